@@ -1,0 +1,25 @@
+/* API keys: a file that holds salted hashes, and the check of an Authorization header. */
+#ifndef AUTH_H
+#define AUTH_H
+
+#include "base/error.h"
+#include "base/str.h"
+
+enum auth_right { RIGHT_UPLOAD = 1, RIGHT_INVALIDATE = 2 };
+
+/* Reads the keys file (`id:rights:salt:hash` lines, docs/operation.md) and replaces the keys in force; on an error the
+ * old ones stay. An empty path: no keys. */
+enum err auth_load(const char *path, struct error *e);
+/* `Authorization: APIKey base64(id:key)`; NULL header: ERR_UNAUTHORIZED. Unknown id, wrong key, or a key without the
+ * right: ERR_FORBIDDEN. Compares in constant time; the text never contains the key. On success *id points to a
+ * static-lifetime-safe copy in id_out. */
+enum err auth_check(const char *header, enum auth_right right, char id_out[64], struct error *e);
+
+/* "upload,invalidate" to RIGHT_ bits; at least one. */
+enum err auth_parse_rights(struct str text, unsigned *rights, struct error *e);
+
+/* For symbolicated-keys: makes a key (random, 32 bytes) and its line. */
+enum err auth_make(const char *id, unsigned rights, char *key_out, size_t key_size, char *line_out, size_t line_size,
+        struct error *e);
+
+#endif

@@ -1,0 +1,101 @@
+#include <config.h>
+
+#include "base/arena.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALIGN = 16, BLOCK_SIZE = 64 * 1024 };
+
+struct arena_block {
+	struct arena_block *next;
+	size_t size, used; /* of data */
+	_Alignas(ALIGN) uint8_t data[];
+};
+
+void arena_init(struct arena *a, size_t max)
+{
+	*a = (struct arena){.max = max};
+}
+
+/* Frees the list from b on, but keeps the first block of the usual size that it meets when keep is set. */
+static struct arena_block *free_blocks(struct arena_block *b, bool keep)
+{
+	struct arena_block *kept = NULL;
+	while (b) {
+		struct arena_block *next = b->next;
+		if (keep && !kept && b->size == BLOCK_SIZE)
+			kept = b;
+		else
+			free(b);
+		b = next;
+	}
+	return kept;
+}
+
+void arena_release(struct arena *a)
+{
+	free_blocks(a->head, false);
+	a->head = NULL;
+	a->used = 0;
+}
+
+void arena_reset(struct arena *a)
+{
+	a->head = free_blocks(a->head, true);
+	a->used = 0;
+	if (a->head) {
+		a->head->next = NULL;
+		a->head->used = 0;
+	}
+}
+
+/* A large piece gets a block of its own size and goes behind the head, whose free room stays in use. */
+static struct arena_block *add_block(struct arena *a, size_t n)
+{
+	size_t size = n > BLOCK_SIZE / 4 ? n : BLOCK_SIZE;
+	struct arena_block *b = malloc(sizeof *b + size);
+	if (!b)
+		return NULL;
+	b->size = size;
+	b->used = 0;
+	if (a->head && n > BLOCK_SIZE / 4) {
+		b->next = a->head->next;
+		a->head->next = b;
+	} else {
+		b->next = a->head;
+		a->head = b;
+	}
+	return b;
+}
+
+void *arena_alloc(struct arena *a, size_t n)
+{
+	struct arena_block *b = a->head;
+	size_t room = a->max - a->used;
+	if (n > room || n > SIZE_MAX - ALIGN - sizeof *b)
+		return NULL;
+	n = n ? (n + ALIGN - 1) / ALIGN * ALIGN : ALIGN;
+	if (n > room)
+		return NULL;
+	if (!b || b->size - b->used < n)
+		b = add_block(a, n);
+	if (!b)
+		return NULL;
+	void *p = b->data + b->used;
+	b->used += n;
+	a->used += n;
+	return p;
+}
+
+void *arena_calloc(struct arena *a, size_t count, size_t size)
+{
+	size_t n;
+	if (__builtin_mul_overflow(count, size, &n))
+		return NULL;
+	void *p = arena_alloc(a, n);
+	if (p)
+		memset(p, 0, n);
+	return p;
+}

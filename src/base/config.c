@@ -1,0 +1,206 @@
+#include <config.h>
+
+#include "base/config_table.h"
+
+#include <arpa/inet.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+static bool is_text(enum config_type type)
+{
+	return type == TYPE_STRING || type == TYPE_WORD;
+}
+
+static size_t field_size(enum config_type type)
+{
+	switch (type) {
+	case TYPE_STRING:
+	case TYPE_WORD:
+		return sizeof(char *);
+	case TYPE_LIST:
+		return sizeof(struct config_list);
+	case TYPE_BOOL:
+		return sizeof(bool);
+	case TYPE_CHOICE:
+		return sizeof(unsigned);
+	default:
+		return sizeof(uint64_t);
+	}
+}
+
+enum err config_init(struct config *c, struct error *e)
+{
+	memset(c, 0, sizeof *c);
+	for (const struct config_row *row = config_rows; row->key; row++) {
+		enum err err = config_set_row(c, row, row->fallback, e);
+		if (err) {
+			config_release(c);
+			return err;
+		}
+	}
+	return ERR_OK;
+}
+
+void config_release(struct config *c)
+{
+	for (const struct config_row *row = config_rows; row->key; row++) {
+		char **text = config_field(c, row);
+		if (row->type == TYPE_LIST)
+			config_list_clear(config_field(c, row));
+		if (!is_text(row->type))
+			continue;
+		free(*text);
+		*text = NULL;
+	}
+}
+
+static enum err copy_row(struct config *to, const struct config *from, const struct config_row *row)
+{
+	const struct config_list *list = config_const_field(from, row);
+	struct config_list *copies = config_field(to, row);
+	char *const *text = config_const_field(from, row);
+	if (is_text(row->type))
+		return config_set_string(config_field(to, row), row, *text, NULL);
+	if (row->type != TYPE_LIST) {
+		memcpy(config_field(to, row), config_const_field(from, row), field_size(row->type));
+		return ERR_OK;
+	}
+	for (unsigned i = 0; i < list->count; i++) {
+		copies->items[i] = strdup(list->items[i]);
+		if (!copies->items[i])
+			return ERR_NO_MEMORY;
+		copies->count++;
+	}
+	return ERR_OK;
+}
+
+enum err config_copy(struct config *to, const struct config *from)
+{
+	memset(to, 0, sizeof *to);
+	for (const struct config_row *row = config_rows; row->key; row++) {
+		enum err err = copy_row(to, from, row);
+		if (err) {
+			config_release(to);
+			return err;
+		}
+	}
+	return ERR_OK;
+}
+
+static bool lists_differ(const struct config_list *a, const struct config_list *b)
+{
+	if (a->count != b->count)
+		return true;
+	for (unsigned i = 0; i < a->count; i++)
+		if (strcmp(a->items[i], b->items[i]) != 0)
+			return true;
+	return false;
+}
+
+static bool row_differs(const struct config *a, const struct config *b, const struct config_row *row)
+{
+	const void *x = config_const_field(a, row), *y = config_const_field(b, row);
+	if (row->type == TYPE_LIST)
+		return lists_differ(x, y);
+	if (is_text(row->type))
+		return strcmp(*(char *const *)x, *(char *const *)y) != 0;
+	return memcmp(x, y, field_size(row->type)) != 0;
+}
+
+static void swap_row(struct config *a, struct config *b, const struct config_row *row)
+{
+	char kept[sizeof(struct config_list)];
+	size_t size = field_size(row->type);
+	memcpy(kept, config_field(a, row), size);
+	memcpy(config_field(a, row), config_field(b, row), size);
+	memcpy(config_field(b, row), kept, size);
+}
+
+unsigned config_reload(struct config *running, struct config *fresh, char *names, size_t size)
+{
+	unsigned count = 0;
+	size_t len = 0;
+	if (size)
+		names[0] = 0;
+	for (const struct config_row *row = config_rows; row->key; row++) {
+		if (!row_differs(running, fresh, row))
+			continue;
+		if (row->reload) {
+			/* Swapped, so that each of the two still owns what it points to. */
+			swap_row(running, fresh, row);
+			continue;
+		}
+		if (len < size)
+			len += (size_t)snprintf(names + len, size - len, "%s%s", count ? " " : "", row->key);
+		count++;
+	}
+	return count;
+}
+
+enum err config_set(struct config *c, const char *key, const char *value, struct error *e)
+{
+	const struct config_row *row = config_find_row(key);
+	return row ? config_set_row(c, row, value, e) : config_unknown_key(key, e);
+}
+
+static bool is_port(const char *text)
+{
+	uint64_t port;
+	return config_parse_digits(&text, 10, &port) && !*text && port > 0 && port <= 65535;
+}
+
+/* address:port with a numeric address; IPv6 in brackets. */
+static bool is_address(const char *text)
+{
+	unsigned char ignored[sizeof(struct in6_addr)];
+	char host[64];
+	const char *colon = strrchr(text, ':');
+	size_t len = colon ? (size_t)(colon - text) : 0;
+	if (!len || len >= sizeof host || !is_port(colon + 1))
+		return false;
+	bool six = text[0] == '[' && text[len - 1] == ']';
+	memcpy(host, text + six, len - 2 * six);
+	host[len - 2 * six] = 0;
+	return inet_pton(six ? AF_INET6 : AF_INET, host, ignored) == 1;
+}
+
+static bool is_source(const char *url)
+{
+	static const char *const starts[] = {"http://", "https://", "file:///"};
+	for (unsigned i = 0; i < sizeof starts / sizeof starts[0]; i++)
+		if (strncasecmp(url, starts[i], strlen(starts[i])) == 0)
+			return url[strlen(starts[i])];
+	return false;
+}
+
+static enum err check_lists(const struct config *c, struct error *e)
+{
+	if (!c->sources.count)
+		return error_set(e, ERR_CONFIG, "no source is set: there are no symbols to look up");
+	for (unsigned i = 0; i < c->sources.count; i++)
+		/* The text is not repeated: it may hold a password. */
+		if (!is_source(c->sources.items[i]))
+			return error_set(
+			        e, ERR_CONFIG, "source: number %u is no http://, https:// or file:/// URL", i + 1);
+	for (unsigned i = 0; i < c->memcached.count; i++)
+		if (c->memcached.items[i][0] != '/' && !is_address(c->memcached.items[i]))
+			return error_set(e, ERR_CONFIG,
+			        "memcached: \"%.100s\" is neither a path nor a numeric address:port",
+			        c->memcached.items[i]);
+	return ERR_OK;
+}
+
+enum err config_check(const struct config *c, struct error *e)
+{
+	enum err err = check_lists(c, e);
+	if (err)
+		return err;
+	if (c->failure_ttl_min > c->failure_ttl_max)
+		return error_set(e, ERR_CONFIG, "failure_ttl_min is above failure_ttl_max");
+	if (c->bucket_parallel_request > c->bucket_parallel)
+		return error_set(e, ERR_CONFIG, "bucket_parallel_request is above bucket_parallel");
+	if (c->max_body > c->max_body_inflated)
+		return error_set(e, ERR_CONFIG, "max_body is above max_body_inflated");
+	return ERR_OK;
+}

@@ -1,0 +1,102 @@
+/* The settings: one table of key, type, default, range and meaning serves the file, the flags and the documentation. */
+#ifndef BASE_CONFIG_H
+#define BASE_CONFIG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/error.h"
+
+enum { CONFIG_LIST_MAX = 32 };
+
+/* A key that may be given several times (or as a list separated by blanks); an empty value empties it. */
+struct config_list {
+	char *items[CONFIG_LIST_MAX];
+	unsigned count;
+};
+
+enum config_codec { CODEC_CHOICE_NONE, CODEC_CHOICE_LZ4, CODEC_CHOICE_ZSTD };
+enum config_lookup { LOOKUP_COVERING, LOOKUP_NEAREST };
+
+/* Immutable once the server runs; SIGHUP makes a new one. Times are nanoseconds, sizes bytes. */
+struct config {
+	/* front */
+	char *listen;         /* unix socket path or host:port; empty: descriptor 0 or systemd's 3 */
+	uint64_t listen_mode; /* of the unix socket, octal in the file */
+	char *listen_group;   /* of the unix socket; empty: the process's */
+	uint64_t listen_backlog;
+	bool listen_tcp_anywhere; /* allow TCP that is not loopback */
+	uint64_t workers;         /* threads that answer requests; 0: three a core */
+	int64_t shutdown_timeout; /* SIGTERM: how long requests in hand may take */
+	int64_t io_timeout;       /* SO_RCVTIMEO and SO_SNDTIMEO of connections from nginx */
+	int64_t request_timeout;  /* a request that is not answered by then gets 503 */
+
+	/* symbols */
+	struct config_list sources;       /* http://…/, https://…/, file:///… in the order they are asked */
+	uint64_t bucket_parallel;         /* transfers in all */
+	uint64_t bucket_parallel_request; /* transfers of one request */
+	int64_t bucket_connect_timeout, bucket_stall_timeout, bucket_total_timeout;
+	uint64_t bucket_retries;           /* further tries of a transfer that failed for a temporary reason */
+	uint64_t bucket_max_size;          /* of one object, inflated */
+	bool bucket_allow_local_redirects; /* let a redirect lead to loopback, link-local or private addresses */
+
+	/* caches */
+	uint64_t cache_size;          /* bytes of maps kept in the process */
+	struct config_list memcached; /* host:port, numeric addresses, or paths of unix sockets */
+	int64_t memcached_connect_timeout, memcached_timeout;
+	uint64_t memcached_item_max; /* the -I of the memcached servers */
+	enum config_codec codec;
+	int64_t revalidate_after, root_max_age;
+	int64_t missing_ttl, corrupt_ttl, failure_ttl_min, failure_ttl_max;
+	uint64_t failures_max; /* remembered, oldest out first */
+	enum config_lookup lookup;
+
+	/* limits */
+	uint64_t max_body, max_body_inflated, max_reply;
+	uint64_t max_jobs, max_frames, max_modules;
+	uint64_t cold_modules;  /* unknown modules a request may load */
+	uint64_t cold_requests; /* requests that load at one time */
+	uint64_t cold_queue;    /* requests that wait for such a place */
+	int64_t cold_wait;      /* and for how long */
+	uint64_t gzip_min_size; /* replies of at least so many bytes are compressed for clients that accept it */
+
+	/* operation */
+	char *keys_file; /* API keys; empty: nobody has one */
+	char *log_file;  /* empty: standard error */
+	char *log_level; /* error, warning, info, debug */
+};
+
+/* The defaults. Fails only without memory. */
+enum err config_init(struct config *c, struct error *e);
+/* Reads a file of lines `key = value`, `#` comments. Errors name file and line; an unknown key is one. */
+enum err config_read_file(struct config *c, const char *path, struct error *e);
+/* One setting by name, as `--key value` gives it. */
+enum err config_set(struct config *c, const char *key, const char *value, struct error *e);
+/* The command line: first the file that --config names, then each `--key value` or `--key=value`, which replaces what
+ * the file says (a list's first flag empties the list). *actions becomes the set of what else was asked for; the caller
+ * does it. */
+enum config_action {
+	CONFIG_HELP = 1,
+	CONFIG_VERSION = 2,
+	CONFIG_CHECK = 4,
+	CONFIG_PRINT_MARKDOWN = 8,
+	CONFIG_PRINT_EXAMPLE = 16,
+};
+enum err config_parse_args(struct config *c, int argc, char **argv, unsigned *actions, struct error *e);
+/* What no single key shows: sources that parse, failure_ttl_min <= failure_ttl_max, … */
+enum err config_check(const struct config *c, struct error *e);
+/* Strings too; `to` need not be initialised. For SIGHUP: the settings in force are read by other threads, so a copy is
+ * changed. */
+enum err config_copy(struct config *to, const struct config *from);
+/* Leaves everything empty; may be called again, and after a failed config_init. */
+void config_release(struct config *c);
+/* Takes the settings that SIGHUP may change from `fresh`; logs nothing. Returns the number of keys that differ but need
+ * a restart, and prints their names, separated by blanks, into names. */
+unsigned config_reload(struct config *running, struct config *fresh, char *names, size_t size);
+/* The table as Markdown (docs), as an example file, as usage text. */
+void config_print_markdown(FILE *out);
+void config_print_example(FILE *out);
+void config_print_usage(FILE *out);
+
+#endif

@@ -1,0 +1,199 @@
+#include <config.h>
+
+#include "base/config_table.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+
+#define K ((uint64_t)1 << 10)
+#define M ((uint64_t)1 << 20)
+#define G ((uint64_t)1 << 30)
+#define T ((uint64_t)1 << 40)
+#define MSEC ((uint64_t)MS)
+#define SEC ((uint64_t)SECOND)
+#define MINUTE (60 * SEC)
+#define HOUR (60 * MINUTE)
+#define DAY (24 * HOUR)
+
+#define AT(field) offsetof(struct config, field)
+
+const struct config_row config_rows[] = {
+#define FRONT "Connections from nginx"
+        {"listen", TYPE_STRING, AT(listen), "", 0, 0, NULL, false, FRONT,
+                "Path of a unix socket, or host:port; empty: the socket that systemd or spawn-fcgi passed."},
+        {"listen_mode", TYPE_OCTAL, AT(listen_mode), "0660", 0, 0777, NULL, false, FRONT, "Mode of the unix socket."},
+        {"listen_group", TYPE_STRING, AT(listen_group), "", 0, 0, NULL, false, FRONT,
+                "Group of the unix socket, nginx's; empty: the process's own."},
+        {"listen_backlog", TYPE_COUNT, AT(listen_backlog), "4096", 1, 65535, NULL, false, FRONT,
+                "Connections that may wait to be accepted; the kernel's net.core.somaxconn caps it."},
+        {"listen_tcp_anywhere", TYPE_BOOL, AT(listen_tcp_anywhere), "no", 0, 0, NULL, false, FRONT,
+                "Let listen be a TCP address that is not loopback. Whoever may connect can abort the process."},
+        {"workers", TYPE_COUNT, AT(workers), "0", 0, 1024, NULL, false, FRONT,
+                "Threads that answer requests; 0: three a core."},
+        {"shutdown_timeout", TYPE_DURATION, AT(shutdown_timeout), "30s", 0, HOUR, NULL, true, FRONT,
+                "How long requests in hand may take after SIGTERM."},
+        {"io_timeout", TYPE_DURATION, AT(io_timeout), "30s", 100 * MSEC, HOUR, NULL, false, FRONT,
+                "How long a read from or a write to nginx may stand still."},
+        {"request_timeout", TYPE_DURATION, AT(request_timeout), "120s", 100 * MSEC, HOUR, NULL, true, FRONT,
+                "A request that is not answered by then gets 503."},
+
+#define SYMBOLS "Symbol files"
+        {"source", TYPE_LIST, AT(sources), "", 0, 0, NULL, false, SYMBOLS,
+                "Where symbol files are: http://, https:// or file:/// URLs, asked in this order. May be given several "
+                "times."},
+        {"bucket_parallel", TYPE_COUNT, AT(bucket_parallel), "16", 1, 1024, NULL, false, SYMBOLS,
+                "Transfers at one time."},
+        {"bucket_parallel_request", TYPE_COUNT, AT(bucket_parallel_request), "8", 1, 1024, NULL, false, SYMBOLS,
+                "Transfers at one time for one request."},
+        {"bucket_connect_timeout", TYPE_DURATION, AT(bucket_connect_timeout), "5s", 10 * MSEC, 10 * MINUTE, NULL, false,
+                SYMBOLS, "How long connecting to a source may take."},
+        {"bucket_stall_timeout", TYPE_DURATION, AT(bucket_stall_timeout), "10s", SEC, HOUR, NULL, false, SYMBOLS,
+                "How long a transfer may stand still."},
+        {"bucket_total_timeout", TYPE_DURATION, AT(bucket_total_timeout), "300s", 100 * MSEC, DAY, NULL, false, SYMBOLS,
+                "How long a transfer may take in all."},
+        {"bucket_retries", TYPE_COUNT, AT(bucket_retries), "2", 0, 10, NULL, false, SYMBOLS,
+                "Further tries of a transfer that failed for a temporary reason."},
+        {"bucket_max_size", TYPE_BYTES, AT(bucket_max_size), "4G", 1, T, NULL, false, SYMBOLS,
+                "A symbol file that is larger, inflated, counts as corrupt."},
+        {"bucket_allow_local_redirects", TYPE_BOOL, AT(bucket_allow_local_redirects), "no", 0, 0, NULL, false, SYMBOLS,
+                "Let a redirect lead to a loopback, link-local or private address."},
+
+#define CACHES "Caches"
+        {"cache_size", TYPE_BYTES, AT(cache_size), "1G", 0, 64 * T, NULL, false, CACHES,
+                "Memory for maps kept in the process."},
+        {"memcached", TYPE_LIST, AT(memcached), "", 0, 0, NULL, false, CACHES,
+                "memcached servers: paths of unix sockets, or address:port with a numeric address. May be given "
+                "several times."},
+        {"memcached_connect_timeout", TYPE_DURATION, AT(memcached_connect_timeout), "150ms", MSEC, MINUTE, NULL, false,
+                CACHES, "How long connecting to memcached may take."},
+        {"memcached_timeout", TYPE_DURATION, AT(memcached_timeout), "200ms", MSEC, MINUTE, NULL, false, CACHES,
+                "How long memcached may be silent before it counts as hung."},
+        {"memcached_item_max", TYPE_BYTES, AT(memcached_item_max), "1M", K, G, NULL, false, CACHES,
+                "Largest item that the memcached servers take: their option -I."},
+        {"codec", TYPE_CHOICE, AT(codec), "lz4", 0, 0, "none lz4 zstd", false, CACHES,
+                "Compression of what is kept in memcached."},
+        {"revalidate_after", TYPE_DURATION, AT(revalidate_after), "5s", 0, DAY, NULL, false, CACHES,
+                "A module that was checked longer ago is checked for an invalidation elsewhere."},
+        {"root_max_age", TYPE_DURATION, AT(root_max_age), "1d", SEC, 30 * DAY, NULL, false, CACHES,
+                "Modules in memcached are loaded again after this time."},
+        {"missing_ttl", TYPE_DURATION, AT(missing_ttl), "10m", 0, 30 * DAY, NULL, false, CACHES,
+                "How long it is remembered that no source has a symbol file."},
+        {"corrupt_ttl", TYPE_DURATION, AT(corrupt_ttl), "1h", 0, 30 * DAY, NULL, false, CACHES,
+                "How long it is remembered that a symbol file is corrupt."},
+        {"failure_ttl_min", TYPE_DURATION, AT(failure_ttl_min), "1s", 0, DAY, NULL, false, CACHES,
+                "How long a temporary failure is remembered at first; the time doubles while the source goes on "
+                "failing."},
+        {"failure_ttl_max", TYPE_DURATION, AT(failure_ttl_max), "10s", 0, DAY, NULL, false, CACHES,
+                "How long it is at most."},
+        {"failures_max", TYPE_COUNT, AT(failures_max), "100000", 1, 100000000, NULL, false, CACHES,
+                "Missing, corrupt and failing modules that are remembered; the oldest go first."},
+        {"lookup", TYPE_CHOICE, AT(lookup), "covering", 0, 0, "covering nearest", true, CACHES,
+                "covering: the function whose range holds the offset; nearest: the last symbol at or before it."},
+
+#define LIMITS "Limits"
+        {"max_body", TYPE_BYTES, AT(max_body), "32M", 1, 4 * G, NULL, true, LIMITS,
+                "Largest request body as received; above it 413."},
+        {"max_body_inflated", TYPE_BYTES, AT(max_body_inflated), "128M", 1, 16 * G, NULL, true, LIMITS,
+                "Largest request body after inflating; above it 413."},
+        {"max_reply", TYPE_BYTES, AT(max_reply), "256M", 1, 16 * G, NULL, true, LIMITS,
+                "Largest reply before compression; above it 400."},
+        {"max_jobs", TYPE_COUNT, AT(max_jobs), "1000", 1, 1000000, NULL, true, LIMITS, "Jobs of a request."},
+        {"max_frames", TYPE_COUNT, AT(max_frames), "1000000", 1, 100000000, NULL, true, LIMITS, "Frames of a request."},
+        {"max_modules", TYPE_COUNT, AT(max_modules), "10000", 1, 10000000, NULL, true, LIMITS, "Modules of a request."},
+        {"cold_modules", TYPE_COUNT, AT(cold_modules), "1000", 1, 10000000, NULL, true, LIMITS,
+                "Modules in no cache that one request may load; above it 503, and what was loaded is kept."},
+        {"cold_requests", TYPE_COUNT, AT(cold_requests), "64", 1, 1000000, NULL, false, LIMITS,
+                "Requests that load modules at one time."},
+        {"cold_queue", TYPE_COUNT, AT(cold_queue), "256", 0, 1000000, NULL, false, LIMITS,
+                "Requests that wait for such a place; above it 503."},
+        {"cold_wait", TYPE_DURATION, AT(cold_wait), "2s", 0, HOUR, NULL, false, LIMITS,
+                "How long they wait; then 503."},
+        {"gzip_min_size", TYPE_BYTES, AT(gzip_min_size), "1400", 0, T, NULL, true, LIMITS,
+                "Replies of at least this size are compressed for clients that accept it."},
+
+#define OPERATION "Operation"
+        {"keys_file", TYPE_STRING, AT(keys_file), "", 0, 0, NULL, true, OPERATION,
+                "File of API keys, made by symbolicated-keys; empty: nobody has one."},
+        {"log_file", TYPE_STRING, AT(log_file), "", 0, 0, NULL, true, OPERATION,
+                "Log file, opened again on SIGHUP; empty: standard error."},
+        {"log_level", TYPE_WORD, AT(log_level), "info", 0, 0, "error warning info debug", true, OPERATION,
+                "What is logged: this level and above."},
+        {.key = NULL},
+};
+
+const struct config_flag config_flags[] = {
+        {"help", "print this and exit", CONFIG_HELP},
+        {"version", "print the version and exit", CONFIG_VERSION},
+        {"check-config", "check the settings and exit", CONFIG_CHECK},
+        {"print-config-markdown", "print the settings' documentation and exit", CONFIG_PRINT_MARKDOWN},
+        {"print-config-example", "print an example configuration file and exit", CONFIG_PRINT_EXAMPLE},
+        {.name = NULL},
+};
+
+_Static_assert(sizeof config_rows / sizeof config_rows[0] <= CONFIG_ROWS_MAX, "CONFIG_ROWS_MAX is too small");
+
+enum { NAME_SIZE = 64 };
+
+/* Flags are written with dashes, keys with underscores; both are taken everywhere. */
+static char folded(char c)
+{
+	return c == '-' ? '_' : c;
+}
+
+bool config_same_name(const char *a, const char *b)
+{
+	while (*a && folded(*a) == folded(*b)) {
+		a++;
+		b++;
+	}
+	return !*a && !*b;
+}
+
+const struct config_row *config_find_row(const char *key)
+{
+	for (const struct config_row *row = config_rows; row->key; row++)
+		if (config_same_name(row->key, key))
+			return row;
+	return NULL;
+}
+
+static unsigned smallest(unsigned a, unsigned b, unsigned c)
+{
+	unsigned ab = a < b ? a : b;
+	return ab < c ? ab : c;
+}
+
+/* Edits (insert, delete, replace) from a to b; both are shorter than NAME_SIZE. */
+static unsigned distance(const char *a, const char *b)
+{
+	unsigned line[NAME_SIZE], width = (unsigned)strlen(b);
+	for (unsigned k = 0; k <= width; k++)
+		line[k] = k;
+	for (unsigned i = 1; a[i - 1]; i++) {
+		unsigned diagonal = line[0];
+		line[0] = i;
+		for (unsigned k = 1; k <= width; k++) {
+			unsigned above = line[k];
+			line[k] = smallest(above + 1, line[k - 1] + 1, diagonal + (folded(a[i - 1]) != b[k - 1]));
+			diagonal = above;
+		}
+	}
+	return line[width];
+}
+
+enum err config_unknown_key(const char *key, struct error *e)
+{
+	const char *near = NULL;
+	unsigned best = 3; /* from here on it is no slip of the pen */
+	for (const struct config_row *row = config_rows; row->key && strlen(key) < NAME_SIZE; row++) {
+		unsigned d = distance(key, row->key);
+		if (d < best && d < strlen(key)) {
+			best = d;
+			near = row->key;
+		}
+	}
+	if (near)
+		return error_set(e, ERR_CONFIG, "unknown key \"%s\": is \"%s\" meant?", key, near);
+	return error_set(e, ERR_CONFIG, "unknown key \"%.100s\"", key);
+}

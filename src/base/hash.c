@@ -1,0 +1,78 @@
+#include <config.h>
+
+#include "base/hash.h"
+
+#include <ctype.h>
+#include <openssl/evp.h>
+#include <xxhash.h>
+
+bool module_hash_make(struct module_hash *h, const char *kind, struct str name, struct str id)
+{
+	uint8_t digest[EVP_MAX_MD_SIZE];
+	bool ok = false;
+	EVP_MD_CTX *ctx = EVP_MD_CTX_new();
+	if (!ctx)
+		return false;
+	/* NUL ends kind and name: a name that holds one is never looked up (bucket_can_hold). */
+	ok = EVP_DigestInit_ex(ctx, EVP_sha256(), NULL) && EVP_DigestUpdate(ctx, kind, strlen(kind) + 1) &&
+	     EVP_DigestUpdate(ctx, name.data, name.len) && EVP_DigestUpdate(ctx, "", 1);
+	for (size_t i = 0; ok && i < id.len; i++) {
+		uint8_t c = (uint8_t)toupper((unsigned char)id.data[i]);
+		ok = EVP_DigestUpdate(ctx, &c, 1);
+	}
+	ok = ok && EVP_DigestFinal_ex(ctx, digest, NULL);
+	if (ok)
+		memcpy(h->bytes, digest, sizeof h->bytes);
+	EVP_MD_CTX_free(ctx);
+	return ok;
+}
+
+uint64_t checksum(const void *a, size_t a_len, const void *b, size_t b_len)
+{
+	return XXH3_64bits_withSeed(b, b_len, XXH3_64bits(a, a_len));
+}
+
+size_t base64url(char *out, const uint8_t *data, size_t len)
+{
+	static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+	size_t n = 0;
+	for (size_t i = 0; i < len; i += 3) {
+		unsigned left = len - i < 3 ? (unsigned)(len - i) : 3;
+		uint32_t v = (uint32_t)data[i] << 16 | (left > 1 ? (uint32_t)data[i + 1] << 8 : 0) |
+		             (left > 2 ? data[i + 2] : 0);
+		for (unsigned k = 0; k <= left; k++)
+			out[n++] = digits[v >> (18 - 6 * k) & 63];
+	}
+	out[n] = 0;
+	return n;
+}
+
+/* struct text_hash is never completed: it stands for XXH3_state_t, so that one file alone knows xxhash. */
+struct text_hash *text_hash_new(void)
+{
+	/* XXH3_createState aligns the state to 64 bytes, as its vector code wants. */
+	XXH3_state_t *state = XXH3_createState();
+	if (state)
+		XXH3_64bits_reset(state);
+	return (struct text_hash *)state;
+}
+
+void text_hash_free(struct text_hash *h)
+{
+	XXH3_freeState((XXH3_state_t *)h);
+}
+
+void text_hash_reset(struct text_hash *h)
+{
+	XXH3_64bits_reset((XXH3_state_t *)h);
+}
+
+void text_hash_add(struct text_hash *h, const void *data, size_t len)
+{
+	XXH3_64bits_update((XXH3_state_t *)h, data, len);
+}
+
+uint64_t text_hash_value(const struct text_hash *h)
+{
+	return XXH3_64bits_digest((const XXH3_state_t *)h);
+}

@@ -1,0 +1,38 @@
+/* Hashes: the identity of a module, checksums of stored values, and text forms of bytes. */
+#ifndef BASE_HASH_H
+#define BASE_HASH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/str.h"
+
+/* 128 bits of SHA-256: what a module is called in every cache. */
+struct module_hash {
+	uint8_t bytes[16];
+};
+
+/* Of kind (a word without NUL) and name and id; the id's letters count as upper-case. */
+bool module_hash_make(struct module_hash *h, const char *kind, struct str name, struct str id);
+
+static inline bool module_hash_equal(const struct module_hash *a, const struct module_hash *b)
+{
+	return memcmp(a->bytes, b->bytes, sizeof a->bytes) == 0;
+}
+
+/* XXH3 of one or two stretches of bytes, one behind the other. */
+uint64_t checksum(const void *a, size_t a_len, const void *b, size_t b_len);
+
+/* URL-safe base64 without padding, NUL-terminated; out has room for 4 * (len + 2) / 3 + 1 bytes. Returns the length. */
+size_t base64url(char *out, const uint8_t *data, size_t len);
+
+/* A running XXH3 over a text that arrives in pieces. */
+struct text_hash;
+struct text_hash *text_hash_new(void);
+void text_hash_free(struct text_hash *h);
+void text_hash_reset(struct text_hash *h);
+void text_hash_add(struct text_hash *h, const void *data, size_t len);
+uint64_t text_hash_value(const struct text_hash *h);
+
+#endif

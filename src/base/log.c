@@ -1,0 +1,202 @@
+#include <config.h>
+
+#include "base/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/utf8.h"
+
+/* Always kept free, for what ends a line. */
+static const char end_whole[] = "}\n", end_cut[] = ",\"cut\":true}\n";
+enum { LINE_ROOM = sizeof((struct log_line *)0)->text - (sizeof end_cut - 1) };
+
+static const char *const levels[] = {"error", "warning", "info", "debug"};
+
+/* A log file keeps its descriptor number for as long as the process lives: a thread that is about to write need not be
+ * waited for. */
+static atomic_int log_fd = STDERR_FILENO;
+static atomic_int log_level = LOG_LEVEL_INFO;
+
+static int level_by_name(const char *name)
+{
+	for (int i = 0; i <= LOG_LEVEL_DEBUG; i++)
+		if (strcmp(levels[i], name) == 0)
+			return i;
+	return -1;
+}
+
+/* Puts fd in the place of the log's descriptor; own says that fd is nobody else's. */
+static enum err switch_to(int fd, bool own, struct error *e)
+{
+	int now = atomic_load(&log_fd);
+	if (now == STDERR_FILENO) {
+		atomic_store(&log_fd, fd);
+		return ERR_OK;
+	}
+	int failed = dup3(fd, now, O_CLOEXEC) < 0 ? errno : 0;
+	if (own)
+		close(fd);
+	return failed ? error_set(e, ERR_IO, "log: dup3: %s", strerror(failed)) : ERR_OK;
+}
+
+enum err log_open(const char *path, const char *level, struct error *e)
+{
+	int fd = STDERR_FILENO, number = level_by_name(level);
+	bool file = path && *path;
+	if (number < 0)
+		return error_set(e, ERR_CONFIG, "unknown log level \"%s\"", level);
+	if (file)
+		fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0640);
+	if (fd < 0)
+		return error_set(e, ERR_IO, "%s: %s", path, strerror(errno));
+	if (file || atomic_load(&log_fd) != STDERR_FILENO) {
+		enum err err = switch_to(fd, file, e);
+		if (err)
+			return err;
+	}
+	atomic_store(&log_level, number);
+	return ERR_OK;
+}
+
+static size_t room(const struct log_line *l)
+{
+	return LINE_ROOM - l->len;
+}
+
+/* Bytes as they are, all or none. */
+static bool put(struct log_line *l, const char *text, size_t n)
+{
+	if (n > room(l)) {
+		l->cut = true;
+		return false;
+	}
+	memcpy(l->text + l->len, text, n);
+	l->len += (unsigned)n;
+	return true;
+}
+
+/* How many bytes of value, in whole characters, may be written into `space` bytes. */
+static size_t fitting(struct str value, size_t space)
+{
+	const uint8_t *p = (const uint8_t *)value.data;
+	size_t n = 0, used = 0;
+	while (n < value.len) {
+		unsigned step = utf8_sequence(p + n, value.len - n);
+		step = step ? step : 1;
+		used += json_escaped_length(p + n, step);
+		if (used > space)
+			break;
+		n += step;
+	}
+	return n;
+}
+
+static bool put_key(struct log_line *l, const char *key)
+{
+	char text[80];
+	int n = snprintf(text, sizeof text, ",\"%s\":", key);
+	return n > 0 && (size_t)n < sizeof text && put(l, text, (size_t)n);
+}
+
+void log_begin(struct log_line *l, enum log_level level, const char *event)
+{
+	l->len = 0;
+	l->level = level;
+	l->cut = false;
+	if ((int)level > atomic_load_explicit(&log_level, memory_order_relaxed))
+		return;
+	struct timespec now;
+	struct tm utc;
+	clock_gettime(CLOCK_REALTIME, &now);
+	gmtime_r(&now.tv_sec, &utc);
+	size_t n = strftime(l->text, LINE_ROOM, "{\"time\":\"%Y-%m-%dT%H:%M:%S", &utc);
+	n += (size_t)snprintf(
+	        l->text + n, LINE_ROOM - n, ".%03ldZ\",\"level\":\"%s\"", now.tv_nsec / 1000000, levels[level]);
+	l->len = (unsigned)n;
+	log_str(l, "event", str_from(event));
+}
+
+void log_str(struct log_line *l, const char *key, struct str value)
+{
+	unsigned before = l->len;
+	if (!l->len)
+		return;
+	if (!put_key(l, key) || room(l) < 2) {
+		/* A key without a value would spoil the line. */
+		l->len = before;
+		l->cut = true;
+		return;
+	}
+	size_t space = room(l) - 2;
+	size_t n = value.len <= space / 6 ? value.len : fitting(value, space);
+	l->cut |= n < value.len;
+	l->text[l->len++] = '"';
+	l->len += (unsigned)json_escape((uint8_t *)l->text + l->len, (const uint8_t *)value.data, n);
+	l->text[l->len++] = '"';
+}
+
+/* A number is whole or not there. */
+static void put_number(struct log_line *l, const char *key, const char *digits, int n)
+{
+	unsigned before = l->len;
+	if (!put_key(l, key) || !put(l, digits, (size_t)n))
+		l->len = before;
+}
+
+void log_int(struct log_line *l, const char *key, int64_t value)
+{
+	char digits[32];
+	if (l->len)
+		put_number(l, key, digits, snprintf(digits, sizeof digits, "%lld", (long long)value));
+}
+
+void log_seconds(struct log_line *l, const char *key, int64_t nanoseconds)
+{
+	char digits[40];
+	uint64_t us = (nanoseconds < 0 ? -(uint64_t)nanoseconds : (uint64_t)nanoseconds) / 1000;
+	if (!l->len)
+		return;
+	int n = snprintf(digits, sizeof digits, "%s%llu.%06u", nanoseconds < 0 ? "-" : "",
+	        (unsigned long long)(us / 1000000), (unsigned)(us % 1000000));
+	put_number(l, key, digits, n);
+}
+
+void log_end(struct log_line *l)
+{
+	const char *end = l->cut ? end_cut : end_whole;
+	size_t n = strlen(end);
+	if (!l->len)
+		return;
+	memcpy(l->text + l->len, end, n);
+	/* One write, so that lines of several threads and processes do not mix. A full disk costs lines, never the
+	 * service. */
+	ssize_t done;
+	int fd = atomic_load_explicit(&log_fd, memory_order_relaxed);
+	for (int tries = 0; tries < 10; tries++) {
+		done = write(fd, l->text, l->len + n);
+		if (done >= 0 || errno != EINTR)
+			break;
+	}
+	l->len = 0;
+}
+
+void log_event(enum log_level level, const char *event, const char *format, ...)
+{
+	char text[1024];
+	struct log_line l;
+	va_list args;
+	log_begin(&l, level, event);
+	if (!l.len)
+		return;
+	va_start(args, format);
+	int n = vsnprintf(text, sizeof text, format, args);
+	va_end(args);
+	l.cut = n >= (int)sizeof text;
+	log_str(&l, "text", str_from(n < 0 ? "" : text));
+	log_end(&l);
+}

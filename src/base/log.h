@@ -1,0 +1,33 @@
+/* Structured log: one line of JSON an event, on standard error or in a file. Safe from any thread. */
+#ifndef BASE_LOG_H
+#define BASE_LOG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/str.h"
+
+enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARNING, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
+
+/* path NULL or empty: standard error. Called again (SIGHUP) it reopens the file. */
+enum err log_open(const char *path, const char *level, struct error *e);
+
+/* An event without request: {"time":"2026-11-21T12:00:00.123Z","level":"warning","event":EVENT,"text":"…"} */
+void log_event(enum log_level level, const char *event, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* A line made of fields; each value is escaped. Fields are appended to a line on the caller's stack and written at
+ * once. */
+struct log_line {
+	char text[2048];
+	unsigned len; /* 0: of a level that is not logged */
+	enum log_level level;
+	bool cut; /* something did not fit; the line then ends with "cut":true */
+};
+void log_begin(struct log_line *l, enum log_level level, const char *event);
+void log_str(struct log_line *l, const char *key, struct str value);
+void log_int(struct log_line *l, const char *key, int64_t value);
+void log_seconds(struct log_line *l, const char *key, int64_t nanoseconds);
+void log_end(struct log_line *l);
+
+#endif

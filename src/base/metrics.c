@@ -1,0 +1,280 @@
+#include <config.h>
+
+#include "base/metrics.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Threads count in shards of their own, far apart, so that they do not take cache lines from each other; a reader adds
+ * the shards up. Gauges that are set live in the first one only. */
+enum { SHARDS = 16, CACHE_LINE = 64, ROUTES = 16, EDGES = 19 };
+
+/* Upper edges of the histograms' buckets. */
+static const struct {
+	int64_t ns;
+	const char *seconds;
+} edges[EDGES] = {
+        {100000, "0.0001"},
+        {250000, "0.00025"},
+        {500000, "0.0005"},
+        {1000000, "0.001"},
+        {2500000, "0.0025"},
+        {5000000, "0.005"},
+        {10000000, "0.01"},
+        {25000000, "0.025"},
+        {50000000, "0.05"},
+        {100000000, "0.1"},
+        {250000000, "0.25"},
+        {500000000, "0.5"},
+        {1000000000, "1"},
+        {2500000000, "2.5"},
+        {5000000000, "5"},
+        {10000000000, "10"},
+        {25000000000, "25"},
+        {50000000000, "50"},
+        {100000000000, "100"},
+};
+
+/* Rows of one family stand together. */
+static const struct {
+	const char *family, *labels, *help;
+} histograms[H_COUNT] = {
+        [H_REQUEST_V5] = {"symbolicated_request_seconds", "route=\"v5\"",
+                "Time from a request's arrival to its reply, by route."},
+        [H_REQUEST_V4] = {"symbolicated_request_seconds", "route=\"v4\"", ""},
+        [H_REQUEST_OTHER] = {"symbolicated_request_seconds", "route=\"other\"", ""},
+        [H_DOWNLOAD] = {"symbolicated_download_seconds", "", "Time of a transfer from a bucket."},
+        [H_PARSE] = {"symbolicated_parse_seconds", "", "Time to parse a symbol file and build its map."},
+        [H_STORE] = {"symbolicated_store_seconds", "", "Time to write a map to memcached."},
+};
+
+/* The statuses that get a series of their own; 0 stands for all others. */
+static const int statuses[] = {200, 400, 401, 403, 404, 405, 413, 415, 429, 500, 503, 0};
+enum { STATUSES = sizeof statuses / sizeof statuses[0] };
+
+enum kind { KIND_counter, KIND_gauge };
+
+static const struct {
+	enum kind kind;
+	const char *family, *labels, *help;
+} rows[M_COUNT] = {
+#define METRIC_ROW(name, type, family, labels, help) {KIND_##type, family, labels, help},
+        METRICS(METRIC_ROW)
+#undef METRIC_ROW
+};
+
+struct histogram_shard {
+	atomic_int_fast64_t counts[EDGES + 1]; /* not cumulative; the last is for what is above all edges */
+	atomic_int_fast64_t sum;               /* nanoseconds */
+};
+
+struct shard {
+	_Alignas(CACHE_LINE) atomic_int_fast64_t values[M_COUNT];
+	struct histogram_shard histograms[H_COUNT];
+	atomic_int_fast64_t requests[ROUTES][STATUSES];
+};
+
+static struct shard shards[SHARDS];
+static _Atomic(const char *) route_names[ROUTES];
+
+static void add(atomic_int_fast64_t *to, int64_t n)
+{
+	atomic_fetch_add_explicit(to, n, memory_order_relaxed);
+}
+
+static int64_t get(atomic_int_fast64_t *from)
+{
+	return atomic_load_explicit(from, memory_order_relaxed);
+}
+
+static struct shard *own_shard(void)
+{
+	static atomic_uint threads;
+	static _Thread_local struct shard *own;
+	if (!own)
+		own = &shards[atomic_fetch_add_explicit(&threads, 1, memory_order_relaxed) % SHARDS];
+	return own;
+}
+
+void metric_add(enum metric m, int64_t n)
+{
+	struct shard *s = rows[m].kind == KIND_gauge ? &shards[0] : own_shard();
+	add(&s->values[m], n);
+}
+
+void metric_set(enum metric m, int64_t value)
+{
+	atomic_store_explicit(&shards[0].values[m], value, memory_order_relaxed);
+}
+
+int64_t metric_get(enum metric m)
+{
+	int64_t sum = 0;
+	for (unsigned i = 0; i < SHARDS; i++)
+		sum += get(&shards[i].values[m]);
+	return sum;
+}
+
+void histogram_observe(enum histogram h, int64_t nanoseconds)
+{
+	struct histogram_shard *s = &own_shard()->histograms[h];
+	unsigned i = 0;
+	while (i < EDGES && nanoseconds > edges[i].ns)
+		i++;
+	add(&s->counts[i], 1);
+	add(&s->sum, nanoseconds);
+}
+
+void metric_request(unsigned route, int status)
+{
+	unsigned i = 0;
+	while (i < STATUSES - 1 && statuses[i] != status)
+		i++;
+	add(&own_shard()->requests[route < ROUTES ? route : ROUTES - 1][i], 1);
+}
+
+void metric_name_route(unsigned route, const char *name)
+{
+	if (route < ROUTES)
+		atomic_store(&route_names[route], name);
+}
+
+static void print_head(struct buffer *out, const char *family, const char *type, const char *help)
+{
+	buffer_printf(out, "# HELP %s %s\n# TYPE %s %s\n", family, help, family, type);
+}
+
+/* A family without labels, of one sample. */
+static void print_single(struct buffer *out, const char *family, const char *type, const char *help, int64_t value)
+{
+	print_head(out, family, type, help);
+	buffer_printf(out, "%s %lld\n", family, (long long)value);
+}
+
+static void print_values(struct buffer *out)
+{
+	for (unsigned m = 0; m < M_COUNT; m++) {
+		const char *labels = rows[m].labels;
+		if (m == 0 || strcmp(rows[m].family, rows[m - 1].family) != 0)
+			print_head(out, rows[m].family, rows[m].kind == KIND_gauge ? "gauge" : "counter", rows[m].help);
+		buffer_printf(out, *labels ? "%s{%s} %lld\n" : "%s%s %lld\n", rows[m].family, labels,
+		        (long long)metric_get(m));
+	}
+}
+
+static void print_requests(struct buffer *out)
+{
+	static const char family[] = "symbolicated_requests_total";
+	print_head(out, family, "counter", "Requests answered, by route and HTTP status.");
+	for (unsigned r = 0; r < ROUTES; r++) {
+		const char *name = atomic_load(&route_names[r]);
+		char number[16], status[16];
+		snprintf(number, sizeof number, "%u", r);
+		for (unsigned i = 0; i < STATUSES; i++) {
+			int64_t count = 0;
+			for (unsigned s = 0; s < SHARDS; s++)
+				count += get(&shards[s].requests[r][i]);
+			if (!count)
+				continue;
+			snprintf(status, sizeof status, "%d", statuses[i]);
+			buffer_printf(out, "%s{route=\"%s\",status=\"%s\"} %lld\n", family, name ? name : number,
+			        statuses[i] ? status : "other", (long long)count);
+		}
+	}
+}
+
+/* One histogram. _count is the sum of what was read for the buckets, so that it always equals the +Inf bucket. */
+static void print_histogram(struct buffer *out, unsigned h)
+{
+	const char *family = histograms[h].family, *labels = histograms[h].labels, *comma = *labels ? "," : "";
+	int64_t count = 0, sum = 0;
+	for (unsigned i = 0; i <= EDGES; i++) {
+		for (unsigned s = 0; s < SHARDS; s++)
+			count += get(&shards[s].histograms[h].counts[i]);
+		buffer_printf(out, "%s_bucket{%s%sle=\"%s\"} %lld\n", family, labels, comma,
+		        i < EDGES ? edges[i].seconds : "+Inf", (long long)count);
+	}
+	for (unsigned s = 0; s < SHARDS; s++)
+		sum += get(&shards[s].histograms[h].sum);
+	const char *open = *labels ? "{" : "", *close = *labels ? "}" : "";
+	buffer_printf(out, "%s_sum%s%s%s %.9f\n", family, open, labels, close, (double)sum / 1e9);
+	buffer_printf(out, "%s_count%s%s%s %lld\n", family, open, labels, close, (long long)count);
+}
+
+static void print_histograms(struct buffer *out)
+{
+	for (unsigned h = 0; h < H_COUNT; h++) {
+		if (h == 0 || strcmp(histograms[h].family, histograms[h - 1].family) != 0)
+			print_head(out, histograms[h].family, "histogram", histograms[h].help);
+		print_histogram(out, h);
+	}
+}
+
+/* Fields of /proc/self/stat, by their numbers in proc(5). */
+enum { STAT_THREADS = 20, STAT_START = 22, STAT_RSS = 24 };
+
+/* Reads fields 3 to STAT_RSS into fields[number]; those that are no number become 0. */
+static bool read_stat(uint64_t fields[STAT_RSS + 1])
+{
+	char text[1024];
+	int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	ssize_t n = read(fd, text, sizeof text - 1);
+	close(fd);
+	if (n <= 0)
+		return false;
+	text[n] = 0;
+	/* Field 2 is the program's name in parentheses, which may hold blanks and parentheses. */
+	char *at = strrchr(text, ')');
+	for (unsigned i = 3; at && i <= STAT_RSS; i++) {
+		at = strchr(at + 1, ' ');
+		fields[i] = at ? strtoull(at + 1, NULL, 10) : 0;
+	}
+	return at;
+}
+
+static int64_t open_descriptors(void)
+{
+	int64_t n = -1; /* not the directory's own */
+	DIR *dir = opendir("/proc/self/fd");
+	if (!dir)
+		return 0;
+	for (struct dirent *d; (d = readdir(dir));)
+		n += d->d_name[0] != '.';
+	closedir(dir);
+	return n;
+}
+
+static void print_process(struct buffer *out)
+{
+	uint64_t stat[STAT_RSS + 1] = {0};
+	struct timespec now;
+	print_single(out, "process_open_fds", "gauge", "Open file descriptors.", open_descriptors());
+	if (read_stat(stat)) {
+		clock_gettime(CLOCK_BOOTTIME, &now);
+		double uptime = (double)now.tv_sec + (double)now.tv_nsec / 1e9 -
+		                (double)stat[STAT_START] / (double)sysconf(_SC_CLK_TCK);
+		print_single(out, "process_resident_memory_bytes", "gauge", "Resident memory.",
+		        (int64_t)stat[STAT_RSS] * sysconf(_SC_PAGESIZE));
+		print_single(out, "process_threads", "gauge", "Threads.", (int64_t)stat[STAT_THREADS]);
+		print_head(out, "symbolicated_uptime_seconds", "gauge", "Time since the process started.");
+		buffer_printf(out, "symbolicated_uptime_seconds %.3f\n", uptime < 0 ? 0 : uptime);
+	}
+	print_head(out, "symbolicated_build_info", "gauge", "Always 1; the label tells the version.");
+	buffer_printf(out, "symbolicated_build_info{version=\"%s\"} 1\n", PACKAGE_VERSION);
+}
+
+void metrics_print(struct buffer *out)
+{
+	print_values(out);
+	print_requests(out);
+	print_histograms(out);
+	print_process(out);
+}

@@ -1,0 +1,97 @@
+/* Counters, gauges and histograms of the process, and their Prometheus text. One table names them all. */
+#ifndef BASE_METRICS_H
+#define BASE_METRICS_H
+
+#include <stdint.h>
+
+#include "base/buffer.h"
+
+/* X(enum name, type, family, labels or "", help). Rows of one family stand together. */
+#define METRICS(X)                                                                                                    \
+	X(FRAMES_TOTAL, counter, "symbolicated_frames_total", "result=\"symbolicated\"",                              \
+	        "Frames answered, by result.")                                                                        \
+	X(FRAMES_UNKNOWN, counter, "symbolicated_frames_total", "result=\"unknown\"", "")                             \
+	X(FRAMES_SKIPPED, counter, "symbolicated_frames_total", "result=\"skipped\"", "")                             \
+	X(MODULES_FOUND, counter, "symbolicated_modules_total", "result=\"found\"",                                   \
+	        "Modules that requests referred to, by result.")                                                      \
+	X(MODULES_MISSING, counter, "symbolicated_modules_total", "result=\"missing\"", "")                           \
+	X(CACHE_ROOT_PROCESS, counter, "symbolicated_cache_lookups_total", "what=\"root\",level=\"process\"",         \
+	        "Cache lookups, by what was looked up and the level that had it (none: loaded from a bucket).")       \
+	X(CACHE_ROOT_MEMCACHED, counter, "symbolicated_cache_lookups_total", "what=\"root\",level=\"memcached\"", "") \
+	X(CACHE_ROOT_NONE, counter, "symbolicated_cache_lookups_total", "what=\"root\",level=\"none\"", "")           \
+	X(CACHE_FAILURE_PROCESS, counter, "symbolicated_cache_lookups_total", "what=\"failure\",level=\"process\"",   \
+	        "")                                                                                                   \
+	X(CACHE_PAGE_PROCESS, counter, "symbolicated_cache_lookups_total", "what=\"page\",level=\"process\"", "")     \
+	X(CACHE_PAGE_MEMCACHED, counter, "symbolicated_cache_lookups_total", "what=\"page\",level=\"memcached\"", "") \
+	X(CACHE_PAGE_NONE, counter, "symbolicated_cache_lookups_total", "what=\"page\",level=\"none\"", "")           \
+	X(PAGES_INVALID, counter, "symbolicated_pages_invalid_total", "",                                             \
+	        "Values from memcached that failed a check and were taken as missing.")                               \
+	X(PAGES_RELOADED, counter, "symbolicated_page_reloads_total", "",                                             \
+	        "Modules loaded again because memcached had lost a page.")                                            \
+	X(PAGES_STORED, counter, "symbolicated_pages_stored_total", "", "Pages and roots written to memcached.")      \
+	X(STORES_FAILED, counter, "symbolicated_stores_failed_total", "",                                             \
+	        "Maps whose storing in memcached was given up.")                                                      \
+	X(MEMCACHED_ERRORS, counter, "symbolicated_memcached_errors_total", "",                                       \
+	        "Calls to memcached that failed or timed out.")                                                       \
+	X(MEMCACHED_BREAKER_OPEN, counter, "symbolicated_memcached_breaker_open_total", "",                           \
+	        "Times that a memcached server was left alone after timeouts.")                                       \
+	X(DOWNLOADS_OK, counter, "symbolicated_downloads_total", "outcome=\"ok\"",                                    \
+	        "Transfers from buckets, by outcome.")                                                                \
+	X(DOWNLOADS_MISSING, counter, "symbolicated_downloads_total", "outcome=\"missing\"", "")                      \
+	X(DOWNLOADS_FAILED, counter, "symbolicated_downloads_total", "outcome=\"failed\"", "")                        \
+	X(DOWNLOADS_CORRUPT, counter, "symbolicated_downloads_total", "outcome=\"corrupt\"", "")                      \
+	X(DOWNLOAD_BYTES_WIRE, counter, "symbolicated_download_bytes_total", "form=\"wire\"",                         \
+	        "Bytes from buckets, as received and inflated.")                                                      \
+	X(DOWNLOAD_BYTES_TEXT, counter, "symbolicated_download_bytes_total", "form=\"text\"", "")                     \
+	X(PARSE_DAMAGED_LINES, counter, "symbolicated_damaged_lines_total", "",                                       \
+	        "Lines of symbol files that were skipped as damaged.")                                                \
+	X(LOADS_IN_FLIGHT, gauge, "symbolicated_loads_in_flight", "",                                                 \
+	        "Modules that are being loaded, or stored in memcached.")                                             \
+	X(LOADS_TOTAL, counter, "symbolicated_loads_total", "", "Modules loaded from a bucket and parsed.")           \
+	X(LEASE_WAITS, counter, "symbolicated_lease_waits_total", "", "Loads that waited for another process's.")     \
+	X(COLD_REQUESTS, gauge, "symbolicated_cold_requests", "state=\"running\"",                                    \
+	        "Requests that wait for modules they load.")                                                          \
+	X(COLD_QUEUED, gauge, "symbolicated_cold_requests", "state=\"queued\"", "")                                   \
+	X(COLD_REFUSED, counter, "symbolicated_cold_refused_total", "",                                               \
+	        "Requests answered 503 because too many were loading.")                                               \
+	X(CACHE_BYTES, gauge, "symbolicated_cache_bytes", "", "Bytes of maps held in the process's cache.")           \
+	X(CACHE_MAPS, gauge, "symbolicated_cache_maps", "", "Maps held in the process's cache.")                      \
+	X(CACHE_EVICTED, counter, "symbolicated_cache_evicted_bytes_total", "",                                       \
+	        "Bytes dropped from the process's cache to stay in its budget.")                                      \
+	X(LOADING_BYTES, gauge, "symbolicated_loading_bytes", "",                                                     \
+	        "Bytes of maps that are being built or not yet stored.")                                              \
+	X(LAST_MAP_RAW_BYTES, gauge, "symbolicated_last_map_bytes", "form=\"raw\"",                                   \
+	        "Size of the map built last, raw and as stored in memcached.")                                        \
+	X(LAST_MAP_STORED_BYTES, gauge, "symbolicated_last_map_bytes", "form=\"stored\"", "")                         \
+	X(FAILURES_REMEMBERED, gauge, "symbolicated_failures_remembered", "",                                         \
+	        "Modules remembered as missing, corrupt or failing.")                                                 \
+	X(INVALIDATIONS, counter, "symbolicated_invalidations_total", "",                                             \
+	        "Modules forgotten because of DELETE or a changed marker.")                                           \
+	X(CONNECTIONS, gauge, "symbolicated_connections", "", "FastCGI connections that are open.")                   \
+	X(REQUESTS_IN_FLIGHT, gauge, "symbolicated_requests_in_flight", "", "Requests that are being answered.")
+
+enum metric {
+#define METRIC_ENUM(name, type, family, labels, help) M_##name,
+	METRICS(METRIC_ENUM)
+#undef METRIC_ENUM
+	        M_COUNT
+};
+
+void metric_add(enum metric m, int64_t n);
+void metric_set(enum metric m, int64_t value); /* gauges only */
+int64_t metric_get(enum metric m);
+
+/* Histograms of seconds, with fixed buckets from 100 µs to 100 s. */
+enum histogram { H_REQUEST_V5, H_REQUEST_V4, H_REQUEST_OTHER, H_DOWNLOAD, H_PARSE, H_STORE, H_COUNT };
+void histogram_observe(enum histogram h, int64_t nanoseconds);
+
+/* Requests by route (an index into the router's table, at most 15) and status. */
+void metric_request(unsigned route, int status);
+/* name is kept, not copied; it holds nothing that a label's value must escape. Without a name the route is its number.
+ */
+void metric_name_route(unsigned route, const char *name);
+
+/* Everything as Prometheus text, with resident memory, threads, uptime and version beside it. */
+void metrics_print(struct buffer *out);
+
+#endif

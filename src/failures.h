@@ -1,0 +1,39 @@
+/* What is remembered of modules that could not be had, bounded by count, the oldest out first. */
+#ifndef FAILURES_H
+#define FAILURES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/config.h"
+#include "base/hash.h"
+
+enum failure_class {
+	FAILURE_NONE,
+	FAILURE_MISSING,   /* no source has it */
+	FAILURE_CORRUPT,   /* a source has it, and it cannot be read */
+	FAILURE_TEMPORARY, /* a source did not answer as it should */
+};
+
+struct failures;
+struct failures *failures_new(const struct config *c);
+void failures_free(struct failures *f);
+
+struct failure {
+	enum failure_class class;
+	uint64_t marker; /* the module's invalidation marker then */
+	int64_t until;   /* clock_now() when it is forgotten */
+	int64_t checked; /* when the marker was last seen to be that */
+};
+
+/* hash: the module; spelling: the debug id as it was asked. FAILURE_NONE when nothing is remembered, or no longer. */
+struct failure failures_get(struct failures *f, const struct module_hash *hash, const struct module_hash *spelling);
+/* A temporary failure in a row is remembered twice as long as the one before. */
+void failures_set(struct failures *f, const struct module_hash *hash, const struct module_hash *spelling,
+        enum failure_class class, uint64_t marker, int64_t checked);
+void failures_checked(
+        struct failures *f, const struct module_hash *hash, const struct module_hash *spelling, int64_t checked);
+/* All spellings of a module. */
+void failures_forget(struct failures *f, const struct module_hash *hash);
+
+#endif

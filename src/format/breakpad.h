@@ -1,0 +1,29 @@
+/* Reading a Breakpad symbol file, in chunks of any size, into an offset map's builder. docs/sym-files.md gives the
+ * grammar as it is read here. */
+#ifndef FORMAT_BREAKPAD_H
+#define FORMAT_BREAKPAD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/str.h"
+#include "format/offmap_build.h"
+
+enum { BREAKPAD_LINE_MAX = (1 << 20) + (1 << 16) }; /* longer lines are skipped as damaged */
+
+struct breakpad;
+
+/* The file must say that it is of debug id `id` (letters of any case); an empty id takes any. */
+struct breakpad *breakpad_new(const struct offmap_options *options, struct str id);
+void breakpad_free(struct breakpad *p);
+
+/* ERR_CORRUPT as soon as it is known that this is no symbol file, or not the one asked for; ERR_NO_MEMORY. */
+enum err breakpad_feed(struct breakpad *p, const uint8_t *data, size_t len, struct error *e);
+/* Ends the file and gives the map, complete with generation and counts. */
+enum err breakpad_finish(struct breakpad *p, struct offmap **out, struct error *e);
+
+/* Bytes of the pages so far, as they lie in memory. */
+uint64_t breakpad_held_bytes(const struct breakpad *p);
+
+#endif

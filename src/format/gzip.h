@@ -1,0 +1,27 @@
+/* gzip in both directions, as streams: ISA-L where configure found it, zlib elsewhere. */
+#ifndef FORMAT_GZIP_H
+#define FORMAT_GZIP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include "base/error.h"
+
+/* Several members are one text. Bytes behind the last member that start no new one are an error. */
+struct gunzip;
+struct gunzip *gunzip_new(void);
+void gunzip_free(struct gunzip *g);
+void gunzip_reset(struct gunzip *g);
+/* Consumes from *in, *in_len and fills out; sets *out_len to what was written. Returns ERR_OK, or ERR_CORRUPT (bad
+ * header, data, CRC or length), ERR_NO_MEMORY. Call again while *in_len > 0 or *out_len == out_cap. */
+enum err gunzip_step(
+        struct gunzip *g, const uint8_t **in, size_t *in_len, uint8_t *out, size_t out_cap, size_t *out_len);
+/* True when the input so far ends exactly at the end of a member. */
+bool gunzip_complete(const struct gunzip *g);
+
+/* The parts compressed as one gzip member at a fast level, into memory from malloc that the caller frees. */
+enum err gzip_compress(const struct iovec *parts, unsigned count, uint8_t **out, size_t *out_len);
+
+#endif

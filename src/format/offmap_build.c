@@ -1,0 +1,799 @@
+/*
+ * Symbols come in the order of the file. As long as their addresses ascend and every id is defined before it is used,
+ * they go through the sweep and into pages at once. The first symbol that comes late (or definition that comes behind
+ * its use) switches the builder over: the pages made so far are taken apart again, everything is kept flat in one blob,
+ * and at the end sorted, swept and encoded.
+ *
+ * The sweep decides which symbol answers for each address (lookup rules 1 to 3 of docs/sym-files.md) and cuts functions
+ * accordingly, so that pieces never overlap and a lookup is a search for the last one at or below the offset.
+ */
+#include <config.h>
+
+#include "format/offmap_build.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/utf8.h"
+#include "base/varint.h"
+#include "format/offmap_encode.h"
+#include "format/offmap_flat.h"
+#include "format/offmap_value.h"
+
+typedef unsigned __int128 position; /* addresses and the end behind the last one */
+#define ADDRESS_END ((position)1 << 64)
+
+/* ids of FILE or INLINE_ORIGIN -> slot: small ids by index, sparse ones by hash. */
+struct id_entry {
+	uint64_t id;
+	uint32_t slot; /* 0: free */
+};
+
+struct id_table {
+	uint32_t *dense;
+	uint32_t dense_cap;
+	struct id_entry *sparse;
+	uint32_t sparse_cap, sparse_count;
+	uint32_t count; /* ids seen */
+	uint32_t last_slot;
+	uint64_t last_id;
+};
+
+struct late_symbol {
+	uint64_t addr;
+	uint64_t order;
+	uint64_t at; /* in the blob */
+	bool is_public;
+};
+
+struct offmap_builder {
+	struct offmap_options options;
+	struct encoder *encoder;
+	struct flattener *flattener;
+	struct id_table files, origins;
+	struct string_slot *slots;
+	uint32_t slot_count, slot_cap;
+	/* the function whose records are coming */
+	struct flat *func;
+	struct func_records records;
+	uint8_t *scratch; /* escaped text */
+	size_t scratch_cap;
+	/* the sweep */
+	struct flat **stack; /* functions that may still cover something, the one that answers on top */
+	uint32_t stack_count, stack_cap;
+	struct flat **group; /* functions that start at group_addr */
+	uint32_t group_count, group_cap;
+	struct flat *group_public; /* and the first PUBLIC there */
+	bool in_group, group_empty_func;
+	uint64_t group_addr;
+	struct flat *last_public; /* no FUNC started behind it */
+	position cursor;
+	struct flat *spare; /* free flats */
+	/* late mode */
+	bool late;
+	uint64_t *empty_funcs; /* addresses of FUNCs of size 0: they hide PUBLICs, and leave no piece */
+	uint32_t empty_count, empty_cap;
+	uint8_t *blob;
+	uint64_t blob_len, blob_cap;
+	struct late_symbol *symbols;
+	uint32_t symbol_count, symbol_cap;
+	uint64_t order;
+	/* the map to be */
+	struct offmap *map;
+	bool failed;
+};
+
+static struct page *shrink_lz4(struct page *p)
+{
+	return page_compress(p, CODEC_LZ4);
+}
+
+static struct page *shrink_zstd(struct page *p)
+{
+	return page_compress(p, CODEC_ZSTD);
+}
+
+struct offmap_builder *offmap_builder_new(const struct offmap_options *options)
+{
+	struct offmap_builder *b = calloc(1, sizeof *b);
+	if (!b)
+		return NULL;
+	b->options = *options;
+	b->encoder = encoder_new(options->raw_budget, options->codec == CODEC_ZSTD ? shrink_zstd : shrink_lz4);
+	b->flattener = flattener_new();
+	b->map = calloc(1, sizeof *b->map);
+	b->slot_cap = 64;
+	b->slots = calloc(b->slot_cap, sizeof *b->slots);
+	b->slot_count = 1; /* slot 0: none */
+	if (!b->encoder || !b->flattener || !b->map || !b->slots) {
+		offmap_builder_free(b);
+		return NULL;
+	}
+	return b;
+}
+
+static void free_id_table(struct id_table *t)
+{
+	free(t->dense);
+	free(t->sparse);
+}
+
+void offmap_builder_free(struct offmap_builder *b)
+{
+	if (!b)
+		return;
+	for (uint32_t i = 0; i < b->stack_count; i++)
+		flat_free(b->stack[i]);
+	for (uint32_t i = 0; i < b->group_count; i++)
+		flat_free(b->group[i]);
+	while (b->spare) {
+		struct flat *next = b->spare->next;
+		flat_free(b->spare);
+		b->spare = next;
+	}
+	flat_free(b->func);
+	flat_free(b->group_public);
+	flat_free(b->last_public);
+	for (uint32_t i = 0; i < b->slot_count; i++)
+		free(b->slots[i].text);
+	encoder_free(b->encoder);
+	flattener_free(b->flattener);
+	free_id_table(&b->files);
+	free_id_table(&b->origins);
+	offmap_free(b->map);
+	free(b->slots);
+	free(b->records.lines);
+	free(b->records.inlines);
+	free(b->records.ranges);
+	free(b->scratch);
+	free(b->stack);
+	free(b->group);
+	free(b->empty_funcs);
+	free(b->blob);
+	free(b->symbols);
+	free(b);
+}
+
+uint64_t offmap_builder_held_bytes(const struct offmap_builder *b)
+{
+	return encoder_held_bytes(b->encoder);
+}
+
+static struct flat *take_flat(struct offmap_builder *b)
+{
+	struct flat *f = b->spare;
+	if (!f)
+		return calloc(1, sizeof *f);
+	b->spare = f->next;
+	f->is_public = f->has_lines = false;
+	f->size = 0;
+	f->node_count = f->segment_count = f->next_segment = 0;
+	f->name_len = f->name_external = f->name_page = 0;
+	return f;
+}
+
+static void drop_flat(struct offmap_builder *b, struct flat *f)
+{
+	if (!f)
+		return;
+	f->next = b->spare;
+	b->spare = f;
+}
+
+/* ---- strings ---- */
+
+/* Where an id's slot number is kept, made when it is new; NULL without memory. */
+static uint32_t *find_sparse(struct id_table *t, uint64_t id)
+{
+	if (4 * (t->sparse_count + 1) > 3 * t->sparse_cap) {
+		uint32_t cap = t->sparse_cap ? 2 * t->sparse_cap : 64;
+		struct id_entry *grown = calloc(cap, sizeof *grown);
+		if (!grown)
+			return NULL;
+		for (uint32_t i = 0; i < t->sparse_cap; i++)
+			if (t->sparse[i].slot) {
+				uint32_t at =
+				        (uint32_t)(t->sparse[i].id * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (cap - 1);
+				while (grown[at].slot)
+					at = (at + 1) & (cap - 1);
+				grown[at] = t->sparse[i];
+			}
+		free(t->sparse);
+		t->sparse = grown;
+		t->sparse_cap = cap;
+	}
+	uint32_t at = (uint32_t)(id * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (t->sparse_cap - 1);
+	while (t->sparse[at].slot && t->sparse[at].id != id)
+		at = (at + 1) & (t->sparse_cap - 1);
+	if (!t->sparse[at].slot) {
+		t->sparse[at].id = id;
+		t->sparse_count++; /* the caller fills the slot in */
+	}
+	return &t->sparse[at].slot;
+}
+
+static bool grow_dense(struct id_table *t, uint64_t id)
+{
+	uint32_t cap = t->dense_cap ? t->dense_cap : 64;
+	while (cap <= id)
+		cap *= 2;
+	uint32_t *grown = realloc(t->dense, cap * sizeof *grown);
+	if (!grown)
+		return false;
+	memset(grown + t->dense_cap, 0, (cap - t->dense_cap) * sizeof *grown);
+	t->dense = grown;
+	/* ids that were thought sparse */
+	for (uint32_t i = 0; i < t->sparse_cap; i++)
+		if (t->sparse[i].slot && t->sparse[i].id >= t->dense_cap && t->sparse[i].id < cap)
+			grown[t->sparse[i].id] = t->sparse[i].slot;
+	t->dense_cap = cap;
+	return true;
+}
+
+/* The slot of an id, made undefined when it is new; 0 without memory. */
+static uint32_t find_slot(struct offmap_builder *b, struct id_table *t, uint64_t id)
+{
+	if (t->last_slot && t->last_id == id)
+		return t->last_slot;
+	uint32_t *place;
+	if (id >= t->dense_cap && id < 64 + 8 * (uint64_t)t->count && id < UINT32_MAX / 4 && !grow_dense(t, id))
+		goto no_memory;
+	place = id < t->dense_cap ? &t->dense[id] : find_sparse(t, id);
+	if (!place)
+		goto no_memory;
+	if (!*place) {
+		if (b->slot_count == b->slot_cap) {
+			struct string_slot *grown =
+			        array_grow(b->slots, &b->slot_cap, b->slot_count + 1, sizeof *b->slots);
+			if (!grown)
+				goto no_memory;
+			b->slots = grown;
+		}
+		b->slots[b->slot_count] = (struct string_slot){.is_origin = t == &b->origins};
+		*place = b->slot_count++;
+		t->count++;
+	}
+	t->last_id = id;
+	return t->last_slot = *place;
+no_memory:
+	b->failed = true;
+	return 0;
+}
+
+/* Escapes a name into scratch. false: no memory. */
+static bool escape(struct offmap_builder *b, struct str name, uint32_t *len)
+{
+	if (b->scratch_cap < 6 * name.len + 16) {
+		size_t cap = 8 * name.len + 1024;
+		uint8_t *grown = realloc(b->scratch, cap);
+		if (!grown) {
+			b->failed = true;
+			return false;
+		}
+		b->scratch = grown;
+		b->scratch_cap = cap;
+	}
+	*len = (uint32_t)json_escape(b->scratch, (const uint8_t *)name.data, name.len);
+	return true;
+}
+
+static bool go_late(struct offmap_builder *b);
+
+/* Long texts are not kept, so they are compared by hash. */
+static bool same_text(const struct string_slot *s, const uint8_t *text, uint32_t len, uint64_t hash)
+{
+	return s->defined && s->len == len && (s->external ? s->hash == hash : memcmp(s->text, text, len) == 0);
+}
+
+static bool define(struct offmap_builder *b, struct id_table *t, uint64_t id, struct str name)
+{
+	uint32_t len, slot = find_slot(b, t, id);
+	if (!slot || !escape(b, name, &len))
+		return false;
+	struct string_slot *s = &b->slots[slot];
+	uint64_t hash = len > OFFMAP_SHORT_STRING ? checksum("", 0, b->scratch, len) : 0;
+	if (same_text(s, b->scratch, len, hash))
+		return true;
+	if (s->used && !b->late && !go_late(b))
+		return false;
+	s->defined = true;
+	s->len = len;
+	s->hash = hash;
+	s->external = 0;
+	free(s->text);
+	s->text = NULL;
+	if (len > OFFMAP_SHORT_STRING)
+		return encode_string(b->encoder, (const char *)b->scratch, len, &s->external);
+	s->text = malloc(len + 1);
+	if (!s->text)
+		return false;
+	memcpy(s->text, b->scratch, len);
+	return true;
+}
+
+void offmap_add_file(struct offmap_builder *b, uint64_t id, struct str name)
+{
+	if (!b->failed && !define(b, &b->files, id, name))
+		b->failed = true;
+}
+
+void offmap_add_origin(struct offmap_builder *b, uint64_t id, struct str name)
+{
+	if (!b->failed && !define(b, &b->origins, id, name.len ? name : str_from("<unknown>")))
+		b->failed = true;
+}
+
+void offmap_set_code_file(struct offmap_builder *b, struct str name)
+{
+	uint32_t len;
+	if (b->failed || !name.len || !escape(b, name, &len))
+		return;
+	free(b->map->code_file);
+	b->map->code_file = malloc(len);
+	if (!b->map->code_file) {
+		b->failed = true;
+		return;
+	}
+	memcpy(b->map->code_file, b->scratch, len);
+	b->map->code_file_len = len;
+}
+
+/* ---- the sweep ---- */
+
+static position flat_end(const struct flat *f)
+{
+	return (position)f->addr + f->size;
+}
+
+static bool emit(struct offmap_builder *b, struct flat *f, position from, position to)
+{
+	bool endless = to == ADDRESS_END && (f->is_public || from >= flat_end(f));
+	return encode_function(b->encoder, b->slots, f, (uint64_t)(from - f->addr),
+	        endless ? (uint64_t)(from - f->addr) : (uint64_t)(to - f->addr), endless);
+}
+
+static void set_last_public(struct offmap_builder *b, struct flat *f)
+{
+	drop_flat(b, b->last_public);
+	b->last_public = f;
+}
+
+/* Writes what answers for the addresses from the cursor up to `to`, where the next symbol starts. */
+static bool advance(struct offmap_builder *b, position to)
+{
+	while (b->cursor < to) {
+		struct flat *top = b->stack_count ? b->stack[b->stack_count - 1] : NULL;
+		if (top && flat_end(top) > b->cursor) {
+			position stop = flat_end(top) < to ? flat_end(top) : to;
+			if (!emit(b, top, b->cursor, stop))
+				return false;
+			b->cursor = stop;
+		} else if (top && b->options.nearest) {
+			if (!emit(b, top, b->cursor, to))
+				return false;
+			b->cursor = to;
+		} else if (top) {
+			drop_flat(b, b->stack[--b->stack_count]);
+		} else {
+			if (b->last_public) {
+				b->last_public->size = to == ADDRESS_END ? 0 : (uint64_t)(to - b->last_public->addr);
+				if (!emit(b, b->last_public, b->cursor, to))
+					return false;
+			}
+			b->cursor = to;
+		}
+	}
+	return true;
+}
+
+static bool push(struct offmap_builder *b, struct flat *f)
+{
+	GROW(b->stack, b->stack_cap, b->stack_count + 1);
+	b->stack[b->stack_count++] = f;
+	return true;
+}
+
+/* Of functions that start at one address, the first with lines answers, then the first without; one that ends before a
+ * better one never does. Pushes them worst first. */
+static bool push_group(struct offmap_builder *b)
+{
+	uint32_t kept = 0;
+	uint64_t covered = 0;
+	/* best first: with lines, then without, each in the order of the file */
+	for (int lines = 1; lines >= 0; lines--)
+		for (uint32_t i = 0; i < b->group_count; i++) {
+			struct flat *f = b->group[i];
+			if (!f || f->has_lines != lines || (f->size <= covered && (kept || !b->options.nearest)))
+				continue;
+			if (b->options.nearest && kept)
+				continue; /* one symbol an address */
+			if (!push(b, f))
+				return false;
+			covered = f->size;
+			b->group[i] = NULL;
+			kept++;
+		}
+	for (uint32_t k = 0; k < kept / 2; k++) {
+		struct flat **low = &b->stack[b->stack_count - kept + k], **high = &b->stack[b->stack_count - 1 - k],
+		            *swap = *low;
+		*low = *high;
+		*high = swap;
+	}
+	for (uint32_t i = 0; i < b->group_count; i++)
+		drop_flat(b, b->group[i]);
+	b->group_count = 0;
+	return true;
+}
+
+/* All symbols of one address are known: what was before them ends here. */
+static bool close_group(struct offmap_builder *b)
+{
+	if (!b->in_group)
+		return true;
+	if (!advance(b, b->group_addr))
+		return false;
+	b->cursor = b->group_addr;
+	bool func = b->group_count || b->group_empty_func;
+	if (b->options.nearest)
+		while (b->stack_count)
+			drop_flat(b, b->stack[--b->stack_count]);
+	if (func || b->group_public)
+		set_last_public(b, NULL);
+	if (func)
+		drop_flat(b, b->group_public);
+	else
+		b->last_public = b->group_public;
+	b->group_public = NULL;
+	b->in_group = b->group_empty_func = false;
+	return push_group(b);
+}
+
+static bool sweep_symbol(struct offmap_builder *b, struct flat *f)
+{
+	if (!b->in_group || b->group_addr != f->addr) {
+		if (!close_group(b)) {
+			drop_flat(b, f);
+			return false;
+		}
+		b->in_group = true;
+		b->group_addr = f->addr;
+	}
+	if (f->is_public) {
+		if (b->group_public) {
+			drop_flat(b, f);
+			return true;
+		}
+		b->group_public = f;
+		return true;
+	}
+	if (!f->size && !b->options.nearest) {
+		uint64_t addr = f->addr;
+		drop_flat(b, f);
+		if (b->group_empty_func)
+			return true;
+		b->group_empty_func = true;
+		GROW(b->empty_funcs, b->empty_cap, b->empty_count + 1);
+		b->empty_funcs[b->empty_count++] = addr;
+		return true;
+	}
+	struct flat **grown = array_grow(b->group, &b->group_cap, b->group_count + 1, sizeof *b->group);
+	if (!grown) {
+		flat_free(f);
+		return false;
+	}
+	b->group = grown;
+	b->group[b->group_count++] = f;
+	return true;
+}
+
+/* ---- late mode ---- */
+
+static bool blob_reserve(struct offmap_builder *b, uint64_t n)
+{
+	if (n > b->blob_cap - b->blob_len) {
+		uint64_t cap = b->blob_cap ? b->blob_cap : 65536;
+		while (cap - b->blob_len < n)
+			cap += cap / 2;
+		uint8_t *grown = realloc(b->blob, cap);
+		if (!grown)
+			return false;
+		b->blob = grown;
+		b->blob_cap = cap;
+	}
+	return true;
+}
+
+/* Appends f to the blob; keep_late_symbol's reader is load_late. */
+static bool store_late(struct offmap_builder *b, const struct flat *f)
+{
+	if (!blob_reserve(b, (uint64_t)f->name_len +
+	                             VARINT_MAX * (8 + 4 * (uint64_t)f->node_count + 4 * (uint64_t)f->segment_count)))
+		return false;
+	GROW(b->symbols, b->symbol_cap, b->symbol_count + 1);
+	b->symbols[b->symbol_count++] = (struct late_symbol){f->addr, b->order++, b->blob_len, f->is_public};
+	uint8_t *at = b->blob + b->blob_len;
+	at = varint_put(at, f->size);
+	at = varint_put(at, f->has_lines);
+	at = varint_put(at, f->name_external);
+	at = varint_put(at, f->name_external ? 0 : f->name_len);
+	if (!f->name_external) {
+		memcpy(at, f->name, f->name_len);
+		at += f->name_len;
+	}
+	at = varint_put(at, f->node_count);
+	for (uint32_t i = 1; i <= f->node_count; i++) {
+		at = varint_put(at, i - f->nodes[i].parent);
+		at = varint_put(at, f->nodes[i].origin);
+		at = varint_put(at, f->nodes[i].call_file);
+		at = varint_put(at, f->nodes[i].call_line);
+	}
+	at = varint_put(at, f->segment_count);
+	uint64_t last = 0;
+	uint32_t line = 0;
+	for (uint32_t i = 0; i < f->segment_count; i++) {
+		const struct flat_segment *s = &f->segments[i];
+		at = varint_put(at, s->start - last);
+		at = varint_put(at, s->node);
+		at = varint_put(at, zigzag((int64_t)s->line - line));
+		at = varint_put(at, s->file);
+		last = s->start;
+		line = s->line;
+	}
+	b->blob_len = (uint64_t)(at - b->blob);
+	return true;
+}
+
+static bool load_late(const struct offmap_builder *b, const struct late_symbol *l, struct flat *f)
+{
+	struct reader r = {b->blob + l->at, b->blob + b->blob_len, false};
+	f->addr = l->addr;
+	f->is_public = l->is_public;
+	f->size = reader_varint(&r);
+	f->has_lines = reader_varint(&r);
+	uint32_t external = (uint32_t)reader_varint(&r), len = (uint32_t)reader_varint(&r);
+	if (!flat_set_name(f, (const char *)r.at, len))
+		return false;
+	f->name_external = external;
+	r.at += len;
+	f->node_count = (uint32_t)reader_varint(&r);
+	if (!flat_reserve_nodes(f, f->node_count))
+		return false;
+	for (uint32_t i = 1; i <= f->node_count; i++) {
+		struct flat_node *n = &f->nodes[i];
+		n->parent = i - (uint32_t)reader_varint(&r);
+		n->origin = (uint32_t)reader_varint(&r);
+		n->call_file = (uint32_t)reader_varint(&r);
+		n->call_line = (uint32_t)reader_varint(&r);
+		n->depth = n->parent ? f->nodes[n->parent].depth + 1 : 1;
+	}
+	f->segment_count = (uint32_t)reader_varint(&r);
+	if (!flat_reserve_segments(f, f->segment_count))
+		return false;
+	uint64_t last = 0;
+	uint32_t line = 0;
+	for (uint32_t i = 0; i < f->segment_count; i++) {
+		struct flat_segment *s = &f->segments[i];
+		s->start = last += reader_varint(&r);
+		s->node = (uint32_t)reader_varint(&r);
+		s->line = line = (uint32_t)(line + unzigzag(reader_varint(&r)));
+		s->file = (uint32_t)reader_varint(&r);
+	}
+	return !r.bad;
+}
+
+static bool give_late(void *arg, struct flat *f)
+{
+	return store_late(arg, f);
+}
+
+/* From here on everything waits for the end: pages made so far, and what the sweep still holds, go into the blob. */
+static bool go_late(struct offmap_builder *b)
+{
+	struct flat empty = {0};
+	b->late = true;
+	/* What the sweep holds has been swept up to the cursor only; the rest of it must not be lost. */
+	if (!close_group(b) || !advance(b, ADDRESS_END) || !encoder_unpack(b->encoder, give_late, b))
+		return false;
+	for (uint32_t i = 0; i < b->empty_count; i++) {
+		empty.addr = b->empty_funcs[i];
+		empty.name = (char *)"";
+		if (!store_late(b, &empty))
+			return false;
+	}
+	b->empty_count = 0;
+	while (b->stack_count)
+		drop_flat(b, b->stack[--b->stack_count]);
+	set_last_public(b, NULL);
+	b->cursor = 0;
+	return true;
+}
+
+static int late_order(const void *a, const void *b)
+{
+	const struct late_symbol *x = a, *y = b;
+	if (x->addr != y->addr)
+		return x->addr < y->addr ? -1 : 1;
+	return (x->order > y->order) - (x->order < y->order);
+}
+
+static bool sweep_late(struct offmap_builder *b)
+{
+	if (b->symbol_count)
+		qsort(b->symbols, b->symbol_count, sizeof *b->symbols, late_order);
+	for (uint32_t i = 0; i < b->symbol_count; i++) {
+		struct flat *f = take_flat(b);
+		if (!f || !load_late(b, &b->symbols[i], f)) {
+			flat_free(f);
+			return false;
+		}
+		if (!sweep_symbol(b, f))
+			return false;
+	}
+	return true;
+}
+
+/* Hands a finished symbol on; takes it. */
+static bool add_symbol(struct offmap_builder *b, struct flat *f)
+{
+	if (!b->late && b->in_group && f->addr < b->group_addr && !go_late(b)) {
+		flat_free(f);
+		return false;
+	}
+	if (!b->late)
+		return sweep_symbol(b, f);
+	bool ok = store_late(b, f);
+	drop_flat(b, f);
+	return ok;
+}
+
+/* ---- records ---- */
+
+static struct flat *new_symbol(struct offmap_builder *b, uint64_t addr, struct str name)
+{
+	uint32_t len;
+	if (!name.len)
+		name = str_from("<unknown>");
+	struct flat *f = escape(b, name, &len) ? take_flat(b) : NULL;
+	if (!f || !flat_set_name(f, (const char *)b->scratch, len)) {
+		flat_free(f);
+		b->failed = true;
+		return NULL;
+	}
+	f->addr = addr;
+	return f;
+}
+
+void offmap_end_func(struct offmap_builder *b)
+{
+	struct flat *f = b->func;
+	if (!f)
+		return;
+	b->func = NULL;
+	if (b->failed || !flatten(b->flattener, &b->records, f)) {
+		flat_free(f);
+		b->failed = true;
+		return;
+	}
+	if (!add_symbol(b, f))
+		b->failed = true;
+}
+
+void offmap_add_func(struct offmap_builder *b, uint64_t addr, uint64_t size, struct str name)
+{
+	offmap_end_func(b);
+	if (b->failed || !(b->func = new_symbol(b, addr, name)))
+		return;
+	b->func->size = addr && size > 0 - addr ? 0 - addr : size;
+	b->records.line_count = b->records.inline_count = b->records.range_count = 0;
+	b->records.lines_sorted = true;
+	b->map->funcs++;
+}
+
+void offmap_add_public(struct offmap_builder *b, uint64_t addr, struct str name)
+{
+	offmap_end_func(b);
+	struct flat *f = b->failed ? NULL : new_symbol(b, addr, name);
+	if (!f)
+		return;
+	f->is_public = true;
+	b->map->publics++;
+	if (!add_symbol(b, f))
+		b->failed = true;
+}
+
+/* Clips [addr, addr + size) to the function and makes it relative. false: nothing of it is inside, not even a start. */
+static bool clip(const struct flat *f, uint64_t addr, uint64_t size, uint64_t *start, uint64_t *end)
+{
+	position low = addr, high = low + size, base = f->addr;
+	if (low < base)
+		low = base;
+	if (high > flat_end(f))
+		high = flat_end(f);
+	if (addr < f->addr ? high <= low : low >= flat_end(f))
+		return false;
+	*start = (uint64_t)(low - base);
+	*end = high > low ? (uint64_t)(high - base) : *start;
+	return true;
+}
+
+void offmap_add_line(struct offmap_builder *b, uint64_t addr, uint64_t size, uint32_t line, uint64_t file)
+{
+	struct func_records *r = &b->records;
+	struct line_record l = {0, 0, line, 0};
+	if (b->failed || !b->func)
+		return;
+	b->map->lines++;
+	b->func->has_lines = true;
+	if (!clip(b->func, addr, size, &l.start, &l.end) || !(l.file = find_slot(b, &b->files, file)))
+		return;
+	if (r->line_count == r->line_cap) {
+		struct line_record *grown = array_grow(r->lines, &r->line_cap, r->line_count + 1, sizeof *r->lines);
+		if (!grown) {
+			b->failed = true;
+			return;
+		}
+		r->lines = grown;
+	}
+	if (l.end == l.start || (r->line_count && l.start < r->lines[r->line_count - 1].end))
+		r->lines_sorted = false;
+	r->lines[r->line_count++] = l;
+}
+
+void offmap_add_inline(struct offmap_builder *b, uint32_t depth, uint32_t call_line, bool has_call_file,
+        uint32_t call_file, uint32_t origin)
+{
+	struct func_records *r = &b->records;
+	struct inline_record i = {depth, call_line, 0, 0};
+	if (b->failed || !b->func)
+		return;
+	b->map->inlines++;
+	if (has_call_file && !(i.call_file = find_slot(b, &b->files, call_file)))
+		return;
+	if (!(i.origin = find_slot(b, &b->origins, origin)))
+		return;
+	if (r->inline_count == r->inline_cap) {
+		struct inline_record *grown =
+		        array_grow(r->inlines, &r->inline_cap, r->inline_count + 1, sizeof *r->inlines);
+		if (!grown) {
+			b->failed = true;
+			return;
+		}
+		r->inlines = grown;
+	}
+	r->inlines[r->inline_count++] = i;
+}
+
+void offmap_add_inline_range(struct offmap_builder *b, uint64_t addr, uint64_t size)
+{
+	struct func_records *r = &b->records;
+	struct inline_range g = {0, 0, r->inline_count - 1};
+	if (b->failed || !b->func || !clip(b->func, addr, size, &g.start, &g.end) || g.start == g.end)
+		return;
+	if (r->range_count == r->range_cap) {
+		struct inline_range *grown =
+		        array_grow(r->ranges, &r->range_cap, r->range_count + 1, sizeof *r->ranges);
+		if (!grown) {
+			b->failed = true;
+			return;
+		}
+		r->ranges = grown;
+	}
+	r->ranges[r->range_count++] = g;
+}
+
+enum err offmap_builder_finish(struct offmap_builder *b, struct offmap **out)
+{
+	*out = NULL;
+	offmap_end_func(b);
+	if (b->failed)
+		return ERR_NO_MEMORY;
+	if (!b->map->funcs && !b->map->publics)
+		return ERR_CORRUPT;
+	if (b->late && !sweep_late(b))
+		return ERR_NO_MEMORY;
+	if (!close_group(b) || !advance(b, ADDRESS_END) || !encoder_finish(b->encoder, b->map))
+		return ERR_NO_MEMORY;
+	*out = b->map;
+	b->map = NULL;
+	return ERR_OK;
+}

@@ -1,0 +1,42 @@
+/* Building an offset map from the records of a symbol file, in the order of the file, whatever that order is. */
+#ifndef FORMAT_OFFMAP_BUILD_H
+#define FORMAT_OFFMAP_BUILD_H
+
+#include "format/offmap.h"
+
+struct offmap_builder;
+
+struct offmap_options {
+	bool nearest;          /* lookup = nearest: the symbol at or below answers, whatever its size */
+	uint64_t raw_budget;   /* pages above so many bytes wait compressed; UINT64_MAX: never */
+	enum page_codec codec; /* with this */
+};
+
+struct offmap_builder *offmap_builder_new(const struct offmap_options *options);
+void offmap_builder_free(struct offmap_builder *b);
+
+/* Records. Names are as in the file, not yet escaped. After an allocation failed all do nothing, and finish says so.
+ * Addresses that overflow are clipped, ranges and lines outside their function are left out. */
+void offmap_add_file(struct offmap_builder *b, uint64_t id, struct str name);
+void offmap_add_origin(struct offmap_builder *b, uint64_t id, struct str name);
+/* The last one holds. */
+void offmap_set_code_file(struct offmap_builder *b, struct str name);
+void offmap_add_func(struct offmap_builder *b, uint64_t addr, uint64_t size, struct str name);
+void offmap_add_public(struct offmap_builder *b, uint64_t addr, struct str name);
+/* Of the function added last. */
+void offmap_add_line(struct offmap_builder *b, uint64_t addr, uint64_t size, uint32_t line, uint64_t file);
+/* An inlined call of the function added last, then its ranges. No call file (the form of 2021): has_call_file false. */
+void offmap_add_inline(struct offmap_builder *b, uint32_t depth, uint32_t call_line, bool has_call_file,
+        uint32_t call_file, uint32_t origin);
+void offmap_add_inline_range(struct offmap_builder *b, uint64_t addr, uint64_t size);
+/* The function added last has all its records. Done by itself by the next func, public, and finish. */
+void offmap_end_func(struct offmap_builder *b);
+
+/* The map, whose generation, damaged and text_bytes are the caller's to fill. ERR_NO_MEMORY; ERR_CORRUPT when there was
+ * no symbol. */
+enum err offmap_builder_finish(struct offmap_builder *b, struct offmap **out);
+
+/* Bytes of the pages so far, as they lie in memory. */
+uint64_t offmap_builder_held_bytes(const struct offmap_builder *b);
+
+#endif

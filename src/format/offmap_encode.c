@@ -1,0 +1,637 @@
+/*
+ * Code pages and string pages. docs/offset-map.md gives the bytes.
+ *
+ * A code page is put together from four growing stretches (bodies, string codes, string data, far bytes) and a
+ * directory, and copied into a page of exact size when it is closed. Pieces come in ascending address order.
+ */
+#include <config.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/varint.h"
+#include "format/offmap_encode.h"
+#include "format/offmap_read.h"
+#include "format/offmap_value.h"
+
+#define HUGE_SEGMENT ((uint64_t)1 << 61) /* a segment's size is shifted by two bits */
+
+struct bytes {
+	uint8_t *data;
+	uint32_t len, cap;
+};
+
+struct piece_entry {
+	uint64_t address;
+	uint32_t body; /* offset, and PIECE_HAS_LINES */
+};
+
+/* What a piece's nodes start from: file (an index in the page) and line. */
+struct node_base {
+	uint32_t file, line;
+	bool set;
+};
+
+struct encoder {
+	/* the open code page */
+	struct bytes body, codes, data, far;
+	struct piece_entry *pieces;
+	uint32_t piece_count, piece_cap;
+	uint32_t *slots; /* slot of each string, 0 for names */
+	uint32_t string_count, slots_cap;
+	uint32_t serial; /* of the open page, ever counting up */
+	/* the open string page */
+	struct bytes strings;
+	uint32_t strings_first, next_string;
+	/* numbering of one piece's nodes */
+	uint32_t *local; /* by node of the function */
+	uint32_t *stamp; /* local[] is valid where this equals `piece` */
+	uint32_t local_cap, stamp_cap, piece;
+	uint32_t *order; /* node of the function, by local number */
+	uint32_t order_cap;
+	struct node_base *bases; /* by local number; 0 is the function */
+	uint32_t bases_cap;
+	/* closed pages */
+	struct page **code, **string_pages;
+	uint64_t *code_first;
+	uint32_t *string_first;
+	uint32_t **code_slots; /* slots of each page's strings */
+	uint32_t code_count, code_cap, code_first_cap, code_slots_cap;
+	uint32_t string_page_count, string_pages_cap, string_first_cap;
+	uint64_t raw_bytes, held_bytes, raw_budget;
+	struct page *(*shrink)(struct page *);
+};
+
+static bool reserve(struct bytes *b, size_t n)
+{
+	if (n > UINT32_MAX - b->len)
+		return false;
+	GROW(b->data, b->cap, b->len + (uint32_t)n);
+	return true;
+}
+
+static bool append(struct bytes *b, const void *data, size_t n)
+{
+	if (!reserve(b, n))
+		return false;
+	if (n)
+		memcpy(b->data + b->len, data, n);
+	b->len += (uint32_t)n;
+	return true;
+}
+
+struct encoder *encoder_new(uint64_t raw_budget, struct page *(*shrink)(struct page *))
+{
+	struct encoder *e = calloc(1, sizeof *e);
+	if (!e)
+		return NULL;
+	e->raw_budget = raw_budget;
+	e->shrink = shrink;
+	e->serial = e->next_string = e->strings_first = 1;
+	return e;
+}
+
+static void free_code_pages(struct encoder *e)
+{
+	for (uint32_t i = 0; i < e->code_count; i++) {
+		page_unref(e->code[i]);
+		free(e->code_slots[i]);
+	}
+	e->code_count = 0;
+}
+
+void encoder_free(struct encoder *e)
+{
+	if (!e)
+		return;
+	free_code_pages(e);
+	for (uint32_t i = 0; i < e->string_page_count; i++)
+		page_unref(e->string_pages[i]);
+	free(e->body.data);
+	free(e->codes.data);
+	free(e->data.data);
+	free(e->far.data);
+	free(e->strings.data);
+	free(e->pieces);
+	free(e->slots);
+	free(e->local);
+	free(e->stamp);
+	free(e->order);
+	free(e->bases);
+	free(e->code);
+	free(e->string_pages);
+	free(e->code_first);
+	free(e->string_first);
+	free(e->code_slots);
+	free(e);
+}
+
+uint64_t encoder_held_bytes(const struct encoder *e)
+{
+	return e->held_bytes;
+}
+
+/* Counts a finished page, and compresses it when the raw ones are over their budget. Takes the page. */
+static struct page *settle(struct encoder *e, struct page *p)
+{
+	e->raw_bytes += p->len;
+	if (e->shrink && e->raw_bytes > e->raw_budget)
+		p = e->shrink(p);
+	e->held_bytes += p->len;
+	return p;
+}
+
+/* ---- string pages ---- */
+
+static bool close_string_page(struct encoder *e)
+{
+	uint32_t count = e->next_string - e->strings_first;
+	if (!count)
+		return true;
+	GROW(e->string_pages, e->string_pages_cap, e->string_page_count + 1);
+	GROW(e->string_first, e->string_first_cap, e->string_page_count + 1);
+	struct page *p = page_new(PAGE_STRINGS, STRINGS_HEADER + e->strings.len);
+	if (!p)
+		return false;
+	put_u32(put_u32(p->bytes, e->strings_first), count);
+	memcpy(p->bytes + STRINGS_HEADER, e->strings.data, e->strings.len);
+	e->string_first[e->string_page_count] = e->strings_first;
+	e->string_pages[e->string_page_count++] = settle(e, p);
+	e->strings.len = 0;
+	e->strings_first = e->next_string;
+	return true;
+}
+
+bool encode_string(struct encoder *e, const char *text, uint32_t len, uint32_t *id)
+{
+	if (e->strings.len && e->strings.len + len > OFFMAP_PAGE_SIZE && !close_string_page(e))
+		return false;
+	if (e->next_string == UINT32_MAX || !reserve(&e->strings, (size_t)len + VARINT_MAX))
+		return false;
+	uint8_t *end = varint_put(e->strings.data + e->strings.len, len);
+	memcpy(end, text, len);
+	e->strings.len = (uint32_t)(end + len - e->strings.data);
+	*id = e->next_string++;
+	return true;
+}
+
+/* ---- code pages ---- */
+
+static uint32_t page_size(const struct encoder *e)
+{
+	return CODE_HEADER + CODE_ENTRY * e->piece_count + e->body.len + e->codes.len + e->data.len + e->far.len;
+}
+
+static bool close_code_page(struct encoder *e)
+{
+	if (!e->piece_count)
+		return true;
+	GROW(e->code, e->code_cap, e->code_count + 1);
+	GROW(e->code_first, e->code_first_cap, e->code_count + 1);
+	GROW(e->code_slots, e->code_slots_cap, e->code_count + 1);
+	struct page *p = page_new(PAGE_CODE, page_size(e));
+	uint32_t *slots = malloc(e->string_count * sizeof *slots + 1);
+	if (!p || !slots) {
+		page_unref(p);
+		free(slots);
+		return false;
+	}
+	uint64_t base = e->pieces[0].address;
+	uint32_t bodies = CODE_HEADER + CODE_ENTRY * e->piece_count;
+	uint8_t *at = put_u64(p->bytes, base);
+	at = put_u32(at, e->piece_count);
+	at = put_u32(at, e->string_count);
+	at = put_u32(at, bodies + e->body.len);
+	at = put_u32(at, bodies + e->body.len + e->codes.len + e->data.len);
+	for (uint32_t i = 0; i < e->piece_count; i++)
+		at = put_u32(put_u32(at, (uint32_t)(e->pieces[i].address - base)), e->pieces[i].body + bodies);
+	const struct bytes *parts[] = {&e->body, &e->codes, &e->data, &e->far};
+	for (unsigned i = 0; i < 4; i++)
+		if (parts[i]->len) {
+			memcpy(at, parts[i]->data, parts[i]->len);
+			at += parts[i]->len;
+		}
+	if (e->string_count)
+		memcpy(slots, e->slots, e->string_count * sizeof *slots);
+	e->code_first[e->code_count] = base;
+	e->code_slots[e->code_count] = slots;
+	e->code[e->code_count++] = settle(e, p);
+	e->body.len = e->codes.len = e->data.len = e->far.len = 0;
+	e->piece_count = e->string_count = 0;
+	e->serial++;
+	return true;
+}
+
+/* Adds a string to the open page: inline, far or external. Returns its index from 1, or 0 without memory. */
+static uint32_t add_string(struct encoder *e, uint32_t slot, const char *text, uint32_t len, uint32_t external)
+{
+	uint8_t code = (uint8_t)len, descriptor[6];
+	GROW(e->slots, e->slots_cap, e->string_count + 1);
+	if (external) {
+		code = STRING_EXTERNAL;
+		put_u32(descriptor, external);
+		text = (char *)descriptor;
+		len = 4;
+	} else if (len > STRING_INLINE_MAX) {
+		code = STRING_FAR;
+		put_u16(put_u32(descriptor, e->far.len), (uint16_t)len);
+		if (!append(&e->far, text, len))
+			return 0;
+		text = (char *)descriptor;
+		len = 6;
+	}
+	if (!append(&e->codes, &code, 1) || !append(&e->data, text, len))
+		return 0;
+	e->slots[e->string_count++] = slot;
+	return e->string_count;
+}
+
+/* The index in the open page of a slot's string; 0 for slot 0. */
+static bool local_string(struct encoder *e, struct string_slot *slots, uint32_t slot, uint32_t *index)
+{
+	struct string_slot *s = &slots[slot];
+	if (!slot) {
+		*index = 0;
+		return true;
+	}
+	if (s->page != e->serial) {
+		struct str text = {s->text, s->len};
+		if (!s->defined)
+			text = str_from(s->is_origin ? "<unknown>" : "");
+		s->used = true;
+		s->local = add_string(e, slot, text.data, (uint32_t)text.len, s->defined ? s->external : 0);
+		s->page = e->serial;
+		if (!s->local)
+			return false;
+	}
+	*index = s->local;
+	return true;
+}
+
+static bool local_name(struct encoder *e, struct flat *f, uint32_t *index)
+{
+	if (f->name_len > OFFMAP_INLINE_NAME && !f->name_external &&
+	        !encode_string(e, f->name, f->name_len, &f->name_external))
+		return false;
+	if (f->name_page != e->serial) {
+		f->name_local = add_string(e, 0, f->name, f->name_len, f->name_external);
+		f->name_page = e->serial;
+	}
+	*index = f->name_local;
+	return *index != 0;
+}
+
+/* ---- pieces ---- */
+
+/* Numbers a node and those above it that this piece has not met yet, parents first. */
+static bool number_node(struct encoder *e, const struct flat *f, uint32_t node, uint32_t *count)
+{
+	uint32_t fresh = 0;
+	for (uint32_t n = node; n && e->stamp[n] != e->piece; n = f->nodes[n].parent)
+		fresh++;
+	*count += fresh;
+	GROW(e->order, e->order_cap, *count + 1);
+	GROW(e->bases, e->bases_cap, *count + 1);
+	for (uint32_t n = node, id = *count; fresh; fresh--, id--, n = f->nodes[n].parent) {
+		e->stamp[n] = e->piece;
+		e->local[n] = id;
+		e->order[id] = n;
+		e->bases[id].set = false;
+	}
+	return true;
+}
+
+static uint32_t local_node(const struct encoder *e, uint32_t node)
+{
+	return node ? e->local[node] : 0;
+}
+
+/* Gives every node of the piece its number and its base: file and line of its first own segment, else its first child's
+ * call site. */
+static bool number_nodes(struct encoder *e, struct string_slot *slots, const struct flat *f, uint32_t first,
+        uint32_t last, uint32_t *count)
+{
+	*count = 0;
+	GROW(e->bases, e->bases_cap, 1);
+	GROW(e->local, e->local_cap, f->node_count + 1);
+	uint32_t stamps = e->stamp_cap;
+	GROW(e->stamp, e->stamp_cap, f->node_count + 1);
+	if (e->stamp_cap > stamps)
+		memset(e->stamp + stamps, 0, (e->stamp_cap - stamps) * sizeof *e->stamp);
+	if (!++e->piece) {
+		memset(e->stamp, 0, e->stamp_cap * sizeof *e->stamp);
+		e->piece = 1;
+	}
+	e->bases[0].set = false;
+	for (uint32_t i = first; i < last; i++) {
+		const struct flat_segment *s = &f->segments[i];
+		if (!number_node(e, f, s->node, count))
+			return false;
+		struct node_base *b = &e->bases[local_node(e, s->node)];
+		if (!b->set) {
+			*b = (struct node_base){0, s->line, true};
+			if (!local_string(e, slots, s->file, &b->file))
+				return false;
+		}
+	}
+	for (uint32_t i = 1; i <= *count; i++) {
+		const struct flat_node *n = &f->nodes[e->order[i]];
+		struct node_base *b = &e->bases[local_node(e, n->parent)];
+		if (!b->set) {
+			*b = (struct node_base){0, n->call_line, true};
+			if (!local_string(e, slots, n->call_file, &b->file))
+				return false;
+		}
+	}
+	return true;
+}
+
+static bool write_nodes(struct encoder *e, struct string_slot *slots, const struct flat *f, uint32_t count)
+{
+	for (uint32_t i = 1; i <= count; i++) {
+		const struct flat_node *n = &f->nodes[e->order[i]];
+		uint32_t parent = local_node(e, n->parent), origin, file;
+		const struct node_base *own = &e->bases[i], *above = &e->bases[parent];
+		if (!local_string(e, slots, n->origin, &origin) || !local_string(e, slots, n->call_file, &file) ||
+		        !reserve(&e->body, 6 * VARINT_MAX))
+			return false;
+		uint8_t *at = e->body.data + e->body.len;
+		at = varint_put(at, (uint64_t)(i - parent) << 1 | (file != above->file));
+		at = varint_put(at, origin);
+		at = varint_put(at, zigzag((int64_t)n->call_line - above->line));
+		if (file != above->file)
+			at = varint_put(at, file);
+		at = varint_put(at, own->file);
+		at = varint_put(at, own->line);
+		e->body.len = (uint32_t)(at - e->body.data);
+	}
+	return true;
+}
+
+static bool write_segments(
+        struct encoder *e, struct string_slot *slots, const struct flat *f, uint32_t first, uint32_t last)
+{
+	uint32_t node = 0, line = e->bases[0].line, file = e->bases[0].file, highest = 0;
+	for (uint32_t i = first; i < last; i++) {
+		const struct flat_segment *s = &f->segments[i];
+		uint32_t own = local_node(e, s->node), own_file;
+		if (!local_string(e, slots, s->file, &own_file) || !reserve(&e->body, 4 * VARINT_MAX))
+			return false;
+		uint64_t size = i + 1 < last ? s[1].start - s->start : 0;
+		const struct node_base *b = &e->bases[own];
+		uint8_t *at = e->body.data + e->body.len;
+		if (own == node && own_file == file) {
+			at = varint_put(at, size << 2 | SEGMENT_SAME_NODE);
+			at = varint_put(at, zigzag((int64_t)s->line - line));
+		} else if (own > highest && own_file == b->file && s->line == b->line) {
+			at = varint_put(at, size << 2 | SEGMENT_NEW_NODE);
+			at = varint_put(at, own - highest);
+		} else {
+			bool other = own_file != b->file;
+			at = varint_put(at, size << 2 | (other ? SEGMENT_NODE_FILE : SEGMENT_NODE));
+			at = varint_put(at, zigzag((int64_t)own - node));
+			at = varint_put(at, zigzag((int64_t)s->line - b->line));
+			if (other)
+				at = varint_put(at, own_file);
+		}
+		e->body.len = (uint32_t)(at - e->body.data);
+		node = own;
+		line = s->line;
+		file = own_file;
+		if (own > highest)
+			highest = own;
+	}
+	return true;
+}
+
+/* The nodes are behind their own length in bytes, so they are written first and moved. */
+static bool write_tree(
+        struct encoder *e, struct string_slot *slots, const struct flat *f, uint32_t first, uint32_t last)
+{
+	uint32_t count;
+	if (!number_nodes(e, slots, f, first, last, &count) || !reserve(&e->body, 4 * VARINT_MAX))
+		return false;
+	uint8_t *at = e->body.data + e->body.len;
+	at = varint_put(at, e->bases[0].file);
+	at = varint_put(at, e->bases[0].line);
+	at = varint_put(at, count);
+	e->body.len = (uint32_t)(at - e->body.data);
+	if (count) {
+		uint8_t length[VARINT_MAX];
+		uint32_t start = e->body.len;
+		if (!write_nodes(e, slots, f, count) || !reserve(&e->body, VARINT_MAX))
+			return false;
+		uint32_t n = e->body.len - start, prefix = (uint32_t)(varint_put(length, n) - length);
+		memmove(e->body.data + start + prefix, e->body.data + start, n);
+		memcpy(e->body.data + start, length, prefix);
+		e->body.len += prefix;
+	}
+	return write_segments(e, slots, f, first, last);
+}
+
+/* Segments [first, last) of f, which cover it from `from` up to `to` (endless: to the end of the address space). */
+static bool write_piece(struct encoder *e, struct string_slot *slots, struct flat *f, uint64_t from, uint64_t to,
+        bool endless, uint32_t first, uint32_t last)
+{
+	uint64_t address = f->addr + from;
+	uint32_t name;
+	if (e->piece_count && address - e->pieces[0].address > UINT32_MAX && !close_code_page(e))
+		return false;
+	GROW(e->pieces, e->piece_cap, e->piece_count + 1);
+	if (!local_name(e, f, &name) || !reserve(&e->body, 5 * VARINT_MAX))
+		return false;
+	bool whole = !endless && to == f->size;
+	e->pieces[e->piece_count++] = (struct piece_entry){address, e->body.len | (f->has_lines ? PIECE_HAS_LINES : 0)};
+	uint8_t *at = e->body.data + e->body.len;
+	at = varint_put(at, (uint64_t)(last - first) << 3 | (whole ? PIECE_WHOLE : 0) | (from ? PIECE_CONTINUED : 0) |
+	                            (f->is_public ? PIECE_PUBLIC : 0));
+	at = varint_put(at, f->size);
+	if (from)
+		at = varint_put(at, from);
+	at = varint_put(at, name);
+	if (!whole)
+		at = varint_put(at, endless ? 0 : to - from);
+	e->body.len = (uint32_t)(at - e->body.data);
+	if (last > first && !write_tree(e, slots, f, first, last))
+		return false;
+	return page_size(e) < OFFMAP_PAGE_SIZE || close_code_page(e);
+}
+
+/* A cut repeats the nodes of the chain that it cuts: allowed when that is little beside what was written. */
+static bool may_cut(const struct flat *f, uint32_t node, uint32_t segments)
+{
+	return segments >= OFFMAP_PIECE_SEGMENTS && (!node || f->nodes[node].depth <= 4 * segments);
+}
+
+bool encode_function(
+        struct encoder *e, struct string_slot *slots, struct flat *f, uint64_t from, uint64_t to, bool endless)
+{
+	uint32_t i = f->next_segment, last = i + 1;
+	if (!f->segment_count || from >= f->size)
+		return write_piece(e, slots, f, from, to, endless, 0, 0);
+	while (i + 1 < f->segment_count && f->segments[i + 1].start <= from)
+		i++;
+	for (; from < to; i = last) {
+		uint64_t end = to;
+		f->segments[i].start = from;
+		for (last = i + 1; last < f->segment_count && f->segments[last].start < to; last++) {
+			bool huge = f->segments[last].start - f->segments[last - 1].start >= HUGE_SEGMENT;
+			if (huge || may_cut(f, f->segments[last].node, last - i)) {
+				end = f->segments[last].start;
+				break;
+			}
+		}
+		bool rest = end == to && endless;
+		if (!write_piece(e, slots, f, from, end, rest, i, last))
+			return false;
+		from = end;
+	}
+	f->next_segment = last - 1;
+	return true;
+}
+
+bool encoder_finish(struct encoder *e, struct offmap *m)
+{
+	if (!close_code_page(e) || !close_string_page(e))
+		return false;
+	m->code = e->code;
+	m->code_first = e->code_first;
+	m->code_count = e->code_count;
+	m->strings = e->string_pages;
+	m->string_first = e->string_first;
+	m->string_count = e->string_page_count;
+	m->raw_bytes = e->raw_bytes;
+	for (uint32_t i = 0; i < e->code_count; i++)
+		free(e->code_slots[i]);
+	e->code = e->string_pages = NULL;
+	e->code_first = NULL;
+	e->string_first = NULL;
+	e->code_count = e->string_page_count = e->code_cap = e->code_first_cap = e->code_slots_cap =
+	        e->string_pages_cap = e->string_first_cap = 0;
+	free(e->code_slots);
+	e->code_slots = NULL;
+	return true;
+}
+
+/* ---- taking pages apart again ---- */
+
+/* Functions that may go on in a later piece, the innermost last. */
+struct unpacking {
+	struct flat **open;
+	uint32_t count, cap;
+	bool (*give)(void *arg, struct flat *f);
+	void *arg;
+};
+
+/* Gives and frees the open functions that end at or before an address, as far as they are on top. */
+static bool give_ended(struct unpacking *u, uint64_t address, bool all)
+{
+	while (u->count) {
+		struct flat *top = u->open[u->count - 1];
+		if (!all && address - top->addr < top->size)
+			break;
+		u->count--;
+		bool ok = u->give(u->arg, top);
+		flat_free(top);
+		if (!ok)
+			return false;
+	}
+	return true;
+}
+
+static struct flat *open_function(struct unpacking *u, const struct page *page, const struct piece *p)
+{
+	struct offmap_string name;
+	struct flat *f = calloc(1, sizeof *f);
+	struct flat **grown = array_grow(u->open, &u->cap, u->count + 1, sizeof *u->open);
+	if (grown)
+		u->open = grown;
+	if (!f || !grown || !page_string(page, p->name, &name) ||
+	        !flat_set_name(f, (const char *)name.data, name.len)) {
+		flat_free(f);
+		return NULL;
+	}
+	f->addr = p->address - p->from;
+	f->size = p->is_public ? 0 : p->size;
+	f->is_public = p->is_public;
+	f->has_lines = p->has_lines;
+	f->name_external = name.external;
+	u->open[u->count++] = f;
+	return f;
+}
+
+/* Appends the piece's nodes and segments to f. Strings become slots again. */
+static bool join_piece(struct piece *p, const uint32_t *slots, struct flat *f)
+{
+	uint32_t before = f->node_count;
+	struct segment_walk w = {0};
+	struct piece_node *nodes = calloc((size_t)p->node_count + 1, sizeof *nodes);
+	if (!nodes || !flat_reserve_nodes(f, before + p->node_count) ||
+	        !flat_reserve_segments(f, f->segment_count + p->segments)) {
+		free(nodes);
+		return false;
+	}
+	nodes[0] = (struct piece_node){.file = p->root_file, .line = p->root_line};
+#define SLOT(index) ((index) ? slots[(index)-1] : 0)
+	for (uint32_t i = 1; i <= p->node_count; i++) {
+		piece_read_node(p, nodes, i);
+		uint32_t parent = nodes[i].parent ? before + nodes[i].parent : 0;
+		f->nodes[before + i] = (struct flat_node){parent, parent ? f->nodes[parent].depth + 1 : 1,
+		        SLOT(nodes[i].origin), SLOT(nodes[i].call_file), nodes[i].call_line};
+	}
+	f->node_count = before + p->node_count;
+	uint64_t start = p->from;
+	for (uint32_t i = 0; i < p->segments; i++, start += w.size) {
+		segment_next(&p->rest, &w);
+		const struct piece_node *n = &nodes[w.node];
+		uint32_t line = (uint32_t)((int64_t)n->line + w.line_delta), file = w.has_file ? w.own_file : n->file;
+		f->segments[f->segment_count++] =
+		        (struct flat_segment){start, w.node ? before + w.node : 0, line, SLOT(file)};
+	}
+#undef SLOT
+	free(nodes);
+	return true;
+}
+
+static bool unpack_page(struct unpacking *u, const struct page *page, const uint32_t *slots)
+{
+	uint32_t count = code_page_pieces(page);
+	for (uint32_t i = 0; i < count; i++) {
+		struct piece p;
+		if (!piece_read(page, i, &p) || !give_ended(u, p.address, false))
+			return false;
+		if (!p.is_public && p.from >= p.size && p.from)
+			continue; /* behind a function's end, where only lookup = nearest answers: made again by the
+			             sweep */
+		struct flat *top = u->count ? u->open[u->count - 1] : NULL;
+		if (!p.from || !top || top->addr != p.address - p.from)
+			top = open_function(u, page, &p);
+		if (!top || !join_piece(&p, slots, top))
+			return false;
+	}
+	return true;
+}
+
+bool encoder_unpack(struct encoder *e, bool (*give)(void *arg, struct flat *f), void *arg)
+{
+	struct unpacking u = {.give = give, .arg = arg};
+	bool ok = close_code_page(e);
+	for (uint32_t i = 0; i < e->code_count && ok; i++) {
+		struct page *page = page_expand(e->code[i]);
+		ok = page && unpack_page(&u, page, e->code_slots[i]);
+		if (page)
+			e->raw_bytes -= page->raw_len;
+		e->held_bytes -= e->code[i]->len;
+		page_unref(page);
+		page_unref(e->code[i]);
+		free(e->code_slots[i]);
+		e->code[i] = NULL;
+		e->code_slots[i] = NULL;
+	}
+	ok = ok && give_ended(&u, 0, true);
+	while (u.count)
+		flat_free(u.open[--u.count]);
+	free(u.open);
+	free_code_pages(e);
+	return ok;
+}

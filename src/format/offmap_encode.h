@@ -1,0 +1,38 @@
+/* Cutting flat functions into pieces and pages. Private to the offset map's builder. */
+#ifndef FORMAT_OFFMAP_ENCODE_H
+#define FORMAT_OFFMAP_ENCODE_H
+
+#include "format/offmap.h"
+#include "format/offmap_flat.h"
+
+/* A string of the builder: a file or the name of an inlined function, once or however often its id is defined. */
+struct string_slot {
+	char *text; /* escaped; NULL: none (long ones lie in string pages only) */
+	uint32_t len;
+	uint32_t external;    /* id in the string pages; 0: short */
+	uint64_t hash;        /* of a long text */
+	uint32_t page, local; /* where it was written last: page number + 1, index there */
+	bool defined, used;   /* used: by a page that has been written */
+	bool is_origin;       /* undefined ones are "<unknown>", undefined files empty */
+};
+
+struct encoder;
+
+/* Pages go to lists of the encoder. shrink (may be NULL) compresses a page when those made are over raw_budget bytes in
+ * sum: it takes the page and gives back another or the same. */
+struct encoder *encoder_new(uint64_t raw_budget, struct page *(*shrink)(struct page *));
+void encoder_free(struct encoder *e);
+
+/* All return false without memory. The slots array may move between calls. */
+bool encode_function(
+        struct encoder *e, struct string_slot *slots, struct flat *f, uint64_t from, uint64_t to, bool endless);
+bool encode_string(struct encoder *e, const char *text, uint32_t len, uint32_t *id);
+/* Closes the open pages and moves the lists into m. */
+bool encoder_finish(struct encoder *e, struct offmap *m);
+
+/* Takes all code pages apart: gives each function and public symbol back as it was before it was cut, and forgets the
+ * pages. give returns false to stop; the flat is freed behind it. */
+bool encoder_unpack(struct encoder *e, bool (*give)(void *arg, struct flat *f), void *arg);
+uint64_t encoder_held_bytes(const struct encoder *e);
+
+#endif

@@ -1,0 +1,91 @@
+/* A function between parsing and encoding: its lines and inlined calls flattened into segments. Private to the offset
+ * map's builder. */
+#ifndef FORMAT_OFFMAP_FLAT_H
+#define FORMAT_OFFMAP_FLAT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/str.h"
+
+/* Strings are named by slots of the builder (0: none), so that their text may be defined later. */
+struct flat_node {
+	uint32_t parent; /* 0: the function itself; nodes count from 1, parents first */
+	uint32_t depth;  /* 1 below the function */
+	uint32_t origin, call_file, call_line;
+};
+
+/* From start (relative to the function) to the next segment's start, or the function's end. */
+struct flat_segment {
+	uint64_t start;
+	uint32_t node, line, file;
+};
+
+/* A function or, without segments, a public symbol. */
+struct flat {
+	uint64_t addr, size;
+	uint64_t order; /* place in the file, for ties */
+	bool is_public;
+	bool has_lines;
+	char *name; /* escaped */
+	uint32_t name_len, name_cap;
+	uint32_t name_external;         /* id of its string when it is too long for a page; 0: not given out yet */
+	uint32_t name_page, name_local; /* where it was written last: page number + 1, index there */
+	struct flat_node *nodes;        /* nodes[0] is unused */
+	uint32_t node_count, node_cap;  /* count without nodes[0] */
+	struct flat_segment *segments;
+	uint32_t segment_count, segment_cap;
+	uint32_t next_segment; /* the one that holds what is to be encoded next */
+	struct flat *next;     /* in a free list */
+};
+
+/* Records of one FUNC as the parser found them, clipped to it; addresses relative to it. */
+struct line_record {
+	uint64_t start, end;
+	uint32_t line, file;
+};
+
+struct inline_record {
+	uint32_t depth, call_line, call_file, origin;
+};
+
+struct inline_range {
+	uint64_t start, end;
+	uint32_t record; /* index; records are in the order of the file */
+};
+
+struct func_records {
+	struct line_record *lines;
+	struct inline_record *inlines;
+	struct inline_range *ranges;
+	uint32_t line_count, line_cap;
+	uint32_t inline_count, inline_cap;
+	uint32_t range_count, range_cap;
+	bool lines_sorted; /* ascending, none overlaps another, none is empty */
+};
+
+struct flattener;
+struct flattener *flattener_new(void);
+void flattener_free(struct flattener *f);
+/* Fills nodes and segments of out (whose size is set). false: no memory. May reorder the records. */
+bool flatten(struct flattener *f, struct func_records *records, struct flat *out);
+
+void flat_free(struct flat *f);
+bool flat_set_name(struct flat *f, const char *name, uint32_t len);
+bool flat_reserve_segments(struct flat *f, uint32_t count);
+bool flat_reserve_nodes(struct flat *f, uint32_t count);
+/* An array with room for `need` elements of `size` bytes, grown by doubling; NULL: no memory, the old one stays. */
+void *array_grow(void *array, uint32_t *cap, uint32_t need, size_t size);
+
+/* Makes room in an array or returns 0 (false, NULL) from the function around it. */
+#define GROW(array, cap, need)                                                               \
+	do {                                                                                 \
+		if ((need) > (cap)) {                                                        \
+			void *grown_ = array_grow((array), &(cap), (need), sizeof *(array)); \
+			if (!grown_)                                                         \
+				return 0;                                                    \
+			(array) = grown_;                                                    \
+		}                                                                            \
+	} while (0)
+
+#endif

@@ -1,0 +1,498 @@
+/*
+ * Flattening: the line and INLINE records of one function become segments that do not overlap, each with a line, a file
+ * and a node of a tree of inlined calls.
+ *
+ * INLINE ranges are swept by address. active[d] is the range of depth d that covers the position; the chain is the
+ * longest run of depths from 0 that all cover it (docs: "at each depth from 0 the INLINE that covers, until none
+ * does"), so a range whose parent is not there yet stays in active[] and joins the chain when the parent starts. A node
+ * is one INLINE record under one parent node: the same record may sit under several.
+ */
+#include <config.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "format/offmap.h"
+#include "format/offmap_flat.h"
+
+struct active_range {
+	uint64_t end;
+	uint32_t record;
+};
+
+struct chain_link {
+	uint64_t end; /* where the first of the chain up to here ends */
+	uint32_t node;
+};
+
+/* (record, parent) -> node, cleared by a new epoch. */
+struct memo_entry {
+	uint32_t record, parent, node, epoch;
+};
+
+struct flattener {
+	struct active_range *active;
+	struct chain_link *chain;
+	uint32_t depth_cap, chain_cap;
+	uint64_t *keys, *keys_spare; /* start << 32 | index of a range */
+	uint32_t keys_cap, spare_cap;
+	struct line_record *breaks; /* lines made disjoint */
+	uint32_t breaks_cap;
+	struct inline_range *ranges; /* ranges made disjoint within each depth, or put in order */
+	uint32_t ranges_cap;
+	uint32_t *stack;
+	uint32_t stack_cap;
+	struct memo_entry *memo;
+	uint32_t memo_size, epoch;
+};
+
+enum sweep_end { SWEEP_DONE, SWEEP_OVERLAP, SWEEP_TOO_MUCH, SWEEP_NO_MEMORY };
+
+void *array_grow(void *array, uint32_t *cap, uint32_t need, size_t size)
+{
+	uint32_t wanted = *cap ? *cap : 16;
+	if (need <= *cap)
+		return array;
+	while (wanted < need) {
+		if (wanted > UINT32_MAX / 2)
+			return NULL;
+		wanted *= 2;
+	}
+	array = realloc(array, (size_t)wanted * size);
+	if (array)
+		*cap = wanted;
+	return array;
+}
+
+struct flattener *flattener_new(void)
+{
+	return calloc(1, sizeof(struct flattener));
+}
+
+void flattener_free(struct flattener *f)
+{
+	if (!f)
+		return;
+	free(f->active);
+	free(f->chain);
+	free(f->keys);
+	free(f->keys_spare);
+	free(f->breaks);
+	free(f->ranges);
+	free(f->stack);
+	free(f->memo);
+	free(f);
+}
+
+void flat_free(struct flat *f)
+{
+	if (!f)
+		return;
+	free(f->name);
+	free(f->nodes);
+	free(f->segments);
+	free(f);
+}
+
+bool flat_set_name(struct flat *f, const char *name, uint32_t len)
+{
+	if (len > f->name_cap || !f->name) {
+		char *grown = realloc(f->name, (size_t)len + 1);
+		if (!grown)
+			return false;
+		f->name = grown;
+		f->name_cap = len;
+	}
+	memcpy(f->name, name, len);
+	f->name_len = len;
+	f->name_external = f->name_page = 0;
+	return true;
+}
+
+bool flat_reserve_segments(struct flat *f, uint32_t count)
+{
+	GROW(f->segments, f->segment_cap, count);
+	return true;
+}
+
+bool flat_reserve_nodes(struct flat *f, uint32_t count)
+{
+	GROW(f->nodes, f->node_cap, count + 1);
+	return true;
+}
+
+/* ---- lines ---- */
+
+/* Indices of lines by start, equal starts as in the file. */
+static int line_order(const void *a, const void *b, void *lines)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+	const struct line_record *l = lines;
+	if (l[x].start != l[y].start)
+		return l[x].start < l[y].start ? -1 : 1;
+	return (x > y) - (x < y);
+}
+
+static bool add_break(struct flattener *f, uint32_t count, uint64_t start, const struct line_record *l)
+{
+	GROW(f->breaks, f->breaks_cap, count + 1);
+	f->breaks[count] = (struct line_record){start, 0, l->line, l->file};
+	return true;
+}
+
+/* Puts lines order[0..n), which start at one address, on the stack: of those that can ever be on top the first in the
+ * file on top. */
+static uint32_t push_lines(uint32_t *stack, const struct line_record *lines, const uint32_t *order, uint32_t n)
+{
+	uint32_t kept = 0;
+	uint64_t covered = lines[order[0]].start;
+	for (uint32_t k = 0; k < n; k++)
+		if (lines[order[k]].end > covered) {
+			covered = lines[order[k]].end;
+			stack[kept++] = order[k];
+		}
+	for (uint32_t k = 0; k < kept / 2; k++) {
+		uint32_t swap = stack[k];
+		stack[k] = stack[kept - 1 - k];
+		stack[kept - 1 - k] = swap;
+	}
+	return kept;
+}
+
+/* Overlapping lines: the covering record with the greatest start holds, of equal starts the first in the file; where
+ * none covers, the last that started. Leaves disjoint breaks, each holding up to the next. false: no memory. */
+static bool break_lines(struct flattener *f, const struct func_records *r, uint32_t *count)
+{
+	struct line_record *lines = r->lines;
+	uint32_t n = r->line_count, depth = 0, group = 0, end;
+	GROW(f->stack, f->stack_cap, 2 * n);
+	uint32_t *order = f->stack + n; /* the stack proper needs n at most */
+	for (uint32_t i = 0; i < n; i++)
+		order[i] = i;
+	qsort_r(order, n, sizeof *order, line_order, lines);
+	*count = 0;
+	for (; group < n; group = end) {
+		uint64_t cursor = lines[order[group]].start, to = UINT64_MAX;
+		for (end = group; end < n && lines[order[end]].start == cursor; end++)
+			;
+		depth += push_lines(f->stack + depth, lines, order + group, end - group);
+		if (end < n)
+			to = lines[order[end]].start;
+		while (cursor < to) {
+			while (depth && lines[f->stack[depth - 1]].end <= cursor)
+				depth--;
+			const struct line_record *l = &lines[depth ? f->stack[depth - 1] : order[group]];
+			if (!add_break(f, (*count)++, cursor, l))
+				return false;
+			cursor = depth && l->end < to ? l->end : to;
+		}
+	}
+	return true;
+}
+
+/* ---- inline ranges ---- */
+
+/* Sorts keys by their upper 32 bits, stable: few by insertion, many by a radix sort over the bits in use. */
+static bool sort_keys(struct flattener *f, uint32_t n, uint64_t highest)
+{
+	uint64_t *keys = f->keys;
+	if (n <= 48) {
+		for (uint32_t i = 1; i < n; i++) {
+			uint64_t k = keys[i];
+			uint32_t j = i;
+			for (; j && keys[j - 1] > k; j--)
+				keys[j] = keys[j - 1];
+			keys[j] = k;
+		}
+		return true;
+	}
+	GROW(f->keys_spare, f->spare_cap, n);
+	uint64_t *from = f->keys, *to = f->keys_spare;
+	for (unsigned shift = 32; shift < 64 && highest >> shift; shift += 8) {
+		uint32_t counts[256] = {0}, at = 0;
+		for (uint32_t i = 0; i < n; i++)
+			counts[from[i] >> shift & 255]++;
+		for (unsigned i = 0; i < 256; i++) {
+			uint32_t c = counts[i];
+			counts[i] = at;
+			at += c;
+		}
+		for (uint32_t i = 0; i < n; i++)
+			to[counts[from[i] >> shift & 255]++] = from[i];
+		uint64_t *swap = from;
+		from = to;
+		to = swap;
+	}
+	if (from != f->keys) {
+		memcpy(f->keys, from, n * sizeof *from);
+	}
+	return true;
+}
+
+static int range_order(const void *a, const void *b)
+{
+	const struct inline_range *x = a, *y = b;
+	if (x->start != y->start)
+		return x->start < y->start ? -1 : 1;
+	return (x->record > y->record) - (x->record < y->record);
+}
+
+/* The ranges ascending by start in f->ranges, or r->ranges itself when they are already. */
+static struct inline_range *order_ranges(struct flattener *f, struct func_records *r)
+{
+	struct inline_range *ranges = r->ranges;
+	uint64_t highest = 0;
+	bool sorted = true;
+	for (uint32_t i = 0; i < r->range_count; i++) {
+		sorted = sorted && (!i || ranges[i].start >= ranges[i - 1].start);
+		highest |= ranges[i].start;
+	}
+	if (sorted)
+		return ranges;
+	if (highest >> 32) {
+		qsort(ranges, r->range_count, sizeof *ranges, range_order);
+		return ranges;
+	}
+	GROW(f->keys, f->keys_cap, r->range_count);
+	GROW(f->ranges, f->ranges_cap, r->range_count);
+	for (uint32_t i = 0; i < r->range_count; i++)
+		f->keys[i] = ranges[i].start << 32 | i;
+	if (!sort_keys(f, r->range_count, highest << 32))
+		return NULL;
+	for (uint32_t i = 0; i < r->range_count; i++)
+		f->ranges[i] = ranges[(uint32_t)f->keys[i]];
+	return f->ranges;
+}
+
+/* A heap of indices into ranges, the first record of the file on top. */
+static void heap_push(uint32_t *heap, uint32_t n, const struct inline_range *ranges, uint32_t v)
+{
+	for (; n && ranges[heap[(n - 1) / 2]].record > ranges[v].record; n = (n - 1) / 2)
+		heap[n] = heap[(n - 1) / 2];
+	heap[n] = v;
+}
+
+static void heap_pop(uint32_t *heap, uint32_t n, const struct inline_range *ranges)
+{
+	uint32_t v = heap[--n], at = 0;
+	for (uint32_t child; (child = 2 * at + 1) < n; at = child) {
+		if (child + 1 < n && ranges[heap[child + 1]].record < ranges[heap[child]].record)
+			child++;
+		if (ranges[v].record <= ranges[heap[child]].record)
+			break;
+		heap[at] = heap[child];
+	}
+	heap[at] = v;
+}
+
+static int depth_order(const void *a, const void *b, void *records)
+{
+	const struct inline_record *all = records;
+	const struct inline_range *x = a, *y = b;
+	uint32_t dx = all[x->record].depth, dy = all[y->record].depth;
+	if (dx != dy)
+		return dx < dy ? -1 : 1;
+	return range_order(a, b);
+}
+
+static bool add_range(struct flattener *f, uint32_t *count, uint64_t start, uint64_t end, uint32_t record)
+{
+	if (*count && f->ranges[*count - 1].record == record && f->ranges[*count - 1].end == start) {
+		f->ranges[*count - 1].end = end;
+		return true;
+	}
+	GROW(f->ranges, f->ranges_cap, *count + 1);
+	f->ranges[(*count)++] = (struct inline_range){start, end, record};
+	return true;
+}
+
+/* Ranges of one depth that overlap: where several cover, the first record of the file holds. Leaves f->ranges disjoint
+ * in each depth, ascending by start. false: no memory. */
+static bool part_ranges(struct flattener *f, struct func_records *r, uint32_t *count)
+{
+	struct inline_range *in = r->ranges;
+	uint32_t n = r->range_count, end;
+	*count = 0;
+	GROW(f->stack, f->stack_cap, n);
+	qsort_r(in, n, sizeof *in, depth_order, r->inlines);
+	for (uint32_t i = 0; i < n; i = end) {
+		uint32_t depth = r->inlines[in[i].record].depth, heap = 0;
+		uint64_t cursor = 0;
+		for (end = i; end < n && r->inlines[in[end].record].depth == depth; end++)
+			;
+		for (uint32_t k = i; k <= end; k++) {
+			uint64_t to = k < end ? in[k].start : UINT64_MAX;
+			while (heap && cursor < to) {
+				const struct inline_range *top = &in[f->stack[0]];
+				if (top->end <= cursor) {
+					heap_pop(f->stack, heap--, in);
+					continue;
+				}
+				uint64_t stop = top->end < to ? top->end : to;
+				if (!add_range(f, count, cursor, stop, top->record))
+					return false;
+				cursor = stop;
+			}
+			cursor = to;
+			if (k < end)
+				heap_push(f->stack, heap++, in, k);
+		}
+	}
+	qsort(f->ranges, *count, sizeof *f->ranges, range_order);
+	return true;
+}
+
+/* ---- the sweep ---- */
+
+static bool memo_grow(struct flattener *f, const struct flat *out)
+{
+	uint32_t size = f->memo_size ? f->memo_size : 64;
+	while (size < 4 * (out->node_count + 1))
+		size *= 2;
+	struct memo_entry *memo = calloc(size, sizeof *memo);
+	if (!memo)
+		return false;
+	for (uint32_t i = 0; i < f->memo_size; i++)
+		if (f->memo[i].epoch == f->epoch) {
+			uint32_t at = (f->memo[i].record * 0x9e3779b1u ^ f->memo[i].parent * 0x85ebca6bu) & (size - 1);
+			while (memo[at].epoch)
+				at = (at + 1) & (size - 1);
+			memo[at] = f->memo[i];
+		}
+	free(f->memo);
+	f->memo = memo;
+	f->memo_size = size;
+	return true;
+}
+
+/* The node of a record under a parent, made when it is new; 0: no memory. */
+static uint32_t find_node(
+        struct flattener *f, const struct func_records *r, struct flat *out, uint32_t record, uint32_t parent)
+{
+	if (2 * (out->node_count + 1) > f->memo_size && !memo_grow(f, out))
+		return 0;
+	uint32_t at = (record * 0x9e3779b1u ^ parent * 0x85ebca6bu) & (f->memo_size - 1);
+	for (; f->memo[at].epoch == f->epoch; at = (at + 1) & (f->memo_size - 1))
+		if (f->memo[at].record == record && f->memo[at].parent == parent)
+			return f->memo[at].node;
+	if (out->node_count + 1 >= out->node_cap && !flat_reserve_nodes(out, out->node_count + 1))
+		return 0;
+	const struct inline_record *i = &r->inlines[record];
+	uint32_t node = ++out->node_count;
+	out->nodes[node] = (struct flat_node){
+	        parent, parent ? out->nodes[parent].depth + 1 : 1, i->origin, i->call_file, i->call_line};
+	f->memo[at] = (struct memo_entry){record, parent, node, f->epoch};
+	return node;
+}
+
+static bool add_segment(struct flat *out, uint64_t start, uint32_t node, const struct line_record *l)
+{
+	struct flat_segment s = {start, node, l ? l->line : 0, l ? l->file : 0};
+	if (out->segment_count) {
+		const struct flat_segment *last = &out->segments[out->segment_count - 1];
+		if (last->node == s.node && last->line == s.line && last->file == s.file)
+			return true;
+	}
+	if (out->segment_count == out->segment_cap)
+		GROW(out->segments, out->segment_cap, out->segment_count + 1);
+	out->segments[out->segment_count++] = s;
+	return true;
+}
+
+static enum sweep_end sweep(struct flattener *f, const struct func_records *r, const struct inline_range *ranges,
+        uint32_t range_count, const struct line_record *breaks, uint32_t break_count, struct flat *out)
+{
+	uint32_t chain = 0, depths = r->inline_count, at_range = 0, at_break = 0;
+	uint64_t steps = 1000000 + 100 * ((uint64_t)range_count + break_count), position = 0;
+	const struct line_record *line = NULL;
+	memset(f->active, 0, (depths + 1) * sizeof *f->active);
+	for (;;) {
+		uint32_t changed = UINT32_MAX;
+		while (at_break < break_count && breaks[at_break].start <= position)
+			line = &breaks[at_break++];
+		for (; at_range < range_count && ranges[at_range].start <= position; at_range++) {
+			const struct inline_range *g = &ranges[at_range];
+			uint32_t depth = r->inlines[g->record].depth;
+			if (depth >= depths)
+				continue; /* so deep that some depth above it is empty */
+			if (f->active[depth].end > g->start)
+				return SWEEP_OVERLAP;
+			f->active[depth] = (struct active_range){g->end, g->record};
+			if (depth < changed)
+				changed = depth;
+		}
+		if (chain && f->chain[chain - 1].end <= position) {
+			uint32_t d = 0;
+			while (f->chain[d].end > position)
+				d++;
+			if (d < changed)
+				changed = d;
+		}
+		if (changed <= chain) {
+			for (chain = changed; chain < depths && f->active[chain].end > position; chain++) {
+				uint32_t parent = chain ? f->chain[chain - 1].node : 0;
+				uint64_t end = f->active[chain].end;
+				if (chain && f->chain[chain - 1].end < end)
+					end = f->chain[chain - 1].end;
+				uint32_t node = find_node(f, r, out, f->active[chain].record, parent);
+				if (!node)
+					return SWEEP_NO_MEMORY;
+				if (out->node_count > OFFMAP_NODES_MAX || !steps--)
+					return SWEEP_TOO_MUCH;
+				f->chain[chain] = (struct chain_link){end, node};
+			}
+		}
+		if (!add_segment(out, position, chain ? f->chain[chain - 1].node : 0, line))
+			return SWEEP_NO_MEMORY;
+		uint64_t next = out->size;
+		if (at_break < break_count && breaks[at_break].start < next)
+			next = breaks[at_break].start;
+		if (at_range < range_count && ranges[at_range].start < next)
+			next = ranges[at_range].start;
+		if (chain && f->chain[chain - 1].end < next)
+			next = f->chain[chain - 1].end;
+		if (next >= out->size)
+			return SWEEP_DONE;
+		position = next;
+	}
+}
+
+static void begin(struct flattener *f, struct flat *out)
+{
+	out->node_count = out->segment_count = 0;
+	if (!++f->epoch) {
+		memset(f->memo, 0, f->memo_size * sizeof *f->memo);
+		f->epoch = 1;
+	}
+}
+
+bool flatten(struct flattener *f, struct func_records *r, struct flat *out)
+{
+	const struct line_record *breaks = r->lines;
+	uint32_t break_count = r->line_count, range_count = r->range_count;
+	begin(f, out);
+	if (!out->size || (!break_count && !range_count))
+		return true;
+	if (!r->lines_sorted && break_count) {
+		if (!break_lines(f, r, &break_count))
+			return false;
+		breaks = f->breaks;
+	}
+	GROW(f->active, f->depth_cap, r->inline_count + 1);
+	GROW(f->chain, f->chain_cap, r->inline_count + 1);
+	const struct inline_range *ranges = range_count ? order_ranges(f, r) : NULL;
+	if (range_count && !ranges)
+		return false;
+	enum sweep_end end = sweep(f, r, ranges, range_count, breaks, break_count, out);
+	if (end == SWEEP_OVERLAP) {
+		if (!part_ranges(f, r, &range_count))
+			return false;
+		begin(f, out);
+		end = sweep(f, r, f->ranges, range_count, breaks, break_count, out);
+	}
+	if (end == SWEEP_TOO_MUCH) {
+		begin(f, out);
+		end = sweep(f, r, NULL, 0, breaks, break_count, out);
+	}
+	return end == SWEEP_DONE;
+}

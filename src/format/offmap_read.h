@@ -1,0 +1,86 @@
+/* Reading an offset map's pages: every read is bounded, a page that is not what it should be is ERR_CORRUPT and never
+ * more. */
+#ifndef FORMAT_OFFMAP_READ_H
+#define FORMAT_OFFMAP_READ_H
+
+#include "base/arena.h"
+#include "base/varint.h"
+#include "format/offmap.h"
+
+/* The bytes; docs/offset-map.md explains them. */
+enum {
+	CODE_HEADER = 24,   /* base u64, pieces u32, strings u32, offset of string codes u32, offset of far bytes u32 */
+	CODE_ENTRY = 8,     /* address - base u32, offset of the body u32 | PIECE_HAS_LINES */
+	STRINGS_HEADER = 8, /* first id u32, count u32 */
+	STRING_INLINE_MAX = 127,
+	STRING_EXTERNAL = 0x84, /* data: id u32 */
+	STRING_FAR = 0x86,      /* data: offset in the far bytes u32, length u16 */
+	PIECE_PUBLIC = 1,
+	PIECE_CONTINUED = 2,
+	PIECE_WHOLE = 4,
+	SEGMENT_SAME_NODE = 0,
+	SEGMENT_NEW_NODE = 1,
+	SEGMENT_NODE = 2,
+	SEGMENT_NODE_FILE = 3,
+};
+#define PIECE_HAS_LINES UINT32_C(0x80000000)
+
+/* Escaped for JSON. Bytes in the page it was found in, or the id of a string that lies in a string page. */
+struct offmap_string {
+	const uint8_t *data;
+	uint32_t len;
+	uint32_t external; /* 0: data and len hold */
+};
+
+struct offmap_call {
+	struct offmap_string function, file; /* an empty file: unknown */
+	uint32_t line;                       /* 0: unknown */
+};
+
+struct offmap_answer {
+	bool found; /* a FUNC or PUBLIC answers */
+	bool has_size;
+	uint64_t function_offset, function_size;
+	struct offmap_call frame;    /* the function itself */
+	struct offmap_call *inlines; /* innermost first, in the arena */
+	uint32_t inline_count;
+};
+
+/* What an offset is, from the raw code page that offmap_code_page named. Strings point into the page. */
+enum err offmap_lookup(const struct page *code, uint64_t offset, struct arena *arena, struct offmap_answer *answer);
+
+/* A string of a raw string page. */
+enum err offmap_string_lookup(const struct page *strings, uint32_t id, struct offmap_string *out);
+
+/* The steps that offmap_lookup is made of, for whoever reads a page whole. */
+
+struct piece {
+	uint64_t address, size, from; /* from: offset in the function where the piece starts */
+	uint64_t covered;             /* bytes it answers for; 0: endless */
+	bool is_public, has_lines;
+	uint32_t name, segments;
+	uint32_t root_file, root_line, node_count;
+	struct reader nodes, rest; /* rest: the segments */
+};
+
+struct piece_node {
+	uint32_t parent, origin, call_file, call_line, file, line;
+};
+
+/* Where a walk over segments is. line = base line of the node + line_delta; file = own_file or, without has_file, the
+ * node's base file. */
+struct segment_walk {
+	uint32_t node, highest, own_file;
+	bool has_file;
+	int64_t line_delta;
+	uint64_t size; /* of the segment; the last one's is 0: up to the end of the piece */
+};
+
+uint32_t code_page_pieces(const struct page *p); /* 0 when the page is not sound */
+bool piece_read(const struct page *p, uint32_t index, struct piece *out);
+/* Reads node `index` (from 1, in order) into nodes[index]; nodes[0] is the root. */
+bool piece_read_node(struct piece *p, struct piece_node *nodes, uint32_t index);
+bool segment_next(struct reader *r, struct segment_walk *w);
+bool page_string(const struct page *p, uint32_t index, struct offmap_string *out); /* index 0: empty */
+
+#endif

@@ -1,0 +1,432 @@
+/*
+ * A load: look once more in memcached, take the lease or wait for who has it, ask the sources in order, parse while the
+ * text arrives. Text goes through a few large blocks: the transfer (and inflating) fills them, a second thread parses
+ * them. A file that ends within the first block is parsed on the same thread.
+ */
+#include <config.h>
+
+#include "load.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "format/breakpad.h"
+
+enum { BLOCK_SIZE = 256 << 10, BLOCKS = 4, LEASE_POLL_MS = 30, RETRY_PAUSE_MS = 150 };
+
+struct block {
+	uint8_t *data;
+	size_t len;
+};
+
+/* The way of one file's text from the transfer into the parser. */
+struct pipeline {
+	struct modules *modules;
+	struct breakpad *parser;
+	struct block blocks[BLOCKS];
+	struct block *open; /* being filled; the transfer's own */
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	uint64_t filled, parsed; /* blocks so far; block n is blocks[n % BLOCKS] */
+	bool ended;              /* no more will be filled */
+	bool threaded;
+	pthread_t thread;
+	enum err err; /* of the parser, which then takes no more */
+	/* the parsing thread's own */
+	struct error error;
+	uint64_t charged; /* bytes of pages that the cache was told of */
+	int64_t parse_time;
+};
+
+/* ---- the pipeline ---- */
+
+static void charge(struct pipeline *p, uint64_t bytes)
+{
+	page_cache_charge(p->modules->cache, (int64_t)bytes - (int64_t)p->charged);
+	p->charged = bytes;
+}
+
+/* Parses a block, on whichever thread does that. */
+static enum err parse_block(struct pipeline *p, const struct block *b)
+{
+	int64_t start = clock_now();
+	enum err err = breakpad_feed(p->parser, b->data, b->len, &p->error);
+	if (breakpad_held_bytes(p->parser) >= p->charged + (1 << 20))
+		charge(p, breakpad_held_bytes(p->parser));
+	p->parse_time += clock_now() - start;
+	return err;
+}
+
+static void *parser_main(void *arg)
+{
+	struct pipeline *p = arg;
+	pthread_mutex_lock(&p->lock);
+	for (;;) {
+		while (p->parsed == p->filled && !p->ended)
+			pthread_cond_wait(&p->changed, &p->lock);
+		if (p->parsed == p->filled)
+			break;
+		const struct block *b = &p->blocks[p->parsed % BLOCKS];
+		enum err err = p->err;
+		pthread_mutex_unlock(&p->lock);
+		if (!err)
+			err = parse_block(p, b);
+		pthread_mutex_lock(&p->lock);
+		p->err = err;
+		p->parsed++;
+		pthread_cond_signal(&p->changed);
+	}
+	pthread_mutex_unlock(&p->lock);
+	return NULL;
+}
+
+/* A free block to fill; waits for the parser when it is far behind. NULL: the parser has given up. */
+static struct block *open_block(struct pipeline *p)
+{
+	struct block *b = &p->blocks[p->filled % BLOCKS];
+	pthread_mutex_lock(&p->lock);
+	while (p->filled - p->parsed == BLOCKS)
+		pthread_cond_wait(&p->changed, &p->lock);
+	enum err err = p->err;
+	pthread_mutex_unlock(&p->lock);
+	if (!b->data)
+		b->data = malloc(BLOCK_SIZE);
+	b->len = 0;
+	return err || !b->data ? NULL : b;
+}
+
+/* Hands the block being filled to the parser. */
+static void hand_over(struct pipeline *p)
+{
+	struct block *b = p->open;
+	p->open = NULL;
+	if (!p->threaded)
+		p->threaded = pthread_create(&p->thread, NULL, parser_main, p) == 0;
+	if (!p->threaded && !p->err)
+		p->err = parse_block(p, b);
+	pthread_mutex_lock(&p->lock);
+	p->filled++;
+	p->parsed += !p->threaded;
+	pthread_cond_signal(&p->changed);
+	pthread_mutex_unlock(&p->lock);
+}
+
+static uint8_t *pipeline_space(void *arg, size_t *room)
+{
+	struct pipeline *p = arg;
+	if (!p->open && !(p->open = open_block(p)))
+		return NULL;
+	*room = BLOCK_SIZE - p->open->len;
+	return p->open->data + p->open->len;
+}
+
+static bool pipeline_commit(void *arg, size_t n)
+{
+	struct pipeline *p = arg;
+	p->open->len += n;
+	if (p->open->len == BLOCK_SIZE)
+		hand_over(p);
+	return true;
+}
+
+static bool pipeline_init(struct pipeline *p, struct modules *m, const struct load *l)
+{
+	const struct config *c = m->config;
+	struct offmap_options options = {.nearest = c->lookup == LOOKUP_NEAREST,
+	        .raw_budget = c->cache_size / 4,
+	        .codec = c->codec == CODEC_CHOICE_ZSTD ? CODEC_ZSTD : CODEC_LZ4};
+	*p = (struct pipeline){.modules = m, .parser = breakpad_new(&options, (struct str){l->id, l->id_len})};
+	pthread_mutex_init(&p->lock, NULL);
+	pthread_cond_init(&p->changed, NULL);
+	return p->parser != NULL;
+}
+
+/* Ends the text: what is left is parsed, and the map made if the text was whole. */
+static enum err pipeline_finish(struct pipeline *p, bool whole, struct offmap **map)
+{
+	*map = NULL;
+	if (p->threaded) {
+		if (p->open && p->open->len)
+			hand_over(p);
+		pthread_mutex_lock(&p->lock);
+		p->ended = true;
+		pthread_cond_signal(&p->changed);
+		pthread_mutex_unlock(&p->lock);
+		pthread_join(p->thread, NULL);
+	} else if (p->open && p->open->len && !p->err) {
+		p->err = parse_block(p, p->open);
+	}
+	if (whole && !p->err) {
+		int64_t start = clock_now();
+		p->err = breakpad_finish(p->parser, map, &p->error);
+		p->parse_time += clock_now() - start;
+	}
+	return p->err;
+}
+
+static void pipeline_release(struct pipeline *p)
+{
+	charge(p, 0);
+	breakpad_free(p->parser);
+	for (unsigned i = 0; i < BLOCKS; i++)
+		free(p->blocks[i].data);
+	pthread_mutex_destroy(&p->lock);
+	pthread_cond_destroy(&p->changed);
+}
+
+/* ---- sources ---- */
+
+static void log_failure(
+        const struct loader *r, const struct load *l, unsigned source, const char *what, const char *text)
+{
+	log_event(LOG_LEVEL_WARNING, what, "%s/%s from %s: %s", l->name, l->id,
+	        bucket_source_name(r->modules->sources, source), text);
+}
+
+static void count_transfer(struct load *l, const struct bucket_result *t, bool good)
+{
+	histogram_observe(H_DOWNLOAD, t->elapsed);
+	metric_add(M_DOWNLOAD_BYTES_WIRE, (int64_t)t->wire_bytes);
+	metric_add(M_DOWNLOAD_BYTES_TEXT, (int64_t)t->text_bytes);
+	if (good) {
+		l->download_bytes += t->text_bytes;
+		l->download_time += t->elapsed;
+	} else {
+		l->fail_time += t->elapsed;
+	}
+}
+
+/* The outcome of one transfer. FAILURE_NONE: l->module is there. */
+static enum failure_class take_result(struct loader *r, struct load *l, unsigned source, const struct bucket_result *t,
+        struct pipeline *p, struct offmap *map, enum err err)
+{
+	if (t->outcome == BUCKET_MISSING) {
+		metric_add(M_DOWNLOADS_MISSING, 1);
+		return FAILURE_MISSING;
+	}
+	if (t->outcome == BUCKET_TOO_LARGE || err == ERR_CORRUPT) {
+		metric_add(M_DOWNLOADS_CORRUPT, 1);
+		log_failure(r, l, source, "corrupt", err == ERR_CORRUPT ? p->error.text : t->text);
+		return FAILURE_CORRUPT;
+	}
+	if (t->outcome != BUCKET_OK || !map) {
+		metric_add(M_DOWNLOADS_FAILED, 1);
+		log_failure(r, l, source, "download failed", t->outcome == BUCKET_OK ? "out of memory" : t->text);
+		return FAILURE_TEMPORARY;
+	}
+	metric_add(M_DOWNLOADS_OK, 1);
+	metric_add(M_PARSE_DAMAGED_LINES, (int64_t)map->damaged);
+	if (map->damaged)
+		log_event(LOG_LEVEL_INFO, "damaged lines", "%s/%s: %llu lines skipped", l->name, l->id,
+		        (unsigned long long)map->damaged);
+	map->marker = l->marker;
+	l->module = module_new(&l->hash, map);
+	return l->module ? FAILURE_NONE : FAILURE_TEMPORARY;
+}
+
+/* One transfer of one spelling from one source. */
+static enum failure_class transfer(struct loader *r, struct load *l, unsigned source, const char *id)
+{
+	struct pipeline p;
+	struct bucket_result t = {.outcome = BUCKET_FAILED};
+	struct offmap *map = NULL;
+	enum failure_class class = FAILURE_TEMPORARY;
+	if (pipeline_init(&p, r->modules, l)) {
+		struct bucket_sink sink = {pipeline_space, pipeline_commit, &p};
+		bucket_fetch(r->bucket, source, (struct str){l->name, l->name_len}, (struct str){id, l->id_len}, &sink,
+		        &r->modules->cancel, &t);
+		enum err err = pipeline_finish(&p, t.outcome == BUCKET_OK, &map);
+		if (map)
+			metric_set(M_LAST_MAP_RAW_BYTES, (int64_t)map->raw_bytes);
+		l->parse_time += p.parse_time;
+		histogram_observe(H_PARSE, p.parse_time);
+		class = take_result(r, l, source, &t, &p, map, err);
+		count_transfer(l, &t, class == FAILURE_NONE);
+	}
+	pipeline_release(&p);
+	return class;
+}
+
+/* With further tries while the failure is temporary. */
+static enum failure_class try_source(struct loader *r, struct load *l, unsigned source, const char *id)
+{
+	enum failure_class class = transfer(r, l, source, id);
+	for (uint64_t i = 0; i < r->modules->config->bucket_retries && class == FAILURE_TEMPORARY &&
+	                     !atomic_load(&r->modules->cancel);
+	        i++) {
+		struct timespec pause = {0, (long)(RETRY_PAUSE_MS * MS + (int64_t)(page_memcached_token() % 100) * MS)};
+		nanosleep(&pause, NULL);
+		class = transfer(r, l, source, id);
+	}
+	return class;
+}
+
+/* All sources in order, each with the id as it was asked and, where that is missing, in upper case. The first that has
+ * the file wins. */
+static void ask_sources(struct loader *r, struct load *l)
+{
+	char upper[1025];
+	bool failed = false;
+	size_t n = l->id_len < sizeof upper ? l->id_len : sizeof upper - 1;
+	for (size_t i = 0; i < n; i++)
+		upper[i] = (char)(l->id[i] >= 'a' && l->id[i] <= 'z' ? l->id[i] - 'a' + 'A' : l->id[i]);
+	upper[n] = 0;
+	l->failure = FAILURE_MISSING;
+	for (unsigned i = 0; i < bucket_sources_count(r->modules->sources); i++) {
+		enum failure_class class = try_source(r, l, i, l->id);
+		if (class == FAILURE_MISSING && memcmp(upper, l->id, n) != 0)
+			class = try_source(r, l, i, upper);
+		if (class == FAILURE_NONE || class == FAILURE_CORRUPT) {
+			l->failure = class;
+			return;
+		}
+		failed = failed || class == FAILURE_TEMPORARY;
+	}
+	if (failed)
+		l->failure = FAILURE_TEMPORARY;
+}
+
+/* ---- the lease ---- */
+
+/* A root that another host has stored meanwhile. Also reads the marker. */
+static bool find_root(struct loader *r, struct load *l, bool *reached)
+{
+	struct root_get g = {.hash = &l->hash, .want_root = true};
+	l->marker_seen = clock_now();
+	page_memcached_roots(r->memcached, &g, 1);
+	l->marker = g.marker;
+	*reached = g.reached;
+	if (!g.map || l->lost) {
+		offmap_free(g.map);
+		return false;
+	}
+	l->module = module_new(&l->hash, g.map);
+	if (l->module)
+		atomic_store(&l->module->stored, true);
+	return l->module != NULL;
+}
+
+static void hold_lease(struct modules *m, struct load *l)
+{
+	pthread_mutex_lock(&m->lock);
+	l->lease_next = m->leases;
+	l->lease_link = &m->leases;
+	if (l->lease_next)
+		l->lease_next->lease_link = &l->lease_next;
+	m->leases = l;
+	pthread_mutex_unlock(&m->lock);
+}
+
+static void drop_lease(struct modules *m, struct load *l)
+{
+	pthread_mutex_lock(&m->lock);
+	*l->lease_link = l->lease_next;
+	if (l->lease_next)
+		l->lease_next->lease_link = l->lease_link;
+	l->lease_link = NULL;
+	pthread_mutex_unlock(&m->lock);
+}
+
+/* Takes the lease, or waits for whoever has it to store the map. True: the module has come from memcached. Without
+ * memcached everybody loads. */
+static bool await_lease(struct loader *r, struct load *l)
+{
+	struct modules *m = r->modules;
+	bool reached;
+	int64_t until = clock_now() + m->config->bucket_total_timeout;
+	l->token = page_memcached_token();
+	for (bool waited = false; clock_now() < until && !atomic_load(&m->cancel); waited = true) {
+		if (find_root(r, l, &reached))
+			return true;
+		if (!reached)
+			return false;
+		enum mc_status status = page_memcached_lease(r->memcached, &l->hash, l->token);
+		if (status == MC_OK)
+			hold_lease(m, l);
+		if (status != MC_EXISTS)
+			return false;
+		if (!waited)
+			metric_add(M_LEASE_WAITS, 1);
+		struct timespec pause = {0, LEASE_POLL_MS * MS};
+		nanosleep(&pause, NULL);
+	}
+	return false;
+}
+
+void load_run(struct loader *r, struct load *l)
+{
+	l->marker_seen = clock_now();
+	if (!mc_enabled(r->modules->servers) || !await_lease(r, l)) {
+		metric_add(M_CACHE_ROOT_NONE, 1);
+		ask_sources(r, l);
+		metric_add(M_LOADS_TOTAL, l->module != NULL);
+	}
+	if (l->module) {
+		l->failure = FAILURE_NONE;
+		atomic_store(&l->module->checked, l->marker_seen);
+		atomic_fetch_add(&l->module->holds, 1); /* until it is stored */
+		l->module->lost_at = l->lost ? clock_now() : 0;
+		failures_forget(r->modules->failures, &l->hash);
+	} else {
+		l->retry_after = 1;
+	}
+}
+
+/* ---- storing ---- */
+
+struct storing {
+	struct modules *modules;
+	struct load *load;
+};
+
+static bool still_ours(void *arg)
+{
+	struct storing *s = arg;
+	pthread_mutex_lock(&s->modules->lock);
+	bool ours = !s->load->lease_lost && !s->load->stale && !s->modules->stopping;
+	pthread_mutex_unlock(&s->modules->lock);
+	return ours;
+}
+
+static void store_map(struct loader *r, struct load *l)
+{
+	struct modules *m = r->modules;
+	const struct config *c = m->config;
+	int64_t start = clock_now();
+	uint64_t bytes;
+	struct store_options options = {c->codec == CODEC_CHOICE_ZSTD  ? CODEC_ZSTD
+	                                : c->codec == CODEC_CHOICE_LZ4 ? CODEC_LZ4
+	                                                               : CODEC_RAW,
+	        c->memcached_item_max, (uint32_t)(c->root_max_age / SECOND)};
+	enum mc_status status =
+	        page_memcached_store(r->memcached, l->module, &options, still_ours, &(struct storing){m, l}, &bytes);
+	histogram_observe(H_STORE, clock_now() - start);
+	if (status == MC_OK) {
+		atomic_store(&l->module->stored, true);
+		metric_set(M_LAST_MAP_STORED_BYTES, (int64_t)bytes);
+	} else {
+		metric_add(M_STORES_FAILED, 1);
+		log_event(LOG_LEVEL_WARNING, "not stored", "%s/%s: %s", l->name, l->id,
+		        status == MC_TOO_LARGE ? "a value is above memcached's item limit (memcached_item_max)"
+		                               : "memcached does not answer, or the lease was lost");
+	}
+}
+
+void load_store(struct loader *r, struct load *l)
+{
+	struct modules *m = r->modules;
+	if (l->lease_link && l->module && !atomic_load(&l->module->stored) && l->lost < 2)
+		store_map(r, l);
+	if (l->lease_link) {
+		drop_lease(m, l);
+		page_memcached_lease_release(r->memcached, &l->hash, l->token);
+	}
+	if (l->module) {
+		atomic_fetch_sub(&l->module->holds, 1);
+		module_unref(l->module);
+	}
+}

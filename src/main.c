@@ -1,0 +1,266 @@
+/* The process: settings, signals, and the order in which its parts start and stop. */
+#include <config.h>
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "api_status.h"
+#include "auth.h"
+#include "base/config.h"
+#include "base/log.h"
+#include "fcgi.h"
+#include "router.h"
+#include "services.h"
+#include "store/bucket.h"
+
+/* The settings in force. Older ones live until the end: requests and services may still look at them, and SIGHUP is
+ * rare. */
+struct settings {
+	struct config config;
+	struct settings *older;
+};
+
+struct process {
+	int argc;
+	char **argv;
+	struct settings *settings;
+	struct front *front;
+};
+
+/* settings */
+
+static int complain(const struct error *e)
+{
+	fprintf(stderr, "symbolicated: %s\n", e->text);
+	return EXIT_FAILURE;
+}
+
+static void free_settings(struct process *p)
+{
+	while (p->settings) {
+		struct settings *s = p->settings;
+		p->settings = s->older;
+		config_release(&s->config);
+		free(s);
+	}
+}
+
+static struct settings *new_settings(struct process *p, struct error *e)
+{
+	struct settings *s = calloc(1, sizeof *s);
+	if (s)
+		s->older = p->settings;
+	else
+		error_set(e, ERR_NO_MEMORY, "out of memory");
+	return s;
+}
+
+/* More than config_check can see: what other parts say of the settings. */
+static enum err check_settings(const struct config *c, struct error *e)
+{
+	enum err err = config_check(c, e);
+	for (unsigned i = 0; !err && i < c->sources.count; i++)
+		err = bucket_check_url(c->sources.items[i], e);
+	return err;
+}
+
+/* The file and the flags, from the beginning. */
+static enum err read_settings(const struct process *p, struct config *c, unsigned *actions, struct error *e)
+{
+	enum err err = config_init(c, e);
+	return err ? err : config_parse_args(c, p->argc, p->argv, actions, e);
+}
+
+/* signals */
+
+/* Blocked in every thread that comes after: a signal that interrupts libfcgi cuts a reply short. Those that mean a
+ * crash are not. */
+static void block_signals(void)
+{
+	static const int crashes[] = {SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGQUIT, SIGSEGV, SIGSYS, SIGTRAP};
+	sigset_t set;
+	sigfillset(&set);
+	for (unsigned i = 0; i < sizeof crashes / sizeof crashes[0]; i++)
+		sigdelset(&set, crashes[i]);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+}
+
+/* What libfcgi has put in place is undone: signals are waited for, not handled, and a peer that went away is an error
+ * of write. */
+static void reset_handlers(void)
+{
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGTERM, SIG_DFL);
+	signal(SIGUSR1, SIG_DFL);
+}
+
+/* SIGHUP. Nothing changes when something is wrong with the new settings. */
+static enum err reload(struct process *p, char *names, size_t size, struct error *e)
+{
+	struct config fresh = {0};
+	struct settings *next = NULL;
+	unsigned actions;
+	enum err err = read_settings(p, &fresh, &actions, e);
+	if (!err)
+		err = check_settings(&fresh, e);
+	if (err)
+		goto out;
+	next = new_settings(p, e);
+	err = next ? config_copy(&next->config, &p->settings->config) : ERR_NO_MEMORY;
+	if (err)
+		goto out;
+	config_reload(&next->config, &fresh, names, size);
+	err = auth_load(next->config.keys_file, e);
+	if (!err)
+		err = log_open(next->config.log_file, next->config.log_level, e);
+	if (err)
+		goto out;
+	p->settings = next;
+	next = NULL;
+	front_set_config(p->front, &p->settings->config);
+out:
+	if (next)
+		config_release(&next->config);
+	free(next);
+	config_release(&fresh);
+	return err;
+}
+
+static void handle_hangup(struct process *p)
+{
+	struct error e = {ERR_NO_MEMORY, "out of memory"};
+	char names[512] = "";
+	if (reload(p, names, sizeof names, &e))
+		log_event(LOG_LEVEL_ERROR, "reload", "nothing is changed: %s", e.text);
+	else if (*names)
+		log_event(LOG_LEVEL_WARNING, "reload", "done, but these settings need a restart: %s", names);
+	else
+		log_event(LOG_LEVEL_INFO, "reload", "done");
+}
+
+/* Until a signal ends the process. */
+static void wait_for_end(struct process *p)
+{
+	static const int waited[] = {SIGTERM, SIGINT, SIGHUP};
+	sigset_t set;
+	int signal_number;
+	sigemptyset(&set);
+	for (unsigned i = 0; i < sizeof waited / sizeof waited[0]; i++)
+		sigaddset(&set, waited[i]);
+	for (;;) {
+		if (sigwait(&set, &signal_number) != 0)
+			continue;
+		if (signal_number != SIGHUP)
+			return;
+		handle_hangup(p);
+	}
+}
+
+/* run */
+
+static enum err start(struct process *p, struct error *e)
+{
+	const struct config *c = &p->settings->config;
+	int fd;
+	enum err err = front_listen(c, &fd, e);
+	if (err)
+		return err;
+	err = services_start(c, e);
+	if (err) {
+		close(fd);
+		return err;
+	}
+	err = status_start(e);
+	if (err)
+		close(fd);
+	else
+		p->front = front_start(c, fd, router_handle, e);
+	if (p->front)
+		return ERR_OK;
+	status_stop();
+	services_stop();
+	return e->code;
+}
+
+static int run(struct process *p)
+{
+	struct error e;
+	const struct config *c = &p->settings->config;
+	if (log_open(c->log_file, c->log_level, &e) || start(p, &e))
+		return complain(&e);
+	reset_handlers();
+	log_event(LOG_LEVEL_INFO, "start", "symbolicated %s, process %ld", PACKAGE_VERSION, (long)getpid());
+	wait_for_end(p);
+	log_event(LOG_LEVEL_INFO, "stop", "finishing the requests in hand");
+	unsigned cut = front_stop(p->front, p->settings->config.shutdown_timeout);
+	if (cut) {
+		log_event(LOG_LEVEL_WARNING, "stop", "%u requests were cut off", cut);
+		/* The services still work for them and cannot be taken down. */
+		_exit(EXIT_SUCCESS);
+	}
+	status_stop();
+	services_stop();
+	log_event(LOG_LEVEL_INFO, "stop", "done");
+	return EXIT_SUCCESS;
+}
+
+static int check(const struct config *c)
+{
+	struct error e;
+	if (check_settings(c, &e) || auth_load(c->keys_file, &e))
+		return complain(&e);
+	puts("the configuration is good");
+	return EXIT_SUCCESS;
+}
+
+/* What asks for some text alone; false when there is no such flag. */
+static bool print(unsigned actions)
+{
+	if (actions & CONFIG_HELP)
+		config_print_usage(stdout);
+	else if (actions & CONFIG_VERSION)
+		puts("symbolicated " PACKAGE_VERSION);
+	else if (actions & CONFIG_PRINT_MARKDOWN)
+		config_print_markdown(stdout);
+	else if (actions & CONFIG_PRINT_EXAMPLE)
+		config_print_example(stdout);
+	else
+		return false;
+	return true;
+}
+
+/* Descriptors 0 to 2 are never free, so that no socket gets a number that something writes to. */
+static void keep_standard_descriptors(void)
+{
+	for (int fd = 0; fd <= STDERR_FILENO; fd++)
+		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd)
+			_exit(EXIT_FAILURE);
+}
+
+int main(int argc, char **argv)
+{
+	struct process p = {.argc = argc, .argv = argv};
+	struct error e;
+	unsigned actions = 0;
+	int code = EXIT_SUCCESS;
+	keep_standard_descriptors();
+	p.settings = new_settings(&p, &e);
+	if (!p.settings || read_settings(&p, &p.settings->config, &actions, &e))
+		code = complain(&e);
+	else if (print(actions))
+		code = fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+	else if (actions & CONFIG_CHECK)
+		code = check(&p.settings->config);
+	else if (check_settings(&p.settings->config, &e))
+		code = complain(&e);
+	else {
+		block_signals();
+		code = run(&p);
+	}
+	free_settings(&p);
+	return code;
+}

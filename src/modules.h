@@ -1,0 +1,93 @@
+/* Modules: get a map from a cache, or load it once however many ask. */
+#ifndef MODULES_H
+#define MODULES_H
+
+#include <stdbool.h>
+
+#include "base/config.h"
+#include "failures.h"
+#include "store/memcached.h"
+#include "store/page_cache.h"
+
+struct modules;
+struct load;
+
+/* Starts the service: caches, loader threads, keeper. c must outlive it. */
+struct modules *modules_start(const struct config *c, struct error *e);
+/* After the last request. Transfers that run are cancelled. */
+void modules_stop(struct modules *m);
+
+enum want_state {
+	WANT_LOAD,   /* in no cache: modules_load gets it */
+	WANT_FOUND,  /* module is set */
+	WANT_FAILED, /* failure says how; retry_after for a temporary one */
+};
+
+/* A module that a request wants. The first four fields are the caller's; the name is one that a bucket can hold. */
+struct module_want {
+	struct str name, id;               /* must live until the want is done */
+	struct module_hash hash, spelling; /* module_want_init */
+	enum want_state state;
+	struct module *module; /* a reference; module_want_release */
+	bool held;             /* just loaded: nothing of it is evicted until release */
+	enum failure_class failure;
+	unsigned retry_after; /* seconds */
+	unsigned lost;        /* times within a minute that memcached had lost a page of it */
+	/* how it came, for `debug` */
+	bool loaded;
+	uint64_t download_bytes;
+	int64_t download_time, parse_time, fail_time;
+	/* of a load it waits for */
+	struct load *load;
+	struct load_wait *wait;
+	struct module_want *next, **link;
+};
+
+/* false: no memory. */
+bool module_want_init(struct module_want *w, struct modules *m, struct str name, struct str id);
+void module_want_release(struct module_want *w);
+
+/* Looks in memory and, in one multiget, in memcached. Afterwards each want is FOUND, FAILED or LOAD. */
+void modules_resolve(struct modules *m, struct module_want *wants, size_t count);
+
+/* One request's wait for its loads. */
+struct load_wait {
+	void (*done)(struct load_wait *w); /* the caller's; called once for each modules_load that returned LOAD_WAIT,
+	                                      on another thread */
+	int64_t deadline;                  /* the caller's; clock_now() */
+	/* out, when done */
+	bool timed_out; /* the deadline passed; what was loaded until then is there */
+	bool refused;   /* too many requests were loading, for too long */
+	/* the service's */
+	bool cold, queued, waiting;
+	int64_t queue_deadline;
+	unsigned pending, running;
+	struct load_wait *next, **link;             /* of all that wait */
+	struct load_wait *queue_next, **queue_link; /* of those that wait for a place */
+};
+
+enum load_result {
+	LOAD_READY,   /* nothing to wait for */
+	LOAD_WAIT,    /* done will be called; then call modules_load again, with the wants that are still LOAD */
+	LOAD_REFUSED, /* too many requests are loading: 503 */
+};
+
+/* Gets every want in state LOAD, by joining loads that run or starting new ones; of new ones at most cold_modules in
+ * all. */
+enum load_result modules_load(struct modules *m, struct load_wait *wait, struct module_want *wants, size_t count);
+/* The wait is over: gives its place to the next. */
+void modules_leave(struct modules *m, struct load_wait *wait);
+
+/* A page that memcached should have had is lost: the module must be loaded again. The want becomes LOAD. */
+void modules_lost_page(struct modules *m, struct module_want *w);
+
+/* Forgets everything of a module, here and on all hosts. ERR_UNAVAILABLE: forgotten here only. */
+enum err modules_invalidate(struct modules *m, struct str name, struct str id, struct error *e);
+
+struct page_cache *modules_cache(struct modules *m);
+/* The calling thread's own; NULL without memory. Freed when the thread ends. */
+struct mc_client *modules_memcached(struct modules *m);
+/* For the heartbeat: the first backend that does not answer. */
+enum err modules_probe(struct modules *m, struct error *e);
+
+#endif

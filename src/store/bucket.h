@@ -1,0 +1,72 @@
+/* Symbol files in buckets: sources behind one table chosen by URL scheme (http, https, file; s3 has its place here). */
+#ifndef STORE_BUCKET_H
+#define STORE_BUCKET_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/config.h"
+#include "base/error.h"
+#include "base/str.h"
+
+/* The sources of the configuration, shared by all threads. */
+struct bucket_sources;
+struct bucket_sources *bucket_sources_new(const struct config *c, struct error *e);
+void bucket_sources_free(struct bucket_sources *s);
+unsigned bucket_sources_count(const struct bucket_sources *s);
+/* Whether a source URL is one that bucket_sources_new takes. */
+enum err bucket_check_url(const char *url, struct error *e);
+
+/* One thread's connections to them. */
+struct bucket_client;
+struct bucket_client *bucket_client_new(struct bucket_sources *s);
+void bucket_client_free(struct bucket_client *c);
+
+/* Can a bucket hold this name and id at all? Not: empty, over 1,024 bytes, a slash or backslash, a control character
+ * (DEL too), "." or
+ * "..", bytes that are no UTF-8, an id that is no hex. */
+bool bucket_can_hold(struct str name, struct str id);
+/* "name/id/name.sym", each segment percent-encoded but for A-Za-z0-9-._~; a final ".pdb" of any case is replaced by
+ * ".sym". out has room for 3 * 1024 * 3 + 16 bytes. Returns the length. */
+enum { BUCKET_PATH_MAX = 3 * 3 * 1024 + 16 };
+size_t bucket_object_path(char out[BUCKET_PATH_MAX], struct str name, struct str id);
+
+/* Where the text goes: space() gives a place for at least one byte, commit() says how many were put there. Either
+ * aborts the transfer by returning NULL or false. Plain and gzip objects look the same here. */
+struct bucket_sink {
+	uint8_t *(*space)(void *arg, size_t *room);
+	bool (*commit)(void *arg, size_t n);
+	void *arg;
+};
+
+enum bucket_outcome {
+	BUCKET_OK,
+	BUCKET_MISSING, /* 404, 410, 400, 414, 451, 403 without credentials; no such file */
+	BUCKET_FAILED,  /* timeout, refused, TLS, 5xx, 429, other 4xx, short or broken transfer, bad gzip: temporary */
+	BUCKET_TOO_LARGE, /* above bucket_max_size inflated: counts as corrupt */
+	BUCKET_ABORTED,   /* by the sink or by *cancel */
+};
+
+struct bucket_result {
+	enum bucket_outcome outcome;
+	int status; /* HTTP status, or 0 */
+	uint64_t wire_bytes, text_bytes;
+	int64_t elapsed;   /* nanoseconds */
+	bool length_known; /* Content-Length, chunked end, gzip trailer or a file's size told where the object ends */
+	bool delivered;    /* the sink has got bytes */
+	char text[200];    /* of a failure, without secrets */
+};
+
+/* One attempt at one source. Retries, other sources and other spellings are the caller's. *cancel (may be NULL) ends it
+ * within about a second. */
+void bucket_fetch(struct bucket_client *c, unsigned source, struct str name, struct str id,
+        const struct bucket_sink *sink, const atomic_bool *cancel, struct bucket_result *result);
+
+/* Asks a source for an object that can't be there, for the heartbeat: ERR_OK when the source answers at all (also 404
+ * or 403). */
+enum err bucket_probe(struct bucket_client *c, unsigned source, struct error *e);
+const char *bucket_source_name(
+        const struct bucket_sources *s, unsigned source); /* URL without user, password or query */
+
+#endif

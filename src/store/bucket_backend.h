@@ -1,0 +1,64 @@
+/* What a kind of bucket is to bucket.c, and the body of an object that all kinds fill. Private to the buckets. */
+#ifndef STORE_BUCKET_BACKEND_H
+#define STORE_BUCKET_BACKEND_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/str.h"
+#include "store/bucket.h"
+
+/* The settings that matter to a transfer, copied from the configuration. Times are nanoseconds, sizes bytes. */
+struct bucket_limits {
+	int64_t connect_timeout, stall_timeout, total_timeout;
+	uint64_t max_size;
+	bool allow_local_redirects;
+};
+
+/* Turns the bytes of an object into text for the sink: plain, gzip, or gzip in gzip. */
+struct bucket_body;
+struct bucket_body *bucket_body_new(void);
+void bucket_body_free(struct bucket_body *b);
+/* Ready for another object, whose text may have max bytes. */
+void bucket_body_start(struct bucket_body *b, const struct bucket_sink *sink, uint64_t max);
+/* More bytes of the object. Anything but BUCKET_OK is final. */
+enum bucket_outcome bucket_body_add(struct bucket_body *b, const uint8_t *data, size_t len);
+/* The object ends here: BUCKET_FAILED when its gzip does not. */
+enum bucket_outcome bucket_body_end(struct bucket_body *b);
+/* What was wrong, when something was. */
+const char *bucket_body_problem(const struct bucket_body *b);
+bool bucket_body_is_gzip(const struct bucket_body *b);
+/* The text so far ends with a line feed. */
+bool bucket_body_ends_line(const struct bucket_body *b);
+uint64_t bucket_body_wire_bytes(const struct bucket_body *b);
+uint64_t bucket_body_text_bytes(const struct bucket_body *b);
+
+/* A source is made of a URL and shared by all threads; a client is one thread's way to it. */
+struct bucket_backend {
+	const char *scheme; /* with "://" */
+	void *(*source_new)(const char *url, const struct bucket_limits *limits, struct error *e);
+	void (*source_free)(void *source);
+	/* The URL without its secrets. */
+	const char *(*source_name)(const void *source);
+	/* NULL without memory. */
+	void *(*client_new)(void *source);
+	void (*client_free)(void *client);
+	/* One attempt: feeds body and sets outcome, status, length_known and text of the result. The name and id can be
+	 * held. */
+	void (*fetch)(void *client, struct str name, struct str id, struct bucket_body *body, const atomic_bool *cancel,
+	        struct bucket_result *result);
+	/* As fetch, of something that is no object. */
+	void (*probe)(void *client, struct bucket_body *body, struct bucket_result *result);
+};
+
+extern const struct bucket_backend bucket_http, bucket_https, bucket_file;
+
+/* The name without a final ".pdb" of any case: what ".sym" is appended to. */
+struct str bucket_stem(struct str name);
+/* Sets outcome and text, and returns the outcome. */
+enum bucket_outcome bucket_result_set(struct bucket_result *r, enum bucket_outcome outcome, const char *format, ...)
+        __attribute__((format(printf, 3, 4)));
+
+#endif

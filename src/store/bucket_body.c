@@ -1,0 +1,241 @@
+#include <config.h>
+
+#include "store/bucket_backend.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "format/gzip.h"
+
+/* Headers lie about compression (files stored as gzip, served with or without Content-Encoding, or compressed once more
+ * on the way), so the first two bytes decide: of the body, and again of what it inflates to. A third layer is not
+ * looked for. */
+
+enum { LAYERS = 2, BETWEEN_SIZE = 65536 };
+
+enum form { FORM_UNKNOWN, FORM_PLAIN, FORM_GZIP };
+
+struct layer {
+	enum form form;
+	uint8_t head[2]; /* kept back until the form is known */
+	uint8_t head_len;
+	uint64_t bytes;        /* seen of this layer */
+	struct gunzip *gunzip; /* made when first needed, then kept */
+};
+
+struct bucket_body {
+	const struct bucket_sink *sink;
+	uint64_t max, text;
+	struct layer layers[LAYERS];
+	uint8_t *between; /* BETWEEN_SIZE bytes from the first layer on their way to the second */
+	uint8_t last;     /* byte of the text */
+	enum bucket_outcome outcome;
+	const char *problem;
+};
+
+struct bucket_body *bucket_body_new(void)
+{
+	return calloc(1, sizeof(struct bucket_body));
+}
+
+void bucket_body_free(struct bucket_body *b)
+{
+	if (!b)
+		return;
+	for (unsigned i = 0; i < LAYERS; i++)
+		gunzip_free(b->layers[i].gunzip);
+	free(b->between);
+	free(b);
+}
+
+void bucket_body_start(struct bucket_body *b, const struct bucket_sink *sink, uint64_t max)
+{
+	b->sink = sink;
+	b->max = max < UINT64_MAX / 4 ? max : UINT64_MAX / 4; /* so that sums of it do not overflow */
+	b->text = 0;
+	b->last = 0;
+	b->outcome = BUCKET_OK;
+	b->problem = "";
+	for (unsigned i = 0; i < LAYERS; i++)
+		b->layers[i] = (struct layer){.gunzip = b->layers[i].gunzip};
+}
+
+static bool stop(struct bucket_body *b, enum bucket_outcome outcome, const char *problem)
+{
+	b->outcome = outcome;
+	b->problem = problem;
+	return false;
+}
+
+/* Space in the sink, no more of it than one byte above what the object may have. */
+static uint8_t *text_space(struct bucket_body *b, size_t *room)
+{
+	uint8_t *space = b->sink->space(b->sink->arg, room);
+	uint64_t left = b->max - b->text + 1;
+	if (space && *room > left)
+		*room = (size_t)left;
+	if (!space || *room == 0)
+		stop(b, BUCKET_ABORTED, "stopped by the reader");
+	return space;
+}
+
+static bool text_commit(struct bucket_body *b, const uint8_t *space, size_t n)
+{
+	if (n == 0)
+		return true;
+	if (n > b->max - b->text)
+		return stop(b, BUCKET_TOO_LARGE, "larger than bucket_max_size");
+	b->text += n;
+	b->last = space[n - 1];
+	return b->sink->commit(b->sink->arg, n) || stop(b, BUCKET_ABORTED, "stopped by the reader");
+}
+
+static bool text_copy(struct bucket_body *b, const uint8_t *data, size_t len)
+{
+	while (len > 0) {
+		size_t room = 0;
+		uint8_t *space = text_space(b, &room);
+		if (b->outcome != BUCKET_OK)
+			return false;
+		size_t n = len < room ? len : room;
+		memcpy(space, data, n);
+		if (!text_commit(b, space, n))
+			return false;
+		data += n;
+		len -= n;
+	}
+	return true;
+}
+
+static bool inflate_step(
+        struct bucket_body *b, struct layer *l, const uint8_t **in, size_t *len, uint8_t *out, size_t room, size_t *got)
+{
+	enum err e = gunzip_step(l->gunzip, in, len, out, room, got);
+	if (e == ERR_NO_MEMORY)
+		return stop(b, BUCKET_FAILED, "no memory");
+	return e == ERR_OK || stop(b, BUCKET_FAILED, "bad gzip");
+}
+
+/* The inflated bytes are text: straight into the sink, in rooms as large as it has. */
+static bool inflate_text(struct bucket_body *b, struct layer *l, const uint8_t *data, size_t len)
+{
+	size_t room = 0, got = 0;
+	do {
+		uint8_t *space = text_space(b, &room);
+		if (b->outcome != BUCKET_OK || !inflate_step(b, l, &data, &len, space, room, &got) ||
+		        !text_commit(b, space, got))
+			return false;
+	} while (len > 0 || got == room);
+	return true;
+}
+
+static bool layer_add(struct bucket_body *b, unsigned level, const uint8_t *data, size_t len);
+
+/* The first two inflated bytes, and all of them when they are gzip again, go through the layer below. */
+static bool inflate_layer(struct bucket_body *b, unsigned level, const uint8_t *data, size_t len)
+{
+	struct layer *l = &b->layers[level];
+	size_t room, got;
+	do {
+		struct layer *below = level + 1 < LAYERS ? &b->layers[level + 1] : NULL;
+		if (!below || below->form == FORM_PLAIN)
+			return inflate_text(b, l, data, len);
+		room = below->form == FORM_UNKNOWN ? sizeof below->head - below->head_len : BETWEEN_SIZE;
+		if (!inflate_step(b, l, &data, &len, b->between, room, &got) ||
+		        !layer_add(b, level + 1, b->between, got))
+			return false;
+	} while (len > 0 || got == room);
+	return true;
+}
+
+static bool start_gzip(struct bucket_body *b, struct layer *l)
+{
+	if (!l->gunzip)
+		l->gunzip = gunzip_new();
+	if (!b->between)
+		b->between = malloc(BETWEEN_SIZE);
+	if (!l->gunzip || !b->between)
+		return stop(b, BUCKET_FAILED, "no memory");
+	gunzip_reset(l->gunzip);
+	return true;
+}
+
+/* Takes bytes into the head until the form is known. */
+static bool layer_look(struct bucket_body *b, struct layer *l, const uint8_t **data, size_t *len)
+{
+	while (*len > 0 && l->head_len < sizeof l->head) {
+		l->head[l->head_len++] = *(*data)++;
+		--*len;
+	}
+	if (l->head_len < sizeof l->head)
+		return true;
+	l->form = l->head[0] == 0x1f && l->head[1] == 0x8b ? FORM_GZIP : FORM_PLAIN;
+	return l->form == FORM_PLAIN || start_gzip(b, l);
+}
+
+static bool layer_pass(struct bucket_body *b, unsigned level, const uint8_t *data, size_t len)
+{
+	if (len == 0)
+		return true;
+	return b->layers[level].form == FORM_PLAIN ? text_copy(b, data, len) : inflate_layer(b, level, data, len);
+}
+
+static bool layer_add(struct bucket_body *b, unsigned level, const uint8_t *data, size_t len)
+{
+	struct layer *l = &b->layers[level];
+	l->bytes += len;
+	/* Also what inflates to nothing has a bound; gzip of noise is a little larger than the noise. */
+	if (l->bytes > b->max + b->max / 8 + BETWEEN_SIZE)
+		return stop(b, BUCKET_TOO_LARGE, "larger than bucket_max_size");
+	if (l->form != FORM_UNKNOWN)
+		return layer_pass(b, level, data, len);
+	if (!layer_look(b, l, &data, &len))
+		return false;
+	return l->form == FORM_UNKNOWN ||
+	       (layer_pass(b, level, l->head, l->head_len) && layer_pass(b, level, data, len));
+}
+
+enum bucket_outcome bucket_body_add(struct bucket_body *b, const uint8_t *data, size_t len)
+{
+	if (b->outcome == BUCKET_OK)
+		layer_add(b, 0, data, len);
+	return b->outcome;
+}
+
+enum bucket_outcome bucket_body_end(struct bucket_body *b)
+{
+	for (unsigned i = 0; i < LAYERS && b->outcome == BUCKET_OK; i++) {
+		struct layer *l = &b->layers[i];
+		if (l->form == FORM_GZIP && !gunzip_complete(l->gunzip))
+			stop(b, BUCKET_FAILED, "gzip ends early");
+		else if (l->form == FORM_UNKNOWN)
+			text_copy(b, l->head, l->head_len); /* a text of one byte, or of none */
+		l->head_len = 0;
+	}
+	return b->outcome;
+}
+
+const char *bucket_body_problem(const struct bucket_body *b)
+{
+	return b->problem;
+}
+
+bool bucket_body_is_gzip(const struct bucket_body *b)
+{
+	return b->layers[0].form == FORM_GZIP;
+}
+
+bool bucket_body_ends_line(const struct bucket_body *b)
+{
+	return b->text > 0 && b->last == '\n';
+}
+
+uint64_t bucket_body_wire_bytes(const struct bucket_body *b)
+{
+	return b->layers[0].bytes;
+}
+
+uint64_t bucket_body_text_bytes(const struct bucket_body *b)
+{
+	return b->text;
+}

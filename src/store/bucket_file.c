@@ -1,0 +1,198 @@
+#include <config.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "store/bucket_backend.h"
+
+/* A directory as a bucket: DIR/name/id/name.sym, names as they are (not percent-encoded), files plain or gzip. Links
+ * inside are followed: who fills the bucket decides. Names come from clients, but a name that could lead out of its
+ * place never gets here (bucket_can_hold). */
+
+enum { READ_SIZE = 256 * 1024 };
+
+struct file_source {
+	struct bucket_limits limits;
+	char *directory;
+	char name[]; /* the URL */
+};
+
+struct file_client {
+	const struct file_source *source; /* not owned */
+	uint8_t buffer[READ_SIZE];
+};
+
+static int hex_value(char c)
+{
+	static const char digits[] = "0123456789abcdefABCDEF";
+	const char *at = c ? strchr(digits, c) : NULL;
+	int value = at ? (int)(at - digits) : -1;
+	return value < 16 ? value : value - 6;
+}
+
+/* Decodes %XX; false for a broken one or a NUL. */
+static bool decode(char *out, const char *text)
+{
+	for (; *text; text++) {
+		int value = (unsigned char)*text;
+		if (value == '%') {
+			int high = hex_value(text[1]), low = high < 0 ? -1 : hex_value(text[2]);
+			if (low < 0 || high + low == 0)
+				return false;
+			value = high << 4 | low;
+			text += 2;
+		}
+		*out++ = (char)value;
+	}
+	*out = 0;
+	return true;
+}
+
+static void file_source_free(void *source)
+{
+	struct file_source *s = source;
+	free(s->directory);
+	free(s);
+}
+
+static void *file_source_new(const char *url, const struct bucket_limits *limits, struct error *e)
+{
+	const char *path = url + strlen(bucket_file.scheme);
+	if (strncasecmp(path, "localhost/", 10) == 0)
+		path += strlen("localhost");
+	if (*path != '/' || strpbrk(path, "?#")) {
+		error_set(e, ERR_CONFIG, "source: file:// wants an absolute path and nothing behind it: %.150s", url);
+		return NULL;
+	}
+	struct file_source *s = malloc(sizeof *s + strlen(url) + 1);
+	char *directory = malloc(strlen(path) + 1);
+	if (!s || !directory || !decode(directory, path)) {
+		error_set(e, s && directory ? ERR_CONFIG : ERR_NO_MEMORY, "source: cannot take %.150s", url);
+		free(directory);
+		free(s);
+		return NULL;
+	}
+	s->limits = *limits;
+	s->directory = directory;
+	memcpy(s->name, url, strlen(url) + 1);
+	return s;
+}
+
+static const char *file_source_name(const void *source)
+{
+	return ((const struct file_source *)source)->name;
+}
+
+static void *file_client_new(void *source)
+{
+	struct file_client *c = malloc(sizeof *c);
+	if (c)
+		c->source = source;
+	return c;
+}
+
+static void file_client_free(void *client)
+{
+	free(client);
+}
+
+/* Opened for each fetch, so that a file system that is mounted anew is seen. */
+static int open_directory(const struct file_source *s, struct bucket_result *result)
+{
+	int fd = open(s->directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	/* Without its directory a bucket knows nothing: nothing is missing from it. */
+	if (fd < 0)
+		bucket_result_set(result, BUCKET_FAILED, "%.120s: %s", s->directory, strerror(errno));
+	return fd;
+}
+
+/* The descriptor and size of a regular file, or -1 and the result set. */
+static int open_object(int directory, const char *path, off_t *size, struct bucket_result *result)
+{
+	struct stat st;
+	int fd = openat(directory, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (fd < 0) {
+		bool absent = errno == ENOENT || errno == ENOTDIR || errno == ENAMETOOLONG || errno == ENXIO;
+		bucket_result_set(result, absent ? BUCKET_MISSING : BUCKET_FAILED, "%s", strerror(errno));
+		return -1;
+	}
+	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) {
+		*size = st.st_size;
+		return fd;
+	}
+	bucket_result_set(result, BUCKET_MISSING, "not a regular file");
+	close(fd);
+	return -1;
+}
+
+static enum bucket_outcome read_object(struct file_client *c, int fd, off_t size, struct bucket_body *body,
+        const atomic_bool *cancel, struct bucket_result *result)
+{
+	int64_t deadline = clock_now() + c->source->limits.total_timeout;
+	off_t at = 0;
+	ssize_t n;
+	while ((n = read(fd, c->buffer, sizeof c->buffer)) > 0) {
+		at += n;
+		if (bucket_body_add(body, c->buffer, (size_t)n) != BUCKET_OK)
+			break;
+		if (cancel && atomic_load(cancel))
+			return bucket_result_set(result, BUCKET_ABORTED, "cancelled");
+		if (clock_now() > deadline)
+			return bucket_result_set(result, BUCKET_FAILED, "not read within bucket_total_timeout");
+	}
+	if (n < 0)
+		return bucket_result_set(result, BUCKET_FAILED, "%s", strerror(errno));
+	enum bucket_outcome outcome = bucket_body_end(body);
+	if (outcome != BUCKET_OK)
+		return bucket_result_set(result, outcome, "%s", bucket_body_problem(body));
+	if (at != size)
+		return bucket_result_set(result, BUCKET_FAILED, "the file changed while it was read");
+	result->length_known = true;
+	return BUCKET_OK;
+}
+
+static void file_fetch(void *client, struct str name, struct str id, struct bucket_body *body,
+        const atomic_bool *cancel, struct bucket_result *result)
+{
+	struct file_client *c = client;
+	struct str stem = bucket_stem(name);
+	char path[3 * 1024 + 16];
+	off_t size = 0;
+	int directory = open_directory(c->source, result);
+	if (directory < 0)
+		return;
+	snprintf(path, sizeof path, "%.*s/%.*s/%.*s.sym", STR_FMT(name), STR_FMT(id), STR_FMT(stem));
+	int fd = open_object(directory, path, &size, result);
+	if (fd >= 0) {
+		read_object(c, fd, size, body, cancel, result);
+		close(fd);
+	}
+	close(directory);
+}
+
+/* A directory that can be opened answers. */
+static void file_probe(void *client, struct bucket_body *body, struct bucket_result *result)
+{
+	const struct file_client *c = client;
+	(void)body;
+	int directory = open_directory(c->source, result);
+	if (directory >= 0)
+		close(directory);
+}
+
+const struct bucket_backend bucket_file = {
+        .scheme = "file://",
+        .source_new = file_source_new,
+        .source_free = file_source_free,
+        .source_name = file_source_name,
+        .client_new = file_client_new,
+        .client_free = file_client_free,
+        .fetch = file_fetch,
+        .probe = file_probe,
+};

@@ -1,0 +1,645 @@
+#include <config.h>
+
+#include "store/memcached.h"
+
+#include <arpa/inet.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/un.h>
+
+#include <libmemcached/memcached.h>
+
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/metrics.h"
+#include "base/varint.h"
+
+/* Rules. libmemcached can return the value of another key, or abort the process, when it is used in other ways than
+ * these; they were found by trial with servers that were paused, killed and restarted. docs/memcached.md says what
+ * follows for who runs it.
+ *
+ * Library
+ *  1. ASCII protocol, VERIFY_KEY, keys of [A-Za-z0-9:_-] up to MC_KEY_MAX bytes. Never NOREPLY, BUFFER_REQUESTS,
+ * NO_BLOCK, replicas, UDP or ejection of servers; never memcached_get, which does not compare the key.
+ *  2. One handle for each thread and server, so that the library never chooses a server and a hung one cannot look like
+ * a miss.
+ *  3. Values are read with memcached_mget and memcached_fetch_result, to the end; each key that comes is matched to one
+ * that was asked.
+ *  4. After anything unclean (an unexpected code, an end that is neither END nor NOTFOUND, a fetch that was left early)
+ * the handle is thrown away with its connection; a later call would read the answer to an earlier one. A new handle has
+ * no memory of failures, so the library's own RETRY_TIMEOUT never holds a server back that has returned. Servers
+ *  5. A key's route chooses the server on a ring of hashed points made of the servers' names: with one more server
+ * about 1/n of the routes move, all of them to it.
+ *  6. The library waits memcached_timeout in every call to a hung server, for ever. So each server has a breaker,
+ * shared by all threads: two calls in a row without an answer open it. Then one thread in a second may try; everybody
+ * else gets MC_DOWN at once.
+ *  7. A server that closed an idle connection, or was restarted, fails the first call over the old one: such a call is
+ * made once more. A timeout is not, since it has used its time. Meaning
+ *  8. MC_MISSING is never authoritative, and a write without an answer may have been applied: mc_add and mc_replace_if
+ * read back. */
+
+enum {
+	POINTS = 160,      /* of each server on the ring */
+	MGET_MAX = 200,    /* keys a call */
+	FAILURES_OPEN = 2, /* in a row */
+	FETCH_WAITS =
+	        10, /* a fetch may take so many times memcached_timeout in all; the timeout bounds a single wait only */
+	EXPIRE_MAX = 30 * 24 * 3600, /* memcached takes more for a date */
+};
+static const int64_t probe_interval = SECOND;
+
+struct server {
+	const char *name;            /* as configured; in mc_servers.names */
+	char host[INET6_ADDRSTRLEN]; /* empty: name is the path of a unix socket */
+	in_port_t port;
+	/* the breaker */
+	atomic_uint failures;    /* in a row */
+	atomic_llong next_probe; /* when it is open: the next time that somebody may try; 0: closed */
+};
+
+struct point {
+	uint64_t at;
+	unsigned server;
+};
+
+struct mc_servers {
+	unsigned count;
+	long connect_ms, wait_ms;
+	struct server items[CONFIG_LIST_MAX];
+	struct point ring[CONFIG_LIST_MAX * POINTS];
+	char *names[CONFIG_LIST_MAX];
+};
+
+/* One thread's connection to one server. */
+struct handle {
+	memcached_st *st;           /* NULL: not open */
+	memcached_result_st result; /* reused for every value; valid with st */
+	bool proven;                /* a call over it went well */
+};
+
+struct mc_client {
+	struct mc_servers *servers; /* not owned */
+	struct handle handles[CONFIG_LIST_MAX];
+	uint32_t *order;  /* indices of gets, by server; then the server of each get */
+	size_t order_cap; /* gets that there is room for */
+	bool repeated;    /* the last call was made twice */
+};
+
+/* servers and their ring */
+
+static bool parse_port(const char *text, in_port_t *port)
+{
+	char *end;
+	unsigned long value = strtoul(text, &end, 10);
+	*port = (in_port_t)value;
+	return *text >= '0' && *text <= '9' && *end == 0 && value > 0 && value < 65536;
+}
+
+/* "/path", "1.2.3.4:11211" or "[::1]:11211". Names would be resolved inside calls, without a timeout. */
+static enum err parse_server(struct server *s, const char *name, struct error *e)
+{
+	uint8_t address[sizeof(struct in6_addr)];
+	const char *colon = strrchr(name, ':');
+	bool bracket = *name == '[';
+	size_t len = colon ? (size_t)(colon - name) : 0;
+	if (*name == '/' && strlen(name) < sizeof((struct sockaddr_un *)0)->sun_path)
+		return ERR_OK;
+	if (bracket && len > 2 && colon[-1] == ']')
+		len -= 2;
+	else if (bracket)
+		len = 0;
+	if (len > 0 && len < sizeof s->host) {
+		memcpy(s->host, name + bracket, len);
+		s->host[len] = 0;
+		if (inet_pton(bracket ? AF_INET6 : AF_INET, s->host, address) == 1 && parse_port(colon + 1, &s->port))
+			return ERR_OK;
+	}
+	return error_set(e, ERR_CONFIG,
+	        "memcached: %.100s is neither address:port (numbers, IPv6 in brackets) nor the path of a unix socket",
+	        name);
+}
+
+static int compare_points(const void *a, const void *b)
+{
+	const struct point *p = a, *q = b;
+	return p->at < q->at ? -1 : p->at > q->at;
+}
+
+static void ring_init(struct mc_servers *s)
+{
+	for (unsigned i = 0; i < s->count; i++)
+		for (unsigned k = 0; k < POINTS; k++) {
+			uint8_t number[4];
+			put_u32(number, k);
+			s->ring[i * POINTS + k].at = checksum(s->names[i], strlen(s->names[i]), number, sizeof number);
+			s->ring[i * POINTS + k].server = i;
+		}
+	qsort(s->ring, s->count * POINTS, sizeof s->ring[0], compare_points);
+}
+
+/* The server of the first point at or behind the route's hash. There is at least one server. */
+static unsigned server_of(const struct mc_servers *s, uint64_t route)
+{
+	uint8_t bytes[8];
+	if (s->count == 1)
+		return 0;
+	put_u64(bytes, route);
+	uint64_t at = checksum(bytes, sizeof bytes, NULL, 0);
+	unsigned low = 0, high = s->count * POINTS;
+	while (low < high) {
+		unsigned middle = low + (high - low) / 2;
+		if (s->ring[middle].at < at)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return s->ring[low < s->count * POINTS ? low : 0].server;
+}
+
+static enum err add_server(struct mc_servers *s, const char *name, struct error *e)
+{
+	struct server *server = &s->items[s->count];
+	for (unsigned i = 0; i < s->count; i++)
+		if (strcmp(s->names[i], name) == 0)
+			return error_set(e, ERR_CONFIG, "memcached: %.100s is named twice", name);
+	enum err result = parse_server(server, name, e);
+	if (result != ERR_OK)
+		return result;
+	s->names[s->count] = strdup(name);
+	if (!s->names[s->count])
+		return error_set(e, ERR_NO_MEMORY, "no memory");
+	server->name = s->names[s->count++];
+	return ERR_OK;
+}
+
+static long milliseconds(int64_t t)
+{
+	return t < MS ? 1 : (long)(t / MS);
+}
+
+struct mc_servers *mc_servers_new(const struct config *c, struct error *e)
+{
+	struct mc_servers *s = calloc(1, sizeof *s);
+	if (!s) {
+		error_set(e, ERR_NO_MEMORY, "no memory");
+		return NULL;
+	}
+	s->connect_ms = milliseconds(c->memcached_connect_timeout);
+	s->wait_ms = milliseconds(c->memcached_timeout);
+	for (unsigned i = 0; i < c->memcached.count; i++)
+		if (add_server(s, c->memcached.items[i], e) != ERR_OK) {
+			mc_servers_free(s);
+			return NULL;
+		}
+	ring_init(s);
+	return s;
+}
+
+void mc_servers_free(struct mc_servers *s)
+{
+	if (!s)
+		return;
+	for (unsigned i = 0; i < s->count; i++)
+		free(s->names[i]);
+	free(s);
+}
+
+bool mc_enabled(const struct mc_servers *s)
+{
+	return s->count > 0;
+}
+
+/* breakers */
+
+/* While the breaker is open, true for the one thread that may try. */
+static bool breaker_allows(struct server *s)
+{
+	long long next = atomic_load(&s->next_probe), now = clock_now();
+	return next == 0 ||
+	       (now >= next && atomic_compare_exchange_strong(&s->next_probe, &next, now + probe_interval));
+}
+
+static void breaker_answered(struct server *s)
+{
+	atomic_store(&s->failures, 0);
+	if (atomic_load(&s->next_probe) != 0)
+		atomic_store(&s->next_probe, 0);
+}
+
+static void breaker_failed(struct server *s)
+{
+	long long closed = 0;
+	metric_add(M_MEMCACHED_ERRORS, 1);
+	if (atomic_fetch_add(&s->failures, 1) + 1 < FAILURES_OPEN)
+		return;
+	/* Many threads can fail at one time: only one opens it. */
+	if (atomic_compare_exchange_strong(&s->next_probe, &closed, clock_now() + probe_interval))
+		metric_add(M_MEMCACHED_BREAKER_OPEN, 1);
+}
+
+bool mc_reachable(struct mc_client *c, uint64_t route)
+{
+	struct mc_servers *s = c->servers;
+	return s->count > 0 && atomic_load(&s->items[server_of(s, route)].next_probe) == 0;
+}
+
+/* handles */
+
+static void handle_drop(struct handle *h)
+{
+	if (!h->st)
+		return;
+	memcached_result_free(&h->result);
+	memcached_free(h->st);
+	h->st = NULL;
+	h->proven = false;
+}
+
+static bool set_behaviors(memcached_st *st, const struct mc_servers *s)
+{
+	const struct {
+		memcached_behavior_t behavior;
+		uint64_t value;
+	} table[] = {
+	        {MEMCACHED_BEHAVIOR_VERIFY_KEY, 1},
+	        {MEMCACHED_BEHAVIOR_SUPPORT_CAS, 1},
+	        {MEMCACHED_BEHAVIOR_TCP_NODELAY, 1},
+	        {MEMCACHED_BEHAVIOR_TCP_KEEPALIVE, 1},
+	        {MEMCACHED_BEHAVIOR_CONNECT_TIMEOUT, (uint64_t)s->connect_ms},
+	        {MEMCACHED_BEHAVIOR_POLL_TIMEOUT, (uint64_t)s->wait_ms},
+	        {MEMCACHED_BEHAVIOR_RETRY_TIMEOUT, 1},
+	};
+	for (unsigned i = 0; i < sizeof table / sizeof table[0]; i++)
+		if (memcached_behavior_set(st, table[i].behavior, table[i].value) != MEMCACHED_SUCCESS)
+			return false;
+	return true;
+}
+
+static bool handle_open(struct handle *h, const struct mc_servers *s, const struct server *server)
+{
+	if (h->st)
+		return true;
+	memcached_st *st = memcached_create(NULL);
+	if (!st)
+		return false;
+	bool ok = set_behaviors(st, s);
+	if (ok && *server->host)
+		ok = memcached_server_add(st, server->host, server->port) == MEMCACHED_SUCCESS;
+	else if (ok)
+		ok = memcached_server_add_unix_socket(st, server->name) == MEMCACHED_SUCCESS;
+	if (!ok || !memcached_result_create(st, &h->result)) {
+		memcached_free(st);
+		return false;
+	}
+	h->st = st;
+	return true;
+}
+
+struct mc_client *mc_client_new(struct mc_servers *s)
+{
+	struct mc_client *c = calloc(1, sizeof *c);
+	if (c)
+		c->servers = s;
+	return c;
+}
+
+void mc_client_free(struct mc_client *c)
+{
+	if (!c)
+		return;
+	for (unsigned i = 0; i < c->servers->count; i++)
+		handle_drop(&c->handles[i]);
+	free(c->order);
+	free(c);
+}
+
+/* calls about one key */
+
+enum call_kind { CALL_SET, CALL_ADD, CALL_CAS, CALL_DELETE, CALL_VERSION };
+
+struct call {
+	enum call_kind kind;
+	const struct mc_key *key;
+	const void *value;
+	size_t len;
+	time_t expire;
+	uint64_t cas;
+};
+
+static memcached_return_t call_once(memcached_st *st, const struct call *call)
+{
+	const char *key = call->key ? call->key->text : "", *value = call->len > 0 ? call->value : "";
+	size_t key_len = call->key ? call->key->len : 0;
+	switch (call->kind) {
+	case CALL_SET:
+		return memcached_set(st, key, key_len, value, call->len, call->expire, 0);
+	case CALL_ADD:
+		return memcached_add(st, key, key_len, value, call->len, call->expire, 0);
+	case CALL_CAS:
+		return memcached_cas(st, key, key_len, value, call->len, call->expire, 0, call->cas);
+	case CALL_DELETE:
+		return memcached_delete(st, key, key_len, 0);
+	case CALL_VERSION:
+		break;
+	}
+	return memcached_version(st);
+}
+
+/* MC_DOWN for every code that the call should not give. */
+static enum mc_status call_status(enum call_kind kind, memcached_return_t code)
+{
+	bool stores = kind == CALL_SET || kind == CALL_ADD || kind == CALL_CAS;
+	if (code == MEMCACHED_SUCCESS)
+		return MC_OK;
+	if (stores && code == MEMCACHED_E2BIG)
+		return MC_TOO_LARGE;
+	if ((kind == CALL_ADD && code == MEMCACHED_NOTSTORED) ||
+	        ((kind == CALL_ADD || kind == CALL_CAS) && code == MEMCACHED_DATA_EXISTS))
+		return MC_EXISTS;
+	if ((kind == CALL_CAS || kind == CALL_DELETE) && code == MEMCACHED_NOTFOUND)
+		return MC_MISSING;
+	return MC_DOWN;
+}
+
+/* An answer, though not one that helps: the server is there. */
+static bool is_server_error(memcached_return_t code)
+{
+	return code == MEMCACHED_SERVER_ERROR || code == MEMCACHED_SERVER_MEMORY_ALLOCATION_FAILURE;
+}
+
+static enum mc_status call_server(struct mc_client *c, unsigned server, const struct call *call)
+{
+	struct server *s = &c->servers->items[server];
+	struct handle *h = &c->handles[server];
+	c->repeated = false;
+	if (!breaker_allows(s))
+		return MC_DOWN;
+	for (unsigned attempt = 0; attempt < 2 && handle_open(h, c->servers, s); attempt++) {
+		bool proven = h->proven;
+		c->repeated = attempt > 0;
+		memcached_return_t code = call_once(h->st, call);
+		enum mc_status status = call_status(call->kind, code);
+		if (status != MC_DOWN) {
+			h->proven = true;
+			breaker_answered(s);
+			return status;
+		}
+		handle_drop(h);
+		if (is_server_error(code)) {
+			metric_add(M_MEMCACHED_ERRORS, 1);
+			breaker_answered(s);
+			return MC_DOWN;
+		}
+		if (!proven || code == MEMCACHED_TIMEOUT)
+			break;
+	}
+	breaker_failed(s);
+	return MC_DOWN;
+}
+
+static enum mc_status call_key(struct mc_client *c, const struct call *call)
+{
+	if (c->servers->count == 0)
+		return MC_DOWN;
+	return call_server(c, server_of(c->servers, call->key->route), call);
+}
+
+static time_t expire_time(uint32_t seconds)
+{
+	return seconds < EXPIRE_MAX ? seconds : EXPIRE_MAX;
+}
+
+/* multiget */
+
+/* What one server is asked in one call. */
+struct batch {
+	struct mc_get *gets;
+	const uint32_t *indices; /* into gets; NULL: nothing */
+	size_t count;
+	void (*found)(void *arg, size_t index, const uint8_t *value, size_t len, uint64_t cas);
+	void *arg;
+	bool sent, proven; /* proven: as the handle was before */
+};
+
+enum fetch_end { FETCH_WHOLE, FETCH_TIMEOUT, FETCH_BROKEN };
+
+/* Asks for what has not come yet. */
+static bool batch_send(struct mc_client *c, unsigned server, struct batch *b)
+{
+	struct handle *h = &c->handles[server];
+	const char *keys[MGET_MAX];
+	size_t lens[MGET_MAX], n = 0;
+	if (!handle_open(h, c->servers, &c->servers->items[server]))
+		return false;
+	b->proven = h->proven;
+	for (size_t i = 0; i < b->count; i++) {
+		const struct mc_get *get = &b->gets[b->indices[i]];
+		if (get->status == MC_OK)
+			continue;
+		keys[n] = get->key.text;
+		lens[n++] = get->key.len;
+	}
+	return n > 0 && memcached_mget(h->st, keys, lens, n) == MEMCACHED_SUCCESS;
+}
+
+/* The place in the batch, from *at on and round, of a key that is still waited for. A server answers in the order of
+ * the question, so the first comparison is nearly always right. */
+static bool batch_match(const struct batch *b, const char *key, size_t len, size_t *at)
+{
+	for (size_t i = 0; i < b->count; i++) {
+		size_t place = (*at + i) % b->count;
+		const struct mc_get *get = &b->gets[b->indices[place]];
+		if (get->status != MC_OK && get->key.len == len && memcmp(get->key.text, key, len) == 0) {
+			*at = place;
+			return true;
+		}
+	}
+	return false;
+}
+
+static enum fetch_end batch_fetch(struct mc_client *c, struct handle *h, struct batch *b)
+{
+	int64_t deadline = clock_now() + FETCH_WAITS * MS * c->servers->wait_ms;
+	memcached_return_t code = MEMCACHED_FAILURE;
+	memcached_result_st *r;
+	size_t at = 0;
+	while ((r = memcached_fetch_result(h->st, &h->result, &code))) {
+		if (!batch_match(b, memcached_result_key_value(r), memcached_result_key_length(r), &at))
+			return FETCH_BROKEN;
+		const char *value = memcached_result_value(r);
+		b->gets[b->indices[at]].status = MC_OK;
+		b->found(b->arg, b->indices[at], (const uint8_t *)(value ? value : ""), memcached_result_length(r),
+		        memcached_result_cas(r));
+		at = (at + 1) % b->count;
+		if (clock_now() > deadline)
+			return FETCH_TIMEOUT;
+	}
+	if (code == MEMCACHED_END || code == MEMCACHED_NOTFOUND)
+		return FETCH_WHOLE;
+	return code == MEMCACHED_TIMEOUT ? FETCH_TIMEOUT : FETCH_BROKEN;
+}
+
+/* Reads the answers, asking once more when the connection turns out to be dead. */
+static void batch_finish(struct mc_client *c, unsigned server, struct batch *b)
+{
+	struct handle *h = &c->handles[server];
+	enum fetch_end end = b->sent ? batch_fetch(c, h, b) : FETCH_BROKEN;
+	if (end == FETCH_BROKEN && b->proven) {
+		handle_drop(h);
+		end = batch_send(c, server, b) ? batch_fetch(c, h, b) : FETCH_BROKEN;
+	}
+	if (end != FETCH_WHOLE) {
+		handle_drop(h);
+		breaker_failed(&c->servers->items[server]);
+		return;
+	}
+	h->proven = true;
+	breaker_answered(&c->servers->items[server]);
+	for (size_t i = 0; i < b->count; i++)
+		if (b->gets[b->indices[i]].status != MC_OK)
+			b->gets[b->indices[i]].status = MC_MISSING;
+}
+
+/* Fills c->order with the indices of the gets by server; those of server i start at first[i]. false: no memory. */
+static bool sort_by_server(
+        struct mc_client *c, const struct mc_get *gets, size_t count, size_t first[CONFIG_LIST_MAX + 1])
+{
+	size_t next[CONFIG_LIST_MAX + 1] = {0};
+	if (count > c->order_cap) {
+		uint32_t *bigger = realloc(c->order, 2 * count * sizeof *bigger);
+		if (!bigger)
+			return false;
+		c->order = bigger;
+		c->order_cap = count;
+	}
+	uint32_t *server = c->order + count;
+	memset(first, 0, (CONFIG_LIST_MAX + 1) * sizeof *first);
+	for (size_t i = 0; i < count; i++) {
+		server[i] = server_of(c->servers, gets[i].key.route);
+		first[server[i] + 1]++;
+	}
+	for (unsigned s = 0; s < CONFIG_LIST_MAX; s++) {
+		first[s + 1] += first[s];
+		next[s] = first[s];
+	}
+	for (size_t i = 0; i < count; i++)
+		c->order[next[server[i]]++] = (uint32_t)i;
+	return true;
+}
+
+void mc_multiget(struct mc_client *c, struct mc_get *gets, size_t count,
+        void (*found)(void *arg, size_t index, const uint8_t *value, size_t len, uint64_t cas), void *arg)
+{
+	size_t first[CONFIG_LIST_MAX + 1];
+	unsigned servers = c->servers->count;
+	for (size_t i = 0; i < count; i++)
+		gets[i].status = MC_DOWN;
+	if (servers == 0 || count > UINT32_MAX || !sort_by_server(c, gets, count, first))
+		return;
+	for (size_t done = 0; done < count; done += MGET_MAX) {
+		struct batch batches[CONFIG_LIST_MAX] = {0};
+		/* All servers work while the first is read. */
+		for (unsigned s = 0; s < servers; s++) {
+			size_t left = first[s + 1] - first[s] > done ? first[s + 1] - first[s] - done : 0;
+			if (left == 0 || !breaker_allows(&c->servers->items[s]))
+				continue;
+			batches[s] = (struct batch){gets, c->order + first[s] + done, left < MGET_MAX ? left : MGET_MAX,
+			        found, arg, false, false};
+			batches[s].sent = batch_send(c, s, &batches[s]);
+		}
+		for (unsigned s = 0; s < servers; s++)
+			if (batches[s].count > 0)
+				batch_finish(c, s, &batches[s]);
+	}
+}
+
+/* what reads back */
+
+struct comparison {
+	const void *expected;
+	size_t len;
+	bool same;
+	uint64_t cas;
+};
+
+static void compare_found(void *arg, size_t index, const uint8_t *value, size_t len, uint64_t cas)
+{
+	struct comparison *c = arg;
+	(void)index;
+	c->same = len == c->len && memcmp(value, len ? c->expected : value, len) == 0;
+	c->cas = cas;
+}
+
+/* MC_OK: it is there and the same; MC_EXISTS: there and another. */
+static enum mc_status compare(
+        struct mc_client *c, const struct mc_key *key, const void *expected, size_t len, uint64_t *cas)
+{
+	struct mc_get get = {.key = *key};
+	struct comparison comparison = {.expected = expected, .len = len};
+	mc_multiget(c, &get, 1, compare_found, &comparison);
+	*cas = comparison.cas;
+	return get.status == MC_OK && !comparison.same ? MC_EXISTS : get.status;
+}
+
+enum mc_status mc_set(struct mc_client *c, const struct mc_key *key, const void *value, size_t len, uint32_t expire)
+{
+	struct call call = {CALL_SET, key, value, len, expire_time(expire), 0};
+	return call_key(c, &call);
+}
+
+enum mc_status mc_add(struct mc_client *c, const struct mc_key *key, const void *value, size_t len, uint32_t expire)
+{
+	struct call call = {CALL_ADD, key, value, len, expire_time(expire), 0};
+	uint64_t cas;
+	enum mc_status status = call_key(c, &call);
+	/* When it was made twice, the value that exists can be that of the first time. */
+	if (status != MC_DOWN && !(status == MC_EXISTS && c->repeated))
+		return status;
+	status = compare(c, key, value, len, &cas);
+	return status == MC_MISSING ? MC_DOWN : status;
+}
+
+/* After a cas without a clear answer: was it done? */
+static enum mc_status replaced(struct mc_client *c, const struct call *call, bool release)
+{
+	uint64_t cas;
+	enum mc_status status = compare(c, call->key, call->value, call->len, &cas);
+	if (release && status == MC_MISSING)
+		return MC_OK;
+	if (status != MC_OK && status != MC_EXISTS)
+		return status;
+	/* The number changes with every write: the old one means that nothing was done. */
+	if (cas == call->cas)
+		return MC_DOWN;
+	return release ? MC_EXISTS : status;
+}
+
+enum mc_status mc_replace_if(struct mc_client *c, const struct mc_key *key, const void *expected, size_t expected_len,
+        const void *value, size_t len, uint32_t expire, bool release)
+{
+	/* A negative time means "at once" and is the way to delete under a condition. */
+	struct call call = {CALL_CAS, key, value, len, release ? -1 : expire_time(expire), 0};
+	enum mc_status status = compare(c, key, expected, expected_len, &call.cas);
+	if (status != MC_OK)
+		return status;
+	status = call_key(c, &call);
+	return status == MC_DOWN || (status != MC_OK && c->repeated) ? replaced(c, &call, release) : status;
+}
+
+enum mc_status mc_delete(struct mc_client *c, const struct mc_key *key)
+{
+	struct call call = {.kind = CALL_DELETE, .key = key};
+	return call_key(c, &call);
+}
+
+enum err mc_probe(struct mc_client *c, struct error *e)
+{
+	struct call call = {.kind = CALL_VERSION};
+	for (unsigned i = 0; i < c->servers->count; i++)
+		if (call_server(c, i, &call) != MC_OK)
+			return error_set(
+			        e, ERR_UNAVAILABLE, "memcached %.100s does not answer", c->servers->items[i].name);
+	return ERR_OK;
+}

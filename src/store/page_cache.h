@@ -1,0 +1,52 @@
+/* Maps in memory: modules by hash, their pages under one budget of bytes, the least used out first. */
+#ifndef STORE_PAGE_CACHE_H
+#define STORE_PAGE_CACHE_H
+
+#include <pthread.h>
+
+#include "format/offmap.h"
+
+/* A module whose root is known. Its map's page slots are guarded by lock; all else of the map never changes. */
+struct module {
+	struct module_hash hash;
+	struct offmap *map;
+	pthread_mutex_t lock;
+	atomic_uint refs;
+	atomic_uint holds;  /* while there are any, nothing of it is evicted: it is being stored, or a request has just
+	                       loaded it */
+	atomic_bool stored; /* memcached has its pages: they may be evicted one by one; else it goes as a whole */
+	atomic_bool used;   /* since the clock passed */
+	_Atomic int64_t checked;     /* when its marker was last seen to be map->marker */
+	int64_t lost_at;             /* it was loaded then because memcached had lost a page; 0: not so */
+	uint64_t bytes;              /* charged to the cache, under lock */
+	bool in_cache;               /* under lock */
+	struct module *next, **link; /* chain of its shard */
+};
+
+struct page_cache;
+
+/* budget: bytes of pages and roots. */
+struct page_cache *page_cache_new(uint64_t budget);
+void page_cache_free(struct page_cache *c);
+
+/* A module with one reference, not in the cache; takes the map. NULL without memory (the map is freed). */
+struct module *module_new(const struct module_hash *hash, struct offmap *map);
+void module_ref(struct module *m);
+void module_unref(struct module *m); /* NULL is fine */
+
+/* The module with a further reference, or NULL. */
+struct module *page_cache_get(struct page_cache *c, const struct module_hash *hash);
+/* Puts m in, in place of an older one of the same hash, and evicts what is over the budget. */
+void page_cache_put(struct page_cache *c, struct module *m);
+/* Takes a module out; with `only` not NULL just that one. */
+void page_cache_remove(struct page_cache *c, const struct module_hash *hash, const struct module *only);
+
+/* A raw page with a further reference, or NULL when it is not in memory. */
+struct page *module_page(struct page_cache *c, struct module *m, enum page_kind kind, uint32_t number);
+/* Puts a page in its slot, if that is empty. The caller keeps its reference. */
+void module_put_page(struct page_cache *c, struct module *m, uint32_t number, struct page *p);
+
+/* Memory that is used beside the cache, by maps being built: it counts against the budget. */
+void page_cache_charge(struct page_cache *c, int64_t bytes);
+
+#endif

@@ -1,0 +1,287 @@
+/*
+ * Keys: "s" format version, what ("r" root, "c" code page, "s" string page, "m" marker, "l" lease), ":" module hash in
+ * base64url; pages add
+ * ":" generation in base64url ":" number in hex. Root, marker and lease of a module are on one server, its pages are
+ * spread over all.
+ */
+#include <config.h>
+
+#include "store/page_memcached.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/metrics.h"
+#include "base/varint.h"
+#include "format/offmap_value.h"
+
+enum { MARKER_SECONDS = 30 * 86400 - 60, PAGES_OUTLIVE = 3600 };
+
+static uint64_t route_of(const struct module_hash *hash)
+{
+	return get_u64(hash->bytes + 8);
+}
+
+static void module_key(struct mc_key *key, char what, const struct module_hash *hash)
+{
+	char name[32];
+	base64url(name, hash->bytes, sizeof hash->bytes);
+	key->len = (uint8_t)snprintf(key->text, sizeof key->text, "s%d%c:%s", OFFMAP_VERSION, what, name);
+	key->route = route_of(hash);
+}
+
+static void page_key(
+        struct mc_key *key, const struct module_hash *hash, uint64_t generation, uint8_t kind, uint32_t number)
+{
+	char name[32], gen[16];
+	uint8_t bytes[8];
+	put_u64(bytes, generation);
+	base64url(name, hash->bytes, sizeof hash->bytes);
+	base64url(gen, bytes, sizeof bytes);
+	key->len = (uint8_t)snprintf(key->text, sizeof key->text, "s%d%c:%s:%s:%x", OFFMAP_VERSION,
+	        kind == PAGE_CODE ? 'c' : 's', name, gen, number);
+	key->route = checksum(hash->bytes, sizeof hash->bytes, key->text, key->len);
+}
+
+/* ---- roots and markers ---- */
+
+/* gets[2 i] is the marker of roots[i], gets[2 i + 1] its root; a root that is not wanted has no key. */
+struct roots {
+	struct root_get *roots;
+	const size_t *index; /* of each get in the call: 2 i or 2 i + 1 */
+};
+
+static void found_root(void *arg, size_t at, const uint8_t *value, size_t len, uint64_t cas)
+{
+	struct roots *r = arg;
+	struct root_get *g = &r->roots[r->index[at] / 2];
+	(void)cas;
+	if (r->index[at] % 2 == 0) {
+		if (len == 8)
+			g->marker = get_u64(value);
+		return;
+	}
+	struct value_id id = {*g->hash, 0, 0, PAGE_ROOT};
+	struct page *p = NULL;
+	offmap_free(g->map);
+	g->map = NULL;
+	enum err err = value_decode(value, len, &id, &p);
+	if (!err)
+		err = offmap_root_decode(p->bytes, p->len, &g->map);
+	if (err == ERR_CORRUPT)
+		metric_add(M_PAGES_INVALID, 1);
+	page_unref(p);
+}
+
+void page_memcached_roots(struct mc_client *c, struct root_get *roots, size_t count)
+{
+	struct mc_get *gets = calloc(2 * count + 1, sizeof *gets);
+	size_t *index = calloc(2 * count + 1, sizeof *index), n = 0;
+	for (size_t i = 0; i < count; i++) {
+		roots[i].reached = false;
+		roots[i].marker = 0;
+		roots[i].map = NULL;
+	}
+	if (!gets || !index)
+		goto out;
+	for (size_t i = 0; i < count; i++) {
+		module_key(&gets[n].key, 'm', roots[i].hash);
+		index[n++] = 2 * i;
+		if (roots[i].want_root) {
+			module_key(&gets[n].key, 'r', roots[i].hash);
+			index[n++] = 2 * i + 1;
+		}
+	}
+	mc_multiget(c, gets, n, found_root, &(struct roots){roots, index});
+	for (size_t i = 0; i < n; i++)
+		if (index[i] % 2 == 0)
+			roots[index[i] / 2].reached = gets[i].status != MC_DOWN;
+	for (size_t i = 0; i < count; i++)
+		if (roots[i].map && roots[i].map->marker != roots[i].marker) {
+			offmap_free(roots[i].map); /* stored by a load that began before the module was invalidated */
+			roots[i].map = NULL;
+		}
+out:
+	free(gets);
+	free(index);
+}
+
+/* ---- pages ---- */
+
+/* The gets of one call, and what came. */
+struct pages {
+	struct page_get *pages;
+	uint64_t bytes;
+};
+
+static void found_page(void *arg, size_t at, const uint8_t *value, size_t len, uint64_t cas)
+{
+	struct pages *p = arg;
+	struct page_get *g = &p->pages[at];
+	struct value_id id = {g->module->hash, g->module->map->generation, g->number, g->kind};
+	(void)cas;
+	p->bytes += len;
+	if (!g->page && value_decode(value, len, &id, &g->page) == ERR_CORRUPT)
+		metric_add(M_PAGES_INVALID, 1);
+}
+
+void page_memcached_pages(struct mc_client *c, struct page_get *pages, size_t count, uint64_t *bytes)
+{
+	struct pages all = {pages, 0};
+	struct mc_get *gets = calloc(count + 1, sizeof *gets);
+	for (size_t i = 0; i < count; i++) {
+		pages[i].page = NULL;
+		if (gets)
+			page_key(&gets[i].key, &pages[i].module->hash, pages[i].module->map->generation, pages[i].kind,
+			        pages[i].number);
+	}
+	if (gets)
+		mc_multiget(c, gets, count, found_page, &all);
+	*bytes = all.bytes;
+	free(gets);
+}
+
+/* ---- markers and leases ---- */
+
+uint64_t page_memcached_token(void)
+{
+	uint64_t token = 0;
+	while (!token)
+		if (getrandom(&token, sizeof token, 0) != sizeof token)
+			token = (uint64_t)random() << 32 ^ (uint64_t)random();
+	return token;
+}
+
+enum mc_status page_memcached_invalidate(struct mc_client *c, const struct module_hash *hash)
+{
+	struct mc_key marker, root;
+	uint8_t value[8];
+	module_key(&marker, 'm', hash);
+	module_key(&root, 'r', hash);
+	put_u64(value, page_memcached_token());
+	enum mc_status status = mc_set(c, &marker, value, sizeof value, MARKER_SECONDS);
+	if (status != MC_OK)
+		return MC_DOWN;
+	/* A root that could not be deleted is of an older marker, so nobody believes it. */
+	mc_delete(c, &root);
+	return MC_OK;
+}
+
+enum mc_status page_memcached_lease(struct mc_client *c, const struct module_hash *hash, uint64_t token)
+{
+	struct mc_key key;
+	uint8_t value[8];
+	module_key(&key, 'l', hash);
+	put_u64(value, token);
+	return mc_add(c, &key, value, sizeof value, LEASE_SECONDS);
+}
+
+static enum mc_status replace_lease(struct mc_client *c, const struct module_hash *hash, uint64_t token, bool release)
+{
+	struct mc_key key;
+	uint8_t value[8];
+	module_key(&key, 'l', hash);
+	put_u64(value, token);
+	return mc_replace_if(c, &key, value, sizeof value, value, sizeof value, LEASE_SECONDS, release);
+}
+
+enum mc_status page_memcached_lease_renew(struct mc_client *c, const struct module_hash *hash, uint64_t token)
+{
+	return replace_lease(c, hash, token, false);
+}
+
+void page_memcached_lease_release(struct mc_client *c, const struct module_hash *hash, uint64_t token)
+{
+	replace_lease(c, hash, token, true);
+}
+
+static void found_lease(void *arg, size_t at, const uint8_t *value, size_t len, uint64_t cas)
+{
+	(void)arg, (void)at, (void)value, (void)len, (void)cas;
+}
+
+enum mc_status page_memcached_lease_look(struct mc_client *c, const struct module_hash *hash)
+{
+	struct mc_get get = {.status = MC_MISSING};
+	module_key(&get.key, 'l', hash);
+	mc_multiget(c, &get, 1, found_lease, NULL);
+	return get.status;
+}
+
+/* ---- storing ---- */
+
+struct storing {
+	struct mc_client *client;
+	struct module *module;
+	const struct store_options *options;
+	bool (*go_on)(void *arg);
+	void *arg;
+	struct buffer value;
+	uint64_t *total;
+};
+
+static enum mc_status store_value(
+        struct storing *s, const struct mc_key *key, const struct value_id *id, const struct page *p, uint32_t expire)
+{
+	if (value_encode(&s->value, id, p, s->options->codec))
+		return MC_DOWN;
+	/* memcached counts key, value and some 60 bytes of its own against its limit */
+	if (s->value.len + key->len + 64 > s->options->item_max)
+		return MC_TOO_LARGE;
+	enum mc_status status = mc_set(s->client, key, s->value.data, s->value.len, expire);
+	if (status == MC_OK) {
+		*s->total += s->value.len;
+		metric_add(M_PAGES_STORED, 1);
+	}
+	return status;
+}
+
+static enum mc_status store_pages(struct storing *s, enum page_kind kind, struct page **slots, uint32_t count)
+{
+	const struct offmap *map = s->module->map;
+	for (uint32_t i = 0; i < count; i++) {
+		struct mc_key key;
+		struct value_id id = {s->module->hash, map->generation, i, (uint8_t)kind};
+		pthread_mutex_lock(&s->module->lock);
+		struct page *p = slots[i];
+		if (p)
+			page_ref(p);
+		pthread_mutex_unlock(&s->module->lock);
+		if (!p || !s->go_on(s->arg)) {
+			page_unref(p);
+			return MC_DOWN;
+		}
+		page_key(&key, &id.module, id.generation, id.kind, i);
+		enum mc_status status =
+		        store_value(s, &key, &id, p, s->options->expire ? s->options->expire + PAGES_OUTLIVE : 0);
+		page_unref(p);
+		if (status != MC_OK)
+			return status;
+	}
+	return MC_OK;
+}
+
+enum mc_status page_memcached_store(struct mc_client *c, struct module *m, const struct store_options *options,
+        bool (*go_on)(void *arg), void *arg, uint64_t *bytes)
+{
+	struct storing s = {.client = c, .module = m, .options = options, .go_on = go_on, .arg = arg, .total = bytes};
+	struct mc_key key;
+	struct value_id id = {m->hash, 0, 0, PAGE_ROOT};
+	struct page *root = NULL;
+	*bytes = 0;
+	buffer_init(&s.value, SIZE_MAX);
+	enum mc_status status = store_pages(&s, PAGE_STRINGS, m->map->strings, m->map->string_count);
+	if (status == MC_OK)
+		status = store_pages(&s, PAGE_CODE, m->map->code, m->map->code_count);
+	if (status == MC_OK && (!(root = offmap_root_encode(m->map)) || !go_on(arg)))
+		status = MC_DOWN;
+	if (status == MC_OK) {
+		module_key(&key, 'r', &m->hash);
+		status = store_value(&s, &key, &id, root, options->expire);
+	}
+	page_unref(root);
+	buffer_release(&s.value);
+	return status;
+}

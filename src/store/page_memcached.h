@@ -1,0 +1,52 @@
+/* Roots, pages, markers and leases in memcached: their keys, and what makes a value believable. */
+#ifndef STORE_PAGE_MEMCACHED_H
+#define STORE_PAGE_MEMCACHED_H
+
+#include "store/memcached.h"
+#include "store/page_cache.h"
+
+/* A module's invalidation marker and, if wanted, its root. */
+struct root_get {
+	const struct module_hash *hash;
+	bool want_root;
+	/* out */
+	bool reached;       /* its server answered, or at least did not fail: without that, marker means nothing */
+	uint64_t marker;    /* 0: none */
+	struct offmap *map; /* the root, if it is there, whole, and of this marker; the caller's */
+};
+/* One multiget for all. */
+void page_memcached_roots(struct mc_client *c, struct root_get *gets, size_t count);
+
+struct page_get {
+	struct module *module;
+	uint32_t number;
+	uint8_t kind;      /* PAGE_CODE or PAGE_STRINGS */
+	struct page *page; /* out: raw, the caller's reference; NULL: not there */
+};
+/* One multiget for all. bytes: what came over the wire. */
+void page_memcached_pages(struct mc_client *c, struct page_get *gets, size_t count, uint64_t *bytes);
+
+/* A random number that no other marker or lease has. */
+uint64_t page_memcached_token(void);
+/* Puts a new marker and deletes the root, in this order. */
+enum mc_status page_memcached_invalidate(struct mc_client *c, const struct module_hash *hash);
+
+/* A lease: whoever holds it loads the module and stores it, for all hosts. */
+enum { LEASE_SECONDS = 3 };
+enum mc_status page_memcached_lease(struct mc_client *c, const struct module_hash *hash, uint64_t token);
+enum mc_status page_memcached_lease_renew(struct mc_client *c, const struct module_hash *hash, uint64_t token);
+void page_memcached_lease_release(struct mc_client *c, const struct module_hash *hash, uint64_t token);
+/* MC_MISSING: nobody has it. */
+enum mc_status page_memcached_lease_look(struct mc_client *c, const struct module_hash *hash);
+
+struct store_options {
+	enum page_codec codec;
+	uint64_t item_max; /* of the servers; a map with a larger value is not stored at all */
+	uint32_t expire;   /* of the root, seconds; pages live a little longer */
+};
+/* Writes all pages that are in the module's slots, then the root. Gives up at the first failure, and when go_on says
+ * false before a page. bytes: of all values. */
+enum mc_status page_memcached_store(struct mc_client *c, struct module *m, const struct store_options *options,
+        bool (*go_on)(void *arg), void *arg, uint64_t *bytes);
+
+#endif

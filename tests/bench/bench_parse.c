@@ -1,0 +1,108 @@
+/*
+ * bench_parse FILE [RUNS]: a symbol file in memory, parsed and built into pages with their checksums on one thread, against one pass of memchr
+ * over its line ends. Prints the median of both in MB/s of text and their ratio.
+ */
+#include <config.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "format/breakpad.h"
+
+enum { CHUNK = 256 << 10, RUNS_MAX = 101 };
+
+static int order(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+	return (x > y) - (x < y);
+}
+
+static double median(double *times, unsigned n)
+{
+	qsort(times, n, sizeof *times, order);
+	return times[n / 2];
+}
+
+static uint8_t *read_file(const char *path, size_t *len)
+{
+	FILE *f = fopen(path, "rb");
+	if (!f || fseek(f, 0, SEEK_END) != 0) {
+		perror(path);
+		exit(2);
+	}
+	*len = (size_t)ftell(f);
+	rewind(f);
+	uint8_t *data = malloc(*len);
+	if (!data || fread(data, 1, *len, f) != *len) {
+		perror(path);
+		exit(2);
+	}
+	fclose(f);
+	return data;
+}
+
+static uint64_t sum_pages(struct page *const *pages, uint32_t count)
+{
+	uint64_t sum = 0;
+	for (uint32_t i = 0; i < count; i++)
+		sum ^= checksum("", 0, pages[i]->bytes, pages[i]->len);
+	return sum;
+}
+
+static double count_lines(const uint8_t *data, size_t len, uint64_t *lines)
+{
+	int64_t start = clock_now();
+	const uint8_t *end = data + len;
+	*lines = 0;
+	for (const uint8_t *at = data; (at = memchr(at, '\n', (size_t)(end - at))); at++)
+		(*lines)++;
+	return (double)(clock_now() - start) / 1e9;
+}
+
+static double build(const uint8_t *data, size_t len, uint64_t *raw)
+{
+	struct offmap_options options = { false, UINT64_MAX, CODEC_LZ4 };
+	struct offmap *m = NULL;
+	int64_t start = clock_now();
+	struct breakpad *p = breakpad_new(&options, (struct str){ "", 0 });
+	enum err err = p ? ERR_OK : ERR_NO_MEMORY;
+	for (size_t at = 0; at < len && !err; at += CHUNK)
+		err = breakpad_feed(p, data + at, len - at < CHUNK ? len - at : CHUNK, NULL);
+	if (err || breakpad_finish(p, &m, NULL)) {
+		fputs("the file cannot be parsed\n", stderr);
+		exit(1);
+	}
+	uint64_t sum = sum_pages(m->code, m->code_count) ^ sum_pages(m->strings, m->string_count);
+	double seconds = (double)(clock_now() - start) / 1e9;
+	*raw = m->raw_bytes + (sum == 1);
+	offmap_free(m);
+	breakpad_free(p);
+	return seconds;
+}
+
+int main(int argc, char **argv)
+{
+	unsigned runs = argc > 2 ? (unsigned)atoi(argv[2]) : 7;
+	double scans[RUNS_MAX], builds[RUNS_MAX];
+	uint64_t lines, raw;
+	size_t len;
+	if (argc < 2 || !runs || runs > RUNS_MAX) {
+		fputs("usage: bench_parse FILE [RUNS]\n", stderr);
+		return 2;
+	}
+	uint8_t *data = read_file(argv[1], &len);
+	build(data, len, &raw);
+	for (unsigned i = 0; i < runs; i++) {
+		scans[i] = count_lines(data, len, &lines);
+		builds[i] = build(data, len, &raw);
+	}
+	double scan = median(scans, runs), parse = median(builds, runs), mb = (double)len / 1e6;
+	printf("%s: %.1f MB, %" PRIu64 " lines, map %.1f MB raw\n", argv[1], mb, lines, (double)raw / 1e6);
+	printf("memchr over line ends %8.0f MB/s\n", mb / scan);
+	printf("parse and build       %8.0f MB/s   1/%.1f of it (best %.0f MB/s)\n", mb / parse, parse / scan, mb / builds[0]);
+	free(data);
+	return 0;
+}

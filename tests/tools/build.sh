@@ -1,0 +1,25 @@
+#!/bin/sh
+# build.sh DIRECTORY [CONFIGURE-ARGUMENT...]: builds everything out of tree in DIRECTORY. Quiet unless it fails; what was printed is
+# in DIRECTORY/build.log.
+set -eu
+root=$(cd "$(dirname "$0")/../.." && pwd)
+mkdir -p "$1"
+cd "$1"
+shift
+
+build() {
+	[ -x "$root/configure" ] || autoreconf -i "$root" || return
+	# Configure again when asked for something else than last time; make itself notices changed sources of configure.
+	if [ ! -f Makefile ] || [ "$*" != "$(cat configured 2>/dev/null)" ]; then
+		"$root/configure" "$@" || return
+		[ ! -f configured ] || make clean || return
+		echo "$*" >configured
+	fi
+	make -j "$(nproc)"
+}
+
+if ! build "$@" >build.log 2>&1; then
+	tail -n 60 build.log >&2
+	echo "The build failed; all of it is in $PWD/build.log" >&2
+	exit 1
+fi

@@ -1,0 +1,223 @@
+#!/usr/bin/env python3
+"""What ./check does once the packages are there: builds and tests, part by part, and one line of counts at the end."""
+
+import argparse
+import glob
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BUILD = os.path.join(ROOT, "tests", "tools", "build.sh")
+BOUND = 1200  # seconds; for one command
+# Sources that are held to .clang-format.
+FORMATTED = ("src", "tests/unit", "tests/fuzz", "tests/bench")
+# Wire tests of the nginx files alone: no daemon in them, so a sanitizer has nothing to see.
+WITHOUT_DAEMON = ("test_nginx_errors.py",)
+VALGRIND = (
+    "valgrind --quiet --error-exitcode=9 --leak-check=full --show-leak-kinds=definite,indirect "
+    "--errors-for-leak-kinds=definite,indirect --child-silent-after-fork=yes"
+)
+SANITIZER_OPTIONS = {
+    "ASAN_OPTIONS": "detect_stack_use_after_return=1:strict_string_checks=1:exitcode=99",
+    "UBSAN_OPTIONS": "print_stacktrace=1",
+    "TSAN_OPTIONS": "second_deadlock_stack=1:exitcode=99",
+}
+BUILDS = {
+    "check": ["--enable-werror"],
+    "check-clang": ["--enable-werror", "CC=clang"],
+    "check-asan": ["--enable-werror", "--enable-sanitizer=address"],
+    "check-tsan": ["--enable-werror", "--enable-sanitizer=thread"],
+}
+
+
+class Counts:
+    def __init__(self):
+        self.passed = self.failed = self.skipped = 0
+
+    def add(self, passed=0, failed=0, skipped=0):
+        self.passed += passed
+        self.failed += failed
+        self.skipped += skipped
+
+    def one(self, ok):
+        self.add(passed=int(ok), failed=int(not ok))
+
+    def __str__(self):
+        return f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped"
+
+
+counts = Counts()
+built = {}
+
+
+def run(command, **options):
+    """Runs one command to its end, or to BOUND; returns its exit code. Its process group ends with it, also when this program is
+    interrupted."""
+    environment = {**os.environ, **options.pop("env", {})}
+    process = subprocess.Popen(command, env=environment, start_new_session=True, **options)
+    try:
+        return process.wait(BOUND)
+    except subprocess.TimeoutExpired:
+        print(f"not done after {BOUND} s: {' '.join(command)}", flush=True)
+        return 1
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGTERM)
+            try:
+                process.wait(60)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+
+def build(name):
+    """Builds build/NAME once; returns its directory, or None. A build counts as one test."""
+    if name not in built:
+        directory = os.path.join(ROOT, "build", name)
+        ok = run([BUILD, directory, *BUILDS[name]]) == 0
+        counts.one(ok)
+        built[name] = directory if ok else None
+    return built[name]
+
+
+def results(directory):
+    """The test results of `make check`: one a program, or one a case where the program speaks TAP."""
+    passed = failed = skipped = 0
+    for trs in glob.glob(os.path.join(directory, "tests", "**", "*.trs"), recursive=True):
+        with open(trs, encoding="utf-8") as f:
+            for word in re.findall(r"^:test-result: (\w+)", f.read(), re.M):
+                passed += word in ("PASS", "XFAIL")
+                skipped += word == "SKIP"
+                failed += word in ("FAIL", "ERROR", "XPASS")
+    return passed, failed, skipped
+
+
+def unit(name, variables=(), env=None):
+    """`make check` in a build; the logs of what failed are shown by automake (VERBOSE)."""
+    directory = build(name)
+    if not directory:
+        return
+    for trs in glob.glob(os.path.join(directory, "tests", "**", "*.trs"), recursive=True):
+        os.remove(trs)
+    code = run(["make", "-s", "-C", directory, "check", "VERBOSE=1", *variables], env=env or {})
+    passed, failed, skipped = results(directory)
+    # A make that fails without a failed test, or runs none, is a failure too.
+    if failed == 0 and (code or not passed):
+        failed = 1
+    counts.add(passed, failed, skipped)
+
+
+def wire(name, env=None, ignore=()):
+    directory = build(name)
+    if not directory:
+        return
+    with tempfile.TemporaryDirectory(prefix="sym-check-") as temporary:
+        report = os.path.join(temporary, "report.xml")
+        command = [
+            sys.executable, "-m", "pytest", "-q", "-ra", "-p", "no:cacheprovider", f"--junitxml={report}", f"--basetemp={temporary}/t",
+            *(f"--ignore={os.path.join(ROOT, 'tests', 'wire', i)}" for i in ignore), os.path.join(ROOT, "tests", "wire"),
+        ]  # fmt: skip
+        code = run(
+            command, cwd=ROOT,
+            env={"SYMBOLICATED": os.path.join(directory, "symbolicated"), "PYTHONDONTWRITEBYTECODE": "1", **(env or {})},
+        )  # fmt: skip
+        try:
+            suite = xml.etree.ElementTree.parse(report).getroot().find("testsuite")
+        except (OSError, xml.etree.ElementTree.ParseError):
+            counts.add(failed=1)
+            return
+        total, bad, skipped = (
+            int(suite.get("tests")), int(suite.get("failures")) + int(suite.get("errors")), int(suite.get("skipped")),
+        )  # fmt: skip
+        if bad == 0 and code:
+            bad = 1
+        counts.add(max(0, total - bad - skipped), bad, skipped)
+
+
+def check_format():
+    files = []
+    for folder in FORMATTED:
+        for pattern in ("*.c", "*.h"):
+            files += glob.glob(os.path.join(ROOT, folder, "**", pattern), recursive=True)
+    counts.one(run(["clang-format", "--dry-run", "-Werror", f"--style=file:{ROOT}/.clang-format", *sorted(files)]) == 0)
+
+
+def check_unit():
+    unit("check")
+
+
+def check_wire():
+    wire("check")
+
+
+def check_clang():
+    unit("check-clang")
+
+
+def check_valgrind():
+    unit("check", [f"LOG_COMPILER={VALGRIND}"])
+
+
+def check_asan():
+    unit("check-asan", env=SANITIZER_OPTIONS)
+    wire("check-asan", SANITIZER_OPTIONS, WITHOUT_DAEMON)
+
+
+def check_tsan():
+    unit("check-tsan", env=SANITIZER_OPTIONS)
+    wire("check-tsan", SANITIZER_OPTIONS, WITHOUT_DAEMON)
+
+
+def check_distcheck():
+    directory = build("check")
+    if directory:
+        with open(os.path.join(directory, "distcheck.log"), "wb") as log:
+            code = run(["make", "-C", directory, "distcheck"], stdout=log, stderr=log)
+        if code:
+            run(["tail", "-n", "60", os.path.join(directory, "distcheck.log")])
+        counts.one(code == 0)
+
+
+PARTS = {
+    "format": check_format,
+    "unit": check_unit,
+    "wire": check_wire,
+    "clang": check_clang,
+    "valgrind": check_valgrind,
+    "asan": check_asan,
+    "tsan": check_tsan,
+    "distcheck": check_distcheck,
+}
+
+
+def on_terminate(*_):
+    sys.exit(1)
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="./check")
+    parser.add_argument("parts", nargs="*", metavar="PART", help=" ".join(PARTS))
+    wanted = parser.parse_args().parts or list(PARTS)
+    for part in wanted:
+        if part not in PARTS:
+            parser.error(f"no part {part}: {' '.join(PARTS)}")
+    signal.signal(signal.SIGTERM, on_terminate)
+    for part in wanted:
+        before, started = (counts.passed, counts.failed, counts.skipped), time.monotonic()
+        print(f"== {part}", flush=True)
+        PARTS[part]()
+        done = Counts()
+        done.add(counts.passed - before[0], counts.failed - before[1], counts.skipped - before[2])
+        print(f"== {part}: {done} in {time.monotonic() - started:.0f} s", flush=True)
+    print(counts, flush=True)
+    return 1 if counts.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,166 @@
+#!/usr/bin/env python3
+"""Compares the reader of the service with plain_reader.py, answer by answer.
+
+    ./differential.py --tool ./symlookup [--count N] [--seed S]     random files, after those at the limits of the format
+    ./differential.py --tool ./symlookup --corpus DIR               the kept cases, read whole and in pieces
+
+The tool takes the command line of plain_reader.py and prints what that prints; --chunk N makes it read the file N
+bytes at a time. --options="..." are given to it in every call, e.g. --options="--values --codec lz4". Prints the first
+differences, the first file with one cut down to the lines that matter, and then "N files, M answers, D differences";
+exits 1 when D > 0 or nothing was compared.
+"""
+import argparse
+import glob
+import json
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+
+import plain_reader
+import random_sym
+
+SHOWN = 10
+CHUNKS = (1, 2, 3, 7, 64, 4096)
+MINIMISE_RUNS = 1500
+
+
+class Tool:
+    def __init__(self, path, options, directory):
+        self.command = [os.path.abspath(path), *options]
+        self.file = os.path.join(directory, "a.sym")
+        self.offsets = os.path.join(directory, "a.offsets")
+
+    def rows(self, data, offsets, options):
+        """What the tool prints for the bytes; a crash or a garbled line is a row that equals no other."""
+        with open(self.file, "wb") as f:
+            f.write(data)
+        with open(self.offsets, "w", encoding="ascii") as f:
+            f.writelines(f"{offset:#x}\n" for offset in offsets)
+        command = [*self.command, self.file, *options, "--offsets-from", self.offsets]
+        run = subprocess.run(command, capture_output=True, timeout=120, check=False)
+        corrupt = run.returncode == 1 and b'"corrupt"' in run.stdout
+        if run.returncode != 0 and not corrupt:
+            return [{"exit": run.returncode, "stderr": run.stderr.decode(errors="replace")[-2000:]}]
+        try:
+            return [json.loads(line) for line in run.stdout.splitlines()]
+        except ValueError as e:
+            return [{"garbled": str(e)}]
+
+
+def compare(want, got):
+    """Pairs of rows that differ. Of a corrupt file only that it is corrupt counts."""
+    if not got:
+        return [(want[0], None)]
+    if want[0]["corrupt"] and got[0].get("corrupt") is True:
+        return []
+    heads = [{k: row.get(k) for k in ("corrupt", "damaged", "code_file")} for row in (want[0], got[0])]
+    differing = [] if heads[0] == heads[1] else [(want[0], got[0])]
+    if len(want) != len(got):
+        return differing + [(f"{len(want)} rows", f"{len(got)} rows")]
+    return differing + [(w, g) for w, g in zip(want[1:], got[1:]) if w != g]
+
+
+def minimise(differs, data):
+    """Drops lines, many at a time and then one by one, while the difference stays."""
+    lines, size, runs = data.split(b"\n"), max(1, data.count(b"\n") // 2), 0
+    while runs < MINIMISE_RUNS:
+        at = dropped = 0
+        while at < len(lines) and runs < MINIMISE_RUNS:
+            fewer = lines[:at] + lines[at + size :]
+            runs += 1
+            if differs(b"\n".join(fewer)):
+                lines, dropped = fewer, dropped + 1
+            else:
+                at += size
+        if size == 1 and not dropped:
+            break
+        size = max(1, size // 2)
+    return b"\n".join(lines)
+
+
+def shorten(value):
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text if len(text) < 600 else f"{text[:500]}... ({len(text)} characters)"
+
+
+class Run:
+    def __init__(self, tool):
+        self.tool = tool
+        self.files = self.answers = self.differences = 0
+
+    def check(self, title, data, offsets, options, want):
+        """options: what the tool is called with; want: the rows it has to print."""
+        found = compare(want, self.tool.rows(data, offsets, options))
+        self.answers += len(want)
+        self.differences += len(found)
+        if found and self.differences - len(found) < SHOWN:
+            print(f"{title} {' '.join(options)}".rstrip())
+            for expected, given in found[:3]:
+                print(f"  want {shorten(expected)}\n  got  {shorten(given)}")
+            if self.differences == len(found) and len(data) < 1 << 20:
+                self.show_minimised(data, offsets, options)
+
+    def show_minimised(self, data, offsets, options):
+        nearest = "--nearest" in options
+        asked_id = options[options.index("--id") + 1] if "--id" in options else None
+
+        def differences(smaller):
+            return compare(plain_reader.answers(smaller, offsets, asked_id, nearest), self.tool.rows(smaller, offsets, options))
+
+        smaller = minimise(differences, data)
+        print("  minimised to")
+        for line in smaller.split(b"\n"):
+            print(f"    {shorten(repr(line)[2:-1])}")
+        for expected, given in differences(smaller)[:3]:
+            print(f"  want {shorten(expected)}\n  got  {shorten(given)}")
+
+    def random(self, seed, count):
+        for title, data, offsets in random_sym.extremes():
+            self.files += 1
+            for options in ([], ["--chunk", "65536"]):
+                self.check(title, data, offsets, options, plain_reader.answers(data, offsets))
+        for number in range(seed, seed + count):
+            data, offsets = random_sym.make(number)
+            self.files += 1
+            self.check(f"seed {number}", data, offsets, [], plain_reader.answers(data, offsets))
+            options = ["--nearest", "--chunk", str(CHUNKS[number % len(CHUNKS)])]
+            self.check(f"seed {number}", data, offsets, options, plain_reader.answers(data, offsets, nearest=True))
+
+    def corpus(self, directory):
+        for path in sorted(glob.glob(os.path.join(directory, "*.jsonl"))):
+            case, mode, _ = os.path.basename(path).rsplit(".", 2)
+            with open(path, encoding="utf-8") as f:
+                want = [json.loads(line) for line in f]
+            with open(os.path.join(directory, case + ".sym"), "rb") as f:
+                data = f.read()
+            options = ["--nearest"] if mode == "nearest" else []
+            options += ["--id", want[0]["id"]] if "id" in want[0] else []
+            offsets = [int(row["offset"], 16) for row in want[1:]]
+            self.files += 1
+            self.check(case, data, offsets, options, want)
+            for chunk in CHUNKS:
+                self.check(case, data, offsets, [*options, "--chunk", str(chunk)], want)
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--tool", required=True)
+    p.add_argument("--count", type=int, default=1000)
+    p.add_argument("--seed", type=int, default=1)
+    p.add_argument("--corpus", metavar="DIR")
+    p.add_argument("--options", default="", type=shlex.split)
+    args = p.parse_args()
+    with tempfile.TemporaryDirectory() as directory:
+        run = Run(Tool(args.tool, args.options, directory))
+        if args.corpus:
+            run.corpus(args.corpus)
+        else:
+            run.random(args.seed, args.count)
+    print(f"{run.files} files, {run.answers} answers, {run.differences} differences")
+    return 1 if run.differences or not run.answers else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,92 @@
+"""An nginx of one's own on loopback: the project's nginx files in a temporary directory, HTTP and TLS, as root or as anybody."""
+
+import os
+import pwd
+import re
+import shutil
+import subprocess
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+SERVER_LINE = "server unix:/run/symbolicated/symbolicated.sock max_fails=0;"
+
+# Paths are relative to nginx's prefix, which is the directory. worker_shutdown_timeout bounds the end of a test.
+CONF = """\
+{user}
+daemon off;
+worker_processes {workers};
+worker_shutdown_timeout 5s;
+pid nginx.pid;
+error_log error.log info;
+events {{
+	worker_connections 2048;
+}}
+http {{
+	access_log access.log;
+	default_type application/octet-stream;
+	client_body_temp_path tmp-body;
+	proxy_temp_path tmp-proxy;
+	fastcgi_temp_path tmp-fastcgi;
+	uwsgi_temp_path tmp-uwsgi;
+	scgi_temp_path tmp-scgi;
+	ssl_certificate cert.pem;
+	ssl_certificate_key key.pem;
+	{http}
+	include symbolicated-http.conf;
+	server {{
+		listen 127.0.0.1:{port} backlog=4096;
+		listen 127.0.0.1:{tls_port} ssl http2 backlog=4096;
+		include symbolicated-server.conf;
+		{server}
+	}}
+}}
+"""
+
+# A server that is symbolicated's alone, as in symbolicated-example.conf.
+OWN_SERVER = """include symbolicated-root.conf;
+		include symbolicated-errors.conf;
+		location / {
+			return 404;
+		}"""
+
+
+def worker_user():
+    """Who the workers of an nginx that root starts are."""
+    return "www-data" if any(p.pw_name == "www-data" for p in pwd.getpwall()) else "nobody"
+
+
+def make_certificate(directory):
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "30",
+         "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1",
+         "-keyout", os.path.join(directory, "key.pem"), "-out", os.path.join(directory, "cert.pem")],
+        check=True, capture_output=True,
+    )  # fmt: skip
+
+
+def write_nginx(directory, sockets, port, tls_port, http="", server=OWN_SERVER, changes=(), workers=2):
+    """Writes everything that nginx needs into directory; returns the path of nginx.conf. changes: (file, regular expression,
+    replacement) triples, each of which must match, for what an administrator changes in the files."""
+    servers = "\n\t".join(f"server unix:{s} max_fails=0;" for s in sockets)
+    changes = [("symbolicated-http.conf", re.escape(SERVER_LINE), servers), *changes]
+    source = os.path.join(ROOT, "nginx")
+    for name in os.listdir(source):
+        if name.endswith(".conf"):
+            shutil.copyfile(os.path.join(source, name), os.path.join(directory, name))
+    for name, pattern, replacement in changes:
+        path = os.path.join(directory, name)
+        with open(path, encoding="utf-8") as f:
+            text, count = re.subn(pattern, lambda _, r=replacement: r, f.read())
+        if not count:
+            raise ValueError(f"{name} has no {pattern}")
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(text)
+    make_certificate(directory)
+    conf = os.path.join(directory, "nginx.conf")
+    user = f"user {worker_user()};" if os.getuid() == 0 else ""
+    with open(conf, "w", encoding="utf-8") as f:
+        f.write(CONF.format(user=user, workers=workers, port=port, tls_port=tls_port, http=http, server=server))
+    return conf
+
+
+def nginx_command(directory, conf):
+    return ["nginx", "-p", directory, "-c", conf, "-e", os.path.join(directory, "error.log")]

@@ -1,0 +1,495 @@
+/* Arena, buffer, UTF-8 and JSON escaping, log. */
+#include <config.h>
+
+#include <fcntl.h>
+#include <jansson.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/arena.h"
+#include "base/buffer.h"
+#include "base/log.h"
+#include "base/utf8.h"
+
+/* --- arena --- */
+
+static void arena_pieces_are_aligned_and_apart(void **state)
+{
+	struct arena a;
+	unsigned char *pieces[400];
+	size_t sizes[400];
+	(void)state;
+	arena_init(&a, 64 << 20);
+	for (unsigned i = 0; i < 400; i++) {
+		/* Small ones, a large one now and then, and none at all. */
+		sizes[i] = i % 50 == 49 ? 100000 : i * 7 % 300;
+		pieces[i] = arena_alloc(&a, sizes[i]);
+		assert_non_null(pieces[i]);
+		assert_int_equal((uintptr_t)pieces[i] % 16, 0);
+		memset(pieces[i], (int)i, sizes[i]);
+	}
+	for (unsigned i = 0; i < 400; i++)
+		for (size_t k = 0; k < sizes[i]; k++)
+			assert_int_equal(pieces[i][k], i & 0xff);
+	arena_release(&a);
+	assert_int_equal(a.used, 0);
+}
+
+static void arena_keeps_to_its_cap(void **state)
+{
+	struct arena a;
+	(void)state;
+	arena_init(&a, 1000);
+	assert_null(arena_alloc(&a, 1001));
+	assert_non_null(arena_alloc(&a, 900));
+	assert_null(arena_alloc(&a, 101));
+	assert_non_null(arena_alloc(&a, 64));
+	assert_null(arena_alloc(&a, SIZE_MAX));
+	assert_null(arena_calloc(&a, SIZE_MAX / 2, 3));
+	arena_reset(&a);
+	assert_non_null(arena_alloc(&a, 900));
+	arena_release(&a);
+	arena_init(&a, SIZE_MAX);
+	assert_null(arena_alloc(&a, SIZE_MAX));
+	assert_null(arena_alloc(&a, SIZE_MAX - 20));
+	arena_release(&a);
+}
+
+static void arena_calloc_clears_used_memory(void **state)
+{
+	struct arena a;
+	(void)state;
+	arena_init(&a, 1 << 20);
+	memset(arena_alloc(&a, 5000), 0xff, 5000);
+	arena_reset(&a);
+	unsigned char *p = arena_calloc(&a, 50, 100);
+	assert_non_null(p);
+	for (unsigned i = 0; i < 5000; i++)
+		assert_int_equal(p[i], 0);
+	arena_release(&a);
+}
+
+static void arena_reset_keeps_one_usual_block(void **state)
+{
+	struct arena a;
+	(void)state;
+	arena_init(&a, 64 << 20);
+	for (unsigned i = 0; i < 100; i++)
+		assert_non_null(arena_alloc(&a, 8000));
+	assert_non_null(arena_alloc(&a, 10 << 20));
+	arena_reset(&a);
+	assert_non_null(a.head);
+	struct arena_block *kept = a.head;
+	assert_non_null(arena_alloc(&a, 8000));
+	assert_ptr_equal(a.head, kept);
+	arena_release(&a);
+	assert_null(a.head);
+}
+
+/* --- buffer --- */
+
+static void buffer_grows_to_its_cap_and_fails_for_good(void **state)
+{
+	struct buffer b;
+	(void)state;
+	buffer_init(&b, 1000);
+	for (unsigned i = 0; i < 1000; i++)
+		assert_true(buffer_append(&b, "x", 1));
+	assert_int_equal(b.len, 1000);
+	assert_false(b.failed);
+	assert_true(buffer_append(&b, NULL, 0));
+	assert_false(buffer_append(&b, "y", 1));
+	assert_true(b.failed);
+	assert_false(buffer_append(&b, "", 0));
+	assert_false(buffer_printf(&b, "z"));
+	assert_false(buffer_append_json(&b, str_from("z")));
+	assert_int_equal(b.len, 1000);
+	buffer_reset(&b);
+	assert_true(buffer_append_str(&b, str_from("again")));
+	assert_int_equal(b.len, 5);
+	buffer_release(&b);
+	assert_null(b.data);
+	assert_int_equal(b.max, 1000);
+}
+
+static void buffer_reserve_refuses_overflow(void **state)
+{
+	struct buffer b;
+	(void)state;
+	buffer_init(&b, SIZE_MAX);
+	assert_true(buffer_append(&b, "abc", 3));
+	assert_false(buffer_reserve(&b, SIZE_MAX));
+	assert_true(b.failed);
+	buffer_reset(&b);
+	assert_true(buffer_append(&b, "abc", 3));
+	assert_false(buffer_reserve(&b, SIZE_MAX - 3));
+	buffer_release(&b);
+}
+
+static void buffer_printf_fills_to_the_last_byte(void **state)
+{
+	(void)state;
+	for (size_t max = 0; max < 300; max++) {
+		struct buffer b;
+		buffer_init(&b, max);
+		while (buffer_printf(&b, "%s", "sevenby"))
+			assert_true(b.len <= max);
+		assert_int_equal(b.len, max / 7 * 7);
+		buffer_reset(&b);
+		assert_true(buffer_printf(&b, "%*s", (int)max, ""));
+		assert_int_equal(b.len, max);
+		assert_true(buffer_printf(&b, "%s", ""));
+		assert_false(buffer_printf(&b, "1"));
+		buffer_release(&b);
+	}
+}
+
+static void buffer_json_fits_exactly(void **state)
+{
+	static const char text[] = "a\"b\\c\n\x01\xff\xc3\xa9";
+	static const char expected[] = "\"a\\\"b\\\\c\\n\\u0001\xef\xbf\xbd\xc3\xa9\"";
+	struct buffer b;
+	(void)state;
+	buffer_init(&b, sizeof expected - 1);
+	assert_true(buffer_append_json(&b, (struct str){text, sizeof text - 1}));
+	assert_int_equal(b.len, sizeof expected - 1);
+	assert_memory_equal(b.data, expected, b.len);
+	buffer_release(&b);
+	buffer_init(&b, sizeof expected - 2);
+	assert_false(buffer_append_json(&b, (struct str){text, sizeof text - 1}));
+	assert_int_equal(b.len, 0);
+	buffer_release(&b);
+	buffer_init(&b, 2);
+	assert_true(buffer_append_json(&b, (struct str){NULL, 0}));
+	assert_memory_equal(b.data, "\"\"", 2);
+	buffer_release(&b);
+}
+
+/* --- UTF-8 --- */
+
+/* By the definition: decode, then ask whether the code point may be written so. */
+static unsigned plain_sequence(const uint8_t *p, size_t n)
+{
+	static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+	unsigned len = p[0] < 0x80 ? 1 : p[0] >> 5 == 6 ? 2 : p[0] >> 4 == 14 ? 3 : p[0] >> 3 == 30 ? 4 : 0;
+	if (len == 1)
+		return 1;
+	if (len == 0 || n < len)
+		return 0;
+	uint32_t code = p[0] & (0x7fu >> len);
+	for (unsigned i = 1; i < len; i++) {
+		if (p[i] >> 6 != 2)
+			return 0;
+		code = code << 6 | (p[i] & 0x3f);
+	}
+	return code < least[len] || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff) ? 0 : len;
+}
+
+static void utf8_agrees_with_its_definition(void **state)
+{
+	static const uint8_t edges[] = {0, 0x41, 0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc0, 0xff};
+	uint8_t p[4];
+	(void)state;
+	for (unsigned first = 0; first < 0x10000; first++) {
+		p[0] = (uint8_t)(first >> 8);
+		p[1] = (uint8_t)first;
+		for (unsigned i = 0; i < sizeof edges * sizeof edges; i++) {
+			p[2] = edges[i / sizeof edges];
+			p[3] = edges[i % sizeof edges];
+			for (size_t n = 1; n <= 4; n++)
+				if (utf8_sequence(p, n) != plain_sequence(p, n))
+					fail_msg("%02x %02x %02x %02x, %zu bytes", p[0], p[1], p[2], p[3], n);
+		}
+	}
+}
+
+static size_t plain_escape(uint8_t *out, const uint8_t *p, size_t n)
+{
+	uint8_t *start = out;
+	for (size_t i = 0; i < n;) {
+		unsigned len = plain_sequence(p + i, n - i);
+		const char *at = p[i] ? strchr("\"\"\\\\\bb\ff\nn\rr\tt", p[i]) : NULL;
+		if (!len)
+			out += sprintf((char *)out, "\xef\xbf\xbd");
+		else if (p[i] < 0x20 && !at)
+			out += sprintf((char *)out, "\\u%04x", p[i]);
+		else if (p[i] < 0x20)
+			out += sprintf((char *)out, "\\%c", at[1]);
+		else if (p[i] == '"' || p[i] == '\\')
+			out += sprintf((char *)out, "\\%c", p[i]);
+		else
+			out += sprintf((char *)out, "%.*s", (int)len, (const char *)p + i);
+		i += len ? len : 1;
+	}
+	return (size_t)(out - start);
+}
+
+/* In memory of exactly its size, so that a sanitizer sees a byte too far, read or written. */
+static void check_escape(const uint8_t *text, size_t n)
+{
+	uint8_t *in = malloc(n ? n : 1), *expected = malloc(6 * n + 1);
+	if (n)
+		memcpy(in, text, n);
+	size_t len = plain_escape(expected, in, n);
+	assert_int_equal(json_escaped_length(in, n), len);
+	uint8_t *out = malloc(len ? len : 1);
+	assert_int_equal(json_escape(out, in, n), len);
+	assert_memory_equal(out, expected, len);
+	free(in);
+	free(expected);
+	free(out);
+}
+
+static void escape_handles_each_byte_at_each_place(void **state)
+{
+	uint8_t text[48];
+	(void)state;
+	for (unsigned byte = 0; byte < 256; byte++)
+		for (size_t at = 0; at < sizeof text; at++) {
+			memset(text, 'a', sizeof text);
+			text[at] = (uint8_t)byte;
+			check_escape(text, sizeof text);
+			check_escape(text, at + 1);
+		}
+	check_escape(text, 0);
+}
+
+static void escape_agrees_on_random_text(void **state)
+{
+	static const uint8_t letters[] =
+	        "ab<\x1f\"\\\x7f\x80\xbf\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\xed\xa0\xf4\x90\xff\t";
+	uint64_t seed = 88172645463325252;
+	uint8_t text[80];
+	(void)state;
+	for (unsigned round = 0; round < 20000; round++) {
+		size_t n = round % sizeof text;
+		for (size_t i = 0; i < n; i++) {
+			seed ^= seed << 13;
+			seed ^= seed >> 7;
+			seed ^= seed << 17;
+			/* Every other text is mostly plain. */
+			text[i] = round % 2 && seed >> 60 ? 'x' : letters[(seed >> 20) % (sizeof letters - 1)];
+		}
+		check_escape(text, n);
+	}
+}
+
+/* --- log --- */
+
+static char folder[] = "/tmp/test-base-XXXXXX";
+static char log_path[64];
+
+static int make_folder(void **state)
+{
+	(void)state;
+	if (!mkdtemp(folder))
+		return -1;
+	snprintf(log_path, sizeof log_path, "%s/log", folder);
+	return 0;
+}
+
+static int remove_folder(void **state)
+{
+	char old[80];
+	(void)state;
+	log_open(NULL, "info", NULL);
+	snprintf(old, sizeof old, "%s.old", log_path);
+	unlink(log_path);
+	unlink(old);
+	return rmdir(folder);
+}
+
+/* Every line of the file, as JSON; the caller frees it. */
+static json_t *read_log(const char *path)
+{
+	json_t *lines = json_array();
+	json_error_t error;
+	char line[4096];
+	FILE *in = fopen(path, "r");
+	assert_non_null(in);
+	while (fgets(line, sizeof line, in)) {
+		json_t *one = json_loads(line, JSON_REJECT_DUPLICATES, &error);
+		if (!one)
+			fail_msg("%s: %s", error.text, line);
+		json_array_append_new(lines, one);
+	}
+	fclose(in);
+	return lines;
+}
+
+static const char *text_of(json_t *lines, size_t i, const char *key)
+{
+	const char *text = json_string_value(json_object_get(json_array_get(lines, i), key));
+	return text ? text : "(none)";
+}
+
+static void log_writes_fields(void **state)
+{
+	struct error e;
+	struct log_line l;
+	(void)state;
+	unlink(log_path);
+	assert_int_equal(log_open(log_path, "info", &e), ERR_OK);
+	log_begin(&l, LOG_LEVEL_WARNING, "request");
+	log_str(&l, "path", str_from("/a\"b\n\xff"));
+	log_int(&l, "big", INT64_MIN);
+	log_seconds(&l, "seconds", 1234567890123);
+	log_seconds(&l, "before", -1500000);
+	log_end(&l);
+	log_event(LOG_LEVEL_DEBUG, "quiet", "not logged");
+	log_event(LOG_LEVEL_INFO, "note", "%d of %s", 3, "four");
+	json_t *lines = read_log(log_path);
+	assert_int_equal(json_array_size(lines), 2);
+	json_t *first = json_array_get(lines, 0);
+	assert_string_equal(text_of(lines, 0, "level"), "warning");
+	assert_string_equal(text_of(lines, 0, "event"), "request");
+	assert_string_equal(text_of(lines, 0, "path"), "/a\"b\n\xef\xbf\xbd");
+	assert_true(json_integer_value(json_object_get(first, "big")) == INT64_MIN);
+	assert_true(json_real_value(json_object_get(first, "seconds")) == 1234.567890);
+	assert_true(json_real_value(json_object_get(first, "before")) == -0.0015);
+	assert_null(json_object_get(first, "cut"));
+	int year, month, day, hour, minute, second, ms, end = 0;
+	assert_int_equal(sscanf(text_of(lines, 0, "time"), "%4d-%2d-%2dT%2d:%2d:%2d.%3dZ%n", &year, &month, &day, &hour,
+	                         &minute, &second, &ms, &end),
+	        7);
+	assert_int_equal(end, 24);
+	assert_string_equal(text_of(lines, 1, "text"), "3 of four");
+	json_decref(lines);
+}
+
+/* Fills a line with fields up to and beyond its end, in steps of one byte, with characters of one to six bytes once
+ * escaped. */
+static void log_cuts_long_lines_to_valid_ones(void **state)
+{
+	static const char *const units[] = {"x", "\"", "\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x98\x80", "\x01", "\xff"};
+	char value[4096];
+	struct log_line l;
+	(void)state;
+	unlink(log_path);
+	assert_int_equal(log_open(log_path, "info", NULL), ERR_OK);
+	for (size_t i = 0; i < sizeof value; i++)
+		value[i] = 'y';
+	size_t written = 0;
+	for (unsigned u = 0; u < sizeof units / sizeof units[0]; u++)
+		for (size_t lead = 1880; lead < 2100; lead++, written++) {
+			size_t n = lead, unit = strlen(units[u]);
+			memset(value, 'y', lead);
+			for (unsigned k = 0; k < 20; k++, n += unit)
+				memcpy(value + n, units[u], unit);
+			log_begin(&l, LOG_LEVEL_ERROR, "long");
+			log_str(&l, "value", (struct str){value, n});
+			log_int(&l, "after", 123456789);
+			log_str(&l, "more", str_from("text"));
+			log_end(&l);
+		}
+	log_event(LOG_LEVEL_INFO, "long", "%4000d", 1);
+	json_t *lines = read_log(log_path);
+	assert_int_equal(json_array_size(lines), written + 1);
+	for (size_t i = 0; i <= written; i++) {
+		json_t *line = json_array_get(lines, i);
+		bool whole = json_object_get(line, "after") && strcmp(text_of(lines, i, "more"), "text") == 0;
+		assert_true(whole == !json_object_get(line, "cut"));
+	}
+	json_decref(lines);
+}
+
+static void log_refuses_what_it_cannot_do(void **state)
+{
+	struct error e;
+	(void)state;
+	assert_int_equal(log_open(NULL, "loud", &e), ERR_CONFIG);
+	assert_string_equal(e.text, "unknown log level \"loud\"");
+	assert_int_equal(log_open("/nonexistent/folder/log", "info", &e), ERR_IO);
+	assert_non_null(strstr(e.text, "/nonexistent/folder/log"));
+}
+
+enum { WRITERS = 4, LINES = 1000 };
+
+static void *write_lines(void *arg)
+{
+	atomic_uint *done = arg;
+	for (int i = 0; i < LINES; i++)
+		log_event(LOG_LEVEL_INFO, "thread", "line %d", i);
+	atomic_fetch_add(done, 1);
+	return NULL;
+}
+
+/* As logrotate does it: the file is renamed and opened again while threads write. No line is lost or mixed. */
+static void log_is_reopened_under_load(void **state)
+{
+	pthread_t threads[WRITERS];
+	atomic_uint done = 0;
+	char old[80];
+	(void)state;
+	snprintf(old, sizeof old, "%s.old", log_path);
+	unlink(log_path);
+	assert_int_equal(log_open(log_path, "info", NULL), ERR_OK);
+	for (unsigned i = 0; i < WRITERS; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, write_lines, &done), 0);
+	assert_int_equal(rename(log_path, old), 0);
+	do
+		assert_int_equal(log_open(log_path, "info", NULL), ERR_OK);
+	while (atomic_load(&done) < WRITERS);
+	for (unsigned i = 0; i < WRITERS; i++)
+		pthread_join(threads[i], NULL);
+	json_t *before = read_log(old), *after = read_log(log_path);
+	assert_int_equal(json_array_size(before) + json_array_size(after), WRITERS * LINES);
+	json_decref(before);
+	json_decref(after);
+}
+
+static void log_goes_back_to_standard_error(void **state)
+{
+	char text[4096] = "";
+	int pipes[2], saved = dup(STDERR_FILENO);
+	(void)state;
+	unlink(log_path);
+	assert_int_equal(log_open(log_path, "info", NULL), ERR_OK);
+	assert_int_equal(pipe(pipes), 0);
+	dup2(pipes[1], STDERR_FILENO);
+	assert_int_equal(log_open("", "error", NULL), ERR_OK);
+	log_event(LOG_LEVEL_WARNING, "quiet", "not logged");
+	log_event(LOG_LEVEL_ERROR, "loud", "to standard error");
+	close(pipes[1]);
+	/* The log's own descriptor holds the pipe open, too; one read gets the one line. */
+	ssize_t n = read(pipes[0], text, sizeof text - 1);
+	dup2(saved, STDERR_FILENO);
+	log_open("", "info", NULL);
+	close(saved);
+	close(pipes[0]);
+	assert_true(n > 0);
+	assert_non_null(strstr(text, "to standard error"));
+	assert_null(strstr(text, "not logged"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	        cmocka_unit_test(arena_pieces_are_aligned_and_apart),
+	        cmocka_unit_test(arena_keeps_to_its_cap),
+	        cmocka_unit_test(arena_calloc_clears_used_memory),
+	        cmocka_unit_test(arena_reset_keeps_one_usual_block),
+	        cmocka_unit_test(buffer_grows_to_its_cap_and_fails_for_good),
+	        cmocka_unit_test(buffer_reserve_refuses_overflow),
+	        cmocka_unit_test(buffer_printf_fills_to_the_last_byte),
+	        cmocka_unit_test(buffer_json_fits_exactly),
+	        cmocka_unit_test(utf8_agrees_with_its_definition),
+	        cmocka_unit_test(escape_handles_each_byte_at_each_place),
+	        cmocka_unit_test(escape_agrees_on_random_text),
+	        cmocka_unit_test(log_writes_fields),
+	        cmocka_unit_test(log_cuts_long_lines_to_valid_ones),
+	        cmocka_unit_test(log_refuses_what_it_cannot_do),
+	        cmocka_unit_test(log_is_reopened_under_load),
+	        cmocka_unit_test(log_goes_back_to_standard_error),
+	};
+	return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

@@ -1,0 +1,241 @@
+/* How much memory request_read takes, and what it does without. It is compiled in here with a realloc that counts. */
+#include <config.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <malloc.h>
+
+#include <cmocka.h>
+
+#include "base/arena.h"
+
+static size_t calls, fail_at; /* fail_at: the number of the call that gets nothing; 0: none */
+static size_t held, peak;     /* bytes in lists */
+
+static void *counting_realloc(void *p, size_t n)
+{
+	size_t before = p ? malloc_usable_size(p) : 0;
+	if (++calls == fail_at)
+		return NULL;
+	p = realloc(p, n);
+	assert_non_null(p);
+	held += malloc_usable_size(p) - before;
+	if (held > peak)
+		peak = held;
+	return p;
+}
+
+static void counting_free(void *p)
+{
+	held -= p ? malloc_usable_size(p) : 0;
+	free(p);
+}
+
+#define realloc counting_realloc
+#define free counting_free
+#include "../../src/format/request_json.c"
+#undef realloc
+#undef free
+
+static const struct request_limits limits = {1000, 1000000, 10000};
+
+struct body {
+	char *data;
+	size_t len, cap;
+};
+
+static void add(struct body *b, const char *text, size_t times)
+{
+	size_t n = strlen(text);
+	if (b->cap - b->len < n * times) {
+		b->cap = 2 * b->cap + n * times;
+		b->data = realloc(b->data, b->cap);
+		assert_non_null(b->data);
+	}
+	for (; times > 0; times--, b->len += n)
+		memcpy(b->data + b->len, text, n);
+}
+
+/* Reads the body and drops it. The arena may have taken `arena_share` times its length, the lists `list_share` times.
+ */
+static enum err read_measured(struct body *b, size_t arena_share, size_t list_share)
+{
+	struct arena arena;
+	struct request r;
+	struct error e;
+	arena_init(&arena, SIZE_MAX);
+	peak = held;
+	enum err err = request_read(&r, (struct str){b->data, b->len}, REQUEST_V5, &limits, &arena, &e);
+	if (peak > list_share * b->len || arena.used > arena_share * b->len)
+		fail_msg("%zu bytes: lists %zu, arena %zu", b->len, peak, arena.used);
+	assert_int_equal(held, 0);
+	arena_release(&arena);
+	free(b->data);
+	*b = (struct body){0};
+	return err;
+}
+
+static void test_frames(void **state)
+{
+	struct body b = {0};
+	(void)state;
+	add(&b, "{\"memoryMap\":[],\"stacks\":[[[-1,0]", 1);
+	add(&b, ",[-1,0]", 999999);
+	add(&b, "]]}", 1);
+	assert_int_equal(read_measured(&b, 3, 5), ERR_OK);
+	add(&b, "{\"memoryMap\":[],\"stacks\":[[[-1,\"\"]", 1);
+	add(&b, ",[-1,\"\"]", 999999);
+	add(&b, "]]}", 1);
+	assert_int_equal(read_measured(&b, 5, 10), ERR_OK);
+}
+
+static void test_empty_stacks(void **state)
+{
+	struct body b = {0};
+	(void)state;
+	add(&b, "{\"memoryMap\":[],\"stacks\":[[]", 1);
+	add(&b, ",[]", 3000000);
+	add(&b, "]}", 1);
+	assert_int_equal(read_measured(&b, 6, 3), ERR_OK);
+}
+
+static void test_many_jobs_and_modules(void **state)
+{
+	struct body b = {0};
+	(void)state;
+	add(&b, "{\"jobs\":[{\"stacks\":[],\"memoryMap\":[]}", 1);
+	add(&b, ",{\"stacks\":[],\"memoryMap\":[]}", 999);
+	add(&b, "]}", 1);
+	assert_int_equal(read_measured(&b, 2, 2), ERR_OK);
+	add(&b, "{\"stacks\":[],\"memoryMap\":[[\"\\n\",\"\"]", 1);
+	add(&b, ",[\"\\n\",\"\"]", 9999);
+	add(&b, "]}", 1);
+	assert_int_equal(read_measured(&b, 8, 6), ERR_OK);
+}
+
+/* What a later key replaces leaves nothing behind. */
+static void test_keys_a_million_times(void **state)
+{
+	static const char *const members[] = {
+	        "\"stacks\":5,",
+	        "\"stacks\":[],",
+	        "\"stacks\":[[[-1,\"a\"]],[]],",
+	        "\"memoryMap\":[[\"\\n\",\"\"]],",
+	        "\"memoryMap\":[[\"\\n\",5]],",
+	        "\"\":{},",
+	};
+	struct body b = {0};
+	(void)state;
+	for (unsigned i = 0; i < sizeof members / sizeof members[0]; i++) {
+		add(&b, "{", 1);
+		add(&b, members[i], 1000000);
+		add(&b, "\"memoryMap\":[],\"stacks\":[]}", 1);
+		assert_int_equal(read_measured(&b, 1, 1), ERR_OK);
+	}
+	add(&b, "{", 1);
+	add(&b, "\"jobs\":[{\"memoryMap\":[[\"a\",\"b\"]],\"stacks\":[[[0,\"a\"]]]}],", 300000);
+	add(&b, "\"jobs\":[]}", 1);
+	assert_int_equal(read_measured(&b, 1, 1), ERR_OK);
+}
+
+/* Refused in the end, after a long way. */
+static void test_late_refusals(void **state)
+{
+	struct body b = {0};
+	(void)state;
+	add(&b, "{\"memoryMap\":[],\"stacks\":[", 1);
+	add(&b, "[],", 3000000);
+	add(&b, "5]}", 1);
+	assert_int_equal(read_measured(&b, 0, 3), ERR_BAD_REQUEST);
+	add(&b, "{\"jobs\":[{\"memoryMap\":[],\"stacks\":[", 1);
+	add(&b, "[],", 1000000);
+	add(&b, "[[0,1]]]}]}", 1);
+	assert_int_equal(read_measured(&b, 0, 3), ERR_BAD_REQUEST);
+	add(&b, "{\"memoryMap\":[],\"stacks\":[[[-1,0]", 1);
+	add(&b, ",[-1,0]", 1000000);
+	add(&b, "]]}", 1);
+	assert_int_equal(read_measured(&b, 0, 5), ERR_BAD_REQUEST);
+	add(&b, "[", 5000000);
+	assert_int_equal(read_measured(&b, 0, 0), ERR_BAD_REQUEST);
+}
+
+/* Fills every list beyond its first room. */
+static struct body full_body(void)
+{
+	struct body b = {0};
+	add(&b, "{\"jobs\":[", 1);
+	for (unsigned i = 0; i < 40; i++) {
+		add(&b, i ? ",{\"memoryMap\":[" : "{\"memoryMap\":[", 1);
+		add(&b, "[\"\\u00e9\",\"\\t\"],", 40);
+		add(&b, "[\"a\",\"b\"]],\"stacks\":[", 1);
+		add(&b, "[[0,1],[1,\"x\"]],", 40);
+		add(&b, "[]]}", 1);
+	}
+	add(&b, "]}", 1);
+	return b;
+}
+
+static enum err read_once(const struct body *b, size_t arena_max, size_t *used)
+{
+	struct arena arena;
+	struct request r;
+	struct error e;
+	arena_init(&arena, arena_max);
+	enum err err = request_read(&r, (struct str){b->data, b->len}, REQUEST_V5, &limits, &arena, &e);
+	assert_int_equal(held, 0);
+	if (err) {
+		assert_int_equal(e.code, err);
+		assert_true(e.text[0] && r.jobs == NULL && r.job_count == 0 && r.frame_count == 0);
+	}
+	*used = arena.used;
+	arena_release(&arena);
+	return err;
+}
+
+static void test_every_list_allocation_fails(void **state)
+{
+	struct body b = full_body();
+	size_t used, count;
+	(void)state;
+	calls = fail_at = 0;
+	assert_int_equal(read_once(&b, SIZE_MAX, &used), ERR_OK);
+	count = calls;
+	assert_in_range(count, 10, 1000);
+	for (size_t i = 1; i <= count; i++) {
+		calls = 0;
+		fail_at = i;
+		assert_int_equal(read_once(&b, SIZE_MAX, &used), ERR_NO_MEMORY);
+		assert_int_equal(calls, i);
+	}
+	fail_at = 0;
+	free(b.data);
+}
+
+static void test_every_arena_is_too_small(void **state)
+{
+	struct body b = full_body();
+	size_t needed, used;
+	(void)state;
+	assert_int_equal(read_once(&b, SIZE_MAX, &needed), ERR_OK);
+	for (size_t max = 0; max < needed; max += 97)
+		assert_int_equal(read_once(&b, max, &used), ERR_NO_MEMORY);
+	assert_int_equal(read_once(&b, needed - 1, &used), ERR_NO_MEMORY);
+	assert_int_equal(read_once(&b, needed, &used), ERR_OK);
+	free(b.data);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	        cmocka_unit_test(test_frames),
+	        cmocka_unit_test(test_empty_stacks),
+	        cmocka_unit_test(test_many_jobs_and_modules),
+	        cmocka_unit_test(test_keys_a_million_times),
+	        cmocka_unit_test(test_late_refusals),
+	        cmocka_unit_test(test_every_list_allocation_fails),
+	        cmocka_unit_test(test_every_arena_is_too_small),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,45 @@
+"""Fixtures of the wire tests, and what is looked at after each of them."""
+
+import os
+
+import pytest
+
+import stack as stacks
+from symbols import compile_gensym
+
+
+@pytest.fixture(autouse=True)
+def healthy():
+    """No daemon may have ended by itself or reported through a sanitizer while a test ran."""
+    yield
+    for live in list(stacks.LIVE):
+        live.check()
+
+
+@pytest.fixture(scope="session")
+def gensym(tmp_path_factory):
+    return compile_gensym(str(tmp_path_factory.mktemp("gensym")))
+
+
+@pytest.fixture(scope="session")
+def shared_data():
+    """The folder of large real inputs, or None where there is none."""
+    folder = os.environ.get("SHARED_DATA", os.path.join(os.path.dirname(stacks.ROOT), "shared", "data"))
+    return folder if os.path.isdir(folder) else None
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    outcome = yield
+    report = outcome.get_result()
+    if report.failed:
+        for live in stacks.LIVE:
+            report.sections += live.logs()
+
+
+def pytest_collection_finish(session):
+    """One plain line instead of a thousand failures when nothing has been built."""
+    binary = stacks.DAEMON[-1]
+    wanted = any(hasattr(item.module, "Stack") for item in session.items)
+    if wanted and not session.config.option.collectonly and not os.path.exists(binary):
+        pytest.exit(f"{binary} is not there: build it, or name another one with SYMBOLICATED", returncode=2)

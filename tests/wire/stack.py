@@ -1,0 +1,595 @@
+"""The real servers behind one test module: memcached, buckets, symbolicated and nginx, on loopback and unix sockets in a
+temporary directory. Whatever is started here is stopped here, by its process id, also when a test fails."""
+
+import contextlib
+import ctypes
+import json
+import os
+import random
+import re
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.parse
+import urllib.request
+
+from client import Client
+from symbols import TOOLS, Symbols
+
+sys.path.insert(0, TOOLS)
+from local_nginx import nginx_command, write_nginx  # noqa: E402
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+DAEMON = shlex.split(os.environ.get("SYMBOLICATED", os.path.join(ROOT, "build", "symbolicated")))
+KEYS_TOOL = shlex.split(os.environ.get("SYMBOLICATED_KEYS", DAEMON[-1] + "-keys"))
+BUCKET_SERVER = os.path.join(TOOLS, "bucket_server.py")
+
+START_BOUND = 30  # seconds until a server that was started must answer
+STOP_BOUND = 40  # seconds until one that was asked to stop must be gone
+SANITIZER = re.compile(
+    r"(ERROR: (Address|Leak)Sanitizer|WARNING: ThreadSanitizer|: runtime error: |Sanitizer:DEADLYSIGNAL|ERROR SUMMARY: [1-9])"
+)
+
+LIVE = []  # the stacks that run now, for the checks after each test and the logs of a failed one
+
+
+def wait_for(condition, what, bound=20.0, pause=0.02):
+    """The first true value of condition(); what says what was waited for."""
+    end = time.monotonic() + bound
+    while True:
+        value = condition()
+        if value:
+            return value
+        assert time.monotonic() < end, f"not within {bound} s: {what}"
+        time.sleep(pause)
+
+
+def free_port():
+    """A port below the range that the kernel hands out, so that no outgoing connection takes it meanwhile."""
+    for _ in range(200):
+        port = random.randrange(20000, 32000)
+        with socket.socket() as s:
+            try:
+                s.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                continue
+    raise AssertionError("no free port")
+
+
+def die_with_parent():
+    """In the child: SIGTERM when the test process is killed, so that nothing is left running."""
+    ctypes.CDLL(None).prctl(1, signal.SIGTERM)
+
+
+def tail(path, size=6000):
+    try:
+        with open(path, "rb") as f:
+            f.seek(0, os.SEEK_END)
+            f.seek(max(0, f.tell() - size))
+            return f.read().decode("utf-8", "replace")
+    except OSError as e:
+        return f"({e})"
+
+
+class Server:
+    """One process with its log."""
+
+    def __init__(self, name, directory):
+        self.name, self.directory = name, directory
+        self.log = os.path.join(directory, name + ".log")
+        self.process = None
+
+    def spawn(self, command, **options):
+        with open(self.log, "ab") as log:
+            options.setdefault("stdin", subprocess.DEVNULL)
+            options.setdefault("stdout", log)
+            self.process = subprocess.Popen(command, stderr=log, preexec_fn=die_with_parent, **options)
+
+    @property
+    def running(self):
+        return self.process is not None and self.process.poll() is None
+
+    def ready(self, condition):
+        def check():
+            if self.process.poll() is not None:
+                raise AssertionError(f"{self.name} exited with {self.process.returncode} at start\n{tail(self.log)}")
+            return condition()
+
+        wait_for(check, f"{self.name} ready; its log: {tail(self.log, 1000)}", START_BOUND)
+
+    def signal(self, number):
+        self.process.send_signal(number)
+
+    def wait(self, bound=STOP_BOUND):
+        try:
+            return self.process.wait(bound)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise AssertionError(f"{self.name} had to be killed after {bound} s\n{tail(self.log)}") from None
+
+    def stop(self):
+        """Asks it to end; returns the exit code, None when it did not run."""
+        if self.process is None:
+            return None
+        if self.process.poll() is None:
+            self.signal(signal.SIGCONT)
+            self.signal(signal.SIGTERM)
+        code = self.wait()
+        self.process = None
+        return code
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+        self.process = None
+
+
+def connects(address):
+    """Can this unix socket (a path) or TCP port (a number) be connected to?"""
+    family = socket.AF_UNIX if isinstance(address, str) else socket.AF_INET
+    with socket.socket(family) as s:
+        s.settimeout(5)
+        try:
+            s.connect(address if isinstance(address, str) else ("127.0.0.1", address))
+            return True
+        except OSError:
+            return False
+
+
+class Memcached(Server):
+    def __init__(self, name, directory, memory, tcp=False):
+        super().__init__(name, directory)
+        self.memory = memory
+        self.address = free_port() if tcp else os.path.join(directory, name + ".sock")
+        self.setting = f"127.0.0.1:{self.address}" if tcp else self.address
+
+    def start(self):
+        where = ["-s", self.address, "-a", "0777"] if isinstance(self.address, str) else ["-l", "127.0.0.1", "-p", str(self.address)]
+        user = ["-u", "root"] if os.getuid() == 0 else []
+        self.spawn(["memcached", *where, "-U", "0", "-m", str(self.memory), "-t", "2", *user])
+        self.ready(lambda: connects(self.address))
+
+    @contextlib.contextmanager
+    def suspended(self):
+        """Hung, as a server on an overloaded host is: it accepts connections and never answers."""
+        self.signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.signal(signal.SIGCONT)
+
+    def raw(self):
+        return RawMemcached(self.address)
+
+
+class RawMemcached:
+    """The ASCII protocol by hand: to look at what is stored and to spoil it."""
+
+    def __init__(self, address):
+        family = socket.AF_UNIX if isinstance(address, str) else socket.AF_INET
+        self.socket = socket.socket(family)
+        self.socket.settimeout(20)
+        self.socket.connect(address if isinstance(address, str) else ("127.0.0.1", address))
+        self.file = self.socket.makefile("rb")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.file.close()
+        self.socket.close()
+
+    def command(self, line, data=None):
+        self.socket.sendall(line.encode() + b"\r\n" + (b"" if data is None else data + b"\r\n"))
+        return self.file.readline().decode().rstrip("\r\n")
+
+    def keys(self):
+        """Every key, with its expiry as the server prints it (-1: none)."""
+        for _ in range(500):
+            line = self.command("lru_crawler metadump all")
+            if not line.startswith("BUSY"):
+                break
+            time.sleep(0.02)
+        found = {}
+        while line != "END":
+            assert line.startswith("key="), line
+            fields = dict(f.split("=", 1) for f in line.split(" ") if "=" in f)
+            found[urllib.parse.unquote(fields["key"])] = int(fields.get("exp", "-1"))
+            line = self.file.readline().decode().rstrip("\r\n")
+        return found
+
+    def get(self, key):
+        line = self.command(f"get {key}")
+        if line == "END":
+            return None
+        size = int(line.split(" ")[3])
+        value = self.file.read(size + 2)[:-2]
+        assert self.file.readline() == b"END\r\n"
+        return value
+
+    def set(self, key, value):
+        return self.command(f"set {key} 0 0 {len(value)}", value)
+
+    def delete(self, key):
+        return self.command(f"delete {key}")
+
+    def flush(self):
+        return self.command("flush_all")
+
+    def stats(self):
+        out, line = {}, self.command("stats")
+        while line != "END":
+            _, name, value = line.split(" ", 2)
+            out[name] = value
+            line = self.file.readline().decode().rstrip("\r\n")
+        return out
+
+
+class Bucket(Server):
+    """The HTTP server over a directory of symbol files, which can be told to misbehave."""
+
+    def __init__(self, name, directory, symbols, auth=None, gzip_header=True):
+        super().__init__(name, directory)
+        self.symbols, self.url = symbols, None
+        self.auth, self.gzip_header = auth, gzip_header
+
+    def start(self):
+        flags = ["--gzip-header"] if self.gzip_header else []
+        flags += ["--auth", self.auth] if self.auth else []
+        self.spawn([sys.executable, BUCKET_SERVER, self.symbols.directory, *flags])
+
+        def announced():
+            found = re.search(r"^ready (http://\S+)$", tail(self.log), re.M)
+            return found and found.group(1)
+
+        self.ready(announced)
+        self.url = announced()
+
+    @property
+    def source(self):
+        """The URL as the server is told."""
+        return self.url.replace("://", f"://{self.auth}@") if self.auth else self.url
+
+    def ask(self, path, value=None):
+        data = None if value is None else json.dumps(value).encode()
+        request = urllib.request.Request(self.url + path, data, {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=20) as reply:
+            return reply.read()
+
+    def control(self, mode, path="*", times=None):
+        self.ask("_control", {"path": path, "mode": mode, "times": times})
+
+    def reset(self):
+        """Well-behaved again, and the hits forgotten."""
+        self.ask("_reset", {})
+
+    def misbehave(self, module, mode, times=None):
+        self.control(mode, f"{module[0]}/", times)
+
+    def paths(self):
+        """{path as it was sent: GETs}"""
+        counts = json.loads(self.ask("_hits"))
+        return {path: methods["GET"] for path, methods in counts.items() if path != "total" and "GET" in methods}
+
+    def hits(self, module=None):
+        """GETs of a module (of its id in any spelling), or of all objects; what has another form of path (a probe) is not counted."""
+        total = 0
+        for path, count in self.paths().items():
+            parts = urllib.parse.unquote(path).strip("/").split("/")
+            if len(parts) == 3 and (module is None or (parts[0] == module[0] and parts[1].upper() == module[1].upper())):
+                total += count
+        return total
+
+
+class Daemon(Server):
+    """symbolicated. how: "listen" (it makes its socket), "stdin" (the socket comes on descriptor 0), "systemd" (on
+    descriptor 3, with LISTEN_FDS), "spawn-fcgi"."""
+
+    def __init__(self, name, directory, settings, how="listen"):
+        super().__init__(name, directory)
+        self.how = how
+        self.socket = os.path.join(directory, name + ".sock")
+        self.config = os.path.join(directory, name + ".conf")
+        self.settings = dict(settings)
+        self.checked = 0  # bytes of the log that were searched for reports
+        self.expected_down = False
+
+    def write_config(self, **changes):
+        """Changes settings (None takes one away) and writes the file; a list is a key that is given several times."""
+        self.settings.update(changes)
+        lines = []
+        for key, value in self.settings.items():
+            for one in value if isinstance(value, (list, tuple)) else [value]:
+                if one is not None:
+                    lines.append(f"{key} = {one}\n")
+        if self.how == "listen":
+            lines.append(f"listen = {self.socket}\nlisten_mode = 0666\n")
+        with open(self.config + ".new", "w", encoding="utf-8") as out:
+            out.writelines(lines)
+        os.replace(self.config + ".new", self.config)
+
+    def start(self):
+        self.write_config()
+        command = [*DAEMON, "--config", self.config]
+        if self.how == "listen":
+            self.spawn(command)
+        elif self.how == "spawn-fcgi":
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(self.socket)
+            self.spawn(["spawn-fcgi", "-n", "-s", self.socket, "-M", "0666", "--", *command])
+        else:
+            self.start_with_socket(command)
+        self.expected_down = False
+        self.ready(lambda: connects(self.socket))
+
+    def start_with_socket(self, command):
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(self.socket)
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(self.socket)
+            os.chmod(self.socket, 0o666)
+            listener.listen(511)
+            if self.how == "systemd":
+                script = 'exec env LISTEN_FDS=1 LISTEN_PID=$$ "$@" 3<&0 0</dev/null'
+                command = ["sh", "-c", script, "sh", *command]
+            self.spawn(command, stdin=listener.fileno())
+
+    def log_lines(self):
+        """The events of the log, as objects. A line that is no JSON stays out here; test_ops looks for those."""
+        out = []
+        with open(self.log, encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                with contextlib.suppress(ValueError):
+                    value = json.loads(line)
+                    if isinstance(value, dict):
+                        out.append(value)
+        return out
+
+    def check(self):
+        """Fails when it exited by itself or a sanitizer reported something since the last look."""
+        if self.process is not None and self.process.poll() is not None and not self.expected_down:
+            raise AssertionError(f"{self.name} exited with {self.process.returncode}\n{tail(self.log)}")
+        with open(self.log, "rb") as log:
+            log.seek(self.checked)
+            text = log.read().decode("utf-8", "replace")
+        self.checked += len(text.encode("utf-8", "replace"))
+        report = SANITIZER.search(text)
+        if report:
+            raise AssertionError(f"{self.name}: {text[max(0, report.start() - 500):][:8000]}")
+
+    def terminate(self):
+        """SIGTERM; the test that does so waits for the end itself."""
+        self.expected_down = True
+        self.signal(signal.SIGTERM)
+
+    def stop(self):
+        was_up = self.running
+        crashed = self.process is not None and not was_up and not self.expected_down
+        self.expected_down = True
+        code = super().stop()
+        assert not crashed, f"{self.name} exited by itself with {code}\n{tail(self.log)}"
+        if was_up:
+            assert code == 0, f"{self.name} exited with {code} after SIGTERM\n{tail(self.log)}"
+        if os.path.exists(self.log):
+            self.check()
+        return code
+
+    def crash(self):
+        self.expected_down = True
+        self.kill()
+
+
+class Nginx(Server):
+    """nginx with the project's own files; its allow list knows loopback, so tests are not limited in rate."""
+
+    def __init__(self, name, directory, backend, **conf):
+        super().__init__(name, os.path.join(directory, name))
+        os.makedirs(self.directory, mode=0o755)
+        self.error_log = os.path.join(self.directory, "error.log")
+        self.backend, self.conf = backend, conf
+        self.port = self.tls_port = None
+
+    def start(self):
+        self.port, self.tls_port = free_port(), free_port()
+        conf = write_nginx(self.directory, [self.backend], self.port, self.tls_port, **self.conf)
+        self.spawn(nginx_command(self.directory, conf))
+        self.ready(lambda: connects(self.port) and connects(self.tls_port))
+
+
+class Node:
+    """What one machine runs: symbolicated and the nginx before it."""
+
+    def __init__(self, number, directory, settings, how, with_nginx):
+        self.daemon = Daemon(f"symbolicated{number}", directory, settings, how)
+        self.nginx = Nginx(f"nginx{number}", directory, self.daemon.socket) if with_nginx else None
+
+    def start(self):
+        self.daemon.start()
+        if self.nginx:
+            self.nginx.start()
+
+    def client(self, **options):
+        port = self.nginx.tls_port if options.get("tls") else self.nginx.port
+        return Client(port, **options)
+
+    def restart(self):
+        """A new process: what the old one held in memory is gone."""
+        self.daemon.stop()
+        self.daemon.start()
+
+    def metrics(self):
+        """Samples of /__metrics__: {'name{labels}': value}."""
+        reply = self.client().get("/__metrics__")
+        assert reply.status == 200, reply
+        out = {}
+        for line in reply.text.splitlines():
+            if line and not line.startswith("#"):
+                series, value = line.rsplit(" ", 1)
+                out[series] = float(value)
+        return out
+
+    def settled(self):
+        """Waits until every map that was loaded is built and stored."""
+
+        def idle():
+            m = self.metrics()
+            return m["symbolicated_loads_in_flight"] == 0 and m["symbolicated_loading_bytes"] == 0
+
+        wait_for(idle, "loads and stores to end", 60)
+
+
+# Small bounds, so that a test that waits for one is fast, and large enough for a sanitizer build on a busy machine.
+DEFAULTS = {
+    "bucket_connect_timeout": "2s",
+    "bucket_stall_timeout": "2s",
+    "bucket_total_timeout": "60s",
+    "bucket_retries": "0",
+    "log_level": "debug",
+}
+
+
+class Stack:
+    """symbols: None (an empty bucket), a directory, or a list of them: one bucket each, asked in this order.
+    sources: how many of the buckets the server knows of (None: all); before: URLs that it asks before them; auth: what the
+    buckets demand, "user:password"; gzip_header: whether they say Content-Encoding of gzip objects; bucket: False starts
+    none, for sources that the config names itself.
+    memcached: how many; config: settings beside DEFAULTS; daemons: how many nodes, sharing all else; keys: make an API key."""
+
+    def __init__(
+        self, directory=None, symbols=None, memcached=1, memory=256, config=None, daemons=1, nginx=True, how="listen",
+        keys=False, bucket=True, memcached_tcp=False, sources=None, before=(), auth=None, gzip_header=True,
+    ):  # fmt: skip
+        self.own_directory = directory is None
+        self.directory = tempfile.mkdtemp(prefix="sym-") if directory is None else str(directory)
+        os.chmod(self.directory, 0o755)
+        self.memcached = [Memcached(f"memcached{i}", self.directory, memory, memcached_tcp) for i in range(memcached)]
+        self.buckets = self.make_buckets(symbols, auth, gzip_header) if bucket else []
+        self.sources, self.before = sources, list(before)
+        self.config = {**DEFAULTS, **(config or {})}
+        self.daemons, self.with_nginx, self.how = daemons, nginx, how
+        self.keys_file = os.path.join(self.directory, "keys") if keys else None
+        self.key = None
+        self.nodes = []
+
+    def make_buckets(self, symbols, auth, gzip_header):
+        given = symbols if isinstance(symbols, (list, tuple)) else [symbols]
+        buckets = []
+        for i, one in enumerate(given):
+            place = os.path.join(self.directory, f"symbols{i}") if one is None else str(one)
+            buckets.append(Bucket(f"bucket{i}", self.directory, Symbols(place), auth, gzip_header))
+        return buckets
+
+    @property
+    def bucket(self):
+        return self.buckets[0]
+
+    @property
+    def symbols(self):
+        return self.buckets[0].symbols
+
+    @property
+    def daemon(self):
+        return self.nodes[0].daemon
+
+    @property
+    def node(self):
+        return self.nodes[0]
+
+    @property
+    def client(self):
+        return self.nodes[0].client()
+
+    def servers(self):
+        out = [*self.memcached, *self.buckets]
+        for node in self.nodes:
+            out += [node.daemon, *([node.nginx] if node.nginx else [])]
+        return out
+
+    def settings(self):
+        sources = self.before + [b.source for b in self.buckets[: self.sources]]
+        out = {"source": sources} if sources else {}
+        if self.memcached:
+            out["memcached"] = [m.setting for m in self.memcached]
+        if self.keys_file:
+            out["keys_file"] = self.keys_file
+        return {**out, **self.config}
+
+    def add_key(self, ident, rights):
+        """Makes an API key; returns the header's value."""
+        done = subprocess.run(
+            [*KEYS_TOOL, "add", ident, "--rights", rights, self.keys_file], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, f"{KEYS_TOOL}: {done.returncode} {done.stdout} {done.stderr}"
+        found = re.search(r"APIKey \S+", done.stdout)
+        assert found, done.stdout
+        return found.group(0)
+
+    def start(self):
+        LIVE.append(self)
+        try:
+            for server in [*self.memcached, *self.buckets]:
+                server.start()
+            if self.keys_file:
+                self.key = self.add_key("tester", "upload,invalidate")
+            for i in range(self.daemons):
+                node = Node(i, self.directory, self.settings(), self.how, self.with_nginx)
+                self.nodes.append(node)
+                node.start()
+        except BaseException:
+            logs = "\n".join(f"--- {name}\n{text}" for name, text in self.logs())
+            with contextlib.suppress(AssertionError):
+                self.stop()
+            print(logs, file=sys.stderr)
+            raise
+        return self
+
+    def stop(self):
+        """Stops everything; the first thing that went wrong is raised when all is down."""
+        if self in LIVE:
+            LIVE.remove(self)
+        failures = []
+        order = [n.nginx for n in self.nodes if n.nginx] + [n.daemon for n in self.nodes] + [*self.buckets, *self.memcached]
+        for server in order:
+            try:
+                server.stop()
+            except AssertionError as e:
+                failures.append(str(e))
+        if self.own_directory:
+            shutil.rmtree(self.directory, ignore_errors=True)
+        assert not failures, "\n".join(failures)
+
+    def __enter__(self):
+        return self.start()
+
+    def __exit__(self, *_):
+        self.stop()
+
+    def check(self):
+        for node in self.nodes:
+            if os.path.exists(node.daemon.log):
+                node.daemon.check()
+
+    def logs(self):
+        """(name, last lines) of every server, without what nginx says of each connection."""
+        paths = [(s.name, s.log) for s in self.servers()]
+        paths += [(n.nginx.name + " errors", n.nginx.error_log) for n in self.nodes if n.nginx]
+        out = []
+        for name, path in paths:
+            lines = [line for line in tail(path).splitlines() if "closed keepalive connection" not in line]
+            out.append((name, "\n".join(lines[-25:])))
+        return out
+
+    def stored_keys(self):
+        """What all memcached servers hold: (server, key) pairs."""
+        out = []
+        for server in self.memcached:
+            with server.raw() as raw:
+                out += [(server, key) for key in raw.keys()]
+        return out

@@ -1,0 +1,593 @@
+"""Buckets that misbehave in every way: what is answered, and for how long it is remembered."""
+
+import gzip
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from client import job
+from stack import Stack, free_port, wait_for
+from symbols import SAMPLE, SAMPLE_FRAMES, Symbols, debug_id, module_line, tiny
+
+QUICK = {
+    "bucket_connect_timeout": "1s",
+    "bucket_stall_timeout": "1s",
+    "bucket_total_timeout": "4s",
+    "failure_ttl_min": "100ms",
+    "failure_ttl_max": "500ms",
+}
+
+# Counted up for every module, so that nothing that one test left behind can answer another.
+fresh_numbers = iter(range(1_000_000))
+
+
+def fresh(stack, body=SAMPLE, bucket=0, compress=False, **options):
+    """A module that nobody has asked for yet."""
+    return stack.buckets[bucket].symbols.add(f"fresh{next(fresh_numbers)}.so", body, compress=compress, **options)
+
+
+@pytest.fixture(scope="module")
+def one():
+    with Stack(config=QUICK) as s:
+        yield s
+
+
+@pytest.fixture(scope="module")
+def two():
+    with Stack(symbols=[None, None], config=QUICK) as s:
+        yield s
+
+
+@pytest.fixture(autouse=True)
+def well_behaved(request):
+    yield
+    for name in ("one", "two"):
+        if name in request.fixturenames:
+            for bucket in request.getfixturevalue(name).buckets:
+                bucket.reset()
+
+
+def ask(stack, *modules, offset=0x1000):
+    return stack.client.post("/symbolicate/v5", job(modules, [[i, offset] for i in range(len(modules))]))
+
+
+def is_unavailable(reply):
+    reply.error(503)
+    assert int(reply.headers["Retry-After"]) >= 1
+
+
+def is_found(reply, module, offset=0x1000):
+    result = reply.json()["results"][0]
+    assert reply.status == 200 and result["found_modules"]["/".join(module)] is True, reply
+    want = {"frame": 0, "module": module[0], "module_offset": hex(offset), **SAMPLE_FRAMES[offset]}
+    assert result["stacks"][0][0] == want
+
+
+def is_missing(reply, module):
+    assert reply.status == 200, reply
+    assert reply.json()["results"][0]["found_modules"]["/".join(module)] is False
+
+
+# One source
+
+MISSING = ["status:404", "status:410", "status:400", "status:414", "status:451", "status:403"]
+TEMPORARY = [
+    "status:500", "status:502", "status:503", "status:504", "status:429", "status:401", "status:408", "status:418",
+    "refuse", "stall", "drip", "reset", "cut:0", "cut:1", "cut:100", "short-length:1", "short-length:100000", "chunked-cut:0",
+    "chunked-cut:100", "redirect-loop",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("compress", [False, True], ids=["plain", "gzip"])
+@pytest.mark.parametrize("mode", ["ok", "chunked", "no-length", "slow:0.3"])
+def test_whole_transfers(one, mode, compress):
+    module = fresh(one, compress=compress)
+    one.bucket.misbehave(module, mode)
+    is_found(ask(one, module, offset=0x1014), module, 0x1014)
+
+
+@pytest.mark.parametrize("mode", MISSING)
+def test_missing(one, mode):
+    module = fresh(one)
+    one.bucket.misbehave(module, mode)
+    is_missing(ask(one, module), module)
+    is_missing(ask(one, module), module)
+    assert one.bucket.hits(module) == 1
+
+
+@pytest.mark.parametrize("compress", [False, True], ids=["plain", "gzip"])
+@pytest.mark.parametrize("mode", TEMPORARY)
+def test_temporary(one, mode, compress):
+    # long enough that a dripping or stalling bucket can't finish it
+    module = fresh(one, SAMPLE + "STACK CFI INIT 1000 10 .cfa: $rsp 8 +\n" * 200, compress=compress)
+    one.bucket.misbehave(module, mode)
+    started = time.monotonic()
+    is_unavailable(ask(one, module))
+    assert time.monotonic() - started < 20
+    one.bucket.reset()
+    # It is had again once the failure is forgotten.
+    wait_for(lambda: ask(one, module).status == 200, "the module after its bucket was mended", 30, 0.1)
+    is_found(ask(one, module), module)
+
+
+@pytest.mark.parametrize("compress", [False, True], ids=["plain", "gzip"])
+@pytest.mark.parametrize("cut", [1, 80, 300])
+def test_a_cut_body_without_length(one, compress, cut):
+    """Nothing in HTTP tells that it is cut: a plain file is whole only when its last line ends, gzip when its trailer fits."""
+    body = SAMPLE + "x" * 400
+    module = fresh(one, body, compress=compress)
+    if compress:
+        one.bucket.misbehave(module, f"no-length-cut:{cut}")
+    else:
+        text = module_line(*module) + body.encode()
+        assert text[cut - 1 : cut] != b"\n"
+        one.bucket.misbehave(module, f"no-length-cut:{cut}")
+    is_unavailable(ask(one, module))
+
+
+def test_an_unended_last_line_without_length_is_a_cut(one):
+    module = fresh(one, SAMPLE.rstrip("\n"))
+    one.bucket.misbehave(module, "no-length")
+    is_unavailable(ask(one, module))
+
+
+@pytest.mark.parametrize("mode", ["ok", "chunked"])
+def test_an_unended_last_line_with_length_is_whole(one, mode):
+    module = fresh(one, SAMPLE.rstrip("\n"))
+    one.bucket.misbehave(module, mode)
+    is_found(ask(one, module), module)
+    assert one.client.frames(module, [0x5000])[0]["function"] == "last"
+
+
+def test_an_unended_last_line_in_gzip_without_length_is_whole(one):
+    module = fresh(one, SAMPLE.rstrip("\n"), compress=True)
+    one.bucket.misbehave(module, "no-length")
+    is_found(ask(one, module), module)
+
+
+def test_bad_gzip_is_a_broken_transfer(one):
+    module = fresh(one, SAMPLE + "STACK CFI 1000 .cfa: $rsp 8 +\n" * 100, compress=True)
+    one.bucket.misbehave(module, "bad-gzip")
+    is_unavailable(ask(one, module))
+
+
+def test_junk_is_corrupt(one):
+    module = fresh(one)
+    one.bucket.misbehave(module, "junk")
+    is_missing(ask(one, module), module)
+    one.bucket.control("ok", module[0] + "/")
+    is_missing(ask(one, module), module)  # an hour long
+    assert one.bucket.hits(module) == 1
+
+
+CORRUPT_FILES = {
+    "other id": lambda name, ident: module_line(name, debug_id("other")) + tiny().encode(),
+    "empty": lambda name, ident: b"",
+    "no MODULE": lambda name, ident: tiny().encode(),
+    "MODULE later": lambda name, ident: b"INFO x\n" + module_line(name, ident) + tiny().encode(),
+    "no record": lambda name, ident: module_line(name, ident) + b"FILE 0 a.c\nSTACK CFI INIT 1000 10 .cfa: $rsp 8 +\n",
+    "binary": lambda name, ident: bytes(range(256)) * 50,
+    "elf": lambda name, ident: b"\x7fELF" + b"\0" * 1000,
+    "id only": lambda name, ident: b"MODULE Linux x86_64 " + ident.encode()[:20] + b" x\n" + tiny().encode(),
+    "half a MODULE line": lambda name, ident: b"MODULE Linux x86_64",
+}
+
+
+@pytest.mark.parametrize("compress", [False, True], ids=["plain", "gzip"])
+@pytest.mark.parametrize("kind", CORRUPT_FILES)
+def test_corrupt_files(one, kind, compress):
+    name = f"corrupt{next(fresh_numbers)}.so"
+    module = [name, debug_id(name)]
+    one.symbols.put(*module, CORRUPT_FILES[kind](*module), compress)
+    before = one.node.metrics()['symbolicated_downloads_total{outcome="corrupt"}']
+    is_missing(ask(one, module), module)
+    is_missing(ask(one, module), module)
+    assert one.bucket.hits(module) == 1
+    assert one.node.metrics()['symbolicated_downloads_total{outcome="corrupt"}'] == before + 1
+
+
+def test_a_module_line_in_the_other_case_is_right(one):
+    name = f"cased{next(fresh_numbers)}.so"
+    ident = debug_id(name)
+    one.symbols.put(name, ident, module_line(name, ident.lower()) + SAMPLE.encode())
+    is_found(ask(one, [name, ident]), [name, ident])
+
+
+def test_the_module_lines_name_is_not_compared(one):
+    name = f"renamed{next(fresh_numbers)}.so"
+    one.symbols.put(name, debug_id(name), module_line("other name.so", debug_id(name)) + SAMPLE.encode())
+    is_found(ask(one, [name, debug_id(name)]), [name, debug_id(name)])
+
+
+def test_a_larger_file_in_many_members(one):
+    module = fresh(one, compress=True)
+    text = module_line(*module) + SAMPLE.encode()
+    cuts = [text[i : i + 97] for i in range(0, len(text), 97)]
+    path = one.symbols.path(*module)
+    with open(path, "wb") as out:
+        out.writelines(gzip.compress(c) for c in cuts)
+    is_found(ask(one, module, offset=0x1014), module, 0x1014)
+
+
+def test_gzip_that_no_header_tells_of():
+    with Stack(gzip_header=False, config=QUICK) as s:
+        module = fresh(s, compress=True)
+        is_found(ask(s, module, offset=0x1014), module, 0x1014)
+
+
+def test_gzip_in_gzip(one):
+    """Stored as gzip and compressed once more on the way."""
+    name = f"twice{next(fresh_numbers)}.so"
+    module = [name, debug_id(name)]
+    one.symbols.put(*module, gzip.compress(module_line(*module) + SAMPLE.encode()), compress=True)
+    is_found(ask(one, module, offset=0x1014), module, 0x1014)
+
+
+def test_one_temporary_failure_fails_the_request(one):
+    good, bad = fresh(one), fresh(one)
+    one.bucket.misbehave(bad, "status:503")
+    is_unavailable(ask(one, good, bad))
+    is_found(ask(one, good), good)
+
+
+def test_missing_and_corrupt_cost_nobody_else(one):
+    good, bad, gone = fresh(one), fresh(one), ["gone.so", debug_id("gone.so")]
+    one.bucket.misbehave(bad, "junk")
+    reply = ask(one, good, bad, gone)
+    is_found(reply, good)
+    is_missing(reply, bad)
+    is_missing(reply, gone)
+
+
+def test_a_module_that_no_frame_refers_to_is_not_fetched(one):
+    good, bad = fresh(one), fresh(one)
+    one.bucket.misbehave(bad, "status:503")
+    reply = one.client.post("/symbolicate/v5", job([good, bad], [[0, 0x1000]]))
+    is_found(reply, good)
+    assert one.bucket.hits(bad) == 0
+
+
+def test_v4_is_answered_503_too(one):
+    module = fresh(one)
+    one.bucket.misbehave(module, "status:503")
+    is_unavailable(one.client.post("/symbolicate/v4", job([module], [[0, 0x1000]])))
+
+
+def test_credentials_are_sent_and_never_shown():
+    with Stack(auth="reader:verysecret", config=QUICK) as s:
+        module = fresh(s)
+        is_found(ask(s, module), module)
+        gone = ["gone.so", debug_id("gone.so")]
+        is_missing(ask(s, gone), gone)
+        # Who has credentials is told 403 for a reason that may pass.
+        for status in (403, 503):
+            s.bucket.control(f"status:{status}")
+            reply = ask(s, fresh(s))
+            is_unavailable(reply)
+            assert b"verysecret" not in reply.raw
+        assert "verysecret" not in s.client.get("/__heartbeat__").text + s.client.get("/__metrics__").text
+        with open(s.daemon.log, encoding="utf-8") as log:
+            assert "verysecret" not in log.read()
+
+
+# Redirects
+
+
+@pytest.mark.parametrize("allowed", ["no", "yes"])
+def test_a_redirect_to_a_local_address(allowed):
+    """Followed only where the settings say so: a bucket must not lead the server to what stands beside it."""
+    config = {**QUICK, "bucket_allow_local_redirects": allowed}
+    with Stack(symbols=[None, None], sources=1, config=config) as s:
+        first, second = s.buckets
+        module = fresh(s, bucket=1)
+        first.misbehave(module, "redirect:" + second.url)
+        reply = ask(s, module)
+        if allowed == "yes":
+            is_found(reply, module)
+            assert (first.hits(module), second.hits(module)) == (1, 1)
+        else:
+            assert reply.status == 503 or reply.json()["results"][0]["found_modules"]["/".join(module)] is False
+            assert second.hits(module) == 0
+
+
+@pytest.mark.parametrize("scheme", ["file", "ftp", "gopher", "dict"])
+def test_a_redirect_to_another_scheme_is_refused(scheme):
+    with Stack(config={**QUICK, "bucket_allow_local_redirects": "yes"}) as s:
+        module = fresh(s)
+        place = s.symbols.directory if scheme == "file" else s.bucket.url.split("//")[1].rstrip("/")
+        s.bucket.misbehave(module, f"redirect:{scheme}://{place}/")
+        reply = ask(s, module)
+        assert reply.status == 503 or reply.json()["results"][0]["found_modules"]["/".join(module)] is False
+        assert b"main" not in reply.raw
+
+
+# Two sources
+
+
+@pytest.mark.parametrize("first", ["status:404", "status:403", "status:503", "refuse", "cut:50", "stall", "redirect-loop"])
+def test_the_second_source_answers_where_the_first_does_not(two, first):
+    module = fresh(two, bucket=1)
+    two.buckets[0].symbols.add(module[0], tiny("of the first"))
+    two.buckets[0].misbehave(module, first)
+    is_found(ask(two, module), module)
+    hits = [b.hits(module) for b in two.buckets]
+    is_found(ask(two, module), module)
+    assert [b.hits(module) for b in two.buckets] == hits and hits[1] == 1
+
+
+def test_the_first_source_that_has_it_wins(two):
+    module = fresh(two, bucket=0)
+    two.buckets[1].symbols.add(module[0], tiny("of the second"))
+    is_found(ask(two, module), module)
+    assert [b.hits(module) for b in two.buckets] == [1, 0]
+
+
+@pytest.mark.parametrize("modes", [("status:404", "status:503"), ("status:503", "status:404"), ("refuse", "status:500")])
+def test_a_temporary_failure_counts_when_no_source_has_it(two, modes):
+    module = fresh(two)
+    for bucket, mode in zip(two.buckets, modes):
+        bucket.misbehave(module, mode)
+    is_unavailable(ask(two, module))
+
+
+def test_missing_everywhere(two):
+    module = ["nowhere.so", debug_id("nowhere.so")]
+    is_missing(ask(two, module), module)
+    is_missing(ask(two, module), module)
+    assert [b.hits(module) for b in two.buckets] == [1, 1]
+
+
+def test_a_closed_port_as_first_source():
+    port = free_port()
+    with Stack(config=QUICK, before=[f"http://127.0.0.1:{port}/"]) as s:
+        module = fresh(s)
+        is_found(ask(s, module), module)
+        gone = ["gone.so", debug_id("gone.so")]
+        is_unavailable(ask(s, gone))
+
+
+def test_a_base_path_in_the_source(one):
+    with Stack(bucket=False, config={**QUICK, "source": one.bucket.url + "some/base/v1/"}) as s:
+        module = ["based.so", debug_id("based.so")]
+        one.bucket.reset()
+        is_missing(ask(s, module), module)
+        assert one.bucket.paths() == {f"/some/base/v1/based.so/{module[1]}/based.so.sym": 1}
+
+
+def test_a_folder_as_source(tmp_path):
+    symbols = Symbols(str(tmp_path / "a folder"))
+    module = symbols.add("é [x].pdb", SAMPLE)
+    packed = symbols.add("packed.so", SAMPLE, compress=True)
+    with Stack(bucket=False, config={"source": f"file://{tmp_path}/a%20folder/"}) as s:
+        is_found(ask(s, module), module)
+        is_found(ask(s, packed), packed)
+        gone = ["gone.so", debug_id("gone.so")]
+        is_missing(ask(s, gone), gone)
+        is_missing(ask(s, ["..", gone[1]]), ["..", gone[1]])
+
+
+# The memory of failures
+
+
+def test_missing_is_asked_again_after_its_time():
+    with Stack(config={**QUICK, "missing_ttl": "1s"}) as s:
+        module = ["late.so", debug_id("late.so")]
+        is_missing(ask(s, module), module)
+        started = time.monotonic()
+        s.symbols.add(*module[:1], SAMPLE, module[1])
+        wait_for(lambda: s.client.found(module), "the file that came late", 20, 0.05)
+        assert time.monotonic() - started > 0.5
+        assert s.bucket.hits(module) == 2
+
+
+def test_corrupt_is_asked_again_after_its_time():
+    with Stack(config={**QUICK, "corrupt_ttl": "1s"}) as s:
+        module = s.symbols.add("mended.so", "")
+        is_missing(ask(s, module), module)
+        s.symbols.add(module[0], SAMPLE)
+        wait_for(lambda: s.client.found(module), "the file that was mended", 20, 0.05)
+        assert s.bucket.hits(module) == 2
+
+
+def test_one_request_probes_a_failing_bucket():
+    with Stack(config={**QUICK, "failure_ttl_min": "2s", "failure_ttl_max": "2s"}) as s:
+        module = s.symbols.add("failing.so", SAMPLE)
+        s.bucket.misbehave(module, "status:503")
+        is_unavailable(ask(s, module))
+        started = time.monotonic()
+        for _ in range(5):
+            is_unavailable(ask(s, module))
+        if time.monotonic() - started < 1.5:
+            assert s.bucket.hits(module) == 1
+
+        def probed():
+            reply = ask(s, module)
+            is_unavailable(reply)
+            return s.bucket.hits(module) > 1
+
+        wait_for(probed, "a probe", 20, 0.05)
+        assert 1 < time.monotonic() - started < 15
+        # Many at once, while the probe takes a second to fail: still one.
+        s.bucket.misbehave(module, "stall")
+        seen, end = s.bucket.hits(module), time.monotonic() + 20
+        with ThreadPoolExecutor(8) as pool:
+            while s.bucket.hits(module) == seen and time.monotonic() < end:
+                for reply in pool.map(lambda _: ask(s, module), range(8)):
+                    is_unavailable(reply)
+        assert s.bucket.hits(module) == seen + 1
+        s.bucket.reset()
+        wait_for(lambda: ask(s, module).status == 200, "the mended bucket", 20, 0.05)
+        is_found(ask(s, module), module)
+
+
+def test_the_time_of_a_failure_doubles():
+    with Stack(config={**QUICK, "failure_ttl_min": "500ms", "failure_ttl_max": "4s"}) as s:
+        module = s.symbols.add("doubling.so", SAMPLE)
+        s.bucket.misbehave(module, "status:500")
+        times = []
+
+        def counted():
+            is_unavailable(ask(s, module))
+            if s.bucket.hits(module) > len(times):
+                times.append(time.monotonic())
+            return len(times) == 4
+
+        wait_for(counted, "four tries", 40, 0.02)
+        gaps = [b - a for a, b in zip(times, times[1:])]
+        assert gaps[0] > 0.3 and gaps[1] > 0.7 and gaps[2] > 1.4, gaps
+
+
+def test_retries_hide_a_short_failure():
+    with Stack(config={**QUICK, "bucket_retries": "2"}) as s:
+        module = s.symbols.add("flaky.so", SAMPLE)
+        s.bucket.misbehave(module, "status:503", times=1)
+        is_found(ask(s, module), module)
+        assert s.bucket.hits(module) == 2
+
+
+def test_too_large_an_object():
+    with Stack(config={**QUICK, "bucket_max_size": "1M"}) as s:
+        for name, compress in (("big.so", False), ("big-packed.so", True)):
+            body = SAMPLE + "STACK CFI 1000 .cfa: $rsp 8 +\n" * 50_000
+            module = s.symbols.add(name, body, compress=compress)
+            is_missing(ask(s, module), module)
+            is_missing(ask(s, module), module)
+            assert s.bucket.hits(module) == 1
+        small = s.symbols.add("small.so", SAMPLE)
+        is_found(ask(s, small), small)
+
+
+# A slow bucket and the rest of the service
+
+
+def test_warm_requests_do_not_wait_for_a_slow_bucket():
+    config = {**QUICK, "workers": "2", "bucket_stall_timeout": "20s", "bucket_total_timeout": "30s"}
+    with Stack(config=config) as s:
+        warm = fresh(s)
+        is_found(ask(s, warm), warm)
+        slow = [fresh(s) for _ in range(12)]
+        for module in slow:
+            s.bucket.misbehave(module, "slow:4")
+        with ThreadPoolExecutor(len(slow)) as pool:
+            cold = [pool.submit(ask, s, module) for module in slow]
+            wait_for(lambda: s.bucket.hits() > 1, "the slow bucket to be asked")
+            answered, longest = 0, 0.0
+            while answered < 50 and not all(c.done() for c in cold):
+                started = time.monotonic()
+                is_found(ask(s, warm), warm)
+                longest = max(longest, time.monotonic() - started)
+                answered += 1
+            assert answered >= 10, "the slow requests were over too soon to tell"
+            assert longest < 2, longest
+            for future, module in zip(cold, slow):
+                reply = future.result()
+                assert reply.status in (200, 503), reply
+                if reply.status == 200:
+                    is_found(reply, module)
+
+
+def test_too_many_cold_requests_are_told_to_come_back():
+    config = {**QUICK, "cold_requests": "2", "cold_queue": "1", "cold_wait": "300ms",
+              "bucket_stall_timeout": "20s", "bucket_total_timeout": "30s"}  # fmt: skip
+    with Stack(config=config) as s:
+        modules = [fresh(s) for _ in range(8)]
+        s.bucket.control("slow:3")
+        with ThreadPoolExecutor(8) as pool:
+            replies = list(pool.map(lambda m: ask(s, m), modules))
+        statuses = sorted(r.status for r in replies)
+        assert set(statuses) == {200, 503}, statuses
+        for reply in replies:
+            if reply.status == 503:
+                is_unavailable(reply)
+        s.bucket.reset()
+        for module in modules:
+            wait_for(lambda m=module: ask(s, m).status == 200, "each of them later", 30, 0.1)
+
+
+def test_waiting_for_a_load_that_runs_needs_no_place():
+    config = {**QUICK, "cold_requests": "1", "cold_queue": "1", "cold_wait": "300ms",
+              "bucket_stall_timeout": "20s", "bucket_total_timeout": "30s"}  # fmt: skip
+    with Stack(config=config) as s:
+        module = fresh(s)
+        s.bucket.misbehave(module, "slow:2")
+        with ThreadPoolExecutor(8) as pool:
+            for reply in pool.map(lambda _: ask(s, module), range(8)):
+                is_found(reply, module)
+        assert s.bucket.hits(module) == 1
+
+
+def test_cold_modules_of_one_request_are_bounded():
+    with Stack(config={**QUICK, "cold_modules": "10"}) as s:
+        modules = [fresh(s) for _ in range(25)]
+        replies = []
+
+        def done():
+            replies.append(ask(s, *modules))
+            return replies[-1].status == 200
+
+        wait_for(done, "the work of refused requests to add up", 30, 0.05)
+        is_unavailable(replies[0])
+        assert set(replies[-1].json()["results"][0]["found_modules"].values()) == {True}
+        assert s.bucket.hits() == 25
+
+
+def test_modules_of_one_request_load_side_by_side(one):
+    modules = [fresh(one) for _ in range(6)]
+    one.bucket.control("slow:0.7")
+    started = time.monotonic()
+    assert ask(one, *modules).status == 200
+    assert time.monotonic() - started < 6 * 0.7
+
+
+def test_a_transfer_cap_holds():
+    config = {**QUICK, "bucket_parallel": "2", "bucket_parallel_request": "1"}
+    with Stack(config=config) as s:
+        modules = [fresh(s) for _ in range(4)]
+        s.bucket.control("slow:0.4")
+        started = time.monotonic()
+        assert ask(s, *modules).status == 200
+        assert time.monotonic() - started > 4 * 0.4 * 0.9
+
+
+def test_a_request_ends_within_its_own_bound():
+    config = {**QUICK, "request_timeout": "2s", "bucket_stall_timeout": "30s", "bucket_total_timeout": "60s"}
+    with Stack(config=config) as s:
+        module = fresh(s)
+        s.bucket.misbehave(module, "stall")
+        started = time.monotonic()
+        is_unavailable(ask(s, module))
+        assert time.monotonic() - started < 10
+
+
+def test_buckets_heal_under_load(one):
+    """Requests go on while the bucket fails and mends; at the end all is found."""
+    batches = [[fresh(one) for _ in range(5)] for _ in range(3)]
+    stop = threading.Event()
+    wrong = []
+
+    def load():
+        while not stop.is_set():
+            for module in sum(batches, []):
+                reply = ask(one, module)
+                if reply.status not in (200, 503):
+                    wrong.append(reply)
+
+    threads = [threading.Thread(target=load) for _ in range(3)]
+    one.bucket.control("status:503")
+    for t in threads:
+        t.start()
+    try:
+        for mode, batch in zip(("refuse", "cut:40", "ok"), batches):
+            seen = sum(map(one.bucket.hits, batch))
+            wait_for(lambda b=batch, n=seen: sum(map(one.bucket.hits, b)) > n, "the failing bucket to be asked", 20)
+            one.bucket.control(mode)
+        wait_for(lambda: all(ask(one, m).status == 200 for m in sum(batches, [])), "all modules after the failures", 60, 0.2)
+    finally:
+        stop.set()
+        for t in threads:
+            t.join()
+    assert not wrong, wrong[:3]
+    for module in sum(batches, []):
+        is_found(ask(one, module), module)

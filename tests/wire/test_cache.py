@@ -1,0 +1,633 @@
+"""The process's cache, memcached behind it, and how both are told to forget."""
+
+import base64
+import random
+import signal
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import quote
+
+import pytest
+
+from client import job
+from stack import Stack, wait_for
+from symbols import SAMPLE, SAMPLE_FRAMES, debug_id, differences, run_gensym, tiny
+
+APP = ["app", debug_id("app")]
+SAMPLE_ANSWERS = [{"offset": hex(o), **f} for o, f in SAMPLE_FRAMES.items()]
+REVALIDATE = 1.0  # seconds
+
+
+def sample_stack(**options):
+    stack = Stack(**options)
+    stack.symbols.add(APP[0], SAMPLE, APP[1])
+    return stack
+
+
+def sample_is_right(stack, node=0):
+    frames = stack.nodes[node].client().frames(APP, list(SAMPLE_FRAMES))
+    assert differences(SAMPLE_ANSWERS, frames) == []
+
+
+def stored(stack):
+    """Waits until everything is in memcached."""
+    for node in stack.nodes:
+        node.settled()
+    wait_for(stack.stored_keys, "something to be stored in memcached")
+
+
+# One module, generated, with enough pages to be worth losing some.
+BIG = ["big.pdb", debug_id("big.pdb")]
+BIG_ANSWERS = 400
+
+
+def add_big(stack, gensym, module=BIG, functions=4000, seed=1):
+    return run_gensym(gensym, stack.symbols, module, "-f", str(functions), "-s", str(seed), answers=BIG_ANSWERS)
+
+
+def wrong_answers(client, module, answers):
+    return differences(answers, client.frames(module, [int(a["offset"], 16) for a in answers]))
+
+
+# Hits
+
+
+@pytest.mark.parametrize("memcached", [0, 1, 3])
+def test_the_second_request_asks_no_bucket(memcached):
+    with sample_stack(memcached=memcached) as s:
+        sample_is_right(s)
+        assert s.bucket.hits(APP) == 1
+        for _ in range(3):
+            sample_is_right(s)
+        assert s.bucket.hits() == 1
+
+
+@pytest.mark.parametrize("memcached", [1, 3])
+@pytest.mark.parametrize("tcp", [False, True], ids=["unix", "tcp"])
+def test_a_restarted_process_reads_memcached(memcached, tcp, gensym):
+    with sample_stack(memcached=memcached, memcached_tcp=tcp) as s:
+        answers = add_big(s, gensym)
+        assert wrong_answers(s.client, BIG, answers) == []
+        sample_is_right(s)
+        stored(s)
+        s.node.restart()
+        s.bucket.reset()
+        assert wrong_answers(s.client, BIG, answers) == []
+        sample_is_right(s)
+        assert s.bucket.hits() == 0
+        m = s.node.metrics()
+        assert m['symbolicated_cache_lookups_total{what="root",level="memcached"}'] >= 2
+        assert m["symbolicated_loads_total"] == 0
+
+
+@pytest.mark.parametrize("codec", ["none", "lz4", "zstd"])
+def test_codecs(codec, gensym):
+    with Stack(config={"codec": codec}) as s:
+        answers = add_big(s, gensym)
+        assert wrong_answers(s.client, BIG, answers) == []
+        stored(s)
+        s.node.restart()
+        assert wrong_answers(s.client, BIG, answers) == []
+        assert s.bucket.hits() == 1
+
+
+def test_pages_of_another_codec_are_read(gensym):
+    with Stack(config={"codec": "zstd"}) as s:
+        answers = add_big(s, gensym)
+        assert wrong_answers(s.client, BIG, answers) == []
+        stored(s)
+        s.daemon.stop()
+        s.daemon.write_config(codec="lz4")
+        s.daemon.start()
+        assert wrong_answers(s.client, BIG, answers) == []
+        assert s.bucket.hits() == 1
+
+
+def test_a_small_process_cache_answers_right(gensym):
+    """Pages come and go; what is answered stays the same."""
+    with Stack(config={"cache_size": "1M"}) as s:
+        modules = [[f"part{i}.pdb", debug_id(f"part{i}")] for i in range(4)]
+        answers = [add_big(s, gensym, m, seed=i) for i, m in enumerate(modules)]
+        for _ in range(3):
+            for module, right in zip(modules, answers):
+                assert wrong_answers(s.client, module, right) == []
+
+
+def test_values_stay_below_the_item_limit(gensym):
+    """A function larger than a page is split; nothing is too large for memcached."""
+    with Stack() as s:
+        lines = "".join(f"{0x1000 + i:x} 1 {i % 5000 + 1} {i % 40}\n" for i in range(200_000))
+        files = "".join(f"FILE {i} some/long/path/to/file{i}.cpp\n" for i in range(40))
+        module = s.symbols.add("huge.so", files + f"FUNC 1000 {200_000:x} 0 huge\n" + lines)
+        s.client.frames(module, [0x1000])
+        stored(s)
+        m = s.node.metrics()
+        assert m["symbolicated_stores_failed_total"] == 0
+        s.node.restart()
+        for at in (0, 1, 77_777, 199_999):
+            got = s.client.frames(module, [0x1000 + at])[0]
+            assert (got["function_offset"], got["line"]) == (hex(at), at % 5000 + 1)
+            assert got["file"] == f"some/long/path/to/file{at % 40}.cpp"
+        assert s.bucket.hits(module) == 1
+
+
+def test_keys_are_what_memcached_takes(gensym):
+    with sample_stack() as s:
+        add_big(s, gensym)
+        sample_is_right(s)
+        s.client.frames(BIG, [0x1000])
+        stored(s)
+        for _, key in s.stored_keys():
+            assert len(key) <= 64 and all(c.isalnum() or c in ":_-" for c in key), key
+
+
+def test_keys_are_spread_over_the_servers(gensym):
+    with Stack(memcached=3) as s:
+        modules = [s.symbols.add(f"spread{i}.so", SAMPLE) for i in range(60)]
+        reply = s.client.v5(job(modules, [[i, 0x1000] for i in range(60)]))
+        assert set(reply["results"][0]["found_modules"].values()) == {True}
+        stored(s)
+        counts = [len([1 for server, _ in s.stored_keys() if server is m]) for m in s.memcached]
+        assert min(counts) > 0, counts
+
+
+def test_roots_expire(gensym):
+    with sample_stack(config={"root_max_age": "1d"}) as s:
+        sample_is_right(s)
+        stored(s)
+        with s.memcached[0].raw() as raw:
+            expiries = raw.keys()
+        assert any(0 < e <= time.time() + 86400 + 60 for e in expiries.values()), expiries
+
+
+# memcached that is absent, dies, hangs, is too small, or holds nonsense
+
+
+def test_memcached_absent_at_start():
+    with sample_stack() as s:
+        s.memcached[0].kill()
+        s.node.restart()
+        sample_is_right(s)
+        sample_is_right(s)
+        assert s.bucket.hits(APP) == 1
+        assert s.client.get("/__lbheartbeat__").status == 200
+        s.client.get("/__heartbeat__").error(503)
+        s.memcached[0].start()
+        others = iter(range(10_000))
+
+        def used_again():
+            module = s.symbols.add(f"later{next(others)}.so", SAMPLE)
+            assert s.client.found(module) is True
+            return s.stored_keys()
+
+        wait_for(used_again, "memcached to be used when it is there", 30, 0.1)
+        wait_for(lambda: s.client.get("/__heartbeat__").status == 200, "the heartbeat", 30, 0.1)
+
+
+def test_memcached_killed_and_restarted(gensym):
+    with sample_stack(memcached=2, config={"cache_size": "1M"}) as s:
+        answers = add_big(s, gensym)
+        for _ in range(2):
+            assert wrong_answers(s.client, BIG, answers) == []
+            for server in s.memcached:
+                server.kill()
+            sample_is_right(s)
+            assert wrong_answers(s.client, BIG, answers) == []
+            for server in s.memcached:
+                server.start()
+            sample_is_right(s)
+            assert wrong_answers(s.client, BIG, answers) == []
+
+
+def test_memcached_flushed(gensym):
+    with sample_stack(config={"cache_size": "1M", "revalidate_after": "100ms"}) as s:
+        answers = add_big(s, gensym)
+        for _ in range(4):
+            assert wrong_answers(s.client, BIG, answers) == []
+            with s.memcached[0].raw() as raw:
+                raw.flush()
+            sample_is_right(s)
+
+
+def run_load(ask, seconds_at_most, until):
+    """Calls ask() from four threads until until() is true; returns the failures and the slowest call."""
+    stop, failures, slowest = threading.Event(), [], [0.0]
+
+    def work():
+        while not stop.is_set():
+            started = time.monotonic()
+            try:
+                ask()
+            except Exception as e:  # also what a broken connection raises
+                failures.append(repr(e)[:500])
+                return
+            slowest[0] = max(slowest[0], time.monotonic() - started)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for t in threads:
+        t.start()
+    try:
+        wait_for(lambda: failures or until(), "the load to see what it waits for", seconds_at_most, 0.05)
+    finally:
+        stop.set()
+        for t in threads:
+            t.join()
+    return failures, slowest[0]
+
+
+@pytest.mark.parametrize("hung", [1, 2])
+def test_memcached_hangs_under_load(gensym, hung):
+    """One of two servers, or both, accept connections and say nothing: nobody gets an error or waits long."""
+    with sample_stack(memcached=2, config={"revalidate_after": "100ms"}) as s:
+        answers = add_big(s, gensym)
+        assert wrong_answers(s.client, BIG, answers) == []
+        sample_is_right(s)
+        stored(s)
+        numbers, count, lock = iter(range(100_000)), [0], threading.Lock()
+
+        def ask():
+            with lock:
+                number = next(numbers)
+            if number % 5 == 0:
+                module = s.symbols.add(f"under-load{number}.so", SAMPLE)
+                assert s.client.found(module) is True
+            else:
+                assert wrong_answers(s.client, BIG, answers[number % 50 :: 50]) == []
+            count[0] += 1
+
+        with s.memcached[0].suspended():
+            if hung == 2:
+                with s.memcached[1].suspended():
+                    failures, slowest = run_load(ask, 60, lambda: count[0] > 150)
+            else:
+                failures, slowest = run_load(ask, 60, lambda: count[0] > 150)
+        assert not failures, failures[:3]
+        assert slowest < 5, slowest
+        # And it is used again afterwards.
+        failures, _ = run_load(ask, 60, lambda: count[0] > 250)
+        assert not failures, failures[:3]
+        wait_for(lambda: s.client.get("/__heartbeat__").status == 200, "the heartbeat", 30, 0.1)
+
+
+def test_memcached_comes_and_goes_under_load(gensym):
+    with sample_stack(config={"revalidate_after": "100ms", "cache_size": "1M"}) as s:
+        answers = add_big(s, gensym)
+        assert wrong_answers(s.client, BIG, answers) == []
+        count = [0]
+
+        def ask():
+            at = random.randrange(len(answers))
+            assert wrong_answers(s.client, BIG, answers[at : at + 5]) == []
+            count[0] += 1
+
+        for disturb in ("kill", "hang", "flush"):
+            if disturb == "kill":
+                s.memcached[0].kill()
+                s.memcached[0].start()
+            elif disturb == "hang":
+                s.memcached[0].signal(signal.SIGSTOP)
+            else:
+                with s.memcached[0].raw() as raw:
+                    raw.flush()
+            goal = count[0] + 60
+            try:
+                failures, _ = run_load(ask, 60, lambda g=goal: count[0] > g)
+            finally:
+                s.memcached[0].signal(signal.SIGCONT)
+            assert not failures, (disturb, failures[:3])
+
+
+def test_memcached_too_small(gensym):
+    """Eight megabytes for maps of twice that: pages are lost all the time, the answers stay right."""
+    with Stack(memory=8, config={"cache_size": "1M"}) as s:
+        modules = [[f"small{i}.pdb", debug_id(f"small{i}")] for i in range(5)]
+        answers = [add_big(s, gensym, m, functions=12_000, seed=i + 1) for i, m in enumerate(modules)]
+        for turn in range(3):
+            for module, right in zip(modules, answers):
+                part = right[turn::3]
+                assert wrong_answers(s.client, module, part) == []
+        with s.memcached[0].raw() as raw:
+            assert int(raw.stats()["evictions"]) > 0
+
+
+def flip(value):
+    at = random.randrange(len(value))
+    return value[:at] + bytes([value[at] ^ 1 << random.randrange(8)]) + value[at + 1 :]
+
+
+SPOILERS = {
+    "one bit": lambda v: flip(v) if v else b"x",
+    "cut": lambda v: v[: len(v) // 2],
+    "empty": lambda v: b"",
+    "one byte more": lambda v: v + b"\0",
+    "zeroes": lambda v: b"\0" * len(v),
+    "random": lambda v: random.randbytes(len(v)),
+    "header kept": lambda v: v[:64] + random.randbytes(max(0, len(v) - 64)),
+    "header spoilt": lambda v: random.randbytes(min(64, len(v))) + v[64:],
+    "text": lambda v: b"STORED\r\nEND\r\nVALUE x 0 3\r\nabc\r\n",
+}
+
+
+@pytest.mark.parametrize("kind", [*SPOILERS, "exchanged"])
+def test_spoilt_values(gensym, kind):
+    """Every value in memcached is spoilt: a miss, a counter, never a wrong answer or an error."""
+    random.seed(kind)
+    with sample_stack() as s:
+        answers = add_big(s, gensym, functions=1500)
+        assert wrong_answers(s.client, BIG, answers) == []
+        sample_is_right(s)
+        stored(s)
+        s.daemon.stop()
+        with s.memcached[0].raw() as raw:
+            values = {key: raw.get(key) for key in raw.keys()}
+            values = {k: v for k, v in values.items() if v is not None}
+            assert len(values) >= 4
+            keys = list(values)
+            for i, key in enumerate(keys):
+                spoilt = values[keys[i - 1]] if kind == "exchanged" else SPOILERS[kind](values[key])
+                assert raw.set(key, spoilt) == "STORED"
+        s.daemon.start()
+        for _ in range(2):
+            assert wrong_answers(s.client, BIG, answers) == []
+            sample_is_right(s)
+        assert s.node.metrics()["symbolicated_pages_invalid_total"] > 0
+        # What was loaded again is stored again, and right.
+        stored(s)
+        s.node.restart()
+        assert wrong_answers(s.client, BIG, answers) == []
+
+
+@pytest.mark.parametrize("kind", ["one bit", "random", "exchanged", "deleted"])
+def test_some_values_spoilt(gensym, kind):
+    """A third of the values, so that good roots lead to bad pages."""
+    random.seed(kind)
+    with Stack() as s:
+        answers = add_big(s, gensym, functions=3000)
+        assert wrong_answers(s.client, BIG, answers) == []
+        stored(s)
+        for turn in range(3):
+            s.daemon.stop()
+            with s.memcached[0].raw() as raw:
+                keys = [k for k in raw.keys() if raw.get(k)]
+                for key in keys[turn::3]:
+                    if kind == "deleted":
+                        raw.delete(key)
+                    else:
+                        value = raw.get(random.choice(keys)) if kind == "exchanged" else SPOILERS[kind](raw.get(key))
+                        raw.set(key, value)
+            s.daemon.start()
+            assert wrong_answers(s.client, BIG, answers) == []
+            stored(s)
+
+
+def test_a_generation_that_was_lost_is_loaded_again(gensym):
+    """The root stays, all pages are gone."""
+    with Stack() as s:
+        answers = add_big(s, gensym)
+        assert wrong_answers(s.client, BIG, answers) == []
+        stored(s)
+        with s.memcached[0].raw() as raw:
+            for key, expiry in raw.keys().items():
+                if expiry <= 0:
+                    raw.delete(key)
+        s.node.restart()
+        assert wrong_answers(s.client, BIG, answers) == []
+
+
+# One load for many
+
+
+def test_twenty_clients_make_one_load():
+    with sample_stack() as s:
+        s.bucket.control("slow:0.7")
+        with ThreadPoolExecutor(20) as pool:
+            list(pool.map(lambda _: sample_is_right(s), range(20)))
+        assert s.bucket.hits() == 1
+
+
+@pytest.mark.parametrize("mode", ["status:404", "junk"])
+def test_twenty_clients_learn_of_one_failure(mode):
+    with sample_stack() as s:
+        s.bucket.misbehave(APP, mode)
+        with ThreadPoolExecutor(20) as pool:
+            answers = list(pool.map(lambda _: s.client.found(APP), range(20)))
+        assert set(answers) == {False} and s.bucket.hits() == 1
+
+
+def test_two_processes_make_one_load():
+    with sample_stack(daemons=2) as s:
+        s.bucket.control("slow:1")
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(lambda i: sample_is_right(s, i % 2), range(8)))
+        assert s.bucket.hits() == 1
+
+
+def test_two_processes_one_after_the_other():
+    with sample_stack(daemons=2) as s:
+        sample_is_right(s, 0)
+        stored(s)
+        sample_is_right(s, 1)
+        assert s.bucket.hits() == 1
+
+
+def test_a_loader_that_dies_is_followed_by_another():
+    """Its lease runs out, the one that waited takes over."""
+    with sample_stack(daemons=2) as s:
+        s.bucket.misbehave(APP, "stall")
+        with ThreadPoolExecutor(2) as pool:
+            first = pool.submit(lambda: s.nodes[0].client().post("/symbolicate/v5", job([APP], [[0, 1]])).status)
+            wait_for(lambda: s.bucket.hits() == 1, "the first to load")
+            second = pool.submit(lambda: sample_is_right(s, 1))
+            s.bucket.misbehave(APP, "ok")
+            s.nodes[0].daemon.crash()
+            second.result(60)
+            assert first.result(60) in (200, 502, 503, 504)
+        s.nodes[0].daemon.start()
+        sample_is_right(s, 0)
+
+
+# Invalidation
+
+
+def delete(stack, module, key="", node=0):
+    headers = {} if key is None else {"Authorization": key or stack.key}
+    path = f"/cache/{quote(module[0], safe='')}/{quote(module[1], safe='')}"
+    return stack.nodes[node].client().request("DELETE", path, headers=headers)
+
+
+@pytest.fixture(scope="module")
+def pair():
+    with Stack(daemons=2, keys=True, config={"revalidate_after": f"{int(REVALIDATE)}s"}) as s:
+        yield s
+
+
+def function(stack, module, node=0):
+    return stack.nodes[node].client().frames(module, [0x1000])[0].get("function")
+
+
+def test_delete_without_key(pair):
+    module = pair.symbols.add("guarded.so", tiny("old"))
+    assert function(pair, module) == "old"
+    pair.symbols.add("guarded.so", tiny("new"))
+    delete(pair, module, None).error(401)
+    for wrong in ("", "APIKey", "APIKey !!!", "Bearer " + pair.key.split(" ")[1], "Basic dGVzdGVyOng="):
+        assert delete(pair, module, wrong or " ").status in (401, 403), wrong
+    assert function(pair, module) == "old"
+
+
+@pytest.mark.parametrize("wrong", ["secret", "id", "empty secret", "cut", "longer"])
+def test_delete_with_a_wrong_key(pair, wrong):
+    ident, secret = base64.b64decode(pair.key.split(" ")[1]).decode().split(":", 1)
+    secret_of = {"secret": secret[::-1], "id": secret, "empty secret": "", "cut": secret[:-1], "longer": secret + "0"}
+    text = f"{'nobody' if wrong == 'id' else ident}:{secret_of[wrong]}"
+    reply = delete(pair, APP, "APIKey " + base64.b64encode(text.encode()).decode())
+    assert secret not in reply.error(403)["error"]
+
+
+def test_keys_are_read_again_and_their_rights_hold(pair):
+    good, other = pair.add_key("invalidator", "invalidate"), pair.add_key("uploader", "upload")
+    pair.daemon.signal(signal.SIGHUP)
+    wait_for(lambda: delete(pair, APP, good).status == 200, "the new key to be known", 20)
+    delete(pair, APP, other).error(403)
+
+
+def test_delete_answers_json(pair):
+    reply = delete(pair, ["never-heard-of.so", debug_id("x")])
+    assert reply.status == 200 and isinstance(reply.json(), dict)
+    assert reply.headers["Access-Control-Allow-Origin"] == "*"
+
+
+@pytest.mark.parametrize("name", ["changed.so", "changed é [x]+%.pdb"])
+def test_a_changed_file_is_served_after_delete(pair, name):
+    module = pair.symbols.add(name, tiny("old"))
+    for node in (0, 1):
+        assert function(pair, module, node) == "old"
+    stored(pair)
+    pair.symbols.add(name, tiny("new"))
+    for node in (0, 1):
+        assert function(pair, module, node) == "old"
+    assert delete(pair, module).status == 200
+    done = time.monotonic()
+    assert function(pair, module, 0) == "new"
+    wait_for(lambda: function(pair, module, 1) == "new", "the second process to serve the new file", 20)
+    # A bound of the contract, with room for a busy machine.
+    assert time.monotonic() - done < REVALIDATE + 3
+    # It stays so, in both.
+    end = time.monotonic() + 2 * REVALIDATE
+    while time.monotonic() < end:
+        for node in (0, 1):
+            assert function(pair, module, node) == "new"
+    stored(pair)
+    for node in pair.nodes:
+        node.restart()
+    for node in (0, 1):
+        assert function(pair, module, node) == "new"
+
+
+def test_delete_in_another_case(pair):
+    module = pair.symbols.add("cased.so", tiny("old"))
+    assert function(pair, module) == "old"
+    pair.symbols.add("cased.so", tiny("new"))
+    assert delete(pair, [module[0], module[1].lower()]).status == 200
+    assert function(pair, module) == "new"
+
+
+@pytest.mark.parametrize("was", ["missing", "corrupt"])
+def test_delete_forgets_failures(pair, was):
+    module = [f"{was}-then-there.so", debug_id(f"{was}-then-there.so")]
+    if was == "corrupt":
+        pair.symbols.put(*module, b"no symbol file\n")
+    for node in (0, 1):
+        assert pair.nodes[node].client().found(module) is False
+    pair.symbols.add(module[0], tiny("there"), module[1])
+    assert pair.client.found(module) is False
+    assert delete(pair, module).status == 200
+    assert pair.client.found(module) is True
+    wait_for(lambda: pair.nodes[1].client().found(module), "the second process to find it", 20)
+
+
+def test_a_removed_file_is_missing_after_delete(pair):
+    module = pair.symbols.add("removed.so", tiny())
+    for node in (0, 1):
+        assert pair.nodes[node].client().found(module) is True
+    pair.symbols.remove(*module)
+    assert delete(pair, module).status == 200
+    assert pair.client.found(module) is False
+    wait_for(lambda: not pair.nodes[1].client().found(module), "the second process to miss it", 20)
+
+
+def test_delete_during_a_load_does_not_keep_the_old_file(pair):
+    """The transfer that began before is not what is served afterwards."""
+    module = pair.symbols.add("raced.so", tiny("old"))
+    pair.bucket.misbehave(module, "slow:1")
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(function, pair, module)
+        wait_for(lambda: pair.bucket.hits(module) >= 1, "the load to begin")
+        assert delete(pair, module).status == 200
+        first.result(30)
+    pair.symbols.add("raced.so", tiny("new"))
+    assert delete(pair, module).status == 200
+    pair.bucket.reset()
+    assert function(pair, module) == "new"
+    wait_for(lambda: function(pair, module, 1) == "new", "the second process to serve the new file", 20)
+
+
+def test_delete_under_load(pair):
+    """Old or new, never a mixture or an error; and new for good in the end."""
+    name = "busy.so"
+    body = "FILE 0 {0}.c\nFUNC 1000 10 0 {0}\n1000 10 {1} 0\n"
+    module = pair.symbols.add(name, body.format("version0", 1))
+    stop, wrong = threading.Event(), []
+
+    def load(node):
+        while not stop.is_set():
+            got = pair.nodes[node].client().frames(module, [0x1000])[0]
+            number = int(got.get("function", "version-1")[7:])
+            if (got.get("file"), got.get("line")) != (f"version{number}.c", number + 1):
+                wrong.append(got)
+
+    threads = [threading.Thread(target=load, args=(i % 2,)) for i in range(4)]
+    for t in threads:
+        t.start()
+    try:
+        for version in range(1, 6):
+            pair.symbols.add(name, body.format(f"version{version}", version + 1))
+            assert delete(pair, module, node=version % 2).status == 200
+            assert function(pair, module, version % 2) == f"version{version}"
+            wait_for(lambda v=version: function(pair, module, (v + 1) % 2) == f"version{v}", "the other process", 20)
+    finally:
+        stop.set()
+        for t in threads:
+            t.join()
+    assert not wrong, wrong[:3]
+
+
+def test_delete_while_memcached_hangs():
+    with Stack(keys=True, config={"revalidate_after": "1s"}) as s:
+        module = s.symbols.add("hung.so", tiny("old"))
+        assert function(s, module) == "old"
+        stored(s)
+        s.symbols.add("hung.so", tiny("new"))
+        with s.memcached[0].suspended():
+            reply = delete(s, module)
+            assert reply.error(503)["error"]
+            # Here it is forgotten all the same.
+            assert function(s, module) == "new"
+        wait_for(lambda: delete(s, module).status == 200, "memcached to be reached again", 30, 0.1)
+        assert function(s, module) == "new"
+
+
+def test_delete_without_memcached():
+    with Stack(memcached=0, keys=True) as s:
+        module = s.symbols.add("alone.so", tiny("old"))
+        assert function(s, module) == "old"
+        s.symbols.add("alone.so", tiny("new"))
+        assert delete(s, module).status == 200
+        assert function(s, module) == "new"
+
+
+def test_without_keys_nobody_may_delete():
+    with Stack(memcached=0) as s:
+        delete(s, APP, None).error(401)
+        delete(s, APP, "APIKey dGVzdGVyOng=").error(403)

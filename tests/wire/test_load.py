@@ -1,0 +1,189 @@
+"""Real requests and large files: thousands of requests from several clients, and every answer that is known."""
+
+import gzip
+import json
+import os
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from client import job
+from stack import Stack
+from symbols import debug_id, differences, make_bucket, module_line, read_answers, run_gensym
+
+CLIENTS = 4
+BATCH = 1000
+
+
+def ask_all(stack, module, answers):
+    """verify.py's comparison, in batches, from all clients at once."""
+
+    def part(at):
+        batch = answers[at : at + BATCH]
+        return differences(batch, stack.client.frames(module, [int(a["offset"], 16) for a in batch]))
+
+    with ThreadPoolExecutor(CLIENTS) as pool:
+        return sum(pool.map(part, range(0, len(answers), BATCH)), [])
+
+
+# Real requests
+
+
+@pytest.fixture(scope="module")
+def requests(shared_data):
+    path = shared_data and os.path.join(shared_data, "requests.jsonl.gz")
+    if not path or not os.path.exists(path):
+        pytest.skip("requests.jsonl.gz is not there: set SHARED_DATA to the folder that holds it")
+    with gzip.open(path, "rb") as lines:
+        return path, [line.strip() for line in lines]
+
+
+@pytest.fixture(scope="module")
+def real_bucket(requests, gensym, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("real-bucket")
+    line = make_bucket(gensym, requests[0], str(folder), "--scale", "0.02")
+    assert int(line.split(" ")[0]) > 100, line
+    return folder
+
+
+def run_requests(stack, requests):
+    """Every request as v4 and as v5, from four clients; returns how many frames had a function."""
+    memory = {}
+
+    def one(lines):
+        named = 0
+        client = stack.node.client(keep=True)
+        for line in lines:
+            old, new = client.v4(line), client.v5(line)
+            asked = json.loads(line)
+            modules = asked["memoryMap"]
+            result = new["results"][0]
+            assert list(map(len, result["stacks"])) == list(map(len, asked["stacks"]))
+            for names, frames, stack_asked in zip(old["symbolicatedStacks"], result["stacks"], asked["stacks"]):
+                for name, frame, (index, offset) in zip(names, frames, stack_asked):
+                    shown = modules[index][0] or "<unknown>" if index >= 0 else "<unknown>"
+                    if not isinstance(offset, int):
+                        assert name == frame["module_offset"] and "function" not in frame
+                    else:
+                        assert name == f"{frame.get('function', frame['module_offset'])} (in {shown})"
+                        named += "function" in frame
+            known = [result["found_modules"]["/".join(m)] for m in modules]
+            assert known == old["knownModules"]
+            for module, found in zip(modules, known):
+                if found is not None:
+                    assert memory.setdefault(tuple(module), found) == found
+        client.close()
+        return named
+
+    with ThreadPoolExecutor(CLIENTS) as pool:
+        return sum(pool.map(one, [requests[i::CLIENTS] for i in range(CLIENTS)]))
+
+
+def test_real_requests(requests, real_bucket):
+    lines = requests[1]
+    with Stack(symbols=real_bucket) as s:
+        named = run_requests(s, lines)
+        assert named > 500
+        hits = s.bucket.hits()
+        s.node.settled()
+        assert run_requests(s, lines) == named
+        assert s.bucket.hits() == hits  # the second time nothing is fetched
+        s.node.restart()
+        s.bucket.reset()
+        assert run_requests(s, lines[::10]) > 0
+        m = s.node.metrics()
+        assert m["symbolicated_loads_total"] == 0 and m["symbolicated_pages_invalid_total"] == 0
+
+
+def test_real_requests_with_a_small_cache(requests, real_bucket):
+    """Little memory here and in memcached: pages are evicted all the time."""
+    lines = requests[1][::4]
+    with Stack(symbols=real_bucket, memory=32, config={"cache_size": "4M"}) as s:
+        first = run_requests(s, lines)
+        assert first > 100 and run_requests(s, lines) == first
+
+
+def test_jobs_of_many_requests(requests, real_bucket):
+    """The same frames in one request of many jobs as in many requests."""
+    with Stack(symbols=real_bucket, config={"cold_modules": "1000"}) as s:
+        for at in range(0, 400, 100):
+            jobs = [json.loads(line) for line in requests[1][at : at + 100]]
+            together = s.client.v5({"jobs": jobs})["results"]
+            for one, result in zip(jobs, together):
+                assert s.client.v5(one)["results"][0]["stacks"] == result["stacks"]
+
+
+# Generated files with their answers
+
+SHAPES = {
+    "plain": [],
+    "unsorted": ["-u"],
+    "crlf": ["-r"],
+    "stack records": ["-x", "-c", "xul.dll"],
+    "no inlines": ["-z"],
+}
+
+
+@pytest.mark.parametrize("compress", [False, True], ids=["text", "gzip"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_generated(gensym, tmp_path, shape, compress):
+    with Stack(symbols=tmp_path / "symbols") as s:
+        module = ["generated.pdb", debug_id(shape)]
+        answers = run_gensym(gensym, s.symbols, module, "-f", "20000", *SHAPES[shape], answers=3000, compress=compress)
+        assert len(answers) > 2000
+        assert ask_all(s, module, answers)[:10] == []
+        assert s.bucket.hits() == 1
+        frame = s.client.frames(module, [int(answers[0]["offset"], 16)])[0]
+        assert frame["module"] == ("xul.dll" if shape == "stack records" else "generated.pdb")
+        s.node.settled()
+        s.node.restart()
+        assert ask_all(s, module, answers)[:10] == []
+        assert s.bucket.hits() == 1
+
+
+def test_generated_without_memcached(gensym, tmp_path):
+    with Stack(symbols=tmp_path / "symbols", memcached=0) as s:
+        module = ["generated.pdb", debug_id("alone")]
+        answers = run_gensym(gensym, s.symbols, module, "-f", "5000", answers=2000)
+        assert ask_all(s, module, answers)[:10] == []
+        assert s.bucket.hits() == 1
+
+
+def test_generated_at_high_addresses(gensym, tmp_path):
+    with Stack(symbols=tmp_path / "symbols") as s:
+        module = ["high.pdb", debug_id("high")]
+        answers = run_gensym(gensym, s.symbols, module, "-f", "2000", "-b", "ffffffff00000000", answers=1000)
+        assert ask_all(s, module, answers)[:10] == []
+
+
+# Real files with their answers
+
+REAL = ["libc.so.6", "dump_syms", "ceph-osd"]
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_real_answers(shared_data, tmp_path, name):
+    packed = shared_data and os.path.join(shared_data, name + ".sym.zst")
+    if not packed or not os.path.exists(packed):
+        pytest.skip(f"{name}.sym.zst is not there: set SHARED_DATA to the folder that holds it")
+    with Stack(symbols=tmp_path / "symbols") as s:
+        plain = tmp_path / "plain.sym"
+        subprocess.run(["zstd", "-q", "-d", packed, "-o", str(plain)], check=True)
+        with open(plain, "rb") as f:
+            _, system, _, ident, known_as = f.readline().decode().split(" ", 4)
+        module = [known_as.strip(), ident]
+        assert module_line(*module).startswith(b"MODULE") and system
+        path = s.symbols.path(*module)
+        os.makedirs(os.path.dirname(path))
+        os.rename(plain, path)
+        answers = read_answers(os.path.join(shared_data, name + ".answers.jsonl"))
+        assert ask_all(s, module, answers)[:10] == []
+        s.node.settled()
+        assert s.bucket.hits() == 1
+        s.node.restart()
+        assert ask_all(s, module, answers)[:10] == []
+        assert s.bucket.hits() == 1
+        value = job([module], [[0, int(a["offset"], 16)] for a in answers])
+        names = s.client.v4(value)["symbolicatedStacks"][0]
+        assert names == [f"{a.get('function', a['offset'])} (in {module[0]})" for a in answers]

@@ -1,0 +1,745 @@
+"""What operators see and do: status pages, metrics, logs, signals, sockets, settings; and clients that go away."""
+
+import contextlib
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from client import job
+from stack import DAEMON, Stack, connects, wait_for
+from symbols import SAMPLE, debug_id, tiny
+
+APP = ["app", debug_id("app")]
+
+
+def make(**options):
+    stack = Stack(**options)
+    stack.symbols.add(APP[0], SAMPLE, APP[1])
+    return stack
+
+
+@pytest.fixture(scope="module")
+def stack():
+    with make() as s:
+        yield s
+
+
+def works(stack):
+    assert stack.client.frames(APP, [0x1000])[0]["function"] == "main"
+
+
+# Pages
+
+
+def test_lbheartbeat(stack):
+    reply = stack.client.get("/__lbheartbeat__")
+    assert reply.status == 200 and isinstance(reply.json(), dict)
+
+
+def test_heartbeat(stack):
+    reply = stack.client.get("/__heartbeat__")
+    assert reply.status == 200 and isinstance(reply.json(), dict)
+
+
+def test_heartbeat_names_the_backend_that_is_gone():
+    with make(memcached=2) as s:
+        assert s.client.get("/__heartbeat__").status == 200
+        s.memcached[1].kill()
+        text = wait_for(lambda: (r := s.client.get("/__heartbeat__")).status == 503 and r.text, "the heartbeat to see it", 20, 0.2)
+        assert "memcached" in text and "bucket0" not in text
+        assert s.client.get("/__lbheartbeat__").status == 200
+        works(s)
+        s.memcached[1].start()
+        wait_for(lambda: s.client.get("/__heartbeat__").status == 200, "the heartbeat to recover", 20, 0.2)
+        s.bucket.kill()
+        text = wait_for(lambda: (r := s.client.get("/__heartbeat__")).status == 503 and r.text, "the heartbeat to see it", 20, 0.2)
+        assert "127.0.0.1" in text or "bucket" in text or "source" in text
+
+
+def test_heartbeat_is_content_with_a_bucket_that_has_nothing(stack):
+    with Stack() as s:
+        s.bucket.control("status:403")
+        assert s.client.get("/__heartbeat__").status == 200
+
+
+def test_heartbeat_is_kept_for_a_while():
+    """A crowd of probes makes few requests to the backends."""
+    with make() as s:
+        for _ in range(40):
+            assert s.client.get("/__heartbeat__").status == 200
+        assert sum(s.bucket.paths().values()) <= 4
+
+
+def test_version(stack):
+    value = stack.client.get("/__version__").json()
+    assert {"source", "version", "commit", "build"} <= value.keys()
+    assert re.match(r"\d+\.\d+", value["version"])
+
+
+def test_broken(stack):
+    stack.client.get("/__broken__").error(500)
+    works(stack)
+
+
+def test_home(stack):
+    reply = stack.client.get("/")
+    assert reply.status == 200 and reply.headers["Content-Type"].startswith("text/html")
+    for word in ("symbolicated", "/symbolicate/v5", "/symbolicate/v4", "curl", "<form", "<textarea"):
+        assert word in reply.text, word
+    assert stack.client.get("/__version__").json()["version"] in reply.text
+    assert not re.findall(r"<(?:script|link|img|iframe)[^>]*(?:src|href)\s*=\s*.[^>]*", reply.text)
+
+
+# Metrics
+
+SERIES = re.compile(r"^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})? ([0-9.eE+-]+|NaN|[+-]Inf)$")
+LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\\n]|\\["\\n])*)"(?:,|$)')
+
+
+def parse_metrics(text):
+    """{family: {"type", "help", "samples": {(name, labels): value}}}, refusing what a Prometheus server would refuse."""
+    assert text.endswith("\n")
+    families, finished, current = {}, set(), None
+    for line in text.splitlines():
+        if not line:
+            continue
+        if line.startswith("# "):
+            _, kind, name, rest = line.split(" ", 3)
+            assert kind in ("HELP", "TYPE"), line
+            if name != current:
+                assert name not in finished, f"{name} comes in two places"
+                finished.add(current)
+                current = name
+            family = families.setdefault(name, {"samples": {}})
+            assert kind.lower() not in family and not family["samples"], line
+            family[kind.lower()] = rest
+            continue
+        found = SERIES.match(line)
+        assert found, line
+        name, labels, value = found.groups()
+        assert LABEL.sub("", labels or "") == "", line
+        pairs = LABEL.findall(labels or "")
+        assert len(dict(pairs)) == len(pairs), line
+        base = re.sub(r"_(bucket|sum|count)$", "", name)
+        family = name if name == current else base
+        assert family == current, f"{line} does not stand with {current}"
+        if family != name:
+            assert families[family]["type"] in ("histogram", "summary"), line
+        key = (name, tuple(sorted(pairs)))
+        assert key not in families[family]["samples"], f"twice: {line}"
+        families[family]["samples"][key] = float(value)
+    return families
+
+
+def check_histogram(name, samples):
+    series = {}
+    for (sample, labels), value in samples.items():
+        rest = tuple(p for p in labels if p[0] != "le")
+        entry = series.setdefault(rest, {"buckets": []})
+        if sample == name + "_bucket":
+            entry["buckets"].append((float(dict(labels)["le"].replace("+Inf", "inf")), value))
+        else:
+            entry[sample[len(name) + 1 :]] = value
+    for rest, entry in series.items():
+        assert [b for b, _ in entry["buckets"]] == sorted(b for b, _ in entry["buckets"]), (name, rest)
+        counts = [c for _, c in entry["buckets"]]
+        assert counts == sorted(counts), (name, rest)
+        assert entry["buckets"][-1][0] == float("inf") and counts[-1] == entry["count"], (name, rest)
+        assert entry["sum"] >= 0
+
+
+EXPECTED = [
+    "symbolicated_frames_total", "symbolicated_modules_total", "symbolicated_cache_lookups_total", "symbolicated_pages_invalid_total",
+    "symbolicated_page_reloads_total", "symbolicated_pages_stored_total", "symbolicated_stores_failed_total",
+    "symbolicated_memcached_errors_total", "symbolicated_downloads_total", "symbolicated_download_bytes_total",
+    "symbolicated_damaged_lines_total", "symbolicated_loads_in_flight", "symbolicated_loads_total", "symbolicated_cold_requests",
+    "symbolicated_cold_refused_total", "symbolicated_cache_bytes", "symbolicated_cache_maps", "symbolicated_cache_evicted_bytes_total",
+    "symbolicated_loading_bytes", "symbolicated_failures_remembered", "symbolicated_invalidations_total",
+    "symbolicated_connections", "symbolicated_requests_in_flight",
+]  # fmt: skip
+
+
+def test_metrics_are_prometheus_text(stack):
+    works(stack)
+    reply = stack.client.get("/__metrics__")
+    assert reply.status == 200 and reply.headers["Content-Type"].startswith("text/plain")
+    families = parse_metrics(reply.text)
+    for name, family in families.items():
+        assert family.get("type") in ("counter", "gauge", "histogram"), name
+        assert family.get("help"), name
+        assert family["samples"], name
+        if family["type"] == "counter":
+            assert name.endswith("_total") and min(family["samples"].values()) >= 0, name
+        if family["type"] == "histogram":
+            check_histogram(name, family["samples"])
+    missing = [name for name in EXPECTED if name not in families]
+    assert not missing
+    assert any(f["type"] == "histogram" for f in families.values())
+    assert any("resident" in name for name in families)
+    assert any("version" in dict(labels) for f in families.values() for _, labels in f["samples"])
+
+
+def test_counters_count():
+    with make() as s:
+        gone = ["gone.so", debug_id("gone.so")]
+        before = s.node.metrics()
+        body = json.dumps(job([APP, gone], [[0, 0x1000], [0, 0x2000], [0, 0], [1, 5], [-1, 5], [0, "x"]]))
+        s.client.v5(body)
+        s.node.settled()
+        after = s.node.metrics()
+
+        def grew(series):
+            return after[series] - before[series]
+
+        assert grew('symbolicated_frames_total{result="symbolicated"}') == 2
+        assert grew('symbolicated_frames_total{result="unknown"}') == 3
+        assert grew('symbolicated_frames_total{result="skipped"}') == 1
+        assert grew('symbolicated_modules_total{result="found"}') == 1
+        assert grew('symbolicated_modules_total{result="missing"}') == 1
+        assert grew('symbolicated_downloads_total{outcome="ok"}') == 1
+        assert grew('symbolicated_downloads_total{outcome="missing"}') == 1
+        assert grew("symbolicated_loads_total") == 1
+        assert after["symbolicated_pages_stored_total"] > 0
+        assert after["symbolicated_cache_bytes"] > 0 and after["symbolicated_cache_maps"] >= 1
+        assert after["symbolicated_failures_remembered"] >= 1
+
+
+def test_requests_are_counted_by_route_and_status(stack):
+    def counts():
+        families = parse_metrics(stack.client.get("/__metrics__").text)
+        found = {}
+        for family in families.values():
+            for (_, labels), value in family["samples"].items():
+                if "status" in dict(labels):
+                    found[labels] = value
+        return found
+
+    before = counts()
+    stack.client.post("/symbolicate/v5", "{")
+    after = counts()
+    grown = [dict(k) for k in after if after[k] > before.get(k, 0)]
+    assert any(labels["status"] == "400" for labels in grown), grown
+
+
+def test_status_pages_are_for_the_allow_list():
+    """An address that is not on the list gets 403 for what shows the inside, and is limited in rate."""
+    with make() as s:
+        s.node.nginx.stop()
+        s.node.nginx.conf = {
+            "changes": [
+                ("symbolicated-http.conf", r"127\.0\.0\.0/8 1;", "127.1.0.0/16 1;"),
+                ("symbolicated-http.conf", r"rate=50r/s", "rate=5r/m"),
+                ("symbolicated-location.conf", r"burst=200", "burst=10"),
+            ]
+        }
+        s.node.nginx.start()
+        for path in ("/__heartbeat__", "/__broken__", "/__metrics__"):
+            s.client.get(path).error(403)
+        for path in ("/__lbheartbeat__", "/__version__", "/"):
+            assert s.client.get(path).status == 200
+        replies = [s.client.post("/symbolicate/v5", {"jobs": []}) for _ in range(20)]
+        assert {r.status for r in replies} == {200, 429}
+        for reply in replies:
+            if reply.status == 429:
+                reply.error(429)
+                assert int(reply.headers["Retry-After"]) >= 1
+
+
+# Logs
+
+
+def test_log_lines_are_json_with_the_request_id(stack):
+    reply = stack.client.post("/symbolicate/v5", job([APP], [[0, 0x1000], [0, 0x2000]]))
+    ident = reply.headers["X-Request-Id"]
+
+    def mine():
+        return [line for line in stack.daemon.log_lines() if ident in line.values()]
+
+    line = wait_for(mine, "the request's log line", 10)
+    assert len(line) == 1
+    assert {"time", "level", "event"} <= line[0].keys()
+    assert 200 in line[0].values() and "POST" in line[0].values() and "/symbolicate/v5" in line[0].values()
+    assert re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z$", line[0]["time"])
+    with open(stack.daemon.log, encoding="utf-8") as log:
+        for text in log:
+            assert isinstance(json.loads(text), dict), text
+
+
+@pytest.mark.parametrize("path", ["/a%22b%0a%7b", "/caf%c3%a9", "/%ff%fe", "/" + "x" * 5000, '/"\\'])
+def test_hostile_paths_do_not_break_the_log(path):
+    with make(memcached=0) as s:
+        s.client.get("/symbolicate" + path)
+        s.client.get("/cache" + path)
+        works(s)
+        s.daemon.stop()
+        with open(s.daemon.log, "rb") as log:
+            for text in log.read().decode("utf-8").splitlines():
+                assert isinstance(json.loads(text), dict), text
+
+
+def test_a_request_id_of_nginx_is_in_errors_too(stack):
+    ids = {stack.client.post("/symbolicate/v5", "{").headers["X-Request-Id"], stack.client.get("/nothing").headers["X-Request-Id"]}
+    assert len(ids) == 2 and all(re.fullmatch(r"[0-9a-f]{32}", i) for i in ids)
+
+
+def test_log_file_is_reopened():
+    """Rotation: rename, SIGHUP, and lines go to a new file."""
+    with make(memcached=0) as s:
+        path = os.path.join(s.directory, "own.log")
+        s.daemon.stop()
+        s.daemon.write_config(log_file=path)
+        s.daemon.start()
+        works(s)
+        wait_for(lambda: os.path.exists(path) and os.path.getsize(path), "the log file")
+        os.rename(path, path + ".1")
+        s.daemon.signal(signal.SIGHUP)
+        wait_for(lambda: os.path.exists(path), "a new log file", 20)
+        size = os.path.getsize(path)
+        works(s)
+        wait_for(lambda: os.path.getsize(path) > size, "a line in the new log file", 10)
+
+
+# Settings
+
+
+def run_daemon(*args):
+    return subprocess.run([*DAEMON, *args], capture_output=True, text=True, timeout=60, check=False, stdin=subprocess.DEVNULL)
+
+
+GOOD_LINES = ["# a comment", "", "source = http://127.0.0.1:1/", "memcached = 127.0.0.1:11211", "max_body = 1M", "missing_ttl = 5s"]
+
+
+def write_config(tmp_path, *lines):
+    path = tmp_path / "test.conf"
+    path.write_text("\n".join([*GOOD_LINES, *lines]) + "\n")
+    return str(path)
+
+
+def test_check_config_of_a_good_file(tmp_path):
+    done = run_daemon("--check-config", "--config", write_config(tmp_path))
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    "line, word",
+    [
+        ("no_such_key = 1", "no_such_key"),
+        ("max_body = much", "max_body"),
+        ("max_body = -1", "max_body"),
+        ("max_body = 1Q", "max_body"),
+        ("max_body =", "max_body"),
+        ("workers = 99999999999999999999", "workers"),
+        ("missing_ttl = 5 parsecs", "missing_ttl"),
+        ("missing_ttl = soon", "missing_ttl"),
+        ("codec = rot13", "codec"),
+        ("lookup = guess", "lookup"),
+        ("log_level = loud", "log_level"),
+        ("bucket_allow_local_redirects = perhaps", "bucket_allow_local_redirects"),
+        ("just words", "just words"),
+        ("= 5", ""),
+    ],
+)
+def test_check_config_names_the_line(tmp_path, line, word):
+    path = write_config(tmp_path, line, "log_level = info")
+    done = run_daemon("--check-config", "--config", path)
+    text = done.stdout + done.stderr
+    assert done.returncode not in (0, -6, -11), text
+    assert re.search(rf"test\.conf\D*{len(GOOD_LINES) + 1}\b", text), text
+    assert word in text, text
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["source = gopher://x/"],
+        ["source = nonsense"],
+        ["failure_ttl_min = 20s", "failure_ttl_max = 5s"],
+        ["memcached = host.example:1"],
+    ],
+    ids=str,
+)
+def test_check_config_of_settings_that_do_not_fit(tmp_path, lines):
+    done = run_daemon("--check-config", "--config", write_config(tmp_path, *lines))
+    assert done.returncode not in (0, -6, -11), done.stdout + done.stderr
+    assert done.stdout + done.stderr
+
+
+def test_a_bad_config_does_not_start(tmp_path):
+    done = run_daemon("--config", write_config(tmp_path, "no_such_key = 1"))
+    assert done.returncode not in (0, -6, -11) and "no_such_key" in done.stdout + done.stderr
+
+
+def test_a_config_that_is_not_there(tmp_path):
+    done = run_daemon("--check-config", "--config", str(tmp_path / "nothing.conf"))
+    assert done.returncode not in (0, -6, -11) and "nothing.conf" in done.stdout + done.stderr
+
+
+def test_an_unknown_flag():
+    done = run_daemon("--no-such-flag")
+    assert done.returncode not in (0, -6, -11) and "no-such-flag" in done.stdout + done.stderr
+
+
+def test_listening_beyond_loopback_is_refused(tmp_path):
+    for address in ("0.0.0.0:19999", "[::]:19999"):
+        done = run_daemon("--config", write_config(tmp_path, f"listen = {address}"))
+        assert done.returncode not in (0, -6, -11), address
+        assert done.stdout + done.stderr
+
+
+# Signals
+
+
+def test_sighup_takes_new_settings():
+    with make(memcached=0) as s:
+        works(s)
+        pid = s.daemon.process.pid
+        s.daemon.write_config(max_jobs="1")
+        s.daemon.signal(signal.SIGHUP)
+        two = {"jobs": [job([], []), job([], [])]}
+        wait_for(lambda: s.client.post("/symbolicate/v5", two).status == 400, "the new limit", 20)
+        works(s)
+        assert s.daemon.process.pid == pid and s.bucket.hits() == 1
+
+
+def test_sighup_with_a_bad_file_changes_nothing():
+    with make(memcached=0) as s:
+        works(s)
+        s.daemon.write_config(max_jobs="1", no_such_key="1")
+        lines = len(s.daemon.log_lines())
+        s.daemon.signal(signal.SIGHUP)
+        wait_for(
+            lambda: any("no_such_key" in json.dumps(line) for line in s.daemon.log_lines()[lines:]), "the mistake to be logged", 20
+        )
+        assert len(s.client.v5({"jobs": [job([], []), job([], [])]})["results"]) == 2
+        s.daemon.write_config(no_such_key=None)
+
+
+def test_sighup_under_load():
+    with make() as s:
+        stop, failures = threading.Event(), []
+
+        def load():
+            while not stop.is_set():
+                try:
+                    works(s)
+                except Exception as e:
+                    failures.append(repr(e)[:500])
+                    return
+
+        threads = [threading.Thread(target=load) for _ in range(3)]
+        for t in threads:
+            t.start()
+        try:
+            for limit in range(1, 16):
+                s.daemon.write_config(max_jobs=str(limit))
+                s.daemon.signal(signal.SIGHUP)
+                jobs = {"jobs": [job([], [])] * (limit + 1)}
+                wait_for(lambda v=jobs: s.client.post("/symbolicate/v5", v).status == 400, f"limit {limit}", 20)
+                assert s.client.post("/symbolicate/v5", {"jobs": [job([], [])] * limit}).status == 200
+        finally:
+            stop.set()
+            for t in threads:
+                t.join()
+        assert not failures, failures[:3]
+
+
+def test_sigterm_finishes_what_is_in_hand():
+    config = {"shutdown_timeout": "20s", "bucket_stall_timeout": "20s"}
+    with make(config=config) as s:
+        modules = [s.symbols.add(f"late{i}.so", SAMPLE) for i in range(4)]
+        s.bucket.control("slow:2")
+        with ThreadPoolExecutor(4) as pool:
+            replies = [pool.submit(lambda m=m: s.client.frames(m, [0x1000])) for m in modules]
+            wait_for(lambda: s.bucket.hits() == 4, "all four to wait for the bucket")
+            s.daemon.terminate()
+            # Nobody new is let in, and nginx says so in JSON.
+            wait_for(lambda: not connects(s.daemon.socket), "the listening socket to be closed", 20)
+            refused = s.client.post("/symbolicate/v5", {"jobs": []})
+            refused.error(502)
+            assert int(refused.headers["Retry-After"]) >= 1
+            for reply in replies:
+                assert reply.result(60)[0]["function"] == "main"
+        assert s.daemon.wait() == 0
+        s.daemon.start()
+        works(s)
+
+
+def test_sigterm_is_bounded():
+    config = {"shutdown_timeout": "1s", "bucket_stall_timeout": "60s", "bucket_total_timeout": "100s", "request_timeout": "100s"}
+    with make(config=config) as s:
+        s.bucket.control("stall")
+        with ThreadPoolExecutor(1) as pool:
+            reply = pool.submit(lambda: s.client.post("/symbolicate/v5", job([APP], [[0, 0x1000]])))
+            wait_for(lambda: s.bucket.hits() == 1, "the request to wait for the bucket")
+            started = time.monotonic()
+            s.daemon.terminate()
+            s.daemon.wait()
+            assert time.monotonic() - started < 20
+            assert reply.result(60).status in (502, 503, 504)
+
+
+def test_sigterm_when_idle_is_quick():
+    with make() as s:
+        works(s)
+        started = time.monotonic()
+        s.daemon.terminate()
+        assert s.daemon.wait() == 0
+        assert time.monotonic() - started < 15  # nginx keeps idle connections for five seconds
+        assert not os.path.exists(s.daemon.socket) or not connects(s.daemon.socket)
+
+
+def test_two_signals_are_no_more_than_one():
+    with make() as s:
+        works(s)
+        s.daemon.terminate()
+        with contextlib.suppress(ProcessLookupError):
+            s.daemon.signal(signal.SIGTERM)
+            s.daemon.signal(signal.SIGHUP)
+        assert s.daemon.wait() == 0
+
+
+def test_restart_over_a_left_socket():
+    with make() as s:
+        works(s)
+        s.daemon.crash()
+        assert os.path.exists(s.daemon.socket)
+        s.client.post("/symbolicate/v5", {"jobs": []}).error(502)
+        s.daemon.start()
+        works(s)
+
+
+# Sockets
+
+
+@pytest.mark.parametrize("how", ["stdin", "systemd", "spawn-fcgi"])
+def test_an_inherited_socket(how):
+    with make(memcached=0, how=how) as s:
+        works(s)
+        s.node.restart()
+        works(s)
+
+
+def test_without_nginx_the_socket_is_there():
+    with make(memcached=0, nginx=False) as s:
+        assert connects(s.daemon.socket)
+        assert os.stat(s.daemon.socket).st_mode & 0o777 == 0o666
+
+
+# Clients that go away or are slow
+
+
+def body_of(value):
+    body = json.dumps(value).encode()
+    head = f"POST /symbolicate/v5 HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+    return head, body
+
+
+def idle(stack):
+    """Waits until the metrics request is the only one."""
+    wait_for(lambda: stack.node.metrics()["symbolicated_requests_in_flight"] <= 1, "all requests to be over", 40, 0.05)
+
+
+def test_client_leaves_in_the_middle_of_its_body(stack):
+    head, body = body_of(job([APP], [[0, 0x1000]] * 1000))
+    for cut in (0, 1, 100, len(body) - 1):
+        for _ in range(5):
+            with socket.create_connection(("127.0.0.1", stack.node.nginx.port)) as s:
+                s.sendall(head + body[:cut])
+    idle(stack)
+    works(stack)
+
+
+def test_client_leaves_while_its_module_is_loaded():
+    with make(config={"bucket_stall_timeout": "10s"}) as s:
+        modules = [s.symbols.add(f"left{i}.so", SAMPLE) for i in range(10)]
+        s.bucket.control("slow:1")
+        for module in modules:
+            head, body = body_of(job([module], [[0, 0x1000]]))
+            connection = socket.create_connection(("127.0.0.1", s.node.nginx.port))
+            connection.sendall(head + body)
+            wait_for(lambda m=module: s.bucket.hits(m) or s.bucket.hits() >= 8, "the load to begin")
+            connection.close()
+        s.bucket.reset()
+        works(s)
+        idle(s)
+        for module in modules:
+            assert s.client.frames(module, [0x1000])[0]["function"] == "main"
+
+
+def test_client_leaves_before_its_large_reply(stack):
+    module = stack.symbols.add("large-reply.so", tiny("x" * 1000))
+    head, body = body_of(job([module], [[0, 0x1000]] * 20_000))
+    for _ in range(6):
+        with socket.create_connection(("127.0.0.1", stack.node.nginx.port)) as s:
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            s.sendall(head + body)
+            s.recv(1000)
+    idle(stack)
+    works(stack)
+
+
+def test_slow_clients_hold_nobody_up():
+    """Many that send half a body and wait; the workers are free for others."""
+    with make(memcached=0, config={"workers": "2"}) as s:
+        works(s)
+        head, body = body_of(job([APP], [[0, 0x1000]] * 100))
+        slow = [socket.create_connection(("127.0.0.1", s.node.nginx.port)) for _ in range(40)]
+        try:
+            for connection in slow:
+                connection.sendall(head + body[:-5])
+            started = time.monotonic()
+            for _ in range(20):
+                works(s)
+            assert time.monotonic() - started < 10
+            for connection in slow:
+                connection.sendall(body[-5:])
+            for connection in slow:
+                connection.settimeout(30)
+                assert connection.recv(100).startswith(b"HTTP/1.1 200")
+        finally:
+            for connection in slow:
+                connection.close()
+
+
+def test_many_connections_at_once(stack):
+    with ThreadPoolExecutor(64) as pool:
+        replies = list(pool.map(lambda _: stack.client.frames(APP, [0x1000])[0]["function"], range(400)))
+    assert set(replies) == {"main"}
+
+
+# The FastCGI connection itself
+
+
+def record(kind, content, ident=1):
+    return bytes([1, kind, ident >> 8, ident & 255, len(content) >> 8, len(content) & 255, 0, 0]) + content
+
+
+def pair(name, value):
+    def size(n):
+        return bytes([n]) if n < 128 else (n | 1 << 31).to_bytes(4, "big")
+
+    name, value = name.encode(), value.encode()
+    return size(len(name)) + size(len(value)) + name + value
+
+
+def fcgi_request(method, uri, body=b"", keep=True, ident=1, length=None):
+    params = [("REQUEST_METHOD", method), ("REQUEST_URI", uri), ("CONTENT_LENGTH", str(len(body) if length is None else length))]
+    text = b"".join(pair(*p) for p in params)
+    out = record(1, bytes([0, 1, 1 if keep else 0, 0, 0, 0, 0, 0]), ident) + record(4, text, ident) + record(4, b"", ident)
+    for at in range(0, len(body), 60_000):
+        out += record(5, body[at : at + 60_000], ident)
+    return out + record(5, b"", ident)
+
+
+def read_reply(file):
+    """(stdout of one request, whether it was ended)."""
+    out = b""
+    while True:
+        head = file.read(8)
+        if len(head) < 8:
+            return out, False
+        content = file.read(int.from_bytes(head[4:6], "big"))
+        file.read(head[6])
+        if head[1] == 6:
+            out += content
+        elif head[1] == 3:
+            return out, True
+
+
+@contextlib.contextmanager
+def fcgi(stack):
+    with socket.socket(socket.AF_UNIX) as s:
+        s.settimeout(30)
+        s.connect(stack.daemon.socket)
+        with s.makefile("rb") as file:
+            yield s, file
+
+
+def test_one_fastcgi_connection_serves_many_requests(stack):
+    body = json.dumps(job([APP], [[0, 0x1000]])).encode()
+    with fcgi(stack) as (s, file):
+        for i in range(20):
+            s.sendall(fcgi_request("POST", "/symbolicate/v5", body, ident=1 + i % 3))
+            out, ended = read_reply(file)
+            assert ended and b'"main"' in out and b"Status: 200 OK" in out.split(b"\r\n\r\n")[0]
+
+
+def test_a_connection_that_is_not_kept_is_closed(stack):
+    with fcgi(stack) as (s, file):
+        s.sendall(fcgi_request("GET", "/__lbheartbeat__", keep=False))
+        assert read_reply(file)[1] and file.read() == b""
+
+
+@pytest.mark.parametrize("method, uri", [("POST", "/nothing"), ("PUT", "/symbolicate/v5"), ("POST", "/__version__")])
+def test_a_body_that_nobody_reads_does_not_spoil_the_next_request(stack, method, uri):
+    """It is drained, or the connection is closed after the reply; what comes next is never taken for the rest of it."""
+    with fcgi(stack) as (s, file):
+        s.sendall(fcgi_request(method, uri, b"x" * 200_000))
+        out, ended = read_reply(file)
+        assert ended and (b"Status: 404" in out or b"Status: 405" in out)
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            s.sendall(fcgi_request("GET", "/__lbheartbeat__"))
+            out, ended = read_reply(file)
+            assert (out, ended) == (b"", False) or (ended and b"Status: 200" in out)
+    works(stack)
+
+
+@pytest.mark.parametrize("length", [0, 5, 10_000_000])
+def test_a_length_that_is_not_true(stack, length):
+    body = json.dumps(job([APP], [[0, 0x1000]])).encode()
+    with fcgi(stack) as (s, file):
+        s.sendall(fcgi_request("POST", "/symbolicate/v5", body, keep=False, length=length))
+        out, _ = read_reply(file)
+        assert b"Status: 4" in out or b"Status: 200" in out
+    works(stack)
+
+
+GARBAGE = {
+    "text": b"GET / HTTP/1.0\r\n\r\n",
+    "zeroes": bytes(64),
+    "random": bytes(range(256)),
+    "half a record": record(1, bytes([0, 1, 1, 0, 0, 0, 0, 0]))[:5],
+    "begin only": record(1, bytes([0, 1, 1, 0, 0, 0, 0, 0])),
+    "params without end": fcgi_request("GET", "/")[:40],
+    "abort": record(1, bytes([0, 1, 1, 0, 0, 0, 0, 0])) + record(2, b""),
+    "unknown role": record(1, bytes([0, 9, 1, 0, 0, 0, 0, 0])) + record(4, b""),
+    "empty params": record(1, bytes([0, 1, 0, 0, 0, 0, 0, 0])) + record(4, b"") + record(5, b""),
+    "unknown type": record(77, b"abc"),
+    "get values": record(9, pair("FCGI_MAX_CONNS", ""), 0),
+    "nothing": b"",
+}
+
+
+@pytest.mark.parametrize("kind", GARBAGE)
+def test_garbage_on_the_socket(stack, kind):
+    for _ in range(10):
+        with fcgi(stack) as (s, _):
+            s.sendall(GARBAGE[kind])
+    works(stack)
+    idle(stack)
+
+
+def test_silent_connections_hold_no_thread():
+    with make(memcached=0, config={"workers": "2"}) as s:
+        silent = []
+        try:
+            for kind in ("nothing", "begin only", "half a record", "nothing") * 10:
+                connection = socket.socket(socket.AF_UNIX)
+                connection.connect(s.daemon.socket)
+                if kind == "nothing":
+                    silent.append(connection)
+                else:
+                    connection.sendall(GARBAGE[kind])
+                    connection.close()
+            works(s)
+        finally:
+            for connection in silent:
+                connection.close()
