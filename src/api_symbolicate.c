@@ -8,6 +8,7 @@
 #include <strings.h>
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/metrics.h"
 #include "format/reply_json.h"
 #include "format/request_json.h"
@@ -18,8 +19,7 @@
 
 enum { RESTARTS_MAX = 4 }; /* a page may be lost again while its module is loaded again */
 
-/* What a module of a job's memory map is to the reply. Its value above these is an index of the wants. */
-enum { MODULE_UNUSED = -1, MODULE_NEVER = -2 }; /* found_modules null and false */
+enum { MODULE_UNUSED = -1 }; /* in place of the index of a want: no frame refers to the module */
 
 struct session {
 	struct load_wait wait; /* first: done finds the session by it */
@@ -44,43 +44,48 @@ static void step(struct exchange *x);
 
 /* ---- modules ---- */
 
-/* Wants by spelling, for one request. */
+/* Wants by name and id, for one request. */
 struct want_table {
 	uint32_t *slots; /* index + 1 */
 	uint32_t mask;
 };
 
-static uint32_t *want_slot(const struct session *s, struct want_table *t, const struct module_hash *spelling)
+static uint32_t *want_slot(const struct session *s, struct want_table *t, const struct request_module *m)
 {
-	uint32_t at = (uint32_t)(spelling->bytes[0] | spelling->bytes[1] << 8 | spelling->bytes[2] << 16) & t->mask;
-	while (t->slots[at] && !module_hash_equal(&s->wants[t->slots[at] - 1].spelling, spelling))
-		at = (at + 1) & t->mask;
+	uint32_t at = (uint32_t)checksum(m->name.data, m->name.len, m->id.data, m->id.len) & t->mask;
+	for (; t->slots[at]; at = (at + 1) & t->mask) {
+		const struct module_want *w = &s->wants[t->slots[at] - 1];
+		if (str_equal(w->name, m->name) && str_equal(w->id, m->id))
+			break;
+	}
 	return &t->slots[at];
 }
 
-/* The index of a module's want, made when it is new; MODULE_UNUSED for one without name or id, MODULE_NEVER for one
- * that no bucket can hold. false: no memory. */
-static bool find_want(struct session *s, struct want_table *t, const struct request_module *m, int32_t *index)
+/* The index of a module's want; `make` makes it when it is new. MODULE_UNUSED for one without name or id, or that
+ * nobody wants. false: no memory. */
+static bool find_want(
+        struct session *s, struct want_table *t, const struct request_module *m, bool make, int32_t *index)
 {
-	struct module_want w;
 	*index = MODULE_UNUSED;
 	if (!m->name.len || !m->id.len)
 		return true;
-	*index = MODULE_NEVER;
-	if (!bucket_can_hold(m->name, m->id))
-		return true;
-	if (!module_want_init(&w, s->modules, m->name, m->id))
-		return false;
-	uint32_t *slot = want_slot(s, t, &w.spelling);
-	if (!*slot) {
-		s->wants[s->want_count++] = w;
-		*slot = s->want_count;
+	uint32_t *slot = want_slot(s, t, m);
+	if (!*slot && make) {
+		struct module_want *w = &s->wants[s->want_count];
+		if (!module_want_init(w, s->modules, m->name, m->id))
+			return false;
+		if (!bucket_can_hold(m->name, m->id)) {
+			w->state = WANT_FAILED;
+			w->failure = FAILURE_MISSING;
+		}
+		*slot = ++s->want_count;
 	}
-	*index = (int32_t)*slot - 1;
+	if (*slot)
+		*index = (int32_t)*slot - 1;
 	return true;
 }
 
-/* Only modules that some frame refers to are wanted. */
+/* Which modules of a job some frame refers to. */
 static bool mark_used(struct arena *arena, const struct request_job *job, bool **used)
 {
 	*used = arena_calloc(arena, job->module_count + 1, sizeof **used);
@@ -91,6 +96,7 @@ static bool mark_used(struct arena *arena, const struct request_job *job, bool *
 	return *used != NULL;
 }
 
+/* Only modules that some frame of the request refers to are wanted. */
 static bool collect_wants(struct session *s)
 {
 	struct arena *arena = s->exchange->arena;
@@ -103,18 +109,19 @@ static bool collect_wants(struct session *s)
 	s->stacks_of = arena_calloc(arena, s->request.module_count + 1, sizeof *s->stacks_of);
 	if (!table.slots || !s->wants || !s->want_of || !s->stacks_of)
 		return false;
-	for (uint32_t j = 0; j < s->request.job_count; j++) {
-		const struct request_job *job = &s->request.jobs[j];
-		bool *used;
-		s->want_of[j] = arena_alloc(arena, (job->module_count + 1) * sizeof **s->want_of);
-		if (!s->want_of[j] || !mark_used(arena, job, &used))
-			return false;
-		for (uint32_t i = 0; i < job->module_count; i++) {
-			s->want_of[j][i] = MODULE_UNUSED;
-			if (used[i] && !find_want(s, &table, &job->modules[i], &s->want_of[j][i]))
+	for (int make = 1; make >= 0; make--)
+		for (uint32_t j = 0; j < s->request.job_count; j++) {
+			const struct request_job *job = &s->request.jobs[j];
+			bool *used = NULL;
+			if (make)
+				s->want_of[j] = arena_alloc(arena, (job->module_count + 1) * sizeof **s->want_of);
+			if (!s->want_of[j] || (make && !mark_used(arena, job, &used)))
 				return false;
+			for (uint32_t i = 0; i < job->module_count; i++)
+				if ((!make || used[i]) &&
+				        !find_want(s, &table, &job->modules[i], make, &s->want_of[j][i]))
+					return false;
 		}
-	}
 	return true;
 }
 
@@ -122,24 +129,29 @@ static bool collect_wants(struct session *s)
 static bool collect_lookups(struct session *s)
 {
 	struct arena *arena = s->exchange->arena;
-	uint32_t frame = 0;
+	uint32_t frame = 0, number = 0;
+	uint32_t *last_stack = arena_calloc(arena, s->want_count + 1, sizeof *last_stack);
 	if (!s->lookups) {
 		s->lookups = arena_alloc(arena, s->request.frame_count * sizeof *s->lookups);
 		s->places = arena_calloc(arena, s->request.frame_count + 1, sizeof *s->places);
 	}
-	if (!s->lookups || !s->places)
+	if (!s->lookups || !s->places || !last_stack)
 		return false;
 	s->lookup_count = 0;
 	memset(s->stacks_of, 0, s->want_count * sizeof *s->stacks_of);
 	for (uint32_t j = 0; j < s->request.job_count; j++)
 		for (uint32_t i = 0; i < s->request.jobs[j].stack_count; i++) {
 			const struct request_stack *stack = &s->request.jobs[j].stacks[i];
+			number++;
 			for (uint32_t k = 0; k < stack->count; k++, frame++) {
 				const struct request_frame *f = &stack->frames[k];
 				int32_t want = f->module < 0 ? MODULE_UNUSED : s->want_of[j][f->module];
 				if (want < 0)
 					continue;
-				s->stacks_of[want]++;
+				if (last_stack[want] != number) {
+					last_stack[want] = number;
+					s->stacks_of[want]++;
+				}
 				if (f->kind == OFFSET_ADDRESS && s->wants[want].state == WANT_FOUND)
 					s->lookups[s->lookup_count++] =
 					        (struct lookup){f->offset, (uint32_t)want, frame};
@@ -383,11 +395,12 @@ static json_t *debug_json(const struct session *s)
 	json_t *stacks_per = json_object(), *sizes = json_object(), *times = json_object(), *fails = json_object(),
 	       *parses = json_object(), *damaged = json_object();
 	int64_t download_time = 0, parse_time = 0;
-	uint64_t download_bytes = 0, downloads = 0, real = 0;
+	uint64_t download_bytes = 0, downloads = 0, real = s->request.frame_count;
+	for (uint32_t j = 0; j < s->request.job_count; j++)
+		real -= s->request.jobs[j].text_count;
 	for (uint32_t i = 0; i < s->want_count; i++) {
 		const struct module_want *w = &s->wants[i];
 		set_module(stacks_per, w, json_integer(s->stacks_of[i]));
-		real += s->stacks_of[i];
 		if (w->state == WANT_FOUND && w->module->map->damaged)
 			set_module(damaged, w, json_integer((json_int_t)w->module->map->damaged));
 		if (w->fail_time)

@@ -259,7 +259,7 @@ static bool parse_header(const char *header, uint8_t out[HEADER_MAX], struct str
 		return false;
 	*key = (struct str){(const char *)out, (size_t)n};
 	*id = cut(key, ':');
-	return id_is_valid(*id) && key->len > 0;
+	return id_is_valid(*id);
 }
 
 /* Hashes and compares also for an id that is not there, so that the time tells nothing. */

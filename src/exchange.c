@@ -137,7 +137,7 @@ struct intake {
 	struct buffer *body;
 	struct gunzip *gunzip; /* NULL: it is plain */
 	uint64_t max;          /* of body->len */
-	bool announced;        /* max is what Content-Length says */
+	bool announced;        /* there is a Content-Length; max is that when the body is plain */
 	int64_t deadline;
 };
 
@@ -190,7 +190,7 @@ static uint8_t *intake_space(struct intake *in, uint8_t *spare, size_t *room)
 
 static enum err intake_commit(struct intake *in, const uint8_t *at, const uint8_t *spare, size_t n, struct error *e)
 {
-	if (n && at == spare && in->announced)
+	if (n && at == spare && in->announced && !in->gunzip)
 		return error_set(e, ERR_BAD_REQUEST, "the body is longer than Content-Length says");
 	if (n && at == spare)
 		return too_large(e, in->max, in->gunzip ? " inflated" : "");

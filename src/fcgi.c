@@ -103,19 +103,16 @@ static void connection_forget(struct front *f, struct connection *c)
 	free(c);
 }
 
-static void set_busy(struct front *f, struct connection *c, bool busy)
-{
-	pthread_mutex_lock(&f->lock);
-	c->busy = busy;
-	pthread_mutex_unlock(&f->lock);
-}
-
-/* Gives it to epoll, for one event. Afterwards it belongs to the worker that gets the event. */
+/* Gives it to epoll, for one event. Afterwards it belongs to the worker that gets the event, and takes the lock before
+ * all else: that is what makes visible to it what was done here. */
 static void connection_wait(struct front *f, struct connection *c, int op)
 {
 	struct epoll_event event = {.events = EPOLLIN | EPOLLONESHOT, .data.ptr = c};
-	set_busy(f, c, false);
-	if (epoll_ctl(f->epoll, op, c->fd, &event) == 0)
+	pthread_mutex_lock(&f->lock);
+	bool given = epoll_ctl(f->epoll, op, c->fd, &event) == 0;
+	c->busy = !given;
+	pthread_mutex_unlock(&f->lock);
+	if (given)
 		return;
 	close(c->fd);
 	connection_forget(f, c);
@@ -193,11 +190,13 @@ static void handle_listener(struct front *f)
 
 /* exchanges */
 
-static struct exchange_private *take_exchange(struct front *f)
+/* For what came on c; NULL without memory. */
+static struct exchange_private *take_exchange(struct front *f, struct connection *c)
 {
 	pthread_mutex_lock(&f->lock);
-	struct exchange_private *p = f->free;
+	c->busy = true;
 	f->exchanges++;
+	struct exchange_private *p = f->free;
 	if (p) {
 		f->free = p->next;
 		f->free_count--;
@@ -266,8 +265,7 @@ static void drop_exchange(struct exchange_private *p)
  * afterwards. */
 static void handle_connection(struct front *f, struct connection *c)
 {
-	set_busy(f, c, true);
-	struct exchange_private *p = take_exchange(f);
+	struct exchange_private *p = take_exchange(f, c);
 	count_request(f, 1);
 	if (!p)
 		close(c->fd);

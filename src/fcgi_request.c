@@ -50,7 +50,8 @@ bool fcgi_request_accept(struct fcgi_request *r, int fd)
 	FCGX_Detach(&r->lib);
 	if (FCGX_Accept_r(&r->lib) < 0)
 		return false;
-	if (r->lib.role == FCGI_RESPONDER)
+	/* libfcgi takes an error between two parameters for their end. */
+	if (r->lib.role == FCGI_RESPONDER && FCGX_GetError(r->lib.in) == 0)
 		return true;
 	fcgi_request_drop(r);
 	return false;

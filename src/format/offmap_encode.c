@@ -584,7 +584,7 @@ static bool join_piece(struct piece *p, const uint32_t *slots, struct flat *f)
 	for (uint32_t i = 0; i < p->segments; i++, start += w.size) {
 		segment_next(&p->rest, &w);
 		const struct piece_node *n = &nodes[w.node];
-		uint32_t line = (uint32_t)((int64_t)n->line + w.line_delta), file = w.has_file ? w.own_file : n->file;
+		uint32_t line = n->line + w.line_delta, file = w.has_file ? w.own_file : n->file;
 		f->segments[f->segment_count++] =
 		        (struct flat_segment){start, w.node ? before + w.node : 0, line, SLOT(file)};
 	}

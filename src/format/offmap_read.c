@@ -87,7 +87,7 @@ bool piece_read_node(struct piece *p, struct piece_node *nodes, uint32_t index)
 	struct piece_node *n = &nodes[index];
 	n->parent = index - (uint32_t)(up >> 1);
 	n->origin = read_u32(r);
-	n->call_line = (uint32_t)((int64_t)nodes[n->parent].line + unzigzag(reader_varint(r)));
+	n->call_line = nodes[n->parent].line + (uint32_t)unzigzag(reader_varint(r));
 	n->call_file = up & 1 ? read_u32(r) : nodes[n->parent].file;
 	n->file = read_u32(r);
 	n->line = read_u32(r);
@@ -100,7 +100,7 @@ bool segment_next(struct reader *r, struct segment_walk *w)
 	w->size = head >> 2;
 	switch (head & 3) {
 	case SEGMENT_SAME_NODE:
-		w->line_delta += unzigzag(reader_varint(r));
+		w->line_delta += (uint32_t)unzigzag(reader_varint(r));
 		return !r->bad;
 	case SEGMENT_NEW_NODE:
 		w->node = w->highest + read_u32(r);
@@ -109,7 +109,7 @@ bool segment_next(struct reader *r, struct segment_walk *w)
 		break;
 	default:
 		w->node += (uint32_t)unzigzag(reader_varint(r));
-		w->line_delta = unzigzag(reader_varint(r));
+		w->line_delta = (uint32_t)unzigzag(reader_varint(r));
 		w->has_file = (head & 3) == SEGMENT_NODE_FILE;
 		if (w->has_file)
 			w->own_file = read_u32(r);
@@ -210,7 +210,7 @@ static enum err read_place(
 			goto out;
 	if (!page_string(page, w.has_file ? w.own_file : nodes[w.node].file, &answer->frame.file))
 		goto out;
-	answer->frame.line = (uint32_t)((int64_t)nodes[w.node].line + w.line_delta);
+	answer->frame.line = nodes[w.node].line + w.line_delta;
 	err = w.node ? read_chain(page, nodes, w.node, arena, answer) : ERR_OK;
 out:
 	free(many);

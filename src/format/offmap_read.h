@@ -72,8 +72,8 @@ struct piece_node {
 struct segment_walk {
 	uint32_t node, highest, own_file;
 	bool has_file;
-	int64_t line_delta;
-	uint64_t size; /* of the segment; the last one's is 0: up to the end of the piece */
+	uint32_t line_delta; /* modulo 2^32, as all lines */
+	uint64_t size;       /* of the segment; the last one's is 0: up to the end of the piece */
 };
 
 uint32_t code_page_pieces(const struct page *p); /* 0 when the page is not sound */

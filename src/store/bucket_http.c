@@ -41,7 +41,8 @@ struct http_source {
 struct http_client {
 	struct http_source *source; /* not owned */
 	CURL *easy;
-	bool source_is_local; /* its own address was loopback, link-local or private */
+	struct sockaddr_storage source_address; /* where the last request went before any redirect */
+	unsigned source_address_len;
 	char problem[CURL_ERROR_SIZE];
 	/* of the transfer */
 	struct bucket_body *body;
@@ -224,16 +225,28 @@ static bool address_is_local(const struct curl_sockaddr *address)
 	return true;
 }
 
+static void keep_address(struct http_client *c, const struct curl_sockaddr *a)
+{
+	c->source_address_len = a->addrlen <= sizeof c->source_address ? a->addrlen : 0;
+	memcpy(&c->source_address, &a->addr, c->source_address_len);
+}
+
+static bool is_source_address(const struct http_client *c, const struct curl_sockaddr *a)
+{
+	return a->addrlen == c->source_address_len && memcmp(&a->addr, &c->source_address, a->addrlen) == 0;
+}
+
 static curl_socket_t open_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *address)
 {
 	struct http_client *c = arg;
 	long redirects = 0;
 	(void)purpose;
 	curl_easy_getinfo(c->easy, CURLINFO_REDIRECT_COUNT, &redirects);
-	bool local = address_is_local(address);
-	if (redirects == 0 && local)
-		c->source_is_local = true;
-	if (redirects > 0 && local && !c->source_is_local && !c->source->limits.allow_local_redirects) {
+	if (redirects == 0)
+		keep_address(c, address);
+	/* A bucket on a private network may redirect within itself, and nowhere else there. */
+	bool elsewhere = redirects > 0 && !is_source_address(c, address);
+	if (elsewhere && address_is_local(address) && !c->source->limits.allow_local_redirects) {
 		c->address_refused = true;
 		return CURL_SOCKET_BAD;
 	}

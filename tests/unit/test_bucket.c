@@ -619,6 +619,13 @@ static void path_is_sent_encoded(void **state)
 	assert_non_null(strstr(reply, "\"/a%20b%2B%2541%5Bx%5D%3A~%2C%C3%A9%26%3F%23.so/" ID
 	                              "/a%20b%2B%2541%5Bx%5D%3A~%2C%C3%A9%26%3F%23.so.sym\": {\"GET\": 1}"));
 	bucket_close(&b);
+	/* Nor does anybody tidy the path of the source. */
+	snprintf(b.url, sizeof b.url, "http://127.0.0.1:%d/x/../y", plain.port);
+	bucket_open(&b);
+	assert_int_equal(fetch(&b, "plain", &r), BUCKET_MISSING);
+	ask(&plain, "GET", "/_hits", "", reply, sizeof reply);
+	assert_non_null(strstr(reply, "\"/x/../y/plain/"));
+	bucket_close(&b);
 }
 
 /* Not even asked for. */

@@ -505,6 +505,44 @@ static void thousand_keys_over_three_servers(void **state)
 	client_close(&c);
 }
 
+/* A fetch that goes on and on is left in the middle of an answer; what was on its way must not reach the next call. */
+static void long_fetch_is_left(void **state)
+{
+	(void)state;
+	enum { LARGE = 900000, N = 100 };
+	struct client writer, reader;
+	struct mc_get gets[N];
+	struct seen seen[N] = {0};
+	struct mc_key small = key_of(N);
+	char *value = malloc(LARGE);
+	unsigned lost = 0;
+	start(&servers[1], "-m", "512");
+	client_open(&writer, 1, 1, 5 * SECOND);
+	memset(value, 'v', LARGE);
+	for (unsigned i = 0; i < N; i++) {
+		gets[i].key = key_of(i);
+		assert_int_equal(mc_set(writer.mc, &gets[i].key, value, LARGE, 0), MC_OK);
+	}
+	assert_int_equal(set_text(&writer, &small, "small"), MC_OK);
+	/* Single waits of 1 ms, hence 10 ms for 90 MB. */
+	client_open(&reader, 1, 1, MS);
+	mc_multiget(reader.mc, gets, N, remember, seen);
+	for (unsigned i = 0; i < N; i++) {
+		assert_true(gets[i].status == MC_OK || gets[i].status == MC_DOWN);
+		lost += gets[i].status == MC_DOWN;
+		free(seen[i].value);
+	}
+	assert_true(lost > 0);
+	struct seen last = {0};
+	for (int64_t started = clock_now(); get(&reader, &small, &last) == MC_DOWN;)
+		wait_a_bit(started);
+	assert_string_equal((char *)last.value, "small");
+	free(last.value);
+	free(value);
+	client_close(&reader);
+	client_close(&writer);
+}
+
 static void equal_routes_are_together(void **state)
 {
 	(void)state;
@@ -951,6 +989,7 @@ int main(void)
 	        cmocka_unit_test_teardown(too_large, after_each),
 	        cmocka_unit_test_teardown(out_of_memory_is_not_down, after_each),
 	        cmocka_unit_test_teardown(thousand_keys_over_three_servers, after_each),
+	        cmocka_unit_test_teardown(long_fetch_is_left, after_each),
 	        cmocka_unit_test_teardown(equal_routes_are_together, after_each),
 	        cmocka_unit_test_teardown(ring_is_stable, after_each),
 	        cmocka_unit_test_teardown(repeated_keys, after_each),

@@ -1,0 +1,201 @@
+#include <config.h>
+
+#include "offmap_tools.h"
+
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "format/breakpad.h"
+#include "format/offmap_value.h"
+
+const struct offmap_options plain_options = {false, UINT64_MAX, CODEC_LZ4};
+const struct offmap_options nearest_options = {true, UINT64_MAX, CODEC_LZ4};
+
+struct buffer text_new(void)
+{
+	struct buffer b;
+	buffer_init(&b, SIZE_MAX / 4);
+	return b;
+}
+
+void text_add(struct buffer *text, const char *format, ...)
+{
+	char line[512];
+	va_list arguments;
+	va_start(arguments, format);
+	int n = vsnprintf(line, sizeof line, format, arguments);
+	va_end(arguments);
+	assert_in_range(n, 0, sizeof line - 1);
+	assert_true(buffer_append(text, line, (size_t)n));
+}
+
+struct str text_str(const struct buffer *text)
+{
+	return (struct str){(const char *)text->data, text->len};
+}
+
+static void expand(struct page **pages, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		struct page *raw = page_expand(pages[i]);
+		assert_non_null(raw);
+		page_unref(pages[i]);
+		pages[i] = raw;
+	}
+}
+
+static struct offmap *finish(struct breakpad *p)
+{
+	struct error e;
+	struct offmap *m;
+	assert_int_equal(breakpad_finish(p, &m, &e), ERR_OK);
+	breakpad_free(p);
+	expand(m->code, m->code_count);
+	expand(m->strings, m->string_count);
+	return m;
+}
+
+struct offmap *map_build(struct str text, size_t chunk, const struct offmap_options *options)
+{
+	struct error e;
+	struct breakpad *p = breakpad_new(options, str_from(""));
+	assert_non_null(p);
+	if (!chunk)
+		chunk = text.len;
+	for (size_t at = 0; at < text.len; at += chunk) {
+		/* in a block of its own size, so that a read behind it is seen */
+		size_t n = text.len - at < chunk ? text.len - at : chunk;
+		uint8_t *exact = malloc(n);
+		assert_non_null(exact);
+		memcpy(exact, text.data + at, n);
+		assert_int_equal(breakpad_feed(p, exact, n, &e), ERR_OK);
+		free(exact);
+	}
+	return finish(p);
+}
+
+struct offmap *map_build_cut(struct str text, size_t cut, const struct offmap_options *options)
+{
+	struct error e;
+	struct breakpad *p = breakpad_new(options, str_from(""));
+	assert_non_null(p);
+	assert_int_equal(breakpad_feed(p, (const uint8_t *)text.data, cut, &e), ERR_OK);
+	assert_int_equal(breakpad_feed(p, (const uint8_t *)text.data + cut, text.len - cut, &e), ERR_OK);
+	return finish(p);
+}
+
+static void assert_same_page(const struct page *a, const struct page *b)
+{
+	assert_int_equal(a->kind, b->kind);
+	assert_int_equal(a->len, b->len);
+	assert_memory_equal(a->bytes, b->bytes, a->len);
+}
+
+void assert_same_pages(const struct offmap *a, const struct offmap *b)
+{
+	assert_int_equal(a->code_count, b->code_count);
+	assert_int_equal(a->string_count, b->string_count);
+	for (uint32_t i = 0; i < a->code_count; i++)
+		assert_same_page(a->code[i], b->code[i]);
+	for (uint32_t i = 0; i < a->string_count; i++)
+		assert_same_page(a->strings[i], b->strings[i]);
+}
+
+void assert_same_maps(const struct offmap *a, const struct offmap *b)
+{
+	struct page *root_a = offmap_root_encode(a), *root_b = offmap_root_encode(b);
+	assert_non_null(root_a);
+	assert_non_null(root_b);
+	assert_true(a->generation == b->generation);
+	assert_same_page(root_a, root_b);
+	assert_same_pages(a, b);
+	page_unref(root_a);
+	page_unref(root_b);
+}
+
+static void describe_string(const struct offmap *m, struct offmap_string s, struct buffer *out)
+{
+	if (s.external) {
+		int64_t page = offmap_string_page(m, s.external);
+		assert_true(page >= 0);
+		assert_int_equal(offmap_string_lookup(m->strings[page], s.external, &s), ERR_OK);
+	}
+	if (s.len)
+		assert_true(buffer_append(out, s.data, s.len));
+}
+
+static void describe_place(const struct offmap *m, const struct offmap_call *c, struct buffer *out)
+{
+	text_add(out, " ");
+	if (!c->file.len && !c->file.external)
+		text_add(out, "?");
+	else
+		describe_string(m, c->file, out);
+	if (c->line)
+		text_add(out, ":%" PRIu32, c->line);
+}
+
+void describe(const struct offmap *m, uint64_t offset, struct buffer *out)
+{
+	struct arena arena;
+	struct offmap_answer a = {0};
+	int64_t page = offmap_code_page(m, offset);
+	arena_init(&arena, 1 << 24);
+	if (page >= 0)
+		assert_int_equal(offmap_lookup(m->code[page], offset, &arena, &a), ERR_OK);
+	if (!a.found) {
+		text_add(out, "-");
+	} else {
+		for (uint32_t i = 0; i < a.inline_count; i++) {
+			describe_string(m, a.inlines[i].function, out);
+			describe_place(m, &a.inlines[i], out);
+			text_add(out, " < ");
+		}
+		describe_string(m, a.frame.function, out);
+		text_add(out, "+0x%" PRIx64 "/", a.function_offset);
+		if (a.has_size)
+			text_add(out, "0x%" PRIx64, a.function_size);
+		else
+			text_add(out, "?");
+		describe_place(m, &a.frame, out);
+	}
+	arena_release(&arena);
+}
+
+void assert_answer(const struct offmap *m, uint64_t offset, const char *expected)
+{
+	struct buffer got = text_new();
+	describe(m, offset, &got);
+	if (!str_equal(text_str(&got), str_from(expected)))
+		fail_msg("0x%" PRIx64 ": %.*s instead of %s", offset, STR_FMT(text_str(&got)), expected);
+	buffer_release(&got);
+}
+
+void assert_same_answers(const struct offmap *a, const struct offmap *b, uint64_t from, uint64_t to)
+{
+	struct buffer x = text_new(), y = text_new();
+	for (uint64_t offset = from;; offset++) {
+		buffer_reset(&x);
+		buffer_reset(&y);
+		describe(a, offset, &x);
+		describe(b, offset, &y);
+		if (!str_equal(text_str(&x), text_str(&y)))
+			fail_msg("0x%" PRIx64 ": %.*s and %.*s", offset, STR_FMT(text_str(&x)), STR_FMT(text_str(&y)));
+		if (offset == to)
+			break;
+	}
+	buffer_release(&x);
+	buffer_release(&y);
+}
+
+uint32_t next_random(uint64_t *seed)
+{
+	*seed = *seed * 6364136223846793005U + 1442695040888963407U;
+	return (uint32_t)(*seed >> 33);
+}

@@ -1,0 +1,1054 @@
+/* The front over a real socket: many connections on few threads, parked exchanges, bodies and replies of all sizes,
+ * peers that misbehave, and the end. It is also what pins the fields of libfcgi that are not meant for use. */
+#include <config.h>
+
+#include "fcgi.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "fcgi_client.h"
+#include "router.h"
+
+enum { PATTERN = 70 * 1024 * 1024, BOUND_SECONDS = 60 };
+
+static char directory[] = "/tmp/test-front-XXXXXX", path[64];
+static struct config config;
+static struct front *front;
+static unsigned char *pattern; /* PATTERN bytes that differ from place to place */
+
+/* A condition that must come true, looked at every millisecond. */
+#define wait_until(condition)                                            \
+	do {                                                             \
+		int64_t wait_end = clock_now() + BOUND_SECONDS * SECOND; \
+		while (!(condition) && clock_now() < wait_end)           \
+			poll(NULL, 0, 1);                                \
+		assert_true(condition);                                  \
+	} while (0)
+
+/* handlers */
+
+/* Another thread, as services have them: resumes what it is given, or when its peer has gone. */
+struct parked {
+	struct exchange *x;
+	void (*fn)(struct exchange *x);
+	unsigned times; /* still to be parked */
+	bool until_gone;
+	struct parked *next;
+};
+
+static struct {
+	pthread_t thread;
+	pthread_mutex_t lock;
+	pthread_cond_t come;
+	struct parked *list;
+	bool stopping;
+} resumer = {.lock = PTHREAD_MUTEX_INITIALIZER, .come = PTHREAD_COND_INITIALIZER};
+
+static _Atomic(struct exchange *) held;
+static atomic_uint seen_gone;
+
+static void park(struct parked *p)
+{
+	pthread_mutex_lock(&resumer.lock);
+	p->next = resumer.list;
+	resumer.list = p;
+	pthread_cond_signal(&resumer.come);
+	pthread_mutex_unlock(&resumer.lock);
+}
+
+static void *resume_all(void *arg)
+{
+	pthread_mutex_lock(&resumer.lock);
+	while (!resumer.stopping) {
+		struct parked *p = resumer.list;
+		if (!p) {
+			pthread_cond_wait(&resumer.come, &resumer.lock);
+			continue;
+		}
+		resumer.list = p->next;
+		pthread_mutex_unlock(&resumer.lock);
+		if (!p->until_gone || exchange_gone(p->x)) {
+			seen_gone += p->until_gone;
+			exchange_resume(p->x, p->fn);
+		} else {
+			poll(NULL, 0, 1);
+			park(p);
+		}
+		pthread_mutex_lock(&resumer.lock);
+	}
+	pthread_mutex_unlock(&resumer.lock);
+	return arg;
+}
+
+static void reply_parked(struct exchange *x)
+{
+	exchange_reply_text(x, 200, "text/plain", NULL, str_from("parked"));
+}
+
+static void step_parked(struct exchange *x)
+{
+	struct parked *p = x->user;
+	if (p->times-- > 0)
+		park(p);
+	else
+		reply_parked(x);
+}
+
+static void handle_park(struct exchange *x)
+{
+	struct parked *p = arena_calloc(x->arena, 1, sizeof *p);
+	x->user = p;
+	*p = (struct parked){.x = x, .fn = step_parked, .times = 2};
+	if (str_equal(x->path, str_from("/t/gone"))) {
+		p->until_gone = true;
+		p->times = 0;
+	}
+	park(p);
+}
+
+static void handle_hold(struct exchange *x)
+{
+	atomic_store(&held, x);
+}
+
+/* The body back, or the path when there is none. */
+static void handle_echo(struct exchange *x)
+{
+	struct buffer body;
+	struct error e;
+	buffer_init(&body, x->config->max_body_inflated);
+	if (exchange_read_body(x, &body, &e))
+		exchange_reply_error(x, &e, 7);
+	else if (body.len)
+		exchange_reply_text(x, 200, "text/plain", NULL, (struct str){(char *)body.data, body.len});
+	else
+		exchange_reply_text(x, 200, "text/plain", NULL, x->path);
+	buffer_release(&body);
+}
+
+static void handle_ignore(struct exchange *x)
+{
+	exchange_reply_text(x, 200, "text/plain", "X-Extra: 1\r\n", str_from("ignored"));
+}
+
+/* /t/large/BYTES, in parts of all sizes. */
+static void handle_large(struct exchange *x)
+{
+	struct iovec *parts = arena_alloc(x->arena, 4096 * sizeof *parts);
+	size_t left = strtoul(x->path.data + strlen("/t/large/"), NULL, 10), at = 0;
+	unsigned count = 0;
+	for (; left && count < 4096; count++) {
+		size_t n = count * 37 % 80000;
+		n = n < left && count < 4095 ? n : left;
+		parts[count] = (struct iovec){pattern + at, n};
+		at += n;
+		left -= n;
+	}
+	exchange_reply(x, 200, "application/octet-stream", NULL, parts, count);
+}
+
+static void dispatch(struct exchange *x)
+{
+	static const struct {
+		const char *path;
+		void (*handle)(struct exchange *x);
+	} own[] = {{"/t/echo", handle_echo}, {"/t/park", handle_park}, {"/t/gone", handle_park},
+	        {"/t/hold", handle_hold}, {"/t/ignore", handle_ignore}, {"/t/large/", handle_large}};
+	for (unsigned i = 0; i < sizeof own / sizeof own[0]; i++)
+		if (x->path.len && strncmp(x->path.data, own[i].path, strlen(own[i].path)) == 0) {
+			own[i].handle(x);
+			return;
+		}
+	router_handle(x);
+}
+
+/* The real ones need services; the router needs only that they are there. */
+static void say(struct exchange *x, const char *name)
+{
+	exchange_reply_text(x, 200, "text/plain", NULL, str_from(name));
+}
+void symbolicate_v5_handle(struct exchange *x)
+{
+	say(x, "v5");
+}
+void symbolicate_v4_handle(struct exchange *x)
+{
+	say(x, "v4");
+}
+void cache_delete_handle(struct exchange *x)
+{
+	say(x, "cache");
+}
+void heartbeat_handle(struct exchange *x)
+{
+	say(x, "heartbeat");
+}
+void lbheartbeat_handle(struct exchange *x)
+{
+	say(x, "lbheartbeat");
+}
+void version_handle(struct exchange *x)
+{
+	say(x, "version");
+}
+void broken_handle(struct exchange *x)
+{
+	say(x, "broken");
+}
+void metrics_handle(struct exchange *x)
+{
+	say(x, "metrics");
+}
+void home_handle(struct exchange *x)
+{
+	say(x, "home");
+}
+
+/* start and stop */
+
+static void set(const char *key, const char *value)
+{
+	struct error e = {ERR_OK, ""};
+	if (config_set(&config, key, value, &e))
+		fail_msg("%s", e.text);
+}
+
+static void start_front(void)
+{
+	struct error e;
+	int fd;
+	if (front_listen(&config, &fd, &e) || !(front = front_start(&config, fd, dispatch, &e)))
+		fail_msg("%s", e.text);
+	signal(SIGPIPE, SIG_IGN);
+}
+
+static int setup(void **state)
+{
+	struct error e;
+	(void)state;
+	assert_int_equal(config_init(&config, &e), ERR_OK);
+	set("listen", path);
+	set("workers", "4");
+	atomic_store(&held, NULL);
+	resumer.stopping = false;
+	return pthread_create(&resumer.thread, NULL, resume_all, NULL);
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	if (front)
+		front_stop(front, BOUND_SECONDS * SECOND);
+	front = NULL;
+	pthread_mutex_lock(&resumer.lock);
+	resumer.stopping = true;
+	resumer.list = NULL;
+	pthread_cond_signal(&resumer.come);
+	pthread_mutex_unlock(&resumer.lock);
+	pthread_join(resumer.thread, NULL);
+	config_release(&config);
+	unlink(path);
+	return 0;
+}
+
+static int make_folder(void **state)
+{
+	struct error e;
+	(void)state;
+	if (!mkdtemp(directory) || !(pattern = malloc(PATTERN)))
+		return -1;
+	snprintf(path, sizeof path, "%s/socket", directory);
+	for (uint32_t i = 0; i < PATTERN; i++)
+		pattern[i] = (unsigned char)(i * 2654435761u >> 23);
+	return (int)log_open("/dev/null", "info", &e);
+}
+
+static int remove_folder(void **state)
+{
+	(void)state;
+	free(pattern);
+	return rmdir(directory);
+}
+
+/* One request, one reply. */
+static void ask(int fd, const struct client_request *q, struct client_reply *r)
+{
+	assert_true(client_send(fd, q));
+	client_read(fd, r, q->id ? q->id : 1, 0);
+	assert_true(r->sound && r->ended);
+}
+
+static bool has_header(const struct client_reply *r, const char *name, const char *value)
+{
+	char found[2000];
+	return client_header(r, name, found, sizeof found) && strcmp(found, value) == 0;
+}
+
+static bool is_body(const struct client_reply *r, const void *want, size_t n)
+{
+	return r->body_len == n && memcmp(r->body, want, n) == 0;
+}
+
+/* A request on a connection of its own. */
+static void ask_once(const struct client_request *q, struct client_reply *r)
+{
+	int fd = client_connect(path);
+	assert_true(fd >= 0);
+	ask(fd, q, r);
+	close(fd);
+}
+
+static void still_works(void)
+{
+	struct client_reply r;
+	ask_once(&(struct client_request){.method = "GET", .uri = "/t/echo"}, &r);
+	assert_true(r.status == 200 && is_body(&r, "/t/echo", 7));
+	client_reply_release(&r);
+}
+
+static void ask_status(const struct client_request *q, int status)
+{
+	struct client_reply r;
+	ask_once(q, &r);
+	if (r.status != status)
+		fail_msg("%s: %d instead of %d: %s", q->uri, r.status, status, r.data);
+	client_reply_release(&r);
+}
+
+/* tests: exchanges */
+
+static void headers_of_a_reply(void **state)
+{
+	struct client_reply r;
+	char id[100];
+	(void)state;
+	start_front();
+	struct client_request q = {.method = "GET", .uri = "/t/ignore?a=b", .params = {{"REQUEST_ID", "abc_-9"}}};
+	ask_once(&q, &r);
+	assert_memory_equal(r.data, "Status: 200 OK\r\n", 16);
+	assert_true(has_header(&r, "Content-Type", "text/plain") && has_header(&r, "Content-Length", "7"));
+	assert_true(has_header(&r, "X-Request-Id", "abc_-9") && has_header(&r, "X-Extra", "1"));
+	assert_true(has_header(&r, "Access-Control-Allow-Origin", "*") && has_header(&r, "Vary", "Accept-Encoding"));
+	assert_false(client_header(&r, "Content-Encoding", id, sizeof id));
+	client_reply_release(&r);
+	/* An id that could break a header or a log line is not taken over. */
+	q.params[0][1] = "a\r\nSet-Cookie: b";
+	ask_once(&q, &r);
+	assert_true(client_header(&r, "X-Request-Id", id, sizeof id));
+	assert_int_equal(strspn(id, "0123456789abcdef"), 32);
+	assert_null(strstr(r.data, "Cookie"));
+	client_reply_release(&r);
+}
+
+static void head_has_no_body(void **state)
+{
+	struct client_reply r;
+	(void)state;
+	start_front();
+	int fd = client_connect(path);
+	ask(fd, &(struct client_request){.method = "HEAD", .uri = "/"}, &r);
+	assert_true(r.status == 200 && r.body_len == 0 && has_header(&r, "Content-Length", "4"));
+	client_reply_release(&r);
+	ask(fd, &(struct client_request){.method = "HEAD", .uri = "/t/large/200000"}, &r);
+	assert_true(r.status == 200 && r.body_len == 0 && has_header(&r, "Content-Length", "200000"));
+	client_reply_release(&r);
+	close(fd);
+}
+
+static void routes_and_methods(void **state)
+{
+	static const struct {
+		const char *method, *uri;
+		int status;
+		const char *said; /* of a 405: Allow */
+	} rows[] = {{"POST", "/symbolicate/v5", 200, "v5"}, {"POST", "/symbolicate/v4?x", 200, "v4"},
+	        {"POST", "/", 200, "v4"}, {"GET", "/", 200, "home"}, {"DELETE", "/cache/a/b", 200, "cache"},
+	        {"GET", "/__metrics__", 200, "metrics"}, {"GET", "/__heartbeat__", 200, "heartbeat"},
+	        {"GET", "/__version__", 200, "version"}, {"GET", "/__broken__", 200, "broken"},
+	        {"GET", "/__lbheartbeat__", 200, "lbheartbeat"}, {"GET", "/symbolicate/v5", 405, "POST, OPTIONS"},
+	        {"PUT", "/", 405, "POST, GET, HEAD, OPTIONS"}, {"POST", "/__version__", 405, "GET, HEAD, OPTIONS"},
+	        {"GET", "/cache/a/b", 405, "DELETE, OPTIONS"}, {"get", "/", 405, "POST, GET, HEAD, OPTIONS"},
+	        {"GET", "/nothing", 404, NULL}, {"POST", "/symbolicate/v5/", 404, NULL}, {"GET", "", 404, NULL},
+	        {"GET", "/cach", 404, NULL}, {"OPTIONS", "/nothing", 404, NULL}, {"", "/symbolicate/v", 404, NULL}};
+	struct client_reply r;
+	char text[200];
+	(void)state;
+	start_front();
+	for (unsigned i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		ask_once(&(struct client_request){.method = rows[i].method, .uri = rows[i].uri}, &r);
+		if (r.status != rows[i].status)
+			fail_msg("%s %s: %d", rows[i].method, rows[i].uri, r.status);
+		if (r.status == 200)
+			assert_true(is_body(&r, rows[i].said, strlen(rows[i].said)));
+		if (r.status == 405)
+			assert_true(has_header(&r, "Allow", rows[i].said));
+		snprintf(text, sizeof text, "\"status\":%d}", r.status);
+		if (r.status != 200)
+			assert_true(has_header(&r, "Content-Type", "application/json") && strstr(r.body, text));
+		client_reply_release(&r);
+	}
+}
+
+static void preflight_echoes_the_headers(void **state)
+{
+	struct client_reply r;
+	char text[100];
+	(void)state;
+	start_front();
+	struct client_request q = {.method = "OPTIONS",
+	        .uri = "/symbolicate/v5",
+	        .params = {{"HTTP_ACCESS_CONTROL_REQUEST_HEADERS", "content-type, Debug,X-Own"}}};
+	ask_once(&q, &r);
+	assert_true(r.status == 200 && has_header(&r, "Access-Control-Allow-Headers", "content-type, Debug,X-Own"));
+	assert_true(has_header(&r, "Access-Control-Allow-Methods", "POST, OPTIONS"));
+	assert_true(has_header(&r, "Access-Control-Max-Age", "86400"));
+	assert_true(has_header(&r, "Access-Control-Allow-Origin", "*"));
+	client_reply_release(&r);
+	q.params[0][1] = "a\r\nSet-Cookie: b";
+	ask_once(&q, &r);
+	assert_true(r.status == 200 && !client_header(&r, "Access-Control-Allow-Headers", text, sizeof text));
+	client_reply_release(&r);
+}
+
+static size_t gunzip_whole(const char *data, size_t n, unsigned char *out, size_t size)
+{
+	z_stream z = {
+	        .next_in = (Bytef *)(uintptr_t)data, .avail_in = (uInt)n, .next_out = out, .avail_out = (uInt)size};
+	assert_int_equal(inflateInit2(&z, 31), Z_OK);
+	assert_int_equal(inflate(&z, Z_FINISH), Z_STREAM_END);
+	inflateEnd(&z);
+	return z.total_out;
+}
+
+static void replies_are_compressed_when_accepted(void **state)
+{
+	static const struct {
+		const char *accepted;
+		bool gzip;
+	} rows[] = {{"gzip", true}, {"deflate, gzip;q=0.5", true}, {"GZIP", true}, {"x-gzip", true}, {"*", true},
+	        {"br;q=1.0, *;q=0.1", true}, {"gzip;q=0", false}, {"gzip; q=0.000", false}, {"*, gzip;q=0", false},
+	        {"deflate", false}, {"", false}, {"gzipped", false}, {"*;q=0", false}, {"gzip;q=", false},
+	        {"gzip;q=0.001", true}, {",,;;,gzip", true}};
+	static char body[5000], inflated[6000];
+	struct client_reply r;
+	(void)state;
+	memset(body, 'a', sizeof body);
+	start_front();
+	for (unsigned i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		struct client_request q = {.method = "POST",
+		        .uri = "/t/echo",
+		        .body = body,
+		        .body_len = sizeof body,
+		        .params = {{"HTTP_ACCEPT_ENCODING", rows[i].accepted}}};
+		ask_once(&q, &r);
+		assert_int_equal(r.status, 200);
+		if (has_header(&r, "Content-Encoding", "gzip") != rows[i].gzip)
+			fail_msg("Accept-Encoding: %s", rows[i].accepted);
+		if (rows[i].gzip) {
+			size_t n = gunzip_whole(r.body, r.body_len, (unsigned char *)inflated, sizeof inflated);
+			assert_int_equal(n, sizeof body);
+			assert_memory_equal(inflated, body, n);
+		} else {
+			assert_true(is_body(&r, body, sizeof body));
+		}
+		client_reply_release(&r);
+	}
+	/* Neither is worth it. */
+	struct client_request q = {.method = "POST",
+	        .uri = "/t/echo",
+	        .body = "short",
+	        .body_len = 5,
+	        .params = {{"HTTP_ACCEPT_ENCODING", "gzip"}}};
+	ask_once(&q, &r);
+	assert_true(is_body(&r, "short", 5));
+	client_reply_release(&r);
+}
+
+/* tests: bodies */
+
+static size_t gzip_whole(const void *data, size_t n, unsigned char *out, size_t size)
+{
+	z_stream z = {
+	        .next_in = (Bytef *)(uintptr_t)data, .avail_in = (uInt)n, .next_out = out, .avail_out = (uInt)size};
+	assert_int_equal(deflateInit2(&z, 6, Z_DEFLATED, 31, 8, Z_DEFAULT_STRATEGY), Z_OK);
+	assert_int_equal(deflate(&z, Z_FINISH), Z_STREAM_END);
+	deflateEnd(&z);
+	return z.total_out;
+}
+
+static void bodies_of_all_sizes(void **state)
+{
+	static const size_t sizes[] = {1, 2, 4095, 8191, 8192, 8193, 65535, 65536, 65537, 200000, 1 << 20};
+	struct client_reply r;
+	(void)state;
+	set("max_body", "1M");
+	start_front();
+	for (unsigned i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+		for (unsigned known = 0; known < 2; known++) {
+			struct client_request q = {.method = "POST",
+			        .uri = "/t/echo",
+			        .body = pattern,
+			        .body_len = sizes[i],
+			        .length = known ? NULL : ""};
+			ask_once(&q, &r);
+			assert_true(r.status == 200 && is_body(&r, pattern, sizes[i]));
+			client_reply_release(&r);
+		}
+}
+
+static void gzip_bodies(void **state)
+{
+	static unsigned char packed[3 << 20];
+	struct client_reply r;
+	(void)state;
+	set("max_body", "1M");
+	set("max_body_inflated", "2M");
+	start_front();
+	struct client_request q = {
+	        .method = "POST", .uri = "/t/echo", .body = packed, .params = {{"HTTP_CONTENT_ENCODING", "gzip"}}};
+	/* Exactly what is allowed. */
+	q.body_len = gzip_whole(pattern, 2 << 20, packed, sizeof packed);
+	assert_true(q.body_len < 1 << 20);
+	ask_once(&q, &r);
+	assert_true(r.status == 200 && is_body(&r, pattern, 2 << 20));
+	client_reply_release(&r);
+	q.body_len--;
+	ask_status(&q, 400);
+	q.body_len = 0;
+	ask_status(&q, 400);
+	q.body_len = gzip_whole(pattern, (2 << 20) + 1, packed, sizeof packed);
+	ask_status(&q, 413);
+	q.body = "this is no gzip at all";
+	q.body_len = 22;
+	ask_status(&q, 400);
+	q.params[0][1] = "identity";
+	ask_status(&q, 200);
+	q.params[0][1] = "br";
+	ask_status(&q, 400);
+}
+
+static void bodies_that_are_refused(void **state)
+{
+	(void)state;
+	set("max_body", "100K");
+	start_front();
+	struct client_request q = {.method = "POST", .uri = "/t/echo", .body = pattern, .body_len = 102400};
+	ask_status(&q, 200);
+	q.body_len++;
+	ask_status(&q, 413);
+	q.length = "";
+	ask_status(&q, 413);
+	q.body_len = 10;
+	static const char *const wrong[] = {"9", "11", "0", "-1", "x", "10x", " 10"};
+	for (unsigned i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+		q.length = wrong[i];
+		ask_status(&q, 400);
+	}
+	q.length = "99999999999999999999999999";
+	ask_status(&q, 413);
+	still_works();
+}
+
+/* Whatever a handler does with a body, the next request on the connection is not taken for the rest of it. */
+static void a_body_that_nobody_reads(void **state)
+{
+	static const char *const uris[] = {"/t/ignore", "/nothing", "/__version__", "/t/park", "/t/echo"};
+	struct client_reply r;
+	(void)state;
+	set("max_body", "100K");
+	start_front();
+	int fd = client_connect(path);
+	for (unsigned i = 0; i < 50; i++) {
+		struct client_request q = {.method = "POST",
+		        .uri = uris[i % 5],
+		        .body = pattern,
+		        .body_len = 150000 + i * 1000,
+		        .id = 1 + i * 1000};
+		ask(fd, &q, &r);
+		assert_true(r.status >= 200 && r.status < 500);
+		client_reply_release(&r);
+	}
+	close(fd);
+}
+
+/* tests: connections */
+
+static atomic_uint failures;
+
+static bool expect(bool good)
+{
+	if (!good)
+		failures++;
+	return good;
+}
+
+enum { GROUPS = 8, GROUP = 8, ROUNDS = 40, ROUNDS_FOR_EVER = 1000000 };
+static unsigned rounds;
+
+/* What is asked in a round, and whether the answer is right. */
+static void request_of(unsigned n, struct client_request *q)
+{
+	static const char *const uris[] = {"/t/echo", "/t/park", "/t/ignore", "/symbolicate/v5", "/nothing"};
+	*q = (struct client_request){.method = "POST", .uri = uris[n % 5], .id = 1 + n % 60000};
+	if (n % 5 != 1)
+		q->body = pattern + n % 1000;
+	q->body_len = q->body ? n * 131 % 20000 + 1 : 0;
+}
+
+static bool is_answer_of(unsigned n, const struct client_request *q, const struct client_reply *r)
+{
+	if (!r->sound || !r->ended || r->status != (n % 5 == 4 ? 404 : 200))
+		return false;
+	if (n % 5 == 0)
+		return is_body(r, q->body, q->body_len);
+	return n % 5 != 1 || is_body(r, "parked", 6);
+}
+
+/* Eight connections, all with a request on its way before the first reply is read. */
+static void *drive_group(void *arg)
+{
+	int fds[GROUP];
+	struct client_request q;
+	struct client_reply r;
+	unsigned seed = (unsigned)(uintptr_t)arg;
+	for (unsigned i = 0; i < GROUP; i++)
+		expect((fds[i] = client_connect(path)) >= 0);
+	for (unsigned round = 0; round < rounds && !failures; round++) {
+		for (unsigned i = 0; i < GROUP; i++) {
+			request_of(seed + round * GROUP + i, &q);
+			expect(client_send(fds[i], &q));
+		}
+		for (unsigned i = 0; i < GROUP; i++) {
+			unsigned n = seed + round * GROUP + i;
+			request_of(n, &q);
+			client_read(fds[i], &r, q.id, 0);
+			expect(is_answer_of(n, &q, &r));
+			client_reply_release(&r);
+		}
+	}
+	for (unsigned i = 0; i < GROUP; i++)
+		close(fds[i]);
+	return NULL;
+}
+
+/* A peer that leaves at every byte of a request. */
+static void leave_early(unsigned bytes)
+{
+	static const char request[] = "\1\1\0\1\0\10\0\0"
+	                              "\0\1\1\0\0\0\0\0"
+	                              "\1\4\0\1\0\40\0\0"
+	                              "\16\4REQUEST_METHODPOST"
+	                              "\1\1ab\1\1cd\1\1ef"
+	                              "\1\4\0\1\0\0\0\0"
+	                              "\1\5\0\1\0\10\0\0"
+	                              "12345678";
+	int fd = client_connect(path);
+	expect(fd >= 0);
+	client_send_raw(fd, request, bytes % sizeof request);
+	close(fd);
+}
+
+static void many_connections_on_few_threads(void **state)
+{
+	pthread_t threads[GROUPS];
+	(void)state;
+	failures = 0;
+	rounds = ROUNDS;
+	start_front();
+	for (uintptr_t i = 0; i < GROUPS; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, drive_group, (void *)(i * 7919)), 0);
+	for (unsigned i = 0; i < 300; i++)
+		leave_early(i);
+	for (unsigned i = 0; i < GROUPS; i++)
+		pthread_join(threads[i], NULL);
+	assert_int_equal(failures, 0);
+	wait_until(metric_get(M_CONNECTIONS) == 0 && metric_get(M_REQUESTS_IN_FLIGHT) == 0);
+}
+
+static void garbage_closes_the_connection_at_once(void **state)
+{
+	static const struct {
+		const char *data;
+		size_t n;
+	} rows[] = {
+#define ROW(text) {text, sizeof text - 1}
+	        ROW("GET / HTTP/1.0\r\n\r\n"), ROW("\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"),
+	        ROW("\1\1\0\1\0\7\0\0\0\1\1\0\0\0\0"),                                          /* a short BEGIN */
+	        ROW("\1\1\0\1\0\10\0\0\0\2\1\0\0\0\0\0\1\4\0\1\0\0\0\0"),                       /* an authorizer */
+	        ROW("\1\1\0\1\0\10\0\0\0\11\1\0\0\0\0\0\1\4\0\1\0\0\0\0"),                      /* no role */
+	        ROW("\1\1\0\1\0\10\0\0\0\1\1\0\0\0\0\0\1\2\0\1\0\0\0\0"),                       /* ABORT */
+	        ROW("\1\1\0\1\0\10\0\0\0\1\1\0\0\0\0\0\1\4\0\1\0\2\0\0\11\11\1\4\0\1\0\0\0\0"), /* params cut short */
+	};
+	(void)state;
+	start_front();
+	for (unsigned i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		int fd = client_connect(path);
+		int64_t started = clock_now();
+		assert_true(client_send_raw(fd, rows[i].data, rows[i].n));
+		/* libfcgi would wait two seconds for the peer to close its side. */
+		if (!client_is_closed(fd) || clock_now() - started >= 1500 * MS)
+			fail_msg("row %u", i);
+		close(fd);
+	}
+	still_works();
+}
+
+static void silent_and_half_requests(void **state)
+{
+	int fds[40];
+	(void)state;
+	set("workers", "2");
+	set("io_timeout", "200ms");
+	start_front();
+	for (unsigned i = 0; i < 40; i++) {
+		fds[i] = client_connect(path);
+		if (i % 20 == 0)
+			client_send_raw(fds[i], "\1\1\0\1\0", 5);
+		else if (i % 10 == 0) /* a body without a request */
+			client_send_raw(fds[i], "\1\5\0\1\0\3\0\0abc", 11);
+	}
+	still_works();
+	/* Those that began a request are given up, those that are merely idle are not. */
+	for (unsigned i = 0; i < 40; i += 10)
+		assert_true(client_is_closed(fds[i]));
+	struct client_reply r;
+	ask(fds[1], &(struct client_request){.method = "GET", .uri = "/t/echo"}, &r);
+	assert_int_equal(r.status, 200);
+	client_reply_release(&r);
+	/* A body that stops coming. */
+	struct client_request q = {
+	        .method = "POST", .uri = "/t/echo", .body = "abc", .body_len = 3, .length = "5", .no_end = true};
+	ask(fds[2], &q, &r);
+	assert_int_equal(r.status, 400);
+	client_reply_release(&r);
+	assert_true(client_is_closed(fds[2]));
+	for (unsigned i = 0; i < 40; i++)
+		close(fds[i]);
+}
+
+static void connections_that_are_not_kept(void **state)
+{
+	struct client_reply r;
+	(void)state;
+	start_front();
+	for (unsigned i = 0; i < 20; i++) {
+		int fd = client_connect(path);
+		ask(fd, &(struct client_request){.method = "GET", .uri = "/t/park", .close = true}, &r);
+		assert_true(r.status == 200 && client_is_closed(fd));
+		client_reply_release(&r);
+		close(fd);
+	}
+	wait_until(metric_get(M_CONNECTIONS) == 0);
+}
+
+static void a_large_reply(void **state)
+{
+	static const char *const uris[] = {"/t/large/65536", "/t/large/65537", "/t/large/1048560", "/t/large/1048561",
+	        "/t/large/73400320", "/t/echo"};
+	static const size_t sizes[] = {65536, 65537, 1048560, 1048561, PATTERN};
+	struct client_reply r;
+	(void)state;
+	start_front();
+	int fd = client_connect(path);
+	for (unsigned i = 0; i < 6; i++) {
+		ask(fd, &(struct client_request){.method = "GET", .uri = uris[i], .id = 40000}, &r);
+		assert_int_equal(r.status, 200);
+		if (i < 5)
+			assert_true(is_body(&r, pattern, sizes[i]));
+		client_reply_release(&r);
+	}
+	close(fd);
+}
+
+static void large_replies_to_slow_and_leaving_peers(void **state)
+{
+	struct client_reply r;
+	char some[1000];
+	(void)state;
+	start_front();
+	struct client_request q = {.method = "GET", .uri = "/t/large/4000000"};
+	for (unsigned i = 0; i < 20; i++) {
+		int fd = client_connect(path);
+		assert_true(client_send(fd, &q));
+		assert_true(recv(fd, some, sizeof some, 0) > 0);
+		close(fd);
+	}
+	int fd = client_connect(path);
+	assert_true(client_send(fd, &q));
+	client_read(fd, &r, 1, 2000);
+	assert_true(r.sound && r.ended && is_body(&r, pattern, 4000000));
+	client_reply_release(&r);
+	close(fd);
+	wait_until(metric_get(M_REQUESTS_IN_FLIGHT) == 0);
+}
+
+static void a_peer_that_takes_nothing_is_given_up(void **state)
+{
+	(void)state;
+	set("workers", "1");
+	set("io_timeout", "200ms");
+	start_front();
+	int fd = client_connect(path);
+	assert_true(client_send(fd, &(struct client_request){.method = "GET", .uri = "/t/large/4000000"}));
+	still_works();
+	close(fd);
+}
+
+static void a_parked_request_whose_peer_leaves(void **state)
+{
+	(void)state;
+	start_front();
+	seen_gone = 0;
+	for (unsigned i = 0; i < 10; i++) {
+		int fd = client_connect(path);
+		assert_true(client_send(fd, &(struct client_request){.method = "GET", .uri = "/t/gone"}));
+		wait_until(metric_get(M_REQUESTS_IN_FLIGHT) == 1);
+		/* Parked requests hold no thread. */
+		still_works();
+		assert_int_equal(seen_gone, i);
+		close(fd);
+		wait_until(seen_gone == i + 1);
+		wait_until(metric_get(M_REQUESTS_IN_FLIGHT) == 0);
+	}
+}
+
+static void more_parked_requests_than_threads(void **state)
+{
+	int fds[200];
+	struct client_reply r;
+	(void)state;
+	set("workers", "1");
+	start_front();
+	for (unsigned i = 0; i < 200; i++) {
+		fds[i] = client_connect(path);
+		assert_true(client_send(fds[i], &(struct client_request){.method = "GET", .uri = "/t/park"}));
+	}
+	for (unsigned i = 0; i < 200; i++) {
+		client_read(fds[i], &r, 1, 0);
+		assert_true(r.ended && is_body(&r, "parked", 6));
+		client_reply_release(&r);
+		close(fds[i]);
+	}
+}
+
+static void settings_of_a_request_are_those_of_its_arrival(void **state)
+{
+	struct config other;
+	struct client_request q = {.method = "POST", .uri = "/t/echo", .body = pattern, .body_len = 20000};
+	(void)state;
+	start_front();
+	ask_status(&q, 200);
+	assert_int_equal(config_copy(&other, &config), ERR_OK);
+	other.max_body = 10000;
+	front_set_config(front, &other);
+	ask_status(&q, 413);
+	front_set_config(front, &config);
+	ask_status(&q, 200);
+	config_release(&other);
+}
+
+/* tests: the end */
+
+static void *stop_front_thread(void *arg)
+{
+	unsigned *cut = arg;
+	*cut = front_stop(front, BOUND_SECONDS * SECOND);
+	return NULL;
+}
+
+static void draining_finishes_what_is_in_hand(void **state)
+{
+	struct client_reply r;
+	pthread_t stopper;
+	unsigned cut = 99;
+	int late;
+	(void)state;
+	start_front();
+	int parked = client_connect(path), kept = client_connect(path);
+	ask(kept, &(struct client_request){.method = "GET", .uri = "/t/echo"}, &r);
+	client_reply_release(&r);
+	assert_true(client_send(parked, &(struct client_request){.method = "GET", .uri = "/t/hold"}));
+	wait_until(atomic_load(&held));
+	assert_int_equal(pthread_create(&stopper, NULL, stop_front_thread, &cut), 0);
+	/* Nobody new is let in; */
+	wait_until((late = client_connect(path)) < 0 || (close(late), false));
+	/* who has a connection is answered, once. */
+	ask(kept, &(struct client_request){.method = "GET", .uri = "/t/echo"}, &r);
+	assert_int_equal(r.status, 200);
+	client_reply_release(&r);
+	assert_true(client_is_closed(kept));
+	exchange_resume(atomic_load(&held), reply_parked);
+	client_read(parked, &r, 1, 0);
+	assert_true(r.ended && is_body(&r, "parked", 6));
+	client_reply_release(&r);
+	pthread_join(stopper, NULL);
+	front = NULL;
+	assert_int_equal(cut, 0);
+	close(parked);
+	close(kept);
+}
+
+static void draining_is_bounded(void **state)
+{
+	(void)state;
+	start_front();
+	int fd = client_connect(path);
+	assert_true(client_send(fd, &(struct client_request){.method = "GET", .uri = "/t/hold"}));
+	wait_until(atomic_load(&held));
+	int64_t started = clock_now();
+	assert_int_equal(front_stop(front, 200 * MS), 1);
+	front = NULL;
+	assert_true(clock_now() - started < 20 * SECOND);
+	assert_true(client_is_closed(fd));
+	/* Whoever holds the exchange may come too late. */
+	exchange_resume(atomic_load(&held), reply_parked);
+	close(fd);
+	assert_int_equal(metric_get(M_REQUESTS_IN_FLIGHT), 0);
+	assert_int_equal(metric_get(M_CONNECTIONS), 0);
+}
+
+static void draining_while_requests_pour_in(void **state)
+{
+	pthread_t threads[GROUPS];
+	unsigned cut;
+	(void)state;
+	failures = 0;
+	rounds = ROUNDS_FOR_EVER;
+	start_front();
+	for (uintptr_t i = 0; i < GROUPS; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, drive_group, (void *)(i * 7919)), 0);
+	wait_until(metric_get(M_CONNECTIONS) >= GROUPS * GROUP);
+	cut = front_stop(front, BOUND_SECONDS * SECOND);
+	front = NULL;
+	for (unsigned i = 0; i < GROUPS; i++)
+		pthread_join(threads[i], NULL);
+	/* The clients fail, for nobody serves them; the front has lost nothing that it had begun. */
+	assert_int_equal(cut, 0);
+	assert_int_equal(metric_get(M_CONNECTIONS), 0);
+}
+
+/* tests: the listening socket */
+
+/* Another process that holds the listener may make it blocking, and may be faster to accept. */
+static void a_shared_listener(void **state)
+{
+	struct error e;
+	int fd;
+	(void)state;
+	set("workers", "1");
+	assert_int_equal(front_listen(&config, &fd, &e), ERR_OK);
+	int other = dup(fd);
+	front = front_start(&config, fd, dispatch, &e);
+	assert_non_null(front);
+	for (unsigned i = 0; i < 50; i++) {
+		fcntl(other, F_SETFL, fcntl(other, F_GETFL) & ~O_NONBLOCK);
+		int client = client_connect(path);
+		struct pollfd waiting = {.fd = other, .events = POLLIN};
+		if (i % 2 && poll(&waiting, 1, 0) > 0) {
+			fcntl(other, F_SETFL, fcntl(other, F_GETFL) | O_NONBLOCK);
+			int stolen = accept(other, NULL, NULL);
+			if (stolen >= 0)
+				close(stolen);
+		}
+		close(client);
+		still_works();
+	}
+	close(other);
+}
+
+static void listening(void **state)
+{
+	static const char *const refused[] = {"0.0.0.0:0", "[::]:0", ":0", "192.0.2.1:9000", "nonsense",
+	        "/no/such/directory/socket", "127.0.0.1:port"};
+	struct error e;
+	struct stat st;
+	int fd, second;
+	(void)state;
+	set("listen_mode", "0640");
+	assert_int_equal(front_listen(&config, &fd, &e), ERR_OK);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0640);
+	/* Not while somebody listens, but over what is left afterwards. */
+	assert_int_equal(front_listen(&config, &second, &e), ERR_CONFIG);
+	close(fd);
+	assert_int_equal(front_listen(&config, &fd, &e), ERR_OK);
+	close(fd);
+	for (unsigned i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+		set("listen", refused[i]);
+		if (!front_listen(&config, &fd, &e))
+			fail_msg("%s is listened on", refused[i]);
+		assert_int_equal(fd, -1);
+	}
+	set("listen", "127.0.0.1:0");
+	assert_int_equal(front_listen(&config, &fd, &e), ERR_OK);
+	close(fd);
+	set("listen", "0.0.0.0:0");
+	set("listen_tcp_anywhere", "yes");
+	assert_int_equal(front_listen(&config, &fd, &e), ERR_OK);
+	close(fd);
+}
+
+/* A file is never removed to make room. */
+static void a_file_in_the_way(void **state)
+{
+	struct error e;
+	int fd;
+	(void)state;
+	close(open(path, O_CREAT | O_WRONLY, 0600));
+	assert_int_equal(front_listen(&config, &fd, &e), ERR_CONFIG);
+	assert_int_equal(access(path, F_OK), 0);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+	        TEST(headers_of_a_reply),
+	        TEST(head_has_no_body),
+	        TEST(routes_and_methods),
+	        TEST(preflight_echoes_the_headers),
+	        TEST(replies_are_compressed_when_accepted),
+	        TEST(bodies_of_all_sizes),
+	        TEST(gzip_bodies),
+	        TEST(bodies_that_are_refused),
+	        TEST(a_body_that_nobody_reads),
+	        TEST(many_connections_on_few_threads),
+	        TEST(garbage_closes_the_connection_at_once),
+	        TEST(silent_and_half_requests),
+	        TEST(connections_that_are_not_kept),
+	        TEST(a_large_reply),
+	        TEST(large_replies_to_slow_and_leaving_peers),
+	        TEST(a_peer_that_takes_nothing_is_given_up),
+	        TEST(a_parked_request_whose_peer_leaves),
+	        TEST(more_parked_requests_than_threads),
+	        TEST(settings_of_a_request_are_those_of_its_arrival),
+	        TEST(draining_finishes_what_is_in_hand),
+	        TEST(draining_is_bounded),
+	        TEST(draining_while_requests_pour_in),
+	        TEST(a_shared_listener),
+	        TEST(listening),
+	        TEST(a_file_in_the_way),
+	};
+	return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
