@@ -451,18 +451,20 @@ static void fail(struct session *s, enum err code, unsigned retry_after, const c
 
 static void count_results(struct session *s)
 {
-	uint64_t found = 0, missing = 0;
+	uint64_t found = 0, missing = 0, skipped = 0;
 	s->exchange->frames = s->request.frame_count;
 	s->exchange->modules = s->want_count;
 	for (uint32_t i = 0; i < s->want_count; i++) {
 		*(s->wants[i].state == WANT_FOUND ? &found : &missing) += 1;
 		s->exchange->loads += s->wants[i].loaded;
 	}
+	for (uint32_t j = 0; j < s->request.job_count; j++)
+		skipped += s->request.jobs[j].text_count;
 	metric_add(M_MODULES_FOUND, (int64_t)found);
 	metric_add(M_MODULES_MISSING, (int64_t)missing);
 	metric_add(M_FRAMES_TOTAL, (int64_t)s->stats.found);
-	metric_add(M_FRAMES_UNKNOWN, (int64_t)s->stats.unknown);
-	metric_add(M_FRAMES_SKIPPED, (int64_t)(s->request.frame_count - s->stats.found - s->stats.unknown));
+	metric_add(M_FRAMES_UNKNOWN, (int64_t)(s->request.frame_count - skipped - s->stats.found));
+	metric_add(M_FRAMES_SKIPPED, (int64_t)skipped);
 }
 
 static void too_large(struct session *s)
@@ -547,7 +549,7 @@ static void wait_done(struct load_wait *wait)
 static bool answer(struct session *s)
 {
 	s->rendered.len = 0;
-	s->stats.found = s->stats.unknown = 0;
+	s->stats.found = 0;
 	if (!collect_lookups(s)) {
 		fail(s, ERR_NO_MEMORY, 1, "out of memory");
 		return false;

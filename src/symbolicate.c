@@ -261,7 +261,7 @@ static enum symbolicate_result render(struct batch *b, const struct lookup *look
 {
 	for (size_t i = 0; i < count; i++) {
 		struct rendered *place = &places[lookups[i].frame];
-		*(b->answers[i].found ? &b->stats->found : &b->stats->unknown) += 1;
+		b->stats->found += b->answers[i].found;
 		if (i && same_place(&lookups[i], &lookups[i - 1])) {
 			*place = places[lookups[i - 1].frame];
 			continue;

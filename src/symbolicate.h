@@ -26,7 +26,7 @@ enum symbolicate_result {
 };
 
 struct symbolicate_stats {
-	uint64_t found, unknown; /* lookups, by result */
+	uint64_t found; /* lookups that a symbol answers */
 	uint64_t cache_count, cache_hits,
 	        cache_bytes; /* pages: wanted, in memory or memcached, and the bytes that came over the wire */
 	int64_t cache_time;

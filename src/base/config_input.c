@@ -32,7 +32,7 @@ static enum err set_from_line(
 {
 	char *equals = strchr(text, '=');
 	if (!equals)
-		return error_set(e, ERR_CONFIG, "not of the form key = value");
+		return error_set(e, ERR_CONFIG, "\"%.80s\" is not of the form key = value", text);
 	*equals = 0;
 	const char *key = trimmed(text), *value = trimmed(equals + 1);
 	const struct config_row *row = config_find_row(key);

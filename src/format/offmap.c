@@ -100,10 +100,10 @@ static bool read_firsts(struct reader *r, struct offmap *m)
 enum err offmap_root_decode(const uint8_t *bytes, size_t len, struct offmap **out)
 {
 	uint64_t counts[10];
-	struct reader r = {bytes + 16, bytes + len, false};
 	*out = NULL;
 	if (len < 16)
 		return ERR_CORRUPT;
+	struct reader r = {bytes + 16, bytes + len, false};
 	for (unsigned i = 0; i < sizeof counts / sizeof *counts; i++)
 		counts[i] = reader_varint(&r);
 	uint64_t left = (uint64_t)(r.end - r.at);

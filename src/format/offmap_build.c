@@ -63,6 +63,7 @@ struct offmap_builder {
 	uint32_t stack_count, stack_cap;
 	struct flat **group; /* functions that start at group_addr */
 	uint32_t group_count, group_cap;
+	position group_covered[2]; /* their greatest size + 1, by has_lines; 0: none */
 	struct flat *group_public; /* and the first PUBLIC there */
 	bool in_group, group_empty_func;
 	uint64_t group_addr;
@@ -434,9 +435,9 @@ static bool close_group(struct offmap_builder *b)
 		return false;
 	b->cursor = b->group_addr;
 	bool func = b->group_count || b->group_empty_func;
-	if (b->options.nearest)
-		while (b->stack_count)
-			drop_flat(b, b->stack[--b->stack_count]);
+	/* Also one that ends where the next starts, or functions without gaps between them would all be kept. */
+	while (b->stack_count && (b->options.nearest || flat_end(b->stack[b->stack_count - 1]) <= b->cursor))
+		drop_flat(b, b->stack[--b->stack_count]);
 	if (func || b->group_public)
 		set_last_public(b, NULL);
 	if (func)
@@ -448,6 +449,13 @@ static bool close_group(struct offmap_builder *b)
 	return push_group(b);
 }
 
+/* A function of the group that came before answers wherever f could: of a million equal ones only the first is kept. */
+static bool outdone(const struct offmap_builder *b, const struct flat *f)
+{
+	position own = b->group_covered[f->has_lines], lines = b->group_covered[true];
+	return b->options.nearest ? own || lines : f->size < own || f->size < lines;
+}
+
 static bool sweep_symbol(struct offmap_builder *b, struct flat *f)
 {
 	if (!b->in_group || b->group_addr != f->addr) {
@@ -457,6 +465,7 @@ static bool sweep_symbol(struct offmap_builder *b, struct flat *f)
 		}
 		b->in_group = true;
 		b->group_addr = f->addr;
+		b->group_covered[false] = b->group_covered[true] = 0;
 	}
 	if (f->is_public) {
 		if (b->group_public) {
@@ -476,6 +485,10 @@ static bool sweep_symbol(struct offmap_builder *b, struct flat *f)
 		b->empty_funcs[b->empty_count++] = addr;
 		return true;
 	}
+	if (outdone(b, f)) {
+		drop_flat(b, f);
+		return true;
+	}
 	struct flat **grown = array_grow(b->group, &b->group_cap, b->group_count + 1, sizeof *b->group);
 	if (!grown) {
 		flat_free(f);
@@ -483,6 +496,7 @@ static bool sweep_symbol(struct offmap_builder *b, struct flat *f)
 	}
 	b->group = grown;
 	b->group[b->group_count++] = f;
+	b->group_covered[f->has_lines] = (position)f->size + 1;
 	return true;
 }
 

@@ -16,9 +16,9 @@
  * - gzip is recognised and inflated in bucket_body.c; curl's own decoding takes a cut stream for a whole one.
  * - A transfer is whole when Content-Length, the last chunk or a gzip trailer says so; without any of them, when its
  * last line is.
- * - A redirect may lead anywhere on the internet, but not into the machine or its private networks, unless the source
- * itself is there. Every source has connections of its own, so that none which was opened for one source serves the
- * redirect of another.
+ * - A redirect may lead anywhere on the internet, but not into the machine or its private networks, unless it is back
+ * to the source's own address and port. Every source has connections of its own, so that none which was opened for one
+ * source serves the redirect of another.
  * - Proxies of the environment are not used: the address filter would see the proxy's address only.
  * - User, password and query of a source are secrets: they appear in no text. */
 
@@ -419,7 +419,8 @@ static enum bucket_outcome judge(struct http_client *c, CURLcode code, struct bu
 		return bucket_result_set(result, BUCKET_ABORTED, "cancelled");
 	if (outcome != BUCKET_OK)
 		return bucket_result_set(result, outcome, "%s", bucket_body_problem(c->body));
-	if (c->address_refused)
+	/* With several addresses another one may have been taken. */
+	if (c->address_refused && code != CURLE_OK)
 		return bucket_result_set(result, BUCKET_FAILED, "redirect to a local address");
 	if (code != CURLE_OK && (result->status < 400 || result->status > 599)) {
 		outcome = code == CURLE_FILESIZE_EXCEEDED ? BUCKET_TOO_LARGE : BUCKET_FAILED;

@@ -60,7 +60,7 @@ enum mc_status mc_replace_if(struct mc_client *c, const struct mc_key *key, cons
 enum mc_status mc_delete(struct mc_client *c, const struct mc_key *key); /* MC_MISSING when it was not there */
 /* Whether the server of this route answered lately (its breaker is closed). */
 bool mc_reachable(struct mc_client *c, uint64_t route);
-/* Asks every server for its version; ERR_UNAVAILABLE names the first that does not answer. */
+/* Writes a small value to every server; ERR_UNAVAILABLE names the first that does not take it. */
 enum err mc_probe(struct mc_client *c, struct error *e);
 
 #endif

@@ -265,7 +265,7 @@ static void file_errors_name_the_line(void **state)
 		const char *file, *text;
 	} cases[] = {
 	        {"\n\nfoo = 1\n", ":3: unknown key \"foo\""},
-	        {"max_body 3\n", ":1: not of the form key = value"},
+	        {"max_body 3\n", ":1: \"max_body 3\" is not of the form key = value"},
 	        {"= 3\n", ":1: unknown key \"\""},
 	        {"\nmax_jobs = many\n", ":2: max_jobs: \"many\" is no number"},
 	        {"max_jobs = 1\n\nmax-jobs = 2\n", ":3: max_jobs was set in line 1"},
