@@ -12,9 +12,6 @@
 #include "router.h"
 #include "services.h"
 
-#ifndef COMMIT
-#define COMMIT ""
-#endif
 #if HAVE_ISAL
 #define INFLATES_WITH "ISA-L"
 #else
@@ -39,7 +36,8 @@ void version_handle(struct exchange *x)
 {
 	char text[512];
 	snprintf(text, sizeof text, "{\"source\":\"%s\",\"version\":\"%s\",\"commit\":\"%s\",\"build\":\"%s\"}",
-	        PACKAGE_URL, PACKAGE_VERSION, *COMMIT ? COMMIT : "unknown", "compiler " __VERSION__ ", " INFLATES_WITH);
+	        *SOURCE ? SOURCE : "unknown", PACKAGE_VERSION, *COMMIT ? COMMIT : "unknown",
+	        "compiler " __VERSION__ ", " INFLATES_WITH);
 	exchange_reply_text(x, 200, json, NULL, str_from(text));
 }
 

@@ -393,9 +393,9 @@ static void set_module(json_t *object, const struct module_want *w, json_t *valu
 static json_t *debug_json(const struct session *s)
 {
 	json_t *stacks_per = json_object(), *sizes = json_object(), *times = json_object(), *fails = json_object(),
-	       *parses = json_object(), *damaged = json_object();
+	       *parses = json_object(), *parse_fails = json_object(), *damaged = json_object();
 	int64_t download_time = 0, parse_time = 0;
-	uint64_t download_bytes = 0, downloads = 0, real = s->request.frame_count;
+	uint64_t download_bytes = 0, downloads = 0, loads = 0, real = s->request.frame_count;
 	for (uint32_t j = 0; j < s->request.job_count; j++)
 		real -= s->request.jobs[j].text_count;
 	for (uint32_t i = 0; i < s->want_count; i++) {
@@ -405,6 +405,9 @@ static json_t *debug_json(const struct session *s)
 			set_module(damaged, w, json_integer((json_int_t)w->module->map->damaged));
 		if (w->fail_time)
 			set_module(fails, w, json_real(seconds(w->fail_time)));
+		loads += w->loaded;
+		if (w->parse_fail_time)
+			set_module(parse_fails, w, json_real(seconds(w->parse_fail_time)));
 		if (!w->download_bytes)
 			continue;
 		downloads++;
@@ -416,17 +419,17 @@ static json_t *debug_json(const struct session *s)
 		set_module(parses, w, json_real(seconds(w->parse_time)));
 	}
 	return json_pack("{s:f, s:{s:I, s:I}, s:{s:I, s:o}, s:{s:I, s:I, s:I, s:f}, s:{s:I, s:I, s:f, s:o, s:o, s:o}, "
-	                 "s:{s:f, s:o, s:{}, s:o}, s:{s:f, s:{}}}",
+	                 "s:{s:f, s:o, s:o, s:o}, s:{s:f, s:{}}}",
 	        "time", seconds(clock_now() - s->exchange->started), "stacks", "count",
 	        (json_int_t)s->request.frame_count, "real", (json_int_t)real, "modules", "count",
 	        (json_int_t)s->want_count, "stacks_per_module", stacks_per, "cache_lookups", "count",
 	        (json_int_t)(s->stats.cache_count + s->want_count), "hits",
-	        (json_int_t)(s->stats.cache_hits + s->want_count - downloads), "size", (json_int_t)s->stats.cache_bytes,
+	        (json_int_t)(s->stats.cache_hits + s->want_count - loads), "size", (json_int_t)s->stats.cache_bytes,
 	        "time", seconds(s->stats.cache_time), "downloads", "count", (json_int_t)downloads, "size",
 	        (json_int_t)download_bytes, "time", seconds(download_time), "size_per_module", sizes, "time_per_module",
 	        times, "fail_time_per_module", fails, "parse_sym", "time", seconds(parse_time), "time_per_module",
-	        parses, "fail_time_per_module", "damaged_lines_per_module", damaged, "save_symcache", "time", 0.0,
-	        "time_per_module");
+	        parses, "fail_time_per_module", parse_fails, "damaged_lines_per_module", damaged, "save_symcache",
+	        "time", 0.0, "time_per_module");
 }
 
 /* ---- the course of a request ---- */
@@ -578,6 +581,10 @@ static bool answer(struct session *s)
 static void step(struct exchange *x)
 {
 	struct session *s = x->user;
+	if (exchange_gone(x)) {
+		fail(s, ERR_UNAVAILABLE, 1, "the client went away");
+		return;
+	}
 	if (s->wait.refused) {
 		fail(s, ERR_UNAVAILABLE, 2, "too many requests are loading symbols; try again");
 		return;

@@ -111,7 +111,8 @@ void failures_set(struct failures *f, const struct module_hash *hash, const stru
 	pthread_mutex_lock(&f->lock);
 	struct entry *old = find(f, hash, spelling);
 	if (old) {
-		again = class == FAILURE_TEMPORARY && old->failure.class == FAILURE_TEMPORARY;
+		again = class == FAILURE_TEMPORARY && old->failure.class == FAILURE_TEMPORARY &&
+		        clock_now() - old->failure.until < f->ttl_max;
 		ttl = old->ttl;
 		drop(f, old);
 	}

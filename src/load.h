@@ -32,7 +32,7 @@ struct load {
 	uint64_t marker;
 	int64_t marker_seen; /* when it was read; the start of the load */
 	uint64_t download_bytes;
-	int64_t download_time, parse_time, fail_time;
+	int64_t download_time, parse_time, fail_time, parse_fail_time;
 };
 
 struct modules {

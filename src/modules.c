@@ -89,6 +89,12 @@ static enum freshness look_in_memory(struct modules *m, struct module_want *w, i
 {
 	bool shared = mc_enabled(m->servers);
 	struct module *module = page_cache_get(m->cache, &w->hash);
+	if (module && shared && now - module->since > m->config->root_max_age) {
+		/* as in memcached: bounds what a lost marker can do */
+		page_cache_remove(m->cache, &w->hash, module);
+		module_unref(module);
+		module = NULL;
+	}
 	if (module) {
 		set_found(w, module);
 		metric_add(M_CACHE_ROOT_PROCESS, 1);
@@ -435,6 +441,7 @@ static void publish(struct modules *m, struct load *l)
 		w->download_time = l->download_time;
 		w->parse_time = l->parse_time;
 		w->fail_time = l->fail_time;
+		w->parse_fail_time = l->parse_fail_time;
 		if (l->module) {
 			module_ref(l->module);
 			atomic_fetch_add(&l->module->holds, 1);

@@ -36,7 +36,7 @@ struct module_want {
 	/* how it came, for `debug` */
 	bool loaded;
 	uint64_t download_bytes;
-	int64_t download_time, parse_time, fail_time;
+	int64_t download_time, parse_time, fail_time, parse_fail_time;
 	/* of a load it waits for */
 	struct load *load;
 	struct load_wait *wait;

@@ -88,7 +88,7 @@ const struct config_row config_rows[] = {
                 "How long it is at most."},
         {"failures_max", TYPE_COUNT, AT(failures_max), "100000", 1, 100000000, NULL, false, CACHES,
                 "Missing, corrupt and failing modules that are remembered; the oldest go first."},
-        {"lookup", TYPE_CHOICE, AT(lookup), "covering", 0, 0, "covering nearest", true, CACHES,
+        {"lookup", TYPE_CHOICE, AT(lookup), "covering", 0, 0, "covering nearest", false, CACHES,
                 "covering: the function whose range holds the offset; nearest: the last symbol at or before it."},
 
 #define LIMITS "Limits"
@@ -101,7 +101,7 @@ const struct config_row config_rows[] = {
         {"max_jobs", TYPE_COUNT, AT(max_jobs), "1000", 1, 1000000, NULL, true, LIMITS, "Jobs of a request."},
         {"max_frames", TYPE_COUNT, AT(max_frames), "1000000", 1, 100000000, NULL, true, LIMITS, "Frames of a request."},
         {"max_modules", TYPE_COUNT, AT(max_modules), "10000", 1, 10000000, NULL, true, LIMITS, "Modules of a request."},
-        {"cold_modules", TYPE_COUNT, AT(cold_modules), "1000", 1, 10000000, NULL, true, LIMITS,
+        {"cold_modules", TYPE_COUNT, AT(cold_modules), "1000", 1, 10000000, NULL, false, LIMITS,
                 "Modules in no cache that one request may load; above it 503, and what was loaded is kept."},
         {"cold_requests", TYPE_COUNT, AT(cold_requests), "64", 1, 1000000, NULL, false, LIMITS,
                 "Requests that load modules at one time."},

@@ -1,3 +1,5 @@
+#include <config.h>
+
 #include "base/error.h"
 
 #include <stdio.h>

@@ -13,7 +13,9 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
+#include "base/hash.h"
 #include "base/utf8.h"
 #include "base/varint.h"
 #include "format/offmap_encode.h"
@@ -35,6 +37,7 @@ struct id_table {
 	struct id_entry *sparse;
 	uint32_t sparse_cap, sparse_count;
 	uint32_t count; /* ids seen */
+	uint64_t salt;  /* so that nobody can choose ids that share a place */
 	uint32_t last_slot;
 	uint64_t last_id;
 };
@@ -106,6 +109,8 @@ struct offmap_builder *offmap_builder_new(const struct offmap_options *options)
 	b->slot_cap = 64;
 	b->slots = calloc(b->slot_cap, sizeof *b->slots);
 	b->slot_count = 1; /* slot 0: none */
+	if (getrandom(&b->files.salt, sizeof b->files.salt, GRND_NONBLOCK) > 0)
+		b->origins.salt = ~b->files.salt;
 	if (!b->encoder || !b->flattener || !b->map || !b->slots) {
 		offmap_builder_free(b);
 		return NULL;
@@ -183,27 +188,33 @@ static void drop_flat(struct offmap_builder *b, struct flat *f)
 
 /* ---- strings ---- */
 
+/* Where the search for a sparse id starts. */
+static uint32_t sparse_place(const struct id_table *t, uint64_t id)
+{
+	return (uint32_t)checksum(&t->salt, sizeof t->salt, &id, sizeof id) & (t->sparse_cap - 1);
+}
+
 /* Where an id's slot number is kept, made when it is new; NULL without memory. */
 static uint32_t *find_sparse(struct id_table *t, uint64_t id)
 {
 	if (4 * (t->sparse_count + 1) > 3 * t->sparse_cap) {
-		uint32_t cap = t->sparse_cap ? 2 * t->sparse_cap : 64;
+		struct id_entry *old = t->sparse;
+		uint32_t old_cap = t->sparse_cap, cap = old_cap ? 2 * old_cap : 64;
 		struct id_entry *grown = calloc(cap, sizeof *grown);
 		if (!grown)
 			return NULL;
-		for (uint32_t i = 0; i < t->sparse_cap; i++)
-			if (t->sparse[i].slot) {
-				uint32_t at =
-				        (uint32_t)(t->sparse[i].id * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (cap - 1);
-				while (grown[at].slot)
-					at = (at + 1) & (cap - 1);
-				grown[at] = t->sparse[i];
-			}
-		free(t->sparse);
 		t->sparse = grown;
 		t->sparse_cap = cap;
+		for (uint32_t i = 0; i < old_cap; i++)
+			if (old[i].slot) {
+				uint32_t at = sparse_place(t, old[i].id);
+				while (grown[at].slot)
+					at = (at + 1) & (cap - 1);
+				grown[at] = old[i];
+			}
+		free(old);
 	}
-	uint32_t at = (uint32_t)(id * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (t->sparse_cap - 1);
+	uint32_t at = sparse_place(t, id);
 	while (t->sparse[at].slot && t->sparse[at].id != id)
 		at = (at + 1) & (t->sparse_cap - 1);
 	if (!t->sparse[at].slot) {

@@ -634,8 +634,8 @@ enum mc_status mc_delete(struct mc_client *c, const struct mc_key *key)
 
 enum err mc_probe(struct mc_client *c, struct error *e)
 {
-	/* A value is written: libmemcached answers for a version from its own memory, and takes a get from a dead server
-	 * as a miss. */
+	/* A value is written: libmemcached answers for a version from its own memory, and takes a get from a dead
+	 * server as a miss. */
 	static const struct mc_key key = {.text = "symbolicated:probe", .len = 18};
 	struct call call = {.kind = CALL_SET, .key = &key, .value = "1", .len = 1, .expire = 60};
 	for (unsigned i = 0; i < c->servers->count; i++)

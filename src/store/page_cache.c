@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/metrics.h"
 #include "format/offmap_value.h"
 
@@ -67,6 +68,7 @@ struct module *module_new(const struct module_hash *hash, struct offmap *map)
 		return NULL;
 	}
 	m->hash = *hash;
+	m->since = clock_now();
 	m->map = map;
 	m->bytes = root_bytes(map);
 	for (uint32_t i = 0; i < map->code_count; i++)
@@ -107,17 +109,19 @@ static int64_t over(const struct page_cache *c, uint64_t limit)
 	       atomic_load_explicit(&c->charged, memory_order_relaxed) - (int64_t)limit;
 }
 
-/* Out of its shard, whose lock is held. */
-static void unlink_module(struct page_cache *c, struct module *m)
+/* Out of its shard, whose lock is held. Returns the bytes that this frees. */
+static int64_t unlink_module(struct page_cache *c, struct module *m)
 {
 	*m->link = m->next;
 	if (m->next)
 		m->next->link = m->link;
 	pthread_mutex_lock(&m->lock);
+	int64_t bytes = (int64_t)m->bytes;
 	m->in_cache = false;
-	account(c, -(int64_t)m->bytes);
+	account(c, -bytes);
 	pthread_mutex_unlock(&m->lock);
 	metric_add(M_CACHE_MAPS, -1);
+	return bytes;
 }
 
 /* ---- eviction ---- */
@@ -166,8 +170,7 @@ static void sweep_shard(struct page_cache *c, struct shard *s, uint64_t goal)
 			next = m->next;
 			if (!sweep_module(c, m))
 				continue;
-			metric_add(M_CACHE_EVICTED, (int64_t)m->bytes);
-			unlink_module(c, m);
+			metric_add(M_CACHE_EVICTED, unlink_module(c, m));
 			module_unref(m);
 		}
 }

@@ -16,6 +16,7 @@ struct module {
 	                       loaded it */
 	atomic_bool stored; /* memcached has its pages: they may be evicted one by one; else it goes as a whole */
 	atomic_bool used;   /* since the clock passed */
+	int64_t since;      /* when it was made */
 	_Atomic int64_t checked;     /* when its marker was last seen to be map->marker */
 	int64_t lost_at;             /* it was loaded then because memcached had lost a page; 0: not so */
 	uint64_t bytes;              /* charged to the cache, under lock */

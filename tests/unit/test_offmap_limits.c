@@ -9,7 +9,6 @@
 #include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,11 +29,11 @@ void *__wrap_calloc(size_t count, size_t size);
 void *__wrap_realloc(void *p, size_t n);
 void __wrap_free(void *p);
 
-static uint64_t held, peak; /* bytes */
+static int64_t held, peak; /* bytes */
 
 static void *counted(void *p)
 {
-	held += p ? malloc_usable_size(p) : 0;
+	held += p ? (int64_t)malloc_usable_size(p) : 0;
 	if (held > peak)
 		peak = held;
 	return p;
@@ -52,7 +51,7 @@ void *__wrap_calloc(size_t count, size_t size)
 
 void *__wrap_realloc(void *p, size_t n)
 {
-	size_t before = p ? malloc_usable_size(p) : 0;
+	int64_t before = p ? (int64_t)malloc_usable_size(p) : 0;
 	void *grown = __real_realloc(p, n);
 	if (grown)
 		held -= before;
@@ -61,7 +60,7 @@ void *__wrap_realloc(void *p, size_t n)
 
 void __wrap_free(void *p)
 {
-	held -= p ? malloc_usable_size(p) : 0;
+	held -= p ? (int64_t)malloc_usable_size(p) : 0;
 	__real_free(p);
 }
 
@@ -92,11 +91,11 @@ static struct measured measure(make_fn *make, unsigned n, const struct offmap_op
 	struct buffer text = text_new();
 	text_add(&text, "MODULE Linux x86_64 0 limits.so\n");
 	make(&text, n);
-	uint64_t before = held;
+	int64_t before = held;
 	peak = held;
 	r.text = text.len;
 	r.map = map_build(text_str(&text), 1 << 16, options);
-	r.peak = peak - before;
+	r.peak = (uint64_t)(peak - before);
 	buffer_release(&text);
 	struct page *root = offmap_root_encode(r.map);
 	assert_non_null(root);
@@ -280,6 +279,27 @@ static void test_nested_funcs(void **state)
 	offmap_free(m.map);
 	m = check_growth(make_nested_backwards, 50000, &nearest_options, 2, 24);
 	assert_answer(m.map, 0x1000 + 2 * 100000, "nested99999+0x186a1/0x2 ?");
+	offmap_free(m.map);
+}
+
+/* Each starts where the one before ends. */
+static void make_adjacent(struct buffer *text, unsigned n)
+{
+	text_add(text, "FILE 0 a.c\n");
+	for (unsigned i = 0; i < n; i++) {
+		text_add(text, "FUNC %x 40 0 adjacent%u\n", 64 * i, i);
+		for (unsigned k = 0; k < 16; k++)
+			text_add(text, "%x 4 %u 0\n", 64 * i + 4 * k, i + 5 * k + 1);
+	}
+}
+
+/* What has been written is not kept: the map is all that grows. */
+static void test_adjacent_funcs(void **state)
+{
+	struct measured m = check_growth(make_adjacent, 10000, &plain_options, 1, 1);
+	(void)state;
+	assert_true(m.peak < 2 * m.bytes + (256 << 10));
+	assert_answer(m.map, 64 * 19999 + 63, "adjacent19999+0x3f/0x40 a.c:20075");
 	offmap_free(m.map);
 }
 
@@ -517,6 +537,7 @@ int main(void)
 	        cmocka_unit_test(test_million_empty_funcs),
 	        cmocka_unit_test(test_equal_funcs),
 	        cmocka_unit_test(test_nested_funcs),
+	        cmocka_unit_test(test_adjacent_funcs),
 	        cmocka_unit_test(test_cut_by_others),
 	        cmocka_unit_test(test_far_publics),
 	        cmocka_unit_test(test_lines_under_a_chain),

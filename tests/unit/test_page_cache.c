@@ -1,0 +1,720 @@
+/* The cache of maps in the process: its budget, its clock, who may stay; and the memory of failures. */
+#include <config.h>
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "base/metrics.h"
+#include "failures.h"
+#include "format/offmap_value.h"
+#include "store/page_cache.h"
+
+enum { PAGES = 4, PAGE_BYTES = 2000, MODULE_BYTES = 2 * PAGES * (PAGE_BYTES + 100) };
+
+static struct module_hash hash_of(unsigned number)
+{
+	struct module_hash h;
+	char name[20];
+	snprintf(name, sizeof name, "%u", number);
+	assert_true(module_hash_make(&h, "test", str_from(name), str_from("0")));
+	return h;
+}
+
+static struct page *make_page(enum page_kind kind, uint32_t number, uint8_t mark)
+{
+	struct page *p = page_new(kind, PAGE_BYTES);
+	assert_non_null(p);
+	memset(p->bytes, mark + (int)number, p->len);
+	return p;
+}
+
+/* A map of PAGES code and PAGES string pages whose bytes are mark + number; without pages when `empty`. */
+static struct offmap *make_map(uint8_t mark, bool empty)
+{
+	struct offmap *m = calloc(1, sizeof *m);
+	assert_non_null(m);
+	m->code_count = m->string_count = PAGES;
+	m->generation = mark;
+	m->code = calloc(PAGES, sizeof *m->code);
+	m->strings = calloc(PAGES, sizeof *m->strings);
+	m->code_first = calloc(PAGES, sizeof *m->code_first);
+	m->string_first = calloc(PAGES, sizeof *m->string_first);
+	assert_true(m->code && m->strings && m->code_first && m->string_first);
+	for (uint32_t i = 0; i < PAGES && !empty; i++) {
+		m->code[i] = make_page(PAGE_CODE, i, mark);
+		m->strings[i] = make_page(PAGE_STRINGS, i, mark);
+	}
+	return m;
+}
+
+static struct module *make_module(unsigned number, bool stored)
+{
+	struct module_hash h = hash_of(number);
+	struct module *m = module_new(&h, make_map((uint8_t)number, false));
+	assert_non_null(m);
+	atomic_store(&m->stored, stored);
+	return m;
+}
+
+/* Puts a module in and lets go of it. */
+static void put(struct page_cache *c, unsigned number, bool stored)
+{
+	struct module *m = make_module(number, stored);
+	page_cache_put(c, m);
+	module_unref(m);
+}
+
+/* Whether a module is in; looking counts as use. */
+static bool is_in(struct page_cache *c, unsigned number)
+{
+	struct module_hash h = hash_of(number);
+	struct module *m = page_cache_get(c, &h);
+	module_unref(m);
+	return m != NULL;
+}
+
+static unsigned pages_of(const struct module *m)
+{
+	unsigned n = 0;
+	for (uint32_t i = 0; i < PAGES; i++)
+		n += (m->map->code[i] != NULL) + (m->map->strings[i] != NULL);
+	return n;
+}
+
+static uint64_t cache_bytes(void)
+{
+	return (uint64_t)metric_get(M_CACHE_BYTES);
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	return cache_bytes() != 0 || metric_get(M_CACHE_MAPS) != 0 || metric_get(M_LOADING_BYTES) != 0 ||
+	       metric_get(M_FAILURES_REMEMBERED) != 0;
+}
+
+/* ---- the table ---- */
+
+static void test_put_get_remove(void **state)
+{
+	struct page_cache *c = page_cache_new(1 << 20);
+	struct module_hash h1 = hash_of(1), h2 = hash_of(2);
+	(void)state;
+	assert_non_null(c);
+	assert_null(page_cache_get(c, &h1));
+	put(c, 1, true);
+	put(c, 2, true);
+	assert_int_equal(metric_get(M_CACHE_MAPS), 2);
+	struct module *m = page_cache_get(c, &h1);
+	assert_non_null(m);
+	assert_true(module_hash_equal(&m->hash, &h1));
+	page_cache_remove(c, &h1, NULL);
+	assert_false(is_in(c, 1));
+	assert_true(is_in(c, 2));
+	/* who has it reads on */
+	struct page *p = module_page(c, m, PAGE_CODE, 3);
+	assert_non_null(p);
+	assert_int_equal(p->bytes[0], 1 + 3);
+	page_unref(p);
+	module_unref(m);
+	/* nothing to remove */
+	page_cache_remove(c, &h1, NULL);
+	page_cache_remove(c, &h2, (struct module *)c);
+	assert_true(is_in(c, 2));
+	page_cache_free(c);
+	page_cache_free(NULL);
+	assert_int_equal(cache_bytes(), 0);
+	assert_int_equal(metric_get(M_CACHE_MAPS), 0);
+}
+
+static void test_replaced(void **state)
+{
+	struct page_cache *c = page_cache_new(1 << 20);
+	struct module_hash h = hash_of(1);
+	struct module *old = make_module(1, true), *new = module_new(&h, make_map(100, false));
+	(void)state;
+	page_cache_put(c, old);
+	uint64_t one = cache_bytes();
+	assert_true(one > 2 * PAGES * PAGE_BYTES && one < MODULE_BYTES);
+	page_cache_put(c, new);
+	assert_int_equal(cache_bytes(), one);
+	assert_int_equal(metric_get(M_CACHE_MAPS), 1);
+	struct module *found = page_cache_get(c, &h);
+	assert_ptr_equal(found, new);
+	module_unref(found);
+	/* the old one is still what it was, and no longer on the cache's account */
+	struct page *p = module_page(c, old, PAGE_STRINGS, 0);
+	assert_int_equal(p->bytes[0], 1);
+	page_unref(p);
+	page_unref(old->map->code[0]);
+	old->map->code[0] = NULL;
+	p = make_page(PAGE_CODE, 0, 7);
+	module_put_page(c, old, 0, p);
+	page_unref(p);
+	assert_int_equal(cache_bytes(), one);
+	/* only that one */
+	page_cache_remove(c, &h, old);
+	assert_true(is_in(c, 1));
+	page_cache_remove(c, &h, new);
+	assert_false(is_in(c, 1));
+	assert_int_equal(cache_bytes(), 0);
+	module_unref(old);
+	module_unref(new);
+	page_cache_free(c);
+}
+
+/* ---- pages ---- */
+
+static void test_pages(void **state)
+{
+	struct page_cache *c = page_cache_new(1 << 20);
+	struct module_hash h = hash_of(1);
+	struct module *m = module_new(&h, make_map(1, true));
+	(void)state;
+	page_cache_put(c, m);
+	uint64_t empty = cache_bytes();
+	for (uint32_t i = 0; i < PAGES; i++) {
+		assert_null(module_page(c, m, PAGE_CODE, i));
+		assert_null(module_page(c, m, PAGE_STRINGS, i));
+	}
+	struct page *p = make_page(PAGE_CODE, 2, 1), *other = make_page(PAGE_CODE, 2, 9);
+	module_put_page(c, m, 2, p);
+	uint64_t one = cache_bytes();
+	assert_true(one > empty + PAGE_BYTES && one < empty + PAGE_BYTES + 100);
+	/* the first stays */
+	module_put_page(c, m, 2, other);
+	assert_int_equal(cache_bytes(), one);
+	struct page *got = module_page(c, m, PAGE_CODE, 2);
+	assert_ptr_equal(got, p);
+	assert_null(module_page(c, m, PAGE_STRINGS, 2));
+	/* numbers that there are none of */
+	module_put_page(c, m, PAGES, p);
+	assert_null(module_page(c, m, PAGE_CODE, PAGES));
+	assert_null(module_page(c, m, PAGE_STRINGS, UINT32_MAX));
+	assert_int_equal(cache_bytes(), one);
+	page_unref(got);
+	page_unref(p);
+	page_unref(other);
+	module_unref(m);
+	page_cache_free(c);
+}
+
+/* A page that waits compressed is opened once, and from then on counted as it is. */
+static void test_compressed_page(void **state)
+{
+	struct page_cache *c = page_cache_new(1 << 20);
+	struct module_hash h = hash_of(1);
+	struct module *m = module_new(&h, make_map(1, true));
+	struct page *small = page_compress(make_page(PAGE_CODE, 0, 42), CODEC_ZSTD);
+	(void)state;
+	page_cache_put(c, m);
+	assert_true(small->len < 100);
+	uint64_t empty = cache_bytes();
+	module_put_page(c, m, 0, small);
+	assert_true(cache_bytes() < empty + 200);
+	struct page *raw = module_page(c, m, PAGE_CODE, 0), *again = module_page(c, m, PAGE_CODE, 0);
+	assert_ptr_equal(raw, again);
+	assert_int_equal(raw->codec, CODEC_RAW);
+	assert_int_equal(raw->len, PAGE_BYTES);
+	for (uint32_t i = 0; i < raw->len; i++)
+		assert_int_equal(raw->bytes[i], 42);
+	assert_true(cache_bytes() > empty + PAGE_BYTES);
+	page_unref(raw);
+	page_unref(again);
+	page_unref(small);
+	module_unref(m);
+	page_cache_free(c);
+	assert_int_equal(cache_bytes(), 0);
+}
+
+/* ---- the budget ---- */
+
+static void test_budget_is_kept(void **state)
+{
+	for (int stored = 0; stored < 2; stored++) {
+		const uint64_t budget = 20 * MODULE_BYTES;
+		struct page_cache *c = page_cache_new(budget);
+		int64_t evicted = metric_get(M_CACHE_EVICTED);
+		uint64_t most = 0;
+		for (unsigned i = 0; i < 300; i++) {
+			put(c, i, stored);
+			assert_true(cache_bytes() <= budget);
+			most = cache_bytes() > most ? cache_bytes() : most;
+		}
+		/* and used: what is thrown away is a sixteenth, not all */
+		assert_true(most > budget - 2 * MODULE_BYTES);
+		assert_true(cache_bytes() > budget * 3 / 4);
+		assert_true(metric_get(M_CACHE_EVICTED) - evicted > 250 * 2 * PAGES * PAGE_BYTES);
+		page_cache_free(c);
+		assert_int_equal(cache_bytes(), 0);
+		assert_int_equal(metric_get(M_CACHE_MAPS), 0);
+	}
+	(void)state;
+}
+
+/* A module that is larger than the whole budget does not stay, and neither does anything break. */
+static void test_larger_than_budget(void **state)
+{
+	struct page_cache *c = page_cache_new(1000);
+	struct module *m = make_module(1, false);
+	(void)state;
+	page_cache_put(c, m);
+	assert_false(is_in(c, 1));
+	assert_int_equal(cache_bytes(), 0);
+	struct page *p = module_page(c, m, PAGE_CODE, 1);
+	assert_non_null(p);
+	page_unref(p);
+	module_unref(m);
+	page_cache_free(c);
+}
+
+/* Maps that are being built take their room from those in the cache. */
+static void test_charge(void **state)
+{
+	const uint64_t budget = 20 * MODULE_BYTES;
+	struct page_cache *c = page_cache_new(budget);
+	(void)state;
+	for (unsigned i = 0; i < 15; i++)
+		put(c, i, false);
+	uint64_t before = cache_bytes();
+	page_cache_charge(c, 4 * MODULE_BYTES);
+	assert_int_equal(cache_bytes(), before);
+	assert_int_equal(metric_get(M_LOADING_BYTES), 4 * MODULE_BYTES);
+	page_cache_charge(c, 6 * MODULE_BYTES);
+	assert_true(cache_bytes() <= 10 * MODULE_BYTES);
+	assert_true(cache_bytes() > 7 * MODULE_BYTES);
+	page_cache_charge(c, -10 * MODULE_BYTES);
+	assert_int_equal(metric_get(M_LOADING_BYTES), 0);
+	page_cache_free(c);
+}
+
+/* ---- the clock ---- */
+
+enum { CLOCKED = 320 };
+
+/* Evicts once from a cache full of modules that were all just put: their marks are gone then. Returns how many are
+ * left. */
+static unsigned clear_marks(struct page_cache *c, struct module **modules)
+{
+	unsigned left = 0, next = 0;
+	for (; metric_get(M_CACHE_MAPS) == next && next < CLOCKED; next++)
+		page_cache_put(c, modules[next]);
+	assert_true(next < CLOCKED);
+	for (unsigned i = 0; i < next; i++)
+		left += modules[i]->in_cache;
+	return left;
+}
+
+static void test_clock_spares_what_is_used(void **state)
+{
+	struct page_cache *c = page_cache_new(200 * MODULE_BYTES);
+	struct module *modules[CLOCKED];
+	bool used[CLOCKED];
+	(void)state;
+	for (unsigned i = 0; i < CLOCKED; i++)
+		modules[i] = make_module(i, false);
+	unsigned left = clear_marks(c, modules), kept = 0, gone = 0;
+	assert_true(left > 150);
+	/* every second one is looked at, then so many others are put that eighty have to go */
+	for (unsigned i = 0, k = 0; i < CLOCKED; i++) {
+		used[i] = modules[i]->in_cache && k++ % 2;
+		if (used[i])
+			assert_true(is_in(c, i));
+	}
+	for (unsigned i = 0; i < 60; i++)
+		put(c, 1000 + i, false);
+	for (unsigned i = 0; i < CLOCKED; i++) {
+		kept += used[i] && modules[i]->in_cache;
+		gone += used[i] && !modules[i]->in_cache;
+		module_unref(modules[i]);
+	}
+	assert_int_equal(gone, 0);
+	assert_int_equal(kept, left / 2);
+	page_cache_free(c);
+}
+
+/* Of a module that memcached has, pages go one by one: those that nobody looked at. */
+static void test_stored_module_loses_pages(void **state)
+{
+	struct page_cache *c = page_cache_new(MODULE_BYTES * 3 / 2);
+	struct module *m = make_module(1, true);
+	struct page *p;
+	(void)state;
+	page_cache_put(c, m);
+	/* What has to go is about three pages: the first round of the clock finds four. */
+	for (uint32_t i = 0; i < PAGES; i++)
+		atomic_store(&m->map->code[i]->used, 0);
+	page_cache_charge(c, MODULE_BYTES * 3 / 4);
+	assert_true(m->in_cache);
+	for (uint32_t i = 0; i < PAGES; i++)
+		assert_null(module_page(c, m, PAGE_CODE, i));
+	assert_int_equal(pages_of(m), PAGES);
+	page_cache_charge(c, -(MODULE_BYTES * 3 / 4));
+	/* and may come back */
+	p = make_page(PAGE_CODE, 2, 1);
+	module_put_page(c, m, 2, p);
+	page_unref(p);
+	p = module_page(c, m, PAGE_CODE, 2);
+	assert_non_null(p);
+	page_unref(p);
+	module_unref(m);
+	page_cache_free(c);
+	assert_int_equal(cache_bytes(), 0);
+}
+
+/* Nobody else has its pages: then half a map is worth nothing. */
+static void test_unstored_module_goes_whole(void **state)
+{
+	struct page_cache *c = page_cache_new(40 * MODULE_BYTES);
+	struct module *modules[100];
+	unsigned in = 0;
+	(void)state;
+	for (unsigned i = 0; i < 100; i++) {
+		modules[i] = make_module(i, false);
+		for (uint32_t k = 0; k < PAGES; k++)
+			atomic_store(&modules[i]->map->code[k]->used, 0);
+		page_cache_put(c, modules[i]);
+	}
+	for (unsigned i = 0; i < 100; i++) {
+		assert_int_equal(pages_of(modules[i]), 2 * PAGES);
+		in += modules[i]->in_cache;
+	}
+	assert_true(in > 30 && in <= 41);
+	assert_int_equal(metric_get(M_CACHE_MAPS), in);
+	for (unsigned i = 0; i < 100; i++)
+		module_unref(modules[i]);
+	page_cache_free(c);
+}
+
+static void test_held_modules_stay(void **state)
+{
+	const uint64_t budget = 10 * MODULE_BYTES;
+	struct page_cache *c = page_cache_new(budget);
+	struct module *held[15];
+	(void)state;
+	for (unsigned i = 0; i < 15; i++) {
+		held[i] = make_module(i, i % 2);
+		atomic_fetch_add(&held[i]->holds, 1);
+		page_cache_put(c, held[i]);
+	}
+	for (unsigned i = 100; i < 200; i++)
+		put(c, i, i % 2);
+	assert_true(cache_bytes() > budget);
+	for (unsigned i = 0; i < 15; i++) {
+		assert_true(held[i]->in_cache);
+		assert_int_equal(pages_of(held[i]), 2 * PAGES);
+		assert_int_equal(atomic_fetch_sub(&held[i]->holds, 1), 1);
+	}
+	put(c, 300, false);
+	assert_true(cache_bytes() <= budget);
+	for (unsigned i = 0; i < 15; i++)
+		module_unref(held[i]);
+	page_cache_free(c);
+	assert_int_equal(cache_bytes(), 0);
+}
+
+/* ---- threads ---- */
+
+enum { THREADS = 4, ROUNDS = 4000, NAMES = 24 };
+
+struct worker {
+	struct page_cache *cache;
+	uint64_t seed;
+	unsigned wrong, found;
+};
+
+static uint32_t next_random(uint64_t *seed)
+{
+	*seed = *seed * 6364136223846793005U + 1442695040888963407U;
+	return (uint32_t)(*seed >> 33);
+}
+
+/* Reads a page, or puts it back when it is gone, some of them compressed. Threads cannot use cmocka: they count. */
+static void use_page(struct worker *w, struct module *m, unsigned name)
+{
+	enum page_kind kind = next_random(&w->seed) % 2 ? PAGE_CODE : PAGE_STRINGS;
+	uint32_t number = next_random(&w->seed) % PAGES;
+	struct page *p = module_page(w->cache, m, kind, number);
+	if (!p) {
+		p = page_new(kind, PAGE_BYTES);
+		if (!p)
+			return;
+		memset(p->bytes, (int)(name + number), p->len);
+		if (next_random(&w->seed) % 2)
+			p = page_compress(p, CODEC_LZ4);
+		module_put_page(w->cache, m, number, p);
+	} else {
+		w->found++;
+		w->wrong += p->codec != CODEC_RAW || p->len != PAGE_BYTES || p->bytes[0] != name + number ||
+		            p->bytes[PAGE_BYTES - 1] != name + number;
+	}
+	page_unref(p);
+}
+
+static void *work(void *arg)
+{
+	struct worker *w = arg;
+	for (unsigned round = 0; round < ROUNDS; round++) {
+		unsigned name = next_random(&w->seed) % NAMES, what = next_random(&w->seed) % 100;
+		struct module_hash h;
+		char text[20];
+		snprintf(text, sizeof text, "%u", name);
+		if (!module_hash_make(&h, "test", str_from(text), str_from("0")))
+			w->wrong++;
+		struct module *m = page_cache_get(w->cache, &h);
+		if (!m || what < 3) {
+			module_unref(m);
+			m = module_new(&h, make_map((uint8_t)name, what % 2));
+			atomic_store(&m->stored, next_random(&w->seed) % 2);
+			page_cache_put(w->cache, m);
+		} else if (what < 5) {
+			page_cache_remove(w->cache, &h, what == 3 ? NULL : m);
+		} else if (what < 8) {
+			page_cache_charge(w->cache, 3 * MODULE_BYTES);
+			page_cache_charge(w->cache, -3 * MODULE_BYTES);
+		}
+		bool hold = what % 4 == 0;
+		if (hold)
+			atomic_fetch_add(&m->holds, 1);
+		for (unsigned i = 0; i < 4; i++)
+			use_page(w, m, name);
+		if (hold)
+			atomic_fetch_sub(&m->holds, 1);
+		module_unref(m);
+	}
+	return NULL;
+}
+
+static void test_threads(void **state)
+{
+	struct worker workers[THREADS];
+	pthread_t threads[THREADS];
+	struct page_cache *c = page_cache_new(12 * MODULE_BYTES);
+	int64_t evicted = metric_get(M_CACHE_EVICTED);
+	(void)state;
+	for (unsigned i = 0; i < THREADS; i++) {
+		workers[i] = (struct worker){c, i + 1, 0, 0};
+		assert_int_equal(pthread_create(&threads[i], NULL, work, &workers[i]), 0);
+	}
+	for (unsigned i = 0; i < THREADS; i++) {
+		assert_int_equal(pthread_join(threads[i], NULL), 0);
+		assert_int_equal(workers[i].wrong, 0);
+		assert_true(workers[i].found > ROUNDS);
+	}
+	assert_true(metric_get(M_CACHE_EVICTED) > evicted);
+	put(c, NAMES, false);
+	assert_true(cache_bytes() <= 12 * MODULE_BYTES);
+	page_cache_free(c);
+	assert_int_equal(cache_bytes(), 0);
+	assert_int_equal(metric_get(M_CACHE_MAPS), 0);
+	assert_int_equal(metric_get(M_LOADING_BYTES), 0);
+}
+
+/* ---- failures ---- */
+
+static struct failures *make_failures(uint64_t max, int64_t ttl)
+{
+	const struct config c = {.failures_max = max,
+	        .missing_ttl = ttl * 2,
+	        .corrupt_ttl = ttl * 3,
+	        .failure_ttl_min = ttl,
+	        .failure_ttl_max = ttl * 10};
+	struct failures *f = failures_new(&c);
+	assert_non_null(f);
+	return f;
+}
+
+/* Sets one and checks for how long it is remembered. */
+static void set_for(struct failures *f, unsigned module, enum failure_class class, int64_t ttl)
+{
+	struct module_hash h = hash_of(module), spelling = hash_of(7);
+	int64_t before = clock_now();
+	failures_set(f, &h, &spelling, class, 5, before);
+	struct failure got = failures_get(f, &h, &spelling);
+	assert_int_equal(got.class, class);
+	assert_int_equal(got.marker, 5);
+	assert_true(got.checked == before);
+	assert_true(got.until >= before + ttl && got.until <= clock_now() + ttl);
+}
+
+static enum failure_class class_of(struct failures *f, unsigned module, unsigned spelled)
+{
+	struct module_hash h = hash_of(module), spelling = hash_of(spelled);
+	return failures_get(f, &h, &spelling).class;
+}
+
+static void test_failure_classes(void **state)
+{
+	const int64_t ttl = 1000 * SECOND;
+	struct failures *f = make_failures(100, ttl);
+	(void)state;
+	assert_int_equal(class_of(f, 1, 7), FAILURE_NONE);
+	set_for(f, 1, FAILURE_MISSING, 2 * ttl);
+	set_for(f, 2, FAILURE_CORRUPT, 3 * ttl);
+	set_for(f, 3, FAILURE_TEMPORARY, ttl);
+	/* again, and none of the others is touched */
+	set_for(f, 1, FAILURE_MISSING, 2 * ttl);
+	assert_int_equal(metric_get(M_FAILURES_REMEMBERED), 3);
+	assert_int_equal(class_of(f, 2, 7), FAILURE_CORRUPT);
+	/* another spelling of the id is another question */
+	assert_int_equal(class_of(f, 1, 8), FAILURE_NONE);
+	struct module_hash h = hash_of(1), spelling = hash_of(7);
+	failures_checked(f, &h, &spelling, 12345);
+	assert_int_equal(failures_get(f, &h, &spelling).checked, 12345);
+	spelling = hash_of(9);
+	failures_checked(f, &h, &spelling, 1);
+	failures_free(f);
+	failures_free(NULL);
+	assert_int_equal(metric_get(M_FAILURES_REMEMBERED), 0);
+}
+
+static void test_failures_double(void **state)
+{
+	const int64_t ttl = 1000 * SECOND;
+	struct failures *f = make_failures(100, ttl);
+	(void)state;
+	set_for(f, 1, FAILURE_TEMPORARY, ttl);
+	set_for(f, 1, FAILURE_TEMPORARY, 2 * ttl);
+	set_for(f, 1, FAILURE_TEMPORARY, 4 * ttl);
+	set_for(f, 1, FAILURE_TEMPORARY, 8 * ttl);
+	set_for(f, 1, FAILURE_TEMPORARY, 10 * ttl);
+	set_for(f, 1, FAILURE_TEMPORARY, 10 * ttl);
+	set_for(f, 2, FAILURE_TEMPORARY, ttl);
+	/* another class ends the row */
+	set_for(f, 1, FAILURE_MISSING, 2 * ttl);
+	set_for(f, 1, FAILURE_TEMPORARY, ttl);
+	set_for(f, 1, FAILURE_TEMPORARY, 2 * ttl);
+	/* and so does forgetting */
+	struct module_hash h = hash_of(1);
+	failures_forget(f, &h);
+	set_for(f, 1, FAILURE_TEMPORARY, ttl);
+	failures_free(f);
+}
+
+/* They end by themselves, and a temporary one is counted as one in a row all the same. */
+static void test_failures_expire(void **state)
+{
+	struct failures *f = make_failures(100, 1);
+	struct module_hash h = hash_of(1), spelling = hash_of(7);
+	(void)state;
+	for (int class = FAILURE_MISSING; class <= FAILURE_TEMPORARY; class ++) {
+		failures_set(f, &h, &spelling, (enum failure_class) class, 0, 0);
+		int64_t set = clock_now();
+		while (clock_now() <= set + 10)
+			;
+		assert_int_equal(class_of(f, 1, 7), FAILURE_NONE);
+	}
+	failures_free(f);
+	/* doubled after its end: the first lasts a nanosecond, the second ever so long */
+	const struct config c = {.failures_max = 10, .failure_ttl_min = 1, .failure_ttl_max = 2000 * SECOND};
+	f = failures_new(&c);
+	assert_non_null(f);
+	for (unsigned i = 0; i < 41; i++)
+		failures_set(f, &h, &spelling, FAILURE_TEMPORARY, 0, 0);
+	assert_int_equal(class_of(f, 1, 7), FAILURE_TEMPORARY);
+	assert_true(failures_get(f, &h, &spelling).until > clock_now() + 1000 * SECOND);
+	failures_free(f);
+}
+
+static void test_failures_are_bounded(void **state)
+{
+	struct failures *f = make_failures(50, 1000 * SECOND);
+	(void)state;
+	for (unsigned i = 0; i < 50; i++)
+		set_for(f, i, FAILURE_MISSING, 2000 * SECOND);
+	/* seen again, the first is the youngest */
+	set_for(f, 0, FAILURE_MISSING, 2000 * SECOND);
+	for (unsigned i = 50; i < 5000; i++) {
+		set_for(f, i, FAILURE_MISSING, 2000 * SECOND);
+		assert_int_equal(metric_get(M_FAILURES_REMEMBERED), 50);
+		assert_int_equal(class_of(f, 0, 7), i < 99 ? FAILURE_MISSING : FAILURE_NONE);
+		unsigned oldest = i < 99 ? i - 48 : i - 49;
+		assert_int_equal(class_of(f, oldest, 7), FAILURE_MISSING);
+		assert_int_equal(class_of(f, oldest - 1, 7), FAILURE_NONE);
+	}
+	failures_free(f);
+}
+
+static void test_forget_all_spellings(void **state)
+{
+	struct failures *f = make_failures(100, 1000 * SECOND);
+	struct module_hash one = hash_of(1), two = hash_of(2);
+	(void)state;
+	for (unsigned i = 0; i < 10; i++) {
+		struct module_hash spelling = hash_of(i);
+		failures_set(f, &one, &spelling, FAILURE_CORRUPT, 0, 0);
+		failures_set(f, &two, &spelling, FAILURE_MISSING, 0, 0);
+	}
+	failures_forget(f, &one);
+	assert_int_equal(metric_get(M_FAILURES_REMEMBERED), 10);
+	for (unsigned i = 0; i < 10; i++) {
+		assert_int_equal(class_of(f, 1, i), FAILURE_NONE);
+		assert_int_equal(class_of(f, 2, i), FAILURE_MISSING);
+	}
+	failures_forget(f, &one);
+	failures_free(f);
+}
+
+static void *fail_and_ask(void *arg)
+{
+	struct failures *f = arg;
+	uint64_t seed = (uint64_t)(uintptr_t)&seed;
+	for (unsigned i = 0; i < 5000; i++) {
+		struct module_hash h = {{(uint8_t)next_random(&seed)}}, spelling = {{(uint8_t)(i % 3)}};
+		failures_set(f, &h, &spelling, FAILURE_MISSING + i % 3, i, 0);
+		failures_get(f, &h, &spelling);
+		failures_checked(f, &h, &spelling, i);
+		if (i % 10 == 0)
+			failures_forget(f, &h);
+	}
+	return NULL;
+}
+
+static void test_failures_from_threads(void **state)
+{
+	struct failures *f = make_failures(64, 1000 * SECOND);
+	pthread_t threads[THREADS];
+	(void)state;
+	for (unsigned i = 0; i < THREADS; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, fail_and_ask, f), 0);
+	for (unsigned i = 0; i < THREADS; i++)
+		assert_int_equal(pthread_join(threads[i], NULL), 0);
+	assert_in_range(metric_get(M_FAILURES_REMEMBERED), 1, 64);
+	failures_free(f);
+	assert_int_equal(metric_get(M_FAILURES_REMEMBERED), 0);
+}
+
+#define TEST(f) cmocka_unit_test_setup(f, setup)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	        TEST(test_put_get_remove),
+	        TEST(test_replaced),
+	        TEST(test_pages),
+	        TEST(test_compressed_page),
+	        TEST(test_budget_is_kept),
+	        TEST(test_larger_than_budget),
+	        TEST(test_charge),
+	        TEST(test_clock_spares_what_is_used),
+	        TEST(test_stored_module_loses_pages),
+	        TEST(test_unstored_module_goes_whole),
+	        TEST(test_held_modules_stay),
+	        TEST(test_threads),
+	        TEST(test_failure_classes),
+	        TEST(test_failures_double),
+	        TEST(test_failures_expire),
+	        TEST(test_failures_are_bounded),
+	        TEST(test_forget_all_spellings),
+	        TEST(test_failures_from_threads),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
