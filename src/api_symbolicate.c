@@ -17,7 +17,7 @@
 #include "store/bucket.h"
 #include "symbolicate.h"
 
-enum { RESTARTS_MAX = 4 }; /* a page may be lost again while its module is loaded again */
+enum { RESTARTS_MAX = 8 }; /* a page may be lost again while its module is loaded again */
 
 enum { MODULE_UNUSED = -1 }; /* in place of the index of a want: no frame refers to the module */
 
@@ -558,8 +558,8 @@ static bool answer(struct session *s)
 		return false;
 	}
 	memset(s->places, 0, s->request.frame_count * sizeof *s->places);
-	switch (symbolicate(
-	        s->modules, s->wants, s->lookups, s->lookup_count, s->v4, &s->rendered, s->places, &s->stats)) {
+	switch (symbolicate(s->modules, s->wants, s->want_count, s->lookups, s->lookup_count, s->v4, &s->rendered,
+	        s->places, &s->stats)) {
 	case SYMBOLICATE_OK:
 		reply(s);
 		return false;

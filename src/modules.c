@@ -317,6 +317,11 @@ static bool needs_new_load(struct modules *m, const struct module_want *wants, s
 static bool just_loaded(struct modules *m, struct module_want *w)
 {
 	struct module *module = page_cache_get(m->cache, &w->hash);
+	/* one that memcached knew of has lost the same page */
+	if (module && w->lost && module->lost_at < w->lost_at) {
+		module_unref(module);
+		return false;
+	}
 	if (module) {
 		set_found(w, module);
 		return true;
@@ -663,6 +668,7 @@ void modules_lost_page(struct modules *m, struct module_want *w)
 {
 	metric_add(M_PAGES_RELOADED, 1);
 	w->lost = w->module->lost_at && clock_now() - w->module->lost_at < LOST_PAUSE ? 2 : 1;
+	w->lost_at = clock_now();
 	page_cache_remove(m->cache, &w->hash, w->module);
 	module_want_release(w);
 	w->state = WANT_LOAD;

@@ -32,6 +32,7 @@ struct module_want {
 	bool held;             /* just loaded: nothing of it is evicted until release */
 	enum failure_class failure;
 	unsigned retry_after; /* seconds */
+	int64_t lost_at;      /* when the last was noticed */
 	unsigned lost;        /* times within a minute that memcached had lost a page of it */
 	/* how it came, for `debug` */
 	bool loaded;

@@ -25,6 +25,7 @@ struct page_set {
 struct batch {
 	struct modules *modules;
 	struct module_want *wants;
+	size_t want_count;
 	struct symbolicate_stats *stats;
 	struct arena arena;
 	struct page_set code, strings;
@@ -79,13 +80,11 @@ static void drop_pages(struct page_set *s)
 	s->count = 0;
 }
 
-/* From memory, and the rest in one multiget from memcached. Returns the first page that is nowhere, or NULL. */
-static const struct page_get *fetch_pages(struct batch *b, struct page_set *s)
+/* From memory, and the rest in one multiget from memcached. */
+static void fetch_pages(struct batch *b, struct page_set *s)
 {
 	struct page_cache *cache = modules_cache(b->modules);
-	struct page_get *missing = NULL;
-	const struct page_get *lost = NULL;
-	size_t open = 0, found = 0;
+	size_t open = 0, found = 0, n = 0;
 	uint64_t bytes = 0;
 	for (size_t i = 0; i < s->count; i++)
 		open += !(s->pages[i].page =
@@ -94,27 +93,24 @@ static const struct page_get *fetch_pages(struct batch *b, struct page_set *s)
 	b->stats->cache_hits += s->count - open;
 	metric_add(M_CACHE_PAGE_PROCESS, (int64_t)(s->count - open));
 	if (!open)
-		return NULL;
+		return;
 	int64_t start = clock_now();
 	struct mc_client *client = modules_memcached(b->modules);
-	missing = malloc(open * sizeof *missing);
+	struct page_get *missing = malloc(open * sizeof *missing);
 	if (client && missing) {
-		size_t n = 0;
 		for (size_t i = 0; i < s->count; i++)
 			if (!s->pages[i].page)
 				missing[n++] = s->pages[i];
 		page_memcached_pages(client, missing, n, &bytes);
 	}
-	for (size_t i = 0, n = 0; i < s->count; i++) {
+	for (size_t i = 0, at = 0; at < n; i++) {
 		struct page_get *g = &s->pages[i];
 		if (g->page)
 			continue;
-		g->page = client && missing ? missing[n++].page : NULL;
+		g->page = missing[at++].page;
 		if (g->page) {
 			module_put_page(cache, g->module, g->number, g->page);
 			found++;
-		} else if (!lost) {
-			lost = g;
 		}
 	}
 	free(missing);
@@ -123,17 +119,28 @@ static const struct page_get *fetch_pages(struct batch *b, struct page_set *s)
 	b->stats->cache_time += clock_now() - start;
 	metric_add(M_CACHE_PAGE_MEMCACHED, (int64_t)found);
 	metric_add(M_CACHE_PAGE_NONE, (int64_t)(open - found));
-	return lost;
 }
 
-/* The module of a page that is nowhere must be loaded again. */
-static enum symbolicate_result lose(struct batch *b, const struct module *module)
+/* A module that misses a page, or has one that is not sound, must be loaded again. */
+static void lose(struct batch *b, const struct module *module)
 {
-	for (struct module_want *w = b->wants;; w++)
-		if (w->module == module) {
-			modules_lost_page(b->modules, w);
-			return SYMBOLICATE_LOAD;
+	for (size_t i = 0; i < b->want_count; i++)
+		if (b->wants[i].module == module)
+			modules_lost_page(b->modules, &b->wants[i]);
+}
+
+/* All modules of which a page is nowhere are lost at once. */
+static enum symbolicate_result lose_missing(struct batch *b, const struct page_set *s)
+{
+	enum symbolicate_result result = SYMBOLICATE_OK;
+	const struct module *last = NULL;
+	for (size_t i = 0; i < s->count; i++)
+		if (!s->pages[i].page) {
+			if (s->pages[i].module != last)
+				lose(b, last = s->pages[i].module);
+			result = SYMBOLICATE_LOAD;
 		}
+	return result;
 }
 
 /* ---- code pages ---- */
@@ -207,9 +214,9 @@ static enum symbolicate_result look_up(struct batch *b, const struct lookup *loo
 	size_t i;
 	if (!want_code_pages(b, lookups, count))
 		return SYMBOLICATE_NO_MEMORY;
-	const struct page_get *lost = fetch_pages(b, &b->code);
-	if (lost)
-		return lose(b, lost->module);
+	fetch_pages(b, &b->code);
+	if (lose_missing(b, &b->code))
+		return SYMBOLICATE_LOAD;
 	for (i = 0; i < count && b->arena.used < BATCH_BYTES; i++) {
 		struct offmap_answer *a = &b->answers[i];
 		*a = (struct offmap_answer){0};
@@ -220,8 +227,10 @@ static enum symbolicate_result look_up(struct batch *b, const struct lookup *loo
 		if (b->code_index[i] == UINT32_MAX)
 			continue;
 		enum err err = offmap_lookup(b->code.pages[b->code_index[i]].page, lookups[i].offset, &b->arena, a);
-		if (err == ERR_CORRUPT)
-			return lose(b, b->code.pages[b->code_index[i]].module);
+		if (err == ERR_CORRUPT) {
+			lose(b, b->code.pages[b->code_index[i]].module);
+			return SYMBOLICATE_LOAD;
+		}
 		if (err)
 			return SYMBOLICATE_NO_MEMORY;
 	}
@@ -242,15 +251,18 @@ static enum symbolicate_result resolve(struct batch *b, const struct lookup *loo
 		if (!slots[i] || !want_answer_strings(b, m, slots[i], &b->answers[i]))
 			result = SYMBOLICATE_NO_MEMORY;
 	}
-	const struct page_get *lost = result ? NULL : fetch_pages(b, &b->strings);
-	if (lost)
-		result = lose(b, lost->module);
+	if (!result) {
+		fetch_pages(b, &b->strings);
+		result = lose_missing(b, &b->strings);
+	}
 	for (size_t i = 0; i < count && !result; i++) {
 		struct module *m = b->wants[lookups[i].want].module;
 		if (i && same_place(&lookups[i], &lookups[i - 1]))
 			b->answers[i] = b->answers[i - 1];
-		else if (!resolve_answer(b, m, slots[i], &b->answers[i]))
-			result = lose(b, m);
+		else if (!resolve_answer(b, m, slots[i], &b->answers[i])) {
+			lose(b, m);
+			result = SYMBOLICATE_LOAD;
+		}
 	}
 	free(slots);
 	return result;
@@ -276,12 +288,13 @@ static enum symbolicate_result render(struct batch *b, const struct lookup *look
 	return SYMBOLICATE_OK;
 }
 
-enum symbolicate_result symbolicate(struct modules *m, struct module_want *wants, struct lookup *lookups, size_t count,
-        bool v4, struct buffer *bytes, struct rendered *places, struct symbolicate_stats *stats)
+enum symbolicate_result symbolicate(struct modules *m, struct module_want *wants, size_t want_count,
+        struct lookup *lookups, size_t count, bool v4, struct buffer *bytes, struct rendered *places,
+        struct symbolicate_stats *stats)
 {
 	enum symbolicate_result result = SYMBOLICATE_OK;
 	size_t most = count < BATCH ? count : BATCH;
-	struct batch b = {.modules = m, .wants = wants, .stats = stats};
+	struct batch b = {.modules = m, .wants = wants, .want_count = want_count, .stats = stats};
 	arena_init(&b.arena, SIZE_MAX);
 	b.code_index = malloc(most * sizeof *b.code_index + 1);
 	b.answers = malloc(most * sizeof *b.answers + 1);

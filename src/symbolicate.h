@@ -34,7 +34,8 @@ struct symbolicate_stats {
 
 /* Looks all frames up and renders each distinct one into `bytes` (v5 tails, or v4 heads); places[lookup.frame] says
  * where. All wants that lookups refer to are FOUND. Sorts the lookups. */
-enum symbolicate_result symbolicate(struct modules *m, struct module_want *wants, struct lookup *lookups, size_t count,
-        bool v4, struct buffer *bytes, struct rendered *places, struct symbolicate_stats *stats);
+enum symbolicate_result symbolicate(struct modules *m, struct module_want *wants, size_t want_count,
+        struct lookup *lookups, size_t count, bool v4, struct buffer *bytes, struct rendered *places,
+        struct symbolicate_stats *stats);
 
 #endif

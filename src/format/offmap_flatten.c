@@ -103,7 +103,8 @@ bool flat_set_name(struct flat *f, const char *name, uint32_t len)
 		f->name = grown;
 		f->name_cap = len;
 	}
-	memcpy(f->name, name, len);
+	if (len)
+		memcpy(f->name, name, len);
 	f->name_len = len;
 	f->name_external = f->name_page = 0;
 	return true;

@@ -20,7 +20,7 @@
 #include "format/offmap_read.h"
 #include "format/offmap_value.h"
 
-static void die(const char *what)
+static _Noreturn void die(const char *what)
 {
 	fprintf(stderr, "symlookup: %s\n", what);
 	exit(2);

@@ -353,6 +353,33 @@ static void test_order(void **state)
 		check_orders(&how[i]);
 }
 
+/* Names that lie in string pages, of symbols that are taken out of their page again. */
+static void test_long_names_of_late_file(void **state)
+{
+	struct buffer text = text_new(), expected = text_new();
+	(void)state;
+	text_add(&text, "MODULE Linux x86_64 0 long.so\n");
+	for (unsigned i = 1; i <= 3; i++) {
+		text_add(&text, "FUNC %x 10 0 ", i * 0x100);
+		for (unsigned k = 0; k < 100; k++)
+			text_add(&text, "%020u", i * 1000 + k);
+		text_add(&text, "\n");
+	}
+	text_add(&text, "PUBLIC 10 0 late\n");
+	struct offmap *m = map_build(text_str(&text), 0, &plain_options);
+	assert_answer(m, 0x10, "late+0x0/0xf0 ?");
+	for (unsigned i = 1; i <= 3; i++) {
+		buffer_reset(&expected);
+		for (unsigned k = 0; k < 100; k++)
+			text_add(&expected, "%020u", i * 1000 + k);
+		text_add(&expected, "+0xf/0x10 ?%c", 0);
+		assert_answer(m, i * 0x100 + 15, (const char *)expected.data);
+	}
+	offmap_free(m);
+	buffer_release(&text);
+	buffer_release(&expected);
+}
+
 static const char long_name[] = "a_long_name_a_long_name_a_long_name_a_long_name_a_long_name_a_long_name_a_long_name";
 static const char other_long_name[] =
         "b_long_name_b_long_name_b_long_name_b_long_name_b_long_name_b_long_name_b_long_name";
@@ -527,6 +554,7 @@ int main(void)
 	        cmocka_unit_test(test_long_line_is_cut),
 	        cmocka_unit_test(test_golden),
 	        cmocka_unit_test(test_order),
+	        cmocka_unit_test(test_long_names_of_late_file),
 	        cmocka_unit_test(test_last_definition_holds),
 	        cmocka_unit_test(test_cuts),
 	        cmocka_unit_test(test_function_around_others),
