@@ -13,7 +13,7 @@ enum { LOAD_CHAINS = 1024 };
 /* A load in flight or queued. Under modules.lock, but for what only its loader touches. */
 struct load {
 	struct module_hash hash, spelling;
-	char *name, *id;
+	char *name, *id; /* end in NUL */
 	size_t name_len, id_len;
 	struct module_want *waiters;
 	struct load_wait *owner;               /* who started it; NULL: gone */

@@ -208,14 +208,14 @@ static struct load *start_load(struct modules *m, const struct module_want *w, s
 	struct load *l = calloc(1, sizeof *l);
 	if (!l)
 		return NULL;
-	l->name = malloc(w->name.len + 1);
-	l->id = malloc(w->id.len + 1);
+	l->name = strndup(w->name.data, w->name.len);
+	l->id = strndup(w->id.data, w->id.len);
 	if (!l->name || !l->id) {
 		free_load(l);
 		return NULL;
 	}
-	memcpy(l->name, w->name.data, l->name_len = w->name.len);
-	memcpy(l->id, w->id.data, l->id_len = w->id.len);
+	l->name_len = w->name.len;
+	l->id_len = w->id.len;
 	l->hash = w->hash;
 	l->spelling = w->spelling;
 	l->owner = owner;
