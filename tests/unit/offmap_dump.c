@@ -23,15 +23,16 @@ struct dump {
 	const uint8_t *start, *at, *end; /* of the page */
 };
 
-static void hex_line(struct dump *d, size_t offset, const uint8_t *bytes, size_t n)
+/* One line of at most 16 bytes and, unless it is NULL, what they are. */
+static void hex_line(struct dump *d, size_t offset, const uint8_t *bytes, size_t n, const char *meaning)
 {
-	text_add(d->out, "%04zx ", offset);
-	for (size_t i = 0; i < BYTES_A_LINE; i++) {
-		if (i < n)
-			text_add(d->out, " %02x", bytes[i]);
-		else
-			text_add(d->out, "   ");
-	}
+	char hex[3 * BYTES_A_LINE + 1] = "";
+	for (size_t i = 0; i < n; i++)
+		snprintf(hex + 3 * i, 4, " %02x", bytes[i]);
+	if (meaning)
+		text_add(d->out, "%04zx %-*s  %s\n", offset, 3 * BYTES_A_LINE, hex, meaning);
+	else
+		text_add(d->out, "%04zx %s\n", offset, hex);
 }
 
 /* The next n bytes and what they are. */
@@ -44,10 +45,9 @@ static void field(struct dump *d, size_t n, const char *format, ...)
 	va_start(arguments, format);
 	vsnprintf(text, sizeof text, format, arguments);
 	va_end(arguments);
-	for (size_t i = 0; i < n; i += BYTES_A_LINE) {
-		hex_line(d, (size_t)(d->at - d->start) + i, d->at + i, n - i < BYTES_A_LINE ? n - i : BYTES_A_LINE);
-		text_add(d->out, i ? "\n" : "  %s\n", text);
-	}
+	for (size_t i = 0; i < n; i += BYTES_A_LINE)
+		hex_line(d, (size_t)(d->at - d->start) + i, d->at + i, n - i < BYTES_A_LINE ? n - i : BYTES_A_LINE,
+		        i ? NULL : text);
 	d->at += n;
 }
 
