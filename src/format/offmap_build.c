@@ -617,7 +617,8 @@ static bool go_late(struct offmap_builder *b)
 	struct flat empty = {0};
 	b->late = true;
 	/* What the sweep holds has been swept up to the cursor only; the rest of it must not be lost. */
-	if (!close_group(b) || !advance(b, ADDRESS_END) || !encoder_unpack(b->encoder, give_late, b))
+	if (!close_group(b) || !advance(b, ADDRESS_END) ||
+	        !encoder_unpack(b->encoder, b->slots, b->slot_count, give_late, b))
 		return false;
 	for (uint32_t i = 0; i < b->empty_count; i++) {
 		empty.addr = b->empty_funcs[i];

@@ -38,7 +38,7 @@ struct encoder {
 	struct piece_entry *pieces;
 	uint32_t piece_count, piece_cap;
 	uint32_t *slots; /* slot of each string, 0 for names */
-	uint32_t string_count, slots_cap;
+	uint32_t string_count, slot_count, slots_cap;
 	uint32_t serial; /* of the open page, ever counting up */
 	/* the open string page */
 	struct bytes strings;
@@ -55,7 +55,7 @@ struct encoder {
 	struct page **code, **string_pages;
 	uint64_t *code_first;
 	uint32_t *string_first;
-	uint32_t **code_slots; /* slots of each page's strings */
+	uint32_t **code_slots; /* slots of each page's strings, but for external ones */
 	uint32_t code_count, code_cap, code_first_cap, code_slots_cap;
 	uint32_t string_page_count, string_pages_cap, string_first_cap;
 	uint64_t raw_bytes, held_bytes, raw_budget;
@@ -190,7 +190,7 @@ static bool close_code_page(struct encoder *e)
 	GROW(e->code_first, e->code_first_cap, e->code_count + 1);
 	GROW(e->code_slots, e->code_slots_cap, e->code_count + 1);
 	struct page *p = page_new(PAGE_CODE, page_size(e));
-	uint32_t *slots = malloc(e->string_count * sizeof *slots + 1);
+	uint32_t *slots = malloc(e->slot_count * sizeof *slots + 1);
 	if (!p || !slots) {
 		page_unref(p);
 		free(slots);
@@ -211,13 +211,13 @@ static bool close_code_page(struct encoder *e)
 			memcpy(at, parts[i]->data, parts[i]->len);
 			at += parts[i]->len;
 		}
-	if (e->string_count)
-		memcpy(slots, e->slots, e->string_count * sizeof *slots);
+	if (e->slot_count)
+		memcpy(slots, e->slots, e->slot_count * sizeof *slots);
 	e->code_first[e->code_count] = base;
 	e->code_slots[e->code_count] = slots;
 	e->code[e->code_count++] = settle(e, p);
 	e->body.len = e->codes.len = e->data.len = e->far.len = 0;
-	e->piece_count = e->string_count = 0;
+	e->piece_count = e->string_count = e->slot_count = 0;
 	e->serial++;
 	return true;
 }
@@ -226,7 +226,7 @@ static bool close_code_page(struct encoder *e)
 static uint32_t add_string(struct encoder *e, uint32_t slot, const char *text, uint32_t len, uint32_t external)
 {
 	uint8_t code = (uint8_t)len, descriptor[6];
-	GROW(e->slots, e->slots_cap, e->string_count + 1);
+	GROW(e->slots, e->slots_cap, e->slot_count + 1);
 	if (external) {
 		code = STRING_EXTERNAL;
 		put_u32(descriptor, external);
@@ -242,8 +242,9 @@ static uint32_t add_string(struct encoder *e, uint32_t slot, const char *text, u
 	}
 	if (!append(&e->codes, &code, 1) || !append(&e->data, text, len))
 		return 0;
-	e->slots[e->string_count++] = slot;
-	return e->string_count;
+	if (!external)
+		e->slots[e->slot_count++] = slot;
+	return ++e->string_count;
 }
 
 /* The index in the open page of a slot's string; 0 for slot 0. */
@@ -521,6 +522,10 @@ struct unpacking {
 	uint32_t count, cap;
 	bool (*give)(void *arg, struct flat *f);
 	void *arg;
+	uint32_t *externals; /* slot of each external id; 0 for the names of functions */
+	uint32_t external_count;
+	uint32_t *slots; /* of the strings of the page at hand */
+	uint32_t slots_cap;
 };
 
 /* Gives and frees the open functions that end at or before an address, as far as they are on top. */
@@ -593,9 +598,24 @@ static bool join_piece(struct piece *p, const uint32_t *slots, struct flat *f)
 	return true;
 }
 
-static bool unpack_page(struct unpacking *u, const struct page *page, const uint32_t *slots)
+/* The slot of each string of a page: external ones are known by their id, of the others `kept` tells in order. */
+static bool find_slots(struct unpacking *u, const struct page *page, const uint32_t *kept)
+{
+	uint32_t count = get_u32(page->bytes + 12), codes = get_u32(page->bytes + 16), at = 0;
+	const uint8_t *code = page->bytes + codes, *data = code + count;
+	GROW(u->slots, u->slots_cap, count + 1);
+	for (uint32_t i = 0; i < count; at += code[i++] & 127) {
+		uint32_t id = code[i] == STRING_EXTERNAL ? get_u32(data + at) : 0;
+		u->slots[i] = !id ? *kept++ : id < u->external_count ? u->externals[id] : 0;
+	}
+	return true;
+}
+
+static bool unpack_page(struct unpacking *u, const struct page *page, const uint32_t *kept)
 {
 	uint32_t count = code_page_pieces(page);
+	if (!find_slots(u, page, kept))
+		return false;
 	for (uint32_t i = 0; i < count; i++) {
 		struct piece p;
 		if (!piece_read(page, i, &p) || !give_ended(u, p.address, false))
@@ -606,16 +626,20 @@ static bool unpack_page(struct unpacking *u, const struct page *page, const uint
 		struct flat *top = u->count ? u->open[u->count - 1] : NULL;
 		if (!p.from || !top || top->addr != p.address - p.from)
 			top = open_function(u, page, &p);
-		if (!top || !join_piece(&p, slots, top))
+		if (!top || !join_piece(&p, u->slots, top))
 			return false;
 	}
 	return true;
 }
 
-bool encoder_unpack(struct encoder *e, bool (*give)(void *arg, struct flat *f), void *arg)
+bool encoder_unpack(struct encoder *e, const struct string_slot *slots, uint32_t slot_count,
+        bool (*give)(void *arg, struct flat *f), void *arg)
 {
-	struct unpacking u = {.give = give, .arg = arg};
-	bool ok = close_code_page(e);
+	struct unpacking u = {.give = give, .arg = arg, .external_count = e->next_string};
+	u.externals = calloc(u.external_count, sizeof *u.externals);
+	bool ok = u.externals && close_code_page(e);
+	for (uint32_t i = 1; i < slot_count && ok; i++)
+		u.externals[slots[i].external] = i;
 	for (uint32_t i = 0; i < e->code_count && ok; i++) {
 		struct page *page = page_expand(e->code[i]);
 		ok = page && unpack_page(&u, page, e->code_slots[i]);
@@ -632,6 +656,8 @@ bool encoder_unpack(struct encoder *e, bool (*give)(void *arg, struct flat *f), 
 	while (u.count)
 		flat_free(u.open[--u.count]);
 	free(u.open);
+	free(u.slots);
+	free(u.externals);
 	free_code_pages(e);
 	return ok;
 }

@@ -32,7 +32,8 @@ bool encoder_finish(struct encoder *e, struct offmap *m);
 
 /* Takes all code pages apart: gives each function and public symbol back as it was before it was cut, and forgets the
  * pages. give returns false to stop; the flat is freed behind it. */
-bool encoder_unpack(struct encoder *e, bool (*give)(void *arg, struct flat *f), void *arg);
+bool encoder_unpack(struct encoder *e, const struct string_slot *slots, uint32_t slot_count,
+        bool (*give)(void *arg, struct flat *f), void *arg);
 uint64_t encoder_held_bytes(const struct encoder *e);
 
 #endif
