@@ -319,6 +319,7 @@ static void hold_lease(struct modules *m, struct load *l)
 		l->lease_next->lease_link = &l->lease_next;
 	m->leases = l;
 	pthread_mutex_unlock(&m->lock);
+	l->leased = true;
 }
 
 static void drop_lease(struct modules *m, struct load *l)
@@ -327,8 +328,8 @@ static void drop_lease(struct modules *m, struct load *l)
 	*l->lease_link = l->lease_next;
 	if (l->lease_next)
 		l->lease_next->lease_link = l->lease_link;
-	l->lease_link = NULL;
 	pthread_mutex_unlock(&m->lock);
+	l->leased = false;
 }
 
 /* Takes the lease, or waits for whoever has it to store the map. True: the module has come from memcached. Without
@@ -419,9 +420,9 @@ static void store_map(struct loader *r, struct load *l)
 void load_store(struct loader *r, struct load *l)
 {
 	struct modules *m = r->modules;
-	if (l->lease_link && l->module && !atomic_load(&l->module->stored) && l->lost < 2)
+	if (l->leased && l->module && !atomic_load(&l->module->stored) && l->lost < 2)
 		store_map(r, l);
-	if (l->lease_link) {
+	if (l->leased) {
 		drop_lease(m, l);
 		page_memcached_lease_release(r->memcached, &l->hash, l->token);
 	}
