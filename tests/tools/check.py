@@ -120,7 +120,7 @@ def wire(name, env=None, ignore=()):
     with tempfile.TemporaryDirectory(prefix="sym-check-") as temporary:
         report = os.path.join(temporary, "report.xml")
         command = [
-            sys.executable, "-m", "pytest", "-q", "-ra", "-p", "no:cacheprovider", "-n", "4", "--dist", "loadscope", f"--junitxml={report}", f"--basetemp={temporary}/t",
+            sys.executable, "-m", "pytest", "-q", "-ra", "-p", "no:cacheprovider", "-n", "6", "--dist", "load", f"--junitxml={report}", f"--basetemp={temporary}/t",
             *(f"--ignore={os.path.join(ROOT, 'tests', 'wire', i)}" for i in ignore), os.path.join(ROOT, "tests", "wire"),
         ]  # fmt: skip
         code = run(

@@ -398,7 +398,9 @@ class Nginx(Server):
 
     def start(self):
         self.port, self.tls_port = free_port(), free_port()
-        conf = write_nginx(self.directory, [self.backend], self.port, self.tls_port, **self.conf)
+        # A daemon that ends waits for nginx to give up its idle connections; here they need not be kept for long.
+        changes = [("symbolicated-http.conf", "keepalive_timeout 5s;", "keepalive_timeout 1s;")]
+        conf = write_nginx(self.directory, [self.backend], self.port, self.tls_port, changes=changes, **self.conf)
         self.spawn(nginx_command(self.directory, conf))
         self.ready(lambda: connects(self.port) and connects(self.tls_port))
 
