@@ -21,7 +21,7 @@ struct load {
 	struct load *queue_next, **queue_link; /* those that wait for a loader */
 	bool stale;                            /* invalidated while it ran: for its waiters only */
 	unsigned lost;                         /* why it is loaded: see module_want */
-	bool leased; /* its loader's own */
+	bool leased;                           /* its loader's own */
 	/* the lease, renewed by the keeper */
 	struct load *lease_next, **lease_link;
 	uint64_t token;

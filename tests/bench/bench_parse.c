@@ -1,6 +1,6 @@
 /*
- * bench_parse FILE [RUNS]: a symbol file in memory, parsed and built into pages with their checksums on one thread, against one pass of memchr
- * over its line ends. Prints the median of both in MB/s of text and their ratio.
+ * bench_parse FILE [RUNS]: a symbol file in memory, parsed and built into pages with their checksums on one thread,
+ * against one pass of memchr over its line ends. Prints the median of both in MB/s of text and their ratio.
  */
 #include <config.h>
 
@@ -64,10 +64,10 @@ static double count_lines(const uint8_t *data, size_t len, uint64_t *lines)
 
 static double build(const uint8_t *data, size_t len, uint64_t *raw)
 {
-	struct offmap_options options = { false, UINT64_MAX, CODEC_LZ4 };
+	struct offmap_options options = {false, UINT64_MAX, CODEC_LZ4};
 	struct offmap *m = NULL;
 	int64_t start = clock_now();
-	struct breakpad *p = breakpad_new(&options, (struct str){ "", 0 });
+	struct breakpad *p = breakpad_new(&options, (struct str){"", 0});
 	enum err err = p ? ERR_OK : ERR_NO_MEMORY;
 	for (size_t at = 0; at < len && !err; at += CHUNK)
 		err = breakpad_feed(p, data + at, len - at < CHUNK ? len - at : CHUNK, NULL);
@@ -102,7 +102,8 @@ int main(int argc, char **argv)
 	double scan = median(scans, runs), parse = median(builds, runs), mb = (double)len / 1e6;
 	printf("%s: %.1f MB, %" PRIu64 " lines, map %.1f MB raw\n", argv[1], mb, lines, (double)raw / 1e6);
 	printf("memchr over line ends %8.0f MB/s\n", mb / scan);
-	printf("parse and build       %8.0f MB/s   1/%.1f of it (best %.0f MB/s)\n", mb / parse, parse / scan, mb / builds[0]);
+	printf("parse and build       %8.0f MB/s   1/%.1f of it (best %.0f MB/s)\n", mb / parse, parse / scan,
+	        mb / builds[0]);
 	free(data);
 	return 0;
 }

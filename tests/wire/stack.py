@@ -400,7 +400,8 @@ class Nginx(Server):
         self.port, self.tls_port = free_port(), free_port()
         # A daemon that ends waits for nginx to give up its idle connections; here they need not be kept for long.
         changes = [("symbolicated-http.conf", "keepalive_timeout 5s;", "keepalive_timeout 1s;")]
-        conf = write_nginx(self.directory, [self.backend], self.port, self.tls_port, changes=changes, **self.conf)
+        options = {**self.conf, "changes": [*changes, *self.conf.get("changes", ())]}
+        conf = write_nginx(self.directory, [self.backend], self.port, self.tls_port, **options)
         self.spawn(nginx_command(self.directory, conf))
         self.ready(lambda: connects(self.port) and connects(self.tls_port))
 
