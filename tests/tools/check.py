@@ -105,7 +105,7 @@ def unit(name, variables=(), env=None):
         return
     for trs in glob.glob(os.path.join(directory, "tests", "**", "*.trs"), recursive=True):
         os.remove(trs)
-    code = run(["make", "-s", "-C", directory, "check", "VERBOSE=1", *variables], env=env or {})
+    code = run(["make", "-s", f"-j{os.cpu_count()}", "-C", directory, "check", "VERBOSE=1", *variables], env=env or {})
     passed, failed, skipped = results(directory)
     # A make that fails without a failed test, or runs none, is a failure too.
     if failed == 0 and (code or not passed):
