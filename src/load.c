@@ -382,13 +382,14 @@ void load_run(struct loader *r, struct load *l)
 struct storing {
 	struct modules *modules;
 	struct load *load;
+	int64_t until; /* a memcached that is slow does not hold a loader for ever */
 };
 
 static bool still_ours(void *arg)
 {
 	struct storing *s = arg;
 	pthread_mutex_lock(&s->modules->lock);
-	bool ours = !s->load->lease_lost && !s->load->stale && !s->modules->stopping;
+	bool ours = clock_now() < s->until && !s->load->lease_lost && !s->load->stale && !s->modules->stopping;
 	pthread_mutex_unlock(&s->modules->lock);
 	return ours;
 }
@@ -398,13 +399,13 @@ static void store_map(struct loader *r, struct load *l)
 	struct modules *m = r->modules;
 	const struct config *c = m->config;
 	int64_t start = clock_now();
+	struct storing storing = {m, l, start + c->bucket_total_timeout};
 	uint64_t bytes;
 	struct store_options options = {c->codec == CODEC_CHOICE_ZSTD  ? CODEC_ZSTD
 	                                : c->codec == CODEC_CHOICE_LZ4 ? CODEC_LZ4
 	                                                               : CODEC_RAW,
 	        c->memcached_item_max, (uint32_t)(c->root_max_age / SECOND)};
-	enum mc_status status =
-	        page_memcached_store(r->memcached, l->module, &options, still_ours, &(struct storing){m, l}, &bytes);
+	enum mc_status status = page_memcached_store(r->memcached, l->module, &options, still_ours, &storing, &bytes);
 	histogram_observe(H_STORE, clock_now() - start);
 	if (status == MC_OK) {
 		atomic_store(&l->module->stored, true);

@@ -203,13 +203,24 @@ static void free_load(struct load *l)
 	free(l);
 }
 
+/* NUL-terminated; NULL without memory. */
+static char *copy_text(struct str s)
+{
+	char *copy = malloc(s.len + 1);
+	if (copy) {
+		memcpy(copy, s.data, s.len);
+		copy[s.len] = 0;
+	}
+	return copy;
+}
+
 static struct load *start_load(struct modules *m, const struct module_want *w, struct load_wait *owner)
 {
 	struct load *l = calloc(1, sizeof *l);
 	if (!l)
 		return NULL;
-	l->name = strndup(w->name.data, w->name.len);
-	l->id = strndup(w->id.data, w->id.len);
+	l->name = copy_text(w->name);
+	l->id = copy_text(w->id);
 	if (!l->name || !l->id) {
 		free_load(l);
 		return NULL;
@@ -542,11 +553,12 @@ static void renew_leases(struct modules *m, struct mc_client *c)
 	struct held {
 		struct module_hash hash;
 		uint64_t token;
-	} held[256];
+	} held[1024]; /* as many as there can be loaders */
 	unsigned count = 0;
 	pthread_mutex_lock(&m->lock);
 	for (struct load *l = m->leases; l && count < sizeof held / sizeof *held; l = l->lease_next)
-		held[count++] = (struct held){l->hash, l->token};
+		if (!l->stale) /* who loads the new file need not wait for the old one */
+			held[count++] = (struct held){l->hash, l->token};
 	pthread_mutex_unlock(&m->lock);
 	for (unsigned i = 0; i < count; i++) {
 		enum mc_status status = page_memcached_lease_renew(c, &held[i].hash, held[i].token);

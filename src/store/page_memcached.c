@@ -99,7 +99,7 @@ void page_memcached_roots(struct mc_client *c, struct root_get *roots, size_t co
 		if (index[i] % 2 == 0)
 			roots[index[i] / 2].reached = gets[i].status != MC_DOWN;
 	for (size_t i = 0; i < count; i++)
-		if (roots[i].map && roots[i].map->marker != roots[i].marker) {
+		if (roots[i].map && (!roots[i].reached || roots[i].map->marker != roots[i].marker)) {
 			offmap_free(roots[i].map); /* stored by a load that began before the module was invalidated */
 			roots[i].map = NULL;
 		}

@@ -20,10 +20,12 @@ static int order(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static double median(double *times, unsigned n)
+/* Sorts the times of n runs over so many MB, and prints their speeds. */
+static void print_speeds(const char *name, double *times, unsigned n, double mb)
 {
 	qsort(times, n, sizeof *times, order);
-	return times[n / 2];
+	printf(", \"%s\": {\"median\": %.1f, \"min\": %.1f, \"max\": %.1f}", name, mb / times[n / 2], mb / times[n - 1],
+	        mb / times[0]);
 }
 
 static uint8_t *read_file(const char *path, size_t *len)
@@ -99,11 +101,11 @@ int main(int argc, char **argv)
 		scans[i] = count_lines(data, len, &lines);
 		builds[i] = build(data, len, &raw);
 	}
-	double scan = median(scans, runs), parse = median(builds, runs), mb = (double)len / 1e6;
-	printf("%s: %.1f MB, %" PRIu64 " lines, map %.1f MB raw\n", argv[1], mb, lines, (double)raw / 1e6);
-	printf("memchr over line ends %8.0f MB/s\n", mb / scan);
-	printf("parse and build       %8.0f MB/s   1/%.1f of it (best %.0f MB/s)\n", mb / parse, parse / scan,
-	        mb / builds[0]);
+	double mb = (double)len / 1e6;
+	printf("{\"text\": %.1f, \"lines\": %" PRIu64 ", \"map\": %.1f", mb, lines, (double)raw / 1e6);
+	print_speeds("memchr", scans, runs, mb);
+	print_speeds("build", builds, runs, mb);
+	puts("}");
 	free(data);
 	return 0;
 }
