@@ -341,10 +341,10 @@ def test_spoilt_values(gensym, kind):
         s.daemon.stop()
         with s.memcached[0].raw() as raw:
             # A dump leaves out what memcached's own threads hold at that moment.
-            wait_for(lambda: len(raw.keys()) >= 4, "the keys to be listed", 20)
-            values = {key: raw.get(key) for key in raw.keys()}
+            listed = wait_for(lambda: len(found := raw.keys()) >= 4 and found, "the keys to be listed", 20)
+            values = {key: raw.get(key) for key in listed}
             values = {k: v for k, v in values.items() if v is not None}
-            assert len(values) >= 2
+            assert len(values) >= 4
             keys = list(values)
             for i, key in enumerate(keys):
                 spoilt = values[keys[i - 1]] if kind == "exchanged" else SPOILERS[kind](values[key])
