@@ -1,0 +1,75 @@
+/* The symbfile format: protobuf messages with the functions, lines and inlined calls of one executable.
+ * docs/symbfile.md gives the bytes. */
+#ifndef FORMAT_SYMBFILE_H
+#define FORMAT_SYMBFILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/str.h"
+
+enum { SYMBFILE_MESSAGE_MAX = 16 << 20 }; /* bytes */
+
+/* From the start of the range to the next entry's offset, or the range's end. */
+struct symbfile_line {
+	uint32_t offset; /* from the range's start, summed up (mod 2^32) */
+	uint32_t line;   /* 0: unknown */
+};
+
+/* A function (depth 0) or an inlined call, over one range of addresses. */
+struct symbfile_range {
+	uint64_t va, length; /* ELF virtual address; bytes */
+	uint32_t depth, call_line;
+	struct str func, file, call_file;
+	bool has_file, has_call_file; /* no call file: the parent's file */
+	const struct symbfile_line *lines;
+	size_t line_count;
+};
+
+struct symbfile_frame {
+	struct str func, file; /* an empty file: none */
+	uint32_t line;         /* 0: unknown */
+};
+
+/* The frames of the instruction after a call, whose address is va + 1. */
+struct symbfile_pad {
+	uint64_t va;
+	const struct symbfile_frame *frames; /* outermost first */
+	size_t count;
+};
+
+/* Where records go, in the order of the file; what they point to is there during the call only. Anything but ERR_OK
+ * ends the reading with that error, whose text the sink has set. A member that is NULL: such records are refused
+ * (ERR_CORRUPT). */
+struct symbfile_sink {
+	enum err (*range)(void *arg, const struct symbfile_range *r, struct error *e);
+	enum err (*pad)(void *arg, const struct symbfile_pad *p, struct error *e);
+	void *arg;
+};
+
+struct symbfile_reader;
+
+/* NULL: no memory. */
+struct symbfile_reader *symbfile_reader_new(const struct symbfile_sink *sink);
+void symbfile_reader_free(struct symbfile_reader *r);
+/* More bytes, in chunks of any size. ERR_CORRUPT: the text names the byte offset in the file; ERR_NO_MEMORY; what the
+ * sink returned. An error stays. */
+enum err symbfile_reader_feed(struct symbfile_reader *r, const uint8_t *data, size_t len, struct error *e);
+/* The file ends here. */
+enum err symbfile_reader_finish(struct symbfile_reader *r, struct error *e);
+
+struct symbfile_writer;
+
+/* Bytes go to write, which returns what it will (ERR_OK to go on). NULL: no memory. */
+struct symbfile_writer *symbfile_writer_new(
+        enum err (*write)(void *arg, const uint8_t *data, size_t len, struct error *e), void *arg);
+void symbfile_writer_free(struct symbfile_writer *w);
+/* Strings must be UTF-8. Records are held until their string table is written, at most some 32 MiB. */
+enum err symbfile_write_range(struct symbfile_writer *w, const struct symbfile_range *r, struct error *e);
+enum err symbfile_write_pad(struct symbfile_writer *w, const struct symbfile_pad *p, struct error *e);
+/* Writes what is held. */
+enum err symbfile_writer_finish(struct symbfile_writer *w, struct error *e);
+
+#endif
