@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/metrics.h"
+#include "base/random.h"
 
 enum { CHAINS = 4096 };
 
@@ -23,6 +24,7 @@ struct failures {
 	struct entry *chains[CHAINS];
 	struct entry *oldest, *newest;
 	uint64_t count, max;
+	uint64_t seed; /* of the chains */
 	int64_t ttl_missing, ttl_corrupt, ttl_min, ttl_max;
 };
 
@@ -33,6 +35,7 @@ struct failures *failures_new(const struct config *c)
 		return NULL;
 	pthread_mutex_init(&f->lock, NULL);
 	f->max = c->failures_max;
+	f->seed = random_u64();
 	f->ttl_missing = c->missing_ttl;
 	f->ttl_corrupt = c->corrupt_ttl;
 	f->ttl_min = c->failure_ttl_min;
@@ -42,7 +45,7 @@ struct failures *failures_new(const struct config *c)
 
 static struct entry **chain_of(struct failures *f, const struct module_hash *hash)
 {
-	return &f->chains[(hash->bytes[0] | hash->bytes[1] << 8) % CHAINS];
+	return &f->chains[module_hash_seeded(hash, f->seed) % CHAINS];
 }
 
 static struct entry *find(struct failures *f, const struct module_hash *hash, const struct module_hash *spelling)

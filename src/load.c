@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/metrics.h"
+#include "base/random.h"
 #include "format/breakpad.h"
 
 enum { BLOCK_SIZE = 256 << 10, BLOCKS = 4, LEASE_POLL_MS = 30, RETRY_PAUSE_MS = 150 };
@@ -258,7 +259,7 @@ static enum failure_class try_source(struct loader *r, struct load *l, unsigned 
 	for (uint64_t i = 0; i < r->modules->config->bucket_retries && class == FAILURE_TEMPORARY &&
 	                     !atomic_load(&r->modules->cancel);
 	        i++) {
-		struct timespec pause = {0, (long)(RETRY_PAUSE_MS * MS + (int64_t)(page_memcached_token() % 100) * MS)};
+		struct timespec pause = {0, (long)(RETRY_PAUSE_MS * MS + (int64_t)(random_u64() % 100) * MS)};
 		nanosleep(&pause, NULL);
 		class = transfer(r, l, source, id);
 	}
@@ -292,15 +293,15 @@ static void ask_sources(struct loader *r, struct load *l)
 
 /* ---- the lease ---- */
 
-/* A root that another host has stored meanwhile. Also reads the marker. */
-static bool find_root(struct loader *r, struct load *l, bool *reached)
+/* A root that another host has stored meanwhile; `believe` that its pages are there. Also reads the marker. */
+static bool find_root(struct loader *r, struct load *l, bool believe, bool *reached)
 {
 	struct root_get g = {.hash = &l->hash, .want_root = true};
 	l->marker_seen = clock_now();
 	page_memcached_roots(r->memcached, &g, 1);
 	l->marker = g.marker;
 	*reached = g.reached;
-	if (!g.map || l->lost) {
+	if (!g.map || !believe) {
 		offmap_free(g.map);
 		return false;
 	}
@@ -339,15 +340,18 @@ static bool await_lease(struct loader *r, struct load *l)
 	struct modules *m = r->modules;
 	bool reached;
 	int64_t until = clock_now() + m->config->bucket_total_timeout;
-	l->token = page_memcached_token();
+	l->token = random_u64();
 	for (bool waited = false; clock_now() < until && !atomic_load(&m->cancel); waited = true) {
-		if (find_root(r, l, &reached))
+		if (find_root(r, l, !l->lost, &reached))
 			return true;
 		if (!reached)
 			return false;
 		enum mc_status status = page_memcached_lease(r->memcached, &l->hash, l->token);
 		if (status == MC_OK)
 			hold_lease(m, l);
+		/* whose lease it was may just have written the lost page again */
+		if (status == MC_OK && waited && find_root(r, l, true, &reached))
+			return true;
 		if (status != MC_EXISTS)
 			return false;
 		if (!waited)
@@ -368,6 +372,7 @@ void load_run(struct loader *r, struct load *l)
 	}
 	if (l->module) {
 		l->failure = FAILURE_NONE;
+		l->module_bytes = l->module->bytes;
 		atomic_store(&l->module->checked, l->marker_seen);
 		atomic_fetch_add(&l->module->holds, 1); /* until it is stored */
 		l->module->lost_at = l->lost ? clock_now() : 0;

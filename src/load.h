@@ -1,4 +1,4 @@
-/* Loading one module: lease, transfer, parse, store. What modules.c and load.c share. */
+/* Loading modules: what modules.c, load_queue.c (whose turn it is) and load.c (lease, transfer, parse, store) share. */
 #ifndef LOAD_H
 #define LOAD_H
 
@@ -16,18 +16,19 @@ struct load {
 	char *name, *id; /* end in NUL */
 	size_t name_len, id_len;
 	struct module_want *waiters;
-	struct load_wait *owner;               /* who started it; NULL: gone */
-	struct load *next, **link;             /* chain of loads in flight */
-	struct load *queue_next, **queue_link; /* those that wait for a loader */
-	bool stale;                            /* invalidated while it ran: for its waiters only */
-	unsigned lost;                         /* why it is loaded: see module_want */
-	bool leased;                           /* its loader's own */
+	struct load_wait *owner;           /* whose queue it is or was in; NULL: gone */
+	struct load *own_next, **own_link; /* queued or running, of the owner; the link while it runs */
+	struct load *next, **link;         /* chain of loads in flight */
+	bool stale;                        /* invalidated while it ran: for its waiters only */
+	unsigned lost;                     /* why it is loaded: see module_want */
+	bool leased;                       /* its loader's own */
 	/* the lease, renewed by the keeper */
 	struct load *lease_next, **lease_link;
 	uint64_t token;
 	bool lease_lost;
 	/* outcome */
 	struct module *module;
+	uint64_t module_bytes; /* that it has in memory */
 	enum failure_class failure;
 	unsigned retry_after;
 	uint64_t marker;
@@ -42,16 +43,18 @@ struct modules {
 	struct failures *failures;
 	struct mc_servers *servers;
 	struct bucket_sources *sources;
+	uint64_t seed; /* of the chains, so that nobody can choose modules that fall into one */
 	pthread_key_t client_key;
 	pthread_mutex_t lock;   /* guards what follows; no network or disk is touched under it */
 	pthread_cond_t queued;  /* a load was queued, or stopping */
 	pthread_cond_t keeping; /* stopping */
 	struct load *loads[LOAD_CHAINS];
-	struct load *queue, **queue_end;
+	struct load_wait *turns, **turns_end; /* who has loads queued */
 	struct load *leases;
 	struct load_wait *waits;
-	struct load_wait *cold_queue, **cold_queue_end;
-	unsigned cold_running, cold_queued;
+	uint64_t wait_count;
+	struct load_wait *gate, **gate_end; /* who waits for a place to load at all */
+	uint64_t cold_running, gated;
 	bool stopping;
 	atomic_bool cancel;
 	pthread_t *loaders;
@@ -66,6 +69,14 @@ struct loader {
 	struct mc_client *memcached;
 	struct bucket_client *bucket;
 };
+
+/* The threads: loaders take what is queued; the keeper ends waits whose time is over and renews leases. */
+bool loads_start(struct modules *m);
+void loads_stop(struct modules *m);
+
+/* How a want ends; a module's reference goes to it. */
+void want_found(struct module_want *w, struct module *module);
+void want_failed(struct module_want *w, enum failure_class class, unsigned retry_after);
 
 /* Fills the outcome of l: from memcached if another host was faster, else from the buckets. May take as long as the
  * timeouts allow. */

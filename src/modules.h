@@ -28,8 +28,10 @@ struct module_want {
 	struct str name, id;               /* must live until the want is done */
 	struct module_hash hash, spelling; /* module_want_init */
 	enum want_state state;
+	uint64_t marker;       /* of its invalidations, as memcached had it at marker_seen */
+	int64_t marker_seen;   /* 0: not asked */
 	struct module *module; /* a reference; module_want_release */
-	bool held;             /* just loaded: nothing of it is evicted until release */
+	uint64_t held_bytes;   /* just loaded: nothing of it is evicted until release; 0: not held */
 	enum failure_class failure;
 	unsigned retry_after; /* seconds */
 	int64_t lost_at;      /* when the last was noticed */
@@ -60,11 +62,18 @@ struct load_wait {
 	bool timed_out; /* the deadline passed; what was loaded until then is there */
 	bool refused;   /* too many requests were loading, for too long */
 	/* the service's */
-	bool cold, queued, waiting;
-	int64_t queue_deadline;
-	unsigned pending, running;
-	struct load_wait *next, **link;             /* of all that wait */
-	struct load_wait *queue_next, **queue_link; /* of those that wait for a place */
+	struct module_want *wants;
+	size_t want_count;
+	unsigned pending;    /* wants that wait for a load */
+	uint64_t held_bytes; /* of modules just loaded */
+	bool cold;           /* has a place to load */
+	bool gated, waiting;
+	int64_t gate_deadline;
+	struct load *queued, **queued_end, *running; /* loads that it owns */
+	unsigned running_count;
+	struct load_wait *next, **link;           /* of all that wait */
+	struct load_wait *gate_next, **gate_link; /* of those that wait for a place */
+	struct load_wait *turn_next, **turn_link; /* of those that have loads queued; no link: it has none */
 };
 
 enum load_result {
@@ -76,7 +85,8 @@ enum load_result {
 /* Gets every want in state LOAD, by joining loads that run or starting new ones; of new ones at most cold_modules in
  * all. */
 enum load_result modules_load(struct modules *m, struct load_wait *wait, struct module_want *wants, size_t count);
-/* The wait is over: gives its place to the next. */
+/* The request is done, one way or the other: what is queued for it alone is dropped, and its place given to the next.
+ */
 void modules_leave(struct modules *m, struct load_wait *wait);
 
 /* A page that memcached should have had is lost: the module must be loaded again. The want becomes LOAD. */

@@ -32,6 +32,11 @@ uint64_t checksum(const void *a, size_t a_len, const void *b, size_t b_len)
 	return XXH3_64bits_withSeed(b, b_len, XXH3_64bits(a, a_len));
 }
 
+uint64_t module_hash_seeded(const struct module_hash *h, uint64_t seed)
+{
+	return XXH3_64bits_withSeed(h->bytes, sizeof h->bytes, seed);
+}
+
 size_t base64url(char *out, const uint8_t *data, size_t len)
 {
 	static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";

@@ -21,6 +21,9 @@ static inline bool module_hash_equal(const struct module_hash *a, const struct m
 	return memcmp(a->bytes, b->bytes, sizeof a->bytes) == 0;
 }
 
+/* For a hash table: seed (a random number) keeps outsiders from choosing modules that fall into one chain. */
+uint64_t module_hash_seeded(const struct module_hash *h, uint64_t seed);
+
 /* XXH3 of one or two stretches of bytes, one behind the other. */
 uint64_t checksum(const void *a, size_t a_len, const void *b, size_t b_len);
 

@@ -176,7 +176,7 @@ static void sweep_shard(struct page_cache *c, struct shard *s, uint64_t goal)
 }
 
 /* A clock over all shards: at most three rounds, since what is held stays. */
-static void evict(struct page_cache *c)
+void page_cache_evict(struct page_cache *c)
 {
 	if (over(c, c->budget) <= 0 || pthread_mutex_trylock(&c->evicting) != 0)
 		return;
@@ -195,7 +195,7 @@ void page_cache_charge(struct page_cache *c, int64_t bytes)
 	atomic_fetch_add_explicit(&c->charged, bytes, memory_order_relaxed);
 	metric_add(M_LOADING_BYTES, bytes);
 	if (bytes > 0)
-		evict(c);
+		page_cache_evict(c);
 }
 
 /* ---- the table ---- */
@@ -221,7 +221,7 @@ struct module *page_cache_get(struct page_cache *c, const struct module_hash *ha
 	return m;
 }
 
-void page_cache_put(struct page_cache *c, struct module *m)
+void page_cache_add(struct page_cache *c, struct module *m)
 {
 	struct shard *s = shard_of(c, &m->hash);
 	struct module **chain = chain_of(s, &m->hash), *old;
@@ -242,7 +242,12 @@ void page_cache_put(struct page_cache *c, struct module *m)
 	pthread_mutex_unlock(&s->lock);
 	metric_add(M_CACHE_MAPS, 1);
 	module_unref(old);
-	evict(c);
+}
+
+void page_cache_put(struct page_cache *c, struct module *m)
+{
+	page_cache_add(c, m);
+	page_cache_evict(c);
 }
 
 void page_cache_remove(struct page_cache *c, const struct module_hash *hash, const struct module *only)
@@ -311,7 +316,7 @@ struct page *module_page(struct page_cache *c, struct module *m, enum page_kind 
 			if (*slot == p)
 				fill_slot(c, m, slot, raw);
 			pthread_mutex_unlock(&m->lock);
-			evict(c);
+			page_cache_evict(c);
 		}
 		page_unref(p);
 		return raw;
@@ -330,5 +335,5 @@ void module_put_page(struct page_cache *c, struct module *m, uint32_t number, st
 	if (!*slot)
 		fill_slot(c, m, slot, p);
 	pthread_mutex_unlock(&m->lock);
-	evict(c);
+	page_cache_evict(c);
 }

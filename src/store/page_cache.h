@@ -39,6 +39,9 @@ void module_unref(struct module *m); /* NULL is fine */
 struct module *page_cache_get(struct page_cache *c, const struct module_hash *hash);
 /* Puts m in, in place of an older one of the same hash, and evicts what is over the budget. */
 void page_cache_put(struct page_cache *c, struct module *m);
+/* The same in two steps, for who holds a lock. */
+void page_cache_add(struct page_cache *c, struct module *m);
+void page_cache_evict(struct page_cache *c);
 /* Takes a module out; with `only` not NULL just that one. */
 void page_cache_remove(struct page_cache *c, const struct module_hash *hash, const struct module *only);
 

@@ -11,9 +11,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "base/metrics.h"
+#include "base/random.h"
 #include "base/varint.h"
 #include "format/offmap_value.h"
 
@@ -145,22 +145,13 @@ void page_memcached_pages(struct mc_client *c, struct page_get *pages, size_t co
 
 /* ---- markers and leases ---- */
 
-uint64_t page_memcached_token(void)
-{
-	uint64_t token = 0;
-	while (!token)
-		if (getrandom(&token, sizeof token, 0) != sizeof token)
-			token = (uint64_t)random() << 32 ^ (uint64_t)random();
-	return token;
-}
-
 enum mc_status page_memcached_invalidate(struct mc_client *c, const struct module_hash *hash)
 {
 	struct mc_key marker, root;
 	uint8_t value[8];
 	module_key(&marker, 'm', hash);
 	module_key(&root, 'r', hash);
-	put_u64(value, page_memcached_token());
+	put_u64(value, random_u64());
 	enum mc_status status = mc_set(c, &marker, value, sizeof value, MARKER_SECONDS);
 	if (status != MC_OK)
 		return MC_DOWN;

@@ -26,8 +26,6 @@ struct page_get {
 /* One multiget for all. bytes: what came over the wire. */
 void page_memcached_pages(struct mc_client *c, struct page_get *gets, size_t count, uint64_t *bytes);
 
-/* A random number that no other marker or lease has. */
-uint64_t page_memcached_token(void);
 /* Puts a new marker and deletes the root, in this order. */
 enum mc_status page_memcached_invalidate(struct mc_client *c, const struct module_hash *hash);
 

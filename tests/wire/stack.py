@@ -1,8 +1,10 @@
 """The real servers behind one test module: memcached, buckets, symbolicated and nginx, on loopback and unix sockets in a
 temporary directory. Whatever is started here is stopped here, by its process id, also when a test fails."""
 
+import collections
 import contextlib
 import ctypes
+import fcntl
 import json
 import os
 import random
@@ -35,6 +37,7 @@ SANITIZER = re.compile(
     r"(ERROR: (Address|Leak)Sanitizer|WARNING: ThreadSanitizer|: runtime error: |Sanitizer:DEADLYSIGNAL|ERROR SUMMARY: [1-9])"
 )
 
+PORT_LOCKS = collections.deque(maxlen=64)  # of the ports given out last; older ones are bound by now
 LIVE = []  # the stacks that run now, for the checks after each test and the logs of a failed one
 
 
@@ -50,15 +53,22 @@ def wait_for(condition, what, bound=20.0, pause=0.02):
 
 
 def free_port():
-    """A port below the range that the kernel hands out, so that no outgoing connection takes it meanwhile."""
+    """A port below the range that the kernel hands out, so that no outgoing connection takes it meanwhile, and kept from
+    all other test processes by a lock that ends with this one."""
+    folder = os.path.join(tempfile.gettempdir(), f"symbolicated-ports-{os.getuid()}")
+    os.makedirs(folder, exist_ok=True)
     for _ in range(200):
-        port = random.SystemRandom().randrange(20000, 32000)  # tests seed the common one
-        with socket.socket() as s:
-            try:
+        port = random.SystemRandom().randrange(10000, 20000)  # tests seed the common one
+        lock = open(os.path.join(folder, str(port)), "w")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with socket.socket() as s:
                 s.bind(("127.0.0.1", port))
-                return port
-            except OSError:
-                continue
+        except OSError:
+            lock.close()
+            continue
+        PORT_LOCKS.append(lock)
+        return port
     raise AssertionError("no free port")
 
 
