@@ -551,6 +551,57 @@ def test_a_transfer_cap_holds():
         assert time.monotonic() - started > 4 * 0.4 * 0.9
 
 
+def test_what_nobody_waits_for_any_more_is_not_loaded():
+    config = {**QUICK, "request_timeout": "2s", "bucket_stall_timeout": "30s", "bucket_total_timeout": "60s",
+              "bucket_parallel_request": "3"}  # fmt: skip
+    with Stack(config=config) as s:
+        modules = [fresh(s) for _ in range(200)]
+        for module in modules:
+            s.bucket.misbehave(module, "stall")
+        is_unavailable(ask(s, *modules))
+        wait_for(lambda: s.node.metrics()["symbolicated_loads_in_flight"] <= 3, "what was queued to be dropped", 5)
+        other = fresh(s)
+        is_found(ask(s, other), other)
+        assert s.bucket.hits() <= 4
+
+
+def test_what_another_request_waits_for_is_loaded():
+    """The first gives up; the second, which has joined a load that was still queued, does not."""
+    config = {**QUICK, "request_timeout": "3s", "bucket_stall_timeout": "4s", "bucket_parallel_request": "1"}
+    with Stack(config=config) as s:
+        stalled, shared = fresh(s), fresh(s)
+        s.bucket.misbehave(stalled, "stall")
+        with ThreadPoolExecutor(1) as pool:
+            first = pool.submit(ask, s, stalled, shared)
+            wait_for(lambda: s.bucket.hits(stalled) == 1, "the first to load")
+            wait_for(lambda: s.node.metrics()["symbolicated_loads_in_flight"] == 2, "its second load to be queued")
+            time.sleep(1)  # so that the second request has time left when the first has none
+            is_found(ask(s, shared), shared)
+            is_unavailable(first.result())
+
+
+def test_requests_load_in_turn():
+    with Stack(config={**QUICK, "bucket_parallel": "1", "bucket_parallel_request": "1"}) as s:
+        many, single = [fresh(s) for _ in range(20)], fresh(s)
+        s.bucket.control("slow:0.2")
+        with ThreadPoolExecutor(1) as pool:
+            first = pool.submit(ask, s, *many)
+            wait_for(lambda: s.bucket.hits() >= 1, "the first to load")
+            is_found(ask(s, single), single)
+            assert sum(map(s.bucket.hits, many)) < 15, "the single module waited behind all others"
+            assert first.result().status == 200
+
+
+def test_one_failure_ends_the_wait_for_all():
+    with Stack(config={**QUICK, "bucket_stall_timeout": "30s", "bucket_total_timeout": "60s"}) as s:
+        slow, bad = fresh(s), fresh(s)
+        s.bucket.misbehave(slow, "slow:20")
+        s.bucket.misbehave(bad, "status:503")
+        started = time.monotonic()
+        is_unavailable(ask(s, slow, bad))
+        assert time.monotonic() - started < 15
+
+
 def test_a_request_ends_within_its_own_bound():
     config = {**QUICK, "request_timeout": "2s", "bucket_stall_timeout": "30s", "bucket_total_timeout": "60s"}
     with Stack(config=config) as s:

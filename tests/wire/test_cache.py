@@ -575,6 +575,39 @@ def test_delete_during_a_load_does_not_keep_the_old_file(pair):
     wait_for(lambda: function(pair, module, 1) == "new", "the second process to serve the new file", 20)
 
 
+def test_who_has_seen_the_deletion_does_not_get_what_began_before():
+    """A load of one process began before another deleted; who asks the first process afterwards gets the new file."""
+    config = {"bucket_stall_timeout": "3s", "bucket_retries": "0", "revalidate_after": f"{int(REVALIDATE)}s"}
+    with Stack(daemons=2, keys=True, config=config) as s:
+        module = s.symbols.add("overtaken.so", tiny("old"))
+        s.bucket.misbehave(module, "stall", times=1)
+        with ThreadPoolExecutor(2) as pool:
+            first = pool.submit(s.nodes[1].client().post, "/symbolicate/v5", job([module], [[0, 0x1000]]))
+            wait_for(lambda: s.bucket.hits(module) == 1, "the load to begin")
+            s.symbols.add("overtaken.so", tiny("new"))
+            assert delete(s, module).status == 200
+            assert function(s, module, 1) == "new"
+            assert first.result(30).status in (200, 503)
+
+
+def test_modules_of_one_request_may_be_larger_than_the_cache(gensym):
+    """Not all at once: what has been loaded is in memcached for the next try."""
+    with Stack(config={"cache_size": "4M"}) as s:
+        modules = [[f"large{i}.pdb", debug_id(f"large{i}")] for i in range(4)]
+        answers = [add_big(s, gensym, m, seed=i) for i, m in enumerate(modules)]
+        frames = [[i, int(a["offset"], 16)] for i in range(4) for a in answers[i]]
+        replies = []
+
+        def done():
+            replies.append(s.client.post("/symbolicate/v5", job(modules, frames)))
+            assert replies[-1].status in (200, 503), replies[-1]
+            return replies[-1].status == 200
+
+        wait_for(done, "all modules to be found", 60, 0.2)
+        assert replies[0].status == 503
+        assert differences(sum(answers, []), replies[-1].json()["results"][0]["stacks"][0]) == []
+
+
 def test_delete_under_load(pair):
     """Old or new, never a mixture or an error; and new for good in the end."""
     name = "busy.so"
