@@ -147,7 +147,7 @@ static enum err too_large(struct error *e, uint64_t max, const char *how)
 }
 
 /* CONTENT_LENGTH; *known is false when the client gave none, as with chunks. */
-static enum err announced_length(const struct exchange *x, uint64_t *length, bool *known, struct error *e)
+static enum err announced_length(const struct exchange *x, uint64_t max, uint64_t *length, bool *known, struct error *e)
 {
 	struct str text = param(x, "CONTENT_LENGTH");
 	*length = 0;
@@ -156,24 +156,24 @@ static enum err announced_length(const struct exchange *x, uint64_t *length, boo
 		if (text.data[i] < '0' || text.data[i] > '9')
 			return error_set(e, ERR_BAD_REQUEST, "Content-Length is no number");
 		if (*length > UINT64_MAX / 10 - 1)
-			return too_large(e, x->config->max_body, "");
+			return too_large(e, max, "");
 		*length = *length * 10 + (uint64_t)(text.data[i] - '0');
 	}
-	return *length > x->config->max_body ? too_large(e, x->config->max_body, "") : ERR_OK;
+	return *length > max ? too_large(e, max, "") : ERR_OK;
 }
 
 /* ERR_BAD_REQUEST for an encoding that is not known. */
-static enum err choose_decoder(struct intake *in, struct error *e)
+static enum err choose_decoder(const struct exchange *x, struct gunzip **gunzip, struct error *e)
 {
-	struct str encoding = param(&in->p->x, "HTTP_CONTENT_ENCODING");
+	struct str encoding = param(x, "HTTP_CONTENT_ENCODING");
+	*gunzip = NULL;
 	if (encoding.len == 0 || strcasecmp(encoding.data, "identity") == 0)
 		return ERR_OK;
 	if (strcasecmp(encoding.data, "gzip") != 0 && strcasecmp(encoding.data, "x-gzip") != 0)
 		return error_set(
 		        e, ERR_BAD_REQUEST, "Content-Encoding \"%.40s\" is neither gzip nor identity", encoding.data);
-	in->max = in->p->x.config->max_body_inflated;
-	in->gunzip = gunzip_new();
-	return in->gunzip ? ERR_OK : error_set(e, ERR_NO_MEMORY, "out of memory");
+	*gunzip = gunzip_new();
+	return *gunzip ? ERR_OK : error_set(e, ERR_NO_MEMORY, "out of memory");
 }
 
 /* Place for the next bytes of the body; one byte that is one too many when it is full. */
@@ -242,12 +242,13 @@ static enum err take_body(struct intake *in, struct error *e)
 	}
 }
 
-static enum err check_end(const struct intake *in, uint64_t length, struct error *e)
+static enum err check_end(
+        const struct exchange_private *p, const struct gunzip *gunzip, bool announced, uint64_t length, struct error *e)
 {
-	if (in->announced && in->p->bytes_in != length)
+	if (announced && p->bytes_in != length)
 		return error_set(e, ERR_BAD_REQUEST, "the body has %llu bytes, not %llu as Content-Length says",
-		        (unsigned long long)in->p->bytes_in, (unsigned long long)length);
-	if (in->gunzip && !gunzip_complete(in->gunzip))
+		        (unsigned long long)p->bytes_in, (unsigned long long)length);
+	if (gunzip && !gunzip_complete(gunzip))
 		return error_set(e, ERR_BAD_REQUEST, "the gzip body is cut short");
 	return ERR_OK;
 }
@@ -259,9 +260,11 @@ enum err exchange_read_body(struct exchange *x, struct buffer *body, struct erro
 	buffer_reset(body);
 	in.max = x->config->max_body;
 	in.deadline = clock_now() + x->config->request_timeout;
-	enum err err = announced_length(x, &length, &in.announced, e);
+	enum err err = announced_length(x, in.max, &length, &in.announced, e);
 	if (!err)
-		err = choose_decoder(&in, e);
+		err = choose_decoder(x, &in.gunzip, e);
+	if (in.gunzip)
+		in.max = x->config->max_body_inflated;
 	if (!err && in.announced && !in.gunzip) {
 		in.max = length;
 		if (!buffer_reserve(body, (size_t)length))
@@ -270,8 +273,72 @@ enum err exchange_read_body(struct exchange *x, struct buffer *body, struct erro
 	if (!err)
 		err = take_body(&in, e);
 	if (!err)
-		err = check_end(&in, length, e);
+		err = check_end(in.p, in.gunzip, in.announced, length, e);
 	gunzip_free(in.gunzip);
+	return err;
+}
+
+/* A body on its way to who takes it in pieces. */
+struct stream {
+	struct gunzip *gunzip; /* NULL: it is plain */
+	uint64_t max, passed;
+	enum err (*take)(void *arg, const uint8_t *data, size_t len, struct error *e);
+	void *arg;
+};
+
+static enum err pass_on(struct stream *s, const uint8_t *data, size_t n, struct error *e)
+{
+	s->passed += n;
+	if (s->passed > s->max)
+		return too_large(e, s->max, s->gunzip ? " inflated" : "");
+	return n ? s->take(s->arg, data, n, e) : ERR_OK;
+}
+
+static enum err inflate_and_pass_on(struct stream *s, const uint8_t *data, size_t n, struct error *e)
+{
+	uint8_t text[CHUNK];
+	size_t made;
+	do {
+		enum err err = gunzip_step(s->gunzip, &data, &n, text, sizeof text, &made);
+		if (err == ERR_CORRUPT)
+			return error_set(e, ERR_BAD_REQUEST, "the body is no valid gzip");
+		if (err)
+			return error_set(e, err, "out of memory");
+		err = pass_on(s, text, made, e);
+		if (err)
+			return err;
+	} while (n > 0 || made == sizeof text);
+	return ERR_OK;
+}
+
+enum err exchange_stream_body(struct exchange *x, uint64_t max,
+        enum err (*take)(void *arg, const uint8_t *data, size_t len, struct error *e), void *arg, struct error *e)
+{
+	struct exchange_private *p = exchange_private(x);
+	struct stream s = {.max = max, .take = take, .arg = arg};
+	int64_t deadline = clock_now() + x->config->request_timeout;
+	uint8_t wire[CHUNK];
+	uint64_t length;
+	bool announced;
+	ssize_t n = 1;
+	enum err err = announced_length(x, max, &length, &announced, e);
+	if (!err)
+		err = choose_decoder(x, &s.gunzip, e);
+	while (!err && (n = read_some(p, wire, sizeof wire)) > 0) {
+		if (clock_now() > deadline)
+			n = -1;
+		else if (p->bytes_in > max)
+			err = too_large(e, max, "");
+		else
+			err = s.gunzip ? inflate_and_pass_on(&s, wire, (size_t)n, e) : pass_on(&s, wire, (size_t)n, e);
+		if (n < 0)
+			break;
+	}
+	if (!err && n < 0)
+		err = error_set(e, ERR_BAD_REQUEST, "the body did not arrive in whole");
+	if (!err)
+		err = check_end(p, s.gunzip, announced, length, e);
+	gunzip_free(s.gunzip);
 	return err;
 }
 

@@ -38,6 +38,11 @@ const char *exchange_param(const struct exchange *x, const char *name);
  * ERR_NO_MEMORY. */
 enum err exchange_read_body(struct exchange *x, struct buffer *body, struct error *e);
 
+/* The same, but given to `take` in pieces as it arrives, at most max bytes as received and inflated; what take returns
+ * other than ERR_OK ends it. */
+enum err exchange_stream_body(struct exchange *x, uint64_t max,
+        enum err (*take)(void *arg, const uint8_t *data, size_t len, struct error *e), void *arg, struct error *e);
+
 /* Writes the reply, its log line and its metrics, and ends the exchange: x is gone. `extra` is NULL or header lines,
  * each ended
  * "\r\n". A body that is worth it is gzipped when the client accepts that. Content-Length, CORS, X-Request-Id and Vary
