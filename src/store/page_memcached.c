@@ -11,13 +11,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
+#include "base/clock.h"
 #include "base/metrics.h"
 #include "base/random.h"
 #include "base/varint.h"
 #include "format/offmap_value.h"
 
-enum { MARKER_SECONDS = 30 * 86400 - 60, PAGES_OUTLIVE = 3600 };
+enum { MARKER_SECONDS = 30 * 86400 - 60, PAGES_OUTLIVE = 3600, STORE_TRIES = 10, STORE_PAUSE_MS = 150 };
 
 static uint64_t route_of(const struct module_hash *hash)
 {
@@ -222,6 +224,11 @@ static enum mc_status store_value(
 	if (s->value.len + key->len + 64 > s->options->item_max)
 		return MC_TOO_LARGE;
 	enum mc_status status = mc_set(s->client, key, s->value.data, s->value.len, expire);
+	/* one slow answer of a busy server should not cost the whole map */
+	for (unsigned i = 0; i < STORE_TRIES && status == MC_DOWN && s->go_on(s->arg); i++) {
+		nanosleep(&(struct timespec){0, STORE_PAUSE_MS * MS}, NULL);
+		status = mc_set(s->client, key, s->value.data, s->value.len, expire);
+	}
 	if (status == MC_OK) {
 		*s->total += s->value.len;
 		metric_add(M_PAGES_STORED, 1);
