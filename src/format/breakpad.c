@@ -3,6 +3,9 @@
  * INLINE records are most of a file: each has a fast path that reads it in one go, relying on the line feed that ends
  * it, and falls back to the careful reader on anything unusual. "Damaged" is a line that cannot be read; it costs
  * itself only.
+ *
+ * Where a map for a few offsets is built, most functions have records that nobody wants: these lines are not read at
+ * all, only looked through for the next keyword.
  */
 #include <config.h>
 
@@ -13,6 +16,7 @@
 #include <strings.h>
 
 #include "base/hash.h"
+#include "format/breakpad_scan.h"
 
 struct breakpad {
 	struct offmap_builder *builder;
@@ -24,6 +28,8 @@ struct breakpad {
 	bool skipping; /* the rest of a line that is too long */
 	bool seen_module;
 	bool in_func; /* line and INLINE records have a function */
+	bool asked;   /* for some offsets only */
+	enum offmap_want want;
 	uint64_t text_bytes, damaged;
 };
 
@@ -58,6 +64,12 @@ void breakpad_free(struct breakpad *p)
 	free(p->id);
 	free(p->carry);
 	free(p);
+}
+
+bool breakpad_ask(struct breakpad *p, const uint64_t *offsets, size_t count)
+{
+	p->asked = true;
+	return offmap_builder_ask(p->builder, offsets, count);
 }
 
 uint64_t breakpad_held_bytes(const struct breakpad *p)
@@ -230,24 +242,31 @@ static bool read_origin(struct breakpad *p, struct line l)
 	return true;
 }
 
+/* The records behind have no function. */
+static void end_func(struct breakpad *p)
+{
+	offmap_end_func(p->builder);
+	p->in_func = false;
+	p->want = offmap_builder_want(p->builder);
+}
+
 static bool read_func(struct breakpad *p, struct line l)
 {
 	uint64_t addr, size, parameters;
-	offmap_end_func(p->builder);
-	p->in_func = false;
+	end_func(p);
 	take_multiple_mark(&l);
 	if (!take_hex(&l, &addr) || !take_hex(&l, &size) || !take_hex(&l, &parameters))
 		return false;
 	offmap_add_func(p->builder, addr, size, take_rest(&l));
 	p->in_func = true;
+	p->want = offmap_builder_want(p->builder);
 	return true;
 }
 
 static bool read_public(struct breakpad *p, struct line l)
 {
 	uint64_t addr, parameters;
-	offmap_end_func(p->builder);
-	p->in_func = false;
+	end_func(p);
 	take_multiple_mark(&l);
 	if (!take_hex(&l, &addr) || !take_hex(&l, &parameters))
 		return false;
@@ -315,6 +334,7 @@ static enum err read_module(struct breakpad *p, struct line l, struct error *e)
 	if (p->id_len && (id.len != p->id_len || strncasecmp(id.data, p->id, id.len) != 0))
 		return error_set(e, ERR_CORRUPT, "MODULE line has another debug id");
 	p->seen_module = true;
+	p->want = offmap_builder_want(p->builder);
 	return ERR_OK;
 }
 
@@ -434,11 +454,24 @@ static const uint8_t *fast_inline(struct breakpad *p, const uint8_t *at)
 	return at;
 }
 
+/* The first line from `at` on that may be wanted. */
+static const uint8_t *skip_unwanted(struct breakpad *p, const uint8_t *at, const uint8_t *end)
+{
+	p->want = offmap_builder_want(p->builder); /* a line was enough */
+	if (p->want == OFFMAP_WANT_NOTHING)
+		return keyword_line(at, end);
+	while (p->want == OFFMAP_WANT_LINE && at < end && *at == 'I' && end - at > 7 && memcmp(at, "INLINE ", 7) == 0)
+		at = (const uint8_t *)memchr(at, '\n', (size_t)(end - at)) + 1;
+	return at;
+}
+
 /* Whole lines: the last byte before end is a line feed. */
 static enum err read_lines(struct breakpad *p, const uint8_t *at, const uint8_t *end, struct error *e)
 {
 	while (at < end) {
 		const uint8_t *next = NULL;
+		if (p->want != OFFMAP_WANT_ALL && (at = skip_unwanted(p, at, end)) == end)
+			break;
 		if (hex_value(*at) >= 0 && *at != 'F')
 			next = fast_line_record(p, at);
 		else if (*at == 'I' && end - at > 7 && memcmp(at, "INLINE ", 7) == 0)
@@ -463,10 +496,8 @@ static void skip_long_line(struct breakpad *p, const uint8_t *start)
 	struct line l = {start, start + BREAKPAD_LINE_MAX};
 	p->damaged++;
 	skip_blanks(&l);
-	if (TAKE_KEYWORD(&l, "FUNC") || TAKE_KEYWORD(&l, "PUBLIC")) {
-		offmap_end_func(p->builder);
-		p->in_func = false;
-	}
+	if (TAKE_KEYWORD(&l, "FUNC") || TAKE_KEYWORD(&l, "PUBLIC"))
+		end_func(p);
 }
 
 static enum err keep(struct breakpad *p, const uint8_t *data, size_t len, struct error *e)
@@ -514,7 +545,8 @@ enum err breakpad_feed(struct breakpad *p, const uint8_t *data, size_t len, stru
 	const uint8_t *end = data + len, *last;
 	if (!len)
 		return ERR_OK;
-	text_hash_add(p->hash, data, len);
+	if (!p->asked)
+		text_hash_add(p->hash, data, len);
 	p->text_bytes += len;
 	last = memrchr(data, '\n', len);
 	if (!last)
@@ -559,6 +591,6 @@ enum err breakpad_finish(struct breakpad *p, struct offmap **out, struct error *
 		return error_set(e, err, "out of memory");
 	(*out)->damaged = p->damaged;
 	(*out)->text_bytes = p->text_bytes;
-	(*out)->generation = text_hash_value(p->hash);
+	(*out)->generation = p->asked ? 0 : text_hash_value(p->hash);
 	return ERR_OK;
 }

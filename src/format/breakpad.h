@@ -18,6 +18,11 @@ struct breakpad;
 struct breakpad *breakpad_new(const struct offmap_options *options, struct str id);
 void breakpad_free(struct breakpad *p);
 
+/* To be called before the first byte: the map is to answer for these module offsets only (offmap_builder_ask says how,
+ * and what it holds). Records that cannot matter to them are passed over unread. So generation is 0, and lines,
+ * inlines and damaged are not those of the whole file. false: no memory. */
+bool breakpad_ask(struct breakpad *p, const uint64_t *offsets, size_t count);
+
 /* ERR_CORRUPT as soon as it is known that this is no symbol file, or not the one asked for; ERR_NO_MEMORY. */
 enum err breakpad_feed(struct breakpad *p, const uint8_t *data, size_t len, struct error *e);
 /* Ends the file and gives the map, complete with generation and counts. */

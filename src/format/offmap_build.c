@@ -6,6 +6,9 @@
  *
  * The sweep decides which symbol answers for each address (lookup rules 1 to 3 of docs/sym-files.md) and cuts functions
  * accordingly, so that pieces never overlap and a lookup is a search for the last one at or below the offset.
+ *
+ * A map for a few offsets (offmap_builder_ask) is built late from the start, of the symbols that matter to them.
+ * Strings wait as they were in the file until it is known which are used.
  */
 #include <config.h>
 
@@ -15,9 +18,11 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "base/arena.h"
 #include "base/hash.h"
 #include "base/utf8.h"
 #include "base/varint.h"
+#include "format/offmap_asked.h"
 #include "format/offmap_encode.h"
 #include "format/offmap_flat.h"
 #include "format/offmap_value.h"
@@ -82,6 +87,10 @@ struct offmap_builder {
 	struct late_symbol *symbols;
 	uint32_t symbol_count, symbol_cap;
 	uint64_t order;
+	/* a map for a few offsets */
+	struct asked *asked; /* NULL: for all */
+	enum offmap_want want;
+	struct arena raw; /* texts of all slots */
 	/* the map to be */
 	struct offmap *map;
 	bool failed;
@@ -140,7 +149,7 @@ void offmap_builder_free(struct offmap_builder *b)
 	flat_free(b->func);
 	flat_free(b->group_public);
 	flat_free(b->last_public);
-	for (uint32_t i = 0; i < b->slot_count; i++)
+	for (uint32_t i = 0; b->slots && !b->asked && i < b->slot_count; i++)
 		free(b->slots[i].text);
 	encoder_free(b->encoder);
 	flattener_free(b->flattener);
@@ -151,6 +160,8 @@ void offmap_builder_free(struct offmap_builder *b)
 	free(b->records.lines);
 	free(b->records.inlines);
 	free(b->records.ranges);
+	asked_free(b->asked);
+	arena_release(&b->raw);
 	free(b->scratch);
 	free(b->stack);
 	free(b->group);
@@ -158,6 +169,20 @@ void offmap_builder_free(struct offmap_builder *b)
 	free(b->blob);
 	free(b->symbols);
 	free(b);
+}
+
+bool offmap_builder_ask(struct offmap_builder *b, const uint64_t *offsets, size_t count)
+{
+	b->asked = asked_new(offsets, count, b->options.nearest);
+	b->late = true;
+	b->want = OFFMAP_WANT_NOTHING;
+	arena_init(&b->raw, SIZE_MAX);
+	return b->asked != NULL;
+}
+
+enum offmap_want offmap_builder_want(const struct offmap_builder *b)
+{
+	return b->want;
 }
 
 uint64_t offmap_builder_held_bytes(const struct offmap_builder *b)
@@ -297,8 +322,44 @@ static bool same_text(const struct string_slot *s, const uint8_t *text, uint32_t
 	return s->defined && s->len == len && (s->external ? s->hash == hash : memcmp(s->text, text, len) == 0);
 }
 
+/* Keeps the text as it is, for resolve. */
+static bool define_raw(struct offmap_builder *b, struct id_table *t, uint64_t id, struct str name)
+{
+	uint32_t slot = find_slot(b, t, id);
+	char *text = slot ? arena_alloc(&b->raw, name.len) : NULL;
+	if (!text)
+		return false;
+	memcpy(text, name.data, name.len);
+	b->slots[slot].text = text;
+	b->slots[slot].len = (uint32_t)name.len;
+	b->slots[slot].defined = true;
+	return true;
+}
+
+/* Makes the raw texts that are used what the encoder wants. */
+static bool resolve(struct offmap_builder *b)
+{
+	for (struct string_slot *s = b->slots; s < b->slots + b->slot_count; s++) {
+		if (!s->used || !s->defined)
+			continue;
+		if (!escape(b, (struct str){s->text, s->len}, &s->len))
+			return false;
+		bool is_long = s->len > OFFMAP_SHORT_STRING;
+		if (is_long && !encode_string(b->encoder, (const char *)b->scratch, s->len, &s->external))
+			return false;
+		s->text = is_long ? NULL : arena_alloc(&b->raw, s->len);
+		if (!is_long && !s->text)
+			return false;
+		if (s->text)
+			memcpy(s->text, b->scratch, s->len);
+	}
+	return true;
+}
+
 static bool define(struct offmap_builder *b, struct id_table *t, uint64_t id, struct str name)
 {
+	if (b->asked)
+		return define_raw(b, t, id, name);
 	uint32_t len, slot = find_slot(b, t, id);
 	if (!slot || !escape(b, name, &len))
 		return false;
@@ -528,14 +589,25 @@ static bool blob_reserve(struct offmap_builder *b, uint64_t n)
 	return true;
 }
 
-/* Appends f to the blob; keep_late_symbol's reader is load_late. */
-static bool store_late(struct offmap_builder *b, const struct flat *f)
+/* Files and origins of a function that is kept. */
+static void mark_used(struct offmap_builder *b, const struct flat *f)
 {
+	for (uint32_t i = 1; i <= f->node_count; i++)
+		b->slots[f->nodes[i].origin].used = b->slots[f->nodes[i].call_file].used = true;
+	for (uint32_t i = 0; i < f->segment_count; i++)
+		b->slots[f->segments[i].file].used = true;
+}
+
+/* Appends f to the blob, from which load_late reads it. */
+static bool store_late(struct offmap_builder *b, const struct flat *f, uint64_t order)
+{
+	if (b->asked)
+		mark_used(b, f);
 	if (!blob_reserve(b, (uint64_t)f->name_len +
 	                             VARINT_MAX * (8 + 4 * (uint64_t)f->node_count + 4 * (uint64_t)f->segment_count)))
 		return false;
 	GROW(b->symbols, b->symbol_cap, b->symbol_count + 1);
-	b->symbols[b->symbol_count++] = (struct late_symbol){f->addr, b->order++, b->blob_len, f->is_public};
+	b->symbols[b->symbol_count++] = (struct late_symbol){f->addr, order, b->blob_len, f->is_public};
 	uint8_t *at = b->blob + b->blob_len;
 	at = varint_put(at, f->size);
 	at = varint_put(at, f->has_lines);
@@ -608,7 +680,8 @@ static bool load_late(const struct offmap_builder *b, const struct late_symbol *
 
 static bool give_late(void *arg, struct flat *f)
 {
-	return store_late(arg, f);
+	struct offmap_builder *b = arg;
+	return store_late(b, f, b->order++);
 }
 
 /* From here on everything waits for the end: pages made so far, and what the sweep still holds, go into the blob. */
@@ -623,7 +696,7 @@ static bool go_late(struct offmap_builder *b)
 	for (uint32_t i = 0; i < b->empty_count; i++) {
 		empty.addr = b->empty_funcs[i];
 		empty.name = (char *)"";
-		if (!store_late(b, &empty))
+		if (!store_late(b, &empty, b->order++))
 			return false;
 	}
 	b->empty_count = 0;
@@ -667,7 +740,7 @@ static bool add_symbol(struct offmap_builder *b, struct flat *f)
 	}
 	if (!b->late)
 		return sweep_symbol(b, f);
-	bool ok = store_late(b, f);
+	bool ok = store_late(b, f, b->order++);
 	drop_flat(b, f);
 	return ok;
 }
@@ -689,9 +762,24 @@ static struct flat *new_symbol(struct offmap_builder *b, uint64_t addr, struct s
 	return f;
 }
 
+static bool give_asked(void *arg, const struct asked_symbol *s)
+{
+	struct offmap_builder *b = arg;
+	struct flat *f = new_symbol(b, s->addr, s->name);
+	if (!f)
+		return false;
+	f->size = s->size;
+	f->is_public = s->is_public;
+	f->has_lines = s->has_lines;
+	bool ok = store_late(b, f, s->order);
+	drop_flat(b, f);
+	return ok;
+}
+
 void offmap_end_func(struct offmap_builder *b)
 {
 	struct flat *f = b->func;
+	b->want = b->asked ? OFFMAP_WANT_NOTHING : OFFMAP_WANT_ALL;
 	if (!f)
 		return;
 	b->func = NULL;
@@ -704,25 +792,46 @@ void offmap_end_func(struct offmap_builder *b)
 		b->failed = true;
 }
 
+/* Counts a FUNC. false: nothing but its start and its name matters, and that has been noted. */
+static bool want_func(struct offmap_builder *b, uint64_t addr, uint64_t size, struct str name)
+{
+	b->map->funcs++;
+	if (!b->asked)
+		return true;
+	struct asked_symbol s = {.addr = addr, .size = size, .order = b->order, .name = name};
+	if (!asked_func(b->asked, &s, &b->want))
+		b->failed = true;
+	if (b->failed || b->want == OFFMAP_WANT_ALL)
+		return !b->failed;
+	b->order++;
+	return false;
+}
+
 void offmap_add_func(struct offmap_builder *b, uint64_t addr, uint64_t size, struct str name)
 {
 	offmap_end_func(b);
-	if (b->failed || !(b->func = new_symbol(b, addr, name)))
+	if (addr && size > 0 - addr)
+		size = 0 - addr;
+	if (b->failed || !want_func(b, addr, size, name) || !(b->func = new_symbol(b, addr, name)))
 		return;
-	b->func->size = addr && size > 0 - addr ? 0 - addr : size;
+	b->func->size = size;
 	b->records.line_count = b->records.inline_count = b->records.range_count = 0;
 	b->records.lines_sorted = true;
-	b->map->funcs++;
 }
 
 void offmap_add_public(struct offmap_builder *b, uint64_t addr, struct str name)
 {
 	offmap_end_func(b);
+	b->map->publics++;
+	if (b->asked) {
+		struct asked_symbol s = {.addr = addr, .order = b->order++, .is_public = true, .name = name};
+		b->failed = b->failed || !asked_public(b->asked, &s);
+		return;
+	}
 	struct flat *f = b->failed ? NULL : new_symbol(b, addr, name);
 	if (!f)
 		return;
 	f->is_public = true;
-	b->map->publics++;
 	if (!add_symbol(b, f))
 		b->failed = true;
 }
@@ -742,12 +851,23 @@ static bool clip(const struct flat *f, uint64_t addr, uint64_t size, uint64_t *s
 	return true;
 }
 
+/* A line record of a function of which no more is kept. */
+static void note_line(struct offmap_builder *b)
+{
+	if (b->failed || b->want != OFFMAP_WANT_LINE)
+		return;
+	asked_line(b->asked);
+	b->want = OFFMAP_WANT_NOTHING;
+}
+
 void offmap_add_line(struct offmap_builder *b, uint64_t addr, uint64_t size, uint32_t line, uint64_t file)
 {
 	struct func_records *r = &b->records;
 	struct line_record l = {0, 0, line, 0};
-	if (b->failed || !b->func)
+	if (b->failed || !b->func) {
+		note_line(b);
 		return;
+	}
 	b->map->lines++;
 	b->func->has_lines = true;
 	if (!clip(b->func, addr, size, &l.start, &l.end) || !(l.file = find_slot(b, &b->files, file)))
@@ -815,6 +935,8 @@ enum err offmap_builder_finish(struct offmap_builder *b, struct offmap **out)
 		return ERR_NO_MEMORY;
 	if (!b->map->funcs && !b->map->publics)
 		return ERR_CORRUPT;
+	if (b->asked && !(asked_symbols(b->asked, give_asked, b) && resolve(b)))
+		return ERR_NO_MEMORY;
 	if (b->late && !sweep_late(b))
 		return ERR_NO_MEMORY;
 	if (!close_group(b) || !advance(b, ADDRESS_END) || !encoder_finish(b->encoder, b->map))

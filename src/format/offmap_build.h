@@ -15,6 +15,22 @@ struct offmap_options {
 struct offmap_builder *offmap_builder_new(const struct offmap_options *options);
 void offmap_builder_free(struct offmap_builder *b);
 
+/* What is wanted of the records of the function added last. */
+enum offmap_want {
+	OFFMAP_WANT_ALL,
+	OFFMAP_WANT_LINE,    /* one line record, if there is any */
+	OFFMAP_WANT_NOTHING, /* neither line nor INLINE records */
+};
+
+/* To be called before any record. The map will answer for these module offsets only, which ascend (equal ones are
+ * allowed) and are copied: for them exactly as the map of all, for others anything. Its counts of lines and inlines are
+ * those of records that were wanted. Held until the end: the text of all files and origins as it is in the file, 56
+ * bytes and a few for each of their ids, the functions that cover an offset, and two symbols an offset. false: no
+ * memory. */
+bool offmap_builder_ask(struct offmap_builder *b, const uint64_t *offsets, size_t count);
+/* Changes with each function, public, and after a line where one was wanted. */
+enum offmap_want offmap_builder_want(const struct offmap_builder *b);
+
 /* Records. Names are as in the file, not yet escaped. After an allocation failed all do nothing, and finish says so.
  * Addresses that overflow are clipped, ranges and lines outside their function are left out. */
 void offmap_add_file(struct offmap_builder *b, uint64_t id, struct str name);

@@ -24,7 +24,6 @@ struct flat_segment {
 /* A function or, without segments, a public symbol. */
 struct flat {
 	uint64_t addr, size;
-	uint64_t order; /* place in the file, for ties */
 	bool is_public;
 	bool has_lines;
 	char *name; /* escaped */

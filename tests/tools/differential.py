@@ -5,7 +5,8 @@
     ./differential.py --tool ./symlookup --corpus DIR               the kept cases, read whole and in pieces
 
 The tool takes the command line of plain_reader.py and prints what that prints; --chunk N makes it read the file N
-bytes at a time. --options="..." are given to it in every call, e.g. --options="--values --codec lz4". Prints the first
+bytes at a time. --options="..." are given to it in every call, e.g. --options="--values --codec lz4"; with --asked among
+them the number of damaged lines is not compared, since such maps pass over lines. Prints the first
 differences, the first file with one cut down to the lines that matter, and then "N files, M answers, D differences";
 exits 1 when D > 0 or nothing was compared.
 """
@@ -29,6 +30,7 @@ MINIMISE_RUNS = 1500
 class Tool:
     def __init__(self, path, options, directory):
         self.command = [os.path.abspath(path), *options]
+        self.head = ("corrupt", "code_file") if "--asked" in options else ("corrupt", "damaged", "code_file")
         self.file = os.path.join(directory, "a.sym")
         self.offsets = os.path.join(directory, "a.offsets")
 
@@ -49,13 +51,13 @@ class Tool:
             return [{"garbled": str(e)}]
 
 
-def compare(want, got):
+def compare(want, got, head):
     """Pairs of rows that differ. Of a corrupt file only that it is corrupt counts."""
     if not got:
         return [(want[0], None)]
     if want[0]["corrupt"] and got[0].get("corrupt") is True:
         return []
-    heads = [{k: row.get(k) for k in ("corrupt", "damaged", "code_file")} for row in (want[0], got[0])]
+    heads = [{k: row.get(k) for k in head} for row in (want[0], got[0])]
     differing = [] if heads[0] == heads[1] else [(want[0], got[0])]
     if len(want) != len(got):
         return differing + [(f"{len(want)} rows", f"{len(got)} rows")]
@@ -92,7 +94,7 @@ class Run:
 
     def check(self, title, data, offsets, options, want):
         """options: what the tool is called with; want: the rows it has to print."""
-        found = compare(want, self.tool.rows(data, offsets, options))
+        found = compare(want, self.tool.rows(data, offsets, options), self.tool.head)
         self.answers += len(want)
         self.differences += len(found)
         if found and self.differences - len(found) < SHOWN:
@@ -107,7 +109,8 @@ class Run:
         asked_id = options[options.index("--id") + 1] if "--id" in options else None
 
         def differences(smaller):
-            return compare(plain_reader.answers(smaller, offsets, asked_id, nearest), self.tool.rows(smaller, offsets, options))
+            want = plain_reader.answers(smaller, offsets, asked_id, nearest)
+            return compare(want, self.tool.rows(smaller, offsets, options), self.tool.head)
 
         smaller = minimise(differences, data)
         print("  minimised to")

@@ -1,10 +1,12 @@
 /*
  * symlookup: answers offsets from a symbol file through the offset map, in the form of plain_reader.py.
  *
- *   symlookup FILE [--id ID] [--nearest] [--chunk N] [--codec none|lz4|zstd] [--values] [--offsets-from FILE] OFFSET...
+ *   symlookup FILE [--id ID] [--nearest] [--chunk N] [--codec none|lz4|zstd] [--values] [--asked N]
+ *       [--offsets-from FILE] OFFSET...
  *
  * --chunk N feeds the file in chunks of N bytes; --codec keeps all pages compressed while the map is built; --values
- * sends the root and every page through the form in which memcached holds them.
+ * sends the root and every page through the form in which memcached holds them; --asked N makes maps for N offsets
+ * each, the first of them for the first, another from the middle and so on, and answers each offset from its own.
  */
 #include <config.h>
 
@@ -134,63 +136,151 @@ static void print_answer(const struct offmap *m, uint64_t offset)
 	arena_release(&arena);
 }
 
-static struct offmap *build(const char *path, const char *id, const struct offmap_options *options, size_t chunk)
+/* What is to be done with the file. */
+struct job {
+	struct offmap_options options;
+	const char *id;
+	uint8_t *data;
+	size_t len, chunk;
+	bool values;
+	uint64_t *offsets;
+	size_t count, cap;
+	size_t asked; /* offsets a map; 0: one map for all */
+};
+
+static int offset_order(const void *a, const void *b)
 {
-	size_t len;
-	struct error e;
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+	return (x > y) - (x < y);
+}
+
+/* Asks for the offsets first, first + step and so on. */
+static void ask(struct breakpad *p, const struct job *j, size_t first, size_t step)
+{
+	uint64_t *asked = malloc((j->count / step + 1) * sizeof *asked);
+	size_t n = 0;
+	if (!asked)
+		die("no memory");
+	for (size_t i = first; i < j->count; i += step)
+		asked[n++] = j->offsets[i];
+	qsort(asked, n, sizeof *asked, offset_order);
+	if (!breakpad_ask(p, asked, n))
+		die("no memory");
+	free(asked);
+}
+
+static struct offmap *build(const struct job *j, size_t first, size_t step, struct error *e)
+{
 	struct offmap *m = NULL;
-	uint8_t *data = read_file(path, &len);
-	struct breakpad *p = breakpad_new(options, str_from(id));
+	struct breakpad *p = breakpad_new(&j->options, str_from(j->id));
 	if (!p)
 		die("no memory");
+	if (j->asked)
+		ask(p, j, first, step);
 	enum err err = ERR_OK;
-	for (size_t at = 0; at < len && !err; at += chunk)
-		err = breakpad_feed(p, data + at, len - at < chunk ? len - at : chunk, &e);
+	for (size_t at = 0; at < j->len && !err; at += j->chunk)
+		err = breakpad_feed(p, j->data + at, j->len - at < j->chunk ? j->len - at : j->chunk, e);
 	if (!err)
-		err = breakpad_finish(p, &m, &e);
-	if (err) {
-		printf("{\"corrupt\": true, \"why\": \"%s\"}\n", e.text);
-	} else {
-		printf("{\"corrupt\": false, \"damaged\": %" PRIu64 ", \"code_file\": ", m->damaged);
-		if (m->code_file_len)
-			printf("\"%.*s\"}\n", (int)m->code_file_len, m->code_file);
-		else
-			printf("null}\n");
-	}
+		err = breakpad_finish(p, &m, e);
 	breakpad_free(p);
-	free(data);
+	if (!m)
+		return NULL;
+	if (j->values)
+		m = map_through_values(m);
+	expand_pages(m->code, m->code_count);
+	expand_pages(m->strings, m->string_count);
 	return m;
+}
+
+static void print_head(const struct offmap *m, const struct error *e)
+{
+	if (!m) {
+		printf("{\"corrupt\": true, \"why\": \"%s\"}\n", e->text);
+		return;
+	}
+	printf("{\"corrupt\": false, \"damaged\": %" PRIu64 ", \"code_file\": ", m->damaged);
+	if (m->code_file_len)
+		printf("\"%.*s\"}\n", (int)m->code_file_len, m->code_file);
+	else
+		printf("null}\n");
+}
+
+static void answer_all(const struct job *j)
+{
+	size_t maps = j->asked ? (j->count + j->asked - 1) / j->asked : 1;
+	struct error e;
+	if (!maps)
+		maps = 1;
+	struct offmap **map = calloc(maps, sizeof *map);
+	if (!map)
+		die("no memory");
+	for (size_t i = 0; i < maps; i++) {
+		map[i] = build(j, i, maps, &e);
+		if (!i)
+			print_head(map[0], &e);
+		if (!map[i] != !map[0])
+			die("some maps only are corrupt");
+	}
+	for (size_t i = 0; i < j->count && map[0]; i++)
+		print_answer(map[i % maps], j->offsets[i]);
+	for (size_t i = 0; i < maps; i++)
+		offmap_free(map[i]);
+	free(map);
+}
+
+static void add_offset(struct job *j, const char *text)
+{
+	if (j->count == j->cap) {
+		j->cap = j->cap ? 2 * j->cap : 64;
+		j->offsets = realloc(j->offsets, j->cap * sizeof *j->offsets);
+		if (!j->offsets)
+			die("no memory");
+	}
+	j->offsets[j->count++] = strtoull(text, NULL, 0);
+}
+
+static void add_offsets_from(struct job *j, const char *path)
+{
+	char line[64];
+	FILE *f = fopen(path, "r");
+	if (!f)
+		die(path);
+	while (fgets(line, sizeof line, f))
+		if (line[0] != '\n')
+			add_offset(j, line);
+	fclose(f);
 }
 
 int main(int argc, char **argv)
 {
 	static const struct option options[] = {{"id", 1, NULL, 'i'}, {"nearest", 0, NULL, 'n'},
-	        {"chunk", 1, NULL, 'c'}, {"codec", 1, NULL, 'z'}, {"values", 0, NULL, 'v'},
+	        {"chunk", 1, NULL, 'c'}, {"codec", 1, NULL, 'z'}, {"values", 0, NULL, 'v'}, {"asked", 1, NULL, 'a'},
 	        {"offsets-from", 1, NULL, 'o'}, {NULL, 0, NULL, 0}};
-	struct offmap_options how = {false, UINT64_MAX, CODEC_LZ4};
-	const char *id = "", *offsets = NULL;
-	size_t chunk = 1 << 18;
-	bool values = false;
+	struct job j = {.options = {.raw_budget = UINT64_MAX, .codec = CODEC_LZ4}, .id = "", .chunk = 1 << 18};
+	const char *offsets = NULL;
 	int c;
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		switch (c) {
 		case 'i':
-			id = optarg;
+			j.id = optarg;
 			break;
 		case 'n':
-			how.nearest = true;
+			j.options.nearest = true;
 			break;
 		case 'c':
-			chunk = strtoul(optarg, NULL, 10);
+			j.chunk = strtoul(optarg, NULL, 10);
 			break;
 		case 'z':
-			how.raw_budget = 0;
-			how.codec = strcmp(optarg, "zstd") == 0  ? CODEC_ZSTD
-			            : strcmp(optarg, "lz4") == 0 ? CODEC_LZ4
-			                                         : CODEC_RAW;
+			j.options.raw_budget = 0;
+			j.options.codec = strcmp(optarg, "zstd") == 0  ? CODEC_ZSTD
+			                  : strcmp(optarg, "lz4") == 0 ? CODEC_LZ4
+			                                               : CODEC_RAW;
 			break;
 		case 'v':
-			values = true;
+			j.values = true;
+			break;
+		case 'a':
+			j.asked = strtoul(optarg, NULL, 10);
 			break;
 		case 'o':
 			offsets = optarg;
@@ -199,27 +289,15 @@ int main(int argc, char **argv)
 			return 2;
 		}
 	}
-	if (optind == argc || !chunk)
+	if (optind == argc || !j.chunk)
 		die("usage: symlookup FILE [options] OFFSET...");
-	struct offmap *m = build(argv[optind++], id, &how, chunk);
-	if (!m)
-		return 0;
-	if (values)
-		m = map_through_values(m);
-	expand_pages(m->code, m->code_count);
-	expand_pages(m->strings, m->string_count);
+	j.data = read_file(argv[optind++], &j.len);
 	for (; optind < argc; optind++)
-		print_answer(m, strtoull(argv[optind], NULL, 0));
-	if (offsets) {
-		char line[64];
-		FILE *f = fopen(offsets, "r");
-		if (!f)
-			die(offsets);
-		while (fgets(line, sizeof line, f))
-			if (line[0] != '\n')
-				print_answer(m, strtoull(line, NULL, 0));
-		fclose(f);
-	}
-	offmap_free(m);
+		add_offset(&j, argv[optind]);
+	if (offsets)
+		add_offsets_from(&j, offsets);
+	answer_all(&j);
+	free(j.offsets);
+	free(j.data);
 	return 0;
 }
