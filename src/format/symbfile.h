@@ -20,7 +20,7 @@ struct symbfile_line {
 
 /* A function (depth 0) or an inlined call, over one range of addresses. */
 struct symbfile_range {
-	uint64_t va, length; /* ELF virtual address; bytes */
+	uint64_t va, length; /* ELF virtual address; bytes, below 2^32 */
 	uint32_t depth, call_line;
 	struct str func, file, call_file;
 	bool has_file, has_call_file; /* no call file: the parent's file */
@@ -66,7 +66,9 @@ struct symbfile_writer;
 struct symbfile_writer *symbfile_writer_new(
         enum err (*write)(void *arg, const uint8_t *data, size_t len, struct error *e), void *arg);
 void symbfile_writer_free(struct symbfile_writer *w);
-/* Strings must be UTF-8. Records are held until their string table is written, at most some 32 MiB. */
+/* Strings must be UTF-8. Records are held until their string table is written, in at most some 64 MiB. ERR_TOO_LARGE:
+ * no message can hold the record (4 GiB of addresses, a million frames, 16 MiB of strings); it is left out, and the
+ * file goes on. Any other error ends the file. */
 enum err symbfile_write_range(struct symbfile_writer *w, const struct symbfile_range *r, struct error *e);
 enum err symbfile_write_pad(struct symbfile_writer *w, const struct symbfile_pad *p, struct error *e);
 /* Writes what is held. */

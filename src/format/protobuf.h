@@ -1,0 +1,48 @@
+/* Protobuf's wire format: the fields of a message one after the other, and how fields are written. */
+#ifndef FORMAT_PROTOBUF_H
+#define FORMAT_PROTOBUF_H
+
+#include "base/str.h"
+#include "base/varint.h"
+
+enum proto_wire { PROTO_VARINT, PROTO_FIXED64, PROTO_BYTES, PROTO_GROUP, PROTO_GROUP_END, PROTO_FIXED32 };
+
+enum { PROTO_DEPTH_MAX = 100 }; /* groups inside each other, which only unknown fields are */
+
+struct proto_field {
+	uint32_t number; /* from 1 */
+	enum proto_wire wire;
+	uint64_t value;    /* of a varint */
+	struct str bytes;  /* of PROTO_BYTES, in the message */
+	const uint8_t *at; /* its first byte */
+};
+
+/* A place in a message. */
+struct proto {
+	struct reader in;
+	const char
+	        *fault; /* after proto_next gave false: what is wrong with the field at `at`; NULL: the message ended */
+	const uint8_t *at;
+};
+
+static inline struct proto proto_start(struct str message)
+{
+	const uint8_t *p = (const uint8_t *)message.data;
+	return (struct proto){.in = {p, p + message.len, false}, .at = p};
+}
+
+/* The next field. A group is passed over as a whole; what it holds must be sound. */
+bool proto_next(struct proto *p, struct proto_field *f);
+
+static inline uint8_t *proto_put_tag(uint8_t *out, uint32_t number, enum proto_wire wire)
+{
+	return varint_put(out, (uint64_t)number << 3 | wire);
+}
+
+/* Two varints. */
+static inline uint8_t *proto_put_varint(uint8_t *out, uint32_t number, uint64_t value)
+{
+	return varint_put(proto_put_tag(out, number, PROTO_VARINT), value);
+}
+
+#endif

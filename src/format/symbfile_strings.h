@@ -1,0 +1,45 @@
+/* The different strings of the records that a symbfile's writer holds, and which of them go into its string table. */
+#ifndef FORMAT_SYMBFILE_STRINGS_H
+#define FORMAT_SYMBFILE_STRINGS_H
+
+#include "base/buffer.h"
+#include "base/error.h"
+
+enum {
+	TABLE_MAX = (16 << 20) - (64 << 10), /* bytes of a string table, which is smaller */
+	INLINE_MAX = 64 << 10,               /* longer strings are never written in a range itself */
+};
+
+struct symbfile_string {
+	uint64_t hash;
+	uint32_t at, len; /* in texts */
+	uint32_t number;  /* in the string table, once that is made */
+	bool used, shared;
+};
+
+struct symbfile_strings {
+	struct buffer texts;
+	struct symbfile_string *items;
+	uint32_t *slots; /* of a hash table: indexes into items + 1, 0: free */
+	size_t count, cap, slot_count;
+	size_t table_len; /* bytes of a table of all strings */
+};
+
+void symbfile_strings_init(struct symbfile_strings *s);
+void symbfile_strings_release(struct symbfile_strings *s);
+/* Forgets the strings. */
+void symbfile_strings_reset(struct symbfile_strings *s);
+/* The index of a string, which is kept from now on. ERR_TOO_LARGE: a table of all strings would reach TABLE_MAX;
+ * ERR_NO_MEMORY. */
+enum err symbfile_strings_add(struct symbfile_strings *s, struct str text, uint32_t *index);
+/* Counts a use. The second makes it shared, and so does one that needs the table. */
+void symbfile_strings_use(struct symbfile_strings *s, uint32_t index, bool needs_table);
+/* Numbers the shared strings in the order in which they came. Returns how many there are. */
+uint32_t symbfile_strings_number(struct symbfile_strings *s);
+
+static inline struct str symbfile_strings_text(const struct symbfile_strings *s, const struct symbfile_string *string)
+{
+	return (struct str){(const char *)s->texts.data + string->at, string->len};
+}
+
+#endif

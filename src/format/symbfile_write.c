@@ -1,0 +1,370 @@
+#include <config.h>
+
+#include "format/symbfile.h"
+
+#include <stdlib.h>
+
+#include "base/buffer.h"
+#include "format/protobuf.h"
+#include "format/symbfile_strings.h"
+#include "format/symbfile_wire.h"
+
+/* Which strings go into the table is known when all records that use it are. Until then a record is held in
+ * `records`: the type; the length and bytes of those fields of its message that have no string; how many strings it
+ * has; of each 0 for none, else its index + 1. All numbers are varints. */
+
+enum {
+	HELD_MAX = 16 << 20, /* bytes of records, when it is time to write them */
+	OUT_MAX = 64 << 10,
+	/* What a message's lines or frames may take; the rest of it always has room behind them. */
+	COLUMNS_MAX = SYMBFILE_MESSAGE_MAX - 4 * INLINE_MAX,
+	U32_MAX_LEN = 5,   /* bytes of a varint of 32 bits */
+	RANGE_STRINGS = 3, /* func, file, call file */
+};
+
+struct symbfile_writer {
+	enum err (*write)(void *arg, const uint8_t *data, size_t len, struct error *e);
+	void *arg;
+	struct symbfile_strings strings;
+	struct buffer records, body;
+	struct buffer column, lines; /* scratch: one packed field, a line table */
+	uint32_t *ids;               /* scratch: a record's strings */
+	size_t id_cap;
+	uint64_t va; /* of the record before */
+	bool has_va;
+	bool begun; /* magic and Header are out */
+	size_t out_len;
+	uint8_t out[OUT_MAX];
+};
+
+struct symbfile_writer *symbfile_writer_new(
+        enum err (*write)(void *arg, const uint8_t *data, size_t len, struct error *e), void *arg)
+{
+	struct symbfile_writer *w = calloc(1, sizeof *w);
+	if (!w)
+		return NULL;
+	w->write = write;
+	w->arg = arg;
+	symbfile_strings_init(&w->strings);
+	buffer_init(&w->records, HELD_MAX + 2 * SYMBFILE_MESSAGE_MAX);
+	buffer_init(&w->body, SYMBFILE_MESSAGE_MAX);
+	buffer_init(&w->column, SYMBFILE_MESSAGE_MAX);
+	buffer_init(&w->lines, SYMBFILE_MESSAGE_MAX);
+	return w;
+}
+
+void symbfile_writer_free(struct symbfile_writer *w)
+{
+	if (!w)
+		return;
+	symbfile_strings_release(&w->strings);
+	buffer_release(&w->records);
+	buffer_release(&w->body);
+	buffer_release(&w->column);
+	buffer_release(&w->lines);
+	free(w->ids);
+	free(w);
+}
+
+static enum err no_memory(struct error *e)
+{
+	return error_set(e, ERR_NO_MEMORY, "out of memory");
+}
+
+/* ---- fields into buffers; a buffer without memory remembers that ---- */
+
+static void add_varint(struct buffer *b, uint64_t value)
+{
+	if (buffer_reserve(b, VARINT_MAX))
+		b->len = (size_t)(varint_put(b->data + b->len, value) - b->data);
+}
+
+static void add_field(struct buffer *b, uint32_t number, uint64_t value)
+{
+	if (buffer_reserve(b, 2 * VARINT_MAX))
+		b->len = (size_t)(proto_put_varint(b->data + b->len, number, value) - b->data);
+}
+
+/* As proto3 wants it: 0 is not written. */
+static void add_nonzero(struct buffer *b, uint32_t number, uint64_t value)
+{
+	if (value)
+		add_field(b, number, value);
+}
+
+static void add_bytes(struct buffer *b, uint32_t number, struct str bytes)
+{
+	add_varint(b, (uint64_t)number << 3 | PROTO_BYTES);
+	add_varint(b, bytes.len);
+	buffer_append_str(b, bytes);
+}
+
+static struct str contents(const struct buffer *b)
+{
+	return (struct str){(const char *)b->data, b->len};
+}
+
+/* Ends what was gathered in `part`: it becomes a field of b, unless it is empty. */
+static void add_gathered(struct buffer *b, uint32_t number, struct buffer *part)
+{
+	if (part->failed)
+		b->failed = true;
+	else if (part->len)
+		add_bytes(b, number, contents(part));
+	buffer_reset(part);
+}
+
+/* ---- output ---- */
+
+static enum err flush_out(struct symbfile_writer *w, struct error *e)
+{
+	size_t len = w->out_len;
+	w->out_len = 0;
+	return len ? w->write(w->arg, w->out, len, e) : ERR_OK;
+}
+
+static enum err put(struct symbfile_writer *w, struct str bytes, struct error *e)
+{
+	enum err err = ERR_OK;
+	if (bytes.len > OUT_MAX - w->out_len)
+		err = flush_out(w, e);
+	if (err)
+		return err;
+	if (bytes.len > OUT_MAX)
+		return w->write(w->arg, (const uint8_t *)bytes.data, bytes.len, e);
+	if (bytes.len)
+		memcpy(w->out + w->out_len, bytes.data, bytes.len);
+	w->out_len += bytes.len;
+	return ERR_OK;
+}
+
+/* Writes what is in w->body as a message. */
+static enum err put_message(struct symbfile_writer *w, uint32_t type, struct error *e)
+{
+	uint8_t head[2 * VARINT_MAX], *end = varint_put(varint_put(head, w->body.len), type);
+	if (w->body.failed)
+		return no_memory(e);
+	enum err err = put(w, (struct str){(const char *)head, (size_t)(end - head)}, e);
+	return err ? err : put(w, contents(&w->body), e);
+}
+
+static enum err begin_file(struct symbfile_writer *w, struct error *e)
+{
+	if (w->begun)
+		return ERR_OK;
+	w->begun = true;
+	buffer_reset(&w->body);
+	enum err err = put(w, str_from(SYMBFILE_MAGIC), e);
+	return err ? err : put_message(w, MESSAGE_HEADER, e);
+}
+
+static enum err put_table(struct symbfile_writer *w, struct error *e)
+{
+	if (symbfile_strings_number(&w->strings) == 0)
+		return ERR_OK;
+	buffer_reset(&w->body);
+	for (size_t i = 0; i < w->strings.count; i++)
+		if (w->strings.items[i].shared)
+			add_bytes(&w->body, TABLE_STRING, symbfile_strings_text(&w->strings, &w->strings.items[i]));
+	return put_message(w, MESSAGE_TABLE, e);
+}
+
+static void add_text(struct symbfile_writer *w, uint64_t id, uint32_t literal, uint32_t ref)
+{
+	if (id == 0)
+		return;
+	const struct symbfile_string *s = &w->strings.items[id - 1];
+	if (s->shared)
+		add_field(&w->body, ref, s->number);
+	else
+		add_bytes(&w->body, literal, symbfile_strings_text(&w->strings, s));
+}
+
+static void add_range_strings(struct symbfile_writer *w, struct reader *held)
+{
+	add_text(w, reader_varint(held), RANGE_FUNC, RANGE_FUNC_REF);
+	add_text(w, reader_varint(held), RANGE_FILE, RANGE_FILE_REF);
+	add_text(w, reader_varint(held), RANGE_CALL_FILE, RANGE_CALL_FILE_REF);
+}
+
+static void add_refs(struct symbfile_writer *w, struct reader *held, uint64_t count, uint32_t number)
+{
+	for (uint64_t i = 0; i < count; i++)
+		add_varint(&w->column, w->strings.items[reader_varint(held) - 1].number);
+	add_gathered(&w->body, number, &w->column);
+}
+
+static enum err put_record(struct symbfile_writer *w, struct reader *held, struct error *e)
+{
+	uint32_t type = (uint32_t)reader_varint(held);
+	size_t len = (size_t)reader_varint(held);
+	buffer_reset(&w->body);
+	buffer_append(&w->body, held->at, len);
+	held->at += len;
+	uint64_t strings = reader_varint(held);
+	if (type == MESSAGE_RANGE) {
+		add_range_strings(w, held);
+	} else {
+		add_refs(w, held, strings / 2, PAD_FUNC);
+		add_refs(w, held, strings / 2, PAD_FILE);
+	}
+	return put_message(w, type, e);
+}
+
+/* Writes the string table and all records that are held; both begin anew. */
+static enum err flush_records(struct symbfile_writer *w, struct error *e)
+{
+	struct reader held = {w->records.data, w->records.data + w->records.len, false};
+	enum err err = begin_file(w, e);
+	if (!err)
+		err = put_table(w, e);
+	while (!err && held.at < held.end)
+		err = put_record(w, &held, e);
+	buffer_reset(&w->records);
+	symbfile_strings_reset(&w->strings);
+	return err;
+}
+
+/* ---- records ---- */
+
+static bool reserve_ids(struct symbfile_writer *w, size_t count)
+{
+	if (count <= w->id_cap)
+		return true;
+	uint32_t *ids = realloc(w->ids, count * sizeof *ids);
+	if (!ids)
+		return false;
+	w->ids = ids;
+	w->id_cap = count;
+	return true;
+}
+
+/* w->ids: 0 for a string that is not there, else its index + 1. */
+static enum err add_id(struct symbfile_writer *w, size_t place, struct str text)
+{
+	uint32_t index = 0;
+	enum err err = symbfile_strings_add(&w->strings, text, &index);
+	w->ids[place] = index + 1;
+	return err;
+}
+
+static enum err range_ids(struct symbfile_writer *w, const void *record)
+{
+	const struct symbfile_range *r = record;
+	enum err err = add_id(w, 0, r->func);
+	w->ids[1] = w->ids[2] = 0;
+	if (!err && r->has_file)
+		err = add_id(w, 1, r->file);
+	if (!err && r->has_call_file)
+		err = add_id(w, 2, r->call_file);
+	return err;
+}
+
+static enum err pad_ids(struct symbfile_writer *w, const void *record)
+{
+	const struct symbfile_pad *p = record;
+	enum err err = ERR_OK;
+	for (size_t i = 0; i < p->count && !err; i++)
+		err = add_id(w, i, p->frames[i].func);
+	for (size_t i = 0; i < p->count && !err; i++)
+		err = add_id(w, p->count + i, p->frames[i].file);
+	return err;
+}
+
+/* Finds the strings of a record; where the table has no room for them, what is held makes place. */
+static enum err take_strings(struct symbfile_writer *w, enum err (*take)(struct symbfile_writer *w, const void *record),
+        const void *record, size_t count, struct error *e)
+{
+	if (!reserve_ids(w, count))
+		return no_memory(e);
+	enum err err = take(w, record);
+	if (err == ERR_TOO_LARGE) {
+		enum err flushed = flush_records(w, e);
+		if (flushed)
+			return flushed;
+		err = take(w, record);
+	}
+	if (err == ERR_NO_MEMORY)
+		return no_memory(e);
+	return err ? error_set(e, err, "a record whose strings are longer than a string table") : ERR_OK;
+}
+
+static void add_address(struct symbfile_writer *w, uint64_t va, uint32_t delta, uint32_t set)
+{
+	if (w->has_va)
+		add_field(&w->body, delta, zigzag((int64_t)(va - w->va)));
+	else
+		add_field(&w->body, set, va);
+	w->va = va;
+	w->has_va = true;
+}
+
+/* Holds the record whose fields are in w->body and whose strings are w->ids. */
+static enum err hold(struct symbfile_writer *w, uint32_t type, size_t count, struct error *e)
+{
+	add_varint(&w->records, type);
+	add_varint(&w->records, w->body.len);
+	buffer_append_str(&w->records, contents(&w->body));
+	add_varint(&w->records, count);
+	for (size_t i = 0; i < count; i++) {
+		add_varint(&w->records, w->ids[i]);
+		if (w->ids[i])
+			symbfile_strings_use(&w->strings, w->ids[i] - 1, type == MESSAGE_PAD);
+	}
+	if (w->body.failed || w->records.failed)
+		return no_memory(e);
+	return w->records.len < HELD_MAX ? ERR_OK : flush_records(w, e);
+}
+
+static void add_lines(struct symbfile_writer *w, const struct symbfile_range *r)
+{
+	uint32_t before = 0;
+	for (size_t i = 0; i < r->line_count; i++) {
+		add_varint(&w->column, (uint32_t)(r->lines[i].offset - before));
+		before = r->lines[i].offset;
+	}
+	add_gathered(&w->lines, LINES_OFFSET, &w->column);
+	for (size_t i = 0; i < r->line_count; i++)
+		add_varint(&w->column, r->lines[i].line);
+	add_gathered(&w->lines, LINES_LINE, &w->column);
+	add_gathered(&w->body, RANGE_LINES, &w->lines);
+}
+
+enum err symbfile_write_range(struct symbfile_writer *w, const struct symbfile_range *r, struct error *e)
+{
+	if (r->length > UINT32_MAX)
+		return error_set(e, ERR_TOO_LARGE, "a range of 4 GiB or more");
+	if (r->line_count > COLUMNS_MAX / (2 * U32_MAX_LEN))
+		return error_set(e, ERR_TOO_LARGE, "a range of %zu lines", r->line_count);
+	enum err err = take_strings(w, range_ids, r, RANGE_STRINGS, e);
+	if (err)
+		return err;
+	buffer_reset(&w->body);
+	add_address(w, r->va, RANGE_DELTA, RANGE_SET);
+	add_nonzero(&w->body, RANGE_LENGTH, r->length);
+	add_nonzero(&w->body, RANGE_CALL_LINE, r->call_line);
+	add_nonzero(&w->body, RANGE_DEPTH, r->depth);
+	add_lines(w, r);
+	return hold(w, MESSAGE_RANGE, RANGE_STRINGS, e);
+}
+
+enum err symbfile_write_pad(struct symbfile_writer *w, const struct symbfile_pad *p, struct error *e)
+{
+	if (p->count > COLUMNS_MAX / (3 * U32_MAX_LEN))
+		return error_set(e, ERR_TOO_LARGE, "a return pad of %zu frames", p->count);
+	enum err err = take_strings(w, pad_ids, p, 2 * p->count, e);
+	if (err)
+		return err;
+	buffer_reset(&w->body);
+	add_address(w, p->va, PAD_DELTA, PAD_SET);
+	for (size_t i = 0; i < p->count; i++)
+		add_varint(&w->column, p->frames[i].line);
+	add_gathered(&w->body, PAD_LINE, &w->column);
+	return hold(w, MESSAGE_PAD, 2 * p->count, e);
+}
+
+enum err symbfile_writer_finish(struct symbfile_writer *w, struct error *e)
+{
+	enum err err = flush_records(w, e);
+	return err ? err : flush_out(w, e);
+}
