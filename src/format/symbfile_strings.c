@@ -94,7 +94,8 @@ enum err symbfile_strings_add(struct symbfile_strings *s, struct str text, uint3
 		if (text.len >= TABLE_MAX || s->table_len + field_len(text.len) >= TABLE_MAX)
 			return ERR_TOO_LARGE;
 		uint32_t at = (uint32_t)s->texts.len;
-		if (!buffer_append_str(&s->texts, text))
+		/* Never no byte at all, so that texts.data is there for an empty string, too. */
+		if (!buffer_reserve(&s->texts, text.len + 1) || !buffer_append_str(&s->texts, text))
 			return ERR_NO_MEMORY;
 		s->items[s->count] = (struct symbfile_string){.hash = hash, .at = at, .len = (uint32_t)text.len};
 		s->table_len += field_len(text.len);

@@ -214,7 +214,9 @@ static enum err put_record(struct symbfile_writer *w, struct reader *held, struc
 /* Writes the string table and all records that are held; both begin anew. */
 static enum err flush_records(struct symbfile_writer *w, struct error *e)
 {
-	struct reader held = {w->records.data, w->records.data + w->records.len, false};
+	struct reader held = {w->records.data, w->records.data, false};
+	if (w->records.len)
+		held.end += w->records.len;
 	enum err err = begin_file(w, e);
 	if (!err)
 		err = put_table(w, e);

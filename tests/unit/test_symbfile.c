@@ -269,6 +269,8 @@ static void test_refused(void **state)
 static const struct made accepted[] = {
         /* a reference of more than 32 bits: the low ones count */
         {BYTES(START "\3\4\x0a\1\x61\x8\2\x60\1\x48\x80\x80\x80\x80\x10"), RANGE("a", NO_FILES "\"lines\":[]")},
+        /* no text at all */
+        {BYTES(START "\4\2\x60\1\x1a\0"), RANGE("", NO_FILES "\"lines\":[]")},
         /* an empty call file is there */
         {BYTES(START "\7\2\x60\1\x1a\1\x61\x32\0"), RANGE("a", "\"file\":null,\"call_file\":\"\",\"lines\":[]")},
         /* columns of packed and single numbers, in two line tables, with an unknown field */

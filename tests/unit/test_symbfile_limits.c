@@ -210,7 +210,7 @@ static int64_t pass_through(struct made *m, bool pads, uint32_t count, uint32_t 
 			pad = make_pad(source, i);
 		enum err err = pads ? symbfile_write_pad(w, &pad, &e) : symbfile_write_range(w, &range, &e);
 		if (err)
-			fail_msg("record ", i, ": %s", e.text);
+			fail_msg("record %u: %s", i, e.text);
 	}
 	assert_int_equal(symbfile_writer_finish(w, &e), ERR_OK);
 	assert_int_equal(symbfile_reader_finish(m->reader, &e), ERR_OK);
