@@ -468,7 +468,7 @@ bool encode_function(
         struct encoder *e, struct string_slot *slots, struct flat *f, uint64_t from, uint64_t to, bool endless)
 {
 	uint32_t i = f->next_segment, last = i + 1;
-	if (!f->segment_count || from >= f->size)
+	if (!f->segment_count || (from >= f->size && !f->is_public))
 		return write_piece(e, slots, f, from, to, endless, 0, 0);
 	while (i + 1 < f->segment_count && f->segments[i + 1].start <= from)
 		i++;

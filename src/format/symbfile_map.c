@@ -1,0 +1,389 @@
+/*
+ * Records come in any order and may be in several files, so all are held until the end: strings once each, escaped;
+ * line tables and frames of pads as varints. Then they are sorted and swept (symbfile_sweep.c).
+ */
+#include <config.h>
+
+#include "format/symbfile_map.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/hash.h"
+#include "base/utf8.h"
+#include "base/varint.h"
+#include "format/offmap_value.h"
+#include "format/symbfile_records.h"
+
+enum {
+	STRING_MAX = 1 << 20,    /* bytes; a longer string is cut, so that a page can hold it escaped */
+	STRING_MEAN = 4096,      /* a string that is named over and over costs its length each time: strings that are */
+	STRINGS_FREE = 64 << 20, /* longer than this on average are cut to it, apart from so many bytes */
+	PLAIN_DEPTHS = 1 << 16,  /* depths below need no renumbering */
+};
+
+struct symbfile_map *symbfile_map_new(const struct offmap_options *options)
+{
+	struct symbfile_map *m = calloc(1, sizeof *m);
+	if (!m)
+		return NULL;
+	m->options = *options;
+	m->slot_count = 1; /* slot 0: none */
+	arena_init(&m->texts, SIZE_MAX);
+	/* without it only the defence against chosen strings is weaker */
+	if (getrandom(&m->salt, sizeof m->salt, GRND_NONBLOCK) < 0)
+		m->salt = (uintptr_t)m;
+	m->slot_cap = 64;
+	m->slots = calloc(m->slot_cap, sizeof *m->slots);
+	m->table_size = 64;
+	m->table = calloc(m->table_size, sizeof *m->table);
+	if (!m->slots || !m->table) {
+		symbfile_map_free(m);
+		return NULL;
+	}
+	return m;
+}
+
+void symbfile_map_free(struct symbfile_map *m)
+{
+	if (!m)
+		return;
+	arena_release(&m->texts);
+	free(m->slots);
+	free(m->table);
+	free(m->scratch);
+	free(m->ranges);
+	free(m->pads);
+	free(m->blob);
+	free(m->symbols);
+	free(m);
+}
+
+/* ---- strings ---- */
+
+static bool grow_table(struct symbfile_map *m)
+{
+	uint32_t size = 2 * m->table_size;
+	uint32_t *grown = size ? calloc(size, sizeof *grown) : NULL;
+	if (!grown)
+		return false;
+	for (uint32_t slot = 1; slot < m->slot_count; slot++) {
+		uint32_t at = (uint32_t)m->slots[slot].hash & (size - 1);
+		while (grown[at])
+			at = (at + 1) & (size - 1);
+		grown[at] = slot;
+	}
+	free(m->table);
+	m->table = grown;
+	m->table_size = size;
+	return true;
+}
+
+static bool escape(struct symbfile_map *m, struct str s, uint32_t *len)
+{
+	if (m->scratch_cap < 6 * s.len) {
+		size_t cap = 8 * s.len + 1024;
+		uint8_t *grown = realloc(m->scratch, cap);
+		if (!grown)
+			return false;
+		m->scratch = grown;
+		m->scratch_cap = cap;
+	}
+	*len = (uint32_t)json_escape(m->scratch, (const uint8_t *)s.data, s.len);
+	return true;
+}
+
+/* Escaping lengthens a string or leaves it as it is. */
+static bool same_string(struct symbfile_map *m, const struct string_slot *slot, struct str s)
+{
+	uint32_t len;
+	if (slot->len == s.len)
+		return memcmp(slot->text, s.data, s.len) == 0;
+	return slot->len > s.len && escape(m, s, &len) && slot->len == len && memcmp(slot->text, m->scratch, len) == 0;
+}
+
+static bool add_slot(struct symbfile_map *m, struct str s, uint64_t hash)
+{
+	struct string_slot slot = {.hash = hash, .defined = true};
+	GROW(m->slots, m->slot_cap, m->slot_count + 1);
+	if (!escape(m, s, &slot.len) || !(slot.text = arena_alloc(&m->texts, slot.len)))
+		return false;
+	memcpy(slot.text, m->scratch, slot.len);
+	m->slots[m->slot_count++] = slot;
+	return true;
+}
+
+/* Cuts a string that is too long, not within a letter. */
+static struct str cut_string(struct symbfile_map *m, struct str s)
+{
+	size_t max = m->string_bytes > STRINGS_FREE + STRING_MEAN * m->strings ? STRING_MEAN : STRING_MAX;
+	m->strings++;
+	if (s.len > max)
+		for (s.len = max; s.len > max - 3 && (s.data[s.len] & 0xc0) == 0x80;)
+			s.len--;
+	m->string_bytes += s.len;
+	return s;
+}
+
+/* The slot of a string, 0 for an empty one. false: no memory. */
+static bool intern(struct symbfile_map *m, struct str s, uint32_t *slot)
+{
+	s = cut_string(m, s);
+	*slot = 0;
+	if (!s.len)
+		return true;
+	if (4 * (uint64_t)m->slot_count > 3 * (uint64_t)m->table_size && !grow_table(m))
+		return false;
+	uint64_t hash = checksum(&m->salt, sizeof m->salt, s.data, s.len);
+	uint32_t at = (uint32_t)hash & (m->table_size - 1);
+	for (; m->table[at]; at = (at + 1) & (m->table_size - 1)) {
+		const struct string_slot *known = &m->slots[m->table[at]];
+		if (known->hash == hash && same_string(m, known, s)) {
+			*slot = m->table[at];
+			return true;
+		}
+	}
+	if (!add_slot(m, s, hash))
+		return false;
+	*slot = m->table[at] = m->slot_count - 1;
+	return true;
+}
+
+static bool intern_name(struct symbfile_map *m, struct str s, uint32_t *slot)
+{
+	return intern(m, s.len ? s : str_from("<unknown>"), slot);
+}
+
+/* ---- records ---- */
+
+/* Appends numbers as varints. */
+static bool blob_put(struct symbfile_map *m, const uint64_t *numbers, unsigned count)
+{
+	if (m->blob_cap - m->blob_len < count * VARINT_MAX) {
+		uint64_t cap = m->blob_cap + m->blob_cap / 2 + 4096;
+		uint8_t *grown = realloc(m->blob, cap);
+		if (!grown)
+			return false;
+		m->blob = grown;
+		m->blob_cap = cap;
+	}
+	uint8_t *at = m->blob + m->blob_len;
+	for (unsigned i = 0; i < count; i++)
+		at = varint_put(at, numbers[i]);
+	m->blob_len = (uint64_t)(at - m->blob);
+	return true;
+}
+
+static bool put_line(struct symbfile_map *m, struct range_record *r, struct symbfile_line *last, struct symbfile_line l)
+{
+	if (l.line == last->line)
+		return true;
+	const uint64_t step[] = {l.offset - last->offset, zigzag((int64_t)l.line - last->line)};
+	if (!blob_put(m, step, 2))
+		return false;
+	*last = l;
+	r->lines_left++;
+	return true;
+}
+
+/* An address has the line of the entry before the first that starts behind it. So an entry that goes back (offsets wrap
+ * at 32 bits) takes over from the one with the highest offset so far, and nothing counts from the first entry on that
+ * lies past the range. What is kept ascends. */
+static bool keep_lines(struct symbfile_map *m, const struct symbfile_range *range, struct range_record *r)
+{
+	struct symbfile_line last = {0, 0}, held = {0, 0};
+	m->lines += range->line_count;
+	for (size_t i = 0; i < range->line_count; i++) {
+		const struct symbfile_line *l = &range->lines[i];
+		if (l->offset >= range->length)
+			break;
+		if (l->offset > held.offset) {
+			if (!put_line(m, r, &last, held))
+				return false;
+			held.offset = l->offset;
+		}
+		held.line = l->line;
+	}
+	return put_line(m, r, &last, held);
+}
+
+static bool keep_range(struct symbfile_map *m, const struct symbfile_range *range)
+{
+	struct range_record r = {.va = range->va,
+	        .length = range->length,
+	        .lines = m->blob_len,
+	        .depth = range->depth,
+	        .call_file = PARENTS_FILE,
+	        .call_line = range->call_line,
+	        .below = m->range_count};
+	if (r.va && r.length > 0 - r.va)
+		r.length = 0 - r.va;
+	if (!intern_name(m, range->func, &r.func) || (range->has_file && !intern(m, range->file, &r.file)) ||
+	        (range->has_call_file && !intern(m, range->call_file, &r.call_file)) || !keep_lines(m, range, &r))
+		return false;
+	GROW(m->ranges, m->range_cap, m->range_count + 1);
+	m->ranges[m->range_count++] = r;
+	return true;
+}
+
+static enum err add_range(void *arg, const struct symbfile_range *range, struct error *e)
+{
+	struct symbfile_map *m = arg;
+	if (!m->failed && range->length && !keep_range(m, range))
+		m->failed = true;
+	*(range->depth ? &m->inlines : &m->funcs) += 1;
+	return m->failed ? error_set(e, ERR_NO_MEMORY, "no memory for a range") : ERR_OK;
+}
+
+static bool keep_pad(struct symbfile_map *m, const struct symbfile_pad *pad)
+{
+	struct pad_record p = {pad->va, m->blob_len};
+	const uint64_t count = pad->count < CHAIN_MAX ? pad->count : CHAIN_MAX;
+	if (!blob_put(m, &count, 1))
+		return false;
+	for (size_t i = 0; i < count; i++) {
+		const struct symbfile_frame *f = &pad->frames[i];
+		uint32_t func, file;
+		if (!intern_name(m, f->func, &func) || !intern(m, f->file, &file))
+			return false;
+		const uint64_t frame[] = {func, file, f->line};
+		if (!blob_put(m, frame, 3))
+			return false;
+	}
+	GROW(m->pads, m->pad_cap, m->pad_count + 1);
+	m->pads[m->pad_count++] = p;
+	return true;
+}
+
+/* A pad without frames says nothing, and hides nothing. */
+static enum err add_pad(void *arg, const struct symbfile_pad *pad, struct error *e)
+{
+	struct symbfile_map *m = arg;
+	if (!m->failed && pad->count && !keep_pad(m, pad))
+		m->failed = true;
+	return m->failed ? error_set(e, ERR_NO_MEMORY, "no memory for a return pad") : ERR_OK;
+}
+
+struct symbfile_sink symbfile_map_sink(struct symbfile_map *m)
+{
+	return (struct symbfile_sink){add_range, add_pad, m};
+}
+
+/* ---- the end ---- */
+
+/* Of ranges that start at one address the longer first, then in order of arrival: the one that answers comes last. */
+static int range_order(const void *a, const void *b)
+{
+	const struct range_record *x = a, *y = b;
+	if (x->va != y->va)
+		return x->va < y->va ? -1 : 1;
+	if (x->length != y->length)
+		return x->length > y->length ? -1 : 1;
+	return (x->below > y->below) - (x->below < y->below);
+}
+
+static int pad_order(const void *a, const void *b)
+{
+	const struct pad_record *x = a, *y = b;
+	if (x->va != y->va)
+		return x->va < y->va ? -1 : 1;
+	return (x->frames > y->frames) - (x->frames < y->frames);
+}
+
+static int number_order(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+	return (x > y) - (x < y);
+}
+
+/* Joins functions that adjoin or overlap and have the same name to symbols. */
+static bool find_symbols(struct symbfile_map *m)
+{
+	uint32_t *newest = calloc(m->slot_count, sizeof *newest); /* symbol + 1 of a name */
+	bool ok = newest;
+	for (uint32_t i = 0; i < m->range_count && ok; i++) {
+		struct range_record *r = &m->ranges[i];
+		if (r->depth)
+			continue;
+		struct range_symbol *s = newest[r->func] ? &m->symbols[newest[r->func] - 1] : NULL;
+		position end = s ? (position)s->start + s->size : 0;
+		if (s && end >= r->va && range_end(r) - s->start <= UINT64_MAX) {
+			s->size = (uint64_t)((end > range_end(r) ? end : range_end(r)) - s->start);
+		} else {
+			s = array_grow(m->symbols, &m->symbol_cap, m->symbol_count + 1, sizeof *s);
+			if (!(ok = s))
+				break;
+			m->symbols = s;
+			s[m->symbol_count++] = (struct range_symbol){r->va, r->length};
+			newest[r->func] = m->symbol_count;
+		}
+		r->symbol = newest[r->func];
+	}
+	free(newest);
+	return ok;
+}
+
+/* Depths are any number: the sweep wants them small. */
+static bool number_depths(struct symbfile_map *m)
+{
+	uint32_t deepest = 0, count = 0;
+	for (uint32_t i = 0; i < m->range_count; i++)
+		if (m->ranges[i].depth > deepest)
+			deepest = m->ranges[i].depth;
+	m->depths = deepest + 1;
+	if (deepest < PLAIN_DEPTHS)
+		return true;
+	uint32_t *all = malloc(m->range_count * sizeof *all);
+	if (!all)
+		return false;
+	for (uint32_t i = 0; i < m->range_count; i++)
+		all[i] = m->ranges[i].depth;
+	qsort(all, m->range_count, sizeof *all, number_order);
+	for (uint32_t i = 0; i < m->range_count; i++)
+		if (!i || all[i] != all[count - 1])
+			all[count++] = all[i];
+	for (uint32_t i = 0; i < m->range_count; i++) {
+		uint32_t *place = bsearch(&m->ranges[i].depth, all, count, sizeof *all, number_order);
+		m->ranges[i].depth = (uint32_t)(place - all);
+	}
+	m->depths = count;
+	free(all);
+	return true;
+}
+
+static struct page *shrink_lz4(struct page *p)
+{
+	return page_compress(p, CODEC_LZ4);
+}
+
+static struct page *shrink_zstd(struct page *p)
+{
+	return page_compress(p, CODEC_ZSTD);
+}
+
+enum err symbfile_map_finish(struct symbfile_map *m, struct offmap **out)
+{
+	*out = NULL;
+	if (m->failed)
+		return ERR_NO_MEMORY;
+	if (m->range_count)
+		qsort(m->ranges, m->range_count, sizeof *m->ranges, range_order);
+	if (m->pad_count)
+		qsort(m->pads, m->pad_count, sizeof *m->pads, pad_order);
+	struct encoder *e =
+	        encoder_new(m->options.raw_budget, m->options.codec == CODEC_ZSTD ? shrink_zstd : shrink_lz4);
+	struct offmap *map = calloc(1, sizeof *map);
+	bool ok = e && map && find_symbols(m) && number_depths(m) && symbfile_sweep(m, e) && encoder_finish(e, map);
+	encoder_free(e);
+	if (!ok) {
+		offmap_free(map);
+		return ERR_NO_MEMORY;
+	}
+	map->funcs = m->funcs;
+	map->publics = m->pad_count;
+	map->lines = m->lines;
+	map->inlines = m->inlines;
+	*out = map;
+	return ERR_OK;
+}

@@ -1,0 +1,75 @@
+/* What symbfiles said, compact, between reading and the sweep. Private to the map of symbfiles. */
+#ifndef FORMAT_SYMBFILE_RECORDS_H
+#define FORMAT_SYMBFILE_RECORDS_H
+
+#include "base/arena.h"
+#include "format/offmap_encode.h"
+#include "format/symbfile_map.h"
+
+typedef unsigned __int128 position; /* addresses and the end behind the last one */
+#define ADDRESS_END ((position)1 << 64)
+#define PARENTS_FILE UINT32_MAX /* a call_file that is that of the record around */
+
+enum {
+	CHAIN_MAX = 10000, /* frames of an address; deeper ones are left out */
+	CHAIN_SHORT = 8,   /* the same, once ranges that do not nest have cost too much */
+	NODES_PER_RANGE = 4,
+	NODES_FREE = 4096, /* too much: so many nodes for each range, and so many more */
+};
+
+/* A range, or one more piece of it. Strings are slots of the map, 0: none. */
+struct range_record {
+	uint64_t va, length; /* length > 0; va + length is at most 2^64 */
+	uint64_t lines;      /* in the blob: of the next line */
+	uint32_t lines_left;
+	uint32_t offset, line; /* of the line that holds where the sweep is; 0 before the first */
+	uint32_t depth;        /* when sorted: its place among the depths that there are */
+	uint32_t func, file, call_file, call_line;
+	uint32_t below;  /* order of arrival; in the sweep the record + 1 of this depth that it hides */
+	uint32_t symbol; /* of a function: index + 1 */
+};
+
+struct pad_record {
+	uint64_t va;
+	uint64_t frames; /* in the blob, in order of arrival: count, then function, file and line of each */
+};
+
+/* Adjoining pieces of one function. */
+struct range_symbol {
+	uint64_t start, size;
+};
+
+struct symbfile_map {
+	struct offmap_options options;
+	struct string_slot *slots; /* text in the arena; hash: salted, of the text as it came */
+	uint32_t slot_count, slot_cap;
+	uint32_t *table; /* slots by hash, 0: free */
+	uint32_t table_size;
+	uint64_t salt; /* so that nobody can choose strings that share a place */
+	struct arena texts;
+	uint64_t strings, string_bytes; /* that came */
+	uint8_t *scratch;               /* escaped text */
+	size_t scratch_cap;
+	struct range_record *ranges;
+	uint32_t range_count, range_cap;
+	struct pad_record *pads;
+	uint32_t pad_count, pad_cap;
+	uint8_t *blob; /* varints */
+	uint64_t blob_len, blob_cap;
+	struct range_symbol *symbols;
+	uint32_t symbol_count, symbol_cap;
+	uint32_t depths; /* how many there are */
+	uint64_t funcs, inlines, lines;
+	uint64_t work; /* steps of the sweep, for tests */
+	bool failed;
+};
+
+static inline position range_end(const struct range_record *r)
+{
+	return (position)r->va + r->length;
+}
+
+/* Writes the records, sorted and with their symbols, to pages of e. false: no memory. */
+bool symbfile_sweep(struct symbfile_map *m, struct encoder *e);
+
+#endif

@@ -1,0 +1,377 @@
+/*
+ * The sweep goes over all addresses at which an answer may change: where ranges start and end, where lines of the
+ * deepest range start, before and behind return pads. What it keeps is the chain: at each depth the range that covers,
+ * the outermost first. Ranges of one depth hide each other: the one that started last is on top of a stack.
+ *
+ * The outermost range names the function. As long as that stays the same symbol, segments and nodes go to one flat
+ * function, which is then encoded as a piece. A return pad is a segment of one byte in it, or a piece of its own when
+ * its outermost frame is another function.
+ *
+ * A node belongs to one place in one chain, so a range that reaches over many ranges above it has many nodes. In a file
+ * whose ranges nest there is one for each range; one that is made to need more gets short chains.
+ */
+#include <config.h>
+
+#include <stdlib.h>
+
+#include "base/bit_tree.h"
+#include "base/varint.h"
+#include "format/symbfile_records.h"
+
+enum {
+	PIECE_SEGMENTS = 1024, /* a piece with more, */
+	PIECE_NODES = 80000,   /* or with more nodes, is encoded before its function ends */
+	NAME_PAGES = 16,       /* so often is a long name written into code pages, then it goes to a string page */
+};
+
+struct chain_link {
+	position end;   /* where the first of the chain up to here ends */
+	uint32_t range; /* index */
+	uint32_t node;  /* in the flat function */
+	uint32_t call_file;
+	bool site_only; /* too deep: says only where its parent, whose node this is, called it */
+};
+
+/* Where a name was written last (see struct flat), and into how many pages. */
+struct name_place {
+	uint32_t page, local, pages;
+};
+
+struct sweep {
+	struct symbfile_map *m;
+	struct encoder *encoder;
+	uint32_t next_range, next_pad;
+	uint32_t *tops;          /* by depth: the range + 1 on top of the stack */
+	struct bit_tree covered; /* depths whose stack is not empty */
+	struct chain_link *chain;
+	uint32_t chain_len, chain_cap;
+	uint64_t nodes;           /* made for ranges so far */
+	struct flat flat;         /* the piece at hand: without segments there is none; its name is a slot's text */
+	uint32_t name;            /* slot */
+	struct name_place *names; /* by slot */
+};
+
+/* What a frame is at. */
+struct place {
+	uint32_t file, line;
+};
+
+/* ---- the piece at hand ---- */
+
+/* A long string gets its place in the string pages. */
+static bool use_string(struct sweep *s, uint32_t slot)
+{
+	struct string_slot *string = &s->m->slots[slot];
+	return string->len <= OFFMAP_SHORT_STRING || string->external ||
+	       encode_string(s->encoder, string->text, string->len, &string->external);
+}
+
+static bool use_name(struct sweep *s)
+{
+	struct string_slot *text = &s->m->slots[s->name];
+	const struct name_place *name = &s->names[s->name];
+	bool external =
+	        text->len > OFFMAP_INLINE_NAME || (text->len > OFFMAP_SHORT_STRING && name->pages >= NAME_PAGES);
+	if (external && !use_string(s, s->name))
+		return false;
+	s->flat.name = text->text;
+	s->flat.name_len = text->len;
+	s->flat.name_external = external ? text->external : 0;
+	s->flat.name_page = name->page;
+	s->flat.name_local = name->local;
+	return true;
+}
+
+/* Encodes what there is, up to an address. The nodes of the chain go with it. */
+static bool end_piece(struct sweep *s, position to)
+{
+	struct flat *f = &s->flat;
+	if (!f->segment_count)
+		return true;
+	const struct flat_segment first = f->segments[0];
+	if (f->segment_count == 1 && !first.node && !first.file && !first.line)
+		f->segment_count = 0; /* nothing but the name is known */
+	if (!use_name(s) || !encode_function(s->encoder, s->m->slots, f, first.start, (uint64_t)(to - f->addr), false))
+		return false;
+	struct name_place *name = &s->names[s->name];
+	name->pages += name->page != f->name_page;
+	name->page = f->name_page;
+	name->local = f->name_local;
+	f->segment_count = f->node_count = f->next_segment = 0;
+	s->chain_len = 0;
+	return true;
+}
+
+/* What comes from `at` on is of this function. Goes on with the piece at hand when it is. */
+static bool start_piece(struct sweep *s, uint64_t at, uint32_t name, struct range_symbol symbol)
+{
+	struct flat *f = &s->flat;
+	if (f->segment_count && s->name == name && f->addr == symbol.start && f->size == symbol.size)
+		return true;
+	if (!end_piece(s, at))
+		return false;
+	s->name = name;
+	f->addr = symbol.start;
+	f->size = symbol.size;
+	f->is_public = !symbol.size;
+	f->node_count = 0;
+	return true;
+}
+
+static bool add_segment(struct sweep *s, uint64_t at, uint32_t node, struct place p)
+{
+	struct flat *f = &s->flat;
+	struct flat_segment *last = f->segment_count ? &f->segments[f->segment_count - 1] : NULL;
+	s->m->work++;
+	if (last && last->node == node && last->file == p.file && last->line == p.line)
+		return true;
+	if (!flat_reserve_segments(f, f->segment_count + 1) || !use_string(s, p.file))
+		return false;
+	f->segments[f->segment_count++] = (struct flat_segment){at - f->addr, node, p.line, p.file};
+	return true;
+}
+
+static bool add_node(struct sweep *s, uint32_t parent, uint32_t func, struct place call, uint32_t *node)
+{
+	struct flat *f = &s->flat;
+	s->m->work++;
+	if (!flat_reserve_nodes(f, f->node_count + 1) || !use_string(s, func) || !use_string(s, call.file))
+		return false;
+	uint32_t depth = parent ? f->nodes[parent].depth + 1 : 1;
+	*node = ++f->node_count;
+	f->nodes[*node] = (struct flat_node){parent, depth, func, call.file, call.line};
+	return true;
+}
+
+/* ---- the chain ---- */
+
+static struct range_record *chain_range(const struct sweep *s, uint32_t i)
+{
+	return &s->m->ranges[s->chain[i].range];
+}
+
+/* The first link at or below a depth. */
+static uint32_t chain_place(const struct sweep *s, uint32_t depth)
+{
+	uint32_t low = 0, high = s->chain_len;
+	while (low < high) {
+		uint32_t mid = low + (high - low) / 2;
+		if (chain_range(s, mid)->depth < depth)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+/* Puts the ranges that start here on their stacks. The chain holds what they do not change. */
+static void open_ranges(struct sweep *s, uint64_t at)
+{
+	struct symbfile_map *m = s->m;
+	for (; s->next_range < m->range_count && m->ranges[s->next_range].va == at; s->next_range++) {
+		struct range_record *r = &m->ranges[s->next_range];
+		r->below = s->tops[r->depth];
+		s->tops[r->depth] = s->next_range + 1;
+		bit_tree_add(&s->covered, r->depth);
+		s->chain_len = chain_place(s, r->depth);
+		m->work++;
+	}
+}
+
+/* The range + 1 that covers at a depth, 0: none does. */
+static uint32_t covering(struct sweep *s, uint32_t depth, uint64_t at)
+{
+	uint32_t *top = &s->tops[depth];
+	for (; *top && range_end(&s->m->ranges[*top - 1]) <= at; s->m->work++)
+		*top = s->m->ranges[*top - 1].below;
+	if (!*top)
+		bit_tree_remove(&s->covered, depth);
+	return *top;
+}
+
+/* A function has the extent of all its adjoining pieces; what has no function around it, its own. */
+static struct range_symbol symbol_of(const struct symbfile_map *m, const struct range_record *r)
+{
+	return r->symbol ? m->symbols[r->symbol - 1] : (struct range_symbol){r->va, r->length};
+}
+
+static bool add_link(struct sweep *s, uint64_t at, uint32_t range, bool site_only)
+{
+	const struct range_record *r = &s->m->ranges[range];
+	struct chain_link l = {range_end(r), range, 0, r->call_file, site_only};
+	if (!s->chain_len && !start_piece(s, at, r->func, symbol_of(s->m, r)))
+		return false;
+	GROW(s->chain, s->chain_cap, s->chain_len + 1);
+	if (s->chain_len) {
+		const struct chain_link *above = &s->chain[s->chain_len - 1];
+		if (above->end < l.end)
+			l.end = above->end;
+		if (l.call_file == PARENTS_FILE)
+			l.call_file = s->m->ranges[above->range].file;
+		l.node = above->node;
+		if (!site_only) {
+			s->nodes++;
+			if (!add_node(s, above->node, r->func, (struct place){l.call_file, r->call_line}, &l.node))
+				return false;
+		}
+	}
+	s->chain[s->chain_len++] = l;
+	return true;
+}
+
+/* Makes the chain that of an address, which is not below the one before. */
+static bool settle_chain(struct sweep *s, uint64_t at)
+{
+	while (s->chain_len && s->chain[s->chain_len - 1].end <= at)
+		s->chain_len--;
+	open_ranges(s, at);
+	/* Too much for one piece: the nodes of the chain are made anew, which is little beside it. */
+	bool many = s->flat.segment_count >= PIECE_SEGMENTS && 16 * s->chain_len <= s->flat.segment_count;
+	if ((many || s->flat.node_count >= PIECE_NODES) && !end_piece(s, at))
+		return false;
+	bool spent = s->nodes > NODES_FREE + (uint64_t)NODES_PER_RANGE * s->m->range_count;
+	uint32_t most = spent ? CHAIN_SHORT : CHAIN_MAX;
+	if (s->chain_len > most)
+		s->chain_len = most;
+	uint32_t depth = s->chain_len ? chain_range(s, s->chain_len - 1)->depth + 1 : 0;
+	for (; s->chain_len <= most; depth++) {
+		depth = bit_tree_next(&s->covered, depth);
+		if (depth == BIT_TREE_NONE)
+			break;
+		uint32_t range = covering(s, depth, at);
+		if (range && !add_link(s, at, range - 1, s->chain_len == most))
+			return false;
+	}
+	return s->chain_len || end_piece(s, at);
+}
+
+/* ---- what is written ---- */
+
+/* Reads the lines of a range up to an address; gives back where the next one starts. */
+static position read_lines(struct symbfile_map *m, struct range_record *r, uint64_t at)
+{
+	while (r->lines_left) {
+		struct reader in = {m->blob + r->lines, m->blob + m->blob_len, false};
+		uint32_t offset = r->offset + (uint32_t)reader_varint(&in);
+		if (offset > at - r->va)
+			return (position)r->va + offset;
+		r->offset = offset;
+		r->line += (uint32_t)unzigzag(reader_varint(&in));
+		r->lines = (uint64_t)(in.at - m->blob);
+		r->lines_left--;
+		m->work++;
+	}
+	return ADDRESS_END;
+}
+
+/* What the ranges say of an address; next comes down to where they may say something else. */
+static bool write_place(struct sweep *s, uint64_t at, position *next)
+{
+	const struct chain_link *last = &s->chain[s->chain_len - 1];
+	struct range_record *r = &s->m->ranges[last->range];
+	if (last->site_only)
+		return add_segment(s, at, last->node, (struct place){last->call_file, r->call_line});
+	position line_end = read_lines(s->m, r, at);
+	if (line_end < *next)
+		*next = line_end;
+	return add_segment(s, at, last->node, (struct place){r->file, r->line});
+}
+
+/* The link i of the chain is this call. */
+static bool same_call(const struct sweep *s, uint32_t i, uint32_t func, struct place call)
+{
+	if (i >= s->chain_len || s->chain[i].site_only)
+		return false;
+	const struct range_record *r = chain_range(s, i);
+	return r->func == func && s->chain[i].call_file == call.file && r->call_line == call.line;
+}
+
+/* Nodes of the chain serve the pad as far as both say the same. */
+static bool write_frames(struct sweep *s, uint64_t at, struct reader *in, uint64_t count, bool shared)
+{
+	struct place p = {0, 0};
+	uint32_t node = 0;
+	for (uint64_t i = 0; i < count; i++) {
+		uint32_t func = i ? (uint32_t)reader_varint(in) : 0; /* the first has been read */
+		if (i) {
+			shared = shared && same_call(s, (uint32_t)i, func, p);
+			if (shared)
+				node = s->chain[i].node;
+			else if (!add_node(s, node, func, p, &node))
+				return false;
+		}
+		p.file = (uint32_t)reader_varint(in);
+		p.line = (uint32_t)reader_varint(in);
+	}
+	return add_segment(s, at, node, p);
+}
+
+/* Of equal pads the last one holds. */
+static bool write_pad(struct sweep *s, uint64_t at)
+{
+	struct symbfile_map *m = s->m;
+	while (s->next_pad < m->pad_count && m->pads[s->next_pad].va == at)
+		s->next_pad++;
+	struct reader in = {m->blob + m->pads[s->next_pad - 1].frames, m->blob + m->blob_len, false};
+	uint64_t count = reader_varint(&in);
+	uint32_t func = (uint32_t)reader_varint(&in);
+	const struct range_record *outer = s->chain_len ? chain_range(s, 0) : NULL;
+	if (outer && outer->symbol && outer->func == func)
+		return write_frames(s, at, &in, count, true);
+	struct range_symbol symbol = {at, 0};
+	if (outer && outer->symbol)
+		symbol = symbol_of(m, outer);
+	return end_piece(s, at) && start_piece(s, at, func, symbol) && write_frames(s, at, &in, count, false) &&
+	       end_piece(s, (position)at + 1);
+}
+
+/* ---- the sweep ---- */
+
+/* Where the chain, once settled, may change next. */
+static position next_change(const struct sweep *s)
+{
+	const struct symbfile_map *m = s->m;
+	position next = s->chain_len ? s->chain[s->chain_len - 1].end : ADDRESS_END;
+	if (s->next_range < m->range_count && m->ranges[s->next_range].va < next)
+		next = m->ranges[s->next_range].va;
+	return next;
+}
+
+static bool sweep(struct sweep *s)
+{
+	const struct symbfile_map *m = s->m;
+	for (position at = 0, next; at < ADDRESS_END; at = next) {
+		uint64_t address = (uint64_t)at;
+		if (!settle_chain(s, address))
+			return false;
+		next = next_change(s);
+		position pad = s->next_pad < m->pad_count ? m->pads[s->next_pad].va : ADDRESS_END;
+		if (pad == at) {
+			next = at + 1;
+			if (!write_pad(s, address))
+				return false;
+		} else {
+			if (pad < next)
+				next = pad;
+			if (s->chain_len && !write_place(s, address, &next))
+				return false;
+		}
+	}
+	return end_piece(s, ADDRESS_END);
+}
+
+bool symbfile_sweep(struct symbfile_map *m, struct encoder *e)
+{
+	struct sweep s = {.m = m, .encoder = e};
+	s.tops = calloc(m->depths, sizeof *s.tops);
+	s.names = calloc(m->slot_count, sizeof *s.names);
+	bool ok = s.tops && s.names && bit_tree_init(&s.covered, m->depths) && sweep(&s);
+	s.flat.name = NULL; /* the slot's */
+	free(s.flat.nodes);
+	free(s.flat.segments);
+	bit_tree_release(&s.covered);
+	free(s.chain);
+	free(s.tops);
+	free(s.names);
+	return ok;
+}
