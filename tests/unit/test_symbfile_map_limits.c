@@ -1,0 +1,357 @@
+/*
+ * Symbfiles made to cost much: the steps of the sweep, the map and the memory that building takes grow no faster than
+ * the records, and the answers stay right as far as they go. Then every allocation fails once. The linker sends all
+ * allocations of the objects under test through the ones below (--wrap).
+ */
+#include <config.h>
+
+#include <inttypes.h>
+#include <malloc.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "format/symbfile_records.h"
+#include "offmap_tools.h"
+
+/* ---- memory ---- */
+
+void *__real_malloc(size_t n);
+void *__real_calloc(size_t count, size_t size);
+void *__real_realloc(void *p, size_t n);
+void __real_free(void *p);
+void *__wrap_malloc(size_t n);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_realloc(void *p, size_t n);
+void __wrap_free(void *p);
+
+static int64_t held, peak;     /* bytes */
+static uint64_t until_failure; /* the one that comes to 0 fails */
+
+static bool fails(void)
+{
+	return until_failure && !--until_failure;
+}
+
+static void *counted(void *p)
+{
+	held += p ? (int64_t)malloc_usable_size(p) : 0;
+	if (held > peak)
+		peak = held;
+	return p;
+}
+
+void *__wrap_malloc(size_t n)
+{
+	return fails() ? NULL : counted(__real_malloc(n));
+}
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+	return fails() ? NULL : counted(__real_calloc(count, size));
+}
+
+void *__wrap_realloc(void *p, size_t n)
+{
+	int64_t before = p ? (int64_t)malloc_usable_size(p) : 0;
+	void *grown = fails() ? NULL : __real_realloc(p, n);
+	if (grown)
+		held -= before;
+	return counted(grown);
+}
+
+void __wrap_free(void *p)
+{
+	held -= p ? (int64_t)malloc_usable_size(p) : 0;
+	__real_free(p);
+}
+
+/* ---- measuring ---- */
+
+static void add(struct symbfile_map *m, uint64_t va, uint64_t length, uint32_t depth, const char *func)
+{
+	const struct symbfile_line lines[] = {{0, 7}, {(uint32_t)(length / 2), (uint32_t)va}};
+	const struct symbfile_range r = {.va = va,
+	        .length = length,
+	        .depth = depth,
+	        .func = str_from(func),
+	        .file = str_from("a.c"),
+	        .has_file = true,
+	        .call_line = depth,
+	        .lines = lines,
+	        .line_count = 2};
+	struct symbfile_sink sink = symbfile_map_sink(m);
+	assert_int_equal(sink.range(sink.arg, &r, NULL), ERR_OK);
+}
+
+static void add_pad(struct symbfile_map *m, uint64_t va, const char *outer, const char *inner)
+{
+	const struct symbfile_frame frames[] = {
+	        {str_from(outer), str_from("a.c"), 5}, {str_from(inner), str_from("b.h"), 6}};
+	const struct symbfile_pad p = {va, frames, 2};
+	struct symbfile_sink sink = symbfile_map_sink(m);
+	assert_int_equal(sink.pad(sink.arg, &p, NULL), ERR_OK);
+}
+
+/* Adds n records. */
+typedef void make_fn(struct symbfile_map *m, uint32_t n);
+
+struct measured {
+	struct offmap *map;
+	uint64_t work, bytes, peak; /* steps; the map with its root; all that was held at one time */
+};
+
+static struct measured measure(make_fn *make, uint32_t n)
+{
+	struct measured r = {0};
+	int64_t before = held;
+	peak = held;
+	struct symbfile_map *m = symbfile_map_new(&plain_options);
+	assert_non_null(m);
+	make(m, n);
+	assert_int_equal(symbfile_map_finish(m, &r.map), ERR_OK);
+	r.work = m->work;
+	symbfile_map_free(m);
+	r.peak = (uint64_t)(peak - before);
+	struct page *root = offmap_root_encode(r.map);
+	assert_non_null(root);
+	r.bytes = r.map->raw_bytes + root->len;
+	page_unref(root);
+	return r;
+}
+
+static bool grew(uint64_t one, uint64_t two)
+{
+	return 10 * two <= 23 * one + 10 * (64 << 10);
+}
+
+/* Twice the records take at most 2.3 times as much of everything, and a record no more than a few dozen steps, and
+ * bytes as given. */
+static struct offmap *check_growth(make_fn *make, uint32_t n, unsigned map_share, unsigned peak_share)
+{
+	struct measured one = measure(make, n), two = measure(make, 2 * n);
+	print_message("%" PRIu32 " records: work %" PRIu64 ", map %" PRIu64 ", peak %" PRIu64 "; twice: work %" PRIu64
+	              ", map %" PRIu64 ", peak %" PRIu64 "\n",
+	        n, one.work, one.bytes, one.peak, two.work, two.bytes, two.peak);
+	offmap_free(one.map);
+	assert_true(grew(one.work, two.work));
+	assert_true(grew(one.bytes, two.bytes));
+	assert_true(grew(one.peak, two.peak));
+	assert_true(two.work <= 60 * (uint64_t)n);
+	assert_true(two.bytes <= 2 * (uint64_t)map_share * n);
+	assert_true(two.peak <= 2 * (uint64_t)peak_share * n);
+	return two.map;
+}
+
+/* ---- the files ---- */
+
+static void one_after_another(struct symbfile_map *m, uint32_t n)
+{
+	char name[32];
+	for (uint32_t i = 0; i < n / 4; i++) {
+		snprintf(name, sizeof name, "function_%" PRIu32, i);
+		add(m, 100 * (uint64_t)i, 100, 0, name);
+		add(m, 100 * (uint64_t)i + 10, 50, 1, "a");
+		add(m, 100 * (uint64_t)i + 20, 20, 2, "b");
+		add_pad(m, 100 * (uint64_t)i + 70, name, "c");
+	}
+}
+
+static void test_ordinary(void **state)
+{
+	(void)state;
+	struct offmap *m = check_growth(one_after_another, 40000, 60, 300);
+	assert_answer(m, 100, "function_1+0x0/0x64 a.c:7");
+	assert_answer(m, 125, "b a.c:7 < a a.c:2 < function_1+0x19/0x64 a.c:1");
+	assert_answer(m, 170, "c b.h:6 < function_1+0x46/0x64 a.c:5");
+	offmap_free(m);
+}
+
+/* Half of the ranges reach over the other half, which are the functions. */
+static void deep_over_functions(struct symbfile_map *m, uint32_t n)
+{
+	for (uint32_t i = 0; i < n / 2; i++) {
+		add(m, 2 * (uint64_t)i, 1, 0, i % 2 ? "f" : "g");
+		add(m, 0, n, 1 + i, "deep");
+	}
+}
+
+static void test_deep_over_functions(void **state)
+{
+	(void)state;
+	struct offmap *m = check_growth(deep_over_functions, 40000, 400, 700);
+	/* the chain is short by then */
+	assert_answer(m, 79996,
+	        "deep a.c:8 < deep a.c:7 < deep a.c:6 < deep a.c:5 < deep a.c:4 < deep a.c:3 < deep a.c:2 < "
+	        "g+0x0/0x1 a.c:1");
+	offmap_free(m);
+}
+
+static void all_to_one_end(struct symbfile_map *m, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		add(m, i, 2 * (uint64_t)n - i, 0, i % 2 ? "f" : "g");
+}
+
+static void one_in_another(struct symbfile_map *m, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		add(m, i, 4 * (uint64_t)n - 2 * i, i % 3 ? 1 : 0, i % 2 ? "f" : "g");
+}
+
+static void all_the_same(struct symbfile_map *m, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		add(m, 10, 10, i % 100, "f");
+		add_pad(m, 12, "f", "g");
+	}
+}
+
+static void test_overlaps(void **state)
+{
+	(void)state;
+	struct offmap *m = check_growth(all_to_one_end, 40000, 60, 300);
+	assert_answer(m, 79999, "f+0x1387e/0x270ff a.c:7"); /* all that overlap are one function */
+	assert_answer(m, 159999, "f+0x270fe/0x270ff a.c:79999");
+	offmap_free(m);
+	offmap_free(check_growth(one_in_another, 40000, 200, 500));
+	offmap_free(check_growth(all_the_same, 40000, 60, 400));
+}
+
+static void two_hundred_levels(struct symbfile_map *m, uint32_t n)
+{
+	for (uint32_t i = 0; i < n / 200; i++)
+		for (uint32_t depth = 0; depth < 200; depth++)
+			add(m, 1000 * (uint64_t)i + depth, 1000 - 2 * (uint64_t)depth, depth, "f");
+}
+
+static void depths_of_all_sizes(struct symbfile_map *m, uint32_t n)
+{
+	uint64_t seed = 1;
+	for (uint32_t i = 0; i < n; i++)
+		add(m, next_random(&seed) % n, next_random(&seed) % n, 2 * next_random(&seed), "f");
+}
+
+static void pads_cut_a_deep_function(struct symbfile_map *m, uint32_t n)
+{
+	for (uint32_t i = 0; i < n / 2; i++)
+		add(m, 0, 4 * (uint64_t)n, i, "f");
+	for (uint32_t i = 0; i < n / 2; i++)
+		add_pad(m, 2 * (uint64_t)i, i % 2 ? "g" : "h", "i");
+}
+
+static void test_depths(void **state)
+{
+	(void)state;
+	struct offmap *m = check_growth(two_hundred_levels, 80000, 60, 300);
+	offmap_free(m);
+	offmap_free(check_growth(depths_of_all_sizes, 40000, 400, 700));
+	offmap_free(check_growth(pads_cut_a_deep_function, 40000, 400, 700));
+}
+
+/* A name of a table is given with few bytes, as often as one likes. */
+static void few_long_names(struct symbfile_map *m, uint32_t n)
+{
+	char name[1001];
+	for (uint32_t i = 0; i < n; i++) {
+		memset(name, 'a' + (int)(i % 17), sizeof name - 1);
+		name[sizeof name - 1] = 0;
+		add(m, 16 * (uint64_t)i, 10, 0, name);
+	}
+}
+
+static void test_names(void **state)
+{
+	(void)state;
+	offmap_free(check_growth(few_long_names, 40000, 60, 300));
+}
+
+static void test_reading_of_strings_is_bounded(void **state)
+{
+	size_t len = 1 << 20;
+	char *name = malloc(len + 1);
+	(void)state;
+	assert_non_null(name);
+	memset(name, 'n', len);
+	name[len] = 0;
+	struct symbfile_map *m = symbfile_map_new(&plain_options);
+	assert_non_null(m);
+	for (uint32_t i = 0; i < 2000; i++)
+		add(m, i, 1, 0, name);
+	assert_true(m->string_bytes <= (64 << 20) + len + 4096 * m->strings);
+	symbfile_map_free(m);
+	free(name);
+}
+
+/* ---- no memory ---- */
+
+static bool try_to_build(uint64_t failure)
+{
+	struct offmap *map = NULL;
+	enum err err = ERR_NO_MEMORY;
+	const struct symbfile_line lines[] = {{0, 7}, {5, 9}};
+	struct symbfile_range r = {.length = 10, .lines = lines, .line_count = 2, .func = str_from("f\n")};
+	const struct symbfile_frame frame = {
+	        str_from("a name of more letters than there may be in a page of code, so it is "
+	                 "one for the pages of strings"),
+	        str_from("g"), 1};
+	struct symbfile_pad p = {3, &frame, 1};
+	struct error e;
+	int64_t before = held;
+	until_failure = failure;
+	struct symbfile_map *m = symbfile_map_new(&plain_options);
+	if (m) {
+		struct symbfile_sink sink = symbfile_map_sink(m);
+		err = ERR_OK;
+		for (uint32_t i = 0; i < 300 && err == ERR_OK; i++) {
+			char name[16];
+			snprintf(name, sizeof name, "%" PRIu32, i);
+			r.va = 5 * i;
+			r.depth = i % 5 ? i : 0xffffff + i;
+			r.call_file = str_from(name);
+			r.has_call_file = true;
+			err = sink.range(sink.arg, &r, &e);
+			p.va += 7;
+			if (err == ERR_OK)
+				err = sink.pad(sink.arg, &p, &e);
+		}
+		enum err last = symbfile_map_finish(m, &map);
+		assert_true(err == ERR_OK || err == ERR_NO_MEMORY);
+		assert_true(last == ERR_NO_MEMORY || err == ERR_OK);
+		err = last;
+	}
+	until_failure = 0;
+	assert_int_equal(err == ERR_OK, map != NULL);
+	offmap_free(map);
+	symbfile_map_free(m);
+	assert_true(held == before);
+	return err == ERR_OK;
+}
+
+static void test_every_allocation_may_fail(void **state)
+{
+	uint64_t failure = 1;
+	(void)state;
+	while (!try_to_build(failure))
+		failure++;
+	print_message("%" PRIu64 " allocations\n", failure - 1);
+	assert_in_range(failure, 30, 100000);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	        cmocka_unit_test(test_ordinary),
+	        cmocka_unit_test(test_deep_over_functions),
+	        cmocka_unit_test(test_overlaps),
+	        cmocka_unit_test(test_depths),
+	        cmocka_unit_test(test_names),
+	        cmocka_unit_test(test_reading_of_strings_is_bounded),
+	        cmocka_unit_test(test_every_allocation_may_fail),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
