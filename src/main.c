@@ -64,7 +64,7 @@ static enum err check_settings(const struct config *c, struct error *e)
 {
 	enum err err = config_check(c, e);
 	for (unsigned i = 0; !err && i < c->sources.count; i++)
-		err = bucket_check_url(c->sources.items[i], e);
+		err = bucket_check_url(c, c->sources.items[i], e);
 	return err;
 }
 

@@ -165,13 +165,37 @@ static bool is_address(const char *text)
 	return inet_pton(six ? AF_INET6 : AF_INET, host, ignored) == 1;
 }
 
+/* Does the URL begin with start and go on behind it? */
+static bool is_url(const char *url, const char *start)
+{
+	return strncasecmp(url, start, strlen(start)) == 0 && url[strlen(start)];
+}
+
+static bool is_store(const char *url)
+{
+	return is_url(url, "file:///") || is_url(url, "s3://");
+}
+
 static bool is_source(const char *url)
 {
-	static const char *const starts[] = {"http://", "https://", "file:///"};
-	for (unsigned i = 0; i < sizeof starts / sizeof starts[0]; i++)
-		if (strncasecmp(url, starts[i], strlen(starts[i])) == 0)
-			return url[strlen(starts[i])];
-	return false;
+	return is_store(url) || is_url(url, "http://") || is_url(url, "https://");
+}
+
+/* It is part of host names and of what is signed. */
+static bool is_region(const char *text)
+{
+	return strlen(text) <= 64 && strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789-") == strlen(text);
+}
+
+static enum err check_store(const struct config *c, struct error *e)
+{
+	if (*c->symbfile_store && !is_store(c->symbfile_store))
+		return error_set(e, ERR_CONFIG, "symbfile_store: neither file:///directory nor s3://bucket/prefix");
+	if (*c->s3_endpoint && !is_url(c->s3_endpoint, "http://") && !is_url(c->s3_endpoint, "https://"))
+		return error_set(e, ERR_CONFIG, "s3_endpoint: no http:// or https:// URL");
+	if (!is_region(c->s3_region))
+		return error_set(e, ERR_CONFIG, "s3_region: \"%.64s\" is no name of a region", c->s3_region);
+	return ERR_OK;
 }
 
 static enum err check_lists(const struct config *c, struct error *e)
@@ -181,8 +205,8 @@ static enum err check_lists(const struct config *c, struct error *e)
 	for (unsigned i = 0; i < c->sources.count; i++)
 		/* The text is not repeated: it may hold a password. */
 		if (!is_source(c->sources.items[i]))
-			return error_set(
-			        e, ERR_CONFIG, "source: number %u is no http://, https:// or file:/// URL", i + 1);
+			return error_set(e, ERR_CONFIG,
+			        "source: number %u is no http://, https://, s3:// or file:/// URL", i + 1);
 	for (unsigned i = 0; i < c->memcached.count; i++)
 		if (c->memcached.items[i][0] != '/' && !is_address(c->memcached.items[i]))
 			return error_set(e, ERR_CONFIG,
@@ -194,6 +218,8 @@ static enum err check_lists(const struct config *c, struct error *e)
 enum err config_check(const struct config *c, struct error *e)
 {
 	enum err err = check_lists(c, e);
+	if (!err)
+		err = check_store(c, e);
 	if (err)
 		return err;
 	if (c->failure_ttl_min > c->failure_ttl_max)

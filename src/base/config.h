@@ -17,6 +17,7 @@ struct config_list {
 };
 
 enum config_codec { CODEC_CHOICE_NONE, CODEC_CHOICE_LZ4, CODEC_CHOICE_ZSTD };
+enum config_addressing { S3_PATH, S3_VIRTUAL };
 enum config_lookup { LOOKUP_COVERING, LOOKUP_NEAREST };
 
 /* Immutable once the server runs; SIGHUP makes a new one. Times are nanoseconds, sizes bytes. */
@@ -33,13 +34,18 @@ struct config {
 	int64_t request_timeout;  /* a request that is not answered by then gets 503 */
 
 	/* symbols */
-	struct config_list sources;       /* http://…/, https://…/, file:///… in the order they are asked */
-	uint64_t bucket_parallel;         /* transfers in all */
+	struct config_list sources; /* http://…/, https://…/, s3://…, file:///… in the order they are asked */
+	uint64_t bucket_parallel;   /* transfers in all */
 	uint64_t bucket_parallel_request; /* transfers of one request */
 	int64_t bucket_connect_timeout, bucket_stall_timeout, bucket_total_timeout;
 	uint64_t bucket_retries;           /* further tries of a transfer that failed for a temporary reason */
 	uint64_t bucket_max_size;          /* of one object, inflated */
 	bool bucket_allow_local_redirects; /* let a redirect lead to loopback, link-local or private addresses */
+	char *s3_endpoint; /* http://… or https://…; empty: the environment's, else Amazon's of the region */
+	char *s3_region;   /* empty: the environment's, else us-east-1 */
+	enum config_addressing s3_addressing;
+	char *s3_credentials_file, *s3_profile; /* an empty file: the environment's keys, else none */
+	char *symbfile_store;                   /* file:///… or s3://…; empty: uploads are refused */
 
 	/* caches */
 	uint64_t cache_size;          /* bytes of maps kept in the process */

@@ -40,8 +40,8 @@ const struct config_row config_rows[] = {
 
 #define SYMBOLS "Symbol files"
         {"source", TYPE_LIST, AT(sources), "", 0, 0, NULL, false, SYMBOLS,
-                "Where symbol files are: http://, https:// or file:/// URLs, asked in this order. May be given several "
-                "times."},
+                "Where symbol files are: http://, https://, s3:// or file:/// URLs, asked in this order. May be given "
+                "several times."},
         {"bucket_parallel", TYPE_COUNT, AT(bucket_parallel), "16", 1, 1024, NULL, false, SYMBOLS,
                 "Transfers at one time."},
         {"bucket_parallel_request", TYPE_COUNT, AT(bucket_parallel_request), "8", 1, 1024, NULL, false, SYMBOLS,
@@ -58,6 +58,21 @@ const struct config_row config_rows[] = {
                 "A symbol file that is larger, inflated, counts as corrupt."},
         {"bucket_allow_local_redirects", TYPE_BOOL, AT(bucket_allow_local_redirects), "no", 0, 0, NULL, false, SYMBOLS,
                 "Let a redirect lead to a loopback, link-local or private address."},
+        {"symbfile_store", TYPE_STRING, AT(symbfile_store), "", 0, 0, NULL, false, SYMBOLS,
+                "Where uploaded symbfiles are kept: file:///directory or s3://bucket/prefix; empty: uploads are "
+                "refused."},
+        {"s3_endpoint", TYPE_STRING, AT(s3_endpoint), "", 0, 0, NULL, false, SYMBOLS,
+                "Server of s3:// URLs: https://host or http://host:port; empty: AWS_ENDPOINT_URL_S3 or "
+                "AWS_ENDPOINT_URL "
+                "of the environment, else Amazon's for the region."},
+        {"s3_region", TYPE_STRING, AT(s3_region), "", 0, 0, NULL, false, SYMBOLS,
+                "Region of s3:// URLs; empty: AWS_REGION of the environment, else us-east-1."},
+        {"s3_addressing", TYPE_CHOICE, AT(s3_addressing), "path", 0, 0, "path virtual", false, SYMBOLS,
+                "path: https://host/bucket/key; virtual: https://bucket.host/key."},
+        {"s3_credentials_file", TYPE_STRING, AT(s3_credentials_file), "", 0, 0, NULL, false, SYMBOLS,
+                "Keys for s3:// URLs, in the form of ~/.aws/credentials; empty: AWS_ACCESS_KEY_ID, "
+                "AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN of the environment, else requests are not signed."},
+        {"s3_profile", TYPE_STRING, AT(s3_profile), "default", 0, 0, NULL, false, SYMBOLS, "Section of that file."},
 
 #define CACHES "Caches"
         {"cache_size", TYPE_BYTES, AT(cache_size), "1G", 0, 64 * T, NULL, false, CACHES,

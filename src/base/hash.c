@@ -27,6 +27,18 @@ bool module_hash_make(struct module_hash *h, const char *kind, struct str name, 
 	return ok;
 }
 
+bool sha256_hex(char out[SHA256_HEX + 1], const void *data, size_t len)
+{
+	static const char digits[] = "0123456789abcdef";
+	uint8_t digest[EVP_MAX_MD_SIZE];
+	if (!EVP_Digest(data, len, digest, NULL, EVP_sha256(), NULL))
+		return false;
+	for (unsigned i = 0; i < SHA256_HEX; i++)
+		out[i] = digits[i % 2 ? digest[i / 2] & 15 : digest[i / 2] >> 4];
+	out[SHA256_HEX] = 0;
+	return true;
+}
+
 uint64_t checksum(const void *a, size_t a_len, const void *b, size_t b_len)
 {
 	return XXH3_64bits_withSeed(b, b_len, XXH3_64bits(a, a_len));

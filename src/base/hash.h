@@ -24,6 +24,10 @@ static inline bool module_hash_equal(const struct module_hash *a, const struct m
 /* For a hash table: seed (a random number) keeps outsiders from choosing modules that fall into one chain. */
 uint64_t module_hash_seeded(const struct module_hash *h, uint64_t seed);
 
+/* SHA-256 as lower-case hex, NUL-terminated; false without memory. */
+enum { SHA256_HEX = 64 };
+bool sha256_hex(char out[SHA256_HEX + 1], const void *data, size_t len);
+
 /* XXH3 of one or two stretches of bytes, one behind the other. */
 uint64_t checksum(const void *a, size_t a_len, const void *b, size_t b_len);
 

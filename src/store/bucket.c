@@ -9,9 +9,10 @@
 #include "base/clock.h"
 #include "base/utf8.h"
 #include "store/bucket_backend.h"
+#include "store/percent.h"
 
 /* Another kind of bucket is a row here and a file of its own. */
-static const struct bucket_backend *const backends[] = {&bucket_http, &bucket_https, &bucket_file};
+static const struct bucket_backend *const backends[] = {&bucket_http, &bucket_https, &bucket_s3, &bucket_file};
 
 struct source {
 	const struct bucket_backend *backend;
@@ -38,25 +39,32 @@ static const struct bucket_backend *backend_of(const char *url)
 	return NULL;
 }
 
-static enum err source_init(struct source *s, const char *url, const struct bucket_limits *limits, struct error *e)
+static enum err source_init(
+        struct source *s, const char *url, const struct config *c, const struct bucket_limits *limits, struct error *e)
 {
 	s->backend = backend_of(url);
 	/* The URL may hold a password, so it is not repeated. */
 	if (!s->backend)
-		return error_set(e, ERR_CONFIG, "source: the URL starts with none of http://, https://, file://");
-	s->own = s->backend->source_new(url, limits, e);
+		return error_set(
+		        e, ERR_CONFIG, "source: the URL starts with none of http://, https://, s3://, file://");
+	s->own = s->backend->source_new(url, c, limits, e);
 	return s->own ? ERR_OK : e ? e->code : ERR_CONFIG;
 }
 
-struct bucket_sources *bucket_sources_new(const struct config *c, struct error *e)
+struct bucket_limits bucket_limits_of(const struct config *c)
 {
-	struct bucket_limits limits = {
+	return (struct bucket_limits){
 	        .connect_timeout = c->bucket_connect_timeout,
 	        .stall_timeout = c->bucket_stall_timeout,
 	        .total_timeout = c->bucket_total_timeout,
 	        .max_size = c->bucket_max_size,
 	        .allow_local_redirects = c->bucket_allow_local_redirects,
 	};
+}
+
+struct bucket_sources *bucket_sources_new(const struct config *c, struct error *e)
+{
+	struct bucket_limits limits = bucket_limits_of(c);
 	struct bucket_sources *s = calloc(1, sizeof *s);
 	if (!s) {
 		error_set(e, ERR_NO_MEMORY, "no memory");
@@ -64,7 +72,7 @@ struct bucket_sources *bucket_sources_new(const struct config *c, struct error *
 	}
 	s->max_size = limits.max_size;
 	for (; s->count < c->sources.count; s->count++)
-		if (source_init(&s->items[s->count], c->sources.items[s->count], &limits, e) != ERR_OK) {
+		if (source_init(&s->items[s->count], c->sources.items[s->count], c, &limits, e) != ERR_OK) {
 			bucket_sources_free(s);
 			return NULL;
 		}
@@ -90,11 +98,11 @@ const char *bucket_source_name(const struct bucket_sources *s, unsigned source)
 	return s->items[source].backend->source_name(s->items[source].own);
 }
 
-enum err bucket_check_url(const char *url, struct error *e)
+enum err bucket_check_url(const struct config *c, const char *url, struct error *e)
 {
-	struct bucket_limits limits = {0};
+	struct bucket_limits limits = bucket_limits_of(c);
 	struct source s;
-	enum err result = source_init(&s, url, &limits, e);
+	enum err result = source_init(&s, url, c, &limits, e);
 	if (result == ERR_OK)
 		s.backend->source_free(s.own);
 	return result;
@@ -161,31 +169,13 @@ struct str bucket_stem(struct str name)
 	return name;
 }
 
-static char *put_encoded(char *out, struct str segment)
-{
-	static const char digits[] = "0123456789ABCDEF";
-	for (size_t i = 0; i < segment.len; i++) {
-		unsigned char c = (unsigned char)segment.data[i];
-		bool plain = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
-		             (c && strchr("-._~", c));
-		if (plain) {
-			*out++ = (char)c;
-		} else {
-			*out++ = '%';
-			*out++ = digits[c >> 4];
-			*out++ = digits[c & 15];
-		}
-	}
-	return out;
-}
-
 size_t bucket_object_path(char out[BUCKET_PATH_MAX], struct str name, struct str id)
 {
-	char *at = put_encoded(out, name);
+	char *at = percent_encode(out, name, false);
 	*at++ = '/';
-	at = put_encoded(at, id);
+	at = percent_encode(at, id, false);
 	*at++ = '/';
-	at = put_encoded(at, bucket_stem(name));
+	at = percent_encode(at, bucket_stem(name), false);
 	memcpy(at, ".sym", sizeof ".sym");
 	return (size_t)(at - out) + strlen(".sym");
 }

@@ -1,4 +1,4 @@
-/* Symbol files in buckets: sources behind one table chosen by URL scheme (http, https, file; s3 has its place here). */
+/* Symbol files in buckets: sources behind one table chosen by URL scheme (http, https, s3, file). */
 #ifndef STORE_BUCKET_H
 #define STORE_BUCKET_H
 
@@ -16,7 +16,7 @@ struct bucket_sources *bucket_sources_new(const struct config *c, struct error *
 void bucket_sources_free(struct bucket_sources *s);
 unsigned bucket_sources_count(const struct bucket_sources *s);
 /* Whether a source URL is one that bucket_sources_new takes. */
-enum err bucket_check_url(const char *url, struct error *e);
+enum err bucket_check_url(const struct config *c, const char *url, struct error *e);
 
 /* One thread's connections to them. */
 struct bucket_client;
@@ -42,7 +42,7 @@ struct bucket_sink {
 
 enum bucket_outcome {
 	BUCKET_OK,
-	BUCKET_MISSING, /* 404, 410, 400, 414, 451, 403 without credentials; no such file */
+	BUCKET_MISSING, /* 404, 410, 400, 414, 451, 403 without credentials; S3 less (bucket_s3.c); no such file */
 	BUCKET_FAILED,  /* timeout, refused, TLS, 5xx, 429, other 4xx, short or broken transfer, bad gzip: temporary */
 	BUCKET_TOO_LARGE, /* above bucket_max_size inflated: counts as corrupt */
 	BUCKET_ABORTED,   /* by the sink or by *cancel */

@@ -17,6 +17,8 @@ struct bucket_limits {
 	bool allow_local_redirects;
 };
 
+struct bucket_limits bucket_limits_of(const struct config *c);
+
 /* Turns the bytes of an object into text for the sink: plain, gzip, or gzip in gzip. */
 struct bucket_body;
 struct bucket_body *bucket_body_new(void);
@@ -38,7 +40,8 @@ uint64_t bucket_body_text_bytes(const struct bucket_body *b);
 /* A source is made of a URL and shared by all threads; a client is one thread's way to it. */
 struct bucket_backend {
 	const char *scheme; /* with "://" */
-	void *(*source_new)(const char *url, const struct bucket_limits *limits, struct error *e);
+	void *(*source_new)(
+	        const char *url, const struct config *c, const struct bucket_limits *limits, struct error *e);
 	void (*source_free)(void *source);
 	/* The URL without its secrets. */
 	const char *(*source_name)(const void *source);
@@ -53,7 +56,7 @@ struct bucket_backend {
 	void (*probe)(void *client, struct bucket_body *body, struct bucket_result *result);
 };
 
-extern const struct bucket_backend bucket_http, bucket_https, bucket_file;
+extern const struct bucket_backend bucket_http, bucket_https, bucket_s3, bucket_file;
 
 /* The name without a final ".pdb" of any case: what ".sym" is appended to. */
 struct str bucket_stem(struct str name);

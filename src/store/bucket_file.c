@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "store/bucket_backend.h"
+#include "store/percent.h"
 
 /* A directory as a bucket: DIR/name/id/name.sym, names as they are (not percent-encoded), files plain or gzip. Links
  * inside are followed: who fills the bucket decides. Names come from clients, but a name that could lead out of its
@@ -28,32 +29,6 @@ struct file_client {
 	uint8_t buffer[READ_SIZE];
 };
 
-static int hex_value(char c)
-{
-	static const char digits[] = "0123456789abcdefABCDEF";
-	const char *at = c ? strchr(digits, c) : NULL;
-	int value = at ? (int)(at - digits) : -1;
-	return value < 16 ? value : value - 6;
-}
-
-/* Decodes %XX; false for a broken one or a NUL. */
-static bool decode(char *out, const char *text)
-{
-	for (; *text; text++) {
-		int value = (unsigned char)*text;
-		if (value == '%') {
-			int high = hex_value(text[1]), low = high < 0 ? -1 : hex_value(text[2]);
-			if (low < 0 || high + low == 0)
-				return false;
-			value = high << 4 | low;
-			text += 2;
-		}
-		*out++ = (char)value;
-	}
-	*out = 0;
-	return true;
-}
-
 static void file_source_free(void *source)
 {
 	struct file_source *s = source;
@@ -61,8 +36,10 @@ static void file_source_free(void *source)
 	free(s);
 }
 
-static void *file_source_new(const char *url, const struct bucket_limits *limits, struct error *e)
+static void *file_source_new(
+        const char *url, const struct config *config, const struct bucket_limits *limits, struct error *e)
 {
+	(void)config;
 	const char *path = url + strlen(bucket_file.scheme);
 	if (strncasecmp(path, "localhost/", 10) == 0)
 		path += strlen("localhost");
@@ -72,7 +49,7 @@ static void *file_source_new(const char *url, const struct bucket_limits *limits
 	}
 	struct file_source *s = malloc(sizeof *s + strlen(url) + 1);
 	char *directory = malloc(strlen(path) + 1);
-	if (!s || !directory || !decode(directory, path)) {
+	if (!s || !directory || !percent_decode(directory, path)) {
 		error_set(e, s && directory ? ERR_CONFIG : ERR_NO_MEMORY, "source: cannot take %.150s", url);
 		free(directory);
 		free(s);

@@ -449,17 +449,18 @@ static void urls(void **state)
 	static const char *const bad[] = {"", "a", "ftp://a/", "s3:/", "http://", "http:///x", "file://a",
 	        "file://host/a", "file:///a%2", "file:///a%00", "file:///a?b", "http://a b/", "http://a/#x",
 	        "http://a:99999/", "/etc", "http://u:p@"};
+	struct config none = {0};
 	struct error e;
 	for (unsigned i = 0; i < sizeof good / sizeof good[0]; i++)
-		assert_int_equal(bucket_check_url(good[i], &e), ERR_OK);
+		assert_int_equal(bucket_check_url(&none, good[i], &e), ERR_OK);
 	for (unsigned i = 0; i < sizeof bad / sizeof bad[0]; i++) {
 		e = (struct error){0};
-		if (bucket_check_url(bad[i], &e) != ERR_CONFIG)
+		if (bucket_check_url(&none, bad[i], &e) != ERR_CONFIG)
 			fail_msg("%s is taken", bad[i]);
 		assert_true(*e.text);
-		assert_int_equal(bucket_check_url(bad[i], NULL), ERR_CONFIG);
+		assert_int_equal(bucket_check_url(&none, bad[i], NULL), ERR_CONFIG);
 	}
-	assert_int_equal(bucket_check_url("http://user:hunter2@a b/", &e), ERR_CONFIG);
+	assert_int_equal(bucket_check_url(&none, "http://user:hunter2@a b/", &e), ERR_CONFIG);
 	assert_null(strstr(e.text, "hunter2"));
 }
 

@@ -359,10 +359,10 @@ static void check_finds_what_no_key_shows(void **state)
 	static const struct {
 		const char *key, *value, *text;
 	} cases[] = {
-	        {"source", "ftp://a/", "source: number 2 is no http://, https:// or file:/// URL"},
-	        {"source", "http://", "source: number 2 is no http://, https:// or file:/// URL"},
-	        {"source", "file://relative", "source: number 2 is no http://, https:// or file:/// URL"},
-	        {"source", "/srv", "source: number 2 is no http://, https:// or file:/// URL"},
+	        {"source", "ftp://a/", "source: number 2 is no http://, https://, s3:// or file:/// URL"},
+	        {"source", "http://", "source: number 2 is no http://, https://, s3:// or file:/// URL"},
+	        {"source", "file://relative", "source: number 2 is no http://, https://, s3:// or file:/// URL"},
+	        {"source", "/srv", "source: number 2 is no http://, https://, s3:// or file:/// URL"},
 	        {"memcached", "localhost:11211",
 	                "memcached: \"localhost:11211\" is neither a path nor a numeric address:port"},
 	        {"memcached", "127.0.0.1", "memcached: \"127.0.0.1\" is neither a path nor a numeric address:port"},
@@ -374,6 +374,11 @@ static void check_finds_what_no_key_shows(void **state)
 	        {"failure_ttl_min", "11s", "failure_ttl_min is above failure_ttl_max"},
 	        {"bucket_parallel", "7", "bucket_parallel_request is above bucket_parallel"},
 	        {"max_body", "129M", "max_body is above max_body_inflated"},
+	        {"source", "s3://", "source: number 2 is no http://, https://, s3:// or file:/// URL"},
+	        {"symbfile_store", "http://a/", "symbfile_store: neither file:///directory nor s3://bucket/prefix"},
+	        {"symbfile_store", "file:///", "symbfile_store: neither file:///directory nor s3://bucket/prefix"},
+	        {"s3_endpoint", "minio:9000", "s3_endpoint: no http:// or https:// URL"},
+	        {"s3_region", "eu west", "s3_region: \"eu west\" is no name of a region"},
 	};
 	struct config *c = *state;
 	struct error e = {0};
@@ -465,7 +470,7 @@ static void documentation_names_every_setting(void **state)
 	unsigned settings = 0;
 	(void)state;
 	for (char *at = example; (at = strstr(at, "\n#")); at++) {
-		if (at[2] == ' ' || sscanf(at + 2, "%63[a-z_]", key) != 1)
+		if (at[2] == ' ' || sscanf(at + 2, "%63[a-z0-9_]", key) != 1)
 			continue;
 		settings++;
 		snprintf(row, sizeof row, "\n| `%s` | ", key);

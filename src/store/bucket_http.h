@@ -1,0 +1,18 @@
+/* Getting an object over HTTP, for the kinds of buckets that are reached so. Private to the buckets. */
+#ifndef STORE_BUCKET_HTTP_H
+#define STORE_BUCKET_HTTP_H
+
+#include "store/bucket_backend.h"
+
+struct transfer;
+struct transfer_reply;
+
+/* What a status other than 200 means: sets outcome and text, and returns the outcome. */
+typedef enum bucket_outcome bucket_http_status_judge(
+        const struct transfer_reply *reply, bool credentials, struct bucket_result *result);
+
+/* One attempt: feeds body, and sets outcome, status, length_known and text of the result. */
+void bucket_http_get(struct transfer *t, const char *url, struct bucket_body *body, const atomic_bool *cancel,
+        bucket_http_status_judge *of_status, bool credentials, struct bucket_result *result);
+
+#endif

@@ -1,0 +1,159 @@
+#include <config.h>
+
+#include "store/s3.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "store/percent.h"
+
+static const char scheme[] = "s3://";
+
+/* The setting, else the first of two environment variables that is not empty, else "". */
+static const char *setting_of(const char *setting, const char *variable, const char *other)
+{
+	const char *text = setting;
+	if (!text || !*text)
+		text = getenv(variable);
+	if (!text || !*text)
+		text = getenv(other);
+	return text ? text : "";
+}
+
+static bool is_word(const char *text, size_t len, const char *others)
+{
+	for (size_t i = 0; i < len; i++) {
+		char c = text[i];
+		if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || strchr(others, c)))
+			return false;
+	}
+	return len > 0;
+}
+
+/* Where the host of an endpoint begins, and its length; 0 when it is no endpoint. A path is none, and neither is a
+ * user. */
+static size_t host_of(const char *endpoint, size_t *at)
+{
+	*at = strncasecmp(endpoint, "https://", 8) == 0 ? 8 : strncasecmp(endpoint, "http://", 7) == 0 ? 7 : 0;
+	size_t len = strlen(endpoint + *at);
+	if (len && endpoint[*at + len - 1] == '/')
+		len--;
+	return *at && is_word(endpoint + *at, len, ".-:[]_") ? len : 0;
+}
+
+/* The URLs of the bucket, by path or by name of the host. */
+static enum err make_urls(struct s3_place *p, struct str bucket, const struct config *c, struct error *e)
+{
+	const char *endpoint = setting_of(c->s3_endpoint, "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL");
+	char amazon[128], *encoded = malloc(3 * strlen(p->prefix) + 1);
+	size_t at, len;
+	int made = -1;
+	if (!*endpoint) {
+		snprintf(amazon, sizeof amazon, "https://s3.%s.amazonaws.com", p->region);
+		endpoint = amazon;
+	}
+	len = host_of(endpoint, &at);
+	if (!len) {
+		free(encoded);
+		return error_set(e, ERR_CONFIG, "s3_endpoint: no http:// or https:// URL of a host and nothing else");
+	}
+	if (encoded)
+		*percent_encode(encoded, str_from(p->prefix), true) = 0;
+	if (encoded && c->s3_addressing == S3_VIRTUAL)
+		made = asprintf(
+		        &p->bucket, "%.*s%.*s.%.*s/", (int)at, endpoint, STR_FMT(bucket), (int)len, endpoint + at);
+	else if (encoded)
+		made = asprintf(
+		        &p->bucket, "%.*s%.*s/%.*s", (int)at, endpoint, (int)len, endpoint + at, STR_FMT(bucket));
+	if (made < 0)
+		p->bucket = NULL;
+	else if (asprintf(&p->base, "%s%s%s", p->bucket, c->s3_addressing == S3_VIRTUAL ? "" : "/", encoded) < 0)
+		p->base = NULL;
+	free(encoded);
+	return p->base ? ERR_OK : error_set(e, ERR_NO_MEMORY, "no memory");
+}
+
+/* Decodes the prefix, and lets it end with a slash where there is one. */
+static enum err take_prefix(struct s3_place *p, const char *text, struct error *e)
+{
+	size_t len = strlen(text);
+	p->prefix = malloc(len + 2);
+	if (!p->prefix)
+		return error_set(e, ERR_NO_MEMORY, "no memory");
+	if (!percent_decode(p->prefix, text) || *p->prefix == '/' || strpbrk(text, "?#"))
+		return error_set(e, ERR_CONFIG, "not of the form s3://bucket/prefix");
+	len = strlen(p->prefix);
+	if (len && p->prefix[len - 1] != '/')
+		memcpy(p->prefix + len, "/", 2);
+	return ERR_OK;
+}
+
+static enum err take_url(struct s3_place *p, const char *url, const struct config *c, struct error *e)
+{
+	struct str bucket = {url + strlen(scheme), strcspn(url + strlen(scheme), "/")};
+	const char *rest = bucket.data + bucket.len;
+	if (!is_word(bucket.data, bucket.len, ".-_") || bucket.len < 3 || bucket.len > 63)
+		return error_set(e, ERR_CONFIG, "not of the form s3://bucket/prefix, with a bucket of 3 to 63 letters");
+	enum err err = take_prefix(p, *rest ? rest + 1 : rest, e);
+	if (!err && asprintf(&p->name, "%s%.*s/%s", scheme, STR_FMT(bucket), p->prefix) < 0) {
+		p->name = NULL;
+		err = error_set(e, ERR_NO_MEMORY, "no memory");
+	}
+	return err ? err : make_urls(p, bucket, c, e);
+}
+
+static enum err take_region(struct s3_place *p, const struct config *c, struct error *e)
+{
+	const char *region = setting_of(c->s3_region, "AWS_REGION", "AWS_DEFAULT_REGION");
+	if (!*region)
+		region = "us-east-1";
+	/* It is part of host names and of what is signed. */
+	if (strlen(region) > 64 || !is_word(region, strlen(region), "-"))
+		return error_set(e, ERR_CONFIG, "s3_region: no name of a region");
+	p->region = strdup(region);
+	return p->region ? ERR_OK : error_set(e, ERR_NO_MEMORY, "no memory");
+}
+
+struct s3_place *s3_place_new(const char *url, const char *what, const struct config *c, struct error *e)
+{
+	struct error inner = {.code = ERR_NO_MEMORY, .text = "no memory"};
+	struct s3_place *p = calloc(1, sizeof *p);
+	if (p && !take_region(p, c, &inner) && !take_url(p, url, c, &inner) && !s3_keys_find(&p->keys, c, &inner)) {
+		p->settings = (struct transfer_settings){
+		        .user = p->keys.access,
+		        .password = p->keys.secret,
+		        .s3_region = p->region,
+		        .s3_token = p->keys.token,
+		};
+		return p;
+	}
+	error_set(e, inner.code, "%s: %s", what, inner.text);
+	s3_place_free(p);
+	return NULL;
+}
+
+void s3_place_free(struct s3_place *p)
+{
+	if (!p)
+		return;
+	s3_keys_release(&p->keys);
+	free(p->name);
+	free(p->bucket);
+	free(p->base);
+	free(p->prefix);
+	free(p->region);
+	free(p);
+}
+
+const char *s3_reply_text(char out[S3_TEXT_SIZE], const struct transfer_reply *reply)
+{
+	char code[S3_CODE_SIZE];
+	s3_error_code(code, reply->error_body, reply->error_len);
+	if (reply->status >= 300)
+		snprintf(out, S3_TEXT_SIZE, "HTTP status %d%s%s", reply->status, *code ? ", " : "", code);
+	else
+		snprintf(out, S3_TEXT_SIZE, "%.170s", reply->whole ? "an answer that is not S3's" : reply->problem);
+	return out;
+}

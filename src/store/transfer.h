@@ -1,0 +1,65 @@
+/* HTTP requests by libcurl: one handle a thread, limits, cancelling, no redirect into private networks. Private to the
+ * store. */
+#ifndef STORE_TRANSFER_H
+#define STORE_TRANSFER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "store/bucket_backend.h"
+
+/* What the threads of one server share: its limits, names and TLS sessions. NULL without memory. */
+struct transfer_pool;
+struct transfer_pool *transfer_pool_new(const struct bucket_limits *limits);
+void transfer_pool_free(struct transfer_pool *p);
+
+/* Texts are not owned and outlive the handles; NULL counts as empty. */
+struct transfer_settings {
+	const char *user, *password; /* sent to the first host only; empty: none */
+	const char *s3_region;       /* not empty: they are the keys of an AWS signature, version 4 */
+	const char *s3_token;        /* of temporary keys */
+	bool follow;                 /* redirects; never where requests are signed */
+	bool gzip;                   /* is accepted, and given as it comes */
+};
+
+/* One thread's handle with its connections. NULL without memory. */
+struct transfer;
+struct transfer *transfer_new(struct transfer_pool *p, const struct transfer_settings *settings);
+void transfer_free(struct transfer *t);
+
+struct transfer_request {
+	const char *method; /* GET, PUT, POST, DELETE */
+	/* Where it is signed, path and query are signed as they are: all but A-Za-z0-9-._~/ is upper-case %XX, and the
+	 * query is sorted. */
+	const char *url;
+	const uint8_t *data; /* what is sent: not with GET and DELETE */
+	size_t len;
+	bool (*body)(void *arg, const uint8_t *data, size_t len); /* the body of a 200; false ends the transfer */
+	void *arg;
+	const atomic_bool *cancel; /* may be NULL */
+};
+
+enum { TRANSFER_ERROR_BODY = 1024, TRANSFER_PROBLEM = 256, TRANSFER_ETAG = 128 };
+
+struct transfer_reply {
+	int status; /* 0: none came */
+	bool whole; /* as far as HTTP shows it */
+	bool cancelled;
+	bool address_refused; /* of a redirect */
+	bool too_large;       /* as its Content-Length says */
+	bool chunked;         /* its end is marked */
+	bool sized;           /* by one Content-Length of `length` bytes */
+	bool many_lengths;    /* more than one */
+	uint64_t length;
+	char etag[TRANSFER_ETAG];             /* empty when there is none */
+	char problem[TRANSFER_PROBLEM];       /* when it is not whole; without secrets */
+	char error_body[TRANSFER_ERROR_BODY]; /* the beginning of the body of another status */
+	size_t error_len;
+};
+
+/* Returns reply->whole. */
+bool transfer_run(struct transfer *t, const struct transfer_request *request, struct transfer_reply *reply);
+
+#endif
