@@ -16,6 +16,7 @@
 #include "router.h"
 #include "services.h"
 #include "store/bucket.h"
+#include "store/symbfile_store.h"
 
 /* The settings in force. Older ones live until the end: requests and services may still look at them, and SIGHUP is
  * rare. */
@@ -65,7 +66,7 @@ static enum err check_settings(const struct config *c, struct error *e)
 	enum err err = config_check(c, e);
 	for (unsigned i = 0; !err && i < c->sources.count; i++)
 		err = bucket_check_url(c, c->sources.items[i], e);
-	return err;
+	return err ? err : symbfile_store_check(c, e);
 }
 
 /* The file and the flags, from the beginning. */

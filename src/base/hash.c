@@ -27,15 +27,49 @@ bool module_hash_make(struct module_hash *h, const char *kind, struct str name, 
 	return ok;
 }
 
-bool sha256_hex(char out[SHA256_HEX + 1], const void *data, size_t len)
+static void print_digest(char out[SHA256_HEX + 1], const uint8_t *digest)
 {
 	static const char digits[] = "0123456789abcdef";
-	uint8_t digest[EVP_MAX_MD_SIZE];
-	if (!EVP_Digest(data, len, digest, NULL, EVP_sha256(), NULL))
-		return false;
 	for (unsigned i = 0; i < SHA256_HEX; i++)
 		out[i] = digits[i % 2 ? digest[i / 2] & 15 : digest[i / 2] >> 4];
 	out[SHA256_HEX] = 0;
+}
+
+bool sha256_hex(char out[SHA256_HEX + 1], const void *data, size_t len)
+{
+	uint8_t digest[EVP_MAX_MD_SIZE];
+	if (!EVP_Digest(data, len, digest, NULL, EVP_sha256(), NULL))
+		return false;
+	print_digest(out, digest);
+	return true;
+}
+
+/* struct sha256 is never completed: it stands for EVP_MD_CTX. */
+struct sha256 *sha256_new(void)
+{
+	EVP_MD_CTX *ctx = EVP_MD_CTX_new();
+	if (ctx && EVP_DigestInit_ex(ctx, EVP_sha256(), NULL))
+		return (struct sha256 *)ctx;
+	EVP_MD_CTX_free(ctx);
+	return NULL;
+}
+
+void sha256_free(struct sha256 *h)
+{
+	EVP_MD_CTX_free((EVP_MD_CTX *)h);
+}
+
+bool sha256_add(struct sha256 *h, const void *data, size_t len)
+{
+	return EVP_DigestUpdate((EVP_MD_CTX *)h, data, len);
+}
+
+bool sha256_end(struct sha256 *h, char out[SHA256_HEX + 1])
+{
+	uint8_t digest[EVP_MAX_MD_SIZE];
+	if (!EVP_DigestFinal_ex((EVP_MD_CTX *)h, digest, NULL))
+		return false;
+	print_digest(out, digest);
 	return true;
 }
 

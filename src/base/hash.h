@@ -28,6 +28,13 @@ uint64_t module_hash_seeded(const struct module_hash *h, uint64_t seed);
 enum { SHA256_HEX = 64 };
 bool sha256_hex(char out[SHA256_HEX + 1], const void *data, size_t len);
 
+/* The same of bytes that arrive in pieces. new: NULL without memory; end: false when something failed until then. */
+struct sha256;
+struct sha256 *sha256_new(void);
+void sha256_free(struct sha256 *h);
+bool sha256_add(struct sha256 *h, const void *data, size_t len);
+bool sha256_end(struct sha256 *h, char out[SHA256_HEX + 1]);
+
 /* XXH3 of one or two stretches of bytes, one behind the other. */
 uint64_t checksum(const void *a, size_t a_len, const void *b, size_t b_len);
 

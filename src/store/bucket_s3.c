@@ -75,20 +75,6 @@ static void *s3_client_new(void *source)
 	return NULL;
 }
 
-/* S3 has a code for every error, so less than of a web server is taken for a missing object: 400 is also a wrong region
- * or an expired token. */
-static enum bucket_outcome judge_status(
-        const struct transfer_reply *reply, bool credentials, struct bucket_result *result)
-{
-	char code[S3_CODE_SIZE], text[S3_TEXT_SIZE];
-	s3_error_code(code, reply->error_body, reply->error_len);
-	bool missing = (reply->status == 404 && strcmp(code, "NoSuchBucket") != 0) ||
-	               (reply->status == 403 && !credentials) ||
-	               (reply->status == 400 && strcmp(code, "KeyTooLongError") == 0) || reply->status == 410 ||
-	               reply->status == 414 || reply->status == 451;
-	return bucket_result_set(result, missing ? BUCKET_MISSING : BUCKET_FAILED, "%s", s3_reply_text(text, reply));
-}
-
 static void fetch_path(struct s3_client *c, const char *path, struct bucket_body *body, const atomic_bool *cancel,
         struct bucket_result *result)
 {
@@ -98,7 +84,7 @@ static void fetch_path(struct s3_client *c, const char *path, struct bucket_body
 		bucket_result_set(result, BUCKET_FAILED, "no memory");
 		return;
 	}
-	bucket_http_get(c->transfer, url, body, cancel, judge_status, s3_place_has_keys(place), result);
+	bucket_http_get(c->transfer, url, body, cancel, s3_judge_status, s3_place_has_keys(place), result);
 	free(url);
 }
 

@@ -157,3 +157,14 @@ const char *s3_reply_text(char out[S3_TEXT_SIZE], const struct transfer_reply *r
 		snprintf(out, S3_TEXT_SIZE, "%.170s", reply->whole ? "an answer that is not S3's" : reply->problem);
 	return out;
 }
+
+enum bucket_outcome s3_judge_status(const struct transfer_reply *reply, bool has_keys, struct bucket_result *result)
+{
+	char code[S3_CODE_SIZE], text[S3_TEXT_SIZE];
+	s3_error_code(code, reply->error_body, reply->error_len);
+	bool missing = (reply->status == 404 && strcmp(code, "NoSuchBucket") != 0) ||
+	               (reply->status == 403 && !has_keys) ||
+	               (reply->status == 400 && strcmp(code, "KeyTooLongError") == 0) || reply->status == 410 ||
+	               reply->status == 414 || reply->status == 451;
+	return bucket_result_set(result, missing ? BUCKET_MISSING : BUCKET_FAILED, "%s", s3_reply_text(text, reply));
+}

@@ -1,0 +1,298 @@
+#include <config.h>
+
+#include "store/symbfile_store.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/clock.h"
+#include "store/symbfile_store_backend.h"
+
+static const struct store_backend *const backends[] = {&store_file, &store_s3};
+
+const char *const store_kind_names[STORE_KINDS] = {"ranges", "returnpads"};
+
+struct symbfile_store {
+	const struct store_backend *backend;
+	void *own; /* the backend's */
+	uint64_t max_size;
+};
+
+struct store_client {
+	struct symbfile_store *store; /* not owned */
+	void *own;
+};
+
+struct store_put {
+	const struct store_backend *backend;
+	void *own;
+};
+
+static const struct store_backend *backend_of(const char *url)
+{
+	for (unsigned i = 0; i < sizeof backends / sizeof backends[0]; i++)
+		if (strncasecmp(url, backends[i]->scheme, strlen(backends[i]->scheme)) == 0)
+			return backends[i];
+	return NULL;
+}
+
+struct symbfile_store *symbfile_store_new(const struct config *c, struct error *e)
+{
+	const char *url = c->symbfile_store ? c->symbfile_store : "";
+	struct symbfile_store *s = calloc(1, sizeof *s);
+	if (!s) {
+		error_set(e, ERR_NO_MEMORY, "no memory");
+		return NULL;
+	}
+	s->max_size = c->bucket_max_size;
+	s->backend = backend_of(url);
+	if (s->backend)
+		s->own = s->backend->store_new(url, c, e);
+	else
+		error_set(e, ERR_CONFIG, "symbfile_store: neither file:///directory nor s3://bucket/prefix");
+	if (s->own)
+		return s;
+	free(s);
+	return NULL;
+}
+
+void symbfile_store_free(struct symbfile_store *s)
+{
+	if (!s)
+		return;
+	s->backend->store_free(s->own);
+	free(s);
+}
+
+enum err symbfile_store_check(const struct config *c, struct error *e)
+{
+	struct error inner = {.code = ERR_OK};
+	if (!c->symbfile_store || !*c->symbfile_store)
+		return ERR_OK;
+	symbfile_store_free(symbfile_store_new(c, &inner));
+	return inner.code ? error_set(e, inner.code, "%s", inner.text) : ERR_OK;
+}
+
+const char *symbfile_store_name(const struct symbfile_store *s)
+{
+	return s->backend->store_name(s->own);
+}
+
+struct store_client *store_client_new(struct symbfile_store *s)
+{
+	struct store_client *c = calloc(1, sizeof *c);
+	if (!c)
+		return NULL;
+	c->store = s;
+	c->own = s->backend->client_new(s->own);
+	if (c->own)
+		return c;
+	free(c);
+	return NULL;
+}
+
+void store_client_free(struct store_client *c)
+{
+	if (!c)
+		return;
+	c->store->backend->client_free(c->own);
+	free(c);
+}
+
+/* paths */
+
+static bool set_is_valid(struct str set)
+{
+	for (size_t i = 0; i < set.len; i++) {
+		char c = set.data[i];
+		if (!((c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' ||
+		            c == '_' || (c == '.' && i > 0)))
+			return false;
+	}
+	return set.len > 0 && set.len <= STORE_SET_MAX;
+}
+
+bool store_key_is_valid(const struct store_key *key)
+{
+	return (unsigned)key->kind < STORE_KINDS && key->set && set_is_valid(str_from(key->set)) &&
+	       key->part < key->parts && key->parts <= STORE_PARTS_MAX;
+}
+
+static int print_directory(char out[STORE_PATH_MAX], const struct file_id *id)
+{
+	int at = snprintf(out, STORE_PATH_MAX, "symbfiles/");
+	for (unsigned i = 0; i < sizeof id->bytes; i++)
+		at += snprintf(out + at, (size_t)(STORE_PATH_MAX - at), "%02x", id->bytes[i]);
+	return at;
+}
+
+/* The longest has 10 + 32 + 11 + 65 + 7 + 6 bytes. */
+static void print_path(char out[STORE_PATH_MAX], const struct store_key *key)
+{
+	int at = print_directory(out, &key->id);
+	snprintf(out + at, (size_t)(STORE_PATH_MAX - at), "/%s/%s/%u/%u", store_kind_names[key->kind], key->set,
+	        key->parts, key->part);
+}
+
+/* Cuts the next segment off; false when nothing is left. */
+static bool next_segment(struct str *path, struct str *segment)
+{
+	const char *slash = path->len ? memchr(path->data, '/', path->len) : NULL;
+	segment->data = path->data;
+	segment->len = slash ? (size_t)(slash - path->data) : path->len;
+	path->data += segment->len + (slash != NULL);
+	path->len -= segment->len + (slash != NULL);
+	return segment->len > 0;
+}
+
+/* A number as print_path writes it: no zero in front. */
+static bool parse_number(struct str text, unsigned *value)
+{
+	*value = 0;
+	for (size_t i = 0; i < text.len; i++) {
+		if (text.data[i] < '0' || text.data[i] > '9')
+			return false;
+		*value = 10 * *value + (unsigned)(text.data[i] - '0');
+	}
+	return text.len > 0 && text.len <= 6 && (text.data[0] != '0' || text.len == 1);
+}
+
+static bool parse_kind(struct str text, enum store_kind *kind)
+{
+	for (unsigned i = 0; i < STORE_KINDS; i++)
+		if (str_equal(text, str_from(store_kind_names[i]))) {
+			*kind = (enum store_kind)i;
+			return true;
+		}
+	return false;
+}
+
+/* KIND/SET/PARTS/PART; false for anything else that may lie there. */
+static bool parse_path(struct store_part *p, struct str path)
+{
+	struct str kind, set, parts, part;
+	if (!next_segment(&path, &kind) || !next_segment(&path, &set) || !next_segment(&path, &parts) ||
+	        !next_segment(&path, &part) || path.len > 0)
+		return false;
+	if (!parse_kind(kind, &p->kind) || !set_is_valid(set) || !parse_number(parts, &p->parts) ||
+	        !parse_number(part, &p->part))
+		return false;
+	memcpy(p->set, set.data, set.len);
+	p->set[set.len] = 0;
+	return p->part < p->parts && p->parts <= STORE_PARTS_MAX;
+}
+
+/* storing */
+
+struct store_put *store_put_begin(
+        struct store_client *c, const struct store_key *key, const atomic_bool *cancel, struct error *e)
+{
+	char path[STORE_PATH_MAX];
+	struct store_put *p = NULL;
+	if (!store_key_is_valid(key)) {
+		error_set(e, ERR_BAD_REQUEST, "no valid kind, set, part and parts");
+		return NULL;
+	}
+	p = calloc(1, sizeof *p);
+	if (!p) {
+		error_set(e, ERR_NO_MEMORY, "no memory");
+		return NULL;
+	}
+	print_path(path, key);
+	p->backend = c->store->backend;
+	p->own = p->backend->put_begin(c->own, path, cancel, e);
+	if (p->own)
+		return p;
+	free(p);
+	return NULL;
+}
+
+enum err store_put_write(struct store_put *p, const void *data, size_t len, struct error *e)
+{
+	return len ? p->backend->put_write(p->own, data, len, e) : ERR_OK;
+}
+
+enum err store_put_commit(struct store_put *p, struct error *e)
+{
+	enum err err = p->backend->put_commit(p->own, e);
+	store_put_abort(p);
+	return err;
+}
+
+void store_put_abort(struct store_put *p)
+{
+	if (!p)
+		return;
+	p->backend->put_free(p->own);
+	free(p);
+}
+
+/* reading */
+
+struct listing {
+	bool (*found)(void *arg, const struct store_part *part);
+	void *arg;
+};
+
+static bool on_object(void *arg, struct str path, uint64_t size, int64_t time)
+{
+	struct listing *l = arg;
+	struct store_part part = {.size = size, .time = time};
+	return !parse_path(&part, path) || l->found(l->arg, &part);
+}
+
+enum err store_list(struct store_client *c, const struct file_id *id,
+        bool (*found)(void *arg, const struct store_part *part), void *arg, const atomic_bool *cancel, struct error *e)
+{
+	char path[STORE_PATH_MAX];
+	struct listing l = {found, arg};
+	struct store_found objects = {on_object, &l};
+	print_directory(path, id);
+	return c->store->backend->list(c->own, path, &objects, cancel, e);
+}
+
+bool store_read_add(struct store_read *r, const uint8_t *data, size_t len)
+{
+	r->result->wire_bytes += len;
+	if (r->cancel && atomic_load(r->cancel))
+		return bucket_result_set(r->result, BUCKET_ABORTED, "cancelled") == BUCKET_OK;
+	if (r->result->wire_bytes > r->max)
+		return bucket_result_set(r->result, BUCKET_TOO_LARGE, "larger than bucket_max_size") == BUCKET_OK;
+	while (len) {
+		size_t room = 0;
+		uint8_t *space = r->sink->space(r->sink->arg, &room);
+		size_t n = room < len ? room : len;
+		if (space)
+			memcpy(space, data, n);
+		if (!space || !room || !r->sink->commit(r->sink->arg, n))
+			return bucket_result_set(r->result, BUCKET_ABORTED, "aborted by who reads") == BUCKET_OK;
+		r->result->text_bytes += n;
+		data += n;
+		len -= n;
+	}
+	return true;
+}
+
+void store_get(struct store_client *c, const struct store_key *key, const struct bucket_sink *sink,
+        const atomic_bool *cancel, struct bucket_result *result)
+{
+	char path[STORE_PATH_MAX];
+	int64_t started = clock_now();
+	struct store_read read = {sink, cancel, c->store->max_size, result};
+	*result = (struct bucket_result){0};
+	if (store_key_is_valid(key)) {
+		print_path(path, key);
+		c->store->backend->get(c->own, path, &read);
+	} else {
+		bucket_result_set(result, BUCKET_MISSING, "no valid kind, set, part and parts");
+	}
+	result->delivered = result->text_bytes > 0;
+	result->elapsed = clock_now() - started;
+}
+
+enum err store_probe(struct store_client *c, struct error *e)
+{
+	return c->store->backend->probe(c->own, e);
+}

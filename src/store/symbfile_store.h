@@ -1,0 +1,79 @@
+/* Where uploaded symbfiles are kept: the parts of sets, in a directory or in S3, chosen by URL. docs/buckets.md has the
+ * layout. */
+#ifndef STORE_SYMBFILE_STORE_H
+#define STORE_SYMBFILE_STORE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/config.h"
+#include "base/error.h"
+#include "format/file_id.h"
+#include "store/bucket.h"
+
+/* The place that the setting symbfile_store names, shared by all threads. */
+struct symbfile_store;
+/* NULL on failure; ERR_CONFIG also when the setting is empty. */
+struct symbfile_store *symbfile_store_new(const struct config *c, struct error *e);
+void symbfile_store_free(struct symbfile_store *s);
+/* Whether the settings name none, or one that symbfile_store_new takes. */
+enum err symbfile_store_check(const struct config *c, struct error *e);
+/* The URL, without secrets. */
+const char *symbfile_store_name(const struct symbfile_store *s);
+
+/* One thread's way to it. NULL without memory. */
+struct store_client;
+struct store_client *store_client_new(struct symbfile_store *s);
+void store_client_free(struct store_client *c);
+
+enum store_kind { STORE_RANGES, STORE_RETURNPADS };
+enum { STORE_KINDS = 2, STORE_SET_MAX = 64, STORE_PARTS_MAX = 100000 };
+/* "ranges", "returnpads" */
+extern const char *const store_kind_names[STORE_KINDS];
+
+/* One part of a set: what one upload brings. */
+struct store_key {
+	struct file_id id;
+	enum store_kind kind;
+	const char *set;      /* 1 to STORE_SET_MAX of A-Za-z0-9._-, the first one no dot */
+	unsigned part, parts; /* part < parts <= STORE_PARTS_MAX */
+};
+bool store_key_is_valid(const struct store_key *key);
+
+/* Storing a part: begin, any number of writes, and then either commit or abort; both free it. One at a time a client,
+ * which does nothing else meanwhile. *cancel (may be NULL) ends what waits for a network.
+ *
+ * When commit returns ERR_OK the part is durable, whole and listed; until then it is not there, or is what it was
+ * before. Other content replaces the part. The same content leaves it alone, its time too: so a set's time, that of its
+ * oldest part, is not made newer by uploading it again.
+ * Failures: ERR_BAD_REQUEST for a key that is not valid, ERR_TOO_LARGE for more than S3 takes, ERR_NO_MEMORY, else
+ * ERR_UNAVAILABLE. */
+struct store_put;
+struct store_put *store_put_begin(
+        struct store_client *c, const struct store_key *key, const atomic_bool *cancel, struct error *e);
+enum err store_put_write(struct store_put *p, const void *data, size_t len, struct error *e);
+enum err store_put_commit(struct store_put *p, struct error *e);
+void store_put_abort(struct store_put *p);
+
+struct store_part {
+	enum store_kind kind;
+	char set[STORE_SET_MAX + 1];
+	unsigned part, parts;
+	uint64_t size; /* bytes */
+	int64_t time;  /* of storing: nanoseconds since 1970, in steps of a second where the store has no finer */
+};
+/* Every part of an executable that is there, in any order; found returns false to stop. With none at all it is ERR_OK
+ * too. ERR_UNAVAILABLE or ERR_NO_MEMORY: what was told until then may not be all. */
+enum err store_list(struct store_client *c, const struct file_id *id,
+        bool (*found)(void *arg, const struct store_part *part), void *arg, const atomic_bool *cancel, struct error *e);
+
+/* The bytes of a part as they were stored, under the rules of bucket_fetch. A part that fails has given the sink some
+ * of its bytes. */
+void store_get(struct store_client *c, const struct store_key *key, const struct bucket_sink *sink,
+        const atomic_bool *cancel, struct bucket_result *result);
+
+/* ERR_OK when the store answers and lets itself be read; for the heartbeat. */
+enum err store_probe(struct store_client *c, struct error *e);
+
+#endif

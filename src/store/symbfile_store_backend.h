@@ -1,0 +1,50 @@
+/* What a kind of store for symbfiles is to symbfile_store.c. Private to it and them. */
+#ifndef STORE_SYMBFILE_STORE_BACKEND_H
+#define STORE_SYMBFILE_STORE_BACKEND_H
+
+#include "store/bucket_backend.h"
+#include "store/symbfile_store.h"
+
+/* Objects are called by paths below the URL, "symbfiles/HEX/KIND/SET/PARTS/PART": safe in any file system and URL. */
+enum { STORE_PATH_MAX = 160 };
+
+/* An object on its way out. */
+struct store_read {
+	const struct bucket_sink *sink;
+	const atomic_bool *cancel; /* may be NULL */
+	uint64_t max;              /* bytes */
+	struct bucket_result *result;
+};
+/* False when it cannot go on; the result says why. */
+bool store_read_add(struct store_read *r, const uint8_t *data, size_t len);
+
+/* What a listing tells of an object: its path below the one that was asked for. False to stop. */
+struct store_found {
+	bool (*object)(void *arg, struct str path, uint64_t size, int64_t time);
+	void *arg;
+};
+
+/* Errors are those of symbfile_store.h. */
+struct store_backend {
+	const char *scheme; /* with "://" */
+	void *(*store_new)(const char *url, const struct config *c, struct error *e);
+	void (*store_free)(void *store);
+	const char *(*store_name)(const void *store);
+	/* NULL without memory. */
+	void *(*client_new)(void *store);
+	void (*client_free)(void *client);
+	void *(*put_begin)(void *client, const char *path, const atomic_bool *cancel, struct error *e);
+	enum err (*put_write)(void *put, const uint8_t *data, size_t len, struct error *e);
+	enum err (*put_commit)(void *put, struct error *e);
+	/* Whatever has become of it; without a commit that succeeded nothing stays behind. */
+	void (*put_free)(void *put);
+	enum err (*list)(void *client, const char *path, const struct store_found *found, const atomic_bool *cancel,
+	        struct error *e);
+	/* Sets outcome, status, length_known and text of the result. */
+	void (*get)(void *client, const char *path, struct store_read *read);
+	enum err (*probe)(void *client, struct error *e);
+};
+
+extern const struct store_backend store_file, store_s3;
+
+#endif

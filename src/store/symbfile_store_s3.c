@@ -1,0 +1,556 @@
+#include <config.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/buffer.h"
+#include "base/clock.h"
+#include "base/hash.h"
+#include "store/percent.h"
+#include "store/s3.h"
+#include "store/symbfile_store_backend.h"
+#include "store/transfer.h"
+
+/* Symbfiles in S3. What is larger than a piece goes up in pieces while it arrives (a multipart upload), so that memory
+ * is that of one piece; nothing is there before the last request of it. Every request carries the hash of what it
+ * sends, which S3 checks. What a killed process leaves of an upload in pieces is no object and never listed; a
+ * lifecycle rule of the bucket removes it.
+ *
+ * S3 has no "unless it is the same", and what is written gets a new time: so before the last request the object that is
+ * there, if any, is read and compared. */
+
+enum {
+	PIECE = 8 << 20,      /* bytes; S3 wants at least 5 MiB */
+	PIECES_MAX = 10000,   /* says S3 */
+	REPLY_MAX = 8 << 20,  /* bytes of XML: 1,000 keys of at most 1,024 bytes and what is beside each */
+	PAGES_MAX = 4000,     /* of a listing, 1,000 objects each */
+	UPLOAD_ID_MAX = 1024, /* percent-encoded */
+};
+
+struct s3_store {
+	struct transfer_pool *pool;
+	struct s3_place *place;
+	uint64_t max_size;
+};
+
+struct s3_client {
+	struct s3_store *store; /* not owned */
+	struct transfer *transfer;
+};
+
+struct s3_put {
+	struct s3_client *client; /* not owned */
+	const atomic_bool *cancel;
+	char *url;
+	struct buffer piece; /* what has not been sent */
+	struct buffer etags; /* XML of the pieces that have */
+	unsigned pieces;
+	struct sha256 *hash;        /* of all */
+	uint64_t size;              /* of all */
+	char upload[UPLOAD_ID_MAX]; /* of an upload in pieces; empty: none is open */
+};
+
+static void s3_store_free(void *store)
+{
+	struct s3_store *s = store;
+	transfer_pool_free(s->pool);
+	s3_place_free(s->place);
+	free(s);
+}
+
+static void *s3_store_new(const char *url, const struct config *c, struct error *e)
+{
+	struct bucket_limits limits = bucket_limits_of(c);
+	struct s3_store *s = calloc(1, sizeof *s);
+	if (!s) {
+		error_set(e, ERR_NO_MEMORY, "symbfile_store: no memory");
+		return NULL;
+	}
+	s->place = s3_place_new(url, "symbfile_store", c, e);
+	if (s->place && !(s->pool = transfer_pool_new(&limits)))
+		error_set(e, ERR_NO_MEMORY, "symbfile_store: no memory");
+	if (s->place && s->pool)
+		return s;
+	s3_store_free(s);
+	return NULL;
+}
+
+static const char *s3_store_name(const void *store)
+{
+	return ((const struct s3_store *)store)->place->name;
+}
+
+static void s3_client_free(void *client)
+{
+	struct s3_client *c = client;
+	transfer_free(c->transfer);
+	free(c);
+}
+
+static void *s3_client_new(void *store)
+{
+	struct s3_store *s = store;
+	struct s3_client *c = calloc(1, sizeof *c);
+	if (!c)
+		return NULL;
+	c->store = s;
+	c->transfer = transfer_new(s->pool, &s->place->settings);
+	if (c->transfer)
+		return c;
+	free(c);
+	return NULL;
+}
+
+static enum err no_memory(struct error *e)
+{
+	return error_set(e, ERR_NO_MEMORY, "no memory");
+}
+
+static enum err refused(struct error *e, const char *what, const struct transfer_reply *reply)
+{
+	char text[S3_TEXT_SIZE];
+	return error_set(e, ERR_UNAVAILABLE, "symbfile_store: %s: %s", what, s3_reply_text(text, reply));
+}
+
+static bool add_to_buffer(void *arg, const uint8_t *data, size_t len)
+{
+	return buffer_append(arg, data, len);
+}
+
+/* storing */
+
+/* One request about the object; whatever is answered goes to xml, which may be NULL. */
+static bool ask(struct s3_put *p, const char *method, const char *query, const struct str *data, struct buffer *xml,
+        struct transfer_reply *reply)
+{
+	char *url = NULL;
+	struct transfer_request request = {.method = method, .cancel = p->cancel};
+	if (asprintf(&url, "%s%s", p->url, query) < 0) {
+		*reply = (struct transfer_reply){.problem = "no memory"};
+		return false;
+	}
+	request.url = url;
+	if (data) {
+		request.data = (const uint8_t *)data->data;
+		request.len = data->len;
+	}
+	if (xml) {
+		request.body = add_to_buffer;
+		request.arg = xml;
+	}
+	bool good = transfer_run(p->client->transfer, &request, reply) && reply->status / 100 == 2;
+	free(url);
+	return good;
+}
+
+/* What the answer to the first and to the last request of an upload in pieces says. */
+struct upload_answer {
+	char *upload; /* UPLOAD_ID_MAX bytes, or NULL */
+	bool completed;
+};
+
+static void on_upload_element(void *arg, unsigned depth, const char *name, struct str text)
+{
+	struct upload_answer *a = arg;
+	if (a->upload && depth == 2 && strcmp(name, "UploadId") == 0 && 3 * text.len < UPLOAD_ID_MAX)
+		*percent_encode(a->upload, text, false) = 0;
+	a->completed |= depth == 1 && strcmp(name, "CompleteMultipartUploadResult") == 0;
+}
+
+static enum err begin_pieces(struct s3_put *p, struct error *e)
+{
+	struct buffer xml;
+	struct transfer_reply reply;
+	struct upload_answer answer = {.upload = p->upload};
+	const struct str nothing = {"", 0};
+	buffer_init(&xml, REPLY_MAX);
+	bool good = ask(p, "POST", "?uploads=", &nothing, &xml, &reply) &&
+	            s3_xml_read(xml.data, xml.len, on_upload_element, &answer);
+	buffer_release(&xml);
+	return good && *p->upload ? ERR_OK : refused(e, "beginning an upload", &reply);
+}
+
+static enum err send_piece(struct s3_put *p, struct error *e)
+{
+	char query[UPLOAD_ID_MAX + 64];
+	struct transfer_reply reply;
+	struct str data = {(const char *)p->piece.data, p->piece.len};
+	if (p->pieces == PIECES_MAX)
+		return error_set(e, ERR_TOO_LARGE, "more than S3 takes in pieces of %d bytes", PIECE);
+	enum err err = *p->upload ? ERR_OK : begin_pieces(p, e);
+	if (err)
+		return err;
+	snprintf(query, sizeof query, "?partNumber=%u&uploadId=%s", ++p->pieces, p->upload);
+	if (!ask(p, "PUT", query, &data, NULL, &reply))
+		return refused(e, "sending a piece", &reply);
+	if (!*reply.etag || strpbrk(reply.etag, "<>&"))
+		return refused(e, "sending a piece: no ETag", &reply);
+	buffer_printf(&p->etags, "<Part><PartNumber>%u</PartNumber><ETag>%s</ETag></Part>", p->pieces, reply.etag);
+	buffer_reset(&p->piece);
+	return p->etags.failed ? no_memory(e) : ERR_OK;
+}
+
+static enum err complete(struct s3_put *p, struct error *e)
+{
+	char query[UPLOAD_ID_MAX + 64];
+	struct buffer xml;
+	struct transfer_reply reply;
+	struct upload_answer answer = {0};
+	if (!buffer_printf(&p->etags, "</CompleteMultipartUpload>"))
+		return no_memory(e);
+	struct str data = {(const char *)p->etags.data, p->etags.len};
+	snprintf(query, sizeof query, "?uploadId=%s", p->upload);
+	buffer_init(&xml, REPLY_MAX);
+	bool good = ask(p, "POST", query, &data, &xml, &reply);
+	/* The status comes before S3 knows: what failed later is in the body. */
+	bool whole = good && s3_xml_read(xml.data, xml.len, on_upload_element, &answer) && answer.completed;
+	if (good && !whole && xml.len) {
+		reply.error_len = xml.len < sizeof reply.error_body ? xml.len : sizeof reply.error_body;
+		memcpy(reply.error_body, xml.data, reply.error_len);
+		reply.status = 500;
+	}
+	buffer_release(&xml);
+	if (!whole)
+		return refused(e, "ending an upload", &reply);
+	p->upload[0] = 0;
+	return ERR_OK;
+}
+
+static void s3_put_free(void *put)
+{
+	struct s3_put *p = put;
+	if (*p->upload) {
+		char query[UPLOAD_ID_MAX + 64];
+		struct transfer_reply ignored;
+		/* Also when it was cancelled. */
+		p->cancel = NULL;
+		snprintf(query, sizeof query, "?uploadId=%s", p->upload);
+		ask(p, "DELETE", query, NULL, NULL, &ignored);
+	}
+	buffer_release(&p->piece);
+	buffer_release(&p->etags);
+	sha256_free(p->hash);
+	free(p->url);
+	free(p);
+}
+
+static void *s3_put_begin(void *client, const char *path, const atomic_bool *cancel, struct error *e)
+{
+	struct s3_client *c = client;
+	struct s3_put *p = calloc(1, sizeof *p);
+	if (!p) {
+		no_memory(e);
+		return NULL;
+	}
+	p->client = c;
+	p->cancel = cancel;
+	buffer_init(&p->piece, PIECE);
+	buffer_init(&p->etags, PIECES_MAX * (TRANSFER_ETAG + 100));
+	buffer_printf(&p->etags, "<CompleteMultipartUpload>");
+	p->hash = sha256_new();
+	/* Paths have only letters that need no encoding. */
+	if (asprintf(&p->url, "%s%s", c->store->place->base, path) < 0)
+		p->url = NULL;
+	if (p->hash && p->url && !p->etags.failed)
+		return p;
+	s3_put_free(p);
+	no_memory(e);
+	return NULL;
+}
+
+/* A full piece is sent when more comes: what fits into one goes up in one request. */
+static enum err s3_put_write(void *put, const uint8_t *data, size_t len, struct error *e)
+{
+	struct s3_put *p = put;
+	enum err err = sha256_add(p->hash, data, len) ? ERR_OK : no_memory(e);
+	p->size += len;
+	while (!err && len) {
+		size_t room = PIECE - p->piece.len, n = room < len ? room : len;
+		if (!room) {
+			err = send_piece(p, e);
+			continue;
+		}
+		if (!buffer_append(&p->piece, data, n))
+			return no_memory(e);
+		data += n;
+		len -= n;
+	}
+	return err;
+}
+
+struct comparison {
+	struct sha256 *hash;
+	uint64_t left; /* bytes until it is larger */
+};
+
+static bool compare(void *arg, const uint8_t *data, size_t len)
+{
+	struct comparison *c = arg;
+	bool fits = len <= c->left;
+	c->left -= fits ? len : c->left + 1;
+	return fits && sha256_add(c->hash, data, len);
+}
+
+/* Is the object there with the same content? mine is the hash of all that was written. */
+static enum err is_there(struct s3_put *p, const char *mine, bool *there, struct error *e)
+{
+	char theirs[SHA256_HEX + 1];
+	struct comparison c = {sha256_new(), p->size};
+	struct transfer_request request = {
+	        .method = "GET", .url = p->url, .body = compare, .arg = &c, .cancel = p->cancel};
+	struct transfer_reply reply;
+	struct bucket_result result;
+	*there = false;
+	if (!c.hash)
+		return no_memory(e);
+	bool whole = transfer_run(p->client->transfer, &request, &reply);
+	*there = whole && reply.status == 200 && c.left == 0 && sha256_end(c.hash, theirs) && strcmp(theirs, mine) == 0;
+	sha256_free(c.hash);
+	/* A larger one ended its transfer. */
+	if ((whole && reply.status == 200) || c.left > p->size)
+		return ERR_OK;
+	if (whole && reply.status != 200 && s3_judge_status(&reply, true, &result) == BUCKET_MISSING)
+		return ERR_OK;
+	return refused(e, "looking for an older part", &reply);
+}
+
+static enum err s3_put_commit(void *put, struct error *e)
+{
+	struct s3_put *p = put;
+	char hash[SHA256_HEX + 1];
+	bool there;
+	struct transfer_reply reply;
+	if (!sha256_end(p->hash, hash))
+		return no_memory(e);
+	enum err err = is_there(p, hash, &there, e);
+	if (err || there)
+		return err;
+	if (p->pieces > 0) {
+		err = send_piece(p, e);
+		return err ? err : complete(p, e);
+	}
+	struct str data = {p->piece.len ? (const char *)p->piece.data : "", p->piece.len};
+	return ask(p, "PUT", "", &data, NULL, &reply) ? ERR_OK : refused(e, "storing", &reply);
+}
+
+/* listing */
+
+struct page {
+	const struct store_found *found;
+	const char *prefix; /* of the keys, with its slash */
+	char key[1024 + 1];
+	size_t key_len;
+	uint64_t size;
+	int64_t time; /* -1: none that can be read */
+	bool truncated, stopped, is_listing;
+	char next[16384]; /* token of the next page, percent-encoded */
+};
+
+/* "2026-11-21T15:17:30.123Z" to nanoseconds; -1 for anything else. */
+static int64_t parse_time(struct str text)
+{
+	char copy[64];
+	struct tm tm = {0};
+	if (text.len >= sizeof copy)
+		return -1;
+	memcpy(copy, text.data, text.len);
+	copy[text.len] = 0;
+	const char *end = strptime(copy, "%Y-%m-%dT%H:%M:%S", &tm);
+	if (!end)
+		return -1;
+	int64_t fraction = 0, unit = SECOND;
+	if (*end == '.')
+		for (end++; *end >= '0' && *end <= '9'; end++) {
+			unit /= 10;
+			fraction += (*end - '0') * unit;
+		}
+	return strcmp(end, "Z") == 0 ? timegm(&tm) * SECOND + fraction : -1;
+}
+
+static uint64_t parse_size(struct str text)
+{
+	uint64_t size = 0;
+	for (size_t i = 0; i < text.len && i < 18 && text.data[i] >= '0' && text.data[i] <= '9'; i++)
+		size = 10 * size + (uint64_t)(text.data[i] - '0');
+	return size;
+}
+
+static void end_object(struct page *p)
+{
+	size_t skip = strlen(p->prefix);
+	if (p->key_len > skip && memcmp(p->key, p->prefix, skip) == 0 && p->time >= 0 && !p->stopped) {
+		struct str path = {p->key + skip, p->key_len - skip};
+		p->stopped = !p->found->object(p->found->arg, path, p->size, p->time);
+	}
+	p->key_len = 0;
+	p->size = 0;
+	p->time = -1;
+}
+
+static void on_list_element(void *arg, unsigned depth, const char *name, struct str text)
+{
+	struct page *p = arg;
+	if (depth == 1) {
+		p->is_listing = strcmp(name, "ListBucketResult") == 0;
+	} else if (depth == 2) {
+		if (strcmp(name, "Contents") == 0)
+			end_object(p);
+		else if (strcmp(name, "IsTruncated") == 0)
+			p->truncated = str_equal(text, str_from("true"));
+		else if (strcmp(name, "NextContinuationToken") == 0 && 3 * text.len < sizeof p->next)
+			*percent_encode(p->next, text, false) = 0;
+	} else if (depth == 3) {
+		if (strcmp(name, "Key") == 0 && text.len < sizeof p->key) {
+			memcpy(p->key, text.data, text.len);
+			p->key_len = text.len;
+		} else if (strcmp(name, "LastModified") == 0) {
+			p->time = parse_time(text);
+		} else if (strcmp(name, "Size") == 0) {
+			p->size = parse_size(text);
+		}
+	}
+}
+
+/* Asks for the page that p->next names, or the first one. */
+static enum err list_page(struct s3_client *c, struct page *p, const char *prefix, unsigned count,
+        const atomic_bool *cancel, struct error *e)
+{
+	struct buffer xml;
+	struct transfer_request request = {.method = "GET", .body = add_to_buffer, .arg = &xml, .cancel = cancel};
+	struct transfer_reply reply;
+	char *url = NULL;
+	/* Sorted by name, as the signature wants. */
+	if (asprintf(&url, "%s?%s%s%slist-type=2&max-keys=%u&prefix=%s", c->store->place->bucket,
+	            *p->next ? "continuation-token=" : "", p->next, *p->next ? "&" : "", count, prefix) < 0)
+		return no_memory(e);
+	p->next[0] = 0;
+	p->truncated = p->is_listing = false;
+	buffer_init(&xml, REPLY_MAX);
+	request.url = url;
+	bool good = transfer_run(c->transfer, &request, &reply) && reply.status == 200 &&
+	            s3_xml_read(xml.data, xml.len, on_list_element, p) && p->is_listing;
+	buffer_release(&xml);
+	free(url);
+	return good ? ERR_OK : refused(e, "listing", &reply);
+}
+
+static enum err list_pages(
+        struct s3_client *c, struct page *p, unsigned count, const atomic_bool *cancel, struct error *e)
+{
+	char *encoded = malloc(3 * strlen(p->prefix) + 1);
+	enum err err = encoded ? ERR_OK : no_memory(e);
+	if (encoded)
+		*percent_encode(encoded, str_from(p->prefix), false) = 0;
+	for (unsigned pages = 0; !err && pages < PAGES_MAX; pages++) {
+		err = list_page(c, p, encoded, count, cancel, e);
+		if (err || p->stopped || !p->truncated || !*p->next)
+			break;
+	}
+	free(encoded);
+	if (!err && !p->stopped && p->truncated)
+		err = error_set(e, ERR_UNAVAILABLE, "symbfile_store: a listing without an end");
+	return err;
+}
+
+/* The objects below path, `count` a request. */
+static enum err list_below(struct s3_client *c, const char *path, unsigned count, const struct store_found *found,
+        const atomic_bool *cancel, struct error *e)
+{
+	struct page *p = calloc(1, sizeof *p);
+	char *prefix = NULL;
+	enum err err = ERR_NO_MEMORY;
+	if (p && asprintf(&prefix, "%s%s/", c->store->place->prefix, path) >= 0) {
+		p->found = found;
+		p->prefix = prefix;
+		p->time = -1;
+		err = list_pages(c, p, count, cancel, e);
+		free(prefix);
+	} else {
+		no_memory(e);
+	}
+	free(p);
+	return err;
+}
+
+static enum err s3_list(
+        void *client, const char *path, const struct store_found *found, const atomic_bool *cancel, struct error *e)
+{
+	return list_below(client, path, 1000, found, cancel, e);
+}
+
+/* reading */
+
+static bool add_to_read(void *arg, const uint8_t *data, size_t len)
+{
+	return store_read_add(arg, data, len);
+}
+
+static void judge(struct s3_client *c, const struct transfer_reply *reply, struct store_read *read)
+{
+	struct bucket_result *result = read->result;
+	bool whole = reply->whole && !reply->many_lengths && (reply->chunked || reply->sized) &&
+	             (!reply->sized || reply->length == result->wire_bytes);
+	/* store_read_add may have said already why it goes no further. */
+	if (result->outcome != BUCKET_OK)
+		return;
+	if (reply->cancelled)
+		bucket_result_set(result, BUCKET_ABORTED, "cancelled");
+	else if (reply->whole && reply->status != 200)
+		s3_judge_status(reply, s3_place_has_keys(c->store->place), result);
+	else if (reply->too_large)
+		bucket_result_set(result, BUCKET_TOO_LARGE, "larger than bucket_max_size");
+	else if (!whole)
+		bucket_result_set(result, BUCKET_FAILED, "%.150s",
+		        reply->whole ? "other length than Content-Length, or none" : reply->problem);
+	result->length_known = whole;
+}
+
+static void s3_get(void *client, const char *path, struct store_read *read)
+{
+	struct s3_client *c = client;
+	struct transfer_request request = {.method = "GET", .body = add_to_read, .arg = read, .cancel = read->cancel};
+	struct transfer_reply reply;
+	char *url = NULL;
+	if (asprintf(&url, "%s%s", c->store->place->base, path) < 0) {
+		bucket_result_set(read->result, BUCKET_FAILED, "no memory");
+		return;
+	}
+	request.url = url;
+	transfer_run(c->transfer, &request, &reply);
+	read->result->status = reply.status;
+	judge(c, &reply, read);
+	free(url);
+}
+
+static bool ignore_object(void *arg, struct str path, uint64_t size, int64_t time)
+{
+	(void)arg;
+	(void)path;
+	(void)size;
+	(void)time;
+	return false;
+}
+
+static enum err s3_probe(void *client, struct error *e)
+{
+	struct store_found found = {.object = ignore_object};
+	return list_below(client, "symbfiles", 1, &found, NULL, e);
+}
+
+const struct store_backend store_s3 = {
+        .scheme = "s3://",
+        .store_new = s3_store_new,
+        .store_free = s3_store_free,
+        .store_name = s3_store_name,
+        .client_new = s3_client_new,
+        .client_free = s3_client_free,
+        .put_begin = s3_put_begin,
+        .put_write = s3_put_write,
+        .put_commit = s3_put_commit,
+        .put_free = s3_put_free,
+        .list = s3_list,
+        .get = s3_get,
+        .probe = s3_probe,
+};
