@@ -61,6 +61,44 @@ static uint32_t *want_slot(const struct session *s, struct want_table *t, const 
 	return &t->slots[at];
 }
 
+static bool init_sym(struct session *s, struct module_want *w, struct str name, struct str id)
+{
+	if (!module_want_init(w, s->modules, name, id))
+		return false;
+	if (!bucket_can_hold(name, id)) {
+		w->state = WANT_FAILED;
+		w->failure = FAILURE_MISSING;
+	}
+	return true;
+}
+
+/* FileIDs are known by their form, whatever the name. */
+static bool init_want(struct session *s, struct module_want *w, struct str name, struct str id)
+{
+	struct file_id file_id;
+	if (*s->exchange->config->symbfile_store && file_id_parse(&file_id, id))
+		return module_want_init_file(w, name, id, &file_id);
+	return init_sym(s, w, name, id);
+}
+
+/* What looks like a FileID, but is none that was uploaded, may be a debug id: then it is looked for in the buckets too.
+ * *again: there are new wants. false: no memory. */
+static bool try_buckets(struct session *s, bool *again)
+{
+	*again = false;
+	for (uint32_t i = 0; i < s->want_count; i++) {
+		struct module_want *w = &s->wants[i];
+		if (!w->symbfile || w->state != WANT_FAILED || w->failure != FAILURE_MISSING)
+			continue;
+		if (!init_sym(s, w, w->name, w->id))
+			return false;
+		*again = true;
+	}
+	if (*again)
+		modules_resolve(s->modules, s->wants, s->want_count);
+	return true;
+}
+
 /* The index of a module's want; `make` makes it when it is new. MODULE_UNUSED for one without name or id, or that
  * nobody wants. false: no memory. */
 static bool find_want(
@@ -71,13 +109,8 @@ static bool find_want(
 		return true;
 	uint32_t *slot = want_slot(s, t, m);
 	if (!*slot && make) {
-		struct module_want *w = &s->wants[s->want_count];
-		if (!module_want_init(w, s->modules, m->name, m->id))
+		if (!init_want(s, &s->wants[s->want_count], m->name, m->id))
 			return false;
-		if (!bucket_can_hold(m->name, m->id)) {
-			w->state = WANT_FAILED;
-			w->failure = FAILURE_MISSING;
-		}
 		*slot = ++s->want_count;
 	}
 	if (*slot)
@@ -393,7 +426,8 @@ static void set_module(json_t *object, const struct module_want *w, json_t *valu
 static json_t *debug_json(const struct session *s)
 {
 	json_t *stacks_per = json_object(), *sizes = json_object(), *times = json_object(), *fails = json_object(),
-	       *parses = json_object(), *parse_fails = json_object(), *damaged = json_object();
+	       *parses = json_object(), *parse_fails = json_object(), *damaged = json_object(),
+	       *missing = json_object();
 	int64_t download_time = 0, parse_time = 0;
 	uint64_t download_bytes = 0, downloads = 0, loads = 0, real = s->request.frame_count;
 	for (uint32_t j = 0; j < s->request.job_count; j++)
@@ -402,7 +436,8 @@ static json_t *debug_json(const struct session *s)
 		const struct module_want *w = &s->wants[i];
 		set_module(stacks_per, w, json_integer(s->stacks_of[i]));
 		if (w->state == WANT_FOUND && w->module->map->damaged)
-			set_module(damaged, w, json_integer((json_int_t)w->module->map->damaged));
+			set_module(
+			        w->symbfile ? missing : damaged, w, json_integer((json_int_t)w->module->map->damaged));
 		if (w->fail_time)
 			set_module(fails, w, json_real(seconds(w->fail_time)));
 		loads += w->loaded;
@@ -419,7 +454,7 @@ static json_t *debug_json(const struct session *s)
 		set_module(parses, w, json_real(seconds(w->parse_time)));
 	}
 	return json_pack("{s:f, s:{s:I, s:I}, s:{s:I, s:o}, s:{s:I, s:I, s:I, s:f}, s:{s:I, s:I, s:f, s:o, s:o, s:o}, "
-	                 "s:{s:f, s:o, s:o, s:o}, s:{s:f, s:{}}}",
+	                 "s:{s:f, s:o, s:o, s:o}, s:{s:f, s:{}}, s:o}",
 	        "time", seconds(clock_now() - s->exchange->started), "stacks", "count",
 	        (json_int_t)s->request.frame_count, "real", (json_int_t)real, "modules", "count",
 	        (json_int_t)s->want_count, "stacks_per_module", stacks_per, "cache_lookups", "count",
@@ -429,7 +464,7 @@ static json_t *debug_json(const struct session *s)
 	        (json_int_t)download_bytes, "time", seconds(download_time), "size_per_module", sizes, "time_per_module",
 	        times, "fail_time_per_module", fails, "parse_sym", "time", seconds(parse_time), "time_per_module",
 	        parses, "fail_time_per_module", parse_fails, "damaged_lines_per_module", damaged, "save_symcache",
-	        "time", 0.0, "time_per_module");
+	        "time", 0.0, "time_per_module", "missing_parts_per_module", missing);
 }
 
 /* ---- the course of a request ---- */
@@ -596,6 +631,7 @@ static void step(struct exchange *x)
 	/* a failure that is remembered is answered at once, whatever else would have to be loaded */
 	if (refuse_temporary(s))
 		return;
+	bool again;
 	do {
 		switch (modules_load(s->modules, &s->wait, s->wants, s->want_count)) {
 		case LOAD_WAIT:
@@ -608,7 +644,11 @@ static void step(struct exchange *x)
 		}
 		if (refuse_temporary(s))
 			return;
-	} while (answer(s));
+		if (!try_buckets(s, &again)) {
+			fail(s, ERR_NO_MEMORY, 1, "out of memory");
+			return;
+		}
+	} while (again || answer(s));
 }
 
 static bool wants_debug(const struct exchange *x)

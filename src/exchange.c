@@ -325,14 +325,14 @@ enum err exchange_stream_body(struct exchange *x, uint64_t max,
 	if (!err)
 		err = choose_decoder(x, &s.gunzip, e);
 	while (!err && (n = read_some(p, wire, sizeof wire)) > 0) {
-		if (clock_now() > deadline)
+		if (clock_now() > deadline) {
 			n = -1;
-		else if (p->bytes_in > max)
+			break;
+		}
+		if (p->bytes_in > max)
 			err = too_large(e, max, "");
 		else
 			err = s.gunzip ? inflate_and_pass_on(&s, wire, (size_t)n, e) : pass_on(&s, wire, (size_t)n, e);
-		if (n < 0)
-			break;
 	}
 	if (!err && n < 0)
 		err = error_set(e, ERR_BAD_REQUEST, "the body did not arrive in whole");

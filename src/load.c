@@ -16,6 +16,7 @@
 #include "base/metrics.h"
 #include "base/random.h"
 #include "format/breakpad.h"
+#include "load_symbfile.h"
 
 enum { BLOCK_SIZE = 256 << 10, BLOCKS = 4, LEASE_POLL_MS = 30, RETRY_PAUSE_MS = 150 };
 
@@ -367,7 +368,10 @@ void load_run(struct loader *r, struct load *l)
 	l->marker_seen = clock_now();
 	if (!mc_enabled(r->modules->servers) || !await_lease(r, l)) {
 		metric_add(M_CACHE_ROOT_NONE, 1);
-		ask_sources(r, l);
+		if (l->symbfile)
+			load_symbfile(r, l);
+		else
+			ask_sources(r, l);
 		metric_add(M_LOADS_TOTAL, l->module != NULL);
 	}
 	if (l->module) {

@@ -7,6 +7,7 @@
 #include "modules.h"
 #include "store/bucket.h"
 #include "store/page_memcached.h"
+#include "store/symbfile_store.h"
 
 enum { LOAD_CHAINS = 1024 };
 
@@ -14,6 +15,8 @@ enum { LOAD_CHAINS = 1024 };
 struct load {
 	struct module_hash hash, spelling;
 	char *name, *id; /* end in NUL */
+	bool symbfile;   /* as in the want */
+	struct file_id file_id;
 	size_t name_len, id_len;
 	struct module_want *waiters;
 	struct load_wait *owner;           /* whose queue it is or was in; NULL: gone */
@@ -43,7 +46,8 @@ struct modules {
 	struct failures *failures;
 	struct mc_servers *servers;
 	struct bucket_sources *sources;
-	uint64_t seed; /* of the chains, so that nobody can choose modules that fall into one */
+	struct symbfile_store *store; /* NULL: none is configured */
+	uint64_t seed;                /* of the chains, so that nobody can choose modules that fall into one */
 	pthread_key_t client_key;
 	pthread_mutex_t lock;   /* guards what follows; no network or disk is touched under it */
 	pthread_cond_t queued;  /* a load was queued, or stopping */
@@ -51,6 +55,8 @@ struct modules {
 	struct load *loads[LOAD_CHAINS];
 	struct load_wait *turns, **turns_end; /* who has loads queued */
 	struct load *leases;
+	struct marker *markers; /* that memcached could not be told yet */
+	unsigned marker_count;
 	struct load_wait *waits;
 	uint64_t wait_count;
 	struct load_wait *gate, **gate_end; /* who waits for a place to load at all */
@@ -68,11 +74,15 @@ struct loader {
 	struct modules *modules;
 	struct mc_client *memcached;
 	struct bucket_client *bucket;
+	struct store_client *store; /* NULL: none is configured */
 };
 
 /* The threads: loaders take what is queued; the keeper ends waits whose time is over and renews leases. */
 bool loads_start(struct modules *m);
 void loads_stop(struct modules *m);
+
+/* Tries to put the markers that memcached did not take. */
+void modules_put_markers(struct modules *m, struct mc_client *c);
 
 /* How a want ends; a module's reference goes to it. */
 void want_found(struct module_want *w, struct module *module);

@@ -169,6 +169,8 @@ static struct load *start_load(struct modules *m, const struct module_want *w, s
 	l->id_len = w->id.len;
 	l->hash = w->hash;
 	l->spelling = w->spelling;
+	l->symbfile = w->symbfile;
+	l->file_id = w->file_id;
 	l->lost = w->lost;
 	chain_load(m, l);
 	queue_load(m, l, owner);
@@ -460,7 +462,9 @@ static bool equip(struct loader *r)
 		r->memcached = mc_client_new(r->modules->servers);
 	if (!r->bucket)
 		r->bucket = bucket_client_new(r->modules->sources);
-	return r->memcached && r->bucket;
+	if (!r->store && r->modules->store)
+		r->store = store_client_new(r->modules->store);
+	return r->memcached && r->bucket && (r->store || !r->modules->store);
 }
 
 static void *loader_main(void *arg)
@@ -487,6 +491,7 @@ static void *loader_main(void *arg)
 	}
 	mc_client_free(r.memcached);
 	bucket_client_free(r.bucket);
+	store_client_free(r.store);
 	return NULL;
 }
 
@@ -557,6 +562,7 @@ static void *keeper_main(void *arg)
 		if (c && now - renewed >= SECOND) {
 			renewed = now;
 			renew_leases(m, c);
+			modules_put_markers(m, c);
 		}
 		pthread_mutex_lock(&m->lock);
 	}

@@ -36,6 +36,21 @@ bool module_want_init(struct module_want *w, struct modules *m, struct str name,
 	        &w->spelling, "spelling", (struct str){exact, name.len + 1 + id.len}, (struct str){"", 0});
 }
 
+bool module_want_init_file(struct module_want *w, struct str name, struct str id, const struct file_id *file_id)
+{
+	char hex[FILE_ID_HEX + 1];
+	memset(w, 0, sizeof *w);
+	w->name = name;
+	w->id = id;
+	w->symbfile = true;
+	w->file_id = *file_id;
+	file_id_hex(hex, file_id);
+	if (!module_hash_make(&w->hash, "symbfile", str_from(""), str_from(hex)))
+		return false;
+	w->spelling = w->hash;
+	return true;
+}
+
 void module_want_release(struct module_want *w)
 {
 	if (w->held_bytes) {
@@ -58,6 +73,11 @@ void want_failed(struct module_want *w, enum failure_class class, unsigned retry
 	w->state = WANT_FAILED;
 	w->failure = class;
 	w->retry_after = retry_after;
+}
+
+struct symbfile_store *modules_store(struct modules *m)
+{
+	return m->store;
 }
 
 struct page_cache *modules_cache(struct modules *m)
@@ -194,6 +214,54 @@ void modules_resolve(struct modules *m, struct module_want *wants, size_t count)
 	free(index);
 }
 
+/* ---- markers that could not be put ---- */
+
+enum { MARKERS_MAX = 10000 }; /* what is beyond them is checked when it is as old as root_max_age */
+
+struct marker {
+	struct module_hash hash;
+	struct marker *next;
+};
+
+static void keep_marker(struct modules *m, const struct module_hash *hash)
+{
+	struct marker *marker = malloc(sizeof *marker);
+	pthread_mutex_lock(&m->lock);
+	if (marker && m->marker_count < MARKERS_MAX) {
+		*marker = (struct marker){*hash, m->markers};
+		m->markers = marker;
+		m->marker_count++;
+		marker = NULL;
+	}
+	pthread_mutex_unlock(&m->lock);
+	free(marker);
+}
+
+void modules_put_markers(struct modules *m, struct mc_client *c)
+{
+	pthread_mutex_lock(&m->lock);
+	struct marker *list = m->markers;
+	m->markers = NULL;
+	m->marker_count = 0;
+	pthread_mutex_unlock(&m->lock);
+	while (list) {
+		struct marker *marker = list;
+		list = marker->next;
+		if (page_memcached_invalidate(c, &marker->hash) != MC_OK)
+			keep_marker(m, &marker->hash);
+		free(marker);
+	}
+}
+
+static void free_markers(struct modules *m)
+{
+	while (m->markers) {
+		struct marker *marker = m->markers;
+		m->markers = marker->next;
+		free(marker);
+	}
+}
+
 /* ---- start and stop ---- */
 
 static void init_condition(pthread_cond_t *c)
@@ -225,6 +293,8 @@ struct modules *modules_start(const struct config *c, struct error *e)
 	m->loaders = calloc(c->bucket_parallel, sizeof *m->loaders);
 	m->servers = mc_servers_new(c, e);
 	m->sources = m->servers ? bucket_sources_new(c, e) : NULL;
+	if (m->sources && *c->symbfile_store && !(m->store = symbfile_store_new(c, e)))
+		goto failed;
 	if (!m->sources)
 		goto failed;
 	error_set(e, ERR_NO_MEMORY, "cannot start threads");
@@ -246,7 +316,9 @@ void modules_stop(struct modules *m)
 	pthread_key_delete(m->client_key);
 	page_cache_free(m->cache);
 	failures_free(m->failures);
+	free_markers(m);
 	bucket_sources_free(m->sources);
+	symbfile_store_free(m->store);
 	mc_servers_free(m->servers);
 	pthread_cond_destroy(&m->queued);
 	pthread_cond_destroy(&m->keeping);
@@ -267,28 +339,50 @@ void modules_lost_page(struct modules *m, struct module_want *w)
 	w->state = WANT_LOAD;
 }
 
+/* Forgets it in this process; loads that run are for their waiters only. */
+static void forget_here(struct modules *m, const struct module_hash *hash)
+{
+	metric_add(M_INVALIDATIONS, 1);
+	pthread_mutex_lock(&m->lock);
+	for (unsigned i = 0; i < LOAD_CHAINS; i++)
+		for (struct load *l = m->loads[i]; l; l = l->next)
+			if (module_hash_equal(&l->hash, hash))
+				l->stale = true;
+	page_cache_remove(m->cache, hash, NULL);
+	failures_forget(m->failures, hash);
+	pthread_mutex_unlock(&m->lock);
+}
+
+static bool tell_memcached(struct modules *m, const struct module_hash *hash)
+{
+	struct mc_client *client = mc_enabled(m->servers) ? modules_memcached(m) : NULL;
+	return !mc_enabled(m->servers) || (client && page_memcached_invalidate(client, hash) == MC_OK);
+}
+
 enum err modules_invalidate(struct modules *m, struct str name, struct str id, struct error *e)
 {
 	struct module_want w;
 	if (!module_want_init(&w, m, name, id))
 		return error_set(e, ERR_NO_MEMORY, "out of memory");
-	metric_add(M_INVALIDATIONS, 1);
-	struct mc_client *client = mc_enabled(m->servers) ? modules_memcached(m) : NULL;
 	/* The marker first: a load that starts behind it sees it. */
-	bool told = !mc_enabled(m->servers) || (client && page_memcached_invalidate(client, &w.hash) == MC_OK);
-	pthread_mutex_lock(&m->lock);
-	for (unsigned i = 0; i < LOAD_CHAINS; i++)
-		for (struct load *l = m->loads[i]; l; l = l->next)
-			if (module_hash_equal(&l->hash, &w.hash))
-				l->stale = true;
-	page_cache_remove(m->cache, &w.hash, NULL);
-	failures_forget(m->failures, &w.hash);
-	pthread_mutex_unlock(&m->lock);
+	bool told = tell_memcached(m, &w.hash);
+	forget_here(m, &w.hash);
 	if (!told)
 		return error_set(e, ERR_UNAVAILABLE,
 		        "forgotten in this process, but memcached does not answer: other processes and hosts may go on "
 		        "with the old file; try again");
 	return ERR_OK;
+}
+
+void modules_forget_file(struct modules *m, const struct file_id *file_id)
+{
+	struct module_want w;
+	if (!module_want_init_file(&w, str_from(""), str_from(""), file_id))
+		return; /* no memory for a hash: what is cached is checked again when it is as old as root_max_age */
+	bool told = tell_memcached(m, &w.hash);
+	forget_here(m, &w.hash);
+	if (!told)
+		keep_marker(m, &w.hash);
 }
 
 enum err modules_probe(struct modules *m, struct error *e)
@@ -301,5 +395,9 @@ enum err modules_probe(struct modules *m, struct error *e)
 	for (unsigned i = 0; bucket && !err && i < bucket_sources_count(m->sources); i++)
 		err = bucket_probe(bucket, i, e);
 	bucket_client_free(bucket);
+	struct store_client *store = !err && m->store ? store_client_new(m->store) : NULL;
+	if (store)
+		err = store_probe(store, e);
+	store_client_free(store);
 	return err;
 }

@@ -6,8 +6,10 @@
 
 #include "base/config.h"
 #include "failures.h"
+#include "format/file_id.h"
 #include "store/memcached.h"
 #include "store/page_cache.h"
+#include "store/symbfile_store.h"
 
 struct modules;
 struct load;
@@ -23,9 +25,11 @@ enum want_state {
 	WANT_FAILED, /* failure says how; retry_after for a temporary one */
 };
 
-/* A module that a request wants. The first four fields are the caller's; the name is one that a bucket can hold. */
+/* A module that a request wants. Its name is one that a bucket can hold, or it is of a FileID. */
 struct module_want {
-	struct str name, id;               /* must live until the want is done */
+	struct str name, id; /* must live until the want is done */
+	bool symbfile;       /* of the executable file_id; else a symbol file in the buckets */
+	struct file_id file_id;
 	struct module_hash hash, spelling; /* module_want_init */
 	enum want_state state;
 	uint64_t marker;       /* of its invalidations, as memcached had it at marker_seen */
@@ -48,6 +52,8 @@ struct module_want {
 
 /* false: no memory. */
 bool module_want_init(struct module_want *w, struct modules *m, struct str name, struct str id);
+/* What was uploaded for an executable. The name is the caller's alone: the FileID says all. */
+bool module_want_init_file(struct module_want *w, struct str name, struct str id, const struct file_id *file_id);
 void module_want_release(struct module_want *w);
 
 /* Looks in memory and, in one multiget, in memcached. Afterwards each want is FOUND, FAILED or LOAD. */
@@ -94,7 +100,11 @@ void modules_lost_page(struct modules *m, struct module_want *w);
 
 /* Forgets everything of a module, here and on all hosts. ERR_UNAVAILABLE: forgotten here only. */
 enum err modules_invalidate(struct modules *m, struct str name, struct str id, struct error *e);
+/* The same of an executable, here at once; where memcached does not answer, it is told later. */
+void modules_forget_file(struct modules *m, const struct file_id *file_id);
 
+/* Where symbfiles are kept; NULL: nowhere. */
+struct symbfile_store *modules_store(struct modules *m);
 struct page_cache *modules_cache(struct modules *m);
 /* The calling thread's own; NULL without memory. Freed when the thread ends. */
 struct mc_client *modules_memcached(struct modules *m);

@@ -59,8 +59,9 @@ struct config {
 	enum config_lookup lookup;
 
 	/* limits */
-	uint64_t max_body, max_body_inflated, max_reply;
+	uint64_t max_body, max_body_inflated, max_reply, max_upload;
 	uint64_t max_jobs, max_frames, max_modules;
+	uint64_t upload_parallel;
 	uint64_t cold_modules;  /* unknown modules a request may load */
 	uint64_t cold_requests; /* requests that load at one time */
 	uint64_t cold_queue;    /* requests that wait for such a place */

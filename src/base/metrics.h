@@ -45,6 +45,13 @@
 	X(DOWNLOAD_BYTES_TEXT, counter, "symbolicated_download_bytes_total", "form=\"text\"", "")                     \
 	X(PARSE_DAMAGED_LINES, counter, "symbolicated_damaged_lines_total", "",                                       \
 	        "Lines of symbol files that were skipped as damaged.")                                                \
+	X(SYMBFILE_PARTS_MISSING, counter, "symbolicated_symbfile_parts_missing_total", "",                           \
+	        "Parts that were not uploaded of sets that were loaded.")                                             \
+	X(UPLOADS_STORED, counter, "symbolicated_uploads_total", "outcome=\"stored\"",                                \
+	        "Parts of symbfiles that were uploaded, by outcome.")                                                 \
+	X(UPLOADS_REFUSED, counter, "symbolicated_uploads_total", "outcome=\"refused\"", "")                          \
+	X(UPLOADS_FAILED, counter, "symbolicated_uploads_total", "outcome=\"failed\"", "")                            \
+	X(UPLOAD_BYTES, counter, "symbolicated_upload_bytes_total", "", "Bytes of symbfiles that were stored.")       \
 	X(LOADS_IN_FLIGHT, gauge, "symbolicated_loads_in_flight", "",                                                 \
 	        "Modules that are being loaded, or stored in memcached.")                                             \
 	X(LOADS_TOTAL, counter, "symbolicated_loads_total", "", "Modules loaded from a bucket and parsed.")           \

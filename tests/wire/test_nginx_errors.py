@@ -131,7 +131,7 @@ def check_upload_error(reply, status):
     value = reply.json()
     assert value == {
         "success": False,
-        "uuid": reply.headers["X-Request-Id"],
+        "uuid": re.sub("^(.{8})(.{4})(.{4})(.{4})", r"\1-\2-\3-\4-", reply.headers["X-Request-Id"]),
         "error": {"Code": str(status), "Text": value["error"]["Text"]},
         "status": status,
     }
