@@ -264,11 +264,12 @@ bool store_read_add(struct store_read *r, const uint8_t *data, size_t len)
 		size_t room = 0;
 		uint8_t *space = r->sink->space(r->sink->arg, &room);
 		size_t n = room < len ? room : len;
-		if (space)
+		if (space) {
 			memcpy(space, data, n);
+			r->result->text_bytes += n;
+		}
 		if (!space || !room || !r->sink->commit(r->sink->arg, n))
 			return bucket_result_set(r->result, BUCKET_ABORTED, "aborted by who reads") == BUCKET_OK;
-		r->result->text_bytes += n;
 		data += n;
 		len -= n;
 	}

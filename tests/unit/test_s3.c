@@ -1,0 +1,320 @@
+/* S3 without a server: the URLs of places, keys from files and the environment, XML. Against a real server:
+ * tests/wire/test_s3.py. */
+#include <config.h>
+
+#include "store/s3.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <unistd.h>
+
+static const char *const variables[] = {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_REGION",
+        "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"};
+
+static int clear_environment(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < sizeof variables / sizeof variables[0]; i++)
+		unsetenv(variables[i]);
+	return 0;
+}
+
+static void place_is(const char *url, const struct config *c, const char *name, const char *bucket, const char *base,
+        const char *prefix)
+{
+	struct error e = {0};
+	struct s3_place *p = s3_place_new(url, "source", c, &e);
+	if (!p)
+		fail_msg("%s: %s", url, e.text);
+	assert_string_equal(p->name, name);
+	assert_string_equal(p->bucket, bucket);
+	assert_string_equal(p->base, base);
+	assert_string_equal(p->prefix, prefix);
+	s3_place_free(p);
+}
+
+static void urls_by_path(void **state)
+{
+	(void)state;
+	struct config c = {.s3_endpoint = (char[]){"https://host.example:9000/"}};
+	place_is("s3://bucket", &c, "s3://bucket/", "https://host.example:9000/bucket",
+	        "https://host.example:9000/bucket/", "");
+	place_is("S3://bucket/", &c, "s3://bucket/", "https://host.example:9000/bucket",
+	        "https://host.example:9000/bucket/", "");
+	place_is("s3://my.bucket/a%20b/c+~%25\xc3\xa9/", &c, "s3://my.bucket/a b/c+~%\xc3\xa9/",
+	        "https://host.example:9000/my.bucket", "https://host.example:9000/my.bucket/a%20b/c%2B~%25%C3%A9/",
+	        "a b/c+~%\xc3\xa9/");
+	struct config six = {.s3_endpoint = (char[]){"HTTP://[::1]:80"}};
+	place_is("s3://abc/p", &six, "s3://abc/p/", "HTTP://[::1]:80/abc", "HTTP://[::1]:80/abc/p/", "p/");
+}
+
+static void urls_by_host(void **state)
+{
+	(void)state;
+	struct config c = {.s3_endpoint = (char[]){"http://host.example:9000"}, .s3_addressing = S3_VIRTUAL};
+	place_is("s3://bucket/p", &c, "s3://bucket/p/", "http://bucket.host.example:9000/",
+	        "http://bucket.host.example:9000/p/", "p/");
+}
+
+static void endpoint_and_region(void **state)
+{
+	(void)state;
+	struct config c = {0};
+	place_is("s3://abc", &c, "s3://abc/", "https://s3.us-east-1.amazonaws.com/abc",
+	        "https://s3.us-east-1.amazonaws.com/abc/", "");
+	setenv("AWS_DEFAULT_REGION", "eu-north-1", 1);
+	setenv("AWS_REGION", "eu-west-3", 1);
+	place_is("s3://abc", &c, "s3://abc/", "https://s3.eu-west-3.amazonaws.com/abc",
+	        "https://s3.eu-west-3.amazonaws.com/abc/", "");
+	c.s3_region = (char[]){"us-west-2"};
+	place_is("s3://abc", &c, "s3://abc/", "https://s3.us-west-2.amazonaws.com/abc",
+	        "https://s3.us-west-2.amazonaws.com/abc/", "");
+	setenv("AWS_ENDPOINT_URL", "http://a", 1);
+	place_is("s3://abc", &c, "s3://abc/", "http://a/abc", "http://a/abc/", "");
+	setenv("AWS_ENDPOINT_URL_S3", "http://b", 1);
+	place_is("s3://abc", &c, "s3://abc/", "http://b/abc", "http://b/abc/", "");
+	c.s3_endpoint = (char[]){"http://c"};
+	place_is("s3://abc", &c, "s3://abc/", "http://c/abc", "http://c/abc/", "");
+}
+
+static void bad_places(void **state)
+{
+	(void)state;
+	static const char *const bad[] = {"s3://", "s3://ab", "s3:///abc", "s3://a b c/", "s3://abc/%", "s3://abc/%00",
+	        "s3://abc//d", "s3://abc/d?e", "s3://abc/d#e", "s3://user:pass@abc/", "s3://abc:80/"};
+	static const char *const endpoints[] = {"ftp://a", "http://", "https:///", "http://a/b", "http://u:hunter2@a",
+	        "http://a?b", "http://a b", "a:80"};
+	struct config c = {0};
+	struct error e;
+	for (unsigned i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+		e = (struct error){0};
+		if (s3_place_new(bad[i], "source", &c, &e))
+			fail_msg("%s is taken", bad[i]);
+		assert_int_equal(e.code, ERR_CONFIG);
+		assert_memory_equal(e.text, "source: ", 8);
+	}
+	for (unsigned i = 0; i < sizeof endpoints / sizeof endpoints[0]; i++) {
+		char copy[100];
+		c.s3_endpoint = strcpy(copy, endpoints[i]);
+		if (s3_place_new("s3://abc", "source", &c, &e))
+			fail_msg("%s is taken", endpoints[i]);
+		assert_int_equal(e.code, ERR_CONFIG);
+		assert_null(strstr(e.text, "hunter2"));
+	}
+	c.s3_endpoint = NULL;
+	setenv("AWS_REGION", "a.example/", 1);
+	assert_null(s3_place_new("s3://abc", "source", &c, &e));
+	assert_int_equal(e.code, ERR_CONFIG);
+}
+
+/* keys */
+
+static void same_text(const char *a, const char *b)
+{
+	if (!a || !b)
+		assert_true(a == b);
+	else
+		assert_string_equal(a, b);
+}
+
+static void keys_are(const struct config *c, const char *access, const char *secret, const char *token)
+{
+	struct s3_keys k;
+	struct error e = {0};
+	if (s3_keys_find(&k, c, &e))
+		fail_msg("%s", e.text);
+	same_text(k.access, access);
+	same_text(k.secret, secret);
+	same_text(k.token, token);
+	s3_keys_release(&k);
+	s3_keys_release(&k);
+}
+
+/* Returns the text of the error, which must not repeat what is secret. */
+static const char *keys_fail(const struct config *c)
+{
+	static struct error e;
+	struct s3_keys k;
+	e = (struct error){0};
+	assert_int_equal(s3_keys_find(&k, c, &e), ERR_CONFIG);
+	assert_null(strstr(e.text, "hunter2"));
+	assert_null(k.access);
+	assert_null(k.secret);
+	return e.text;
+}
+
+static void keys_of_environment(void **state)
+{
+	(void)state;
+	struct config c = {0};
+	keys_are(&c, NULL, NULL, NULL);
+	setenv("AWS_ACCESS_KEY_ID", "AK", 1);
+	assert_non_null(strstr(keys_fail(&c), "AWS_SECRET_ACCESS_KEY"));
+	setenv("AWS_SECRET_ACCESS_KEY", "hunter2+/=", 1);
+	keys_are(&c, "AK", "hunter2+/=", NULL);
+	setenv("AWS_SESSION_TOKEN", "token", 1);
+	keys_are(&c, "AK", "hunter2+/=", "token");
+	setenv("AWS_SESSION_TOKEN", "", 1);
+	keys_are(&c, "AK", "hunter2+/=", NULL);
+	setenv("AWS_SECRET_ACCESS_KEY", "hunter2\r\nX: y", 1);
+	keys_fail(&c);
+	setenv("AWS_SECRET_ACCESS_KEY", "", 1);
+	keys_fail(&c);
+	setenv("AWS_ACCESS_KEY_ID", "", 1);
+	keys_are(&c, NULL, NULL, NULL);
+}
+
+static void write_file(const char *path, const char *text)
+{
+	FILE *out = fopen(path, "w");
+	assert_non_null(out);
+	fputs(text, out);
+	fclose(out);
+}
+
+static void keys_of_file(void **state)
+{
+	(void)state;
+	char path[] = "/tmp/test-s3-XXXXXX";
+	int fd = mkstemp(path);
+	assert_true(fd >= 0);
+	close(fd);
+	struct config c = {.s3_credentials_file = path};
+	setenv("AWS_ACCESS_KEY_ID", "environment", 1);
+	setenv("AWS_SECRET_ACCESS_KEY", "environment", 1);
+	write_file(path, "# comment = x\n; another\n\n[other]\r\naws_access_key_id=O\r\naws_secret_access_key=P\r\n"
+	                 "[ default ]\n  aws_access_key_id = AK \nregion = x\naws_secret_access_key\t=\thunter2=+/\n"
+	                 "[third]\naws_access_key_id = T\naws_secret_access_key = U\naws_session_token = V==");
+	keys_are(&c, "AK", "hunter2=+/", NULL);
+	c.s3_profile = (char[]){"other"};
+	keys_are(&c, "O", "P", NULL);
+	c.s3_profile = (char[]){"third"};
+	keys_are(&c, "T", "U", "V==");
+	c.s3_profile = (char[]){"fourth"};
+	assert_non_null(strstr(keys_fail(&c), "fourth"));
+	c.s3_profile = NULL;
+	write_file(path, "[default]\naws_access_key_id = AK\naws_secret_access_key hunter2\n");
+	assert_non_null(strstr(keys_fail(&c), "line 3"));
+	write_file(path, "[default]\naws_access_key_id = AK\naws_secret_access_key = hunter2 hunter2\n");
+	assert_non_null(strstr(keys_fail(&c), "line 3"));
+	write_file(path, "[default\naws_access_key_id = AK\naws_secret_access_key = hunter2\n");
+	assert_non_null(strstr(keys_fail(&c), "line 1"));
+	write_file(path, "[default]\naws_secret_access_key = hunter2\n");
+	assert_non_null(strstr(keys_fail(&c), "aws_access_key_id"));
+	write_file(path, "");
+	keys_fail(&c);
+	unlink(path);
+	assert_non_null(strstr(keys_fail(&c), "No such file"));
+}
+
+/* XML */
+
+static void join(void *arg, unsigned depth, const char *name, struct str text)
+{
+	char *out = arg;
+	sprintf(out + strlen(out), "%u%s=%.*s;", depth, name, STR_FMT(text));
+}
+
+static bool read_text(const char *xml, char *out)
+{
+	out[0] = 0;
+	return s3_xml_read(xml, strlen(xml), join, out);
+}
+
+static void xml(void **state)
+{
+	(void)state;
+	char out[1000];
+	assert_true(read_text("<?xml version=\"1.0\"?><A xmlns=\"x\"><B>a&amp;b</B><C/>\n<D><E>1</E></D></A>", out));
+	assert_string_equal(out, "2B=a&b;2C=;3E=1;2D=;1A=;");
+	assert_false(read_text("<A><B>a</B><C>", out));
+	assert_string_equal(out, "2B=a;");
+	assert_false(read_text("", out));
+	assert_false(read_text("no XML", out));
+	assert_false(read_text("<!DOCTYPE A [<!ENTITY a \"aaaa\">]><A>&a;</A>", out));
+	assert_string_equal(out, "");
+}
+
+static void xml_is_bounded(void **state)
+{
+	(void)state;
+	enum { DEEP = 100000 };
+	static char text[4 * DEEP + 1], out[100];
+	for (unsigned i = 0; i < DEEP; i++)
+		memcpy(text + 3 * i, "<a>", 3);
+	assert_false(read_text(text, out));
+	memset(text, 'x', sizeof text - 1);
+	memcpy(text, "<a>", 3);
+	memcpy(text + sizeof text - 5, "</a>", 4);
+	assert_false(read_text(text, out));
+	assert_string_equal(out, "");
+}
+
+static void error_codes(void **state)
+{
+	(void)state;
+	static const char *const cases[][2] = {
+	        {"<Error><Code>NoSuchKey</Code><Message>x</Message></Error>", "NoSuchKey"},
+	        {"<Error><Code>NoSuchKey</Code><Mess", "NoSuchKey"},
+	        {"<Error><Code>No\nSuch</Code></Error>", ""},
+	        {"<Error><a><Code>NoSuchKey</Code></a></Error>", ""},
+	        {"<html>404</html>", ""},
+	        {"", ""},
+	};
+	char code[S3_CODE_SIZE];
+	for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+		s3_error_code(code, cases[i][0], strlen(cases[i][0]));
+		assert_string_equal(code, cases[i][1]);
+	}
+}
+
+static enum bucket_outcome judged(int status, const char *code, bool has_keys)
+{
+	struct transfer_reply reply = {.status = status, .whole = true};
+	struct bucket_result result = {0};
+	reply.error_len = (size_t)sprintf(reply.error_body, "<Error><Code>%s</Code></Error>", code);
+	enum bucket_outcome outcome = s3_judge_status(&reply, has_keys, &result);
+	assert_int_equal(outcome, result.outcome);
+	assert_non_null(strstr(result.text, code));
+	return outcome;
+}
+
+static void statuses(void **state)
+{
+	(void)state;
+	assert_int_equal(judged(404, "NoSuchKey", true), BUCKET_MISSING);
+	assert_int_equal(judged(404, "NoSuchBucket", true), BUCKET_FAILED);
+	assert_int_equal(judged(403, "AccessDenied", true), BUCKET_FAILED);
+	assert_int_equal(judged(403, "AccessDenied", false), BUCKET_MISSING);
+	assert_int_equal(judged(400, "ExpiredToken", true), BUCKET_FAILED);
+	assert_int_equal(judged(400, "AuthorizationHeaderMalformed", true), BUCKET_FAILED);
+	assert_int_equal(judged(400, "KeyTooLongError", true), BUCKET_MISSING);
+	assert_int_equal(judged(301, "PermanentRedirect", true), BUCKET_FAILED);
+	assert_int_equal(judged(307, "TemporaryRedirect", false), BUCKET_FAILED);
+	assert_int_equal(judged(503, "SlowDown", true), BUCKET_FAILED);
+	assert_int_equal(judged(204, "", true), BUCKET_FAILED);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	        cmocka_unit_test_setup(urls_by_path, clear_environment),
+	        cmocka_unit_test_setup(urls_by_host, clear_environment),
+	        cmocka_unit_test_setup(endpoint_and_region, clear_environment),
+	        cmocka_unit_test_setup(bad_places, clear_environment),
+	        cmocka_unit_test_setup(keys_of_environment, clear_environment),
+	        cmocka_unit_test_setup(keys_of_file, clear_environment),
+	        cmocka_unit_test(xml),
+	        cmocka_unit_test(xml_is_bounded),
+	        cmocka_unit_test(error_codes),
+	        cmocka_unit_test(statuses),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
