@@ -14,6 +14,7 @@ struct page *page_new(enum page_kind kind, uint32_t len)
 		return NULL;
 	atomic_init(&p->refs, 1);
 	atomic_init(&p->used, 1);
+	atomic_init(&p->index, NULL);
 	p->len = p->raw_len = len;
 	p->kind = (uint8_t)kind;
 	p->codec = CODEC_RAW;
@@ -27,8 +28,10 @@ void page_ref(struct page *p)
 
 void page_unref(struct page *p)
 {
-	if (p && atomic_fetch_sub_explicit(&p->refs, 1, memory_order_acq_rel) == 1)
-		free(p);
+	if (!p || atomic_fetch_sub_explicit(&p->refs, 1, memory_order_acq_rel) != 1)
+		return;
+	free(atomic_load_explicit(&p->index, memory_order_relaxed));
+	free(p);
 }
 
 void offmap_free(struct offmap *m)

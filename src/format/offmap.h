@@ -32,6 +32,8 @@ struct page {
 	uint32_t raw_len;    /* of the page itself; differs from len when codec is not CODEC_RAW */
 	uint8_t kind, codec; /* enum page_kind, enum page_codec */
 	atomic_uchar used;   /* looked at since the cache's clock passed */
+	/* Of a string page: how many strings it has, and where each is in bytes. Made by the first lookup. */
+	_Atomic(uint32_t *) index;
 	uint8_t bytes[];
 };
 

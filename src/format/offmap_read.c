@@ -119,18 +119,32 @@ bool segment_next(struct reader *r, struct segment_walk *w)
 	return !r->bad;
 }
 
+/* The low seven bits of a code are the length of its data. Eight at a time: a page has a hundred of them, and they are
+ * summed up for every string. */
+static uint32_t sum_lengths(const uint8_t *code, uint32_t count)
+{
+	static const uint64_t low7 = UINT64_C(0x007f007f007f007f);
+	uint32_t sum = 0, i = 0;
+	for (; count - i >= 8; i += 8) {
+		uint64_t eight = get_u64(code + i);
+		uint64_t pairs = (eight & low7) + (eight >> 8 & low7); /* four sums of 16 bits */
+		sum += (uint32_t)(pairs * UINT64_C(0x0001000100010001) >> 48);
+	}
+	for (; i < count; i++)
+		sum += code[i] & 127;
+	return sum;
+}
+
 bool page_string(const struct page *p, uint32_t index, struct offmap_string *out)
 {
-	uint32_t strings = get_u32(p->bytes + 12), codes = get_u32(p->bytes + 16), far = get_u32(p->bytes + 20), at = 0;
+	uint32_t strings = get_u32(p->bytes + 12), codes = get_u32(p->bytes + 16), far = get_u32(p->bytes + 20), at;
 	const uint8_t *code = p->bytes + codes;
 	*out = (struct offmap_string){NULL, 0, 0};
 	if (!index)
 		return true;
 	if (index > strings)
 		return false;
-	/* The low seven bits of a code are the length of its data. */
-	for (uint32_t i = 0; i < index - 1; i++)
-		at += code[i] & 127;
+	at = sum_lengths(code, index - 1);
 	uint32_t len = code[index - 1] & 127;
 	const uint8_t *data = code + strings;
 	if ((uint64_t)codes + strings + at + len > far)
@@ -240,22 +254,58 @@ enum err offmap_lookup(const struct page *code, uint64_t offset, struct arena *a
 	return p.segments ? read_place(code, &p, within, arena, answer) : ERR_OK;
 }
 
+/* Strings lie one behind the other, each after its length. Walking there costs a cache miss a string, so it is done
+ * once a page. [0] is the number of those that are sound. */
+static uint32_t *make_index(const struct page *strings, uint32_t count)
+{
+	struct reader r = {strings->bytes + STRINGS_HEADER, strings->bytes + strings->len, false};
+	uint32_t *index = malloc(((size_t)count + 1) * sizeof *index);
+	uint32_t sound = 0;
+	if (!index)
+		return NULL;
+	for (; sound < count; sound++) {
+		const uint8_t *start = r.at;
+		uint64_t len = reader_varint(&r);
+		if (r.bad || len > (uint64_t)(r.end - r.at))
+			break;
+		index[1 + sound] = (uint32_t)(start - strings->bytes);
+		r.at += len;
+	}
+	index[0] = sound;
+	return index;
+}
+
+/* The page's index, made when it is not there; NULL without memory. Of two threads that make it one is the winner. */
+static const uint32_t *index_of(const struct page *strings, uint32_t count)
+{
+	/* The index is the one thing of a page that changes; no page is an object that was defined const. */
+	_Atomic(uint32_t *) *slot = &((struct page *)(uintptr_t)strings)->index;
+	uint32_t *index = atomic_load_explicit(slot, memory_order_acquire), *mine = NULL;
+	if (index || !(mine = make_index(strings, count)))
+		return index;
+	if (atomic_compare_exchange_strong_explicit(slot, &index, mine, memory_order_acq_rel, memory_order_acquire))
+		return mine;
+	free(mine);
+	return index;
+}
+
 enum err offmap_string_lookup(const struct page *strings, uint32_t id, struct offmap_string *out)
 {
 	if (strings->kind != PAGE_STRINGS || strings->codec != CODEC_RAW || strings->len < STRINGS_HEADER)
 		return ERR_CORRUPT;
 	uint32_t first = get_u32(strings->bytes), count = get_u32(strings->bytes + 4);
-	struct reader r = {strings->bytes + STRINGS_HEADER, strings->bytes + strings->len, false};
-	if (id < first || id - first >= count)
+	/* each string takes a byte at least */
+	if (count > strings->len - STRINGS_HEADER || id < first || id - first >= count)
 		return ERR_CORRUPT;
-	for (uint32_t i = first;; i++) {
-		uint64_t len = reader_varint(&r);
-		if (r.bad || len > (uint64_t)(r.end - r.at))
-			return ERR_CORRUPT;
-		if (i == id) {
-			*out = (struct offmap_string){r.at, (uint32_t)len, 0};
-			return ERR_OK;
-		}
-		r.at += len;
-	}
+	const uint32_t *index = index_of(strings, count);
+	if (!index)
+		return ERR_NO_MEMORY;
+	if (id - first >= index[0])
+		return ERR_CORRUPT;
+	struct reader r = {strings->bytes + index[1 + id - first], strings->bytes + strings->len, false};
+	uint64_t len = reader_varint(&r);
+	if (r.bad || len > (uint64_t)(r.end - r.at))
+		return ERR_CORRUPT;
+	*out = (struct offmap_string){r.at, (uint32_t)len, 0};
+	return ERR_OK;
 }

@@ -49,7 +49,7 @@ struct offmap_answer {
 /* What an offset is, from the raw code page that offmap_code_page named. Strings point into the page. */
 enum err offmap_lookup(const struct page *code, uint64_t offset, struct arena *arena, struct offmap_answer *answer);
 
-/* A string of a raw string page. */
+/* A string of a raw string page: ERR_CORRUPT, ERR_NO_MEMORY. */
 enum err offmap_string_lookup(const struct page *strings, uint32_t id, struct offmap_string *out);
 
 /* The steps that offmap_lookup is made of, for whoever reads a page whole. */
