@@ -17,7 +17,8 @@
 #include "store/bucket.h"
 #include "symbolicate.h"
 
-enum { RESTARTS_MAX = 8 }; /* a page may be lost again while its module is loaded again */
+enum { BLOCK = 256 * 1024 }; /* of the reply at a time */
+enum { RESTARTS_MAX = 8 };   /* a page may be lost again while its module is loaded again */
 
 enum { MODULE_UNUSED = -1 }; /* in place of the index of a want: no frame refers to the module */
 
@@ -33,9 +34,9 @@ struct session {
 	int32_t **want_of;   /* by job and module */
 	uint32_t *stacks_of; /* frames that refer to each want, for debug */
 	struct lookup *lookups;
-	struct rendered *places; /* by frame, counted through all jobs */
+	const struct symbol **symbol_of; /* by frame, counted through all jobs; NULL: it was not looked up */
 	size_t lookup_count;
-	struct buffer rendered;
+	struct symbols symbols;
 	struct symbolicate_stats stats;
 	unsigned restarts;
 };
@@ -166,11 +167,12 @@ static bool collect_lookups(struct session *s)
 	uint32_t *last_stack = arena_calloc(arena, s->want_count + 1, sizeof *last_stack);
 	if (!s->lookups) {
 		s->lookups = arena_alloc(arena, s->request.frame_count * sizeof *s->lookups);
-		s->places = arena_calloc(arena, s->request.frame_count + 1, sizeof *s->places);
+		s->symbol_of = arena_alloc(arena, s->request.frame_count * sizeof *s->symbol_of);
 	}
-	if (!s->lookups || !s->places || !last_stack)
+	if (!s->lookups || !s->symbol_of || !last_stack)
 		return false;
 	s->lookup_count = 0;
+	memset(s->symbol_of, 0, s->request.frame_count * sizeof *s->symbol_of);
 	memset(s->stacks_of, 0, s->want_count * sizeof *s->stacks_of);
 	for (uint32_t j = 0; j < s->request.job_count; j++)
 		for (uint32_t i = 0; i < s->request.jobs[j].stack_count; i++) {
@@ -195,18 +197,42 @@ static bool collect_lookups(struct session *s)
 
 /* ---- the reply ---- */
 
-/* Text that the reply is made of. Sizes are known before a byte is written: `at` is NULL in a first pass that only
- * counts. */
+/* Text that the reply is made of. Its size is known before a byte goes out: a first pass, with `block` NULL, only
+ * counts. Then it is written into a block that goes out whenever it is full, and is always warm in the processor's
+ * cache. */
 struct writer {
-	uint8_t *at;
-	uint64_t size;
+	struct exchange *exchange;
+	uint8_t *block, *at, *end;
+	uint64_t size; /* counted */
+	bool failed;   /* nobody takes it any more */
 };
 
-static void write_bytes(struct writer *w, const void *data, size_t len)
+static void flush(struct writer *w)
 {
-	w->size += len;
-	if (w->at && len)
-		w->at = put_text(w->at, data, len);
+	w->failed = w->failed || !exchange_reply_add(w->exchange, w->block, (size_t)(w->at - w->block));
+	w->at = w->block;
+}
+
+static void write_across(struct writer *w, const char *data, size_t len)
+{
+	while (len) {
+		size_t room = (size_t)(w->end - w->at), n = len < room ? len : room;
+		w->at = put_text(w->at, data, n);
+		data += n;
+		len -= n;
+		if (w->at == w->end)
+			flush(w);
+	}
+}
+
+static inline void write_bytes(struct writer *w, const void *data, size_t len)
+{
+	if (!w->block)
+		w->size += len;
+	else if (len <= (size_t)(w->end - w->at))
+		w->at = len ? put_text(w->at, data, len) : w->at;
+	else
+		write_across(w, data, len);
 }
 #define WRITE(w, literal) write_bytes((w), (literal), sizeof(literal) - 1)
 
@@ -249,15 +275,14 @@ static struct str module_name(const struct session *s, uint32_t j, const struct 
 	return m->name.len ? m->name_raw : str_from("<unknown>");
 }
 
-static bool is_rendered(const struct session *s, uint32_t frame)
+/* The block has room for the text of any symbol. */
+static void write_symbol(struct writer *w, const struct symbol *symbol, bool v4)
 {
-	return s->places[frame].len || s->places[frame].at;
-}
-
-static struct str rendered_text(const struct session *s, uint32_t frame)
-{
-	const struct rendered *r = &s->places[frame];
-	return (struct str){(const char *)s->rendered.data + r->at, r->len};
+	if (!w->block)
+		return; /* counted in symbols.size */
+	if (symbol->size > (size_t)(w->end - w->at))
+		flush(w);
+	w->at = (v4 ? put_v4_head : put_v5_tail)(w->at, symbol->offset, &symbol->answer);
 }
 
 static void write_offset(struct writer *w, const struct request_job *job, const struct request_frame *f)
@@ -278,8 +303,8 @@ static void write_v5_frame(struct writer *w, const struct session *s, uint32_t j
 	WRITE(w, ",\"module\":\"");
 	write_str(w, module_name(s, j, f));
 	WRITE(w, "\",");
-	if (is_rendered(s, frame)) {
-		write_str(w, rendered_text(s, frame));
+	if (s->symbol_of[frame]) {
+		write_symbol(w, s->symbol_of[frame], false);
 		return;
 	}
 	WRITE(w, "\"module_offset\":\"");
@@ -292,8 +317,8 @@ static void write_v4_frame(struct writer *w, const struct session *s, uint32_t j
 {
 	(void)k;
 	WRITE(w, "\"");
-	if (is_rendered(s, frame))
-		write_str(w, rendered_text(s, frame));
+	if (s->symbol_of[frame])
+		write_symbol(w, s->symbol_of[frame], true);
 	else
 		write_offset(w, &s->request.jobs[j], f);
 	if (f->kind != OFFSET_TEXT) {
@@ -302,6 +327,29 @@ static void write_v4_frame(struct writer *w, const struct session *s, uint32_t j
 		WRITE(w, ")");
 	}
 	WRITE(w, "\"");
+}
+
+static void prefetch_bytes(const uint8_t *data, uint32_t len)
+{
+	enum { LINE = 64, MOST = 512 };
+	for (uint32_t i = 0; i < len && i < MOST; i += LINE)
+		__builtin_prefetch(data + i);
+}
+
+/* Symbols lie in the order of their offsets, and their names anywhere: what comes soon is asked of the memory now. */
+static void prefetch(const struct session *s, uint32_t frame)
+{
+	enum { SYMBOL_AHEAD = 12, NAMES_AHEAD = 4, NAMES = 8 };
+	if (s->request.frame_count - frame <= SYMBOL_AHEAD)
+		return;
+	const struct symbol *far = s->symbol_of[frame + SYMBOL_AHEAD], *near = s->symbol_of[frame + NAMES_AHEAD];
+	if (far)
+		prefetch_bytes((const uint8_t *)far, 2 * sizeof *far);
+	if (!near)
+		return;
+	prefetch_bytes(near->answer.frame.function.data, near->answer.frame.function.len);
+	for (uint32_t i = 0; i < near->answer.inline_count && i < NAMES; i++)
+		prefetch_bytes(near->answer.inlines[i].function.data, near->answer.inlines[i].function.len);
 }
 
 static void write_stacks(struct writer *w, const struct session *s, uint32_t j, uint32_t *frame)
@@ -315,6 +363,8 @@ static void write_stacks(struct writer *w, const struct session *s, uint32_t j, 
 		for (uint32_t k = 0; k < job->stacks[i].count; k++, (*frame)++) {
 			if (k)
 				WRITE(w, ",");
+			if (w->block)
+				prefetch(s, *frame);
 			(s->v4 ? write_v4_frame : write_v5_frame)(w, s, j, k, &job->stacks[i].frames[k], *frame);
 		}
 		WRITE(w, "]");
@@ -475,7 +525,7 @@ static void release(struct session *s)
 	for (uint32_t i = 0; i < s->want_count; i++)
 		module_want_release(&s->wants[i]);
 	buffer_release(&s->body);
-	buffer_release(&s->rendered);
+	symbols_release(&s->symbols);
 }
 
 static void fail(struct session *s, enum err code, unsigned retry_after, const char *text)
@@ -526,32 +576,44 @@ static uint32_t **order_modules(const struct session *s)
 	return orders;
 }
 
-static void reply(struct session *s)
+/* A small reply is one block, so that one call takes it. */
+static bool make_block(struct writer *w, const struct session *s)
+{
+	uint64_t most = s->symbols.largest > BLOCK ? s->symbols.largest : BLOCK;
+	size_t room = w->size < most ? w->size : most;
+	w->block = w->at = malloc(room);
+	w->end = w->block ? w->block + room : NULL;
+	return w->block != NULL;
+}
+
+static void write_out(struct writer *w, struct session *s, uint32_t *const *orders, struct str debug)
 {
 	struct exchange *x = s->exchange;
+	count_results(s);
+	exchange_reply_begin(x, 200, "application/json", w->size);
+	write_reply(w, s, orders, debug);
+	flush(w);
+	release(s);
+	exchange_reply_end(x);
+}
+
+static void reply(struct session *s)
+{
 	json_t *debug = s->debug ? debug_json(s) : NULL;
 	char *debug_text = debug ? json_dumps(debug, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
 	struct str debug_str = debug_text ? str_from(debug_text) : (struct str){"", 0};
 	uint32_t **orders = order_modules(s);
-	struct writer count = {NULL, 0}, w = {NULL, 0};
-	uint8_t *bytes = NULL;
+	struct writer w = {.exchange = s->exchange, .size = s->symbols.size};
 	json_decref(debug);
-	if (orders) {
-		write_reply(&count, s, orders, debug_str);
-		bytes = count.size <= x->config->max_reply ? malloc(count.size) : NULL;
-	}
-	if (!orders || (!bytes && count.size <= x->config->max_reply)) {
-		fail(s, ERR_NO_MEMORY, 1, "out of memory");
-	} else if (!bytes) {
-		too_large(s);
-	} else {
-		w.at = bytes;
+	if (orders)
 		write_reply(&w, s, orders, debug_str);
-		count_results(s);
-		release(s);
-		exchange_reply(x, 200, "application/json", NULL, &(struct iovec){bytes, count.size}, 1);
-	}
-	free(bytes);
+	if (w.size > s->exchange->config->max_reply)
+		too_large(s);
+	else if (!orders || !make_block(&w, s))
+		fail(s, ERR_NO_MEMORY, 1, "out of memory");
+	else
+		write_out(&w, s, orders, debug_str);
+	free(w.block);
 	free(debug_text);
 }
 
@@ -586,15 +648,14 @@ static void wait_done(struct load_wait *wait)
 /* Looks up and answers, as often as pages turn out to be lost. Returns true when the modules must be loaded first. */
 static bool answer(struct session *s)
 {
-	s->rendered.len = 0;
+	symbols_release(&s->symbols);
 	s->stats.found = 0;
 	if (!collect_lookups(s)) {
 		fail(s, ERR_NO_MEMORY, 1, "out of memory");
 		return false;
 	}
-	memset(s->places, 0, s->request.frame_count * sizeof *s->places);
-	switch (symbolicate(s->modules, s->wants, s->want_count, s->lookups, s->lookup_count, s->v4, &s->rendered,
-	        s->places, &s->stats)) {
+	switch (symbolicate(s->modules, s->wants, s->want_count, s->lookups, s->lookup_count, s->v4,
+	        s->exchange->config->max_reply, &s->symbols, s->symbol_of, &s->stats)) {
 	case SYMBOLICATE_OK:
 		reply(s);
 		return false;
@@ -680,7 +741,7 @@ static void start(struct exchange *x, bool v4)
 	s->wait.deadline = x->started + c->request_timeout;
 	x->user = s;
 	buffer_init(&s->body, c->max_body_inflated);
-	buffer_init(&s->rendered, c->max_reply + 65536);
+	symbols_init(&s->symbols);
 	enum err err = exchange_read_body(x, &s->body, &e);
 	if (!err)
 		err = request_read(&s->request, (struct str){(const char *)s->body.data, s->body.len},

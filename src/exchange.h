@@ -8,6 +8,18 @@
 struct front;
 struct connection;
 
+/* A reply on its way. */
+struct reply {
+	int status;
+	const char *content_type, *extra;
+	const struct error *error; /* for the log; NULL: none */
+	uint64_t length, left;     /* of the body as it goes out; what has still to be given */
+	struct gzip *gzip;         /* compresses it; NULL: it goes out as it comes */
+	bool gzipped;
+	bool good; /* all that was given has gone out */
+	int64_t deadline;
+};
+
 struct exchange_private {
 	struct exchange x; /* first: a pointer to one is a pointer to the other */
 	struct front *front;
@@ -16,8 +28,9 @@ struct exchange_private {
 	struct arena arena;
 	void (*resumed)(struct exchange *x); /* what a worker is to run */
 	struct exchange_private *next;       /* in the front's queue or its free list */
-	uint64_t bytes_in, bytes_out;        /* of the bodies, as sent */
-	bool body_ended, broken;             /* all of the body is read; it cannot be read on */
+	struct reply reply;
+	uint64_t bytes_in, bytes_out; /* of the bodies, as sent */
+	bool body_ended, broken;      /* all of the body is read; it cannot be read on */
 };
 
 static inline struct exchange_private *exchange_private(const struct exchange *x)

@@ -17,6 +17,7 @@ struct fcgi_request {
 	/* ipcFd and keepConnection are marked as internal. There is no other way to give libfcgi a connection, they
 	 * have kept their meaning for twenty years, and test_front fails should that change. */
 	FCGX_Request lib;
+	bool large; /* the reply's body goes past libfcgi */
 };
 
 bool fcgi_library_init(void)
@@ -205,23 +206,28 @@ static bool put(struct fcgi_request *r, const void *data, size_t n)
 	return n == 0 || FCGX_PutStr(data, (int)n, r->lib.out) == (int)n;
 }
 
-bool fcgi_request_write(struct fcgi_request *r, const void *head, size_t head_len, const struct iovec *body,
-        unsigned parts, int64_t deadline)
+/* Half a record may be out: nothing that libfcgi writes now may follow it. */
+static bool written(struct fcgi_request *r, bool good)
 {
-	size_t length = 0;
-	bool good = put(r, head, head_len);
-	for (unsigned i = 0; i < parts; i++)
-		length += body[i].iov_len;
-	if (length > LARGE) {
-		good = good && FCGX_FFlush(r->lib.out) == 0 && write_large(r, body, parts, deadline);
-	} else {
-		for (unsigned i = 0; i < parts && good; i++)
-			good = put(r, body[i].iov_base, body[i].iov_len);
-	}
-	/* Half a record may be out: nothing that libfcgi writes now may follow it. */
 	if (!good)
 		shutdown(r->lib.ipcFd, SHUT_RDWR);
 	return good;
+}
+
+bool fcgi_request_write_head(struct fcgi_request *r, const void *head, size_t head_len, uint64_t length)
+{
+	r->large = length > LARGE;
+	return written(r, put(r, head, head_len) && (!r->large || FCGX_FFlush(r->lib.out) == 0));
+}
+
+bool fcgi_request_write_body(struct fcgi_request *r, const struct iovec *body, unsigned parts, int64_t deadline)
+{
+	bool good = true;
+	if (r->large)
+		return written(r, write_large(r, body, parts, deadline));
+	for (unsigned i = 0; i < parts && good; i++)
+		good = put(r, body[i].iov_base, body[i].iov_len);
+	return written(r, good);
 }
 
 int fcgi_request_finish(struct fcgi_request *r, bool keep)

@@ -30,11 +30,11 @@ const char *fcgi_request_param(const struct fcgi_request *r, const char *name);
 /* Some of the body, waiting for at least a byte of it. 0 is its end, -1 a broken one: the peer went away, or was silent
  * for as long as the connection's SO_RCVTIMEO. */
 ssize_t fcgi_request_read(struct fcgi_request *r, void *to, size_t n);
-/* The reply: its head, ended by an empty line, and its body. All of it is out, or will be when the request is finished;
- * false: the peer does not take it, and the connection will be closed. A body that is still being written at deadline
- * is broken off. */
-bool fcgi_request_write(struct fcgi_request *r, const void *head, size_t head_len, const struct iovec *body,
-        unsigned parts, int64_t deadline);
+/* The reply: its head, ended by an empty line, and then its body of `length` bytes, piece by piece. What was given is
+ * out, or will be when the request is finished; false: the peer does not take it, nothing more may be written, and the
+ * connection will be closed. A body that is still being written at deadline is broken off. */
+bool fcgi_request_write_head(struct fcgi_request *r, const void *head, size_t head_len, uint64_t length);
+bool fcgi_request_write_body(struct fcgi_request *r, const struct iovec *body, unsigned parts, int64_t deadline);
 
 /* Ends the reply. Returns the connection when it can carry another request, else -1: it is closed. The body has been
  * read to its end, or keep is false. */

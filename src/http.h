@@ -49,6 +49,12 @@ enum err exchange_stream_body(struct exchange *x, uint64_t max,
  * are added. */
 void exchange_reply(struct exchange *x, int status, const char *content_type, const char *extra,
         const struct iovec *body, unsigned parts);
+/* The same in pieces, for a body that is made while it goes out. After `begin` come exactly `length` bytes by `add`,
+ * and `end`; then x is gone. Once `add` has given false (the client went away, or no memory) what is added does
+ * nothing. A body that turns out shorter breaks the connection. */
+void exchange_reply_begin(struct exchange *x, int status, const char *content_type, uint64_t length);
+bool exchange_reply_add(struct exchange *x, const void *data, size_t len);
+void exchange_reply_end(struct exchange *x);
 void exchange_reply_text(struct exchange *x, int status, const char *content_type, const char *extra, struct str body);
 /* {"error":…,"title":…,"status":…}; 503 carries Retry-After: retry_after seconds (at least 1). */
 void exchange_reply_error(struct exchange *x, const struct error *e, unsigned retry_after);

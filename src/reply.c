@@ -74,45 +74,16 @@ static bool accepts_gzip(struct str header)
 	return any;
 }
 
-/* A reply on its way. */
-struct reply {
-	struct exchange_private *p;
-	int status;
-	const char *content_type, *extra;
-	const struct error *error; /* for the log; NULL: none */
-	const struct iovec *body;
-	unsigned parts;
-	uint64_t length;
-	uint8_t *gzipped; /* owned; NULL: it goes out as it is */
-	struct iovec gzipped_part;
-};
-
-/* Compresses the body when that is asked for and pays. Without memory it goes out as it is. */
-static void compress(struct reply *r)
+static bool wants_gzip(const struct exchange *x, uint64_t length)
 {
-	const struct exchange *x = &r->p->x;
 	const char *accepted = exchange_param(x, "HTTP_ACCEPT_ENCODING");
-	size_t len;
-	if (!accepted || r->length == 0 || r->length < x->config->gzip_min_size || !accepts_gzip(str_from(accepted)))
-		return;
-	if (gzip_compress(r->body, r->parts, &r->gzipped, &len) != ERR_OK) {
-		r->gzipped = NULL;
-		return;
-	}
-	if (len >= r->length) {
-		free(r->gzipped);
-		r->gzipped = NULL;
-		return;
-	}
-	r->gzipped_part = (struct iovec){r->gzipped, len};
-	r->body = &r->gzipped_part;
-	r->parts = 1;
-	r->length = len;
+	return accepted && length > 0 && length >= x->config->gzip_min_size && accepts_gzip(str_from(accepted));
 }
 
 /* The header lines and the empty line behind them; 0 when they do not fit. */
-static size_t make_head(const struct reply *r, char head[HEAD_MAX])
+static size_t make_head(const struct exchange_private *p, char head[HEAD_MAX])
 {
+	const struct reply *r = &p->reply;
 	int n = snprintf(head, HEAD_MAX,
 	        "Status: %d %s\r\n"
 	        "Content-Type: %s\r\n"
@@ -123,7 +94,7 @@ static size_t make_head(const struct reply *r, char head[HEAD_MAX])
 	        "X-Request-Id: %s\r\n"
 	        "%s\r\n",
 	        r->status, http_status_phrase(r->status), r->content_type, (unsigned long long)r->length,
-	        r->gzipped ? "Content-Encoding: gzip\r\n" : "", r->p->x.request_id, r->extra ? r->extra : "");
+	        r->gzipped ? "Content-Encoding: gzip\r\n" : "", p->x.request_id, r->extra ? r->extra : "");
 	return n > 0 && n < HEAD_MAX ? (size_t)n : 0;
 }
 
@@ -140,21 +111,22 @@ static void log_param(struct log_line *l, const char *key, const struct exchange
 }
 
 /* One line a request. What a client can make long comes last, so that it cannot push out the rest. */
-static void log_request(const struct reply *r, int64_t elapsed, bool good)
+static void log_request(const struct exchange_private *p, int64_t elapsed)
 {
-	const struct exchange *x = &r->p->x;
+	const struct exchange *x = &p->x;
+	const struct reply *r = &p->reply;
 	struct log_line l;
 	log_begin(&l, LOG_LEVEL_INFO, "request");
 	log_str(&l, "id", str_from(x->request_id));
 	log_str(&l, "method", cut(x->method, 32));
 	log_int(&l, "status", r->status);
 	log_seconds(&l, "seconds", elapsed);
-	log_int(&l, "bytes_in", (int64_t)r->p->bytes_in);
-	log_int(&l, "bytes_out", (int64_t)r->p->bytes_out);
+	log_int(&l, "bytes_in", (int64_t)p->bytes_in);
+	log_int(&l, "bytes_out", (int64_t)p->bytes_out);
 	log_int(&l, "frames", (int64_t)x->frames);
 	log_int(&l, "modules", (int64_t)x->modules);
 	log_int(&l, "loads", (int64_t)x->loads);
-	if (!good)
+	if (!r->good)
 		log_int(&l, "aborted", 1);
 	log_param(&l, "remote", x, "REMOTE_ADDR");
 	if (r->error)
@@ -164,42 +136,144 @@ static void log_request(const struct reply *r, int64_t elapsed, bool good)
 	log_end(&l);
 }
 
-/* Writes it and ends the exchange. */
-static void send_reply(struct reply *r)
+static bool head_only(const struct exchange_private *p)
 {
-	struct exchange_private *p = r->p;
+	return str_equal(p->x.method, str_from("HEAD"));
+}
+
+/* Everything before the body. */
+static void send_head(struct exchange_private *p)
+{
+	struct reply *r = &p->reply;
 	char head[HEAD_MAX];
-	bool head_only = str_equal(p->x.method, str_from("HEAD"));
-	for (unsigned i = 0; i < r->parts; i++)
-		r->length += r->body[i].iov_len;
-	compress(r);
-	size_t head_len = make_head(r, head);
+	size_t head_len = make_head(p, head);
 	/* Counted before the client can see the reply, so that who has seen it finds it counted. */
 	metric_request(p->x.route, r->status);
 	/* The body is read to its end, also when nobody wanted it: else what is left would be taken for the next
 	 * request. */
 	exchange_drain(p);
-	int64_t deadline = clock_now() + p->x.config->request_timeout;
-	p->bytes_out = head_only ? 0 : r->length;
-	bool good =
-	        head_len && fcgi_request_write(p->fcgi, head, head_len, r->body, head_only ? 0 : r->parts, deadline);
+	r->deadline = clock_now() + p->x.config->request_timeout;
+	r->left = head_only(p) ? 0 : r->length;
+	p->bytes_out = r->left;
+	r->good = head_len && fcgi_request_write_head(p->fcgi, head, head_len, r->left);
+}
+
+static void send_body(struct exchange_private *p, const struct iovec *body, unsigned parts)
+{
+	struct reply *r = &p->reply;
+	if (head_only(p))
+		return;
+	uint64_t size = 0;
+	for (unsigned i = 0; i < parts; i++)
+		size += body[i].iov_len;
+	r->good = r->good && size <= r->left && fcgi_request_write_body(p->fcgi, body, parts, r->deadline);
+	r->left -= r->good ? size : 0;
+}
+
+static void finish(struct exchange_private *p)
+{
+	struct reply *r = &p->reply;
 	int64_t elapsed = clock_now() - p->x.started;
+	r->good = r->good && r->left == 0;
 	histogram_observe(p->x.histogram, elapsed);
-	log_request(r, elapsed, good);
-	free(r->gzipped);
-	front_release(p, good);
+	log_request(p, elapsed);
+	front_release(p, r->good);
+}
+
+/* Compresses the body when that is asked for and pays; *packed is its one part then, to be freed. Without memory it
+ * goes out as it is. */
+static bool compress(struct exchange_private *p, const struct iovec *body, unsigned parts, struct iovec *packed)
+{
+	struct reply *r = &p->reply;
+	uint8_t *bytes;
+	size_t len;
+	if (!wants_gzip(&p->x, r->length) || gzip_compress(body, parts, &bytes, &len) != ERR_OK)
+		return false;
+	if (len >= r->length) {
+		free(bytes);
+		return false;
+	}
+	*packed = (struct iovec){bytes, len};
+	r->length = len;
+	r->gzipped = true;
+	return true;
+}
+
+/* Writes a reply whose body is there, and ends the exchange. */
+static void send_reply(struct exchange *x, const struct reply *reply, const struct iovec *body, unsigned parts)
+{
+	struct exchange_private *p = exchange_private(x);
+	struct iovec packed = {NULL, 0};
+	p->reply = *reply;
+	for (unsigned i = 0; i < parts; i++)
+		p->reply.length += body[i].iov_len;
+	bool gzipped = compress(p, body, parts, &packed);
+	send_head(p);
+	send_body(p, gzipped ? &packed : body, gzipped ? 1 : parts);
+	free(packed.iov_base);
+	finish(p);
 }
 
 void exchange_reply(struct exchange *x, int status, const char *content_type, const char *extra,
         const struct iovec *body, unsigned parts)
 {
-	struct reply r = {.p = exchange_private(x),
-	        .status = status,
-	        .content_type = content_type,
-	        .extra = extra,
-	        .body = body,
-	        .parts = parts};
-	send_reply(&r);
+	struct reply r = {.status = status, .content_type = content_type, .extra = extra};
+	send_reply(x, &r, body, parts);
+}
+
+void exchange_reply_begin(struct exchange *x, int status, const char *content_type, uint64_t length)
+{
+	struct exchange_private *p = exchange_private(x);
+	p->reply = (struct reply){.status = status, .content_type = content_type, .length = length, .good = true};
+	if (wants_gzip(x, length))
+		p->reply.gzip = gzip_new(length);
+	if (!p->reply.gzip)
+		send_head(p);
+}
+
+bool exchange_reply_add(struct exchange *x, const void *data, size_t len)
+{
+	struct exchange_private *p = exchange_private(x);
+	struct reply *r = &p->reply;
+	struct iovec part = {(void *)(uintptr_t)data, len};
+	if (r->gzip)
+		r->good = r->good && gzip_add(r->gzip, data, len);
+	else
+		send_body(p, &part, 1);
+	return r->good;
+}
+
+/* Nothing has gone out yet of what was compressed: its length is known only now. */
+static void send_gzipped(struct exchange_private *p)
+{
+	struct reply *r = &p->reply;
+	struct iovec packed = {NULL, 0};
+	uint8_t *bytes;
+	size_t len;
+	if (r->good && gzip_finish(r->gzip, &bytes, &len) == ERR_OK)
+		packed = (struct iovec){bytes, len};
+	gzip_free(r->gzip);
+	if (!packed.iov_base) {
+		struct error e;
+		error_set(&e, ERR_NO_MEMORY, "out of memory");
+		exchange_reply_error(&p->x, &e, 1);
+		return;
+	}
+	r->length = len;
+	r->gzipped = true;
+	send_head(p);
+	send_body(p, &packed, 1);
+	free(packed.iov_base);
+	finish(p);
+}
+
+void exchange_reply_end(struct exchange *x)
+{
+	struct exchange_private *p = exchange_private(x);
+	if (p->reply.gzip)
+		send_gzipped(p);
+	else
+		finish(p);
 }
 
 void exchange_reply_text(struct exchange *x, int status, const char *content_type, const char *extra, struct str body)
@@ -219,14 +293,8 @@ void exchange_reply_refusal(struct exchange *x, const struct error *e, const cha
 	struct iovec part = {body.data, body.len};
 	if (body.failed)
 		part = (struct iovec){(char *)(uintptr_t) "{}", 2};
-	struct reply r = {.p = exchange_private(x),
-	        .status = status,
-	        .content_type = "application/json",
-	        .extra = extra,
-	        .error = e,
-	        .body = &part,
-	        .parts = 1};
-	send_reply(&r);
+	struct reply r = {.status = status, .content_type = "application/json", .extra = extra, .error = e};
+	send_reply(x, &r, &part, 1);
 	buffer_release(&body);
 }
 

@@ -5,21 +5,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/arena.h"
 #include "base/clock.h"
 #include "base/metrics.h"
-#include "format/offmap_read.h"
 #include "format/reply_json.h"
-#include "store/page_memcached.h"
 
-/* Frames are looked up and rendered in batches, so that what the answers take in memory is bounded however many there
- * are. */
-enum { BATCH = 8192, BATCH_BYTES = 32 << 20 };
-
-/* The pages that one batch needs, each with a reference. */
-struct page_set {
-	struct page_get *pages;
-	size_t count, cap;
+enum {
+	BATCH = 8192,           /* lookups whose pages are fetched together */
+	BATCH_BYTES = 32 << 20, /* and what their answers may take, names aside */
+	PAGES_KEPT = 128 << 20, /* bytes of pages that a request holds; of more the strings are copied */
+	SORT_SMALL = 64,        /* so few are sorted by insertion */
+	RADIX_BITS = 8,
 };
 
 struct batch {
@@ -27,29 +22,19 @@ struct batch {
 	struct module_want *wants;
 	size_t want_count;
 	struct symbolicate_stats *stats;
-	struct arena arena;
-	struct page_set code, strings;
-	uint32_t *code_index; /* page of each lookup of the batch, in code; UINT32_MAX: below the first symbol */
-	struct offmap_answer *answers;
+	struct symbols *symbols;
+	uint32_t *code_index; /* page of each lookup of the batch in the set; UINT32_MAX: below the first symbol */
+	struct symbol **found;
+	/* String pages in the set, by module and number: index + 1 */
+	uint32_t *table;
+	size_t table_mask, table_count;
 };
 
 /* ---- order ---- */
 
-static int lookup_order(const void *a, const void *b)
+static bool is_before(const struct lookup *a, const struct lookup *b)
 {
-	const struct lookup *x = a, *y = b;
-	if (x->want != y->want)
-		return x->want < y->want ? -1 : 1;
-	return (x->offset > y->offset) - (x->offset < y->offset);
-}
-
-static void sort_lookups(struct lookup *lookups, size_t count)
-{
-	bool sorted = true;
-	for (size_t i = 1; i < count && sorted; i++)
-		sorted = lookup_order(&lookups[i - 1], &lookups[i]) <= 0;
-	if (!sorted)
-		qsort(lookups, count, sizeof *lookups, lookup_order);
+	return a->want != b->want ? a->want < b->want : a->offset < b->offset;
 }
 
 static bool same_place(const struct lookup *a, const struct lookup *b)
@@ -57,54 +42,136 @@ static bool same_place(const struct lookup *a, const struct lookup *b)
 	return a->want == b->want && a->offset == b->offset;
 }
 
+static void sort_few(struct lookup *lookups, size_t count)
+{
+	for (size_t i = 1; i < count; i++) {
+		struct lookup moved = lookups[i];
+		size_t k = i;
+		for (; k && is_before(&moved, &lookups[k - 1]); k--)
+			lookups[k] = lookups[k - 1];
+		lookups[k] = moved;
+	}
+}
+
+/* What radix passes sort by: first the offset, then the module. */
+static unsigned digit(const struct lookup *l, unsigned shift)
+{
+	uint64_t part = shift < 64 ? l->offset >> shift : l->want >> (shift - 64);
+	return part & ((1 << RADIX_BITS) - 1);
+}
+
+static void radix_pass(const struct lookup *from, struct lookup *to, size_t count, unsigned shift)
+{
+	size_t at[1 << RADIX_BITS] = {0}, sum = 0;
+	for (size_t i = 0; i < count; i++)
+		at[digit(&from[i], shift)]++;
+	for (unsigned d = 0; d < 1 << RADIX_BITS; d++) {
+		size_t n = at[d];
+		at[d] = sum;
+		sum += n;
+	}
+	for (size_t i = 0; i < count; i++)
+		to[at[digit(&from[i], shift)]++] = from[i];
+}
+
+/* Digits in which all are equal are left out. false: no memory. */
+static bool sort_many(struct lookup *lookups, size_t count)
+{
+	struct lookup differs = {0}, *spare = malloc(count * sizeof *spare), *from = lookups, *to = spare;
+	if (!spare)
+		return false;
+	for (size_t i = 1; i < count; i++) {
+		differs.offset |= lookups[i].offset ^ lookups[0].offset;
+		differs.want |= lookups[i].want ^ lookups[0].want;
+	}
+	for (unsigned shift = 0; shift < 96; shift += RADIX_BITS)
+		if (digit(&differs, shift)) {
+			radix_pass(from, to, count, shift);
+			struct lookup *sorted = to;
+			to = from;
+			from = sorted;
+		}
+	if (from != lookups)
+		memcpy(lookups, from, count * sizeof *lookups);
+	free(spare);
+	return true;
+}
+
+static bool sort_lookups(struct lookup *lookups, size_t count)
+{
+	bool sorted = true;
+	for (size_t i = 1; i < count && sorted; i++)
+		sorted = !is_before(&lookups[i], &lookups[i - 1]);
+	if (!sorted && count > SORT_SMALL)
+		return sort_many(lookups, count);
+	if (!sorted)
+		sort_few(lookups, count);
+	return true;
+}
+
 /* ---- pages ---- */
 
-static bool add_page(struct page_set *s, struct module *m, uint8_t kind, uint32_t number)
+void symbols_init(struct symbols *s)
 {
-	if (s->count == s->cap) {
-		size_t cap = s->cap ? 2 * s->cap : 64;
+	*s = (struct symbols){0};
+	arena_init(&s->arena, SIZE_MAX);
+}
+
+/* Gives back the pages from `from` on. */
+static void drop_pages(struct symbols *s, size_t from)
+{
+	for (size_t i = from; i < s->page_count; i++)
+		page_unref(s->pages[i].page);
+	s->page_count = from;
+}
+
+void symbols_release(struct symbols *s)
+{
+	drop_pages(s, 0);
+	free(s->pages);
+	arena_release(&s->arena);
+	symbols_init(s);
+}
+
+static bool add_page(struct symbols *s, struct module *m, uint8_t kind, uint32_t number)
+{
+	if (s->page_count == s->page_cap) {
+		size_t cap = s->page_cap ? 2 * s->page_cap : 64;
 		struct page_get *grown = realloc(s->pages, cap * sizeof *grown);
 		if (!grown)
 			return false;
 		s->pages = grown;
-		s->cap = cap;
+		s->page_cap = cap;
 	}
-	s->pages[s->count++] = (struct page_get){m, number, kind, NULL};
+	s->pages[s->page_count++] = (struct page_get){m, number, kind, NULL};
 	return true;
 }
 
-static void drop_pages(struct page_set *s)
-{
-	for (size_t i = 0; i < s->count; i++)
-		page_unref(s->pages[i].page);
-	s->count = 0;
-}
-
-/* From memory, and the rest in one multiget from memcached. */
-static void fetch_pages(struct batch *b, struct page_set *s)
+/* The pages from `from` on: from memory, and the rest in one multiget from memcached. */
+static void fetch_pages(struct batch *b, size_t from)
 {
 	struct page_cache *cache = modules_cache(b->modules);
-	size_t open = 0, found = 0, n = 0;
+	struct page_get *pages = b->symbols->pages + from;
+	size_t count = b->symbols->page_count - from, open = 0, found = 0, n = 0;
 	uint64_t bytes = 0;
-	for (size_t i = 0; i < s->count; i++)
-		open += !(s->pages[i].page =
-		                  module_page(cache, s->pages[i].module, s->pages[i].kind, s->pages[i].number));
-	b->stats->cache_count += s->count;
-	b->stats->cache_hits += s->count - open;
-	metric_add(M_CACHE_PAGE_PROCESS, (int64_t)(s->count - open));
+	for (size_t i = 0; i < count; i++)
+		open += !(pages[i].page = module_page(cache, pages[i].module, pages[i].kind, pages[i].number));
+	b->stats->cache_count += count;
+	b->stats->cache_hits += count - open;
+	metric_add(M_CACHE_PAGE_PROCESS, (int64_t)(count - open));
 	if (!open)
 		return;
 	int64_t start = clock_now();
 	struct mc_client *client = modules_memcached(b->modules);
 	struct page_get *missing = malloc(open * sizeof *missing);
 	if (client && missing) {
-		for (size_t i = 0; i < s->count; i++)
-			if (!s->pages[i].page)
-				missing[n++] = s->pages[i];
+		for (size_t i = 0; i < count; i++)
+			if (!pages[i].page)
+				missing[n++] = pages[i];
 		page_memcached_pages(client, missing, n, &bytes);
 	}
 	for (size_t i = 0, at = 0; at < n; i++) {
-		struct page_get *g = &s->pages[i];
+		struct page_get *g = &pages[i];
 		if (g->page)
 			continue;
 		g->page = missing[at++].page;
@@ -130,11 +197,12 @@ static void lose(struct batch *b, const struct module *module)
 }
 
 /* All modules of which a page is nowhere are lost at once. */
-static enum symbolicate_result lose_missing(struct batch *b, const struct page_set *s)
+static enum symbolicate_result lose_missing(struct batch *b, size_t from)
 {
 	enum symbolicate_result result = SYMBOLICATE_OK;
 	const struct module *last = NULL;
-	for (size_t i = 0; i < s->count; i++)
+	const struct symbols *s = b->symbols;
+	for (size_t i = from; i < s->page_count; i++)
 		if (!s->pages[i].page) {
 			if (s->pages[i].module != last)
 				lose(b, last = s->pages[i].module);
@@ -147,6 +215,8 @@ static enum symbolicate_result lose_missing(struct batch *b, const struct page_s
 
 static bool want_code_pages(struct batch *b, const struct lookup *lookups, size_t count)
 {
+	struct symbols *s = b->symbols;
+	size_t first = s->page_count;
 	for (size_t i = 0; i < count; i++) {
 		struct module *m = b->wants[lookups[i].want].module;
 		if (i && same_place(&lookups[i], &lookups[i - 1])) {
@@ -154,81 +224,40 @@ static bool want_code_pages(struct batch *b, const struct lookup *lookups, size_
 			continue;
 		}
 		int64_t page = offmap_code_page(m->map, lookups[i].offset);
-		const struct page_get *last = b->code.count ? &b->code.pages[b->code.count - 1] : NULL;
+		const struct page_get *last = s->page_count > first ? &s->pages[s->page_count - 1] : NULL;
 		if (page >= 0 && (!last || last->module != m || last->number != (uint32_t)page) &&
-		        !add_page(&b->code, m, PAGE_CODE, (uint32_t)page))
+		        !add_page(s, m, PAGE_CODE, (uint32_t)page))
 			return false;
-		b->code_index[i] = page < 0 ? UINT32_MAX : (uint32_t)b->code.count - 1;
+		b->code_index[i] = page < 0 ? UINT32_MAX : (uint32_t)s->page_count - 1;
 	}
 	return true;
 }
 
-/* ---- strings ---- */
-
-/* slots: for each string page of the module, its place in b->strings + 1, or 0. */
-
-static bool want_string(struct batch *b, struct module *m, uint32_t *slots, const struct offmap_string *s)
-{
-	if (!s->external)
-		return true;
-	int64_t page = offmap_string_page(m->map, s->external);
-	if (page < 0)
-		return true; /* resolve_string finds that the page is corrupt */
-	if (slots[page])
-		return true;
-	slots[page] = (uint32_t)b->strings.count + 1;
-	return add_page(&b->strings, m, PAGE_STRINGS, (uint32_t)page);
-}
-
-static bool want_answer_strings(struct batch *b, struct module *m, uint32_t *slots, const struct offmap_answer *a)
-{
-	bool ok = want_string(b, m, slots, &a->frame.function) && want_string(b, m, slots, &a->frame.file);
-	for (uint32_t i = 0; i < a->inline_count && ok; i++)
-		ok = want_string(b, m, slots, &a->inlines[i].function) && want_string(b, m, slots, &a->inlines[i].file);
-	return ok;
-}
-
-static bool resolve_string(struct batch *b, const struct module *m, const uint32_t *slots, struct offmap_string *s)
-{
-	if (!s->external)
-		return true;
-	int64_t page = offmap_string_page(m->map, s->external);
-	return page >= 0 && slots[page] &&
-	       offmap_string_lookup(b->strings.pages[slots[page] - 1].page, s->external, s) == ERR_OK;
-}
-
-static bool resolve_answer(struct batch *b, const struct module *m, const uint32_t *slots, struct offmap_answer *a)
-{
-	bool ok = resolve_string(b, m, slots, &a->frame.function) && resolve_string(b, m, slots, &a->frame.file);
-	for (uint32_t i = 0; i < a->inline_count && ok; i++)
-		ok = resolve_string(b, m, slots, &a->inlines[i].function) &&
-		     resolve_string(b, m, slots, &a->inlines[i].file);
-	return ok;
-}
-
-/* ---- batches ---- */
-
 /* Looks up as many of the lookups as one batch takes. *done: how many. */
 static enum symbolicate_result look_up(struct batch *b, const struct lookup *lookups, size_t count, size_t *done)
 {
-	size_t i;
+	struct symbols *s = b->symbols;
+	size_t i, from = s->page_count, used = s->arena.used;
 	if (!want_code_pages(b, lookups, count))
 		return SYMBOLICATE_NO_MEMORY;
-	fetch_pages(b, &b->code);
-	if (lose_missing(b, &b->code))
+	fetch_pages(b, from);
+	if (lose_missing(b, from))
 		return SYMBOLICATE_LOAD;
-	for (i = 0; i < count && b->arena.used < BATCH_BYTES; i++) {
-		struct offmap_answer *a = &b->answers[i];
-		*a = (struct offmap_answer){0};
+	for (i = 0; i < count && s->arena.used - used < BATCH_BYTES; i++) {
 		if (i && same_place(&lookups[i], &lookups[i - 1])) {
-			*a = b->answers[i - 1];
+			b->found[i] = b->found[i - 1];
 			continue;
 		}
+		struct symbol *symbol = b->found[i] = arena_alloc(&s->arena, sizeof *symbol);
+		if (!symbol)
+			return SYMBOLICATE_NO_MEMORY;
+		*symbol = (struct symbol){.offset = lookups[i].offset};
 		if (b->code_index[i] == UINT32_MAX)
 			continue;
-		enum err err = offmap_lookup(b->code.pages[b->code_index[i]].page, lookups[i].offset, &b->arena, a);
+		const struct page_get *get = &s->pages[b->code_index[i]];
+		enum err err = offmap_lookup(get->page, lookups[i].offset, &s->arena, &symbol->answer);
 		if (err == ERR_CORRUPT) {
-			lose(b, b->code.pages[b->code_index[i]].module);
+			lose(b, get->module);
 			return SYMBOLICATE_LOAD;
 		}
 		if (err)
@@ -238,84 +267,201 @@ static enum symbolicate_result look_up(struct batch *b, const struct lookup *loo
 	return SYMBOLICATE_OK;
 }
 
-/* Fetches the string pages of the answers and puts the bytes in. Lookups are sorted by module, so each module's come
- * together. */
-static enum symbolicate_result resolve(struct batch *b, const struct lookup *lookups, size_t count)
+/* ---- strings ---- */
+
+static uint32_t *table_slot(const struct batch *b, const struct module *m, uint32_t number)
 {
-	uint32_t **slots = calloc(count + 1, sizeof *slots);
-	enum symbolicate_result result = slots ? SYMBOLICATE_OK : SYMBOLICATE_NO_MEMORY;
-	for (size_t i = 0; i < count && !result; i++) {
-		struct module *m = b->wants[lookups[i].want].module;
-		bool same = i && lookups[i].want == lookups[i - 1].want;
-		slots[i] = same ? slots[i - 1] : arena_calloc(&b->arena, m->map->string_count + 1, sizeof **slots);
-		if (!slots[i] || !want_answer_strings(b, m, slots[i], &b->answers[i]))
-			result = SYMBOLICATE_NO_MEMORY;
+	size_t at = ((uintptr_t)m / sizeof *m + number) * UINT64_C(0x9e3779b97f4a7c15) >> 32;
+	const struct page_get *pages = b->symbols->pages;
+	for (at &= b->table_mask; b->table[at]; at = (at + 1) & b->table_mask) {
+		const struct page_get *g = &pages[b->table[at] - 1];
+		if (g->module == m && g->number == number)
+			break;
 	}
-	if (!result) {
-		fetch_pages(b, &b->strings);
-		result = lose_missing(b, &b->strings);
-	}
-	for (size_t i = 0; i < count && !result; i++) {
-		struct module *m = b->wants[lookups[i].want].module;
-		if (i && same_place(&lookups[i], &lookups[i - 1]))
-			b->answers[i] = b->answers[i - 1];
-		else if (!resolve_answer(b, m, slots[i], &b->answers[i])) {
-			lose(b, m);
-			result = SYMBOLICATE_LOAD;
-		}
-	}
-	free(slots);
-	return result;
+	return &b->table[at];
 }
 
-static enum symbolicate_result render(struct batch *b, const struct lookup *lookups, size_t count, bool v4,
-        struct buffer *bytes, struct rendered *places)
+/* Makes the table anew for at least `room` string pages, of those that the set has up to `count`. */
+static bool fill_table(struct batch *b, size_t count, size_t room)
 {
+	size_t mask = 63;
+	while (mask < 4 * room)
+		mask = 2 * mask + 1;
+	uint32_t *table = calloc(mask + 1, sizeof *table);
+	if (!table)
+		return false;
+	free(b->table);
+	b->table = table;
+	b->table_mask = mask;
+	b->table_count = 0;
 	for (size_t i = 0; i < count; i++) {
-		struct rendered *place = &places[lookups[i].frame];
-		b->stats->found += b->answers[i].found;
-		if (i && same_place(&lookups[i], &lookups[i - 1])) {
-			*place = places[lookups[i - 1].frame];
+		const struct page_get *g = &b->symbols->pages[i];
+		if (g->kind != PAGE_STRINGS)
 			continue;
+		*table_slot(b, g->module, g->number) = (uint32_t)i + 1;
+		b->table_count++;
+	}
+	return true;
+}
+
+/* Sees to it that the page of an external string is in the set. Its index there is kept in `len` meanwhile. */
+static bool want_string(struct batch *b, struct module *m, struct offmap_string *s)
+{
+	if (!s->external)
+		return true;
+	int64_t page = offmap_string_page(m->map, s->external);
+	s->len = UINT32_MAX; /* resolve_string finds that the page is corrupt */
+	if (page < 0)
+		return true;
+	if (2 * b->table_count >= b->table_mask && !fill_table(b, b->symbols->page_count, b->table_count + 1))
+		return false;
+	uint32_t *slot = table_slot(b, m, (uint32_t)page);
+	if (!*slot) {
+		if (!add_page(b->symbols, m, PAGE_STRINGS, (uint32_t)page))
+			return false;
+		*slot = (uint32_t)b->symbols->page_count;
+		b->table_count++;
+	}
+	s->len = *slot - 1;
+	return true;
+}
+
+static bool want_strings(struct batch *b, struct module *m, struct offmap_answer *a)
+{
+	bool ok = want_string(b, m, &a->frame.function) && want_string(b, m, &a->frame.file);
+	for (uint32_t i = 0; i < a->inline_count && ok; i++)
+		ok = want_string(b, m, &a->inlines[i].function) && want_string(b, m, &a->inlines[i].file);
+	return ok;
+}
+
+static enum err resolve_string(const struct batch *b, struct offmap_string *s)
+{
+	if (!s->external)
+		return ERR_OK;
+	return s->len == UINT32_MAX ? ERR_CORRUPT
+	                            : offmap_string_lookup(b->symbols->pages[s->len].page, s->external, s);
+}
+
+static enum err resolve_strings(const struct batch *b, struct offmap_answer *a)
+{
+	enum err err = resolve_string(b, &a->frame.function);
+	if (!err)
+		err = resolve_string(b, &a->frame.file);
+	for (uint32_t i = 0; i < a->inline_count && !err; i++) {
+		err = resolve_string(b, &a->inlines[i].function);
+		if (!err)
+			err = resolve_string(b, &a->inlines[i].file);
+	}
+	return err;
+}
+
+/* Whether lookup i of a batch is the first of its place: those behind it share its symbol. */
+static bool is_first(const struct batch *b, size_t i)
+{
+	return !i || b->found[i] != b->found[i - 1];
+}
+
+/* Fetches the string pages of the answers and puts the bytes in. */
+static enum symbolicate_result resolve(struct batch *b, const struct lookup *lookups, size_t count)
+{
+	size_t from = b->symbols->page_count;
+	for (size_t i = 0; i < count; i++)
+		if (is_first(b, i) && !want_strings(b, b->wants[lookups[i].want].module, &b->found[i]->answer))
+			return SYMBOLICATE_NO_MEMORY;
+	fetch_pages(b, from);
+	if (lose_missing(b, from))
+		return SYMBOLICATE_LOAD;
+	for (size_t i = 0; i < count; i++) {
+		enum err err = is_first(b, i) ? resolve_strings(b, &b->found[i]->answer) : ERR_OK;
+		if (err == ERR_CORRUPT) {
+			lose(b, b->wants[lookups[i].want].module);
+			return SYMBOLICATE_LOAD;
 		}
-		place->at = bytes->len;
-		bool ok = v4 ? reply_v4_head(bytes, lookups[i].offset, &b->answers[i])
-		             : reply_v5_tail(bytes, lookups[i].offset, &b->answers[i]);
-		if (!ok)
-			return SYMBOLICATE_TOO_LARGE;
-		place->len = (uint32_t)(bytes->len - place->at);
+		if (err)
+			return SYMBOLICATE_NO_MEMORY;
 	}
 	return SYMBOLICATE_OK;
 }
 
+/* ---- what is kept of a batch ---- */
+
+static bool own_string(struct arena *arena, struct offmap_string *s)
+{
+	uint8_t *copy = s->len ? arena_alloc(arena, s->len) : NULL;
+	if (s->len && !copy)
+		return false;
+	if (copy)
+		memcpy(copy, s->data, s->len);
+	s->data = copy;
+	return true;
+}
+
+static bool own_strings(struct arena *arena, struct offmap_answer *a)
+{
+	bool ok = own_string(arena, &a->frame.function) && own_string(arena, &a->frame.file);
+	for (uint32_t i = 0; i < a->inline_count && ok; i++)
+		ok = own_string(arena, &a->inlines[i].function) && own_string(arena, &a->inlines[i].file);
+	return ok;
+}
+
+/* The pages from `from` on stay, or, when they are too many, the strings are copied and they go. */
+static bool settle_pages(struct batch *b, size_t count, size_t from)
+{
+	struct symbols *s = b->symbols;
+	uint64_t bytes = 0;
+	for (size_t i = from; i < s->page_count; i++)
+		bytes += s->pages[i].page->len;
+	if (s->page_bytes + bytes <= PAGES_KEPT) {
+		s->page_bytes += bytes;
+		return true;
+	}
+	for (size_t i = 0; i < count; i++)
+		if (is_first(b, i) && !own_strings(&s->arena, &b->found[i]->answer))
+			return false;
+	drop_pages(s, from);
+	return fill_table(b, from, from);
+}
+
+static enum symbolicate_result measure(struct batch *b, const struct lookup *lookups, size_t count, bool v4,
+        uint64_t max_size, const struct symbol **of_frame)
+{
+	struct symbols *s = b->symbols;
+	for (size_t i = 0; i < count; i++) {
+		struct symbol *symbol = b->found[i];
+		of_frame[lookups[i].frame] = symbol;
+		b->stats->found += symbol->answer.found;
+		if (is_first(b, i))
+			symbol->size = (v4 ? v4_head_size : v5_tail_size)(symbol->offset, &symbol->answer);
+		s->size += symbol->size;
+		s->largest = symbol->size > s->largest ? symbol->size : s->largest;
+	}
+	return s->size > max_size ? SYMBOLICATE_TOO_LARGE : SYMBOLICATE_OK;
+}
+
 enum symbolicate_result symbolicate(struct modules *m, struct module_want *wants, size_t want_count,
-        struct lookup *lookups, size_t count, bool v4, struct buffer *bytes, struct rendered *places,
-        struct symbolicate_stats *stats)
+        struct lookup *lookups, size_t count, bool v4, uint64_t max_size, struct symbols *symbols,
+        const struct symbol **of_frame, struct symbolicate_stats *stats)
 {
 	enum symbolicate_result result = SYMBOLICATE_OK;
 	size_t most = count < BATCH ? count : BATCH;
-	struct batch b = {.modules = m, .wants = wants, .want_count = want_count, .stats = stats};
-	arena_init(&b.arena, SIZE_MAX);
+	struct batch b = {.modules = m, .wants = wants, .want_count = want_count, .stats = stats, .symbols = symbols};
 	b.code_index = malloc(most * sizeof *b.code_index + 1);
-	b.answers = malloc(most * sizeof *b.answers + 1);
-	if (!b.code_index || !b.answers)
+	b.found = malloc(most * sizeof *b.found + 1);
+	if (!b.code_index || !b.found || !fill_table(&b, 0, 0) || !sort_lookups(lookups, count))
 		result = SYMBOLICATE_NO_MEMORY;
-	sort_lookups(lookups, count);
 	for (size_t at = 0, done; at < count && !result; at += done) {
+		size_t from = symbols->page_count;
 		done = count - at < most ? count - at : most;
 		result = look_up(&b, lookups + at, done, &done);
 		if (!result)
 			result = resolve(&b, lookups + at, done);
 		if (!result)
-			result = render(&b, lookups + at, done, v4, bytes, places);
-		drop_pages(&b.code);
-		drop_pages(&b.strings);
-		arena_reset(&b.arena);
+			result = measure(&b, lookups + at, done, v4, max_size, of_frame);
+		if (!result && !settle_pages(&b, done, from))
+			result = SYMBOLICATE_NO_MEMORY;
 	}
-	free(b.code.pages);
-	free(b.strings.pages);
 	free(b.code_index);
-	free(b.answers);
-	arena_release(&b.arena);
+	free(b.found);
+	free(b.table);
 	return result;
 }

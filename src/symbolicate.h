@@ -1,9 +1,10 @@
-/* Frames to answers: sorted by module and offset, pages fetched together, each distinct frame rendered once. */
+/* Frames to answers: sorted by module and offset, pages fetched together, each distinct frame looked up once. */
 #ifndef SYMBOLICATE_H
 #define SYMBOLICATE_H
 
-#include "base/buffer.h"
+#include "format/offmap_read.h"
 #include "modules.h"
+#include "store/page_memcached.h"
 
 /* One frame to look up. */
 struct lookup {
@@ -12,16 +13,27 @@ struct lookup {
 	uint32_t frame; /* the caller's number for it */
 };
 
-/* Where a frame's text is in the rendered bytes. */
-struct rendered {
-	uint64_t at;
-	uint32_t len;
+/* A distinct frame, ready to be written. */
+struct symbol {
+	uint64_t offset;
+	uint64_t size; /* of its text: v5 tail or v4 head */
+	struct offmap_answer answer;
+};
+
+/* The symbols of a request, and what their strings lie in, until its reply is written. */
+struct symbols {
+	struct arena arena;
+	struct page_get *pages; /* with a reference each */
+	size_t page_count, page_cap;
+	uint64_t page_bytes; /* of these pages */
+	uint64_t size;       /* of the texts of all lookups */
+	uint64_t largest;    /* of one text */
 };
 
 enum symbolicate_result {
 	SYMBOLICATE_OK,
 	SYMBOLICATE_LOAD,      /* some wants have become LOAD: a page was lost; load them and call again */
-	SYMBOLICATE_TOO_LARGE, /* the rendered bytes are above the cap of their buffer */
+	SYMBOLICATE_TOO_LARGE, /* the texts are larger than a reply may be */
 	SYMBOLICATE_NO_MEMORY,
 };
 
@@ -32,10 +44,14 @@ struct symbolicate_stats {
 	int64_t cache_time;
 };
 
-/* Looks all frames up and renders each distinct one into `bytes` (v5 tails, or v4 heads); places[lookup.frame] says
- * where. All wants that lookups refer to are FOUND. Sorts the lookups. */
+void symbols_init(struct symbols *s);
+/* Gives everything back; ready to be used again. */
+void symbols_release(struct symbols *s);
+
+/* Looks all frames up, each distinct one once; of_frame[lookup.frame] is its symbol. All wants that lookups refer to
+ * are FOUND. Sorts the lookups. `symbols` is empty. */
 enum symbolicate_result symbolicate(struct modules *m, struct module_want *wants, size_t want_count,
-        struct lookup *lookups, size_t count, bool v4, struct buffer *bytes, struct rendered *places,
-        struct symbolicate_stats *stats);
+        struct lookup *lookups, size_t count, bool v4, uint64_t max_size, struct symbols *symbols,
+        const struct symbol **of_frame, struct symbolicate_stats *stats);
 
 #endif

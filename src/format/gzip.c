@@ -250,67 +250,91 @@ bool gunzip_complete(const struct gunzip *g)
 	return g->ended && !g->broken;
 }
 
-struct packer {
+struct gzip {
 	struct deflater deflater;
 	uint8_t *out; /* goes to the caller in the end */
 	size_t len, cap;
 };
 
-static bool packer_grow(struct packer *p)
+static bool grow(struct gzip *g)
 {
-	size_t cap = p->cap * 2;
-	uint8_t *bigger = cap > p->cap ? realloc(p->out, cap) : NULL;
+	size_t cap = g->cap * 2;
+	uint8_t *bigger = cap > g->cap ? realloc(g->out, cap) : NULL;
 	if (!bigger)
 		return false;
-	p->out = bigger;
-	p->cap = cap;
+	g->out = bigger;
+	g->cap = cap;
 	return true;
 }
 
-static bool packer_add(struct packer *p, const void *data, size_t len, bool last)
+static bool deflate_some(struct gzip *g, const void *data, size_t len, bool last)
 {
 	struct flow f = {data, len, NULL, 0};
 	bool ended = false;
 	while (last ? !ended : f.in_len > 0) {
-		if (p->len == p->cap && !packer_grow(p))
+		if (g->len == g->cap && !grow(g))
 			return false;
-		f.out = p->out + p->len;
-		f.room = p->cap - p->len;
-		if (!deflater_run(&p->deflater, &f, last, &ended))
+		f.out = g->out + g->len;
+		f.room = g->cap - g->len;
+		if (!deflater_run(&g->deflater, &f, last, &ended))
 			return false;
-		p->len = p->cap - f.room;
+		g->len = g->cap - f.room;
 	}
 	return true;
 }
 
-enum err gzip_compress(const struct iovec *parts, unsigned count, uint8_t **out, size_t *out_len)
+struct gzip *gzip_new(uint64_t size)
 {
-	enum err result = ERR_NO_MEMORY;
-	size_t total = 0;
-	for (unsigned i = 0; i < count; i++)
-		total += parts[i].iov_len;
-	struct packer *p = calloc(1, sizeof *p);
-	if (!p || !deflater_init(&p->deflater)) {
-		free(p);
-		return result;
+	struct gzip *g = calloc(1, sizeof *g);
+	if (!g)
+		return NULL;
+	if (!deflater_init(&g->deflater)) {
+		free(g);
+		return NULL;
 	}
 	/* Symbol text and replies shrink to an eighth or less; what does not costs a doubling or three. */
-	p->cap = total / 8 + 1024;
-	p->out = malloc(p->cap);
-	if (!p->out)
-		goto out;
+	g->cap = size / 8 + 1024;
+	g->out = malloc(g->cap);
+	if (g->out)
+		return g;
+	gzip_free(g);
+	return NULL;
+}
+
+void gzip_free(struct gzip *g)
+{
+	if (!g)
+		return;
+	deflater_release(&g->deflater);
+	free(g->out);
+	free(g);
+}
+
+bool gzip_add(struct gzip *g, const void *data, size_t len)
+{
+	return deflate_some(g, data, len, false);
+}
+
+enum err gzip_finish(struct gzip *g, uint8_t **out, size_t *out_len)
+{
+	if (!deflate_some(g, "", 0, true))
+		return ERR_NO_MEMORY;
+	*out = g->out;
+	*out_len = g->len;
+	g->out = NULL;
+	return ERR_OK;
+}
+
+enum err gzip_compress(const struct iovec *parts, unsigned count, uint8_t **out, size_t *out_len)
+{
+	uint64_t total = 0;
 	for (unsigned i = 0; i < count; i++)
-		if (!packer_add(p, parts[i].iov_base, parts[i].iov_len, false))
-			goto out;
-	if (!packer_add(p, "", 0, true))
-		goto out;
-	*out = p->out;
-	*out_len = p->len;
-	p->out = NULL;
-	result = ERR_OK;
-out:
-	deflater_release(&p->deflater);
-	free(p->out);
-	free(p);
+		total += parts[i].iov_len;
+	struct gzip *g = gzip_new(total);
+	bool good = g != NULL;
+	for (unsigned i = 0; i < count && good; i++)
+		good = gzip_add(g, parts[i].iov_base, parts[i].iov_len);
+	enum err result = good ? gzip_finish(g, out, out_len) : ERR_NO_MEMORY;
+	gzip_free(g);
 	return result;
 }

@@ -21,6 +21,15 @@ enum err gunzip_step(
 /* True when the input so far ends exactly at the end of a member. */
 bool gunzip_complete(const struct gunzip *g);
 
+/* A text compressed piece by piece as one gzip member at a fast level; size is about what will come. */
+struct gzip;
+struct gzip *gzip_new(uint64_t size);
+void gzip_free(struct gzip *g); /* NULL is fine */
+/* false: no memory. */
+bool gzip_add(struct gzip *g, const void *data, size_t len);
+/* Nothing comes any more: gives the bytes, in memory from malloc that the caller frees. */
+enum err gzip_finish(struct gzip *g, uint8_t **out, size_t *out_len);
+
 /* The parts compressed as one gzip member at a fast level, into memory from malloc that the caller frees. */
 enum err gzip_compress(const struct iovec *parts, unsigned count, uint8_t **out, size_t *out_len);
 

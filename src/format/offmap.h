@@ -25,15 +25,22 @@ enum {
 enum page_kind { PAGE_ROOT = 1, PAGE_CODE = 2, PAGE_STRINGS = 3 };
 enum page_codec { CODEC_RAW = 0, CODEC_LZ4 = 1, CODEC_ZSTD = 2 };
 
+/* Where the strings of a string page are in its bytes; those that are sound. */
+struct string_index {
+	uint32_t count;
+	struct {
+		uint32_t at, len;
+	} strings[];
+};
+
 /* One page in memory: immutable, counted. */
 struct page {
 	atomic_uint refs;
-	uint32_t len;        /* of bytes */
-	uint32_t raw_len;    /* of the page itself; differs from len when codec is not CODEC_RAW */
-	uint8_t kind, codec; /* enum page_kind, enum page_codec */
-	atomic_uchar used;   /* looked at since the cache's clock passed */
-	/* Of a string page: how many strings it has, and where each is in bytes. Made by the first lookup. */
-	_Atomic(uint32_t *) index;
+	uint32_t len;                         /* of bytes */
+	uint32_t raw_len;                     /* of the page itself; differs from len when codec is not CODEC_RAW */
+	uint8_t kind, codec;                  /* enum page_kind, enum page_codec */
+	atomic_uchar used;                    /* looked at since the cache's clock passed */
+	_Atomic(struct string_index *) index; /* of a string page, made by the first lookup */
 	uint8_t bytes[];
 };
 

@@ -255,32 +255,30 @@ enum err offmap_lookup(const struct page *code, uint64_t offset, struct arena *a
 }
 
 /* Strings lie one behind the other, each after its length. Walking there costs a cache miss a string, so it is done
- * once a page. [0] is the number of those that are sound. */
-static uint32_t *make_index(const struct page *strings, uint32_t count)
+ * once a page. */
+static struct string_index *make_index(const struct page *strings, uint32_t count)
 {
 	struct reader r = {strings->bytes + STRINGS_HEADER, strings->bytes + strings->len, false};
-	uint32_t *index = malloc(((size_t)count + 1) * sizeof *index);
-	uint32_t sound = 0;
+	struct string_index *index = malloc(sizeof *index + count * sizeof *index->strings);
 	if (!index)
 		return NULL;
-	for (; sound < count; sound++) {
-		const uint8_t *start = r.at;
+	for (index->count = 0; index->count < count; index->count++) {
 		uint64_t len = reader_varint(&r);
 		if (r.bad || len > (uint64_t)(r.end - r.at))
 			break;
-		index[1 + sound] = (uint32_t)(start - strings->bytes);
+		index->strings[index->count].at = (uint32_t)(r.at - strings->bytes);
+		index->strings[index->count].len = (uint32_t)len;
 		r.at += len;
 	}
-	index[0] = sound;
 	return index;
 }
 
 /* The page's index, made when it is not there; NULL without memory. Of two threads that make it one is the winner. */
-static const uint32_t *index_of(const struct page *strings, uint32_t count)
+static const struct string_index *index_of(const struct page *strings, uint32_t count)
 {
 	/* The index is the one thing of a page that changes; no page is an object that was defined const. */
-	_Atomic(uint32_t *) *slot = &((struct page *)(uintptr_t)strings)->index;
-	uint32_t *index = atomic_load_explicit(slot, memory_order_acquire), *mine = NULL;
+	_Atomic(struct string_index *) *slot = &((struct page *)(uintptr_t)strings)->index;
+	struct string_index *index = atomic_load_explicit(slot, memory_order_acquire), *mine = NULL;
 	if (index || !(mine = make_index(strings, count)))
 		return index;
 	if (atomic_compare_exchange_strong_explicit(slot, &index, mine, memory_order_acq_rel, memory_order_acquire))
@@ -297,15 +295,14 @@ enum err offmap_string_lookup(const struct page *strings, uint32_t id, struct of
 	/* each string takes a byte at least */
 	if (count > strings->len - STRINGS_HEADER || id < first || id - first >= count)
 		return ERR_CORRUPT;
-	const uint32_t *index = index_of(strings, count);
+	const struct string_index *index = index_of(strings, count);
 	if (!index)
 		return ERR_NO_MEMORY;
-	if (id - first >= index[0])
+	if (id - first >= index->count)
 		return ERR_CORRUPT;
-	struct reader r = {strings->bytes + index[1 + id - first], strings->bytes + strings->len, false};
-	uint64_t len = reader_varint(&r);
-	if (r.bad || len > (uint64_t)(r.end - r.at))
+	uint32_t at = index->strings[id - first].at, len = index->strings[id - first].len;
+	if (at > strings->len || len > strings->len - at)
 		return ERR_CORRUPT;
-	*out = (struct offmap_string){r.at, (uint32_t)len, 0};
+	*out = (struct offmap_string){strings->bytes + at, len, 0};
 	return ERR_OK;
 }

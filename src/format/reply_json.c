@@ -2,18 +2,23 @@
 
 #include "format/reply_json.h"
 
-#include <string.h>
-
-uint8_t *put_text(uint8_t *at, const char *text, size_t len)
+static unsigned hex_digits(uint64_t v)
 {
-	memcpy(at, text, len);
-	return at + len;
+	return v ? (67 - (unsigned)__builtin_clzll(v)) / 4 : 1;
+}
+
+static unsigned decimal_digits(uint64_t v)
+{
+	unsigned n = 1;
+	for (; v >= 10; v /= 10)
+		n++;
+	return n;
 }
 
 uint8_t *put_hex(uint8_t *at, uint64_t v)
 {
 	static const char digits[] = "0123456789abcdef";
-	int shift = v ? (63 - __builtin_clzll(v)) & ~3 : 0;
+	int shift = 4 * (int)hex_digits(v) - 4;
 	*at++ = '0';
 	*at++ = 'x';
 	for (; shift >= 0; shift -= 4)
@@ -23,19 +28,15 @@ uint8_t *put_hex(uint8_t *at, uint64_t v)
 
 uint8_t *put_decimal(uint8_t *at, uint64_t v)
 {
-	uint8_t digits[20];
-	unsigned n = 0;
-	do
-		digits[n++] = (uint8_t)('0' + v % 10);
-	while (v /= 10);
-	while (n)
-		*at++ = digits[--n];
-	return at;
+	unsigned n = decimal_digits(v);
+	for (unsigned i = n; i > 0; v /= 10)
+		at[--i] = (uint8_t)('0' + v % 10);
+	return at + n;
 }
 
 static uint8_t *put_string(uint8_t *at, struct offmap_string s)
 {
-	return s.len ? put_text(at, (const char *)s.data, s.len) : at;
+	return s.len ? put_text(at, s.data, s.len) : at;
 }
 
 /* ,"file":"…","line":N as far as they are known */
@@ -53,22 +54,34 @@ static uint8_t *put_place(uint8_t *at, const struct offmap_call *c)
 	return at;
 }
 
-/* More than the names of the keys and the numbers of a call take. */
-enum { CALL_ROOM = 64, FRAME_ROOM = 256 };
+/* The sizes name the same literals as what is written. */
+#define SIZE(literal) (sizeof(literal) - 1)
 
-static size_t call_size(const struct offmap_call *c)
+static uint64_t place_size(const struct offmap_call *c)
 {
-	return CALL_ROOM + (size_t)c->function.len + c->file.len;
+	if (!c->file.len)
+		return 0;
+	return SIZE(",\"file\":\"\"") + c->file.len + (c->line ? SIZE(",\"line\":") + decimal_digits(c->line) : 0);
 }
 
-bool reply_v5_tail(struct buffer *out, uint64_t offset, const struct offmap_answer *a)
+uint64_t v5_tail_size(uint64_t offset, const struct offmap_answer *a)
 {
-	size_t room = FRAME_ROOM + call_size(&a->frame);
+	uint64_t size = SIZE("\"module_offset\":\"0x\"}") + hex_digits(offset);
+	if (!a->found)
+		return size;
+	size += SIZE(",\"function\":\"\",\"function_offset\":\"0x\"") + a->frame.function.len +
+	        hex_digits(a->function_offset) + place_size(&a->frame);
+	if (a->has_size)
+		size += SIZE(",\"function_size\":\"0x\"") + hex_digits(a->function_size);
 	for (uint32_t i = 0; i < a->inline_count; i++)
-		room += call_size(&a->inlines[i]);
-	if (!buffer_reserve(out, room))
-		return false;
-	uint8_t *at = out->data + out->len;
+		size += SIZE("},{\"function\":\"\"") + a->inlines[i].function.len + place_size(&a->inlines[i]);
+	if (a->inline_count)
+		size += SIZE(",\"inlines\":[{}]") - SIZE("},{");
+	return size;
+}
+
+uint8_t *put_v5_tail(uint8_t *at, uint64_t offset, const struct offmap_answer *a)
+{
 	at = PUT(at, "\"module_offset\":\"");
 	at = put_hex(at, offset);
 	*at++ = '"';
@@ -94,16 +107,15 @@ bool reply_v5_tail(struct buffer *out, uint64_t offset, const struct offmap_answ
 			at = PUT(at, "}]");
 	}
 	*at++ = '}';
-	out->len = (size_t)(at - out->data);
-	return true;
+	return at;
 }
 
-bool reply_v4_head(struct buffer *out, uint64_t offset, const struct offmap_answer *a)
+uint64_t v4_head_size(uint64_t offset, const struct offmap_answer *a)
 {
-	if (!buffer_reserve(out, 32 + (size_t)a->frame.function.len))
-		return false;
-	uint8_t *at = out->data + out->len;
-	at = a->found ? put_string(at, a->frame.function) : put_hex(at, offset);
-	out->len = (size_t)(at - out->data);
-	return true;
+	return a->found ? a->frame.function.len : SIZE("0x") + hex_digits(offset);
+}
+
+uint8_t *put_v4_head(uint8_t *at, uint64_t offset, const struct offmap_answer *a)
+{
+	return a->found ? put_string(at, a->frame.function) : put_hex(at, offset);
 }
