@@ -726,7 +726,7 @@ static void start(struct exchange *x, bool v4)
 {
 	struct error e;
 	const struct config *c = x->config;
-	struct request_limits limits = {c->max_jobs, c->max_frames, c->max_modules};
+	struct request_limits limits = {c->max_jobs, c->max_frames, c->max_modules, c->max_stacks};
 	struct session *s = arena_calloc(x->arena, 1, sizeof *s);
 	if (!s) {
 		error_set(&e, ERR_NO_MEMORY, "out of memory");

@@ -14,8 +14,14 @@
 
 enum {
 	CHUNK = 64 * 1024,
-	/* What a request may take of its arena, in bodies: small stacks and frames need several times their text. */
-	ARENA_BODIES = 8,
+	/* What a request may take of its arena: some bodies' worth of names and texts, and for what is counted bytes
+	 * each. */
+	ARENA_BODIES = 2,
+	ARENA_BASE = 64 << 20,
+	ARENA_FRAME = 64,
+	ARENA_STACK = 32,
+	ARENA_MODULE = 1024,
+	ARENA_JOB = 256,
 };
 /* Of a body that nobody wants; then it is cheaper to close the connection. */
 static const uint64_t drain_max = 128 << 20;
@@ -87,15 +93,22 @@ static void choose_request_id(struct exchange *x)
 		make_request_id(x->request_id);
 }
 
+/* Enough for every request within the limits; the table of settings bounds each, so that the sum fits 64 bits. */
+static size_t arena_max(const struct config *c)
+{
+	uint64_t max = ARENA_BASE + c->max_body_inflated * ARENA_BODIES + c->max_frames * ARENA_FRAME +
+	               c->max_stacks * ARENA_STACK + c->max_modules * ARENA_MODULE + c->max_jobs * ARENA_JOB;
+	return max < SIZE_MAX ? (size_t)max : SIZE_MAX;
+}
+
 bool exchange_begin(struct exchange_private *p, const struct config *c, int fd)
 {
 	if (!fcgi_request_accept(p->fcgi, fd))
 		return false;
 	struct exchange *x = &p->x;
-	size_t max = c->max_body_inflated < SIZE_MAX / ARENA_BODIES ? c->max_body_inflated * ARENA_BODIES : SIZE_MAX;
 	*x = (struct exchange){.config = c, .started = clock_now(), .arena = &p->arena, .histogram = H_REQUEST_OTHER};
 	/* The arena keeps a block from the request before. */
-	p->arena.max = max + CHUNK;
+	p->arena.max = arena_max(c);
 	p->bytes_in = p->bytes_out = 0;
 	p->body_ended = p->broken = false;
 	x->method = param(x, "REQUEST_METHOD");

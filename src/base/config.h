@@ -60,7 +60,7 @@ struct config {
 
 	/* limits */
 	uint64_t max_body, max_body_inflated, max_reply, max_upload;
-	uint64_t max_jobs, max_frames, max_modules;
+	uint64_t max_jobs, max_frames, max_stacks, max_modules;
 	uint64_t upload_parallel;
 	uint64_t cold_modules;  /* unknown modules a request may load */
 	uint64_t cold_requests; /* requests that load at one time */

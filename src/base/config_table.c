@@ -119,6 +119,7 @@ const struct config_row config_rows[] = {
                 "Uploads at one time, each of which holds a worker; above it 503."},
         {"max_jobs", TYPE_COUNT, AT(max_jobs), "1000", 1, 1000000, NULL, true, LIMITS, "Jobs of a request."},
         {"max_frames", TYPE_COUNT, AT(max_frames), "1000000", 1, 100000000, NULL, true, LIMITS, "Frames of a request."},
+        {"max_stacks", TYPE_COUNT, AT(max_stacks), "1000000", 1, 100000000, NULL, true, LIMITS, "Stacks of a request."},
         {"max_modules", TYPE_COUNT, AT(max_modules), "10000", 1, 10000000, NULL, true, LIMITS, "Modules of a request."},
         {"cold_modules", TYPE_COUNT, AT(cold_modules), "1000", 1, 10000000, NULL, false, LIMITS,
                 "Modules in no cache that one request may load; above it 503, and what was loaded is kept."},

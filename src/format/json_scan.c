@@ -268,3 +268,37 @@ size_t scan_decode(char *out, struct str raw)
 	}
 	return (size_t)(o - out);
 }
+
+/* The first escape from p on that is half a surrogate pair, or NULL. */
+static const uint8_t *find_half(const uint8_t *p, const uint8_t *end)
+{
+	while (p < end && (p = memchr(p, '\\', (size_t)(end - p)))) {
+		const uint8_t *escape = p;
+		if (p[1] != 'u') {
+			p += 2;
+			continue;
+		}
+		uint32_t written = (uint32_t)hex4(p + 2);
+		if (decode_unicode(&p, end) == 0xfffd && written != 0xfffd)
+			return escape;
+	}
+	return NULL;
+}
+
+bool scan_has_half(struct str raw)
+{
+	const uint8_t *p = (const uint8_t *)raw.data;
+	return raw.len && find_half(p, p + raw.len);
+}
+
+void scan_mend(char *out, struct str raw)
+{
+	static const char replacement[] = "\\ufffd";
+	const uint8_t *start = (const uint8_t *)raw.data, *end = start + raw.len, *p = start;
+	if (raw.len)
+		memcpy(out, raw.data, raw.len);
+	while (p < end && (p = find_half(p, end))) {
+		memcpy(out + (p - start), replacement, sizeof replacement - 1);
+		p += sizeof replacement - 1;
+	}
+}

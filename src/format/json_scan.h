@@ -41,6 +41,11 @@ bool scan_document(struct scan *s);
 /* What a raw string means: at most raw.len bytes. A surrogate without its other half becomes U+FFFD. */
 size_t scan_decode(char *out, struct str raw);
 
+/* Whether a raw string has a \uXXXX that is half a surrogate pair. */
+bool scan_has_half(struct str raw);
+/* The same string with \ufffd in place of each half; raw.len bytes. */
+void scan_mend(char *out, struct str raw);
+
 static inline bool scan_has_escape(struct str raw)
 {
 	return raw.len > 0 && memchr(raw.data, '\\', raw.len);

@@ -250,6 +250,8 @@ static enum err read_frame(struct reading *r)
 static enum err read_stack(struct reading *r)
 {
 	r->job.stack_frames = r->frames.count;
+	if (r->stacks.count >= r->limits->stacks)
+		return refuse_number(r, "too many stacks: at most ", r->limits->stacks);
 	if (!scan_take(&r->scan, '['))
 		return refuse_stack(r, "not a list");
 	enum err err = read_items(r, read_frame);
@@ -509,6 +511,28 @@ static struct str decoded(struct str raw, char **room)
 	return text;
 }
 
+/* Nothing of a reply may be half a surrogate pair. */
+static bool mend(struct str *raw, struct arena *arena)
+{
+	if (!scan_has_half(*raw))
+		return true;
+	char *whole = arena_alloc(arena, raw->len);
+	if (!whole)
+		return false;
+	scan_mend(whole, *raw);
+	raw->data = whole;
+	return true;
+}
+
+static struct str *copy_texts(const struct list *l, struct arena *arena)
+{
+	struct str *texts = list_copy(l, sizeof *texts, arena);
+	for (size_t i = 0; texts && i < l->count; i++)
+		if (!mend(&texts[i], arena))
+			return NULL;
+	return texts;
+}
+
 static struct request_module *copy_modules(const struct list *l, struct arena *arena)
 {
 	const struct raw_module *raw = l->items;
@@ -523,6 +547,8 @@ static struct request_module *copy_modules(const struct list *l, struct arena *a
 		struct request_module *m = &modules[i];
 		m->name_raw = raw[i].name;
 		m->id_raw = raw[i].id;
+		if (!mend(&m->name_raw, arena) || !mend(&m->id_raw, arena))
+			return NULL;
 		m->name = decoded(m->name_raw, &text);
 		m->id = decoded(m->id_raw, &text);
 	}
@@ -546,7 +572,7 @@ static struct request_stack *copy_stacks(const struct list *l, struct request_fr
 static enum err build(const struct reading *r, struct request *out, struct arena *arena)
 {
 	struct request_frame *frames = list_copy(&r->frames, sizeof *frames, arena);
-	struct str *texts = list_copy(&r->texts, sizeof *texts, arena);
+	struct str *texts = copy_texts(&r->texts, arena);
 	struct request_job *jobs = list_copy(&r->jobs, sizeof *jobs, arena);
 	struct request_module *modules = copy_modules(&r->modules, arena);
 	struct request_stack *stacks = frames ? copy_stacks(&r->stacks, frames, arena) : NULL;

@@ -25,8 +25,8 @@ struct request_stack {
 	uint32_t count;
 };
 
-/* raw: the inside of the JSON string as the request spelled it, escapes and all, valid inside a JSON string of a reply.
- * text: decoded (may hold NUL; an unpaired surrogate is U+FFFD). */
+/* raw: the inside of the JSON string as the request spelled it, escapes and all, valid inside a JSON string of a reply:
+ * only half surrogate pairs, which many readers refuse, have become \ufffd. text: decoded (may hold NUL). */
 struct request_module {
 	struct str name_raw, id_raw, name, id;
 };
@@ -46,13 +46,13 @@ struct request {
 };
 
 struct request_limits {
-	uint64_t jobs, frames, modules; /* modules and frames: in all jobs together */
+	uint64_t jobs, frames, modules, stacks; /* but for jobs: in all jobs together */
 };
 
 enum request_version { REQUEST_V4, REQUEST_V5 };
 
-/* Reads a body; everything is allocated from the arena, raw slices point into the body, which must outlive the request.
- * Errors: ERR_BAD_REQUEST with a text that names the place ("job 1: stack 0 frame 3: module_index 7 is not in
+/* Reads a body; everything is allocated from the arena, raw slices mostly point into the body, which must outlive the
+ * request. Errors: ERR_BAD_REQUEST with a text that names the place ("job 1: stack 0 frame 3: module_index 7 is not in
  * memoryMap"; for bad JSON the byte offset), ERR_NO_MEMORY. */
 enum err request_read(struct request *r, struct str body, enum request_version version,
         const struct request_limits *limits, struct arena *arena, struct error *e);

@@ -42,7 +42,7 @@ static struct str make_body(size_t frames, bool spaced)
 
 static double time_ours(struct str body, size_t frames)
 {
-	const struct request_limits limits = {1, frames, 1};
+	const struct request_limits limits = {1, frames, 1, frames};
 	struct arena arena;
 	struct request request;
 	struct error e;

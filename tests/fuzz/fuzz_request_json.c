@@ -14,9 +14,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		enum request_version version;
 		struct request_limits limits;
 	} runs[] = {
-	        {REQUEST_V5, {1000, 1000000, 10000}},
-	        {REQUEST_V4, {1000, 1000000, 10000}},
-	        {REQUEST_V5, {2, 3, 2}},
+	        {REQUEST_V5, {1000, 1000000, 10000, 1000000}},
+	        {REQUEST_V4, {1000, 1000000, 10000, 1000000}},
+	        {REQUEST_V5, {2, 3, 2, 3}},
 	};
 	for (unsigned i = 0; i < sizeof runs / sizeof runs[0]; i++) {
 		const char *difference =

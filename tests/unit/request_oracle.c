@@ -19,7 +19,7 @@ enum verdict { NO_JSON, JSON, NO_VERDICT };
 
 struct model {
 	const struct request_limits *limits;
-	uint64_t frames, modules;
+	uint64_t frames, stacks, modules;
 	char prefix[32]; /* of refusals inside a job */
 	char refusal[256];
 };
@@ -111,9 +111,12 @@ static bool model_stacks(struct model *m, json_t *stacks)
 		return refuse(m, "%sno stacks", m->prefix);
 	if (!json_is_array(stacks))
 		return refuse(m, "%sstacks is not a list", m->prefix);
-	for (size_t i = 0; i < json_array_size(stacks); i++)
+	for (size_t i = 0; i < json_array_size(stacks); i++) {
+		if (m->stacks++ >= m->limits->stacks)
+			return refuse(m, "too many stacks: at most %" PRIu64 " a request", m->limits->stacks);
 		if (!model_stack(m, json_array_get(stacks, i), i))
 			return false;
+	}
 	return true;
 }
 

@@ -102,6 +102,7 @@ static void defaults(void **state)
 	assert_int_equal(c->max_reply, 256 << 20);
 	assert_int_equal(c->max_jobs, 1000);
 	assert_int_equal(c->max_frames, 1000000);
+	assert_int_equal(c->max_stacks, 1000000);
 	assert_int_equal(c->max_modules, 10000);
 	assert_int_equal(c->cold_modules, 1000);
 	assert_int_equal(c->cold_requests, 64);

@@ -19,7 +19,7 @@
 
 enum { FILES_MAX = 1000, FILE_MAX = 1 << 20, ARENA_MAX = 1 << 30 };
 
-static const struct request_limits limits = {1000, 1000000, 10000};
+static const struct request_limits limits = {1000, 1000000, 10000, 1000000};
 
 /* Memory of exactly its size, so that the sanitizer sees a read behind the end. */
 static struct str copy(struct str s)
@@ -459,7 +459,7 @@ static void put_body(struct generator *g)
 
 static void test_random_bodies(void **state)
 {
-	const struct request_limits tight = {2, 4, 3};
+	const struct request_limits tight = {2, 4, 3, 3};
 	struct generator g = {.state = 20260917};
 	(void)state;
 	for (unsigned i = 0; i < 30000; i++) {
@@ -495,7 +495,7 @@ static struct str repeat(const char *head, const char *item, size_t n, const cha
 
 static void expect_limit(const char *head, const char *item, const char *tail, size_t most, const char *what)
 {
-	const struct request_limits l = {5, 5, 5};
+	const struct request_limits l = {5, 5, 5, 5};
 	for (size_t n = 0; n <= most + 2; n++) {
 		struct str body = repeat(head, item, n, tail);
 		struct arena arena;
@@ -521,21 +521,24 @@ static void test_limits(void **state)
 	expect_limit("{\"memoryMap\":[],\"stacks\":[[", "[-1,1]", "]]}", 5, "frames");
 	expect_limit("{\"memoryMap\":[],\"stacks\":[", "[[-1,1],[-1,1]],[]", "]}", 2, "frames");
 	expect_limit("{\"stacks\":[],\"memoryMap\":[", "[\"a\",\"b\"]", "]}", 5, "modules");
+	expect_limit("{\"memoryMap\":[],\"stacks\":[", "[]", "]}", 5, "stacks");
 	/* over all jobs */
 	expect_limit("{\"jobs\":[", "{\"memoryMap\":[[\"a\",\"b\"],[\"a\",\"b\"]],\"stacks\":[]}", "]}", 2, "modules");
 	expect_limit("{\"jobs\":[", "{\"memoryMap\":[],\"stacks\":[[[-1,1],[-1,2]]]}", "]}", 2, "frames");
+	expect_limit("{\"jobs\":[", "{\"memoryMap\":[],\"stacks\":[[],[]]}", "]}", 2, "stacks");
 }
 
 /* What a later key replaces, or `jobs` sets aside, does not count. */
 static void test_limits_count_what_is_used(void **state)
 {
 	static const char *const bodies[] = {
+	        "{\"memoryMap\":[],\"stacks\":[[],[],[]],\"stacks\":[[],[]]}",
 	        "{\"memoryMap\":[],\"stacks\":[[[-1,1],[-1,2],[-1,3]]],\"stacks\":[[[-1,4],[-1,5]]]}",
 	        "{\"stacks\":[],\"memoryMap\":[[\"a\",\"\"],[\"\",\"\"],[\"\",\"\"]],\"memoryMap\":[[\"d\",\"\"]]}",
 	        "{\"stacks\":[[[-1,1],[-1,2],[-1,3]]],\"jobs\":[{\"memoryMap\":[],\"stacks\":[[[-1,4],[-1,5]]]}]}",
 	        "{\"jobs\":[{},{},{}],\"jobs\":[{\"memoryMap\":[],\"stacks\":[]},{\"memoryMap\":[],\"stacks\":[]}]}",
 	};
-	const struct request_limits l = {2, 2, 2};
+	const struct request_limits l = {2, 2, 2, 2};
 	(void)state;
 	for (unsigned i = 0; i < sizeof bodies / sizeof bodies[0]; i++) {
 		struct arena arena;

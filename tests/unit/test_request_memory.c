@@ -39,7 +39,7 @@ static void counting_free(void *p)
 #undef realloc
 #undef free
 
-static const struct request_limits limits = {1000, 1000000, 10000};
+static const struct request_limits limits = {1000, 1000000, 10000, 4000000};
 
 struct body {
 	char *data;

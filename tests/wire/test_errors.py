@@ -21,6 +21,7 @@ LIMITS = {
     "max_reply": "1M",
     "max_jobs": "20",
     "max_frames": "5000",
+    "max_stacks": "3000",
     "max_modules": "50",
 }
 
@@ -263,6 +264,41 @@ def test_frames(limited, over, shape):
     else:
         results = limited.client.v5(value)["results"]
         assert sum(len(s) for r in results for s in r["stacks"]) == 5000
+
+
+@pytest.mark.parametrize("over", [0, 1])
+@pytest.mark.parametrize("shape", ["one job", "jobs", "v4"])
+def test_stacks(limited, over, shape):
+    rest = [[]] * (1500 + over)
+    half = [[]] * 1500
+    if shape == "jobs":
+        value = {"jobs": [job([], *half), job([], *rest)]}
+    else:
+        value = job([], *half, *rest)
+    path = "/symbolicate/v4" if shape == "v4" else "/symbolicate/v5"
+    if over:
+        assert refused(limited, value, path=path) == "too many stacks: at most 3000 a request"
+    elif shape == "v4":
+        assert limited.client.v4(value)["symbolicatedStacks"] == [[]] * 3000
+    else:
+        assert [s for r in limited.client.v5(value)["results"] for s in r["stacks"]] == [[]] * 3000
+
+
+def test_many_empty_stacks_are_refused(stack):
+    body = b'{"memoryMap":[],"stacks":[' + b"[]," * 9_000_000 + b"[]]}"
+    assert refused(stack, body) == "too many stacks: at most 1000000 a request"
+
+
+def test_the_largest_request(stack):
+    """At every limit at once, of which none is in the way of another."""
+    modules = [[APP, *([f"m{j}-{i}", "ABC"] for i in range(9))] for j in range(1000)]
+    stacks = b",".join([b"[[0,4099]]"] * 1000)
+    jobs = (b'{"memoryMap":%b,"stacks":[%b]}' % (json.dumps(m).encode(), stacks) for m in modules)
+    reply = stack.client.post("/symbolicate/v5", b'{"jobs":[' + b",".join(jobs) + b"]}")
+    assert reply.status == 200, reply
+    frame = b'[{"frame":0,"module":"app","module_offset":"0x1003","function":"main",'
+    assert reply.body.count(frame) == 1_000_000
+    assert reply.body.count(b":null") == 9000 and reply.body.count(b":true") == 1000
 
 
 @pytest.mark.parametrize("over", [0, 1])

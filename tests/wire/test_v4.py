@@ -46,6 +46,11 @@ def test_shape_of_the_reply(ask):
     }
 
 
+def test_half_a_surrogate_pair_is_not_given_back(ask):
+    value = ask('{"memoryMap":[["a\\ud800b","ABC"]],"stacks":[[[0,5],[0,"\\udc00"]]]}')
+    assert value == {"symbolicatedStacks": [["0x5 (in a\ufffdb)", "\ufffd"]], "knownModules": [False]}
+
+
 @pytest.mark.parametrize("version", [4, "none"])
 def test_version(ask, version):
     value = job([APP], [[0, 0x1000]])

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 from urllib.parse import quote
 
 import pytest
@@ -281,12 +282,25 @@ def test_what_no_bucket_can_hold_is_false(stack, client, module):
     stack.bucket.reset()
     result = client.v5(job([module, APP], [[0, 5], [1, 0x1000]]))["results"][0]
     given = [v.replace("\ud800", "\ufffd") for v in module]
-    found = {k.replace("\ud800", "\ufffd"): v for k, v in result["found_modules"].items()}
-    assert found == {"/".join(given): False, "/".join(APP): True}
+    assert result["found_modules"] == {"/".join(given): False, "/".join(APP): True}
     got = result["stacks"][0]
-    assert got[0]["module"].replace("\ud800", "\ufffd") == given[0] and "function" not in got[0]
+    assert got[0]["module"] == given[0] and "function" not in got[0]
     assert got[1]["function"] == "main"
     assert not [p for p in stack.bucket.paths() if "passwd" in p or ".." in p]
+
+
+@pytest.mark.parametrize("half", ["\\ud800", "\\udc00", "\\uDBFF", "\\ud800\\ud800", "\\ude00\\ud83d", "x\\ud83dx"])
+def test_half_a_surrogate_pair_is_not_given_back(client, half):
+    """Many JSON readers refuse one; a whole pair stays."""
+    text = '{"memoryMap":[["%s\\ud83d\\ude00","%s"]],"stacks":[[[0,5],[0,"%s"]]]}' % (half, half, half)
+    reply = client.post("/symbolicate/v5", text)
+    assert reply.status == 200, reply
+    clean = re.sub(r"\\ud[0-9a-f]{3}", "\ufffd", half, flags=re.I)
+    result = reply.json()["results"][0]
+    assert [f["module"] for f in result["stacks"][0]] == [clean + "\U0001f600"] * 2
+    assert result["stacks"][0][1]["module_offset"] == clean
+    assert result["found_modules"] == {f"{clean}\U0001f600/{clean}": False}
+    assert half not in reply.text
 
 
 @pytest.mark.parametrize(
