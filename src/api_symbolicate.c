@@ -17,8 +17,9 @@
 #include "store/bucket.h"
 #include "symbolicate.h"
 
-enum { BLOCK = 256 * 1024 }; /* of the reply at a time */
-enum { RESTARTS_MAX = 8 };   /* a page may be lost again while its module is loaded again */
+enum { BLOCK = 256 * 1024 };    /* of the reply at a time */
+enum { PAGES_MAX = 128 << 20 }; /* bytes of pages that a request may hold */
+enum { RESTARTS_MAX = 8 };      /* a page may be lost again while its module is loaded again */
 
 enum { MODULE_UNUSED = -1 }; /* in place of the index of a want: no frame refers to the module */
 
@@ -654,8 +655,8 @@ static bool answer(struct session *s)
 		fail(s, ERR_NO_MEMORY, 1, "out of memory");
 		return false;
 	}
-	switch (symbolicate(s->modules, s->wants, s->want_count, s->lookups, s->lookup_count, s->v4,
-	        s->exchange->config->max_reply, &s->symbols, s->symbol_of, &s->stats)) {
+	switch (symbolicate(s->modules, s->wants, s->want_count, s->lookups, s->lookup_count, s->v4, &s->symbols,
+	        s->symbol_of, &s->stats)) {
 	case SYMBOLICATE_OK:
 		reply(s);
 		return false;
@@ -741,7 +742,7 @@ static void start(struct exchange *x, bool v4)
 	s->wait.deadline = x->started + c->request_timeout;
 	x->user = s;
 	buffer_init(&s->body, c->max_body_inflated);
-	symbols_init(&s->symbols);
+	symbols_init(&s->symbols, c->max_reply, c->cache_size / 4 < PAGES_MAX ? c->cache_size / 4 : PAGES_MAX);
 	enum err err = exchange_read_body(x, &s->body, &e);
 	if (!err)
 		err = request_read(&s->request, (struct str){(const char *)s->body.data, s->body.len},

@@ -12,7 +12,6 @@
 enum {
 	BATCH = 8192,           /* lookups whose pages are fetched together */
 	BATCH_BYTES = 32 << 20, /* and what their answers may take, names aside */
-	PAGES_KEPT = 128 << 20, /* bytes of pages that a request holds; of more the strings are copied */
 	SORT_SMALL = 64,        /* so few are sorted by insertion */
 	RADIX_BITS = 8,
 };
@@ -111,9 +110,9 @@ static bool sort_lookups(struct lookup *lookups, size_t count)
 
 /* ---- pages ---- */
 
-void symbols_init(struct symbols *s)
+void symbols_init(struct symbols *s, uint64_t max_size, uint64_t max_pages)
 {
-	*s = (struct symbols){0};
+	*s = (struct symbols){.max_size = max_size, .max_pages = max_pages};
 	arena_init(&s->arena, SIZE_MAX);
 }
 
@@ -130,7 +129,7 @@ void symbols_release(struct symbols *s)
 	drop_pages(s, 0);
 	free(s->pages);
 	arena_release(&s->arena);
-	symbols_init(s);
+	symbols_init(s, s->max_size, s->max_pages);
 }
 
 static bool add_page(struct symbols *s, struct module *m, uint8_t kind, uint32_t number)
@@ -411,7 +410,7 @@ static bool settle_pages(struct batch *b, size_t count, size_t from)
 	uint64_t bytes = 0;
 	for (size_t i = from; i < s->page_count; i++)
 		bytes += s->pages[i].page->len;
-	if (s->page_bytes + bytes <= PAGES_KEPT) {
+	if (s->page_bytes + bytes <= s->max_pages) {
 		s->page_bytes += bytes;
 		return true;
 	}
@@ -422,8 +421,8 @@ static bool settle_pages(struct batch *b, size_t count, size_t from)
 	return fill_table(b, from, from);
 }
 
-static enum symbolicate_result measure(struct batch *b, const struct lookup *lookups, size_t count, bool v4,
-        uint64_t max_size, const struct symbol **of_frame)
+static enum symbolicate_result measure(
+        struct batch *b, const struct lookup *lookups, size_t count, bool v4, const struct symbol **of_frame)
 {
 	struct symbols *s = b->symbols;
 	for (size_t i = 0; i < count; i++) {
@@ -435,12 +434,12 @@ static enum symbolicate_result measure(struct batch *b, const struct lookup *loo
 		s->size += symbol->size;
 		s->largest = symbol->size > s->largest ? symbol->size : s->largest;
 	}
-	return s->size > max_size ? SYMBOLICATE_TOO_LARGE : SYMBOLICATE_OK;
+	return s->size > s->max_size ? SYMBOLICATE_TOO_LARGE : SYMBOLICATE_OK;
 }
 
 enum symbolicate_result symbolicate(struct modules *m, struct module_want *wants, size_t want_count,
-        struct lookup *lookups, size_t count, bool v4, uint64_t max_size, struct symbols *symbols,
-        const struct symbol **of_frame, struct symbolicate_stats *stats)
+        struct lookup *lookups, size_t count, bool v4, struct symbols *symbols, const struct symbol **of_frame,
+        struct symbolicate_stats *stats)
 {
 	enum symbolicate_result result = SYMBOLICATE_OK;
 	size_t most = count < BATCH ? count : BATCH;
@@ -456,7 +455,7 @@ enum symbolicate_result symbolicate(struct modules *m, struct module_want *wants
 		if (!result)
 			result = resolve(&b, lookups + at, done);
 		if (!result)
-			result = measure(&b, lookups + at, done, v4, max_size, of_frame);
+			result = measure(&b, lookups + at, done, v4, of_frame);
 		if (!result && !settle_pages(&b, done, from))
 			result = SYMBOLICATE_NO_MEMORY;
 	}

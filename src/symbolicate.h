@@ -22,6 +22,7 @@ struct symbol {
 
 /* The symbols of a request, and what their strings lie in, until its reply is written. */
 struct symbols {
+	uint64_t max_size, max_pages;
 	struct arena arena;
 	struct page_get *pages; /* with a reference each */
 	size_t page_count, page_cap;
@@ -44,14 +45,16 @@ struct symbolicate_stats {
 	int64_t cache_time;
 };
 
-void symbols_init(struct symbols *s);
+/* At most max_size bytes of text; while their pages are within max_pages bytes they are held, and of what is more the
+ * strings are copied. */
+void symbols_init(struct symbols *s, uint64_t max_size, uint64_t max_pages);
 /* Gives everything back; ready to be used again. */
 void symbols_release(struct symbols *s);
 
 /* Looks all frames up, each distinct one once; of_frame[lookup.frame] is its symbol. All wants that lookups refer to
  * are FOUND. Sorts the lookups. `symbols` is empty. */
 enum symbolicate_result symbolicate(struct modules *m, struct module_want *wants, size_t want_count,
-        struct lookup *lookups, size_t count, bool v4, uint64_t max_size, struct symbols *symbols,
-        const struct symbol **of_frame, struct symbolicate_stats *stats);
+        struct lookup *lookups, size_t count, bool v4, struct symbols *symbols, const struct symbol **of_frame,
+        struct symbolicate_stats *stats);
 
 #endif

@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import random
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 
@@ -140,6 +141,23 @@ def test_generated(gensym, tmp_path, shape, compress):
         s.node.restart()
         assert ask_all(s, module, answers)[:10] == []
         assert s.bucket.hits() == 1
+
+
+@pytest.mark.parametrize("coding", ["identity", "gzip"])
+@pytest.mark.parametrize("cache_size", ["0", "16M", "1G"])
+def test_a_large_request(gensym, tmp_path, cache_size, coding):
+    """Several batches of frames in one request, in no order, with memory for none, some and all of their pages at once."""
+    with Stack(symbols=tmp_path / "symbols", config={"cache_size": cache_size}) as s:
+        module = ["generated.pdb", debug_id(cache_size)]
+        answers = run_gensym(gensym, s.symbols, module, "-f", "20000", answers=10000)
+        s.client.frames(module, [0])
+        s.node.settled()
+        asked = answers + answers[::-3]
+        random.Random(7).shuffle(asked)
+        value = job([module], [[0, int(a["offset"], 16)] for a in asked])
+        frames = s.client.v5(value, Accept_Encoding=coding)["results"][0]["stacks"][0]
+        assert len(frames) > 10000 and [f["frame"] for f in frames] == list(range(len(asked)))
+        assert differences(asked, frames)[:10] == []
 
 
 def test_generated_without_memcached(gensym, tmp_path):
