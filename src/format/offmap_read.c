@@ -119,16 +119,28 @@ bool segment_next(struct reader *r, struct segment_walk *w)
 	return !r->bad;
 }
 
+/* Adds up four sums of 16 bits. */
+static uint32_t fold(uint64_t sums)
+{
+	return (uint32_t)(sums & 0xffff) + (uint32_t)(sums >> 16 & 0xffff) + (uint32_t)(sums >> 32 & 0xffff) +
+	       (uint32_t)(sums >> 48);
+}
+
 /* The low seven bits of a code are the length of its data. Eight at a time: a page has a hundred of them, and they are
  * summed up for every string. */
 static uint32_t sum_lengths(const uint8_t *code, uint32_t count)
 {
 	static const uint64_t low7 = UINT64_C(0x007f007f007f007f);
 	uint32_t sum = 0, i = 0;
-	for (; count - i >= 8; i += 8) {
-		uint64_t eight = get_u64(code + i);
-		uint64_t pairs = (eight & low7) + (eight >> 8 & low7); /* four sums of 16 bits */
-		sum += (uint32_t)(pairs * UINT64_C(0x0001000100010001) >> 48);
+	while (count - i >= 8) {
+		/* before a sum of 16 bits may overflow */
+		uint32_t stop = count - i < 1024 ? count - i : 1024;
+		uint64_t sums = 0;
+		for (stop = i + stop / 8 * 8; i < stop; i += 8) {
+			uint64_t eight = get_u64(code + i);
+			sums += (eight & low7) + (eight >> 8 & low7);
+		}
+		sum += fold(sums);
 	}
 	for (; i < count; i++)
 		sum += code[i] & 127;
