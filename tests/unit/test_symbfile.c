@@ -179,7 +179,7 @@ static void test_programs(void **state)
 {
 	(void)state;
 	char path[512];
-	assert_int_equal(check_programs(data_path(path, "")), 4);
+	assert_int_equal(check_programs(data_path(path, "")), 5);
 }
 
 /* The folder of SHARED_DATA, or the one beside the source tree. */
