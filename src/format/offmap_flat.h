@@ -21,7 +21,7 @@ struct flat_segment {
 	uint32_t node, line, file;
 };
 
-/* A function or, without segments, a public symbol. */
+/* A function or a public symbol. Of the latter only a return pad without a function has segments. */
 struct flat {
 	uint64_t addr, size;
 	bool is_public;

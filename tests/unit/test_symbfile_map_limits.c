@@ -253,6 +253,43 @@ static void test_depths(void **state)
 	offmap_free(check_growth(pads_cut_a_deep_function, 40000, 400, 700));
 }
 
+static unsigned count_frames(const struct offmap *m, uint64_t address)
+{
+	struct buffer text = text_new();
+	unsigned frames = 1;
+	describe(m, address, &text);
+	for (size_t i = 0; i + 3 < text.len; i++)
+		frames += memcmp(text.data + i, " < ", 3) == 0;
+	buffer_release(&text);
+	return frames;
+}
+
+/* Where the nodes are used up, a chain is all there or short; it does not end in the middle. */
+static void test_chains_become_short_at_once(void **state)
+{
+	unsigned all = 0, few = 0;
+	struct symbfile_map *m = symbfile_map_new(&plain_options);
+	struct offmap *map;
+	(void)state;
+	assert_non_null(m);
+	for (uint32_t depth = 0; depth < 2000; depth++)
+		add(m, 0, 1000, depth, "f");
+	for (uint32_t i = 0; i < 100; i++) {
+		add(m, 10 * i, 10, 1, "f");
+		add(m, 10 * i + 5, 2, 1500, "f");
+	}
+	assert_int_equal(symbfile_map_finish(m, &map), ERR_OK);
+	symbfile_map_free(m);
+	for (uint64_t at = 0; at < 1000; at += 3) {
+		unsigned frames = count_frames(map, at);
+		all += frames == 2000;
+		few += frames == CHAIN_SHORT;
+	}
+	assert_true(all && few);
+	assert_int_equal(all + few, 334);
+	offmap_free(map);
+}
+
 /* A name of a table is given with few bytes, as often as one likes. */
 static void few_long_names(struct symbfile_map *m, uint32_t n)
 {
@@ -349,6 +386,7 @@ int main(void)
 	        cmocka_unit_test(test_deep_over_functions),
 	        cmocka_unit_test(test_overlaps),
 	        cmocka_unit_test(test_depths),
+	        cmocka_unit_test(test_chains_become_short_at_once),
 	        cmocka_unit_test(test_names),
 	        cmocka_unit_test(test_reading_of_strings_is_bounded),
 	        cmocka_unit_test(test_every_allocation_may_fail),
