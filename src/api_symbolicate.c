@@ -19,6 +19,7 @@
 
 enum { BLOCK = 256 * 1024 };    /* of the reply at a time */
 enum { PAGES_MAX = 128 << 20 }; /* bytes of pages that a request may hold */
+enum { ASKED_MAX = 1024 };      /* offsets for which a module may answer before it is loaded in whole */
 enum { RESTARTS_MAX = 8 };      /* a page may be lost again while its module is loaded again */
 
 enum { MODULE_UNUSED = -1 }; /* in place of the index of a want: no frame refers to the module */
@@ -161,7 +162,8 @@ static bool collect_wants(struct session *s)
 }
 
 /* The frames to look up: those with an address in a module that was found. */
-static bool collect_lookups(struct session *s)
+/* The frames whose module is in this state. */
+static bool collect_lookups(struct session *s, enum want_state state)
 {
 	struct arena *arena = s->exchange->arena;
 	uint32_t frame = 0, number = 0;
@@ -188,12 +190,33 @@ static bool collect_lookups(struct session *s)
 					last_stack[want] = number;
 					s->stacks_of[want]++;
 				}
-				if (f->kind == OFFSET_ADDRESS && s->wants[want].state == WANT_FOUND)
+				if (f->kind == OFFSET_ADDRESS && s->wants[want].state == state)
 					s->lookups[s->lookup_count++] =
 					        (struct lookup){f->offset, (uint32_t)want, frame};
 			}
 		}
 	return true;
+}
+
+/* What each module that must be loaded is wanted for, unless that is much. */
+static void collect_asked(struct session *s)
+{
+	uint64_t **next = arena_calloc(s->exchange->arena, s->want_count + 1, sizeof *next);
+	if (!next || !collect_lookups(s, WANT_LOAD))
+		return;
+	for (size_t i = 0; i < s->lookup_count; i++)
+		s->wants[s->lookups[i].want].asked_count++;
+	for (uint32_t i = 0; i < s->want_count; i++) {
+		struct module_want *w = &s->wants[i];
+		if (w->asked_count <= ASKED_MAX)
+			next[i] = arena_alloc(s->exchange->arena, w->asked_count * sizeof **next);
+		if (!next[i])
+			w->asked_count = 0;
+		w->asked = next[i];
+	}
+	for (size_t i = 0; i < s->lookup_count; i++)
+		if (next[s->lookups[i].want])
+			*next[s->lookups[i].want]++ = s->lookups[i].offset;
 }
 
 /* ---- the reply ---- */
@@ -651,7 +674,7 @@ static bool answer(struct session *s)
 {
 	symbols_release(&s->symbols);
 	s->stats.found = 0;
-	if (!collect_lookups(s)) {
+	if (!collect_lookups(s, WANT_FOUND)) {
 		fail(s, ERR_NO_MEMORY, 1, "out of memory");
 		return false;
 	}
@@ -755,6 +778,8 @@ static void start(struct exchange *x, bool v4)
 		fail(s, ERR_NO_MEMORY, 1, "out of memory");
 	} else {
 		modules_resolve(s->modules, s->wants, s->want_count);
+		if (!s->debug) /* debug tells of the whole file */
+			collect_asked(s);
 		step(x);
 	}
 }

@@ -1,7 +1,11 @@
 /*
  * A load: look once more in memcached, take the lease or wait for who has it, ask the sources in order, parse while the
- * text arrives. Text goes through a few large blocks: the transfer (and inflating) fills them, a second thread parses
- * them. A file that ends within the first block is parsed on the same thread.
+ * text arrives. Text goes through large blocks: the transfer (and inflating) fills them, a second thread parses them. A
+ * file that ends within the first block is parsed on the same thread.
+ *
+ * A large file is also scanned as it arrives, for the few functions that those who wait have asked for: that is as fast
+ * as any network. They are answered when the file has arrived and is known to be whole, and the map of all is finished
+ * behind their back; blocks that wait for that are the backlog.
  */
 #include <config.h>
 
@@ -9,7 +13,10 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -18,8 +25,13 @@
 #include "format/breakpad.h"
 #include "load_symbfile.h"
 
-enum { BLOCK_SIZE = 256 << 10, BLOCKS = 4, LEASE_POLL_MS = 30, RETRY_PAUSE_MS = 150 };
-
+enum {
+	BLOCKS = 512,    /* of one load that may wait for the parser */
+	BLOCKS_FREE = 4, /* these whatever the backlog of others */
+	PARSER_NICE = 5, /* of a parser that nobody waits for */
+	LEASE_POLL_MS = 30,
+	RETRY_PAUSE_MS = 150,
+};
 struct block {
 	uint8_t *data;
 	size_t len;
@@ -29,6 +41,7 @@ struct block {
 struct pipeline {
 	struct modules *modules;
 	struct breakpad *parser;
+	struct breakpad *scanner; /* of what was asked, on the transfer's thread; NULL: nothing, or it failed */
 	struct block blocks[BLOCKS];
 	struct block *open; /* being filled; the transfer's own */
 	pthread_mutex_t lock;
@@ -66,13 +79,15 @@ static enum err parse_block(struct pipeline *p, const struct block *b)
 static void *parser_main(void *arg)
 {
 	struct pipeline *p = arg;
+	if (p->scanner) /* Linux counts this for the thread alone; where it is not allowed it goes on as before */
+		setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), PARSER_NICE);
 	pthread_mutex_lock(&p->lock);
 	for (;;) {
 		while (p->parsed == p->filled && !p->ended)
 			pthread_cond_wait(&p->changed, &p->lock);
 		if (p->parsed == p->filled)
 			break;
-		const struct block *b = &p->blocks[p->parsed % BLOCKS];
+		struct block *b = &p->blocks[p->parsed % BLOCKS];
 		enum err err = p->err;
 		pthread_mutex_unlock(&p->lock);
 		if (!err)
@@ -80,10 +95,21 @@ static void *parser_main(void *arg)
 		pthread_mutex_lock(&p->lock);
 		p->err = err;
 		p->parsed++;
+		block_put(p->modules->blocks, b->data);
+		b->data = NULL;
 		pthread_cond_signal(&p->changed);
 	}
 	pthread_mutex_unlock(&p->lock);
 	return NULL;
+}
+
+/* The backlog of all loads has a bound, of which each load may have a little whatever the others have. */
+static bool is_far_behind(const struct pipeline *p)
+{
+	uint64_t waiting = p->filled - p->parsed, max = p->modules->config->cache_size / 8;
+	if (max > BACKLOG_MAX)
+		max = BACKLOG_MAX;
+	return waiting == BLOCKS || (waiting >= BLOCKS_FREE && block_pool_used(p->modules->blocks) >= max);
 }
 
 /* A free block to fill; waits for the parser when it is far behind. NULL: the parser has given up. */
@@ -91,14 +117,18 @@ static struct block *open_block(struct pipeline *p)
 {
 	struct block *b = &p->blocks[p->filled % BLOCKS];
 	pthread_mutex_lock(&p->lock);
-	while (p->filled - p->parsed == BLOCKS)
+	while (is_far_behind(p))
 		pthread_cond_wait(&p->changed, &p->lock);
 	enum err err = p->err;
 	pthread_mutex_unlock(&p->lock);
-	if (!b->data)
-		b->data = malloc(BLOCK_SIZE);
-	b->len = 0;
-	return err || !b->data ? NULL : b;
+	*b = (struct block){.data = err ? NULL : block_get(p->modules->blocks)};
+	return b->data ? b : NULL;
+}
+
+static void drop_scanner(struct pipeline *p)
+{
+	breakpad_free(p->scanner);
+	p->scanner = NULL;
 }
 
 /* Hands the block being filled to the parser. */
@@ -106,6 +136,8 @@ static void hand_over(struct pipeline *p)
 {
 	struct block *b = p->open;
 	p->open = NULL;
+	if (p->scanner && breakpad_feed(p->scanner, b->data, b->len, NULL) != ERR_OK)
+		drop_scanner(p); /* the parser will find out too, and says what it was */
 	if (!p->threaded)
 		p->threaded = pthread_create(&p->thread, NULL, parser_main, p) == 0;
 	if (!p->threaded && !p->err)
@@ -141,27 +173,47 @@ static bool pipeline_init(struct pipeline *p, struct modules *m, const struct lo
 	struct offmap_options options = {.nearest = c->lookup == LOOKUP_NEAREST,
 	        .raw_budget = c->cache_size / 4,
 	        .codec = c->codec == CODEC_CHOICE_ZSTD ? CODEC_ZSTD : CODEC_LZ4};
-	*p = (struct pipeline){.modules = m, .parser = breakpad_new(&options, (struct str){l->id, l->id_len})};
+	struct str id = {l->id, l->id_len};
+	*p = (struct pipeline){.modules = m, .parser = breakpad_new(&options, id)};
+	if (l->asked_count && (p->scanner = breakpad_new(&options, id)) &&
+	        !breakpad_ask(p->scanner, l->asked, l->asked_count))
+		drop_scanner(p);
 	pthread_mutex_init(&p->lock, NULL);
 	pthread_cond_init(&p->changed, NULL);
 	return p->parser != NULL;
 }
 
-/* Ends the text: what is left is parsed, and the map made if the text was whole. */
+/* The text ends here. */
+static void pipeline_end(struct pipeline *p)
+{
+	if (p->threaded && p->open && p->open->len)
+		hand_over(p);
+	if (!p->threaded)
+		return;
+	pthread_mutex_lock(&p->lock);
+	p->ended = true;
+	pthread_cond_signal(&p->changed);
+	pthread_mutex_unlock(&p->lock);
+}
+
+/* What was scanned of a text that was whole, as a map; NULL: nothing. */
+static struct offmap *pipeline_scanned(struct pipeline *p)
+{
+	struct offmap *map = NULL;
+	if (p->threaded && p->scanner && breakpad_finish(p->scanner, &map, NULL) != ERR_OK)
+		map = NULL;
+	drop_scanner(p);
+	return map;
+}
+
+/* What is left is parsed, and the map made if the text was whole. */
 static enum err pipeline_finish(struct pipeline *p, bool whole, struct offmap **map)
 {
 	*map = NULL;
-	if (p->threaded) {
-		if (p->open && p->open->len)
-			hand_over(p);
-		pthread_mutex_lock(&p->lock);
-		p->ended = true;
-		pthread_cond_signal(&p->changed);
-		pthread_mutex_unlock(&p->lock);
+	if (p->threaded)
 		pthread_join(p->thread, NULL);
-	} else if (p->open && p->open->len && !p->err) {
+	else if (p->open && p->open->len && !p->err)
 		p->err = parse_block(p, p->open);
-	}
 	if (whole && !p->err) {
 		int64_t start = clock_now();
 		p->err = breakpad_finish(p->parser, map, &p->error);
@@ -174,8 +226,9 @@ static void pipeline_release(struct pipeline *p)
 {
 	charge(p, 0);
 	breakpad_free(p->parser);
+	drop_scanner(p);
 	for (unsigned i = 0; i < BLOCKS; i++)
-		free(p->blocks[i].data);
+		block_put(p->modules->blocks, p->blocks[i].data);
 	pthread_mutex_destroy(&p->lock);
 	pthread_cond_destroy(&p->changed);
 }
@@ -230,6 +283,16 @@ static enum failure_class take_result(struct loader *r, struct load *l, unsigned
 	return l->module ? FAILURE_NONE : FAILURE_TEMPORARY;
 }
 
+static void answer_early(struct loader *r, struct load *l, struct offmap *map)
+{
+	if (!map)
+		return;
+	map->marker = l->marker;
+	struct module *module = module_new(&l->hash, map);
+	if (module)
+		loads_tell_early(r->modules, l, module);
+}
+
 /* One transfer of one spelling from one source. */
 static enum failure_class transfer(struct loader *r, struct load *l, unsigned source, const char *id)
 {
@@ -241,6 +304,9 @@ static enum failure_class transfer(struct loader *r, struct load *l, unsigned so
 		struct bucket_sink sink = {pipeline_space, pipeline_commit, &p};
 		bucket_fetch(r->bucket, source, (struct str){l->name, l->name_len}, (struct str){id, l->id_len}, &sink,
 		        &r->modules->cancel, &t);
+		pipeline_end(&p);
+		if (t.outcome == BUCKET_OK)
+			answer_early(r, l, pipeline_scanned(&p));
 		enum err err = pipeline_finish(&p, t.outcome == BUCKET_OK, &map);
 		if (map)
 			metric_set(M_LAST_MAP_RAW_BYTES, (int64_t)map->raw_bytes);
@@ -368,6 +434,7 @@ void load_run(struct loader *r, struct load *l)
 	l->marker_seen = clock_now();
 	if (!mc_enabled(r->modules->servers) || !await_lease(r, l)) {
 		metric_add(M_CACHE_ROOT_NONE, 1);
+		loads_gather_asked(r->modules, l);
 		if (l->symbfile)
 			load_symbfile(r, l);
 		else

@@ -4,12 +4,13 @@
 
 #include <pthread.h>
 
+#include "base/block_pool.h"
 #include "modules.h"
 #include "store/bucket.h"
 #include "store/page_memcached.h"
 #include "store/symbfile_store.h"
 
-enum { LOAD_CHAINS = 1024 };
+enum { LOAD_CHAINS = 1024, BACKLOG_MAX = 96 << 20, BACKLOG_KEPT = 64 << 20 };
 
 /* A load in flight or queued. Under modules.lock, but for what only its loader touches. */
 struct load {
@@ -25,6 +26,8 @@ struct load {
 	bool stale;                        /* invalidated while it ran: for its waiters only */
 	unsigned lost;                     /* why it is loaded: see module_want */
 	bool leased;                       /* its loader's own */
+	uint64_t *asked;                   /* its loader's own: all that those who wait with `early` want */
+	size_t asked_count;
 	/* the lease, renewed by the keeper */
 	struct load *lease_next, **lease_link;
 	uint64_t token;
@@ -47,6 +50,7 @@ struct modules {
 	struct mc_servers *servers;
 	struct bucket_sources *sources;
 	struct symbfile_store *store; /* NULL: none is configured */
+	struct block_pool *blocks;    /* of text on its way from transfers into parsers */
 	uint64_t seed;                /* of the chains, so that nobody can choose modules that fall into one */
 	pthread_key_t client_key;
 	pthread_mutex_t lock;   /* guards what follows; no network or disk is touched under it */
@@ -81,6 +85,10 @@ struct loader {
 bool loads_start(struct modules *m);
 void loads_stop(struct modules *m);
 
+/* Gathers in l->asked what those who wait now want of it. */
+void loads_gather_asked(struct modules *m, struct load *l);
+/* A map that answers those offsets alone: for who waited then. The module is not kept. */
+void loads_tell_early(struct modules *m, struct load *l, struct module *module);
 /* Tries to put the markers that memcached did not take. */
 void modules_put_markers(struct modules *m, struct mc_client *c);
 

@@ -12,7 +12,11 @@
 #include "base/metrics.h"
 #include "load.h"
 
-enum { KEEPER_TICK_MS = 100 };
+enum {
+	KEEPER_TICK_MS = 100,
+	TRIM_INTERVAL = 30, /* seconds */
+	ASKED_MAX = 4096,   /* with more offsets most of a file must be read, and then it is read once */
+};
 
 /* ---- loads; all under m->lock ---- */
 
@@ -34,6 +38,7 @@ static void free_load(struct load *l)
 	metric_add(M_LOADS_IN_FLIGHT, -1);
 	free(l->name);
 	free(l->id);
+	free(l->asked);
 	free(l);
 }
 
@@ -180,6 +185,7 @@ static struct load *start_load(struct modules *m, const struct module_want *w, s
 static void join_load(struct load *l, struct module_want *w, struct load_wait *wait)
 {
 	w->load = l;
+	w->early = false;
 	w->wait = wait;
 	w->next = l->waiters;
 	w->link = &l->waiters;
@@ -401,7 +407,7 @@ void modules_leave(struct modules *m, struct load_wait *wait)
 /* ---- the end of a load ---- */
 
 /* One who waited learns how it ended. */
-static void tell(struct modules *m, const struct load *l, struct module_want *w)
+static void tell(struct modules *m, const struct load *l, struct module *module, struct module_want *w)
 {
 	w->loaded = true;
 	w->download_bytes = l->download_bytes;
@@ -409,18 +415,24 @@ static void tell(struct modules *m, const struct load *l, struct module_want *w)
 	w->parse_time = l->parse_time;
 	w->fail_time = l->fail_time;
 	w->parse_fail_time = l->parse_fail_time;
-	if (!l->module) {
+	if (!module) {
 		want_failed(w, l->failure, l->retry_after);
 	} else if (w->wait->held_bytes && w->wait->held_bytes + l->module_bytes > m->config->cache_size) {
 		/* one request does not hold more than the cache may; the next try finds them in memcached */
 		want_failed(w, FAILURE_TEMPORARY, 1);
 	} else {
-		module_ref(l->module);
-		atomic_fetch_add(&l->module->holds, 1);
+		module_ref(module);
+		atomic_fetch_add(&module->holds, 1);
 		w->held_bytes = l->module_bytes;
 		w->wait->held_bytes += w->held_bytes;
-		want_found(w, l->module);
+		want_found(w, module);
 	}
+}
+
+static int offset_order(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+	return (x > y) - (x < y);
 }
 
 /* Takes l out of flight and tells everybody who waits for it. */
@@ -441,7 +453,7 @@ static void publish(struct modules *m, struct load *l)
 		struct load_wait *wait = w->wait;
 		leave_load(w);
 		if (!outdated(w, l->marker, l->marker_seen))
-			tell(m, l, w);
+			tell(m, l, l->module, w);
 		if (w->state == WANT_FAILED && w->failure == FAILURE_TEMPORARY)
 			leave_loads(wait); /* the request is refused: it need not wait for the others */
 		if (!wait->pending && wait->waiting)
@@ -451,6 +463,45 @@ static void publish(struct modules *m, struct load *l)
 	pthread_mutex_unlock(&m->lock);
 	page_cache_evict(m->cache);
 	call_done(over);
+}
+
+void loads_gather_asked(struct modules *m, struct load *l)
+{
+	size_t count = 0;
+	pthread_mutex_lock(&m->lock);
+	for (const struct module_want *w = l->waiters; w; w = w->next)
+		count += w->asked_count;
+	l->asked = count && count <= ASKED_MAX ? malloc(count * sizeof *l->asked) : NULL;
+	for (struct module_want *w = l->waiters; w && l->asked; w = w->next) {
+		w->early = w->asked_count;
+		if (w->early)
+			memcpy(l->asked + l->asked_count, w->asked, w->asked_count * sizeof *l->asked);
+		l->asked_count += w->asked_count;
+	}
+	pthread_mutex_unlock(&m->lock);
+	if (l->asked)
+		qsort(l->asked, l->asked_count, sizeof *l->asked, offset_order);
+}
+
+void loads_tell_early(struct modules *m, struct load *l, struct module *module)
+{
+	struct load_wait *over = NULL;
+	pthread_mutex_lock(&m->lock);
+	l->module_bytes = module->bytes;
+	for (struct module_want *w = l->waiters, *next; w; w = next) {
+		struct load_wait *wait = w->wait;
+		next = w->next;
+		if (!w->early || outdated(w, l->marker, l->marker_seen))
+			continue;
+		leave_load(w);
+		tell(m, l, module, w);
+		metric_add(M_EARLY_ANSWERS, 1);
+		if (!wait->pending && wait->waiting)
+			end_wait(m, wait, &over);
+	}
+	pthread_mutex_unlock(&m->lock);
+	call_done(over);
+	module_unref(module);
 }
 
 /* ---- threads ---- */
@@ -543,7 +594,7 @@ static void *keeper_main(void *arg)
 {
 	struct modules *m = arg;
 	struct mc_client *c = mc_client_new(m->servers);
-	int64_t renewed = clock_now();
+	int64_t renewed = clock_now(), trimmed = renewed;
 	pthread_mutex_lock(&m->lock);
 	while (!m->stopping) {
 		struct load_wait *over = NULL;
@@ -563,6 +614,10 @@ static void *keeper_main(void *arg)
 			renewed = now;
 			renew_leases(m, c);
 			modules_put_markers(m, c);
+		}
+		if (now - trimmed >= TRIM_INTERVAL * SECOND) {
+			trimmed = now;
+			block_pool_trim(m->blocks);
 		}
 		pthread_mutex_lock(&m->lock);
 	}

@@ -2,8 +2,6 @@
 
 #include "load_symbfile.h"
 
-#include <stdlib.h>
-
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/log.h"
@@ -11,8 +9,6 @@
 #include "format/symbfile.h"
 #include "format/symbfile_map.h"
 #include "symbfile_sets.h"
-
-enum { BLOCK_SIZE = 64 << 10 };
 
 /* The way of the parts' bytes into the map. */
 struct intake {
@@ -44,19 +40,21 @@ static bool intake_commit(void *arg, size_t n)
 	return in->err == ERR_OK;
 }
 
-static bool intake_init(struct intake *in, const struct config *c)
+static bool intake_init(struct intake *in, struct modules *m)
 {
+	const struct config *c = m->config;
 	struct offmap_options options = {
 	        .raw_budget = c->cache_size / 4, .codec = c->codec == CODEC_CHOICE_ZSTD ? CODEC_ZSTD : CODEC_LZ4};
-	*in = (struct intake){.map = symbfile_map_new(&options), .hash = text_hash_new(), .block = malloc(BLOCK_SIZE)};
+	*in = (struct intake){
+	        .map = symbfile_map_new(&options), .hash = text_hash_new(), .block = block_get(m->blocks)};
 	return in->map && in->hash && in->block;
 }
 
-static void intake_release(struct intake *in)
+static void intake_release(struct intake *in, struct modules *m)
 {
 	symbfile_map_free(in->map);
 	text_hash_free(in->hash);
-	free(in->block);
+	block_put(m->blocks, in->block);
 }
 
 static void log_part(const struct load *l, const struct store_key *key, const char *what, const char *text)
@@ -145,11 +143,11 @@ void load_symbfile(struct loader *r, struct load *l)
 		metric_add(M_DOWNLOADS_MISSING, 1);
 		l->failure = FAILURE_MISSING;
 	} else {
-		if (intake_init(&in, r->modules->config))
+		if (intake_init(&in, r->modules))
 			l->failure = get_parts(r, l, &in, &sets);
 		if (l->failure == FAILURE_NONE)
 			l->failure = finish(l, &in, symbfile_sets_missing(&sets));
-		intake_release(&in);
+		intake_release(&in, r->modules);
 	}
 	symbfile_sets_release(&sets);
 }

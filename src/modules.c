@@ -290,6 +290,7 @@ struct modules *modules_start(const struct config *c, struct error *e)
 	pthread_key_create(&m->client_key, free_client);
 	m->cache = page_cache_new(c->cache_size);
 	m->failures = failures_new(c);
+	m->blocks = block_pool_new(BACKLOG_KEPT);
 	m->loaders = calloc(c->bucket_parallel, sizeof *m->loaders);
 	m->servers = mc_servers_new(c, e);
 	m->sources = m->servers ? bucket_sources_new(c, e) : NULL;
@@ -298,7 +299,7 @@ struct modules *modules_start(const struct config *c, struct error *e)
 	if (!m->sources)
 		goto failed;
 	error_set(e, ERR_NO_MEMORY, "cannot start threads");
-	if (!m->cache || !m->failures || !m->loaders)
+	if (!m->cache || !m->failures || !m->blocks || !m->loaders)
 		goto failed;
 	if (loads_start(m))
 		return m;
@@ -316,6 +317,7 @@ void modules_stop(struct modules *m)
 	pthread_key_delete(m->client_key);
 	page_cache_free(m->cache);
 	failures_free(m->failures);
+	block_pool_free(m->blocks);
 	free_markers(m);
 	bucket_sources_free(m->sources);
 	symbfile_store_free(m->store);

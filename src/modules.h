@@ -37,9 +37,12 @@ struct module_want {
 	struct module *module; /* a reference; module_want_release */
 	uint64_t held_bytes;   /* just loaded: nothing of it is evicted until release; 0: not held */
 	enum failure_class failure;
-	unsigned retry_after; /* seconds */
-	int64_t lost_at;      /* when the last was noticed */
-	unsigned lost;        /* times within a minute that memcached had lost a page of it */
+	unsigned retry_after;  /* seconds */
+	const uint64_t *asked; /* the caller's: offsets that are all it is wanted for, ascending; it may be FOUND for */
+	uint32_t asked_count;  /* these alone, before the module is loaded in whole. 0: it is wanted in whole */
+	bool early;            /* the load that it waits for knows of them */
+	int64_t lost_at;       /* when the last was noticed */
+	unsigned lost;         /* times within a minute that memcached had lost a page of it */
 	/* how it came, for `debug` */
 	bool loaded;
 	uint64_t download_bytes;

@@ -55,6 +55,8 @@
 	X(LOADS_IN_FLIGHT, gauge, "symbolicated_loads_in_flight", "",                                                 \
 	        "Modules that are being loaded, or stored in memcached.")                                             \
 	X(LOADS_TOTAL, counter, "symbolicated_loads_total", "", "Modules loaded from a bucket and parsed.")           \
+	X(EARLY_ANSWERS, counter, "symbolicated_early_answers_total", "",                                             \
+	        "Modules that answered a request before their map was finished.")                                     \
 	X(LEASE_WAITS, counter, "symbolicated_lease_waits_total", "", "Loads that waited for another process's.")     \
 	X(COLD_REQUESTS, gauge, "symbolicated_cold_requests", "state=\"running\"",                                    \
 	        "Requests that wait for modules they load.")                                                          \

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from client import job
-from stack import Stack
+from stack import Stack, wait_for
 from symbols import debug_id, differences, make_bucket, module_line, read_answers, run_gensym
 
 CLIENTS = 4
@@ -205,3 +205,63 @@ def test_real_answers(shared_data, tmp_path, name):
         value = job([module], [[0, int(a["offset"], 16)] for a in answers])
         names = s.client.v4(value)["symbolicatedStacks"][0]
         assert names == [f"{a.get('function', a['offset'])} (in {module[0]})" for a in answers]
+
+
+# A few functions of a large file are answered before its map is finished
+
+FEW = 25
+
+
+def ask_few(client, module, answers, seed):
+    some = random.Random(seed).sample(answers, FEW)
+    return differences(some, client.frames(module, [int(a["offset"], 16) for a in some]))
+
+
+@pytest.mark.parametrize("compress", [False, True], ids=["text", "gzip"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_early_answers(gensym, tmp_path, shape, compress):
+    with Stack(symbols=tmp_path / "symbols") as s:
+        module = ["early.pdb", debug_id(shape)]
+        answers = run_gensym(gensym, s.symbols, module, "-f", "20000", *SHAPES[shape], answers=1000, compress=compress)
+        early = "symbolicated_early_answers_total"
+        assert ask_few(s.client, module, answers, 1) == []
+        assert s.node.metrics()[early] == 1
+        with ThreadPoolExecutor(8) as pool:
+            for wrong in pool.map(lambda seed: ask_few(s.client, module, answers, seed), range(2, 40)):
+                assert wrong == []
+        assert s.node.metrics()[early] == 1 and s.bucket.hits() == 1
+
+
+def test_many_ask_early(gensym, tmp_path):
+    """Each for other functions of a file that nobody has loaded yet."""
+    with Stack(symbols=tmp_path / "symbols") as s:
+        module = ["many.pdb", debug_id("many")]
+        answers = run_gensym(gensym, s.symbols, module, "-f", "20000", answers=1000)
+        s.bucket.misbehave(module, "slow:1")
+        with ThreadPoolExecutor(20) as pool:
+            for wrong in pool.map(lambda seed: ask_few(s.client, module, answers, seed), range(20)):
+                assert wrong == []
+        assert s.bucket.hits() == 1
+
+
+@pytest.mark.parametrize("mode", ["cut:3000000", "chunked-cut:3000000", "no-length-cut:3000001", "short-length:1", "reset", "bad-gzip"])
+def test_nothing_is_answered_early_of_a_broken_transfer(gensym, tmp_path, mode):
+    with Stack(symbols=tmp_path / "symbols") as s:
+        module = ["broken.pdb", debug_id("broken")]
+        answers = run_gensym(gensym, s.symbols, module, "-f", "20000", answers=1000)
+        offsets = [int(a["offset"], 16) for a in answers[:FEW]]
+        s.bucket.misbehave(module, mode)
+        reply = s.client.post("/symbolicate/v5", job([module], [[0, o] for o in offsets]))
+        reply.error(503)
+        s.bucket.reset()
+        wait_for(lambda: s.client.post("/symbolicate/v5", job([module], [[0, 1]])).status == 200, "the failure to be forgotten")
+        assert ask_few(s.client, module, answers, 1) == []
+
+
+def test_a_large_file_of_another_module_is_not_believed(gensym, tmp_path):
+    with Stack(symbols=tmp_path / "symbols") as s:
+        module, other = ["a.pdb", debug_id("a")], ["a.pdb", debug_id("b")]
+        run_gensym(gensym, s.symbols, module, "-f", "20000", answers=10)
+        with open(s.symbols.path(*module), "rb") as f:
+            s.symbols.put(*other, f.read())
+        assert s.client.found(other) is False

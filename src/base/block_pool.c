@@ -1,0 +1,106 @@
+#include <config.h>
+
+#include "base/block_pool.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+/* At the start of a block that is kept. */
+struct kept {
+	struct kept *next;
+};
+
+struct block_pool {
+	pthread_mutex_t lock;
+	struct kept *kept;
+	uint64_t kept_bytes, keep, used_bytes;
+	bool touched; /* since the last trim */
+};
+
+struct block_pool *block_pool_new(uint64_t keep)
+{
+	struct block_pool *p = calloc(1, sizeof *p);
+	if (!p)
+		return NULL;
+	p->keep = keep;
+	pthread_mutex_init(&p->lock, NULL);
+	return p;
+}
+
+static void free_list(struct kept *list)
+{
+	while (list) {
+		struct kept *next = list->next;
+		free(list);
+		list = next;
+	}
+}
+
+void block_pool_free(struct block_pool *p)
+{
+	if (!p)
+		return;
+	free_list(p->kept);
+	pthread_mutex_destroy(&p->lock);
+	free(p);
+}
+
+uint8_t *block_get(struct block_pool *p)
+{
+	pthread_mutex_lock(&p->lock);
+	struct kept *block = p->kept;
+	if (block) {
+		p->kept = block->next;
+		p->kept_bytes -= BLOCK_SIZE;
+	}
+	p->used_bytes += BLOCK_SIZE;
+	p->touched = true;
+	pthread_mutex_unlock(&p->lock);
+	uint8_t *data = block ? (uint8_t *)block : malloc(BLOCK_SIZE);
+	if (data)
+		return data;
+	pthread_mutex_lock(&p->lock);
+	p->used_bytes -= BLOCK_SIZE;
+	pthread_mutex_unlock(&p->lock);
+	return NULL;
+}
+
+void block_put(struct block_pool *p, uint8_t *data)
+{
+	struct kept *block = (struct kept *)(void *)data;
+	if (!block)
+		return;
+	pthread_mutex_lock(&p->lock);
+	p->used_bytes -= BLOCK_SIZE;
+	if (p->kept_bytes < p->keep) {
+		block->next = p->kept;
+		p->kept = block;
+		p->kept_bytes += BLOCK_SIZE;
+		block = NULL;
+	}
+	pthread_mutex_unlock(&p->lock);
+	free(block);
+}
+
+uint64_t block_pool_used(struct block_pool *p)
+{
+	pthread_mutex_lock(&p->lock);
+	uint64_t bytes = p->used_bytes;
+	pthread_mutex_unlock(&p->lock);
+	return bytes;
+}
+
+void block_pool_trim(struct block_pool *p)
+{
+	struct kept *unused = NULL;
+	pthread_mutex_lock(&p->lock);
+	if (!p->touched && !p->used_bytes) {
+		unused = p->kept;
+		p->kept = NULL;
+		p->kept_bytes = 0;
+	}
+	p->touched = false;
+	pthread_mutex_unlock(&p->lock);
+	free_list(unused);
+}
