@@ -162,7 +162,7 @@ enum bucket_outcome s3_judge_status(const struct transfer_reply *reply, bool has
 {
 	char code[S3_CODE_SIZE], text[S3_TEXT_SIZE];
 	s3_error_code(code, reply->error_body, reply->error_len);
-	bool missing = (reply->status == 404 && strcmp(code, "NoSuchBucket") != 0) ||
+	bool missing = (reply->status == 404 && (!*code || strcmp(code, "NoSuchKey") == 0)) ||
 	               (reply->status == 403 && !has_keys) ||
 	               (reply->status == 400 && strcmp(code, "KeyTooLongError") == 0) || reply->status == 410 ||
 	               reply->status == 414 || reply->status == 451;

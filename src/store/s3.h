@@ -49,7 +49,7 @@ enum { S3_TEXT_SIZE = 180 };
 const char *s3_reply_text(char out[S3_TEXT_SIZE], const struct transfer_reply *reply);
 /* What a status other than 200 means for the object that was asked for: sets outcome and text, and returns the outcome.
  * S3 has a code for every error, so less than of a web server is taken for a missing object: 400 is also a wrong region
- * or an expired token. */
+ * or an expired token, 404 also a missing bucket. */
 enum bucket_outcome s3_judge_status(const struct transfer_reply *reply, bool has_keys, struct bucket_result *result);
 
 #endif

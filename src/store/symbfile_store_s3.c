@@ -25,14 +25,14 @@ enum {
 	PIECE = 8 << 20,      /* bytes; S3 wants at least 5 MiB */
 	PIECES_MAX = 10000,   /* says S3 */
 	REPLY_MAX = 8 << 20,  /* bytes of XML: 1,000 keys of at most 1,024 bytes and what is beside each */
-	PAGES_MAX = 4000,     /* of a listing, 1,000 objects each */
+	PAGES_MAX = 1000,     /* of a listing, 1,000 objects each */
 	UPLOAD_ID_MAX = 1024, /* percent-encoded */
 };
 
 struct s3_store {
 	struct transfer_pool *pool;
 	struct s3_place *place;
-	uint64_t max_size;
+	int64_t total_timeout;
 };
 
 struct s3_client {
@@ -71,6 +71,7 @@ static void *s3_store_new(const char *url, const struct config *c, struct error 
 	s->place = s3_place_new(url, "symbfile_store", c, e);
 	if (s->place && !(s->pool = transfer_pool_new(&limits)))
 		error_set(e, ERR_NO_MEMORY, "symbfile_store: no memory");
+	s->total_timeout = limits.total_timeout;
 	if (s->place && s->pool)
 		return s;
 	s3_store_free(s);
@@ -439,18 +440,19 @@ static enum err list_page(struct s3_client *c, struct page *p, const char *prefi
 static enum err list_pages(
         struct s3_client *c, struct page *p, unsigned count, const atomic_bool *cancel, struct error *e)
 {
+	int64_t deadline = clock_now() + c->store->total_timeout;
 	char *encoded = malloc(3 * strlen(p->prefix) + 1);
 	enum err err = encoded ? ERR_OK : no_memory(e);
 	if (encoded)
 		*percent_encode(encoded, str_from(p->prefix), false) = 0;
 	for (unsigned pages = 0; !err && pages < PAGES_MAX; pages++) {
 		err = list_page(c, p, encoded, count, cancel, e);
-		if (err || p->stopped || !p->truncated || !*p->next)
+		if (err || p->stopped || !p->truncated || !*p->next || clock_now() > deadline)
 			break;
 	}
 	free(encoded);
 	if (!err && !p->stopped && p->truncated)
-		err = error_set(e, ERR_UNAVAILABLE, "symbfile_store: a listing without an end");
+		err = error_set(e, ERR_UNAVAILABLE, "symbfile_store: a listing that comes to no end");
 	return err;
 }
 

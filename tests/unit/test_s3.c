@@ -290,7 +290,9 @@ static void statuses(void **state)
 {
 	(void)state;
 	assert_int_equal(judged(404, "NoSuchKey", true), BUCKET_MISSING);
+	assert_int_equal(judged(404, "", true), BUCKET_MISSING);
 	assert_int_equal(judged(404, "NoSuchBucket", true), BUCKET_FAILED);
+	assert_int_equal(judged(404, "InvalidAccessKeyId", true), BUCKET_FAILED);
 	assert_int_equal(judged(403, "AccessDenied", true), BUCKET_FAILED);
 	assert_int_equal(judged(403, "AccessDenied", false), BUCKET_MISSING);
 	assert_int_equal(judged(400, "ExpiredToken", true), BUCKET_FAILED);

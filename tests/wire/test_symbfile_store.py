@@ -1,0 +1,307 @@
+"""The store of uploaded symbfiles, by one suite over a directory and over a real S3 server, through tests/tools/storectl."""
+
+import hashlib
+import os
+import shlex
+import subprocess
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from s3 import ACCESS, BUCKET, S3, SECRET, program_or_skip
+from stack import DAEMON, wait_for
+
+TOOL = shlex.split(os.environ.get("STORECTL", os.path.join(os.path.dirname(DAEMON[-1]), "tests", "tools", "storectl")))
+ID, OTHER = "00112233445566778899aabbccddeeff", "ffeeddccbbaa99887766554433221100"
+PIECE = 8 << 20
+BOUND = 60  # seconds; for one command
+
+
+@pytest.fixture(autouse=True)
+def no_keys_around(monkeypatch):
+    for name in [n for n in os.environ if n.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tool():
+    """A build directory may have been made without its tests."""
+    if "STORECTL" not in os.environ:
+        directory = os.path.dirname(DAEMON[-1]) or "."
+        subprocess.run(["make", "-s", "-C", directory, "tests/tools/storectl"], check=True, stdout=subprocess.DEVNULL, timeout=300)
+
+
+@pytest.fixture(scope="module")
+def s3(tmp_path_factory):
+    server = S3(tmp_path_factory.mktemp("s3"), program_or_skip())
+    server.start()
+    yield server
+    server.stop()
+
+
+class Store:
+    def __init__(self, settings):
+        self.settings = settings
+
+    def run(self, *words, data=b"", **changes):
+        flags = [f"--{k}={v}" for k, v in {**self.settings, **changes}.items()]
+        return subprocess.run([*TOOL, *flags, "--", *map(str, words)], input=data, capture_output=True, timeout=BOUND, check=False)
+
+    def do(self, *words, data=b""):
+        done = self.run(*words, data=data)
+        assert done.returncode == 0, done
+        return done.stdout
+
+    def put(self, data, *key, ident=ID):
+        self.do("put", ident, *key, data=data)
+
+    def get(self, *key, ident=ID):
+        return self.do("get", ident, *key)
+
+    def list(self, ident=ID):
+        """{(kind, set, part, parts): (size, nanoseconds)}"""
+        out = {}
+        for line in self.do("list", ident).decode().splitlines():
+            kind, name, part, parts, size, time = line.split(" ")
+            assert (kind, name, int(part), int(parts)) not in out
+            out[kind, name, int(part), int(parts)] = (int(size), int(time))
+        return out
+
+
+numbers = iter(range(1000))
+
+
+@pytest.fixture(params=["file", "path", "virtual"])
+def store(request, tmp_path):
+    if request.param == "file":
+        return Store({"symbfile_store": f"file://{tmp_path}"})
+    s3 = request.getfixturevalue("s3")
+    url = f"s3://{BUCKET}/pre%20fix+%25é/{next(numbers)}"
+    return Store({"symbfile_store": url, "s3_credentials_file": s3.credentials(), **s3.settings(request.param)})
+
+
+def noise(size, seed=0):
+    block = hashlib.sha256(str(seed).encode()).digest() * 32
+    return (block * (size // len(block) + 1))[:size]
+
+
+def test_empty_store(store):
+    assert store.list() == {}
+    assert store.run("get", ID, "ranges", "set", 0, 1).returncode == 3
+    store.do("probe")
+
+
+@pytest.mark.parametrize("size", [0, 1, 100_000, PIECE - 1, PIECE, PIECE + 1, 2 * PIECE, 2 * PIECE + 12345])
+def test_what_is_put_is_had(store, size):
+    data = noise(size, size)
+    store.put(data, "ranges", "set", 3, 4)
+    assert store.get("ranges", "set", 3, 4) == data
+    assert [(key, size) for key, (size, _) in store.list().items()] == [(("ranges", "set", 3, 4), size)]
+
+
+def test_listing(store):
+    keys = [("ranges", "a", 0, 2), ("ranges", "a", 1, 2), ("ranges", "a", 0, 1), ("returnpads", "a", 0, 1), ("returnpads", "B-_.9", 99, 100)]
+    for i, key in enumerate(keys):
+        store.put(b"x" * i, *key)
+    store.put(b"other", "ranges", "a", 0, 1, ident=OTHER)
+    assert {key: size for key, (size, _) in store.list().items()} == {key: i for i, key in enumerate(keys)}
+    assert {key: size for key, (size, _) in store.list(OTHER).items()} == {("ranges", "a", 0, 1): 5}
+    assert store.get("ranges", "a", 0, 1, ident=OTHER) == b"other"
+
+
+@pytest.mark.parametrize("size", [3, PIECE + 3])
+def test_same_content_keeps_its_time(store, size):
+    key = ("ranges", "set", 0, 1)
+    store.put(noise(size), *key)
+    before = store.list()[key]
+    # Later by more than a second, which is what S3 tells apart.
+    late = ("ranges", "later", 0, 1)
+
+    def later():
+        store.put(os.urandom(8), *late)
+        return store.list()[late][1] > before[1] + 1_000_000_000
+
+    wait_for(later, "a later second", 20, 0.1)
+    store.put(noise(size), *key)
+    assert store.list()[key] == before
+    for other in (noise(size, 1), noise(size - 1), noise(size + 1), b""):
+        store.put(other, *key)
+        assert store.get(*key) == other
+    assert store.list()[key][1] > before[1]
+
+
+@pytest.mark.parametrize("size", [3, PIECE + 3])
+def test_abort(store, size):
+    key = ("ranges", "set", 0, 1)
+    store.do("abort", ID, *key, data=noise(size))
+    assert store.list() == {}
+    store.put(b"kept", *key)
+    store.do("abort", ID, *key, data=noise(size))
+    assert store.get(*key) == b"kept"
+
+
+def test_pages_of_a_listing(s3):
+    """More parts than one answer of S3 holds."""
+    store = Store({"symbfile_store": f"s3://{BUCKET}/pages", "s3_credentials_file": s3.credentials(), **s3.settings()})
+    place = os.path.join(s3.root, BUCKET, "pages", "symbfiles", ID, "ranges", "many", "2500")
+    os.makedirs(place)
+    for i in range(2500):
+        with open(os.path.join(place, str(i)), "wb") as out:
+            out.write(b"x" * (i % 7))
+    assert {key: size for key, (size, _) in store.list().items()} == {("ranges", "many", i, 2500): i % 7 for i in range(2500)}
+
+
+def test_aborted_uploads_leave_nothing_at_the_server(s3):
+    place = os.path.join(s3.root, "aborted")
+    os.makedirs(place)
+    store = Store({"symbfile_store": "s3://aborted", "s3_credentials_file": s3.credentials(), **s3.settings()})
+    store.do("abort", ID, "ranges", "set", 0, 1, data=noise(2 * PIECE + 1))
+    assert not [f for _, _, files in os.walk(place) for f in files]
+    store.put(noise(2 * PIECE + 1), "ranges", "set", 0, 1)
+    assert len([f for _, _, files in os.walk(place) for f in files]) == 1
+
+
+@pytest.mark.parametrize("size", [3, PIECE + 3])
+def test_wrong_secret(s3, size):
+    settings = {"symbfile_store": f"s3://{BUCKET}/wrong", "s3_credentials_file": s3.credentials("wrong-store", secret="wrong-secret")}
+    store = Store({**settings, **s3.settings()})
+    for words in (["put", ID, "ranges", "set", 0, 1], ["get", ID, "ranges", "set", 0, 1], ["list", ID], ["probe"]):
+        done = store.run(*words, data=noise(size))
+        assert done.returncode == 1 and b"HTTP status 403, SignatureDoesNotMatch" in done.stderr, done
+        assert b"wrong-secret" not in done.stderr
+
+
+def test_no_server(s3):
+    store = Store({"symbfile_store": f"s3://{BUCKET}", "s3_credentials_file": s3.credentials(), "s3_endpoint": "http://127.0.0.1:9"})
+    for words in (["put", ID, "ranges", "set", 0, 1], ["get", ID, "ranges", "set", 0, 1], ["list", ID], ["probe"]):
+        assert store.run(*words, data=b"x").returncode == 1
+
+
+class Liar:
+    """An S3 server whose n-th answer is what the test says: (status, body, headers)."""
+
+    def __init__(self, answers):
+        liar = self
+        self.answers, self.requests = list(answers), []
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True
+
+            def log_message(self, *args):
+                pass
+
+            def answer(self):
+                self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                liar.requests.append((self.command, self.path))
+                status, body, headers = liar.answers.pop(0) if liar.answers else (500, b"", {})
+                self.send_response(status)
+                for name, value in {"Content-Length": len(body), **headers}.items():
+                    self.send_header(name, str(value))
+                self.end_headers()
+                self.wfile.write(body)
+
+            do_GET = do_PUT = do_POST = do_DELETE = answer
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.store = Store({"symbfile_store": "s3://bucket", "s3_endpoint": f"http://127.0.0.1:{self.server.server_port}"})
+        self.thread = threading.Thread(target=self.server.serve_forever)
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.server.shutdown()
+        self.thread.join()
+        self.server.server_close()
+
+
+PUT = ("put", ID, "ranges", "set", 0, 1)
+ABSENT = (404, b"<Error><Code>NoSuchKey</Code></Error>", {})
+BEGUN = (200, b"<InitiateMultipartUploadResult><UploadId>a/b+c=</UploadId></InitiateMultipartUploadResult>", {})
+SENT = (200, b"", {"ETag": '"e"'})
+DONE = (200, b"<CompleteMultipartUploadResult><ETag>x</ETag></CompleteMultipartUploadResult>", {})
+LATE_ERROR = (200, b"<?xml version='1.0'?>\n<Error><Code>InternalError</Code></Error>", {})
+GONE = (204, b"", {})
+
+
+def test_requests_of_an_upload_in_pieces():
+    with Liar([BEGUN, SENT, ABSENT, SENT, DONE]) as liar:
+        done = liar.store.run(*PUT, data=noise(PIECE + 1))
+        assert done.returncode == 0, done
+        path = f"/bucket/symbfiles/{ID}/ranges/set/1/0"
+        assert liar.requests == [
+            ("POST", f"{path}?uploads="),
+            ("PUT", f"{path}?partNumber=1&uploadId=a%2Fb%2Bc%3D"),
+            ("GET", path),
+            ("PUT", f"{path}?partNumber=2&uploadId=a%2Fb%2Bc%3D"),
+            ("POST", f"{path}?uploadId=a%2Fb%2Bc%3D"),
+        ]
+
+
+@pytest.mark.parametrize(
+    "answers, size, aborted",
+    [
+        ([ABSENT, (500, b"", {})], 1, False),
+        ([ABSENT, (200, b"", {"Content-Length": 5})], 1, False),
+        ([(500, b"", {})], 1, False),
+        ([(200, b"x", {"Content-Length": 2})], 1, False),
+        ([(500, b"", {})], PIECE + 1, False),
+        ([(200, b"<html>hello</html>", {})], PIECE + 1, False),
+        ([BEGUN, (500, b"", {}), GONE], PIECE + 1, True),
+        ([BEGUN, (200, b"", {}), GONE], PIECE + 1, True),
+        ([BEGUN, SENT, ABSENT, (503, b"", {}), GONE], PIECE + 1, True),
+        ([BEGUN, SENT, ABSENT, SENT, LATE_ERROR, GONE], PIECE + 1, True),
+        ([BEGUN, SENT, ABSENT, SENT, (200, b"", {}), GONE], PIECE + 1, True),
+    ],
+)
+def test_uploads_that_fail(answers, size, aborted):
+    with Liar(answers) as liar:
+        done = liar.store.run(*PUT, data=noise(size), bucket_stall_timeout="1s", bucket_total_timeout="5s")
+        assert done.returncode == 1 and done.stderr.startswith(b"storectl: symbfile_store: "), done
+        assert (liar.requests[-1][0] == "DELETE") == aborted, liar.requests
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"<html></html>",
+        b"<ListBucketResult><Contents>",
+        b"<ListBucketResult><IsTruncated>true</IsTruncated></ListBucketResult>",
+        b"<!DOCTYPE a [<!ENTITY a 'b'>]><ListBucketResult></ListBucketResult>",
+    ],
+)
+def test_listings_that_fail(body):
+    with Liar([(200, body, {})]) as liar:
+        assert liar.store.run("list", ID).returncode == 1
+
+
+def test_foreign_objects_are_not_listed():
+    key = "<Contents><Key>{}</Key><LastModified>{}</LastModified><Size>3</Size></Contents>"
+    good, time = f"symbfiles/{ID}/ranges/set/2/", "2026-11-21T15:17:30.250Z"
+    keys = [
+        (good + "0", time), (good + "2", time), (good + "00", time), (good, time), (good + "1/0", time), (good + "1", "yesterday"),
+        (f"symbfiles/{OTHER}/ranges/set/2/0", time), (f"symbfiles/{ID}/other/set/2/0", time), (f"symbfiles/{ID}/ranges/s%2Ft/2/0", time),
+        ("x", time), ("", time),
+    ]  # fmt: skip
+    body = f"<ListBucketResult>{''.join(key.format(*k) for k in keys)}<IsTruncated>false</IsTruncated></ListBucketResult>"
+    with Liar([(200, body.encode(), {})]) as liar:
+        assert liar.store.list() == {("ranges", "set", 0, 2): (3, 1795274250250000000)}
+
+
+def test_pages_that_go_in_circles_end():
+    body = b"<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>again</NextContinuationToken></ListBucketResult>"
+    with Liar([(200, body, {})] * 100_000) as liar:
+        done = liar.store.run("list", ID, bucket_total_timeout="1s")
+        assert done.returncode == 1 and b"comes to no end" in done.stderr, done
+        assert liar.requests[1][1] == f"/bucket?continuation-token=again&list-type=2&max-keys=1000&prefix=symbfiles%2F{ID}%2F"
+
+
+def test_parts_that_are_cut(tmp_path):
+    for answer in [(200, b"x", {"Content-Length": 2}), (500, b"", {}), (403, b"", {})]:
+        with Liar([answer]) as liar:
+            done = liar.store.run("get", ID, "ranges", "set", 0, 1, bucket_stall_timeout="1s", bucket_total_timeout="5s")
+            assert done.returncode == (3 if answer[0] == 403 else 1), done
