@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -33,13 +34,14 @@ static const struct file_id id = {
 /* What the store does to names and disks, in its order: these stand in for the C library's. */
 
 static char events[10000];
-static bool fsync_fails;
+static bool recording, fsync_fails;
 
 static void note(const char *what, const char *path)
 {
 	size_t len = strlen(events);
 	const char *below = strstr(path, "symbfiles");
-	snprintf(events + len, sizeof events - len, "%s %s\n", what, below ? below : ".");
+	if (recording)
+		snprintf(events + len, sizeof events - len, "%s %s\n", what, below ? below : ".");
 }
 
 static void note_fd(const char *what, int fd)
@@ -311,6 +313,7 @@ static void order_of_durability(void **state)
 {
 	struct place *p = *state;
 	events[0] = 0;
+	recording = true;
 	put_text(p, key_of(STORE_RANGES, "set", 0, 1), "text");
 	static const char names[] = "fsync symbfiles\n"
 	                            "fsync symbfiles/" HEX "\n"
@@ -328,6 +331,7 @@ static void order_of_durability(void **state)
 	snprintf(expected, sizeof expected, "fsync symbfiles/temporary\nfsync symbfiles/" HEX "/ranges/set/1/0\n%s",
 	        names);
 	assert_string_equal(events, expected);
+	recording = false;
 }
 
 static void failing_disk(void **state)
@@ -502,6 +506,56 @@ static void urls(void **state)
 	}
 }
 
+/* threads */
+
+enum { THREADS = 4, THREAD_PUTS = 20 };
+
+struct worker {
+	pthread_t thread;
+	struct place place; /* its own client of the one store */
+	unsigned number, good;
+};
+
+/* Parts of its own, and one that all of them store. */
+static void *work(void *arg)
+{
+	struct worker *w = arg;
+	struct error e;
+	char text[20];
+	for (unsigned i = 0; i < THREAD_PUTS; i++) {
+		unsigned own = 1 + w->number * THREAD_PUTS + i;
+		snprintf(text, sizeof text, "part %u", own);
+		w->good += !put(&w->place, key_of(STORE_RANGES, "set", own, 100), text, strlen(text), &e) &&
+		           !put(&w->place, key_of(STORE_RANGES, "set", 0, 100), "shared", 6, &e);
+	}
+	return NULL;
+}
+
+static void threads_share_a_store(void **state)
+{
+	struct place *p = *state;
+	static struct seen seen;
+	struct worker workers[THREADS] = {0};
+	for (unsigned i = 0; i < THREADS; i++) {
+		workers[i].number = i;
+		workers[i].place.client = store_client_new(p->store);
+		assert_int_equal(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
+	}
+	for (unsigned i = 0; i < THREADS; i++) {
+		pthread_join(workers[i].thread, NULL);
+		assert_int_equal(workers[i].good, THREAD_PUTS);
+		store_client_free(workers[i].place.client);
+	}
+	list(p, &seen);
+	assert_int_equal(seen.count, THREADS * THREAD_PUTS + 1);
+	for (unsigned i = 0; i < seen.count; i++) {
+		char text[20];
+		snprintf(text, sizeof text, "part %u", seen.parts[i].part);
+		has_text(p, key_of(STORE_RANGES, "set", seen.parts[i].part, 100), seen.parts[i].part ? text : "shared");
+	}
+	assert_int_equal(files_in(p, "symbfiles/.tmp"), 0);
+}
+
 /* kill -9 */
 
 enum { PUTS = 200, ROUNDS = 8, SIZE = 20000 };
@@ -609,6 +663,7 @@ int main(void)
 	        cmocka_unit_test_setup_teardown(leftovers_go_when_old, setup, teardown),
 	        cmocka_unit_test_setup_teardown(directory_gone, setup, teardown),
 	        cmocka_unit_test(urls),
+	        cmocka_unit_test_setup_teardown(threads_share_a_store, setup, teardown),
 	        cmocka_unit_test_setup_teardown(killed_at_any_point, setup, teardown),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
