@@ -353,29 +353,6 @@ static void write_v4_frame(struct writer *w, const struct session *s, uint32_t j
 	WRITE(w, "\"");
 }
 
-static void prefetch_bytes(const uint8_t *data, uint32_t len)
-{
-	enum { LINE = 64, MOST = 512 };
-	for (uint32_t i = 0; i < len && i < MOST; i += LINE)
-		__builtin_prefetch(data + i);
-}
-
-/* Symbols lie in the order of their offsets, and their names anywhere: what comes soon is asked of the memory now. */
-static void prefetch(const struct session *s, uint32_t frame)
-{
-	enum { SYMBOL_AHEAD = 12, NAMES_AHEAD = 4, NAMES = 8 };
-	if (s->request.frame_count - frame <= SYMBOL_AHEAD)
-		return;
-	const struct symbol *far = s->symbol_of[frame + SYMBOL_AHEAD], *near = s->symbol_of[frame + NAMES_AHEAD];
-	if (far)
-		prefetch_bytes((const uint8_t *)far, 2 * sizeof *far);
-	if (!near)
-		return;
-	prefetch_bytes(near->answer.frame.function.data, near->answer.frame.function.len);
-	for (uint32_t i = 0; i < near->answer.inline_count && i < NAMES; i++)
-		prefetch_bytes(near->answer.inlines[i].function.data, near->answer.inlines[i].function.len);
-}
-
 static void write_stacks(struct writer *w, const struct session *s, uint32_t j, uint32_t *frame)
 {
 	const struct request_job *job = &s->request.jobs[j];
@@ -387,8 +364,6 @@ static void write_stacks(struct writer *w, const struct session *s, uint32_t j, 
 		for (uint32_t k = 0; k < job->stacks[i].count; k++, (*frame)++) {
 			if (k)
 				WRITE(w, ",");
-			if (w->block)
-				prefetch(s, *frame);
 			(s->v4 ? write_v4_frame : write_v5_frame)(w, s, j, k, &job->stacks[i].frames[k], *frame);
 		}
 		WRITE(w, "]");
