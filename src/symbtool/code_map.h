@@ -1,0 +1,28 @@
+/* The executable sections of a program: what is code at all, and its bytes. */
+#ifndef SYMBTOOL_CODE_MAP_H
+#define SYMBTOOL_CODE_MAP_H
+
+#include <libelf.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+struct code_section {
+	uint64_t start, end;
+	const uint8_t *bytes; /* of the mapped file; NULL: the file has none */
+};
+
+struct code_map {
+	struct code_section *sections; /* by address, not overlapping */
+	size_t count;
+	uint16_t machine; /* EM_X86_64, ... */
+};
+
+/* elf must stay open as long as the map is used. ERR_CORRUPT: sections outside the file, or more than 4 GiB of code. */
+enum err code_map_read(struct code_map *m, Elf *elf, struct error *e);
+void code_map_release(struct code_map *m);
+/* The section that address is in, or NULL. Code that was discarded is in none. */
+const struct code_section *code_map_find(const struct code_map *m, uint64_t address);
+
+#endif

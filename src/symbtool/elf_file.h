@@ -1,0 +1,31 @@
+/* An ELF file that is open for reading, its sections by name, and its debug companion. */
+#ifndef SYMBTOOL_ELF_FILE_H
+#define SYMBTOOL_ELF_FILE_H
+
+#include <libelf.h>
+#include <limits.h>
+#include <stdbool.h>
+
+#include "base/error.h"
+#include "base/str.h"
+
+struct elf_file {
+	int fd;
+	Elf *elf;
+};
+
+/* ERR_IO: cannot be read; ERR_CORRUPT: no ELF executable or library. */
+enum err elf_file_open(struct elf_file *f, const char *path, struct error *e);
+void elf_file_close(struct elf_file *f);
+/* NULL: no such section. A ".debug_" section may be there in its old compressed form, as ".zdebug_". */
+Elf_Scn *elf_find_section(Elf *elf, const char *name);
+/* The bytes of a section, empty when there is none. libdw has inflated the sections that it knows. */
+struct str elf_section_bytes(Elf *elf, const char *name);
+/* Whether it has DWARF of its own. */
+bool elf_has_dwarf(Elf *elf);
+
+/* Finds the file with the debug data of f (which is at path), by build id below debug_dir, else by .gnu_debuglink
+ * beside f, in .debug there, and below debug_dir. Only a file with the same build id, or else checksum, counts. */
+bool debug_file_find(const struct elf_file *f, const char *path, const char *debug_dir, char found[PATH_MAX]);
+
+#endif

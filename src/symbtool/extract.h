@@ -1,0 +1,30 @@
+/* Everything that an executable and its debug data say of its code, as records of the symbfile format. */
+#ifndef SYMBTOOL_EXTRACT_H
+#define SYMBTOOL_EXTRACT_H
+
+#include <limits.h>
+
+#include "format/symbfile.h"
+
+struct extract_options {
+	const char *debug_file; /* with the DWARF; NULL: the executable itself, else the file that it names */
+	const char *debug_dir;  /* where such files are looked for; NULL: /usr/lib/debug */
+	unsigned threads;       /* 0: one for each processor, at most 64 */
+};
+
+struct extract_stats {
+	uint64_t units, ranges, pads;
+	uint64_t symbol_ranges;    /* of the ranges, those of symbol tables */
+	bool pads_known;           /* false: no return pads, since calls of this machine are not known */
+	char debug_file[PATH_MAX]; /* the other file that was used; empty: none */
+};
+
+/* Gives all ranges and return pads of the executable at path to sink, whose functions are called by one thread at a
+ * time, not always the same; a member that is NULL does without such records. Their order and contents do not depend on
+ * the number of threads. stats may be NULL.
+ * ERR_MISSING: nothing is known of the code; ERR_CORRUPT: no executable, or malformed; ERR_IO; ERR_NO_MEMORY; what the
+ * sink returned. The text names the file. After a failure the sink has had part of the records. */
+enum err extract_executable(const char *path, const struct extract_options *options, const struct symbfile_sink *sink,
+        struct extract_stats *stats, struct error *e);
+
+#endif

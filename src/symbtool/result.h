@@ -1,0 +1,33 @@
+/* The records of one unit, until they are handed on. */
+#ifndef SYMBTOOL_RESULT_H
+#define SYMBTOOL_RESULT_H
+
+#include "base/arena.h"
+#include "format/symbfile.h"
+
+/* Code without a gap, and the records for it. */
+struct result_piece {
+	uint64_t start, end;
+	size_t first_range, first_pad; /* up to those of the next piece */
+};
+
+struct result {
+	struct arena arena; /* lines and frames; names and paths are of the intern set of who made it */
+	struct symbfile_range *ranges;
+	struct symbfile_pad *pads;
+	struct result_piece *pieces;
+	size_t range_count, range_cap, pad_count, pad_cap, piece_count, piece_cap;
+	enum err err; /* why there is nothing */
+	struct error error;
+};
+
+struct result *result_new(void);
+void result_free(struct result *r);
+/* Roughly the memory that it takes, in bytes. */
+size_t result_size(const struct result *r);
+/* Each adds a cleared item. NULL: no memory. */
+struct symbfile_range *result_add_range(struct result *r);
+struct symbfile_pad *result_add_pad(struct result *r);
+struct result_piece *result_add_piece(struct result *r);
+
+#endif

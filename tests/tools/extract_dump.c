@@ -1,0 +1,118 @@
+/* extract_dump [-t THREADS] [-d DEBUG-DIR] [-g DEBUG-FILE] [-q] EXECUTABLE: prints the ranges and return pads of an
+ * executable, a JSON object a line as the tests' data have them; -q: only counts and the time, on standard error. */
+#include <config.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/buffer.h"
+#include "base/clock.h"
+#include "symbtool/extract.h"
+
+static struct buffer line;
+
+static void print_text(const char *key, struct str s, bool there)
+{
+	buffer_printf(&line, ",\"%s\":", key);
+	if (there)
+		buffer_append_json(&line, s);
+	else
+		buffer_append(&line, "null", 4);
+}
+
+static void print_line(void)
+{
+	buffer_append(&line, "}\n", 2);
+	fwrite(line.data, 1, line.len, stdout);
+	buffer_reset(&line);
+}
+
+static enum err print_range(void *arg, const struct symbfile_range *r, struct error *e)
+{
+	(void)arg, (void)e;
+	buffer_printf(&line, "{\"t\":\"range\",\"va\":\"0x%" PRIx64 "\",\"len\":%" PRIu64 ",\"depth\":%u", r->va, r->length,
+	        r->depth);
+	print_text("func", r->func, true);
+	print_text("file", r->file, r->has_file);
+	print_text("call_file", r->call_file, r->has_call_file);
+	buffer_printf(&line, ",\"call_line\":%u,\"lines\":[", r->call_line);
+	for (size_t i = 0; i < r->line_count; i++)
+		buffer_printf(&line, "%s[%u,%u]", i > 0 ? "," : "", r->lines[i].offset, r->lines[i].line);
+	buffer_append(&line, "]", 1);
+	print_line();
+	return ERR_OK;
+}
+
+static enum err print_pad(void *arg, const struct symbfile_pad *p, struct error *e)
+{
+	(void)arg, (void)e;
+	buffer_printf(&line, "{\"t\":\"pad\",\"va\":\"0x%" PRIx64 "\",\"entries\":[", p->va);
+	for (size_t i = 0; i < p->count; i++) {
+		buffer_printf(&line, "%s{\"func\":", i > 0 ? "," : "");
+		buffer_append_json(&line, p->frames[i].func);
+		print_text("file", p->frames[i].file, true);
+		buffer_printf(&line, ",\"line\":%u}", p->frames[i].line);
+	}
+	buffer_append(&line, "]", 1);
+	print_line();
+	return ERR_OK;
+}
+
+static enum err ignore_range(void *arg, const struct symbfile_range *r, struct error *e)
+{
+	(void)arg, (void)r, (void)e;
+	return ERR_OK;
+}
+
+static enum err ignore_pad(void *arg, const struct symbfile_pad *p, struct error *e)
+{
+	(void)arg, (void)p, (void)e;
+	return ERR_OK;
+}
+
+static void print_stats(const struct extract_stats *s, int64_t started)
+{
+	struct rusage usage;
+	getrusage(RUSAGE_SELF, &usage);
+	fprintf(stderr, "{\"seconds\":%.4f,\"max_rss_kib\":%ld,\"units\":%" PRIu64 ",\"ranges\":%" PRIu64
+	        ",\"symbol_ranges\":%" PRIu64 ",\"pads\":%" PRIu64 ",\"pads_known\":%s,\"debug_file\":\"%s\"}\n",
+	        (double)(clock_now() - started) / 1e9, usage.ru_maxrss, s->units, s->ranges, s->symbol_ranges, s->pads,
+	        s->pads_known ? "true" : "false", s->debug_file);
+}
+
+int main(int argc, char **argv)
+{
+	struct extract_options options = {0};
+	struct symbfile_sink sink = {print_range, print_pad, NULL};
+	struct extract_stats stats;
+	struct error error;
+	bool quiet = false;
+	for (int c; (c = getopt(argc, argv, "t:d:g:q")) != -1;) {
+		if (c == 't')
+			options.threads = (unsigned)strtoul(optarg, NULL, 10);
+		else if (c == 'd')
+			options.debug_dir = optarg;
+		else if (c == 'g')
+			options.debug_file = optarg;
+		else if (c == 'q')
+			quiet = true;
+		else
+			return 2;
+	}
+	if (optind + 1 != argc)
+		return 2;
+	if (quiet)
+		sink = (struct symbfile_sink){ignore_range, ignore_pad, NULL};
+	buffer_init(&line, 256 << 20);
+	int64_t started = clock_now();
+	enum err err = extract_executable(argv[optind], &options, &sink, &stats, &error);
+	if (err != ERR_OK)
+		fprintf(stderr, "%s\n", error.text);
+	else if (quiet)
+		print_stats(&stats, started);
+	buffer_release(&line);
+	return err == ERR_OK ? 0 : 1;
+}
