@@ -19,7 +19,8 @@ enum err abbrev_table_open(
         struct abbrev_table *t, struct str section, uint64_t offset, const struct die_unit *u, struct error *e)
 {
 	if (offset >= section.len)
-		return error_set(e, ERR_CORRUPT, "abbreviations at 0x%llx: outside .debug_abbrev", (unsigned long long)offset);
+		return error_set(
+		        e, ERR_CORRUPT, "abbreviations at 0x%llx: outside .debug_abbrev", (unsigned long long)offset);
 	const uint8_t *start = (const uint8_t *)section.data + offset;
 	unsigned version = u->version == 2 ? 2 : 3; /* the size of a reference is another in version 2 */
 	if (t->start == start && t->address_size == u->address_size && t->offset_size == u->offset_size &&

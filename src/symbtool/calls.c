@@ -15,7 +15,7 @@ bool calls_known(uint16_t machine)
 static bool x86_is_call(const ZydisDecodedInstruction *i)
 {
 	return i->mnemonic == ZYDIS_MNEMONIC_CALL || i->mnemonic == ZYDIS_MNEMONIC_SYSCALL ||
-	        i->mnemonic == ZYDIS_MNEMONIC_INT;
+	       i->mnemonic == ZYDIS_MNEMONIC_INT;
 }
 
 /* A byte that starts no instruction is skipped. */
@@ -42,8 +42,8 @@ static bool x86_next(struct call_cursor *c, size_t *start, size_t *next)
 static bool arm_is_call(uint32_t word)
 {
 	return (word & 0xfc000000) == 0x94000000 || (word & 0xfffffc1f) == 0xd63f0000 ||
-	        (word & 0xfffff81f) == 0xd63f081f || (word & 0xfffff800) == 0xd73f0800 ||
-	        (word & 0xffe0001f) == 0xd4000001;
+	       (word & 0xfffff81f) == 0xd63f081f || (word & 0xfffff800) == 0xd73f0800 ||
+	       (word & 0xffe0001f) == 0xd4000001;
 }
 
 /* Instructions are little-endian also where data are not. */

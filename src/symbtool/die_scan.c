@@ -20,7 +20,8 @@ static bool read_header(struct die_unit *u, Dwarf *dwarf, uint64_t *abbrev_offse
 	Dwarf_Half version;
 	Dwarf_Off abbrevs;
 	uint8_t address_size, offset_size;
-	if (dwarf_next_unit(dwarf, start, &next, NULL, &version, &abbrevs, &address_size, &offset_size, NULL, NULL) != 0)
+	if (dwarf_next_unit(dwarf, start, &next, NULL, &version, &abbrevs, &address_size, &offset_size, NULL, NULL) !=
+	        0)
 		return false;
 	u->start = (const uint8_t *)u->root.addr - dwarf_cuoffset(&u->root);
 	u->end = u->start + (next - start);

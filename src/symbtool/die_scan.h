@@ -1,6 +1,6 @@
 /* One pass over the debug entries of a unit in the order of the bytes.
- * libdw steps from an entry to its sibling by reading all that is below it, once for each level. Here each entry is read
- * once; what an attribute means is left to libdw. */
+ * libdw steps from an entry to its sibling by reading all that is below it, once for each level. Here each entry is
+ * read once; what an attribute means is left to libdw. */
 #ifndef SYMBTOOL_DIE_SCAN_H
 #define SYMBTOOL_DIE_SCAN_H
 
@@ -48,8 +48,8 @@ struct die_unit {
 
 /* Where a scan is. */
 struct die {
-	const uint8_t *at;    /* as Dwarf_Die.addr; NULL before the first one */
-	const uint8_t *attrs; /* its first attribute */
+	const uint8_t *at;           /* as Dwarf_Die.addr; NULL before the first one */
+	const uint8_t *attrs;        /* its first attribute */
 	const struct abbrev *abbrev; /* NULL: it ends the children of one before */
 };
 

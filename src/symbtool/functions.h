@@ -20,8 +20,8 @@ struct code_node {
 	uint32_t function;      /* the node of the function that it is in */
 	uint32_t parent;        /* NO_NODE: a function itself */
 	uint32_t depth, call_line;
-	uint64_t call_file;  /* number in the line table */
-	uint64_t active_end; /* while segments are made */
+	uint64_t call_file;         /* number in the line table */
+	uint64_t active_end;        /* while segments are made */
 	struct str name, call_path; /* data NULL: not looked up yet */
 };
 

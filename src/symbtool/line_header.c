@@ -190,7 +190,7 @@ static unsigned read_parameters(struct line_header *h, struct source *s, uint8_t
 static bool sound(const struct line_header *h)
 {
 	return (h->address_size == 4 || h->address_size == 8) && h->line_range > 0 && h->opcode_base > 0 &&
-	        !h->program.bad;
+	       !h->program.bad;
 }
 
 enum err line_header_read(struct line_header *h, struct line_table *t, const struct line_sections *sections,
@@ -199,7 +199,8 @@ enum err line_header_read(struct line_header *h, struct line_table *t, const str
 	struct source s = {.sections = sections, .big = sections->big};
 	*h = (struct line_header){.big = sections->big};
 	if (!take_table(&s, sections->line, offset))
-		return error_set(e, ERR_CORRUPT, "line table at 0x%llx: outside .debug_line", (unsigned long long)offset);
+		return error_set(
+		        e, ERR_CORRUPT, "line table at 0x%llx: outside .debug_line", (unsigned long long)offset);
 	unsigned version = read_parameters(h, &s, address_size);
 	if (version == 0)
 		return error_set(e, ERR_CORRUPT, "line table at 0x%llx: unknown version", (unsigned long long)offset);

@@ -15,8 +15,8 @@ struct machine {
 	struct line_table *t;
 	const struct code_map *code;
 	uint64_t address, file, line, op_index;
-	bool has_last;         /* the row before, which ends where the next one begins */
-	bool live;             /* the sequence is of code that is there */
+	bool has_last; /* the row before, which ends where the next one begins */
+	bool live;     /* the sequence is of code that is there */
 	struct line_row last;
 	bool no_memory;
 };

@@ -15,7 +15,7 @@ static enum err fill_frames(struct records *r, uint64_t address, uint32_t node, 
 	struct symbfile_frame inner = {.file = {"", 0}};
 	if (records_seek(r, address)) {
 		const struct line_row *row = &r->lines->rows[r->row];
-		struct str path = row->line > 0 ? line_table_path(r->lines, row->file, r->strings) : inner.file;
+		struct str path = line_table_path(r->lines, row->file, r->strings);
 		if (!path.data)
 			return error_set(e, ERR_NO_MEMORY, "out of memory");
 		inner.file = path;
@@ -51,7 +51,8 @@ static enum err add_pad(struct records *r, struct place *p, uint64_t call, uint6
 }
 
 /* Code of one section. */
-static enum err add_pads(struct records *r, struct place *p, uint64_t at, const uint8_t *bytes, size_t len, struct error *e)
+static enum err add_pads(
+        struct records *r, struct place *p, uint64_t at, const uint8_t *bytes, size_t len, struct error *e)
 {
 	struct call_cursor c = {r->code->machine, bytes, len, 0};
 	enum err err = ERR_OK;

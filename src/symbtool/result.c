@@ -28,7 +28,7 @@ void result_free(struct result *r)
 size_t result_size(const struct result *r)
 {
 	return r->arena.used + r->range_cap * sizeof *r->ranges + r->pad_cap * sizeof *r->pads +
-	        r->piece_cap * sizeof *r->pieces;
+	       r->piece_cap * sizeof *r->pieces;
 }
 
 struct symbfile_range *result_add_range(struct result *r)

@@ -33,8 +33,8 @@ static void print_line(void)
 static enum err print_range(void *arg, const struct symbfile_range *r, struct error *e)
 {
 	(void)arg, (void)e;
-	buffer_printf(&line, "{\"t\":\"range\",\"va\":\"0x%" PRIx64 "\",\"len\":%" PRIu64 ",\"depth\":%u", r->va, r->length,
-	        r->depth);
+	buffer_printf(&line, "{\"t\":\"range\",\"va\":\"0x%" PRIx64 "\",\"len\":%" PRIu64 ",\"depth\":%u", r->va,
+	        r->length, r->depth);
 	print_text("func", r->func, true);
 	print_text("file", r->file, r->has_file);
 	print_text("call_file", r->call_file, r->has_call_file);
@@ -77,7 +77,8 @@ static void print_stats(const struct extract_stats *s, int64_t started)
 {
 	struct rusage usage;
 	getrusage(RUSAGE_SELF, &usage);
-	fprintf(stderr, "{\"seconds\":%.4f,\"max_rss_kib\":%ld,\"units\":%" PRIu64 ",\"ranges\":%" PRIu64
+	fprintf(stderr,
+	        "{\"seconds\":%.4f,\"max_rss_kib\":%ld,\"units\":%" PRIu64 ",\"ranges\":%" PRIu64
 	        ",\"symbol_ranges\":%" PRIu64 ",\"pads\":%" PRIu64 ",\"pads_known\":%s,\"debug_file\":\"%s\"}\n",
 	        (double)(clock_now() - started) / 1e9, usage.ru_maxrss, s->units, s->ranges, s->symbol_ranges, s->pads,
 	        s->pads_known ? "true" : "false", s->debug_file);

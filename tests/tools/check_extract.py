@@ -1,0 +1,433 @@
+#!/usr/bin/env python3
+"""check_extract.py --tool EXTRACT_DUMP [--data FOLDER]... [--only PART]: checks what is extracted from executables.
+
+data: the programs below FOLDER, each with its answers; compiled: programs that are compiled here, against addr2line -i at every
+few bytes; hostile: damaged files, which may fail but not crash or hang. Prints each difference and ends with 1 if there was one."""
+import argparse
+import bisect
+import json
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+SECONDS = 120
+CLONE = re.compile(r"(\.(isra|part|constprop|cold|llvm|lto_priv)(\.\d+)?)+$")
+OPERATOR = re.compile(r"operator(<=>|->\*|<<=|>>=|<<|>>|<=|>=|->|<|>)")
+failures = 0
+checked = 0
+
+
+def fail(*text):
+    global failures
+    failures += 1
+    if failures <= 50:
+        print("check_extract:", *text)
+
+
+def check(what, good, *text):
+    global checked
+    checked += 1
+    if not good:
+        fail(what, *text)
+
+
+class Records:
+    """The ranges and return pads of a program."""
+
+    def __init__(self, lines):
+        self.depths = {}
+        self.pads = {}
+        self.ranges = []
+        for line in lines:
+            record = json.loads(line)
+            va = int(record["va"], 16)
+            if record["t"] == "range":
+                self.ranges.append((va, record))
+                self.depths.setdefault(record["depth"], []).append((va, va + record["len"], record))
+            else:
+                self.pads[va] = [(f["func"], f["file"] or None, f["line"]) for f in reversed(record["entries"])]
+        for items in self.depths.values():
+            items.sort(key=lambda item: item[:2])
+        self.starts = {depth: [item[0] for item in items] for depth, items in self.depths.items()}
+
+    def overlap(self):
+        """Two records of one depth that share an address, or None."""
+        for items in self.depths.values():
+            for a, b in zip(items, items[1:]):
+                if b[0] < a[1]:
+                    return a, b
+        return None
+
+    def at(self, address, depth):
+        at = bisect.bisect_right(self.starts.get(depth, []), address) - 1
+        if at < 0 or self.depths[depth][at][1] <= address:
+            return None
+        return self.depths[depth][at]
+
+    def frames(self, address):
+        """(function, file, line), innermost first."""
+        chain = []
+        while (found := self.at(address, len(chain))) is not None:
+            chain.append(found)
+        frames = []
+        for i, (va, _, record) in enumerate(chain):
+            if i + 1 < len(chain):
+                frames.append((record["func"], chain[i + 1][2]["call_file"] or None, chain[i + 1][2]["call_line"]))
+                continue
+            line = 0
+            for offset, number in record["lines"]:
+                if offset <= address - va:
+                    line = number
+            frames.append((record["func"], record["file"], line))
+        return frames[::-1]
+
+
+def extract(tool, program, *options):
+    done = subprocess.run([tool, *options, program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=SECONDS)
+    if done.returncode != 0:
+        fail(program, done.stderr.decode(errors="replace").strip(), "status", done.returncode)
+    return Records(done.stdout.decode().splitlines())
+
+
+def without_arguments(name):
+    """The name without its template arguments, and all spaces."""
+    name = OPERATOR.sub(lambda m: "operator" + m[1].replace("<", "\1").replace(">", "\2"), name)
+    out, depth = [], 0
+    for c in name:
+        depth += (c == "<") - (c == ">")
+        if depth == 0 and c not in "> ":
+            out.append(c)
+    return "".join(out)
+
+
+def same_name(got, want):
+    got, want = without_arguments(CLONE.sub("", got)), without_arguments(CLONE.sub("", want))
+    return got == want or got.endswith("::" + want)
+
+
+def same_file(got, want):
+    return got == want or bool(got and want and got.endswith("/" + want))
+
+
+def same_frames(got, want):
+    return len(got) == len(want) and all(
+        g[2] == w[2] and same_file(g[1], w[1]) and (same_name(g[0], w[0]) or w[0].startswith("_Z"))
+        for g, w in zip(got, want))
+
+
+def check_data(tool, folder):
+    for name in sorted(os.listdir(folder)):
+        program = os.path.join(folder, name, name)
+        if os.path.isfile(program):
+            check_program(tool, program)
+
+
+def wrong_answer(got, want):
+    """What the answers are known to lack: functions within another's entry, and what only symbols tell of; and the names that
+    their demangler printed with a parameter less."""
+    if not want:
+        return len(got) == 1 and (got[0][1] is None or got[0][0] == "inner")
+    return [f[1:] for f in got] == [f[1:] for f in want] and any("basic_string(char, " in f[0] for f in want)
+
+
+def check_program(tool, program):
+    records = extract(tool, program)
+    check(program, records.overlap() is None, records.overlap())
+    folder = os.path.dirname(program)
+    for kind in "lookups", "padtruth":
+        with open(os.path.join(folder, kind + ".jsonl"), encoding="utf-8") as lines:
+            for line in lines:
+                answer = json.loads(line)
+                address = int(answer["addr"], 16)
+                want = [(f["func"], f["file"], f["line"]) for f in answer["frames"]]
+                got = records.pads.get(address) if kind == "padtruth" else None
+                got = got or records.frames(address)
+                check(program, same_frames(got, want) or wrong_answer(got, want), kind, hex(address), got, want)
+    check_symbols(program, records)
+
+
+def check_symbols(program, records):
+    """Each function symbol is in what was extracted, under some name of its own address."""
+    symbols = {}
+    for option in [], ["-D"]:
+        done = subprocess.run(["nm", "-S", "--defined-only", *option, program], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        for line in done.stdout.splitlines():
+            fields = line.split()
+            if len(fields) == 4 and fields[2] in "tTWi":
+                symbols.setdefault(int(fields[0], 16), []).append(CLONE.sub("", fields[3].split("@")[0]))
+    for address, names in symbols.items():
+        frames = records.frames(address)
+        check(program, frames, "no function at", hex(address), names)
+        if frames and frames[-1][1] is None and len(frames) == 1:
+            check(program, frames[0][0] in names or names[0].startswith("_Z"), hex(address), frames, names)
+
+
+# ---- programs that are compiled here ----
+
+CASES = [
+    # name, compiler, sources, flags
+    ("gcc-5", "g++", "cpp", "-O2 -g -gdwarf-5"),
+    ("gcc-4", "g++", "cpp", "-O2 -g -gdwarf-4"),
+    ("gcc-3", "g++", "cpp", "-O1 -g -gdwarf-3 -gstrict-dwarf"),
+    ("gcc-2", "gcc", "c", "-O0 -g -gdwarf-2 -gstrict-dwarf"),
+    ("gcc-O3", "g++", "cpp", "-O3 -g"),
+    ("gcc-c", "gcc", "c", "-O2 -g"),
+    ("gcc-gc", "g++", "cpp", "-O2 -g -ffunction-sections -fdata-sections -Wl,--gc-sections"),
+    ("gcc-gc-c", "gcc", "c", "-O2 -g -ffunction-sections -Wl,--gc-sections"),
+    ("gcc-lto", "g++", "cpp", "-O2 -g -flto"),
+    ("gcc-lto-c", "gcc", "c", "-O2 -g -flto"),
+    ("gcc-gz", "g++", "cpp", "-O2 -g -gz"),
+    ("gcc-gz-gnu", "gcc", "c", "-O2 -g -gz=zlib-gnu"),
+    ("gcc-types", "g++", "cpp", "-O2 -g -gdwarf-4 -fdebug-types-section"),
+    ("gcc-64", "gcc", "c", "-O2 -g -gdwarf64"),
+    ("clang-5", "clang++", "cpp", "-O2 -g -gdwarf-5"),
+    ("clang-4", "clang++", "cpp", "-O2 -g -gdwarf-4"),
+    ("clang-c", "clang", "plain", "-O2 -g"),
+    ("clang-gc", "clang++", "cpp", "-O2 -g -ffunction-sections -Wl,--gc-sections"),
+]
+SOURCES = {
+    "cpp": ["tmpl.cpp", "tmpl2.cpp"],
+    "c": ["inl.c", "util.c"],
+    "plain": ["util.c", "plain.c"],
+}
+PLAIN = """#include "util.h"
+#include <stdio.h>
+static int twice(int x) { return x * 2 + (int)hash_words((uint32_t[]){1, 2, (uint32_t)x}, 3, 4); }
+static int more(int x) { return twice(x) + twice(x + 1) + printf("%d\\n", x); }
+int main(int argc, char **argv) { (void)argv; return more(argc) + more(argc * 7) + util_emit("x", (uint32_t)argc); }
+"""
+
+
+def compile_case(case, sources, folder):
+    name, compiler, kind, flags = case
+    program = os.path.join(folder, name)
+    files = [os.path.join(folder, f) if f == "plain.c" else os.path.join(sources, f) for f in SOURCES[kind]]
+    done = subprocess.run([compiler, "-w", "-I", sources, "-I", os.path.join(sources, "inc"), *flags.split(), *files, "-o", program],
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=SECONDS)
+    if done.returncode != 0:
+        fail(name, "does not compile:", done.stdout[-500:])
+        return None
+    return program
+
+
+def code_addresses(program, step):
+    done = subprocess.run(["objdump", "-h", "-w", program], stdout=subprocess.PIPE, text=True, check=True)
+    for line in done.stdout.splitlines():
+        fields = line.split()
+        if len(fields) > 3 and "CODE" in line and fields[1].startswith(".text"):
+            start = int(fields[3], 16)
+            yield from range(start, start + int(fields[2], 16), step)
+
+
+def addr2line(program, addresses):
+    """What binutils says: frames as Records.frames has them."""
+    done = subprocess.run(["addr2line", "-a", "-i", "-f", "-C", "-e", program], input="".join(f"{a:#x}\n" for a in addresses),
+                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=SECONDS)
+    answers, lines = {}, done.stdout.splitlines()
+    at = 0
+    while at < len(lines):
+        frames = answers.setdefault(int(lines[at], 16), [])
+        at += 1
+        while at < len(lines) and not lines[at].startswith("0x"):
+            file, _, line = lines[at + 1].split(" (disc")[0].rpartition(":")
+            frames.append((lines[at], None if file == "??" else os.path.normpath(file), int(line) if line.isdigit() else 0))
+            at += 2
+    return answers
+
+
+def llvm_symbolizer(program, addresses):
+    """What LLVM says, where binutils errs: it often takes a symbol's name for that of an inlined call, and the files of LTO's
+    units for <artificial>."""
+    done = subprocess.run(["llvm-symbolizer", "--addresses", "--inlines", "-e", program], input="".join(f"{a:#x}\n" for a in addresses),
+                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=SECONDS)
+    answers = {}
+    for block in done.stdout.split("\n\n"):
+        lines = block.strip().split("\n")
+        frames = answers.setdefault(int(lines[0], 16), []) if lines[0] else None
+        for name, place in zip(lines[1::2], lines[2::2]):
+            file, line, _ = place.rsplit(":", 2)
+            frames.append((name, None if file == "??" else os.path.normpath(file), int(line)))
+    return answers
+
+
+def base_name(name):
+    """Without parameters and what is around it: a name from an entry has less than a demangled one."""
+    name = OPERATOR.sub(lambda m: "operator" + m[1].replace("<", "\1").replace(">", "\2"), CLONE.sub("", name).replace(" [clone", "("))
+    name = name.replace("operator()", "operator\3").replace("(anonymous namespace)", "")
+    out, depth = [], 0
+    for c in name:
+        depth -= c in ">)}"
+        if depth == 0 and c not in ">)}":
+            out.append(c)
+        depth += c in "<({"
+    return re.sub(r"[<({].*|\.\d+$", "", "".join(out).split("::")[-1].split("(")[0]).split(" ")[-1]
+
+
+def same_place(got, want):
+    return got[2] == want[2] and (got[2] == 0 or os.path.normpath(got[1] or "") == want[1])
+
+
+def as_judged(got, binutils, llvm):
+    """One judge must agree on all places, and one on each name."""
+    return any(len(got) == len(want) and all(map(same_place, got, want)) for want in (binutils, llvm)) and all(
+        any(i < len(want) and base_name(g[0]) == base_name(want[i][0]) for want in (binutils, llvm)) for i, g in enumerate(got))
+
+
+def check_compiled(tool, sources, folder):
+    with open(os.path.join(folder, "plain.c"), "w", encoding="utf-8") as file:
+        file.write(PLAIN)
+    for case in CASES:
+        program = shutil.which(case[1]) and compile_case(case, sources, folder)
+        if not program:
+            print("check_extract: left out", case[0])
+            continue
+        check_against_addr2line(tool, program)
+        check_threads(tool, program)
+    check_split_file(tool, os.path.join(folder, "gcc-5"), folder)
+
+
+def check_against_addr2line(tool, program):
+    records = extract(tool, program)
+    check(program, records.overlap() is None, records.overlap())
+    addresses = list(code_addresses(program, 3))
+    answers, others = addr2line(program, addresses), llvm_symbolizer(program, addresses)
+    for address in addresses:
+        got, want = records.frames(address), answers.get(address, [])
+        if len(got) == 1 and got[0][1] is None:
+            check(program, want and want[0][2] == 0, "only a symbol", hex(address), got, want)
+        elif got:
+            check(program, as_judged(got, want, others.get(address, [])), hex(address), got, want, others.get(address))
+    check_symbols(program, records)
+    check_pads(program, records)
+
+
+CALL = re.compile(r"^\s*([0-9a-f]+):\t(?:[0-9a-f]{2} )+\s*\t(?:notrack |bnd |rex\S* |data16 )*(call|syscall|int )")
+INSTRUCTION = re.compile(r"^\s*([0-9a-f]+):\t((?:[0-9a-f]{2} )+)\s*\t?")
+
+
+def check_pads(program, records):
+    """Each call that objdump shows has a pad, and nothing else has."""
+    done = subprocess.run(["objdump", "-d", "-w", "-j", ".text", program], stdout=subprocess.PIPE, text=True, check=True)
+    want = {}
+    for line in done.stdout.splitlines():
+        if CALL.match(line):
+            found = INSTRUCTION.match(line)
+            start = int(found[1], 16)
+            if records.frames(start):
+                want[start + len(found[2].split()) - 1] = records.frames(start)
+    check(program, set(want) == set(records.pads), "calls", [hex(a) for a in set(want) ^ set(records.pads)][:8])
+    for address, frames in want.items():
+        got = records.pads.get(address)
+        check(program, got is None or got == frames, "pad", hex(address), got, frames)
+
+
+def dump(tool, program, *options):
+    return subprocess.run([tool, *options, program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=SECONDS).stdout
+
+
+def check_threads(tool, program):
+    one = dump(tool, program, "-t", "1")
+    for threads in "2", "7":
+        check(program, dump(tool, program, "-t", threads) == one, "other records with threads:", threads)
+
+
+def check_split_file(tool, program, folder):
+    """The same records when the debug data are in a file of their own."""
+    whole = dump(tool, program)
+    stripped = os.path.join(folder, "stripped")
+    debug = os.path.join(folder, "stripped.debug")
+    subprocess.run(["objcopy", "--only-keep-debug", program, debug], check=True)
+    subprocess.run(["objcopy", "--strip-all", "--add-gnu-debuglink=" + debug, program, stripped], check=True)
+    check("split", dump(tool, stripped) == whole, "by link, beside the executable")
+    os.makedirs(os.path.join(folder, ".debug"))
+    shutil.move(debug, os.path.join(folder, ".debug"))
+    debug = os.path.join(folder, ".debug", "stripped.debug")
+    check("split", dump(tool, stripped) == whole, "by link, in .debug")
+    elsewhere = os.path.join(folder, "elsewhere")
+    below = os.path.join(elsewhere, folder.lstrip("/"))
+    os.makedirs(below)
+    shutil.move(debug, below)
+    check("split", dump(tool, stripped, "-d", elsewhere) == whole, "by link, below the folder of debug files")
+    debug = os.path.join(below, "stripped.debug")
+    check("split", dump(tool, stripped, "-g", debug) == whole, "named")
+    notes = subprocess.run(["readelf", "-n", program], stdout=subprocess.PIPE, text=True, check=True).stdout
+    build_id = re.search(r"Build ID: ([0-9a-f]+)", notes)
+    if build_id:
+        by_id = os.path.join(elsewhere, ".build-id", build_id[1][:2])
+        os.makedirs(by_id)
+        shutil.move(debug, os.path.join(by_id, build_id[1][2:] + ".debug"))
+        check("split", dump(tool, stripped, "-d", elsewhere) == whole, "by build id")
+    with open(os.path.join(folder, "stripped.debug"), "wb") as other:
+        other.write(b"\x7fELF no such file")
+    check("split", dump(tool, stripped, "-d", folder) != whole, "a file that is not the debug file was taken")
+    done = subprocess.run([tool, "-d", folder, stripped], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=SECONDS)
+    check("split", done.returncode in (0, 1), done.stderr)
+
+
+# ---- damaged files ----
+
+def check_hostile(tool, programs, folder, count, seed):
+    damage = random.Random(seed)
+    path = os.path.join(folder, "damaged")
+    for program in programs:
+        with open(program, "rb") as file:
+            whole = file.read()
+        for i in range(count):
+            data = bytearray(whole)
+            if i % 4 == 0:
+                del data[damage.randrange(len(data)):]
+            for _ in range(0 if i % 4 == 0 else damage.choice((1, 4, 64))):
+                data[damage.randrange(len(data))] ^= 1 << damage.randrange(8)
+            with open(path, "wb") as file:
+                file.write(data)
+            try_damaged(tool, program, path, i)
+
+
+def try_damaged(tool, program, path, i):
+    try:
+        done = subprocess.run([tool, "-q", "-d", "/nonexistent", path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=SECONDS)
+    except subprocess.TimeoutExpired:
+        keep_damaged(path, program, i)
+        fail(program, "damaged", i, "takes longer than", SECONDS, "seconds")
+        return
+    text = done.stderr.decode(errors="replace").strip()
+    good = done.returncode == 0 or (done.returncode == 1 and text.startswith(path + ": ") and "\n" not in text)
+    check(program, good, "damaged", i, "status", done.returncode, text[-2000:])
+    if not good:
+        keep_damaged(path, program, i)
+
+
+def keep_damaged(path, program, i):
+    kept = f"damaged-{os.path.basename(program)}-{i}"
+    shutil.copy(path, kept)
+    print("check_extract: kept", kept)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tool", required=True)
+    parser.add_argument("--data", action="append", default=[])
+    parser.add_argument("--only", choices=("data", "compiled", "hostile"))
+    parser.add_argument("--sources")
+    parser.add_argument("--count", type=int, default=60)
+    parser.add_argument("--seed", type=int, default=1)
+    a = parser.parse_args()
+    programs = [os.path.join(d, n, n) for d in a.data for n in sorted(os.listdir(d)) if os.path.isfile(os.path.join(d, n, n))]
+    with tempfile.TemporaryDirectory() as folder:
+        if a.only in (None, "data"):
+            for data in a.data:
+                check_data(a.tool, data)
+        if a.only in (None, "compiled") and a.sources:
+            check_compiled(a.tool, a.sources, folder)
+        if a.only in (None, "hostile"):
+            check_hostile(a.tool, programs, folder, a.count, a.seed)
+    print(f"check_extract: {checked} checks, {failures} failures")
+    return failures > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
