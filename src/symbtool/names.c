@@ -133,11 +133,12 @@ static enum err scopes_of(struct names *n, const Dwarf_Die *root, const struct s
 	enum err err = s ? scopes_read(s, root, &n->abbrevs, e) : error_set(e, ERR_NO_MEMORY, "out of memory");
 	if (err == ERR_OK && !keep_scopes(n, root, s))
 		err = error_set(e, ERR_NO_MEMORY, "out of memory");
-	if (err != ERR_OK && s) {
+	if (err == ERR_OK) {
+		*found = s;
+	} else if (s) {
 		scopes_release(s);
 		free(s);
 	}
-	*found = s;
 	return err;
 }
 
