@@ -5,6 +5,7 @@
 #include <dwarf.h>
 #include <stdlib.h>
 
+#include "symbtool/elf_file.h"
 #include "symbtool/grow.h"
 
 void abbrev_table_release(struct abbrev_table *t)
@@ -15,20 +16,32 @@ void abbrev_table_release(struct abbrev_table *t)
 	*t = (struct abbrev_table){0};
 }
 
-enum err abbrev_table_open(
-        struct abbrev_table *t, struct str section, uint64_t offset, const struct die_unit *u, struct error *e)
+/* Forgets the abbreviations and keeps the memory. */
+static void reset(struct abbrev_table *t)
 {
-	if (offset >= section.len)
+	t->count = t->attr_count = 0;
+	if (t->by_code.count > 0)
+		map64_release(&t->by_code);
+}
+
+enum err abbrev_table_open(
+        struct abbrev_table *t, Dwarf *dwarf, uint64_t offset, const struct die_unit *u, struct error *e)
+{
+	if (t->dwarf != dwarf) {
+		t->dwarf = dwarf;
+		t->section = elf_section_bytes(dwarf_getelf(dwarf), ".debug_abbrev");
+	}
+	if (offset >= t->section.len)
 		return error_set(
 		        e, ERR_CORRUPT, "abbreviations at 0x%llx: outside .debug_abbrev", (unsigned long long)offset);
-	const uint8_t *start = (const uint8_t *)section.data + offset;
+	const uint8_t *start = (const uint8_t *)t->section.data + offset;
 	unsigned version = u->version == 2 ? 2 : 3; /* the size of a reference is another in version 2 */
 	if (t->start == start && t->address_size == u->address_size && t->offset_size == u->offset_size &&
 	        t->version == version)
 		return ERR_OK;
-	abbrev_table_release(t);
+	reset(t);
 	t->start = start;
-	t->rest = (struct reader){.at = start, .end = (const uint8_t *)section.data + section.len};
+	t->rest = (struct reader){.at = start, .end = (const uint8_t *)t->section.data + t->section.len};
 	t->address_size = u->address_size;
 	t->offset_size = u->offset_size;
 	t->version = version;

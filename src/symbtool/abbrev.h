@@ -4,9 +4,9 @@
 
 #include "symbtool/die_scan.h"
 
-/* Starts a table at offset of .debug_abbrev, unless it is the one that t holds already. */
+/* Starts a table at offset of dwarf's .debug_abbrev, unless it is the one that t holds already. */
 enum err abbrev_table_open(
-        struct abbrev_table *t, struct str section, uint64_t offset, const struct die_unit *u, struct error *e);
+        struct abbrev_table *t, Dwarf *dwarf, uint64_t offset, const struct die_unit *u, struct error *e);
 /* NULL: there is no such code, or no memory. */
 const struct abbrev *abbrev_find(struct abbrev_table *t, uint64_t code);
 /* The bytes of a value that has always the same number of them, else -1. */

@@ -61,9 +61,15 @@ static void print(const char *text, size_t len, void *arg)
 		longjmp(o->stop, 1);
 }
 
-static bool looks_mangled(const char *s)
+static bool starts_with(struct str s, const char *prefix)
 {
-	return (s[0] == '_' && (s[1] == 'Z' || s[1] == 'R')) || (s[0] == '_' && s[1] == '_' && s[2] == 'Z');
+	size_t n = strlen(prefix);
+	return s.len > n && memcmp(s.data, prefix, n) == 0;
+}
+
+bool demangle_wanted(struct str name)
+{
+	return starts_with(name, "_Z") || starts_with(name, "_R") || starts_with(name, "__Z");
 }
 
 static bool run(struct output *o, const char *mangled)
@@ -81,12 +87,10 @@ static bool run(struct output *o, const char *mangled)
 bool demangle(struct buffer *out, struct str mangled)
 {
 	char text[DEMANGLE_INPUT_MAX];
-	if (mangled.len >= sizeof text || mangled.len < 3)
+	if (mangled.len >= sizeof text || !demangle_wanted(mangled))
 		return false;
 	memcpy(text, mangled.data, mangled.len);
 	text[mangled.len] = 0;
-	if (!looks_mangled(text))
-		return false;
 	size_t before = out->len;
 	struct output o = {.out = out, .max = before + DEMANGLE_OUTPUT_MAX};
 	bool ok = run(&o, text);

@@ -15,6 +15,8 @@ enum {
 /* name without what compilers add to copies of a function: .isra.0, .part.1, .constprop.0, .cold, .llvm.123,
  * .lto_priv.0 */
 struct str demangle_base(struct str name);
+/* Whether a name is mangled, by its first letters. */
+bool demangle_wanted(struct str name);
 /* Appends the demangled name to out, parameters included. False: not a mangled name, and out is as it was. */
 bool demangle(struct buffer *out, struct str mangled);
 

@@ -5,7 +5,6 @@
 #include <dwarf.h>
 
 #include "symbtool/abbrev.h"
-#include "symbtool/elf_file.h"
 
 static enum err corrupt(const struct die_unit *u, const uint8_t *at, struct error *e)
 {
@@ -35,13 +34,12 @@ static bool read_header(struct die_unit *u, Dwarf *dwarf, uint64_t *abbrev_offse
 enum err die_unit_open(struct die_unit *u, const Dwarf_Die *root, struct abbrev_table *abbrevs, struct error *e)
 {
 	Dwarf *dwarf = dwarf_cu_getdwarf(root->cu);
-	Elf *elf = dwarf_getelf(dwarf);
 	uint64_t offset;
 	*u = (struct die_unit){.root = *root, .abbrevs = abbrevs};
-	u->big = elf_getident(elf, NULL)[EI_DATA] == ELFDATA2MSB;
+	u->big = elf_getident(dwarf_getelf(dwarf), NULL)[EI_DATA] == ELFDATA2MSB;
 	if (!read_header(u, dwarf, &offset))
 		return error_set(e, ERR_CORRUPT, "a unit header cannot be read");
-	return abbrev_table_open(abbrevs, elf_section_bytes(elf, ".debug_abbrev"), offset, u, e);
+	return abbrev_table_open(abbrevs, dwarf, offset, u, e);
 }
 
 /* A form of which nothing is known makes the reader bad. */

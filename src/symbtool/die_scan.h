@@ -26,6 +26,8 @@ struct abbrev {
 
 /* The abbreviations of a unit, or of all units that share them; read when a unit needs them. */
 struct abbrev_table {
+	Dwarf *dwarf; /* whose .debug_abbrev section is */
+	struct str section;
 	struct reader rest; /* not read yet */
 	const uint8_t *start;
 	struct abbrev *items;

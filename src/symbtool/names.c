@@ -206,7 +206,12 @@ static enum err resolve(struct names *n, const Dwarf_Die *first, struct str *nam
 		return error_set(e, ERR_NO_MEMORY, "out of memory");
 	if (name->len > 0)
 		return ERR_OK;
-	return qualified(n, &die, plain.len > 0 ? plain : demangle_base(linkage), name, e);
+	/* A linkage name that is not mangled says more than the name does: open64 for open. */
+	if (linkage.len > 0 && (plain.len == 0 || !demangle_wanted(linkage)))
+		*name = intern_add(n->strings, demangle_base(linkage));
+	else
+		return qualified(n, &die, plain, name, e);
+	return name->data ? ERR_OK : error_set(e, ERR_NO_MEMORY, "out of memory");
 }
 
 enum err names_get(struct names *n, const Dwarf_Die *die, struct str *name, struct error *e)
