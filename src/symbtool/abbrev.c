@@ -120,8 +120,8 @@ static bool read_attrs(struct abbrev_table *t, struct abbrev *a)
 			return false;
 		if (form == DW_FORM_implicit_const)
 			read_sleb(&t->rest);
-		int size = form_size(form, t->version, t->address_size, t->offset_size);
-		a->size = size < 0 || a->size < 0 ? -1 : a->size + size;
+		attr.size = form_size(form, t->version, t->address_size, t->offset_size);
+		a->size = attr.size < 0 || a->size < 0 ? -1 : a->size + attr.size;
 		if (!add_attr(t, attr))
 			return false;
 	}

@@ -85,10 +85,18 @@ static void skip_form(const struct die_unit *u, struct reader *r, uint64_t form)
 	}
 }
 
-/* The form that stands before the value itself; one level, as more are never written. */
-static uint64_t direct_form(struct reader *r, uint64_t form)
+/* Skips the value of an attribute and returns its form; that of an indirect one stands before the value, one level, as
+ * more are never written. *value is where it begins. */
+static uint64_t skip_value(
+        const struct die_unit *u, struct reader *r, const struct abbrev_attr *attr, const uint8_t **value)
 {
-	return form == DW_FORM_indirect ? reader_varint(r) : form;
+	uint64_t form = attr->form == DW_FORM_indirect ? reader_varint(r) : attr->form;
+	*value = r->at;
+	if (attr->size >= 0)
+		read_skip(r, (uint64_t)attr->size);
+	else
+		skip_form(u, r, form);
+	return form;
 }
 
 static bool skip_attrs(const struct die_unit *u, const struct die *d, struct reader *r)
@@ -98,8 +106,9 @@ static bool skip_attrs(const struct die_unit *u, const struct die *d, struct rea
 		return !r->bad;
 	}
 	const struct abbrev_attr *attrs = u->abbrevs->attrs + d->abbrev->first;
+	const uint8_t *value;
 	for (size_t i = 0; i < d->abbrev->count && !r->bad; i++)
-		skip_form(u, r, direct_form(r, attrs[i].form));
+		skip_value(u, r, &attrs[i], &value);
 	return !r->bad;
 }
 
@@ -128,9 +137,10 @@ bool die_attr_next(const struct die_unit *u, struct die_attrs *i, Dwarf_Attribut
 	if (i->next == i->end || i->r.bad)
 		return false;
 	const struct abbrev_attr *attr = i->next++;
-	uint64_t form = direct_form(&i->r, attr->form);
-	const uint8_t *value = form == DW_FORM_implicit_const ? attr->constant : i->r.at;
-	skip_form(u, &i->r, form);
+	const uint8_t *value;
+	uint64_t form = skip_value(u, &i->r, attr, &value);
+	if (form == DW_FORM_implicit_const)
+		value = attr->constant;
 	/* libdw has no const here, but writes nothing. */
 	*a = (Dwarf_Attribute){attr->name, (unsigned)form, (unsigned char *)(uintptr_t)value, u->root.cu};
 	return !i->r.bad;

@@ -13,6 +13,7 @@
 
 struct abbrev_attr {
 	uint32_t name, form;
+	int size;                /* bytes of the value, -1: it depends */
 	const uint8_t *constant; /* of an implicit constant, as signed LEB128 */
 };
 

@@ -7,8 +7,9 @@
 
 #include "symbtool/grow.h"
 
-/* Entries may share a list of ranges; this many pieces are read for each byte of the unit, so that time is linear. */
-enum { PIECES_PER_BYTE = 64 };
+/* Entries may share a list of ranges. A unit gets one piece for each of its bytes, many times what compilers write, and
+ * these besides, so that time and memory are linear. */
+enum { PIECES_MIN = 4096 };
 
 /* What an entry says of its code. Attributes that it does not have are cleared. */
 struct code_die {
@@ -211,7 +212,7 @@ enum err functions_read(struct functions *f, const struct die_unit *u, const str
 {
 	struct collector c = {.f = f, .u = u, .code = code, .context = {.node = NO_NODE}};
 	f->node_count = f->piece_count = 0;
-	c.budget = (uint64_t)(u->end - u->start) * PIECES_PER_BYTE;
+	c.budget = (uint64_t)(u->end - u->start) + PIECES_MIN;
 	enum err err = scan(&c, e);
 	free(c.context.outer);
 	if (err == ERR_OK && f->piece_count > 0)

@@ -2,7 +2,7 @@
 """check_extract.py --tool EXTRACT_DUMP [--data FOLDER]... [--only PART]: checks what is extracted from executables.
 
 data: the programs below FOLDER, each with its answers; compiled: programs that are compiled here, against addr2line -i at every
-few bytes; hostile: damaged files, which may fail but not crash or hang. Prints each difference and ends with 1 if there was one."""
+few bytes; made: debug entries that no compiler writes; hostile: damaged files, which may fail but not crash or hang. Prints each difference and ends with 1 if there was one."""
 import argparse
 import bisect
 import json
@@ -368,6 +368,121 @@ def check_split_file(tool, program, folder):
     check("split", done.returncode in (0, 1), done.stderr)
 
 
+# ---- debug entries that no compiler writes, put together by the assembler ----
+
+ABBREVS = {  # name: (code, tag, children, ((attribute, form), ...))
+    "unit": (1, 0x11, 1, ((0x03, 0x08), (0x13, 0x0b))),
+    "function": (2, 0x2e, 1, ((0x03, 0x08), (0x11, 0x01), (0x12, 0x07))),
+    "block": (3, 0x0b, 1, ()),
+    "inlined": (4, 0x1d, 1, ((0x31, 0x13), (0x11, 0x01), (0x12, 0x07), (0x59, 0x0b))),
+    "ranged": (5, 0x1d, 1, ((0x31, 0x13), (0x55, 0x17))),
+    "copy": (6, 0x2e, 0, ((0x47, 0x13), (0x11, 0x01), (0x12, 0x07))),
+    "namespace": (8, 0x39, 1, ((0x03, 0x08),)),
+}
+FORMS = {0x01: ".quad", 0x07: ".quad", 0x08: ".asciz", 0x0b: ".byte", 0x13: ".long", 0x17: ".long"}
+CPLUSPLUS, C99 = 4, 12
+
+
+def entry(kind, *values, label=None):
+    code, _, _, attributes = ABBREVS[kind]
+    lines = [f"{label}:"] if label else []
+    return "\n".join(lines + [f".byte {code}"] + [f"{FORMS[f]} {v}" for (_, f), v in zip(attributes, values)])
+
+
+END = ".byte 0"
+
+
+def assemble(folder, name, units, ranges="", link=("-shared",), code=256):
+    """A library with that much code at the label code, and units of entries."""
+    text = [".text", ".globl code", ".type code,@function", "code:", f".skip {code},0x90", ".size code, .-code"]
+    text += ['.section .debug_abbrev,"",@progbits']
+    for number, tag, children, attributes in ABBREVS.values():
+        text += [f".uleb128 {number},{tag}", f".byte {children}", ".uleb128 " + ",".join(f"{a},{f}" for a, f in attributes + ((0, 0),))]
+    text += [".byte 0", '.section .debug_info,"",@progbits']
+    for i, entries in enumerate(units):
+        text += [f"unit{i}:", f".long end{i} - start{i}", f"start{i}:", ".short 4", ".long 0", ".byte 8", *entries, f"end{i}:"]
+    text += ['.section .debug_ranges,"",@progbits', ranges, '.section .note.GNU-stack,"",@progbits', ""]
+    path = os.path.join(folder, name)
+    with open(path + ".s", "w", encoding="utf-8") as file:
+        file.write("\n".join(text))
+    subprocess.run(["as", "-o", path + ".o", path + ".s"], check=True, timeout=SECONDS)
+    subprocess.run(["ld", "--no-relax", "-e", "0", *link, "-o", path, path + ".o"], check=True, timeout=SECONDS, stderr=subprocess.DEVNULL)
+    return path
+
+
+def names_at(records, base, *offsets):
+    return [[f[0] for f in records.frames(base + o)] for o in offsets]
+
+
+def code_start(path):
+    return next(code_addresses(path, 1))
+
+
+def check_made(tool, folder):
+    check_same_function(tool, folder)
+    check_discarded(tool, folder)
+    check_scopes(tool, folder)
+    check_extremes(tool, folder)
+
+
+def check_same_function(tool, folder):
+    """Functions that two units describe are given once; of those that overlap otherwise each address has one."""
+    first = [entry("unit", '"a.c"', C99), entry("function", '"f"', "code", 64), END, entry("function", '"g"', "code+64", 64), END, END]
+    second = [entry("unit", '"b.c"', C99), entry("function", '"f"', "code", 64), END, entry("function", '"h"', "code+120", 40), END,
+              entry("function", '"i"', "code+200", 20), END, entry("function", '"j"', "code+180", 60), END, END]
+    path = assemble(folder, "same", [first, second])
+    records, base = extract(tool, path), code_start(path)
+    check("same", records.overlap() is None, records.overlap())
+    got = names_at(records, base, 0, 63, 64, 127, 128, 180, 199, 200, 219, 221)
+    check("same", got == [["f"], ["f"], ["g"], ["g"], ["code"], ["j"], ["j"], ["i"], ["i"], ["code"]], got)
+
+
+def check_discarded(tool, folder):
+    """Code at address 0 or at a tombstone is left out, unless there is a section."""
+    unit = [entry("unit", '"a.c"', C99), entry("function", '"zero"', 0, 8192), END, entry("function", '"gone"', -1, 32), END,
+            entry("function", '"wraps"', -16, 64), END, entry("function", '"real"', "code+16", 32), END, END]
+    path = assemble(folder, "discarded", [unit])
+    records, base = extract(tool, path), code_start(path)
+    check("discarded", {r["func"] for _, r in records.ranges} == {"real", "code"}, records.ranges)
+    check("discarded", names_at(records, base, 0, 16, 47, 48) == [["code"], ["real"], ["real"], ["code"]], records.ranges)
+    path = assemble(folder, "at-zero", [unit[:3] + [END]], link=("-Ttext=0",))
+    check("at zero", names_at(extract(tool, path), 0, 0, 255, 256) == [["zero"], ["zero"], []], records.ranges)
+
+
+def check_scopes(tool, folder):
+    unit = [entry("unit", '"a.cc"', CPLUSPLUS), entry("namespace", '"out"'), entry("namespace", '"in"'),
+            entry("function", '"f"', "code", 16), END, END, entry("function", '"g"', "code+16", 16), END, END,
+            entry("function", '"h"', "code+32", 16), entry("function", '"nested"', "code+48", 16), END, END, END]
+    path = assemble(folder, "scopes", [unit])
+    got = names_at(extract(tool, path), code_start(path), 0, 16, 32, 48)
+    check("scopes", got == [["out::in::f"], ["out::g"], ["h"], ["nested"]], got)
+
+
+def check_extremes(tool, folder):
+    """What would take quadratic time, unbounded stacks or loops."""
+    head = [entry("unit", '"a.cc"', CPLUSPLUS)]
+    deep = head + [entry("function", '"f"', "code", 64, label="f")] + [entry("block")] * 200000 + [
+        entry("inlined", "f - unit0", "code+8", 8, 7), END] + [END] * 200002
+    path = assemble(folder, "deep", [deep])
+    got = names_at(extract(tool, path), code_start(path), 0, 8, 16)
+    check("deep blocks", got == [["f"], ["f", "f"], ["f"]], got)
+    inlined = head + [entry("function", '"f"', "code", 64, label="f")] + [entry("inlined", "f - unit0", "code", 64, 7)] * 1000 + [END] * 1002
+    path = assemble(folder, "inlined", [inlined])
+    check("deep inlining", len(extract(tool, path).frames(code_start(path))) == 128, "frames")
+    loop = head + [entry("copy", "b - unit0", "code", 16, label="a"), entry("copy", "a - unit0", "code+16", 16, label="b"), END]
+    path = assemble(folder, "loop", [loop])
+    check("loop of references", names_at(extract(tool, path), code_start(path), 0, 16) == [[""], [""]], "names")
+    shared = head + [entry("function", '"f"', "code", 256, label="f")] + [entry("ranged", "f - unit0", 0), END] * 20000 + [END, END]
+    ranges = "".join(f".quad code+{i % 200},code+{i % 200 + 1}\n" for i in range(20000)) + ".quad 0,0\n"
+    path = assemble(folder, "shared", [shared], ranges)
+    check("shared ranges", extract(tool, path).overlap() is None, "overlap")
+    scopes = head + [entry("namespace", '"n"')] * 50000 + [END] * 50000 + [
+        entry("copy", f"d{i} - unit0", f"code+{i % 200}", 1) + "\n" + entry("function", f'"g{i}"', -1, 1, label=f"d{i}") + "\n" + END
+        for i in range(20000)] + [END]
+    path = assemble(folder, "many-scopes", [scopes])
+    check("many scopes", names_at(extract(tool, path), code_start(path), 3) == [["g3"]], "names")
+
+
 # ---- damaged files ----
 
 def check_hostile(tool, programs, folder, count, seed):
@@ -411,7 +526,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tool", required=True)
     parser.add_argument("--data", action="append", default=[])
-    parser.add_argument("--only", choices=("data", "compiled", "hostile"))
+    parser.add_argument("--only", choices=("data", "compiled", "made", "hostile"))
     parser.add_argument("--sources")
     parser.add_argument("--count", type=int, default=60)
     parser.add_argument("--seed", type=int, default=1)
@@ -423,6 +538,8 @@ def main():
                 check_data(a.tool, data)
         if a.only in (None, "compiled") and a.sources:
             check_compiled(a.tool, a.sources, folder)
+        if a.only in (None, "made"):
+            check_made(a.tool, folder)
         if a.only in (None, "hostile"):
             check_hostile(a.tool, programs, folder, a.count, a.seed)
     print(f"check_extract: {checked} checks, {failures} failures")
