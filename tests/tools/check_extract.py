@@ -485,18 +485,27 @@ def check_extremes(tool, folder):
 
 # ---- damaged files ----
 
+def debug_bytes(program, size):
+    """Where the debug sections are in the file, as one stretch; all of it when there are none."""
+    done = subprocess.run(["readelf", "-S", "-W", program], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False)
+    found = re.findall(r"\.z?debug_\S+\s+\S+\s+\S+\s+([0-9a-f]+)\s+([0-9a-f]+)", done.stdout)
+    starts, ends = [int(o, 16) for o, _ in found], [int(o, 16) + int(n, 16) for o, n in found]
+    return (min(starts), max(ends)) if found else (0, size)
+
+
 def check_hostile(tool, programs, folder, count, seed):
     damage = random.Random(seed)
     path = os.path.join(folder, "damaged")
     for program in programs:
         with open(program, "rb") as file:
             whole = file.read()
+        stretches = (0, len(whole)), debug_bytes(program, len(whole))
         for i in range(count):
             data = bytearray(whole)
             if i % 4 == 0:
                 del data[damage.randrange(len(data)):]
             for _ in range(0 if i % 4 == 0 else damage.choice((1, 4, 64))):
-                data[damage.randrange(len(data))] ^= 1 << damage.randrange(8)
+                data[damage.randrange(*stretches[i % 2])] ^= 1 << damage.randrange(8)
             with open(path, "wb") as file:
                 file.write(data)
             try_damaged(tool, program, path, i)
