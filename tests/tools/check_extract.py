@@ -287,6 +287,7 @@ def check_compiled(tool, sources, folder):
             continue
         check_against_addr2line(tool, program)
         check_threads(tool, program)
+    check_alt_file(tool, folder)
     check_split_file(tool, os.path.join(folder, "gcc-5"), folder)
 
 
@@ -333,6 +334,18 @@ def check_threads(tool, program):
     one = dump(tool, program, "-t", "1")
     for threads in "2", "7":
         check(program, dump(tool, program, "-t", threads) == one, "other records with threads:", threads)
+
+
+def check_alt_file(tool, folder):
+    """The same records when entries that two programs share are in a third file."""
+    if not shutil.which("dwz"):
+        print("check_extract: left out dwz")
+        return
+    programs = [shutil.copy(os.path.join(folder, name), os.path.join(folder, name + "-dwz")) for name in ("gcc-5", "gcc-O3", "gcc-4")]
+    whole = [dump(tool, program) for program in programs]
+    subprocess.run(["dwz", "-m", os.path.join(folder, "common.debug"), "-r", *programs], check=True, timeout=SECONDS)
+    for program, records in zip(programs, whole):
+        check(program, dump(tool, program) == records, "other records with a file of shared entries")
 
 
 def check_split_file(tool, program, folder):
