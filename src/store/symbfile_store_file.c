@@ -306,6 +306,7 @@ struct walk {
 	const struct store_found *found;
 	const atomic_bool *cancel;
 	struct error *e;
+	int64_t deadline;
 	unsigned entries;
 	bool stopped;
 	char path[LEVELS * (NAME_MAX + 1)]; /* of the directory that is read; with a slash, or empty */
@@ -347,8 +348,10 @@ static enum err walk_into(struct walk *w, int fd, size_t len, unsigned level)
 		return io_error(w->e, "listing");
 	}
 	while (!err && !w->stopped && (errno = 0, entry = readdir(directory))) {
-		if (++w->entries > ENTRIES_MAX || (w->cancel && atomic_load(w->cancel)))
-			err = error_set(w->e, ERR_UNAVAILABLE, "symbfile_store: listing was ended");
+		bool over = ++w->entries > ENTRIES_MAX || clock_now() > w->deadline;
+		if (over || (w->cancel && atomic_load(w->cancel)))
+			err = error_set(w->e, ERR_UNAVAILABLE, "symbfile_store: listing %s",
+			        over ? "takes too long" : "was cancelled");
 		else
 			err = walk_entry(w, fd, entry->d_name, len, level);
 	}
@@ -363,6 +366,7 @@ static enum err file_list(
 {
 	const struct file_client *c = client;
 	struct walk w = {.found = found, .cancel = cancel, .e = e};
+	w.deadline = clock_now() + c->store->total_timeout;
 	int base = open_base(c->store, e);
 	if (base < 0)
 		return ERR_UNAVAILABLE;

@@ -1,5 +1,6 @@
 """The store of uploaded symbfiles, by one suite over a directory and over a real S3 server, through tests/tools/storectl."""
 
+import fcntl
 import hashlib
 import os
 import shlex
@@ -29,7 +30,11 @@ def tool():
     """A build directory may have been made without its tests."""
     if "STORECTL" not in os.environ:
         directory = os.path.dirname(DAEMON[-1]) or "."
-        subprocess.run(["make", "-s", "-C", directory, "tests/tools/storectl"], check=True, stdout=subprocess.DEVNULL, timeout=300)
+        # One make at a time: the tests run in several processes.
+        with open(os.path.join(directory, "tests", "tools", ".storectl.lock"), "w", encoding="utf-8") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            command = ["make", "-s", "-C", directory, "tests/tools/storectl"]
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=300)
 
 
 @pytest.fixture(scope="module")
