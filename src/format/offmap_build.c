@@ -47,6 +47,12 @@ struct id_table {
 	uint64_t last_id;
 };
 
+/* Of a slot, what its pages do not need. */
+struct slot_source {
+	const char *raw; /* offmap_builder_ask: the text in the file, `hash` bytes of it */
+	uint64_t hash;   /* of a long text */
+};
+
 struct late_symbol {
 	uint64_t addr;
 	uint64_t order;
@@ -59,8 +65,8 @@ struct offmap_builder {
 	struct encoder *encoder;
 	struct flattener *flattener;
 	struct id_table files, origins;
-	struct string_slot *slots;
-	uint32_t slot_count, slot_cap;
+	struct string_table strings;
+	struct slot_source *sources; /* by slot, as many as there is room for slots */
 	/* the function whose records are coming */
 	struct flat *func;
 	struct func_records records;
@@ -90,7 +96,7 @@ struct offmap_builder {
 	/* a map for a few offsets */
 	struct asked *asked; /* NULL: for all */
 	enum offmap_want want;
-	struct arena raw; /* texts of all slots */
+	struct arena raw; /* texts as they were in the file */
 	/* the map to be */
 	struct offmap *map;
 	bool failed;
@@ -115,12 +121,13 @@ struct offmap_builder *offmap_builder_new(const struct offmap_options *options)
 	b->encoder = encoder_new(options->raw_budget, options->codec == CODEC_ZSTD ? shrink_zstd : shrink_lz4);
 	b->flattener = flattener_new();
 	b->map = calloc(1, sizeof *b->map);
-	b->slot_cap = 64;
-	b->slots = calloc(b->slot_cap, sizeof *b->slots);
-	b->slot_count = 1; /* slot 0: none */
+	b->strings.cap = 64;
+	b->strings.slots = calloc(b->strings.cap, sizeof *b->strings.slots);
+	b->sources = calloc(b->strings.cap, sizeof *b->sources);
+	b->strings.count = 1;
 	if (getrandom(&b->files.salt, sizeof b->files.salt, GRND_NONBLOCK) > 0)
 		b->origins.salt = ~b->files.salt;
-	if (!b->encoder || !b->flattener || !b->map || !b->slots) {
+	if (!b->encoder || !b->flattener || !b->map || !b->strings.slots || !b->sources) {
 		offmap_builder_free(b);
 		return NULL;
 	}
@@ -149,14 +156,14 @@ void offmap_builder_free(struct offmap_builder *b)
 	flat_free(b->func);
 	flat_free(b->group_public);
 	flat_free(b->last_public);
-	for (uint32_t i = 0; b->slots && !b->asked && i < b->slot_count; i++)
-		free(b->slots[i].text);
 	encoder_free(b->encoder);
 	flattener_free(b->flattener);
 	free_id_table(&b->files);
 	free_id_table(&b->origins);
 	offmap_free(b->map);
-	free(b->slots);
+	free(b->strings.slots);
+	free(b->strings.texts);
+	free(b->sources);
 	free(b->records.lines);
 	free(b->records.inlines);
 	free(b->records.ranges);
@@ -267,6 +274,17 @@ static bool grow_dense(struct id_table *t, uint64_t id)
 	return true;
 }
 
+static bool grow_slots(struct offmap_builder *b)
+{
+	uint32_t cap = b->strings.cap;
+	struct slot_source *sources = array_grow(b->sources, &cap, cap + 1, sizeof *sources);
+	if (!sources)
+		return false;
+	b->sources = sources;
+	GROW(b->strings.slots, b->strings.cap, b->strings.cap + 1);
+	return true;
+}
+
 /* The slot of an id, made undefined when it is new; 0 without memory. */
 static uint32_t find_slot(struct offmap_builder *b, struct id_table *t, uint64_t id)
 {
@@ -279,15 +297,10 @@ static uint32_t find_slot(struct offmap_builder *b, struct id_table *t, uint64_t
 	if (!place)
 		goto no_memory;
 	if (!*place) {
-		if (b->slot_count == b->slot_cap) {
-			struct string_slot *grown =
-			        array_grow(b->slots, &b->slot_cap, b->slot_count + 1, sizeof *b->slots);
-			if (!grown)
-				goto no_memory;
-			b->slots = grown;
-		}
-		b->slots[b->slot_count] = (struct string_slot){.is_origin = t == &b->origins};
-		*place = b->slot_count++;
+		if (b->strings.count == b->strings.cap && !grow_slots(b))
+			goto no_memory;
+		b->strings.slots[b->strings.count] = (struct string_slot){.is_origin = t == &b->origins};
+		*place = b->strings.count++;
 		t->count++;
 	}
 	t->last_id = id;
@@ -317,9 +330,34 @@ static bool escape(struct offmap_builder *b, struct str name, uint32_t *len)
 static bool go_late(struct offmap_builder *b);
 
 /* Long texts are not kept, so they are compared by hash. */
-static bool same_text(const struct string_slot *s, const uint8_t *text, uint32_t len, uint64_t hash)
+static bool same_text(const struct offmap_builder *b, uint32_t slot, uint32_t len, uint64_t hash)
 {
-	return s->defined && s->len == len && (s->external ? s->hash == hash : memcmp(s->text, text, len) == 0);
+	const struct string_slot *s = &b->strings.slots[slot];
+	if (!s->defined || s->external != (len > OFFMAP_SHORT_STRING))
+		return false;
+	if (s->external)
+		return b->sources[slot].hash == hash;
+	return s->len == len && memcmp(b->strings.texts + s->text, b->scratch, len) == 0;
+}
+
+/* Gives a slot the text in scratch. */
+static bool set_text(struct offmap_builder *b, uint32_t slot, uint32_t len)
+{
+	struct string_table *t = &b->strings;
+	struct string_slot *s = &t->slots[slot];
+	s->defined = true;
+	s->external = len > OFFMAP_SHORT_STRING;
+	if (s->external)
+		return encode_string(b->encoder, (const char *)b->scratch, len, &s->text);
+	if (len > UINT32_MAX - t->texts_len)
+		return false;
+	GROW(t->texts, t->texts_cap, t->texts_len + len);
+	s->text = t->texts_len;
+	s->len = (uint8_t)len;
+	if (len)
+		memcpy(t->texts + s->text, b->scratch, len);
+	t->texts_len += len;
+	return true;
 }
 
 /* Keeps the text as it is, for resolve. */
@@ -330,28 +368,20 @@ static bool define_raw(struct offmap_builder *b, struct id_table *t, uint64_t id
 	if (!text)
 		return false;
 	memcpy(text, name.data, name.len);
-	b->slots[slot].text = text;
-	b->slots[slot].len = (uint32_t)name.len;
-	b->slots[slot].defined = true;
+	b->sources[slot] = (struct slot_source){text, name.len};
+	b->strings.slots[slot].defined = true;
 	return true;
 }
 
 /* Makes the raw texts that are used what the encoder wants. */
 static bool resolve(struct offmap_builder *b)
 {
-	for (struct string_slot *s = b->slots; s < b->slots + b->slot_count; s++) {
-		if (!s->used || !s->defined)
-			continue;
-		if (!escape(b, (struct str){s->text, s->len}, &s->len))
+	for (uint32_t i = 1; i < b->strings.count; i++) {
+		const struct string_slot *s = &b->strings.slots[i];
+		uint32_t len;
+		if (s->used && s->defined &&
+		        (!escape(b, (struct str){b->sources[i].raw, b->sources[i].hash}, &len) || !set_text(b, i, len)))
 			return false;
-		bool is_long = s->len > OFFMAP_SHORT_STRING;
-		if (is_long && !encode_string(b->encoder, (const char *)b->scratch, s->len, &s->external))
-			return false;
-		s->text = is_long ? NULL : arena_alloc(&b->raw, s->len);
-		if (!is_long && !s->text)
-			return false;
-		if (s->text)
-			memcpy(s->text, b->scratch, s->len);
 	}
 	return true;
 }
@@ -363,25 +393,14 @@ static bool define(struct offmap_builder *b, struct id_table *t, uint64_t id, st
 	uint32_t len, slot = find_slot(b, t, id);
 	if (!slot || !escape(b, name, &len))
 		return false;
-	struct string_slot *s = &b->slots[slot];
+	struct string_slot *s = &b->strings.slots[slot];
 	uint64_t hash = len > OFFMAP_SHORT_STRING ? checksum("", 0, b->scratch, len) : 0;
-	if (same_text(s, b->scratch, len, hash))
+	if (same_text(b, slot, len, hash))
 		return true;
 	if (s->used && !b->late && !go_late(b))
 		return false;
-	s->defined = true;
-	s->len = len;
-	s->hash = hash;
-	s->external = 0;
-	free(s->text);
-	s->text = NULL;
-	if (len > OFFMAP_SHORT_STRING)
-		return encode_string(b->encoder, (const char *)b->scratch, len, &s->external);
-	s->text = malloc(len + 1);
-	if (!s->text)
-		return false;
-	memcpy(s->text, b->scratch, len);
-	return true;
+	b->sources[slot].hash = hash;
+	return set_text(b, slot, len);
 }
 
 void offmap_add_file(struct offmap_builder *b, uint64_t id, struct str name)
@@ -421,7 +440,7 @@ static position flat_end(const struct flat *f)
 static bool emit(struct offmap_builder *b, struct flat *f, position from, position to)
 {
 	bool endless = to == ADDRESS_END && (f->is_public || from >= flat_end(f));
-	return encode_function(b->encoder, b->slots, f, (uint64_t)(from - f->addr),
+	return encode_function(b->encoder, &b->strings, f, (uint64_t)(from - f->addr),
 	        endless ? (uint64_t)(from - f->addr) : (uint64_t)(to - f->addr), endless);
 }
 
@@ -592,10 +611,11 @@ static bool blob_reserve(struct offmap_builder *b, uint64_t n)
 /* Files and origins of a function that is kept. */
 static void mark_used(struct offmap_builder *b, const struct flat *f)
 {
+	struct string_slot *slots = b->strings.slots;
 	for (uint32_t i = 1; i <= f->node_count; i++)
-		b->slots[f->nodes[i].origin].used = b->slots[f->nodes[i].call_file].used = true;
+		slots[f->nodes[i].origin].used = slots[f->nodes[i].call_file].used = true;
 	for (uint32_t i = 0; i < f->segment_count; i++)
-		b->slots[f->segments[i].file].used = true;
+		slots[f->segments[i].file].used = true;
 }
 
 /* Appends f to the blob, from which load_late reads it. */
@@ -690,8 +710,7 @@ static bool go_late(struct offmap_builder *b)
 	struct flat empty = {0};
 	b->late = true;
 	/* What the sweep holds has been swept up to the cursor only; the rest of it must not be lost. */
-	if (!close_group(b) || !advance(b, ADDRESS_END) ||
-	        !encoder_unpack(b->encoder, b->slots, b->slot_count, give_late, b))
+	if (!close_group(b) || !advance(b, ADDRESS_END) || !encoder_unpack(b->encoder, &b->strings, give_late, b))
 		return false;
 	for (uint32_t i = 0; i < b->empty_count; i++) {
 		empty.addr = b->empty_funcs[i];

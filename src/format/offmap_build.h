@@ -24,7 +24,7 @@ enum offmap_want {
 
 /* To be called before any record. The map will answer for these module offsets only, which ascend (equal ones are
  * allowed) and are copied: for them exactly as the map of all, for others anything. Its counts of lines and inlines are
- * those of records that were wanted. Held until the end: the text of all files and origins as it is in the file, 56
+ * those of records that were wanted. Held until the end: the text of all files and origins as it is in the file, 32
  * bytes and a few for each of their ids, the functions that cover an offset, and two symbols an offset. false: no
  * memory. */
 bool offmap_builder_ask(struct offmap_builder *b, const uint64_t *offsets, size_t count);

@@ -222,50 +222,57 @@ static bool close_code_page(struct encoder *e)
 	return true;
 }
 
-/* Adds a string to the open page: inline, far or external. Returns its index from 1, or 0 without memory. */
-static uint32_t add_string(struct encoder *e, uint32_t slot, const char *text, uint32_t len, uint32_t external)
+/* Adds a string to the open page: what its code and data are. Returns its index from 1, or 0 without memory. */
+static uint32_t add_code(struct encoder *e, uint8_t code, const void *data, uint32_t len)
 {
-	uint8_t code = (uint8_t)len, descriptor[6];
-	GROW(e->slots, e->slots_cap, e->slot_count + 1);
-	if (external) {
-		code = STRING_EXTERNAL;
-		put_u32(descriptor, external);
-		text = (char *)descriptor;
-		len = 4;
-	} else if (len > STRING_INLINE_MAX) {
-		code = STRING_FAR;
-		put_u16(put_u32(descriptor, e->far.len), (uint16_t)len);
-		if (!append(&e->far, text, len))
-			return 0;
-		text = (char *)descriptor;
-		len = 6;
-	}
-	if (!append(&e->codes, &code, 1) || !append(&e->data, text, len))
+	GROW(e->codes.data, e->codes.cap, e->codes.len + 1);
+	if (!append(&e->data, data, len))
 		return 0;
-	if (!external)
-		e->slots[e->slot_count++] = slot;
+	e->codes.data[e->codes.len++] = code;
 	return ++e->string_count;
 }
 
-/* The index in the open page of a slot's string; 0 for slot 0. */
-static bool local_string(struct encoder *e, struct string_slot *slots, uint32_t slot, uint32_t *index)
+static uint32_t add_external(struct encoder *e, uint32_t id)
 {
-	struct string_slot *s = &slots[slot];
-	if (!slot) {
-		*index = 0;
-		return true;
-	}
-	if (s->page != e->serial) {
-		struct str text = {s->text, s->len};
-		if (!s->defined)
-			text = str_from(s->is_origin ? "<unknown>" : "");
-		s->used = true;
-		s->local = add_string(e, slot, text.data, (uint32_t)text.len, s->defined ? s->external : 0);
-		s->page = e->serial;
-		if (!s->local)
-			return false;
-	}
-	*index = s->local;
+	uint8_t data[4];
+	put_u32(data, id);
+	return add_code(e, STRING_EXTERNAL, data, sizeof data);
+}
+
+/* A string of the page's own; slot 0 is for names. */
+static uint32_t add_string(struct encoder *e, uint32_t slot, const void *text, uint32_t len)
+{
+	GROW(e->slots, e->slots_cap, e->slot_count + 1);
+	e->slots[e->slot_count++] = slot;
+	if (len <= STRING_INLINE_MAX)
+		return add_code(e, (uint8_t)len, text, len);
+	uint8_t data[6];
+	put_u16(put_u32(data, e->far.len), (uint16_t)len);
+	return append(&e->far, text, len) ? add_code(e, STRING_FAR, data, sizeof data) : 0;
+}
+
+static bool add_slot(struct encoder *e, const struct string_table *strings, uint32_t slot)
+{
+	struct string_slot *s = &strings->slots[slot];
+	struct str unknown = str_from(s->is_origin ? "<unknown>" : "");
+	if (!s->defined)
+		s->local = add_string(e, slot, unknown.data, (uint32_t)unknown.len);
+	else if (s->external)
+		s->local = add_external(e, s->text);
+	else
+		s->local = add_string(e, slot, strings->texts + s->text, s->len);
+	s->used = true;
+	s->page = e->serial;
+	return s->local != 0;
+}
+
+/* The index in the open page of a slot's string; 0 for slot 0. */
+static inline bool local_string(struct encoder *e, const struct string_table *strings, uint32_t slot, uint32_t *index)
+{
+	const struct string_slot *s = &strings->slots[slot];
+	if (slot && s->page != e->serial && !add_slot(e, strings, slot))
+		return false;
+	*index = s->local; /* slot 0 has 0 */
 	return true;
 }
 
@@ -275,7 +282,8 @@ static bool local_name(struct encoder *e, struct flat *f, uint32_t *index)
 	        !encode_string(e, f->name, f->name_len, &f->name_external))
 		return false;
 	if (f->name_page != e->serial) {
-		f->name_local = add_string(e, 0, f->name, f->name_len, f->name_external);
+		f->name_local =
+		        f->name_external ? add_external(e, f->name_external) : add_string(e, 0, f->name, f->name_len);
 		f->name_page = e->serial;
 	}
 	*index = f->name_local;
@@ -309,7 +317,7 @@ static uint32_t local_node(const struct encoder *e, uint32_t node)
 
 /* Gives every node of the piece its number and its base: file and line of its first own segment, else its first child's
  * call site. */
-static bool number_nodes(struct encoder *e, struct string_slot *slots, const struct flat *f, uint32_t first,
+static bool number_nodes(struct encoder *e, const struct string_table *strings, const struct flat *f, uint32_t first,
         uint32_t last, uint32_t *count)
 {
 	*count = 0;
@@ -331,7 +339,7 @@ static bool number_nodes(struct encoder *e, struct string_slot *slots, const str
 		struct node_base *b = &e->bases[local_node(e, s->node)];
 		if (!b->set) {
 			*b = (struct node_base){0, s->line, true};
-			if (!local_string(e, slots, s->file, &b->file))
+			if (!local_string(e, strings, s->file, &b->file))
 				return false;
 		}
 	}
@@ -340,20 +348,20 @@ static bool number_nodes(struct encoder *e, struct string_slot *slots, const str
 		struct node_base *b = &e->bases[local_node(e, n->parent)];
 		if (!b->set) {
 			*b = (struct node_base){0, n->call_line, true};
-			if (!local_string(e, slots, n->call_file, &b->file))
+			if (!local_string(e, strings, n->call_file, &b->file))
 				return false;
 		}
 	}
 	return true;
 }
 
-static bool write_nodes(struct encoder *e, struct string_slot *slots, const struct flat *f, uint32_t count)
+static bool write_nodes(struct encoder *e, const struct string_table *strings, const struct flat *f, uint32_t count)
 {
 	for (uint32_t i = 1; i <= count; i++) {
 		const struct flat_node *n = &f->nodes[e->order[i]];
 		uint32_t parent = local_node(e, n->parent), origin, file;
 		const struct node_base *own = &e->bases[i], *above = &e->bases[parent];
-		if (!local_string(e, slots, n->origin, &origin) || !local_string(e, slots, n->call_file, &file) ||
+		if (!local_string(e, strings, n->origin, &origin) || !local_string(e, strings, n->call_file, &file) ||
 		        !reserve(&e->body, 6 * VARINT_MAX))
 			return false;
 		uint8_t *at = e->body.data + e->body.len;
@@ -370,13 +378,13 @@ static bool write_nodes(struct encoder *e, struct string_slot *slots, const stru
 }
 
 static bool write_segments(
-        struct encoder *e, struct string_slot *slots, const struct flat *f, uint32_t first, uint32_t last)
+        struct encoder *e, const struct string_table *strings, const struct flat *f, uint32_t first, uint32_t last)
 {
 	uint32_t node = 0, line = e->bases[0].line, file = e->bases[0].file, highest = 0;
 	for (uint32_t i = first; i < last; i++) {
 		const struct flat_segment *s = &f->segments[i];
 		uint32_t own = local_node(e, s->node), own_file;
-		if (!local_string(e, slots, s->file, &own_file) || !reserve(&e->body, 4 * VARINT_MAX))
+		if (!local_string(e, strings, s->file, &own_file) || !reserve(&e->body, 4 * VARINT_MAX))
 			return false;
 		uint64_t size = i + 1 < last ? s[1].start - s->start : 0;
 		const struct node_base *b = &e->bases[own];
@@ -407,10 +415,10 @@ static bool write_segments(
 
 /* The nodes are behind their own length in bytes, so they are written first and moved. */
 static bool write_tree(
-        struct encoder *e, struct string_slot *slots, const struct flat *f, uint32_t first, uint32_t last)
+        struct encoder *e, const struct string_table *strings, const struct flat *f, uint32_t first, uint32_t last)
 {
 	uint32_t count;
-	if (!number_nodes(e, slots, f, first, last, &count) || !reserve(&e->body, 4 * VARINT_MAX))
+	if (!number_nodes(e, strings, f, first, last, &count) || !reserve(&e->body, 4 * VARINT_MAX))
 		return false;
 	uint8_t *at = e->body.data + e->body.len;
 	at = varint_put(at, e->bases[0].file);
@@ -420,19 +428,19 @@ static bool write_tree(
 	if (count) {
 		uint8_t length[VARINT_MAX];
 		uint32_t start = e->body.len;
-		if (!write_nodes(e, slots, f, count) || !reserve(&e->body, VARINT_MAX))
+		if (!write_nodes(e, strings, f, count) || !reserve(&e->body, VARINT_MAX))
 			return false;
 		uint32_t n = e->body.len - start, prefix = (uint32_t)(varint_put(length, n) - length);
 		memmove(e->body.data + start + prefix, e->body.data + start, n);
 		memcpy(e->body.data + start, length, prefix);
 		e->body.len += prefix;
 	}
-	return write_segments(e, slots, f, first, last);
+	return write_segments(e, strings, f, first, last);
 }
 
 /* Segments [first, last) of f, which cover it from `from` up to `to` (endless: to the end of the address space). */
-static bool write_piece(struct encoder *e, struct string_slot *slots, struct flat *f, uint64_t from, uint64_t to,
-        bool endless, uint32_t first, uint32_t last)
+static bool write_piece(struct encoder *e, const struct string_table *strings, struct flat *f, uint64_t from,
+        uint64_t to, bool endless, uint32_t first, uint32_t last)
 {
 	uint64_t address = f->addr + from;
 	uint32_t name;
@@ -453,7 +461,7 @@ static bool write_piece(struct encoder *e, struct string_slot *slots, struct fla
 	if (!whole)
 		at = varint_put(at, endless ? 0 : to - from);
 	e->body.len = (uint32_t)(at - e->body.data);
-	if (last > first && !write_tree(e, slots, f, first, last))
+	if (last > first && !write_tree(e, strings, f, first, last))
 		return false;
 	return page_size(e) < OFFMAP_PAGE_SIZE || close_code_page(e);
 }
@@ -465,11 +473,11 @@ static bool may_cut(const struct flat *f, uint32_t node, uint32_t segments)
 }
 
 bool encode_function(
-        struct encoder *e, struct string_slot *slots, struct flat *f, uint64_t from, uint64_t to, bool endless)
+        struct encoder *e, const struct string_table *strings, struct flat *f, uint64_t from, uint64_t to, bool endless)
 {
 	uint32_t i = f->next_segment, last = i + 1;
 	if (!f->segment_count || (from >= f->size && !f->is_public))
-		return write_piece(e, slots, f, from, to, endless, 0, 0);
+		return write_piece(e, strings, f, from, to, endless, 0, 0);
 	while (i + 1 < f->segment_count && f->segments[i + 1].start <= from)
 		i++;
 	for (; from < to; i = last) {
@@ -483,7 +491,7 @@ bool encode_function(
 			}
 		}
 		bool rest = end == to && endless;
-		if (!write_piece(e, slots, f, from, end, rest, i, last))
+		if (!write_piece(e, strings, f, from, end, rest, i, last))
 			return false;
 		from = end;
 	}
@@ -632,14 +640,15 @@ static bool unpack_page(struct unpacking *u, const struct page *page, const uint
 	return true;
 }
 
-bool encoder_unpack(struct encoder *e, const struct string_slot *slots, uint32_t slot_count,
-        bool (*give)(void *arg, struct flat *f), void *arg)
+bool encoder_unpack(
+        struct encoder *e, const struct string_table *strings, bool (*give)(void *arg, struct flat *f), void *arg)
 {
 	struct unpacking u = {.give = give, .arg = arg, .external_count = e->next_string};
 	u.externals = calloc(u.external_count, sizeof *u.externals);
 	bool ok = u.externals && close_code_page(e);
-	for (uint32_t i = 1; i < slot_count && ok; i++)
-		u.externals[slots[i].external] = i;
+	for (uint32_t i = 1; i < strings->count && ok; i++)
+		if (strings->slots[i].external)
+			u.externals[strings->slots[i].text] = i;
 	for (uint32_t i = 0; i < e->code_count && ok; i++) {
 		struct page *page = page_expand(e->code[i]);
 		ok = page && unpack_page(&u, page, e->code_slots[i]);

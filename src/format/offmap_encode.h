@@ -5,15 +5,22 @@
 #include "format/offmap.h"
 #include "format/offmap_flat.h"
 
-/* A string of the builder: a file or the name of an inlined function, once or however often its id is defined. */
+/* A string of the builder: a file or the name of an inlined function, once or however often its id is defined. Sixteen
+ * bytes, for every record of a file comes by one or two of them, in no order. */
 struct string_slot {
-	char *text; /* escaped; NULL: none (long ones lie in string pages only) */
-	uint32_t len;
-	uint32_t external;    /* id in the string pages; 0: short */
-	uint64_t hash;        /* of a long text */
-	uint32_t page, local; /* where it was written last: page number + 1, index there */
-	bool defined, used;   /* used: by a page that has been written */
-	bool is_origin;       /* undefined ones are "<unknown>", undefined files empty */
+	uint32_t page, local;       /* where it was written last: page number + 1, index there */
+	uint32_t text;              /* where the short text lies in `texts`, or id in the string pages */
+	uint8_t len;                /* of the short text */
+	bool external;              /* text is an id */
+	bool defined : 1, used : 1; /* used: by a page that has been written */
+	bool is_origin : 1;         /* undefined ones are "<unknown>", undefined files empty */
+};
+
+struct string_table {
+	struct string_slot *slots; /* slot 0: none */
+	uint32_t count, cap;
+	uint8_t *texts; /* escaped; short ones one behind the other */
+	uint32_t texts_len, texts_cap;
 };
 
 struct encoder;
@@ -23,17 +30,17 @@ struct encoder;
 struct encoder *encoder_new(uint64_t raw_budget, struct page *(*shrink)(struct page *));
 void encoder_free(struct encoder *e);
 
-/* All return false without memory. The slots array may move between calls. */
-bool encode_function(
-        struct encoder *e, struct string_slot *slots, struct flat *f, uint64_t from, uint64_t to, bool endless);
+/* All return false without memory. */
+bool encode_function(struct encoder *e, const struct string_table *strings, struct flat *f, uint64_t from, uint64_t to,
+        bool endless);
 bool encode_string(struct encoder *e, const char *text, uint32_t len, uint32_t *id);
 /* Closes the open pages and moves the lists into m. */
 bool encoder_finish(struct encoder *e, struct offmap *m);
 
 /* Takes all code pages apart: gives each function and public symbol back as it was before it was cut, and forgets the
  * pages. give returns false to stop; the flat is freed behind it. */
-bool encoder_unpack(struct encoder *e, const struct string_slot *slots, uint32_t slot_count,
-        bool (*give)(void *arg, struct flat *f), void *arg);
+bool encoder_unpack(
+        struct encoder *e, const struct string_table *strings, bool (*give)(void *arg, struct flat *f), void *arg);
 uint64_t encoder_held_bytes(const struct encoder *e);
 
 #endif

@@ -95,7 +95,7 @@ static bool escape(struct symbfile_map *m, struct str s, uint32_t *len)
 }
 
 /* Escaping lengthens a string or leaves it as it is. */
-static bool same_string(struct symbfile_map *m, const struct string_slot *slot, struct str s)
+static bool same_string(struct symbfile_map *m, const struct map_string *slot, struct str s)
 {
 	uint32_t len;
 	if (slot->len == s.len)
@@ -105,7 +105,7 @@ static bool same_string(struct symbfile_map *m, const struct string_slot *slot, 
 
 static bool add_slot(struct symbfile_map *m, struct str s, uint64_t hash)
 {
-	struct string_slot slot = {.hash = hash, .defined = true};
+	struct map_string slot = {.hash = hash};
 	GROW(m->slots, m->slot_cap, m->slot_count + 1);
 	if (!escape(m, s, &slot.len) || !(slot.text = arena_alloc(&m->texts, slot.len)))
 		return false;
@@ -138,7 +138,7 @@ static bool intern(struct symbfile_map *m, struct str s, uint32_t *slot)
 	uint64_t hash = checksum(&m->salt, sizeof m->salt, s.data, s.len);
 	uint32_t at = (uint32_t)hash & (m->table_size - 1);
 	for (; m->table[at]; at = (at + 1) & (m->table_size - 1)) {
-		const struct string_slot *known = &m->slots[m->table[at]];
+		const struct map_string *known = &m->slots[m->table[at]];
 		if (known->hash == hash && same_string(m, known, s)) {
 			*slot = m->table[at];
 			return true;

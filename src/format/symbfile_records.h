@@ -39,9 +39,16 @@ struct range_symbol {
 	uint64_t start, size;
 };
 
+struct map_string {
+	char *text; /* escaped, in the arena */
+	uint32_t len;
+	uint32_t external; /* id in the string pages; 0: not given out */
+	uint64_t hash;     /* salted, of the text as it came */
+};
+
 struct symbfile_map {
 	struct offmap_options options;
-	struct string_slot *slots; /* text in the arena; hash: salted, of the text as it came */
+	struct map_string *slots;
 	uint32_t slot_count, slot_cap;
 	uint32_t *table; /* slots by hash, 0: free */
 	uint32_t table_size;

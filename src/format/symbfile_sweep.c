@@ -45,10 +45,11 @@ struct sweep {
 	struct bit_tree covered; /* depths whose stack is not empty */
 	struct chain_link *chain;
 	uint32_t chain_len, chain_cap;
-	uint64_t nodes;           /* made for ranges so far */
-	struct flat flat;         /* the piece at hand: without segments there is none; its name is a slot's text */
-	uint32_t name;            /* slot */
-	struct name_place *names; /* by slot */
+	uint64_t nodes;              /* made for ranges so far */
+	struct flat flat;            /* the piece at hand: without segments there is none; its name is a slot's text */
+	uint32_t name;               /* slot */
+	struct name_place *names;    /* by slot */
+	struct string_table strings; /* by slot */
 };
 
 /* What a frame is at. */
@@ -61,14 +62,20 @@ struct place {
 /* A long string gets its place in the string pages. */
 static bool use_string(struct sweep *s, uint32_t slot)
 {
-	struct string_slot *string = &s->m->slots[slot];
-	return string->len <= OFFMAP_SHORT_STRING || string->external ||
-	       encode_string(s->encoder, string->text, string->len, &string->external);
+	struct map_string *string = &s->m->slots[slot];
+	struct string_slot *place = &s->strings.slots[slot];
+	if (string->len <= OFFMAP_SHORT_STRING || string->external)
+		return true;
+	place->external = true;
+	if (!encode_string(s->encoder, string->text, string->len, &string->external))
+		return false;
+	place->text = string->external;
+	return true;
 }
 
 static bool use_name(struct sweep *s)
 {
-	struct string_slot *text = &s->m->slots[s->name];
+	const struct map_string *text = &s->m->slots[s->name];
 	const struct name_place *name = &s->names[s->name];
 	bool external =
 	        text->len > OFFMAP_INLINE_NAME || (text->len > OFFMAP_SHORT_STRING && name->pages >= NAME_PAGES);
@@ -91,7 +98,7 @@ static bool end_piece(struct sweep *s, position to)
 	const struct flat_segment first = f->segments[0];
 	if (f->segment_count == 1 && !first.node && !first.file && !first.line)
 		f->segment_count = 0; /* nothing but the name is known */
-	if (!use_name(s) || !encode_function(s->encoder, s->m->slots, f, first.start, (uint64_t)(to - f->addr), false))
+	if (!use_name(s) || !encode_function(s->encoder, &s->strings, f, first.start, (uint64_t)(to - f->addr), false))
 		return false;
 	struct name_place *name = &s->names[s->name];
 	name->pages += name->page != f->name_page;
@@ -360,12 +367,40 @@ static bool sweep(struct sweep *s)
 	return end_piece(s, ADDRESS_END);
 }
 
+/* The strings as the encoder wants them: short ones one behind the other. */
+static bool make_strings(struct sweep *s)
+{
+	const struct symbfile_map *m = s->m;
+	struct string_table *t = &s->strings;
+	uint64_t short_bytes = 0;
+	for (uint32_t i = 1; i < m->slot_count; i++)
+		short_bytes += m->slots[i].len <= OFFMAP_SHORT_STRING ? m->slots[i].len : 0;
+	if (short_bytes > UINT32_MAX)
+		return false;
+	t->texts_cap = (uint32_t)short_bytes;
+	t->count = t->cap = m->slot_count;
+	t->slots = calloc(t->count, sizeof *t->slots);
+	t->texts = malloc(short_bytes + 1);
+	if (!t->slots || !t->texts)
+		return false;
+	for (uint32_t i = 1; i < m->slot_count; i++) {
+		t->slots[i].defined = true;
+		if (m->slots[i].len > OFFMAP_SHORT_STRING)
+			continue;
+		t->slots[i].len = (uint8_t)m->slots[i].len;
+		t->slots[i].text = t->texts_len;
+		memcpy(t->texts + t->texts_len, m->slots[i].text, m->slots[i].len);
+		t->texts_len += m->slots[i].len;
+	}
+	return true;
+}
+
 bool symbfile_sweep(struct symbfile_map *m, struct encoder *e)
 {
 	struct sweep s = {.m = m, .encoder = e};
 	s.tops = calloc(m->depths, sizeof *s.tops);
 	s.names = calloc(m->slot_count, sizeof *s.names);
-	bool ok = s.tops && s.names && bit_tree_init(&s.covered, m->depths) && sweep(&s);
+	bool ok = s.tops && s.names && make_strings(&s) && bit_tree_init(&s.covered, m->depths) && sweep(&s);
 	s.flat.name = NULL; /* the slot's */
 	free(s.flat.nodes);
 	free(s.flat.segments);
@@ -373,5 +408,7 @@ bool symbfile_sweep(struct symbfile_map *m, struct encoder *e)
 	free(s.chain);
 	free(s.tops);
 	free(s.names);
+	free(s.strings.slots);
+	free(s.strings.texts);
 	return ok;
 }
