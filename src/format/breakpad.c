@@ -11,6 +11,7 @@
 
 #include "format/breakpad.h"
 
+#include <endian.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -375,26 +376,65 @@ static enum err read_line(struct breakpad *p, const uint8_t *at, const uint8_t *
 
 /* ---- the fast paths: at starts a line, and a line feed comes before the memory ends ---- */
 
-/* Each reads digits and the single blank behind them; *at stays where it is unless that is what is there. */
-static inline bool fast_hex(const uint8_t **at, uint64_t *value)
+/*
+ * Fields are read eight bytes at a time, since how many digits one has cannot be foretold: a loop over them costs a
+ * mispredicted branch. Each function reads digits; *at stays where it is unless at least one is there. What is left
+ * behind them is for the caller to check. The memory ends at `end`, behind a line feed.
+ */
+#define EACH(byte) (UINT64_C(0x0101010101010101) * (byte))
+
+/* The field at `at` in the upper bytes of a word, its last digit on top, and zeros below. Returns its length, or 0 when
+ * it ends in none of the first eight bytes, or starts with no digit: to be read by steps. */
+static inline unsigned load_field(const uint8_t *at, const uint8_t *end, uint64_t *word)
+{
+	uint64_t w;
+	if (end - at < 8)
+		return 0;
+	memcpy(&w, at, sizeof w);
+	w = le64toh(w);
+	/* what ends a field is below '0'; bytes from 0x80 on are sorted out with the digits */
+	uint64_t stops = ~((w | EACH(0x80)) - EACH('0')) & EACH(0x80);
+	if (!stops || stops & 0x80)
+		return 0;
+	unsigned n = (unsigned)__builtin_ctzll(stops) / 8;
+	*word = w << (64 - 8 * n);
+	return n;
+}
+
+static bool slow_hex(const uint8_t **at, uint64_t *value)
 {
 	const uint8_t *c = *at;
 	uint64_t v = 0;
-	int d = hex_value(*c);
-	if (d < 0)
-		return false;
-	do {
+	for (int d; (d = hex_value(*c)) >= 0; c++)
 		v = v << 4 | (unsigned)d;
-		d = hex_value(*++c);
-	} while (d >= 0);
-	if (c - *at > 16)
+	if (c == *at || c - *at > 16)
 		return false;
 	*value = v;
 	*at = c;
 	return true;
 }
 
-static inline bool fast_decimal(const uint8_t **at, uint32_t *value)
+static inline bool fast_hex(const uint8_t **at, const uint8_t *end, uint64_t *value)
+{
+	uint64_t w;
+	unsigned n = load_field(*at, end, &w);
+	if (!n)
+		return slow_hex(at, value);
+	uint64_t letters = w >> 6 & EACH(1), v = (w & EACH(0x0f)) + 9 * letters;
+	/* a letter is 10 to 15, in 0x4. or 0x6.; a digit is less than 10 */
+	uint64_t bad =
+	        (((v + EACH(6)) >> 4 ^ letters) & EACH(1)) | (v & EACH(0x10)) | (w & EACH(0x80)) | (letters & w >> 4);
+	if (bad)
+		return false;
+	v = __builtin_bswap64(v);
+	v = (v | v >> 4) & UINT64_C(0x00ff00ff00ff00ff);
+	v = (v | v >> 8) & UINT64_C(0x0000ffff0000ffff);
+	*value = (v | v >> 16) & UINT32_MAX;
+	*at += n;
+	return true;
+}
+
+static bool slow_decimal(const uint8_t **at, uint32_t *value)
 {
 	const uint8_t *c = *at;
 	uint32_t v = 0;
@@ -404,6 +444,22 @@ static inline bool fast_decimal(const uint8_t **at, uint32_t *value)
 		return false;
 	*value = v;
 	*at = c;
+	return true;
+}
+
+static inline bool fast_decimal(const uint8_t **at, const uint8_t *end, uint32_t *value)
+{
+	uint64_t w;
+	unsigned n = load_field(*at, end, &w);
+	if (!n)
+		return slow_decimal(at, value);
+	uint64_t v = w ^ EACH('0') << (64 - 8 * n);
+	if ((v | (v + EACH(6))) & EACH(0xf0))
+		return false;
+	v = (v * 10 + (v >> 8)) & UINT64_C(0x00ff00ff00ff00ff);
+	v = (v * 100 + (v >> 16)) & UINT64_C(0x0000ffff0000ffff);
+	*value = (uint32_t)(v * 10000 + (v >> 32));
+	*at += n;
 	return true;
 }
 
@@ -419,12 +475,13 @@ static inline bool fast_end(const uint8_t **at)
 }
 
 /* The start of the next line, or NULL: read it carefully. */
-static const uint8_t *fast_line_record(struct breakpad *p, const uint8_t *at)
+static const uint8_t *fast_line_record(struct breakpad *p, const uint8_t *at, const uint8_t *end)
 {
 	uint64_t addr, size;
 	uint32_t line, file;
-	if (!p->in_func || !fast_hex(&at, &addr) || !fast_blank(&at) || !fast_hex(&at, &size) || !fast_blank(&at) ||
-	        !fast_decimal(&at, &line) || !fast_blank(&at) || !fast_decimal(&at, &file) || !fast_end(&at))
+	if (!p->in_func || !fast_hex(&at, end, &addr) || !fast_blank(&at) || !fast_hex(&at, end, &size) ||
+	        !fast_blank(&at) || !fast_decimal(&at, end, &line) || !fast_blank(&at) ||
+	        !fast_decimal(&at, end, &file) || !fast_end(&at))
 		return NULL;
 	offmap_add_line(p->builder, addr, size, line, file);
 	return at;
@@ -432,17 +489,19 @@ static const uint8_t *fast_line_record(struct breakpad *p, const uint8_t *at)
 
 /* `INLINE ` has been seen. Ranges are added as they are read: a line that turns out odd behind its first pair is taken
  * back. */
-static const uint8_t *fast_inline(struct breakpad *p, const uint8_t *at)
+static const uint8_t *fast_inline(struct breakpad *p, const uint8_t *at, const uint8_t *end)
 {
 	uint64_t pairs[2 * 16];
 	uint32_t depth, call_line, file, origin;
 	unsigned n = 0;
-	if (!p->in_func || !fast_decimal(&at, &depth) || !fast_blank(&at) || !fast_decimal(&at, &call_line) ||
-	        !fast_blank(&at) || !fast_decimal(&at, &file) || !fast_blank(&at) || !fast_decimal(&at, &origin))
+	if (!p->in_func || !fast_decimal(&at, end, &depth) || !fast_blank(&at) || !fast_decimal(&at, end, &call_line) ||
+	        !fast_blank(&at) || !fast_decimal(&at, end, &file) || !fast_blank(&at) ||
+	        !fast_decimal(&at, end, &origin))
 		return NULL;
+	offmap_expect_origin(p->builder, origin);
 	do {
-		if (n == sizeof pairs / sizeof *pairs || !fast_blank(&at) || !fast_hex(&at, &pairs[n]) ||
-		        !fast_blank(&at) || !fast_hex(&at, &pairs[n + 1]))
+		if (n == sizeof pairs / sizeof *pairs || !fast_blank(&at) || !fast_hex(&at, end, &pairs[n]) ||
+		        !fast_blank(&at) || !fast_hex(&at, end, &pairs[n + 1]))
 			return NULL;
 		n += 2;
 	} while (*at == ' ');
@@ -473,9 +532,9 @@ static enum err read_lines(struct breakpad *p, const uint8_t *at, const uint8_t 
 		if (p->want != OFFMAP_WANT_ALL && (at = skip_unwanted(p, at, end)) == end)
 			break;
 		if (hex_value(*at) >= 0 && *at != 'F')
-			next = fast_line_record(p, at);
+			next = fast_line_record(p, at, end);
 		else if (*at == 'I' && end - at > 7 && memcmp(at, "INLINE ", 7) == 0)
-			next = fast_inline(p, at + 7);
+			next = fast_inline(p, at + 7, end);
 		if (!next) {
 			const uint8_t *stop = memchr(at, '\n', (size_t)(end - at));
 			enum err err = read_line(p, at, stop, e);

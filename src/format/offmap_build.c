@@ -286,10 +286,8 @@ static bool grow_slots(struct offmap_builder *b)
 }
 
 /* The slot of an id, made undefined when it is new; 0 without memory. */
-static uint32_t find_slot(struct offmap_builder *b, struct id_table *t, uint64_t id)
+static uint32_t make_slot(struct offmap_builder *b, struct id_table *t, uint64_t id)
 {
-	if (t->last_slot && t->last_id == id)
-		return t->last_slot;
 	uint32_t *place;
 	if (id >= t->dense_cap && id < 64 + 8 * (uint64_t)t->count && id < UINT32_MAX / 4 && !grow_dense(t, id))
 		goto no_memory;
@@ -303,11 +301,23 @@ static uint32_t find_slot(struct offmap_builder *b, struct id_table *t, uint64_t
 		*place = b->strings.count++;
 		t->count++;
 	}
-	t->last_id = id;
-	return t->last_slot = *place;
+	return *place;
 no_memory:
 	b->failed = true;
 	return 0;
+}
+
+/* The same, mostly one that is there. */
+static inline uint32_t find_slot(struct offmap_builder *b, struct id_table *t, uint64_t id)
+{
+	if (t->last_slot && t->last_id == id)
+		return t->last_slot;
+	uint32_t slot = id < t->dense_cap ? t->dense[id] : 0;
+	t->last_id = id;
+	t->last_slot = slot ? slot : make_slot(b, t, id);
+	/* Whoever asks wants it for a record, which is encoded in a while. */
+	__builtin_prefetch(&b->strings.slots[t->last_slot], 1);
+	return t->last_slot;
 }
 
 /* Escapes a name into scratch. false: no memory. */
@@ -856,8 +866,14 @@ void offmap_add_public(struct offmap_builder *b, uint64_t addr, struct str name)
 }
 
 /* Clips [addr, addr + size) to the function and makes it relative. false: nothing of it is inside, not even a start. */
-static bool clip(const struct flat *f, uint64_t addr, uint64_t size, uint64_t *start, uint64_t *end)
+static inline bool clip(const struct flat *f, uint64_t addr, uint64_t size, uint64_t *start, uint64_t *end)
 {
+	uint64_t from = addr - f->addr;
+	if (from < f->size && size <= f->size - from) {
+		*start = from;
+		*end = from + size;
+		return true;
+	}
 	position low = addr, high = low + size, base = f->addr;
 	if (low < base)
 		low = base;
@@ -902,6 +918,12 @@ void offmap_add_line(struct offmap_builder *b, uint64_t addr, uint64_t size, uin
 	if (l.end == l.start || (r->line_count && l.start < r->lines[r->line_count - 1].end))
 		r->lines_sorted = false;
 	r->lines[r->line_count++] = l;
+}
+
+void offmap_expect_origin(const struct offmap_builder *b, uint32_t origin)
+{
+	if (origin < b->origins.dense_cap)
+		__builtin_prefetch(&b->origins.dense[origin]);
 }
 
 void offmap_add_inline(struct offmap_builder *b, uint32_t depth, uint32_t call_line, bool has_call_file,

@@ -44,6 +44,8 @@ void offmap_add_line(struct offmap_builder *b, uint64_t addr, uint64_t size, uin
 /* An inlined call of the function added last, then its ranges. No call file (the form of 2021): has_call_file false. */
 void offmap_add_inline(struct offmap_builder *b, uint32_t depth, uint32_t call_line, bool has_call_file,
         uint32_t call_file, uint32_t origin);
+/* The next INLINE may name this origin: has it at hand. */
+void offmap_expect_origin(const struct offmap_builder *b, uint32_t origin);
 void offmap_add_inline_range(struct offmap_builder *b, uint64_t addr, uint64_t size);
 /* The function added last has all its records. Done by itself by the next func, public, and finish. */
 void offmap_end_func(struct offmap_builder *b);

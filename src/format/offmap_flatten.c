@@ -43,7 +43,9 @@ struct flattener {
 	uint32_t *stack;
 	uint32_t stack_cap;
 	struct memo_entry *memo;
-	uint32_t memo_size, epoch;
+	uint32_t memo_cap;  /* entries; a power of two, as memo_size */
+	uint32_t memo_size; /* of them in use for this function: all of a large one's would never be in the cache */
+	uint32_t epoch;
 };
 
 enum sweep_end { SWEEP_DONE, SWEEP_OVERLAP, SWEEP_TOO_MUCH, SWEEP_NO_MEMORY };
@@ -345,9 +347,15 @@ static bool part_ranges(struct flattener *f, struct func_records *r, uint32_t *c
 
 /* ---- the sweep ---- */
 
+static uint32_t memo_place(uint32_t record, uint32_t parent, uint32_t size)
+{
+	return (record * 0x9e3779b1u ^ parent * 0x85ebca6bu) & (size - 1);
+}
+
 static bool memo_grow(struct flattener *f, const struct flat *out)
 {
-	uint32_t size = f->memo_size ? f->memo_size : 64;
+	uint32_t size =
+	        f->memo_size ? f->memo_size : 64; /* not memo_cap, or small functions would pay for a large one */
 	while (size < 4 * (out->node_count + 1))
 		size *= 2;
 	struct memo_entry *memo = calloc(size, sizeof *memo);
@@ -355,14 +363,14 @@ static bool memo_grow(struct flattener *f, const struct flat *out)
 		return false;
 	for (uint32_t i = 0; i < f->memo_size; i++)
 		if (f->memo[i].epoch == f->epoch) {
-			uint32_t at = (f->memo[i].record * 0x9e3779b1u ^ f->memo[i].parent * 0x85ebca6bu) & (size - 1);
+			uint32_t at = memo_place(f->memo[i].record, f->memo[i].parent, size);
 			while (memo[at].epoch)
 				at = (at + 1) & (size - 1);
 			memo[at] = f->memo[i];
 		}
 	free(f->memo);
 	f->memo = memo;
-	f->memo_size = size;
+	f->memo_cap = f->memo_size = size;
 	return true;
 }
 
@@ -372,7 +380,7 @@ static uint32_t find_node(
 {
 	if (2 * (out->node_count + 1) > f->memo_size && !memo_grow(f, out))
 		return 0;
-	uint32_t at = (record * 0x9e3779b1u ^ parent * 0x85ebca6bu) & (f->memo_size - 1);
+	uint32_t at = memo_place(record, parent, f->memo_size);
 	for (; f->memo[at].epoch == f->epoch; at = (at + 1) & (f->memo_size - 1))
 		if (f->memo[at].record == record && f->memo[at].parent == parent)
 			return f->memo[at].node;
@@ -388,15 +396,19 @@ static uint32_t find_node(
 
 static bool add_segment(struct flat *out, uint64_t start, uint32_t node, const struct line_record *l)
 {
-	struct flat_segment s = {start, node, l ? l->line : 0, l ? l->file : 0};
+	uint32_t line = l ? l->line : 0, file = l ? l->file : 0;
 	if (out->segment_count) {
 		const struct flat_segment *last = &out->segments[out->segment_count - 1];
-		if (last->node == s.node && last->line == s.line && last->file == s.file)
+		if (last->node == node && last->line == line && last->file == file)
 			return true;
 	}
 	if (out->segment_count == out->segment_cap)
 		GROW(out->segments, out->segment_cap, out->segment_count + 1);
-	out->segments[out->segment_count++] = s;
+	struct flat_segment *s = &out->segments[out->segment_count++];
+	s->start = start;
+	s->node = node;
+	s->line = line;
+	s->file = file;
 	return true;
 }
 
@@ -458,11 +470,13 @@ static enum sweep_end sweep(struct flattener *f, const struct func_records *r, c
 	}
 }
 
-static void begin(struct flattener *f, struct flat *out)
+static void begin(struct flattener *f, const struct func_records *r, struct flat *out)
 {
 	out->node_count = out->segment_count = 0;
+	for (f->memo_size = f->memo_cap ? 64 : 0; f->memo_size < f->memo_cap && f->memo_size / 4 < r->inline_count + 1;)
+		f->memo_size *= 2;
 	if (!++f->epoch) {
-		memset(f->memo, 0, f->memo_size * sizeof *f->memo);
+		memset(f->memo, 0, f->memo_cap * sizeof *f->memo);
 		f->epoch = 1;
 	}
 }
@@ -471,7 +485,7 @@ bool flatten(struct flattener *f, struct func_records *r, struct flat *out)
 {
 	const struct line_record *breaks = r->lines;
 	uint32_t break_count = r->line_count, range_count = r->range_count;
-	begin(f, out);
+	begin(f, r, out);
 	if (!out->size || (!break_count && !range_count))
 		return true;
 	if (!r->lines_sorted && break_count) {
@@ -488,11 +502,11 @@ bool flatten(struct flattener *f, struct func_records *r, struct flat *out)
 	if (end == SWEEP_OVERLAP) {
 		if (!part_ranges(f, r, &range_count))
 			return false;
-		begin(f, out);
+		begin(f, r, out);
 		end = sweep(f, r, f->ranges, range_count, breaks, break_count, out);
 	}
 	if (end == SWEEP_TOO_MUCH) {
-		begin(f, out);
+		begin(f, r, out);
 		end = sweep(f, r, NULL, 0, breaks, break_count, out);
 	}
 	return end == SWEEP_DONE;
