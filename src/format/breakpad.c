@@ -182,7 +182,7 @@ static struct str take_word(struct line *l)
 }
 
 /* The keyword and the blank behind it, or nothing. */
-static bool take_keyword(struct line *l, const char *word, size_t len)
+static inline bool take_keyword(struct line *l, const char *word, size_t len)
 {
 	if ((size_t)(l->end - l->at) < len || memcmp(l->at, word, len) != 0)
 		return false;
@@ -535,6 +535,8 @@ static enum err read_lines(struct breakpad *p, const uint8_t *at, const uint8_t 
 			next = fast_line_record(p, at, end);
 		else if (*at == 'I' && end - at > 7 && memcmp(at, "INLINE ", 7) == 0)
 			next = fast_inline(p, at + 7, end);
+		else if (*at == 'S' && end - at > 6 && memcmp(at, "STACK ", 6) == 0 && p->seen_module)
+			next = (const uint8_t *)memchr(at, '\n', (size_t)(end - at)) + 1;
 		if (!next) {
 			const uint8_t *stop = memchr(at, '\n', (size_t)(end - at));
 			enum err err = read_line(p, at, stop, e);

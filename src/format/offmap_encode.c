@@ -26,6 +26,11 @@ struct piece_entry {
 	uint32_t body; /* offset, and PIECE_HAS_LINES */
 };
 
+/* A node's number in the piece that was written as `piece`. */
+struct node_number {
+	uint32_t piece, local;
+};
+
 /* What a piece's nodes start from: file (an index in the page) and line. */
 struct node_base {
 	uint32_t file, line;
@@ -44,9 +49,8 @@ struct encoder {
 	struct bytes strings;
 	uint32_t strings_first, next_string;
 	/* numbering of one piece's nodes */
-	uint32_t *local; /* by node of the function */
-	uint32_t *stamp; /* local[] is valid where this equals `piece` */
-	uint32_t local_cap, stamp_cap, piece;
+	struct node_number *numbers; /* by node of the function */
+	uint32_t numbers_cap, piece;
 	uint32_t *order; /* node of the function, by local number */
 	uint32_t order_cap;
 	struct node_base *bases; /* by local number; 0 is the function */
@@ -114,8 +118,7 @@ void encoder_free(struct encoder *e)
 	free(e->strings.data);
 	free(e->pieces);
 	free(e->slots);
-	free(e->local);
-	free(e->stamp);
+	free(e->numbers);
 	free(e->order);
 	free(e->bases);
 	free(e->code);
@@ -296,14 +299,13 @@ static bool local_name(struct encoder *e, struct flat *f, uint32_t *index)
 static bool number_node(struct encoder *e, const struct flat *f, uint32_t node, uint32_t *count)
 {
 	uint32_t fresh = 0;
-	for (uint32_t n = node; n && e->stamp[n] != e->piece; n = f->nodes[n].parent)
+	for (uint32_t n = node; n && e->numbers[n].piece != e->piece; n = f->nodes[n].parent)
 		fresh++;
 	*count += fresh;
 	GROW(e->order, e->order_cap, *count + 1);
 	GROW(e->bases, e->bases_cap, *count + 1);
 	for (uint32_t n = node, id = *count; fresh; fresh--, id--, n = f->nodes[n].parent) {
-		e->stamp[n] = e->piece;
-		e->local[n] = id;
+		e->numbers[n] = (struct node_number){e->piece, id};
 		e->order[id] = n;
 		e->bases[id].set = false;
 	}
@@ -312,7 +314,7 @@ static bool number_node(struct encoder *e, const struct flat *f, uint32_t node, 
 
 static uint32_t local_node(const struct encoder *e, uint32_t node)
 {
-	return node ? e->local[node] : 0;
+	return e->numbers[node].local; /* that of node 0 is 0 */
 }
 
 /* Gives every node of the piece its number and its base: file and line of its first own segment, else its first child's
@@ -322,19 +324,17 @@ static bool number_nodes(struct encoder *e, const struct string_table *strings, 
 {
 	*count = 0;
 	GROW(e->bases, e->bases_cap, 1);
-	GROW(e->local, e->local_cap, f->node_count + 1);
-	uint32_t stamps = e->stamp_cap;
-	GROW(e->stamp, e->stamp_cap, f->node_count + 1);
-	if (e->stamp_cap > stamps)
-		memset(e->stamp + stamps, 0, (e->stamp_cap - stamps) * sizeof *e->stamp);
+	uint32_t cap = e->numbers_cap;
+	GROW(e->numbers, e->numbers_cap, f->node_count + 1);
+	memset(e->numbers + cap, 0, (e->numbers_cap - cap) * sizeof *e->numbers);
 	if (!++e->piece) {
-		memset(e->stamp, 0, e->stamp_cap * sizeof *e->stamp);
+		memset(e->numbers, 0, e->numbers_cap * sizeof *e->numbers);
 		e->piece = 1;
 	}
 	e->bases[0].set = false;
 	for (uint32_t i = first; i < last; i++) {
 		const struct flat_segment *s = &f->segments[i];
-		if (!number_node(e, f, s->node, count))
+		if (s->node && e->numbers[s->node].piece != e->piece && !number_node(e, f, s->node, count))
 			return false;
 		struct node_base *b = &e->bases[local_node(e, s->node)];
 		if (!b->set) {
@@ -381,14 +381,18 @@ static bool write_segments(
         struct encoder *e, const struct string_table *strings, const struct flat *f, uint32_t first, uint32_t last)
 {
 	uint32_t node = 0, line = e->bases[0].line, file = e->bases[0].file, highest = 0;
+	uint32_t slot = UINT32_MAX, own_file = 0;
+	if (!reserve(&e->body, (size_t)4 * VARINT_MAX * (last - first)))
+		return false;
+	uint8_t *at = e->body.data + e->body.len;
 	for (uint32_t i = first; i < last; i++) {
 		const struct flat_segment *s = &f->segments[i];
-		uint32_t own = local_node(e, s->node), own_file;
-		if (!local_string(e, strings, s->file, &own_file) || !reserve(&e->body, 4 * VARINT_MAX))
+		uint32_t own = local_node(e, s->node);
+		if (s->file != slot && !local_string(e, strings, s->file, &own_file))
 			return false;
+		slot = s->file;
 		uint64_t size = i + 1 < last ? s[1].start - s->start : 0;
 		const struct node_base *b = &e->bases[own];
-		uint8_t *at = e->body.data + e->body.len;
 		if (own == node && own_file == file) {
 			at = varint_put(at, size << 2 | SEGMENT_SAME_NODE);
 			at = varint_put(at, zigzag((int64_t)s->line - line));
@@ -403,13 +407,13 @@ static bool write_segments(
 			if (other)
 				at = varint_put(at, own_file);
 		}
-		e->body.len = (uint32_t)(at - e->body.data);
 		node = own;
 		line = s->line;
 		file = own_file;
 		if (own > highest)
 			highest = own;
 	}
+	e->body.len = (uint32_t)(at - e->body.data);
 	return true;
 }
 

@@ -459,7 +459,7 @@ static void make_sparse(struct buffer *text, unsigned n)
 
 static void test_sparse_ids(void **state)
 {
-	struct measured m = check_growth(make_sparse, 20000, &plain_options, 2, 16);
+	struct measured m = check_growth(make_sparse, 24000, &plain_options, 2, 16);
 	(void)state;
 	for (unsigned i = 0; i < 40000; i += 333) {
 		char expected[100];
