@@ -14,6 +14,7 @@
 
 #include "format/offmap_build.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -25,10 +26,13 @@
 #include "format/offmap_asked.h"
 #include "format/offmap_encode.h"
 #include "format/offmap_flat.h"
+#include "format/offmap_queue.h"
 #include "format/offmap_value.h"
 
 typedef unsigned __int128 position; /* addresses and the end behind the last one */
 #define ADDRESS_END ((position)1 << 64)
+
+enum { DRAINS_MAX = 200 }; /* growing tables take some 60 */
 
 /* ids of FILE or INLINE_ORIGIN -> slot: small ids by index, sparse ones by hash. */
 struct id_entry {
@@ -67,10 +71,17 @@ struct offmap_builder {
 	struct id_table files, origins;
 	struct string_table strings;
 	struct slot_source *sources; /* by slot, as many as there is room for slots */
-	/* the function whose records are coming */
-	struct flat *func;
-	struct func_records records;
-	uint8_t *scratch; /* escaped text */
+	/* the function whose records are coming: `own`, or one of the queue's */
+	struct parsed_symbol *func, own;
+	/* options.threaded: who works on symbols as long as they come in order. Of this struct the thread has what is
+	 * under "the sweep" below, the flattener, and all of the encoder but its string pages. */
+	struct symbol_queue *queue;
+	atomic_bool work_failed;
+	bool no_queue;      /* no longer, or not to be had */
+	bool long_names;    /* of functions: the thread writes string pages, too */
+	unsigned drains;    /* of the queue */
+	uint64_t last_addr; /* of the symbol added last */
+	uint8_t *scratch;   /* escaped text */
 	size_t scratch_cap;
 	/* the sweep */
 	struct flat **stack; /* functions that may still cover something, the one that answers on top */
@@ -144,6 +155,8 @@ void offmap_builder_free(struct offmap_builder *b)
 {
 	if (!b)
 		return;
+	atomic_store(&b->work_failed, true); /* what waits is not wanted any more */
+	symbol_queue_stop(b->queue);
 	for (uint32_t i = 0; i < b->stack_count; i++)
 		flat_free(b->stack[i]);
 	for (uint32_t i = 0; i < b->group_count; i++)
@@ -153,7 +166,7 @@ void offmap_builder_free(struct offmap_builder *b)
 		flat_free(b->spare);
 		b->spare = next;
 	}
-	flat_free(b->func);
+	parsed_symbol_release(&b->own);
 	flat_free(b->group_public);
 	flat_free(b->last_public);
 	encoder_free(b->encoder);
@@ -164,9 +177,6 @@ void offmap_builder_free(struct offmap_builder *b)
 	free(b->strings.slots);
 	free(b->strings.texts);
 	free(b->sources);
-	free(b->records.lines);
-	free(b->records.inlines);
-	free(b->records.ranges);
 	asked_free(b->asked);
 	arena_release(&b->raw);
 	free(b->scratch);
@@ -216,6 +226,37 @@ static void drop_flat(struct offmap_builder *b, struct flat *f)
 		return;
 	f->next = b->spare;
 	b->spare = f;
+}
+
+/* ---- the thread ---- */
+
+/* From here on everything is done by the caller. */
+static void end_queue(struct offmap_builder *b)
+{
+	b->no_queue = true;
+	if (!b->queue)
+		return;
+	if (b->func) {
+		struct parsed_symbol spare = b->own;
+		b->own = *b->func;
+		*b->func = spare;
+		b->func = &b->own;
+	}
+	symbol_queue_stop(b->queue);
+	b->queue = NULL;
+	if (atomic_load(&b->work_failed))
+		b->failed = true;
+}
+
+/* Before what the thread reads or writes is touched. A file that asks for it often goes on without. */
+static void pause_queue(struct offmap_builder *b)
+{
+	if (!b->queue)
+		return;
+	if (++b->drains > DRAINS_MAX)
+		end_queue(b);
+	else
+		symbol_queue_drain(b->queue);
 }
 
 /* ---- strings ---- */
@@ -277,6 +318,7 @@ static bool grow_dense(struct id_table *t, uint64_t id)
 static bool grow_slots(struct offmap_builder *b)
 {
 	uint32_t cap = b->strings.cap;
+	pause_queue(b);
 	struct slot_source *sources = array_grow(b->sources, &cap, cap + 1, sizeof *sources);
 	if (!sources)
 		return false;
@@ -357,10 +399,14 @@ static bool set_text(struct offmap_builder *b, uint32_t slot, uint32_t len)
 	struct string_slot *s = &t->slots[slot];
 	s->defined = true;
 	s->external = len > OFFMAP_SHORT_STRING;
+	if (b->long_names && s->external)
+		pause_queue(b);
 	if (s->external)
 		return encode_string(b->encoder, (const char *)b->scratch, len, &s->text);
 	if (len > UINT32_MAX - t->texts_len)
 		return false;
+	if (t->texts_len + len > t->texts_cap)
+		pause_queue(b);
 	GROW(t->texts, t->texts_cap, t->texts_len + len);
 	s->text = t->texts_len;
 	s->len = (uint8_t)len;
@@ -400,13 +446,15 @@ static bool define(struct offmap_builder *b, struct id_table *t, uint64_t id, st
 {
 	if (b->asked)
 		return define_raw(b, t, id, name);
-	uint32_t len, slot = find_slot(b, t, id);
+	uint32_t len, known = b->strings.count, slot = find_slot(b, t, id);
 	if (!slot || !escape(b, name, &len))
 		return false;
 	struct string_slot *s = &b->strings.slots[slot];
 	uint64_t hash = len > OFFMAP_SHORT_STRING ? checksum("", 0, b->scratch, len) : 0;
 	if (same_text(b, slot, len, hash))
 		return true;
+	if (slot < known)
+		pause_queue(b); /* it may be in use */
 	if (s->used && !b->late && !go_late(b))
 		return false;
 	b->sources[slot].hash = hash;
@@ -718,6 +766,9 @@ static bool give_late(void *arg, struct flat *f)
 static bool go_late(struct offmap_builder *b)
 {
 	struct flat empty = {0};
+	end_queue(b);
+	if (b->failed)
+		return false;
 	b->late = true;
 	/* What the sweep holds has been swept up to the cursor only; the rest of it must not be lost. */
 	if (!close_group(b) || !advance(b, ADDRESS_END) || !encoder_unpack(b->encoder, &b->strings, give_late, b))
@@ -776,25 +827,103 @@ static bool add_symbol(struct offmap_builder *b, struct flat *f)
 
 /* ---- records ---- */
 
-static struct flat *new_symbol(struct offmap_builder *b, uint64_t addr, struct str name)
+/* The flat of a symbol, which loses its name to it. */
+static struct flat *make_flat(struct offmap_builder *b, struct parsed_symbol *s)
+{
+	struct flat *f = take_flat(b);
+	if (!f)
+		return NULL;
+	char *name = f->name;
+	uint32_t name_cap = f->name_cap;
+	f->addr = s->addr;
+	f->size = s->size;
+	f->is_public = s->is_public;
+	f->has_lines = s->has_lines;
+	f->name = s->name;
+	f->name_len = s->name_len;
+	f->name_cap = s->name_cap;
+	s->name = name;
+	s->name_cap = name_cap;
+	return f;
+}
+
+static bool work_on(struct offmap_builder *b, struct parsed_symbol *s)
+{
+	struct flat *f = make_flat(b, s);
+	if (!f || !flatten(b->flattener, &s->records, f)) {
+		flat_free(f);
+		return false;
+	}
+	return add_symbol(b, f);
+}
+
+/* On the queue's thread. */
+static void work_on_queued(void *arg, struct parsed_symbol *s)
+{
+	struct offmap_builder *b = arg;
+	if (!atomic_load_explicit(&b->work_failed, memory_order_relaxed) && !work_on(b, s))
+		atomic_store(&b->work_failed, true);
+}
+
+/* Where the next symbol goes: to the queue, if there can be one. */
+static struct parsed_symbol *place_symbol(struct offmap_builder *b, uint64_t addr)
+{
+	if (b->queue && addr < b->last_addr)
+		end_queue(b); /* it comes late */
+	b->last_addr = addr;
+	if (!b->queue && b->options.threaded && !b->no_queue && !b->late) {
+		b->queue = symbol_queue_start(work_on_queued, b);
+		b->no_queue = !b->queue;
+	}
+	return b->queue ? symbol_queue_next(b->queue) : &b->own;
+}
+
+/* NULL without memory. */
+static struct parsed_symbol *new_symbol(struct offmap_builder *b, uint64_t addr, struct str name)
 {
 	uint32_t len;
 	if (!name.len)
 		name = str_from("<unknown>");
-	struct flat *f = escape(b, name, &len) ? take_flat(b) : NULL;
-	if (!f || !flat_set_name(f, (const char *)b->scratch, len)) {
-		flat_free(f);
-		b->failed = true;
+	if (!escape(b, name, &len))
 		return NULL;
+	struct parsed_symbol *s = place_symbol(b, addr);
+	if (len > s->name_cap || !s->name) {
+		char *grown = realloc(s->name, (size_t)len + 1);
+		if (!grown) {
+			b->failed = true;
+			return NULL;
+		}
+		s->name = grown;
+		s->name_cap = len;
 	}
-	f->addr = addr;
-	return f;
+	memcpy(s->name, b->scratch, len);
+	s->name_len = len;
+	s->addr = addr;
+	s->size = 0;
+	s->is_public = s->has_lines = false;
+	s->records.line_count = s->records.inline_count = s->records.range_count = 0;
+	s->records.lines_sorted = true;
+	b->long_names = b->long_names || len > OFFMAP_INLINE_NAME;
+	return s;
+}
+
+/* Hands on what new_symbol gave, with all its records. */
+static void end_symbol(struct offmap_builder *b, struct parsed_symbol *s)
+{
+	if (!b->queue) {
+		b->failed = b->failed || !work_on(b, s);
+		return;
+	}
+	symbol_queue_put(b->queue);
+	if (atomic_load_explicit(&b->work_failed, memory_order_relaxed))
+		b->failed = true;
 }
 
 static bool give_asked(void *arg, const struct asked_symbol *s)
 {
 	struct offmap_builder *b = arg;
-	struct flat *f = new_symbol(b, s->addr, s->name);
+	struct parsed_symbol *p = new_symbol(b, s->addr, s->name);
+	struct flat *f = p ? make_flat(b, p) : NULL;
 	if (!f)
 		return false;
 	f->size = s->size;
@@ -807,18 +936,11 @@ static bool give_asked(void *arg, const struct asked_symbol *s)
 
 void offmap_end_func(struct offmap_builder *b)
 {
-	struct flat *f = b->func;
+	struct parsed_symbol *s = b->func;
 	b->want = b->asked ? OFFMAP_WANT_NOTHING : OFFMAP_WANT_ALL;
-	if (!f)
-		return;
 	b->func = NULL;
-	if (b->failed || !flatten(b->flattener, &b->records, f)) {
-		flat_free(f);
-		b->failed = true;
-		return;
-	}
-	if (!add_symbol(b, f))
-		b->failed = true;
+	if (s && !b->failed)
+		end_symbol(b, s);
 }
 
 /* Counts a FUNC. false: nothing but its start and its name matters, and that has been noted. */
@@ -844,8 +966,6 @@ void offmap_add_func(struct offmap_builder *b, uint64_t addr, uint64_t size, str
 	if (b->failed || !want_func(b, addr, size, name) || !(b->func = new_symbol(b, addr, name)))
 		return;
 	b->func->size = size;
-	b->records.line_count = b->records.inline_count = b->records.range_count = 0;
-	b->records.lines_sorted = true;
 }
 
 void offmap_add_public(struct offmap_builder *b, uint64_t addr, struct str name)
@@ -857,16 +977,15 @@ void offmap_add_public(struct offmap_builder *b, uint64_t addr, struct str name)
 		b->failed = b->failed || !asked_public(b->asked, &s);
 		return;
 	}
-	struct flat *f = b->failed ? NULL : new_symbol(b, addr, name);
-	if (!f)
+	struct parsed_symbol *s = b->failed ? NULL : new_symbol(b, addr, name);
+	if (!s)
 		return;
-	f->is_public = true;
-	if (!add_symbol(b, f))
-		b->failed = true;
+	s->is_public = true;
+	end_symbol(b, s);
 }
 
 /* Clips [addr, addr + size) to the function and makes it relative. false: nothing of it is inside, not even a start. */
-static inline bool clip(const struct flat *f, uint64_t addr, uint64_t size, uint64_t *start, uint64_t *end)
+static inline bool clip(const struct parsed_symbol *f, uint64_t addr, uint64_t size, uint64_t *start, uint64_t *end)
 {
 	uint64_t from = addr - f->addr;
 	if (from < f->size && size <= f->size - from) {
@@ -874,12 +993,12 @@ static inline bool clip(const struct flat *f, uint64_t addr, uint64_t size, uint
 		*end = from + size;
 		return true;
 	}
-	position low = addr, high = low + size, base = f->addr;
+	position low = addr, high = low + size, base = f->addr, top = base + f->size;
 	if (low < base)
 		low = base;
-	if (high > flat_end(f))
-		high = flat_end(f);
-	if (addr < f->addr ? high <= low : low >= flat_end(f))
+	if (high > top)
+		high = top;
+	if (addr < f->addr ? high <= low : low >= top)
 		return false;
 	*start = (uint64_t)(low - base);
 	*end = high > low ? (uint64_t)(high - base) : *start;
@@ -897,7 +1016,6 @@ static void note_line(struct offmap_builder *b)
 
 void offmap_add_line(struct offmap_builder *b, uint64_t addr, uint64_t size, uint32_t line, uint64_t file)
 {
-	struct func_records *r = &b->records;
 	struct line_record l = {0, 0, line, 0};
 	if (b->failed || !b->func) {
 		note_line(b);
@@ -905,6 +1023,7 @@ void offmap_add_line(struct offmap_builder *b, uint64_t addr, uint64_t size, uin
 	}
 	b->map->lines++;
 	b->func->has_lines = true;
+	struct func_records *r = &b->func->records;
 	if (!clip(b->func, addr, size, &l.start, &l.end) || !(l.file = find_slot(b, &b->files, file)))
 		return;
 	if (r->line_count == r->line_cap) {
@@ -929,11 +1048,11 @@ void offmap_expect_origin(const struct offmap_builder *b, uint32_t origin)
 void offmap_add_inline(struct offmap_builder *b, uint32_t depth, uint32_t call_line, bool has_call_file,
         uint32_t call_file, uint32_t origin)
 {
-	struct func_records *r = &b->records;
 	struct inline_record i = {depth, call_line, 0, 0};
 	if (b->failed || !b->func)
 		return;
 	b->map->inlines++;
+	struct func_records *r = &b->func->records;
 	if (has_call_file && !(i.call_file = find_slot(b, &b->files, call_file)))
 		return;
 	if (!(i.origin = find_slot(b, &b->origins, origin)))
@@ -952,9 +1071,11 @@ void offmap_add_inline(struct offmap_builder *b, uint32_t depth, uint32_t call_l
 
 void offmap_add_inline_range(struct offmap_builder *b, uint64_t addr, uint64_t size)
 {
-	struct func_records *r = &b->records;
+	if (b->failed || !b->func)
+		return;
+	struct func_records *r = &b->func->records;
 	struct inline_range g = {0, 0, r->inline_count - 1};
-	if (b->failed || !b->func || !clip(b->func, addr, size, &g.start, &g.end) || g.start == g.end)
+	if (!clip(b->func, addr, size, &g.start, &g.end) || g.start == g.end)
 		return;
 	if (r->range_count == r->range_cap) {
 		struct inline_range *grown =
@@ -972,6 +1093,7 @@ enum err offmap_builder_finish(struct offmap_builder *b, struct offmap **out)
 {
 	*out = NULL;
 	offmap_end_func(b);
+	end_queue(b);
 	if (b->failed)
 		return ERR_NO_MEMORY;
 	if (!b->map->funcs && !b->map->publics)

@@ -10,6 +10,7 @@ struct offmap_options {
 	bool nearest;          /* lookup = nearest: the symbol at or below answers, whatever its size */
 	uint64_t raw_budget;   /* pages above so many bytes wait compressed; UINT64_MAX: never */
 	enum page_codec codec; /* with this */
+	bool threaded;         /* symbols in order are flattened and encoded on a thread of their own: the same pages */
 };
 
 struct offmap_builder *offmap_builder_new(const struct offmap_options *options);

@@ -6,6 +6,7 @@
  */
 #include <config.h>
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,7 +63,8 @@ struct encoder {
 	uint32_t **code_slots; /* slots of each page's strings, but for external ones */
 	uint32_t code_count, code_cap, code_first_cap, code_slots_cap;
 	uint32_t string_page_count, string_pages_cap, string_first_cap;
-	uint64_t raw_bytes, held_bytes, raw_budget;
+	_Atomic uint64_t raw_bytes, held_bytes;
+	uint64_t raw_budget;
 	struct page *(*shrink)(struct page *);
 };
 
@@ -131,16 +133,16 @@ void encoder_free(struct encoder *e)
 
 uint64_t encoder_held_bytes(const struct encoder *e)
 {
-	return e->held_bytes;
+	return atomic_load_explicit(&e->held_bytes, memory_order_relaxed);
 }
 
 /* Counts a finished page, and compresses it when the raw ones are over their budget. Takes the page. */
 static struct page *settle(struct encoder *e, struct page *p)
 {
-	e->raw_bytes += p->len;
-	if (e->shrink && e->raw_bytes > e->raw_budget)
+	uint64_t raw = atomic_fetch_add_explicit(&e->raw_bytes, p->len, memory_order_relaxed) + p->len;
+	if (e->shrink && raw > e->raw_budget)
 		p = e->shrink(p);
-	e->held_bytes += p->len;
+	atomic_fetch_add_explicit(&e->held_bytes, p->len, memory_order_relaxed);
 	return p;
 }
 

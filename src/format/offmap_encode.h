@@ -8,12 +8,14 @@
 /* A string of the builder: a file or the name of an inlined function, once or however often its id is defined. Sixteen
  * bytes, for every record of a file comes by one or two of them, in no order. */
 struct string_slot {
-	uint32_t page, local;       /* where it was written last: page number + 1, index there */
-	uint32_t text;              /* where the short text lies in `texts`, or id in the string pages */
-	uint8_t len;                /* of the short text */
-	bool external;              /* text is an id */
-	bool defined : 1, used : 1; /* used: by a page that has been written */
-	bool is_origin : 1;         /* undefined ones are "<unknown>", undefined files empty */
+	uint32_t page, local; /* where it was written last: page number + 1, index there */
+	uint32_t text;        /* where the short text lies in `texts`, or id in the string pages */
+	uint8_t len;          /* of the short text */
+	bool external : 1;    /* text is an id */
+	bool defined : 1;
+	bool is_origin : 1; /* undefined ones are "<unknown>", undefined files empty */
+	/* With page and local all that encode_function changes: a byte that another thread may write. */
+	bool used; /* by a page that has been written */
 };
 
 struct string_table {
@@ -30,7 +32,8 @@ struct encoder;
 struct encoder *encoder_new(uint64_t raw_budget, struct page *(*shrink)(struct page *));
 void encoder_free(struct encoder *e);
 
-/* All return false without memory. */
+/* All return false without memory. encode_string may run beside encode_function of functions whose names are no longer
+ * than OFFMAP_INLINE_NAME, and encoder_held_bytes beside everything. */
 bool encode_function(struct encoder *e, const struct string_table *strings, struct flat *f, uint64_t from, uint64_t to,
         bool endless);
 bool encode_string(struct encoder *e, const char *text, uint32_t len, uint32_t *id);

@@ -63,6 +63,18 @@ struct func_records {
 	bool lines_sorted; /* ascending, none overlaps another, none is empty */
 };
 
+/* A FUNC or PUBLIC as it is in the file. */
+struct parsed_symbol {
+	uint64_t addr, size;
+	bool is_public, has_lines;
+	char *name; /* escaped */
+	uint32_t name_len, name_cap;
+	struct func_records records;
+};
+
+void func_records_release(struct func_records *r);
+void parsed_symbol_release(struct parsed_symbol *s);
+
 struct flattener;
 struct flattener *flattener_new(void);
 void flattener_free(struct flattener *f);

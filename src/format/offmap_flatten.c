@@ -86,6 +86,21 @@ void flattener_free(struct flattener *f)
 	free(f);
 }
 
+void func_records_release(struct func_records *r)
+{
+	free(r->lines);
+	free(r->inlines);
+	free(r->ranges);
+	*r = (struct func_records){0};
+}
+
+void parsed_symbol_release(struct parsed_symbol *s)
+{
+	func_records_release(&s->records);
+	free(s->name);
+	*s = (struct parsed_symbol){0};
+}
+
 void flat_free(struct flat *f)
 {
 	if (!f)

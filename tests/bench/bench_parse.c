@@ -1,6 +1,6 @@
 /*
  * bench_parse FILE [RUNS]: a symbol file in memory, parsed and built into pages with their checksums on one thread,
- * for a few offsets only, and one pass of memchr over its line ends. Prints the median of each in MB/s of text.
+ * on two, for a few offsets only, and one pass of memchr over its line ends. Prints the median of each in MB/s of text.
  */
 #include <config.h>
 
@@ -65,9 +65,9 @@ static double count_lines(const uint8_t *data, size_t len, uint64_t *lines)
 }
 
 /* The map of all when asked is NULL. */
-static struct offmap *parse(const uint8_t *data, size_t len, const uint64_t *asked)
+static struct offmap *parse(const uint8_t *data, size_t len, const uint64_t *asked, bool threaded)
 {
-	struct offmap_options options = {.raw_budget = UINT64_MAX, .codec = CODEC_LZ4};
+	struct offmap_options options = {.raw_budget = UINT64_MAX, .codec = CODEC_LZ4, .threaded = threaded};
 	struct offmap *m = NULL;
 	struct breakpad *p = breakpad_new(&options, (struct str){"", 0});
 	enum err err = p && (!asked || breakpad_ask(p, asked, ASKED)) ? ERR_OK : ERR_NO_MEMORY;
@@ -81,10 +81,10 @@ static struct offmap *parse(const uint8_t *data, size_t len, const uint64_t *ask
 	return m;
 }
 
-static double build(const uint8_t *data, size_t len, uint64_t *raw)
+static double build(const uint8_t *data, size_t len, bool threaded, uint64_t *raw)
 {
 	int64_t start = clock_now();
-	struct offmap *m = parse(data, len, NULL);
+	struct offmap *m = parse(data, len, NULL, threaded);
 	uint64_t sum = sum_pages(m->code, m->code_count) ^ sum_pages(m->strings, m->string_count);
 	double seconds = (double)(clock_now() - start) / 1e9;
 	*raw = m->raw_bytes + (sum == 1);
@@ -95,7 +95,7 @@ static double build(const uint8_t *data, size_t len, uint64_t *raw)
 /* Offsets all over the file. */
 static void choose(const uint8_t *data, size_t len, uint64_t asked[ASKED])
 {
-	struct offmap *m = parse(data, len, NULL);
+	struct offmap *m = parse(data, len, NULL, false);
 	for (uint32_t i = 0; i < ASKED; i++)
 		asked[i] = m->code_count ? m->code_first[(uint64_t)m->code_count * i / ASKED] + 1 : i;
 	offmap_free(m);
@@ -104,14 +104,14 @@ static void choose(const uint8_t *data, size_t len, uint64_t asked[ASKED])
 static double build_asked(const uint8_t *data, size_t len, const uint64_t asked[ASKED])
 {
 	int64_t start = clock_now();
-	offmap_free(parse(data, len, asked));
+	offmap_free(parse(data, len, asked, false));
 	return (double)(clock_now() - start) / 1e9;
 }
 
 int main(int argc, char **argv)
 {
 	unsigned runs = argc > 2 ? (unsigned)atoi(argv[2]) : 7;
-	double scans[RUNS_MAX], builds[RUNS_MAX], few[RUNS_MAX];
+	double scans[RUNS_MAX], builds[RUNS_MAX], threaded[RUNS_MAX], few[RUNS_MAX];
 	uint64_t asked[ASKED];
 	uint64_t lines, raw;
 	size_t len;
@@ -123,13 +123,15 @@ int main(int argc, char **argv)
 	choose(data, len, asked);
 	for (unsigned i = 0; i < runs; i++) {
 		scans[i] = count_lines(data, len, &lines);
-		builds[i] = build(data, len, &raw);
+		builds[i] = build(data, len, false, &raw);
+		threaded[i] = build(data, len, true, &raw);
 		few[i] = build_asked(data, len, asked);
 	}
 	double mb = (double)len / 1e6;
 	printf("{\"text\": %.1f, \"lines\": %" PRIu64 ", \"map\": %.1f", mb, lines, (double)raw / 1e6);
 	print_speeds("memchr", scans, runs, mb);
 	print_speeds("build", builds, runs, mb);
+	print_speeds("threaded", threaded, runs, mb);
 	print_speeds("asked", few, runs, mb);
 	puts("}");
 	free(data);

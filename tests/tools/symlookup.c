@@ -1,12 +1,13 @@
 /*
  * symlookup: answers offsets from a symbol file through the offset map, in the form of plain_reader.py.
  *
- *   symlookup FILE [--id ID] [--nearest] [--chunk N] [--codec none|lz4|zstd] [--values] [--asked N]
+ *   symlookup FILE [--id ID] [--nearest] [--chunk N] [--codec none|lz4|zstd] [--values] [--threaded] [--asked N]
  *       [--offsets-from FILE] OFFSET...
  *
  * --chunk N feeds the file in chunks of N bytes; --codec keeps all pages compressed while the map is built; --values
- * sends the root and every page through the form in which memcached holds them; --asked N makes maps for N offsets
- * each, the first of them for the first, another from the middle and so on, and answers each offset from its own.
+ * sends the root and every page through the form in which memcached holds them; --threaded builds on two threads;
+ * --asked N makes maps for N offsets each, the first of them for the first, another from the middle and so on, and
+ * answers each offset from its own.
  */
 #include <config.h>
 
@@ -255,7 +256,7 @@ int main(int argc, char **argv)
 {
 	static const struct option options[] = {{"id", 1, NULL, 'i'}, {"nearest", 0, NULL, 'n'},
 	        {"chunk", 1, NULL, 'c'}, {"codec", 1, NULL, 'z'}, {"values", 0, NULL, 'v'}, {"asked", 1, NULL, 'a'},
-	        {"offsets-from", 1, NULL, 'o'}, {NULL, 0, NULL, 0}};
+	        {"threaded", 0, NULL, 't'}, {"offsets-from", 1, NULL, 'o'}, {NULL, 0, NULL, 0}};
 	struct job j = {.options = {.raw_budget = UINT64_MAX, .codec = CODEC_LZ4}, .id = "", .chunk = 1 << 18};
 	const char *offsets = NULL;
 	int c;
@@ -278,6 +279,9 @@ int main(int argc, char **argv)
 			break;
 		case 'v':
 			j.values = true;
+			break;
+		case 't':
+			j.options.threaded = true;
 			break;
 		case 'a':
 			j.asked = strtoul(optarg, NULL, 10);

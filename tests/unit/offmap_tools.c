@@ -14,8 +14,8 @@
 #include "format/breakpad.h"
 #include "format/offmap_value.h"
 
-const struct offmap_options plain_options = {false, UINT64_MAX, CODEC_LZ4};
-const struct offmap_options nearest_options = {true, UINT64_MAX, CODEC_LZ4};
+const struct offmap_options plain_options = {.raw_budget = UINT64_MAX};
+const struct offmap_options nearest_options = {.nearest = true, .raw_budget = UINT64_MAX};
 
 struct buffer text_new(void)
 {

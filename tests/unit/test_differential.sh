@@ -11,6 +11,7 @@ $python "$differential" --tool $tool --corpus "${srcdir:-.}/tests/data/sym"
 $python "$differential" --tool $tool --corpus "${srcdir:-.}/tests/data/sym" --options="--values --codec zstd"
 $python "$differential" --tool $tool --count 300 --seed 1
 $python "$differential" --tool $tool --count 100 --seed 1001 --options="--values --codec lz4"
+$python "$differential" --tool $tool --count 100 --seed 4001 --options="--threaded"
 # maps for a few offsets
 $python "$differential" --tool $tool --corpus "${srcdir:-.}/tests/data/sym" --options="--asked 1"
 $python "$differential" --tool $tool --count 100 --seed 2001 --options="--asked 1"

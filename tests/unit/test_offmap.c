@@ -346,8 +346,10 @@ static void check_orders(const struct offmap_options *options)
 static void test_order(void **state)
 {
 	/* Budget 0: all pages wait compressed, and late mode has to open them. */
-	static const struct offmap_options how[] = {{false, UINT64_MAX, CODEC_LZ4}, {true, UINT64_MAX, CODEC_LZ4},
-	        {false, 0, CODEC_LZ4}, {true, 0, CODEC_ZSTD}};
+	static const struct offmap_options how[] = {{.raw_budget = UINT64_MAX},
+	        {.nearest = true, .raw_budget = UINT64_MAX}, {.codec = CODEC_LZ4},
+	        {.nearest = true, .codec = CODEC_ZSTD}, {.raw_budget = UINT64_MAX, .threaded = true},
+	        {.nearest = true, .codec = CODEC_LZ4, .threaded = true}};
 	(void)state;
 	for (unsigned i = 0; i < sizeof how / sizeof *how; i++)
 		check_orders(&how[i]);
