@@ -239,9 +239,12 @@ static uint32_t add_code(struct encoder *e, uint8_t code, const void *data, uint
 
 static uint32_t add_external(struct encoder *e, uint32_t id)
 {
-	uint8_t data[4];
-	put_u32(data, id);
-	return add_code(e, STRING_EXTERNAL, data, sizeof data);
+	if (!reserve(&e->data, 4) || !reserve(&e->codes, 1))
+		return 0;
+	put_u32(e->data.data + e->data.len, id);
+	e->data.len += 4;
+	e->codes.data[e->codes.len++] = STRING_EXTERNAL;
+	return ++e->string_count;
 }
 
 /* A string of the page's own; slot 0 is for names. */
