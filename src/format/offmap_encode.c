@@ -284,6 +284,14 @@ static inline bool local_string(struct encoder *e, const struct string_table *st
 	return true;
 }
 
+/* Has the text of a slot at hand that write_nodes will add to the page in a moment. */
+static inline void fetch_text(const struct encoder *e, const struct string_table *strings, uint32_t slot)
+{
+	const struct string_slot *s = &strings->slots[slot];
+	if (s->page != e->serial && s->defined && !s->external)
+		__builtin_prefetch(strings->texts + s->text);
+}
+
 static bool local_name(struct encoder *e, struct flat *f, uint32_t *index)
 {
 	if (f->name_len > OFFMAP_INLINE_NAME && !f->name_external &&
@@ -351,6 +359,7 @@ static bool number_nodes(struct encoder *e, const struct string_table *strings, 
 	for (uint32_t i = 1; i <= *count; i++) {
 		const struct flat_node *n = &f->nodes[e->order[i]];
 		struct node_base *b = &e->bases[local_node(e, n->parent)];
+		fetch_text(e, strings, n->origin);
 		if (!b->set) {
 			*b = (struct node_base){0, n->call_line, true};
 			if (!local_string(e, strings, n->call_file, &b->file))
