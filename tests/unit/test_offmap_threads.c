@@ -115,8 +115,8 @@ static struct buffer make(unsigned functions, unsigned what, uint64_t seed)
 static void test_same_bytes(void **state)
 {
 	(void)state;
-	for (unsigned what = 0; what <= ALL; what++) {
-		struct buffer text = make(1000, what, what);
+	for (unsigned what = 0; what <= ALL; what += what < LARGE ? 1 : ALL - LARGE) {
+		struct buffer text = make(400, what, what);
 		struct offmap *one = map_build(text_str(&text), 0, &plain_options);
 		for (unsigned chunk = 1000; chunk < 1000000; chunk *= 30) {
 			struct offmap *two = map_build(text_str(&text), chunk, &threaded_options);
