@@ -13,14 +13,12 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/metrics.h"
+#include "base/nice.h"
 #include "base/random.h"
 #include "format/breakpad.h"
 #include "load_symbfile.h"
@@ -28,7 +26,6 @@
 enum {
 	BLOCKS = 512,    /* of one load that may wait for the parser */
 	BLOCKS_FREE = 4, /* these whatever the backlog of others */
-	PARSER_NICE = 5, /* of a parser that nobody waits for */
 	LEASE_POLL_MS = 30,
 	RETRY_PAUSE_MS = 150,
 };
@@ -79,8 +76,8 @@ static enum err parse_block(struct pipeline *p, const struct block *b)
 static void *parser_main(void *arg)
 {
 	struct pipeline *p = arg;
-	if (p->scanner) /* Linux counts this for the thread alone; where it is not allowed it goes on as before */
-		setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), PARSER_NICE);
+	if (p->scanner)
+		give_way(); /* nobody who waits now waits for this */
 	pthread_mutex_lock(&p->lock);
 	for (;;) {
 		while (p->parsed == p->filled && !p->ended)
@@ -305,8 +302,10 @@ static enum failure_class transfer(struct loader *r, struct load *l, unsigned so
 		bucket_fetch(r->bucket, source, (struct str){l->name, l->name_len}, (struct str){id, l->id_len}, &sink,
 		        &r->modules->cancel, &t);
 		pipeline_end(&p);
-		if (t.outcome == BUCKET_OK)
+		if (t.outcome == BUCKET_OK) {
+			loads_transferred(r->modules, l);
 			answer_early(r, l, pipeline_scanned(&p));
+		}
 		enum err err = pipeline_finish(&p, t.outcome == BUCKET_OK, &map);
 		if (map)
 			metric_set(M_LAST_MAP_RAW_BYTES, (int64_t)map->raw_bytes);
@@ -390,16 +389,6 @@ static void hold_lease(struct modules *m, struct load *l)
 	l->leased = true;
 }
 
-static void drop_lease(struct modules *m, struct load *l)
-{
-	pthread_mutex_lock(&m->lock);
-	*l->lease_link = l->lease_next;
-	if (l->lease_next)
-		l->lease_next->lease_link = l->lease_link;
-	pthread_mutex_unlock(&m->lock);
-	l->leased = false;
-}
-
 /* Takes the lease, or waits for whoever has it to store the map. True: the module has come from memcached. Without
  * memcached everybody loads. */
 static bool await_lease(struct loader *r, struct load *l)
@@ -450,61 +439,5 @@ void load_run(struct loader *r, struct load *l)
 		failures_forget(r->modules->failures, &l->hash);
 	} else {
 		l->retry_after = 1;
-	}
-}
-
-/* ---- storing ---- */
-
-struct storing {
-	struct modules *modules;
-	struct load *load;
-	int64_t until; /* a memcached that is slow does not hold a loader for ever */
-};
-
-static bool still_ours(void *arg)
-{
-	struct storing *s = arg;
-	pthread_mutex_lock(&s->modules->lock);
-	bool ours = clock_now() < s->until && !s->load->lease_lost && !s->load->stale && !s->modules->stopping;
-	pthread_mutex_unlock(&s->modules->lock);
-	return ours;
-}
-
-static void store_map(struct loader *r, struct load *l)
-{
-	struct modules *m = r->modules;
-	const struct config *c = m->config;
-	int64_t start = clock_now();
-	struct storing storing = {m, l, start + c->bucket_total_timeout};
-	uint64_t bytes;
-	struct store_options options = {c->codec == CODEC_CHOICE_ZSTD  ? CODEC_ZSTD
-	                                : c->codec == CODEC_CHOICE_LZ4 ? CODEC_LZ4
-	                                                               : CODEC_RAW,
-	        c->memcached_item_max, (uint32_t)(c->root_max_age / SECOND)};
-	enum mc_status status = page_memcached_store(r->memcached, l->module, &options, still_ours, &storing, &bytes);
-	histogram_observe(H_STORE, clock_now() - start);
-	if (status == MC_OK) {
-		atomic_store(&l->module->stored, true);
-		metric_set(M_LAST_MAP_STORED_BYTES, (int64_t)bytes);
-	} else {
-		metric_add(M_STORES_FAILED, 1);
-		log_event(LOG_LEVEL_WARNING, "not stored", "%s/%s: %s", l->name, l->id,
-		        status == MC_TOO_LARGE ? "a value is above memcached's item limit (memcached_item_max)"
-		                               : "memcached does not answer, or the lease was lost");
-	}
-}
-
-void load_store(struct loader *r, struct load *l)
-{
-	struct modules *m = r->modules;
-	if (l->leased && l->module && !atomic_load(&l->module->stored) && l->lost < 2)
-		store_map(r, l);
-	if (l->leased) {
-		drop_lease(m, l);
-		page_memcached_lease_release(r->memcached, &l->hash, l->token);
-	}
-	if (l->module) {
-		atomic_fetch_sub(&l->module->holds, 1);
-		module_unref(l->module);
 	}
 }

@@ -10,6 +10,7 @@
 #include "store/page_memcached.h"
 #include "store/symbfile_store.h"
 
+enum { STORERS = 2 };
 enum { LOAD_CHAINS = 1024, BACKLOG_MAX = 96 << 20, BACKLOG_KEPT = 64 << 20 };
 
 /* A load in flight or queued. Under modules.lock, but for what only its loader touches. */
@@ -25,6 +26,7 @@ struct load {
 	struct load *next, **link;         /* chain of loads in flight */
 	bool stale;                        /* invalidated while it ran: for its waiters only */
 	unsigned lost;                     /* why it is loaded: see module_want */
+	bool transferring;                 /* its text has not arrived */
 	bool leased;                       /* its loader's own */
 	uint64_t *asked;                   /* its loader's own: all that those who wait with `early` want */
 	size_t asked_count;
@@ -56,10 +58,14 @@ struct modules {
 	pthread_mutex_t lock;   /* guards what follows; no network or disk is touched under it */
 	pthread_cond_t queued;  /* a load was queued, or stopping */
 	pthread_cond_t keeping; /* stopping */
+	pthread_cond_t stored;  /* a load waits to be stored, or stopping */
 	struct load *loads[LOAD_CHAINS];
 	struct load_wait *turns, **turns_end; /* who has loads queued */
 	struct load *leases;
-	struct marker *markers; /* that memcached could not be told yet */
+	unsigned transfers;                /* loads that have not got all their text yet */
+	struct load *stores, **stores_end; /* that wait to be stored */
+	uint64_t storing_bytes;            /* of them and those that are being stored */
+	struct marker *markers;            /* that memcached could not be told yet */
 	unsigned marker_count;
 	struct load_wait *waits;
 	uint64_t wait_count;
@@ -67,8 +73,8 @@ struct modules {
 	uint64_t cold_running, gated;
 	bool stopping;
 	atomic_bool cancel;
-	pthread_t *loaders;
-	unsigned loader_count;
+	pthread_t *loaders, storers[STORERS];
+	unsigned loader_count, storer_count;
 	pthread_t keeper;
 	bool keeper_runs;
 };
@@ -85,6 +91,17 @@ struct loader {
 bool loads_start(struct modules *m);
 void loads_stop(struct modules *m);
 
+/* The text has arrived: another may be transferred while the map of this one is finished. */
+void loads_transferred(struct modules *m, struct load *l);
+void load_free(struct load *l);
+/* The threads that write to memcached; they end after the loaders. */
+bool storers_start(struct modules *m);
+void storers_stop(struct modules *m);
+/* Half of them may finish maps while the others transfer. */
+static inline unsigned loaders_max(const struct config *c)
+{
+	return 2 * (unsigned)c->bucket_parallel;
+}
 /* Gathers in l->asked what those who wait now want of it. */
 void loads_gather_asked(struct modules *m, struct load *l);
 /* A map that answers those offsets alone: for who waited then. The module is not kept. */
@@ -99,7 +116,7 @@ void want_failed(struct module_want *w, enum failure_class class, unsigned retry
 /* Fills the outcome of l: from memcached if another host was faster, else from the buckets. May take as long as the
  * timeouts allow. */
 void load_run(struct loader *r, struct load *l);
-/* Behind the reply: writes the map to memcached and gives the lease back. */
+/* Behind the reply: sees to it that the map is written to memcached and the lease given back. Ends the load. */
 void load_store(struct loader *r, struct load *l);
 
 #endif

@@ -33,7 +33,7 @@ static struct load *find_load(struct modules *m, const struct module_want *w)
 	return l;
 }
 
-static void free_load(struct load *l)
+void load_free(struct load *l)
 {
 	metric_add(M_LOADS_IN_FLIGHT, -1);
 	free(l->name);
@@ -121,7 +121,7 @@ static void disown(struct load *l)
 /* The next load, of the first whose turn it is and who has not too many running. */
 static struct load *take_queued(struct modules *m)
 {
-	struct load_wait *owner = m->turns;
+	struct load_wait *owner = m->transfers < m->config->bucket_parallel ? m->turns : NULL;
 	while (owner && owner->running_count >= m->config->bucket_parallel_request)
 		owner = owner->turn_next;
 	if (!owner)
@@ -135,6 +135,8 @@ static struct load *take_queued(struct modules *m)
 		l->own_next->own_link = &l->own_next;
 	owner->running = l;
 	owner->running_count++;
+	l->transferring = true;
+	m->transfers++;
 	return l;
 }
 
@@ -149,7 +151,7 @@ static void abandon_loads(struct modules *m, struct load_wait *owner)
 			queue_load(m, l, l->waiters->wait);
 		} else {
 			unchain_load(l);
-			free_load(l);
+			load_free(l);
 		}
 	}
 	owner->queued = NULL;
@@ -167,7 +169,7 @@ static struct load *start_load(struct modules *m, const struct module_want *w, s
 	l->name = copy_text(w->name);
 	l->id = copy_text(w->id);
 	if (!l->name || !l->id) {
-		free_load(l);
+		load_free(l);
 		return NULL;
 	}
 	l->name_len = w->name.len;
@@ -435,14 +437,29 @@ static int offset_order(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+static void end_transfer(struct modules *m, struct load *l)
+{
+	if (l->owner)
+		disown(l);
+	m->transfers -= l->transferring;
+	l->transferring = false;
+	pthread_cond_signal(&m->queued);
+}
+
+void loads_transferred(struct modules *m, struct load *l)
+{
+	pthread_mutex_lock(&m->lock);
+	end_transfer(m, l);
+	pthread_mutex_unlock(&m->lock);
+}
+
 /* Takes l out of flight and tells everybody who waits for it. */
 static void publish(struct modules *m, struct load *l)
 {
 	struct load_wait *over = NULL;
 	pthread_mutex_lock(&m->lock);
 	unchain_load(l);
-	if (l->owner)
-		disown(l);
+	end_transfer(m, l);
 	/* in the cache before it is out of flight, so that nobody falls between the two */
 	if (!l->stale && l->module)
 		page_cache_add(m->cache, l->module);
@@ -459,7 +476,6 @@ static void publish(struct modules *m, struct load *l)
 		if (!wait->pending && wait->waiting)
 			end_wait(m, wait, &over);
 	}
-	pthread_cond_signal(&m->queued); /* the owner may have another one running now */
 	pthread_mutex_unlock(&m->lock);
 	page_cache_evict(m->cache);
 	call_done(over);
@@ -538,7 +554,6 @@ static void *loader_main(void *arg)
 		}
 		publish(m, l);
 		load_store(&r, l);
-		free_load(l);
 	}
 	mc_client_free(r.memcached);
 	bucket_client_free(r.bucket);
@@ -571,14 +586,17 @@ static void renew_leases(struct modules *m, struct mc_client *c)
 	struct held {
 		struct module_hash hash;
 		uint64_t token;
-	} held[1024]; /* as many as there can be loaders */
-	unsigned count = 0;
+	} *held = NULL;
+	size_t count = 0, all = 0;
 	pthread_mutex_lock(&m->lock);
-	for (struct load *l = m->leases; l && count < sizeof held / sizeof *held; l = l->lease_next)
+	for (struct load *l = m->leases; l; l = l->lease_next)
+		all++;
+	held = malloc((all + 1) * sizeof *held);
+	for (struct load *l = m->leases; l && held; l = l->lease_next)
 		if (!l->stale) /* who loads the new file need not wait for the old one */
 			held[count++] = (struct held){l->hash, l->token};
 	pthread_mutex_unlock(&m->lock);
-	for (unsigned i = 0; i < count; i++) {
+	for (size_t i = 0; i < count; i++) {
 		enum mc_status status = page_memcached_lease_renew(c, &held[i].hash, held[i].token);
 		if (status == MC_OK)
 			continue;
@@ -588,6 +606,7 @@ static void renew_leases(struct modules *m, struct mc_client *c)
 				l->lease_lost = true;
 		pthread_mutex_unlock(&m->lock);
 	}
+	free(held);
 }
 
 static void *keeper_main(void *arg)
@@ -629,10 +648,10 @@ static void *keeper_main(void *arg)
 bool loads_start(struct modules *m)
 {
 	m->keeper_runs = pthread_create(&m->keeper, NULL, keeper_main, m) == 0;
-	while (m->keeper_runs && m->loader_count < m->config->bucket_parallel &&
+	while (m->keeper_runs && m->loader_count < loaders_max(m->config) &&
 	        pthread_create(&m->loaders[m->loader_count], NULL, loader_main, m) == 0)
 		m->loader_count++;
-	return m->loader_count == m->config->bucket_parallel;
+	return m->loader_count == loaders_max(m->config) && storers_start(m);
 }
 
 void loads_stop(struct modules *m)
@@ -645,6 +664,7 @@ void loads_stop(struct modules *m)
 	pthread_mutex_unlock(&m->lock);
 	for (unsigned i = 0; i < m->loader_count; i++)
 		pthread_join(m->loaders[i], NULL);
+	storers_stop(m);
 	if (m->keeper_runs)
 		pthread_join(m->keeper, NULL);
 }
