@@ -29,6 +29,7 @@ enum {
 	LEASE_POLL_MS = 30,
 	RETRY_PAUSE_MS = 150,
 };
+
 struct block {
 	uint8_t *data;
 	size_t len;
@@ -46,6 +47,7 @@ struct pipeline {
 	uint64_t filled, parsed; /* blocks so far; block n is blocks[n % BLOCKS] */
 	bool ended;              /* no more will be filled */
 	bool threaded;
+	bool background; /* those who wait are answered from the scan */
 	pthread_t thread;
 	enum err err; /* of the parser, which then takes no more */
 	/* the parsing thread's own */
@@ -73,11 +75,17 @@ static enum err parse_block(struct pipeline *p, const struct block *b)
 	return err;
 }
 
+static void drop_block(struct pipeline *p, struct block *b)
+{
+	block_put(p->modules->blocks, b->data);
+	b->data = NULL;
+}
+
 static void *parser_main(void *arg)
 {
 	struct pipeline *p = arg;
-	if (p->scanner)
-		give_way(); /* nobody who waits now waits for this */
+	if (p->background)
+		give_way();
 	pthread_mutex_lock(&p->lock);
 	for (;;) {
 		while (p->parsed == p->filled && !p->ended)
@@ -92,8 +100,7 @@ static void *parser_main(void *arg)
 		pthread_mutex_lock(&p->lock);
 		p->err = err;
 		p->parsed++;
-		block_put(p->modules->blocks, b->data);
-		b->data = NULL;
+		drop_block(p, b);
 		pthread_cond_signal(&p->changed);
 	}
 	pthread_mutex_unlock(&p->lock);
@@ -135,10 +142,14 @@ static void hand_over(struct pipeline *p)
 	p->open = NULL;
 	if (p->scanner && breakpad_feed(p->scanner, b->data, b->len, NULL) != ERR_OK)
 		drop_scanner(p); /* the parser will find out too, and says what it was */
-	if (!p->threaded)
+	if (!p->threaded) {
+		p->background = p->scanner;
 		p->threaded = pthread_create(&p->thread, NULL, parser_main, p) == 0;
-	if (!p->threaded && !p->err)
-		p->err = parse_block(p, b);
+	}
+	if (!p->threaded) {
+		p->err = p->err ? p->err : parse_block(p, b);
+		drop_block(p, b);
+	}
 	pthread_mutex_lock(&p->lock);
 	p->filled++;
 	p->parsed += !p->threaded;

@@ -62,6 +62,7 @@ struct modules {
 	struct load *loads[LOAD_CHAINS];
 	struct load_wait *turns, **turns_end; /* who has loads queued */
 	struct load *leases;
+	unsigned running;                  /* loads that are taken and not yet published */
 	unsigned transfers;                /* loads that have not got all their text yet */
 	struct load *stores, **stores_end; /* that wait to be stored */
 	uint64_t storing_bytes;            /* of them and those that are being stored */

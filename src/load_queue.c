@@ -121,7 +121,10 @@ static void disown(struct load *l)
 /* The next load, of the first whose turn it is and who has not too many running. */
 static struct load *take_queued(struct modules *m)
 {
-	struct load_wait *owner = m->transfers < m->config->bucket_parallel ? m->turns : NULL;
+	/* what is being built has its share of memory, too */
+	bool room = m->transfers < m->config->bucket_parallel &&
+	            (!m->running || page_cache_charged(m->cache) < (int64_t)(m->config->cache_size / 2));
+	struct load_wait *owner = room ? m->turns : NULL;
 	while (owner && owner->running_count >= m->config->bucket_parallel_request)
 		owner = owner->turn_next;
 	if (!owner)
@@ -137,6 +140,7 @@ static struct load *take_queued(struct modules *m)
 	owner->running_count++;
 	l->transferring = true;
 	m->transfers++;
+	m->running++;
 	return l;
 }
 
@@ -460,6 +464,8 @@ static void publish(struct modules *m, struct load *l)
 	pthread_mutex_lock(&m->lock);
 	unchain_load(l);
 	end_transfer(m, l);
+	m->running--;
+	pthread_cond_broadcast(&m->queued);
 	/* in the cache before it is out of flight, so that nobody falls between the two */
 	if (!l->stale && l->module)
 		page_cache_add(m->cache, l->module);

@@ -198,6 +198,11 @@ void page_cache_charge(struct page_cache *c, int64_t bytes)
 		page_cache_evict(c);
 }
 
+int64_t page_cache_charged(const struct page_cache *c)
+{
+	return atomic_load_explicit(&c->charged, memory_order_relaxed);
+}
+
 /* ---- the table ---- */
 
 static struct module *find(struct shard *s, const struct module_hash *hash)

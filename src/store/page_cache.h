@@ -52,5 +52,6 @@ void module_put_page(struct page_cache *c, struct module *m, uint32_t number, st
 
 /* Memory that is used beside the cache, by maps being built: it counts against the budget. */
 void page_cache_charge(struct page_cache *c, int64_t bytes);
+int64_t page_cache_charged(const struct page_cache *c);
 
 #endif
