@@ -14,8 +14,10 @@
 #include "base/log.h"
 #include "fcgi.h"
 #include "router.h"
+#include "sandbox.h"
 #include "services.h"
 #include "store/bucket.h"
+#include "store/memcached.h"
 #include "store/symbfile_store.h"
 
 /* The settings in force. Older ones live until the end: requests and services may still look at them, and SIGHUP is
@@ -66,6 +68,8 @@ static enum err check_settings(const struct config *c, struct error *e)
 	enum err err = config_check(c, e);
 	for (unsigned i = 0; !err && i < c->sources.count; i++)
 		err = bucket_check_url(c, c->sources.items[i], e);
+	if (!err)
+		err = mc_check(c, e);
 	return err ? err : symbfile_store_check(c, e);
 }
 
@@ -187,11 +191,22 @@ static enum err start(struct process *p, struct error *e)
 	return e->code;
 }
 
+/* Before there is a second thread: what a filter holds is what its thread starts. */
+static enum err enter_sandbox(const struct config *c, struct error *e)
+{
+	if (c->seccomp == SANDBOX_OFF || sandbox_enter(e) == ERR_OK)
+		return ERR_OK;
+	if (c->seccomp == SANDBOX_ON)
+		return e->code;
+	log_event(LOG_LEVEL_INFO, "start", "no system calls are refused: %s", e->text);
+	return ERR_OK;
+}
+
 static int run(struct process *p)
 {
 	struct error e;
 	const struct config *c = &p->settings->config;
-	if (log_open(c->log_file, c->log_level, &e) || start(p, &e))
+	if (log_open(c->log_file, c->log_level, &e) || enter_sandbox(c, &e) || start(p, &e))
 		return complain(&e);
 	reset_handlers();
 	log_event(LOG_LEVEL_INFO, "start", "symbolicated %s, process %ld", PACKAGE_VERSION, (long)getpid());

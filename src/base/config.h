@@ -18,6 +18,7 @@ struct config_list {
 
 enum config_codec { CODEC_CHOICE_NONE, CODEC_CHOICE_LZ4, CODEC_CHOICE_ZSTD };
 enum config_addressing { S3_PATH, S3_VIRTUAL };
+enum config_sandbox { SANDBOX_OFF, SANDBOX_AUTO, SANDBOX_ON };
 enum config_lookup { LOOKUP_COVERING, LOOKUP_NEAREST };
 
 /* Immutable once the server runs; SIGHUP makes a new one. Times are nanoseconds, sizes bytes. */
@@ -52,6 +53,7 @@ struct config {
 	struct config_list memcached; /* host:port, numeric addresses, or paths of unix sockets */
 	int64_t memcached_connect_timeout, memcached_timeout;
 	uint64_t memcached_item_max; /* the -I of the memcached servers */
+	char *memcached_secret_file; /* keys the checksums of values; empty: memcached is trusted */
 	enum config_codec codec;
 	int64_t revalidate_after, root_max_age;
 	int64_t missing_ttl, corrupt_ttl, failure_ttl_min, failure_ttl_max;
@@ -70,6 +72,7 @@ struct config {
 
 	/* operation */
 	char *keys_file; /* API keys; empty: nobody has one */
+	enum config_sandbox seccomp; /* system calls that are refused */
 	char *log_file;  /* empty: standard error */
 	char *log_level; /* error, warning, info, debug */
 };

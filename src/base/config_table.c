@@ -86,6 +86,10 @@ const struct config_row config_rows[] = {
                 "How long memcached may be silent before it counts as hung."},
         {"memcached_item_max", TYPE_BYTES, AT(memcached_item_max), "1M", K, G, NULL, false, CACHES,
                 "Largest item that the memcached servers take: their option -I."},
+        {"memcached_secret_file", TYPE_STRING, AT(memcached_secret_file), "", 0, 0, NULL, false, CACHES,
+                "File with a secret (openssl rand -hex 32), the same on all hosts: values in memcached that were "
+                "written "
+                "without it are not believed. Empty: whoever can write to memcached is trusted."},
         {"codec", TYPE_CHOICE, AT(codec), "lz4", 0, 0, "none lz4 zstd", false, CACHES,
                 "Compression of what is kept in memcached."},
         {"revalidate_after", TYPE_DURATION, AT(revalidate_after), "5s", 0, DAY, NULL, false, CACHES,
@@ -135,6 +139,10 @@ const struct config_row config_rows[] = {
 #define OPERATION "Operation"
         {"keys_file", TYPE_STRING, AT(keys_file), "", 0, 0, NULL, true, OPERATION,
                 "File of API keys, made by symbolicated-keys; empty: nobody has one."},
+        {"seccomp", TYPE_CHOICE, AT(seccomp), "auto", 0, 0, "off auto on", false, OPERATION,
+                "Refuse the process system calls that it never needs, such as starting programs. auto: where the "
+                "kernel "
+                "can; on: or it does not start."},
         {"log_file", TYPE_STRING, AT(log_file), "", 0, 0, NULL, true, OPERATION,
                 "Log file, opened again on SIGHUP; empty: standard error."},
         {"log_level", TYPE_WORD, AT(log_level), "info", 0, 0, "error warning info debug", true, OPERATION,

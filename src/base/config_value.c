@@ -9,7 +9,8 @@
 
 #include "base/clock.h"
 
-_Static_assert(sizeof(enum config_codec) == sizeof(unsigned) && sizeof(enum config_lookup) == sizeof(unsigned) &&
+_Static_assert(sizeof(enum config_sandbox) == sizeof(unsigned) && sizeof(enum config_codec) == sizeof(unsigned) &&
+                       sizeof(enum config_lookup) == sizeof(unsigned) &&
                        sizeof(enum config_addressing) == sizeof(unsigned),
         "CHOICE is written as unsigned");
 

@@ -63,7 +63,17 @@ static void write_header(uint8_t *at, const struct value_id *id, uint8_t codec, 
 	put_u32(at, raw_len);
 }
 
-enum err value_encode(struct buffer *out, const struct value_id *id, const struct page *page, enum page_codec codec)
+/* False without a sum: nothing is believed then. */
+static bool sum_of(uint64_t *sum, struct mac *mac, const uint8_t *header, const uint8_t *payload, size_t len)
+{
+	if (mac)
+		return mac_tag(mac, header, VALUE_HEADER - 8, payload, len, sum);
+	*sum = checksum(header, VALUE_HEADER - 8, payload, len);
+	return true;
+}
+
+enum err value_encode(
+        struct buffer *out, const struct value_id *id, const struct page *page, enum page_codec codec, struct mac *mac)
 {
 	buffer_reset(out);
 	size_t bound = compress_bound(page->codec == CODEC_RAW ? codec : CODEC_RAW, page->len);
@@ -77,12 +87,15 @@ enum err value_encode(struct buffer *out, const struct value_id *id, const struc
 	if (!n)
 		memcpy(payload, page->bytes, n = page->len);
 	write_header(out->data, id, used, page->raw_len);
-	put_u64(out->data + VALUE_HEADER - 8, checksum(out->data, VALUE_HEADER - 8, payload, n));
+	uint64_t sum;
+	if (!sum_of(&sum, mac, out->data, payload, n))
+		return ERR_NO_MEMORY;
+	put_u64(out->data + VALUE_HEADER - 8, sum);
 	out->len = VALUE_HEADER + n;
 	return ERR_OK;
 }
 
-enum err value_decode(const uint8_t *value, size_t len, const struct value_id *id, struct page **out)
+enum err value_decode(const uint8_t *value, size_t len, const struct value_id *id, struct mac *mac, struct page **out)
 {
 	uint8_t expected[VALUE_HEADER];
 	*out = NULL;
@@ -91,10 +104,12 @@ enum err value_decode(const uint8_t *value, size_t len, const struct value_id *i
 	uint8_t codec = value[6];
 	uint32_t raw_len = get_u32(value + 36);
 	write_header(expected, id, codec, raw_len);
-	if (memcmp(value, expected, VALUE_HEADER - 8) != 0 ||
-	        get_u64(value + 40) != checksum(value, VALUE_HEADER - 8, value + VALUE_HEADER, len - VALUE_HEADER))
+	if (memcmp(value, expected, VALUE_HEADER - 8) != 0)
 		return ERR_CORRUPT;
-	if (raw_len > RAW_MAX)
+	uint64_t sum;
+	if (!sum_of(&sum, mac, value, value + VALUE_HEADER, len - VALUE_HEADER))
+		return ERR_NO_MEMORY;
+	if (get_u64(value + VALUE_HEADER - 8) != sum || raw_len > RAW_MAX)
 		return ERR_CORRUPT;
 	struct page *p = page_new(id->kind, raw_len);
 	if (!p)

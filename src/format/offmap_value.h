@@ -4,6 +4,7 @@
 #define FORMAT_OFFMAP_VALUE_H
 
 #include "base/buffer.h"
+#include "base/mac.h"
 #include "format/offmap.h"
 
 enum { VALUE_HEADER = 48 };
@@ -18,12 +19,14 @@ struct value_id {
 	uint8_t kind;
 };
 
+/* mac: what makes the checksum, the same for writing and reading; NULL: XXH3, which finds damage and no forgery. */
 /* Writes the value for a page into out (emptied first). A raw page is compressed with codec if that makes it smaller.
  */
-enum err value_encode(struct buffer *out, const struct value_id *id, const struct page *page, enum page_codec codec);
+enum err value_encode(
+        struct buffer *out, const struct value_id *id, const struct page *page, enum page_codec codec, struct mac *mac);
 /* A raw page from a value; ERR_CORRUPT for anything that is not the whole and right value. The new page has one
  * reference. */
-enum err value_decode(const uint8_t *value, size_t len, const struct value_id *id, struct page **out);
+enum err value_decode(const uint8_t *value, size_t len, const struct value_id *id, struct mac *mac, struct page **out);
 
 /* The page compressed, for pages that wait in memory; takes p and gives it back when that doesn't pay or memory is
  * short. */

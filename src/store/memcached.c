@@ -10,6 +10,7 @@
 #include <sys/un.h>
 
 #include <libmemcached/memcached.h>
+#include <openssl/crypto.h>
 
 #include "base/clock.h"
 #include "base/hash.h"
@@ -70,6 +71,8 @@ struct mc_servers {
 	struct server items[CONFIG_LIST_MAX];
 	struct point ring[CONFIG_LIST_MAX * POINTS];
 	char *names[CONFIG_LIST_MAX];
+	bool keyed;
+	struct mac_key key; /* when keyed */
 };
 
 /* One thread's connection to one server. */
@@ -81,6 +84,7 @@ struct handle {
 
 struct mc_client {
 	struct mc_servers *servers; /* not owned */
+	struct mac *mac;            /* NULL: not keyed */
 	struct handle handles[CONFIG_LIST_MAX];
 	uint32_t *order;  /* indices of gets, by server; then the server of each get */
 	size_t order_cap; /* gets that there is room for */
@@ -193,6 +197,11 @@ struct mc_servers *mc_servers_new(const struct config *c, struct error *e)
 			mc_servers_free(s);
 			return NULL;
 		}
+	s->keyed = c->memcached_secret_file && *c->memcached_secret_file;
+	if (s->keyed && mac_key_load(&s->key, c->memcached_secret_file, e) != ERR_OK) {
+		mc_servers_free(s);
+		return NULL;
+	}
 	ring_init(s);
 	return s;
 }
@@ -203,7 +212,15 @@ void mc_servers_free(struct mc_servers *s)
 		return;
 	for (unsigned i = 0; i < s->count; i++)
 		free(s->names[i]);
+	OPENSSL_cleanse(&s->key, sizeof s->key);
 	free(s);
+}
+
+enum err mc_check(const struct config *c, struct error *e)
+{
+	struct mc_servers *s = mc_servers_new(c, e);
+	mc_servers_free(s);
+	return s ? ERR_OK : e->code;
 }
 
 bool mc_enabled(const struct mc_servers *s)
@@ -300,9 +317,19 @@ static bool handle_open(struct handle *h, const struct mc_servers *s, const stru
 struct mc_client *mc_client_new(struct mc_servers *s)
 {
 	struct mc_client *c = calloc(1, sizeof *c);
-	if (c)
-		c->servers = s;
-	return c;
+	if (!c)
+		return NULL;
+	c->servers = s;
+	/* Never without it: values would be believed that are not ours. */
+	if (!s->keyed || (c->mac = mac_new(&s->key)))
+		return c;
+	free(c);
+	return NULL;
+}
+
+struct mac *mc_mac(struct mc_client *c)
+{
+	return c->mac;
 }
 
 void mc_client_free(struct mc_client *c)
@@ -311,6 +338,7 @@ void mc_client_free(struct mc_client *c)
 		return;
 	for (unsigned i = 0; i < c->servers->count; i++)
 		handle_drop(&c->handles[i]);
+	mac_free(c->mac);
 	free(c->order);
 	free(c);
 }

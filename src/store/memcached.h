@@ -9,18 +9,23 @@
 
 #include "base/config.h"
 #include "base/error.h"
+#include "base/mac.h"
 
 /* The servers and their breakers, shared by all threads. NULL with ERR_OK is never returned; with no server configured
  * mc_enabled is false and every call says MC_DOWN. */
 struct mc_servers;
 struct mc_servers *mc_servers_new(const struct config *c, struct error *e);
 void mc_servers_free(struct mc_servers *s);
+/* Whether mc_servers_new would make them. */
+enum err mc_check(const struct config *c, struct error *e);
 bool mc_enabled(const struct mc_servers *s);
 
 /* One thread's handles. */
 struct mc_client;
 struct mc_client *mc_client_new(struct mc_servers *s);
 void mc_client_free(struct mc_client *c);
+/* What keys the values, by memcached_secret_file; NULL without one. The client's. */
+struct mac *mc_mac(struct mc_client *c);
 
 enum mc_status {
 	MC_OK,

@@ -51,6 +51,7 @@ static void page_key(
 
 /* gets[2 i] is the marker of roots[i], gets[2 i + 1] its root; a root that is not wanted has no key. */
 struct roots {
+	struct mac *mac;
 	struct root_get *roots;
 	const size_t *index; /* of each get in the call: 2 i or 2 i + 1 */
 };
@@ -69,7 +70,7 @@ static void found_root(void *arg, size_t at, const uint8_t *value, size_t len, u
 	struct page *p = NULL;
 	offmap_free(g->map);
 	g->map = NULL;
-	enum err err = value_decode(value, len, &id, &p);
+	enum err err = value_decode(value, len, &id, r->mac, &p);
 	if (!err)
 		err = offmap_root_decode(p->bytes, p->len, &g->map);
 	if (err == ERR_CORRUPT)
@@ -96,7 +97,7 @@ void page_memcached_roots(struct mc_client *c, struct root_get *roots, size_t co
 			index[n++] = 2 * i + 1;
 		}
 	}
-	mc_multiget(c, gets, n, found_root, &(struct roots){roots, index});
+	mc_multiget(c, gets, n, found_root, &(struct roots){mc_mac(c), roots, index});
 	for (size_t i = 0; i < n; i++)
 		if (index[i] % 2 == 0)
 			roots[index[i] / 2].reached = gets[i].status != MC_DOWN;
@@ -114,6 +115,7 @@ out:
 
 /* The gets of one call, and what came. */
 struct pages {
+	struct mac *mac;
 	struct page_get *pages;
 	uint64_t bytes;
 };
@@ -125,13 +127,13 @@ static void found_page(void *arg, size_t at, const uint8_t *value, size_t len, u
 	struct value_id id = {g->module->hash, g->module->map->generation, g->number, g->kind};
 	(void)cas;
 	p->bytes += len;
-	if (!g->page && value_decode(value, len, &id, &g->page) == ERR_CORRUPT)
+	if (!g->page && value_decode(value, len, &id, p->mac, &g->page) == ERR_CORRUPT)
 		metric_add(M_PAGES_INVALID, 1);
 }
 
 void page_memcached_pages(struct mc_client *c, struct page_get *pages, size_t count, uint64_t *bytes)
 {
-	struct pages all = {pages, 0};
+	struct pages all = {mc_mac(c), pages, 0};
 	struct mc_get *gets = calloc(count + 1, sizeof *gets);
 	for (size_t i = 0; i < count; i++) {
 		pages[i].page = NULL;
@@ -218,7 +220,7 @@ struct storing {
 static enum mc_status store_value(
         struct storing *s, const struct mc_key *key, const struct value_id *id, const struct page *p, uint32_t expire)
 {
-	if (value_encode(&s->value, id, p, s->options->codec))
+	if (value_encode(&s->value, id, p, s->options->codec, mc_mac(s->client)))
 		return MC_DOWN;
 	/* memcached counts key, value and some 60 bytes of its own against its limit */
 	if (s->value.len + key->len + 64 > s->options->item_max)

@@ -50,7 +50,7 @@ static struct page *through_value(struct page *p, uint32_t number, uint64_t gene
 	struct page *copy;
 	struct value_id id = {{{1, 2, 3}}, generation, number, p->kind};
 	buffer_init(&value, SIZE_MAX);
-	if (value_encode(&value, &id, p, CODEC_LZ4) || value_decode(value.data, value.len, &id, &copy))
+	if (value_encode(&value, &id, p, CODEC_LZ4, NULL) || value_decode(value.data, value.len, &id, NULL, &copy))
 		die("a page does not survive its value");
 	buffer_release(&value);
 	page_unref(p);

@@ -278,7 +278,7 @@ static void dump_header(struct dump *d)
 void dump_value(struct buffer *out, const struct value_id *id, const struct page *page)
 {
 	struct buffer value = text_new();
-	assert_int_equal(value_encode(&value, id, page, CODEC_RAW), ERR_OK);
+	assert_int_equal(value_encode(&value, id, page, CODEC_RAW, NULL), ERR_OK);
 	struct dump d = {out, value.data, value.data, value.data + VALUE_HEADER};
 	dump_header(&d);
 	d.start = d.at;

@@ -366,7 +366,7 @@ static bool value_is_read(const uint8_t *value, size_t len, const struct value_i
 	assert_non_null(exact);
 	if (len)
 		memcpy(exact, value, len);
-	enum err err = value_decode(exact, len, id, &p);
+	enum err err = value_decode(exact, len, id, NULL, &p);
 	free(exact);
 	if (err) {
 		assert_int_equal(err, ERR_CORRUPT);
@@ -457,7 +457,7 @@ static void check_payload(struct buffer *value, const struct value_id *id)
 			struct page *p;
 			value->data[at] = (uint8_t)(before + step);
 			seal(value->data, value->len);
-			if (value_decode(value->data, value->len, id, &p) == ERR_OK) {
+			if (value_decode(value->data, value->len, id, NULL, &p) == ERR_OK) {
 				assert_int_equal(p->len, get_u32(value->data + 36));
 				for (uint32_t i = 0; i < p->len; i++)
 					sum += p->bytes[i];
@@ -484,10 +484,10 @@ static void test_values(void **state)
 			struct page *back;
 			struct buffer value = text_new();
 			struct value_id id = value_id_of(pages[i]);
-			assert_int_equal(value_encode(&value, &id, pages[i], codecs[k]), ERR_OK);
+			assert_int_equal(value_encode(&value, &id, pages[i], codecs[k], NULL), ERR_OK);
 			assert_true(value.len <= VALUE_HEADER + pages[i]->len);
 			assert_true(i < 3 || (value.len < VALUE_HEADER + 100) == (codecs[k] != CODEC_RAW));
-			assert_int_equal(value_decode(value.data, value.len, &id, &back), ERR_OK);
+			assert_int_equal(value_decode(value.data, value.len, &id, NULL, &back), ERR_OK);
 			assert_int_equal(back->kind, pages[i]->kind);
 			assert_int_equal(back->codec, CODEC_RAW);
 			assert_int_equal(back->raw_len, back->len);
@@ -549,10 +549,10 @@ static void test_value_of_compressed(void **state)
 	memset(p->bytes, 'y', p->len);
 	p = page_compress(p, CODEC_LZ4);
 	struct value_id id = value_id_of(p);
-	assert_int_equal(value_encode(&value, &id, p, CODEC_ZSTD), ERR_OK);
+	assert_int_equal(value_encode(&value, &id, p, CODEC_ZSTD, NULL), ERR_OK);
 	assert_int_equal(value.len, VALUE_HEADER + p->len);
 	assert_int_equal(value.data[6], CODEC_LZ4);
-	assert_int_equal(value_decode(value.data, value.len, &id, &back), ERR_OK);
+	assert_int_equal(value_decode(value.data, value.len, &id, NULL, &back), ERR_OK);
 	assert_int_equal(back->len, 4000);
 	for (uint32_t i = 0; i < back->len; i++)
 		assert_int_equal(back->bytes[i], 'y');
