@@ -121,6 +121,19 @@ void log_begin(struct log_line *l, enum log_level level, const char *event)
 	log_str(l, "event", str_from(event));
 }
 
+/* DEL and the controls U+0080 to U+009F, which JSON lets pass and a terminal may obey, become question marks. */
+static void make_harmless(char *text, size_t n)
+{
+	uint8_t *p = (uint8_t *)text;
+	for (size_t i = 0; i < n; i++) {
+		bool control = p[i] == 0xc2 && i + 1 < n && p[i + 1] < 0xa0;
+		if (control || p[i] == 0x7f)
+			p[i] = '?';
+		if (control)
+			p[++i] = '?';
+	}
+}
+
 void log_str(struct log_line *l, const char *key, struct str value)
 {
 	unsigned before = l->len;
@@ -136,7 +149,9 @@ void log_str(struct log_line *l, const char *key, struct str value)
 	size_t n = value.len <= space / 6 ? value.len : fitting(value, space);
 	l->cut |= n < value.len;
 	l->text[l->len++] = '"';
-	l->len += (unsigned)json_escape((uint8_t *)l->text + l->len, (const uint8_t *)value.data, n);
+	size_t written = json_escape((uint8_t *)l->text + l->len, (const uint8_t *)value.data, n);
+	make_harmless(l->text + l->len, written);
+	l->len += (unsigned)written;
 	l->text[l->len++] = '"';
 }
 
