@@ -137,11 +137,17 @@ static uint32_t big_endian(const uint8_t *p)
 static bool ip6_is_local(const uint8_t a[16])
 {
 	static const uint8_t zero[12], mapped[12] = {[10] = 0xff, [11] = 0xff}, nat64[12] = {0, 0x64, 0xff, 0x9b};
+	static const uint8_t translated[12] = {[8] = 0xff, [9] = 0xff}, own_nat64[6] = {0, 0x64, 0xff, 0x9b, 0, 1};
+	static const uint8_t teredo[4] = {0x20, 0x01};
 	/* Forms that carry an IPv4 address; all zero holds :: and ::1 too. */
-	if (memcmp(a, zero, 12) == 0 || memcmp(a, mapped, 12) == 0 || memcmp(a, nat64, 12) == 0)
+	if (memcmp(a, zero, 12) == 0 || memcmp(a, mapped, 12) == 0 || memcmp(a, nat64, 12) == 0 ||
+	        memcmp(a, translated, 12) == 0)
 		return ip4_is_local(big_endian(a + 12));
 	if (a[0] == 0x20 && a[1] == 0x02)
 		return ip4_is_local(big_endian(a + 2));
+	/* They carry one too, but where it stands is the network's own business. */
+	if (memcmp(a, own_nat64, 6) == 0 || memcmp(a, teredo, 4) == 0)
+		return true;
 	/* Unique local, link-local and the old site-local, multicast. */
 	return (a[0] & 0xfe) == 0xfc || (a[0] == 0xfe && (a[1] & 0x80)) || a[0] == 0xff;
 }

@@ -1040,10 +1040,13 @@ static void redirects_stay_out_of_private_networks(void **state)
 {
 	(void)state;
 	static const char *const locals[] = {"127.0.0.1", "localhost", "127.1.2.3", "0.0.0.0", "[::1]",
-	        "[::ffff:127.0.0.1]", "2130706433", "0x7f.1", "[::127.0.0.1]"};
+	        "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "2130706433", "0x7f.1", "[::127.0.0.1]", "127.1", "0x7f000001",
+	        "0177.0.0.1", "017700000001", "0", "[::]", "LOCALHOST", "user:pass@127.0.0.1"};
 	static const char *const unreachable[] = {"10.0.0.1", "172.16.0.1", "192.168.0.1", "169.254.169.254",
 	        "100.64.0.1", "224.0.0.1", "[fe80::1]", "[fd00::1]", "[64:ff9b::7f00:1]", "[2002:7f00:1::]",
-	        "[ff02::1]"};
+	        "[ff02::1]", "0xa9fea9fe", "2852039166", "0251.0376.0251.0376", "169.254.43518", "[::ffff:a9fe:a9fe]",
+	        "[::ffff:0:7f00:1]", "[64:ff9b:1::1]", "[2001:0:1:2::3]", "[fec0::1]", "192.0.0.192",
+	        "255.255.255.255"};
 	struct bucket_result r;
 	for (unsigned i = 0; i < sizeof locals / sizeof locals[0]; i++) {
 		assert_int_equal(fetch_redirected(PUBLIC_ADDRESS, locals[i], &with_header, false, &r), BUCKET_FAILED);
@@ -1093,21 +1096,24 @@ static void redirects_of_a_local_source(void **state)
 	assert_int_equal(hits(&with_header), 0);
 }
 
-/* The credentials of a source are not for the host that it redirects to. */
+/* The credentials of a source are not for another host that it redirects to, nor for another port of its own. */
 static void redirects_lose_credentials(void **state)
 {
 	(void)state;
-	struct bucket b = {0};
-	struct bucket_result r;
-	char mode[100];
-	b.config.bucket_allow_local_redirects = true;
-	snprintf(b.url, sizeof b.url, "http://someone:se%%3Acret%%2F%%40@127.0.0.1:%d/", plain.port);
-	bucket_open(&b);
-	snprintf(mode, sizeof mode, "redirect:http://localhost:%d/", guarded.port);
-	control(&plain, mode, 1);
-	assert_int_equal(fetch(&b, "plain", &r), BUCKET_FAILED);
-	assert_int_equal(r.status, 401);
-	bucket_close(&b);
+	static const char *const hosts[] = {"localhost", "127.0.0.1"};
+	for (unsigned i = 0; i < 2; i++) {
+		struct bucket b = {0};
+		struct bucket_result r;
+		char mode[100];
+		b.config.bucket_allow_local_redirects = true;
+		snprintf(b.url, sizeof b.url, "http://someone:se%%3Acret%%2F%%40@127.0.0.1:%d/", plain.port);
+		bucket_open(&b);
+		snprintf(mode, sizeof mode, "redirect:http://%s:%d/", hosts[i], guarded.port);
+		control(&plain, mode, 1);
+		assert_int_equal(fetch(&b, "plain", &r), BUCKET_FAILED);
+		assert_int_equal(r.status, 401);
+		bucket_close(&b);
+	}
 }
 
 static void proxies_of_the_environment_are_not_used(void **state)
