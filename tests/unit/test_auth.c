@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -17,6 +18,19 @@
 #include <cmocka.h>
 
 #include "auth.h"
+
+/* Comparisons in constant time, and how many bytes the last one looked at. */
+static atomic_uint compared;
+static atomic_size_t compared_bytes;
+
+int __real_CRYPTO_memcmp(const void *a, const void *b, size_t len);
+int __wrap_CRYPTO_memcmp(const void *a, const void *b, size_t len);
+int __wrap_CRYPTO_memcmp(const void *a, const void *b, size_t len)
+{
+	atomic_fetch_add(&compared, 1);
+	atomic_store(&compared_bytes, len);
+	return __real_CRYPTO_memcmp(a, b, len);
+}
 
 static char folder[] = "/tmp/test-auth-XXXXXX";
 static char path[64];
@@ -104,6 +118,27 @@ static void keys_and_rights(void **state)
 	assert_int_equal(check_pair("both", m.both, RIGHT_UPLOAD), ERR_FORBIDDEN);
 	m.both[42] = 0;
 	assert_int_equal(check_pair("both", m.both, RIGHT_UPLOAD), ERR_FORBIDDEN);
+}
+
+/* Right or wrong, short or long, known or unknown: each key is hashed, and its whole hash compared once. */
+static void every_key_takes_the_same_path(void **state)
+{
+	struct made m;
+	char changed[64], cut[64], longer[200];
+	(void)state;
+	make_two(&m);
+	snprintf(changed, sizeof changed, "%c%.60s", m.both[0] == 'A' ? 'B' : 'A', m.both + 1);
+	snprintf(cut, sizeof cut, "%.42s", m.both);
+	snprintf(longer, sizeof longer, "%s%0*d", m.both, 100, 0);
+	const char *const pairs[][2] = {{"both", m.both}, {"both", changed}, {"both", cut}, {"both", longer},
+	        {"both", "x"}, {"nobody", m.both}, {"nobody", "x"}, {"both", m.up}};
+	for (unsigned i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+		atomic_store(&compared, 0);
+		atomic_store(&compared_bytes, 0);
+		assert_int_equal(check_pair(pairs[i][0], pairs[i][1], RIGHT_UPLOAD), i ? ERR_FORBIDDEN : ERR_OK);
+		assert_int_equal(atomic_load(&compared), 1);
+		assert_int_equal(atomic_load(&compared_bytes), 32);
+	}
 }
 
 /* The format is fixed by a line made with another implementation: sha256(salt || key) of "0123456789abcdef" and
@@ -354,6 +389,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test(keys_and_rights),
+	        cmocka_unit_test(every_key_takes_the_same_path),
 	        cmocka_unit_test(hash_is_sha256_of_salt_and_key),
 	        cmocka_unit_test(headers_that_do_not_parse),
 	        cmocka_unit_test(bad_files_leave_the_old_keys),
