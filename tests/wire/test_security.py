@@ -5,6 +5,7 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import urllib.parse
 
 import pytest
 
+import stack as stacks
 from client import job
 from stack import DAEMON, Stack, wait_for
 from symbols import SAMPLE, TOOLS, Symbols, debug_id, differences, module_line, run_gensym
@@ -314,17 +316,17 @@ def can_filter():
         pytest.skip("built without seccomp")
 
 
-def test_everything_works_in_the_sandbox(can_filter, tmp_path):
+def use_everything(tmp_path, **config):
+    """Buckets by name, plain, gzip and in a folder; two memcached over TCP; uploads, invalidation, SIGHUP, the pages."""
     os.makedirs(tmp_path / "store")
-    folder = Symbols(str(tmp_path / "folder"))
-    folder.add("folder.so", SAMPLE, APP[1])
-    config = {"seccomp": "on", "symbfile_store": f"file://{tmp_path}/store", "revalidate_after": "0"}
-    with Stack(keys=True, memcached=2, memcached_tcp=True, before=[f"file://{tmp_path}/folder"], config=config) as s:
+    Symbols(str(tmp_path / "folder")).add("folder.so", SAMPLE, APP[1])
+    config = {"symbfile_store": f"file://{tmp_path}/store", "revalidate_after": "0", **config}
+    with Stack(keys=True, memcached=2, memcached_tcp=True, config=config) as s:
         s.symbols.add(APP[0], SAMPLE, APP[1])
         s.symbols.add("gzip.so", SAMPLE, APP[1], compress=True)
         # By name, so that the resolver works too.
-        by_name = [re.sub(r"127\.0\.0\.1", "localhost", b.source) for b in s.buckets]
-        restart_with(s, 0, source=[f"file://{tmp_path}/folder", *by_name])
+        by_name = [b.source.replace("127.0.0.1", "localhost") for b in s.buckets]
+        restart_with(s, 0, source=[f"file://{tmp_path}/folder", *by_name], log_file=str(tmp_path / "own.log"))
         assert is_filtered(s)
         for name in (APP[0], "gzip.so", "folder.so"):
             works(s, module=[name, APP[1]])
@@ -341,12 +343,48 @@ def test_everything_works_in_the_sandbox(can_filter, tmp_path):
         assert s.client.frames(["prog", raw.hex()], [0x1000])[0]["function"] == "up"
         assert s.client.request("DELETE", "/cache/" + "/".join(APP), headers={"Authorization": s.key}).status == 200
         works(s)
-        lines = len(s.daemon.log_lines())
+        os.rename(tmp_path / "own.log", tmp_path / "own.log.1")
         s.daemon.signal(signal.SIGHUP)
-        wait_for(lambda: any(line["event"] == "reload" for line in s.daemon.log_lines()[lines:]), "the settings to be read again", 20)
+        wait_for((tmp_path / "own.log").exists, "the log to be opened again", 20)
+        wait_for(lambda: '"reload"' in (tmp_path / "own.log").read_text(), "the settings to be read again", 20)
         assert s.client.get("/__heartbeat__").status == 200
         assert s.node.metrics()["symbolicated_loads_total"] >= 1
         assert is_filtered(s)
+
+
+def test_everything_works_in_the_sandbox(can_filter, tmp_path):
+    use_everything(tmp_path, seccomp="on")
+
+
+def system_calls(group):
+    """The members of a group as systemd has them, groups within it too."""
+    done = subprocess.run(["systemd-analyze", "--no-pager", "syscall-filter", group], capture_output=True, text=True, check=True, timeout=60)
+    out = set()
+    for line in done.stdout.splitlines()[1:]:
+        word = line.strip()
+        if word.startswith("@"):
+            out |= system_calls(word)
+        elif word and not word.startswith("#"):
+            out.add(word)
+    return out
+
+
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="no systemd-analyze")
+def test_everything_works_with_what_the_unit_allows(can_filter, tmp_path, monkeypatch):
+    """The unit's list of system calls, families of sockets and rule about memory, on top of the process's own filter."""
+    with open(os.path.join(stacks.ROOT, "systemd", "symbolicated.service"), encoding="utf-8") as unit:
+        filters = re.findall(r"^SystemCallFilter=(~?)(.*)$", unit.read(), re.M)
+    assert filters and not filters[0][0]
+    allowed = set()
+    for without, groups in filters:
+        calls = set().union(*(system_calls(group) for group in groups.split()))
+        allowed = allowed - calls if without else allowed | calls
+    assert {"read", "setpriority"} <= allowed and not {"ptrace", "mount"} & allowed
+    (tmp_path / "calls").write_text("\n".join(sorted(allowed)) + "\n")
+    directory = os.path.dirname(DAEMON[-1]) or "."
+    subprocess.run(["make", "-s", "-C", directory, "tests/tools/restrict"], check=True, stdout=subprocess.DEVNULL, timeout=300)
+    monkeypatch.setattr(stacks, "DAEMON", [os.path.join(directory, "tests", "tools", "restrict"), str(tmp_path / "calls"), *DAEMON])
+    use_everything(tmp_path, seccomp="on")
 
 
 @pytest.mark.parametrize("setting, filtered", [("auto", True), ("off", False)])
