@@ -114,7 +114,7 @@ static int refuse_new_code(scmp_filter_ctx filter)
 static int refuse_sockets(scmp_filter_ctx filter)
 {
 	return seccomp_rule_add(
-	        filter, SCMP_ACT_ERRNO(EAFNOSUPPORT), SCMP_SYS(socket), 1, SCMP_A0(SCMP_CMP_GT, AF_NETLINK));
+	        filter, SCMP_ACT_ERRNO(EAFNOSUPPORT), SCMP_SYS(socket), 1, SCMP_A0(SCMP_CMP_GT, AF_NETLINK, 0));
 }
 
 enum err sandbox_enter(struct error *e)

@@ -71,10 +71,10 @@ struct config {
 	uint64_t gzip_min_size; /* replies of at least so many bytes are compressed for clients that accept it */
 
 	/* operation */
-	char *keys_file; /* API keys; empty: nobody has one */
+	char *keys_file;             /* API keys; empty: nobody has one */
 	enum config_sandbox seccomp; /* system calls that are refused */
-	char *log_file;  /* empty: standard error */
-	char *log_level; /* error, warning, info, debug */
+	char *log_file;              /* empty: standard error */
+	char *log_level;             /* error, warning, info, debug */
 };
 
 /* The defaults. Fails only without memory. */

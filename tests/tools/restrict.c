@@ -43,7 +43,7 @@ static void restrict_families(scmp_filter_ctx filter)
 	for (int family = 0; family < FAMILIES; family++)
 		if (family != AF_UNIX && family != AF_INET && family != AF_INET6)
 			must(seccomp_rule_add(filter, SCMP_ACT_ERRNO(EAFNOSUPPORT), SCMP_SYS(socket), 1,
-			             SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)family)),
+			             SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)family, 0)),
 			        "socket");
 }
 
