@@ -78,6 +78,11 @@ uint64_t breakpad_held_bytes(const struct breakpad *p)
 	return offmap_builder_held_bytes(p->builder);
 }
 
+uint64_t breakpad_damaged(const struct breakpad *p)
+{
+	return p->damaged;
+}
+
 /* ---- fields ---- */
 
 static const int8_t hex_values[256] = {

@@ -28,6 +28,9 @@ enum err breakpad_feed(struct breakpad *p, const uint8_t *data, size_t len, stru
 /* Ends the file and gives the map, complete with generation and counts. */
 enum err breakpad_finish(struct breakpad *p, struct offmap **out, struct error *e);
 
+/* Lines so far that were damaged. Of who feeds line by line it tells which. */
+uint64_t breakpad_damaged(const struct breakpad *p);
+
 /* Bytes of the pages so far, as they lie in memory. */
 uint64_t breakpad_held_bytes(const struct breakpad *p);
 

@@ -71,6 +71,8 @@ void symbfile_writer_free(struct symbfile_writer *w);
  * file goes on. Any other error ends the file. */
 enum err symbfile_write_range(struct symbfile_writer *w, const struct symbfile_range *r, struct error *e);
 enum err symbfile_write_pad(struct symbfile_writer *w, const struct symbfile_pad *p, struct error *e);
+/* No more bytes than these will the file have if it is finished now. */
+uint64_t symbfile_writer_bound(const struct symbfile_writer *w);
 /* Writes what is held. */
 enum err symbfile_writer_finish(struct symbfile_writer *w, struct error *e);
 

@@ -20,6 +20,7 @@ enum {
 	COLUMNS_MAX = SYMBFILE_MESSAGE_MAX - 4 * INLINE_MAX,
 	U32_MAX_LEN = 5,   /* bytes of a varint of 32 bits */
 	RANGE_STRINGS = 3, /* func, file, call file */
+	RECORD_EXTRA = 16, /* bytes that a message may have more than its record: lengths and tags */
 };
 
 struct symbfile_writer {
@@ -32,7 +33,9 @@ struct symbfile_writer {
 	size_t id_cap;
 	uint64_t va; /* of the record before */
 	bool has_va;
-	bool begun; /* magic and Header are out */
+	bool begun;        /* magic and Header are out */
+	uint64_t written;  /* bytes that went through put */
+	size_t held_count; /* records that are held */
 	size_t out_len;
 	uint8_t out[OUT_MAX];
 };
@@ -126,6 +129,7 @@ static enum err flush_out(struct symbfile_writer *w, struct error *e)
 static enum err put(struct symbfile_writer *w, struct str bytes, struct error *e)
 {
 	enum err err = ERR_OK;
+	w->written += bytes.len;
 	if (bytes.len > OUT_MAX - w->out_len)
 		err = flush_out(w, e);
 	if (err)
@@ -223,6 +227,7 @@ static enum err flush_records(struct symbfile_writer *w, struct error *e)
 	while (!err && held.at < held.end)
 		err = put_record(w, &held, e);
 	buffer_reset(&w->records);
+	w->held_count = 0;
 	symbfile_strings_reset(&w->strings);
 	return err;
 }
@@ -304,6 +309,7 @@ static void add_address(struct symbfile_writer *w, uint64_t va, uint32_t delta, 
 /* Holds the record whose fields are in w->body and whose strings are w->ids. */
 static enum err hold(struct symbfile_writer *w, uint32_t type, size_t count, struct error *e)
 {
+	w->held_count++;
 	add_varint(&w->records, type);
 	add_varint(&w->records, w->body.len);
 	buffer_append_str(&w->records, contents(&w->body));
@@ -363,6 +369,13 @@ enum err symbfile_write_pad(struct symbfile_writer *w, const struct symbfile_pad
 		add_varint(&w->column, p->frames[i].line);
 	add_gathered(&w->body, PAD_LINE, &w->column);
 	return hold(w, MESSAGE_PAD, 2 * p->count, e);
+}
+
+uint64_t symbfile_writer_bound(const struct symbfile_writer *w)
+{
+	/* A string is written once as it is, and a reference takes a tag more than what is held of it. */
+	return w->written + sizeof SYMBFILE_MAGIC + 2 * VARINT_MAX + w->strings.table_len + w->records.len +
+	       (uint64_t)w->held_count * RECORD_EXTRA;
 }
 
 enum err symbfile_writer_finish(struct symbfile_writer *w, struct error *e)

@@ -11,54 +11,32 @@
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "symbtool/extract.h"
+#include "symbtool/record_json.h"
 
 static struct buffer line;
 
-static void print_text(const char *key, struct str s, bool there)
+static enum err print_line(struct error *e)
 {
-	buffer_printf(&line, ",\"%s\":", key);
-	if (there)
-		buffer_append_json(&line, s);
-	else
-		buffer_append(&line, "null", 4);
-}
-
-static void print_line(void)
-{
-	buffer_append(&line, "}\n", 2);
+	buffer_append(&line, "\n", 1);
+	if (line.failed)
+		return error_set(e, ERR_NO_MEMORY, "out of memory");
 	fwrite(line.data, 1, line.len, stdout);
 	buffer_reset(&line);
+	return ERR_OK;
 }
 
 static enum err print_range(void *arg, const struct symbfile_range *r, struct error *e)
 {
-	(void)arg, (void)e;
-	buffer_printf(&line, "{\"t\":\"range\",\"va\":\"0x%" PRIx64 "\",\"len\":%" PRIu64 ",\"depth\":%u", r->va,
-	        r->length, r->depth);
-	print_text("func", r->func, true);
-	print_text("file", r->file, r->has_file);
-	print_text("call_file", r->call_file, r->has_call_file);
-	buffer_printf(&line, ",\"call_line\":%u,\"lines\":[", r->call_line);
-	for (size_t i = 0; i < r->line_count; i++)
-		buffer_printf(&line, "%s[%u,%u]", i > 0 ? "," : "", r->lines[i].offset, r->lines[i].line);
-	buffer_append(&line, "]", 1);
-	print_line();
-	return ERR_OK;
+	(void)arg;
+	record_json_range(&line, r);
+	return print_line(e);
 }
 
 static enum err print_pad(void *arg, const struct symbfile_pad *p, struct error *e)
 {
-	(void)arg, (void)e;
-	buffer_printf(&line, "{\"t\":\"pad\",\"va\":\"0x%" PRIx64 "\",\"entries\":[", p->va);
-	for (size_t i = 0; i < p->count; i++) {
-		buffer_printf(&line, "%s{\"func\":", i > 0 ? "," : "");
-		buffer_append_json(&line, p->frames[i].func);
-		print_text("file", p->frames[i].file, true);
-		buffer_printf(&line, ",\"line\":%u}", p->frames[i].line);
-	}
-	buffer_append(&line, "]", 1);
-	print_line();
-	return ERR_OK;
+	(void)arg;
+	record_json_pad(&line, p);
+	return print_line(e);
 }
 
 static enum err ignore_range(void *arg, const struct symbfile_range *r, struct error *e)

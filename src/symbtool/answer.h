@@ -1,0 +1,20 @@
+/* The reply to a question, in the form of /symbolicate/v5, whoever gives it. */
+#ifndef SYMBTOOL_ANSWER_H
+#define SYMBTOOL_ANSWER_H
+
+#include "base/buffer.h"
+#include "format/offmap.h"
+#include "symbtool/question.h"
+#include "symbtool/server.h"
+
+/* maps: one for each module; NULL where there is none. */
+enum err answer_local(const struct question *q, struct offmap *const *maps, struct buffer *reply, struct error *e);
+/* Modules are files, whose FileID is taken, NAME/ID, or an ID alone. */
+enum err answer_server(const struct question *q, struct server *s, struct buffer *reply, struct error *e);
+
+/* For people: a line a frame, one more for each call that was inlined. ERR_CORRUPT: it is no such reply. */
+enum err answer_print(const struct buffer *reply, struct error *e);
+/* An object a frame, each on a line. */
+enum err answer_print_lines(const struct buffer *reply, struct error *e);
+
+#endif

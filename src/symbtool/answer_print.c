@@ -1,0 +1,73 @@
+#include <config.h>
+
+#include <jansson.h>
+#include <stdio.h>
+
+#include "symbtool/answer.h"
+
+static const char *text_of(const json_t *object, const char *key)
+{
+	const char *text = json_string_value(json_object_get(object, key));
+	return text ? text : "";
+}
+
+/* FUNCTION at FILE:LINE, as far as they are known. */
+static void print_place(const json_t *call)
+{
+	json_int_t line = json_integer_value(json_object_get(call, "line"));
+	fputs(text_of(call, "function"), stdout);
+	if (*text_of(call, "file"))
+		printf(" at %s", text_of(call, "file"));
+	if (line)
+		printf(":%lld", (long long)line);
+	putchar('\n');
+}
+
+/* Innermost first: the first has the address, the others stand below it. */
+static void print_frame(const json_t *frame)
+{
+	const json_t *inlines = json_object_get(frame, "inlines");
+	int indent = printf("%s+%s  ", text_of(frame, "module"), text_of(frame, "module_offset"));
+	if (!json_object_get(frame, "function")) {
+		puts("??");
+		return;
+	}
+	for (size_t i = 0; i < json_array_size(inlines); i++) {
+		print_place(json_array_get(inlines, i));
+		printf("%*s(inlined by) ", indent, "");
+	}
+	print_place(frame);
+}
+
+static void print_json(const json_t *frame)
+{
+	json_dumpf(frame, stdout, JSON_COMPACT);
+	putchar('\n');
+}
+
+/* Stacks are separated by an empty line where blank is set. */
+static enum err print_all(const struct buffer *reply, void (*print)(const json_t *frame), bool blank, struct error *e)
+{
+	json_t *root = json_loadb((const char *)reply->data, reply->len, JSON_ALLOW_NUL, NULL);
+	const json_t *stacks = json_object_get(json_array_get(json_object_get(root, "results"), 0), "stacks");
+	enum err err = json_is_array(stacks) ? ERR_OK : error_set(e, ERR_CORRUPT, "a reply that has no stacks");
+	for (size_t i = 0; i < json_array_size(stacks); i++) {
+		const json_t *stack = json_array_get(stacks, i);
+		if (i && blank)
+			putchar('\n');
+		for (size_t j = 0; j < json_array_size(stack); j++)
+			print(json_array_get(stack, j));
+	}
+	json_decref(root);
+	return err;
+}
+
+enum err answer_print(const struct buffer *reply, struct error *e)
+{
+	return print_all(reply, print_frame, true, e);
+}
+
+enum err answer_print_lines(const struct buffer *reply, struct error *e)
+{
+	return print_all(reply, print_json, false, e);
+}

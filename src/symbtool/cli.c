@@ -1,0 +1,138 @@
+#include <config.h>
+
+#include "symbtool/cli.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MESSAGE_MAX = 2048 };
+
+void complain(const char *place, const char *format, ...)
+{
+	char text[MESSAGE_MAX];
+	va_list args;
+	va_start(args, format);
+	vsnprintf(text, sizeof text, format, args);
+	va_end(args);
+	if (strncmp(text, place, strlen(place)) == 0)
+		fprintf(stderr, "symbtool: %s\n", text);
+	else
+		fprintf(stderr, "symbtool: %s: %s\n", place, text);
+}
+
+int complain_usage(const struct verb *v, const char *format, ...)
+{
+	char text[MESSAGE_MAX];
+	va_list args;
+	va_start(args, format);
+	vsnprintf(text, sizeof text, format, args);
+	va_end(args);
+	fprintf(stderr, "symbtool: %s: %s\nsymbtool %s --help says more\n", v->name, text, v->name);
+	return EXIT_USAGE;
+}
+
+bool parse_address(const char *text, uint64_t *address)
+{
+	bool hex = text[0] == '0' && (text[1] == 'x' || text[1] == 'X');
+	const char *digits = hex ? text + 2 : text;
+	size_t len = strlen(digits);
+	if (!len || strspn(digits, hex ? "0123456789abcdefABCDEF" : "0123456789") != len)
+		return false;
+	errno = 0;
+	*address = strtoull(digits, NULL, hex ? 16 : 10);
+	return errno == 0;
+}
+
+/* The power of two that a size's letter stands for; -1: no such letter. */
+static int size_shift(const char *letter)
+{
+	static const char letters[] = "KMG";
+	if (!*letter)
+		return 0;
+	const char *found = letter[1] ? NULL : strchr(letters, *letter);
+	return found ? 10 * (int)(found - letters + 1) : -1;
+}
+
+static bool parse_number(const char *text, const struct option_row *row)
+{
+	char *end;
+	uint64_t *value = row->value;
+	if (*text < '0' || *text > '9')
+		return false;
+	errno = 0;
+	uint64_t n = strtoull(text, &end, 10);
+	int shift = row->kind == OPTION_SIZE ? size_shift(end) : *end ? -1 : 0;
+	if (errno || shift < 0 || n > UINT64_MAX >> shift)
+		return false;
+	*value = n << shift;
+	return *value >= row->min && (!row->max || *value <= row->max);
+}
+
+static bool set_option(const struct option_row *row, char *text)
+{
+	if (row->kind == OPTION_FLAG)
+		*(bool *)row->value = true;
+	else if (row->kind == OPTION_TEXT)
+		*(const char **)row->value = text;
+	else
+		return parse_number(text, row);
+	return true;
+}
+
+/* The row of `--name`, `--name=…` or `-x`. */
+static const struct option_row *find_row(const struct option_row *rows, size_t count, const char *word)
+{
+	for (size_t i = 0; i < count; i++) {
+		size_t len = strlen(rows[i].name);
+		bool letter = rows[i].letter && word[1] == rows[i].letter && !word[2];
+		bool name = strncmp(word, "--", 2) == 0 && strncmp(word + 2, rows[i].name, len) == 0 &&
+		            (word[2 + len] == 0 || word[2 + len] == '=');
+		if (letter || name)
+			return &rows[i];
+	}
+	return NULL;
+}
+
+/* The option at argv[*at], whose value may be the next word, which *at then stands at. */
+static int read_option(
+        const struct verb *v, const struct option_row *rows, size_t row_count, int argc, char **argv, int *at)
+{
+	char *word = argv[*at], *value = strchr(word, '=');
+	const struct option_row *row = find_row(rows, row_count, word);
+	if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
+		return fputs(v->usage, stdout) < 0 ? EXIT_FAILED : EXIT_DONE;
+	if (!row)
+		return complain_usage(v, "there is no option %.*s", (int)strcspn(word, "="), word);
+	if (row->kind == OPTION_FLAG && value)
+		return complain_usage(v, "--%s takes no value", row->name);
+	if (row->kind != OPTION_FLAG && !value && *at + 1 == argc)
+		return complain_usage(v, "--%s wants a value", row->name);
+	if (row->kind != OPTION_FLAG)
+		value = value ? value + 1 : argv[++*at];
+	if (!set_option(row, value))
+		return complain_usage(v, "--%s: %s is no number that it takes", row->name, value);
+	return OPTIONS_GO_ON;
+}
+
+int options_read(const struct verb *v, const struct option_row *rows, size_t row_count, int argc, char **argv,
+        struct operands *operands)
+{
+	*operands = (struct operands){argv, 0};
+	bool ended = false;
+	for (int i = 0; i < argc; i++) {
+		if (ended || argv[i][0] != '-' || !argv[i][1]) {
+			argv[operands->count++] = argv[i];
+		} else if (strcmp(argv[i], "--") == 0) {
+			ended = true;
+		} else {
+			int code = read_option(v, rows, row_count, argc, argv, &i);
+			if (code != OPTIONS_GO_ON)
+				return code;
+		}
+	}
+	return OPTIONS_GO_ON;
+}

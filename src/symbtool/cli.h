@@ -1,0 +1,56 @@
+/* What the verbs of symbtool share: exit codes, options and messages. */
+#ifndef SYMBTOOL_CLI_H
+#define SYMBTOOL_CLI_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+enum exit_code { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
+
+/* A row of the table in main.c. run gets what stands behind the verb, and returns an exit code. */
+struct verb {
+	const char *name, *summary;
+	const char *usage; /* what --help prints */
+	int (*run)(const struct verb *v, int argc, char **argv);
+};
+
+enum option_kind {
+	OPTION_FLAG,   /* value: bool */
+	OPTION_TEXT,   /* value: const char *; points into argv */
+	OPTION_NUMBER, /* value: uint64_t, at least min */
+	OPTION_SIZE,   /* the same, with K, M or G behind it */
+};
+
+struct option_row {
+	const char *name; /* without dashes */
+	char letter;      /* -x; 0: none */
+	enum option_kind kind;
+	void *value;
+	uint64_t min, max; /* max 0: none */
+};
+
+/* What is no option, in its order. Points into argv. */
+struct operands {
+	char **items;
+	size_t count;
+};
+
+enum { OPTIONS_GO_ON = -1 };
+
+/* Takes options apart, wherever they stand; `--` ends them. Returns OPTIONS_GO_ON, or the exit code after --help or a
+ * mistake. Changes the order of argv. */
+int options_read(const struct verb *v, const struct option_row *rows, size_t row_count, int argc, char **argv,
+        struct operands *operands);
+
+/* "symbtool: PLACE: what" on standard error, as one line; a place that the text begins with is not said twice. */
+void complain(const char *place, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The same, of a wrong call, with a hint at --help. Returns EXIT_USAGE. */
+int complain_usage(const struct verb *v, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* 0x and hex digits, or decimal digits. */
+bool parse_address(const char *text, uint64_t *address);
+
+#endif

@@ -1,0 +1,83 @@
+#include <config.h>
+
+#include "symbtool/cut.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "symbtool/cli.h"
+#include "symbtool/progress.h"
+
+struct cutting {
+	struct cut *cut;
+	struct progress progress;
+};
+
+static enum err take_range(void *arg, const struct symbfile_range *r, struct error *e)
+{
+	struct cutting *c = arg;
+	progress_add(&c->progress, 1);
+	return spool_range(&c->cut->kinds[STORE_RANGES], r, e);
+}
+
+static enum err take_pad(void *arg, const struct symbfile_pad *p, struct error *e)
+{
+	struct cutting *c = arg;
+	progress_add(&c->progress, 1);
+	return spool_pad(&c->cut->kinds[STORE_RETURNPADS], p, e);
+}
+
+static enum err read_id(struct file_id *id, const char *path, struct error *e)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return error_set(e, ERR_IO, "%s: %s", path, strerror(errno));
+	enum err err = file_id_of_fd(id, fd, e);
+	close(fd);
+	return err;
+}
+
+static enum err extract(struct cut *c, const char *path, const struct cut_options *options, struct error *e)
+{
+	struct cutting cutting = {.cut = c};
+	struct symbfile_sink sink = {take_range, take_pad, &cutting};
+	progress_begin(&cutting.progress, path, "records", 0);
+	enum err err = extract_executable(path, &options->extract, &sink, &c->stats, e);
+	progress_end(&cutting.progress);
+	return err;
+}
+
+enum err cut_executable(struct cut *c, const char *path, const struct cut_options *options, struct error *e)
+{
+	*c = (struct cut){0};
+	for (unsigned i = 0; i < STORE_KINDS; i++)
+		c->kinds[i].fd = -1;
+	enum err err = read_id(&c->id, path, e);
+	for (unsigned i = 0; i < STORE_KINDS && !err; i++)
+		err = spool_init(&c->kinds[i], options->part_size, options->discard, e);
+	if (!err)
+		err = extract(c, path, options, e);
+	for (unsigned i = 0; i < STORE_KINDS && !err; i++)
+		err = spool_finish(&c->kinds[i], e);
+	if (err)
+		cut_release(c);
+	return err;
+}
+
+void cut_release(struct cut *c)
+{
+	for (unsigned i = 0; i < STORE_KINDS; i++)
+		spool_release(&c->kinds[i]);
+}
+
+void cut_warn(const struct cut *c, const char *path)
+{
+	uint64_t left_out = c->kinds[STORE_RANGES].left_out + c->kinds[STORE_RETURNPADS].left_out;
+	if (!c->stats.pads_known)
+		complain(path, "no return pads: call instructions of its machine are not known");
+	if (left_out)
+		complain(path, "%" PRIu64 " records are too large for a symbfile and were left out", left_out);
+}

@@ -1,0 +1,30 @@
+/* An executable's ranges and return pads as parts that can be uploaded. */
+#ifndef SYMBTOOL_CUT_H
+#define SYMBTOOL_CUT_H
+
+#include "format/file_id.h"
+#include "store/symbfile_store.h"
+#include "symbtool/extract.h"
+#include "symbtool/spool.h"
+
+struct cut_options {
+	struct extract_options extract;
+	uint64_t part_size; /* bytes at most */
+	bool discard;       /* nothing is kept: for measuring */
+};
+
+struct cut {
+	struct file_id id;
+	struct spool kinds[STORE_KINDS];
+	struct extract_stats stats;
+};
+
+#define PART_SIZE (UINT64_C(32) << 20)
+
+/* Shows progress on a terminal. The text of an error names the file. On failure there is nothing to release. */
+enum err cut_executable(struct cut *c, const char *path, const struct cut_options *options, struct error *e);
+void cut_release(struct cut *c);
+/* Says what is missing, such as return pads of a machine that is not known. */
+void cut_warn(const struct cut *c, const char *path);
+
+#endif

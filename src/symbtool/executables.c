@@ -1,0 +1,104 @@
+#include <config.h>
+
+#include "symbtool/executables.h"
+
+#include <errno.h>
+#include <fts.h>
+#include <gelf.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "symbtool/elf_file.h"
+
+void executables_release(struct executables *x)
+{
+	for (size_t i = 0; i < x->count; i++)
+		free(x->items[i].path);
+	free(x->items);
+	*x = (struct executables){0};
+}
+
+static enum err add(struct executables *x, const char *path, const struct stat *st, bool found, struct error *e)
+{
+	if (x->count == x->cap) {
+		size_t cap = x->cap ? 2 * x->cap : 16;
+		struct executable *items = realloc(x->items, cap * sizeof *items);
+		if (!items)
+			return error_set(e, ERR_NO_MEMORY, "out of memory");
+		x->items = items;
+		x->cap = cap;
+	}
+	char *copy = strdup(path);
+	if (!copy)
+		return error_set(e, ERR_NO_MEMORY, "out of memory");
+	x->items[x->count++] = (struct executable){copy, found, st->st_dev, st->st_ino};
+	return ERR_OK;
+}
+
+/* A debug file has the sections of an executable, but nothing in them. */
+static bool has_code(Elf *elf)
+{
+	GElf_Shdr header;
+	Elf_Scn *text = elf_find_section(elf, ".text");
+	return !text || !gelf_getshdr(text, &header) || header.sh_type != SHT_NOBITS;
+}
+
+static bool is_executable(const char *path)
+{
+	struct elf_file f;
+	struct error e;
+	if (elf_file_open(&f, path, &e) != ERR_OK)
+		return false;
+	bool ok = has_code(f.elf);
+	elf_file_close(&f);
+	return ok;
+}
+
+static int name_order(const FTSENT **a, const FTSENT **b)
+{
+	return strcmp((*a)->fts_name, (*b)->fts_name);
+}
+
+/* Of hard links the first name holds. Only files with several are looked for. */
+static bool is_known(const struct executables *x, const struct stat *st)
+{
+	for (size_t i = 0; st->st_nlink > 1 && i < x->count; i++)
+		if (x->items[i].device == st->st_dev && x->items[i].node == st->st_ino)
+			return true;
+	return false;
+}
+
+static enum err take_entry(struct executables *x, const FTSENT *entry, struct error *e)
+{
+	if (entry->fts_info == FTS_D || entry->fts_info == FTS_DP)
+		return ERR_OK;
+	if (entry->fts_info != FTS_F || is_known(x, entry->fts_statp) || !is_executable(entry->fts_path)) {
+		x->others++;
+		return ERR_OK;
+	}
+	return add(x, entry->fts_path, entry->fts_statp, true, e);
+}
+
+static enum err add_directory(struct executables *x, const char *path, struct error *e)
+{
+	char *copy = strdup(path), *paths[] = {copy, NULL};
+	FTS *walk = copy ? fts_open(paths, FTS_PHYSICAL | FTS_NOCHDIR, name_order) : NULL;
+	enum err err = walk ? ERR_OK : error_set(e, ERR_IO, "%.150s: %s", path, strerror(errno));
+	for (FTSENT *entry; !err && (entry = fts_read(walk));)
+		err = take_entry(x, entry, e);
+	if (walk)
+		fts_close(walk);
+	free(copy);
+	return err;
+}
+
+enum err executables_add(struct executables *x, const char *path, bool recursive, struct error *e)
+{
+	struct stat st;
+	if (stat(path, &st) != 0)
+		return error_set(e, ERR_IO, "%s", strerror(errno));
+	if (!S_ISDIR(st.st_mode))
+		return add(x, path, &st, false, e);
+	return recursive ? add_directory(x, path, e) : error_set(e, ERR_BAD_REQUEST, "a directory: --recursive");
+}

@@ -1,0 +1,115 @@
+#include <config.h>
+
+#include "symbtool/input.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "format/gzip.h"
+
+enum { BLOCK = 256 << 10 };
+
+struct input {
+	enum err (*take)(void *arg, const uint8_t *data, size_t len, struct error *e);
+	void *arg;
+	struct gunzip *gunzip; /* NULL: not gzip */
+	uint8_t *inflated;
+};
+
+static bool is_gzip(const uint8_t *data, size_t len)
+{
+	return len > 2 && data[0] == 0x1f && data[1] == 0x8b;
+}
+
+static enum err begin_gzip(struct input *in, struct error *e)
+{
+	in->gunzip = gunzip_new();
+	in->inflated = malloc(BLOCK);
+	return in->gunzip && in->inflated ? ERR_OK : error_set(e, ERR_NO_MEMORY, "out of memory");
+}
+
+static enum err give(struct input *in, const uint8_t *data, size_t len, struct error *e)
+{
+	enum err err = ERR_OK;
+	size_t out = BLOCK;
+	if (!in->gunzip)
+		return in->take(in->arg, data, len, e);
+	while (!err && (len > 0 || out == BLOCK)) {
+		err = gunzip_step(in->gunzip, &data, &len, in->inflated, BLOCK, &out);
+		if (err)
+			return error_set(e, err, "not sound as gzip");
+		if (out > 0)
+			err = in->take(in->arg, in->inflated, out, e);
+	}
+	return err;
+}
+
+static enum err read_all(struct input *in, FILE *f, uint8_t *block, struct error *e)
+{
+	enum err err = ERR_OK;
+	bool first = true;
+	for (size_t n; !err && (n = fread(block, 1, BLOCK, f)) > 0; first = false) {
+		if (first && is_gzip(block, n))
+			err = begin_gzip(in, e);
+		if (!err)
+			err = give(in, block, n, e);
+	}
+	if (!err && ferror(f))
+		err = error_set(e, ERR_IO, "%s", strerror(errno));
+	if (!err && in->gunzip && !gunzip_complete(in->gunzip))
+		err = error_set(e, ERR_CORRUPT, "gzip that is cut off");
+	return err;
+}
+
+enum err input_read(const char *path, enum err (*take)(void *arg, const uint8_t *data, size_t len, struct error *e),
+        void *arg, struct error *e)
+{
+	struct input in = {take, arg, NULL, NULL};
+	FILE *f = fopen(path, "rbe");
+	uint8_t *block = malloc(BLOCK);
+	enum err err = ERR_OK;
+	if (!f)
+		err = error_set(e, ERR_IO, "%s", strerror(errno));
+	else if (!block)
+		err = error_set(e, ERR_NO_MEMORY, "out of memory");
+	else
+		err = read_all(&in, f, block, e);
+	if (f)
+		fclose(f);
+	gunzip_free(in.gunzip);
+	free(in.inflated);
+	free(block);
+	return err;
+}
+
+/* ---- what it is ---- */
+
+struct start {
+	uint8_t bytes[8];
+	size_t len;
+};
+
+/* ERR_MISSING, which nothing else says, once there are enough. */
+static enum err take_start(void *arg, const uint8_t *data, size_t len, struct error *e)
+{
+	struct start *s = arg;
+	(void)e;
+	size_t room = sizeof s->bytes - s->len, n = len < room ? len : room;
+	memcpy(s->bytes + s->len, data, n);
+	s->len += n;
+	return s->len < sizeof s->bytes ? ERR_OK : ERR_MISSING;
+}
+
+enum err input_kind_of(const char *path, enum input_kind *kind, struct error *e)
+{
+	struct start s = {{0}, 0};
+	enum err err = input_read(path, take_start, &s, e);
+	*kind = INPUT_OTHER;
+	if (s.len >= 4 && memcmp(s.bytes, "\177ELF", 4) == 0)
+		*kind = INPUT_ELF;
+	else if (s.len == 8 && memcmp(s.bytes, "symbfile", 8) == 0)
+		*kind = INPUT_SYMBFILE;
+	return err == ERR_MISSING ? ERR_OK : err;
+}

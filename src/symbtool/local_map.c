@@ -1,0 +1,114 @@
+#include <config.h>
+
+#include "symbtool/local_map.h"
+
+#include "format/breakpad.h"
+#include "format/symbfile_map.h"
+#include "symbtool/input.h"
+#include "symbtool/progress.h"
+
+/* Pages stay as they are: nothing waits for memory here. */
+static const struct offmap_options map_options = {.raw_budget = UINT64_MAX, .codec = CODEC_LZ4};
+
+static enum err name_file(struct error *e, const char *path)
+{
+	struct error copy = *e;
+	return error_set(e, copy.code, "%.120s: %s", path, copy.text);
+}
+
+static enum err feed_symbfile(void *arg, const uint8_t *data, size_t len, struct error *e)
+{
+	return symbfile_reader_feed(arg, data, len, e);
+}
+
+static enum err add_symbfile(struct symbfile_map *map, const char *path, struct error *e)
+{
+	struct symbfile_sink sink = symbfile_map_sink(map);
+	struct symbfile_reader *reader = symbfile_reader_new(&sink);
+	if (!reader)
+		return error_set(e, ERR_NO_MEMORY, "out of memory");
+	enum err err = input_read(path, feed_symbfile, reader, e);
+	if (!err)
+		err = symbfile_reader_finish(reader, e);
+	symbfile_reader_free(reader);
+	return err ? name_file(e, path) : ERR_OK;
+}
+
+/* The way of records into the map, counted for who waits. */
+struct intake {
+	struct symbfile_sink sink;
+	struct progress progress;
+};
+
+static enum err take_range(void *arg, const struct symbfile_range *r, struct error *e)
+{
+	struct intake *in = arg;
+	progress_add(&in->progress, 1);
+	return in->sink.range(in->sink.arg, r, e);
+}
+
+static enum err take_pad(void *arg, const struct symbfile_pad *p, struct error *e)
+{
+	struct intake *in = arg;
+	progress_add(&in->progress, 1);
+	return in->sink.pad(in->sink.arg, p, e);
+}
+
+static enum err add_executable(
+        struct symbfile_map *map, const char *path, const struct extract_options *options, struct error *e)
+{
+	struct intake in = {.sink = symbfile_map_sink(map)};
+	struct symbfile_sink sink = {take_range, take_pad, &in};
+	progress_begin(&in.progress, path, "records", 0);
+	enum err err = extract_executable(path, options, &sink, NULL, e);
+	progress_end(&in.progress);
+	return err;
+}
+
+static enum err feed_breakpad(void *arg, const uint8_t *data, size_t len, struct error *e)
+{
+	return breakpad_feed(arg, data, len, e);
+}
+
+static enum err read_breakpad(const char *path, struct offmap **out, struct error *e)
+{
+	struct breakpad *p = breakpad_new(&map_options, (struct str){"", 0});
+	if (!p)
+		return error_set(e, ERR_NO_MEMORY, "out of memory");
+	enum err err = input_read(path, feed_breakpad, p, e);
+	if (!err)
+		err = breakpad_finish(p, out, e);
+	breakpad_free(p);
+	return err ? name_file(e, path) : ERR_OK;
+}
+
+static enum err add_file(
+        struct symbfile_map *map, const char *path, const struct extract_options *options, struct error *e)
+{
+	enum input_kind kind;
+	if (input_kind_of(path, &kind, e))
+		return name_file(e, path);
+	if (kind == INPUT_ELF)
+		return add_executable(map, path, options, e);
+	if (kind == INPUT_SYMBFILE)
+		return add_symbfile(map, path, e);
+	return error_set(e, ERR_CORRUPT, "%.200s: neither symbfile nor ELF", path);
+}
+
+enum err local_map_new(
+        char *const *paths, size_t count, const struct extract_options *options, struct offmap **out, struct error *e)
+{
+	enum input_kind kind;
+	if (count == 1 && input_kind_of(paths[0], &kind, e))
+		return name_file(e, paths[0]);
+	if (count == 1 && kind == INPUT_OTHER)
+		return read_breakpad(paths[0], out, e);
+	struct symbfile_map *map = symbfile_map_new(&map_options);
+	enum err err = map ? ERR_OK : error_set(e, ERR_NO_MEMORY, "out of memory");
+	for (size_t i = 0; i < count && !err; i++)
+		err = add_file(map, paths[i], options, e);
+	if (!err && symbfile_map_finish(map, out))
+		err = error_set(e, ERR_NO_MEMORY, "out of memory");
+	symbfile_map_free(map);
+	return err;
+}

@@ -1,0 +1,49 @@
+#include <config.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "symbtool/verbs.h"
+
+static const struct verb *const verbs[] = {
+        &verb_push, &verb_extract, &verb_symbolicate, &verb_lookup, &verb_dump, &verb_check, &verb_file_id, &verb_keys};
+enum { VERBS = sizeof verbs / sizeof *verbs };
+
+static int usage(FILE *out)
+{
+	fputs("Usage: symbtool VERB [OPTION]... ARGUMENT...\n\nSymbols of executables: from them, into files, to a "
+	      "server "
+	      "and back.\n\n",
+	        out);
+	for (size_t i = 0; i < VERBS; i++)
+		fprintf(out, "  %-14s %s\n", verbs[i]->name, verbs[i]->summary);
+	fputs("\nsymbtool VERB --help explains one of them; symbtool --version says which this is.\n"
+	      "Exit code: 0 done, 1 something failed, 2 called wrongly.\n",
+	        out);
+	return out == stdout ? EXIT_DONE : EXIT_USAGE;
+}
+
+static int run(int argc, char **argv)
+{
+	const char *word = argc > 1 ? argv[1] : "";
+	if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
+		return usage(stdout);
+	if (strcmp(word, "--version") == 0)
+		return printf("symbtool %s\n", PACKAGE_VERSION) < 0;
+	for (size_t i = 0; i < VERBS; i++)
+		if (strcmp(word, verbs[i]->name) == 0)
+			return verbs[i]->run(verbs[i], argc - 2, argv + 2);
+	if (*word)
+		complain(word, "there is no such verb");
+	return usage(stderr);
+}
+
+int main(int argc, char **argv)
+{
+	int code = run(argc, argv);
+	if (fflush(stdout) != 0 || ferror(stdout)) {
+		complain("standard output", "cannot be written");
+		return EXIT_FAILED;
+	}
+	return code;
+}

@@ -1,0 +1,28 @@
+/* A line on a terminal that says how far long work is. */
+#ifndef SYMBTOOL_PROGRESS_H
+#define SYMBTOOL_PROGRESS_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct progress {
+	const char *label;
+	const char *unit;
+	uint64_t total; /* 0: unknown */
+	bool on;        /* standard error is a terminal */
+	int64_t started;
+	_Atomic int64_t done, next; /* next: when it is drawn again */
+	pthread_mutex_t lock;       /* of drawing */
+	bool drawn;
+};
+
+/* The label is not copied. Nothing is drawn before half a second has passed. */
+void progress_begin(struct progress *p, const char *label, const char *unit, uint64_t total);
+/* From any thread; n may be negative, when something begins anew. */
+void progress_add(struct progress *p, int64_t n);
+/* Takes the line away. */
+void progress_end(struct progress *p);
+
+#endif

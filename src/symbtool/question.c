@@ -1,0 +1,122 @@
+#include <config.h>
+
+#include "symbtool/question.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "symbtool/cli.h"
+
+void question_release(struct question *q)
+{
+	for (size_t i = 0; i < q->module_count; i++)
+		free(q->modules[i]);
+	free(q->modules);
+	free(q->frames);
+	free(q->ends);
+	*q = (struct question){0};
+}
+
+/* Room for one more item; false: no memory. */
+static bool reserve(void *items, size_t *cap, size_t count, size_t size)
+{
+	void *old, *grown;
+	if (count < *cap)
+		return true;
+	memcpy(&old, items, sizeof old);
+	size_t wanted = *cap ? 2 * *cap : 64;
+	grown = realloc(old, wanted * size);
+	if (!grown)
+		return false;
+	memcpy(items, &grown, sizeof grown);
+	*cap = wanted;
+	return true;
+}
+
+static enum err no_memory(struct error *e)
+{
+	return error_set(e, ERR_NO_MEMORY, "out of memory");
+}
+
+/* The last one is the likeliest: frames of one module stand together. */
+enum err question_module(struct question *q, const char *name, uint32_t *number, struct error *e)
+{
+	for (size_t i = q->module_count; i > 0; i--) {
+		if (strcmp(q->modules[i - 1], name) == 0) {
+			*number = (uint32_t)(i - 1);
+			return ERR_OK;
+		}
+	}
+	if (q->module_count == QUESTION_MODULES)
+		return error_set(e, ERR_TOO_LARGE, "more than %d modules", QUESTION_MODULES);
+	if (!reserve(&q->modules, &q->module_cap, q->module_count, sizeof *q->modules))
+		return no_memory(e);
+	q->modules[q->module_count] = strdup(name);
+	if (!q->modules[q->module_count])
+		return no_memory(e);
+	*number = (uint32_t)q->module_count++;
+	return ERR_OK;
+}
+
+static size_t stack_start(const struct question *q)
+{
+	return q->stack_count ? q->ends[q->stack_count - 1] : 0;
+}
+
+static enum err add_frame(struct question *q, uint32_t module, uint64_t address, struct error *e)
+{
+	if (q->count == QUESTION_FRAMES)
+		return error_set(e, ERR_TOO_LARGE, "more than %d addresses", QUESTION_FRAMES);
+	if (!reserve(&q->frames, &q->cap, q->count, sizeof *q->frames))
+		return no_memory(e);
+	if (q->return_addresses && q->count > stack_start(q) && address > 0)
+		address--;
+	q->frames[q->count++] = (struct question_frame){module, address};
+	return ERR_OK;
+}
+
+enum err question_frame(struct question *q, const char *text, struct error *e)
+{
+	uint64_t address;
+	uint32_t module = 0;
+	const char *plus = strrchr(text, '+');
+	if (!parse_address(plus ? plus + 1 : text, &address) || plus == text)
+		return error_set(e, ERR_BAD_REQUEST, "%.100s: neither an address (0x1f, 31) nor MODULE+ADDRESS", text);
+	if (plus) {
+		char *name = strndup(text, (size_t)(plus - text));
+		enum err err = name ? question_module(q, name, &module, e) : no_memory(e);
+		free(name);
+		if (err)
+			return err;
+	} else if (!q->module_count) {
+		return error_set(e, ERR_BAD_REQUEST, "%.100s: no module", text);
+	}
+	return add_frame(q, module, address, e);
+}
+
+enum err question_end_stack(struct question *q, struct error *e)
+{
+	if (q->count == stack_start(q))
+		return ERR_OK;
+	if (!reserve(&q->ends, &q->stack_cap, q->stack_count, sizeof *q->ends))
+		return no_memory(e);
+	q->ends[q->stack_count++] = q->count;
+	return ERR_OK;
+}
+
+enum err question_read(struct question *q, FILE *in, struct error *e)
+{
+	char *line = NULL;
+	size_t cap = 0;
+	enum err err = ERR_OK;
+	while (!err && getline(&line, &cap, in) >= 0) {
+		char *rest = line;
+		for (char *word; !err && (word = strsep(&rest, " \t\r\n"));)
+			if (*word)
+				err = question_frame(q, word, e);
+		if (!err)
+			err = question_end_stack(q, e);
+	}
+	free(line);
+	return err;
+}

@@ -1,0 +1,40 @@
+/* Which addresses of which modules are asked for. */
+#ifndef SYMBTOOL_QUESTION_H
+#define SYMBTOOL_QUESTION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/error.h"
+
+enum { QUESTION_FRAMES = 1000000, QUESTION_MODULES = 10000 }; /* at most; as a server takes */
+
+struct question_frame {
+	uint32_t module;
+	uint64_t address;
+};
+
+struct question {
+	char **modules; /* as they were given */
+	size_t module_count, module_cap;
+	struct question_frame *frames;
+	size_t count, cap;
+	size_t *ends; /* of each stack, in frames */
+	size_t stack_count, stack_cap;
+	bool return_addresses; /* all frames of a stack but the first are looked up one byte below */
+};
+
+/* Zeroed at first. */
+void question_release(struct question *q);
+/* The number of a module, which is added when it is new. ERR_NO_MEMORY, ERR_TOO_LARGE. */
+enum err question_module(struct question *q, const char *name, uint32_t *number, struct error *e);
+/* A frame of the stack that grows: ADDRESS, of module 0, or MODULE+ADDRESS. ERR_BAD_REQUEST as well. */
+enum err question_frame(struct question *q, const char *text, struct error *e);
+/* Ends the stack; without frames it is none. */
+enum err question_end_stack(struct question *q, struct error *e);
+/* A stack a line, frames separated by blanks. */
+enum err question_read(struct question *q, FILE *in, struct error *e);
+
+#endif

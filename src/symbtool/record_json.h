@@ -1,0 +1,12 @@
+/* Records of symbfiles as JSON objects: what `symbtool dump --json` prints. */
+#ifndef SYMBTOOL_RECORD_JSON_H
+#define SYMBTOOL_RECORD_JSON_H
+
+#include "base/buffer.h"
+#include "format/symbfile.h"
+
+/* Append one object, without a line feed. */
+void record_json_range(struct buffer *out, const struct symbfile_range *r);
+void record_json_pad(struct buffer *out, const struct symbfile_pad *p);
+
+#endif

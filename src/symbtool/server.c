@@ -1,0 +1,322 @@
+#include <config.h>
+
+#include "symbtool/server.h"
+
+#include <curl/curl.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/random.h"
+#include "symbtool/cli.h"
+
+enum {
+	CONNECT_TIMEOUT = 10, /* seconds */
+	STALL_TIMEOUT = 120,  /* without a byte: the server writes a part to its store before it answers */
+	RETRY_AFTER_MAX = 300,
+	PAUSES_MAX = 10000, /* tries; their time ends them long before */
+};
+#define FIRST_PAUSE (SECOND / 4)
+#define LONGEST_PAUSE (20 * SECOND)
+#define PAUSE_SLICE (50 * MS) /* how soon a cancelled request notices */
+
+struct connection {
+	struct server *server;
+	CURL *easy;
+	char problem[CURL_ERROR_SIZE];
+	/* of the request that runs */
+	const struct server_request *request;
+	struct buffer *body;
+	uint64_t read; /* bytes of the body that curl has taken */
+	int64_t told;  /* bytes that request->sent knows of */
+};
+
+enum err server_check(struct server *s, struct error *e)
+{
+	CURLU *url = curl_url();
+	char *scheme = NULL;
+	atomic_init(&s->cancel, false);
+	signal(SIGPIPE, SIG_IGN); /* a connection that breaks is an error, not the end */
+	if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK || !url)
+		return error_set(e, ERR_NO_MEMORY, "out of memory");
+	bool ok = curl_url_set(url, CURLUPART_URL, s->url, 0) == CURLUE_OK &&
+	          curl_url_get(url, CURLUPART_SCHEME, &scheme, 0) == CURLUE_OK &&
+	          (strcmp(scheme, "http") == 0 || strcmp(scheme, "https") == 0);
+	curl_free(scheme);
+	curl_url_cleanup(url);
+	return ok ? ERR_OK : error_set(e, ERR_CONFIG, "%.150s: no http:// or https:// URL", s->url);
+}
+
+/* ---- callbacks of curl ---- */
+
+static size_t on_body(char *data, size_t size, size_t len, void *arg)
+{
+	struct connection *c = arg;
+	(void)size;
+	return buffer_append(c->body, data, len) ? len : CURL_WRITEFUNC_ERROR;
+}
+
+static size_t on_read(char *out, size_t size, size_t count, void *arg)
+{
+	struct connection *c = arg;
+	const struct server_request *q = c->request;
+	size_t room = size * count, left = (size_t)(q->len - c->read);
+	size_t want = room < left ? room : left;
+	if (q->data) {
+		memcpy(out, (const char *)q->data + c->read, want);
+	} else {
+		ssize_t n = pread(q->fd, out, want, (off_t)(q->at + c->read));
+		if (n < 0 || (n == 0 && want > 0))
+			return CURL_READFUNC_ABORT;
+		want = (size_t)n;
+	}
+	c->read += want;
+	return want;
+}
+
+static int on_seek(void *arg, curl_off_t offset, int origin)
+{
+	struct connection *c = arg;
+	if (origin != SEEK_SET || offset < 0 || (uint64_t)offset > c->request->len)
+		return CURL_SEEKFUNC_CANTSEEK;
+	c->read = (uint64_t)offset;
+	return CURL_SEEKFUNC_OK;
+}
+
+static void tell_sent(struct connection *c, int64_t now)
+{
+	if (c->request->sent && now != c->told)
+		c->request->sent(c->request->arg, now - c->told);
+	c->told = now;
+}
+
+static int on_progress(void *arg, curl_off_t down_total, curl_off_t down, curl_off_t up_total, curl_off_t up)
+{
+	struct connection *c = arg;
+	(void)down_total, (void)down, (void)up_total;
+	tell_sent(c, up);
+	return atomic_load(&c->server->cancel);
+}
+
+/* ---- one try ---- */
+
+static bool set_up(struct connection *c)
+{
+	CURL *h = c->easy;
+	const struct server *s = c->server;
+	return !curl_easy_setopt(h, CURLOPT_PROTOCOLS_STR, "http,https") &&
+	       !curl_easy_setopt(h, CURLOPT_NOSIGNAL, 1L) &&
+	       !curl_easy_setopt(h, CURLOPT_USERAGENT, "symbtool/" PACKAGE_VERSION) &&
+	       !curl_easy_setopt(h, CURLOPT_ACCEPT_ENCODING, "gzip") &&
+	       !curl_easy_setopt(h, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1) &&
+	       !curl_easy_setopt(h, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_TIMEOUT) &&
+	       !curl_easy_setopt(h, CURLOPT_LOW_SPEED_LIMIT, 1L) &&
+	       !curl_easy_setopt(h, CURLOPT_LOW_SPEED_TIME, (long)STALL_TIMEOUT) &&
+	       !curl_easy_setopt(h, CURLOPT_ERRORBUFFER, c->problem) &&
+	       !curl_easy_setopt(h, CURLOPT_WRITEFUNCTION, on_body) && !curl_easy_setopt(h, CURLOPT_WRITEDATA, c) &&
+	       !curl_easy_setopt(h, CURLOPT_READFUNCTION, on_read) && !curl_easy_setopt(h, CURLOPT_READDATA, c) &&
+	       !curl_easy_setopt(h, CURLOPT_SEEKFUNCTION, on_seek) && !curl_easy_setopt(h, CURLOPT_SEEKDATA, c) &&
+	       !curl_easy_setopt(h, CURLOPT_NOPROGRESS, 0L) &&
+	       !curl_easy_setopt(h, CURLOPT_XFERINFOFUNCTION, on_progress) &&
+	       !curl_easy_setopt(h, CURLOPT_XFERINFODATA, c) &&
+	       !curl_easy_setopt(h, CURLOPT_SSL_VERIFYPEER, (long)!s->insecure) &&
+	       !curl_easy_setopt(h, CURLOPT_SSL_VERIFYHOST, s->insecure ? 0L : 2L) &&
+	       (!s->ca_file || !curl_easy_setopt(h, CURLOPT_CAINFO, s->ca_file));
+}
+
+struct connection *connection_new(struct server *s)
+{
+	struct connection *c = calloc(1, sizeof *c);
+	if (!c)
+		return NULL;
+	c->server = s;
+	c->easy = curl_easy_init();
+	if (c->easy && set_up(c))
+		return c;
+	connection_free(c);
+	return NULL;
+}
+
+void connection_free(struct connection *c)
+{
+	if (!c)
+		return;
+	curl_easy_cleanup(c->easy);
+	free(c);
+}
+
+static bool add_line(struct curl_slist **list, const char *line)
+{
+	struct curl_slist *longer = curl_slist_append(*list, line);
+	if (longer)
+		*list = longer;
+	return longer != NULL;
+}
+
+/* The key and the lines of the request; no 100-continue, which costs a round trip. */
+static bool make_headers(const struct connection *c, struct curl_slist **list)
+{
+	char line[256];
+	bool ok = add_line(list, "Expect:");
+	if (c->server->authorization)
+		ok = ok && add_line(list, c->server->authorization);
+	for (const char *at = c->request->headers; ok && at && *at;) {
+		const char *end = strchrnul(at, '\n');
+		snprintf(line, sizeof line, "%.*s", (int)(end - at), at);
+		ok = add_line(list, line);
+		at = *end ? end + 1 : end;
+	}
+	return ok;
+}
+
+static void free_headers(struct curl_slist *list, const char *secret)
+{
+	for (struct curl_slist *l = list; l; l = l->next)
+		if (secret && strcmp(l->data, secret) == 0)
+			memset(l->data, 0, strlen(l->data));
+	curl_slist_free_all(list);
+}
+
+static char *full_url(const struct connection *c)
+{
+	char *url = NULL;
+	size_t len = strlen(c->server->url);
+	while (len > 0 && c->server->url[len - 1] == '/')
+		len--;
+	return asprintf(&url, "%.*s%s", (int)len, c->server->url, c->request->path) < 0 ? NULL : url;
+}
+
+static CURLcode perform(struct connection *c, const char *url, struct curl_slist *headers)
+{
+	CURL *h = c->easy;
+	CURLcode code = curl_easy_setopt(h, CURLOPT_URL, url);
+	if (!code)
+		code = curl_easy_setopt(h, CURLOPT_HTTPHEADER, headers);
+	if (!code)
+		code = curl_easy_setopt(h, CURLOPT_HTTPGET, 1L);
+	if (!code && c->request->post)
+		code = curl_easy_setopt(h, CURLOPT_POST, 1L);
+	if (!code && c->request->post)
+		code = curl_easy_setopt(h, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)c->request->len);
+	c->read = 0;
+	c->problem[0] = 0;
+	buffer_reset(c->body);
+	return code ? code : curl_easy_perform(h);
+}
+
+/* ---- what came of it ---- */
+
+/* What the server says in one of its forms of an error: {"error":{"Text"},"uuid"}, {"error"}. */
+static void server_text(const struct buffer *body, char *out, size_t size)
+{
+	json_t *root = json_loadb((const char *)body->data, body->len, 0, NULL);
+	const json_t *error = json_object_get(root, "error");
+	const char *text = json_string_value(error), *uuid = json_string_value(json_object_get(root, "uuid"));
+	if (json_is_object(error))
+		text = json_string_value(json_object_get(error, "Text"));
+	out[0] = 0;
+	if (text && uuid)
+		snprintf(out, size, ": %s (uuid %s)", text, uuid);
+	else if (text)
+		snprintf(out, size, ": %s", text);
+	json_decref(root);
+}
+
+static enum err status_error(long status)
+{
+	if (status == 404)
+		return ERR_MISSING;
+	if (status == 401 || status == 403)
+		return ERR_FORBIDDEN;
+	return status == 429 || status >= 500 ? ERR_UNAVAILABLE : ERR_BAD_REQUEST;
+}
+
+/* What no second try will mend. */
+static bool is_hopeless(CURLcode code)
+{
+	return code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE ||
+	       code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL || code == CURLE_READ_ERROR ||
+	       code == CURLE_ABORTED_BY_CALLBACK || code == CURLE_OUT_OF_MEMORY || code == CURLE_WRITE_ERROR;
+}
+
+/* A server may answer before it has read everything, so that a status counts more than what curl says. */
+static enum err judge(struct connection *c, const char *url, CURLcode code, struct error *e)
+{
+	char text[160];
+	long status = 0;
+	curl_easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE, &status);
+	if (status >= 300 || (code == CURLE_OK && status != 200)) {
+		server_text(c->body, text, sizeof text);
+		return error_set(e, status_error(status), "%.90s: %ld%s", url, status, text);
+	}
+	if (code == CURLE_OK)
+		return ERR_OK;
+	return error_set(e, is_hopeless(code) ? ERR_IO : ERR_UNAVAILABLE, "%.90s: %.150s", url,
+	        c->problem[0] ? c->problem : curl_easy_strerror(code));
+}
+
+/* What the server asks for, else twice as long each time, by chance a little less so that many do not come at once. */
+static int64_t pause_length(struct connection *c, unsigned tries)
+{
+	curl_off_t asked = 0;
+	curl_easy_getinfo(c->easy, CURLINFO_RETRY_AFTER, &asked);
+	if (asked > 0)
+		return (asked < RETRY_AFTER_MAX ? asked : RETRY_AFTER_MAX) * SECOND;
+	int64_t pause = tries < 7 ? FIRST_PAUSE << tries : LONGEST_PAUSE;
+	if (pause > LONGEST_PAUSE)
+		pause = LONGEST_PAUSE;
+	return pause - (int64_t)(random_u64() % (uint64_t)(pause / 4));
+}
+
+static void pause_for(const struct connection *c, int64_t length)
+{
+	int64_t end = clock_now() + length;
+	struct timespec slice = {.tv_nsec = PAUSE_SLICE};
+	while (clock_now() < end && !atomic_load(&c->server->cancel))
+		nanosleep(&slice, NULL);
+}
+
+/* Whether there is to be another try, for which it waits. */
+static bool wait_for_another(struct connection *c, unsigned tries, int64_t *give_up, const struct error *e)
+{
+	if (!*give_up)
+		*give_up = clock_now() + c->server->retry_time;
+	int64_t pause = pause_length(c, tries);
+	if (tries >= PAUSES_MAX || clock_now() + pause > *give_up || atomic_load(&c->server->cancel))
+		return false;
+	complain("", "%s; trying again in %.1f s", e->text, (double)pause / (double)SECOND);
+	pause_for(c, pause);
+	return !atomic_load(&c->server->cancel);
+}
+
+enum err connection_send(
+        struct connection *c, const struct server_request *request, struct buffer *body, struct error *e)
+{
+	struct curl_slist *headers = NULL;
+	enum err err = ERR_OK;
+	int64_t give_up = 0;
+	c->request = request;
+	c->body = body;
+	c->told = 0;
+	char *url = full_url(c);
+	if (!url || !make_headers(c, &headers))
+		err = error_set(e, ERR_NO_MEMORY, "out of memory");
+	for (unsigned tries = 0; !err; tries++) {
+		err = judge(c, url, perform(c, url, headers), e);
+		if (err)
+			tell_sent(c, 0);
+		if (err != ERR_UNAVAILABLE || !wait_for_another(c, tries, &give_up, e))
+			break;
+		err = ERR_OK;
+	}
+	if (!err)
+		tell_sent(c, (int64_t)request->len);
+	free_headers(headers, c->server->authorization);
+	free(url);
+	return err;
+}

@@ -1,0 +1,151 @@
+#include <config.h>
+
+#include "symbtool/spool.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* What a record takes at most besides its strings; of each line or frame. */
+enum { RECORD_MAX = 64, ROW_MAX = 32 };
+
+static enum err open_temporary(int *fd, struct error *e)
+{
+	char path[PATH_MAX];
+	const char *dir = getenv("TMPDIR");
+	snprintf(path, sizeof path, "%s/symbtool-XXXXXX", dir && *dir ? dir : "/tmp");
+	*fd = mkostemp(path, O_CLOEXEC);
+	if (*fd < 0)
+		return error_set(e, ERR_IO, "%.200s: %s", path, strerror(errno));
+	unlink(path); /* it goes with the process, however that ends */
+	return ERR_OK;
+}
+
+enum err spool_init(struct spool *s, uint64_t part_max, bool discard, struct error *e)
+{
+	*s = (struct spool){.fd = -1, .part_max = part_max, .hash = sha256_new()};
+	if (!s->hash)
+		return error_set(e, ERR_NO_MEMORY, "out of memory");
+	if (!discard)
+		return open_temporary(&s->fd, e);
+	s->fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	return s->fd < 0 ? error_set(e, ERR_IO, "/dev/null: %s", strerror(errno)) : ERR_OK;
+}
+
+void spool_release(struct spool *s)
+{
+	symbfile_writer_free(s->writer);
+	sha256_free(s->hash);
+	free(s->parts);
+	if (s->fd >= 0)
+		close(s->fd);
+	*s = (struct spool){.fd = -1};
+}
+
+static enum err take_bytes(void *arg, const uint8_t *data, size_t len, struct error *e)
+{
+	struct spool *s = arg;
+	if (!sha256_add(s->hash, data, len))
+		return error_set(e, ERR_NO_MEMORY, "out of memory");
+	s->len += len;
+	while (len > 0) {
+		ssize_t n = write(s->fd, data, len);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return error_set(e, ERR_IO, "the temporary file: %s", strerror(errno));
+		data += n;
+		len -= (size_t)n;
+	}
+	return ERR_OK;
+}
+
+static enum err begin_part(struct spool *s, struct error *e)
+{
+	if (s->count == s->cap) {
+		size_t cap = s->cap ? 2 * s->cap : 16;
+		struct spool_part *parts = realloc(s->parts, cap * sizeof *parts);
+		if (!parts)
+			return error_set(e, ERR_NO_MEMORY, "out of memory");
+		s->parts = parts;
+		s->cap = cap;
+	}
+	s->writer = symbfile_writer_new(take_bytes, s);
+	if (!s->writer)
+		return error_set(e, ERR_NO_MEMORY, "out of memory");
+	s->parts[s->count++] = (struct spool_part){.at = s->len};
+	s->empty = true;
+	return ERR_OK;
+}
+
+static enum err end_part(struct spool *s, struct error *e)
+{
+	enum err err = symbfile_writer_finish(s->writer, e);
+	symbfile_writer_free(s->writer);
+	s->writer = NULL;
+	s->parts[s->count - 1].len = s->len - s->parts[s->count - 1].at;
+	return err;
+}
+
+/* Sees to a part that has room for a record of at most so many bytes. */
+static enum err make_room(struct spool *s, uint64_t record, struct error *e)
+{
+	enum err err = ERR_OK;
+	if (s->writer && !s->empty && symbfile_writer_bound(s->writer) + record > s->part_max)
+		err = end_part(s, e);
+	return err || s->writer ? err : begin_part(s, e);
+}
+
+/* What cannot be written is not worth the whole file. */
+static enum err written(struct spool *s, enum err err)
+{
+	if (err == ERR_TOO_LARGE)
+		s->left_out++;
+	else
+		s->empty = false;
+	return err == ERR_TOO_LARGE ? ERR_OK : err;
+}
+
+enum err spool_range(struct spool *s, const struct symbfile_range *r, struct error *e)
+{
+	uint64_t size = RECORD_MAX + r->func.len + r->line_count * ROW_MAX;
+	size += (r->has_file ? r->file.len : 0) + (r->has_call_file ? r->call_file.len : 0);
+	enum err err = make_room(s, size, e);
+	return err ? err : written(s, symbfile_write_range(s->writer, r, e));
+}
+
+enum err spool_pad(struct spool *s, const struct symbfile_pad *p, struct error *e)
+{
+	uint64_t size = RECORD_MAX + p->count * ROW_MAX;
+	for (size_t i = 0; i < p->count; i++)
+		size += p->frames[i].func.len + p->frames[i].file.len;
+	enum err err = make_room(s, size, e);
+	return err ? err : written(s, symbfile_write_pad(s->writer, p, e));
+}
+
+/* The lengths say where the parts end, so that the same bytes cut otherwise are another set. */
+static enum err name_set(struct spool *s, struct error *e)
+{
+	char hex[SHA256_HEX + 1], line[32];
+	bool ok = true;
+	for (size_t i = 0; i < s->count; i++) {
+		int n = snprintf(line, sizeof line, "%llu\n", (unsigned long long)s->parts[i].len);
+		ok = ok && sha256_add(s->hash, line, (size_t)n);
+	}
+	if (!ok || !sha256_end(s->hash, hex))
+		return error_set(e, ERR_NO_MEMORY, "out of memory");
+	memcpy(s->set, hex, SPOOL_SET);
+	return ERR_OK;
+}
+
+enum err spool_finish(struct spool *s, struct error *e)
+{
+	enum err err = s->writer ? ERR_OK : begin_part(s, e);
+	if (!err)
+		err = end_part(s, e);
+	return err ? err : name_set(s, e);
+}

@@ -1,0 +1,197 @@
+#include <config.h>
+
+#include "symbtool/upload.h"
+
+#include <jansson.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "symbtool/progress.h"
+
+enum { PARALLEL_MAX = 64, REPLY_MAX = 16 << 20 };
+
+/* A part that is to be sent. */
+struct job {
+	enum store_kind kind;
+	unsigned part;
+};
+
+struct upload {
+	struct server *server;
+	const struct cut *cut;
+	struct job *jobs;
+	unsigned count;
+	atomic_uint next;
+	struct progress progress;
+	pthread_mutex_t lock; /* of what follows */
+	struct upload_counts *counts;
+	enum err err;
+	struct error *error; /* of the first failure */
+};
+
+/* ---- what is there ---- */
+
+/* Marks the parts of this kind that the server has of this very set. */
+static void mark_kind(const struct spool *s, const json_t *kind, bool *there)
+{
+	const char *set = json_string_value(json_object_get(kind, "set"));
+	const json_t *have = json_object_get(kind, "have");
+	if (!set || strcmp(set, s->set) != 0)
+		return;
+	for (size_t i = 0; i < json_array_size(have); i++) {
+		json_int_t part = json_integer_value(json_array_get(have, i));
+		if (part >= 0 && (uint64_t)part < s->count)
+			there[part] = true;
+	}
+}
+
+/* there: one for each part, ranges first. */
+static enum err ask_what_is_there(struct connection *c, const struct cut *cut, bool *there, struct error *e)
+{
+	char path[64] = "/api/symbols/";
+	struct buffer body;
+	file_id_base64(path + strlen(path), &cut->id);
+	struct server_request request = {.path = path};
+	buffer_init(&body, REPLY_MAX);
+	enum err err = connection_send(c, &request, &body, e);
+	json_t *root = err ? NULL : json_loadb((const char *)body.data, body.len, 0, NULL);
+	if (!err && !json_is_object(root))
+		err = error_set(e, ERR_CORRUPT, "%s: the answer is no JSON object", path);
+	for (unsigned i = 0; i < STORE_KINDS && !err; i++) {
+		mark_kind(&cut->kinds[i], json_object_get(root, store_kind_names[i]), there);
+		there += cut->kinds[i].count;
+	}
+	json_decref(root);
+	buffer_release(&body);
+	return err;
+}
+
+/* ---- sending ---- */
+
+static void on_sent(void *arg, int64_t n)
+{
+	progress_add(arg, n);
+}
+
+static enum err send_part(struct upload *u, struct connection *c, const struct job *job, struct error *e)
+{
+	const struct spool *s = &u->cut->kinds[job->kind];
+	const struct spool_part *part = &s->parts[job->part];
+	char path[64], headers[256], id[FILE_ID_BASE64 + 1];
+	struct buffer body;
+	file_id_base64(id, &u->cut->id);
+	snprintf(path, sizeof path, "/api/symbols-%s", store_kind_names[job->kind]);
+	snprintf(headers, sizeof headers,
+	        "Content-Type: application/octet-stream\nFileID: %s\nFilePart: %u\nFileParts: %zu\nFileSet: %s\n", id,
+	        job->part, s->count, s->set);
+	struct server_request request = {.path = path,
+	        .headers = headers,
+	        .post = true,
+	        .fd = s->fd,
+	        .at = part->at,
+	        .len = part->len,
+	        .sent = on_sent,
+	        .arg = &u->progress};
+	buffer_init(&body, REPLY_MAX);
+	enum err err = connection_send(c, &request, &body, e);
+	buffer_release(&body);
+	return err;
+}
+
+/* The first failure is told; those that it causes are not. */
+static void note(struct upload *u, enum err err, const struct error *e, uint64_t bytes)
+{
+	pthread_mutex_lock(&u->lock);
+	if (!err) {
+		u->counts->sent++;
+		u->counts->bytes += bytes;
+	} else if (!u->err) {
+		u->err = error_set(u->error, err, "%s", e->text);
+		atomic_store(&u->server->cancel, true);
+	}
+	pthread_mutex_unlock(&u->lock);
+}
+
+static void *send_parts(void *arg)
+{
+	struct upload *u = arg;
+	struct error e;
+	struct connection *c = connection_new(u->server);
+	if (!c)
+		note(u, error_set(&e, ERR_NO_MEMORY, "out of memory"), &e, 0);
+	for (unsigned i; c && !atomic_load(&u->server->cancel) && (i = atomic_fetch_add(&u->next, 1)) < u->count;) {
+		const struct job *job = &u->jobs[i];
+		enum err err = send_part(u, c, job, &e);
+		note(u, err, &e, u->cut->kinds[job->kind].parts[job->part].len);
+	}
+	connection_free(c);
+	return NULL;
+}
+
+/* This thread is one of them. */
+static void run_threads(struct upload *u, unsigned parallel)
+{
+	pthread_t threads[PARALLEL_MAX];
+	unsigned started = 0, wanted = parallel < PARALLEL_MAX ? parallel : PARALLEL_MAX;
+	if (wanted > u->count)
+		wanted = u->count;
+	while (started + 1 < wanted && pthread_create(&threads[started], NULL, send_parts, u) == 0)
+		started++;
+	send_parts(u);
+	for (unsigned i = 0; i < started; i++)
+		pthread_join(threads[i], NULL);
+}
+
+static uint64_t list_jobs(struct upload *u, const bool *there)
+{
+	uint64_t bytes = 0;
+	for (unsigned kind = 0; kind < STORE_KINDS; kind++) {
+		const struct spool *s = &u->cut->kinds[kind];
+		u->counts->parts[kind] = (unsigned)s->count;
+		for (unsigned part = 0; part < s->count; part++) {
+			if (*there++) {
+				u->counts->there++;
+				continue;
+			}
+			u->jobs[u->count++] = (struct job){(enum store_kind)kind, part};
+			bytes += s->parts[part].len;
+		}
+	}
+	return bytes;
+}
+
+static enum err find_jobs(struct upload *u, bool force, uint64_t *bytes, struct error *e)
+{
+	size_t all = u->cut->kinds[STORE_RANGES].count + u->cut->kinds[STORE_RETURNPADS].count;
+	bool *there = calloc(all, sizeof *there);
+	struct connection *c = connection_new(u->server);
+	u->jobs = calloc(all, sizeof *u->jobs);
+	enum err err = there && c && u->jobs ? ERR_OK : error_set(e, ERR_NO_MEMORY, "out of memory");
+	if (!err && !force)
+		err = ask_what_is_there(c, u->cut, there, e);
+	if (!err)
+		*bytes = list_jobs(u, there);
+	connection_free(c);
+	free(there);
+	return err;
+}
+
+enum err upload_cut(struct server *s, const struct cut *c, const char *label, unsigned parallel, bool force,
+        struct upload_counts *counts, struct error *e)
+{
+	struct upload u = {.server = s, .cut = c, .counts = counts, .error = e};
+	uint64_t bytes = 0;
+	*counts = (struct upload_counts){0};
+	atomic_store(&s->cancel, false);
+	enum err err = find_jobs(&u, force, &bytes, e);
+	if (!err && u.count) {
+		pthread_mutex_init(&u.lock, NULL);
+		progress_begin(&u.progress, label, "bytes", bytes);
+		run_threads(&u, parallel);
+		progress_end(&u.progress);
+		pthread_mutex_destroy(&u.lock);
+		err = u.err;
+	}
+	free(u.jobs);
+	return err;
+}

@@ -1,0 +1,19 @@
+/* Sending the parts of an executable, several at a time. */
+#ifndef SYMBTOOL_UPLOAD_H
+#define SYMBTOOL_UPLOAD_H
+
+#include "symbtool/cut.h"
+#include "symbtool/server.h"
+
+struct upload_counts {
+	unsigned parts[STORE_KINDS]; /* that there are */
+	unsigned sent, there;        /* there: on the server already */
+	uint64_t bytes;              /* sent */
+};
+
+/* Sends the parts that the server does not have yet (all with force). Shows progress on a terminal. After the first
+ * failure, which e has, the others end. counts is filled in any case. */
+enum err upload_cut(struct server *s, const struct cut *c, const char *label, unsigned parallel, bool force,
+        struct upload_counts *counts, struct error *e);
+
+#endif

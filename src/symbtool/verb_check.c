@@ -1,0 +1,141 @@
+#include <config.h>
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "symbtool/check_sym.h"
+#include "symbtool/input.h"
+#include "symbtool/verbs.h"
+#include "format/symbfile.h"
+
+static const char usage[] =
+        "Usage: symbtool check [--json] FILE...\n"
+        "\n"
+        "Reads symbfiles and Breakpad symbol files (also gzip) and says what is in them: the error and its\n"
+        "place, or every damaged line with its number. Exit code 1 when anything is wrong.\n"
+        "\n"
+        "  --json  an object a file, each on a line\n";
+
+struct symbfile_counts {
+	uint64_t ranges, pads, lines, frames, bytes;
+	struct symbfile_reader *reader;
+};
+
+static enum err count_range(void *arg, const struct symbfile_range *r, struct error *e)
+{
+	struct symbfile_counts *c = arg;
+	(void)e;
+	c->ranges++;
+	c->lines += r->line_count;
+	return ERR_OK;
+}
+
+static enum err count_pad(void *arg, const struct symbfile_pad *p, struct error *e)
+{
+	struct symbfile_counts *c = arg;
+	(void)e;
+	c->pads++;
+	c->frames += p->count;
+	return ERR_OK;
+}
+
+static enum err feed(void *arg, const uint8_t *data, size_t len, struct error *e)
+{
+	struct symbfile_counts *c = arg;
+	c->bytes += len;
+	return symbfile_reader_feed(c->reader, data, len, e);
+}
+
+static void print_symbfile(const char *path, const struct symbfile_counts *c, const char *problem, bool json)
+{
+	if (!json) {
+		printf("%s: symbfile, %" PRIu64 " ranges with %" PRIu64 " lines, %" PRIu64 " return pads with %" PRIu64
+		       " frames: %s\n",
+		        path, c->ranges, c->lines, c->pads, c->frames, problem ? problem : "sound");
+		return;
+	}
+	json_t *o = json_pack("{s:s?, s:s, s:I, s:I, s:I, s:I, s:s?}", "path", path, "kind", "symbfile", "ranges",
+	        (json_int_t)c->ranges, "lines", (json_int_t)c->lines, "returnpads", (json_int_t)c->pads, "frames",
+	        (json_int_t)c->frames, "error", problem);
+	if (o)
+		json_dumpf(o, stdout, JSON_COMPACT);
+	putchar('\n');
+	json_decref(o);
+}
+
+/* ERR_CORRUPT is what is looked for, and printed; other errors are left to the caller. */
+static enum err check_symbfile(const char *path, bool json, bool *sound, struct error *e)
+{
+	struct symbfile_counts c = {0};
+	struct symbfile_sink sink = {count_range, count_pad, &c};
+	c.reader = symbfile_reader_new(&sink);
+	if (!c.reader)
+		return error_set(e, ERR_NO_MEMORY, "out of memory");
+	enum err err = input_read(path, feed, &c, e);
+	if (!err)
+		err = symbfile_reader_finish(c.reader, e);
+	symbfile_reader_free(c.reader);
+	*sound = err == ERR_OK;
+	if (err && err != ERR_CORRUPT)
+		return err;
+	print_symbfile(path, &c, err ? e->text : NULL, json);
+	return ERR_OK;
+}
+
+static enum err check_other(const char *path, bool json, bool *sound, struct error *e)
+{
+	struct sym_report report;
+	enum err err = check_sym(path, &report, e);
+	if (!err) {
+		*sound = sym_report_is_sound(&report);
+		sym_report_print(&report, path, json);
+	}
+	sym_report_release(&report);
+	return err;
+}
+
+/* What is neither a MODULE line nor text is rather a broken symbfile. */
+static bool is_symbfile(const char *path, enum input_kind kind)
+{
+	static const char suffix[] = ".symbfile";
+	size_t len = strlen(path), n = sizeof suffix - 1;
+	return kind == INPUT_SYMBFILE || (len > n && strcmp(path + len - n, suffix) == 0);
+}
+
+static enum err check_file(const char *path, bool json, bool *sound, struct error *e)
+{
+	enum input_kind kind;
+	*sound = false;
+	enum err err = input_kind_of(path, &kind, e);
+	if (err)
+		return err;
+	if (kind == INPUT_ELF)
+		return error_set(e, ERR_CORRUPT, "an executable, no file with symbols");
+	return is_symbfile(path, kind) ? check_symbfile(path, json, sound, e) : check_other(path, json, sound, e);
+}
+
+static int run(const struct verb *v, int argc, char **argv)
+{
+	bool json = false, sound;
+	const struct option_row rows[] = {{"json", 0, OPTION_FLAG, &json, 0, 0}};
+	struct operands operands;
+	struct error e;
+	int code = options_read(v, rows, 1, argc, argv, &operands);
+	if (code != OPTIONS_GO_ON)
+		return code;
+	if (!operands.count)
+		return complain_usage(v, "no file");
+	code = EXIT_DONE;
+	for (size_t i = 0; i < operands.count; i++) {
+		enum err err = check_file(operands.items[i], json, &sound, &e);
+		if (err)
+			complain(operands.items[i], "%s", e.text);
+		if (err || !sound)
+			code = EXIT_FAILED;
+	}
+	return code;
+}
+
+const struct verb verb_check = {"check", "say what is wrong with symbfiles and symbol files", usage, run};

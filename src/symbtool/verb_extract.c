@@ -1,0 +1,155 @@
+#include <config.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "symbtool/cut.h"
+#include "symbtool/verbs.h"
+
+static const char usage[] =
+        "Usage: symbtool extract [OPTION]... EXECUTABLE...\n"
+        "\n"
+        "Writes the symbols of executables to symbfiles NAME-FILEID.KIND.N-of-N.symbfile, as they would be uploaded.\n"
+        "\n"
+        "  -o, --output DIR   where to (the working directory)\n"
+        "  --debug-file FILE  where the debug information of the one executable is\n"
+        "  --debug-dir DIR    where such files are looked for (/usr/lib/debug)\n"
+        "  --threads N        threads that extract (one a processor)\n"
+        "  --part-size SIZE   bytes of a part at most (32M)\n"
+        "  --dry-run          write nothing, and say how long it took\n"
+        "  --json             an object for each executable on standard output\n";
+
+struct extract {
+	struct cut_options cut;
+	const char *output;
+	uint64_t threads;
+	bool json;
+};
+
+enum { BLOCK = 64 << 10 };
+
+static bool copy_bytes(int to, int from, const struct spool_part *part)
+{
+	char block[BLOCK];
+	for (uint64_t done = 0; done < part->len;) {
+		uint64_t left = part->len - done;
+		ssize_t n = pread(from, block, left < BLOCK ? (size_t)left : BLOCK, (off_t)(part->at + done));
+		if (n <= 0 || write(to, block, (size_t)n) != n)
+			return false;
+		done += (uint64_t)n;
+	}
+	return true;
+}
+
+/* The file is there under its name when it is whole. */
+static enum err write_part(const struct spool *s, size_t number, const char *path, struct error *e)
+{
+	char temporary[PATH_MAX];
+	if (snprintf(temporary, sizeof temporary, "%s.part", path) >= (int)sizeof temporary)
+		return error_set(e, ERR_IO, "a path that is too long");
+	int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	bool ok = fd >= 0 && copy_bytes(fd, s->fd, &s->parts[number]);
+	ok = (fd < 0 || close(fd) == 0) && ok && rename(temporary, path) == 0;
+	return ok ? ERR_OK : error_set(e, ERR_IO, "%.200s: %s", path, strerror(errno));
+}
+
+static enum err write_kind(
+        const struct extract *x, const struct cut *c, const char *path, unsigned kind, struct error *e)
+{
+	char out[PATH_MAX], id[FILE_ID_HEX + 1];
+	const char *slash = strrchr(path, '/');
+	const struct spool *s = &c->kinds[kind];
+	enum err err = ERR_OK;
+	file_id_hex(id, &c->id);
+	for (size_t i = 0; i < s->count && !err; i++) {
+		int n = snprintf(out, sizeof out, "%s/%s-%s.%s.%zu-of-%zu.symbfile", x->output,
+		        slash ? slash + 1 : path, id, store_kind_names[kind], i, s->count);
+		err = n < (int)sizeof out ? write_part(s, i, out, e) : error_set(e, ERR_IO, "a path that is too long");
+		if (!err && !x->json)
+			printf("%s %" PRIu64 "\n", out, s->parts[i].len);
+	}
+	return err;
+}
+
+static void print_json(const struct cut *c, int64_t elapsed)
+{
+	char id[FILE_ID_HEX + 1];
+	struct rusage usage_now;
+	file_id_hex(id, &c->id);
+	getrusage(RUSAGE_SELF, &usage_now);
+	printf("{\"file_id\":\"%s\",\"seconds\":%.4f,\"max_rss_kib\":%ld,\"units\":%" PRIu64, id,
+	        (double)elapsed / (double)SECOND, usage_now.ru_maxrss, c->stats.units);
+	printf(",\"ranges\":%" PRIu64 ",\"returnpads\":%" PRIu64 ",\"ranges_parts\":%zu,\"returnpads_parts\":%zu",
+	        c->stats.ranges, c->stats.pads, c->kinds[STORE_RANGES].count, c->kinds[STORE_RETURNPADS].count);
+	printf(",\"ranges_bytes\":%" PRIu64 ",\"returnpads_bytes\":%" PRIu64, c->kinds[STORE_RANGES].len,
+	        c->kinds[STORE_RETURNPADS].len);
+	printf(",\"ranges_set\":\"%s\",\"returnpads_set\":\"%s\"}\n", c->kinds[STORE_RANGES].set,
+	        c->kinds[STORE_RETURNPADS].set);
+}
+
+static void print_dry(const struct cut *c, const char *path, int64_t elapsed)
+{
+	printf("%s: %" PRIu64 " ranges in %" PRIu64 " bytes, %" PRIu64 " return pads in %" PRIu64 " bytes, %.2f s\n",
+	        path, c->stats.ranges, c->kinds[STORE_RANGES].len, c->stats.pads, c->kinds[STORE_RETURNPADS].len,
+	        (double)elapsed / (double)SECOND);
+}
+
+static enum err extract_one(const struct extract *x, const char *path, struct error *e)
+{
+	struct cut cut;
+	int64_t started = clock_now();
+	enum err err = cut_executable(&cut, path, &x->cut, e);
+	if (err)
+		return err;
+	int64_t elapsed = clock_now() - started;
+	cut_warn(&cut, path);
+	for (unsigned kind = 0; kind < STORE_KINDS && !err && !x->cut.discard; kind++)
+		err = write_kind(x, &cut, path, kind, e);
+	if (!err && x->json)
+		print_json(&cut, elapsed);
+	else if (!err && x->cut.discard)
+		print_dry(&cut, path, elapsed);
+	cut_release(&cut);
+	return err;
+}
+
+static int run(const struct verb *v, int argc, char **argv)
+{
+	struct extract x = {.cut = {.part_size = PART_SIZE}, .output = "."};
+	const struct option_row rows[] = {
+	        {"output", 'o', OPTION_TEXT, &x.output, 0, 0},
+	        {"debug-file", 0, OPTION_TEXT, &x.cut.extract.debug_file, 0, 0},
+	        {"debug-dir", 0, OPTION_TEXT, &x.cut.extract.debug_dir, 0, 0},
+	        {"threads", 0, OPTION_NUMBER, &x.threads, 1, 64},
+	        {"part-size", 0, OPTION_SIZE, &x.cut.part_size, 1024, 0},
+	        {"dry-run", 0, OPTION_FLAG, &x.cut.discard, 0, 0},
+	        {"json", 0, OPTION_FLAG, &x.json, 0, 0},
+	};
+	struct operands operands;
+	struct error e;
+	int code = options_read(v, rows, sizeof rows / sizeof *rows, argc, argv, &operands);
+	if (code != OPTIONS_GO_ON)
+		return code;
+	if (!operands.count)
+		return complain_usage(v, "no executable");
+	if (x.cut.extract.debug_file && operands.count > 1)
+		return complain_usage(v, "--debug-file is of one executable");
+	x.cut.extract.threads = (unsigned)x.threads;
+	code = EXIT_DONE;
+	for (size_t i = 0; i < operands.count; i++) {
+		if (extract_one(&x, operands.items[i], &e)) {
+			complain(operands.items[i], "%s", e.text);
+			code = EXIT_FAILED;
+		}
+	}
+	return code;
+}
+
+const struct verb verb_extract = {"extract", "write the symbols of executables to symbfiles", usage, run};

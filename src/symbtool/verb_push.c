@@ -1,0 +1,178 @@
+#include <config.h>
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "symbtool/api_key.h"
+#include "symbtool/executables.h"
+#include "symbtool/upload.h"
+#include "symbtool/verbs.h"
+
+static const char usage[] =
+        "Usage: symbtool push-symbols [OPTION]... --url URL EXECUTABLE...\n"
+        "\n"
+        "Extracts the symbols of executables and uploads them. What the server has already is not sent again.\n"
+        "\n"
+        "  --url URL             the server: https://symbols.example.org\n"
+        "  --api-key ID:KEY      the key, or what symbolicated-keys printed; safer is\n"
+        "  --api-key-file FILE   a file with it, or SYMBTOOL_API_KEY in the environment\n"
+        "  --debug-file FILE     where the debug information of the one executable is\n"
+        "  --debug-dir DIR       where such files are looked for (/usr/lib/debug)\n"
+        "  -r, --recursive       all executables and libraries below directories\n"
+        "  --force               send also what is there\n"
+        "  --parallel N          parts sent at a time (4)\n"
+        "  --threads N           threads that extract (one a processor)\n"
+        "  --part-size SIZE      bytes of a part at most (32M)\n"
+        "  --retry-time SECONDS  how long a request that fails is tried again (300)\n"
+        "  --ca-file FILE        certificates to trust instead of the system's\n"
+        "  --insecure            trust any certificate\n"
+        "  --json                an object for each executable on standard output\n";
+
+struct push {
+	struct cut_options cut;
+	struct server server;
+	const char *key, *key_file;
+	uint64_t parallel, threads, retry_time;
+	bool recursive, force, json;
+	struct executables files;
+	unsigned failed, without; /* without: found below a directory, nothing is known of their code */
+	bool hopeless;            /* the server refuses, or is not there */
+};
+
+static void print_json(const struct cut *c, const char *path, const struct upload_counts *n)
+{
+	char id[FILE_ID_HEX + 1];
+	file_id_hex(id, &c->id);
+	json_t *o = json_pack("{s:s?, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "path", path, "file_id", id,
+	        "ranges_set", c->kinds[STORE_RANGES].set, "returnpads_set", c->kinds[STORE_RETURNPADS].set, "ranges",
+	        (json_int_t)c->stats.ranges, "returnpads", (json_int_t)c->stats.pads, "ranges_parts",
+	        (json_int_t)n->parts[STORE_RANGES], "returnpads_parts", (json_int_t)n->parts[STORE_RETURNPADS], "sent",
+	        (json_int_t)n->sent, "there", (json_int_t)n->there, "bytes", (json_int_t)n->bytes);
+	if (o)
+		json_dumpf(o, stdout, JSON_COMPACT);
+	putchar('\n');
+	json_decref(o);
+}
+
+static void print_text(const struct cut *c, const char *path, const struct upload_counts *n)
+{
+	char id[FILE_ID_HEX + 1];
+	file_id_hex(id, &c->id);
+	printf("%s: FileID %s, %" PRIu64 " ranges in %u parts, %" PRIu64 " return pads in %u parts: ", path, id,
+	        c->stats.ranges, n->parts[STORE_RANGES], c->stats.pads, n->parts[STORE_RETURNPADS]);
+	if (n->sent)
+		printf("sent %u parts, %" PRIu64 " bytes", n->sent, n->bytes);
+	if (n->there)
+		printf("%s%u parts were there already", n->sent ? ", " : "", n->there);
+	putchar('\n');
+}
+
+/* Another executable will not fare better. */
+static bool is_hopeless(enum err err)
+{
+	return err == ERR_FORBIDDEN || err == ERR_UNAVAILABLE || err == ERR_MISSING || err == ERR_IO;
+}
+
+static void fail(struct push *p, const char *path, const struct error *e)
+{
+	complain(path, "%s", e->text);
+	p->failed++;
+}
+
+static void push_one(struct push *p, const struct executable *file)
+{
+	struct cut cut;
+	struct upload_counts counts;
+	struct error e;
+	enum err err = cut_executable(&cut, file->path, &p->cut, &e);
+	if (err == ERR_MISSING && file->found)
+		p->without++;
+	else if (err)
+		fail(p, file->path, &e);
+	if (err)
+		return;
+	cut_warn(&cut, file->path);
+	err = upload_cut(&p->server, &cut, file->path, (unsigned)p->parallel, p->force, &counts, &e);
+	p->hopeless = is_hopeless(err);
+	if (err)
+		fail(p, file->path, &e);
+	else if (p->json)
+		print_json(&cut, file->path, &counts);
+	else
+		print_text(&cut, file->path, &counts);
+	fflush(stdout);
+	cut_release(&cut);
+}
+
+static int push_all(struct push *p, const struct operands *operands)
+{
+	struct error e;
+	for (size_t i = 0; i < operands->count; i++)
+		if (executables_add(&p->files, operands->items[i], p->recursive, &e))
+			fail(p, operands->items[i], &e);
+	for (size_t i = 0; i < p->files.count && !p->hopeless; i++)
+		push_one(p, &p->files.items[i]);
+	if (p->recursive && !p->json)
+		printf("%zu executables, %u without symbols, %u failed; %zu other files\n", p->files.count, p->without,
+		        p->failed, p->files.others);
+	return p->failed ? EXIT_FAILED : EXIT_DONE;
+}
+
+static enum err prepare(struct push *p, char **header, struct error *e)
+{
+	enum err err = server_check(&p->server, e);
+	/* The memory of the argument is our own: api_key_header wipes it. */
+	if (!err)
+		err = api_key_header(header, (char *)(uintptr_t)p->key, p->key_file, e);
+	if (!err && !*header)
+		err = error_set(e, ERR_CONFIG, "no API key: --api-key-file, --api-key or SYMBTOOL_API_KEY");
+	p->server.authorization = *header;
+	p->server.retry_time = (int64_t)p->retry_time * SECOND;
+	p->cut.extract.threads = (unsigned)p->threads;
+	return err;
+}
+
+static int run(const struct verb *v, int argc, char **argv)
+{
+	struct push p = {.cut = {.part_size = PART_SIZE}, .parallel = 4, .retry_time = 300};
+	const struct option_row rows[] = {
+	        {"url", 0, OPTION_TEXT, &p.server.url, 0, 0},
+	        {"api-key", 0, OPTION_TEXT, &p.key, 0, 0},
+	        {"api-key-file", 0, OPTION_TEXT, &p.key_file, 0, 0},
+	        {"debug-file", 0, OPTION_TEXT, &p.cut.extract.debug_file, 0, 0},
+	        {"debug-dir", 0, OPTION_TEXT, &p.cut.extract.debug_dir, 0, 0},
+	        {"recursive", 'r', OPTION_FLAG, &p.recursive, 0, 0},
+	        {"force", 0, OPTION_FLAG, &p.force, 0, 0},
+	        {"parallel", 0, OPTION_NUMBER, &p.parallel, 1, 64},
+	        {"threads", 0, OPTION_NUMBER, &p.threads, 1, 64},
+	        {"part-size", 0, OPTION_SIZE, &p.cut.part_size, 1024, 0},
+	        {"retry-time", 0, OPTION_NUMBER, &p.retry_time, 0, 86400},
+	        {"ca-file", 0, OPTION_TEXT, &p.server.ca_file, 0, 0},
+	        {"insecure", 0, OPTION_FLAG, &p.server.insecure, 0, 0},
+	        {"json", 0, OPTION_FLAG, &p.json, 0, 0},
+	};
+	struct operands operands;
+	struct error e;
+	char *header = NULL;
+	int code = options_read(v, rows, sizeof rows / sizeof *rows, argc, argv, &operands);
+	if (code != OPTIONS_GO_ON)
+		return code;
+	if (!p.server.url || !operands.count)
+		return complain_usage(v, !p.server.url ? "--url is missing" : "no executable");
+	if (p.cut.extract.debug_file && (operands.count > 1 || p.recursive))
+		return complain_usage(v, "--debug-file is of one executable");
+	if (prepare(&p, &header, &e)) {
+		complain(v->name, "%s", e.text);
+		code = e.code == ERR_CONFIG ? EXIT_USAGE : EXIT_FAILED;
+	} else {
+		code = push_all(&p, &operands);
+	}
+	api_key_free(header);
+	executables_release(&p.files);
+	return code;
+}
+
+const struct verb verb_push = {"push-symbols", "upload the symbols of executables", usage, run};

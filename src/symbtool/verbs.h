@@ -1,0 +1,10 @@
+/* What symbtool can do: one file a verb. */
+#ifndef SYMBTOOL_VERBS_H
+#define SYMBTOOL_VERBS_H
+
+#include "symbtool/cli.h"
+
+extern const struct verb verb_push, verb_extract, verb_dump, verb_lookup, verb_file_id, verb_check, verb_symbolicate,
+        verb_keys;
+
+#endif
