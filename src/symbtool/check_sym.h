@@ -25,7 +25,8 @@ struct sym_report {
 	char problem[256];     /* why it is no symbol file; empty: it is one */
 };
 
-/* ERR_IO, ERR_NO_MEMORY, ERR_CORRUPT (bad gzip); a file that is no symbol file is no error but a report. */
+/* ERR_IO, ERR_NO_MEMORY; ERR_CORRUPT when no line could be read. What is wrong further on is no error but in the
+ * report. */
 enum err check_sym(const char *path, struct sym_report *report, struct error *e);
 void sym_report_release(struct sym_report *r);
 bool sym_report_is_sound(const struct sym_report *r);

@@ -22,6 +22,7 @@ import urllib.request
 from local_nginx import ROOT, nginx_command, worker_user, write_nginx
 
 SAMPLE = os.path.join(ROOT, "tests", "data", "symbols")
+PUSHED = os.path.join(ROOT, "build", "symbolicated")  # what the example of symbtool is about
 SAMPLE_REQUEST = os.path.join(SAMPLE, "request-v5.json")
 START_BOUND = 30  # seconds until a server must answer
 STOP_BOUND = 40  # and until one must be gone; above shutdown_timeout of symbolicated
@@ -149,6 +150,7 @@ class Run:
         conf = os.path.join(self.directory, "symbolicated.conf")
         with open(conf, "w", encoding="utf-8") as f:
             f.write(f"source = {self.source}\nmemcached = {memcached}\nlisten_mode = 0660\n")
+            f.write(f"symbfile_store = file://{self.make_store()}\nkeys_file = {self.make_key()}\n")
             if root:
                 f.write(f"listen_group = {'www-data' if worker_user() == 'www-data' else 'nogroup'}\n")
         self.start("symbolicated", [self.program, "--config", conf, "--listen", listen], lambda: connects(listen))
@@ -156,6 +158,18 @@ class Run:
         conf = write_nginx(self.directory, [listen], self.http_port, self.https_port)
         pid = os.path.join(self.directory, "nginx.pid")  # written when all ports are bound
         self.start("nginx", nginx_command(self.directory, conf), lambda: os.path.exists(pid) and connects(self.https_port))
+
+    def make_store(self):
+        store = os.path.join(self.directory, "store")
+        os.mkdir(store, 0o700)
+        return store
+
+    def make_key(self):
+        """A keys file with one key, which lies beside it for symbtool."""
+        keys, key = os.path.join(self.directory, "keys"), os.path.join(self.directory, "api-key")
+        with open(os.open(key, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as out:
+            subprocess.run([self.program + "-keys", "add", "run", "--rights", "upload,invalidate", keys], stdout=out, check=True)
+        return keys
 
     def wait(self):
         """Until a server ends by itself, which is a failure; a signal ends it by an exception."""
@@ -233,6 +247,27 @@ def send_sample(run):
     check_sample(json.loads(body), answer)
 
 
+def inlined_address(symbtool, directory):
+    """Of PUSHED: an address in the deepest of its inlined functions."""
+    subprocess.run([symbtool, "extract", "-o", directory, PUSHED], stdout=subprocess.DEVNULL, check=True)
+    files = [os.path.join(directory, name) for name in sorted(os.listdir(directory)) if ".ranges." in name]
+    dump = subprocess.run([symbtool, "dump", "--json", *files], stdout=subprocess.PIPE, text=True, check=True)
+    return max((json.loads(line) for line in dump.stdout.splitlines()), key=lambda r: r["depth"])["va"]
+
+
+def print_symbtool(run):
+    """Two commands that work as they are typed, in this directory, while the servers run."""
+    symbtool = os.path.join(os.path.dirname(run.program), "symbtool")
+    if not os.path.exists(symbtool) or not os.path.exists(PUSHED):
+        return
+    with tempfile.TemporaryDirectory(prefix="symbolicated-") as directory:
+        address = inlined_address(symbtool, directory)
+    server = f"--url https://127.0.0.1:{run.https_port} --ca-file {run.directory}/cert.pem"
+    tool, program = os.path.relpath(symbtool), os.path.relpath(PUSHED)
+    print(f"{tool} push-symbols {server} --api-key-file {run.directory}/api-key {program}")
+    print(f"{tool} symbolicate {server} {program} {address}")
+
+
 def source_of(symbols):
     if "://" in symbols:
         return symbols
@@ -261,12 +296,15 @@ def arguments():
 
 def serve(run, sample, once):
     run.start_all()
+    if once:
+        print_symbtool(run)
     if sample:
         send_sample(run)
     if once:
         return
     data = "@" + os.path.relpath(SAMPLE_REQUEST) if sample else """'{"memoryMap":[["NAME","ID"]],"stacks":[[[0,4096]]]}'"""
     print(f"\nlogs: {run.directory}")
+    print_symbtool(run)
     print(f"curl --cacert {run.directory}/cert.pem https://127.0.0.1:{run.https_port}/symbolicate/v5 -d {data}")
     print(f"ready http://127.0.0.1:{run.http_port} https://127.0.0.1:{run.https_port}", flush=True)
     run.wait()

@@ -1,0 +1,576 @@
+"""symbtool: what it cuts out of executables, what a server then answers, and what it says of files."""
+
+import glob
+import gzip
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from stack import DAEMON, ROOT, Stack, die_with_parent, wait_for
+from symbols import TOOLS
+
+sys.path.insert(0, TOOLS)
+import plain_symbfile  # noqa: E402
+
+SYMBTOOL = os.environ.get("SYMBTOOL", os.path.join(os.path.dirname(os.path.abspath(DAEMON[-1])), "symbtool"))
+DATA = os.path.join(ROOT, "tests", "data", "symbfile")
+PROGRAM = os.path.join(DATA, "cpp-pie-x86_64", "cpp-pie-x86_64")
+BOUND = 120  # seconds for one command
+
+pytestmark = pytest.mark.skipif(not os.path.exists(SYMBTOOL), reason="symbtool was not built")
+
+SOURCE = """
+#include <algorithm>
+#include <cstdio>
+#include <numeric>
+#include <string>
+#include <vector>
+
+namespace tool {
+struct part { int size; std::string name; };
+static inline __attribute__((always_inline)) int twice(int n) { return std::printf("%d\\n", n) * 2; }
+inline __attribute__((always_inline)) int sum(const std::vector<part> &parts)
+{
+	return std::accumulate(parts.begin(), parts.end(), 0, [](int n, const part &p) { return n + twice(p.size); });
+}
+__attribute__((noinline)) int total(std::vector<part> parts)
+{
+	std::sort(parts.begin(), parts.end(), [](const part &a, const part &b) { return a.name < b.name; });
+	return sum(parts);
+}
+}
+
+int main(int argc, char **argv)
+{
+	std::vector<tool::part> parts;
+	for (int i = 0; i < argc; i++)
+		parts.push_back({i * MARK, argv[i]});
+	return tool::total(parts) == 0;
+}
+"""
+
+
+def run(*arguments, code=0, env=None, stdin=None):
+    """Runs symbtool; its exit code must be this one."""
+    done = subprocess.run(
+        [SYMBTOOL, *map(str, arguments)], capture_output=True, text=True, timeout=BOUND, input=stdin, env={**os.environ, **(env or {})}
+    )
+    assert done.returncode == code, f"{arguments}: {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
+    return done
+
+
+def compile_program(directory, name="program", mark=3, *options):
+    source, program = os.path.join(directory, name + ".cpp"), os.path.join(directory, name)
+    with open(source, "w", encoding="utf-8") as f:
+        f.write(SOURCE.replace("MARK", str(mark)))
+    subprocess.run(["g++", "-g", "-O2", *options, "-o", program, source], check=True, timeout=BOUND)
+    return program
+
+
+def code_addresses(program, step=7):
+    """Addresses of the program's own .text, as objdump has them."""
+    out = subprocess.run(["objdump", "-d", "-j", ".text", program], capture_output=True, text=True, check=True).stdout
+    return [int(a, 16) for a in re.findall(r"^ +([0-9a-f]+):\t", out, re.M)][::step]
+
+
+def addr2line(program, addresses):
+    """{address: [(file, line), ...]}, innermost first; None where it has no line."""
+    asked = "".join(f"{a:#x}\n" for a in addresses)
+    out = subprocess.run(["addr2line", "-i", "-a", "-e", program], input=asked, capture_output=True, text=True, check=True).stdout
+    answers = {}
+    for line in out.splitlines():
+        if line.startswith("0x"):
+            frames = answers.setdefault(int(line, 16), [])
+        else:
+            place, number = line.split(" (discriminator")[0].rsplit(":", 1)
+            frames.append((os.path.normpath(place), int(number) if number.isdigit() else 0))
+    return answers
+
+
+def shape(frame):
+    chain = [*frame.get("inlines", []), frame] if "function" in frame else []
+    return [(os.path.normpath(f["file"]), f.get("line", 0)) for f in chain if "file" in f]
+
+
+def check_against_addr2line(program, frames):
+    """Where addr2line knows the line, the same places; returns how many frames had inlined ones."""
+    known, inlined = 0, 0
+    truth = addr2line(program, [int(f["module_offset"], 16) for f in frames])
+    for frame in frames:
+        right = truth[int(frame["module_offset"], 16)]
+        if right and right[0][1] > 0 and "function" in frame:
+            assert shape(frame) == right, frame
+            known += 1
+            inlined += len(right) > 1
+    assert known > 50 and inlined > 10, (known, inlined)
+
+
+def v5_frames(output):
+    return json.loads(output)["results"][0]["stacks"][0]
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    return compile_program(str(tmp_path_factory.mktemp("program")))
+
+
+@pytest.fixture(scope="module")
+def one(tmp_path_factory):
+    place = tmp_path_factory.mktemp("store")
+    os.makedirs(place / "store")
+    with Stack(keys=True, config={"symbfile_store": f"file://{place}/store", "revalidate_after": "1s"}) as s:
+        s.place = place
+        s.key_path = str(place / "key")
+        with open(s.key_path, "w", encoding="utf-8") as f:
+            f.write(s.key + "\n")
+        yield s
+
+
+def url(stack):
+    return f"http://127.0.0.1:{stack.node.nginx.port}"
+
+
+def push(stack, *arguments, code=0, **more):
+    return run("push-symbols", "--url", url(stack), "--api-key-file", stack.key_path, *arguments, code=code, **more)
+
+
+def pushed(stack, *arguments):
+    return [json.loads(line) for line in push(stack, "--json", *arguments).stdout.splitlines()]
+
+
+def ask(stack, *arguments, **more):
+    return run("symbolicate", "--url", url(stack), *arguments, **more)
+
+
+def fresh(tmp_path, mark):
+    """A program that no server has."""
+    return compile_program(str(tmp_path), f"program{mark}", mark)
+
+
+# Push and back
+
+
+def test_a_program_is_pushed_and_symbolicated(one, program):
+    said = push(one, program).stdout
+    assert "sent 2 parts" in said and run("file-id", program).stdout.split()[0] in said
+    addresses = code_addresses(program)
+    frames = v5_frames(ask(one, "--json", program, *map(hex, addresses)).stdout)
+    assert [int(f["module_offset"], 16) for f in frames] == addresses
+    check_against_addr2line(program, frames)
+
+
+def test_text_has_a_line_for_each_inlined_call(one, program):
+    push(one, program)
+    deep = max(v5_frames(ask(one, "--json", program, *map(hex, code_addresses(program))).stdout), key=lambda f: len(f.get("inlines", [])))
+    lines = ask(one, program, deep["module_offset"]).stdout.splitlines()
+    assert len(lines) == len(deep["inlines"]) + 1
+    assert lines[0].startswith(f"program+{deep['module_offset']}  {deep['inlines'][0]['function']} at ")
+    assert all(line.strip().startswith("(inlined by) ") for line in lines[1:])
+    assert lines[-1].endswith(f"{deep['function']} at {deep['file']}:{deep['line']}")
+
+
+def test_tls(one, program):
+    tls = f"https://127.0.0.1:{one.node.nginx.tls_port}"
+    ca = glob.glob(os.path.join(one.node.nginx.directory, "cert.pem"))[0]
+    key = ["--api-key-file", one.key_path]
+    refused = run("push-symbols", "--url", tls, *key, program, code=1).stderr
+    assert "certificate" in refused and "trying again" not in refused
+    run("push-symbols", "--url", tls, *key, "--ca-file", ca, program)
+    run("symbolicate", "--url", tls, "--insecure", program, "0x1")
+
+
+def test_several_parts(one, tmp_path):
+    program = fresh(tmp_path, 17)
+    first = pushed(one, "--part-size", "4K", program)[0]
+    assert first["ranges_parts"] > 3 and first["returnpads_parts"] > 1
+    assert first["sent"] == first["ranges_parts"] + first["returnpads_parts"]
+    listed = one.client.get(f"/api/symbols/{first['file_id']}", Authorization=one.key).json()
+    assert listed["ranges"] == {"parts": first["ranges_parts"], "have": list(range(first["ranges_parts"])), "set": first["ranges_set"]}
+    for kind in ("ranges", "returnpads"):
+        for path in glob.glob(f"{one.place}/store/**/*{first[kind + '_set']}*", recursive=True):
+            if os.path.isfile(path):
+                assert os.path.getsize(path) <= 4096
+    addresses = code_addresses(program)
+    check_against_addr2line(program, v5_frames(ask(one, "--json", program, *map(hex, addresses)).stdout))
+
+
+def test_parts_are_small_and_say_the_same_as_one(program, tmp_path):
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    for place, size in ((whole, "32M"), (cut, "2K")):
+        os.makedirs(place)
+        run("extract", "-o", place, "--part-size", size, program)
+    for kind in ("ranges", "returnpads"):
+        one, parts = glob.glob(f"{whole}/*.{kind}.*"), sorted(glob.glob(f"{cut}/*.{kind}.*"), key=lambda p: int(p.split(".")[-2].split("-")[0]))
+        assert len(one) == 1 and len(parts) > 2
+        assert run("dump", "--json", *one).stdout == run("dump", "--json", *parts).stdout
+        # A record that alone is larger may make a part of its own.
+        assert sum(os.path.getsize(p) > 2048 for p in parts) < len(parts) / 2
+
+
+def test_the_same_set_whatever_the_threads(program):
+    sets = set()
+    for threads in (1, 2, 3):
+        o = json.loads(run("extract", "--dry-run", "--json", "--threads", threads, program).stdout)
+        sets.add((o["ranges_set"], o["returnpads_set"]))
+    assert len(sets) == 1 and all(re.fullmatch("[0-9a-f]{32}", s) for s in sets.pop())
+    other = json.loads(run("extract", "--dry-run", "--json", "--part-size", "4K", program).stdout)
+    assert other["ranges_set"] != o["ranges_set"]
+
+
+def test_what_is_there_is_not_sent_again(one, tmp_path):
+    program = fresh(tmp_path, 19)
+    assert pushed(one, program)[0]["sent"] == 2
+    assert pushed(one, program)[0]["sent"] == 0
+    assert "2 parts were there already" in push(one, program).stdout
+    assert pushed(one, "--force", program)[0]["sent"] == 2
+    assert pushed(one, "--part-size", "4K", program)[0]["there"] == 0
+
+
+def test_directories(one, tmp_path):
+    program = fresh(tmp_path, 23)
+    tree = tmp_path / "tree"
+    os.makedirs(tree / "below")
+    shutil.copy(program, tree / "below" / "program")
+    os.link(tree / "below" / "program", tree / "same file")
+    os.symlink(program, tree / "link")
+    (tree / "text").write_text("no executable\n")
+    (tree / "empty").write_bytes(b"")
+    (tree / "damaged").write_bytes(b"\x7fELF" + b"\xff" * 100)
+    subprocess.run(["objcopy", "--only-keep-debug", program, tree / "program.debug"], check=True)
+    stripped = tree / "stripped"
+    stripped.write_bytes(open(program, "rb").read())
+    subprocess.run(["strip", "-R", ".dynsym", "-R", ".symtab", stripped], check=True)
+    done = push(one, "--recursive", tree)
+    last = done.stdout.splitlines()[-1]
+    assert last == "2 executables, 1 without symbols, 0 failed; 6 other files", done.stdout
+    assert "tree: a directory: --recursive" in push(one, tree, code=1).stderr
+
+
+def test_debug_file(one, tmp_path):
+    program = fresh(tmp_path, 29)
+    debug, stripped = str(tmp_path / "elsewhere.debug"), str(tmp_path / "stripped")
+    subprocess.run(["objcopy", "--only-keep-debug", program, debug], check=True)
+    subprocess.run(["objcopy", "--strip-all", program, stripped], check=True)
+    push(one, "--debug-file", debug, stripped)
+    frames = v5_frames(ask(one, "--json", stripped, *map(hex, code_addresses(program))).stdout)
+    check_against_addr2line(program, frames)
+    assert "--debug-file" in push(one, "--debug-file", debug, stripped, program, code=2).stderr
+
+
+# Refusals and failures
+
+
+def test_a_wrong_key(one, program):
+    key = "secret-id:very-secret"
+    for arguments, env in (
+        (["--api-key", key], None), ([], {"SYMBTOOL_API_KEY": key}), (["--api-key", one.key[:-8] + "AAAAAAA="], None),
+    ):  # fmt: skip
+        done = run("push-symbols", "--url", url(one), *arguments, program, code=1, env=env)
+        found = re.search(r"403: .+ \(uuid ([0-9a-f-]{36})\)", done.stderr)
+        assert found and found.group(1) in open(one.daemon.log).read(), done.stderr
+        assert "very-secret" not in done.stderr + done.stdout and "trying again" not in done.stderr
+    assert "no API key" in run("push-symbols", "--url", url(one), program, code=2, env={"SYMBTOOL_API_KEY": ""}).stderr
+
+
+def test_keys_from_everywhere(one, program):
+    pair = subprocess.run(["base64", "-d"], input=one.key.split()[1], capture_output=True, text=True, check=True).stdout
+    run("push-symbols", "--url", url(one), program, env={"SYMBTOOL_API_KEY": pair})
+    run("push-symbols", "--url", url(one), "--api-key", one.key, program)
+
+
+def start(*arguments):
+    """symbtool that runs beside the test."""
+    return subprocess.Popen(
+        [SYMBTOOL, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=die_with_parent
+    )
+
+
+def read_until(process, word):
+    """Lines of its standard error up to the one with this word; symbtool gives up by itself, so that this ends."""
+    out = ""
+    for line in process.stderr:
+        out += line
+        if word in line:
+            return out
+    raise AssertionError(f"ended without {word}: {out}")
+
+
+def test_a_server_that_is_away_is_waited_for(one, tmp_path):
+    program = fresh(tmp_path, 31)
+    key = ["--api-key-file", one.key_path]
+    one.daemon.terminate()
+    one.daemon.wait()
+    process = start("push-symbols", "--url", url(one), *key, "--retry-time", 60, "--json", program)
+    try:
+        assert re.search(r"50[234]", read_until(process, "trying again"))
+        one.daemon.start()
+        out, err = process.communicate(timeout=BOUND)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 0, err
+    assert json.loads(out)["sent"] == 2
+
+
+def test_a_server_that_stays_away_is_given_up(one, program):
+    done = run("push-symbols", "--url", "http://127.0.0.1:1", "--api-key", "a:b", "--retry-time", 1, program, code=1)
+    assert "trying again" in done.stderr and "127.0.0.1:1" in done.stderr.splitlines()[-1]
+
+
+def test_retry_after_is_honoured(tmp_path, program):
+    """A server without a store says 503 and Retry-After: 2."""
+    with Stack(keys=True) as s:
+        key = tmp_path / "key"
+        key.write_text(s.key)
+        done = run("push-symbols", "--url", url(s), "--api-key-file", key, "--retry-time", 3, program, code=1)
+        assert "trying again in 2.0 s" in done.stderr
+        last = done.stderr.splitlines()[-1]
+        assert "503" in last and "symbfile_store" in last and "uuid" in last, done.stderr
+
+
+def test_a_killed_push_is_completed_by_the_next(one, tmp_path):
+    program = fresh(tmp_path, 37)
+    arguments = ["push-symbols", "--url", url(one), "--api-key-file", one.key_path, "--part-size", "1K", "--parallel", 1, "--json", program]
+    ident = run("file-id", program).stdout.split()[0]
+
+    def have():
+        listed = one.client.get(f"/api/symbols/{ident}", Authorization=one.key).json()
+        return len(listed["ranges"]["have"]), listed["ranges"]["parts"]
+
+    process = start(*arguments)
+    try:
+        wait_for(lambda: have()[0] > 0 or process.poll() is not None, "the first part")
+        process.send_signal(signal.SIGKILL)
+    finally:
+        process.kill()
+        process.communicate()
+    before, parts = have()
+    assert process.returncode == -signal.SIGKILL and 0 < before < parts, (before, parts)
+    second = json.loads(run(*arguments).stdout)
+    assert second["there"] >= before and second["sent"] + second["there"] == second["ranges_parts"] + second["returnpads_parts"]
+    assert have() == (parts, parts)
+    check_against_addr2line(program, v5_frames(ask(one, "--json", program, *map(hex, code_addresses(program))).stdout))
+
+
+def test_what_is_no_executable(one, tmp_path):
+    text = tmp_path / "text"
+    text.write_text("hello\n")
+    done = push(one, text, tmp_path / "missing", PROGRAM, code=1)
+    assert f"symbtool: {text}: " in done.stderr and f"symbtool: {tmp_path}/missing: No such file" in done.stderr
+    assert "FileID" in done.stdout  # the others are pushed
+
+
+def test_wrong_calls(program):
+    for arguments, word in (
+        ([], "Usage"), (["nothing"], "no such verb"), (["push-symbols", program], "--url"), (["push-symbols", "--url"], "wants a value"),
+        (["push-symbols", "--url", "http://x"], "no executable"), (["extract", "--threads", "x", program], "--threads"),
+        (["extract", "--part-size", "1", program], "--part-size"), (["dump"], "no file"), (["dump", "--bad"], "--bad"),
+        (["symbolicate", program], "no address"), (["symbolicate", program, "zz"], "neither an address"), (["lookup", program], "no address"),
+        (["push-symbols", "--url", "ftp://x", "--api-key", "a:b", program], "no http"),
+    ):  # fmt: skip
+        assert word in run(*arguments, code=2).stderr, arguments
+
+
+@pytest.mark.parametrize("verb", ["push-symbols", "extract", "symbolicate", "lookup", "dump", "check", "file-id", "keys"])
+def test_help(verb):
+    assert run(verb, "--help").stdout.startswith(f"Usage: symbtool {verb} ")
+    assert verb in run("--help").stdout
+
+
+# Without a server
+
+
+def test_an_executable_of_its_own(program):
+    addresses = code_addresses(program)
+    check_against_addr2line(program, v5_frames(run("symbolicate", "--json", program, *map(hex, addresses)).stdout))
+
+
+def test_symbfiles_of_their_own(program, tmp_path):
+    run("extract", "-o", tmp_path, program)
+    ranges, pads = (glob.glob(f"{tmp_path}/*.{kind}.*")[0] for kind in ("ranges", "returnpads"))
+    addresses = [hex(a) for a in code_addresses(program)]
+    check_against_addr2line(program, v5_frames(run("symbolicate", "--json", ranges, *addresses).stdout))
+    check_against_addr2line(program, [json.loads(line) for line in run("lookup", "--json", pads, ranges, *addresses).stdout.splitlines()])
+
+
+def test_the_answers_of_kept_symbfiles():
+    """lookup against what another reader says of ranges and pads."""
+    folder = os.path.join(DATA, "cpp-pie-x86_64")
+    files = [os.path.join(folder, name) for name in ("ranges.symbfile", "pads.symbfile")]
+    with open(os.path.join(folder, "padlookups.jsonl"), encoding="utf-8") as f:
+        truth = {int(o["addr"], 16): o["frames"] for o in map(json.loads, f) if o["frames"]}
+    lines = run("lookup", "--json", *files, *map(hex, truth)).stdout.splitlines()
+    assert len(lines) == len(truth) > 20
+    for line in lines:
+        frame = json.loads(line)
+        chain = [*frame.get("inlines", []), frame]
+        want = [(f["func"], f["file"] or None, (f["line"] or None) if f["file"] else None) for f in truth[int(frame["module_offset"], 16)]]
+        assert [(f["function"], f.get("file"), f.get("line")) for f in chain] == want
+
+
+def test_a_symbol_file_of_its_own(tmp_path):
+    folder = os.path.join(ROOT, "tests", "data", "symbols", "libc.so.6", "EC61AC938E5A39B16F9FBD350E3169A50")
+    path = glob.glob(folder + "/*.sym*")[0]
+    plain = tmp_path / "libc.sym"
+    raw = open(path, "rb").read()
+    plain.write_bytes(gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw)
+    zipped = tmp_path / "libc.sym.gz"
+    zipped.write_bytes(gzip.compress(plain.read_bytes()))
+    for file in (plain, zipped):
+        frame = v5_frames(run("symbolicate", "--json", file, 277722).stdout)[0]
+        assert (frame["function"], frame["line"], len(frame["inlines"])) == ("str_to_mpn", 393, 1)
+
+
+def test_stacks_from_standard_input(program):
+    some = code_addresses(program)[:6]
+    text = f"{some[0]:#x} {some[1]:#x}\n\n{program}+{some[2]:#x}\n{some[3]} {PROGRAM}+0x1970"
+    result = json.loads(run("symbolicate", "--json", program, "-", stdin=text).stdout)["results"][0]
+    assert [[int(f["module_offset"], 16) for f in stack] for stack in result["stacks"]] == [some[:2], [some[2]], [some[3], 0x1970]]
+    assert [f["module"] for f in result["stacks"][2]] == ["program", "cpp-pie-x86_64"]
+    less = json.loads(run("symbolicate", "--json", "--return-addresses", program, "-", stdin=text).stdout)["results"][0]
+    assert [[int(f["module_offset"], 16) for f in s] for s in less["stacks"]] == [[some[0], some[1] - 1], [some[2]], [some[3], 0x196F]]
+
+
+def test_names_and_ids_on_a_server(one, program):
+    push(one, program)
+    address = code_addresses(program)[40]
+    ident = run("file-id", program).stdout.split()
+    answers = [json.loads(ask(one, "--json", m, address).stdout)["results"][0]["stacks"] for m in (program, f"program/{ident[0]}")]
+    assert answers[0] == answers[1]
+    assert ask(one, ident[1], address).stdout.split("  ")[1] == ask(one, program, address).stdout.split("  ")[1] != "??"
+    assert "neither NAME/ID" in ask(one, "no-such-module", "1", code=1).stderr
+
+
+# What is said of files
+
+
+@pytest.mark.parametrize("name", ["cpp-pie-x86_64", "c-pie-aarch64", "nolibc-static-aarch64"])
+def test_dumps(name):
+    for kind in ("ranges", "pads"):
+        with open(os.path.join(DATA, name, kind + ".jsonl"), encoding="utf-8") as f:
+            want = [json.loads(line) for line in f]
+        path = os.path.join(DATA, name, kind + ".symbfile")
+        assert [json.loads(line) for line in run("dump", "--json", path).stdout.splitlines()] == want
+        text = run("dump", path).stdout
+        assert all(f" {r['va']}" in text for r in want)
+
+
+def test_file_ids():
+    folder = os.path.join(DATA, "fileid")
+    with open(os.path.join(folder, "expect.jsonl"), encoding="utf-8") as f:
+        want = {os.path.join(DATA, o["path"]): (o["hex"], o["b64url"]) for o in map(json.loads, f)}
+    out = [json.loads(line) for line in run("file-id", "--json", *want).stdout.splitlines()]
+    assert {o["path"]: (o["hex"], o["base64"]) for o in out} == want and len(want) > 5
+    assert run("file-id", next(iter(want))).stdout == "{} {} {}\n".format(*next(iter(want.values())), next(iter(want)))
+    assert "No such file" in run("file-id", "/nowhere", code=1).stderr
+
+
+def test_check_of_corner_symbfiles():
+    with open(os.path.join(DATA, "corner", "verdicts.jsonl"), encoding="utf-8") as f:
+        verdicts = [json.loads(line) for line in f]
+    wrong = 0
+    for v in verdicts:
+        done = run("check", "--json", os.path.join(DATA, "corner", v["file"]), code=0 if v["ok"] else 1)
+        o = json.loads(done.stdout)
+        assert (o["error"] is None) == v["ok"], v
+        assert v["ok"] or re.match(r"byte \d+: ", o["error"]), o
+        kinds = [r["t"] for r in v["records"]]
+        assert (o["ranges"], o["returnpads"]) == (kinds.count("range"), kinds.count("pad")), v
+        wrong += not v["ok"]
+    assert wrong > 10 and wrong < len(verdicts)
+
+
+DAMAGED = """MODULE Linux x86_64 ABC0 x
+FILE 0 a.c
+FILE x
+FUNC 1000 10 0 f
+1000 4 1 0
+what is this
+1004 y 1 0
+INLINE 0 1
+PUBLIC zz
+1008 4 1 0
+INLINE 0 1 0 0 1000 4
+FUNC 1x
+PUBLIC 2000 0 p
+1000 4 5 0"""
+
+
+def test_check_of_a_damaged_symbol_file(tmp_path):
+    path = tmp_path / "damaged.sym"
+    path.write_text(DAMAGED)
+    done = run("check", path, code=1)
+    numbers = [int(n) for n in re.findall(rf"^{re.escape(str(path))}:(\d+): ", done.stdout, re.M)]
+    assert numbers == [3, 6, 7, 8, 9, 10, 11, 12, 14]
+    assert f"{path}:10: a line record without a FUNC before it: 1008 4 1 0" in done.stdout
+    assert "1 FUNC, 1 PUBLIC, 1 lines, 0 INLINE; 9 damaged" in done.stdout
+    zipped = tmp_path / "damaged.sym.gz"
+    zipped.write_bytes(gzip.compress(DAMAGED.encode()))
+    o = json.loads(run("check", "--json", zipped, code=1).stdout)
+    assert [d["line"] for d in o["damages"]] == numbers and o["damaged"] == 9
+    path.write_text("\n".join(line for i, line in enumerate(DAMAGED.split("\n"), 1) if i not in numbers))
+    assert "0 damaged" in run("check", path).stdout
+
+
+def test_check_counts_what_the_reader_counts():
+    """On all kept symbol files: as many damaged lines as their answers say."""
+    seen = 0
+    for path in sorted(glob.glob(os.path.join(ROOT, "tests", "data", "sym", "*.sym"))):
+        if os.path.basename(path) == "corrupt-id.sym":
+            continue  # sound, but not the one that was asked for
+        with open(path[:-4] + ".answers.jsonl", encoding="utf-8") as f:
+            head = json.loads(f.readline())
+        done = subprocess.run([SYMBTOOL, "check", "--json", path], capture_output=True, text=True, timeout=BOUND)
+        o = json.loads(done.stdout)
+        assert done.returncode == int(bool(head["corrupt"] or head.get("damaged"))), path
+        assert bool(o["error"]) == head["corrupt"], path
+        if not head["corrupt"]:
+            assert o["damaged"] == head["damaged"] == len(o["damages"]), path
+        seen += 1
+    assert seen > 20
+
+
+def test_check_of_what_is_no_symbol_file(tmp_path):
+    text = tmp_path / "text"
+    text.write_text("hello\nworld\n")
+    assert f"{text}:1: no MODULE line" in run("check", text, code=1).stdout
+    text.write_text("MODULE Linux x86_64 ABC0 x\nFILE 0 a\n")
+    assert f"{text}: neither FUNC nor PUBLIC" in run("check", text, code=1).stdout
+    cut = tmp_path / "cut.gz"
+    lines = "".join(f"PUBLIC {n:x} 0 {os.urandom(8).hex()}\n" for n in range(4000))
+    cut.write_bytes(gzip.compress(f"MODULE Linux x86_64 ABC0 x\n{lines}".encode())[:-2000])
+    assert re.search(rf"{cut}:\d+: gzip that is cut off", run("check", cut, code=1).stdout)
+    assert "executable" in run("check", PROGRAM, code=1).stderr
+
+
+def test_the_plain_reader_reads_what_is_extracted(program, tmp_path):
+    """Records survive: what dump says, written by another writer, gives the same dump."""
+    run("extract", "-o", tmp_path, program)
+    for path in glob.glob(f"{tmp_path}/*.symbfile"):
+        dump = run("dump", "--json", path).stdout
+        again = tmp_path / "again"
+        again.write_bytes(plain_symbfile.write([json.loads(line) for line in dump.splitlines()]))
+        assert run("dump", "--json", again).stdout == dump
+
+
+# Keys
+
+
+def test_keys(one, tmp_path, program):
+    path = tmp_path / "keys"
+    added = run("keys", "add", "ci", "--rights", "upload", path).stdout
+    assert re.fullmatch(r"APIKey \S+\n", added) and os.stat(path).st_mode & 0o777 == 0o600
+    assert run("keys", "list", path).stdout == "ci upload\n"
+    assert "symbtool: " in run("keys", "add", "ci", "--rights", "upload", path, code=1).stderr
+    run("keys", "revoke", "ci", path)
+    assert run("keys", "list", path).stdout == ""
+    key = run("keys", "add", "second", "--rights", "upload", one.keys_file).stdout.strip()
+    one.daemon.signal(signal.SIGHUP)
+    wait_for(lambda: one.client.get("/api/symbols/" + "0" * 32, Authorization=key).status == 200, "the new key to be read")
+    run("push-symbols", "--url", url(one), "--api-key", key, "--force", program)
