@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+"""make bench-extract: how long the extraction of symbols takes, against libdw stepping over the same debug information.
+
+    tests/bench/bench_extract.py [--build DIR] [--rounds N] [EXECUTABLE]
+
+Each round runs, one after the other, bench_dwarf_walk (one thread: all entries and line rows, nothing is done with them) and
+`symbtool extract --dry-run` (ranges and return pads through the writer, into /dev/null) on one and on two threads. Shown are the
+medians, their ratio to the walk, and the largest resident size. Without EXECUTABLE it is python3.11-dbg where that is installed,
+else a program that is compiled here.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+
+BOUND = 300  # seconds for one command
+KNOWN = "/usr/bin/python3.11-dbg"
+SOURCE = """
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <regex>
+#include <string>
+#include <vector>
+template <int N> struct unit {
+	static int work(const std::string &text)
+	{
+		std::map<std::string, std::vector<int>> all;
+		std::regex words("[a-z]+" + std::to_string(N));
+		for (std::sregex_iterator i(text.begin(), text.end(), words), end; i != end; ++i)
+			all[i->str()].push_back(N);
+		std::function<int(int)> sum = [&](int n) { return n + (int)all.size() + unit<N - 1>::work(text); };
+		return sum(N);
+	}
+};
+template <> struct unit<0> {
+	static int work(const std::string &) { return 0; }
+};
+int main(int argc, char **argv) { return unit<150>::work(argv[argc - 1]); }
+"""
+
+
+def compile_program(directory):
+    source, program = os.path.join(directory, "program.cpp"), os.path.join(directory, "program")
+    with open(source, "w", encoding="utf-8") as f:
+        f.write(SOURCE)
+    subprocess.run(["g++", "-g", "-O1", "-o", program, source], check=True, timeout=BOUND)
+    return program
+
+
+def run(command):
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=BOUND, check=True)
+    return json.loads(done.stdout)
+
+
+def file_with_dwarf(extract, program):
+    """The walk wants the file that has the DWARF itself."""
+    done = subprocess.run([extract, "-q", program], stderr=subprocess.PIPE, text=True, timeout=BOUND, check=True)
+    return json.loads(done.stderr.splitlines()[-1])["debug_file"] or program
+
+
+def measure(commands, rounds):
+    """{name: [result of each round]}; the rounds are interleaved, so that a busy moment hits all of them."""
+    results = {name: [] for name in commands}
+    for _ in range(rounds):
+        for name, command in commands.items():
+            results[name].append(run(command))
+    return results
+
+
+def show(results):
+    walk = statistics.median(r["seconds"] for r in results["walk"])
+    print(f"{'':12} {'median s':>9} {'min s':>8} {'of walk':>8} {'peak RSS MB':>12}")
+    for name, all_results in results.items():
+        seconds = [r["seconds"] for r in all_results]
+        median = statistics.median(seconds)
+        rss = max(r["max_rss_kib"] for r in all_results) / 1024
+        print(f"{name:12} {median:9.3f} {min(seconds):8.3f} {median / walk:8.2f} {rss:12.1f}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", default="build")
+    parser.add_argument("--rounds", type=int, default=5, choices=range(1, 101), metavar="N")
+    parser.add_argument("executable", nargs="?")
+    options = parser.parse_args()
+    tool, extract, walk = (
+        os.path.join(options.build, p) for p in ("symbtool", "tests/tools/extract_dump", "tests/bench/bench_dwarf_walk")
+    )
+    with tempfile.TemporaryDirectory(prefix="bench-extract-") as directory:
+        program = options.executable or (KNOWN if os.path.exists(KNOWN) else compile_program(directory))
+        dwarf = file_with_dwarf(extract, program)
+        commands = {"walk": [walk, dwarf]}
+        for threads in ("1", "2"):
+            commands[f"{threads} thread" + "s" * (threads != "1")] = [
+                tool, "extract", "--dry-run", "--json", "--threads", threads, program,
+            ]  # fmt: skip
+        size = os.path.getsize(dwarf)
+        measure(commands, 1)  # the files are in memory then
+        results = measure(commands, options.rounds)
+    one = results["1 thread"][0]
+    print(f"{program}: {one['units']} units, {one['ranges']} ranges, {one['returnpads']} return pads; file with DWARF {size / 1e6:.1f} MB")
+    show(results)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
