@@ -414,6 +414,53 @@ static void test_bytes_of_range(void **state)
 	                           "a.c"));
 }
 
+/* Records whose strings are sometimes shared, sometimes new. */
+static void write_some(struct symbfile_writer *w, unsigned count, bool pads)
+{
+	static const struct symbfile_line lines[] = {{0, 1}, {200, 70000}, {UINT32_MAX, 3}};
+	char name[300];
+	struct error e;
+	memset(name, 'x', sizeof name);
+	for (unsigned i = 0; i < count; i++) {
+		size_t len = (size_t)snprintf(name, 32, "%u", i % 3 ? i : 7) + i % 250;
+		struct str text = {name, len};
+		struct symbfile_range r = {.va = i * UINT64_C(0x123456789abc),
+		        .length = i * 100,
+		        .depth = i % 4,
+		        .call_line = i % 200,
+		        .func = text,
+		        .file = {name, len / 2},
+		        .has_file = i % 2,
+		        .call_file = {name, len / 3},
+		        .has_call_file = i % 5 == 0,
+		        .lines = lines,
+		        .line_count = i % 4};
+		struct symbfile_frame frames[] = {
+		        {text, {name, 3}, i}, {{name, len / 2}, {"", 0}, 0}, {text, text, 1 << 30}};
+		struct symbfile_pad p = {i * UINT64_C(0xfedcba98765), frames, i % 4};
+		assert_int_equal(pads ? symbfile_write_pad(w, &p, &e) : symbfile_write_range(w, &r, &e), ERR_OK);
+	}
+}
+
+/* However many records there are, the file that ends there is no larger than was said, nor much smaller. */
+static void test_bound(void **state)
+{
+	(void)state;
+	for (unsigned count = 0; count < 3000; count = count * 3 / 2 + 1) {
+		for (int pads = 0; pads < 2; pads++) {
+			struct error e;
+			struct symbfile_writer *w = begin_writing();
+			write_some(w, count, pads);
+			uint64_t bound = symbfile_writer_bound(w);
+			assert_int_equal(symbfile_writer_finish(w, &e), ERR_OK);
+			assert_true(written.len <= bound);
+			assert_true(bound < 2 * written.len + 64);
+			symbfile_writer_free(w);
+			buffer_release(&written);
+		}
+	}
+}
+
 /* Strings that are used twice, and all of return pads, lie in the table; addresses are relative. */
 static void test_bytes_of_shared_strings(void **state)
 {
@@ -546,6 +593,7 @@ int main(void)
 	        cmocka_unit_test(test_kinds_refused),
 	        cmocka_unit_test(test_empty_file),
 	        cmocka_unit_test(test_bytes_of_range),
+	        cmocka_unit_test(test_bound),
 	        cmocka_unit_test(test_bytes_of_shared_strings),
 	        cmocka_unit_test(test_writer_refuses),
 	        cmocka_unit_test(test_file_id_spellings),
