@@ -13,7 +13,7 @@ The rule of the longest prefix holds; a rule with the same path replaces it; aft
     ok                serves the file (so that a prefix can be exempt from "*")
     status:CODE       that status, with a short body
     stall             head and half of the file, then silence
-    drip              head, then one byte every 0.1 s
+    drip[:SECONDS]    head, then one byte every 0.1 s, or as often as told
     reset             head and half of the file, then a TCP reset
     refuse            a TCP reset before the first byte
     cut:N             the right Content-Length, N bytes, end of connection
@@ -25,6 +25,7 @@ The rule of the longest prefix holds; a rule with the same path replaces it; aft
     chunked-cut:N     N bytes in chunks, then end of connection in the middle of a chunk
     bad-gzip          the file as gzip with one byte of its data changed
     junk              200 with a body that is no symbol file
+    other:PATH        the file of another path
     redirect:URL      302 to URL; the path is added when it ends with a slash
     redirect-loop     302 to the same path
     slow:SECONDS      serves the file after a delay
@@ -190,16 +191,17 @@ class Handler(BaseHTTPRequestHandler):
         if self.half():
             self.wait(LONGEST_WAIT)
 
-    def mode_drip(self, _):
+    def mode_drip(self, value):
         found = self.open()
         if not found:
             return
         file, size, extra = found
+        pause = float(value or 0.1)
         with file:
             self.head(200, size, close=True, extra=extra)
-            for _ in range(min(size, LONGEST_WAIT * 10)):
+            for _ in range(min(size, int(LONGEST_WAIT / pause))):
                 self.wfile.write(file.read(1))
-                if not self.wait(0.1):
+                if not self.wait(pause):
                     break
 
     def mode_reset(self, _):
@@ -247,6 +249,10 @@ class Handler(BaseHTTPRequestHandler):
 
     def mode_junk(self, _):
         self.reply(200, b"<html><body>It works!</body></html>\n" * 30, "text/html")
+
+    def mode_other(self, value):
+        self.path = "/" + value.lstrip("/")
+        self.mode_ok("")
 
     def mode_redirect(self, value):
         self.reply(302, b"", extra={"Location": value + self.path.lstrip("/") if value.endswith("/") else value})
@@ -301,7 +307,7 @@ class BucketServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
             raise ValueError(f"unknown mode {mode}")
         if name in ("status", "cut", "short-length", "no-length-cut", "chunked-cut"):
             int(value)
-        elif name == "slow":
+        elif name == "slow" or (name == "drip" and value):
             float(value)
         if times is not None and (not isinstance(times, int) or times < 1):
             raise ValueError("times is a number above 0, or null")

@@ -1,0 +1,259 @@
+"""The faults: each a function that brings one about, holds it and takes it back."""
+
+import collections
+import contextlib
+import os
+import resource
+import signal
+import time
+
+from load import SAMPLE_MODULE
+from stack import tail, wait_for
+from symbols import sym_name
+
+# false_ok: `false` is a right answer while it lasts. cut_ok: replies may be cut. also: statuses that count as refused besides.
+# bound: seconds until answers must be right again. short: part of the short form.
+Fault = collections.namedtuple("Fault", "name inject bound false_ok cut_ok also short")
+
+FAILURE_MEMORY = 2.0  # seconds: failure_ttl_max of the configuration
+BRIEF, MEMORY, LOADER = 2.0, FAILURE_MEMORY + 2.0, 5.0
+TRANSFER = 5.0  # seconds: bucket_total_timeout, of each source
+STALL = 1.0  # seconds: bucket_stall_timeout
+HELD = "x" * 100_000  # filling of a small memcached
+
+
+# memcached
+
+
+def kill_one(number):
+    def inject(w, seconds):
+        server = w.memcached[number]
+        server.kill()
+        w.hold(seconds)
+        server.start()
+
+    return inject
+
+
+def stop_one(number):
+    def inject(w, seconds):
+        with w.memcached[number].suspended():
+            w.hold(seconds)
+
+    return inject
+
+
+def stop_both(w, seconds):
+    with w.memcached[0].suspended(), w.memcached[1].suspended():
+        w.hold(seconds)
+
+
+def restart_each(w, _seconds):
+    for server in w.memcached:
+        server.stop()
+        server.start()
+
+
+def flush(w, seconds):
+    for _ in w.repeat(seconds, 0.3):
+        for server in w.memcached:
+            with server.raw() as raw:
+                raw.flush()
+
+
+def fill(w, seconds):
+    """So small that everything is evicted soon."""
+    resize(w, 8)
+    for _ in w.repeat(seconds, 0.2):
+        for server in w.memcached:
+            with server.raw() as raw:
+                for i in range(60):
+                    raw.set(f"other{i}", HELD.encode())
+    resize(w, w.memory)
+
+
+def resize(w, memory):
+    for server in w.memcached:
+        server.stop()
+        server.memory = memory
+        server.start()
+
+
+def corrupt(w, seconds):
+    """One byte of each value, wherever in it."""
+    changed = 0
+    for _ in w.repeat(seconds, 0.2):
+        for server in w.memcached:
+            with server.raw() as raw:
+                for key in list(raw.keys())[:2000]:
+                    value = bytearray(raw.get(key) or b"")
+                    if value:
+                        value[w.rng.randrange(len(value))] ^= 1 << w.rng.randrange(8)
+                        raw.set(key, bytes(value))
+                        changed += 1
+    assert changed, "nothing was in memcached"
+
+
+# buckets
+
+
+def misbehave(mode, both):
+    def inject(w, seconds):
+        buckets = w.buckets if both else w.buckets[:1]
+        for bucket in buckets:
+            bucket.control(mode)
+        try:
+            w.hold(seconds)
+        finally:
+            for bucket in buckets:
+                bucket.reset()
+
+    return inject
+
+
+def gone(w, seconds):
+    """The process stands still: connections are accepted by the kernel and nothing comes."""
+    w.buckets[0].signal(signal.SIGSTOP)
+    try:
+        w.hold(seconds)
+    finally:
+        w.buckets[0].signal(signal.SIGCONT)
+
+
+# responders
+
+
+def terminate(w, seconds):
+    daemon = w.daemons[0]
+    daemon.terminate()
+    assert daemon.wait() == 0, f"{daemon.name} did not end well\n{tail(daemon.log)}"
+    daemon.check()
+    w.hold(seconds)
+    daemon.start()
+
+
+def kill(w, seconds):
+    w.daemons[0].crash()
+    w.hold(seconds)
+    w.daemons[0].start()
+
+
+def kill_loader(w, seconds):
+    """Loads take long, so that the process which dies has leases; the other has to wait for their end."""
+    with slow_buckets(w):
+        w.hold(1.0)
+        w.daemons[0].crash()
+        w.hold(min(seconds, 1.0))
+    w.daemons[0].start()
+
+
+@contextlib.contextmanager
+def slow_buckets(w):
+    for bucket in w.buckets:
+        bucket.control("slow:0.7")
+    try:
+        yield
+    finally:
+        for bucket in w.buckets:
+            bucket.reset()
+
+
+def suspend(w, _seconds):
+    w.daemons[0].signal(signal.SIGSTOP)
+    try:
+        w.hold(3.0)
+    finally:
+        w.daemons[0].signal(signal.SIGCONT)
+
+
+def reload_nginx(w, seconds):
+    for _ in w.repeat(seconds, 1.0):
+        w.nginx.signal(signal.SIGHUP)
+
+
+def change_file(w, seconds):
+    for _ in w.repeat(max(seconds, 2.0), 0.4):
+        w.load.changing.replace(w.delete)
+    # What the last DELETE forgot is only right once its time is over.
+    w.hold(w.load.changing.bound)
+
+
+def step_clock(offset):
+    def inject(w, seconds):
+        w.step_clock(offset)
+        w.hold(seconds)
+        wait_for(lambda: w.clock_is_off(offset), f"a log line of a clock that is {offset} off", 10)
+
+    return inject
+
+
+def descriptors(w, seconds):
+    """A few more than are open: the process can take hardly anything new."""
+    pid = w.daemons[0].process.pid
+    soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    few = len(os.listdir(f"/proc/{pid}/fd")) + 3
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (few, hard))
+    try:
+        w.hold(seconds)
+    finally:
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
+
+
+# disks
+
+
+def full(folder):
+    """What is in the small file system of that name finds no room."""
+
+    def inject(w, seconds):
+        with w.full_disk(folder):
+            w.hold(seconds)
+
+    return inject
+
+
+def all_faults():
+    out = []
+
+    def add(name, inject, bound=BRIEF, false_ok=False, cut_ok=False, also=(), short=True):
+        out.append(Fault(name, inject, bound, false_ok, cut_ok, also, short))
+
+    add("memcached-kill-a", kill_one(0))
+    add("memcached-kill-b", kill_one(1), short=False)
+    add("memcached-stop-a", stop_one(0))
+    add("memcached-stop-b", stop_one(1), short=False)
+    add("memcached-stop-both", stop_both, short=False)
+    add("memcached-restart", restart_each)
+    add("memcached-flush", flush)
+    add("memcached-fill", fill)
+    add("memcached-corrupt", corrupt)
+
+    modes = [
+        ("stall", "stall", "first", False), ("drip", "drip:1", "", False), ("refuse", "refuse", "both", False), ("reset", "reset", "first", False),
+        ("403", "status:403", "", True), ("404", "status:404", "both", True), ("429", "status:429", "", False), ("500", "status:500", "first", False),
+        ("503", "status:503", "both", False), ("cut", "cut:60", "both", False), ("short-length", "short-length:100", "first", False),
+        ("two-lengths", "two-lengths", "", False), ("bad-gzip", "bad-gzip", "first", False), ("redirect-loop", "redirect-loop", "first", False),
+    ]  # fmt: skip
+    for name, mode, short, missing in modes:
+        wait = {"stall": STALL, "drip": TRANSFER}.get(name, 0)
+        add(f"bucket-{name}", misbehave(mode, False), MEMORY + wait, short=short == "first")
+        add(f"buckets-{name}", misbehave(mode, True), MEMORY + 2 * wait, missing, short=short == "both")
+    # A file that is there and cannot be used is the answer: no other source is asked.
+    other = "other:" + "/".join((*SAMPLE_MODULE, sym_name(SAMPLE_MODULE[0])))
+    add("bucket-other-file", misbehave(other, False), MEMORY, True)
+    add("buckets-other-file", misbehave(other, True), MEMORY, True, short=False)
+    add("bucket-gone", gone, MEMORY + STALL, short=False)
+
+    add("responder-term", terminate)
+    add("responder-kill", kill, LOADER, cut_ok=True)
+    add("responder-kill-load", kill_loader, LOADER, cut_ok=True)
+    add("responder-stop", suspend)
+    add("nginx-reload", reload_nginx)
+    add("file-changed", change_file)
+    add("clock+1h", step_clock(3600))
+    add("clock-1h", step_clock(-3600))
+    add("descriptors", descriptors)
+    add("disk-full-store", full("store"))
+    # nginx can neither take a large body (500) nor keep a large reply for a slow client (cut).
+    add("disk-full-nginx", full("nginx"), cut_ok=True, also=(500,))
+    return out

@@ -1,0 +1,251 @@
+#!/usr/bin/env python3
+"""Fault tests: a mixed load on real servers, and one fault after the other. docs/testing.md says what is counted.
+
+    run.py [--short] [--only NAME]... [--seed N] [--seconds S] [--list]     SYMBOLICATED=PATH of the program
+    run.py --soak MINUTES                                                  the load alone, and how much memory it takes
+
+The last line is "N passed, N failed, N skipped", one for each fault and one for how everything ended; exit 1 when anything failed."""
+
+import argparse
+import os
+import signal
+import sys
+import threading
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.dont_write_bytecode = True
+for folder in ("wire", "tools"):
+    sys.path.insert(0, os.path.join(os.path.dirname(HERE), folder))
+
+from faults import all_faults  # noqa: E402
+from load import Load  # noqa: E402
+from soak import soak  # noqa: E402
+from world import CONFIG, REVALIDATE, World, is_sanitized  # noqa: E402
+
+STREAK, STREAK_FRESH = 20, 3  # right answers in a row, and how many of them of modules in no cache, that make a recovery
+CALM = 1.0  # seconds at least between two faults
+SLACK = 5  # the short form's bounds for recovery are this many times as long
+UNRECOVERED = 60.0  # seconds after which a recovery is given up
+MEMORY_ENDS = 1.5  # seconds after which `false` of a fault is forgotten: missing_ttl, corrupt_ttl, and the answer that is under way
+SHOWN = 6  # answers of a fault that are shown
+COLUMNS = ("fault", "requests", "right", "refused", "false", "wrong", "lost", "cut", "longest s", "recovery s", "bound s")
+
+
+class Row:
+    """What the answers say that came from the begin of a fault to the begin of the next one."""
+
+    def __init__(self, fault, begin, end, results, recovery):
+        self.fault, self.recovery, self.results = fault, recovery, results
+        self.begin, self.end = begin, end
+        self.right = self.refused = self.false = self.cut = 0
+        self.wrong, self.lost = [], []
+        for r in results:
+            self.count(r)
+        self.longest = max((r.end - r.start for r in results), default=0)
+
+    def count(self, r):
+        self.cut += r.cuts
+        if r.outcome == "false" and self.false_is_right(r):
+            self.false += 1
+        elif r.outcome == "right":
+            self.right += 1
+        elif r.outcome == "refused" or self.is_excused(r):
+            self.refused += 1
+        elif r.outcome == "lost":
+            self.lost.append(r)
+        else:
+            self.wrong.append(r)
+
+    def false_is_right(self, r):
+        """A module that nobody asked for before has nothing to be remembered."""
+        return self.fault.false_ok and r.start < self.end + (0.1 if r.fresh else MEMORY_ENDS)
+
+    def is_excused(self, r):
+        """Only while it lasts: what nginx says without room for its files, and replies that it cannot keep."""
+        during = r.start < self.end
+        return during and self.fault.also and (r.status in self.fault.also or (r.outcome == "lost" and r.cuts == 2))
+
+    def problems(self, short):
+        out = [f"{r.outcome}: {r.kind} after {r.end - r.start:.2f} s: {r.text}" for r in (self.wrong + self.lost)]
+        if self.cut and not self.fault.cut_ok:
+            out += [f"cut: {r.kind}: {r.text}" for r in self.results if r.cuts]
+        if not self.right:
+            out.append("no right answer at all")
+        if self.recovery is None:
+            out.append(f"no {STREAK} right answers in a row within {UNRECOVERED} s")
+        elif short and self.recovery > SLACK * self.fault.bound:
+            out.append(f"recovery took {self.recovery:.1f} s")
+        return out
+
+    def cells(self):
+        recovery = "-" if self.recovery is None else f"{self.recovery:.2f}"
+        return (
+            self.fault.name, len(self.results), self.right, self.refused, self.false, len(self.wrong), len(self.lost), self.cut,
+            f"{self.longest:.2f}", recovery, f"{self.fault.bound:.0f}",
+        )  # fmt: skip
+
+
+def print_row(cells):
+    print("| " + " | ".join(str(c) for c in cells) + " |", flush=True)
+
+
+class Driver:
+    def __init__(self, world, load, options):
+        self.world, self.load, self.options = world, load, options
+        self.passed = self.failed = self.skipped = 0
+        self.problems = []
+
+    def run(self, faults):
+        self.calm("the load is steady")
+        print_row(COLUMNS)
+        print_row(["---"] + ["---:"] * (len(COLUMNS) - 1))
+        for fault in faults:
+            if self.world.stopping.is_set():
+                break
+            why = self.impossible(fault)
+            if why:
+                self.skipped += 1
+                print_row([fault.name, why] + [""] * (len(COLUMNS) - 2))
+            else:
+                self.one(fault)
+
+    def impossible(self, fault):
+        if fault.name.startswith("clock") and not self.world.can_step_clock():
+            return "skipped: needs libfaketime and a build without sanitizer"
+        if fault.name.startswith("disk-full") and not self.world.can_fill(fault.name.rsplit("-", 1)[1]):
+            return "skipped: nothing can be mounted here"
+        return None
+
+    def one(self, fault):
+        first, begin = len(self.load.answered()), time.monotonic()
+        problems = []
+        try:
+            fault.inject(self.world, self.options.seconds)
+        except AssertionError as e:
+            problems.append(str(e))
+        end = time.monotonic()
+        recovery = self.recovered(first, end)
+        settled = self.settle(end)
+        row = Row(fault, begin, end, self.load.answered(first), recovery)
+        problems += row.problems(self.options.short) + self.daemons() + self.load.broken
+        if not settled:
+            problems.append("a request that began before the end of the fault is not answered")
+        print_row(row.cells())
+        for text in problems[:SHOWN]:
+            print(f"    {fault.name}: {text[:1500]}", flush=True)
+        self.failed += bool(problems)
+        self.passed += not problems
+        self.problems += problems
+
+    def recovered(self, first, end):
+        """Seconds from the end of the fault to the last answer of the first streak that is right; None when there is none."""
+        limit = end + UNRECOVERED
+        while time.monotonic() < limit and not self.world.stopping.is_set():
+            streak = fresh = 0
+            for r in self.load.answered(first):
+                if r.end < end:
+                    continue
+                streak, fresh = (streak + 1, fresh + r.fresh) if r.outcome == "right" else (0, 0)
+                if streak >= STREAK and fresh >= STREAK_FRESH:
+                    return r.end - end
+            self.world.hold(0.05)
+        return None
+
+    def settle(self, end):
+        """A calm stretch, and everything answered that began before it."""
+        limit = time.monotonic() + UNRECOVERED
+        until = end + CALM
+        while time.monotonic() < limit and not self.world.stopping.is_set():
+            if time.monotonic() >= until and self.load.oldest() >= end:
+                return True
+            self.world.hold(0.02)
+        return False
+
+    def daemons(self):
+        out = []
+        for server in self.world.servers():
+            try:
+                if hasattr(server, "check"):
+                    server.check()
+                elif not server.running:
+                    out.append(f"{server.name} is gone")
+            except AssertionError as e:
+                out.append(str(e))
+        return out
+
+    def calm(self, what):
+        """Before the first fault every kind of request has to be right."""
+        limit = time.monotonic() + UNRECOVERED
+        wanted = {"warm", "cold", "large", "profile", "changing", "upload", "fileid"}
+        while not wanted <= {r.kind for r in self.load.answered() if r.outcome == "right"}:
+            bad = [r for r in self.load.answered() if r.outcome in ("wrong", "lost", "false")]
+            if bad or time.monotonic() > limit or self.load.broken:
+                raise AssertionError(f"not within {UNRECOVERED} s: {what}: {bad[:3]} {self.load.broken}")
+            self.world.hold(0.1)
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Fault tests, or a soak.")
+    parser.add_argument("--short", action="store_true", help="most faults, about a minute; bounds of recovery are asserted")
+    parser.add_argument("--only", action="append", metavar="FAULT", help="this one; may be given several times")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seconds", type=float, help="how long a fault is held; default 3, with --short 1")
+    parser.add_argument("--soak", type=float, metavar="MINUTES")
+    parser.add_argument("--list", action="store_true", help="the names of the faults")
+    options = parser.parse_args()
+    options.seconds = options.seconds or (1.0 if options.short else 3.0)
+    faults = all_faults()
+    names = [f.name for f in faults]
+    if options.list:
+        print("\n".join(names))
+        return 0
+    for name in options.only or []:
+        if name not in names:
+            parser.error(f"no fault {name}: {' '.join(names)}")
+    if options.only:
+        faults = [f for f in faults if f.name in options.only]
+    elif options.short:
+        faults = [f for f in faults if f.short]
+    return drive(options, faults)
+
+
+def drive(options, faults):
+    stopping = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopping.set())
+    if is_sanitized():
+        CONFIG["bucket_total_timeout"] = "20s"
+    world, load, driver = World(options.seed, stopping), None, None
+    started = time.monotonic()
+    problems = []
+    try:
+        world.start()
+        load = world.load = Load(world.nginx.port, world.buckets, world.gensym, world.key, REVALIDATE + 0.5, options.seed)
+        load.start()
+        driver = Driver(world, load, options)
+        if options.soak:
+            problems += soak(world, load, options.soak, driver.daemons)
+        else:
+            driver.run(faults)
+    except AssertionError as e:
+        problems.append(str(e))
+    finally:
+        if load:
+            load.stop()
+            problems += load.broken
+        if problems or (driver and driver.failed):
+            print(world.logs())
+        problems += world.stop()
+    for text in problems:
+        print(text[:3000])
+    if stopping.is_set():
+        problems.append("interrupted")
+    print(f"{len(load.answered()) if load else 0} requests in {time.monotonic() - started:.0f} s")
+    passed, failed, skipped = (driver.passed, driver.failed, driver.skipped) if driver else (0, 0, 0)
+    print(f"{passed + (not problems)} passed, {failed + bool(problems)} failed, {skipped} skipped")
+    return 1 if problems or failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

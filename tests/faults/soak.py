@@ -1,0 +1,56 @@
+"""The load without any fault for a long time: answers, and resident memory."""
+
+import time
+
+from world import is_sanitized, resident
+
+POINTS = 20  # of the curve
+WARM_UP = 0.2  # of the time: caches fill
+MORE, ROOM = 1.05, 8 << 20  # how much larger the second half may be
+
+
+def sample(world, minutes, check):
+    """[(seconds, bytes of all responders)], each second; what goes wrong meanwhile ends it."""
+    begin, points, problems = time.monotonic(), [], []
+    while not problems and time.monotonic() - begin < minutes * 60 and not world.stopping.wait(1):
+        total = sum(resident(d.process.pid) for d in world.daemons)
+        points.append((time.monotonic() - begin, total))
+        problems = check()
+    return points, problems
+
+
+def print_curve(points):
+    top = max(b for _, b in points)
+    shown = points[:: max(1, len(points) // POINTS)][:POINTS]
+    for seconds, size in shown:
+        print(f"{seconds:7.0f} s {size / (1 << 20):8.1f} MiB {'#' * round(50 * size / top)}")
+
+
+def judge_memory(points):
+    """Compares the mean of the two halves after the warm-up."""
+    steady = points[int(len(points) * WARM_UP) :]
+    if len(steady) < 10:
+        return ["too few samples to judge memory"]
+    half = len(steady) // 2
+    first, second = (sum(b for _, b in part) / len(part) for part in (steady[:half], steady[half:]))
+    print(f"resident: {first / (1 << 20):.1f} MiB in the first half after the warm-up, {second / (1 << 20):.1f} MiB in the second")
+    if second > first * MORE + ROOM:
+        return ["resident memory goes on growing"]
+    return []
+
+
+def soak(world, load, minutes, check):
+    """Returns what went wrong."""
+    points, problems = sample(world, minutes, check)
+    if points:
+        print_curve(points)
+    if is_sanitized():
+        print("a build with a sanitizer: memory is not judged")
+    elif not problems:
+        problems += judge_memory(points)
+    results = load.answered()
+    bad = [r for r in results if r.outcome != "right"]
+    longest = max((r.end - r.start for r in results), default=0)
+    print(f"{len(results)} requests, {len(bad)} not right, longest {longest:.2f} s")
+    # Refusals are no wrong answers, and on a busy machine a queue may be full for a moment.
+    return problems + [f"{r.outcome} {r.kind}: {r.text}" for r in bad if r.outcome != "refused"][:10]
