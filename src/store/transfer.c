@@ -48,6 +48,9 @@ struct transfer {
 	const struct transfer_request *request;
 	struct transfer_reply *reply;
 	size_t error_body;
+	curl_off_t moved; /* bytes of the body when on_progress was last called */
+	int64_t moved_at; /* when they had become as many; clock_now */
+	bool stalled;
 };
 
 _Static_assert(TRANSFER_PROBLEM >= CURL_ERROR_SIZE, "problems fit");
@@ -201,13 +204,25 @@ static bool cancelled(const struct transfer *t)
 	return t->request->cancel && atomic_load(t->request->cancel);
 }
 
+/* Has a body that had begun to come stood still for too long? curl's own limit looks at the mean of five seconds, which
+ * one megabyte holds up for so long. */
+static bool stands_still(struct transfer *t, curl_off_t down)
+{
+	int64_t now = clock_now();
+	if (down == 0 || down != t->moved) {
+		t->moved = down;
+		t->moved_at = now;
+	}
+	return t->stalled = now - t->moved_at > t->pool->limits.stall_timeout;
+}
+
+/* Called with what arrives, and about once a second without. */
 static int on_progress(void *arg, curl_off_t down_total, curl_off_t down, curl_off_t up_total, curl_off_t up)
 {
 	(void)down_total;
-	(void)down;
 	(void)up_total;
 	(void)up;
-	return cancelled(arg);
+	return cancelled(arg) || stands_still(arg, down);
 }
 
 static long status_of(const struct transfer *t)
@@ -405,6 +420,8 @@ bool transfer_run(struct transfer *t, const struct transfer_request *request, st
 	t->request = request;
 	t->reply = reply;
 	t->error_body = 0;
+	t->moved = 0;
+	t->stalled = false;
 	t->problem[0] = 0;
 	CURLcode code = CURLE_OUT_OF_MEMORY;
 	if (make_headers(&headers, t, request) && set_request(t->easy, request, headers)) {
@@ -416,7 +433,9 @@ bool transfer_run(struct transfer *t, const struct transfer_request *request, st
 	reply->too_large = code == CURLE_FILESIZE_EXCEEDED;
 	if (!reply->whole)
 		snprintf(reply->problem, sizeof reply->problem, "%s",
-		        *t->problem ? t->problem : curl_easy_strerror(code));
+		        t->stalled    ? "the transfer stands still"
+		        : *t->problem ? t->problem
+		                      : curl_easy_strerror(code));
 	/* They outlive no list of headers and no data of a caller. */
 	curl_easy_setopt(t->easy, CURLOPT_HTTPHEADER, NULL);
 	curl_easy_setopt(t->easy, CURLOPT_POSTFIELDS, NULL);

@@ -112,6 +112,16 @@ def test_temporary(one, mode, compress):
     is_found(ask(one, module), module)
 
 
+def test_a_stall_is_seen_however_much_came_before(one):
+    """The mean speed of the last seconds stays high for a while when a megabyte had come."""
+    module = fresh(one, SAMPLE + "STACK CFI INIT 1000 10 .cfa: $rsp 8 +\n" * 50_000)
+    one.bucket.misbehave(module, "stall")
+    started = time.monotonic()
+    is_unavailable(ask(one, module))
+    # A second, and at most another one until it is noticed; by the mean it is four.
+    assert time.monotonic() - started < 3.5
+
+
 @pytest.mark.parametrize("compress", [False, True], ids=["plain", "gzip"])
 @pytest.mark.parametrize("cut", [1, 80, 300])
 def test_a_cut_body_without_length(one, compress, cut):
