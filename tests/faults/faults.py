@@ -37,7 +37,7 @@ def kill_one(number):
 
 def stop_one(number):
     def inject(w, seconds):
-        with w.memcached[number].suspended():
+        with w.counted("symbolicated_memcached_breaker_open_total"), w.memcached[number].suspended():
             w.hold(seconds)
 
     return inject
@@ -80,18 +80,20 @@ def resize(w, memory):
 
 
 def corrupt(w, seconds):
-    """One byte of each value, wherever in it."""
-    changed = 0
-    for _ in w.repeat(seconds, 0.2):
-        for server in w.memcached:
-            with server.raw() as raw:
-                for key in list(raw.keys())[:2000]:
-                    value = bytearray(raw.get(key) or b"")
-                    if value:
-                        value[w.rng.randrange(len(value))] ^= 1 << w.rng.randrange(8)
-                        raw.set(key, bytes(value))
-                        changed += 1
-    assert changed, "nothing was in memcached"
+    """One bit of each value, wherever in it."""
+    with w.counted("symbolicated_pages_invalid_total"):
+        for _ in w.repeat(seconds, 0.2):
+            for server in w.memcached:
+                with server.raw() as raw:
+                    for key in list(raw.dump_keys())[:2000]:
+                        spoil(raw, key, w.rng)
+
+
+def spoil(raw, key, rng):
+    value = bytearray(raw.get(key) or b"")
+    if value:
+        value[rng.randrange(len(value))] ^= 1 << rng.randrange(8)
+        raw.set(key, bytes(value))
 
 
 # buckets
@@ -124,18 +126,23 @@ def gone(w, seconds):
 
 
 def terminate(w, seconds):
-    daemon = w.daemons[0]
-    daemon.terminate()
-    assert daemon.wait() == 0, f"{daemon.name} did not end well\n{tail(daemon.log)}"
-    daemon.check()
-    w.hold(seconds)
-    daemon.start()
+    """One after the other, as an administrator restarts them."""
+    for daemon in w.daemons:
+        daemon.terminate()
+        assert daemon.wait() == 0, f"{daemon.name} did not end well\n{tail(daemon.log)}"
+        daemon.check()
+        w.hold(seconds / 2)
+        daemon.start()
 
 
 def kill(w, seconds):
-    w.daemons[0].crash()
-    w.hold(seconds)
-    w.daemons[0].start()
+    """The one and the other in turn, at moments when a large reply is being written."""
+    for i in range(2 + int(seconds * 2)):
+        wait_for(lambda: w.stopping.is_set() or w.load.asks("profile"), "a large request", 30, 0.002)
+        w.hold(w.rng.uniform(0, 0.06))
+        w.daemons[i % 2].crash()
+        w.hold(w.rng.uniform(0, 0.5))
+        w.daemons[i % 2].start()
 
 
 def kill_loader(w, seconds):

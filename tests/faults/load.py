@@ -9,6 +9,7 @@ import json
 import os
 import random
 import secrets
+import socket
 import threading
 import time
 
@@ -21,6 +22,16 @@ SAMPLE_MODULE = ["sample.so", debug_id("sample.so")]
 
 # What a client saw in the end. start and end: time.monotonic(). fresh: of a module, or an upload, that nobody asked for before.
 Result = collections.namedtuple("Result", "kind start end outcome status cuts fresh text")
+
+
+class SlowClient(Client):
+    """Takes little at a time, so that nginx has to keep what is left of a large reply in a file."""
+
+    def connect(self):
+        connection = super().connect()
+        connection.connect()
+        connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
+        return connection
 
 
 class Known:
@@ -96,7 +107,7 @@ class Load:
         self.port, self.buckets, self.gensym, self.key = port, buckets, gensym, key
         self.seed, self.uploads = seed, uploads
         self.lock = threading.Lock()
-        self.results, self.running = [], {}  # running: number of a request: when it began
+        self.results, self.running = [], {}  # running: number of a request: (when it began, its kind)
         self.numbers = itertools.count()
         self.stopping = threading.Event()
         self.threads, self.broken = [], []
@@ -162,7 +173,7 @@ class Load:
         start, cuts, text = time.monotonic(), 0, ""
         number = next(self.numbers)
         with self.lock:
-            self.running[number] = start
+            self.running[number] = (start, kind)
         outcome, status = "lost", 0
         for _ in range(2):
             try:
@@ -228,7 +239,7 @@ class Load:
     def ask_profile(self, client, rng):
         """Many frames: a reply of some megabytes, and every other time a body that nginx has to put into a file."""
         model = rng.choice(self.large)
-        answers = some(model.answers, 1000, rng) * rng.choice((2, 6))
+        answers = some(model.answers, 1000, rng) * rng.choice((2, 8))
         self.symbolicate("profile", client, Known(model.module, answers), 5, accept_gzip=rng.random() < 0.5)
 
     def ask_changing(self, client, _rng):
@@ -264,7 +275,7 @@ class Load:
 
     def loop(self, ask, pause, seed):
         rng = random.Random(seed)
-        client = Client(self.port, keep=True, timeout=60)
+        client = (SlowClient if ask == self.ask_profile else Client)(self.port, keep=True, timeout=60)
         try:
             while not self.stopping.wait(pause):
                 ask(client, rng)
@@ -284,7 +295,12 @@ class Load:
     def oldest(self):
         """When the oldest request that is not answered began; now without one."""
         with self.lock:
-            return min(self.running.values(), default=time.monotonic())
+            return min((start for start, _ in self.running.values()), default=time.monotonic())
+
+    def asks(self, kind):
+        """Is a request of this kind under way?"""
+        with self.lock:
+            return any(k == kind for _, k in self.running.values())
 
     def answered(self, since=0):
         """The results from the since-th on."""

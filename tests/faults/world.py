@@ -150,6 +150,22 @@ class World:
         while not self.stopping.wait(pause) and time.monotonic() < end:
             yield
 
+    def metric(self, series):
+        """The largest value that a responder shows; nginx asks now the one and now the other."""
+        values = [0.0]
+        for _ in range(8):
+            for line in Client(self.nginx.port, timeout=20).get("/__metrics__").text.splitlines():
+                if line.startswith(series + " "):
+                    values.append(float(line.rsplit(" ", 1)[1]))
+        return max(values)
+
+    @contextlib.contextmanager
+    def counted(self, series):
+        """Fails when the fault did nothing: this counter must have grown."""
+        before = self.metric(series)
+        yield
+        assert self.metric(series) > before, f"{series} did not grow: nothing came of the fault"
+
     def delete(self, module):
         """DELETE, until it is answered 200 (memcached may be on its way back)."""
         for _ in range(20):
