@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Fault tests: a mixed load on real servers, and one fault after the other. docs/testing.md says what is counted.
 
-    run.py [--short] [--only NAME]... [--seed N] [--seconds S] [--list]     SYMBOLICATED=PATH of the program
+    run.py [--short] [--only NAME]... [--seed N] [--seconds S] [--keep DIRECTORY] [--list]     SYMBOLICATED=PATH of the program
     run.py --soak MINUTES                                                  the load alone, and how much memory it takes
 
 The last line is "N passed, N failed, N skipped", one for each fault and one for how everything ended; exit 1 when anything failed."""
 
 import argparse
+import collections
 import os
 import signal
 import sys
@@ -40,9 +41,10 @@ class Row:
         self.begin, self.end = begin, end
         self.right = self.refused = self.false = self.cut = 0
         self.wrong, self.lost = [], []
+        self.statuses = collections.Counter()  # of what was refused
         for r in results:
             self.count(r)
-        self.longest = max((r.end - r.start for r in results), default=0)
+        self.longest = max(results, key=lambda r: r.end - r.start, default=None)
 
     def count(self, r):
         self.cut += r.cuts
@@ -52,6 +54,7 @@ class Row:
             self.right += 1
         elif r.outcome == "refused" or self.is_excused(r):
             self.refused += 1
+            self.statuses[r.status or "cut"] += 1
         elif r.outcome == "lost":
             self.lost.append(r)
         else:
@@ -80,9 +83,11 @@ class Row:
 
     def cells(self):
         recovery = "-" if self.recovery is None else f"{self.recovery:.2f}"
+        refused = ", ".join(f"{count} x {status}" for status, count in sorted(self.statuses.items(), key=str)) or "0"
+        longest = f"{self.longest.end - self.longest.start:.2f} {self.longest.kind}" if self.longest else "-"
         return (
-            self.fault.name, len(self.results), self.right, self.refused, self.false, len(self.wrong), len(self.lost), self.cut,
-            f"{self.longest:.2f}", recovery, f"{self.fault.bound:.0f}",
+            self.fault.name, len(self.results), self.right, refused, self.false, len(self.wrong), len(self.lost), self.cut,
+            longest, recovery, f"{self.fault.bound:.0f}",
         )  # fmt: skip
 
 
@@ -192,6 +197,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seconds", type=float, help="how long a fault is held; default 3, with --short 1")
     parser.add_argument("--soak", type=float, metavar="MINUTES")
+    parser.add_argument("--keep", metavar="DIRECTORY", help="where the logs of all servers are put at the end")
     parser.add_argument("--list", action="store_true", help="the names of the faults")
     options = parser.parse_args()
     options.seconds = options.seconds or (1.0 if options.short else 3.0)
@@ -236,6 +242,8 @@ def drive(options, faults):
             problems += load.broken
         if problems or (driver and driver.failed):
             print(world.logs())
+        if options.keep:
+            world.keep_logs(options.keep)
         problems += world.stop()
     for text in problems:
         print(text[:3000])

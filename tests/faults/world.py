@@ -137,6 +137,12 @@ class World:
         paths = [(s.name, s.log) for s in self.servers()] + ([("nginx errors", self.nginx.error_log)] if self.nginx else [])
         return "\n".join(f"--- {name}\n{tail(path, 1500)}" for name, path in paths)
 
+    def keep_logs(self, folder):
+        os.makedirs(folder, exist_ok=True)
+        for path in [s.log for s in self.servers()] + ([self.nginx.error_log] if self.nginx else []):
+            if os.path.exists(path):
+                shutil.copy(path, folder)
+
     # for faults
 
     def hold(self, seconds):

@@ -158,6 +158,22 @@ def check_wire():
     wire("check")
 
 
+def check_faults():
+    """The short form; its last line is counts."""
+    directory = build("check")
+    if not directory:
+        return
+    program = os.path.join(ROOT, "tests", "faults", "run.py")
+    with tempfile.TemporaryFile("w+") as out:
+        code = run([sys.executable, program, "--short"], stdout=out, env={"SYMBOLICATED": os.path.join(directory, "symbolicated")})
+        out.seek(0)
+        text = out.read()
+    print(text, end="", flush=True)
+    found = re.search(r"^(\d+) passed, (\d+) failed, (\d+) skipped$", text, re.M)
+    passed, failed, skipped = map(int, found.groups()) if found else (0, 1, 0)
+    counts.add(passed, max(failed, int(code != 0)), skipped)
+
+
 def check_clang():
     unit("check-clang")
 
@@ -190,6 +206,7 @@ PARTS = {
     "format": check_format,
     "unit": check_unit,
     "wire": check_wire,
+    "faults": check_faults,
     "clang": check_clang,
     "valgrind": check_valgrind,
     "asan": check_asan,
