@@ -85,15 +85,16 @@ def corrupt(w, seconds):
         for _ in w.repeat(seconds, 0.2):
             for server in w.memcached:
                 with server.raw() as raw:
-                    for key in list(raw.dump_keys())[:2000]:
-                        spoil(raw, key, w.rng)
+                    for key, expiry in list(raw.dump_keys().items())[:2000]:
+                        spoil(raw, key, expiry, w.rng)
 
 
-def spoil(raw, key, rng):
+def spoil(raw, key, expiry, rng):
+    """It expires as it did: a lease must end."""
     value = bytearray(raw.get(key) or b"")
     if value:
         value[rng.randrange(len(value))] ^= 1 << rng.randrange(8)
-        raw.set(key, bytes(value))
+        raw.set(key, bytes(value), expiry)
 
 
 # buckets
@@ -136,11 +137,14 @@ def terminate(w, seconds):
 
 
 def kill(w, seconds):
-    """The one and the other in turn, at moments when a large reply is being written."""
+    """The one and the other in turn, at moments when a large reply is being written; no request sees two of them die."""
+    killed = 0
     for i in range(2 + int(seconds * 2)):
+        wait_for(lambda: w.stopping.is_set() or w.load.oldest() > killed, "requests that saw the other one die", 30)
         wait_for(lambda: w.stopping.is_set() or w.load.asks("profile"), "a large request", 30, 0.002)
         w.hold(w.rng.uniform(0, 0.06))
         w.daemons[i % 2].crash()
+        killed = time.monotonic()
         w.hold(w.rng.uniform(0, 0.5))
         w.daemons[i % 2].start()
 

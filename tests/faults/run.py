@@ -19,13 +19,13 @@ sys.dont_write_bytecode = True
 for folder in ("wire", "tools"):
     sys.path.insert(0, os.path.join(os.path.dirname(HERE), folder))
 
-from faults import all_faults  # noqa: E402
+from faults import FAILURE_MEMORY, all_faults  # noqa: E402
 from load import Load  # noqa: E402
 from soak import soak  # noqa: E402
 from world import CONFIG, REVALIDATE, World, is_sanitized  # noqa: E402
 
 STREAK, STREAK_FRESH = 20, 3  # right answers in a row, and how many of them of modules in no cache, that make a recovery
-CALM = 1.0  # seconds at least between two faults
+CALM, CALM_SHORT = 1.0, 0.5  # seconds at least between two faults
 SLACK = 5  # the short form's bounds for recovery are this many times as long
 UNRECOVERED = 60.0  # seconds after which a recovery is given up
 MEMORY_ENDS = 1.5  # seconds after which `false` of a fault is forgotten: missing_ttl, corrupt_ttl, and the answer that is under way
@@ -131,7 +131,7 @@ class Driver:
             problems.append(str(e))
         end = time.monotonic()
         recovery = self.recovered(first, end)
-        settled = self.settle(end)
+        settled = self.settle(first, end)
         row = Row(fault, begin, end, self.load.answered(first), recovery)
         problems += row.problems(self.options.short) + self.daemons() + self.load.broken
         if not settled:
@@ -157,10 +157,11 @@ class Driver:
             self.world.hold(0.05)
         return None
 
-    def settle(self, end):
-        """A calm stretch, and everything answered that began before it."""
+    def settle(self, first, end):
+        """A calm stretch, and everything answered that began before it. Failures are forgotten then, but in the short form."""
         limit = time.monotonic() + UNRECOVERED
-        until = end + CALM
+        refused = any(r.outcome == "refused" for r in self.load.answered(first))
+        until = end + (CALM_SHORT if self.options.short else CALM + (FAILURE_MEMORY if refused else 0))
         while time.monotonic() < limit and not self.world.stopping.is_set():
             if time.monotonic() >= until and self.load.oldest() >= end:
                 return True

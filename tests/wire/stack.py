@@ -233,8 +233,9 @@ class RawMemcached:
         assert self.file.readline() == b"END\r\n"
         return value
 
-    def set(self, key, value):
-        return self.command(f"set {key} 0 0 {len(value)}", value)
+    def set(self, key, value, expiry=0):
+        """expiry: as memcached takes it; an absolute time may be given as keys() tells it."""
+        return self.command(f"set {key} 0 {max(expiry, 0)} {len(value)}", value)
 
     def delete(self, key):
         return self.command(f"delete {key}")
