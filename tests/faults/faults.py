@@ -183,10 +183,10 @@ def reload_nginx(w, seconds):
 
 
 def change_file(w, seconds):
-    for _ in w.repeat(max(seconds, 2.0), 0.4):
+    for _ in w.repeat(seconds, 0.4):
         w.load.changing.replace(w.delete)
-    # What the last DELETE forgot is only right once its time is over.
-    w.hold(w.load.changing.bound)
+    # Then a responder that was not told by DELETE must find out by itself.
+    w.hold(w.load.changing.bound + 1.0)
 
 
 def step_clock(offset):

@@ -158,10 +158,15 @@ class Driver:
         return None
 
     def settle(self, first, end):
-        """A calm stretch, and everything answered that began before it. Failures are forgotten then, but in the short form."""
+        """A calm stretch, and everything answered that began before it. What failed is asked for again then, and must be
+        forgotten; the short form does not wait for what was refused."""
         limit = time.monotonic() + UNRECOVERED
-        refused = any(r.outcome == "refused" for r in self.load.answered(first))
-        until = end + (CALM_SHORT if self.options.short else CALM + (FAILURE_MEMORY if refused else 0))
+        outcomes = {r.outcome for r in self.load.answered(first)}
+        until = end + (CALM_SHORT if self.options.short else CALM)
+        if "false" in outcomes:
+            until += MEMORY_ENDS
+        elif "refused" in outcomes and not self.options.short:
+            until += FAILURE_MEMORY
         while time.monotonic() < limit and not self.world.stopping.is_set():
             if time.monotonic() >= until and self.load.oldest() >= end:
                 return True
