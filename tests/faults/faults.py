@@ -138,15 +138,15 @@ def terminate(w, seconds):
 
 def kill(w, seconds):
     """The one and the other in turn, at moments when a large reply is being written; no request sees two of them die."""
-    killed = 0
+    whole = 0.0  # since when both run
     for i in range(2 + int(seconds * 2)):
-        wait_for(lambda: w.stopping.is_set() or w.load.oldest() > killed, "requests that saw the other one die", 30)
+        wait_for(lambda: w.stopping.is_set() or w.load.oldest() > whole, "requests that saw the other one die", 30)
         wait_for(lambda: w.stopping.is_set() or w.load.asks("profile"), "a large request", 30, 0.002)
         w.hold(w.rng.uniform(0, 0.06))
         w.daemons[i % 2].crash()
-        killed = time.monotonic()
         w.hold(w.rng.uniform(0, 0.5))
         w.daemons[i % 2].start()
+        whole = time.monotonic()
 
 
 def kill_loader(w, seconds):
