@@ -15,6 +15,7 @@ import pytest
 
 import stack as stacks
 from client import job
+from s3 import Watcher
 from stack import DAEMON, Stack, wait_for
 from symbols import SAMPLE, TOOLS, Symbols, debug_id, differences, module_line, run_gensym
 
@@ -131,6 +132,28 @@ def test_hostile_names_over_http():
         works(s)
         s.node.settled()
         check_log(s.daemon.log)
+
+
+@pytest.mark.parametrize("keys", [False, True], ids=["unsigned", "signed"])
+def test_hostile_names_over_s3(monkeypatch, tmp_path, keys):
+    """Below the prefix of the bucket, and without a query that would ask for something else than an object."""
+    for name in [n for n in os.environ if n.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    modules = hostile_modules("s3", 1000)
+    with Watcher(status=404) as watcher:
+        config = {**HOSTILE, "source": "s3://symbols/pre%20fix", "s3_endpoint": watcher.url}
+        if keys:
+            (tmp_path / "credentials").write_text("[default]\naws_access_key_id = tester\naws_secret_access_key = verysecret\n")
+            config["s3_credentials_file"] = str(tmp_path / "credentials")
+        with Stack(bucket=False, config=config) as s:
+            send(s, modules)
+            check_log(s.daemon.log)
+        asked = asked_names(modules)
+        assert len(watcher.requests) > 500
+        for method, target, headers in watcher.requests:
+            assert method == "GET" and headers["Host"] == watcher.url.split("//")[1]
+            assert ("Authorization" in headers) == keys
+            check_object(target, "/symbols/pre%20fix/", asked)
 
 
 def test_hostile_names_in_a_folder(tmp_path):
