@@ -12,29 +12,31 @@ case $flags in
 esac
 
 failed=0
-# must TEXT PROGRAM WHAT: the text that comes in holds WHAT
-must() {
-	if ! grep -q -- "$1"; then
-		echo "$2: $3" >&2
-		failed=1
-	fi
+complain() {
+	echo "$1: $2" >&2
+	failed=1
+}
+
+# has PATTERN TEXT
+has() {
+	printf '%s\n' "$2" | grep -q -- "$1"
 }
 
 for program in symbolicated symbolicated-keys; do
-	readelf -hW $program | must 'Type: *DYN' $program 'not position independent'
-	readelf -dW $program | must 'FLAGS_1.*NOW.*PIE' $program 'no BIND_NOW or no PIE'
-	readelf -lW $program | must 'GNU_RELRO' $program 'no RELRO'
-	readelf -lW $program | must 'GNU_STACK.* RW ' $program 'an executable stack'
-	if readelf -lW $program | grep -q ' RWE '; then
-		echo "$program: a segment that is written and executed" >&2
-		failed=1
-	fi
-	readelf -sW --dyn-syms $program | must '__stack_chk_fail' $program 'no guarded stacks'
+	head=$(readelf -hlW $program)
+	dynamic=$(readelf -dW $program)
+	symbols=$(readelf -W --dyn-syms $program)
+	has 'Type: *DYN' "$head" || complain $program 'not position independent'
+	has 'FLAGS_1.*NOW.*PIE' "$dynamic" || complain $program 'no BIND_NOW or no PIE'
+	has 'GNU_RELRO' "$head" || complain $program 'no RELRO'
+	has 'GNU_STACK.* RW ' "$head" || complain $program 'an executable stack'
+	! has ' RWE ' "$head" || complain $program 'a segment that is written and executed'
+	has '__stack_chk_fail' "$symbols" || complain $program 'no guarded stacks'
 	case $flags in
-	*-D_FORTIFY_SOURCE*) readelf -sW --dyn-syms $program | must '__[a-z]*_chk\(@\| \|$\)' $program 'no checked functions' ;;
+	*-D_FORTIFY_SOURCE*) has '_chk@' "$symbols" || complain $program 'no checked functions' ;;
 	esac
 done
 case $flags in
-*-fcf-protection*) readelf -nW src/auth.o | must 'IBT, SHSTK' src/auth.o 'no marked branch targets' ;;
+*-fcf-protection*) has 'IBT, SHSTK' "$(readelf -nW src/auth.o)" || complain src/auth.o 'no marked branch targets' ;;
 esac
 exit $failed
