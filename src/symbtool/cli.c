@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { MESSAGE_MAX = 2048 };
 
@@ -18,10 +19,11 @@ void complain(const char *place, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(text, sizeof text, format, args);
 	va_end(args);
+	const char *clear = isatty(STDERR_FILENO) == 1 ? "\r\033[K" : ""; /* a progress line may stand there */
 	if (strncmp(text, place, strlen(place)) == 0)
-		fprintf(stderr, "symbtool: %s\n", text);
+		fprintf(stderr, "%ssymbtool: %s\n", clear, text);
 	else
-		fprintf(stderr, "symbtool: %s: %s\n", place, text);
+		fprintf(stderr, "%ssymbtool: %s: %s\n", clear, place, text);
 }
 
 int complain_usage(const struct verb *v, const char *format, ...)

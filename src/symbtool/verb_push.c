@@ -61,12 +61,12 @@ static void print_text(const struct cut *c, const char *path, const struct uploa
 {
 	char id[FILE_ID_HEX + 1];
 	file_id_hex(id, &c->id);
-	printf("%s: FileID %s, %" PRIu64 " ranges in %u parts, %" PRIu64 " return pads in %u parts: ", path, id,
-	        c->stats.ranges, n->parts[STORE_RANGES], c->stats.pads, n->parts[STORE_RETURNPADS]);
-	if (n->sent)
-		printf("sent %u parts, %" PRIu64 " bytes", n->sent, n->bytes);
+	printf("%s: FileID %s, %" PRIu64 " ranges, %" PRIu64 " return pads, parts: %u + %u; ", path, id,
+	        c->stats.ranges, c->stats.pads, n->parts[STORE_RANGES], n->parts[STORE_RETURNPADS]);
+	if (n->sent || !n->there)
+		printf("sent %u, %" PRIu64 " bytes%s", n->sent, n->bytes, n->there ? ", " : "");
 	if (n->there)
-		printf("%s%u parts were there already", n->sent ? ", " : "", n->there);
+		printf("%u already there", n->there);
 	putchar('\n');
 }
 

@@ -4,6 +4,7 @@ import glob
 import gzip
 import json
 import os
+import pty
 import re
 import shutil
 import signal
@@ -61,6 +62,7 @@ def run(*arguments, code=0, env=None, stdin=None):
     done = subprocess.run(
         [SYMBTOOL, *map(str, arguments)], capture_output=True, text=True, timeout=BOUND, input=stdin, env={**os.environ, **(env or {})}
     )
+    assert "\033" not in done.stderr  # no terminal, no progress line
     assert done.returncode == code, f"{arguments}: {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
     return done
 
@@ -158,7 +160,7 @@ def fresh(tmp_path, mark):
 
 def test_a_program_is_pushed_and_symbolicated(one, program):
     said = push(one, program).stdout
-    assert "sent 2 parts" in said and run("file-id", program).stdout.split()[0] in said
+    assert "parts: 1 + 1; sent 2, " in said and run("file-id", program).stdout.split()[0] in said
     addresses = code_addresses(program)
     frames = v5_frames(ask(one, "--json", program, *map(hex, addresses)).stdout)
     assert [int(f["module_offset"], 16) for f in frames] == addresses
@@ -226,7 +228,7 @@ def test_what_is_there_is_not_sent_again(one, tmp_path):
     program = fresh(tmp_path, 19)
     assert pushed(one, program)[0]["sent"] == 2
     assert pushed(one, program)[0]["sent"] == 0
-    assert "2 parts were there already" in push(one, program).stdout
+    assert "; 2 already there" in push(one, program).stdout
     assert pushed(one, "--force", program)[0]["sent"] == 2
     assert pushed(one, "--part-size", "4K", program)[0]["there"] == 0
 
@@ -315,6 +317,40 @@ def test_a_server_that_is_away_is_waited_for(one, tmp_path):
         process.wait()
     assert process.returncode == 0, err
     assert json.loads(out)["sent"] == 2
+
+
+def test_a_terminal_shows_progress(one, tmp_path):
+    program = fresh(tmp_path, 41)
+    ours, theirs = pty.openpty()
+    one.daemon.terminate()
+    one.daemon.wait()
+    process = subprocess.Popen(
+        [SYMBTOOL, "push-symbols", "--url", url(one), "--api-key-file", one.key_path, "--force", "--retry-time", "60", program],
+        stdout=subprocess.DEVNULL, stderr=theirs, preexec_fn=die_with_parent,
+    )  # fmt: skip
+    os.close(theirs)
+    seen = b""
+    try:
+        while chunk := read_terminal(ours):  # ends with the process, which ends by itself
+            seen += chunk
+            if not one.daemon.running and b" % of " in seen:
+                one.daemon.start()
+        assert process.wait(BOUND) == 0, seen
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
+        if not one.daemon.running:
+            one.daemon.start()
+    assert re.search(rb"program41: \[[#.]{30}\] +\d+ % of \d+ bytes", seen), seen
+    assert b"trying again" in seen and seen.endswith(b"\r\033[K"), seen
+
+
+def read_terminal(fd):
+    try:
+        return os.read(fd, 4096)
+    except OSError:  # the other side is closed
+        return b""
 
 
 def test_a_server_that_stays_away_is_given_up(one, program):
