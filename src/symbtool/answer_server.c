@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "format/file_id.h"
@@ -39,13 +40,25 @@ static enum err add_name(struct buffer *out, const char *module, struct error *e
 	return ERR_OK;
 }
 
+/* A directory of this name is none: buckets are made of such. */
+static enum err open_module(const char *module, int *fd, struct error *e)
+{
+	struct stat st;
+	*fd = -1;
+	if (stat(module, &st) != 0 || !S_ISREG(st.st_mode))
+		return ERR_OK;
+	*fd = open(module, O_RDONLY | O_CLOEXEC);
+	return *fd < 0 ? error_set(e, ERR_IO, "%.150s: %s", module, strerror(errno)) : ERR_OK;
+}
+
 static enum err add_module(struct buffer *out, const char *module, struct error *e)
 {
-	int fd = open(module, O_RDONLY | O_CLOEXEC);
-	if (fd < 0 && errno != ENOENT && errno != ENOTDIR && errno != ENAMETOOLONG)
-		return error_set(e, ERR_IO, "%.150s: %s", module, strerror(errno));
+	int fd;
+	enum err err = open_module(module, &fd, e);
+	if (err)
+		return err;
 	buffer_append(out, "[", 1);
-	enum err err = fd >= 0 ? add_file(out, module, fd, e) : add_name(out, module, e);
+	err = fd >= 0 ? add_file(out, module, fd, e) : add_name(out, module, e);
 	buffer_append(out, "]", 1);
 	if (fd >= 0)
 		close(fd);

@@ -1,4 +1,4 @@
-/* The reader is given one line at a time: when it counts one more as damaged, it was this line. */
+/* The reader is given no more than one line at a time: when it counts one more as damaged, it was this line. */
 #include <config.h>
 
 #include "symbtool/check_sym.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/buffer.h"
+#include "base/str.h"
 #include "format/breakpad.h"
 #include "symbtool/input.h"
 
@@ -18,8 +18,10 @@ enum { DAMAGES_MAX = 100000 }; /* that are kept; all are counted */
 struct checker {
 	struct sym_report *report;
 	struct breakpad *reader;
-	struct buffer line; /* what came of the line so far */
+	char head[SYM_LINE_SHOWN]; /* of the line that comes */
+	uint64_t line_len;         /* of it so far, without its line feed */
 	uint64_t number, damaged;
+	bool in_line;  /* a piece of it has come, but not its end */
 	bool has_func; /* line and INLINE records belong to one */
 };
 
@@ -50,7 +52,7 @@ static struct str without_blanks(struct str line)
 
 static const char *reason_of(const struct checker *c, struct str line)
 {
-	if (line.len > BREAKPAD_LINE_MAX)
+	if (c->line_len > BREAKPAD_LINE_MAX)
 		return "a line that is too long";
 	if (!c->has_func && starts_with(line, "INLINE"))
 		return "INLINE without a FUNC before it";
@@ -84,50 +86,46 @@ static enum err add_damage(struct checker *c, struct str line, struct error *e)
 	return ERR_OK;
 }
 
-/* With its line feed, unless the file ends without one. */
-static enum err take_line(struct checker *c, const uint8_t *data, size_t len, struct error *e)
+static enum err end_line(struct checker *c, struct error *e)
 {
-	c->number++;
-	enum err err = breakpad_feed(c->reader, data, len, e);
-	if (!err && data[len - 1] != '\n')
-		err = breakpad_feed(c->reader, (const uint8_t *)"\n", 1, e);
-	struct str line = without_blanks((struct str){(const char *)data, len - (data[len - 1] == '\n')});
+	size_t len = c->line_len < sizeof c->head ? (size_t)c->line_len : sizeof c->head;
+	if (len && c->head[len - 1] == '\r')
+		len--;
+	struct str line = without_blanks((struct str){c->head, len});
 	uint64_t damaged = breakpad_damaged(c->reader);
 	bool is_damaged = damaged != c->damaged;
-	c->damaged = damaged;
-	if (!err && is_damaged)
-		err = add_damage(c, line, e);
+	enum err err = is_damaged ? add_damage(c, line, e) : ERR_OK;
 	if (starts_with(line, "FUNC") || starts_with(line, "PUBLIC"))
 		c->has_func = !is_damaged && *line.data == 'F';
+	c->damaged = damaged;
+	c->line_len = 0;
 	return err;
 }
 
-static enum err keep(struct checker *c, const uint8_t *data, size_t len, struct error *e)
+/* A line, or a piece of one. */
+static enum err take_piece(struct checker *c, const uint8_t *data, size_t len, struct error *e)
 {
-	return buffer_append(&c->line, data, len) ? ERR_OK : error_set(e, ERR_NO_MEMORY, "a line that is too long");
-}
-
-static enum err end_kept(struct checker *c, struct error *e)
-{
-	enum err err = c->line.len ? take_line(c, c->line.data, c->line.len, e) : ERR_OK;
-	buffer_reset(&c->line);
-	return err;
+	bool whole = data[len - 1] == '\n';
+	size_t text = len - whole;
+	if (c->line_len < sizeof c->head) {
+		size_t room = sizeof c->head - (size_t)c->line_len;
+		memcpy(c->head + c->line_len, data, text < room ? text : room);
+	}
+	c->number += !c->in_line;
+	c->in_line = !whole;
+	c->line_len += text;
+	enum err err = breakpad_feed(c->reader, data, len, e);
+	return err || !whole ? err : end_line(c, e);
 }
 
 static enum err take_block(void *arg, const uint8_t *data, size_t len, struct error *e)
 {
-	struct checker *c = arg;
 	const uint8_t *end = data + len;
 	enum err err = ERR_OK;
 	while (!err && data < end) {
 		const uint8_t *stop = memchr(data, '\n', (size_t)(end - data));
 		size_t n = stop ? (size_t)(stop + 1 - data) : (size_t)(end - data);
-		if (stop && !c->line.len)
-			err = take_line(c, data, n, e);
-		else
-			err = keep(c, data, n, e);
-		if (!err && stop)
-			err = end_kept(c, e);
+		err = take_piece(arg, data, n, e);
 		data += n;
 	}
 	return err;
@@ -141,7 +139,7 @@ static enum err conclude(struct checker *c, enum err err, struct error *e)
 	uint64_t line = c->number;
 	bool refused = err == ERR_CORRUPT && line > 0;
 	if (!err) {
-		err = end_kept(c, e);
+		err = c->in_line ? take_piece(c, (const uint8_t *)"\n", 1, e) : ERR_OK;
 		line = c->number;
 		refused = err == ERR_CORRUPT;
 	}
@@ -171,9 +169,7 @@ enum err check_sym(const char *path, struct sym_report *report, struct error *e)
 	*report = (struct sym_report){0};
 	if (!c.reader)
 		return error_set(e, ERR_NO_MEMORY, "out of memory");
-	buffer_init(&c.line, SIZE_MAX);
 	enum err err = conclude(&c, input_read(path, take_block, &c, e), e);
-	buffer_release(&c.line);
 	breakpad_free(c.reader);
 	return err;
 }

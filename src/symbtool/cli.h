@@ -45,7 +45,8 @@ enum { OPTIONS_GO_ON = -1 };
 int options_read(const struct verb *v, const struct option_row *rows, size_t row_count, int argc, char **argv,
         struct operands *operands);
 
-/* "symbtool: PLACE: what" on standard error, as one line; a place that the text begins with is not said twice. */
+/* "symbtool: PLACE: what" on standard error, as one line; a place that the text begins with is not said twice,
+ * and an empty one not at all. */
 void complain(const char *place, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* The same, of a wrong call, with a hint at --help. Returns EXIT_USAGE. */
 int complain_usage(const struct verb *v, const char *format, ...) __attribute__((format(printf, 2, 3)));

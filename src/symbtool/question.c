@@ -12,6 +12,7 @@ void question_release(struct question *q)
 	for (size_t i = 0; i < q->module_count; i++)
 		free(q->modules[i]);
 	free(q->modules);
+	json_decref(q->numbers);
 	free(q->frames);
 	free(q->ends);
 	*q = (struct question){0};
@@ -38,24 +39,24 @@ static enum err no_memory(struct error *e)
 	return error_set(e, ERR_NO_MEMORY, "out of memory");
 }
 
-/* The last one is the likeliest: frames of one module stand together. */
 enum err question_module(struct question *q, const char *name, uint32_t *number, struct error *e)
 {
-	for (size_t i = q->module_count; i > 0; i--) {
-		if (strcmp(q->modules[i - 1], name) == 0) {
-			*number = (uint32_t)(i - 1);
-			return ERR_OK;
-		}
-	}
+	const json_t *known = json_object_get(q->numbers, name);
+	*number = (uint32_t)(known ? json_integer_value(known) : (json_int_t)q->module_count);
+	if (known)
+		return ERR_OK;
 	if (q->module_count == QUESTION_MODULES)
 		return error_set(e, ERR_TOO_LARGE, "more than %d modules", QUESTION_MODULES);
+	if (!q->numbers && !(q->numbers = json_object()))
+		return no_memory(e);
 	if (!reserve(&q->modules, &q->module_cap, q->module_count, sizeof *q->modules))
 		return no_memory(e);
 	q->modules[q->module_count] = strdup(name);
 	if (!q->modules[q->module_count])
 		return no_memory(e);
-	*number = (uint32_t)q->module_count++;
-	return ERR_OK;
+	q->module_count++;
+	/* The name need not be UTF-8. */
+	return json_object_set_new_nocheck(q->numbers, name, json_integer(*number)) == 0 ? ERR_OK : no_memory(e);
 }
 
 static size_t stack_start(const struct question *q)

@@ -2,6 +2,7 @@
 #ifndef SYMBTOOL_QUESTION_H
 #define SYMBTOOL_QUESTION_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -19,6 +20,7 @@ struct question_frame {
 struct question {
 	char **modules; /* as they were given */
 	size_t module_count, module_cap;
+	json_t *numbers; /* of the modules, by name */
 	struct question_frame *frames;
 	size_t count, cap;
 	size_t *ends; /* of each stack, in frames */

@@ -221,7 +221,7 @@ static void server_text(const struct buffer *body, char *out, size_t size)
 		text = json_string_value(json_object_get(error, "Text"));
 	out[0] = 0;
 	if (text && uuid)
-		snprintf(out, size, ": %s (uuid %s)", text, uuid);
+		snprintf(out, size, ": %.100s (uuid %.36s)", text, uuid);
 	else if (text)
 		snprintf(out, size, ": %s", text);
 	json_decref(root);

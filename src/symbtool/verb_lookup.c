@@ -66,7 +66,7 @@ static int run(const struct verb *v, int argc, char **argv)
 	else if (!err)
 		err = look_up(&q, &operands, json, &e);
 	if (err)
-		complain(v->name, "%s", e.text);
+		complain("", "%s", e.text);
 	question_release(&q);
 	return err ? EXIT_FAILED : code == OPTIONS_GO_ON ? EXIT_DONE : code;
 }

@@ -128,7 +128,7 @@ static int run(const struct verb *v, int argc, char **argv)
 	if (!err)
 		err = print(&s, &reply, &e);
 	if (err)
-		complain(v->name, "%s", e.text);
+		complain("", "%s", e.text);
 	buffer_release(&reply);
 	question_release(&s.q);
 	return called_wrongly ? EXIT_USAGE : err ? EXIT_FAILED : EXIT_DONE;

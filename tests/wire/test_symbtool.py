@@ -553,6 +553,14 @@ def test_check_of_a_damaged_symbol_file(tmp_path):
     assert "0 damaged" in run("check", path).stdout
 
 
+def test_check_of_a_line_that_is_too_long(tmp_path):
+    path = tmp_path / "long.sym"
+    path.write_text("MODULE Linux x86_64 ABC0 x\nFUNC 1000 10 0 f\nFUNC 2000 10 0 " + "n" * 3_000_000 + "\n1000 4 1 0\nPUBLIC 1 0 p\nx")
+    done = run("check", path, code=1)
+    assert f"{path}:3: a line that is too long: FUNC 2000 10 0 nnn" in done.stdout and len(done.stdout) < 2000
+    assert [int(n) for n in re.findall(r"long.sym:(\d+): ", done.stdout)] == [3, 4, 6]
+
+
 def test_check_counts_what_the_reader_counts():
     """On all kept symbol files: as many damaged lines as their answers say."""
     seen = 0
