@@ -1,12 +1,8 @@
 /* libFuzzer: whatever the bytes are, request_read and jansson read the same from them. */
 #include <config.h>
 
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "../unit/request_oracle.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

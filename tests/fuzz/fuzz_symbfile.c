@@ -1,13 +1,9 @@
 /* libFuzzer: a symbfile says the same in pieces as in one, and what is written of its records says so, too. */
 #include <config.h>
 
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "base/buffer.h"
 #include "format/symbfile.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "fuzz.h"
 
 static enum err write_range(void *arg, const struct symbfile_range *r, struct error *e)
 {

@@ -1,0 +1,36 @@
+#!/bin/sh
+# run.sh TARGET MINUTES: builds tests/fuzz/fuzz_TARGET.c with libFuzzer and sanitizers in build/fuzz and runs it from the
+# kept inputs. New ones go to build/fuzz/corpus/TARGET, what ends the process to build/fuzz/found. The last line is one
+# for the log in docs/testing.md.
+set -eu
+target=$1 minutes=$2
+root=$(cd "$(dirname "$0")/../.." && pwd)
+build=$root/build/fuzz
+cd "$root"
+case $target in
+front) more=tests/unit/fcgi_client.c size=4096 ;;
+request_json) more=tests/unit/request_oracle.c size=4096 ;;
+sym) more=tests/fuzz/plain_sym.c size=2048 ;;
+*) more= size=4096 ;;
+esac
+libs=$(pkg-config --libs libcurl libmemcached jansson zlib liblz4 libzstd libxxhash libcrypto expat; pkg-config --libs libisal 2>/dev/null || :)
+if [ ! -e "$build/Makefile" ]; then
+	tests/tools/build.sh "$build" --enable-sanitizer=address --disable-symbtool CC=clang CFLAGS='-O2 -g -fsanitize=fuzzer-no-link'
+fi
+make -s -C "$build" libsymbolicated.a
+# shellcheck disable=SC2086
+clang -std=c11 -O2 -g -pthread -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -I"$build" -Isrc \
+	"tests/fuzz/fuzz_$target.c" $more "$build/libsymbolicated.a" $libs -lfcgi -o "$build/fuzz_$target"
+mkdir -p "$build/corpus/$target" "$build/found"
+set -- "$build/corpus/$target" "tests/fuzz/corpus/$target"
+[ "$target" != sym ] || set -- "$@" tests/data/sym
+[ "${target#symbfile}" = "$target" ] || set -- "$@" tests/data/symbfile/corner
+[ ! -e "tests/fuzz/$target.dict" ] || set -- "-dict=tests/fuzz/$target.dict" "$@"
+log=$build/$target.log
+found=0
+nice -n 19 "$build/fuzz_$target" -max_total_time=$((minutes * 60)) -max_len="$size" -timeout=20 -rss_limit_mb=2048 \
+	-artifact_prefix="$build/found/$target-" -print_final_stats=1 "$@" >"$log" 2>&1 || found=1
+[ $found = 0 ] || tail -n 40 "$log"
+runs=$(sed -n 's/^stat::number_of_executed_units: //p' "$log")
+echo "| $target | $(git rev-parse --short HEAD) | $minutes | ${runs:-?} | $found |"
+exit $found
