@@ -1,0 +1,642 @@
+/*
+ * Every allocation fails once: whatever is under way then ends with ERR_NO_MEMORY, or with the right result; nothing is
+ * lost, nothing is wrong, and the next try succeeds. The linker sends the allocations of all objects through
+ * alloc_fail.c.
+ */
+#include <config.h>
+
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "alloc_fail.h"
+#include "base/config.h"
+#include "format/breakpad.h"
+#include "format/gzip.h"
+#include "format/offmap_value.h"
+#include "format/reply_json.h"
+#include "format/request_json.h"
+#include "format/symbfile_map.h"
+#include "modules.h"
+#include "offmap_tools.h"
+#include "store/bucket_backend.h"
+#include "store/page_cache.h"
+#include "symbolicate.h"
+
+/* Checks what an attempt has got, without failing. */
+#define check(...)                          \
+	do {                                \
+		alloc_pause();              \
+		assert_true((__VA_ARGS__)); \
+		alloc_go_on();              \
+	} while (0)
+
+/* ---- symbol files ---- */
+
+struct sym {
+	struct buffer text;
+	struct offmap_options options;
+	struct offmap *want; /* what is built when nothing fails */
+	const uint64_t *asked;
+	size_t asked_count;
+};
+
+/* Of every kind of record; `late`: in an order that makes the builder start again. */
+static struct buffer sym_text(bool late)
+{
+	struct buffer t = text_new();
+	text_add(&t, "MODULE Linux x86_64 0 a.so\nINFO CODE_ID 0 a.dll\n");
+	for (unsigned i = 0; i < 12; i++)
+		text_add(&t, "FILE %u a%u.c\nINLINE_ORIGIN %u in%u\n", i, i, i * 1000, i);
+	text_add(&t, "FILE 99 %0200u\n", 7);
+	for (unsigned i = 0; i < 40; i++) {
+		unsigned at = 0x1000 + 0x100 * (late ? (i * 7) % 40 : i);
+		text_add(&t, "FUNC %x 80 0 f%u\n", at, i);
+		for (unsigned k = 0; k < 12; k++)
+			text_add(&t, "INLINE %u %u %u %u %x %x\n", k, i + k, k, k * 1000, at + k, 0x40 - 2 * k);
+		for (unsigned k = 0; k < 16; k++)
+			text_add(&t, "%x 8 %u %u\n", at + 8 * k, i * k + 1, k < 12 ? k : 99);
+		text_add(&t, "PUBLIC %x 0 p%u_%0300u\n", at + 0xf0, i, i);
+		text_add(&t, "FUNC %x 10 0 inner%u\n", at + 0x20, i);
+	}
+	text_add(&t, "FILE 3 other.c\nFUNC 1000 0 0 empty\nFUNC 1000 40 0 second\n");
+	return t;
+}
+
+static void expand(struct offmap *m)
+{
+	for (uint32_t i = 0; i < m->code_count; i++) {
+		struct page *raw = page_expand(m->code[i]);
+		assert_non_null(raw);
+		page_unref(m->code[i]);
+		m->code[i] = raw;
+	}
+	for (uint32_t i = 0; i < m->string_count; i++) {
+		struct page *raw = page_expand(m->strings[i]);
+		assert_non_null(raw);
+		page_unref(m->strings[i]);
+		m->strings[i] = raw;
+	}
+}
+
+static bool parse(const struct sym *s, struct offmap **out)
+{
+	struct error e = {0};
+	enum err err = ERR_OK;
+	*out = NULL;
+	struct breakpad *p = breakpad_new(&s->options, str_from("0"));
+	if (!p)
+		return false;
+	if (s->asked && !breakpad_ask(p, s->asked, s->asked_count))
+		err = ERR_NO_MEMORY;
+	for (size_t at = 0; at < s->text.len && !err; at += 1000)
+		err = breakpad_feed(p, s->text.data + at, s->text.len - at < 1000 ? s->text.len - at : 1000, &e);
+	if (!err)
+		err = breakpad_finish(p, out, &e);
+	breakpad_free(p);
+	check(err == ERR_OK || err == ERR_NO_MEMORY);
+	check(!err == !!*out);
+	return !err;
+}
+
+/* Pages are expanded behind the count: free and all of those that come are not the attempt's. */
+static bool parse_and_compare(void *arg)
+{
+	const struct sym *s = arg;
+	struct offmap *m;
+	if (!parse(s, &m))
+		return false;
+	alloc_pause();
+	if (s->want && !s->asked) {
+		struct page *a = offmap_root_encode(m), *b = offmap_root_encode(s->want);
+		assert_int_equal(a->len, b->len);
+		assert_memory_equal(a->bytes, b->bytes, a->len);
+		page_unref(a);
+		page_unref(b);
+		for (uint32_t i = 0; i < m->code_count; i++) {
+			struct page *raw = page_expand(m->code[i]);
+			assert_int_equal(raw->len, s->want->code[i]->len);
+			assert_memory_equal(raw->bytes, s->want->code[i]->bytes, raw->len);
+			page_unref(raw);
+		}
+		for (uint32_t i = 0; i < m->string_count; i++) {
+			struct page *raw = page_expand(m->strings[i]);
+			assert_memory_equal(raw->bytes, s->want->strings[i]->bytes, raw->len);
+			page_unref(raw);
+		}
+	}
+	for (size_t i = 0; s->want && i < s->asked_count; i++)
+		assert_same_answers(s->want, m, s->asked[i], s->asked[i]);
+	alloc_go_on();
+	offmap_free(m);
+	return true;
+}
+
+static void check_parse(bool late, uint64_t raw_budget, enum page_codec codec)
+{
+	struct sym s = {.text = sym_text(late), .options = {false, raw_budget, codec}};
+	assert_true(parse(&s, &s.want));
+	expand(s.want);
+	print_message("%zu allocations\n", fail_each_allocation(parse_and_compare, &s));
+	offmap_free(s.want);
+	buffer_release(&s.text);
+}
+
+static void test_parse(void **state)
+{
+	(void)state;
+	check_parse(false, UINT64_MAX, CODEC_LZ4);
+	check_parse(false, 0, CODEC_LZ4);
+	check_parse(true, 10000, CODEC_ZSTD);
+	check_parse(true, UINT64_MAX, CODEC_LZ4);
+}
+
+static void test_parse_asked(void **state)
+{
+	static const uint64_t asked[] = {0, 0x1000, 0x1001, 0x1023, 0x1050, 0x1200, 0x12f8, 0x2000, 0x3700, 0x9999999};
+	struct sym s = {.text = sym_text(true), .options = plain_options};
+	(void)state;
+	assert_true(parse(&s, &s.want));
+	s.asked = asked;
+	s.asked_count = sizeof asked / sizeof *asked;
+	for (unsigned nearest = 0; nearest < 2; nearest++) {
+		offmap_free(s.want);
+		s.options.nearest = nearest;
+		s.asked = NULL;
+		assert_true(parse(&s, &s.want));
+		s.asked = asked;
+		print_message("%zu allocations\n", fail_each_allocation(parse_and_compare, &s));
+	}
+	offmap_free(s.want);
+	buffer_release(&s.text);
+}
+
+/* ---- symbfiles ---- */
+
+struct symbfile {
+	struct buffer bytes;
+	struct offmap *want;
+};
+
+static enum err append(void *arg, const uint8_t *data, size_t len, struct error *e)
+{
+	return buffer_append(arg, data, len) ? ERR_OK : error_set(e, ERR_NO_MEMORY, "out of memory");
+}
+
+static bool write_symbfile(void *arg)
+{
+	struct error e = {0};
+	struct buffer *out = arg;
+	static const struct symbfile_line lines[] = {{0, 5}, {4, 6}, {8, 0}, {12, 900}};
+	struct symbfile_writer *w = symbfile_writer_new(append, out);
+	bool good = w;
+	for (unsigned i = 0; good && i < 60; i++) {
+		char name[100];
+		snprintf(name, sizeof name, "function %u, %0*u", i / 3, 40 + (int)i % 3 * 20, i / 3);
+		struct symbfile_range r = {.va = 0x1000 + i / 3 * 64 + i % 3 * 8,
+		        .length = 64 - i % 3 * 16,
+		        .depth = i % 3,
+		        .call_line = i,
+		        .func = str_from(name),
+		        .file = str_from(i % 2 ? "a.c" : "b.c"),
+		        .has_file = true,
+		        .lines = lines,
+		        .line_count = 4};
+		struct symbfile_frame frames[] = {
+		        {str_from(name), str_from("a.c"), i}, {str_from("x"), str_from(""), 0}};
+		struct symbfile_pad p = {0x1000 + i * 16, frames, i % 3};
+		good = symbfile_write_range(w, &r, &e) == ERR_OK && symbfile_write_pad(w, &p, &e) == ERR_OK;
+	}
+	good = good && symbfile_writer_finish(w, &e) == ERR_OK;
+	symbfile_writer_free(w);
+	check(good || !w || e.code == ERR_NO_MEMORY);
+	return good;
+}
+
+static bool write_and_release(void *arg)
+{
+	struct buffer out;
+	(void)arg;
+	buffer_init(&out, 1 << 20);
+	bool good = write_symbfile(&out);
+	buffer_release(&out);
+	return good;
+}
+
+static bool map_symbfile(const struct buffer *bytes, struct offmap **out)
+{
+	struct error e = {0};
+	*out = NULL;
+	struct symbfile_map *m = symbfile_map_new(&plain_options);
+	if (!m)
+		return false;
+	struct symbfile_sink sink = symbfile_map_sink(m);
+	struct symbfile_reader *r = symbfile_reader_new(&sink);
+	enum err err = r ? ERR_OK : ERR_NO_MEMORY;
+	for (size_t at = 0; at < bytes->len && !err; at += 300)
+		err = symbfile_reader_feed(r, bytes->data + at, bytes->len - at < 300 ? bytes->len - at : 300, &e);
+	if (!err)
+		err = symbfile_reader_finish(r, &e);
+	symbfile_reader_free(r);
+	if (!err)
+		err = symbfile_map_finish(m, out);
+	symbfile_map_free(m);
+	check(err == ERR_OK || err == ERR_NO_MEMORY);
+	check(!err == !!*out);
+	return !err;
+}
+
+static bool map_and_compare(void *arg)
+{
+	const struct symbfile *s = arg;
+	struct offmap *m;
+	if (!map_symbfile(&s->bytes, &m))
+		return false;
+	alloc_pause();
+	assert_same_pages(m, s->want);
+	alloc_go_on();
+	offmap_free(m);
+	return true;
+}
+
+static void test_symbfile(void **state)
+{
+	struct symbfile s;
+	(void)state;
+	buffer_init(&s.bytes, 1 << 20);
+	print_message("writer: %zu allocations\n", fail_each_allocation(write_and_release, NULL));
+	assert_true(write_symbfile(&s.bytes));
+	alloc_pause();
+	assert_true(map_symbfile(&s.bytes, &s.want));
+	print_message("reader and map: %zu allocations\n", fail_each_allocation(map_and_compare, &s));
+	offmap_free(s.want);
+	buffer_release(&s.bytes);
+}
+
+/* ---- requests ---- */
+
+static bool read_request(void *arg)
+{
+	static const struct request_limits limits = {100, 100000, 10000, 100000};
+	const struct buffer *body = arg;
+	struct arena arena;
+	struct request r;
+	struct error e = {0};
+	arena_init(&arena, SIZE_MAX);
+	enum err err = request_read(&r, text_str(body), REQUEST_V5, &limits, &arena, &e);
+	check(err == ERR_OK || (err == ERR_NO_MEMORY && e.code == err && *e.text));
+	check(err || (r.job_count == 30 && r.frame_count == 30 * 80 && r.module_count == 30 * 41));
+	arena_release(&arena);
+	return !err;
+}
+
+static void test_request(void **state)
+{
+	struct buffer body = text_new();
+	(void)state;
+	text_add(&body, "{\"jobs\":[");
+	for (unsigned i = 0; i < 30; i++) {
+		text_add(&body, "%s{\"memoryMap\":[[\"\\u00e9\",\"0\"]", i ? "," : "");
+		for (unsigned k = 0; k < 40; k++)
+			text_add(&body, ",[\"m%u\\n\",\"%x\"]", k, k);
+		text_add(&body, "],\"stacks\":[[[0,1]");
+		for (unsigned k = 1; k < 80; k++)
+			text_add(&body, ",[%u,%s]", k % 41, k % 3 ? "18446744073709551615" : "\"odd\"");
+		text_add(&body, "]]}");
+	}
+	text_add(&body, "]}");
+	print_message("%zu allocations\n", fail_each_allocation(read_request, &body));
+	buffer_release(&body);
+}
+
+/* ---- lookup and reply ---- */
+
+enum { LOOKUPS = 200 };
+
+struct answering {
+	struct modules *modules;
+	struct module *module;
+	struct buffer want; /* the text of all frames */
+};
+
+static struct module_hash a_hash(unsigned number)
+{
+	struct module_hash h = {.bytes = {1, 2, (uint8_t)number}};
+	return h;
+}
+
+static void write_symbols(const struct symbol *const *of_frame, struct buffer *out)
+{
+	for (unsigned i = 0; i < LOOKUPS; i++) {
+		assert_true(buffer_reserve(out, of_frame[i]->size));
+		uint8_t *end = put_v5_tail(out->data + out->len, of_frame[i]->offset, &of_frame[i]->answer);
+		assert_int_equal(end - (out->data + out->len), of_frame[i]->size);
+		out->len += of_frame[i]->size;
+	}
+}
+
+/* Pages without what the first lookup adds to them. */
+static void renew_strings(struct offmap *m)
+{
+	for (uint32_t i = 0; i < m->string_count; i++) {
+		struct page *old = m->strings[i];
+		alloc_pause();
+		struct page *p = page_new(PAGE_STRINGS, old->len);
+		assert_non_null(p);
+		memcpy(p->bytes, old->bytes, p->len);
+		m->strings[i] = p;
+		alloc_go_on();
+		page_unref(old);
+	}
+}
+
+static bool look_up(void *arg)
+{
+	struct answering *a = arg;
+	struct lookup lookups[LOOKUPS];
+	const struct symbol *of_frame[LOOKUPS];
+	struct symbolicate_stats stats = {0};
+	struct symbols symbols;
+	struct module_want want = {.state = WANT_FOUND, .module = a->module};
+	module_ref(a->module);
+	for (uint32_t i = 0; i < LOOKUPS; i++)
+		lookups[i] = (struct lookup){0x1000 + i * 7919 % 0x3000, 0, i};
+	symbols_init(&symbols, 1 << 20, 4096); /* so few that strings are copied, too */
+	enum symbolicate_result result =
+	        symbolicate(a->modules, &want, 1, lookups, LOOKUPS, false, &symbols, of_frame, &stats);
+	alloc_pause();
+	assert_true(result == SYMBOLICATE_OK || result == SYMBOLICATE_NO_MEMORY || result == SYMBOLICATE_LOAD);
+	if (!result) {
+		struct buffer got = text_new();
+		write_symbols(of_frame, &got);
+		if (!a->want.len)
+			assert_true(buffer_append(&a->want, got.data, got.len));
+		assert_int_equal(got.len, a->want.len);
+		assert_memory_equal(got.data, a->want.data, got.len);
+		buffer_release(&got);
+	}
+	alloc_go_on();
+	symbols_release(&symbols);
+	module_want_release(&want);
+	renew_strings(a->module->map);
+	return !result;
+}
+
+static void test_lookup(void **state)
+{
+	struct config c;
+	struct error e;
+	struct sym s = {.text = sym_text(false), .options = plain_options};
+	struct answering a = {.want = text_new()};
+	struct offmap *m;
+	struct module_hash h = a_hash(0);
+	(void)state;
+	assert_true(parse(&s, &m));
+	alloc_pause();
+	assert_int_equal(config_init(&c, &e), ERR_OK);
+	a.modules = modules_start(&c, &e);
+	assert_non_null(a.modules);
+	a.module = module_new(&h, m);
+	assert_non_null(a.module);
+	print_message("%zu allocations\n", fail_each_allocation(look_up, &a));
+	module_unref(a.module);
+	modules_stop(a.modules);
+	config_release(&c);
+	buffer_release(&a.want);
+	buffer_release(&s.text);
+}
+
+/* The services start, or say that they cannot. */
+static bool start_modules(void *arg)
+{
+	struct error e = {0};
+	struct modules *m = modules_start(arg, &e);
+	check(m || (e.code && *e.text));
+	if (m)
+		modules_stop(m);
+	return m;
+}
+
+static void test_start(void **state)
+{
+	struct config c;
+	struct error e;
+	(void)state;
+	assert_int_equal(config_init(&c, &e), ERR_OK);
+	assert_int_equal(config_set(&c, "source", "http://127.0.0.1:1/ s3://bucket/p/ file:///tmp/", &e), ERR_OK);
+	assert_int_equal(config_set(&c, "memcached", "127.0.0.1:1", &e), ERR_OK);
+	assert_int_equal(config_set(&c, "symbfile_store", "file:///tmp/", &e), ERR_OK);
+	c.bucket_parallel = 2;
+	print_message("%zu allocations\n", fail_each_allocation(start_modules, &c));
+	config_release(&c);
+}
+
+/* ---- the cache ---- */
+
+static struct page *filled_page(uint8_t kind, uint32_t len)
+{
+	struct page *p = page_new(kind, len);
+	for (uint32_t i = 0; p && i < len; i++)
+		p->bytes[i] = (uint8_t)(i / 16);
+	return p;
+}
+
+static struct offmap *small_map(void)
+{
+	static const uint8_t root[] = {
+	        1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0, 0, 0, 0, 0, 0, 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 5, 1};
+	struct offmap *m;
+	return offmap_root_decode(root, sizeof root, &m) ? NULL : m;
+}
+
+/* Puts a page, compressed when `small`, and reads it again, unless it was evicted at once. false: no memory. */
+static bool page_survives(struct page_cache *c, struct module *m, uint32_t number, bool small)
+{
+	struct page *p = filled_page(PAGE_CODE, 3000);
+	if (p && small)
+		p = page_compress(p, CODEC_LZ4);
+	if (!p)
+		return false;
+	module_put_page(c, m, number, p);
+	page_unref(p);
+	struct page *got = module_page(c, m, PAGE_CODE, number);
+	check(!got || (got->len == 3000 && got->codec == CODEC_RAW && got->bytes[2999] == (uint8_t)(2999 / 16)));
+	page_unref(got);
+	return true;
+}
+
+static bool use_cache(void *arg)
+{
+	struct page_cache *c = page_cache_new(20000); /* so little that it evicts */
+	bool good = c;
+	(void)arg;
+	for (unsigned i = 0; c && i < 12; i++) {
+		struct module_hash h = a_hash(i);
+		struct offmap *map = small_map();
+		struct module *m = map ? module_new(&h, map) : NULL;
+		good = good && m;
+		if (!m)
+			continue;
+		atomic_store(&m->stored, i % 2);
+		page_cache_put(c, m);
+		good = page_survives(c, m, 0, false) && page_survives(c, m, 1, true) && good;
+		module_unref(m);
+		m = page_cache_get(c, &h);
+		check(!m || module_hash_equal(&m->hash, &h));
+		module_unref(m);
+	}
+	page_cache_free(c);
+	return good;
+}
+
+static void test_cache(void **state)
+{
+	(void)state;
+	print_message("%zu allocations\n", fail_each_allocation(use_cache, NULL));
+}
+
+/* ---- values ---- */
+
+static bool convert(const struct value_id *id, enum page_codec codec)
+{
+	struct buffer value;
+	struct page *p = filled_page(id->kind, 4000), *back = NULL;
+	buffer_init(&value, 1 << 20);
+	bool good = p && value_encode(&value, id, p, codec) == ERR_OK;
+	if (good) {
+		enum err err = value_decode(value.data, value.len, id, &back);
+		check(err == ERR_OK || err == ERR_NO_MEMORY);
+		check(!back || (back->len == p->len && memcmp(back->bytes, p->bytes, p->len) == 0));
+	}
+	good = back;
+	page_unref(back);
+	page_unref(p);
+	buffer_release(&value);
+	return good;
+}
+
+static bool convert_all(void *arg)
+{
+	static const struct value_id id = {{{1, 2, 3}}, 4, 5, PAGE_CODE};
+	bool good = true;
+	(void)arg;
+	for (unsigned codec = CODEC_RAW; codec <= CODEC_ZSTD; codec++)
+		good = convert(&id, codec) && good;
+	struct offmap *m = small_map();
+	struct page *root = m ? offmap_root_encode(m) : NULL;
+	good = root && good;
+	page_unref(root);
+	offmap_free(m);
+	return good;
+}
+
+static void test_values(void **state)
+{
+	(void)state;
+	print_message("%zu allocations\n", fail_each_allocation(convert_all, NULL));
+}
+
+/* ---- gzip and objects ---- */
+
+struct text {
+	uint8_t bytes[8192];
+	size_t len;
+};
+
+static uint8_t *text_space(void *arg, size_t *room)
+{
+	struct text *t = arg;
+	*room = sizeof t->bytes - t->len;
+	return t->bytes + t->len;
+}
+
+static bool text_commit(void *arg, size_t n)
+{
+	struct text *t = arg;
+	t->len += n;
+	return true;
+}
+
+/* Compressed twice, and read as an object of a bucket. */
+static bool compress_and_read(void *arg)
+{
+	static char text[4000];
+	static struct text got;
+	struct iovec part = {text, sizeof text};
+	uint8_t *once = NULL, *twice = NULL;
+	size_t n;
+	(void)arg;
+	got.len = 0;
+	bool good = gzip_compress(&part, 1, &once, &n) == ERR_OK;
+	part = (struct iovec){once, n};
+	good = good && gzip_compress(&part, 1, &twice, &n) == ERR_OK;
+	struct bucket_body *b = good ? bucket_body_new() : NULL;
+	struct bucket_sink sink = {text_space, text_commit, &got};
+	if (b) {
+		bucket_body_start(b, &sink, sizeof got.bytes);
+		enum bucket_outcome outcome = bucket_body_add(b, twice, n);
+		if (!outcome)
+			outcome = bucket_body_end(b);
+		check(outcome || (got.len == sizeof text && memcmp(got.bytes, text, sizeof text) == 0));
+		good = !outcome;
+	}
+	bucket_body_free(b);
+	free(once);
+	free(twice);
+	return good && b;
+}
+
+static void test_gzip(void **state)
+{
+	(void)state;
+	print_message("%zu allocations\n", fail_each_allocation(compress_and_read, NULL));
+}
+
+/* ---- settings ---- */
+
+static bool read_settings(void *arg)
+{
+	struct config c, copy = {0};
+	struct error e = {0};
+	(void)arg;
+	enum err err = config_init(&c, &e);
+	if (!err)
+		err = config_set(&c, "source", "http://a/ http://b/", &e);
+	if (!err)
+		err = config_set(&c, "log_file", "/a", &e);
+	if (!err)
+		err = config_copy(&copy, &c);
+	check(err == ERR_OK || err == ERR_NO_MEMORY);
+	check(err || (copy.sources.count == 2 && strcmp(copy.sources.items[1], "http://b/") == 0));
+	config_release(&copy);
+	config_release(&c);
+	return !err;
+}
+
+static void test_settings(void **state)
+{
+	(void)state;
+	print_message("%zu allocations\n", fail_each_allocation(read_settings, NULL));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	        cmocka_unit_test(test_parse),
+	        cmocka_unit_test(test_parse_asked),
+	        cmocka_unit_test(test_symbfile),
+	        cmocka_unit_test(test_request),
+	        cmocka_unit_test(test_lookup),
+	        cmocka_unit_test(test_start),
+	        cmocka_unit_test(test_cache),
+	        cmocka_unit_test(test_values),
+	        cmocka_unit_test(test_gzip),
+	        cmocka_unit_test(test_settings),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
