@@ -262,14 +262,17 @@ static bool parse_header(const char *header, uint8_t out[HEADER_MAX], struct str
 	return id_is_valid(*id);
 }
 
-/* Hashes and compares also for an id that is not there, so that the time tells nothing. */
-static bool key_matches(const struct key *k, struct str key)
+/* Hashes and compares also for an id that is not there, so that the time tells nothing. false: no memory. */
+static bool match_key(const struct key *k, struct str key, bool *same)
 {
 	static const struct key nobody;
 	uint8_t hash[HASH_BYTES];
 	const struct key *against = k ? k : &nobody;
-	bool same = hash_key(hash, against->salt, key) && CRYPTO_memcmp(hash, against->hash, HASH_BYTES) == 0;
-	return k && same;
+	*same = false;
+	if (!hash_key(hash, against->salt, key))
+		return false;
+	*same = CRYPTO_memcmp(hash, against->hash, HASH_BYTES) == 0 && k;
+	return true;
 }
 
 static enum err check(struct str id, struct str key, enum auth_right right, char id_out[ID_SIZE], struct error *e)
@@ -279,8 +282,10 @@ static enum err check(struct str id, struct str key, enum auth_right right, char
 	name[id.len] = 0;
 	pthread_rwlock_rdlock(&lock);
 	const struct key *k = find_key(&in_force, name);
-	bool same = key_matches(k, key), may = same && k->rights & right;
+	bool same, hashed = match_key(k, key, &same), may = same && k->rights & right;
 	pthread_rwlock_unlock(&lock);
+	if (!hashed)
+		return error_set(e, ERR_NO_MEMORY, "out of memory");
 	if (!same)
 		return error_set(e, ERR_FORBIDDEN, "unknown or revoked API key");
 	if (!may)

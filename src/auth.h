@@ -11,8 +11,8 @@ enum auth_right { RIGHT_UPLOAD = 1, RIGHT_INVALIDATE = 2 };
  * old ones stay. An empty path: no keys. */
 enum err auth_load(const char *path, struct error *e);
 /* `Authorization: APIKey base64(id:key)`; NULL header: ERR_UNAUTHORIZED. Unknown id, wrong key, or a key without the
- * right: ERR_FORBIDDEN. Compares in constant time; the text never contains the key. On success *id points to a
- * static-lifetime-safe copy in id_out. */
+ * right: ERR_FORBIDDEN; ERR_NO_MEMORY. Compares in constant time; the text never contains the key. On success *id
+ * points to a static-lifetime-safe copy in id_out. */
 enum err auth_check(const char *header, enum auth_right right, char id_out[64], struct error *e);
 
 /* "upload,invalidate" to RIGHT_ bits; at least one. */
