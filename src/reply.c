@@ -285,14 +285,19 @@ void exchange_reply_text(struct exchange *x, int status, const char *content_typ
 void exchange_reply_refusal(struct exchange *x, const struct error *e, const char *extra)
 {
 	struct buffer body;
+	char plain[160];
 	int status = error_http_status(e->code);
+	const char *title = http_status_phrase(status);
 	buffer_init(&body, 8192);
 	buffer_printf(&body, "{\"error\":");
 	buffer_append_json(&body, str_from(e->text));
-	buffer_printf(&body, ",\"title\":\"%s\",\"status\":%d}", http_status_phrase(status), status);
+	buffer_printf(&body, ",\"title\":\"%s\",\"status\":%d}", title, status);
 	struct iovec part = {body.data, body.len};
-	if (body.failed)
-		part = (struct iovec){(char *)(uintptr_t) "{}", 2};
+	if (body.failed) { /* no memory for the text of the error */
+		part.iov_base = plain;
+		part.iov_len = (size_t)snprintf(
+		        plain, sizeof plain, "{\"error\":\"%s\",\"title\":\"%s\",\"status\":%d}", title, title, status);
+	}
 	struct reply r = {.status = status, .content_type = "application/json", .extra = extra, .error = e};
 	send_reply(x, &r, &part, 1);
 	buffer_release(&body);
