@@ -39,7 +39,9 @@
  *  7. A server that closed an idle connection, or was restarted, fails the first call over the old one: such a call is
  * made once more. A timeout is not, since it has used its time. Meaning
  *  8. MC_MISSING is never authoritative, and a write without an answer may have been applied: mc_add and mc_replace_if
- * read back. */
+ * read back. Memory
+ *  9. The library ends the process when it cannot allocate one of its errors. So each handle has some memory to spare
+ * for these. */
 
 enum {
 	POINTS = 160,      /* of each server on the ring */
@@ -48,6 +50,8 @@ enum {
 	FETCH_WAITS =
 	        10, /* a fetch may take so many times memcached_timeout in all; the timeout bounds a single wait only */
 	EXPIRE_MAX = 30 * 24 * 3600, /* memcached takes more for a date */
+	SPARE_BLOCKS = 8,            /* of a handle; a call makes no more errors than this */
+	SPARE_SIZE = 2560,           /* an error of the library, with its text of 2 KiB */
 };
 static const int64_t probe_interval = SECOND;
 
@@ -75,9 +79,16 @@ struct mc_servers {
 	struct mac_key key; /* when keyed */
 };
 
+/* What the library is given when there is no memory, and it asks for little. */
+struct spare {
+	bool taken[SPARE_BLOCKS];
+	_Alignas(16) uint8_t blocks[SPARE_BLOCKS][SPARE_SIZE];
+};
+
 /* One thread's connection to one server. */
 struct handle {
 	memcached_st *st;           /* NULL: not open */
+	struct spare *spare;        /* owned; there with st */
 	memcached_result_st result; /* reused for every value; valid with st */
 	bool proven;                /* a call over it went well */
 };
@@ -262,6 +273,51 @@ bool mc_reachable(struct mc_client *c, uint64_t route)
 	return s->count > 0 && atomic_load(&s->items[server_of(s, route)].next_probe) == 0;
 }
 
+/* memory for the library */
+
+static void *spare_alloc(const memcached_st *st, size_t n, void *context)
+{
+	struct spare *s = context;
+	void *p = malloc(n);
+	(void)st;
+	for (unsigned i = 0; !p && n <= SPARE_SIZE && i < SPARE_BLOCKS; i++)
+		if (!s->taken[i]) {
+			s->taken[i] = true;
+			p = s->blocks[i];
+		}
+	return p;
+}
+
+static void spare_free(const memcached_st *st, void *p, void *context)
+{
+	struct spare *s = context;
+	(void)st;
+	for (unsigned i = 0; i < SPARE_BLOCKS; i++)
+		if (p == s->blocks[i]) {
+			s->taken[i] = false;
+			return;
+		}
+	free(p);
+}
+
+static void *spare_calloc(const memcached_st *st, size_t count, size_t size, void *context)
+{
+	(void)st;
+	(void)context;
+	return calloc(count, size);
+}
+
+/* Never of a spare block: errors do not grow. What else came from one fails as without it. */
+static void *spare_realloc(const memcached_st *st, void *p, size_t n, void *context)
+{
+	const struct spare *s = context;
+	(void)st;
+	for (unsigned i = 0; i < SPARE_BLOCKS; i++)
+		if (p == s->blocks[i])
+			return n <= SPARE_SIZE ? p : NULL;
+	return realloc(p, n);
+}
+
 /* handles */
 
 static void handle_drop(struct handle *h)
@@ -270,7 +326,9 @@ static void handle_drop(struct handle *h)
 		return;
 	memcached_result_free(&h->result);
 	memcached_free(h->st);
+	free(h->spare);
 	h->st = NULL;
+	h->spare = NULL;
 	h->proven = false;
 }
 
@@ -298,19 +356,22 @@ static bool handle_open(struct handle *h, const struct mc_servers *s, const stru
 {
 	if (h->st)
 		return true;
-	memcached_st *st = memcached_create(NULL);
-	if (!st)
-		return false;
-	bool ok = set_behaviors(st, s);
+	struct spare *spare = calloc(1, sizeof *spare);
+	memcached_st *st = spare ? memcached_create(NULL) : NULL;
+	bool ok = st && memcached_set_memory_allocators(
+	                        st, spare_alloc, spare_free, spare_realloc, spare_calloc, spare) == MEMCACHED_SUCCESS;
+	ok = ok && set_behaviors(st, s);
 	if (ok && *server->host)
 		ok = memcached_server_add(st, server->host, server->port) == MEMCACHED_SUCCESS;
 	else if (ok)
 		ok = memcached_server_add_unix_socket(st, server->name) == MEMCACHED_SUCCESS;
 	if (!ok || !memcached_result_create(st, &h->result)) {
 		memcached_free(st);
+		free(spare);
 		return false;
 	}
 	h->st = st;
+	h->spare = spare;
 	return true;
 }
 
