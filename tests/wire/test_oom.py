@@ -1,0 +1,165 @@
+"""The daemon while its allocations fail: requests get 503 or the right answer, the process stays, and when there is
+memory again all is right. tests/tools/fail_malloc.c is the library that lets them fail."""
+
+import mmap
+import os
+import struct
+import subprocess
+
+import pytest
+
+import stack as stacks
+from client import job
+from stack import DAEMON, Stack, wait_for
+from symbols import SAMPLE, SAMPLE_FRAMES, TOOLS
+
+
+class FailMalloc:
+    """The file through which the library is told."""
+
+    def __init__(self, directory):
+        self.library = os.path.join(directory, "fail_malloc.so")
+        self.path = os.path.join(directory, "fail_malloc.control")
+        source = os.path.join(TOOLS, "fail_malloc.c")
+        subprocess.run(["cc", "-O2", "-fPIC", "-shared", source, "-o", self.library], check=True)
+        with open(self.path, "wb") as out:
+            out.write(bytes(32))
+        self.file = open(self.path, "r+b")
+        self.map = mmap.mmap(self.file.fileno(), 32)
+
+    def one_in(self, n):
+        self.map[0:4] = struct.pack("<I", n)
+
+    def nth(self, n):
+        self.map[4:8] = struct.pack("<I", n)
+
+    @property
+    def waits(self):
+        """Of nth: how many allocations are still to come."""
+        return struct.unpack("<I", self.map[4:8])[0]
+
+    @property
+    def failed(self):
+        return struct.unpack("<Q", self.map[16:24])[0]
+
+    def off(self):
+        self.one_in(0)
+        self.nth(0)
+
+
+def has_sanitizer():
+    libraries = subprocess.run(["ldd", DAEMON[-1]], capture_output=True, text=True, check=False).stdout
+    with open(DAEMON[-1], "rb") as f:
+        return "libasan" in libraries or "libtsan" in libraries or b"__asan_init" in f.read()
+
+
+pytestmark = pytest.mark.skipif(len(DAEMON) > 1 or has_sanitizer(), reason="a sanitizer or valgrind has allocations of its own")
+
+
+@pytest.fixture(scope="module")
+def failing(tmp_path_factory):
+    return FailMalloc(str(tmp_path_factory.mktemp("oom")))
+
+
+@pytest.fixture
+def stack(failing, monkeypatch):
+    """One whose daemon alone has the library."""
+    failing.off()
+    spawn = stacks.Daemon.spawn
+
+    def spawn_failing(self, command, **options):
+        return spawn(self, ["env", f"LD_PRELOAD={failing.library}", f"FAIL_MALLOC={failing.path}", *command], **options)
+
+    monkeypatch.setattr(stacks.Daemon, "spawn", spawn_failing)
+    config = {"failure_ttl_min": "10ms", "failure_ttl_max": "10ms", "missing_ttl": "1s", "corrupt_ttl": "1s", "workers": "3"}
+    with Stack(config=config, keys=True) as s:
+        yield s
+        failing.off()
+
+
+def body(modules):
+    return job(modules, *([[i, offset] for offset in SAMPLE_FRAMES] for i in range(len(modules))))
+
+
+def is_right(modules, reply):
+    """The whole reply, by heart."""
+    result = reply.json()["results"][0]
+    want = [
+        [
+            {"frame": k, "module": name, "module_offset": hex(offset), **SAMPLE_FRAMES[offset]}
+            for k, offset in enumerate(SAMPLE_FRAMES)
+        ]
+        for name, _ in modules
+    ]  # fmt: skip
+    assert result["stacks"] == want
+    assert result["found_modules"] == {f"{name}/{ident}": True for name, ident in modules}
+    return True
+
+
+def ask(stack, modules):
+    """The status; a 200 was right."""
+    reply = stack.client.post("/symbolicate/v5", body(modules))
+    assert reply.status in (200, 502, 503), reply
+    if reply.status == 200:
+        assert is_right(modules, reply)
+    else:
+        reply.error(reply.status)
+    return reply.status
+
+
+def add_modules(stack, first, count):
+    return [stack.symbols.add(f"lib{i}.so", SAMPLE, compress=i % 2 == 1) for i in range(first, first + count)]
+
+
+def recovers(stack, failing, modules):
+    """With memory again: all is right, at once or when what failed is forgotten."""
+    failing.off()
+    wait_for(lambda: ask(stack, modules) == 200, "a right answer", 60)
+    assert ask(stack, modules) == 200
+    # its answer is kept for a while
+    wait_for(lambda: stack.client.get("/__heartbeat__").status == 200, "a heartbeat", 60)
+    stack.check()
+
+
+@pytest.mark.parametrize("one_in", [1000, 100, 20, 5, 2, 1])
+def test_some_allocations_fail(stack, failing, one_in):
+    """At random: new modules each time, known ones, and other routes."""
+    known = add_modules(stack, 0, 3)
+    assert ask(stack, known) == 200
+    seen = set()
+    failing.one_in(one_in)
+    for round_ in range(25):
+        seen.add(ask(stack, known))
+        seen.add(ask(stack, add_modules(stack, 100 + 2 * round_, 2)))
+        for path in ("/__metrics__", "/__lbheartbeat__", "/__heartbeat__", "/"):
+            assert stack.client.get(path).status in (200, 500, 502, 503)
+        path = f"/cache/{known[0][0]}/{known[0][1]}"
+        reply = stack.client.request("DELETE", path, headers={"Authorization": stack.key})
+        assert reply.status in (200, 502, 503), reply
+        stack.check()
+    assert failing.failed > 0
+    if one_in <= 20:
+        assert seen - {200}, "nothing was refused"
+    recovers(stack, failing, known + add_modules(stack, 100, 50))
+
+
+def test_each_allocation_fails(stack, failing):
+    """The first of a request, the second, and so on until the request needs no more: each time a module that nobody has
+    asked for yet, and a known one."""
+    known = add_modules(stack, 0, 1)
+    assert ask(stack, known) == 200
+    statuses = []
+    for n in range(1, 400):
+        modules = known + add_modules(stack, 1000 + n, 1)
+        failing.nth(n)
+        statuses.append(ask(stack, modules))
+        over = failing.waits > 0
+        failing.off()
+        stack.node.settled()
+        stack.check()
+        if over:
+            break
+    assert over, "a request with more than 400 allocations"
+    assert 503 in statuses and 200 in statuses, statuses
+    assert len(statuses) > 30, statuses
+    recovers(stack, failing, known + add_modules(stack, 1001, 20))
