@@ -1,0 +1,330 @@
+/*
+ * Small inputs that are made to cost much, beside those of test_offmap_limits, test_symbfile_map_limits and
+ * test_request_memory: at twice the size each takes at most 2.2 times the allocations and bytes, and what it gives is
+ * right. The times that are printed are in docs/testing.md; nothing here depends on them.
+ */
+#include <config.h>
+
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "alloc_fail.h"
+#include "format/breakpad.h"
+#include "format/gzip.h"
+#include "format/request_json.h"
+#include "offmap_tools.h"
+#include "store/bucket_backend.h"
+
+enum { CONSTANT_BYTES = 256 << 10, CONSTANT_CALLS = 64 };
+
+/* One bomb of a size, made before what is measured. */
+struct bomb {
+	struct buffer input;
+	uint64_t text_bytes; /* out: what it means, where that is more than the input */
+	enum err err;        /* out */
+};
+
+static double cpu_seconds(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static struct alloc_use measure(
+        const char *name, void (*make)(struct buffer *, unsigned), unsigned n, bool (*run)(void *arg), struct bomb *b)
+{
+	*b = (struct bomb){.input = text_new()};
+	make(&b->input, n);
+	double start = cpu_seconds();
+	struct alloc_use use = count_allocations(run, b);
+	print_message("%s: %zu bytes in, %zu allocations, %zu bytes, %.0f ms\n", name, b->input.len, use.calls,
+	        use.peak, (cpu_seconds() - start) * 1000);
+	buffer_release(&b->input);
+	return use;
+}
+
+/* Both sizes; the larger one's outcome is in *b. */
+static struct alloc_use measure_both(
+        const char *name, void (*make)(struct buffer *, unsigned), unsigned n, bool (*run)(void *arg), struct bomb *b)
+{
+	struct alloc_use one = measure(name, make, n, run, b), two = measure(name, make, 2 * n, run, b);
+	assert_true(10 * two.calls <= 22 * one.calls + CONSTANT_CALLS);
+	assert_true(10 * two.peak <= 22 * one.peak + CONSTANT_BYTES);
+	return two;
+}
+
+/* ---- gzip ---- */
+
+enum { SINK_SIZE = 256 << 10 };
+
+static uint8_t sink_bytes[SINK_SIZE];
+
+static uint8_t *sink_space(void *arg, size_t *room)
+{
+	(void)arg;
+	*room = SINK_SIZE;
+	return sink_bytes;
+}
+
+static bool sink_commit(void *arg, size_t n)
+{
+	((struct bomb *)arg)->text_bytes += n;
+	return true;
+}
+
+/* n MiB of zeros, and those a second time. */
+static void make_gzip(struct buffer *out, unsigned n)
+{
+	uint8_t *zeros = calloc(n, 1 << 20), *packed;
+	struct iovec part = {zeros, (size_t)n << 20};
+	size_t len;
+	assert_non_null(zeros);
+	assert_int_equal(gzip_compress(&part, 1, &packed, &len), ERR_OK);
+	assert_true(len * 200 < part.iov_len);
+	assert_true(buffer_append(out, packed, len));
+	free(packed);
+	free(zeros);
+}
+
+static void make_gzip_twice(struct buffer *out, unsigned n)
+{
+	struct buffer once = text_new();
+	uint8_t *packed;
+	size_t len;
+	make_gzip(&once, n);
+	struct iovec part = {once.data, once.len};
+	assert_int_equal(gzip_compress(&part, 1, &packed, &len), ERR_OK);
+	assert_true(len * 1000 < (size_t)n << 20);
+	assert_true(buffer_append(out, packed, len));
+	free(packed);
+	buffer_release(&once);
+}
+
+static bool inflate_object(void *arg)
+{
+	struct bomb *b = arg;
+	struct bucket_sink sink = {sink_space, sink_commit, b};
+	struct bucket_body *body = bucket_body_new();
+	b->text_bytes = 0;
+	if (!body)
+		return false;
+	bucket_body_start(body, &sink, UINT64_C(1) << 40);
+	enum bucket_outcome outcome = bucket_body_add(body, b->input.data, b->input.len);
+	if (!outcome)
+		outcome = bucket_body_end(body);
+	bucket_body_free(body);
+	return !outcome;
+}
+
+/* Whatever comes out, there is one block of it at a time. */
+static void test_gzip(void **state)
+{
+	struct bomb b;
+	(void)state;
+	struct alloc_use use = measure_both("gzip", make_gzip, 32, inflate_object, &b);
+	assert_int_equal(b.text_bytes, 64 << 20);
+	assert_true(use.peak < 1 << 20);
+	use = measure_both("gzip in gzip", make_gzip_twice, 32, inflate_object, &b);
+	assert_int_equal(b.text_bytes, 64 << 20);
+	assert_true(use.peak < 1 << 20);
+}
+
+/* ---- symbol files ---- */
+
+static bool parse_sym(void *arg)
+{
+	struct bomb *b = arg;
+	struct error e;
+	struct offmap *m = NULL;
+	struct breakpad *p = breakpad_new(&plain_options, str_from(""));
+	if (!p)
+		return false;
+	b->err = breakpad_feed(p, b->input.data, b->input.len, &e);
+	if (!b->err)
+		b->err = breakpad_finish(p, &m, &e);
+	breakpad_free(p);
+	b->text_bytes = m ? m->raw_bytes : 0;
+	offmap_free(m);
+	return !b->err;
+}
+
+/* n ranges at depth 0, in one record each, under 200 levels that cover all: 200 n chains. */
+static void make_levels(struct buffer *t, unsigned n)
+{
+	text_add(t, "MODULE Linux x86_64 0 a\nFILE 0 a.c\nINLINE_ORIGIN 0 in\nFUNC 1000 %x 0 f\n", 4 * n);
+	for (unsigned i = 0; i < n; i++)
+		text_add(t, "INLINE 0 %u 0 0 %x 2\n", i + 1, 0x1000 + 4 * i);
+	for (unsigned i = 1; i <= 200; i++)
+		text_add(t, "INLINE %u %u 0 0 1000 %x\n", i, i, 4 * n);
+	text_add(t, "1000 %x 5 0\n", 4 * n);
+}
+
+/* The same with the ranges of all in one record of 200 that lie in each other. */
+static void make_ranges(struct buffer *t, unsigned n)
+{
+	text_add(t, "MODULE Linux x86_64 0 a\nFILE 0 a.c\nINLINE_ORIGIN 0 in\nFUNC 1000 %x 0 f\n", 4 * n);
+	for (unsigned level = 0; level < 200; level++) {
+		text_add(t, "INLINE %u 1 0 0", level);
+		for (unsigned i = level; i < n; i += 200)
+			text_add(t, " %x %x", 0x1000 + 4 * i, 4 * (n - i));
+		text_add(t, "\n");
+	}
+}
+
+static void test_levels(void **state)
+{
+	struct bomb b;
+	(void)state;
+	/* over the cap of chains both times: lines only */
+	measure_both("9,000 ranges under 200 levels", make_levels, 9000, parse_sym, &b);
+	assert_true(b.text_bytes < 1000);
+	measure_both("9,000 ranges in 200 levels", make_ranges, 9000, parse_sym, &b);
+}
+
+static void make_odd_lines(struct buffer *t, unsigned n)
+{
+	text_add(t, "MODULE Linux x86_64 0 a\nFUNC 0 10 0 f\n");
+	for (unsigned i = 0; i < n; i++)
+		text_add(t, i % 2 ? "INLINE 0 1 2 3\n" : "10000000000000000 1 1 1\n");
+}
+
+/* One line of n numbers: an INLINE record of the form that turns out wrong at its end. */
+static void make_long_inline(struct buffer *t, unsigned n)
+{
+	text_add(t, "MODULE Linux x86_64 0 a\nFUNC 0 10 0 f\n");
+	for (unsigned line = 0; line < n / 10000; line++) {
+		text_add(t, "INLINE 0 1 2 3");
+		for (unsigned i = 0; i < 10000; i++)
+			text_add(t, " 0 4");
+		text_add(t, " x\n");
+	}
+}
+
+static void test_damage(void **state)
+{
+	struct bomb b;
+	(void)state;
+	measure_both("damaged lines", make_odd_lines, 500000, parse_sym, &b);
+	measure_both("INLINE lines that end wrong", make_long_inline, 500000, parse_sym, &b);
+}
+
+/* ---- requests ---- */
+
+static const struct request_limits limits = {1000, 1000000, 10000, 4000000},
+                                   no_limits = {UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX};
+static const struct request_limits *in_force = &limits;
+
+static bool read_body(void *arg)
+{
+	struct bomb *b = arg;
+	struct arena arena;
+	struct request r;
+	struct error e;
+	arena_init(&arena, SIZE_MAX);
+	b->err = request_read(&r, text_str(&b->input), REQUEST_V5, in_force, &arena, &e);
+	b->text_bytes = b->err ? 0 : r.module_count + r.frame_count;
+	arena_release(&arena);
+	return true;
+}
+
+static void add_times(struct buffer *t, const char *text, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		assert_true(buffer_append(t, text, strlen(text)));
+}
+
+static void make_modules(struct buffer *t, unsigned n)
+{
+	text_add(t, "{\"stacks\":[],\"memoryMap\":[[\"a\",\"0\"]");
+	for (unsigned i = 1; i < n; i++)
+		text_add(t, ",[\"a%u\",\"0\"]", i);
+	text_add(t, "]}");
+}
+
+/* One module, named n times, a frame in each. */
+static void make_one_module(struct buffer *t, unsigned n)
+{
+	text_add(t, "{\"memoryMap\":[[\"\\u0061\",\"0\"]");
+	add_times(t, ",[\"\\u0061\",\"0\"]", n - 1);
+	text_add(t, "],\"stacks\":[[[0,1]");
+	for (unsigned i = 1; i < n; i++)
+		text_add(t, ",[%u,1]", i);
+	text_add(t, "]]}");
+}
+
+static void test_modules(void **state)
+{
+	struct bomb b;
+	(void)state;
+	measure_both("a million modules, refused", make_modules, 500000, read_body, &b);
+	assert_int_equal(b.err, ERR_BAD_REQUEST);
+	in_force = &no_limits;
+	measure_both("a million modules, taken", make_modules, 500000, read_body, &b);
+	assert_int_equal(b.text_bytes, 1000000);
+	measure_both("one module 10,000 times", make_one_module, 10000, read_body, &b);
+	assert_int_equal(b.text_bytes, 40000);
+	in_force = &limits;
+}
+
+static void make_nested(struct buffer *t, unsigned n)
+{
+	text_add(t, "{\"x\":");
+	add_times(t, "[{\"a\":", n / 2);
+	text_add(t, "0");
+	add_times(t, "}]", n / 2);
+	text_add(t, ",\"stacks\":[],\"memoryMap\":[]}");
+}
+
+static void make_nested_stacks(struct buffer *t, unsigned n)
+{
+	text_add(t, "{\"memoryMap\":[],\"stacks\":");
+	add_times(t, "[", n);
+	add_times(t, "]", n);
+	text_add(t, "}");
+}
+
+static void make_digits(struct buffer *t, unsigned n)
+{
+	text_add(t, "{\"memoryMap\":[[\"a\",\"0\"]],\"stacks\":[[[0,");
+	add_times(t, "9", n);
+	text_add(t, "],[0,-0.");
+	add_times(t, "9", n);
+	text_add(t, "e");
+	add_times(t, "9", n);
+	text_add(t, "]]],\"version\":");
+	add_times(t, "9", n);
+	text_add(t, "}");
+}
+
+static void test_json(void **state)
+{
+	struct bomb b;
+	(void)state;
+	measure_both("JSON 100,000 deep", make_nested, 100000, read_body, &b);
+	assert_int_equal(b.err, ERR_BAD_REQUEST);
+	measure_both("stacks 100,000 deep", make_nested_stacks, 100000, read_body, &b);
+	assert_int_equal(b.err, ERR_BAD_REQUEST);
+	measure_both("numbers of a million digits", make_digits, 1000000, read_body, &b);
+	assert_int_equal(b.err, ERR_OK);
+	assert_int_equal(b.text_bytes, 3);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	        cmocka_unit_test(test_gzip),
+	        cmocka_unit_test(test_levels),
+	        cmocka_unit_test(test_damage),
+	        cmocka_unit_test(test_modules),
+	        cmocka_unit_test(test_json),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
