@@ -232,7 +232,8 @@ static void read_object(const uint8_t *data, size_t size)
 {
 	struct taken whole = {.count = 0}, pieces = {.count = 0};
 	enum bucket_outcome outcome = read_body(data, size, SIZE_MAX / 2, &whole);
-	fuzz_check(read_body(data, size, 5, &pieces) == outcome, "another outcome in pieces");
+	/* of one that is damaged and too large either may be seen first */
+	fuzz_check(!read_body(data, size, 5, &pieces) == !outcome, "another outcome in pieces");
 	fuzz_check(outcome || (whole.count == pieces.count && whole.sum == pieces.sum), "another text in pieces");
 }
 

@@ -72,6 +72,16 @@ def free_port():
     raise AssertionError("no free port")
 
 
+def has_sanitizer():
+    """Does the daemon run with other allocations than its own: a sanitizer's or valgrind's?"""
+    if len(DAEMON) > 1:
+        return True
+    libraries = subprocess.run(["ldd", DAEMON[0]], capture_output=True, text=True, check=False).stdout
+    with open(DAEMON[0], "rb") as f:
+        program = f.read()
+    return "libasan" in libraries or "libtsan" in libraries or b"__asan_init" in program or b"__tsan_init" in program
+
+
 def die_with_parent():
     """In the child: SIGTERM when the test process is killed, so that nothing is left running."""
     ctypes.CDLL(None).prctl(1, signal.SIGTERM)

@@ -10,7 +10,7 @@ import pytest
 
 import stack as stacks
 from client import job
-from stack import DAEMON, Stack, wait_for
+from stack import Stack, has_sanitizer, wait_for
 from symbols import SAMPLE, SAMPLE_FRAMES, TOOLS
 
 
@@ -47,13 +47,7 @@ class FailMalloc:
         self.nth(0)
 
 
-def has_sanitizer():
-    libraries = subprocess.run(["ldd", DAEMON[-1]], capture_output=True, text=True, check=False).stdout
-    with open(DAEMON[-1], "rb") as f:
-        return "libasan" in libraries or "libtsan" in libraries or b"__asan_init" in f.read()
-
-
-pytestmark = pytest.mark.skipif(len(DAEMON) > 1 or has_sanitizer(), reason="a sanitizer or valgrind has allocations of its own")
+pytestmark = pytest.mark.skipif(has_sanitizer(), reason="a sanitizer or valgrind has allocations of its own")
 
 
 @pytest.fixture(scope="module")
