@@ -66,11 +66,12 @@ static void store_map(struct loader *r, struct load *l)
 static void finish(struct loader *r, struct load *l)
 {
 	struct modules *m = r->modules;
-	if (l->leased && l->module && !atomic_load(&l->module->stored) && l->lost < 2)
+	if (r->memcached && l->leased && l->module && !atomic_load(&l->module->stored) && l->lost < 2)
 		store_map(r, l);
 	if (l->leased) {
 		drop_lease(m, l);
-		page_memcached_lease_release(r->memcached, &l->hash, l->token);
+		if (r->memcached) /* else it runs out */
+			page_memcached_lease_release(r->memcached, &l->hash, l->token);
 	}
 	if (l->module) {
 		atomic_fetch_sub(&l->module->holds, 1);
@@ -116,8 +117,6 @@ static void *storer_main(void *arg)
 		uint64_t bytes = l->module_bytes;
 		if (!r.memcached)
 			r.memcached = mc_client_new(m->servers);
-		if (!r.memcached)
-			l->lease_lost = true; /* no memory: it is not stored, and its lease runs out */
 		finish(&r, l);
 		pthread_mutex_lock(&m->lock);
 		m->storing_bytes -= bytes;

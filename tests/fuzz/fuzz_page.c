@@ -129,7 +129,7 @@ static void read_value(const uint8_t *data, size_t size)
 {
 	struct page *p;
 	for (unsigned i = 0; i < sizeof ids / sizeof *ids; i++) {
-		enum err err = value_decode(data, size, &ids[i], &p);
+		enum err err = value_decode(data, size, &ids[i], NULL, &p);
 		fuzz_check(err == ERR_OK || err == ERR_CORRUPT, "another error");
 		fuzz_check(!err == !!p, "a page in spite of an error");
 		if (p)
@@ -159,7 +159,7 @@ static void read_sealed(const uint8_t *data, size_t size)
 	memcpy(value + VALUE_HEADER, data + 6, size - 6);
 	put_u64(value + 40, checksum(value, 40, value + VALUE_HEADER, size - 6));
 	struct page *p;
-	enum err err = value_decode(value, len, id, &p);
+	enum err err = value_decode(value, len, id, NULL, &p);
 	fuzz_check(err == ERR_OK || err == ERR_CORRUPT, "another error");
 	if (!err) {
 		fuzz_check(p->len == get_u32(data + 2) && p->kind == id->kind, "another page than it says");

@@ -175,8 +175,8 @@ static void check_answers(
 static void check(struct str text, const struct plain_sym *plain, bool nearest)
 {
 	static const size_t chunks[] = {1, 2, 3, 7, 13, 64, 997};
-	const struct offmap_options raw = {nearest, UINT64_MAX, CODEC_LZ4},
-	                            small = {nearest, 0, text.len % 2 ? CODEC_LZ4 : CODEC_ZSTD};
+	const struct offmap_options raw = {.nearest = nearest, .raw_budget = UINT64_MAX, .codec = CODEC_LZ4},
+	                            small = {.nearest = nearest, .codec = text.len % 2 ? CODEC_LZ4 : CODEC_ZSTD};
 	uint64_t offsets[OFFSETS_MAX];
 	struct offmap *m = build(text, SIZE_MAX, &raw, NULL, 0);
 	struct offmap *pieces = build(text, chunks[text.len % 7], &small, NULL, 0);

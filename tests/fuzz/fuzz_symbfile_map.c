@@ -51,7 +51,7 @@ static enum err see_pad(void *arg, const struct symbfile_pad *p, struct error *e
 
 static struct offmap *build(const uint8_t *data, size_t size, size_t chunk, struct records *all)
 {
-	static const struct offmap_options options = {false, UINT64_MAX, CODEC_LZ4};
+	static const struct offmap_options options = {.raw_budget = UINT64_MAX, .codec = CODEC_LZ4};
 	struct error e;
 	struct offmap *map = NULL;
 	enum err err = ERR_OK;

@@ -507,9 +507,9 @@ static bool convert(const struct value_id *id, enum page_codec codec)
 	struct buffer value;
 	struct page *p = filled_page(id->kind, 4000), *back = NULL;
 	buffer_init(&value, 1 << 20);
-	bool good = p && value_encode(&value, id, p, codec) == ERR_OK;
+	bool good = p && value_encode(&value, id, p, codec, NULL) == ERR_OK;
 	if (good) {
-		enum err err = value_decode(value.data, value.len, id, &back);
+		enum err err = value_decode(value.data, value.len, id, NULL, &back);
 		check(err == ERR_OK || err == ERR_NO_MEMORY);
 		check(!back || (back->len == p->len && memcmp(back->bytes, p->bytes, p->len) == 0));
 	}

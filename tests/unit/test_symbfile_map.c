@@ -665,7 +665,7 @@ static void test_deeper_than_any_chain(void **state)
 /* More than a piece's share of segments, and strings of all lengths, in few bytes of memory. */
 static void test_large_function_in_compressed_pages(void **state)
 {
-	const struct offmap_options options = {false, 0, CODEC_ZSTD, false};
+	const struct offmap_options options = {.codec = CODEC_ZSTD};
 	static struct symbfile_line lines[5000];
 	struct symbfile_range r = {.va = 0x1000,
 	        .length = 5000,
