@@ -3,14 +3,15 @@
  * text arrives. Text goes through large blocks: the transfer (and inflating) fills them, a second thread parses them. A
  * file that ends within the first block is parsed on the same thread.
  *
- * A large file is also scanned as it arrives, for the few functions that those who wait have asked for: that is as fast
- * as any network. They are answered when the file has arrived and is known to be whole, and the map of all is finished
- * behind their back; blocks that wait for that are the backlog.
+ * A large file is also scanned as it arrives, by a third thread, for the few functions that those who wait have asked
+ * for: that is as fast as any network. They are answered when the file has arrived and is known to be whole, and the
+ * map of all is finished behind their back; blocks that wait for that are the backlog.
  */
 #include <config.h>
 
 #include "load.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -26,6 +27,11 @@
 enum {
 	BLOCKS = 512,    /* of one load that may wait for the parser */
 	BLOCKS_FREE = 4, /* these whatever the backlog of others */
+	SPARES = 16,
+	PAGE_BYTES = 4096,
+	HOLD_OFF_MS = 250,
+	HOLD_OFF_BLOCKS = 160,
+	SCAN_BYTES_MAX = 64 << 20, /* with more names to keep all wait for the map */
 	LEASE_POLL_MS = 30,
 	RETRY_PAUSE_MS = 150,
 };
@@ -39,17 +45,19 @@ struct block {
 struct pipeline {
 	struct modules *modules;
 	struct breakpad *parser;
-	struct breakpad *scanner; /* of what was asked, on the transfer's thread; NULL: nothing, or it failed */
+	struct breakpad *scanner; /* of what was asked; NULL: nothing */
 	struct block blocks[BLOCKS];
 	struct block *open; /* being filled; the transfer's own */
+	uint8_t *spares[SPARES];
+	unsigned spare_count;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	uint64_t filled, parsed; /* blocks so far; block n is blocks[n % BLOCKS] */
-	bool ended;              /* no more will be filled */
-	bool threaded;
-	bool background; /* those who wait are answered from the scan */
-	pthread_t thread;
-	enum err err; /* of the parser, which then takes no more */
+	uint64_t filled, parsed, scanned; /* blocks so far; block n is blocks[n % BLOCKS] */
+	bool ended;                       /* no more will be filled */
+	bool threaded, scanning;          /* there are threads for it */
+	pthread_t thread, scan_thread;
+	enum err scan_err; /* the scanning thread's own */
+	enum err err;      /* of the parser, which then takes no more */
 	/* the parsing thread's own */
 	struct error error;
 	uint64_t charged; /* bytes of pages that the cache was told of */
@@ -75,38 +83,6 @@ static enum err parse_block(struct pipeline *p, const struct block *b)
 	return err;
 }
 
-static void drop_block(struct pipeline *p, struct block *b)
-{
-	block_put(p->modules->blocks, b->data);
-	b->data = NULL;
-}
-
-static void *parser_main(void *arg)
-{
-	struct pipeline *p = arg;
-	if (p->background)
-		give_way();
-	pthread_mutex_lock(&p->lock);
-	for (;;) {
-		while (p->parsed == p->filled && !p->ended)
-			pthread_cond_wait(&p->changed, &p->lock);
-		if (p->parsed == p->filled)
-			break;
-		struct block *b = &p->blocks[p->parsed % BLOCKS];
-		enum err err = p->err;
-		pthread_mutex_unlock(&p->lock);
-		if (!err)
-			err = parse_block(p, b);
-		pthread_mutex_lock(&p->lock);
-		p->err = err;
-		p->parsed++;
-		drop_block(p, b);
-		pthread_cond_signal(&p->changed);
-	}
-	pthread_mutex_unlock(&p->lock);
-	return NULL;
-}
-
 /* The backlog of all loads has a bound, of which each load may have a little whatever the others have. */
 static bool is_far_behind(const struct pipeline *p)
 {
@@ -114,6 +90,102 @@ static bool is_far_behind(const struct pipeline *p)
 	if (max > BACKLOG_MAX)
 		max = BACKLOG_MAX;
 	return waiting == BLOCKS || (waiting >= BLOCKS_FREE && block_pool_used(p->modules->blocks) >= max);
+}
+
+/* Block n has been parsed or scanned. When both are done with it, it goes. Under p->lock. */
+static void leave_block(struct pipeline *p, uint64_t n)
+{
+	struct block *b = &p->blocks[n % BLOCKS];
+	if (p->parsed <= n || (p->scanning && p->scanned <= n))
+		return;
+	block_put(p->modules->blocks, b->data);
+	b->data = NULL;
+	pthread_cond_broadcast(&p->changed);
+}
+
+/* The block that follows *done of them, or NULL at the end. */
+static const struct block *next_block(struct pipeline *p, const uint64_t *done)
+{
+	pthread_mutex_lock(&p->lock);
+	while (*done == p->filled && !p->ended)
+		pthread_cond_wait(&p->changed, &p->lock);
+	const struct block *b = *done == p->filled ? NULL : &p->blocks[*done % BLOCKS];
+	pthread_mutex_unlock(&p->lock);
+	return b;
+}
+
+/* A transfer that is fast has the processors to itself: the parser begins when the text has arrived, when much of it
+ * waits, or after a while. */
+static void hold_off(struct pipeline *p)
+{
+	struct timespec until;
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_nsec += HOLD_OFF_MS * MS;
+	until.tv_sec += until.tv_nsec / SECOND;
+	until.tv_nsec %= SECOND;
+	pthread_mutex_lock(&p->lock);
+	while (!p->ended && p->filled - p->parsed < HOLD_OFF_BLOCKS &&
+	        pthread_cond_timedwait(&p->changed, &p->lock, &until) != ETIMEDOUT)
+		continue;
+	pthread_mutex_unlock(&p->lock);
+}
+
+static void *parser_main(void *arg)
+{
+	struct pipeline *p = arg;
+	enum err err = ERR_OK;
+	if (p->scanning) { /* those who wait are answered from the scan */
+		give_way();
+		hold_off(p);
+	}
+	for (const struct block *b; (b = next_block(p, &p->parsed));) {
+		if (!err)
+			err = parse_block(p, b);
+		pthread_mutex_lock(&p->lock);
+		p->err = err;
+		p->parsed++;
+		leave_block(p, p->parsed - 1);
+		pthread_mutex_unlock(&p->lock);
+	}
+	return NULL;
+}
+
+/* Fresh memory costs the transfer's thread more than what it puts there; this one has time left. */
+static void prepare_block(struct pipeline *p)
+{
+	pthread_mutex_lock(&p->lock);
+	bool wanted = p->spare_count < SPARES && !p->ended && !is_far_behind(p);
+	pthread_mutex_unlock(&p->lock);
+	uint8_t *data = wanted ? block_get(p->modules->blocks) : NULL;
+	if (!data)
+		return;
+	for (size_t i = 0; i < BLOCK_SIZE; i += PAGE_BYTES)
+		((volatile uint8_t *)data)[i] = 0;
+	pthread_mutex_lock(&p->lock);
+	p->spares[p->spare_count++] = data;
+	pthread_mutex_unlock(&p->lock);
+}
+
+static void *scanner_main(void *arg)
+{
+	struct pipeline *p = arg;
+	for (const struct block *b; (b = next_block(p, &p->scanned));) {
+		/* what is wrong with the text the parser will find out too, and says so */
+		if (!p->scan_err)
+			p->scan_err = breakpad_feed(p->scanner, b->data, b->len, NULL);
+		if (!p->scan_err && breakpad_held_bytes(p->scanner) > SCAN_BYTES_MAX)
+			p->scan_err = ERR_TOO_LARGE;
+		if (p->scan_err) {
+			breakpad_free(p->scanner);
+			p->scanner = NULL;
+		}
+		pthread_mutex_lock(&p->lock);
+		p->scanned++;
+		leave_block(p, p->scanned - 1);
+		pthread_mutex_unlock(&p->lock);
+		prepare_block(p);
+	}
+	return NULL;
 }
 
 /* A free block to fill; waits for the parser when it is far behind. NULL: the parser has given up. */
@@ -124,15 +196,18 @@ static struct block *open_block(struct pipeline *p)
 	while (is_far_behind(p))
 		pthread_cond_wait(&p->changed, &p->lock);
 	enum err err = p->err;
+	*b = (struct block){.data = !err && p->spare_count ? p->spares[--p->spare_count] : NULL};
 	pthread_mutex_unlock(&p->lock);
-	*b = (struct block){.data = err ? NULL : block_get(p->modules->blocks)};
+	if (!err && !b->data)
+		b->data = block_get(p->modules->blocks);
 	return b->data ? b : NULL;
 }
 
-static void drop_scanner(struct pipeline *p)
+/* The text is longer than a block. */
+static void start_threads(struct pipeline *p)
 {
-	breakpad_free(p->scanner);
-	p->scanner = NULL;
+	p->scanning = p->scanner && pthread_create(&p->scan_thread, NULL, scanner_main, p) == 0;
+	p->threaded = pthread_create(&p->thread, NULL, parser_main, p) == 0;
 }
 
 /* Hands the block being filled to the parser. */
@@ -140,20 +215,17 @@ static void hand_over(struct pipeline *p)
 {
 	struct block *b = p->open;
 	p->open = NULL;
-	if (p->scanner && breakpad_feed(p->scanner, b->data, b->len, NULL) != ERR_OK)
-		drop_scanner(p); /* the parser will find out too, and says what it was */
-	if (!p->threaded) {
-		p->background = p->scanner;
-		p->threaded = pthread_create(&p->thread, NULL, parser_main, p) == 0;
-	}
-	if (!p->threaded) {
-		p->err = p->err ? p->err : parse_block(p, b);
-		drop_block(p, b);
-	}
+	if (p->filled == 0)
+		start_threads(p);
+	if (!p->threaded && !p->err)
+		p->err = parse_block(p, b);
 	pthread_mutex_lock(&p->lock);
 	p->filled++;
-	p->parsed += !p->threaded;
-	pthread_cond_signal(&p->changed);
+	if (!p->threaded) {
+		p->parsed++;
+		leave_block(p, p->parsed - 1);
+	}
+	pthread_cond_broadcast(&p->changed);
 	pthread_mutex_unlock(&p->lock);
 }
 
@@ -184,33 +256,37 @@ static bool pipeline_init(struct pipeline *p, struct modules *m, const struct lo
 	struct str id = {l->id, l->id_len};
 	*p = (struct pipeline){.modules = m, .parser = breakpad_new(&options, id)};
 	if (l->asked_count && (p->scanner = breakpad_new(&options, id)) &&
-	        !breakpad_ask(p->scanner, l->asked, l->asked_count))
-		drop_scanner(p);
+	        !breakpad_ask(p->scanner, l->asked, l->asked_count)) {
+		breakpad_free(p->scanner);
+		p->scanner = NULL;
+	}
 	pthread_mutex_init(&p->lock, NULL);
-	pthread_cond_init(&p->changed, NULL);
+	init_condition(&p->changed);
 	return p->parser != NULL;
 }
 
 /* The text ends here. */
 static void pipeline_end(struct pipeline *p)
 {
-	if (p->threaded && p->open && p->open->len)
+	if (p->filled && p->open && p->open->len)
 		hand_over(p);
-	if (!p->threaded)
-		return;
 	pthread_mutex_lock(&p->lock);
 	p->ended = true;
-	pthread_cond_signal(&p->changed);
+	pthread_cond_broadcast(&p->changed);
 	pthread_mutex_unlock(&p->lock);
 }
 
-/* What was scanned of a text that was whole, as a map; NULL: nothing. */
-static struct offmap *pipeline_scanned(struct pipeline *p)
+/* What was scanned, as a map if the text was whole; NULL: nothing. */
+static struct offmap *pipeline_scanned(struct pipeline *p, bool whole)
 {
 	struct offmap *map = NULL;
-	if (p->threaded && p->scanner && breakpad_finish(p->scanner, &map, NULL) != ERR_OK)
-		map = NULL;
-	drop_scanner(p);
+	if (p->scanning) {
+		pthread_join(p->scan_thread, NULL);
+		if (whole && !p->scan_err && breakpad_finish(p->scanner, &map, NULL) != ERR_OK)
+			map = NULL;
+	}
+	breakpad_free(p->scanner);
+	p->scanner = NULL;
 	return map;
 }
 
@@ -234,9 +310,10 @@ static void pipeline_release(struct pipeline *p)
 {
 	charge(p, 0);
 	breakpad_free(p->parser);
-	drop_scanner(p);
 	for (unsigned i = 0; i < BLOCKS; i++)
 		block_put(p->modules->blocks, p->blocks[i].data);
+	while (p->spare_count)
+		block_put(p->modules->blocks, p->spares[--p->spare_count]);
 	pthread_mutex_destroy(&p->lock);
 	pthread_cond_destroy(&p->changed);
 }
@@ -313,10 +390,9 @@ static enum failure_class transfer(struct loader *r, struct load *l, unsigned so
 		bucket_fetch(r->bucket, source, (struct str){l->name, l->name_len}, (struct str){id, l->id_len}, &sink,
 		        &r->modules->cancel, &t);
 		pipeline_end(&p);
-		if (t.outcome == BUCKET_OK) {
+		if (t.outcome == BUCKET_OK)
 			loads_transferred(r->modules, l);
-			answer_early(r, l, pipeline_scanned(&p));
-		}
+		answer_early(r, l, pipeline_scanned(&p, t.outcome == BUCKET_OK));
 		enum err err = pipeline_finish(&p, t.outcome == BUCKET_OK, &map);
 		if (map)
 			metric_set(M_LAST_MAP_RAW_BYTES, (int64_t)map->raw_bytes);

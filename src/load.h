@@ -11,7 +11,7 @@
 #include "store/symbfile_store.h"
 
 enum { STORERS = 2 };
-enum { LOAD_CHAINS = 1024, BACKLOG_MAX = 96 << 20, BACKLOG_KEPT = 64 << 20 };
+enum { LOAD_CHAINS = 1024, BACKLOG_MAX = 72 << 20, BACKLOG_KEPT = 16 << 20 };
 
 /* A load in flight or queued. Under modules.lock, but for what only its loader touches. */
 struct load {
@@ -92,6 +92,8 @@ struct loader {
 bool loads_start(struct modules *m);
 void loads_stop(struct modules *m);
 
+/* One that is timed by CLOCK_MONOTONIC. */
+void init_condition(pthread_cond_t *c);
 /* The text has arrived: another may be transferred while the map of this one is finished. */
 void loads_transferred(struct modules *m, struct load *l);
 void load_free(struct load *l);

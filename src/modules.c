@@ -264,7 +264,7 @@ static void free_markers(struct modules *m)
 
 /* ---- start and stop ---- */
 
-static void init_condition(pthread_cond_t *c)
+void init_condition(pthread_cond_t *c)
 {
 	pthread_condattr_t attr;
 	pthread_condattr_init(&attr);

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 /* At the start of a block that is kept. */
 struct kept {
@@ -32,7 +33,7 @@ static void free_list(struct kept *list)
 {
 	while (list) {
 		struct kept *next = list->next;
-		free(list);
+		munmap(list, BLOCK_SIZE);
 		list = next;
 	}
 }
@@ -57,8 +58,11 @@ uint8_t *block_get(struct block_pool *p)
 	p->used_bytes += BLOCK_SIZE;
 	p->touched = true;
 	pthread_mutex_unlock(&p->lock);
-	uint8_t *data = block ? (uint8_t *)block : malloc(BLOCK_SIZE);
-	if (data)
+	if (block)
+		return (uint8_t *)block;
+	/* not by malloc, which would not give it back to the system for certain */
+	void *data = mmap(NULL, BLOCK_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (data != MAP_FAILED)
 		return data;
 	pthread_mutex_lock(&p->lock);
 	p->used_bytes -= BLOCK_SIZE;
@@ -80,7 +84,8 @@ void block_put(struct block_pool *p, uint8_t *data)
 		block = NULL;
 	}
 	pthread_mutex_unlock(&p->lock);
-	free(block);
+	if (block)
+		munmap(block, BLOCK_SIZE);
 }
 
 uint64_t block_pool_used(struct block_pool *p)

@@ -31,7 +31,7 @@ enum err breakpad_finish(struct breakpad *p, struct offmap **out, struct error *
 /* Lines so far that were damaged. Of who feeds line by line it tells which. */
 uint64_t breakpad_damaged(const struct breakpad *p);
 
-/* Bytes of the pages so far, as they lie in memory. */
+/* As offmap_builder_held_bytes. */
 uint64_t breakpad_held_bytes(const struct breakpad *p);
 
 #endif

@@ -32,7 +32,10 @@
 typedef unsigned __int128 position; /* addresses and the end behind the last one */
 #define ADDRESS_END ((position)1 << 64)
 
-enum { DRAINS_MAX = 200 }; /* growing tables take some 60 */
+enum {
+	DRAINS_MAX = 200,      /* growing tables take some 60 */
+	ASKED_NAME_BYTES = 56, /* about what a name takes beside its text */
+};
 
 /* ids of FILE or INLINE_ORIGIN -> slot: small ids by index, sparse ones by hash. */
 struct id_entry {
@@ -204,7 +207,8 @@ enum offmap_want offmap_builder_want(const struct offmap_builder *b)
 
 uint64_t offmap_builder_held_bytes(const struct offmap_builder *b)
 {
-	return encoder_held_bytes(b->encoder);
+	uint64_t names = b->asked ? b->raw.used + (uint64_t)b->strings.cap * ASKED_NAME_BYTES : 0;
+	return encoder_held_bytes(b->encoder) + names;
 }
 
 static struct flat *take_flat(struct offmap_builder *b)

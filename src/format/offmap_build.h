@@ -55,7 +55,7 @@ void offmap_end_func(struct offmap_builder *b);
  * no symbol. */
 enum err offmap_builder_finish(struct offmap_builder *b, struct offmap **out);
 
-/* Bytes of the pages so far, as they lie in memory. */
+/* Bytes of the pages so far, as they lie in memory, and of the names that a map for a few offsets has to keep. */
 uint64_t offmap_builder_held_bytes(const struct offmap_builder *b);
 
 #endif
