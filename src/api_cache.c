@@ -16,12 +16,14 @@ static int hex_value(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Percent-decodes a segment of the path into the arena; false when an escape is broken. */
-static bool decode_segment(struct exchange *x, struct str segment, struct str *out)
+/* Percent-decodes a segment of the path into the arena. */
+static enum err decode_segment(struct exchange *x, struct str segment, struct str *out)
 {
 	char *text = arena_alloc(x->arena, segment.len + 1);
 	size_t n = 0;
-	for (size_t i = 0; text && i < segment.len; i++) {
+	if (!text)
+		return ERR_NO_MEMORY;
+	for (size_t i = 0; i < segment.len; i++) {
 		if (segment.data[i] != '%') {
 			text[n++] = segment.data[i];
 			continue;
@@ -29,26 +31,26 @@ static bool decode_segment(struct exchange *x, struct str segment, struct str *o
 		int high = i + 2 < segment.len ? hex_value(segment.data[i + 1]) : -1;
 		int low = i + 2 < segment.len ? hex_value(segment.data[i + 2]) : -1;
 		if (high < 0 || low < 0)
-			return false;
+			return ERR_BAD_REQUEST;
 		text[n++] = (char)(high << 4 | low);
 		i += 2;
 	}
 	*out = (struct str){text, n};
-	return text != NULL;
+	return ERR_OK;
 }
 
 /* /cache/NAME/ID, exactly. */
-static bool parse_path(struct exchange *x, struct str *name, struct str *id)
+static enum err parse_path(struct exchange *x, struct str *name, struct str *id)
 {
 	static const char prefix[] = "/cache/";
 	const char *start = x->path.data + sizeof prefix - 1, *end = x->path.data + x->path.len;
 	if (x->path.len < sizeof prefix)
-		return false;
+		return ERR_BAD_REQUEST;
 	const char *slash = memchr(start, '/', (size_t)(end - start));
 	if (!slash || memchr(slash + 1, '/', (size_t)(end - slash - 1)))
-		return false;
-	return decode_segment(x, (struct str){start, (size_t)(slash - start)}, name) &&
-	       decode_segment(x, (struct str){slash + 1, (size_t)(end - slash - 1)}, id);
+		return ERR_BAD_REQUEST;
+	enum err err = decode_segment(x, (struct str){start, (size_t)(slash - start)}, name);
+	return err ? err : decode_segment(x, (struct str){slash + 1, (size_t)(end - slash - 1)}, id);
 }
 
 void cache_delete_handle(struct exchange *x)
@@ -57,8 +59,14 @@ void cache_delete_handle(struct exchange *x)
 	struct str name, id;
 	char key_id[64];
 	enum err err = auth_check(exchange_param(x, "HTTP_AUTHORIZATION"), RIGHT_INVALIDATE, key_id, &e);
-	if (!err && (!parse_path(x, &name, &id) || !bucket_can_hold(name, id)))
-		err = error_set(&e, ERR_BAD_REQUEST, "the path is not /cache/<debug_filename>/<debug_id>");
+	if (!err)
+		err = parse_path(x, &name, &id);
+	if (!err && !bucket_can_hold(name, id))
+		err = ERR_BAD_REQUEST;
+	if (err == ERR_BAD_REQUEST)
+		error_set(&e, err, "the path is not /cache/<debug_filename>/<debug_id>");
+	else if (err == ERR_NO_MEMORY)
+		error_set(&e, err, "out of memory");
 	if (!err)
 		err = modules_invalidate(services_modules(), name, id, &e);
 	if (err) {

@@ -139,7 +139,7 @@ static bool parse_and_compare(void *arg)
 
 static void check_parse(bool late, uint64_t raw_budget, enum page_codec codec)
 {
-	struct sym s = {.text = sym_text(late), .options = {false, raw_budget, codec}};
+	struct sym s = {.text = sym_text(late), .options = {.raw_budget = raw_budget, .codec = codec}};
 	assert_true(parse(&s, &s.want));
 	expand(s.want);
 	print_message("%zu allocations\n", fail_each_allocation(parse_and_compare, &s));
