@@ -207,6 +207,7 @@ static struct block *open_block(struct pipeline *p)
 static void start_threads(struct pipeline *p)
 {
 	p->scanning = p->scanner && pthread_create(&p->scan_thread, NULL, scanner_main, p) == 0;
+	breakpad_use_threads(p->parser);
 	p->threaded = pthread_create(&p->thread, NULL, parser_main, p) == 0;
 }
 
@@ -252,8 +253,7 @@ static bool pipeline_init(struct pipeline *p, struct modules *m, const struct lo
 	const struct config *c = m->config;
 	struct offmap_options options = {.nearest = c->lookup == LOOKUP_NEAREST,
 	        .raw_budget = c->cache_size / 4,
-	        .codec = c->codec == CODEC_CHOICE_ZSTD ? CODEC_ZSTD : CODEC_LZ4,
-	        .threaded = !l->asked_count}; /* somebody waits for the whole map */
+	        .codec = c->codec == CODEC_CHOICE_ZSTD ? CODEC_ZSTD : CODEC_LZ4};
 	struct str id = {l->id, l->id_len};
 	*p = (struct pipeline){.modules = m, .parser = breakpad_new(&options, id)};
 	if (l->asked_count && (p->scanner = breakpad_new(&options, id)) &&

@@ -11,7 +11,7 @@
 #include "store/symbfile_store.h"
 
 enum { STORERS = 2 };
-enum { LOAD_CHAINS = 1024, BACKLOG_MAX = 72 << 20, BACKLOG_KEPT = 16 << 20 };
+enum { LOAD_CHAINS = 1024, BACKLOG_MAX = 56 << 20, BACKLOG_KEPT = 4 << 20 };
 
 /* A load in flight or queued. Under modules.lock, but for what only its loader touches. */
 struct load {

@@ -73,6 +73,11 @@ bool breakpad_ask(struct breakpad *p, const uint64_t *offsets, size_t count)
 	return offmap_builder_ask(p->builder, offsets, count);
 }
 
+void breakpad_use_threads(struct breakpad *p)
+{
+	offmap_builder_use_threads(p->builder);
+}
+
 uint64_t breakpad_held_bytes(const struct breakpad *p)
 {
 	return offmap_builder_held_bytes(p->builder);

@@ -23,6 +23,9 @@ void breakpad_free(struct breakpad *p);
  * inlines and damaged are not those of the whole file. false: no memory. */
 bool breakpad_ask(struct breakpad *p, const uint64_t *offsets, size_t count);
 
+/* To be called before the first byte: the map is built on two threads, as options.threaded says. */
+void breakpad_use_threads(struct breakpad *p);
+
 /* ERR_CORRUPT as soon as it is known that this is no symbol file, or not the one asked for; ERR_NO_MEMORY. */
 enum err breakpad_feed(struct breakpad *p, const uint8_t *data, size_t len, struct error *e);
 /* Ends the file and gives the map, complete with generation and counts. */

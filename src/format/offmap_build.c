@@ -205,6 +205,11 @@ enum offmap_want offmap_builder_want(const struct offmap_builder *b)
 	return b->want;
 }
 
+void offmap_builder_use_threads(struct offmap_builder *b)
+{
+	b->options.threaded = true;
+}
+
 uint64_t offmap_builder_held_bytes(const struct offmap_builder *b)
 {
 	uint64_t names = b->asked ? b->raw.used + (uint64_t)b->strings.cap * ASKED_NAME_BYTES : 0;
