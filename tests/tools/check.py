@@ -188,7 +188,8 @@ def check_clang():
 
 def check_valgrind():
     directory = build("check")
-    if not directory:
+    if not directory or run(["make", "-s", f"-j{os.cpu_count()}", "-C", directory, "check", "TESTS="]) != 0:
+        counts.one(False)
         return
     tests = []
     for folder, pattern in (("unit", "test_*[a-z0-9]"), ("fuzz", "fuzz_*[a-z0-9]")):
