@@ -121,7 +121,7 @@ void alloc_go_on(void)
 	armed = true;
 }
 
-static bool run(bool (*attempt)(void *arg), void *arg, size_t from, size_t to)
+static void start(size_t from, size_t to)
 {
 	for (size_t i = 0; i < BLOCKS; i++)
 		blocks[i] = 0;
@@ -129,6 +129,22 @@ static bool run(bool (*attempt)(void *arg), void *arg, size_t from, size_t to)
 	fail_from = from;
 	fail_to = to;
 	armed = true;
+}
+
+void alloc_watch(void)
+{
+	start(SIZE_MAX, SIZE_MAX);
+}
+
+struct alloc_use alloc_watched(void)
+{
+	armed = false;
+	return (struct alloc_use){calls, peak};
+}
+
+static bool run(bool (*attempt)(void *arg), void *arg, size_t from, size_t to)
+{
+	start(from, to);
 	bool good = attempt(arg);
 	armed = false;
 	if (held)

@@ -1,12 +1,10 @@
 /*
  * Symbol files made to cost much: whatever they hold, the map and the memory that building it takes grow no faster than
- * the file, and the answers stay right. Nothing here is about time. The linker sends all allocations of the objects
- * under test through the counting ones below (--wrap).
+ * the file, and the answers stay right. Nothing here is about time.
  */
 #include <config.h>
 
 #include <inttypes.h>
-#include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,54 +13,9 @@
 
 #include <cmocka.h>
 
+#include "alloc_fail.h"
 #include "format/breakpad.h"
 #include "offmap_tools.h"
-
-/* ---- memory ---- */
-
-void *__real_malloc(size_t n);
-void *__real_calloc(size_t count, size_t size);
-void *__real_realloc(void *p, size_t n);
-void __real_free(void *p);
-void *__wrap_malloc(size_t n);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_realloc(void *p, size_t n);
-void __wrap_free(void *p);
-
-static int64_t held, peak; /* bytes */
-
-static void *counted(void *p)
-{
-	held += p ? (int64_t)malloc_usable_size(p) : 0;
-	if (held > peak)
-		peak = held;
-	return p;
-}
-
-void *__wrap_malloc(size_t n)
-{
-	return counted(__real_malloc(n));
-}
-
-void *__wrap_calloc(size_t count, size_t size)
-{
-	return counted(__real_calloc(count, size));
-}
-
-void *__wrap_realloc(void *p, size_t n)
-{
-	int64_t before = p ? (int64_t)malloc_usable_size(p) : 0;
-	void *grown = __real_realloc(p, n);
-	if (grown)
-		held -= before;
-	return counted(grown);
-}
-
-void __wrap_free(void *p)
-{
-	held -= p ? (int64_t)malloc_usable_size(p) : 0;
-	__real_free(p);
-}
 
 /* ---- measuring ---- */
 
@@ -91,11 +44,10 @@ static struct measured measure(make_fn *make, unsigned n, const struct offmap_op
 	struct buffer text = text_new();
 	text_add(&text, "MODULE Linux x86_64 0 limits.so\n");
 	make(&text, n);
-	int64_t before = held;
-	peak = held;
 	r.text = text.len;
+	alloc_watch();
 	r.map = map_build(text_str(&text), 1 << 16, options);
-	r.peak = (uint64_t)(peak - before);
+	r.peak = alloc_watched().peak;
 	buffer_release(&text);
 	struct page *root = offmap_root_encode(r.map);
 	assert_non_null(root);

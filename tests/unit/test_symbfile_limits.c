@@ -4,7 +4,6 @@
 #include "format/symbfile.h"
 
 #include <inttypes.h>
-#include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -12,64 +11,11 @@
 
 #include <cmocka.h>
 
+#include "alloc_fail.h"
 #include "base/varint.h"
 #include "symbfile_dump.h"
 
 enum { MIB = 1 << 20 };
-
-/* ---- memory ---- */
-
-void *__real_malloc(size_t n);
-void *__real_calloc(size_t count, size_t size);
-void *__real_realloc(void *p, size_t n);
-void __real_free(void *p);
-void *__wrap_malloc(size_t n);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_realloc(void *p, size_t n);
-void __wrap_free(void *p);
-
-static int64_t held, peak;          /* bytes */
-static int64_t allowed = INT64_MAX; /* allocations until they fail */
-
-static bool may_allocate(void)
-{
-	return allowed == INT64_MAX || allowed-- > 0;
-}
-
-static void *counted(void *p)
-{
-	held += p ? (int64_t)malloc_usable_size(p) : 0;
-	if (held > peak)
-		peak = held;
-	return p;
-}
-
-void *__wrap_malloc(size_t n)
-{
-	return may_allocate() ? counted(__real_malloc(n)) : NULL;
-}
-
-void *__wrap_calloc(size_t count, size_t size)
-{
-	return may_allocate() ? counted(__real_calloc(count, size)) : NULL;
-}
-
-void *__wrap_realloc(void *p, size_t n)
-{
-	if (!may_allocate())
-		return NULL;
-	int64_t before = p ? (int64_t)malloc_usable_size(p) : 0;
-	void *grown = __real_realloc(p, n);
-	if (grown)
-		held -= before;
-	return counted(grown);
-}
-
-void __wrap_free(void *p)
-{
-	held -= p ? (int64_t)malloc_usable_size(p) : 0;
-	__real_free(p);
-}
 
 /* ---- generated records: a writer whose bytes go to a reader at once ---- */
 
@@ -192,14 +138,14 @@ static enum err pass_on(void *arg, const uint8_t *data, size_t len, struct error
 }
 
 /* Writes and reads count ranges, or pads, with names of text_len bytes. Returns the most memory that was held. */
-static int64_t pass_through(struct made *m, bool pads, uint32_t count, uint32_t text_len)
+static size_t pass_through(struct made *m, bool pads, uint32_t count, uint32_t text_len)
 {
 	struct symbfile_sink sink = {check_range, check_pad, m};
 	struct error e = {0};
 	*m = (struct made){.text_len = text_len};
 	struct made *source = calloc(1, sizeof *source);
 	source->text_len = text_len;
-	int64_t before = peak = held;
+	alloc_watch();
 	m->reader = symbfile_reader_new(&sink);
 	struct symbfile_writer *w = symbfile_writer_new(pass_on, m);
 	assert_non_null(w);
@@ -217,8 +163,9 @@ static int64_t pass_through(struct made *m, bool pads, uint32_t count, uint32_t 
 	assert_int_equal(m->taken, count);
 	symbfile_reader_free(m->reader);
 	symbfile_writer_free(w);
+	size_t peak = alloc_watched().peak;
 	free(source);
-	return peak - before;
+	return peak;
 }
 
 /* A sanitizer's or valgrind's memory says nothing, but the records do. */
@@ -226,23 +173,23 @@ static void test_million_ranges(void **state)
 {
 	(void)state;
 	static struct made m;
-	int64_t most = pass_through(&m, false, 1000000, 0);
-	print_message("%" PRIu64 " bytes, %u tables, %" PRId64 " MiB held\n", m.bytes, m.tables, most / MIB);
+	size_t most = pass_through(&m, false, 1000000, 0);
+	print_message("%" PRIu64 " bytes, %u tables, %zu MiB held\n", m.bytes, m.tables, most / MIB);
 	assert_true(m.tables >= 2);
-	assert_true(most < 160 * (int64_t)MIB);
+	assert_true(most < 160 * (size_t)MIB);
 }
 
 static void test_table_is_replaced_before_it_is_full(void **state)
 {
 	(void)state;
 	static struct made m;
-	int64_t most = pass_through(&m, true, 60000, 1000);
-	print_message("%" PRIu64 " bytes, %u tables, %" PRId64 " MiB held\n", m.bytes, m.tables, most / MIB);
+	size_t most = pass_through(&m, true, 60000, 1000);
+	print_message("%" PRIu64 " bytes, %u tables, %zu MiB held\n", m.bytes, m.tables, most / MIB);
 	assert_true(m.tables >= 3);
 	assert_true(m.longest_table < 16 * MIB - 64 * 1024);
 	/* and not much too early */
 	assert_true(m.longest_table > 15 * MIB);
-	assert_true(most < 128 * (int64_t)MIB);
+	assert_true(most < 128 * (size_t)MIB);
 	/* Names of ranges that are used once are in no table, however long all are together. */
 	pass_through(&m, false, 60000, 1000);
 	assert_true(m.longest_table < 64 * 1024);
@@ -280,12 +227,12 @@ static enum err count_range(void *arg, const struct symbfile_range *r, struct er
 }
 
 /* Reads, and returns the most memory that the reader held; *items: lines and frames. */
-static int64_t read_message(const void *data, size_t len, size_t chunk, enum err expected, size_t *items)
+static size_t read_message(const void *data, size_t len, size_t chunk, enum err expected, size_t *items)
 {
 	struct symbfile_sink sink = {count_range, count_pad, items};
 	struct error e = {0};
 	*items = 0;
-	int64_t before = peak = held;
+	alloc_watch();
 	struct symbfile_reader *r = symbfile_reader_new(&sink);
 	enum err err = ERR_OK;
 	for (size_t at = 0; at < len && !err; at += chunk)
@@ -293,9 +240,10 @@ static int64_t read_message(const void *data, size_t len, size_t chunk, enum err
 	if (!err)
 		err = symbfile_reader_finish(r, &e);
 	symbfile_reader_free(r);
+	size_t peak = alloc_watched().peak;
 	if (err != expected)
 		fail_msg("%d: %s", err, e.text);
-	return peak - before;
+	return peak;
 }
 
 /* An unknown message is passed over without memory, a known one is held once and only when it comes in pieces. */
@@ -326,7 +274,7 @@ static void test_greedy_messages(void **state)
 	struct buffer table = make_message(4, SYMBFILE_MESSAGE_MAX, "", 0, 0);
 	for (size_t i = table.len - SYMBFILE_MESSAGE_MAX; i < table.len; i += 2)
 		table.data[i] = 0x0a;
-	assert_true(read_message(table.data, table.len, table.len, ERR_OK, &items) < 128 * (int64_t)MIB);
+	assert_true(read_message(table.data, table.len, table.len, ERR_OK, &items) < 128 * (size_t)MIB);
 	/* a range with 8 million lines, by one byte each */
 	at = head;
 	memcpy(at, "\x60\1\x1a\1\x61\x42", 6);
@@ -337,7 +285,7 @@ static void test_greedy_messages(void **state)
 	at = range.data + range.len - half - 5;
 	*at++ = 0x12;
 	assert_ptr_equal(varint_put(at, half), at + 4);
-	assert_true(read_message(range.data, range.len, range.len, ERR_OK, &items) < 160 * (int64_t)MIB);
+	assert_true(read_message(range.data, range.len, range.len, ERR_OK, &items) < 160 * (size_t)MIB);
 	assert_int_equal(items, half);
 	buffer_release(&range);
 	/* a return pad with 5 million frames, behind a table */
@@ -352,7 +300,7 @@ static void test_greedy_messages(void **state)
 	assert_ptr_equal(at, pad.data + pad.len);
 	buffer_append(&table, pad.data + 10, pad.len - 10);
 	assert_false(table.failed);
-	assert_true(read_message(table.data, table.len, table.len, ERR_OK, &items) < 400 * (int64_t)MIB);
+	assert_true(read_message(table.data, table.len, table.len, ERR_OK, &items) < 400 * (size_t)MIB);
 	assert_int_equal(items, third);
 	buffer_release(&pad);
 	buffer_release(&table);
@@ -366,20 +314,20 @@ static enum err drop_bytes(void *arg, const uint8_t *data, size_t len, struct er
 	return ERR_OK;
 }
 
-/* Reads and writes; allocations fail after n. True when that was enough. */
-static bool rewrite_with(const char *data, size_t len, int64_t n)
+/* Reads and writes; true when there was memory enough. */
+static bool rewrite(void *arg)
 {
+	const struct str *file = arg;
 	struct error e = {0};
-	int64_t before = held;
 	enum err err = ERR_NO_MEMORY;
-	allowed = n;
 	struct symbfile_writer *w = symbfile_writer_new(drop_bytes, NULL);
 	struct symbfile_sink sink = sink_to_writer(w);
 	struct symbfile_reader *r = symbfile_reader_new(&sink);
 	if (w && r) {
 		err = ERR_OK;
-		for (size_t at = 0; at < len && !err; at += 100)
-			err = symbfile_reader_feed(r, (const uint8_t *)data + at, len - at < 100 ? len - at : 100, &e);
+		for (size_t at = 0; at < file->len && !err; at += 100)
+			err = symbfile_reader_feed(
+			        r, (const uint8_t *)file->data + at, file->len - at < 100 ? file->len - at : 100, &e);
 		if (!err)
 			err = symbfile_reader_finish(r, &e);
 		if (!err)
@@ -387,10 +335,8 @@ static bool rewrite_with(const char *data, size_t len, int64_t n)
 	}
 	symbfile_reader_free(r);
 	symbfile_writer_free(w);
-	allowed = INT64_MAX;
-	assert_int_equal(held, before);
 	if (err && err != ERR_NO_MEMORY)
-		fail_msg("allocation %" PRId64 ": %s", n, e.text);
+		fail_msg("%s", e.text);
 	return !err;
 }
 
@@ -400,10 +346,7 @@ static void check_without_memory(const char *name)
 	size_t len;
 	char *data = load_file(data_path(path, name), &len);
 	assert_non_null(data);
-	int64_t n = 0;
-	while (n < 1000 && !rewrite_with(data, len, n))
-		n++;
-	assert_in_range(n, 10, 999);
+	assert_in_range(fail_each_allocation(rewrite, &(struct str){data, len}), 10, 999);
 	free(data);
 }
 

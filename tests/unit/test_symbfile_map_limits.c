@@ -1,12 +1,10 @@
 /*
  * Symbfiles made to cost much: the steps of the sweep, the map and the memory that building takes grow no faster than
- * the records, and the answers stay right as far as they go. Then every allocation fails once. The linker sends all
- * allocations of the objects under test through the ones below (--wrap).
+ * the records, and the answers stay right as far as they go. Then every allocation fails once.
  */
 #include <config.h>
 
 #include <inttypes.h>
-#include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,60 +13,9 @@
 
 #include <cmocka.h>
 
+#include "alloc_fail.h"
 #include "format/symbfile_records.h"
 #include "offmap_tools.h"
-
-/* ---- memory ---- */
-
-void *__real_malloc(size_t n);
-void *__real_calloc(size_t count, size_t size);
-void *__real_realloc(void *p, size_t n);
-void __real_free(void *p);
-void *__wrap_malloc(size_t n);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_realloc(void *p, size_t n);
-void __wrap_free(void *p);
-
-static int64_t held, peak;     /* bytes */
-static uint64_t until_failure; /* the one that comes to 0 fails */
-
-static bool fails(void)
-{
-	return until_failure && !--until_failure;
-}
-
-static void *counted(void *p)
-{
-	held += p ? (int64_t)malloc_usable_size(p) : 0;
-	if (held > peak)
-		peak = held;
-	return p;
-}
-
-void *__wrap_malloc(size_t n)
-{
-	return fails() ? NULL : counted(__real_malloc(n));
-}
-
-void *__wrap_calloc(size_t count, size_t size)
-{
-	return fails() ? NULL : counted(__real_calloc(count, size));
-}
-
-void *__wrap_realloc(void *p, size_t n)
-{
-	int64_t before = p ? (int64_t)malloc_usable_size(p) : 0;
-	void *grown = fails() ? NULL : __real_realloc(p, n);
-	if (grown)
-		held -= before;
-	return counted(grown);
-}
-
-void __wrap_free(void *p)
-{
-	held -= p ? (int64_t)malloc_usable_size(p) : 0;
-	__real_free(p);
-}
 
 /* ---- measuring ---- */
 
@@ -108,15 +55,14 @@ struct measured {
 static struct measured measure(make_fn *make, uint32_t n)
 {
 	struct measured r = {0};
-	int64_t before = held;
-	peak = held;
+	alloc_watch();
 	struct symbfile_map *m = symbfile_map_new(&plain_options);
 	assert_non_null(m);
 	make(m, n);
 	assert_int_equal(symbfile_map_finish(m, &r.map), ERR_OK);
 	r.work = m->work;
 	symbfile_map_free(m);
-	r.peak = (uint64_t)(peak - before);
+	r.peak = alloc_watched().peak;
 	struct page *root = offmap_root_encode(r.map);
 	assert_non_null(root);
 	r.bytes = r.map->raw_bytes + root->len;
@@ -326,8 +272,9 @@ static void test_reading_of_strings_is_bounded(void **state)
 
 /* ---- no memory ---- */
 
-static bool try_to_build(uint64_t failure)
+static bool try_to_build(void *arg)
 {
+	(void)arg;
 	struct offmap *map = NULL;
 	enum err err = ERR_NO_MEMORY;
 	const struct symbfile_line lines[] = {{0, 7}, {5, 9}};
@@ -338,8 +285,6 @@ static bool try_to_build(uint64_t failure)
 	        str_from("g"), 1};
 	struct symbfile_pad p = {3, &frame, 1};
 	struct error e;
-	int64_t before = held;
-	until_failure = failure;
 	struct symbfile_map *m = symbfile_map_new(&plain_options);
 	if (m) {
 		struct symbfile_sink sink = symbfile_map_sink(m);
@@ -361,22 +306,18 @@ static bool try_to_build(uint64_t failure)
 		assert_true(last == ERR_NO_MEMORY || err == ERR_OK);
 		err = last;
 	}
-	until_failure = 0;
 	assert_int_equal(err == ERR_OK, map != NULL);
 	offmap_free(map);
 	symbfile_map_free(m);
-	assert_true(held == before);
 	return err == ERR_OK;
 }
 
 static void test_every_allocation_may_fail(void **state)
 {
-	uint64_t failure = 1;
 	(void)state;
-	while (!try_to_build(failure))
-		failure++;
-	print_message("%" PRIu64 " allocations\n", failure - 1);
-	assert_in_range(failure, 30, 100000);
+	size_t count = fail_each_allocation(try_to_build, NULL);
+	print_message("%zu allocations\n", count);
+	assert_true(count >= 30);
 }
 
 int main(void)
