@@ -138,3 +138,26 @@ int options_read(const struct verb *v, const struct option_row *rows, size_t row
 	}
 	return OPTIONS_GO_ON;
 }
+
+int each_file(const struct verb *v, int argc, char **argv,
+        bool (*one)(void *arg, const char *path, bool json, struct error *e), void *arg)
+{
+	bool json = false;
+	const struct option_row rows[] = {{"json", 0, OPTION_FLAG, &json, 0, 0}};
+	struct operands operands;
+	int code = options_read(v, rows, 1, argc, argv, &operands);
+	if (code != OPTIONS_GO_ON)
+		return code;
+	if (!operands.count)
+		return complain_usage(v, "no file");
+	code = EXIT_DONE;
+	for (size_t i = 0; i < operands.count; i++) {
+		struct error e = {0};
+		if (one(arg, operands.items[i], json, &e))
+			continue;
+		if (e.text[0])
+			complain(operands.items[i], "%s", e.text);
+		code = EXIT_FAILED;
+	}
+	return code;
+}

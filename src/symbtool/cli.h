@@ -54,4 +54,9 @@ int complain_usage(const struct verb *v, const char *format, ...) __attribute__(
 /* 0x and hex digits, or decimal digits. */
 bool parse_address(const char *text, uint64_t *address);
 
+/* All of a verb that takes files and --json alone: one file after the other. `one` returns whether a file is fine; *e
+ * is empty before, and what it then says is complained of. */
+int each_file(const struct verb *v, int argc, char **argv,
+        bool (*one)(void *arg, const char *path, bool json, struct error *e), void *arg);
+
 #endif

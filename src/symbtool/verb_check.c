@@ -104,38 +104,26 @@ static bool is_symbfile(const char *path, enum input_kind kind)
 	return kind == INPUT_SYMBFILE || (len > n && strcmp(path + len - n, suffix) == 0);
 }
 
-static enum err check_file(const char *path, bool json, bool *sound, struct error *e)
+/* What is wrong within a file is told on standard output. */
+static bool check_file(void *arg, const char *path, bool json, struct error *e)
 {
 	enum input_kind kind;
-	*sound = false;
-	enum err err = input_kind_of(path, &kind, e);
-	if (err)
-		return err;
+	bool sound = false;
+	(void)arg;
+	if (input_kind_of(path, &kind, e))
+		return false;
 	if (kind == INPUT_ELF)
-		return error_set(e, ERR_CORRUPT, "an executable, no file with symbols");
-	return is_symbfile(path, kind) ? check_symbfile(path, json, sound, e) : check_other(path, json, sound, e);
+		error_set(e, ERR_CORRUPT, "an executable, no file with symbols");
+	else if ((is_symbfile(path, kind) ? check_symbfile : check_other)(path, json, &sound, e))
+		return false;
+	else
+		e->text[0] = 0;
+	return sound;
 }
 
 static int run(const struct verb *v, int argc, char **argv)
 {
-	bool json = false, sound;
-	const struct option_row rows[] = {{"json", 0, OPTION_FLAG, &json, 0, 0}};
-	struct operands operands;
-	struct error e;
-	int code = options_read(v, rows, 1, argc, argv, &operands);
-	if (code != OPTIONS_GO_ON)
-		return code;
-	if (!operands.count)
-		return complain_usage(v, "no file");
-	code = EXIT_DONE;
-	for (size_t i = 0; i < operands.count; i++) {
-		enum err err = check_file(operands.items[i], json, &sound, &e);
-		if (err)
-			complain(operands.items[i], "%s", e.text);
-		if (err || !sound)
-			code = EXIT_FAILED;
-	}
-	return code;
+	return each_file(v, argc, argv, check_file, NULL);
 }
 
 const struct verb verb_check = {"check", "say what is wrong with symbfiles and symbol files", usage, run};

@@ -85,38 +85,28 @@ static enum err feed(void *arg, const uint8_t *data, size_t len, struct error *e
 	return symbfile_reader_feed(arg, data, len, e);
 }
 
-static enum err dump_file(struct dump *d, const char *path, struct error *e)
+static bool dump_file(void *arg, const char *path, bool json, struct error *e)
 {
+	struct dump *d = arg;
+	d->json = json;
 	struct symbfile_sink sink = {take_range, take_pad, d};
 	struct symbfile_reader *reader = symbfile_reader_new(&sink);
-	if (!reader)
-		return error_set(e, ERR_NO_MEMORY, "out of memory");
+	if (!reader) {
+		error_set(e, ERR_NO_MEMORY, "out of memory");
+		return false;
+	}
 	enum err err = input_read(path, feed, reader, e);
 	if (!err)
 		err = symbfile_reader_finish(reader, e);
 	symbfile_reader_free(reader);
-	return err;
+	return err == ERR_OK;
 }
 
 static int run(const struct verb *v, int argc, char **argv)
 {
 	struct dump d = {0};
-	const struct option_row rows[] = {{"json", 0, OPTION_FLAG, &d.json, 0, 0}};
-	struct operands operands;
-	struct error e;
-	int code = options_read(v, rows, 1, argc, argv, &operands);
-	if (code != OPTIONS_GO_ON)
-		return code;
-	if (!operands.count)
-		return complain_usage(v, "no file");
-	code = EXIT_DONE;
 	buffer_init(&d.line, LINE_MAX_BYTES);
-	for (size_t i = 0; i < operands.count; i++) {
-		if (dump_file(&d, operands.items[i], &e)) {
-			complain(operands.items[i], "%s", e.text);
-			code = EXIT_FAILED;
-		}
-	}
+	int code = each_file(v, argc, argv, dump_file, &d);
 	buffer_release(&d.line);
 	return code;
 }

@@ -39,41 +39,25 @@ static void print_json(const char *hex, const char *base64, const char *path)
 	buffer_release(&line);
 }
 
-static enum err print_id(const char *path, bool json, struct error *e)
+static bool print_id(void *arg, const char *path, bool json, struct error *e)
 {
+	(void)arg;
 	struct file_id id;
 	char hex[FILE_ID_HEX + 1], base64[FILE_ID_BASE64 + 1];
-	enum err err = read_id(&id, path, e);
-	if (err)
-		return err;
+	if (read_id(&id, path, e))
+		return false;
 	file_id_hex(hex, &id);
 	file_id_base64(base64, &id);
 	if (json)
 		print_json(hex, base64, path);
 	else
 		printf("%s %s %s\n", hex, base64, path);
-	return ERR_OK;
+	return true;
 }
 
 static int run(const struct verb *v, int argc, char **argv)
 {
-	bool json = false;
-	const struct option_row rows[] = {{"json", 0, OPTION_FLAG, &json, 0, 0}};
-	struct operands operands;
-	struct error e;
-	int code = options_read(v, rows, 1, argc, argv, &operands);
-	if (code != OPTIONS_GO_ON)
-		return code;
-	if (!operands.count)
-		return complain_usage(v, "no file");
-	code = EXIT_DONE;
-	for (size_t i = 0; i < operands.count; i++) {
-		if (print_id(operands.items[i], json, &e)) {
-			complain(operands.items[i], "%s", e.text);
-			code = EXIT_FAILED;
-		}
-	}
-	return code;
+	return each_file(v, argc, argv, print_id, NULL);
 }
 
 const struct verb verb_file_id = {"file-id", "print the FileIDs of executables", usage, run};
