@@ -22,6 +22,9 @@ enum { PAGES_MAX = 128 << 20 }; /* bytes of pages that a request may hold */
 enum { ASKED_MAX = 1024 };      /* offsets for which a module may answer before it is loaded in whole */
 enum { RESTARTS_MAX = 8 };      /* a page may be lost again while its module is loaded again */
 
+enum { CACHE_LINE = 64, PREFETCH_STRING_MAX = 512 };
+enum { AHEAD_SYMBOL = 12, AHEAD_INLINES = 8, AHEAD_NAMES = 4 }; /* frames */
+
 enum { MODULE_UNUSED = -1 }; /* in place of the index of a want: no frame refers to the module */
 
 struct session {
@@ -353,6 +356,36 @@ static void write_v4_frame(struct writer *w, const struct session *s, uint32_t j
 	WRITE(w, "\"");
 }
 
+static void prefetch_string(struct offmap_string s)
+{
+	for (uint32_t at = 0; at < s.len && at < PREFETCH_STRING_MAX; at += CACHE_LINE)
+		__builtin_prefetch(s.data + at);
+}
+
+/* The symbols of a large reply and their names lie far apart, so that each would be waited for: they are fetched while
+ * those before them are written. First the symbol, then its inlined calls, then the names. */
+static void prefetch_symbols(const struct session *s, uint32_t frame)
+{
+	uint32_t left = s->request.frame_count - frame;
+	const struct symbol *far = left > AHEAD_SYMBOL ? s->symbol_of[frame + AHEAD_SYMBOL] : NULL,
+	                    *nearer = left > AHEAD_INLINES ? s->symbol_of[frame + AHEAD_INLINES] : NULL,
+	                    *near = left > AHEAD_NAMES ? s->symbol_of[frame + AHEAD_NAMES] : NULL;
+	if (far) {
+		__builtin_prefetch(far);
+		__builtin_prefetch((const uint8_t *)far + CACHE_LINE);
+	}
+	for (uint32_t i = 0; nearer && i < nearer->answer.inline_count; i++)
+		__builtin_prefetch(&nearer->answer.inlines[i]);
+	if (!near)
+		return;
+	prefetch_string(near->answer.frame.function);
+	prefetch_string(near->answer.frame.file);
+	for (uint32_t i = 0; i < near->answer.inline_count; i++) {
+		prefetch_string(near->answer.inlines[i].function);
+		prefetch_string(near->answer.inlines[i].file);
+	}
+}
+
 static void write_stacks(struct writer *w, const struct session *s, uint32_t j, uint32_t *frame)
 {
 	const struct request_job *job = &s->request.jobs[j];
@@ -364,6 +397,8 @@ static void write_stacks(struct writer *w, const struct session *s, uint32_t j, 
 		for (uint32_t k = 0; k < job->stacks[i].count; k++, (*frame)++) {
 			if (k)
 				WRITE(w, ",");
+			if (w->block)
+				prefetch_symbols(s, *frame);
 			(s->v4 ? write_v4_frame : write_v5_frame)(w, s, j, k, &job->stacks[i].frames[k], *frame);
 		}
 		WRITE(w, "]");
