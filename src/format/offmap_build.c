@@ -366,8 +366,9 @@ static inline uint32_t find_slot(struct offmap_builder *b, struct id_table *t, u
 	uint32_t slot = id < t->dense_cap ? t->dense[id] : 0;
 	t->last_id = id;
 	t->last_slot = slot ? slot : make_slot(b, t, id);
-	/* Whoever asks wants it for a record, which is encoded in a while. */
-	__builtin_prefetch(&b->strings.slots[t->last_slot], 1);
+	/* Whoever asks wants it for a record, which is encoded in a while; by the thread, if there is one. */
+	if (!b->queue)
+		__builtin_prefetch(&b->strings.slots[t->last_slot], 1);
 	return t->last_slot;
 }
 
@@ -870,6 +871,8 @@ static bool work_on(struct offmap_builder *b, struct parsed_symbol *s)
 static void work_on_queued(void *arg, struct parsed_symbol *s)
 {
 	struct offmap_builder *b = arg;
+	for (uint32_t i = 0; i < s->records.inline_count; i++)
+		__builtin_prefetch(&b->strings.slots[s->records.inlines[i].origin], 1);
 	if (!atomic_load_explicit(&b->work_failed, memory_order_relaxed) && !work_on(b, s))
 		atomic_store(&b->work_failed, true);
 }
