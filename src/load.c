@@ -28,7 +28,6 @@ enum {
 	BLOCKS = 512,    /* of one load that may wait for the parser */
 	BLOCKS_FREE = 4, /* these whatever the backlog of others */
 	SPARES = 16,
-	PAGE_BYTES = 4096,
 	HOLD_OFF_MS = 250,
 	HOLD_OFF_BLOCKS = 160,
 	SCAN_BYTES_MAX = 64 << 20, /* with more names to keep all wait for the map */
@@ -86,7 +85,7 @@ static enum err parse_block(struct pipeline *p, const struct block *b)
 /* The backlog of all loads has a bound, of which each load may have a little whatever the others have. */
 static bool is_far_behind(const struct pipeline *p)
 {
-	uint64_t waiting = p->filled - p->parsed, max = p->modules->config->cache_size / 8;
+	uint64_t waiting = p->filled - p->parsed, max = p->modules->config->cache_size / 4;
 	if (max > BACKLOG_MAX)
 		max = BACKLOG_MAX;
 	return waiting == BLOCKS || (waiting >= BLOCKS_FREE && block_pool_used(p->modules->blocks) >= max);
@@ -135,7 +134,7 @@ static void *parser_main(void *arg)
 	struct pipeline *p = arg;
 	enum err err = ERR_OK;
 	if (p->scanning) { /* those who wait are answered from the scan */
-		give_way();
+		give_way(NICE_BUILDING);
 		hold_off(p);
 	}
 	for (const struct block *b; (b = next_block(p, &p->parsed));) {
@@ -159,8 +158,6 @@ static void prepare_block(struct pipeline *p)
 	uint8_t *data = wanted ? block_get(p->modules->blocks) : NULL;
 	if (!data)
 		return;
-	for (size_t i = 0; i < BLOCK_SIZE; i += PAGE_BYTES)
-		((volatile uint8_t *)data)[i] = 0;
 	pthread_mutex_lock(&p->lock);
 	p->spares[p->spare_count++] = data;
 	pthread_mutex_unlock(&p->lock);

@@ -11,7 +11,9 @@
 #include "store/symbfile_store.h"
 
 enum { STORERS = 2 };
-enum { LOAD_CHAINS = 1024, BACKLOG_MAX = 56 << 20, BACKLOG_KEPT = 4 << 20 };
+enum { LOAD_CHAINS = 1024, BACKLOG_MAX = 88 << 20, BACKLOG_KEPT = 4 << 20 };
+/* What nobody waits for. Maps that are stored have been answered from already, those being built are wanted soon. */
+enum { NICE_BUILDING = 5, NICE_STORING = 10 };
 
 /* A load in flight or queued. Under modules.lock, but for what only its loader touches. */
 struct load {

@@ -103,7 +103,7 @@ static void *storer_main(void *arg)
 {
 	struct modules *m = arg;
 	struct loader r = {.modules = m};
-	give_way();
+	give_way(NICE_STORING);
 	for (;;) {
 		pthread_mutex_lock(&m->lock);
 		while (!m->stores && !m->stopping)

@@ -62,8 +62,11 @@ uint8_t *block_get(struct block_pool *p)
 		return (uint8_t *)block;
 	/* not by malloc, which would not give it back to the system for certain */
 	void *data = mmap(NULL, BLOCK_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (data != MAP_FAILED)
+	if (data != MAP_FAILED) {
+		/* at once: a fault for each of its pages costs twice as much */
+		madvise(data, BLOCK_SIZE, MADV_POPULATE_WRITE);
 		return data;
+	}
 	pthread_mutex_lock(&p->lock);
 	p->used_bytes -= BLOCK_SIZE;
 	pthread_mutex_unlock(&p->lock);

@@ -6,10 +6,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { NICE = 5 };
-
-void give_way(void)
+void give_way(int nice)
 {
 	/* Linux counts this for a thread. */
-	setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), NICE);
+	setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), nice);
 }
