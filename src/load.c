@@ -85,7 +85,7 @@ static enum err parse_block(struct pipeline *p, const struct block *b)
 /* The backlog of all loads has a bound, of which each load may have a little whatever the others have. */
 static bool is_far_behind(const struct pipeline *p)
 {
-	uint64_t waiting = p->filled - p->parsed, max = p->modules->config->cache_size / 4;
+	uint64_t waiting = p->filled - p->parsed, max = p->modules->config->cache_size / 8;
 	if (max > BACKLOG_MAX)
 		max = BACKLOG_MAX;
 	return waiting == BLOCKS || (waiting >= BLOCKS_FREE && block_pool_used(p->modules->blocks) >= max);

@@ -291,7 +291,7 @@ struct modules *modules_start(const struct config *c, struct error *e)
 	pthread_key_create(&m->client_key, free_client);
 	m->cache = page_cache_new(c->cache_size);
 	m->failures = failures_new(c);
-	m->blocks = block_pool_new(BACKLOG_KEPT);
+	m->blocks = block_pool_new(c->cache_size / 32 < BACKLOG_KEPT ? c->cache_size / 32 : BACKLOG_KEPT);
 	m->loaders = calloc(loaders_max(c), sizeof *m->loaders);
 	m->servers = mc_servers_new(c, e);
 	m->sources = m->servers ? bucket_sources_new(c, e) : NULL;
