@@ -11,7 +11,7 @@
 #include "store/symbfile_store.h"
 
 enum { STORERS = 2 };
-enum { LOAD_CHAINS = 1024, BACKLOG_MAX = 88 << 20, BACKLOG_KEPT = 32 << 20 };
+enum { LOAD_CHAINS = 1024, BACKLOG_MAX = 104 << 20, BACKLOG_KEPT = 32 << 20 };
 /* What nobody waits for. Maps that are stored have been answered from already, those being built are wanted soon. */
 enum { NICE_BUILDING = 5, NICE_STORING = 10 };
 
