@@ -164,8 +164,7 @@ static bool collect_wants(struct session *s)
 	return true;
 }
 
-/* The frames to look up: those with an address in a module that was found. */
-/* The frames whose module is in this state. */
+/* The frames to look up: those with an address in a module that is in this state. */
 static bool collect_lookups(struct session *s, enum want_state state)
 {
 	struct arena *arena = s->exchange->arena;

@@ -17,31 +17,48 @@
 #include "base/metrics.h"
 #include "base/varint.h"
 
-/* Rules. libmemcached can return the value of another key, or abort the process, when it is used in other ways than
+/*
+ * Rules. libmemcached can return the value of another key, or abort the process, when it is used in other ways than
  * these; they were found by trial with servers that were paused, killed and restarted. docs/memcached.md says what
  * follows for who runs it.
  *
  * Library
+ *
  *  1. ASCII protocol, VERIFY_KEY, keys of [A-Za-z0-9:_-] up to MC_KEY_MAX bytes. Never NOREPLY, BUFFER_REQUESTS,
- * NO_BLOCK, replicas, UDP or ejection of servers; never memcached_get, which does not compare the key.
+ *     NO_BLOCK, replicas, UDP or ejection of servers; never memcached_get, which does not compare the key.
+ *
  *  2. One handle for each thread and server, so that the library never chooses a server and a hung one cannot look like
- * a miss.
+ *     a miss.
+ *
  *  3. Values are read with memcached_mget and memcached_fetch_result, to the end; each key that comes is matched to one
- * that was asked.
+ *     that was asked.
+ *
  *  4. After anything unclean (an unexpected code, an end that is neither END nor NOTFOUND, a fetch that was left early)
- * the handle is thrown away with its connection; a later call would read the answer to an earlier one. A new handle has
- * no memory of failures, so the library's own RETRY_TIMEOUT never holds a server back that has returned. Servers
+ *     the handle is thrown away with its connection; a later call would read the answer to an earlier one. A new handle
+ *     has no memory of failures, so the library's own RETRY_TIMEOUT never holds a server back that has returned.
+ *
+ * Servers
+ *
  *  5. A key's route chooses the server on a ring of hashed points made of the servers' names: with one more server
- * about 1/n of the routes move, all of them to it.
+ *     about 1/n of the routes move, all of them to it.
+ *
  *  6. The library waits memcached_timeout in every call to a hung server, for ever. So each server has a breaker,
- * shared by all threads: two calls in a row without an answer open it. Then one thread in a second may try; everybody
- * else gets MC_DOWN at once.
+ *     shared by all threads: two calls in a row without an answer open it. Then one thread in a second may try;
+ *     everybody else gets MC_DOWN at once.
+ *
  *  7. A server that closed an idle connection, or was restarted, fails the first call over the old one: such a call is
- * made once more. A timeout is not, since it has used its time. Meaning
+ *     made once more. A timeout is not, since it has used its time.
+ *
+ * Meaning
+ *
  *  8. MC_MISSING is never authoritative, and a write without an answer may have been applied: mc_add and mc_replace_if
- * read back. Memory
+ *     read back.
+ *
+ * Memory
+ *
  *  9. The library ends the process when it cannot allocate one of its errors. So each handle has some memory to spare
- * for these. */
+ *     for these.
+ */
 
 enum {
 	POINTS = 160,      /* of each server on the ring */
