@@ -1,8 +1,7 @@
 /*
  * Keys: "s" format version, what ("r" root, "c" code page, "s" string page, "m" marker, "l" lease), ":" module hash in
- * base64url; pages add
- * ":" generation in base64url ":" number in hex. Root, marker and lease of a module are on one server, its pages are
- * spread over all.
+ * base64url; pages add ":" generation in base64url ":" number in hex. Root, marker and lease of a module are on one
+ * server, its pages are spread over all.
  */
 #include <config.h>
 
