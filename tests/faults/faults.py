@@ -37,8 +37,9 @@ def kill_one(number):
 
 def stop_one(number):
     def inject(w, seconds):
-        with w.counted("symbolicated_memcached_breaker_open_total"), w.memcached[number].suspended():
-            w.hold(seconds)
+        seen = w.growth("symbolicated_memcached_breaker_open_total")
+        with w.memcached[number].suspended():
+            w.hold(seconds, seen)
 
     return inject
 
@@ -81,12 +82,11 @@ def resize(w, memory):
 
 def corrupt(w, seconds):
     """One bit of each value, wherever in it."""
-    with w.counted("symbolicated_pages_invalid_total"):
-        for _ in w.repeat(seconds, 0.2):
-            for server in w.memcached:
-                with server.raw() as raw:
-                    for key, expiry in list(raw.dump_keys().items())[:2000]:
-                        spoil(raw, key, expiry, w.rng)
+    for _ in w.repeat(seconds, 0.2, w.growth("symbolicated_pages_invalid_total")):
+        for server in w.memcached:
+            with server.raw() as raw:
+                for key, expiry in list(raw.dump_keys().items())[:2000]:
+                    spoil(raw, key, expiry, w.rng)
 
 
 def spoil(raw, key, expiry, rng):

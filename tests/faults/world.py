@@ -19,6 +19,7 @@ from symbols import Symbols, compile_gensym
 
 MEMORY = 64  # MB; of each memcached
 REVALIDATE = 1.0  # seconds
+SEEN_BOUND = 30.0  # seconds more that a fault may last until it was seen to do something
 # Memories of failures are short, so that it is seen how they end; caches are small, so that memcached is asked all the time.
 CONFIG = {
     "bucket_connect_timeout": "1s",
@@ -144,15 +145,20 @@ class World:
 
     # for faults
 
-    def hold(self, seconds):
+    def hold(self, seconds, seen=None):
         """Leaves a fault as it is for a while."""
-        self.stopping.wait(seconds)
+        for _ in self.repeat(seconds, 0.1, seen):
+            pass
 
-    def repeat(self, seconds, pause):
-        """For what is done again and again while a fault lasts; at least once."""
-        end = time.monotonic() + seconds
+    def repeat(self, seconds, pause, seen=None):
+        """For what is done again and again while a fault lasts; at least once. With `seen` it lasts until that is true."""
+        start = time.monotonic()
         yield
-        while not self.stopping.wait(pause) and time.monotonic() < end:
+        while not self.stopping.wait(pause):
+            lasted = time.monotonic() - start
+            if lasted >= seconds and (not seen or seen()):
+                return
+            assert lasted < seconds + SEEN_BOUND, "nothing came of the fault"
             yield
 
     def metric(self, series):
@@ -164,12 +170,10 @@ class World:
                     values.append(float(line.rsplit(" ", 1)[1]))
         return max(values)
 
-    @contextlib.contextmanager
-    def counted(self, series):
-        """Fails when the fault did nothing: this counter must have grown."""
+    def growth(self, series):
+        """Whether this counter has grown since now: a fault has done something."""
         before = self.metric(series)
-        yield
-        assert self.metric(series) > before, f"{series} did not grow: nothing came of the fault"
+        return lambda: self.metric(series) > before
 
     def delete(self, module):
         """DELETE, until it is answered 200 (memcached may be on its way back)."""
