@@ -141,7 +141,7 @@ static void send_bytes(const void *data, size_t size)
 	client_send_raw(fd, data, size);
 	shutdown(fd, SHUT_WR);
 	ssize_t n;
-	while ((n = recv(fd, reply, sizeof reply, 0)) > 0)
+	while ((n = recv(fd, reply, sizeof reply, 0)) > 0 || (n < 0 && errno == EINTR)) /* libFuzzer's alarm */
 		;
 	fuzz_check(n == 0 || errno == ECONNRESET, "the connection is not closed");
 	close(fd);

@@ -35,6 +35,8 @@ bool client_send_raw(int fd, const void *data, size_t n)
 	const char *at = data;
 	while (n) {
 		ssize_t done = send(fd, at, n, MSG_NOSIGNAL);
+		if (done < 0 && errno == EINTR)
+			continue;
 		if (done <= 0)
 			return false;
 		at += done;
@@ -119,6 +121,8 @@ static bool read_all(int fd, void *to, size_t n, unsigned pause)
 		if (pause)
 			usleep(pause);
 		ssize_t got = recv(fd, at, n, 0);
+		if (got < 0 && errno == EINTR) /* a socket with a timeout is not read on by itself */
+			continue;
 		if (got <= 0)
 			return false;
 		at += got;
