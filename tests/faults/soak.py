@@ -1,5 +1,6 @@
 """The load without any fault for a long time: answers, and resident memory."""
 
+import collections
 import time
 
 from world import is_sanitized, resident
@@ -52,5 +53,9 @@ def soak(world, load, minutes, check):
     bad = [r for r in results if r.outcome != "right"]
     longest = max((r.end - r.start for r in results), default=0)
     print(f"{len(results)} requests, {len(bad)} not right, longest {longest:.2f} s")
+    refused = collections.Counter((r.kind, r.status) for r in bad if r.outcome == "refused")
+    for (kind, status), count in refused.most_common():
+        text = next(r.text for r in bad if (r.kind, r.status, r.outcome) == (kind, status, "refused"))
+        print(f"refused: {count} {kind} with {status}, the first: {text}")
     # Refusals are no wrong answers, and on a busy machine a queue may be full for a moment.
     return problems + [f"{r.outcome} {r.kind}: {r.text}" for r in bad if r.outcome != "refused"][:10]
