@@ -196,7 +196,7 @@ def check_valgrind():
         for path in sorted(glob.glob(os.path.join(directory, "tests", folder, pattern))):
             if os.access(path, os.X_OK) and not path.endswith(UNDER_VALGRIND_TOO_LONG):
                 tests.append(os.path.relpath(path, directory))
-    unit("check", [f"LOG_COMPILER={VALGRIND}", "TESTS=" + " ".join(tests)])
+    unit("check", [f"LOG_COMPILER={VALGRIND}", "TESTS=" + " ".join(tests)], {"UNDER_VALGRIND": "1"})
 
 
 def check_asan():
