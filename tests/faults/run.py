@@ -228,7 +228,7 @@ def drive(options, faults):
         signal.signal(number, lambda *_: stopping.set())
     if is_sanitized():
         CONFIG["bucket_total_timeout"] = "20s"
-    world, load, driver = World(options.seed, stopping), None, None
+    world, load, driver = World(options.seed, stopping, small_disks=not options.soak), None, None
     started = time.monotonic()
     problems = []
     try:

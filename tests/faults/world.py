@@ -35,7 +35,7 @@ CONFIG = {
     "shutdown_timeout": "10s",
     "log_level": "info",
 }
-MOUNTS = {"store": "16m", "nginx": "48m"}
+MOUNTS = {"store": "16m", "nginx": "48m"}  # small file systems, for faults that fill them
 NGINX_TEMPORARY = ("tmp-body", "tmp-fastcgi")
 
 
@@ -73,10 +73,10 @@ class FaultNginx(Nginx):
 
 
 class World:
-    """Everything that runs, and what faults are made of. `stopping` ends waits early."""
+    """Everything that runs, and what faults are made of. `stopping` ends waits early; `small_disks`: see MOUNTS."""
 
-    def __init__(self, seed, stopping):
-        self.rng, self.stopping, self.memory = random.Random(seed), stopping, MEMORY
+    def __init__(self, seed, stopping, small_disks):
+        self.rng, self.stopping, self.memory, self.small_disks = random.Random(seed), stopping, MEMORY, small_disks
         self.directory = tempfile.mkdtemp(prefix="sym-faults-")
         os.chmod(self.directory, 0o755)
         self.mounted, self.load = {}, None
@@ -88,7 +88,7 @@ class World:
     def start(self):
         self.gensym = compile_gensym(self.directory)
         for name in MOUNTS:
-            self.make_small(name)
+            self.make_disk(name)
         for server in [*self.memcached, *self.buckets]:
             server.start()
         keys_file = os.path.join(self.directory, "keys")
@@ -107,12 +107,13 @@ class World:
             os.chmod(os.path.join(self.directory, "nginx", name), 0o777)
         self.nginx.start()
 
-    def make_small(self, name):
-        """A file system of its own where this may be mounted, else a plain directory."""
+    def make_disk(self, name):
+        """A small file system of its own where this is wanted and may be mounted, else a plain directory."""
         place = os.path.join(self.directory, name)
         os.mkdir(place)
         command = ["mount", "-t", "tmpfs", "-o", f"size={MOUNTS[name]},mode=0777", "symbolicated-faults", place]
-        self.mounted[name] = os.getuid() == 0 and subprocess.run(command, capture_output=True, check=False).returncode == 0
+        may = self.small_disks and os.getuid() == 0
+        self.mounted[name] = may and subprocess.run(command, capture_output=True, check=False).returncode == 0
 
     def servers(self):
         return [*([self.nginx] if self.nginx else []), *self.daemons, *self.buckets, *self.memcached]
