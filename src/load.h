@@ -74,6 +74,8 @@ struct modules {
 	uint64_t wait_count;
 	struct load_wait *gate, **gate_end; /* who waits for a place to load at all */
 	uint64_t cold_running, gated;
+	uint64_t memory_max; /* resident bytes */
+	bool memory_full;    /* there are more: nobody is let in who must wait for a load */
 	bool stopping;
 	atomic_bool cancel;
 	pthread_t *loaders, storers[STORERS];

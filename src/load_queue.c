@@ -9,7 +9,9 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/metrics.h"
+#include "base/resident.h"
 #include "load.h"
 
 enum {
@@ -285,7 +287,7 @@ static void leave_gate(struct modules *m, struct load_wait *wait)
 /* Gives free places to those that wait for them. */
 static void admit(struct modules *m, struct load_wait **over)
 {
-	while (m->gate && m->cold_running < m->config->cold_requests) {
+	while (m->gate && !m->memory_full && m->cold_running < m->config->cold_requests) {
 		struct load_wait *wait = m->gate;
 		leave_gate(m, wait);
 		take_place(m, wait);
@@ -297,6 +299,10 @@ static void admit(struct modules *m, struct load_wait **over)
 static enum load_result find_place(struct modules *m, struct load_wait *wait, bool starts)
 {
 	uint64_t room = m->config->cold_requests + m->config->cold_queue;
+	if (m->memory_full) {
+		metric_add(M_COLD_REFUSED, 1);
+		return LOAD_REFUSED;
+	}
 	if (starts && m->cold_running < m->config->cold_requests) {
 		take_place(m, wait);
 		return LOAD_READY;
@@ -372,6 +378,14 @@ static void get_loads(struct modules *m, struct load_wait *wait, struct module_w
 	}
 }
 
+static bool wants_load(const struct module_want *wants, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (wants[i].state == WANT_LOAD)
+			return true;
+	return false;
+}
+
 enum load_result modules_load(struct modules *m, struct load_wait *wait, struct module_want *wants, size_t count)
 {
 	enum load_result result = LOAD_READY;
@@ -379,7 +393,9 @@ enum load_result modules_load(struct modules *m, struct load_wait *wait, struct 
 	wait->timed_out = wait->refused = false;
 	wait->wants = wants;
 	wait->want_count = count;
+	bool full = !wait->cold && wants_load(wants, count) && resident_bytes() > m->memory_max;
 	pthread_mutex_lock(&m->lock);
+	m->memory_full = m->memory_full || full;
 	if (needs_load(m, wants, count, &starts)) {
 		if (!wait->cold)
 			result = find_place(m, wait, starts);
@@ -615,11 +631,38 @@ static void renew_leases(struct modules *m, struct mc_client *c)
 	free(held);
 }
 
+/* What the keeper knows of memory. */
+struct memory_watch {
+	int64_t trimmed; /* when memory was given back */
+	bool full;
+};
+
+/* What malloc keeps of freed memory does not count: it is given back first. */
+static void watch_memory(struct modules *m, int64_t now, struct memory_watch *w)
+{
+	uint64_t bytes = resident_bytes();
+	if (bytes > m->memory_max && now - w->trimmed >= SECOND) {
+		w->trimmed = now;
+		resident_trim();
+		bytes = resident_bytes();
+	}
+	bool full = bytes > m->memory_max;
+	pthread_mutex_lock(&m->lock);
+	m->memory_full = full;
+	pthread_mutex_unlock(&m->lock);
+	if (full != w->full)
+		log_event(full ? LOG_LEVEL_WARNING : LOG_LEVEL_INFO, full ? "memory full" : "memory free",
+		        "%llu of %llu MB are resident", (unsigned long long)bytes >> 20,
+		        (unsigned long long)m->memory_max >> 20);
+	w->full = full;
+}
+
 static void *keeper_main(void *arg)
 {
 	struct modules *m = arg;
 	struct mc_client *c = mc_client_new(m->servers);
 	int64_t renewed = clock_now(), trimmed = renewed;
+	struct memory_watch memory = {0};
 	pthread_mutex_lock(&m->lock);
 	while (!m->stopping) {
 		struct load_wait *over = NULL;
@@ -633,8 +676,10 @@ static void *keeper_main(void *arg)
 		pthread_cond_timedwait(&m->keeping, &m->lock, &t);
 		int64_t now = clock_now();
 		expire(m, now, &over);
+		admit(m, &over);
 		pthread_mutex_unlock(&m->lock);
 		call_done(over);
+		watch_memory(m, now, &memory);
 		if (c && now - renewed >= SECOND) {
 			renewed = now;
 			renew_leases(m, c);

@@ -11,6 +11,8 @@
 #include "load.h"
 
 #define LOST_PAUSE (60 * SECOND)
+/* For what is not in the cache, where max_memory does not say. */
+#define MEMORY_BESIDE_CACHE ((uint64_t)2 << 30)
 
 /* ---- wants ---- */
 
@@ -281,6 +283,7 @@ struct modules *modules_start(const struct config *c, struct error *e)
 		return NULL;
 	}
 	m->config = c;
+	m->memory_max = c->max_memory ? c->max_memory : c->cache_size + MEMORY_BESIDE_CACHE;
 	m->seed = random_u64();
 	m->turns_end = &m->turns;
 	m->gate_end = &m->gate;

@@ -215,6 +215,9 @@ static enum err check_lists(const struct config *c, struct error *e)
 	return ERR_OK;
 }
 
+/* What the process needs at least beside its cache, to load anything. */
+enum { BESIDE_CACHE_MIN = 256 << 20 };
+
 enum err config_check(const struct config *c, struct error *e)
 {
 	enum err err = check_lists(c, e);
@@ -228,5 +231,7 @@ enum err config_check(const struct config *c, struct error *e)
 		return error_set(e, ERR_CONFIG, "bucket_parallel_request is above bucket_parallel");
 	if (c->max_body > c->max_body_inflated)
 		return error_set(e, ERR_CONFIG, "max_body is above max_body_inflated");
+	if (c->max_memory && c->max_memory < c->cache_size + BESIDE_CACHE_MIN)
+		return error_set(e, ERR_CONFIG, "max_memory is less than cache_size and 256M");
 	return ERR_OK;
 }

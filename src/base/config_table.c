@@ -133,6 +133,8 @@ const struct config_row config_rows[] = {
                 "Requests that wait for such a place; above it 503."},
         {"cold_wait", TYPE_DURATION, AT(cold_wait), "2s", 0, HOUR, NULL, false, LIMITS,
                 "How long they wait; then 503."},
+        {"max_memory", TYPE_BYTES, AT(max_memory), "0", 0, 64 * T, NULL, false, LIMITS,
+                "Resident memory above which requests that load modules are answered 503; 0: cache_size and 2G."},
         {"gzip_min_size", TYPE_BYTES, AT(gzip_min_size), "1400", 0, T, NULL, true, LIMITS,
                 "Replies of at least this size are compressed for clients that accept it."},
 

@@ -11,6 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/resident.h"
+
 /* Threads count in shards of their own, far apart, so that they do not take cache lines from each other; a reader adds
  * the shards up. Gauges that are set live in the first one only. */
 enum { SHARDS = 16, CACHE_LINE = 64, ROUTES = 16, EDGES = 19 };
@@ -217,10 +219,10 @@ static void print_histograms(struct buffer *out)
 }
 
 /* Fields of /proc/self/stat, by their numbers in proc(5). */
-enum { STAT_THREADS = 20, STAT_START = 22, STAT_RSS = 24 };
+enum { STAT_THREADS = 20, STAT_START = 22 };
 
-/* Reads fields 3 to STAT_RSS into fields[number]; those that are no number become 0. */
-static bool read_stat(uint64_t fields[STAT_RSS + 1])
+/* Reads fields 3 to STAT_START into fields[number]; those that are no number become 0. */
+static bool read_stat(uint64_t fields[STAT_START + 1])
 {
 	char text[1024];
 	int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
@@ -233,7 +235,7 @@ static bool read_stat(uint64_t fields[STAT_RSS + 1])
 	text[n] = 0;
 	/* Field 2 is the program's name in parentheses, which may hold blanks and parentheses. */
 	char *at = strrchr(text, ')');
-	for (unsigned i = 3; at && i <= STAT_RSS; i++) {
+	for (unsigned i = 3; at && i <= STAT_START; i++) {
 		at = strchr(at + 1, ' ');
 		fields[i] = at ? strtoull(at + 1, NULL, 10) : 0;
 	}
@@ -254,15 +256,14 @@ static int64_t open_descriptors(void)
 
 static void print_process(struct buffer *out)
 {
-	uint64_t stat[STAT_RSS + 1] = {0};
+	uint64_t stat[STAT_START + 1] = {0};
 	struct timespec now;
 	print_single(out, "process_open_fds", "gauge", "Open file descriptors.", open_descriptors());
+	print_single(out, "process_resident_memory_bytes", "gauge", "Resident memory.", (int64_t)resident_bytes());
 	if (read_stat(stat)) {
 		clock_gettime(CLOCK_BOOTTIME, &now);
 		double uptime = (double)now.tv_sec + (double)now.tv_nsec / 1e9 -
 		                (double)stat[STAT_START] / (double)sysconf(_SC_CLK_TCK);
-		print_single(out, "process_resident_memory_bytes", "gauge", "Resident memory.",
-		        (int64_t)stat[STAT_RSS] * sysconf(_SC_PAGESIZE));
 		print_single(out, "process_threads", "gauge", "Threads.", (int64_t)stat[STAT_THREADS]);
 		print_head(out, "symbolicated_uptime_seconds", "gauge", "Time since the process started.");
 		buffer_printf(out, "symbolicated_uptime_seconds %.3f\n", uptime < 0 ? 0 : uptime);

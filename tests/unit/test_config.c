@@ -375,6 +375,7 @@ static void check_finds_what_no_key_shows(void **state)
 	        {"failure_ttl_min", "11s", "failure_ttl_min is above failure_ttl_max"},
 	        {"bucket_parallel", "7", "bucket_parallel_request is above bucket_parallel"},
 	        {"max_body", "129M", "max_body is above max_body_inflated"},
+	        {"max_memory", "1279M", "max_memory is less than cache_size and 256M"},
 	        {"source", "s3://", "source: number 2 is no http://, https://, s3:// or file:/// URL"},
 	        {"symbfile_store", "http://a/", "symbfile_store: neither file:///directory nor s3://bucket/prefix"},
 	        {"symbfile_store", "file:///", "symbfile_store: neither file:///directory nor s3://bucket/prefix"},

@@ -2,11 +2,13 @@
 memory."""
 
 import gzip
+import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from client import job
-from stack import Stack, has_sanitizer
+from stack import Stack, has_sanitizer, wait_for
 from symbols import SAMPLE, SAMPLE_FRAMES, debug_id, module_line
 
 MIB = 1 << 20
@@ -104,3 +106,26 @@ def test_long_numbers(stack):
         text = '{"memoryMap":[["%s","%s"]],"stacks":[[[0,%s],[0,-0.%s]]]}' % (*module, digits, digits)
         frames = stack.client.v5(text)["results"][0]["stacks"][0]
     assert [f["module_offset"] for f in frames] == [digits, f"-0.{digits}"]
+
+
+@pytest.mark.skipif(has_sanitizer(), reason="a sanitizer or valgrind keeps what is freed")
+def test_requests_that_wait_do_not_take_all_memory():
+    """Each of them holds some 50 MB while the bucket stands still."""
+    config = {"cache_size": "16M", "max_memory": "272M", "workers": "2", "bucket_stall_timeout": "60s", "bucket_retries": "0"}
+    with Stack(symbols=[None, None], config=config) as s:
+        warm, stalled, cold = (s.buckets[bucket].symbols.add(f"{name}.so", SAMPLE) for name, bucket in [("warm", 0), ("stalled", 0), ("cold", 1)])
+        assert s.client.post("/symbolicate/v5", job([warm], [[0, 0x1000]])).status == 200
+        s.bucket.misbehave(stalled, "stall")
+        large = gzip.compress(json.dumps(job([stalled], [[0, 0x1000]] * 1_000_000)).encode() + b" " * (10 * MIB), 1)
+        with ThreadPoolExecutor(12) as pool:
+            waiting = [pool.submit(s.client.post, "/symbolicate/v5", large, Content_Encoding="gzip") for _ in range(12)]
+            wait_for(lambda: any(line["event"] == "memory full" for line in s.daemon.log_lines()), "memory to be full")
+            reply = s.client.post("/symbolicate/v5", job([cold], [[0, 0x1000]]))
+            reply.error(503)
+            assert int(reply.headers["Retry-After"]) >= 1
+            assert s.client.post("/symbolicate/v5", job([warm], [[0, 0x1000]])).status == 200
+            s.bucket.kill()
+            assert {w.result().status for w in waiting} == {503}
+        # two more may be in hand, and memory is looked at ten times a second
+        assert most_memory(s) < (272 + 200) * MIB
+        wait_for(lambda: s.client.post("/symbolicate/v5", job([cold], [[0, 0x1000]])).status == 200, "what was held to be free again")
