@@ -12,6 +12,7 @@
 #include "base/metrics.h"
 #include "format/reply_json.h"
 #include "format/request_json.h"
+#include "json_text.h"
 #include "router.h"
 #include "services.h"
 #include "store/bucket.h"
@@ -48,17 +49,21 @@ struct session {
 
 static void step(struct exchange *x);
 
+static const char busy[] = "too many requests are loading symbols or hold too much memory; try again";
+static const char late[] = "symbols did not arrive in time; what has arrived is kept: try again";
+
 /* ---- modules ---- */
 
 /* Wants by name and id, for one request. */
 struct want_table {
 	uint32_t *slots; /* index + 1 */
 	uint32_t mask;
+	uint64_t seed; /* so that nobody can choose modules that fall into one slot */
 };
 
 static uint32_t *want_slot(const struct session *s, struct want_table *t, const struct request_module *m)
 {
-	uint32_t at = (uint32_t)checksum(m->name.data, m->name.len, m->id.data, m->id.len) & t->mask;
+	uint32_t at = (uint32_t)name_hash_seeded(m->name, m->id, t->seed) & t->mask;
 	for (; t->slots[at]; at = (at + 1) & t->mask) {
 		const struct module_want *w = &s->wants[t->slots[at] - 1];
 		if (str_equal(w->name, m->name) && str_equal(w->id, m->id))
@@ -101,7 +106,7 @@ static bool try_buckets(struct session *s, bool *again)
 		*again = true;
 	}
 	if (*again)
-		modules_resolve(s->modules, s->wants, s->want_count);
+		modules_resolve(s->modules, s->wants, s->want_count, s->wait.deadline);
 	return true;
 }
 
@@ -139,7 +144,7 @@ static bool mark_used(struct arena *arena, const struct request_job *job, bool *
 static bool collect_wants(struct session *s)
 {
 	struct arena *arena = s->exchange->arena;
-	struct want_table table = {NULL, 15};
+	struct want_table table = {.mask = 15, .seed = modules_seed(s->modules)};
 	while (table.mask < 2 * s->request.module_count)
 		table.mask = 2 * table.mask + 1;
 	table.slots = arena_calloc(arena, table.mask + 1, sizeof *table.slots);
@@ -496,48 +501,52 @@ static double seconds(int64_t nanoseconds)
 	return (double)nanoseconds / 1e9;
 }
 
-static void set_module(json_t *object, const struct module_want *w, json_t *value)
+/* false: no memory. */
+static bool set_module(json_t *object, const struct module_want *w, json_t *value)
 {
 	char key[2 * 1024 + 2];
 	int n = snprintf(key, sizeof key, "%.*s/%.*s", STR_FMT(w->name), STR_FMT(w->id));
 	if (n > 0 && (size_t)n < sizeof key)
-		json_object_set_new(object, key, value);
-	else
-		json_decref(value);
+		return json_object_set_new(object, key, value) == 0;
+	json_decref(value);
+	return true;
 }
 
+/* NULL without memory. */
 static json_t *debug_json(const struct session *s)
 {
 	json_t *stacks_per = json_object(), *sizes = json_object(), *times = json_object(), *fails = json_object(),
 	       *parses = json_object(), *parse_fails = json_object(), *damaged = json_object(),
 	       *missing = json_object();
+	bool ok = true;
 	int64_t download_time = 0, parse_time = 0;
 	uint64_t download_bytes = 0, downloads = 0, loads = 0, real = s->request.frame_count;
 	for (uint32_t j = 0; j < s->request.job_count; j++)
 		real -= s->request.jobs[j].text_count;
 	for (uint32_t i = 0; i < s->want_count; i++) {
 		const struct module_want *w = &s->wants[i];
-		set_module(stacks_per, w, json_integer(s->stacks_of[i]));
+		ok &= set_module(stacks_per, w, json_integer(s->stacks_of[i]));
 		if (w->state == WANT_FOUND && w->module->map->damaged)
-			set_module(
+			ok &= set_module(
 			        w->symbfile ? missing : damaged, w, json_integer((json_int_t)w->module->map->damaged));
 		if (w->fail_time)
-			set_module(fails, w, json_real(seconds(w->fail_time)));
+			ok &= set_module(fails, w, json_real(seconds(w->fail_time)));
 		loads += w->loaded;
 		if (w->parse_fail_time)
-			set_module(parse_fails, w, json_real(seconds(w->parse_fail_time)));
+			ok &= set_module(parse_fails, w, json_real(seconds(w->parse_fail_time)));
 		if (!w->download_bytes)
 			continue;
 		downloads++;
 		download_bytes += w->download_bytes;
 		download_time += w->download_time;
 		parse_time += w->parse_time;
-		set_module(sizes, w, json_integer((json_int_t)w->download_bytes));
-		set_module(times, w, json_real(seconds(w->download_time)));
-		set_module(parses, w, json_real(seconds(w->parse_time)));
+		ok &= set_module(sizes, w, json_integer((json_int_t)w->download_bytes));
+		ok &= set_module(times, w, json_real(seconds(w->download_time)));
+		ok &= set_module(parses, w, json_real(seconds(w->parse_time)));
 	}
-	return json_pack("{s:f, s:{s:I, s:I}, s:{s:I, s:o}, s:{s:I, s:I, s:I, s:f}, s:{s:I, s:I, s:f, s:o, s:o, s:o}, "
-	                 "s:{s:f, s:o, s:o, s:o}, s:{s:f, s:{}}, s:o}",
+	json_t *debug = json_pack(
+	        "{s:f, s:{s:I, s:I}, s:{s:I, s:o}, s:{s:I, s:I, s:I, s:f}, s:{s:I, s:I, s:f, s:o, s:o, s:o}, "
+	        "s:{s:f, s:o, s:o, s:o}, s:{s:f, s:{}}, s:o}",
 	        "time", seconds(clock_now() - s->exchange->started), "stacks", "count",
 	        (json_int_t)s->request.frame_count, "real", (json_int_t)real, "modules", "count",
 	        (json_int_t)s->want_count, "stacks_per_module", stacks_per, "cache_lookups", "count",
@@ -548,6 +557,10 @@ static json_t *debug_json(const struct session *s)
 	        times, "fail_time_per_module", fails, "parse_sym", "time", seconds(parse_time), "time_per_module",
 	        parses, "fail_time_per_module", parse_fails, "damaged_lines_per_module", damaged, "save_symcache",
 	        "time", 0.0, "time_per_module", "missing_parts_per_module", missing);
+	if (ok)
+		return debug;
+	json_decref(debug);
+	return NULL;
 }
 
 /* ---- the course of a request ---- */
@@ -633,7 +646,7 @@ static void write_out(struct writer *w, struct session *s, uint32_t *const *orde
 static void reply(struct session *s)
 {
 	json_t *debug = s->debug ? debug_json(s) : NULL;
-	char *debug_text = debug ? json_dumps(debug, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+	char *debug_text = json_text(debug, JSON_COMPACT | JSON_SORT_KEYS);
 	struct str debug_str = debug_text ? str_from(debug_text) : (struct str){"", 0};
 	uint32_t **orders = order_modules(s);
 	struct writer w = {.exchange = s->exchange, .size = s->symbols.size};
@@ -642,7 +655,7 @@ static void reply(struct session *s)
 		write_reply(&w, s, orders, debug_str);
 	if (w.size > s->exchange->config->max_reply)
 		too_large(s);
-	else if (!orders || !make_block(&w, s))
+	else if (!orders || (s->debug && !debug_text) || !make_block(&w, s))
 		fail(s, ERR_NO_MEMORY, 1, "out of memory");
 	else
 		write_out(&w, s, orders, debug_str);
@@ -697,6 +710,9 @@ static bool answer(struct session *s)
 			return true;
 		fail(s, ERR_UNAVAILABLE, 1, "pages of a module were lost again and again; try again");
 		return false;
+	case SYMBOLICATE_TOO_LATE:
+		fail(s, ERR_UNAVAILABLE, 1, late);
+		return false;
 	case SYMBOLICATE_TOO_LARGE:
 		too_large(s);
 		return false;
@@ -715,11 +731,11 @@ static void step(struct exchange *x)
 		return;
 	}
 	if (s->wait.refused) {
-		fail(s, ERR_UNAVAILABLE, 2, "too many requests are loading symbols; try again");
+		fail(s, ERR_UNAVAILABLE, 2, busy);
 		return;
 	}
-	if (s->wait.timed_out) {
-		fail(s, ERR_UNAVAILABLE, 1, "symbols did not arrive in time; what has arrived is kept: try again");
+	if (s->wait.timed_out || clock_now() >= s->wait.deadline) {
+		fail(s, ERR_UNAVAILABLE, 1, late);
 		return;
 	}
 	/* a failure that is remembered is answered at once, whatever else would have to be loaded */
@@ -731,7 +747,7 @@ static void step(struct exchange *x)
 		case LOAD_WAIT:
 			return;
 		case LOAD_REFUSED:
-			fail(s, ERR_UNAVAILABLE, 2, "too many requests are loading symbols; try again");
+			fail(s, ERR_UNAVAILABLE, 2, busy);
 			return;
 		case LOAD_READY:
 			break;
@@ -774,7 +790,8 @@ static void start(struct exchange *x, bool v4)
 	s->wait.deadline = x->started + c->request_timeout;
 	x->user = s;
 	buffer_init(&s->body, c->max_body_inflated);
-	symbols_init(&s->symbols, c->max_reply, c->cache_size / 4 < PAGES_MAX ? c->cache_size / 4 : PAGES_MAX);
+	symbols_init(&s->symbols, c->max_reply, c->cache_size / 4 < PAGES_MAX ? c->cache_size / 4 : PAGES_MAX,
+	        s->wait.deadline);
 	enum err err = exchange_read_body(x, &s->body, &e);
 	if (!err)
 		err = request_read(&s->request, (struct str){(const char *)s->body.data, s->body.len},
@@ -786,7 +803,7 @@ static void start(struct exchange *x, bool v4)
 	} else if (!collect_wants(s)) {
 		fail(s, ERR_NO_MEMORY, 1, "out of memory");
 	} else {
-		modules_resolve(s->modules, s->wants, s->want_count);
+		modules_resolve(s->modules, s->wants, s->want_count, s->wait.deadline);
 		if (!s->debug) /* debug tells of the whole file */
 			collect_asked(s);
 		step(x);

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "format/symbfile.h"
+#include "json_text.h"
 #include "router.h"
 #include "services.h"
 #include "symbfile_sets.h"
@@ -44,10 +45,27 @@ static void refuse(struct exchange *x, const struct error *e)
 	        LOG_LEVEL_WARNING, "upload refused", "%s, uuid %s, request %s: %s", code, uuid, x->request_id, e->text);
 	json_t *body = json_pack("{s:b, s:s, s:{s:s, s:s}, s:i}", "success", 0, "uuid", uuid, "error", "Code", code,
 	        "Text", e->text, "status", status);
-	char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
+	char *text = json_text(body, JSON_COMPACT);
 	exchange_reply_text(x, status, "application/json", extra, str_from(text ? text : "{\"success\":false}"));
 	free(text);
 	json_decref(body);
+}
+
+/* ---- places ---- */
+
+/* The store is written and listed by workers, each of which waits for it, so that few do at a time. */
+static atomic_uint busy;
+
+static enum err take_place(const struct exchange *x, struct error *e)
+{
+	if (atomic_fetch_add(&busy, 1) < x->config->upload_parallel)
+		return ERR_OK;
+	return error_set(e, ERR_UNAVAILABLE, "too many uploads at a time; try again");
+}
+
+static void leave_place(void)
+{
+	atomic_fetch_sub(&busy, 1);
 }
 
 /* ---- what comes before the body ---- */
@@ -180,17 +198,13 @@ static enum err store(struct exchange *x, enum store_kind kind, struct error *e)
 	return ERR_OK;
 }
 
-/* Uploads hold a worker each while the store is written, so that there are few at a time. */
 static void upload(struct exchange *x, enum store_kind kind)
 {
-	static atomic_uint running;
 	struct error e;
-	enum err err;
-	if (atomic_fetch_add(&running, 1) < x->config->upload_parallel)
+	enum err err = take_place(x, &e);
+	if (!err)
 		err = store(x, kind, &e);
-	else
-		err = error_set(&e, ERR_UNAVAILABLE, "too many uploads at a time; try again");
-	atomic_fetch_sub(&running, 1);
+	leave_place();
 	if (err)
 		refuse(x, &e);
 	else
@@ -209,15 +223,32 @@ void upload_returnpads_handle(struct exchange *x)
 
 /* ---- what is there ---- */
 
+/* NULL without memory. */
 static json_t *set_json(const struct symbfile_set *set)
 {
 	json_t *have = json_array();
-	for (unsigned i = 0; i < set->have_count; i++)
-		json_array_append_new(have, json_integer(set->have[i]));
+	bool ok = true;
+	for (unsigned i = 0; i < set->have_count && ok; i++)
+		ok = json_array_append_new(have, json_integer(set->have[i])) == 0;
 	json_t *object = json_pack("{s:I, s:o}", "parts", (json_int_t)set->parts, "have", have);
-	if (object && set->parts)
-		json_object_set_new(object, "set", json_string(set->set));
-	return object;
+	if (ok && set->parts)
+		ok = json_object_set_new(object, "set", json_string(set->set)) == 0;
+	if (ok)
+		return object;
+	json_decref(object);
+	return NULL;
+}
+
+/* The same. */
+static char *sets_text(const struct symbfile_sets *sets)
+{
+	json_t *body = json_object();
+	bool ok = true;
+	for (unsigned i = 0; i < STORE_KINDS && ok; i++)
+		ok = json_object_set_new(body, store_kind_names[i], set_json(&sets->kinds[i])) == 0;
+	char *text = ok ? json_text(body, JSON_COMPACT) : NULL;
+	json_decref(body);
+	return text;
 }
 
 static enum err list(struct exchange *x, char **text, struct error *e)
@@ -240,11 +271,7 @@ static enum err list(struct exchange *x, char **text, struct error *e)
 	store_client_free(c);
 	if (err)
 		return err;
-	json_t *body = json_object();
-	for (unsigned i = 0; i < STORE_KINDS; i++)
-		json_object_set_new(body, store_kind_names[i], set_json(&sets.kinds[i]));
-	*text = json_dumps(body, JSON_COMPACT);
-	json_decref(body);
+	*text = sets_text(&sets);
 	symbfile_sets_release(&sets);
 	return *text ? ERR_OK : error_set(e, ERR_NO_MEMORY, "out of memory");
 }
@@ -253,7 +280,11 @@ void uploads_list_handle(struct exchange *x)
 {
 	struct error e;
 	char *text = NULL;
-	if (list(x, &text, &e))
+	enum err err = take_place(x, &e);
+	if (!err)
+		err = list(x, &text, &e);
+	leave_place();
+	if (err)
 		refuse(x, &e);
 	else
 		exchange_reply_text(x, 200, "application/json", NULL, str_from(text));

@@ -449,7 +449,7 @@ static bool find_root(struct loader *r, struct load *l, bool believe, bool *reac
 {
 	struct root_get g = {.hash = &l->hash, .want_root = true};
 	l->marker_seen = clock_now();
-	page_memcached_roots(r->memcached, &g, 1);
+	page_memcached_roots(r->memcached, &g, 1, INT64_MAX);
 	l->marker = g.marker;
 	*reached = g.reached;
 	if (!g.map || !believe) {

@@ -637,7 +637,8 @@ struct memory_watch {
 	bool full;
 };
 
-/* What malloc keeps of freed memory does not count: it is given back first. */
+/* Of what is too much, first what malloc keeps of freed memory goes, and then, when no request waits that could have
+ * it, what the cache has. */
 static void watch_memory(struct modules *m, int64_t now, struct memory_watch *w)
 {
 	uint64_t bytes = resident_bytes();
@@ -646,15 +647,17 @@ static void watch_memory(struct modules *m, int64_t now, struct memory_watch *w)
 		resident_trim();
 		bytes = resident_bytes();
 	}
-	bool full = bytes > m->memory_max;
 	pthread_mutex_lock(&m->lock);
+	bool full = bytes > m->memory_max, idle = !m->wait_count, noticed = full || m->memory_full;
 	m->memory_full = full;
 	pthread_mutex_unlock(&m->lock);
-	if (full != w->full)
-		log_event(full ? LOG_LEVEL_WARNING : LOG_LEVEL_INFO, full ? "memory full" : "memory free",
+	if (noticed != w->full)
+		log_event(noticed ? LOG_LEVEL_WARNING : LOG_LEVEL_INFO, noticed ? "memory full" : "memory free",
 		        "%llu of %llu MB are resident", (unsigned long long)bytes >> 20,
 		        (unsigned long long)m->memory_max >> 20);
-	w->full = full;
+	w->full = noticed;
+	if (full && idle)
+		page_cache_shrink(m->cache, bytes - m->memory_max + m->memory_max / 16);
 }
 
 static void *keeper_main(void *arg)

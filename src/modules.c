@@ -11,7 +11,8 @@
 #include "load.h"
 
 #define LOST_PAUSE (60 * SECOND)
-/* For what is not in the cache, where max_memory does not say. */
+/* For what is not in the cache, where max_memory does not say: as much, and a quarter of the cache for what malloc
+ * takes beside it. */
 #define MEMORY_BESIDE_CACHE ((uint64_t)2 << 30)
 
 /* ---- wants ---- */
@@ -80,6 +81,11 @@ void want_failed(struct module_want *w, enum failure_class class, unsigned retry
 struct symbfile_store *modules_store(struct modules *m)
 {
 	return m->store;
+}
+
+uint64_t modules_seed(const struct modules *m)
+{
+	return m->seed;
 }
 
 struct page_cache *modules_cache(struct modules *m)
@@ -191,7 +197,7 @@ static void settle(struct modules *m, struct module_want *w, struct root_get *g,
 	want_found(w, module);
 }
 
-void modules_resolve(struct modules *m, struct module_want *wants, size_t count)
+void modules_resolve(struct modules *m, struct module_want *wants, size_t count, int64_t deadline)
 {
 	int64_t now = clock_now();
 	size_t open = 0;
@@ -206,7 +212,7 @@ void modules_resolve(struct modules *m, struct module_want *wants, size_t count)
 		index[open++] = i;
 	}
 	if (open) {
-		page_memcached_roots(client, gets, open);
+		page_memcached_roots(client, gets, open, deadline);
 		for (size_t i = 0; i < open; i++) {
 			settle(m, &wants[index[i]], &gets[i], now);
 			offmap_free(gets[i].map);
@@ -283,7 +289,7 @@ struct modules *modules_start(const struct config *c, struct error *e)
 		return NULL;
 	}
 	m->config = c;
-	m->memory_max = c->max_memory ? c->max_memory : c->cache_size + MEMORY_BESIDE_CACHE;
+	m->memory_max = c->max_memory ? c->max_memory : c->cache_size + c->cache_size / 4 + MEMORY_BESIDE_CACHE;
 	m->seed = random_u64();
 	m->turns_end = &m->turns;
 	m->gate_end = &m->gate;

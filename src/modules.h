@@ -59,8 +59,9 @@ bool module_want_init(struct module_want *w, struct modules *m, struct str name,
 bool module_want_init_file(struct module_want *w, struct str name, struct str id, const struct file_id *file_id);
 void module_want_release(struct module_want *w);
 
-/* Looks in memory and, in one multiget, in memcached. Afterwards each want is FOUND, FAILED or LOAD. */
-void modules_resolve(struct modules *m, struct module_want *wants, size_t count);
+/* Looks in memory and, in one multiget with its deadline, in memcached. Afterwards each want is FOUND, FAILED or LOAD.
+ */
+void modules_resolve(struct modules *m, struct module_want *wants, size_t count, int64_t deadline);
 
 /* One request's wait for its loads. */
 struct load_wait {
@@ -69,7 +70,7 @@ struct load_wait {
 	int64_t deadline;                  /* the caller's; clock_now() */
 	/* out, when done */
 	bool timed_out; /* the deadline passed; what was loaded until then is there */
-	bool refused;   /* too many requests were loading, for too long */
+	bool refused;   /* too many requests were loading, or memory was full, for too long */
 	/* the service's */
 	struct module_want *wants;
 	size_t want_count;
@@ -88,7 +89,7 @@ struct load_wait {
 enum load_result {
 	LOAD_READY,   /* nothing to wait for */
 	LOAD_WAIT,    /* done will be called; then call modules_load again, with the wants that are still LOAD */
-	LOAD_REFUSED, /* too many requests are loading: 503 */
+	LOAD_REFUSED, /* too many requests are loading, or memory is full: 503 */
 };
 
 /* Gets every want in state LOAD, by joining loads that run or starting new ones; of new ones at most cold_modules in
@@ -109,6 +110,8 @@ void modules_forget_file(struct modules *m, const struct file_id *file_id);
 /* Where symbfiles are kept; NULL: nowhere. */
 struct symbfile_store *modules_store(struct modules *m);
 struct page_cache *modules_cache(struct modules *m);
+/* Of the process, for hash tables. */
+uint64_t modules_seed(const struct modules *m);
 /* The calling thread's own; NULL without memory. Freed when the thread ends. */
 struct mc_client *modules_memcached(struct modules *m);
 /* For the heartbeat: the first backend that does not answer. */

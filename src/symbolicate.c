@@ -110,9 +110,9 @@ static bool sort_lookups(struct lookup *lookups, size_t count)
 
 /* ---- pages ---- */
 
-void symbols_init(struct symbols *s, uint64_t max_size, uint64_t max_pages)
+void symbols_init(struct symbols *s, uint64_t max_size, uint64_t max_pages, int64_t deadline)
 {
-	*s = (struct symbols){.max_size = max_size, .max_pages = max_pages};
+	*s = (struct symbols){.max_size = max_size, .max_pages = max_pages, .deadline = deadline};
 	arena_init(&s->arena, SIZE_MAX);
 }
 
@@ -129,7 +129,7 @@ void symbols_release(struct symbols *s)
 	drop_pages(s, 0);
 	free(s->pages);
 	arena_release(&s->arena);
-	symbols_init(s, s->max_size, s->max_pages);
+	symbols_init(s, s->max_size, s->max_pages, s->deadline);
 }
 
 static bool add_page(struct symbols *s, struct module *m, uint8_t kind, uint32_t number)
@@ -167,7 +167,7 @@ static void fetch_pages(struct batch *b, size_t from)
 		for (size_t i = 0; i < count; i++)
 			if (!pages[i].page)
 				missing[n++] = pages[i];
-		page_memcached_pages(client, missing, n, &bytes);
+		page_memcached_pages(client, missing, n, b->symbols->deadline, &bytes);
 	}
 	for (size_t i = 0, at = 0; at < n; i++) {
 		struct page_get *g = &pages[i];
@@ -201,6 +201,8 @@ static enum symbolicate_result lose_missing(struct batch *b, size_t from)
 	enum symbolicate_result result = SYMBOLICATE_OK;
 	const struct module *last = NULL;
 	const struct symbols *s = b->symbols;
+	if (clock_now() >= s->deadline)
+		return SYMBOLICATE_TOO_LATE; /* and nobody knows what is lost */
 	for (size_t i = from; i < s->page_count; i++)
 		if (!s->pages[i].page) {
 			if (s->pages[i].module != last)
@@ -240,8 +242,9 @@ static enum symbolicate_result look_up(struct batch *b, const struct lookup *loo
 	if (!want_code_pages(b, lookups, count))
 		return SYMBOLICATE_NO_MEMORY;
 	fetch_pages(b, from);
-	if (lose_missing(b, from))
-		return SYMBOLICATE_LOAD;
+	enum symbolicate_result result = lose_missing(b, from);
+	if (result)
+		return result;
 	for (i = 0; i < count && s->arena.used - used < BATCH_BYTES; i++) {
 		if (i && same_place(&lookups[i], &lookups[i - 1])) {
 			b->found[i] = b->found[i - 1];
@@ -368,8 +371,9 @@ static enum symbolicate_result resolve(struct batch *b, const struct lookup *loo
 		if (is_first(b, i) && !want_strings(b, b->wants[lookups[i].want].module, &b->found[i]->answer))
 			return SYMBOLICATE_NO_MEMORY;
 	fetch_pages(b, from);
-	if (lose_missing(b, from))
-		return SYMBOLICATE_LOAD;
+	enum symbolicate_result result = lose_missing(b, from);
+	if (result)
+		return result;
 	for (size_t i = 0; i < count; i++) {
 		enum err err = is_first(b, i) ? resolve_strings(b, &b->found[i]->answer) : ERR_OK;
 		if (err == ERR_CORRUPT) {

@@ -23,6 +23,7 @@ struct symbol {
 /* The symbols of a request, and what their strings lie in, until its reply is written. */
 struct symbols {
 	uint64_t max_size, max_pages;
+	int64_t deadline; /* clock_now() */
 	struct arena arena;
 	struct page_get *pages; /* with a reference each */
 	size_t page_count, page_cap;
@@ -34,6 +35,7 @@ struct symbols {
 enum symbolicate_result {
 	SYMBOLICATE_OK,
 	SYMBOLICATE_LOAD,      /* some wants have become LOAD: a page was lost; load them and call again */
+	SYMBOLICATE_TOO_LATE,  /* the deadline has passed */
 	SYMBOLICATE_TOO_LARGE, /* the texts are larger than a reply may be */
 	SYMBOLICATE_NO_MEMORY,
 };
@@ -47,7 +49,7 @@ struct symbolicate_stats {
 
 /* At most max_size bytes of text; while their pages are within max_pages bytes they are held, and of what is more the
  * strings are copied. */
-void symbols_init(struct symbols *s, uint64_t max_size, uint64_t max_pages);
+void symbols_init(struct symbols *s, uint64_t max_size, uint64_t max_pages, int64_t deadline);
 /* Gives everything back; ready to be used again. */
 void symbols_release(struct symbols *s);
 

@@ -120,7 +120,7 @@ const struct config_row config_rows[] = {
         {"max_upload", TYPE_BYTES, AT(max_upload), "64M", 1, 4 * G, NULL, true, LIMITS,
                 "Largest part of a symbfile that may be uploaded; above it 413."},
         {"upload_parallel", TYPE_COUNT, AT(upload_parallel), "2", 1, 1024, NULL, true, LIMITS,
-                "Uploads at one time, each of which holds a worker; above it 503."},
+                "Uploads, and lists of what was uploaded, at one time, each of which holds a worker; above it 503."},
         {"max_jobs", TYPE_COUNT, AT(max_jobs), "1000", 1, 1000000, NULL, true, LIMITS, "Jobs of a request."},
         {"max_frames", TYPE_COUNT, AT(max_frames), "1000000", 1, 100000000, NULL, true, LIMITS, "Frames of a request."},
         {"max_stacks", TYPE_COUNT, AT(max_stacks), "1000000", 1, 100000000, NULL, true, LIMITS, "Stacks of a request."},
@@ -134,7 +134,8 @@ const struct config_row config_rows[] = {
         {"cold_wait", TYPE_DURATION, AT(cold_wait), "2s", 0, HOUR, NULL, false, LIMITS,
                 "How long they wait; then 503."},
         {"max_memory", TYPE_BYTES, AT(max_memory), "0", 0, 64 * T, NULL, false, LIMITS,
-                "Resident memory above which requests that load modules are answered 503; 0: cache_size and 2G."},
+                "Resident memory above which requests that have to wait for symbols are answered 503; 0: cache_size, a "
+                "quarter of it, and 2G."},
         {"gzip_min_size", TYPE_BYTES, AT(gzip_min_size), "1400", 0, T, NULL, true, LIMITS,
                 "Replies of at least this size are compressed for clients that accept it."},
 

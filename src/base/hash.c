@@ -83,6 +83,11 @@ uint64_t module_hash_seeded(const struct module_hash *h, uint64_t seed)
 	return XXH3_64bits_withSeed(h->bytes, sizeof h->bytes, seed);
 }
 
+uint64_t name_hash_seeded(struct str name, struct str id, uint64_t seed)
+{
+	return XXH3_64bits_withSeed(id.data, id.len, XXH3_64bits_withSeed(name.data, name.len, seed));
+}
+
 size_t base64url(char *out, const uint8_t *data, size_t len)
 {
 	static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";

@@ -23,6 +23,8 @@ static inline bool module_hash_equal(const struct module_hash *a, const struct m
 
 /* For a hash table: seed (a random number) keeps outsiders from choosing modules that fall into one chain. */
 uint64_t module_hash_seeded(const struct module_hash *h, uint64_t seed);
+/* The same of a name and an id as they were sent. */
+uint64_t name_hash_seeded(struct str name, struct str id, uint64_t seed);
 
 /* SHA-256 as lower-case hex, NUL-terminated; false without memory. */
 enum { SHA256_HEX = 64 };

@@ -4,17 +4,24 @@
 
 #include <fcntl.h>
 #include <malloc.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
 
+/* Opened once, so that there is one also when the process is out of descriptors. */
+static int statm = -1;
+
+static void open_statm(void)
+{
+	statm = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+}
+
 uint64_t resident_bytes(void)
 {
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	char text[128], *resident;
-	int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return 0;
-	ssize_t n = read(fd, text, sizeof text - 1);
-	close(fd);
+	pthread_once(&once, open_statm);
+	ssize_t n = pread(statm, text, sizeof text - 1, 0);
 	if (n <= 0)
 		return 0;
 	text[n] = 0;

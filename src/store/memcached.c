@@ -633,7 +633,7 @@ static bool sort_by_server(
 	return true;
 }
 
-void mc_multiget(struct mc_client *c, struct mc_get *gets, size_t count,
+void mc_multiget(struct mc_client *c, struct mc_get *gets, size_t count, int64_t deadline,
         void (*found)(void *arg, size_t index, const uint8_t *value, size_t len, uint64_t cas), void *arg)
 {
 	size_t first[CONFIG_LIST_MAX + 1];
@@ -642,7 +642,7 @@ void mc_multiget(struct mc_client *c, struct mc_get *gets, size_t count,
 		gets[i].status = MC_DOWN;
 	if (servers == 0 || count > UINT32_MAX || !sort_by_server(c, gets, count, first))
 		return;
-	for (size_t done = 0; done < count; done += MGET_MAX) {
+	for (size_t done = 0; done < count && (!done || clock_now() < deadline); done += MGET_MAX) {
 		struct batch batches[CONFIG_LIST_MAX] = {0};
 		/* All servers work while the first is read. */
 		for (unsigned s = 0; s < servers; s++) {
@@ -682,7 +682,7 @@ static enum mc_status compare(
 {
 	struct mc_get get = {.key = *key};
 	struct comparison comparison = {.expected = expected, .len = len};
-	mc_multiget(c, &get, 1, compare_found, &comparison);
+	mc_multiget(c, &get, 1, INT64_MAX, compare_found, &comparison);
 	*cas = comparison.cas;
 	return get.status == MC_OK && !comparison.same ? MC_EXISTS : get.status;
 }

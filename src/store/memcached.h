@@ -50,8 +50,9 @@ struct mc_get {
 
 /* Gets all keys, in as few round trips as the servers allow (at most 200 keys a call to one server; all servers asked
  * before any is read). found is called for each value that came, with the index of its get, while the bytes are valid;
- * its key was compared. Keys may repeat. */
-void mc_multiget(struct mc_client *c, struct mc_get *gets, size_t count,
+ * its key was compared. Keys may repeat. After the deadline (clock_now()) no further call is made: the rest is MC_DOWN.
+ */
+void mc_multiget(struct mc_client *c, struct mc_get *gets, size_t count, int64_t deadline,
         void (*found)(void *arg, size_t index, const uint8_t *value, size_t len, uint64_t cas), void *arg);
 
 /* expire: seconds, 0 = never, at most 30 days. */

@@ -176,11 +176,10 @@ static void sweep_shard(struct page_cache *c, struct shard *s, uint64_t goal)
 }
 
 /* A clock over all shards: at most three rounds, since what is held stays. */
-void page_cache_evict(struct page_cache *c)
+static void evict_to(struct page_cache *c, uint64_t goal)
 {
-	if (over(c, c->budget) <= 0 || pthread_mutex_trylock(&c->evicting) != 0)
+	if (pthread_mutex_trylock(&c->evicting) != 0)
 		return;
-	uint64_t goal = c->budget - c->budget / 16;
 	for (unsigned i = 0; i < 3 * SHARDS && over(c, goal) > 0; i++) {
 		struct shard *s = &c->shards[c->hand++ % SHARDS];
 		pthread_mutex_lock(&s->lock);
@@ -188,6 +187,18 @@ void page_cache_evict(struct page_cache *c)
 		pthread_mutex_unlock(&s->lock);
 	}
 	pthread_mutex_unlock(&c->evicting);
+}
+
+void page_cache_evict(struct page_cache *c)
+{
+	if (over(c, c->budget) > 0)
+		evict_to(c, c->budget - c->budget / 16);
+}
+
+void page_cache_shrink(struct page_cache *c, uint64_t bytes)
+{
+	uint64_t all = (uint64_t)over(c, 0);
+	evict_to(c, all > bytes ? all - bytes : 0);
 }
 
 void page_cache_charge(struct page_cache *c, int64_t bytes)

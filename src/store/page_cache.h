@@ -42,6 +42,8 @@ void page_cache_put(struct page_cache *c, struct module *m);
 /* The same in two steps, for who holds a lock. */
 void page_cache_add(struct page_cache *c, struct module *m);
 void page_cache_evict(struct page_cache *c);
+/* Evicts so many bytes, whatever the budget. */
+void page_cache_shrink(struct page_cache *c, uint64_t bytes);
 /* Takes a module out; with `only` not NULL just that one. */
 void page_cache_remove(struct page_cache *c, const struct module_hash *hash, const struct module *only);
 

@@ -77,7 +77,7 @@ static void found_root(void *arg, size_t at, const uint8_t *value, size_t len, u
 	page_unref(p);
 }
 
-void page_memcached_roots(struct mc_client *c, struct root_get *roots, size_t count)
+void page_memcached_roots(struct mc_client *c, struct root_get *roots, size_t count, int64_t deadline)
 {
 	struct mc_get *gets = calloc(2 * count + 1, sizeof *gets);
 	size_t *index = calloc(2 * count + 1, sizeof *index), n = 0;
@@ -96,7 +96,7 @@ void page_memcached_roots(struct mc_client *c, struct root_get *roots, size_t co
 			index[n++] = 2 * i + 1;
 		}
 	}
-	mc_multiget(c, gets, n, found_root, &(struct roots){mc_mac(c), roots, index});
+	mc_multiget(c, gets, n, deadline, found_root, &(struct roots){mc_mac(c), roots, index});
 	for (size_t i = 0; i < n; i++)
 		if (index[i] % 2 == 0)
 			roots[index[i] / 2].reached = gets[i].status != MC_DOWN;
@@ -130,7 +130,7 @@ static void found_page(void *arg, size_t at, const uint8_t *value, size_t len, u
 		metric_add(M_PAGES_INVALID, 1);
 }
 
-void page_memcached_pages(struct mc_client *c, struct page_get *pages, size_t count, uint64_t *bytes)
+void page_memcached_pages(struct mc_client *c, struct page_get *pages, size_t count, int64_t deadline, uint64_t *bytes)
 {
 	struct pages all = {mc_mac(c), pages, 0};
 	struct mc_get *gets = calloc(count + 1, sizeof *gets);
@@ -141,7 +141,7 @@ void page_memcached_pages(struct mc_client *c, struct page_get *pages, size_t co
 			        pages[i].number);
 	}
 	if (gets)
-		mc_multiget(c, gets, count, found_page, &all);
+		mc_multiget(c, gets, count, deadline, found_page, &all);
 	*bytes = all.bytes;
 	free(gets);
 }
@@ -200,7 +200,7 @@ enum mc_status page_memcached_lease_look(struct mc_client *c, const struct modul
 {
 	struct mc_get get = {.status = MC_MISSING};
 	module_key(&get.key, 'l', hash);
-	mc_multiget(c, &get, 1, found_lease, NULL);
+	mc_multiget(c, &get, 1, INT64_MAX, found_lease, NULL);
 	return get.status;
 }
 

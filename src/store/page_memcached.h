@@ -14,8 +14,8 @@ struct root_get {
 	uint64_t marker;    /* 0: none */
 	struct offmap *map; /* the root, if it is there, whole, and of this marker; the caller's */
 };
-/* One multiget for all. */
-void page_memcached_roots(struct mc_client *c, struct root_get *gets, size_t count);
+/* One multiget for all, with its deadline. */
+void page_memcached_roots(struct mc_client *c, struct root_get *gets, size_t count, int64_t deadline);
 
 struct page_get {
 	struct module *module;
@@ -23,8 +23,8 @@ struct page_get {
 	uint8_t kind;      /* PAGE_CODE or PAGE_STRINGS */
 	struct page *page; /* out: raw, the caller's reference; NULL: not there */
 };
-/* One multiget for all. bytes: what came over the wire. */
-void page_memcached_pages(struct mc_client *c, struct page_get *gets, size_t count, uint64_t *bytes);
+/* The same. bytes: what came over the wire. */
+void page_memcached_pages(struct mc_client *c, struct page_get *gets, size_t count, int64_t deadline, uint64_t *bytes);
 
 /* Puts a new marker and deletes the root, in this order. */
 enum mc_status page_memcached_invalidate(struct mc_client *c, const struct module_hash *hash);

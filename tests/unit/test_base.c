@@ -17,6 +17,7 @@
 
 #include "base/arena.h"
 #include "base/buffer.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/utf8.h"
 
@@ -471,6 +472,28 @@ static void log_goes_back_to_standard_error(void **state)
 	assert_null(strstr(text, "not logged"));
 }
 
+/* --- hashes --- */
+
+/* Names that were chosen to fall into one slot with one seed are spread with another. */
+static void chosen_names_are_spread_by_another_seed(void **state)
+{
+	enum { SLOTS = 64, NAMES = 256 };
+	unsigned count[SLOTS] = {0}, chosen = 0, most = 0;
+	(void)state;
+	for (unsigned i = 0; chosen < NAMES; i++) {
+		char name[16];
+		snprintf(name, sizeof name, "%u", i);
+		if (name_hash_seeded(str_from(name), str_from("id"), 1) % SLOTS)
+			continue;
+		chosen++;
+		unsigned slot = name_hash_seeded(str_from(name), str_from("id"), 2) % SLOTS;
+		most = ++count[slot] > most ? count[slot] : most;
+	}
+	assert_true(most < NAMES / 8);
+	assert_true(
+	        name_hash_seeded(str_from("a"), str_from("b"), 1) != name_hash_seeded(str_from("b"), str_from("a"), 1));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -490,6 +513,7 @@ int main(void)
 	        cmocka_unit_test(log_refuses_what_it_cannot_do),
 	        cmocka_unit_test(log_is_reopened_under_load),
 	        cmocka_unit_test(log_goes_back_to_standard_error),
+	        cmocka_unit_test(chosen_names_are_spread_by_another_seed),
 	};
 	return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -210,7 +210,7 @@ static enum mc_status get(struct client *c, const struct mc_key *key, struct see
 	struct mc_get one = {.key = *key, .status = MC_EXISTS};
 	free(seen->value);
 	*seen = (struct seen){0};
-	mc_multiget(c->mc, &one, 1, remember, seen);
+	mc_multiget(c->mc, &one, 1, INT64_MAX, remember, seen);
 	assert_int_equal(seen->calls, one.status == MC_OK);
 	return one.status;
 }
@@ -385,7 +385,7 @@ static void values_of_all_sizes(void **state)
 		gets[i].key = key_of(i);
 		assert_int_equal(mc_set(c.mc, &gets[i].key, value, sizes[i], 0), MC_OK);
 	}
-	mc_multiget(c.mc, gets, N, remember, seen);
+	mc_multiget(c.mc, gets, N, INT64_MAX, remember, seen);
 	for (unsigned i = 0; i < N; i++) {
 		assert_int_equal(gets[i].status, MC_OK);
 		assert_int_equal(seen[i].len, sizes[i]);
@@ -461,7 +461,7 @@ static unsigned count_hits(struct client *c, unsigned count, enum mc_status othe
 	memset(seen, 0, sizeof seen);
 	for (unsigned i = 0; i < count; i++)
 		gets[i] = (struct mc_get){.key = key_of(i)};
-	mc_multiget(c->mc, gets, count, remember, seen);
+	mc_multiget(c->mc, gets, count, INT64_MAX, remember, seen);
 	for (unsigned i = 0; i < count; i++) {
 		assert_int_equal(seen[i].calls, gets[i].status == MC_OK);
 		if (gets[i].status == MC_OK)
@@ -526,7 +526,7 @@ static void long_fetch_is_left(void **state)
 	assert_int_equal(set_text(&writer, &small, "small"), MC_OK);
 	/* Single waits of 1 ms, hence 10 ms for 90 MB. */
 	client_open(&reader, 1, 1, MS);
-	mc_multiget(reader.mc, gets, N, remember, seen);
+	mc_multiget(reader.mc, gets, N, INT64_MAX, remember, seen);
 	for (unsigned i = 0; i < N; i++) {
 		assert_true(gets[i].status == MC_OK || gets[i].status == MC_DOWN);
 		lost += gets[i].status == MC_DOWN;
@@ -562,7 +562,7 @@ static void equal_routes_are_together(void **state)
 		unsigned hits = 0;
 		client_open(&one, i, 1, 5 * SECOND);
 		memset(seen, 0, sizeof seen);
-		mc_multiget(one.mc, gets, 50, remember, seen);
+		mc_multiget(one.mc, gets, 50, INT64_MAX, remember, seen);
 		for (unsigned k = 0; k < 50; k++) {
 			hits += gets[k].status == MC_OK;
 			free(seen[k].value);
@@ -609,7 +609,7 @@ static void repeated_keys(void **state)
 	fill(&c, 5);
 	for (unsigned i = 0; i < 500; i++)
 		gets[i].key = key_of(i % 7); /* 5 and 6 are missing */
-	mc_multiget(c.mc, gets, 500, remember, seen);
+	mc_multiget(c.mc, gets, 500, INT64_MAX, remember, seen);
 	for (unsigned i = 0; i < 500; i++) {
 		assert_int_equal(gets[i].status, i % 7 < 5 ? MC_OK : MC_MISSING);
 		assert_int_equal(seen[i].calls, i % 7 < 5);
@@ -617,7 +617,7 @@ static void repeated_keys(void **state)
 			assert_string_equal((char *)seen[i].value, gets[i].key.text);
 		free(seen[i].value);
 	}
-	mc_multiget(c.mc, gets, 0, remember, NULL);
+	mc_multiget(c.mc, gets, 0, INT64_MAX, remember, NULL);
 	client_close(&c);
 }
 
@@ -903,7 +903,7 @@ static void *soak(void *arg)
 	for (unsigned n = s->number; !atomic_load(&soak_over); n++) {
 		for (unsigned i = 0; i < SOAK_KEYS; i++)
 			g->gets[i].key = key_of((i + n) % SOAK_KEYS);
-		mc_multiget(mc, g->gets, SOAK_KEYS, check_soaked, g);
+		mc_multiget(mc, g->gets, SOAK_KEYS, INT64_MAX, check_soaked, g);
 		for (unsigned i = 0; i < 20; i++)
 			soak_set(mc, (n * 20 + i) % SOAK_KEYS);
 		soak_lease(s, mc);

@@ -366,7 +366,7 @@ static bool look_up(void *arg)
 	module_ref(a->module);
 	for (uint32_t i = 0; i < LOOKUPS; i++)
 		lookups[i] = (struct lookup){0x1000 + i * 7919 % 0x3000, 0, i};
-	symbols_init(&symbols, 1 << 20, 4096); /* so few that strings are copied, too */
+	symbols_init(&symbols, 1 << 20, 4096, INT64_MAX); /* so few that strings are copied, too */
 	enum symbolicate_result result =
 	        symbolicate(a->modules, &want, 1, lookups, LOOKUPS, false, &symbols, of_frame, &stats);
 	alloc_pause();

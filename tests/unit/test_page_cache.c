@@ -296,6 +296,22 @@ static void test_charge(void **state)
 	page_cache_free(c);
 }
 
+static void test_shrink(void **state)
+{
+	struct page_cache *c = page_cache_new(20 * MODULE_BYTES);
+	(void)state;
+	for (unsigned i = 0; i < 15; i++)
+		put(c, i, false);
+	uint64_t before = cache_bytes();
+	page_cache_shrink(c, before / 2);
+	assert_true(cache_bytes() <= before / 2);
+	assert_true(cache_bytes() + MODULE_BYTES > before / 2);
+	page_cache_shrink(c, 2 * before);
+	assert_int_equal(cache_bytes(), 0);
+	page_cache_shrink(c, 1);
+	page_cache_free(c);
+}
+
 /* ---- the clock ---- */
 
 enum { CLOCKED = 320 };
@@ -704,6 +720,7 @@ int main(void)
 	        TEST(test_budget_is_kept),
 	        TEST(test_larger_than_budget),
 	        TEST(test_charge),
+	        TEST(test_shrink),
 	        TEST(test_clock_spares_what_is_used),
 	        TEST(test_stored_module_loses_pages),
 	        TEST(test_unstored_module_goes_whole),

@@ -16,6 +16,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.parse
 import urllib.request
@@ -187,6 +188,39 @@ class Memcached(Server):
 
     def raw(self):
         return RawMemcached(self.address)
+
+
+class Relay:
+    """Before a memcached on a unix socket: passes questions on after `delay` seconds, and counts them."""
+
+    def __init__(self, address):
+        self.address, self.delay, self.questions = address, 0.0, 0
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.setting = "127.0.0.1:%d" % self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self.listener.accept()
+                server = socket.socket(socket.AF_UNIX)
+                server.connect(self.address)
+                threading.Thread(target=self.pass_on, args=(client, server, True), daemon=True).start()
+                threading.Thread(target=self.pass_on, args=(server, client, False), daemon=True).start()
+
+    def pass_on(self, source, sink, asks):
+        with contextlib.suppress(OSError):
+            while data := source.recv(1 << 20):
+                if asks:
+                    self.questions += 1
+                    time.sleep(self.delay)
+                sink.sendall(data)
+        for end in (source, sink):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    def close(self):
+        self.listener.close()
 
 
 class RawMemcached:

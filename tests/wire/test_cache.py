@@ -1,6 +1,7 @@
 """The process's cache, memcached behind it, and how both are told to forget."""
 
 import base64
+import contextlib
 import random
 import signal
 import threading
@@ -11,7 +12,7 @@ from urllib.parse import quote
 import pytest
 
 from client import job
-from stack import Stack, wait_for
+from stack import Relay, Stack, wait_for
 from symbols import SAMPLE, SAMPLE_FRAMES, debug_id, differences, run_gensym, tiny
 
 APP = ["app", debug_id("app")]
@@ -268,6 +269,44 @@ def test_memcached_hangs_under_load(gensym, hung):
         failures, _ = run_load(ask, 60, lambda: count[0] > 250)
         assert not failures, failures[:3]
         wait_for(lambda: s.client.get("/__heartbeat__").status == 200, "the heartbeat", 30, 0.1)
+
+
+@contextlib.contextmanager
+def relayed(**config):
+    """A stack whose memcached is behind a relay."""
+    s = Stack(config={"request_timeout": "1s", **config})
+    relay = Relay(s.memcached[0].address)
+    s.config["memcached"] = relay.setting
+    with contextlib.closing(relay), s:
+        yield s, relay
+
+
+def test_a_slow_memcached_is_not_asked_after_the_deadline():
+    """Each answer comes in time, and all of them would take twelve seconds."""
+    modules = [[f"m{i}.so", debug_id(f"m{i}")] for i in range(8000)]
+    with relayed() as (s, relay):
+        relay.delay = 0.15
+        reply = s.client.post("/symbolicate/v5", job(modules, [[i, 0x1000] for i in range(len(modules))]))
+        assert "in time" in reply.error(503)["error"], reply
+        assert int(reply.headers["Retry-After"]) >= 1
+        assert relay.questions < 30, relay.questions
+        assert s.bucket.hits() == 0
+
+
+def test_pages_that_are_late_are_not_lost(gensym):
+    """They are had the next time, and no bucket is asked again."""
+    with relayed(cache_size="1M") as (s, relay):
+        answers = run_gensym(gensym, s.symbols, BIG, "-f", "20000", answers=20000)
+        body = job([BIG], [[0, int(a["offset"], 16)] for a in answers])
+        wait_for(lambda: s.client.post("/symbolicate/v5", body).status == 200, "the module to be loaded")
+        stored(s)
+        s.node.restart()
+        relay.delay = 0.15
+        reply = s.client.post("/symbolicate/v5", body)
+        assert "in time" in reply.error(503)["error"], reply
+        relay.delay = 0
+        assert wrong_answers(s.client, BIG, answers) == []
+        assert s.bucket.hits() == 1
 
 
 def test_memcached_comes_and_goes_under_load(gensym):

@@ -1,6 +1,9 @@
 """The daemon while its allocations fail: requests get 503 or the right answer, the process stays, and when there is
 memory again all is right. tests/tools/fail_malloc.c is the library that lets them fail."""
 
+import base64
+import gzip
+import json
 import mmap
 import os
 import struct
@@ -10,6 +13,7 @@ import pytest
 
 import stack as stacks
 from client import job
+from plain_symbfile import write
 from stack import Stack, has_sanitizer, wait_for
 from symbols import SAMPLE, SAMPLE_FRAMES, TOOLS
 
@@ -56,7 +60,7 @@ def failing(tmp_path_factory):
 
 
 @pytest.fixture
-def stack(failing, monkeypatch):
+def stack(failing, monkeypatch, tmp_path):
     """One whose daemon alone has the library."""
     failing.off()
     spawn = stacks.Daemon.spawn
@@ -66,7 +70,7 @@ def stack(failing, monkeypatch):
 
     monkeypatch.setattr(stacks.Daemon, "spawn", spawn_failing)
     config = {"failure_ttl_min": "10ms", "failure_ttl_max": "10ms", "missing_ttl": "1s", "corrupt_ttl": "1s", "workers": "3"}
-    with Stack(config=config, keys=True) as s:
+    with Stack(config={**config, "symbfile_store": f"file://{tmp_path}"}, keys=True) as s:
         yield s
         failing.off()
 
@@ -137,23 +141,74 @@ def test_some_allocations_fail(stack, failing, one_in):
     recovers(stack, failing, known + add_modules(stack, 100, 50))
 
 
-def test_each_allocation_fails(stack, failing):
+def ask_v4(stack, modules):
+    reply = stack.client.post("/symbolicate/v4", body(modules))
+    if reply.status == 200:
+        value = reply.json()
+        assert value["knownModules"] == [True] * len(modules)
+        want = [[f"{frame.get('function', hex(offset))} (in {name})" for offset, frame in SAMPLE_FRAMES.items()] for name, _ in modules]
+        assert value["symbolicatedStacks"] == want
+    return reply
+
+
+def ask_gzip(stack, modules):
+    """Compressed both ways; without memory for that the reply is plain."""
+    packed = gzip.compress(json.dumps({"jobs": [body(modules)] * 8}).encode())
+    reply = stack.client.post("/symbolicate/v5", packed, Content_Encoding="gzip", Accept_Encoding="gzip")
+    if reply.status == 200:
+        assert len(reply.json()["results"]) == 8
+        is_right(modules, reply)
+    return reply
+
+
+def ask_debug(stack, modules):
+    reply = stack.client.post("/symbolicate/v5", body(modules), Debug="1")
+    if reply.status == 200:
+        assert reply.json()["debug"]["modules"]["stacks_per_module"] == {f"{name}/{ident}": 1 for name, ident in modules}
+        is_right(modules, reply)
+    return reply
+
+
+def upload(stack, modules):
+    """A symbfile of the last module's number, and the list of what is there."""
+    ident = base64.urlsafe_b64encode(modules[-1][1][:16].encode()).decode().rstrip("=")
+    headers = {"FileID": ident, "FilePart": "0", "FileParts": "1", "Authorization": stack.key}
+    reply = stack.client.request("POST", "/api/symbols-ranges", write([{"t": "range", "va": "0x1000", "len": 4, "depth": 0, "func": "f"}]), headers)
+    if reply.status != 200:
+        return reply
+    reply = stack.client.get(f"/api/symbols/{ident}", Authorization=stack.key)
+    if reply.status == 200:
+        assert reply.json() == {"ranges": {"parts": 1, "have": [0], "set": "1"}, "returnpads": {"parts": 0, "have": []}}
+    return reply
+
+
+def ask_v5(stack, modules):
+    reply = stack.client.post("/symbolicate/v5", body(modules))
+    if reply.status == 200:
+        is_right(modules, reply)
+    return reply
+
+
+@pytest.mark.parametrize("request_", [ask_v5, ask_v4, ask_gzip, ask_debug, upload], ids=lambda f: f.__name__)
+def test_each_allocation_fails(stack, failing, request_):
     """The first of a request, the second, and so on until the request needs no more: each time a module that nobody has
     asked for yet, and a known one."""
     known = add_modules(stack, 0, 1)
-    assert ask(stack, known) == 200
+    assert request_(stack, known).status == 200
     statuses = []
-    for n in range(1, 400):
+    for n in range(1, 600):
         modules = known + add_modules(stack, 1000 + n, 1)
         failing.nth(n)
-        statuses.append(ask(stack, modules))
+        reply = request_(stack, modules)
+        assert reply.status in (200, 502, 503), reply
+        statuses.append(reply.status)
         over = failing.waits > 0
         failing.off()
         stack.node.settled()
         stack.check()
         if over:
             break
-    assert over, "a request with more than 400 allocations"
+    assert over, "a request with more than 600 allocations"
     assert 503 in statuses and 200 in statuses, statuses
     assert len(statuses) > 30, statuses
     recovers(stack, failing, known + add_modules(stack, 1001, 20))

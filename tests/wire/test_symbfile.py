@@ -7,6 +7,7 @@ import os
 import random
 import re
 import signal
+import socket
 import sys
 import threading
 import time
@@ -396,6 +397,22 @@ def test_parallel_uploads(one):
         list(pool.map(send, range(len(parts))))
     want = [f"f{i}" for i in range(24)]
     wait_for(lambda: [f.get("function") for f in frames(one, hexa, [0x1000 * (i + 1) for i in range(24)])] == want, "all parts to answer")
+
+
+def test_a_store_that_stands_still_does_not_take_all_workers():
+    """Lists of what is there are few at a time, too, so that one worker is left for who asks for no store."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        config = {"symbfile_store": "s3://bucket", "s3_endpoint": "http://127.0.0.1:%d" % silent.getsockname()[1], "workers": "2",
+                  "upload_parallel": "1", "bucket_connect_timeout": "30s", "bucket_stall_timeout": "30s", "bucket_retries": "0"}  # fmt: skip
+        with Stack(keys=True, config=config) as s, ThreadPoolExecutor(3) as pool:
+            module = s.symbols.add("a.so", SAMPLE)
+            lists = [pool.submit(s.client.get, f"/api/symbols/{new_id()[1]}", Authorization=s.key) for _ in range(3)]
+            wait_for(lambda: sum(f.done() for f in lists) == 2, "all but one to be refused")
+            for reply in (f.result() for f in lists if f.done()):
+                refused(s, reply, 503, "too many uploads")
+            assert s.client.post("/symbolicate/v5", job([module], [[0, 0x1000]])).status == 200
+            assert not all(f.done() for f in lists)
+            silent.close()
 
 
 def test_a_killed_server_loses_nothing_that_it_accepted(tmp_path):
