@@ -17,8 +17,6 @@ Fault = collections.namedtuple("Fault", "name inject bound false_ok cut_ok also 
 
 FAILURE_MEMORY = 2.0  # seconds: failure_ttl_max of the configuration
 BRIEF, MEMORY, LOADER = 2.0, FAILURE_MEMORY + 2.0, 5.0
-TRANSFER = 5.0  # seconds: bucket_total_timeout, of each source
-STALL = 1.0  # seconds: bucket_stall_timeout
 HELD = "x" * 100_000  # filling of a small memcached
 
 
@@ -246,14 +244,13 @@ def all_faults():
         ("two-lengths", "two-lengths", "", False), ("bad-gzip", "bad-gzip", "first", False), ("redirect-loop", "redirect-loop", "first", False),
     ]  # fmt: skip
     for name, mode, short, missing in modes:
-        wait = {"stall": STALL, "drip": TRANSFER}.get(name, 0)
-        add(f"bucket-{name}", misbehave(mode, False), MEMORY + wait, short=short == "first")
-        add(f"buckets-{name}", misbehave(mode, True), MEMORY + 2 * wait, missing, short=short == "both")
+        add(f"bucket-{name}", misbehave(mode, False), MEMORY, short=short == "first")
+        add(f"buckets-{name}", misbehave(mode, True), MEMORY, missing, short=short == "both")
     # A file that is there and cannot be used is the answer: no other source is asked.
     other = "other:" + "/".join((*SAMPLE_MODULE, sym_name(SAMPLE_MODULE[0])))
     add("bucket-other-file", misbehave(other, False), MEMORY, True)
     add("buckets-other-file", misbehave(other, True), MEMORY, True, short=False)
-    add("bucket-gone", gone, MEMORY + STALL, short=False)
+    add("bucket-gone", gone, MEMORY, short=False)
 
     add("responder-term", terminate)
     add("responder-kill", kill, LOADER, cut_ok=True)

@@ -77,7 +77,7 @@ class Row:
             out.append("no right answer at all")
         if self.recovery is None:
             out.append(f"no {STREAK} right answers in a row within {UNRECOVERED} s")
-        elif short and self.recovery > SLACK * self.fault.bound:
+        elif self.recovery > self.fault.bound * (SLACK if short else 1):
             out.append(f"recovery took {self.recovery:.1f} s")
         return out
 
