@@ -12,9 +12,10 @@ from stack import tail, wait_for
 from symbols import sym_name
 
 # false_ok: `false` is a right answer while it lasts. cut_ok: replies may be cut. also: statuses that count as refused besides.
-# bound: seconds until answers must be right again. short: part of the short form.
-Fault = collections.namedtuple("Fault", "name inject bound false_ok cut_ok also short")
+# bound: seconds until answers must be right again. refused: the share of requests that may be. short: part of the short form.
+Fault = collections.namedtuple("Fault", "name inject bound false_ok cut_ok also refused short")
 
+HARDLY, ANY = 0.01, 1.0  # refusals: where nobody has to be refused, on a busy machine; where nothing else is possible
 FAILURE_MEMORY = 2.0  # seconds: failure_ttl_max of the configuration
 BRIEF, MEMORY, LOADER = 2.0, FAILURE_MEMORY + 2.0, 5.0
 HELD = "x" * 100_000  # filling of a small memcached
@@ -224,8 +225,8 @@ def full(folder):
 def all_faults():
     out = []
 
-    def add(name, inject, bound=BRIEF, false_ok=False, cut_ok=False, also=(), short=True):
-        out.append(Fault(name, inject, bound, false_ok, cut_ok, also, short))
+    def add(name, inject, bound=BRIEF, false_ok=False, cut_ok=False, also=(), refused=HARDLY, short=True):
+        out.append(Fault(name, inject, bound, false_ok, cut_ok, also, refused, short))
 
     add("memcached-kill-a", kill_one(0))
     add("memcached-kill-b", kill_one(1), short=False)
@@ -245,7 +246,7 @@ def all_faults():
     ]  # fmt: skip
     for name, mode, short, missing in modes:
         add(f"bucket-{name}", misbehave(mode, False), MEMORY, short=short == "first")
-        add(f"buckets-{name}", misbehave(mode, True), MEMORY, missing, short=short == "both")
+        add(f"buckets-{name}", misbehave(mode, True), MEMORY, missing, refused=HARDLY if missing else ANY, short=short == "both")
     # A file that is there and cannot be used is the answer: no other source is asked.
     other = "other:" + "/".join((*SAMPLE_MODULE, sym_name(SAMPLE_MODULE[0])))
     add("bucket-other-file", misbehave(other, False), MEMORY, True)
@@ -260,8 +261,8 @@ def all_faults():
     add("file-changed", change_file)
     add("clock+1h", step_clock(3600))
     add("clock-1h", step_clock(-3600))
-    add("descriptors", descriptors)
-    add("disk-full-store", full("store"))
+    add("descriptors", descriptors, refused=ANY)
+    add("disk-full-store", full("store"), refused=ANY)
     # nginx can neither take a large body (500) nor keep a large reply for a slow client (cut).
-    add("disk-full-nginx", full("nginx"), cut_ok=True, also=(500,))
+    add("disk-full-nginx", full("nginx"), cut_ok=True, also=(500,), refused=ANY)
     return out

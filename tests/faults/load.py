@@ -65,6 +65,23 @@ class Known:
         return None if got == names else f"want {names[:3]}, got {got[:3]}"
 
 
+def lacks(reply, is_upload):
+    """What a refusal has to carry and does not, be it the service's or nginx's: when to come again, and the JSON of an error."""
+    again = reply.headers.get("Retry-After", "")
+    if not again.isdigit() or int(again) < 1:
+        return f"{reply.status} with Retry-After {again!r}"
+    try:
+        if is_upload:
+            value = reply.json()
+            assert value["success"] is False and value["uuid"] and value["status"] == reply.status, value
+            assert value["error"]["Code"] == str(reply.status) and value["error"]["Text"], value
+        else:
+            reply.error(reply.status)
+    except (ValueError, KeyError, TypeError, AttributeError, AssertionError) as e:
+        return f"{reply.status} that is no error object: {type(e).__name__} {e}"
+    return ""
+
+
 def some(answers, count, rng):
     return rng.sample(answers, min(count, len(answers)))
 
@@ -185,7 +202,7 @@ class Load:
                 text = f"{text} {type(e).__name__}: {e}"
                 client.close()
                 continue
-            outcome, text = self.judged(reply, body, judge, start)
+            outcome, text = self.judged(reply, body, judge, start, kind == "upload")
             break
         with self.lock:
             del self.running[number]
@@ -193,9 +210,10 @@ class Load:
         return outcome
 
     @staticmethod
-    def judged(reply, body, judge, start):
+    def judged(reply, body, judge, start, is_upload):
         if reply.status in REFUSALS:
-            return "refused", body.decode("utf-8", "replace")[:200]
+            missing = lacks(reply, is_upload)
+            return ("wrong" if missing else "refused"), f"{missing} {body.decode('utf-8', 'replace')[:200]}".lstrip()
         if reply.status != 200:
             return "wrong", f"status {reply.status}: {body[:300]!r}"
         try:

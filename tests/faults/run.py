@@ -73,6 +73,9 @@ class Row:
         out = [f"{r.outcome}: {r.kind} after {r.end - r.start:.2f} s: {r.text}" for r in (self.wrong + self.lost)]
         if self.cut and not self.fault.cut_ok:
             out += [f"cut: {r.kind}: {r.text}" for r in self.results if r.cuts]
+        refused = [r for r in self.results if r.outcome == "refused"]
+        if len(refused) > self.fault.refused * len(self.results):
+            out.append(f"{len(refused)} of {len(self.results)} were refused, the first: {refused[0].kind}, {refused[0].status}: {refused[0].text}")
         if not self.right:
             out.append("no right answer at all")
         if self.recovery is None:
