@@ -11,10 +11,12 @@ from load import SAMPLE_MODULE
 from stack import tail, wait_for
 from symbols import sym_name
 
-# false_ok: `false` is a right answer while it lasts. cut_ok: replies may be cut. also: statuses that count as refused besides.
+# false_ok: `false` is a right answer while it lasts. cut_ok: replies may be cut that were in flight at a KILL, or WHILE it lasts.
+# excused: statuses that are no answer and right while it lasts, as are replies that were cut twice.
 # bound: seconds until answers must be right again. refused: the share of requests that may be. short: part of the short form.
-Fault = collections.namedtuple("Fault", "name inject bound false_ok cut_ok also refused short")
+Fault = collections.namedtuple("Fault", "name inject bound false_ok cut_ok excused refused short")
 
+KILL, WHILE = "kill", "while"
 HARDLY, ANY = 0.01, 1.0  # refusals: where nobody has to be refused, on a busy machine; where nothing else is possible
 FAILURE_MEMORY = 2.0  # seconds: failure_ttl_max of the configuration
 BRIEF, MEMORY, LOADER = 2.0, FAILURE_MEMORY + 2.0, 5.0
@@ -142,7 +144,7 @@ def kill(w, seconds):
         wait_for(lambda: w.stopping.is_set() or w.load.oldest() > whole, "requests that saw the other one die", 30)
         wait_for(lambda: w.stopping.is_set() or w.load.asks("profile"), "a large request", 30, 0.002)
         w.hold(w.rng.uniform(0, 0.06))
-        w.daemons[i % 2].crash()
+        w.crash(w.daemons[i % 2])
         w.hold(w.rng.uniform(0, 0.5))
         w.daemons[i % 2].start()
         whole = time.monotonic()
@@ -152,7 +154,7 @@ def kill_loader(w, seconds):
     """Loads take long, so that the process which dies has leases; the other has to wait for their end."""
     with slow_buckets(w):
         w.hold(1.0)
-        w.daemons[0].crash()
+        w.crash(w.daemons[0])
         w.hold(min(seconds, 1.0))
     w.daemons[0].start()
 
@@ -225,8 +227,8 @@ def full(folder):
 def all_faults():
     out = []
 
-    def add(name, inject, bound=BRIEF, false_ok=False, cut_ok=False, also=(), refused=HARDLY, short=True):
-        out.append(Fault(name, inject, bound, false_ok, cut_ok, also, refused, short))
+    def add(name, inject, bound=BRIEF, false_ok=False, cut_ok=None, excused=(), refused=HARDLY, short=True):
+        out.append(Fault(name, inject, bound, false_ok, cut_ok, excused, refused, short))
 
     add("memcached-kill-a", kill_one(0))
     add("memcached-kill-b", kill_one(1), short=False)
@@ -254,8 +256,8 @@ def all_faults():
     add("bucket-gone", gone, MEMORY, short=False)
 
     add("responder-term", terminate)
-    add("responder-kill", kill, LOADER, cut_ok=True)
-    add("responder-kill-load", kill_loader, LOADER, cut_ok=True)
+    add("responder-kill", kill, LOADER, cut_ok=KILL)
+    add("responder-kill-load", kill_loader, LOADER, cut_ok=KILL)
     add("responder-stop", suspend)
     add("nginx-reload", reload_nginx)
     add("file-changed", change_file)
@@ -264,5 +266,5 @@ def all_faults():
     add("descriptors", descriptors, refused=ANY)
     add("disk-full-store", full("store"), refused=ANY)
     # nginx can neither take a large body (500) nor keep a large reply for a slow client (cut).
-    add("disk-full-nginx", full("nginx"), cut_ok=True, also=(500,), refused=ANY)
+    add("disk-full-nginx", full("nginx"), cut_ok=WHILE, excused=(500,), refused=ANY)
     return out

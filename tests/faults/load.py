@@ -20,7 +20,8 @@ from symbols import SAMPLE, SAMPLE_FRAMES, debug_id, differences, run_gensym, ti
 REFUSALS = (429, 502, 503, 504)
 SAMPLE_MODULE = ["sample.so", debug_id("sample.so")]
 
-# What a client saw in the end. start and end: time.monotonic(). fresh: of a module, or an upload, that nobody asked for before.
+# What a client saw in the end. start and end: time.monotonic(). cuts: (begin, end) of each try whose reply ended early.
+# fresh: of a module, or an upload, that nobody asked for before.
 Result = collections.namedtuple("Result", "kind start end outcome status cuts fresh text")
 
 
@@ -187,18 +188,20 @@ class Load:
 
     def ask(self, kind, client, send, judge, fresh=False):
         """Sends, once more when no complete answer came, and notes what came of it."""
-        start, cuts, text = time.monotonic(), 0, ""
+        start, cuts, text = time.monotonic(), [], ""
         number = next(self.numbers)
         with self.lock:
             self.running[number] = (start, kind)
         outcome, status = "lost", 0
         for _ in range(2):
+            begin = time.monotonic()
             try:
                 reply = send(client)
                 status = reply.status
                 body = reply.body  # inflates: an incomplete gzip stream fails here
             except (OSError, EOFError, http.client.HTTPException) as e:
-                cuts += isinstance(e, (http.client.IncompleteRead, EOFError))
+                if isinstance(e, (http.client.IncompleteRead, EOFError)):
+                    cuts.append((begin, time.monotonic()))
                 text = f"{text} {type(e).__name__}: {e}"
                 client.close()
                 continue

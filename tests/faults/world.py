@@ -83,6 +83,7 @@ class World:
         self.memcached = [Memcached(f"memcached{i}", self.directory, MEMORY) for i in range(2)]
         self.buckets = [Bucket(f"bucket{i}", self.directory, Symbols(os.path.join(self.directory, f"symbols{i}"))) for i in range(2)]
         self.daemons, self.nginx, self.key = [], None, None
+        self.kills = []  # (before, after) each SIGKILL of a responder
         self.clock_file = os.path.join(self.directory, "clock")
 
     def start(self):
@@ -161,6 +162,11 @@ class World:
                 return
             assert lasted < seconds + SEEN_BOUND, "nothing came of the fault"
             yield
+
+    def crash(self, daemon):
+        before = time.monotonic()
+        daemon.crash()
+        self.kills.append((before, time.monotonic()))
 
     def metric(self, series):
         """The largest value that a responder shows; nginx asks now the one and now the other."""
