@@ -2,6 +2,7 @@
 
 import contextlib
 import datetime
+import errno
 import glob
 import json
 import os
@@ -182,6 +183,10 @@ class World:
         before = self.metric(series)
         return lambda: self.metric(series) > before
 
+    def transfers(self, outcome):
+        """Whether a transfer from a bucket has ended so since now."""
+        return self.growth(f'symbolicated_downloads_total{{outcome="{outcome}"}}')
+
     def delete(self, module):
         """DELETE, until it is answered 200 (memcached may be on its way back)."""
         for _ in range(20):
@@ -221,6 +226,10 @@ class World:
                 return abs(off.total_seconds() - offset) < 60
         return False
 
+    def no_room(self, name):
+        """What is said of a full disk, see full_disk."""
+        return os.strerror(errno.ENOSPC if self.mounted[name] else errno.EACCES)
+
     def can_fill(self, name):
         return self.mounted[name] or os.getuid() != 0
 
@@ -241,6 +250,18 @@ class World:
         finally:
             for folder, mode in zip(folders, modes):
                 os.chmod(folder, mode)
+
+
+def says(path, text):
+    """Whether a log has said this since now."""
+    before = os.path.getsize(path)
+
+    def seen():
+        with open(path, "rb") as log:
+            log.seek(before)
+            return text.encode() in log.read()
+
+    return seen
 
 
 class _Keys:
