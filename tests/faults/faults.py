@@ -67,7 +67,9 @@ def flush(w, seconds):
     for _ in w.repeat(seconds, 0.3, w.growth("symbolicated_page_reloads_total")):
         for server in w.memcached:
             with server.raw() as raw:
+                raw.set("mark", b"1")
                 raw.flush()
+                assert raw.get("mark") is None, "a flush left a value behind"
 
 
 def fill(w, seconds):
