@@ -42,7 +42,7 @@ def kill_one(number):
 
 def stop_one(number):
     def inject(w, seconds):
-        seen = w.growth("symbolicated_memcached_breaker_open_total")
+        seen = w.growth("symbolicated_memcached_errors_total")
         with w.memcached[number].suspended():
             w.hold(seconds, seen)
 
@@ -50,7 +50,7 @@ def stop_one(number):
 
 
 def stop_both(w, seconds):
-    seen = w.growth("symbolicated_memcached_breaker_open_total")
+    seen = w.growth("symbolicated_memcached_errors_total")
     with w.memcached[0].suspended(), w.memcached[1].suspended():
         w.hold(seconds, seen)
 
