@@ -2,6 +2,7 @@
 
 import collections
 import contextlib
+import errno
 import os
 import resource
 import signal
@@ -10,15 +11,17 @@ import time
 from load import SAMPLE_MODULE
 from stack import tail, wait_for
 from symbols import sym_name
+from world import says
 
-# false_ok: `false` is a right answer while it lasts. cut_ok: replies may be cut. also: statuses that count as refused besides.
-# bound: seconds until answers must be right again. short: part of the short form.
-Fault = collections.namedtuple("Fault", "name inject bound false_ok cut_ok also short")
+# false_ok: `false` is a right answer while it lasts. cut_ok: replies may be cut that were in flight at a KILL, or WHILE it lasts.
+# excused: statuses that are no answer and right while it lasts, as are replies that were cut twice.
+# bound: seconds until answers must be right again. refused: the share of requests that may be. short: part of the short form.
+Fault = collections.namedtuple("Fault", "name inject bound false_ok cut_ok excused refused short")
 
+KILL, WHILE = "kill", "while"
+HARDLY, ANY = 0.01, 1.0  # refusals: where nobody has to be refused, on a busy machine; where nothing else is possible
 FAILURE_MEMORY = 2.0  # seconds: failure_ttl_max of the configuration
 BRIEF, MEMORY, LOADER = 2.0, FAILURE_MEMORY + 2.0, 5.0
-TRANSFER = 5.0  # seconds: bucket_total_timeout, of each source
-STALL = 1.0  # seconds: bucket_stall_timeout
 HELD = "x" * 100_000  # filling of a small memcached
 
 
@@ -27,17 +30,19 @@ HELD = "x" * 100_000  # filling of a small memcached
 
 def kill_one(number):
     def inject(w, seconds):
-        server = w.memcached[number]
+        server, seen = w.memcached[number], w.growth("symbolicated_memcached_errors_total")
         server.kill()
-        w.hold(seconds)
-        server.start()
+        try:
+            w.hold(seconds, seen)
+        finally:
+            server.start()
 
     return inject
 
 
 def stop_one(number):
     def inject(w, seconds):
-        seen = w.growth("symbolicated_memcached_breaker_open_total")
+        seen = w.growth("symbolicated_memcached_errors_total")
         with w.memcached[number].suspended():
             w.hold(seconds, seen)
 
@@ -45,32 +50,44 @@ def stop_one(number):
 
 
 def stop_both(w, seconds):
+    seen = w.growth("symbolicated_memcached_errors_total")
     with w.memcached[0].suspended(), w.memcached[1].suspended():
-        w.hold(seconds)
+        w.hold(seconds, seen)
 
 
 def restart_each(w, _seconds):
+    seen = w.growth("symbolicated_memcached_errors_total")
     for server in w.memcached:
         server.stop()
         server.start()
+    w.hold(0, seen)
 
 
 def flush(w, seconds):
-    for _ in w.repeat(seconds, 0.3):
+    for _ in w.repeat(seconds, 0.3, w.growth("symbolicated_page_reloads_total")):
         for server in w.memcached:
             with server.raw() as raw:
+                raw.set("mark", b"1")
                 raw.flush()
+                assert raw.get("mark") is None, "a flush left a value behind"
 
 
 def fill(w, seconds):
     """So small that everything is evicted soon."""
     resize(w, 8)
-    for _ in w.repeat(seconds, 0.2):
-        for server in w.memcached:
-            with server.raw() as raw:
-                for i in range(60):
-                    raw.set(f"other{i}", HELD.encode())
-    resize(w, w.memory)
+    try:
+        for _ in w.repeat(seconds, 0.2, lambda: all(evictions(server) for server in w.memcached)):
+            for server in w.memcached:
+                with server.raw() as raw:
+                    for i in range(60):
+                        raw.set(f"other{i}", HELD.encode())
+    finally:
+        resize(w, w.memory)
+
+
+def evictions(server):
+    with server.raw() as raw:
+        return int(raw.stats()["evictions"])
 
 
 def resize(w, memory):
@@ -100,13 +117,17 @@ def spoil(raw, key, expiry, rng):
 # buckets
 
 
-def misbehave(mode, both):
+def misbehave(mode, outcome, both):
+    """outcome: what symbolicated says of transfers from such a bucket."""
+
     def inject(w, seconds):
-        buckets = w.buckets if both else w.buckets[:1]
+        buckets, ended = w.buckets if both else w.buckets[:1], w.transfers(outcome)
         for bucket in buckets:
             bucket.control(mode)
+        # A file that is there and cannot be used is the answer: no other source is asked.
+        asked = [has_asked(bucket) for bucket in (buckets[:1] if outcome == "corrupt" else buckets)]
         try:
-            w.hold(seconds)
+            w.hold(seconds, lambda: ended() and all(seen() for seen in asked))
         finally:
             for bucket in buckets:
                 bucket.reset()
@@ -114,11 +135,18 @@ def misbehave(mode, both):
     return inject
 
 
+def has_asked(bucket):
+    """Whether a bucket was asked since now."""
+    before = bucket.hits()
+    return lambda: bucket.hits() > before
+
+
 def gone(w, seconds):
     """The process stands still: connections are accepted by the kernel and nothing comes."""
+    seen = w.transfers("failed")
     w.buckets[0].signal(signal.SIGSTOP)
     try:
-        w.hold(seconds)
+        w.hold(seconds, seen)
     finally:
         w.buckets[0].signal(signal.SIGCONT)
 
@@ -143,7 +171,7 @@ def kill(w, seconds):
         wait_for(lambda: w.stopping.is_set() or w.load.oldest() > whole, "requests that saw the other one die", 30)
         wait_for(lambda: w.stopping.is_set() or w.load.asks("profile"), "a large request", 30, 0.002)
         w.hold(w.rng.uniform(0, 0.06))
-        w.daemons[i % 2].crash()
+        w.crash(w.daemons[i % 2])
         w.hold(w.rng.uniform(0, 0.5))
         w.daemons[i % 2].start()
         whole = time.monotonic()
@@ -153,7 +181,7 @@ def kill_loader(w, seconds):
     """Loads take long, so that the process which dies has leases; the other has to wait for their end."""
     with slow_buckets(w):
         w.hold(1.0)
-        w.daemons[0].crash()
+        w.crash(w.daemons[0])
         w.hold(min(seconds, 1.0))
     w.daemons[0].start()
 
@@ -171,14 +199,15 @@ def slow_buckets(w):
 
 def suspend(w, _seconds):
     w.daemons[0].signal(signal.SIGSTOP)
+    stopped = time.monotonic()
     try:
-        w.hold(3.0)
+        w.hold(3.0, lambda: w.load.oldest() < stopped + 1.0)
     finally:
         w.daemons[0].signal(signal.SIGCONT)
 
 
 def reload_nginx(w, seconds):
-    for _ in w.repeat(seconds, 1.0):
+    for _ in w.repeat(seconds, 1.0, says(w.nginx.error_log, "gracefully shutting down")):
         w.nginx.signal(signal.SIGHUP)
 
 
@@ -200,12 +229,12 @@ def step_clock(offset):
 
 def descriptors(w, seconds):
     """A few more than are open: the process can take hardly anything new."""
-    pid = w.daemons[0].process.pid
+    pid, seen = w.daemons[0].process.pid, says(w.daemons[0].log, os.strerror(errno.EMFILE))
     soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
     few = len(os.listdir(f"/proc/{pid}/fd")) + 3
     resource.prlimit(pid, resource.RLIMIT_NOFILE, (few, hard))
     try:
-        w.hold(seconds)
+        w.hold(seconds, seen)
     finally:
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
 
@@ -213,21 +242,23 @@ def descriptors(w, seconds):
 # disks
 
 
-def full(folder):
-    """What is in the small file system of that name finds no room."""
+def full_store(w, seconds):
+    seen = w.growth('symbolicated_uploads_total{outcome="failed"}')
+    with w.full_disk("store"):
+        w.hold(seconds, seen)
 
-    def inject(w, seconds):
-        with w.full_disk(folder):
-            w.hold(seconds)
 
-    return inject
+def full_nginx(w, seconds):
+    seen = says(w.nginx.error_log, w.no_room("nginx"))
+    with w.full_disk("nginx"):
+        w.hold(seconds, seen)
 
 
 def all_faults():
     out = []
 
-    def add(name, inject, bound=BRIEF, false_ok=False, cut_ok=False, also=(), short=True):
-        out.append(Fault(name, inject, bound, false_ok, cut_ok, also, short))
+    def add(name, inject, bound=BRIEF, false_ok=False, cut_ok=None, excused=(), refused=HARDLY, short=True):
+        out.append(Fault(name, inject, bound, false_ok, cut_ok, excused, refused, short))
 
     add("memcached-kill-a", kill_one(0))
     add("memcached-kill-b", kill_one(1), short=False)
@@ -239,32 +270,34 @@ def all_faults():
     add("memcached-fill", fill)
     add("memcached-corrupt", corrupt)
 
+    # name, mode, outcome of its transfers, which of the two is part of the short form
     modes = [
-        ("stall", "stall", "first", False), ("drip", "drip:1", "", False), ("refuse", "refuse", "both", False), ("reset", "reset", "first", False),
-        ("403", "status:403", "", True), ("404", "status:404", "both", True), ("429", "status:429", "", False), ("500", "status:500", "first", False),
-        ("503", "status:503", "both", False), ("cut", "cut:60", "both", False), ("short-length", "short-length:100", "first", False),
-        ("two-lengths", "two-lengths", "", False), ("bad-gzip", "bad-gzip", "first", False), ("redirect-loop", "redirect-loop", "first", False),
+        ("stall", "stall", "failed", "first"), ("drip", "drip:1", "failed", ""), ("refuse", "refuse", "failed", "both"),
+        ("reset", "reset", "failed", "first"), ("403", "status:403", "missing", ""), ("404", "status:404", "missing", "both"),
+        ("429", "status:429", "failed", ""), ("500", "status:500", "failed", "first"), ("503", "status:503", "failed", "both"),
+        ("cut", "cut:60", "failed", "both"), ("short-length", "short-length:100", "failed", "first"),
+        ("two-lengths", "two-lengths", "failed", ""), ("bad-gzip", "bad-gzip", "failed", "first"),
+        ("redirect-loop", "redirect-loop", "failed", "first"),
     ]  # fmt: skip
-    for name, mode, short, missing in modes:
-        wait = {"stall": STALL, "drip": TRANSFER}.get(name, 0)
-        add(f"bucket-{name}", misbehave(mode, False), MEMORY + wait, short=short == "first")
-        add(f"buckets-{name}", misbehave(mode, True), MEMORY + 2 * wait, missing, short=short == "both")
-    # A file that is there and cannot be used is the answer: no other source is asked.
+    for name, mode, outcome, short in modes:
+        missing = outcome == "missing"
+        add(f"bucket-{name}", misbehave(mode, outcome, False), MEMORY, short=short == "first")
+        add(f"buckets-{name}", misbehave(mode, outcome, True), MEMORY, missing, refused=HARDLY if missing else ANY, short=short == "both")
     other = "other:" + "/".join((*SAMPLE_MODULE, sym_name(SAMPLE_MODULE[0])))
-    add("bucket-other-file", misbehave(other, False), MEMORY, True)
-    add("buckets-other-file", misbehave(other, True), MEMORY, True, short=False)
-    add("bucket-gone", gone, MEMORY + STALL, short=False)
+    add("bucket-other-file", misbehave(other, "corrupt", False), MEMORY, True)
+    add("buckets-other-file", misbehave(other, "corrupt", True), MEMORY, True, short=False)
+    add("bucket-gone", gone, MEMORY, short=False)
 
     add("responder-term", terminate)
-    add("responder-kill", kill, LOADER, cut_ok=True)
-    add("responder-kill-load", kill_loader, LOADER, cut_ok=True)
+    add("responder-kill", kill, LOADER, cut_ok=KILL)
+    add("responder-kill-load", kill_loader, LOADER, cut_ok=KILL)
     add("responder-stop", suspend)
     add("nginx-reload", reload_nginx)
     add("file-changed", change_file)
     add("clock+1h", step_clock(3600))
     add("clock-1h", step_clock(-3600))
-    add("descriptors", descriptors)
-    add("disk-full-store", full("store"))
+    add("descriptors", descriptors, refused=ANY)
+    add("disk-full-store", full_store, refused=ANY)
     # nginx can neither take a large body (500) nor keep a large reply for a slow client (cut).
-    add("disk-full-nginx", full("nginx"), cut_ok=True, also=(500,))
+    add("disk-full-nginx", full_nginx, cut_ok=WHILE, excused=(500,), refused=ANY)
     return out

@@ -20,7 +20,8 @@ from symbols import SAMPLE, SAMPLE_FRAMES, debug_id, differences, run_gensym, ti
 REFUSALS = (429, 502, 503, 504)
 SAMPLE_MODULE = ["sample.so", debug_id("sample.so")]
 
-# What a client saw in the end. start and end: time.monotonic(). fresh: of a module, or an upload, that nobody asked for before.
+# What a client saw in the end. start and end: time.monotonic(). cuts: (begin, end) of each try whose reply ended early.
+# fresh: of a module, or an upload, that nobody asked for before.
 Result = collections.namedtuple("Result", "kind start end outcome status cuts fresh text")
 
 
@@ -63,6 +64,23 @@ class Known:
         if value["knownModules"] != [True]:
             return f"knownModules says {value['knownModules']}"
         return None if got == names else f"want {names[:3]}, got {got[:3]}"
+
+
+def lacks(reply, is_upload):
+    """What a refusal has to carry and does not, be it the service's or nginx's: when to come again, and the JSON of an error."""
+    again = reply.headers.get("Retry-After", "")
+    if not again.isdigit() or int(again) < 1:
+        return f"{reply.status} with Retry-After {again!r}"
+    try:
+        if is_upload:
+            value = reply.json()
+            assert value["success"] is False and value["uuid"] and value["status"] == reply.status, value
+            assert value["error"]["Code"] == str(reply.status) and value["error"]["Text"], value
+        else:
+            reply.error(reply.status)
+    except (ValueError, KeyError, TypeError, AttributeError, AssertionError) as e:
+        return f"{reply.status} that is no error object: {type(e).__name__} {e}"
+    return ""
 
 
 def some(answers, count, rng):
@@ -170,22 +188,24 @@ class Load:
 
     def ask(self, kind, client, send, judge, fresh=False):
         """Sends, once more when no complete answer came, and notes what came of it."""
-        start, cuts, text = time.monotonic(), 0, ""
+        start, cuts, text = time.monotonic(), [], ""
         number = next(self.numbers)
         with self.lock:
             self.running[number] = (start, kind)
         outcome, status = "lost", 0
         for _ in range(2):
+            begin = time.monotonic()
             try:
                 reply = send(client)
                 status = reply.status
                 body = reply.body  # inflates: an incomplete gzip stream fails here
             except (OSError, EOFError, http.client.HTTPException) as e:
-                cuts += isinstance(e, (http.client.IncompleteRead, EOFError))
+                if isinstance(e, (http.client.IncompleteRead, EOFError)):
+                    cuts.append((begin, time.monotonic()))
                 text = f"{text} {type(e).__name__}: {e}"
                 client.close()
                 continue
-            outcome, text = self.judged(reply, body, judge, start)
+            outcome, text = self.judged(reply, body, judge, start, kind == "upload")
             break
         with self.lock:
             del self.running[number]
@@ -193,9 +213,10 @@ class Load:
         return outcome
 
     @staticmethod
-    def judged(reply, body, judge, start):
+    def judged(reply, body, judge, start, is_upload):
         if reply.status in REFUSALS:
-            return "refused", body.decode("utf-8", "replace")[:200]
+            missing = lacks(reply, is_upload)
+            return ("wrong" if missing else "refused"), f"{missing} {body.decode('utf-8', 'replace')[:200]}".lstrip()
         if reply.status != 200:
             return "wrong", f"status {reply.status}: {body[:300]!r}"
         try:

@@ -6,9 +6,8 @@ import time
 from world import is_sanitized, resident
 
 POINTS = 20  # of the curve
-WARM_UP = 0.2  # of the time: caches fill
 REFUSED = 0.001  # of all: nothing is wrong with any part, so hardly anybody is refused, even on a busy machine
-MORE, ROOM = 1.05, 8 << 20  # how much larger the second half may be
+MORE, ROOM = 1.03, 4 << 20  # how much larger the last third may be than the one before
 
 
 def sample(world, minutes, check):
@@ -29,14 +28,13 @@ def print_curve(points):
 
 
 def judge_memory(points):
-    """Compares the mean of the two halves after the warm-up."""
-    steady = points[int(len(points) * WARM_UP) :]
-    if len(steady) < 10:
+    """Compares the means of the last two thirds; in the first one caches fill."""
+    third = len(points) // 3
+    if third < 5:
         return ["too few samples to judge memory"]
-    half = len(steady) // 2
-    first, second = (sum(b for _, b in part) / len(part) for part in (steady[:half], steady[half:]))
-    print(f"resident: {first / (1 << 20):.1f} MiB in the first half after the warm-up, {second / (1 << 20):.1f} MiB in the second")
-    if second > first * MORE + ROOM:
+    middle, last = (sum(b for _, b in part) / third for part in (points[-2 * third : -third], points[-third:]))
+    print(f"resident: {middle / (1 << 20):.1f} MiB in the middle third, {last / (1 << 20):.1f} MiB in the last")
+    if last > middle * MORE + ROOM:
         return ["resident memory goes on growing"]
     return []
 

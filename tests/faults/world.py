@@ -2,6 +2,7 @@
 
 import contextlib
 import datetime
+import errno
 import glob
 import json
 import os
@@ -83,6 +84,7 @@ class World:
         self.memcached = [Memcached(f"memcached{i}", self.directory, MEMORY) for i in range(2)]
         self.buckets = [Bucket(f"bucket{i}", self.directory, Symbols(os.path.join(self.directory, f"symbols{i}"))) for i in range(2)]
         self.daemons, self.nginx, self.key = [], None, None
+        self.kills = []  # (before, after) each SIGKILL of a responder
         self.clock_file = os.path.join(self.directory, "clock")
 
     def start(self):
@@ -162,6 +164,11 @@ class World:
             assert lasted < seconds + SEEN_BOUND, "nothing came of the fault"
             yield
 
+    def crash(self, daemon):
+        before = time.monotonic()
+        daemon.crash()
+        self.kills.append((before, time.monotonic()))
+
     def metric(self, series):
         """The largest value that a responder shows; nginx asks now the one and now the other."""
         values = [0.0]
@@ -175,6 +182,10 @@ class World:
         """Whether this counter has grown since now: a fault has done something."""
         before = self.metric(series)
         return lambda: self.metric(series) > before
+
+    def transfers(self, outcome):
+        """Whether a transfer from a bucket has ended so since now."""
+        return self.growth(f'symbolicated_downloads_total{{outcome="{outcome}"}}')
 
     def delete(self, module):
         """DELETE, until it is answered 200 (memcached may be on its way back)."""
@@ -215,6 +226,10 @@ class World:
                 return abs(off.total_seconds() - offset) < 60
         return False
 
+    def no_room(self, name):
+        """What is said of a full disk, see full_disk."""
+        return os.strerror(errno.ENOSPC if self.mounted[name] else errno.EACCES)
+
     def can_fill(self, name):
         return self.mounted[name] or os.getuid() != 0
 
@@ -235,6 +250,18 @@ class World:
         finally:
             for folder, mode in zip(folders, modes):
                 os.chmod(folder, mode)
+
+
+def says(path, text):
+    """Whether a log has said this since now."""
+    before = os.path.getsize(path)
+
+    def seen():
+        with open(path, "rb") as log:
+            log.seek(before)
+            return text.encode() in log.read()
+
+    return seen
 
 
 class _Keys:
