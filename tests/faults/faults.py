@@ -19,7 +19,7 @@ from world import says
 Fault = collections.namedtuple("Fault", "name inject bound false_ok cut_ok excused refused short")
 
 KILL, WHILE = "kill", "while"
-HARDLY, ANY = 0.01, 1.0  # refusals: where nobody has to be refused, on a busy machine; where nothing else is possible
+HARDLY, ANY = 0.02, 1.0  # refusals: where nobody has to be refused, on a busy machine; where nothing else is possible
 FAILURE_MEMORY = 2.0  # seconds: failure_ttl_max of the configuration
 BRIEF, MEMORY, LOADER = 2.0, FAILURE_MEMORY + 2.0, 5.0
 HELD = "x" * 100_000  # filling of a small memcached

@@ -29,6 +29,7 @@ CALM, CALM_SHORT = 1.0, 0.5  # seconds at least between two faults
 SLACK = 5  # the short form's bounds for recovery are this many times as long
 UNRECOVERED = 60.0  # seconds after which a recovery is given up
 MEMORY_ENDS = 1.5  # seconds after which `false` of a fault is forgotten: missing_ttl, corrupt_ttl, and the answer that is under way
+FEW = 3  # refusals that are allowed in any row
 SHOWN = 6  # answers of a fault that are shown
 COLUMNS = ("fault", "requests", "right", "refused", "excused", "false", "wrong", "lost", "cut", "longest s", "recovery s", "bound s")
 
@@ -79,7 +80,7 @@ class Row:
         for r in self.results:
             wrong = [c for c in r.cuts if not self.cut_is_right(*c)]
             out += [f"cut: {r.kind}, {begin - self.end:+.2f} s to {end - self.end:+.2f} s from the end of the fault" for begin, end in wrong]
-        if len(self.refused) > self.fault.refused * len(self.results):
+        if len(self.refused) > max(FEW, self.fault.refused * len(self.results)):
             r = self.refused[0]
             out.append(f"{len(self.refused)} of {len(self.results)} were refused, the first: {r.kind}, {r.status}: {r.text}")
         if not self.right:

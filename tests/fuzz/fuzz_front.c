@@ -135,16 +135,17 @@ static void send_request(char *text, size_t size)
 	close(fd);
 }
 
-/* libfcgi adds lengths of parameters up in an int, so that a peer can end the process: docs/security.md. What may be a
- * length of four bytes is less than 8 MiB here. */
-static void shorten_params(uint8_t *data, size_t size)
+/* libfcgi adds the lengths of names and values up in an int, so that a peer can end the process: docs/security.md. What
+ * may be a length of four bytes is less than 8 MiB here. */
+static void shorten_pairs(uint8_t *data, size_t size)
 {
 	for (size_t at = 0, len; size - at > FCGI_HEADER_LEN; at += len) {
 		const uint8_t *h = data + at;
 		len = FCGI_HEADER_LEN + ((size_t)h[4] << 8) + h[5] + h[6];
 		if (len > size - at)
 			len = size - at;
-		for (size_t i = FCGI_HEADER_LEN; i < len && h[1] == FCGI_PARAMS; i++)
+		bool pairs = h[1] == FCGI_PARAMS || h[1] == FCGI_GET_VALUES;
+		for (size_t i = FCGI_HEADER_LEN; i < len && pairs; i++)
 			if (data[at + i] & 0x80) {
 				data[at + i] = 0x80;
 				if (i + 1 < len)
@@ -156,7 +157,7 @@ static void shorten_params(uint8_t *data, size_t size)
 static void send_bytes(uint8_t *data, size_t size)
 {
 	char reply[4096];
-	shorten_params(data, size);
+	shorten_pairs(data, size);
 	int fd = client_connect(socket_path);
 	fuzz_check(fd >= 0, "the front does not answer");
 	client_send_raw(fd, data, size);

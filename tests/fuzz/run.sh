@@ -27,7 +27,8 @@ mkdir -p "$build/corpus/$target" "$build/found"
 set -- "$build/corpus/$target" "tests/fuzz/corpus/$target"
 [ "$target" != sym ] || set -- "$@" tests/data/sym
 [ "${target#symbfile}" = "$target" ] || set -- "$@" tests/data/symbfile/corner
-[ ! -e "tests/fuzz/$target.dict" ] || set -- "-dict=tests/fuzz/$target.dict" "$@"
+dictionary=tests/fuzz/${target%_map}.dict
+[ ! -e "$dictionary" ] || set -- "-dict=$dictionary" "$@"
 log=$build/$target.log
 found=0
 # shellcheck disable=SC2086

@@ -11,6 +11,8 @@
 
 #include <cmocka.h>
 
+#include "work.h"
+
 enum { BLOCKS = 1 << 20, CALLS_MAX = 20000 };
 
 void *__real_malloc(size_t n);
@@ -27,6 +29,7 @@ char *__wrap_strndup(const char *text, size_t n);
 /* Blocks that are held, in a hash table; 1 in place of one that was given back. */
 static uintptr_t blocks[BLOCKS];
 static size_t held, bytes, peak, calls, failed;
+static size_t work_before;
 static size_t fail_from, fail_to; /* numbers of the calls that get nothing */
 static _Thread_local bool armed;
 
@@ -85,7 +88,9 @@ void *__wrap_realloc(void *p, size_t n)
 {
 	if (fails())
 		return NULL;
-	forget(p, p ? malloc_usable_size(p) : 0);
+	size_t size = p ? malloc_usable_size(p) : 0;
+	forget(p, size);
+	work_add_bytes(size);
 	return remember(__real_realloc(p, n));
 }
 
@@ -128,6 +133,7 @@ static void start(size_t from, size_t to)
 	held = bytes = peak = calls = failed = 0;
 	fail_from = from;
 	fail_to = to;
+	work_before = work_done();
 	armed = true;
 }
 
@@ -139,7 +145,7 @@ void alloc_watch(void)
 struct alloc_use alloc_watched(void)
 {
 	armed = false;
-	return (struct alloc_use){calls, peak};
+	return (struct alloc_use){calls, peak, work_done() - work_before};
 }
 
 static bool run(bool (*attempt)(void *arg), void *arg, size_t from, size_t to)
@@ -155,7 +161,7 @@ static bool run(bool (*attempt)(void *arg), void *arg, size_t from, size_t to)
 struct alloc_use count_allocations(bool (*attempt)(void *arg), void *arg)
 {
 	assert_true(run(attempt, arg, SIZE_MAX, SIZE_MAX));
-	return (struct alloc_use){calls, peak};
+	return (struct alloc_use){calls, peak, work_done() - work_before};
 }
 
 size_t fail_each_allocation(bool (*attempt)(void *arg), void *arg)

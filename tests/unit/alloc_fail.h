@@ -11,9 +11,9 @@
  * whether it had what it wanted, and checks that itself; it must have given back what it allocated, and succeed when
  * nothing fails. Returns the number of allocations. */
 size_t fail_each_allocation(bool (*attempt)(void *arg), void *arg);
-/* Allocations of one successful attempt, and the bytes that it held at most. */
+/* Allocations of one successful attempt, the bytes that it held at most, and its work (work.h). */
 struct alloc_use {
-	size_t calls, peak;
+	size_t calls, peak, work;
 };
 struct alloc_use count_allocations(bool (*attempt)(void *arg), void *arg);
 /* The same of what is done between these two, which may keep blocks. */

@@ -1,7 +1,7 @@
 /*
  * Small inputs that are made to cost much, beside those of test_offmap_limits, test_symbfile_map_limits and
- * test_request_memory: at twice the size each takes at most 2.2 times the allocations and bytes, and what it gives is
- * right. The times that are printed are in docs/testing.md; nothing here depends on them.
+ * test_request_memory: at twice the size each takes at most 2.2 times the work, allocations and bytes, and what it
+ * gives is right. The times that are printed are in docs/testing.md; nothing here depends on them.
  */
 #include <config.h>
 
@@ -21,6 +21,7 @@
 #include "format/request_json.h"
 #include "offmap_tools.h"
 #include "store/bucket_backend.h"
+#include "work.h"
 
 enum { CONSTANT_BYTES = 256 << 10, CONSTANT_CALLS = 64 };
 
@@ -45,8 +46,8 @@ static struct alloc_use measure(
 	make(&b->input, n);
 	double start = cpu_seconds();
 	struct alloc_use use = count_allocations(run, b);
-	print_message("%s: %zu bytes in, %zu allocations, %zu bytes, %.0f ms\n", name, b->input.len, use.calls,
-	        use.peak, (cpu_seconds() - start) * 1000);
+	print_message("%s: %zu bytes in, work %zu, %zu allocations, %zu bytes, %.0f ms\n", name, b->input.len, use.work,
+	        use.calls, use.peak, (cpu_seconds() - start) * 1000);
 	buffer_release(&b->input);
 	return use;
 }
@@ -56,6 +57,7 @@ static struct alloc_use measure_both(
         const char *name, void (*make)(struct buffer *, unsigned), unsigned n, bool (*run)(void *arg), struct bomb *b)
 {
 	struct alloc_use one = measure(name, make, n, run, b), two = measure(name, make, 2 * n, run, b);
+	assert_true(work_is_linear(one.work, two.work));
 	assert_true(10 * two.calls <= 22 * one.calls + CONSTANT_CALLS);
 	assert_true(10 * two.peak <= 22 * one.peak + CONSTANT_BYTES);
 	return two;
@@ -317,6 +319,37 @@ static void test_json(void **state)
 	assert_int_equal(b.text_bytes, 3);
 }
 
+/* The same keys n times; what a later one replaces is read all the same. */
+static const char *member;
+
+static void make_keys(struct buffer *t, unsigned n)
+{
+	text_add(t, "{");
+	add_times(t, member, n);
+	text_add(t, "\"memoryMap\":[],\"stacks\":[]}");
+}
+
+static void test_keys(void **state)
+{
+	static const char *const members[] = {
+	        "\"stacks\":5,",
+	        "\"stacks\":[],",
+	        "\"stacks\":[[[-1,\"a\"]],[]],",
+	        "\"memoryMap\":[[\"\\n\",\"\"]],",
+	        "\"memoryMap\":[[\"\\n\",5]],",
+	        "\"jobs\":[{\"memoryMap\":[[\"a\",\"b\"]],\"stacks\":[[[0,\"a\"]]]}],\"jobs\":[],",
+	        "\"\":{},",
+	};
+	struct bomb b;
+	(void)state;
+	for (unsigned i = 0; i < sizeof members / sizeof *members; i++) {
+		member = members[i];
+		measure_both(member, make_keys, 100000, read_body, &b);
+		assert_int_equal(b.err, ERR_OK);
+		assert_int_equal(b.text_bytes, 0);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -325,6 +358,7 @@ int main(void)
 	        cmocka_unit_test(test_damage),
 	        cmocka_unit_test(test_modules),
 	        cmocka_unit_test(test_json),
+	        cmocka_unit_test(test_keys),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /*
- * Symbol files made to cost much: whatever they hold, the map and the memory that building it takes grow no faster than
- * the file, and the answers stay right. Nothing here is about time.
+ * Symbol files made to cost much: whatever they hold, the map and the memory and work that building it takes grow no
+ * faster than the file, and the answers stay right. Nothing here depends on time.
  */
 #include <config.h>
 
@@ -16,6 +16,7 @@
 #include "alloc_fail.h"
 #include "format/breakpad.h"
 #include "offmap_tools.h"
+#include "work.h"
 
 /* ---- measuring ---- */
 
@@ -24,8 +25,9 @@ typedef void make_fn(struct buffer *text, unsigned n);
 
 struct measured {
 	struct offmap *map;
-	uint64_t text, bytes, peak; /* the file, the map with its root, and all that was held at one time */
-	uint32_t largest;           /* page */
+	uint64_t text, bytes; /* the file, the map with its root */
+	struct alloc_use use; /* of building it */
+	uint32_t largest;     /* page */
 };
 
 static uint32_t largest_page(const struct offmap *m)
@@ -47,7 +49,7 @@ static struct measured measure(make_fn *make, unsigned n, const struct offmap_op
 	r.text = text.len;
 	alloc_watch();
 	r.map = map_build(text_str(&text), 1 << 16, options);
-	r.peak = alloc_watched().peak;
+	r.use = alloc_watched();
 	buffer_release(&text);
 	struct page *root = offmap_root_encode(r.map);
 	assert_non_null(root);
@@ -58,21 +60,23 @@ static struct measured measure(make_fn *make, unsigned n, const struct offmap_op
 }
 
 /* The map is at most map_share times as large as the file, and took at most peak_share times its size; twice the file
- * takes at most 2.2 times as much. (Tables grow by steps of two and four; n is chosen so that both are at the same
- * place between two steps.) */
+ * takes at most 2.2 times as much, and as much work. (Tables grow by steps of two and four; n is chosen so that both
+ * are at the same place between two steps.) */
 static struct measured check_growth(
         make_fn *make, unsigned n, const struct offmap_options *options, unsigned map_share, unsigned peak_share)
 {
 	struct measured one = measure(make, n, options), two = measure(make, 2 * n, options);
-	print_message("%" PRIu64 " bytes: map %" PRIu64 ", peak %" PRIu64 "; %" PRIu64 ": map %" PRIu64
-	              ", peak %" PRIu64 ", largest page %" PRIu32 "\n",
-	        one.text, one.bytes, one.peak, two.text, two.bytes, two.peak, two.largest);
+	print_message("%" PRIu64 " bytes: work %zu, map %" PRIu64 ", peak %zu; %" PRIu64 ": work %zu, map %" PRIu64
+	              ", peak %zu, largest page %" PRIu32 "\n",
+	        one.text, one.use.work, one.bytes, one.use.peak, two.text, two.use.work, two.bytes, two.use.peak,
+	        two.largest);
 	offmap_free(one.map);
 	/* What does not grow may be in the smaller one alone: up to 64 KB of it is no growth. */
 	assert_true(10 * two.bytes <= 22 * one.bytes + (64 << 10));
-	assert_true(10 * two.peak <= 22 * one.peak + (64 << 10));
+	assert_true(10 * two.use.peak <= 22 * one.use.peak + (64 << 10));
+	assert_true(work_is_linear(one.use.work, two.use.work));
 	assert_true(two.bytes <= map_share * two.text);
-	assert_true(two.peak <= peak_share * two.text);
+	assert_true(two.use.peak <= peak_share * two.text);
 	return two;
 }
 
@@ -117,7 +121,7 @@ static void test_node_cap(void **state)
 	assert_answer(over.map, 0, "level3 a.c:6 < other+0x0/0x10 a.c:5");
 	assert_answer(under.map, 0, "level3 a.c:6 < other+0x0/0x10 a.c:5");
 	/* A file of 25 KB: what it can cost at most. */
-	assert_true(under.peak < 16 << 20 && over.peak < 16 << 20);
+	assert_true(under.use.peak < 16 << 20 && over.use.peak < 16 << 20);
 	assert_true(under.bytes < 2 << 20 && over.bytes < 4 << 10);
 	offmap_free(under.map);
 	offmap_free(over.map);
@@ -165,7 +169,7 @@ static void test_million_empty_funcs(void **state)
 	assert_int_equal(m.map->funcs, 1000001);
 	assert_answer(m.map, 0x1000, "-");
 	assert_answer(m.map, 0x200f, "f+0xf/0x10 a.c:5");
-	assert_true(m.bytes < 200 && m.peak < 1 << 20);
+	assert_true(m.bytes < 200 && m.use.peak < 1 << 20);
 	offmap_free(m.map);
 	m = check_growth(make_empty_funcs, 50000, &nearest_options, 1, 1);
 	assert_answer(m.map, 0x1fff, "empty0+0xfff/0x0 ?");
@@ -250,7 +254,7 @@ static void test_adjacent_funcs(void **state)
 {
 	struct measured m = check_growth(make_adjacent, 10000, &plain_options, 1, 1);
 	(void)state;
-	assert_true(m.peak < 2 * m.bytes + (256 << 10));
+	assert_true(m.use.peak < 2 * m.bytes + (256 << 10));
 	assert_answer(m.map, 64 * 19999 + 63, "adjacent19999+0x3f/0x40 a.c:20075");
 	offmap_free(m.map);
 }
@@ -432,7 +436,7 @@ static void test_greatest_ids(void **state)
 {
 	struct measured m = measure(make_greatest_id, 0, &plain_options);
 	(void)state;
-	assert_true(m.peak < 256 << 10);
+	assert_true(m.use.peak < 256 << 10);
 	assert_answer(m.map, 0x1000, "o b.c:7 < f+0x0/0x10 a.c:3");
 	offmap_free(m.map);
 }
