@@ -11,7 +11,7 @@ import pytest
 
 from client import job
 from stack import Stack, wait_for
-from symbols import debug_id, differences, make_bucket, module_line, read_answers, run_gensym
+from symbols import SAMPLE, debug_id, differences, make_bucket, module_line, read_answers, run_gensym
 
 CLIENTS = 4
 BATCH = 1000
@@ -158,6 +158,31 @@ def test_a_large_request(gensym, tmp_path, cache_size, coding):
         frames = s.client.v5(value, Accept_Encoding=coding)["results"][0]["stacks"][0]
         assert len(frames) > 10000 and [f["frame"] for f in frames] == list(range(len(asked)))
         assert differences(asked, frames)[:10] == []
+
+
+def test_small_requests_are_answered_beside_large_ones(gensym):
+    """Each large one takes a worker, be it warm, and each cold one none."""
+    with Stack(config={"workers": "4", "bucket_stall_timeout": "60s", "bucket_retries": "0"}) as s:
+        module = ["large.pdb", debug_id("large")]
+        answers = run_gensym(gensym, s.symbols, module, "-f", "2000", answers=1000)
+        offsets = [int(a["offset"], 16) for a in answers]
+        large = json.dumps(job([module], [[0, o] for o in offsets] * 200))
+        assert differences(answers, s.client.frames(module, offsets)) == []
+        stalled = [s.symbols.add(f"stalled{i}.so", SAMPLE) for i in range(70)]
+        for m in stalled:
+            s.bucket.misbehave(m, "stall")
+        small = 0
+        with ThreadPoolExecutor(73) as pool:
+            cold = [pool.submit(s.client.post, "/symbolicate/v5", job([m], [[0, 0x1000]])) for m in stalled]
+            wait_for(lambda: s.node.metrics()['symbolicated_cold_requests{state="running"}'] == 64, "as many cold requests as there may be")
+            busy = [pool.submit(s.client.post, "/symbolicate/v5", large) for _ in range(3)]
+            while not all(f.done() for f in busy):
+                assert differences(answers[:20], s.client.frames(module, offsets[:20])) == []
+                small += 1
+            assert [f.result().status for f in busy] == [200] * 3
+            s.bucket.kill()
+            assert {f.result().status for f in cold} == {503}
+        assert small >= 10, small
 
 
 def test_generated_without_memcached(gensym, tmp_path):
