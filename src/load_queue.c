@@ -642,7 +642,8 @@ struct memory_watch {
 static void watch_memory(struct modules *m, int64_t now, struct memory_watch *w)
 {
 	uint64_t bytes = resident_bytes();
-	if (bytes > m->memory_max && now - w->trimmed >= SECOND) {
+	bool trims = bytes > m->memory_max && now - w->trimmed >= SECOND;
+	if (trims) {
 		w->trimmed = now;
 		resident_trim();
 		bytes = resident_bytes();
@@ -656,7 +657,7 @@ static void watch_memory(struct modules *m, int64_t now, struct memory_watch *w)
 		        "%llu of %llu MB are resident", (unsigned long long)bytes >> 20,
 		        (unsigned long long)m->memory_max >> 20);
 	w->full = noticed;
-	if (full && idle)
+	if (trims && full && idle) /* the next one gives it back */
 		page_cache_shrink(m->cache, bytes - m->memory_max + m->memory_max / 16);
 }
 
