@@ -135,23 +135,35 @@ static void send_request(char *text, size_t size)
 	close(fd);
 }
 
-/* libfcgi adds the lengths of names and values up in an int, so that a peer can end the process: docs/security.md. What
- * may be a length of four bytes is less than 8 MiB here. */
+/* What may be a length of four bytes becomes one below 8 MiB. */
+static void shorten(uint8_t *data, size_t size)
+{
+	for (size_t i = 0; i < size; i++)
+		if (data[i] & 0x80) {
+			data[i] = 0x80;
+			if (++i < size)
+				data[i] = 0;
+		}
+}
+
+/* libfcgi adds the lengths of names and values up in an int, so that a peer can end the process: docs/security.md. Such
+ * lengths are not sent: not in the records that hold pairs, and nowhere behind a record of which it is not clear where
+ * libfcgi takes its end to be. */
 static void shorten_pairs(uint8_t *data, size_t size)
 {
-	for (size_t at = 0, len; size - at > FCGI_HEADER_LEN; at += len) {
+	size_t at = 0, len;
+	for (; size - at > FCGI_HEADER_LEN; at += FCGI_HEADER_LEN + len) {
 		const uint8_t *h = data + at;
-		len = FCGI_HEADER_LEN + ((size_t)h[4] << 8) + h[5] + h[6];
-		if (len > size - at)
-			len = size - at;
+		size_t content = ((size_t)h[4] << 8) + h[5];
 		bool pairs = h[1] == FCGI_PARAMS || h[1] == FCGI_GET_VALUES;
-		for (size_t i = FCGI_HEADER_LEN; i < len && pairs; i++)
-			if (data[at + i] & 0x80) {
-				data[at + i] = 0x80;
-				if (i + 1 < len)
-					data[at + ++i] = 0;
-			}
+		bool begins = h[1] == FCGI_BEGIN_REQUEST && !at && content == sizeof(FCGI_BeginRequestBody);
+		len = content + h[6];
+		if (!(pairs || begins || h[1] == FCGI_STDIN) || len > size - at - FCGI_HEADER_LEN)
+			break;
+		if (pairs)
+			shorten(data + at + FCGI_HEADER_LEN, len);
 	}
+	shorten(data + at, size - at);
 }
 
 static void send_bytes(uint8_t *data, size_t size)
