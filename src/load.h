@@ -70,6 +70,7 @@ struct modules {
 	uint64_t storing_bytes;            /* of them and those that are being stored */
 	struct marker *markers;            /* that memcached could not be told yet */
 	unsigned marker_count;
+	_Atomic uint64_t invalidations; /* in this process; read without the lock, too */
 	struct load_wait *waits;
 	uint64_t wait_count;
 	struct load_wait *gate, **gate_end; /* who waits for a place to load at all */

@@ -164,7 +164,20 @@ static void forget(struct modules *m, struct module_want *w)
 	w->state = WANT_LOAD;
 }
 
-static void settle(struct modules *m, struct module_want *w, struct root_get *g, int64_t now)
+/* Into the cache, unless some module was invalidated since `invalidations`: that may have been this one. */
+static void keep(struct modules *m, struct module *module, uint64_t invalidations)
+{
+	pthread_mutex_lock(&m->lock);
+	bool current = m->invalidations == invalidations;
+	if (current)
+		page_cache_add(m->cache, module);
+	pthread_mutex_unlock(&m->lock);
+	if (current)
+		page_cache_evict(m->cache);
+}
+
+/* What memcached answered to a question asked after `now`, when so many `invalidations` had been. */
+static void settle(struct modules *m, struct module_want *w, struct root_get *g, int64_t now, uint64_t invalidations)
 {
 	if (g->reached) {
 		w->marker = g->marker;
@@ -178,9 +191,9 @@ static void settle(struct modules *m, struct module_want *w, struct root_get *g,
 	}
 	if (!g->map)
 		return;
-	/* another request may have been faster, or even loaded it since */
+	/* another request may have been faster, or even loaded a newer one since */
 	struct module *module = page_cache_get(m->cache, &w->hash);
-	if (module && module->map->marker == g->marker) {
+	if (module && (module->map->marker == g->marker || atomic_load(&module->checked) > now)) {
 		metric_add(M_CACHE_ROOT_PROCESS, 1);
 		want_found(w, module);
 		return;
@@ -192,13 +205,14 @@ static void settle(struct modules *m, struct module_want *w, struct root_get *g,
 		return;
 	atomic_store(&module->stored, true);
 	atomic_store(&module->checked, now);
-	page_cache_put(m->cache, module);
+	keep(m, module, invalidations);
 	metric_add(M_CACHE_ROOT_MEMCACHED, 1);
 	want_found(w, module);
 }
 
 void modules_resolve(struct modules *m, struct module_want *wants, size_t count, int64_t deadline)
 {
+	uint64_t invalidations = m->invalidations;
 	int64_t now = clock_now();
 	size_t open = 0;
 	struct mc_client *client = mc_enabled(m->servers) ? modules_memcached(m) : NULL;
@@ -214,7 +228,7 @@ void modules_resolve(struct modules *m, struct module_want *wants, size_t count,
 	if (open) {
 		page_memcached_roots(client, gets, open, deadline);
 		for (size_t i = 0; i < open; i++) {
-			settle(m, &wants[index[i]], &gets[i], now);
+			settle(m, &wants[index[i]], &gets[i], now, invalidations);
 			offmap_free(gets[i].map);
 		}
 	}
@@ -352,11 +366,12 @@ void modules_lost_page(struct modules *m, struct module_want *w)
 	w->state = WANT_LOAD;
 }
 
-/* Forgets it in this process; loads that run are for their waiters only. */
+/* Forgets it in this process; loads that run, and what memcached just answers, are for those who wait for it. */
 static void forget_here(struct modules *m, const struct module_hash *hash)
 {
 	metric_add(M_INVALIDATIONS, 1);
 	pthread_mutex_lock(&m->lock);
+	m->invalidations++;
 	for (unsigned i = 0; i < LOAD_CHAINS; i++)
 		for (struct load *l = m->loads[i]; l; l = l->next)
 			if (module_hash_equal(&l->hash, hash))

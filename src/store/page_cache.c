@@ -260,12 +260,6 @@ void page_cache_add(struct page_cache *c, struct module *m)
 	module_unref(old);
 }
 
-void page_cache_put(struct page_cache *c, struct module *m)
-{
-	page_cache_add(c, m);
-	page_cache_evict(c);
-}
-
 void page_cache_remove(struct page_cache *c, const struct module_hash *hash, const struct module *only)
 {
 	struct shard *s = shard_of(c, hash);

@@ -37,10 +37,9 @@ void module_unref(struct module *m); /* NULL is fine */
 
 /* The module with a further reference, or NULL. */
 struct module *page_cache_get(struct page_cache *c, const struct module_hash *hash);
-/* Puts m in, in place of an older one of the same hash, and evicts what is over the budget. */
-void page_cache_put(struct page_cache *c, struct module *m);
-/* The same in two steps, for who holds a lock. */
+/* Puts m in, in place of an older one of the same hash. */
 void page_cache_add(struct page_cache *c, struct module *m);
+/* Evicts what is over the budget: after page_cache_add, when no lock is held. */
 void page_cache_evict(struct page_cache *c);
 /* Evicts so many bytes, whatever the budget. */
 void page_cache_shrink(struct page_cache *c, uint64_t bytes);

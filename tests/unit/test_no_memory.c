@@ -483,7 +483,8 @@ static bool use_cache(void *arg)
 		if (!m)
 			continue;
 		atomic_store(&m->stored, i % 2);
-		page_cache_put(c, m);
+		page_cache_add(c, m);
+		page_cache_evict(c);
 		good = page_survives(c, m, 0, false) && page_survives(c, m, 1, true) && good;
 		module_unref(m);
 		m = page_cache_get(c, &h);

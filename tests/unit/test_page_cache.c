@@ -64,11 +64,17 @@ static struct module *make_module(unsigned number, bool stored)
 	return m;
 }
 
+static void put_module(struct page_cache *c, struct module *m)
+{
+	page_cache_add(c, m);
+	page_cache_evict(c);
+}
+
 /* Puts a module in and lets go of it. */
 static void put(struct page_cache *c, unsigned number, bool stored)
 {
 	struct module *m = make_module(number, stored);
-	page_cache_put(c, m);
+	put_module(c, m);
 	module_unref(m);
 }
 
@@ -141,10 +147,10 @@ static void test_replaced(void **state)
 	struct module_hash h = hash_of(1);
 	struct module *old = make_module(1, true), *new = module_new(&h, make_map(100, false));
 	(void)state;
-	page_cache_put(c, old);
+	put_module(c, old);
 	uint64_t one = cache_bytes();
 	assert_true(one > 2 * PAGES * PAGE_BYTES && one < MODULE_BYTES);
-	page_cache_put(c, new);
+	put_module(c, new);
 	assert_int_equal(cache_bytes(), one);
 	assert_int_equal(metric_get(M_CACHE_MAPS), 1);
 	struct module *found = page_cache_get(c, &h);
@@ -179,7 +185,7 @@ static void test_pages(void **state)
 	struct module_hash h = hash_of(1);
 	struct module *m = module_new(&h, make_map(1, true));
 	(void)state;
-	page_cache_put(c, m);
+	put_module(c, m);
 	uint64_t empty = cache_bytes();
 	for (uint32_t i = 0; i < PAGES; i++) {
 		assert_null(module_page(c, m, PAGE_CODE, i));
@@ -215,7 +221,7 @@ static void test_compressed_page(void **state)
 	struct module *m = module_new(&h, make_map(1, true));
 	struct page *small = page_compress(make_page(PAGE_CODE, 0, 42), CODEC_ZSTD);
 	(void)state;
-	page_cache_put(c, m);
+	put_module(c, m);
 	assert_true(small->len < 100);
 	uint64_t empty = cache_bytes();
 	module_put_page(c, m, 0, small);
@@ -266,7 +272,7 @@ static void test_larger_than_budget(void **state)
 	struct page_cache *c = page_cache_new(1000);
 	struct module *m = make_module(1, false);
 	(void)state;
-	page_cache_put(c, m);
+	put_module(c, m);
 	assert_false(is_in(c, 1));
 	assert_int_equal(cache_bytes(), 0);
 	struct page *p = module_page(c, m, PAGE_CODE, 1);
@@ -322,7 +328,7 @@ static unsigned clear_marks(struct page_cache *c, struct module **modules)
 {
 	unsigned left = 0, next = 0;
 	for (; metric_get(M_CACHE_MAPS) == next && next < CLOCKED; next++)
-		page_cache_put(c, modules[next]);
+		put_module(c, modules[next]);
 	assert_true(next < CLOCKED);
 	for (unsigned i = 0; i < next; i++)
 		left += modules[i]->in_cache;
@@ -364,7 +370,7 @@ static void test_stored_module_loses_pages(void **state)
 	struct module *m = make_module(1, true);
 	struct page *p;
 	(void)state;
-	page_cache_put(c, m);
+	put_module(c, m);
 	/* What has to go is about three pages: the first round of the clock finds four. */
 	for (uint32_t i = 0; i < PAGES; i++)
 		atomic_store(&m->map->code[i]->used, 0);
@@ -397,7 +403,7 @@ static void test_unstored_module_goes_whole(void **state)
 		modules[i] = make_module(i, false);
 		for (uint32_t k = 0; k < PAGES; k++)
 			atomic_store(&modules[i]->map->code[k]->used, 0);
-		page_cache_put(c, modules[i]);
+		put_module(c, modules[i]);
 	}
 	for (unsigned i = 0; i < 100; i++) {
 		assert_int_equal(pages_of(modules[i]), 2 * PAGES);
@@ -419,7 +425,7 @@ static void test_held_modules_stay(void **state)
 	for (unsigned i = 0; i < 15; i++) {
 		held[i] = make_module(i, i % 2);
 		atomic_fetch_add(&held[i]->holds, 1);
-		page_cache_put(c, held[i]);
+		put_module(c, held[i]);
 	}
 	for (unsigned i = 100; i < 200; i++)
 		put(c, i, i % 2);
@@ -490,7 +496,7 @@ static void *work(void *arg)
 			module_unref(m);
 			m = module_new(&h, make_map((uint8_t)name, what % 2));
 			atomic_store(&m->stored, next_random(&w->seed) % 2);
-			page_cache_put(w->cache, m);
+			put_module(w->cache, m);
 		} else if (what < 5) {
 			page_cache_remove(w->cache, &h, what == 3 ? NULL : m);
 		} else if (what < 8) {

@@ -191,10 +191,12 @@ class Memcached(Server):
 
 
 class Relay:
-    """Before a memcached on a unix socket: passes questions on after `delay` seconds, and counts them."""
+    """Before a memcached on a unix socket: passes questions on after `delay` seconds, and counts them. While `held` is
+    an event, answers wait for it; `holding` is how many do."""
 
     def __init__(self, address):
         self.address, self.delay, self.questions = address, 0.0, 0
+        self.held, self.holding = None, 0
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.setting = "127.0.0.1:%d" % self.listener.getsockname()[1]
         threading.Thread(target=self.accept, daemon=True).start()
@@ -214,6 +216,10 @@ class Relay:
                 if asks:
                     self.questions += 1
                     time.sleep(self.delay)
+                elif held := self.held:
+                    self.holding += 1
+                    held.wait()
+                    self.holding -= 1
                 sink.sendall(data)
         for end in (source, sink):
             with contextlib.suppress(OSError):

@@ -272,9 +272,9 @@ def test_memcached_hangs_under_load(gensym, hung):
 
 
 @contextlib.contextmanager
-def relayed(**config):
+def relayed(keys=False, **config):
     """A stack whose memcached is behind a relay."""
-    s = Stack(config={"request_timeout": "1s", **config})
+    s = Stack(keys=keys, config={"request_timeout": "1s", **config})
     relay = Relay(s.memcached[0].address)
     s.config["memcached"] = relay.setting
     with contextlib.closing(relay), s:
@@ -676,6 +676,25 @@ def test_delete_under_load(pair):
         for t in threads:
             t.join()
     assert not wrong, wrong[:3]
+
+
+def test_delete_while_memcached_answers():
+    """What memcached answered before is for the request that asked, but is not kept."""
+    with relayed(keys=True, request_timeout="60s", memcached_timeout="60s", revalidate_after="1h") as (s, relay):
+        module = s.symbols.add("raced.so", tiny("old"))
+        assert function(s, module) == "old"
+        stored(s)
+        s.node.restart()
+        held = relay.held = threading.Event()
+        with ThreadPoolExecutor(1) as pool:
+            first = pool.submit(function, s, module)
+            wait_for(lambda: relay.holding == 1, "the answer to be on its way")
+            relay.held = None
+            s.symbols.add("raced.so", tiny("new"))
+            assert delete(s, module).status == 200
+            held.set()
+            assert first.result() in ("old", "new")
+        assert [function(s, module) for _ in range(3)] == ["new"] * 3
 
 
 def test_delete_while_memcached_hangs():
