@@ -349,14 +349,14 @@ static bool just_loaded(struct modules *m, struct module_want *w)
 }
 
 /* Whether any want needs a load, and (*starts) one that nobody runs yet. */
-static bool needs_load(struct modules *m, const struct module_want *wants, size_t count, bool *starts)
+static bool needs_load(struct modules *m, struct module_want *wants, size_t count, bool *starts)
 {
 	bool needs = false;
 	*starts = false;
-	for (size_t i = 0; i < count && !*starts; i++)
-		if (wants[i].state == WANT_LOAD) {
+	for (size_t i = 0; i < count; i++)
+		if (wants[i].state == WANT_LOAD && !just_loaded(m, &wants[i])) {
 			needs = true;
-			*starts = !find_load(m, &wants[i]);
+			*starts = *starts || !find_load(m, &wants[i]);
 		}
 	return needs;
 }
@@ -366,7 +366,7 @@ static void get_loads(struct modules *m, struct load_wait *wait, struct module_w
 	uint64_t started = 0;
 	for (size_t i = 0; i < count; i++) {
 		struct module_want *w = &wants[i];
-		if (w->state != WANT_LOAD || just_loaded(m, w))
+		if (w->state != WANT_LOAD)
 			continue;
 		struct load *l = find_load(m, w);
 		if (!l && started < m->config->cold_modules && (l = start_load(m, w, wait)))

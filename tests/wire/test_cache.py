@@ -296,7 +296,7 @@ def test_a_slow_memcached_is_not_asked_after_the_deadline():
 def test_pages_that_are_late_are_not_lost(gensym):
     """They are had the next time, and no bucket is asked again."""
     with relayed(cache_size="1M") as (s, relay):
-        answers = run_gensym(gensym, s.symbols, BIG, "-f", "20000", answers=20000)
+        answers = run_gensym(gensym, s.symbols, BIG, "-f", "20000", answers=2000)
         body = job([BIG], [[0, int(a["offset"], 16)] for a in answers])
         wait_for(lambda: s.client.post("/symbolicate/v5", body).status == 200, "the module to be loaded")
         stored(s)
@@ -305,8 +305,29 @@ def test_pages_that_are_late_are_not_lost(gensym):
         reply = s.client.post("/symbolicate/v5", body)
         assert "in time" in reply.error(503)["error"], reply
         relay.delay = 0
-        assert wrong_answers(s.client, BIG, answers) == []
+        for i in range(0, len(answers), 500):
+            assert wrong_answers(s.client, BIG, answers[i : i + 500]) == []
         assert s.bucket.hits() == 1
+
+
+def test_loaded_while_memcached_answers():
+    """What another request has loaded meanwhile needs no place among the cold ones, even if there is none."""
+    with relayed(request_timeout="30s", memcached_timeout="30s", cold_requests="1", bucket_stall_timeout="60s") as (s, relay):
+        module, stalled = s.symbols.add("fast.so", tiny("fast")), s.symbols.add("stalled.so", SAMPLE)
+        s.bucket.misbehave(stalled, "stall")
+        held = relay.held = threading.Event()
+        with ThreadPoolExecutor(2) as pool:
+            asks = pool.submit(function, s, module)
+            wait_for(lambda: relay.holding == 1, "the answer to be on its way")
+            relay.held = None
+            assert function(s, module) == "fast"
+            cold = pool.submit(s.client.post, "/symbolicate/v5", job([stalled], [[0, 0x1000]]))
+            wait_for(lambda: s.node.metrics()['symbolicated_cold_requests{state="running"}'] == 1, "the place to be taken")
+            held.set()
+            assert asks.result() == "fast"
+            assert not cold.done()
+            s.bucket.kill()
+            assert cold.result().status == 503
 
 
 def test_memcached_comes_and_goes_under_load(gensym):
