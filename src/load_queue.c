@@ -299,16 +299,14 @@ static void admit(struct modules *m, struct load_wait **over)
 static enum load_result find_place(struct modules *m, struct load_wait *wait, bool starts)
 {
 	uint64_t room = m->config->cold_requests + m->config->cold_queue;
-	if (m->memory_full) {
-		metric_add(M_COLD_REFUSED, 1);
-		return LOAD_REFUSED;
-	}
-	if (starts && m->cold_running < m->config->cold_requests) {
+	m->memory_full = m->memory_full || resident_bytes() > m->memory_max;
+	if (!m->memory_full && starts && m->cold_running < m->config->cold_requests) {
 		take_place(m, wait);
 		return LOAD_READY;
 	}
 	/* those that only join loads of others are many at most, too */
-	if (m->stopping || m->wait_count >= 4 * room || (starts && m->gated >= m->config->cold_queue)) {
+	if (m->memory_full || m->stopping || m->wait_count >= 4 * room ||
+	        (starts && m->gated >= m->config->cold_queue)) {
 		metric_add(M_COLD_REFUSED, 1);
 		return LOAD_REFUSED;
 	}
@@ -378,14 +376,6 @@ static void get_loads(struct modules *m, struct load_wait *wait, struct module_w
 	}
 }
 
-static bool wants_load(const struct module_want *wants, size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		if (wants[i].state == WANT_LOAD)
-			return true;
-	return false;
-}
-
 enum load_result modules_load(struct modules *m, struct load_wait *wait, struct module_want *wants, size_t count)
 {
 	enum load_result result = LOAD_READY;
@@ -393,9 +383,7 @@ enum load_result modules_load(struct modules *m, struct load_wait *wait, struct 
 	wait->timed_out = wait->refused = false;
 	wait->wants = wants;
 	wait->want_count = count;
-	bool full = !wait->cold && wants_load(wants, count) && resident_bytes() > m->memory_max;
 	pthread_mutex_lock(&m->lock);
-	m->memory_full = m->memory_full || full;
 	if (needs_load(m, wants, count, &starts)) {
 		if (!wait->cold)
 			result = find_place(m, wait, starts);
