@@ -115,31 +115,6 @@ static void test_many_jobs_and_modules(void **state)
 	assert_int_equal(read_measured(&b, 8, 6), ERR_OK);
 }
 
-/* What a later key replaces leaves nothing behind. */
-static void test_keys_a_million_times(void **state)
-{
-	static const char *const members[] = {
-	        "\"stacks\":5,",
-	        "\"stacks\":[],",
-	        "\"stacks\":[[[-1,\"a\"]],[]],",
-	        "\"memoryMap\":[[\"\\n\",\"\"]],",
-	        "\"memoryMap\":[[\"\\n\",5]],",
-	        "\"\":{},",
-	};
-	struct body b = {0};
-	(void)state;
-	for (unsigned i = 0; i < sizeof members / sizeof members[0]; i++) {
-		add(&b, "{", 1);
-		add(&b, members[i], 1000000);
-		add(&b, "\"memoryMap\":[],\"stacks\":[]}", 1);
-		assert_int_equal(read_measured(&b, 1, 1), ERR_OK);
-	}
-	add(&b, "{", 1);
-	add(&b, "\"jobs\":[{\"memoryMap\":[[\"a\",\"b\"]],\"stacks\":[[[0,\"a\"]]]}],", 300000);
-	add(&b, "\"jobs\":[]}", 1);
-	assert_int_equal(read_measured(&b, 1, 1), ERR_OK);
-}
-
 /* Refused in the end, after a long way. */
 static void test_late_refusals(void **state)
 {
@@ -232,7 +207,6 @@ int main(void)
 	        cmocka_unit_test(test_frames),
 	        cmocka_unit_test(test_empty_stacks),
 	        cmocka_unit_test(test_many_jobs_and_modules),
-	        cmocka_unit_test(test_keys_a_million_times),
 	        cmocka_unit_test(test_late_refusals),
 	        cmocka_unit_test(test_every_list_allocation_fails),
 	        cmocka_unit_test(test_every_arena_is_too_small),
