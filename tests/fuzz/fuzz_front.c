@@ -135,20 +135,21 @@ static void send_request(char *text, size_t size)
 	close(fd);
 }
 
-/* What may be a length of four bytes becomes one below 8 MiB. */
+/* What may be a length of four bytes becomes one below 8 MiB; where it would not be whole, one of a byte. */
 static void shorten(uint8_t *data, size_t size)
 {
 	for (size_t i = 0; i < size; i++)
-		if (data[i] & 0x80) {
+		if (i + 4 > size) {
+			data[i] &= 0x7f;
+		} else if (data[i] & 0x80) {
 			data[i] = 0x80;
-			if (++i < size)
-				data[i] = 0;
+			data[++i] = 0;
 		}
 }
 
-/* libfcgi adds the lengths of names and values up in an int, so that a peer can end the process: docs/security.md. Such
- * lengths are not sent: not in the records that hold pairs, and nowhere behind a record of which it is not clear where
- * libfcgi takes its end to be. */
+/* libfcgi adds the lengths of names and values up in an int, and takes one that is cut short for whole, so that a peer
+ * can end the process: docs/security.md. Such lengths are not sent: not in the records that hold pairs, and nowhere
+ * behind a record of which it is not clear where libfcgi takes its end to be. */
 static void shorten_pairs(uint8_t *data, size_t size)
 {
 	size_t at = 0, len;
@@ -161,9 +162,10 @@ static void shorten_pairs(uint8_t *data, size_t size)
 		if (!(pairs || begins || h[1] == FCGI_STDIN) || len > size - at - FCGI_HEADER_LEN)
 			break;
 		if (pairs)
-			shorten(data + at + FCGI_HEADER_LEN, len);
+			shorten(data + at + FCGI_HEADER_LEN, content);
 	}
-	shorten(data + at, size - at);
+	for (; at < size; at++)
+		data[at] &= 0x7f;
 }
 
 static void send_bytes(uint8_t *data, size_t size)
