@@ -177,6 +177,11 @@ class Memcached(Server):
         self.spawn(["memcached", *where, "-U", "0", "-m", str(self.memory), "-t", "2", *user])
         self.ready(lambda: connects(self.address))
 
+    def stop(self):
+        """It has nothing to lose, and looks only once a second whether it was asked to end."""
+        if self.process is not None:
+            self.kill()
+
     @contextlib.contextmanager
     def suspended(self):
         """Hung, as a server on an overloaded host is: it accepts connections and never answers."""
@@ -469,7 +474,7 @@ class Nginx(Server):
     def start(self):
         self.port, self.tls_port = free_port(), free_port()
         # A daemon that ends waits for nginx to give up its idle connections; here they need not be kept for long.
-        changes = [("symbolicated-http.conf", "keepalive_timeout 5s;", "keepalive_timeout 1s;")]
+        changes = [("symbolicated-http.conf", "keepalive_timeout 5s;", "keepalive_timeout 200ms;")]
         options = {**self.conf, "changes": [*changes, *self.conf.get("changes", ())]}
         conf = write_nginx(self.directory, [self.backend], self.port, self.tls_port, **options)
         self.spawn(nginx_command(self.directory, conf))
