@@ -158,8 +158,10 @@ static void shorten_pairs(uint8_t *data, size_t size)
 		size_t content = ((size_t)h[4] << 8) + h[5];
 		bool pairs = h[1] == FCGI_PARAMS || h[1] == FCGI_GET_VALUES;
 		bool begins = h[1] == FCGI_BEGIN_REQUEST && !at && content == sizeof(FCGI_BeginRequestBody);
+		bool skips_padding = content && (h[1] == FCGI_PARAMS || h[1] == FCGI_STDIN);
 		len = content + h[6];
-		if (!(pairs || begins || h[1] == FCGI_STDIN) || len > size - at - FCGI_HEADER_LEN)
+		if (!(pairs || begins || h[1] == FCGI_STDIN) || (h[6] && !skips_padding) ||
+		        len > size - at - FCGI_HEADER_LEN)
 			break;
 		if (pairs)
 			shorten(data + at + FCGI_HEADER_LEN, content);
