@@ -57,8 +57,9 @@ static void store_map(struct loader *r, struct load *l)
 	} else {
 		metric_add(M_STORES_FAILED, 1);
 		log_event(LOG_LEVEL_WARNING, "not stored", "%s/%s: %s", l->name, l->id,
-		        status == MC_TOO_LARGE ? "a value is above memcached's item limit (memcached_item_max)"
-		                               : "memcached does not answer, or the lease was lost");
+		        status == MC_TOO_LARGE
+		                ? "a value is above memcached's item limit (memcached_item_max)"
+		                : "memcached does not answer, the lease was lost, or the module invalidated");
 	}
 }
 

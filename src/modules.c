@@ -164,15 +164,25 @@ static void forget(struct modules *m, struct module_want *w)
 	w->state = WANT_LOAD;
 }
 
-/* Into the cache, unless some module was invalidated since `invalidations`: that may have been this one. */
+/* Whether a module in the cache is at least what memcached knew at `now`. */
+static bool is_as_new(const struct module *cached, uint64_t marker, int64_t now)
+{
+	return cached && (cached->map->marker == marker || atomic_load(&cached->checked) > now);
+}
+
+/* Into the cache, unless that has got as new a one, or some module was invalidated since `invalidations`: that may have
+ * been this one. */
 static void keep(struct modules *m, struct module *module, uint64_t invalidations)
 {
 	pthread_mutex_lock(&m->lock);
-	bool current = m->invalidations == invalidations;
-	if (current)
+	struct module *cached = page_cache_get(m->cache, &module->hash);
+	bool add = m->invalidations == invalidations &&
+	           !is_as_new(cached, module->map->marker, atomic_load(&module->checked));
+	if (add)
 		page_cache_add(m->cache, module);
 	pthread_mutex_unlock(&m->lock);
-	if (current)
+	module_unref(cached);
+	if (add)
 		page_cache_evict(m->cache);
 }
 
@@ -193,7 +203,7 @@ static void settle(struct modules *m, struct module_want *w, struct root_get *g,
 		return;
 	/* another request may have been faster, or even loaded a newer one since */
 	struct module *module = page_cache_get(m->cache, &w->hash);
-	if (module && (module->map->marker == g->marker || atomic_load(&module->checked) > now)) {
+	if (is_as_new(module, g->marker, now)) {
 		metric_add(M_CACHE_ROOT_PROCESS, 1);
 		want_found(w, module);
 		return;
@@ -376,6 +386,9 @@ static void forget_here(struct modules *m, const struct module_hash *hash)
 		for (struct load *l = m->loads[i]; l; l = l->next)
 			if (module_hash_equal(&l->hash, hash))
 				l->stale = true;
+	for (struct load *l = m->leases; l; l = l->lease_next) /* those that are being stored, too */
+		if (module_hash_equal(&l->hash, hash))
+			l->stale = true;
 	page_cache_remove(m->cache, hash, NULL);
 	failures_forget(m->failures, hash);
 	pthread_mutex_unlock(&m->lock);

@@ -150,16 +150,19 @@ void page_memcached_pages(struct mc_client *c, struct page_get *pages, size_t co
 
 enum mc_status page_memcached_invalidate(struct mc_client *c, const struct module_hash *hash)
 {
-	struct mc_key marker, root;
+	struct mc_key marker, root, lease;
 	uint8_t value[8];
 	module_key(&marker, 'm', hash);
 	module_key(&root, 'r', hash);
+	module_key(&lease, 'l', hash);
 	put_u64(value, random_u64());
 	enum mc_status status = mc_set(c, &marker, value, sizeof value, MARKER_SECONDS);
 	if (status != MC_OK)
 		return MC_DOWN;
 	/* A root that could not be deleted is of an older marker, so nobody believes it. */
 	mc_delete(c, &root);
+	/* who loads it anew does not wait for one who loads or stores what was before */
+	mc_delete(c, &lease);
 	return MC_OK;
 }
 
@@ -188,7 +191,8 @@ enum mc_status page_memcached_lease_renew(struct mc_client *c, const struct modu
 
 void page_memcached_lease_release(struct mc_client *c, const struct module_hash *hash, uint64_t token)
 {
-	replace_lease(c, hash, token, true);
+	if (replace_lease(c, hash, token, true) == MC_EXISTS) /* it may have been renewed in between */
+		replace_lease(c, hash, token, true);
 }
 
 static void found_lease(void *arg, size_t at, const uint8_t *value, size_t len, uint64_t cas)
