@@ -329,8 +329,8 @@ static bool outdated(const struct module_want *w, uint64_t marker, int64_t marke
 static bool just_loaded(struct modules *m, struct module_want *w)
 {
 	struct module *module = page_cache_get(m->cache, &w->hash);
-	/* one that memcached knew of has lost the same page */
-	if (module && ((w->lost && module->lost_at < w->lost_at) ||
+	/* one that memcached knew of has lost the same page; one that is not stored has all of them */
+	if (module && ((w->lost && module->lost_at < w->lost_at && atomic_load(&module->stored)) ||
 	                      outdated(w, module->map->marker, atomic_load(&module->checked)))) {
 		module_unref(module);
 		return false;
@@ -346,7 +346,8 @@ static bool just_loaded(struct modules *m, struct module_want *w)
 	return true;
 }
 
-/* Whether any want needs a load, and (*starts) one that nobody runs yet. */
+/* Whether any want needs a load, and (*starts) one that nobody runs yet. With a temporary failure the request is
+ * refused, so nothing is needed. */
 static bool needs_load(struct modules *m, struct module_want *wants, size_t count, bool *starts)
 {
 	bool needs = false;
@@ -355,6 +356,8 @@ static bool needs_load(struct modules *m, struct module_want *wants, size_t coun
 		if (wants[i].state == WANT_LOAD && !just_loaded(m, &wants[i])) {
 			needs = true;
 			*starts = *starts || !find_load(m, &wants[i]);
+		} else if (wants[i].state == WANT_FAILED && wants[i].failure == FAILURE_TEMPORARY) {
+			return false;
 		}
 	return needs;
 }
@@ -578,9 +581,11 @@ static void expire(struct modules *m, int64_t now, struct load_wait **over)
 		next = wait->next;
 		bool late = now >= wait->deadline;
 		if (wait->gated && (late || now >= wait->gate_deadline)) {
-			metric_add(M_COLD_REFUSED, 1);
+			bool starts;
 			leave_gate(m, wait);
-			wait->refused = true;
+			/* what it would have loaded others may have loaded, or do so now */
+			wait->refused = late || (needs_load(m, wait->wants, wait->want_count, &starts) && starts);
+			metric_add(M_COLD_REFUSED, wait->refused);
 			end_wait(m, wait, over);
 		} else if (late) {
 			leave_loads(wait);
