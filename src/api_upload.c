@@ -160,10 +160,13 @@ static enum err receive(
 		err = exchange_stream_body(x, x->config->max_upload, take, &u, e);
 	if (!err)
 		err = blame(symbfile_reader_finish(u.reader, e), e);
-	if (!err)
+	if (!err) {
 		err = store_put_commit(u.put, e);
-	else if (u.put)
+		/* also when that failed: it may have been done, and its answer lost */
+		modules_forget_file(services_modules(), &key->id);
+	} else if (u.put) {
 		store_put_abort(u.put);
+	}
 	symbfile_reader_free(u.reader);
 	*bytes = u.bytes;
 	return err;
@@ -187,7 +190,6 @@ static enum err store(struct exchange *x, enum store_kind kind, struct error *e)
 	store_client_free(c);
 	if (err)
 		return err;
-	modules_forget_file(services_modules(), &key.id);
 	metric_add(M_UPLOADS_STORED, 1);
 	metric_add(M_UPLOAD_BYTES, (int64_t)bytes);
 	char hex[FILE_ID_HEX + 1];
