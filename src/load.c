@@ -308,6 +308,7 @@ static void pipeline_release(struct pipeline *p)
 {
 	charge(p, 0);
 	breakpad_free(p->parser);
+	breakpad_free(p->scanner);
 	for (unsigned i = 0; i < BLOCKS; i++)
 		block_put(p->modules->blocks, p->blocks[i].data);
 	while (p->spare_count)
