@@ -416,6 +416,15 @@ class Daemon(Server):
                 command = ["sh", "-c", script, "sh", *command]
             self.spawn(command, stdin=listener.fileno())
 
+    def reload(self):
+        """Has the settings read again, and waits until they hold."""
+        before = self.reloads()
+        self.signal(signal.SIGHUP)
+        wait_for(lambda: self.reloads() > before, "the settings to be read again")
+
+    def reloads(self):
+        return sum(line["event"] == "reload" for line in self.log_lines())
+
     def log_lines(self):
         """The events of the log, as objects. A line that is no JSON stays out here; test_ops looks for those."""
         out = []
@@ -529,6 +538,8 @@ DEFAULTS = {
     "bucket_stall_timeout": "2s",
     "bucket_total_timeout": "60s",
     "bucket_retries": "0",
+    "memcached_connect_timeout": "10s",
+    "memcached_timeout": "10s",
     "log_level": "debug",
 }
 

@@ -12,12 +12,15 @@ from stack import Stack, free_port, wait_for
 from symbols import SAMPLE, SAMPLE_FRAMES, Symbols, debug_id, module_line, tiny
 
 QUICK = {
-    "bucket_connect_timeout": "1s",
-    "bucket_stall_timeout": "1s",
-    "bucket_total_timeout": "4s",
+    "bucket_connect_timeout": "10s",
+    "bucket_stall_timeout": "2s",
+    "bucket_total_timeout": "60s",
     "failure_ttl_min": "100ms",
     "failure_ttl_max": "500ms",
 }
+
+# A transfer that stands still goes on doing so.
+STANDS_STILL = {**QUICK, "bucket_stall_timeout": "300s", "bucket_total_timeout": "300s"}
 
 # Counted up for every module, so that nothing that one test left behind can answer another.
 fresh_numbers = iter(range(1_000_000))
@@ -116,10 +119,8 @@ def test_a_stall_is_seen_however_much_came_before(one):
     """The mean speed of the last seconds stays high for a while when a megabyte had come."""
     module = fresh(one, SAMPLE + "STACK CFI INIT 1000 10 .cfa: $rsp 8 +\n" * 50_000)
     one.bucket.misbehave(module, "stall")
-    started = time.monotonic()
     is_unavailable(ask(one, module))
-    # A second, and at most another one until it is noticed; by the mean it is four.
-    assert time.monotonic() - started < 3.5
+    assert any(module[0] in str(line) and "stands still" in str(line) for line in one.daemon.log_lines())
 
 
 @pytest.mark.parametrize("compress", [False, True], ids=["plain", "gzip"])
@@ -384,11 +385,11 @@ def test_a_folder_as_source(tmp_path):
 def test_missing_is_asked_again_after_its_time():
     with Stack(config={**QUICK, "missing_ttl": "1s"}) as s:
         module = ["late.so", debug_id("late.so")]
-        is_missing(ask(s, module), module)
         started = time.monotonic()
+        is_missing(ask(s, module), module)
         s.symbols.add(*module[:1], SAMPLE, module[1])
         wait_for(lambda: s.client.found(module), "the file that came late", 20, 0.05)
-        assert time.monotonic() - started > 0.5
+        assert time.monotonic() - started >= 1
         assert s.bucket.hits(module) == 2
 
 
@@ -405,8 +406,8 @@ def test_one_request_probes_a_failing_bucket():
     with Stack(config={**QUICK, "failure_ttl_min": "2s", "failure_ttl_max": "2s"}) as s:
         module = s.symbols.add("failing.so", SAMPLE)
         s.bucket.misbehave(module, "status:503")
-        is_unavailable(ask(s, module))
         started = time.monotonic()
+        is_unavailable(ask(s, module))
         for _ in range(5):
             is_unavailable(ask(s, module))
         if time.monotonic() - started < 1.5:
@@ -418,7 +419,7 @@ def test_one_request_probes_a_failing_bucket():
             return s.bucket.hits(module) > 1
 
         wait_for(probed, "a probe", 20, 0.05)
-        assert 1 < time.monotonic() - started < 15
+        assert time.monotonic() - started >= 2
         # Many at once, while the probe takes a second to fail: still one.
         s.bucket.misbehave(module, "stall")
         seen, end = s.bucket.hits(module), time.monotonic() + 20
@@ -436,17 +437,18 @@ def test_the_time_of_a_failure_doubles():
     with Stack(config={**QUICK, "failure_ttl_min": "500ms", "failure_ttl_max": "4s"}) as s:
         module = s.symbols.add("doubling.so", SAMPLE)
         s.bucket.misbehave(module, "status:500")
-        times = []
+        tries = []  # before and after each
 
         def counted():
+            before = time.monotonic()
             is_unavailable(ask(s, module))
-            if s.bucket.hits(module) > len(times):
-                times.append(time.monotonic())
-            return len(times) == 4
+            if s.bucket.hits(module) > len(tries):
+                tries.append((before, time.monotonic()))
+            return len(tries) == 4
 
         wait_for(counted, "four tries", 40, 0.02)
-        gaps = [b - a for a, b in zip(times, times[1:])]
-        assert gaps[0] > 0.3 and gaps[1] > 0.7 and gaps[2] > 1.4, gaps
+        gaps = [b[1] - a[0] for a, b in zip(tries, tries[1:])]
+        assert gaps[0] >= 0.5 and gaps[1] >= 1 and gaps[2] >= 2, gaps
 
 
 def test_retries_hide_a_short_failure():
@@ -473,29 +475,21 @@ def test_too_large_an_object():
 
 
 def test_warm_requests_do_not_wait_for_a_slow_bucket():
-    config = {**QUICK, "workers": "2", "bucket_stall_timeout": "20s", "bucket_total_timeout": "30s"}
-    with Stack(config=config) as s:
+    with Stack(config={**STANDS_STILL, "workers": "2"}) as s:
         warm = fresh(s)
         is_found(ask(s, warm), warm)
         slow = [fresh(s) for _ in range(12)]
         for module in slow:
-            s.bucket.misbehave(module, "slow:4")
+            s.bucket.misbehave(module, "stall")
         with ThreadPoolExecutor(len(slow)) as pool:
             cold = [pool.submit(ask, s, module) for module in slow]
             wait_for(lambda: s.bucket.hits() > 1, "the slow bucket to be asked")
-            answered, longest = 0, 0.0
-            while answered < 50 and not all(c.done() for c in cold):
-                started = time.monotonic()
+            for _ in range(50):
                 is_found(ask(s, warm), warm)
-                longest = max(longest, time.monotonic() - started)
-                answered += 1
-            assert answered >= 10, "the slow requests were over too soon to tell"
-            assert longest < 2, longest
-            for future, module in zip(cold, slow):
-                reply = future.result()
-                assert reply.status in (200, 503), reply
-                if reply.status == 200:
-                    is_found(reply, module)
+            assert not any(c.done() for c in cold)
+            s.bucket.kill()
+            for future in cold:
+                is_unavailable(future.result())
 
 
 def test_too_many_cold_requests_are_told_to_come_back():
@@ -528,6 +522,27 @@ def test_waiting_for_a_load_that_runs_needs_no_place():
         assert s.bucket.hits(module) == 1
 
 
+def test_who_waits_for_a_place_gets_what_others_have_loaded():
+    """One place: the first in the line takes it, loads what the second wants, and keeps it for another module."""
+    with Stack(symbols=[None, None], config={**STANDS_STILL, "cold_requests": "1", "cold_wait": "5s"}) as s:
+        wanted, stalled, last = fresh(s), fresh(s), fresh(s, bucket=1)
+        s.bucket.misbehave(stalled, "stall")
+        s.buckets[1].misbehave(last, "stall")
+        with ThreadPoolExecutor(3) as pool:
+            holder = pool.submit(ask, s, last)
+            wait_for(lambda: s.node.metrics()['symbolicated_cold_requests{state="running"}'] == 1, "the place to be taken")
+            both = pool.submit(ask, s, wanted, stalled)
+            wait_for(lambda: s.node.metrics()['symbolicated_cold_requests{state="queued"}'] == 1, "the first in the line")
+            one = pool.submit(ask, s, wanted)
+            wait_for(lambda: s.node.metrics()['symbolicated_cold_requests{state="queued"}'] == 2, "the second in the line")
+            s.buckets[1].kill()
+            is_unavailable(holder.result())
+            is_found(one.result(), wanted)
+            assert not both.done()
+            s.bucket.kill()
+            is_unavailable(both.result())
+
+
 def test_cold_modules_of_one_request_are_bounded():
     with Stack(config={**QUICK, "cold_modules": "10"}) as s:
         modules = [fresh(s) for _ in range(25)]
@@ -543,12 +558,15 @@ def test_cold_modules_of_one_request_are_bounded():
         assert s.bucket.hits() == 25
 
 
-def test_modules_of_one_request_load_side_by_side(one):
-    modules = [fresh(one) for _ in range(6)]
-    one.bucket.control("slow:0.7")
-    started = time.monotonic()
-    assert ask(one, *modules).status == 200
-    assert time.monotonic() - started < 6 * 0.7
+def test_modules_of_one_request_load_side_by_side():
+    with Stack(config=STANDS_STILL) as s:
+        modules = [fresh(s) for _ in range(6)]
+        s.bucket.control("stall")
+        with ThreadPoolExecutor(1) as pool:
+            asked = pool.submit(ask, s, *modules)
+            wait_for(lambda: s.bucket.hits() == 6, "all to be asked for")
+            s.bucket.kill()
+            is_unavailable(asked.result())
 
 
 def test_a_transfer_cap_holds():
@@ -569,7 +587,9 @@ def test_what_nobody_waits_for_any_more_is_not_loaded():
         for module in modules:
             s.bucket.misbehave(module, "stall")
         is_unavailable(ask(s, *modules))
-        wait_for(lambda: s.node.metrics()["symbolicated_loads_in_flight"] <= 3, "what was queued to be dropped", 5)
+        wait_for(lambda: s.node.metrics()["symbolicated_loads_in_flight"] <= 3, "what was queued to be dropped")
+        s.daemon.write_config(request_timeout="60s")
+        s.daemon.reload()
         other = fresh(s)
         is_found(ask(s, other), other)
         assert s.bucket.hits() <= 4
@@ -577,49 +597,46 @@ def test_what_nobody_waits_for_any_more_is_not_loaded():
 
 def test_what_another_request_waits_for_is_loaded():
     """The first gives up; the second, which has joined a load that was still queued, does not."""
-    config = {**QUICK, "request_timeout": "3s", "bucket_stall_timeout": "4s", "bucket_parallel_request": "1"}
-    with Stack(config=config) as s:
+    with Stack(config={**STANDS_STILL, "request_timeout": "5s", "bucket_parallel_request": "1"}) as s:
         stalled, shared = fresh(s), fresh(s)
         s.bucket.misbehave(stalled, "stall")
         with ThreadPoolExecutor(1) as pool:
             first = pool.submit(ask, s, stalled, shared)
             wait_for(lambda: s.bucket.hits(stalled) == 1, "the first to load")
             wait_for(lambda: s.node.metrics()["symbolicated_loads_in_flight"] == 2, "its second load to be queued")
-            time.sleep(1)  # so that the second request has time left when the first has none
+            s.daemon.write_config(request_timeout="60s")
+            s.daemon.reload()
             is_found(ask(s, shared), shared)
             is_unavailable(first.result())
 
 
 def test_requests_load_in_turn():
-    with Stack(config={**QUICK, "bucket_parallel": "1", "bucket_parallel_request": "1"}) as s:
+    with Stack(config={**STANDS_STILL, "bucket_parallel": "1", "bucket_parallel_request": "1"}) as s:
         many, single = [fresh(s) for _ in range(20)], fresh(s)
-        s.bucket.control("slow:0.2")
-        with ThreadPoolExecutor(1) as pool:
+        s.bucket.misbehave(many[0], "slow:5")
+        with ThreadPoolExecutor(2) as pool:
             first = pool.submit(ask, s, *many)
             wait_for(lambda: s.bucket.hits() >= 1, "the first to load")
-            is_found(ask(s, single), single)
-            assert sum(map(s.bucket.hits, many)) < 15, "the single module waited behind all others"
+            second = pool.submit(ask, s, single)
+            is_found(second.result(), single)
             assert first.result().status == 200
+        order = [path.split("/")[1] for path in s.bucket.paths()]
+        assert order.index(single[0]) < 15, order
 
 
 def test_one_failure_ends_the_wait_for_all():
-    with Stack(config={**QUICK, "bucket_stall_timeout": "30s", "bucket_total_timeout": "60s"}) as s:
+    with Stack(config=STANDS_STILL) as s:
         slow, bad = fresh(s), fresh(s)
-        s.bucket.misbehave(slow, "slow:20")
+        s.bucket.misbehave(slow, "stall")
         s.bucket.misbehave(bad, "status:503")
-        started = time.monotonic()
         is_unavailable(ask(s, slow, bad))
-        assert time.monotonic() - started < 15
 
 
 def test_a_request_ends_within_its_own_bound():
-    config = {**QUICK, "request_timeout": "2s", "bucket_stall_timeout": "30s", "bucket_total_timeout": "60s"}
-    with Stack(config=config) as s:
+    with Stack(config={**STANDS_STILL, "request_timeout": "2s"}) as s:
         module = fresh(s)
         s.bucket.misbehave(module, "stall")
-        started = time.monotonic()
         is_unavailable(ask(s, module))
-        assert time.monotonic() - started < 10
 
 
 def test_buckets_heal_under_load(one):
