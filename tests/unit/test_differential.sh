@@ -1,18 +1,46 @@
 #!/bin/sh
-# The reader of the service against the plain one: the kept cases, then files at the limits of the format and random ones. An
-# automake test: $srcdir is the source tree, the current directory the build.
+# The reader of the service against the plain one: the kept cases, then files at the limits of the format and random ones, a
+# quarter of these with FEWER_CASES. An automake test: $srcdir is the source tree, the current directory the build.
 set -eu
 python=/usr/bin/python3
 [ -x $python ] || exit 77
 export PYTHONDONTWRITEBYTECODE=1
-differential="${srcdir:-.}/tests/tools/differential.py"
-tool=./tests/tools/symlookup
-$python "$differential" --tool $tool --corpus "${srcdir:-.}/tests/data/sym"
-$python "$differential" --tool $tool --corpus "${srcdir:-.}/tests/data/sym" --options="--values --codec zstd"
-$python "$differential" --tool $tool --count 300 --seed 1
-$python "$differential" --tool $tool --count 100 --seed 1001 --options="--values --codec lz4"
-$python "$differential" --tool $tool --count 100 --seed 4001 --options="--threaded"
-# maps for a few offsets
-$python "$differential" --tool $tool --corpus "${srcdir:-.}/tests/data/sym" --options="--asked 1"
-$python "$differential" --tool $tool --count 100 --seed 2001 --options="--asked 1"
-$python "$differential" --tool $tool --count 200 --seed 3001 --options="--asked 4"
+
+corpus() {
+	compare --corpus "${srcdir:-.}/tests/data/sym" "$@"
+}
+
+random() {
+	count=$1 seed=$2
+	shift 2
+	[ -z "${FEWER_CASES:-}" ] || count=$((count / 4))
+	compare --count "$count" --seed "$seed" "$@"
+}
+
+compare() {
+	$python "${srcdir:-.}/tests/tools/differential.py" --tool ./tests/tools/symlookup "$@"
+}
+
+whole_maps() {
+	corpus
+	corpus --options="--values --codec zstd"
+	random 300 1
+	random 100 1001 --options="--values --codec lz4"
+}
+
+maps_for_a_few_offsets_and_threads() {
+	corpus --options="--asked 1"
+	random 100 2001 --options="--asked 1"
+	random 200 3001 --options="--asked 4"
+	random 100 4001 --options="--threaded"
+}
+
+# At the same time: it is the longest of the tests.
+whole_maps &
+one=$!
+maps_for_a_few_offsets_and_threads &
+two=$!
+failed=0
+wait $one || failed=1
+wait $two || failed=1
+exit $failed

@@ -529,14 +529,14 @@ class Node:
             m = self.metrics()
             return m["symbolicated_loads_in_flight"] == 0 and m["symbolicated_loading_bytes"] == 0
 
-        wait_for(idle, "loads and stores to end", 60)
+        wait_for(idle, "loads and stores to end", 300)
 
 
 # Small bounds, so that a test that waits for one is fast, and large enough for a sanitizer build on a busy machine.
 DEFAULTS = {
     "bucket_connect_timeout": "2s",
     "bucket_stall_timeout": "2s",
-    "bucket_total_timeout": "60s",
+    "bucket_total_timeout": "300s",
     "bucket_retries": "0",
     "memcached_connect_timeout": "10s",
     "memcached_timeout": "10s",
