@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """make bench: how fast symbolicated is, each line against a limit or a peer that is measured in the same run.
 
-    tests/bench/bench.py [--build DIR] [--quick] [LINE...]
+    tests/bench/bench.py [--build DIR] [--quick] [--once] [LINE...]
 
 docs/performance.md explains every line. LINE: numbers of the lines to measure; all without any. --quick: small inputs and
-short runs, to see that every line works; its numbers mean nothing. Needs a build with the programs of `make bench`.
+short runs, to see that every line works; its numbers mean nothing. --once: each measurement once, for who repeats all of
+it. Needs a build with the programs of `make bench`.
 """
 
 import argparse
@@ -44,7 +45,7 @@ class Failure(Exception):
 
 
 class Sizes:
-    def __init__(self, quick):
+    def __init__(self, quick, once):
         self.quick = quick
         self.small = 5000 if quick else 100000  # functions
         self.xul = 10000 if quick else 380000
@@ -54,8 +55,8 @@ class Sizes:
         self.connections = 16
         self.seconds = 0.4 if quick else 4.0
         self.warm_up = 0.1 if quick else 0.5
-        self.repeats = 2 if quick else 5
-        self.large_repeats = 1 if quick else 3
+        self.repeats = 1 if once else 2 if quick else 5
+        self.large_repeats = 1 if quick or once else 3
 
 
 def run(command, **options):
@@ -833,13 +834,14 @@ def main():
     parser = argparse.ArgumentParser(prog="bench.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default=os.path.join(ROOT, "build"))
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--once", action="store_true")
     parser.add_argument("lines", nargs="*", metavar="LINE", choices=[[], *LINES], default=[])
     options = parser.parse_args()
     build, wanted = os.path.abspath(options.build), options.lines or LINES
     signal.signal(signal.SIGTERM, on_terminate)
     stack.DAEMON[:] = [os.path.join(build, "symbolicated")]
     shared = os.environ.get("SHARED_DATA", os.path.join(os.path.dirname(ROOT), "shared", "data"))
-    sizes = Sizes(options.quick)
+    sizes = Sizes(options.quick, options.once)
     started = time.monotonic()
     about = machine(build)
     for name, value in about.items():

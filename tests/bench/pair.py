@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Two builds, measured in turn so that both see the same machine: lines of bench.py, and the ratio of the medians.
+"""Two builds, measured in turn so that both see the same machine: lines of bench.py, each once a round, and the ratio of the
+medians.
 
     tests/bench/pair.py [--rounds N] [--inputs DIR] BUILD_A BUILD_B [LINE...]
 
@@ -23,7 +24,7 @@ def measure(build, lines):
     path = os.path.join(build, "bench.json")
     if os.path.exists(path):
         os.remove(path)
-    done = subprocess.run([sys.executable, os.path.join(HERE, "bench.py"), "--build", build, *lines], stdout=subprocess.PIPE, text=True, check=False)
+    done = subprocess.run([sys.executable, os.path.join(HERE, "bench.py"), "--once", "--build", build, *lines], stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
         sys.exit(f"{build}: {done.stdout[-2000:]}")
     with open(path, encoding="utf-8") as f:
