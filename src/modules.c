@@ -164,26 +164,22 @@ static void forget(struct modules *m, struct module_want *w)
 	w->state = WANT_LOAD;
 }
 
-/* Whether a module in the cache is at least what memcached knew at `now`. */
-static bool is_as_new(const struct module *cached, uint64_t marker, int64_t now)
-{
-	return cached && (cached->map->marker == marker || atomic_load(&cached->checked) > now);
-}
-
-/* Into the cache, unless that has got as new a one, or some module was invalidated since `invalidations`: that may have
- * been this one. */
-static void keep(struct modules *m, struct module *module, uint64_t invalidations)
+/* What to use of a module that memcached had: itself, or the one in the cache that another request put there, or even
+ * loaded, meanwhile. It goes into the cache, unless some module was invalidated since `invalidations`: that may have
+ * been this one. Takes its reference, and gives one. */
+static struct module *keep(struct modules *m, struct module *module, uint64_t invalidations)
 {
 	pthread_mutex_lock(&m->lock);
 	struct module *cached = page_cache_get(m->cache, &module->hash);
-	bool add = m->invalidations == invalidations &&
-	           !is_as_new(cached, module->map->marker, atomic_load(&module->checked));
-	if (add)
+	bool as_new = cached && (cached->map->marker == module->map->marker ||
+	                                atomic_load(&cached->checked) > atomic_load(&module->checked));
+	if (!as_new && m->invalidations == invalidations)
 		page_cache_add(m->cache, module);
 	pthread_mutex_unlock(&m->lock);
-	module_unref(cached);
-	if (add)
-		page_cache_evict(m->cache);
+	metric_add(as_new ? M_CACHE_ROOT_PROCESS : M_CACHE_ROOT_MEMCACHED, 1);
+	module_unref(as_new ? module : cached);
+	page_cache_evict(m->cache);
+	return as_new ? cached : module;
 }
 
 /* What memcached answered to a question asked after `now`, when so many `invalidations` had been. */
@@ -201,23 +197,13 @@ static void settle(struct modules *m, struct module_want *w, struct root_get *g,
 	}
 	if (!g->map)
 		return;
-	/* another request may have been faster, or even loaded a newer one since */
-	struct module *module = page_cache_get(m->cache, &w->hash);
-	if (is_as_new(module, g->marker, now)) {
-		metric_add(M_CACHE_ROOT_PROCESS, 1);
-		want_found(w, module);
-		return;
-	}
-	module_unref(module);
-	module = module_new(&w->hash, g->map);
+	struct module *module = module_new(&w->hash, g->map);
 	g->map = NULL;
 	if (!module)
 		return;
 	atomic_store(&module->stored, true);
 	atomic_store(&module->checked, now);
-	keep(m, module, invalidations);
-	metric_add(M_CACHE_ROOT_MEMCACHED, 1);
-	want_found(w, module);
+	want_found(w, keep(m, module, invalidations));
 }
 
 void modules_resolve(struct modules *m, struct module_want *wants, size_t count, int64_t deadline)
