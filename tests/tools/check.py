@@ -33,8 +33,6 @@ WITH_THREADS = [f"tests/unit/test_{name}" for name in (
 OF_CLANG = [f"tests/unit/test_{name}" for name in ("base", "offmap", "request_json", "symbfile_map")]
 # They count what large inputs cost; AddressSanitizer sees them as well.
 UNDER_VALGRIND_TOO_LONG = ("_limits", "_bombs")
-# All are tried in the build without a checker.
-FEWER_CASES = {"FEWER_CASES": "1"}
 SANITIZER_OPTIONS = {
     "ASAN_OPTIONS": "detect_stack_use_after_return=1:strict_string_checks=1:exitcode=99",
     "UBSAN_OPTIONS": "print_stacktrace=1",
@@ -199,11 +197,11 @@ def check_valgrind():
         for path in sorted(glob.glob(os.path.join(directory, "tests", folder, pattern))):
             if os.access(path, os.X_OK) and not path.endswith(UNDER_VALGRIND_TOO_LONG):
                 tests.append(os.path.relpath(path, directory))
-    unit("check", [f"LOG_COMPILER={VALGRIND}", "TESTS=" + " ".join(tests)], FEWER_CASES)
+    unit("check", [f"LOG_COMPILER={VALGRIND}", "TESTS=" + " ".join(tests)], {"UNDER_VALGRIND": "1"})
 
 
 def check_asan():
-    unit("check-asan", env={**SANITIZER_OPTIONS, **FEWER_CASES})
+    unit("check-asan", env=SANITIZER_OPTIONS)
     wire("check-asan", SANITIZER_OPTIONS, WITHOUT_DAEMON)
 
 

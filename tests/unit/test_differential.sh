@@ -1,6 +1,6 @@
 #!/bin/sh
-# The reader of the service against the plain one: the kept cases, then files at the limits of the format and random ones, a
-# quarter of these with FEWER_CASES. An automake test: $srcdir is the source tree, the current directory the build.
+# The reader of the service against the plain one: the kept cases, then files at the limits of the format and random ones. An
+# automake test: $srcdir is the source tree, the current directory the build.
 set -eu
 python=/usr/bin/python3
 [ -x $python ] || exit 77
@@ -13,7 +13,6 @@ corpus() {
 random() {
 	count=$1 seed=$2
 	shift 2
-	[ -z "${FEWER_CASES:-}" ] || count=$((count / 4))
 	compare --count "$count" --seed "$seed" "$@"
 }
 
