@@ -297,7 +297,7 @@ def all_faults():
     add("file-changed", change_file)
     add("clock+1h", step_clock(3600))
     add("clock-1h", step_clock(-3600))
-    add("descriptors", descriptors, MEMORY, refused=ANY)  # buckets cannot be reached either
+    add("descriptors", descriptors, refused=ANY)
     add("disk-full-store", full_store, refused=ANY)
     # nginx can neither take a large body (500) nor keep a large reply for a slow client (cut).
     add("disk-full-nginx", full_nginx, cut_ok=WHILE, excused=(500,), refused=ANY)

@@ -275,8 +275,10 @@ def test_an_upload_is_seen_by_all_within_the_bound(one):
     for node in (0, 1):
         assert one.nodes[node].client().found(["prog", hexa]) is False
     accepted(upload(one, "ranges", b64, write(ranges("f"))))
+    done = time.monotonic()
     assert frames(one, hexa, [0x1000])[0]["function"] == "f"
     wait_for(lambda: one.nodes[1].client().found(["prog", hexa]), "the second process to find it")
+    assert time.monotonic() - done < REVALIDATE + 3
 
 
 def test_a_restarted_process_reads_memcached(one):
