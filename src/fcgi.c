@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/cores.h"
 #include "base/log.h"
 #include "exchange.h"
 
@@ -350,12 +350,7 @@ static void *work(void *arg)
 
 static unsigned choose_workers(const struct config *c)
 {
-	cpu_set_t cores;
-	if (c->workers)
-		return (unsigned)c->workers;
-	if (sched_getaffinity(0, sizeof cores, &cores) < 0)
-		return WORKERS_A_CORE;
-	return WORKERS_A_CORE * (unsigned)CPU_COUNT(&cores);
+	return c->workers ? (unsigned)c->workers : WORKERS_A_CORE * cores_count();
 }
 
 static enum err start_workers(struct front *f, unsigned count, struct error *e)

@@ -17,6 +17,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/cores.h"
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/nice.h"
@@ -137,10 +138,15 @@ static void *parser_main(void *arg)
 		give_way(NICE_BUILDING);
 		hold_off(p);
 	}
+	/* Two threads together take more processor time than one: not while the transfer needs it. */
+	bool two_threads = !p->scanning || cores_count() > 2;
 	for (const struct block *b; (b = next_block(p, &p->parsed));) {
+		if (two_threads)
+			breakpad_use_threads(p->parser);
 		if (!err)
 			err = parse_block(p, b);
 		pthread_mutex_lock(&p->lock);
+		two_threads = two_threads || p->ended;
 		p->err = err;
 		p->parsed++;
 		leave_block(p, p->parsed - 1);
@@ -204,7 +210,6 @@ static struct block *open_block(struct pipeline *p)
 static void start_threads(struct pipeline *p)
 {
 	p->scanning = p->scanner && pthread_create(&p->scan_thread, NULL, scanner_main, p) == 0;
-	breakpad_use_threads(p->parser);
 	p->threaded = pthread_create(&p->thread, NULL, parser_main, p) == 0;
 }
 

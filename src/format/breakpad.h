@@ -23,7 +23,7 @@ void breakpad_free(struct breakpad *p);
  * inlines and damaged are not those of the whole file. false: no memory. */
 bool breakpad_ask(struct breakpad *p, const uint64_t *offsets, size_t count);
 
-/* To be called before the first byte: the map is built on two threads, as options.threaded says. */
+/* From here on the map is built on two threads, as options.threaded says. At any time; twice is fine. */
 void breakpad_use_threads(struct breakpad *p);
 
 /* ERR_CORRUPT as soon as it is known that this is no symbol file, or not the one asked for; ERR_NO_MEMORY. */

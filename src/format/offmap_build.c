@@ -880,7 +880,7 @@ static void work_on_queued(void *arg, struct parsed_symbol *s)
 /* Where the next symbol goes: to the queue, if there can be one. */
 static struct parsed_symbol *place_symbol(struct offmap_builder *b, uint64_t addr)
 {
-	if (b->queue && addr < b->last_addr)
+	if (addr < b->last_addr)
 		end_queue(b); /* it comes late */
 	b->last_addr = addr;
 	if (!b->queue && b->options.threaded && !b->no_queue && !b->late) {

@@ -32,7 +32,7 @@ bool offmap_builder_ask(struct offmap_builder *b, const uint64_t *offsets, size_
 /* Changes with each function, public, and after a line where one was wanted. */
 enum offmap_want offmap_builder_want(const struct offmap_builder *b);
 
-/* Sets options.threaded; before any record. */
+/* Sets options.threaded, at any time: what is added from then on has the thread. */
 void offmap_builder_use_threads(struct offmap_builder *b);
 
 /* Records. Names are as in the file, not yet escaped. After an allocation failed all do nothing, and finish says so.

@@ -1,0 +1,8 @@
+/* How many processor cores there are. */
+#ifndef BASE_CORES_H
+#define BASE_CORES_H
+
+/* Those that the calling thread may run on; 1 where the system does not say. */
+unsigned cores_count(void);
+
+#endif
