@@ -26,18 +26,22 @@ static void expand(struct page **pages, uint32_t count)
 	}
 }
 
-/* In chunks, each in a block of its own size. NULL: corrupt. */
+/* In chunks, each in a block of its own size. options->threaded: from the middle of the text on. NULL: corrupt. */
 static struct offmap *build(
         struct str text, size_t chunk, const struct offmap_options *options, const uint64_t *asked, size_t asked_count)
 {
 	struct error e;
 	struct offmap *m = NULL;
 	enum err err = ERR_OK;
-	struct breakpad *p = breakpad_new(options, str_from(""));
+	struct offmap_options first = *options;
+	first.threaded = false;
+	struct breakpad *p = breakpad_new(&first, str_from(""));
 	fuzz_check(p && (!asked || breakpad_ask(p, asked, asked_count)), "no memory");
 	for (size_t at = 0, n; at < text.len && !err; at += n) {
 		n = text.len - at < chunk ? text.len - at : chunk;
 		uint8_t *exact = fuzz_copy(text.data + at, n);
+		if (options->threaded && at >= text.len / 2)
+			breakpad_use_threads(p);
 		err = breakpad_feed(p, exact, n, &e);
 		free(exact);
 	}
@@ -176,7 +180,9 @@ static void check(struct str text, const struct plain_sym *plain, bool nearest)
 {
 	static const size_t chunks[] = {1, 2, 3, 7, 13, 64, 997};
 	const struct offmap_options raw = {.nearest = nearest, .raw_budget = UINT64_MAX, .codec = CODEC_LZ4},
-	                            small = {.nearest = nearest, .codec = text.len % 2 ? CODEC_LZ4 : CODEC_ZSTD};
+	                            small = {.nearest = nearest,
+	                                    .codec = text.len % 2 ? CODEC_LZ4 : CODEC_ZSTD,
+	                                    .threaded = text.len % 3 == 0};
 	uint64_t offsets[OFFSETS_MAX];
 	struct offmap *m = build(text, SIZE_MAX, &raw, NULL, 0);
 	struct offmap *pieces = build(text, chunks[text.len % 7], &small, NULL, 0);
