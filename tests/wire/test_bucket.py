@@ -543,6 +543,24 @@ def test_who_waits_for_a_place_gets_what_others_have_loaded():
             is_unavailable(both.result())
 
 
+def test_who_waits_for_a_place_is_refused_with_what_others_could_not_load():
+    """It would be refused in the end, so nothing more is loaded for it."""
+    config = {**STANDS_STILL, "cold_requests": "1", "cold_wait": "60s", "failure_ttl_min": "60s", "failure_ttl_max": "60s"}
+    with Stack(symbols=[None, None], config=config) as s:
+        stalled, other = fresh(s), fresh(s)
+        s.bucket.misbehave(stalled, "stall")
+        with ThreadPoolExecutor(2) as pool:
+            holder = pool.submit(ask, s, stalled)
+            wait_for(lambda: s.node.metrics()['symbolicated_cold_requests{state="running"}'] == 1, "the place to be taken")
+            both = pool.submit(ask, s, stalled, other)
+            wait_for(lambda: s.node.metrics()['symbolicated_cold_requests{state="queued"}'] == 1, "another in the line")
+            s.bucket.kill()
+            is_unavailable(holder.result())
+            is_unavailable(both.result())
+        assert s.buckets[1].hits(stalled) == 1
+        assert s.buckets[1].hits(other) == 0
+
+
 def test_cold_modules_of_one_request_are_bounded():
     with Stack(config={**QUICK, "cold_modules": "10"}) as s:
         modules = [fresh(s) for _ in range(25)]
