@@ -149,19 +149,20 @@ static void shorten(uint8_t *data, size_t size)
 
 /* libfcgi adds the lengths of names and values up in an int, and takes one that is cut short for whole, so that a peer
  * can end the process: docs/security.md. Such lengths are not sent: not in the records that hold pairs, and nowhere
- * behind a record of which it is not clear where libfcgi takes its end to be. */
+ * in or behind a record of which it is not clear what libfcgi takes it for or where it takes its end to be. */
 static void shorten_pairs(uint8_t *data, size_t size)
 {
 	size_t at = 0, len;
 	for (; size - at > FCGI_HEADER_LEN; at += FCGI_HEADER_LEN + len) {
 		const uint8_t *h = data + at;
 		size_t content = ((size_t)h[4] << 8) + h[5];
+		bool of_request = h[2] || h[3];
 		bool pairs = h[1] == FCGI_PARAMS || h[1] == FCGI_GET_VALUES;
 		bool begins = h[1] == FCGI_BEGIN_REQUEST && !at && content == sizeof(FCGI_BeginRequestBody);
 		bool skips_padding = content && (h[1] == FCGI_PARAMS || h[1] == FCGI_STDIN);
 		len = content + h[6];
-		if (!(pairs || begins || h[1] == FCGI_STDIN) || (h[6] && !skips_padding) ||
-		        len > size - at - FCGI_HEADER_LEN)
+		if (!(pairs || begins || h[1] == FCGI_STDIN) || of_request == (h[1] == FCGI_GET_VALUES) ||
+		        (h[6] && !skips_padding) || len > size - at - FCGI_HEADER_LEN)
 			break;
 		if (pairs)
 			shorten(data + at + FCGI_HEADER_LEN, content);
