@@ -152,10 +152,10 @@ static void test_thread_from_the_middle(void **state)
 {
 	(void)state;
 	for (unsigned what = 0; what < LARGE; what++) {
-		struct buffer text = make(200, what, what);
+		struct buffer text = make(100, what, what);
 		const uint8_t *late = memmem(text.data, text.len, "FUNC 1020 8 0", 13);
 		struct offmap *one = map_build(text_str(&text), 0, &plain_options);
-		for (size_t cut = 0; cut < text.len; cut += text.len / 9) {
+		for (size_t cut = 0; cut < text.len; cut += text.len / 4) {
 			struct offmap *two = build_in_turn(text_str(&text), cut);
 			assert_same_maps(one, two);
 			offmap_free(two);
