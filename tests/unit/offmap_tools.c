@@ -83,9 +83,13 @@ struct offmap *map_build(struct str text, size_t chunk, const struct offmap_opti
 struct offmap *map_build_cut(struct str text, size_t cut, const struct offmap_options *options)
 {
 	struct error e;
-	struct breakpad *p = breakpad_new(options, str_from(""));
+	struct offmap_options before = *options;
+	before.threaded = false;
+	struct breakpad *p = breakpad_new(&before, str_from(""));
 	assert_non_null(p);
 	assert_int_equal(breakpad_feed(p, (const uint8_t *)text.data, cut, &e), ERR_OK);
+	if (options->threaded)
+		breakpad_use_threads(p);
 	assert_int_equal(breakpad_feed(p, (const uint8_t *)text.data + cut, text.len - cut, &e), ERR_OK);
 	return finish(p);
 }

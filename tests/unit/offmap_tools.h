@@ -18,7 +18,7 @@ struct str text_str(const struct buffer *text);
 /* The map of a whole symbol file, fed in chunks of so many bytes (0: in one), its pages raw. The test fails when the
  * file is corrupt. */
 struct offmap *map_build(struct str text, size_t chunk, const struct offmap_options *options);
-/* The same, fed as the bytes before and those from `cut` on. */
+/* The same, fed as the bytes before and those from `cut` on; options->threaded is for the latter. */
 struct offmap *map_build_cut(struct str text, size_t cut, const struct offmap_options *options);
 
 /* Pages of the same bytes in the same order. */

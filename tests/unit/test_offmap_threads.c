@@ -133,20 +133,6 @@ static void test_same_bytes(void **state)
 	}
 }
 
-/* One thread up to the cut, and two behind it. */
-static struct offmap *build_in_turn(struct str text, size_t cut)
-{
-	struct offmap *m = NULL;
-	struct breakpad *p = breakpad_new(&plain_options, str_from(""));
-	assert_non_null(p);
-	assert_int_equal(breakpad_feed(p, (const uint8_t *)text.data, cut, NULL), ERR_OK);
-	breakpad_use_threads(p);
-	assert_int_equal(breakpad_feed(p, (const uint8_t *)text.data + cut, text.len - cut, NULL), ERR_OK);
-	assert_int_equal(breakpad_finish(p, &m, NULL), ERR_OK);
-	breakpad_free(p);
-	return m;
-}
-
 /* The thread comes anywhere, also right before a symbol that it must not have. */
 static void test_thread_from_the_middle(void **state)
 {
@@ -156,12 +142,13 @@ static void test_thread_from_the_middle(void **state)
 		const uint8_t *late = memmem(text.data, text.len, "FUNC 1020 8 0", 13);
 		struct offmap *one = map_build(text_str(&text), 0, &plain_options);
 		for (size_t cut = 0; cut < text.len; cut += text.len / 4) {
-			struct offmap *two = build_in_turn(text_str(&text), cut);
+			struct offmap *two = map_build_cut(text_str(&text), cut, &threaded_options);
 			assert_same_maps(one, two);
 			offmap_free(two);
 		}
 		assert_int_equal(late != NULL, (what & LATE_SYMBOL) != 0);
-		struct offmap *two = build_in_turn(text_str(&text), late ? (size_t)(late - text.data) : 1);
+		size_t cut = late ? (size_t)(late - text.data) : 1;
+		struct offmap *two = map_build_cut(text_str(&text), cut, &threaded_options);
 		assert_same_maps(one, two);
 		offmap_free(two);
 		offmap_free(one);
