@@ -1,16 +1,19 @@
 #!/usr/bin/env python3
 """Compares the reader of the service with plain_reader.py, answer by answer.
 
-    ./differential.py --tool ./symlookup [--count N] [--seed S]     random files, after those at the limits of the format
+    ./differential.py --tool ./symlookup [--count N] [--seed S]     random files
+    ./differential.py --tool ./symlookup --extremes                 files at the limits of the format
     ./differential.py --tool ./symlookup --corpus DIR               the kept cases, read whole and in pieces
 
-The tool takes the command line of plain_reader.py and prints what that prints; --chunk N makes it read the file N
-bytes at a time. --options="..." are given to it in every call, e.g. --options="--values --codec lz4"; with --asked among
-them the number of damaged lines is not compared, since such maps pass over lines. Prints the first
+The tool is run once, with --batch: it takes the command line of plain_reader.py on each line of its input and prints what
+that prints, and an empty line; --chunk N makes it read the file N bytes at a time. --options="..." are given to it in every
+command line, e.g. --options="--values --codec lz4"; where it is given several times each file is read with each of them. With
+--asked among them the number of damaged lines is not compared, since such maps pass over lines. Prints the first
 differences, the first file with one cut down to the lines that matter, and then "N files, M answers, D differences";
 exits 1 when D > 0 or nothing was compared.
 """
 import argparse
+import contextlib
 import glob
 import json
 import os
@@ -18,21 +21,25 @@ import shlex
 import subprocess
 import sys
 import tempfile
+import threading
 
 import plain_reader
 import random_sym
 
 SHOWN = 10
 CHUNKS = (1, 2, 3, 7, 64, 4096)
+BOUND = 120  # seconds; for one file
 MINIMISE_RUNS = 1500
 
 
 class Tool:
     def __init__(self, path, options, directory):
-        self.command = [os.path.abspath(path), *options]
+        self.path, self.options = os.path.abspath(path), options
         self.head = ("corrupt", "code_file") if "--asked" in options else ("corrupt", "damaged", "code_file")
         self.file = os.path.join(directory, "a.sym")
         self.offsets = os.path.join(directory, "a.offsets")
+        self.stderr = tempfile.TemporaryFile(dir=directory)
+        self.process = None
 
     def rows(self, data, offsets, options):
         """What the tool prints for the bytes; a crash or a garbled line is a row that equals no other."""
@@ -40,15 +47,45 @@ class Tool:
             f.write(data)
         with open(self.offsets, "w", encoding="ascii") as f:
             f.writelines(f"{offset:#x}\n" for offset in offsets)
-        command = [*self.command, self.file, *options, "--offsets-from", self.offsets]
-        run = subprocess.run(command, capture_output=True, timeout=120, check=False)
-        corrupt = run.returncode == 1 and b'"corrupt"' in run.stdout
-        if run.returncode != 0 and not corrupt:
-            return [{"exit": run.returncode, "stderr": run.stderr.decode(errors="replace")[-2000:]}]
+        if not self.process:
+            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": self.stderr}
+            self.process = subprocess.Popen([self.path, "--batch"], **pipes)
+        hung = threading.Timer(BOUND, self.process.kill)
+        hung.start()
+        lines = self.ask([self.file, *self.options, *options, "--offsets-from", self.offsets])
+        hung.cancel()
+        if not lines or lines[-1] != b"\n":
+            return [self.end()]
         try:
-            return [json.loads(line) for line in run.stdout.splitlines()]
+            return [json.loads(line) for line in lines[:-1]]
         except ValueError as e:
             return [{"garbled": str(e)}]
+
+    def ask(self, words):
+        """The lines up to and with the empty one; without that one where the tool ended."""
+        try:
+            self.process.stdin.write(" ".join(words).encode() + b"\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            return []
+        lines = []
+        for line in self.process.stdout:
+            lines.append(line)
+            if line == b"\n":
+                break
+        return lines
+
+    def end(self):
+        """Has it end; how that went is a row too."""
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
+        self.process.stdout.close()
+        code, self.process = self.process.wait(BOUND), None
+        self.stderr.seek(0)
+        said = self.stderr.read().decode(errors="replace")
+        self.stderr.seek(0)
+        self.stderr.truncate()
+        return {"exit": code, "stderr": said[-2000:]}
 
 
 def compare(want, got, head):
@@ -88,29 +125,31 @@ def shorten(value):
 
 
 class Run:
-    def __init__(self, tool):
-        self.tool = tool
+    def __init__(self, tools):
+        self.tools = tools
         self.files = self.answers = self.differences = 0
 
     def check(self, title, data, offsets, options, want):
-        """options: what the tool is called with; want: the rows it has to print."""
-        found = compare(want, self.tool.rows(data, offsets, options), self.tool.head)
-        self.answers += len(want)
-        self.differences += len(found)
-        if found and self.differences - len(found) < SHOWN:
-            print(f"{title} {' '.join(options)}".rstrip())
-            for expected, given in found[:3]:
-                print(f"  want {shorten(expected)}\n  got  {shorten(given)}")
-            if self.differences == len(found) and len(data) < 1 << 20:
-                self.show_minimised(data, offsets, options)
+        """options: what the tools are called with; want: the rows they have to print."""
+        for tool in self.tools:
+            found = compare(want, tool.rows(data, offsets, options), tool.head)
+            self.answers += len(want)
+            self.differences += len(found)
+            if found and self.differences - len(found) < SHOWN:
+                print(" ".join([title, *tool.options, *options]))
+                for expected, given in found[:3]:
+                    print(f"  want {shorten(expected)}\n  got  {shorten(given)}")
+                if self.differences == len(found) and len(data) < 1 << 20:
+                    self.show_minimised(tool, data, offsets, options)
 
-    def show_minimised(self, data, offsets, options):
+    @staticmethod
+    def show_minimised(tool, data, offsets, options):
         nearest = "--nearest" in options
         asked_id = options[options.index("--id") + 1] if "--id" in options else None
 
         def differences(smaller):
             want = plain_reader.answers(smaller, offsets, asked_id, nearest)
-            return compare(want, self.tool.rows(smaller, offsets, options), self.tool.head)
+            return compare(want, tool.rows(smaller, offsets, options), tool.head)
 
         smaller = minimise(differences, data)
         print("  minimised to")
@@ -119,11 +158,14 @@ class Run:
         for expected, given in differences(smaller)[:3]:
             print(f"  want {shorten(expected)}\n  got  {shorten(given)}")
 
-    def random(self, seed, count):
+    def extremes(self):
         for title, data, offsets in random_sym.extremes():
             self.files += 1
+            want = plain_reader.answers(data, offsets)
             for options in ([], ["--chunk", "65536"]):
-                self.check(title, data, offsets, options, plain_reader.answers(data, offsets))
+                self.check(title, data, offsets, options, want)
+
+    def random(self, seed, count):
         for number in range(seed, seed + count):
             data, offsets = random_sym.make(number)
             self.files += 1
@@ -146,6 +188,14 @@ class Run:
             for chunk in CHUNKS:
                 self.check(case, data, offsets, [*options, "--chunk", str(chunk)], want)
 
+    def end(self):
+        """What a sanitizer finds at the end of a tool is a difference too."""
+        for tool in self.tools:
+            row = tool.end() if tool.process else {"exit": 0}
+            if row["exit"]:
+                self.differences += 1
+                print(" ".join(["at the end", *tool.options]), row["exit"], row["stderr"], sep="\n")
+
 
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -153,14 +203,18 @@ def main():
     p.add_argument("--count", type=int, default=1000)
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--corpus", metavar="DIR")
-    p.add_argument("--options", default="", type=shlex.split)
+    p.add_argument("--extremes", action="store_true")
+    p.add_argument("--options", action="append", type=shlex.split)
     args = p.parse_args()
     with tempfile.TemporaryDirectory() as directory:
-        run = Run(Tool(args.tool, args.options, directory))
+        run = Run([Tool(args.tool, options, directory) for options in args.options or [[]]])
         if args.corpus:
             run.corpus(args.corpus)
+        elif args.extremes:
+            run.extremes()
         else:
             run.random(args.seed, args.count)
+        run.end()
     print(f"{run.files} files, {run.answers} answers, {run.differences} differences")
     return 1 if run.differences or not run.answers else 0
 

@@ -3,11 +3,13 @@
  *
  *   symlookup FILE [--id ID] [--nearest] [--chunk N] [--codec none|lz4|zstd] [--values] [--threaded] [--asked N]
  *       [--offsets-from FILE] OFFSET...
+ *   symlookup --batch
  *
  * --chunk N feeds the file in chunks of N bytes; --codec keeps all pages compressed while the map is built; --values
  * sends the root and every page through the form in which memcached holds them; --threaded builds on two threads;
  * --asked N makes maps for N offsets each, the first of them for the first, another from the middle and so on, and
- * answers each offset from its own.
+ * answers each offset from its own. --batch reads such command lines from standard input, whose words have no blanks
+ * within, and prints an empty line after the answers of each.
  */
 #include <config.h>
 
@@ -252,7 +254,7 @@ static void add_offsets_from(struct job *j, const char *path)
 	fclose(f);
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
 	static const struct option options[] = {{"id", 1, NULL, 'i'}, {"nearest", 0, NULL, 'n'},
 	        {"chunk", 1, NULL, 'c'}, {"codec", 1, NULL, 'z'}, {"values", 0, NULL, 'v'}, {"asked", 1, NULL, 'a'},
@@ -260,6 +262,7 @@ int main(int argc, char **argv)
 	struct job j = {.options = {.raw_budget = UINT64_MAX, .codec = CODEC_LZ4}, .id = "", .chunk = 1 << 18};
 	const char *offsets = NULL;
 	int c;
+	optind = 0; /* from the start: there may have been another command line */
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		switch (c) {
 		case 'i':
@@ -304,4 +307,28 @@ int main(int argc, char **argv)
 	free(j.offsets);
 	free(j.data);
 	return 0;
+}
+
+static int batch(void)
+{
+	enum { MOST = 64 };
+	char name[] = "symlookup", *line = NULL;
+	size_t cap = 0;
+	int code = 0;
+	while (!code && getline(&line, &cap, stdin) > 0) {
+		char *argv[MOST + 1] = {name};
+		int argc = 1;
+		for (char *word = strtok(line, " \n"); word && argc < MOST; word = strtok(NULL, " \n"))
+			argv[argc++] = word;
+		code = run(argc, argv);
+		putchar('\n');
+		fflush(stdout);
+	}
+	free(line);
+	return code;
+}
+
+int main(int argc, char **argv)
+{
+	return argc == 2 && strcmp(argv[1], "--batch") == 0 ? batch() : run(argc, argv);
 }

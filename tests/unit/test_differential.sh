@@ -21,10 +21,10 @@ compare() {
 }
 
 whole_maps() {
-	corpus
-	corpus --options="--values --codec zstd"
+	corpus --options="" --options="--values --codec zstd"
 	random 300 1
 	random 100 1001 --options="--values --codec lz4"
+	compare --extremes --options="" --options="--values --codec lz4" --options="--asked 1" --options="--asked 4" --options="--threaded"
 }
 
 maps_for_a_few_offsets_and_threads() {
