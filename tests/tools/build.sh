@@ -1,6 +1,6 @@
 #!/bin/sh
 # build.sh DIRECTORY [CONFIGURE-ARGUMENT...]: builds everything out of tree in DIRECTORY. Quiet unless it fails; what was printed is
-# in DIRECTORY/build.log.
+# in DIRECTORY/build.log. With BUILD_TESTS=1 the tests are built too.
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 mkdir -p "$1"
@@ -15,7 +15,7 @@ build() {
 		[ ! -f configured ] || make clean || return
 		echo "$*" >configured
 	fi
-	make -j "$(nproc)"
+	make -j "$(nproc)" ${BUILD_TESTS:+check TESTS=}
 }
 
 if ! build "$@" >build.log 2>&1; then

@@ -2,6 +2,7 @@
 """What ./check does once the packages are there: builds and tests, part by part, and one line of counts at the end."""
 
 import argparse
+import concurrent.futures
 import glob
 import os
 import re
@@ -15,6 +16,9 @@ import xml.etree.ElementTree
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.join(ROOT, "tests", "tools", "build.sh")
 BOUND = 1200  # seconds; for one command
+# For what goes on beside tests: it comes after these, also where the kernel shares out time among sessions. Not the lowest
+# priority, with which it would stand still on a machine that others use as well.
+BEHIND = ["sh", "-c", '{ echo 10 >/proc/self/autogroup; } 2>/dev/null; exec nice -n 10 "$@"', "sh"]
 # Sources that are held to .clang-format.
 FORMATTED = ("src", "tests/unit", "tests/fuzz", "tests/bench")
 # Wire tests of the nginx files alone: no daemon in them, so a sanitizer has nothing to see.
@@ -63,7 +67,19 @@ class Counts:
 
 
 counts = Counts()
-built = {}
+processes = set()  # that run
+builds = {}  # by name; under way while what is built already is tested, since tests wait for something now and then
+directories = {}  # of builds that are done and counted
+
+
+def stop(process):
+    """Ends a process that runs, and its group."""
+    os.killpg(process.pid, signal.SIGTERM)
+    try:
+        process.wait(60)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def run(command, **options):
@@ -71,6 +87,7 @@ def run(command, **options):
     interrupted."""
     environment = {**os.environ, **options.pop("env", {})}
     process = subprocess.Popen(command, env=environment, start_new_session=True, **options)
+    processes.add(process)
     try:
         return process.wait(BOUND)
     except subprocess.TimeoutExpired:
@@ -78,22 +95,22 @@ def run(command, **options):
         return 1
     finally:
         if process.poll() is None:
-            os.killpg(process.pid, signal.SIGTERM)
-            try:
-                process.wait(60)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+            stop(process)
+        processes.discard(process)
 
 
-def build(name):
-    """Builds build/NAME once; returns its directory, or None. A build counts as one test."""
-    if name not in built:
-        directory = os.path.join(ROOT, "build", name)
-        ok = run([BUILD, directory, *BUILDS[name]]) == 0
-        counts.one(ok)
-        built[name] = directory if ok else None
-    return built[name]
+def build(name, prefix):
+    """Builds build/NAME, the tests too; returns its directory, or None."""
+    directory = os.path.join(ROOT, "build", name)
+    return directory if run([*prefix, BUILD, directory, *BUILDS[name]], env={"BUILD_TESTS": "1"}) == 0 else None
+
+
+def built(name):
+    """Waits for a build; returns its directory, or None. A build counts as one test."""
+    if name not in directories:
+        directories[name] = builds[name].result()
+        counts.one(directories[name] is not None)
+    return directories[name]
 
 
 def results(directory):
@@ -110,7 +127,7 @@ def results(directory):
 
 def unit(name, variables=(), env=None):
     """`make check` in a build; the logs of what failed are shown by automake (VERBOSE)."""
-    directory = build(name)
+    directory = built(name)
     if not directory:
         return
     for trs in glob.glob(os.path.join(directory, "tests", "**", "*.trs"), recursive=True):
@@ -125,7 +142,7 @@ def unit(name, variables=(), env=None):
 
 
 def wire(name, env=None, ignore=()):
-    directory = build(name)
+    directory = built(name)
     if not directory:
         return
     with tempfile.TemporaryDirectory(prefix="sym-check-") as temporary:
@@ -169,7 +186,7 @@ def check_wire():
 
 def check_faults():
     """The short form; its last line is counts."""
-    directory = build("check")
+    directory = built("check")
     if not directory:
         return
     program = os.path.join(ROOT, "tests", "faults", "run.py")
@@ -188,9 +205,8 @@ def check_clang():
 
 
 def check_valgrind():
-    directory = build("check")
-    if not directory or run(["make", "-s", f"-j{os.cpu_count()}", "-C", directory, "check", "TESTS="]) != 0:
-        counts.one(False)
+    directory = built("check")
+    if not directory:
         return
     tests = []
     for folder, pattern in (("unit", "test_*[a-z0-9]"), ("fuzz", "fuzz_*[a-z0-9]")):
@@ -211,28 +227,38 @@ def check_tsan():
 
 
 def check_distcheck():
-    directory = build("check")
+    directory = built("check")
     if directory:
         with open(os.path.join(directory, "distcheck.log"), "wb") as log:
             # the tarball is complete; that all tests pass, and what is optimised, was seen before
             quickly = ["DISTCHECK_CONFIGURE_FLAGS=CFLAGS=-O0", f"AM_MAKEFLAGS=TESTS='{' '.join(OF_CLANG)}'"]
-            code = run(["make", "-C", directory, "distcheck", *quickly], stdout=log, stderr=log)
+            code = run(["make", f"-j{os.cpu_count()}", "-C", directory, "distcheck", *quickly], stdout=log, stderr=log)
         if code:
             run(["tail", "-n", "60", os.path.join(directory, "distcheck.log")])
         counts.one(code == 0)
 
 
-PARTS = {
-    "format": check_format,
-    "unit": check_unit,
-    "wire": check_wire,
-    "faults": check_faults,
-    "clang": check_clang,
-    "valgrind": check_valgrind,
-    "asan": check_asan,
-    "tsan": check_tsan,
-    "distcheck": check_distcheck,
+PARTS = {  # and the build that a part is about
+    "format": (check_format, None),
+    "unit": (check_unit, "check"),
+    "wire": (check_wire, "check"),
+    "faults": (check_faults, "check"),
+    "clang": (check_clang, "check-clang"),
+    "valgrind": (check_valgrind, "check"),
+    "asan": (check_asan, "check-asan"),
+    "tsan": (check_tsan, "check-tsan"),
+    "distcheck": (check_distcheck, "check"),
 }
+
+
+def check(parts):
+    for part in parts:
+        before, started = (counts.passed, counts.failed, counts.skipped), time.monotonic()
+        print(f"== {part}", flush=True)
+        PARTS[part][0]()
+        done = Counts()
+        done.add(counts.passed - before[0], counts.failed - before[1], counts.skipped - before[2])
+        print(f"== {part}: {done} in {time.monotonic() - started:.0f} s", flush=True)
 
 
 def on_terminate(*_):
@@ -247,13 +273,16 @@ def main():
         if part not in PARTS:
             parser.error(f"no part {part}: {' '.join(PARTS)}")
     signal.signal(signal.SIGTERM, on_terminate)
-    for part in wanted:
-        before, started = (counts.passed, counts.failed, counts.skipped), time.monotonic()
-        print(f"== {part}", flush=True)
-        PARTS[part]()
-        done = Counts()
-        done.add(counts.passed - before[0], counts.failed - before[1], counts.skipped - before[2])
-        print(f"== {part}: {done} in {time.monotonic() - started:.0f} s", flush=True)
+    with concurrent.futures.ThreadPoolExecutor(1) as one_after_the_other:
+        for name in dict.fromkeys(PARTS[part][1] for part in wanted if PARTS[part][1]):
+            builds[name] = one_after_the_other.submit(build, name, BEHIND if builds else [])
+        try:
+            check(wanted)
+        finally:
+            one_after_the_other.shutdown(wait=False, cancel_futures=True)
+            for process in list(processes):
+                if process.poll() is None:
+                    stop(process)
     print(counts, flush=True)
     return 1 if counts.failed else 0
 
