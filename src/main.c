@@ -8,14 +8,14 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "api_status.h"
-#include "auth.h"
+#include "api/status.h"
+#include "keys/auth.h"
 #include "base/config.h"
 #include "base/log.h"
-#include "fcgi.h"
-#include "router.h"
-#include "sandbox.h"
-#include "services.h"
+#include "front/front.h"
+#include "api/router.h"
+#include "base/sandbox.h"
+#include "modules/services.h"
 #include "store/bucket.h"
 #include "store/memcached.h"
 #include "store/symbfile_store.h"

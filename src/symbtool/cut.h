@@ -4,7 +4,7 @@
 
 #include "format/file_id.h"
 #include "store/symbfile_store.h"
-#include "symbtool/extract.h"
+#include "extract/extract.h"
 #include "symbtool/spool.h"
 
 struct cut_options {

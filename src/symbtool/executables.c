@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "symbtool/elf_file.h"
+#include "extract/elf_file.h"
 
 void executables_release(struct executables *x)
 {

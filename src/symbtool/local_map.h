@@ -3,7 +3,7 @@
 #define SYMBTOOL_LOCAL_MAP_H
 
 #include "format/offmap.h"
-#include "symbtool/extract.h"
+#include "extract/extract.h"
 
 /* Executables and symbfiles, all about one executable, together; or one Breakpad symbol file. Text of an error: with
  * the file's path. ERR_IO, ERR_CORRUPT, ERR_MISSING, ERR_NO_MEMORY. */

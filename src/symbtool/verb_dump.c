@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "symbtool/input.h"
-#include "symbtool/record_json.h"
+#include "extract/record_json.h"
 #include "symbtool/verbs.h"
 
 static const char usage[] = "Usage: symbtool dump [--json] SYMBFILE...\n"

@@ -1,6 +1,6 @@
 #include <config.h>
 
-#include "keys_command.h"
+#include "keys/keys_command.h"
 #include "symbtool/verbs.h"
 
 static int run(const struct verb *v, int argc, char **argv)

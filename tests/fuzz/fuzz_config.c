@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "auth.h"
+#include "keys/auth.h"
 #include "base/config.h"
 #include "fuzz.h"
 #include "store/bucket.h"

@@ -12,15 +12,15 @@
 #include <fastcgi.h>
 
 #include "../unit/fcgi_client.h"
-#include "api_status.h"
+#include "api/status.h"
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/log.h"
-#include "fcgi.h"
-#include "fcgi_request.h"
+#include "front/front.h"
+#include "front/fcgi_request.h"
 #include "fuzz.h"
-#include "router.h"
-#include "services.h"
+#include "api/router.h"
+#include "modules/services.h"
 
 enum { INPUT_MAX = 16 << 10, LINE_MAX_ = 4000 };
 

@@ -7,7 +7,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "auth.h"
+#include "keys/auth.h"
 #include "base/buffer.h"
 #include "base/utf8.h"
 #include "format/file_id.h"

@@ -10,8 +10,8 @@
 
 #include "base/buffer.h"
 #include "base/clock.h"
-#include "symbtool/extract.h"
-#include "symbtool/record_json.h"
+#include "extract/extract.h"
+#include "extract/record_json.h"
 
 static struct buffer line;
 

@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-#include "auth.h"
+#include "keys/auth.h"
 
 /* Comparisons in constant time, and how many bytes the last one looked at. */
 static atomic_uint compared;

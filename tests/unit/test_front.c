@@ -2,7 +2,7 @@
  * peers that misbehave, and the end. It is also what pins the fields of libfcgi that are not meant for use. */
 #include <config.h>
 
-#include "fcgi.h"
+#include "front/front.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,7 +28,7 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "fcgi_client.h"
-#include "router.h"
+#include "api/router.h"
 
 enum { PATTERN = 70 * 1024 * 1024, BOUND_SECONDS = 60 };
 

@@ -22,11 +22,11 @@
 #include "format/reply_json.h"
 #include "format/request_json.h"
 #include "format/symbfile_map.h"
-#include "modules.h"
+#include "modules/modules.h"
 #include "offmap_tools.h"
 #include "store/bucket_backend.h"
 #include "store/page_cache.h"
-#include "symbolicate.h"
+#include "modules/symbolicate.h"
 
 /* Checks what an attempt has got, without failing. */
 #define check(...)                          \

@@ -13,7 +13,7 @@
 
 #include "base/clock.h"
 #include "base/metrics.h"
-#include "failures.h"
+#include "store/failures.h"
 #include "format/offmap_value.h"
 #include "store/page_cache.h"
 

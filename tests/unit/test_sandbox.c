@@ -24,7 +24,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "sandbox.h"
+#include "base/sandbox.h"
 
 /* Each attempt gives 0 or errno. */
 typedef int attempt(void);

@@ -13,12 +13,12 @@
 #include <elf.h>
 #include <pthread.h>
 
-#include "symbtool/calls.h"
-#include "symbtool/coverage.h"
-#include "symbtool/demangle.h"
-#include "symbtool/intern.h"
-#include "symbtool/map64.h"
-#include "symbtool/segments.h"
+#include "extract/calls.h"
+#include "extract/coverage.h"
+#include "extract/demangle.h"
+#include "extract/intern.h"
+#include "extract/map64.h"
+#include "extract/segments.h"
 
 /* ---- calls ---- */
 

@@ -1,0 +1,79 @@
+/* DELETE /cache/<debug_filename>/<debug_id>: a new symbol file was uploaded, so what is cached of the module is
+ * forgotten. */
+#include <config.h>
+
+#include "keys/auth.h"
+#include "base/log.h"
+#include "api/router.h"
+#include "modules/services.h"
+#include "store/bucket.h"
+
+static int hex_value(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	c = (char)(c | 0x20);
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* Percent-decodes a segment of the path into the arena. */
+static enum err decode_segment(struct exchange *x, struct str segment, struct str *out)
+{
+	char *text = arena_alloc(x->arena, segment.len + 1);
+	size_t n = 0;
+	if (!text)
+		return ERR_NO_MEMORY;
+	for (size_t i = 0; i < segment.len; i++) {
+		if (segment.data[i] != '%') {
+			text[n++] = segment.data[i];
+			continue;
+		}
+		int high = i + 2 < segment.len ? hex_value(segment.data[i + 1]) : -1;
+		int low = i + 2 < segment.len ? hex_value(segment.data[i + 2]) : -1;
+		if (high < 0 || low < 0)
+			return ERR_BAD_REQUEST;
+		text[n++] = (char)(high << 4 | low);
+		i += 2;
+	}
+	*out = (struct str){text, n};
+	return ERR_OK;
+}
+
+/* /cache/NAME/ID, exactly. */
+static enum err parse_path(struct exchange *x, struct str *name, struct str *id)
+{
+	static const char prefix[] = "/cache/";
+	const char *start = x->path.data + sizeof prefix - 1, *end = x->path.data + x->path.len;
+	if (x->path.len < sizeof prefix)
+		return ERR_BAD_REQUEST;
+	const char *slash = memchr(start, '/', (size_t)(end - start));
+	if (!slash || memchr(slash + 1, '/', (size_t)(end - slash - 1)))
+		return ERR_BAD_REQUEST;
+	enum err err = decode_segment(x, (struct str){start, (size_t)(slash - start)}, name);
+	return err ? err : decode_segment(x, (struct str){slash + 1, (size_t)(end - slash - 1)}, id);
+}
+
+void cache_delete_handle(struct exchange *x)
+{
+	struct error e = {ERR_OK, ""};
+	struct str name, id;
+	char key_id[64];
+	enum err err = auth_check(exchange_param(x, "HTTP_AUTHORIZATION"), RIGHT_INVALIDATE, key_id, &e);
+	if (!err)
+		err = parse_path(x, &name, &id);
+	if (!err && !bucket_can_hold(name, id))
+		err = ERR_BAD_REQUEST;
+	if (err == ERR_BAD_REQUEST)
+		error_set(&e, err, "the path is not /cache/<debug_filename>/<debug_id>");
+	else if (err == ERR_NO_MEMORY)
+		error_set(&e, err, "out of memory");
+	if (!err)
+		err = modules_invalidate(services_modules(), name, id, &e);
+	if (err) {
+		exchange_reply_error(x, &e, 1);
+		return;
+	}
+	log_event(LOG_LEVEL_INFO, "invalidated", "%.*s/%.*s by key %s, request %s", STR_FMT(name), STR_FMT(id), key_id,
+	        x->request_id);
+	exchange_reply_text(x, 200, "application/json", NULL, str_from("{\"success\":true,\"status\":200}"));
+}

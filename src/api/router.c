@@ -1,0 +1,135 @@
+#include <config.h>
+
+#include "api/router.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { ACTIONS = 2, ECHOED_MAX = 1024 };
+
+struct action {
+	const char *method; /* NULL: none */
+	void (*handle)(struct exchange *x);
+};
+
+struct route {
+	const char *path; /* NULL: whatever no other row matches */
+	bool prefix;      /* the path is what it begins with */
+	const char *name; /* in the metrics */
+	enum histogram histogram;
+	struct action actions[ACTIONS];
+};
+
+static const struct route routes[] = {
+        {NULL, false, "unknown", H_REQUEST_OTHER, {{NULL, NULL}}},
+        {"/symbolicate/v5", false, "v5", H_REQUEST_V5, {{"POST", symbolicate_v5_handle}}},
+        {"/symbolicate/v4", false, "v4", H_REQUEST_V4, {{"POST", symbolicate_v4_handle}}},
+        {"/", false, "home", H_REQUEST_OTHER, {{"POST", symbolicate_v4_handle}, {"GET", home_handle}}},
+        {"/api/symbols-ranges", false, "ranges", H_REQUEST_OTHER, {{"POST", upload_ranges_handle}}},
+        {"/api/symbols-returnpads", false, "returnpads", H_REQUEST_OTHER, {{"POST", upload_returnpads_handle}}},
+        {"/api/symbols/", true, "uploads", H_REQUEST_OTHER, {{"GET", uploads_list_handle}}},
+        {"/cache/", true, "cache", H_REQUEST_OTHER, {{"DELETE", cache_delete_handle}}},
+        {"/__lbheartbeat__", false, "lbheartbeat", H_REQUEST_OTHER, {{"GET", lbheartbeat_handle}}},
+        {"/__heartbeat__", false, "heartbeat", H_REQUEST_OTHER, {{"GET", heartbeat_handle}}},
+        {"/__version__", false, "version", H_REQUEST_OTHER, {{"GET", version_handle}}},
+        {"/__broken__", false, "broken", H_REQUEST_OTHER, {{"GET", broken_handle}}},
+        {"/__metrics__", false, "metrics", H_REQUEST_OTHER, {{"GET", metrics_handle}}},
+};
+enum { ROUTES = sizeof routes / sizeof routes[0], UNKNOWN = 0 };
+
+static void name_routes(void)
+{
+	for (unsigned i = 0; i < ROUTES; i++)
+		metric_name_route(i, routes[i].name);
+}
+
+static unsigned find_route(struct str path)
+{
+	for (unsigned i = UNKNOWN + 1; i < ROUTES; i++) {
+		struct str start = path, want = str_from(routes[i].path);
+		if (routes[i].prefix && start.len > want.len)
+			start.len = want.len;
+		if (str_equal(start, want))
+			return i;
+	}
+	return UNKNOWN;
+}
+
+/* HEAD is GET whose reply goes out without its body. */
+static const struct action *find_action(const struct route *r, struct str method)
+{
+	if (str_equal(method, str_from("HEAD")))
+		method = str_from("GET");
+	for (unsigned i = 0; i < ACTIONS && r->actions[i].method; i++)
+		if (str_equal(method, str_from(r->actions[i].method)))
+			return &r->actions[i];
+	return NULL;
+}
+
+/* "GET, HEAD, POST, OPTIONS" */
+static void list_methods(const struct route *r, char out[64])
+{
+	size_t n = 0;
+	for (unsigned i = 0; i < ACTIONS && r->actions[i].method; i++) {
+		const char *method = r->actions[i].method;
+		const char *more = strcmp(method, "GET") == 0 ? ", HEAD" : "";
+		n += (size_t)snprintf(out + n, 64 - n, "%s%s, ", method, more);
+	}
+	snprintf(out + n, 64 - n, "OPTIONS");
+}
+
+/* Only what a list of header names is made of is given back: nothing that could end the line. */
+static bool is_header_list(const char *text)
+{
+	static const char allowed[] =
+	        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!#$%&'*+-.^_`|~, \t";
+	size_t n = strlen(text);
+	return n > 0 && n <= ECHOED_MAX && strspn(text, allowed) == n;
+}
+
+static void preflight(struct exchange *x, const struct route *r)
+{
+	char methods[64], extra[ECHOED_MAX + 512];
+	const char *asked = exchange_param(x, "HTTP_ACCESS_CONTROL_REQUEST_HEADERS");
+	list_methods(r, methods);
+	int n = snprintf(extra, sizeof extra,
+	        "Allow: %s\r\n"
+	        "Access-Control-Allow-Methods: %s\r\n"
+	        "Access-Control-Max-Age: 86400\r\n",
+	        methods, methods);
+	if (asked && is_header_list(asked))
+		snprintf(extra + n, sizeof extra - (size_t)n, "Access-Control-Allow-Headers: %s\r\n", asked);
+	exchange_reply_text(x, 200, "application/json", extra, str_from("{}"));
+}
+
+static void refuse_method(struct exchange *x, const struct route *r)
+{
+	char methods[64], extra[128];
+	struct error e;
+	list_methods(r, methods);
+	snprintf(extra, sizeof extra, "Allow: %s\r\n", methods);
+	error_set(&e, ERR_BAD_METHOD, "the method is not one of %s", methods);
+	exchange_reply_refusal(x, &e, extra);
+}
+
+void router_handle(struct exchange *x)
+{
+	static pthread_once_t named = PTHREAD_ONCE_INIT;
+	struct error e;
+	pthread_once(&named, name_routes);
+	x->route = find_route(x->path);
+	const struct route *r = &routes[x->route];
+	const struct action *action = find_action(r, x->method);
+	x->histogram = r->histogram;
+	if (x->route == UNKNOWN) {
+		error_set(&e, ERR_NOT_FOUND, "no such page");
+		exchange_reply_error(x, &e, 0);
+	} else if (action) {
+		action->handle(x);
+	} else if (str_equal(x->method, str_from("OPTIONS"))) {
+		preflight(x, r);
+	} else {
+		refuse_method(x, r);
+	}
+}

@@ -1,0 +1,24 @@
+/* One table of routes: path, methods, handler. */
+#ifndef ROUTER_H
+#define ROUTER_H
+
+#include "front/exchange.h"
+
+/* Answers x, or parks it. Unknown path: 404; wrong method: 405 with Allow; OPTIONS: preflight. */
+void router_handle(struct exchange *x);
+
+/* Handlers, by the file they live in. Each ends or parks the exchange. */
+void symbolicate_v5_handle(struct exchange *x); /* api_symbolicate.c */
+void symbolicate_v4_handle(struct exchange *x);
+void upload_ranges_handle(struct exchange *x); /* api_upload.c */
+void upload_returnpads_handle(struct exchange *x);
+void uploads_list_handle(struct exchange *x);
+void cache_delete_handle(struct exchange *x); /* api_cache.c */
+void heartbeat_handle(struct exchange *x);    /* api_status.c */
+void lbheartbeat_handle(struct exchange *x);
+void version_handle(struct exchange *x);
+void broken_handle(struct exchange *x);
+void metrics_handle(struct exchange *x);
+void home_handle(struct exchange *x);
+
+#endif

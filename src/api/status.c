@@ -1,0 +1,179 @@
+/* Pages for operators: heartbeats, version, metrics, and a page that always fails. */
+#include <config.h>
+
+#include "api/status.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/metrics.h"
+#include "api/router.h"
+#include "modules/services.h"
+
+#if HAVE_ISAL
+#define INFLATES_WITH "ISA-L"
+#else
+#define INFLATES_WITH "zlib"
+#endif
+
+static const char json[] = "application/json", ok[] = "{\"status\":\"ok\"}";
+
+void lbheartbeat_handle(struct exchange *x)
+{
+	exchange_reply_text(x, 200, json, NULL, str_from(ok));
+}
+
+void broken_handle(struct exchange *x)
+{
+	struct error e;
+	error_set(&e, ERR_INTERNAL, "this page always fails, to test alerting");
+	exchange_reply_error(x, &e, 0);
+}
+
+void version_handle(struct exchange *x)
+{
+	char text[512];
+	snprintf(text, sizeof text, "{\"source\":\"%s\",\"version\":\"%s\",\"commit\":\"%s\",\"build\":\"%s\"}",
+	        *SOURCE ? SOURCE : "unknown", PACKAGE_VERSION, *COMMIT ? COMMIT : "unknown",
+	        "compiler " __VERSION__ ", " INFLATES_WITH);
+	exchange_reply_text(x, 200, json, NULL, str_from(text));
+}
+
+void metrics_handle(struct exchange *x)
+{
+	struct buffer text;
+	struct error e;
+	buffer_init(&text, 1 << 20);
+	metrics_print(&text);
+	if (text.failed) {
+		error_set(&e, ERR_NO_MEMORY, "out of memory");
+		exchange_reply_error(x, &e, 1);
+	} else {
+		struct str all = {(const char *)text.data, text.len};
+		exchange_reply_text(x, 200, "text/plain; version=0.0.4; charset=utf-8", NULL, all);
+	}
+	buffer_release(&text);
+}
+
+/* The heartbeat of the backends. Requests for it are parked until the thread knows. */
+
+enum { WAITING_MAX = 64 };
+static const int64_t kept = 5 * SECOND, patience = 10 * SECOND;
+
+static struct {
+	pthread_t thread;
+	pthread_mutex_t lock; /* guards what follows */
+	pthread_cond_t wanted;
+	struct exchange *waiting; /* linked by x->user */
+	unsigned waiting_count;
+	bool runs, stopping;
+	int64_t asking_since; /* 0: nobody is being asked */
+	int64_t known_until;  /* of the result; 0: there is none */
+	struct error result;
+} heart = {.lock = PTHREAD_MUTEX_INITIALIZER, .wanted = PTHREAD_COND_INITIALIZER};
+
+static void reply_heartbeat(struct exchange *x, const struct error *result)
+{
+	if (result->code)
+		exchange_reply_error(x, result, kept / SECOND);
+	else
+		exchange_reply_text(x, 200, json, NULL, str_from(ok));
+}
+
+static void reply_result(struct exchange *x)
+{
+	pthread_mutex_lock(&heart.lock);
+	struct error result = heart.result;
+	pthread_mutex_unlock(&heart.lock);
+	reply_heartbeat(x, &result);
+}
+
+/* With the lock held: parks x; false when it is better to answer now, as *result says. */
+static bool wait_for_result(struct exchange *x, struct error *result)
+{
+	int64_t now = clock_now();
+	if (now < heart.known_until) {
+		*result = heart.result;
+		return false;
+	}
+	bool stuck = heart.asking_since && now - heart.asking_since > patience;
+	if (stuck || !heart.runs || heart.waiting_count == WAITING_MAX) {
+		error_set(result, ERR_UNAVAILABLE, "the backends take too long to answer");
+		return false;
+	}
+	x->user = heart.waiting;
+	heart.waiting = x;
+	heart.waiting_count++;
+	pthread_cond_signal(&heart.wanted);
+	return true;
+}
+
+void heartbeat_handle(struct exchange *x)
+{
+	struct error result;
+	pthread_mutex_lock(&heart.lock);
+	bool parked = wait_for_result(x, &result);
+	pthread_mutex_unlock(&heart.lock);
+	if (!parked)
+		reply_heartbeat(x, &result);
+}
+
+/* With the lock held. */
+static void resume_waiting(void)
+{
+	while (heart.waiting) {
+		struct exchange *x = heart.waiting;
+		heart.waiting = x->user;
+		exchange_resume(x, reply_result);
+	}
+	heart.waiting_count = 0;
+}
+
+static void *beat(void *arg)
+{
+	pthread_mutex_lock(&heart.lock);
+	while (!heart.stopping) {
+		struct error e = {ERR_OK, ""};
+		if (!heart.waiting) {
+			pthread_cond_wait(&heart.wanted, &heart.lock);
+			continue;
+		}
+		heart.asking_since = clock_now();
+		pthread_mutex_unlock(&heart.lock);
+		modules_probe(services_modules(), &e);
+		pthread_mutex_lock(&heart.lock);
+		heart.asking_since = 0;
+		heart.result = e;
+		heart.known_until = clock_now() + kept;
+		resume_waiting();
+	}
+	resume_waiting();
+	pthread_mutex_unlock(&heart.lock);
+	return arg;
+}
+
+enum err status_start(struct error *e)
+{
+	int failed = pthread_create(&heart.thread, NULL, beat, NULL);
+	if (failed)
+		return error_set(e, ERR_IO, "thread: %s", strerror(failed));
+	pthread_setname_np(heart.thread, "heartbeat");
+	pthread_mutex_lock(&heart.lock);
+	heart.runs = true;
+	pthread_mutex_unlock(&heart.lock);
+	return ERR_OK;
+}
+
+void status_stop(void)
+{
+	pthread_mutex_lock(&heart.lock);
+	bool runs = heart.runs;
+	heart.runs = false;
+	heart.stopping = true;
+	pthread_cond_signal(&heart.wanted);
+	pthread_mutex_unlock(&heart.lock);
+	if (runs)
+		pthread_join(heart.thread, NULL);
+}

@@ -1,0 +1,294 @@
+/* POST /api/symbols-ranges and /api/symbols-returnpads: a part of an executable's symbfiles is uploaded. GET
+ * /api/symbols/<FileID>: what is there. Refusals have a shape of their own, with a uuid that the log has too. */
+#include <config.h>
+
+#include <jansson.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "keys/auth.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "format/symbfile.h"
+#include "base/json_text.h"
+#include "api/router.h"
+#include "modules/services.h"
+#include "store/symbfile_sets.h"
+
+enum { UUID_SIZE = 37, RETRY_AFTER = 2 };
+
+/* ---- replies ---- */
+
+/* The request id as a uuid, so that nginx's log has it as well; a random one where the id has another form. */
+static void make_uuid(char out[UUID_SIZE], const struct exchange *x)
+{
+	char hex[33];
+	if (strlen(x->request_id) == 32 && strspn(x->request_id, "0123456789abcdef") == 32)
+		memcpy(hex, x->request_id, sizeof hex);
+	else
+		snprintf(hex, sizeof hex, "%016llx%016llx", (unsigned long long)random_u64(),
+		        (unsigned long long)random_u64());
+	snprintf(out, UUID_SIZE, "%.8s-%.4s-%.4s-%.4s-%.12s", hex, hex + 8, hex + 12, hex + 16, hex + 20);
+}
+
+static void refuse(struct exchange *x, const struct error *e)
+{
+	char uuid[UUID_SIZE], code[16], extra[64] = "";
+	int status = error_http_status(e->code);
+	make_uuid(uuid, x);
+	snprintf(code, sizeof code, "%d", status);
+	if (status == 503)
+		snprintf(extra, sizeof extra, "Retry-After: %d\r\n", RETRY_AFTER);
+	metric_add(status < 500 ? M_UPLOADS_REFUSED : M_UPLOADS_FAILED, 1);
+	log_event(
+	        LOG_LEVEL_WARNING, "upload refused", "%s, uuid %s, request %s: %s", code, uuid, x->request_id, e->text);
+	json_t *body = json_pack("{s:b, s:s, s:{s:s, s:s}, s:i}", "success", 0, "uuid", uuid, "error", "Code", code,
+	        "Text", e->text, "status", status);
+	char *text = json_text(body, JSON_COMPACT);
+	exchange_reply_text(x, status, "application/json", extra, str_from(text ? text : "{\"success\":false}"));
+	free(text);
+	json_decref(body);
+}
+
+/* ---- places ---- */
+
+/* The store is written and listed by workers, each of which waits for it, so that few do at a time. */
+static atomic_uint busy;
+
+static enum err take_place(const struct exchange *x, struct error *e)
+{
+	if (atomic_fetch_add(&busy, 1) < x->config->upload_parallel)
+		return ERR_OK;
+	return error_set(e, ERR_UNAVAILABLE, "too many uploads at a time; try again");
+}
+
+static void leave_place(void)
+{
+	atomic_fetch_sub(&busy, 1);
+}
+
+/* ---- what comes before the body ---- */
+
+static enum err check_key(struct exchange *x, char key_id[64], struct error *e)
+{
+	return auth_check(exchange_param(x, "HTTP_AUTHORIZATION"), RIGHT_UPLOAD, key_id, e);
+}
+
+static enum err read_number(
+        const struct exchange *x, const char *param, const char *header, unsigned *number, struct error *e)
+{
+	const char *text = exchange_param(x, param);
+	size_t len = text ? strlen(text) : 0;
+	if (!len)
+		return error_set(e, ERR_BAD_REQUEST, "the header %s is missing", header);
+	if (len > 6 || strspn(text, "0123456789") != len)
+		return error_set(e, ERR_BAD_REQUEST, "%s is not a number up to 999999", header);
+	*number = (unsigned)strtoul(text, NULL, 10);
+	return ERR_OK;
+}
+
+/* default_set has room for the set of an upload that names none: its number of parts. */
+static enum err read_headers(
+        const struct exchange *x, struct store_key *key, char default_set[STORE_SET_MAX + 1], struct error *e)
+{
+	const char *id = exchange_param(x, "HTTP_FILEID"), *set = exchange_param(x, "HTTP_FILESET");
+	if (!id || !file_id_parse(&key->id, str_from(id)))
+		return error_set(e, ERR_BAD_REQUEST, "the header FileID is %s",
+		        id ? "neither 32 hex digits nor 22 letters of base64" : "missing");
+	enum err err = read_number(x, "HTTP_FILEPARTS", "FileParts", &key->parts, e);
+	if (!err)
+		err = read_number(x, "HTTP_FILEPART", "FilePart", &key->part, e);
+	if (err)
+		return err;
+	if (!key->parts || key->parts > STORE_PARTS_MAX)
+		return error_set(e, ERR_BAD_REQUEST, "FileParts is not between 1 and %d", STORE_PARTS_MAX);
+	if (key->part >= key->parts)
+		return error_set(e, ERR_BAD_REQUEST, "FilePart %u is not below FileParts, %u", key->part, key->parts);
+	snprintf(default_set, STORE_SET_MAX + 1, "%u", key->parts);
+	key->set = set && *set ? set : default_set;
+	if (!store_key_is_valid(key))
+		return error_set(e, ERR_BAD_REQUEST, "FileSet is not 1 to %d of A-Za-z0-9._-", STORE_SET_MAX);
+	return ERR_OK;
+}
+
+/* ---- the body ---- */
+
+struct upload {
+	struct symbfile_reader *reader;
+	struct store_put *put;
+	uint64_t bytes;
+};
+
+static enum err accept_range(void *arg, const struct symbfile_range *r, struct error *e)
+{
+	(void)arg, (void)r, (void)e;
+	return ERR_OK;
+}
+
+static enum err accept_pad(void *arg, const struct symbfile_pad *p, struct error *e)
+{
+	(void)arg, (void)p, (void)e;
+	return ERR_OK;
+}
+
+/* A file that is refused is the sender's mistake. */
+static enum err blame(enum err err, struct error *e)
+{
+	return err == ERR_CORRUPT ? (e->code = ERR_BAD_REQUEST) : err;
+}
+
+static enum err take(void *arg, const uint8_t *data, size_t len, struct error *e)
+{
+	struct upload *u = arg;
+	enum err err = blame(symbfile_reader_feed(u->reader, data, len, e), e);
+	u->bytes += len;
+	return err ? err : store_put_write(u->put, data, len, e);
+}
+
+/* Checks the body while it arrives, and stores it. */
+static enum err receive(
+        struct exchange *x, struct store_client *c, const struct store_key *key, uint64_t *bytes, struct error *e)
+{
+	static const struct symbfile_sink sinks[STORE_KINDS] = {
+	        [STORE_RANGES] = {.range = accept_range}, [STORE_RETURNPADS] = {.pad = accept_pad}};
+	struct upload u = {.reader = symbfile_reader_new(&sinks[key->kind])};
+	enum err err = u.reader ? ERR_OK : error_set(e, ERR_NO_MEMORY, "out of memory");
+	if (!err && !(u.put = store_put_begin(c, key, NULL, e)))
+		err = e->code;
+	if (!err)
+		err = exchange_stream_body(x, x->config->max_upload, take, &u, e);
+	if (!err)
+		err = blame(symbfile_reader_finish(u.reader, e), e);
+	if (!err) {
+		err = store_put_commit(u.put, e);
+		/* also when that failed: it may have been done, and its answer lost */
+		modules_forget_file(services_modules(), &key->id);
+	} else if (u.put) {
+		store_put_abort(u.put);
+	}
+	symbfile_reader_free(u.reader);
+	*bytes = u.bytes;
+	return err;
+}
+
+static enum err store(struct exchange *x, enum store_kind kind, struct error *e)
+{
+	char key_id[64], default_set[STORE_SET_MAX + 1];
+	struct store_key key = {.kind = kind};
+	uint64_t bytes = 0;
+	enum err err = check_key(x, key_id, e);
+	if (!err)
+		err = read_headers(x, &key, default_set, e);
+	if (err)
+		return err;
+	struct symbfile_store *place = modules_store(services_modules());
+	if (!place)
+		return error_set(e, ERR_UNAVAILABLE, "this server keeps no symbfiles (symbfile_store is not set)");
+	struct store_client *c = store_client_new(place);
+	err = c ? receive(x, c, &key, &bytes, e) : error_set(e, ERR_NO_MEMORY, "out of memory");
+	store_client_free(c);
+	if (err)
+		return err;
+	metric_add(M_UPLOADS_STORED, 1);
+	metric_add(M_UPLOAD_BYTES, (int64_t)bytes);
+	char hex[FILE_ID_HEX + 1];
+	file_id_hex(hex, &key.id);
+	log_event(LOG_LEVEL_INFO, "uploaded", "%s of %s, set %s, part %u of %u, %llu bytes, by key %s, request %s",
+	        store_kind_names[kind], hex, key.set, key.part, key.parts, (unsigned long long)bytes, key_id,
+	        x->request_id);
+	return ERR_OK;
+}
+
+static void upload(struct exchange *x, enum store_kind kind)
+{
+	struct error e;
+	enum err err = take_place(x, &e);
+	if (!err)
+		err = store(x, kind, &e);
+	leave_place();
+	if (err)
+		refuse(x, &e);
+	else
+		exchange_reply_text(x, 200, "application/json", NULL, str_from("{\"success\":true,\"status\":200}"));
+}
+
+void upload_ranges_handle(struct exchange *x)
+{
+	upload(x, STORE_RANGES);
+}
+
+void upload_returnpads_handle(struct exchange *x)
+{
+	upload(x, STORE_RETURNPADS);
+}
+
+/* ---- what is there ---- */
+
+/* NULL without memory. */
+static json_t *set_json(const struct symbfile_set *set)
+{
+	json_t *have = json_array();
+	bool ok = true;
+	for (unsigned i = 0; i < set->have_count && ok; i++)
+		ok = json_array_append_new(have, json_integer(set->have[i])) == 0;
+	json_t *object = json_pack("{s:I, s:o}", "parts", (json_int_t)set->parts, "have", have);
+	if (ok && set->parts)
+		ok = json_object_set_new(object, "set", json_string(set->set)) == 0;
+	if (ok)
+		return object;
+	json_decref(object);
+	return NULL;
+}
+
+/* The same. */
+static char *sets_text(const struct symbfile_sets *sets)
+{
+	json_t *body = json_object();
+	bool ok = true;
+	for (unsigned i = 0; i < STORE_KINDS && ok; i++)
+		ok = json_object_set_new(body, store_kind_names[i], set_json(&sets->kinds[i])) == 0;
+	char *text = ok ? json_text(body, JSON_COMPACT) : NULL;
+	json_decref(body);
+	return text;
+}
+
+static enum err list(struct exchange *x, char **text, struct error *e)
+{
+	static const char prefix[] = "/api/symbols/";
+	struct str tail = {x->path.data + sizeof prefix - 1, x->path.len - (sizeof prefix - 1)};
+	struct file_id id;
+	struct symbfile_sets sets;
+	char key_id[64];
+	enum err err = check_key(x, key_id, e);
+	if (err)
+		return err;
+	if (!file_id_parse(&id, tail))
+		return error_set(e, ERR_BAD_REQUEST, "the path is not /api/symbols/<FileID>");
+	struct symbfile_store *place = modules_store(services_modules());
+	if (!place)
+		return error_set(e, ERR_UNAVAILABLE, "this server keeps no symbfiles (symbfile_store is not set)");
+	struct store_client *c = store_client_new(place);
+	err = c ? symbfile_sets_get(&sets, c, &id, NULL, e) : error_set(e, ERR_NO_MEMORY, "out of memory");
+	store_client_free(c);
+	if (err)
+		return err;
+	*text = sets_text(&sets);
+	symbfile_sets_release(&sets);
+	return *text ? ERR_OK : error_set(e, ERR_NO_MEMORY, "out of memory");
+}
+
+void uploads_list_handle(struct exchange *x)
+{
+	struct error e;
+	char *text = NULL;
+	enum err err = take_place(x, &e);
+	if (!err)
+		err = list(x, &text, &e);
+	leave_place();
+	if (err)
+		refuse(x, &e);
+	else
+		exchange_reply_text(x, 200, "application/json", NULL, str_from(text));
+	free(text);
+}

@@ -1,0 +1,145 @@
+#include <config.h>
+
+#include "base/sandbox.h"
+
+#ifdef HAVE_SECCOMP
+
+#include <errno.h>
+#include <seccomp.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+/* A list of what is refused and not of what is allowed: which harmless calls libc, the resolver and TLS make changes
+ * with their versions, and a wrong guess would end the service on a day of an upgrade. The systemd unit has the list
+ * of what is allowed, which is kept up to date with libc there. Refused calls fail with EPERM. */
+static const char *const refused[] = {
+        /* other programs and processes */
+        "execve",
+        "execveat",
+        "fork",
+        "vfork",
+        "ptrace",
+        "process_vm_readv",
+        "process_vm_writev",
+        "pidfd_getfd",
+        "kcmp",
+        /* another user */
+        "setuid",
+        "setgid",
+        "setreuid",
+        "setregid",
+        "setresuid",
+        "setresgid",
+        "setfsuid",
+        "setfsgid",
+        "setgroups",
+        "capset",
+        /* other name spaces and file systems */
+        "chroot",
+        "pivot_root",
+        "mount",
+        "umount2",
+        "move_mount",
+        "open_tree",
+        "fsopen",
+        "fsconfig",
+        "fsmount",
+        "fspick",
+        "mount_setattr",
+        "setns",
+        "unshare",
+        "open_by_handle_at",
+        "mknod",
+        "mknodat",
+        "quotactl",
+        "swapon",
+        "swapoff",
+        /* the machine */
+        "init_module",
+        "finit_module",
+        "delete_module",
+        "kexec_load",
+        "kexec_file_load",
+        "reboot",
+        "settimeofday",
+        "clock_settime",
+        "clock_adjtime",
+        "adjtimex",
+        "sethostname",
+        "setdomainname",
+        "iopl",
+        "ioperm",
+        "acct",
+        "syslog",
+        /* parts of the kernel where most ways into it were found */
+        "bpf",
+        "perf_event_open",
+        "userfaultfd",
+        "io_uring_setup",
+        "io_uring_enter",
+        "io_uring_register",
+        "add_key",
+        "request_key",
+        "keyctl",
+        "modify_ldt",
+        "personality",
+        "memfd_secret",
+};
+
+/* 0, or a negative errno. */
+static int refuse(scmp_filter_ctx filter, const char *name)
+{
+	int number = seccomp_syscall_resolve_name(name);
+	/* Below 0: not on this architecture, or newer than the library. */
+	return number < 0 ? 0 : seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), number, 0);
+}
+
+/* Memory that is written and then executed. Libraries may still be loaded: the resolver does that. */
+static int refuse_new_code(scmp_filter_ctx filter)
+{
+	int both = PROT_WRITE | PROT_EXEC;
+	int failed = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(mmap), 1,
+	        SCMP_A2(SCMP_CMP_MASKED_EQ, (scmp_datum_t)both, (scmp_datum_t)both));
+	if (!failed)
+		failed = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(mprotect), 1,
+		        SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, PROT_EXEC));
+	return failed ? failed
+	              : seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(pkey_mprotect), 1,
+	                        SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, PROT_EXEC));
+}
+
+/* Raw packets, virtual machines' sockets, the kernel's ciphers: all families behind the resolver's netlink. */
+static int refuse_sockets(scmp_filter_ctx filter)
+{
+	return seccomp_rule_add(
+	        filter, SCMP_ACT_ERRNO(EAFNOSUPPORT), SCMP_SYS(socket), 1, SCMP_A0(SCMP_CMP_GT, AF_NETLINK, 0));
+}
+
+enum err sandbox_enter(struct error *e)
+{
+	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
+	if (!filter)
+		return error_set(e, ERR_NO_MEMORY, "seccomp: no memory");
+	int failed = 0;
+	for (unsigned i = 0; !failed && i < sizeof refused / sizeof refused[0]; i++)
+		failed = refuse(filter, refused[i]);
+	if (!failed)
+		failed = refuse_new_code(filter);
+	if (!failed)
+		failed = refuse_sockets(filter);
+	if (!failed)
+		failed = seccomp_load(filter);
+	seccomp_release(filter);
+	return failed ? error_set(e, ERR_UNAVAILABLE, "seccomp: %s", strerror(-failed)) : ERR_OK;
+}
+
+#else
+
+enum err sandbox_enter(struct error *e)
+{
+	return error_set(e, ERR_UNAVAILABLE, "seccomp: built without it");
+}
+
+#endif

@@ -1,0 +1,169 @@
+#include <config.h>
+
+#include "extract/abbrev.h"
+
+#include <dwarf.h>
+#include <stdlib.h>
+
+#include "extract/elf_file.h"
+#include "extract/grow.h"
+
+void abbrev_table_release(struct abbrev_table *t)
+{
+	free(t->items);
+	free(t->attrs);
+	map64_release(&t->by_code);
+	*t = (struct abbrev_table){0};
+}
+
+/* Forgets the abbreviations and keeps the memory. */
+static void reset(struct abbrev_table *t)
+{
+	t->count = t->attr_count = 0;
+	if (t->by_code.count > 0)
+		map64_release(&t->by_code);
+}
+
+enum err abbrev_table_open(
+        struct abbrev_table *t, Dwarf *dwarf, uint64_t offset, const struct die_unit *u, struct error *e)
+{
+	if (t->dwarf != dwarf) {
+		t->dwarf = dwarf;
+		t->section = elf_section_bytes(dwarf_getelf(dwarf), ".debug_abbrev");
+	}
+	if (offset >= t->section.len)
+		return error_set(
+		        e, ERR_CORRUPT, "abbreviations at 0x%llx: outside .debug_abbrev", (unsigned long long)offset);
+	const uint8_t *start = (const uint8_t *)t->section.data + offset;
+	unsigned version = u->version == 2 ? 2 : 3; /* the size of a reference is another in version 2 */
+	if (t->start == start && t->address_size == u->address_size && t->offset_size == u->offset_size &&
+	        t->version == version)
+		return ERR_OK;
+	reset(t);
+	t->start = start;
+	t->rest = (struct reader){.at = start, .end = (const uint8_t *)t->section.data + t->section.len};
+	t->address_size = u->address_size;
+	t->offset_size = u->offset_size;
+	t->version = version;
+	return ERR_OK;
+}
+
+int form_size(uint64_t form, unsigned version, unsigned address_size, unsigned offset_size)
+{
+	switch (form) {
+	case DW_FORM_flag_present:
+	case DW_FORM_implicit_const:
+		return 0;
+	case DW_FORM_data1:
+	case DW_FORM_ref1:
+	case DW_FORM_flag:
+	case DW_FORM_strx1:
+	case DW_FORM_addrx1:
+		return 1;
+	case DW_FORM_data2:
+	case DW_FORM_ref2:
+	case DW_FORM_strx2:
+	case DW_FORM_addrx2:
+		return 2;
+	case DW_FORM_strx3:
+	case DW_FORM_addrx3:
+		return 3;
+	case DW_FORM_data4:
+	case DW_FORM_ref4:
+	case DW_FORM_ref_sup4:
+	case DW_FORM_strx4:
+	case DW_FORM_addrx4:
+		return 4;
+	case DW_FORM_data8:
+	case DW_FORM_ref8:
+	case DW_FORM_ref_sig8:
+	case DW_FORM_ref_sup8:
+		return 8;
+	case DW_FORM_data16:
+		return 16;
+	case DW_FORM_addr:
+		return (int)address_size;
+	case DW_FORM_ref_addr:
+		return (int)(version == 2 ? address_size : offset_size);
+	case DW_FORM_strp:
+	case DW_FORM_line_strp:
+	case DW_FORM_strp_sup:
+	case DW_FORM_sec_offset:
+	case DW_FORM_GNU_ref_alt:
+	case DW_FORM_GNU_strp_alt:
+		return (int)offset_size;
+	default:
+		return -1;
+	}
+}
+
+static bool add_attr(struct abbrev_table *t, struct abbrev_attr attr)
+{
+	struct abbrev_attr *attrs = grown(t->attrs, &t->attr_cap, t->attr_count, sizeof *attrs);
+	if (!attrs)
+		return false;
+	t->attrs = attrs;
+	attrs[t->attr_count++] = attr;
+	return true;
+}
+
+/* Name and form in pairs up to a pair of zeros. */
+static bool read_attrs(struct abbrev_table *t, struct abbrev *a)
+{
+	a->first = t->attr_count;
+	while (!t->rest.bad) {
+		uint64_t name = reader_varint(&t->rest), form = reader_varint(&t->rest);
+		struct abbrev_attr attr = {.name = (uint32_t)name, .form = (uint32_t)form, .constant = t->rest.at};
+		if (name == 0 && form == 0)
+			break;
+		if (name > UINT32_MAX || form > UINT32_MAX)
+			return false;
+		if (form == DW_FORM_implicit_const)
+			read_sleb(&t->rest);
+		attr.size = form_size(form, t->version, t->address_size, t->offset_size);
+		a->size = attr.size < 0 || a->size < 0 ? -1 : a->size + attr.size;
+		if (!add_attr(t, attr))
+			return false;
+	}
+	a->count = t->attr_count - a->first;
+	return !t->rest.bad;
+}
+
+/* Reads one more abbreviation and returns its code; 0 at the end of the table, which is also where it is broken. */
+static uint64_t read_one(struct abbrev_table *t)
+{
+	struct abbrev *items = grown(t->items, &t->cap, t->count, sizeof *items);
+	if (!items)
+		return 0;
+	t->items = items;
+	uint64_t code = reader_varint(&t->rest);
+	struct abbrev a = {.tag = (uint32_t)reader_varint(&t->rest)};
+	a.children = read_fixed(&t->rest, 1, false) != 0;
+	if (code == 0 || !read_attrs(t, &a)) {
+		t->rest.at = t->rest.end;
+		return 0;
+	}
+	a.code = code;
+	items[t->count++] = a;
+	if (code != t->count && !map64_get(&t->by_code, code) && !map64_put(&t->by_code, code, t->count))
+		return 0;
+	return code;
+}
+
+/* Codes count up from 1 with nearly all compilers: then the code is the index. */
+static const struct abbrev *find_read(const struct abbrev_table *t, uint64_t code)
+{
+	if (code > 0 && code <= t->count && t->items[code - 1].code == code)
+		return &t->items[code - 1];
+	uint64_t at = map64_get(&t->by_code, code);
+	return at > 0 ? &t->items[at - 1] : NULL;
+}
+
+const struct abbrev *abbrev_find(struct abbrev_table *t, uint64_t code)
+{
+	const struct abbrev *found;
+	while (!(found = find_read(t, code)) && t->rest.at < t->rest.end)
+		if (read_one(t) == 0)
+			return NULL;
+	return found;
+}

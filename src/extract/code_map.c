@@ -1,0 +1,98 @@
+#include <config.h>
+
+#include "extract/code_map.h"
+
+#include <gelf.h>
+#include <stdlib.h>
+
+#include "extract/grow.h"
+
+/* Offsets in a range have 32 bits. */
+static const uint64_t CODE_MAX = 1ULL << 32;
+
+static int by_start(const void *a, const void *b)
+{
+	const struct code_section *x = a, *y = b;
+	return (x->start > y->start) - (x->start < y->start);
+}
+
+static enum err read_bytes(struct code_section *c, Elf_Scn *s, struct error *e)
+{
+	Elf_Data *data = elf_rawdata(s, NULL);
+	if (!data || !data->d_buf || data->d_size < c->end - c->start)
+		return error_set(e, ERR_CORRUPT, "an executable section lies outside the file");
+	c->bytes = data->d_buf;
+	return ERR_OK;
+}
+
+static enum err add_section(struct code_map *m, size_t *cap, Elf_Scn *s, struct error *e)
+{
+	GElf_Shdr h;
+	if (!gelf_getshdr(s, &h))
+		return error_set(e, ERR_CORRUPT, "a section header cannot be read");
+	if (!(h.sh_flags & SHF_ALLOC) || !(h.sh_flags & SHF_EXECINSTR) || h.sh_size == 0)
+		return ERR_OK;
+	if (h.sh_size > CODE_MAX || h.sh_addr > UINT64_MAX - h.sh_size)
+		return error_set(e, ERR_CORRUPT, "an executable section has more than 4 GiB");
+	struct code_section *sections = grown(m->sections, cap, m->count, sizeof *sections);
+	if (!sections)
+		return error_set(e, ERR_NO_MEMORY, "out of memory");
+	m->sections = sections;
+	struct code_section *c = &sections[m->count++];
+	*c = (struct code_section){.start = h.sh_addr, .end = h.sh_addr + h.sh_size};
+	return h.sh_type == SHT_NOBITS ? ERR_OK : read_bytes(c, s, e);
+}
+
+/* Sections of a sound file do not overlap; of those that do the first one counts. */
+static enum err sort_sections(struct code_map *m, struct error *e)
+{
+	uint64_t total = 0;
+	size_t kept = 0;
+	if (m->count > 0)
+		qsort(m->sections, m->count, sizeof *m->sections, by_start);
+	for (size_t i = 0; i < m->count; i++) {
+		if (kept > 0 && m->sections[i].start < m->sections[kept - 1].end)
+			continue;
+		m->sections[kept++] = m->sections[i];
+		total += m->sections[i].end - m->sections[i].start;
+	}
+	m->count = kept;
+	return total <= CODE_MAX ? ERR_OK : error_set(e, ERR_CORRUPT, "more than 4 GiB of code");
+}
+
+enum err code_map_read(struct code_map *m, Elf *elf, struct error *e)
+{
+	GElf_Ehdr header;
+	size_t cap = 0;
+	*m = (struct code_map){0};
+	if (!gelf_getehdr(elf, &header))
+		return error_set(e, ERR_CORRUPT, "the ELF header cannot be read");
+	m->machine = header.e_machine;
+	enum err err = ERR_OK;
+	for (Elf_Scn *s = elf_nextscn(elf, NULL); s && err == ERR_OK; s = elf_nextscn(elf, s))
+		err = add_section(m, &cap, s, e);
+	if (err == ERR_OK)
+		err = sort_sections(m, e);
+	if (err != ERR_OK)
+		code_map_release(m);
+	return err;
+}
+
+void code_map_release(struct code_map *m)
+{
+	free(m->sections);
+	*m = (struct code_map){0};
+}
+
+const struct code_section *code_map_find(const struct code_map *m, uint64_t address)
+{
+	size_t low = 0, high = m->count;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (m->sections[middle].end <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < m->count && m->sections[low].start <= address ? &m->sections[low] : NULL;
+}

@@ -1,0 +1,102 @@
+#include <config.h>
+
+#include "extract/elf_file.h"
+
+#include <elfutils/libdwelf.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zlib.h>
+
+enum { BUILD_ID_MAX = 64 };
+
+/* What the debug file must be like. */
+struct wanted {
+	const uint8_t *build_id; /* NULL: none */
+	size_t build_id_len;
+	const char *link; /* NULL: none */
+	uint32_t link_crc;
+};
+
+static struct wanted wanted_of(Elf *elf)
+{
+	struct wanted w = {0};
+	const void *id;
+	GElf_Word crc;
+	ssize_t len = dwelf_elf_gnu_build_id(elf, &id);
+	if (len > 1 && len <= BUILD_ID_MAX) {
+		w.build_id = id;
+		w.build_id_len = (size_t)len;
+	}
+	w.link = dwelf_elf_gnu_debuglink(elf, &crc);
+	if (w.link && (!*w.link || strchr(w.link, '/')))
+		w.link = NULL;
+	if (w.link)
+		w.link_crc = crc;
+	return w;
+}
+
+static bool crc_matches(int fd, uint32_t want)
+{
+	unsigned char block[64 << 10];
+	uLong crc = crc32(0, NULL, 0);
+	off_t at = 0;
+	ssize_t n;
+	while ((n = pread(fd, block, sizeof block, at)) > 0) {
+		crc = crc32(crc, block, (uInt)n);
+		at += n;
+	}
+	return n == 0 && crc == want;
+}
+
+static bool matches(const struct elf_file *f, const struct wanted *w)
+{
+	const void *id;
+	ssize_t len = dwelf_elf_gnu_build_id(f->elf, &id);
+	if (w->build_id && len > 0)
+		return (size_t)len == w->build_id_len && memcmp(id, w->build_id, w->build_id_len) == 0;
+	return w->link && crc_matches(f->fd, w->link_crc);
+}
+
+static bool is_debug_file(const char *path, const struct wanted *w)
+{
+	struct elf_file f;
+	if (elf_file_open(&f, path, NULL) != ERR_OK)
+		return false;
+	bool ok = (elf_has_dwarf(f.elf) || elf_find_section(f.elf, ".symtab")) && matches(&f, w);
+	elf_file_close(&f);
+	return ok;
+}
+
+static bool by_build_id(const struct wanted *w, const char *debug_dir, char found[PATH_MAX])
+{
+	char hex[2 * BUILD_ID_MAX + 1];
+	for (size_t i = 0; i < w->build_id_len; i++)
+		snprintf(hex + 2 * i, 3, "%02x", w->build_id[i]);
+	int n = snprintf(found, PATH_MAX, "%s/.build-id/%.2s/%s.debug", debug_dir, hex, hex + 2);
+	return n < PATH_MAX && is_debug_file(found, w);
+}
+
+static bool by_link(const struct wanted *w, const char *path, const char *debug_dir, char found[PATH_MAX])
+{
+	char *real = realpath(path, NULL);
+	char *slash = real ? strrchr(real, '/') : NULL;
+	bool ok = false;
+	if (slash) {
+		*slash = 0;
+		const char *forms[][3] = {{"", real, ""}, {"", real, "/.debug"}, {debug_dir, real, ""}};
+		for (size_t i = 0; i < sizeof forms / sizeof *forms && !ok; i++) {
+			int n = snprintf(found, PATH_MAX, "%s%s%s/%s", forms[i][0], forms[i][1], forms[i][2], w->link);
+			ok = n < PATH_MAX && is_debug_file(found, w);
+		}
+	}
+	free(real);
+	return ok;
+}
+
+bool debug_file_find(const struct elf_file *f, const char *path, const char *debug_dir, char found[PATH_MAX])
+{
+	struct wanted w = wanted_of(f->elf);
+	return (w.build_id && by_build_id(&w, debug_dir, found)) || (w.link && by_link(&w, path, debug_dir, found));
+}

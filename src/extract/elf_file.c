@@ -1,0 +1,95 @@
+#include <config.h>
+
+#include "extract/elf_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <gelf.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static enum err check_kind(Elf *elf, const char *path, struct error *e)
+{
+	GElf_Ehdr header;
+	if (elf_kind(elf) != ELF_K_ELF || !gelf_getehdr(elf, &header))
+		return error_set(e, ERR_CORRUPT, "%s: not an ELF file", path);
+	if (header.e_type != ET_EXEC && header.e_type != ET_DYN)
+		return error_set(e, ERR_CORRUPT, "%s: not an executable or shared library", path);
+	return ERR_OK;
+}
+
+static int open_regular(const char *path, struct error *e)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	struct stat st;
+	if (fd < 0 || fstat(fd, &st) != 0) {
+		error_set(e, ERR_IO, "%s: %s", path, strerror(errno));
+	} else if (!S_ISREG(st.st_mode)) {
+		error_set(e, ERR_IO, "%s: not a regular file", path);
+	} else {
+		return fd;
+	}
+	if (fd >= 0)
+		close(fd);
+	return -1;
+}
+
+enum err elf_file_open(struct elf_file *f, const char *path, struct error *e)
+{
+	elf_version(EV_CURRENT);
+	*f = (struct elf_file){.fd = open_regular(path, e)};
+	if (f->fd < 0)
+		return ERR_IO;
+	f->elf = elf_begin(f->fd, ELF_C_READ_MMAP, NULL);
+	enum err err = f->elf ? check_kind(f->elf, path, e) : error_set(e, ERR_CORRUPT, "%s: %s", path, elf_errmsg(-1));
+	if (err != ERR_OK)
+		elf_file_close(f);
+	return err;
+}
+
+void elf_file_close(struct elf_file *f)
+{
+	elf_end(f->elf);
+	if (f->fd >= 0)
+		close(f->fd);
+	*f = (struct elf_file){.fd = -1};
+}
+
+/* ".zdebug_x" is the same as ".debug_x". */
+static bool same_name(const char *have, const char *want)
+{
+	if (strncmp(have, ".zdebug_", 8) == 0 && strncmp(want, ".debug_", 7) == 0)
+		return strcmp(have + 8, want + 7) == 0;
+	return strcmp(have, want) == 0;
+}
+
+Elf_Scn *elf_find_section(Elf *elf, const char *name)
+{
+	size_t strings;
+	if (elf_getshdrstrndx(elf, &strings) != 0)
+		return NULL;
+	for (Elf_Scn *s = elf_nextscn(elf, NULL); s; s = elf_nextscn(elf, s)) {
+		GElf_Shdr header;
+		const char *have = gelf_getshdr(s, &header) ? elf_strptr(elf, strings, header.sh_name) : NULL;
+		if (have && same_name(have, name))
+			return s;
+	}
+	return NULL;
+}
+
+struct str elf_section_bytes(Elf *elf, const char *name)
+{
+	Elf_Scn *s = elf_find_section(elf, name);
+	Elf_Data *data = s ? elf_getdata(s, NULL) : NULL;
+	if (!data || !data->d_buf)
+		return (struct str){"", 0};
+	return (struct str){data->d_buf, data->d_size};
+}
+
+bool elf_has_dwarf(Elf *elf)
+{
+	GElf_Shdr header;
+	Elf_Scn *s = elf_find_section(elf, ".debug_info");
+	return s && gelf_getshdr(s, &header) && header.sh_type != SHT_NOBITS && header.sh_size > 0;
+}

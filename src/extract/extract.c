@@ -1,0 +1,259 @@
+#include <config.h>
+
+#include "extract/extract.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "extract/calls.h"
+#include "extract/join.h"
+#include "extract/symbols.h"
+#include "extract/unit_reader.h"
+
+enum {
+	THREADS_MAX = 64,
+	STACK_SIZE = 64 << 20, /* bytes; demanglers recurse once for some bytes of a name: DEMANGLE_INPUT_MAX */
+};
+
+struct extraction {
+	const char *path;
+	const struct extract_options *options;
+	const struct symbfile_sink *sink;
+	struct extract_stats *stats;
+	struct error *error;
+	enum err err;
+	struct elf_file file;
+	struct code_map code;
+	struct coverage coverage;
+	uint64_t *units;
+	size_t unit_count;
+	atomic_size_t next; /* the unit that no thread has yet */
+	const char *dwarf_path;
+	bool pads;
+	struct join join;
+};
+
+/* A thread that reads units. Its strings live until all records were handed on. */
+struct worker {
+	pthread_t thread;
+	struct extraction *x;
+	struct unit_reader reader;
+};
+
+static void *work(void *arg)
+{
+	struct worker *w = arg;
+	struct extraction *x = w->x;
+	struct error error = {0};
+	enum err err = ERR_OK;
+	if (!w->reader.dwarf)
+		err = unit_reader_open(&w->reader, x->dwarf_path, &x->code, x->pads, &error);
+	for (size_t i; err == ERR_OK && (i = atomic_fetch_add(&x->next, 1)) < x->unit_count;) {
+		if (!join_wait(&x->join, i))
+			break;
+		struct result *r = unit_reader_read(&w->reader, x->units[i]);
+		if (r)
+			join_add(&x->join, i, r);
+		else
+			err = error_set(&error, ERR_NO_MEMORY, "out of memory");
+	}
+	if (err != ERR_OK)
+		join_fail(&x->join, err, &error);
+	return NULL;
+}
+
+static bool start_thread(pthread_t *thread, void *(*run)(void *), void *arg)
+{
+	pthread_attr_t attr;
+	if (pthread_attr_init(&attr) != 0)
+		return false;
+	bool ok = pthread_attr_setstacksize(&attr, STACK_SIZE) == 0 && pthread_create(thread, &attr, run, arg) == 0;
+	pthread_attr_destroy(&attr);
+	return ok;
+}
+
+/* This thread is the first worker. It goes on alone when others cannot be started. */
+static void run_workers(struct worker *workers, size_t count)
+{
+	size_t started = 1;
+	while (started < count && start_thread(&workers[started].thread, work, &workers[started]))
+		started++;
+	work(&workers[0]);
+	for (size_t i = 1; i < started; i++)
+		pthread_join(workers[i].thread, NULL);
+}
+
+static size_t thread_count(const struct extraction *x)
+{
+	long n = x->options->threads > 0 ? (long)x->options->threads : sysconf(_SC_NPROCESSORS_ONLN);
+	size_t count = n < 1 ? 1 : n > THREADS_MAX ? THREADS_MAX : (size_t)n;
+	return count > x->unit_count && x->unit_count > 0 ? x->unit_count : count;
+}
+
+static enum err read_units(struct extraction *x, struct worker *workers)
+{
+	enum err err = join_init(&x->join, x->unit_count, &x->coverage, x->sink, x->error);
+	if (err != ERR_OK)
+		return err;
+	size_t count = thread_count(x);
+	for (size_t i = 0; i < count; i++)
+		workers[i].x = x;
+	if (x->unit_count > 0)
+		run_workers(workers, count);
+	x->stats->units = x->unit_count;
+	if (x->join.err != ERR_OK)
+		return error_set(x->error, x->join.err, "%s", x->join.error.text);
+	return ERR_OK;
+}
+
+/* The functions of one symbol table that nothing before has described. */
+static enum err add_symbols(struct extraction *x, Elf *elf, const char *section)
+{
+	struct intern strings = {0};
+	struct names names;
+	struct result *r = result_new();
+	names_init(&names, &strings);
+	enum err err = r ? symbols_read(elf, section, &x->coverage, &names, x->pads, r, x->error)
+	                 : error_set(x->error, ERR_NO_MEMORY, "out of memory");
+	if (err == ERR_OK)
+		err = join_emit(&x->join, r, x->error);
+	if (r)
+		x->stats->symbol_ranges += r->range_count;
+	result_free(r);
+	names_release(&names);
+	intern_release(&strings);
+	return err;
+}
+
+static enum err add_symbol_tables(struct extraction *x)
+{
+	enum err err = ERR_OK;
+	if (x->stats->debug_file[0]) {
+		struct elf_file debug;
+		err = elf_file_open(&debug, x->stats->debug_file, x->error);
+		if (err != ERR_OK)
+			return err;
+		err = add_symbols(x, debug.elf, ".symtab");
+		elf_file_close(&debug);
+	}
+	if (err == ERR_OK)
+		err = add_symbols(x, x->file.elf, ".symtab");
+	return err == ERR_OK ? add_symbols(x, x->file.elf, ".dynsym") : err;
+}
+
+/* Where the DWARF is: dwarf_path stays NULL when there is none. */
+static void find_debug_data(struct extraction *x)
+{
+	char *found = x->stats->debug_file;
+	const char *dir = x->options->debug_dir ? x->options->debug_dir : "/usr/lib/debug";
+	if (x->options->debug_file) {
+		strncat(found, x->options->debug_file, PATH_MAX - 1);
+	} else if (elf_has_dwarf(x->file.elf)) {
+		x->dwarf_path = x->path;
+		return;
+	} else if (!debug_file_find(&x->file, x->path, dir, found)) {
+		found[0] = 0;
+		return;
+	}
+	x->dwarf_path = found;
+}
+
+/* Opens the first reader, and has it list the units. */
+static enum err open_dwarf(struct extraction *x, struct worker *first)
+{
+	find_debug_data(x);
+	if (!x->dwarf_path)
+		return ERR_OK;
+	struct elf_file probe;
+	enum err err = elf_file_open(&probe, x->dwarf_path, x->error);
+	if (err != ERR_OK)
+		return err;
+	bool has = elf_has_dwarf(probe.elf);
+	elf_file_close(&probe);
+	if (!has)
+		return ERR_OK;
+	err = unit_reader_open(&first->reader, x->dwarf_path, &x->code, x->pads, x->error);
+	return err == ERR_OK ? unit_reader_list(&first->reader, &x->units, &x->unit_count, x->error) : err;
+}
+
+static enum err run(struct extraction *x, struct worker *workers)
+{
+	enum err err = elf_file_open(&x->file, x->path, x->error);
+	if (err == ERR_OK)
+		err = code_map_read(&x->code, x->file.elf, x->error);
+	if (err == ERR_OK)
+		err = coverage_init(&x->coverage, &x->code, x->error);
+	if (err != ERR_OK)
+		return err;
+	x->stats->pads_known = calls_known(x->code.machine);
+	x->pads = x->stats->pads_known && x->sink->pad;
+	err = open_dwarf(x, &workers[0]);
+	if (err == ERR_OK)
+		err = read_units(x, workers);
+	if (err == ERR_OK)
+		err = add_symbol_tables(x);
+	x->stats->ranges = x->join.ranges;
+	x->stats->pads = x->join.pads;
+	if (err == ERR_OK && x->stats->ranges == 0)
+		err = error_set(x->error, ERR_MISSING, "neither debug data nor symbols describe any code");
+	return err;
+}
+
+static void release(struct extraction *x, struct worker *workers)
+{
+	join_release(&x->join);
+	for (size_t i = 0; i < THREADS_MAX; i++)
+		unit_reader_close(&workers[i].reader);
+	free(workers);
+	free(x->units);
+	coverage_release(&x->coverage);
+	code_map_release(&x->code);
+	if (x->file.elf)
+		elf_file_close(&x->file);
+}
+
+static void *run_extraction(void *arg)
+{
+	struct extraction *x = arg;
+	struct worker *workers = calloc(THREADS_MAX, sizeof *workers);
+	if (!workers) {
+		x->err = error_set(x->error, ERR_NO_MEMORY, "out of memory");
+		return NULL;
+	}
+	x->err = run(x, workers);
+	release(x, workers);
+	return NULL;
+}
+
+/* Puts the path before the text of an error that does not have it. */
+static void name_file(struct error *e, const char *path)
+{
+	char text[sizeof e->text];
+	if (strncmp(e->text, path, strlen(path)) == 0)
+		return;
+	memcpy(text, e->text, sizeof text);
+	error_set(e, e->code, "%s: %s", path, text);
+}
+
+enum err extract_executable(const char *path, const struct extract_options *options, const struct symbfile_sink *sink,
+        struct extract_stats *stats, struct error *e)
+{
+	struct extract_stats unwanted_stats;
+	struct error unwanted_error;
+	struct extraction x = {.path = path, .options = options, .sink = sink};
+	pthread_t thread;
+	x.stats = stats ? stats : &unwanted_stats;
+	x.error = e ? e : &unwanted_error;
+	*x.stats = (struct extract_stats){0};
+	*x.error = (struct error){0};
+	x.file.fd = -1;
+	if (!start_thread(&thread, run_extraction, &x))
+		return error_set(e, ERR_IO, "%s: no thread can be started", path);
+	pthread_join(thread, NULL);
+	if (x.err != ERR_OK)
+		name_file(x.error, path);
+	return x.err;
+}

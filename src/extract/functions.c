@@ -1,0 +1,228 @@
+#include <config.h>
+
+#include "extract/functions.h"
+
+#include <dwarf.h>
+#include <stdlib.h>
+
+#include "extract/grow.h"
+
+/* Entries may share a list of ranges. A unit gets one piece for each of its bytes, many times what compilers write, and
+ * these besides, so that time and memory are linear. */
+enum { PIECES_MIN = 4096 };
+
+/* What an entry says of its code. Attributes that it does not have are cleared. */
+struct code_die {
+	uint32_t tag;
+	Dwarf_Attribute low, high, ranges, origin, call_file, call_line;
+};
+
+/* The entries that are open: the nodes that code in them belongs to. */
+struct context {
+	uint32_t *outer; /* what it was outside of each */
+	size_t count, cap;
+	uint32_t node;
+};
+
+struct collector {
+	struct functions *f;
+	const struct die_unit *u;
+	const struct code_map *code;
+	struct context context;
+	uint64_t budget; /* pieces that may still be read */
+	bool no_memory;
+};
+
+static bool is_code(uint32_t tag)
+{
+	return tag == DW_TAG_subprogram || tag == DW_TAG_inlined_subroutine;
+}
+
+static struct code_die read_die(const struct die_unit *u, const struct die *d)
+{
+	struct code_die c = {.tag = d->abbrev->tag};
+	struct die_attrs i = die_attributes(u, d);
+	for (Dwarf_Attribute a; die_attr_next(u, &i, &a);) {
+		switch (a.code) {
+		case DW_AT_low_pc:
+			c.low = a;
+			break;
+		case DW_AT_high_pc:
+			c.high = a;
+			break;
+		case DW_AT_ranges:
+			c.ranges = a;
+			break;
+		case DW_AT_abstract_origin:
+			c.origin = a;
+			break;
+		case DW_AT_call_file:
+			c.call_file = a;
+			break;
+		case DW_AT_call_line:
+			c.call_line = a;
+			break;
+		}
+	}
+	return c;
+}
+
+static uint64_t number(Dwarf_Attribute *a)
+{
+	Dwarf_Word v;
+	return a->code != 0 && dwarf_formudata(a, &v) == 0 ? v : 0;
+}
+
+static void add_piece(struct collector *c, uint64_t start, uint64_t end, bool is_function)
+{
+	struct functions *f = c->f;
+	const struct code_section *section = is_function ? code_map_find(c->code, start) : NULL;
+	if (start >= end || (is_function && !section))
+		return;
+	if (section && end > section->end)
+		end = section->end;
+	struct code_piece *pieces = grown(f->pieces, &f->piece_cap, f->piece_count, sizeof *pieces);
+	if (!pieces) {
+		c->no_memory = true;
+		return;
+	}
+	f->pieces = pieces;
+	pieces[f->piece_count++] = (struct code_piece){start, end, (uint32_t)f->node_count};
+}
+
+static void add_low_high(struct collector *c, struct code_die *d, bool is_function)
+{
+	Dwarf_Addr low, high;
+	Dwarf_Word length;
+	if (dwarf_formaddr(&d->low, &low) != 0)
+		return;
+	if (dwarf_formaddr(&d->high, &high) == 0)
+		add_piece(c, low, high, is_function);
+	else if (dwarf_formudata(&d->high, &length) == 0 && length <= UINT64_MAX - low)
+		add_piece(c, low, low + length, is_function);
+}
+
+static void add_ranges(struct collector *c, const uint8_t *at, bool is_function)
+{
+	Dwarf_Die die = die_handle(c->u, at);
+	Dwarf_Addr base, start, end;
+	ptrdiff_t offset = 0;
+	while (c->budget > 0 && (offset = dwarf_ranges(&die, offset, &base, &start, &end)) > 0) {
+		c->budget--;
+		add_piece(c, start, end, is_function);
+	}
+}
+
+/* The pieces of the node that is going to be added. */
+static void add_pieces(struct collector *c, struct code_die *d, const uint8_t *at, bool is_function)
+{
+	if (d->ranges.code != 0)
+		add_ranges(c, at, is_function);
+	else if (d->low.code != 0 && d->high.code != 0)
+		add_low_high(c, d, is_function);
+}
+
+static void add_node(struct collector *c, struct code_die *d, const uint8_t *at, uint32_t parent)
+{
+	struct functions *f = c->f;
+	struct code_node *nodes = grown(f->nodes, &f->node_cap, f->node_count, sizeof *nodes);
+	if (!nodes || f->node_count >= NO_NODE) {
+		c->no_memory = true;
+		return;
+	}
+	f->nodes = nodes;
+	struct code_node n = {.die = at, .parent = parent, .function = (uint32_t)f->node_count};
+	if (parent != NO_NODE) {
+		uint64_t line = number(&d->call_line);
+		n.origin = d->origin;
+		n.function = nodes[parent].function;
+		n.depth = nodes[parent].depth + 1;
+		n.call_line = line <= UINT32_MAX ? (uint32_t)line : 0;
+		n.call_file = number(&d->call_file);
+	}
+	nodes[f->node_count++] = n;
+}
+
+/* A node for the entry, if it has code, else what code inside of it belongs to. */
+static uint32_t node_of(struct collector *c, const struct die *die)
+{
+	uint32_t outer = c->context.node;
+	bool is_function = die->abbrev->tag == DW_TAG_subprogram;
+	if (!is_function && (outer == NO_NODE || c->f->nodes[outer].depth >= INLINE_DEPTH_MAX))
+		return outer;
+	struct code_die d = read_die(c->u, die);
+	size_t before = c->f->piece_count;
+	add_pieces(c, &d, die->at, is_function);
+	if (c->f->piece_count == before)
+		return is_function ? NO_NODE : outer;
+	add_node(c, &d, die->at, is_function ? NO_NODE : outer);
+	return (uint32_t)c->f->node_count - 1;
+}
+
+static void enter(struct collector *c, const struct die *d)
+{
+	struct context *x = &c->context;
+	uint32_t inner = is_code(d->abbrev->tag) ? node_of(c, d) : x->node;
+	if (!d->abbrev->children || c->no_memory)
+		return;
+	uint32_t *outer = grown(x->outer, &x->cap, x->count, sizeof *outer);
+	if (!outer) {
+		c->no_memory = true;
+		return;
+	}
+	x->outer = outer;
+	outer[x->count++] = x->node;
+	x->node = inner;
+}
+
+static void leave(struct context *x)
+{
+	if (x->count > 0)
+		x->node = x->outer[--x->count];
+}
+
+static enum err scan(struct collector *c, struct error *e)
+{
+	struct die d = {0};
+	enum err err;
+	while ((err = die_next(c->u, &d, e)) == ERR_OK) {
+		if (d.abbrev)
+			enter(c, &d);
+		else
+			leave(&c->context);
+		if (c->no_memory)
+			return error_set(e, ERR_NO_MEMORY, "out of memory");
+	}
+	return err == ERR_MISSING ? ERR_OK : err;
+}
+
+static int compare(const void *a, const void *b, void *arg)
+{
+	const struct code_piece *x = a, *y = b;
+	const struct code_node *nodes = arg;
+	uint32_t f = nodes[x->node].function, g = nodes[y->node].function;
+	if (f != g)
+		return f < g ? -1 : 1;
+	if (x->start != y->start)
+		return x->start < y->start ? -1 : 1;
+	return (x->node > y->node) - (x->node < y->node);
+}
+
+enum err functions_read(struct functions *f, const struct die_unit *u, const struct code_map *code, struct error *e)
+{
+	struct collector c = {.f = f, .u = u, .code = code, .context = {.node = NO_NODE}};
+	f->node_count = f->piece_count = 0;
+	c.budget = (uint64_t)(u->end - u->start) + PIECES_MIN;
+	enum err err = scan(&c, e);
+	free(c.context.outer);
+	if (err == ERR_OK && f->piece_count > 0)
+		qsort_r(f->pieces, f->piece_count, sizeof *f->pieces, compare, f->nodes);
+	return err;
+}
+
+void functions_release(struct functions *f)
+{
+	free(f->nodes);
+	free(f->pieces);
+	*f = (struct functions){0};
+}

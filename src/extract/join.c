@@ -1,0 +1,147 @@
+#include <config.h>
+
+#include "extract/join.h"
+
+#include <stdlib.h>
+
+enum { WAITING_MAX = 32 << 20 }; /* bytes */
+
+enum err join_init(
+        struct join *j, size_t units, struct coverage *coverage, const struct symbfile_sink *sink, struct error *e)
+{
+	*j = (struct join){.sink = sink, .coverage = coverage, .count = units};
+	j->results = calloc(units + 1, sizeof *j->results);
+	if (!j->results)
+		return error_set(e, ERR_NO_MEMORY, "out of memory");
+	pthread_mutex_init(&j->lock, NULL);
+	pthread_cond_init(&j->moved, NULL);
+	return ERR_OK;
+}
+
+void join_release(struct join *j)
+{
+	if (!j->results)
+		return;
+	for (size_t i = 0; i < j->count; i++)
+		result_free(j->results[i]);
+	free(j->results);
+	pthread_mutex_destroy(&j->lock);
+	pthread_cond_destroy(&j->moved);
+	*j = (struct join){0};
+}
+
+bool join_wait(struct join *j, size_t unit)
+{
+	pthread_mutex_lock(&j->lock);
+	while (j->err == ERR_OK && j->waiting > WAITING_MAX && unit != j->next)
+		pthread_cond_wait(&j->moved, &j->lock);
+	bool go_on = j->err == ERR_OK;
+	pthread_mutex_unlock(&j->lock);
+	return go_on;
+}
+
+void join_fail(struct join *j, enum err err, const struct error *error)
+{
+	pthread_mutex_lock(&j->lock);
+	if (j->err == ERR_OK) {
+		j->err = err;
+		j->error = *error;
+	}
+	pthread_cond_broadcast(&j->moved);
+	pthread_mutex_unlock(&j->lock);
+}
+
+/* Lines at limit and behind are of code that somebody else has. */
+static enum err emit_range(struct join *j, const struct symbfile_range *range, uint64_t limit, struct error *e)
+{
+	struct symbfile_range r = *range;
+	if (r.va >= limit)
+		return ERR_OK;
+	if (r.length > limit - r.va)
+		r.length = limit - r.va;
+	while (r.line_count > 0 && r.lines[r.line_count - 1].offset >= r.length)
+		r.line_count--;
+	j->ranges++;
+	return j->sink->range ? j->sink->range(j->sink->arg, &r, e) : ERR_OK;
+}
+
+static enum err emit_pad(struct join *j, const struct symbfile_pad *pad, uint64_t limit, struct error *e)
+{
+	if (pad->va >= limit)
+		return ERR_OK;
+	j->pads++;
+	return j->sink->pad ? j->sink->pad(j->sink->arg, pad, e) : ERR_OK;
+}
+
+/* Hands on what is before limit of the i-th piece of a result. */
+static enum err emit_piece(struct join *j, const struct result *r, size_t i, uint64_t limit, struct error *e)
+{
+	const struct result_piece *p = &r->pieces[i];
+	bool last = i + 1 == r->piece_count;
+	size_t range_end = last ? r->range_count : p[1].first_range;
+	size_t pad_end = last ? r->pad_count : p[1].first_pad;
+	enum err err = ERR_OK;
+	for (size_t k = p->first_range; k < range_end && err == ERR_OK; k++)
+		err = emit_range(j, &r->ranges[k], limit, e);
+	for (size_t k = p->first_pad; k < pad_end && err == ERR_OK; k++)
+		err = emit_pad(j, &r->pads[k], limit, e);
+	return err;
+}
+
+enum err join_emit(struct join *j, const struct result *r, struct error *e)
+{
+	enum err err = ERR_OK;
+	for (size_t i = 0; i < r->piece_count && err == ERR_OK; i++)
+		err = emit_piece(j, r, i, r->pieces[i].end, e);
+	return err;
+}
+
+/* A function that begins where another one is described is the same, told by another unit. */
+static enum err emit_unit(struct join *j, const struct result *r, struct error *e)
+{
+	enum err err = ERR_OK;
+	for (size_t i = 0; i < r->piece_count && err == ERR_OK; i++) {
+		const struct result_piece *p = &r->pieces[i];
+		uint64_t limit = coverage_take(j->coverage, p->start, p->end);
+		if (limit > p->start)
+			err = emit_piece(j, r, i, limit, e);
+	}
+	return err;
+}
+
+/* The lock is held, but not while records go to the sink. */
+static void hand_on(struct join *j, struct result *r)
+{
+	struct error error = {0};
+	j->results[j->next] = NULL;
+	size_t size = result_size(r);
+	pthread_mutex_unlock(&j->lock);
+	enum err err = r->err;
+	if (err != ERR_OK)
+		error = r->error;
+	else
+		err = emit_unit(j, r, &error);
+	result_free(r);
+	pthread_mutex_lock(&j->lock);
+	j->next++;
+	j->waiting -= size;
+	if (err != ERR_OK && j->err == ERR_OK) {
+		j->err = err;
+		j->error = error;
+	}
+	pthread_cond_broadcast(&j->moved);
+}
+
+void join_add(struct join *j, size_t unit, struct result *r)
+{
+	pthread_mutex_lock(&j->lock);
+	j->results[unit] = r;
+	j->waiting += result_size(r);
+	if (!j->busy) {
+		j->busy = true;
+		while (j->err == ERR_OK && j->next < j->count && j->results[j->next])
+			hand_on(j, j->results[j->next]);
+		j->busy = false;
+	}
+	pthread_mutex_unlock(&j->lock);
+}

@@ -1,0 +1,37 @@
+/* The results of units, handed on in the order of the units, whatever thread made them and when. */
+#ifndef SYMBTOOL_JOIN_H
+#define SYMBTOOL_JOIN_H
+
+#include <pthread.h>
+
+#include "extract/coverage.h"
+#include "extract/result.h"
+
+struct join {
+	const struct symbfile_sink *sink;
+	struct coverage *coverage;
+	struct result **results; /* those that wait for an earlier one; guarded by lock, as is all below */
+	size_t count, next;      /* of the units; the one that comes next */
+	size_t waiting;          /* bytes that results take */
+	bool busy;               /* a thread hands results on */
+	enum err err;            /* the first failure in the order of units */
+	struct error error;
+	uint64_t ranges, pads; /* handed on */
+	pthread_mutex_t lock;
+	pthread_cond_t moved; /* next has changed, or an error was set */
+};
+
+/* What is passed is borrowed until join_release. */
+enum err join_init(
+        struct join *j, size_t units, struct coverage *coverage, const struct symbfile_sink *sink, struct error *e);
+void join_release(struct join *j);
+/* Waits until there is room for the result of this unit. False: something failed, stop. */
+bool join_wait(struct join *j, size_t unit);
+/* Records a failure that is of no unit. */
+void join_fail(struct join *j, enum err err, const struct error *error);
+/* Takes the result of a unit. */
+void join_add(struct join *j, size_t unit, struct result *r);
+/* Hands the records of a result on whose code was taken from the coverage already. When all units are done. */
+enum err join_emit(struct join *j, const struct result *r, struct error *e);
+
+#endif

@@ -1,0 +1,264 @@
+#include <config.h>
+
+#include "extract/line_table.h"
+
+#include <dwarf.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "extract/grow.h"
+#include "extract/line_header.h"
+
+/* The line program's registers, and what was read of its sequence so far. */
+struct machine {
+	struct line_header h;
+	struct line_table *t;
+	const struct code_map *code;
+	uint64_t address, file, line, op_index;
+	bool has_last; /* the row before, which ends where the next one begins */
+	bool live;     /* the sequence is of code that is there */
+	struct line_row last;
+	bool no_memory;
+};
+
+static void reset(struct machine *m)
+{
+	m->address = m->op_index = 0;
+	m->file = m->line = 1;
+	m->has_last = m->live = false;
+}
+
+static void push(struct machine *m, struct line_row row)
+{
+	struct line_table *t = m->t;
+	struct line_row *before = t->row_count > 0 ? &t->rows[t->row_count - 1] : NULL;
+	if (before && before->end == row.start && before->file == row.file && before->line == row.line) {
+		before->end = row.end;
+		return;
+	}
+	struct line_row *rows = grown(t->rows, &t->row_cap, t->row_count, sizeof *rows);
+	if (!rows) {
+		m->no_memory = true;
+		return;
+	}
+	t->rows = rows;
+	rows[t->row_count++] = row;
+}
+
+/* A new row, or the end of the sequence, ends the row before. Of rows at one address the last one counts. */
+static void add_row(struct machine *m)
+{
+	if (!m->has_last)
+		m->live = code_map_find(m->code, m->address) != NULL;
+	if (m->has_last && m->live && m->address > m->last.start) {
+		m->last.end = m->address;
+		push(m, m->last);
+	}
+	m->has_last = true;
+	m->last = (struct line_row){.start = m->address};
+	if (m->file <= UINT32_MAX && m->line <= UINT32_MAX) {
+		m->last.file = (uint32_t)m->file;
+		m->last.line = (uint32_t)m->line;
+	}
+}
+
+static void advance(struct machine *m, uint64_t operations)
+{
+	if (m->h.max_operations <= 1) {
+		m->address += operations * m->h.min_instruction;
+		return;
+	}
+	uint64_t index = m->op_index + operations;
+	m->address += index / m->h.max_operations * m->h.min_instruction;
+	m->op_index = index % m->h.max_operations;
+}
+
+static void run_special(struct machine *m, uint8_t opcode)
+{
+	unsigned adjusted = opcode - m->h.opcode_base;
+	advance(m, adjusted / m->h.line_range);
+	m->line += (uint64_t)(int64_t)(m->h.line_base + (int)(adjusted % m->h.line_range));
+	add_row(m);
+}
+
+static void define_file(struct machine *m, struct reader *r)
+{
+	struct str name = read_text(r);
+	uint64_t dir = reader_varint(r);
+	if (!r->bad && !line_header_add_file(m->t, name, dir))
+		m->no_memory = true;
+}
+
+static void run_extended(struct machine *m, struct reader *r)
+{
+	uint64_t len = reader_varint(r);
+	struct reader body = *r;
+	read_skip(r, len);
+	if (r->bad || len == 0)
+		return;
+	body.end = r->at;
+	switch (*body.at++) {
+	case DW_LNE_end_sequence:
+		add_row(m);
+		reset(m);
+		break;
+	case DW_LNE_set_address:
+		m->address = read_fixed(&body, len == 5 ? 4 : 8, m->h.big);
+		m->op_index = 0;
+		r->bad |= body.bad;
+		break;
+	case DW_LNE_define_file:
+		define_file(m, &body);
+		break;
+	default:
+		break;
+	}
+}
+
+static void skip_operands(struct machine *m, struct reader *r, uint8_t opcode)
+{
+	for (unsigned i = 0; i < m->h.operands[opcode - 1]; i++)
+		reader_varint(r);
+}
+
+static void run_standard(struct machine *m, struct reader *r, uint8_t opcode)
+{
+	switch (opcode) {
+	case DW_LNS_copy:
+		add_row(m);
+		break;
+	case DW_LNS_advance_pc:
+		advance(m, reader_varint(r));
+		break;
+	case DW_LNS_advance_line:
+		m->line += (uint64_t)read_sleb(r);
+		break;
+	case DW_LNS_set_file:
+		m->file = reader_varint(r);
+		break;
+	case DW_LNS_const_add_pc:
+		advance(m, (255u - m->h.opcode_base) / m->h.line_range);
+		break;
+	case DW_LNS_fixed_advance_pc:
+		m->address += read_fixed(r, 2, m->h.big);
+		m->op_index = 0;
+		break;
+	default:
+		skip_operands(m, r, opcode);
+	}
+}
+
+static enum err run(struct machine *m, struct error *e)
+{
+	struct reader *r = &m->h.program;
+	reset(m);
+	while (r->at < r->end && !r->bad && !m->no_memory) {
+		uint8_t opcode = *r->at++;
+		if (opcode >= m->h.opcode_base)
+			run_special(m, opcode);
+		else if (opcode == 0)
+			run_extended(m, r);
+		else
+			run_standard(m, r, opcode);
+	}
+	if (m->no_memory)
+		return error_set(e, ERR_NO_MEMORY, "out of memory");
+	return r->bad ? error_set(e, ERR_CORRUPT, "a line table ends within an instruction") : ERR_OK;
+}
+
+static int by_start(const void *a, const void *b)
+{
+	const struct line_row *x = a, *y = b;
+	if (x->start != y->start)
+		return x->start < y->start ? -1 : 1;
+	return (x->end > y->end) - (x->end < y->end);
+}
+
+/* Sequences come in any order, and code that was folded is in several of them: what begins first counts. */
+static void sort_rows(struct line_table *t)
+{
+	bool sorted = true;
+	for (size_t i = 1; i < t->row_count && sorted; i++)
+		sorted = t->rows[i].start >= t->rows[i - 1].end;
+	if (sorted)
+		return;
+	qsort(t->rows, t->row_count, sizeof *t->rows, by_start);
+	size_t kept = 0;
+	for (size_t i = 0; i < t->row_count; i++) {
+		struct line_row row = t->rows[i];
+		if (kept > 0 && row.start < t->rows[kept - 1].end)
+			row.start = t->rows[kept - 1].end;
+		if (row.start < row.end)
+			t->rows[kept++] = row;
+	}
+	t->row_count = kept;
+}
+
+enum err line_table_read(struct line_table *t, const struct line_sections *s, uint64_t offset, uint8_t address_size,
+        struct str comp_dir, const struct code_map *code, struct error *e)
+{
+	struct machine m = {.t = t, .code = code};
+	t->comp_dir = comp_dir;
+	enum err err = line_header_read(&m.h, t, s, offset, address_size, e);
+	if (err == ERR_OK)
+		err = run(&m, e);
+	if (err == ERR_OK)
+		sort_rows(t);
+	return err;
+}
+
+void line_table_release(struct line_table *t)
+{
+	free(t->rows);
+	free(t->files);
+	free(t->dirs);
+	*t = (struct line_table){0};
+}
+
+size_t line_table_find(const struct line_table *t, uint64_t address)
+{
+	size_t low = 0, high = t->row_count;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (t->rows[middle].end <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* Appends part behind what is in path, after a slash; an absolute part is the whole path so far. */
+static void append(char *path, size_t *len, struct str part)
+{
+	if (part.len == 0)
+		return;
+	if (part.data[0] == '/')
+		*len = 0;
+	else if (*len > 0 && path[*len - 1] != '/')
+		path[(*len)++] = '/';
+	memcpy(path + *len, part.data, part.len);
+	*len += part.len;
+}
+
+static struct str shortened(struct str s)
+{
+	return s.len <= 4096 ? s : (struct str){s.data, 4096};
+}
+
+struct str line_table_path(struct line_table *t, uint64_t file, struct intern *strings)
+{
+	char path[3 * 4097];
+	size_t len = 0;
+	if (file >= t->file_count || t->files[file].name.len == 0)
+		return (struct str){"", 0};
+	struct line_file *f = &t->files[file];
+	if (f->path.data)
+		return f->path;
+	append(path, &len, shortened(t->comp_dir));
+	if (f->dir < t->dir_count)
+		append(path, &len, t->dirs[f->dir]);
+	append(path, &len, f->name);
+	f->path = intern_add(strings, (struct str){path, len});
+	return f->path;
+}

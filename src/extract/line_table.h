@@ -1,0 +1,48 @@
+/* The line table of one unit: which file and line the code at an address is from (DWARF 2 to 5).
+ * libdw has a reader too, but mixes the rows of discarded code with those of live code at the same addresses. */
+#ifndef SYMBTOOL_LINE_TABLE_H
+#define SYMBTOOL_LINE_TABLE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "extract/code_map.h"
+#include "extract/intern.h"
+
+/* The sections that line tables are in. */
+struct line_sections {
+	struct str line, line_str, str;
+	bool big; /* big-endian */
+};
+
+struct line_row {
+	uint64_t start, end;
+	uint32_t file, line; /* line 0: unknown */
+};
+
+struct line_file {
+	struct str name, path; /* path: of the intern set once it was asked for, data NULL before */
+	uint64_t dir;
+};
+
+struct line_table {
+	struct line_row *rows; /* live code only, by address, not overlapping */
+	size_t row_count, row_cap;
+	struct line_file *files; /* by their number; version 5 counts from 0, older ones from 1 */
+	size_t file_count, file_cap;
+	struct str *dirs;
+	size_t dir_count, dir_cap;
+	struct str comp_dir;
+};
+
+/* A cleared struct line_table is an empty one. Strings point into the sections; comp_dir must live as long.
+ * ERR_CORRUPT, ERR_NO_MEMORY; the table must be released also then. */
+enum err line_table_read(struct line_table *t, const struct line_sections *s, uint64_t offset, uint8_t address_size,
+        struct str comp_dir, const struct code_map *code, struct error *e);
+void line_table_release(struct line_table *t);
+/* The first row that ends behind address; row_count when there is none. */
+size_t line_table_find(const struct line_table *t, uint64_t address);
+/* The whole path of a file, empty when there is no such file. data is NULL: no memory. */
+struct str line_table_path(struct line_table *t, uint64_t file, struct intern *strings);
+
+#endif

@@ -1,0 +1,225 @@
+#include <config.h>
+
+#include "extract/names.h"
+
+#include <dwarf.h>
+#include <stdlib.h>
+
+#include "extract/demangle.h"
+#include "extract/grow.h"
+#include "extract/scopes.h"
+
+enum { REFERENCES_MAX = 16, SCOPES_MAX = 64, NAME_LENGTH_MAX = DEMANGLE_OUTPUT_MAX };
+
+void names_init(struct names *n, struct intern *strings)
+{
+	*n = (struct names){.strings = strings};
+	buffer_init(&n->text, 4 * DEMANGLE_OUTPUT_MAX);
+}
+
+void names_release(struct names *n)
+{
+	for (size_t i = 0; i < n->scopes_count; i++) {
+		scopes_release(n->scopes[i]);
+		free(n->scopes[i]);
+	}
+	free(n->scopes);
+	free(n->known);
+	map64_release(&n->by_die);
+	map64_release(&n->by_linkage);
+	map64_release(&n->by_unit);
+	abbrev_table_release(&n->abbrevs);
+	buffer_release(&n->text);
+}
+
+static bool remember(struct names *n, struct map64 *map, const void *key, struct str name)
+{
+	struct str *known = grown(n->known, &n->known_cap, n->known_count, sizeof *known);
+	if (!known)
+		return false;
+	n->known = known;
+	known[n->known_count++] = name;
+	return map64_put(map, (uintptr_t)key, n->known_count);
+}
+
+static bool recall(const struct names *n, const struct map64 *map, const void *key, struct str *name)
+{
+	uint64_t at = map64_get(map, (uintptr_t)key);
+	if (at > 0)
+		*name = n->known[at - 1];
+	return at > 0;
+}
+
+/* The demangled form of a linkage name, or an empty one. */
+static bool demangled(struct names *n, struct str linkage, struct str *name)
+{
+	struct str mangled = intern_add(n->strings, demangle_base(linkage));
+	if (!mangled.data)
+		return false;
+	if (recall(n, &n->by_linkage, mangled.data, name))
+		return true;
+	buffer_reset(&n->text);
+	*name = (struct str){"", 0};
+	if (demangle(&n->text, mangled))
+		*name = intern_add(n->strings, (struct str){(const char *)n->text.data, n->text.len});
+	return name->data && remember(n, &n->by_linkage, mangled.data, *name);
+}
+
+struct str names_of_symbol(struct names *n, struct str symbol)
+{
+	struct str name;
+	if (!demangled(n, symbol, &name))
+		return (struct str){0};
+	return name.len > 0 ? name : intern_add(n->strings, demangle_base(symbol));
+}
+
+static struct str text_attribute(const Dwarf_Die *die, unsigned attribute)
+{
+	Dwarf_Die copy = *die;
+	Dwarf_Attribute a;
+	const char *text = dwarf_attr(&copy, attribute, &a) ? dwarf_formstring(&a) : NULL;
+	return text ? (struct str){text, strnlen(text, NAME_LENGTH_MAX)} : (struct str){"", 0};
+}
+
+/* The entry that die is a copy or the definition of. */
+static bool step(Dwarf_Die *die)
+{
+	Dwarf_Attribute a;
+	Dwarf_Die next;
+	if (!dwarf_attr(die, DW_AT_abstract_origin, &a) && !dwarf_attr(die, DW_AT_specification, &a))
+		return false;
+	if (!dwarf_formref_die(&a, &next))
+		return false;
+	*die = next;
+	return true;
+}
+
+/* Languages without namespaces, where a class around a function says nothing of its name. */
+static bool is_plain_language(int language)
+{
+	switch (language) {
+	case DW_LANG_C:
+	case DW_LANG_C89:
+	case DW_LANG_C99:
+	case DW_LANG_C11:
+	case DW_LANG_Mips_Assembler:
+		return true;
+	default:
+		return language == 0x2c; /* C17 */
+	}
+}
+
+static bool keep_scopes(struct names *n, const Dwarf_Die *root, struct scopes *s)
+{
+	struct scopes **all = grown(n->scopes, &n->scopes_cap, n->scopes_count, sizeof *all);
+	if (!all)
+		return false;
+	n->scopes = all;
+	if (!map64_put(&n->by_unit, (uintptr_t)root->addr, n->scopes_count + 1))
+		return false;
+	all[n->scopes_count++] = s;
+	return true;
+}
+
+/* The scopes of a unit, read when they are first needed. */
+static enum err scopes_of(struct names *n, const Dwarf_Die *root, const struct scopes **found, struct error *e)
+{
+	uint64_t at = map64_get(&n->by_unit, (uintptr_t)root->addr);
+	if (at > 0) {
+		*found = n->scopes[at - 1];
+		return ERR_OK;
+	}
+	struct scopes *s = calloc(1, sizeof *s);
+	enum err err = s ? scopes_read(s, root, &n->abbrevs, e) : error_set(e, ERR_NO_MEMORY, "out of memory");
+	if (err == ERR_OK && !keep_scopes(n, root, s))
+		err = error_set(e, ERR_NO_MEMORY, "out of memory");
+	if (err == ERR_OK) {
+		*found = s;
+	} else if (s) {
+		scopes_release(s);
+		free(s);
+	}
+	return err;
+}
+
+static struct str scope_name(const struct scopes *s, ptrdiff_t at)
+{
+	Dwarf_Die die = die_handle(&s->unit, s->items[at].die);
+	Dwarf_Attribute a;
+	const char *name = dwarf_attr_integrate(&die, DW_AT_name, &a) ? dwarf_formstring(&a) : NULL;
+	if (name)
+		return str_from(name);
+	return str_from(dwarf_tag(&die) == DW_TAG_namespace ? "(anonymous namespace)" : "");
+}
+
+/* Puts the scopes around die, the outermost first, before a name. */
+static void append_scopes(struct buffer *out, const struct scopes *s, const uint8_t *die)
+{
+	ptrdiff_t chain[SCOPES_MAX];
+	size_t depth = 0;
+	for (ptrdiff_t at = scopes_find(s, die); at != SCOPE_NONE && depth < SCOPES_MAX; at = s->items[at].parent)
+		chain[depth++] = at;
+	while (depth > 0) {
+		struct str name = scope_name(s, chain[--depth]);
+		if (name.len > 0 && out->len + name.len <= NAME_LENGTH_MAX) {
+			buffer_append_str(out, name);
+			buffer_append(out, "::", 2);
+		}
+	}
+}
+
+static enum err qualified(struct names *n, Dwarf_Die *declared, struct str plain, struct str *name, struct error *e)
+{
+	Dwarf_Die root;
+	const struct scopes *s;
+	if (plain.len > NAME_LENGTH_MAX)
+		plain.len = NAME_LENGTH_MAX;
+	buffer_reset(&n->text);
+	if (dwarf_diecu(declared, &root, NULL, NULL) && !is_plain_language(dwarf_srclang(&root))) {
+		enum err err = scopes_of(n, &root, &s, e);
+		if (err != ERR_OK)
+			return err;
+		append_scopes(&n->text, s, declared->addr);
+	}
+	buffer_append_str(&n->text, plain);
+	*name = intern_add(n->strings, (struct str){(const char *)n->text.data, n->text.len});
+	return name->data && !n->text.failed ? ERR_OK : error_set(e, ERR_NO_MEMORY, "out of memory");
+}
+
+static struct str linkage_name(const Dwarf_Die *die)
+{
+	struct str s = text_attribute(die, DW_AT_linkage_name);
+	return s.len > 0 ? s : text_attribute(die, DW_AT_MIPS_linkage_name);
+}
+
+/* The last entry of the chain is the declaration: the one that lies in its namespace or class. */
+static enum err resolve(struct names *n, const Dwarf_Die *first, struct str *name, struct error *e)
+{
+	Dwarf_Die die = *first;
+	struct str linkage = linkage_name(&die), plain = text_attribute(&die, DW_AT_name);
+	for (int i = 0; i < REFERENCES_MAX && step(&die); i++) {
+		linkage = linkage.len > 0 ? linkage : linkage_name(&die);
+		plain = plain.len > 0 ? plain : text_attribute(&die, DW_AT_name);
+	}
+	*name = (struct str){"", 0};
+	if (linkage.len > 0 && !demangled(n, linkage, name))
+		return error_set(e, ERR_NO_MEMORY, "out of memory");
+	if (name->len > 0)
+		return ERR_OK;
+	/* A linkage name that is not mangled says more than the name does: open64 for open. */
+	if (linkage.len > 0 && (plain.len == 0 || !demangle_wanted(linkage)))
+		*name = intern_add(n->strings, demangle_base(linkage));
+	else
+		return qualified(n, &die, plain, name, e);
+	return name->data ? ERR_OK : error_set(e, ERR_NO_MEMORY, "out of memory");
+}
+
+enum err names_get(struct names *n, const Dwarf_Die *die, struct str *name, struct error *e)
+{
+	if (recall(n, &n->by_die, die->addr, name))
+		return ERR_OK;
+	enum err err = resolve(n, die, name, e);
+	if (err == ERR_OK && !remember(n, &n->by_die, die->addr, *name))
+		err = error_set(e, ERR_NO_MEMORY, "out of memory");
+	return err;
+}

@@ -1,0 +1,36 @@
+/* What functions are called: the demangled linkage name, else the name with its namespaces and classes. */
+#ifndef SYMBTOOL_NAMES_H
+#define SYMBTOOL_NAMES_H
+
+#include <elfutils/libdw.h>
+
+#include "base/buffer.h"
+#include "extract/die_scan.h"
+#include "extract/intern.h"
+#include "extract/map64.h"
+
+struct scopes;
+
+/* Of one thread. Each entry is looked at once, however many calls and units refer to it. */
+struct names {
+	struct intern *strings;
+	struct str *known; /* what the values of by_die and by_linkage are indices of, plus 1 */
+	size_t known_count, known_cap;
+	struct map64 by_die;     /* by the address of the entry */
+	struct map64 by_linkage; /* by the address of the interned linkage name */
+	struct map64 by_unit;    /* struct scopes, by the address of the unit's entry */
+	struct scopes **scopes;
+	size_t scopes_count, scopes_cap;
+	struct abbrev_table abbrevs;
+	struct buffer text;
+};
+
+/* strings must outlive n, and holds all names. */
+void names_init(struct names *n, struct intern *strings);
+void names_release(struct names *n);
+/* The name of a function that die describes, or refers to by its origin or specification; empty when it has none. */
+enum err names_get(struct names *n, const Dwarf_Die *die, struct str *name, struct error *e);
+/* The same for a symbol. data is NULL: no memory. */
+struct str names_of_symbol(struct names *n, struct str symbol);
+
+#endif

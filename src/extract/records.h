@@ -1,0 +1,43 @@
+/* From the segments of a function to ranges and return pads. */
+#ifndef SYMBTOOL_RECORDS_H
+#define SYMBTOOL_RECORDS_H
+
+#include "extract/line_table.h"
+#include "extract/names.h"
+#include "extract/result.h"
+#include "extract/segments.h"
+
+/* A range that is being made, of one depth. */
+struct open_range {
+	uint32_t node;
+	size_t range; /* index in the result */
+	struct symbfile_line *lines;
+	size_t line_count, line_cap;
+};
+
+/* What records are made with; all but open is of the caller. */
+struct records {
+	const struct die_unit *unit;
+	const struct code_map *code;
+	struct functions *functions;
+	struct line_table *lines;
+	struct names *names;
+	struct intern *strings;
+	struct result *out;
+	struct open_range open[INLINE_DEPTH_MAX + 1];
+	size_t open_count;
+	size_t row; /* of the line table, at or after the address that is looked at */
+};
+
+/* Adds the ranges of a function, and the pieces that they are for. */
+enum err records_add_ranges(struct records *r, const struct segments *s, struct error *e);
+/* Adds its return pads; after the ranges. first is its first piece in the result. */
+enum err records_add_pads(struct records *r, const struct segments *s, size_t first, struct error *e);
+void records_release(struct records *r);
+
+/* The name of a node, looked up once. */
+enum err records_name(struct records *r, uint32_t node, struct error *e);
+/* Moves r->row to the row that address is in; false: there is none. */
+bool records_seek(struct records *r, uint64_t address);
+
+#endif

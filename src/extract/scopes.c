@@ -1,0 +1,107 @@
+#include <config.h>
+
+#include "extract/scopes.h"
+
+#include <dwarf.h>
+#include <stdlib.h>
+
+#include "extract/grow.h"
+
+/* The scopes around each entry that is open. */
+struct open_scopes {
+	ptrdiff_t *outer; /* the scope outside of it */
+	size_t count, cap;
+	ptrdiff_t current;
+};
+
+static bool is_scope(uint32_t tag)
+{
+	switch (tag) {
+	case DW_TAG_namespace:
+	case DW_TAG_module:
+	case DW_TAG_class_type:
+	case DW_TAG_structure_type:
+	case DW_TAG_union_type:
+	case DW_TAG_interface_type:
+	case DW_TAG_enumeration_type:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static bool add_change(struct scopes *s, const uint8_t *at, ptrdiff_t scope)
+{
+	struct scope_change *changes = grown(s->changes, &s->change_cap, s->change_count, sizeof *changes);
+	if (!changes)
+		return false;
+	s->changes = changes;
+	changes[s->change_count++] = (struct scope_change){at, scope};
+	return true;
+}
+
+static bool add_scope(struct scopes *s, const struct die *d, struct open_scopes *open)
+{
+	struct scope *items = grown(s->items, &s->cap, s->count, sizeof *items);
+	if (!items)
+		return false;
+	s->items = items;
+	items[s->count] = (struct scope){d->at, open->current};
+	open->current = (ptrdiff_t)s->count++;
+	return add_change(s, d->attrs, open->current);
+}
+
+/* An entry with children begins. */
+static bool enter(struct scopes *s, const struct die *d, struct open_scopes *open)
+{
+	ptrdiff_t *outer = grown(open->outer, &open->cap, open->count, sizeof *outer);
+	if (!outer)
+		return false;
+	open->outer = outer;
+	outer[open->count++] = open->current;
+	return !is_scope(d->abbrev->tag) || add_scope(s, d, open);
+}
+
+static bool leave(struct scopes *s, const struct die *d, struct open_scopes *open)
+{
+	if (open->count == 0)
+		return true;
+	ptrdiff_t outer = open->outer[--open->count];
+	bool ok = outer == open->current || add_change(s, d->attrs, outer);
+	open->current = outer;
+	return ok;
+}
+
+enum err scopes_read(struct scopes *s, const Dwarf_Die *root, struct abbrev_table *abbrevs, struct error *e)
+{
+	struct open_scopes open = {.current = SCOPE_NONE};
+	struct die d = {0};
+	enum err err = die_unit_open(&s->unit, root, abbrevs, e);
+	while (err == ERR_OK && (err = die_next(&s->unit, &d, e)) == ERR_OK) {
+		bool ok = !d.abbrev ? leave(s, &d, &open) : !d.abbrev->children || enter(s, &d, &open);
+		if (!ok)
+			err = error_set(e, ERR_NO_MEMORY, "out of memory");
+	}
+	free(open.outer);
+	return err == ERR_MISSING ? ERR_OK : err;
+}
+
+void scopes_release(struct scopes *s)
+{
+	free(s->items);
+	free(s->changes);
+	*s = (struct scopes){0};
+}
+
+ptrdiff_t scopes_find(const struct scopes *s, const uint8_t *die)
+{
+	size_t low = 0, high = s->change_count;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (s->changes[middle].at <= die)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low > 0 ? s->changes[low - 1].scope : SCOPE_NONE;
+}

@@ -1,0 +1,36 @@
+/* The namespaces and classes that the entries of a unit are in. */
+#ifndef SYMBTOOL_SCOPES_H
+#define SYMBTOOL_SCOPES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "extract/die_scan.h"
+
+enum { SCOPE_NONE = -1 };
+
+struct scope {
+	const uint8_t *die;
+	ptrdiff_t parent; /* index, or SCOPE_NONE */
+};
+
+/* From at on entries are in scope. */
+struct scope_change {
+	const uint8_t *at;
+	ptrdiff_t scope;
+};
+
+struct scopes {
+	struct die_unit unit; /* its abbreviations are gone */
+	struct scope *items;
+	struct scope_change *changes;
+	size_t count, cap, change_count, change_cap;
+};
+
+/* Scans the unit that root is of. A cleared struct scopes is empty; it must be released also after an error. */
+enum err scopes_read(struct scopes *s, const Dwarf_Die *root, struct abbrev_table *abbrevs, struct error *e);
+void scopes_release(struct scopes *s);
+/* The innermost scope around an entry of the unit, or SCOPE_NONE. */
+ptrdiff_t scopes_find(const struct scopes *s, const uint8_t *die);
+
+#endif

@@ -1,0 +1,106 @@
+#include <config.h>
+
+#include "extract/segments.h"
+
+#include <stdlib.h>
+
+#include "extract/grow.h"
+
+/* Two calls of one caller do not share code, yet compilers say so now and then. The one that begins later then counts;
+ * where it ends the other goes on, which takes records anew for all the calls inside of it. */
+enum { OVERLAPS_MAX = 64 };
+
+struct sweep {
+	struct segments *s;
+	struct code_node *nodes;
+	uint64_t at; /* code before is done */
+	unsigned overlaps;
+};
+
+static bool add_segment(struct sweep *w, uint64_t end)
+{
+	struct segments *s = w->s;
+	uint32_t node = s->open[s->open_count - 1].node;
+	if (end <= w->at)
+		return true;
+	struct segment *items = grown(s->items, &s->cap, s->count, sizeof *items);
+	if (!items)
+		return false;
+	s->items = items;
+	items[s->count++] = (struct segment){w->at, end, node};
+	w->at = end;
+	return true;
+}
+
+/* Closes what ends at or before address. */
+static bool close_until(struct sweep *w, uint64_t address)
+{
+	struct segments *s = w->s;
+	while (s->open_count > 0 && s->open[s->open_count - 1].end <= address) {
+		if (!add_segment(w, s->open[s->open_count - 1].end))
+			return false;
+		s->open_count--;
+	}
+	return true;
+}
+
+static bool open_piece(struct sweep *w, struct code_piece p)
+{
+	struct segments *s = w->s;
+	struct open_piece *open = grown(s->open, &s->open_cap, s->open_count, sizeof *open);
+	if (!open)
+		return false;
+	s->open = open;
+	if (s->open_count > 0 && !add_segment(w, p.start))
+		return false;
+	w->at = p.start;
+	w->nodes[p.node].active_end = p.end;
+	open[s->open_count++] = (struct open_piece){p.end, p.node};
+	return true;
+}
+
+static bool add_function(struct sweep *w, struct code_piece p)
+{
+	struct segments *s = w->s;
+	if (s->open_count == 0)
+		return open_piece(w, p);
+	/* It overlaps the piece before: one piece. */
+	if (p.end > s->open[0].end)
+		s->open[0].end = w->nodes[p.node].active_end = p.end;
+	return true;
+}
+
+static bool add_call(struct sweep *w, struct code_piece p)
+{
+	struct segments *s = w->s;
+	uint32_t parent = w->nodes[p.node].parent;
+	uint64_t limit = w->nodes[parent].active_end;
+	if (s->open_count == 0 || limit <= p.start)
+		return true;
+	if (p.end > limit)
+		p.end = limit;
+	if (s->open[s->open_count - 1].node != parent && ++w->overlaps > OVERLAPS_MAX)
+		return true;
+	return open_piece(w, p);
+}
+
+bool segments_make(struct segments *s, struct code_node *nodes, const struct code_piece *pieces, size_t count)
+{
+	struct sweep w = {.s = s, .nodes = nodes};
+	s->count = s->open_count = 0;
+	for (size_t i = 0; i < count; i++) {
+		bool is_function = nodes[pieces[i].node].parent == NO_NODE;
+		if (!close_until(&w, pieces[i].start))
+			return false;
+		if (!(is_function ? add_function(&w, pieces[i]) : add_call(&w, pieces[i])))
+			return false;
+	}
+	return close_until(&w, UINT64_MAX);
+}
+
+void segments_release(struct segments *s)
+{
+	free(s->items);
+	free(s->open);
+	*s = (struct segments){0};
+}

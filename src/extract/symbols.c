@@ -1,0 +1,173 @@
+#include <config.h>
+
+#include "extract/symbols.h"
+
+#include <gelf.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "extract/calls.h"
+#include "extract/elf_file.h"
+#include "extract/grow.h"
+
+struct symbol {
+	uint64_t start, end;
+	const char *name;
+	unsigned binding;
+};
+
+struct symbols {
+	struct symbol *items;
+	size_t count, cap;
+	const struct code_map *code;
+	struct coverage *coverage;
+	struct names *names;
+	struct result *out;
+	bool pads;
+	struct error *e;
+};
+
+static enum err no_memory(struct symbols *s)
+{
+	return error_set(s->e, ERR_NO_MEMORY, "out of memory");
+}
+
+static enum err add_symbol(struct symbols *s, const GElf_Sym *sym, const char *name)
+{
+	unsigned type = GELF_ST_TYPE(sym->st_info);
+	const struct code_section *section = code_map_find(s->code, sym->st_value);
+	if ((type != STT_FUNC && type != STT_GNU_IFUNC) || sym->st_shndx == SHN_UNDEF || sym->st_size == 0 ||
+	        !section || !name || !*name)
+		return ERR_OK;
+	struct symbol *items = grown(s->items, &s->cap, s->count, sizeof *items);
+	if (!items)
+		return no_memory(s);
+	s->items = items;
+	uint64_t room = section->end - sym->st_value;
+	uint64_t end = sym->st_value + (sym->st_size < room ? sym->st_size : room);
+	items[s->count++] = (struct symbol){sym->st_value, end, name, GELF_ST_BIND(sym->st_info)};
+	return ERR_OK;
+}
+
+static enum err read_table(struct symbols *s, Elf *elf, Elf_Scn *section)
+{
+	GElf_Shdr header;
+	Elf_Data *data = elf_getdata(section, NULL);
+	if (!gelf_getshdr(section, &header))
+		return error_set(s->e, ERR_CORRUPT, "a section header cannot be read");
+	if (header.sh_type == SHT_NOBITS)
+		return ERR_OK;
+	if (!data)
+		return error_set(s->e, ERR_CORRUPT, "a symbol table cannot be read: %s", elf_errmsg(-1));
+	size_t size = gelf_fsize(elf, ELF_T_SYM, 1, EV_CURRENT);
+	enum err err = ERR_OK;
+	for (size_t i = 0; i < data->d_size / size && i <= INT32_MAX && err == ERR_OK; i++) {
+		GElf_Sym sym;
+		if (gelf_getsym(data, (int)i, &sym))
+			err = add_symbol(s, &sym, elf_strptr(elf, header.sh_link, sym.st_name));
+	}
+	return err;
+}
+
+static unsigned underscores(const char *name)
+{
+	return (unsigned)strspn(name, "_");
+}
+
+/* Of names for the same code the most public comes first: global, weak, local; then the one with fewest underscores. */
+static int compare(const void *a, const void *b)
+{
+	static const int rank[] = {[STB_LOCAL] = 2, [STB_GLOBAL] = 0, [STB_WEAK] = 1};
+	const struct symbol *x = a, *y = b;
+	int r = x->binding <= STB_WEAK ? rank[x->binding] : 1, q = y->binding <= STB_WEAK ? rank[y->binding] : 1;
+	if (x->start != y->start)
+		return x->start < y->start ? -1 : 1;
+	if (r != q)
+		return r < q ? -1 : 1;
+	if (underscores(x->name) != underscores(y->name))
+		return underscores(x->name) < underscores(y->name) ? -1 : 1;
+	return strcmp(x->name, y->name);
+}
+
+static enum err add_pads(struct symbols *s, uint64_t start, uint64_t end, struct str name)
+{
+	const struct code_section *section = code_map_find(s->code, start);
+	if (!s->pads || !section || !section->bytes)
+		return ERR_OK;
+	struct symbfile_frame *frame = arena_calloc(&s->out->arena, 1, sizeof *frame);
+	if (!frame)
+		return no_memory(s);
+	*frame = (struct symbfile_frame){name, {"", 0}, 0};
+	struct call_cursor c = {s->code->machine, section->bytes + (start - section->start), (size_t)(end - start), 0};
+	for (size_t call, next; call_next(&c, &call, &next);) {
+		struct symbfile_pad *pad = result_add_pad(s->out);
+		if (!pad)
+			return no_memory(s);
+		*pad = (struct symbfile_pad){start + next - 1, frame, 1};
+	}
+	return ERR_OK;
+}
+
+static enum err add_piece(struct symbols *s, uint64_t start, uint64_t end, const char *symbol)
+{
+	struct str name = names_of_symbol(s->names, str_from(symbol));
+	struct result_piece *piece = name.data ? result_add_piece(s->out) : NULL;
+	struct symbfile_range *range = piece ? result_add_range(s->out) : NULL;
+	if (!range)
+		return no_memory(s);
+	*piece = (struct result_piece){start, end, s->out->range_count - 1, s->out->pad_count};
+	*range = (struct symbfile_range){.va = start, .length = end - start, .func = name};
+	return add_pads(s, start, end, name);
+}
+
+/* What is still free of a stretch of one symbol. */
+static enum err add_stretch(struct symbols *s, uint64_t start, uint64_t end, const char *symbol)
+{
+	enum err err = ERR_OK;
+	while ((start = coverage_free(s->coverage, start, end)) < end && err == ERR_OK) {
+		uint64_t taken = coverage_take(s->coverage, start, end);
+		err = add_piece(s, start, taken, symbol);
+		start = taken;
+	}
+	return err;
+}
+
+/* Goes through the symbols by address; those that are open are in a list, the last of them counts. */
+static enum err sweep(struct symbols *s)
+{
+	const struct symbol **open = calloc(s->count + 1, sizeof *open);
+	size_t n = 0;
+	uint64_t at = 0;
+	enum err err = open ? ERR_OK : no_memory(s);
+	for (size_t i = 0; i <= s->count && err == ERR_OK; i++) {
+		uint64_t start = i < s->count ? s->items[i].start : UINT64_MAX;
+		for (; n > 0 && open[n - 1]->end <= start && err == ERR_OK; n--) {
+			if (open[n - 1]->end > at) {
+				err = add_stretch(s, at, open[n - 1]->end, open[n - 1]->name);
+				at = open[n - 1]->end;
+			}
+		}
+		if (i == s->count || err != ERR_OK || (i > 0 && start == s->items[i - 1].start))
+			continue;
+		if (n > 0)
+			err = add_stretch(s, at, start, open[n - 1]->name);
+		at = start;
+		open[n++] = &s->items[i];
+	}
+	free(open);
+	return err;
+}
+
+enum err symbols_read(Elf *elf, const char *section, struct coverage *c, struct names *names, bool pads,
+        struct result *out, struct error *e)
+{
+	struct symbols s = {.code = c->code, .coverage = c, .names = names, .out = out, .pads = pads, .e = e};
+	Elf_Scn *found = elf_find_section(elf, section);
+	enum err err = found ? read_table(&s, elf, found) : ERR_OK;
+	if (err == ERR_OK && s.count > 0) {
+		qsort(s.items, s.count, sizeof *s.items, compare);
+		err = sweep(&s);
+	}
+	free(s.items);
+	return err;
+}

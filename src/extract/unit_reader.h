@@ -1,0 +1,33 @@
+/* What one thread needs to make records of units: a handle of libdw of its own, and what it has learnt so far. */
+#ifndef SYMBTOOL_UNIT_READER_H
+#define SYMBTOOL_UNIT_READER_H
+
+#include "extract/elf_file.h"
+#include "extract/records.h"
+
+struct unit_reader {
+	struct elf_file file;
+	Dwarf *dwarf;
+	bool pads; /* whether return pads are wanted */
+	const struct code_map *code;
+	struct line_sections sections;
+	struct intern strings; /* of all results */
+	struct names names;
+	struct abbrev_table abbrevs;
+	struct functions functions;
+	struct segments segments;
+	struct line_table lines;
+	struct records records;
+};
+
+/* Opens the file with the DWARF. code must outlive u. */
+enum err unit_reader_open(
+        struct unit_reader *u, const char *path, const struct code_map *code, bool pads, struct error *e);
+/* Results must not be used any more. */
+void unit_reader_close(struct unit_reader *u);
+/* The offsets of the entries of all units, in the order of the file; *offsets is freed by the caller. */
+enum err unit_reader_list(struct unit_reader *u, uint64_t **offsets, size_t *count, struct error *e);
+/* The records of the unit whose entry is at offset; what failed is in the result. NULL: no memory. */
+struct result *unit_reader_read(struct unit_reader *u, uint64_t offset);
+
+#endif

@@ -1,0 +1,386 @@
+#include <config.h>
+
+#include "front/exchange_private.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/random.h>
+
+#include "base/clock.h"
+#include "format/gzip.h"
+
+enum {
+	CHUNK = 64 * 1024,
+	/* What a request may take of its arena: some bodies' worth of names and texts, and for what is counted bytes
+	 * each. */
+	ARENA_BODIES = 2,
+	ARENA_BASE = 64 << 20,
+	ARENA_FRAME = 64,
+	ARENA_STACK = 32,
+	ARENA_MODULE = 1024,
+	ARENA_JOB = 256,
+};
+/* Of a body that nobody wants; then it is cheaper to close the connection. */
+static const uint64_t drain_max = 128 << 20;
+
+struct exchange_private *exchange_new(struct front *f)
+{
+	struct exchange_private *p = calloc(1, sizeof *p);
+	if (!p)
+		return NULL;
+	p->front = f;
+	p->fcgi = fcgi_request_new();
+	if (p->fcgi)
+		return p;
+	free(p);
+	return NULL;
+}
+
+void exchange_free(struct exchange_private *p)
+{
+	fcgi_request_free(p->fcgi);
+	arena_release(&p->arena);
+	free(p);
+}
+
+const char *exchange_param(const struct exchange *x, const char *name)
+{
+	return fcgi_request_param(exchange_private(x)->fcgi, name);
+}
+
+static struct str param(const struct exchange *x, const char *name)
+{
+	const char *value = exchange_param(x, name);
+	return str_from(value ? value : "");
+}
+
+/* begin */
+
+static bool is_word(struct str s)
+{
+	for (size_t i = 0; i < s.len; i++) {
+		char c = s.data[i];
+		bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+		if (!letter && !(c >= '0' && c <= '9') && c != '_' && c != '-')
+			return false;
+	}
+	return s.len;
+}
+
+static void make_request_id(char out[64])
+{
+	static const char digits[] = "0123456789abcdef";
+	unsigned char random[16] = {0};
+	/* Never short for so few bytes; an id that is not unique would be no harm either. */
+	if (getrandom(random, sizeof random, 0) < 0)
+		random[0] = 0;
+	for (size_t i = 0; i < sizeof random; i++) {
+		out[2 * i] = digits[random[i] >> 4];
+		out[2 * i + 1] = digits[random[i] & 15];
+	}
+	out[2 * sizeof random] = 0;
+}
+
+static void choose_request_id(struct exchange *x)
+{
+	struct str given = param(x, "REQUEST_ID");
+	if (is_word(given) && given.len < sizeof x->request_id)
+		memcpy(x->request_id, given.data, given.len + 1);
+	else
+		make_request_id(x->request_id);
+}
+
+/* Enough for every request within the limits; the table of settings bounds each, so that the sum fits 64 bits. */
+static size_t arena_max(const struct config *c)
+{
+	uint64_t max = ARENA_BASE + c->max_body_inflated * ARENA_BODIES + c->max_frames * ARENA_FRAME +
+	               c->max_stacks * ARENA_STACK + c->max_modules * ARENA_MODULE + c->max_jobs * ARENA_JOB;
+	return max < SIZE_MAX ? (size_t)max : SIZE_MAX;
+}
+
+bool exchange_begin(struct exchange_private *p, const struct config *c, int fd)
+{
+	if (!fcgi_request_accept(p->fcgi, fd))
+		return false;
+	struct exchange *x = &p->x;
+	*x = (struct exchange){.config = c, .started = clock_now(), .arena = &p->arena, .histogram = H_REQUEST_OTHER};
+	/* The arena keeps a block from the request before. */
+	p->arena.max = arena_max(c);
+	p->bytes_in = p->bytes_out = 0;
+	p->body_ended = p->broken = false;
+	x->method = param(x, "REQUEST_METHOD");
+	x->path = param(x, "REQUEST_URI");
+	const char *query = memchr(x->path.data, '?', x->path.len);
+	if (query)
+		x->path.len = (size_t)(query - x->path.data);
+	choose_request_id(x);
+	return true;
+}
+
+/* body */
+
+/* As fcgi_request_read, and remembers how the body ended. */
+static ssize_t read_some(struct exchange_private *p, void *to, size_t n)
+{
+	if (p->body_ended || p->broken)
+		return p->broken ? -1 : 0;
+	ssize_t got = fcgi_request_read(p->fcgi, to, n);
+	p->bytes_in += got > 0 ? (uint64_t)got : 0;
+	p->body_ended = got == 0;
+	p->broken = got < 0;
+	return got;
+}
+
+bool exchange_drain(struct exchange_private *p)
+{
+	char scrap[4096];
+	int64_t deadline = clock_now() + p->x.config->io_timeout;
+	while (p->bytes_in < drain_max && read_some(p, scrap, sizeof scrap) > 0)
+		if (clock_now() > deadline)
+			break;
+	return p->body_ended;
+}
+
+/* The body on its way to the handler's buffer. */
+struct intake {
+	struct exchange_private *p;
+	struct buffer *body;
+	struct gunzip *gunzip; /* NULL: it is plain */
+	uint64_t max;          /* of body->len */
+	bool announced;        /* there is a Content-Length; max is that when the body is plain */
+	int64_t deadline;
+};
+
+static enum err too_large(struct error *e, uint64_t max, const char *how)
+{
+	return error_set(e, ERR_TOO_LARGE, "the body is larger than %llu bytes%s", (unsigned long long)max, how);
+}
+
+/* CONTENT_LENGTH; *known is false when the client gave none, as with chunks. */
+static enum err announced_length(const struct exchange *x, uint64_t max, uint64_t *length, bool *known, struct error *e)
+{
+	struct str text = param(x, "CONTENT_LENGTH");
+	*length = 0;
+	*known = text.len;
+	for (size_t i = 0; i < text.len; i++) {
+		if (text.data[i] < '0' || text.data[i] > '9')
+			return error_set(e, ERR_BAD_REQUEST, "Content-Length is no number");
+		if (*length > UINT64_MAX / 10 - 1)
+			return too_large(e, max, "");
+		*length = *length * 10 + (uint64_t)(text.data[i] - '0');
+	}
+	return *length > max ? too_large(e, max, "") : ERR_OK;
+}
+
+/* ERR_BAD_REQUEST for an encoding that is not known. */
+static enum err choose_decoder(const struct exchange *x, struct gunzip **gunzip, struct error *e)
+{
+	struct str encoding = param(x, "HTTP_CONTENT_ENCODING");
+	*gunzip = NULL;
+	if (encoding.len == 0 || strcasecmp(encoding.data, "identity") == 0)
+		return ERR_OK;
+	if (strcasecmp(encoding.data, "gzip") != 0 && strcasecmp(encoding.data, "x-gzip") != 0)
+		return error_set(
+		        e, ERR_BAD_REQUEST, "Content-Encoding \"%.40s\" is neither gzip nor identity", encoding.data);
+	*gunzip = gunzip_new();
+	return *gunzip ? ERR_OK : error_set(e, ERR_NO_MEMORY, "out of memory");
+}
+
+/* Place for the next bytes of the body; one byte that is one too many when it is full. */
+static uint8_t *intake_space(struct intake *in, uint8_t *spare, size_t *room)
+{
+	uint64_t left = in->max - in->body->len;
+	*room = left < CHUNK ? (size_t)left : CHUNK;
+	if (*room == 0) {
+		*room = 1;
+		return spare;
+	}
+	return buffer_reserve(in->body, *room) ? in->body->data + in->body->len : NULL;
+}
+
+static enum err intake_commit(struct intake *in, const uint8_t *at, const uint8_t *spare, size_t n, struct error *e)
+{
+	if (n && at == spare && in->announced && !in->gunzip)
+		return error_set(e, ERR_BAD_REQUEST, "the body is longer than Content-Length says");
+	if (n && at == spare)
+		return too_large(e, in->max, in->gunzip ? " inflated" : "");
+	in->body->len += n;
+	return ERR_OK;
+}
+
+static enum err inflate(struct intake *in, const uint8_t *data, size_t n, struct error *e)
+{
+	size_t made, room;
+	do {
+		uint8_t spare, *at = intake_space(in, &spare, &room);
+		if (!at)
+			return error_set(e, ERR_NO_MEMORY, "out of memory");
+		enum err err = gunzip_step(in->gunzip, &data, &n, at, room, &made);
+		if (err == ERR_CORRUPT)
+			return error_set(e, ERR_BAD_REQUEST, "the body is no valid gzip");
+		if (err)
+			return error_set(e, err, "out of memory");
+		err = intake_commit(in, at, &spare, made, e);
+		if (err)
+			return err;
+	} while (n > 0 || made == room);
+	return ERR_OK;
+}
+
+/* Everything up to the end of the body. Each turn has read a byte at least, and max_body bounds those. */
+static enum err take_body(struct intake *in, struct error *e)
+{
+	uint8_t wire[CHUNK];
+	for (;;) {
+		uint8_t spare, *at = wire;
+		size_t room = sizeof wire;
+		if (!in->gunzip)
+			at = intake_space(in, &spare, &room);
+		if (!at)
+			return error_set(e, ERR_NO_MEMORY, "out of memory");
+		ssize_t n = read_some(in->p, at, room);
+		if (n == 0)
+			return ERR_OK;
+		if (n < 0 || clock_now() > in->deadline)
+			return error_set(e, ERR_BAD_REQUEST, "the body did not arrive in whole");
+		if (in->gunzip && in->p->bytes_in > in->p->x.config->max_body)
+			return too_large(e, in->p->x.config->max_body, "");
+		enum err err =
+		        in->gunzip ? inflate(in, wire, (size_t)n, e) : intake_commit(in, at, &spare, (size_t)n, e);
+		if (err)
+			return err;
+	}
+}
+
+static enum err check_end(
+        const struct exchange_private *p, const struct gunzip *gunzip, bool announced, uint64_t length, struct error *e)
+{
+	if (announced && p->bytes_in != length)
+		return error_set(e, ERR_BAD_REQUEST, "the body has %llu bytes, not %llu as Content-Length says",
+		        (unsigned long long)p->bytes_in, (unsigned long long)length);
+	if (gunzip && !gunzip_complete(gunzip))
+		return error_set(e, ERR_BAD_REQUEST, "the gzip body is cut short");
+	return ERR_OK;
+}
+
+enum err exchange_read_body(struct exchange *x, struct buffer *body, struct error *e)
+{
+	struct intake in = {.p = exchange_private(x), .body = body};
+	uint64_t length;
+	buffer_reset(body);
+	in.max = x->config->max_body;
+	in.deadline = clock_now() + x->config->request_timeout;
+	enum err err = announced_length(x, in.max, &length, &in.announced, e);
+	if (!err)
+		err = choose_decoder(x, &in.gunzip, e);
+	if (in.gunzip)
+		in.max = x->config->max_body_inflated;
+	if (!err && in.announced && !in.gunzip) {
+		in.max = length;
+		if (!buffer_reserve(body, (size_t)length))
+			err = error_set(e, ERR_NO_MEMORY, "out of memory");
+	}
+	if (!err)
+		err = take_body(&in, e);
+	if (!err)
+		err = check_end(in.p, in.gunzip, in.announced, length, e);
+	gunzip_free(in.gunzip);
+	return err;
+}
+
+/* A body on its way to who takes it in pieces. */
+struct stream {
+	struct gunzip *gunzip; /* NULL: it is plain */
+	uint64_t max, passed;
+	enum err (*take)(void *arg, const uint8_t *data, size_t len, struct error *e);
+	void *arg;
+};
+
+static enum err pass_on(struct stream *s, const uint8_t *data, size_t n, struct error *e)
+{
+	s->passed += n;
+	if (s->passed > s->max)
+		return too_large(e, s->max, s->gunzip ? " inflated" : "");
+	return n ? s->take(s->arg, data, n, e) : ERR_OK;
+}
+
+static enum err inflate_and_pass_on(struct stream *s, const uint8_t *data, size_t n, struct error *e)
+{
+	uint8_t text[CHUNK];
+	size_t made;
+	do {
+		enum err err = gunzip_step(s->gunzip, &data, &n, text, sizeof text, &made);
+		if (err == ERR_CORRUPT)
+			return error_set(e, ERR_BAD_REQUEST, "the body is no valid gzip");
+		if (err)
+			return error_set(e, err, "out of memory");
+		err = pass_on(s, text, made, e);
+		if (err)
+			return err;
+	} while (n > 0 || made == sizeof text);
+	return ERR_OK;
+}
+
+enum err exchange_stream_body(struct exchange *x, uint64_t max,
+        enum err (*take)(void *arg, const uint8_t *data, size_t len, struct error *e), void *arg, struct error *e)
+{
+	struct exchange_private *p = exchange_private(x);
+	struct stream s = {.max = max, .take = take, .arg = arg};
+	int64_t deadline = clock_now() + x->config->request_timeout;
+	uint8_t wire[CHUNK];
+	uint64_t length;
+	bool announced;
+	ssize_t n = 1;
+	enum err err = announced_length(x, max, &length, &announced, e);
+	if (!err)
+		err = choose_decoder(x, &s.gunzip, e);
+	while (!err && (n = read_some(p, wire, sizeof wire)) > 0) {
+		if (clock_now() > deadline) {
+			n = -1;
+			break;
+		}
+		if (p->bytes_in > max)
+			err = too_large(e, max, "");
+		else
+			err = s.gunzip ? inflate_and_pass_on(&s, wire, (size_t)n, e) : pass_on(&s, wire, (size_t)n, e);
+	}
+	if (!err && n < 0)
+		err = error_set(e, ERR_BAD_REQUEST, "the body did not arrive in whole");
+	if (!err)
+		err = check_end(p, s.gunzip, announced, length, e);
+	gunzip_free(s.gunzip);
+	return err;
+}
+
+/* park */
+
+void exchange_resume(struct exchange *x, void (*fn)(struct exchange *x))
+{
+	struct exchange_private *p = exchange_private(x);
+	p->resumed = fn;
+	front_resume(p);
+}
+
+bool exchange_gone(const struct exchange *x)
+{
+	struct pollfd fd = {.fd = fcgi_request_fd(exchange_private(x)->fcgi), .events = POLLRDHUP};
+	return poll(&fd, 1, 0) > 0 && (fd.revents & (POLLRDHUP | POLLHUP | POLLERR));
+}
+
+/* end */
+
+int exchange_end(struct exchange_private *p, bool keep)
+{
+	int fd = fcgi_request_finish(p->fcgi, keep && p->body_ended);
+	arena_reset(&p->arena);
+	return fd;
+}
+
+void exchange_drop(struct exchange_private *p)
+{
+	fcgi_request_drop(p->fcgi);
+	arena_reset(&p->arena);
+}

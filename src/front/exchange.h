@@ -1,0 +1,70 @@
+/* One HTTP request as nginx passed it over FastCGI, and the reply to it. */
+#ifndef EXCHANGE_H
+#define EXCHANGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include "base/arena.h"
+#include "base/buffer.h"
+#include "base/config.h"
+#include "base/error.h"
+#include "base/metrics.h"
+#include "base/str.h"
+
+/* An exchange lives from the arrival of a request until its reply is written; it may pass from thread to thread, but
+ * only one has it at a time. Opaque but for these fields. */
+struct exchange {
+	struct str method;   /* "GET" */
+	struct str path;     /* as the client sent it: REQUEST_URI up to '?', still percent-encoded */
+	char request_id[64]; /* from nginx (param REQUEST_ID), or made here; goes into the log line and X-Request-Id */
+	struct arena *arena; /* freed with the exchange */
+	const struct config *config; /* the settings in force when the request came */
+	int64_t started;             /* clock_now() */
+	void *user;                  /* the handler's own state, for what resumes it */
+	/* for the metrics, filled by the router */
+	unsigned route;
+	enum histogram histogram;
+	/* for the log line, filled by the handler */
+	uint64_t frames, modules, loads;
+};
+
+/* A FastCGI parameter ("HTTP_DEBUG"), or NULL. */
+const char *exchange_param(const struct exchange *x, const char *name);
+
+/* The whole body, inflated when Content-Encoding says gzip, within max_body as received and max_body_inflated. A
+ * refused body is drained. Errors: ERR_TOO_LARGE, ERR_BAD_REQUEST (short body, bad gzip, other encodings),
+ * ERR_NO_MEMORY. */
+enum err exchange_read_body(struct exchange *x, struct buffer *body, struct error *e);
+
+/* The same, but given to `take` in pieces as it arrives, at most max bytes as received and inflated; what take returns
+ * other than ERR_OK ends it. */
+enum err exchange_stream_body(struct exchange *x, uint64_t max,
+        enum err (*take)(void *arg, const uint8_t *data, size_t len, struct error *e), void *arg, struct error *e);
+
+/* Writes the reply, its log line and its metrics, and ends the exchange: x is gone. `extra` is NULL or header lines,
+ * each ended
+ * "\r\n". A body that is worth it is gzipped when the client accepts that. Content-Length, CORS, X-Request-Id and Vary
+ * are added. */
+void exchange_reply(struct exchange *x, int status, const char *content_type, const char *extra,
+        const struct iovec *body, unsigned parts);
+/* The same in pieces, for a body that is made while it goes out. After `begin` come exactly `length` bytes by `add`,
+ * and `end`; then x is gone. Once `add` has given false (the client went away, or no memory) what is added does
+ * nothing. A body that turns out shorter breaks the connection. */
+void exchange_reply_begin(struct exchange *x, int status, const char *content_type, uint64_t length);
+bool exchange_reply_add(struct exchange *x, const void *data, size_t len);
+void exchange_reply_end(struct exchange *x);
+void exchange_reply_text(struct exchange *x, int status, const char *content_type, const char *extra, struct str body);
+/* {"error":…,"title":…,"status":…}; 503 carries Retry-After: retry_after seconds (at least 1). */
+void exchange_reply_error(struct exchange *x, const struct error *e, unsigned retry_after);
+/* The same with header lines of the caller's instead. */
+void exchange_reply_refusal(struct exchange *x, const struct error *e, const char *extra);
+
+/* Gives the thread back before the reply is known. Whoever holds x calls exchange_resume later, once, from any thread;
+ * fn then runs on a worker, and may park again. */
+void exchange_resume(struct exchange *x, void (*fn)(struct exchange *x));
+/* Whether nobody waits for the reply any more: nginx has closed the connection. Does not wait; for who holds x. */
+bool exchange_gone(const struct exchange *x);
+
+#endif

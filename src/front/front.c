@@ -1,0 +1,553 @@
+#include <config.h>
+
+#include "front/front.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/cores.h"
+#include "base/log.h"
+#include "front/exchange_private.h"
+
+enum {
+	WORKERS_A_CORE = 3,
+	ACCEPTS_MAX = 64, /* one after the other, before somebody else has a turn */
+	FREE_MAX = 256,   /* exchanges kept for reuse */
+	OUT_OF_DESCRIPTORS_MS = 50,
+};
+
+/* While draining, connections without a request are waited for this long. nginx gives idle ones up after the
+ * keepalive_timeout of its upstream; one that it still has would cost it a request. */
+static const int64_t idle_bound = 6 * SECOND;
+
+struct connection {
+	int fd;
+	bool busy; /* in the hands of a worker or of an exchange; else epoll has it */
+	struct connection *next, **link;
+};
+
+struct front {
+	void (*handle)(struct exchange *);
+	_Atomic(const struct config *) config;
+	int64_t io_timeout;
+	int epoll;
+	int resumable; /* eventfd, a semaphore: one for each exchange in the queue */
+	int stop;      /* eventfd, never read: it wakes all workers */
+	pthread_t *workers;
+	unsigned worker_count;
+
+	pthread_mutex_t accepting; /* whose turn it is to use the listener */
+	int listener;              /* -1: no longer */
+
+	atomic_bool draining;
+	atomic_uint in_hand;  /* requests between their arrival and their release */
+	pthread_mutex_t lock; /* guards what follows */
+	pthread_cond_t quiet; /* something that front_stop waits for may have come */
+	struct connection *connections;
+	unsigned connection_count;
+	struct exchange_private *queue, **queue_end; /* resumed, oldest first */
+	struct exchange_private *free;
+	unsigned free_count;
+	unsigned exchanges; /* outside the free list */
+	bool stopped;       /* no worker is left: who is resumed now is dropped */
+	bool abandoned;     /* the last exchange frees the front */
+};
+
+/* connections */
+
+/* Takes the descriptor. NULL without memory. */
+static struct connection *connection_new(struct front *f, int fd)
+{
+	struct connection *c = malloc(sizeof *c);
+	if (!c)
+		return NULL;
+	pthread_mutex_lock(&f->lock);
+	*c = (struct connection){.fd = fd, .busy = true, .next = f->connections, .link = &f->connections};
+	if (c->next)
+		c->next->link = &c->next;
+	f->connections = c;
+	f->connection_count++;
+	pthread_mutex_unlock(&f->lock);
+	metric_add(M_CONNECTIONS, 1);
+	return c;
+}
+
+/* With f->lock held. */
+static void unlink_connection(struct front *f, struct connection *c)
+{
+	*c->link = c->next;
+	if (c->next)
+		c->next->link = c->link;
+	if (--f->connection_count == 0)
+		pthread_cond_signal(&f->quiet);
+}
+
+/* Its descriptor is closed already. */
+static void connection_forget(struct front *f, struct connection *c)
+{
+	pthread_mutex_lock(&f->lock);
+	unlink_connection(f, c);
+	pthread_mutex_unlock(&f->lock);
+	metric_add(M_CONNECTIONS, -1);
+	free(c);
+}
+
+/* Gives it to epoll, for one event. Afterwards it belongs to the worker that gets the event, and takes the lock before
+ * all else: that is what makes visible to it what was done here. */
+static void connection_wait(struct front *f, struct connection *c, int op)
+{
+	struct epoll_event event = {.events = EPOLLIN | EPOLLONESHOT, .data.ptr = c};
+	pthread_mutex_lock(&f->lock);
+	bool given = epoll_ctl(f->epoll, op, c->fd, &event) == 0;
+	c->busy = !given;
+	pthread_mutex_unlock(&f->lock);
+	if (given)
+		return;
+	close(c->fd);
+	connection_forget(f, c);
+}
+
+static void set_timeouts(int fd, int64_t timeout)
+{
+	struct timeval t = {.tv_sec = timeout / SECOND, .tv_usec = timeout % SECOND / 1000};
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof t);
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof t);
+}
+
+/* Out of descriptors or memory: connections wait in the backlog, and the log hears of it once a second. */
+static void rest_after(int error)
+{
+	static _Atomic int64_t logged;
+	int64_t now = clock_now(), before = atomic_load(&logged);
+	if (now - before > SECOND && atomic_compare_exchange_strong(&logged, &before, now))
+		log_event(LOG_LEVEL_ERROR, "accept", "%s", strerror(error));
+	poll(NULL, 0, OUT_OF_DESCRIPTORS_MS);
+}
+
+/* The flag is of the socket, which other processes may hold too and change: it is looked at each time, and SO_RCVTIMEO,
+ * set at the start, ends an accept that blocks all the same. */
+static int accept_one(int listener)
+{
+	int flags = fcntl(listener, F_GETFL);
+	if (flags >= 0 && !(flags & O_NONBLOCK))
+		fcntl(listener, F_SETFL, flags | O_NONBLOCK);
+	return accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+}
+
+/* With f->accepting held. Returns 0 when nobody waits any more or a turn is over, else the error. */
+static int accept_some(struct front *f)
+{
+	for (unsigned i = 0; i < ACCEPTS_MAX; i++) {
+		int fd = accept_one(f->listener);
+		if (fd < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+			return 0;
+		if (fd < 0 && (errno == ECONNABORTED || errno == EINTR))
+			continue;
+		if (fd < 0)
+			return errno;
+		set_timeouts(fd, f->io_timeout);
+		struct connection *c = connection_new(f, fd);
+		if (c)
+			connection_wait(f, c, EPOLL_CTL_ADD);
+		else
+			close(fd);
+	}
+	return 0;
+}
+
+static bool arm_listener(struct front *f, int op)
+{
+	struct epoll_event event = {.events = EPOLLIN | EPOLLONESHOT, .data.ptr = &f->listener};
+	return epoll_ctl(f->epoll, op, f->listener, &event) == 0;
+}
+
+/* One worker at a time; armed again, the listener is readable at once when somebody still waits. */
+static void handle_listener(struct front *f)
+{
+	int error = 0;
+	pthread_mutex_lock(&f->accepting);
+	if (f->listener >= 0)
+		error = accept_some(f);
+	pthread_mutex_unlock(&f->accepting);
+	if (error)
+		rest_after(error);
+	pthread_mutex_lock(&f->accepting);
+	if (f->listener >= 0)
+		arm_listener(f, EPOLL_CTL_MOD);
+	pthread_mutex_unlock(&f->accepting);
+}
+
+/* exchanges */
+
+/* For what came on c; NULL without memory. */
+static struct exchange_private *take_exchange(struct front *f, struct connection *c)
+{
+	pthread_mutex_lock(&f->lock);
+	c->busy = true;
+	f->exchanges++;
+	struct exchange_private *p = f->free;
+	if (p) {
+		f->free = p->next;
+		f->free_count--;
+	}
+	pthread_mutex_unlock(&f->lock);
+	return p ? p : exchange_new(f);
+}
+
+static void front_free(struct front *f);
+
+/* p may be NULL: the one that take_exchange could not make. */
+static void give_exchange(struct front *f, struct exchange_private *p)
+{
+	pthread_mutex_lock(&f->lock);
+	bool keep = p && f->free_count < FREE_MAX;
+	if (keep) {
+		p->next = f->free;
+		f->free = p;
+		f->free_count++;
+	}
+	bool last = --f->exchanges == 0 && f->abandoned;
+	pthread_mutex_unlock(&f->lock);
+	if (p && !keep)
+		exchange_free(p);
+	if (last)
+		front_free(f);
+}
+
+static void count_request(struct front *f, int change)
+{
+	metric_add(M_REQUESTS_IN_FLIGHT, change);
+	if (change > 0)
+		atomic_fetch_add(&f->in_hand, 1);
+	/* front_stop sets `draining` before it looks at the count, so one of the two sees the other. */
+	else if (atomic_fetch_sub(&f->in_hand, 1) == 1 && atomic_load(&f->draining)) {
+		pthread_mutex_lock(&f->lock);
+		pthread_cond_signal(&f->quiet);
+		pthread_mutex_unlock(&f->lock);
+	}
+}
+
+void front_release(struct exchange_private *p, bool good)
+{
+	struct front *f = p->front;
+	struct connection *c = p->connection;
+	bool keep = good && !atomic_load(&f->draining);
+	if (exchange_end(p, keep) < 0)
+		connection_forget(f, c);
+	else
+		connection_wait(f, c, EPOLL_CTL_MOD);
+	count_request(f, -1);
+	give_exchange(f, p);
+}
+
+static void drop_exchange(struct exchange_private *p)
+{
+	struct front *f = p->front;
+	struct connection *c = p->connection;
+	exchange_drop(p);
+	connection_forget(f, c);
+	count_request(f, -1);
+	give_exchange(f, p);
+}
+
+/* Something came on a connection: mostly a request. Its handler answers or parks it; either way it is no longer ours
+ * afterwards. */
+static void handle_connection(struct front *f, struct connection *c)
+{
+	struct exchange_private *p = take_exchange(f, c);
+	count_request(f, 1);
+	if (!p)
+		close(c->fd);
+	if (p && exchange_begin(p, atomic_load(&f->config), c->fd)) {
+		p->connection = c;
+		f->handle(&p->x);
+		return;
+	}
+	connection_forget(f, c);
+	count_request(f, -1);
+	give_exchange(f, p);
+}
+
+void front_resume(struct exchange_private *p)
+{
+	struct front *f = p->front;
+	uint64_t one = 1;
+	p->next = NULL;
+	pthread_mutex_lock(&f->lock);
+	bool dropped = f->stopped;
+	if (!dropped) {
+		*f->queue_end = p;
+		f->queue_end = &p->next;
+		/* With the lock held, so that the front is still there. It never blocks: the count cannot come near
+		 * 2^64. */
+		if (write(f->resumable, &one, sizeof one) < 0)
+			log_event(LOG_LEVEL_ERROR, "resume", "%s", strerror(errno));
+	}
+	pthread_mutex_unlock(&f->lock);
+	if (dropped)
+		drop_exchange(p);
+}
+
+static struct exchange_private *next_resumed(struct front *f)
+{
+	pthread_mutex_lock(&f->lock);
+	struct exchange_private *p = f->queue;
+	if (p) {
+		f->queue = p->next;
+		if (!f->queue)
+			f->queue_end = &f->queue;
+	}
+	pthread_mutex_unlock(&f->lock);
+	return p;
+}
+
+static void handle_resumed(struct front *f)
+{
+	uint64_t one;
+	/* Another worker may have been faster. */
+	if (read(f->resumable, &one, sizeof one) < 0)
+		return;
+	struct exchange_private *p = next_resumed(f);
+	if (p)
+		p->resumed(&p->x);
+}
+
+/* workers */
+
+static void *work(void *arg)
+{
+	struct front *f = arg;
+	for (;;) {
+		struct epoll_event event;
+		int n = epoll_wait(f->epoll, &event, 1, -1);
+		if (n < 0 && errno != EINTR) {
+			log_event(LOG_LEVEL_ERROR, "epoll", "%s", strerror(errno));
+			return NULL;
+		}
+		if (n <= 0)
+			continue;
+		if (event.data.ptr == &f->stop)
+			return NULL;
+		if (event.data.ptr == &f->listener)
+			handle_listener(f);
+		else if (event.data.ptr == &f->resumable)
+			handle_resumed(f);
+		else
+			handle_connection(f, event.data.ptr);
+	}
+}
+
+static unsigned choose_workers(const struct config *c)
+{
+	return c->workers ? (unsigned)c->workers : WORKERS_A_CORE * cores_count();
+}
+
+static enum err start_workers(struct front *f, unsigned count, struct error *e)
+{
+	f->workers = calloc(count, sizeof *f->workers);
+	if (!f->workers)
+		return error_set(e, ERR_NO_MEMORY, "out of memory");
+	for (; f->worker_count < count; f->worker_count++) {
+		char name[16];
+		int failed = pthread_create(&f->workers[f->worker_count], NULL, work, f);
+		if (failed)
+			return error_set(e, ERR_IO, "thread: %s", strerror(failed));
+		snprintf(name, sizeof name, "worker-%u", f->worker_count);
+		pthread_setname_np(f->workers[f->worker_count], name);
+	}
+	return ERR_OK;
+}
+
+static void stop_workers(struct front *f)
+{
+	uint64_t one = 1;
+	if (write(f->stop, &one, sizeof one) < 0)
+		log_event(LOG_LEVEL_ERROR, "stop", "%s", strerror(errno));
+	for (unsigned i = 0; i < f->worker_count; i++)
+		pthread_join(f->workers[i], NULL);
+	f->worker_count = 0;
+}
+
+/* start and stop */
+
+static void close_open(int fd)
+{
+	if (fd >= 0)
+		close(fd);
+}
+
+static void front_free(struct front *f)
+{
+	while (f->free) {
+		struct exchange_private *p = f->free;
+		f->free = p->next;
+		exchange_free(p);
+	}
+	close_open(f->listener);
+	close_open(f->resumable);
+	close_open(f->stop);
+	close_open(f->epoll);
+	pthread_cond_destroy(&f->quiet);
+	pthread_mutex_destroy(&f->lock);
+	pthread_mutex_destroy(&f->accepting);
+	free(f->workers);
+	free(f);
+}
+
+static void init_locks(struct front *f)
+{
+	pthread_condattr_t monotonic;
+	pthread_mutex_init(&f->accepting, NULL);
+	pthread_mutex_init(&f->lock, NULL);
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&f->quiet, &monotonic);
+	pthread_condattr_destroy(&monotonic);
+}
+
+/* An event that stays until it is dealt with. */
+static bool watch(struct front *f, int fd, void *tag)
+{
+	struct epoll_event event = {.events = EPOLLIN, .data.ptr = tag};
+	return fd >= 0 && epoll_ctl(f->epoll, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+static bool open_descriptors(struct front *f)
+{
+	/* See accept_one. */
+	set_timeouts(f->listener, 100 * MS);
+	f->epoll = epoll_create1(EPOLL_CLOEXEC);
+	f->resumable = eventfd(0, EFD_SEMAPHORE | EFD_NONBLOCK | EFD_CLOEXEC);
+	f->stop = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	return f->epoll >= 0 && watch(f, f->resumable, &f->resumable) && watch(f, f->stop, &f->stop);
+}
+
+struct front *front_start(const struct config *c, int fd, void (*handle)(struct exchange *), struct error *e)
+{
+	struct front *f = calloc(1, sizeof *f);
+	if (!f) {
+		close(fd);
+		error_set(e, ERR_NO_MEMORY, "out of memory");
+		return NULL;
+	}
+	f->handle = handle;
+	f->listener = fd;
+	f->io_timeout = c->io_timeout;
+	f->queue_end = &f->queue;
+	atomic_init(&f->config, c);
+	init_locks(f);
+	enum err err = ERR_OK;
+	if (!open_descriptors(f) || !fcgi_library_init())
+		err = error_set(e, ERR_IO, "the front: %s", strerror(errno));
+	if (!err)
+		err = start_workers(f, choose_workers(c), e);
+	/* Last, so that nobody is let in when there are no workers. */
+	if (!err && !arm_listener(f, EPOLL_CTL_ADD))
+		err = error_set(e, ERR_IO, "the listening socket: %s", strerror(errno));
+	if (!err)
+		return f;
+	stop_workers(f);
+	front_free(f);
+	return NULL;
+}
+
+void front_set_config(struct front *f, const struct config *c)
+{
+	atomic_store(&f->config, c);
+}
+
+/* Who is in the backlog is let in before it is gone. The socket itself is not shut down: systemd may hold it. */
+static void stop_listening(struct front *f)
+{
+	pthread_mutex_lock(&f->accepting);
+	accept_some(f);
+	epoll_ctl(f->epoll, EPOLL_CTL_DEL, f->listener, NULL);
+	close(f->listener);
+	f->listener = -1;
+	pthread_mutex_unlock(&f->accepting);
+}
+
+/* Waits on f->quiet until a time of clock_now(); false when it has come. */
+static bool wait_quiet(struct front *f, int64_t until)
+{
+	struct timespec t = {.tv_sec = until / SECOND, .tv_nsec = until % SECOND};
+	return pthread_cond_timedwait(&f->quiet, &f->lock, &t) == 0 || clock_now() < until;
+}
+
+/* Returns the number of requests that are still in hand at the bound. */
+static unsigned drain(struct front *f, int64_t bound)
+{
+	int64_t now = clock_now(), end = now + bound, idle_end = now + (bound < idle_bound ? bound : idle_bound);
+	pthread_mutex_lock(&f->lock);
+	while (f->connection_count && wait_quiet(f, idle_end))
+		;
+	while (atomic_load(&f->in_hand) && wait_quiet(f, end))
+		;
+	pthread_mutex_unlock(&f->lock);
+	return atomic_load(&f->in_hand);
+}
+
+/* Ends the reads and writes that hold workers, so that they can be joined. */
+static void cut_off(struct front *f)
+{
+	pthread_mutex_lock(&f->lock);
+	for (struct connection *c = f->connections; c; c = c->next)
+		shutdown(c->fd, SHUT_RDWR);
+	pthread_mutex_unlock(&f->lock);
+}
+
+/* After the last worker. Connections of parked exchanges stay with them. */
+static void close_idle(struct front *f)
+{
+	struct connection *idle = NULL, *c, *next;
+	pthread_mutex_lock(&f->lock);
+	for (c = f->connections; c; c = next) {
+		next = c->next;
+		if (c->busy)
+			continue;
+		unlink_connection(f, c);
+		c->next = idle;
+		idle = c;
+	}
+	pthread_mutex_unlock(&f->lock);
+	for (c = idle; c; c = next) {
+		next = c->next;
+		close(c->fd);
+		metric_add(M_CONNECTIONS, -1);
+		free(c);
+	}
+}
+
+unsigned front_stop(struct front *f, int64_t bound)
+{
+	struct exchange_private *p;
+	atomic_store(&f->draining, true);
+	stop_listening(f);
+	unsigned cut = drain(f, bound);
+	cut_off(f);
+	stop_workers(f);
+	pthread_mutex_lock(&f->lock);
+	f->stopped = true;
+	pthread_mutex_unlock(&f->lock);
+	while ((p = next_resumed(f)))
+		drop_exchange(p);
+	close_idle(f);
+	pthread_mutex_lock(&f->lock);
+	f->abandoned = true;
+	bool last = f->exchanges == 0;
+	pthread_mutex_unlock(&f->lock);
+	if (last)
+		front_free(f);
+	return cut;
+}

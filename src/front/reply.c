@@ -1,0 +1,315 @@
+/* The reply to an exchange: its headers, whether it is compressed, and what is told of it afterwards. */
+#include <config.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <strings.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "front/exchange_private.h"
+#include "format/gzip.h"
+
+enum { HEAD_MAX = 8192, LOGGED_PATH = 300, LOGGED_AGENT = 150 };
+
+static bool is_blank(char c)
+{
+	return c == ' ' || c == '\t';
+}
+
+static struct str trimmed(struct str s)
+{
+	while (s.len && is_blank(s.data[0])) {
+		s.data++;
+		s.len--;
+	}
+	while (s.len && is_blank(s.data[s.len - 1]))
+		s.len--;
+	return s;
+}
+
+/* What comes before the next `stop`; *s moves on behind it. */
+static struct str next_item(struct str *s, char stop)
+{
+	const char *end = memchr(s->data, stop, s->len);
+	struct str item = {s->data, end ? (size_t)(end - s->data) : s->len};
+	size_t used = item.len + (end ? 1 : 0);
+	s->data += used;
+	s->len -= used;
+	return trimmed(item);
+}
+
+static bool is_name(struct str s, const char *name)
+{
+	return s.len == strlen(name) && strncasecmp(s.data, name, s.len) == 0;
+}
+
+/* Whether the parameters behind a coding say q=0, or nothing that can be read. */
+static bool is_refused(struct str parameters)
+{
+	while (parameters.len) {
+		struct str q = next_item(&parameters, ';');
+		if (q.len < 2 || (q.data[0] != 'q' && q.data[0] != 'Q') || q.data[1] != '=')
+			continue;
+		for (size_t i = 2; i < q.len; i++)
+			if (q.data[i] >= '1' && q.data[i] <= '9')
+				return false;
+		return true;
+	}
+	return false;
+}
+
+/* Accept-Encoding: gzip by name, or by * when it is not named. */
+static bool accepts_gzip(struct str header)
+{
+	bool any = false;
+	while (header.len) {
+		struct str item = next_item(&header, ',');
+		struct str coding = next_item(&item, ';');
+		if (is_name(coding, "gzip") || is_name(coding, "x-gzip"))
+			return !is_refused(item);
+		if (is_name(coding, "*"))
+			any = !is_refused(item);
+	}
+	return any;
+}
+
+static bool wants_gzip(const struct exchange *x, uint64_t length)
+{
+	const char *accepted = exchange_param(x, "HTTP_ACCEPT_ENCODING");
+	return accepted && length > 0 && length >= x->config->gzip_min_size && accepts_gzip(str_from(accepted));
+}
+
+/* The header lines and the empty line behind them; 0 when they do not fit. */
+static size_t make_head(const struct exchange_private *p, char head[HEAD_MAX])
+{
+	const struct reply *r = &p->reply;
+	int n = snprintf(head, HEAD_MAX,
+	        "Status: %d %s\r\n"
+	        "Content-Type: %s\r\n"
+	        "Content-Length: %llu\r\n"
+	        "%s"
+	        "Access-Control-Allow-Origin: *\r\n"
+	        "Vary: Accept-Encoding\r\n"
+	        "X-Request-Id: %s\r\n"
+	        "%s\r\n",
+	        r->status, http_status_phrase(r->status), r->content_type, (unsigned long long)r->length,
+	        r->gzipped ? "Content-Encoding: gzip\r\n" : "", p->x.request_id, r->extra ? r->extra : "");
+	return n > 0 && n < HEAD_MAX ? (size_t)n : 0;
+}
+
+static struct str cut(struct str s, size_t max)
+{
+	return s.len <= max ? s : (struct str){s.data, max};
+}
+
+static void log_param(struct log_line *l, const char *key, const struct exchange *x, const char *name)
+{
+	const char *value = exchange_param(x, name);
+	if (value)
+		log_str(l, key, cut(str_from(value), LOGGED_AGENT));
+}
+
+/* One line a request. What a client can make long comes last, so that it cannot push out the rest. */
+static void log_request(const struct exchange_private *p, int64_t elapsed)
+{
+	const struct exchange *x = &p->x;
+	const struct reply *r = &p->reply;
+	struct log_line l;
+	log_begin(&l, LOG_LEVEL_INFO, "request");
+	log_str(&l, "id", str_from(x->request_id));
+	log_str(&l, "method", cut(x->method, 32));
+	log_int(&l, "status", r->status);
+	log_seconds(&l, "seconds", elapsed);
+	log_int(&l, "bytes_in", (int64_t)p->bytes_in);
+	log_int(&l, "bytes_out", (int64_t)p->bytes_out);
+	log_int(&l, "frames", (int64_t)x->frames);
+	log_int(&l, "modules", (int64_t)x->modules);
+	log_int(&l, "loads", (int64_t)x->loads);
+	if (!r->good)
+		log_int(&l, "aborted", 1);
+	log_param(&l, "remote", x, "REMOTE_ADDR");
+	if (r->error)
+		log_str(&l, "error", str_from(r->error->text));
+	log_str(&l, "path", cut(x->path, LOGGED_PATH));
+	log_param(&l, "agent", x, "HTTP_USER_AGENT");
+	log_end(&l);
+}
+
+static bool head_only(const struct exchange_private *p)
+{
+	return str_equal(p->x.method, str_from("HEAD"));
+}
+
+/* Everything before the body. */
+static void send_head(struct exchange_private *p)
+{
+	struct reply *r = &p->reply;
+	char head[HEAD_MAX];
+	size_t head_len = make_head(p, head);
+	/* Counted before the client can see the reply, so that who has seen it finds it counted. */
+	metric_request(p->x.route, r->status);
+	/* The body is read to its end, also when nobody wanted it: else what is left would be taken for the next
+	 * request. */
+	exchange_drain(p);
+	r->deadline = clock_now() + p->x.config->request_timeout;
+	r->left = head_only(p) ? 0 : r->length;
+	p->bytes_out = r->left;
+	r->good = head_len && fcgi_request_write_head(p->fcgi, head, head_len, r->left);
+}
+
+static void send_body(struct exchange_private *p, const struct iovec *body, unsigned parts)
+{
+	struct reply *r = &p->reply;
+	if (head_only(p))
+		return;
+	uint64_t size = 0;
+	for (unsigned i = 0; i < parts; i++)
+		size += body[i].iov_len;
+	r->good = r->good && size <= r->left && fcgi_request_write_body(p->fcgi, body, parts, r->deadline);
+	r->left -= r->good ? size : 0;
+}
+
+static void finish(struct exchange_private *p)
+{
+	struct reply *r = &p->reply;
+	int64_t elapsed = clock_now() - p->x.started;
+	r->good = r->good && r->left == 0;
+	histogram_observe(p->x.histogram, elapsed);
+	log_request(p, elapsed);
+	front_release(p, r->good);
+}
+
+/* Compresses the body when that is asked for and pays; *packed is its one part then, to be freed. Without memory it
+ * goes out as it is. */
+static bool compress(struct exchange_private *p, const struct iovec *body, unsigned parts, struct iovec *packed)
+{
+	struct reply *r = &p->reply;
+	uint8_t *bytes;
+	size_t len;
+	if (!wants_gzip(&p->x, r->length) || gzip_compress(body, parts, &bytes, &len) != ERR_OK)
+		return false;
+	if (len >= r->length) {
+		free(bytes);
+		return false;
+	}
+	*packed = (struct iovec){bytes, len};
+	r->length = len;
+	r->gzipped = true;
+	return true;
+}
+
+/* Writes a reply whose body is there, and ends the exchange. */
+static void send_reply(struct exchange *x, const struct reply *reply, const struct iovec *body, unsigned parts)
+{
+	struct exchange_private *p = exchange_private(x);
+	struct iovec packed = {NULL, 0};
+	p->reply = *reply;
+	for (unsigned i = 0; i < parts; i++)
+		p->reply.length += body[i].iov_len;
+	bool gzipped = compress(p, body, parts, &packed);
+	send_head(p);
+	send_body(p, gzipped ? &packed : body, gzipped ? 1 : parts);
+	free(packed.iov_base);
+	finish(p);
+}
+
+void exchange_reply(struct exchange *x, int status, const char *content_type, const char *extra,
+        const struct iovec *body, unsigned parts)
+{
+	struct reply r = {.status = status, .content_type = content_type, .extra = extra};
+	send_reply(x, &r, body, parts);
+}
+
+void exchange_reply_begin(struct exchange *x, int status, const char *content_type, uint64_t length)
+{
+	struct exchange_private *p = exchange_private(x);
+	p->reply = (struct reply){.status = status, .content_type = content_type, .length = length, .good = true};
+	if (wants_gzip(x, length))
+		p->reply.gzip = gzip_new(length);
+	if (!p->reply.gzip)
+		send_head(p);
+}
+
+bool exchange_reply_add(struct exchange *x, const void *data, size_t len)
+{
+	struct exchange_private *p = exchange_private(x);
+	struct reply *r = &p->reply;
+	struct iovec part = {(void *)(uintptr_t)data, len};
+	if (r->gzip)
+		r->good = r->good && gzip_add(r->gzip, data, len);
+	else
+		send_body(p, &part, 1);
+	return r->good;
+}
+
+/* Nothing has gone out yet of what was compressed: its length is known only now. */
+static void send_gzipped(struct exchange_private *p)
+{
+	struct reply *r = &p->reply;
+	struct iovec packed = {NULL, 0};
+	uint8_t *bytes;
+	size_t len;
+	if (r->good && gzip_finish(r->gzip, &bytes, &len) == ERR_OK)
+		packed = (struct iovec){bytes, len};
+	gzip_free(r->gzip);
+	if (!packed.iov_base) {
+		struct error e;
+		error_set(&e, ERR_NO_MEMORY, "out of memory");
+		exchange_reply_error(&p->x, &e, 1);
+		return;
+	}
+	r->length = len;
+	r->gzipped = true;
+	send_head(p);
+	send_body(p, &packed, 1);
+	free(packed.iov_base);
+	finish(p);
+}
+
+void exchange_reply_end(struct exchange *x)
+{
+	struct exchange_private *p = exchange_private(x);
+	if (p->reply.gzip)
+		send_gzipped(p);
+	else
+		finish(p);
+}
+
+void exchange_reply_text(struct exchange *x, int status, const char *content_type, const char *extra, struct str body)
+{
+	struct iovec part = {(char *)(uintptr_t)body.data, body.len};
+	exchange_reply(x, status, content_type, extra, &part, 1);
+}
+
+void exchange_reply_refusal(struct exchange *x, const struct error *e, const char *extra)
+{
+	struct buffer body;
+	char plain[160];
+	int status = error_http_status(e->code);
+	const char *title = http_status_phrase(status);
+	buffer_init(&body, 8192);
+	buffer_printf(&body, "{\"error\":");
+	buffer_append_json(&body, str_from(e->text));
+	buffer_printf(&body, ",\"title\":\"%s\",\"status\":%d}", title, status);
+	struct iovec part = {body.data, body.len};
+	if (body.failed) { /* no memory for the text of the error */
+		part.iov_base = plain;
+		part.iov_len = (size_t)snprintf(
+		        plain, sizeof plain, "{\"error\":\"%s\",\"title\":\"%s\",\"status\":%d}", title, title, status);
+	}
+	struct reply r = {.status = status, .content_type = "application/json", .extra = extra, .error = e};
+	send_reply(x, &r, &part, 1);
+	buffer_release(&body);
+}
+
+void exchange_reply_error(struct exchange *x, const struct error *e, unsigned retry_after)
+{
+	char extra[64] = "";
+	int status = error_http_status(e->code);
+	if (status == 503)
+		snprintf(extra, sizeof extra, "Retry-After: %u\r\n", retry_after ? retry_after : 1);
+	else if (status == 401)
+		snprintf(extra, sizeof extra, "WWW-Authenticate: APIKey\r\n");
+	exchange_reply_refusal(x, e, extra);
+}

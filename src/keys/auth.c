@@ -1,0 +1,347 @@
+#include <config.h>
+
+#include "keys/auth.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <strings.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+
+#include "base/hash.h"
+
+/* A key is 32 random bytes, written as base64url. Nobody can try them all, so one round of salted SHA-256 keeps it as
+ * safe as a slow hash would, and costs a microsecond a request. The salt keeps equal keys from being seen as equal. */
+enum {
+	ID_SIZE = 64,
+	SALT_BYTES = 16,
+	HASH_BYTES = 32,
+	KEY_BYTES = 32,
+	KEYS_MAX = 10000,
+	LINE_SIZE = 256,
+	HEADER_MAX = 512 /* bytes of base64 */
+};
+
+struct key {
+	char id[ID_SIZE];
+	unsigned rights;
+	uint8_t salt[SALT_BYTES], hash[HASH_BYTES];
+};
+
+struct keys {
+	struct key *items;
+	size_t count, cap;
+};
+
+/* Replaced by auth_load while requests are checked. */
+static struct keys in_force;
+static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
+
+static const struct {
+	const char *name;
+	enum auth_right right;
+} rights_by_name[] = {
+        {"upload", RIGHT_UPLOAD},
+        {"invalidate", RIGHT_INVALIDATE},
+};
+enum { RIGHTS = sizeof rights_by_name / sizeof rights_by_name[0] };
+
+static unsigned right_by_name(struct str name)
+{
+	for (unsigned i = 0; i < RIGHTS; i++)
+		if (str_equal(name, str_from(rights_by_name[i].name)))
+			return rights_by_name[i].right;
+	return 0;
+}
+
+/* The part of *text before the separator; *text becomes what is behind it. */
+static struct str cut(struct str *text, char separator)
+{
+	const char *at = text->len ? memchr(text->data, separator, text->len) : NULL;
+	struct str part = {text->data, at ? (size_t)(at - text->data) : text->len};
+	size_t skip = at ? part.len + 1 : part.len;
+	text->data += skip;
+	text->len -= skip;
+	return part;
+}
+
+enum err auth_parse_rights(struct str text, unsigned *rights, struct error *e)
+{
+	*rights = 0;
+	while (text.len) {
+		struct str name = cut(&text, ',');
+		unsigned right = right_by_name(name);
+		if (!right)
+			return error_set(e, ERR_CONFIG, "unknown right \"%.*s\"", (int)(name.len < 64 ? name.len : 64),
+			        name.data);
+		*rights |= right;
+	}
+	return *rights ? ERR_OK : error_set(e, ERR_CONFIG, "no right is given");
+}
+
+static bool id_is_valid(struct str id)
+{
+	for (size_t i = 0; i < id.len; i++)
+		if (!isalnum((unsigned char)id.data[i]) && !memchr("._-", id.data[i], 3))
+			return false;
+	return id.len > 0 && id.len < ID_SIZE;
+}
+
+static int hex_digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+static bool parse_hex(uint8_t *out, size_t bytes, struct str text)
+{
+	if (text.len != 2 * bytes)
+		return false;
+	for (size_t i = 0; i < bytes; i++) {
+		int high = hex_digit(text.data[2 * i]), low = hex_digit(text.data[2 * i + 1]);
+		if (high < 0 || low < 0)
+			return false;
+		out[i] = (uint8_t)(high << 4 | low);
+	}
+	return true;
+}
+
+static void print_hex(char *out, const uint8_t *data, size_t bytes)
+{
+	for (size_t i = 0; i < bytes; i++)
+		snprintf(out + 2 * i, 3, "%02x", data[i]);
+}
+
+static bool hash_key(uint8_t out[HASH_BYTES], const uint8_t salt[SALT_BYTES], struct str key)
+{
+	EVP_MD_CTX *ctx = EVP_MD_CTX_new();
+	bool ok = ctx && EVP_DigestInit_ex(ctx, EVP_sha256(), NULL) && EVP_DigestUpdate(ctx, salt, SALT_BYTES) &&
+	          EVP_DigestUpdate(ctx, key.data, key.len) && EVP_DigestFinal_ex(ctx, out, NULL);
+	EVP_MD_CTX_free(ctx);
+	return ok;
+}
+
+/* id:rights:salt:hash */
+static enum err parse_line(struct key *k, struct str line, struct error *e)
+{
+	struct str id = cut(&line, ':'), rights = cut(&line, ':'), salt = cut(&line, ':');
+	if (!id_is_valid(id))
+		return error_set(e, ERR_CONFIG, "the id is not of 1 to %d of A-Z a-z 0-9 . _ -", ID_SIZE - 1);
+	memcpy(k->id, id.data, id.len);
+	k->id[id.len] = 0;
+	enum err err = auth_parse_rights(rights, &k->rights, e);
+	if (err)
+		return err;
+	if (!parse_hex(k->salt, SALT_BYTES, salt) || !parse_hex(k->hash, HASH_BYTES, line))
+		return error_set(e, ERR_CONFIG, "not of the form id:rights:salt:hash");
+	return ERR_OK;
+}
+
+static const struct key *find_key(const struct keys *keys, const char *id)
+{
+	for (size_t i = 0; i < keys->count; i++)
+		if (strcmp(keys->items[i].id, id) == 0)
+			return &keys->items[i];
+	return NULL;
+}
+
+static enum err add_key(struct keys *keys, const struct key *k, struct error *e)
+{
+	if (find_key(keys, k->id))
+		return error_set(e, ERR_CONFIG, "the id \"%s\" is there twice", k->id);
+	if (keys->count == KEYS_MAX)
+		return error_set(e, ERR_CONFIG, "more than %d keys", KEYS_MAX);
+	if (keys->count == keys->cap) {
+		size_t cap = keys->cap ? 2 * keys->cap : 16;
+		struct key *items = realloc(keys->items, cap * sizeof *items);
+		if (!items)
+			return error_set(e, ERR_NO_MEMORY, "no memory for keys");
+		keys->items = items;
+		keys->cap = cap;
+	}
+	keys->items[keys->count++] = *k;
+	return ERR_OK;
+}
+
+static enum err read_line(struct keys *keys, char *line, bool last, struct error *e)
+{
+	struct key k;
+	struct str text = str_from(line);
+	if (text.len && text.data[text.len - 1] == '\n')
+		text.len--;
+	else if (!last)
+		return error_set(e, ERR_CONFIG, "line is too long");
+	if (!text.len || text.data[0] == '#')
+		return ERR_OK;
+	enum err err = parse_line(&k, text, e);
+	return err ? err : add_key(keys, &k, e);
+}
+
+/* Who may write the file may let himself in. */
+static enum err check_mode(FILE *in, struct error *e)
+{
+	struct stat st;
+	if (fstat(fileno(in), &st) != 0)
+		return error_set(e, ERR_CONFIG, "%s", strerror(errno));
+	if (st.st_mode & S_IWOTH)
+		return error_set(e, ERR_CONFIG, "everybody may write this file");
+	return ERR_OK;
+}
+
+static enum err read_file(struct keys *keys, const char *path, struct error *e)
+{
+	char line[LINE_SIZE];
+	unsigned number = 0;
+	struct error inner = {0};
+	FILE *in = fopen(path, "re");
+	if (!in)
+		return error_set(e, ERR_CONFIG, "%s: %s", path, strerror(errno));
+	enum err err = check_mode(in, &inner);
+	while (!err && fgets(line, sizeof line, in)) {
+		number++;
+		err = read_line(keys, line, feof(in), &inner);
+		if (!err && number > 10 * KEYS_MAX)
+			err = error_set(&inner, ERR_CONFIG, "too many lines");
+	}
+	if (err)
+		error_set(e, err, "%s:%u: %s", path, number, inner.text);
+	else if (ferror(in))
+		err = error_set(e, ERR_CONFIG, "%s: cannot be read", path);
+	fclose(in);
+	return err;
+}
+
+enum err auth_load(const char *path, struct error *e)
+{
+	struct keys fresh = {0};
+	enum err err = path && *path ? read_file(&fresh, path, e) : ERR_OK;
+	if (err) {
+		free(fresh.items);
+		return err;
+	}
+	pthread_rwlock_wrlock(&lock);
+	struct keys old = in_force;
+	in_force = fresh;
+	pthread_rwlock_unlock(&lock);
+	free(old.items);
+	return ERR_OK;
+}
+
+/* Standard base64 with its padding, to at most HEADER_MAX bytes of text; -1 for anything else. EVP_DecodeBlock alone
+ * would let blanks and a wrong padding pass. */
+static int decode_base64(uint8_t out[HEADER_MAX], const char *text)
+{
+	static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+	size_t len = strlen(text), body = strspn(text, digits), padding = len - body;
+	if (len == 0 || len > HEADER_MAX || len % 4 != 0 || padding > 2 || strspn(text + body, "=") != padding)
+		return -1;
+	int n = EVP_DecodeBlock(out, (const unsigned char *)text, (int)len);
+	return n < 0 ? -1 : n - (int)padding;
+}
+
+/* "APIKey base64(id:key)" to its decoded text; false when it is not of this form. */
+static bool parse_header(const char *header, uint8_t out[HEADER_MAX], struct str *id, struct str *key)
+{
+	static const char scheme[] = "APIKey ";
+	if (!header || strncasecmp(header, scheme, sizeof scheme - 1) != 0)
+		return false;
+	header += sizeof scheme - 1;
+	int n = decode_base64(out, header + strspn(header, " "));
+	if (n <= 0 || !memchr(out, ':', (size_t)n))
+		return false;
+	*key = (struct str){(const char *)out, (size_t)n};
+	*id = cut(key, ':');
+	return id_is_valid(*id);
+}
+
+/* Hashes and compares also for an id that is not there, so that the time tells nothing. false: no memory. */
+static bool match_key(const struct key *k, struct str key, bool *same)
+{
+	static const struct key nobody;
+	uint8_t hash[HASH_BYTES];
+	const struct key *against = k ? k : &nobody;
+	*same = false;
+	if (!hash_key(hash, against->salt, key))
+		return false;
+	*same = CRYPTO_memcmp(hash, against->hash, HASH_BYTES) == 0 && k;
+	return true;
+}
+
+static enum err check(struct str id, struct str key, enum auth_right right, char id_out[ID_SIZE], struct error *e)
+{
+	char name[ID_SIZE];
+	memcpy(name, id.data, id.len);
+	name[id.len] = 0;
+	pthread_rwlock_rdlock(&lock);
+	const struct key *k = find_key(&in_force, name);
+	bool same, hashed = match_key(k, key, &same), may = same && k->rights & right;
+	pthread_rwlock_unlock(&lock);
+	if (!hashed)
+		return error_set(e, ERR_NO_MEMORY, "out of memory");
+	if (!same)
+		return error_set(e, ERR_FORBIDDEN, "unknown or revoked API key");
+	if (!may)
+		return error_set(e, ERR_FORBIDDEN, "this API key has no right to do that");
+	memcpy(id_out, name, ID_SIZE);
+	return ERR_OK;
+}
+
+enum err auth_check(const char *header, enum auth_right right, char id_out[ID_SIZE], struct error *e)
+{
+	uint8_t text[HEADER_MAX];
+	struct str id, key;
+	enum err err;
+	id_out[0] = 0;
+	if (!header)
+		err = error_set(e, ERR_UNAUTHORIZED, "an API key is needed: Authorization: APIKey base64(id:key)");
+	else if (!parse_header(header, text, &id, &key))
+		err = error_set(e, ERR_UNAUTHORIZED, "Authorization is not of the form APIKey base64(id:key)");
+	else
+		err = check(id, key, right, id_out, e);
+	OPENSSL_cleanse(text, sizeof text);
+	return err;
+}
+
+static void print_rights(char out[64], unsigned rights)
+{
+	out[0] = 0;
+	for (unsigned i = 0; i < RIGHTS; i++)
+		if (rights & rights_by_name[i].right)
+			snprintf(out + strlen(out), 64 - strlen(out), "%s%s", *out ? "," : "", rights_by_name[i].name);
+}
+
+enum err auth_make(const char *id, unsigned rights, char *key_out, size_t key_size, char *line_out, size_t line_size,
+        struct error *e)
+{
+	uint8_t random[KEY_BYTES + SALT_BYTES], hash[HASH_BYTES];
+	char key[4 * (KEY_BYTES + 2) / 3 + 1], names[64], salt_text[2 * SALT_BYTES + 1], hash_text[2 * HASH_BYTES + 1];
+	enum err err = ERR_OK;
+	if (!id_is_valid(str_from(id)))
+		return error_set(e, ERR_CONFIG, "an id is of 1 to %d of A-Z a-z 0-9 . _ -", ID_SIZE - 1);
+	if (getrandom(random, sizeof random, 0) != sizeof random)
+		return error_set(e, ERR_IO, "getrandom: %s", strerror(errno));
+	base64url(key, random, KEY_BYTES);
+	if (!hash_key(hash, random + KEY_BYTES, str_from(key))) {
+		err = error_set(e, ERR_NO_MEMORY, "SHA-256 failed");
+		goto out;
+	}
+	print_rights(names, rights);
+	print_hex(salt_text, random + KEY_BYTES, SALT_BYTES);
+	print_hex(hash_text, hash, HASH_BYTES);
+	int n = snprintf(key_out, key_size, "%s", key);
+	int m = snprintf(line_out, line_size, "%s:%s:%s:%s", id, names, salt_text, hash_text);
+	if ((size_t)n >= key_size || (size_t)m >= line_size)
+		err = error_set(e, ERR_INTERNAL, "no room for the key");
+out:
+	OPENSSL_cleanse(random, sizeof random);
+	OPENSSL_cleanse(key, sizeof key);
+	return err;
+}

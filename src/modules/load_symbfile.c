@@ -1,0 +1,153 @@
+#include <config.h>
+
+#include "modules/load_symbfile.h"
+
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "format/symbfile.h"
+#include "format/symbfile_map.h"
+#include "store/symbfile_sets.h"
+
+/* The way of the parts' bytes into the map. */
+struct intake {
+	struct symbfile_map *map;
+	struct symbfile_reader *reader; /* of the part that comes in */
+	struct text_hash *hash;         /* of all parts in order: the generation */
+	uint8_t *block;
+	enum err err;
+	struct error error;
+	uint64_t bytes;
+	int64_t parse_time;
+};
+
+static uint8_t *intake_space(void *arg, size_t *room)
+{
+	struct intake *in = arg;
+	*room = BLOCK_SIZE;
+	return in->block;
+}
+
+static bool intake_commit(void *arg, size_t n)
+{
+	struct intake *in = arg;
+	int64_t start = clock_now();
+	in->bytes += n;
+	text_hash_add(in->hash, in->block, n);
+	in->err = symbfile_reader_feed(in->reader, in->block, n, &in->error);
+	in->parse_time += clock_now() - start;
+	return in->err == ERR_OK;
+}
+
+static bool intake_init(struct intake *in, struct modules *m)
+{
+	const struct config *c = m->config;
+	struct offmap_options options = {
+	        .raw_budget = c->cache_size / 4, .codec = c->codec == CODEC_CHOICE_ZSTD ? CODEC_ZSTD : CODEC_LZ4};
+	*in = (struct intake){
+	        .map = symbfile_map_new(&options), .hash = text_hash_new(), .block = block_get(m->blocks)};
+	return in->map && in->hash && in->block;
+}
+
+static void intake_release(struct intake *in, struct modules *m)
+{
+	symbfile_map_free(in->map);
+	text_hash_free(in->hash);
+	block_put(m->blocks, in->block);
+}
+
+static void log_part(const struct load *l, const struct store_key *key, const char *what, const char *text)
+{
+	log_event(LOG_LEVEL_WARNING, what, "%s of %s, set %s, part %u of %u: %s", store_kind_names[key->kind], l->id,
+	        key->set, key->part, key->parts, text);
+}
+
+static enum failure_class get_part(struct loader *r, struct load *l, struct intake *in, const struct store_key *key)
+{
+	struct bucket_sink sink = {intake_space, intake_commit, in};
+	struct bucket_result result = {.outcome = BUCKET_FAILED};
+	struct symbfile_sink records = symbfile_map_sink(in->map);
+	in->reader = symbfile_reader_new(&records);
+	if (!in->reader)
+		return FAILURE_TEMPORARY;
+	store_get(r->store, key, &sink, &r->modules->cancel, &result);
+	if (result.outcome == BUCKET_OK)
+		in->err = symbfile_reader_finish(in->reader, &in->error);
+	symbfile_reader_free(in->reader);
+	histogram_observe(H_DOWNLOAD, result.elapsed);
+	metric_add(M_DOWNLOAD_BYTES_WIRE, (int64_t)result.wire_bytes);
+	metric_add(M_DOWNLOAD_BYTES_TEXT, (int64_t)result.text_bytes);
+	l->download_time += result.elapsed;
+	if (in->err == ERR_CORRUPT) {
+		metric_add(M_DOWNLOADS_CORRUPT, 1);
+		log_part(l, key, "corrupt", in->error.text);
+		return FAILURE_CORRUPT;
+	}
+	if (result.outcome != BUCKET_OK || in->err) {
+		metric_add(M_DOWNLOADS_FAILED, 1);
+		log_part(l, key, "download failed", result.outcome == BUCKET_OK ? "out of memory" : result.text);
+		return FAILURE_TEMPORARY;
+	}
+	metric_add(M_DOWNLOADS_OK, 1);
+	return FAILURE_NONE;
+}
+
+static enum failure_class get_parts(
+        struct loader *r, struct load *l, struct intake *in, const struct symbfile_sets *sets)
+{
+	enum failure_class class = FAILURE_NONE;
+	for (unsigned kind = 0; kind < STORE_KINDS; kind++) {
+		const struct symbfile_set *set = &sets->kinds[kind];
+		for (unsigned i = 0; i < set->have_count && class == FAILURE_NONE; i++) {
+			struct store_key key = {l->file_id, (enum store_kind)kind, set->set, set->have[i], set->parts};
+			class = get_part(r, l, in, &key);
+		}
+	}
+	return class;
+}
+
+static enum failure_class finish(struct load *l, struct intake *in, unsigned missing)
+{
+	struct offmap *map = NULL;
+	int64_t start = clock_now();
+	if (symbfile_map_finish(in->map, &map) != ERR_OK)
+		return FAILURE_TEMPORARY;
+	l->parse_time = in->parse_time + clock_now() - start;
+	l->download_bytes = in->bytes;
+	histogram_observe(H_PARSE, l->parse_time);
+	metric_set(M_LAST_MAP_RAW_BYTES, (int64_t)map->raw_bytes);
+	metric_add(M_SYMBFILE_PARTS_MISSING, missing);
+	map->generation = text_hash_value(in->hash);
+	map->text_bytes = in->bytes;
+	map->damaged = missing;
+	map->marker = l->marker;
+	l->module = module_new(&l->hash, map);
+	return l->module ? FAILURE_NONE : FAILURE_TEMPORARY;
+}
+
+void load_symbfile(struct loader *r, struct load *l)
+{
+	struct symbfile_sets sets;
+	struct intake in;
+	struct error e;
+	l->failure = FAILURE_TEMPORARY;
+	if (!r->store)
+		return;
+	if (symbfile_sets_get(&sets, r->store, &l->file_id, &r->modules->cancel, &e)) {
+		log_event(LOG_LEVEL_WARNING, "download failed", "list of %s: %s", l->id, e.text);
+		metric_add(M_DOWNLOADS_FAILED, 1);
+		return;
+	}
+	if (!sets.kinds[STORE_RANGES].have_count && !sets.kinds[STORE_RETURNPADS].have_count) {
+		metric_add(M_DOWNLOADS_MISSING, 1);
+		l->failure = FAILURE_MISSING;
+	} else {
+		if (intake_init(&in, r->modules))
+			l->failure = get_parts(r, l, &in, &sets);
+		if (l->failure == FAILURE_NONE)
+			l->failure = finish(l, &in, symbfile_sets_missing(&sets));
+		intake_release(&in, r->modules);
+	}
+	symbfile_sets_release(&sets);
+}

@@ -1,0 +1,10 @@
+/* Loading what was uploaded for an executable: its symbfiles become one offset map. */
+#ifndef LOAD_SYMBFILE_H
+#define LOAD_SYMBFILE_H
+
+#include "modules/load.h"
+
+/* Asks the store: sets l->module, or l->failure. */
+void load_symbfile(struct loader *r, struct load *l);
+
+#endif

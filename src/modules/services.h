@@ -1,0 +1,11 @@
+/* What the handlers call: one set of services for the process, started by main. */
+#ifndef SERVICES_H
+#define SERVICES_H
+
+#include "modules/modules.h"
+
+enum err services_start(const struct config *c, struct error *e);
+void services_stop(void);
+struct modules *services_modules(void);
+
+#endif

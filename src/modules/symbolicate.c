@@ -1,0 +1,470 @@
+#include <config.h>
+
+#include "modules/symbolicate.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/metrics.h"
+#include "format/reply_json.h"
+
+enum {
+	BATCH = 8192,           /* lookups whose pages are fetched together */
+	BATCH_BYTES = 32 << 20, /* and what their answers may take, names aside */
+	SORT_SMALL = 64,        /* so few are sorted by insertion */
+	RADIX_BITS = 8,
+};
+
+struct batch {
+	struct modules *modules;
+	struct module_want *wants;
+	size_t want_count;
+	struct symbolicate_stats *stats;
+	struct symbols *symbols;
+	uint32_t *code_index; /* page of each lookup of the batch in the set; UINT32_MAX: below the first symbol */
+	struct symbol **found;
+	/* String pages in the set, by module and number: index + 1 */
+	uint32_t *table;
+	size_t table_mask, table_count;
+};
+
+/* ---- order ---- */
+
+static bool is_before(const struct lookup *a, const struct lookup *b)
+{
+	return a->want != b->want ? a->want < b->want : a->offset < b->offset;
+}
+
+static bool same_place(const struct lookup *a, const struct lookup *b)
+{
+	return a->want == b->want && a->offset == b->offset;
+}
+
+static void sort_few(struct lookup *lookups, size_t count)
+{
+	for (size_t i = 1; i < count; i++) {
+		struct lookup moved = lookups[i];
+		size_t k = i;
+		for (; k && is_before(&moved, &lookups[k - 1]); k--)
+			lookups[k] = lookups[k - 1];
+		lookups[k] = moved;
+	}
+}
+
+/* What radix passes sort by: first the offset, then the module. */
+static unsigned digit(const struct lookup *l, unsigned shift)
+{
+	uint64_t part = shift < 64 ? l->offset >> shift : l->want >> (shift - 64);
+	return part & ((1 << RADIX_BITS) - 1);
+}
+
+static void radix_pass(const struct lookup *from, struct lookup *to, size_t count, unsigned shift)
+{
+	size_t at[1 << RADIX_BITS] = {0}, sum = 0;
+	for (size_t i = 0; i < count; i++)
+		at[digit(&from[i], shift)]++;
+	for (unsigned d = 0; d < 1 << RADIX_BITS; d++) {
+		size_t n = at[d];
+		at[d] = sum;
+		sum += n;
+	}
+	for (size_t i = 0; i < count; i++)
+		to[at[digit(&from[i], shift)]++] = from[i];
+}
+
+/* Digits in which all are equal are left out. false: no memory. */
+static bool sort_many(struct lookup *lookups, size_t count)
+{
+	struct lookup differs = {0}, *spare = malloc(count * sizeof *spare), *from = lookups, *to = spare;
+	if (!spare)
+		return false;
+	for (size_t i = 1; i < count; i++) {
+		differs.offset |= lookups[i].offset ^ lookups[0].offset;
+		differs.want |= lookups[i].want ^ lookups[0].want;
+	}
+	for (unsigned shift = 0; shift < 96; shift += RADIX_BITS)
+		if (digit(&differs, shift)) {
+			radix_pass(from, to, count, shift);
+			struct lookup *sorted = to;
+			to = from;
+			from = sorted;
+		}
+	if (from != lookups)
+		memcpy(lookups, from, count * sizeof *lookups);
+	free(spare);
+	return true;
+}
+
+static bool sort_lookups(struct lookup *lookups, size_t count)
+{
+	bool sorted = true;
+	for (size_t i = 1; i < count && sorted; i++)
+		sorted = !is_before(&lookups[i], &lookups[i - 1]);
+	if (!sorted && count > SORT_SMALL)
+		return sort_many(lookups, count);
+	if (!sorted)
+		sort_few(lookups, count);
+	return true;
+}
+
+/* ---- pages ---- */
+
+void symbols_init(struct symbols *s, uint64_t max_size, uint64_t max_pages, int64_t deadline)
+{
+	*s = (struct symbols){.max_size = max_size, .max_pages = max_pages, .deadline = deadline};
+	arena_init(&s->arena, SIZE_MAX);
+}
+
+/* Gives back the pages from `from` on. */
+static void drop_pages(struct symbols *s, size_t from)
+{
+	for (size_t i = from; i < s->page_count; i++)
+		page_unref(s->pages[i].page);
+	s->page_count = from;
+}
+
+void symbols_release(struct symbols *s)
+{
+	drop_pages(s, 0);
+	free(s->pages);
+	arena_release(&s->arena);
+	symbols_init(s, s->max_size, s->max_pages, s->deadline);
+}
+
+static bool add_page(struct symbols *s, struct module *m, uint8_t kind, uint32_t number)
+{
+	if (s->page_count == s->page_cap) {
+		size_t cap = s->page_cap ? 2 * s->page_cap : 64;
+		struct page_get *grown = realloc(s->pages, cap * sizeof *grown);
+		if (!grown)
+			return false;
+		s->pages = grown;
+		s->page_cap = cap;
+	}
+	s->pages[s->page_count++] = (struct page_get){m, number, kind, NULL};
+	return true;
+}
+
+/* The pages from `from` on: from memory, and the rest in one multiget from memcached. */
+static void fetch_pages(struct batch *b, size_t from)
+{
+	struct page_cache *cache = modules_cache(b->modules);
+	struct page_get *pages = b->symbols->pages + from;
+	size_t count = b->symbols->page_count - from, open = 0, found = 0, n = 0;
+	uint64_t bytes = 0;
+	for (size_t i = 0; i < count; i++)
+		open += !(pages[i].page = module_page(cache, pages[i].module, pages[i].kind, pages[i].number));
+	b->stats->cache_count += count;
+	b->stats->cache_hits += count - open;
+	metric_add(M_CACHE_PAGE_PROCESS, (int64_t)(count - open));
+	if (!open)
+		return;
+	int64_t start = clock_now();
+	struct mc_client *client = modules_memcached(b->modules);
+	struct page_get *missing = malloc(open * sizeof *missing);
+	if (client && missing) {
+		for (size_t i = 0; i < count; i++)
+			if (!pages[i].page)
+				missing[n++] = pages[i];
+		page_memcached_pages(client, missing, n, b->symbols->deadline, &bytes);
+	}
+	for (size_t i = 0, at = 0; at < n; i++) {
+		struct page_get *g = &pages[i];
+		if (g->page)
+			continue;
+		g->page = missing[at++].page;
+		if (g->page) {
+			module_put_page(cache, g->module, g->number, g->page);
+			found++;
+		}
+	}
+	free(missing);
+	b->stats->cache_hits += found;
+	b->stats->cache_bytes += bytes;
+	b->stats->cache_time += clock_now() - start;
+	metric_add(M_CACHE_PAGE_MEMCACHED, (int64_t)found);
+	metric_add(M_CACHE_PAGE_NONE, (int64_t)(open - found));
+}
+
+/* A module that misses a page, or has one that is not sound, must be loaded again. */
+static void lose(struct batch *b, const struct module *module)
+{
+	for (size_t i = 0; i < b->want_count; i++)
+		if (b->wants[i].module == module)
+			modules_lost_page(b->modules, &b->wants[i]);
+}
+
+/* All modules of which a page is nowhere are lost at once. */
+static enum symbolicate_result lose_missing(struct batch *b, size_t from)
+{
+	enum symbolicate_result result = SYMBOLICATE_OK;
+	const struct module *last = NULL;
+	const struct symbols *s = b->symbols;
+	if (clock_now() >= s->deadline)
+		return SYMBOLICATE_TOO_LATE; /* and nobody knows what is lost */
+	for (size_t i = from; i < s->page_count; i++)
+		if (!s->pages[i].page) {
+			if (s->pages[i].module != last)
+				lose(b, last = s->pages[i].module);
+			result = SYMBOLICATE_LOAD;
+		}
+	return result;
+}
+
+/* ---- code pages ---- */
+
+static bool want_code_pages(struct batch *b, const struct lookup *lookups, size_t count)
+{
+	struct symbols *s = b->symbols;
+	size_t first = s->page_count;
+	for (size_t i = 0; i < count; i++) {
+		struct module *m = b->wants[lookups[i].want].module;
+		if (i && same_place(&lookups[i], &lookups[i - 1])) {
+			b->code_index[i] = b->code_index[i - 1];
+			continue;
+		}
+		int64_t page = offmap_code_page(m->map, lookups[i].offset);
+		const struct page_get *last = s->page_count > first ? &s->pages[s->page_count - 1] : NULL;
+		if (page >= 0 && (!last || last->module != m || last->number != (uint32_t)page) &&
+		        !add_page(s, m, PAGE_CODE, (uint32_t)page))
+			return false;
+		b->code_index[i] = page < 0 ? UINT32_MAX : (uint32_t)s->page_count - 1;
+	}
+	return true;
+}
+
+/* Looks up as many of the lookups as one batch takes. *done: how many. */
+static enum symbolicate_result look_up(struct batch *b, const struct lookup *lookups, size_t count, size_t *done)
+{
+	struct symbols *s = b->symbols;
+	size_t i, from = s->page_count, used = s->arena.used;
+	if (!want_code_pages(b, lookups, count))
+		return SYMBOLICATE_NO_MEMORY;
+	fetch_pages(b, from);
+	enum symbolicate_result result = lose_missing(b, from);
+	if (result)
+		return result;
+	for (i = 0; i < count && s->arena.used - used < BATCH_BYTES; i++) {
+		if (i && same_place(&lookups[i], &lookups[i - 1])) {
+			b->found[i] = b->found[i - 1];
+			continue;
+		}
+		struct symbol *symbol = b->found[i] = arena_alloc(&s->arena, sizeof *symbol);
+		if (!symbol)
+			return SYMBOLICATE_NO_MEMORY;
+		*symbol = (struct symbol){.offset = lookups[i].offset};
+		if (b->code_index[i] == UINT32_MAX)
+			continue;
+		const struct page_get *get = &s->pages[b->code_index[i]];
+		enum err err = offmap_lookup(get->page, lookups[i].offset, &s->arena, &symbol->answer);
+		if (err == ERR_CORRUPT) {
+			lose(b, get->module);
+			return SYMBOLICATE_LOAD;
+		}
+		if (err)
+			return SYMBOLICATE_NO_MEMORY;
+	}
+	*done = i;
+	return SYMBOLICATE_OK;
+}
+
+/* ---- strings ---- */
+
+static uint32_t *table_slot(const struct batch *b, const struct module *m, uint32_t number)
+{
+	size_t at = ((uintptr_t)m / sizeof *m + number) * UINT64_C(0x9e3779b97f4a7c15) >> 32;
+	const struct page_get *pages = b->symbols->pages;
+	for (at &= b->table_mask; b->table[at]; at = (at + 1) & b->table_mask) {
+		const struct page_get *g = &pages[b->table[at] - 1];
+		if (g->module == m && g->number == number)
+			break;
+	}
+	return &b->table[at];
+}
+
+/* Makes the table anew for at least `room` string pages, of those that the set has up to `count`. */
+static bool fill_table(struct batch *b, size_t count, size_t room)
+{
+	size_t mask = 63;
+	while (mask < 4 * room)
+		mask = 2 * mask + 1;
+	uint32_t *table = calloc(mask + 1, sizeof *table);
+	if (!table)
+		return false;
+	free(b->table);
+	b->table = table;
+	b->table_mask = mask;
+	b->table_count = 0;
+	for (size_t i = 0; i < count; i++) {
+		const struct page_get *g = &b->symbols->pages[i];
+		if (g->kind != PAGE_STRINGS)
+			continue;
+		*table_slot(b, g->module, g->number) = (uint32_t)i + 1;
+		b->table_count++;
+	}
+	return true;
+}
+
+/* Sees to it that the page of an external string is in the set. Its index there is kept in `len` meanwhile. */
+static bool want_string(struct batch *b, struct module *m, struct offmap_string *s)
+{
+	if (!s->external)
+		return true;
+	int64_t page = offmap_string_page(m->map, s->external);
+	s->len = UINT32_MAX; /* resolve_string finds that the page is corrupt */
+	if (page < 0)
+		return true;
+	if (2 * b->table_count >= b->table_mask && !fill_table(b, b->symbols->page_count, b->table_count + 1))
+		return false;
+	uint32_t *slot = table_slot(b, m, (uint32_t)page);
+	if (!*slot) {
+		if (!add_page(b->symbols, m, PAGE_STRINGS, (uint32_t)page))
+			return false;
+		*slot = (uint32_t)b->symbols->page_count;
+		b->table_count++;
+	}
+	s->len = *slot - 1;
+	return true;
+}
+
+static bool want_strings(struct batch *b, struct module *m, struct offmap_answer *a)
+{
+	bool ok = want_string(b, m, &a->frame.function) && want_string(b, m, &a->frame.file);
+	for (uint32_t i = 0; i < a->inline_count && ok; i++)
+		ok = want_string(b, m, &a->inlines[i].function) && want_string(b, m, &a->inlines[i].file);
+	return ok;
+}
+
+static enum err resolve_string(const struct batch *b, struct offmap_string *s)
+{
+	if (!s->external)
+		return ERR_OK;
+	return s->len == UINT32_MAX ? ERR_CORRUPT
+	                            : offmap_string_lookup(b->symbols->pages[s->len].page, s->external, s);
+}
+
+static enum err resolve_strings(const struct batch *b, struct offmap_answer *a)
+{
+	enum err err = resolve_string(b, &a->frame.function);
+	if (!err)
+		err = resolve_string(b, &a->frame.file);
+	for (uint32_t i = 0; i < a->inline_count && !err; i++) {
+		err = resolve_string(b, &a->inlines[i].function);
+		if (!err)
+			err = resolve_string(b, &a->inlines[i].file);
+	}
+	return err;
+}
+
+/* Whether lookup i of a batch is the first of its place: those behind it share its symbol. */
+static bool is_first(const struct batch *b, size_t i)
+{
+	return !i || b->found[i] != b->found[i - 1];
+}
+
+/* Fetches the string pages of the answers and puts the bytes in. */
+static enum symbolicate_result resolve(struct batch *b, const struct lookup *lookups, size_t count)
+{
+	size_t from = b->symbols->page_count;
+	for (size_t i = 0; i < count; i++)
+		if (is_first(b, i) && !want_strings(b, b->wants[lookups[i].want].module, &b->found[i]->answer))
+			return SYMBOLICATE_NO_MEMORY;
+	fetch_pages(b, from);
+	enum symbolicate_result result = lose_missing(b, from);
+	if (result)
+		return result;
+	for (size_t i = 0; i < count; i++) {
+		enum err err = is_first(b, i) ? resolve_strings(b, &b->found[i]->answer) : ERR_OK;
+		if (err == ERR_CORRUPT) {
+			lose(b, b->wants[lookups[i].want].module);
+			return SYMBOLICATE_LOAD;
+		}
+		if (err)
+			return SYMBOLICATE_NO_MEMORY;
+	}
+	return SYMBOLICATE_OK;
+}
+
+/* ---- what is kept of a batch ---- */
+
+static bool own_string(struct arena *arena, struct offmap_string *s)
+{
+	uint8_t *copy = s->len ? arena_alloc(arena, s->len) : NULL;
+	if (s->len && !copy)
+		return false;
+	if (copy)
+		memcpy(copy, s->data, s->len);
+	s->data = copy;
+	return true;
+}
+
+static bool own_strings(struct arena *arena, struct offmap_answer *a)
+{
+	bool ok = own_string(arena, &a->frame.function) && own_string(arena, &a->frame.file);
+	for (uint32_t i = 0; i < a->inline_count && ok; i++)
+		ok = own_string(arena, &a->inlines[i].function) && own_string(arena, &a->inlines[i].file);
+	return ok;
+}
+
+/* The pages from `from` on stay, or, when they are too many, the strings are copied and they go. */
+static bool settle_pages(struct batch *b, size_t count, size_t from)
+{
+	struct symbols *s = b->symbols;
+	uint64_t bytes = 0;
+	for (size_t i = from; i < s->page_count; i++)
+		bytes += s->pages[i].page->len;
+	if (s->page_bytes + bytes <= s->max_pages) {
+		s->page_bytes += bytes;
+		return true;
+	}
+	for (size_t i = 0; i < count; i++)
+		if (is_first(b, i) && !own_strings(&s->arena, &b->found[i]->answer))
+			return false;
+	drop_pages(s, from);
+	return fill_table(b, from, from);
+}
+
+static enum symbolicate_result measure(
+        struct batch *b, const struct lookup *lookups, size_t count, bool v4, const struct symbol **of_frame)
+{
+	struct symbols *s = b->symbols;
+	for (size_t i = 0; i < count; i++) {
+		struct symbol *symbol = b->found[i];
+		of_frame[lookups[i].frame] = symbol;
+		b->stats->found += symbol->answer.found;
+		if (is_first(b, i))
+			symbol->size = (v4 ? v4_head_size : v5_tail_size)(symbol->offset, &symbol->answer);
+		s->size += symbol->size;
+		s->largest = symbol->size > s->largest ? symbol->size : s->largest;
+	}
+	return s->size > s->max_size ? SYMBOLICATE_TOO_LARGE : SYMBOLICATE_OK;
+}
+
+enum symbolicate_result symbolicate(struct modules *m, struct module_want *wants, size_t want_count,
+        struct lookup *lookups, size_t count, bool v4, struct symbols *symbols, const struct symbol **of_frame,
+        struct symbolicate_stats *stats)
+{
+	enum symbolicate_result result = SYMBOLICATE_OK;
+	size_t most = count < BATCH ? count : BATCH;
+	struct batch b = {.modules = m, .wants = wants, .want_count = want_count, .stats = stats, .symbols = symbols};
+	b.code_index = malloc(most * sizeof *b.code_index + 1);
+	b.found = malloc(most * sizeof *b.found + 1);
+	if (!b.code_index || !b.found || !fill_table(&b, 0, 0) || !sort_lookups(lookups, count))
+		result = SYMBOLICATE_NO_MEMORY;
+	for (size_t at = 0, done; at < count && !result; at += done) {
+		size_t from = symbols->page_count;
+		done = count - at < most ? count - at : most;
+		result = look_up(&b, lookups + at, done, &done);
+		if (!result)
+			result = resolve(&b, lookups + at, done);
+		if (!result)
+			result = measure(&b, lookups + at, done, v4, of_frame);
+		if (!result && !settle_pages(&b, done, from))
+			result = SYMBOLICATE_NO_MEMORY;
+	}
+	free(b.code_index);
+	free(b.found);
+	free(b.table);
+	return result;
+}

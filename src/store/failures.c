@@ -1,0 +1,154 @@
+#include <config.h>
+
+#include "store/failures.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/metrics.h"
+#include "base/random.h"
+
+enum { CHAINS = 4096 };
+
+struct entry {
+	struct module_hash hash, spelling;
+	struct failure failure;
+	int64_t ttl;        /* of a temporary one */
+	struct entry *next; /* in its chain */
+	struct entry *older, *newer;
+};
+
+struct failures {
+	pthread_mutex_t lock;
+	struct entry *chains[CHAINS];
+	struct entry *oldest, *newest;
+	uint64_t count, max;
+	uint64_t seed; /* of the chains */
+	int64_t ttl_missing, ttl_corrupt, ttl_min, ttl_max;
+};
+
+struct failures *failures_new(const struct config *c)
+{
+	struct failures *f = calloc(1, sizeof *f);
+	if (!f)
+		return NULL;
+	pthread_mutex_init(&f->lock, NULL);
+	f->max = c->failures_max;
+	f->seed = random_u64();
+	f->ttl_missing = c->missing_ttl;
+	f->ttl_corrupt = c->corrupt_ttl;
+	f->ttl_min = c->failure_ttl_min;
+	f->ttl_max = c->failure_ttl_max;
+	return f;
+}
+
+static struct entry **chain_of(struct failures *f, const struct module_hash *hash)
+{
+	return &f->chains[module_hash_seeded(hash, f->seed) % CHAINS];
+}
+
+static struct entry *find(struct failures *f, const struct module_hash *hash, const struct module_hash *spelling)
+{
+	struct entry *e = *chain_of(f, hash);
+	while (e && !(module_hash_equal(&e->hash, hash) && module_hash_equal(&e->spelling, spelling)))
+		e = e->next;
+	return e;
+}
+
+static void drop(struct failures *f, struct entry *e)
+{
+	struct entry **link = chain_of(f, &e->hash);
+	while (*link != e)
+		link = &(*link)->next;
+	*link = e->next;
+	*(e->older ? &e->older->newer : &f->oldest) = e->newer;
+	*(e->newer ? &e->newer->older : &f->newest) = e->older;
+	free(e);
+	f->count--;
+	metric_set(M_FAILURES_REMEMBERED, (int64_t)f->count);
+}
+
+void failures_free(struct failures *f)
+{
+	if (!f)
+		return;
+	while (f->oldest)
+		drop(f, f->oldest);
+	pthread_mutex_destroy(&f->lock);
+	free(f);
+}
+
+struct failure failures_get(struct failures *f, const struct module_hash *hash, const struct module_hash *spelling)
+{
+	struct failure found = {FAILURE_NONE, 0, 0, 0};
+	pthread_mutex_lock(&f->lock);
+	struct entry *e = find(f, hash, spelling);
+	/* An expired temporary one stays, so that the next in a row knows of it. */
+	if (e && e->failure.until > clock_now())
+		found = e->failure;
+	pthread_mutex_unlock(&f->lock);
+	return found;
+}
+
+static int64_t time_to_live(const struct failures *f, struct entry *e, enum failure_class class, bool again)
+{
+	if (class == FAILURE_MISSING)
+		return f->ttl_missing;
+	if (class == FAILURE_CORRUPT)
+		return f->ttl_corrupt;
+	e->ttl = again ? 2 * e->ttl : f->ttl_min;
+	if (e->ttl > f->ttl_max)
+		e->ttl = f->ttl_max;
+	return e->ttl;
+}
+
+void failures_set(struct failures *f, const struct module_hash *hash, const struct module_hash *spelling,
+        enum failure_class class, uint64_t marker, int64_t checked)
+{
+	int64_t ttl = 0;
+	bool again = false;
+	struct entry *e = calloc(1, sizeof *e);
+	if (!e)
+		return;
+	pthread_mutex_lock(&f->lock);
+	struct entry *old = find(f, hash, spelling);
+	if (old) {
+		again = class == FAILURE_TEMPORARY && old->failure.class == FAILURE_TEMPORARY &&
+		        clock_now() - old->failure.until < f->ttl_max;
+		ttl = old->ttl;
+		drop(f, old);
+	}
+	while (f->count && f->count >= f->max)
+		drop(f, f->oldest);
+	struct entry **chain = chain_of(f, hash);
+	*e = (struct entry){.hash = *hash, .spelling = *spelling, .ttl = ttl, .next = *chain, .older = f->newest};
+	e->failure = (struct failure){class, marker, clock_now() + time_to_live(f, e, class, again), checked};
+	*chain = e;
+	*(f->newest ? &f->newest->newer : &f->oldest) = e;
+	f->newest = e;
+	f->count++;
+	metric_set(M_FAILURES_REMEMBERED, (int64_t)f->count);
+	pthread_mutex_unlock(&f->lock);
+}
+
+void failures_checked(
+        struct failures *f, const struct module_hash *hash, const struct module_hash *spelling, int64_t checked)
+{
+	pthread_mutex_lock(&f->lock);
+	struct entry *e = find(f, hash, spelling);
+	if (e)
+		e->failure.checked = checked;
+	pthread_mutex_unlock(&f->lock);
+}
+
+void failures_forget(struct failures *f, const struct module_hash *hash)
+{
+	pthread_mutex_lock(&f->lock);
+	for (struct entry *e = *chain_of(f, hash), *next; e; e = next) {
+		next = e->next;
+		if (module_hash_equal(&e->hash, hash))
+			drop(f, e);
+	}
+	pthread_mutex_unlock(&f->lock);
+}
