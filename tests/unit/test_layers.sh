@@ -1,0 +1,34 @@
+#!/bin/sh
+# Includes run downwards only, as docs/design.md says: each folder of src/ may include its own headers and those of the folders named
+# here. A folder that is not named here fails, as does a header outside a folder.
+set -eu
+cd "${srcdir:-.}/src"
+
+allowed() {
+	case $1 in
+	main) echo api modules front keys store format base ;;
+	api) echo modules front keys store format base ;;
+	modules) echo front keys store format base ;;
+	front | keys | store) echo format base ;;
+	symbtool) echo extract keys store format base ;;
+	extract) echo format base ;;
+	format) echo base ;;
+	base) ;;
+	*) return 1 ;;
+	esac
+}
+
+failed=0
+for file in *.[ch] */*.[ch]; do
+	folder=${file%/*}
+	[ "$folder" != "$file" ] || folder=main
+	below=$(allowed "$folder") || { echo "src/$file: no row of $0 names this folder" >&2; exit 1; }
+	for header in $(sed -n 's/^#include "\(.*\)"/\1/p' "$file"); do
+		case " $folder $below " in
+		*" ${header%/*} "*) ;;
+		*) echo "src/$file includes $header, which does not lie below it" >&2; failed=1 ;;
+		esac
+	done
+done
+[ -e main.c ] || { echo "no sources in $PWD" >&2; failed=1; }
+exit $failed
