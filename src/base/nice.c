@@ -6,8 +6,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-void give_way(int nice)
+void give_way(int steps)
 {
-	/* Linux counts this for a thread. */
-	setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), nice);
+	/* Linux counts this for a thread; what is above the lowest priority is cut to it. */
+	id_t thread = (id_t)syscall(SYS_gettid);
+	setpriority(PRIO_PROCESS, thread, getpriority(PRIO_PROCESS, thread) + steps);
 }

@@ -2,7 +2,8 @@
 #ifndef BASE_NICE_H
 #define BASE_NICE_H
 
-/* The calling thread has this priority from now on, as far as the system allows it: 1 to 19, 19 the lowest. */
-void give_way(int nice);
+/* The calling thread has a priority that is so many steps (1 to 19) below the one it had, at most the lowest. So a
+ * process that was started with a low priority never raises its own. */
+void give_way(int steps);
 
 #endif

@@ -10,7 +10,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -19,6 +21,7 @@
 #include "base/buffer.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/nice.h"
 #include "base/utf8.h"
 
 /* --- arena --- */
@@ -494,6 +497,33 @@ static void chosen_names_are_spread_by_another_seed(void **state)
 	        name_hash_seeded(str_from("a"), str_from("b"), 1) != name_hash_seeded(str_from("b"), str_from("a"), 1));
 }
 
+/* --- priorities --- */
+
+/* In a process of its own: there is no way back for who is not root. Returns what give_way(5) makes of a nice value. */
+static int nice_after(int before)
+{
+	int status = 0;
+	fflush(NULL);
+	pid_t child = fork();
+	assert_true(child >= 0);
+	if (child == 0) {
+		setpriority(PRIO_PROCESS, 0, before);
+		give_way(5);
+		_exit(getpriority(PRIO_PROCESS, 0));
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+static void give_way_never_raises_a_priority(void **state)
+{
+	(void)state;
+	int here = getpriority(PRIO_PROCESS, 0);
+	for (int before = here > 0 ? here : 0; before <= 19; before++)
+		assert_int_equal(nice_after(before), before < 14 ? before + 5 : 19);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -514,6 +544,7 @@ int main(void)
 	        cmocka_unit_test(log_is_reopened_under_load),
 	        cmocka_unit_test(log_goes_back_to_standard_error),
 	        cmocka_unit_test(chosen_names_are_spread_by_another_seed),
+	        cmocka_unit_test(give_way_never_raises_a_priority),
 	};
 	return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

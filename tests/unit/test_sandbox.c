@@ -24,6 +24,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/nice.h"
 #include "base/sandbox.h"
 
 /* Each attempt gives 0 or errno. */
@@ -93,7 +94,11 @@ static int vm_socket(void)
 static void *in_thread(void *arg)
 {
 	/* Lower priority, as builders of maps have it. */
-	return setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), 5) == 0 && start_program() == EPERM ? arg : NULL;
+	id_t self = (id_t)syscall(SYS_gettid);
+	int before = getpriority(PRIO_PROCESS, self);
+	give_way(5);
+	int after = getpriority(PRIO_PROCESS, self);
+	return after == (before < 14 ? before + 5 : 19) && start_program() == EPERM ? arg : NULL;
 }
 
 /* The filter is also that of threads. */
