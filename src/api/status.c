@@ -12,7 +12,7 @@
 #include "api/router.h"
 #include "modules/services.h"
 
-#if HAVE_ISAL
+#ifdef HAVE_ISAL
 #define INFLATES_WITH "ISA-L"
 #else
 #define INFLATES_WITH "zlib"

@@ -2,6 +2,7 @@
 """What ./check does once the packages are there: builds and tests, part by part, and one line of counts at the end."""
 
 import argparse
+import collections
 import concurrent.futures
 import glob
 import os
@@ -67,6 +68,7 @@ class Counts:
 
 
 counts = Counts()
+left_out = collections.Counter()  # wire tests that were skipped, by their reason
 processes = set()  # that run
 builds = {}  # by name; under way while what is built already is tested, since tests wait for something now and then
 directories = {}  # of builds that are done and counted
@@ -165,6 +167,7 @@ def wire(name, env=None, ignore=()):
         )  # fmt: skip
         if bad == 0 and code:
             bad = 1
+        left_out.update(case.get("message") for case in suite.iter("skipped"))
         counts.add(max(0, total - bad - skipped), bad, skipped)
 
 
@@ -283,6 +286,8 @@ def main():
             for process in list(processes):
                 if process.poll() is None:
                     stop(process)
+    for reason, number in left_out.most_common():
+        print(f"left out: {number} tests: {reason}")
     print(counts, flush=True)
     return 1 if counts.failed else 0
 

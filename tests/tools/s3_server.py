@@ -7,11 +7,13 @@ It listens on 127.0.0.1 and runs until SIGTERM. Keys by default: tester, and the
 http://BUCKET.s3.localhost:PORT/. What the server knows besides of objects is in meta-of-DIRECTORY beside it.
 
 The program is built once, from the released Go module that is pinned below, into $XDG_CACHE_HOME/symbolicated, or else into
-build/cache; nothing is installed on the system. That needs Go of the version below, and the network or a filled module cache.
+build/cache; nothing is installed on the system. That needs Go, and the network or a filled module cache. A Go that is too old for the
+module fetches a newer one through the module proxy first, which goes again with the rest.
 """
 
 import argparse
 import fcntl
+import json
 import os
 import re
 import secrets
@@ -22,6 +24,7 @@ import sys
 
 MODULE = "github.com/versity/versitygw/cmd/versitygw@v1.8.0"
 GO = (1, 25)
+TOOLCHAIN = "golang.org/toolchain@v0.0.1-go1.25.5"  # for a Go older than that
 BOUND = 900  # seconds that building may take
 DOMAIN = "s3.localhost"  # names below localhost are loopback for curl
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -36,15 +39,43 @@ def cache_directory():
     return os.path.join(base, "symbolicated") if base else os.path.join(ROOT, "build", "cache")
 
 
-def go_program():
+def go_version(go):
+    """The Go that this one is, as (1, 25), and its own words."""
+    text = subprocess.run([go, "version"], capture_output=True, text=True, check=False).stdout.strip()
+    found = re.search(r"go(\d+)\.(\d+)", text)
+    if not found:
+        raise Unavailable(f"its server needs Go, and {go} does not run")
+    return tuple(map(int, found.groups())), text
+
+
+def fetch_toolchain(go, work, environment):
+    """A newer Go than this one; returns its program. Modules have neither programs nor go.mod files of other modules in them, so
+    a toolchain's come without the right to be run and under other names."""
+    platform = subprocess.run([go, "env", "GOHOSTOS", "GOHOSTARCH"], capture_output=True, text=True, check=True).stdout.split()
+    print(f"fetching {TOOLCHAIN}", file=sys.stderr, flush=True)
+    done = subprocess.run(
+        [go, "mod", "download", "-json", f"{TOOLCHAIN}.{'-'.join(platform)}"],
+        env=environment, cwd=work, capture_output=True, text=True, timeout=BOUND, check=False,
+    )  # fmt: skip
+    if done.returncode:
+        raise Unavailable(f"its server needs Go {GO[0]}.{GO[1]}, here is {go_version(go)[1]}, and a newer one cannot be fetched")
+    top = json.loads(done.stdout)["Dir"]
+    for folder, _, names in os.walk(top):
+        for name in names:
+            path = os.path.join(folder, name)
+            if name == "_go.mod":
+                os.rename(path, os.path.join(folder, "go.mod"))
+            elif folder == os.path.join(top, "bin") or folder.startswith(os.path.join(top, "pkg", "tool")):
+                os.chmod(path, 0o755)
+    return os.path.join(top, "bin", "go")
+
+
+def find_go(work, environment):
+    """A Go that the module can be built with."""
     go = shutil.which("go") or shutil.which("go", path="/usr/local/go/bin:/usr/lib/go/bin")
     if not go:
         raise Unavailable("there is no Go to build its server with")
-    text = subprocess.run([go, "version"], capture_output=True, text=True, check=False).stdout
-    found = re.search(r"go(\d+)\.(\d+)", text)
-    if not found or tuple(map(int, found.groups())) < GO:
-        raise Unavailable(f"its server needs Go {GO[0]}.{GO[1]}, and here is {text.strip() or 'none that runs'}")
-    return go
+    return go if go_version(go)[0] >= GO else fetch_toolchain(go, work, environment)
 
 
 def build(directory, target):
@@ -60,12 +91,14 @@ def build(directory, target):
         "GOTOOLCHAIN": "local",
         "CGO_ENABLED": "0",
     }
-    environment.pop("GOMODCACHE", None)
+    for name in ("GOMODCACHE", "GOROOT"):
+        environment.pop(name, None)
     os.makedirs(work, exist_ok=True)
-    print(f"building {MODULE}", file=sys.stderr, flush=True)
     try:
+        go = find_go(work, environment)
+        print(f"building {MODULE}", file=sys.stderr, flush=True)
         done = subprocess.run(
-            [go_program(), "install", "-p", "2", "-gcflags=all=-N -l", "-ldflags=-s -w", MODULE],
+            [go, "install", "-p", "2", "-gcflags=all=-N -l", "-ldflags=-s -w", MODULE],
             env=environment, cwd=work, capture_output=True, text=True, timeout=BOUND, check=False,
         )  # fmt: skip
         if done.returncode:
