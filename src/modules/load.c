@@ -26,7 +26,7 @@
 #include "modules/load_symbfile.h"
 
 enum {
-	BLOCKS = 512,    /* of one load that may wait for the parser */
+	BLOCKS = 512,    /* of one load that may wait for the parser or the scanner */
 	BLOCKS_FREE = 4, /* these whatever the backlog of others */
 	SPARES = 16,
 	HOLD_OFF_MS = 250,
@@ -83,10 +83,12 @@ static enum err parse_block(struct pipeline *p, const struct block *b)
 	return err;
 }
 
-/* The backlog of all loads has a bound, of which each load may have a little whatever the others have. */
+/* The backlog of all loads has a bound, of which each load may have a little whatever the others have. A block waits
+ * until the slower of parser and scanner is done with it. */
 static bool is_far_behind(const struct pipeline *p)
 {
-	uint64_t waiting = p->filled - p->parsed, max = p->modules->config->cache_size / 8;
+	uint64_t done = p->scanning && p->scanned < p->parsed ? p->scanned : p->parsed;
+	uint64_t waiting = p->filled - done, max = p->modules->config->cache_size / 8;
 	if (max > BACKLOG_MAX)
 		max = BACKLOG_MAX;
 	return waiting == BLOCKS || (waiting >= BLOCKS_FREE && block_pool_used(p->modules->blocks) >= max);
@@ -191,7 +193,7 @@ static void *scanner_main(void *arg)
 	return NULL;
 }
 
-/* A free block to fill; waits for the parser when it is far behind. NULL: the parser has given up. */
+/* A free block to fill; waits while too many are not done with. NULL: the parser has given up. */
 static struct block *open_block(struct pipeline *p)
 {
 	struct block *b = &p->blocks[p->filled % BLOCKS];
