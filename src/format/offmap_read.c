@@ -243,27 +243,43 @@ out:
 	return err;
 }
 
-enum err offmap_lookup(const struct page *code, uint64_t offset, struct arena *arena, struct offmap_answer *answer)
+/* Which function an offset is in. Where one answers, p is the piece and *within how far into it the offset is. */
+static enum err find_function(
+        const struct page *code, uint64_t offset, struct piece *p, uint64_t *within, struct offmap_answer *answer)
 {
-	struct piece p;
 	uint32_t pieces = code_page_pieces(code);
 	*answer = (struct offmap_answer){0};
 	if (!pieces)
 		return ERR_CORRUPT;
 	if (offset < piece_address(code, 0))
 		return ERR_OK;
-	if (!piece_read(code, find_piece(code, pieces, offset), &p))
+	if (!piece_read(code, find_piece(code, pieces, offset), p))
 		return ERR_CORRUPT;
-	uint64_t within = offset - p.address;
-	if (p.covered && within >= p.covered)
+	*within = offset - p->address;
+	if (p->covered && *within >= p->covered)
 		return ERR_OK;
-	if (!page_string(code, p.name, &answer->frame.function))
+	if (!page_string(code, p->name, &answer->frame.function))
 		return ERR_CORRUPT;
 	answer->found = true;
-	answer->function_offset = p.from + within;
-	answer->function_size = p.size;
-	answer->has_size = p.size || !p.is_public;
-	return p.segments ? read_place(code, &p, within, arena, answer) : ERR_OK;
+	answer->function_offset = p->from + *within;
+	answer->function_size = p->size;
+	answer->has_size = p->size || !p->is_public;
+	return ERR_OK;
+}
+
+enum err offmap_lookup_function(const struct page *code, uint64_t offset, struct offmap_answer *answer)
+{
+	struct piece p;
+	uint64_t within;
+	return find_function(code, offset, &p, &within, answer);
+}
+
+enum err offmap_lookup(const struct page *code, uint64_t offset, struct arena *arena, struct offmap_answer *answer)
+{
+	struct piece p;
+	uint64_t within;
+	enum err err = find_function(code, offset, &p, &within, answer);
+	return !err && answer->found && p.segments ? read_place(code, &p, within, arena, answer) : err;
 }
 
 /* Strings lie one behind the other, each after its length. Walking there costs a cache miss a string, so it is done

@@ -48,6 +48,8 @@ struct offmap_answer {
 
 /* What an offset is, from the raw code page that offmap_code_page named. Strings point into the page. */
 enum err offmap_lookup(const struct page *code, uint64_t offset, struct arena *arena, struct offmap_answer *answer);
+/* The function alone, without its place: no file, no line, no inlined calls, and no memory for them. */
+enum err offmap_lookup_function(const struct page *code, uint64_t offset, struct offmap_answer *answer);
 
 /* A string of a raw string page: ERR_CORRUPT, ERR_NO_MEMORY. */
 enum err offmap_string_lookup(const struct page *strings, uint32_t id, struct offmap_string *out);

@@ -22,6 +22,7 @@ struct batch {
 	size_t want_count;
 	struct symbolicate_stats *stats;
 	struct symbols *symbols;
+	bool v4;
 	uint32_t *code_index; /* page of each lookup of the batch in the set; UINT32_MAX: below the first symbol */
 	struct symbol **found;
 	/* String pages in the set, by module and number: index + 1 */
@@ -257,7 +258,9 @@ static enum symbolicate_result look_up(struct batch *b, const struct lookup *loo
 		if (b->code_index[i] == UINT32_MAX)
 			continue;
 		const struct page_get *get = &s->pages[b->code_index[i]];
-		enum err err = offmap_lookup(get->page, lookups[i].offset, &s->arena, &symbol->answer);
+		/* v4 writes no more than the function, so no more is kept: max_reply bounds only what is written. */
+		enum err err = b->v4 ? offmap_lookup_function(get->page, lookups[i].offset, &symbol->answer)
+		                     : offmap_lookup(get->page, lookups[i].offset, &s->arena, &symbol->answer);
 		if (err == ERR_CORRUPT) {
 			lose(b, get->module);
 			return SYMBOLICATE_LOAD;
@@ -426,7 +429,7 @@ static bool settle_pages(struct batch *b, size_t count, size_t from)
 }
 
 static enum symbolicate_result measure(
-        struct batch *b, const struct lookup *lookups, size_t count, bool v4, const struct symbol **of_frame)
+        struct batch *b, const struct lookup *lookups, size_t count, const struct symbol **of_frame)
 {
 	struct symbols *s = b->symbols;
 	for (size_t i = 0; i < count; i++) {
@@ -434,7 +437,7 @@ static enum symbolicate_result measure(
 		of_frame[lookups[i].frame] = symbol;
 		b->stats->found += symbol->answer.found;
 		if (is_first(b, i))
-			symbol->size = (v4 ? v4_head_size : v5_tail_size)(symbol->offset, &symbol->answer);
+			symbol->size = (b->v4 ? v4_head_size : v5_tail_size)(symbol->offset, &symbol->answer);
 		s->size += symbol->size;
 		s->largest = symbol->size > s->largest ? symbol->size : s->largest;
 	}
@@ -447,7 +450,8 @@ enum symbolicate_result symbolicate(struct modules *m, struct module_want *wants
 {
 	enum symbolicate_result result = SYMBOLICATE_OK;
 	size_t most = count < BATCH ? count : BATCH;
-	struct batch b = {.modules = m, .wants = wants, .want_count = want_count, .stats = stats, .symbols = symbols};
+	struct batch b = {
+	        .modules = m, .wants = wants, .want_count = want_count, .stats = stats, .symbols = symbols, .v4 = v4};
 	b.code_index = malloc(most * sizeof *b.code_index + 1);
 	b.found = malloc(most * sizeof *b.found + 1);
 	if (!b.code_index || !b.found || !fill_table(&b, 0, 0) || !sort_lookups(lookups, count))
@@ -459,7 +463,7 @@ enum symbolicate_result symbolicate(struct modules *m, struct module_want *wants
 		if (!result)
 			result = resolve(&b, lookups + at, done);
 		if (!result)
-			result = measure(&b, lookups + at, done, v4, of_frame);
+			result = measure(&b, lookups + at, done, of_frame);
 		if (!result && !settle_pages(&b, done, from))
 			result = SYMBOLICATE_NO_MEMORY;
 	}

@@ -38,12 +38,18 @@ static void check_call(const struct page *p, const struct offmap_call *c)
 
 static void look_up(const struct page *p, uint64_t offset, struct arena *arena)
 {
-	struct offmap_answer a = {0};
+	struct offmap_answer a = {0}, function = {0};
 	arena_reset(arena);
-	enum err err = offmap_lookup(p, offset, arena, &a);
+	enum err err = offmap_lookup(p, offset, arena, &a), of_function = offmap_lookup_function(p, offset, &function);
 	fuzz_check(err == ERR_OK || err == ERR_CORRUPT || err == ERR_NO_MEMORY, "another error");
 	fuzz_check(arena->used <= 64 * (size_t)p->len + 4096, "much memory for a small page");
-	if (err || !a.found)
+	fuzz_check(!of_function || of_function == ERR_CORRUPT, "another error for the function alone");
+	if (err)
+		return;
+	fuzz_check(!of_function && function.found == a.found && function.function_offset == a.function_offset &&
+	                   function.frame.function.data == a.frame.function.data && !function.inline_count,
+	        "another function where it is looked up alone");
+	if (!a.found)
 		return;
 	check_call(p, &a.frame);
 	for (uint32_t i = 0; i < a.inline_count; i++)

@@ -145,14 +145,29 @@ static void describe_place(const struct offmap *m, const struct offmap_call *c, 
 		text_add(out, ":%" PRIu32, c->line);
 }
 
+static void check_function_alone(const struct page *code, uint64_t offset, const struct offmap_answer *a)
+{
+	struct offmap_answer function;
+	assert_int_equal(offmap_lookup_function(code, offset, &function), ERR_OK);
+	assert_int_equal(function.found, a->found);
+	assert_int_equal(function.has_size, a->has_size);
+	assert_int_equal(function.function_offset, a->function_offset);
+	assert_int_equal(function.function_size, a->function_size);
+	assert_ptr_equal(function.frame.function.data, a->frame.function.data);
+	assert_int_equal(function.frame.function.external, a->frame.function.external);
+	assert_int_equal(function.inline_count + function.frame.line + function.frame.file.len, 0);
+}
+
 void describe(const struct offmap *m, uint64_t offset, struct buffer *out)
 {
 	struct arena arena;
 	struct offmap_answer a = {0};
 	int64_t page = offmap_code_page(m, offset);
 	arena_init(&arena, 1 << 24);
-	if (page >= 0)
+	if (page >= 0) {
 		assert_int_equal(offmap_lookup(m->code[page], offset, &arena, &a), ERR_OK);
+		check_function_alone(m->code[page], offset, &a);
+	}
 	if (!a.found) {
 		text_add(out, "-");
 	} else {
