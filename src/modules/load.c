@@ -402,7 +402,8 @@ static enum failure_class transfer(struct loader *r, struct load *l, unsigned so
 		enum err err = pipeline_finish(&p, t.outcome == BUCKET_OK, &map);
 		if (map)
 			metric_set(M_LAST_MAP_RAW_BYTES, (int64_t)map->raw_bytes);
-		histogram_observe(H_PARSE, p.parse_time);
+		if (t.delivered)
+			histogram_observe(H_PARSE, p.parse_time);
 		class = take_result(r, l, source, &t, &p, map, err);
 		count_transfer(l, &t, class == FAILURE_NONE);
 		*(class == FAILURE_NONE ? &l->parse_time : &l->parse_fail_time) += p.parse_time;

@@ -212,6 +212,15 @@ def test_counters_count():
         assert after["symbolicated_failures_remembered"] >= 1
 
 
+def test_parse_seconds_do_not_count_missing_files():
+    with make(memcached=0) as s:
+        assert s.client.found(["gone.so", debug_id("gone.so")]) is False
+        assert s.node.metrics()["symbolicated_parse_seconds_count"] == 0
+        works(s)
+        s.node.settled()
+        assert s.node.metrics()["symbolicated_parse_seconds_count"] == 1
+
+
 def test_requests_are_counted_by_route_and_status(stack):
     def counts():
         families = parse_metrics(stack.client.get("/__metrics__").text)
