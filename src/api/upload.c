@@ -53,13 +53,15 @@ static void refuse(struct exchange *x, const struct error *e)
 
 /* ---- places ---- */
 
-/* The store is written and listed by workers, each of which waits for it, so that few do at a time. */
+/* The store is written and listed by workers, each of which waits for it, so that few do at a time. A place is taken
+ * last of all, when nothing else is wrong: strangers take none. */
 static atomic_uint busy;
 
 static enum err take_place(const struct exchange *x, struct error *e)
 {
 	if (atomic_fetch_add(&busy, 1) < x->config->upload_parallel)
 		return ERR_OK;
+	atomic_fetch_sub(&busy, 1);
 	return error_set(e, ERR_UNAVAILABLE, "too many uploads at a time; try again");
 }
 
@@ -185,9 +187,13 @@ static enum err store(struct exchange *x, enum store_kind kind, struct error *e)
 	struct symbfile_store *place = modules_store(services_modules());
 	if (!place)
 		return error_set(e, ERR_UNAVAILABLE, "this server keeps no symbfiles (symbfile_store is not set)");
+	err = take_place(x, e);
+	if (err)
+		return err;
 	struct store_client *c = store_client_new(place);
 	err = c ? receive(x, c, &key, &bytes, e) : error_set(e, ERR_NO_MEMORY, "out of memory");
 	store_client_free(c);
+	leave_place();
 	if (err)
 		return err;
 	metric_add(M_UPLOADS_STORED, 1);
@@ -203,11 +209,7 @@ static enum err store(struct exchange *x, enum store_kind kind, struct error *e)
 static void upload(struct exchange *x, enum store_kind kind)
 {
 	struct error e;
-	enum err err = take_place(x, &e);
-	if (!err)
-		err = store(x, kind, &e);
-	leave_place();
-	if (err)
+	if (store(x, kind, &e))
 		refuse(x, &e);
 	else
 		exchange_reply_text(x, 200, "application/json", NULL, str_from("{\"success\":true,\"status\":200}"));
@@ -268,9 +270,13 @@ static enum err list(struct exchange *x, char **text, struct error *e)
 	struct symbfile_store *place = modules_store(services_modules());
 	if (!place)
 		return error_set(e, ERR_UNAVAILABLE, "this server keeps no symbfiles (symbfile_store is not set)");
+	err = take_place(x, e);
+	if (err)
+		return err;
 	struct store_client *c = store_client_new(place);
 	err = c ? symbfile_sets_get(&sets, c, &id, NULL, e) : error_set(e, ERR_NO_MEMORY, "out of memory");
 	store_client_free(c);
+	leave_place();
 	if (err)
 		return err;
 	*text = sets_text(&sets);
@@ -282,11 +288,7 @@ void uploads_list_handle(struct exchange *x)
 {
 	struct error e;
 	char *text = NULL;
-	enum err err = take_place(x, &e);
-	if (!err)
-		err = list(x, &text, &e);
-	leave_place();
-	if (err)
+	if (list(x, &text, &e))
 		refuse(x, &e);
 	else
 		exchange_reply_text(x, 200, "application/json", NULL, str_from(text));

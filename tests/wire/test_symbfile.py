@@ -399,12 +399,35 @@ def test_parallel_uploads(one):
     wait_for(lambda: [f.get("function") for f in frames(one, hexa, [0x1000 * (i + 1) for i in range(24)])] == want, "all parts to answer")
 
 
+def standing_still(silent):
+    """Settings of a store that accepts connections and never answers, and of one upload at a time."""
+    return {
+        "symbfile_store": "s3://bucket", "s3_endpoint": "http://127.0.0.1:%d" % silent.getsockname()[1], "workers": "2",
+        "upload_parallel": "1", "bucket_connect_timeout": "30s", "bucket_stall_timeout": "30s", "bucket_retries": "0",
+    }  # fmt: skip
+
+
+def test_an_upload_takes_its_place_after_its_key_is_checked():
+    """While the one place is taken, who has no key hears of the key and not of the place."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        with Stack(keys=True, config=standing_still(silent)) as s, ThreadPoolExecutor(1) as pool:
+            body = write(ranges("f"))
+            holder = pool.submit(s.client.get, f"/api/symbols/{new_id()[1]}", Authorization=s.key)
+            silent.settimeout(20)
+            connection, _ = silent.accept()  # so it has the place
+            refused(s, upload(s, "ranges", new_id()[1], body), 503, "too many uploads")
+            refused(s, upload(s, "ranges", new_id()[1], body, key=None), 401)
+            refused(s, upload(s, "ranges", "no id", body), 400, "FileID")
+            refused(s, s.client.get(f"/api/symbols/{new_id()[1]}"), 401)
+            assert not holder.done()
+            connection.close()
+            silent.close()
+
+
 def test_a_store_that_stands_still_does_not_take_all_workers():
     """Lists of what is there are few at a time, too, so that one worker is left for who asks for no store."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        config = {"symbfile_store": "s3://bucket", "s3_endpoint": "http://127.0.0.1:%d" % silent.getsockname()[1], "workers": "2",
-                  "upload_parallel": "1", "bucket_connect_timeout": "30s", "bucket_stall_timeout": "30s", "bucket_retries": "0"}  # fmt: skip
-        with Stack(keys=True, config=config) as s, ThreadPoolExecutor(3) as pool:
+        with Stack(keys=True, config=standing_still(silent)) as s, ThreadPoolExecutor(3) as pool:
             module = s.symbols.add("a.so", SAMPLE)
             lists = [pool.submit(s.client.get, f"/api/symbols/{new_id()[1]}", Authorization=s.key) for _ in range(3)]
             wait_for(lambda: sum(f.done() for f in lists) == 2, "all but one to be refused")
