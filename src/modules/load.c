@@ -531,7 +531,5 @@ void load_run(struct loader *r, struct load *l)
 		atomic_fetch_add(&l->module->holds, 1); /* until it is stored */
 		l->module->lost_at = l->lost ? clock_now() : 0;
 		failures_forget(r->modules->failures, &l->hash);
-	} else {
-		l->retry_after = 1;
 	}
 }

@@ -342,7 +342,7 @@ static bool just_loaded(struct modules *m, struct module_want *w)
 	struct failure f = failures_get(m->failures, &w->hash, &w->spelling);
 	if (f.class == FAILURE_NONE || outdated(w, f.marker, f.checked))
 		return false;
-	want_failed(w, f.class, (unsigned)((f.until - clock_now()) / SECOND) + 1);
+	want_failed(w, f.class, failure_seconds(f.until, clock_now()));
 	return true;
 }
 
@@ -468,6 +468,7 @@ void loads_transferred(struct modules *m, struct load *l)
 static void publish(struct modules *m, struct load *l)
 {
 	struct load_wait *over = NULL;
+	int64_t until = 0;
 	pthread_mutex_lock(&m->lock);
 	unchain_load(l);
 	end_transfer(m, l);
@@ -477,7 +478,8 @@ static void publish(struct modules *m, struct load *l)
 	if (!l->stale && l->module)
 		page_cache_add(m->cache, l->module);
 	if (!l->stale && l->failure != FAILURE_NONE)
-		failures_set(m->failures, &l->hash, &l->spelling, l->failure, l->marker, l->marker_seen);
+		until = failures_set(m->failures, &l->hash, &l->spelling, l->failure, l->marker, l->marker_seen);
+	l->retry_after = failure_seconds(until, clock_now());
 	while (l->waiters) {
 		struct module_want *w = l->waiters;
 		struct load_wait *wait = w->wait;
@@ -559,12 +561,10 @@ static void *loader_main(void *arg)
 		pthread_mutex_unlock(&m->lock);
 		if (!l)
 			break;
-		if (equip(&r)) {
+		if (equip(&r))
 			load_run(&r, l);
-		} else {
+		else
 			l->failure = FAILURE_TEMPORARY;
-			l->retry_after = 1;
-		}
 		publish(m, l);
 		load_store(&r, l);
 	}

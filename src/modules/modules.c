@@ -133,7 +133,7 @@ static enum freshness look_in_memory(struct modules *m, struct module_want *w, i
 	if (f.class == FAILURE_NONE)
 		return STALE;
 	metric_add(M_CACHE_FAILURE_PROCESS, 1);
-	want_failed(w, f.class, (unsigned)((f.until - now) / SECOND) + 1);
+	want_failed(w, f.class, failure_seconds(f.until, now));
 	return !shared || f.class == FAILURE_TEMPORARY || now - f.checked < m->config->revalidate_after ? FRESH : STALE;
 }
 

@@ -103,14 +103,19 @@ static int64_t time_to_live(const struct failures *f, struct entry *e, enum fail
 	return e->ttl;
 }
 
-void failures_set(struct failures *f, const struct module_hash *hash, const struct module_hash *spelling,
+unsigned failure_seconds(int64_t until, int64_t now)
+{
+	return until > now ? (unsigned)((until - now - 1) / SECOND) + 1 : 1;
+}
+
+int64_t failures_set(struct failures *f, const struct module_hash *hash, const struct module_hash *spelling,
         enum failure_class class, uint64_t marker, int64_t checked)
 {
-	int64_t ttl = 0;
+	int64_t ttl = 0, until;
 	bool again = false;
 	struct entry *e = calloc(1, sizeof *e);
 	if (!e)
-		return;
+		return 0;
 	pthread_mutex_lock(&f->lock);
 	struct entry *old = find(f, hash, spelling);
 	if (old) {
@@ -123,13 +128,15 @@ void failures_set(struct failures *f, const struct module_hash *hash, const stru
 		drop(f, f->oldest);
 	struct entry **chain = chain_of(f, hash);
 	*e = (struct entry){.hash = *hash, .spelling = *spelling, .ttl = ttl, .next = *chain, .older = f->newest};
-	e->failure = (struct failure){class, marker, clock_now() + time_to_live(f, e, class, again), checked};
+	until = clock_now() + time_to_live(f, e, class, again);
+	e->failure = (struct failure){class, marker, until, checked};
 	*chain = e;
 	*(f->newest ? &f->newest->newer : &f->oldest) = e;
 	f->newest = e;
 	f->count++;
 	metric_set(M_FAILURES_REMEMBERED, (int64_t)f->count);
 	pthread_mutex_unlock(&f->lock);
+	return until;
 }
 
 void failures_checked(

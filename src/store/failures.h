@@ -28,8 +28,10 @@ struct failure {
 
 /* hash: the module; spelling: the debug id as it was asked. FAILURE_NONE when nothing is remembered, or no longer. */
 struct failure failures_get(struct failures *f, const struct module_hash *hash, const struct module_hash *spelling);
-/* A temporary failure in a row is remembered twice as long as the one before. */
-void failures_set(struct failures *f, const struct module_hash *hash, const struct module_hash *spelling,
+/* Whole seconds from now to `until`, rounded up and at least 1: who asks again then is not answered from memory. */
+unsigned failure_seconds(int64_t until, int64_t now);
+/* A temporary failure in a row is remembered twice as long as the one before. Returns until when; 0 without memory. */
+int64_t failures_set(struct failures *f, const struct module_hash *hash, const struct module_hash *spelling,
         enum failure_class class, uint64_t marker, int64_t checked);
 void failures_checked(
         struct failures *f, const struct module_hash *hash, const struct module_hash *spelling, int64_t checked);

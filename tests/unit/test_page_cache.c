@@ -559,12 +559,24 @@ static void set_for(struct failures *f, unsigned module, enum failure_class clas
 {
 	struct module_hash h = hash_of(module), spelling = hash_of(7);
 	int64_t before = clock_now();
-	failures_set(f, &h, &spelling, class, 5, before);
+	int64_t until = failures_set(f, &h, &spelling, class, 5, before);
 	struct failure got = failures_get(f, &h, &spelling);
 	assert_int_equal(got.class, class);
 	assert_int_equal(got.marker, 5);
 	assert_true(got.checked == before);
-	assert_true(got.until >= before + ttl && got.until <= clock_now() + ttl);
+	assert_true(got.until == until && until >= before + ttl && until <= clock_now() + ttl);
+}
+
+static void test_failure_seconds_are_rounded_up(void **state)
+{
+	static const struct {
+		int64_t left;
+		unsigned seconds;
+	} cases[] = {{-SECOND, 1}, {0, 1}, {1, 1}, {SECOND - 1, 1}, {SECOND, 1}, {SECOND + 1, 2}, {10 * SECOND, 10},
+	        {10 * SECOND - 1, 10}, {10 * SECOND + 1, 11}};
+	(void)state;
+	for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++)
+		assert_int_equal(failure_seconds(77 * SECOND + cases[i].left, 77 * SECOND), cases[i].seconds);
 }
 
 static enum failure_class class_of(struct failures *f, unsigned module, unsigned spelled)
@@ -735,6 +747,7 @@ int main(void)
 	        TEST(test_failure_classes),
 	        TEST(test_failures_double),
 	        TEST(test_failures_expire),
+	        TEST(test_failure_seconds_are_rounded_up),
 	        TEST(test_failures_are_bounded),
 	        TEST(test_forget_all_spellings),
 	        TEST(test_failures_from_threads),

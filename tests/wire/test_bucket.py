@@ -173,6 +173,25 @@ def test_junk_is_corrupt(one):
     assert one.bucket.hits(module) == 1
 
 
+def test_retry_after_is_what_the_failure_is_remembered_for():
+    """Rounded up: who waits that long is not answered from memory."""
+    config = {**QUICK, "failure_ttl_min": "2500ms", "failure_ttl_max": "2500ms"}
+    with Stack(config=config) as s:
+        module = s.symbols.add("later.so", SAMPLE)
+        s.bucket.control("status:500")
+        reply = ask(s, module)
+        failed = time.monotonic()
+        is_unavailable(reply)
+        assert int(reply.headers["Retry-After"]) == 3, "of the request whose load failed"
+        s.bucket.reset()
+        reply = ask(s, module)
+        if reply.status == 503:  # on a busy machine it may be over already
+            assert 1 <= int(reply.headers["Retry-After"]) <= 3
+            time.sleep(max(0, failed + int(reply.headers["Retry-After"]) - time.monotonic()))
+            reply = ask(s, module)
+        is_found(reply, module)
+
+
 CORRUPT_FILES = {
     "other id": lambda name, ident: module_line(name, debug_id("other")) + tiny().encode(),
     "empty": lambda name, ident: b"",
