@@ -9,7 +9,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-enum { BUILD_ID_MAX = 64 };
+#include "extract/ids.h"
 
 /* What the debug file must be like. */
 struct wanted {
@@ -72,8 +72,7 @@ static bool is_debug_file(const char *path, const struct wanted *w)
 static bool by_build_id(const struct wanted *w, const char *debug_dir, char found[PATH_MAX])
 {
 	char hex[2 * BUILD_ID_MAX + 1];
-	for (size_t i = 0; i < w->build_id_len; i++)
-		snprintf(hex + 2 * i, 3, "%02x", w->build_id[i]);
+	build_id_hex(hex, w->build_id, w->build_id_len);
 	int n = snprintf(found, PATH_MAX, "%s/.build-id/%.2s/%s.debug", debug_dir, hex, hex + 2);
 	return n < PATH_MAX && is_debug_file(found, w);
 }

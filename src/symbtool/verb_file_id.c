@@ -7,57 +7,96 @@
 #include <unistd.h>
 
 #include "base/buffer.h"
+#include "extract/ids.h"
 #include "format/file_id.h"
 #include "symbtool/verbs.h"
 
-static const char usage[] = "Usage: symbtool file-id [--json] FILE...\n"
-                            "\n"
-                            "Prints the FileID of executables, in hex and in base64, and their paths.\n"
-                            "\n"
-                            "  --json  an object a file, each on a line\n";
+static const char usage[] =
+        "Usage: symbtool file-id [--json] FILE...\n"
+        "\n"
+        "Prints the FileID of executables, in hex and in base64, and their paths, and below what\n"
+        "else they are known by: build id, Go build id, and debug id (as in Breakpad symbol files).\n"
+        "\n"
+        "  --json  an object a file, each on a line\n";
 
 enum { LINE_BYTES = 1 << 20 };
 
-static enum err read_id(struct file_id *id, const char *path, struct error *e)
+struct known_as {
+	struct file_id file;
+	struct ids own; /* cleared: not an ELF file */
+};
+
+static enum err read_ids(struct known_as *k, const char *path, struct error *e)
 {
+	struct error not_elf;
+	*k = (struct known_as){0};
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return error_set(e, ERR_IO, "%s", strerror(errno));
-	enum err err = file_id_of_fd(id, fd, e);
+	enum err err = file_id_of_fd(&k->file, fd, e);
+	if (!err)
+		ids_of_fd(&k->own, fd, &not_elf);
 	close(fd);
 	return err;
 }
 
-static void print_json(const char *hex, const char *base64, const char *path)
+static void append_text(struct buffer *line, const char *name, const char *text)
 {
+	if (!text[0])
+		return;
+	buffer_printf(line, ",\"%s\":", name);
+	buffer_append_json(line, str_from(text));
+}
+
+static void print_json(const struct known_as *k, const char *path)
+{
+	char hex[FILE_ID_HEX + 1], base64[FILE_ID_BASE64 + 1], build_id[2 * BUILD_ID_MAX + 1];
+	file_id_hex(hex, &k->file);
+	file_id_base64(base64, &k->file);
+	build_id_hex(build_id, k->own.build_id, k->own.build_id_len);
 	struct buffer line;
 	buffer_init(&line, LINE_BYTES);
-	buffer_printf(&line, "{\"hex\":\"%s\",\"base64\":\"%s\",\"path\":", hex, base64);
-	buffer_append_json(&line, str_from(path));
+	buffer_printf(&line, "{\"hex\":\"%s\",\"base64\":\"%s\"", hex, base64);
+	append_text(&line, "build_id", build_id);
+	append_text(&line, "go_build_id", k->own.go_build_id);
+	append_text(&line, "debug_id", k->own.debug_id);
+	append_text(&line, "path", path);
 	buffer_append(&line, "}\n", 2);
 	fwrite(line.data, 1, line.len, stdout);
 	buffer_release(&line);
 }
 
-static bool print_id(void *arg, const char *path, bool json, struct error *e)
+static void print_text(const struct known_as *k, const char *path)
+{
+	char hex[FILE_ID_HEX + 1], base64[FILE_ID_BASE64 + 1], build_id[2 * BUILD_ID_MAX + 1];
+	file_id_hex(hex, &k->file);
+	file_id_base64(base64, &k->file);
+	build_id_hex(build_id, k->own.build_id, k->own.build_id_len);
+	printf("%s %s %s\n", hex, base64, path);
+	if (build_id[0])
+		printf("  build id     %s\n", build_id);
+	if (k->own.go_build_id[0])
+		printf("  Go build id  %s\n", k->own.go_build_id);
+	if (k->own.debug_id[0])
+		printf("  debug id     %s\n", k->own.debug_id);
+}
+
+static bool print_ids(void *arg, const char *path, bool json, struct error *e)
 {
 	(void)arg;
-	struct file_id id;
-	char hex[FILE_ID_HEX + 1], base64[FILE_ID_BASE64 + 1];
-	if (read_id(&id, path, e))
+	struct known_as k;
+	if (read_ids(&k, path, e))
 		return false;
-	file_id_hex(hex, &id);
-	file_id_base64(base64, &id);
 	if (json)
-		print_json(hex, base64, path);
+		print_json(&k, path);
 	else
-		printf("%s %s %s\n", hex, base64, path);
+		print_text(&k, path);
 	return true;
 }
 
 static int run(const struct verb *v, int argc, char **argv)
 {
-	return each_file(v, argc, argv, print_id, NULL);
+	return each_file(v, argc, argv, print_ids, NULL);
 }
 
-const struct verb verb_file_id = {"file-id", "print the FileIDs of executables", usage, run};
+const struct verb verb_file_id = {"file-id", "print FileIDs, build ids and debug ids of executables", usage, run};

@@ -8,6 +8,7 @@ import pty
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 
@@ -502,8 +503,70 @@ def test_file_ids():
         want = {os.path.join(DATA, o["path"]): (o["hex"], o["b64url"]) for o in map(json.loads, f)}
     out = [json.loads(line) for line in run("file-id", "--json", *want).stdout.splitlines()]
     assert {o["path"]: (o["hex"], o["base64"]) for o in out} == want and len(want) > 5
-    assert run("file-id", next(iter(want))).stdout == "{} {} {}\n".format(*next(iter(want.values())), next(iter(want)))
+    first = "{} {} {}\n".format(*next(iter(want.values())), next(iter(want)))
+    assert run("file-id", next(iter(want))).stdout.startswith(first)
     assert "No such file" in run("file-id", "/nowhere", code=1).stderr
+
+
+def debug_id(first_bytes, little=True):
+    """As dump_syms makes it: the numbers of a GUID are swapped where the program is little-endian; the age is 0."""
+    b = bytes(first_bytes[:16]).ljust(16, b"\0")
+    if little:
+        b = b[3::-1] + b[5:3:-1] + b[7:5:-1] + b[8:]
+    return b.hex().upper() + "0"
+
+
+def ids_of(program):
+    return json.loads(run("file-id", "--json", program).stdout)
+
+
+def test_ids_of_programs_with_a_build_id(tmp_path):
+    """The first is real: what dump_syms called ceph-osd of that build id."""
+    for build_id, want in (
+        ("fb66b3cec5f264a2f863d96fa875eb4a12345678", "CEB366FBF2C5A264F863D96FA875EB4A0"),
+        ("fb66b3ce", "CEB366FB0000000000000000000000000"),
+        ("0102030405060708090a0b0c0d0e0f10", debug_id(range(1, 17))),
+    ):
+        program = compile_program(tmp_path, "program", 3, f"-Wl,--build-id=0x{build_id}")
+        ids = ids_of(program)
+        assert (ids["build_id"], ids["debug_id"], "go_build_id" in ids) == (build_id, want, False)
+        text = run("file-id", program).stdout
+        assert text == f"{ids['hex']} {ids['base64']} {program}\n  build id     {build_id}\n  debug id     {want}\n"
+    shutil.copy(program, tmp_path / "headless")
+    with open(tmp_path / "headless", "r+b") as f:  # without section headers the notes are found by the program headers
+        f.seek(0x28)
+        f.write(bytes(8))
+        f.seek(0x3A)
+        f.write(bytes(6))
+    assert ids_of(tmp_path / "headless")["build_id"] == build_id
+
+
+def test_ids_of_programs_without_a_build_id(tmp_path):
+    program = compile_program(tmp_path, "program", 5, "-Wl,--build-id=none")
+    subprocess.run(["objcopy", "-O", "binary", "-j", ".text", program, tmp_path / "text"], check=True)
+    folded = bytearray(16)
+    for i, byte in enumerate((tmp_path / "text").read_bytes()[:4096]):
+        folded[i % 16] ^= byte
+    ids = ids_of(program)
+    assert "build_id" not in ids and ids["debug_id"] == debug_id(folded)
+    subprocess.run(["objcopy", "--only-keep-debug", program, tmp_path / "debug"], check=True)
+    assert "debug_id" not in ids_of(tmp_path / "debug")
+    (tmp_path / "text-file").write_text("no ELF")
+    assert set(ids_of(tmp_path / "text-file")) == {"hex", "base64", "path"}
+
+
+def test_ids_of_a_big_endian_program(tmp_path):
+    """Its numbers are in that order already."""
+    def note(kind, name, value):
+        return struct.pack(">III", len(name), len(value), kind) + name + value + bytes(-len(value) % 4)
+
+    notes = note(3, b"GNU\0", bytes(range(20))) + note(4, b"Go\0\0", b"abc/def")
+    header = b"\x7fELF\2\2\1".ljust(16, b"\0") + struct.pack(">HHIQQQIHHHHHH", 2, 21, 1, 0, 64, 0, 0, 64, 56, 1, 64, 0, 0)
+    segment = struct.pack(">IIQQQQQQ", 4, 4, 120, 0, 0, len(notes), len(notes), 4)
+    (tmp_path / "big").write_bytes(header + segment + notes)
+    ids = ids_of(tmp_path / "big")
+    assert (ids["build_id"], ids["go_build_id"]) == (bytes(range(20)).hex(), "abc/def")
+    assert ids["debug_id"] == debug_id(range(20), little=False)
 
 
 def test_check_of_corner_symbfiles():

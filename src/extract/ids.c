@@ -1,0 +1,123 @@
+#include <config.h>
+
+#include "extract/ids.h"
+
+#include <gelf.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "extract/elf_file.h"
+
+enum {
+	NOTE_GO_BUILD_ID = 4,
+	DEBUG_ID_BYTES = 16,
+	TEXT_BYTES = 4096, /* of .text that a debug id is made of */
+};
+
+static bool is_printable(const char *text, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if (text[i] < ' ' || text[i] > '~')
+			return false;
+	return true;
+}
+
+static void take_note(struct ids *ids, uint32_t type, const char *name, const uint8_t *value, size_t len)
+{
+	if (type == NT_GNU_BUILD_ID && memcmp(name, "GNU", 4) == 0 && !ids->build_id_len && len <= BUILD_ID_MAX) {
+		memcpy(ids->build_id, value, len);
+		ids->build_id_len = len;
+	} else if (type == NOTE_GO_BUILD_ID && memcmp(name, "Go\0", 4) == 0 && !ids->go_build_id[0] &&
+	           len <= GO_BUILD_ID_MAX && is_printable((const char *)value, len)) {
+		memcpy(ids->go_build_id, value, len);
+		ids->go_build_id[len] = 0;
+	}
+}
+
+static void read_notes(struct ids *ids, Elf_Data *data)
+{
+	GElf_Nhdr note;
+	size_t name, value;
+	for (size_t at = 0; data && (at = gelf_getnote(data, at, &note, &name, &value)) > 0;)
+		if (note.n_namesz == 4)
+			take_note(ids, note.n_type, (const char *)data->d_buf + name,
+			        (const uint8_t *)data->d_buf + value, note.n_descsz);
+}
+
+/* A debug file's segments lie elsewhere than its program headers say; its sections do not. */
+static void read_sections(struct ids *ids, Elf *elf)
+{
+	GElf_Shdr header;
+	for (Elf_Scn *s = elf_nextscn(elf, NULL); s; s = elf_nextscn(elf, s))
+		if (gelf_getshdr(s, &header) && header.sh_type == SHT_NOTE)
+			read_notes(ids, elf_getdata(s, NULL));
+}
+
+static void read_segments(struct ids *ids, Elf *elf)
+{
+	GElf_Phdr header;
+	size_t count;
+	if (elf_getphdrnum(elf, &count) != 0)
+		return;
+	for (size_t i = 0; i < count && i <= INT32_MAX && gelf_getphdr(elf, (int)i, &header); i++) {
+		Elf_Type type = header.p_align == 8 ? ELF_T_NHDR8 : ELF_T_NHDR;
+		if (header.p_type == PT_NOTE && header.p_offset <= INT64_MAX)
+			read_notes(ids, elf_getdata_rawchunk(elf, (int64_t)header.p_offset, header.p_filesz, type));
+	}
+}
+
+/* Breakpad's for a file without a build id: its first code, folded. */
+static bool fold_text(uint8_t id[DEBUG_ID_BYTES], Elf *elf)
+{
+	Elf_Scn *text = elf_find_section(elf, ".text");
+	Elf_Data *data = text ? elf_rawdata(text, NULL) : NULL;
+	if (!data || !data->d_buf)
+		return false;
+	for (size_t i = 0; i < data->d_size && i < TEXT_BYTES; i++)
+		id[i % DEBUG_ID_BYTES] ^= ((const uint8_t *)data->d_buf)[i];
+	return data->d_size > 0;
+}
+
+/* The numbers of a GUID are little-endian ones there, and big-endian ones in its text. The last digit is the age. */
+static void make_debug_id(struct ids *ids, Elf *elf)
+{
+	static const uint8_t swapped[DEBUG_ID_BYTES] = {3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15};
+	uint8_t id[DEBUG_ID_BYTES] = {0};
+	const char *ident = elf_getident(elf, NULL);
+	size_t len = ids->build_id_len < DEBUG_ID_BYTES ? ids->build_id_len : DEBUG_ID_BYTES;
+	memcpy(id, ids->build_id, len);
+	if (!ident || (len == 0 && !fold_text(id, elf)))
+		return;
+	for (size_t i = 0; i < DEBUG_ID_BYTES; i++)
+		snprintf(ids->debug_id + 2 * i, 3, "%02X", id[ident[EI_DATA] == ELFDATA2LSB ? swapped[i] : i]);
+	ids->debug_id[DEBUG_ID_LEN - 1] = '0';
+}
+
+void ids_read(struct ids *ids, Elf *elf)
+{
+	*ids = (struct ids){0};
+	read_sections(ids, elf);
+	if (!ids->build_id_len || !ids->go_build_id[0])
+		read_segments(ids, elf);
+	make_debug_id(ids, elf);
+}
+
+enum err ids_of_fd(struct ids *ids, int fd, struct error *e)
+{
+	elf_version(EV_CURRENT);
+	Elf *elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
+	enum err err = ERR_OK;
+	if (elf && elf_kind(elf) == ELF_K_ELF)
+		ids_read(ids, elf);
+	else
+		err = error_set(e, ERR_MISSING, "not an ELF file");
+	elf_end(elf);
+	return err;
+}
+
+void build_id_hex(char out[2 * BUILD_ID_MAX + 1], const uint8_t *id, size_t len)
+{
+	out[0] = 0;
+	for (size_t i = 0; i < len && i < BUILD_ID_MAX; i++)
+		snprintf(out + 2 * i, 3, "%02x", id[i]);
+}
