@@ -9,11 +9,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static enum err check_kind(Elf *elf, const char *path, struct error *e)
+static enum err check_type(Elf *elf, const char *path, struct error *e)
 {
 	GElf_Ehdr header;
-	if (elf_kind(elf) != ELF_K_ELF || !gelf_getehdr(elf, &header))
-		return error_set(e, ERR_CORRUPT, "%s: not an ELF file", path);
+	gelf_getehdr(elf, &header);
 	if (header.e_type != ET_EXEC && header.e_type != ET_DYN)
 		return error_set(e, ERR_CORRUPT, "%s: not an executable or shared library", path);
 	return ERR_OK;
@@ -35,14 +34,31 @@ static int open_regular(const char *path, struct error *e)
 	return -1;
 }
 
-enum err elf_file_open(struct elf_file *f, const char *path, struct error *e)
+static bool is_elf(Elf *elf)
+{
+	GElf_Ehdr header;
+	return elf && elf_kind(elf) == ELF_K_ELF && gelf_getehdr(elf, &header);
+}
+
+enum err elf_file_open_any(struct elf_file *f, const char *path, struct error *e)
 {
 	elf_version(EV_CURRENT);
 	*f = (struct elf_file){.fd = open_regular(path, e)};
 	if (f->fd < 0)
 		return ERR_IO;
 	f->elf = elf_begin(f->fd, ELF_C_READ_MMAP, NULL);
-	enum err err = f->elf ? check_kind(f->elf, path, e) : error_set(e, ERR_CORRUPT, "%s: %s", path, elf_errmsg(-1));
+	if (is_elf(f->elf))
+		return ERR_OK;
+	elf_file_close(f);
+	return error_set(e, ERR_CORRUPT, "%s: not an ELF file", path);
+}
+
+enum err elf_file_open(struct elf_file *f, const char *path, struct error *e)
+{
+	enum err err = elf_file_open_any(f, path, e);
+	if (err != ERR_OK)
+		return err;
+	err = check_type(f->elf, path, e);
 	if (err != ERR_OK)
 		elf_file_close(f);
 	return err;

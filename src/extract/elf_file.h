@@ -16,6 +16,8 @@ struct elf_file {
 
 /* ERR_IO: cannot be read; ERR_CORRUPT: no ELF executable or library. */
 enum err elf_file_open(struct elf_file *f, const char *path, struct error *e);
+/* Also of other types of ELF files, such as relocatable ones. */
+enum err elf_file_open_any(struct elf_file *f, const char *path, struct error *e);
 void elf_file_close(struct elf_file *f);
 /* NULL: no such section. A ".debug_" section may be there in its old compressed form, as ".zdebug_". */
 Elf_Scn *elf_find_section(Elf *elf, const char *name);

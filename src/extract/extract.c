@@ -32,6 +32,7 @@ struct extraction {
 	size_t unit_count;
 	atomic_size_t next; /* the unit that no thread has yet */
 	const char *dwarf_path;
+	struct dwarf_source dwarf;
 	bool pads;
 	struct join join;
 };
@@ -49,8 +50,8 @@ static void *work(void *arg)
 	struct extraction *x = w->x;
 	struct error error = {0};
 	enum err err = ERR_OK;
-	if (!w->reader.dwarf)
-		err = unit_reader_open(&w->reader, x->dwarf_path, &x->code, x->pads, &error);
+	if (!w->reader.handle.dwarf)
+		err = unit_reader_open(&w->reader, &x->dwarf, &x->code, x->pads, &error);
 	for (size_t i; err == ERR_OK && (i = atomic_fetch_add(&x->next, 1)) < x->unit_count;) {
 		if (!join_wait(&x->join, i))
 			break;
@@ -144,17 +145,21 @@ static enum err add_symbol_tables(struct extraction *x)
 	return err == ERR_OK ? add_symbols(x, x->file.elf, ".dynsym") : err;
 }
 
+static const char *debug_dir(const struct extraction *x)
+{
+	return x->options->debug_dir ? x->options->debug_dir : "/usr/lib/debug";
+}
+
 /* Where the DWARF is: dwarf_path stays NULL when there is none. */
 static void find_debug_data(struct extraction *x)
 {
 	char *found = x->stats->debug_file;
-	const char *dir = x->options->debug_dir ? x->options->debug_dir : "/usr/lib/debug";
 	if (x->options->debug_file) {
 		strncat(found, x->options->debug_file, PATH_MAX - 1);
 	} else if (elf_has_dwarf(x->file.elf)) {
 		x->dwarf_path = x->path;
 		return;
-	} else if (!debug_file_find(&x->file, x->path, dir, found)) {
+	} else if (!debug_file_find(&x->file, x->path, debug_dir(x), found)) {
 		found[0] = 0;
 		return;
 	}
@@ -175,7 +180,9 @@ static enum err open_dwarf(struct extraction *x, struct worker *first)
 	elf_file_close(&probe);
 	if (!has)
 		return ERR_OK;
-	err = unit_reader_open(&first->reader, x->dwarf_path, &x->code, x->pads, x->error);
+	err = dwarf_source_open(&x->dwarf, x->dwarf_path, debug_dir(x), x->error);
+	if (err == ERR_OK)
+		err = unit_reader_open(&first->reader, &x->dwarf, &x->code, x->pads, x->error);
 	return err == ERR_OK ? unit_reader_list(&first->reader, &x->units, &x->unit_count, x->error) : err;
 }
 
@@ -208,6 +215,7 @@ static void release(struct extraction *x, struct worker *workers)
 	for (size_t i = 0; i < THREADS_MAX; i++)
 		unit_reader_close(&workers[i].reader);
 	free(workers);
+	dwarf_source_close(&x->dwarf);
 	free(x->units);
 	coverage_release(&x->coverage);
 	code_map_release(&x->code);

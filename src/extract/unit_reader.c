@@ -9,18 +9,13 @@
 #include "extract/grow.h"
 
 enum err unit_reader_open(
-        struct unit_reader *u, const char *path, const struct code_map *code, bool pads, struct error *e)
+        struct unit_reader *u, struct dwarf_source *source, const struct code_map *code, bool pads, struct error *e)
 {
-	*u = (struct unit_reader){.code = code, .pads = pads};
-	enum err err = elf_file_open(&u->file, path, e);
+	*u = (struct unit_reader){.source = source, .code = code, .pads = pads};
+	enum err err = dwarf_handle_open(&u->handle, source, e);
 	if (err != ERR_OK)
 		return err;
-	u->dwarf = dwarf_begin_elf(u->file.elf, DWARF_C_READ, NULL);
-	if (!u->dwarf) {
-		elf_file_close(&u->file);
-		return error_set(e, ERR_CORRUPT, "%s: %s", path, dwarf_errmsg(-1));
-	}
-	Elf *elf = u->file.elf;
+	Elf *elf = u->handle.elf;
 	u->sections.line = elf_section_bytes(elf, ".debug_line");
 	u->sections.line_str = elf_section_bytes(elf, ".debug_line_str");
 	u->sections.str = elf_section_bytes(elf, ".debug_str");
@@ -31,7 +26,7 @@ enum err unit_reader_open(
 
 void unit_reader_close(struct unit_reader *u)
 {
-	if (!u->dwarf)
+	if (!u->handle.dwarf)
 		return;
 	names_release(&u->names);
 	intern_release(&u->strings);
@@ -40,9 +35,7 @@ void unit_reader_close(struct unit_reader *u)
 	segments_release(&u->segments);
 	line_table_release(&u->lines);
 	records_release(&u->records);
-	dwarf_end(u->dwarf);
-	elf_file_close(&u->file);
-	u->dwarf = NULL;
+	dwarf_handle_close(&u->handle);
 }
 
 enum err unit_reader_list(struct unit_reader *u, uint64_t **offsets, size_t *count, struct error *e)
@@ -52,7 +45,8 @@ enum err unit_reader_list(struct unit_reader *u, uint64_t **offsets, size_t *cou
 	int status;
 	*offsets = NULL;
 	*count = 0;
-	while ((status = dwarf_next_unit(u->dwarf, at, &next, &header, NULL, NULL, NULL, NULL, NULL, NULL)) == 0) {
+	while ((status = dwarf_next_unit(u->handle.dwarf, at, &next, &header, NULL, NULL, NULL, NULL, NULL, NULL)) ==
+	        0) {
 		uint64_t *items = grown(*offsets, &cap, *count, sizeof *items);
 		if (!items)
 			return error_set(e, ERR_NO_MEMORY, "out of memory");
@@ -104,22 +98,16 @@ static enum err add_functions(struct unit_reader *u, struct error *e)
 	return err;
 }
 
-static enum err read_unit(struct unit_reader *u, uint64_t offset, struct result *out, struct error *e)
+static enum err read_unit(struct unit_reader *u, const struct die_unit *unit, struct result *out, struct error *e)
 {
-	struct die_unit unit;
-	Dwarf_Die root;
-	if (!dwarf_offdie(u->dwarf, offset, &root))
-		return error_set(e, ERR_CORRUPT, "unit at 0x%llx: %s", (unsigned long long)offset, dwarf_errmsg(-1));
-	enum err err = die_unit_open(&unit, &root, &u->abbrevs, e);
-	if (err == ERR_OK)
-		err = functions_read(&u->functions, &unit, u->code, e);
+	enum err err = functions_read(&u->functions, unit, u->code, e);
 	if (err != ERR_OK || u->functions.piece_count == 0)
 		return err;
-	err = read_lines(u, &unit, e);
+	err = read_lines(u, unit, e);
 	if (err != ERR_OK)
 		return err;
 	struct records *r = &u->records;
-	r->unit = &unit;
+	r->unit = unit;
 	r->code = u->code;
 	r->functions = &u->functions;
 	r->lines = &u->lines;
@@ -129,10 +117,24 @@ static enum err read_unit(struct unit_reader *u, uint64_t offset, struct result 
 	return add_functions(u, e);
 }
 
+static enum err open_unit(struct unit_reader *u, uint64_t offset, struct die_unit *unit, struct error *e)
+{
+	Dwarf_Die root;
+	if (!dwarf_offdie(u->handle.dwarf, offset, &root))
+		return error_set(e, ERR_CORRUPT, "unit at 0x%llx: %s", (unsigned long long)offset, dwarf_errmsg(-1));
+	return die_unit_open(unit, &root, &u->abbrevs, e);
+}
+
 struct result *unit_reader_read(struct unit_reader *u, uint64_t offset)
 {
+	struct die_unit unit;
 	struct result *r = result_new();
-	if (r)
-		r->err = read_unit(u, offset, r, &r->error);
+	if (!r)
+		return NULL;
+	r->err = open_unit(u, offset, &unit, &r->error);
+	if (r->err != ERR_OK)
+		return r;
+	r->err = read_unit(u, &unit, r, &r->error);
+	dwarf_source_done(u->source, (size_t)(unit.end - unit.start));
 	return r;
 }

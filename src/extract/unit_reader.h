@@ -2,12 +2,12 @@
 #ifndef SYMBTOOL_UNIT_READER_H
 #define SYMBTOOL_UNIT_READER_H
 
-#include "extract/elf_file.h"
+#include "extract/dwarf_source.h"
 #include "extract/records.h"
 
 struct unit_reader {
-	struct elf_file file;
-	Dwarf *dwarf;
+	struct dwarf_source *source;
+	struct dwarf_handle handle;
 	bool pads; /* whether return pads are wanted */
 	const struct code_map *code;
 	struct line_sections sections;
@@ -20,9 +20,9 @@ struct unit_reader {
 	struct records records;
 };
 
-/* Opens the file with the DWARF. code must outlive u. */
+/* source and code must outlive u. */
 enum err unit_reader_open(
-        struct unit_reader *u, const char *path, const struct code_map *code, bool pads, struct error *e);
+        struct unit_reader *u, struct dwarf_source *source, const struct code_map *code, bool pads, struct error *e);
 /* Results must not be used any more. */
 void unit_reader_close(struct unit_reader *u);
 /* The offsets of the entries of all units, in the order of the file; *offsets is freed by the caller. */

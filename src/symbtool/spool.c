@@ -4,26 +4,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "extract/temp_file.h"
+
 /* What a record takes at most besides its strings; of each line or frame. */
 enum { RECORD_MAX = 64, ROW_MAX = 32 };
-
-static enum err open_temporary(int *fd, struct error *e)
-{
-	char path[PATH_MAX];
-	const char *dir = getenv("TMPDIR");
-	snprintf(path, sizeof path, "%s/symbtool-XXXXXX", dir && *dir ? dir : "/tmp");
-	*fd = mkostemp(path, O_CLOEXEC);
-	if (*fd < 0)
-		return error_set(e, ERR_IO, "%.200s: %s", path, strerror(errno));
-	unlink(path); /* it goes with the process, however that ends */
-	return ERR_OK;
-}
 
 enum err spool_init(struct spool *s, uint64_t part_max, bool discard, struct error *e)
 {
@@ -31,7 +20,7 @@ enum err spool_init(struct spool *s, uint64_t part_max, bool discard, struct err
 	if (!s->hash)
 		return error_set(e, ERR_NO_MEMORY, "out of memory");
 	if (!discard)
-		return open_temporary(&s->fd, e);
+		return temp_file_open(&s->fd, e);
 	s->fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 	return s->fd < 0 ? error_set(e, ERR_IO, "/dev/null: %s", strerror(errno)) : ERR_OK;
 }
@@ -52,16 +41,7 @@ static enum err take_bytes(void *arg, const uint8_t *data, size_t len, struct er
 	if (!sha256_add(s->hash, data, len))
 		return error_set(e, ERR_NO_MEMORY, "out of memory");
 	s->len += len;
-	while (len > 0) {
-		ssize_t n = write(s->fd, data, len);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return error_set(e, ERR_IO, "the temporary file: %s", strerror(errno));
-		data += n;
-		len -= (size_t)n;
-	}
-	return ERR_OK;
+	return temp_file_write(s->fd, data, len, e);
 }
 
 static enum err begin_part(struct spool *s, struct error *e)

@@ -2,17 +2,21 @@
 """check_extract.py --tool EXTRACT_DUMP [--data FOLDER]... [--only PART]: checks what is extracted from executables.
 
 data: the programs below FOLDER, each with its answers; compiled: programs that are compiled here, against addr2line -i at every
-few bytes; made: debug entries that no compiler writes; hostile: damaged files, which may fail but not crash or hang. Prints each difference and ends with 1 if there was one."""
+few bytes; sections: compressed debug sections, sound and damaged, and their temporary file; made: debug entries that no compiler writes; hostile: damaged files, which may fail but not crash or hang. Prints each difference and ends with 1 if there was one."""
 import argparse
 import bisect
 import json
 import os
 import random
 import re
+import resource
 import shutil
+import signal
+import struct
 import subprocess
 import sys
 import tempfile
+import zlib
 
 SECONDS = 120
 CLONE = re.compile(r"(\.(isra|part|constprop|cold|llvm|lto_priv)(\.\d+)?)+$")
@@ -381,6 +385,109 @@ def check_split_file(tool, program, folder):
     check("split", done.returncode in (0, 1), done.stderr)
 
 
+# ---- compressed sections, and the temporary file that they are inflated into ----
+
+ELFCOMPRESS_ZLIB, ELFCOMPRESS_ZSTD = 1, 2
+
+
+def deflated(kind, data):
+    if kind == ELFCOMPRESS_ZSTD:
+        return subprocess.run(["zstd", "-q", "-19", "-c"], input=data, stdout=subprocess.PIPE, check=True).stdout
+    return zlib.compress(data)
+
+
+def with_sections(program, path, change):
+    """A copy of a little-endian ELF64 file; change(name, bytes) gives (type, size, bytes) of a compressed section, or None."""
+    with open(program, "rb") as file:
+        data = bytearray(file.read())
+    headers, count, names_at = struct.unpack_from("<Q", data, 40)[0], *struct.unpack_from("<2H", data, 60)
+    names = struct.unpack_from("<Q", data, headers + 64 * names_at + 24)[0]
+    for at in range(headers, headers + 64 * count, 64):
+        name, _, flags, _, offset, size = struct.unpack_from("<2I4Q", data, at)
+        name = bytes(data[names + name:data.index(0, names + name)]).decode()
+        changed = change(name, bytes(data[offset:offset + size])) if name.startswith(".debug_") else None
+        if changed:
+            kind, claimed, body = changed
+            body = struct.pack("<2I2Q", kind, 0, claimed, 1) + body
+            struct.pack_into("<Q", data, at + 8, flags | 0x800)
+            struct.pack_into("<2Q", data, at + 24, len(data), len(body))
+            data += body
+    with open(path, "wb") as file:
+        file.write(data)
+    return path
+
+
+def run(tool, *arguments, **options):
+    """The process, and the text on its standard error."""
+    done = subprocess.run([tool, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=SECONDS, **options)
+    return done, done.stderr.decode(errors="replace").strip()
+
+
+def check_sections(tool, sources, folder):
+    program = compile_case(("plain", "g++", "cpp", "-O2 -g -gz=none"), sources, folder)
+    whole = dump(tool, program)
+    path = os.path.join(folder, "sections")
+    for kind in (ELFCOMPRESS_ZLIB, ELFCOMPRESS_ZSTD)[:2 if shutil.which("zstd") else 1]:
+        with_sections(program, path, lambda name, data, k=kind: (k, len(data), deflated(k, data)))
+        check("sections", dump(tool, path) == whole, "kind", kind)
+        with_sections(program, path, lambda name, data, k=kind: (
+            k, len(data), deflated(k, data[:1000]) + deflated(k, data[1000:])) if name == ".debug_info" else None)
+        check("sections", dump(tool, path) == whole, "two streams of kind", kind)
+        with_sections(program, path, lambda name, data, k=kind: (
+            k, len(data), deflated(k, data) + b"behind") if name == ".debug_line" else None)
+        check("sections", dump(tool, path) == whole, "more behind a stream of kind", kind)
+        check_bad_sections(tool, program, path, kind)
+    check_temporary(tool, with_sections(program, path, lambda name, data: (1, len(data), zlib.compress(data))), folder)
+    check_memory(tool, folder)
+
+
+def check_bad_sections(tool, program, path, kind):
+    """What a header claims takes no memory, and is told when it is wrong."""
+    bad = {
+        "more than its header says": lambda data: (kind, len(data) - 1, deflated(kind, data)),
+        "less than its header says": lambda data: (kind, len(data) + 1, deflated(kind, data)),
+        "less than its header says ": lambda data: (kind, 1 << 60, deflated(kind, data)),
+        "cut off": lambda data: (kind, len(data), deflated(kind, data)[:-200]),
+        "compressed in a way that is not known: 77": lambda data: (77, len(data), deflated(kind, data)),
+        "compressed data: ": lambda data: (kind, len(data), b"nothing of the kind" * 10),
+    }
+    for what, change in bad.items():
+        with_sections(program, path, lambda name, data, c=change: c(data) if name == ".debug_info" else None)
+        done, text = run(tool, "-q", path, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (1 << 28, 1 << 28)))
+        check("sections", done.returncode in (0, 1) and what.strip() in text and ".debug_info" in text, kind, what, done.returncode, text)
+
+
+def check_temporary(tool, program, folder):
+    """A folder that is not there or full is told; an interrupted run leaves nothing in it."""
+    done, text = run(tool, "-q", program, env={"TMPDIR": folder + "/none"})
+    check("temporary", done.returncode == 1 and "temporary folder " + folder + "/none: " in text, text)
+    small = os.path.join(folder, "small")
+    os.makedirs(small)
+    done, text = run("unshare", "-m", "sh", "-c", 'mount -t tmpfs -o size=16k none "$1" && TMPDIR=$1 "$2" -q "$3"; echo $? >&2', "sh",
+                     small, tool, program)
+    if "unshare" in text or "mount" in text:
+        print("check_extract: left out a full folder:", text)
+    else:
+        check("temporary", f"temporary folder {small}: No space left" in text and "TMPDIR" in text and text.endswith("1"), text)
+    with subprocess.Popen([tool, program], stdout=subprocess.PIPE, env={"TMPDIR": small}) as interrupted:
+        interrupted.stdout.read(1)  # it waits for more to be read
+        interrupted.send_signal(signal.SIGINT)
+    check("temporary", not os.listdir(small), os.listdir(small))
+
+
+def check_memory(tool, folder):
+    """Debug data of 60 MB are neither inflated for each thread nor kept."""
+    unit = [entry("unit", '"a.cc"', CPLUSPLUS), ".rept 500000", entry("block"), END, ".endr"]
+    units = [unit + [entry("function", f'"f{i}"', f"code+{i}", 1), END, END] for i in range(60)]
+    path = assemble(folder, "large", units)
+    subprocess.run(["objcopy", "--compress-debug-sections=zlib", path], check=True, timeout=SECONDS)
+    for threads in "1", "8":
+        # the process of a shell, since the peak of this one would count as the tool's
+        _, text = run("sh", "-c", '"$@"; true', "sh", tool, "-q", "-t", threads, path)
+        stats = json.loads(text)
+        check("memory", stats["ranges"] >= 60 and stats["max_rss_kib"] < 48 << 10, "threads", threads, text)
+
+
 # ---- debug entries that no compiler writes, put together by the assembler ----
 
 ABBREVS = {  # name: (code, tag, children, ((attribute, form), ...))
@@ -548,7 +655,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tool", required=True)
     parser.add_argument("--data", action="append", default=[])
-    parser.add_argument("--only", choices=("data", "compiled", "made", "hostile"))
+    parser.add_argument("--only", choices=("data", "compiled", "sections", "made", "hostile"))
     parser.add_argument("--sources")
     parser.add_argument("--count", type=int, default=60)
     parser.add_argument("--seed", type=int, default=1)
@@ -560,6 +667,8 @@ def main():
                 check_data(a.tool, data)
         if a.only in (None, "compiled") and a.sources:
             check_compiled(a.tool, a.sources, folder)
+        if a.only in (None, "sections") and a.sources:
+            check_sections(a.tool, a.sources, folder)
         if a.only in (None, "made"):
             check_made(a.tool, folder)
         if a.only in (None, "hostile"):

@@ -1,0 +1,31 @@
+/* The file with the DWARF of an executable, and the one that it shares entries with (dwz -m), for any number of
+ * threads. */
+#ifndef EXTRACT_DWARF_SOURCE_H
+#define EXTRACT_DWARF_SOURCE_H
+
+#include <elfutils/libdw.h>
+#include <stdatomic.h>
+
+#include "extract/section_file.h"
+
+struct dwarf_source {
+	struct section_file main, alternate; /* alternate: may be empty */
+	atomic_size_t read;                  /* bytes of units since memory was given back */
+};
+
+/* One thread's view. */
+struct dwarf_handle {
+	Elf *elf, *alternate_elf;
+	Dwarf *dwarf, *alternate; /* dwarf NULL: it is not open */
+};
+
+/* path: the file with the DWARF. Alternates are looked for beside it and below debug_dir. Closed also after a failure,
+ * whose text names the file. */
+enum err dwarf_source_open(struct dwarf_source *s, const char *path, const char *debug_dir, struct error *e);
+void dwarf_source_close(struct dwarf_source *s);
+enum err dwarf_handle_open(struct dwarf_handle *h, const struct dwarf_source *s, struct error *e);
+void dwarf_handle_close(struct dwarf_handle *h);
+/* A unit of so many bytes was read: now and then the pages of such units are given back. */
+void dwarf_source_done(struct dwarf_source *s, size_t bytes);
+
+#endif

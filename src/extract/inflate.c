@@ -1,0 +1,193 @@
+#include <config.h>
+
+#include "extract/inflate.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zlib.h>
+#include <zstd.h>
+
+#include "extract/temp_file.h"
+
+enum { BLOCK = 128 << 10 };
+
+/* A transfer from one file to the other. */
+struct transfer {
+	struct inflate_source rest; /* not read yet */
+	uint64_t max, size;
+	int to;
+	void *state;    /* of the method */
+	bool ended;     /* a stream is complete */
+	size_t at, len; /* of in: taken, and there */
+	size_t made;    /* of out */
+	uint8_t in[BLOCK], out[BLOCK];
+};
+
+/* step takes from in, fills out and sets ended. open returns NULL without memory. */
+struct method {
+	void *(*open)(void);
+	enum err (*step)(struct transfer *t, struct error *e);
+	void (*close)(void *state);
+};
+
+static enum err corrupt(struct error *e, const char *what)
+{
+	return error_set(e, ERR_CORRUPT, "compressed data: %s", what);
+}
+
+/* ---- methods ---- */
+
+static void *open_plain(void)
+{
+	return malloc(1);
+}
+
+static enum err step_plain(struct transfer *t, struct error *e)
+{
+	(void)e;
+	t->made = t->len - t->at;
+	memcpy(t->out, t->in + t->at, t->made);
+	t->at = t->len;
+	t->ended = true;
+	return ERR_OK;
+}
+
+static void *open_zlib(void)
+{
+	z_stream *z = calloc(1, sizeof *z);
+	if (z && inflateInit(z) == Z_OK)
+		return z;
+	free(z);
+	return NULL;
+}
+
+static enum err step_zlib(struct transfer *t, struct error *e)
+{
+	z_stream *z = t->state;
+	if (t->ended)
+		inflateReset(z);
+	z->next_in = t->in + t->at;
+	z->avail_in = (uInt)(t->len - t->at);
+	z->next_out = t->out;
+	z->avail_out = BLOCK;
+	int status = inflate(z, Z_NO_FLUSH);
+	if (status == Z_MEM_ERROR)
+		return error_set(e, ERR_NO_MEMORY, "out of memory");
+	if (status != Z_OK && status != Z_STREAM_END && status != Z_BUF_ERROR)
+		return corrupt(e, z->msg ? z->msg : "damaged");
+	t->ended = status == Z_STREAM_END;
+	t->at = t->len - z->avail_in;
+	t->made = BLOCK - z->avail_out;
+	return ERR_OK;
+}
+
+static void close_zlib(void *state)
+{
+	inflateEnd(state);
+	free(state);
+}
+
+static void *open_zstd(void)
+{
+	return ZSTD_createDCtx();
+}
+
+static enum err step_zstd(struct transfer *t, struct error *e)
+{
+	ZSTD_inBuffer in = {t->in, t->len, t->at};
+	ZSTD_outBuffer out = {t->out, BLOCK, 0};
+	size_t left = ZSTD_decompressStream(t->state, &out, &in);
+	if (ZSTD_isError(left))
+		return corrupt(e, ZSTD_getErrorName(left));
+	t->ended = left == 0;
+	t->at = in.pos;
+	t->made = out.pos;
+	return ERR_OK;
+}
+
+static void close_zstd(void *state)
+{
+	ZSTD_freeDCtx(state);
+}
+
+static const struct method methods[] = {
+        [INFLATE_NONE] = {open_plain, step_plain, free},
+        [INFLATE_ZLIB] = {open_zlib, step_zlib, close_zlib},
+        [INFLATE_ZSTD] = {open_zstd, step_zstd, close_zstd},
+};
+
+/* ---- transfer ---- */
+
+/* The next block; len is 0 at the end of the source. */
+static enum err read_block(struct transfer *t, struct error *e)
+{
+	ssize_t n;
+	size_t want = t->rest.len < BLOCK ? (size_t)t->rest.len : BLOCK;
+	do
+		n = pread(t->rest.fd, t->in, want, (off_t)t->rest.at);
+	while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return error_set(e, ERR_IO, "%s", strerror(errno));
+	if (n == 0 && want > 0)
+		return corrupt(e, "outside the file");
+	t->at = 0;
+	t->len = (size_t)n;
+	t->rest.at += (uint64_t)n;
+	t->rest.len -= (uint64_t)n;
+	return ERR_OK;
+}
+
+static enum err emit(struct transfer *t, struct error *e)
+{
+	if (t->made > t->max - t->size)
+		return corrupt(e, "more than its header says");
+	t->size += t->made;
+	return temp_file_write(t->to, t->out, t->made, e);
+}
+
+static enum err run(struct transfer *t, const struct method *m, struct error *e)
+{
+	bool full = false; /* there may be more to come without new input */
+	enum err err = ERR_OK;
+	while (err == ERR_OK && !(t->ended && t->size == t->max)) {
+		if (t->at == t->len && !full) {
+			err = read_block(t, e);
+			if (err == ERR_OK && t->len == 0)
+				return t->ended ? ERR_OK : corrupt(e, "cut off");
+		}
+		if (err == ERR_OK)
+			err = m->step(t, e);
+		if (err == ERR_OK)
+			err = emit(t, e);
+		full = t->made == BLOCK && !t->ended;
+	}
+	return err;
+}
+
+enum err inflate_file(enum inflate_method method, const struct inflate_source *source, uint64_t max, int to,
+        uint64_t *size, struct error *e)
+{
+	const struct method *m = &methods[method];
+	struct transfer *t = malloc(sizeof *t);
+	void *state = t ? m->open() : NULL;
+	enum err err = ERR_NO_MEMORY;
+	*size = 0;
+	if (state) {
+		t->rest = *source;
+		t->max = max;
+		t->to = to;
+		t->state = state;
+		t->ended = false;
+		t->size = t->at = t->len = t->made = 0;
+		err = run(t, m, e);
+		*size = t->size;
+		m->close(state);
+	} else {
+		error_set(e, err, "out of memory");
+	}
+	free(t);
+	return err;
+}

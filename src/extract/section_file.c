@@ -1,0 +1,321 @@
+#include <config.h>
+
+#include "extract/section_file.h"
+
+#include <errno.h>
+#include <gelf.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buffer.h"
+#include "extract/dwarf_bytes.h"
+#include "extract/inflate.h"
+#include "extract/temp_file.h"
+
+/* Locations of variables, unwinding and indexes by name or address are not needed. */
+static const char *const names[] = {
+        ".debug_info",
+        ".debug_types",
+        ".debug_abbrev",
+        ".debug_line",
+        ".debug_str",
+        ".debug_line_str",
+        ".debug_str_offsets",
+        ".debug_addr",
+        ".debug_ranges",
+        ".debug_rnglists",
+        ".gnu_debugaltlink",
+        ".debug_info.dwo",
+        ".debug_types.dwo",
+        ".debug_abbrev.dwo",
+        ".debug_line.dwo",
+        ".debug_str.dwo",
+        ".debug_str_offsets.dwo",
+        ".debug_rnglists.dwo",
+        ".debug_cu_index",
+        ".debug_tu_index",
+};
+enum {
+	NAMES = sizeof names / sizeof *names,
+	CHDR64 = 24, /* bytes of headers */
+	CHDR32 = 12,
+	ZDEBUG = 12,
+	EHDR64 = 64,
+	EHDR32 = 52,
+	SHDR64 = 64,
+	SHDR32 = 40,
+	KIND_ZSTD = 2, /* ELFCOMPRESS_ZSTD, which old headers lack */
+	HEADERS_MAX = 1 << 16,
+};
+
+/* A section of the file, and where it comes to be. */
+struct section {
+	enum inflate_method method; /* INFLATE_NONE also for one that is not there */
+	struct inflate_source source;
+	uint64_t size; /* inflated, as its header says */
+	uint64_t at;   /* in the temporary file */
+};
+
+/* The temporary file while it is made. */
+struct image {
+	const struct elf_file *from;
+	int fd;
+	uint64_t len;
+	bool wide, big; /* ELF64; big-endian */
+	struct section sections[NAMES];
+};
+
+static enum err outside(const char *name, struct error *e)
+{
+	return error_set(e, ERR_CORRUPT, "section %s: lies outside the file", name);
+}
+
+/* ---- what there is ---- */
+
+static enum err read_at(const struct section *s, uint8_t *out, size_t len, const char *name, struct error *e)
+{
+	if (s->source.len < len || pread(s->source.fd, out, len, (off_t)s->source.at) != (ssize_t)len)
+		return outside(name, e);
+	return ERR_OK;
+}
+
+static void skip(struct section *s, size_t header)
+{
+	s->source.at += header;
+	s->source.len -= header;
+}
+
+/* SHF_COMPRESSED: type, size and alignment stand before the data. */
+static enum err read_chdr(struct section *s, const struct image *m, const char *name, struct error *e)
+{
+	uint8_t head[CHDR64];
+	size_t len = m->wide ? CHDR64 : CHDR32;
+	enum err err = read_at(s, head, len, name, e);
+	if (err != ERR_OK)
+		return err;
+	struct reader r = {.at = head, .end = head + len};
+	uint64_t type = read_fixed(&r, 4, m->big);
+	if (m->wide)
+		read_skip(&r, 4);
+	s->size = read_fixed(&r, m->wide ? 8 : 4, m->big);
+	if (type != ELFCOMPRESS_ZLIB && type != KIND_ZSTD)
+		return error_set(
+		        e, ERR_CORRUPT, "section %s: compressed in a way that is not known: %u", name, (unsigned)type);
+	s->method = type == ELFCOMPRESS_ZLIB ? INFLATE_ZLIB : INFLATE_ZSTD;
+	skip(s, len);
+	return ERR_OK;
+}
+
+/* The old form of GNU, .zdebug_: the letters ZLIB and the size, big-endian, stand before the data. */
+static enum err read_zdebug(struct section *s, const char *name, struct error *e)
+{
+	uint8_t head[ZDEBUG];
+	enum err err = read_at(s, head, sizeof head, name, e);
+	if (err != ERR_OK || memcmp(head, "ZLIB", 4) != 0)
+		return err;
+	struct reader r = {.at = head + 4, .end = head + sizeof head};
+	s->size = read_fixed(&r, 8, true);
+	s->method = INFLATE_ZLIB;
+	skip(s, sizeof head);
+	return ERR_OK;
+}
+
+static enum err find_section(struct image *m, size_t i, struct error *e)
+{
+	struct section *s = &m->sections[i];
+	GElf_Shdr header;
+	size_t strings;
+	Elf_Scn *found = elf_find_section(m->from->elf, names[i]);
+	if (!found || !gelf_getshdr(found, &header) || header.sh_type == SHT_NOBITS)
+		return ERR_OK;
+	s->source = (struct inflate_source){m->from->fd, header.sh_offset, header.sh_size};
+	s->size = header.sh_size;
+	if (header.sh_flags & SHF_COMPRESSED)
+		return read_chdr(s, m, names[i], e);
+	const char *name = elf_getshdrstrndx(m->from->elf, &strings) == 0
+	                           ? elf_strptr(m->from->elf, strings, header.sh_name)
+	                           : NULL;
+	return name && name[1] == 'z' ? read_zdebug(s, name, e) : ERR_OK;
+}
+
+static enum err find_sections(struct image *m, bool *compressed, struct error *e)
+{
+	enum err err = ERR_OK;
+	*compressed = false;
+	for (size_t i = 0; i < NAMES && err == ERR_OK; i++) {
+		err = find_section(m, i, e);
+		*compressed |= m->sections[i].method != INFLATE_NONE;
+	}
+	return err;
+}
+
+/* ---- the temporary file: sections, their names, their headers; the file's header at its start ---- */
+
+static enum err copy_section(struct image *m, size_t i, struct error *e)
+{
+	struct section *s = &m->sections[i];
+	struct error inner;
+	uint64_t size;
+	s->at = m->len;
+	enum err err = inflate_file(s->method, &s->source, s->size, m->fd, &size, &inner);
+	m->len += size;
+	if (err == ERR_OK && size < s->size)
+		err = error_set(&inner, ERR_CORRUPT, "compressed data: less than its header says");
+	return err == ERR_OK ? ERR_OK : error_set(e, err, "section %s: %s", names[i], inner.text);
+}
+
+static void put(const struct image *m, struct buffer *out, uint64_t v, unsigned n)
+{
+	uint8_t bytes[8];
+	for (unsigned i = 0; i < n; i++)
+		bytes[m->big ? n - 1 - i : i] = (uint8_t)(v >> 8 * i);
+	buffer_append(out, bytes, n);
+}
+
+static void put_section(
+        const struct image *m, struct buffer *out, uint64_t name, uint32_t type, uint64_t at, uint64_t len)
+{
+	unsigned word = m->wide ? 8 : 4;
+	put(m, out, name, 4);
+	put(m, out, type, 4);
+	put(m, out, 0, word); /* flags */
+	put(m, out, 0, word); /* address */
+	put(m, out, at, word);
+	put(m, out, len, word);
+	put(m, out, 0, 4);    /* link */
+	put(m, out, 0, 4);    /* info */
+	put(m, out, 1, word); /* alignment */
+	put(m, out, 0, word); /* size of an entry */
+}
+
+/* The names, from m->len on, and the headers behind them, at *headers. Section 0 is none, 1 has the names. */
+static void put_sections(const struct image *m, struct buffer *out, uint64_t *headers)
+{
+	static const char own[] = "\0.shstrtab";
+	uint64_t name[NAMES];
+	buffer_append(out, own, sizeof own);
+	for (size_t i = 0; i < NAMES; i++) {
+		name[i] = out->len;
+		buffer_append(out, names[i], strlen(names[i]) + 1);
+	}
+	uint64_t len = out->len;
+	*headers = m->len + len;
+	put_section(m, out, 0, SHT_NULL, 0, 0);
+	put_section(m, out, 1, SHT_STRTAB, m->len, len);
+	for (size_t i = 0; i < NAMES; i++)
+		if (m->sections[i].size > 0)
+			put_section(m, out, name[i], SHT_PROGBITS, m->sections[i].at, m->sections[i].size);
+}
+
+static void put_header(const struct image *m, struct buffer *out, uint64_t sections)
+{
+	unsigned word = m->wide ? 8 : 4;
+	uint64_t count = 2;
+	for (size_t i = 0; i < NAMES; i++)
+		count += m->sections[i].size > 0;
+	GElf_Ehdr from;
+	gelf_getehdr(m->from->elf, &from);
+	buffer_append(out, from.e_ident, EI_NIDENT);
+	put(m, out, ET_EXEC, 2);
+	put(m, out, from.e_machine, 2);
+	put(m, out, EV_CURRENT, 4);
+	put(m, out, 0, word); /* entry */
+	put(m, out, 0, word); /* program headers */
+	put(m, out, sections, word);
+	put(m, out, from.e_flags, 4);
+	put(m, out, m->wide ? EHDR64 : EHDR32, 2);
+	put(m, out, 0, 2); /* program headers: size and number */
+	put(m, out, 0, 2);
+	put(m, out, m->wide ? SHDR64 : SHDR32, 2);
+	put(m, out, count, 2);
+	put(m, out, 1, 2); /* the section with the names */
+}
+
+static enum err write_headers(struct image *m, struct buffer *out, struct error *e)
+{
+	uint64_t sections;
+	put_sections(m, out, &sections);
+	if (!m->wide && sections + out->len > UINT32_MAX)
+		return error_set(e, ERR_CORRUPT, "more debug data than a file of 32 bits can have");
+	enum err err = out->failed ? ERR_OK : temp_file_write(m->fd, out->data, out->len, e);
+	m->len += out->len;
+	buffer_reset(out);
+	put_header(m, out, sections);
+	if (err != ERR_OK || out->failed)
+		return err != ERR_OK ? err : error_set(e, ERR_NO_MEMORY, "out of memory");
+	if (pwrite(m->fd, out->data, out->len, 0) != (ssize_t)out->len)
+		return error_set(e, ERR_IO, "temporary file: %s", strerror(errno));
+	return ERR_OK;
+}
+
+static enum err write_image(struct image *m, struct error *e)
+{
+	static const uint8_t room[EHDR64];
+	struct buffer out;
+	enum err err = temp_file_write(m->fd, room, sizeof room, e);
+	m->len = sizeof room;
+	for (size_t i = 0; i < NAMES && err == ERR_OK; i++)
+		if (m->sections[i].size > 0)
+			err = copy_section(m, i, e);
+	buffer_init(&out, HEADERS_MAX);
+	if (err == ERR_OK)
+		err = write_headers(m, &out, e);
+	buffer_release(&out);
+	return err;
+}
+
+/* ---- the mapping ---- */
+
+static enum err map(struct section_file *s, int fd, struct error *e)
+{
+	struct stat st;
+	if (fstat(fd, &st) != 0)
+		return error_set(e, ERR_IO, "%s", strerror(errno));
+	void *bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
+	if (bytes == MAP_FAILED)
+		return error_set(e, errno == ENOMEM ? ERR_NO_MEMORY : ERR_IO, "%s", strerror(errno));
+	*s = (struct section_file){bytes, (size_t)st.st_size};
+	return ERR_OK;
+}
+
+enum err section_file_open(struct section_file *s, const struct elf_file *f, struct error *e)
+{
+	struct image m = {.from = f, .fd = -1};
+	const char *ident = elf_getident(f->elf, NULL);
+	bool compressed;
+	*s = (struct section_file){0};
+	m.wide = ident[EI_CLASS] == ELFCLASS64;
+	m.big = ident[EI_DATA] == ELFDATA2MSB;
+	enum err err = find_sections(&m, &compressed, e);
+	if (err != ERR_OK || !compressed)
+		return err != ERR_OK ? err : map(s, f->fd, e);
+	err = temp_file_open(&m.fd, e);
+	if (err == ERR_OK)
+		err = write_image(&m, e);
+	if (err == ERR_OK)
+		err = map(s, m.fd, e);
+	if (m.fd >= 0)
+		close(m.fd);
+	return err;
+}
+
+void section_file_close(struct section_file *s)
+{
+	if (s->bytes)
+		munmap(s->bytes, s->len);
+	*s = (struct section_file){0};
+}
+
+enum err section_file_elf(const struct section_file *s, Elf **elf, struct error *e)
+{
+	*elf = elf_memory(s->bytes, s->len);
+	return *elf ? ERR_OK : error_set(e, ERR_CORRUPT, "%s", elf_errmsg(-1));
+}
+
+void section_file_forget(const struct section_file *s)
+{
+	if (s->bytes)
+		madvise(s->bytes, s->len, MADV_DONTNEED);
+}

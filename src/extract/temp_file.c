@@ -1,0 +1,54 @@
+#include <config.h>
+
+#include "extract/temp_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *folder(void)
+{
+	const char *dir = getenv("TMPDIR");
+	return dir && *dir ? dir : "/tmp";
+}
+
+/* Where the file system has no files without a name, it has one for a moment. */
+static int open_named(void)
+{
+	char path[PATH_MAX];
+	if (snprintf(path, sizeof path, "%s/symbtool-XXXXXX", folder()) >= (int)sizeof path) {
+		errno = ENAMETOOLONG;
+		return -1;
+	}
+	int fd = mkostemp(path, O_CLOEXEC);
+	if (fd >= 0)
+		unlink(path);
+	return fd;
+}
+
+enum err temp_file_open(int *fd, struct error *e)
+{
+	*fd = open(folder(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	if (*fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL))
+		*fd = open_named();
+	return *fd < 0 ? error_set(e, ERR_IO, "temporary folder %.150s: %s", folder(), strerror(errno)) : ERR_OK;
+}
+
+enum err temp_file_write(int fd, const void *data, size_t len, struct error *e)
+{
+	for (const char *at = data; len > 0;) {
+		ssize_t n = write(fd, at, len);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return error_set(e, ERR_IO, "temporary folder %.120s: %s%s", folder(), strerror(errno),
+			        errno == ENOSPC || errno == EDQUOT ? ": choose a larger one with TMPDIR" : "");
+		at += n;
+		len -= (size_t)n;
+	}
+	return ERR_OK;
+}

@@ -1,0 +1,14 @@
+/* Temporary files that have no name, so that they go with the process, however that ends. */
+#ifndef EXTRACT_TEMP_FILE_H
+#define EXTRACT_TEMP_FILE_H
+
+#include <stddef.h>
+
+#include "base/error.h"
+
+/* In $TMPDIR, else /tmp; *fd is -1 after a failure. */
+enum err temp_file_open(int *fd, struct error *e);
+/* Writes all bytes at the end of the file. ERR_IO: the text names the folder, and what helps when it is full. */
+enum err temp_file_write(int fd, const void *data, size_t len, struct error *e);
+
+#endif
