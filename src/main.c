@@ -103,11 +103,13 @@ static void reset_handlers(void)
 	signal(SIGUSR1, SIG_DFL);
 }
 
-/* SIGHUP. Nothing changes when something is wrong with the new settings. */
+/* SIGHUP. Nothing changes when something is wrong with the new settings: the log is opened when all else is known to be
+ * good, and when that went well nothing can fail any more. */
 static enum err reload(struct process *p, char *names, size_t size, struct error *e)
 {
 	struct config fresh = {0};
 	struct settings *next = NULL;
+	struct auth_keys *keys = NULL;
 	unsigned actions;
 	enum err err = read_settings(p, &fresh, &actions, e);
 	if (!err)
@@ -119,11 +121,12 @@ static enum err reload(struct process *p, char *names, size_t size, struct error
 	if (err)
 		goto out;
 	config_reload(&next->config, &fresh, names, size);
-	err = auth_load(next->config.keys_file, e);
-	if (!err)
-		err = log_open(next->config.log_file, next->config.log_level, e);
+	keys = auth_read(next->config.keys_file, e);
+	err = keys ? log_open(next->config.log_file, next->config.log_level, e) : e->code;
 	if (err)
 		goto out;
+	auth_use(keys);
+	keys = NULL;
 	p->settings = next;
 	next = NULL;
 	front_set_config(p->front, &p->settings->config);
@@ -131,6 +134,7 @@ out:
 	if (next)
 		config_release(&next->config);
 	free(next);
+	auth_keys_free(keys);
 	config_release(&fresh);
 	return err;
 }

@@ -35,13 +35,13 @@ struct key {
 	uint8_t salt[SALT_BYTES], hash[HASH_BYTES];
 };
 
-struct keys {
+struct auth_keys {
 	struct key *items;
 	size_t count, cap;
 };
 
-/* Replaced by auth_load while requests are checked. */
-static struct keys in_force;
+/* Replaced by auth_use while requests are checked; NULL: none. */
+static struct auth_keys *in_force;
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
 
 static const struct {
@@ -145,15 +145,15 @@ static enum err parse_line(struct key *k, struct str line, struct error *e)
 	return ERR_OK;
 }
 
-static const struct key *find_key(const struct keys *keys, const char *id)
+static const struct key *find_key(const struct auth_keys *keys, const char *id)
 {
-	for (size_t i = 0; i < keys->count; i++)
+	for (size_t i = 0; keys && i < keys->count; i++)
 		if (strcmp(keys->items[i].id, id) == 0)
 			return &keys->items[i];
 	return NULL;
 }
 
-static enum err add_key(struct keys *keys, const struct key *k, struct error *e)
+static enum err add_key(struct auth_keys *keys, const struct key *k, struct error *e)
 {
 	if (find_key(keys, k->id))
 		return error_set(e, ERR_CONFIG, "the id \"%s\" is there twice", k->id);
@@ -171,7 +171,7 @@ static enum err add_key(struct keys *keys, const struct key *k, struct error *e)
 	return ERR_OK;
 }
 
-static enum err read_line(struct keys *keys, char *line, bool last, struct error *e)
+static enum err read_line(struct auth_keys *keys, char *line, bool last, struct error *e)
 {
 	struct key k;
 	struct str text = str_from(line);
@@ -196,7 +196,7 @@ static enum err check_mode(FILE *in, struct error *e)
 	return ERR_OK;
 }
 
-static enum err read_file(struct keys *keys, const char *path, struct error *e)
+static enum err read_file(struct auth_keys *keys, const char *path, struct error *e)
 {
 	char line[LINE_SIZE];
 	unsigned number = 0;
@@ -219,19 +219,42 @@ static enum err read_file(struct keys *keys, const char *path, struct error *e)
 	return err;
 }
 
+void auth_keys_free(struct auth_keys *keys)
+{
+	if (!keys)
+		return;
+	free(keys->items);
+	free(keys);
+}
+
+struct auth_keys *auth_read(const char *path, struct error *e)
+{
+	struct auth_keys *keys = calloc(1, sizeof *keys);
+	enum err err = keys ? ERR_OK : error_set(e, ERR_NO_MEMORY, "no memory for keys");
+	if (!err && path && *path)
+		err = read_file(keys, path, e);
+	if (!err)
+		return keys;
+	auth_keys_free(keys);
+	return NULL;
+}
+
+void auth_use(struct auth_keys *keys)
+{
+	pthread_rwlock_wrlock(&lock);
+	struct auth_keys *old = in_force;
+	in_force = keys;
+	pthread_rwlock_unlock(&lock);
+	auth_keys_free(old);
+}
+
 enum err auth_load(const char *path, struct error *e)
 {
-	struct keys fresh = {0};
-	enum err err = path && *path ? read_file(&fresh, path, e) : ERR_OK;
-	if (err) {
-		free(fresh.items);
-		return err;
-	}
-	pthread_rwlock_wrlock(&lock);
-	struct keys old = in_force;
-	in_force = fresh;
-	pthread_rwlock_unlock(&lock);
-	free(old.items);
+	struct error inner;
+	struct auth_keys *keys = auth_read(path, e ? e : &inner);
+	if (!keys)
+		return e ? e->code : inner.code;
+	auth_use(keys);
 	return ERR_OK;
 }
 
@@ -281,7 +304,7 @@ static enum err check(struct str id, struct str key, enum auth_right right, char
 	memcpy(name, id.data, id.len);
 	name[id.len] = 0;
 	pthread_rwlock_rdlock(&lock);
-	const struct key *k = find_key(&in_force, name);
+	const struct key *k = find_key(in_force, name);
 	bool same, hashed = match_key(k, key, &same), may = same && k->rights & right;
 	pthread_rwlock_unlock(&lock);
 	if (!hashed)

@@ -7,8 +7,13 @@
 
 enum auth_right { RIGHT_UPLOAD = 1, RIGHT_INVALIDATE = 2 };
 
-/* Reads the keys file (`id:rights:salt:hash` lines, docs/operation.md) and replaces the keys in force; on an error the
- * old ones stay. An empty path: no keys. */
+/* The keys of a file (`id:rights:salt:hash` lines, docs/operation.md); an empty path: none. NULL on an error. */
+struct auth_keys;
+struct auth_keys *auth_read(const char *path, struct error *e);
+void auth_keys_free(struct auth_keys *keys);
+/* Takes them (NULL: none), and puts them in force in place of those before. */
+void auth_use(struct auth_keys *keys);
+/* Both; on an error the keys in force stay. */
 enum err auth_load(const char *path, struct error *e);
 /* `Authorization: APIKey base64(id:key)`; NULL header: ERR_UNAUTHORIZED. Unknown id, wrong key, or a key without the
  * right: ERR_FORBIDDEN; ERR_NO_MEMORY. Compares in constant time; the text never contains the key. On success *id

@@ -82,7 +82,7 @@ static void close_file(struct keys_file *f)
 	buffer_release(&f->text);
 	if (f->folder_fd >= 0)
 		close(f->folder_fd);
-	auth_load("", NULL);
+	auth_use(NULL);
 }
 
 static bool write_all(int fd, const struct buffer *text)

@@ -47,7 +47,7 @@ static int make_folder(void **state)
 static int remove_folder(void **state)
 {
 	(void)state;
-	auth_load("", NULL);
+	auth_use(NULL);
 	unlink(path);
 	return rmdir(folder);
 }

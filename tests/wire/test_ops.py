@@ -431,6 +431,33 @@ def test_sighup_with_a_bad_file_changes_nothing():
         s.daemon.write_config(no_such_key=None)
 
 
+def test_sighup_that_fails_changes_neither_keys_nor_log():
+    """Whichever of the two is wrong, the other is as it was, too."""
+    with make(memcached=0, keys=True) as s:
+        old, log = s.daemon.settings["keys_file"], os.path.join(s.directory, "own.log")
+        s.keys_file = os.path.join(s.directory, "other-keys")
+        new = s.add_key("new", "invalidate")
+
+        def status(key):
+            return s.client.request("DELETE", f"/cache/{APP[0]}/{APP[1]}", headers={"Authorization": key}).status
+
+        def fails(word, **changes):
+            lines = len(s.daemon.log_lines())
+            s.daemon.write_config(**changes)
+            s.daemon.signal(signal.SIGHUP)
+            line = wait_for(lambda: [x for x in s.daemon.log_lines()[lines:] if x["event"] == "reload"], "the reload to fail")[0]
+            assert line["level"] == "error" and word in line["text"], line
+            assert status(s.key) == 200 and status(new) == 403
+            assert not os.path.exists(log)
+
+        fails("nothing-here", keys_file=s.keys_file, log_file=os.path.join(s.directory, "nothing-here", "own.log"))
+        fails("no-keys", keys_file=os.path.join(s.directory, "no-keys"), log_file=log)
+        s.daemon.write_config(keys_file=s.keys_file, log_file=None)
+        s.daemon.reload()
+        assert status(s.key) == 403 and status(new) == 200
+        s.daemon.write_config(keys_file=old)
+
+
 def test_sighup_under_load():
     with make() as s:
         stop, failures = threading.Event(), []
