@@ -13,35 +13,54 @@ struct action {
 	void (*handle)(struct exchange *x);
 };
 
+enum { BAD_BODY = 1, BAD_KEY = 2 };
+
 struct route {
 	const char *path; /* NULL: whatever no other row matches */
 	bool prefix;      /* the path is what it begins with */
 	const char *name; /* in the metrics */
-	enum histogram histogram;
+	unsigned refuses; /* what it may refuse a request for, beside its method */
 	struct action actions[ACTIONS];
 };
 
 static const struct route routes[] = {
-        {NULL, false, "unknown", H_REQUEST_OTHER, {{NULL, NULL}}},
-        {"/symbolicate/v5", false, "v5", H_REQUEST_V5, {{"POST", symbolicate_v5_handle}}},
-        {"/symbolicate/v4", false, "v4", H_REQUEST_V4, {{"POST", symbolicate_v4_handle}}},
-        {"/", false, "home", H_REQUEST_OTHER, {{"POST", symbolicate_v4_handle}, {"GET", home_handle}}},
-        {"/api/symbols-ranges", false, "ranges", H_REQUEST_OTHER, {{"POST", upload_ranges_handle}}},
-        {"/api/symbols-returnpads", false, "returnpads", H_REQUEST_OTHER, {{"POST", upload_returnpads_handle}}},
-        {"/api/symbols/", true, "uploads", H_REQUEST_OTHER, {{"GET", uploads_list_handle}}},
-        {"/cache/", true, "cache", H_REQUEST_OTHER, {{"DELETE", cache_delete_handle}}},
-        {"/__lbheartbeat__", false, "lbheartbeat", H_REQUEST_OTHER, {{"GET", lbheartbeat_handle}}},
-        {"/__heartbeat__", false, "heartbeat", H_REQUEST_OTHER, {{"GET", heartbeat_handle}}},
-        {"/__version__", false, "version", H_REQUEST_OTHER, {{"GET", version_handle}}},
-        {"/__broken__", false, "broken", H_REQUEST_OTHER, {{"GET", broken_handle}}},
-        {"/__metrics__", false, "metrics", H_REQUEST_OTHER, {{"GET", metrics_handle}}},
+        {NULL, false, "unknown", 0, {{NULL, NULL}}},
+        {"/symbolicate/v5", false, "v5", BAD_BODY, {{"POST", symbolicate_v5_handle}}},
+        {"/symbolicate/v4", false, "v4", BAD_BODY, {{"POST", symbolicate_v4_handle}}},
+        {"/", false, "home", BAD_BODY, {{"POST", symbolicate_v4_handle}, {"GET", home_handle}}},
+        {"/api/symbols-ranges", false, "ranges", BAD_BODY | BAD_KEY, {{"POST", upload_ranges_handle}}},
+        {"/api/symbols-returnpads", false, "returnpads", BAD_BODY | BAD_KEY, {{"POST", upload_returnpads_handle}}},
+        {"/api/symbols/", true, "uploads", BAD_KEY, {{"GET", uploads_list_handle}}},
+        {"/cache/", true, "cache", BAD_KEY, {{"DELETE", cache_delete_handle}}},
+        {"/__lbheartbeat__", false, "lbheartbeat", 0, {{"GET", lbheartbeat_handle}}},
+        {"/__heartbeat__", false, "heartbeat", 0, {{"GET", heartbeat_handle}}},
+        {"/__version__", false, "version", 0, {{"GET", version_handle}}},
+        {"/__broken__", false, "broken", 0, {{"GET", broken_handle}}},
+        {"/__metrics__", false, "metrics", 0, {{"GET", metrics_handle}}},
 };
 enum { ROUTES = sizeof routes / sizeof routes[0], UNKNOWN = 0 };
 
-static void name_routes(void)
+#define MAY_GIVE(route, ...) \
+	metric_route_may_give((route), (const int[]){__VA_ARGS__}, sizeof(int[]){__VA_ARGS__} / sizeof(int))
+
+/* Every status that a route can give has a series in the metrics from the start. */
+static void count_route(unsigned route)
+{
+	metric_name_route(route, routes[route].name);
+	if (route == UNKNOWN)
+		MAY_GIVE(route, 404);
+	else
+		MAY_GIVE(route, 200, 405, 500, 503);
+	if (routes[route].refuses & BAD_BODY)
+		MAY_GIVE(route, 400, 413);
+	if (routes[route].refuses & BAD_KEY)
+		MAY_GIVE(route, 400, 401, 403);
+}
+
+static void count_routes(void)
 {
 	for (unsigned i = 0; i < ROUTES; i++)
-		metric_name_route(i, routes[i].name);
+		count_route(i);
 }
 
 static unsigned find_route(struct str path)
@@ -115,13 +134,12 @@ static void refuse_method(struct exchange *x, const struct route *r)
 
 void router_handle(struct exchange *x)
 {
-	static pthread_once_t named = PTHREAD_ONCE_INIT;
+	static pthread_once_t counted = PTHREAD_ONCE_INIT;
 	struct error e;
-	pthread_once(&named, name_routes);
+	pthread_once(&counted, count_routes);
 	x->route = find_route(x->path);
 	const struct route *r = &routes[x->route];
 	const struct action *action = find_action(r, x->method);
-	x->histogram = r->histogram;
 	if (x->route == UNKNOWN) {
 		error_set(&e, ERR_NOT_FOUND, "no such page");
 		exchange_reply_error(x, &e, 0);

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -43,21 +44,16 @@ static const struct {
         {100000000000, "100"},
 };
 
-/* Rows of one family stand together. */
 static const struct {
-	const char *family, *labels, *help;
+	const char *family, *help;
 } histograms[H_COUNT] = {
-        [H_REQUEST_V5] = {"symbolicated_request_seconds", "route=\"v5\"",
-                "Time from a request's arrival to its reply, by route."},
-        [H_REQUEST_V4] = {"symbolicated_request_seconds", "route=\"v4\"", ""},
-        [H_REQUEST_OTHER] = {"symbolicated_request_seconds", "route=\"other\"", ""},
-        [H_DOWNLOAD] = {"symbolicated_download_seconds", "", "Time of a transfer from a bucket."},
-        [H_PARSE] = {"symbolicated_parse_seconds", "", "Time to parse a symbol file and build its map."},
-        [H_STORE] = {"symbolicated_store_seconds", "", "Time to write a map to memcached."},
+        [H_DOWNLOAD] = {"symbolicated_download_seconds", "Time of a transfer from a bucket."},
+        [H_PARSE] = {"symbolicated_parse_seconds", "Time to parse a symbol file and build its map."},
+        [H_STORE] = {"symbolicated_store_seconds", "Time to write a map to memcached."},
 };
 
 /* The statuses that get a series of their own; 0 stands for all others. */
-static const int statuses[] = {200, 400, 401, 403, 404, 405, 413, 415, 429, 500, 503, 0};
+static const int statuses[] = {200, 400, 401, 403, 404, 405, 413, 500, 503, 0};
 enum { STATUSES = sizeof statuses / sizeof statuses[0] };
 
 enum kind { KIND_counter, KIND_gauge };
@@ -78,12 +74,13 @@ struct histogram_shard {
 
 struct shard {
 	_Alignas(CACHE_LINE) atomic_int_fast64_t values[M_COUNT];
-	struct histogram_shard histograms[H_COUNT];
+	struct histogram_shard histograms[H_COUNT + ROUTES]; /* then requests by route */
 	atomic_int_fast64_t requests[ROUTES][STATUSES];
 };
 
 static struct shard shards[SHARDS];
 static _Atomic(const char *) route_names[ROUTES];
+static atomic_uint route_statuses[ROUTES]; /* a bit for each of `statuses` that has a series from the start */
 
 static void add(atomic_int_fast64_t *to, int64_t n)
 {
@@ -123,7 +120,7 @@ int64_t metric_get(enum metric m)
 	return sum;
 }
 
-void histogram_observe(enum histogram h, int64_t nanoseconds)
+static void observe(unsigned h, int64_t nanoseconds)
 {
 	struct histogram_shard *s = &own_shard()->histograms[h];
 	unsigned i = 0;
@@ -133,18 +130,44 @@ void histogram_observe(enum histogram h, int64_t nanoseconds)
 	add(&s->sum, nanoseconds);
 }
 
-void metric_request(unsigned route, int status)
+void histogram_observe(enum histogram h, int64_t nanoseconds)
+{
+	observe(h, nanoseconds);
+}
+
+static unsigned status_index(int status)
 {
 	unsigned i = 0;
 	while (i < STATUSES - 1 && statuses[i] != status)
 		i++;
-	add(&own_shard()->requests[route < ROUTES ? route : ROUTES - 1][i], 1);
+	return i;
+}
+
+static unsigned bounded(unsigned route)
+{
+	return route < ROUTES ? route : ROUTES - 1;
+}
+
+void metric_request(unsigned route, int status)
+{
+	add(&own_shard()->requests[bounded(route)][status_index(status)], 1);
+}
+
+void metric_request_seconds(unsigned route, int64_t nanoseconds)
+{
+	observe(H_COUNT + bounded(route), nanoseconds);
 }
 
 void metric_name_route(unsigned route, const char *name)
 {
 	if (route < ROUTES)
 		atomic_store(&route_names[route], name);
+}
+
+void metric_route_may_give(unsigned route, const int *some, unsigned count)
+{
+	for (unsigned i = 0; i < count && route < ROUTES; i++)
+		atomic_fetch_or(&route_statuses[route], 1u << status_index(some[i]));
 }
 
 static void print_head(struct buffer *out, const char *family, const char *type, const char *help)
@@ -170,31 +193,47 @@ static void print_values(struct buffer *out)
 	}
 }
 
+/* A route as the value of a label; `number` has room for one without a name. */
+static const char *route_label(unsigned route, char number[16])
+{
+	const char *name = atomic_load(&route_names[route]);
+	snprintf(number, 16, "%u", route);
+	return name ? name : number;
+}
+
 static void print_requests(struct buffer *out)
 {
 	static const char family[] = "symbolicated_requests_total";
 	print_head(out, family, "counter", "Requests answered, by route and HTTP status.");
 	for (unsigned r = 0; r < ROUTES; r++) {
-		const char *name = atomic_load(&route_names[r]);
+		unsigned from_start = atomic_load(&route_statuses[r]);
 		char number[16], status[16];
-		snprintf(number, sizeof number, "%u", r);
 		for (unsigned i = 0; i < STATUSES; i++) {
 			int64_t count = 0;
 			for (unsigned s = 0; s < SHARDS; s++)
 				count += get(&shards[s].requests[r][i]);
-			if (!count)
+			if (!count && !(from_start & 1u << i))
 				continue;
 			snprintf(status, sizeof status, "%d", statuses[i]);
-			buffer_printf(out, "%s{route=\"%s\",status=\"%s\"} %lld\n", family, name ? name : number,
+			buffer_printf(out, "%s{route=\"%s\",status=\"%s\"} %lld\n", family, route_label(r, number),
 			        statuses[i] ? status : "other", (long long)count);
 		}
 	}
 }
 
-/* One histogram. _count is the sum of what was read for the buckets, so that it always equals the +Inf bucket. */
-static void print_histogram(struct buffer *out, unsigned h)
+static int64_t observations(unsigned h)
 {
-	const char *family = histograms[h].family, *labels = histograms[h].labels, *comma = *labels ? "," : "";
+	int64_t count = 0;
+	for (unsigned i = 0; i <= EDGES; i++)
+		for (unsigned s = 0; s < SHARDS; s++)
+			count += get(&shards[s].histograms[h].counts[i]);
+	return count;
+}
+
+/* One histogram. _count is the sum of what was read for the buckets, so that it always equals the +Inf bucket. */
+static void print_histogram(struct buffer *out, unsigned h, const char *family, const char *labels)
+{
+	const char *comma = *labels ? "," : "";
 	int64_t count = 0, sum = 0;
 	for (unsigned i = 0; i <= EDGES; i++) {
 		for (unsigned s = 0; s < SHARDS; s++)
@@ -209,20 +248,34 @@ static void print_histogram(struct buffer *out, unsigned h)
 	buffer_printf(out, "%s_count%s%s%s %lld\n", family, open, labels, close, (long long)count);
 }
 
+/* By the same routes as the counters, so that the two can be joined. */
+static void print_request_seconds(struct buffer *out)
+{
+	static const char family[] = "symbolicated_request_seconds";
+	char number[16], label[80];
+	print_head(out, family, "histogram", "Time from a request's arrival to its reply, by route.");
+	for (unsigned r = 0; r < ROUTES; r++) {
+		if (!atomic_load(&route_names[r]) && !observations(H_COUNT + r))
+			continue;
+		snprintf(label, sizeof label, "route=\"%s\"", route_label(r, number));
+		print_histogram(out, H_COUNT + r, family, label);
+	}
+}
+
 static void print_histograms(struct buffer *out)
 {
+	print_request_seconds(out);
 	for (unsigned h = 0; h < H_COUNT; h++) {
-		if (h == 0 || strcmp(histograms[h].family, histograms[h - 1].family) != 0)
-			print_head(out, histograms[h].family, "histogram", histograms[h].help);
-		print_histogram(out, h);
+		print_head(out, histograms[h].family, "histogram", histograms[h].help);
+		print_histogram(out, h, histograms[h].family, "");
 	}
 }
 
 /* Fields of /proc/self/stat, by their numbers in proc(5). */
-enum { STAT_THREADS = 20, STAT_START = 22 };
+enum { STAT_THREADS = 20, STAT_START = 22, STAT_VIRTUAL = 23 };
 
-/* Reads fields 3 to STAT_START into fields[number]; those that are no number become 0. */
-static bool read_stat(uint64_t fields[STAT_START + 1])
+/* Reads fields 3 to STAT_VIRTUAL into fields[number]; those that are no number become 0. */
+static bool read_stat(uint64_t fields[STAT_VIRTUAL + 1])
 {
 	char text[1024];
 	int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
@@ -235,7 +288,7 @@ static bool read_stat(uint64_t fields[STAT_START + 1])
 	text[n] = 0;
 	/* Field 2 is the program's name in parentheses, which may hold blanks and parentheses. */
 	char *at = strrchr(text, ')');
-	for (unsigned i = 3; at && i <= STAT_START; i++) {
+	for (unsigned i = 3; at && i <= STAT_VIRTUAL; i++) {
 		at = strchr(at + 1, ' ');
 		fields[i] = at ? strtoull(at + 1, NULL, 10) : 0;
 	}
@@ -254,19 +307,56 @@ static int64_t open_descriptors(void)
 	return n;
 }
 
+static double seconds_of(clockid_t clock)
+{
+	struct timespec t = {0, 0};
+	clock_gettime(clock, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* Since 1970, as it is known when it is first asked for: it does not change when the clock is set. */
+static double start_time(double uptime)
+{
+	static _Atomic double known;
+	double none = 0;
+	atomic_compare_exchange_strong(&known, &none, seconds_of(CLOCK_REALTIME) - uptime);
+	return atomic_load(&known);
+}
+
+/* -1: none. */
+static int64_t limit_of(int resource)
+{
+	struct rlimit limit;
+	return getrlimit(resource, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY ? (int64_t)limit.rlim_cur : -1;
+}
+
+/* What has a fraction. */
+static void print_seconds(struct buffer *out, const char *family, const char *type, const char *help, double seconds)
+{
+	print_head(out, family, type, help);
+	buffer_printf(out, "%s %.3f\n", family, seconds < 0 ? 0 : seconds);
+}
+
+/* Names and meanings are those that every client of Prometheus uses. */
 static void print_process(struct buffer *out)
 {
-	uint64_t stat[STAT_START + 1] = {0};
-	struct timespec now;
+	uint64_t stat[STAT_VIRTUAL + 1] = {0};
+	print_seconds(out, "process_cpu_seconds_total", "counter", "Processor time, user and system.",
+	        seconds_of(CLOCK_PROCESS_CPUTIME_ID));
 	print_single(out, "process_open_fds", "gauge", "Open file descriptors.", open_descriptors());
+	print_single(out, "process_max_fds", "gauge", "File descriptors that may be open; -1: any number.",
+	        limit_of(RLIMIT_NOFILE));
 	print_single(out, "process_resident_memory_bytes", "gauge", "Resident memory.", (int64_t)resident_bytes());
+	print_single(out, "process_virtual_memory_max_bytes", "gauge", "Address space that may be used; -1: any size.",
+	        limit_of(RLIMIT_AS));
 	if (read_stat(stat)) {
-		clock_gettime(CLOCK_BOOTTIME, &now);
-		double uptime = (double)now.tv_sec + (double)now.tv_nsec / 1e9 -
-		                (double)stat[STAT_START] / (double)sysconf(_SC_CLK_TCK);
+		double uptime = seconds_of(CLOCK_BOOTTIME) - (double)stat[STAT_START] / (double)sysconf(_SC_CLK_TCK);
+		print_single(out, "process_virtual_memory_bytes", "gauge", "Address space in use.",
+		        (int64_t)stat[STAT_VIRTUAL]);
 		print_single(out, "process_threads", "gauge", "Threads.", (int64_t)stat[STAT_THREADS]);
-		print_head(out, "symbolicated_uptime_seconds", "gauge", "Time since the process started.");
-		buffer_printf(out, "symbolicated_uptime_seconds %.3f\n", uptime < 0 ? 0 : uptime);
+		print_seconds(out, "process_start_time_seconds", "gauge", "When the process started, since 1970.",
+		        start_time(uptime));
+		print_seconds(out, "symbolicated_uptime_seconds", "gauge", "Time since the process started.", uptime);
 	}
 	print_head(out, "symbolicated_build_info", "gauge", "Always 1; the label tells the version.");
 	buffer_printf(out, "symbolicated_build_info{version=\"%s\"} 1\n", PACKAGE_VERSION);

@@ -91,16 +91,19 @@ void metric_set(enum metric m, int64_t value); /* gauges only */
 int64_t metric_get(enum metric m);
 
 /* Histograms of seconds, with fixed buckets from 100 µs to 100 s. */
-enum histogram { H_REQUEST_V5, H_REQUEST_V4, H_REQUEST_OTHER, H_DOWNLOAD, H_PARSE, H_STORE, H_COUNT };
+enum histogram { H_DOWNLOAD, H_PARSE, H_STORE, H_COUNT };
 void histogram_observe(enum histogram h, int64_t nanoseconds);
 
 /* Requests by route (an index into the router's table, at most 15) and status. */
 void metric_request(unsigned route, int status);
+void metric_request_seconds(unsigned route, int64_t nanoseconds);
 /* name is kept, not copied; it holds nothing that a label's value must escape. Without a name the route is its number.
  */
 void metric_name_route(unsigned route, const char *name);
+/* These statuses have a series before the first such reply, so that no increase is missed. */
+void metric_route_may_give(unsigned route, const int *some, unsigned count);
 
-/* Everything as Prometheus text, with resident memory, threads, uptime and version beside it. */
+/* Everything as Prometheus text, with what its clients tell of a process, uptime and version beside it. */
 void metrics_print(struct buffer *out);
 
 #endif

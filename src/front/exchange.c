@@ -106,7 +106,7 @@ bool exchange_begin(struct exchange_private *p, const struct config *c, int fd)
 	if (!fcgi_request_accept(p->fcgi, fd))
 		return false;
 	struct exchange *x = &p->x;
-	*x = (struct exchange){.config = c, .started = clock_now(), .arena = &p->arena, .histogram = H_REQUEST_OTHER};
+	*x = (struct exchange){.config = c, .started = clock_now(), .arena = &p->arena};
 	/* The arena keeps a block from the request before. */
 	p->arena.max = arena_max(c);
 	p->bytes_in = p->bytes_out = 0;

@@ -23,9 +23,7 @@ struct exchange {
 	const struct config *config; /* the settings in force when the request came */
 	int64_t started;             /* clock_now() */
 	void *user;                  /* the handler's own state, for what resumes it */
-	/* for the metrics, filled by the router */
-	unsigned route;
-	enum histogram histogram;
+	unsigned route;              /* for the metrics, filled by the router */
 	/* for the log line, filled by the handler */
 	uint64_t frames, modules, loads;
 };

@@ -175,7 +175,7 @@ static void finish(struct exchange_private *p)
 	struct reply *r = &p->reply;
 	int64_t elapsed = clock_now() - p->x.started;
 	r->good = r->good && r->left == 0;
-	histogram_observe(p->x.histogram, elapsed);
+	metric_request_seconds(p->x.route, elapsed);
 	log_request(p, elapsed);
 	front_release(p, r->good);
 }

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -82,6 +84,24 @@ static void requests_by_route_and_status(void **state)
 	free(text);
 }
 
+static void statuses_that_a_route_may_give_are_there_from_the_start(void **state)
+{
+	static const int some[] = {200, 500, 418}, more[] = {503};
+	(void)state;
+	metric_name_route(5, "five");
+	metric_route_may_give(5, some, 3);
+	metric_route_may_give(5, more, 1);
+	metric_route_may_give(1000, more, 1);
+	char *text = printed();
+	assert_true(sample(text, "symbolicated_requests_total{route=\"five\",status=\"200\"}") == 0);
+	assert_true(sample(text, "symbolicated_requests_total{route=\"five\",status=\"500\"}") == 0);
+	assert_true(sample(text, "symbolicated_requests_total{route=\"five\",status=\"503\"}") == 0);
+	assert_true(sample(text, "symbolicated_requests_total{route=\"five\",status=\"other\"}") == 0);
+	assert_null(strstr(text, "{route=\"five\",status=\"400\"}"));
+	assert_true(sample(text, "symbolicated_request_seconds_count{route=\"five\"}") == 0);
+	free(text);
+}
+
 static void histogram_edges(void **state)
 {
 	static const struct {
@@ -114,11 +134,17 @@ static void histogram_edges(void **state)
 	assert_true(sample(text, "symbolicated_parse_seconds_count") == 8);
 	double sum = sample(text, "symbolicated_parse_seconds_sum");
 	assert_true(sum > 1201.0002 && sum < 1201.0003);
-	histogram_observe(H_REQUEST_V4, 2 * SECOND);
+	metric_name_route(0, "v5");
+	metric_name_route(1, "v4");
+	metric_request_seconds(1, 2 * SECOND);
 	assert_true(sample_now("symbolicated_request_seconds_bucket{route=\"v4\",le=\"2.5\"}") == 1);
 	assert_true(sample_now("symbolicated_request_seconds_bucket{route=\"v4\",le=\"1\"}") == 0);
 	assert_true(sample_now("symbolicated_request_seconds_count{route=\"v4\"}") == 1);
 	assert_true(sample_now("symbolicated_request_seconds_count{route=\"v5\"}") == 0);
+	metric_request_seconds(9, 1);
+	metric_request_seconds(1000, 1);
+	assert_true(sample_now("symbolicated_request_seconds_count{route=\"9\"}") == 1);
+	assert_true(sample_now("symbolicated_request_seconds_count{route=\"15\"}") == 1);
 	free(text);
 }
 
@@ -131,6 +157,15 @@ static void process_values(void **state)
 	assert_true(sample(text, "symbolicated_uptime_seconds") >= 0);
 	assert_true(sample(text, "symbolicated_uptime_seconds") < 3600);
 	assert_true(sample(text, "symbolicated_build_info{version=\"" PACKAGE_VERSION "\"}") == 1);
+	double cpu = sample(text, "process_cpu_seconds_total"), start = sample(text, "process_start_time_seconds");
+	assert_true(cpu > 0 && cpu < 3600);
+	assert_true(start <= (double)time(NULL) + 1 && start > (double)time(NULL) - 3600);
+	struct rlimit files;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
+	assert_true(sample(text, "process_max_fds") == (double)files.rlim_cur);
+	assert_true(sample(text, "process_virtual_memory_bytes") >= sample(text, "process_resident_memory_bytes"));
+	sample(text, "process_virtual_memory_max_bytes");
+	assert_true(sample_now("process_start_time_seconds") == start);
 	double before = sample(text, "process_open_fds");
 	FILE *one = fopen("/dev/null", "r");
 	assert_non_null(one);
@@ -177,7 +212,7 @@ static void check_sample(const struct families *f, const char *line)
 		memcpy(labels, line + 1, n - 1);
 		line += n + 1;
 	}
-	assert_int_equal(sscanf(line, " %39[0-9.]%c", value, &rest), 1);
+	assert_int_equal(sscanf(line, " %39[0-9.-]%c", value, &rest), 1);
 	if (strcmp(type, "histogram") == 0)
 		assert_true(strcmp(ending, "_sum") == 0 || strcmp(ending, "_count") == 0 ||
 		            (strcmp(ending, "_bucket") == 0 && strstr(labels, "le=\"")));
@@ -244,6 +279,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test(counters_and_gauges),
 	        cmocka_unit_test(requests_by_route_and_status),
+	        cmocka_unit_test(statuses_that_a_route_may_give_are_there_from_the_start),
 	        cmocka_unit_test(histogram_edges),
 	        cmocka_unit_test(process_values),
 	        cmocka_unit_test(text_is_valid),

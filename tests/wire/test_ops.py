@@ -163,7 +163,9 @@ EXPECTED = [
     "symbolicated_damaged_lines_total", "symbolicated_loads_in_flight", "symbolicated_loads_total", "symbolicated_cold_requests",
     "symbolicated_cold_refused_total", "symbolicated_cache_bytes", "symbolicated_cache_maps", "symbolicated_cache_evicted_bytes_total",
     "symbolicated_loading_bytes", "symbolicated_failures_remembered", "symbolicated_invalidations_total",
-    "symbolicated_connections", "symbolicated_requests_in_flight",
+    "symbolicated_connections", "symbolicated_requests_in_flight", "process_cpu_seconds_total", "process_open_fds", "process_max_fds",
+    "process_resident_memory_bytes", "process_virtual_memory_bytes", "process_virtual_memory_max_bytes", "process_start_time_seconds",
+    "process_threads",
 ]  # fmt: skip
 
 
@@ -219,6 +221,28 @@ def test_parse_seconds_do_not_count_missing_files():
         works(s)
         s.node.settled()
         assert s.node.metrics()["symbolicated_parse_seconds_count"] == 1
+
+
+def test_series_of_requests_exist_from_the_start():
+    """An alert on an increase sees the first reply of a status, too; and the histogram has the counters' routes."""
+    with make(memcached=0) as s:
+        series = s.node.metrics()
+
+        def count(route, status):
+            return series.get(f'symbolicated_requests_total{{route="{route}",status="{status}"}}')
+
+        for route in ("v5", "v4", "home"):
+            assert [count(route, status) for status in (200, 400, 405, 413, 500, 503)] == [0] * 6, route
+        for route in ("ranges", "returnpads"):
+            assert [count(route, status) for status in (200, 400, 401, 403, 405, 413, 500, 503)] == [0] * 8, route
+        for route in ("uploads", "cache"):
+            assert [count(route, status) for status in (200, 400, 401, 403, 405, 500, 503)] == [0] * 7, route
+        for route in ("lbheartbeat", "heartbeat", "version", "broken"):
+            assert [count(route, status) for status in (200, 405, 500, 503)] == [0] * 4, route
+        assert count("unknown", 404) == 0
+        routes = {re.search(r'route="(\w+)"', name).group(1) for name in series if name.startswith("symbolicated_requests_total")}
+        timed = {re.search(r'route="(\w+)"', name).group(1) for name in series if name.startswith("symbolicated_request_seconds_count")}
+        assert routes == timed and len(routes) >= 13
 
 
 def test_requests_are_counted_by_route_and_status(stack):
