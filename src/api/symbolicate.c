@@ -691,6 +691,11 @@ static void wait_done(struct load_wait *wait)
 	exchange_resume(s->exchange, step);
 }
 
+static bool is_gone(const struct load_wait *wait)
+{
+	return exchange_gone(((const struct session *)wait)->exchange);
+}
+
 /* Looks up and answers, as often as pages turn out to be lost. Returns true when the modules must be loaded first. */
 static bool answer(struct session *s)
 {
@@ -787,6 +792,7 @@ static void start(struct exchange *x, bool v4)
 	s->v4 = v4;
 	s->debug = wants_debug(x);
 	s->wait.done = wait_done;
+	s->wait.gone = is_gone;
 	s->wait.deadline = x->started + c->request_timeout;
 	x->user = s;
 	buffer_init(&s->body, c->max_body_inflated);

@@ -574,12 +574,12 @@ static void *loader_main(void *arg)
 	return NULL;
 }
 
-/* Waits whose time is over. */
-static void expire(struct modules *m, int64_t now, struct load_wait **over)
+/* Waits whose time is over or, when they are looked at, of clients that have gone. */
+static void expire(struct modules *m, int64_t now, bool look, struct load_wait **over)
 {
 	for (struct load_wait *wait = m->waits, *next; wait; wait = next) {
 		next = wait->next;
-		bool late = now >= wait->deadline;
+		bool late = now >= wait->deadline || (look && wait->gone(wait));
 		if (wait->gated && (late || now >= wait->gate_deadline)) {
 			bool starts;
 			leave_gate(m, wait);
@@ -658,7 +658,7 @@ static void *keeper_main(void *arg)
 {
 	struct modules *m = arg;
 	struct mc_client *c = mc_client_new(m->servers);
-	int64_t renewed = clock_now(), trimmed = renewed;
+	int64_t second = clock_now(), trimmed = second;
 	struct memory_watch memory = {0};
 	pthread_mutex_lock(&m->lock);
 	while (!m->stopping) {
@@ -672,13 +672,15 @@ static void *keeper_main(void *arg)
 		}
 		pthread_cond_timedwait(&m->keeping, &m->lock, &t);
 		int64_t now = clock_now();
-		expire(m, now, &over);
+		bool next_second = now - second >= SECOND;
+		if (next_second)
+			second = now;
+		expire(m, now, next_second, &over);
 		admit(m, &over);
 		pthread_mutex_unlock(&m->lock);
 		call_done(over);
 		watch_memory(m, now, &memory);
-		if (c && now - renewed >= SECOND) {
-			renewed = now;
+		if (c && next_second) {
 			renew_leases(m, c);
 			modules_put_markers(m, c);
 		}

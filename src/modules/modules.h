@@ -67,7 +67,9 @@ void modules_resolve(struct modules *m, struct module_want *wants, size_t count,
 struct load_wait {
 	void (*done)(struct load_wait *w); /* the caller's; called once for each modules_load that returned LOAD_WAIT,
 	                                      on another thread */
-	int64_t deadline;                  /* the caller's; clock_now() */
+	bool (*gone)(const struct load_wait *w); /* the caller's: nobody is there any more who could be answered. Asked
+	                                            once a second while it waits, on another thread; must not wait */
+	int64_t deadline;                        /* the caller's; clock_now() */
 	/* out, when done */
 	bool timed_out; /* the deadline passed; what was loaded until then is there */
 	bool refused;   /* too many requests were loading, or memory was full, for too long */

@@ -1,6 +1,7 @@
 """Buckets that misbehave in every way: what is answered, and for how long it is remembered."""
 
 import gzip
+import json
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -578,6 +579,36 @@ def test_who_waits_for_a_place_is_refused_with_what_others_could_not_load():
             is_unavailable(both.result())
         assert s.buckets[1].hits(stalled) == 1
         assert s.buckets[1].hits(other) == 0
+
+
+def cold_requests(stack):
+    """How many have a place, and how many wait for one."""
+    m = stack.node.metrics()
+    return m['symbolicated_cold_requests{state="running"}'], m['symbolicated_cold_requests{state="queued"}']
+
+
+def test_who_went_away_gives_his_place_back():
+    """Who loads and who waits for a place: nobody is there any more, and the bucket stands still."""
+    config = {**STANDS_STILL, "cold_requests": "2", "cold_queue": "1", "cold_wait": "300s", "request_timeout": "300s"}
+    with Stack(symbols=[None, None], config=config) as s:
+        stalled, quick = [fresh(s) for _ in range(3)], fresh(s, bucket=1)
+        for module in stalled:
+            s.bucket.misbehave(module, "stall")
+        with ThreadPoolExecutor(1) as pool:
+            stays = pool.submit(ask, s, stalled[0])
+            wait_for(lambda: cold_requests(s) == (1, 0), "who stays")
+            connections = [s.client.connect() for _ in range(2)]
+            for connection, module in zip(connections, stalled[1:]):
+                connection.request("POST", "/symbolicate/v5", json.dumps(job([module], [[0, 0x1000]])))
+            wait_for(lambda: cold_requests(s) == (2, 1), "one at the second place, one in the line")
+            is_unavailable(ask(s, quick))
+            for connection in connections:
+                connection.close()
+            wait_for(lambda: cold_requests(s) == (1, 0), "the places of who went away to be free")
+            is_found(ask(s, quick), quick)
+            assert not stays.done()
+            s.bucket.kill()
+            is_unavailable(stays.result())
 
 
 def test_cold_modules_of_one_request_are_bounded():
