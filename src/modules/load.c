@@ -1,7 +1,7 @@
 /*
- * A load: look once more in memcached, take the lease or wait for who has it, ask the sources in order, parse while the
- * text arrives. Text goes through large blocks: the transfer (and inflating) fills them, a second thread parses them. A
- * file that ends within the first block is parsed on the same thread.
+ * A load: look once more in memcached, take the lease or leave it to who has it, ask the sources in order, parse while
+ * the text arrives. Text goes through large blocks: the transfer (and inflating) fills them, a second thread parses
+ * them. A file that ends within the first block is parsed on the same thread.
  *
  * A large file is also scanned as it arrives, by a third thread, for the few functions that those who wait have asked
  * for: that is as fast as any network. They are answered when the file has arrived and is known to be whole, and the
@@ -32,7 +32,6 @@ enum {
 	HOLD_OFF_MS = 250,
 	HOLD_OFF_BLOCKS = 160,
 	SCAN_BYTES_MAX = 64 << 20, /* with more names to keep all wait for the map */
-	LEASE_POLL_MS = 30,
 	RETRY_PAUSE_MS = 150,
 };
 
@@ -483,39 +482,50 @@ static void hold_lease(struct modules *m, struct load *l)
 	l->leased = true;
 }
 
-/* Takes the lease, or waits for whoever has it to store the map. True: the module has come from memcached. Without
- * memcached everybody loads. */
-static bool await_lease(struct loader *r, struct load *l)
+/* Takes the lease. LOAD_ELSEWHERE: another host has it, and its map is waited for; but not for ever. Without memcached
+ * everybody loads. */
+static enum load_step ask_lease(struct loader *r, struct load *l)
 {
-	struct modules *m = r->modules;
-	bool reached;
-	int64_t until = clock_now() + m->config->bucket_total_timeout;
+	bool reached, waited = l->lease_until;
+	if (find_root(r, l, !l->lost, &reached))
+		return LOAD_DONE;
+	if (!reached)
+		return LOAD_HERE;
 	l->token = random_u64();
-	for (bool waited = false; clock_now() < until && !atomic_load(&m->cancel); waited = true) {
-		if (find_root(r, l, !l->lost, &reached))
-			return true;
-		if (!reached)
-			return false;
-		enum mc_status status = page_memcached_lease(r->memcached, &l->hash, l->token);
-		if (status == MC_OK)
-			hold_lease(m, l);
-		/* whose lease it was may just have written the lost page again */
-		if (status == MC_OK && waited && find_root(r, l, true, &reached))
-			return true;
-		if (status != MC_EXISTS)
-			return false;
-		if (!waited)
-			metric_add(M_LEASE_WAITS, 1);
-		struct timespec pause = {0, LEASE_POLL_MS * MS};
-		nanosleep(&pause, NULL);
+	enum mc_status status = page_memcached_lease(r->memcached, &l->hash, l->token);
+	if (status == MC_OK)
+		hold_lease(r->modules, l);
+	/* whose lease it was may just have written the lost page again */
+	if (status == MC_OK && waited && find_root(r, l, true, &reached))
+		return LOAD_DONE;
+	if (status != MC_EXISTS || (waited && clock_now() >= l->lease_until))
+		return LOAD_HERE;
+	if (!waited) {
+		l->lease_until = clock_now() + r->modules->config->bucket_total_timeout;
+		metric_add(M_LEASE_WAITS, 1);
 	}
-	return false;
+	return LOAD_ELSEWHERE;
 }
 
-void load_run(struct loader *r, struct load *l)
+/* What has become of a load that another host had the lease of. */
+static enum load_step look_again(struct loader *r, struct load *l)
 {
+	bool reached;
+	if (find_root(r, l, !l->lost, &reached))
+		return LOAD_DONE;
+	bool leased = reached && page_memcached_lease_look(r->memcached, &l->hash) == MC_OK;
+	return leased && clock_now() < l->lease_until ? LOAD_ELSEWHERE : LOAD_HERE;
+}
+
+enum load_step load_run(struct loader *r, struct load *l)
+{
+	enum load_step step = LOAD_HERE;
 	l->marker_seen = clock_now();
-	if (!mc_enabled(r->modules->servers) || !await_lease(r, l)) {
+	if (mc_enabled(r->modules->servers))
+		step = l->transferring ? ask_lease(r, l) : look_again(r, l);
+	if (step == LOAD_ELSEWHERE || (step == LOAD_HERE && !l->transferring))
+		return step;
+	if (step == LOAD_HERE) {
 		metric_add(M_CACHE_ROOT_NONE, 1);
 		loads_gather_asked(r->modules, l);
 		if (l->symbfile)
@@ -532,4 +542,5 @@ void load_run(struct loader *r, struct load *l)
 		l->module->lost_at = l->lost ? clock_now() : 0;
 		failures_forget(r->modules->failures, &l->hash);
 	}
+	return LOAD_DONE;
 }

@@ -28,10 +28,13 @@ struct load {
 	struct load *next, **link;         /* chain of loads in flight */
 	bool stale;                        /* invalidated while it ran: for its waiters only */
 	unsigned lost;                     /* why it is loaded: see module_want */
-	bool transferring;                 /* its text has not arrived */
+	bool transferring;                 /* it has the place of a transfer: its text has not arrived */
 	bool leased;                       /* its loader's own */
 	uint64_t *asked;                   /* its loader's own: all that those who wait with `early` want */
 	size_t asked_count;
+	/* while another host has the lease */
+	int64_t look_at, lease_until; /* when to look next, and until when to wait; 0: nobody had it */
+	struct load *elsewhere_next;
 	/* the lease, renewed by the keeper */
 	struct load *lease_next, **lease_link;
 	uint64_t token;
@@ -64,6 +67,8 @@ struct modules {
 	struct load *loads[LOAD_CHAINS];
 	struct load_wait *turns, **turns_end; /* who has loads queued */
 	struct load *leases;
+	struct load *elsewhere, **elsewhere_end; /* that other hosts have the leases of; who is to be looked at first */
+	unsigned elsewhere_count;
 	unsigned running;                  /* loads that are taken and not yet published */
 	unsigned transfers;                /* loads that have not got all their text yet */
 	struct load *stores, **stores_end; /* that wait to be stored */
@@ -121,9 +126,15 @@ void modules_put_markers(struct modules *m, struct mc_client *c);
 void want_found(struct module_want *w, struct module *module);
 void want_failed(struct module_want *w, enum failure_class class, unsigned retry_after);
 
+enum load_step {
+	LOAD_DONE,      /* the outcome is there */
+	LOAD_ELSEWHERE, /* another host has the lease: to be called again in a while */
+	LOAD_HERE,      /* nobody has it any more: to be called with the place of a transfer */
+};
+
 /* Fills the outcome of l: from memcached if another host was faster, else from the buckets. May take as long as the
- * timeouts allow. */
-void load_run(struct loader *r, struct load *l);
+ * timeouts allow. Without the place of a transfer it only looks. */
+enum load_step load_run(struct loader *r, struct load *l);
 /* Behind the reply: sees to it that the map is written to memcached and the lease given back. Ends the load. */
 void load_store(struct loader *r, struct load *l);
 

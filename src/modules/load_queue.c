@@ -16,6 +16,7 @@
 
 enum {
 	KEEPER_TICK_MS = 100,
+	LEASE_POLL_MS = 30,
 	TRIM_INTERVAL = 30, /* seconds */
 	ASKED_MAX = 4096,   /* with more offsets most of a file must be read, and then it is read once */
 };
@@ -146,6 +147,60 @@ static struct load *take_queued(struct modules *m)
 	return l;
 }
 
+/* ---- loads that other hosts have the leases of: they have neither a thread nor the place of a transfer ---- */
+
+/* A load that was taken goes there. With many each is looked at less often, so that memcached is not asked more. */
+static void wait_elsewhere(struct modules *m, struct load *l)
+{
+	m->running--;
+	l->look_at = clock_now() + LEASE_POLL_MS * MS * (1 + m->elsewhere_count / loaders_max(m->config));
+	l->elsewhere_next = NULL;
+	*m->elsewhere_end = l;
+	m->elsewhere_end = &l->elsewhere_next;
+	m->elsewhere_count++;
+}
+
+static struct load *leave_elsewhere(struct modules *m)
+{
+	struct load *l = m->elsewhere;
+	m->elsewhere = l->elsewhere_next;
+	if (!m->elsewhere)
+		m->elsewhere_end = &m->elsewhere;
+	m->elsewhere_count--;
+	return l;
+}
+
+static void drop_load(struct load *l)
+{
+	unchain_load(l);
+	load_free(l);
+}
+
+/* One that it is time to look at; those that nobody waits for any more are dropped. */
+static struct load *take_elsewhere(struct modules *m)
+{
+	int64_t now = m->elsewhere ? clock_now() : 0;
+	while (m->elsewhere && m->elsewhere->look_at <= now) {
+		struct load *l = leave_elsewhere(m);
+		if (l->waiters) {
+			m->running++;
+			return l;
+		}
+		drop_load(l);
+	}
+	return NULL;
+}
+
+/* It is loaded here after all, when its turn comes. */
+static void load_here(struct modules *m, struct load *l)
+{
+	m->running--;
+	if (l->waiters)
+		queue_load(m, l, l->waiters->wait);
+	else
+		drop_load(l);
+}
+
 /* The owner goes: what runs goes on, what is queued goes to who else waits for it, if anybody does. */
 static void abandon_loads(struct modules *m, struct load_wait *owner)
 {
@@ -153,12 +208,10 @@ static void abandon_loads(struct modules *m, struct load_wait *owner)
 		disown(owner->running);
 	for (struct load *l = owner->queued, *next; l; l = next) {
 		next = l->own_next;
-		if (l->waiters) {
+		if (l->waiters)
 			queue_load(m, l, l->waiters->wait);
-		} else {
-			unchain_load(l);
-			load_free(l);
-		}
+		else
+			drop_load(l);
 	}
 	owner->queued = NULL;
 	end_turn(m, owner);
@@ -549,24 +602,52 @@ static bool equip(struct loader *r)
 	return r->memcached && r->bucket && (r->store || !r->modules->store);
 }
 
+static void wait_for_load(struct modules *m)
+{
+	if (m->elsewhere) {
+		struct timespec t = {m->elsewhere->look_at / SECOND, m->elsewhere->look_at % SECOND};
+		pthread_cond_timedwait(&m->queued, &m->lock, &t);
+	} else {
+		pthread_cond_wait(&m->queued, &m->lock);
+	}
+}
+
+/* A load that was taken and not done. */
+static void put_back(struct modules *m, struct load *l, enum load_step step)
+{
+	pthread_mutex_lock(&m->lock);
+	end_transfer(m, l);
+	if (step == LOAD_ELSEWHERE)
+		wait_elsewhere(m, l);
+	else
+		load_here(m, l);
+	pthread_cond_broadcast(&m->queued);
+	pthread_mutex_unlock(&m->lock);
+}
+
 static void *loader_main(void *arg)
 {
 	struct modules *m = arg;
 	struct loader r = {.modules = m};
 	for (;;) {
 		struct load *l = NULL;
+		enum load_step step = LOAD_DONE;
 		pthread_mutex_lock(&m->lock);
-		while (!m->stopping && !(l = take_queued(m)))
-			pthread_cond_wait(&m->queued, &m->lock);
+		while (!m->stopping && !(l = take_elsewhere(m)) && !(l = take_queued(m)))
+			wait_for_load(m);
 		pthread_mutex_unlock(&m->lock);
 		if (!l)
 			break;
 		if (equip(&r))
-			load_run(&r, l);
+			step = load_run(&r, l);
 		else
 			l->failure = FAILURE_TEMPORARY;
-		publish(m, l);
-		load_store(&r, l);
+		if (step == LOAD_DONE) {
+			publish(m, l);
+			load_store(&r, l);
+		} else {
+			put_back(m, l, step);
+		}
 	}
 	mc_client_free(r.memcached);
 	bucket_client_free(r.bucket);
@@ -714,6 +795,8 @@ void loads_stop(struct modules *m)
 	pthread_mutex_unlock(&m->lock);
 	for (unsigned i = 0; i < m->loader_count; i++)
 		pthread_join(m->loaders[i], NULL);
+	while (m->elsewhere)
+		drop_load(leave_elsewhere(m));
 	storers_stop(m);
 	if (m->keeper_runs)
 		pthread_join(m->keeper, NULL);

@@ -303,6 +303,7 @@ struct modules *modules_start(const struct config *c, struct error *e)
 	m->seed = random_u64();
 	m->turns_end = &m->turns;
 	m->gate_end = &m->gate;
+	m->elsewhere_end = &m->elsewhere;
 	pthread_mutex_init(&m->lock, NULL);
 	init_condition(&m->queued);
 	init_condition(&m->keeping);

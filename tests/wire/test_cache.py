@@ -512,6 +512,30 @@ def test_a_loader_that_dies_is_followed_by_another():
         sample_is_right(s, 0)
 
 
+def test_who_waits_for_other_hosts_has_no_place_of_a_transfer():
+    """One host loads six modules that stand still; another, which wants them too, may have two transfers at a time."""
+    config = {"bucket_stall_timeout": "300s", "cold_wait": "30s"}
+    with Stack(daemons=2, symbols=[None, None], config=config) as s:
+        stalled = [s.symbols.add(f"stalled{i}.so", SAMPLE) for i in range(6)]
+        for module in stalled:
+            s.bucket.misbehave(module, "stall")
+        nodes = [node.client() for node in s.nodes]
+        s.nodes[1].daemon.settings.update(bucket_parallel="2", bucket_parallel_request="2")
+        s.nodes[1].restart()
+        with ThreadPoolExecutor(12) as pool:
+            there = [pool.submit(nodes[0].post, "/symbolicate/v5", job([m], [[0, 0x1000]])) for m in stalled]
+            wait_for(lambda: s.bucket.hits() == 6, "one host to load")
+            here = [pool.submit(nodes[1].post, "/symbolicate/v5", job([m], [[0, 0x1000]])) for m in stalled]
+            wait_for(lambda: s.nodes[1].metrics()["symbolicated_lease_waits_total"] >= 2, "the other to wait for it")
+            quick = s.buckets[1].symbols.add("quick.so", SAMPLE)
+            assert nodes[1].frames(quick, [0x1000])[0]["function"] == SAMPLE_FRAMES[0x1000]["function"]
+            assert not any(reply.done() for reply in there + here)
+            wait_for(lambda: s.nodes[1].metrics()["symbolicated_lease_waits_total"] == 6, "the other to wait for all")
+            s.bucket.kill()  # the other host tries when the first has given up
+            assert {reply.result().status for reply in there + here} == {503}
+        assert s.nodes[1].metrics()["symbolicated_loads_in_flight"] == 0
+
+
 # Invalidation
 
 
