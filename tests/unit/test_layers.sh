@@ -6,12 +6,13 @@ cd "${srcdir:-.}/src"
 
 allowed() {
 	case $1 in
-	main) echo api modules front keys store format base ;;
-	api) echo modules front keys store format base ;;
+	main) echo api modules front keys store text format base ;;
+	api) echo modules front keys store text format base ;;
 	modules) echo front keys store format base ;;
 	front | keys | store) echo format base ;;
-	symbtool) echo extract keys store format base ;;
+	symbtool) echo extract keys store text format base ;;
 	extract) echo format base ;;
+	text) echo base ;;
 	format) echo base ;;
 	base) ;;
 	*) return 1 ;;

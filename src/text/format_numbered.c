@@ -1,0 +1,169 @@
+/* Frames that begin with # and a number. What the samples of tests/data/text show, in this order: sanitizers (their
+ * addresses are those of calls already), systemd-coredump, Firefox, Android (addresses of calls, too), gdb. */
+#include <config.h>
+
+#include "text/formats.h"
+
+enum { TRIES = 8 }; /* at a sign that may begin a frame */
+
+bool text_last_group(struct rest line, struct text_group *g)
+{
+	const char *plus = line.end;
+	for (unsigned i = 0; i < TRIES; i++) {
+		plus = find_last(line.at, plus, '+');
+		if (!plus)
+			return false;
+		struct rest r = {plus + 1, line.end};
+		g->spaced = plus > line.at && plus[-1] == ' ' && take(&r, " ");
+		if (!take_0x(&r, &g->offset) || next(&r) != ')')
+			continue;
+		const char *end = g->spaced ? plus - 1 : plus;
+		const char *low = end - line.at > TEXT_NAME_MAX ? end - TEXT_NAME_MAX : line.at;
+		const char *open = find_last(low, end, '(');
+		if (!open)
+			continue;
+		/* a path may have parentheses of its own */
+		for (const char *p = open; p && open[1] != '/'; p = find_last(low, p, '('))
+			if (p[1] == '/' && p > line.at && is_blank(p[-1]) && !find_word(p, open, ") "))
+				open = p;
+		g->open = open;
+		g->close = r.at + 1;
+		g->path = between(open + 1, end);
+		return g->path.len > 0;
+	}
+	return false;
+}
+
+struct str text_build_id(struct rest after)
+{
+	blanks(&after);
+	const char *from = after.at;
+	if (!take(&after, "(BuildId: "))
+		return (struct str){"", 0};
+	from = after.at;
+	while (hex_digit(next(&after)) >= 0)
+		after.at++;
+	return next(&after) == ')' ? between(from, after.at) : (struct str){"", 0};
+}
+
+/* #01: ???[/path/libxul.so +0x1234], where ??? may be a function; addresses are return addresses (_Unwind_GetIP). */
+static bool read_firefox(struct text_reader *r, struct rest line)
+{
+	struct text_frame f = {.base = TEXT_IMAGE};
+	const char *close = find_last(line.at, line.end, ']');
+	const char *plus = find_last(line.at, close ? close : line.at, '+');
+	if (!plus || plus - line.at < 3 || plus[-1] != ' ')
+		return false;
+	struct rest offset = {plus + 1, close};
+	const char *open = find_last(line.at, plus, '[');
+	if (!open || !take_0x(&offset, &f.offset) || offset.at != close)
+		return false;
+	f.address = f.offset ? f.offset - 1 : 0;
+	text_edit_one(r, &f, line.at, open, TEXT_AT);
+	return text_found(r, &f, between(open + 1, plus - 1), (struct str){"", 0}, TEXT_ID_GIVEN);
+}
+
+/* #00 pc 0000000000051b9c  /system/lib64/libc.so (offset 0x1000) (abort+168) (BuildId: …) */
+static bool read_android(struct text_reader *r, struct rest line)
+{
+	struct text_frame f = {.base = TEXT_ELF};
+	uint64_t number;
+	if (!take_hex(&line, &f.offset) || !blanks(&line))
+		return false;
+	f.address = f.offset;
+	const char *path = line.at, *end = find_word(path, line.end, " (");
+	end = end ? end : line.end;
+	line.at = end;
+	take(&line, " (offset 0x");
+	while (line.at > end && line.at < line.end && *line.at++ != ')')
+		;
+	const char *name = line.at;
+	struct rest after = line;
+	if (take(&after, " (") && !take(&after, "BuildId: ")) {
+		const char *close = find_word(after.at, after.end, ") (BuildId: ");
+		close = close ? close : find_last(after.at, after.end, ')');
+		const char *plus = close ? find_last(after.at, close, '+') : NULL;
+		struct rest digits = {plus ? plus + 1 : close, close};
+		if (close && (!plus || (take_decimal(&digits, &number) && digits.at == close)))
+			line.at = close + 1;
+	}
+	text_edit_one(r, &f, name, line.at, TEXT_PARENTHESES);
+	struct str module = between(path, end);
+	if (!module.len || *path == '<' || *path == '[')
+		module.len = 0;
+	return text_found(r, &f, module, text_build_id(line), TEXT_ID_BUILD);
+}
+
+/* A name that is already there with its line, or is the sanitizer's own, needs no other. */
+static bool is_named(struct str middle)
+{
+	return middle.len && !find_word(middle.data, middle.data + middle.len, "<null>");
+}
+
+/* 0x7fe9  (/lib/libc.so.6+0x27249) (BuildId: …), or 0x7f2d n/a (libc.so.6 + 0x8ce3c), or 0x7fff in ?? () */
+static bool read_address(struct text_reader *r, struct rest line, uint64_t number)
+{
+	struct text_group g;
+	struct text_frame f = {.base = TEXT_ELF};
+	const char *after = line.at;
+	if (!take_0x(&line, &f.address))
+		return false;
+	f.offset = f.address;
+	after = line.at;
+	if (!text_last_group(line, &g)) {
+		blanks(&line);
+		if (!take(&line, "in ?? ()") && !take(&line, "n/a (n/a + 0x0)") && !take(&line, "(<unknown module>)"))
+			return false;
+		return text_found(r, &f, (struct str){"", 0}, (struct str){"", 0}, TEXT_ID_GIVEN);
+	}
+	f.offset = f.address = g.offset;
+	if (g.spaced) {
+		blanks(&line);
+		f.base = TEXT_IMAGE;
+		if (number && f.address)
+			f.address--; /* systemd writes return addresses */
+		text_edit_one(r, &f, line.at, g.open > line.at && g.open[-1] == ' ' ? g.open - 1 : g.open, TEXT_AT);
+	} else {
+		text_edit_one(r, &f, after, g.open, TEXT_IN);
+	}
+	if (g.spaced && str_equal(g.path, str_from("n/a")))
+		g.path.len = 0;
+	return text_found(r, &f, g.path, text_build_id((struct rest){g.close, line.end}), TEXT_ID_BUILD);
+}
+
+/* TSan: main <null> (prog+0x4a1b2) (BuildId: …) */
+static bool read_tsan(struct text_reader *r, struct rest line)
+{
+	struct text_group g;
+	struct text_frame f = {.base = TEXT_ELF};
+	if (!text_last_group(line, &g) || g.spaced)
+		return false;
+	struct str middle = trimmed(between(line.at, g.open));
+	if (!middle.len || is_named(middle))
+		return false;
+	f.offset = f.address = g.offset;
+	text_edit_one(r, &f, middle.data, middle.data + middle.len, TEXT_BLANK);
+	return text_found(r, &f, g.path, text_build_id((struct rest){g.close, line.end}), TEXT_ID_BUILD);
+}
+
+bool text_read_numbered(struct text_reader *r, struct rest line)
+{
+	uint64_t number;
+	for (unsigned i = 0; i < TRIES && line.at < line.end; i++) {
+		const char *sign = memchr(line.at, '#', (size_t)(line.end - line.at));
+		if (!sign)
+			return false;
+		bool begins = sign == line.at || is_blank(sign[-1]);
+		line.at = sign + 1;
+		if (!begins || !take_decimal(&line, &number))
+			continue;
+		if (take(&line, ": "))
+			return read_firefox(r, line);
+		if (!blanks(&line))
+			continue;
+		if (take(&line, "pc "))
+			return read_android(r, line);
+		return next(&line) == '0' ? read_address(r, line, number) : read_tsan(r, line);
+	}
+	return false;
+}

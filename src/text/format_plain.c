@@ -1,0 +1,220 @@
+/* Stacks without numbers: backtrace_symbols of glibc, perf script, tables of modules, and NAME+0xOFFSET anywhere. */
+#include <config.h>
+
+#include "text/formats.h"
+
+enum {
+	FRAMES_MAX = 64,        /* of a line in which anything may stand */
+	SIGNS_MAX = 256,        /* plus signs that are looked at there */
+	BUILD_ID_LINE = 4096,   /* bytes of a line that tells a module's id */
+	FIXED_MAX = 0x7fffffff, /* addresses of executables that lie where they were linked */
+};
+#define PERF_OFFSET_MAX (UINT64_C(1) << 40) /* above: an address in the process */
+
+/* ---- glibc ---- */
+
+static uint64_t *base_of(struct text_reader *r, int32_t module)
+{
+	for (unsigned i = 0; i < r->base_count; i++)
+		if (r->bases[i].module == module)
+			return &r->bases[i].base;
+	return NULL;
+}
+
+static void learn_base(struct text_reader *r, int32_t module, uint64_t base)
+{
+	uint64_t *known = base_of(r, module);
+	if (known) {
+		*known = base;
+	} else if (r->base_count < TEXT_BASES) {
+		r->bases[r->base_count].module = module;
+		r->bases[r->base_count++].base = base;
+	}
+}
+
+/* prog(+0x12) [0x55…], prog(f+0x12)[0x55…], prog() [0x401136]: all are return addresses. A symbol says where the
+ * module lies only together with a frame that has an offset in it. */
+bool text_read_glibc(struct text_reader *r, struct rest line)
+{
+	struct text_frame f = {.base = TEXT_ELF};
+	struct str none = {"", 0};
+	uint64_t address, offset = 0;
+	while (line.end > line.at && is_blank(line.end[-1]))
+		line.end--;
+	const char *open = find_last(line.at, line.end, '[');
+	struct rest hex = {open ? open + 1 : NULL, line.end};
+	if (!open || !take_0x(&hex, &address) || !take(&hex, "]") || hex.at != line.end)
+		return false;
+	const char *close = open;
+	if (close > line.at && close[-1] == ' ')
+		close--;
+	if (close == line.at || *--close != ')')
+		return false;
+	const char *inner = find_last(line.at, close, '(');
+	const char *path = inner;
+	while (path > line.at && !is_blank(path[-1]))
+		path--;
+	if (!inner || path == inner)
+		return false;
+	struct str module = between(path, inner);
+	const char *plus = find_last(inner + 1, close, '+');
+	struct rest digits = {plus ? plus + 1 : close, close};
+	if (plus && (!take_0x(&digits, &offset) || digits.at != close))
+		return false;
+	if (module.len > TEXT_NAME_MAX)
+		return true;
+	if (plus == inner + 1) {
+		f.offset = offset;
+	} else if (inner + 1 == close && address <= FIXED_MAX) {
+		f.offset = address;
+	} else {
+		int32_t index = text_modules_find(&r->modules, module, none, TEXT_ID_GIVEN);
+		const uint64_t *base = base_of(r, index);
+		if (!base || address < *base) {
+			r->frames++; /* named, or of a place that cannot be known: the stack goes on */
+			return true;
+		}
+		f.offset = address - *base;
+	}
+	f.address = f.offset ? f.offset - 1 : 0;
+	text_edit_one(r, &f, line.end, line.end, TEXT_PARENTHESES);
+	text_found(r, &f, module, none, TEXT_ID_GIVEN);
+	if (plus == inner + 1 && f.module >= 0 && address >= offset)
+		learn_base(r, f.module, address - offset);
+	return true;
+}
+
+/* ---- perf script ---- */
+
+/* Callers of a sample: "            1136 hot+0xd (/tmp/prog)". perf writes offsets in the file there, and with dsoff
+ * behind the path too. All but the first of a sample are return addresses. */
+bool text_read_perf(struct text_reader *r, struct rest line)
+{
+	struct text_frame f = {.base = TEXT_FILE};
+	struct text_group g;
+	if (!blanks(&line) || !take_hex(&line, &f.offset) || !take(&line, " ") || line.end[-1] != ')')
+		return false;
+	struct str path;
+	const char *open;
+	if (text_last_group(line, &g) && g.close == line.end && !g.spaced) {
+		f.offset = g.offset;
+		path = g.path;
+		open = g.open;
+	} else {
+		open = find_last(line.at, line.end, '(');
+		if (!open)
+			return false;
+		path = between(open + 1, line.end - 1);
+		if (f.offset >= PERF_OFFSET_MAX)
+			path.len = 0;
+	}
+	if (open == line.at || open[-1] != ' ' || (path.len && *path.data != '/' && *path.data != '['))
+		return false;
+	if (path.len && *path.data == '[')
+		path.len = 0;
+	f.address = r->perf_depth && f.offset ? f.offset - 1 : f.offset;
+	r->perf_depth++;
+	if (!path.len && !str_equal(between(line.at, open - 1), str_from("[unknown]")))
+		return true; /* of the kernel: named, and nobody has more */
+	text_edit_one(r, &f, line.at, open - 1, TEXT_AT);
+	return text_found(r, &f, path, (struct str){"", 0}, TEXT_ID_GIVEN);
+}
+
+/* ---- tables of modules ---- */
+
+/* systemd: "Module libc.so.6 with build-id 93ac…", "Found module /usr/bin/prog with build-id: …" */
+static bool read_systemd(struct text_reader *r, struct rest line)
+{
+	const char *word = find_word(line.at, line.end, "odule ");
+	if (!word || word == line.at || (word[-1] | 0x20) != 'm')
+		return false;
+	word += strlen("odule ");
+	const char *with = find_word(word, line.end, " with build-id");
+	if (!with)
+		return false;
+	struct rest id = {with + strlen(" with build-id"), line.end};
+	take(&id, ":");
+	blanks(&id);
+	const char *from = id.at;
+	while (hex_digit(next(&id)) >= 0)
+		id.at++;
+	return text_told(r, between(word, with), (struct str){"", 0}, between(from, id.at), TEXT_ID_BUILD);
+}
+
+static struct str take_word(struct rest *r)
+{
+	blanks(r);
+	const char *from = r->at;
+	while (r->at < r->end && !is_blank(*r->at))
+		r->at++;
+	return between(from, r->at);
+}
+
+/* Breakpad: MODULE Linux x86_64 0123…0 libc.so.6 */
+static bool read_breakpad(struct text_reader *r, struct rest line)
+{
+	if (!take(&line, "MODULE "))
+		return false;
+	take_word(&line);
+	take_word(&line);
+	struct str id = take_word(&line);
+	blanks(&line);
+	return text_told(r, between(line.at, line.end), (struct str){"", 0}, id, TEXT_ID_GIVEN);
+}
+
+bool text_read_module_line(struct text_reader *r, struct rest line)
+{
+	return line.end - line.at <= BUILD_ID_LINE && (read_systemd(r, line) || read_breakpad(r, line));
+}
+
+/* ---- anything ---- */
+
+/* What a module's name may look like where nothing else tells it from a function's. */
+static bool is_module(const struct text_reader *r, struct str name)
+{
+	static const char *const tails[] = {".so", ".dll", ".exe", ".dylib", ".pdb", ".drv", ".sys", ".ocx"};
+	for (unsigned i = 0; i < sizeof tails / sizeof *tails; i++)
+		if (ends_with(name, tails[i]))
+			return name.len > strlen(tails[i]);
+	return find_word(name.data, name.data + name.len, ".so.") || memchr(name.data, '/', name.len) ||
+	       text_modules_is_known(&r->modules, name);
+}
+
+static bool ends_name(int c)
+{
+	return c < 0 || is_blank(c) || strchr("()[]<>{}\"'`,;=|!", c);
+}
+
+/* The frame whose plus sign this is; returns what is behind it, or NULL. */
+static const char *read_at(struct text_reader *r, struct rest line, const char *plus, const char *from)
+{
+	struct text_frame f = {.base = TEXT_IMAGE};
+	struct rest hex = {plus + 1, line.end};
+	bool spaced = plus > from && plus[-1] == ' ' && take(&hex, " ");
+	if (!take_0x(&hex, &f.offset) || hex_digit(next(&hex)) >= 0 || (next(&hex) | 0x20) == 'x')
+		return NULL;
+	const char *end = spaced ? plus - 1 : plus, *name = end;
+	while (name > from && end - name <= TEXT_NAME_MAX && !ends_name((unsigned char)name[-1]))
+		name--;
+	if (name == end || !is_module(r, between(name, end)))
+		return NULL;
+	if (name > from && name[-1] == '(' && next(&hex) == ')')
+		hex.at++;
+	f.address = f.offset;
+	text_edit_one(r, &f, hex.at, hex.at, TEXT_PARENTHESES);
+	text_found(r, &f, between(name, end), text_build_id((struct rest){hex.at, line.end}), TEXT_ID_BUILD);
+	return hex.at;
+}
+
+bool text_read_anything(struct text_reader *r, struct rest line)
+{
+	const char *from = line.at;
+	for (unsigned i = 0; i < SIGNS_MAX && r->frames < FRAMES_MAX && from < line.end && !r->result; i++) {
+		const char *plus = memchr(from, '+', (size_t)(line.end - from));
+		if (!plus)
+			break;
+		const char *after = read_at(r, line, plus, from);
+		from = after ? after : plus + 1;
+	}
+	return r->frames > 0;
+}

@@ -1,0 +1,76 @@
+/* The formats of stacks, one function each: what a line is, and what it says. */
+#ifndef TEXT_FORMATS_H
+#define TEXT_FORMATS_H
+
+#include "text/modules.h"
+#include "text/scan.h"
+
+/* Modules whose place in memory is known from the frames just before. */
+enum { TEXT_BASES = 8 };
+
+/* What JSON of minidump-stackwalk has said of the object that is open at each depth. */
+enum { TEXT_JSON_DEPTH = 8, TEXT_JSON_VALUE = 256 };
+
+struct text_object {
+	char module[TEXT_JSON_VALUE], debug_file[TEXT_JSON_VALUE], debug_id[64];
+	size_t module_len, debug_file_len, debug_id_len;
+	uint64_t offset;
+	bool has_offset;
+	struct text_edit edits[TEXT_EDITS_MAX];
+	unsigned edit_count;
+	bool unnamed; /* "function": null */
+};
+
+struct text_reader {
+	struct text_modules modules;
+	bool (*frame)(void *arg, const struct text_frame *f);
+	void *arg;
+	enum text_result result;
+	/* the line */
+	uint64_t line;       /* its number */
+	uint64_t at;         /* where it begins in all text */
+	const char *start;   /* the same in memory */
+	unsigned frames;     /* found in it */
+	bool skips;          /* it is longer than TEXT_LINE_MAX, and its rest comes */
+	unsigned perf_depth; /* frames of the sample so far */
+	struct {
+		int32_t module;
+		uint64_t base;
+	} bases[TEXT_BASES];
+	unsigned base_count;
+	struct text_object objects[TEXT_JSON_DEPTH];
+	unsigned depth;
+};
+
+/* One frame of the line: its module is looked up, and it goes to the caller. An empty path: an address alone.
+ * Returns true, so that whoever found it can say so. */
+bool text_found(struct text_reader *r, struct text_frame *f, struct str path, struct str id, enum text_id kind);
+/* f->edits is one: from, to are in the line. */
+void text_edit_one(
+        const struct text_reader *r, struct text_frame *f, const char *from, const char *to, enum text_style style);
+/* What a line says of a module's id. Returns true. */
+bool text_told(struct text_reader *r, struct str path, struct str symbols, struct str id, enum text_id kind);
+
+/* A module with an offset in parentheses: "(/lib/libc.so.6+0x27249)", or with blanks around the plus. */
+struct text_group {
+	const char *open, *close; /* the parentheses; close: behind it */
+	struct str path;
+	uint64_t offset;
+	bool spaced;
+};
+/* The last one of the line. */
+bool text_last_group(struct rest line, struct text_group *g);
+/* What "(BuildId: …)" says, behind a frame; empty: it is not there. */
+struct str text_build_id(struct rest after);
+
+/* Each takes a line without its end, and returns whether it is of this format. */
+bool text_read_numbered(struct text_reader *r, struct rest line); /* #0 …: sanitizers, systemd, Firefox, Android, gdb */
+bool text_read_glibc(struct text_reader *r, struct rest line);
+bool text_read_perf(struct text_reader *r, struct rest line);
+bool text_read_mac(struct text_reader *r, struct rest line);
+bool text_read_module_line(struct text_reader *r, struct rest line); /* tables of modules */
+bool text_read_pipes(struct text_reader *r, struct rest line);       /* minidump-stackwalk -m */
+bool text_read_json(struct text_reader *r, struct rest line);        /* minidump-stackwalk --json */
+bool text_read_anything(struct text_reader *r, struct rest line);    /* NAME+0xOFFSET, wherever it stands */
+
+#endif

@@ -1,0 +1,299 @@
+#include <config.h>
+
+#include "text/modules.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/random.h"
+
+enum {
+	NONE = -1,
+	MEMORY_MAX = 64 << 20, /* bytes of names and ids */
+};
+
+struct text_entry {
+	struct text_module module;
+	struct str path, id; /* by which it is found; no id: it was named without one, and nothing was known */
+	uint32_t report;
+	int32_t next_open; /* of the same name, without an id so far */
+};
+
+struct text_known {
+	struct str name; /* last segment of the path */
+	struct text_module told;
+	bool user;
+	uint32_t report;
+	int32_t open; /* modules named before this was told */
+};
+
+bool text_modules_init(struct text_modules *t, uint32_t max)
+{
+	*t = (struct text_modules){.max = max, .mask = 15, .report = 1};
+	arena_init(&t->arena, MEMORY_MAX);
+	t->seed = random_u64();
+	while (t->mask < 2 * max)
+		t->mask = 2 * t->mask + 1;
+	t->entries = calloc(max, sizeof *t->entries);
+	t->known = calloc(max, sizeof *t->known);
+	t->slots = calloc((size_t)t->mask + 1, sizeof *t->slots);
+	t->known_slots = calloc((size_t)t->mask + 1, sizeof *t->known_slots);
+	return t->entries && t->known && t->slots && t->known_slots;
+}
+
+void text_modules_release(struct text_modules *t)
+{
+	free(t->entries);
+	free(t->known);
+	free(t->slots);
+	free(t->known_slots);
+	arena_release(&t->arena);
+}
+
+static struct str copy(struct text_modules *t, struct str s)
+{
+	char *c = arena_alloc(&t->arena, s.len + 1);
+	if (!c)
+		return (struct str){NULL, 0};
+	if (s.len)
+		memcpy(c, s.data, s.len);
+	return (struct str){c, s.len};
+}
+
+/* ---- names and ids ---- */
+
+struct str text_base_name(struct str path)
+{
+	size_t at = path.len;
+	while (at && path.data[at - 1] != '/' && path.data[at - 1] != '\\' && path.data[at - 1] != '!')
+		at--;
+	return (struct str){path.data + at, path.len - at};
+}
+
+static int hex_value(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	c |= 0x20;
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : NONE;
+}
+
+bool text_debug_id(char out[34], struct str build_id)
+{
+	static const uint8_t order[16] = {3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15};
+	char digits[32];
+	for (size_t i = 0; i < build_id.len; i++)
+		if (hex_value(build_id.data[i]) < 0)
+			return false;
+	if (build_id.len < 2 || build_id.len % 2)
+		return false;
+	for (size_t i = 0; i < sizeof digits; i++)
+		digits[i] = i < build_id.len ? "0123456789ABCDEF"[hex_value(build_id.data[i])] : '0';
+	for (size_t i = 0; i < sizeof order; i++)
+		memcpy(out + 2 * i, digits + 2 * (size_t)order[i], 2);
+	memcpy(out + 32, "0", 2);
+	return true;
+}
+
+/* The UUID without dashes, and an age of 0. false: it is none. */
+static bool uuid_debug_id(char out[34], struct str uuid)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < uuid.len; i++) {
+		if (uuid.data[i] == '-')
+			continue;
+		if (n == 32 || hex_value(uuid.data[i]) < 0)
+			return false;
+		out[n++] = "0123456789ABCDEF"[hex_value(uuid.data[i])];
+	}
+	memcpy(out + n, "0", 2);
+	return n == 32;
+}
+
+/* An id in the form that it is asked for: in out, or as given. Empty: it is none. */
+static struct str asked_id(char out[34], struct str id, enum text_id *kind)
+{
+	/* 40 digits are a build id, whoever says so: no debug id has an age of eight digits */
+	if (*kind == TEXT_ID_GIVEN && id.len == 40)
+		*kind = TEXT_ID_BUILD;
+	if (*kind == TEXT_ID_GIVEN)
+		return id;
+	if (*kind == TEXT_ID_BUILD ? text_debug_id(out, id) : uuid_debug_id(out, id))
+		return str_from(out);
+	return (struct str){"", 0};
+}
+
+/* false: no room. An id that is none is left out. */
+static bool set_id(struct text_modules *t, struct text_module *m, struct str id, enum text_id kind)
+{
+	char out[34];
+	struct str asked = asked_id(out, id, &kind);
+	m->id = copy(t, asked);
+	if (!m->id.data || !asked.len || kind != TEXT_ID_BUILD)
+		return m->id.data;
+	m->build_id = copy(t, id);
+	for (size_t i = 0; i < m->build_id.len; i++)
+		((char *)m->build_id.data)[i] |= 0x20; /* digits have the bit too */
+	return m->build_id.data;
+}
+
+/* ---- what is known of names ---- */
+
+static uint32_t *known_slot(const struct text_modules *t, struct str name)
+{
+	uint32_t at = (uint32_t)name_hash_seeded(name, (struct str){"", 0}, t->seed) & t->mask;
+	while (t->known_slots[at] && !str_equal(t->known[t->known_slots[at] - 1].name, name))
+		at = (at + 1) & t->mask;
+	return &t->known_slots[at];
+}
+
+/* NULL: no room. */
+static struct text_known *make_known(struct text_modules *t, struct str name)
+{
+	uint32_t *slot = known_slot(t, name);
+	if (!*slot) {
+		if (t->known_count == t->max)
+			return NULL;
+		struct text_known *k = &t->known[t->known_count];
+		*k = (struct text_known){.name = copy(t, name), .report = t->report, .open = NONE};
+		if (!k->name.data)
+			return NULL;
+		*slot = ++t->known_count;
+	}
+	struct text_known *k = &t->known[*slot - 1];
+	if (k->report != t->report && !k->user)
+		*k = (struct text_known){.name = k->name, .report = t->report, .open = NONE};
+	return k;
+}
+
+/* NULL: nothing that holds here. */
+static const struct text_known *find_known(const struct text_modules *t, struct str name)
+{
+	uint32_t slot = *known_slot(t, name);
+	const struct text_known *k = slot ? &t->known[slot - 1] : NULL;
+	return k && k->told.id.len && (k->user || k->report == t->report) ? k : NULL;
+}
+
+bool text_modules_is_known(const struct text_modules *t, struct str path)
+{
+	return find_known(t, text_base_name(path)) != NULL;
+}
+
+static void apply(struct text_module *m, const struct text_module *told)
+{
+	m->id = told->id;
+	m->build_id = told->build_id;
+	m->name = told->name;
+	if (!memchr(m->path.data, '/', m->path.len))
+		m->path = told->path;
+}
+
+bool text_modules_know(
+        struct text_modules *t, struct str path, struct str symbols, struct str id, enum text_id kind, bool user)
+{
+	char out[34];
+	enum text_id as = kind;
+	struct str asked = asked_id(out, id, &as);
+	struct text_module told = {.name = text_base_name(symbols.len ? symbols : path)};
+	if (!asked.len || !told.name.len || path.len > TEXT_NAME_MAX || symbols.len > TEXT_NAME_MAX ||
+	        id.len > TEXT_NAME_MAX)
+		return true;
+	struct text_known *k = make_known(t, text_base_name(path));
+	if (!k)
+		return false;
+	if ((k->user && !user) || (str_equal(k->told.path, path) && str_equal(k->told.id, asked)))
+		return true;
+	told.path = copy(t, path);
+	told.name = copy(t, told.name);
+	if (!told.path.data || !told.name.data || !set_id(t, &told, id, kind))
+		return false;
+	k->told = told;
+	k->user = user;
+	for (int32_t i = k->open; i >= 0; i = t->entries[i].next_open)
+		apply(&t->entries[i].module, &told);
+	k->open = NONE;
+	return true;
+}
+
+void text_modules_begin_report(struct text_modules *t)
+{
+	t->report++;
+}
+
+void text_modules_forget(struct text_modules *t)
+{
+	struct text_modules old = *t;
+	struct text_known *known = t->known;
+	t->count = t->known_count = 0;
+	t->report = 1;
+	memset(t->slots, 0, ((size_t)t->mask + 1) * sizeof *t->slots);
+	memset(t->known_slots, 0, ((size_t)t->mask + 1) * sizeof *t->known_slots);
+	arena_init(&t->arena, MEMORY_MAX);
+	/* what the user said comes first in the table, and stays */
+	for (uint32_t i = 0; i < old.known_count && known[i].user; i++) {
+		struct text_known k = known[i];
+		known[i] = (struct text_known){.open = NONE};
+		text_modules_know(t, k.told.path, k.told.name, k.told.build_id.len ? k.told.build_id : k.told.id,
+		        k.told.build_id.len ? TEXT_ID_BUILD : TEXT_ID_GIVEN, true);
+	}
+	arena_release(&old.arena);
+}
+
+bool text_modules_crowded(const struct text_modules *t)
+{
+	return t->count > t->max / 2 || t->known_count > t->max / 2 || t->arena.used > MEMORY_MAX / 2;
+}
+
+/* ---- modules ---- */
+
+static uint32_t *module_slot(const struct text_modules *t, struct str path, struct str id)
+{
+	uint32_t at = (uint32_t)name_hash_seeded(path, id, t->seed + (id.len ? 0 : t->report)) & t->mask;
+	for (; t->slots[at]; at = (at + 1) & t->mask) {
+		const struct text_entry *e = &t->entries[t->slots[at] - 1];
+		if (str_equal(e->path, path) && str_equal(e->id, id) && (id.len || e->report == t->report))
+			break;
+	}
+	return &t->slots[at];
+}
+
+/* known: NULL, or what gives it the id. */
+static bool fill(struct text_modules *t, struct text_entry *e, struct str path, struct str id, enum text_id kind,
+        const struct text_known *known)
+{
+	*e = (struct text_entry){.path = copy(t, path), .id = copy(t, id), .report = t->report, .next_open = NONE};
+	if (!e->path.data || !e->id.data)
+		return false;
+	e->module.path = e->path;
+	e->module.name = text_base_name(e->path);
+	if (known)
+		apply(&e->module, &known->told);
+	if (known || id.len)
+		return known || set_id(t, &e->module, id, kind);
+	struct text_known *k = make_known(t, e->module.name);
+	if (!k)
+		return false;
+	e->next_open = k->open;
+	k->open = (int32_t)t->count;
+	return true;
+}
+
+int32_t text_modules_find(struct text_modules *t, struct str path, struct str id, enum text_id kind)
+{
+	const struct text_known *known = id.len ? NULL : find_known(t, text_base_name(path));
+	if (known)
+		id = known->told.id;
+	uint32_t *slot = module_slot(t, path, id);
+	if (!*slot) {
+		if (t->count == t->max || !fill(t, &t->entries[t->count], path, id, kind, known))
+			return NONE;
+		*slot = ++t->count;
+	}
+	return (int32_t)*slot - 1;
+}
+
+const struct text_module *text_modules_at(const struct text_modules *t, uint32_t index)
+{
+	return &t->entries[index].module;
+}

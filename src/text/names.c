@@ -1,0 +1,150 @@
+#include <config.h>
+
+#include "text/names.h"
+
+#include <inttypes.h>
+
+static void put(struct buffer *out, const char *text)
+{
+	buffer_append(out, text, strlen(text));
+}
+
+/* DEL, and the control characters above 0x7f, which JSON need not escape; 0: none. The number of bytes. */
+static unsigned is_control(const char *p, const char *end)
+{
+	if (*p == 0x7f)
+		return 1;
+	return (unsigned char)*p == 0xc2 && end - p > 1 && ((unsigned char)p[1] & 0xe0) == 0x80 ? 2 : 0;
+}
+
+void text_write_plain(struct buffer *out, struct str s)
+{
+	const char *end = s.data + s.len, *from = s.data;
+	for (const char *p = s.data; p < end; p++) {
+		unsigned control = is_control(p, end);
+		bool quoted = *p == '\\' && end - p > 1;
+		if (!control && !quoted)
+			continue;
+		if (quoted && p[1] != '"' && p[1] != '\\' && p[1] != '/') {
+			p++;
+			continue;
+		}
+		buffer_append(out, from, (size_t)(p - from));
+		if (control)
+			buffer_printf(out, "\\u%04x", (unsigned char)p[control - 1]);
+		from = quoted ? p + 1 : p + control;
+		p = quoted ? p + 1 : p + control - 1;
+	}
+	buffer_append(out, from, (size_t)(end - from));
+}
+
+/* NAME, and the place behind it where it is known. */
+static void put_call(struct buffer *out, const struct text_call *c, const char *at)
+{
+	text_write_plain(out, c->function);
+	if (!c->file.len)
+		return;
+	put(out, at);
+	text_write_plain(out, c->file);
+	if (c->line)
+		buffer_printf(out, ":%" PRIu32, c->line);
+}
+
+static void put_calls(struct buffer *out, const struct text_call *calls, size_t count, const char *at)
+{
+	for (size_t i = 0; i < count; i++) {
+		put(out, i ? ", inlined by " : "");
+		put_call(out, &calls[i], at);
+	}
+}
+
+/* Bars within would be further fields. */
+static void put_field(struct buffer *out, struct str s)
+{
+	size_t from = out->len;
+	text_write_plain(out, s);
+	for (size_t i = from; i < out->len; i++)
+		if (out->data[i] == '|')
+			out->data[i] = '_';
+}
+
+static void put_json_string(struct buffer *out, struct str s)
+{
+	if (!s.len) {
+		put(out, "null");
+		return;
+	}
+	put(out, "\"");
+	buffer_append_str(out, s);
+	put(out, "\"");
+}
+
+static void put_json_line(struct buffer *out, uint32_t line)
+{
+	if (line)
+		buffer_printf(out, "%" PRIu32, line);
+	else
+		put(out, "null");
+}
+
+/* As minidump-stackwalk writes them: the calls within the frame's own function, innermost first. */
+static void put_json_inlines(struct buffer *out, const struct text_call *calls, size_t count)
+{
+	if (count < 2) {
+		put(out, "null");
+		return;
+	}
+	for (size_t i = 0; i + 1 < count; i++) {
+		put(out, i ? ",{\"file\":" : "[{\"file\":");
+		put_json_string(out, calls[i].file);
+		put(out, ",\"function\":");
+		put_json_string(out, calls[i].function);
+		put(out, ",\"line\":");
+		put_json_line(out, calls[i].line);
+		put(out, "}");
+	}
+	put(out, "]");
+}
+
+void text_write_names(struct buffer *out, enum text_style style, const struct text_call *calls, size_t count)
+{
+	const struct text_call *function = &calls[count - 1];
+	switch (style) {
+	case TEXT_AT:
+		put_calls(out, calls, count, " at ");
+		break;
+	case TEXT_IN:
+		put(out, " in ");
+		put_calls(out, calls, count, " ");
+		put(out, " ");
+		break;
+	case TEXT_BLANK:
+		put_calls(out, calls, count, " ");
+		break;
+	case TEXT_PARENTHESES:
+		put(out, " (");
+		put_calls(out, calls, count, " at ");
+		put(out, ")");
+		break;
+	case TEXT_FIELDS:
+		put_field(out, function->function);
+		put(out, "|");
+		put_field(out, function->file);
+		put(out, "|");
+		if (function->file.len && function->line)
+			buffer_printf(out, "%" PRIu32, function->line);
+		break;
+	case TEXT_JSON_FUNCTION:
+		put_json_string(out, function->function);
+		break;
+	case TEXT_JSON_FILE:
+		put_json_string(out, function->file);
+		break;
+	case TEXT_JSON_LINE:
+		put_json_line(out, function->file.len ? function->line : 0);
+		break;
+	case TEXT_JSON_INLINES:
+		put_json_inlines(out, calls, count);
+		break;
+	}
+}

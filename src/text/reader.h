@@ -1,0 +1,99 @@
+/* Finds the frames of stacks in any text: of which module, at which offset, and where in the text a name goes.
+ *
+ * Formats are told apart by the line, so logs may mix them: reports of AddressSanitizer, UBSan, TSan and LSan, glibc's
+ * backtrace_symbols, `coredumpctl info`, `perf script`, Firefox's MozFormatCodeAddress, Android's tombstones and
+ * logcat, crash reports of macOS, minidump-stackwalk (-m and JSON), and NAME+0xOFFSET anywhere. docs/stack-text.md
+ * lists what each looks like, and which of them write return addresses.
+ *
+ * The reader does no input or output. Its memory is that of the modules that the text names, which the caller bounds.
+ */
+#ifndef TEXT_READER_H
+#define TEXT_READER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/str.h"
+
+enum {
+	TEXT_LINE_MAX = 4 << 20, /* bytes of a line; a longer one is not read */
+	TEXT_NAME_MAX = 1024,    /* of a module's path, name or id; what is longer is no frame */
+	TEXT_EDITS_MAX = 4,
+};
+
+/* What is written in place of some bytes of the text. */
+enum text_style {
+	TEXT_AT,            /* NAME at FILE:LINE */
+	TEXT_IN,            /* the same as sanitizers write it: " in NAME FILE:LINE " */
+	TEXT_BLANK,         /* NAME FILE:LINE, as TSan writes it */
+	TEXT_PARENTHESES,   /* " (NAME at FILE:LINE)" */
+	TEXT_FIELDS,        /* NAME|FILE|LINE */
+	TEXT_JSON_FUNCTION, /* values of an object: a string, or null */
+	TEXT_JSON_FILE,
+	TEXT_JSON_LINE,
+	TEXT_JSON_INLINES,
+};
+
+struct text_edit {
+	uint64_t at; /* in all text that was given to the reader */
+	uint32_t cut;
+	enum text_style style;
+};
+
+/* What an address counts from. They differ where an executable has a fixed address, or its segments are shifted. */
+enum text_base {
+	TEXT_ELF,   /* the addresses of the file itself */
+	TEXT_IMAGE, /* where the image begins in memory */
+	TEXT_FILE,  /* the beginning of the file */
+};
+
+enum { TEXT_NO_MODULE = -1 };
+
+struct text_frame {
+	uint64_t line;    /* its number, from 1 */
+	int32_t module;   /* text_reader_module; TEXT_NO_MODULE: the text has an address alone */
+	uint64_t offset;  /* as the text has it */
+	uint64_t address; /* what to look up: of a return address, one byte below */
+	enum text_base base;
+	struct text_edit edits[TEXT_EDITS_MAX]; /* in the order of the text */
+	unsigned edit_count;
+};
+
+struct text_module {
+	struct str path;     /* as the text has it: a path, or a name alone */
+	struct str name;     /* under which its symbols are kept */
+	struct str id;       /* the same: a debug id, or what the user gave; empty: the text has not told it */
+	struct str build_id; /* lower-case hex; empty: not told */
+};
+
+struct text_reader;
+
+/* Of at most max_modules modules. `frame` is given each frame in turn; it returns false to end the reading. NULL: no
+ * memory. */
+struct text_reader *text_reader_new(
+        uint32_t max_modules, bool (*frame)(void *arg, const struct text_frame *f), void *arg);
+void text_reader_free(struct text_reader *r);
+
+/* What the user knows: modules of this name have this id, unless the text says otherwise beside a frame. false: no
+ * memory. */
+bool text_reader_know(struct text_reader *r, struct str name, struct str id);
+
+enum text_result {
+	TEXT_OK,
+	TEXT_STOPPED,          /* frame returned false */
+	TEXT_TOO_MANY_MODULES, /* or no memory for them */
+};
+
+/* Reads whole lines of text that begins where the last one ended. *used: the bytes of these lines; what remains is a
+ * line without its end, unless `last` says that nothing follows, or it is longer than TEXT_LINE_MAX. */
+enum text_result text_reader_read(struct text_reader *r, struct str text, bool last, size_t *used);
+
+/* The modules that frames refer to, numbered in the order of the text. A module's id may be told by a later line. */
+uint32_t text_reader_modules(const struct text_reader *r);
+const struct text_module *text_reader_module(const struct text_reader *r, uint32_t index);
+/* Half of the room for modules is used. */
+bool text_reader_is_crowded(const struct text_reader *r);
+/* Forgets all modules and what the text said of them, not what the user knows: their numbers begin anew. */
+void text_reader_forget(struct text_reader *r);
+
+#endif

@@ -1,0 +1,114 @@
+/* Small steps over a line of text. */
+#ifndef TEXT_SCAN_H
+#define TEXT_SCAN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/str.h"
+
+/* What is left of a line. */
+struct rest {
+	const char *at, *end;
+};
+
+static inline int next(const struct rest *r)
+{
+	return r->at < r->end ? (unsigned char)*r->at : -1;
+}
+
+static inline bool is_blank(int c)
+{
+	return c == ' ' || c == '\t';
+}
+
+static inline bool is_digit(int c)
+{
+	return c >= '0' && c <= '9';
+}
+
+static inline int hex_digit(int c)
+{
+	if (is_digit(c))
+		return c - '0';
+	c |= 0x20;
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* Passes blanks; false: there were none. */
+static inline bool blanks(struct rest *r)
+{
+	const char *from = r->at;
+	while (is_blank(next(r)))
+		r->at++;
+	return r->at > from;
+}
+
+static inline bool take(struct rest *r, const char *word)
+{
+	size_t n = strlen(word);
+	if ((size_t)(r->end - r->at) < n || memcmp(r->at, word, n) != 0)
+		return false;
+	r->at += n;
+	return true;
+}
+
+/* 1 to 16 hex digits, and no further one. */
+static inline bool take_hex(struct rest *r, uint64_t *v)
+{
+	const char *from = r->at;
+	*v = 0;
+	for (int d; r->at - from < 17 && (d = hex_digit(next(r))) >= 0; r->at++)
+		*v = *v << 4 | (unsigned)d;
+	return r->at > from && r->at - from < 17;
+}
+
+static inline bool take_0x(struct rest *r, uint64_t *v)
+{
+	return take(r, "0x") && take_hex(r, v);
+}
+
+/* 1 to 18 decimal digits, and no further one. */
+static inline bool take_decimal(struct rest *r, uint64_t *v)
+{
+	const char *from = r->at;
+	*v = 0;
+	for (; r->at - from < 19 && is_digit(next(r)); r->at++)
+		*v = *v * 10 + (uint64_t)(*r->at - '0');
+	return r->at > from && r->at - from < 19;
+}
+
+static inline struct str between(const char *from, const char *to)
+{
+	return (struct str){from, (size_t)(to - from)};
+}
+
+/* Without blanks at either end. */
+static inline struct str trimmed(struct str s)
+{
+	while (s.len && is_blank((unsigned char)s.data[0]))
+		s = (struct str){s.data + 1, s.len - 1};
+	while (s.len && is_blank((unsigned char)s.data[s.len - 1]))
+		s.len--;
+	return s;
+}
+
+static inline bool ends_with(struct str s, const char *tail)
+{
+	size_t n = strlen(tail);
+	return s.len >= n && memcmp(s.data + s.len - n, tail, n) == 0;
+}
+
+/* The last c of [from, to); NULL: there is none. */
+static inline const char *find_last(const char *from, const char *to, int c)
+{
+	return from < to ? memrchr(from, c, (size_t)(to - from)) : NULL;
+}
+
+/* Where the word begins; NULL: it is not there. */
+static inline const char *find_word(const char *from, const char *to, const char *word)
+{
+	return from < to ? memmem(from, (size_t)(to - from), word, strlen(word)) : NULL;
+}
+
+#endif

@@ -1,0 +1,531 @@
+/* The reader of stacks in texts: a test for each format, and for what is none. Samples of formats whose programs run
+ * here were printed by them (gcc 12, clang 14, glibc 2.36, perf 6.1 of Debian 12); those of others follow what is
+ * named in docs/stack-text.md. */
+#include <config.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/buffer.h"
+#include "text/names.h"
+#include "text/reader.h"
+
+enum { OUT_MAX = 64 << 20 };
+
+/* What was found, as text: a line a frame. */
+struct found {
+	const char *text;
+	struct text_frame *frames;
+	size_t count, cap;
+	size_t max; /* reading is ended at so many frames */
+};
+
+static bool take_frame(void *arg, const struct text_frame *frame)
+{
+	struct found *f = arg;
+	if (f->count == f->cap) {
+		f->cap = f->cap ? 2 * f->cap : 16;
+		f->frames = realloc(f->frames, f->cap * sizeof *f->frames);
+		assert_non_null(f->frames);
+	}
+	f->frames[f->count++] = *frame;
+	return f->count != f->max;
+}
+
+/* Reads it in pieces of this size, whatever lines are left over given again. */
+static enum text_result read_in_pieces(struct text_reader *r, const char *text, size_t len, size_t piece)
+{
+	size_t at = 0, end = 0, used;
+	enum text_result result = TEXT_OK;
+	while (at < len && !result) {
+		end = len - end > piece ? end + piece : len;
+		result = text_reader_read(r, (struct str){text + at, end - at}, end == len, &used);
+		assert_true(used <= end - at);
+		at += used;
+	}
+	return result;
+}
+
+static char *show(const struct text_reader *r, const struct found *f)
+{
+	static const char *const bases[] = {"elf", "image", "file"};
+	struct buffer out;
+	buffer_init(&out, OUT_MAX);
+	for (size_t i = 0; i < f->count; i++) {
+		const struct text_frame *frame = &f->frames[i];
+		buffer_printf(&out, "%d ", (int)frame->line);
+		if (frame->module == TEXT_NO_MODULE) {
+			buffer_printf(&out, "no module");
+		} else {
+			const struct text_module *m = text_reader_module(r, (uint32_t)frame->module);
+			buffer_printf(&out, "%.*s %.*s/%.*s %#llx %s", STR_FMT(m->path), STR_FMT(m->name),
+			        STR_FMT(m->id), (unsigned long long)frame->address, bases[frame->base]);
+		}
+		for (unsigned k = 0; k < frame->edit_count; k++)
+			buffer_printf(&out, " [%.*s]", (int)frame->edits[k].cut, f->text + frame->edits[k].at);
+		buffer_printf(&out, "\n");
+	}
+	buffer_append(&out, "", 1);
+	return (char *)out.data;
+}
+
+static void expect_after(const char *name, const char *id, const char *text, const char *expected)
+{
+	static const size_t pieces[] = {1, 7, 64, SIZE_MAX};
+	for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
+		struct found f = {.text = text};
+		struct text_reader *r = text_reader_new(100, take_frame, &f);
+		assert_non_null(r);
+		if (name)
+			assert_true(text_reader_know(r, str_from(name), str_from(id)));
+		assert_int_equal(read_in_pieces(r, text, strlen(text), pieces[i]), TEXT_OK);
+		char *shown = show(r, &f);
+		assert_string_equal(shown, expected);
+		free(shown);
+		free(f.frames);
+		text_reader_free(r);
+	}
+}
+
+static void expect(const char *text, const char *expected)
+{
+	expect_after(NULL, NULL, text, expected);
+}
+
+/* ---- formats ---- */
+
+#define ID "93ac61ec5a8eb1396f9fbd350e3169a558528a40"
+#define DEBUG_ID "EC61AC938E5A39B16F9FBD350E3169A50"
+
+static void test_sanitizers(void **state)
+{
+	(void)state;
+	expect("==9989==ERROR: AddressSanitizer: heap-buffer-overflow on address 0x602000000020 at pc 0x55d902ef6f37 "
+	       "bp\n"
+	       "READ of size 4 at 0x602000000020 thread T0\n"
+	       "    #0 0x562ff30eb1f3  (/tmp/s/prog+0x11f3)\n"
+	       "    #1 0x7fe91ac45249  (/lib/x86_64-linux-gnu/libc.so.6+0x27249) (BuildId: " ID ")\r\n"
+	       "    #2 0x562ff30eb214 in outer (/tmp/a (b)/prog+0x1214)\n"
+	       "    #3 0x562ff30eb214 in outer(int, char) /tmp/s/a.c:7:10\n"
+	       "    #4 0x562ff30eb214  (<unknown module>)\n"
+	       "\n"
+	       "SUMMARY: AddressSanitizer: heap-buffer-overflow (/tmp/s/prog+0x11f3) \n",
+	        "3 /tmp/s/prog prog/ 0x11f3 elf [  ]\n"
+	        "4 /lib/x86_64-linux-gnu/libc.so.6 libc.so.6/" DEBUG_ID " 0x27249 elf [  ]\n"
+	        "5 /tmp/a (b)/prog prog/ 0x1214 elf [ in outer ]\n"
+	        "7 no module\n"
+	        "9 /tmp/s/prog prog/ 0x11f3 image []\n");
+}
+
+static void test_thread_sanitizer(void **state)
+{
+	(void)state;
+	expect("    #0 <null> <null> (t.gcc+0x11d0)\n"
+	       "    #1 main <null> (t.clang+0xd01b4) (BuildId: " ID ")\n"
+	       "    #2 f /tmp/s/t.c:2 (t.gcc+0x11d0)\n",
+	        "1 t.gcc t.gcc/ 0x11d0 elf [<null> <null>]\n"
+	        "2 t.clang t.clang/" DEBUG_ID " 0xd01b4 elf [main <null>]\n");
+}
+
+static void test_glibc(void **state)
+{
+	(void)state;
+	expect("./a.plain(+0x11c3)[0x564bf04731c3]\n"
+	       "/lib/x86_64-linux-gnu/libc.so.6(__libc_start_main+0x85)[0x7f909e2ad305]\n"
+	       "/lib/x86_64-linux-gnu/libc.so.6(+0x2724a)[0x7f909e2ad24a]\n"
+	       "/lib/x86_64-linux-gnu/libc.so.6(__libc_start_main+0x85)[0x7f909e2ad305]\n"
+	       "12:01 prog() [0x401136]\n"
+	       "\n"
+	       "/lib/x86_64-linux-gnu/libc.so.6(__libc_start_main+0x85)[0x7f909e2ad305]\n",
+	        "1 ./a.plain a.plain/ 0x11c2 elf []\n"
+	        "3 /lib/x86_64-linux-gnu/libc.so.6 libc.so.6/ 0x27249 elf []\n"
+	        "4 /lib/x86_64-linux-gnu/libc.so.6 libc.so.6/ 0x27304 elf []\n"
+	        "5 prog prog/ 0x401135 elf []\n");
+}
+
+static void test_systemd(void **state)
+{
+	(void)state;
+	expect("                Module libc.so.6 with build-id " ID "\n"
+	       "                Module /usr/bin/prog with build-id 0123456789abcdef\n"
+	       "                Stack trace of thread 4242:\n"
+	       "                #0  0x00007f2d5c8a9e3c n/a (libc.so.6 + 0x8ce3c)\n"
+	       "                #1  0x000055d0c1c01139 main (prog + 0x1139)\n"
+	       "                #2  0x0000000000000000 n/a (n/a + 0x0)\n",
+	        "4 libc.so.6 libc.so.6/" DEBUG_ID " 0x8ce3c image [n/a]\n"
+	        "5 /usr/bin/prog prog/67452301AB89EFCD00000000000000000 0x1138 image [main]\n"
+	        "6 no module [n/a]\n");
+}
+
+static void test_perf(void **state)
+{
+	(void)state;
+	expect("h 26026  1106.529446:   10101010 cpu-clock:u: \n"
+	       "\t            1136 [unknown] (/tmp/s/h)\n"
+	       "\t            115f main+0x9 (/tmp/s/h)\n"
+	       "\t           2724a __libc_start_call_main+0x7a (/usr/lib/x86_64-linux-gnu/libc.so.6)\n"
+	       "\n"
+	       "h 26026  1106.543409:   10101010 cpu-clock:u: \n"
+	       "\t    55d2975ee13c hot+0x13 (/tmp/s/h+0x113c)\n"
+	       "\tffffffff81e00c8b asm_exc_page_fault+0x2b ([kernel.kallsyms])\n"
+	       "\t    7f0000000000 [unknown] ([unknown])\n",
+	        "2 /tmp/s/h h/ 0x1136 file [[unknown]]\n"
+	        "3 /tmp/s/h h/ 0x115e file [main+0x9]\n"
+	        "4 /usr/lib/x86_64-linux-gnu/libc.so.6 libc.so.6/ 0x27249 file [__libc_start_call_main+0x7a]\n"
+	        "7 /tmp/s/h h/ 0x113c file [hot+0x13]\n"
+	        "9 no module [[unknown]]\n");
+}
+
+static void test_firefox(void **state)
+{
+	(void)state;
+	expect("GECKO(1234) | #01: ???[/opt/firefox/libxul.so +0x12ab34]\n"
+	       "#12: mozilla::Run(int[])[/opt/firefox/libxul.so +0x10]\n"
+	       "#03: main (/src/example.c:24)\n",
+	        "1 /opt/firefox/libxul.so libxul.so/ 0x12ab33 image [???]\n"
+	        "2 /opt/firefox/libxul.so libxul.so/ 0xf image [mozilla::Run(int[])]\n");
+}
+
+static void test_android(void **state)
+{
+	(void)state;
+	expect("      #00 pc 0000000000051b9c  /apex/com.android.runtime/lib64/bionic/libc.so (abort+168) (BuildId: " ID
+	       ")\n"
+	       "11-22 14:00:00.000  123  124 F DEBUG   :       #01 pc 00012  /system/lib64/libfoo.so (BuildId: " ID
+	       ")\n"
+	       "      #02 pc 00000000000a1b2c  /data/app/base.apk!libbar.so (offset 0x1000) (run(int)+12)\n"
+	       "      #03 pc 0000000000000012  <anonymous:7f00>\n",
+	        "1 /apex/com.android.runtime/lib64/bionic/libc.so libc.so/" DEBUG_ID " 0x51b9c elf [ (abort+168)]\n"
+	        "2 /system/lib64/libfoo.so libfoo.so/" DEBUG_ID " 0x12 elf []\n"
+	        "3 /data/app/base.apk!libbar.so libbar.so/ 0xa1b2c elf [ (run(int)+12)]\n"
+	        "4 no module []\n");
+}
+
+static void test_macos(void **state)
+{
+	(void)state;
+	expect("Process:               MyApp [4242]\n"
+	       "Thread 0 Crashed:: Dispatch queue: com.apple.main-thread\n"
+	       "0   MyApp                         \t0x0000000104b5c8d4 0x104b58000 + 18644\n"
+	       "1   libsystem_kernel.dylib        \t0x00007ff80e5e9ffa __pthread_kill + 10\n"
+	       "2   My Helper                     \t0x0000000104b5c8d5 My Helper + 18645\n"
+	       "3   ???                           \t0x0000000104b5c8d5 0 + 4374022357\n"
+	       "\n"
+	       "Binary Images:\n"
+	       "       0x104b58000 -        0x104b5bfff com.example.MyApp (1.0 - 1) "
+	       "<11223344-5566-7788-99AA-BBCCDDEEFF00> /Applications/MyApp.app/Contents/MacOS/MyApp\n"
+	       "Process:               MyApp [4243]\n"
+	       "0   MyApp                         \t0x0000000104b5c8d4 0x104b58000 + 18644\n",
+	        "3 /Applications/MyApp.app/Contents/MacOS/MyApp MyApp/112233445566778899AABBCCDDEEFF000 0x48d4 image "
+	        "[]\n"
+	        "5 My Helper My Helper/ 0x48d4 image []\n"
+	        "11 MyApp MyApp/ 0x48d4 image []\n");
+}
+
+static void test_minidump_pipes(void **state)
+{
+	(void)state;
+	expect("Module|xul.dll|105.0|xul.pdb|5A9832E5287241C1838ED98914E9B7FF1|0x10000000|0x1fffffff|0\n"
+	       "\n"
+	       "0|0|xul.dll||||0x29d90\n"
+	       "0|1|xul.dll||||0x29d90\n"
+	       "0|2|xul.dll|main|a.cpp|12|0x4\n"
+	       "0|3|||||0x7ff0\n",
+	        "3 xul.dll xul.pdb/5A9832E5287241C1838ED98914E9B7FF1 0x29d90 image [||]\n"
+	        "4 xul.dll xul.pdb/5A9832E5287241C1838ED98914E9B7FF1 0x29d8f image [||]\n"
+	        "6 no module [||]\n");
+}
+
+static void test_minidump_json(void **state)
+{
+	(void)state;
+	static const char pretty[] = "{\n"
+	                             "  \"crashing_thread\": {\n"
+	                             "    \"frames\": [\n"
+	                             "      {\n"
+	                             "        \"file\": null,\n"
+	                             "        \"frame\": 0,\n"
+	                             "        \"function\": null,\n"
+	                             "        \"inlines\": null,\n"
+	                             "        \"line\": null,\n"
+	                             "        \"module\": \"xul.dll\",\n"
+	                             "        \"module_offset\": \"0x0000a23c\",\n"
+	                             "        \"registers\": {\n"
+	                             "          \"rip\": \"0x1\"\n"
+	                             "        }\n"
+	                             "      },\n"
+	                             "      {\n"
+	                             "        \"function\": \"main\",\n"
+	                             "        \"module\": \"xul.dll\",\n"
+	                             "        \"module_offset\": \"0x1\"\n"
+	                             "      }\n"
+	                             "    ]\n"
+	                             "  },\n"
+	                             "  \"modules\": [\n"
+	                             "    {\n"
+	                             "      \"debug_file\": \"xul.pdb\",\n"
+	                             "      \"debug_id\": \"5A9832E5287241C1838ED98914E9B7FF1\",\n"
+	                             "      \"filename\": \"xul.dll\"\n"
+	                             "    }\n"
+	                             "  ]\n"
+	                             "}\n";
+	expect(pretty,
+	        "15 xul.dll xul.pdb/5A9832E5287241C1838ED98914E9B7FF1 0xa23c image [null] [null] [null] [null]\n");
+	expect("{\"threads\":[{\"frames\":[{\"function\":null,\"module\":\"a\\\"b\",\"module_offset\":\"0x1\"},"
+	       "{\"function\":null,\"module\":\"libc.so\",\"module_offset\":\"0x2\"}]}]}",
+	        "1 no module [null]\n"
+	        "1 libc.so libc.so/ 0x2 image [null]\n");
+}
+
+static void test_anything(void **state)
+{
+	(void)state;
+	expect_after("app", "0123456789ABCDEF0123456789ABCDEF1",
+	        "crashed at app+0x1f, then libfoo.so.1+0x20; main+0x4 is none, nor is x+0x\n"
+	        " 1  libc-2.31.so + 0x29d90\n"
+	        "C:\\Program\\app.exe+0x10 (app+0x2)\n"
+	        "MODULE Linux x86_64 000102030405060708090A0B0C0D0E0F0 libbar\n"
+	        "libbar+0x3\n",
+	        "1 app app/0123456789ABCDEF0123456789ABCDEF1 0x1f image []\n"
+	        "1 libfoo.so.1 libfoo.so.1/ 0x20 image []\n"
+	        "2 libc-2.31.so libc-2.31.so/ 0x29d90 image []\n"
+	        "3 C:\\Program\\app.exe app.exe/ 0x10 image []\n"
+	        "3 app app/0123456789ABCDEF0123456789ABCDEF1 0x2 image []\n"
+	        "5 libbar libbar/000102030405060708090A0B0C0D0E0F0 0x3 image []\n");
+}
+
+static void test_gdb(void **state)
+{
+	(void)state;
+	expect("#0  0x00007ffff7e4e4e1 in ?? ()\n#1  0x00007ffff7e4e4e1 in main () at a.c:4\n", "1 no module\n");
+}
+
+static void test_what_is_no_frame(void **state)
+{
+	(void)state;
+	expect("Nov 22 14:00:01 host sshd[12]: #1 issue (+0x12) | <a+b> [0x12] 1+0x2 /usr/lib +0x\n"
+	       "# 12 0x\n#\n(\n)\n+0x1\n + 0x1\n(+0x1)\n[0x1]\n()[0x1]\n||||||\n0|0|\n{{{{\n}}}}}}\n\"\n\"a\":\n#0 "
+	       "0x\n#1: [ +0x1\n",
+	        "");
+}
+
+/* ---- ids ---- */
+
+static void test_ids_that_change(void **state)
+{
+	(void)state;
+	expect("a.so+0x1\nMODULE Linux x86 11111111111111111111111111111111A a.so\na.so+0x2\n"
+	       "MODULE Linux x86 22222222222222222222222222222222B a.so\n/lib/a.so+0x3\n",
+	        "1 a.so a.so/11111111111111111111111111111111A 0x1 image []\n"
+	        "3 a.so a.so/11111111111111111111111111111111A 0x2 image []\n"
+	        "5 /lib/a.so a.so/22222222222222222222222222222222B 0x3 image []\n");
+	/* what the user says holds, but for what stands beside the frame */
+	expect_after("a.so", ID,
+	        "MODULE Linux x86 22222222222222222222222222222222B a.so\na.so+0x3\n"
+	        "#0 0x1 (/lib/a.so+0x4) (BuildId: 0102030405060708)\n",
+	        "2 a.so a.so/" DEBUG_ID " 0x3 image []\n"
+	        "3 /lib/a.so a.so/04030201060508070000000000000000"
+	        "0 0x4 elf [ ]\n");
+}
+
+static void test_forgetting(void **state)
+{
+	(void)state;
+	struct found f = {.text = ""};
+	size_t used;
+	struct text_reader *r = text_reader_new(4, take_frame, &f);
+	assert_true(text_reader_know(r, str_from("u.so"), str_from("33333333333333333333333333333333C")));
+	static const char text[] =
+	        "MODULE Linux x86 22222222222222222222222222222222B a.so\na.so+0x3\nb.so+0x3\nu.so+0x1\n";
+	assert_int_equal(text_reader_read(r, str_from(text), true, &used), TEXT_OK);
+	assert_true(text_reader_is_crowded(r));
+	text_reader_forget(r);
+	assert_int_equal(text_reader_modules(r), 0);
+	assert_int_equal(text_reader_read(r, str_from("a.so+0x3\nu.so+0x1\n"), true, &used), TEXT_OK);
+	assert_int_equal(text_reader_modules(r), 2);
+	assert_int_equal(text_reader_module(r, 0)->id.len, 0);
+	assert_int_equal(text_reader_module(r, 1)->id.len, 33);
+	assert_int_equal(f.frames[f.count - 1].line, 6);
+	assert_int_equal(
+	        text_reader_read(r, str_from("c.so+0x1\nd.so+0x1\ne.so+0x1\n"), true, &used), TEXT_TOO_MANY_MODULES);
+	text_reader_free(r);
+	free(f.frames);
+}
+
+/* ---- hostile text ---- */
+
+/* A line above the limit is passed over, however it is cut, and the next is read. */
+static void test_long_lines(void **state)
+{
+	(void)state;
+	size_t len = 3 * (size_t)TEXT_LINE_MAX, used, at = 0;
+	char *text = malloc(len + 32);
+	memset(text, 'x', len);
+	static const char frame[] = "a.so+0x1\n";
+	memcpy(text + 10, frame, sizeof frame - 2); /* no LF */
+	text[len] = '\n';
+	memcpy(text + len + 1, frame, sizeof frame);
+	len += sizeof frame;
+	struct found f = {.text = text};
+	struct text_reader *r = text_reader_new(4, take_frame, &f);
+	while (at < len) {
+		size_t n = len - at > TEXT_LINE_MAX + 1 ? TEXT_LINE_MAX + 1 : len - at;
+		assert_int_equal(text_reader_read(r, (struct str){text + at, n}, false, &used), TEXT_OK);
+		assert_true(used > 0);
+		at += used;
+	}
+	assert_int_equal(f.count, 1);
+	assert_int_equal(f.frames[0].line, 2);
+	assert_int_equal(f.frames[0].edits[0].at, len - 1);
+	text_reader_free(r);
+	free(f.frames);
+	free(text);
+}
+
+/* Ten million frames of one module, and lines of 4 MB full of whatever begins a frame: done in no time. */
+static void test_many_frames(void **state)
+{
+	(void)state;
+	static const char *const units[] = {"#1 ", "+0x1)", " (/a+0x1", "a.so+0x1 ", "{\"function\":null,", "\"\\",
+	        "[0x1]", "(", "|", "{\"module\":\"a\",\"function\":null,\"module_offset\":\"0x1\"},", "<", "#0 0x1 (",
+	        "Module "};
+	char *text = malloc(TEXT_LINE_MAX);
+	for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+		size_t n = strlen(units[i]), len = 0, used;
+		for (; len + n < TEXT_LINE_MAX; len += n)
+			memcpy(text + len, units[i], n);
+		struct found f = {.text = text};
+		struct text_reader *r = text_reader_new(100, take_frame, &f);
+		assert_int_equal(text_reader_read(r, (struct str){text, len}, true, &used), TEXT_OK);
+		assert_int_equal(used, len);
+		text_reader_free(r);
+		free(f.frames);
+	}
+	struct found f = {.text = text, .max = 10000000};
+	size_t used, len = 0;
+	for (; len + 9 < TEXT_LINE_MAX; len += 9)
+		memcpy(text + len, "a.so+0x1\n", 9);
+	struct text_reader *r = text_reader_new(100, take_frame, &f);
+	enum text_result result = TEXT_OK;
+	while (!result) {
+		f.count = f.count > 1000000 ? 0 : f.count; /* frames are the caller's to bound */
+		f.max -= len / 9 < f.max ? len / 9 : f.max;
+		if (!f.max)
+			break;
+		result = text_reader_read(r, (struct str){text, len}, true, &used);
+	}
+	assert_int_equal(text_reader_modules(r), 1);
+	text_reader_free(r);
+	free(f.frames);
+	free(text);
+}
+
+static void test_many_modules(void **state)
+{
+	(void)state;
+	struct buffer text;
+	size_t used;
+	buffer_init(&text, OUT_MAX);
+	for (unsigned i = 0; i < 200000; i++)
+		buffer_printf(&text, "MODULE Linux x86 %032XA m.so\nm.so+0x1\n/%u/m.so+0x1\n", i + 1, i);
+	struct found f = {.text = (char *)text.data};
+	struct text_reader *r = text_reader_new(1000000, take_frame, &f);
+	assert_int_equal(text_reader_read(r, (struct str){f.text, text.len}, true, &used), TEXT_OK);
+	assert_int_equal(f.count, 400000);
+	assert_int_equal(text_reader_modules(r), 400000);
+	text_reader_free(r);
+	r = text_reader_new(1000, take_frame, &f);
+	assert_int_equal(text_reader_read(r, (struct str){f.text, text.len}, true, &used), TEXT_TOO_MANY_MODULES);
+	text_reader_free(r);
+	free(f.frames);
+	buffer_release(&text);
+}
+
+static void test_stopping(void **state)
+{
+	(void)state;
+	struct found f = {.text = "", .max = 2};
+	size_t used;
+	struct text_reader *r = text_reader_new(4, take_frame, &f);
+	assert_int_equal(
+	        text_reader_read(r, str_from("a.so+0x3 a.so+0x3 a.so+0x3\na.so+0x3\n"), true, &used), TEXT_STOPPED);
+	assert_int_equal(f.count, 2);
+	text_reader_free(r);
+	free(f.frames);
+}
+
+/* ---- names ---- */
+
+static void expect_names(enum text_style style, const struct text_call *calls, size_t count, const char *expected)
+{
+	struct buffer out;
+	buffer_init(&out, 1 << 20);
+	text_write_names(&out, style, calls, count);
+	buffer_append(&out, "", 1);
+	assert_string_equal(out.data, expected);
+	buffer_release(&out);
+}
+
+static void test_names(void **state)
+{
+	(void)state;
+	const struct text_call calls[] = {
+	        {{"f", 1}, {"a.c", 3}, 3}, {{"g", 1}, {"b.c", 3}, 0}, {{"main", 4}, {"", 0}, 9}};
+	expect_names(TEXT_AT, calls, 3, "f at a.c:3, inlined by g at b.c, inlined by main");
+	expect_names(TEXT_IN, calls, 2, " in f a.c:3, inlined by g b.c ");
+	expect_names(TEXT_BLANK, calls, 1, "f a.c:3");
+	expect_names(TEXT_PARENTHESES, calls, 1, " (f at a.c:3)");
+	expect_names(TEXT_FIELDS, calls, 1, "f|a.c|3");
+	expect_names(TEXT_FIELDS, calls, 3, "main||");
+	expect_names(TEXT_JSON_FUNCTION, calls, 2, "\"g\"");
+	expect_names(TEXT_JSON_FILE, calls + 2, 1, "null");
+	expect_names(TEXT_JSON_LINE, calls, 1, "3");
+	expect_names(TEXT_JSON_INLINES, calls, 1, "null");
+	expect_names(TEXT_JSON_INLINES, calls, 2, "[{\"file\":\"a.c\",\"function\":\"f\",\"line\":3}]");
+}
+
+/* A name never becomes more than a part of its line, and never speaks to a terminal. */
+static void test_names_with_control_characters(void **state)
+{
+	(void)state;
+	static const char name[] = "a\\\"b\\\\c\\n\\u001b[1m\x7f\xc2\x9b|\xc3\xa9";
+	const struct text_call call = {{name, sizeof name - 1}, {"", 0}, 0};
+	expect_names(TEXT_AT, &call, 1, "a\"b\\c\\n\\u001b[1m\\u007f\\u009b|\xc3\xa9");
+	expect_names(TEXT_FIELDS, &call, 1, "a\"b\\c\\n\\u001b[1m\\u007f\\u009b_\xc3\xa9||");
+	expect_names(TEXT_JSON_FUNCTION, &call, 1, "\"a\\\"b\\\\c\\n\\u001b[1m\x7f\xc2\x9b|\xc3\xa9\"");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	        cmocka_unit_test(test_sanitizers),
+	        cmocka_unit_test(test_thread_sanitizer),
+	        cmocka_unit_test(test_glibc),
+	        cmocka_unit_test(test_systemd),
+	        cmocka_unit_test(test_perf),
+	        cmocka_unit_test(test_firefox),
+	        cmocka_unit_test(test_android),
+	        cmocka_unit_test(test_macos),
+	        cmocka_unit_test(test_minidump_pipes),
+	        cmocka_unit_test(test_minidump_json),
+	        cmocka_unit_test(test_anything),
+	        cmocka_unit_test(test_gdb),
+	        cmocka_unit_test(test_what_is_no_frame),
+	        cmocka_unit_test(test_ids_that_change),
+	        cmocka_unit_test(test_forgetting),
+	        cmocka_unit_test(test_long_lines),
+	        cmocka_unit_test(test_many_frames),
+	        cmocka_unit_test(test_many_modules),
+	        cmocka_unit_test(test_stopping),
+	        cmocka_unit_test(test_names),
+	        cmocka_unit_test(test_names_with_control_characters),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
