@@ -8,7 +8,7 @@
 #include <string.h>
 
 enum {
-	FORGET_AFTER = 16 << 20, /* bytes of units */
+	FORGET_AFTER = 8 << 20, /* bytes of units */
 	BUILD_ID_MAX = 64,
 };
 

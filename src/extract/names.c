@@ -53,16 +53,13 @@ static bool recall(const struct names *n, const struct map64 *map, const void *k
 /* The demangled form of a linkage name, or an empty one. */
 static bool demangled(struct names *n, struct str linkage, struct str *name)
 {
-	struct str mangled = intern_add(n->strings, demangle_base(linkage));
-	if (!mangled.data)
-		return false;
-	if (recall(n, &n->by_linkage, mangled.data, name))
+	if (recall(n, &n->by_linkage, linkage.data, name))
 		return true;
 	buffer_reset(&n->text);
 	*name = (struct str){"", 0};
-	if (demangle(&n->text, mangled))
+	if (demangle(&n->text, demangle_base(linkage)))
 		*name = intern_add(n->strings, (struct str){(const char *)n->text.data, n->text.len});
-	return name->data && remember(n, &n->by_linkage, mangled.data, *name);
+	return name->data && remember(n, &n->by_linkage, linkage.data, *name);
 }
 
 struct str names_of_symbol(struct names *n, struct str symbol)

@@ -17,7 +17,7 @@ struct names {
 	struct str *known; /* what the values of by_die and by_linkage are indices of, plus 1 */
 	size_t known_count, known_cap;
 	struct map64 by_die;     /* by the address of the entry */
-	struct map64 by_linkage; /* by the address of the interned linkage name */
+	struct map64 by_linkage; /* by the address of the linkage name, which linkers keep once */
 	struct map64 by_unit;    /* struct scopes, by the address of the unit's entry */
 	struct scopes **scopes;
 	size_t scopes_count, scopes_cap;
@@ -30,7 +30,7 @@ void names_init(struct names *n, struct intern *strings);
 void names_release(struct names *n);
 /* The name of a function that die describes, or refers to by its origin or specification; empty when it has none. */
 enum err names_get(struct names *n, const Dwarf_Die *die, struct str *name, struct error *e);
-/* The same for a symbol. data is NULL: no memory. */
+/* The same for a symbol, which must stay where it is. data is NULL: no memory. */
 struct str names_of_symbol(struct names *n, struct str symbol);
 
 #endif

@@ -1,5 +1,6 @@
 #include <config.h>
 
+#include <malloc.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -7,7 +8,11 @@
 
 static const struct verb *const verbs[] = {
         &verb_push, &verb_extract, &verb_symbolicate, &verb_lookup, &verb_dump, &verb_check, &verb_file_id, &verb_keys};
-enum { VERBS = sizeof verbs / sizeof *verbs };
+enum {
+	VERBS = sizeof verbs / sizeof *verbs,
+	LARGE = 1
+	        << 20, /* bytes; what is larger goes back to the system when it is freed, whichever thread it was of */
+};
 
 static int usage(FILE *out)
 {
@@ -40,6 +45,7 @@ static int run(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+	mallopt(M_MMAP_THRESHOLD, LARGE);
 	int code = run(argc, argv);
 	if (fflush(stdout) != 0 || ferror(stdout)) {
 		complain("standard output", "cannot be written");
