@@ -23,7 +23,7 @@ BEHIND = ["sh", "-c", '{ echo 10 >/proc/self/autogroup; } 2>/dev/null; exec nice
 # Sources that are held to .clang-format.
 FORMATTED = ("src", "tests/unit", "tests/fuzz", "tests/bench")
 # Wire tests of the nginx files alone: no daemon in them, so a sanitizer has nothing to see.
-WITHOUT_DAEMON = ("test_nginx_errors.py", "test_nginx_settings.py")
+WITHOUT_DAEMON = ("test_nginx_errors.py", "test_nginx_settings.py", "test_prometheus.py")
 # One request after the other about what goes in and out: nothing that two threads could race for.
 WITHOUT_RACES = ("test_corners.py", "test_errors.py", "test_v4.py", "test_v5.py")
 VALGRIND = (

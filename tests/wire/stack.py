@@ -318,6 +318,7 @@ class Bucket(Server):
     def start(self):
         flags = ["--gzip-header"] if self.gzip_header else []
         flags += ["--auth", self.auth] if self.auth else []
+        flags += ["--port", self.url.rstrip("/").rsplit(":", 1)[1]] if self.url else []  # the same when it is started again
         self.spawn([sys.executable, BUCKET_SERVER, self.symbols.directory, *flags])
 
         def announced():

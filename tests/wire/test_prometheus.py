@@ -1,0 +1,187 @@
+"""The files of contrib/ in the programs that they are for: Prometheus with the alerts, the blackbox exporter, mtail, and the queries
+of the Grafana dashboard. Times in the rules are divided by 60, so that an alert of two minutes takes two seconds."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import urllib.parse
+import urllib.request
+
+import pytest
+
+from client import job
+from stack import ROOT, Nginx, Server, Stack, connects, free_port, wait_for
+from symbols import SAMPLE, debug_id
+
+CONTRIB = os.path.join(ROOT, "contrib")
+NEEDED = ("prometheus", "promtool", "prometheus-blackbox-exporter", "mtail")
+pytestmark = pytest.mark.skipif(
+    not all(map(shutil.which, NEEDED)), reason=f"not all of {', '.join(NEEDED)} are installed"
+)
+BOUND = 90  # seconds for an alert of a few seconds, on a busy machine
+
+
+def read(*path):
+    with open(os.path.join(*path), encoding="utf-8") as f:
+        return f.read()
+
+
+def faster(rules):
+    """Durations of 60th the length."""
+    text, count = re.subn(r"(?<=\[)(\d+)m(?=\])|(?<=for: )(\d+)m\b", lambda m: f"{m[1] or m[2]}s", rules)
+    assert count, rules
+    return text
+
+
+class Prometheus(Server):
+    def __init__(self, stack):
+        super().__init__("prometheus", os.path.join(stack.directory, "prometheus"))
+        os.makedirs(self.directory)
+        self.stack, self.port, self.blackbox, self.mtail = stack, free_port(), free_port(), free_port()
+        self.others = [Server("blackbox", self.directory), Server("mtail", self.directory)]
+
+    def start(self):
+        self.write()
+        blackbox, mtail = self.others
+        config = os.path.join(self.directory, "blackbox.yml")
+        with open(config, "w", encoding="utf-8") as out:
+            out.write("modules: {http_2xx: {prober: http, timeout: 20s, http: {preferred_ip_protocol: ip4}}}\n")
+        blackbox.spawn(["prometheus-blackbox-exporter", f"--config.file={config}", f"--web.listen-address=127.0.0.1:{self.blackbox}"])
+        log = os.path.join(self.stack.node.nginx.directory, "full.log")
+        mtail.spawn([
+            "mtail", "--address", "127.0.0.1", "--port", str(self.mtail), "--progs", os.path.join(CONTRIB, "mtail"), "--logs", log,
+            "--logtostderr",
+        ])  # fmt: skip
+        blackbox.ready(lambda: connects(self.blackbox))
+        mtail.ready(lambda: connects(self.mtail))
+        self.spawn([
+            "prometheus", f"--config.file={self.directory}/prometheus.yml", f"--storage.tsdb.path={self.directory}/data",
+            f"--web.listen-address=127.0.0.1:{self.port}",
+        ])  # fmt: skip
+        self.ready(lambda: connects(self.port) and self.query("vector(1)"))
+
+    def write(self):
+        """The example's configuration, with this test's addresses and a fast clock."""
+        text = read(CONTRIB, "prometheus", "prometheus.yml")
+        host = f"127.0.0.1:{self.stack.node.nginx.port}"
+        for what, new in (
+            ("/etc/prometheus/symbolicated/", self.directory + "/"),
+            ("'symbols1.example.org:80', 'symbols2.example.org:80'", f"'{host}'"),
+            ("'http://symbols1.example.org/__heartbeat__', 'http://symbols2.example.org/__heartbeat__'", f"'http://{host}/__heartbeat__'"),
+            # The exporter keeps half a second of the timeout for itself.
+            ("job_name: symbolicated-heartbeat\n", "job_name: symbolicated-heartbeat\n    scrape_interval: 3s\n    scrape_timeout: 3s\n"),
+            ("127.0.0.1:9115", f"127.0.0.1:{self.blackbox}"),
+            ("'symbols1.example.org:3903', 'symbols2.example.org:3903'", f"'127.0.0.1:{self.mtail}'"),
+        ):
+            assert what in text, what
+            text = text.replace(what, new)
+        with open(os.path.join(self.directory, "prometheus.yml"), "w", encoding="utf-8") as out:
+            out.write("global: {scrape_interval: 500ms, scrape_timeout: 500ms, evaluation_interval: 500ms}\n" + text)
+        for name in ("recording.yml", "alerts.yml"):
+            with open(os.path.join(self.directory, name), "w", encoding="utf-8") as out:
+                out.write(faster(read(CONTRIB, "prometheus", name)))
+
+    def stop(self):
+        code = super().stop()
+        for other in self.others:
+            other.stop()
+        return code
+
+    def ask(self, path, **query):
+        url = f"http://127.0.0.1:{self.port}/api/v1/{path}?{urllib.parse.urlencode(query)}"
+        try:
+            with urllib.request.urlopen(url, timeout=20) as reply:
+                return json.load(reply)["data"]
+        except urllib.error.HTTPError as e:
+            if e.code == 503:  # it is not ready
+                return None
+            raise AssertionError(f"{query}: {e.read().decode()}") from None
+
+    def query(self, text):
+        data = self.ask("query", query=text)
+        return data and data["result"]
+
+    def firing(self):
+        return {a["labels"]["alertname"] for a in self.ask("alerts")["alerts"] if a["state"] == "firing"}
+
+    def ends(self, *names):
+        wait_for(lambda: not set(names) & self.firing(), f"{names} to end", BOUND, 0.2)
+
+
+@pytest.fixture(scope="module")
+def stack():
+    log = re.search(r"log_format symbolicated.*?;", read(ROOT, "nginx", "symbolicated-example.conf"), re.S).group(0)
+    config = {"failure_ttl_min": "200ms", "failure_ttl_max": "200ms", "bucket_connect_timeout": "2s"}
+    with Stack(config=config) as s:
+        s.symbols.add("app", SAMPLE)
+        s.node.nginx.stop()
+        shutil.rmtree(s.node.nginx.directory)
+        s.node.nginx = Nginx("nginx", s.directory, s.daemon.socket, http=log + "\n\taccess_log full.log symbolicated;")
+        s.node.nginx.start()
+        yield s
+
+
+@pytest.fixture(scope="module")
+def prometheus(stack):
+    server = Prometheus(stack)
+    server.start()
+    yield server
+    server.stop()
+
+
+def test_rules_are_sound():
+    files = [os.path.join(CONTRIB, "prometheus", name) for name in ("recording.yml", "alerts.yml")]
+    subprocess.run(["promtool", "check", "rules", *files], check=True, timeout=60)
+    subprocess.run(["promtool", "test", "rules", os.path.join(ROOT, "tests/data/prometheus/alerts.test.yml")], check=True, timeout=60)
+
+
+def test_every_alert_is_in_the_runbook():
+    names = re.findall(r"alert: (\w+)", read(CONTRIB, "prometheus", "alerts.yml"))
+    assert names == re.findall(r"^## (\w+)$", read(ROOT, "docs", "runbook.md"), re.M)
+    assert set(re.findall(r"alertname: (\w+)", read(ROOT, "tests/data/prometheus/alerts.test.yml"))) == set(names)
+
+
+def test_a_dead_bucket_fires_and_ends(stack, prometheus):
+    assert stack.client.frames(["app", debug_id("app")], [0x1000])[0]["function"] == "main"
+    wait_for(lambda: prometheus.query('up{job="symbolicated"} == 1'), "the first scrape", BOUND)
+    wait_for(lambda: prometheus.query('probe_success{job="symbolicated-heartbeat"} == 1'), "the first probe", BOUND)
+    assert not prometheus.firing()
+    stack.bucket.kill()
+    failed = 0
+
+    def burning():
+        nonlocal failed
+        failed += 1
+        assert stack.client.post("/symbolicate/v5", job([[f"new{failed}", debug_id(f"new{failed}")]], [[0, 0x1000]])).status == 503
+        return {"SymbolicatedDownloadsFailing", "SymbolicatedUnavailable", "SymbolicatedHeartbeatFailing"} <= prometheus.firing()
+
+    wait_for(burning, "the alerts of a dead bucket to fire", BOUND, 0.2)
+    stack.bucket.start()
+    prometheus.ends("SymbolicatedDownloadsFailing", "SymbolicatedUnavailable", "SymbolicatedHeartbeatFailing")
+
+
+def test_what_nginx_answers_itself_is_counted(stack, prometheus):
+    assert stack.client.request("POST", "/symbolicate/v5", b"{" * (33 << 20)).status == 413
+    wait_for(lambda: prometheus.query('symbolicated_nginx_own_replies_total{status="413"}'), "413 to be counted", BOUND)
+    stack.daemon.crash()
+
+    def burning():
+        assert stack.client.get("/__version__").status == 502
+        return {"SymbolicatedNginxErrors", "SymbolicatedDown"} <= prometheus.firing()
+
+    wait_for(burning, "SymbolicatedNginxErrors and SymbolicatedDown", BOUND, 0.2)
+    stack.daemon.start()
+    prometheus.ends("SymbolicatedNginxErrors", "SymbolicatedDown")
+
+
+def test_every_query_of_the_dashboard_gives_data(stack, prometheus):
+    assert stack.client.frames(["app", debug_id("app")], [0x1000])[0]["function"] == "main"
+    dashboard = json.loads(read(CONTRIB, "grafana", "symbolicated.json"))
+    queries = [t["expr"] for panel in dashboard["panels"] for t in panel["targets"]]
+    assert len(queries) > 15
+    for query in queries:
+        text = query.replace("$__rate_interval", "30s").replace("$instance", ".*")
+        assert "$" not in text, query
+        wait_for(lambda q=text: prometheus.query(q), f"data for {query}", BOUND)
