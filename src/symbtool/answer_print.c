@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "symbtool/answer.h"
+#include "symbtool/visible.h"
 
 static const char *text_of(const json_t *object, const char *key)
 {
@@ -15,9 +16,11 @@ static const char *text_of(const json_t *object, const char *key)
 static void print_place(const json_t *call)
 {
 	json_int_t line = json_integer_value(json_object_get(call, "line"));
-	fputs(text_of(call, "function"), stdout);
-	if (*text_of(call, "file"))
-		printf(" at %s", text_of(call, "file"));
+	print_visible(stdout, text_of(call, "function"));
+	if (*text_of(call, "file")) {
+		fputs(" at ", stdout);
+		print_visible(stdout, text_of(call, "file"));
+	}
 	if (line)
 		printf(":%lld", (long long)line);
 	putchar('\n');
@@ -27,7 +30,8 @@ static void print_place(const json_t *call)
 static void print_frame(const json_t *frame)
 {
 	const json_t *inlines = json_object_get(frame, "inlines");
-	int indent = printf("%s+%s  ", text_of(frame, "module"), text_of(frame, "module_offset"));
+	int indent = print_visible(stdout, text_of(frame, "module")) + printf("+");
+	indent += print_visible(stdout, text_of(frame, "module_offset")) + printf("  ");
 	if (!json_object_get(frame, "function")) {
 		puts("??");
 		return;
@@ -37,12 +41,6 @@ static void print_frame(const json_t *frame)
 		printf("%*s(inlined by) ", indent, "");
 	}
 	print_place(frame);
-}
-
-static void print_json(const json_t *frame)
-{
-	json_dumpf(frame, stdout, JSON_COMPACT);
-	putchar('\n');
 }
 
 /* Stacks are separated by an empty line where blank is set. */
@@ -69,5 +67,5 @@ enum err answer_print(const struct buffer *reply, struct error *e)
 
 enum err answer_print_lines(const struct buffer *reply, struct error *e)
 {
-	return print_all(reply, print_json, false, e);
+	return print_all(reply, print_json_line, false, e);
 }

@@ -12,6 +12,7 @@
 #include "base/str.h"
 #include "format/breakpad.h"
 #include "symbtool/input.h"
+#include "symbtool/visible.h"
 
 enum { DAMAGES_MAX = 100000 }; /* that are kept; all are counted */
 
@@ -197,9 +198,7 @@ static void print_json(const struct sym_report *r, const char *path)
 	        r->problem[0] ? r->problem : NULL);
 	if (o && r->problem_line)
 		json_object_set_new(o, "error_line", json_integer((json_int_t)r->problem_line));
-	if (o)
-		json_dumpf(o, stdout, JSON_COMPACT);
-	putchar('\n');
+	print_json_line(o);
 	json_decref(o);
 }
 
@@ -209,13 +208,20 @@ void sym_report_print(const struct sym_report *r, const char *path, bool json)
 		print_json(r, path);
 		return;
 	}
-	for (size_t i = 0; i < r->count; i++)
-		printf("%s:%" PRIu64 ": %s: %s\n", path, r->items[i].number, r->items[i].reason, r->items[i].text);
-	if (r->problem_line)
-		printf("%s:%" PRIu64 ": %s\n", path, r->problem_line, r->problem);
-	else if (r->problem[0])
-		printf("%s: %s\n", path, r->problem);
-	printf("%s: symbol file, %" PRIu64 " FUNC, %" PRIu64 " PUBLIC, %" PRIu64 " lines, %" PRIu64 " INLINE; %" PRIu64
+	for (size_t i = 0; i < r->count; i++) {
+		print_visible(stdout, path);
+		printf(":%" PRIu64 ": %s: %s\n", r->items[i].number, r->items[i].reason, r->items[i].text);
+	}
+	if (r->problem[0]) {
+		print_visible(stdout, path);
+		if (r->problem_line)
+			printf(":%" PRIu64, r->problem_line);
+		fputs(": ", stdout);
+		print_visible(stdout, r->problem);
+		putchar('\n');
+	}
+	print_visible(stdout, path);
+	printf(": symbol file, %" PRIu64 " FUNC, %" PRIu64 " PUBLIC, %" PRIu64 " lines, %" PRIu64 " INLINE; %" PRIu64
 	       " damaged\n",
-	        path, r->funcs, r->publics, r->lines, r->inlines, r->damaged);
+	        r->funcs, r->publics, r->lines, r->inlines, r->damaged);
 }

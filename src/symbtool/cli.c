@@ -10,6 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "format/file_id.h"
+#include "symbtool/visible.h"
+
 enum { MESSAGE_MAX = 2048 };
 
 void complain(const char *place, const char *format, ...)
@@ -19,11 +22,16 @@ void complain(const char *place, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(text, sizeof text, format, args);
 	va_end(args);
-	const char *clear = isatty(STDERR_FILENO) == 1 ? "\r\033[K" : ""; /* a progress line may stand there */
-	if (strncmp(text, place, strlen(place)) == 0)
-		fprintf(stderr, "%ssymbtool: %s\n", clear, text);
-	else
-		fprintf(stderr, "%ssymbtool: %s: %s\n", clear, place, text);
+	flockfile(stderr);
+	fputs(isatty(STDERR_FILENO) == 1 ? "\r\033[K" : "", stderr); /* a progress line may stand there */
+	fputs("symbtool: ", stderr);
+	if (strncmp(text, place, strlen(place)) != 0) {
+		print_visible(stderr, place);
+		fputs(": ", stderr);
+	}
+	print_visible(stderr, text);
+	fputc('\n', stderr);
+	funlockfile(stderr);
 }
 
 int complain_usage(const struct verb *v, const char *format, ...)
@@ -33,7 +41,8 @@ int complain_usage(const struct verb *v, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(text, sizeof text, format, args);
 	va_end(args);
-	fprintf(stderr, "symbtool: %s: %s\nsymbtool %s --help says more\n", v->name, text, v->name);
+	complain(v->name, "%s", text);
+	fprintf(stderr, "symbtool %s --help says more\n", v->name);
 	return EXIT_USAGE;
 }
 
@@ -99,6 +108,13 @@ static const struct option_row *find_row(const struct option_row *rows, size_t c
 	return NULL;
 }
 
+/* One FileID of 64 begins with `-` in base64. An address may follow it. */
+static bool is_file_id(const char *word)
+{
+	struct file_id id;
+	return file_id_parse(&id, (struct str){word, strcspn(word, "+")});
+}
+
 /* The option at argv[*at], whose value may be the next word, which *at then stands at. */
 static int read_option(
         const struct verb *v, const struct option_row *rows, size_t row_count, int argc, char **argv, int *at)
@@ -126,7 +142,9 @@ int options_read(const struct verb *v, const struct option_row *rows, size_t row
 	*operands = (struct operands){argv, 0};
 	bool ended = false;
 	for (int i = 0; i < argc; i++) {
-		if (ended || argv[i][0] != '-' || !argv[i][1]) {
+		bool option =
+		        argv[i][0] == '-' && argv[i][1] && (find_row(rows, row_count, argv[i]) || !is_file_id(argv[i]));
+		if (ended || !option) {
 			argv[operands->count++] = argv[i];
 		} else if (strcmp(argv[i], "--") == 0) {
 			ended = true;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "symbtool/visible.h"
 
 enum { BAR_WIDTH = 30 };
 #define FIRST_DRAW (SECOND / 2)
@@ -34,16 +35,18 @@ static void draw(struct progress *p)
 	if (p->total && n > p->total)
 		n = p->total;
 	p->drawn = true;
+	fputs("\r\033[K", stderr);
+	print_visible(stderr, p->label);
 	if (!p->total) {
-		fprintf(stderr, "\r\033[K%s: %" PRIu64 " %s", p->label, n, p->unit);
+		fprintf(stderr, ": %" PRIu64 " %s", n, p->unit);
 		return;
 	}
 	size_t filled = (size_t)((double)n / (double)p->total * BAR_WIDTH);
 	memset(bar, '#', filled);
 	memset(bar + filled, '.', BAR_WIDTH - filled);
 	bar[BAR_WIDTH] = 0;
-	fprintf(stderr, "\r\033[K%s: [%s] %3d %% of %" PRIu64 " %s", p->label, bar,
-	        (int)((double)n / (double)p->total * 100), p->total, p->unit);
+	fprintf(stderr, ": [%s] %3d %% of %" PRIu64 " %s", bar, (int)((double)n / (double)p->total * 100), p->total,
+	        p->unit);
 }
 
 void progress_add(struct progress *p, int64_t n)

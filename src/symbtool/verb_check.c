@@ -8,6 +8,7 @@
 #include "symbtool/check_sym.h"
 #include "symbtool/input.h"
 #include "symbtool/verbs.h"
+#include "symbtool/visible.h"
 #include "format/symbfile.h"
 
 static const char usage[] =
@@ -51,17 +52,18 @@ static enum err feed(void *arg, const uint8_t *data, size_t len, struct error *e
 static void print_symbfile(const char *path, const struct symbfile_counts *c, const char *problem, bool json)
 {
 	if (!json) {
-		printf("%s: symbfile, %" PRIu64 " ranges with %" PRIu64 " lines, %" PRIu64 " return pads with %" PRIu64
-		       " frames: %s\n",
-		        path, c->ranges, c->lines, c->pads, c->frames, problem ? problem : "sound");
+		print_visible(stdout, path);
+		printf(": symbfile, %" PRIu64 " ranges with %" PRIu64 " lines, %" PRIu64 " return pads with %" PRIu64
+		       " frames: ",
+		        c->ranges, c->lines, c->pads, c->frames);
+		print_visible(stdout, problem ? problem : "sound");
+		putchar('\n');
 		return;
 	}
 	json_t *o = json_pack("{s:s?, s:s, s:I, s:I, s:I, s:I, s:s?}", "path", path, "kind", "symbfile", "ranges",
 	        (json_int_t)c->ranges, "lines", (json_int_t)c->lines, "returnpads", (json_int_t)c->pads, "frames",
 	        (json_int_t)c->frames, "error", problem);
-	if (o)
-		json_dumpf(o, stdout, JSON_COMPACT);
-	putchar('\n');
+	print_json_line(o);
 	json_decref(o);
 }
 

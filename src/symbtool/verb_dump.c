@@ -6,6 +6,7 @@
 #include "symbtool/input.h"
 #include "extract/record_json.h"
 #include "symbtool/verbs.h"
+#include "symbtool/visible.h"
 
 static const char usage[] = "Usage: symbtool dump [--json] SYMBFILE...\n"
                             "\n"
@@ -20,43 +21,47 @@ struct dump {
 	bool json;
 };
 
-static enum err print_line(struct dump *d, struct error *e)
+/* line is empty where text is printed. */
+static enum err end_record(struct dump *d, struct error *e)
 {
-	buffer_append(&d->line, "\n", 1);
 	if (d->line.failed)
 		return error_set(e, ERR_NO_MEMORY, "a record that is too large to be printed");
-	fwrite(d->line.data, 1, d->line.len, stdout);
+	print_json_text(stdout, (struct str){(const char *)d->line.data, d->line.len});
+	putchar('\n');
 	buffer_reset(&d->line);
 	return ERR_OK;
 }
 
-static void add_place(struct buffer *out, struct str file, uint32_t line)
+static void print_place(struct str file, uint32_t line)
 {
-	if (file.len)
-		buffer_printf(out, " at %.*s", STR_FMT(file));
+	if (file.len) {
+		fputs(" at ", stdout);
+		print_visible_str(stdout, file);
+	}
 	if (line)
-		buffer_printf(out, ":%u", line);
+		printf(":%u", line);
 }
 
-static void add_range(struct buffer *out, const struct symbfile_range *r)
+static void print_range(const struct symbfile_range *r)
 {
-	buffer_printf(
-	        out, "range 0x%" PRIx64 " +%" PRIu64 " depth %u  %.*s", r->va, r->length, r->depth, STR_FMT(r->func));
-	add_place(out, r->has_file ? r->file : str_from(""), 0);
+	printf("range 0x%" PRIx64 " +%" PRIu64 " depth %u  ", r->va, r->length, r->depth);
+	print_visible_str(stdout, r->func);
+	print_place(r->has_file ? r->file : str_from(""), 0);
 	if (r->call_line || r->has_call_file) {
-		buffer_printf(out, ", called");
-		add_place(out, r->has_call_file ? r->call_file : str_from(""), r->call_line);
+		fputs(", called", stdout);
+		print_place(r->has_call_file ? r->call_file : str_from(""), r->call_line);
 	}
 	for (size_t i = 0; i < r->line_count; i++)
-		buffer_printf(out, "\n  0x%" PRIx64 " line %u", r->va + r->lines[i].offset, r->lines[i].line);
+		printf("\n  0x%" PRIx64 " line %u", r->va + r->lines[i].offset, r->lines[i].line);
 }
 
-static void add_pad(struct buffer *out, const struct symbfile_pad *p)
+static void print_pad(const struct symbfile_pad *p)
 {
-	buffer_printf(out, "pad 0x%" PRIx64, p->va);
+	printf("pad 0x%" PRIx64, p->va);
 	for (size_t i = 0; i < p->count; i++) {
-		buffer_printf(out, "\n  %.*s", STR_FMT(p->frames[i].func));
-		add_place(out, p->frames[i].file, p->frames[i].line);
+		fputs("\n  ", stdout);
+		print_visible_str(stdout, p->frames[i].func);
+		print_place(p->frames[i].file, p->frames[i].line);
 	}
 }
 
@@ -66,8 +71,8 @@ static enum err take_range(void *arg, const struct symbfile_range *r, struct err
 	if (d->json)
 		record_json_range(&d->line, r);
 	else
-		add_range(&d->line, r);
-	return print_line(d, e);
+		print_range(r);
+	return end_record(d, e);
 }
 
 static enum err take_pad(void *arg, const struct symbfile_pad *p, struct error *e)
@@ -76,8 +81,8 @@ static enum err take_pad(void *arg, const struct symbfile_pad *p, struct error *
 	if (d->json)
 		record_json_pad(&d->line, p);
 	else
-		add_pad(&d->line, p);
-	return print_line(d, e);
+		print_pad(p);
+	return end_record(d, e);
 }
 
 static enum err feed(void *arg, const uint8_t *data, size_t len, struct error *e)

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "symbtool/cut.h"
 #include "symbtool/verbs.h"
+#include "symbtool/visible.h"
 
 static const char usage[] =
         "Usage: symbtool extract [OPTION]... EXECUTABLE...\n"
@@ -60,6 +61,12 @@ static enum err write_part(const struct spool *s, size_t number, const char *pat
 	return ok ? ERR_OK : error_set(e, ERR_IO, "%.200s: %s", path, strerror(errno));
 }
 
+static void print_part(const char *path, uint64_t len)
+{
+	print_visible(stdout, path);
+	printf(" %" PRIu64 "\n", len);
+}
+
 static enum err write_kind(
         const struct extract *x, const struct cut *c, const char *path, unsigned kind, struct error *e)
 {
@@ -73,7 +80,7 @@ static enum err write_kind(
 		        slash ? slash + 1 : path, id, store_kind_names[kind], i, s->count);
 		err = n < (int)sizeof out ? write_part(s, i, out, e) : error_set(e, ERR_IO, "a path that is too long");
 		if (!err && !x->json)
-			printf("%s %" PRIu64 "\n", out, s->parts[i].len);
+			print_part(out, s->parts[i].len);
 	}
 	return err;
 }
@@ -96,8 +103,9 @@ static void print_json(const struct cut *c, int64_t elapsed)
 
 static void print_dry(const struct cut *c, const char *path, int64_t elapsed)
 {
-	printf("%s: %" PRIu64 " ranges in %" PRIu64 " bytes, %" PRIu64 " return pads in %" PRIu64 " bytes, %.2f s\n",
-	        path, c->stats.ranges, c->kinds[STORE_RANGES].len, c->stats.pads, c->kinds[STORE_RETURNPADS].len,
+	print_visible(stdout, path);
+	printf(": %" PRIu64 " ranges in %" PRIu64 " bytes, %" PRIu64 " return pads in %" PRIu64 " bytes, %.2f s\n",
+	        c->stats.ranges, c->kinds[STORE_RANGES].len, c->stats.pads, c->kinds[STORE_RETURNPADS].len,
 	        (double)elapsed / (double)SECOND);
 }
 

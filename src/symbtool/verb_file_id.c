@@ -10,6 +10,7 @@
 #include "extract/ids.h"
 #include "format/file_id.h"
 #include "symbtool/verbs.h"
+#include "symbtool/visible.h"
 
 static const char usage[] =
         "Usage: symbtool file-id [--json] FILE...\n"
@@ -62,8 +63,17 @@ static void print_json(const struct known_as *k, const char *path)
 	append_text(&line, "debug_id", k->own.debug_id);
 	append_text(&line, "path", path);
 	buffer_append(&line, "}\n", 2);
-	fwrite(line.data, 1, line.len, stdout);
+	print_json_text(stdout, (struct str){(const char *)line.data, line.len});
 	buffer_release(&line);
+}
+
+static void print_id(const char *name, const char *id)
+{
+	if (!id[0])
+		return;
+	printf("  %-11s  ", name);
+	print_visible(stdout, id);
+	putchar('\n');
 }
 
 static void print_text(const struct known_as *k, const char *path)
@@ -72,13 +82,12 @@ static void print_text(const struct known_as *k, const char *path)
 	file_id_hex(hex, &k->file);
 	file_id_base64(base64, &k->file);
 	build_id_hex(build_id, k->own.build_id, k->own.build_id_len);
-	printf("%s %s %s\n", hex, base64, path);
-	if (build_id[0])
-		printf("  build id     %s\n", build_id);
-	if (k->own.go_build_id[0])
-		printf("  Go build id  %s\n", k->own.go_build_id);
-	if (k->own.debug_id[0])
-		printf("  debug id     %s\n", k->own.debug_id);
+	printf("%s %s ", hex, base64);
+	print_visible(stdout, path);
+	putchar('\n');
+	print_id("build id", build_id);
+	print_id("Go build id", k->own.go_build_id);
+	print_id("debug id", k->own.debug_id);
 }
 
 static bool print_ids(void *arg, const char *path, bool json, struct error *e)

@@ -10,6 +10,7 @@
 #include "symbtool/executables.h"
 #include "symbtool/upload.h"
 #include "symbtool/verbs.h"
+#include "symbtool/visible.h"
 
 static const char usage[] =
         "Usage: symbtool push-symbols [OPTION]... --url URL EXECUTABLE...\n"
@@ -51,9 +52,7 @@ static void print_json(const struct cut *c, const char *path, const struct uploa
 	        (json_int_t)c->stats.ranges, "returnpads", (json_int_t)c->stats.pads, "ranges_parts",
 	        (json_int_t)n->parts[STORE_RANGES], "returnpads_parts", (json_int_t)n->parts[STORE_RETURNPADS], "sent",
 	        (json_int_t)n->sent, "there", (json_int_t)n->there, "bytes", (json_int_t)n->bytes);
-	if (o)
-		json_dumpf(o, stdout, JSON_COMPACT);
-	putchar('\n');
+	print_json_line(o);
 	json_decref(o);
 }
 
@@ -61,8 +60,9 @@ static void print_text(const struct cut *c, const char *path, const struct uploa
 {
 	char id[FILE_ID_HEX + 1];
 	file_id_hex(id, &c->id);
-	printf("%s: FileID %s, %" PRIu64 " ranges, %" PRIu64 " return pads, parts: %u + %u; ", path, id,
-	        c->stats.ranges, c->stats.pads, n->parts[STORE_RANGES], n->parts[STORE_RETURNPADS]);
+	print_visible(stdout, path);
+	printf(": FileID %s, %" PRIu64 " ranges, %" PRIu64 " return pads, parts: %u + %u; ", id, c->stats.ranges,
+	        c->stats.pads, n->parts[STORE_RANGES], n->parts[STORE_RETURNPADS]);
 	if (n->sent || !n->there)
 		printf("sent %u, %" PRIu64 " bytes%s", n->sent, n->bytes, n->there ? ", " : "");
 	if (n->there)

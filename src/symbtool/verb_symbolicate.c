@@ -8,6 +8,7 @@
 #include "symbtool/answer.h"
 #include "symbtool/local_map.h"
 #include "symbtool/verbs.h"
+#include "symbtool/visible.h"
 
 static const char usage[] =
         "Usage: symbtool symbolicate [OPTION]... --url URL MODULE ADDRESS...\n"
@@ -67,7 +68,7 @@ static enum err print(const struct symbolicate *s, const struct buffer *reply, s
 {
 	if (!s->json)
 		return answer_print(reply, e);
-	fwrite(reply->data, 1, reply->len, stdout);
+	print_json_text(stdout, (struct str){(const char *)reply->data, reply->len});
 	putchar('\n');
 	return ERR_OK;
 }

@@ -1,7 +1,9 @@
 """symbtool: what it cuts out of executables, what a server then answers, and what it says of files."""
 
+import base64
 import glob
 import gzip
+import hashlib
 import json
 import os
 import pty
@@ -66,6 +68,12 @@ def run(*arguments, code=0, env=None, stdin=None):
     assert "\033" not in done.stderr  # no terminal, no progress line
     assert done.returncode == code, f"{arguments}: {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
     return done
+
+
+def file_id(data):
+    """The FileID of a program in base64, from its definition."""
+    digest = hashlib.sha256(data[:4096] + data[-4096:] + len(data).to_bytes(8, "big")).digest()
+    return base64.urlsafe_b64encode(digest[:16]).decode().rstrip("=")
 
 
 def compile_program(directory, name="program", mark=3, *options):
@@ -483,7 +491,65 @@ def test_names_and_ids_on_a_server(one, program):
     assert "neither NAME/ID" in ask(one, "no-such-module", "1", code=1).stderr
 
 
+def test_file_ids_that_begin_with_a_dash(one, program, tmp_path):
+    """One program in 64 has such an ID; here a byte behind the program sees to it."""
+    with open(program, "rb") as f:
+        data = f.read()
+    copies = (data + b"\0" * i for i in range(1, 5000))
+    copy = next(c for c in copies if file_id(c).startswith("-"))
+    path, ident = tmp_path / "program", file_id(copy)
+    path.write_bytes(copy)
+    assert run("file-id", path).stdout.split()[1] == ident
+    push(one, str(path))
+    address = hex(code_addresses(program)[40])
+    want = ask(one, path, address).stdout.split("  ")[1]
+    assert want != "??"
+    for words in ([ident, address], ["--", ident, address], [f"{ident}+{address}"], ["--", f"{ident}+{address}"]):
+        assert ask(one, *words).stdout.split("  ")[1] == want
+    # as a file's name, in all verbs that take files
+    os.rename(path, tmp_path / ident)
+    for words in (["file-id"], ["file-id", "--"], ["extract", "--dry-run"], ["symbolicate", "--json"]):
+        command = [SYMBTOOL, *words, ident, *([address] if "--json" in words else [])]
+        assert not subprocess.run(command, cwd=tmp_path, capture_output=True, check=True).stderr
+    assert "there is no option -short" in run("symbolicate", "-short", address, code=2).stderr
+
+
 # What is said of files
+
+CONTROL = re.compile("[\0-\x09\x0b-\x1f\x7f-\x9f]")
+
+
+def printed(*arguments, code=0):
+    """What symbtool prints to a terminal, of which it is not let know that it is none."""
+    done = subprocess.run([SYMBTOOL, *map(str, arguments)], capture_output=True, timeout=BOUND, check=False)
+    assert done.returncode == code, done.stderr
+    return done.stdout.decode("utf-8", "replace") + done.stderr.decode("utf-8", "replace")
+
+
+def test_control_characters_of_names_are_not_printed(tmp_path):
+    hostile = "a\x1b]0;title\x07\x9b31mb\x7f"
+    shown = r"a\u001b]0;title\u0007\u009b31mb\u007f"
+    sym = tmp_path / "hostile.sym"
+    lines = [f"MODULE Linux x86_64 {'0' * 33} x", f"FILE 1 {hostile}.c", f"FUNC 1000 10 0 {hostile}", "1000 10 7 1", hostile]
+    sym.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+    for words in (["symbolicate", sym, "0x1000"], ["symbolicate", "--json", sym, "0x1000"]):
+        text = printed(*words)
+        assert shown in text and shown + ".c" in text and not CONTROL.search(text)
+    frame = json.loads(printed("symbolicate", "--json", sym, "0x1000"))["results"][0]["stacks"][0][0]
+    assert (frame["function"], frame["file"]) == (hostile, hostile + ".c")
+    assert not CONTROL.search(printed("check", sym, code=1)) and not CONTROL.search(printed("check", "--json", sym, code=1))
+    # the same from a symbol table, whose letters may be any bytes, through extraction
+    source, program = tmp_path / "hostile.s", tmp_path / "hostile\x1b[31m"
+    text = '.globl "NAME"\n.type "NAME",@function\n"NAME": ret\n.size "NAME",1\n.globl _start\n_start: ret\n'
+    source.write_bytes(text.encode().replace(b"NAME", b"a\033]0;title\007\233b"))
+    subprocess.run(["gcc", "-nostdlib", "-static", "-o", program, source], check=True, timeout=BOUND)
+    text = printed("extract", "-o", tmp_path, program) + printed("extract", "--dry-run", program) + printed("file-id", program)
+    assert not CONTROL.search(text) and r"hostile\u001b[31m" in text
+    ranges = glob.glob(glob.escape(str(tmp_path)) + "/*.ranges.*")
+    for words in (["dump", *ranges], ["dump", "--json", *ranges]):
+        text = printed(*words)
+        assert r"]0;title\u0007" in text and not CONTROL.search(text), text
+    assert not CONTROL.search(printed("dump", tmp_path / "no\x1b[31mfile", code=1))
 
 
 @pytest.mark.parametrize("name", ["cpp-pie-x86_64", "c-pie-aarch64", "nolibc-static-aarch64"])

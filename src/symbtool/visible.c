@@ -1,0 +1,71 @@
+#include <config.h>
+
+#include "symbtool/visible.h"
+
+#include <stdint.h>
+
+#include "base/utf8.h"
+
+/* The number of bytes of the control character at p, which is *code; 0: there is another character, of *len bytes. */
+static size_t control_at(const uint8_t *p, size_t n, unsigned *code, size_t *len)
+{
+	unsigned sequence = utf8_sequence(p, n);
+	*len = sequence ? sequence : 1;
+	*code = *p;
+	if (sequence == 2 && p[0] == 0xc2 && p[1] < 0xa0) {
+		*code = p[1];
+		return 2;
+	}
+	return *p < 0x20 || *p == 0x7f || (!sequence && *p >= 0x80 && *p < 0xa0);
+}
+
+/* keep: control characters that stay as they are. */
+static int print(FILE *out, struct str text, const char *keep)
+{
+	const uint8_t *at = (const uint8_t *)text.data, *end = at + text.len;
+	int printed = 0;
+	while (at < end) {
+		size_t plain = 0, control = 0, len;
+		unsigned code = 0;
+		for (const uint8_t *p = at; p < end; p += len, plain += len) {
+			control = control_at(p, (size_t)(end - p), &code, &len);
+			if (control && !(code && strchr(keep, (int)code)))
+				break;
+			control = 0;
+		}
+		printed += (int)fwrite(at, 1, plain, out);
+		if (control)
+			printed += fprintf(out, "\\u%04x", code);
+		at += plain + control;
+	}
+	return printed;
+}
+
+int print_visible_str(FILE *out, struct str text)
+{
+	return print(out, text, "");
+}
+
+int print_visible(FILE *out, const char *text)
+{
+	return print(out, str_from(text), "");
+}
+
+void print_json_text(FILE *out, struct str text)
+{
+	print(out, text, "\t\r\n");
+}
+
+/* jansson gives whole characters. */
+static int print_piece(const char *text, size_t len, void *out)
+{
+	print_json_text(out, (struct str){text, len});
+	return 0;
+}
+
+void print_json_line(const json_t *value)
+{
+	if (value)
+		json_dump_callback(value, print_piece, stdout, JSON_COMPACT);
+	putchar('\n');
+}

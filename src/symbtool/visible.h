@@ -1,0 +1,20 @@
+/* Text of files and servers on its way to a terminal. */
+#ifndef SYMBTOOL_VISIBLE_H
+#define SYMBTOOL_VISIBLE_H
+
+#include <jansson.h>
+#include <stdio.h>
+
+#include "base/str.h"
+
+/* Prints a name, path or message that others chose. Control characters, DEL and those of C1 (also as single bytes)
+ * become \u001b and the like, whether or not out is a terminal: so nothing of it moves the cursor or ends a line.
+ * Returns the number of bytes printed. */
+int print_visible(FILE *out, const char *text);
+int print_visible_str(FILE *out, struct str text);
+/* The same for JSON, where this changes no value; the blanks and line feeds between its tokens stay. */
+void print_json_text(FILE *out, struct str text);
+/* A value of jansson so, compact, and a line feed; NULL prints the line feed alone. */
+void print_json_line(const json_t *value);
+
+#endif
