@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 """A Debian as it is right after its installation, with a clean clone of this checkout, and one command in it.
 
-    bare_root.py 12|13 [--user] [--boot] [--ref COMMIT] [--keep] [COMMAND...]
+    bare_root.py [--user] [--boot] [--ref COMMIT] [--keep] 12|13 [COMMAND...]
 
     bare_root.py 13                            ./check
     bare_root.py 12 ./check format unit        two parts of it
-    bare_root.py 13 --user env LC_ALL=C ./check wire
-    bare_root.py 12 --boot tests/tools/try_readme.py
+    bare_root.py --user 13 env LC_ALL=C ./check wire
+    bare_root.py --boot 12 tests/tools/try_readme.py
 
 COMMAND runs in the clone, in /src/symbolicated, and gives the exit code; without one it is ./check. Uncommitted changes are not in
 the clone. --user runs it as a user without sudo, after root installed the packages of ./check. --boot starts systemd first, so that
-units run. --keep leaves the root where it is, and says where.
+units run, and python3 is there. --keep leaves the root where it is, and says where.
 
 It needs root and debootstrap. Mirrors, proxies and certificates are those that apt of this machine is set up with. The bare root is
 made once, into $XDG_CACHE_HOME/symbolicated/roots or else build/cache/roots, and copied for each run; packages that were fetched are
@@ -213,7 +213,7 @@ def first_process(root, archives, shared, boot):
     enter(root)
     if not boot:
         return run(["/bin/sh", "/command"])
-    apt = "apt-get update -q && apt-get install -q -y --no-install-recommends systemd systemd-sysv && systemctl enable bare-root"
+    apt = "apt-get update -q && apt-get install -q -y --no-install-recommends systemd systemd-sysv python3 && systemctl enable bare-root"
     code = run(["/bin/sh", "-c", f"export DEBIAN_FRONTEND=noninteractive; {{ {apt}; }} >/output 2>&1"])
     if code == 0:
         os.execve("/lib/systemd/systemd", ["systemd"], {**environment(), "container": "bare-root"})

@@ -22,8 +22,8 @@ BOUND = 1200  # seconds; for one command
 BEHIND = ["sh", "-c", '{ echo 10 >/proc/self/autogroup; } 2>/dev/null; exec nice -n 10 "$@"', "sh"]
 # Sources that are held to .clang-format.
 FORMATTED = ("src", "tests/unit", "tests/fuzz", "tests/bench")
-# Wire tests of the nginx files alone: no daemon in them, so a sanitizer has nothing to see.
-WITHOUT_DAEMON = ("test_nginx_errors.py", "test_nginx_settings.py", "test_prometheus.py")
+# Wire tests of other files alone: no daemon in them, so a sanitizer has nothing to see.
+WITHOUT_DAEMON = ("test_nginx_errors.py", "test_nginx_settings.py", "test_prometheus.py", "test_setup.py")
 # One request after the other about what goes in and out: nothing that two threads could race for.
 WITHOUT_RACES = ("test_corners.py", "test_errors.py", "test_v4.py", "test_v5.py")
 VALGRIND = (

@@ -8,8 +8,8 @@ if ! command -v dpkg-query >/dev/null; then
 	exit 0
 fi
 
-kinds=run
-[ "$1" = check ] && kinds='run|check'
+kinds='build|run'
+[ "$1" = check ] && kinds='build|run|check'
 missing=
 for package in $(sed -nE "s/^([a-z0-9.+-]+) +($kinds)\$/\\1/p" "$list"); do
 	[ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || missing="$missing $package"

@@ -34,7 +34,7 @@ http {{
 	include symbolicated-http.conf;
 	server {{
 		listen 127.0.0.1:{port} backlog=4096;
-		listen 127.0.0.1:{tls_port} ssl http2 backlog=4096;
+		listen 127.0.0.1:{tls_port} ssl{http2[0]} backlog=4096;{http2[1]}
 		include symbolicated-server.conf;
 		{server}
 	}}
@@ -52,6 +52,13 @@ OWN_SERVER = """include symbolicated-root.conf;
 def worker_user():
     """Who the workers of an nginx that root starts are."""
     return "www-data" if any(p.pw_name == "www-data" for p in pwd.getpwall()) else "nobody"
+
+
+def http2():
+    """How this nginx is told to speak HTTP/2: a word of `listen`, which later versions warn of, or a directive."""
+    text = subprocess.run(["nginx", "-v"], capture_output=True, text=True, check=True).stderr
+    version = tuple(map(int, re.search(r"nginx/(\d+)\.(\d+)\.(\d+)", text).groups()))
+    return ("", " http2 on;") if version >= (1, 25, 1) else (" http2", "")
 
 
 def make_certificate(directory):
@@ -84,7 +91,7 @@ def write_nginx(directory, sockets, port, tls_port, http="", server=OWN_SERVER, 
     conf = os.path.join(directory, "nginx.conf")
     user = f"user {worker_user()};" if os.getuid() == 0 else ""
     with open(conf, "w", encoding="utf-8") as f:
-        f.write(CONF.format(user=user, workers=workers, port=port, tls_port=tls_port, http=http, server=server))
+        f.write(CONF.format(user=user, workers=workers, port=port, tls_port=tls_port, http=http, server=server, http2=http2()))
     return conf
 
 

@@ -7,7 +7,9 @@ import json
 import os
 import re
 import shutil
+import signal
 import socket
+import subprocess
 import sys
 import tempfile
 
@@ -18,6 +20,7 @@ from fcgi_responder import Responder
 from stack import ROOT, Server, connects, free_port, wait_for
 
 sys.path.insert(0, os.path.join(ROOT, "tests", "tools"))
+import try_readme  # noqa: E402
 from local_nginx import OWN_SERVER, nginx_command, write_nginx  # noqa: E402
 
 # A site that had a life before symbolicated came: its own error page, a file, a page that fails.
@@ -77,6 +80,9 @@ class Front(Server):
                 if responder:
                     responder.stop()
             shutil.rmtree(self.directory, ignore_errors=True)
+
+    def error_log_path(self):
+        return os.path.join(self.directory, "error.log")
 
     def stop_responder(self, i):
         self.responders[i].stop()
@@ -172,6 +178,44 @@ def test_every_method_is_the_responders_matter(own, method):
 )  # fmt: skip
 def test_paths_that_reach_the_responder_as_they_were_sent(own, path):
     assert own.client.get(path).json()["params"]["REQUEST_URI"] == path
+
+
+def test_below_a_path_of_the_site_as_the_docs_say(tmp_path):
+    """With docs/nginx.md's own commands."""
+    with Front("below", server=SITE) as front:
+        commands = try_readme.section("Below a path of the site").replace("/etc/nginx/", front.directory + "/")
+        subprocess.run(["sh", "-ec", commands], check=True)
+        front.signal(signal.SIGHUP)
+        wait_for(lambda: front.client.get("/symbols/symbolicate/v5?x=/symbols/").status == 200, "nginx to reload")
+        for path in ("/symbolicate/v5?x=/symbols/", "/api/symbols/AAAA", "/cache/a%2Fb%20c/1f", "/__lbheartbeat__", "/__metrics__"):
+            assert front.client.get("/symbols" + path).json()["params"]["REQUEST_URI"] == path
+            reply = front.client.get(path)
+            assert reply.status == 404 and reply.text == "the site's error page"
+        front.stop_responder(0)
+        check_error(front.client.post("/symbols/symbolicate/v5", b"{}"), 502, "1")
+        check_upload_error(front.client.post("/symbols" + UPLOADS[0], b"x"), 502)
+
+
+def test_nginx_warns_of_nothing(own, site, tmp_path):
+    for front in (own, site):
+        with open(front.error_log_path(), encoding="utf-8") as f:
+            assert "[warn]" not in f.read()
+    # the whole nginx.conf of the example, with a certificate that is there
+    for name in os.listdir(own.directory):
+        if name.endswith((".conf", ".pem")):
+            shutil.copy(os.path.join(own.directory, name), tmp_path)
+    conf = tmp_path / "symbolicated-example.conf"
+    text = re.sub(r"/etc/ssl/certs/\S+", f"{tmp_path}/cert.pem;", conf.read_text(encoding="utf-8"))
+    text = re.sub(r"/etc/ssl/private/\S+", f"{tmp_path}/key.pem;", text)
+    text = text.replace("/run/nginx.pid", f"{tmp_path}/pid").replace("/var/log/nginx/", f"{tmp_path}/")
+    text = re.sub(r"^user .*", "", text, flags=re.M) if os.getuid() else text
+    text = re.sub(r"listen (.*?)\b(80|443)\b", lambda m: f"listen {m[1]}{free_port()}", text)
+    kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    text = text.replace("sendfile on;", "sendfile on;" + "".join(f"{kind}_temp_path {tmp_path}/t;" for kind in kinds))
+    conf.write_text(text, encoding="utf-8")
+    command = ["nginx", "-t", "-p", tmp_path, "-c", conf, "-e", tmp_path / "e"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and "[warn]" not in done.stderr, done.stderr
 
 
 def test_chunked_body_arrives_with_its_length(own):

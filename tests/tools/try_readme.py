@@ -1,0 +1,179 @@
+#!/usr/bin/env python3
+"""Does what README and docs/nginx.md tell a person to do, word by word, on a machine of its own: what it changes there it leaves so.
+
+    bare_root.py --boot 12 tests/tools/try_readme.py
+    try_readme.py --commands SECTION     shows the commands of a section, "1" to "5" of README's ten minutes or a heading of nginx.md
+
+It wants root, and systemd as process 1. The last line is "N passed, N failed, N skipped"."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+SETTINGS = "/etc/symbolicated/symbolicated.conf"
+# README: sudo is not needed for root.
+PREAMBLE = 'set -e\nsudo() { "$@"; }\nexport DEBIAN_FRONTEND=noninteractive\n'
+BOUND = 60  # seconds until something must have happened
+
+
+def read(name):
+    with open(os.path.join(ROOT, name), encoding="utf-8") as f:
+        return f.read()
+
+
+def indented(text, by):
+    """The lines that are indented so far or further, as they are typed."""
+    return "".join(line[by:] + "\n" for line in text.splitlines() if line.startswith(" " * by))
+
+
+def step(number):
+    """The commands of a step of README's ten minutes."""
+    minutes = read("README").split("\nTen minutes", 1)[1].split("\nBuilding by hand", 1)[0]
+    return indented(re.search(rf"^{number}\. .*?(?=^\S)", minutes, re.M | re.S).group(), 7)
+
+
+def section(heading):
+    """All commands below a heading of docs/nginx.md, and between two words where it has more than that."""
+    return indented(read("docs/nginx.md").split(f"\n## {heading}\n", 1)[1].split("\n## ", 1)[0], 4)
+
+
+def commands(text, *starts):
+    """Those lines of it that begin with one of the words."""
+    return "".join(line + "\n" for line in text.splitlines() if line.startswith(starts))
+
+
+def shell(text):
+    """Runs commands as they are; returns what they print."""
+    done = subprocess.run(["bash", "-c", PREAMBLE + text], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        raise AssertionError(f"exit code {done.returncode} of:\n{text}{done.stdout}")
+    return done.stdout
+
+
+def wait_for(what, condition):
+    end = time.monotonic() + BOUND
+    while not condition():
+        assert time.monotonic() < end, f"not within {BOUND} s: {what}"
+        time.sleep(0.1)
+
+
+def state(unit):
+    return subprocess.run(["systemctl", "is-active", unit], stdout=subprocess.PIPE, text=True, check=False).stdout.strip()
+
+
+def check_answer(text):
+    frame = json.loads(text)["results"][0]["stacks"][0][0]
+    assert (frame["function"], frame["line"]) == ("str_to_mpn", 393) and len(frame["inlines"]) == 1, frame
+
+
+def answers():
+    """Does the last step answer by now?"""
+    done = subprocess.run(["bash", "-c", step(5).replace("--retry 5 ", "")], stdout=subprocess.PIPE, text=True, check=False)
+    return done.returncode == 0 and check_answer(done.stdout) is None
+
+
+def main_process(unit):
+    return int(shell(f"systemctl show --property MainPID --value {unit}"))
+
+
+# ---- what is tried, in this order ----
+
+
+def test_a_fresh_install_without_settings_does_not_fail():
+    shell(step(1))
+    shell("systemctl daemon-reload && systemctl start symbolicated.socket symbolicated.service")
+    assert (state("symbolicated.socket"), state("symbolicated.service")) == ("inactive", "inactive")
+
+
+def test_all_steps_pasted_together():
+    # what Debian does at the installation of a service, which policy-rc.d and the like may have kept it from
+    shell("systemctl start memcached nginx")
+    text = shell(step(2) + step(3) + step(4) + step(5).replace("curl ", "curl -o /tmp/answer ", 1))
+    with open("/tmp/answer", encoding="utf-8") as f:
+        check_answer(f.read())
+    assert "good" in text
+
+
+def test_the_steps_twice_change_nothing():
+    shell("sed -i 's/burst=200/burst=201/' /etc/nginx/symbolicated-location.conf")
+    shell("echo '# of mine' >>" + SETTINGS)
+    shell(step(2) + step(3) + step(4))
+    wait_for("an answer", answers)
+    shell(f"grep -q burst=201 /etc/nginx/symbolicated-location.conf && grep -q '^# of mine' {SETTINGS}")
+    assert not os.path.exists("/srv/symbols/symbols")
+
+
+def test_it_is_started_again_however_often_it_ends():
+    for _ in range(12):
+        pid = main_process("symbolicated")
+        os.kill(pid, 9)
+        wait_for("another process", lambda pid=pid: main_process("symbolicated") not in (0, pid))
+    wait_for("an answer", answers)
+
+
+def test_a_setting_that_was_corrected_helps():
+    shell(f"echo 'no_such_setting = 1' >>{SETTINGS}; systemctl restart symbolicated || :")
+    began = int(shell("systemctl show --property NRestarts --value symbolicated"))
+    # more starts than systemd's default limit lets through
+    wait_for("starts", lambda: int(shell("systemctl show --property NRestarts --value symbolicated")) >= began + 8)
+    assert state("symbolicated.socket") == "active"
+    shell(f"sed -i '/^no_such_setting/d' {SETTINGS}")
+    wait_for("an answer", answers)
+
+
+def test_two_responders():
+    text = section("Restarts")
+    shell(commands(text, "systemctl disable", "systemctl enable"))
+    servers = commands(text, "server unix")
+    path = "/etc/nginx/symbolicated-http.conf"
+    with open(path, encoding="utf-8") as f:
+        conf = f.read()
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(re.sub(r"\tserver unix:.*\n", lambda _: servers, conf, count=1))
+    shell("nginx -t && systemctl reload nginx")
+    wait_for("an answer", answers)
+    shell(f"chgrp symbolicated {SETTINGS} && chmod 0640 {SETTINGS}")
+    shell(commands(text, "systemctl restart", "timeout"))
+    wait_for("both", lambda: all(os.path.exists(f"/run/symbolicated-{i}/symbolicated.sock") for i in "ab"))
+    for other in "ab":
+        shell(f"systemctl stop symbolicated@{other}")
+        wait_for("an answer", answers)
+        shell(f"systemctl start symbolicated@{other}")
+
+
+def test_a_prefix_of_the_path():
+    shell(commands(section("Below a path of the site"), "sed") + "nginx -t && systemctl reload nginx")
+    with_prefix = step(5).replace("http://localhost/", "http://localhost/symbols/")
+    check_answer(shell(with_prefix))
+
+
+def main():
+    if sys.argv[1:2] == ["--commands"]:
+        print(step(sys.argv[2]) if sys.argv[2].isdigit() else section(sys.argv[2]), end="")
+        return 0
+    if os.getuid() != 0 or not os.path.isdir("/run/systemd/system"):
+        sys.exit("try_readme.py: it wants root and a systemd, and changes the machine: bare_root.py --boot 12 tests/tools/try_readme.py")
+    passed = failed = 0
+    for name, test in list(globals().items()):
+        if name.startswith("test_"):
+            print(f"== {name}", flush=True)
+            try:
+                test()
+                passed += 1
+            except AssertionError as e:
+                failed += 1
+                print(e, flush=True)
+                show = "systemctl status --no-pager --lines 20 'symbolicated*' nginx; tail -n 5 /var/log/nginx/error.log"
+                subprocess.run(show, shell=True, check=False)
+                if name == "test_a_fresh_install_without_settings_does_not_fail":
+                    break
+    print(f"{passed} passed, {failed} failed, 0 skipped", flush=True)
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

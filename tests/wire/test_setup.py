@@ -1,0 +1,134 @@
+"""What README, packages.txt, the units and the tarball promise to who sets it up. tests/tools/try_readme.py really does it all, on a
+bare machine."""
+
+import configparser
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+
+import pytest
+
+from stack import DAEMON, ROOT
+from symbols import TOOLS
+
+sys.path.insert(0, TOOLS)
+import try_readme  # noqa: E402
+
+BUILD = os.path.dirname(os.path.abspath(DAEMON[-1]))
+# What a command of README is replaced by, where only its words are looked at.
+SAYS_ITS_WORDS = 'sudo() { printf "%s " "$@"; echo; }\nautoreconf() { sudo autoreconf "$@"; }\nmake() { sudo make "$@"; }\n'
+
+
+def packages(*kinds):
+    with open(os.path.join(ROOT, "packages.txt"), encoding="utf-8") as f:
+        return [line.split()[0] for line in f if not line.startswith("#") and line.split()[1] in kinds]
+
+
+# README
+
+
+def test_readme_installs_the_packages_of_packages_txt(tmp_path):
+    """Step 1, with shell functions in place of what it runs: no line of it may be a command of its own."""
+    shutil.copy(os.path.join(ROOT, "packages.txt"), tmp_path)
+    (tmp_path / "configure").write_text("#!/bin/sh\n")
+    os.chmod(tmp_path / "configure", 0o755)
+    command = ["bash", "-ec", SAYS_ITS_WORDS + try_readme.step(1)]
+    out = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert not out.stderr
+    lines = [line.split() for line in out.stdout.splitlines()]
+    install = next(line for line in lines if line[:2] == ["apt-get", "install"])
+    assert [word for word in install[2:] if not word.startswith("-")] == packages("build")
+    assert ["make", "install"] in lines
+
+
+def test_packages_are_those_of_the_includes_and_libraries():
+    """Each library that configure asks for has its package in the list of what is built with."""
+    with open(os.path.join(ROOT, "configure.ac"), encoding="utf-8") as f:
+        modules = re.findall(r"PKG_CHECK_MODULES\(\[\w+\], \[([^]]*)\]", f.read())
+    names = {name for text in modules for name in re.sub(r">=\s*\S+", "", text).split()} - {"cmocka"}
+    listed = packages("build")
+    for name in names:
+        found = subprocess.run(["pkg-config", "--variable=pcfiledir", name], stdout=subprocess.PIPE, text=True, check=True)
+        owner = subprocess.run(["dpkg-query", "-S", f"{found.stdout.strip()}/{name}.pc"], capture_output=True, text=True, check=False)
+        if owner.returncode == 0:  # else it is none of Debian's
+            assert owner.stdout.split(":")[0] in listed, name
+
+
+@pytest.mark.parametrize("number", range(1, 6))
+def test_readme_is_a_shell_script(number):
+    subprocess.run(["bash", "-n", "-c", try_readme.step(number)], check=True)
+
+
+# Units
+
+
+def unit(name):
+    parser = configparser.RawConfigParser(strict=False)
+    parser.optionxform = str
+    with open(os.path.join(BUILD, name), encoding="utf-8") as f:
+        parser.read_string(f.read())
+    return parser
+
+
+@pytest.mark.parametrize("name", ["symbolicated.service", "symbolicated.socket", "symbolicated@.service"])
+def test_units_never_give_up_and_wait_for_settings(name):
+    u = unit(name)["Unit"]
+    assert u["StartLimitIntervalSec"] == "0"
+    assert u["ConditionPathExists"].endswith("/symbolicated/symbolicated.conf")
+
+
+def test_one_of_two_responders_keeps_its_groups_and_its_path():
+    one, of_two = unit("symbolicated.service")["Service"], unit("symbolicated@.service")["Service"]
+    assert (of_two["Group"], of_two["SupplementaryGroups"]) == ("www-data", one["Group"])
+    assert of_two["ExecStart"] == one["ExecStart"] + " --listen /run/symbolicated-%i/symbolicated.sock"
+    assert of_two["RuntimeDirectory"] == "symbolicated-%i"
+    with open(os.path.join(BUILD, "symbolicated@.service"), encoding="utf-8") as f:
+        assert "symbolicated.socket" not in f.read()
+
+
+# The tarball
+
+
+@pytest.fixture(scope="module")
+def tarball(tmp_path_factory):
+    """Of a checkout in which the tests were built where the sources are."""
+    place = tmp_path_factory.mktemp("dist")
+    source, build = place / "source", place / "build"
+    not_source = shutil.ignore_patterns(".git", "build", "build-*", "autom4te.cache", "__pycache__")
+    shutil.copytree(ROOT, source, ignore=not_source, symlinks=True)
+    for name in ("tests/unit/test_base", "tests/fuzz/fuzz_sym", "tests/tools/symlookup", "tests/bench/load"):
+        shutil.copy("/bin/true", source / name)
+        (source / (name + ".o")).write_bytes(b"\x7fELF")
+        os.makedirs(source / os.path.dirname(name) / ".deps", exist_ok=True)
+    os.makedirs(build)
+    command = f"autoreconf -i {source} && {source}/configure COMMIT=0123456789ab && make dist"
+    subprocess.run(["sh", "-ec", command], cwd=build, check=True, capture_output=True)
+    return next(build.glob("*.tar.*"))
+
+
+def test_the_tarball_has_no_compiled_programs(tarball):
+    with tarfile.open(tarball) as tar:
+        names = tar.getnames()
+        for member in tar.getmembers():
+            if member.isfile() and "/tests/data/" not in member.name and "/corpus/" not in member.name:
+                assert tar.extractfile(member).read(4) != b"\x7fELF", member.name
+    assert not [n for n in names if ".deps" in n]
+    for name in ("check", "run", "packages.txt", "README", "tests/unit/test_base.c", "tests/tools/build.sh"):
+        assert any(n.endswith("/" + name) for n in names), name
+
+
+def test_the_tarball_needs_no_package_of_the_tests(tarball):
+    assert tarball.suffix == ".gz" and "xz-utils" not in packages("build", "run")
+
+
+def test_the_tarball_knows_its_commit(tarball, tmp_path):
+    with tarfile.open(tarball) as tar:
+        tar.extractall(tmp_path)
+    source = next(tmp_path.iterdir())
+    build = tmp_path / "build"
+    os.makedirs(build)
+    subprocess.run([source / "configure"], cwd=build, check=True, capture_output=True)
+    assert '#define COMMIT "0123456789ab"' in (build / "config.h").read_text()
