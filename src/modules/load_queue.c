@@ -348,18 +348,23 @@ static void admit(struct modules *m, struct load_wait **over)
 	}
 }
 
+static bool is_memory_full(struct modules *m)
+{
+	m->memory_full = m->memory_full || resident_bytes() > m->memory_max; /* until the keeper says otherwise */
+	return m->memory_full;
+}
+
 /* What a request without a place gets that needs something loaded. */
 static enum load_result find_place(struct modules *m, struct load_wait *wait, bool starts)
 {
 	uint64_t room = m->config->cold_requests + m->config->cold_queue;
-	m->memory_full = m->memory_full || resident_bytes() > m->memory_max;
-	if (!m->memory_full && starts && m->cold_running < m->config->cold_requests) {
+	bool full = is_memory_full(m);
+	if (!full && starts && m->cold_running < m->config->cold_requests) {
 		take_place(m, wait);
 		return LOAD_READY;
 	}
 	/* those that only join loads of others are many at most, too */
-	if (m->memory_full || m->stopping || m->wait_count >= 4 * room ||
-	        (starts && m->gated >= m->config->cold_queue)) {
+	if (full || m->stopping || m->wait_count >= 4 * room || (starts && m->gated >= m->config->cold_queue)) {
 		metric_add(M_COLD_REFUSED, 1);
 		return LOAD_REFUSED;
 	}
@@ -483,14 +488,14 @@ static void tell(struct modules *m, const struct load *l, struct module *module,
 	w->parse_fail_time = l->parse_fail_time;
 	if (!module) {
 		want_failed(w, l->failure, l->retry_after);
-	} else if (w->wait->held_bytes && w->wait->held_bytes + l->module_bytes > m->config->cache_size) {
-		/* one request does not hold more than the cache may; the next try finds them in memcached */
+	} else if (w->wait->held && is_memory_full(m)) {
 		want_failed(w, FAILURE_TEMPORARY, 1);
 	} else {
+		/* whatever the cache may have: without it the request could never be answered */
 		module_ref(module);
 		atomic_fetch_add(&module->holds, 1);
-		w->held_bytes = l->module_bytes;
-		w->wait->held_bytes += w->held_bytes;
+		w->held = true;
+		w->wait->held++;
 		want_found(w, module);
 	}
 }
@@ -761,6 +766,8 @@ static void *keeper_main(void *arg)
 		pthread_mutex_unlock(&m->lock);
 		call_done(over);
 		watch_memory(m, now, &memory);
+		if (next_second)
+			page_cache_evict(m->cache); /* what requests held until now */
 		if (c && next_second) {
 			renew_leases(m, c);
 			modules_put_markers(m, c);

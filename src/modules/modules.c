@@ -56,13 +56,13 @@ bool module_want_init_file(struct module_want *w, struct str name, struct str id
 
 void module_want_release(struct module_want *w)
 {
-	if (w->held_bytes) {
+	if (w->held) {
 		atomic_fetch_sub(&w->module->holds, 1);
-		w->wait->held_bytes -= w->held_bytes;
+		w->wait->held--;
 	}
 	module_unref(w->module);
 	w->module = NULL;
-	w->held_bytes = 0;
+	w->held = false;
 }
 
 void want_found(struct module_want *w, struct module *module)

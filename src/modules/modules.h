@@ -35,7 +35,7 @@ struct module_want {
 	uint64_t marker;       /* of its invalidations, as memcached had it at marker_seen */
 	int64_t marker_seen;   /* 0: not asked */
 	struct module *module; /* a reference; module_want_release */
-	uint64_t held_bytes;   /* just loaded: nothing of it is evicted until release; 0: not held */
+	bool held;             /* just loaded: nothing of it is evicted until release */
 	enum failure_class failure;
 	unsigned retry_after;  /* seconds */
 	const uint64_t *asked; /* the caller's: offsets that are all it is wanted for, ascending; it may be FOUND for */
@@ -76,9 +76,9 @@ struct load_wait {
 	/* the service's */
 	struct module_want *wants;
 	size_t want_count;
-	unsigned pending;    /* wants that wait for a load */
-	uint64_t held_bytes; /* of modules just loaded */
-	bool cold;           /* has a place to load */
+	size_t pending; /* wants that wait for a load */
+	size_t held;    /* that hold what was just loaded */
+	bool cold;      /* has a place to load */
 	bool gated, waiting;
 	int64_t gate_deadline;
 	struct load *queued, **queued_end, *running; /* loads that it owns */
