@@ -3,8 +3,59 @@
 #include "base/hash.h"
 
 #include <ctype.h>
+#include <openssl/core_names.h>
 #include <openssl/evp.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <xxhash.h>
+
+/* ---- what is fetched once ---- */
+
+static pthread_mutex_t fetching = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic(EVP_MD *) sha256;
+static _Atomic(EVP_MAC_CTX *) hmac; /* with its digest and without a key: copied for each use */
+
+const EVP_MD *sha256_kind(void)
+{
+	EVP_MD *kind = atomic_load(&sha256);
+	if (kind)
+		return kind;
+	pthread_mutex_lock(&fetching);
+	kind = atomic_load(&sha256);
+	if (!kind)
+		atomic_store(&sha256, kind = EVP_MD_fetch(NULL, "SHA256", NULL));
+	pthread_mutex_unlock(&fetching);
+	return kind;
+}
+
+static EVP_MAC_CTX *hmac_new(void)
+{
+	static char digest[] = "SHA256"; /* the parameter lacks the const */
+	OSSL_PARAM params[] = {
+	        OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digest, 0), OSSL_PARAM_construct_end()};
+	EVP_MAC *kind = EVP_MAC_fetch(NULL, "HMAC", NULL);
+	EVP_MAC_CTX *ctx = kind ? EVP_MAC_CTX_new(kind) : NULL;
+	EVP_MAC_free(kind); /* the context has a reference */
+	if (ctx && EVP_MAC_CTX_set_params(ctx, params))
+		return ctx;
+	EVP_MAC_CTX_free(ctx);
+	return NULL;
+}
+
+static const EVP_MAC_CTX *hmac_kind(void)
+{
+	EVP_MAC_CTX *kind = atomic_load(&hmac);
+	if (kind)
+		return kind;
+	pthread_mutex_lock(&fetching);
+	kind = atomic_load(&hmac);
+	if (!kind)
+		atomic_store(&hmac, kind = hmac_new());
+	pthread_mutex_unlock(&fetching);
+	return kind;
+}
+
+/* ---- hashes ---- */
 
 bool module_hash_make(struct module_hash *h, const char *kind, struct str name, struct str id)
 {
@@ -14,7 +65,7 @@ bool module_hash_make(struct module_hash *h, const char *kind, struct str name, 
 	if (!ctx)
 		return false;
 	/* NUL ends kind and name: a name that holds one is never looked up (bucket_can_hold). */
-	ok = EVP_DigestInit_ex(ctx, EVP_sha256(), NULL) && EVP_DigestUpdate(ctx, kind, strlen(kind) + 1) &&
+	ok = EVP_DigestInit_ex(ctx, sha256_kind(), NULL) && EVP_DigestUpdate(ctx, kind, strlen(kind) + 1) &&
 	     EVP_DigestUpdate(ctx, name.data, name.len) && EVP_DigestUpdate(ctx, "", 1);
 	for (size_t i = 0; ok && i < id.len; i++) {
 		uint8_t c = (uint8_t)toupper((unsigned char)id.data[i]);
@@ -38,7 +89,7 @@ static void print_digest(char out[SHA256_HEX + 1], const uint8_t *digest)
 bool sha256_hex(char out[SHA256_HEX + 1], const void *data, size_t len)
 {
 	uint8_t digest[EVP_MAX_MD_SIZE];
-	if (!EVP_Digest(data, len, digest, NULL, EVP_sha256(), NULL))
+	if (!EVP_Digest(data, len, digest, NULL, sha256_kind(), NULL))
 		return false;
 	print_digest(out, digest);
 	return true;
@@ -48,7 +99,7 @@ bool sha256_hex(char out[SHA256_HEX + 1], const void *data, size_t len)
 struct sha256 *sha256_new(void)
 {
 	EVP_MD_CTX *ctx = EVP_MD_CTX_new();
-	if (ctx && EVP_DigestInit_ex(ctx, EVP_sha256(), NULL))
+	if (ctx && EVP_DigestInit_ex(ctx, sha256_kind(), NULL))
 		return (struct sha256 *)ctx;
 	EVP_MD_CTX_free(ctx);
 	return NULL;
@@ -71,6 +122,17 @@ bool sha256_end(struct sha256 *h, char out[SHA256_HEX + 1])
 		return false;
 	print_digest(out, digest);
 	return true;
+}
+
+bool hmac_sha256(uint8_t out[SHA256_BYTES], const void *key, size_t key_len, const void *data, size_t len)
+{
+	const EVP_MAC_CTX *kind = hmac_kind();
+	EVP_MAC_CTX *ctx = kind ? EVP_MAC_CTX_dup(kind) : NULL;
+	size_t n = 0;
+	bool ok = ctx && EVP_MAC_init(ctx, key, key_len, NULL) && EVP_MAC_update(ctx, data, len) &&
+	          EVP_MAC_final(ctx, out, &n, SHA256_BYTES) && n == SHA256_BYTES;
+	EVP_MAC_CTX_free(ctx);
+	return ok;
 }
 
 uint64_t checksum(const void *a, size_t a_len, const void *b, size_t b_len)

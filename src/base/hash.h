@@ -26,8 +26,12 @@ uint64_t module_hash_seeded(const struct module_hash *h, uint64_t seed);
 /* The same of a name and an id as they were sent. */
 uint64_t name_hash_seeded(struct str name, struct str id, uint64_t seed);
 
+/* libcrypto's SHA-256 (an EVP_MD), fetched by the first thread that wants it: libcrypto's own table of digests is not
+ * filled by several threads without a race (OpenSSL 3.5). NULL without memory. */
+const struct evp_md_st *sha256_kind(void);
+
 /* SHA-256 as lower-case hex, NUL-terminated; false without memory. */
-enum { SHA256_HEX = 64 };
+enum { SHA256_BYTES = 32, SHA256_HEX = 64 };
 bool sha256_hex(char out[SHA256_HEX + 1], const void *data, size_t len);
 
 /* The same of bytes that arrive in pieces. new: NULL without memory; end: false when something failed until then. */
@@ -36,6 +40,9 @@ struct sha256 *sha256_new(void);
 void sha256_free(struct sha256 *h);
 bool sha256_add(struct sha256 *h, const void *data, size_t len);
 bool sha256_end(struct sha256 *h, char out[SHA256_HEX + 1]);
+
+/* HMAC-SHA-256; false without memory. */
+bool hmac_sha256(uint8_t out[SHA256_BYTES], const void *key, size_t key_len, const void *data, size_t len);
 
 /* XXH3 of one or two stretches of bytes, one behind the other. */
 uint64_t checksum(const void *a, size_t a_len, const void *b, size_t b_len);

@@ -7,11 +7,13 @@
 #include <openssl/core_names.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/hash.h"
 #include "base/varint.h"
 
 struct mac {
@@ -28,8 +30,9 @@ static bool derive(struct mac_key *key, const uint8_t *secret, size_t len)
 {
 	uint8_t digest[EVP_MAX_MD_SIZE];
 	EVP_MD_CTX *ctx = EVP_MD_CTX_new();
-	bool ok = ctx && EVP_DigestInit_ex(ctx, EVP_sha256(), NULL) && EVP_DigestUpdate(ctx, purpose, sizeof purpose) &&
-	          EVP_DigestUpdate(ctx, secret, len) && EVP_DigestFinal_ex(ctx, digest, NULL);
+	bool ok = ctx && EVP_DigestInit_ex(ctx, sha256_kind(), NULL) &&
+	          EVP_DigestUpdate(ctx, purpose, sizeof purpose) && EVP_DigestUpdate(ctx, secret, len) &&
+	          EVP_DigestFinal_ex(ctx, digest, NULL);
 	if (ok)
 		memcpy(key->bytes, digest, sizeof key->bytes);
 	OPENSSL_cleanse(digest, sizeof digest);
@@ -88,15 +91,27 @@ enum err mac_key_load(struct mac_key *key, const char *path, struct error *e)
 
 /* ---- tags ---- */
 
+/* Fetched once, as the digests of hash.c are and for the same reason. */
+static EVP_MAC *siphash(void)
+{
+	static pthread_mutex_t fetching = PTHREAD_MUTEX_INITIALIZER;
+	static EVP_MAC *kind;
+	pthread_mutex_lock(&fetching);
+	if (!kind)
+		kind = EVP_MAC_fetch(NULL, "SIPHASH", NULL);
+	EVP_MAC *fetched = kind;
+	pthread_mutex_unlock(&fetching);
+	return fetched;
+}
+
 struct mac *mac_new(const struct mac_key *key)
 {
 	size_t size = sizeof(uint64_t);
 	OSSL_PARAM params[] = {OSSL_PARAM_construct_size_t(OSSL_MAC_PARAM_SIZE, &size), OSSL_PARAM_construct_end()};
-	EVP_MAC *kind = EVP_MAC_fetch(NULL, "SIPHASH", NULL);
+	EVP_MAC *kind = siphash();
 	struct mac *m = calloc(1, sizeof *m);
 	if (m && kind)
 		m->ctx = EVP_MAC_CTX_new(kind);
-	EVP_MAC_free(kind); /* the context has a reference */
 	if (m && m->ctx && EVP_MAC_CTX_set_params(m->ctx, params)) {
 		m->key = *key;
 		return m;

@@ -124,7 +124,7 @@ enum err file_id_of_fd(struct file_id *id, int fd, struct error *e)
 		return err;
 	for (unsigned i = 0; i < 8; i++)
 		text[2 * len + i] = (uint8_t)((uint64_t)st.st_size >> (56 - 8 * i));
-	if (!EVP_Digest(text, 2 * len + 8, digest, NULL, EVP_sha256(), NULL))
+	if (!EVP_Digest(text, 2 * len + 8, digest, NULL, sha256_kind(), NULL))
 		return error_set(e, ERR_NO_MEMORY, "SHA-256 failed");
 	memcpy(id->bytes, digest, sizeof id->bytes);
 	return ERR_OK;

@@ -123,7 +123,7 @@ static void print_hex(char *out, const uint8_t *data, size_t bytes)
 static bool hash_key(uint8_t out[HASH_BYTES], const uint8_t salt[SALT_BYTES], struct str key)
 {
 	EVP_MD_CTX *ctx = EVP_MD_CTX_new();
-	bool ok = ctx && EVP_DigestInit_ex(ctx, EVP_sha256(), NULL) && EVP_DigestUpdate(ctx, salt, SALT_BYTES) &&
+	bool ok = ctx && EVP_DigestInit_ex(ctx, sha256_kind(), NULL) && EVP_DigestUpdate(ctx, salt, SALT_BYTES) &&
 	          EVP_DigestUpdate(ctx, key.data, key.len) && EVP_DigestFinal_ex(ctx, out, NULL);
 	EVP_MD_CTX_free(ctx);
 	return ok;
