@@ -46,6 +46,7 @@ struct config {
 	char *s3_region;   /* empty: the environment's, else us-east-1 */
 	enum config_addressing s3_addressing;
 	char *s3_credentials_file, *s3_profile; /* an empty file: the environment's keys, else none */
+	bool s3_instance_keys;                  /* where there are no others, those of the machine's metadata service */
 	char *symbfile_store;                   /* file:///… or s3://…; empty: uploads are refused */
 
 	/* caches */

@@ -71,8 +71,11 @@ const struct config_row config_rows[] = {
                 "path: https://host/bucket/key; virtual: https://bucket.host/key."},
         {"s3_credentials_file", TYPE_STRING, AT(s3_credentials_file), "", 0, 0, NULL, false, SYMBOLS,
                 "Keys for s3:// URLs, in the form of ~/.aws/credentials; empty: AWS_ACCESS_KEY_ID, "
-                "AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN of the environment, else requests are not signed."},
+                "AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN of the environment, else what docs/buckets.md says."},
         {"s3_profile", TYPE_STRING, AT(s3_profile), "default", 0, 0, NULL, false, SYMBOLS, "Section of that file."},
+        {"s3_instance_keys", TYPE_BOOL, AT(s3_instance_keys), "no", 0, 0, NULL, false, SYMBOLS,
+                "Where there are no other keys, ask the machine's metadata service (EC2, IMDSv2) for those of its "
+                "role."},
 
 #define CACHES "Caches"
         {"cache_size", TYPE_BYTES, AT(cache_size), "1G", 0, 64 * T, NULL, false, CACHES,

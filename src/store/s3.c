@@ -7,7 +7,9 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/hash.h"
 #include "store/percent.h"
+#include "store/s3_sign.h"
 
 static const char scheme[] = "s3://";
 
@@ -116,17 +118,90 @@ static enum err take_region(struct s3_place *p, const struct config *c, struct e
 	return p->region ? ERR_OK : error_set(e, ERR_NO_MEMORY, "no memory");
 }
 
+/* ---- signing ---- */
+
+/* The parts of a URL that are signed. The port is none of the host when it is the scheme's own, as in libcurl. */
+struct url_parts {
+	char host[300];
+	struct str path, query;
+};
+
+static bool split_url(struct url_parts *parts, const char *url)
+{
+	bool tls = strncasecmp(url, "https://", 8) == 0;
+	const char *host = strstr(url, "://"), *own = tls ? ":443" : ":80";
+	if (!host)
+		return false;
+	host += 3;
+	size_t len = strcspn(host, "/?"), own_len = strlen(own);
+	const char *path = host + len, *question = strchr(path, '?');
+	if (len > own_len && memcmp(path - own_len, own, own_len) == 0)
+		len -= own_len;
+	if (*path != '/' || len >= sizeof parts->host)
+		return false;
+	memcpy(parts->host, host, len);
+	parts->host[len] = 0;
+	parts->path = (struct str){path, question ? (size_t)(question - path) : strlen(path)};
+	parts->query = str_from(question ? question + 1 : "");
+	return true;
+}
+
+/* Host is sent as it was signed, whatever libcurl would have made of it. */
+static bool sign_with(
+        const struct s3_place *p, const struct s3_keys *keys, const struct transfer_request *q, struct buffer *lines)
+{
+	struct url_parts url;
+	char date[S3_SIGN_DATE], payload[SHA256_HEX + 1];
+	struct s3_header headers[] = {{"Host", url.host}, {"x-amz-content-sha256", payload}, {"x-amz-date", date},
+	        {"Content-Type", q->content_type ? q->content_type : TRANSFER_CONTENT_TYPE},
+	        {"x-amz-security-token", keys->token}};
+	struct s3_signing s = {.access = keys->access,
+	        .secret = keys->secret,
+	        .region = p->region,
+	        .service = "s3",
+	        .date = date,
+	        .method = q->method,
+	        .payload = payload,
+	        .headers = headers,
+	        .count = 3};
+	s3_sign_date(date, time(NULL));
+	if (!split_url(&url, q->url) || !sha256_hex(payload, q->data, q->len))
+		return false;
+	s.path = url.path;
+	s.query = url.query;
+	for (unsigned i = 0; i < s.count; i++)
+		buffer_printf(lines, "%s: %s\n", headers[i].name, headers[i].value);
+	/* the transfer sends this one */
+	if (q->data)
+		s.count++;
+	if (keys->token && *keys->token) {
+		buffer_printf(lines, "x-amz-security-token: %s\n", keys->token);
+		headers[s.count++] = headers[4];
+	}
+	return buffer_printf(lines, "Authorization: ") && s3_sign(lines, &s) && buffer_append(lines, "\n", 1);
+}
+
+static bool sign(void *signer, const struct transfer_request *q, struct buffer *lines, struct error *e)
+{
+	const struct s3_place *p = signer;
+	struct s3_keys keys;
+	if (s3_credentials_get(p->credentials, &keys, e))
+		return false;
+	bool ok = sign_with(p, &keys, q, lines);
+	s3_keys_release(&keys);
+	if (!ok)
+		error_set(e, ERR_NO_MEMORY, "no memory to sign a request");
+	return ok;
+}
+
 struct s3_place *s3_place_new(const char *url, const char *what, const struct config *c, struct error *e)
 {
 	struct error inner = {.code = ERR_NO_MEMORY, .text = "no memory"};
 	struct s3_place *p = calloc(1, sizeof *p);
-	if (p && !take_region(p, c, &inner) && !take_url(p, url, c, &inner) && !s3_keys_find(&p->keys, c, &inner)) {
-		p->settings = (struct transfer_settings){
-		        .user = p->keys.access,
-		        .password = p->keys.secret,
-		        .s3_region = p->region,
-		        .s3_token = p->keys.token,
-		};
+	if (p && !take_region(p, c, &inner) && !take_url(p, url, c, &inner) &&
+	        (p->credentials = s3_credentials_new(c, p->region, &inner))) {
+		if (s3_place_has_keys(p))
+			p->settings = (struct transfer_settings){.sign = sign, .signer = p};
 		return p;
 	}
 	error_set(e, inner.code, "%s: %s", what, inner.text);
@@ -138,7 +213,7 @@ void s3_place_free(struct s3_place *p)
 {
 	if (!p)
 		return;
-	s3_keys_release(&p->keys);
+	s3_credentials_free(p->credentials);
 	free(p->name);
 	free(p->bucket);
 	free(p->base);

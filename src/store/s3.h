@@ -18,6 +18,18 @@ struct s3_keys {
 enum err s3_keys_find(struct s3_keys *k, const struct config *c, struct error *e);
 void s3_keys_release(struct s3_keys *k);
 
+/* Where keys come from, by the settings and the environment, and those in force. Shared by all threads. A file is read
+ * again when it changes, and what a service gives for a time is asked for anew before it is over. */
+struct s3_credentials;
+/* Reads what a file or the environment has; asks no service. region may be gone afterwards. */
+struct s3_credentials *s3_credentials_new(const struct config *c, const char *region, struct error *e);
+void s3_credentials_free(struct s3_credentials *c);
+/* Requests are to be signed. */
+bool s3_credentials_any(const struct s3_credentials *c);
+/* A copy of the keys in force, which the caller releases. May wait for a service, some seconds at most. ERR_UNAVAILABLE
+ * when that has none to give. */
+enum err s3_credentials_get(struct s3_credentials *c, struct s3_keys *k, struct error *e);
+
 /* A bucket and a prefix in it, immutable. */
 struct s3_place {
 	char *name;   /* "s3://bucket/prefix/" as it may be shown */
@@ -25,8 +37,8 @@ struct s3_place {
 	char *base;   /* URL below which the prefix is; ends with a slash */
 	char *prefix; /* as it is in keys: empty, or with a slash at its end */
 	char *region;
-	struct s3_keys keys;
-	struct transfer_settings settings; /* for requests to it; the texts are those above */
+	struct s3_credentials *credentials;
+	struct transfer_settings settings; /* for requests to it, which it signs */
 };
 /* Of a URL s3://bucket/prefix, whose prefix is percent-decoded. The settings' texts may be NULL. Errors begin with
  * what, the setting that has the URL. */
@@ -34,7 +46,7 @@ struct s3_place *s3_place_new(const char *url, const char *what, const struct co
 void s3_place_free(struct s3_place *p);
 static inline bool s3_place_has_keys(const struct s3_place *p)
 {
-	return p->keys.access;
+	return s3_credentials_any(p->credentials);
 }
 
 /* Calls element at the end of each element, with its depth (the root has 1) and the characters in it, if no other

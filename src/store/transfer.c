@@ -21,13 +21,14 @@
  * opened for one server serves the redirect of another.
  * - Proxies of the environment are not used: the address filter would see the proxy's address only.
  * - Bodies are given as they come: curl's own decoding takes a cut stream for a whole one.
- * - curl signs for S3: the hash of what is sent has to be among the headers, and no header's name may be the beginning
- * of another's. */
+ * - What is signed is signed by whoever wants it so: with libcurl's own signature of 8.14 there is no path as it is,
+ * and older ones sign a plus sign in a query wrongly. */
 
 enum {
 	LOW_SPEED = 1000,           /* bytes a second; slower than this for stall_timeout is stalled */
 	READ_BUFFER = 512 * 1024,   /* of curl; half the time of its default for a large file */
 	ERROR_BODY_MAX = 64 * 1024, /* read to keep the connection; more than this costs it */
+	LINES_MAX = 256 * 1024,     /* of headers; tokens of some providers are long */
 };
 
 struct transfer_pool {
@@ -40,7 +41,6 @@ struct transfer {
 	struct transfer_pool *pool;               /* not owned */
 	const struct transfer_settings *settings; /* not owned */
 	CURL *easy;
-	bool is_signed;
 	struct sockaddr_storage first_address; /* where the last request went before any redirect */
 	unsigned first_address_len;
 	char problem[CURL_ERROR_SIZE];
@@ -308,22 +308,13 @@ static bool is_set(const char *text)
 	return text && *text;
 }
 
-static bool set_scheme(CURL *h, const struct transfer_settings *s)
-{
-	char provider[100];
-	if (!is_set(s->s3_region))
-		return !curl_easy_setopt(h, CURLOPT_HTTPAUTH, CURLAUTH_BASIC);
-	int n = snprintf(provider, sizeof provider, "aws:amz:%s:s3", s->s3_region);
-	return n < (int)sizeof provider && !curl_easy_setopt(h, CURLOPT_AWS_SIGV4, provider);
-}
-
 /* curl never sends these to another host than the first. */
 static bool set_credentials(CURL *h, const struct transfer_settings *s)
 {
 	if (!is_set(s->user) && !is_set(s->password))
 		return true;
-	return set_scheme(h, s) && !curl_easy_setopt(h, CURLOPT_USERNAME, s->user) &&
-	       !curl_easy_setopt(h, CURLOPT_PASSWORD, s->password);
+	return !curl_easy_setopt(h, CURLOPT_HTTPAUTH, CURLAUTH_BASIC) &&
+	       !curl_easy_setopt(h, CURLOPT_USERNAME, s->user) && !curl_easy_setopt(h, CURLOPT_PASSWORD, s->password);
 }
 
 void transfer_free(struct transfer *t)
@@ -341,7 +332,6 @@ struct transfer *transfer_new(struct transfer_pool *p, const struct transfer_set
 		return NULL;
 	t->pool = p;
 	t->settings = settings;
-	t->is_signed = is_set(settings->s3_region) && is_set(settings->user);
 	t->easy = curl_easy_init();
 	if (t->easy && set_limits(t->easy, &p->limits) && set_policy(t->easy, t) && set_callbacks(t->easy, t) &&
 	        set_credentials(t->easy, settings))
@@ -351,27 +341,47 @@ struct transfer *transfer_new(struct transfer_pool *p, const struct transfer_set
 }
 
 /* Appends to the list; false without memory. */
-static bool add_header(struct curl_slist **list, const char *name, const char *value)
+static bool add_header(struct curl_slist **list, const char *line)
 {
-	char *line = NULL;
-	if (asprintf(&line, "%s: %s", name, value) < 0)
-		return false;
 	struct curl_slist *longer = curl_slist_append(*list, line);
-	free(line);
 	if (longer)
 		*list = longer;
 	return longer;
 }
 
-static bool make_headers(struct curl_slist **list, const struct transfer *t, const struct transfer_request *q)
+/* Lines that end in a line feed, which is overwritten. */
+static bool add_lines(struct curl_slist **list, char *lines)
 {
-	char hash[SHA256_HEX + 1];
-	if (q->data && !add_header(list, "Content-Type", "application/octet-stream"))
-		return false;
-	if (!t->is_signed)
-		return true;
-	return sha256_hex(hash, q->data, q->len) && add_header(list, "x-amz-content-sha256", hash) &&
-	       (!is_set(t->settings->s3_token) || add_header(list, "x-amz-security-token", t->settings->s3_token));
+	bool ok = true;
+	for (char *end; ok && lines && (end = strchr(lines, '\n')); lines = end + 1) {
+		*end = 0;
+		ok = add_header(list, lines);
+	}
+	return ok;
+}
+
+static enum err make_headers(
+        struct curl_slist **list, const struct transfer *t, const struct transfer_request *q, struct error *e)
+{
+	struct buffer lines;
+	buffer_init(&lines, LINES_MAX);
+	error_set(e, ERR_NO_MEMORY, "no memory");
+	if (q->data)
+		buffer_printf(&lines, "Content-Type: %s\n", q->content_type ? q->content_type : TRANSFER_CONTENT_TYPE);
+	bool ok = !t->settings->sign || t->settings->sign(t->settings->signer, q, &lines, e);
+	ok = ok && buffer_printf(&lines, "%s", q->lines ? q->lines : "") && add_lines(list, (char *)lines.data);
+	if (lines.data)
+		explicit_bzero(lines.data, lines.len);
+	buffer_release(&lines);
+	return ok ? ERR_OK : e->code;
+}
+
+/* They may hold what is secret. */
+static void free_headers(struct curl_slist *list)
+{
+	for (struct curl_slist *l = list; l; l = l->next)
+		explicit_bzero(l->data, strlen(l->data));
+	curl_slist_free_all(list);
 }
 
 static bool set_request(CURL *h, const struct transfer_request *q, struct curl_slist *headers)
@@ -424,7 +434,10 @@ bool transfer_run(struct transfer *t, const struct transfer_request *request, st
 	t->stalled = false;
 	t->problem[0] = 0;
 	CURLcode code = CURLE_OUT_OF_MEMORY;
-	if (make_headers(&headers, t, request) && set_request(t->easy, request, headers)) {
+	struct error e;
+	if (make_headers(&headers, t, request, &e)) {
+		snprintf(t->problem, sizeof t->problem, "%s", e.text);
+	} else if (set_request(t->easy, request, headers)) {
 		code = curl_easy_perform(t->easy);
 		read_head(t);
 	}
@@ -439,6 +452,6 @@ bool transfer_run(struct transfer *t, const struct transfer_request *request, st
 	/* They outlive no list of headers and no data of a caller. */
 	curl_easy_setopt(t->easy, CURLOPT_HTTPHEADER, NULL);
 	curl_easy_setopt(t->easy, CURLOPT_POSTFIELDS, NULL);
-	curl_slist_free_all(headers);
+	free_headers(headers);
 	return reply->whole;
 }

@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/buffer.h"
+#include "base/error.h"
 #include "store/bucket_backend.h"
 
 /* What the threads of one server share: its limits, names and TLS sessions. NULL without memory. */
@@ -15,13 +17,17 @@ struct transfer_pool;
 struct transfer_pool *transfer_pool_new(const struct bucket_limits *limits);
 void transfer_pool_free(struct transfer_pool *p);
 
+struct transfer_request;
+
 /* Texts are not owned and outlive the handles; NULL counts as empty. */
 struct transfer_settings {
 	const char *user, *password; /* sent to the first host only; empty: none */
-	const char *s3_region;       /* not empty: they are the keys of an AWS signature, version 4 */
-	const char *s3_token;        /* of temporary keys */
-	bool follow;                 /* redirects; never where requests are signed */
-	bool gzip;                   /* is accepted, and given as it comes */
+	/* Appends the headers that sign a request, each as a line "Name: value\n". They may hold Host. NULL: none is
+	 * signed. False, and e is set, when it cannot be: the request is not sent. */
+	bool (*sign)(void *signer, const struct transfer_request *q, struct buffer *lines, struct error *e);
+	void *signer;
+	bool follow; /* redirects; never where requests are signed */
+	bool gzip;   /* is accepted, and given as it comes */
 };
 
 /* One thread's handle with its connections. NULL without memory. */
@@ -30,16 +36,18 @@ struct transfer *transfer_new(struct transfer_pool *p, const struct transfer_set
 void transfer_free(struct transfer *t);
 
 struct transfer_request {
-	const char *method; /* GET, PUT, POST, DELETE */
-	/* Where it is signed, path and query are signed as they are: all but A-Za-z0-9-._~/ is upper-case %XX, and the
-	 * query is sorted. */
-	const char *url;
+	const char *method;  /* GET, PUT, POST, DELETE */
+	const char *url;     /* sent as it is; all but A-Za-z0-9-._~/ in path and query is upper-case %XX */
+	const char *lines;   /* more headers, "Name: value\n" each; may be NULL */
 	const uint8_t *data; /* what is sent: not with GET and DELETE */
 	size_t len;
+	const char *content_type;                                 /* of data; NULL: TRANSFER_CONTENT_TYPE */
 	bool (*body)(void *arg, const uint8_t *data, size_t len); /* the body of a 200; false ends the transfer */
 	void *arg;
 	const atomic_bool *cancel; /* may be NULL */
 };
+
+#define TRANSFER_CONTENT_TYPE "application/octet-stream"
 
 enum { TRANSFER_ERROR_BODY = 1024, TRANSFER_PROBLEM = 256, TRANSFER_ETAG = 128 };
 

@@ -1,7 +1,9 @@
 """A real S3 server on loopback for the tests, and one that looks at signatures with its own eyes."""
 
+import datetime
 import hashlib
 import hmac
+import json
 import os
 import sys
 import threading
@@ -109,6 +111,114 @@ class Watcher:
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server.server_port}"
         self.thread = threading.Thread(target=self.server.serve_forever)
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.server.shutdown()
+        self.thread.join()
+        self.server.server_close()
+
+
+class KeyServices:
+    """What gives keys for a time, in one server: a machine's metadata service (IMDSv2 alone), a container's agent at
+    /agent, and the token service of web identities at /sts. Keys are (ACCESS, SECRET, token-N), N counting those given."""
+
+    TOKEN = "session/token+=="  # that the metadata service wants to see, and the agent in Authorization
+    IDENTITY = "identity.token-" + "x" * 3000  # that the token service wants to see
+    ROLE, ARN = "role name", "arn:aws:iam::1:role/symbols+"
+
+    def __init__(self, seconds=3600):
+        services = self
+        self.seconds, self.given, self.asked, self.status = seconds, 0, [], 200
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def log_message(self, *args):
+                pass
+
+            def send(self, status, text):
+                body = text.encode()
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def keys(self):
+                services.given += 1
+                end = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=services.seconds)
+                return f"token-{services.given}", end.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+            def json_keys(self):
+                token, end = self.keys()
+                self.send(200, json.dumps({"Code": "Success", "AccessKeyId": ACCESS, "SecretAccessKey": SECRET, "Token": token, "Expiration": end}))
+
+            def answer(self):
+                body = self.rfile.read(int(self.headers.get("Content-Length", 0))).decode()
+                services.asked.append((self.command, self.path))
+                role = "/latest/meta-data/iam/security-credentials/"
+                if services.status != 200:
+                    self.send(services.status, SECRET)
+                elif (self.command, self.path) == ("PUT", "/latest/api/token"):
+                    ttl = self.headers.get("X-aws-ec2-metadata-token-ttl-seconds", "0")
+                    self.send(200 if 0 < int(ttl) <= 21600 else 400, services.TOKEN)
+                elif self.path.startswith(role) and self.headers.get("X-aws-ec2-metadata-token") != services.TOKEN:
+                    self.send(401, "")
+                elif self.path == role:
+                    self.send(200, services.ROLE + "\n")
+                elif self.path == role + urllib.parse.quote(services.ROLE):
+                    self.json_keys()
+                elif self.path == "/agent":
+                    self.json_keys() if self.headers.get("Authorization") == services.TOKEN else self.send(401, "")
+                elif (self.command, self.path) == ("POST", "/sts") and self.headers["Content-Type"] == "application/x-www-form-urlencoded":
+                    form = dict(urllib.parse.parse_qsl(body))
+                    wanted = {
+                        "Action": "AssumeRoleWithWebIdentity", "Version": "2011-06-15", "RoleArn": services.ARN,
+                        "RoleSessionName": "symbolicated", "WebIdentityToken": services.IDENTITY,
+                    }  # fmt: skip
+                    if form != wanted:
+                        return self.send(400, "<ErrorResponse><Error><Code>InvalidIdentityToken</Code></Error></ErrorResponse>")
+                    token, end = self.keys()
+                    self.send(200, f"""<AssumeRoleWithWebIdentityResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/">
+                        <AssumeRoleWithWebIdentityResult><AssumedRoleUser><Arn>{services.ARN}</Arn></AssumedRoleUser><Credentials>
+                        <SessionToken>{token}</SessionToken><SecretAccessKey>{SECRET}</SecretAccessKey><Expiration>{end}</Expiration>
+                        <AccessKeyId>{ACCESS}</AccessKeyId></Credentials></AssumeRoleWithWebIdentityResult>
+                        </AssumeRoleWithWebIdentityResponse>""")
+                else:
+                    self.send(404, "")
+
+            do_GET = do_PUT = do_POST = answer
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        self.thread = threading.Thread(target=self.server.serve_forever)
+
+    def environment(self, kind, directory):
+        """The variables that lead to this server, with their files, and settings."""
+        for name, text in (("authorization", self.TOKEN), ("identity", self.IDENTITY)):
+            with open(os.path.join(directory, name), "w", encoding="utf-8") as out:
+                out.write(text + "\n")
+        return {
+            "instance": ({"AWS_EC2_METADATA_SERVICE_ENDPOINT": self.url + "/"}, {"s3_instance_keys": "yes"}),
+            "container": (
+                {
+                    "AWS_CONTAINER_CREDENTIALS_FULL_URI": self.url + "/agent",
+                    "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": os.path.join(directory, "authorization"),
+                },
+                {},
+            ),
+            "web identity": (
+                {
+                    "AWS_ENDPOINT_URL_STS": self.url + "/sts",
+                    "AWS_ROLE_ARN": self.ARN,
+                    "AWS_WEB_IDENTITY_TOKEN_FILE": os.path.join(directory, "identity"),
+                },
+                {},
+            ),
+        }[kind]
 
     def __enter__(self):
         self.thread.start()

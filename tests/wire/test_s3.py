@@ -6,7 +6,7 @@ import os
 import pytest
 
 from client import job
-from s3 import ACCESS, BUCKET, S3, SECRET, Watcher, program_or_skip, signature
+from s3 import ACCESS, BUCKET, S3, SECRET, KeyServices, Watcher, program_or_skip, signature
 from stack import Stack, wait_for
 from symbols import SAMPLE, SAMPLE_FRAMES, debug_id, module_line
 
@@ -103,6 +103,21 @@ def test_wrong_secret(s3):
         is_unavailable(stack, module, "HTTP status 403, SignatureDoesNotMatch")
 
 
+def test_a_file_of_keys_that_changes_is_read_again(s3):
+    """Temporary keys are written anew by whoever gave them; a half written file changes nothing."""
+    modules = [s3.symbols("").add(f"rotated-{i}.so", SAMPLE) for i in range(3)]
+    path = s3.credentials("rotated", secret="wrong-secret")
+    with stack_of(f"s3://{BUCKET}", **s3.settings(), s3_credentials_file=path) as stack:
+        is_unavailable(stack, modules[0], "HTTP status 403, SignatureDoesNotMatch")
+        s3.credentials("rotated")
+        wait_for(lambda: ask(stack, modules[0]).status == 200, "the new keys", 30, 0.1)
+        with open(path, "w", encoding="utf-8") as out:
+            out.write(f"[default]\naws_access_key_id = {ACCESS}\n")
+        are_found(ask(stack, modules[1]), modules[1])
+        os.remove(path)
+        are_found(ask(stack, modules[2]), modules[2])
+
+
 def test_unknown_key(s3):
     module = s3.symbols("").add("unknown.so", SAMPLE)
     settings = {**s3.settings(), "s3_credentials_file": s3.credentials("unknown", access="nobody")}
@@ -195,3 +210,70 @@ def test_signatures_are_not_sent_elsewhere(status, monkeypatch):
             with stack_of(f"s3://{BUCKET}", s3_endpoint=watcher.url) as stack:
                 is_unavailable(stack, module, f"HTTP status {status}")
         assert not elsewhere.requests
+
+
+SOURCES_OF_KEYS = ["instance", "container", "web identity"]
+
+
+def keys_from(services, kind, tmp_path, monkeypatch):
+    """Settings for keys of that kind; the environment is set."""
+    variables, settings = services.environment(kind, str(tmp_path))
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    return settings
+
+
+@pytest.mark.parametrize("kind", SOURCES_OF_KEYS)
+def test_keys_of_a_service_and_their_end(kind, tmp_path, monkeypatch):
+    """They are asked for once, and again before they are over."""
+    modules = [[f"service-{i}.so", debug_id(f"service {kind}")] for i in range(200)]
+    with KeyServices(seconds=4) as services, Watcher() as watcher:
+        settings = keys_from(services, kind, tmp_path, monkeypatch)
+        with stack_of(f"s3://{BUCKET}", s3_endpoint=watcher.url, bucket_retries="0", **settings) as stack:
+            left = iter(modules)
+
+            def renewed():
+                ask(stack, next(left))
+                return services.given >= 3
+
+            wait_for(renewed, "keys that were asked for twice more", 60, 0.1)
+            used = [headers["x-amz-security-token"] for _, _, headers in watcher.requests]
+            for method, target, headers in watcher.requests:
+                _, given, right = signature(method, target, headers, SECRET, "us-east-1")
+                assert given == right
+    assert used[0] == "token-1" and "token-2" in used and used == sorted(used)
+    assert services.given <= len(set(used)) + 1 < len(used)
+
+
+@pytest.mark.parametrize("kind", SOURCES_OF_KEYS)
+def test_a_service_without_keys(kind, tmp_path, monkeypatch):
+    module = ["nokeys.so", debug_id("nokeys")]
+    with KeyServices() as services, Watcher(module_line(*module) + SAMPLE.encode()) as watcher:
+        settings = keys_from(services, kind, tmp_path, monkeypatch)
+        services.status = 500
+        with stack_of(f"s3://{BUCKET}", s3_endpoint=watcher.url, **settings) as stack:
+            is_unavailable(stack, module, "HTTP status 500")
+            assert not watcher.requests
+            services.status = 200
+            wait_for(lambda: ask(stack, module).status == 200, "the module when its service gives keys", 30, 0.1)
+            with open(stack.daemon.log, encoding="utf-8") as log:
+                text = log.read()
+            assert SECRET not in text and "token-1" not in text and services.TOKEN not in text and services.IDENTITY[:20] not in text
+
+
+def test_many_that_need_keys_ask_once(tmp_path, monkeypatch):
+    modules = [[f"many-{i}.so", debug_id("many")] for i in range(64)]
+    with KeyServices() as services, Watcher() as watcher:
+        settings = keys_from(services, "container", tmp_path, monkeypatch)
+        with stack_of(f"s3://{BUCKET}", s3_endpoint=watcher.url, **settings) as stack:
+            ask(stack, *modules)
+            assert services.given == 1 and watcher.requests
+
+
+def test_the_metadata_service_is_asked_only_when_the_settings_say_so(tmp_path, monkeypatch):
+    module = ["noinstance.so", debug_id("noinstance")]
+    with KeyServices() as services, Watcher(module_line(*module) + SAMPLE.encode()) as watcher:
+        keys_from(services, "instance", tmp_path, monkeypatch)
+        with stack_of(f"s3://{BUCKET}", s3_endpoint=watcher.url) as stack:
+            assert ask(stack, module).json()["results"][0]["found_modules"]["/".join(module)] is True
+        assert not services.asked

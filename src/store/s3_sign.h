@@ -1,0 +1,37 @@
+/* AWS Signature Version 4 in the header Authorization, as S3 has it: what is signed is what is sent. Private to the
+ * store.
+ */
+#ifndef STORE_S3_SIGN_H
+#define STORE_S3_SIGN_H
+
+#include <stdbool.h>
+#include <time.h>
+
+#include "base/buffer.h"
+#include "base/str.h"
+
+struct s3_header {
+	const char *name, *value;
+};
+
+/* A request, and whose it is. Nothing is owned. */
+struct s3_signing {
+	const char *access, *secret, *region, *service;
+	const char *date;    /* the header x-amz-date, s3_sign_date */
+	const char *method;  /* "GET" */
+	struct str path;     /* percent-encoded, as it is sent; from the first slash on */
+	struct str query;    /* the same, without the question mark; parameters in any order */
+	const char *payload; /* SHA-256 of the body in hex, as in x-amz-content-sha256 */
+	/* All that are signed: host, x-amz-date and every other x-amz-… that is sent. In any order and case, none
+	 * twice. */
+	const struct s3_header *headers;
+	unsigned count;
+};
+enum { S3_SIGN_HEADERS_MAX = 16, S3_SIGN_PARAMETERS_MAX = 16, S3_SIGN_DATE = 17 };
+
+/* "20130524T000000Z" */
+void s3_sign_date(char out[S3_SIGN_DATE], time_t now);
+/* Appends the value of Authorization. False without memory, or with more headers or parameters than the maxima. */
+bool s3_sign(struct buffer *out, const struct s3_signing *s);
+
+#endif
