@@ -4,11 +4,13 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "extract/calls.h"
+#include "extract/go_records.h"
 #include "extract/join.h"
 #include "extract/symbols.h"
 #include "extract/unit_reader.h"
@@ -110,6 +112,28 @@ static enum err read_units(struct extraction *x, struct worker *workers)
 	return ERR_OK;
 }
 
+/* What Go's own table says of code that no unit has described. */
+static enum err add_go_functions(struct extraction *x)
+{
+	struct go_reader *g = calloc(1, sizeof *g);
+	struct error e = {0};
+	enum err err = g ? go_reader_open(g, x->file.elf, &x->code, &x->coverage, x->pads, &e)
+	                 : error_set(&e, ERR_NO_MEMORY, "out of memory");
+	if (err == ERR_MISSING)
+		snprintf(x->stats->go_unread, sizeof x->stats->go_unread, "%s", e.text);
+	for (size_t next = 0; err == ERR_OK && next < g->table.count;) {
+		struct result *r = result_new();
+		err = r ? go_reader_read(g, &next, r, &e) : error_set(&e, ERR_NO_MEMORY, "out of memory");
+		if (err == ERR_OK)
+			err = join_emit_new(&x->join, r, &e);
+		result_free(r);
+	}
+	if (g)
+		go_reader_close(g);
+	free(g);
+	return err == ERR_OK || err == ERR_MISSING ? ERR_OK : error_set(x->error, err, "%s", e.text);
+}
+
 /* The functions of one symbol table that nothing before has described. */
 static enum err add_symbols(struct extraction *x, Elf *elf, const char *section)
 {
@@ -201,11 +225,14 @@ static enum err run(struct extraction *x, struct worker *workers)
 	if (err == ERR_OK)
 		err = read_units(x, workers);
 	if (err == ERR_OK)
+		err = add_go_functions(x);
+	if (err == ERR_OK)
 		err = add_symbol_tables(x);
 	x->stats->ranges = x->join.ranges;
 	x->stats->pads = x->join.pads;
 	if (err == ERR_OK && x->stats->ranges == 0)
-		err = error_set(x->error, ERR_MISSING, "neither debug data nor symbols describe any code");
+		err = error_set(x->error, ERR_MISSING, "neither debug data nor symbols describe any code%s%.120s",
+		        x->stats->go_unread[0] ? "; " : "", x->stats->go_unread);
 	return err;
 }
 

@@ -16,6 +16,7 @@ struct extract_stats {
 	uint64_t units, ranges, pads;
 	uint64_t symbol_ranges;    /* of the ranges, those of symbol tables */
 	bool pads_known;           /* false: no return pads, since calls of this machine are not known */
+	char go_unread[256];       /* why Go's table of functions says nothing; empty: it does, or there is none */
 	char debug_file[PATH_MAX]; /* the other file that was used; empty: none */
 };
 

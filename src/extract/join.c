@@ -96,8 +96,7 @@ enum err join_emit(struct join *j, const struct result *r, struct error *e)
 	return err;
 }
 
-/* A function that begins where another one is described is the same, told by another unit. */
-static enum err emit_unit(struct join *j, const struct result *r, struct error *e)
+enum err join_emit_new(struct join *j, const struct result *r, struct error *e)
 {
 	enum err err = ERR_OK;
 	for (size_t i = 0; i < r->piece_count && err == ERR_OK; i++) {
@@ -120,7 +119,7 @@ static void hand_on(struct join *j, struct result *r)
 	if (err != ERR_OK)
 		error = r->error;
 	else
-		err = emit_unit(j, r, &error);
+		err = join_emit_new(j, r, &error);
 	result_free(r);
 	pthread_mutex_lock(&j->lock);
 	j->next++;

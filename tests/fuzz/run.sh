@@ -17,14 +17,20 @@ request_json) more=tests/unit/request_oracle.c size=4096 ;;
 sym) more=tests/fuzz/plain_sym.c size=2048 ;;
 *) more= size=4096 ;;
 esac
+# Of executables; the others need nothing of symbtool.
+own=libsymbolicated.a dwarf=
+case $target in
+gopclntab) own="libsymbtool.a libsymbolicated.a" dwarf="$(pkg-config --libs libdw libelf) -lZydis -liberty" ;;
+esac
 libs=$(pkg-config --libs libcurl libmemcached jansson zlib liblz4 libzstd libxxhash libcrypto expat; pkg-config --libs libisal 2>/dev/null || :)
 if [ ! -e "$build/Makefile" ]; then
-	tests/tools/build.sh "$build" --enable-sanitizer=address --disable-symbtool CC=clang CFLAGS='-O2 -g -fsanitize=fuzzer-no-link'
+	tests/tools/build.sh "$build" --enable-sanitizer=address CC=clang CFLAGS='-O2 -g -fsanitize=fuzzer-no-link'
 fi
-make -s -C "$build" libsymbolicated.a
+# shellcheck disable=SC2086
+make -s -C "$build" $own
 # shellcheck disable=SC2086
 clang -std=c11 -O2 -g -pthread -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -I"$build" -Isrc \
-	"tests/fuzz/fuzz_$target.c" $more "$build/libsymbolicated.a" $libs -lfcgi -o "$build/fuzz_$target"
+	"tests/fuzz/fuzz_$target.c" $more $(for a in $own; do echo "$build/$a"; done) $dwarf $libs -lfcgi -o "$build/fuzz_$target"
 mkdir -p "$build/corpus/$target" "$build/found"
 set -- "$build/corpus/$target" "tests/fuzz/corpus/$target"
 [ "$target" != sym ] || set -- "$@" tests/data/sym

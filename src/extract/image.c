@@ -1,0 +1,130 @@
+#include <config.h>
+
+#include "extract/image.h"
+
+#include <gelf.h>
+#include <stdlib.h>
+
+#include "extract/dwarf_bytes.h"
+#include "extract/grow.h"
+
+static enum err no_memory(struct error *e)
+{
+	return error_set(e, ERR_NO_MEMORY, "out of memory");
+}
+
+/* The relocation that adds where the program was loaded, with the pointer in its addend; 0: none is known. */
+static uint32_t relative_type(uint16_t machine)
+{
+	switch (machine) {
+	case EM_X86_64:
+		return R_X86_64_RELATIVE;
+	case EM_AARCH64:
+		return R_AARCH64_RELATIVE;
+	case EM_PPC64:
+		return R_PPC64_RELATIVE;
+	case EM_S390:
+		return R_390_RELATIVE;
+	case EM_RISCV:
+		return R_RISCV_RELATIVE;
+	default:
+		return 0;
+	}
+}
+
+static enum err add_section(struct image *m, Elf_Scn *s, const GElf_Shdr *h, struct error *e)
+{
+	Elf_Data *data = h->sh_type == SHT_NOBITS ? NULL : elf_rawdata(s, NULL);
+	if (!data || !data->d_buf || h->sh_addr > UINT64_MAX - data->d_size)
+		return ERR_OK;
+	struct image_section *sections = grown(m->sections, &m->section_cap, m->section_count, sizeof *sections);
+	if (!sections)
+		return no_memory(e);
+	m->sections = sections;
+	sections[m->section_count++] =
+	        (struct image_section){h->sh_addr, {data->d_buf, data->d_size}, h->sh_flags & SHF_WRITE};
+	return ERR_OK;
+}
+
+static enum err add_pointers(struct image *m, Elf *elf, Elf_Scn *s, uint32_t type, struct error *e)
+{
+	Elf_Data *data = elf_getdata(s, NULL);
+	size_t size = gelf_fsize(elf, ELF_T_RELA, 1, EV_CURRENT);
+	GElf_Rela r;
+	for (size_t i = 0; data && i < data->d_size / size && i <= INT32_MAX && gelf_getrela(data, (int)i, &r); i++) {
+		if (GELF_R_TYPE(r.r_info) != type)
+			continue;
+		struct image_pointer *p = grown(m->pointers, &m->pointer_cap, m->pointer_count, sizeof *p);
+		if (!p)
+			return no_memory(e);
+		m->pointers = p;
+		p[m->pointer_count++] = (struct image_pointer){r.r_offset, (uint64_t)r.r_addend};
+	}
+	return ERR_OK;
+}
+
+static int by_address(const void *a, const void *b)
+{
+	const struct image_pointer *x = a, *y = b;
+	return (x->address > y->address) - (x->address < y->address);
+}
+
+enum err image_read(struct image *m, Elf *elf, struct error *e)
+{
+	GElf_Ehdr header;
+	GElf_Shdr h;
+	enum err err = ERR_OK;
+	*m = (struct image){0};
+	if (!gelf_getehdr(elf, &header))
+		return ERR_OK;
+	m->big = header.e_ident[EI_DATA] == ELFDATA2MSB;
+	m->pointer_size = header.e_ident[EI_CLASS] == ELFCLASS32 ? 4 : 8;
+	for (Elf_Scn *s = elf_nextscn(elf, NULL); s && err == ERR_OK; s = elf_nextscn(elf, s))
+		if (gelf_getshdr(s, &h) && h.sh_flags & SHF_ALLOC)
+			err = add_section(m, s, &h, e);
+	return err;
+}
+
+enum err image_read_pointers(struct image *m, Elf *elf, struct error *e)
+{
+	GElf_Ehdr header;
+	GElf_Shdr h;
+	enum err err = ERR_OK;
+	uint32_t type = gelf_getehdr(elf, &header) && header.e_type == ET_DYN ? relative_type(header.e_machine) : 0;
+	for (Elf_Scn *s = elf_nextscn(elf, NULL); s && type && err == ERR_OK; s = elf_nextscn(elf, s))
+		if (gelf_getshdr(s, &h) && h.sh_flags & SHF_ALLOC && h.sh_type == SHT_RELA)
+			err = add_pointers(m, elf, s, type, e);
+	if (m->pointer_count > 0)
+		qsort(m->pointers, m->pointer_count, sizeof *m->pointers, by_address);
+	return err;
+}
+
+void image_release(struct image *m)
+{
+	free(m->sections);
+	free(m->pointers);
+	*m = (struct image){0};
+}
+
+struct str image_bytes(const struct image *m, uint64_t address)
+{
+	for (size_t i = 0; i < m->section_count; i++) {
+		const struct image_section *s = &m->sections[i];
+		uint64_t offset = address - s->start;
+		if (address >= s->start && offset < s->bytes.len)
+			return (struct str){s->bytes.data + offset, s->bytes.len - (size_t)offset};
+	}
+	return (struct str){"", 0};
+}
+
+uint64_t image_pointer(const struct image *m, uint64_t address)
+{
+	struct image_pointer key = {address, 0}, *found = NULL;
+	if (m->pointer_count > 0)
+		found = bsearch(&key, m->pointers, m->pointer_count, sizeof key, by_address);
+	if (found)
+		return found->value;
+	struct str s = image_bytes(m, address);
+	struct reader r = {.at = (const uint8_t *)s.data, .end = (const uint8_t *)s.data + s.len};
+	return read_fixed(&r, m->pointer_size, m->big);
+}

@@ -1,0 +1,43 @@
+/* A program as a loader lays it out: bytes and pointers by their addresses. Pointers of programs that are loaded
+ * anywhere are in relocations, not always also where they belong. */
+#ifndef EXTRACT_IMAGE_H
+#define EXTRACT_IMAGE_H
+
+#include <libelf.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/str.h"
+
+struct image_section {
+	uint64_t start;
+	struct str bytes;
+	bool writable;
+};
+
+/* A pointer at address that the loader sets. */
+struct image_pointer {
+	uint64_t address, value;
+};
+
+struct image {
+	struct image_section *sections;
+	struct image_pointer *pointers; /* by address */
+	size_t section_count, section_cap, pointer_count, pointer_cap;
+	unsigned pointer_size;
+	bool big;
+};
+
+/* elf must stay open. ERR_NO_MEMORY; what is malformed is left out. The image must be released also then. */
+enum err image_read(struct image *m, Elf *elf, struct error *e);
+/* Reads the relocations, too. Once. */
+enum err image_read_pointers(struct image *m, Elf *elf, struct error *e);
+void image_release(struct image *m);
+/* From address to the end of its section; empty when there is nothing. */
+struct str image_bytes(const struct image *m, uint64_t address);
+/* The pointer at address; 0 when there is none. */
+uint64_t image_pointer(const struct image *m, uint64_t address);
+
+#endif
