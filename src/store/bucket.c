@@ -247,8 +247,9 @@ enum err bucket_probe(struct bucket_client *c, unsigned source, struct error *e)
 	struct bucket_result result = {0};
 	struct str none = {"", 0};
 	run(c, source, none, none, &sink, NULL, &result);
-	if (result.outcome == BUCKET_OK || result.outcome == BUCKET_MISSING ||
-	        (result.status >= 200 && result.status < 500))
+	/* A server may have a page at that place; else it is what loads would see: an object is missing, or they fail.
+	 */
+	if (result.outcome == BUCKET_OK || result.outcome == BUCKET_MISSING || result.status == 200)
 		return ERR_OK;
 	return error_set(e, ERR_UNAVAILABLE, "%s: %.100s", bucket_source_name(c->sources, source), result.text);
 }

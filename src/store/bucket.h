@@ -63,8 +63,8 @@ struct bucket_result {
 void bucket_fetch(struct bucket_client *c, unsigned source, struct str name, struct str id,
         const struct bucket_sink *sink, const atomic_bool *cancel, struct bucket_result *result);
 
-/* Asks a source for an object that can't be there, for the heartbeat: ERR_OK when the source answers at all (also 404
- * or 403). */
+/* Asks a source for an object that can't be there, for the heartbeat: ERR_OK when it is missing, ERR_UNAVAILABLE when
+ * loads fail (no answer, no such bucket, keys or a directory that let nothing be read). */
 enum err bucket_probe(struct bucket_client *c, unsigned source, struct error *e);
 const char *bucket_source_name(
         const struct bucket_sources *s, unsigned source); /* URL without user, password or query */

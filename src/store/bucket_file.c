@@ -153,14 +153,19 @@ static void file_fetch(void *client, struct str name, struct str id, struct buck
 	close(directory);
 }
 
-/* A directory that can be opened answers. */
+/* A directory that can be searched for a name answers. */
 static void file_probe(void *client, struct bucket_body *body, struct bucket_result *result)
 {
 	const struct file_client *c = client;
+	off_t size;
 	(void)body;
 	int directory = open_directory(c->source, result);
-	if (directory >= 0)
-		close(directory);
+	if (directory < 0)
+		return;
+	int fd = open_object(directory, "__heartbeat__", &size, result);
+	if (fd >= 0)
+		close(fd);
+	close(directory);
 }
 
 const struct bucket_backend bucket_file = {

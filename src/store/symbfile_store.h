@@ -73,7 +73,7 @@ enum err store_list(struct store_client *c, const struct file_id *id,
 void store_get(struct store_client *c, const struct store_key *key, const struct bucket_sink *sink,
         const atomic_bool *cancel, struct bucket_result *result);
 
-/* ERR_OK when the store answers and lets itself be read; for the heartbeat. */
+/* ERR_OK when the store answers and lets itself be read and written; for the heartbeat. Leaves nothing behind. */
 enum err store_probe(struct store_client *c, struct error *e);
 
 #endif

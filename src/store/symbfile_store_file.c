@@ -22,7 +22,8 @@
  * synced, up to the store's own, whoever made them. What a killed process leaves in .tmp is nobody's part, and is
  * removed when it is a day old. */
 
-#define TEMPORARY "symbfiles/.tmp"
+#define DIRECTORY "symbfiles"
+#define TEMPORARY DIRECTORY "/.tmp"
 
 enum {
 	BLOCK = 256 * 1024,
@@ -431,14 +432,34 @@ static void file_get(void *client, const char *path, struct store_read *read)
 	close(base);
 }
 
+/* Writes a file without a name, which goes with its descriptor. Where the file system has none, what the mode says. */
+static bool can_write(int base, const char *directory)
+{
+	static const uint8_t bytes[512];
+	int fd = openat(base, directory, O_WRONLY | O_TMPFILE | O_CLOEXEC, 0600);
+	if (fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR))
+		return faccessat(base, directory, W_OK | X_OK, AT_EACCESS) == 0;
+	if (fd < 0)
+		return false;
+	ssize_t n = write(fd, bytes, sizeof bytes);
+	int failed = n < 0 ? errno : n < (ssize_t)sizeof bytes ? ENOSPC : 0;
+	close(fd);
+	errno = failed;
+	return !failed;
+}
+
+/* What an upload needs; directories that are not there yet it makes itself. */
 static enum err file_probe(void *client, struct error *e)
 {
 	const struct file_client *c = client;
 	int base = open_base(c->store, e);
 	if (base < 0)
 		return ERR_UNAVAILABLE;
+	bool good = can_write(base, TEMPORARY) || errno == ENOENT;
+	good = good && (can_write(base, DIRECTORY) || (errno == ENOENT && can_write(base, ".")));
+	enum err err = good ? ERR_OK : io_error(e, c->store->directory);
 	close(base);
-	return ERR_OK;
+	return err;
 }
 
 const struct store_backend store_file = {

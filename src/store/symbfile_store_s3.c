@@ -27,12 +27,14 @@ enum {
 	REPLY_MAX = 8 << 20,  /* bytes of XML: 1,000 keys of at most 1,024 bytes and what is beside each */
 	PAGES_MAX = 1000,     /* of a listing, 1,000 objects each */
 	UPLOAD_ID_MAX = 1024, /* percent-encoded */
+	PROBE_PERIOD = 60,    /* seconds */
 };
 
 struct s3_store {
 	struct transfer_pool *pool;
 	struct s3_place *place;
 	int64_t total_timeout;
+	atomic_llong writable_until; /* clock_now(): so long the heartbeat does not try again */
 };
 
 struct s3_client {
@@ -219,17 +221,24 @@ static enum err complete(struct s3_put *p, struct error *e)
 	return ERR_OK;
 }
 
+/* An upload in pieces that is open is given up. False: it stays. */
+static bool drop_pieces(struct s3_put *p, struct transfer_reply *reply)
+{
+	char query[UPLOAD_ID_MAX + 64];
+	if (!*p->upload)
+		return true;
+	snprintf(query, sizeof query, "?uploadId=%s", p->upload);
+	p->upload[0] = 0;
+	return ask(p, "DELETE", query, NULL, NULL, reply);
+}
+
 static void s3_put_free(void *put)
 {
 	struct s3_put *p = put;
-	if (*p->upload) {
-		char query[UPLOAD_ID_MAX + 64];
-		struct transfer_reply ignored;
-		/* Also when it was cancelled. */
-		p->cancel = NULL;
-		snprintf(query, sizeof query, "?uploadId=%s", p->upload);
-		ask(p, "DELETE", query, NULL, NULL, &ignored);
-	}
+	struct transfer_reply ignored;
+	/* Also when it was cancelled. */
+	p->cancel = NULL;
+	drop_pieces(p, &ignored);
 	buffer_release(&p->piece);
 	buffer_release(&p->etags);
 	sha256_free(p->hash);
@@ -535,10 +544,33 @@ static bool ignore_object(void *arg, struct str path, uint64_t size, int64_t tim
 	return false;
 }
 
+/* Begins an upload in pieces and gives it up, which needs the rights of storing and makes no object. */
+static enum err probe_writing(struct s3_client *c, struct error *e)
+{
+	struct transfer_reply reply;
+	struct s3_put *p = s3_put_begin(c, "symbfiles/__heartbeat__", NULL, e);
+	if (!p)
+		return e->code;
+	enum err err = begin_pieces(p, e);
+	if (!err && !drop_pieces(p, &reply))
+		err = refused(e, "giving up an upload", &reply);
+	s3_put_free(p);
+	return err;
+}
+
+/* Writing is tried once a minute while it goes well, since S3 takes money for it. */
 static enum err s3_probe(void *client, struct error *e)
 {
+	struct s3_client *c = client;
 	struct store_found found = {.object = ignore_object};
-	return list_below(client, "symbfiles", 1, &found, NULL, e);
+	int64_t now = clock_now();
+	enum err err = list_below(c, "symbfiles", 1, &found, NULL, e);
+	if (err || now < atomic_load(&c->store->writable_until))
+		return err;
+	err = probe_writing(c, e);
+	if (!err)
+		atomic_store(&c->store->writable_until, now + PROBE_PERIOD * SECOND);
+	return err;
 }
 
 const struct store_backend store_s3 = {

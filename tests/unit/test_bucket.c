@@ -549,6 +549,27 @@ static void file_without_permission(void **state)
 	bucket_close(&b);
 }
 
+static void heartbeat_of_a_directory_that_lets_nobody_in(void **state)
+{
+	(void)state;
+	uid_t user = geteuid();
+	struct bucket b = {0};
+	struct error e = {0};
+	sprintf(b.url, "file://%s", directory);
+	bucket_open(&b);
+	chmod(directory, 0);
+	if (user == 0)
+		assert_int_equal(seteuid(65534), 0);
+	enum err err = bucket_probe(b.client, 0, &e);
+	if (user == 0)
+		assert_int_equal(seteuid(0), 0);
+	chmod(directory, 0755);
+	assert_int_equal(err, ERR_UNAVAILABLE);
+	assert_non_null(strstr(e.text, b.url));
+	assert_non_null(strstr(e.text, strerror(EACCES)));
+	bucket_close(&b);
+}
+
 static void file_directory_gone(void **state)
 {
 	(void)state;
@@ -1140,6 +1161,9 @@ static void probes(void **state)
 	        {"ok", ERR_OK}, /* hence 404 */
 	        {"status:403", ERR_OK},
 	        {"status:200", ERR_OK},
+	        /* with these every load fails, too */
+	        {"status:401", ERR_UNAVAILABLE},
+	        {"status:429", ERR_UNAVAILABLE},
 	        {"status:500", ERR_UNAVAILABLE},
 	        {"status:503", ERR_UNAVAILABLE},
 	        {"refuse", ERR_UNAVAILABLE},
@@ -1228,6 +1252,7 @@ int main(void)
 	        cmocka_unit_test(names_hide_secrets),
 	        cmocka_unit_test(file_objects),
 	        cmocka_unit_test(file_without_permission),
+	        cmocka_unit_test(heartbeat_of_a_directory_that_lets_nobody_in),
 	        cmocka_unit_test(file_directory_gone),
 	        cmocka_unit_test(file_cut_gzip),
 	        cmocka_unit_test(http_objects),

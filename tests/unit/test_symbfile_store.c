@@ -485,6 +485,52 @@ static void directory_gone(void **state)
 	put_text(p, key, "x");
 }
 
+static unsigned files_seen;
+
+static int count_one(const char *path, const struct stat *st, int kind, struct FTW *ftw)
+{
+	(void)path;
+	(void)st;
+	(void)ftw;
+	files_seen += kind == FTW_F;
+	return 0;
+}
+
+/* What the heartbeat says to who is not root, while the directory below the store has no right to be written. */
+static enum err probe_without_right(struct place *p, const char *below, struct error *e)
+{
+	char path[200];
+	uid_t user = geteuid();
+	snprintf(path, sizeof path, "%s%s", p->directory, below);
+	assert_int_equal(chmod(path, 0555), 0);
+	if (user == 0)
+		assert_int_equal(seteuid(65534), 0);
+	enum err err = store_probe(p->client, e);
+	if (user == 0)
+		assert_int_equal(seteuid(0), 0);
+	assert_int_equal(chmod(path, 0777), 0);
+	return err;
+}
+
+static void heartbeat_of_a_store_that_cannot_be_written(void **state)
+{
+	static const char *const below[] = {"/symbfiles/.tmp", "/symbfiles"};
+	struct place *p = *state;
+	struct error e = {0};
+	assert_int_equal(store_probe(p->client, &e), ERR_OK);
+	assert_int_equal(probe_without_right(p, "", &e), ERR_UNAVAILABLE);
+	assert_non_null(strstr(e.text, "symbfile_store"));
+	assert_non_null(strstr(e.text, strerror(EACCES)));
+	assert_int_equal(put(p, key_of(STORE_RANGES, "a", 0, 1), "x", 1, &e), ERR_OK);
+	for (unsigned i = 0; i < 2; i++)
+		assert_int_equal(probe_without_right(p, below[i], &e), ERR_UNAVAILABLE);
+	assert_int_equal(store_probe(p->client, &e), ERR_OK);
+	/* nothing but the part was left behind */
+	files_seen = 0;
+	assert_int_equal(nftw(p->directory, count_one, 16, FTW_PHYS), 0);
+	assert_int_equal(files_seen, 1);
+}
+
 static void urls(void **state)
 {
 	static const char *const bad[] = {"http://a/", "file://a", "file:///a?b", "file:///a%2", "file:///%00", "s3://",
@@ -662,6 +708,7 @@ int main(void)
 	        cmocka_unit_test_setup_teardown(foreign_files_are_not_listed, setup, teardown),
 	        cmocka_unit_test_setup_teardown(leftovers_go_when_old, setup, teardown),
 	        cmocka_unit_test_setup_teardown(directory_gone, setup, teardown),
+	        cmocka_unit_test_setup_teardown(heartbeat_of_a_store_that_cannot_be_written, setup, teardown),
 	        cmocka_unit_test(urls),
 	        cmocka_unit_test_setup_teardown(threads_share_a_store, setup, teardown),
 	        cmocka_unit_test_setup_teardown(killed_at_any_point, setup, teardown),

@@ -66,6 +66,16 @@ def is_unavailable(stack, module, reason):
     assert SECRET not in text and "wrong-secret" not in text and "AWS4" not in text
 
 
+def test_the_heartbeat_fails_where_every_load_fails(s3):
+    wrong = s3.credentials("wrong-heartbeat", secret="wrong-secret")
+    for source, keys, reason in (("s3://nowhere", s3.credentials(), "NoSuchBucket"), (f"s3://{BUCKET}", wrong, "SignatureDoesNotMatch")):
+        with stack_of(source, **s3.settings(), s3_credentials_file=keys) as stack:
+            text = stack.client.get("/__heartbeat__").error(503)["error"]
+            assert source in text and reason in text
+            is_unavailable(stack, ["any.so", debug_id("any.so")], reason)
+            assert stack.client.get("/__lbheartbeat__").status == 200
+
+
 @pytest.mark.parametrize("addressing", ["path", "virtual"])
 def test_keys_of_every_kind(s3, addressing):
     symbols = s3.symbols(PREFIX)

@@ -178,6 +178,14 @@ def test_wrong_secret(s3, size):
         assert b"wrong-secret" not in done.stderr
 
 
+def test_the_heartbeat_tries_to_write_and_leaves_nothing(s3):
+    place = os.path.join(s3.root, "probed")
+    os.makedirs(place)
+    store = Store({"symbfile_store": "s3://probed", "s3_credentials_file": s3.credentials(), **s3.settings()})
+    assert store.run("probe").returncode == 0
+    assert not [f for _, _, files in os.walk(place) for f in files]
+
+
 def test_no_server(s3):
     store = Store({"symbfile_store": f"s3://{BUCKET}", "s3_credentials_file": s3.credentials(), "s3_endpoint": "http://127.0.0.1:9"})
     for words in (["put", ID, "ranges", "set", 0, 1], ["get", ID, "ranges", "set", 0, 1], ["list", ID], ["probe"]):
@@ -246,6 +254,21 @@ def test_requests_of_an_upload_in_pieces():
             ("PUT", f"{path}?partNumber=2&uploadId=a%2Fb%2Bc%3D"),
             ("POST", f"{path}?uploadId=a%2Fb%2Bc%3D"),
         ]
+
+
+LISTED = (200, b"<ListBucketResult></ListBucketResult>", {})
+DENIED = (403, b"<Error><Code>AccessDenied</Code></Error>", {})
+
+
+@pytest.mark.parametrize("answers, good", [([LISTED, BEGUN, GONE], True), ([LISTED, DENIED], False), ([LISTED, BEGUN, DENIED], False)])
+def test_a_store_that_may_be_read_only_fails_its_heartbeat(answers, good):
+    with Liar(answers) as liar:
+        done = liar.store.run("probe")
+        assert (done.returncode == 0) == good, done
+        assert good or b"symbfile_store" in done.stderr and b"AccessDenied" in done.stderr
+        path = "/bucket/symbfiles/__heartbeat__"
+        asked = [("POST", f"{path}?uploads="), ("DELETE", f"{path}?uploadId=a%2Fb%2Bc%3D")]
+        assert liar.requests[1:3] == asked[: len(answers) - 1]
 
 
 @pytest.mark.parametrize(
