@@ -8,12 +8,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static const char *folder(void)
 {
+	struct stat st;
 	const char *dir = getenv("TMPDIR");
-	return dir && *dir ? dir : "/tmp";
+	return dir && stat(dir, &st) == 0 && S_ISDIR(st.st_mode) ? dir : "/tmp";
 }
 
 /* Where the file system has no files without a name, it has one for a moment. */

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 
-/* In $TMPDIR, else /tmp; *fd is -1 after a failure. */
+/* In $TMPDIR, or in /tmp where that is no directory; *fd is -1 after a failure. */
 enum err temp_file_open(int *fd, struct error *e);
 /* Writes all bytes at the end of the file. ERR_IO: the text names the folder, and what helps when it is full. */
 enum err temp_file_write(int fd, const void *data, size_t len, struct error *e);

@@ -8,10 +8,11 @@ cd "$1"
 shift
 
 build() {
-	[ -x "$root/configure" ] || autoreconf -i "$root" || return
+	[ -x "$root/configure" ] || (cd "$root" && autoreconf -i) || return
 	# Configure again when asked for something else than last time; make itself notices changed sources of configure.
 	if [ ! -f Makefile ] || [ "$*" != "$(cat configured 2>/dev/null)" ]; then
-		"$root/configure" "$@" || return
+		# By a relative path: an absolute one may have a blank, which configure does not take.
+		"$(realpath --relative-to=. "$root")/configure" "$@" || return
 		[ ! -f configured ] || make clean || return
 		echo "$*" >configured
 	fi

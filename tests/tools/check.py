@@ -7,6 +7,8 @@ import concurrent.futures
 import glob
 import os
 import re
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,6 +22,7 @@ BOUND = 1200  # seconds; for one command
 # For what goes on beside tests: it comes after these, also where the kernel shares out time among sessions. Not the lowest
 # priority, with which it would stand still on a machine that others use as well.
 BEHIND = ["sh", "-c", '{ echo 10 >/proc/self/autogroup; } 2>/dev/null; exec nice -n 10 "$@"', "sh"]
+CLANG_FORMAT = 14  # Debian 12's
 # Sources that are held to .clang-format.
 FORMATTED = ("src", "tests/unit", "tests/fuzz", "tests/bench")
 # Wire tests of other files alone: no daemon in them, so a sanitizer has nothing to see.
@@ -68,7 +71,7 @@ class Counts:
 
 
 counts = Counts()
-left_out = collections.Counter()  # wire tests that were skipped, by their reason
+left_out = collections.Counter()  # what was skipped, by its reason
 processes = set()  # that run
 builds = {}  # by name; under way while what is built already is tested, since tests wait for something now and then
 directories = {}  # of builds that are done and counted
@@ -155,7 +158,7 @@ def wire(name, env=None, ignore=()):
         ]  # fmt: skip
         code = run(
             command, cwd=ROOT,
-            env={"SYMBOLICATED": os.path.join(directory, "symbolicated"), "PYTHONDONTWRITEBYTECODE": "1", **(env or {})},
+            env={"SYMBOLICATED": shlex.quote(os.path.join(directory, "symbolicated")), "PYTHONDONTWRITEBYTECODE": "1", **(env or {})},
         )  # fmt: skip
         try:
             suite = xml.etree.ElementTree.parse(report).getroot().find("testsuite")
@@ -171,12 +174,27 @@ def wire(name, env=None, ignore=()):
         counts.add(max(0, total - bad - skipped), bad, skipped)
 
 
+def clang_format():
+    """The program of the version that the sources are formatted with: others put lines elsewhere. None: it is not here."""
+    for name in (f"clang-format-{CLANG_FORMAT}", "clang-format"):
+        if shutil.which(name):
+            text = subprocess.run([name, "--version"], capture_output=True, text=True, check=False).stdout
+            if f"version {CLANG_FORMAT}." in text:
+                return name
+    return None
+
+
 def check_format():
+    program = clang_format()
+    if not program:
+        left_out[f"clang-format {CLANG_FORMAT} is not here, and no other version formats as it does"] += 1
+        counts.add(skipped=1)
+        return
     files = []
     for folder in FORMATTED:
         for pattern in ("*.c", "*.h"):
             files += glob.glob(os.path.join(ROOT, folder, "**", pattern), recursive=True)
-    counts.one(run(["clang-format", "--dry-run", "-Werror", f"--style=file:{ROOT}/.clang-format", *sorted(files)]) == 0)
+    counts.one(run([program, "--dry-run", "-Werror", f"--style=file:{ROOT}/.clang-format", *sorted(files)]) == 0)
 
 
 def check_unit():
@@ -194,7 +212,7 @@ def check_faults():
         return
     program = os.path.join(ROOT, "tests", "faults", "run.py")
     with tempfile.TemporaryFile("w+") as out:
-        code = run([sys.executable, program, "--short"], stdout=out, env={"SYMBOLICATED": os.path.join(directory, "symbolicated")})
+        code = run([sys.executable, program, "--short"], stdout=out, env={"SYMBOLICATED": shlex.quote(os.path.join(directory, "symbolicated"))})
         out.seek(0)
         text = out.read()
     print(text, end="", flush=True)
@@ -287,7 +305,7 @@ def main():
                 if process.poll() is None:
                     stop(process)
     for reason, number in left_out.most_common():
-        print(f"left out: {number} tests: {reason}")
+        print(f"left out: {number}: {reason}")
     print(counts, flush=True)
     return 1 if counts.failed else 0
 

@@ -5,8 +5,11 @@ import pwd
 import re
 import shutil
 import subprocess
+import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+# Files with paths in them: these are bytes, which the locale may take for other letters than UTF-8 does, or for none.
+AS_BYTES = {"encoding": sys.getfilesystemencoding(), "errors": "surrogateescape"}
 SERVER_LINE = "server unix:/run/symbolicated/symbolicated.sock max_fails=0;"
 
 # Paths are relative to nginx's prefix, which is the directory. worker_shutdown_timeout bounds the end of a test.
@@ -81,16 +84,16 @@ def write_nginx(directory, sockets, port, tls_port, http="", server=OWN_SERVER, 
             shutil.copyfile(os.path.join(source, name), os.path.join(directory, name))
     for name, pattern, replacement in changes:
         path = os.path.join(directory, name)
-        with open(path, encoding="utf-8") as f:
+        with open(path, **AS_BYTES) as f:
             text, count = re.subn(pattern, lambda _, r=replacement: r, f.read())
         if not count:
             raise ValueError(f"{name} has no {pattern}")
-        with open(path, "w", encoding="utf-8") as f:
+        with open(path, "w", **AS_BYTES) as f:
             f.write(text)
     make_certificate(directory)
     conf = os.path.join(directory, "nginx.conf")
     user = f"user {worker_user()};" if os.getuid() == 0 else ""
-    with open(conf, "w", encoding="utf-8") as f:
+    with open(conf, "w", **AS_BYTES) as f:
         f.write(CONF.format(user=user, workers=workers, port=port, tls_port=tls_port, http=http, server=server, http2=http2()))
     return conf
 

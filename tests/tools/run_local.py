@@ -19,7 +19,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 
-from local_nginx import ROOT, nginx_command, worker_user, write_nginx
+from local_nginx import AS_BYTES, ROOT, nginx_command, worker_user, write_nginx
 
 SAMPLE = os.path.join(ROOT, "tests", "data", "symbols")
 PUSHED = os.path.join(ROOT, "build", "symbolicated")  # what the example of symbtool is about
@@ -148,7 +148,7 @@ class Run:
 
         listen = os.path.join(self.directory, "symbolicated.sock")
         conf = os.path.join(self.directory, "symbolicated.conf")
-        with open(conf, "w", encoding="utf-8") as f:
+        with open(conf, "w", **AS_BYTES) as f:
             f.write(f"source = {self.source}\nmemcached = {memcached}\nlisten_mode = 0660\n")
             f.write(f"symbfile_store = file://{self.make_store()}\nkeys_file = {self.make_key()}\n")
             if root:
@@ -274,7 +274,7 @@ def source_of(symbols):
     path = os.path.abspath(symbols)
     if not os.path.isdir(path):
         raise Failure(f"{symbols} is neither a directory nor a URL")
-    return "file://" + urllib.parse.quote(path)
+    return "file://" + urllib.parse.quote(os.fsencode(path))  # its bytes, whatever the locale takes them for
 
 
 def port(text):

@@ -28,8 +28,15 @@ sys.path.insert(0, TOOLS)
 from local_nginx import nginx_command, write_nginx  # noqa: E402
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-DAEMON = shlex.split(os.environ.get("SYMBOLICATED", os.path.join(ROOT, "build", "symbolicated")))
-KEYS_TOOL = shlex.split(os.environ.get("SYMBOLICATED_KEYS", DAEMON[-1] + "-keys"))
+
+
+def command_of(variable, program):
+    """A command that the environment may name, else this program."""
+    return shlex.split(os.environ[variable]) if variable in os.environ else [program]
+
+
+DAEMON = command_of("SYMBOLICATED", os.path.join(ROOT, "build", "symbolicated"))
+KEYS_TOOL = command_of("SYMBOLICATED_KEYS", DAEMON[-1] + "-keys")
 BUCKET_SERVER = os.path.join(TOOLS, "bucket_server.py")
 
 START_BOUND = 30  # seconds until a server that was started must answer

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tempfile
 
 import pytest
 
@@ -62,6 +63,58 @@ def test_readme_is_a_shell_script(number):
     subprocess.run(["bash", "-n", "-c", try_readme.step(number)], check=True)
 
 
+# The place
+
+
+def complaint(name, folder=ROOT, **env):
+    """What check_place.sh says, which ./run and ./check begin with; None: nothing."""
+    command = ["sh", os.path.join(folder, "tests", "tools", "check_place.sh"), name]
+    done = subprocess.run(command, env={**os.environ, **env}, capture_output=True, text=True, check=False)
+    assert (done.returncode == 0) == (done.stderr == ""), done
+    return done.stderr or None
+
+
+def test_run_and_check_look_at_the_place_first():
+    for name in ("run", "check"):
+        with open(os.path.join(ROOT, name), encoding="utf-8") as f:
+            text = f.read()
+        assert f'"$root/tests/tools/check_place.sh" {name}\n"$root/tests/tools/install_packages.sh" {name}\n' in text
+
+
+@pytest.mark.parametrize("name, works", [("plain", True), ("a b \u00e4", True), ("a'b", False), ('a"b', False), ("a$b", False), ("a\nb", False)])
+def test_a_checkout_in_a_strange_path(tmp_path, name, works):
+    shutil.copytree(TOOLS, tmp_path / name / "tests" / "tools")
+    said = complaint("run", tmp_path / name)
+    assert said is None if works else said.startswith("./run: cannot build in ")
+
+
+def test_a_checkout_that_cannot_be_written_to(tmp_path):
+    shutil.copytree(TOOLS, tmp_path / "tests" / "tools")
+    (tmp_path / "build").write_text("no directory")  # root may write everywhere
+    assert "cannot write to" in complaint("check", tmp_path)
+
+
+def test_a_tmpdir_that_will_not_do(tmp_path):
+    assert complaint("check", TMPDIR="/tmp") is None
+    assert "no directory" in complaint("run", TMPDIR=str(tmp_path / "none"))
+    long = tempfile.mkdtemp(suffix="x" * 90, dir="/tmp")
+    try:
+        assert "too long" in complaint("run", TMPDIR=long) and "too long" in complaint("check", TMPDIR=long)
+    finally:
+        os.rmdir(long)
+    assert "has room for" in complaint("check", TMPDIR="/tmp", CHECK_PLACE_KIB=str(1 << 50))
+
+
+def test_run_quotes_paths_by_their_bytes(tmp_path):
+    """In a locale in which these bytes are no letters."""
+    folder = os.path.join(os.fsencode(tmp_path), "\u00e4 \u4e2d".encode())
+    os.makedirs(folder)
+    env = {**os.environ, "LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+    command = [sys.executable, "-c", "import run_local, sys; print(run_local.source_of(sys.argv[1]))", folder]
+    done = subprocess.run(command, cwd=TOOLS, env=env, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == f"file://{tmp_path}/%C3%A4%20%E4%B8%AD"
+
+
 # Units
 
 
@@ -96,7 +149,8 @@ def test_one_of_two_responders_keeps_its_groups_and_its_path():
 def tarball(tmp_path_factory):
     """Of a checkout in which the tests were built where the sources are."""
     place = tmp_path_factory.mktemp("dist")
-    source, build = place / "source", place / "build"
+    # A path with a blank and a letter that is not ASCII: so configure is called by a relative one.
+    source, build = place / "a b \u00e4" / "source", place / "a b \u00e4" / "build"
     not_source = shutil.ignore_patterns(".git", "build", "build-*", "autom4te.cache", "__pycache__")
     shutil.copytree(ROOT, source, ignore=not_source, symlinks=True)
     for name in ("tests/unit/test_base", "tests/fuzz/fuzz_sym", "tests/tools/symlookup", "tests/bench/load"):
@@ -104,7 +158,7 @@ def tarball(tmp_path_factory):
         (source / (name + ".o")).write_bytes(b"\x7fELF")
         os.makedirs(source / os.path.dirname(name) / ".deps", exist_ok=True)
     os.makedirs(build)
-    command = f"autoreconf -i {source} && {source}/configure COMMIT=0123456789ab && make dist"
+    command = "(cd ../source && autoreconf -i) && ../source/configure COMMIT=0123456789ab && make dist"
     subprocess.run(["sh", "-ec", command], cwd=build, check=True, capture_output=True)
     return next(build.glob("*.tar.*"))
 

@@ -3,7 +3,6 @@
 import fcntl
 import hashlib
 import os
-import shlex
 import subprocess
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -11,9 +10,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from s3 import ACCESS, BUCKET, S3, SECRET, program_or_skip, signature
-from stack import DAEMON, wait_for
+from stack import DAEMON, command_of, wait_for
 
-TOOL = shlex.split(os.environ.get("STORECTL", os.path.join(os.path.dirname(DAEMON[-1]), "tests", "tools", "storectl")))
+TOOL = command_of("STORECTL", os.path.join(os.path.dirname(DAEMON[-1]), "tests", "tools", "storectl"))
 ID, OTHER = "00112233445566778899aabbccddeeff", "ffeeddccbbaa99887766554433221100"
 PIECE = 8 << 20
 BOUND = 60  # seconds; for one command
