@@ -11,12 +11,12 @@
 
 #include "format/breakpad.h"
 
-#include <endian.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include "base/hash.h"
+#include "format/breakpad_fields.h"
 #include "format/breakpad_scan.h"
 
 struct breakpad {
@@ -32,11 +32,6 @@ struct breakpad {
 	bool asked;   /* for some offsets only */
 	enum offmap_want want;
 	uint64_t text_bytes, damaged;
-};
-
-/* A line without its end, being read. */
-struct line {
-	const uint8_t *at, *end;
 };
 
 struct breakpad *breakpad_new(const struct offmap_options *options, struct str id)
@@ -88,167 +83,24 @@ uint64_t breakpad_damaged(const struct breakpad *p)
 	return p->damaged;
 }
 
-/* ---- fields ---- */
-
-static const int8_t hex_values[256] = {
-#define HEX(c, v) [c] = (v) + 1
-        HEX('0', 0),
-        HEX('1', 1),
-        HEX('2', 2),
-        HEX('3', 3),
-        HEX('4', 4),
-        HEX('5', 5),
-        HEX('6', 6),
-        HEX('7', 7),
-        HEX('8', 8),
-        HEX('9', 9),
-        HEX('a', 10),
-        HEX('b', 11),
-        HEX('c', 12),
-        HEX('d', 13),
-        HEX('e', 14),
-        HEX('f', 15),
-        HEX('A', 10),
-        HEX('B', 11),
-        HEX('C', 12),
-        HEX('D', 13),
-        HEX('E', 14),
-        HEX('F', 15),
-#undef HEX
-};
-
-/* The value of a hex digit, or -1. */
-static inline int hex_value(uint8_t c)
-{
-	return hex_values[c] - 1;
-}
-
-static inline bool is_blank(uint8_t c)
-{
-	return c == ' ' || c == '\t';
-}
-
-static void skip_blanks(struct line *l)
-{
-	while (l->at < l->end && is_blank(*l->at))
-		l->at++;
-}
-
-/* A field ends at a blank or the end of the line. */
-static bool field_ends(const struct line *l)
-{
-	return l->at == l->end || is_blank(*l->at);
-}
-
-static bool take_hex(struct line *l, uint64_t *value)
-{
-	uint64_t v = 0;
-	skip_blanks(l);
-	const uint8_t *start = l->at;
-	for (int d; l->at < l->end && (d = hex_value(*l->at)) >= 0; l->at++) {
-		if (v >> 60)
-			return false;
-		v = v << 4 | (unsigned)d;
-	}
-	*value = v;
-	return l->at > start && field_ends(l);
-}
-
-/* ids have 64 bits at most. */
-static bool take_id(struct line *l, uint64_t *value)
-{
-	uint64_t v = 0;
-	skip_blanks(l);
-	const uint8_t *start = l->at;
-	for (; l->at < l->end && *l->at >= '0' && *l->at <= '9'; l->at++)
-		if (__builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, (uint64_t)(*l->at - '0'), &v))
-			return false;
-	*value = v;
-	return l->at > start && field_ends(l);
-}
-
-static bool take_decimal(struct line *l, uint32_t *value)
-{
-	uint64_t v;
-	if (!take_id(l, &v) || v > UINT32_MAX)
-		return false;
-	*value = (uint32_t)v;
-	return true;
-}
-
-static struct str take_rest(struct line *l)
-{
-	skip_blanks(l);
-	return (struct str){(const char *)l->at, (size_t)(l->end - l->at)};
-}
-
-static struct str take_word(struct line *l)
-{
-	skip_blanks(l);
-	const uint8_t *start = l->at;
-	while (!field_ends(l))
-		l->at++;
-	return (struct str){(const char *)start, (size_t)(l->at - start)};
-}
-
-/* The keyword and the blank behind it, or nothing. */
-static inline bool take_keyword(struct line *l, const char *word, size_t len)
-{
-	if ((size_t)(l->end - l->at) < len || memcmp(l->at, word, len) != 0)
-		return false;
-	if ((size_t)(l->end - l->at) > len && !is_blank(l->at[len]))
-		return false;
-	l->at += len;
-	return true;
-}
-#define TAKE_KEYWORD(l, word) take_keyword((l), (word), sizeof(word) - 1)
-
-static void take_multiple_mark(struct line *l)
-{
-	struct line mark = *l;
-	struct str word = take_word(&mark);
-	if (word.len == 1 && word.data[0] == 'm')
-		*l = mark;
-}
-
 /* ---- records; each returns false when the line is damaged ---- */
 
 static bool read_file(struct breakpad *p, struct line l)
 {
 	uint64_t id;
-	if (!take_id(&l, &id))
+	struct str name;
+	if (!line_read_file(l, &id, &name))
 		return false;
-	struct str name = take_rest(&l);
-	if (name.len)
-		offmap_add_file(p->builder, id, name);
-	return name.len != 0;
-}
-
-/* The form of 2021 has the number of the file, or -1, before the name. */
-static void drop_file_number(struct str *name)
-{
-	struct line l = {(const uint8_t *)name->data, (const uint8_t *)name->data + name->len};
-	const uint8_t *digits = l.at;
-	if (l.end - l.at >= 2 && l.at[0] == '-' && l.at[1] == '1') {
-		l.at += 2;
-	} else {
-		while (l.at < l.end && *l.at >= '0' && *l.at <= '9')
-			l.at++;
-	}
-	if (l.at == digits || l.at == l.end || !is_blank(*l.at))
-		return;
-	struct str rest = take_rest(&l);
-	if (rest.len)
-		*name = rest;
+	offmap_add_file(p->builder, id, name);
+	return true;
 }
 
 static bool read_origin(struct breakpad *p, struct line l)
 {
 	uint64_t id;
-	if (!take_id(&l, &id))
+	struct str name;
+	if (!line_read_origin(l, &id, &name))
 		return false;
-	struct str name = take_rest(&l);
-	drop_file_number(&name);
 	offmap_add_origin(p->builder, id, name);
 	return true;
 }
@@ -263,12 +115,12 @@ static void end_func(struct breakpad *p)
 
 static bool read_func(struct breakpad *p, struct line l)
 {
-	uint64_t addr, size, parameters;
+	uint64_t addr, size;
+	struct str name;
 	end_func(p);
-	take_multiple_mark(&l);
-	if (!take_hex(&l, &addr) || !take_hex(&l, &size) || !take_hex(&l, &parameters))
+	if (!line_read_func(l, &addr, &size, &name))
 		return false;
-	offmap_add_func(p->builder, addr, size, take_rest(&l));
+	offmap_add_func(p->builder, addr, size, name);
 	p->in_func = true;
 	p->want = offmap_builder_want(p->builder);
 	return true;
@@ -276,40 +128,23 @@ static bool read_func(struct breakpad *p, struct line l)
 
 static bool read_public(struct breakpad *p, struct line l)
 {
-	uint64_t addr, parameters;
+	uint64_t addr;
+	struct str name;
 	end_func(p);
-	take_multiple_mark(&l);
-	if (!take_hex(&l, &addr) || !take_hex(&l, &parameters))
+	if (!line_read_public(l, &addr, &name))
 		return false;
-	offmap_add_public(p->builder, addr, take_rest(&l));
+	offmap_add_public(p->builder, addr, name);
 	return true;
-}
-
-/* Pairs of hex numbers up to the end of the line; 0: not that. */
-static uint64_t count_pairs(struct line l)
-{
-	uint64_t addr, size, pairs = 0;
-	for (skip_blanks(&l); l.at < l.end; skip_blanks(&l), pairs++)
-		if (!take_hex(&l, &addr) || !take_hex(&l, &size))
-			return 0;
-	return pairs;
 }
 
 static bool read_inline(struct breakpad *p, struct line l)
 {
-	uint32_t depth, call_line, third, origin;
+	struct inline_fields i;
 	uint64_t addr, size;
-	if (!p->in_func || !take_decimal(&l, &depth) || !take_decimal(&l, &call_line) || !take_decimal(&l, &third))
+	if (!p->in_func || !line_read_inline(&l, &i))
 		return false;
-	struct line behind = l;
-	/* With a call file there are four numbers before the pairs; the form of 2021 has three. */
-	bool has_file = take_decimal(&behind, &origin) && count_pairs(behind);
-	if (has_file)
-		l = behind;
-	else if (!count_pairs(l))
-		return false;
-	offmap_add_inline(p->builder, depth, call_line, has_file, third, has_file ? origin : third);
-	for (skip_blanks(&l); l.at < l.end && take_hex(&l, &addr) && take_hex(&l, &size); skip_blanks(&l))
+	offmap_add_inline(p->builder, i.depth, i.call_line, i.has_call_file, i.call_file, i.origin);
+	while (line_take_range(&l, &addr, &size))
 		offmap_add_inline_range(p->builder, addr, size);
 	return true;
 }
@@ -318,29 +153,24 @@ static bool read_line_record(struct breakpad *p, struct line l)
 {
 	uint64_t addr, size, file;
 	uint32_t line;
-	if (!p->in_func || !take_hex(&l, &addr) || !take_hex(&l, &size) || !take_decimal(&l, &line) ||
-	        !take_id(&l, &file))
+	if (!p->in_func || !line_read_record(l, &addr, &size, &line, &file))
 		return false;
 	offmap_add_line(p->builder, addr, size, line, file);
 	return true;
 }
 
-/* INFO CODE_ID <id> <file>; other INFO lines say nothing that is needed here. */
 static bool read_info(struct breakpad *p, struct line l)
 {
-	skip_blanks(&l);
-	if (TAKE_KEYWORD(&l, "CODE_ID") && take_word(&l).len)
-		offmap_set_code_file(p->builder, take_rest(&l));
+	struct str name;
+	if (line_read_code_file(l, &name))
+		offmap_set_code_file(p->builder, name);
 	return true;
 }
 
 static enum err read_module(struct breakpad *p, struct line l, struct error *e)
 {
-	bool ok = TAKE_KEYWORD(&l, "MODULE") && take_word(&l).len && take_word(&l).len;
-	struct str id = ok ? take_word(&l) : (struct str){"", 0};
-	for (size_t i = 0; i < id.len; i++)
-		ok = ok && hex_value((uint8_t)id.data[i]) >= 0;
-	if (!ok || !id.len || !take_rest(&l).len)
+	struct str id;
+	if (!line_read_module(l, &id))
 		return error_set(e, ERR_CORRUPT, "no MODULE line at the start");
 	if (p->id_len && (id.len != p->id_len || strncasecmp(id.data, p->id, id.len) != 0))
 		return error_set(e, ERR_CORRUPT, "MODULE line has another debug id");
@@ -352,146 +182,48 @@ static enum err read_module(struct breakpad *p, struct line l, struct error *e)
 /* One line, [at, end) without its line feed. */
 static enum err read_line(struct breakpad *p, const uint8_t *at, const uint8_t *end, struct error *e)
 {
-	struct line l = {at, end};
-	const uint8_t *nul = memchr(at, 0, (size_t)(end - at));
-	if (nul)
-		l.end = nul;
-	while (l.end > l.at && l.end[-1] == '\r')
-		l.end--;
+	struct line l = line_content(at, end);
 	if (!p->seen_module)
 		return read_module(p, l, e);
-	skip_blanks(&l);
-	if (l.at == l.end)
-		return ERR_OK;
-	bool ok;
-	if (TAKE_KEYWORD(&l, "FUNC"))
+	bool ok = true;
+	switch (line_take_kind(&l)) {
+	case LINE_FUNC:
 		ok = read_func(p, l);
-	else if (TAKE_KEYWORD(&l, "INLINE"))
+		break;
+	case LINE_INLINE:
 		ok = read_inline(p, l);
-	else if (TAKE_KEYWORD(&l, "PUBLIC"))
+		break;
+	case LINE_PUBLIC:
 		ok = read_public(p, l);
-	else if (TAKE_KEYWORD(&l, "INLINE_ORIGIN"))
+		break;
+	case LINE_ORIGIN:
 		ok = read_origin(p, l);
-	else if (TAKE_KEYWORD(&l, "FILE"))
+		break;
+	case LINE_FILE:
 		ok = read_file(p, l);
-	else if (TAKE_KEYWORD(&l, "STACK"))
-		ok = true;
-	else if (TAKE_KEYWORD(&l, "INFO"))
+		break;
+	case LINE_INFO:
 		ok = read_info(p, l);
-	else
+		break;
+	case LINE_OTHER:
 		ok = read_line_record(p, l);
+		break;
+	case LINE_BLANK:
+	case LINE_STACK:
+		break;
+	}
 	p->damaged += !ok;
 	return ERR_OK;
 }
 
 /* ---- the fast paths: at starts a line, and a line feed comes before the memory ends ---- */
 
-/*
- * Fields are read eight bytes at a time, since how many digits one has cannot be foretold: a loop over them costs a
- * mispredicted branch. Each function reads digits; *at stays where it is unless at least one is there. What is left
- * behind them is for the caller to check. The memory ends at `end`, behind a line feed.
- */
-#define EACH(byte) (UINT64_C(0x0101010101010101) * (byte))
-
-/* The field at `at` in the upper bytes of a word, its last digit on top, and zeros below. Returns its length, or 0 when
- * it ends in none of the first eight bytes, or starts with no digit: to be read by steps. */
-static inline unsigned load_field(const uint8_t *at, const uint8_t *end, uint64_t *word)
-{
-	uint64_t w;
-	if (end - at < 8)
-		return 0;
-	memcpy(&w, at, sizeof w);
-	w = le64toh(w);
-	/* what ends a field is below '0'; bytes from 0x80 on are sorted out with the digits */
-	uint64_t stops = ~((w | EACH(0x80)) - EACH('0')) & EACH(0x80);
-	if (!stops || stops & 0x80)
-		return 0;
-	unsigned n = (unsigned)__builtin_ctzll(stops) / 8;
-	*word = w << (64 - 8 * n);
-	return n;
-}
-
-static bool slow_hex(const uint8_t **at, uint64_t *value)
-{
-	const uint8_t *c = *at;
-	uint64_t v = 0;
-	for (int d; (d = hex_value(*c)) >= 0; c++)
-		v = v << 4 | (unsigned)d;
-	if (c == *at || c - *at > 16)
-		return false;
-	*value = v;
-	*at = c;
-	return true;
-}
-
-static inline bool fast_hex(const uint8_t **at, const uint8_t *end, uint64_t *value)
-{
-	uint64_t w;
-	unsigned n = load_field(*at, end, &w);
-	if (!n)
-		return slow_hex(at, value);
-	uint64_t letters = w >> 6 & EACH(1), v = (w & EACH(0x0f)) + 9 * letters;
-	/* a letter is 10 to 15, in 0x4. or 0x6.; a digit is less than 10 */
-	uint64_t bad =
-	        (((v + EACH(6)) >> 4 ^ letters) & EACH(1)) | (v & EACH(0x10)) | (w & EACH(0x80)) | (letters & w >> 4);
-	if (bad)
-		return false;
-	v = __builtin_bswap64(v);
-	v = (v | v >> 4) & UINT64_C(0x00ff00ff00ff00ff);
-	v = (v | v >> 8) & UINT64_C(0x0000ffff0000ffff);
-	*value = (v | v >> 16) & UINT32_MAX;
-	*at += n;
-	return true;
-}
-
-static bool slow_decimal(const uint8_t **at, uint32_t *value)
-{
-	const uint8_t *c = *at;
-	uint32_t v = 0;
-	while (*c >= '0' && *c <= '9')
-		v = v * 10 + (uint32_t)(*c++ - '0');
-	if (c == *at || c - *at > 9)
-		return false;
-	*value = v;
-	*at = c;
-	return true;
-}
-
-static inline bool fast_decimal(const uint8_t **at, const uint8_t *end, uint32_t *value)
-{
-	uint64_t w;
-	unsigned n = load_field(*at, end, &w);
-	if (!n)
-		return slow_decimal(at, value);
-	uint64_t v = w ^ EACH('0') << (64 - 8 * n);
-	if ((v | (v + EACH(6))) & EACH(0xf0))
-		return false;
-	v = (v * 10 + (v >> 8)) & UINT64_C(0x00ff00ff00ff00ff);
-	v = (v * 100 + (v >> 16)) & UINT64_C(0x0000ffff0000ffff);
-	*value = (uint32_t)(v * 10000 + (v >> 32));
-	*at += n;
-	return true;
-}
-
-static inline bool fast_blank(const uint8_t **at)
-{
-	return *(*at)++ == ' ';
-}
-
-static inline bool fast_end(const uint8_t **at)
-{
-	*at += **at == '\r';
-	return *(*at)++ == '\n';
-}
-
 /* The start of the next line, or NULL: read it carefully. */
 static const uint8_t *fast_line_record(struct breakpad *p, const uint8_t *at, const uint8_t *end)
 {
 	uint64_t addr, size;
 	uint32_t line, file;
-	if (!p->in_func || !fast_hex(&at, end, &addr) || !fast_blank(&at) || !fast_hex(&at, end, &size) ||
-	        !fast_blank(&at) || !fast_decimal(&at, end, &line) || !fast_blank(&at) ||
-	        !fast_decimal(&at, end, &file) || !fast_end(&at))
+	if (!p->in_func || !(at = fast_record(at, end, &addr, &size, &line, &file)))
 		return NULL;
 	offmap_add_line(p->builder, addr, size, line, file);
 	return at;
@@ -541,7 +273,7 @@ static enum err read_lines(struct breakpad *p, const uint8_t *at, const uint8_t 
 		const uint8_t *next = NULL;
 		if (p->want != OFFMAP_WANT_ALL && (at = skip_unwanted(p, at, end)) == end)
 			break;
-		if (hex_value(*at) >= 0 && *at != 'F')
+		if ((*at >= '0' && *at <= '9') || (*at >= 'a' && *at <= 'f') || (*at >= 'A' && *at <= 'E'))
 			next = fast_line_record(p, at, end);
 		else if (*at == 'I' && end - at > 7 && memcmp(at, "INLINE ", 7) == 0)
 			next = fast_inline(p, at + 7, end);
@@ -565,9 +297,9 @@ static enum err read_lines(struct breakpad *p, const uint8_t *at, const uint8_t 
 static void skip_long_line(struct breakpad *p, const uint8_t *start)
 {
 	struct line l = {start, start + BREAKPAD_LINE_MAX};
+	enum line_kind kind = line_take_kind(&l);
 	p->damaged++;
-	skip_blanks(&l);
-	if (TAKE_KEYWORD(&l, "FUNC") || TAKE_KEYWORD(&l, "PUBLIC"))
+	if (kind == LINE_FUNC || kind == LINE_PUBLIC)
 		end_func(p);
 }
 

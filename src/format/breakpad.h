@@ -8,9 +8,8 @@
 
 #include "base/error.h"
 #include "base/str.h"
+#include "format/breakpad_line.h"
 #include "format/offmap_build.h"
-
-enum { BREAKPAD_LINE_MAX = (1 << 20) + (1 << 16) }; /* longer lines are skipped as damaged */
 
 struct breakpad;
 

@@ -1,0 +1,60 @@
+/* The lines of a Breakpad symbol file, one at a time; docs/sym-files.md gives the grammar. Whoever wants speed reads
+ * line and INLINE records by breakpad_fields.h first, and here what that refuses. */
+#ifndef FORMAT_BREAKPAD_LINE_H
+#define FORMAT_BREAKPAD_LINE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/str.h"
+
+enum { BREAKPAD_LINE_MAX = (1 << 20) + (1 << 16) }; /* longer lines, their ends aside, are damaged */
+
+/* A line without its end, being read. */
+struct line {
+	const uint8_t *at, *end;
+};
+
+enum line_kind {
+	LINE_BLANK,
+	LINE_FUNC,
+	LINE_INLINE,
+	LINE_PUBLIC,
+	LINE_ORIGIN,
+	LINE_FILE,
+	LINE_STACK,
+	LINE_INFO,
+	LINE_OTHER, /* a line record, or damaged */
+};
+
+/* What counts of a line, [at, end) without its line feed: nothing from a NUL on, no CRs at the end. */
+struct line line_content(const uint8_t *at, const uint8_t *end);
+/* Steps over blanks and the keyword; LINE_OTHER has none. */
+enum line_kind line_take_kind(struct line *l);
+
+/* The fields of a line, behind its keyword. false: it is damaged. Strings point into the line; a name may be empty. */
+bool line_read_module(struct line l, struct str *id); /* with its keyword */
+bool line_read_func(struct line l, uint64_t *addr, uint64_t *size, struct str *name);
+bool line_read_public(struct line l, uint64_t *addr, struct str *name);
+bool line_read_file(struct line l, uint64_t *id, struct str *name);
+bool line_read_origin(struct line l, uint64_t *id, struct str *name);
+bool line_read_record(struct line l, uint64_t *addr, uint64_t *size, uint32_t *line, uint64_t *file);
+/* The name of the code file; false: this INFO line has none. */
+bool line_read_code_file(struct line l, struct str *name);
+
+/* An INLINE record but for its ranges, of which there is one at least. */
+struct inline_fields {
+	uint32_t depth, call_line, call_file, origin;
+	bool has_call_file; /* not so in the form of 2021 */
+};
+
+/* Leaves *l at the ranges. */
+bool line_read_inline(struct line *l, struct inline_fields *out);
+/* The next of them; false: no more. */
+bool line_take_range(struct line *l, uint64_t *addr, uint64_t *size);
+
+/* Up to 16 hex digits, or 9 decimal ones, as far as they go; *at stays when there are none or more. */
+bool line_slow_hex(const uint8_t **at, uint64_t *value);
+bool line_slow_decimal(const uint8_t **at, uint32_t *value);
+
+#endif
