@@ -419,7 +419,7 @@ static bool set_text(struct offmap_builder *b, uint32_t slot, uint32_t len)
 		pause_queue(b);
 	GROW(t->texts, t->texts_cap, t->texts_len + len);
 	s->text = t->texts_len;
-	s->len = (uint8_t)len;
+	s->len = (uint16_t)len;
 	if (len)
 		memcpy(t->texts + s->text, b->scratch, len);
 	t->texts_len += len;
@@ -996,25 +996,9 @@ void offmap_add_public(struct offmap_builder *b, uint64_t addr, struct str name)
 	end_symbol(b, s);
 }
 
-/* Clips [addr, addr + size) to the function and makes it relative. false: nothing of it is inside, not even a start. */
 static inline bool clip(const struct parsed_symbol *f, uint64_t addr, uint64_t size, uint64_t *start, uint64_t *end)
 {
-	uint64_t from = addr - f->addr;
-	if (from < f->size && size <= f->size - from) {
-		*start = from;
-		*end = from + size;
-		return true;
-	}
-	position low = addr, high = low + size, base = f->addr, top = base + f->size;
-	if (low < base)
-		low = base;
-	if (high > top)
-		high = top;
-	if (addr < f->addr ? high <= low : low >= top)
-		return false;
-	*start = (uint64_t)(low - base);
-	*end = high > low ? (uint64_t)(high - base) : *start;
-	return true;
+	return clip_to_function(f->addr, f->size, addr, size, start, end);
 }
 
 /* A line record of a function of which no more is kept. */

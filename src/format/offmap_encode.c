@@ -46,6 +46,7 @@ struct encoder {
 	uint32_t *slots; /* slot of each string, 0 for names */
 	uint32_t string_count, slot_count, slots_cap;
 	uint32_t serial; /* of the open page, ever counting up */
+	bool single;     /* pages are closed by who takes them */
 	/* the open string page */
 	struct bytes strings;
 	uint32_t strings_first, next_string;
@@ -148,6 +149,17 @@ static struct page *settle(struct encoder *e, struct page *p)
 
 /* ---- string pages ---- */
 
+static struct page *make_string_page(const struct encoder *e, uint32_t first, uint32_t count)
+{
+	struct page *p = page_new(PAGE_STRINGS, STRINGS_HEADER + e->strings.len);
+	if (!p)
+		return NULL;
+	put_u32(put_u32(p->bytes, first), count);
+	if (e->strings.len)
+		memcpy(p->bytes + STRINGS_HEADER, e->strings.data, e->strings.len);
+	return p;
+}
+
 static bool close_string_page(struct encoder *e)
 {
 	uint32_t count = e->next_string - e->strings_first;
@@ -155,11 +167,9 @@ static bool close_string_page(struct encoder *e)
 		return true;
 	GROW(e->string_pages, e->string_pages_cap, e->string_page_count + 1);
 	GROW(e->string_first, e->string_first_cap, e->string_page_count + 1);
-	struct page *p = page_new(PAGE_STRINGS, STRINGS_HEADER + e->strings.len);
+	struct page *p = make_string_page(e, e->strings_first, count);
 	if (!p)
 		return false;
-	put_u32(put_u32(p->bytes, e->strings_first), count);
-	memcpy(p->bytes + STRINGS_HEADER, e->strings.data, e->strings.len);
 	e->string_first[e->string_page_count] = e->strings_first;
 	e->string_pages[e->string_page_count++] = settle(e, p);
 	e->strings.len = 0;
@@ -169,7 +179,7 @@ static bool close_string_page(struct encoder *e)
 
 bool encode_string(struct encoder *e, const char *text, uint32_t len, uint32_t *id)
 {
-	if (e->strings.len && e->strings.len + len > OFFMAP_PAGE_SIZE && !close_string_page(e))
+	if (!e->single && e->strings.len && e->strings.len + len > OFFMAP_PAGE_SIZE && !close_string_page(e))
 		return false;
 	if (e->next_string == UINT32_MAX || !reserve(&e->strings, (size_t)len + VARINT_MAX))
 		return false;
@@ -187,20 +197,11 @@ static uint32_t page_size(const struct encoder *e)
 	return CODE_HEADER + CODE_ENTRY * e->piece_count + e->body.len + e->codes.len + e->data.len + e->far.len;
 }
 
-static bool close_code_page(struct encoder *e)
+static struct page *make_code_page(const struct encoder *e)
 {
-	if (!e->piece_count)
-		return true;
-	GROW(e->code, e->code_cap, e->code_count + 1);
-	GROW(e->code_first, e->code_first_cap, e->code_count + 1);
-	GROW(e->code_slots, e->code_slots_cap, e->code_count + 1);
 	struct page *p = page_new(PAGE_CODE, page_size(e));
-	uint32_t *slots = malloc(e->slot_count * sizeof *slots + 1);
-	if (!p || !slots) {
-		page_unref(p);
-		free(slots);
-		return false;
-	}
+	if (!p)
+		return NULL;
 	uint64_t base = e->pieces[0].address;
 	uint32_t bodies = CODE_HEADER + CODE_ENTRY * e->piece_count;
 	uint8_t *at = put_u64(p->bytes, base);
@@ -216,14 +217,36 @@ static bool close_code_page(struct encoder *e)
 			memcpy(at, parts[i]->data, parts[i]->len);
 			at += parts[i]->len;
 		}
-	if (e->slot_count)
-		memcpy(slots, e->slots, e->slot_count * sizeof *slots);
-	e->code_first[e->code_count] = base;
-	e->code_slots[e->code_count] = slots;
-	e->code[e->code_count++] = settle(e, p);
+	return p;
+}
+
+static void begin_code_page(struct encoder *e)
+{
 	e->body.len = e->codes.len = e->data.len = e->far.len = 0;
 	e->piece_count = e->string_count = e->slot_count = 0;
 	e->serial++;
+}
+
+static bool close_code_page(struct encoder *e)
+{
+	if (!e->piece_count)
+		return true;
+	GROW(e->code, e->code_cap, e->code_count + 1);
+	GROW(e->code_first, e->code_first_cap, e->code_count + 1);
+	GROW(e->code_slots, e->code_slots_cap, e->code_count + 1);
+	struct page *p = make_code_page(e);
+	uint32_t *slots = malloc(e->slot_count * sizeof *slots + 1);
+	if (!p || !slots) {
+		page_unref(p);
+		free(slots);
+		return false;
+	}
+	if (e->slot_count)
+		memcpy(slots, e->slots, e->slot_count * sizeof *slots);
+	e->code_first[e->code_count] = e->pieces[0].address;
+	e->code_slots[e->code_count] = slots;
+	e->code[e->code_count++] = settle(e, p);
+	begin_code_page(e);
 	return true;
 }
 
@@ -294,7 +317,7 @@ static inline void fetch_text(const struct encoder *e, const struct string_table
 
 static bool local_name(struct encoder *e, struct flat *f, uint32_t *index)
 {
-	if (f->name_len > OFFMAP_INLINE_NAME && !f->name_external &&
+	if (f->name_len > OFFMAP_INLINE_NAME && !f->name_external && !e->single &&
 	        !encode_string(e, f->name, f->name_len, &f->name_external))
 		return false;
 	if (f->name_page != e->serial) {
@@ -462,7 +485,7 @@ static bool write_piece(struct encoder *e, const struct string_table *strings, s
 {
 	uint64_t address = f->addr + from;
 	uint32_t name;
-	if (e->piece_count && address - e->pieces[0].address > UINT32_MAX && !close_code_page(e))
+	if (e->piece_count && address - e->pieces[0].address > UINT32_MAX && (e->single || !close_code_page(e)))
 		return false;
 	GROW(e->pieces, e->piece_cap, e->piece_count + 1);
 	if (!local_name(e, f, &name) || !reserve(&e->body, 5 * VARINT_MAX))
@@ -481,7 +504,7 @@ static bool write_piece(struct encoder *e, const struct string_table *strings, s
 	e->body.len = (uint32_t)(at - e->body.data);
 	if (last > first && !write_tree(e, strings, f, first, last))
 		return false;
-	return page_size(e) < OFFMAP_PAGE_SIZE || close_code_page(e);
+	return e->single || page_size(e) < OFFMAP_PAGE_SIZE || close_code_page(e);
 }
 
 /* A cut repeats the nodes of the chain that it cuts: allowed when that is little beside what was written. */
@@ -499,7 +522,7 @@ bool encode_function(
 	while (i + 1 < f->segment_count && f->segments[i + 1].start <= from)
 		i++;
 	for (; from < to; i = last) {
-		uint64_t end = to;
+		uint64_t end = to, start = f->segments[i].start;
 		f->segments[i].start = from;
 		for (last = i + 1; last < f->segment_count && f->segments[last].start < to; last++) {
 			bool huge = f->segments[last].start - f->segments[last - 1].start >= HUGE_SEGMENT;
@@ -511,6 +534,7 @@ bool encode_function(
 		bool rest = end == to && endless;
 		if (!write_piece(e, strings, f, from, end, rest, i, last))
 			return false;
+		f->segments[i].start = start; /* so that what is before can be encoded again */
 		from = end;
 	}
 	f->next_segment = last - 1;
@@ -538,6 +562,46 @@ bool encoder_finish(struct encoder *e, struct offmap *m)
 	free(e->code_slots);
 	e->code_slots = NULL;
 	return true;
+}
+
+/* ---- single pages ---- */
+
+struct encoder *page_encoder_new(void)
+{
+	struct encoder *e = encoder_new(UINT64_MAX, NULL);
+	if (e)
+		e->single = true;
+	return e;
+}
+
+void encoder_drop_open(struct encoder *e)
+{
+	begin_code_page(e);
+	e->strings.len = 0;
+	e->next_string = e->strings_first;
+}
+
+struct page *encoder_take_code(struct encoder *e)
+{
+	struct page *p = e->piece_count ? make_code_page(e) : NULL;
+	begin_code_page(e);
+	return p;
+}
+
+struct page *encoder_take_strings(struct encoder *e, uint32_t first)
+{
+	struct page *p = make_string_page(e, first, e->next_string - e->strings_first);
+	e->strings.len = 0;
+	e->next_string = e->strings_first;
+	return p;
+}
+
+uint64_t encoder_buffer_bytes(const struct encoder *e)
+{
+	return (uint64_t)e->body.cap + e->codes.cap + e->data.cap + e->far.cap + e->strings.cap +
+	       (uint64_t)e->piece_cap * sizeof *e->pieces + (uint64_t)e->slots_cap * sizeof *e->slots +
+	       (uint64_t)e->numbers_cap * sizeof *e->numbers + (uint64_t)e->order_cap * sizeof *e->order +
+	       (uint64_t)e->bases_cap * sizeof *e->bases;
 }
 
 /* ---- taking pages apart again ---- */

@@ -10,7 +10,7 @@
 struct string_slot {
 	uint32_t page, local; /* where it was written last: page number + 1, index there */
 	uint32_t text;        /* where the short text lies in `texts`, or id in the string pages */
-	uint8_t len;          /* of the short text */
+	uint16_t len;         /* of the short text */
 	bool external : 1;    /* text is an id */
 	bool defined : 1;
 	bool is_origin : 1; /* undefined ones are "<unknown>", undefined files empty */
@@ -45,5 +45,18 @@ bool encoder_finish(struct encoder *e, struct offmap *m);
 bool encoder_unpack(
         struct encoder *e, const struct string_table *strings, bool (*give)(void *arg, struct flat *f), void *arg);
 uint64_t encoder_held_bytes(const struct encoder *e);
+
+/* An encoder of single pages, for who knows where they end: nothing closes one but the functions below, whose page has
+ * one reference. No piece may start 2^32 bytes behind the first one. Each name that is to be in a string page has its
+ * name_external. */
+struct encoder *page_encoder_new(void);
+/* The page of what encode_function was given since the last one; NULL without memory. */
+struct page *encoder_take_code(struct encoder *e);
+/* Of what encode_string was given; `first` is the number of the first string. */
+struct page *encoder_take_strings(struct encoder *e, uint32_t first);
+/* Forgets what was encoded since the last page, after a failure. */
+void encoder_drop_open(struct encoder *e);
+/* Bytes of its buffers. */
+uint64_t encoder_buffer_bytes(const struct encoder *e);
 
 #endif

@@ -72,12 +72,36 @@ struct parsed_symbol {
 	struct func_records records;
 };
 
+/* Clips [addr, addr + size) to a function and makes it relative. false: nothing of it is inside, not even a start. */
+static inline bool clip_to_function(
+        uint64_t func_addr, uint64_t func_size, uint64_t addr, uint64_t size, uint64_t *start, uint64_t *end)
+{
+	uint64_t from = addr - func_addr;
+	if (from < func_size && size <= func_size - from) {
+		*start = from;
+		*end = from + size;
+		return true;
+	}
+	unsigned __int128 low = addr, high = low + size, base = func_addr, top = base + func_size;
+	if (low < base)
+		low = base;
+	if (high > top)
+		high = top;
+	if (addr < func_addr ? high <= low : low >= top)
+		return false;
+	*start = (uint64_t)(low - base);
+	*end = high > low ? (uint64_t)(high - base) : *start;
+	return true;
+}
+
 void func_records_release(struct func_records *r);
 void parsed_symbol_release(struct parsed_symbol *s);
 
 struct flattener;
 struct flattener *flattener_new(void);
 void flattener_free(struct flattener *f);
+/* Bytes of its buffers. */
+uint64_t flattener_bytes(const struct flattener *f);
 /* Fills nodes and segments of out (whose size is set). false: no memory. May reorder the records. */
 bool flatten(struct flattener *f, struct func_records *records, struct flat *out);
 

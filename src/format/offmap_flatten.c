@@ -86,6 +86,14 @@ void flattener_free(struct flattener *f)
 	free(f);
 }
 
+uint64_t flattener_bytes(const struct flattener *f)
+{
+	return sizeof *f + f->depth_cap * (uint64_t)sizeof *f->active + f->chain_cap * (uint64_t)sizeof *f->chain +
+	       ((uint64_t)f->keys_cap + f->spare_cap) * sizeof *f->keys + f->breaks_cap * (uint64_t)sizeof *f->breaks +
+	       f->ranges_cap * (uint64_t)sizeof *f->ranges + f->stack_cap * (uint64_t)sizeof *f->stack +
+	       f->memo_cap * (uint64_t)sizeof *f->memo;
+}
+
 void func_records_release(struct func_records *r)
 {
 	free(r->lines);

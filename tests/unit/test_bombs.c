@@ -19,6 +19,7 @@
 #include "format/breakpad.h"
 #include "format/gzip.h"
 #include "format/request_json.h"
+#include "format/sympages.h"
 #include "offmap_tools.h"
 #include "store/bucket_backend.h"
 #include "work.h"
@@ -191,6 +192,94 @@ static void test_levels(void **state)
 	measure_both("9,000 ranges in 200 levels", make_ranges, 9000, parse_sym, &b);
 }
 
+/* The same through an index; index_bytes: what that and the spans take. */
+static uint64_t index_bytes;
+
+static bool index_sym(void *arg)
+{
+	struct bomb *b = arg;
+	struct error e;
+	struct symtext text = symtext_whole(b->input.data);
+	struct symindex *x = symindex_new(str_from(""));
+	struct symspans *s = NULL;
+	struct offmap *m = NULL;
+	b->err = x ? symindex_feed(x, b->input.data, b->input.len, &e) : ERR_NO_MEMORY;
+	if (!b->err)
+		b->err = symindex_finish(x, &e);
+	if (!b->err)
+		s = symspans_new(x, &text, false);
+	index_bytes = s ? symindex_bytes(x) + symspans_bytes(s) : 0;
+	if (s)
+		m = sympages_all(x, s, &text);
+	b->text_bytes = m ? m->raw_bytes : 0;
+	symspans_free(s);
+	symindex_free(x);
+	offmap_free(m);
+	return m != NULL;
+}
+
+/* n functions, each in the one before. */
+static void make_nested_functions(struct buffer *t, unsigned n)
+{
+	text_add(t, "MODULE Linux x86_64 0 a\nFILE 0 a.c\n");
+	for (unsigned i = 0; i < n; i++)
+		text_add(t, "FUNC %x %x 0 f\n%x 1 1 0\n%x 1 2 0\n", i, 2 * (n - i), i, 2 * n - i - 1);
+}
+
+/* A large function that n small ones interrupt, and another one that lies in it and has as many in it. */
+static void make_interrupted(struct buffer *t, unsigned n)
+{
+	text_add(t, "MODULE Linux x86_64 0 a\nFILE 0 a.c\n");
+	for (unsigned outer = 0; outer < 2; outer++) {
+		text_add(t, "FUNC %x %x 0 outer%u\n", outer * 16 * n, (2 - outer) * 16 * n, outer);
+		for (unsigned i = 0; i < n; i++)
+			text_add(t, "%x 10 %u 0\n", 16 * (outer * n + i), i);
+	}
+	for (unsigned i = 0; i < 2 * n; i++)
+		text_add(t, "FUNC %x 2 0 f\n", 16 * i + 4);
+}
+
+/* n functions at one address, each longer than those before and without lines, so that each answers for a byte. */
+static void make_one_address(struct buffer *t, unsigned n)
+{
+	text_add(t, "MODULE Linux x86_64 0 a\n");
+	for (unsigned i = 0; i < n; i++)
+		text_add(t, "FUNC 0 %x 0 f\n", i + 1);
+}
+
+/* All records of the file are those of one function, out of order. */
+static void make_one_function(struct buffer *t, unsigned n)
+{
+	text_add(t, "MODULE Linux x86_64 0 a\nFUNC 0 %x 0 f\n", 16 * n);
+	for (unsigned i = 0; i < n; i++) {
+		unsigned k = (unsigned)((uint64_t)i * 1000003 % n);
+		text_add(t, "INLINE 0 1 %u %u %x 8\n%x 10 1 %u\n", i, i, 16 * k, 16 * k, i);
+	}
+}
+
+/* Lines as short as they can be. */
+static void make_short_lines(struct buffer *t, unsigned n)
+{
+	text_add(t, "MODULE Linux x86_64 0 a\n");
+	for (unsigned i = 0; i < n; i++)
+		text_add(t, i % 2 ? "FILE %u a\n" : "FUNC %x 1 0\n", i);
+}
+
+static void test_index(void **state)
+{
+	struct bomb b;
+	(void)state;
+	measure_both("9,000 ranges under 200 levels, indexed", make_levels, 9000, index_sym, &b);
+	assert_true(b.text_bytes < 4000); /* in some twenty pages */
+	measure_both("9,000 ranges in 200 levels, indexed", make_ranges, 9000, index_sym, &b);
+	measure_both("nested functions, indexed", make_nested_functions, 60000, index_sym, &b);
+	measure_both("interrupted functions, indexed", make_interrupted, 80000, index_sym, &b);
+	measure_both("functions of one address, indexed", make_one_address, 100000, index_sym, &b);
+	measure_both("one function, indexed", make_one_function, 100000, index_sym, &b);
+	measure_both("short lines, indexed", make_short_lines, 400000, index_sym, &b);
+	assert_true(index_bytes < (8 << 20) + 8 * (uint64_t)800000 * 11);
+}
+
 static void make_odd_lines(struct buffer *t, unsigned n)
 {
 	text_add(t, "MODULE Linux x86_64 0 a\nFUNC 0 10 0 f\n");
@@ -216,6 +305,8 @@ static void test_damage(void **state)
 	(void)state;
 	measure_both("damaged lines", make_odd_lines, 500000, parse_sym, &b);
 	measure_both("INLINE lines that end wrong", make_long_inline, 500000, parse_sym, &b);
+	measure_both("damaged lines, indexed", make_odd_lines, 500000, index_sym, &b);
+	measure_both("INLINE lines that end wrong, indexed", make_long_inline, 500000, index_sym, &b);
 }
 
 /* ---- requests ---- */
@@ -357,6 +448,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test(test_gzip),
 	        cmocka_unit_test(test_levels),
+	        cmocka_unit_test(test_index),
 	        cmocka_unit_test(test_damage),
 	        cmocka_unit_test(test_modules),
 	        cmocka_unit_test(test_json),

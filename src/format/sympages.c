@@ -1,0 +1,658 @@
+/*
+ * A page: each symbol of its spans is read from the text, flattened and encoded, as far as it answers within the page.
+ * A function that was flattened is kept until an address behind its end was met, for it may answer again behind others
+ * that lie in it: `kept` is a stack, as the sweep's is. When it takes too much the outermost functions are let go, and
+ * read again where they are met.
+ *
+ * Strings are named by slots that live as long as the functions that are kept: an id has the same slot in all of them.
+ * Which slot it is has no influence on the bytes.
+ */
+#include <config.h>
+
+#include "format/sympages.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/utf8.h"
+#include "format/offmap_encode.h"
+#include "format/offmap_flat.h"
+
+typedef unsigned __int128 position;
+#define ADDRESS_END ((position)1 << 64)
+
+enum {
+	KEPT_BYTES =
+	        64
+	        << 20, /* of functions that are kept, and a quarter of the text: so all is read a few times at most */
+	SPARE_BYTES = 1 << 20, /* of a flat that is used again */
+	SPARE_MAX = 64,
+	IDLE_BYTES = 16 << 20, /* buffers above this are given back when a page is done */
+	SLOTS_MAX = 16384,     /* and twice what the functions that are kept may name */
+};
+
+/* id of a FILE or INLINE_ORIGIN -> slot */
+struct slot_entry {
+	uint64_t id;
+	uint32_t slot; /* 0: free */
+	bool is_origin;
+};
+
+struct kept {
+	uint32_t symbol;
+	struct flat *flat;
+	struct sympages_counts counts;
+};
+
+struct sympages {
+	const struct symindex *x;
+	const struct symspans *s;
+	const struct symtext *text;
+	struct encoder *encoder;
+	struct flattener *flattener;
+	struct symrecords reader;
+	struct func_records records;
+	struct string_table strings;
+	struct slot_entry *entries; /* a power of two of them, half of them free */
+	uint32_t entry_count, entry_cap;
+	uint64_t salt; /* so that nobody can choose ids that share a place */
+	uint64_t last_file;
+	uint32_t last_file_slot; /* 0: none */
+	struct kept *kept;       /* [kept_base, kept_count), ascending by symbol */
+	uint32_t kept_base, kept_count, kept_cap;
+	uint64_t kept_bytes, kept_names; /* of all: their size, and how many slots they may name */
+	struct flat *spare;              /* a list */
+	uint32_t spare_count;
+	struct flat public;
+	uint8_t *escaped;
+	uint32_t escaped_cap;
+};
+
+static void reset_slots(struct sympages *m)
+{
+	m->strings.count = 1;
+	m->strings.texts_len = 0;
+	m->last_file_slot = 0;
+	if (m->entry_count)
+		memset(m->entries, 0, m->entry_cap * sizeof *m->entries);
+	m->entry_count = 0;
+}
+
+struct sympages *sympages_new(const struct symindex *x, const struct symspans *s, const struct symtext *text)
+{
+	struct sympages *m = calloc(1, sizeof *m);
+	if (!m)
+		return NULL;
+	m->x = x;
+	m->s = s;
+	m->text = text;
+	m->encoder = page_encoder_new();
+	m->flattener = flattener_new();
+	m->strings.cap = 64;
+	m->strings.slots = calloc(m->strings.cap, sizeof *m->strings.slots);
+	if (getrandom(&m->salt, sizeof m->salt, GRND_NONBLOCK) <= 0)
+		m->salt = (uintptr_t)m;
+	if (!m->encoder || !m->flattener || !m->strings.slots) {
+		sympages_free(m);
+		return NULL;
+	}
+	reset_slots(m);
+	return m;
+}
+
+static void free_slots(struct sympages *m)
+{
+	free(m->entries);
+	free(m->strings.texts);
+	m->entries = NULL;
+	m->strings.texts = NULL;
+	m->entry_cap = m->entry_count = m->strings.texts_cap = 0;
+}
+
+void sympages_free(struct sympages *m)
+{
+	if (!m)
+		return;
+	for (uint32_t i = m->kept_base; i < m->kept_count; i++)
+		flat_free(m->kept[i].flat);
+	for (struct flat *f = m->spare, *next; f; f = next) {
+		next = f->next;
+		flat_free(f);
+	}
+	free(m->kept);
+	encoder_free(m->encoder);
+	flattener_free(m->flattener);
+	symrecords_release(&m->reader);
+	func_records_release(&m->records);
+	free_slots(m);
+	free(m->strings.slots);
+	free(m->public.name);
+	free(m->escaped);
+	free(m);
+}
+
+static uint64_t flat_bytes(const struct flat *f)
+{
+	return sizeof *f + f->name_cap + f->node_cap * (uint64_t)sizeof *f->nodes +
+	       f->segment_cap * (uint64_t)sizeof *f->segments;
+}
+
+static uint64_t records_bytes(const struct func_records *r)
+{
+	return r->line_cap * (uint64_t)sizeof *r->lines + r->inline_cap * (uint64_t)sizeof *r->inlines +
+	       r->range_cap * (uint64_t)sizeof *r->ranges;
+}
+
+static uint64_t slot_bytes(const struct sympages *m)
+{
+	return m->strings.cap * (uint64_t)sizeof *m->strings.slots + m->strings.texts_cap +
+	       m->entry_cap * (uint64_t)sizeof *m->entries;
+}
+
+uint64_t sympages_bytes(const struct sympages *m)
+{
+	return sizeof *m + m->kept_bytes + m->kept_cap * (uint64_t)sizeof *m->kept +
+	       m->spare_count * (uint64_t)SPARE_BYTES + records_bytes(&m->records) + slot_bytes(m) +
+	       symrecords_bytes(&m->reader) + flattener_bytes(m->flattener) + encoder_buffer_bytes(m->encoder) +
+	       m->escaped_cap + m->public.name_cap;
+}
+
+/* ---- strings ---- */
+
+/* Escapes a text into m->escaped; false: no memory. */
+static bool escape(struct sympages *m, const uint8_t *text, size_t len, uint32_t *escaped_len)
+{
+	GROW(m->escaped, m->escaped_cap, 6 * (uint32_t)len + 16);
+	*escaped_len = (uint32_t)json_escape(m->escaped, text, len);
+	return true;
+}
+
+static bool define(struct sympages *m, struct string_slot *slot, const struct symindex_definition *d)
+{
+	struct string_table *t = &m->strings;
+	uint32_t len;
+	if (d->external) {
+		slot->external = slot->defined = true;
+		slot->text = d->at;
+		return true;
+	}
+	if (!d->len)
+		return true; /* an INLINE_ORIGIN without a name is <unknown> */
+	if (!escape(m, (const uint8_t *)m->x->texts + d->at, d->len, &len) || len > UINT32_MAX - t->texts_len)
+		return false;
+	GROW(t->texts, t->texts_cap, t->texts_len + len);
+	memcpy(t->texts + t->texts_len, m->escaped, len);
+	slot->defined = true;
+	slot->text = t->texts_len;
+	slot->len = (uint16_t)len;
+	t->texts_len += len;
+	return true;
+}
+
+static uint32_t entry_place(const struct sympages *m, uint64_t id, bool is_origin)
+{
+	uint64_t h = (id ^ m->salt) * UINT64_C(0x9e3779b97f4a7c15) + is_origin;
+	h = (h ^ h >> 32 ^ m->salt) * UINT64_C(0xbf58476d1ce4e5b9);
+	return (uint32_t)(h >> 32) & (m->entry_cap - 1);
+}
+
+static bool grow_entries(struct sympages *m)
+{
+	struct slot_entry *old = m->entries;
+	uint32_t old_cap = m->entry_cap, cap = old_cap ? 2 * old_cap : 256;
+	struct slot_entry *grown = cap > old_cap ? calloc(cap, sizeof *grown) : NULL;
+	if (!grown)
+		return false;
+	m->entries = grown;
+	m->entry_cap = cap;
+	for (uint32_t i = 0; i < old_cap; i++)
+		if (old[i].slot) {
+			uint32_t at = entry_place(m, old[i].id, old[i].is_origin);
+			while (grown[at].slot)
+				at = (at + 1) & (cap - 1);
+			grown[at] = old[i];
+		}
+	free(old);
+	return true;
+}
+
+/* The slot of an id, made when it is new; 0 without memory. */
+static uint32_t find_slot(struct sympages *m, uint64_t id, bool is_origin)
+{
+	struct string_table *t = &m->strings;
+	if (2 * (m->entry_count + 1) > m->entry_cap && !grow_entries(m))
+		return 0;
+	uint32_t at = entry_place(m, id, is_origin);
+	for (; m->entries[at].slot; at = (at + 1) & (m->entry_cap - 1))
+		if (m->entries[at].id == id && m->entries[at].is_origin == is_origin)
+			return m->entries[at].slot;
+	GROW(t->slots, t->cap, t->count + 1);
+	struct string_slot *slot = &t->slots[t->count];
+	const struct symindex_definition *d = symindex_find(is_origin ? &m->x->origins : &m->x->files, id);
+	*slot = (struct string_slot){.is_origin = is_origin};
+	if (d && !define(m, slot, d))
+		return 0;
+	m->entries[at] = (struct slot_entry){id, t->count, is_origin};
+	m->entry_count++;
+	return t->count++;
+}
+
+static inline uint32_t file_slot(struct sympages *m, uint64_t id)
+{
+	if (!m->last_file_slot || m->last_file != id) {
+		m->last_file_slot = find_slot(m, id, false);
+		m->last_file = id;
+	}
+	return m->last_file_slot;
+}
+
+/* ---- symbols ---- */
+
+/* The number of a name that is in a string page. */
+static uint32_t external_name(const struct symindex *x, uint64_t place)
+{
+	uint32_t low = 0, high = x->string_count;
+	while (low < high) {
+		uint32_t mid = low + (high - low) / 2;
+		if (x->strings[mid].place < place)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low + 1;
+}
+
+/* Opens the symbol's text and gives f its name. */
+static bool begin_symbol(struct sympages *m, const struct symindex_symbol *symbol, struct flat *f)
+{
+	struct symrecords *r = &m->reader;
+	uint32_t len;
+	if (!symrecords_begin(r, m->text, symbol))
+		return false;
+	bool external = r->name.len > OFFMAP_INLINE_NAME;
+	struct str name = r->name.len ? r->name : str_from("<unknown>");
+	if (external)
+		name.len = 0;
+	if (!escape(m, (const uint8_t *)name.data, name.len, &len) || !flat_set_name(f, (char *)m->escaped, len))
+		return false;
+	if (external)
+		f->name_external = external_name(m->x, r->name_place);
+	f->addr = symbol->addr;
+	f->size = symbol->size;
+	f->is_public = symbol->is_public;
+	f->has_lines = false;
+	f->node_count = f->segment_count = f->next_segment = 0;
+	return true;
+}
+
+static bool add_line(struct sympages *m, const struct flat *f)
+{
+	const struct symrecords *from = &m->reader;
+	struct func_records *r = &m->records;
+	struct line_record l = {0, 0, from->line, 0};
+	if (!clip_to_function(f->addr, f->size, from->addr, from->size, &l.start, &l.end))
+		return true;
+	if (!(l.file = file_slot(m, from->file)))
+		return false;
+	GROW(r->lines, r->line_cap, r->line_count + 1);
+	if (l.end == l.start || (r->line_count && l.start < r->lines[r->line_count - 1].end))
+		r->lines_sorted = false;
+	r->lines[r->line_count++] = l;
+	return true;
+}
+
+static bool add_inline(struct sympages *m, const struct flat *f)
+{
+	const struct symrecords *from = &m->reader;
+	const struct inline_fields *fields = &from->fields;
+	struct func_records *r = &m->records;
+	struct inline_record i = {fields->depth, fields->call_line, 0, 0};
+	if ((fields->has_call_file && !(i.call_file = file_slot(m, fields->call_file))) ||
+	        !(i.origin = find_slot(m, fields->origin, true)))
+		return false;
+	GROW(r->inlines, r->inline_cap, r->inline_count + 1);
+	GROW(r->ranges, r->range_cap, r->range_count + from->range_count / 2);
+	for (uint32_t k = 0; k < from->range_count; k += 2) {
+		struct inline_range g = {0, 0, r->inline_count};
+		if (clip_to_function(f->addr, f->size, from->ranges[k], from->ranges[k + 1], &g.start, &g.end) &&
+		        g.start != g.end)
+			r->ranges[r->range_count++] = g;
+	}
+	r->inlines[r->inline_count++] = i;
+	return true;
+}
+
+/* Reads and flattens a FUNC. */
+static bool read_func(struct sympages *m, uint32_t symbol, struct flat *f, struct sympages_counts *counts)
+{
+	struct func_records *r = &m->records;
+	enum record_kind kind;
+	*counts = (struct sympages_counts){0};
+	r->line_count = r->inline_count = r->range_count = 0;
+	r->lines_sorted = true;
+	if (!begin_symbol(m, &m->x->symbols[symbol], f))
+		return false;
+	while ((kind = symrecords_next(&m->reader))) {
+		if (kind == RECORD_FAILED || !(kind == RECORD_LINE ? add_line(m, f) : add_inline(m, f)))
+			return false;
+		counts->lines += kind == RECORD_LINE;
+		counts->inlines += kind == RECORD_INLINE;
+	}
+	counts->damaged = m->reader.damaged;
+	f->has_lines = counts->lines != 0;
+	return flatten(m->flattener, r, f);
+}
+
+/* ---- functions that are kept ---- */
+
+static uint64_t names_of(const struct flat *f)
+{
+	return f->segment_count + 2 * (uint64_t)f->node_count;
+}
+
+static void drop(struct sympages *m, const struct kept *k)
+{
+	struct flat *f = k->flat;
+	m->kept_bytes -= flat_bytes(f);
+	m->kept_names -= names_of(f);
+	if (m->spare_count == SPARE_MAX || flat_bytes(f) > SPARE_BYTES) {
+		flat_free(f);
+		return;
+	}
+	f->next = m->spare;
+	m->spare = f;
+	m->spare_count++;
+}
+
+static void drop_all(struct sympages *m)
+{
+	while (m->kept_count > m->kept_base)
+		drop(m, &m->kept[--m->kept_count]);
+	m->kept_base = m->kept_count = 0;
+}
+
+static struct flat *take_flat(struct sympages *m)
+{
+	struct flat *f = m->spare;
+	if (!f)
+		return calloc(1, sizeof *f);
+	m->spare = f->next;
+	m->spare_count--;
+	return f;
+}
+
+/* Lets the outermost go as long as there is more than may be. */
+static void make_room(struct sympages *m)
+{
+	while (m->kept_bytes > KEPT_BYTES + m->x->text_bytes / 4 && m->kept_base < m->kept_count)
+		drop(m, &m->kept[m->kept_base++]);
+	if (m->kept_base == m->kept_count) {
+		m->kept_base = m->kept_count = 0;
+	} else if (m->kept_base > m->kept_count / 2) {
+		m->kept_count -= m->kept_base;
+		memmove(m->kept, m->kept + m->kept_base, m->kept_count * sizeof *m->kept);
+		m->kept_base = 0;
+	}
+}
+
+/* A FUNC that answers from `from` on, NULL as RECORD_FAILED. */
+static struct kept *take_func(struct sympages *m, uint32_t symbol, uint64_t from)
+{
+	while (m->kept_count > m->kept_base) {
+		struct kept *top = &m->kept[m->kept_count - 1];
+		if (top->symbol == symbol)
+			return top;
+		if (top->symbol < symbol && from - top->flat->addr < top->flat->size)
+			break;
+		drop(m, top);
+		m->kept_count--;
+	}
+	make_room(m);
+	GROW(m->kept, m->kept_cap, m->kept_count + 1);
+	struct kept *k = &m->kept[m->kept_count];
+	k->symbol = symbol;
+	k->flat = take_flat(m);
+	if (!k->flat || !read_func(m, symbol, k->flat, &k->counts)) {
+		flat_free(k->flat);
+		return NULL;
+	}
+	m->kept_count++;
+	m->kept_bytes += flat_bytes(k->flat);
+	m->kept_names += names_of(k->flat);
+	return k;
+}
+
+/* Between pages: gives back what only a large function needed, and slots that nothing names any more. */
+static void tidy(struct sympages *m)
+{
+	if (m->strings.count > SLOTS_MAX + 2 * m->kept_names) {
+		drop_all(m);
+		reset_slots(m);
+		if (slot_bytes(m) > IDLE_BYTES)
+			free_slots(m);
+	}
+	if (records_bytes(&m->records) > IDLE_BYTES)
+		func_records_release(&m->records);
+	if (symrecords_bytes(&m->reader) > IDLE_BYTES)
+		symrecords_release(&m->reader);
+	if (flattener_bytes(m->flattener) > IDLE_BYTES) {
+		struct flattener *fresh = flattener_new();
+		if (fresh) {
+			flattener_free(m->flattener);
+			m->flattener = fresh;
+		}
+	}
+}
+
+/* ---- code pages ---- */
+
+/* The first segment that goes on behind `from` bytes. */
+static uint32_t find_segment(const struct flat *f, uint64_t from)
+{
+	uint32_t low = 0, high = f->segment_count;
+	while (high - low > 1) {
+		uint32_t mid = low + (high - low) / 2;
+		if (f->segments[mid].start <= from)
+			low = mid;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+static bool encode(struct sympages *m, struct flat *f, position from, position to, bool endless)
+{
+	uint64_t start = (uint64_t)(from - f->addr);
+	f->next_segment = f->segment_count ? find_segment(f, start) : 0;
+	return encode_function(m->encoder, &m->strings, f, start, endless ? start : (uint64_t)(to - f->addr), endless);
+}
+
+/* A FUNC answers for [from, to); behind its end only when the nearest one does. */
+static bool encode_func(
+        struct sympages *m, uint32_t symbol, position from, position to, bool is_first, struct sympages_counts *counts)
+{
+	struct kept *k = take_func(m, symbol, (uint64_t)from);
+	if (!k)
+		return false;
+	struct flat *f = k->flat;
+	position end = (position)f->addr + f->size, stop = end < to ? end : to;
+	if (is_first && counts) {
+		counts->lines += k->counts.lines;
+		counts->inlines += k->counts.inlines;
+		counts->damaged += k->counts.damaged;
+	}
+	if (from < stop && !encode(m, f, from, stop, false))
+		return false;
+	if (!m->s->nearest || end >= to)
+		return true;
+	return encode(m, f, end > from ? end : from, to, to == ADDRESS_END);
+}
+
+/* Where the first symbol behind this one's address starts. */
+static position next_address(const struct symindex *x, uint32_t symbol)
+{
+	uint32_t low = symbol + 1, high = x->symbol_count;
+	while (low < high) {
+		uint32_t mid = low + (high - low) / 2;
+		if (x->symbols[mid].addr <= x->symbols[symbol].addr)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low < x->symbol_count ? x->symbols[low].addr : ADDRESS_END;
+}
+
+static bool encode_public(struct sympages *m, uint32_t symbol, position from)
+{
+	struct flat *f = &m->public;
+	position end = next_address(m->x, symbol);
+	if (!begin_symbol(m, &m->x->symbols[symbol], f))
+		return false;
+	f->size = end == ADDRESS_END ? 0 : (uint64_t)(end - f->addr);
+	return encode(m, f, from, end, end == ADDRESS_END);
+}
+
+static bool encode_spans(struct sympages *m, uint32_t number, struct sympages_counts *counts)
+{
+	const struct symspans *s = m->s;
+	position from = s->page_first[number],
+	         end = number + 1 < s->page_count ? s->page_first[number + 1] : ADDRESS_END;
+	for (uint32_t i = s->page_span[number]; i < s->count && s->starts[i] < end; i++) {
+		position to = i + 1 < s->count && s->starts[i + 1] < end ? s->starts[i + 1] : end;
+		uint32_t symbol = s->symbols[i] & ~SYMSPAN_FIRST;
+		bool is_first = s->symbols[i] & SYMSPAN_FIRST && s->starts[i] >= from;
+		if (s->starts[i] > from)
+			from = s->starts[i];
+		if (m->x->symbols[symbol].is_public ? !encode_public(m, symbol, from)
+		                                    : !encode_func(m, symbol, from, to, is_first, counts))
+			return false;
+	}
+	return true;
+}
+
+struct page *sympages_code(struct sympages *m, uint32_t number, struct sympages_counts *counts)
+{
+	struct page *p = NULL;
+	if (encode_spans(m, number, counts))
+		p = encoder_take_code(m->encoder);
+	else
+		encoder_drop_open(m->encoder);
+	tidy(m);
+	return p;
+}
+
+bool sympages_count_rest(struct sympages *m, struct sympages_counts *counts)
+{
+	const struct symspans *s = m->s;
+	uint32_t count = m->x->symbol_count;
+	uint8_t *in_page = calloc(count / 8 + 1, 1);
+	bool ok = in_page != NULL;
+	for (uint32_t i = 0; i < s->count && ok; i++) {
+		uint32_t symbol = s->symbols[i] & ~SYMSPAN_FIRST;
+		in_page[symbol / 8] |= (uint8_t)(1u << symbol % 8);
+	}
+	for (uint32_t i = 0; i < count && ok; i++) {
+		if (in_page[i / 8] >> i % 8 & 1 || m->x->symbols[i].is_public)
+			continue;
+		enum record_kind kind = RECORD_FAILED;
+		if (symrecords_begin(&m->reader, m->text, &m->x->symbols[i]))
+			while ((kind = symrecords_next(&m->reader)) == RECORD_LINE || kind == RECORD_INLINE) {
+				counts->lines += kind == RECORD_LINE;
+				counts->inlines += kind == RECORD_INLINE;
+			}
+		counts->damaged += m->reader.damaged;
+		ok = kind == RECORD_NONE;
+	}
+	free(in_page);
+	return ok;
+}
+
+/* ---- string pages ---- */
+
+struct page *sympages_strings(struct sympages *m, uint32_t number)
+{
+	const struct symindex *x = m->x;
+	uint32_t first = x->string_first[number], id,
+	         end = number + 1 < x->string_page_count ? x->string_first[number + 1] : x->string_count + 1;
+	for (uint32_t i = first; i < end; i++) {
+		const struct symindex_string *s = &x->strings[i - 1];
+		uint8_t *room = malloc(s->len);
+		const uint8_t *text = room ? m->text->get(m->text->arg, s->place, s->len, room) : NULL;
+		uint32_t len;
+		bool ok = text && escape(m, text, s->len, &len) &&
+		          encode_string(m->encoder, (const char *)m->escaped, len, &id);
+		free(room);
+		if (!ok) {
+			encoder_drop_open(m->encoder);
+			return NULL;
+		}
+	}
+	return encoder_take_strings(m->encoder, first);
+}
+
+/* ---- whole maps ---- */
+
+struct offmap *sympages_map(const struct symindex *x, const struct symspans *s)
+{
+	struct offmap *m = calloc(1, sizeof *m);
+	if (!m)
+		return NULL;
+	m->generation = x->generation;
+	m->code_count = s->page_count;
+	m->string_count = x->string_page_count;
+	m->funcs = x->funcs;
+	m->publics = x->publics;
+	m->damaged = x->damaged;
+	m->text_bytes = x->text_bytes;
+	m->code = calloc((size_t)m->code_count + 1, sizeof *m->code);
+	m->strings = calloc((size_t)m->string_count + 1, sizeof *m->strings);
+	m->code_first = malloc((m->code_count + (size_t)1) * sizeof *m->code_first);
+	m->string_first = malloc((m->string_count + (size_t)1) * sizeof *m->string_first);
+	m->code_file = malloc(6 * x->code_file_len + 1);
+	if (!m->code || !m->strings || !m->code_first || !m->string_first || !m->code_file) {
+		offmap_free(m);
+		return NULL;
+	}
+	if (m->code_count)
+		memcpy(m->code_first, s->page_first, m->code_count * sizeof *m->code_first);
+	if (m->string_count)
+		memcpy(m->string_first, x->string_first, m->string_count * sizeof *m->string_first);
+	if (x->code_file_len)
+		m->code_file_len =
+		        (uint32_t)json_escape((uint8_t *)m->code_file, (const uint8_t *)x->code_file, x->code_file_len);
+	return m;
+}
+
+static bool fill(struct sympages *pages, struct offmap *map)
+{
+	struct sympages_counts counts = {0};
+	for (uint32_t i = 0; i < map->string_count; i++) {
+		if (!(map->strings[i] = sympages_strings(pages, i)))
+			return false;
+		map->raw_bytes += map->strings[i]->len;
+	}
+	for (uint32_t i = 0; i < map->code_count; i++) {
+		if (!(map->code[i] = sympages_code(pages, i, &counts)))
+			return false;
+		map->raw_bytes += map->code[i]->len;
+	}
+	if (!sympages_count_rest(pages, &counts))
+		return false;
+	map->lines = counts.lines;
+	map->inlines = counts.inlines;
+	map->damaged += counts.damaged;
+	return true;
+}
+
+struct offmap *sympages_all(const struct symindex *x, const struct symspans *s, const struct symtext *text)
+{
+	struct offmap *map = sympages_map(x, s);
+	struct sympages *pages = map ? sympages_new(x, s, text) : NULL;
+	bool ok = pages && fill(pages, map);
+	sympages_free(pages);
+	if (ok)
+		return map;
+	offmap_free(map);
+	return NULL;
+}

@@ -1,0 +1,240 @@
+/*
+ * The text of a symbol is read through a window of whole lines, as it lies or as a copy. What is in no usual form goes
+ * to the careful reader of breakpad_line.h. Which lines count as damaged is shared with the index: it counts those of
+ * keywords that it reads, and here those of records and of no known keyword are counted.
+ */
+#include <config.h>
+
+#include "format/symtext.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "format/breakpad_fields.h"
+#include "format/offmap_flat.h"
+
+enum { WINDOW = 64 << 10 };
+
+static const uint8_t *get_whole(void *arg, uint64_t place, size_t len, uint8_t *room)
+{
+	(void)len;
+	(void)room;
+	return (const uint8_t *)arg + place;
+}
+
+struct symtext symtext_whole(const uint8_t *text)
+{
+	return (struct symtext){get_whole, (void *)(uintptr_t)text}; /* only read */
+}
+
+void symrecords_release(struct symrecords *r)
+{
+	free(r->ranges);
+	free(r->room);
+	*r = (struct symrecords){0};
+}
+
+uint64_t symrecords_bytes(const struct symrecords *r)
+{
+	return r->ranges_cap * (uint64_t)sizeof *r->ranges + r->room_cap;
+}
+
+/* Gets the next `len` bytes; NULL as RECORD_FAILED. There is room for one more. */
+static const uint8_t *get(struct symrecords *r, size_t len)
+{
+	GROW(r->room, r->room_cap, (uint32_t)len + 1);
+	return r->text->get(r->text->arg, r->place, len, r->room);
+}
+
+/* The next bytes up to the end of the text have no line feed: gives them one. */
+static bool end_window(struct symrecords *r, const uint8_t *at, size_t len)
+{
+	if (at != r->room)
+		memcpy(r->room, at, len);
+	r->room[len] = '\n';
+	r->start = r->at = r->room;
+	r->stop = r->room + len + 1;
+	r->place = r->end;
+	return true;
+}
+
+/* What comes next is a line that is too long: counts it, and steps over it. */
+static bool pass_long_line(struct symrecords *r, const uint8_t *at)
+{
+	struct line l = {at, at + BREAKPAD_LINE_MAX};
+	enum line_kind kind = line_take_kind(&l);
+	r->damaged += kind == LINE_INLINE || kind == LINE_OTHER;
+	while (r->place < r->end) {
+		size_t len = r->end - r->place < WINDOW ? (size_t)(r->end - r->place) : WINDOW;
+		if (!(at = get(r, len)))
+			return false;
+		const uint8_t *feed = memchr(at, '\n', len);
+		r->place += feed ? (size_t)(feed + 1 - at) : len;
+		if (feed)
+			break;
+	}
+	return true;
+}
+
+/* Makes the next lines the window, which is empty only at the end. */
+static bool next_window(struct symrecords *r)
+{
+	size_t most = WINDOW;
+	r->start = r->at = r->stop = NULL;
+	while (r->place < r->end) {
+		size_t len = r->end - r->place < most ? (size_t)(r->end - r->place) : most;
+		const uint8_t *at = get(r, len), *last = at ? memrchr(at, '\n', len) : NULL;
+		if (!at)
+			return false;
+		if (last) {
+			r->start = r->at = at;
+			r->stop = last + 1;
+			r->place += (size_t)(r->stop - at);
+			return true;
+		}
+		if (len > BREAKPAD_LINE_MAX) {
+			if (!pass_long_line(r, at))
+				return false;
+			most = WINDOW;
+		} else if (len == r->end - r->place) {
+			return end_window(r, at, len);
+		} else {
+			most = BREAKPAD_LINE_MAX + 1;
+		}
+	}
+	return true;
+}
+
+bool symrecords_begin(struct symrecords *r, const struct symtext *text, const struct symindex_symbol *symbol)
+{
+	uint64_t addr, size;
+	r->text = text;
+	r->place = symbol->place;
+	r->end = symbol->end;
+	r->damaged = 0;
+	if (!next_window(r) || r->at == r->stop)
+		return false;
+	const uint8_t *start = r->at, *feed = memchr(r->at, '\n', (size_t)(r->stop - r->at));
+	struct line l = line_content(r->at, feed);
+	bool is_public = line_take_kind(&l) == LINE_PUBLIC;
+	r->at = feed + 1;
+	r->name_place = symbol->place;
+	if (is_public ? !line_read_public(l, &addr, &r->name) : !line_read_func(l, &addr, &size, &r->name))
+		return false; /* not the text that was indexed */
+	r->name_place += (uint64_t)((const uint8_t *)r->name.data - start);
+	return true;
+}
+
+/* `INLINE ` has been seen. The start of the next line, or NULL: read it carefully. */
+static const uint8_t *fast_inline(struct symrecords *r, const uint8_t *at)
+{
+	const uint8_t *end = r->stop;
+	struct inline_fields *f = &r->fields;
+	uint32_t n = 0;
+	if (!fast_decimal(&at, end, &f->depth) || !fast_blank(&at) || !fast_decimal(&at, end, &f->call_line) ||
+	        !fast_blank(&at) || !fast_decimal(&at, end, &f->call_file) || !fast_blank(&at) ||
+	        !fast_decimal(&at, end, &f->origin))
+		return NULL;
+	do {
+		GROW(r->ranges, r->ranges_cap, n + 2);
+		if (!fast_blank(&at) || !fast_hex(&at, end, &r->ranges[n]) || !fast_blank(&at) ||
+		        !fast_hex(&at, end, &r->ranges[n + 1]))
+			return NULL;
+		n += 2;
+	} while (*at == ' ');
+	if (!fast_end(&at))
+		return NULL;
+	f->has_call_file = true;
+	r->range_count = n;
+	return at;
+}
+
+/* A line, up to its line feed. RECORD_NONE: it is no record. */
+static enum record_kind read_line(struct symrecords *r, const uint8_t *at, const uint8_t *feed)
+{
+	struct line l = line_content(at, feed);
+	switch (line_take_kind(&l)) {
+	case LINE_INLINE:
+		if (!line_read_inline(&l, &r->fields))
+			break;
+		for (r->range_count = 0;; r->range_count += 2) {
+			uint64_t addr, size;
+			if (!line_take_range(&l, &addr, &size))
+				return RECORD_INLINE;
+			if (r->range_count + 2 > r->ranges_cap) {
+				uint64_t *grown =
+				        array_grow(r->ranges, &r->ranges_cap, r->range_count + 2, sizeof *r->ranges);
+				if (!grown)
+					return RECORD_FAILED;
+				r->ranges = grown;
+			}
+			r->ranges[r->range_count] = addr;
+			r->ranges[r->range_count + 1] = size;
+		}
+	case LINE_OTHER:
+		if (line_read_record(l, &r->addr, &r->size, &r->line, &r->file))
+			return RECORD_LINE;
+		break;
+	default:
+		return RECORD_NONE;
+	}
+	r->damaged++;
+	return RECORD_NONE;
+}
+
+/* A line that is too long. */
+static void count_long_line(struct symrecords *r, const uint8_t *at)
+{
+	struct line l = {at, at + BREAKPAD_LINE_MAX};
+	enum line_kind kind = line_take_kind(&l);
+	r->damaged += kind == LINE_INLINE || kind == LINE_OTHER;
+}
+
+enum record_kind symrecords_next(struct symrecords *r)
+{
+	for (;;) {
+		if (r->at == r->stop) {
+			if (!next_window(r))
+				return RECORD_FAILED;
+			if (r->at == r->stop)
+				return RECORD_NONE;
+		}
+		const uint8_t *at = r->at, *next;
+		if (*at == 'I' && r->stop - at > 7 && memcmp(at, "INLINE ", 7) == 0) {
+			if ((next = fast_inline(r, at + 7))) {
+				r->at = next;
+				return RECORD_INLINE;
+			}
+		} else {
+			uint32_t file;
+			if ((next = fast_record(at, r->stop, &r->addr, &r->size, &r->line, &file))) {
+				r->at = next;
+				r->file = file;
+				return RECORD_LINE;
+			}
+		}
+		const uint8_t *feed = memchr(at, '\n', (size_t)(r->stop - at));
+		r->at = feed + 1;
+		if (feed - at > BREAKPAD_LINE_MAX) {
+			count_long_line(r, at);
+			continue;
+		}
+		enum record_kind kind = read_line(r, at, feed);
+		if (kind)
+			return kind;
+	}
+}
+
+bool symrecords_skip(struct symrecords *r, uint64_t bytes)
+{
+	uint64_t left = (uint64_t)(r->stop - r->at);
+	if (bytes > left) {
+		r->place = bytes - left < r->end - r->place ? r->place + (bytes - left) : r->end;
+		if (!next_window(r))
+			return false;
+		bytes = 0;
+	}
+	const uint8_t *feed = r->at < r->stop ? memchr(r->at + bytes, '\n', (size_t)(r->stop - r->at) - bytes) : NULL;
+	r->at = feed ? feed + 1 : r->stop;
+	return true;
+}

@@ -1,0 +1,539 @@
+/*
+ * The index of a symbol file and the pages made of it: the same from whatever pieces the text came in, in whatever
+ * order, by however many threads, and with the answers of the builder that reads a file from its start to its end. The
+ * linker sends allocations through alloc_fail.c (--wrap).
+ */
+#include <config.h>
+
+#include <glob.h>
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "alloc_fail.h"
+#include "format/breakpad_line.h"
+#include "format/symindex_scan.h"
+#include "format/sympages.h"
+#include "indexed_map.h"
+#include "offmap_tools.h"
+
+static struct str no_id = {"", 0};
+
+static struct symindex *index_of(struct str text, size_t chunk)
+{
+	struct symindex *x = symindex_new(no_id);
+	struct error e;
+	assert_non_null(x);
+	for (size_t at = 0, n; at < text.len; at += n) {
+		n = text.len - at < chunk ? text.len - at : chunk;
+		uint8_t *exact = malloc(n);
+		assert_non_null(exact);
+		memcpy(exact, text.data + at, n);
+		enum err err = symindex_feed(x, exact, n, &e);
+		free(exact);
+		if (err) {
+			assert_int_equal(err, ERR_CORRUPT);
+			symindex_free(x);
+			return NULL;
+		}
+	}
+	enum err err = symindex_finish(x, &e);
+	assert_true(!err || err == ERR_CORRUPT);
+	if (!err)
+		return x;
+	symindex_free(x);
+	return NULL;
+}
+
+static struct offmap *map_of(struct str text, const struct indexed_how *how)
+{
+	struct error e;
+	struct offmap *m = indexed_map(text, no_id, how, &e);
+	assert_non_null(m);
+	return m;
+}
+
+/* ---- the pass ---- */
+
+static void make_lines(struct buffer *t, uint64_t *seed)
+{
+	static const char *const starts[] = {"FUNC ", "FILE ", "PUBLIC ", "INLINE ", "INLINE_ORIGIN ", "INLINE\t",
+	        "INFO ", "STACK ", "F00 ", "f00 ", "1", " ", "\t", "", "\r", "I", "IN", "INL", "INLINE", "S", "P",
+	        "PUB", "FI", "FU", "F", "\x01", "\x80", "\xff", "MODULE "};
+	for (unsigned i = 0; i < 60; i++) {
+		text_add(t, "%s", starts[next_random(seed) % (sizeof starts / sizeof *starts)]);
+		for (unsigned n = next_random(seed) % 40; n; n--)
+			text_add(t, "%c", "FPIS0 \r\x80"[next_random(seed) % 8]);
+		text_add(t, "\n");
+	}
+}
+
+/* Every instruction set finds the lines that the plain loop finds, and reads nothing behind the end. */
+static void test_scans(void **state)
+{
+	uint64_t seed = 1;
+	(void)state;
+	for (unsigned run = 0; run < 300; run++) {
+		struct buffer t = text_new();
+		make_lines(&t, &seed);
+		uint8_t *exact = malloc(t.len), *end = exact + t.len;
+		assert_non_null(exact);
+		memcpy(exact, t.data, t.len);
+		for (const uint8_t *at = exact; at < end; at = (uint8_t *)memchr(at, '\n', (size_t)(end - at)) + 1) {
+			const uint8_t *plain = symindex_scan_by(0)(at, end);
+			for (unsigned which = 1; which < SYMINDEX_SCANS; which++)
+				if (symindex_scan_by(which))
+					assert_ptr_equal(symindex_scan_by(which)(at, end), plain);
+		}
+		free(exact);
+		buffer_release(&t);
+	}
+	assert_null(symindex_scan_by(SYMINDEX_SCANS));
+}
+
+static void assert_definition(
+        const struct symindex *x, const struct symindex_definitions *d, uint64_t id, const char *text)
+{
+	const struct symindex_definition *found = symindex_find(d, id);
+	assert_non_null(found);
+	assert_false(found->external);
+	assert_true(str_equal((struct str){x->texts + found->at, found->len}, str_from(text)));
+}
+
+static void test_what_is_noted(void **state)
+{
+	static const char text[] = "MODULE Linux x86_64 0 a\n"            /* 0 */
+	                           "FILE 1 a.c\n"                         /* 24 */
+	                           "1 1 1 1\n"                            /* 35: no function's */
+	                           "INLINE_ORIGIN 3 -1 in\n"              /* 43 */
+	                           "FUNC 20 10 0 second\n"                /* 65 */
+	                           "20 10 1 1\n"                          /* 85 */
+	                           "STACK CFI 20\n"                       /* 95 */
+	                           "junk\n"                               /* 108 */
+	                           "STACK CFI 21\n"                       /* 113 */
+	                           "FUNC x\n"                             /* 126 */
+	                           "20 10 1 1\n"                          /* 133: no function's */
+	                           "PUBLIC 10 0 first\n"                  /* 143 */
+	                           "FILE 1 b.c\n"                         /* 161 */
+	                           "FUNC m fffffffffffffff0 100 0\n"      /* 172 */
+	                           "INLINE 0 1 1 3 fffffffffffffff1 1\n"; /* 202 */
+	(void)state;
+	struct symindex *x = index_of(str_from(text), 1000);
+	assert_non_null(x);
+	assert_int_equal(x->symbol_count, 3);
+	assert_int_equal(x->funcs, 2);
+	assert_int_equal(x->publics, 1);
+	assert_int_equal(x->damaged, 3);
+	assert_int_equal(x->text_bytes, sizeof text - 1);
+	const struct symindex_symbol expected[] = {{0x10, 0, 143, 1, 161}, {0x20, 0x10, 65, 0, 113},
+	        {UINT64_C(0xfffffffffffffff0), 0x10, 172, 0, sizeof text - 1}};
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(x->symbols[i].addr, expected[i].addr);
+		assert_int_equal(x->symbols[i].size, expected[i].size);
+		assert_int_equal(x->symbols[i].place, expected[i].place);
+		assert_int_equal(x->symbols[i].is_public, expected[i].is_public);
+		assert_int_equal(x->symbols[i].end, expected[i].end);
+	}
+	assert_definition(x, &x->files, 1, "b.c");
+	assert_definition(x, &x->origins, 3, "in");
+	assert_null(symindex_find(&x->files, 0));
+	assert_null(symindex_find(&x->files, 3));
+	assert_null(symindex_find(&x->origins, UINT64_MAX));
+	symindex_free(x);
+}
+
+/* Ids that are far apart take a search, and the last definition holds there, too. */
+static void test_sparse_ids(void **state)
+{
+	struct buffer t = text_new();
+	(void)state;
+	text_add(&t, "MODULE a b 0 c\nPUBLIC 0 0 p\n");
+	for (unsigned i = 0; i < 1000; i++)
+		text_add(&t, "FILE %" PRIu64 " name%u\n", i % 500 * UINT64_C(0x100000001), i);
+	struct symindex *x = index_of(text_str(&t), 100);
+	char name[16];
+	for (unsigned i = 0; i < 500; i++) {
+		snprintf(name, sizeof name, "name%u", i + 500);
+		assert_definition(x, &x->files, i * UINT64_C(0x100000001), name);
+		assert_null(symindex_find(&x->files, i * UINT64_C(0x100000001) + 1));
+	}
+	symindex_free(x);
+	buffer_release(&t);
+}
+
+static void assert_same_bytes(const void *a, const void *b, size_t n)
+{
+	if (n)
+		assert_memory_equal(a, b, n);
+}
+
+static void assert_same_definitions(const struct symindex_definitions *a, const struct symindex_definitions *b)
+{
+	assert_int_equal(a->count, b->count);
+	for (uint32_t i = 0; i < a->count; i++) {
+		assert_int_equal(a->all[i].id, b->all[i].id);
+		assert_int_equal(a->all[i].at, b->all[i].at);
+		assert_int_equal(a->all[i].len, b->all[i].len);
+		assert_int_equal(a->all[i].external, b->all[i].external);
+	}
+}
+
+static void assert_same_index(const struct symindex *a, const struct symindex *b)
+{
+	assert_int_equal(!a, !b);
+	if (!a)
+		return;
+	assert_int_equal(a->symbol_count, b->symbol_count);
+	for (uint32_t i = 0; i < a->symbol_count; i++) {
+		assert_int_equal(a->symbols[i].addr, b->symbols[i].addr);
+		assert_int_equal(a->symbols[i].size, b->symbols[i].size);
+		assert_int_equal(a->symbols[i].place, b->symbols[i].place);
+		assert_int_equal(a->symbols[i].end, b->symbols[i].end);
+	}
+	assert_same_definitions(&a->files, &b->files);
+	assert_same_definitions(&a->origins, &b->origins);
+	assert_int_equal(a->texts_len, b->texts_len);
+	assert_same_bytes(a->texts, b->texts, a->texts_len);
+	assert_int_equal(a->string_count, b->string_count);
+	for (uint32_t i = 0; i < a->string_count; i++)
+		assert_int_equal(a->strings[i].place, b->strings[i].place);
+	assert_int_equal(a->string_page_count, b->string_page_count);
+	assert_same_bytes(a->string_first, b->string_first, a->string_page_count * sizeof *a->string_first);
+	assert_int_equal(a->damaged, b->damaged);
+	assert_int_equal(a->generation, b->generation);
+	assert_int_equal(a->code_file_len, b->code_file_len);
+}
+
+static void release_text(struct str text)
+{
+	free((char *)(uintptr_t)text.data);
+}
+
+static struct str read_text(const char *path)
+{
+	FILE *f = fopen(path, "rb");
+	assert_non_null(f);
+	assert_int_equal(fseek(f, 0, SEEK_END), 0);
+	size_t len = (size_t)ftell(f);
+	rewind(f);
+	char *data = malloc(len + 1);
+	assert_non_null(data);
+	assert_int_equal(fread(data, 1, len, f), len);
+	fclose(f);
+	return (struct str){data, len};
+}
+
+/* The kept cases in pieces of every size. */
+static void test_chunks(void **state)
+{
+	const char *top = getenv("srcdir");
+	char pattern[4096];
+	glob_t found;
+	unsigned files = 0;
+	(void)state;
+	snprintf(pattern, sizeof pattern, "%s/tests/data/sym/*.sym", top ? top : ".");
+	assert_int_equal(glob(pattern, 0, NULL, &found), 0);
+	for (size_t i = 0; i < found.gl_pathc; i++) {
+		struct str text = read_text(found.gl_pathv[i]);
+		struct symindex *whole = index_of(text, SIZE_MAX);
+		for (size_t chunk = 1; chunk < text.len; chunk += 1 + chunk / 64) {
+			struct symindex *x = index_of(text, chunk);
+			assert_same_index(whole, x);
+			symindex_free(x);
+		}
+		symindex_free(whole);
+		release_text(text);
+		files++;
+	}
+	globfree(&found);
+	assert_in_range(files, 50, 1000);
+}
+
+/* ---- answers ---- */
+
+/* FUNCs, PUBLICs, lines and INLINEs all over a few addresses, so that all of these can be asked for. */
+static struct buffer make_crowd(uint64_t *seed)
+{
+	struct buffer t = text_new();
+	unsigned symbols = 1 + next_random(seed) % 60, space = 1u << (3 + next_random(seed) % 8), ids = 6;
+	bool sorted = next_random(seed) % 2;
+	uint32_t at = 0;
+	text_add(&t, "MODULE Linux x86_64 0 crowd\n");
+	for (unsigned i = 0; i < ids; i++)
+		text_add(&t, "FILE %u f%u%0*u\nINLINE_ORIGIN %u o%u%0*u\n", i, i, i % 2 ? 90 : 1, 0, i, i,
+		        i % 3 ? 1 : 90, 0);
+	for (unsigned i = 0; i < symbols; i++) {
+		uint32_t size = next_random(seed) % 3 ? next_random(seed) % 32 : next_random(seed) % (2 * space);
+		at = sorted ? at + next_random(seed) % 3 * (next_random(seed) % 16) : next_random(seed) % space;
+		if (next_random(seed) % 4 == 0) {
+			text_add(&t, "PUBLIC %x 0 p%u\n", at, i);
+			continue;
+		}
+		text_add(&t, "FUNC %x %x 0 f%u\n", at, size, i);
+		for (unsigned n = next_random(seed) % 4; n; n--)
+			text_add(&t, "INLINE %u %u %u %u %x %x\n", next_random(seed) % 3, n, next_random(seed) % ids,
+			        next_random(seed) % ids, at + next_random(seed) % (size + 1), next_random(seed) % 9);
+		for (unsigned n = next_random(seed) % 6; n; n--)
+			text_add(&t, "%x %x %u %u\n", at + next_random(seed) % (size + 1), next_random(seed) % 9,
+			        next_random(seed) % 50, next_random(seed) % ids);
+		if (next_random(seed) % 8 == 0)
+			text_add(&t, "nothing\nFILE %u again%u\n", next_random(seed) % ids, i);
+	}
+	return t;
+}
+
+static void test_answers_of_the_builder(void **state)
+{
+	uint64_t seed = 20261122;
+	(void)state;
+	for (unsigned run = 0; run < 400; run++) {
+		struct buffer t = make_crowd(&seed);
+		for (unsigned nearest = 0; nearest < 2; nearest++) {
+			struct offmap *want = map_build(text_str(&t), 0, nearest ? &nearest_options : &plain_options);
+			struct indexed_how how = {.nearest = nearest}, other = {.nearest = nearest,
+			                                                       .chunk = 1 + run % 50,
+			                                                       .block = 1 + run % 70,
+			                                                       .shuffle = run + 1,
+			                                                       .threads = 1 + run % 3};
+			struct offmap *m = map_of(text_str(&t), &how), *again = map_of(text_str(&t), &other);
+			assert_same_maps(m, again);
+			assert_same_answers(want, m, 0, 0x1000);
+			assert_int_equal(want->damaged, m->damaged);
+			assert_int_equal(want->lines, m->lines);
+			assert_int_equal(want->inlines, m->inlines);
+			assert_int_equal(want->generation, m->generation);
+			offmap_free(want);
+			offmap_free(m);
+			offmap_free(again);
+		}
+		buffer_release(&t);
+	}
+}
+
+static uint32_t largest_page(const struct offmap *m)
+{
+	uint32_t largest = 0;
+	for (uint32_t i = 0; i < m->code_count; i++)
+		if (m->code[i]->len > largest)
+			largest = m->code[i]->len;
+	return largest;
+}
+
+/* The same answers at n addresses of [from, to), and pages of no more than so many bytes. */
+static void check_large(struct buffer *t, uint64_t from, uint64_t to, unsigned n, uint32_t page_max)
+{
+	for (unsigned nearest = 0; nearest < 2; nearest++) {
+		struct offmap *want = map_build(text_str(t), 0, nearest ? &nearest_options : &plain_options);
+		struct indexed_how how = {.nearest = nearest},
+		                   other = {.nearest = nearest, .block = 4096, .shuffle = 5, .threads = 2};
+		struct offmap *m = map_of(text_str(t), &how), *again = map_of(text_str(t), &other);
+		assert_same_maps(m, again);
+		assert_in_range(largest_page(m), 1, page_max);
+		for (unsigned i = 0; i < n; i++) {
+			uint64_t offset = from + (to - from) / n * i;
+			assert_same_answers(want, m, offset, offset + 1);
+		}
+		offmap_free(want);
+		offmap_free(m);
+		offmap_free(again);
+	}
+	buffer_release(t);
+}
+
+/* Functions of more text than a page takes, with small ones in them, sorted and not, are cut. */
+static void test_large_functions(void **state)
+{
+	(void)state;
+	for (unsigned what = 0; what < 8; what++) {
+		struct buffer t = text_new();
+		unsigned lines = what & 1 ? 100000 : 5000; /* above what is looked at here and there, and below */
+		text_add(&t, "MODULE a b 0 c\nFILE 0 a.c\nINLINE_ORIGIN 0 in\nFUNC 1000 %x 0 large\n", 16 * lines);
+		for (unsigned i = 0; i < lines; i++) {
+			unsigned k = what & 2 ? (i * 7919u) % lines : i;
+			if (i % 5 == 0)
+				text_add(&t, "INLINE 0 %u 0 0 %x 8\n", i, 0x1000 + 16 * k);
+			text_add(&t, "%x 10 %u 0\n", 0x1000 + 16 * k, k);
+		}
+		for (unsigned i = 0; what & 4 && i < 300; i++)
+			text_add(&t, "FUNC %x 3 0 small%u\n%x 3 1 0\n", 0x1100 + 0x60 * i, i, 0x1100 + 0x60 * i);
+		check_large(&t, 0xff0, 0x1010 + 16 * lines, 3000, 64 << 10);
+	}
+}
+
+/* Addresses that one page cannot hold. */
+static void test_vast_functions(void **state)
+{
+	(void)state;
+	for (unsigned what = 0; what < 4; what++) {
+		struct buffer t = text_new();
+		uint64_t far = UINT64_C(0x40000000);
+		text_add(&t, "MODULE a b 0 c\nFILE 0 a.c\nFUNC 1000 10 0 before\nFUNC 2000 %" PRIx64 " 0 vast\n",
+		        40 * far);
+		for (unsigned i = 0; i < 40; i++)
+			text_add(&t, "%" PRIx64 " %x %u 0\n", 0x2000 + i * far, what & 1 ? 0x1000 : 0x40000000, i);
+		if (what & 2)
+			text_add(&t, "FUNC %" PRIx64 " 8 0 inner\nPUBLIC %" PRIx64 " 0 p\n", 0x2000 + 9 * far + 8,
+			        50 * far);
+		text_add(&t, "FUNC %" PRIx64 " %" PRIx64 " 0 last\n%" PRIx64 " 1 1 0\n", 64 * far, UINT64_MAX,
+		        UINT64_MAX - 5);
+		check_large(&t, 0, 80 * far, 400, 64 << 10);
+	}
+}
+
+/* Functions in functions, each of which answers again behind the one in it, and one that small ones interrupt. */
+static void test_nested_functions(void **state)
+{
+	(void)state;
+	for (unsigned what = 0; what < 3; what++) {
+		struct buffer t = text_new();
+		unsigned n = what == 1 ? 40 : 3000, lines = what == 1 ? 600 : 3;
+		text_add(&t, "MODULE a b 0 c\nFILE 0 a.c\n");
+		if (what == 2) {
+			text_add(&t, "FUNC 1000 %x 0 outer\n", 0x10000);
+			for (unsigned i = 0; i < 900; i++)
+				text_add(&t, "%x 10 %u 0\n", 0x1000 + 16 * i, i);
+		}
+		for (unsigned i = 0; i < n; i++) {
+			uint64_t start = what == 2 ? 0x1000 + 16 * i + 4 : 0x1000 + 4 * i,
+			         size = what == 2 ? 6 : 8 * (n - i);
+			text_add(&t, "FUNC %" PRIx64 " %" PRIx64 " 0 f%u\n", start, size, i);
+			for (unsigned k = 0; k < lines; k++)
+				text_add(&t, "%" PRIx64 " 1 %u 0\n", start + size - 1 - k % size, k);
+		}
+		check_large(&t, 0xff0, 0x1010 + 8 * n, 4000, 128 << 10);
+	}
+}
+
+/* A name that the page's index must not take for one of a string page, and the other way round, at all limits. */
+static void test_long_names(void **state)
+{
+	struct buffer t = text_new();
+	(void)state;
+	text_add(&t, "MODULE a b 0 c\n");
+	unsigned n = 0;
+	for (unsigned len = 62; len < 68; len++, n++)
+		text_add(&t, "FILE %u %0*u\nINLINE_ORIGIN %u %0*u\n", n, len, n, n, len, n);
+	text_add(&t, "FILE %u \"%060u\"\n", n++, 7);
+	for (unsigned i = 0; i < n; i++)
+		text_add(&t, "FUNC %x 10 0 f\nINLINE 0 1 %u %u %x 8\n%x 10 3 %u\n", 0x1000 + 16 * i, i, i,
+		        0x1000 + 16 * i, 0x1000 + 16 * i, i);
+	static const unsigned name_lens[] = {1022, 1023, 1024, 1025, 1026, 9000};
+	for (unsigned i = 0; i < 6; i++)
+		for (unsigned quotes = 0; quotes < 2; quotes++) {
+			text_add(&t, i % 2 ? "FUNC %x 8 0 " : "PUBLIC %x 0 ", 0x4000 + 32 * i + 16 * quotes);
+			for (unsigned k = 0; k < name_lens[i]; k++)
+				text_add(&t, "%c", quotes ? '"' : 'a' + k % 26);
+			text_add(&t, "\n");
+		}
+	check_large(&t, 0xff8, 0x4100, 0x3200 / 2, 64 << 10);
+}
+
+/* ---- failures ---- */
+
+struct attempt {
+	struct buffer text;
+	bool nearest;
+};
+
+static bool try_all(void *arg)
+{
+	const struct attempt *a = arg;
+	struct error e;
+	struct symtext text = symtext_whole(a->text.data);
+	struct symindex *x = symindex_new(no_id);
+	struct symspans *s = NULL;
+	struct offmap *m = NULL;
+	enum err err = ERR_NO_MEMORY;
+	for (size_t at = 0; x && at < a->text.len; at += 700)
+		if ((err = symindex_feed(x, a->text.data + at, a->text.len - at < 700 ? a->text.len - at : 700, &e)))
+			break;
+	if (!err)
+		err = symindex_finish(x, &e);
+	if (!err)
+		s = symspans_new(x, &text, a->nearest);
+	if (s)
+		m = sympages_all(x, s, &text);
+	symspans_free(s);
+	symindex_free(x);
+	bool made = m != NULL;
+	offmap_free(m);
+	assert_true(!err || err == ERR_NO_MEMORY);
+	return made;
+}
+
+static void test_no_memory(void **state)
+{
+	struct attempt a = {.text = text_new()};
+	(void)state;
+	text_add(&a.text, "MODULE a b 0 c\nINFO CODE_ID 1 c.exe\nFILE 70000 a.c\nINLINE_ORIGIN 1 %0100u\n", 1);
+	text_add(&a.text, "FUNC 1000 10000 0 large\n");
+	for (unsigned i = 0; i < 1500; i++)
+		text_add(&a.text, "INLINE 0 %u 0 1 %x 8\n%x 10 %u 70000\n", i, 0x1000 + 16 * i, 0x1000 + 16 * i, i);
+	text_add(&a.text, "FUNC 2000 8 0 inner\nFUNC 2000 7 0 %0300u\n2000 1 1 1\nPUBLIC 100 0 p\nFUNC 7 0 0 empty\n",
+	        1);
+	for (unsigned nearest = 0; nearest < 2; nearest++) {
+		a.nearest = nearest;
+		assert_in_range(fail_each_allocation(try_all, &a), 30, 2000);
+	}
+	buffer_release(&a.text);
+}
+
+/* A text that is gone from some read on. */
+struct gone {
+	const uint8_t *text;
+	unsigned left;
+};
+
+static const uint8_t *get_while_there(void *arg, uint64_t place, size_t len, uint8_t *room)
+{
+	struct gone *g = arg;
+	(void)room;
+	(void)len;
+	return g->left && g->left-- ? g->text + place : NULL;
+}
+
+static void test_text_gone(void **state)
+{
+	struct buffer t = text_new();
+	(void)state;
+	text_add(&t, "MODULE a b 0 c\nFILE 0 %080u\n", 1);
+	for (unsigned i = 0; i < 50; i++)
+		text_add(&t, "FUNC %x 8 0 f\n%x 8 1 0\nFUNC %x 8 0 g\n", 16 * i, 16 * i, 16 * i);
+	struct symindex *x = index_of(text_str(&t), 100);
+	unsigned reads = 0;
+	for (bool made = false; !made; reads++) {
+		struct gone g = {t.data, reads};
+		struct symtext text = {get_while_there, &g};
+		struct symspans *s = symspans_new(x, &text, false);
+		struct offmap *m = s ? sympages_all(x, s, &text) : NULL;
+		made = m != NULL;
+		offmap_free(m);
+		symspans_free(s);
+	}
+	assert_in_range(reads, 100, 1000);
+	symindex_free(x);
+	buffer_release(&t);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	        cmocka_unit_test(test_scans),
+	        cmocka_unit_test(test_what_is_noted),
+	        cmocka_unit_test(test_sparse_ids),
+	        cmocka_unit_test(test_chunks),
+	        cmocka_unit_test(test_answers_of_the_builder),
+	        cmocka_unit_test(test_large_functions),
+	        cmocka_unit_test(test_vast_functions),
+	        cmocka_unit_test(test_nested_functions),
+	        cmocka_unit_test(test_long_names),
+	        cmocka_unit_test(test_no_memory),
+	        cmocka_unit_test(test_text_gone),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
