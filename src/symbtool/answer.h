@@ -4,6 +4,7 @@
 
 #include "base/buffer.h"
 #include "format/offmap.h"
+#include "format/offmap_read.h"
 #include "symbtool/question.h"
 #include "symbtool/server.h"
 
@@ -11,6 +12,9 @@
 enum err answer_local(const struct question *q, struct offmap *const *maps, struct buffer *reply, struct error *e);
 /* Modules are files, whose FileID is taken, NAME/ID, or an ID alone. */
 enum err answer_server(const struct question *q, struct server *s, struct buffer *reply, struct error *e);
+
+/* What an address is, with all strings; m may be NULL. ERR_CORRUPT, ERR_NO_MEMORY. */
+enum err answer_look_up(const struct offmap *m, uint64_t address, struct arena *arena, struct offmap_answer *a);
 
 /* For people: a line a frame, one more for each call that was inlined. ERR_CORRUPT: it is no such reply. */
 enum err answer_print(const struct buffer *reply, struct error *e);

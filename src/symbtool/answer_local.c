@@ -22,7 +22,7 @@ static enum err resolve_call(const struct offmap *m, struct offmap_call *c)
 	return err ? err : resolve(m, &c->file);
 }
 
-static enum err look_up(const struct offmap *m, uint64_t address, struct arena *arena, struct offmap_answer *a)
+enum err answer_look_up(const struct offmap *m, uint64_t address, struct arena *arena, struct offmap_answer *a)
 {
 	int64_t page = m ? offmap_code_page(m, address) : -1;
 	memset(a, 0, sizeof *a);
@@ -47,7 +47,7 @@ static enum err add_frame(struct buffer *out, const struct question *q, size_t n
 {
 	struct offmap_answer a;
 	const struct question_frame *f = &q->frames[i];
-	enum err err = look_up(maps[f->module], f->address, arena, &a);
+	enum err err = answer_look_up(maps[f->module], f->address, arena, &a);
 	if (err)
 		return err;
 	buffer_printf(out, "%s{\"frame\":%zu,\"module\":", number ? "," : "", number);

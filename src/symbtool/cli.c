@@ -83,12 +83,24 @@ static bool parse_number(const char *text, const struct option_row *row)
 	return *value >= row->min && (!row->max || *value <= row->max);
 }
 
+static bool add_to_list(struct option_list *list, const char *text)
+{
+	const char **grown = realloc(list->items, (list->count + 1) * sizeof *grown);
+	if (!grown)
+		return false;
+	list->items = grown;
+	list->items[list->count++] = text;
+	return true;
+}
+
 static bool set_option(const struct option_row *row, char *text)
 {
 	if (row->kind == OPTION_FLAG)
 		*(bool *)row->value = true;
 	else if (row->kind == OPTION_TEXT)
 		*(const char **)row->value = text;
+	else if (row->kind == OPTION_LIST)
+		return add_to_list(row->value, text);
 	else
 		return parse_number(text, row);
 	return true;

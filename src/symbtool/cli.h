@@ -22,6 +22,7 @@ enum option_kind {
 	OPTION_TEXT,   /* value: const char *; points into argv */
 	OPTION_NUMBER, /* value: uint64_t, at least min */
 	OPTION_SIZE,   /* the same, with K, M or G behind it */
+	OPTION_LIST,   /* value: struct option_list; may be given again and again */
 };
 
 struct option_row {
@@ -30,6 +31,12 @@ struct option_row {
 	enum option_kind kind;
 	void *value;
 	uint64_t min, max; /* max 0: none */
+};
+
+/* Values of an option; the caller frees items. Texts point into argv. */
+struct option_list {
+	const char **items;
+	size_t count;
 };
 
 /* What is no option, in its order. Points into argv. */

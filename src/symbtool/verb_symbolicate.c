@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "symbtool/answer.h"
+#include "symbtool/filter.h"
 #include "symbtool/local_map.h"
 #include "symbtool/verbs.h"
 #include "symbtool/visible.h"
@@ -13,6 +14,7 @@
 static const char usage[] =
         "Usage: symbtool symbolicate [OPTION]... --url URL MODULE ADDRESS...\n"
         "       symbtool symbolicate [OPTION]... FILE ADDRESS...\n"
+        "       symbtool symbolicate --filter [OPTION]... [FILE]...\n"
         "\n"
         "Prints function, file and line of addresses, inlined functions included; asks a server, or without --url "
         "reads\n"
@@ -22,7 +24,15 @@ static const char usage[] =
         "digits, or decimal; MODULE+ADDRESS is of another module. With - stacks are read from standard input, one a\n"
         "line, addresses separated by blanks.\n"
         "\n"
+        "With --filter text is copied from files or standard input, and names are put in where it has frames of "
+        "stacks:\n"
+        "reports of sanitizers, backtraces of glibc, coredumpctl, perf script, Firefox, Android, macOS, "
+        "minidump-stackwalk.\n"
+        "\n"
         "  --url URL             the server\n"
+        "  --filter              copy text, with names\n"
+        "  --module NAME=ID      which build a module of the text is: its build id, debug id or FileID\n"
+        "  --module NAME=FILE    the file of a module of the text; may be given again and again\n"
         "  --return-addresses    a stack's first address is that of an instruction, all others are return addresses,\n"
         "                        which are looked up one byte below\n"
         "  --debug-file FILE     where the debug information of the one executable is\n"
@@ -36,8 +46,9 @@ struct symbolicate {
 	struct question q;
 	struct server server;
 	struct extract_options extract;
+	struct option_list modules;
 	uint64_t retry_time;
-	bool json;
+	bool json, filter;
 };
 
 /* Reads each module itself. */
@@ -96,6 +107,31 @@ static enum err read_operands(struct question *q, const struct operands *o, stru
 	return err ? err : question_end_stack(q, e);
 }
 
+static enum err filter(struct symbolicate *s, const struct operands *files, struct error *e)
+{
+	enum err err = ERR_OK;
+	struct filter_options o = {
+	        .extract = &s->extract, .modules = s->modules.items, .module_count = s->modules.count};
+	if (s->server.url) {
+		s->server.retry_time = (int64_t)s->retry_time * SECOND;
+		o.server = &s->server;
+		err = server_check(&s->server, e);
+	}
+	return err ? err : filter_run(&o, files->items, files->count, e);
+}
+
+static int run_filter(const struct verb *v, struct symbolicate *s, const struct operands *files)
+{
+	struct error e = {0};
+	if (s->json || s->q.return_addresses || s->extract.debug_file)
+		return complain_usage(v, "--filter takes neither --json, --return-addresses nor --debug-file");
+	enum err err = filter(s, files, &e);
+	free(s->modules.items);
+	if (e.text[0])
+		complain("", "%s", e.text);
+	return err == ERR_BAD_REQUEST || err == ERR_CONFIG ? EXIT_USAGE : err ? EXIT_FAILED : EXIT_DONE;
+}
+
 static int run(const struct verb *v, int argc, char **argv)
 {
 	struct symbolicate s = {.retry_time = 30};
@@ -108,6 +144,8 @@ static int run(const struct verb *v, int argc, char **argv)
 	        {"ca-file", 0, OPTION_TEXT, &s.server.ca_file, 0, 0},
 	        {"insecure", 0, OPTION_FLAG, &s.server.insecure, 0, 0},
 	        {"json", 0, OPTION_FLAG, &s.json, 0, 0},
+	        {"filter", 0, OPTION_FLAG, &s.filter, 0, 0},
+	        {"module", 0, OPTION_LIST, &s.modules, 0, 0},
 	};
 	struct operands operands;
 	struct buffer reply;
@@ -115,6 +153,10 @@ static int run(const struct verb *v, int argc, char **argv)
 	int code = options_read(v, rows, sizeof rows / sizeof *rows, argc, argv, &operands);
 	if (code != OPTIONS_GO_ON)
 		return code;
+	if (s.filter)
+		return run_filter(v, &s, &operands);
+	if (s.modules.count)
+		return complain_usage(v, "--module goes with --filter");
 	if (!operands.count)
 		return complain_usage(v, "no module");
 	buffer_init(&reply, SIZE_MAX);

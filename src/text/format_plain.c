@@ -13,6 +13,17 @@ enum {
 
 /* ---- glibc ---- */
 
+/* What a module's name may look like where nothing else tells it from a function's. */
+static bool is_module(const struct text_reader *r, struct str name)
+{
+	static const char *const tails[] = {".so", ".dll", ".exe", ".dylib", ".pdb", ".drv", ".sys", ".ocx"};
+	for (unsigned i = 0; i < sizeof tails / sizeof *tails; i++)
+		if (ends_with(name, tails[i]))
+			return name.len > strlen(tails[i]);
+	return find_word(name.data, name.data + name.len, ".so.") || memchr(name.data, '/', name.len) ||
+	       text_modules_is_known(&r->modules, name);
+}
+
 static uint64_t *base_of(struct text_reader *r, int32_t module)
 {
 	for (unsigned i = 0; i < r->base_count; i++)
@@ -32,7 +43,8 @@ static void learn_base(struct text_reader *r, int32_t module, uint64_t base)
 	}
 }
 
-/* prog(+0x12) [0x55…], prog(f+0x12)[0x55…], prog() [0x401136]: all are return addresses. A symbol says where the
+/* prog(+0x12) [0x55…], prog(f+0x12)[0x55…], prog() [0x401136], prog[0x401136]: all are
+ * return addresses. A symbol says where the
  * module lies only together with a frame that has an offset in it. */
 bool text_read_glibc(struct text_reader *r, struct rest line)
 {
@@ -45,20 +57,27 @@ bool text_read_glibc(struct text_reader *r, struct rest line)
 	struct rest hex = {open ? open + 1 : NULL, line.end};
 	if (!open || !take_0x(&hex, &address) || !take(&hex, "]") || hex.at != line.end)
 		return false;
-	const char *close = open;
+	const char *close = open, *inner = open;
 	if (close > line.at && close[-1] == ' ')
 		close--;
-	if (close == line.at || *--close != ')')
-		return false;
-	const char *inner = find_last(line.at, close, '(');
+	bool plain = close > line.at && close[-1] != ')';
+	if (!plain) {
+		if (close == line.at)
+			return false;
+		inner = find_last(line.at, --close, '(');
+	}
 	const char *path = inner;
 	while (path > line.at && !is_blank(path[-1]))
 		path--;
 	if (!inner || path == inner)
 		return false;
 	struct str module = between(path, inner);
+	if (plain)
+		close = inner + 1; /* an empty pair of parentheses would say the same */
 	const char *plus = find_last(inner + 1, close, '+');
 	struct rest digits = {plus ? plus + 1 : close, close};
+	if (plain && (!is_module(r, module) || address > FIXED_MAX))
+		return false;
 	if (plus && (!take_0x(&digits, &offset) || digits.at != close))
 		return false;
 	if (module.len > TEXT_NAME_MAX)
@@ -168,17 +187,6 @@ bool text_read_module_line(struct text_reader *r, struct rest line)
 }
 
 /* ---- anything ---- */
-
-/* What a module's name may look like where nothing else tells it from a function's. */
-static bool is_module(const struct text_reader *r, struct str name)
-{
-	static const char *const tails[] = {".so", ".dll", ".exe", ".dylib", ".pdb", ".drv", ".sys", ".ocx"};
-	for (unsigned i = 0; i < sizeof tails / sizeof *tails; i++)
-		if (ends_with(name, tails[i]))
-			return name.len > strlen(tails[i]);
-	return find_word(name.data, name.data + name.len, ".so.") || memchr(name.data, '/', name.len) ||
-	       text_modules_is_known(&r->modules, name);
-}
 
 static bool ends_name(int c)
 {

@@ -109,8 +109,9 @@ static bool may_say_something(struct rest line)
 	size_t n = (size_t)(line.end - line.at);
 	return n && (memchr(line.at, '+', n) || memchr(line.at, '|', n) || memchr(line.at, '#', n) ||
 	                    memchr(line.at, '<', n) || memchr(line.at, '(', n) || memchr(line.at, '"', n) ||
-	                    memchr(line.at, '{', n) || memchr(line.at, '}', n) || memmem(line.at, n, "odule ", 6) ||
-	                    memmem(line.at, n, "MODULE ", 7) || *line.at == 'P' || *line.at == 'I');
+	                    memchr(line.at, '{', n) || memchr(line.at, '}', n) || memmem(line.at, n, "[0x", 3) ||
+	                    memmem(line.at, n, "odule ", 6) || memmem(line.at, n, "MODULE ", 7) || *line.at == 'P' ||
+	                    *line.at == 'I');
 }
 
 static void read_line(struct text_reader *r, struct rest line)

@@ -142,12 +142,15 @@ static void test_glibc(void **state)
 	       "/lib/x86_64-linux-gnu/libc.so.6(+0x2724a)[0x7f909e2ad24a]\n"
 	       "/lib/x86_64-linux-gnu/libc.so.6(__libc_start_main+0x85)[0x7f909e2ad305]\n"
 	       "12:01 prog() [0x401136]\n"
+	       "./a.nopie[0x4011a5]\n"
+	       "nginx[0x12]\n"
 	       "\n"
 	       "/lib/x86_64-linux-gnu/libc.so.6(__libc_start_main+0x85)[0x7f909e2ad305]\n",
 	        "1 ./a.plain a.plain/ 0x11c2 elf []\n"
 	        "3 /lib/x86_64-linux-gnu/libc.so.6 libc.so.6/ 0x27249 elf []\n"
 	        "4 /lib/x86_64-linux-gnu/libc.so.6 libc.so.6/ 0x27304 elf []\n"
-	        "5 prog prog/ 0x401135 elf []\n");
+	        "5 prog prog/ 0x401135 elf []\n"
+	        "6 ./a.nopie a.nopie/ 0x4011a4 elf []\n");
 }
 
 static void test_systemd(void **state)

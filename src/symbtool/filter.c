@@ -1,0 +1,361 @@
+#include <config.h>
+
+#include "symbtool/filter.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "symbtool/cli.h"
+#include "symbtool/filter_names.h"
+#include "text/modules.h"
+
+enum {
+	BATCH_BYTES = 4 << 20, /* of text, before it is written */
+	TEXT_BYTES = BATCH_BYTES + TEXT_LINE_MAX + 1,
+	READ_BYTES = 128 << 10, /* that the reader is given at a time, so that frames of a batch are bounded */
+	BATCH_FRAMES = 16384,   /* no more text is taken in with so many */
+	MODULES_MAX = 32768,    /* of a batch; half of them are more than READ_BYTES can name */
+	OUT_BYTES = 1 << 20,    /* written at a time */
+	NAMES_MAX = 4,          /* modules without symbols that are named at the end */
+};
+
+struct filter {
+	struct text_reader *reader;
+	struct filter_names *names;
+	struct arena arena; /* of a batch */
+	char *text;
+	size_t len, used; /* bytes there, and read so far */
+	uint64_t base;    /* where text[0] is in all input */
+	struct text_frame *frames;
+	size_t frame_count, frame_cap;
+	struct buffer out;
+	bool failed; /* standard output does not take any more */
+	struct error trouble;
+	uint64_t why[WHYS];
+	struct buffer lacking; /* names of modules that lack symbols, NUL-terminated each */
+	unsigned lacking_count;
+};
+
+static enum err no_memory(struct error *e)
+{
+	return error_set(e, ERR_NO_MEMORY, "out of memory");
+}
+
+static bool take_frame(void *arg, const struct text_frame *frame)
+{
+	struct filter *f = arg;
+	if (f->frame_count == f->frame_cap) {
+		size_t cap = f->frame_cap ? 2 * f->frame_cap : 1024;
+		struct text_frame *grown = realloc(f->frames, cap * sizeof *grown);
+		if (!grown)
+			return false;
+		f->frames = grown;
+		f->frame_cap = cap;
+	}
+	f->frames[f->frame_count++] = *frame;
+	return true;
+}
+
+/* ---- out ---- */
+
+static void write_out(struct filter *f, const void *data, size_t len)
+{
+	const char *at = data;
+	while (len && !f->failed) {
+		ssize_t n = write(STDOUT_FILENO, at, len);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno == EAGAIN) {
+			poll(&(struct pollfd){.fd = STDOUT_FILENO, .events = POLLOUT}, 1, -1);
+			continue;
+		}
+		f->failed = n < 0;
+		at += n > 0 ? n : 0;
+		len -= n > 0 ? (size_t)n : 0;
+	}
+}
+
+static void flush_out(struct filter *f)
+{
+	write_out(f, f->out.data, f->out.len);
+	buffer_reset(&f->out);
+}
+
+/* Large stretches without a frame go out from where they are. */
+static void put_text(struct filter *f, const char *from, size_t len)
+{
+	if (len >= OUT_BYTES) {
+		flush_out(f);
+		write_out(f, from, len);
+	} else {
+		buffer_append(&f->out, from, len);
+	}
+	if (f->out.len >= OUT_BYTES)
+		flush_out(f);
+}
+
+/* ---- the tally ---- */
+
+static void note_lacking(struct filter *f, int32_t module)
+{
+	struct str name = text_base_name(text_reader_module(f->reader, (uint32_t)module)->path);
+	if (f->lacking_count > NAMES_MAX || memchr(name.data, 0, name.len))
+		return;
+	for (const char *p = (char *)f->lacking.data; p && p < (char *)f->lacking.data + f->lacking.len;
+	        p += strlen(p) + 1)
+		if (str_equal(str_from(p), name))
+			return;
+	f->lacking_count++;
+	buffer_append_str(&f->lacking, name);
+	buffer_append(&f->lacking, "", 1);
+}
+
+static void print_lacking(const struct filter *f)
+{
+	const char *p = (const char *)f->lacking.data;
+	for (unsigned i = 0; i < f->lacking_count && i < NAMES_MAX; i++, p += strlen(p) + 1) {
+		fputs(i ? ", " : " (", stderr);
+		for (const char *c = p; *c; c++)
+			fputc((unsigned char)*c < ' ' || *c == 0x7f ? '?' : *c, stderr);
+	}
+	fputs(f->lacking_count > NAMES_MAX ? ", ...)" : f->lacking_count ? ")" : "", stderr);
+}
+
+static void print_tally(const struct filter *f)
+{
+	static const char *const reasons[WHYS] = {
+	        [WHY_NO_MODULE] = "an address alone",
+	        [WHY_NO_ID] = "in modules whose build nothing tells",
+	        [WHY_NOT_FOUND] = "in modules without symbols",
+	        [WHY_OTHER_BUILD] = "in modules whose file is of another build",
+	        [WHY_UNREADABLE] = "in modules whose file cannot be read",
+	        [WHY_NO_FUNCTION] = "in no function",
+	        [WHY_NO_ANSWER] = "without an answer of the server",
+	};
+	uint64_t all = 0;
+	for (unsigned i = 0; i < WHYS; i++)
+		all += f->why[i];
+	fprintf(stderr, "symbtool: %" PRIu64 " frames, %" PRIu64 " named", all, f->why[WHY_NAMED]);
+	const char *before = "; no name: ";
+	for (unsigned i = 0; i < WHYS; i++) {
+		if (!f->why[i] || !reasons[i])
+			continue;
+		fprintf(stderr, "%s%" PRIu64 " %s", before, f->why[i], reasons[i]);
+		before = ", ";
+	}
+	print_lacking(f);
+	fputc('\n', stderr);
+}
+
+/* ---- a batch ---- */
+
+/* Text up to `used`, with names. */
+static void compose(struct filter *f, const struct frame_names *names)
+{
+	size_t at = 0;
+	for (size_t i = 0; i < f->frame_count; i++) {
+		const struct frame_names *n = &names[i];
+		f->why[n->why]++;
+		if (n->why == WHY_NO_ID || n->why == WHY_NOT_FOUND || n->why == WHY_OTHER_BUILD)
+			note_lacking(f, f->frames[i].module);
+		for (unsigned k = 0; k < f->frames[i].edit_count && n->why == WHY_NAMED; k++) {
+			const struct text_edit *edit = &f->frames[i].edits[k];
+			size_t from = (size_t)(edit->at - f->base);
+			if (edit->at < f->base || from < at)
+				continue; /* an object that began in text that is gone, or lies within another */
+			put_text(f, f->text + at, from - at);
+			text_write_names(&f->out, edit->style, n->calls, n->count);
+			at = from + edit->cut;
+		}
+	}
+	put_text(f, f->text + at, f->used - at);
+	flush_out(f);
+}
+
+/* Writes what was read, and forgets it. */
+static enum err end_batch(struct filter *f, struct error *e)
+{
+	struct frame_names *names = arena_alloc(&f->arena, f->frame_count * sizeof *names + 1);
+	if (!names)
+		return no_memory(e);
+	if (f->frame_count) {
+		struct error trouble = {0};
+		enum err err =
+		        filter_names_find(f->names, f->reader, f->frames, f->frame_count, names, &f->arena, &trouble);
+		if (err && !f->trouble.code) {
+			f->trouble = trouble;
+			complain("", "%s", trouble.text);
+		}
+	}
+	compose(f, names);
+	if (f->out.failed)
+		return no_memory(e);
+	arena_reset(&f->arena);
+	f->frame_count = 0;
+	f->len -= f->used;
+	memmove(f->text, f->text + f->used, f->len);
+	f->base += f->used;
+	f->used = 0;
+	if (text_reader_is_crowded(f->reader)) {
+		text_reader_forget(f->reader);
+		filter_names_forget(f->names);
+	}
+	return f->failed ? error_set(e, ERR_IO, "standard output cannot be written") : ERR_OK;
+}
+
+/* Reads lines of what is there. */
+static enum err read_lines(struct filter *f, bool last, struct error *e)
+{
+	for (size_t piece = READ_BYTES; f->used < f->len;) {
+		size_t left = f->len - f->used, n = left < piece ? left : piece, used;
+		struct str text = {f->text + f->used, n};
+		enum text_result result = text_reader_read(f->reader, text, last && n == left, &used);
+		f->used += used;
+		enum err err = ERR_OK;
+		if (result == TEXT_STOPPED)
+			return no_memory(e);
+		if (result == TEXT_TOO_MANY_MODULES) {
+			err = end_batch(f, e);
+			text_reader_forget(f->reader);
+			filter_names_forget(f->names);
+		} else if (f->frame_count >= BATCH_FRAMES || text_reader_is_crowded(f->reader)) {
+			err = end_batch(f, e);
+		} else if (!used && n == left) {
+			break; /* a line that is not whole */
+		}
+		if (err)
+			return err;
+		piece = used ? READ_BYTES : 2 * piece;
+	}
+	return ERR_OK;
+}
+
+/* ---- in ---- */
+
+static bool is_ready(int fd)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+	return poll(&p, 1, 0) == 1;
+}
+
+static enum err copy_input(struct filter *f, int fd, const char *name, struct error *e)
+{
+	enum err err = ERR_OK;
+	bool bad = false;
+	for (bool end = false; !end && !err;) {
+		ssize_t n = read(fd, f->text + f->len, TEXT_BYTES - f->len);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno == EAGAIN) {
+			poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, -1);
+			continue;
+		}
+		if (n < 0) {
+			complain(name, "%s", strerror(errno));
+			bad = true;
+		}
+		end = n <= 0;
+		f->len += n > 0 ? (size_t)n : 0;
+		err = read_lines(f, end, e);
+		if (!err && (end || f->used >= BATCH_BYTES || !is_ready(fd)))
+			err = end_batch(f, e);
+	}
+	return err || !bad ? err : ERR_IO;
+}
+
+static enum err copy_file(struct filter *f, const char *path, struct error *e)
+{
+	struct stat st;
+	bool standard = strcmp(path, "-") == 0;
+	int fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISDIR(st.st_mode))
+		errno = EISDIR;
+	else if (fd >= 0) {
+		enum err err = copy_input(f, fd, standard ? "standard input" : path, e);
+		if (!standard)
+			close(fd);
+		return err;
+	}
+	complain(path, "%s", strerror(errno));
+	if (fd >= 0 && !standard)
+		close(fd);
+	return ERR_IO;
+}
+
+/* ---- what the user knows ---- */
+
+/* Modules that are files go to the front of `files`. */
+static enum err read_modules(
+        struct filter *f, const struct filter_options *o, const char **files, size_t *file_count, struct error *e)
+{
+	for (size_t i = 0; i < o->module_count; i++) {
+		const char *equals = strchr(o->modules[i], '=');
+		struct stat st;
+		if (!equals || equals == o->modules[i] || !equals[1])
+			return error_set(
+			        e, ERR_BAD_REQUEST, "--module %.150s: not NAME=ID or NAME=FILE", o->modules[i]);
+		struct str name = {o->modules[i], (size_t)(equals - o->modules[i])}, id = str_from(equals + 1);
+		if (stat(id.data, &st) == 0 && S_ISREG(st.st_mode))
+			files[(*file_count)++] = o->modules[i];
+		else if (memchr(id.data, '/', id.len))
+			return error_set(e, ERR_BAD_REQUEST, "--module %.150s: no such file", o->modules[i]);
+		else if (!text_reader_know(f->reader, name, id))
+			return no_memory(e);
+	}
+	return ERR_OK;
+}
+
+static enum err copy_all(struct filter *f, char *const *paths, size_t count, struct error *e)
+{
+	enum err err = ERR_OK;
+	bool unreadable = false;
+	for (size_t i = 0; i < count || (!count && !i); i++) {
+		err = copy_file(f, count ? paths[i] : "-", e);
+		if (err == ERR_IO && !f->failed) {
+			unreadable = true;
+			err = ERR_OK;
+		}
+		if (err)
+			break;
+	}
+	print_tally(f);
+	if (!err && f->trouble.code)
+		err = f->trouble.code;
+	return err ? err : unreadable ? ERR_IO : ERR_OK;
+}
+
+enum err filter_run(const struct filter_options *o, char *const *paths, size_t count, struct error *e)
+{
+	struct filter f = {.text = malloc(TEXT_BYTES)};
+	const char **files = calloc(o->module_count + 1, sizeof *files);
+	size_t file_count = 0;
+	struct local_symbols *local = NULL;
+	arena_init(&f.arena, SIZE_MAX);
+	buffer_init(&f.out, SIZE_MAX);
+	buffer_init(&f.lacking, 1 << 20);
+	f.reader = text_reader_new(MODULES_MAX, take_frame, &f);
+	enum err err = f.text && files && f.reader ? ERR_OK : no_memory(e);
+	if (!err)
+		err = read_modules(&f, o, files, &file_count, e);
+	if (!err) {
+		local = local_symbols_new(o->extract, files, file_count);
+		f.names = local ? filter_names_new(local, o->server) : NULL;
+		err = f.names ? copy_all(&f, paths, count, e) : no_memory(e);
+	}
+	filter_names_free(f.names);
+	local_symbols_free(local);
+	text_reader_free(f.reader);
+	arena_release(&f.arena);
+	buffer_release(&f.out);
+	buffer_release(&f.lacking);
+	free(f.frames);
+	free(f.text);
+	free(files);
+	return err;
+}

@@ -1,0 +1,423 @@
+#include <config.h>
+
+#include "symbtool/filter_names.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/utf8.h"
+#include "format/file_id.h"
+#include "format/offmap_read.h"
+#include "symbtool/answer.h"
+
+enum {
+	REPLY_MAX = 300 << 20, /* bytes; servers stop before */
+	IDS = 2,               /* by which a module is asked for, in order */
+	TABLE_SLOTS = 1 << 16, /* of distinct frames; a power of two */
+};
+
+/* A module of the text: what it turned out to be. */
+struct module {
+	bool decided;
+	enum why why; /* WHY_NAMED: there are symbols */
+	char *path;   /* of the file; NULL: a server's */
+	unsigned id;  /* on the server: which of ids */
+	char *ids[IDS];
+};
+
+/* A distinct frame of the batch. */
+struct asked {
+	int32_t module;
+	uint64_t address;
+	enum text_base base;
+	struct frame_names names;
+};
+
+struct filter_names {
+	struct local_symbols *local;
+	struct server *server;
+	struct connection *connection;
+	struct module *modules;
+	size_t module_count;
+	uint32_t *table; /* of questions: index + 1 */
+};
+
+struct filter_names *filter_names_new(struct local_symbols *local, struct server *server)
+{
+	struct filter_names *n = calloc(1, sizeof *n);
+	if (!n)
+		return NULL;
+	*n = (struct filter_names){.local = local, .server = server};
+	n->table = malloc(TABLE_SLOTS * sizeof *n->table);
+	n->connection = server ? connection_new(server) : NULL;
+	if (n->table && (!server || n->connection))
+		return n;
+	filter_names_free(n);
+	return NULL;
+}
+
+void filter_names_forget(struct filter_names *n)
+{
+	for (size_t i = 0; i < n->module_count; i++) {
+		free(n->modules[i].path);
+		for (unsigned k = 0; k < IDS; k++)
+			free(n->modules[i].ids[k]);
+	}
+	n->module_count = 0;
+}
+
+void filter_names_free(struct filter_names *n)
+{
+	if (!n)
+		return;
+	filter_names_forget(n);
+	connection_free(n->connection);
+	free(n->modules);
+	free(n->table);
+	free(n);
+}
+
+static enum err no_memory(struct error *e)
+{
+	return error_set(e, ERR_NO_MEMORY, "out of memory");
+}
+
+/* ---- modules ---- */
+
+static enum why why_not_local(enum local_why why, const struct text_module *m)
+{
+	if (why == LOCAL_OTHER_BUILD)
+		return WHY_OTHER_BUILD;
+	return m->id.len ? WHY_NOT_FOUND : WHY_NO_ID;
+}
+
+static char *file_id_text(const char *path)
+{
+	struct file_id id;
+	char *hex = NULL;
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0 && file_id_of_fd(&id, fd, NULL) == ERR_OK && (hex = malloc(FILE_ID_HEX + 1)))
+		file_id_hex(hex, &id);
+	if (fd >= 0)
+		close(fd);
+	return hex;
+}
+
+/* Decides what can be decided without a server. */
+static bool module_init(struct filter_names *n, struct module *out, const struct text_module *m)
+{
+	char path[PATH_MAX];
+	unsigned ids = 0;
+	*out = (struct module){.why = WHY_NAMED};
+	enum local_why why = local_symbols_find(n->local, m, path);
+	if (!n->server) {
+		out->decided = true;
+		out->why = why == LOCAL_FOUND ? WHY_NAMED : why_not_local(why, m);
+		out->path = why == LOCAL_FOUND ? strdup(path) : NULL;
+		return why != LOCAL_FOUND || out->path;
+	}
+	if (why == LOCAL_FOUND && (out->ids[ids] = file_id_text(path)))
+		ids++;
+	if (m->id.len && !(out->ids[ids++] = strndup(m->id.data, m->id.len)))
+		return false;
+	if (!ids) {
+		out->decided = true;
+		out->why = why_not_local(why, m);
+	}
+	return true;
+}
+
+static bool see_modules(struct filter_names *n, const struct text_reader *r)
+{
+	size_t count = text_reader_modules(r);
+	if (count > n->module_count) {
+		struct module *grown = realloc(n->modules, count * sizeof *grown);
+		if (!grown)
+			return false;
+		n->modules = grown;
+	}
+	for (; n->module_count < count; n->module_count++)
+		if (!module_init(n, &n->modules[n->module_count], text_reader_module(r, (uint32_t)n->module_count)))
+			return false;
+	/* an id that came later, in the same batch or another */
+	for (size_t i = 0; i < count; i++) {
+		struct module *m = &n->modules[i];
+		const struct text_module *told = text_reader_module(r, (uint32_t)i);
+		if (m->decided && m->why == WHY_NO_ID && told->id.len && !module_init(n, m, told))
+			return false;
+	}
+	return true;
+}
+
+/* ---- questions: each distinct frame once ---- */
+
+static uint32_t *slot_of(const struct filter_names *n, const struct asked *questions, const struct text_frame *f)
+{
+	uint64_t hash = (f->address * 31 + (uint64_t)(uint32_t)f->module * 4 + f->base) * UINT64_C(0x9e3779b97f4a7c15);
+	uint32_t at = (uint32_t)(hash >> 40) & (TABLE_SLOTS - 1);
+	for (unsigned tries = 0; n->table[at] && tries < 8; tries++, at = (at + 1) & (TABLE_SLOTS - 1)) {
+		const struct asked *q = &questions[n->table[at] - 1];
+		if (q->module == f->module && q->address == f->address && q->base == f->base)
+			break;
+	}
+	return &n->table[at];
+}
+
+/* which[i]: the question of each frame. Where the table is crowded a frame is asked twice. */
+static size_t collect(
+        struct filter_names *n, const struct text_frame *frames, size_t count, struct asked *questions, uint32_t *which)
+{
+	size_t questions_count = 0;
+	memset(n->table, 0, TABLE_SLOTS * sizeof *n->table);
+	for (size_t i = 0; i < count; i++) {
+		const struct text_frame *f = &frames[i];
+		uint32_t *slot = slot_of(n, questions, f);
+		const struct asked *q = *slot ? &questions[*slot - 1] : NULL;
+		if (!q || q->module != f->module || q->address != f->address || q->base != f->base) {
+			questions[questions_count] = (struct asked){f->module, f->address, f->base, {0}};
+			*slot = (uint32_t)++questions_count;
+		}
+		which[i] = *slot - 1;
+	}
+	return questions_count;
+}
+
+/* ---- from files ---- */
+
+static struct str text_of(struct offmap_string s)
+{
+	return (struct str){(const char *)s.data, s.len};
+}
+
+static bool set_calls(struct frame_names *names, const struct offmap_answer *a, struct arena *arena)
+{
+	size_t count = a->inline_count + (size_t)1;
+	struct text_call *calls = arena_alloc(arena, count * sizeof *calls);
+	if (!calls)
+		return false;
+	for (size_t i = 0; i < count; i++) {
+		const struct offmap_call *c = i < a->inline_count ? &a->inlines[i] : &a->frame;
+		calls[i] = (struct text_call){text_of(c->function), text_of(c->file), c->line};
+	}
+	*names = (struct frame_names){WHY_NAMED, calls, count};
+	return true;
+}
+
+static enum err ask_file(struct filter_names *n, struct asked *q, struct arena *arena, struct error *e)
+{
+	const struct module *m = &n->modules[q->module];
+	struct offmap_answer a;
+	struct local_file *f = local_symbols_open(n->local, m->path);
+	q->names.why = WHY_UNREADABLE;
+	if (!f)
+		return ERR_OK;
+	enum err err = answer_look_up(local_file_map(f), local_file_address(f, q->address, q->base), arena, &a);
+	q->names.why = WHY_NO_FUNCTION;
+	if (err == ERR_NO_MEMORY || (!err && a.found && !set_calls(&q->names, &a, arena)))
+		return no_memory(e);
+	return ERR_OK;
+}
+
+/* ---- from a server ---- */
+
+/* Whether a question goes out under this id. */
+static bool is_asked(const struct filter_names *n, const struct asked *q, unsigned id)
+{
+	if (q->module < 0)
+		return false;
+	const struct module *m = &n->modules[q->module];
+	return m->ids[id] && !(m->decided && (m->why != WHY_NAMED || m->id != id));
+}
+
+/* A stack for each of the ids, so that a module that is not known by one may be by the other. number: of a module in
+ * the memory map, by id. */
+static enum err write_request(const struct filter_names *n, const struct text_reader *r, const struct asked *questions,
+        size_t count, int32_t *number, struct buffer *out, struct error *e)
+{
+	int32_t numbers = 0;
+	for (size_t i = 0; i < n->module_count * IDS; i++)
+		number[i] = -1;
+	buffer_printf(out, "{\"memoryMap\":[");
+	for (size_t i = 0; i < count; i++)
+		for (unsigned id = 0; id < IDS; id++) {
+			if (!is_asked(n, &questions[i], id) || number[questions[i].module * IDS + (int)id] >= 0)
+				continue;
+			struct str name = text_reader_module(r, (uint32_t)questions[i].module)->name;
+			buffer_printf(out, "%s[", numbers ? "," : "");
+			buffer_append_json(out, name);
+			buffer_append(out, ",", 1);
+			buffer_append_json(out, str_from(n->modules[questions[i].module].ids[id]));
+			buffer_append(out, "]", 1);
+			number[questions[i].module * IDS + (int)id] = numbers++;
+		}
+	buffer_printf(out, "],\"stacks\":[");
+	for (unsigned id = 0; id < IDS; id++) {
+		bool first = true;
+		buffer_printf(out, "%s[", id ? "," : "");
+		for (size_t i = 0; i < count; i++) {
+			if (!is_asked(n, &questions[i], id))
+				continue;
+			buffer_printf(out, "%s[%d,%" PRIu64 "]", first ? "" : ",",
+			        (int)number[questions[i].module * IDS + (int)id], questions[i].address);
+			first = false;
+		}
+		buffer_append(out, "]", 1);
+	}
+	buffer_printf(out, "]}");
+	return out->failed ? no_memory(e) : ERR_OK;
+}
+
+/* A string of the reply, escaped again. */
+static bool copy_string(struct str *out, const json_t *value, struct arena *arena)
+{
+	*out = (struct str){"", 0};
+	if (!json_is_string(value))
+		return true;
+	size_t len = json_string_length(value);
+	const uint8_t *text = (const uint8_t *)json_string_value(value);
+	uint8_t *copy = arena_alloc(arena, json_escaped_length(text, len) + 1);
+	if (!copy)
+		return false;
+	*out = (struct str){(char *)copy, json_escape(copy, text, len)};
+	return true;
+}
+
+static bool copy_call(struct text_call *c, const json_t *value, struct arena *arena)
+{
+	json_int_t line = json_integer_value(json_object_get(value, "line"));
+	c->line = line > 0 && line <= UINT32_MAX ? (uint32_t)line : 0;
+	return copy_string(&c->function, json_object_get(value, "function"), arena) &&
+	       copy_string(&c->file, json_object_get(value, "file"), arena);
+}
+
+static bool copy_frame(struct frame_names *names, const json_t *frame, struct arena *arena)
+{
+	const json_t *inlines = json_object_get(frame, "inlines");
+	size_t count = json_array_size(inlines) + 1;
+	names->why = WHY_NO_FUNCTION;
+	if (!json_object_get(frame, "function"))
+		return true;
+	struct text_call *calls = arena_alloc(arena, count * sizeof *calls);
+	bool ok = calls != NULL;
+	for (size_t i = 0; i < count && ok; i++)
+		ok = copy_call(&calls[i], i + 1 < count ? json_array_get(inlines, i) : frame, arena);
+	if (ok)
+		*names = (struct frame_names){WHY_NAMED, calls, count};
+	return ok;
+}
+
+/* Which of its ids the server knows a module by. */
+static void decide(struct filter_names *n, const struct text_reader *r, const int32_t *number, const json_t *found)
+{
+	char key[2 * TEXT_NAME_MAX + 64];
+	for (size_t i = 0; i < n->module_count; i++) {
+		struct module *m = &n->modules[i];
+		struct str name = text_reader_module(r, (uint32_t)i)->name;
+		bool asked = false, is_found = false;
+		for (unsigned id = 0; id < IDS && !m->decided && !is_found; id++) {
+			if (number[i * IDS + id] < 0)
+				continue;
+			snprintf(key, sizeof key, "%.*s/%s", STR_FMT(name), m->ids[id]);
+			asked = true;
+			is_found = json_is_true(json_object_get(found, key));
+			m->id = id;
+		}
+		if (!asked)
+			continue;
+		m->decided = true;
+		m->why = is_found ? WHY_NAMED : WHY_NOT_FOUND;
+	}
+}
+
+static enum err read_reply(struct filter_names *n, const struct text_reader *r, struct asked *questions, size_t count,
+        const int32_t *number, const json_t *result, struct arena *arena, struct error *e)
+{
+	const json_t *stacks = json_object_get(result, "stacks");
+	size_t at[IDS] = {0};
+	/* which stacks a question is in was said before the modules were decided */
+	for (unsigned id = 0; id < IDS; id++)
+		for (size_t i = 0; i < count; i++) {
+			struct asked *q = &questions[i];
+			if (!is_asked(n, q, id))
+				continue;
+			const json_t *frame = json_array_get(json_array_get(stacks, id), at[id]++);
+			if (!frame)
+				return error_set(e, ERR_CORRUPT, "a reply that lacks frames");
+			if (q->names.why != WHY_NAMED && !copy_frame(&q->names, frame, arena))
+				return no_memory(e);
+		}
+	decide(n, r, number, json_object_get(result, "found_modules"));
+	for (size_t i = 0; i < count; i++)
+		if (questions[i].module >= 0 && n->modules[questions[i].module].why != WHY_NAMED)
+			questions[i].names.why = n->modules[questions[i].module].why;
+	return ERR_OK;
+}
+
+static enum err ask_server(struct filter_names *n, const struct text_reader *r, struct asked *questions, size_t count,
+        struct arena *arena, struct error *e)
+{
+	struct buffer body, reply;
+	int32_t *number = arena_alloc(arena, (n->module_count + 1) * IDS * sizeof *number);
+	bool any = false;
+	for (size_t i = 0; i < count; i++)
+		for (unsigned id = 0; id < IDS; id++)
+			any = any || is_asked(n, &questions[i], id);
+	if (!number)
+		return no_memory(e);
+	if (!any)
+		return ERR_OK;
+	buffer_init(&body, REPLY_MAX);
+	buffer_init(&reply, REPLY_MAX);
+	enum err err = write_request(n, r, questions, count, number, &body, e);
+	struct server_request request = {.path = "/symbolicate/v5",
+	        .headers = "Content-Type: application/json\n",
+	        .post = true,
+	        .data = body.data,
+	        .len = body.len};
+	if (!err)
+		err = connection_send(n->connection, &request, &reply, e);
+	if (!err) {
+		json_t *root = json_loadb((const char *)reply.data, reply.len, JSON_ALLOW_NUL, NULL);
+		err = read_reply(
+		        n, r, questions, count, number, json_array_get(json_object_get(root, "results"), 0), arena, e);
+		json_decref(root);
+	}
+	buffer_release(&body);
+	buffer_release(&reply);
+	return err;
+}
+
+/* ---- a batch ---- */
+
+static enum err ask_all(struct filter_names *n, const struct text_reader *r, struct asked *questions, size_t count,
+        struct arena *arena, struct error *e)
+{
+	enum err err = ERR_OK;
+	for (size_t i = 0; i < count && !err; i++) {
+		struct asked *q = &questions[i];
+		const struct module *m = q->module < 0 ? NULL : &n->modules[q->module];
+		q->names.why = !m ? WHY_NO_MODULE : m->decided && m->why != WHY_NAMED ? m->why : WHY_NO_ANSWER;
+		if (m && m->path)
+			err = ask_file(n, q, arena, e);
+	}
+	return err || !n->server ? err : ask_server(n, r, questions, count, arena, e);
+}
+
+enum err filter_names_find(struct filter_names *n, const struct text_reader *r, const struct text_frame *frames,
+        size_t count, struct frame_names *names, struct arena *arena, struct error *e)
+{
+	struct asked *questions = arena_alloc(arena, count * sizeof *questions + 1);
+	uint32_t *which = arena_alloc(arena, count * sizeof *which + 1);
+	if (!questions || !which || !see_modules(n, r))
+		return no_memory(e);
+	size_t question_count = collect(n, frames, count, questions, which);
+	enum err err = ask_all(n, r, questions, question_count, arena, e);
+	for (size_t i = 0; i < count; i++)
+		names[i] = questions[which[i]].names;
+	local_symbols_settle(n->local);
+	return err;
+}

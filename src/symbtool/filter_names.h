@@ -1,0 +1,41 @@
+/* Names for the frames of a batch of text, from files here or from a server. */
+#ifndef SYMBTOOL_FILTER_NAMES_H
+#define SYMBTOOL_FILTER_NAMES_H
+
+#include "base/arena.h"
+#include "symbtool/local_symbols.h"
+#include "symbtool/server.h"
+#include "text/names.h"
+
+enum why {
+	WHY_NAMED,
+	WHY_NO_MODULE,   /* the text has an address alone */
+	WHY_NO_ID,       /* nothing says which build the module is of, and its file is not here */
+	WHY_NOT_FOUND,   /* no symbols of the module */
+	WHY_OTHER_BUILD, /* the file of this name is of another build */
+	WHY_UNREADABLE,
+	WHY_NO_FUNCTION, /* the address is in none */
+	WHY_NO_ANSWER,   /* the server gave none */
+	WHYS,
+};
+
+/* A frame's names: calls of none unless it is WHY_NAMED. In the arena. */
+struct frame_names {
+	enum why why;
+	const struct text_call *calls;
+	size_t count;
+};
+
+struct filter_names;
+/* server: NULL for files alone. Everything must outlive it. NULL: no memory. */
+struct filter_names *filter_names_new(struct local_symbols *local, struct server *server);
+void filter_names_free(struct filter_names *n);
+
+/* Names of all frames of a batch, whose modules the reader has. ERR_NO_MEMORY; what the server answered, complained of
+ * by the caller: then names[] says WHY_NO_ANSWER where it is missing. */
+enum err filter_names_find(struct filter_names *n, const struct text_reader *r, const struct text_frame *frames,
+        size_t count, struct frame_names *names, struct arena *arena, struct error *e);
+/* The reader has forgotten its modules. */
+void filter_names_forget(struct filter_names *n);
+
+#endif

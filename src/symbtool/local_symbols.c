@@ -1,0 +1,207 @@
+#include <config.h>
+
+#include "symbtool/local_symbols.h"
+
+#include <gelf.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "extract/elf_file.h"
+#include "extract/ids.h"
+#include "symbtool/cli.h"
+#include "symbtool/local_map.h"
+
+enum {
+	FILES_KEPT = 32,
+	SEGMENTS_MAX = 32,
+	PAGE_MASK_BYTES = 4095,
+	COMPLAINTS_MAX = 20, /* about files, in all */
+};
+
+struct segment {
+	uint64_t offset, address, size; /* in the file, and of it */
+};
+
+struct local_file {
+	struct local_file *next;
+	char *path;
+	struct offmap *map; /* NULL: it cannot be read */
+	struct segment segments[SEGMENTS_MAX];
+	size_t segment_count;
+	uint64_t image_base;
+	bool used; /* since settle */
+};
+
+struct local_symbols {
+	const struct extract_options *extract;
+	const char *const *files;
+	size_t file_count;
+	struct local_file *open;
+	size_t open_count;
+	unsigned complaints;
+};
+
+struct local_symbols *local_symbols_new(
+        const struct extract_options *extract, const char *const *files, size_t file_count)
+{
+	struct local_symbols *s = calloc(1, sizeof *s);
+	if (s)
+		*s = (struct local_symbols){.extract = extract, .files = files, .file_count = file_count};
+	return s;
+}
+
+static void file_free(struct local_file *f)
+{
+	offmap_free(f->map);
+	free(f->path);
+	free(f);
+}
+
+void local_symbols_free(struct local_symbols *s)
+{
+	while (s && s->open) {
+		struct local_file *f = s->open;
+		s->open = f->next;
+		file_free(f);
+	}
+	free(s);
+}
+
+/* ---- which file ---- */
+
+static const char *named_file(const struct local_symbols *s, struct str path)
+{
+	const char *slash = path.len ? memrchr(path.data, '/', path.len) : NULL;
+	struct str name = slash ? (struct str){slash + 1, path.len - (size_t)(slash + 1 - path.data)} : path;
+	for (size_t i = 0; i < s->file_count; i++) {
+		const char *equals = strchr(s->files[i], '=');
+		struct str wanted = {s->files[i], (size_t)(equals - s->files[i])};
+		if (str_equal(wanted, path) || str_equal(wanted, name))
+			return equals + 1;
+	}
+	return NULL;
+}
+
+static enum local_why check_elf(const char *path, struct str build_id)
+{
+	struct elf_file f;
+	struct ids ids;
+	struct stat st;
+	char hex[2 * BUILD_ID_MAX + 1];
+	if (stat(path, &st) != 0 || !S_ISREG(st.st_mode) || elf_file_open(&f, path, NULL) != ERR_OK)
+		return LOCAL_NOWHERE;
+	ids_read(&ids, f.elf);
+	elf_file_close(&f);
+	build_id_hex(hex, ids.build_id, ids.build_id_len);
+	return build_id.len && !str_equal(build_id, str_from(hex)) ? LOCAL_OTHER_BUILD : LOCAL_FOUND;
+}
+
+static bool copy_path(char path[PATH_MAX], struct str from)
+{
+	if (!from.len || from.len >= PATH_MAX || memchr(from.data, 0, from.len))
+		return false;
+	memcpy(path, from.data, from.len);
+	path[from.len] = 0;
+	return true;
+}
+
+enum local_why local_symbols_find(const struct local_symbols *s, const struct text_module *m, char path[PATH_MAX])
+{
+	const char *named = named_file(s, m->path), *dir = s->extract->debug_dir;
+	enum local_why why = LOCAL_NOWHERE;
+	if (named && copy_path(path, str_from(named)))
+		return check_elf(path, m->build_id) == LOCAL_OTHER_BUILD ? LOCAL_OTHER_BUILD : LOCAL_FOUND;
+	if (copy_path(path, m->path))
+		why = check_elf(path, m->build_id);
+	if (why == LOCAL_FOUND || m->build_id.len < 3 || m->build_id.len > 2 * (size_t)BUILD_ID_MAX)
+		return why;
+	int n = snprintf(path, PATH_MAX, "%s/.build-id/%.2s/%.*s.debug", dir ? dir : "/usr/lib/debug", m->build_id.data,
+	        (int)m->build_id.len - 2, m->build_id.data + 2);
+	return n < PATH_MAX && check_elf(path, m->build_id) == LOCAL_FOUND ? LOCAL_FOUND : why;
+}
+
+/* ---- what is in it ---- */
+
+static void read_segments(struct local_file *f)
+{
+	struct elf_file elf;
+	size_t count = 0;
+	if (elf_file_open(&elf, f->path, NULL) != ERR_OK)
+		return;
+	elf_getphdrnum(elf.elf, &count);
+	for (size_t i = 0; i < count && f->segment_count < SEGMENTS_MAX; i++) {
+		GElf_Phdr p;
+		if (!gelf_getphdr(elf.elf, (int)i, &p) || p.p_type != PT_LOAD)
+			continue;
+		if (!f->segment_count)
+			f->image_base = p.p_vaddr & ~(uint64_t)PAGE_MASK_BYTES;
+		f->segments[f->segment_count++] = (struct segment){p.p_offset, p.p_vaddr, p.p_filesz};
+	}
+	elf_file_close(&elf);
+}
+
+static struct local_file *file_read(struct local_symbols *s, const char *path)
+{
+	struct error e = {0};
+	struct local_file *f = calloc(1, sizeof *f);
+	if (f)
+		f->path = strdup(path);
+	if (!f || !f->path) {
+		free(f);
+		return NULL;
+	}
+	if (local_map_new(&f->path, 1, s->extract, &f->map, &e) != ERR_OK && s->complaints++ < COMPLAINTS_MAX)
+		complain(path, "%s", e.text);
+	if (f->map)
+		read_segments(f);
+	f->next = s->open;
+	s->open = f;
+	s->open_count++;
+	return f;
+}
+
+struct local_file *local_symbols_open(struct local_symbols *s, const char *path)
+{
+	struct local_file *f = s->open;
+	while (f && strcmp(f->path, path) != 0)
+		f = f->next;
+	if (!f)
+		f = file_read(s, path);
+	if (f)
+		f->used = true;
+	return f && f->map ? f : NULL;
+}
+
+const struct offmap *local_file_map(const struct local_file *f)
+{
+	return f->map;
+}
+
+uint64_t local_file_address(const struct local_file *f, uint64_t address, enum text_base base)
+{
+	if (base == TEXT_IMAGE)
+		return address + f->image_base;
+	for (size_t i = 0; base == TEXT_FILE && i < f->segment_count; i++) {
+		const struct segment *s = &f->segments[i];
+		if (address >= s->offset && address - s->offset < s->size)
+			return address - s->offset + s->address;
+	}
+	return address;
+}
+
+void local_symbols_settle(struct local_symbols *s)
+{
+	for (struct local_file **link = &s->open; *link;) {
+		struct local_file *f = *link;
+		if (s->open_count > FILES_KEPT && !f->used) {
+			*link = f->next;
+			s->open_count--;
+			file_free(f);
+			continue;
+		}
+		f->used = false;
+		link = &f->next;
+	}
+}

@@ -1,0 +1,36 @@
+/* Files with the symbols of modules that a text names: found by path or build id, read once, kept while they are used.
+ */
+#ifndef SYMBTOOL_LOCAL_SYMBOLS_H
+#define SYMBTOOL_LOCAL_SYMBOLS_H
+
+#include "extract/extract.h"
+#include "format/offmap.h"
+#include "text/reader.h"
+
+enum local_why {
+	LOCAL_FOUND,
+	LOCAL_NOWHERE,     /* no such file */
+	LOCAL_OTHER_BUILD, /* a file of this name, but of another build */
+	LOCAL_UNREADABLE,  /* it has been complained of */
+};
+
+struct local_symbols;
+
+/* files: "NAME=PATH", which come before paths in the text. Both must outlive it. NULL: no memory. */
+struct local_symbols *local_symbols_new(
+        const struct extract_options *extract, const char *const *files, size_t file_count);
+void local_symbols_free(struct local_symbols *s);
+
+/* The path of a module's file. A path from a text must be of an ELF file, and of the build that the text tells. */
+enum local_why local_symbols_find(const struct local_symbols *s, const struct text_module *m, char path[PATH_MAX]);
+
+/* A file's map, and where it lies: valid until local_symbols_settle. NULL: it cannot be read. */
+struct local_file;
+struct local_file *local_symbols_open(struct local_symbols *s, const char *path);
+const struct offmap *local_file_map(const struct local_file *f);
+/* The file's own address for one of a text. */
+uint64_t local_file_address(const struct local_file *f, uint64_t address, enum text_base base);
+/* Between batches: of more than a few files, those go that were not opened since the last call. */
+void local_symbols_settle(struct local_symbols *s);
+
+#endif

@@ -1,0 +1,505 @@
+"""symbtool symbolicate --filter: text in, names out. Samples are made by the real program wherever it runs here; others have
+the form that docs/stack-text.md names, with offsets of a program that was compiled here."""
+
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import uuid
+
+import pytest
+
+from stack import DAEMON, Stack
+from symbols import debug_id
+
+SYMBTOOL = os.environ.get("SYMBTOOL", os.path.join(os.path.dirname(os.path.abspath(DAEMON[-1])), "symbtool"))
+BOUND = 120  # seconds for one command
+
+pytestmark = pytest.mark.skipif(not os.path.exists(SYMBTOOL), reason="symbtool was not built")
+
+# The line of each call stands behind it.
+SOURCE = """\
+#include <execinfo.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static inline __attribute__((always_inline)) int inlined(volatile int *p)
+{
+	return p[4]; /* inlined */
+}
+__attribute__((noinline)) int faulty(volatile int *p)
+{
+	int n = inlined(p); /* faulty */
+	return n + 1;
+}
+__attribute__((noinline)) int show(void)
+{
+	void *stack[16];
+	int n = backtrace(stack, 16); /* show */
+	backtrace_symbols_fd(stack, n, STDOUT_FILENO);
+	return n;
+}
+int main(int argc, char **argv)
+{
+	(void)argv;
+	if (argc > 1)
+		return show() == 0; /* main shows */
+	int *p = malloc(16);
+	int n = faulty(p); /* main */
+	free(p);
+	return n == 77;
+}
+"""
+
+LEAK = """\
+#include <stdlib.h>
+char *volatile kept;
+__attribute__((noinline)) void lose(void)
+{
+	kept = malloc(77); /* lose */
+}
+int main(void)
+{
+	lose(); /* main */
+	kept = NULL;
+	return 0;
+}
+"""
+
+RACE = """\
+#include <pthread.h>
+int shared;
+static void *race(void *arg)
+{
+	shared++; /* race */
+	return arg;
+}
+int main(void)
+{
+	pthread_t threads[2];
+	for (int i = 0; i < 2; i++)
+		pthread_create(&threads[i], NULL, race, NULL); /* main */
+	for (int i = 0; i < 2; i++)
+		pthread_join(threads[i], NULL);
+	return 0;
+}
+"""
+
+OVERFLOW = """\
+#include <limits.h>
+__attribute__((noinline)) int over(int n)
+{
+	return n + INT_MAX; /* over */
+}
+int main(int argc, char **argv)
+{
+	(void)argv;
+	return over(argc) == 0; /* main */
+}
+"""
+
+HOT = """\
+volatile unsigned turns;
+__attribute__((noinline)) void hot(void)
+{
+	for (unsigned i = 0; i < 400000000; i++)
+		turns++; /* hot */
+}
+int main(void)
+{
+	hot(); /* main */
+	return 0;
+}
+"""
+
+
+def line_of(source, mark):
+    return next(i for i, line in enumerate(source.splitlines(), 1) if f"/* {mark} */" in line)
+
+
+def compile_c(directory, name, source, *options, compiler="gcc"):
+    path = os.path.join(directory, name)
+    with open(path + ".c", "w", encoding="utf-8") as f:
+        f.write(source)
+    subprocess.run([compiler, "-g", "-fno-omit-frame-pointer", *options, "-o", path, path + ".c"], check=True, timeout=BOUND)
+    return path
+
+
+def run_filter(text, *arguments, code=0, cwd=None):
+    text = text.encode() if isinstance(text, str) else text
+    done = subprocess.run([SYMBTOOL, "symbolicate", "--filter", *arguments], input=text, capture_output=True, timeout=BOUND, cwd=cwd)
+    assert done.returncode == code, f"{done.returncode}\n{done.stdout[-2000:]!r}\n{done.stderr[-2000:]!r}"
+    return done
+
+
+def filtered(text, *arguments, **more):
+    return run_filter(text, *arguments, **more).stdout.decode()
+
+
+def tally(done):
+    last = done.stderr.decode().splitlines()[-1]
+    assert last.startswith("symbtool: ") and " frames, " in last, last
+    return last
+
+
+def crash(program, variable=None, *arguments):
+    """What the program writes, its sanitizer's report unsymbolized."""
+    env = {**os.environ}
+    if variable:
+        env[variable] = "symbolize=0:print_stacktrace=1:abort_on_error=0"
+    done = subprocess.run([program, *arguments], capture_output=True, timeout=BOUND, env=env, cwd=os.path.dirname(program))
+    return (done.stdout + done.stderr).decode()
+
+
+def symbol_address(program, name):
+    out = subprocess.run(["nm", program], capture_output=True, text=True, check=True).stdout
+    return next(int(line.split()[0], 16) for line in out.splitlines() if line.endswith(f" T {name}") or line.endswith(f" t {name}"))
+
+
+def call_in(program, caller, callee):
+    """Addresses of a call in a function: of the instruction, and the one to which it returns."""
+    out = subprocess.run(["objdump", "-d", "--no-show-raw-insn", program], capture_output=True, text=True, check=True).stdout
+    body = re.search(rf"^[0-9a-f]+ <{caller}>:\n((?:.+\n)+)", out, re.M).group(1).splitlines()
+    at = next(i for i, line in enumerate(body) if "call" in line and f"<{callee}" in line)
+    return int(body[at].split(":")[0], 16), int(body[at + 1].split(":")[0], 16)
+
+
+def build_id(program):
+    out = subprocess.run(["readelf", "-n", program], capture_output=True, text=True, check=True).stdout
+    return re.search(r"Build ID: ([0-9a-f]+)", out).group(1)
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    return compile_c(str(tmp_path_factory.mktemp("program")), "program", SOURCE)
+
+
+def expect_places(text, source, *places):
+    """In this order: a function, and the line that bears a mark."""
+    at = 0
+    for function, mark in places:
+        place = re.compile(rf"\b{function}\b[^\n]*\.c:{line_of(source, mark)}\b")
+        found = place.search(text, at)
+        assert found, f"{place.pattern}\n{text[at:]}"
+        at = found.end()
+
+
+# ---- formats whose programs run here ----
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_address_sanitizer(tmp_path, compiler):
+    program = compile_c(str(tmp_path), "asan", SOURCE, "-fsanitize=address", compiler=compiler)
+    report = crash(program, "ASAN_OPTIONS")
+    assert "AddressSanitizer: heap-buffer-overflow" in report and "faulty" not in report
+    out = filtered(report)
+    expect_places(out, SOURCE, ("inlined", "inlined"), ("faulty", "faulty"), ("main", "main"))
+    frame = next(line for line in out.splitlines() if line.startswith("    #0"))
+    assert re.match(r"    #0 0x[0-9a-f]+ in inlined \S+\.c:\d+, inlined by faulty \S+\.c:\d+ \(\S+\+0x[0-9a-f]+\)", frame), frame
+    # every other byte is as it was
+    assert re.sub(r"(?m)^( +#\d+ 0x\w+) in .*? \(/", r"\1  (/", re.sub(r"\) \(.* at \S+\)", ")", out)) == report
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_leak_sanitizer(tmp_path, compiler):
+    program = compile_c(str(tmp_path), "lsan", LEAK, "-fsanitize=leak", compiler=compiler)
+    report = crash(program, "LSAN_OPTIONS")
+    if "LeakSanitizer has encountered a fatal error" in report:
+        pytest.skip("LeakSanitizer may not trace its process here")
+    assert "detected memory leaks" in report, report
+    expect_places(filtered(report), LEAK, ("lose", "lose"), ("main", "main"))
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_undefined_behaviour_sanitizer(tmp_path, compiler):
+    program = compile_c(str(tmp_path), "ubsan", OVERFLOW, "-fsanitize=undefined", compiler=compiler)
+    report = crash(program, "UBSAN_OPTIONS")
+    assert "runtime error" in report and "#1" in report, report
+    expect_places(filtered(report), OVERFLOW, ("over", "over"), ("main", "main"))
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_thread_sanitizer(tmp_path, compiler):
+    """Its modules have no directory: the user says which file one is."""
+    program = compile_c(str(tmp_path), "tsan", RACE, "-fsanitize=thread", compiler=compiler)
+    report = crash(program, "TSAN_OPTIONS")
+    assert "data race" in report and "<null> <null> (tsan+0x" in report, report
+    out = filtered(report, "--module", f"tsan={program}", cwd="/")
+    expect_places(out, RACE, ("race", "race"), ("race", "race"), ("main", "main"))
+
+
+@pytest.mark.parametrize("option", ["-pie", "-no-pie"])
+def test_glibc(tmp_path, option):
+    program = compile_c(str(tmp_path), "glibc", SOURCE, option)
+    stack = crash(program, None, "show")
+    out = filtered(stack, cwd=str(tmp_path))
+    expect_places(out, SOURCE, ("show", "show"), ("main", "main shows"))
+    assert [line.split(" (")[0] for line in out.splitlines()] == stack.splitlines()
+
+
+def test_glibc_with_symbols(tmp_path):
+    """prog(main+0x12): with -rdynamic glibc names the function; a neighbour in libc says where that lies."""
+    program = compile_c(str(tmp_path), "dynamic", SOURCE, "-rdynamic")
+    stack = crash(program, None, "show")
+    assert "(main+0x" in stack
+    out = filtered(stack)
+    assert "__libc_start_main" in out and len(out.splitlines()) == len(stack.splitlines())
+
+
+@pytest.mark.skipif(not shutil.which("perf"), reason="linux-perf is not installed")
+def test_perf(tmp_path):
+    program = compile_c(str(tmp_path), "hot", HOT)
+    data = str(tmp_path / "perf.data")
+    done = subprocess.run(
+        ["perf", "record", "-e", "cpu-clock:u", "-F", "199", "-g", "-o", data, program], capture_output=True, text=True, timeout=BOUND, check=False
+    )
+    if done.returncode != 0:
+        pytest.skip("perf may not count here: " + done.stderr.strip().splitlines()[-1])
+    subprocess.run(["strip", "-o", program + ".bare", program], check=True)
+    script = subprocess.run(["perf", "script", "-i", data], capture_output=True, text=True, timeout=BOUND, check=True).stdout
+    assert "(" + program + ")" in script
+    script = re.sub(r"\b(hot|main)\+0x[0-9a-f]+ \(", "[unknown] (", script)  # as it is of a stripped program
+    out = filtered(script)
+    expect_places(out, HOT, ("hot", "hot"), ("main", "main"))
+
+
+# ---- formats whose programs do not run here ----
+
+
+def test_coredumpctl(program):
+    inside = symbol_address(program, "faulty")
+    _, after = call_in(program, "main", "faulty")
+    text = (
+        f"                Module {program} with build-id {build_id(program)}\n"
+        "                Stack trace of thread 4242:\n"
+        f"                #0  0x000055d0c1c0{inside:04x} n/a (program + {inside:#x})\n"
+        f"                #1  0x000055d0c1c0{after:04x} n/a (program + {after:#x})\n"
+        "                #2  0x0000000000000000 n/a (n/a + 0x0)\n"
+    )
+    done = run_filter(text, cwd="/")
+    out = done.stdout.decode()
+    assert re.search(r"#0  0x\w+ faulty at \S+:\d+ \(program \+ ", out), out
+    expect_places(out, SOURCE, ("main", "main"))
+    assert "3 frames, 2 named; no name: 1 an address alone" in tally(done)
+
+
+def test_return_addresses_are_looked_up_one_byte_below(tmp_path):
+    """Where a call ends its line, the address behind it has the next one."""
+    program = compile_c(str(tmp_path), "calls", LEAK)
+    _, after = call_in(program, "main", "lose")
+    frame = f"{program}(+{after:#x}) [0x55d0c1c0{after:04x}]\n"
+    expect_places(filtered(frame), LEAK, ("main", "main"))
+    for number in (0, 1):
+        out = filtered(f"#{number}  0x1 n/a ({program} + {after:#x})\n")
+        line = int(re.search(r"main at \S+:(\d+)", out).group(1))
+        assert line == line_of(LEAK, "main") + (number == 0), out
+
+
+def test_firefox(program):
+    _, after = call_in(program, "main", "faulty")
+    out = filtered(f"GECKO(77) | #01: ???[{program} +{after:#x}]\n")
+    assert re.fullmatch(rf"GECKO\(77\) \| #01: main at \S+\.c:{line_of(SOURCE, 'main')}\[{program} \+{after:#x}\]\n", out), out
+
+
+def test_android(program):
+    call, _ = call_in(program, "main", "faulty")
+    text = f"11-22 14:00:00.1 12 12 F DEBUG   :       #01 pc {call:016x}  /data/app/program (BuildId: {build_id(program)})\n"
+    out = filtered(text, "--module", f"program={program}")
+    expect_places(out, SOURCE, ("main", "main"))
+    assert f"/data/app/program (main at " in out and f") (BuildId: {build_id(program)})" in out
+
+
+def test_macos_by_a_server(one):
+    ident = str(uuid.UUID(int=random.Random(4).getrandbits(128))).upper()
+    one.symbols.add("MyApp", "FILE 0 app.m\nFUNC 1000 20 0 -[App run]\n1000 10 7 0\n1010 10 8 0\n", ident.replace("-", "") + "0")
+    text = (
+        "Process:               MyApp [77]\n"
+        "Thread 0 Crashed:\n"
+        f"0   MyApp                         \t0x0000000104b59010 0x104b58000 + {0x1010}\n"
+        f"1   MyApp                         \t0x0000000104b59010 0x104b58000 + {0x1010}\n"
+        "\nBinary Images:\n"
+        f"       0x104b58000 -        0x104b5bfff +com.example.MyApp (1.0) <{ident}> /Applications/MyApp.app/MyApp\n"
+    )
+    out = filtered(text, "--url", url(one)).splitlines()
+    assert out[2].endswith(f"+ {0x1010} (-[App run] at app.m:8)")
+    assert out[3].endswith(f"+ {0x1010} (-[App run] at app.m:7)")
+
+
+def test_minidump_stackwalk_by_a_server(one):
+    module = one.symbols.add("xul.pdb", "FILE 0 a|b.cpp\nFUNC 1000 20 0 run\n1000 10 7 0\n1010 10 8 0\n")
+    text = f"Module|xul.dll|1.0|{module[0]}|{module[1]}|0x10000000|0x1fffffff|0\n\n0|0|xul.dll||||0x1010\n0|1|xul.dll||||0x1010\n"
+    assert filtered(text, "--url", url(one)).splitlines()[2:] == ["0|0|xul.dll|run|a_b.cpp|8|0x1010", "0|1|xul.dll|run|a_b.cpp|7|0x1010"]
+    text = (
+        '{"crashing_thread": {"frames": [{"file": null, "function": null, "inlines": null, "line": null, "module": "xul.dll",\n'
+        f'  "module_offset": "0x00001010"}}]}}, "modules": [{{"debug_file": "xul.pdb", "debug_id": "{module[1]}", "filename": "xul.dll"}}]}}\n'
+    )
+    out = filtered(text, "--url", url(one))
+    assert '[{"file": "a|b.cpp", "function": "run", "inlines": null, "line": 8, "module"' in out
+
+
+def test_anything(program):
+    at = symbol_address(program, "faulty")
+    out = filtered(f"died in {program}+{at:#x}, and main+0x4 is no module\n")
+    assert out.startswith(f"died in {program}+{at:#x} (faulty at ") and out.endswith("), and main+0x4 is no module\n")
+
+
+# ---- where symbols are ----
+
+
+@pytest.fixture(scope="module")
+def one(tmp_path_factory):
+    place = tmp_path_factory.mktemp("store")
+    os.makedirs(place / "store")
+    with Stack(keys=True, config={"symbfile_store": f"file://{place}/store", "revalidate_after": "1s"}) as s:
+        s.key_path = str(place / "key")
+        with open(s.key_path, "w", encoding="utf-8") as f:
+            f.write(s.key + "\n")
+        yield s
+
+
+def url(stack):
+    return f"http://127.0.0.1:{stack.node.nginx.port}"
+
+
+def test_a_pushed_program_by_its_file(one, program):
+    """The server knows the FileID, which symbtool reads from the file that the text names."""
+    subprocess.run(
+        [SYMBTOOL, "push-symbols", "--url", url(one), "--api-key-file", one.key_path, program], check=True, capture_output=True, timeout=BOUND
+    )
+    _, after = call_in(program, "main", "faulty")
+    stack = f"{program}(+{after:#x}) [0x55d0c1c0{after:04x}]\n" * 3
+    out = filtered(stack, "--url", url(one))
+    expect_places(out, SOURCE, ("main", "main"), ("main", "main"), ("main", "main"))
+
+
+def test_modules_of_the_user(one):
+    first = one.symbols.add("libone.so", "FUNC 1000 20 0 from_one\n")
+    build = "93ac61ec5a8eb1396f9fbd350e3169a558528a40"
+    one.symbols.add("libtwo.so", "FUNC 1000 20 0 from_two\n", "EC61AC938E5A39B16F9FBD350E3169A50")
+    text = "libone.so+0x1010 libtwo.so+0x1010 libthree.so+0x10\n"
+    done = run_filter(text, "--url", url(one), "--module", f"libone.so={first[1]}", "--module", f"libtwo.so={build}")
+    assert done.stdout.decode() == "libone.so+0x1010 (from_one) libtwo.so+0x1010 (from_two) libthree.so+0x10\n"
+    assert tally(done) == "symbtool: 3 frames, 2 named; no name: 1 in modules whose build nothing tells (libthree.so)"
+    done = run_filter(text, "--url", url(one), "--module", f"libone.so={debug_id('nobody')}")
+    assert done.stdout.decode() == text
+    assert "1 in modules without symbols" in tally(done)
+    for wrong in ("libone.so", "=12", "libone.so=", "libone.so=/no/such/file"):
+        assert b"--module" in run_filter(text, "--module", wrong, code=2).stderr
+
+
+def test_debug_files_by_build_id(tmp_path, program):
+    """A stripped copy elsewhere, and the debug file below --debug-dir."""
+    ident = build_id(program)
+    debug = tmp_path / "debug" / ".build-id" / ident[:2]
+    os.makedirs(debug)
+    subprocess.run(["objcopy", "--only-keep-debug", program, str(debug / (ident[2:] + ".debug"))], check=True)
+    call, _ = call_in(program, "main", "faulty")
+    text = f"    #1 0x1  (/nowhere/program+{call:#x}) (BuildId: {ident})\n"
+    out = filtered(text, "--debug-dir", str(tmp_path / "debug"))
+    expect_places(out, SOURCE, ("main", "main"))
+
+
+def test_a_file_of_another_build_is_not_believed(program):
+    other = "00112233445566778899aabbccddeeff00112233"
+    text = f"    #1 0x1  ({program}+0x1140) (BuildId: {other})\n"
+    done = run_filter(text)
+    assert done.stdout.decode() == text
+    assert "1 in modules whose file is of another build (program)" in tally(done)
+
+
+def test_a_server_that_is_gone(program):
+    text = f"    #1 0x1  ({program}+0x1140) (BuildId: {build_id(program)})\nplain\n"
+    done = run_filter(text, "--url", "http://127.0.0.1:9", "--retry-time", "0", code=1)
+    assert done.stdout.decode() == text
+    assert "1 without an answer of the server" in tally(done)
+
+
+# ---- text is bytes ----
+
+
+def test_what_is_no_frame_passes_byte_for_byte(tmp_path):
+    seed = int.from_bytes(os.urandom(4), "little")
+    print("seed", seed)
+    rng = random.Random(seed)
+    data = rng.randbytes(3_000_000)
+    for piece in (b"", b"\n", b"no end", b"\0\0\n\xff\xfe\n\x1b[31mred\x1b[0m\r\n", data):
+        assert run_filter(piece).stdout == piece
+    files = [tmp_path / "a", tmp_path / "b"]
+    for path in files:
+        path.write_bytes(data[:1000])
+    assert run_filter(b"in\n", str(files[0]), "-", str(files[1])).stdout == data[:1000] + b"in\n" + data[:1000]
+    done = run_filter(b"", str(files[0]), str(tmp_path / "none"), str(tmp_path), str(files[1]), code=1)
+    assert done.stdout == data[:1000] * 2
+    assert b"none: No such file" in done.stderr and b"Is a directory" in done.stderr
+
+
+def test_lines_of_a_live_program_come_at_once(program):
+    at = symbol_address(program, "faulty")
+    with subprocess.Popen([SYMBTOOL, "symbolicate", "--filter"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as p:
+        watchdog = threading.Timer(BOUND, p.kill)
+        watchdog.start()
+        for _ in range(3):
+            p.stdin.write(f"at {program}+{at:#x}\nplain\nhal".encode())
+            p.stdin.flush()
+            assert b"(faulty at " in p.stdout.readline()
+            assert p.stdout.readline() == b"plain\n"
+            p.stdin.write(b"f\n")
+            p.stdin.flush()
+            assert p.stdout.readline() == b"half\n"
+        p.stdin.close()
+        assert p.stdout.read() == b"" and p.wait(BOUND) == 0
+        watchdog.cancel()
+
+
+def pump(pieces):
+    """Feeds the filter, drops what it writes; its largest memory in bytes, and how many bytes came back."""
+    code = "import resource,subprocess,sys\np=subprocess.run(sys.argv[1:])\nprint(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss,file=sys.stderr)\nsys.exit(p.returncode)"
+    with subprocess.Popen(
+        [sys.executable, "-c", code, SYMBTOOL, "symbolicate", "--filter"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as p:
+        count = [0]
+
+        def drain():
+            while data := p.stdout.read1(1 << 20):
+                count[0] += len(data)
+
+        reader = threading.Thread(target=drain)
+        reader.start()
+        for piece in pieces:
+            p.stdin.write(piece)
+        p.stdin.close()
+        reader.join()
+        errors = p.stderr.read().decode()
+        assert p.wait(BOUND) == 0, errors
+    return int(errors.split()[-1]) * 1024, count[0], errors
+
+
+@pytest.mark.skipif("sanitizer" in os.environ.get("SYMBTOOL_BUILD", ""), reason="memory of sanitizers")
+def test_memory_is_bounded(program):
+    """One line of 200 MB, ten million frames, modules without end."""
+    at = symbol_address(program, "faulty")
+    most = 200 << 20
+    memory, count, _ = pump(b"x" * (1 << 20) for _ in range(200))
+    assert count == 200 << 20 and memory < most
+    memory, count, errors = pump(b"nobody.so+0x1\n" * 100_000 for _ in range(100))
+    assert "10000000 frames" in errors and count == 140_000_000 and memory < most
+    memory, count, errors = pump(b"".join(b"/%d/%d.so+0x1\n" % (i, k) for k in range(1000)) for i in range(100))
+    assert "100000 frames" in errors and memory < most
+    memory, _, errors = pump(f"{program}+{at:#x}\n".encode() * 100_000 for _ in range(3))
+    assert "300000 named" in errors and memory < most
+
+
+def test_names_never_speak_to_the_terminal(one):
+    module = one.symbols.add("evil.so", b"FUNC 1000 20 0 a\x1b[31mb\x7f\xc2\x9bc\x07\n")
+    out = run_filter("evil.so+0x1000\n", "--url", url(one), "--module", f"evil.so={module[1]}").stdout
+    assert out.count(b"\n") == 1 and not set(out[:-1]) & (set(range(32)) | {0x7F}) and b"\xc2\x9b" not in out, out
+
+
+def test_wrong_calls():
+    for arguments in (["--json"], ["--return-addresses"], ["--debug-file", "x"]):
+        assert b"--filter" in run_filter(b"", *arguments, code=2).stderr
+    done = subprocess.run([SYMBTOOL, "symbolicate", "--module", "a=b", "x", "1"], capture_output=True, timeout=BOUND, check=False)
+    assert done.returncode == 2 and b"--filter" in done.stderr
