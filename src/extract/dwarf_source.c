@@ -4,12 +4,14 @@
 
 #include <elfutils/libdwelf.h>
 #include <stdio.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "extract/ids.h"
+
 enum {
 	FORGET_AFTER = 8 << 20, /* bytes of units */
-	BUILD_ID_MAX = 64,
 };
 
 /* ---- the alternate ---- */
@@ -58,10 +60,23 @@ static bool beside(struct section_file *s, const struct alternate_link *link, co
 static bool by_build_id(struct section_file *s, const struct alternate_link *link, const char *debug_dir)
 {
 	char found[PATH_MAX], hex[2 * BUILD_ID_MAX + 1];
-	for (size_t i = 0; i < link->id_len; i++)
-		snprintf(hex + 2 * i, 3, "%02x", link->id[i]);
+	build_id_hex(hex, link->id, link->id_len);
 	int n = snprintf(found, sizeof found, "%s/.build-id/%.2s/%s.debug", debug_dir, hex, hex + 2);
 	return n < PATH_MAX && open_if_it(s, found, link);
+}
+
+/* Debian's are in DIR/.dwz, whatever DIR was when the link was made. A whole tree may be somewhere else, too. */
+static bool below(struct section_file *s, const struct alternate_link *link, const char *debug_dir)
+{
+	char found[PATH_MAX];
+	const char *dwz = strstr(link->name, "/.dwz/"), *base = strrchr(link->name, '/');
+	base = base ? base + 1 : link->name;
+	if (dwz && snprintf(found, sizeof found, "%s%s", debug_dir, dwz) < PATH_MAX && open_if_it(s, found, link))
+		return true;
+	if (snprintf(found, sizeof found, "%s/.dwz/%s", debug_dir, base) < PATH_MAX && open_if_it(s, found, link))
+		return true;
+	return link->name[0] == '/' && snprintf(found, sizeof found, "%s%s", debug_dir, link->name) < PATH_MAX &&
+	       open_if_it(s, found, link);
 }
 
 static enum err open_alternate(struct dwarf_source *s, const char *path, const char *debug_dir, struct error *e)
@@ -71,8 +86,9 @@ static enum err open_alternate(struct dwarf_source *s, const char *path, const c
 	enum err err = section_file_elf(&s->main, &elf, e);
 	if (err != ERR_OK)
 		return err;
-	if (read_link(elf, &link) && !beside(&s->alternate, &link, path))
-		by_build_id(&s->alternate, &link, debug_dir);
+	if (read_link(elf, &link) && !beside(&s->alternate, &link, path) &&
+	        !by_build_id(&s->alternate, &link, debug_dir) && !below(&s->alternate, &link, debug_dir))
+		snprintf(s->missing, sizeof s->missing, "%s", link.name);
 	elf_end(elf);
 	return ERR_OK;
 }
@@ -113,12 +129,51 @@ static enum err open_dwarf(const struct section_file *s, Elf **elf, Dwarf **dwar
 	return *dwarf ? ERR_OK : error_set(e, ERR_CORRUPT, "%s", dwarf_errmsg(-1));
 }
 
+/* libdw would take any file in the place of an alternate that was not found: an ELF file without debug entries is told
+ * to be it. */
+static enum err open_nothing(struct dwarf_handle *h, struct error *e)
+{
+	static const char names[] = "\0.shstrtab\0.debug_line";
+	struct {
+		Elf64_Ehdr header;
+		Elf64_Shdr sections[3];
+		char names[sizeof names];
+	} file = {{.e_ident = ELFMAG "\2\1\1",
+	                  .e_type = ET_EXEC,
+	                  .e_version = EV_CURRENT,
+	                  .e_ehsize = sizeof file.header,
+	                  .e_shentsize = sizeof *file.sections,
+	                  .e_shnum = 3,
+	                  .e_shstrndx = 1,
+	                  .e_shoff = offsetof(__typeof__(file), sections)},
+	        {{0},
+	                {.sh_name = 1,
+	                        .sh_type = SHT_STRTAB,
+	                        .sh_offset = offsetof(__typeof__(file), names),
+	                        .sh_size = sizeof names},
+	                {.sh_name = 11,
+	                        .sh_type = SHT_PROGBITS,
+	                        .sh_offset = offsetof(__typeof__(file), names),
+	                        .sh_size = 1}},
+	        {0}};
+	memcpy(file.names, names, sizeof names);
+	h->nothing = malloc(sizeof file);
+	if (!h->nothing)
+		return error_set(e, ERR_NO_MEMORY, "out of memory");
+	memcpy(h->nothing, &file, sizeof file);
+	h->alternate_elf = elf_memory(h->nothing, sizeof file);
+	h->alternate = h->alternate_elf ? dwarf_begin_elf(h->alternate_elf, DWARF_C_READ, NULL) : NULL;
+	return h->alternate ? ERR_OK : error_set(e, ERR_INTERNAL, "an empty ELF file: %s", dwarf_errmsg(-1));
+}
+
 enum err dwarf_handle_open(struct dwarf_handle *h, const struct dwarf_source *s, struct error *e)
 {
 	*h = (struct dwarf_handle){0};
 	enum err err = open_dwarf(&s->main, &h->elf, &h->dwarf, e);
 	if (err == ERR_OK && s->alternate.bytes)
 		err = open_dwarf(&s->alternate, &h->alternate_elf, &h->alternate, e);
+	else if (err == ERR_OK && s->missing[0])
+		err = open_nothing(h, e);
 	if (err == ERR_OK && h->alternate)
 		dwarf_setalt(h->dwarf, h->alternate);
 	if (err != ERR_OK)
@@ -132,6 +187,7 @@ void dwarf_handle_close(struct dwarf_handle *h)
 	dwarf_end(h->alternate);
 	elf_end(h->elf);
 	elf_end(h->alternate_elf);
+	free(h->nothing);
 	*h = (struct dwarf_handle){0};
 }
 

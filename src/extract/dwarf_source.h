@@ -8,8 +8,11 @@
 
 #include "extract/section_file.h"
 
+enum { ALTERNATE_NAME_MAX = 256 };
+
 struct dwarf_source {
 	struct section_file main, alternate; /* alternate: may be empty */
+	char missing[ALTERNATE_NAME_MAX];    /* the name of the alternate when it is needed and was not found */
 	atomic_size_t read;                  /* bytes of units since memory was given back */
 };
 
@@ -17,9 +20,11 @@ struct dwarf_source {
 struct dwarf_handle {
 	Elf *elf, *alternate_elf;
 	Dwarf *dwarf, *alternate; /* dwarf NULL: it is not open */
+	char *nothing;            /* the alternate's bytes while there is none */
 };
 
-/* path: the file with the DWARF. Alternates are looked for beside it and below debug_dir. Closed also after a failure,
+/* path: the file with the DWARF. Alternates are looked for beside it and below debug_dir, by name
+ * and build id; only one of the right build id counts. Closed also after a failure,
  * whose text names the file. */
 enum err dwarf_source_open(struct dwarf_source *s, const char *path, const char *debug_dir, struct error *e);
 void dwarf_source_close(struct dwarf_source *s);

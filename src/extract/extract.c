@@ -3,6 +3,7 @@
 #include "extract/extract.h"
 
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,6 +36,9 @@ struct extraction {
 	atomic_size_t next; /* the unit that no thread has yet */
 	const char *dwarf_path;
 	struct dwarf_source dwarf;
+	struct symbol_files symbols;
+	struct symbol_names symbol_names;
+	struct error unread; /* why what names functions besides is not read */
 	bool pads;
 	struct join join;
 };
@@ -45,6 +49,16 @@ struct worker {
 	struct extraction *x;
 	struct unit_reader reader;
 };
+
+void extract_note(struct extract_stats *s, const char *format, ...)
+{
+	va_list args;
+	if (s->note_count == EXTRACT_NOTES)
+		return;
+	va_start(args, format);
+	vsnprintf(s->notes[s->note_count++], EXTRACT_NOTE_LENGTH, format, args);
+	va_end(args);
+}
 
 static void *work(void *arg)
 {
@@ -96,11 +110,23 @@ static size_t thread_count(const struct extraction *x)
 	return count > x->unit_count && x->unit_count > 0 ? x->unit_count : count;
 }
 
+/* For the join. Symbols are read when the first function without a name is met. */
+static enum err name_of_symbol(void *arg, uint64_t address, struct str *name, struct error *e)
+{
+	struct extraction *x = arg;
+	enum err err = ERR_OK;
+	if (!x->symbol_names.names.strings)
+		err = symbol_names_read(&x->symbol_names, &x->symbols, &x->code, e);
+	return err == ERR_OK ? symbol_names_find(&x->symbol_names, address, name, e) : err;
+}
+
 static enum err read_units(struct extraction *x, struct worker *workers)
 {
 	enum err err = join_init(&x->join, x->unit_count, &x->coverage, x->sink, x->error);
 	if (err != ERR_OK)
 		return err;
+	x->join.name = name_of_symbol;
+	x->join.name_arg = x;
 	size_t count = thread_count(x);
 	for (size_t i = 0; i < count; i++)
 		workers[i].x = x;
@@ -119,8 +145,8 @@ static enum err add_go_functions(struct extraction *x)
 	struct error e = {0};
 	enum err err = g ? go_reader_open(g, x->file.elf, &x->code, &x->coverage, x->pads, &e)
 	                 : error_set(&e, ERR_NO_MEMORY, "out of memory");
-	if (err == ERR_MISSING)
-		snprintf(x->stats->go_unread, sizeof x->stats->go_unread, "%s", e.text);
+	if (err == ERR_MISSING && e.text[0])
+		x->unread = e;
 	for (size_t next = 0; err == ERR_OK && next < g->table.count;) {
 		struct result *r = result_new();
 		err = r ? go_reader_read(g, &next, r, &e) : error_set(&e, ERR_NO_MEMORY, "out of memory");
@@ -156,17 +182,9 @@ static enum err add_symbols(struct extraction *x, Elf *elf, const char *section)
 static enum err add_symbol_tables(struct extraction *x)
 {
 	enum err err = ERR_OK;
-	if (x->stats->debug_file[0]) {
-		struct elf_file debug;
-		err = elf_file_open(&debug, x->stats->debug_file, x->error);
-		if (err != ERR_OK)
-			return err;
-		err = add_symbols(x, debug.elf, ".symtab");
-		elf_file_close(&debug);
-	}
-	if (err == ERR_OK)
-		err = add_symbols(x, x->file.elf, ".symtab");
-	return err == ERR_OK ? add_symbols(x, x->file.elf, ".dynsym") : err;
+	for (size_t i = 0; i < x->symbols.count && err == ERR_OK; i++)
+		err = add_symbols(x, x->symbols.tables[i].elf, x->symbols.tables[i].section);
+	return err;
 }
 
 static const char *debug_dir(const struct extraction *x)
@@ -205,6 +223,11 @@ static enum err open_dwarf(struct extraction *x, struct worker *first)
 	if (!has)
 		return ERR_OK;
 	err = dwarf_source_open(&x->dwarf, x->dwarf_path, debug_dir(x), x->error);
+	if (err == ERR_OK && x->dwarf.missing[0])
+		extract_note(x->stats,
+		        "%s, which its debug data share with others, is not there, nor below %s: some functions have "
+		        "the names of symbols, some inlined calls none",
+		        x->dwarf.missing, debug_dir(x));
 	if (err == ERR_OK)
 		err = unit_reader_open(&first->reader, &x->dwarf, &x->code, x->pads, x->error);
 	return err == ERR_OK ? unit_reader_list(&first->reader, &x->units, &x->unit_count, x->error) : err;
@@ -223,6 +246,11 @@ static enum err run(struct extraction *x, struct worker *workers)
 	x->pads = x->stats->pads_known && x->sink->pad;
 	err = open_dwarf(x, &workers[0]);
 	if (err == ERR_OK)
+		err = symbol_files_open(&x->symbols, x->file.elf, x->stats->debug_file, x->error);
+	if (err == ERR_OK && x->symbols.mini_error.code != ERR_OK)
+		error_set(
+		        &x->unread, ERR_MISSING, "its .gnu_debugdata is left out: %.160s", x->symbols.mini_error.text);
+	if (err == ERR_OK)
 		err = read_units(x, workers);
 	if (err == ERR_OK)
 		err = add_go_functions(x);
@@ -230,9 +258,11 @@ static enum err run(struct extraction *x, struct worker *workers)
 		err = add_symbol_tables(x);
 	x->stats->ranges = x->join.ranges;
 	x->stats->pads = x->join.pads;
+	if (err == ERR_OK && x->unread.text[0])
+		extract_note(x->stats, "%s: of most of its functions nothing is known", x->unread.text);
 	if (err == ERR_OK && x->stats->ranges == 0)
-		err = error_set(x->error, ERR_MISSING, "neither debug data nor symbols describe any code%s%.120s",
-		        x->stats->go_unread[0] ? "; " : "", x->stats->go_unread);
+		err = error_set(x->error, ERR_MISSING, "neither debug data nor symbols describe any code%s%.180s",
+		        x->unread.text[0] ? "; " : "", x->unread.text);
 	return err;
 }
 
@@ -243,6 +273,8 @@ static void release(struct extraction *x, struct worker *workers)
 		unit_reader_close(&workers[i].reader);
 	free(workers);
 	dwarf_source_close(&x->dwarf);
+	symbol_names_release(&x->symbol_names);
+	symbol_files_close(&x->symbols);
 	free(x->units);
 	coverage_release(&x->coverage);
 	code_map_release(&x->code);

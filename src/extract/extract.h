@@ -12,13 +12,19 @@ struct extract_options {
 	unsigned threads;       /* 0: one for each processor, at most 64 */
 };
 
+enum { EXTRACT_NOTES = 8, EXTRACT_NOTE_LENGTH = 512 };
+
 struct extract_stats {
 	uint64_t units, ranges, pads;
 	uint64_t symbol_ranges;    /* of the ranges, those of symbol tables */
 	bool pads_known;           /* false: no return pads, since calls of this machine are not known */
-	char go_unread[256];       /* why Go's table of functions says nothing; empty: it does, or there is none */
 	char debug_file[PATH_MAX]; /* the other file that was used; empty: none */
+	char notes[EXTRACT_NOTES][EXTRACT_NOTE_LENGTH]; /* what is missing and what helps, for the user, a line each */
+	unsigned note_count;
 };
+
+/* Adds a note; those that find no room are dropped. */
+void extract_note(struct extract_stats *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Gives all ranges and return pads of the executable at path to sink, whose functions are called by one thread at a
  * time, not always the same; a member that is NULL does without such records. Their order and contents do not depend on

@@ -3,6 +3,9 @@
 #include "extract/join.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+#include "extract/functions.h"
 
 enum { WAITING_MAX = 32 << 20 }; /* bytes */
 
@@ -51,6 +54,12 @@ void join_fail(struct join *j, enum err err, const struct error *error)
 	pthread_mutex_unlock(&j->lock);
 }
 
+/* What symbols call a function that debug data have no name for. */
+static enum err find_name(struct join *j, uint64_t address, struct str *name, struct error *e)
+{
+	return name->len == 0 && j->name ? j->name(j->name_arg, address, name, e) : ERR_OK;
+}
+
 /* Lines at limit and behind are of code that somebody else has. */
 static enum err emit_range(struct join *j, const struct symbfile_range *range, uint64_t limit, struct error *e)
 {
@@ -62,15 +71,26 @@ static enum err emit_range(struct join *j, const struct symbfile_range *range, u
 	while (r.line_count > 0 && r.lines[r.line_count - 1].offset >= r.length)
 		r.line_count--;
 	j->ranges++;
+	enum err err = r.depth == 0 ? find_name(j, r.va, &r.func, e) : ERR_OK;
+	if (err != ERR_OK)
+		return err;
 	return j->sink->range ? j->sink->range(j->sink->arg, &r, e) : ERR_OK;
 }
 
 static enum err emit_pad(struct join *j, const struct symbfile_pad *pad, uint64_t limit, struct error *e)
 {
-	if (pad->va >= limit)
+	struct symbfile_frame named[INLINE_DEPTH_MAX + 1];
+	struct symbfile_pad p = *pad;
+	enum err err = ERR_OK;
+	if (p.va >= limit)
 		return ERR_OK;
+	if (p.count > 0 && p.count <= INLINE_DEPTH_MAX + 1 && p.frames[0].func.len == 0) {
+		memcpy(named, p.frames, p.count * sizeof *named);
+		err = find_name(j, p.va, &named[0].func, e);
+		p.frames = named;
+	}
 	j->pads++;
-	return j->sink->pad ? j->sink->pad(j->sink->arg, pad, e) : ERR_OK;
+	return err == ERR_OK && j->sink->pad ? j->sink->pad(j->sink->arg, &p, e) : err;
 }
 
 /* Hands on what is before limit of the i-th piece of a result. */

@@ -10,6 +10,9 @@
 struct join {
 	const struct symbfile_sink *sink;
 	struct coverage *coverage;
+	/* Gives the name of code that debug data describe without one; NULL: it has none. Set after join_init. */
+	enum err (*name)(void *arg, uint64_t address, struct str *name, struct error *e);
+	void *name_arg;
 	struct result **results; /* those that wait for an earlier one; guarded by lock, as is all below */
 	size_t count, next;      /* of the units; the one that comes next */
 	size_t waiting;          /* bytes that results take */

@@ -172,6 +172,9 @@ static enum err qualified(struct names *n, Dwarf_Die *declared, struct str plain
 	if (plain.len > NAME_LENGTH_MAX)
 		plain.len = NAME_LENGTH_MAX;
 	buffer_reset(&n->text);
+	*name = (struct str){"", 0};
+	if (plain.len == 0)
+		return ERR_OK;
 	if (dwarf_diecu(declared, &root, NULL, NULL) && !is_plain_language(dwarf_srclang(&root))) {
 		enum err err = scopes_of(n, &root, &s, e);
 		if (err != ERR_OK)

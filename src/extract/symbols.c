@@ -171,3 +171,58 @@ enum err symbols_read(Elf *elf, const char *section, struct coverage *c, struct 
 	free(s.items);
 	return err;
 }
+
+/* ---- names alone ---- */
+
+enum { NESTED_MAX = 16 }; /* symbols that may begin within the one that is looked for */
+
+enum err symbol_names_read(
+        struct symbol_names *n, const struct symbol_files *files, const struct code_map *code, struct error *e)
+{
+	struct symbols s = {.code = code, .e = e};
+	enum err err = ERR_OK;
+	*n = (struct symbol_names){0};
+	names_init(&n->names, &n->strings);
+	for (size_t i = 0; i < files->count && err == ERR_OK; i++) {
+		Elf_Scn *found = elf_find_section(files->tables[i].elf, files->tables[i].section);
+		if (found)
+			err = read_table(&s, files->tables[i].elf, found);
+	}
+	n->items = s.items;
+	n->count = s.count;
+	if (s.count > 0)
+		qsort(s.items, s.count, sizeof *s.items, compare);
+	return err;
+}
+
+void symbol_names_release(struct symbol_names *n)
+{
+	if (!n->names.strings)
+		return;
+	names_release(&n->names);
+	intern_release(&n->strings);
+	free(n->items);
+	*n = (struct symbol_names){0};
+}
+
+enum err symbol_names_find(struct symbol_names *n, uint64_t address, struct str *name, struct error *e)
+{
+	size_t low = 0, high = n->count;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (n->items[middle].start <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	const struct symbol *found = NULL;
+	for (size_t i = low; i > 0 && low - i < NESTED_MAX; i--) {
+		const struct symbol *s = &n->items[i - 1];
+		if (found && s->start != found->start)
+			break;
+		if (s->end > address)
+			found = s; /* of several for the same code the first one counts */
+	}
+	*name = found ? names_of_symbol(&n->names, str_from(found->name)) : (struct str){"", 0};
+	return name->data ? ERR_OK : error_set(e, ERR_NO_MEMORY, "out of memory");
+}

@@ -5,10 +5,27 @@
 #include "extract/coverage.h"
 #include "extract/names.h"
 #include "extract/result.h"
+#include "extract/symbol_files.h"
 
 /* Adds a range, and return pads when wanted, for code that is free in c and in a function of the table named section;
  * of functions that overlap the one that begins later counts. */
 enum err symbols_read(Elf *elf, const char *section, struct coverage *c, struct names *names, bool pads,
         struct result *out, struct error *e);
+
+/* Names for code that debug data describe without one. */
+struct symbol_names {
+	struct symbol *items; /* by address */
+	size_t count;
+	struct intern strings;
+	struct names names;
+};
+
+/* files must stay open. Released also after an error. */
+enum err symbol_names_read(
+        struct symbol_names *n, const struct symbol_files *files, const struct code_map *code, struct error *e);
+/* A cleared one is empty. */
+void symbol_names_release(struct symbol_names *n);
+/* The name of the symbol around address; empty: there is none. It lives as long as n. */
+enum err symbol_names_find(struct symbol_names *n, uint64_t address, struct str *name, struct error *e);
 
 #endif

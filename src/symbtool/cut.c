@@ -78,8 +78,8 @@ void cut_warn(const struct cut *c, const char *path)
 	uint64_t left_out = c->kinds[STORE_RANGES].left_out + c->kinds[STORE_RETURNPADS].left_out;
 	if (!c->stats.pads_known)
 		complain(path, "no return pads: call instructions of its machine are not known");
-	if (c->stats.go_unread[0])
-		complain(path, "%s; of most of its functions nothing is known", c->stats.go_unread);
+	for (unsigned i = 0; i < c->stats.note_count; i++)
+		complain(path, "%s", c->stats.notes[i]);
 	if (left_out)
 		complain(path, "%" PRIu64 " records are too large for a symbfile and were left out", left_out);
 }

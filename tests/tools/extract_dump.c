@@ -90,7 +90,9 @@ int main(int argc, char **argv)
 	enum err err = extract_executable(argv[optind], &options, &sink, &stats, &error);
 	if (err != ERR_OK)
 		fprintf(stderr, "%s\n", error.text);
-	else if (quiet)
+	for (unsigned i = 0; err == ERR_OK && i < stats.note_count; i++)
+		fprintf(stderr, "note: %s\n", stats.notes[i]);
+	if (err == ERR_OK && quiet)
 		print_stats(&stats, started);
 	buffer_release(&line);
 	return err == ERR_OK ? 0 : 1;
