@@ -38,7 +38,7 @@ struct process {
 
 static int complain(const struct error *e)
 {
-	fprintf(stderr, "symbolicated: %s\n", e->text);
+	log_outcome(LOG_LEVEL_ERROR, "start", e->text);
 	return EXIT_FAILURE;
 }
 
@@ -233,7 +233,7 @@ static int check(const struct config *c)
 	struct error e;
 	if (check_settings(c, &e) || auth_load(c->keys_file, &e))
 		return complain(&e);
-	puts("the configuration is good");
+	log_outcome(LOG_LEVEL_INFO, "check", "the configuration is good");
 	return EXIT_SUCCESS;
 }
 

@@ -13,13 +13,13 @@ struct action {
 	void (*handle)(struct exchange *x);
 };
 
-enum { BAD_BODY = 1, BAD_KEY = 2 };
+enum { BAD_BODY = 1, BAD_KEY = 2, HEALTH_CHECK = 4 };
 
 struct route {
 	const char *path; /* NULL: whatever no other row matches */
 	bool prefix;      /* the path is what it begins with */
 	const char *name; /* in the metrics */
-	unsigned refuses; /* what it may refuse a request for, beside its method */
+	unsigned flags;   /* BAD_…: what it may refuse a request for, beside its method */
 	struct action actions[ACTIONS];
 };
 
@@ -32,11 +32,11 @@ static const struct route routes[] = {
         {"/api/symbols-returnpads", false, "returnpads", BAD_BODY | BAD_KEY, {{"POST", upload_returnpads_handle}}},
         {"/api/symbols/", true, "uploads", BAD_KEY, {{"GET", uploads_list_handle}}},
         {"/cache/", true, "cache", BAD_KEY, {{"DELETE", cache_delete_handle}}},
-        {"/__lbheartbeat__", false, "lbheartbeat", 0, {{"GET", lbheartbeat_handle}}},
-        {"/__heartbeat__", false, "heartbeat", 0, {{"GET", heartbeat_handle}}},
+        {"/__lbheartbeat__", false, "lbheartbeat", HEALTH_CHECK, {{"GET", lbheartbeat_handle}}},
+        {"/__heartbeat__", false, "heartbeat", HEALTH_CHECK, {{"GET", heartbeat_handle}}},
         {"/__version__", false, "version", 0, {{"GET", version_handle}}},
         {"/__broken__", false, "broken", 0, {{"GET", broken_handle}}},
-        {"/__metrics__", false, "metrics", 0, {{"GET", metrics_handle}}},
+        {"/__metrics__", false, "metrics", HEALTH_CHECK, {{"GET", metrics_handle}}},
 };
 enum { ROUTES = sizeof routes / sizeof routes[0], UNKNOWN = 0 };
 
@@ -51,9 +51,9 @@ static void count_route(unsigned route)
 		MAY_GIVE(route, 404);
 	else
 		MAY_GIVE(route, 200, 405, 500, 503);
-	if (routes[route].refuses & BAD_BODY)
+	if (routes[route].flags & BAD_BODY)
 		MAY_GIVE(route, 400, 413);
-	if (routes[route].refuses & BAD_KEY)
+	if (routes[route].flags & BAD_KEY)
 		MAY_GIVE(route, 400, 401, 403);
 }
 
@@ -140,6 +140,7 @@ void router_handle(struct exchange *x)
 	x->route = find_route(x->path);
 	const struct route *r = &routes[x->route];
 	const struct action *action = find_action(r, x->method);
+	x->health_check = r->flags & HEALTH_CHECK;
 	if (x->route == UNKNOWN) {
 		error_set(&e, ERR_NOT_FOUND, "no such page");
 		exchange_reply_error(x, &e, 0);

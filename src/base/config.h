@@ -77,6 +77,7 @@ struct config {
 	enum config_sandbox seccomp; /* system calls that are refused */
 	char *log_file;              /* empty: standard error */
 	char *log_level;             /* error, warning, info, debug */
+	bool log_health_checks;      /* requests for /__lbheartbeat__, /__heartbeat__ and /__metrics__ */
 };
 
 /* The defaults. Fails only without memory. */

@@ -153,6 +153,8 @@ const struct config_row config_rows[] = {
                 "Log file, opened again on SIGHUP; empty: standard error."},
         {"log_level", TYPE_WORD, AT(log_level), "info", 0, 0, "error warning info debug", true, OPERATION,
                 "What is logged: this level and above."},
+        {"log_health_checks", TYPE_BOOL, AT(log_health_checks), "no", 0, 0, NULL, true, OPERATION,
+                "Log every request for /__lbheartbeat__, /__heartbeat__ and /__metrics__; no: those that fail."},
         {.key = NULL},
 };
 

@@ -4,8 +4,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -16,6 +19,8 @@ static const char end_whole[] = "}\n", end_cut[] = ",\"cut\":true}\n";
 enum { LINE_ROOM = sizeof((struct log_line *)0)->text - (sizeof end_cut - 1) };
 
 static const char *const levels[] = {"error", "warning", "info", "debug"};
+/* The priorities of syslog. */
+static const char *const priorities[] = {"<3>", "<4>", "<6>", "<7>"};
 
 /* A log file keeps its descriptor number for as long as the process lives: a thread that is about to write need not be
  * waited for. */
@@ -103,10 +108,29 @@ static bool put_key(struct log_line *l, const char *key)
 	return n > 0 && (size_t)n < sizeof text && put(l, text, (size_t)n);
 }
 
-void log_begin(struct log_line *l, enum log_level level, const char *event)
+static bool stderr_is_journal;
+
+/* systemd says which device and inode the journal is; standard error may have been led elsewhere since. */
+static void look_for_journal(void)
+{
+	unsigned long long device, inode;
+	struct stat st;
+	const char *stream = getenv("JOURNAL_STREAM");
+	stderr_is_journal = stream && sscanf(stream, "%llu:%llu", &device, &inode) == 2 &&
+	                    fstat(STDERR_FILENO, &st) == 0 && st.st_dev == device && st.st_ino == inode;
+}
+
+static const char *priority_of(int fd, enum log_level level)
+{
+	static pthread_once_t looked = PTHREAD_ONCE_INIT;
+	pthread_once(&looked, look_for_journal);
+	return fd == STDERR_FILENO && stderr_is_journal ? priorities[level] : "";
+}
+
+static void begin(struct log_line *l, int fd, enum log_level level, const char *event)
 {
 	l->len = 0;
-	l->level = level;
+	l->fd = fd;
 	l->cut = false;
 	if ((int)level > atomic_load_explicit(&log_level, memory_order_relaxed))
 		return;
@@ -114,11 +138,17 @@ void log_begin(struct log_line *l, enum log_level level, const char *event)
 	struct tm utc;
 	clock_gettime(CLOCK_REALTIME, &now);
 	gmtime_r(&now.tv_sec, &utc);
-	size_t n = strftime(l->text, LINE_ROOM, "{\"time\":\"%Y-%m-%dT%H:%M:%S", &utc);
+	size_t n = (size_t)snprintf(l->text, LINE_ROOM, "%s", priority_of(fd, level));
+	n += strftime(l->text + n, LINE_ROOM - n, "{\"time\":\"%Y-%m-%dT%H:%M:%S", &utc);
 	n += (size_t)snprintf(
 	        l->text + n, LINE_ROOM - n, ".%03ldZ\",\"level\":\"%s\"", now.tv_nsec / 1000000, levels[level]);
 	l->len = (unsigned)n;
 	log_str(l, "event", str_from(event));
+}
+
+void log_begin(struct log_line *l, enum log_level level, const char *event)
+{
+	begin(l, atomic_load_explicit(&log_fd, memory_order_relaxed), level, event);
 }
 
 /* DEL and the controls U+0080 to U+009F, which JSON lets pass and a terminal may obey, become question marks. */
@@ -191,9 +221,8 @@ void log_end(struct log_line *l)
 	/* One write, so that lines of several threads and processes do not mix. A full disk costs lines, never the
 	 * service. */
 	ssize_t done;
-	int fd = atomic_load_explicit(&log_fd, memory_order_relaxed);
 	for (int tries = 0; tries < 10; tries++) {
-		done = write(fd, l->text, l->len + n);
+		done = write(l->fd, l->text, l->len + n);
 		if (done >= 0 || errno != EINTR)
 			break;
 	}
@@ -214,4 +243,23 @@ void log_event(enum log_level level, const char *event, const char *format, ...)
 	l.cut = n >= (int)sizeof text;
 	log_str(&l, "text", str_from(n < 0 ? "" : text));
 	log_end(&l);
+}
+
+static void write_text(int fd, enum log_level level, const char *event, const char *text)
+{
+	struct log_line l;
+	begin(&l, fd, level, event);
+	log_str(&l, "text", str_from(text));
+	log_end(&l);
+}
+
+void log_outcome(enum log_level level, const char *event, const char *text)
+{
+	int fd = atomic_load(&log_fd);
+	if (isatty(STDERR_FILENO))
+		fprintf(stderr, "symbolicated: %s\n", text);
+	else
+		write_text(STDERR_FILENO, level, event, text);
+	if (fd != STDERR_FILENO)
+		write_text(fd, level, event, text);
 }

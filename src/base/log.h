@@ -1,4 +1,5 @@
-/* Structured log: one line of JSON an event, on standard error or in a file. Safe from any thread. */
+/* Structured log: one line of JSON an event, on standard error or in a file. Safe from any thread. Where standard error
+ * is the journal (JOURNAL_STREAM), "<N>" stands before a line: its priority, which journald takes off. */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
 
@@ -16,12 +17,16 @@ enum err log_open(const char *path, const char *level, struct error *e);
 /* An event without request: {"time":"2026-11-21T12:00:00.123Z","level":"warning","event":EVENT,"text":"…"} */
 void log_event(enum log_level level, const char *event, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
+/* What a process says that does not start, or only checks its settings: on standard error, plain where that is a
+ * terminal, and in the log where that is a file. */
+void log_outcome(enum log_level level, const char *event, const char *text);
+
 /* A line made of fields; each value is escaped. Fields are appended to a line on the caller's stack and written at
  * once. */
 struct log_line {
 	char text[2048];
 	unsigned len; /* 0: of a level that is not logged */
-	enum log_level level;
+	int fd;
 	bool cut; /* something did not fit; the line then ends with "cut":true */
 };
 void log_begin(struct log_line *l, enum log_level level, const char *event);

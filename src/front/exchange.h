@@ -24,6 +24,7 @@ struct exchange {
 	int64_t started;             /* clock_now() */
 	void *user;                  /* the handler's own state, for what resumes it */
 	unsigned route;              /* for the metrics, filled by the router */
+	bool health_check;           /* likewise; logged only when the settings say so, or when it fails */
 	/* for the log line, filled by the handler */
 	uint64_t frames, modules, loads;
 };

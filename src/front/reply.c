@@ -116,6 +116,8 @@ static void log_request(const struct exchange_private *p, int64_t elapsed)
 	const struct exchange *x = &p->x;
 	const struct reply *r = &p->reply;
 	struct log_line l;
+	if (x->health_check && r->status == 200 && !x->config->log_health_checks)
+		return;
 	log_begin(&l, LOG_LEVEL_INFO, "request");
 	log_str(&l, "id", str_from(x->request_id));
 	log_str(&l, "method", cut(x->method, 32));

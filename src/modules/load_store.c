@@ -26,16 +26,33 @@ static void drop_lease(struct modules *m, struct load *l)
 struct storing {
 	struct modules *modules;
 	struct load *load;
-	int64_t until; /* a memcached that is slow does not hold a loader for ever */
+	int64_t until;        /* a memcached that is slow does not hold a loader for ever */
+	const char *given_up; /* why, or NULL */
 };
 
 static bool still_ours(void *arg)
 {
 	struct storing *s = arg;
+	const struct load *l = s->load;
 	pthread_mutex_lock(&s->modules->lock);
-	bool ours = clock_now() < s->until && !s->load->lease_lost && !s->load->stale && !s->modules->stopping;
+	s->given_up = s->modules->stopping      ? "the process ends"
+	              : l->stale                ? "the module was invalidated meanwhile"
+	              : l->lease_lost           ? "its lease was lost: another process may load it too"
+	              : clock_now() >= s->until ? "it took longer than bucket_total_timeout"
+	                                        : NULL;
 	pthread_mutex_unlock(&s->modules->lock);
-	return ours;
+	return !s->given_up;
+}
+
+static const char *why_not_stored(struct loader *r, const struct storing *s, enum mc_status status)
+{
+	if (status == MC_TOO_LARGE)
+		return "a value is above memcached's item limit (memcached_item_max)";
+	if (s->given_up)
+		return s->given_up;
+	return page_memcached_reachable(r->memcached, &s->load->hash)
+	               ? "memcached answers, and takes no value: it may have no memory for its size"
+	               : "memcached does not answer";
 }
 
 static void store_map(struct loader *r, struct load *l)
@@ -43,7 +60,7 @@ static void store_map(struct loader *r, struct load *l)
 	struct modules *m = r->modules;
 	const struct config *c = m->config;
 	int64_t start = clock_now();
-	struct storing storing = {m, l, start + c->bucket_total_timeout};
+	struct storing storing = {m, l, start + c->bucket_total_timeout, NULL};
 	uint64_t bytes;
 	struct store_options options = {c->codec == CODEC_CHOICE_ZSTD  ? CODEC_ZSTD
 	                                : c->codec == CODEC_CHOICE_LZ4 ? CODEC_LZ4
@@ -57,9 +74,7 @@ static void store_map(struct loader *r, struct load *l)
 	} else {
 		metric_add(M_STORES_FAILED, 1);
 		log_event(LOG_LEVEL_WARNING, "not stored", "%s/%s: %s", l->name, l->id,
-		        status == MC_TOO_LARGE
-		                ? "a value is above memcached's item limit (memcached_item_max)"
-		                : "memcached does not answer, the lease was lost, or the module invalidated");
+		        why_not_stored(r, &storing, status));
 	}
 }
 

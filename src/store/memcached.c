@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/hash.h"
+#include "base/log.h"
 #include "base/metrics.h"
 #include "base/varint.h"
 
@@ -269,8 +270,8 @@ static bool breaker_allows(struct server *s)
 static void breaker_answered(struct server *s)
 {
 	atomic_store(&s->failures, 0);
-	if (atomic_load(&s->next_probe) != 0)
-		atomic_store(&s->next_probe, 0);
+	if (atomic_load(&s->next_probe) != 0 && atomic_exchange(&s->next_probe, 0) != 0)
+		log_event(LOG_LEVEL_INFO, "memcached back", "%s answers again", s->name);
 }
 
 static void breaker_failed(struct server *s)
@@ -280,8 +281,10 @@ static void breaker_failed(struct server *s)
 	if (atomic_fetch_add(&s->failures, 1) + 1 < FAILURES_OPEN)
 		return;
 	/* Many threads can fail at one time: only one opens it. */
-	if (atomic_compare_exchange_strong(&s->next_probe, &closed, clock_now() + probe_interval))
-		metric_add(M_MEMCACHED_BREAKER_OPEN, 1);
+	if (!atomic_compare_exchange_strong(&s->next_probe, &closed, clock_now() + probe_interval))
+		return;
+	metric_add(M_MEMCACHED_BREAKER_OPEN, 1);
+	log_event(LOG_LEVEL_WARNING, "memcached gone", "%s does not answer; it is asked again once a second", s->name);
 }
 
 bool mc_reachable(struct mc_client *c, uint64_t route)

@@ -266,6 +266,13 @@ static enum mc_status store_pages(struct storing *s, enum page_kind kind, struct
 	return MC_OK;
 }
 
+bool page_memcached_reachable(struct mc_client *c, const struct module_hash *hash)
+{
+	struct mc_key key;
+	module_key(&key, 'r', hash);
+	return mc_reachable(c, key.route);
+}
+
 enum mc_status page_memcached_store(struct mc_client *c, struct module *m, const struct store_options *options,
         bool (*go_on)(void *arg), void *arg, uint64_t *bytes)
 {

@@ -37,6 +37,9 @@ void page_memcached_lease_release(struct mc_client *c, const struct module_hash 
 /* MC_MISSING: nobody has it. */
 enum mc_status page_memcached_lease_look(struct mc_client *c, const struct module_hash *hash);
 
+/* Whether the module's server answered lately. */
+bool page_memcached_reachable(struct mc_client *c, const struct module_hash *hash);
+
 struct store_options {
 	enum page_codec codec;
 	uint64_t item_max; /* of the servers; a map with a larger value is not stored at all */

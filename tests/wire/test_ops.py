@@ -340,6 +340,70 @@ def test_log_file_is_reopened():
         wait_for(lambda: os.path.getsize(path) > size, "a line in the new log file", 10)
 
 
+def events(stack, name, since=0):
+    return [line for line in stack.daemon.log_lines()[since:] if line["event"] == name]
+
+
+def test_memcached_going_and_coming_is_logged_once_each():
+    """However many requests and threads notice it."""
+    with make() as s:
+        modules = [s.symbols.add(f"once{i}.so", SAMPLE) for i in range(8)]
+        s.memcached[0].kill()
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(lambda m: s.client.frames(m, [0x1000]), modules * 4))
+        gone = wait_for(lambda: events(s, "memcached gone"), "the log to tell of it")
+        assert gone[0]["level"] == "warning" and s.memcached[0].setting in gone[0]["text"]
+        assert not events(s, "memcached back")
+        s.memcached[0].start()
+        back = wait_for(lambda: s.client.get("/__heartbeat__") and events(s, "memcached back"), "the log to tell of its return", 30, 0.2)
+        assert back[0]["level"] == "info" and s.memcached[0].setting in back[0]["text"]
+        works(s)
+        assert (len(events(s, "memcached gone")), len(events(s, "memcached back"))) == (1, 1)
+
+
+@pytest.mark.parametrize("why", ["memcached does not answer", "the module was invalidated meanwhile", "(memcached_item_max)"])
+def test_not_stored_says_why(why):
+    config = {"memcached_item_max": "1K"} if "item_max" in why else {}
+    with make(keys=True, config=config) as s:
+        module = s.symbols.add("unstored.so", SAMPLE + "".join(f"FUNC {i:x} 8 0 function_{i}\n" for i in range(0x10000, 0x12000, 16)))
+        s.bucket.misbehave(module, "slow:1")
+        with ThreadPoolExecutor(1) as pool:
+            answer = pool.submit(s.client.frames, module, [0x1000])
+            wait_for(lambda: s.bucket.hits(module), "the load to begin")
+            if why == "memcached does not answer":
+                s.memcached[0].kill()
+            if "invalidated" in why:
+                path = f"/cache/{module[0]}/{module[1]}"
+                assert s.client.request("DELETE", path, headers={"Authorization": s.key}).status == 200
+                s.bucket.reset()
+            assert answer.result(60)[0]["function"] == "main"
+        line = wait_for(lambda: events(s, "not stored"), "the log to tell of it", 30)[0]
+        assert line["level"] == "warning" and module[0] in line["text"] and line["text"].endswith(why), line
+
+
+def test_health_checks_are_logged_when_they_fail_or_the_settings_say_so():
+    with make() as s:
+        paths = ("/__lbheartbeat__", "/__heartbeat__", "/__metrics__")
+
+        def logged():
+            """Of the health checks before a request that is surely logged."""
+            ident = s.client.get("/__version__").headers["X-Request-Id"]
+            wait_for(lambda: any(line.get("id") == ident for line in s.daemon.log_lines()), "the last request's line")
+            return [line for line in s.daemon.log_lines() if line.get("path") in paths]
+
+        for path in paths:
+            assert s.client.get(path).status == 200
+        assert not logged()
+        s.memcached[0].kill()
+        wait_for(lambda: s.client.get("/__heartbeat__").status == 503, "the heartbeat to fail", 20, 0.2)
+        lines = logged()
+        assert lines and all(line["status"] == 503 and line["path"] == "/__heartbeat__" for line in lines)
+        s.daemon.write_config(log_health_checks="yes")
+        s.daemon.reload()
+        assert s.client.get("/__lbheartbeat__").status == 200
+        assert {line["path"] for line in logged()} == {"/__heartbeat__", "/__lbheartbeat__"}
+
+
 # Settings
 
 
@@ -425,6 +489,49 @@ def test_listening_beyond_loopback_is_refused(tmp_path):
         done = run_daemon("--config", write_config(tmp_path, f"listen = {address}"))
         assert done.returncode not in (0, -6, -11), address
         assert done.stdout + done.stderr
+
+
+def test_what_is_said_at_start_is_json(tmp_path):
+    """Like every other line of the log, so that one parser reads all of them."""
+    good = write_config(tmp_path)
+    for arguments, level, word in (
+        (["--check-config", "--config", good], "info", "the configuration is good"),
+        (["--check-config", "--config", good, "--codec", "rot13"], "error", "rot13"),
+        (["--no-such-flag"], "error", "no-such-flag"),
+        (["--config", good, "--listen", str(tmp_path / "nothing" / "here.sock")], "error", "here.sock"),
+    ):
+        done = run_daemon(*arguments)
+        lines = [json.loads(line) for line in (done.stdout + done.stderr).splitlines()]
+        assert lines and lines[-1]["level"] == level and word in lines[-1]["text"], done
+        assert all({"time", "level", "event", "text"} <= line.keys() for line in lines)
+        assert (done.returncode == 0) == (level == "info")
+
+
+def test_errors_at_start_are_on_standard_error_and_in_the_log_file(tmp_path):
+    log = tmp_path / "own.log"
+    done = run_daemon("--config", write_config(tmp_path), "--listen", str(tmp_path / "nothing" / "here.sock"), "--log-file", str(log))
+    for text in (done.stderr, log.read_text()):
+        assert "here.sock" in json.loads(text.splitlines()[-1])["text"]
+
+
+def test_lines_for_the_journal_have_its_priorities(tmp_path):
+    """<N> before a line where standard error is the journal, and nowhere else."""
+    path = tmp_path / "journal"
+
+    def first_bytes(is_journal, *arguments):
+        with open(path, "wb") as out:
+            at = os.fstat(out.fileno())
+            stream = f"{at.st_dev}:{at.st_ino + (not is_journal)}"
+            subprocess.run(
+                [*DAEMON, *arguments], stderr=out, stdout=out, check=False, timeout=60, stdin=subprocess.DEVNULL,
+                env={**os.environ, "JOURNAL_STREAM": stream},
+            )  # fmt: skip
+        return {line[: line.index("{")] for line in path.read_text().splitlines()}
+
+    good = write_config(tmp_path)
+    assert first_bytes(True, "--check-config", "--config", good) == {"<6>"}
+    assert first_bytes(True, "--no-such-flag") == {"<3>"}
+    assert first_bytes(False, "--no-such-flag") == {""}
 
 
 # Signals
