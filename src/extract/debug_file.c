@@ -17,6 +17,7 @@ struct wanted {
 	size_t build_id_len;
 	const char *link; /* NULL: none */
 	uint32_t link_crc;
+	char other[PATH_MAX]; /* a file that was in the place of the right one; empty: none */
 };
 
 static struct wanted wanted_of(Elf *elf)
@@ -59,17 +60,19 @@ static bool matches(const struct elf_file *f, const struct wanted *w)
 	return w->link && crc_matches(f->fd, w->link_crc);
 }
 
-static bool is_debug_file(const char *path, const struct wanted *w)
+static bool is_debug_file(const char *path, struct wanted *w)
 {
 	struct elf_file f;
 	if (elf_file_open(&f, path, NULL) != ERR_OK)
 		return false;
-	bool ok = (elf_has_dwarf(f.elf) || elf_find_section(f.elf, ".symtab")) && matches(&f, w);
+	bool has = elf_has_dwarf(f.elf) || elf_find_section(f.elf, ".symtab"), ok = has && matches(&f, w);
+	if (has && !ok)
+		snprintf(w->other, sizeof w->other, "%s", path);
 	elf_file_close(&f);
 	return ok;
 }
 
-static bool by_build_id(const struct wanted *w, const char *debug_dir, char found[PATH_MAX])
+static bool by_build_id(struct wanted *w, const char *debug_dir, char found[PATH_MAX])
 {
 	char hex[2 * BUILD_ID_MAX + 1];
 	build_id_hex(hex, w->build_id, w->build_id_len);
@@ -77,7 +80,7 @@ static bool by_build_id(const struct wanted *w, const char *debug_dir, char foun
 	return n < PATH_MAX && is_debug_file(found, w);
 }
 
-static bool by_link(const struct wanted *w, const char *path, const char *debug_dir, char found[PATH_MAX])
+static bool by_link(struct wanted *w, const char *path, const char *debug_dir, char found[PATH_MAX])
 {
 	char *real = realpath(path, NULL);
 	char *slash = real ? strrchr(real, '/') : NULL;
@@ -97,5 +100,17 @@ static bool by_link(const struct wanted *w, const char *path, const char *debug_
 bool debug_file_find(const struct elf_file *f, const char *path, const char *debug_dir, char found[PATH_MAX])
 {
 	struct wanted w = wanted_of(f->elf);
-	return (w.build_id && by_build_id(&w, debug_dir, found)) || (w.link && by_link(&w, path, debug_dir, found));
+	if ((w.build_id && by_build_id(&w, debug_dir, found)) || (w.link && by_link(&w, path, debug_dir, found)))
+		return true;
+	memcpy(found, w.other, sizeof w.other);
+	return false;
+}
+
+bool debug_file_fits(const struct elf_file *f, const struct elf_file *debug)
+{
+	const void *id;
+	struct wanted w = wanted_of(f->elf);
+	ssize_t len = dwelf_elf_gnu_build_id(debug->elf, &id);
+	return !w.build_id || len <= 0 ||
+	       ((size_t)len == w.build_id_len && memcmp(id, w.build_id, w.build_id_len) == 0);
 }

@@ -5,6 +5,7 @@
 #include <dwarf.h>
 
 #include "extract/abbrev.h"
+#include "extract/die_address.h"
 
 static enum err corrupt(const struct die_unit *u, const uint8_t *at, struct error *e)
 {
@@ -63,6 +64,10 @@ static void skip_form(const struct die_unit *u, struct reader *r, uint64_t form)
 	case DW_FORM_block:
 	case DW_FORM_exprloc:
 		read_skip(r, reader_varint(r));
+		break;
+	case FORM_LLVM_ADDRX_OFFSET:
+		reader_varint(r);
+		read_skip(r, 4);
 		break;
 	case DW_FORM_string:
 		read_text(r);

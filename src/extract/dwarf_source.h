@@ -14,6 +14,7 @@ struct dwarf_source {
 	struct section_file main, alternate; /* alternate: may be empty */
 	char missing[ALTERNATE_NAME_MAX];    /* the name of the alternate when it is needed and was not found */
 	atomic_size_t read;                  /* bytes of units since memory was given back */
+	size_t bad_headers;                  /* units whose header cannot be read */
 };
 
 /* One thread's view. */

@@ -13,6 +13,11 @@ static enum err check_type(Elf *elf, const char *path, struct error *e)
 {
 	GElf_Ehdr header;
 	gelf_getehdr(elf, &header);
+	if (header.e_type == ET_REL)
+		return error_set(e, ERR_CORRUPT,
+		        "%s: an object that is not linked, such as a kernel module: its code has no addresses until it "
+		        "is loaded",
+		        path);
 	if (header.e_type != ET_EXEC && header.e_type != ET_DYN)
 		return error_set(e, ERR_CORRUPT, "%s: not an executable or shared library", path);
 	return ERR_OK;

@@ -27,7 +27,10 @@ struct str elf_section_bytes(Elf *elf, const char *name);
 bool elf_has_dwarf(Elf *elf);
 
 /* Finds the file with the debug data of f (which is at path), by build id below debug_dir, else by .gnu_debuglink
- * beside f, in .debug there, and below debug_dir. Only a file with the same build id, or else checksum, counts. */
+ * beside f, in .debug there, and below debug_dir. Only a file with the same build id, or else checksum, counts.
+ * When there is none, found is one of another build that is in its place, or empty. */
 bool debug_file_find(const struct elf_file *f, const char *path, const char *debug_dir, char found[PATH_MAX]);
+/* False: the build ids of the two differ. */
+bool debug_file_fits(const struct elf_file *f, const struct elf_file *debug);
 
 #endif

@@ -2,6 +2,7 @@
 
 #include "extract/extract.h"
 
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -120,6 +121,20 @@ static enum err name_of_symbol(void *arg, uint64_t address, struct str *name, st
 	return err == ERR_OK ? symbol_names_find(&x->symbol_names, address, name, e) : err;
 }
 
+/* One unit that is malformed costs that unit; debug data of which nothing can be read are no good. */
+static enum err judge_damage(struct extraction *x)
+{
+	const struct join *j = &x->join;
+	if (j->lost > 0 && j->lost == x->unit_count)
+		return error_set(x->error, ERR_CORRUPT, "%s", j->damage.text);
+	if (j->damaged > 0)
+		extract_note(x->stats,
+		        "%" PRIu64 " of %" PRIu64 " units of debug data are malformed, %" PRIu64
+		        " say nothing, the others less; the first: %s",
+		        j->damaged, x->stats->units, j->lost, j->damage.text);
+	return ERR_OK;
+}
+
 static enum err read_units(struct extraction *x, struct worker *workers)
 {
 	enum err err = join_init(&x->join, x->unit_count, &x->coverage, x->sink, x->error);
@@ -135,7 +150,7 @@ static enum err read_units(struct extraction *x, struct worker *workers)
 	x->stats->units = x->unit_count;
 	if (x->join.err != ERR_OK)
 		return error_set(x->error, x->join.err, "%s", x->join.error.text);
-	return ERR_OK;
+	return judge_damage(x);
 }
 
 /* What Go's own table says of code that no unit has described. */
@@ -192,6 +207,21 @@ static const char *debug_dir(const struct extraction *x)
 	return x->options->debug_dir ? x->options->debug_dir : "/usr/lib/debug";
 }
 
+/* other: a debug file that is not of this build, or empty. */
+static void note_absence(struct extraction *x, const char *other)
+{
+	if (other[0])
+		extract_note(x->stats,
+		        "no debug data: %.200s is of another build; install the one of this build, or give "
+		        "--debug-file",
+		        other);
+	else
+		extract_note(x->stats,
+		        "no debug data, nor below %.200s: install them, or give --debug-file or --debug-dir; "
+		        "names of symbol tables only, without lines",
+		        debug_dir(x));
+}
+
 /* Where the DWARF is: dwarf_path stays NULL when there is none. */
 static void find_debug_data(struct extraction *x)
 {
@@ -202,10 +232,30 @@ static void find_debug_data(struct extraction *x)
 		x->dwarf_path = x->path;
 		return;
 	} else if (!debug_file_find(&x->file, x->path, debug_dir(x), found)) {
+		note_absence(x, found);
 		found[0] = 0;
 		return;
 	}
 	x->dwarf_path = found;
+}
+
+/* Whether there are debug data in the file at dwarf_path, and they are of this executable. */
+static enum err check_debug_file(struct extraction *x, bool *has)
+{
+	struct elf_file debug;
+	enum err err = elf_file_open(&debug, x->dwarf_path, x->error);
+	if (err != ERR_OK)
+		return err;
+	*has = elf_has_dwarf(debug.elf);
+	if (!debug_file_fits(&x->file, &debug))
+		err = error_set(x->error, ERR_CORRUPT,
+		        "%.180s is the debug file of another build: its build id is not the executable's",
+		        x->dwarf_path);
+	else if (!*has)
+		extract_note(
+		        x->stats, "no debug data in %.200s: names of symbol tables only, without lines", x->dwarf_path);
+	elf_file_close(&debug);
+	return err;
 }
 
 /* Opens the first reader, and has it list the units. */
@@ -214,14 +264,10 @@ static enum err open_dwarf(struct extraction *x, struct worker *first)
 	find_debug_data(x);
 	if (!x->dwarf_path)
 		return ERR_OK;
-	struct elf_file probe;
-	enum err err = elf_file_open(&probe, x->dwarf_path, x->error);
-	if (err != ERR_OK)
+	bool has;
+	enum err err = check_debug_file(x, &has);
+	if (err != ERR_OK || !has)
 		return err;
-	bool has = elf_has_dwarf(probe.elf);
-	elf_file_close(&probe);
-	if (!has)
-		return ERR_OK;
 	err = dwarf_source_open(&x->dwarf, x->dwarf_path, debug_dir(x), x->error);
 	if (err == ERR_OK && x->dwarf.missing[0])
 		extract_note(x->stats,

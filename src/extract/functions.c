@@ -5,6 +5,7 @@
 #include <dwarf.h>
 #include <stdlib.h>
 
+#include "extract/die_address.h"
 #include "extract/grow.h"
 
 /* Entries may share a list of ranges. A unit gets one piece for each of its bytes, many times what compilers write, and
@@ -94,9 +95,9 @@ static void add_low_high(struct collector *c, struct code_die *d, bool is_functi
 {
 	Dwarf_Addr low, high;
 	Dwarf_Word length;
-	if (dwarf_formaddr(&d->low, &low) != 0)
+	if (!die_address(c->u, &d->low, &low))
 		return;
-	if (dwarf_formaddr(&d->high, &high) == 0)
+	if (die_address(c->u, &d->high, &high))
 		add_piece(c, low, high, is_function);
 	else if (dwarf_formudata(&d->high, &length) == 0 && length <= UINT64_MAX - low)
 		add_piece(c, low, low + length, is_function);

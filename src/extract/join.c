@@ -136,12 +136,17 @@ static void hand_on(struct join *j, struct result *r)
 	size_t size = result_size(r);
 	pthread_mutex_unlock(&j->lock);
 	enum err err = r->err;
-	if (err != ERR_OK)
-		error = r->error;
-	else
+	bool corrupt = err == ERR_CORRUPT, lost = r->piece_count == 0;
+	struct error damage = r->error;
+	if (err == ERR_OK || corrupt)
 		err = join_emit_new(j, r, &error);
+	else
+		error = r->error;
 	result_free(r);
 	pthread_mutex_lock(&j->lock);
+	if (corrupt && j->damaged++ == 0)
+		j->damage = damage;
+	j->lost += corrupt && lost;
 	j->next++;
 	j->waiting -= size;
 	if (err != ERR_OK && j->err == ERR_OK) {

@@ -19,7 +19,9 @@ struct join {
 	bool busy;               /* a thread hands results on */
 	enum err err;            /* the first failure in the order of units */
 	struct error error;
-	uint64_t ranges, pads; /* handed on */
+	uint64_t ranges, pads;  /* handed on */
+	uint64_t damaged, lost; /* units that are malformed; of them, those that gave nothing */
+	struct error damage;    /* of the first of them */
 	pthread_mutex_t lock;
 	pthread_cond_t moved; /* next has changed, or an error was set */
 };
@@ -32,7 +34,7 @@ void join_release(struct join *j);
 bool join_wait(struct join *j, size_t unit);
 /* Records a failure that is of no unit. */
 void join_fail(struct join *j, enum err err, const struct error *error);
-/* Takes the result of a unit. */
+/* Takes the result of a unit. One that is ERR_CORRUPT is counted, and what it has handed on; other failures end it. */
 void join_add(struct join *j, size_t unit, struct result *r);
 /* Hands the records of a result on whose code was taken from the coverage already. When all units are done. */
 enum err join_emit(struct join *j, const struct result *r, struct error *e);

@@ -4,6 +4,7 @@
 
 #include <dwarf.h>
 
+#include "extract/abbrev.h"
 #include "extract/grow.h"
 
 enum { NAME_MAX_LENGTH = 4096, FORMATS_MAX = 255 };
@@ -13,7 +14,7 @@ struct source {
 	struct reader r;
 	const struct line_sections *sections;
 	bool big;
-	unsigned offset_size;
+	unsigned offset_size, address_size;
 };
 
 struct entry_format {
@@ -71,6 +72,16 @@ static struct str text_at(struct str section, uint64_t offset)
 	return (struct str){start, strnlen(start, section.len - offset)};
 }
 
+static uint64_t skip_form(struct source *s, uint64_t form)
+{
+	int size = form_size(form, 5, s->address_size, s->offset_size);
+	if (size < 0)
+		s->r.bad = true;
+	else
+		read_skip(&s->r, (uint64_t)size);
+	return 0;
+}
+
 /* A number or text; what cannot be in an entry makes the reader bad. */
 static uint64_t read_form(struct source *s, uint64_t form, struct str *text)
 {
@@ -98,12 +109,26 @@ static uint64_t read_form(struct source *s, uint64_t form, struct str *text)
 	case DW_FORM_data16:
 		read_skip(r, 16);
 		return 0;
+	case DW_FORM_sdata:
+		return (uint64_t)read_sleb(r);
 	case DW_FORM_block:
+	case DW_FORM_exprloc:
 		read_skip(r, reader_varint(r));
 		return 0;
-	default:
-		r->bad = true;
+	case DW_FORM_block1:
+		read_skip(r, read_fixed(r, 1, s->big));
 		return 0;
+	case DW_FORM_block2:
+		read_skip(r, read_fixed(r, 2, s->big));
+		return 0;
+	case DW_FORM_block4:
+		read_skip(r, read_fixed(r, 4, s->big));
+		return 0;
+	case DW_FORM_strx:
+		reader_varint(r);
+		return 0;
+	default:
+		return skip_form(s, form);
 	}
 }
 
@@ -171,6 +196,7 @@ static unsigned read_parameters(struct line_header *h, struct source *s, uint8_t
 	h->address_size = address_size;
 	if (version == 5) {
 		h->address_size = (uint8_t)read_fixed(&s->r, 1, s->big);
+		s->address_size = h->address_size;
 		read_skip(&s->r, 1); /* segment selectors */
 	}
 	uint64_t length = read_fixed(&s->r, s->offset_size, s->big);

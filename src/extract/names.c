@@ -5,6 +5,7 @@
 #include <dwarf.h>
 #include <stdlib.h>
 
+#include "extract/abbrev.h"
 #include "extract/demangle.h"
 #include "extract/grow.h"
 #include "extract/scopes.h"
@@ -70,20 +71,45 @@ struct str names_of_symbol(struct names *n, struct str symbol)
 	return name.len > 0 ? name : intern_add(n->strings, demangle_base(symbol));
 }
 
-static struct str text_attribute(const Dwarf_Die *die, unsigned attribute)
+/* libdw finds no attribute behind one of a form that it does not know. */
+static bool find_behind(struct names *n, Dwarf_Die *die, unsigned attribute, Dwarf_Attribute *a)
+{
+	Dwarf_Die root;
+	struct die_unit u;
+	struct die d = {.at = die->addr};
+	if (!dwarf_diecu(die, &root, NULL, NULL) || die_unit_open(&u, &root, &n->abbrevs, NULL) != ERR_OK)
+		return false;
+	struct reader r = {.at = d.at, .end = u.end};
+	d.abbrev = abbrev_find(&n->abbrevs, reader_varint(&r));
+	d.attrs = r.at;
+	if (r.bad || !d.abbrev)
+		return false;
+	for (struct die_attrs i = die_attributes(&u, &d); die_attr_next(&u, &i, a);)
+		if (a->code == attribute)
+			return true;
+	return false;
+}
+
+static bool find_attribute(struct names *n, const Dwarf_Die *die, unsigned attribute, Dwarf_Attribute *a)
 {
 	Dwarf_Die copy = *die;
+	dwarf_errno(); /* forgets older errors */
+	return dwarf_attr(&copy, attribute, a) || (dwarf_errno() != 0 && find_behind(n, &copy, attribute, a));
+}
+
+static struct str text_attribute(struct names *n, const Dwarf_Die *die, unsigned attribute)
+{
 	Dwarf_Attribute a;
-	const char *text = dwarf_attr(&copy, attribute, &a) ? dwarf_formstring(&a) : NULL;
+	const char *text = find_attribute(n, die, attribute, &a) ? dwarf_formstring(&a) : NULL;
 	return text ? (struct str){text, strnlen(text, NAME_LENGTH_MAX)} : (struct str){"", 0};
 }
 
 /* The entry that die is a copy or the definition of. */
-static bool step(Dwarf_Die *die)
+static bool step(struct names *n, Dwarf_Die *die)
 {
 	Dwarf_Attribute a;
 	Dwarf_Die next;
-	if (!dwarf_attr(die, DW_AT_abstract_origin, &a) && !dwarf_attr(die, DW_AT_specification, &a))
+	if (!find_attribute(n, die, DW_AT_abstract_origin, &a) && !find_attribute(n, die, DW_AT_specification, &a))
 		return false;
 	if (!dwarf_formref_die(&a, &next))
 		return false;
@@ -128,6 +154,8 @@ static enum err scopes_of(struct names *n, const Dwarf_Die *root, const struct s
 	}
 	struct scopes *s = calloc(1, sizeof *s);
 	enum err err = s ? scopes_read(s, root, &n->abbrevs, e) : error_set(e, ERR_NO_MEMORY, "out of memory");
+	if (err == ERR_CORRUPT) /* those before the damage */
+		err = ERR_OK;
 	if (err == ERR_OK && !keep_scopes(n, root, s))
 		err = error_set(e, ERR_NO_MEMORY, "out of memory");
 	if (err == ERR_OK) {
@@ -186,20 +214,20 @@ static enum err qualified(struct names *n, Dwarf_Die *declared, struct str plain
 	return name->data && !n->text.failed ? ERR_OK : error_set(e, ERR_NO_MEMORY, "out of memory");
 }
 
-static struct str linkage_name(const Dwarf_Die *die)
+static struct str linkage_name(struct names *n, const Dwarf_Die *die)
 {
-	struct str s = text_attribute(die, DW_AT_linkage_name);
-	return s.len > 0 ? s : text_attribute(die, DW_AT_MIPS_linkage_name);
+	struct str s = text_attribute(n, die, DW_AT_linkage_name);
+	return s.len > 0 ? s : text_attribute(n, die, DW_AT_MIPS_linkage_name);
 }
 
 /* The last entry of the chain is the declaration: the one that lies in its namespace or class. */
 static enum err resolve(struct names *n, const Dwarf_Die *first, struct str *name, struct error *e)
 {
 	Dwarf_Die die = *first;
-	struct str linkage = linkage_name(&die), plain = text_attribute(&die, DW_AT_name);
-	for (int i = 0; i < REFERENCES_MAX && step(&die); i++) {
-		linkage = linkage.len > 0 ? linkage : linkage_name(&die);
-		plain = plain.len > 0 ? plain : text_attribute(&die, DW_AT_name);
+	struct str linkage = linkage_name(n, &die), plain = text_attribute(n, &die, DW_AT_name);
+	for (int i = 0; i < REFERENCES_MAX && step(n, &die); i++) {
+		linkage = linkage.len > 0 ? linkage : linkage_name(n, &die);
+		plain = plain.len > 0 ? plain : text_attribute(n, &die, DW_AT_name);
 	}
 	*name = (struct str){"", 0};
 	if (linkage.len > 0 && !demangled(n, linkage, name))

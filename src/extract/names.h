@@ -28,7 +28,8 @@ struct names {
 /* strings must outlive n, and holds all names. */
 void names_init(struct names *n, struct intern *strings);
 void names_release(struct names *n);
-/* The name of a function that die describes, or refers to by its origin or specification; empty when it has none. */
+/* ERR_NO_MEMORY. The name of a function that die describes, or refers to by its origin or specification; empty when it
+ * has none. */
 enum err names_get(struct names *n, const Dwarf_Die *die, struct str *name, struct error *e);
 /* The same for a symbol, which must stay where it is. data is NULL: no memory. */
 struct str names_of_symbol(struct names *n, struct str symbol);

@@ -17,7 +17,7 @@ struct result {
 	struct symbfile_pad *pads;
 	struct result_piece *pieces;
 	size_t range_count, range_cap, pad_count, pad_cap, piece_count, piece_cap;
-	enum err err; /* why there is nothing */
+	enum err err; /* why something is missing, or everything */
 	struct error error;
 };
 

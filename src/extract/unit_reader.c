@@ -8,6 +8,8 @@
 
 #include "extract/grow.h"
 
+enum { UNIT_MIN = 7 }; /* bytes of a header behind its length */
+
 enum err unit_reader_open(
         struct unit_reader *u, struct dwarf_source *source, const struct code_map *code, bool pads, struct error *e)
 {
@@ -38,24 +40,47 @@ void unit_reader_close(struct unit_reader *u)
 	dwarf_handle_close(&u->handle);
 }
 
+static bool known_version(Dwarf_Half version)
+{
+	return version >= 2 && version <= 5;
+}
+
+static int next_unit(const struct unit_reader *u, Dwarf_Off at, Dwarf_Off *next, size_t *header, Dwarf_Half *version)
+{
+	*version = 0;
+	return dwarf_next_unit(u->handle.dwarf, at, next, header, version, NULL, NULL, NULL, NULL, NULL);
+}
+
+/* The offset of the unit behind one that libdw cannot read, or the end. */
+static uint64_t skip_unit(const struct unit_reader *u, struct str info, uint64_t at)
+{
+	struct reader r = {.at = (const uint8_t *)info.data + at, .end = (const uint8_t *)info.data + info.len};
+	uint64_t len = read_fixed(&r, 4, u->sections.big);
+	if (len == UINT32_MAX)
+		len = read_fixed(&r, 8, u->sections.big);
+	read_skip(&r, len);
+	return r.bad || len < UNIT_MIN ? info.len : (uint64_t)(r.at - (const uint8_t *)info.data);
+}
+
 enum err unit_reader_list(struct unit_reader *u, uint64_t **offsets, size_t *count, struct error *e)
 {
-	Dwarf_Off at = 0, next;
+	struct str info = elf_section_bytes(u->handle.elf, ".debug_info");
+	Dwarf_Off next;
+	Dwarf_Half version;
 	size_t header, cap = 0;
 	int status;
 	*offsets = NULL;
 	*count = 0;
-	while ((status = dwarf_next_unit(u->handle.dwarf, at, &next, &header, NULL, NULL, NULL, NULL, NULL, NULL)) ==
-	        0) {
+	for (Dwarf_Off at = 0; (status = next_unit(u, at, &next, &header, &version)) <= 0; at = next) {
 		uint64_t *items = grown(*offsets, &cap, *count, sizeof *items);
 		if (!items)
 			return error_set(e, ERR_NO_MEMORY, "out of memory");
 		*offsets = items;
-		items[(*count)++] = at + header;
-		at = next;
+		items[(*count)++] = at;
+		if (status < 0 || next - at < UNIT_MIN)
+			next = skip_unit(u, info, at);
+		u->source->bad_headers += status < 0 || !known_version(version);
 	}
-	if (status < 0)
-		return error_set(e, ERR_CORRUPT, "unit at 0x%llx: %s", (unsigned long long)at, dwarf_errmsg(-1));
 	return ERR_OK;
 }
 
@@ -103,9 +128,11 @@ static enum err read_unit(struct unit_reader *u, const struct die_unit *unit, st
 	enum err err = functions_read(&u->functions, unit, u->code, e);
 	if (err != ERR_OK || u->functions.piece_count == 0)
 		return err;
-	err = read_lines(u, unit, e);
-	if (err != ERR_OK)
-		return err;
+	enum err lines = read_lines(u, unit, e);
+	if (lines == ERR_NO_MEMORY)
+		return lines;
+	if (lines != ERR_OK)
+		line_table_release(&u->lines);
 	struct records *r = &u->records;
 	r->unit = unit;
 	r->code = u->code;
@@ -114,14 +141,32 @@ static enum err read_unit(struct unit_reader *u, const struct die_unit *unit, st
 	r->names = &u->names;
 	r->strings = &u->strings;
 	r->out = out;
-	return add_functions(u, e);
+	err = add_functions(u, e);
+	return err != ERR_OK ? err : lines;
 }
 
-static enum err open_unit(struct unit_reader *u, uint64_t offset, struct die_unit *unit, struct error *e)
+/* libdw goes over the units before this one, and stops once at each that it cannot read. */
+static bool find_root(struct unit_reader *u, uint64_t at, Dwarf_Die *root)
 {
+	while (!dwarf_offdie(u->handle.dwarf, at, root))
+		if (u->stops++ >= u->source->bad_headers)
+			return false;
+	return true;
+}
+
+static enum err open_unit(struct unit_reader *u, uint64_t at, struct die_unit *unit, struct error *e)
+{
+	Dwarf_Off next;
+	Dwarf_Half version;
 	Dwarf_Die root;
-	if (!dwarf_offdie(u->handle.dwarf, offset, &root))
-		return error_set(e, ERR_CORRUPT, "unit at 0x%llx: %s", (unsigned long long)offset, dwarf_errmsg(-1));
+	size_t header;
+	if (next_unit(u, at, &next, &header, &version) != 0)
+		return error_set(e, ERR_CORRUPT, "unit at 0x%llx: %s", (unsigned long long)at, dwarf_errmsg(-1));
+	if (!known_version(version))
+		return error_set(e, ERR_CORRUPT, "unit at 0x%llx: DWARF version %u is not known",
+		        (unsigned long long)at, version);
+	if (!find_root(u, at + header, &root))
+		return error_set(e, ERR_CORRUPT, "unit at 0x%llx: %s", (unsigned long long)at, dwarf_errmsg(-1));
 	return die_unit_open(unit, &root, &u->abbrevs, e);
 }
 

@@ -8,7 +8,8 @@
 struct unit_reader {
 	struct dwarf_source *source;
 	struct dwarf_handle handle;
-	bool pads; /* whether return pads are wanted */
+	size_t stops; /* of libdw, at units that it cannot read */
+	bool pads;    /* whether return pads are wanted */
 	const struct code_map *code;
 	struct line_sections sections;
 	struct intern strings; /* of all results */
@@ -25,9 +26,11 @@ enum err unit_reader_open(
         struct unit_reader *u, struct dwarf_source *source, const struct code_map *code, bool pads, struct error *e);
 /* Results must not be used any more. */
 void unit_reader_close(struct unit_reader *u);
-/* The offsets of the entries of all units, in the order of the file; *offsets is freed by the caller. */
+/* The offsets of all units, in the order of the file; *offsets is freed by the caller. Once, before units are read.
+ * What follows a unit without a sound length counts as one, which cannot be read. */
 enum err unit_reader_list(struct unit_reader *u, uint64_t **offsets, size_t *count, struct error *e);
-/* The records of the unit whose entry is at offset; what failed is in the result. NULL: no memory. */
+/* The records of the unit at offset. What failed is in the result, which may have records also when a part of the unit
+ * is ERR_CORRUPT. NULL: no memory. */
 struct result *unit_reader_read(struct unit_reader *u, uint64_t offset);
 
 #endif

@@ -293,6 +293,9 @@ def check_compiled(tool, sources, folder):
             continue
         check_against_addr2line(tool, program)
         check_threads(tool, program)
+    check_minimized(tool, sources, folder)
+    check_damaged_units(tool, os.path.join(folder, "gcc-5"), folder)
+    check_absence(tool, folder)
     check_alt_file(tool, folder)
     check_split_file(tool, os.path.join(folder, "gcc-5"), folder)
     check_go(tool, folder)
@@ -569,6 +572,90 @@ def check_split_file(tool, program, folder):
     check("split", dump(tool, stripped, "-d", folder) != whole, "a file that is not the debug file was taken")
     done = subprocess.run([tool, "-d", folder, stripped], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=SECONDS)
     check("split", done.returncode in (0, 1), done.stderr)
+
+
+def check_minimized(tool, sources, folder):
+    """The same records whatever clang does to have fewer addresses."""
+    if not shutil.which("clang++"):
+        print("check_extract: left out forms of addresses")
+        return
+    whole = None
+    for form in "Default", "Ranges", "Expressions", "Form":
+        flags = f"-O2 -g -gdwarf-5 -mllvm -minimize-addr-in-v5={form}"
+        program = compile_case(("clang-addresses", "clang++", "cpp", flags), sources, folder)
+        records = program and dump(tool, program)
+        check("addresses", records and records == (whole or records), form)
+        whole = records
+
+
+def stretch(program, name):
+    """Where a section is in the file, and how long."""
+    done = subprocess.run(["readelf", "-S", "-W", program], stdout=subprocess.PIPE, text=True, check=True)
+    found = re.search(re.escape(name) + r"\s+\S+\s+\S+\s+([0-9a-f]+)\s+([0-9a-f]+)", done.stdout)
+    return int(found[1], 16), int(found[2], 16)
+
+
+def patched(program, path, *patches):
+    """A copy with other bytes at some offsets."""
+    with open(program, "rb") as file:
+        data = bytearray(file.read())
+    for at, new in patches:
+        data[at:at + len(new)] = new
+    with open(path, "wb") as file:
+        file.write(data)
+    return path
+
+
+def check_damaged_units(tool, program, folder):
+    """A unit that is malformed costs that unit, and is told; the symbol tables say what it does not."""
+    path = os.path.join(folder, "damaged-unit")
+    whole = extract(tool, program)
+    info, lines = stretch(program, ".debug_info")[0], stretch(program, ".debug_line")[0]
+    with open(program, "rb") as file:
+        length = struct.unpack_from("<I", file.read(), info)[0]
+    second = info + 4 + length
+    one_of_two = "note: 1 of 2 units of debug data are malformed, "
+    for what, patch, text in (
+            ("version", (info + 4, b"\x4d\0"), one_of_two + "1 say nothing, the others less; the first: unit at 0x0: DWARF version 77"),
+            ("entries", (info + length // 2, b"\xff" * 64), one_of_two + "1 say nothing"),
+            ("length", (second, b"\xf0\xff\xff\x7f"), one_of_two + "1 say nothing"),
+            ("no length", (second, b"\0\0\0\0"), one_of_two + "1 say nothing"),
+            ("lines", (lines + 4, b"\x4d\0"), one_of_two + "0 say nothing, the others less; the first: line table at 0x0: unknown version")):
+        done, said = run(tool, "-q", patched(program, path, patch))
+        check("damaged unit", done.returncode == 0 and text in said, what, done.returncode, said)
+        records = extract(tool, path)
+        check("damaged unit", records.overlap() is None, what, records.overlap())
+        check_symbols(path, records)
+        same = sum(records.frames(va) == whole.frames(va) for va, r in whole.ranges if r["depth"] == 0)
+        check("damaged unit", 0 < same < len([r for _, r in whole.ranges if r["depth"] == 0]), what, same)
+    records = extract(tool, path)
+    names = [[f[0] for f in r.frames(va)] for r in (records, whole) for va, _ in whole.ranges]
+    check("damaged unit", names[:len(whole.ranges)] == names[len(whole.ranges):], "names without a line table")
+    done, said = run(tool, "-q", patched(program, path, (info + 4, b"\x4d\0"), (second + 4, b"\x4d\0")))
+    check("damaged unit", done.returncode == 1 and said == f"{path}: unit at 0x0: DWARF version 77 is not known", done.returncode, said)
+
+
+def check_absence(tool, folder):
+    """What is missing, and what helps."""
+    program, stripped, other = (os.path.join(folder, name) for name in ("gcc-5", "stripped-for-absence", "gcc-O3"))
+    subprocess.run(["objcopy", "--strip-debug", program, stripped], check=True)
+    _, said = run(tool, "-q", "-d", folder, stripped)
+    check("absence", f"note: no debug data, nor below {folder}: install them, or give --debug-file or --debug-dir" in said, said)
+    _, said = run(tool, "-q", "-g", stripped, stripped)
+    check("absence", f"note: no debug data in {stripped}" in said, said)
+    debug = os.path.join(folder, "for-absence.debug")
+    subprocess.run(["objcopy", "--only-keep-debug", program, debug], check=True)
+    subprocess.run(["objcopy", "--add-gnu-debuglink=" + debug, stripped], check=True)
+    subprocess.run(["objcopy", "--only-keep-debug", other, debug], check=True)
+    _, said = run(tool, "-q", "-d", folder, stripped)
+    check("absence", f"note: no debug data: {debug} is of another build" in said, said)
+    module = assemble(folder, "module", [[entry("unit", '"a.c"', C99), END]]) + ".o"
+    done, said = run(tool, "-q", module)
+    check("absence", done.returncode == 1 and "not linked, such as a kernel module" in said, done.returncode, said)
+    notes = [subprocess.run(["readelf", "-n", file], stdout=subprocess.PIPE, text=True, check=True).stdout for file in (program, other)]
+    if all("Build ID" in note for note in notes):
+        done, said = run(tool, "-q", "-g", debug, stripped)
+        check("absence", done.returncode == 1 and f"{debug} is the debug file of another build" in said, done.returncode, said)
 
 
 # ---- compressed sections, and the temporary file that they are inflated into ----
