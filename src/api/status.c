@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/metrics.h"
@@ -20,8 +21,21 @@
 
 static const char json[] = "application/json", ok[] = "{\"status\":\"ok\"}";
 
+/* Looked at each time, so that the switch outlives the process: one that its socket starts again is not asked for by
+ * the balancer either. */
+static bool is_draining(const struct config *c)
+{
+	return *c->drain_file && access(c->drain_file, F_OK) == 0;
+}
+
 void lbheartbeat_handle(struct exchange *x)
 {
+	struct error e;
+	if (is_draining(x->config)) {
+		error_set(&e, ERR_UNAVAILABLE, "this server is being drained: drain_file exists");
+		exchange_reply_error(x, &e, 1);
+		return;
+	}
 	exchange_reply_text(x, 200, json, NULL, str_from(ok));
 }
 

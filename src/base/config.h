@@ -74,6 +74,7 @@ struct config {
 
 	/* operation */
 	char *keys_file;             /* API keys; empty: nobody has one */
+	char *drain_file;            /* while it exists /__lbheartbeat__ fails; empty: there is none */
 	enum config_sandbox seccomp; /* system calls that are refused */
 	char *log_file;              /* empty: standard error */
 	char *log_level;             /* error, warning, info, debug */

@@ -145,6 +145,9 @@ const struct config_row config_rows[] = {
 #define OPERATION "Operation"
         {"keys_file", TYPE_STRING, AT(keys_file), "", 0, 0, NULL, true, OPERATION,
                 "File of API keys, made by symbolicated-keys; empty: nobody has one."},
+        {"drain_file", TYPE_STRING, AT(drain_file), "/run/symbolicated/drain", 0, 0, NULL, true, OPERATION,
+                "While this file exists /__lbheartbeat__ answers 503, so that a balancer takes the host out; all else "
+                "goes on. Empty: there is no such file."},
         {"seccomp", TYPE_CHOICE, AT(seccomp), "auto", 0, 0, "off auto on", false, OPERATION,
                 "Refuse the process system calls that it never needs, such as starting programs. auto: where the "
                 "kernel "

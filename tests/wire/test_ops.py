@@ -684,6 +684,27 @@ def test_restart_over_a_left_socket():
         works(s)
 
 
+@pytest.mark.parametrize("how", ["listen", "systemd"])
+def test_a_balancer_is_told_before_the_process_ends(how):
+    """With drain_file /__lbheartbeat__ fails while all else goes on; a process that is started meanwhile fails it, too."""
+    with make(memcached=0, how=how) as s:
+        switch = os.path.join(s.directory, "drain")
+        s.daemon.write_config(drain_file=switch)
+        s.daemon.reload()
+        assert s.client.get("/__lbheartbeat__").status == 200
+        open(switch, "w").close()
+        assert "drain" in s.client.get("/__lbheartbeat__").error(503)["error"]
+        assert s.client.get("/__heartbeat__").status == 200
+        works(s)
+        s.daemon.terminate()
+        assert s.daemon.wait() == 0
+        s.daemon.start()
+        s.client.get("/__lbheartbeat__").error(503)
+        works(s)
+        os.remove(switch)
+        assert s.client.get("/__lbheartbeat__").status == 200
+
+
 # Sockets
 
 
