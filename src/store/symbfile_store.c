@@ -6,9 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <time.h>
 
 #include "base/clock.h"
+#include "base/hash.h"
+#include "base/random.h"
 #include "store/symbfile_store_backend.h"
+
+enum { RETRY_PAUSE_MS = 150 };
 
 static const struct store_backend *const backends[] = {&store_file, &store_s3};
 
@@ -17,7 +22,7 @@ const char *const store_kind_names[STORE_KINDS] = {"ranges", "returnpads"};
 struct symbfile_store {
 	const struct store_backend *backend;
 	void *own; /* the backend's */
-	uint64_t max_size;
+	uint64_t max_size, retries;
 };
 
 struct store_client {
@@ -47,6 +52,7 @@ struct symbfile_store *symbfile_store_new(const struct config *c, struct error *
 		return NULL;
 	}
 	s->max_size = c->bucket_max_size;
+	s->retries = c->bucket_retries;
 	s->backend = backend_of(url);
 	if (s->backend)
 		s->own = s->backend->store_new(url, c, e);
@@ -253,6 +259,29 @@ enum err store_list(struct store_client *c, const struct file_id *id,
 	return c->store->backend->list(c->own, path, &objects, cancel, e);
 }
 
+void store_pause(void)
+{
+	const struct timespec pause = {.tv_nsec = RETRY_PAUSE_MS * MS + (int64_t)(random_u64() % 100) * MS};
+	nanosleep(&pause, NULL);
+}
+
+/* What the sink has had from an earlier try. False: it was something else. */
+static bool pass_over(struct store_read *r, const uint8_t **data, size_t *len)
+{
+	uint64_t left = r->result->text_bytes - r->passed;
+	size_t n = *len < left ? *len : (size_t)left;
+	if (!r->again || !left)
+		return true;
+	text_hash_add(r->again, *data, n);
+	r->passed += n;
+	*data += n;
+	*len -= n;
+	if (r->passed < r->result->text_bytes || text_hash_value(r->again) == text_hash_value(r->given))
+		return true;
+	r->differs = true;
+	return bucket_result_set(r->result, BUCKET_FAILED, "another object than at the first try") == BUCKET_OK;
+}
+
 bool store_read_add(struct store_read *r, const uint8_t *data, size_t len)
 {
 	r->result->wire_bytes += len;
@@ -260,6 +289,8 @@ bool store_read_add(struct store_read *r, const uint8_t *data, size_t len)
 		return bucket_result_set(r->result, BUCKET_ABORTED, "cancelled") == BUCKET_OK;
 	if (r->result->wire_bytes > r->max)
 		return bucket_result_set(r->result, BUCKET_TOO_LARGE, "larger than bucket_max_size") == BUCKET_OK;
+	if (!pass_over(r, &data, &len))
+		return false;
 	while (len) {
 		size_t room = 0;
 		uint8_t *space = r->sink->space(r->sink->arg, &room);
@@ -267,6 +298,9 @@ bool store_read_add(struct store_read *r, const uint8_t *data, size_t len)
 		if (space) {
 			memcpy(space, data, n);
 			r->result->text_bytes += n;
+			r->passed += n;
+			if (r->given)
+				text_hash_add(r->given, data, n);
 		}
 		if (!space || !room || !r->sink->commit(r->sink->arg, n))
 			return bucket_result_set(r->result, BUCKET_ABORTED, "aborted by who reads") == BUCKET_OK;
@@ -276,16 +310,41 @@ bool store_read_add(struct store_read *r, const uint8_t *data, size_t len)
 	return true;
 }
 
+/* With further tries while the failure is temporary. */
+static void get_object(struct store_client *c, const char *path, struct store_read *read)
+{
+	struct bucket_result *result = read->result;
+	if (c->store->retries) {
+		read->given = text_hash_new();
+		read->again = text_hash_new();
+	}
+	c->store->backend->get(c->own, path, read);
+	for (uint64_t i = 0; i < c->store->retries && result->outcome == BUCKET_FAILED && read->given && read->again &&
+	                     !read->differs && !(read->cancel && atomic_load(read->cancel));
+	        i++) {
+		store_pause();
+		*result = (struct bucket_result){.text_bytes = result->text_bytes};
+		text_hash_reset(read->again);
+		read->passed = 0;
+		c->store->backend->get(c->own, path, read);
+		/* what the sink has is more than there is */
+		if (result->outcome == BUCKET_OK && read->passed < result->text_bytes)
+			bucket_result_set(result, BUCKET_FAILED, "another object than at the first try");
+	}
+	text_hash_free(read->given);
+	text_hash_free(read->again);
+}
+
 void store_get(struct store_client *c, const struct store_key *key, const struct bucket_sink *sink,
         const atomic_bool *cancel, struct bucket_result *result)
 {
 	char path[STORE_PATH_MAX];
 	int64_t started = clock_now();
-	struct store_read read = {sink, cancel, c->store->max_size, result};
+	struct store_read read = {.sink = sink, .cancel = cancel, .max = c->store->max_size, .result = result};
 	*result = (struct bucket_result){0};
 	if (store_key_is_valid(key)) {
 		print_path(path, key);
-		c->store->backend->get(c->own, path, &read);
+		get_object(c, path, &read);
 	} else {
 		bucket_result_set(result, BUCKET_MISSING, "no valid kind, set, part and parts");
 	}

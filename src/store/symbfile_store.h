@@ -63,8 +63,9 @@ struct store_part {
 	uint64_t size; /* bytes */
 	int64_t time;  /* of storing: nanoseconds since 1970, in steps of a second where the store has no finer */
 };
-/* Every part of an executable that is there, in any order; found returns false to stop. With none at all it is ERR_OK
- * too. ERR_UNAVAILABLE or ERR_NO_MEMORY: what was told until then may not be all. */
+/* With bucket_retries further tries, as store_get has them. Every part of an executable that is there, in any order;
+ * found returns false to stop. With none at all it is ERR_OK too. ERR_UNAVAILABLE or ERR_NO_MEMORY: what was told until
+ * then may not be all. */
 enum err store_list(struct store_client *c, const struct file_id *id,
         bool (*found)(void *arg, const struct store_part *part), void *arg, const atomic_bool *cancel, struct error *e);
 

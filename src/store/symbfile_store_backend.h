@@ -14,9 +14,16 @@ struct store_read {
 	const atomic_bool *cancel; /* may be NULL */
 	uint64_t max;              /* bytes */
 	struct bucket_result *result;
+	/* of an object that is asked for again: what the sink has of it already is passed over, and must be the same */
+	struct text_hash *given,
+	        *again;  /* of what the sink has, and of what comes anew; NULL: it is never asked again */
+	uint64_t passed; /* bytes of it that came anew */
+	bool differs;
 };
 /* False when it cannot go on; the result says why. */
 bool store_read_add(struct store_read *r, const uint8_t *data, size_t len);
+/* Before another try, a little longer or shorter by chance. */
+void store_pause(void);
 
 /* What a listing tells of an object: its path below the one that was asked for. False to stop. */
 struct store_found {

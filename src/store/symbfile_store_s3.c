@@ -35,6 +35,7 @@ struct s3_store {
 	struct s3_place *place;
 	int64_t total_timeout;
 	atomic_llong writable_until; /* clock_now(): so long the heartbeat does not try again */
+	uint64_t retries;
 };
 
 struct s3_client {
@@ -74,6 +75,7 @@ static void *s3_store_new(const char *url, const struct config *c, struct error 
 	if (s->place && !(s->pool = transfer_pool_new(&limits)))
 		error_set(e, ERR_NO_MEMORY, "symbfile_store: no memory");
 	s->total_timeout = limits.total_timeout;
+	s->retries = c->bucket_retries;
 	if (s->place && s->pool)
 		return s;
 	s3_store_free(s);
@@ -356,6 +358,9 @@ struct page {
 	int64_t time; /* -1: none that can be read */
 	bool truncated, stopped, is_listing;
 	char next[16384]; /* token of the next page, percent-encoded */
+	unsigned count;   /* objects that one request asks for */
+	uint64_t retries; /* of one request */
+	int64_t deadline; /* of all */
 };
 
 /* "2026-11-21T15:17:30.123Z" to nanoseconds; -1 for anything else. */
@@ -423,9 +428,23 @@ static void on_list_element(void *arg, unsigned depth, const char *name, struct 
 	}
 }
 
+/* Nothing of a page has been told before it is there as a whole, so it can be asked for again. */
+static bool run_with_retries(
+        struct s3_client *c, const struct page *p, const struct transfer_request *request, struct transfer_reply *reply)
+{
+	for (uint64_t tries = 0;; tries++) {
+		buffer_reset(request->arg);
+		if (transfer_run(c->transfer, request, reply) && reply->status == 200)
+			return true;
+		if (tries == p->retries || reply->cancelled || clock_now() > p->deadline)
+			return false;
+		store_pause();
+	}
+}
+
 /* Asks for the page that p->next names, or the first one. */
-static enum err list_page(struct s3_client *c, struct page *p, const char *prefix, unsigned count,
-        const atomic_bool *cancel, struct error *e)
+static enum err list_page(
+        struct s3_client *c, struct page *p, const char *prefix, const atomic_bool *cancel, struct error *e)
 {
 	struct buffer xml;
 	struct transfer_request request = {.method = "GET", .body = add_to_buffer, .arg = &xml, .cancel = cancel};
@@ -433,30 +452,28 @@ static enum err list_page(struct s3_client *c, struct page *p, const char *prefi
 	char *url = NULL;
 	/* Sorted by name, as the signature wants. */
 	if (asprintf(&url, "%s?%s%s%slist-type=2&max-keys=%u&prefix=%s", c->store->place->bucket,
-	            *p->next ? "continuation-token=" : "", p->next, *p->next ? "&" : "", count, prefix) < 0)
+	            *p->next ? "continuation-token=" : "", p->next, *p->next ? "&" : "", p->count, prefix) < 0)
 		return no_memory(e);
 	p->next[0] = 0;
 	p->truncated = p->is_listing = false;
 	buffer_init(&xml, REPLY_MAX);
 	request.url = url;
-	bool good = transfer_run(c->transfer, &request, &reply) && reply.status == 200 &&
-	            s3_xml_read(xml.data, xml.len, on_list_element, p) && p->is_listing;
+	bool good = run_with_retries(c, p, &request, &reply) && s3_xml_read(xml.data, xml.len, on_list_element, p) &&
+	            p->is_listing;
 	buffer_release(&xml);
 	free(url);
 	return good ? ERR_OK : refused(e, "listing", &reply);
 }
 
-static enum err list_pages(
-        struct s3_client *c, struct page *p, unsigned count, const atomic_bool *cancel, struct error *e)
+static enum err list_pages(struct s3_client *c, struct page *p, const atomic_bool *cancel, struct error *e)
 {
-	int64_t deadline = clock_now() + c->store->total_timeout;
 	char *encoded = malloc(3 * strlen(p->prefix) + 1);
 	enum err err = encoded ? ERR_OK : no_memory(e);
 	if (encoded)
 		*percent_encode(encoded, str_from(p->prefix), false) = 0;
 	for (unsigned pages = 0; !err && pages < PAGES_MAX; pages++) {
-		err = list_page(c, p, encoded, count, cancel, e);
-		if (err || p->stopped || !p->truncated || !*p->next || clock_now() > deadline)
+		err = list_page(c, p, encoded, cancel, e);
+		if (err || p->stopped || !p->truncated || !*p->next || clock_now() > p->deadline)
 			break;
 	}
 	free(encoded);
@@ -465,9 +482,9 @@ static enum err list_pages(
 	return err;
 }
 
-/* The objects below path, `count` a request. */
-static enum err list_below(struct s3_client *c, const char *path, unsigned count, const struct store_found *found,
-        const atomic_bool *cancel, struct error *e)
+/* The objects below path, `count` a request, each of which may be made again. */
+static enum err list_below(struct s3_client *c, const char *path, unsigned count, uint64_t retries,
+        const struct store_found *found, const atomic_bool *cancel, struct error *e)
 {
 	struct page *p = calloc(1, sizeof *p);
 	char *prefix = NULL;
@@ -476,7 +493,10 @@ static enum err list_below(struct s3_client *c, const char *path, unsigned count
 		p->found = found;
 		p->prefix = prefix;
 		p->time = -1;
-		err = list_pages(c, p, count, cancel, e);
+		p->count = count;
+		p->retries = retries;
+		p->deadline = clock_now() + c->store->total_timeout;
+		err = list_pages(c, p, cancel, e);
 		free(prefix);
 	} else {
 		no_memory(e);
@@ -488,7 +508,8 @@ static enum err list_below(struct s3_client *c, const char *path, unsigned count
 static enum err s3_list(
         void *client, const char *path, const struct store_found *found, const atomic_bool *cancel, struct error *e)
 {
-	return list_below(client, path, 1000, found, cancel, e);
+	const struct s3_client *c = client;
+	return list_below(client, path, 1000, c->store->retries, found, cancel, e);
 }
 
 /* reading */
@@ -564,7 +585,7 @@ static enum err s3_probe(void *client, struct error *e)
 	struct s3_client *c = client;
 	struct store_found found = {.object = ignore_object};
 	int64_t now = clock_now();
-	enum err err = list_below(c, "symbfiles", 1, &found, NULL, e);
+	enum err err = list_below(c, "symbfiles", 1, 0, &found, NULL, e);
 	if (err || now < atomic_load(&c->store->writable_until))
 		return err;
 	err = probe_writing(c, e);

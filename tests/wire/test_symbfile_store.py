@@ -365,3 +365,44 @@ def test_parts_that_are_cut(tmp_path):
         with Liar([answer]) as liar:
             done = liar.store.run("get", ID, "ranges", "set", 0, 1, bucket_stall_timeout="1s", bucket_total_timeout="5s")
             assert done.returncode == (3 if answer[0] == 403 else 1), done
+
+
+GET = ("get", ID, "ranges", "set", 0, 1)
+LISTED = f"<ListBucketResult><Contents><Key>symbfiles/{ID}/ranges/set/1/0</Key><LastModified>2026-11-21T15:17:30Z</LastModified><Size>6</Size></Contents>"
+BUSY = (503, b"<Error><Code>SlowDown</Code></Error>", {})
+CUT = (200, b"abc", {"Content-Length": 6, "Connection": "close"})
+QUICK = {"bucket_stall_timeout": "1s", "bucket_total_timeout": "10s"}
+
+
+@pytest.mark.parametrize("first", [BUSY, CUT])
+def test_listings_and_parts_are_tried_again(first):
+    """As often as bucket_retries says, and never more; nothing comes twice."""
+    more = f"{LISTED}<IsTruncated>true</IsTruncated><NextContinuationToken>n</NextContinuationToken></ListBucketResult>".encode()
+    last = f"{LISTED.replace('set/1/0', 'set/2/1')}</ListBucketResult>".encode()
+    with Liar([first, (200, more, {}), first, first, (200, last, {})]) as liar:
+        done = liar.store.run("list", ID, **QUICK)
+        assert done.returncode == 0, done
+        assert [line.split(b" ")[:4] for line in done.stdout.splitlines()] == [[b"ranges", b"set", b"0", b"1"], [b"ranges", b"set", b"1", b"2"]]
+        assert ["continuation-token=n" in path for _, path in liar.requests] == [False, False, True, True, True]
+    with Liar([first, first, (200, b"abcdef", {})]) as liar:
+        done = liar.store.run(*GET, **QUICK)
+        assert done.returncode == 0 and done.stdout == b"abcdef", done
+    for words in (GET, ("list", ID)):
+        for retries in (0, 1):
+            with Liar([first] * 9) as liar:
+                done = liar.store.run(*words, bucket_retries=retries, **QUICK)
+                assert done.returncode == 1 and len(liar.requests) == retries + 1, done
+
+
+def test_a_part_that_is_another_at_the_second_try_is_not_mixed():
+    with Liar([CUT, (200, b"ab", {}), (200, b"abcdef", {})]) as liar:
+        done = liar.store.run(*GET, **QUICK)
+        assert done.returncode == 0 and done.stdout == b"abcdef", done
+    with Liar([CUT, (200, b"xbcdef", {})]) as liar:
+        done = liar.store.run(*GET, **QUICK)
+        assert done.returncode == 1 and done.stdout == b"abc" and b"another object" in done.stderr, done
+
+
+def test_the_probe_is_made_once():
+    with Liar([BUSY] * 9) as liar:
+        assert liar.store.run("probe", **QUICK).returncode == 1 and len(liar.requests) == 1
