@@ -196,7 +196,8 @@ static bool deflater_run(struct deflater *d, struct flow *f, bool last, bool *en
 struct gunzip {
 	struct inflater inflater;
 	enum err broken; /* the first failure; there is no way on from it */
-	bool ended;      /* the last byte consumed was the last one of a member */
+	bool ended;      /* the last byte consumed was the last one of a member, or padding behind it */
+	bool padded;     /* there is some, so that nothing else may follow */
 };
 
 struct gunzip *gunzip_new(void)
@@ -222,6 +223,20 @@ void gunzip_reset(struct gunzip *g)
 	inflater_reset(&g->inflater);
 	g->broken = ERR_OK;
 	g->ended = false;
+	g->padded = false;
+}
+
+/* Behind a member: passes the zero bytes, and makes ready for another member if they were none. */
+static void pass_padding(struct gunzip *g, struct flow *f)
+{
+	while (f->in_len > 0 && *f->in == 0) {
+		flow_advance(f, 1, 0);
+		g->padded = true;
+	}
+	if (f->in_len > 0 && g->padded)
+		g->broken = ERR_CORRUPT;
+	else if (f->in_len > 0)
+		gunzip_reset(g);
 }
 
 enum err gunzip_step(
@@ -229,9 +244,11 @@ enum err gunzip_step(
 {
 	struct flow f = {*in, *in_len, out, out_cap};
 	while (!g->broken && !(g->ended && f.in_len == 0)) {
+		if (g->ended) {
+			pass_padding(g, &f);
+			continue;
+		}
 		struct flow before = f;
-		if (g->ended)
-			gunzip_reset(g);
 		g->broken = inflater_run(&g->inflater, &f, &g->ended);
 		if (!g->ended && (f.in_len == 0 || f.room == 0))
 			break;

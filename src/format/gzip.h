@@ -9,7 +9,8 @@
 
 #include "base/error.h"
 
-/* Several members are one text. Bytes behind the last member that start no new one are an error. */
+/* Several members are one text. Zero bytes behind the last member are padding, as gzip has it; other bytes that start
+ * no new member are an error. */
 struct gunzip;
 struct gunzip *gunzip_new(void);
 void gunzip_free(struct gunzip *g);
@@ -18,7 +19,7 @@ void gunzip_reset(struct gunzip *g);
  * header, data, CRC or length), ERR_NO_MEMORY. Call again while *in_len > 0 or *out_len == out_cap. */
 enum err gunzip_step(
         struct gunzip *g, const uint8_t **in, size_t *in_len, uint8_t *out, size_t out_cap, size_t *out_len);
-/* True when the input so far ends exactly at the end of a member. */
+/* True when the input so far ends exactly at the end of a member, or in padding. */
 bool gunzip_complete(const struct gunzip *g);
 
 /* A text compressed piece by piece as one gzip member at a fast level; size is about what will come. */

@@ -353,7 +353,7 @@ static enum failure_class take_result(struct loader *r, struct load *l, unsigned
 		metric_add(M_DOWNLOADS_MISSING, 1);
 		return FAILURE_MISSING;
 	}
-	if (t->outcome == BUCKET_TOO_LARGE || err == ERR_CORRUPT) {
+	if (t->outcome == BUCKET_TOO_LARGE || t->outcome == BUCKET_BROKEN || err == ERR_CORRUPT) {
 		metric_add(M_DOWNLOADS_CORRUPT, 1);
 		log_failure(r, l, source, "corrupt", err == ERR_CORRUPT ? p->error.text : t->text);
 		return FAILURE_CORRUPT;

@@ -42,8 +42,9 @@ struct bucket_sink {
 
 enum bucket_outcome {
 	BUCKET_OK,
-	BUCKET_MISSING, /* 404, 410, 400, 414, 451, 403 without credentials; S3 less (bucket_s3.c); no such file */
-	BUCKET_FAILED,  /* timeout, refused, TLS, 5xx, 429, other 4xx, short or broken transfer, bad gzip: temporary */
+	BUCKET_MISSING,   /* 404, 410, 400, 414, 451, 403 without credentials; S3 less (bucket_s3.c); no such file */
+	BUCKET_FAILED,    /* timeout, refused, TLS, 5xx, 429, other 4xx, short or broken transfer: temporary */
+	BUCKET_BROKEN,    /* whole as it is stored, and its gzip is bad or ends early: counts as corrupt */
 	BUCKET_TOO_LARGE, /* above bucket_max_size inflated: counts as corrupt */
 	BUCKET_ABORTED,   /* by the sink or by *cancel */
 };

@@ -25,9 +25,10 @@ struct bucket_body *bucket_body_new(void);
 void bucket_body_free(struct bucket_body *b);
 /* Ready for another object, whose text may have max bytes. */
 void bucket_body_start(struct bucket_body *b, const struct bucket_sink *sink, uint64_t max);
-/* More bytes of the object. Anything but BUCKET_OK is final. */
+/* More bytes of the object. Anything but BUCKET_OK is final; behind BUCKET_BROKEN bytes are still counted, so that one
+ * can find out whether the object is whole. */
 enum bucket_outcome bucket_body_add(struct bucket_body *b, const uint8_t *data, size_t len);
-/* The object ends here: BUCKET_FAILED when its gzip does not. */
+/* The object ends here: BUCKET_BROKEN when its gzip does not. */
 enum bucket_outcome bucket_body_end(struct bucket_body *b);
 /* What was wrong, when something was. */
 const char *bucket_body_problem(const struct bucket_body *b);

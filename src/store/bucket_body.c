@@ -113,7 +113,7 @@ static bool inflate_step(
 	enum err e = gunzip_step(l->gunzip, in, len, out, room, got);
 	if (e == ERR_NO_MEMORY)
 		return stop(b, BUCKET_FAILED, "no memory");
-	return e == ERR_OK || stop(b, BUCKET_FAILED, "bad gzip");
+	return e == ERR_OK || stop(b, BUCKET_BROKEN, "bad gzip");
 }
 
 /* The inflated bytes are text: straight into the sink, in rooms as large as it has. */
@@ -180,13 +180,19 @@ static bool layer_pass(struct bucket_body *b, unsigned level, const uint8_t *dat
 	return b->layers[level].form == FORM_PLAIN ? text_copy(b, data, len) : inflate_layer(b, level, data, len);
 }
 
+/* Also what inflates to nothing has a bound; gzip of noise is a little larger than the noise. */
+static bool layer_count(struct bucket_body *b, struct layer *l, size_t len)
+{
+	l->bytes += len;
+	return l->bytes <= b->max + b->max / 8 + BETWEEN_SIZE ||
+	       stop(b, BUCKET_TOO_LARGE, "larger than bucket_max_size");
+}
+
 static bool layer_add(struct bucket_body *b, unsigned level, const uint8_t *data, size_t len)
 {
 	struct layer *l = &b->layers[level];
-	l->bytes += len;
-	/* Also what inflates to nothing has a bound; gzip of noise is a little larger than the noise. */
-	if (l->bytes > b->max + b->max / 8 + BETWEEN_SIZE)
-		return stop(b, BUCKET_TOO_LARGE, "larger than bucket_max_size");
+	if (!layer_count(b, l, len))
+		return false;
 	if (l->form != FORM_UNKNOWN)
 		return layer_pass(b, level, data, len);
 	if (!layer_look(b, l, &data, &len))
@@ -199,6 +205,8 @@ enum bucket_outcome bucket_body_add(struct bucket_body *b, const uint8_t *data, 
 {
 	if (b->outcome == BUCKET_OK)
 		layer_add(b, 0, data, len);
+	else if (b->outcome == BUCKET_BROKEN)
+		layer_count(b, &b->layers[0], len);
 	return b->outcome;
 }
 
@@ -207,7 +215,7 @@ enum bucket_outcome bucket_body_end(struct bucket_body *b)
 	for (unsigned i = 0; i < LAYERS && b->outcome == BUCKET_OK; i++) {
 		struct layer *l = &b->layers[i];
 		if (l->form == FORM_GZIP && !gunzip_complete(l->gunzip))
-			stop(b, BUCKET_FAILED, "gzip ends early");
+			stop(b, BUCKET_BROKEN, "gzip ends early");
 		else if (l->form == FORM_UNKNOWN)
 			text_copy(b, l->head, l->head_len); /* a text of one byte, or of none */
 		l->head_len = 0;

@@ -16,7 +16,8 @@
  * inside are followed: who fills the bucket decides. Names come from clients, but a name that could lead out of its
  * place never gets here (bucket_can_hold). */
 
-enum { READ_SIZE = 256 * 1024 };
+enum { READ_SIZE = 256 * 1024, POLL_MS = 50 };
+static const int64_t settled_after = SECOND; /* a file that did not change for so long is nobody's work in hand */
 
 struct file_source {
 	struct bucket_limits limits;
@@ -89,26 +90,42 @@ static int open_directory(const struct file_source *s, struct bucket_result *res
 	return fd;
 }
 
-/* The descriptor and size of a regular file, or -1 and the result set. */
-static int open_object(int directory, const char *path, off_t *size, struct bucket_result *result)
+/* The descriptor of a regular file and what it was when it was opened, or -1 and the result set. */
+static int open_object(int directory, const char *path, struct stat *st, struct bucket_result *result)
 {
-	struct stat st;
 	int fd = openat(directory, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0) {
 		bool absent = errno == ENOENT || errno == ENOTDIR || errno == ENAMETOOLONG || errno == ENXIO;
 		bucket_result_set(result, absent ? BUCKET_MISSING : BUCKET_FAILED, "%s", strerror(errno));
 		return -1;
 	}
-	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) {
-		*size = st.st_size;
+	if (fstat(fd, st) == 0 && S_ISREG(st->st_mode))
 		return fd;
-	}
 	bucket_result_set(result, BUCKET_MISSING, "not a regular file");
 	close(fd);
 	return -1;
 }
 
-static enum bucket_outcome read_object(struct file_client *c, int fd, off_t size, struct bucket_body *body,
+/* Of a file that is broken: is it as it was when it was opened, and for some time? Else somebody is writing it. */
+static bool is_settled(int fd, const struct stat *before, const atomic_bool *cancel)
+{
+	struct stat st;
+	struct timespec now;
+	const struct timespec pause = {.tv_nsec = POLL_MS * MS};
+	while (!(cancel && atomic_load(cancel))) {
+		if (fstat(fd, &st) != 0 || st.st_size != before->st_size ||
+		        st.st_mtim.tv_sec != before->st_mtim.tv_sec || st.st_mtim.tv_nsec != before->st_mtim.tv_nsec)
+			return false;
+		clock_gettime(CLOCK_REALTIME, &now);
+		int64_t age = (now.tv_sec - st.st_mtim.tv_sec) * SECOND + now.tv_nsec - st.st_mtim.tv_nsec;
+		if (age >= settled_after || age < 0)
+			return true;
+		nanosleep(&pause, NULL);
+	}
+	return false;
+}
+
+static enum bucket_outcome read_object(struct file_client *c, int fd, const struct stat *st, struct bucket_body *body,
         const atomic_bool *cancel, struct bucket_result *result)
 {
 	int64_t deadline = clock_now() + c->source->limits.total_timeout;
@@ -126,9 +143,11 @@ static enum bucket_outcome read_object(struct file_client *c, int fd, off_t size
 	if (n < 0)
 		return bucket_result_set(result, BUCKET_FAILED, "%s", strerror(errno));
 	enum bucket_outcome outcome = bucket_body_end(body);
+	if (outcome == BUCKET_BROKEN && !is_settled(fd, st, cancel))
+		outcome = BUCKET_FAILED;
 	if (outcome != BUCKET_OK)
 		return bucket_result_set(result, outcome, "%s", bucket_body_problem(body));
-	if (at != size)
+	if (at != st->st_size)
 		return bucket_result_set(result, BUCKET_FAILED, "the file changed while it was read");
 	result->length_known = true;
 	return BUCKET_OK;
@@ -140,14 +159,14 @@ static void file_fetch(void *client, struct str name, struct str id, struct buck
 	struct file_client *c = client;
 	struct str stem = bucket_stem(name);
 	char path[3 * 1024 + 16];
-	off_t size = 0;
+	struct stat st;
 	int directory = open_directory(c->source, result);
 	if (directory < 0)
 		return;
 	snprintf(path, sizeof path, "%.*s/%.*s/%.*s.sym", STR_FMT(name), STR_FMT(id), STR_FMT(stem));
-	int fd = open_object(directory, path, &size, result);
+	int fd = open_object(directory, path, &st, result);
 	if (fd >= 0) {
-		read_object(c, fd, size, body, cancel, result);
+		read_object(c, fd, &st, body, cancel, result);
 		close(fd);
 	}
 	close(directory);
@@ -157,12 +176,12 @@ static void file_fetch(void *client, struct str name, struct str id, struct buck
 static void file_probe(void *client, struct bucket_body *body, struct bucket_result *result)
 {
 	const struct file_client *c = client;
-	off_t size;
+	struct stat st;
 	(void)body;
 	int directory = open_directory(c->source, result);
 	if (directory < 0)
 		return;
-	int fd = open_object(directory, "__heartbeat__", &size, result);
+	int fd = open_object(directory, "__heartbeat__", &st, result);
 	if (fd >= 0)
 		close(fd);
 	close(directory);

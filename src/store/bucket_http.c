@@ -146,6 +146,9 @@ static enum bucket_outcome check_whole(
 	if (reply->sized && reply->length != bucket_body_wire_bytes(body))
 		return bucket_result_set(result, BUCKET_FAILED, "other length than Content-Length");
 	enum bucket_outcome outcome = bucket_body_end(body);
+	/* Where nothing tells its length it may have been cut on its way. */
+	if (outcome == BUCKET_BROKEN && !reply->chunked && !reply->sized)
+		outcome = BUCKET_FAILED;
 	if (outcome != BUCKET_OK)
 		return bucket_result_set(result, outcome, "%s", bucket_body_problem(body));
 	result->length_known = reply->chunked || reply->sized || bucket_body_is_gzip(body);
@@ -160,7 +163,7 @@ static enum bucket_outcome judge(struct bucket_body *body, const struct transfer
 	enum bucket_outcome outcome = bucket_body_add(body, NULL, 0);
 	if (reply->cancelled)
 		return bucket_result_set(result, BUCKET_ABORTED, "cancelled");
-	if (outcome != BUCKET_OK)
+	if (outcome != BUCKET_OK && outcome != BUCKET_BROKEN)
 		return bucket_result_set(result, outcome, "%s", bucket_body_problem(body));
 	/* With several addresses another one may have been taken. */
 	if (reply->address_refused && !reply->whole)
@@ -173,7 +176,9 @@ static enum bucket_outcome judge(struct bucket_body *body, const struct transfer
 
 static bool add_to_body(void *arg, const uint8_t *data, size_t len)
 {
-	return bucket_body_add(arg, data, len) == BUCKET_OK;
+	enum bucket_outcome outcome = bucket_body_add(arg, data, len);
+	/* a broken one is read to its end: was it cut, or is it stored like that? */
+	return outcome == BUCKET_OK || outcome == BUCKET_BROKEN;
 }
 
 void bucket_http_get(struct transfer *t, const char *url, struct bucket_body *body, const atomic_bool *cancel,

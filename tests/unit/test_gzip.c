@@ -261,12 +261,36 @@ static void junk_behind(void **state)
 	for (size_t n = 1; n < 40; n++)
 		for (unsigned i = 0; i < CHUNKS; i++) {
 			struct bytes junk = make_noise(n), out = bytes_new(5000);
-			junk.data[0] &= 0x0f; /* starts no member */
+			junk.data[0] = (junk.data[0] & 0x0f) | 1; /* starts no member, and is no padding */
 			struct bytes both = join(packed, junk);
 			assert_int_not_equal(unpack_once(both, chunks[i], 1000, &out), ERR_OK);
 			free(both.data);
 			free(junk.data);
 			free(out.data);
+		}
+	free(packed.data);
+	free(text.data);
+}
+
+/* As from tapes and block devices; gzip(1) ignores it. What follows it is none. */
+static void zeros_behind_are_padding(void **state)
+{
+	(void)state;
+	struct bytes text = make_text(3000), packed = zlib_pack(text, 6, false);
+	for (size_t n = 1; n < 2000; n = 3 * n + 1)
+		for (unsigned i = 0; i < CHUNKS; i++) {
+			struct bytes zeros = bytes_new(n), out = bytes_new(5000), more = bytes_new(5000);
+			memset(zeros.data, 0, n);
+			struct bytes padded = join(packed, zeros), continued = join(padded, packed);
+			assert_int_equal(unpack_once(padded, chunks[i], 1000, &out), ERR_OK);
+			assert_int_equal(out.len, text.len);
+			assert_memory_equal(out.data, text.data, text.len);
+			assert_int_equal(unpack_once(continued, chunks[i], 1000, &more), ERR_CORRUPT);
+			free(continued.data);
+			free(padded.data);
+			free(zeros.data);
+			free(out.data);
+			free(more.data);
 		}
 	free(packed.data);
 	free(text.data);
@@ -383,6 +407,7 @@ int main(void)
 	        cmocka_unit_test(bad_crc_and_length),
 	        cmocka_unit_test(every_flipped_bit),
 	        cmocka_unit_test(junk_behind),
+	        cmocka_unit_test(zeros_behind_are_padding),
 	        cmocka_unit_test(no_gzip_at_all),
 	        cmocka_unit_test(bomb),
 	        cmocka_unit_test(compress_round_trip),

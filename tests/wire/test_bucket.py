@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -159,10 +160,42 @@ def test_an_unended_last_line_in_gzip_without_length_is_whole(one):
     is_found(ask(one, module), module)
 
 
-def test_bad_gzip_is_a_broken_transfer(one):
+def test_bad_gzip_is_corrupt(one):
     module = fresh(one, SAMPLE + "STACK CFI 1000 .cfa: $rsp 8 +\n" * 100, compress=True)
     one.bucket.misbehave(module, "bad-gzip")
+    is_missing(ask(one, module), module)
+
+
+def cut_in_place(path):
+    """The file without its last bytes, as a copy that a full disk ended."""
+    os.truncate(path, os.path.getsize(path) - 20)
+
+
+@pytest.mark.parametrize("mode", ["ok", "chunked"])
+def test_a_file_that_is_broken_where_it_is_stored_is_corrupt(one, mode):
+    """It takes nothing from the good ones beside it, and is not asked for again."""
+    module, good = fresh(one, SAMPLE, compress=True), fresh(one)
+    cut_in_place(one.symbols.path(*module))
+    one.bucket.misbehave(module, mode)
+    for _ in range(3):
+        reply = ask(one, module, good)
+        assert reply.status == 200, reply
+        assert reply.json()["results"][0]["found_modules"] == {"/".join(module): False, "/".join(good): True}
+    assert one.bucket.hits(module) == 1
+
+
+def test_a_broken_file_of_which_nobody_knows_the_length_may_have_been_cut(one):
+    module = fresh(one, SAMPLE, compress=True)
+    cut_in_place(one.symbols.path(*module))
+    one.bucket.misbehave(module, "no-length")
     is_unavailable(ask(one, module))
+
+
+def test_zeros_behind_gzip_are_padding(one):
+    module = fresh(one, SAMPLE, compress=True)
+    with open(one.symbols.path(*module), "ab") as out:
+        out.write(bytes(512))
+    is_found(ask(one, module), module)
 
 
 def test_junk_is_corrupt(one):
@@ -292,6 +325,9 @@ def test_credentials_are_sent_and_never_shown():
         is_found(ask(s, module), module)
         gone = ["gone.so", debug_id("gone.so")]
         is_missing(ask(s, gone), gone)
+        broken = symbols.add("broken.so", SAMPLE, compress=True)
+        cut_in_place(symbols.path(*broken))
+        is_missing(ask(s, broken), broken)
         # Who has credentials is told 403 for a reason that may pass.
         for status in (403, 503):
             s.bucket.control(f"status:{status}")
