@@ -18,7 +18,7 @@ void progress_begin(struct progress *p, const char *label, const char *unit, uin
 {
 	p->label = label;
 	p->unit = unit;
-	p->total = total;
+	atomic_init(&p->total, (int64_t)total);
 	p->on = isatty(STDERR_FILENO) == 1;
 	p->started = clock_now();
 	p->drawn = false;
@@ -30,23 +30,23 @@ void progress_begin(struct progress *p, const char *label, const char *unit, uin
 static void draw(struct progress *p)
 {
 	char bar[BAR_WIDTH + 1];
-	int64_t done = atomic_load(&p->done);
+	int64_t done = atomic_load(&p->done), all = atomic_load(&p->total);
+	uint64_t total = all < 0 ? 0 : (uint64_t)all;
 	uint64_t n = done < 0 ? 0 : (uint64_t)done;
-	if (p->total && n > p->total)
-		n = p->total;
+	if (total && n > total)
+		n = total;
 	p->drawn = true;
 	fputs("\r\033[K", stderr);
 	print_visible(stderr, p->label);
-	if (!p->total) {
+	if (!total) {
 		fprintf(stderr, ": %" PRIu64 " %s", n, p->unit);
 		return;
 	}
-	size_t filled = (size_t)((double)n / (double)p->total * BAR_WIDTH);
+	size_t filled = (size_t)((double)n / (double)total * BAR_WIDTH);
 	memset(bar, '#', filled);
 	memset(bar + filled, '.', BAR_WIDTH - filled);
 	bar[BAR_WIDTH] = 0;
-	fprintf(stderr, ": [%s] %3d %% of %" PRIu64 " %s", bar, (int)((double)n / (double)p->total * 100), p->total,
-	        p->unit);
+	fprintf(stderr, ": [%s] %3d %% of %" PRIu64 " %s", bar, (int)((double)n / (double)total * 100), total, p->unit);
 }
 
 void progress_add(struct progress *p, int64_t n)
@@ -60,6 +60,11 @@ void progress_add(struct progress *p, int64_t n)
 	atomic_store(&p->next, now + REDRAW);
 	draw(p);
 	pthread_mutex_unlock(&p->lock);
+}
+
+void progress_resize(struct progress *p, int64_t n)
+{
+	atomic_fetch_add(&p->total, n);
 }
 
 void progress_end(struct progress *p)

@@ -10,8 +10,8 @@
 struct progress {
 	const char *label;
 	const char *unit;
-	uint64_t total; /* 0: unknown */
-	bool on;        /* standard error is a terminal */
+	_Atomic int64_t total; /* 0: unknown */
+	bool on;               /* standard error is a terminal */
 	int64_t started;
 	_Atomic int64_t done, next; /* next: when it is drawn again */
 	pthread_mutex_t lock;       /* of drawing */
@@ -22,6 +22,8 @@ struct progress {
 void progress_begin(struct progress *p, const char *label, const char *unit, uint64_t total);
 /* From any thread; n may be negative, when something begins anew. */
 void progress_add(struct progress *p, int64_t n);
+/* The total is so much larger, or smaller. */
+void progress_resize(struct progress *p, int64_t n);
 /* Takes the line away. */
 void progress_end(struct progress *p);
 

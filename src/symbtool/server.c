@@ -67,14 +67,7 @@ static size_t on_read(char *out, size_t size, size_t count, void *arg)
 	const struct server_request *q = c->request;
 	size_t room = size * count, left = (size_t)(q->len - c->read);
 	size_t want = room < left ? room : left;
-	if (q->data) {
-		memcpy(out, (const char *)q->data + c->read, want);
-	} else {
-		ssize_t n = pread(q->fd, out, want, (off_t)(q->at + c->read));
-		if (n < 0 || (n == 0 && want > 0))
-			return CURL_READFUNC_ABORT;
-		want = (size_t)n;
-	}
+	memcpy(out, (const char *)q->data + c->read, want);
 	c->read += want;
 	return want;
 }

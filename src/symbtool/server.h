@@ -31,9 +31,8 @@ struct server_request {
 	const char *path;    /* behind the URL */
 	const char *headers; /* lines, each ended by a line feed; NULL: none */
 	bool post;           /* else GET, which has no body */
-	const void *data;    /* of the body; NULL: it is in the file */
-	int fd;
-	uint64_t at, len;                   /* at: in the file */
+	const void *data;    /* the body, of len bytes */
+	uint64_t len;
 	void (*sent)(void *arg, int64_t n); /* so many more bytes, or fewer: it begins anew. May be NULL */
 	void *arg;
 };

@@ -2,13 +2,17 @@
 
 #include "symbtool/upload.h"
 
+#include <errno.h>
 #include <jansson.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
+#include "format/gzip.h"
 #include "symbtool/progress.h"
 
-enum { PARALLEL_MAX = 64, REPLY_MAX = 16 << 20 };
+enum { PARALLEL_MAX = 64, REPLY_MAX = 16 << 20, BLOCK = 256 << 10 };
 
 /* A part that is to be sent. */
 struct job {
@@ -73,28 +77,64 @@ static void on_sent(void *arg, int64_t n)
 	progress_add(arg, n);
 }
 
-static enum err send_part(struct upload *u, struct connection *c, const struct job *job, struct error *e)
+static enum err add_file(struct gzip *g, int fd, uint64_t at, uint64_t len, struct error *e)
+{
+	uint8_t *block = malloc(BLOCK);
+	enum err err = block ? ERR_OK : error_set(e, ERR_NO_MEMORY, "out of memory");
+	while (len > 0 && !err) {
+		ssize_t n = pread(fd, block, len < BLOCK ? (size_t)len : BLOCK, (off_t)at);
+		if (n <= 0)
+			err = error_set(e, ERR_IO, "temporary file: %s", n < 0 ? strerror(errno) : "it ends early");
+		else if (!gzip_add(g, block, (size_t)n))
+			err = error_set(e, ERR_NO_MEMORY, "out of memory");
+		at += (uint64_t)n;
+		len -= (uint64_t)n;
+	}
+	free(block);
+	return err;
+}
+
+/* A part compressed, in memory that the caller frees. */
+static enum err compress_part(
+        const struct spool *s, const struct spool_part *part, uint8_t **out, size_t *len, struct error *e)
+{
+	struct gzip *g = gzip_new(part->len);
+	enum err err = g ? add_file(g, s->fd, part->at, part->len, e) : error_set(e, ERR_NO_MEMORY, "out of memory");
+	if (!err && gzip_finish(g, out, len))
+		err = error_set(e, ERR_NO_MEMORY, "out of memory");
+	gzip_free(g);
+	return err;
+}
+
+/* *len is what was sent. */
+static enum err send_part(struct upload *u, struct connection *c, const struct job *job, size_t *len, struct error *e)
 {
 	const struct spool *s = &u->cut->kinds[job->kind];
 	const struct spool_part *part = &s->parts[job->part];
 	char path[64], headers[256], id[FILE_ID_BASE64 + 1];
 	struct buffer body;
+	uint8_t *data = NULL;
+	enum err err = compress_part(s, part, &data, len, e);
+	if (err)
+		return err;
+	progress_resize(&u->progress, (int64_t)*len - (int64_t)part->len);
 	file_id_base64(id, &u->cut->id);
 	snprintf(path, sizeof path, "/api/symbols-%s", store_kind_names[job->kind]);
 	snprintf(headers, sizeof headers,
-	        "Content-Type: application/octet-stream\nFileID: %s\nFilePart: %u\nFileParts: %zu\nFileSet: %s\n", id,
-	        job->part, s->count, s->set);
+	        "Content-Type: application/octet-stream\nContent-Encoding: gzip\nFileID: %s\nFilePart: %u\nFileParts: "
+	        "%zu\nFileSet: %s\n",
+	        id, job->part, s->count, s->set);
 	struct server_request request = {.path = path,
 	        .headers = headers,
 	        .post = true,
-	        .fd = s->fd,
-	        .at = part->at,
-	        .len = part->len,
+	        .data = data,
+	        .len = *len,
 	        .sent = on_sent,
 	        .arg = &u->progress};
 	buffer_init(&body, REPLY_MAX);
-	enum err err = connection_send(c, &request, &body, e);
+	err = connection_send(c, &request, &body, e);
 	buffer_release(&body);
+	free(data);
 	return err;
 }
 
@@ -121,8 +161,9 @@ static void *send_parts(void *arg)
 		note(u, error_set(&e, ERR_NO_MEMORY, "out of memory"), &e, 0);
 	for (unsigned i; c && !atomic_load(&u->server->cancel) && (i = atomic_fetch_add(&u->next, 1)) < u->count;) {
 		const struct job *job = &u->jobs[i];
-		enum err err = send_part(u, c, job, &e);
-		note(u, err, &e, u->cut->kinds[job->kind].parts[job->part].len);
+		size_t len = 0;
+		enum err err = send_part(u, c, job, &len, &e);
+		note(u, err, &e, len);
 	}
 	connection_free(c);
 	return NULL;

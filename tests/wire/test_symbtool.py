@@ -242,6 +242,16 @@ def test_what_is_there_is_not_sent_again(one, tmp_path):
     assert pushed(one, "--part-size", "4K", program)[0]["there"] == 0
 
 
+def test_uploads_are_gzipped(one, tmp_path):
+    program = fresh(tmp_path, 43)
+    sizes = json.loads(run("extract", "--dry-run", "--json", program).stdout)
+    first = pushed(one, program)[0]
+    assert 0 < first["bytes"] < (sizes["ranges_bytes"] + sizes["returnpads_bytes"]) * 3 // 4
+    stored = [os.path.join(where, name) for where, _, names in os.walk(one.place / "store") for name in names]
+    kept = {kind: sum(os.path.getsize(p) for p in stored if first[kind + "_set"] in p) for kind in ("ranges", "returnpads")}
+    assert kept == {kind: sizes[kind + "_bytes"] for kind in kept}
+
+
 def test_directories(one, tmp_path):
     program = fresh(tmp_path, 23)
     tree = tmp_path / "tree"
