@@ -251,7 +251,7 @@ static void send_gzipped(struct exchange_private *p)
 	struct reply *r = &p->reply;
 	struct iovec packed = {NULL, 0};
 	uint8_t *bytes;
-	size_t len;
+	size_t len = 0;
 	if (r->good && gzip_finish(r->gzip, &bytes, &len) == ERR_OK)
 		packed = (struct iovec){bytes, len};
 	gzip_free(r->gzip);

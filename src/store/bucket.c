@@ -101,7 +101,7 @@ const char *bucket_source_name(const struct bucket_sources *s, unsigned source)
 enum err bucket_check_url(const struct config *c, const char *url, struct error *e)
 {
 	struct bucket_limits limits = bucket_limits_of(c);
-	struct source s;
+	struct source s = {0};
 	enum err result = source_init(&s, url, c, &limits, e);
 	if (result == ERR_OK)
 		s.backend->source_free(s.own);

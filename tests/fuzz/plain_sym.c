@@ -212,7 +212,7 @@ static bool read_public(struct plain_sym *s, struct str rest)
 
 static bool read_line_record(struct plain_sym *s, struct str rest)
 {
-	uint64_t addr, size;
+	uint64_t addr = 0, size = 0;
 	struct plain_line l;
 	if (!hex(&rest, &addr) || !hex(&rest, &size) || !decimal(&rest, UINT32_MAX, &l.line) ||
 	        !decimal(&rest, UINT64_MAX, &l.file) || s->block == NO_FUNC)
@@ -248,7 +248,7 @@ static bool read_inline(struct plain_sym *s, struct str rest)
 		return false;
 	r.func = (size_t)s->block;
 	s->records++;
-	for (uint64_t addr, size; rest.len;) {
+	for (uint64_t addr = 0, size = 0; rest.len;) {
 		hex(&rest, &addr);
 		hex(&rest, &size);
 		if (size && clip(&s->funcs[r.func], addr, size, &r.start, &r.end))

@@ -390,8 +390,8 @@ static void compress_pays(void **state)
 	(void)state;
 	struct bytes text = make_text(1 << 20);
 	struct iovec part = {text.data, text.len};
-	uint8_t *packed;
-	size_t len;
+	uint8_t *packed = NULL;
+	size_t len = 0;
 	assert_int_equal(gzip_compress(&part, 1, &packed, &len), ERR_OK);
 	assert_true(len < text.len * 6 / 10);
 	free(packed);

@@ -31,6 +31,8 @@ has() {
 # Without optimisation there are no checked functions.
 # shellcheck disable=SC2046
 optimised=$(echo | $(of CC) $(of CPPFLAGS) $(of CFLAGS) -dM -E - | grep -c '__OPTIMIZE__' || :)
+# With link-time optimisation objects hold no code: what is looked for in them is then left out.
+case " $(of CFLAGS) $(of CC) " in *" -flto"*) lto=yes ;; *) lto=no ;; esac
 machine=$(readelf -hW src/main.o | sed -n 's/ *Machine: *//p')
 
 flags=" $(of HARDENING) $(of HARDENING_LDFLAGS) "
@@ -55,7 +57,7 @@ program() {
 	[ "$optimised" = 0 ] || has '_chk@' "$symbols" || complain "$1" 'no checked functions'
 	case $machine in
 	*X86-64)
-		has 'IBT, SHSTK' "$(readelf -nW "$2")" || complain "$2" 'no marked branch targets'
+		[ $lto = yes ] || has 'IBT, SHSTK' "$(readelf -nW "$2")" || complain "$2" 'no marked branch targets'
 		# how gcc touches each page of a large frame; clang's instruction is an ordinary one
 		case $(of CC) in
 		*clang*) ;;
@@ -70,7 +72,7 @@ program symbolicated-keys src/keys/keys_main.o
 [ ! -e symbtool ] || program symbtool src/symbtool/symbtool-main.o
 
 # In these files there is nothing that level 2 could check: what the copies go to has a length that is known at run time only.
-if [ "$optimised" != 0 ]; then
+if [ "$optimised" != 0 ] && [ $lto = no ]; then
 	has '__mem[a-z]*_chk' "$(nm -u src/format/offmap_build.o src/format/offmap_encode.o)" ||
 		complain src/format/offmap_build.o 'fortified, but not at level 3'
 fi

@@ -472,7 +472,7 @@ static void expect_names(enum text_style style, const struct text_call *calls, s
 	buffer_init(&out, 1 << 20);
 	text_write_names(&out, style, calls, count);
 	buffer_append(&out, "", 1);
-	assert_string_equal(out.data, expected);
+	assert_string_equal((const char *)out.data, expected);
 	buffer_release(&out);
 }
 
