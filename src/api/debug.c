@@ -1,0 +1,73 @@
+#include <config.h>
+
+#include "api/debug.h"
+
+#include <stdio.h>
+
+#include "base/clock.h"
+
+static double seconds(int64_t nanoseconds)
+{
+	return (double)nanoseconds / 1e9;
+}
+
+/* false: no memory. */
+static bool set_module(json_t *object, const struct module_want *w, json_t *value)
+{
+	char key[2 * 1024 + 2];
+	int n = snprintf(key, sizeof key, "%.*s/%.*s", STR_FMT(w->name), STR_FMT(w->id));
+	if (n > 0 && (size_t)n < sizeof key)
+		return json_object_set_new(object, key, value) == 0;
+	json_decref(value);
+	return true;
+}
+
+json_t *debug_json(const struct session *s)
+{
+	json_t *stacks_per = json_object(), *sizes = json_object(), *times = json_object(), *fails = json_object(),
+	       *parses = json_object(), *parse_fails = json_object(), *damaged = json_object(),
+	       *missing = json_object();
+	bool ok = true;
+	int64_t download_time = 0, parse_time = 0;
+	uint64_t download_bytes = 0, downloads = 0, loads = 0, real = s->request.frame_count;
+	for (uint32_t j = 0; j < s->request.job_count; j++)
+		real -= s->request.jobs[j].text_count;
+	for (uint32_t i = 0; i < s->want_count; i++) {
+		const struct module_want *w = &s->wants[i];
+		ok &= set_module(stacks_per, w, json_integer(s->stacks_of[i]));
+		if (w->state == WANT_FOUND && w->module->map->damaged)
+			ok &= set_module(
+			        w->symbfile ? missing : damaged, w, json_integer((json_int_t)w->module->map->damaged));
+		if (w->fail_time)
+			ok &= set_module(fails, w, json_real(seconds(w->fail_time)));
+		loads += w->loaded;
+		if (w->parse_fail_time)
+			ok &= set_module(parse_fails, w, json_real(seconds(w->parse_fail_time)));
+		if (!w->download_bytes)
+			continue;
+		downloads++;
+		download_bytes += w->download_bytes;
+		download_time += w->download_time;
+		parse_time += w->parse_time;
+		ok &= set_module(sizes, w, json_integer((json_int_t)w->download_bytes));
+		ok &= set_module(times, w, json_real(seconds(w->download_time)));
+		ok &= set_module(parses, w, json_real(seconds(w->parse_time)));
+	}
+	json_t *debug = json_pack(
+	        "{s:f, s:{s:I, s:I}, s:{s:I, s:o}, s:{s:I, s:I, s:I, s:f}, s:{s:I, s:I, s:f, s:o, s:o, s:o}, "
+	        "s:{s:f, s:o, s:o, s:o}, s:{s:f, s:{}}, s:o}",
+	        "time", seconds(clock_now() - s->exchange->started), "stacks", "count",
+	        (json_int_t)s->request.frame_count, "real", (json_int_t)real, "modules", "count",
+	        (json_int_t)s->want_count, "stacks_per_module", stacks_per, "cache_lookups", "count",
+	        (json_int_t)(s->stats.cache_count + s->want_count), "hits",
+	        (json_int_t)(s->stats.cache_hits + s->want_count - loads), "size", (json_int_t)s->stats.cache_bytes,
+	        "time", seconds(s->stats.cache_time), "downloads", "count", (json_int_t)downloads, "size",
+	        (json_int_t)download_bytes, "time", seconds(download_time), "size_per_module", sizes, "time_per_module",
+	        times, "fail_time_per_module", fails, "parse_sym", "time", seconds(parse_time), "time_per_module",
+	        parses, "fail_time_per_module", parse_fails, "damaged_lines_per_module", damaged, "save_symcache",
+	        "time", 0.0, "time_per_module", "missing_parts_per_module", missing);
+	if (ok)
+		return debug;
+	json_decref(debug);
+	return NULL;
+}

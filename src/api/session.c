@@ -1,0 +1,235 @@
+#include <config.h>
+
+#include "api/session.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <strings.h>
+
+#include "api/writer.h"
+#include "base/clock.h"
+#include "base/metrics.h"
+#include "modules/services.h"
+
+enum { PAGES_MAX = 128 << 20 }; /* bytes of pages that a request may hold */
+enum { RESTARTS_MAX = 8 };      /* a page may be lost again while its module is loaded again */
+
+static void step(struct exchange *x);
+
+static const char busy[] = "too many requests are loading symbols or hold too much memory; try again";
+static const char late[] = "symbols did not arrive in time; what has arrived is kept: try again";
+
+static void release(struct session *s)
+{
+	modules_leave(s->modules, &s->wait);
+	for (uint32_t i = 0; i < s->want_count; i++)
+		module_want_release(&s->wants[i]);
+	if (s->kind->release)
+		s->kind->release(s);
+	buffer_release(&s->body);
+	symbols_release(&s->symbols);
+}
+
+void session_fail(struct session *s, enum err code, unsigned retry_after, const char *text)
+{
+	struct error e;
+	struct exchange *x = s->exchange;
+	error_set(&e, code, "%s", text);
+	release(s);
+	exchange_reply_error(x, &e, retry_after);
+}
+
+static void count_results(struct session *s)
+{
+	uint64_t found = 0, missing = 0, skipped = 0;
+	s->exchange->frames = s->request.frame_count;
+	s->exchange->modules = s->want_count;
+	for (uint32_t i = 0; i < s->want_count; i++) {
+		*(s->wants[i].state == WANT_FOUND ? &found : &missing) += 1;
+		s->exchange->loads += s->wants[i].loaded;
+	}
+	for (uint32_t j = 0; j < s->request.job_count; j++)
+		skipped += s->request.jobs[j].text_count;
+	metric_add(M_MODULES_FOUND, (int64_t)found);
+	metric_add(M_MODULES_MISSING, (int64_t)missing);
+	metric_add(M_FRAMES_TOTAL, (int64_t)s->stats.found);
+	metric_add(M_FRAMES_UNKNOWN, (int64_t)(s->request.frame_count - skipped - s->stats.found));
+	metric_add(M_FRAMES_SKIPPED, (int64_t)skipped);
+}
+
+static void too_large(struct session *s)
+{
+	session_fail(s, ERR_BAD_REQUEST, 0, "reply too large: ask for fewer frames");
+}
+
+void session_reply(struct session *s, const char *content_type, uint64_t size,
+        void (*write)(struct writer *w, void *arg), void *arg)
+{
+	struct exchange *x = s->exchange;
+	struct writer w = {.exchange = x, .size = size};
+	write(&w, arg);
+	if (w.size > x->config->max_reply) {
+		too_large(s);
+	} else if (!writer_make_block(&w, s->symbols.largest)) {
+		session_fail(s, ERR_NO_MEMORY, 1, "out of memory");
+	} else {
+		count_results(s);
+		exchange_reply_begin(x, 200, content_type, w.size);
+		write(&w, arg);
+		writer_flush(&w);
+		release(s);
+		exchange_reply_end(x);
+	}
+	free(w.block);
+}
+
+/* A temporary failure of one module is one of the request. */
+static bool refuse_temporary(struct session *s)
+{
+	unsigned retry_after = 0;
+	const struct module_want *first = NULL;
+	for (uint32_t i = 0; i < s->want_count; i++) {
+		const struct module_want *w = &s->wants[i];
+		if (w->state == WANT_FAILED && w->failure == FAILURE_TEMPORARY) {
+			first = first ? first : w;
+			retry_after = w->retry_after > retry_after ? w->retry_after : retry_after;
+		}
+	}
+	if (!first)
+		return false;
+	char text[200];
+	snprintf(text, sizeof text, "symbols of %.*s/%.*s cannot be had at present; try again",
+	        first->name.len > 80 ? 80 : (int)first->name.len, first->name.data,
+	        first->id.len > 50 ? 50 : (int)first->id.len, first->id.data);
+	session_fail(s, ERR_UNAVAILABLE, retry_after, text);
+	return true;
+}
+
+static void wait_done(struct load_wait *wait)
+{
+	struct session *s = (struct session *)wait;
+	exchange_resume(s->exchange, step);
+}
+
+static bool is_gone(const struct load_wait *wait)
+{
+	return exchange_gone(((const struct session *)wait)->exchange);
+}
+
+/* Looks up and answers, as often as pages turn out to be lost. Returns true when the modules must be loaded first. */
+static bool answer(struct session *s)
+{
+	symbols_release(&s->symbols);
+	s->stats.found = 0;
+	if (!wants_lookups(s, WANT_FOUND)) {
+		session_fail(s, ERR_NO_MEMORY, 1, "out of memory");
+		return false;
+	}
+	switch (symbolicate(s->modules, s->wants, s->want_count, s->lookups, s->lookup_count, s->kind->functions_only,
+	        &s->symbols, s->symbol_of, &s->stats)) {
+	case SYMBOLICATE_OK:
+		s->kind->reply(s);
+		return false;
+	case SYMBOLICATE_LOAD:
+		if (++s->restarts <= RESTARTS_MAX)
+			return true;
+		session_fail(s, ERR_UNAVAILABLE, 1, "pages of a module were lost again and again; try again");
+		return false;
+	case SYMBOLICATE_TOO_LATE:
+		session_fail(s, ERR_UNAVAILABLE, 1, late);
+		return false;
+	case SYMBOLICATE_TOO_LARGE:
+		too_large(s);
+		return false;
+	default:
+		session_fail(s, ERR_NO_MEMORY, 1, "out of memory");
+		return false;
+	}
+}
+
+/* From wherever the request is: runs until it is answered or must wait. */
+static void step(struct exchange *x)
+{
+	struct session *s = x->user;
+	if (exchange_gone(x)) {
+		session_fail(s, ERR_UNAVAILABLE, 1, "the client went away");
+		return;
+	}
+	if (s->wait.refused) {
+		session_fail(s, ERR_UNAVAILABLE, 2, busy);
+		return;
+	}
+	if (s->wait.timed_out || clock_now() >= s->wait.deadline) {
+		session_fail(s, ERR_UNAVAILABLE, 1, late);
+		return;
+	}
+	/* a failure that is remembered is answered at once, whatever else would have to be loaded */
+	if (refuse_temporary(s))
+		return;
+	bool again;
+	do {
+		switch (modules_load(s->modules, &s->wait, s->wants, s->want_count)) {
+		case LOAD_WAIT:
+			return;
+		case LOAD_REFUSED:
+			session_fail(s, ERR_UNAVAILABLE, 2, busy);
+			return;
+		case LOAD_READY:
+			break;
+		}
+		if (refuse_temporary(s))
+			return;
+		if (!wants_try_buckets(s, &again)) {
+			session_fail(s, ERR_NO_MEMORY, 1, "out of memory");
+			return;
+		}
+	} while (again || answer(s));
+}
+
+static bool wants_debug(const struct exchange *x)
+{
+	static const char *const off[] = {"", "0", "false", "no"};
+	const char *value = exchange_param(x, "HTTP_DEBUG");
+	bool on = value != NULL;
+	for (unsigned i = 0; on && i < sizeof off / sizeof *off; i++)
+		on = strcasecmp(value, off[i]) != 0;
+	return on;
+}
+
+void session_start(struct exchange *x, const struct session_kind *kind)
+{
+	struct error e;
+	const struct config *c = x->config;
+	struct session *s = arena_calloc(x->arena, 1, sizeof *s);
+	if (!s) {
+		error_set(&e, ERR_NO_MEMORY, "out of memory");
+		exchange_reply_error(x, &e, 1);
+		return;
+	}
+	s->exchange = x;
+	s->modules = services_modules();
+	s->kind = kind;
+	s->debug = wants_debug(x);
+	s->wait.done = wait_done;
+	s->wait.gone = is_gone;
+	s->wait.deadline = x->started + c->request_timeout;
+	x->user = s;
+	buffer_init(&s->body, c->max_body_inflated);
+	symbols_init(&s->symbols, c->max_reply, c->cache_size / 4 < PAGES_MAX ? c->cache_size / 4 : PAGES_MAX,
+	        s->wait.deadline);
+	enum err err = exchange_read_body(x, &s->body, &e);
+	if (!err)
+		err = kind->read(s, &e);
+	if (err) {
+		e.code = err;
+		release(s);
+		exchange_reply_error(x, &e, 1);
+	} else if (!wants_collect(s)) {
+		session_fail(s, ERR_NO_MEMORY, 1, "out of memory");
+	} else {
+		modules_resolve(s->modules, s->wants, s->want_count, s->wait.deadline);
+		if (!s->debug) /* debug tells of the whole file */
+			wants_asked(s);
+		step(x);
+	}
+}

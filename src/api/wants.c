@@ -1,0 +1,184 @@
+/* The modules that a request wants, and the frames that are looked up in them. */
+#include <config.h>
+
+#include <string.h>
+
+#include "api/session.h"
+#include "base/hash.h"
+#include "store/bucket.h"
+
+enum { ASKED_MAX = 1024 }; /* offsets for which a module may answer before it is loaded in whole */
+
+/* Wants by name and id, for one request. */
+struct want_table {
+	uint32_t *slots; /* index + 1 */
+	uint32_t mask;
+	uint64_t seed; /* so that nobody can choose modules that fall into one slot */
+};
+
+static uint32_t *want_slot(const struct session *s, struct want_table *t, const struct request_module *m)
+{
+	uint32_t at = (uint32_t)name_hash_seeded(m->name, m->id, t->seed) & t->mask;
+	for (; t->slots[at]; at = (at + 1) & t->mask) {
+		const struct module_want *w = &s->wants[t->slots[at] - 1];
+		if (str_equal(w->name, m->name) && str_equal(w->id, m->id))
+			break;
+	}
+	return &t->slots[at];
+}
+
+static bool init_sym(struct session *s, struct module_want *w, struct str name, struct str id)
+{
+	if (!module_want_init(w, s->modules, name, id))
+		return false;
+	if (!bucket_can_hold(name, id)) {
+		w->state = WANT_FAILED;
+		w->failure = FAILURE_MISSING;
+	}
+	return true;
+}
+
+/* FileIDs are known by their form, whatever the name. */
+static bool init_want(struct session *s, struct module_want *w, struct str name, struct str id)
+{
+	struct file_id file_id;
+	if (*s->exchange->config->symbfile_store && file_id_parse(&file_id, id))
+		return module_want_init_file(w, name, id, &file_id);
+	return init_sym(s, w, name, id);
+}
+
+bool wants_try_buckets(struct session *s, bool *again)
+{
+	*again = false;
+	for (uint32_t i = 0; i < s->want_count; i++) {
+		struct module_want *w = &s->wants[i];
+		if (!w->symbfile || w->state != WANT_FAILED || w->failure != FAILURE_MISSING)
+			continue;
+		if (!init_sym(s, w, w->name, w->id))
+			return false;
+		*again = true;
+	}
+	if (*again)
+		modules_resolve(s->modules, s->wants, s->want_count, s->wait.deadline);
+	return true;
+}
+
+/* The index of a module's want; `make` makes it when it is new. MODULE_UNUSED for one without name or id, or that
+ * nobody wants. false: no memory. */
+static bool find_want(
+        struct session *s, struct want_table *t, const struct request_module *m, bool make, int32_t *index)
+{
+	*index = MODULE_UNUSED;
+	if (!m->name.len || !m->id.len)
+		return true;
+	uint32_t *slot = want_slot(s, t, m);
+	if (!*slot && make) {
+		if (!init_want(s, &s->wants[s->want_count], m->name, m->id))
+			return false;
+		*slot = ++s->want_count;
+	}
+	if (*slot)
+		*index = (int32_t)*slot - 1;
+	return true;
+}
+
+/* Which modules of a job some frame refers to. */
+static bool mark_used(struct arena *arena, const struct request_job *job, bool **used)
+{
+	*used = arena_calloc(arena, job->module_count + 1, sizeof **used);
+	for (uint32_t i = 0; *used && i < job->stack_count; i++)
+		for (uint32_t k = 0; k < job->stacks[i].count; k++)
+			if (job->stacks[i].frames[k].module >= 0)
+				(*used)[job->stacks[i].frames[k].module] = true;
+	return *used != NULL;
+}
+
+/* Only modules that some frame of the request refers to are wanted. */
+bool wants_collect(struct session *s)
+{
+	struct arena *arena = s->exchange->arena;
+	struct want_table table = {.mask = 15, .seed = modules_seed(s->modules)};
+	while (table.mask < 2 * s->request.module_count)
+		table.mask = 2 * table.mask + 1;
+	table.slots = arena_calloc(arena, table.mask + 1, sizeof *table.slots);
+	s->wants = arena_calloc(arena, s->request.module_count + 1, sizeof *s->wants);
+	s->want_of = arena_calloc(arena, s->request.job_count + 1, sizeof *s->want_of);
+	s->stacks_of = arena_calloc(arena, s->request.module_count + 1, sizeof *s->stacks_of);
+	if (!table.slots || !s->wants || !s->want_of || !s->stacks_of)
+		return false;
+	for (int make = 1; make >= 0; make--)
+		for (uint32_t j = 0; j < s->request.job_count; j++) {
+			const struct request_job *job = &s->request.jobs[j];
+			bool *used = NULL;
+			if (make)
+				s->want_of[j] = arena_alloc(arena, (job->module_count + 1) * sizeof **s->want_of);
+			if (!s->want_of[j] || (make && !mark_used(arena, job, &used)))
+				return false;
+			for (uint32_t i = 0; i < job->module_count; i++)
+				if ((!make || used[i]) &&
+				        !find_want(s, &table, &job->modules[i], make, &s->want_of[j][i]))
+					return false;
+		}
+	return true;
+}
+
+bool wants_lookups(struct session *s, enum want_state state)
+{
+	struct arena *arena = s->exchange->arena;
+	uint32_t frame = 0, number = 0;
+	uint32_t *last_stack = arena_calloc(arena, s->want_count + 1, sizeof *last_stack);
+	if (!s->lookups) {
+		s->lookups = arena_alloc(arena, s->request.frame_count * sizeof *s->lookups);
+		s->symbol_of = arena_alloc(arena, s->request.frame_count * sizeof *s->symbol_of);
+	}
+	if (!s->lookups || !s->symbol_of || !last_stack)
+		return false;
+	s->lookup_count = 0;
+	memset(s->symbol_of, 0, s->request.frame_count * sizeof *s->symbol_of);
+	memset(s->stacks_of, 0, s->want_count * sizeof *s->stacks_of);
+	for (uint32_t j = 0; j < s->request.job_count; j++)
+		for (uint32_t i = 0; i < s->request.jobs[j].stack_count; i++) {
+			const struct request_stack *stack = &s->request.jobs[j].stacks[i];
+			number++;
+			for (uint32_t k = 0; k < stack->count; k++, frame++) {
+				const struct request_frame *f = &stack->frames[k];
+				int32_t want = f->module < 0 ? MODULE_UNUSED : s->want_of[j][f->module];
+				if (want < 0)
+					continue;
+				if (last_stack[want] != number) {
+					last_stack[want] = number;
+					s->stacks_of[want]++;
+				}
+				if (f->kind == OFFSET_ADDRESS && s->wants[want].state == state)
+					s->lookups[s->lookup_count++] =
+					        (struct lookup){f->offset, (uint32_t)want, frame};
+			}
+		}
+	return true;
+}
+
+void wants_asked(struct session *s)
+{
+	uint64_t **next = arena_calloc(s->exchange->arena, s->want_count + 1, sizeof *next);
+	if (!next || !wants_lookups(s, WANT_LOAD))
+		return;
+	for (size_t i = 0; i < s->lookup_count; i++)
+		s->wants[s->lookups[i].want].asked_count++;
+	for (uint32_t i = 0; i < s->want_count; i++) {
+		struct module_want *w = &s->wants[i];
+		if (w->asked_count <= ASKED_MAX)
+			next[i] = arena_alloc(s->exchange->arena, w->asked_count * sizeof **next);
+		if (!next[i])
+			w->asked_count = 0;
+		w->asked = next[i];
+	}
+	for (size_t i = 0; i < s->lookup_count; i++)
+		if (next[s->lookups[i].want])
+			*next[s->lookups[i].want]++ = s->lookups[i].offset;
+}
+
+const struct module_want *session_want(const struct session *s, uint32_t job, int32_t module)
+{
+	int32_t want = module < 0 ? MODULE_UNUSED : s->want_of[job][module];
+	return want < 0 ? NULL : &s->wants[want];
+}

@@ -1,0 +1,46 @@
+#include <config.h>
+
+#include "api/writer.h"
+
+#include <stdlib.h>
+
+#include "modules/symbolicate.h"
+
+enum { BLOCK = 256 * 1024 }; /* of the reply at a time */
+
+bool writer_make_block(struct writer *w, uint64_t largest)
+{
+	uint64_t most = largest > BLOCK ? largest : BLOCK;
+	size_t room = w->size < most ? w->size : most;
+	w->block = w->at = malloc(room ? room : 1);
+	w->end = w->block ? w->block + room : NULL;
+	return w->block != NULL;
+}
+
+void writer_flush(struct writer *w)
+{
+	w->failed = w->failed || !exchange_reply_add(w->exchange, w->block, (size_t)(w->at - w->block));
+	w->at = w->block;
+}
+
+void writer_across(struct writer *w, const char *data, size_t len)
+{
+	while (len) {
+		size_t room = (size_t)(w->end - w->at), n = len < room ? len : room;
+		w->at = put_text(w->at, data, n);
+		data += n;
+		len -= n;
+		if (w->at == w->end)
+			writer_flush(w);
+	}
+}
+
+/* The block has room for the text of any symbol. */
+void write_symbol(struct writer *w, const struct symbol *symbol, bool v4)
+{
+	if (!w->block)
+		return; /* counted in symbols.size */
+	if (symbol->size > (size_t)(w->end - w->at))
+		writer_flush(w);
+	w->at = (v4 ? put_v4_head : put_v5_tail)(w->at, symbol->offset, &symbol->answer);
+}

@@ -1,0 +1,55 @@
+/* Text that a reply is made of. Its size is known before a byte goes out: a first pass, with `block` NULL, only counts.
+ * Then it is written into a block that goes out whenever it is full, and is always warm in the processor's cache. */
+#ifndef API_WRITER_H
+#define API_WRITER_H
+
+#include "format/reply_json.h"
+#include "front/exchange.h"
+
+struct writer {
+	struct exchange *exchange;
+	uint8_t *block, *at, *end;
+	uint64_t size; /* counted */
+	bool failed;   /* nobody takes it any more */
+};
+
+/* A block for a reply of w->size bytes, in which a piece of `largest` bytes is never divided. A small reply is one
+ * block, so that one call takes it. false: no memory. The caller frees w->block. */
+bool writer_make_block(struct writer *w, uint64_t largest);
+void writer_flush(struct writer *w);
+/* For what the block has no room for. */
+void writer_across(struct writer *w, const char *data, size_t len);
+
+static inline void write_bytes(struct writer *w, const void *data, size_t len)
+{
+	if (!w->block)
+		w->size += len;
+	else if (len <= (size_t)(w->end - w->at))
+		w->at = len ? put_text(w->at, data, len) : w->at;
+	else
+		writer_across(w, data, len);
+}
+#define WRITE(w, literal) write_bytes((w), (literal), sizeof(literal) - 1)
+
+static inline void write_str(struct writer *w, struct str s)
+{
+	write_bytes(w, s.data, s.len);
+}
+
+static inline void write_number(struct writer *w, uint64_t v)
+{
+	uint8_t digits[20];
+	write_bytes(w, digits, (size_t)(put_decimal(digits, v) - digits));
+}
+
+static inline void write_hex(struct writer *w, uint64_t v)
+{
+	uint8_t digits[18];
+	write_bytes(w, digits, (size_t)(put_hex(digits, v) - digits));
+}
+
+/* Calls of a frame as v5 has them, from "module_offset" to the closing brace. What symbols.size has is not counted. */
+struct symbol;
+void write_symbol(struct writer *w, const struct symbol *symbol, bool v4);
+
+#endif
