@@ -25,6 +25,7 @@ static const char page[] =
         "<tr><td><code>/symbolicate/v5</code><td>POST<td>looks up the stacks of one or more jobs\n"
         "<tr><td><code>/symbolicate/v4</code><td>POST<td>the same for one job, in the older form; also at "
         "<code>/</code>\n"
+        "<tr><td><code>/symbolicate/text</code><td>POST<td>puts names into any text with stacks\n"
         "<tr><td><code>/cache/<i>debug_filename</i>/<i>debug_id</i></code><td>DELETE<td>forgets a module (API key)\n"
         "<tr><td><code>/__lbheartbeat__</code><td>GET<td>200 while requests are taken\n"
         "<tr><td><code>/__heartbeat__</code><td>GET<td>200 while all backends answer\n"

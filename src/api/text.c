@@ -1,0 +1,298 @@
+/* /symbolicate/text: any text with stacks in it, and the same with names; or, where JSON is accepted, its frames. */
+#include <config.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/router.h"
+#include "api/session.h"
+#include "api/writer.h"
+#include "base/utf8.h"
+#include "text/names.h"
+#include "text/reader.h"
+
+enum {
+	CHUNK_FRAMES = 256,
+	MODULES_MAX = 100000, /* whatever max_modules is: tables are made for so many */
+};
+
+/* Frames as the reader gives them, in the order of the text. */
+struct chunk {
+	struct chunk *next;
+	struct text_frame frames[CHUNK_FRAMES];
+};
+
+struct text {
+	struct session *session;
+	struct text_reader *reader;
+	struct chunk *first, *last;
+	uint64_t count;
+	bool full; /* more frames than a request may have; else no memory */
+	bool json;
+	/* Of the reply. Counting makes them as large as they must be, so that writing needs no memory; where it had
+	 * none, no name is written any more, and the reply breaks off rather than be another than was announced. */
+	struct buffer piece;
+	struct text_call *calls;
+	size_t call_cap;
+	bool failed;
+};
+
+/* Frame i, which is the next of the walk when it is not the first of a chunk. */
+struct walk {
+	const struct chunk *chunk;
+	uint64_t i;
+};
+
+static const struct text_frame *next_frame(const struct text *t, struct walk *w)
+{
+	if (w->i == t->count)
+		return NULL;
+	if (w->i % CHUNK_FRAMES == 0)
+		w->chunk = w->i ? w->chunk->next : t->first;
+	return &w->chunk->frames[w->i++ % CHUNK_FRAMES];
+}
+
+/* ---- the request ---- */
+
+static bool take_frame(void *arg, const struct text_frame *f)
+{
+	struct text *t = arg;
+	t->full = t->count == t->session->exchange->config->max_frames;
+	if (t->full)
+		return false;
+	if (t->count % CHUNK_FRAMES == 0) {
+		struct chunk *c = arena_alloc(t->session->exchange->arena, sizeof *c);
+		if (!c)
+			return false;
+		c->next = NULL;
+		*(t->last ? &t->last->next : &t->first) = c;
+		t->last = c;
+	}
+	t->last->frames[t->count++ % CHUNK_FRAMES] = *f;
+	return true;
+}
+
+static enum err no_memory(struct error *e)
+{
+	return error_set(e, ERR_NO_MEMORY, "out of memory");
+}
+
+static uint32_t max_modules(const struct session *s)
+{
+	uint64_t max = s->exchange->config->max_modules;
+	return max < MODULES_MAX ? (uint32_t)max : MODULES_MAX;
+}
+
+static enum err read_frames(struct text *t, struct error *e)
+{
+	const struct session *s = t->session;
+	size_t used;
+	struct str text = {(const char *)s->body.data, s->body.len};
+	switch (text_reader_read(t->reader, text, true, &used)) {
+	case TEXT_OK:
+		return ERR_OK;
+	case TEXT_TOO_MANY_MODULES:
+		return error_set(e, ERR_BAD_REQUEST, "more than %u modules", (unsigned)max_modules(s));
+	case TEXT_STOPPED:
+		break;
+	}
+	return t->full ? error_set(e, ERR_BAD_REQUEST, "more than %llu frames",
+	                         (unsigned long long)s->exchange->config->max_frames)
+	               : no_memory(e);
+}
+
+/* What the text says as the request that it is: one job with one stack. */
+static enum err make_request(struct text *t, struct error *e)
+{
+	struct arena *arena = t->session->exchange->arena;
+	struct request *r = &t->session->request;
+	uint32_t modules = text_reader_modules(t->reader);
+	struct request_job *job = arena_calloc(arena, 1, sizeof *job);
+	struct request_stack *stack = arena_calloc(arena, 1, sizeof *stack);
+	struct request_module *module = arena_calloc(arena, (size_t)modules + 1, sizeof *module);
+	struct request_frame *frames = arena_calloc(arena, t->count + 1, sizeof *frames);
+	struct walk walk = {0};
+	if (!job || !stack || !module || !frames)
+		return no_memory(e);
+	for (uint32_t i = 0; i < modules; i++) {
+		const struct text_module *m = text_reader_module(t->reader, i);
+		module[i].name = m->name;
+		module[i].id = m->id;
+	}
+	const struct text_frame *f;
+	for (uint64_t i = 0; (f = next_frame(t, &walk)); i++)
+		frames[i] = (struct request_frame){f->address, f->module, OFFSET_ADDRESS};
+	*stack = (struct request_stack){frames, (uint32_t)t->count};
+	*job = (struct request_job){.modules = module, .stacks = stack, .module_count = modules, .stack_count = 1};
+	*r = (struct request){job, 1, t->count, modules};
+	return ERR_OK;
+}
+
+static bool accepts_json(const struct exchange *x)
+{
+	const char *accept = exchange_param(x, "HTTP_ACCEPT");
+	return accept && strstr(accept, "application/json");
+}
+
+static enum err read_text(struct session *s, struct error *e)
+{
+	struct text *t = arena_calloc(s->exchange->arena, 1, sizeof *t);
+	if (!t)
+		return no_memory(e);
+	*t = (struct text){.session = s, .json = accepts_json(s->exchange)};
+	buffer_init(&t->piece, SIZE_MAX);
+	t->reader = text_reader_new(max_modules(s), take_frame, t);
+	s->user = t;
+	enum err err = t->reader ? read_frames(t, e) : no_memory(e);
+	return err ? err : make_request(t, e);
+}
+
+static void release_text(struct session *s)
+{
+	struct text *t = s->user;
+	if (!t)
+		return;
+	text_reader_free(t->reader);
+	buffer_release(&t->piece);
+	free(t->calls);
+}
+
+/* ---- the reply as text ---- */
+
+static struct text_call call_of(const struct offmap_call *c)
+{
+	return (struct text_call){
+	        {(const char *)c->function.data, c->function.len}, {(const char *)c->file.data, c->file.len}, c->line};
+}
+
+/* The calls of an answer, innermost first. false: no memory. */
+static bool take_calls(struct text *t, const struct offmap_answer *a)
+{
+	size_t count = a->inline_count + (size_t)1;
+	if (count > t->call_cap) {
+		struct text_call *grown = realloc(t->calls, 2 * count * sizeof *grown);
+		t->failed = t->failed || !grown;
+		if (!grown)
+			return false;
+		t->calls = grown;
+		t->call_cap = 2 * count;
+	}
+	for (uint32_t i = 0; i < a->inline_count; i++)
+		t->calls[i] = call_of(&a->inlines[i]);
+	t->calls[a->inline_count] = call_of(&a->frame);
+	return !t->failed;
+}
+
+static void write_names(struct writer *w, struct text *t, enum text_style style, const struct offmap_answer *a)
+{
+	buffer_reset(&t->piece);
+	if (take_calls(t, a))
+		text_write_names(&t->piece, style, t->calls, a->inline_count + (size_t)1);
+	t->failed = t->failed || t->piece.failed;
+	if (!t->failed)
+		write_bytes(w, t->piece.data, t->piece.len);
+}
+
+static void write_text(struct writer *w, void *arg)
+{
+	struct text *t = arg;
+	const struct session *s = t->session;
+	const char *body = (const char *)s->body.data;
+	struct walk walk = {0};
+	const struct text_frame *f;
+	uint64_t at = 0;
+	for (uint64_t i = 0; (f = next_frame(t, &walk)); i++) {
+		const struct symbol *symbol = s->symbol_of[i];
+		for (unsigned k = 0; symbol && symbol->answer.found && k < f->edit_count; k++) {
+			const struct text_edit *edit = &f->edits[k];
+			if (edit->at < at)
+				continue; /* an object within another */
+			write_bytes(w, body + at, edit->at - at);
+			write_names(w, t, edit->style, &symbol->answer);
+			at = edit->at + edit->cut;
+		}
+	}
+	write_bytes(w, body + at, s->body.len - at);
+}
+
+/* ---- the reply as JSON ---- */
+
+/* Why a frame has no name; NULL: it has one. */
+static const char *reason(const struct session *s, const struct text_frame *f, const struct symbol *symbol)
+{
+	const struct module_want *want = session_want(s, 0, f->module);
+	if (symbol)
+		return symbol->answer.found ? NULL : "no function";
+	if (f->module < 0)
+		return "no module";
+	if (!want)
+		return "no id";
+	return want->failure == FAILURE_CORRUPT ? "corrupt" : "not found";
+}
+
+static void write_json_string(struct writer *w, struct text *t, struct str s)
+{
+	buffer_reset(&t->piece);
+	t->failed = !buffer_append_json(&t->piece, s) || t->failed;
+	if (!t->failed)
+		write_bytes(w, t->piece.data, t->piece.len);
+}
+
+static void write_frame(struct writer *w, struct text *t, const struct text_frame *f, const struct symbol *symbol)
+{
+	const struct session *s = t->session;
+	const char *why = reason(s, f, symbol);
+	WRITE(w, "{\"text_line\":");
+	write_number(w, f->line);
+	if (f->module >= 0) {
+		const struct text_module *m = text_reader_module(t->reader, (uint32_t)f->module);
+		WRITE(w, ",\"module\":");
+		write_json_string(w, t, m->name);
+		WRITE(w, ",\"id\":");
+		write_json_string(w, t, m->id);
+	}
+	WRITE(w, ",\"offset\":\"");
+	write_hex(w, f->offset);
+	if (why) {
+		WRITE(w, "\",\"reason\":\"");
+		write_str(w, str_from(why));
+	}
+	WRITE(w, "\",");
+	if (symbol) {
+		write_symbol(w, symbol, false);
+		return;
+	}
+	WRITE(w, "\"module_offset\":\"");
+	write_hex(w, f->address);
+	WRITE(w, "\"}");
+}
+
+static void write_json(struct writer *w, void *arg)
+{
+	struct text *t = arg;
+	struct walk walk = {0};
+	const struct text_frame *f;
+	WRITE(w, "{\"frames\":[");
+	for (uint64_t i = 0; (f = next_frame(t, &walk)); i++) {
+		if (i)
+			WRITE(w, ",");
+		write_frame(w, t, f, t->session->symbol_of[i]);
+	}
+	WRITE(w, "]}");
+}
+
+static void reply(struct session *s)
+{
+	struct text *t = s->user;
+	if (t->json)
+		session_reply(s, "application/json", s->symbols.size, write_json, t);
+	else
+		session_reply(s, "text/plain", 0, write_text, t);
+}
+
+static const struct session_kind text = {false, read_text, reply, release_text};
+
+void symbolicate_text_handle(struct exchange *x)
+{
+	session_start(x, &text);
+}

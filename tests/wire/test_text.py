@@ -1,0 +1,203 @@
+"""POST /symbolicate/text: any text in, the same text with names out, or its frames as JSON."""
+
+import gzip
+import os
+import random
+import threading
+import time
+
+import pytest
+
+from client import Client
+from stack import Stack
+from symbols import SAMPLE, debug_id, tiny
+
+APP = ["app", debug_id("app")]
+BUILD_ID = "93ac61ec5a8eb1396f9fbd350e3169a558528a40"
+LIBC = ["libc.so.6", "EC61AC938E5A39B16F9FBD350E3169A50"]
+CORRUPT = ["bad.so", debug_id("bad")]
+
+TEXT = (
+    f"MODULE Linux x86_64 {APP[1]} app\r\n"
+    "==1==ERROR: AddressSanitizer: SEGV\n"
+    "    #0 0x55d902ef6f36  (/opt/app+0x1014)\n"
+    f"    #1 0x7f85bd54d249  (/lib/libc.so.6+0x27249) (BuildId: {BUILD_ID})\n"
+    "    #2 0x7f85bd54d249  (/lib/gone.so+0x12) (BuildId: 00112233445566778899aabbccddeeff00112233)\n"
+    "    #3 0x7f85bd54d249  (/lib/untold.so+0x12)\n"
+    "    #4 0x7f85bd54d249  (<unknown module>)\n"
+    "at app+0x99999999 and \xff\0 no end"
+)
+
+ANSWER = TEXT.replace(
+    "36  (/opt",
+    "36 in inner(int) a/../b.c:40, inlined by outer<char>(char const*) hg:hg.mozilla.org/mozilla-central:dom/A.cpp:55c63a6c547f:30, "
+    "inlined by main src/main.c:20 (/opt",
+).replace("  (/lib/libc", " in start libc.c:7 (/lib/libc")
+
+
+@pytest.fixture(scope="module")
+def one():
+    with Stack(config={"max_frames": 1000, "max_modules": 100, "max_body": "2M", "max_body_inflated": "4M", "max_reply": "6M"}) as s:
+        assert s.symbols.add(APP[0], SAMPLE, APP[1]) == APP
+        s.symbols.add(LIBC[0], "FILE 0 libc.c\nFUNC 27000 1000 0 start\n27000 1000 7 0\n", LIBC[1])
+        s.symbols.put(*CORRUPT, b"no symbol file\n")
+        yield s
+
+
+def post(stack, body, headers=None, path="/symbolicate/text"):
+    body = body.encode("latin-1") if isinstance(body, str) else body
+    return Client(stack.node.nginx.port).request("POST", path, body, headers)
+
+
+def text_of(reply):
+    assert reply.status == 200, reply
+    assert reply.headers["Content-Type"] == "text/plain"
+    assert reply.headers["Access-Control-Allow-Origin"] == "*" and reply.headers["X-Request-Id"]
+    return reply.body.decode("latin-1")
+
+
+def frames_of(reply):
+    return reply.json()["frames"]
+
+
+JSON = {"Accept": "application/json"}
+
+
+def test_names_are_put_in_and_all_else_is_as_it_was(one):
+    assert text_of(post(one, TEXT)) == ANSWER.replace("at app+0x99999999 and", "at app+0x99999999 (last) and")
+    assert text_of(post(one, gzip.compress(TEXT.encode("latin-1")), {"Content-Encoding": "gzip"})) == text_of(post(one, TEXT))
+    reply = post(one, TEXT * 100, {"Accept-Encoding": "gzip", "Accept": "text/plain, */*"})
+    assert reply.headers["Content-Encoding"] == "gzip" and text_of(reply).count("in inner(int)") == 100
+
+
+def test_frames_as_json_with_reasons(one):
+    frames = frames_of(post(one, TEXT + f"\nMODULE Linux x86_64 {CORRUPT[1]} bad.so\nbad.so+0x1 app+0x10\n", JSON))
+    assert frames[0] == {
+        "text_line": 3,
+        "module": "app",
+        "id": APP[1],
+        "offset": "0x1014",
+        "module_offset": "0x1014",
+        "function": "main",
+        "function_offset": "0x14",
+        "function_size": "0x30",
+        "file": "src/main.c",
+        "line": 20,
+        "inlines": [
+            {"function": "inner(int)", "file": "a/../b.c", "line": 40},
+            {"function": "outer<char>(char const*)", "file": "hg:hg.mozilla.org/mozilla-central:dom/A.cpp:55c63a6c547f", "line": 30},
+        ],
+    }
+    assert frames[1]["function"] == "start" and frames[1]["id"] == LIBC[1] and frames[1]["text_line"] == 4
+    assert [(f["text_line"], f.get("module"), f.get("reason")) for f in frames[2:]] == [
+        (5, "gone.so", "not found"),
+        (6, "untold.so", "no id"),
+        (7, None, "no module"),
+        (8, "app", None),
+        (10, "bad.so", "corrupt"),
+        (10, "app", "no function"),
+    ]
+    assert frames[4] == {"text_line": 7, "offset": "0x7f85bd54d249", "reason": "no module", "module_offset": "0x7f85bd54d249"}
+
+
+def test_return_addresses(one):
+    text = f"Module app with build-id {BUILD_ID}\n#0  0x1 n/a (app + 0x1010)\n#1  0x1 n/a (app + 0x1010)\n"
+    one.symbols.add("app", SAMPLE, LIBC[1])
+    frames = frames_of(post(one, text, JSON))
+    assert [(f["offset"], f["module_offset"]) for f in frames] == [("0x1010", "0x1010"), ("0x1010", "0x100f")]
+    assert [f["line"] for f in frames] == [20, 10]
+
+
+def test_ids_that_stand_behind_the_frames(one):
+    text = f"app+0x3000\nMODULE Linux x86_64 {APP[1]} app\n/x/app+0x3000\n"
+    assert text_of(post(one, "/x/" + text)).count("(operator<<(std::ostream&, char const*) at src/main.c:7)") == 2
+
+
+def test_what_is_empty_or_binary(one):
+    seed = int.from_bytes(os.urandom(4), "little")
+    print("seed", seed)
+    noise = random.Random(seed).randbytes(1_000_000)
+    for body in (b"", b"\n", b"\0" * 1000, noise, b"no frame", b"\xef\xbb\xbf\xff\xfe\x1b[0m\r"):
+        reply = post(one, body)
+        assert reply.status == 200 and reply.body == body
+    assert frames_of(post(one, b"", JSON)) == []
+
+
+def test_limits(one):
+    frame = "app+0x1000\n"
+    module = f"MODULE Linux x86_64 {APP[1]} app\n"
+    assert text_of(post(one, module + frame * 1000)).count("(main at") == 1000
+    assert "more than 1000 frames" in post(one, module + frame * 1001).error(400)["error"]
+    assert "more than 100 modules" in post(one, "".join(f"/{i}/a.so+0x1\n" for i in range(200))).error(400)["error"]
+    post(one, b"x" * (3 << 20)).error(413)
+    post(one, gzip.compress(b"x" * (5 << 20)), {"Content-Encoding": "gzip"}).error(413)
+    post(one, b"x", {"Content-Encoding": "br"}).error(400)
+    line = "x" * (4 << 20)
+    assert len(text_of(post(one, gzip.compress(line.encode()[: (4 << 20) - 1]), {"Content-Encoding": "gzip"}))) == (4 << 20) - 1
+
+
+def test_a_reply_that_would_be_too_large(one):
+    name = "n" * 100_000
+    one.symbols.add("huge.so", f"FUNC 1000 20 0 {name}\n")
+    text = f"MODULE Linux x86_64 {debug_id('huge.so')} huge.so\n" + "huge.so+0x1000\n" * 100
+    assert "reply too large" in post(one, text).error(400)["error"]
+    assert "reply too large" in post(one, text, JSON).error(400)["error"]
+
+
+def test_methods(one):
+    client = Client(one.node.nginx.port)
+    reply = client.request("GET", "/symbolicate/text")
+    reply.error(405)
+    assert reply.headers["Allow"] == "POST, OPTIONS"
+    reply = client.request("OPTIONS", "/symbolicate/text", headers={"Access-Control-Request-Method": "POST"})
+    assert reply.status == 200 and reply.headers["Access-Control-Allow-Methods"] == "POST, OPTIONS"
+
+
+def test_a_thousand_modules_that_nobody_has():
+    with Stack() as s:
+        text = "".join(f"#1 0x1  (/lib/m{i}.so+0x12) (BuildId: {i:040x})\n" for i in range(1000))
+        started = time.monotonic()
+        assert text_of(post(s, text)) == text
+        assert time.monotonic() - started < 60
+
+
+def test_a_bucket_that_fails_is_a_503():
+    with Stack(config={"bucket_retries": 0}) as s:
+        s.symbols.add(APP[0], SAMPLE, APP[1])
+        s.bucket.misbehave(APP, "status:500")
+        reply = post(s, TEXT)
+        assert "cannot be had at present" in reply.error(503)["error"] and reply.headers["Retry-After"]
+
+
+def test_many_at_once(one):
+    """Each gets the answer to its own text."""
+    bad = []
+
+    def ask(i):
+        text = f"{i}\n" * 1000 + TEXT
+        for _ in range(5):
+            reply = post(one, text)
+            if reply.status != 200 or reply.body.decode("latin-1") != f"{i}\n" * 1000 + text_of(post(one, TEXT)):
+                bad.append(i)
+
+    threads = [threading.Thread(target=ask, args=(i,)) for i in range(8)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not bad
+
+
+def test_names_are_one_part_of_a_line(one):
+    module = one.symbols.add("evil.so", b"FUNC 1000 20 0 <script>\x1b[31m\xc2\x9b\x07\n")
+    body = post(one, f"MODULE Linux x86_64 {module[1]} evil.so\nevil.so+0x1000\n").body
+    assert body.endswith(b"evil.so+0x1000 (<script>\\u001b[31m\\u009b\\u0007)\n")
+
+
+def test_a_module_is_loaded_once():
+    with Stack() as s:
+        module = s.symbols.add("cold.so", tiny("cold_function"))
+        text = f"MODULE Linux x86_64 {module[1]} cold.so\ncold.so+0x1000\n"
+        for _ in range(3):
+            assert text_of(post(s, text)) == text[:-1] + " (cold_function at tiny.c:3)\n"
+        assert s.bucket.hits(module) == 1
