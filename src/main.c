@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "api/status.h"
@@ -62,15 +63,48 @@ static struct settings *new_settings(struct process *p, struct error *e)
 	return s;
 }
 
+/* "source: WHY" becomes "source URL (line N): WHY". */
+static enum err name_source(const struct config *c, unsigned source, struct error *e)
+{
+	static const char start[] = "source: ";
+	char shown[CONFIG_SOURCE_SIZE];
+	struct error why = *e;
+	const char *text = why.text;
+	if (strncmp(text, start, sizeof start - 1) == 0)
+		text += sizeof start - 1;
+	return error_set(e, why.code, "source %s: %s", config_show_source(shown, c, source), text);
+}
+
+static enum err check_sources(const struct config *c,
+        enum err (*check)(const struct config *c, const char *url, struct error *e), struct error *e)
+{
+	for (unsigned i = 0; i < c->sources.count; i++)
+		if (check(c, c->sources.items[i], e))
+			return name_source(c, i, e);
+	return ERR_OK;
+}
+
 /* More than config_check can see: what other parts say of the settings. */
 static enum err check_settings(const struct config *c, struct error *e)
 {
 	enum err err = config_check(c, e);
-	for (unsigned i = 0; !err && i < c->sources.count; i++)
-		err = bucket_check_url(c, c->sources.items[i], e);
+	if (!err)
+		err = check_sources(c, bucket_check_url, e);
 	if (!err)
 		err = mc_check(c, e);
 	return err ? err : symbfile_store_check(c, e);
+}
+
+/* What --check-config says besides: whether all that is on this machine can be used by who asks. The server starts
+ * without: a directory may be mounted later. */
+static enum err check_machine(const struct config *c, struct error *e)
+{
+	enum err err = front_check_listen(c, e);
+	if (!err)
+		err = log_check(c->log_file, e);
+	if (!err)
+		err = check_sources(c, bucket_check_local, e);
+	return err ? err : symbfile_store_check_local(c, e);
 }
 
 /* The file and the flags, from the beginning. */
@@ -231,7 +265,7 @@ static int run(struct process *p)
 static int check(const struct config *c)
 {
 	struct error e;
-	if (check_settings(c, &e) || auth_load(c->keys_file, &e))
+	if (check_settings(c, &e) || auth_load(c->keys_file, &e) || check_machine(c, &e))
 		return complain(&e);
 	log_outcome(LOG_LEVEL_INFO, "check", "the configuration is good");
 	return EXIT_SUCCESS;

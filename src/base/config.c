@@ -70,6 +70,7 @@ static enum err copy_row(struct config *to, const struct config *from, const str
 		copies->items[i] = strdup(list->items[i]);
 		if (!copies->items[i])
 			return ERR_NO_MEMORY;
+		copies->lines[i] = list->lines[i];
 		copies->count++;
 	}
 	return ERR_OK;
@@ -181,6 +182,21 @@ static bool is_source(const char *url)
 	return is_store(url) || is_url(url, "http://") || is_url(url, "https://");
 }
 
+/* All that may be secret is hidden, and rather more than less: a password may hold any character. */
+const char *config_show_source(char out[CONFIG_SOURCE_SIZE], const struct config *c, unsigned source)
+{
+	const char *url = c->sources.items[source], *scheme_end = strstr(url, "://");
+	const char *start = scheme_end ? scheme_end + 3 : url, *user_end = strrchr(start, '@');
+	const char *host = user_end ? user_end + 1 : start, *query = strpbrk(host, "?#");
+	size_t len = query ? (size_t)(query - host) : strlen(host);
+	char line[32] = "";
+	if (c->sources.lines[source])
+		snprintf(line, sizeof line, " (line %u)", c->sources.lines[source]);
+	snprintf(out, CONFIG_SOURCE_SIZE, "%.*s%s%.*s%s%s", (int)(start - url < 16 ? start - url : 16), url,
+	        user_end ? "***@" : "", (int)(len < 80 ? len : 80), host, query || len > 80 ? "***" : "", line);
+	return out;
+}
+
 /* It is part of host names and of what is signed. */
 static bool is_region(const char *text)
 {
@@ -202,11 +218,11 @@ static enum err check_lists(const struct config *c, struct error *e)
 {
 	if (!c->sources.count)
 		return error_set(e, ERR_CONFIG, "no source is set: there are no symbols to look up");
+	char shown[CONFIG_SOURCE_SIZE];
 	for (unsigned i = 0; i < c->sources.count; i++)
-		/* The text is not repeated: it may hold a password. */
 		if (!is_source(c->sources.items[i]))
-			return error_set(e, ERR_CONFIG,
-			        "source: number %u is no http://, https://, s3:// or file:/// URL", i + 1);
+			return error_set(e, ERR_CONFIG, "source %s is no http://, https://, s3:// or file:/// URL",
+			        config_show_source(shown, c, i));
 	for (unsigned i = 0; i < c->memcached.count; i++)
 		if (c->memcached.items[i][0] != '/' && !is_address(c->memcached.items[i]))
 			return error_set(e, ERR_CONFIG,

@@ -14,6 +14,7 @@ enum { CONFIG_LIST_MAX = 32 };
 struct config_list {
 	char *items[CONFIG_LIST_MAX];
 	unsigned count;
+	unsigned lines[CONFIG_LIST_MAX]; /* of the file, where each was set; 0: by a flag */
 };
 
 enum config_codec { CODEC_CHOICE_NONE, CODEC_CHOICE_LZ4, CODEC_CHOICE_ZSTD };
@@ -100,6 +101,10 @@ enum config_action {
 enum err config_parse_args(struct config *c, int argc, char **argv, unsigned *actions, struct error *e);
 /* What no single key shows: sources that parse, failure_ttl_min <= failure_ttl_max, … */
 enum err config_check(const struct config *c, struct error *e);
+/* A source as it may be shown, without user, password and query, and the line of the file that has it: "s3://symbols/v1
+ * (line 7)". */
+enum { CONFIG_SOURCE_SIZE = 140 };
+const char *config_show_source(char out[CONFIG_SOURCE_SIZE], const struct config *c, unsigned source);
 /* Strings too; `to` need not be initialised. For SIGHUP: the settings in force are read by other threads, so a copy is
  * changed. */
 enum err config_copy(struct config *to, const struct config *from);

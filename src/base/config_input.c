@@ -26,6 +26,14 @@ static char *trimmed(char *text)
 	return text;
 }
 
+/* Those that have no line yet are of this one. */
+static void number_items(struct config_list *list, unsigned line)
+{
+	for (unsigned i = 0; i < list->count; i++)
+		if (!list->lines[i])
+			list->lines[i] = line;
+}
+
 /* `key = value`; lines[] holds the line on which each key was set, 0 for none. */
 static enum err set_from_line(
         struct config *c, char *text, unsigned number, unsigned lines[CONFIG_ROWS_MAX], struct error *e)
@@ -42,7 +50,10 @@ static enum err set_from_line(
 	if (*line && row->type != TYPE_LIST)
 		return error_set(e, ERR_CONFIG, "%s was set in line %u", row->key, *line);
 	*line = number;
-	return config_set_row(c, row, value, e);
+	enum err err = config_set_row(c, row, value, e);
+	if (!err && row->type == TYPE_LIST)
+		number_items(config_field(c, row), number);
+	return err;
 }
 
 static enum err read_line(struct config *c, char line[LINE_SIZE], bool last, unsigned number,

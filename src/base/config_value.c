@@ -65,6 +65,7 @@ static enum err set_list(struct config_list *list, const struct config_row *row,
 		if (list->count == CONFIG_LIST_MAX)
 			return error_set(e, ERR_CONFIG, "%s: more than %d", row->key, CONFIG_LIST_MAX);
 		list->items[list->count] = strndup(word, len);
+		list->lines[list->count] = 0;
 		if (!list->items[list->count])
 			return error_set(e, ERR_NO_MEMORY, "%s: no memory", row->key);
 		list->count++;

@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/folder.h"
 #include "base/utf8.h"
 
 /* Always kept free, for what ends a line. */
@@ -66,6 +67,17 @@ enum err log_open(const char *path, const char *level, struct error *e)
 	}
 	atomic_store(&log_level, number);
 	return ERR_OK;
+}
+
+enum err log_check(const char *path, struct error *e)
+{
+	struct stat st;
+	if (!path || !*path)
+		return ERR_OK;
+	if (stat(path, &st) < 0)
+		return folder_check(path, "log_file", e);
+	int failed = S_ISDIR(st.st_mode) ? EISDIR : access(path, W_OK) < 0 ? errno : 0;
+	return failed ? error_set(e, ERR_CONFIG, "log_file: %.150s: %s", path, strerror(failed)) : ERR_OK;
 }
 
 static size_t room(const struct log_line *l)

@@ -14,6 +14,9 @@ enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARNING, LOG_LEVEL_INFO, LOG_LEVEL_D
 /* path NULL or empty: standard error. Called again (SIGHUP) it reopens the file. */
 enum err log_open(const char *path, const char *level, struct error *e);
 
+/* Whether log_open could open this file now; makes none. ERR_CONFIG. */
+enum err log_check(const char *path, struct error *e);
+
 /* An event without request: {"time":"2026-11-21T12:00:00.123Z","level":"warning","event":EVENT,"text":"…"} */
 void log_event(enum log_level level, const char *event, const char *format, ...) __attribute__((format(printf, 3, 4)));
 

@@ -9,6 +9,9 @@ struct front;
 
 /* The socket to listen on: config->listen, else systemd's descriptor 3, else descriptor 0. */
 enum err front_listen(const struct config *c, int *fd, struct error *e);
+/* Whether config->listen and its group can be had, without listening; whether somebody else listens there is not looked
+ * at. ERR_CONFIG. */
+enum err front_check_listen(const struct config *c, struct error *e);
 /* Starts the workers; handle is called on them for each request. Takes the descriptor. */
 struct exchange;
 struct front *front_start(const struct config *c, int fd, void (*handle)(struct exchange *), struct error *e);

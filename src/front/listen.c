@@ -15,6 +15,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/folder.h"
+
 enum { SYSTEMD_FIRST = 3, INHERITED_STDIN = 0 };
 
 static bool is_loopback(const struct sockaddr_storage *address)
@@ -93,14 +95,22 @@ static enum err inherit(const struct config *c, int *fd, struct error *e)
 
 /* unix */
 
+static enum err check_socket(const struct sockaddr_un *address, bool *exists, struct error *e)
+{
+	struct stat st;
+	*exists = lstat(address->sun_path, &st) == 0; /* if not, bind will say what else is wrong */
+	if (*exists && !S_ISSOCK(st.st_mode))
+		return error_set(e, ERR_CONFIG, "listen: %.100s exists and is no socket", address->sun_path);
+	return ERR_OK;
+}
+
 /* A socket that a process left behind when it died. One that somebody listens on stays. */
 static enum err remove_left_over(const struct sockaddr_un *address, struct error *e)
 {
-	struct stat st;
-	if (lstat(address->sun_path, &st) < 0)
-		return ERR_OK; /* bind will say what else is wrong */
-	if (!S_ISSOCK(st.st_mode))
-		return error_set(e, ERR_CONFIG, "listen: %.100s exists and is no socket", address->sun_path);
+	bool exists;
+	enum err err = check_socket(address, &exists, e);
+	if (err || !exists)
+		return err;
 	int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (probe < 0)
 		return error_set(e, ERR_IO, "socket: %s", strerror(errno));
@@ -113,28 +123,46 @@ static enum err remove_left_over(const struct sockaddr_un *address, struct error
 	return ERR_OK;
 }
 
-static enum err set_group(const char *path, const char *name, struct error *e)
+/* (gid_t)-1, which changes nothing, for an empty name. */
+static enum err find_group(const char *name, gid_t *id, struct error *e)
 {
 	struct group group, *found = NULL;
 	char room[4096];
+	*id = (gid_t)-1;
 	if (!*name)
 		return ERR_OK;
 	if (getgrnam_r(name, &group, room, sizeof room, &found) != 0 || !found)
 		return error_set(e, ERR_CONFIG, "listen_group: there is no group \"%.60s\"", name);
-	if (chown(path, (uid_t)-1, group.gr_gid) < 0)
-		return error_set(e, ERR_IO, "listen_group: %s", strerror(errno));
+	*id = group.gr_gid;
+	return ERR_OK;
+}
+
+static enum err set_group(const char *path, const char *name, struct error *e)
+{
+	gid_t id;
+	enum err err = find_group(name, &id, e);
+	if (!err && chown(path, (uid_t)-1, id) < 0)
+		err = error_set(e, ERR_IO, "listen_group: %s", strerror(errno));
+	return err;
+}
+
+static enum err make_address(const char *path, struct sockaddr_un *address, struct error *e)
+{
+	size_t len = strlen(path);
+	*address = (struct sockaddr_un){.sun_family = AF_UNIX};
+	if (len >= sizeof address->sun_path)
+		return error_set(
+		        e, ERR_CONFIG, "listen: the path is longer than %zu bytes", sizeof address->sun_path - 1);
+	memcpy(address->sun_path, path, len);
 	return ERR_OK;
 }
 
 static enum err bind_unix(const struct config *c, int fd, struct error *e)
 {
-	struct sockaddr_un address = {.sun_family = AF_UNIX};
-	size_t len = strlen(c->listen);
-	if (len >= sizeof address.sun_path)
-		return error_set(
-		        e, ERR_CONFIG, "listen: the path is longer than %zu bytes", sizeof address.sun_path - 1);
-	memcpy(address.sun_path, c->listen, len);
-	enum err err = remove_left_over(&address, e);
+	struct sockaddr_un address;
+	enum err err = make_address(c->listen, &address, e);
+	if (!err)
+		err = remove_left_over(&address, e);
 	if (err)
 		return err;
 	/* Nobody may connect before group and mode are set. There are no other threads yet that umask could disturb. */
@@ -184,15 +212,20 @@ static enum err bind_tcp(
 	return ERR_OK;
 }
 
+/* Of a unix socket no more than its family. */
+static enum err find_address(const struct config *c, struct sockaddr_storage *address, socklen_t *len, struct error *e)
+{
+	*address = (struct sockaddr_storage){.ss_family = AF_UNIX};
+	*len = 0;
+	enum err err = strchr(c->listen, '/') ? ERR_OK : resolve(c->listen, address, len, e);
+	return err ? err : check_address(c, address, e);
+}
+
 static enum err make(const struct config *c, int *fd, struct error *e)
 {
-	struct sockaddr_storage address = {.ss_family = AF_UNIX};
-	socklen_t len = 0;
-	enum err err = ERR_OK;
-	if (!strchr(c->listen, '/'))
-		err = resolve(c->listen, &address, &len, e);
-	if (!err)
-		err = check_address(c, &address, e);
+	struct sockaddr_storage address;
+	socklen_t len;
+	enum err err = find_address(c, &address, &len, e);
 	if (err)
 		return err;
 	*fd = socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -216,4 +249,22 @@ enum err front_listen(const struct config *c, int *fd, struct error *e)
 		*fd = -1;
 	}
 	return err;
+}
+
+enum err front_check_listen(const struct config *c, struct error *e)
+{
+	struct sockaddr_storage address;
+	struct sockaddr_un path;
+	socklen_t len;
+	gid_t group;
+	bool exists;
+	enum err err = find_group(c->listen_group, &group, e);
+	if (!err && *c->listen)
+		err = find_address(c, &address, &len, e);
+	if (err || !*c->listen || address.ss_family != AF_UNIX)
+		return err;
+	err = make_address(c->listen, &path, e);
+	if (!err)
+		err = check_socket(&path, &exists, e);
+	return err ? err : folder_check(c->listen, "listen", e);
 }

@@ -108,6 +108,28 @@ enum err bucket_check_url(const struct config *c, const char *url, struct error 
 	return result;
 }
 
+enum err bucket_check_local(const struct config *c, const char *url, struct error *e)
+{
+	struct bucket_limits limits = bucket_limits_of(c);
+	struct bucket_result result = {.outcome = BUCKET_OK};
+	struct source s;
+	if (backend_of(url) != &bucket_file)
+		return ERR_OK;
+	enum err err = source_init(&s, url, c, &limits, e);
+	if (err)
+		return err;
+	void *client = s.backend->client_new(s.own);
+	if (client)
+		s.backend->probe(client, NULL, &result);
+	else
+		err = error_set(e, ERR_NO_MEMORY, "no memory");
+	if (result.outcome == BUCKET_FAILED)
+		err = error_set(e, ERR_CONFIG, "source: %.190s", result.text);
+	s.backend->client_free(client);
+	s.backend->source_free(s.own);
+	return err;
+}
+
 struct bucket_client *bucket_client_new(struct bucket_sources *s)
 {
 	struct bucket_client *c = calloc(1, sizeof *c);

@@ -18,6 +18,9 @@ unsigned bucket_sources_count(const struct bucket_sources *s);
 /* Whether a source URL is one that bucket_sources_new takes. */
 enum err bucket_check_url(const struct config *c, const char *url, struct error *e);
 
+/* Whether a source on this machine (file://) can be used now; of others ERR_OK. ERR_CONFIG. */
+enum err bucket_check_local(const struct config *c, const char *url, struct error *e);
+
 /* One thread's connections to them. */
 struct bucket_client;
 struct bucket_client *bucket_client_new(struct bucket_sources *s);

@@ -107,6 +107,20 @@ void store_client_free(struct store_client *c)
 	free(c);
 }
 
+enum err symbfile_store_check_local(const struct config *c, struct error *e)
+{
+	if (!c->symbfile_store || backend_of(c->symbfile_store) != &store_file)
+		return ERR_OK;
+	struct symbfile_store *s = symbfile_store_new(c, e);
+	if (!s)
+		return e->code;
+	struct store_client *client = store_client_new(s);
+	enum err err = client ? store_probe(client, e) : error_set(e, ERR_NO_MEMORY, "no memory");
+	store_client_free(client);
+	symbfile_store_free(s);
+	return err;
+}
+
 /* paths */
 
 static bool set_is_valid(struct str set)

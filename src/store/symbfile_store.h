@@ -19,6 +19,8 @@ struct symbfile_store *symbfile_store_new(const struct config *c, struct error *
 void symbfile_store_free(struct symbfile_store *s);
 /* Whether the settings name none, or one that symbfile_store_new takes. */
 enum err symbfile_store_check(const struct config *c, struct error *e);
+/* Whether one on this machine (file://) can be read and written now; of others ERR_OK. */
+enum err symbfile_store_check_local(const struct config *c, struct error *e);
 /* The URL, without secrets. */
 const char *symbfile_store_name(const struct symbfile_store *s);
 

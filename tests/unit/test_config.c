@@ -360,10 +360,10 @@ static void check_finds_what_no_key_shows(void **state)
 	static const struct {
 		const char *key, *value, *text;
 	} cases[] = {
-	        {"source", "ftp://a/", "source: number 2 is no http://, https://, s3:// or file:/// URL"},
-	        {"source", "http://", "source: number 2 is no http://, https://, s3:// or file:/// URL"},
-	        {"source", "file://relative", "source: number 2 is no http://, https://, s3:// or file:/// URL"},
-	        {"source", "/srv", "source: number 2 is no http://, https://, s3:// or file:/// URL"},
+	        {"source", "ftp://a/", "source ftp://a/ is no http://, https://, s3:// or file:/// URL"},
+	        {"source", "http://", "source http:// is no http://, https://, s3:// or file:/// URL"},
+	        {"source", "file://relative", "source file://relative is no http://, https://, s3:// or file:/// URL"},
+	        {"source", "/srv", "source /srv is no http://, https://, s3:// or file:/// URL"},
 	        {"memcached", "localhost:11211",
 	                "memcached: \"localhost:11211\" is neither a path nor a numeric address:port"},
 	        {"memcached", "127.0.0.1", "memcached: \"127.0.0.1\" is neither a path nor a numeric address:port"},
@@ -376,7 +376,7 @@ static void check_finds_what_no_key_shows(void **state)
 	        {"bucket_parallel", "7", "bucket_parallel_request is above bucket_parallel"},
 	        {"max_body", "129M", "max_body is above max_body_inflated"},
 	        {"max_memory", "1279M", "max_memory is less than cache_size and 256M"},
-	        {"source", "s3://", "source: number 2 is no http://, https://, s3:// or file:/// URL"},
+	        {"source", "s3://", "source s3:// is no http://, https://, s3:// or file:/// URL"},
 	        {"symbfile_store", "http://a/", "symbfile_store: neither file:///directory nor s3://bucket/prefix"},
 	        {"symbfile_store", "file:///", "symbfile_store: neither file:///directory nor s3://bucket/prefix"},
 	        {"s3_endpoint", "minio:9000", "s3_endpoint: no http:// or https:// URL"},
@@ -397,6 +397,34 @@ static void check_finds_what_no_key_shows(void **state)
 		assert_string_equal(e.text, cases[i].text);
 		config_release(&other);
 	}
+}
+
+static void bad_sources_are_shown_without_secrets(void **state)
+{
+	static const struct {
+		const char *url, *shown;
+	} cases[] = {
+	        {"https://a.example/v1/", "https://a.example/v1/"},
+	        {"https://user:secret@a.example/v1/", "https://***@a.example/v1/"},
+	        {"https://a.example/v1/?token=secret", "https://a.example/v1/***"},
+	        {"https://user:se?cr/et@a.example/?x=secret#secret", "https://***@a.example/***"},
+	        {"https://user:sec@ret@a.example", "https://***@a.example"},
+	        {"user:secret@a.example", "***@a.example"},
+	        {"s3://bucket/prefix", "s3://bucket/prefix"},
+	        {"nonsense", "nonsense"},
+	        {"", ""},
+	};
+	char shown[CONFIG_SOURCE_SIZE], longest[3000];
+	(void)state;
+	for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+		struct config c = {.sources = {.items = {(char *)(uintptr_t)cases[i].url}, .count = 1}};
+		assert_string_equal(config_show_source(shown, &c, 0), cases[i].shown);
+	}
+	memset(longest, 'x', sizeof longest - 1);
+	longest[sizeof longest - 1] = 0;
+	struct config c = {.sources = {.items = {longest}, .count = 1, .lines = {4294967295u}}};
+	config_show_source(shown, &c, 0);
+	assert_non_null(strstr(shown, "xxx*** (line 4294967295)"));
 }
 
 static void reload_takes_what_may_change(void **state)
@@ -513,6 +541,7 @@ int main(void)
 	        cmocka_unit_test_setup_teardown(flags_replace_the_file, setup, teardown),
 	        cmocka_unit_test_setup_teardown(flags_that_are_wrong, setup, teardown),
 	        cmocka_unit_test_setup_teardown(check_finds_what_no_key_shows, setup, teardown),
+	        cmocka_unit_test_setup_teardown(bad_sources_are_shown_without_secrets, setup, teardown),
 	        cmocka_unit_test_setup_teardown(reload_takes_what_may_change, setup, teardown),
 	        cmocka_unit_test_setup_teardown(example_is_the_defaults, setup, teardown),
 	        cmocka_unit_test(documentation_names_every_setting),

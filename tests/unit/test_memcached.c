@@ -587,8 +587,8 @@ static void ring_is_stable(void **state)
 	fill(&c, MANY);
 	memset(&more, 0, sizeof more);
 	more.config = c.config;
-	more.config.memcached =
-	        (struct config_list){{servers[2].name, servers[3].name, servers[0].name, servers[1].name}, 4};
+	more.config.memcached = (struct config_list){
+	        .items = {servers[2].name, servers[3].name, servers[0].name, servers[1].name}, .count = 4};
 	more.servers = mc_servers_new(&more.config, &e);
 	assert_non_null(more.servers);
 	more.mc = mc_client_new(more.servers);

@@ -469,6 +469,52 @@ def test_check_config_of_settings_that_do_not_fit(tmp_path, lines):
     assert done.stdout + done.stderr
 
 
+def test_check_config_shows_a_bad_source_and_its_line(tmp_path):
+    """By its value, without what is secret in it; also where only its kind of bucket knows what is wrong."""
+    line = len(GOOD_LINES) + 2
+    for url, shown in (
+        ("gopher://me:hunter2@x/?key=hunter2", "gopher://***@x/"),
+        ("https://me:hunter2@x:99999/v1?key=hunter2", "https://***@x:99999/v1"),
+        ("s3:///prefix", "s3:///prefix"),
+    ):
+        done = run_daemon("--check-config", "--config", write_config(tmp_path, "source = http://127.0.0.1:2/", f"source = {url}"))
+        text = done.stdout + done.stderr
+        assert done.returncode == 1 and f"source {shown}" in text and f"(line {line})" in text, text
+        assert "hunter2" not in text
+        done = run_daemon("--check-config", "--source", url)
+        assert done.returncode == 1 and f"source {shown}" in done.stderr and "(line" not in done.stderr, done
+
+
+def test_check_config_looks_at_what_is_on_this_machine(tmp_path):
+    """A directory of symbols or of symbfiles, the folders of the log and of the socket, its group, its address."""
+    (tmp_path / "file").write_text("")
+    (tmp_path / "there").mkdir()
+    cases = (
+        ("source", f"file://{tmp_path}/there", None),
+        ("source", f"file://{tmp_path}/nothing", "No such file"),
+        ("source", f"file://{tmp_path}/file", "Not a directory"),
+        ("symbfile_store", f"file://{tmp_path}/there", None),
+        ("symbfile_store", f"file://{tmp_path}/nothing", "No such file"),
+        ("log_file", f"{tmp_path}/there/own.log", None),
+        ("log_file", f"{tmp_path}/nothing/own.log", "No such file"),
+        ("log_file", f"{tmp_path}/there", "Is a directory"),
+        ("listen", f"{tmp_path}/there/own.sock", None),
+        ("listen", f"{tmp_path}/nothing/own.sock", "No such file"),
+        ("listen", f"{tmp_path}/file", "is no socket"),
+        ("listen", f"{tmp_path}/{'x' * 120}", "longer than"),
+        ("listen", "127.0.0.1:19999", None),
+        ("listen", "0.0.0.0:19999", "not loopback"),
+        ("listen", "nonsense", "neither a path nor host:port"),
+        ("listen_group", "no-such-group-here", "there is no group"),
+    )
+    for key, value, problem in cases:
+        done = run_daemon("--check-config", "--config", write_config(tmp_path, f"{key} = {value}"))
+        text = done.stdout + done.stderr
+        assert (done.returncode == 0) == (problem is None), (key, value, text)
+        assert problem is None or (key.split("_group")[0] in text and problem in text), (key, value, text)
+    assert os.listdir(tmp_path / "there") == []
+
+
 def test_a_bad_config_does_not_start(tmp_path):
     done = run_daemon("--config", write_config(tmp_path, "no_such_key = 1"))
     assert done.returncode not in (0, -6, -11) and "no_such_key" in done.stdout + done.stderr
