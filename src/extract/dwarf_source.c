@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "extract/ids.h"
-
 enum {
 	FORGET_AFTER = 8 << 20, /* bytes of units */
 };
@@ -87,8 +85,11 @@ static enum err open_alternate(struct dwarf_source *s, const char *path, const c
 	if (err != ERR_OK)
 		return err;
 	if (read_link(elf, &link) && !beside(&s->alternate, &link, path) &&
-	        !by_build_id(&s->alternate, &link, debug_dir) && !below(&s->alternate, &link, debug_dir))
+	        !by_build_id(&s->alternate, &link, debug_dir) && !below(&s->alternate, &link, debug_dir)) {
 		snprintf(s->missing, sizeof s->missing, "%s", link.name);
+		memcpy(s->missing_id, link.id, link.id_len);
+		s->missing_id_len = link.id_len;
+	}
 	elf_end(elf);
 	return ERR_OK;
 }
@@ -112,6 +113,13 @@ enum err dwarf_source_open(struct dwarf_source *s, const char *path, const char 
 	*s = (struct dwarf_source){0};
 	enum err err = open_main(s, path, e);
 	return err == ERR_OK ? open_alternate(s, path, debug_dir, e) : err;
+}
+
+void dwarf_source_complete(struct dwarf_source *s, const char *path)
+{
+	struct alternate_link link = {s->missing, s->missing_id, s->missing_id_len};
+	if (open_if_it(&s->alternate, path, &link))
+		s->missing[0] = 0;
 }
 
 void dwarf_source_close(struct dwarf_source *s)

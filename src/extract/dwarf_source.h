@@ -6,6 +6,7 @@
 #include <elfutils/libdw.h>
 #include <stdatomic.h>
 
+#include "extract/ids.h"
 #include "extract/section_file.h"
 
 enum { ALTERNATE_NAME_MAX = 256 };
@@ -13,8 +14,10 @@ enum { ALTERNATE_NAME_MAX = 256 };
 struct dwarf_source {
 	struct section_file main, alternate; /* alternate: may be empty */
 	char missing[ALTERNATE_NAME_MAX];    /* the name of the alternate when it is needed and was not found */
-	atomic_size_t read;                  /* bytes of units since memory was given back */
-	size_t bad_headers;                  /* units whose header cannot be read */
+	uint8_t missing_id[BUILD_ID_MAX];    /* and its build id */
+	size_t missing_id_len;
+	atomic_size_t read; /* bytes of units since memory was given back */
+	size_t bad_headers; /* units whose header cannot be read */
 };
 
 /* One thread's view. */
@@ -28,6 +31,8 @@ struct dwarf_handle {
  * and build id; only one of the right build id counts. Closed also after a failure,
  * whose text names the file. */
 enum err dwarf_source_open(struct dwarf_source *s, const char *path, const char *debug_dir, struct error *e);
+/* Takes the file at path for the missing alternate, if it has that build id. */
+void dwarf_source_complete(struct dwarf_source *s, const char *path);
 void dwarf_source_close(struct dwarf_source *s);
 enum err dwarf_handle_open(struct dwarf_handle *h, const struct dwarf_source *s, struct error *e);
 void dwarf_handle_close(struct dwarf_handle *h);

@@ -13,6 +13,7 @@
 
 #include "extract/calls.h"
 #include "extract/go_records.h"
+#include "extract/ids.h"
 #include "extract/join.h"
 #include "extract/symbols.h"
 #include "extract/unit_reader.h"
@@ -39,8 +40,9 @@ struct extraction {
 	struct dwarf_source dwarf;
 	struct symbol_files symbols;
 	struct symbol_names symbol_names;
-	struct error unread; /* why what names functions besides is not read */
+	char absence[EXTRACT_NOTE_LENGTH]; /* that there are no debug data, and what helps */
 	bool pads;
+	bool go; /* Go's table was read */
 	struct join join;
 };
 
@@ -161,7 +163,7 @@ static enum err add_go_functions(struct extraction *x)
 	enum err err = g ? go_reader_open(g, x->file.elf, &x->code, &x->coverage, x->pads, &e)
 	                 : error_set(&e, ERR_NO_MEMORY, "out of memory");
 	if (err == ERR_MISSING && e.text[0])
-		x->unread = e;
+		extract_note(x->stats, "%s: of most of its functions nothing is known", e.text);
 	for (size_t next = 0; err == ERR_OK && next < g->table.count;) {
 		struct result *r = result_new();
 		err = r ? go_reader_read(g, &next, r, &e) : error_set(&e, ERR_NO_MEMORY, "out of memory");
@@ -169,6 +171,7 @@ static enum err add_go_functions(struct extraction *x)
 			err = join_emit_new(&x->join, r, &e);
 		result_free(r);
 	}
+	x->go = err == ERR_OK;
 	if (g)
 		go_reader_close(g);
 	free(g);
@@ -207,16 +210,48 @@ static const char *debug_dir(const struct extraction *x)
 	return x->options->debug_dir ? x->options->debug_dir : "/usr/lib/debug";
 }
 
+/* A file of this build id from elsewhere. Nobody having it is no error to tell. */
+static bool fetch(struct extraction *x, const uint8_t *id, size_t len, char found[PATH_MAX])
+{
+	struct error e = {0};
+	if (len == 0 || !x->options->fetch)
+		return false;
+	enum err err = x->options->fetch(x->options->fetch_arg, id, len, found, &e);
+	if (err != ERR_OK && err != ERR_MISSING)
+		extract_note(x->stats, "%s", e.text);
+	return err == ERR_OK;
+}
+
+static bool fetch_debug_file(struct extraction *x, char found[PATH_MAX])
+{
+	struct ids ids;
+	ids_read(&ids, x->file.elf);
+	return fetch(x, ids.build_id, ids.build_id_len, found);
+}
+
+/* The file of shared entries. */
+static void complete_dwarf(struct extraction *x)
+{
+	char found[PATH_MAX];
+	if (fetch(x, x->dwarf.missing_id, x->dwarf.missing_id_len, found))
+		dwarf_source_complete(&x->dwarf, found);
+	if (x->dwarf.missing[0])
+		extract_note(x->stats,
+		        "%s, which its debug data share with others, is not there, nor below %s: some functions have "
+		        "the names of symbols, some inlined calls none",
+		        x->dwarf.missing, debug_dir(x));
+}
+
 /* other: a debug file that is not of this build, or empty. */
 static void note_absence(struct extraction *x, const char *other)
 {
 	if (other[0])
-		extract_note(x->stats,
+		snprintf(x->absence, sizeof x->absence,
 		        "no debug data: %.200s is of another build; install the one of this build, or give "
 		        "--debug-file",
 		        other);
 	else
-		extract_note(x->stats,
+		snprintf(x->absence, sizeof x->absence,
 		        "no debug data, nor below %.200s: install them, or give --debug-file or --debug-dir; "
 		        "names of symbol tables only, without lines",
 		        debug_dir(x));
@@ -232,9 +267,14 @@ static void find_debug_data(struct extraction *x)
 		x->dwarf_path = x->path;
 		return;
 	} else if (!debug_file_find(&x->file, x->path, debug_dir(x), found)) {
-		note_absence(x, found);
+		char other[PATH_MAX];
+		memcpy(other, found, sizeof other);
 		found[0] = 0;
-		return;
+		if (!fetch_debug_file(x, found)) {
+			found[0] = 0;
+			note_absence(x, other);
+			return;
+		}
 	}
 	x->dwarf_path = found;
 }
@@ -270,10 +310,7 @@ static enum err open_dwarf(struct extraction *x, struct worker *first)
 		return err;
 	err = dwarf_source_open(&x->dwarf, x->dwarf_path, debug_dir(x), x->error);
 	if (err == ERR_OK && x->dwarf.missing[0])
-		extract_note(x->stats,
-		        "%s, which its debug data share with others, is not there, nor below %s: some functions have "
-		        "the names of symbols, some inlined calls none",
-		        x->dwarf.missing, debug_dir(x));
+		complete_dwarf(x);
 	if (err == ERR_OK)
 		err = unit_reader_open(&first->reader, &x->dwarf, &x->code, x->pads, x->error);
 	return err == ERR_OK ? unit_reader_list(&first->reader, &x->units, &x->unit_count, x->error) : err;
@@ -294,21 +331,20 @@ static enum err run(struct extraction *x, struct worker *workers)
 	if (err == ERR_OK)
 		err = symbol_files_open(&x->symbols, x->file.elf, x->stats->debug_file, x->error);
 	if (err == ERR_OK && x->symbols.mini_error.code != ERR_OK)
-		error_set(
-		        &x->unread, ERR_MISSING, "its .gnu_debugdata is left out: %.160s", x->symbols.mini_error.text);
+		extract_note(x->stats, "its .gnu_debugdata is left out: %s", x->symbols.mini_error.text);
 	if (err == ERR_OK)
 		err = read_units(x, workers);
 	if (err == ERR_OK)
 		err = add_go_functions(x);
+	if (err == ERR_OK && x->absence[0] && !x->go)
+		extract_note(x->stats, "%s", x->absence);
 	if (err == ERR_OK)
 		err = add_symbol_tables(x);
 	x->stats->ranges = x->join.ranges;
 	x->stats->pads = x->join.pads;
-	if (err == ERR_OK && x->unread.text[0])
-		extract_note(x->stats, "%s: of most of its functions nothing is known", x->unread.text);
 	if (err == ERR_OK && x->stats->ranges == 0)
 		err = error_set(x->error, ERR_MISSING, "neither debug data nor symbols describe any code%s%.180s",
-		        x->unread.text[0] ? "; " : "", x->unread.text);
+		        x->stats->note_count ? "; " : "", x->stats->note_count ? x->stats->notes[0] : "");
 	return err;
 }
 

@@ -10,6 +10,10 @@ struct extract_options {
 	const char *debug_file; /* with the DWARF; NULL: the executable itself, else the file that it names */
 	const char *debug_dir;  /* where such files are looked for; NULL: /usr/lib/debug */
 	unsigned threads;       /* 0: one for each processor, at most 64 */
+	/* Fetches the file with the debug data of a build id that is not here; NULL: nothing is fetched. ERR_MISSING:
+	 * nobody has it; other errors are told in notes. */
+	enum err (*fetch)(void *arg, const uint8_t *id, size_t len, char found[PATH_MAX], struct error *e);
+	void *fetch_arg;
 };
 
 enum { EXTRACT_NOTES = 8, EXTRACT_NOTE_LENGTH = 512 };

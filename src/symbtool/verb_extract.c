@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "symbtool/cut.h"
+#include "symbtool/debuginfod.h"
 #include "symbtool/verbs.h"
 #include "symbtool/visible.h"
 
@@ -22,6 +23,7 @@ static const char usage[] =
         "  -o, --output DIR   where to (the working directory)\n"
         "  --debug-file FILE  where the debug information of the one executable is\n"
         "  --debug-dir DIR    where such files are looked for (/usr/lib/debug)\n"
+        "  --debuginfod URLS  servers that are asked for those that are not there (DEBUGINFOD_URLS)\n"
         "  --threads N        threads that extract (one a processor)\n"
         "  --part-size SIZE   bytes of a part at most (32M)\n"
         "  --dry-run          write nothing, and say how long it took\n"
@@ -32,6 +34,7 @@ struct extract {
 	const char *output;
 	uint64_t threads;
 	bool json;
+	const char *debuginfod; /* URLs */
 };
 
 enum { BLOCK = 64 << 10 };
@@ -135,6 +138,7 @@ static int run(const struct verb *v, int argc, char **argv)
 	        {"output", 'o', OPTION_TEXT, &x.output, 0, 0},
 	        {"debug-file", 0, OPTION_TEXT, &x.cut.extract.debug_file, 0, 0},
 	        {"debug-dir", 0, OPTION_TEXT, &x.cut.extract.debug_dir, 0, 0},
+	        {"debuginfod", 0, OPTION_TEXT, &x.debuginfod, 0, 0},
 	        {"threads", 0, OPTION_NUMBER, &x.threads, 1, 64},
 	        {"part-size", 0, OPTION_SIZE, &x.cut.part_size, 1024, 0},
 	        {"dry-run", 0, OPTION_FLAG, &x.cut.discard, 0, 0},
@@ -150,6 +154,8 @@ static int run(const struct verb *v, int argc, char **argv)
 	if (x.cut.extract.debug_file && operands.count > 1)
 		return complain_usage(v, "--debug-file is of one executable");
 	x.cut.extract.threads = (unsigned)x.threads;
+	debuginfod_use(x.debuginfod);
+	debuginfod_serve(&x.cut.extract);
 	code = EXIT_DONE;
 	for (size_t i = 0; i < operands.count; i++) {
 		if (extract_one(&x, operands.items[i], &e)) {

@@ -6,7 +6,9 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "extract/ids.h"
 #include "symbtool/api_key.h"
+#include "symbtool/debuginfod.h"
 #include "symbtool/executables.h"
 #include "symbtool/upload.h"
 #include "symbtool/verbs.h"
@@ -14,6 +16,7 @@
 
 static const char usage[] =
         "Usage: symbtool push-symbols [OPTION]... --url URL EXECUTABLE...\n"
+        "       symbtool push-symbols [OPTION]... --url URL --build-id ID... --debuginfod URLS\n"
         "\n"
         "Extracts the symbols of executables and uploads them. What the server has already is not sent again.\n"
         "\n"
@@ -22,6 +25,8 @@ static const char usage[] =
         "  --api-key-file FILE   a file with it, or SYMBTOOL_API_KEY in the environment\n"
         "  --debug-file FILE     where the debug information of the one executable is\n"
         "  --debug-dir DIR       where such files are looked for (/usr/lib/debug)\n"
+        "  --debuginfod URLS     servers that are asked for those that are not there (DEBUGINFOD_URLS)\n"
+        "  --build-id ID         an executable of debuginfod's servers; may be given again and again\n"
         "  -r, --recursive       all executables and libraries below directories\n"
         "  --force               send also what is there\n"
         "  --parallel N          parts sent at a time (4)\n"
@@ -41,6 +46,8 @@ struct push {
 	struct executables files;
 	unsigned failed, without; /* without: found below a directory, nothing is known of their code */
 	bool hopeless;            /* the server refuses, or is not there */
+	const char *debuginfod;   /* URLs */
+	struct option_list build_ids;
 };
 
 static void print_json(const struct cut *c, const char *path, const struct upload_counts *n)
@@ -107,9 +114,23 @@ static void push_one(struct push *p, const struct executable *file)
 	cut_release(&cut);
 }
 
+/* An executable that is not on this machine. */
+static enum err add_build_id(struct push *p, const char *text, struct error *e)
+{
+	uint8_t id[BUILD_ID_MAX];
+	char path[PATH_MAX];
+	size_t len = build_id_parse(id, text);
+	enum err err = len ? debuginfod_fetch(DEBUGINFOD_EXECUTABLE, id, len, path, e)
+	                   : error_set(e, ERR_BAD_REQUEST, "no build id: an even number of hex digits is one");
+	return err ? err : executables_add(&p->files, path, false, e);
+}
+
 static int push_all(struct push *p, const struct operands *operands)
 {
 	struct error e;
+	for (size_t i = 0; i < p->build_ids.count; i++)
+		if (add_build_id(p, p->build_ids.items[i], &e))
+			fail(p, p->build_ids.items[i], &e);
 	for (size_t i = 0; i < operands->count; i++)
 		if (executables_add(&p->files, operands->items[i], p->recursive, &e))
 			fail(p, operands->items[i], &e);
@@ -132,6 +153,8 @@ static enum err prepare(struct push *p, char **header, struct error *e)
 	p->server.authorization = *header;
 	p->server.retry_time = (int64_t)p->retry_time * SECOND;
 	p->cut.extract.threads = (unsigned)p->threads;
+	debuginfod_use(p->debuginfod);
+	debuginfod_serve(&p->cut.extract);
 	return err;
 }
 
@@ -144,6 +167,8 @@ static int run(const struct verb *v, int argc, char **argv)
 	        {"api-key-file", 0, OPTION_TEXT, &p.key_file, 0, 0},
 	        {"debug-file", 0, OPTION_TEXT, &p.cut.extract.debug_file, 0, 0},
 	        {"debug-dir", 0, OPTION_TEXT, &p.cut.extract.debug_dir, 0, 0},
+	        {"debuginfod", 0, OPTION_TEXT, &p.debuginfod, 0, 0},
+	        {"build-id", 0, OPTION_LIST, &p.build_ids, 0, 0},
 	        {"recursive", 'r', OPTION_FLAG, &p.recursive, 0, 0},
 	        {"force", 0, OPTION_FLAG, &p.force, 0, 0},
 	        {"parallel", 0, OPTION_NUMBER, &p.parallel, 1, 64},
@@ -160,10 +185,12 @@ static int run(const struct verb *v, int argc, char **argv)
 	int code = options_read(v, rows, sizeof rows / sizeof *rows, argc, argv, &operands);
 	if (code != OPTIONS_GO_ON)
 		return code;
-	if (!p.server.url || !operands.count)
+	if (!p.server.url || !(operands.count + p.build_ids.count))
 		return complain_usage(v, !p.server.url ? "--url is missing" : "no executable");
-	if (p.cut.extract.debug_file && (operands.count > 1 || p.recursive))
+	if (p.cut.extract.debug_file && (operands.count + p.build_ids.count > 1 || p.recursive))
 		return complain_usage(v, "--debug-file is of one executable");
+	if (p.build_ids.count && !p.debuginfod && !debuginfod_wanted())
+		return complain_usage(v, "--build-id wants --debuginfod or DEBUGINFOD_URLS");
 	if (prepare(&p, &header, &e)) {
 		complain(v->name, "%s", e.text);
 		code = e.code == ERR_CONFIG ? EXIT_USAGE : EXIT_FAILED;
@@ -171,6 +198,7 @@ static int run(const struct verb *v, int argc, char **argv)
 		code = push_all(&p, &operands);
 	}
 	api_key_free(header);
+	free(p.build_ids.items);
 	executables_release(&p.files);
 	return code;
 }

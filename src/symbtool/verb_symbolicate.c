@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "symbtool/answer.h"
+#include "symbtool/debuginfod.h"
 #include "symbtool/filter.h"
 #include "symbtool/local_map.h"
 #include "symbtool/verbs.h"
@@ -37,6 +38,7 @@ static const char usage[] =
         "                        which are looked up one byte below\n"
         "  --debug-file FILE     where the debug information of the one executable is\n"
         "  --debug-dir DIR       where such files are looked for (/usr/lib/debug)\n"
+        "  --debuginfod URLS     servers that are asked for those that are not there (DEBUGINFOD_URLS)\n"
         "  --retry-time SECONDS  how long a request that fails is tried again (30)\n"
         "  --ca-file FILE        certificates to trust instead of the system's\n"
         "  --insecure            trust any certificate\n"
@@ -49,6 +51,7 @@ struct symbolicate {
 	struct option_list modules;
 	uint64_t retry_time;
 	bool json, filter;
+	const char *debuginfod; /* URLs */
 };
 
 /* Reads each module itself. */
@@ -140,6 +143,7 @@ static int run(const struct verb *v, int argc, char **argv)
 	        {"return-addresses", 0, OPTION_FLAG, &s.q.return_addresses, 0, 0},
 	        {"debug-file", 0, OPTION_TEXT, &s.extract.debug_file, 0, 0},
 	        {"debug-dir", 0, OPTION_TEXT, &s.extract.debug_dir, 0, 0},
+	        {"debuginfod", 0, OPTION_TEXT, &s.debuginfod, 0, 0},
 	        {"retry-time", 0, OPTION_NUMBER, &s.retry_time, 0, 86400},
 	        {"ca-file", 0, OPTION_TEXT, &s.server.ca_file, 0, 0},
 	        {"insecure", 0, OPTION_FLAG, &s.server.insecure, 0, 0},
@@ -153,6 +157,8 @@ static int run(const struct verb *v, int argc, char **argv)
 	int code = options_read(v, rows, sizeof rows / sizeof *rows, argc, argv, &operands);
 	if (code != OPTIONS_GO_ON)
 		return code;
+	debuginfod_use(s.debuginfod);
+	debuginfod_serve(&s.extract);
 	if (s.filter)
 		return run_filter(v, &s, &operands);
 	if (s.modules.count)

@@ -1,0 +1,30 @@
+/* Files by build id from debuginfod servers: those of --debuginfod, else of DEBUGINFOD_URLS. They stay in the cache of
+ * libdebuginfod. */
+#ifndef SYMBTOOL_DEBUGINFOD_H
+#define SYMBTOOL_DEBUGINFOD_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "extract/extract.h"
+
+enum debuginfod_kind { DEBUGINFOD_DEBUG, DEBUGINFOD_EXECUTABLE };
+
+/* Before threads are started. urls, blanks between them, go before those of the environment; NULL: only these. */
+void debuginfod_use(const char *urls);
+/* Whether there are servers to ask. */
+bool debuginfod_wanted(void);
+/* Where the file is now; it has this build id. Shows progress on a terminal. An interrupt (SIGINT, SIGTERM, SIGHUP)
+ * first takes away what was fetched in part. ERR_MISSING: no server has it; ERR_IO: why it did not come; ERR_CORRUPT:
+ * it is another file, which was removed from the cache. */
+enum err debuginfod_fetch(
+        enum debuginfod_kind kind, const uint8_t *id, size_t len, char found[PATH_MAX], struct error *e);
+/* Lets extraction fetch debug files when there are servers to ask. */
+void debuginfod_serve(struct extract_options *options);
+/* Hex digits, at most 64 bytes; 0: malformed. */
+size_t build_id_parse(uint8_t *id, const char *text);
+
+#endif

@@ -1,0 +1,190 @@
+"""Debug files and executables from debuginfod: elfutils' own server, and ones that misbehave."""
+
+import http.server
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+import urllib.error
+import urllib.request
+
+import pytest
+
+from stack import die_with_parent, wait_for
+from test_symbtool import BOUND, SYMBTOOL, code_addresses, compile_program, one, push, run, v5_frames  # noqa: F401
+
+pytestmark = [
+    pytest.mark.skipif(not os.path.exists(SYMBTOOL), reason="symbtool was not built"),
+    pytest.mark.skipif(not shutil.which("debuginfod"), reason="debuginfod is not installed"),
+]
+
+
+def build_id_of(path):
+    notes = subprocess.run(["readelf", "-n", path], stdout=subprocess.PIPE, text=True, check=True).stdout
+    return re.search(r"Build ID: ([0-9a-f]+)", notes)[1]
+
+
+class Place:
+    """What a distribution has: programs without their debug files, which share entries in a third file; and what is asked with."""
+
+    def __init__(self, base):
+        self.base = base
+        for name in "whole", "served", "here", "cache":
+            os.makedirs(base / name)
+        self.programs = [compile_program(base / "whole", f"program{i}", 3 + i) for i in range(2)]
+        copies = [shutil.copy(p, base / "served") for p in self.programs]
+        subprocess.run(["dwz", "-m", base / "served" / "common.debug", "-M", "../gone/common.debug", *copies], check=True, timeout=BOUND)
+        self.stripped = []
+        for copy in copies:
+            subprocess.run(["objcopy", "--only-keep-debug", copy, copy + ".debug"], check=True)
+            self.stripped.append(shutil.copy(copy, base / "here"))
+            subprocess.run(["strip", self.stripped[-1]], check=True)
+            subprocess.run(["strip", copy], check=True)
+        self.addresses = [hex(a) for a in code_addresses(self.programs[0])]
+        self.whole = self.frames(self.programs[0])
+
+    def env(self, **more):
+        return {"DEBUGINFOD_CACHE_PATH": str(self.base / "cache"), "DEBUGINFOD_URLS": "", "DEBUGINFOD_TIMEOUT": "2", **more}
+
+    def frames(self, program, *options, **env):
+        done = run("symbolicate", "--json", *options, program, *self.addresses, env=self.env(**env))
+        return [(f.get("function"), f.get("file"), f.get("line"), f.get("inlines")) for f in v5_frames(done.stdout)]
+
+    def empty_cache(self):
+        shutil.rmtree(self.base / "cache")
+        os.makedirs(self.base / "cache")
+
+    def cached(self):
+        return sorted(name for _, _, names in os.walk(self.base / "cache") for name in names if name not in ("cache_clean_interval_s", "max_unused_age_s", "cache_miss_s"))
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    return Place(tmp_path_factory.mktemp("debuginfod"))
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def serves(url):
+    try:
+        with urllib.request.urlopen(url, timeout=5) as reply:
+            return reply.status == 200
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+@pytest.fixture(scope="module")
+def server(place):
+    """The URL of elfutils' server."""
+    port = free_port()
+    with open(place.base / "server.log", "wb") as log:
+        process = subprocess.Popen(["debuginfod", "-p", str(port), "-d", str(place.base / "index.sqlite"), "-F", str(place.base / "served")],
+                                   stdout=log, stderr=log, preexec_fn=die_with_parent, env={**os.environ, "DEBUGINFOD_URLS": ""})
+    url = f"http://127.0.0.1:{port}"
+    try:
+        for path in place.stripped:
+            for kind in "debuginfo", "executable":
+                wait_for(lambda p=path, k=kind: serves(f"{url}/buildid/{build_id_of(p)}/{k}"), "debuginfod's index")
+        wait_for(lambda: serves(f"{url}/buildid/{build_id_of(place.base / 'served' / 'common.debug')}/debuginfo"), "the shared file in debuginfod's index")
+        yield url
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_without_servers_nothing_is_asked(place):
+    place.empty_cache()
+    done = run("symbolicate", place.stripped[0], place.addresses[0], env=place.env(), code=1)
+    assert "no debug data, nor below /usr/lib/debug: install them, or give" in done.stderr and place.cached() == []
+
+
+def test_debug_files_and_shared_ones_are_fetched_and_kept(place, server):
+    place.empty_cache()
+    assert place.frames(place.stripped[0], "--debuginfod", server) == place.whole
+    assert place.cached() == ["debuginfo", "debuginfo"]
+    assert place.frames(place.stripped[0], DEBUGINFOD_URLS=f"http://127.0.0.1:{free_port()}") == place.whole  # from the cache
+
+
+def test_the_environment_names_servers(place, server):
+    place.empty_cache()
+    assert place.frames(place.stripped[0], DEBUGINFOD_URLS=server) == place.whole
+
+
+def test_what_is_not_on_this_machine_is_pushed(one, place, server):  # noqa: F811
+    place.empty_cache()
+    ids = [build_id_of(p) for p in place.stripped]
+    done = push(one, "--json", "--build-id", ids[0], "--build-id", ids[1], "--debuginfod", server, env=place.env())
+    for path, line in zip(place.stripped, done.stdout.splitlines(), strict=True):
+        pushed = json.loads(line)
+        assert pushed["file_id"] == run("file-id", path).stdout.split()[0] and pushed["sent"] == 2
+    again = push(one, "--json", "--build-id", ids[0], env=place.env(DEBUGINFOD_URLS=server))
+    assert json.loads(again.stdout)["sent"] == 0
+    for wrong, word in (("00" * 20, "no debuginfod server has build id 0000"), ("abc", "no build id"), ("xy", "no build id")):
+        assert word in push(one, "--build-id", wrong, "--debuginfod", server, env=place.env(), code=1).stderr
+    assert "--build-id wants --debuginfod" in push(one, "--build-id", ids[0], env=place.env(), code=2).stderr
+
+
+class Misbehaving(http.server.BaseHTTPRequestHandler):
+    """Stalls, cuts or gives another file, as its server is told."""
+
+    def do_GET(self):
+        self.server.asked.set()
+        data = self.server.data
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data if self.server.mode == "other" else data[: len(data) // 2])
+        self.wfile.flush()
+        if self.server.mode == "stall":
+            self.server.over.wait(BOUND)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def bad(place):
+    s = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Misbehaving)
+    s.daemon_threads = True
+    s.asked, s.over, s.mode = threading.Event(), threading.Event(), "other"
+    with open(place.programs[1], "rb") as f:
+        s.data = f.read()
+    thread = threading.Thread(target=s.serve_forever, daemon=True)
+    thread.start()
+    yield s
+    s.over.set()
+    s.shutdown()
+    s.server_close()
+
+
+@pytest.mark.parametrize("mode, word", [("other", "debuginfod gave another file for build id"), ("cut", "from debuginfod: "), ("stall", "from debuginfod: ")])
+def test_bad_servers_are_told_and_cost_nothing_else(place, bad, mode, word, tmp_path):
+    place.empty_cache()
+    bad.mode = mode
+    url = f"http://127.0.0.1:{bad.server_port}"
+    done = run("extract", "-o", tmp_path, "--debuginfod", url, place.stripped[0], env=place.env(), code=1)
+    assert word in done.stderr and build_id_of(place.stripped[0]) in done.stderr and "neither debug data" in done.stderr
+    assert bad.asked.is_set() and place.cached() == []
+
+
+def test_an_interrupt_leaves_nothing_behind(place, bad, tmp_path):
+    place.empty_cache()
+    bad.mode = "stall"
+    process = subprocess.Popen([SYMBTOOL, "extract", "-o", str(tmp_path), "--debuginfod", f"http://127.0.0.1:{bad.server_port}", place.stripped[0]],
+                               env={**os.environ, **place.env(DEBUGINFOD_TIMEOUT="100")}, stderr=subprocess.PIPE, preexec_fn=die_with_parent)
+    try:
+        assert bad.asked.wait(BOUND)
+        wait_for(lambda: place.cached() != [], "a file that is fetched in part")
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=BOUND)
+    finally:
+        process.kill()
+    assert process.returncode == -signal.SIGINT and place.cached() == [] and os.listdir(tmp_path) == []
