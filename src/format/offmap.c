@@ -175,3 +175,12 @@ int64_t offmap_string_page(const struct offmap *m, uint32_t id)
 	}
 	return (int64_t)low - 1;
 }
+
+bool offmap_is_page(const struct offmap *m, const struct page *p, uint32_t number)
+{
+	if (p->codec != CODEC_RAW || p->len < sizeof(uint64_t))
+		return false;
+	if (p->kind == PAGE_CODE)
+		return number < m->code_count && get_u64(p->bytes) == m->code_first[number];
+	return p->kind == PAGE_STRINGS && number < m->string_count && get_u32(p->bytes) == m->string_first[number];
+}

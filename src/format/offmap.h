@@ -76,5 +76,7 @@ enum err offmap_root_decode(const uint8_t *bytes, size_t len, struct offmap **ou
 int64_t offmap_code_page(const struct offmap *m, uint64_t offset);
 /* The string page that holds a string id, or -1. */
 int64_t offmap_string_page(const struct offmap *m, uint32_t id);
+/* Whether a raw page starts where the map says that the page of this kind and number does. */
+bool offmap_is_page(const struct offmap *m, const struct page *p, uint32_t number);
 
 #endif

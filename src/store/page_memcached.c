@@ -126,7 +126,15 @@ static void found_page(void *arg, size_t at, const uint8_t *value, size_t len, u
 	struct value_id id = {g->module->hash, g->module->map->generation, g->number, g->kind};
 	(void)cas;
 	p->bytes += len;
-	if (!g->page && value_decode(value, len, &id, p->mac, &g->page) == ERR_CORRUPT)
+	if (g->page)
+		return;
+	enum err err = value_decode(value, len, &id, p->mac, &g->page);
+	if (!err && !offmap_is_page(g->module->map, g->page, g->number)) {
+		page_unref(g->page);
+		g->page = NULL;
+		err = ERR_CORRUPT;
+	}
+	if (err == ERR_CORRUPT)
 		metric_add(M_PAGES_INVALID, 1);
 }
 

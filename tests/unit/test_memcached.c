@@ -26,6 +26,8 @@
 
 #include "base/clock.h"
 #include "base/metrics.h"
+#include "base/varint.h"
+#include "store/page_memcached.h"
 
 enum { SERVERS = 4, LONGEST = 30 }; /* seconds that a test waits for anything */
 
@@ -976,6 +978,68 @@ static void trouble_never_gives_wrong_values(void **state)
 	client_close(&c);
 }
 
+/* pages */
+
+/* A map of one code page and one string page, which are empty and start there. */
+static struct module *small_module(uint64_t first_address, uint32_t first_string)
+{
+	static const struct module_hash hash = {"a module's hash"};
+	struct offmap *map = calloc(1, sizeof *map);
+	assert_non_null(map);
+	*map = (struct offmap){.generation = 7,
+	        .code_count = 1,
+	        .string_count = 1,
+	        .code_first = calloc(1, sizeof *map->code_first),
+	        .string_first = calloc(1, sizeof *map->string_first),
+	        .code = calloc(1, sizeof(struct page *)),
+	        .strings = calloc(1, sizeof(struct page *))};
+	map->code[0] = page_new(PAGE_CODE, 24);
+	map->strings[0] = page_new(PAGE_STRINGS, 8);
+	memset(map->code[0]->bytes, 0, 24);
+	put_u64(map->code[0]->bytes, map->code_first[0] = first_address);
+	put_u32(put_u32(map->strings[0]->bytes, map->string_first[0] = first_string), 0);
+	struct module *m = module_new(&hash, map);
+	assert_non_null(m);
+	return m;
+}
+
+static bool go_on(void *arg)
+{
+	(void)arg;
+	return true;
+}
+
+/* How many of the two pages that are stored are believed to be those of a map with these firsts. */
+static unsigned fetch_pages(struct client *c, uint64_t first_address, uint32_t first_string)
+{
+	struct module *m = small_module(first_address, first_string);
+	struct page_get gets[] = {{m, 0, PAGE_CODE, NULL}, {m, 0, PAGE_STRINGS, NULL}};
+	uint64_t bytes;
+	page_memcached_pages(c->mc, gets, 2, INT64_MAX, &bytes);
+	unsigned found = (gets[0].page != NULL) + (gets[1].page != NULL);
+	page_unref(gets[0].page);
+	page_unref(gets[1].page);
+	module_unref(m);
+	return found;
+}
+
+static void a_page_that_starts_elsewhere_is_lost(void **state)
+{
+	(void)state;
+	struct client c;
+	uint64_t bytes;
+	const struct store_options options = {CODEC_RAW, 1 << 20, 0};
+	start(&servers[0], NULL, NULL);
+	client_open(&c, 0, 1, LONGEST * SECOND);
+	struct module *m = small_module(0x1000, 1);
+	assert_int_equal(page_memcached_store(c.mc, m, &options, go_on, NULL, &bytes), MC_OK);
+	module_unref(m);
+	assert_int_equal(fetch_pages(&c, 0x1000, 1), 2);
+	assert_int_equal(fetch_pages(&c, 0x1001, 1), 1);
+	assert_int_equal(fetch_pages(&c, 0x1000, 2), 1);
+	client_close(&c);
+}
+
 int main(void)
 {
 	signal(SIGPIPE, SIG_IGN);
@@ -1000,6 +1064,7 @@ int main(void)
 	        cmocka_unit_test_teardown(idle_connection_closed_by_the_server, after_each),
 	        cmocka_unit_test_teardown(add_that_was_late_is_ours, after_each),
 	        cmocka_unit_test_teardown(trouble_never_gives_wrong_values, after_each),
+	        cmocka_unit_test_teardown(a_page_that_starts_elsewhere_is_lost, after_each),
 	};
 	return cmocka_run_group_tests(tests, set_up, tear_down);
 }
