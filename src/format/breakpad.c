@@ -73,11 +73,6 @@ void breakpad_use_threads(struct breakpad *p)
 	offmap_builder_use_threads(p->builder);
 }
 
-uint64_t breakpad_held_bytes(const struct breakpad *p)
-{
-	return offmap_builder_held_bytes(p->builder);
-}
-
 uint64_t breakpad_damaged(const struct breakpad *p)
 {
 	return p->damaged;
@@ -293,6 +288,11 @@ static enum err read_lines(struct breakpad *p, const uint8_t *at, const uint8_t 
 
 /* ---- chunks ---- */
 
+static enum err too_large(struct error *e)
+{
+	return error_set(e, ERR_TOO_LARGE, "the map takes too much memory while it is built");
+}
+
 /* A line that starts with these BREAKPAD_LINE_MAX bytes is too long. */
 static void skip_long_line(struct breakpad *p, const uint8_t *start)
 {
@@ -374,6 +374,8 @@ enum err breakpad_feed(struct breakpad *p, const uint8_t *data, size_t len, stru
 	}
 	if (!err && data <= last)
 		err = read_lines(p, data, last + 1, e);
+	if (!err && offmap_builder_too_large(p->builder))
+		err = too_large(e);
 	return err ? err : keep(p, last + 1, (size_t)(end - last - 1), e);
 }
 
@@ -390,6 +392,8 @@ enum err breakpad_finish(struct breakpad *p, struct offmap **out, struct error *
 	err = offmap_builder_finish(p->builder, out);
 	if (err == ERR_CORRUPT)
 		return error_set(e, err, "neither FUNC nor PUBLIC in the file");
+	if (err == ERR_TOO_LARGE)
+		return too_large(e);
 	if (err)
 		return error_set(e, err, "out of memory");
 	(*out)->damaged = p->damaged;

@@ -25,15 +25,13 @@ bool breakpad_ask(struct breakpad *p, const uint64_t *offsets, size_t count);
 /* From here on the map is built on two threads, as options.threaded says. At any time; twice is fine. */
 void breakpad_use_threads(struct breakpad *p);
 
-/* ERR_CORRUPT as soon as it is known that this is no symbol file, or not the one asked for; ERR_NO_MEMORY. */
+/* ERR_CORRUPT as soon as it is known that this is no symbol file, or not the one asked for; ERR_TOO_LARGE as soon as
+ * more than memory_max would be held; ERR_NO_MEMORY. */
 enum err breakpad_feed(struct breakpad *p, const uint8_t *data, size_t len, struct error *e);
 /* Ends the file and gives the map, complete with generation and counts. */
 enum err breakpad_finish(struct breakpad *p, struct offmap **out, struct error *e);
 
 /* Lines so far that were damaged. Of who feeds line by line it tells which. */
 uint64_t breakpad_damaged(const struct breakpad *p);
-
-/* As offmap_builder_held_bytes. */
-uint64_t breakpad_held_bytes(const struct breakpad *p);
 
 #endif

@@ -32,6 +32,7 @@ struct asked {
 	struct gap *watched;
 	bool is_rival;
 	struct candidate rival;
+	uint64_t name_bytes; /* of all candidates */
 };
 
 struct asked *asked_new(const uint64_t *addresses, size_t count, bool nearest)
@@ -64,6 +65,11 @@ void asked_free(struct asked *a)
 	free(a);
 }
 
+uint64_t asked_bytes(const struct asked *a)
+{
+	return a->count * (sizeof *a->gaps + sizeof *a->addresses) + a->name_bytes;
+}
+
 /* The gap that an address lies in: the number of asked addresses below it. */
 static size_t find_gap(const struct asked *a, uint64_t addr)
 {
@@ -78,9 +84,11 @@ static size_t find_gap(const struct asked *a, uint64_t addr)
 	return low;
 }
 
-static bool candidate_set(struct candidate *c, const struct asked_symbol *s)
+static bool candidate_set(struct asked *a, struct candidate *c, const struct asked_symbol *s)
 {
+	uint32_t cap = c->name_cap;
 	GROW(c->name, c->name_cap, (uint32_t)s->name.len + 1);
+	a->name_bytes += c->name_cap - cap;
 	if (s->name.len)
 		memcpy(c->name, s->name.data, s->name.len);
 	c->symbol = *s;
@@ -104,10 +112,10 @@ static bool gap_start(struct gap *g, uint64_t addr)
 	return true;
 }
 
-static bool set_best(struct gap *g, const struct asked_symbol *s)
+static bool set_best(struct asked *a, struct gap *g, const struct asked_symbol *s)
 {
 	g->has_best = true;
-	return candidate_set(&g->best, s);
+	return candidate_set(a, &g->best, s);
 }
 
 /* lookup = nearest, and s may answer for the gap's address: of several at one address the first with lines does, else
@@ -119,7 +127,7 @@ static bool rate_func(struct asked *a, struct gap *g, const struct asked_symbol 
 	*want = OFFMAP_WANT_LINE;
 	a->watched = g;
 	a->is_rival = g->has_best;
-	return a->is_rival ? candidate_set(&a->rival, s) : set_best(g, s);
+	return a->is_rival ? candidate_set(a, &a->rival, s) : set_best(a, g, s);
 }
 
 bool asked_func(struct asked *a, const struct asked_symbol *s, enum offmap_want *want)
@@ -157,7 +165,7 @@ bool asked_public(struct asked *a, const struct asked_symbol *s)
 	a->watched = NULL;
 	if (!gap_start(g, s->addr) || g->last_is_func || g->has_best)
 		return true;
-	return set_best(g, s);
+	return set_best(a, g, s);
 }
 
 /* A FUNC of size 0 answers for nothing that is asked, and ends and hides PUBLICs as any other. */

@@ -26,6 +26,8 @@ struct asked_symbol {
 /* Addresses ascending, equal ones allowed; they are copied. NULL: no memory. */
 struct asked *asked_new(const uint64_t *addresses, size_t count, bool nearest);
 void asked_free(struct asked *a);
+/* That it holds. */
+uint64_t asked_bytes(const struct asked *a);
 
 /* A FUNC of the file, and what is wanted of its records. false: no memory. */
 bool asked_func(struct asked *a, const struct asked_symbol *s, enum offmap_want *want);

@@ -26,6 +26,7 @@
 #include "format/offmap_asked.h"
 #include "format/offmap_encode.h"
 #include "format/offmap_flat.h"
+#include "format/offmap_memory.h"
 #include "format/offmap_queue.h"
 #include "format/offmap_value.h"
 
@@ -33,8 +34,9 @@ typedef unsigned __int128 position; /* addresses and the end behind the last one
 #define ADDRESS_END ((position)1 << 64)
 
 enum {
-	DRAINS_MAX = 200,      /* growing tables take some 60 */
-	ASKED_NAME_BYTES = 56, /* about what a name takes beside its text */
+	DRAINS_MAX = 200,     /* growing tables take some 60 */
+	FLATTEN_SHARE = 3,    /* what flattening takes beside the records of a function, for each byte of them */
+	LARGE_FUNC = 1 << 20, /* bytes of that, which are counted before they are taken */
 };
 
 /* ids of FILE or INLINE_ORIGIN -> slot: small ids by index, sparse ones by hash. */
@@ -111,6 +113,13 @@ struct offmap_builder {
 	struct asked *asked; /* NULL: for all */
 	enum offmap_want want;
 	struct arena raw; /* texts as they were in the file */
+	/* What is held. Each sum is written by who has what it counts, the pages are the encoder's to count. */
+	struct offmap_memory memory;
+	_Atomic uint64_t table_bytes; /* names, ids, records of the function that is coming */
+	_Atomic uint64_t sweep_bytes; /* the flattener, the sweep and late mode */
+	uint64_t name_bytes;          /* of functions and PUBLICs, wherever they wait */
+	uint64_t flat_bytes;          /* of all flats; of who sweeps */
+	atomic_bool too_large;
 	/* the map to be */
 	struct offmap *map;
 	bool failed;
@@ -132,6 +141,7 @@ struct offmap_builder *offmap_builder_new(const struct offmap_options *options)
 	if (!b)
 		return NULL;
 	b->options = *options;
+	offmap_memory_init(&b->memory, options);
 	b->encoder = encoder_new(options->raw_budget, options->codec == CODEC_ZSTD ? shrink_zstd : shrink_lz4);
 	b->flattener = flattener_new();
 	b->map = calloc(1, sizeof *b->map);
@@ -188,6 +198,7 @@ void offmap_builder_free(struct offmap_builder *b)
 	free(b->empty_funcs);
 	free(b->blob);
 	free(b->symbols);
+	offmap_memory_release(&b->memory);
 	free(b);
 }
 
@@ -210,10 +221,57 @@ void offmap_builder_use_threads(struct offmap_builder *b)
 	b->options.threaded = true;
 }
 
-uint64_t offmap_builder_held_bytes(const struct offmap_builder *b)
+/* ---- what is held ---- */
+
+bool offmap_builder_too_large(const struct offmap_builder *b)
 {
-	uint64_t names = b->asked ? b->raw.used + (uint64_t)b->strings.cap * ASKED_NAME_BYTES : 0;
-	return encoder_held_bytes(b->encoder) + names;
+	return atomic_load(&b->too_large);
+}
+
+static bool check_memory(struct offmap_builder *b)
+{
+	uint64_t bytes = atomic_load_explicit(&b->table_bytes, memory_order_relaxed) +
+	                 atomic_load_explicit(&b->sweep_bytes, memory_order_relaxed) + encoder_held_bytes(b->encoder);
+	if (offmap_memory_set(&b->memory, bytes))
+		return true;
+	atomic_store(&b->too_large, true);
+	return false;
+}
+
+static uint64_t id_table_bytes(const struct id_table *t)
+{
+	return (uint64_t)t->dense_cap * sizeof *t->dense + (uint64_t)t->sparse_cap * sizeof *t->sparse;
+}
+
+/* To be called where the caller's part has grown. false: more than may be. */
+static bool count_tables(struct offmap_builder *b)
+{
+	uint64_t bytes = (uint64_t)b->strings.cap * (sizeof *b->strings.slots + sizeof *b->sources) +
+	                 b->strings.texts_cap + id_table_bytes(&b->files) + id_table_bytes(&b->origins) +
+	                 b->name_bytes + func_records_bytes(&b->own.records);
+	if (b->func && b->func != &b->own)
+		bytes += func_records_bytes(&b->func->records);
+	if (b->asked)
+		bytes += b->raw.used + asked_bytes(b->asked);
+	atomic_store_explicit(&b->table_bytes, bytes, memory_order_relaxed);
+	return check_memory(b);
+}
+
+/* The same of who sweeps; `more` is what will be needed in a moment. */
+static bool count_sweep(struct offmap_builder *b, uint64_t more)
+{
+	uint64_t bytes = b->flat_bytes + flattener_bytes(b->flattener) + b->blob_len +
+	                 (uint64_t)b->symbol_count * sizeof *b->symbols +
+	                 (uint64_t)b->empty_cap * sizeof *b->empty_funcs +
+	                 ((uint64_t)b->stack_cap + b->group_cap) * sizeof *b->stack + more;
+	atomic_store_explicit(&b->sweep_bytes, bytes, memory_order_relaxed);
+	return check_memory(b);
+}
+
+static void count_flat(struct offmap_builder *b, struct flat *f)
+{
+	b->flat_bytes += flat_bytes(f) - f->counted;
+	f->counted = flat_bytes(f);
 }
 
 static struct flat *take_flat(struct offmap_builder *b)
@@ -351,6 +409,8 @@ static uint32_t make_slot(struct offmap_builder *b, struct id_table *t, uint64_t
 		b->strings.slots[b->strings.count] = (struct string_slot){.is_origin = t == &b->origins};
 		*place = b->strings.count++;
 		t->count++;
+		if (!count_tables(b))
+			goto no_memory;
 	}
 	return *place;
 no_memory:
@@ -423,7 +483,7 @@ static bool set_text(struct offmap_builder *b, uint32_t slot, uint32_t len)
 	if (len)
 		memcpy(t->texts + s->text, b->scratch, len);
 	t->texts_len += len;
-	return true;
+	return count_tables(b);
 }
 
 /* Keeps the text as it is, for resolve. */
@@ -436,7 +496,7 @@ static bool define_raw(struct offmap_builder *b, struct id_table *t, uint64_t id
 	memcpy(text, name.data, name.len);
 	b->sources[slot] = (struct slot_source){text, name.len};
 	b->strings.slots[slot].defined = true;
-	return true;
+	return count_tables(b);
 }
 
 /* Makes the raw texts that are used what the encoder wants. */
@@ -725,7 +785,7 @@ static bool store_late(struct offmap_builder *b, const struct flat *f, uint64_t 
 		line = s->line;
 	}
 	b->blob_len = (uint64_t)(at - b->blob);
-	return true;
+	return count_sweep(b, 0);
 }
 
 static bool load_late(const struct offmap_builder *b, const struct late_symbol *l, struct flat *f)
@@ -772,6 +832,11 @@ static bool give_late(void *arg, struct flat *f)
 	return store_late(b, f, b->order++);
 }
 
+static bool go_on_late(void *arg)
+{
+	return check_memory(arg);
+}
+
 /* From here on everything waits for the end: pages made so far, and what the sweep still holds, go into the blob. */
 static bool go_late(struct offmap_builder *b)
 {
@@ -781,7 +846,8 @@ static bool go_late(struct offmap_builder *b)
 		return false;
 	b->late = true;
 	/* What the sweep holds has been swept up to the cursor only; the rest of it must not be lost. */
-	if (!close_group(b) || !advance(b, ADDRESS_END) || !encoder_unpack(b->encoder, &b->strings, give_late, b))
+	if (!close_group(b) || !advance(b, ADDRESS_END) ||
+	        !encoder_unpack(b->encoder, &b->strings, give_late, go_on_late, b))
 		return false;
 	for (uint32_t i = 0; i < b->empty_count; i++) {
 		empty.addr = b->empty_funcs[i];
@@ -807,6 +873,9 @@ static int late_order(const void *a, const void *b)
 
 static bool sweep_late(struct offmap_builder *b)
 {
+	/* sorting may take as much again */
+	if (!count_sweep(b, (uint64_t)b->symbol_count * sizeof *b->symbols))
+		return false;
 	if (b->symbol_count)
 		qsort(b->symbols, b->symbol_count, sizeof *b->symbols, late_order);
 	for (uint32_t i = 0; i < b->symbol_count; i++) {
@@ -815,7 +884,8 @@ static bool sweep_late(struct offmap_builder *b)
 			flat_free(f);
 			return false;
 		}
-		if (!sweep_symbol(b, f))
+		count_flat(b, f);
+		if (!sweep_symbol(b, f) || !count_sweep(b, 0))
 			return false;
 	}
 	return true;
@@ -860,11 +930,13 @@ static struct flat *make_flat(struct offmap_builder *b, struct parsed_symbol *s)
 static bool work_on(struct offmap_builder *b, struct parsed_symbol *s)
 {
 	struct flat *f = make_flat(b, s);
-	if (!f || !flatten(b->flattener, &s->records, f)) {
+	uint64_t more = FLATTEN_SHARE * func_records_bytes(&s->records);
+	if (!f || (more >= LARGE_FUNC && !count_sweep(b, more)) || !flatten(b->flattener, &s->records, f)) {
 		flat_free(f);
 		return false;
 	}
-	return add_symbol(b, f);
+	count_flat(b, f);
+	return add_symbol(b, f) && count_sweep(b, 0);
 }
 
 /* On the queue's thread. */
@@ -906,6 +978,7 @@ static struct parsed_symbol *new_symbol(struct offmap_builder *b, uint64_t addr,
 			return NULL;
 		}
 		s->name = grown;
+		b->name_bytes += len - s->name_cap;
 		s->name_cap = len;
 	}
 	memcpy(s->name, b->scratch, len);
@@ -916,6 +989,10 @@ static struct parsed_symbol *new_symbol(struct offmap_builder *b, uint64_t addr,
 	s->records.line_count = s->records.inline_count = s->records.range_count = 0;
 	s->records.lines_sorted = true;
 	b->long_names = b->long_names || len > OFFMAP_INLINE_NAME;
+	if (!count_tables(b)) {
+		b->failed = true;
+		return NULL;
+	}
 	return s;
 }
 
@@ -941,6 +1018,7 @@ static bool give_asked(void *arg, const struct asked_symbol *s)
 	f->size = s->size;
 	f->is_public = s->is_public;
 	f->has_lines = s->has_lines;
+	count_flat(b, f);
 	bool ok = store_late(b, f, s->order);
 	drop_flat(b, f);
 	return ok;
@@ -962,7 +1040,7 @@ static bool want_func(struct offmap_builder *b, uint64_t addr, uint64_t size, st
 	if (!b->asked)
 		return true;
 	struct asked_symbol s = {.addr = addr, .size = size, .order = b->order, .name = name};
-	if (!asked_func(b->asked, &s, &b->want))
+	if (!asked_func(b->asked, &s, &b->want) || !count_tables(b))
 		b->failed = true;
 	if (b->failed || b->want == OFFMAP_WANT_ALL)
 		return !b->failed;
@@ -986,7 +1064,7 @@ void offmap_add_public(struct offmap_builder *b, uint64_t addr, struct str name)
 	b->map->publics++;
 	if (b->asked) {
 		struct asked_symbol s = {.addr = addr, .order = b->order++, .is_public = true, .name = name};
-		b->failed = b->failed || !asked_public(b->asked, &s);
+		b->failed = b->failed || !asked_public(b->asked, &s) || !count_tables(b);
 		return;
 	}
 	struct parsed_symbol *s = b->failed ? NULL : new_symbol(b, addr, name);
@@ -1024,11 +1102,12 @@ void offmap_add_line(struct offmap_builder *b, uint64_t addr, uint64_t size, uin
 		return;
 	if (r->line_count == r->line_cap) {
 		struct line_record *grown = array_grow(r->lines, &r->line_cap, r->line_count + 1, sizeof *r->lines);
-		if (!grown) {
+		if (grown)
+			r->lines = grown;
+		if (!grown || !count_tables(b)) {
 			b->failed = true;
 			return;
 		}
-		r->lines = grown;
 	}
 	if (l.end == l.start || (r->line_count && l.start < r->lines[r->line_count - 1].end))
 		r->lines_sorted = false;
@@ -1056,11 +1135,12 @@ void offmap_add_inline(struct offmap_builder *b, uint32_t depth, uint32_t call_l
 	if (r->inline_count == r->inline_cap) {
 		struct inline_record *grown =
 		        array_grow(r->inlines, &r->inline_cap, r->inline_count + 1, sizeof *r->inlines);
-		if (!grown) {
+		if (grown)
+			r->inlines = grown;
+		if (!grown || !count_tables(b)) {
 			b->failed = true;
 			return;
 		}
-		r->inlines = grown;
 	}
 	r->inlines[r->inline_count++] = i;
 }
@@ -1076,13 +1156,21 @@ void offmap_add_inline_range(struct offmap_builder *b, uint64_t addr, uint64_t s
 	if (r->range_count == r->range_cap) {
 		struct inline_range *grown =
 		        array_grow(r->ranges, &r->range_cap, r->range_count + 1, sizeof *r->ranges);
-		if (!grown) {
+		if (grown)
+			r->ranges = grown;
+		if (!grown || !count_tables(b)) {
 			b->failed = true;
 			return;
 		}
-		r->ranges = grown;
 	}
 	r->ranges[r->range_count++] = g;
+}
+
+static bool finish(struct offmap_builder *b)
+{
+	return !b->failed && (!b->asked || (asked_symbols(b->asked, give_asked, b) && resolve(b))) &&
+	       (!b->late || sweep_late(b)) && close_group(b) && advance(b, ADDRESS_END) &&
+	       encoder_finish(b->encoder, b->map);
 }
 
 enum err offmap_builder_finish(struct offmap_builder *b, struct offmap **out)
@@ -1090,16 +1178,10 @@ enum err offmap_builder_finish(struct offmap_builder *b, struct offmap **out)
 	*out = NULL;
 	offmap_end_func(b);
 	end_queue(b);
-	if (b->failed)
-		return ERR_NO_MEMORY;
-	if (!b->map->funcs && !b->map->publics)
+	if (!b->failed && !b->map->funcs && !b->map->publics)
 		return ERR_CORRUPT;
-	if (b->asked && !(asked_symbols(b->asked, give_asked, b) && resolve(b)))
-		return ERR_NO_MEMORY;
-	if (b->late && !sweep_late(b))
-		return ERR_NO_MEMORY;
-	if (!close_group(b) || !advance(b, ADDRESS_END) || !encoder_finish(b->encoder, b->map))
-		return ERR_NO_MEMORY;
+	if (!finish(b))
+		return offmap_builder_too_large(b) ? ERR_TOO_LARGE : ERR_NO_MEMORY;
 	*out = b->map;
 	b->map = NULL;
 	return ERR_OK;

@@ -11,6 +11,10 @@ struct offmap_options {
 	uint64_t raw_budget;   /* pages above so many bytes wait compressed; UINT64_MAX: never */
 	enum page_codec codec; /* with this */
 	bool threaded;         /* symbols in order are flattened and encoded on a thread of their own: the same pages */
+	uint64_t memory_max;   /* bytes that may be held while the map is built, or ERR_TOO_LARGE; 0: no bound */
+	/* Told how what is held changes, in steps of a megabyte and until it is 0; from any thread. NULL: nobody. */
+	void (*charge)(void *arg, int64_t bytes);
+	void *charge_arg;
 };
 
 struct offmap_builder *offmap_builder_new(const struct offmap_options *options);
@@ -35,8 +39,9 @@ enum offmap_want offmap_builder_want(const struct offmap_builder *b);
 /* Sets options.threaded, at any time: what is added from then on has the thread. */
 void offmap_builder_use_threads(struct offmap_builder *b);
 
-/* Records. Names are as in the file, not yet escaped. After an allocation failed all do nothing, and finish says so.
- * Addresses that overflow are clipped, ranges and lines outside their function are left out. */
+/* Records. Names are as in the file, not yet escaped. After an allocation failed, or more than memory_max would be
+ * held, all do nothing, and finish says so. Addresses that overflow are clipped, ranges and lines outside their
+ * function are left out. */
 void offmap_add_file(struct offmap_builder *b, uint64_t id, struct str name);
 void offmap_add_origin(struct offmap_builder *b, uint64_t id, struct str name);
 /* The last one holds. */
@@ -54,11 +59,11 @@ void offmap_add_inline_range(struct offmap_builder *b, uint64_t addr, uint64_t s
 /* The function added last has all its records. Done by itself by the next func, public, and finish. */
 void offmap_end_func(struct offmap_builder *b);
 
-/* The map, whose generation, damaged and text_bytes are the caller's to fill. ERR_NO_MEMORY; ERR_CORRUPT when there was
- * no symbol. */
+/* The map, whose generation, damaged and text_bytes are the caller's to fill. ERR_NO_MEMORY, ERR_TOO_LARGE; ERR_CORRUPT
+ * when there was no symbol. */
 enum err offmap_builder_finish(struct offmap_builder *b, struct offmap **out);
 
-/* Bytes of the pages so far, as they lie in memory, and of the names that a map for a few offsets has to keep. */
-uint64_t offmap_builder_held_bytes(const struct offmap_builder *b);
+/* More than memory_max would be held: there will be no map. */
+bool offmap_builder_too_large(const struct offmap_builder *b);
 
 #endif

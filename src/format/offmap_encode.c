@@ -66,6 +66,7 @@ struct encoder {
 	uint32_t string_page_count, string_pages_cap, string_first_cap;
 	_Atomic uint64_t raw_bytes, held_bytes;
 	uint64_t raw_budget;
+	uint64_t slot_bytes; /* of code_slots; in held_bytes */
 	struct page *(*shrink)(struct page *);
 };
 
@@ -137,13 +138,19 @@ uint64_t encoder_held_bytes(const struct encoder *e)
 	return atomic_load_explicit(&e->held_bytes, memory_order_relaxed);
 }
 
+/* With its places in the lists. */
+static uint64_t page_cost(const struct page *p)
+{
+	return sizeof *p + p->len + 4 * sizeof(uint64_t);
+}
+
 /* Counts a finished page, and compresses it when the raw ones are over their budget. Takes the page. */
 static struct page *settle(struct encoder *e, struct page *p)
 {
 	uint64_t raw = atomic_fetch_add_explicit(&e->raw_bytes, p->len, memory_order_relaxed) + p->len;
 	if (e->shrink && raw > e->raw_budget)
 		p = e->shrink(p);
-	atomic_fetch_add_explicit(&e->held_bytes, p->len, memory_order_relaxed);
+	atomic_fetch_add_explicit(&e->held_bytes, page_cost(p), memory_order_relaxed);
 	return p;
 }
 
@@ -245,6 +252,8 @@ static bool close_code_page(struct encoder *e)
 		memcpy(slots, e->slots, e->slot_count * sizeof *slots);
 	e->code_first[e->code_count] = e->pieces[0].address;
 	e->code_slots[e->code_count] = slots;
+	e->slot_bytes += e->slot_count * sizeof *slots;
+	atomic_fetch_add_explicit(&e->held_bytes, e->slot_count * sizeof *slots, memory_order_relaxed);
 	e->code[e->code_count++] = settle(e, p);
 	begin_code_page(e);
 	return true;
@@ -608,6 +617,7 @@ uint64_t encoder_buffer_bytes(const struct encoder *e)
 
 /* Functions that may go on in a later piece, the innermost last. */
 struct unpacking {
+	struct encoder *encoder;
 	struct flat **open;
 	uint32_t count, cap;
 	bool (*give)(void *arg, struct flat *f);
@@ -627,6 +637,7 @@ static bool give_ended(struct unpacking *u, uint64_t address, bool all)
 			break;
 		u->count--;
 		bool ok = u->give(u->arg, top);
+		u->encoder->held_bytes -= top->counted;
 		flat_free(top);
 		if (!ok)
 			return false;
@@ -718,25 +729,27 @@ static bool unpack_page(struct unpacking *u, const struct page *page, const uint
 			top = open_function(u, page, &p);
 		if (!top || !join_piece(&p, u->slots, top))
 			return false;
+		u->encoder->held_bytes += flat_bytes(top) - top->counted;
+		top->counted = flat_bytes(top);
 	}
 	return true;
 }
 
-bool encoder_unpack(
-        struct encoder *e, const struct string_table *strings, bool (*give)(void *arg, struct flat *f), void *arg)
+bool encoder_unpack(struct encoder *e, const struct string_table *strings, bool (*give)(void *arg, struct flat *f),
+        bool (*go_on)(void *arg), void *arg)
 {
-	struct unpacking u = {.give = give, .arg = arg, .external_count = e->next_string};
+	struct unpacking u = {.encoder = e, .give = give, .arg = arg, .external_count = e->next_string};
 	u.externals = calloc(u.external_count, sizeof *u.externals);
 	bool ok = u.externals && close_code_page(e);
 	for (uint32_t i = 1; i < strings->count && ok; i++)
 		if (strings->slots[i].external)
 			u.externals[strings->slots[i].text] = i;
-	for (uint32_t i = 0; i < e->code_count && ok; i++) {
+	for (uint32_t i = 0; i < e->code_count && ok && (ok = go_on(arg)); i++) {
 		struct page *page = page_expand(e->code[i]);
 		ok = page && unpack_page(&u, page, e->code_slots[i]);
 		if (page)
 			e->raw_bytes -= page->raw_len;
-		e->held_bytes -= e->code[i]->len;
+		e->held_bytes -= page_cost(e->code[i]);
 		page_unref(page);
 		page_unref(e->code[i]);
 		free(e->code_slots[i]);
@@ -750,5 +763,7 @@ bool encoder_unpack(
 	free(u.slots);
 	free(u.externals);
 	free_code_pages(e);
+	e->held_bytes -= e->slot_bytes;
+	e->slot_bytes = 0;
 	return ok;
 }

@@ -41,9 +41,10 @@ bool encode_string(struct encoder *e, const char *text, uint32_t len, uint32_t *
 bool encoder_finish(struct encoder *e, struct offmap *m);
 
 /* Takes all code pages apart: gives each function and public symbol back as it was before it was cut, and forgets the
- * pages. give returns false to stop; the flat is freed behind it. */
-bool encoder_unpack(
-        struct encoder *e, const struct string_table *strings, bool (*give)(void *arg, struct flat *f), void *arg);
+ * pages. give returns false to stop, the flat is freed behind it; so does go_on, which is asked before each page. */
+bool encoder_unpack(struct encoder *e, const struct string_table *strings, bool (*give)(void *arg, struct flat *f),
+        bool (*go_on)(void *arg), void *arg);
+/* Bytes of the pages so far, as they lie in memory, and of what goes with them. */
 uint64_t encoder_held_bytes(const struct encoder *e);
 
 /* An encoder of single pages, for who knows where they end: nothing closes one but the functions below, whose page has

@@ -36,6 +36,7 @@ struct flat {
 	uint32_t segment_count, segment_cap;
 	uint32_t next_segment; /* the one that holds what is to be encoded next */
 	struct flat *next;     /* in a free list */
+	uint64_t counted;      /* bytes of it that the builder has counted */
 };
 
 /* Records of one FUNC as the parser found them, clipped to it; addresses relative to it. */
@@ -95,6 +96,7 @@ static inline bool clip_to_function(
 }
 
 void func_records_release(struct func_records *r);
+uint64_t func_records_bytes(const struct func_records *r);
 void parsed_symbol_release(struct parsed_symbol *s);
 
 struct flattener;
@@ -106,6 +108,8 @@ uint64_t flattener_bytes(const struct flattener *f);
 bool flatten(struct flattener *f, struct func_records *records, struct flat *out);
 
 void flat_free(struct flat *f);
+/* With what malloc takes beside them. */
+uint64_t flat_bytes(const struct flat *f);
 bool flat_set_name(struct flat *f, const char *name, uint32_t len);
 bool flat_reserve_segments(struct flat *f, uint32_t count);
 bool flat_reserve_nodes(struct flat *f, uint32_t count);

@@ -102,6 +102,12 @@ void func_records_release(struct func_records *r)
 	*r = (struct func_records){0};
 }
 
+uint64_t func_records_bytes(const struct func_records *r)
+{
+	return (uint64_t)r->line_cap * sizeof *r->lines + (uint64_t)r->inline_cap * sizeof *r->inlines +
+	       (uint64_t)r->range_cap * sizeof *r->ranges;
+}
+
 void parsed_symbol_release(struct parsed_symbol *s)
 {
 	func_records_release(&s->records);
@@ -117,6 +123,13 @@ void flat_free(struct flat *f)
 	free(f->nodes);
 	free(f->segments);
 	free(f);
+}
+
+uint64_t flat_bytes(const struct flat *f)
+{
+	enum { BESIDE = 64 };
+	return sizeof *f + BESIDE + f->name_cap + (uint64_t)f->node_cap * sizeof *f->nodes +
+	       (uint64_t)f->segment_cap * sizeof *f->segments;
 }
 
 bool flat_set_name(struct flat *f, const char *name, uint32_t len)

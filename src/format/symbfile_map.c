@@ -29,6 +29,7 @@ struct symbfile_map *symbfile_map_new(const struct offmap_options *options)
 	if (!m)
 		return NULL;
 	m->options = *options;
+	offmap_memory_init(&m->memory, options);
 	m->slot_count = 1; /* slot 0: none */
 	arena_init(&m->texts, SIZE_MAX);
 	/* without it only the defence against chosen strings is weaker */
@@ -57,7 +58,18 @@ void symbfile_map_free(struct symbfile_map *m)
 	free(m->pads);
 	free(m->blob);
 	free(m->symbols);
+	offmap_memory_release(&m->memory);
 	free(m);
+}
+
+bool symbfile_map_count(struct symbfile_map *m, uint64_t more)
+{
+	uint64_t bytes = m->texts.used + (uint64_t)m->slot_cap * sizeof *m->slots +
+	                 (uint64_t)m->table_size * sizeof *m->table + m->blob_len +
+	                 (uint64_t)m->range_count * sizeof *m->ranges + (uint64_t)m->pad_count * sizeof *m->pads +
+	                 (uint64_t)m->symbol_count * sizeof *m->symbols + more;
+	m->too_large = m->too_large || !offmap_memory_set(&m->memory, bytes);
+	return !m->too_large;
 }
 
 /* ---- strings ---- */
@@ -227,13 +239,20 @@ static bool keep_range(struct symbfile_map *m, const struct symbfile_range *rang
 	return true;
 }
 
+static enum err result(struct symbfile_map *m, struct error *e)
+{
+	if (m->failed)
+		return error_set(e, ERR_NO_MEMORY, "out of memory");
+	return symbfile_map_count(m, 0) ? ERR_OK : error_set(e, ERR_TOO_LARGE, "the map takes too much memory");
+}
+
 static enum err add_range(void *arg, const struct symbfile_range *range, struct error *e)
 {
 	struct symbfile_map *m = arg;
 	if (!m->failed && range->length && !keep_range(m, range))
 		m->failed = true;
 	*(range->depth ? &m->inlines : &m->funcs) += 1;
-	return m->failed ? error_set(e, ERR_NO_MEMORY, "no memory for a range") : ERR_OK;
+	return result(m, e);
 }
 
 static bool keep_pad(struct symbfile_map *m, const struct symbfile_pad *pad)
@@ -262,7 +281,7 @@ static enum err add_pad(void *arg, const struct symbfile_pad *pad, struct error 
 	struct symbfile_map *m = arg;
 	if (!m->failed && pad->count && !keep_pad(m, pad))
 		m->failed = true;
-	return m->failed ? error_set(e, ERR_NO_MEMORY, "no memory for a return pad") : ERR_OK;
+	return result(m, e);
 }
 
 struct symbfile_sink symbfile_map_sink(struct symbfile_map *m)
@@ -362,23 +381,33 @@ static struct page *shrink_zstd(struct page *p)
 	return page_compress(p, CODEC_ZSTD);
 }
 
+/* Sorting may take as much again. */
+static bool sort_records(struct symbfile_map *m)
+{
+	uint64_t ranges = (uint64_t)m->range_count * sizeof *m->ranges, pads = (uint64_t)m->pad_count * sizeof *m->pads;
+	if (!symbfile_map_count(m, ranges > pads ? ranges : pads))
+		return false;
+	if (m->range_count)
+		qsort(m->ranges, m->range_count, sizeof *m->ranges, range_order);
+	if (m->pad_count)
+		qsort(m->pads, m->pad_count, sizeof *m->pads, pad_order);
+	return true;
+}
+
 enum err symbfile_map_finish(struct symbfile_map *m, struct offmap **out)
 {
 	*out = NULL;
 	if (m->failed)
 		return ERR_NO_MEMORY;
-	if (m->range_count)
-		qsort(m->ranges, m->range_count, sizeof *m->ranges, range_order);
-	if (m->pad_count)
-		qsort(m->pads, m->pad_count, sizeof *m->pads, pad_order);
 	struct encoder *e =
 	        encoder_new(m->options.raw_budget, m->options.codec == CODEC_ZSTD ? shrink_zstd : shrink_lz4);
 	struct offmap *map = calloc(1, sizeof *map);
-	bool ok = e && map && find_symbols(m) && number_depths(m) && symbfile_sweep(m, e) && encoder_finish(e, map);
+	bool ok = e && map && sort_records(m) && find_symbols(m) && number_depths(m) && symbfile_sweep(m, e) &&
+	          encoder_finish(e, map);
 	encoder_free(e);
 	if (!ok) {
 		offmap_free(map);
-		return ERR_NO_MEMORY;
+		return m->too_large ? ERR_TOO_LARGE : ERR_NO_MEMORY;
 	}
 	map->funcs = m->funcs;
 	map->publics = m->pad_count;

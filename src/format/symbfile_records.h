@@ -4,6 +4,7 @@
 
 #include "base/arena.h"
 #include "format/offmap_encode.h"
+#include "format/offmap_memory.h"
 #include "format/symbfile_map.h"
 
 typedef unsigned __int128 position; /* addresses and the end behind the last one */
@@ -68,13 +69,17 @@ struct symbfile_map {
 	uint32_t depths; /* how many there are */
 	uint64_t funcs, inlines, lines;
 	uint64_t work; /* steps of the sweep, for tests */
-	bool failed;
+	struct offmap_memory memory;
+	bool failed, too_large;
 };
 
 static inline position range_end(const struct range_record *r)
 {
 	return (position)r->va + r->length;
 }
+
+/* So much is held, and `more` beside it. false: more than may be. */
+bool symbfile_map_count(struct symbfile_map *m, uint64_t more);
 
 /* Writes the records, sorted and with their symbols, to pages of e. false: no memory. */
 bool symbfile_sweep(struct symbfile_map *m, struct encoder *e);

@@ -47,6 +47,7 @@ struct sweep {
 	uint32_t chain_len, chain_cap;
 	uint64_t nodes;              /* made for ranges so far */
 	struct flat flat;            /* the piece at hand: without segments there is none; its name is a slot's text */
+	uint64_t tables;             /* bytes of what this has by slot and by depth */
 	uint32_t name;               /* slot */
 	struct name_place *names;    /* by slot */
 	struct string_table strings; /* by slot */
@@ -106,7 +107,7 @@ static bool end_piece(struct sweep *s, position to)
 	name->local = f->name_local;
 	f->segment_count = f->node_count = f->next_segment = 0;
 	s->chain_len = 0;
-	return true;
+	return symbfile_map_count(s->m, s->tables + encoder_held_bytes(s->encoder));
 }
 
 /* What comes from `at` on is of this function. Goes on with the piece at hand when it is. */
@@ -376,6 +377,10 @@ static bool make_strings(struct sweep *s)
 	for (uint32_t i = 1; i < m->slot_count; i++)
 		short_bytes += m->slots[i].len <= OFFMAP_SHORT_STRING ? m->slots[i].len : 0;
 	if (short_bytes > UINT32_MAX)
+		return false;
+	s->tables = short_bytes + m->slot_count * (uint64_t)(sizeof *s->names + sizeof *t->slots) +
+	            m->depths * (uint64_t)sizeof *s->tops;
+	if (!symbfile_map_count(s->m, s->tables))
 		return false;
 	t->texts_cap = (uint32_t)short_bytes;
 	t->count = t->cap = m->slot_count;

@@ -132,18 +132,6 @@ void sympages_free(struct sympages *m)
 	free(m);
 }
 
-static uint64_t flat_bytes(const struct flat *f)
-{
-	return sizeof *f + f->name_cap + f->node_cap * (uint64_t)sizeof *f->nodes +
-	       f->segment_cap * (uint64_t)sizeof *f->segments;
-}
-
-static uint64_t records_bytes(const struct func_records *r)
-{
-	return r->line_cap * (uint64_t)sizeof *r->lines + r->inline_cap * (uint64_t)sizeof *r->inlines +
-	       r->range_cap * (uint64_t)sizeof *r->ranges;
-}
-
 static uint64_t slot_bytes(const struct sympages *m)
 {
 	return m->strings.cap * (uint64_t)sizeof *m->strings.slots + m->strings.texts_cap +
@@ -153,7 +141,7 @@ static uint64_t slot_bytes(const struct sympages *m)
 uint64_t sympages_bytes(const struct sympages *m)
 {
 	return sizeof *m + m->kept_bytes + m->kept_cap * (uint64_t)sizeof *m->kept +
-	       m->spare_count * (uint64_t)SPARE_BYTES + records_bytes(&m->records) + slot_bytes(m) +
+	       m->spare_count * (uint64_t)SPARE_BYTES + func_records_bytes(&m->records) + slot_bytes(m) +
 	       symrecords_bytes(&m->reader) + flattener_bytes(m->flattener) + encoder_buffer_bytes(m->encoder) +
 	       m->escaped_cap + m->public.name_cap;
 }
@@ -432,7 +420,7 @@ static void tidy(struct sympages *m)
 		if (slot_bytes(m) > IDLE_BYTES)
 			free_slots(m);
 	}
-	if (records_bytes(&m->records) > IDLE_BYTES)
+	if (func_records_bytes(&m->records) > IDLE_BYTES)
 		func_records_release(&m->records);
 	if (symrecords_bytes(&m->reader) > IDLE_BYTES)
 		symrecords_release(&m->reader);

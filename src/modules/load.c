@@ -31,7 +31,7 @@ enum {
 	SPARES = 16,
 	HOLD_OFF_MS = 250,
 	HOLD_OFF_BLOCKS = 160,
-	SCAN_BYTES_MAX = 64 << 20, /* with more names to keep all wait for the map */
+	SCAN_BYTES_MAX = 64 << 20, /* with more to keep all wait for the map */
 	RETRY_PAUSE_MS = 150,
 };
 
@@ -59,25 +59,35 @@ struct pipeline {
 	enum err err;      /* of the parser, which then takes no more */
 	/* the parsing thread's own */
 	struct error error;
-	uint64_t charged; /* bytes of pages that the cache was told of */
 	int64_t parse_time;
 };
 
-/* ---- the pipeline ---- */
+/* ---- memory ---- */
 
-static void charge(struct pipeline *p, uint64_t bytes)
+const char load_too_large[] = "its map takes more memory than load_memory_max while it is built";
+
+static void charge(void *cache, int64_t bytes)
 {
-	page_cache_charge(p->modules->cache, (int64_t)bytes - (int64_t)p->charged);
-	p->charged = bytes;
+	page_cache_charge(cache, bytes);
 }
+
+struct offmap_options load_options(const struct modules *m)
+{
+	const struct config *c = m->config;
+	return (struct offmap_options){.raw_budget = c->cache_size / 4,
+	        .codec = c->codec == CODEC_CHOICE_ZSTD ? CODEC_ZSTD : CODEC_LZ4,
+	        .memory_max = c->load_memory_max,
+	        .charge = charge,
+	        .charge_arg = m->cache};
+}
+
+/* ---- the pipeline ---- */
 
 /* Parses a block, on whichever thread does that. */
 static enum err parse_block(struct pipeline *p, const struct block *b)
 {
 	int64_t start = clock_now();
 	enum err err = breakpad_feed(p->parser, b->data, b->len, &p->error);
-	if (breakpad_held_bytes(p->parser) >= p->charged + (1 << 20))
-		charge(p, breakpad_held_bytes(p->parser));
 	p->parse_time += clock_now() - start;
 	return err;
 }
@@ -177,8 +187,6 @@ static void *scanner_main(void *arg)
 		/* what is wrong with the text the parser will find out too, and says so */
 		if (!p->scan_err)
 			p->scan_err = breakpad_feed(p->scanner, b->data, b->len, NULL);
-		if (!p->scan_err && breakpad_held_bytes(p->scanner) > SCAN_BYTES_MAX)
-			p->scan_err = ERR_TOO_LARGE;
 		if (p->scan_err) {
 			breakpad_free(p->scanner);
 			p->scanner = NULL;
@@ -254,12 +262,12 @@ static bool pipeline_commit(void *arg, size_t n)
 static bool pipeline_init(struct pipeline *p, struct modules *m, const struct load *l)
 {
 	const struct config *c = m->config;
-	struct offmap_options options = {.nearest = c->lookup == LOOKUP_NEAREST,
-	        .raw_budget = c->cache_size / 4,
-	        .codec = c->codec == CODEC_CHOICE_ZSTD ? CODEC_ZSTD : CODEC_LZ4};
+	struct offmap_options options = load_options(m), few = options;
+	options.nearest = few.nearest = c->lookup == LOOKUP_NEAREST;
+	few.memory_max = SCAN_BYTES_MAX;
 	struct str id = {l->id, l->id_len};
 	*p = (struct pipeline){.modules = m, .parser = breakpad_new(&options, id)};
-	if (l->asked_count && (p->scanner = breakpad_new(&options, id)) &&
+	if (l->asked_count && (p->scanner = breakpad_new(&few, id)) &&
 	        !breakpad_ask(p->scanner, l->asked, l->asked_count)) {
 		breakpad_free(p->scanner);
 		p->scanner = NULL;
@@ -312,7 +320,6 @@ static enum err pipeline_finish(struct pipeline *p, bool whole, struct offmap **
 
 static void pipeline_release(struct pipeline *p)
 {
-	charge(p, 0);
 	breakpad_free(p->parser);
 	breakpad_free(p->scanner);
 	for (unsigned i = 0; i < BLOCKS; i++)
@@ -353,9 +360,13 @@ static enum failure_class take_result(struct loader *r, struct load *l, unsigned
 		metric_add(M_DOWNLOADS_MISSING, 1);
 		return FAILURE_MISSING;
 	}
-	if (t->outcome == BUCKET_TOO_LARGE || t->outcome == BUCKET_BROKEN || err == ERR_CORRUPT) {
+	if (t->outcome == BUCKET_TOO_LARGE || t->outcome == BUCKET_BROKEN || err == ERR_CORRUPT ||
+	        err == ERR_TOO_LARGE) {
 		metric_add(M_DOWNLOADS_CORRUPT, 1);
-		log_failure(r, l, source, "corrupt", err == ERR_CORRUPT ? p->error.text : t->text);
+		log_failure(r, l, source, "corrupt",
+		        err == ERR_TOO_LARGE ? load_too_large
+		        : err                ? p->error.text
+		                             : t->text);
 		return FAILURE_CORRUPT;
 	}
 	if (t->outcome != BUCKET_OK || !map) {

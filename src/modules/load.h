@@ -117,6 +117,9 @@ static inline unsigned loaders_max(const struct config *c)
 }
 /* Gathers in l->asked what those who wait now want of it. */
 void loads_gather_asked(struct modules *m, struct load *l);
+/* How maps are built: their memory is charged to the cache, and has a bound. */
+struct offmap_options load_options(const struct modules *m);
+extern const char load_too_large[]; /* for the log, when a map is above it */
 /* A map that answers those offsets alone: for who waited then. The module is not kept. */
 void loads_tell_early(struct modules *m, struct load *l, struct module *module);
 /* Tries to put the markers that memcached did not take. */

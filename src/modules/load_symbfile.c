@@ -42,9 +42,7 @@ static bool intake_commit(void *arg, size_t n)
 
 static bool intake_init(struct intake *in, struct modules *m)
 {
-	const struct config *c = m->config;
-	struct offmap_options options = {
-	        .raw_budget = c->cache_size / 4, .codec = c->codec == CODEC_CHOICE_ZSTD ? CODEC_ZSTD : CODEC_LZ4};
+	const struct offmap_options options = load_options(m);
 	*in = (struct intake){
 	        .map = symbfile_map_new(&options), .hash = text_hash_new(), .block = block_get(m->blocks)};
 	return in->map && in->hash && in->block;
@@ -79,9 +77,9 @@ static enum failure_class get_part(struct loader *r, struct load *l, struct inta
 	metric_add(M_DOWNLOAD_BYTES_WIRE, (int64_t)result.wire_bytes);
 	metric_add(M_DOWNLOAD_BYTES_TEXT, (int64_t)result.text_bytes);
 	l->download_time += result.elapsed;
-	if (in->err == ERR_CORRUPT) {
+	if (in->err == ERR_CORRUPT || in->err == ERR_TOO_LARGE) {
 		metric_add(M_DOWNLOADS_CORRUPT, 1);
-		log_part(l, key, "corrupt", in->error.text);
+		log_part(l, key, "corrupt", in->err == ERR_CORRUPT ? in->error.text : load_too_large);
 		return FAILURE_CORRUPT;
 	}
 	if (result.outcome != BUCKET_OK || in->err) {
@@ -111,8 +109,11 @@ static enum failure_class finish(struct load *l, struct intake *in, unsigned mis
 {
 	struct offmap *map = NULL;
 	int64_t start = clock_now();
-	if (symbfile_map_finish(in->map, &map) != ERR_OK)
-		return FAILURE_TEMPORARY;
+	enum err err = symbfile_map_finish(in->map, &map);
+	if (err == ERR_TOO_LARGE)
+		log_event(LOG_LEVEL_WARNING, "corrupt", "symbfiles of %s: %s", l->id, load_too_large);
+	if (err)
+		return err == ERR_TOO_LARGE ? FAILURE_CORRUPT : FAILURE_TEMPORARY;
 	l->parse_time = in->parse_time + clock_now() - start;
 	l->download_bytes = in->bytes;
 	histogram_observe(H_PARSE, l->parse_time);

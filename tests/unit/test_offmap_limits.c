@@ -485,6 +485,132 @@ static void test_huge_funcs(void **state)
 	}
 }
 
+/* ---- what is held while a map is built ---- */
+
+/* In the order of addresses, but for one PUBLIC at the end. */
+static void make_late_public(struct buffer *text, unsigned n)
+{
+	text_add(text, "FILE 0 a.c\n");
+	for (unsigned i = 0; i < n; i++)
+		text_add(text, "FUNC %x 10 0 function%u\n%x 8 %u 0\n", 0x1000 + 16 * i, i, 0x1000 + 16 * i, i % 1000);
+	text_add(text, "PUBLIC 10 0 late\n");
+}
+
+static void make_backwards(struct buffer *text, unsigned n)
+{
+	text_add(text, "FILE 0 a.c\n");
+	for (unsigned i = n; i-- > 0;)
+		text_add(text, "FUNC %x 10 0 function%u\n%x 8 %u 0\n", 0x1000 + 16 * i, i, 0x1000 + 16 * i, i % 1000);
+}
+
+static void make_inlines(struct buffer *text, unsigned n)
+{
+	text_add(text, "INLINE_ORIGIN 0 o\nFUNC 1000 %x 0 f\n", 2 * n);
+	for (unsigned i = 0; i < n; i++)
+		text_add(text, "INLINE 0 1 0 0 %x 1\n", 0x1000 + 2 * i);
+}
+
+static void make_lines(struct buffer *text, unsigned n)
+{
+	text_add(text, "FUNC 1000 %x 0 f\n", 2 * n);
+	for (unsigned i = 0; i < n; i++)
+		text_add(text, "%x 1 %u 0\n", 0x1000 + 2 * i, i % 1000);
+}
+
+static void make_names(struct buffer *text, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		text_add(text, "FILE %u file%u.c\nINLINE_ORIGIN %u origin%u\n", i, i, i, i);
+	text_add(text, "FUNC 1000 10 0 f\n");
+}
+
+static void make_empty_everywhere(struct buffer *text, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		text_add(text, "FUNC %x 0 0 f\n", 0x1000 + i);
+}
+
+struct account {
+	int64_t now, most;
+};
+
+static void charge(void *arg, int64_t bytes)
+{
+	struct account *a = arg;
+	a->now += bytes;
+	a->most = a->now > a->most ? a->now : a->most;
+	assert_true(a->now >= 0);
+}
+
+/* Builds a map and drops it; what was charged and what was held at most. */
+static enum err build_within(
+        struct str text, uint64_t memory_max, const uint64_t *asked, struct account *a, struct alloc_use *use)
+{
+	const struct offmap_options options = {
+	        .raw_budget = UINT64_MAX, .memory_max = memory_max, .charge = charge, .charge_arg = a};
+	struct offmap *map = NULL;
+	enum err err = ERR_OK;
+	*a = (struct account){0};
+	alloc_watch();
+	struct breakpad *p = breakpad_new(&options, str_from(""));
+	assert_non_null(p);
+	assert_true(!asked || breakpad_ask(p, asked, 1));
+	for (size_t at = 0, n; at < text.len && !err; at += n) {
+		n = text.len - at < 1 << 16 ? text.len - at : 1 << 16;
+		err = breakpad_feed(p, (const uint8_t *)text.data + at, n, NULL);
+	}
+	if (!err)
+		err = breakpad_finish(p, &map, NULL);
+	*use = alloc_watched();
+	offmap_free(map);
+	breakpad_free(p);
+	assert_int_equal(a->now, 0);
+	return err;
+}
+
+/* What is charged is what is held, within a factor; and with a bound no more than that is held. */
+static void check_memory_within(const char *what, make_fn *make, unsigned n, const uint64_t *asked, uint64_t max)
+{
+	enum { BESIDE = 4 << 20 };
+	struct buffer text = text_new();
+	struct account a;
+	struct alloc_use use;
+	text_add(&text, "MODULE Linux x86_64 0 limits.so\n");
+	make(&text, n);
+	assert_int_equal(build_within(text_str(&text), 0, asked, &a, &use), ERR_OK);
+	print_message("%s: %zu bytes, held %zu, charged %" PRId64, what, text.len, use.peak, a.most);
+	assert_true(use.peak > 2 * max);
+	assert_true(2 * (uint64_t)a.most + BESIDE >= use.peak);
+	assert_true((uint64_t)a.most <= 2 * use.peak);
+	assert_int_equal(build_within(text_str(&text), max, asked, &a, &use), ERR_TOO_LARGE);
+	print_message("; bounded by %" PRIu64 ": held %zu\n", max, use.peak);
+	assert_true(use.peak <= 2 * max + BESIDE);
+	buffer_release(&text);
+}
+
+static void check_memory(const char *what, make_fn *make, unsigned n, const uint64_t *asked)
+{
+	check_memory_within(what, make, n, asked, 8 << 20);
+}
+
+static void test_memory_of_a_map_that_is_built(void **state)
+{
+	static const uint64_t asked = 0x1000 + 200000;
+	(void)state;
+	check_memory("PUBLIC behind FUNCs", make_late_public, 300000, NULL);
+	check_memory("backwards", make_backwards, 300000, NULL);
+	check_memory("nested", make_nested, 100000, NULL);
+	check_memory("nested, asked for", make_nested, 400000, &asked);
+	check_memory("nested backwards", make_nested_backwards, 100000, NULL);
+	check_memory("INLINEs of one function", make_inlines, 200000, NULL);
+	check_memory("lines of one function", make_lines, 800000, NULL);
+	check_memory("names", make_names, 200000, NULL);
+	check_memory("names, asked for", make_names, 200000, &asked);
+	check_memory("empty FUNCs", make_empty_everywhere, 2000000, NULL);
+	/* one takes some 30 MB in all the places where it is */
+	check_memory_within("long names", make_long_names, 16, NULL, 32 << 20);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -502,6 +628,7 @@ int main(void)
 	        cmocka_unit_test(test_sparse_ids),
 	        cmocka_unit_test(test_greatest_ids),
 	        cmocka_unit_test(test_huge_funcs),
+	        cmocka_unit_test(test_memory_of_a_map_that_is_built),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -323,6 +323,75 @@ static void test_every_allocation_may_fail(void **state)
 	assert_true(count >= 30);
 }
 
+/* ---- what is held while a map is built ---- */
+
+struct account {
+	int64_t now, most;
+};
+
+static void charge(void *arg, int64_t bytes)
+{
+	struct account *a = arg;
+	a->now += bytes;
+	a->most = a->now > a->most ? a->now : a->most;
+	assert_true(a->now >= 0);
+}
+
+/* Functions with names of their own and return pads, then the map. Also when it is given up. */
+static enum err build_within(uint32_t n, uint64_t memory_max, struct account *a, struct alloc_use *use)
+{
+	const struct offmap_options options = {
+	        .raw_budget = UINT64_MAX, .memory_max = memory_max, .charge = charge, .charge_arg = a};
+	const struct symbfile_line lines[] = {{0, 7}, {8, 9}};
+	struct offmap *map = NULL;
+	enum err err = ERR_OK;
+	*a = (struct account){0};
+	alloc_watch();
+	struct symbfile_map *m = symbfile_map_new(&options);
+	assert_non_null(m);
+	struct symbfile_sink sink = symbfile_map_sink(m);
+	for (uint32_t i = 0; i < n && !err; i++) {
+		char name[32];
+		snprintf(name, sizeof name, "function_%" PRIu32, i);
+		const struct symbfile_range r = {
+		        .va = 16 * (uint64_t)i, .length = 16, .func = str_from(name), .lines = lines, .line_count = 2};
+		const struct symbfile_frame frame = {str_from(name), str_from("a.c"), 5};
+		const struct symbfile_pad pad = {16 * (uint64_t)i + 4, &frame, 1};
+		err = sink.range(sink.arg, &r, NULL);
+		if (!err)
+			err = sink.pad(sink.arg, &pad, NULL);
+	}
+	if (!err)
+		err = symbfile_map_finish(m, &map);
+	*use = alloc_watched();
+	offmap_free(map);
+	symbfile_map_free(m);
+	assert_int_equal(a->now, 0);
+	return err;
+}
+
+/* What is charged is what is held, within a factor; and with a bound no more than that is held. */
+static void test_memory_of_a_map_that_is_built(void **state)
+{
+	enum { RECORDS = 200000, MAX = 8 << 20, BESIDE = 4 << 20 };
+	struct account a;
+	struct alloc_use use;
+	(void)state;
+	assert_int_equal(build_within(RECORDS, 0, &a, &use), ERR_OK);
+	print_message("held %zu, charged %" PRId64, use.peak, a.most);
+	assert_true(2 * (uint64_t)a.most + BESIDE >= use.peak);
+	assert_true((uint64_t)a.most <= 2 * use.peak);
+	/* given up while records come, and while pages are made of them */
+	for (uint64_t max = MAX; max < (uint64_t)a.most; max += MAX) {
+		struct account within;
+		assert_int_equal(build_within(RECORDS, max, &within, &use), ERR_TOO_LARGE);
+		print_message("; bounded by %" PRIu64 ": held %zu", max, use.peak);
+		assert_true(use.peak <= 2 * max + BESIDE);
+		assert_true((uint64_t)within.most <= 2 * max); /* with what sorting would take */
+	}
+	print_message("\n");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -334,6 +403,7 @@ int main(void)
 	        cmocka_unit_test(test_names),
 	        cmocka_unit_test(test_reading_of_strings_is_bounded),
 	        cmocka_unit_test(test_every_allocation_may_fail),
+	        cmocka_unit_test(test_memory_of_a_map_that_is_built),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,13 +3,17 @@ memory."""
 
 import gzip
 import json
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from client import job
 from stack import Stack, has_sanitizer, wait_for
-from symbols import SAMPLE, SAMPLE_FRAMES, debug_id, module_line
+from symbols import SAMPLE, SAMPLE_FRAMES, TOOLS, debug_id, module_line
+
+sys.path.insert(0, TOOLS)
+from plain_symbfile import write  # noqa: E402
 
 MIB = 1 << 20
 
@@ -83,6 +87,59 @@ def test_v4_keeps_nothing_of_inlined_calls(stack):
     with Growth(stack, 64 * MIB):
         reply = stack.client.v4(job([module], [[0, 0x1000 + i] for i in range(frames)]))
     assert reply["symbolicatedStacks"] == [["f (in deep.so)"] * frames]
+
+
+def in_order(n):
+    return "".join(f"FUNC {a:x} 10 0 function{a}\n{a:x} 8 {a % 999} 0\n" for a in range(0x1000, 0x1000 + 16 * n, 16))
+
+
+# Files of which much must be kept until all is there
+BUILT = {
+    "PUBLIC behind FUNCs": lambda: in_order(1_000_000) + "PUBLIC 10 0 p\n",
+    "not sorted": lambda: in_order(1_000_000) + "FUNC 10 10 0 f\n",
+    "nested": lambda: "".join(f"FUNC {i:x} {0x10000000 - 2 * i:x} 0 f\n" for i in range(400_000)),
+    "inlines of one": lambda: "FUNC 1000 ffffff 0 f\n" + "".join(f"INLINE 0 1 0 0 {a:x} 1\n" for a in range(0x1000, 0x200000, 2)),
+    "names": lambda: "".join(f"INLINE_ORIGIN {i} a name of its own, {i}\n" for i in range(1_000_000)) + "FUNC 1000 10 0 f\n",
+}
+
+
+@pytest.fixture(scope="module")
+def small_builder(tmp_path_factory):
+    store = tmp_path_factory.mktemp("store")
+    config = {"cache_size": "64M", "load_memory_max": "32M", "symbfile_store": f"file://{store}"}
+    with Stack(config=config, keys=True) as s:
+        yield s
+
+
+def given_up(stack, module):
+    """Answered `false`, the log names the setting, and nothing stays charged."""
+    with Growth(stack, (2 * 32 + 64) * MIB):
+        # with debug a request waits for the map; without it could be answered from the few functions it asks for
+        result = stack.client.v5(job([module], [[0, 0x1000]]), Debug="1")["results"][0]
+        assert result["found_modules"] == {"/".join(module): False}
+    assert any(line["event"] == "corrupt" and module[1] in line["text"] and "load_memory_max" in line["text"] for line in stack.daemon.log_lines())
+    stack.node.settled()
+    assert stack.client.found(stack.symbols.add("good.so", SAMPLE)) is True
+
+
+@pytest.mark.parametrize("kind", BUILT)
+def test_a_map_that_takes_too_much_memory_is_given_up(small_builder, kind):
+    ident = debug_id(kind)
+    data = module_line("built.so", ident) + b"FILE 0 a.c\n" + BUILT[kind]().encode()
+    small_builder.symbols.put("built.so", ident, gzip.compress(data, 1))
+    given_up(small_builder, ["built.so", ident])
+
+
+def test_a_set_of_symbfiles_that_takes_too_much_memory_is_given_up(small_builder):
+    """Each part is small, all together are not."""
+    raw = b"a large program."
+    for part in range(4):
+        records = ({"t": "range", "va": hex(16 * (50_000 * part + i)), "len": 16, "depth": 0, "func": f"function_{part}_{i}",
+                    "file": "/src/a.c", "lines": [[0, i], [8, i + 1]]} for i in range(50_000))  # fmt: skip
+        headers = {"FileID": raw.hex(), "FilePart": str(part), "FileParts": "4", "Authorization": small_builder.key}
+        reply = small_builder.client.request("POST", "/api/symbols-ranges", write(records), headers)
+        assert reply.status == 200, reply
+    given_up(small_builder, ["prog", raw.hex()])
 
 
 def test_one_module_many_times(stack):
