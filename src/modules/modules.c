@@ -420,12 +420,14 @@ enum err modules_probe(struct modules *m, struct error *e)
 	if (client)
 		err = mc_probe(client, e);
 	struct bucket_client *bucket = err ? NULL : bucket_client_new(m->sources);
-	for (unsigned i = 0; bucket && !err && i < bucket_sources_count(m->sources); i++)
+	if (!err && !bucket)
+		err = error_set(e, ERR_NO_MEMORY, "out of memory");
+	for (unsigned i = 0; !err && i < bucket_sources_count(m->sources); i++)
 		err = bucket_probe(bucket, i, e);
 	bucket_client_free(bucket);
 	struct store_client *store = !err && m->store ? store_client_new(m->store) : NULL;
-	if (store)
-		err = store_probe(store, e);
+	if (!err && m->store)
+		err = store ? store_probe(store, e) : error_set(e, ERR_NO_MEMORY, "out of memory");
 	store_client_free(store);
 	return err;
 }
