@@ -111,6 +111,11 @@ static void wait_done(struct load_wait *wait)
 	exchange_resume(s->exchange, step);
 }
 
+static void drop(struct exchange *x)
+{
+	release(x->user);
+}
+
 static bool is_gone(const struct load_wait *wait)
 {
 	return exchange_gone(((const struct session *)wait)->exchange);
@@ -214,6 +219,7 @@ void session_start(struct exchange *x, const struct session_kind *kind)
 	s->wait.gone = is_gone;
 	s->wait.deadline = x->started + c->request_timeout;
 	x->user = s;
+	x->dropped = drop;
 	buffer_init(&s->body, c->max_body_inflated);
 	symbols_init(&s->symbols, c->max_reply, c->cache_size / 4 < PAGES_MAX ? c->cache_size / 4 : PAGES_MAX,
 	        s->wait.deadline);

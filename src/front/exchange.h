@@ -23,8 +23,11 @@ struct exchange {
 	const struct config *config; /* the settings in force when the request came */
 	int64_t started;             /* clock_now() */
 	void *user;                  /* the handler's own state, for what resumes it */
-	unsigned route;              /* for the metrics, filled by the router */
-	bool health_check;           /* likewise; logged only when the settings say so, or when it fails */
+	/* The handler's, of one that it parked: there will be no reply, since the process ends. Gives back what `user`
+	 * has from others; on any thread. NULL: nothing. */
+	void (*dropped)(struct exchange *x);
+	unsigned route;    /* for the metrics, filled by the router */
+	bool health_check; /* likewise; logged only when the settings say so, or when it fails */
 	/* for the log line, filled by the handler */
 	uint64_t frames, modules, loads;
 };

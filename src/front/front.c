@@ -255,6 +255,8 @@ static void drop_exchange(struct exchange_private *p)
 {
 	struct front *f = p->front;
 	struct connection *c = p->connection;
+	if (p->x.dropped)
+		p->x.dropped(&p->x);
 	exchange_drop(p);
 	connection_forget(f, c);
 	count_request(f, -1);
@@ -537,6 +539,8 @@ unsigned front_stop(struct front *f, int64_t bound)
 	unsigned cut = drain(f, bound);
 	cut_off(f);
 	stop_workers(f);
+	/* one may have come between the two, and wait for something */
+	unsigned left = atomic_load(&f->in_hand);
 	pthread_mutex_lock(&f->lock);
 	f->stopped = true;
 	pthread_mutex_unlock(&f->lock);
@@ -549,5 +553,5 @@ unsigned front_stop(struct front *f, int64_t bound)
 	pthread_mutex_unlock(&f->lock);
 	if (last)
 		front_free(f);
-	return cut;
+	return cut > left ? cut : left;
 }

@@ -18,6 +18,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -66,7 +67,7 @@ static struct {
 } resumer = {.lock = PTHREAD_MUTEX_INITIALIZER, .come = PTHREAD_COND_INITIALIZER};
 
 static _Atomic(struct exchange *) held;
-static atomic_uint seen_gone;
+static atomic_uint seen_gone, seen_dropped;
 
 static void park(struct parked *p)
 {
@@ -127,8 +128,14 @@ static void handle_park(struct exchange *x)
 	park(p);
 }
 
+static void note_dropped(struct exchange *x)
+{
+	seen_dropped += x == atomic_load(&held);
+}
+
 static void handle_hold(struct exchange *x)
 {
+	x->dropped = note_dropped;
 	atomic_store(&held, x);
 }
 
@@ -928,6 +935,55 @@ static void draining_is_bounded(void **state)
 	assert_int_equal(metric_get(M_CONNECTIONS), 0);
 }
 
+/* The linker sends the front's calls here. With a late client, the connections are cut off when its request has woken a
+ * worker: behind the end of draining. */
+int __real_epoll_wait(int epoll, struct epoll_event *events, int count, int timeout);
+int __wrap_epoll_wait(int epoll, struct epoll_event *events, int count, int timeout);
+int __real_shutdown(int fd, int how);
+int __wrap_shutdown(int fd, int how);
+static atomic_int late_client = -1;
+static atomic_uint woken;
+
+int __wrap_epoll_wait(int epoll, struct epoll_event *events, int count, int timeout)
+{
+	int n = __real_epoll_wait(epoll, events, count, timeout);
+	woken++;
+	return n;
+}
+
+int __wrap_shutdown(int fd, int how)
+{
+	int client = atomic_exchange(&late_client, -1);
+	if (client >= 0) {
+		unsigned before = atomic_load(&woken);
+		assert_true(client_send(client, &(struct client_request){.method = "GET", .uri = "/t/hold"}));
+		wait_until(atomic_load(&woken) > before);
+	}
+	return __real_shutdown(fd, how);
+}
+
+static void a_request_that_comes_behind_draining_is_cut_off(void **state)
+{
+	struct client_reply r;
+	(void)state;
+	start_front();
+	int fd = client_connect(path);
+	ask(fd, &(struct client_request){.method = "GET", .uri = "/t/echo"}, &r);
+	client_reply_release(&r);
+	atomic_store(&late_client, fd);
+	atomic_store(&seen_dropped, 0);
+	assert_int_equal(front_stop(front, 0), 1);
+	front = NULL;
+	assert_non_null(atomic_load(&held));
+	assert_int_equal(atomic_load(&seen_dropped), 0);
+	/* what it has of others is given back before it goes */
+	exchange_resume(atomic_load(&held), reply_parked);
+	assert_int_equal(atomic_load(&seen_dropped), 1);
+	close(fd);
+	assert_int_equal(metric_get(M_REQUESTS_IN_FLIGHT), 0);
+	assert_int_equal(metric_get(M_CONNECTIONS), 0);
+}
+
 static void draining_while_requests_pour_in(void **state)
 {
 	pthread_t threads[GROUPS];
@@ -1045,6 +1101,7 @@ int main(void)
 	        TEST(settings_of_a_request_are_those_of_its_arrival),
 	        TEST(draining_finishes_what_is_in_hand),
 	        TEST(draining_is_bounded),
+	        TEST(a_request_that_comes_behind_draining_is_cut_off),
 	        TEST(draining_while_requests_pour_in),
 	        TEST(a_shared_listener),
 	        TEST(listening),
