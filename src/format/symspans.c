@@ -3,10 +3,10 @@
  * something, the one that answers on top.
  *
  * A page takes spans until their text is PAGE_TEXT bytes. A symbol that answers again behind another one counts again,
- * but once a page only and for RETURN_TEXT at most: so all pages together have few times the text of the file to read,
- * and one of them no more than PAGE_TEXT, RETURN_TEXT for each function that ends in it, and one that goes on.
- * A FUNC of more text than a page takes is cut at addresses of its own records: at every STRIDE bytes of text the next
- * one is looked at; at all of them when it has more than EXACT_TEXT, or more addresses than a page can have.
+ * but once a page only and for a fifth of that at most: so all pages together have few times the text of the file to
+ * read, and one of them no more than PAGE_TEXT, as much again for five functions that end in it, and one that goes on.
+ * A FUNC of more text than a page takes is cut at addresses of its own records: every 512 bytes of text the next one is
+ * looked at; all of them when it has more than 50 times PAGE_TEXT, or more addresses than a page can have.
  */
 #include <config.h>
 
@@ -19,10 +19,11 @@
 
 enum {
 	PAGE_TEXT = 20 << 10,
-	RETURN_TEXT = 4 << 10,
 	SPAN_TEXT = 32, /* what a span weighs apart from its text */
-	STRIDE = 512,
-	EXACT_TEXT = 1 << 20,
+	/* of PAGE_TEXT */
+	RETURN_PART = 5,
+	STRIDE_PART = 40,
+	EXACT_PAGES = 50,
 };
 
 #define NO_SYMBOL UINT32_MAX
@@ -49,7 +50,7 @@ struct sweep {
 	uint32_t event_count, events_cap;
 	struct open_symbol last_public; /* no FUNC started behind it */
 	position cursor;
-	uint64_t weight; /* of the page that is open */
+	uint64_t page_text, weight; /* of the page that is open */
 };
 
 static const struct symindex_symbol *symbol_of(const struct sweep *w, const struct open_symbol *o)
@@ -99,7 +100,7 @@ static int address_order(const void *a, const void *b)
 static bool find_events(struct sweep *w, const struct symindex_symbol *s)
 {
 	struct symrecords *r = &w->records;
-	bool all = is_vast(s) || text_of(s) > EXACT_TEXT;
+	bool all = is_vast(s) || text_of(s) > EXACT_PAGES * w->page_text;
 	enum record_kind kind;
 	w->event_count = 0;
 	if (!symrecords_begin(r, w->text, s))
@@ -110,7 +111,7 @@ static bool find_events(struct sweep *w, const struct symindex_symbol *s)
 		for (uint32_t i = 0; kind == RECORD_INLINE && i < r->range_count; i += 2)
 			if (!add_events(w, s, r->ranges[i], r->ranges[i + 1]))
 				return false;
-		if (!all && !symrecords_skip(r, STRIDE))
+		if (!all && !symrecords_skip(r, w->page_text / STRIDE_PART))
 			return false;
 	}
 	if (w->event_count)
@@ -124,11 +125,11 @@ static bool find_cuts(struct sweep *w, struct open_symbol *o)
 {
 	const struct symindex_symbol *s = symbol_of(w, o);
 	o->first_cut = w->cut_count;
-	if (text_of(s) <= PAGE_TEXT && !is_vast(s))
+	if (text_of(s) <= w->page_text && !is_vast(s))
 		return true;
 	if (!find_events(w, s))
 		return false;
-	uint64_t pages = text_of(s) / PAGE_TEXT + 1, last = s->addr, share = w->event_count / pages + 1, passed = 0;
+	uint64_t pages = text_of(s) / w->page_text + 1, last = s->addr, share = w->event_count / pages + 1, passed = 0;
 	for (uint32_t i = 0; i < w->event_count; i++) {
 		uint64_t event = w->events[i];
 		if (event == last || (++passed < share && event - last <= UINT32_MAX))
@@ -163,10 +164,11 @@ static uint64_t weigh(const struct sweep *w, const struct open_symbol *o)
 {
 	uint64_t text = text_of(symbol_of(w, o));
 	if (!o->page)
-		return SPAN_TEXT + (text < PAGE_TEXT ? text : PAGE_TEXT);
+		return SPAN_TEXT + (text < w->page_text ? text : w->page_text);
 	if (o->page == w->out->page_count)
 		return SPAN_TEXT;
-	return SPAN_TEXT + (text < RETURN_TEXT ? text : RETURN_TEXT);
+	uint64_t most = w->page_text / RETURN_PART;
+	return SPAN_TEXT + (text < most ? text : most);
 }
 
 /* Cuts of a large function in a span of it. */
@@ -183,7 +185,7 @@ static bool cut_span(struct sweep *w, const struct open_symbol *o, uint32_t span
 	for (; low < o->first_cut + o->cut_count && w->cuts[low] < stop; low++) {
 		if (!begin_page(w, w->cuts[low], span))
 			return false;
-		w->weight = PAGE_TEXT;
+		w->weight = w->page_text;
 	}
 	return true;
 }
@@ -202,7 +204,7 @@ static bool emit(struct sweep *w, struct open_symbol *o, position to)
 	out->count++;
 	/* the last address where one of its pieces may start */
 	position last = to > end && end > from ? end : stop > from ? stop - 1 : from;
-	if (!out->page_count || w->weight + weigh(w, o) > PAGE_TEXT || last - page_first(w) > UINT32_MAX)
+	if (!out->page_count || w->weight + weigh(w, o) > w->page_text || last - page_first(w) > UINT32_MAX)
 		if (!begin_page(w, (uint64_t)from, span))
 			return false;
 	w->weight += weigh(w, o);
@@ -346,9 +348,12 @@ static bool sweep(struct sweep *w)
 	return advance(w, ADDRESS_END);
 }
 
-struct symspans *symspans_new(const struct symindex *x, const struct symtext *text, bool nearest)
+struct symspans *symspans_new(const struct symindex *x, const struct symtext *text, bool nearest, uint32_t page_text)
 {
-	struct sweep w = {.x = x, .text = text, .last_public = {.symbol = NO_SYMBOL}};
+	struct sweep w = {.x = x,
+	        .text = text,
+	        .page_text = page_text ? page_text : PAGE_TEXT,
+	        .last_public = {.symbol = NO_SYMBOL}};
 	w.out = calloc(1, sizeof *w.out);
 	if (!w.out)
 		return NULL;

@@ -25,8 +25,9 @@ struct symspans {
 };
 
 /* From a finished index and its text, of which it reads only functions that share their address with others, and large
- * ones, in parts. NULL: no memory, or the text cannot be had. Time and memory are linear in the text. */
-struct symspans *symspans_new(const struct symindex *x, const struct symtext *text, bool nearest);
+ * ones, in parts. page_text: bytes of text for a page; 0 but in tests, for the bytes of pages depend on it. NULL: no
+ * memory, or the text cannot be had. Time and memory are linear in the text. */
+struct symspans *symspans_new(const struct symindex *x, const struct symtext *text, bool nearest, uint32_t page_text);
 void symspans_free(struct symspans *s); /* NULL is fine */
 uint64_t symspans_bytes(const struct symspans *s);
 

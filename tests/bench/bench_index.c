@@ -139,7 +139,7 @@ int main(int argc, char **argv)
 		times[SCAN][i] = lap(&since);
 		struct symindex *x = make_index(&t);
 		times[INDEX][i] = lap(&since);
-		struct symspans *s = symspans_new(x, &source, false);
+		struct symspans *s = symspans_new(x, &source, false, 0);
 		times[SPANS][i] = lap(&since);
 		struct sympages *p = s ? sympages_new(x, s, &source) : NULL;
 		if (!p)

@@ -1,5 +1,5 @@
 /* libFuzzer: a symbol file says what the plain reader says; in pieces the same as in one, compressed the same as raw,
- * and a map for a few offsets answers them as the map of all. */
+ * a map for a few offsets answers them as the map of all, and so does one that is made from an index, whatever way. */
 #include <config.h>
 
 #include <inttypes.h>
@@ -12,6 +12,7 @@
 #include "format/breakpad.h"
 #include "format/offmap_read.h"
 #include "format/offmap_value.h"
+#include "../tools/indexed_map.h"
 #include "plain_sym.h"
 
 enum { OFFSETS_MAX = 128, ASKED_EVERY = 5 };
@@ -176,6 +177,32 @@ static void check_answers(
 	buffer_release(&got);
 }
 
+/* The map made from an index, in two ways that the text chooses. */
+static void check_indexed(
+        struct str text, const struct plain_sym *plain, const uint64_t *offsets, size_t count, bool nearest)
+{
+	struct error e;
+	uint32_t page_text = (uint32_t)(text.len % 3 ? text.len % 300 : 0);
+	struct indexed_how one = {.nearest = nearest, .page_text = page_text},
+	                   other = {.nearest = nearest,
+	                           .page_text = page_text,
+	                           .chunk = text.len % 17 + 1,
+	                           .block = text.len % 23 + 1,
+	                           .shuffle = text.len + 1,
+	                           .threads = text.len % 29 ? 1 : 2};
+	struct offmap *m = indexed_map(text, (struct str){"", 0}, &one, &e);
+	struct offmap *again = indexed_map(text, (struct str){"", 0}, &other, &e);
+	fuzz_check(!m == plain_sym_corrupt(plain) && !again == !m, m ? "indexed, not corrupt" : "indexed, corrupt");
+	if (!m)
+		return;
+	fuzz_check(m->damaged == plain_sym_damaged(plain), "indexed, another number of damaged lines");
+	check_code_file(m, plain_sym_code_file(plain));
+	check_same_map(m, again);
+	check_answers(plain, m, offsets, count, nearest);
+	offmap_free(m);
+	offmap_free(again);
+}
+
 static void check(struct str text, const struct plain_sym *plain, bool nearest)
 {
 	static const size_t chunks[] = {1, 2, 3, 7, 13, 64, 997};
@@ -188,14 +215,17 @@ static void check(struct str text, const struct plain_sym *plain, bool nearest)
 	struct offmap *pieces = build(text, chunks[text.len % 7], &small, NULL, 0);
 	fuzz_check(!m == plain_sym_corrupt(plain), m ? "not corrupt" : "corrupt");
 	fuzz_check(!m == !pieces, "in pieces corrupt or not");
-	if (!m)
+	if (!m) {
+		check_indexed(text, plain, NULL, 0, nearest);
 		return;
+	}
 	fuzz_check(m->damaged == plain_sym_damaged(plain), "another number of damaged lines");
 	check_code_file(m, plain_sym_code_file(plain));
 	check_same_map(m, pieces);
 	size_t count = plain_sym_offsets(plain, offsets, OFFSETS_MAX);
 	check_answers(plain, m, offsets, count, nearest);
 	check_asked(text, m, offsets, count, &raw);
+	check_indexed(text, plain, offsets, count, nearest);
 	offmap_free(m);
 	offmap_free(pieces);
 }

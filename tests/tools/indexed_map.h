@@ -8,10 +8,11 @@
 
 struct indexed_how {
 	bool nearest;
-	size_t chunk;     /* bytes that are fed at once; 0: all */
-	size_t block;     /* bytes of the blocks in which the text lies; 0: in one */
-	uint64_t shuffle; /* pages are made in an order that this chooses; 0: in theirs */
-	unsigned threads; /* that make pages; 0: as sympages_all */
+	size_t chunk;       /* bytes that are fed at once; 0: all */
+	size_t block;       /* bytes of the blocks in which the text lies; 0: in one */
+	uint64_t shuffle;   /* pages are made in an order that this chooses; 0: in theirs */
+	unsigned threads;   /* that make pages; 0: as sympages_all */
+	uint32_t page_text; /* as of symspans_new */
 };
 
 /* The whole map, its pages raw; NULL with *e: corrupt. Ends the process without memory. */

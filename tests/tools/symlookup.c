@@ -2,15 +2,16 @@
  * symlookup: answers offsets from a symbol file through the offset map, in the form of plain_reader.py.
  *
  *   symlookup FILE [--id ID] [--nearest] [--chunk N] [--codec none|lz4|zstd] [--values] [--threaded] [--asked N]
- *       [--indexed SEED] [--block N] [--offsets-from FILE] OFFSET...
+ *       [--indexed SEED] [--block N] [--page-text N] [--offsets-from FILE] OFFSET...
  *   symlookup --batch
  *
  * --chunk N feeds the file in chunks of N bytes; --codec keeps all pages compressed while the map is built; --values
  * sends the root and every page through the form in which memcached holds them; --threaded builds on two threads;
  * --asked N makes maps for N offsets each, the first of them for the first, another from the middle and so on, and
  * answers each offset from its own. --indexed SEED makes the pages from an index, in an order that SEED chooses (0: in
- * theirs; with --threaded by four threads) and from a text that lies in blocks of N bytes. --batch reads such command
- * lines from standard input, whose words have no blanks within, and prints an empty line after the answers of each.
+ * theirs; with --threaded by four threads) and from a text that lies in blocks of N bytes, N bytes of it for a page.
+ * --batch reads such command lines from standard input, whose words have no blanks within, and prints an empty line
+ * after the answers of each.
  */
 #include <config.h>
 
@@ -154,6 +155,7 @@ struct job {
 	bool indexed;
 	uint64_t shuffle;
 	size_t block;
+	uint32_t page_text;
 };
 
 static int offset_order(const void *a, const void *b)
@@ -182,6 +184,7 @@ static struct offmap *build_indexed(const struct job *j, struct error *e)
 	struct indexed_how how = {.nearest = j->options.nearest,
 	        .chunk = j->chunk,
 	        .block = j->block,
+	        .page_text = j->page_text,
 	        .shuffle = j->shuffle,
 	        .threads = j->options.threaded ? 4 : j->shuffle != 0};
 	struct offmap *m = indexed_map((struct str){(char *)j->data, j->len}, str_from(j->id), &how, e);
@@ -277,7 +280,7 @@ static int run(int argc, char **argv)
 	static const struct option options[] = {{"id", 1, NULL, 'i'}, {"nearest", 0, NULL, 'n'},
 	        {"chunk", 1, NULL, 'c'}, {"codec", 1, NULL, 'z'}, {"values", 0, NULL, 'v'}, {"asked", 1, NULL, 'a'},
 	        {"threaded", 0, NULL, 't'}, {"indexed", 1, NULL, 'x'}, {"block", 1, NULL, 'b'},
-	        {"offsets-from", 1, NULL, 'o'}, {NULL, 0, NULL, 0}};
+	        {"page-text", 1, NULL, 'p'}, {"offsets-from", 1, NULL, 'o'}, {NULL, 0, NULL, 0}};
 	struct job j = {.options = {.raw_budget = UINT64_MAX, .codec = CODEC_LZ4}, .id = "", .chunk = 1 << 18};
 	const char *offsets = NULL;
 	int c;
@@ -311,6 +314,9 @@ static int run(int argc, char **argv)
 		case 'x':
 			j.indexed = true;
 			j.shuffle = strtoull(optarg, NULL, 10);
+			break;
+		case 'p':
+			j.page_text = (uint32_t)strtoul(optarg, NULL, 10);
 			break;
 		case 'b':
 			j.block = strtoul(optarg, NULL, 10);

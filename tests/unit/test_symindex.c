@@ -295,11 +295,12 @@ static void test_answers_of_the_builder(void **state)
 		struct buffer t = make_crowd(&seed);
 		for (unsigned nearest = 0; nearest < 2; nearest++) {
 			struct offmap *want = map_build(text_str(&t), 0, nearest ? &nearest_options : &plain_options);
-			struct indexed_how how = {.nearest = nearest}, other = {.nearest = nearest,
-			                                                       .chunk = 1 + run % 50,
-			                                                       .block = 1 + run % 70,
-			                                                       .shuffle = run + 1,
-			                                                       .threads = 1 + run % 3};
+			uint32_t page_text = run % 3 ? run % 200 : 0;
+			struct indexed_how how = {.nearest = nearest, .page_text = page_text}, other = how;
+			other.chunk = 1 + run % 50;
+			other.block = 1 + run % 70;
+			other.shuffle = run + 1;
+			other.threads = 1 + run % 3;
 			struct offmap *m = map_of(text_str(&t), &how), *again = map_of(text_str(&t), &other);
 			assert_same_maps(m, again);
 			assert_same_answers(want, m, 0, 0x1000);
@@ -455,7 +456,7 @@ static bool try_all(void *arg)
 	if (!err)
 		err = symindex_finish(x, &e);
 	if (!err)
-		s = symspans_new(x, &text, a->nearest);
+		s = symspans_new(x, &text, a->nearest, 0);
 	if (s)
 		m = sympages_all(x, s, &text);
 	symspans_free(s);
@@ -509,7 +510,7 @@ static void test_text_gone(void **state)
 	for (bool made = false; !made; reads++) {
 		struct gone g = {t.data, reads};
 		struct symtext text = {get_while_there, &g};
-		struct symspans *s = symspans_new(x, &text, false);
+		struct symspans *s = symspans_new(x, &text, false, 0);
 		struct offmap *m = s ? sympages_all(x, s, &text) : NULL;
 		made = m != NULL;
 		offmap_free(m);
