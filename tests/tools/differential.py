@@ -2,6 +2,7 @@
 """Compares the reader of the service with plain_reader.py, answer by answer.
 
     ./differential.py --tool ./symlookup [--count N] [--seed S]     random files
+    ./differential.py --tool ./symlookup --builder [--count ...]     random files, of which the tool compares its own two ways
     ./differential.py --tool ./symlookup --extremes                 files at the limits of the format
     ./differential.py --tool ./symlookup --corpus DIR               the kept cases, read whole and in pieces
 
@@ -188,6 +189,21 @@ class Run:
             for chunk in CHUNKS:
                 self.check(case, data, offsets, [*options, "--chunk", str(chunk)], want)
 
+    def builder(self, seed, count):
+        """The tool's own two ways to a map, which must be the same for every offset; fast, for many files."""
+        for number in range(seed, seed + count):
+            data, offsets = random_sym.make(number)
+            self.files += 1
+            for nearest in ([], ["--nearest"]):
+                options = ["--compare", "--indexed", str(number), "--page-text", str(number % 5 and number % 211), *nearest]
+                options += ["--chunk", str(number % 97 + 1), "--block", str(number % 67 + 1)] if number % 2 else []
+                for tool in self.tools:
+                    rows = tool.rows(data, offsets, options)
+                    self.answers += len(offsets)
+                    if len(rows) != 1 or rows[0].get("same") is not True:
+                        self.differences += 1
+                        print(f"seed {number}", *options, *(shorten(row) for row in rows[:4]), sep="\n")
+
     def end(self):
         """What a sanitizer finds at the end of a tool is a difference too."""
         for tool in self.tools:
@@ -204,6 +220,7 @@ def main():
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--corpus", metavar="DIR")
     p.add_argument("--extremes", action="store_true")
+    p.add_argument("--builder", action="store_true")
     p.add_argument("--options", action="append", type=shlex.split)
     args = p.parse_args()
     with tempfile.TemporaryDirectory() as directory:
@@ -212,6 +229,8 @@ def main():
             run.corpus(args.corpus)
         elif args.extremes:
             run.extremes()
+        elif args.builder:
+            run.builder(args.seed, args.count)
         else:
             run.random(args.seed, args.count)
         run.end()

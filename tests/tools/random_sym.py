@@ -4,7 +4,7 @@
     ./random_sym.py DIR [--seed S] [--count N]
 
 writes DIR/S.sym and DIR/S.offsets, then S+1 and so on. The same seed gives the same bytes. A file has 1 to 60 symbols
-that may overlap, nest, repeat or come unsorted, FILE and INLINE_ORIGIN lines early, late, twice or never, INLINE
+that may overlap, nest, repeat, share few addresses, be larger than 4 GiB or come unsorted, FILE and INLINE_ORIGIN lines early, late, twice or never, INLINE
 records of both forms, odd separators and line ends, addresses anywhere in 64 bits, and some files have damaged lines.
 """
 import argparse
@@ -15,7 +15,7 @@ import plain_reader
 
 NAMES = (b"main", b"a::b<c, d>::operator()", b"f(int) const", b"12345", b"deadbeef 10 0", b"[x:y]", b"m", b"m 10 20 0 f", b"-1",
          b"trailing  ", b"in  ner\tblanks", b"\x01\x1f\x7f\"\\", "schön\u2028\U0001f600".encode(), b"bad\xff\xc3(\xed\xa0\x80\xe2\x82",
-         b"<unknown>", b"FUNC 1 2 3 x", b"x" * 300)
+         b"<unknown>", b"FUNC 1 2 3 x", b"x" * 300, b"s" * 62, b"t" * 63, b"u" * 64, b'"' * 63, b"l" * 1022, b"k" * 1023, b"\\" * 1023)
 FILES = (b"a.c", b"src/b b.cpp", b"hg:host/x:a/../b.h:1f", b"c\xfe.h", b"0", b"D:\\x\\y.c")
 IDS = (0, 0, 1, 1, 2, 2, 3, 5, 9, 100, 4294967294, 4294967295)
 HUGE = (b"100000000", b"ffffffffffffffff", b"10000000000000000", b"18446744073709551615", b"18446744073709551616", b"4294967295",
@@ -33,6 +33,8 @@ class Maker:
         self.base = r.choice((0, 0x1000, 0x1000, 0x1000, 0x401000, (1 << 32) - 0x100, (1 << 63) - 0x80, (1 << 64) - 0x200))
         self.spread = r.choice((0x40, 0x200, 0x200, 0x1000))
         self.next = self.base
+        self.piles = [r.randrange(self.spread) for _ in range(r.choice((1, 2, 5)))] if r.random() < 0.15 else []
+        self.vast = r.random() < 0.1
 
     def chance(self, p):
         return self.r.random() < p
@@ -68,6 +70,10 @@ class Maker:
     def address(self):
         """Where the next symbol starts: after the last one, touching or overlapping it, or anywhere."""
         r = self.r
+        if self.piles:
+            return self.base + r.choice(self.piles)
+        if self.vast and self.chance(0.2):
+            return self.base + r.choice((1, 2, 3)) * (1 << 32) + r.choice((-1, 0, 1, 8))
         if self.chance(0.15):
             return self.base + r.randrange(self.spread)
         return max(self.base, self.next + r.choice((0, 0, 0, 1, 8, 16, -4, -16)))
@@ -80,7 +86,13 @@ class Maker:
             name = [self.name()] if self.chance(0.95) else []
             return [self.line(b"PUBLIC", *multiple, (address,), (0,), *name)]
         size = self.r.choice((0, 1, 2, 16, 16, 32, 32, 48, 64, 64, 200))
-        self.next = address + size
+        if self.vast and self.chance(0.2):
+            size = self.r.choice((1, 2, 5)) * (1 << 32) + self.r.choice((-1, 0, 1, 64))
+        if self.chance(0.04):
+            size += self.spread  # those behind it lie in it
+            self.next = address + self.r.randrange(16)
+        else:
+            self.next = address + min(size, self.spread)
         multiple = [b"m"] if self.chance(0.1) else []
         name = [self.name()] if self.chance(0.95) else []
         head = [self.line(b"FUNC", *multiple, (address,), (size,), (self.r.choice((0, 8)),), *name)]
@@ -125,7 +137,7 @@ class Maker:
         if self.chance(0.15):
             return out
         while at < start + size and len(out) < 30:
-            length = r.choice((0, 1, 2, 4, 4, 8, 16))
+            length = r.choice((0, 1, 2, 4, 4, 8, 16) if size < 1 << 31 else (1, 16, 1 << 30, (1 << 32) - 1, 1 << 32))
             shown = at if self.chance(0.9) else self.range_inside(start, start + size)[0]
             if self.chance(0.03):
                 shown = r.choice((max(0, start - 4), max(0, start - 1), start + size, start + size + 4))

@@ -10,6 +10,7 @@
  * --asked N makes maps for N offsets each, the first of them for the first, another from the middle and so on, and
  * answers each offset from its own. --indexed SEED makes the pages from an index, in an order that SEED chooses (0: in
  * theirs; with --threaded by four threads) and from a text that lies in blocks of N bytes, N bytes of it for a page.
+ * --compare prints but what differs between that map and the builder's, or {"same": true}.
  * --batch reads such command lines from standard input, whose words have no blanks within, and prints an empty line
  * after the answers of each.
  */
@@ -95,27 +96,27 @@ static void expand_pages(struct page **pages, uint32_t count)
 	}
 }
 
-static void print_string(const struct offmap *m, struct offmap_string s)
+static void print_string(FILE *out, const struct offmap *m, struct offmap_string s)
 {
 	if (s.external) {
 		int64_t page = offmap_string_page(m, s.external);
 		if (page < 0 || offmap_string_lookup(m->strings[page], s.external, &s))
 			die("a string is missing");
 	}
-	printf("\"%.*s\"", (int)s.len, (const char *)s.data);
+	fprintf(out, "\"%.*s\"", (int)s.len, (const char *)s.data);
 }
 
-static void print_place(const struct offmap *m, const struct offmap_call *c)
+static void print_place(FILE *out, const struct offmap *m, const struct offmap_call *c)
 {
 	if (!c->file.external && !c->file.len)
 		return;
-	printf(", \"file\": ");
-	print_string(m, c->file);
+	fprintf(out, ", \"file\": ");
+	print_string(out, m, c->file);
 	if (c->line)
-		printf(", \"line\": %" PRIu32, c->line);
+		fprintf(out, ", \"line\": %" PRIu32, c->line);
 }
 
-static void print_answer(const struct offmap *m, uint64_t offset)
+static void print_answer(FILE *out, const struct offmap *m, uint64_t offset)
 {
 	struct arena arena;
 	struct offmap_answer a = {0};
@@ -123,22 +124,22 @@ static void print_answer(const struct offmap *m, uint64_t offset)
 	arena_init(&arena, SIZE_MAX);
 	if (page >= 0 && offmap_lookup(m->code[page], offset, &arena, &a))
 		die("a page is corrupt");
-	printf("{\"offset\": \"0x%" PRIx64 "\"", offset);
+	fprintf(out, "{\"offset\": \"0x%" PRIx64 "\"", offset);
 	if (a.found) {
-		printf(", \"function\": ");
-		print_string(m, a.frame.function);
-		printf(", \"function_offset\": \"0x%" PRIx64 "\"", a.function_offset);
+		fprintf(out, ", \"function\": ");
+		print_string(out, m, a.frame.function);
+		fprintf(out, ", \"function_offset\": \"0x%" PRIx64 "\"", a.function_offset);
 		if (a.has_size)
-			printf(", \"function_size\": \"0x%" PRIx64 "\"", a.function_size);
-		print_place(m, &a.frame);
+			fprintf(out, ", \"function_size\": \"0x%" PRIx64 "\"", a.function_size);
+		print_place(out, m, &a.frame);
 		for (uint32_t i = 0; i < a.inline_count; i++) {
-			printf("%s{\"function\": ", i ? ", " : ", \"inlines\": [");
-			print_string(m, a.inlines[i].function);
-			print_place(m, &a.inlines[i]);
-			printf("}%s", i + 1 == a.inline_count ? "]" : "");
+			fprintf(out, "%s{\"function\": ", i ? ", " : ", \"inlines\": [");
+			print_string(out, m, a.inlines[i].function);
+			print_place(out, m, &a.inlines[i]);
+			fprintf(out, "}%s", i + 1 == a.inline_count ? "]" : "");
 		}
 	}
-	puts("}");
+	fprintf(out, "}\n");
 	arena_release(&arena);
 }
 
@@ -152,7 +153,7 @@ struct job {
 	uint64_t *offsets;
 	size_t count, cap;
 	size_t asked; /* offsets a map; 0: one map for all */
-	bool indexed;
+	bool indexed, compare;
 	uint64_t shuffle;
 	size_t block;
 	uint32_t page_text;
@@ -246,10 +247,66 @@ static void answer_all(const struct job *j)
 			die("some maps only are corrupt");
 	}
 	for (size_t i = 0; i < j->count && map[0]; i++)
-		print_answer(map[i % maps], j->offsets[i]);
+		print_answer(stdout, map[i % maps], j->offsets[i]);
 	for (size_t i = 0; i < maps; i++)
 		offmap_free(map[i]);
 	free(map);
+}
+
+static char *answers_of(const struct offmap *m, const uint64_t *offsets, size_t count)
+{
+	char *text = NULL;
+	size_t len;
+	FILE *out = open_memstream(&text, &len);
+	if (!out)
+		die("no memory");
+	for (size_t i = 0; i < count; i++)
+		print_answer(out, m, offsets[i]);
+	if (m)
+		fprintf(out,
+		        "{\"damaged\": %" PRIu64 ", \"lines\": %" PRIu64 ", \"inlines\": %" PRIu64
+		        ", \"funcs\": %" PRIu64 ", \"publics\": %" PRIu64 ", \"generation\": \"%" PRIx64
+		        "\", \"code_file\": \"%.*s\"}\n",
+		        m->damaged, m->lines, m->inlines, m->funcs, m->publics, m->generation, (int)m->code_file_len,
+		        m->code_file ? m->code_file : "");
+	fclose(out);
+	return text;
+}
+
+/* Prints what the two say of the first offset where they differ; false: nothing. */
+static bool print_difference(const struct offmap *want, const struct offmap *got, const uint64_t *offsets, size_t count)
+{
+	char *a = answers_of(want, offsets, count), *b = answers_of(got, offsets, count);
+	bool differ = strcmp(a, b) != 0;
+	free(a);
+	free(b);
+	if (differ && count == 0)
+		puts("{\"same\": false}");
+	for (size_t i = 0, found = 0; i < count && differ && !found; i++) {
+		a = answers_of(want, offsets + i, 1);
+		b = answers_of(got, offsets + i, 1);
+		found = strcmp(a, b) != 0;
+		if (found)
+			printf("%s%s", a, b);
+		free(a);
+		free(b);
+	}
+	return differ;
+}
+
+static void compare(struct job *j)
+{
+	struct error e;
+	j->indexed = false;
+	struct offmap *want = build(j, 0, 1, &e);
+	j->indexed = true;
+	struct offmap *got = build(j, 0, 1, &e);
+	if (!want != !got)
+		puts("{\"same\": false, \"why\": \"one is corrupt\"}");
+	else if (!want || !print_difference(want, got, j->offsets, j->count))
+		puts("{\"same\": true}");
+	offmap_free(want);
+	offmap_free(got);
 }
 
 static void add_offset(struct job *j, const char *text)
@@ -279,8 +336,9 @@ static int run(int argc, char **argv)
 {
 	static const struct option options[] = {{"id", 1, NULL, 'i'}, {"nearest", 0, NULL, 'n'},
 	        {"chunk", 1, NULL, 'c'}, {"codec", 1, NULL, 'z'}, {"values", 0, NULL, 'v'}, {"asked", 1, NULL, 'a'},
-	        {"threaded", 0, NULL, 't'}, {"indexed", 1, NULL, 'x'}, {"block", 1, NULL, 'b'},
-	        {"page-text", 1, NULL, 'p'}, {"offsets-from", 1, NULL, 'o'}, {NULL, 0, NULL, 0}};
+	        {"threaded", 0, NULL, 't'}, {"compare", 0, NULL, 'C'}, {"indexed", 1, NULL, 'x'},
+	        {"block", 1, NULL, 'b'}, {"page-text", 1, NULL, 'p'}, {"offsets-from", 1, NULL, 'o'},
+	        {NULL, 0, NULL, 0}};
 	struct job j = {.options = {.raw_budget = UINT64_MAX, .codec = CODEC_LZ4}, .id = "", .chunk = 1 << 18};
 	const char *offsets = NULL;
 	int c;
@@ -311,6 +369,9 @@ static int run(int argc, char **argv)
 		case 'a':
 			j.asked = strtoul(optarg, NULL, 10);
 			break;
+		case 'C':
+			j.compare = true;
+			break;
 		case 'x':
 			j.indexed = true;
 			j.shuffle = strtoull(optarg, NULL, 10);
@@ -335,7 +396,10 @@ static int run(int argc, char **argv)
 		add_offset(&j, argv[optind]);
 	if (offsets)
 		add_offsets_from(&j, offsets);
-	answer_all(&j);
+	if (j.compare)
+		compare(&j);
+	else
+		answer_all(&j);
 	free(j.offsets);
 	free(j.data);
 	return 0;
