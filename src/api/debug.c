@@ -22,12 +22,62 @@ static bool set_module(json_t *object, const struct module_want *w, json_t *valu
 	return true;
 }
 
+/* One more of these; false: no memory. */
+static bool count_reason(json_t *counts, const char *reason)
+{
+	json_int_t n = json_integer_value(json_object_get(counts, reason));
+	return json_object_set_new(counts, reason, json_integer(n + 1)) == 0;
+}
+
+static const char *frame_reason(
+        const struct session *s, uint32_t job, const struct request_frame *f, const struct symbol *symbol)
+{
+	char detail[FAILURE_WHY_SIZE];
+	if (f->module < 0)
+		return "no module";
+	if (f->kind != OFFSET_ADDRESS)
+		return f->kind == OFFSET_TEXT ? "no integer" : "no offset";
+	return session_reason(session_want(s, job, f->module), symbol, detail);
+}
+
+/* How many frames have no name, by the reason. */
+static bool count_unnamed(const struct session *s, json_t *counts)
+{
+	bool ok = true;
+	uint64_t frame = 0;
+	for (uint32_t j = 0; j < s->request.job_count; j++)
+		for (uint32_t i = 0; i < s->request.jobs[j].stack_count; i++) {
+			const struct request_stack *stack = &s->request.jobs[j].stacks[i];
+			for (uint32_t k = 0; k < stack->count; k++, frame++) {
+				const char *why = frame_reason(s, j, &stack->frames[k], s->symbol_of[frame]);
+				ok = ok && (!why || count_reason(counts, why));
+			}
+		}
+	return ok;
+}
+
+/* Modules without symbols, or without some of them. */
+static bool tell_modules(const struct session *s, json_t *modules)
+{
+	bool ok = true;
+	for (uint32_t i = 0; i < s->want_count; i++) {
+		char detail[FAILURE_WHY_SIZE], text[2 * FAILURE_WHY_SIZE];
+		const struct module_want *w = &s->wants[i];
+		const char *why = session_reason(w, NULL, detail);
+		if (w->state == WANT_FOUND && !*detail)
+			continue;
+		snprintf(text, sizeof text, "%s%s%s", why, *detail ? ": " : "", detail);
+		ok = ok && set_module(modules, w, json_string(text));
+	}
+	return ok;
+}
+
 json_t *debug_json(const struct session *s)
 {
 	json_t *stacks_per = json_object(), *sizes = json_object(), *times = json_object(), *fails = json_object(),
 	       *parses = json_object(), *parse_fails = json_object(), *damaged = json_object(),
-	       *missing = json_object();
-	bool ok = true;
+	       *missing = json_object(), *unnamed = json_object(), *lacking = json_object();
+	bool ok = count_unnamed(s, unnamed) && tell_modules(s, lacking);
 	int64_t download_time = 0, parse_time = 0;
 	uint64_t download_bytes = 0, downloads = 0, loads = 0, real = s->request.frame_count;
 	for (uint32_t j = 0; j < s->request.job_count; j++)
@@ -53,19 +103,20 @@ json_t *debug_json(const struct session *s)
 		ok &= set_module(times, w, json_real(seconds(w->download_time)));
 		ok &= set_module(parses, w, json_real(seconds(w->parse_time)));
 	}
-	json_t *debug = json_pack(
-	        "{s:f, s:{s:I, s:I}, s:{s:I, s:o}, s:{s:I, s:I, s:I, s:f}, s:{s:I, s:I, s:f, s:o, s:o, s:o}, "
-	        "s:{s:f, s:o, s:o, s:o}, s:{s:f, s:{}}, s:o}",
-	        "time", seconds(clock_now() - s->exchange->started), "stacks", "count",
-	        (json_int_t)s->request.frame_count, "real", (json_int_t)real, "modules", "count",
-	        (json_int_t)s->want_count, "stacks_per_module", stacks_per, "cache_lookups", "count",
-	        (json_int_t)(s->stats.cache_count + s->want_count), "hits",
-	        (json_int_t)(s->stats.cache_hits + s->want_count - loads), "size", (json_int_t)s->stats.cache_bytes,
-	        "time", seconds(s->stats.cache_time), "downloads", "count", (json_int_t)downloads, "size",
-	        (json_int_t)download_bytes, "time", seconds(download_time), "size_per_module", sizes, "time_per_module",
-	        times, "fail_time_per_module", fails, "parse_sym", "time", seconds(parse_time), "time_per_module",
-	        parses, "fail_time_per_module", parse_fails, "damaged_lines_per_module", damaged, "save_symcache",
-	        "time", 0.0, "time_per_module", "missing_parts_per_module", missing);
+	json_t *debug =
+	        json_pack("{s:f, s:{s:I, s:I}, s:{s:I, s:o}, s:{s:I, s:I, s:I, s:f}, s:{s:I, s:I, s:f, s:o, s:o, s:o}, "
+	                  "s:{s:f, s:o, s:o, s:o}, s:{s:f, s:{}}, s:o, s:{s:o, s:o}}",
+	                "time", seconds(clock_now() - s->exchange->started), "stacks", "count",
+	                (json_int_t)s->request.frame_count, "real", (json_int_t)real, "modules", "count",
+	                (json_int_t)s->want_count, "stacks_per_module", stacks_per, "cache_lookups", "count",
+	                (json_int_t)(s->stats.cache_count + s->want_count), "hits",
+	                (json_int_t)(s->stats.cache_hits + s->want_count - loads), "size",
+	                (json_int_t)s->stats.cache_bytes, "time", seconds(s->stats.cache_time), "downloads", "count",
+	                (json_int_t)downloads, "size", (json_int_t)download_bytes, "time", seconds(download_time),
+	                "size_per_module", sizes, "time_per_module", times, "fail_time_per_module", fails, "parse_sym",
+	                "time", seconds(parse_time), "time_per_module", parses, "fail_time_per_module", parse_fails,
+	                "damaged_lines_per_module", damaged, "save_symcache", "time", 0.0, "time_per_module",
+	                "missing_parts_per_module", missing, "unnamed", "frames", unnamed, "modules", lacking);
 	if (ok)
 		return debug;
 	json_decref(debug);

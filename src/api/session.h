@@ -48,6 +48,10 @@ void session_start(struct exchange *x, const struct session_kind *kind);
 /* The want of a module of a job; NULL: it has none. */
 const struct module_want *session_want(const struct session *s, uint32_t job, int32_t module);
 
+/* Why a frame of a module has no name; NULL: it has one. symbol: NULL when it was not looked up, since the module could
+ * not be had; then want is NULL for a module without name or id. *detail: more of it, or "". */
+const char *session_reason(const struct module_want *want, const struct symbol *symbol, char detail[FAILURE_WHY_SIZE]);
+
 struct writer;
 /* Replies with what write(w, arg) writes: it is called twice, first to count. size: what of it symbols.size says
  * already. The session is gone. */

@@ -217,19 +217,6 @@ static void write_text(struct writer *w, void *arg)
 
 /* ---- the reply as JSON ---- */
 
-/* Why a frame has no name; NULL: it has one. */
-static const char *reason(const struct session *s, const struct text_frame *f, const struct symbol *symbol)
-{
-	const struct module_want *want = session_want(s, 0, f->module);
-	if (symbol)
-		return symbol->answer.found ? NULL : "no function";
-	if (f->module < 0)
-		return "no module";
-	if (!want)
-		return "no id";
-	return want->failure == FAILURE_CORRUPT ? "corrupt" : "not found";
-}
-
 static void write_json_string(struct writer *w, struct text *t, struct str s)
 {
 	buffer_reset(&t->piece);
@@ -241,7 +228,8 @@ static void write_json_string(struct writer *w, struct text *t, struct str s)
 static void write_frame(struct writer *w, struct text *t, const struct text_frame *f, const struct symbol *symbol)
 {
 	const struct session *s = t->session;
-	const char *why = reason(s, f, symbol);
+	char detail[FAILURE_WHY_SIZE] = "";
+	const char *why = f->module < 0 ? "no module" : session_reason(session_want(s, 0, f->module), symbol, detail);
 	WRITE(w, "{\"text_line\":");
 	write_number(w, f->line);
 	if (f->module >= 0) {
@@ -257,7 +245,13 @@ static void write_frame(struct writer *w, struct text *t, const struct text_fram
 		WRITE(w, "\",\"reason\":\"");
 		write_str(w, str_from(why));
 	}
-	WRITE(w, "\",");
+	if (*detail) {
+		WRITE(w, "\",\"detail\":");
+		write_json_string(w, t, str_from(detail));
+		WRITE(w, ",");
+	} else {
+		WRITE(w, "\",");
+	}
 	if (symbol) {
 		write_symbol(w, symbol, false);
 		return;

@@ -1,6 +1,7 @@
 /* The modules that a request wants, and the frames that are looked up in them. */
 #include <config.h>
 
+#include <stdio.h>
 #include <string.h>
 
 #include "api/session.h"
@@ -181,4 +182,30 @@ const struct module_want *session_want(const struct session *s, uint32_t job, in
 {
 	int32_t want = module < 0 ? MODULE_UNUSED : s->want_of[job][module];
 	return want < 0 ? NULL : &s->wants[want];
+}
+
+/* The store tells how many parts are missing of the set that answers. */
+static bool lacks_parts(const struct module_want *want)
+{
+	return want && want->symbfile && want->state == WANT_FOUND && want->module->map->damaged;
+}
+
+const char *session_reason(const struct module_want *want, const struct symbol *symbol, char detail[FAILURE_WHY_SIZE])
+{
+	*detail = 0;
+	if (symbol && symbol->answer.found)
+		return NULL;
+	if (lacks_parts(want)) {
+		snprintf(detail, FAILURE_WHY_SIZE, "%llu parts of the upload are missing",
+		        (unsigned long long)want->module->map->damaged);
+		return "parts missing";
+	}
+	if (symbol)
+		return "no function";
+	if (!want)
+		return "no id";
+	if (want->failure != FAILURE_CORRUPT)
+		return "not found";
+	memcpy(detail, want->why, sizeof want->why);
+	return "corrupt";
 }

@@ -18,7 +18,7 @@ enum {
 	 * each. */
 	ARENA_BODIES = 2,
 	ARENA_BASE = 64 << 20,
-	ARENA_FRAME = 64,
+	ARENA_FRAME = 192, /* of a text: where its names go, too */
 	ARENA_STACK = 32,
 	ARENA_MODULE = 1024,
 	ARENA_JOB = 256,

@@ -363,10 +363,9 @@ static enum failure_class take_result(struct loader *r, struct load *l, unsigned
 	if (t->outcome == BUCKET_TOO_LARGE || t->outcome == BUCKET_BROKEN || err == ERR_CORRUPT ||
 	        err == ERR_TOO_LARGE) {
 		metric_add(M_DOWNLOADS_CORRUPT, 1);
-		log_failure(r, l, source, "corrupt",
-		        err == ERR_TOO_LARGE ? load_too_large
-		        : err                ? p->error.text
-		                             : t->text);
+		const char *why = err == ERR_TOO_LARGE ? load_too_large : err ? p->error.text : t->text;
+		failure_why(l->why, why);
+		log_failure(r, l, source, "corrupt", why);
 		return FAILURE_CORRUPT;
 	}
 	if (t->outcome != BUCKET_OK || !map) {

@@ -43,6 +43,7 @@ struct load {
 	struct module *module;
 	uint64_t module_bytes; /* that it has in memory */
 	enum failure_class failure;
+	char why[FAILURE_WHY_SIZE]; /* of a corrupt one */
 	unsigned retry_after;
 	uint64_t marker;
 	int64_t marker_seen; /* when it was read; the start of the load */
@@ -127,7 +128,7 @@ void modules_put_markers(struct modules *m, struct mc_client *c);
 
 /* How a want ends; a module's reference goes to it. */
 void want_found(struct module_want *w, struct module *module);
-void want_failed(struct module_want *w, enum failure_class class, unsigned retry_after);
+void want_failed(struct module_want *w, enum failure_class class, const char *why, unsigned retry_after);
 
 enum load_step {
 	LOAD_DONE,      /* the outcome is there */

@@ -400,7 +400,7 @@ static bool just_loaded(struct modules *m, struct module_want *w)
 	struct failure f = failures_get(m->failures, &w->hash, &w->spelling);
 	if (f.class == FAILURE_NONE || outdated(w, f.marker, f.checked))
 		return false;
-	want_failed(w, f.class, failure_seconds(f.until, clock_now()));
+	want_failed(w, f.class, f.why, failure_seconds(f.until, clock_now()));
 	return true;
 }
 
@@ -433,7 +433,7 @@ static void get_loads(struct modules *m, struct load_wait *wait, struct module_w
 		if (l)
 			join_load(l, w, wait);
 		else /* more than cold_modules: the next try finds those loaded now */
-			want_failed(w, FAILURE_TEMPORARY, 1);
+			want_failed(w, FAILURE_TEMPORARY, "", 1);
 	}
 }
 
@@ -487,9 +487,9 @@ static void tell(struct modules *m, const struct load *l, struct module *module,
 	w->fail_time = l->fail_time;
 	w->parse_fail_time = l->parse_fail_time;
 	if (!module) {
-		want_failed(w, l->failure, l->retry_after);
+		want_failed(w, l->failure, l->why, l->retry_after);
 	} else if (w->wait->held && is_memory_full(m)) {
-		want_failed(w, FAILURE_TEMPORARY, 1);
+		want_failed(w, FAILURE_TEMPORARY, "", 1);
 	} else {
 		/* whatever the cache may have: without it the request could never be answered */
 		module_ref(module);
@@ -536,7 +536,8 @@ static void publish(struct modules *m, struct load *l)
 	if (!l->stale && l->module)
 		page_cache_add(m->cache, l->module);
 	if (!l->stale && l->failure != FAILURE_NONE)
-		until = failures_set(m->failures, &l->hash, &l->spelling, l->failure, l->marker, l->marker_seen);
+		until = failures_set(
+		        m->failures, &l->hash, &l->spelling, l->failure, l->why, l->marker, l->marker_seen);
 	l->retry_after = failure_seconds(until, clock_now());
 	while (l->waiters) {
 		struct module_want *w = l->waiters;

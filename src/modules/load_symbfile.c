@@ -79,7 +79,9 @@ static enum failure_class get_part(struct loader *r, struct load *l, struct inta
 	l->download_time += result.elapsed;
 	if (in->err == ERR_CORRUPT || in->err == ERR_TOO_LARGE) {
 		metric_add(M_DOWNLOADS_CORRUPT, 1);
-		log_part(l, key, "corrupt", in->err == ERR_CORRUPT ? in->error.text : load_too_large);
+		const char *why = in->err == ERR_CORRUPT ? in->error.text : load_too_large;
+		failure_why(l->why, why);
+		log_part(l, key, "corrupt", why);
 		return FAILURE_CORRUPT;
 	}
 	if (result.outcome != BUCKET_OK || in->err) {
@@ -110,8 +112,10 @@ static enum failure_class finish(struct load *l, struct intake *in, unsigned mis
 	struct offmap *map = NULL;
 	int64_t start = clock_now();
 	enum err err = symbfile_map_finish(in->map, &map);
-	if (err == ERR_TOO_LARGE)
+	if (err == ERR_TOO_LARGE) {
+		failure_why(l->why, load_too_large);
 		log_event(LOG_LEVEL_WARNING, "corrupt", "symbfiles of %s: %s", l->id, load_too_large);
+	}
 	if (err)
 		return err == ERR_TOO_LARGE ? FAILURE_CORRUPT : FAILURE_TEMPORARY;
 	l->parse_time = in->parse_time + clock_now() - start;

@@ -71,8 +71,9 @@ void want_found(struct module_want *w, struct module *module)
 	w->module = module;
 }
 
-void want_failed(struct module_want *w, enum failure_class class, unsigned retry_after)
+void want_failed(struct module_want *w, enum failure_class class, const char *why, unsigned retry_after)
 {
+	failure_why(w->why, why);
 	w->state = WANT_FAILED;
 	w->failure = class;
 	w->retry_after = retry_after;
@@ -133,7 +134,7 @@ static enum freshness look_in_memory(struct modules *m, struct module_want *w, i
 	if (f.class == FAILURE_NONE)
 		return STALE;
 	metric_add(M_CACHE_FAILURE_PROCESS, 1);
-	want_failed(w, f.class, failure_seconds(f.until, now));
+	want_failed(w, f.class, f.why, failure_seconds(f.until, now));
 	return !shared || f.class == FAILURE_TEMPORARY || now - f.checked < m->config->revalidate_after ? FRESH : STALE;
 }
 

@@ -37,7 +37,8 @@ struct module_want {
 	struct module *module; /* a reference; module_want_release */
 	bool held;             /* just loaded: nothing of it is evicted until release */
 	enum failure_class failure;
-	unsigned retry_after;  /* seconds */
+	char why[FAILURE_WHY_SIZE]; /* what is wrong with a corrupt file */
+	unsigned retry_after;       /* seconds */
 	const uint64_t *asked; /* the caller's: offsets that are all it is wanted for, ascending; it may be FOUND for */
 	uint32_t asked_count;  /* these alone, before the module is loaded in whole. 0: it is wanted in whole */
 	bool early;            /* the load that it waits for knows of them */

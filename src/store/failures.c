@@ -81,7 +81,7 @@ void failures_free(struct failures *f)
 
 struct failure failures_get(struct failures *f, const struct module_hash *hash, const struct module_hash *spelling)
 {
-	struct failure found = {FAILURE_NONE, 0, 0, 0};
+	struct failure found = {.class = FAILURE_NONE};
 	pthread_mutex_lock(&f->lock);
 	struct entry *e = find(f, hash, spelling);
 	/* An expired temporary one stays, so that the next in a row knows of it. */
@@ -103,13 +103,21 @@ static int64_t time_to_live(const struct failures *f, struct entry *e, enum fail
 	return e->ttl;
 }
 
+void failure_why(char why[FAILURE_WHY_SIZE], const char *text)
+{
+	size_t n = 0;
+	for (; text[n] && n < FAILURE_WHY_SIZE - 1; n++)
+		why[n] = text[n] >= ' ' && text[n] <= '~' ? text[n] : '?';
+	why[n] = 0;
+}
+
 unsigned failure_seconds(int64_t until, int64_t now)
 {
 	return until > now ? (unsigned)((until - now - 1) / SECOND) + 1 : 1;
 }
 
 int64_t failures_set(struct failures *f, const struct module_hash *hash, const struct module_hash *spelling,
-        enum failure_class class, uint64_t marker, int64_t checked)
+        enum failure_class class, const char *why, uint64_t marker, int64_t checked)
 {
 	int64_t ttl = 0, until;
 	bool again = false;
@@ -129,7 +137,8 @@ int64_t failures_set(struct failures *f, const struct module_hash *hash, const s
 	struct entry **chain = chain_of(f, hash);
 	*e = (struct entry){.hash = *hash, .spelling = *spelling, .ttl = ttl, .next = *chain, .older = f->newest};
 	until = clock_now() + time_to_live(f, e, class, again);
-	e->failure = (struct failure){class, marker, until, checked};
+	e->failure = (struct failure){class, marker, until, checked, ""};
+	failure_why(e->failure.why, why);
 	*chain = e;
 	*(f->newest ? &f->newest->newer : &f->oldest) = e;
 	f->newest = e;

@@ -15,6 +15,8 @@ enum failure_class {
 	FAILURE_TEMPORARY, /* a source did not answer as it should */
 };
 
+enum { FAILURE_WHY_SIZE = 80 };
+
 struct failures;
 struct failures *failures_new(const struct config *c);
 void failures_free(struct failures *f);
@@ -24,15 +26,20 @@ struct failure {
 	uint64_t marker; /* the module's invalidation marker then */
 	int64_t until;   /* clock_now() when it is forgotten */
 	int64_t checked; /* when the marker was last seen to be that */
+	char why[FAILURE_WHY_SIZE];
 };
+
+/* What is wrong with a file, of printable ASCII; cut to its room. */
+void failure_why(char why[FAILURE_WHY_SIZE], const char *text);
 
 /* hash: the module; spelling: the debug id as it was asked. FAILURE_NONE when nothing is remembered, or no longer. */
 struct failure failures_get(struct failures *f, const struct module_hash *hash, const struct module_hash *spelling);
 /* Whole seconds from now to `until`, rounded up and at least 1: who asks again then is not answered from memory. */
 unsigned failure_seconds(int64_t until, int64_t now);
-/* A temporary failure in a row is remembered twice as long as the one before. Returns until when; 0 without memory. */
+/* why: of a file that cannot be used; "" says nothing. A temporary failure in a row is remembered twice as long as the
+ * one before. Returns until when; 0 without memory. */
 int64_t failures_set(struct failures *f, const struct module_hash *hash, const struct module_hash *spelling,
-        enum failure_class class, uint64_t marker, int64_t checked);
+        enum failure_class class, const char *why, uint64_t marker, int64_t checked);
 void failures_checked(
         struct failures *f, const struct module_hash *hash, const struct module_hash *spelling, int64_t checked);
 /* All spellings of a module. */

@@ -243,6 +243,7 @@ def test_parts_answer_as_they_come(one):
     assert listed(one, b64)["ranges"]["have"] == [1]
     missing = one.client.post("/symbolicate/v5", job([["prog", hexa]], [[0, 1]]), Debug="1").json()["debug"]
     assert missing["missing_parts_per_module"] == {f"prog/{hexa}": 2}
+    assert missing["unnamed"] == {"frames": {"parts missing": 1}, "modules": {f"prog/{hexa}": "parts missing: 2 parts of the upload are missing"}}
     assert one.node.metrics()["symbolicated_symbfile_parts_missing_total"] >= 2
     accepted(upload(one, "ranges", b64, parts[2], 2, 3, node=1))
     accepted(upload(one, "ranges", b64, parts[0], 0, 3))
@@ -251,6 +252,7 @@ def test_parts_answer_as_they_come(one):
     assert listed(one, hexa) == {"ranges": {"parts": 3, "have": [0, 1, 2], "set": "3"}, "returnpads": {"parts": 0, "have": []}}
     whole = one.client.post("/symbolicate/v5", job([["prog", hexa]], [[0, 1]]), Debug="1").json()["debug"]
     assert whole["missing_parts_per_module"] == {}
+    assert whole["unnamed"] == {"frames": {"no function": 1}, "modules": {}}
 
 
 def test_sets_are_not_mixed(one):

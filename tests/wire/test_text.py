@@ -97,6 +97,7 @@ def test_frames_as_json_with_reasons(one):
         (10, "bad.so", "corrupt"),
         (10, "app", "no function"),
     ]
+    assert frames[6]["detail"] == "no MODULE line at the start", frames[6]
     assert frames[4] == {"text_line": 7, "offset": "0x7f85bd54d249", "reason": "no module", "module_offset": "0x7f85bd54d249"}
 
 
@@ -201,3 +202,15 @@ def test_a_module_is_loaded_once():
         for _ in range(3):
             assert text_of(post(s, text)) == text[:-1] + " (cold_function at tiny.c:3)\n"
         assert s.bucket.hits(module) == 1
+
+
+def test_debug_says_why_frames_have_no_name(one):
+    """The same reasons for v5 and v4, and found_modules as it is."""
+    module = [CORRUPT, APP, ["gone.so", debug_id("gone")]]
+    stack = [[0, 1], [1, 0x10], [1, 0x1014], [1, 1.5], [1, -1], [2, 1], [-1, 4]]
+    for version in ("v5", "v4"):
+        for _ in range(2):  # then it is remembered
+            reply = Client(one.node.nginx.port).post(f"/symbolicate/{version}", {"memoryMap": module, "stacks": [stack]}, Debug="true")
+            unnamed = reply.json()["debug"]["unnamed"]
+            assert unnamed["frames"] == {"corrupt": 1, "no function": 1, "no integer": 1, "no offset": 1, "not found": 1, "no module": 1}
+            assert unnamed["modules"] == {"/".join(CORRUPT): "corrupt: no MODULE line at the start", "gone.so/" + debug_id("gone"): "not found"}
