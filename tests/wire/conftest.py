@@ -35,6 +35,8 @@ def pytest_runtest_makereport(item, call):
     if report.failed:
         for live in stacks.LIVE:
             report.sections += live.logs()
+        report.sections += stacks.LEFT
+    stacks.LEFT.clear()
 
 
 def pytest_collection_finish(session):

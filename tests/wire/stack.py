@@ -47,6 +47,7 @@ SANITIZER = re.compile(
 
 PORT_LOCKS = collections.deque(maxlen=64)  # of the ports given out last; older ones are bound by now
 LIVE = []  # the stacks that run now, for the checks after each test and the logs of a failed one
+LEFT = []  # logs of stacks that were stopped because a test failed, for its report
 
 
 def wait_for(condition, what, bound=20.0, pause=0.02):
@@ -647,7 +648,7 @@ class Stack:
             raise
         return self
 
-    def stop(self):
+    def stop(self, failed=False):
         """Stops everything; the first thing that went wrong is raised when all is down."""
         if self in LIVE:
             LIVE.remove(self)
@@ -658,6 +659,8 @@ class Stack:
                 server.stop()
             except AssertionError as e:
                 failures.append(str(e))
+        if failed or failures:
+            LEFT.extend(self.logs())
         if self.own_directory:
             shutil.rmtree(self.directory, ignore_errors=True)
         assert not failures, "\n".join(failures)
@@ -665,8 +668,8 @@ class Stack:
     def __enter__(self):
         return self.start()
 
-    def __exit__(self, *_):
-        self.stop()
+    def __exit__(self, kind, *_):
+        self.stop(kind is not None)
 
     def check(self):
         for node in self.nodes:
