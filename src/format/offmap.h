@@ -12,8 +12,13 @@
 #include "base/hash.h"
 #include "base/str.h"
 
+/* Another one is for the test of two versions side by side alone. */
+#ifndef OFFMAP_VERSION_OF_TEST
+#define OFFMAP_VERSION_OF_TEST 0
+#endif
+
 enum {
-	OFFMAP_VERSION = 1,
+	OFFMAP_VERSION = OFFMAP_VERSION_OF_TEST ? OFFMAP_VERSION_OF_TEST : 1,
 	OFFMAP_PAGE_SIZE = 8192, /* a page is closed when it reaches this many bytes */
 	OFFMAP_SHORT_STRING =
 	        64, /* files and inlined functions of at most so many escaped bytes lie in the code page */

@@ -1,7 +1,8 @@
 /*
  * Keys: "s" format version, what ("r" root, "c" code page, "s" string page, "m" marker, "l" lease), ":" module hash in
- * base64url; pages add ":" generation in base64url ":" number in hex. Root, marker and lease of a module are on one
- * server, its pages are spread over all.
+ * base64url; pages add ":" generation in base64url ":" number in hex. The version of a marker is its own, and stays: an
+ * invalidation is for processes of every version, and for those of an older one that come back. Root, marker and lease
+ * of a module are on one server, its pages are spread over all.
  */
 #include <config.h>
 
@@ -18,6 +19,7 @@
 #include "base/varint.h"
 #include "format/offmap_value.h"
 
+enum { MARKER_VERSION = 1 }; /* of its eight bytes */
 enum { MARKER_SECONDS = 30 * 86400 - 60, PAGES_OUTLIVE = 3600, STORE_TRIES = 10, STORE_PAUSE_MS = 150 };
 
 static uint64_t route_of(const struct module_hash *hash)
@@ -29,7 +31,8 @@ static void module_key(struct mc_key *key, char what, const struct module_hash *
 {
 	char name[32];
 	base64url(name, hash->bytes, sizeof hash->bytes);
-	key->len = (uint8_t)snprintf(key->text, sizeof key->text, "s%d%c:%s", OFFMAP_VERSION, what, name);
+	key->len = (uint8_t)snprintf(
+	        key->text, sizeof key->text, "s%d%c:%s", what == 'm' ? MARKER_VERSION : OFFMAP_VERSION, what, name);
 	key->route = route_of(hash);
 }
 

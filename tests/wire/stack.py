@@ -378,7 +378,7 @@ class Daemon(Server):
 
     def __init__(self, name, directory, settings, how="listen"):
         super().__init__(name, directory)
-        self.how = how
+        self.how, self.program = how, DAEMON
         self.socket = os.path.join(directory, name + ".sock")
         self.config = os.path.join(directory, name + ".conf")
         self.settings = dict(settings)
@@ -401,7 +401,7 @@ class Daemon(Server):
 
     def start(self):
         self.write_config()
-        command = [*DAEMON, "--config", self.config]
+        command = [*self.program, "--config", self.config]
         if self.how == "listen":
             self.spawn(command)
         elif self.how == "spawn-fcgi":

@@ -2,8 +2,11 @@
 
 import base64
 import contextlib
+import fcntl
+import os
 import random
 import signal
+import subprocess
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +15,7 @@ from urllib.parse import quote
 import pytest
 
 from client import job
-from stack import Relay, Stack, wait_for
+from stack import DAEMON, Relay, Stack, wait_for
 from symbols import SAMPLE, SAMPLE_FRAMES, debug_id, differences, run_gensym, tiny
 
 APP = ["app", debug_id("app")]
@@ -612,6 +615,48 @@ def test_a_changed_file_is_served_after_delete(pair, name):
         node.restart()
     for node in (0, 1):
         assert function(pair, module, node) == "new"
+
+
+@pytest.fixture(scope="module")
+def another_version():
+    """The command of a responder whose pages have another version of the format."""
+    directory = os.path.dirname(DAEMON[-1]) or "."
+    name = os.path.join("tests", "tools", "symbolicated_of_another_version")
+    # One make at a time: the tests run in several processes.
+    with open(os.path.join(directory, "tests", "tools", ".storectl.lock"), "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        subprocess.run(["make", "-s", "-C", directory, name], check=True, stdout=subprocess.DEVNULL, timeout=300)
+    return [*DAEMON[:-1], os.path.join(directory, name)]
+
+
+@pytest.mark.parametrize("node", [0, 1])
+def test_delete_reaches_processes_of_another_version(another_version, node):
+    """While hosts are upgraded one by one, and after they were rolled back."""
+    with Stack(daemons=2, keys=True, config={"revalidate_after": f"{int(REVALIDATE)}s"}) as s:
+        module = s.symbols.add("versions.so", tiny("old"))
+        # what the version of the rollback had stored before
+        assert function(s, module, 1) == "old"
+        stored(s)
+        ours, s.nodes[1].daemon.program = s.nodes[1].daemon.program, another_version
+        s.nodes[1].restart()
+        for each in (0, 1):
+            assert function(s, module, each) == "old"
+        stored(s)
+        with s.memcached[0].raw() as raw:
+            assert len({key.split(":")[0] for key in raw.keys() if key.split(":")[0].endswith("r")}) == 2  # roots of both
+        s.symbols.add("versions.so", tiny("new"))
+        assert delete(s, module, node=node).status == 200
+        with s.memcached[0].raw() as raw:
+            # what is in use: another version of it and hosts no longer hear of each other while they are upgraded
+            assert [key.split(":")[0] for key in raw.keys() if key.split(":")[0].endswith("m")] == ["s1m"]
+        for each in (0, 1):
+            wait_for(lambda each=each: function(s, module, each) == "new", f"process {each} to serve the new file", 20)
+        stored(s)
+        s.nodes[1].daemon.program = ours
+        for each in s.nodes:
+            each.restart()
+        for each in (0, 1):
+            assert function(s, module, each) == "new"
 
 
 def test_delete_in_another_case(pair):
