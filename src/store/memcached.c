@@ -3,6 +3,7 @@
 #include "store/memcached.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -79,6 +80,7 @@ struct server {
 	in_port_t port;
 	/* the breaker */
 	atomic_uint failures;    /* in a row */
+	atomic_int reason;       /* errno of the last one, where it tells an administrator something; else 0 */
 	atomic_llong next_probe; /* when it is open: the next time that somebody may try; 0: closed */
 };
 
@@ -274,8 +276,20 @@ static void breaker_answered(struct server *s)
 		log_event(LOG_LEVEL_INFO, "memcached back", "%s answers again", s->name);
 }
 
+/* "": nothing more is known than that it does not answer. */
+static const char *reason_of(struct server *s, char *out, size_t size)
+{
+	int reason = atomic_load(&s->reason);
+	out[0] = 0;
+	if (reason)
+		snprintf(out, size, ": %s%s", strerror(reason),
+		        reason == EACCES && !*s->host ? " (docs/memcached.md says which group it takes)" : "");
+	return out;
+}
+
 static void breaker_failed(struct server *s)
 {
+	char reason[160];
 	long long closed = 0;
 	metric_add(M_MEMCACHED_ERRORS, 1);
 	if (atomic_fetch_add(&s->failures, 1) + 1 < FAILURES_OPEN)
@@ -284,7 +298,20 @@ static void breaker_failed(struct server *s)
 	if (!atomic_compare_exchange_strong(&s->next_probe, &closed, clock_now() + probe_interval))
 		return;
 	metric_add(M_MEMCACHED_BREAKER_OPEN, 1);
-	log_event(LOG_LEVEL_WARNING, "memcached gone", "%s does not answer; it is asked again once a second", s->name);
+	log_event(LOG_LEVEL_WARNING, "memcached gone", "%s does not answer%s; it is asked again once a second", s->name,
+	        reason_of(s, reason, sizeof reason));
+}
+
+/* Before the handle is thrown away: the library knows why. Of what it says only that counts which is about reaching the
+ * server. */
+static void note_reason(struct server *s, const memcached_st *st)
+{
+	static const int known[] = {EACCES, EPERM, ENOENT, ECONNREFUSED, EHOSTUNREACH, ENETUNREACH};
+	int reason = st ? memcached_last_error_errno(st) : 0, kept = 0;
+	for (unsigned i = 0; i < sizeof known / sizeof known[0]; i++)
+		if (reason == known[i])
+			kept = reason;
+	atomic_store(&s->reason, kept);
 }
 
 bool mc_reachable(struct mc_client *c, uint64_t route)
@@ -493,6 +520,7 @@ static enum mc_status call_server(struct mc_client *c, unsigned server, const st
 			breaker_answered(s);
 			return status;
 		}
+		note_reason(s, h->st);
 		handle_drop(h);
 		if (is_server_error(code)) {
 			metric_add(M_MEMCACHED_ERRORS, 1);
@@ -598,6 +626,7 @@ static void batch_finish(struct mc_client *c, unsigned server, struct batch *b)
 		end = batch_send(c, server, b) ? batch_fetch(c, h, b) : FETCH_BROKEN;
 	}
 	if (end != FETCH_WHOLE) {
+		note_reason(&c->servers->items[server], h->st);
 		handle_drop(h);
 		breaker_failed(&c->servers->items[server]);
 		return;
@@ -747,9 +776,10 @@ enum err mc_probe(struct mc_client *c, struct error *e)
 	 * server as a miss. */
 	static const struct mc_key key = {.text = "symbolicated:probe", .len = 18};
 	struct call call = {.kind = CALL_SET, .key = &key, .value = "1", .len = 1, .expire = 60};
+	char reason[160];
 	for (unsigned i = 0; i < c->servers->count; i++)
 		if (call_server(c, i, &call) != MC_OK)
-			return error_set(
-			        e, ERR_UNAVAILABLE, "memcached %.100s does not answer", c->servers->items[i].name);
+			return error_set(e, ERR_UNAVAILABLE, "memcached %.80s does not answer%s",
+			        c->servers->items[i].name, reason_of(&c->servers->items[i], reason, sizeof reason));
 	return ERR_OK;
 }

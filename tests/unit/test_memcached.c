@@ -20,11 +20,13 @@
 #include <stdatomic.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/metrics.h"
 #include "base/varint.h"
 #include "store/page_memcached.h"
@@ -1040,6 +1042,54 @@ static void a_page_that_starts_elsewhere_is_lost(void **state)
 	client_close(&c);
 }
 
+/* Debian's memcached makes its unix socket for its own user and group. */
+static void socket_without_permission_is_told(void **state)
+{
+	(void)state;
+	char path[300], log[300], text[4000] = "";
+	struct sockaddr_un un = {.sun_family = AF_UNIX};
+	struct error e = {0};
+	uid_t user = geteuid();
+	snprintf(path, sizeof path, "%s/closed.sock", directory);
+	snprintf(log, sizeof log, "%s/closed.log", directory);
+	struct config c = {.memcached_connect_timeout = SECOND, .memcached_timeout = SECOND, .memcached = {{path}, 1}};
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	strcpy(un.sun_path, path);
+	assert_int_equal(bind(fd, (struct sockaddr *)&un, sizeof un), 0);
+	assert_int_equal(listen(fd, 5), 0);
+	assert_int_equal(chmod(path, 0), 0);
+	assert_int_equal(chmod(directory, 0755), 0);
+	assert_int_equal(log_open(log, "info", &e), ERR_OK);
+	struct mc_servers *s = mc_servers_new(&c, &e);
+	struct mc_client *client = mc_client_new(s);
+	if (user == 0)
+		assert_int_equal(seteuid(65534), 0);
+	enum err err[2] = {mc_probe(client, &e), mc_probe(client, &e)};
+	if (user == 0)
+		assert_int_equal(seteuid(0), 0);
+	assert_int_equal(err[0], ERR_UNAVAILABLE);
+	assert_int_equal(err[1], ERR_UNAVAILABLE);
+	assert_non_null(strstr(e.text, "closed.sock does not answer: Permission denied"));
+	assert_int_equal(log_open(NULL, "error", &e), ERR_OK);
+	FILE *in = fopen(log, "r");
+	assert_non_null(in);
+	assert_true(fread(text, 1, sizeof text - 1, in) > 0);
+	fclose(in);
+	assert_non_null(strstr(text, "memcached gone"));
+	assert_non_null(strstr(text, "Permission denied (docs/memcached.md"));
+	mc_client_free(client);
+	mc_servers_free(s);
+	close(fd);
+	/* and one that is not there */
+	unlink(path);
+	s = mc_servers_new(&c, &e);
+	client = mc_client_new(s);
+	assert_int_equal(mc_probe(client, &e), ERR_UNAVAILABLE);
+	assert_non_null(strstr(e.text, "closed.sock does not answer: No such file"));
+	mc_client_free(client);
+	mc_servers_free(s);
+}
+
 int main(void)
 {
 	signal(SIGPIPE, SIG_IGN);
@@ -1059,6 +1109,7 @@ int main(void)
 	        cmocka_unit_test_teardown(repeated_keys, after_each),
 	        cmocka_unit_test_teardown(stopped_server, after_each),
 	        cmocka_unit_test_teardown(one_of_three_is_stopped, after_each),
+	        cmocka_unit_test_teardown(socket_without_permission_is_told, after_each),
 	        cmocka_unit_test_teardown(killed_and_restarted, after_each),
 	        cmocka_unit_test_teardown(restart_between_calls_is_not_seen, after_each),
 	        cmocka_unit_test_teardown(idle_connection_closed_by_the_server, after_each),
