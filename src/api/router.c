@@ -13,7 +13,7 @@ struct action {
 	void (*handle)(struct exchange *x);
 };
 
-enum { BAD_BODY = 1, BAD_KEY = 2, HEALTH_CHECK = 4 };
+enum { BAD_BODY = 1, BAD_KEY = 2, HEALTH_CHECK = 4, NO_STORE = 8 };
 
 struct route {
 	const char *path; /* NULL: whatever no other row matches */
@@ -29,9 +29,10 @@ static const struct route routes[] = {
         {"/symbolicate/v4", false, "v4", BAD_BODY, {{"POST", symbolicate_v4_handle}}},
         {"/symbolicate/text", false, "text", BAD_BODY, {{"POST", symbolicate_text_handle}}},
         {"/", false, "home", BAD_BODY, {{"POST", symbolicate_v4_handle}, {"GET", home_handle}}},
-        {"/api/symbols-ranges", false, "ranges", BAD_BODY | BAD_KEY, {{"POST", upload_ranges_handle}}},
-        {"/api/symbols-returnpads", false, "returnpads", BAD_BODY | BAD_KEY, {{"POST", upload_returnpads_handle}}},
-        {"/api/symbols/", true, "uploads", BAD_KEY, {{"GET", uploads_list_handle}}},
+        {"/api/symbols-ranges", false, "ranges", BAD_BODY | BAD_KEY | NO_STORE, {{"POST", upload_ranges_handle}}},
+        {"/api/symbols-returnpads", false, "returnpads", BAD_BODY | BAD_KEY | NO_STORE,
+                {{"POST", upload_returnpads_handle}}},
+        {"/api/symbols/", true, "uploads", BAD_KEY | NO_STORE, {{"GET", uploads_list_handle}}},
         {"/cache/", true, "cache", BAD_KEY, {{"DELETE", cache_delete_handle}}},
         {"/__lbheartbeat__", false, "lbheartbeat", HEALTH_CHECK, {{"GET", lbheartbeat_handle}}},
         {"/__heartbeat__", false, "heartbeat", HEALTH_CHECK, {{"GET", heartbeat_handle}}},
@@ -56,6 +57,8 @@ static void count_route(unsigned route)
 		MAY_GIVE(route, 400, 413);
 	if (routes[route].flags & BAD_KEY)
 		MAY_GIVE(route, 400, 401, 403);
+	if (routes[route].flags & NO_STORE)
+		MAY_GIVE(route, 404);
 }
 
 static void count_routes(void)

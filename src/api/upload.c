@@ -186,7 +186,7 @@ static enum err store(struct exchange *x, enum store_kind kind, struct error *e)
 		return err;
 	struct symbfile_store *place = modules_store(services_modules());
 	if (!place)
-		return error_set(e, ERR_UNAVAILABLE, "this server keeps no symbfiles (symbfile_store is not set)");
+		return error_set(e, ERR_NOT_FOUND, "this server keeps no symbfiles (symbfile_store is not set)");
 	err = take_place(x, e);
 	if (err)
 		return err;
@@ -269,7 +269,7 @@ static enum err list(struct exchange *x, char **text, struct error *e)
 		return error_set(e, ERR_BAD_REQUEST, "the path is not /api/symbols/<FileID>");
 	struct symbfile_store *place = modules_store(services_modules());
 	if (!place)
-		return error_set(e, ERR_UNAVAILABLE, "this server keeps no symbfiles (symbfile_store is not set)");
+		return error_set(e, ERR_NOT_FOUND, "this server keeps no symbfiles (symbfile_store is not set)");
 	err = take_place(x, e);
 	if (err)
 		return err;

@@ -369,7 +369,7 @@ def test_too_large(tmp_path):
 def test_without_a_store():
     with Stack(keys=True) as s:
         _, b64 = new_id()
-        refused(s, upload(s, "ranges", b64, write(ranges("f"))), 503, "symbfile_store")
+        refused(s, upload(s, "ranges", b64, write(ranges("f"))), 404, "symbfile_store")
 
 
 def test_wrong_methods(one):

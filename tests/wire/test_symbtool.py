@@ -378,14 +378,27 @@ def test_a_server_that_stays_away_is_given_up(one, program):
 
 
 def test_retry_after_is_honoured(tmp_path, program):
-    """A server without a store says 503 and Retry-After: 2."""
-    with Stack(keys=True) as s:
+    """A server whose store is gone says 503 and Retry-After: 2."""
+    os.mkdir(tmp_path / "store")
+    with Stack(keys=True, config={"symbfile_store": f"file://{tmp_path}/store"}) as s:
+        os.rmdir(tmp_path / "store")
         key = tmp_path / "key"
         key.write_text(s.key)
         done = run("push-symbols", "--url", url(s), "--api-key-file", key, "--retry-time", 3, program, code=1)
         assert "trying again in 2.0 s" in done.stderr
         last = done.stderr.splitlines()[-1]
         assert "503" in last and "symbfile_store" in last and "uuid" in last, done.stderr
+
+
+def test_a_server_without_a_store_refuses_for_good(tmp_path, program):
+    """symbtool sends nothing twice to a server that will never take it."""
+    with Stack(keys=True) as s:
+        key = tmp_path / "key"
+        key.write_text(s.key)
+        done = run("push-symbols", "--url", url(s), "--api-key-file", key, program, program, code=1)
+        assert "trying again" not in done.stderr
+        last = done.stderr.splitlines()[-1]
+        assert "404" in last and "symbfile_store" in last and "uuid" in last, done.stderr
 
 
 def test_a_killed_push_is_completed_by_the_next(one, tmp_path):
