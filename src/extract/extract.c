@@ -131,8 +131,8 @@ static enum err judge_damage(struct extraction *x)
 		return error_set(x->error, ERR_CORRUPT, "%s", j->damage.text);
 	if (j->damaged > 0)
 		extract_note(x->stats,
-		        "%" PRIu64 " of %" PRIu64 " units of debug data are malformed, %" PRIu64
-		        " say nothing, the others less; the first: %s",
+		        "%" PRIu64 " of %" PRIu64 " units of debug data are malformed, the functions of %" PRIu64
+		        " cannot be read; the first: %s",
 		        j->damaged, x->stats->units, j->lost, j->damage.text);
 	return ERR_OK;
 }
@@ -185,7 +185,7 @@ static enum err add_symbols(struct extraction *x, Elf *elf, const char *section)
 	struct names names;
 	struct result *r = result_new();
 	names_init(&names, &strings);
-	enum err err = r ? symbols_read(elf, section, &x->coverage, &names, x->pads, r, x->error)
+	enum err err = r ? symbols_read(elf, section, &x->coverage, &x->join.lines, &names, x->pads, r, x->error)
 	                 : error_set(x->error, ERR_NO_MEMORY, "out of memory");
 	if (err == ERR_OK)
 		err = join_emit(&x->join, r, x->error);
@@ -200,6 +200,7 @@ static enum err add_symbols(struct extraction *x, Elf *elf, const char *section)
 static enum err add_symbol_tables(struct extraction *x)
 {
 	enum err err = ERR_OK;
+	line_table_sort(&x->join.lines);
 	for (size_t i = 0; i < x->symbols.count && err == ERR_OK; i++)
 		err = add_symbols(x, x->symbols.tables[i].elf, x->symbols.tables[i].section);
 	return err;

@@ -28,6 +28,7 @@ void join_release(struct join *j)
 	for (size_t i = 0; i < j->count; i++)
 		result_free(j->results[i]);
 	free(j->results);
+	line_table_release(&j->lines);
 	pthread_mutex_destroy(&j->lock);
 	pthread_cond_destroy(&j->moved);
 	*j = (struct join){0};
@@ -128,6 +129,17 @@ enum err join_emit_new(struct join *j, const struct result *r, struct error *e)
 	return err;
 }
 
+static enum err keep_lines(struct join *j, const struct result *r, struct error *e)
+{
+	for (size_t i = 0; i < r->line_count; i++) {
+		const struct result_line *l = &r->lines[i];
+		if (coverage_free(j->coverage, l->start, l->end) < l->end &&
+		        !line_table_add(&j->lines, l->start, l->end, l->path, l->line))
+			return error_set(e, ERR_NO_MEMORY, "out of memory");
+	}
+	return ERR_OK;
+}
+
 /* The lock is held, but not while records go to the sink. */
 static void hand_on(struct join *j, struct result *r)
 {
@@ -142,6 +154,8 @@ static void hand_on(struct join *j, struct result *r)
 		err = join_emit_new(j, r, &error);
 	else
 		error = r->error;
+	if (err == ERR_OK)
+		err = keep_lines(j, r, &error);
 	result_free(r);
 	pthread_mutex_lock(&j->lock);
 	if (corrupt && j->damaged++ == 0)

@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "extract/coverage.h"
+#include "extract/line_table.h"
 #include "extract/result.h"
 
 struct join {
@@ -19,9 +20,10 @@ struct join {
 	bool busy;               /* a thread hands results on */
 	enum err err;            /* the first failure in the order of units */
 	struct error error;
-	uint64_t ranges, pads;  /* handed on */
-	uint64_t damaged, lost; /* units that are malformed; of them, those that gave nothing */
-	struct error damage;    /* of the first of them */
+	uint64_t ranges, pads;   /* handed on */
+	uint64_t damaged, lost;  /* units that are malformed; of them, those that gave no function */
+	struct error damage;     /* of the first of them */
+	struct line_table lines; /* of code that no unit so far has a function for; to be sorted */
 	pthread_mutex_t lock;
 	pthread_cond_t moved; /* next has changed, or an error was set */
 };

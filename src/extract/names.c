@@ -10,7 +10,7 @@
 #include "extract/grow.h"
 #include "extract/scopes.h"
 
-enum { REFERENCES_MAX = 16, SCOPES_MAX = 64, NAME_LENGTH_MAX = DEMANGLE_OUTPUT_MAX };
+enum { REFERENCES_MAX = 16, SCOPES_MAX = 64, FUNCTIONS_MAX = 16, NAME_LENGTH_MAX = DEMANGLE_OUTPUT_MAX };
 
 void names_init(struct names *n, struct intern *strings)
 {
@@ -167,25 +167,40 @@ static enum err scopes_of(struct names *n, const Dwarf_Die *root, const struct s
 	return err;
 }
 
-static struct str scope_name(const struct scopes *s, ptrdiff_t at)
+static enum err scope_name(struct names *n, const struct scopes *s, ptrdiff_t at, struct str *out, struct error *e)
 {
 	Dwarf_Die die = die_handle(&s->unit, s->items[at].die);
 	Dwarf_Attribute a;
+	if (s->items[at].function)
+		return n->nested < FUNCTIONS_MAX ? names_get(n, &die, out, e) : ERR_OK;
 	const char *name = dwarf_attr_integrate(&die, DW_AT_name, &a) ? dwarf_formstring(&a) : NULL;
-	if (name)
-		return str_from(name);
-	return str_from(dwarf_tag(&die) == DW_TAG_namespace ? "(anonymous namespace)" : "");
+	*out = str_from(name ? name : dwarf_tag(&die) == DW_TAG_namespace ? "(anonymous namespace)" : "");
+	return ERR_OK;
+}
+
+/* The names of the scopes around die, the innermost first. A function's has the scopes around that already. */
+static enum err scope_names(struct names *n, const struct scopes *s, const uint8_t *die, struct str names[SCOPES_MAX],
+        size_t *count, struct error *e)
+{
+	enum err err = ERR_OK;
+	bool function = false;
+	*count = 0;
+	n->nested++;
+	for (ptrdiff_t at = scopes_find(s, die); at != SCOPE_NONE && *count < SCOPES_MAX && !function && err == ERR_OK;
+	        at = s->items[at].parent) {
+		names[*count] = (struct str){"", 0};
+		err = scope_name(n, s, at, &names[(*count)++], e);
+		function = s->items[at].function;
+	}
+	n->nested--;
+	return err;
 }
 
 /* Puts the scopes around die, the outermost first, before a name. */
-static void append_scopes(struct buffer *out, const struct scopes *s, const uint8_t *die)
+static void append_scopes(struct buffer *out, const struct str *names, size_t count)
 {
-	ptrdiff_t chain[SCOPES_MAX];
-	size_t depth = 0;
-	for (ptrdiff_t at = scopes_find(s, die); at != SCOPE_NONE && depth < SCOPES_MAX; at = s->items[at].parent)
-		chain[depth++] = at;
-	while (depth > 0) {
-		struct str name = scope_name(s, chain[--depth]);
+	while (count > 0) {
+		struct str name = names[--count];
 		if (name.len > 0 && out->len + name.len <= NAME_LENGTH_MAX) {
 			buffer_append_str(out, name);
 			buffer_append(out, "::", 2);
@@ -197,18 +212,22 @@ static enum err qualified(struct names *n, Dwarf_Die *declared, struct str plain
 {
 	Dwarf_Die root;
 	const struct scopes *s;
+	struct str around[SCOPES_MAX];
+	size_t count = 0;
 	if (plain.len > NAME_LENGTH_MAX)
 		plain.len = NAME_LENGTH_MAX;
-	buffer_reset(&n->text);
 	*name = (struct str){"", 0};
 	if (plain.len == 0)
 		return ERR_OK;
 	if (dwarf_diecu(declared, &root, NULL, NULL) && !is_plain_language(dwarf_srclang(&root))) {
 		enum err err = scopes_of(n, &root, &s, e);
+		if (err == ERR_OK)
+			err = scope_names(n, s, declared->addr, around, &count, e);
 		if (err != ERR_OK)
 			return err;
-		append_scopes(&n->text, s, declared->addr);
 	}
+	buffer_reset(&n->text);
+	append_scopes(&n->text, around, count);
 	buffer_append_str(&n->text, plain);
 	*name = intern_add(n->strings, (struct str){(const char *)n->text.data, n->text.len});
 	return name->data && !n->text.failed ? ERR_OK : error_set(e, ERR_NO_MEMORY, "out of memory");

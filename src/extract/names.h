@@ -23,6 +23,7 @@ struct names {
 	size_t scopes_count, scopes_cap;
 	struct abbrev_table abbrevs;
 	struct buffer text;
+	unsigned nested; /* functions whose names are looked for, each for a class in it */
 };
 
 /* strings must outlive n, and holds all names. */

@@ -126,7 +126,7 @@ static enum err add_row(struct records *r, uint64_t address, const struct line_r
 	struct str path = line_table_path(r->lines, row->file, r->strings);
 	if (!path.data)
 		return no_memory(e);
-	if (path.len == 0 || row->line == 0)
+	if (path.len == 0)
 		return add_line(r, address, 0, e);
 	struct open_range *o = &r->open[r->open_count - 1];
 	struct symbfile_range *range = &r->out->ranges[o->range];

@@ -22,13 +22,14 @@ void result_free(struct result *r)
 	free(r->ranges);
 	free(r->pads);
 	free(r->pieces);
+	free(r->lines);
 	free(r);
 }
 
 size_t result_size(const struct result *r)
 {
 	return r->arena.used + r->range_cap * sizeof *r->ranges + r->pad_cap * sizeof *r->pads +
-	       r->piece_cap * sizeof *r->pieces;
+	       r->piece_cap * sizeof *r->pieces + r->line_cap * sizeof *r->lines;
 }
 
 struct symbfile_range *result_add_range(struct result *r)
@@ -59,4 +60,14 @@ struct result_piece *result_add_piece(struct result *r)
 	r->pieces = pieces;
 	pieces[r->piece_count] = (struct result_piece){0};
 	return &pieces[r->piece_count++];
+}
+
+struct result_line *result_add_line(struct result *r)
+{
+	struct result_line *lines = grown(r->lines, &r->line_cap, r->line_count, sizeof *lines);
+	if (!lines)
+		return NULL;
+	r->lines = lines;
+	lines[r->line_count] = (struct result_line){0};
+	return &lines[r->line_count++];
 }

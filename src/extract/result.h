@@ -11,11 +11,20 @@ struct result_piece {
 	size_t first_range, first_pad; /* up to those of the next piece */
 };
 
+/* A line of code that the unit has no function for. */
+struct result_line {
+	uint64_t start, end;
+	struct str path;
+	uint32_t line;
+};
+
 struct result {
 	struct arena arena; /* lines and frames; names and paths are of the intern set of who made it */
 	struct symbfile_range *ranges;
 	struct symbfile_pad *pads;
 	struct result_piece *pieces;
+	struct result_line *lines;
+	size_t line_count, line_cap;
 	size_t range_count, range_cap, pad_count, pad_cap, piece_count, piece_cap;
 	enum err err; /* why something is missing, or everything */
 	struct error error;
@@ -29,5 +38,6 @@ size_t result_size(const struct result *r);
 struct symbfile_range *result_add_range(struct result *r);
 struct symbfile_pad *result_add_pad(struct result *r);
 struct result_piece *result_add_piece(struct result *r);
+struct result_line *result_add_line(struct result *r);
 
 #endif

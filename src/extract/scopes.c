@@ -7,11 +7,16 @@
 
 #include "extract/grow.h"
 
-/* The scopes around each entry that is open. */
+struct open_scope {
+	ptrdiff_t scope;
+	const uint8_t *function; /* the innermost within that scope, which is no scope yet; NULL: none */
+};
+
+/* What is around each entry that is open. */
 struct open_scopes {
-	ptrdiff_t *outer; /* the scope outside of it */
+	struct open_scope *outer; /* outside of it */
 	size_t count, cap;
-	ptrdiff_t current;
+	struct open_scope current;
 };
 
 static bool is_scope(uint32_t tag)
@@ -40,25 +45,37 @@ static bool add_change(struct scopes *s, const uint8_t *at, ptrdiff_t scope)
 	return true;
 }
 
-static bool add_scope(struct scopes *s, const struct die *d, struct open_scopes *open)
+/* Adds a scope within the current one, which it becomes. */
+static bool add_item(struct scopes *s, const uint8_t *die, bool function, struct open_scopes *open)
 {
 	struct scope *items = grown(s->items, &s->cap, s->count, sizeof *items);
 	if (!items)
 		return false;
 	s->items = items;
-	items[s->count] = (struct scope){d->at, open->current};
-	open->current = (ptrdiff_t)s->count++;
-	return add_change(s, d->attrs, open->current);
+	items[s->count] = (struct scope){die, open->current.scope, function};
+	open->current = (struct open_scope){(ptrdiff_t)s->count++, NULL};
+	return true;
+}
+
+/* A function is a scope of the classes in it, not of what else it declares. */
+static bool add_scope(struct scopes *s, const struct die *d, struct open_scopes *open)
+{
+	const uint8_t *function = open->current.function;
+	if (function && !add_item(s, function, true, open))
+		return false;
+	return add_item(s, d->at, false, open) && add_change(s, d->attrs, open->current.scope);
 }
 
 /* An entry with children begins. */
 static bool enter(struct scopes *s, const struct die *d, struct open_scopes *open)
 {
-	ptrdiff_t *outer = grown(open->outer, &open->cap, open->count, sizeof *outer);
+	struct open_scope *outer = grown(open->outer, &open->cap, open->count, sizeof *outer);
 	if (!outer)
 		return false;
 	open->outer = outer;
 	outer[open->count++] = open->current;
+	if (d->abbrev->tag == DW_TAG_subprogram)
+		open->current.function = d->at;
 	return !is_scope(d->abbrev->tag) || add_scope(s, d, open);
 }
 
@@ -66,15 +83,15 @@ static bool leave(struct scopes *s, const struct die *d, struct open_scopes *ope
 {
 	if (open->count == 0)
 		return true;
-	ptrdiff_t outer = open->outer[--open->count];
-	bool ok = outer == open->current || add_change(s, d->attrs, outer);
+	struct open_scope outer = open->outer[--open->count];
+	bool ok = outer.scope == open->current.scope || add_change(s, d->attrs, outer.scope);
 	open->current = outer;
 	return ok;
 }
 
 enum err scopes_read(struct scopes *s, const Dwarf_Die *root, struct abbrev_table *abbrevs, struct error *e)
 {
-	struct open_scopes open = {.current = SCOPE_NONE};
+	struct open_scopes open = {.current = {SCOPE_NONE, NULL}};
 	struct die d = {0};
 	enum err err = die_unit_open(&s->unit, root, abbrevs, e);
 	while (err == ERR_OK && (err = die_next(&s->unit, &d, e)) == ERR_OK) {

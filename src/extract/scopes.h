@@ -1,4 +1,4 @@
-/* The namespaces and classes that the entries of a unit are in. */
+/* The namespaces and classes that the entries of a unit are in, and the functions that such classes are in. */
 #ifndef SYMBTOOL_SCOPES_H
 #define SYMBTOOL_SCOPES_H
 
@@ -12,6 +12,7 @@ enum { SCOPE_NONE = -1 };
 struct scope {
 	const uint8_t *die;
 	ptrdiff_t parent; /* index, or SCOPE_NONE */
+	bool function;
 };
 
 /* From at on entries are in scope. */

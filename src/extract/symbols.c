@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "extract/calls.h"
 #include "extract/elf_file.h"
 #include "extract/grow.h"
+#include "extract/records.h"
 
 struct symbol {
 	uint64_t start, end;
@@ -21,8 +21,7 @@ struct symbols {
 	size_t count, cap;
 	const struct code_map *code;
 	struct coverage *coverage;
-	struct names *names;
-	struct result *out;
+	struct records records; /* of what is found */
 	bool pads;
 	struct error *e;
 };
@@ -89,35 +88,19 @@ static int compare(const void *a, const void *b)
 	return strcmp(x->name, y->name);
 }
 
-static enum err add_pads(struct symbols *s, uint64_t start, uint64_t end, struct str name)
-{
-	const struct code_section *section = code_map_find(s->code, start);
-	if (!s->pads || !section || !section->bytes)
-		return ERR_OK;
-	struct symbfile_frame *frame = arena_calloc(&s->out->arena, 1, sizeof *frame);
-	if (!frame)
-		return no_memory(s);
-	*frame = (struct symbfile_frame){name, {"", 0}, 0};
-	struct call_cursor c = {s->code->machine, section->bytes + (start - section->start), (size_t)(end - start), 0};
-	for (size_t call, next; call_next(&c, &call, &next);) {
-		struct symbfile_pad *pad = result_add_pad(s->out);
-		if (!pad)
-			return no_memory(s);
-		*pad = (struct symbfile_pad){start + next - 1, frame, 1};
-	}
-	return ERR_OK;
-}
-
+/* A function without inlined calls. */
 static enum err add_piece(struct symbols *s, uint64_t start, uint64_t end, const char *symbol)
 {
-	struct str name = names_of_symbol(s->names, str_from(symbol));
-	struct result_piece *piece = name.data ? result_add_piece(s->out) : NULL;
-	struct symbfile_range *range = piece ? result_add_range(s->out) : NULL;
-	if (!range)
+	struct code_node node = {.parent = NO_NODE, .name = names_of_symbol(s->records.names, str_from(symbol))};
+	struct functions functions = {.nodes = &node, .node_count = 1};
+	struct segment all = {start, end, 0};
+	struct segments segments = {.items = &all, .count = 1};
+	size_t first = s->records.out->piece_count;
+	if (!node.name.data)
 		return no_memory(s);
-	*piece = (struct result_piece){start, end, s->out->range_count - 1, s->out->pad_count};
-	*range = (struct symbfile_range){.va = start, .length = end - start, .func = name};
-	return add_pads(s, start, end, name);
+	s->records.functions = &functions;
+	enum err err = records_add_ranges(&s->records, &segments, s->e);
+	return err == ERR_OK && s->pads ? records_add_pads(&s->records, &segments, first, s->e) : err;
 }
 
 /* What is still free of a stretch of one symbol. */
@@ -158,16 +141,19 @@ static enum err sweep(struct symbols *s)
 	return err;
 }
 
-enum err symbols_read(Elf *elf, const char *section, struct coverage *c, struct names *names, bool pads,
-        struct result *out, struct error *e)
+enum err symbols_read(Elf *elf, const char *section, struct coverage *c, struct line_table *lines, struct names *names,
+        bool pads, struct result *out, struct error *e)
 {
-	struct symbols s = {.code = c->code, .coverage = c, .names = names, .out = out, .pads = pads, .e = e};
+	struct symbols s = {.code = c->code, .coverage = c, .pads = pads, .e = e};
+	s.records = (struct records){
+	        .code = c->code, .lines = lines, .names = names, .strings = names->strings, .out = out};
 	Elf_Scn *found = elf_find_section(elf, section);
 	enum err err = found ? read_table(&s, elf, found) : ERR_OK;
 	if (err == ERR_OK && s.count > 0) {
 		qsort(s.items, s.count, sizeof *s.items, compare);
 		err = sweep(&s);
 	}
+	records_release(&s.records);
 	free(s.items);
 	return err;
 }

@@ -3,14 +3,15 @@
 #define SYMBTOOL_SYMBOLS_H
 
 #include "extract/coverage.h"
+#include "extract/line_table.h"
 #include "extract/names.h"
 #include "extract/result.h"
 #include "extract/symbol_files.h"
 
 /* Adds a range, and return pads when wanted, for code that is free in c and in a function of the table named section;
- * of functions that overlap the one that begins later counts. */
-enum err symbols_read(Elf *elf, const char *section, struct coverage *c, struct names *names, bool pads,
-        struct result *out, struct error *e);
+ * of functions that overlap the one that begins later counts. lines are of that code, sorted. */
+enum err symbols_read(Elf *elf, const char *section, struct coverage *c, struct line_table *lines, struct names *names,
+        bool pads, struct result *out, struct error *e);
 
 /* Names for code that debug data describe without one. */
 struct symbol_names {

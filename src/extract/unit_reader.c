@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "extract/grow.h"
+#include "extract/loose_lines.h"
 
 enum { UNIT_MIN = 7 }; /* bytes of a header behind its length */
 
@@ -123,14 +124,26 @@ static enum err add_functions(struct unit_reader *u, struct error *e)
 	return err;
 }
 
+/* Entries that are shared have no code, and a line table that is another's. */
+static bool has_code(const struct die_unit *unit)
+{
+	Dwarf_Die root = unit->root;
+	int tag = dwarf_tag(&root);
+	return (tag == DW_TAG_compile_unit || tag == DW_TAG_skeleton_unit) &&
+	       (dwarf_hasattr(&root, DW_AT_low_pc) || dwarf_hasattr(&root, DW_AT_ranges));
+}
+
+/* What is malformed is left out: all functions, or all lines. */
 static enum err read_unit(struct unit_reader *u, const struct die_unit *unit, struct result *out, struct error *e)
 {
-	enum err err = functions_read(&u->functions, unit, u->code, e);
-	if (err != ERR_OK || u->functions.piece_count == 0)
-		return err;
-	enum err lines = read_lines(u, unit, e);
+	enum err functions = functions_read(&u->functions, unit, u->code, e);
+	if (functions == ERR_CORRUPT)
+		u->functions.piece_count = 0;
+	if (functions == ERR_NO_MEMORY || (u->functions.piece_count == 0 && !has_code(unit)))
+		return functions;
+	enum err lines = read_lines(u, unit, functions == ERR_OK ? e : NULL);
 	if (lines == ERR_NO_MEMORY)
-		return lines;
+		return error_set(e, lines, "out of memory");
 	if (lines != ERR_OK)
 		line_table_release(&u->lines);
 	struct records *r = &u->records;
@@ -141,8 +154,10 @@ static enum err read_unit(struct unit_reader *u, const struct die_unit *unit, st
 	r->names = &u->names;
 	r->strings = &u->strings;
 	r->out = out;
-	err = add_functions(u, e);
-	return err != ERR_OK ? err : lines;
+	enum err err = add_functions(u, e);
+	if (err == ERR_OK)
+		err = loose_lines_collect(out, &u->lines, &u->strings, e);
+	return err != ERR_OK ? err : functions != ERR_OK ? functions : lines;
 }
 
 /* libdw goes over the units before this one, and stops once at each that it cannot read. */

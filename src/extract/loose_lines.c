@@ -1,0 +1,75 @@
+#include <config.h>
+
+#include "extract/loose_lines.h"
+
+#include <stdlib.h>
+
+struct span {
+	uint64_t start, end;
+};
+
+static int by_start(const void *a, const void *b)
+{
+	const struct span *x = a, *y = b;
+	return (x->start > y->start) - (x->start < y->start);
+}
+
+static struct span *sorted_pieces(const struct result *r)
+{
+	struct span *spans = malloc((r->piece_count + 1) * sizeof *spans);
+	if (!spans)
+		return NULL;
+	for (size_t i = 0; i < r->piece_count; i++)
+		spans[i] = (struct span){r->pieces[i].start, r->pieces[i].end};
+	qsort(spans, r->piece_count, sizeof *spans, by_start);
+	return spans;
+}
+
+struct sweep {
+	struct result *r;
+	struct line_table *t;
+	struct intern *strings;
+	struct span *spans; /* the pieces by address */
+	size_t next;        /* the first span that begins behind where the sweep is */
+	uint64_t covered;   /* where those before it end */
+};
+
+static bool add(struct sweep *w, const struct line_row *row, uint64_t start, uint64_t end)
+{
+	struct str path = line_table_path(w->t, row->file, w->strings);
+	if (path.data && path.len == 0)
+		return true;
+	struct result_line *line = path.data ? result_add_line(w->r) : NULL;
+	if (line)
+		*line = (struct result_line){start, end, path, row->line};
+	return line != NULL;
+}
+
+static bool sweep_row(struct sweep *w, const struct line_row *row)
+{
+	size_t count = w->r->piece_count;
+	bool ok = true;
+	for (uint64_t at = row->start, end; at < row->end && ok; at = end) {
+		for (; w->next < count && w->spans[w->next].start <= at; w->next++)
+			if (w->spans[w->next].end > w->covered)
+				w->covered = w->spans[w->next].end;
+		end = w->next < count && w->spans[w->next].start < row->end ? w->spans[w->next].start : row->end;
+		if (w->covered > at)
+			end = w->covered;
+		else
+			ok = add(w, row, at, end);
+	}
+	return ok;
+}
+
+/* A thunk may have the row of the function before it, so that rows that go on behind a function count, too: up to the
+ * next one, as a rule what fills the gap between them, where no symbol is. */
+enum err loose_lines_collect(struct result *r, struct line_table *t, struct intern *strings, struct error *e)
+{
+	struct sweep w = {.r = r, .t = t, .strings = strings, .spans = sorted_pieces(r)};
+	bool ok = w.spans != NULL;
+	for (size_t i = 0; i < t->row_count && ok; i++)
+		ok = sweep_row(&w, &t->rows[i]);
+	free(w.spans);
+	return ok ? ERR_OK : error_set(e, ERR_NO_MEMORY, "out of memory");
+}
