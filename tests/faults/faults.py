@@ -145,7 +145,7 @@ def has_asked(bucket):
 def gone(w, seconds):
     """The process stands still: connections are accepted by the kernel and nothing comes."""
     seen = w.transfers("failed")
-    w.buckets[0].signal(signal.SIGSTOP)
+    w.buckets[0].freeze()
     try:
         w.hold(seconds, seen)
     finally:
@@ -199,7 +199,7 @@ def slow_buckets(w):
 
 
 def suspend(w, _seconds):
-    w.daemons[0].signal(signal.SIGSTOP)
+    w.daemons[0].freeze()
     stopped = time.monotonic()
     try:
         w.hold(3.0, lambda: w.load.oldest() < stopped + 1.0)

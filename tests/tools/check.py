@@ -212,7 +212,7 @@ def check_faults():
         return
     program = os.path.join(ROOT, "tests", "faults", "run.py")
     with tempfile.TemporaryFile("w+") as out:
-        code = run([sys.executable, program, "--short"], stdout=out, env={"SYMBOLICATED": shlex.quote(os.path.join(directory, "symbolicated"))})
+        code = run([sys.executable, program, "--short", "--seed", os.environ.get("SEED", "1")], stdout=out, env={"SYMBOLICATED": shlex.quote(os.path.join(directory, "symbolicated"))})
         out.seek(0)
         text = out.read()
     print(text, end="", flush=True)
@@ -289,7 +289,12 @@ def on_terminate(*_):
 def main():
     parser = argparse.ArgumentParser(prog="./check")
     parser.add_argument("parts", nargs="*", metavar="PART", help=" ".join(PARTS))
-    wanted = parser.parse_args().parts or list(PARTS)
+    parser.add_argument("--seed", type=int, metavar="N", help="other random data than always")
+    given = parser.parse_args()
+    wanted = given.parts or list(PARTS)
+    if given.seed is not None:
+        os.environ["SEED"] = str(given.seed)
+        print(f"seed {given.seed}", flush=True)
     for part in wanted:
         if part not in PARTS:
             parser.error(f"no part {part}: {' '.join(PARTS)}")

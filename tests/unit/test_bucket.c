@@ -29,6 +29,7 @@
 
 #include "base/clock.h"
 #include "format/gzip.h"
+#include "seed.h"
 
 #define ID "44E4EC8C2F41492B9369D6B9A059577C2"
 static const struct str id = {ID, sizeof ID - 1};
@@ -365,7 +366,7 @@ static void object_paths(void **state)
 	}
 }
 
-static uint64_t seed = 1;
+static uint64_t seed; /* set by main */
 
 static unsigned next_random(unsigned below)
 {
@@ -1301,6 +1302,7 @@ static void threads_share_sources(void **state)
 
 int main(void)
 {
+	seed = seed_of(1);
 	signal(SIGPIPE, SIG_IGN);
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test(names_and_ids),

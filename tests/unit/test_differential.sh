@@ -9,7 +9,7 @@ export PYTHONDONTWRITEBYTECODE=1
 random() {
 	count=$1 seed=$2
 	shift 2
-	compare --count "$count" --seed "$seed" "$@"
+	compare --count "$count" --seed $((seed + ${SEED:-0} * 10000)) "$@"
 }
 
 compare() {

@@ -2,6 +2,7 @@
 #include <config.h>
 
 #include "format/gzip.h"
+#include "seed.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,7 +23,7 @@ struct bytes {
 	size_t len;
 };
 
-static uint64_t seed;
+static uint64_t seed; /* set by main */
 
 static uint32_t next_random(void)
 {
@@ -400,6 +401,7 @@ static void compress_pays(void **state)
 
 int main(void)
 {
+	seed = seed_of(1);
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test(chunk_sizes),
 	        cmocka_unit_test(several_members),

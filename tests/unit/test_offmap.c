@@ -13,6 +13,7 @@
 #include "format/breakpad.h"
 #include "offmap_dump.h"
 #include "offmap_tools.h"
+#include "seed.h"
 
 /* Every kind of record, several damaged ones, both forms of INLINE; all but the last line end in LF. */
 static const char everything[] =
@@ -322,7 +323,7 @@ static void publics_last(unsigned *order)
 static void check_orders(const struct offmap_options *options)
 {
 	unsigned sorted[SYMBOLS], order[SYMBOLS];
-	uint64_t seed = 1;
+	uint64_t seed = seed_of(1);
 	for (unsigned i = 0; i < SYMBOLS; i++)
 		sorted[i] = order[i] = i;
 	struct offmap *expected = build_ordered(sorted, 0, options);

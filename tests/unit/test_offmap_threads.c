@@ -16,6 +16,7 @@
 
 #include "format/breakpad.h"
 #include "offmap_tools.h"
+#include "seed.h"
 
 void *__real_malloc(size_t n);
 void *__real_calloc(size_t count, size_t size);
@@ -83,8 +84,9 @@ static void add_function(struct buffer *text, unsigned addr, unsigned i, unsigne
 		text_add(text, "%x 10 %u %u\n", addr + 16 * k, next_random(seed) % 500, next_random(seed) % ids);
 }
 
-static struct buffer make(unsigned functions, unsigned what, uint64_t seed)
+static struct buffer make(unsigned functions, unsigned what, uint64_t own)
 {
+	uint64_t seed = seed_of(own);
 	struct buffer text = text_new();
 	unsigned ids = 50;
 	text_add(&text, "MODULE Linux x86_64 0 threads.so\n");

@@ -16,6 +16,7 @@
 #include "store/failures.h"
 #include "format/offmap_value.h"
 #include "store/page_cache.h"
+#include "seed.h"
 
 enum { PAGES = 4, PAGE_BYTES = 2000, MODULE_BYTES = 2 * PAGES * (PAGE_BYTES + 100) };
 
@@ -700,7 +701,7 @@ static void test_forget_all_spellings(void **state)
 static void *fail_and_ask(void *arg)
 {
 	struct failures *f = arg;
-	uint64_t seed = (uint64_t)(uintptr_t)&seed;
+	uint64_t seed = seed_of((uint64_t)(uintptr_t)&seed);
 	for (unsigned i = 0; i < 5000; i++) {
 		struct module_hash h = {{(uint8_t)next_random(&seed)}}, spelling = {{(uint8_t)(i % 3)}};
 		failures_set(f, &h, &spelling, FAILURE_MISSING + i % 3, "", i, 0);

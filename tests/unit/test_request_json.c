@@ -16,6 +16,7 @@
 #include "format/json_scan.h"
 #include "format/request_json.h"
 #include "request_oracle.h"
+#include "seed.h"
 
 enum { FILES_MAX = 1000, FILE_MAX = 1 << 20, ARENA_MAX = 1 << 30 };
 
@@ -460,7 +461,7 @@ static void put_body(struct generator *g)
 static void test_random_bodies(void **state)
 {
 	const struct request_limits tight = {2, 4, 3, 3};
-	struct generator g = {.state = 20260917};
+	struct generator g = {.state = seed_of(20260917)};
 	(void)state;
 	for (unsigned i = 0; i < 30000; i++) {
 		char *data = NULL;

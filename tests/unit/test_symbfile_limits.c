@@ -14,6 +14,7 @@
 #include "alloc_fail.h"
 #include "base/varint.h"
 #include "symbfile_dump.h"
+#include "seed.h"
 
 enum { MIB = 1 << 20 };
 
@@ -381,8 +382,9 @@ static bool check_damaged(const char *data, size_t len)
 	return err != ERR_OK;
 }
 
-static unsigned damage_file(const char *name, unsigned rounds, uint64_t seed)
+static unsigned damage_file(const char *name, unsigned rounds, uint64_t own)
 {
+	uint64_t seed = seed_of(own);
 	char path[512];
 	size_t len;
 	unsigned refused = 0;

@@ -20,6 +20,7 @@
 #include "format/offmap_value.h"
 #include "format/symbfile_map.h"
 #include "offmap_tools.h"
+#include "seed.h"
 
 typedef unsigned __int128 position;
 
@@ -466,7 +467,7 @@ static void make_set(struct random_set *s, uint64_t *seed)
 static void test_random_sets(void **state)
 {
 	static struct random_set s;
-	uint64_t seed = 1;
+	uint64_t seed = seed_of(1);
 	(void)state;
 	for (unsigned round = 0; round < 4000; round++) {
 		make_set(&s, &seed);
@@ -521,7 +522,7 @@ static struct offmap *build_shuffled(const struct records *r, uint64_t *seed)
 static void test_any_order_gives_the_same_pages(void **state)
 {
 	static struct random_set s;
-	uint64_t seed = 7;
+	uint64_t seed = seed_of(7);
 	(void)state;
 	for (unsigned round = 0; round < 1000; round++) {
 		make_set(&s, &seed);
@@ -736,7 +737,7 @@ static void test_bit_tree(void **state)
 	(void)state;
 	for (unsigned i = 0; i < 6; i++) {
 		struct bit_tree t;
-		uint64_t seed = i;
+		uint64_t seed = seed_of(i);
 		bool *plain = calloc(sizes[i], sizeof *plain);
 		assert_non_null(plain);
 		assert_true(bit_tree_init(&t, sizes[i]));

@@ -17,6 +17,7 @@
 #include "format/symbfile_records.h"
 #include "offmap_tools.h"
 #include "work.h"
+#include "seed.h"
 
 /* ---- measuring ---- */
 
@@ -180,7 +181,7 @@ static void two_hundred_levels(struct symbfile_map *m, uint32_t n)
 
 static void depths_of_all_sizes(struct symbfile_map *m, uint32_t n)
 {
-	uint64_t seed = 1;
+	uint64_t seed = seed_of(1);
 	for (uint32_t i = 0; i < n; i++)
 		add(m, next_random(&seed) % n, next_random(&seed) % n, 2 * next_random(&seed), "f");
 }

@@ -81,6 +81,11 @@ def free_port():
     raise AssertionError("no free port")
 
 
+def seed_of(own):
+    """What a generator of random data begins with: the place's own seed, and another with SEED (./check --seed N)."""
+    return f"{own} {os.environ['SEED']}" if "SEED" in os.environ else own
+
+
 def has_sanitizer():
     """Does the daemon run with other allocations than its own: a sanitizer's or valgrind's?"""
     if len(DAEMON) > 1:
@@ -134,6 +139,17 @@ class Server:
 
     def signal(self, number):
         self.process.send_signal(number)
+
+    def freeze(self):
+        """Stops it until SIGCONT; returns when each of its threads stands still, since the signal alone is not that yet."""
+        self.signal(signal.SIGSTOP)
+        wait_for(lambda: set(self.thread_states()) <= {"T"}, f"{self.name} to stand still")
+
+    def thread_states(self):
+        folder = f"/proc/{self.process.pid}/task"
+        for task in os.listdir(folder):
+            with contextlib.suppress(OSError), open(os.path.join(folder, task, "stat"), "rb") as f:
+                yield f.read().rpartition(b")")[2].split()[0].decode()
 
     def wait(self, bound=STOP_BOUND):
         try:
@@ -193,7 +209,7 @@ class Memcached(Server):
     @contextlib.contextmanager
     def suspended(self):
         """Hung, as a server on an overloaded host is: it accepts connections and never answers."""
-        self.signal(signal.SIGSTOP)
+        self.freeze()
         try:
             yield
         finally:

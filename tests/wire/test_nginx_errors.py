@@ -104,8 +104,15 @@ class Front(Server):
 @pytest.fixture(scope="module")
 def own():
     """A server that is symbolicated's alone."""
+    with Front("own") as front:
+        yield front
+
+
+@pytest.fixture(scope="module")
+def hasty():
+    """The same, and a responder has but a second for its answer: for tests in which there is none."""
     timeouts = [("symbolicated-location.conf", r"fastcgi_read_timeout \w+", "fastcgi_read_timeout 1s")]
-    with Front("own", changes=timeouts) as front:
+    with Front("hasty", changes=timeouts) as front:
         yield front
 
 
@@ -316,8 +323,8 @@ def test_413_with_expect_comes_before_the_body(own):
 
 
 @pytest.mark.parametrize("size", [0, 5 << 20])
-def test_504_of_a_silent_responder(own, size):
-    check_error(own.client.post("/symbolicate/v5", body_of(size), Do="silence"), 504, "5")
+def test_504_of_a_silent_responder(hasty, size):
+    check_error(hasty.client.post("/symbolicate/v5", body_of(size), Do="silence"), 504, "5")
 
 
 @pytest.mark.parametrize("size", [0, 5 << 20])

@@ -16,7 +16,7 @@ import pytest
 import stack as stacks
 from client import job
 from s3 import Watcher
-from stack import DAEMON, Stack, wait_for
+from stack import DAEMON, Stack, seed_of, wait_for
 from symbols import SAMPLE, TOOLS, Symbols, debug_id, differences, module_line, run_gensym
 
 sys.path.insert(0, TOOLS)
@@ -58,7 +58,7 @@ def hostile_id(rng):
 
 def hostile_modules(seed, count):
     """Every byte alone and between letters, then random ones. Ids of good form, so that it is the name that decides."""
-    rng = random.Random(seed)
+    rng = random.Random(seed_of(seed))
     first = [[text.replace("_", chr(byte)), "AB%X" % byte] for byte in range(256) for text in ("_", "a_b")]
     return first + [[hostile_name(rng), hostile_id(rng)] for _ in range(count)]
 
@@ -185,7 +185,7 @@ def test_hostile_names_in_a_folder(tmp_path):
 
 def test_hostile_names_of_the_other_paths():
     """Names in the paths of DELETE, and in headers: nothing raw in the log."""
-    rng = random.Random("paths")
+    rng = random.Random(seed_of("paths"))
     with Stack(keys=True, config={"log_level": "debug"}) as s:
         s.symbols.add(APP[0], SAMPLE, APP[1])
         for _ in range(300):

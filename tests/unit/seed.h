@@ -1,0 +1,15 @@
+/* Random data of tests: the same each time, and others with SEED in the environment (./check --seed N). */
+#ifndef TESTS_SEED_H
+#define TESTS_SEED_H
+
+#include <stdint.h>
+#include <stdlib.h>
+
+/* What a generator begins with; `own` is the place's own number. */
+static inline uint64_t seed_of(uint64_t own)
+{
+	const char *text = getenv("SEED");
+	return own + (text ? strtoull(text, NULL, 10) * 0x9e3779b97f4a7c15U : 0);
+}
+
+#endif
