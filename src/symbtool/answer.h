@@ -12,12 +12,21 @@
 enum err answer_local(const struct question *q, struct offmap *const *maps, struct buffer *reply, struct error *e);
 /* Modules are files, whose FileID is taken, NAME/ID, or an ID alone. */
 enum err answer_server(const struct question *q, struct server *s, struct buffer *reply, struct error *e);
+/* Complains of each module that a reply of the server did not find, once, with the reason that the server gives. told:
+ * a JSON object of the caller's. *lacking: there was one. */
+enum err answer_missing(struct server *s, const struct buffer *reply, json_t *told, bool *lacking, struct error *e);
 
 /* What an address is, with all strings; m may be NULL. ERR_CORRUPT, ERR_NO_MEMORY. */
 enum err answer_look_up(const struct offmap *m, uint64_t address, struct arena *arena, struct offmap_answer *a);
 
+/* What replies had, over all that were printed. */
+struct answer_tally {
+	uint64_t stacks;   /* printed: an empty line stands between two */
+	uint64_t nameless; /* frames in no function, in modules that were found */
+};
+
 /* For people: a line a frame, one more for each call that was inlined. ERR_CORRUPT: it is no such reply. */
-enum err answer_print(const struct buffer *reply, struct error *e);
+enum err answer_print(const struct buffer *reply, struct answer_tally *tally, struct error *e);
 /* An object a frame, each on a line. */
 enum err answer_print_lines(const struct buffer *reply, struct error *e);
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "symbtool/answer.h"
+#include "symbtool/cli.h"
 #include "symbtool/visible.h"
 
 static const char *text_of(const json_t *object, const char *key)
@@ -16,7 +17,10 @@ static const char *text_of(const json_t *object, const char *key)
 static void print_place(const json_t *call)
 {
 	json_int_t line = json_integer_value(json_object_get(call, "line"));
+	bool bold = is_coloured();
+	fputs(bold ? "\033[1m" : "", stdout);
 	print_visible(stdout, text_of(call, "function"));
+	fputs(bold ? "\033[0m" : "", stdout);
 	if (*text_of(call, "file")) {
 		fputs(" at ", stdout);
 		print_visible(stdout, text_of(call, "file"));
@@ -43,29 +47,45 @@ static void print_frame(const json_t *frame)
 	print_place(frame);
 }
 
-/* Stacks are separated by an empty line where blank is set. */
-static enum err print_all(const struct buffer *reply, void (*print)(const json_t *frame), bool blank, struct error *e)
+/* Whether all modules of a result were found. */
+static bool found_all(const json_t *result)
+{
+	const char *key;
+	json_t *found;
+	json_object_foreach(
+	        json_object_get(result, "found_modules"), key, found) if (json_is_false(found)) return false;
+	return true;
+}
+
+static enum err print_all(
+        const struct buffer *reply, void (*print)(const json_t *frame), struct answer_tally *tally, struct error *e)
 {
 	json_t *root = json_loadb((const char *)reply->data, reply->len, JSON_ALLOW_NUL, NULL);
-	const json_t *stacks = json_object_get(json_array_get(json_object_get(root, "results"), 0), "stacks");
+	const json_t *result = json_array_get(json_object_get(root, "results"), 0);
+	const json_t *stacks = json_object_get(result, "stacks");
+	bool all = found_all(result);
 	enum err err = json_is_array(stacks) ? ERR_OK : error_set(e, ERR_CORRUPT, "a reply that has no stacks");
 	for (size_t i = 0; i < json_array_size(stacks); i++) {
 		const json_t *stack = json_array_get(stacks, i);
-		if (i && blank)
+		if (tally && tally->stacks++)
 			putchar('\n');
-		for (size_t j = 0; j < json_array_size(stack); j++)
-			print(json_array_get(stack, j));
+		for (size_t j = 0; j < json_array_size(stack); j++) {
+			const json_t *frame = json_array_get(stack, j);
+			print(frame);
+			if (tally && all && !json_object_get(frame, "function"))
+				tally->nameless++;
+		}
 	}
 	json_decref(root);
 	return err;
 }
 
-enum err answer_print(const struct buffer *reply, struct error *e)
+enum err answer_print(const struct buffer *reply, struct answer_tally *tally, struct error *e)
 {
-	return print_all(reply, print_frame, true, e);
+	return print_all(reply, print_frame, tally, e);
 }
 
 enum err answer_print_lines(const struct buffer *reply, struct error *e)
 {
-	return print_all(reply, print_json_line, false, e);
+	return print_all(reply, print_json_line, NULL, e);
 }

@@ -9,6 +9,7 @@
 
 #include "format/file_id.h"
 #include "symbtool/answer.h"
+#include "symbtool/cli.h"
 
 enum { REPLY_MAX = 300 << 20 }; /* bytes; servers stop before */
 
@@ -89,21 +90,90 @@ static enum err write_request(struct buffer *out, const struct question *q, stru
 	return err;
 }
 
+static enum err send_v5(
+        struct server *s, const char *headers, const struct buffer *body, struct buffer *reply, struct error *e)
+{
+	struct connection *c = connection_new(s);
+	reply->max = REPLY_MAX;
+	struct server_request request = {
+	        .path = "/symbolicate/v5", .headers = headers, .post = true, .data = body->data, .len = body->len};
+	enum err err = c ? connection_send(c, &request, reply, e) : error_set(e, ERR_NO_MEMORY, "out of memory");
+	connection_free(c);
+	return err;
+}
+
 enum err answer_server(const struct question *q, struct server *s, struct buffer *reply, struct error *e)
 {
 	struct buffer body;
-	struct connection *c = connection_new(s);
 	buffer_init(&body, REPLY_MAX);
-	reply->max = REPLY_MAX;
-	enum err err = c ? write_request(&body, q, e) : error_set(e, ERR_NO_MEMORY, "out of memory");
-	struct server_request request = {.path = "/symbolicate/v5",
-	        .headers = "Content-Type: application/json\n",
-	        .post = true,
-	        .data = body.data,
-	        .len = body.len};
+	enum err err = write_request(&body, q, e);
 	if (!err)
-		err = connection_send(c, &request, reply, e);
+		err = send_v5(s, "Content-Type: application/json\n", &body, reply, e);
 	buffer_release(&body);
-	connection_free(c);
+	return err;
+}
+
+/* ---- modules that were not found ---- */
+
+/* A request for one frame of each module of `found` that is false and was not told. Returns how many. */
+static size_t write_why(struct buffer *out, const json_t *found, json_t *told)
+{
+	const char *key;
+	json_t *value;
+	size_t count = 0;
+	buffer_printf(out, "{\"memoryMap\":[");
+	json_object_foreach((json_t *)found, key, value)
+	{
+		const char *slash = strrchr(key, '/');
+		if (!json_is_false(value) || json_object_get(told, key) || !slash)
+			continue;
+		json_object_set_new(told, key, json_true());
+		buffer_printf(out, "%s[", count++ ? "," : "");
+		buffer_append_json(out, (struct str){key, (size_t)(slash - key)});
+		buffer_append(out, ",", 1);
+		buffer_append_json(out, str_from(slash + 1));
+		buffer_append(out, "]", 1);
+	}
+	buffer_printf(out, "],\"stacks\":[[");
+	for (size_t i = 0; i < count; i++)
+		buffer_printf(out, "%s[%zu,0]", i ? "," : "", i);
+	buffer_printf(out, "]]}");
+	return count;
+}
+
+static void complain_of(const json_t *found, const json_t *reasons)
+{
+	const char *key;
+	json_t *value;
+	json_object_foreach((json_t *)found, key, value)
+	{
+		const char *why = json_string_value(json_object_get(reasons, key));
+		if (json_is_false(value))
+			complain(key, "%s",
+			        why && strcmp(why, "not found") != 0 ? why
+			                                             : "no source of the server has symbols of it");
+	}
+}
+
+enum err answer_missing(struct server *s, const struct buffer *reply, json_t *told, bool *lacking, struct error *e)
+{
+	struct buffer body, why;
+	enum err err = ERR_OK;
+	json_t *root = json_loadb((const char *)reply->data, reply->len, JSON_ALLOW_NUL, NULL);
+	buffer_init(&body, REPLY_MAX);
+	buffer_init(&why, REPLY_MAX);
+	const json_t *result = json_array_get(json_object_get(root, "results"), 0);
+	if (write_why(&body, json_object_get(result, "found_modules"), told)) {
+		*lacking = true;
+		err = send_v5(s, "Content-Type: application/json\nDebug: true\n", &body, &why, e);
+		json_t *reasons = err ? NULL : json_loadb((const char *)why.data, why.len, JSON_ALLOW_NUL, NULL);
+		result = json_array_get(json_object_get(reasons, "results"), 0);
+		complain_of(json_object_get(result, "found_modules"),
+		        json_object_get(json_object_get(json_object_get(reasons, "debug"), "unnamed"), "modules"));
+		json_decref(reasons);
+	}
+	json_decref(root);
+	buffer_release(&body);
+	buffer_release(&why);
 	return err;
 }

@@ -34,6 +34,12 @@ void complain(const char *place, const char *format, ...)
 	funlockfile(stderr);
 }
 
+bool is_coloured(void)
+{
+	const char *off = getenv("NO_COLOR"), *term = getenv("TERM");
+	return isatty(STDOUT_FILENO) == 1 && !(off && *off) && term && strcmp(term, "dumb") != 0;
+}
+
 int complain_usage(const struct verb *v, const char *format, ...)
 {
 	char text[MESSAGE_MAX];
@@ -56,6 +62,27 @@ bool parse_address(const char *text, uint64_t *address)
 	errno = 0;
 	*address = strtoull(digits, NULL, hex ? 16 : 10);
 	return errno == 0;
+}
+
+static enum err convert(const char *text, const char *digits, int base, uint64_t *address, struct error *e)
+{
+	errno = 0;
+	*address = strtoull(digits, NULL, base);
+	return errno ? error_set(e, ERR_BAD_REQUEST, "%.100s: an address is at most 0xffffffffffffffff", text) : ERR_OK;
+}
+
+enum err read_address(const char *text, bool hex, uint64_t *address, struct error *e)
+{
+	bool prefixed = text[0] == '0' && (text[1] == 'x' || text[1] == 'X');
+	const char *digits = prefixed ? text + 2 : text;
+	size_t len = strlen(digits), decimal = strspn(digits, "0123456789");
+	if (!len || strspn(digits, "0123456789abcdefABCDEF") != len)
+		return error_set(e, ERR_BAD_REQUEST, "%.100s: neither an address (0x1f, 31) nor MODULE+ADDRESS", text);
+	if (prefixed || hex)
+		return convert(text, digits, 16, address, e);
+	if (decimal != len || (len > 1 && *digits == '0'))
+		return error_set(e, ERR_BAD_REQUEST, "%.100s: hex digits? write 0x%.100s, or give --hex", text, text);
+	return convert(text, digits, 10, address, e);
 }
 
 /* The power of two that a size's letter stands for; -1: no such letter. */
@@ -127,6 +154,15 @@ static bool is_file_id(const char *word)
 	return file_id_parse(&id, (struct str){word, strcspn(word, "+")});
 }
 
+static int complain_number(const struct verb *v, const struct option_row *row, const char *value)
+{
+	const char *unit = row->kind == OPTION_SIZE ? ", also with K, M or G" : "";
+	if (row->max)
+		return complain_usage(v, "--%s: %s is not from %" PRIu64 " to %" PRIu64 "%s", row->name, value,
+		        row->min, row->max, unit);
+	return complain_usage(v, "--%s: %s is no number from %" PRIu64 " on%s", row->name, value, row->min, unit);
+}
+
 /* The option at argv[*at], whose value may be the next word, which *at then stands at. */
 static int read_option(
         const struct verb *v, const struct option_row *rows, size_t row_count, int argc, char **argv, int *at)
@@ -144,7 +180,7 @@ static int read_option(
 	if (row->kind != OPTION_FLAG)
 		value = value ? value + 1 : argv[++*at];
 	if (!set_option(row, value))
-		return complain_usage(v, "--%s: %s is no number that it takes", row->name, value);
+		return complain_number(v, row, value);
 	return OPTIONS_GO_ON;
 }
 
@@ -176,6 +212,9 @@ int each_file(const struct verb *v, int argc, char **argv,
 	const struct option_row rows[] = {{"json", 0, OPTION_FLAG, &json, 0, 0}};
 	struct operands operands;
 	int code = options_read(v, rows, 1, argc, argv, &operands);
+	if (code != OPTIONS_GO_ON)
+		return code;
+	code = operands_read_input(&operands);
 	if (code != OPTIONS_GO_ON)
 		return code;
 	if (!operands.count)

@@ -52,6 +52,13 @@ enum { OPTIONS_GO_ON = -1 };
 int options_read(const struct verb *v, const struct option_row *rows, size_t row_count, int argc, char **argv,
         struct operands *operands);
 
+/* Operands that are "-" become a path of standard input, which is copied to a temporary file where it is none. Returns
+ * OPTIONS_GO_ON, or the exit code after a failure that was complained of. */
+int operands_read_input(struct operands *o);
+
+/* Whether standard output is a terminal that shows colours, and NO_COLOR is not set. */
+bool is_coloured(void);
+
 /* "symbtool: PLACE: what" on standard error, as one line; a place that the text begins with is not said twice,
  * and an empty one not at all. */
 void complain(const char *place, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -60,6 +67,9 @@ int complain_usage(const struct verb *v, const char *format, ...) __attribute__(
 
 /* 0x and hex digits, or decimal digits. */
 bool parse_address(const char *text, uint64_t *address);
+/* The same; with hex, digits without 0x are hex too. Without, what looks like hex digits is refused: with letters, or
+ * with zeros in front, as addr2line and perf write addresses. ERR_BAD_REQUEST. */
+enum err read_address(const char *text, bool hex, uint64_t *address, struct error *e);
 
 /* All of a verb that takes files and --json alone: one file after the other. `one` returns whether a file is fine; *e
  * is empty before, and what it then says is complained of. */

@@ -35,6 +35,7 @@ struct filter {
 	struct text_frame *frames;
 	size_t frame_count, frame_cap;
 	struct buffer out;
+	bool coloured;
 	bool failed; /* standard output does not take any more */
 	struct error trouble;
 	uint64_t why[WHYS];
@@ -170,7 +171,10 @@ static void compose(struct filter *f, const struct frame_names *names)
 			if (edit->at < f->base || from < at)
 				continue; /* an object that began in text that is gone, or lies within another */
 			put_text(f, f->text + at, from - at);
+			bool bold = f->coloured && edit->style < TEXT_FIELDS;
+			put_text(f, "\033[1m", bold ? 4 : 0);
 			text_write_names(&f->out, edit->style, n->calls, n->count);
+			put_text(f, "\033[0m", bold ? 4 : 0);
 			at = from + edit->cut;
 		}
 	}
@@ -332,7 +336,7 @@ static enum err copy_all(struct filter *f, char *const *paths, size_t count, str
 
 enum err filter_run(const struct filter_options *o, char *const *paths, size_t count, struct error *e)
 {
-	struct filter f = {.text = malloc(TEXT_BYTES)};
+	struct filter f = {.text = malloc(TEXT_BYTES), .coloured = is_coloured()};
 	const char **files = calloc(o->module_count + 1, sizeof *files);
 	size_t file_count = 0;
 	struct local_symbols *local = NULL;

@@ -22,18 +22,30 @@ static int usage(FILE *out)
 	        out);
 	for (size_t i = 0; i < VERBS; i++)
 		fprintf(out, "  %-14s %s\n", verbs[i]->name, verbs[i]->summary);
-	fputs("\nsymbtool VERB --help explains one of them; symbtool --version says which this is.\n"
+	fputs("\nsymbtool help VERB explains one of them; symbtool --version says which this is.\n"
 	      "Exit code: 0 done, 1 something failed, 2 called wrongly.\n",
 	        out);
 	return out == stdout ? EXIT_DONE : EXIT_USAGE;
 }
 
+static int help(const char *name)
+{
+	char option[] = "--help", *arguments[] = {option, NULL};
+	for (size_t i = 0; i < VERBS; i++)
+		if (strcmp(name, verbs[i]->name) == 0)
+			return verbs[i]->run(verbs[i], 1, arguments);
+	complain(name, "there is no such verb");
+	return EXIT_USAGE;
+}
+
 static int run(int argc, char **argv)
 {
 	const char *word = argc > 1 ? argv[1] : "";
-	if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
+	if (strcmp(word, "help") == 0 && argc > 2)
+		return help(argv[2]);
+	if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0)
 		return usage(stdout);
-	if (strcmp(word, "--version") == 0)
+	if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0)
 		return printf("symbtool %s\n", PACKAGE_VERSION) < 0;
 	for (size_t i = 0; i < VERBS; i++)
 		if (strcmp(word, verbs[i]->name) == 0)

@@ -81,8 +81,11 @@ enum err question_frame(struct question *q, const char *text, struct error *e)
 	uint64_t address;
 	uint32_t module = 0;
 	const char *plus = strrchr(text, '+');
-	if (!parse_address(plus ? plus + 1 : text, &address) || plus == text)
-		return error_set(e, ERR_BAD_REQUEST, "%.100s: neither an address (0x1f, 31) nor MODULE+ADDRESS", text);
+	if (plus == text)
+		return error_set(e, ERR_BAD_REQUEST, "%.100s: no module before +", text);
+	enum err bad = read_address(plus ? plus + 1 : text, q->hex, &address, e);
+	if (bad)
+		return bad;
 	if (plus) {
 		char *name = strndup(text, (size_t)(plus - text));
 		enum err err = name ? question_module(q, name, &module, e) : no_memory(e);
@@ -105,19 +108,19 @@ enum err question_end_stack(struct question *q, struct error *e)
 	return ERR_OK;
 }
 
-enum err question_read(struct question *q, FILE *in, struct error *e)
+enum err question_line(struct question *q, char *line, struct error *e)
 {
-	char *line = NULL;
-	size_t cap = 0;
+	size_t count = q->count;
 	enum err err = ERR_OK;
-	while (!err && getline(&line, &cap, in) >= 0) {
-		char *rest = line;
-		for (char *word; !err && (word = strsep(&rest, " \t\r\n"));)
-			if (*word)
-				err = question_frame(q, word, e);
-		if (!err)
-			err = question_end_stack(q, e);
-	}
-	free(line);
-	return err;
+	for (char *word; !err && (word = strsep(&line, " \t\r"));)
+		if (*word)
+			err = question_frame(q, word, e);
+	if (err)
+		q->count = count;
+	return err ? err : question_end_stack(q, e);
+}
+
+void question_reset(struct question *q)
+{
+	q->count = q->stack_count = 0;
 }

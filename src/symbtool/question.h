@@ -6,7 +6,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 
 #include "base/error.h"
 
@@ -25,6 +24,7 @@ struct question {
 	size_t count, cap;
 	size_t *ends; /* of each stack, in frames */
 	size_t stack_count, stack_cap;
+	bool hex;              /* addresses without 0x are hex */
 	bool return_addresses; /* all frames of a stack but the first are looked up one byte below */
 };
 
@@ -36,7 +36,9 @@ enum err question_module(struct question *q, const char *name, uint32_t *number,
 enum err question_frame(struct question *q, const char *text, struct error *e);
 /* Ends the stack; without frames it is none. */
 enum err question_end_stack(struct question *q, struct error *e);
-/* A stack a line, frames separated by blanks. */
-enum err question_read(struct question *q, FILE *in, struct error *e);
+/* A stack, its frames separated by blanks. A line with a frame that is none adds nothing. */
+enum err question_line(struct question *q, char *line, struct error *e);
+/* Forgets the frames; modules keep their numbers. */
+void question_reset(struct question *q);
 
 #endif

@@ -149,6 +149,9 @@ static int run(const struct verb *v, int argc, char **argv)
 	int code = options_read(v, rows, sizeof rows / sizeof *rows, argc, argv, &operands);
 	if (code != OPTIONS_GO_ON)
 		return code;
+	code = operands_read_input(&operands);
+	if (code != OPTIONS_GO_ON)
+		return code;
 	if (!operands.count)
 		return complain_usage(v, "no executable");
 	if (x.cut.extract.debug_file && operands.count > 1)

@@ -38,13 +38,14 @@ static enum err sort_operands(struct operands *o, struct question *q, struct err
 static enum err look_up(const struct question *q, const struct operands *files, bool json, struct error *e)
 {
 	struct offmap *map = NULL;
+	struct answer_tally tally = {0};
 	struct buffer reply;
 	buffer_init(&reply, SIZE_MAX);
 	enum err err = local_map_new(files->items, files->count, &(struct extract_options){0}, &map, e);
 	if (!err)
 		err = answer_local(q, &map, &reply, e);
 	if (!err)
-		err = json ? answer_print_lines(&reply, e) : answer_print(&reply, e);
+		err = json ? answer_print_lines(&reply, e) : answer_print(&reply, &tally, e);
 	buffer_release(&reply);
 	offmap_free(map);
 	return err;
@@ -58,6 +59,9 @@ static int run(const struct verb *v, int argc, char **argv)
 	struct question q = {0};
 	struct error e;
 	int code = options_read(v, rows, 1, argc, argv, &operands);
+	if (code != OPTIONS_GO_ON)
+		return code;
+	code = operands_read_input(&operands);
 	if (code != OPTIONS_GO_ON)
 		return code;
 	enum err err = sort_operands(&operands, &q, &e);

@@ -185,6 +185,9 @@ static int run(const struct verb *v, int argc, char **argv)
 	int code = options_read(v, rows, sizeof rows / sizeof *rows, argc, argv, &operands);
 	if (code != OPTIONS_GO_ON)
 		return code;
+	code = operands_read_input(&operands);
+	if (code != OPTIONS_GO_ON)
+		return code;
 	if (!p.server.url || !(operands.count + p.build_ids.count))
 		return complain_usage(v, !p.server.url ? "--url is missing" : "no executable");
 	if (p.cut.extract.debug_file && (operands.count + p.build_ids.count > 1 || p.recursive))

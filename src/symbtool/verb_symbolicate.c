@@ -1,13 +1,17 @@
 #include <config.h>
 
+#include <inttypes.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "symbtool/answer.h"
 #include "symbtool/debuginfod.h"
 #include "symbtool/filter.h"
+#include "symbtool/lines.h"
 #include "symbtool/local_map.h"
 #include "symbtool/verbs.h"
 #include "symbtool/visible.h"
@@ -42,7 +46,12 @@ static const char usage[] =
         "  --retry-time SECONDS  how long a request that fails is tried again (30)\n"
         "  --ca-file FILE        certificates to trust instead of the system's\n"
         "  --insecure            trust any certificate\n"
-        "  --json                the reply of /symbolicate/v5\n";
+        "  --hex                 addresses without 0x are hex, as addr2line and perf have them\n"
+        "  --json                the reply of /symbolicate/v5\n"
+        "\n"
+        "The exit code is 1 when a module was not found, or a line of standard input was none.\n";
+
+enum { BATCH = 8192 }; /* frames that are answered at a time */
 
 struct symbolicate {
 	struct question q;
@@ -52,62 +61,103 @@ struct symbolicate {
 	uint64_t retry_time;
 	bool json, filter;
 	const char *debuginfod; /* URLs */
+	/* of modules that are read here */
+	struct offmap **maps;
+	size_t map_count;
+	struct buffer reply;
+	struct answer_tally tally;
+	json_t *told; /* modules that were complained of */
+	bool asked, bad_line, lacking;
+	bool failed; /* an answer, not the question */
 };
 
-/* Reads each module itself. */
-static enum err answer_from_files(struct symbolicate *s, struct buffer *reply, struct error *e)
+/* Reads modules that are new itself. One that cannot be read is complained of, and the others are answered. */
+static enum err answer_from_files(struct symbolicate *s, struct error *e)
 {
-	struct offmap **maps = calloc(s->q.module_count, sizeof(struct offmap *));
-	enum err err = maps ? ERR_OK : error_set(e, ERR_NO_MEMORY, "out of memory");
-	for (size_t i = 0; i < s->q.module_count && !err; i++)
-		err = local_map_new(&s->q.modules[i], 1, &s->extract, &maps[i], e);
-	if (!err)
-		err = answer_local(&s->q, maps, reply, e);
-	for (size_t i = 0; maps && i < s->q.module_count; i++)
-		offmap_free(maps[i]);
-	free(maps);
-	return err;
+	struct offmap **grown = realloc(s->maps, (s->q.module_count + 1) * sizeof *grown);
+	if (!grown)
+		return error_set(e, ERR_NO_MEMORY, "out of memory");
+	s->maps = grown;
+	for (; s->map_count < s->q.module_count; s->map_count++) {
+		char *const *path = &s->q.modules[s->map_count];
+		s->maps[s->map_count] = NULL;
+		enum err err = local_map_new(path, 1, &s->extract, &s->maps[s->map_count], e);
+		if (err == ERR_NO_MEMORY)
+			return err;
+		s->lacking = s->lacking || err;
+		if (err)
+			complain(*path, "%s", e->text);
+	}
+	return answer_local(&s->q, s->maps, &s->reply, e);
 }
 
-static enum err answer(struct symbolicate *s, struct buffer *reply, struct error *e)
-{
-	if (!s->server.url)
-		return answer_from_files(s, reply, e);
-	s->server.retry_time = (int64_t)s->retry_time * SECOND;
-	enum err err = server_check(&s->server, e);
-	return err ? err : answer_server(&s->q, &s->server, reply, e);
-}
-
-static enum err print(const struct symbolicate *s, const struct buffer *reply, struct error *e)
+static enum err print(struct symbolicate *s, struct error *e)
 {
 	if (!s->json)
-		return answer_print(reply, e);
-	print_json_text(stdout, (struct str){(const char *)reply->data, reply->len});
+		return answer_print(&s->reply, &s->tally, e);
+	print_json_text(stdout, (struct str){(const char *)s->reply.data, s->reply.len});
 	putchar('\n');
 	return ERR_OK;
 }
 
+/* Answers what was asked so far. */
+static enum err answer(struct symbolicate *s, struct error *e)
+{
+	enum err err = question_end_stack(&s->q, e);
+	if (err || !s->q.count)
+		return err;
+	s->asked = true;
+	buffer_reset(&s->reply);
+	err = s->server.url ? answer_server(&s->q, &s->server, &s->reply, e) : answer_from_files(s, e);
+	if (!err)
+		err = print(s, e);
+	fflush(stdout);
+	if (!err && s->server.url)
+		err = answer_missing(&s->server, &s->reply, s->told, &s->lacking, e);
+	question_reset(&s->q);
+	s->failed = err;
+	return err;
+}
+
+/* A stack a line. A line that is none is complained of, by its number. What has come is answered before more is waited
+ * for; as JSON, a reply is of as much as a server takes. */
+static enum err read_stacks(struct symbolicate *s, struct error *e)
+{
+	struct lines lines;
+	char *line = NULL;
+	enum err err = question_end_stack(&s->q, e);
+	size_t most = s->json ? QUESTION_FRAMES / 2 : BATCH;
+	lines_init(&lines, STDIN_FILENO);
+	while (!err && !(err = lines_next(&lines, &line, e)) && line) {
+		char place[64];
+		err = question_line(&s->q, line, e);
+		if (err == ERR_BAD_REQUEST) {
+			snprintf(place, sizeof place, "standard input:%" PRIu64, lines.number);
+			complain(place, "%s", e->text);
+			s->bad_line = true;
+			err = ERR_OK;
+		}
+		if (!err && (s->q.count >= most || (!s->json && lines_wait(&lines))))
+			err = answer(s, e);
+	}
+	lines_release(&lines);
+	return err;
+}
+
 /* The module comes first, unless each address has its own. */
-static enum err read_operands(struct question *q, const struct operands *o, struct error *e)
+static enum err read_operands(struct symbolicate *s, const struct operands *o, struct error *e)
 {
 	enum err err = ERR_OK;
 	uint32_t module;
 	size_t i = 0;
-	struct question probe = {0};
+	struct question probe = {.hex = s->q.hex};
 	bool is_frame = strcmp(o->items[0], "-") == 0 || question_frame(&probe, o->items[0], e) == ERR_OK;
 	question_release(&probe);
 	if (!is_frame)
-		err = question_module(q, o->items[i++], &module, e);
-	for (; i < o->count && !err; i++) {
-		if (strcmp(o->items[i], "-") != 0) {
-			err = question_frame(q, o->items[i], e);
-			continue;
-		}
-		err = question_end_stack(q, e);
-		if (!err)
-			err = question_read(q, stdin, e);
-	}
-	return err ? err : question_end_stack(q, e);
+		err = question_module(&s->q, o->items[i++], &module, e);
+	for (; i < o->count && !err; i++)
+		err = strcmp(o->items[i], "-") == 0 ? read_stacks(s, e) : question_frame(&s->q, o->items[i], e);
+	return err;
 }
 
 static enum err filter(struct symbolicate *s, const struct operands *files, struct error *e)
@@ -135,6 +185,39 @@ static int run_filter(const struct verb *v, struct symbolicate *s, const struct 
 	return err == ERR_BAD_REQUEST || err == ERR_CONFIG ? EXIT_USAGE : err ? EXIT_FAILED : EXIT_DONE;
 }
 
+static enum err symbolicate(struct symbolicate *s, const struct operands *operands, struct error *e)
+{
+	enum err err = ERR_OK;
+	buffer_init(&s->reply, SIZE_MAX);
+	s->server.retry_time = (int64_t)s->retry_time * SECOND;
+	s->told = json_object();
+	if (!s->told)
+		return error_set(e, ERR_NO_MEMORY, "out of memory");
+	if (s->server.url)
+		err = server_check(&s->server, e);
+	if (!err)
+		err = read_operands(s, operands, e);
+	if (!err && s->extract.debug_file && s->q.module_count > 1)
+		err = error_set(e, ERR_CONFIG, "--debug-file is of one executable");
+	if (!err)
+		err = answer(s, e);
+	if (!err && !s->asked && !s->bad_line)
+		err = error_set(e, ERR_BAD_REQUEST, "no address");
+	if (s->tally.nameless && !s->json)
+		complain("", "addresses in no function of their modules: %" PRIu64, s->tally.nameless);
+	return err;
+}
+
+static void release(struct symbolicate *s)
+{
+	for (size_t i = 0; i < s->map_count; i++)
+		offmap_free(s->maps[i]);
+	free(s->maps);
+	buffer_release(&s->reply);
+	question_release(&s->q);
+	json_decref(s->told);
+}
+
 static int run(const struct verb *v, int argc, char **argv)
 {
 	struct symbolicate s = {.retry_time = 30};
@@ -148,11 +231,11 @@ static int run(const struct verb *v, int argc, char **argv)
 	        {"ca-file", 0, OPTION_TEXT, &s.server.ca_file, 0, 0},
 	        {"insecure", 0, OPTION_FLAG, &s.server.insecure, 0, 0},
 	        {"json", 0, OPTION_FLAG, &s.json, 0, 0},
+	        {"hex", 0, OPTION_FLAG, &s.q.hex, 0, 0},
 	        {"filter", 0, OPTION_FLAG, &s.filter, 0, 0},
 	        {"module", 0, OPTION_LIST, &s.modules, 0, 0},
 	};
 	struct operands operands;
-	struct buffer reply;
 	struct error e = {0};
 	int code = options_read(v, rows, sizeof rows / sizeof *rows, argc, argv, &operands);
 	if (code != OPTIONS_GO_ON)
@@ -165,22 +248,13 @@ static int run(const struct verb *v, int argc, char **argv)
 		return complain_usage(v, "--module goes with --filter");
 	if (!operands.count)
 		return complain_usage(v, "no module");
-	buffer_init(&reply, SIZE_MAX);
-	enum err err = read_operands(&s.q, &operands, &e);
-	if (!err && !s.q.count)
-		err = error_set(&e, ERR_BAD_REQUEST, "no address");
-	if (!err && s.extract.debug_file && s.q.module_count > 1)
-		err = error_set(&e, ERR_CONFIG, "--debug-file is of one executable");
-	bool called_wrongly = err == ERR_BAD_REQUEST || err == ERR_CONFIG;
-	if (!err)
-		err = answer(&s, &reply, &e);
-	if (!err)
-		err = print(&s, &reply, &e);
+	enum err err = symbolicate(&s, &operands, &e);
 	if (err)
 		complain("", "%s", e.text);
-	buffer_release(&reply);
-	question_release(&s.q);
-	return called_wrongly ? EXIT_USAGE : err ? EXIT_FAILED : EXIT_DONE;
+	release(&s);
+	if ((err == ERR_BAD_REQUEST || err == ERR_CONFIG) && !s.failed)
+		return EXIT_USAGE;
+	return err || s.bad_line || s.lacking ? EXIT_FAILED : EXIT_DONE;
 }
 
 const struct verb verb_symbolicate = {"symbolicate", "function, file and line of addresses", usage, run};

@@ -1,0 +1,87 @@
+#include <config.h>
+
+#include "symbtool/lines.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { BLOCK = 64 << 10 };
+
+void lines_init(struct lines *l, int fd)
+{
+	*l = (struct lines){.fd = fd};
+}
+
+void lines_release(struct lines *l)
+{
+	free(l->text);
+}
+
+static char *line_end(const struct lines *l)
+{
+	return l->at < l->len ? memchr(l->text + l->at, '\n', l->len - l->at) : NULL;
+}
+
+/* Room for a block and a NUL behind it. */
+static enum err make_room(struct lines *l, struct error *e)
+{
+	if (l->at) {
+		memmove(l->text, l->text + l->at, l->len - l->at);
+		l->len -= l->at;
+		l->at = 0;
+	}
+	if (l->cap - l->len > BLOCK)
+		return ERR_OK;
+	if (l->len > LINES_MAX)
+		return error_set(e, ERR_TOO_LARGE, "standard input: a line of more than %d bytes", LINES_MAX);
+	size_t cap = l->cap ? 2 * l->cap : 2 * BLOCK;
+	char *grown = realloc(l->text, cap);
+	if (!grown)
+		return error_set(e, ERR_NO_MEMORY, "out of memory");
+	l->text = grown;
+	l->cap = cap;
+	return ERR_OK;
+}
+
+static enum err read_more(struct lines *l, struct error *e)
+{
+	enum err err = make_room(l, e);
+	if (err)
+		return err;
+	ssize_t n = read(l->fd, l->text + l->len, l->cap - l->len - 1);
+	if (n < 0 && errno == EAGAIN)
+		poll(&(struct pollfd){.fd = l->fd, .events = POLLIN}, 1, -1);
+	else if (n < 0 && errno != EINTR)
+		return error_set(e, ERR_IO, "standard input: %s", strerror(errno));
+	l->ended = n == 0;
+	l->len += n > 0 ? (size_t)n : 0;
+	return ERR_OK;
+}
+
+enum err lines_next(struct lines *l, char **line, struct error *e)
+{
+	char *end;
+	*line = NULL;
+	while (!(end = line_end(l)) && !l->ended) {
+		enum err err = read_more(l, e);
+		if (err)
+			return err;
+	}
+	if (l->at == l->len)
+		return ERR_OK;
+	*line = l->text + l->at;
+	if (!end)
+		end = l->text + l->len;
+	*end = 0;
+	l->at = (size_t)(end - l->text) + (end < l->text + l->len);
+	l->number++;
+	return ERR_OK;
+}
+
+bool lines_wait(const struct lines *l)
+{
+	return !line_end(l) && !l->ended && poll(&(struct pollfd){.fd = l->fd, .events = POLLIN}, 1, 0) != 1;
+}

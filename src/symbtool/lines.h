@@ -1,0 +1,29 @@
+/* Lines of a file descriptor, as they come. */
+#ifndef SYMBTOOL_LINES_H
+#define SYMBTOOL_LINES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+enum { LINES_MAX = 64 << 20 }; /* bytes of a line */
+
+struct lines {
+	int fd;
+	char *text;
+	size_t len, cap, at; /* bytes there, and given out */
+	uint64_t number;     /* of the last line, from 1 */
+	bool ended;
+};
+
+void lines_init(struct lines *l, int fd);
+void lines_release(struct lines *l);
+/* The next line without its end, NUL-terminated, valid until the next call; NULL at the end of the input. ERR_IO,
+ * ERR_NO_MEMORY, ERR_TOO_LARGE. */
+enum err lines_next(struct lines *l, char **line, struct error *e);
+/* Whether the next line is not there yet, so that what was read should be answered first. */
+bool lines_wait(const struct lines *l);
+
+#endif

@@ -1,0 +1,60 @@
+#include <config.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "extract/temp_file.h"
+#include "symbtool/cli.h"
+
+enum { BLOCK = 64 << 10, PATH_SIZE = 40 };
+
+static enum err copy_all(int fd, struct error *e)
+{
+	static char block[BLOCK];
+	ssize_t n;
+	while ((n = read(STDIN_FILENO, block, sizeof block)) != 0) {
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return error_set(e, ERR_IO, "%s", strerror(errno));
+		enum err err = temp_file_write(fd, block, (size_t)n, e);
+		if (err)
+			return err;
+	}
+	return ERR_OK;
+}
+
+/* A path under which standard input can be read again and again: its own, or that of a copy. */
+static enum err make_path(char path[PATH_SIZE], struct error *e)
+{
+	struct stat st;
+	int fd = STDIN_FILENO;
+	enum err err = ERR_OK;
+	if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
+		err = temp_file_open(&fd, e);
+		if (!err)
+			err = copy_all(fd, e);
+	}
+	snprintf(path, PATH_SIZE, "/proc/self/fd/%d", fd);
+	return err;
+}
+
+int operands_read_input(struct operands *o)
+{
+	static char path[PATH_SIZE];
+	struct error e = {0};
+	for (size_t i = 0; i < o->count; i++) {
+		if (strcmp(o->items[i], "-") != 0)
+			continue;
+		if (!*path && make_path(path, &e)) {
+			complain("standard input", "%s", e.text);
+			return EXIT_FAILED;
+		}
+		o->items[i] = path;
+	}
+	return OPTIONS_GO_ON;
+}
