@@ -30,7 +30,8 @@ const struct config_row config_rows[] = {
         {"listen_tcp_anywhere", TYPE_BOOL, AT(listen_tcp_anywhere), "no", 0, 0, NULL, false, FRONT,
                 "Let listen be a TCP address that is not loopback. Whoever may connect can abort the process."},
         {"workers", TYPE_COUNT, AT(workers), "0", 0, 1024, NULL, false, FRONT,
-                "Threads that answer requests; 0: three a core."},
+                "Threads that answer requests; 0: three a core, of which there are no more than the control group "
+                "allows."},
         {"shutdown_timeout", TYPE_DURATION, AT(shutdown_timeout), "30s", 0, HOUR, NULL, true, FRONT,
                 "How long requests in hand may take after SIGTERM."},
         {"io_timeout", TYPE_DURATION, AT(io_timeout), "30s", 100 * MSEC, HOUR, NULL, false, FRONT,
@@ -141,7 +142,7 @@ const struct config_row config_rows[] = {
                 "corrupt."},
         {"max_memory", TYPE_BYTES, AT(max_memory), "0", 0, 64 * T, NULL, false, LIMITS,
                 "Resident memory above which requests that have to wait for symbols are answered 503; 0: cache_size, a "
-                "quarter of it, and 2G."},
+                "quarter of it, and 2G, or nine tenths of what the control group allows where that is less."},
         {"gzip_min_size", TYPE_BYTES, AT(gzip_min_size), "1400", 0, T, NULL, true, LIMITS,
                 "Replies of at least this size are compressed for clients that accept it."},
 

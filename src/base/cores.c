@@ -2,10 +2,25 @@
 
 #include "base/cores.h"
 
+#include <pthread.h>
 #include <sched.h>
+
+#include "base/cgroup.h"
+
+static unsigned allowed; /* by the control groups, rounded up */
+
+static void look(void)
+{
+	uint64_t limit = cgroup_processors("");
+	allowed = limit < 1000000 ? (unsigned)((limit + 999) / 1000) : 1000;
+	allowed += !allowed;
+}
 
 unsigned cores_count(void)
 {
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	cpu_set_t cores;
-	return sched_getaffinity(0, sizeof cores, &cores) < 0 ? 1 : (unsigned)CPU_COUNT(&cores);
+	pthread_once(&once, look);
+	unsigned count = sched_getaffinity(0, sizeof cores, &cores) < 0 ? 1 : (unsigned)CPU_COUNT(&cores);
+	return count < allowed ? count : allowed;
 }

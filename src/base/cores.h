@@ -2,7 +2,8 @@
 #ifndef BASE_CORES_H
 #define BASE_CORES_H
 
-/* Those that the calling thread may run on; 1 where the system does not say. */
+/* Those that the calling thread may run on, and no more than the processor time that the control groups allow takes; 1
+ * where the system does not say. */
 unsigned cores_count(void);
 
 #endif

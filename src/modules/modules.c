@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cgroup.h"
 #include "base/clock.h"
 #include "base/metrics.h"
 #include "base/random.h"
@@ -14,6 +15,14 @@
 /* For what is not in the cache, where max_memory does not say: as much, and a quarter of the cache for what malloc
  * takes beside it. */
 #define MEMORY_BESIDE_CACHE ((uint64_t)2 << 30)
+
+/* The control groups' limit has room left for what is allocated after the last look. */
+static uint64_t memory_max(const struct config *c)
+{
+	uint64_t most = c->cache_size + c->cache_size / 4 + MEMORY_BESIDE_CACHE, limit = cgroup_memory("");
+	limit -= limit / 10;
+	return c->max_memory ? c->max_memory : most < limit ? most : limit;
+}
 
 /* ---- wants ---- */
 
@@ -300,7 +309,7 @@ struct modules *modules_start(const struct config *c, struct error *e)
 		return NULL;
 	}
 	m->config = c;
-	m->memory_max = c->max_memory ? c->max_memory : c->cache_size + c->cache_size / 4 + MEMORY_BESIDE_CACHE;
+	m->memory_max = memory_max(c);
 	m->seed = random_u64();
 	m->turns_end = &m->turns;
 	m->gate_end = &m->gate;

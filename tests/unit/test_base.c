@@ -19,6 +19,7 @@
 
 #include "base/arena.h"
 #include "base/buffer.h"
+#include "base/cgroup.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/nice.h"
@@ -476,6 +477,65 @@ static void log_goes_back_to_standard_error(void **state)
 	assert_null(strstr(text, "not logged"));
 }
 
+/* --- control groups --- */
+
+/* A tree of files below root, "name=text" each; the folders are made. */
+static void make_tree(const char *root, const char *const *files)
+{
+	char command[2000];
+	for (; *files; files++) {
+		const char *equals = strchr(*files, '=');
+		snprintf(command, sizeof command,
+		        "mkdir -p \"$(dirname '%s/%.*s')\" && printf '%%b\\n' '%s' >'%s/%.*s'", root,
+		        (int)(equals - *files), *files, equals + 1, root, (int)(equals - *files), *files);
+		assert_int_equal(system(command), 0);
+	}
+}
+
+static void limits_are(const char *const *files, uint64_t memory, uint64_t processors)
+{
+	char root[] = "/tmp/test-cgroup-XXXXXX", command[100];
+	assert_non_null(mkdtemp(root));
+	make_tree(root, files);
+	assert_int_equal(cgroup_memory(root), memory);
+	assert_int_equal(cgroup_processors(root), processors);
+	snprintf(command, sizeof command, "rm -r %s", root);
+	assert_int_equal(system(command), 0);
+}
+
+#define FILES(...) ((const char *const[]){__VA_ARGS__, NULL})
+#define GROUPS "sys/fs/cgroup/"
+
+static void limits_of_control_groups(void **state)
+{
+	(void)state;
+	limits_are(FILES("other=x"), UINT64_MAX, UINT64_MAX);
+	/* version 2: of a unit, and of the slice above it */
+	limits_are(FILES("proc/self/cgroup=0::/system.slice/a.service", GROUPS "system.slice/a.service/memory.max=max",
+	                   GROUPS "system.slice/a.service/cpu.max=150000 100000",
+	                   GROUPS "system.slice/memory.max=1073741824", GROUPS "system.slice/cpu.max=max 100000"),
+	        1073741824, 1500);
+	limits_are(FILES("proc/self/cgroup=0::/a", GROUPS "a/memory.max=900", GROUPS "a/memory.high=800",
+	                   GROUPS "memory.max=700000", GROUPS "a/cpu.max=50000 200000"),
+	        800, 250);
+	/* within a container: its own is the root, and the path may be the host's */
+	limits_are(
+	        FILES("proc/self/cgroup=0::/", GROUPS "memory.max=5000", GROUPS "cpu.max=400000 100000"), 5000, 4000);
+	limits_are(FILES("proc/self/cgroup=0::/docker/0123", GROUPS "memory.max=5000", GROUPS "cpu.max=max 100000"),
+	        5000, UINT64_MAX);
+	/* version 1, beside an empty version 2 */
+	limits_are(FILES("proc/self/cgroup=12:cpuset:/x\n4:memory:/a/b\n3:cpu,cpuacct:/a\n0::/",
+	                   GROUPS "memory/a/b/memory.limit_in_bytes=9223372036854771712",
+	                   GROUPS "memory/a/memory.limit_in_bytes=2000000",
+	                   GROUPS "memory/memory.limit_in_bytes=9223372036854771712",
+	                   GROUPS "cpu/a/cpu.cfs_quota_us=250000", GROUPS "cpu/a/cpu.cfs_period_us=100000",
+	                   GROUPS "cpu/cpu.cfs_quota_us=-1", GROUPS "cpu/cpu.cfs_period_us=100000",
+	                   GROUPS "cpuset/x/cpu.cfs_quota_us=1"),
+	        2000000, 2500);
+	limits_are(FILES("proc/self/cgroup=nonsense\n1:\n::\n0::/a", GROUPS "a/memory.max=", GROUPS "a/cpu.max=1"),
+	        UINT64_MAX, UINT64_MAX);
+}
+
 /* --- hashes --- */
 
 /* Names that were chosen to fall into one slot with one seed are spread with another. */
@@ -528,6 +588,7 @@ static void give_way_never_raises_a_priority(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	        cmocka_unit_test(limits_of_control_groups),
 	        cmocka_unit_test(arena_pieces_are_aligned_and_apart),
 	        cmocka_unit_test(arena_keeps_to_its_cap),
 	        cmocka_unit_test(arena_calloc_clears_used_memory),

@@ -1,0 +1,143 @@
+#include <config.h>
+
+#include "base/cgroup.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* /proc/self/cgroup has a line "0::/path" for version 2, and "4:cpu,cpuacct:/path" for each hierarchy of version 1.
+ * Within a container the path may be the host's, of which the container sees the end only: as its root. What is not
+ * there limits nothing. */
+
+enum { PATH_SIZE = 8192 };
+
+/* The least of what a file of one group says, and what it said until then. */
+typedef uint64_t limit_reader(const char *directory);
+
+/* The first line of a file; false when there is none. */
+static bool read_line(const char *directory, const char *name, char *line, int size)
+{
+	char path[PATH_SIZE];
+	int n = snprintf(path, sizeof path, "%s/%s", directory, name);
+	FILE *in = n < PATH_SIZE ? fopen(path, "re") : NULL;
+	bool ok = in && fgets(line, size, in);
+	if (in)
+		fclose(in);
+	return ok;
+}
+
+/* "max", and version 1's number for it, which is as many pages as there can be, are none. */
+static uint64_t read_bytes(const char *directory, const char *name)
+{
+	char line[64];
+	if (!read_line(directory, name, line, sizeof line) || line[0] < '0' || line[0] > '9')
+		return UINT64_MAX;
+	uint64_t bytes = strtoull(line, NULL, 10);
+	return bytes >= (uint64_t)1 << 62 ? UINT64_MAX : bytes;
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static uint64_t memory2(const char *directory)
+{
+	return least(read_bytes(directory, "memory.max"), read_bytes(directory, "memory.high"));
+}
+
+static uint64_t memory1(const char *directory)
+{
+	return read_bytes(directory, "memory.limit_in_bytes");
+}
+
+static uint64_t thousandths(uint64_t quota, uint64_t period)
+{
+	return period && quota < UINT64_MAX / 1000 ? quota * 1000 / period : UINT64_MAX;
+}
+
+static uint64_t processors2(const char *directory)
+{
+	char line[64], *end;
+	if (!read_line(directory, "cpu.max", line, sizeof line) || line[0] < '0' || line[0] > '9')
+		return UINT64_MAX;
+	uint64_t quota = strtoull(line, &end, 10);
+	return thousandths(quota, strtoull(end, NULL, 10));
+}
+
+static uint64_t processors1(const char *directory)
+{
+	uint64_t quota = read_bytes(directory, "cpu.cfs_quota_us"), period = read_bytes(directory, "cpu.cfs_period_us");
+	return quota == UINT64_MAX || period == UINT64_MAX ? UINT64_MAX : thousandths(quota, period);
+}
+
+/* Of the group at path below base, and all above it. */
+static uint64_t walk_up(const char *base, const char *path, limit_reader *read)
+{
+	char directory[PATH_SIZE];
+	size_t base_len = strlen(base);
+	int n = snprintf(directory, sizeof directory, "%s%s", base, path);
+	uint64_t limit = UINT64_MAX;
+	if (n >= PATH_SIZE)
+		return read(base);
+	while (strlen(directory) > base_len) {
+		limit = least(limit, read(directory));
+		*strrchr(directory, '/') = 0;
+	}
+	return least(limit, read(base));
+}
+
+static bool has_word(const char *list, const char *word)
+{
+	size_t len = strlen(word);
+	for (const char *at = list; (at = strstr(at, word)); at += len)
+		if ((at == list || at[-1] == ',') && (at[len] == ',' || !at[len]))
+			return true;
+	return false;
+}
+
+/* One line of /proc/self/cgroup, "number:controllers:path". */
+static uint64_t limit_of_line(
+        const char *root, char *line, const char *controller, limit_reader *read2, limit_reader *read1)
+{
+	char base[PATH_SIZE], *controllers = strchr(line, ':'),
+	                      *path = controllers ? strchr(controllers + 1, ':') : NULL;
+	line[strcspn(line, "\n")] = 0;
+	if (!path)
+		return UINT64_MAX;
+	*path++ = 0;
+	controllers++;
+	if (!*controllers) {
+		snprintf(base, sizeof base, "%s/sys/fs/cgroup", root);
+		return walk_up(base, path, read2);
+	}
+	if (!has_word(controllers, controller))
+		return UINT64_MAX;
+	snprintf(base, sizeof base, "%s/sys/fs/cgroup/%s", root, controller);
+	return walk_up(base, path, read1);
+}
+
+static uint64_t limit_of(const char *root, const char *controller, limit_reader *read2, limit_reader *read1)
+{
+	char line[PATH_SIZE / 2];
+	uint64_t limit = UINT64_MAX;
+	snprintf(line, sizeof line, "%s/proc/self/cgroup", root);
+	FILE *in = fopen(line, "re");
+	while (in && fgets(line, sizeof line, in))
+		limit = least(limit, limit_of_line(root, line, controller, read2, read1));
+	if (in)
+		fclose(in);
+	return limit;
+}
+
+uint64_t cgroup_memory(const char *root)
+{
+	return limit_of(root, "memory", memory2, memory1);
+}
+
+uint64_t cgroup_processors(const char *root)
+{
+	return limit_of(root, "cpu", processors2, processors1);
+}
