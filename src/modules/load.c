@@ -542,14 +542,17 @@ enum load_step load_run(struct loader *r, struct load *l)
 			load_symbfile(r, l);
 		else
 			ask_sources(r, l);
-		metric_add(M_LOADS_TOTAL, l->module != NULL);
+		metric_add(M_LOADS_TOTAL, l->module && !l->kept);
 	}
 	if (l->module) {
 		l->failure = FAILURE_NONE;
+		pthread_mutex_lock(&l->module->lock);
 		l->module_bytes = l->module->bytes;
+		pthread_mutex_unlock(&l->module->lock);
 		atomic_store(&l->module->checked, l->marker_seen);
 		atomic_fetch_add(&l->module->holds, 1); /* until it is stored */
-		l->module->lost_at = l->lost ? clock_now() : 0;
+		if (!l->kept)
+			l->module->lost_at = l->lost ? clock_now() : 0;
 		failures_forget(r->modules->failures, &l->hash);
 	}
 	return LOAD_DONE;

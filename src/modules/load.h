@@ -41,6 +41,7 @@ struct load {
 	bool lease_lost;
 	/* outcome */
 	struct module *module;
+	bool kept;             /* it is the one that was in the cache, and still right */
 	uint64_t module_bytes; /* that it has in memory */
 	enum failure_class failure;
 	char why[FAILURE_WHY_SIZE]; /* of a corrupt one */

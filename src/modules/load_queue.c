@@ -389,7 +389,8 @@ static bool just_loaded(struct modules *m, struct module_want *w)
 	struct module *module = page_cache_get(m->cache, &w->hash);
 	/* one that memcached knew of has lost the same page; one that is not stored has all of them */
 	if (module && ((w->lost && module->lost_at < w->lost_at && atomic_load(&module->stored)) ||
-	                      outdated(w, module->map->marker, atomic_load(&module->checked)))) {
+	                      outdated(w, module->map->marker, atomic_load(&module->checked)) ||
+	                      atomic_load(&module->checked) < w->not_before)) {
 		module_unref(module);
 		return false;
 	}
@@ -398,7 +399,8 @@ static bool just_loaded(struct modules *m, struct module_want *w)
 		return true;
 	}
 	struct failure f = failures_get(m->failures, &w->hash, &w->spelling);
-	if (f.class == FAILURE_NONE || outdated(w, f.marker, f.checked))
+	if (f.class == FAILURE_NONE || outdated(w, f.marker, f.checked) ||
+	        (f.class != FAILURE_TEMPORARY && f.checked < w->not_before))
 		return false;
 	want_failed(w, f.class, f.why, failure_seconds(f.until, clock_now()));
 	return true;

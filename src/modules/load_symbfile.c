@@ -107,7 +107,7 @@ static enum failure_class get_parts(
 	return class;
 }
 
-static enum failure_class finish(struct load *l, struct intake *in, unsigned missing)
+static enum failure_class finish(struct load *l, struct intake *in, unsigned missing, uint64_t origin)
 {
 	struct offmap *map = NULL;
 	int64_t start = clock_now();
@@ -128,7 +128,22 @@ static enum failure_class finish(struct load *l, struct intake *in, unsigned mis
 	map->damaged = missing;
 	map->marker = l->marker;
 	l->module = module_new(&l->hash, map);
+	if (l->module)
+		l->module->origin = origin;
 	return l->module ? FAILURE_NONE : FAILURE_TEMPORARY;
+}
+
+/* What the cache has of it stays, if it is what the store has, or if the store does not say what it has. Where there is
+ * memcached markers tell of uploads. */
+static bool keep_cached(struct loader *r, struct load *l, const struct symbfile_sets *sets)
+{
+	struct module *module = mc_enabled(r->modules->servers) ? NULL : page_cache_get(r->modules->cache, &l->hash);
+	if (module && sets && module->origin != sets->hash) {
+		module_unref(module);
+		module = NULL;
+	}
+	l->module = module;
+	return l->kept = module != NULL;
 }
 
 void load_symbfile(struct loader *r, struct load *l)
@@ -142,16 +157,17 @@ void load_symbfile(struct loader *r, struct load *l)
 	if (symbfile_sets_get(&sets, r->store, &l->file_id, &r->modules->cancel, &e)) {
 		log_event(LOG_LEVEL_WARNING, "download failed", "list of %s: %s", l->id, e.text);
 		metric_add(M_DOWNLOADS_FAILED, 1);
+		keep_cached(r, l, NULL);
 		return;
 	}
 	if (!sets.kinds[STORE_RANGES].have_count && !sets.kinds[STORE_RETURNPADS].have_count) {
 		metric_add(M_DOWNLOADS_MISSING, 1);
 		l->failure = FAILURE_MISSING;
-	} else {
+	} else if (!keep_cached(r, l, &sets)) {
 		if (intake_init(&in, r->modules))
 			l->failure = get_parts(r, l, &in, &sets);
 		if (l->failure == FAILURE_NONE)
-			l->failure = finish(l, &in, symbfile_sets_missing(&sets));
+			l->failure = finish(l, &in, symbfile_sets_missing(&sets), sets.hash);
 		intake_release(&in, r->modules);
 	}
 	symbfile_sets_release(&sets);

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/metrics.h"
 #include "base/random.h"
+#include "base/resident.h"
 #include "modules/load.h"
 
 #define LOST_PAUSE (60 * SECOND)
@@ -122,6 +123,22 @@ static void free_client(void *client)
 
 enum freshness { FRESH, STALE };
 
+/* Without memcached nobody tells of uploads to other hosts: so the store is asked, by a load that keeps what is still
+ * right. What is not there yet would wait for memory that is full. */
+static bool asks_store(const struct modules *m, const struct module_want *w)
+{
+	return w->symbfile && m->store && !mc_enabled(m->servers) && resident_bytes() <= m->memory_max;
+}
+
+/* It is old: the want is left to a load. */
+static enum freshness check_store(struct modules *m, struct module_want *w, int64_t now)
+{
+	module_want_release(w);
+	w->state = WANT_LOAD;
+	w->not_before = now - m->config->revalidate_after;
+	return STALE;
+}
+
 /* What memory knows: returns FRESH when that settles the want. A STALE one is set too, and holds if its marker still
  * does. */
 static enum freshness look_in_memory(struct modules *m, struct module_want *w, int64_t now)
@@ -137,6 +154,8 @@ static enum freshness look_in_memory(struct modules *m, struct module_want *w, i
 	if (module) {
 		want_found(w, module);
 		metric_add(M_CACHE_ROOT_PROCESS, 1);
+		if (now - atomic_load(&module->checked) >= m->config->revalidate_after && asks_store(m, w))
+			return check_store(m, w, now);
 		return !shared || now - atomic_load(&module->checked) < m->config->revalidate_after ? FRESH : STALE;
 	}
 	struct failure f = failures_get(m->failures, &w->hash, &w->spelling);
@@ -144,6 +163,8 @@ static enum freshness look_in_memory(struct modules *m, struct module_want *w, i
 		return STALE;
 	metric_add(M_CACHE_FAILURE_PROCESS, 1);
 	want_failed(w, f.class, f.why, failure_seconds(f.until, now));
+	if (f.class != FAILURE_TEMPORARY && now - f.checked >= m->config->revalidate_after && asks_store(m, w))
+		return check_store(m, w, now);
 	return !shared || f.class == FAILURE_TEMPORARY || now - f.checked < m->config->revalidate_after ? FRESH : STALE;
 }
 

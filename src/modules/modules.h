@@ -34,6 +34,7 @@ struct module_want {
 	enum want_state state;
 	uint64_t marker;       /* of its invalidations, as memcached had it at marker_seen */
 	int64_t marker_seen;   /* 0: not asked */
+	int64_t not_before;    /* what was checked earlier is no answer; 0: anything is */
 	struct module *module; /* a reference; module_want_release */
 	bool held;             /* just loaded: nothing of it is evicted until release */
 	enum failure_class failure;

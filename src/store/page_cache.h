@@ -17,7 +17,8 @@ struct module {
 	atomic_bool stored; /* memcached has its pages: they may be evicted one by one; else it goes as a whole */
 	atomic_bool used;   /* since the clock passed */
 	int64_t since;      /* when it was made */
-	_Atomic int64_t checked;     /* when its marker was last seen to be map->marker */
+	uint64_t origin;    /* of symbfiles: symbfile_sets.hash when they were loaded; 0: not known */
+	_Atomic int64_t checked;     /* when its marker was last seen to be map->marker, or its origin to be the same */
 	int64_t lost_at;             /* it was loaded then because memcached had lost a page; 0: not so */
 	uint64_t bytes;              /* charged to the cache, under lock */
 	bool in_cache;               /* under lock */

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
+
 struct listing {
 	struct store_part *parts;
 	size_t count, cap;
@@ -83,6 +85,18 @@ static bool take(struct symbfile_set *set, const struct candidate *c)
 	return true;
 }
 
+/* Parts and kinds have an order, and no name of a set is the beginning of another's text here. */
+static uint64_t hash_of(const struct candidate *c, uint64_t before)
+{
+	uint64_t hash = before;
+	for (size_t i = 0; i < c->count; i++) {
+		const struct store_part *p = &c->first[i];
+		uint64_t numbers[] = {hash, p->part, p->parts, p->size, (uint64_t)p->time, (uint64_t)p->kind};
+		hash = checksum(numbers, sizeof numbers, p->set, strlen(p->set));
+	}
+	return hash;
+}
+
 enum err symbfile_sets_get(struct symbfile_sets *sets, struct store_client *c, const struct file_id *id,
         const atomic_bool *cancel, struct error *e)
 {
@@ -98,6 +112,8 @@ enum err symbfile_sets_get(struct symbfile_sets *sets, struct store_client *c, c
 			best[next.first->kind] = next;
 		at += next.count;
 	}
+	for (unsigned i = 0; i < STORE_KINDS; i++)
+		sets->hash = hash_of(&best[i], sets->hash);
 	for (unsigned i = 0; i < STORE_KINDS && !err; i++)
 		l.no_memory = l.no_memory || !take(&sets->kinds[i], &best[i]);
 	free(l.parts);

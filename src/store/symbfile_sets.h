@@ -16,6 +16,8 @@ struct symbfile_set {
 /* By enum store_kind. */
 struct symbfile_sets {
 	struct symbfile_set kinds[STORE_KINDS];
+	uint64_t hash; /* of their names and parts, with sizes and times: another one when anything was uploaded that
+	                  counts */
 };
 
 /* Asks the store. On failure there is nothing to release. ERR_UNAVAILABLE, ERR_NO_MEMORY. */

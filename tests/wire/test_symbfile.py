@@ -283,6 +283,46 @@ def test_an_upload_is_seen_by_all_within_the_bound(one):
     assert time.monotonic() - done < REVALIDATE + 3
 
 
+def test_without_memcached_an_upload_is_seen_by_all_within_the_bound(tmp_path):
+    """The store is asked what it has; what did not change is not loaded again, and stays while the store is gone."""
+    os.makedirs(tmp_path / "store")
+    with Stack(keys=True, daemons=2, memcached=0, config=store_config(tmp_path)) as s:
+        hexa, b64 = new_id()
+        other = s.nodes[1]
+
+        def function():
+            frame = frames(s, hexa, [0x1000], node=1)[0]
+            return frame.get("function")
+
+        def seen(name):
+            done = time.monotonic()
+            wait_for(lambda: function() == name, f"the second process to know {name}")
+            assert time.monotonic() - done < REVALIDATE + 3
+
+        assert function() is None
+        accepted(upload(s, "ranges", b64, write(ranges("first")), fileset="a"))
+        seen("first")
+        accepted(upload(s, "ranges", b64, write(ranges("replaced")), fileset="a"))
+        seen("replaced")
+        accepted(upload(s, "returnpads", b64, write(pads("p")), fileset="a"))
+        wait_for(lambda: frames(s, hexa, [0x1024], node=1)[0].get("function") == "p", "the pads")
+        loads = other.metrics()["symbolicated_loads_total"]
+        checked = other.metrics()['symbolicated_cache_lookups_total{what="root",level="none"}']
+
+        def checks():
+            assert function() == "replaced"
+            return other.metrics()['symbolicated_cache_lookups_total{what="root",level="none"}'] >= checked + 2
+
+        wait_for(checks, "two more looks into the store")
+        os.rename(tmp_path / "store", tmp_path / "away")
+        checked += 3
+        wait_for(checks, "two more that fail")
+        assert other.metrics()["symbolicated_loads_total"] == loads
+        os.rename(tmp_path / "away", tmp_path / "store")
+        accepted(upload(s, "ranges", b64, write(ranges("later")), fileset="b"))
+        seen("later")
+
+
 def test_a_restarted_process_reads_memcached(one):
     hexa, b64 = new_id()
     accepted(upload(one, "ranges", b64, write(ranges("kept"))))
