@@ -41,9 +41,12 @@ struct abbrev_table {
 /* A cleared one is empty. */
 void abbrev_table_release(struct abbrev_table *t);
 
+struct skeleton;
+
 struct die_unit {
 	Dwarf_Die root;
-	const uint8_t *start, *end; /* of the unit, its header included */
+	const struct skeleton *skeleton; /* of a unit of a split file; NULL: it is whole */
+	const uint8_t *start, *end;      /* of the unit, its header included */
 	struct abbrev_table *abbrevs;
 	unsigned version, address_size, offset_size;
 	bool big;

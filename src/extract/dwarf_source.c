@@ -124,6 +124,7 @@ void dwarf_source_complete(struct dwarf_source *s, const char *path)
 
 void dwarf_source_close(struct dwarf_source *s)
 {
+	split_source_close(&s->split);
 	section_file_close(&s->main);
 	section_file_close(&s->alternate);
 }

@@ -8,6 +8,7 @@
 
 #include "extract/ids.h"
 #include "extract/section_file.h"
+#include "extract/split.h"
 
 enum { ALTERNATE_NAME_MAX = 256 };
 
@@ -16,8 +17,9 @@ struct dwarf_source {
 	char missing[ALTERNATE_NAME_MAX];    /* the name of the alternate when it is needed and was not found */
 	uint8_t missing_id[BUILD_ID_MAX];    /* and its build id */
 	size_t missing_id_len;
-	atomic_size_t read; /* bytes of units since memory was given back */
-	size_t bad_headers; /* units whose header cannot be read */
+	struct split_source split; /* opened by who knows the program */
+	atomic_size_t read;        /* bytes of units since memory was given back */
+	size_t bad_headers;        /* units whose header cannot be read */
 };
 
 /* One thread's view. */

@@ -123,6 +123,18 @@ static enum err name_of_symbol(void *arg, uint64_t address, struct str *name, st
 	return err == ERR_OK ? symbol_names_find(&x->symbol_names, address, name, e) : err;
 }
 
+/* Units whose entries are in files that are not there. */
+static void note_split(struct extraction *x)
+{
+	const struct split_source *s = &x->dwarf.split;
+	if (s->missing > 0)
+		extract_note(x->stats,
+		        "the entries of %" PRIu64 " of %" PRIu64
+		        " units are in split files that are not there, such as %.120s: names of symbols, without "
+		        "inlined calls; give --debug-dir, or put the .dwo files or a .dwp beside the executable",
+		        s->missing, x->stats->units, s->first_name);
+}
+
 /* One unit that is malformed costs that unit; debug data of which nothing can be read are no good. */
 static enum err judge_damage(struct extraction *x)
 {
@@ -152,6 +164,7 @@ static enum err read_units(struct extraction *x, struct worker *workers)
 	x->stats->units = x->unit_count;
 	if (x->join.err != ERR_OK)
 		return error_set(x->error, x->join.err, "%s", x->join.error.text);
+	note_split(x);
 	return judge_damage(x);
 }
 
@@ -312,6 +325,8 @@ static enum err open_dwarf(struct extraction *x, struct worker *first)
 	err = dwarf_source_open(&x->dwarf, x->dwarf_path, debug_dir(x), x->error);
 	if (err == ERR_OK && x->dwarf.missing[0])
 		complete_dwarf(x);
+	if (err == ERR_OK)
+		split_source_open(&x->dwarf.split, x->path, x->dwarf_path, debug_dir(x));
 	if (err == ERR_OK)
 		err = unit_reader_open(&first->reader, &x->dwarf, &x->code, x->pads, x->error);
 	return err == ERR_OK ? unit_reader_list(&first->reader, &x->units, &x->unit_count, x->error) : err;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "extract/die_address.h"
+#include "extract/die_ranges.h"
 #include "extract/grow.h"
 
 /* Entries may share a list of ranges. A unit gets one piece for each of its bytes, many times what compilers write, and
@@ -103,6 +104,13 @@ static void add_low_high(struct collector *c, struct code_die *d, bool is_functi
 		add_piece(c, low, low + length, is_function);
 }
 
+static void add_split_ranges(struct collector *c, const Dwarf_Attribute *a, bool is_function)
+{
+	struct die_ranges list = die_ranges_of(c->u, a);
+	for (uint64_t start, end; c->budget > 0 && die_ranges_next(&list, &start, &end); c->budget--)
+		add_piece(c, start, end, is_function);
+}
+
 static void add_ranges(struct collector *c, const uint8_t *at, bool is_function)
 {
 	Dwarf_Die die = die_handle(c->u, at);
@@ -117,7 +125,9 @@ static void add_ranges(struct collector *c, const uint8_t *at, bool is_function)
 /* The pieces of the node that is going to be added. */
 static void add_pieces(struct collector *c, struct code_die *d, const uint8_t *at, bool is_function)
 {
-	if (d->ranges.code != 0)
+	if (d->ranges.code != 0 && c->u->skeleton)
+		add_split_ranges(c, &d->ranges, is_function);
+	else if (d->ranges.code != 0)
 		add_ranges(c, at, is_function);
 	else if (d->low.code != 0 && d->high.code != 0)
 		add_low_high(c, d, is_function);

@@ -133,15 +133,17 @@ static bool has_code(const struct die_unit *unit)
 	       (dwarf_hasattr(&root, DW_AT_low_pc) || dwarf_hasattr(&root, DW_AT_ranges));
 }
 
-/* What is malformed is left out: all functions, or all lines. */
-static enum err read_unit(struct unit_reader *u, const struct die_unit *unit, struct result *out, struct error *e)
+/* What is malformed is left out: all functions, or all lines. The line table is that of owner, the unit itself or its
+ * skeleton. */
+static enum err read_unit(struct unit_reader *u, const struct die_unit *unit, const struct die_unit *owner,
+        struct names *names, struct result *out, struct error *e)
 {
 	enum err functions = functions_read(&u->functions, unit, u->code, e);
 	if (functions == ERR_CORRUPT)
 		u->functions.piece_count = 0;
-	if (functions == ERR_NO_MEMORY || (u->functions.piece_count == 0 && !has_code(unit)))
+	if (functions == ERR_NO_MEMORY || (u->functions.piece_count == 0 && !has_code(owner)))
 		return functions;
-	enum err lines = read_lines(u, unit, functions == ERR_OK ? e : NULL);
+	enum err lines = read_lines(u, owner, functions == ERR_OK ? e : NULL);
 	if (lines == ERR_NO_MEMORY)
 		return error_set(e, lines, "out of memory");
 	if (lines != ERR_OK)
@@ -151,7 +153,7 @@ static enum err read_unit(struct unit_reader *u, const struct die_unit *unit, st
 	r->code = u->code;
 	r->functions = &u->functions;
 	r->lines = &u->lines;
-	r->names = &u->names;
+	r->names = names;
 	r->strings = &u->strings;
 	r->out = out;
 	enum err err = add_functions(u, e);
@@ -185,6 +187,39 @@ static enum err open_unit(struct unit_reader *u, uint64_t at, struct die_unit *u
 	return die_unit_open(unit, &root, &u->abbrevs, e);
 }
 
+/* Names are known by where they are, which is another file for the next unit. */
+static enum err read_split(struct unit_reader *u, struct split_unit *split, const struct die_unit *owner,
+        struct result *out, struct error *e)
+{
+	struct abbrev_table abbrevs = {0};
+	struct names names;
+	struct die_unit unit;
+	names_init(&names, &u->strings);
+	enum err err = die_unit_open(&unit, &split->root, &abbrevs, e);
+	unit.skeleton = &split->skeleton;
+	if (err == ERR_OK)
+		err = read_unit(u, &unit, owner, &names, out, e);
+	names_release(&names);
+	abbrev_table_release(&abbrevs);
+	return err;
+}
+
+/* A skeleton whose unit is not found says what it does itself. */
+static enum err read_any(struct unit_reader *u, const struct die_unit *unit, struct result *out, struct error *e)
+{
+	struct split_unit split;
+	if (!split_is_skeleton(&unit->root))
+		return read_unit(u, unit, unit, &u->names, out, e);
+	enum err err = split_unit_open(&split, &u->source->split, &unit->root, u->handle.elf, e);
+	if (err == ERR_MISSING)
+		return read_unit(u, unit, unit, &u->names, out, e);
+	if (err == ERR_OK) {
+		err = read_split(u, &split, unit, out, e);
+		split_unit_close(&split);
+	}
+	return err;
+}
+
 struct result *unit_reader_read(struct unit_reader *u, uint64_t offset)
 {
 	struct die_unit unit;
@@ -194,7 +229,7 @@ struct result *unit_reader_read(struct unit_reader *u, uint64_t offset)
 	r->err = open_unit(u, offset, &unit, &r->error);
 	if (r->err != ERR_OK)
 		return r;
-	r->err = read_unit(u, &unit, r, &r->error);
+	r->err = read_any(u, &unit, r, &r->error);
 	dwarf_source_done(u->source, (size_t)(unit.end - unit.start));
 	return r;
 }

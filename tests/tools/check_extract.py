@@ -301,6 +301,7 @@ def check_compiled(tool, sources, folder):
     check_split_file(tool, os.path.join(folder, "gcc-5"), folder)
     check_go(tool, folder)
     check_mini_debug(tool, folder)
+    check_split_dwarf(tool, sources, folder)
 
 
 def check_against_addr2line(tool, program):
@@ -513,6 +514,117 @@ def check_alt_places(tool, program, whole, folder):
         check("dwz", all(names) and base_name(names[0]) == base_name(pad[-1][0]) == base_name(names[1]), "name", hex(va), names, pad)
     os.remove(common)
     os.rename(other, common)
+
+
+SPLIT_CASES = [
+    # name, compiler, flags
+    ("gcc-split-4", "g++", "-gdwarf-4"),
+    ("gcc-split-5", "g++", "-gdwarf-5"),
+    ("gcc-split-gz", "g++", "-gdwarf-5 -gz"),
+    ("clang-split-4", "clang++", "-gdwarf-4"),
+    ("clang-split-5", "clang++", "-gdwarf-5"),
+]
+
+
+def check_split_dwarf(tool, sources, folder):
+    """The same records when entries are in .dwo files, wherever these are, and in a package, as without splitting."""
+    sources = os.path.abspath(sources)
+    for name, compiler, flags in SPLIT_CASES:
+        if not shutil.which(compiler):
+            print("check_extract: left out", name)
+            continue
+        place = os.path.join(folder, name)
+        os.makedirs(place)
+        whole, program = os.path.join(place, "whole"), os.path.join(place, "split")
+        sources_here = [shutil.copy(os.path.join(sources, f), place) for f in SOURCES["cpp"]]
+        common = [compiler, "-w", "-O2", "-g", *flags.split(), "-I", sources, "-I", os.path.join(sources, "inc")]
+        subprocess.run([*common, *sources_here, "-o", whole], check=True, timeout=SECONDS, cwd=place)
+        objects = [f[:-4] + ".o" for f in sources_here]  # which their .dwo files are named after
+        if not name.endswith("gz"):
+            objects = [os.path.basename(f) for f in objects]
+        for source, out in zip(sources_here, objects):
+            subprocess.run([*common, "-gsplit-dwarf", "-c", source, "-o", out], check=True, timeout=SECONDS, cwd=place)
+        subprocess.run([compiler, *flags.split(), *objects, "-o", program], check=True, timeout=SECONDS, cwd=place)
+        want = dump(tool, whole)
+        check(name, dump(tool, program) == want and want.count(b'"depth":1') > 20, "where the files were made")
+        check_threads(tool, program)
+        check_split_places(tool, name, place, program, want)
+        check_packages(tool, name, place, program, want)
+
+
+def check_split_places(tool, name, place, program, want):
+    files = [f for f in sorted(os.listdir(place)) if f.endswith(".dwo")]
+    elsewhere, below = os.path.join(place, "elsewhere"), os.path.join(place, "below")
+    for folder in elsewhere, below, below + place:
+        os.makedirs(folder, exist_ok=True)
+    for f in files:
+        shutil.move(os.path.join(place, f), elsewhere)
+    moved = shutil.copy(program, elsewhere)
+    check(name, dump(tool, moved) == want, "beside the executable")
+    check(name, dump(tool, program, "-d", elsewhere) == want, "below the folder of debug files")
+    for f in files:
+        shutil.copy(os.path.join(elsewhere, f), below + place)
+    check(name, dump(tool, program, "-d", below) == want, "below it, where they were made")
+    shutil.copy(os.path.join(elsewhere, files[0]), os.path.join(place, files[1]))
+    for gone in (0, 1):
+        done = subprocess.run([tool, program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=SECONDS)
+        check(name, done.returncode == 0 and "the entries of 2 of 2 units are in split files that are not there, such as " in done.stderr
+              and files[0] + ": names of symbols, without inlined" in done.stderr and '"depth":1' not in done.stdout
+              and done.stdout.count('"func"') > 30, "other files, or none", done.stderr)
+        if not gone:
+            os.remove(os.path.join(place, files[1]))
+    with open(os.path.join(elsewhere, files[0]), "rb") as file:
+        data = bytearray(file.read())
+    damage = random.Random(5)
+    for i in range(20):
+        bad = bytearray(data)
+        for _ in range(20):
+            bad[damage.randrange(64, len(bad))] ^= 1 << damage.randrange(8)
+        with open(os.path.join(place, files[0]), "wb") as file:
+            file.write(bad if i % 4 else bad[:damage.randrange(len(bad))])
+        try_damaged(tool, name, program, i)
+    for f in files:
+        shutil.move(os.path.join(elsewhere, f), os.path.join(place, f))
+
+
+def check_packages(tool, name, place, program, want):
+    """Of binutils' dwp and llvm-dwp, each as far as it can: neither of Debian 12's reads all of gcc's."""
+    made = 0
+    for packer in "dwp", "llvm-dwp":
+        package = program + ".dwp"
+        try:
+            done = shutil.which(packer) and subprocess.run([packer, "-e", program, "-o", package], cwd=place, stdout=subprocess.DEVNULL,
+                                                           stderr=subprocess.DEVNULL, timeout=5)
+        except subprocess.TimeoutExpired:
+            done = None
+        if not done or done.returncode != 0:
+            print("check_extract: left out", name, "in a package of", packer)
+            continue
+        made += 1
+        hidden = os.path.join(place, "hidden-" + packer)
+        os.makedirs(os.path.join(hidden, "below"))
+        for f in os.listdir(place):
+            if f.endswith(".dwo"):
+                shutil.move(os.path.join(place, f), hidden)
+        check(name, dump(tool, program) == want, "in a package of", packer)
+        check_threads(tool, program)
+        with open(package, "rb") as file:
+            data = bytearray(file.read())
+        shutil.move(package, os.path.join(hidden, "below"))
+        check(name, dump(tool, program, "-d", os.path.join(hidden, "below")) == want, "in a package below the folder of debug files")
+        damage = random.Random(6)
+        for i in range(20):
+            bad = bytearray(data)
+            for _ in range(20):
+                bad[damage.randrange(64, len(bad))] ^= 1 << damage.randrange(8)
+            with open(package, "wb") as file:
+                file.write(bad if i % 4 else bad[:damage.randrange(len(bad))])
+            try_damaged(tool, name, program, i)
+        os.remove(package)
+        for f in os.listdir(hidden):
+            if f.endswith(".dwo"):
+                shutil.move(os.path.join(hidden, f), place)
+    check(name, made > 0 or name.startswith("gcc-split-5") or name.endswith("gz"), "no package could be made")
 
 
 def check_mini_debug(tool, folder):

@@ -1,0 +1,63 @@
+/* Split DWARF: units whose entries are in another file, DWARF 5's form and GNU's of DWARF 4. In the program a skeleton
+ * is left, with the line table, the addresses and the name of that file (.dwo), or the entries are in a package (.dwp).
+ *
+ * libdw finds such files only where they were made, and packages not at all before 0.191. Here a unit's parts are put
+ * into an ELF file of their own, without copying them, as if nothing had been split. */
+#ifndef EXTRACT_SPLIT_H
+#define EXTRACT_SPLIT_H
+
+#include <pthread.h>
+
+#include "extract/die_ranges.h"
+#include "extract/section_file.h"
+
+/* Parts of a unit. */
+enum split_part { SPLIT_INFO, SPLIT_ABBREV, SPLIT_STR, SPLIT_STR_OFFSETS, SPLIT_RNGLISTS, SPLIT_PARTS };
+
+/* The units of a package, by their ids. */
+struct split_index {
+	struct str table;
+	unsigned version; /* 2 (GNU's) or 5; 0: there is none */
+	uint32_t columns, units, slots;
+};
+
+/* For all threads. */
+struct split_source {
+	const char *program, *dwarf_path, *debug_dir;
+	struct section_file package;
+	Elf *package_elf;
+	struct str package_parts[SPLIT_PARTS];
+	struct split_index index;
+	pthread_mutex_t lock;    /* of what follows */
+	uint64_t found, missing; /* units */
+	uint64_t first_missing;  /* the offset of the first of these, and its file */
+	char first_name[256];
+};
+
+/* A unit that was put together. A cleared one is closed. */
+struct split_unit {
+	struct section_file file; /* a .dwo; empty when it is of the package */
+	Elf *file_elf, *elf;
+	Dwarf *dwarf;
+	Dwarf_Die root;
+	struct skeleton skeleton;
+};
+
+/* The paths must outlive s. A package is looked for. */
+void split_source_open(struct split_source *s, const char *program, const char *dwarf_path, const char *debug_dir);
+void split_source_close(struct split_source *s);
+/* Whether root is a skeleton. */
+bool split_is_skeleton(const Dwarf_Die *root);
+/* main: the file with the skeleton. ERR_MISSING: no file or package has the unit, which is counted; ERR_CORRUPT,
+ * ERR_NO_MEMORY. After a failure there is nothing to close. */
+enum err split_unit_open(
+        struct split_unit *u, struct split_source *s, const Dwarf_Die *skeleton, Elf *main, struct error *e);
+void split_unit_close(struct split_unit *u);
+
+/* Reads the index of a package; version stays 0 when there is none or it is malformed. */
+void split_index_read(struct split_index *x, struct str section, bool big);
+/* Cuts the parts of a unit out of those of the package. False: it does not have that unit. */
+bool split_index_find(const struct split_index *x, uint64_t id, bool big, const struct str whole[SPLIT_PARTS],
+        struct str parts[SPLIT_PARTS]);
+
+#endif
