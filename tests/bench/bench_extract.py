@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
 """make bench-extract: how long the extraction of symbols takes, against libdw stepping over the same debug information.
 
-    tests/bench/bench_extract.py [--build DIR] [--rounds N] [EXECUTABLE]
+    tests/bench/bench_extract.py [--build DIR] [--rounds N] [--debug-dir DIR] [EXECUTABLE]...
 
 Each round runs, one after the other, bench_dwarf_walk (one thread: all entries and line rows, nothing is done with them) and
 `symbtool extract --dry-run` (ranges and return pads through the writer, into /dev/null) on one and on two threads. Shown are the
-medians, their ratio to the walk, and the largest resident size. Without EXECUTABLE it is python3.11-dbg where that is installed,
-else a program that is compiled here.
+medians, their ratio to the walk, and the largest resident size. Without EXECUTABLE these are python3.11-dbg, ceph-mon and the kernel
+(vmlinux) where they and their debug data are installed, else a program that is compiled here.
 """
 
 import argparse
+import glob
 import json
 import os
 import statistics
@@ -18,7 +19,9 @@ import sys
 import tempfile
 
 BOUND = 300  # seconds for one command
-KNOWN = "/usr/bin/python3.11-dbg"
+KNOWN = (
+    "/usr/bin/python3.11-dbg", "/usr/bin/python3.11d", "/usr/bin/ceph-mon", "/usr/lib/debug/boot/vmlinux-*", "/usr/lib/debug/lib/modules/*/vmlinux",
+)  # fmt: skip
 SOURCE = """
 #include <algorithm>
 #include <functional>
@@ -57,9 +60,13 @@ def run(command):
     return json.loads(done.stdout)
 
 
-def file_with_dwarf(extract, program):
+def known_programs():
+    return [path for pattern in KNOWN for path in sorted(glob.glob(pattern)) if not os.path.islink(path)]
+
+
+def file_with_dwarf(extract, program, debug_dir):
     """The walk wants the file that has the DWARF itself."""
-    done = subprocess.run([extract, "-q", program], stderr=subprocess.PIPE, text=True, timeout=BOUND, check=True)
+    done = subprocess.run([extract, "-q", "-d", debug_dir, program], stderr=subprocess.PIPE, text=True, timeout=BOUND, check=True)
     return json.loads(done.stderr.splitlines()[-1])["debug_file"] or program
 
 
@@ -82,29 +89,33 @@ def show(results):
         print(f"{name:12} {median:9.3f} {min(seconds):8.3f} {median / walk:8.2f} {rss:12.1f}")
 
 
+def bench(program, dwarf, tool, walk, options):
+    commands = {"walk": [walk, dwarf]}
+    for threads in ("1", "2", "8"):
+        commands[f"{threads} thread" + "s" * (threads != "1")] = [
+            tool, "extract", "--dry-run", "--json", "--debug-dir", options.debug_dir, "--threads", threads, program,
+        ]  # fmt: skip
+    measure(commands, 1)  # the files are in memory then
+    results = measure(commands, options.rounds)
+    one = results["1 thread"][0]
+    size = os.path.getsize(dwarf) / 1e6
+    print(f"{program}: {one['units']} units, {one['ranges']} ranges, {one['returnpads']} return pads; file with DWARF {size:.1f} MB")
+    show(results)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default="build")
     parser.add_argument("--rounds", type=int, default=5, choices=range(1, 101), metavar="N")
-    parser.add_argument("executable", nargs="?")
+    parser.add_argument("--debug-dir", default="/usr/lib/debug")
+    parser.add_argument("executable", nargs="*")
     options = parser.parse_args()
     tool, extract, walk = (
         os.path.join(options.build, p) for p in ("symbtool", "tests/tools/extract_dump", "tests/bench/bench_dwarf_walk")
     )
     with tempfile.TemporaryDirectory(prefix="bench-extract-") as directory:
-        program = options.executable or (KNOWN if os.path.exists(KNOWN) else compile_program(directory))
-        dwarf = file_with_dwarf(extract, program)
-        commands = {"walk": [walk, dwarf]}
-        for threads in ("1", "2"):
-            commands[f"{threads} thread" + "s" * (threads != "1")] = [
-                tool, "extract", "--dry-run", "--json", "--threads", threads, program,
-            ]  # fmt: skip
-        size = os.path.getsize(dwarf)
-        measure(commands, 1)  # the files are in memory then
-        results = measure(commands, options.rounds)
-    one = results["1 thread"][0]
-    print(f"{program}: {one['units']} units, {one['ranges']} ranges, {one['returnpads']} return pads; file with DWARF {size / 1e6:.1f} MB")
-    show(results)
+        for program in options.executable or known_programs() or [compile_program(directory)]:
+            bench(program, file_with_dwarf(extract, program, options.debug_dir), tool, walk, options)
     return 0
 
 

@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+"""judge_extract.py --tool EXTRACT_DUMP [--debug-dir DIR] [--count N] [--seed N] PROGRAM...: how much of what is extracted is wrong.
+
+Addresses are drawn from the sized functions of the symbol table. Judges are binutils' addr2line and llvm-symbolizer: a table has the share
+of addresses where each of them says something else, and of those where neither agrees on the places, or on a name."""
+import argparse
+import json
+import os
+import random
+import subprocess
+import sys
+
+import check_extract as check
+
+
+def functions(path):
+    """(start, size) of each sized function, sorted."""
+    done = subprocess.run(["nm", "-S", "--defined-only", path], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False)
+    fields = (line.split() for line in done.stdout.splitlines())
+    return sorted({(int(f[0], 16), int(f[1], 16)) for f in fields if len(f) >= 4 and f[2] in "tTWi" and int(f[1], 16)})
+
+
+def draw(path, count, seed):
+    """Addresses in proportion to the functions' sizes."""
+    found = functions(path)
+    chance = random.Random(seed)
+    chosen = chance.choices(found, [size for _, size in found], k=count) if found else []
+    return sorted({start + chance.randrange(size) for start, size in chosen})
+
+
+def places(got, want):
+    return len(got) == len(want) and all(map(check.same_place, got, want))
+
+
+def names(got, want):
+    return len(got) == len(want) and all(check.base_name(g[0]) == check.base_name(w[0]) for g, w in zip(got, want))
+
+
+def judge(tool, program, debug_dir, count, seed):
+    options = ["-d", debug_dir] if debug_dir else []
+    done = subprocess.run([tool, "-q", *options, program], stderr=subprocess.PIPE, text=True, check=True)
+    with_dwarf = json.loads(done.stderr.splitlines()[-1])["debug_file"] or program
+    records = check.extract(tool, program, *options)
+    addresses = draw(with_dwarf, count, seed)
+    binutils, llvm = check.addr2line(with_dwarf, addresses), check.llvm_symbolizer(with_dwarf, addresses)
+    wrong = {"addr2line": 0, "llvm-symbolizer": 0, "both": 0}
+    for address in addresses:
+        got, answers = records.frames(address), {"addr2line": binutils.get(address, []), "llvm-symbolizer": llvm.get(address, [])}
+        for who, want in answers.items():
+            wrong[who] += not (places(got, want) and names(got, want))
+        if not check.as_judged(got, *answers.values()):
+            wrong["both"] += 1
+            print("#", program, hex(address), got, *answers.values())
+    shares = (f"{100 * n / max(1, len(addresses)):.2f} %" for n in wrong.values())
+    print("|", os.path.basename(program), "|", len(addresses), "|", " | ".join(shares), "|", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tool", required=True)
+    parser.add_argument("--debug-dir")
+    parser.add_argument("--count", type=int, default=3000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("program", nargs="+")
+    a = parser.parse_args()
+    check.SECONDS = 3600
+    print("| program | addresses | addr2line differs | llvm-symbolizer differs | wrong |\n|---|---|---|---|---|")
+    for program in a.program:
+        judge(a.tool, program, a.debug_dir, a.count, a.seed)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
