@@ -11,7 +11,7 @@
 
 /* Entries may share a list of ranges. A unit gets one piece for each of its bytes, many times what compilers write, and
  * these besides, so that time and memory are linear. */
-enum { PIECES_MIN = 4096 };
+enum { PIECES_MIN = 4096, ENTRY_BYTES_MAX = 17 };
 
 /* What an entry says of its code. Attributes that it does not have are cleared. */
 struct code_die {
@@ -104,11 +104,17 @@ static void add_low_high(struct collector *c, struct code_die *d, bool is_functi
 		add_piece(c, low, low + length, is_function);
 }
 
+/* Entries of a list that give no range take time, too. */
 static void add_split_ranges(struct collector *c, const Dwarf_Attribute *a, bool is_function)
 {
 	struct die_ranges list = die_ranges_of(c->u, a);
-	for (uint64_t start, end; c->budget > 0 && die_ranges_next(&list, &start, &end); c->budget--)
+	const uint8_t *before = list.r.at;
+	for (uint64_t start, end; c->budget > 0 && die_ranges_next(&list, &start, &end);) {
 		add_piece(c, start, end, is_function);
+		c->budget--;
+	}
+	uint64_t work = (uint64_t)(list.r.at - before) / ENTRY_BYTES_MAX;
+	c->budget -= work < c->budget ? work : c->budget;
 }
 
 static void add_ranges(struct collector *c, const uint8_t *at, bool is_function)

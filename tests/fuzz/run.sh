@@ -20,7 +20,7 @@ esac
 # Of executables; the others need nothing of symbtool.
 own=libsymbolicated.a dwarf=
 case $target in
-gopclntab | sections) own="libsymbtool.a libsymbolicated.a" dwarf="$(pkg-config --libs libdw libelf) -lZydis -liberty" ;;
+dwp | gopclntab | sections | xz) own="libsymbtool.a libsymbolicated.a" dwarf="$(pkg-config --libs libdw libelf liblzma) -lZydis -liberty" ;;
 esac
 libs=$(pkg-config --libs libcurl libmemcached jansson zlib liblz4 libzstd libxxhash libcrypto expat; pkg-config --libs libisal 2>/dev/null || :)
 if [ ! -e "$build/Makefile" ]; then
