@@ -27,6 +27,7 @@
 #include "store/bucket_backend.h"
 #include "store/page_cache.h"
 #include "modules/symbolicate.h"
+#include "text/reader.h"
 
 /* Checks what an attempt has got, without failing. */
 #define check(...)                          \
@@ -625,6 +626,46 @@ static void test_settings(void **state)
 	print_message("%zu allocations\n", fail_each_allocation(read_settings, NULL));
 }
 
+/* ---- stacks in texts ---- */
+
+static bool count_frame(void *arg, const struct text_frame *f)
+{
+	*(uint64_t *)arg += f->module >= 0;
+	return true;
+}
+
+/* Without memory for a module the reading ends, and says so. */
+static bool read_stacks(void *arg)
+{
+	const struct buffer *text = arg;
+	uint64_t frames = 0;
+	size_t used = 0;
+	struct text_reader *r = text_reader_new(1000, count_frame, &frames);
+	if (!r)
+		return false;
+	bool known = text_reader_know(r, str_from("prog"), str_from("0123456789ABCDEF0123456789ABCDEF0"));
+	enum text_result result = text_reader_read(r, text_str(text), true, &used);
+	check(result == TEXT_OK || result == TEXT_TOO_MANY_MODULES);
+	check(result || (used == text->len && frames == (known ? 600 : 400)));
+	text_reader_forget(r);
+	check(text_reader_modules(r) == 0);
+	text_reader_free(r);
+	return known && !result;
+}
+
+static void test_stacks(void **state)
+{
+	(void)state;
+	struct buffer text = text_new();
+	for (unsigned i = 0; i < 200; i++)
+		text_add(&text,
+		        "prog+0x1\nMODULE Linux x86 %032XA m%u.so\nm%u.so+0x1\n"
+		        "#1 0x1  (/%0300u/lib.so+0x27249) (BuildId: %040x)\n",
+		        i + 1, i, i, i, i + 1);
+	print_message("%zu allocations\n", fail_each_allocation(read_stacks, &text));
+	buffer_release(&text);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -632,6 +673,7 @@ int main(void)
 	        cmocka_unit_test(test_parse_asked),
 	        cmocka_unit_test(test_symbfile),
 	        cmocka_unit_test(test_request),
+	        cmocka_unit_test(test_stacks),
 	        cmocka_unit_test(test_lookup),
 	        cmocka_unit_test(test_start),
 	        cmocka_unit_test(test_cache),

@@ -12,6 +12,7 @@ import uuid
 
 import pytest
 
+from client import Client
 from stack import DAEMON, Stack
 from symbols import debug_id
 
@@ -373,6 +374,23 @@ def test_a_pushed_program_by_its_file(one, program):
     stack = f"{program}(+{after:#x}) [0x55d0c1c0{after:04x}]\n" * 3
     out = filtered(stack, "--url", url(one))
     expect_places(out, SOURCE, ("main", "main"), ("main", "main"), ("main", "main"))
+
+
+def test_a_crash_is_named_alike_by_files_by_the_server_and_over_http(one, tmp_path):
+    """README's commands: crash under AddressSanitizer; filter with files; push; filter with the server; post the text."""
+    program = compile_c(str(tmp_path), "crashes", SOURCE, "-fsanitize=address")
+    report = crash(program, "ASAN_OPTIONS")
+    mine = re.compile(r"(?m)^    #\d+ 0x\w+ in (.*?) \(" + re.escape(program))
+    by_files = mine.findall(filtered(report))
+    assert any(f.startswith("inlined ") for f in by_files) and any(f.startswith("main ") for f in by_files)
+    subprocess.run(
+        [SYMBTOOL, "push-symbols", "--url", url(one), "--api-key-file", one.key_path, program], check=True, capture_output=True, timeout=BOUND
+    )
+    assert mine.findall(filtered(report, "--url", url(one))) == by_files
+    ident = subprocess.run([SYMBTOOL, "file-id", program], capture_output=True, text=True, check=True).stdout.split()[0]
+    text = f"MODULE Linux x86_64 {ident} crashes\n{report}"
+    reply = Client(one.node.nginx.port).request("POST", "/symbolicate/text", text)
+    assert reply.status == 200 and mine.findall(reply.body.decode()) == by_files
 
 
 def test_modules_of_the_user(one):
