@@ -35,7 +35,7 @@ typedef unsigned __int128 position; /* addresses and the end behind the last one
 
 enum {
 	DRAINS_MAX = 200,     /* growing tables take some 60 */
-	FLATTEN_SHARE = 3,    /* what flattening takes beside the records of a function, for each byte of them */
+	FLATTEN_SHARE = 3,    /* what flattening takes at most for each byte of records */
 	LARGE_FUNC = 1 << 20, /* bytes of that, which are counted before they are taken */
 };
 
@@ -927,10 +927,18 @@ static struct flat *make_flat(struct offmap_builder *b, struct parsed_symbol *s)
 	return f;
 }
 
+/* What flattening takes beside the records; of lines in order only their segments. */
+static uint64_t flatten_needs(const struct func_records *r)
+{
+	return (r->lines_sorted ? 1 : FLATTEN_SHARE) * (uint64_t)r->line_count * sizeof *r->lines +
+	       FLATTEN_SHARE *
+	               ((uint64_t)r->inline_count * sizeof *r->inlines + (uint64_t)r->range_count * sizeof *r->ranges);
+}
+
 static bool work_on(struct offmap_builder *b, struct parsed_symbol *s)
 {
 	struct flat *f = make_flat(b, s);
-	uint64_t more = FLATTEN_SHARE * func_records_bytes(&s->records);
+	uint64_t more = flatten_needs(&s->records);
 	if (!f || (more >= LARGE_FUNC && !count_sweep(b, more)) || !flatten(b->flattener, &s->records, f)) {
 		flat_free(f);
 		return false;
