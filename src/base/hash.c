@@ -7,7 +7,11 @@
 #include <openssl/evp.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#ifdef HAVE_XXH3_64BITS_UPDATE_DISPATCH
+#include <xxh_x86dispatch.h> /* the same values, by AVX2 or AVX-512 where the processor has them */
+#else
 #include <xxhash.h>
+#endif
 
 /* ---- what is fetched once ---- */
 

@@ -585,6 +585,45 @@ static void give_way_never_raises_a_priority(void **state)
 		assert_int_equal(nice_after(before), before < 14 ? before + 5 : 19);
 }
 
+/* The values that the library's plain code gives: they are in keys and values of memcached, whatever the processor has.
+ */
+static void xxh3_has_the_same_values_everywhere(void **state)
+{
+	static const struct {
+		size_t len;
+		uint64_t text, seeded;
+	} expected[] = {
+	        {0, UINT64_C(0x2d06800538d394c2), UINT64_C(0xfb9fd9becf418a1e)},
+	        {1, UINT64_C(0xc44bdff4074eecdb), UINT64_C(0x9e2946db8516e91a)},
+	        {16, UINT64_C(0xb1617e57ae143d6e), UINT64_C(0xa2ba8e2a2b8550f7)},
+	        {17, UINT64_C(0xbcf9a4f794acc1b2), UINT64_C(0x86e0a7d554932404)},
+	        {128, UINT64_C(0x8366bc05438d2f12), UINT64_C(0xb2ccc05a6b78f9ca)},
+	        {129, UINT64_C(0x1f2779113b88675b), UINT64_C(0x591a9767b049a209)},
+	        {240, UINT64_C(0xda6c6505865dda4d), UINT64_C(0x70b9af915b4765c7)},
+	        {241, UINT64_C(0xf56317f96d46b5b0), UINT64_C(0xc28f84586bf78eec)},
+	        {1024, UINT64_C(0xfe3cd84c9e97a5ad), UINT64_C(0x4052e3ce50a5e791)},
+	        {1025, UINT64_C(0x881819e841095f20), UINT64_C(0xbff87b3db7e3dd8a)},
+	        {100000, UINT64_C(0xde7b34649650c701), UINT64_C(0x8963c44f42cdbb70)},
+	};
+	static uint8_t data[100000];
+	struct text_hash *h = text_hash_new();
+	(void)state;
+	assert_non_null(h);
+	for (unsigned i = 0; i < sizeof data; i++)
+		data[i] = (uint8_t)(i * i >> 3);
+	for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
+		assert_int_equal(checksum(data, 3, data, expected[i].len), expected[i].seeded);
+		for (size_t piece = 1; piece <= sizeof data; piece = 3 * piece + 1) {
+			text_hash_reset(h);
+			for (size_t at = 0; at < expected[i].len; at += piece)
+				text_hash_add(
+				        h, data + at, expected[i].len - at < piece ? expected[i].len - at : piece);
+			assert_int_equal(text_hash_value(h), expected[i].text);
+		}
+	}
+	text_hash_free(h);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -607,6 +646,7 @@ int main(void)
 	        cmocka_unit_test(log_goes_back_to_standard_error),
 	        cmocka_unit_test(chosen_names_are_spread_by_another_seed),
 	        cmocka_unit_test(give_way_never_raises_a_priority),
+	        cmocka_unit_test(xxh3_has_the_same_values_everywhere),
 	};
 	return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
