@@ -325,8 +325,8 @@ def test_credentials_are_sent_and_never_shown():
         is_found(ask(s, module), module)
         gone = ["gone.so", debug_id("gone.so")]
         is_missing(ask(s, gone), gone)
-        broken = symbols.add("broken.so", SAMPLE, compress=True)
-        cut_in_place(symbols.path(*broken))
+        broken = s.symbols.add("broken.so", SAMPLE, compress=True)
+        cut_in_place(s.symbols.path(*broken))
         is_missing(ask(s, broken), broken)
         # Who has credentials is told 403 for a reason that may pass.
         for status in (403, 503):

@@ -7,7 +7,6 @@ import json
 import os
 import re
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -45,9 +44,10 @@ SMALL_BURST = ("symbolicated-location.conf", r"burst=200", "burst=2")
 
 
 class Front(Server):
-    """nginx with the project's files, changed as an administrator would, before `responders` responders."""
+    """nginx with the project's files, changed as an administrator would, before `responders` responders. edit: what a shell does
+    to the files, which are in /etc/nginx for it, before nginx starts."""
 
-    def __init__(self, name="nginx", responders=1, **options):
+    def __init__(self, name="nginx", responders=1, edit="", **options):
         super().__init__(name, tempfile.mkdtemp(prefix="sym-nginx-"))
         os.chmod(self.directory, 0o755)
         os.makedirs(os.path.join(self.directory, "site"))
@@ -56,11 +56,12 @@ class Front(Server):
                 out.write(text)
         self.sockets = [os.path.join(self.directory, f"responder{i}.sock") for i in range(responders)]
         self.responders = [Responder(s) for s in self.sockets]
-        self.options = options
+        self.edit, self.options = edit, options
 
     def start(self):
         self.port, self.tls_port = free_port(), free_port()
         conf = write_nginx(self.directory, self.sockets, self.port, self.tls_port, **self.options)
+        subprocess.run(["sh", "-ec", self.edit.replace("/etc/nginx/", self.directory + "/")], check=True)
         self.spawn(nginx_command(self.directory, conf))
         self.ready(lambda: connects(self.port) and connects(self.tls_port))
 
@@ -187,20 +188,15 @@ def test_paths_that_reach_the_responder_as_they_were_sent(own, path):
     assert own.client.get(path).json()["params"]["REQUEST_URI"] == path
 
 
-def test_below_a_path_of_the_site_as_the_docs_say(tmp_path):
+def test_below_a_path_of_the_site_as_the_docs_say():
     """With docs/nginx.md's own commands."""
-    with Front("below", server=SITE) as front:
-        commands = try_readme.section("Below a path of the site").replace("/etc/nginx/", front.directory + "/")
-        subprocess.run(["sh", "-ec", commands], check=True)
-        front.signal(signal.SIGHUP)
-        wait_for(lambda: front.client.get("/symbols/symbolicate/v5?x=/symbols/").status == 200, "nginx to reload")
+    with Front("below", server=SITE, edit=try_readme.section("Below a path of the site")) as front:
         for path in ("/symbolicate/v5?x=/symbols/", "/api/symbols/AAAA", "/cache/a%2Fb%20c/1f", "/__lbheartbeat__", "/__metrics__"):
             assert front.client.get("/symbols" + path).json()["params"]["REQUEST_URI"] == path
             reply = front.client.get(path)
             assert reply.status == 404 and reply.text == "the site's error page"
-        front.stop_responder(0)
-        check_error(front.client.post("/symbols/symbolicate/v5", b"{}"), 502, "1")
-        check_upload_error(front.client.post("/symbols" + UPLOADS[0], b"x"), 502)
+        check_error(front.client.post("/symbols/symbolicate/v5", b"{}", Do="hang-up"), 502, "1")
+        check_upload_error(front.client.post("/symbols" + UPLOADS[0], b"x", Do="hang-up"), 502)
 
 
 def test_nginx_warns_of_nothing(own, site, tmp_path):
