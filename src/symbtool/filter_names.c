@@ -23,9 +23,10 @@ enum {
 /* A module of the text: what it turned out to be. */
 struct module {
 	bool decided;
-	enum why why; /* WHY_NAMED: there are symbols */
-	char *path;   /* of the file; NULL: a server's */
-	unsigned id;  /* on the server: which of ids */
+	enum why why;              /* WHY_NAMED: there are symbols */
+	char *path;                /* of the file; NULL: a server's */
+	struct local_place *place; /* of the file; NULL: there is none. The first of ids is then its FileID */
+	unsigned id;               /* on the server: which of ids */
 	char *ids[IDS];
 };
 
@@ -64,6 +65,7 @@ void filter_names_forget(struct filter_names *n)
 {
 	for (size_t i = 0; i < n->module_count; i++) {
 		free(n->modules[i].path);
+		free(n->modules[i].place);
 		for (unsigned k = 0; k < IDS; k++)
 			free(n->modules[i].ids[k]);
 	}
@@ -114,6 +116,8 @@ static bool module_init(struct filter_names *n, struct module *out, const struct
 	unsigned ids = 0;
 	*out = (struct module){.why = WHY_NAMED};
 	enum local_why why = local_symbols_find(n->local, m, path);
+	if (why == LOCAL_FOUND && !(out->place = local_place_read(path)))
+		return false;
 	if (!n->server) {
 		out->decided = true;
 		out->why = why == LOCAL_FOUND ? WHY_NAMED : why_not_local(why, m);
@@ -211,11 +215,11 @@ static enum err ask_file(struct filter_names *n, struct asked *q, struct arena *
 {
 	const struct module *m = &n->modules[q->module];
 	struct offmap_answer a;
-	struct local_file *f = local_symbols_open(n->local, m->path);
+	const struct offmap *map = local_symbols_open(n->local, m->path);
 	q->names.why = WHY_UNREADABLE;
-	if (!f)
+	if (!map)
 		return ERR_OK;
-	enum err err = answer_look_up(local_file_map(f), local_file_address(f, q->address, q->base), arena, &a);
+	enum err err = answer_look_up(map, local_place_address(m->place, q->address, q->base), arena, &a);
 	q->names.why = WHY_NO_FUNCTION;
 	if (err == ERR_NO_MEMORY || (!err && a.found && !set_calls(&q->names, &a, arena)))
 		return no_memory(e);
@@ -231,6 +235,16 @@ static bool is_asked(const struct filter_names *n, const struct asked *q, unsign
 		return false;
 	const struct module *m = &n->modules[q->module];
 	return m->ids[id] && !(m->decided && (m->why != WHY_NAMED || m->id != id));
+}
+
+/* What a server is asked under an id: of a FileID, the file's own address; else one in the image. */
+static uint64_t asked_address(const struct filter_names *n, const struct asked *q, unsigned id)
+{
+	const struct module *m = &n->modules[q->module];
+	if (!m->place)
+		return q->address;
+	uint64_t own = local_place_address(m->place, q->address, q->base);
+	return id == 0 ? own : own - local_place_address(m->place, 0, TEXT_IMAGE);
 }
 
 /* A stack for each of the ids, so that a module that is not known by one may be by the other. number: of a module in
@@ -262,7 +276,7 @@ static enum err write_request(const struct filter_names *n, const struct text_re
 			if (!is_asked(n, &questions[i], id))
 				continue;
 			buffer_printf(out, "%s[%d,%" PRIu64 "]", first ? "" : ",",
-			        (int)number[questions[i].module * IDS + (int)id], questions[i].address);
+			        (int)number[questions[i].module * IDS + (int)id], asked_address(n, &questions[i], id));
 			first = false;
 		}
 		buffer_append(out, "]", 1);

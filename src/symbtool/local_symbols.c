@@ -24,14 +24,17 @@ struct segment {
 	uint64_t offset, address, size; /* in the file, and of it */
 };
 
+struct local_place {
+	struct segment segments[SEGMENTS_MAX];
+	size_t segment_count;
+	uint64_t image_base;
+};
+
 struct local_file {
 	struct local_file *next;
 	char *path;
 	struct offmap *map; /* NULL: it cannot be read */
-	struct segment segments[SEGMENTS_MAX];
-	size_t segment_count;
-	uint64_t image_base;
-	bool used; /* since settle */
+	bool used;          /* since settle */
 };
 
 struct local_symbols {
@@ -124,22 +127,36 @@ enum local_why local_symbols_find(const struct local_symbols *s, const struct te
 
 /* ---- what is in it ---- */
 
-static void read_segments(struct local_file *f)
+struct local_place *local_place_read(const char *path)
 {
 	struct elf_file elf;
 	size_t count = 0;
-	if (elf_file_open(&elf, f->path, NULL) != ERR_OK)
-		return;
+	struct local_place *place = calloc(1, sizeof *place);
+	if (!place || elf_file_open(&elf, path, NULL) != ERR_OK)
+		return place;
 	elf_getphdrnum(elf.elf, &count);
-	for (size_t i = 0; i < count && f->segment_count < SEGMENTS_MAX; i++) {
+	for (size_t i = 0; i < count && place->segment_count < SEGMENTS_MAX; i++) {
 		GElf_Phdr p;
 		if (!gelf_getphdr(elf.elf, (int)i, &p) || p.p_type != PT_LOAD)
 			continue;
-		if (!f->segment_count)
-			f->image_base = p.p_vaddr & ~(uint64_t)PAGE_MASK_BYTES;
-		f->segments[f->segment_count++] = (struct segment){p.p_offset, p.p_vaddr, p.p_filesz};
+		if (!place->segment_count)
+			place->image_base = p.p_vaddr & ~(uint64_t)PAGE_MASK_BYTES;
+		place->segments[place->segment_count++] = (struct segment){p.p_offset, p.p_vaddr, p.p_filesz};
 	}
 	elf_file_close(&elf);
+	return place;
+}
+
+uint64_t local_place_address(const struct local_place *place, uint64_t address, enum text_base base)
+{
+	if (base == TEXT_IMAGE)
+		return address + place->image_base;
+	for (size_t i = 0; base == TEXT_FILE && i < place->segment_count; i++) {
+		const struct segment *s = &place->segments[i];
+		if (address >= s->offset && address - s->offset < s->size)
+			return address - s->offset + s->address;
+	}
+	return address;
 }
 
 static struct local_file *file_read(struct local_symbols *s, const char *path)
@@ -154,15 +171,13 @@ static struct local_file *file_read(struct local_symbols *s, const char *path)
 	}
 	if (local_map_new(&f->path, 1, s->extract, &f->map, &e) != ERR_OK && s->complaints++ < COMPLAINTS_MAX)
 		complain(path, "%s", e.text);
-	if (f->map)
-		read_segments(f);
 	f->next = s->open;
 	s->open = f;
 	s->open_count++;
 	return f;
 }
 
-struct local_file *local_symbols_open(struct local_symbols *s, const char *path)
+const struct offmap *local_symbols_open(struct local_symbols *s, const char *path)
 {
 	struct local_file *f = s->open;
 	while (f && strcmp(f->path, path) != 0)
@@ -171,24 +186,7 @@ struct local_file *local_symbols_open(struct local_symbols *s, const char *path)
 		f = file_read(s, path);
 	if (f)
 		f->used = true;
-	return f && f->map ? f : NULL;
-}
-
-const struct offmap *local_file_map(const struct local_file *f)
-{
-	return f->map;
-}
-
-uint64_t local_file_address(const struct local_file *f, uint64_t address, enum text_base base)
-{
-	if (base == TEXT_IMAGE)
-		return address + f->image_base;
-	for (size_t i = 0; base == TEXT_FILE && i < f->segment_count; i++) {
-		const struct segment *s = &f->segments[i];
-		if (address >= s->offset && address - s->offset < s->size)
-			return address - s->offset + s->address;
-	}
-	return address;
+	return f ? f->map : NULL;
 }
 
 void local_symbols_settle(struct local_symbols *s)

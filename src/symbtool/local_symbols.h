@@ -24,12 +24,15 @@ void local_symbols_free(struct local_symbols *s);
 /* The path of a module's file. A path from a text must be of an ELF file, and of the build that the text tells. */
 enum local_why local_symbols_find(const struct local_symbols *s, const struct text_module *m, char path[PATH_MAX]);
 
-/* A file's map, and where it lies: valid until local_symbols_settle. NULL: it cannot be read. */
-struct local_file;
-struct local_file *local_symbols_open(struct local_symbols *s, const char *path);
-const struct offmap *local_file_map(const struct local_file *f);
+/* A file's map, valid until local_symbols_settle. NULL: it cannot be read. */
+const struct offmap *local_symbols_open(struct local_symbols *s, const char *path);
+
+/* Where a file's code lies, in it and in memory. */
+struct local_place;
+/* NULL: no memory. Of what is no ELF file it knows nothing, and leaves addresses as they are. The caller frees it. */
+struct local_place *local_place_read(const char *path);
 /* The file's own address for one of a text. */
-uint64_t local_file_address(const struct local_file *f, uint64_t address, enum text_base base);
+uint64_t local_place_address(const struct local_place *p, uint64_t address, enum text_base base);
 /* Between batches: of more than a few files, those go that were not opened since the last call. */
 void local_symbols_settle(struct local_symbols *s);
 

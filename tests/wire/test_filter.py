@@ -393,6 +393,24 @@ def test_a_crash_is_named_alike_by_files_by_the_server_and_over_http(one, tmp_pa
     assert reply.status == 200 and mine.findall(reply.body.decode()) == by_files
 
 
+def test_a_fixed_address_executable(one, tmp_path):
+    """Its image begins at 0x400000: what counts from there comes out right, from the file and from the server, by either id."""
+    program = compile_c(str(tmp_path), "fixed", LEAK, "-no-pie", "-Wl,--build-id=sha1")
+    _, after = call_in(program, "main", "lose")
+    assert after > 0x400000
+    text = f"#1  0x{after:016x} n/a ({program} + {after - 0x400000:#x})\n"
+    expect_places(filtered(text), LEAK, ("main", "main"))
+    debug = build_id(program)
+    debug = (debug[6:8] + debug[4:6] + debug[2:4] + debug[:2] + debug[10:12] + debug[8:10] + debug[14:16] + debug[12:14] + debug[16:32]).upper() + "0"
+    one.symbols.add("fixed", f"FUNC {after - 0x400000 - 1:x} 1 0 from_breakpad\n", debug)
+    asan = f"    #1 0x1  ({program}+{after - 1:#x}) (BuildId: {build_id(program)})\n"
+    assert "from_breakpad" in filtered(asan, "--url", url(one))
+    subprocess.run(
+        [SYMBTOOL, "push-symbols", "--url", url(one), "--api-key-file", one.key_path, program], check=True, capture_output=True, timeout=BOUND
+    )
+    expect_places(filtered(text, "--url", url(one)), LEAK, ("main", "main"))
+
+
 def test_modules_of_the_user(one):
     first = one.symbols.add("libone.so", "FUNC 1000 20 0 from_one\n")
     build = "93ac61ec5a8eb1396f9fbd350e3169a558528a40"
