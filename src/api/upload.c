@@ -90,9 +90,8 @@ static enum err read_number(
 	return ERR_OK;
 }
 
-/* default_set has room for the set of an upload that names none: its number of parts. */
-static enum err read_headers(
-        const struct exchange *x, struct store_key *key, char default_set[STORE_SET_MAX + 1], struct error *e)
+/* key->set is NULL when the upload names none. */
+static enum err read_headers(const struct exchange *x, struct store_key *key, struct error *e)
 {
 	const char *id = exchange_param(x, "HTTP_FILEID"), *set = exchange_param(x, "HTTP_FILESET");
 	if (!id || !file_id_parse(&key->id, str_from(id)))
@@ -107,9 +106,8 @@ static enum err read_headers(
 		return error_set(e, ERR_BAD_REQUEST, "FileParts is not between 1 and %d", STORE_PARTS_MAX);
 	if (key->part >= key->parts)
 		return error_set(e, ERR_BAD_REQUEST, "FilePart %u is not below FileParts, %u", key->part, key->parts);
-	snprintf(default_set, STORE_SET_MAX + 1, "%u", key->parts);
-	key->set = set && *set ? set : default_set;
-	if (!store_key_is_valid(key))
+	key->set = set && *set ? set : NULL;
+	if (key->set && (!store_key_is_valid(key) || strchr(key->set, STORE_SET_GENERATION)))
 		return error_set(e, ERR_BAD_REQUEST, "FileSet is not 1 to %d of A-Za-z0-9._-", STORE_SET_MAX);
 	return ERR_OK;
 }
@@ -148,16 +146,22 @@ static enum err take(void *arg, const uint8_t *data, size_t len, struct error *e
 	return err ? err : store_put_write(u->put, data, len, e);
 }
 
-/* Checks the body while it arrives, and stores it. */
-static enum err receive(
-        struct exchange *x, struct store_client *c, const struct store_key *key, uint64_t *bytes, struct error *e)
+/* Checks the body while it arrives, and stores it. name has room for the set of an upload that names none. */
+static enum err receive(struct exchange *x, struct store_client *c, struct store_key *key, char name[STORE_SET_MAX + 1],
+        uint64_t *bytes, struct error *e)
 {
+	char same_name[STORE_SET_MAX + 1];
+	struct store_key same = {.set = NULL};
 	static const struct symbfile_sink sinks[STORE_KINDS] = {
 	        [STORE_RANGES] = {.range = accept_range}, [STORE_RETURNPADS] = {.pad = accept_pad}};
 	struct upload u = {.reader = symbfile_reader_new(&sinks[key->kind])};
 	enum err err = u.reader ? ERR_OK : error_set(e, ERR_NO_MEMORY, "out of memory");
+	if (!err && !key->set)
+		err = symbfile_sets_place(key, name, &same, same_name, c, e);
 	if (!err && !(u.put = store_put_begin(c, key, NULL, e)))
 		err = e->code;
+	if (!err && same.set)
+		store_put_unless_same(u.put, &same);
 	if (!err)
 		err = exchange_stream_body(x, x->config->max_upload, take, &u, e);
 	if (!err)
@@ -176,12 +180,12 @@ static enum err receive(
 
 static enum err store(struct exchange *x, enum store_kind kind, struct error *e)
 {
-	char key_id[64], default_set[STORE_SET_MAX + 1];
+	char key_id[64], name[STORE_SET_MAX + 1];
 	struct store_key key = {.kind = kind};
 	uint64_t bytes = 0;
 	enum err err = check_key(x, key_id, e);
 	if (!err)
-		err = read_headers(x, &key, default_set, e);
+		err = read_headers(x, &key, e);
 	if (err)
 		return err;
 	struct symbfile_store *place = modules_store(services_modules());
@@ -191,7 +195,7 @@ static enum err store(struct exchange *x, enum store_kind kind, struct error *e)
 	if (err)
 		return err;
 	struct store_client *c = store_client_new(place);
-	err = c ? receive(x, c, &key, &bytes, e) : error_set(e, ERR_NO_MEMORY, "out of memory");
+	err = c ? receive(x, c, &key, name, &bytes, e) : error_set(e, ERR_NO_MEMORY, "out of memory");
 	store_client_free(c);
 	leave_place();
 	if (err)

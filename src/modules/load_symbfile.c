@@ -100,7 +100,8 @@ static enum failure_class get_parts(
 	for (unsigned kind = 0; kind < STORE_KINDS; kind++) {
 		const struct symbfile_set *set = &sets->kinds[kind];
 		for (unsigned i = 0; i < set->have_count && class == FAILURE_NONE; i++) {
-			struct store_key key = {l->file_id, (enum store_kind)kind, set->set, set->have[i], set->parts};
+			char name[STORE_SET_MAX + 1];
+			struct store_key key = symbfile_set_key(set, &l->file_id, (enum store_kind)kind, i, name);
 			class = get_part(r, l, in, &key);
 		}
 	}

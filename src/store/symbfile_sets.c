@@ -2,6 +2,8 @@
 
 #include "store/symbfile_sets.h"
 
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,12 +15,31 @@ struct listing {
 	bool no_memory;
 };
 
-/* Parts of one set, which stand together once the listing is sorted. */
+/* Parts of one set, which stand together once the listing is sorted, as do the generations of a set, the oldest first.
+ */
 struct candidate {
 	const struct store_part *first;
 	size_t count;
-	int64_t time; /* of the oldest part */
+	int64_t time;                    /* of the oldest part */
+	const struct store_part *oldest; /* the first part of its first generation */
+	bool whole;
 };
+
+/* The number of a generation, 0 for a set that has none; base becomes the length of the name before it. */
+static unsigned generation_of(const char *set, size_t *base)
+{
+	const char *mark = strchr(set, STORE_SET_GENERATION);
+	*base = mark ? (size_t)(mark - set) : strlen(set);
+	return mark ? (unsigned)strtoul(mark + 1, NULL, 10) : 0;
+}
+
+static void print_generation(char name[STORE_SET_MAX + 1], unsigned parts, unsigned generation)
+{
+	if (generation)
+		snprintf(name, STORE_SET_MAX + 1, "%u%c%u", parts, STORE_SET_GENERATION, generation);
+	else
+		snprintf(name, STORE_SET_MAX + 1, "%u", parts);
+}
 
 static bool found_part(void *arg, const struct store_part *part)
 {
@@ -37,12 +58,25 @@ static bool found_part(void *arg, const struct store_part *part)
 }
 
 /* A set that says it has another number of parts is another set. */
-static int set_order(const struct store_part *a, const struct store_part *b)
+static int base_order(const struct store_part *a, const struct store_part *b)
 {
+	size_t a_len, b_len;
 	if (a->kind != b->kind)
 		return a->kind < b->kind ? -1 : 1;
-	int order = strcmp(a->set, b->set);
+	generation_of(a->set, &a_len);
+	generation_of(b->set, &b_len);
+	int order = memcmp(a->set, b->set, a_len < b_len ? a_len : b_len);
+	order = order ? order : (a_len > b_len) - (a_len < b_len);
 	return order ? order : (a->parts > b->parts) - (a->parts < b->parts);
+}
+
+static int set_order(const struct store_part *a, const struct store_part *b)
+{
+	size_t ignored;
+	int order = base_order(a, b);
+	unsigned x = generation_of(a->set, &ignored), y = generation_of(b->set, &ignored);
+	order = order ? order : (x > y) - (x < y);
+	return order ? order : strcmp(a->set, b->set);
 }
 
 static int part_order(const void *a, const void *b)
@@ -52,21 +86,49 @@ static int part_order(const void *a, const void *b)
 	return order ? order : (x->part > y->part) - (x->part < y->part);
 }
 
+/* For each part below `end` the newest generation before c that has it, as 1 + its place from c->oldest on; 0: none.
+ * NULL without memory. */
+static uint32_t *parts_before(const struct candidate *c, unsigned end, unsigned *known)
+{
+	uint32_t *places = calloc(end + 1, sizeof *places);
+	*known = 0;
+	for (const struct store_part *p = c->oldest; places && p < c->first; p++)
+		if (p->part < end) {
+			*known += !places[p->part];
+			places[p->part] = (uint32_t)(p - c->oldest) + 1;
+		}
+	return places;
+}
+
+/* All parts, or those from one to the last and, in older generations, those before. */
+static bool is_whole(const struct candidate *c)
+{
+	unsigned first = c->first->part, known = 0;
+	if (c->count != c->first->parts - first)
+		return false;
+	if (first > 0)
+		free(parts_before(c, first, &known));
+	return known == first;
+}
+
 static struct candidate next_candidate(const struct listing *l, size_t at)
 {
-	struct candidate c = {&l->parts[at], 0, l->parts[at].time};
+	struct candidate c = {.first = &l->parts[at], .time = l->parts[at].time};
+	c.oldest = c.first;
+	while (c.oldest > l->parts && base_order(c.oldest - 1, c.first) == 0)
+		c.oldest--;
 	for (; at < l->count && set_order(c.first, &l->parts[at]) == 0; at++, c.count++)
 		if (l->parts[at].time < c.time)
 			c.time = l->parts[at].time;
+	c.whole = is_whole(&c);
 	return c;
 }
 
 /* Of two of one time any will do, as long as every host takes the same: the later in the order. */
 static bool is_better(const struct candidate *c, const struct candidate *than)
 {
-	bool whole = c->count == c->first->parts, than_whole = than->first && than->count == than->first->parts;
-	if (!than->first || whole != than_whole)
-		return !than->first || whole;
+	if (!than->first || c->whole != than->whole)
+		return !than->first || c->whole;
 	return c->time >= than->time;
 }
 
@@ -74,15 +136,36 @@ static bool take(struct symbfile_set *set, const struct candidate *c)
 {
 	if (!c->first)
 		return true;
-	set->have = malloc(c->count * sizeof *set->have);
-	if (!set->have)
+	unsigned before = c->whole ? c->first->part : 0, known = 0;
+	uint32_t *places = before ? parts_before(c, before, &known) : NULL;
+	size_t ignored;
+	set->have = malloc((before + c->count) * sizeof *set->have);
+	set->generations = before ? malloc((before + c->count) * sizeof *set->generations) : NULL;
+	if (!set->have || (before && (!places || !set->generations))) {
+		free(places);
 		return false;
+	}
 	memcpy(set->set, c->first->set, sizeof set->set);
 	set->parts = c->first->parts;
-	set->have_count = (unsigned)c->count;
-	for (size_t i = 0; i < c->count; i++)
-		set->have[i] = c->first[i].part;
+	set->have_count = (unsigned)(before + c->count);
+	for (unsigned i = 0; i < set->have_count; i++) {
+		const struct store_part *p = i < before ? &c->oldest[places[i] - 1] : &c->first[i - before];
+		set->have[i] = p->part;
+		if (before)
+			set->generations[i] = generation_of(p->set, &ignored);
+	}
+	free(places);
 	return true;
+}
+
+struct store_key symbfile_set_key(const struct symbfile_set *set, const struct file_id *id, enum store_kind kind,
+        unsigned i, char name[STORE_SET_MAX + 1])
+{
+	if (set->generations)
+		print_generation(name, set->parts, set->generations[i]);
+	else
+		memcpy(name, set->set, sizeof set->set);
+	return (struct store_key){*id, kind, name, set->have[i], set->parts};
 }
 
 /* Parts and kinds have an order, and no name of a set is the beginning of another's text here. */
@@ -124,10 +207,50 @@ enum err symbfile_sets_get(struct symbfile_sets *sets, struct store_client *c, c
 	return err;
 }
 
+enum err symbfile_sets_place(struct store_key *key, char name[STORE_SET_MAX + 1], struct store_key *same,
+        char same_name[STORE_SET_MAX + 1], struct store_client *c, struct error *e)
+{
+	struct listing l = {0};
+	struct store_part wanted = {.kind = key->kind, .parts = key->parts};
+	unsigned newest = 0, holder = 0, first = UINT_MAX;
+	bool any = false, held = false;
+	size_t ignored;
+	print_generation(wanted.set, key->parts, 0);
+	enum err err = store_list(c, &key->id, found_part, &l, NULL, e);
+	if (!err && l.no_memory)
+		err = error_set(e, ERR_NO_MEMORY, "out of memory");
+	for (size_t i = 0; !err && i < l.count; i++) {
+		const struct store_part *p = &l.parts[i];
+		unsigned generation = generation_of(p->set, &ignored);
+		if (base_order(p, &wanted) != 0)
+			continue;
+		if (!any || generation > newest)
+			first = UINT_MAX; /* part of the newest */
+		newest = !any || generation > newest ? generation : newest;
+		first = generation == newest && p->part < first ? p->part : first;
+		if (p->part == key->part && (!held || generation > holder)) {
+			holder = generation;
+			held = true;
+		}
+		any = true;
+	}
+	free(l.parts);
+	/* what lies before the newest generation's own parts may be as it was in an older one */
+	bool there = held && holder == newest, before = held && !there && key->part < first;
+	print_generation(name, key->parts, there ? newest + 1 : newest);
+	key->set = name;
+	*same = *key;
+	same->set = there || before ? same_name : NULL;
+	print_generation(same_name, key->parts, holder);
+	return err;
+}
+
 void symbfile_sets_release(struct symbfile_sets *sets)
 {
-	for (unsigned i = 0; i < STORE_KINDS; i++)
+	for (unsigned i = 0; i < STORE_KINDS; i++) {
+		free(sets->kinds[i].generations);
 		free(sets->kinds[i].have);
+	}
 	memset(sets, 0, sizeof *sets);
 }
 

@@ -128,7 +128,7 @@ static bool set_is_valid(struct str set)
 	for (size_t i = 0; i < set.len; i++) {
 		char c = set.data[i];
 		if (!((c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' ||
-		            c == '_' || (c == '.' && i > 0)))
+		            c == '_' || ((c == '.' || c == STORE_SET_GENERATION) && i > 0)))
 			return false;
 	}
 	return set.len > 0 && set.len <= STORE_SET_MAX;
@@ -227,6 +227,13 @@ struct store_put *store_put_begin(
 		return p;
 	free(p);
 	return NULL;
+}
+
+void store_put_unless_same(struct store_put *p, const struct store_key *other)
+{
+	char path[STORE_PATH_MAX];
+	print_path(path, other);
+	p->backend->put_unless_same(p->own, path);
 }
 
 enum err store_put_write(struct store_put *p, const void *data, size_t len, struct error *e)

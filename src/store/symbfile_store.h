@@ -31,6 +31,8 @@ void store_client_free(struct store_client *c);
 
 enum store_kind { STORE_RANGES, STORE_RETURNPADS };
 enum { STORE_KINDS = 2, STORE_SET_MAX = 64, STORE_PARTS_MAX = 100000 };
+/* Stands in names of sets that nobody gave: symbfile_sets.h. */
+enum { STORE_SET_GENERATION = '~' };
 /* "ranges", "returnpads" */
 extern const char *const store_kind_names[STORE_KINDS];
 
@@ -38,7 +40,7 @@ extern const char *const store_kind_names[STORE_KINDS];
 struct store_key {
 	struct file_id id;
 	enum store_kind kind;
-	const char *set;      /* 1 to STORE_SET_MAX of A-Za-z0-9._-, the first one no dot */
+	const char *set;      /* 1 to STORE_SET_MAX of A-Za-z0-9._-, the first one no dot; or as symbfile_sets.h says */
 	unsigned part, parts; /* part < parts <= STORE_PARTS_MAX */
 };
 bool store_key_is_valid(const struct store_key *key);
@@ -54,6 +56,8 @@ bool store_key_is_valid(const struct store_key *key);
 struct store_put;
 struct store_put *store_put_begin(
         struct store_client *c, const struct store_key *key, const atomic_bool *cancel, struct error *e);
+/* When the content is that of another part of the executable and kind, too, nothing is stored: it is there. */
+void store_put_unless_same(struct store_put *p, const struct store_key *other);
 enum err store_put_write(struct store_put *p, const void *data, size_t len, struct error *e);
 enum err store_put_commit(struct store_put *p, struct error *e);
 void store_put_abort(struct store_put *p);

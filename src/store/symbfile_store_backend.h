@@ -41,6 +41,8 @@ struct store_backend {
 	void *(*client_new)(void *store);
 	void (*client_free)(void *client);
 	void *(*put_begin)(void *client, const char *path, const atomic_bool *cancel, struct error *e);
+	/* Nothing is to be stored if this object is the same. */
+	void (*put_unless_same)(void *put, const char *path);
 	enum err (*put_write)(void *put, const uint8_t *data, size_t len, struct error *e);
 	enum err (*put_commit)(void *put, struct error *e);
 	/* Whatever has become of it; without a commit that succeeded nothing stays behind. */

@@ -50,8 +50,8 @@ struct file_put {
 	struct file_client *client; /* not owned */
 	int base, fd;               /* the store's directory, the temporary file */
 	uint64_t size;
-	char temporary[TEMPORARY_MAX]; /* its path; empty when it is gone */
-	char path[STORE_PATH_MAX];
+	char temporary[TEMPORARY_MAX];                   /* its path; empty when it is gone */
+	char path[STORE_PATH_MAX], same[STORE_PATH_MAX]; /* its place; of one that may be the same, or empty */
 };
 
 static enum err io_error(struct error *e, const char *what)
@@ -270,10 +270,10 @@ static bool same_bytes(struct file_client *c, int a, int b)
 }
 
 /* Is the part there with the same content, safely? */
-static bool is_there(struct file_put *p)
+static bool is_there(struct file_put *p, const char *path)
 {
 	struct stat st;
-	int there = openat(p->base, p->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	int there = openat(p->base, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	if (there < 0)
 		return false;
 	int mine = openat(p->base, p->temporary, O_RDONLY | O_CLOEXEC);
@@ -285,13 +285,21 @@ static bool is_there(struct file_put *p)
 	return same;
 }
 
+static void file_put_unless_same(void *put, const char *path)
+{
+	struct file_put *p = put;
+	snprintf(p->same, sizeof p->same, "%s", path);
+}
+
 static enum err file_put_commit(void *put, struct error *e)
 {
 	struct file_put *p = put;
 	/* Before the rename: never a name without its content. */
 	if (fsync(p->fd) != 0)
 		return io_error(e, "fsync");
-	if (!is_there(p)) {
+	if (*p->same && is_there(p, p->same))
+		return sync_names(p->base, p->same) ? ERR_OK : io_error(e, "fsync of a directory");
+	if (!is_there(p, p->path)) {
 		if (!each_directory(p->base, p->path, make_directory) ||
 		        renameat(p->base, p->temporary, p->base, p->path) != 0)
 			return io_error(e, "rename");
@@ -470,6 +478,7 @@ const struct store_backend store_file = {
         .client_new = file_client_new,
         .client_free = file_client_free,
         .put_begin = file_put_begin,
+        .put_unless_same = file_put_unless_same,
         .put_write = file_put_write,
         .put_commit = file_put_commit,
         .put_free = file_put_free,

@@ -46,7 +46,7 @@ struct s3_client {
 struct s3_put {
 	struct s3_client *client; /* not owned */
 	const atomic_bool *cancel;
-	char *url;
+	char *url, *same;    /* of the object; of one that may be the same, or NULL */
 	struct buffer piece; /* what has not been sent */
 	struct buffer etags; /* XML of the pieces that have */
 	unsigned pieces;
@@ -244,6 +244,7 @@ static void s3_put_free(void *put)
 	buffer_release(&p->piece);
 	buffer_release(&p->etags);
 	sha256_free(p->hash);
+	free(p->same);
 	free(p->url);
 	free(p);
 }
@@ -306,12 +307,12 @@ static bool compare(void *arg, const uint8_t *data, size_t len)
 }
 
 /* Is the object there with the same content? mine is the hash of all that was written. */
-static enum err is_there(struct s3_put *p, const char *mine, bool *there, struct error *e)
+static enum err is_there(struct s3_put *p, const char *url, const char *mine, bool *there, struct error *e)
 {
 	char theirs[SHA256_HEX + 1];
 	struct comparison c = {sha256_new(), p->size};
 	struct transfer_request request = {
-	        .method = "GET", .url = p->url, .body = compare, .arg = &c, .cancel = p->cancel};
+	        .method = "GET", .url = url, .body = compare, .arg = &c, .cancel = p->cancel};
 	struct transfer_reply reply;
 	struct bucket_result result;
 	*there = false;
@@ -328,6 +329,14 @@ static enum err is_there(struct s3_put *p, const char *mine, bool *there, struct
 	return refused(e, "looking for an older part", &reply);
 }
 
+static void s3_put_unless_same(void *put, const char *path)
+{
+	struct s3_put *p = put;
+	/* without memory it is stored once more */
+	if (asprintf(&p->same, "%s%s", p->client->store->place->base, path) < 0)
+		p->same = NULL;
+}
+
 static enum err s3_put_commit(void *put, struct error *e)
 {
 	struct s3_put *p = put;
@@ -336,7 +345,9 @@ static enum err s3_put_commit(void *put, struct error *e)
 	struct transfer_reply reply;
 	if (!sha256_end(p->hash, hash))
 		return no_memory(e);
-	enum err err = is_there(p, hash, &there, e);
+	enum err err = p->same ? is_there(p, p->same, hash, &there, e) : ERR_OK;
+	if (!err && !(p->same && there))
+		err = is_there(p, p->url, hash, &there, e);
 	if (err || there)
 		return err;
 	if (p->pieces > 0) {
@@ -602,6 +613,7 @@ const struct store_backend store_s3 = {
         .client_new = s3_client_new,
         .client_free = s3_client_free,
         .put_begin = s3_put_begin,
+        .put_unless_same = s3_put_unless_same,
         .put_write = s3_put_write,
         .put_commit = s3_put_commit,
         .put_free = s3_put_free,

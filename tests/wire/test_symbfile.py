@@ -272,6 +272,57 @@ def test_sets_are_not_mixed(one):
     assert listed(one, hexa)["ranges"]["set"] == "second"
 
 
+def test_without_fileset_another_extraction_is_not_mixed_with_the_old_one(one):
+    """The old parts answer until the new ones are all there; what did not change is not stored again."""
+    hexa, b64 = new_id()
+    place = one.place / "store" / "symbfiles" / hexa / "ranges"
+
+    def send(*names):
+        for part, name in names:
+            accepted(upload(one, "ranges", b64, write(ranges(name, 0x1000 * (part + 1))), part, 3))
+
+    def functions():
+        return [f.get("function") for f in frames(one, hexa, [0x1000, 0x2000, 0x3000])]
+
+    def files():
+        return sorted(os.path.relpath(os.path.join(d, f), place) for d, _, all_of in os.walk(place) for f in all_of)
+
+    send((0, "a0"), (1, "a1"), (2, "a2"))
+    assert functions() == ["a0", "a1", "a2"]
+    send((0, "a0"), (1, "a1"), (2, "a2"))
+    assert files() == ["3/3/0", "3/3/1", "3/3/2"]
+    send((0, "b0"))
+    assert functions() == ["a0", "a1", "a2"]
+    send((1, "b1"))
+    assert functions() == ["a0", "a1", "a2"]
+    send((2, "b2"))
+    assert functions() == ["b0", "b1", "b2"]
+    assert listed(one, hexa)["ranges"] == {"parts": 3, "have": [0, 1, 2], "set": "3~1"}
+    # the first part is as it was
+    send((0, "b0"), (1, "c1"))
+    assert functions() == ["b0", "b1", "b2"]
+    send((2, "c2"))
+    assert functions() == ["b0", "c1", "c2"]
+    assert listed(one, hexa)["ranges"] == {"parts": 3, "have": [0, 1, 2], "set": "3~2"}
+    assert files() == ["3/3/0", "3/3/1", "3/3/2", "3~1/3/0", "3~1/3/1", "3~1/3/2", "3~2/3/1", "3~2/3/2"]
+    # all of it again, then one that was given up, and the next
+    send((0, "b0"), (1, "c1"), (2, "c2"))
+    assert len(files()) == 8
+    send((0, "b0"), (1, "d1"))
+    send((0, "e0"), (1, "e1"))
+    assert functions() == ["b0", "c1", "c2"]
+    send((2, "e2"))
+    assert functions() == ["e0", "e1", "e2"]
+    # in another order, and with a part that comes back to what it was
+    send((2, "f2"), (0, "f0"), (1, "f1"))
+    assert functions() == ["f0", "f1", "f2"]
+    refused(one, upload(one, "ranges", b64, write(ranges("x")), 0, 3, "3~1"), 400, "FileSet")
+    one.node.settled()
+    one.memcached[0].stop(), one.memcached[0].start()
+    one.node.restart()
+    assert functions() == ["f0", "f1", "f2"]
+
+
 def test_an_upload_is_seen_by_all_within_the_bound(one):
     hexa, b64 = new_id()
     for node in (0, 1):
