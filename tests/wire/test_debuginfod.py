@@ -3,6 +3,7 @@
 import http.server
 import json
 import os
+import pty
 import re
 import shutil
 import signal
@@ -15,7 +16,7 @@ import urllib.request
 import pytest
 
 from stack import die_with_parent, wait_for
-from test_symbtool import BOUND, SYMBTOOL, code_addresses, compile_program, one, push, run, v5_frames  # noqa: F401
+from test_symbtool import BOUND, SYMBTOOL, code_addresses, compile_program, one, push, read_terminal, run, v5_frames  # noqa: F401
 
 pytestmark = [
     pytest.mark.skipif(not os.path.exists(SYMBTOOL), reason="symbtool was not built"),
@@ -141,10 +142,13 @@ class Misbehaving(http.server.BaseHTTPRequestHandler):
         self.send_response(200)
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
-        self.wfile.write(data if self.server.mode == "other" else data[: len(data) // 2])
+        half = len(data) // 2
+        self.wfile.write(data if self.server.mode == "other" else data[:half])
         self.wfile.flush()
-        if self.server.mode == "stall":
+        if self.server.mode in ("stall", "slow"):
             self.server.over.wait(BOUND)
+        if self.server.mode == "slow":
+            self.wfile.write(data[half:])
 
     def log_message(self, *_):
         pass
@@ -173,6 +177,30 @@ def test_bad_servers_are_told_and_cost_nothing_else(place, bad, mode, word, tmp_
     done = run("extract", "-o", tmp_path, "--debuginfod", url, place.stripped[0], env=place.env(), code=1)
     assert word in done.stderr and build_id_of(place.stripped[0]) in done.stderr and "neither debug data" in done.stderr
     assert bad.asked.is_set() and place.cached() == []
+
+
+def test_a_terminal_shows_how_far_it_is(place, bad, tmp_path):
+    place.empty_cache()
+    bad.mode = "slow"
+    with open(place.programs[0], "rb") as f:
+        bad.data = f.read()
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen([SYMBTOOL, "extract", "-o", str(tmp_path), "--debuginfod", f"http://127.0.0.1:{bad.server_port}", place.stripped[0]],
+                               env={**os.environ, **place.env(DEBUGINFOD_TIMEOUT="100")}, stdout=subprocess.DEVNULL, stderr=theirs, preexec_fn=die_with_parent)
+    os.close(theirs)
+    seen = b""
+    try:
+        while chunk := read_terminal(ours):  # ends with the process
+            seen += chunk
+            if b" % of " in seen:
+                bad.over.set()
+        assert process.wait(BOUND) == 0, seen
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
+    assert re.search(rb"debug file: \[#+\.+\] +\d+ %% of %d bytes" % len(bad.data), seen), seen
+    assert len(os.listdir(tmp_path)) == 2
 
 
 def test_an_interrupt_leaves_nothing_behind(place, bad, tmp_path):
