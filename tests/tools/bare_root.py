@@ -241,7 +241,7 @@ def run_in(root, given):
     command += ["--cgroup"] if given.boot else []
     command += [sys.executable, os.path.abspath(__file__), "--first-process", root, archives, shared_data() or "", str(int(given.boot))]
     ended = threading.Event()
-    shower = threading.Thread(target=follow, args=(root + "/output", ended))
+    shower = threading.Thread(target=follow, args=(root + "/output", ended), daemon=True)
     shower.start()
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL if given.boot else None)
     try:

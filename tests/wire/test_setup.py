@@ -28,6 +28,17 @@ def packages(*kinds):
         return [line.split()[0] for line in f if not line.startswith("#") and line.split()[1] in kinds]
 
 
+# Packages
+
+
+def test_the_debian_packages_are_built_with_the_same_libraries():
+    with open(os.path.join(ROOT, "debian", "control"), encoding="utf-8") as f:
+        depends = re.search(r"^Build-Depends:(.*(?:\n .*)*)", f.read(), re.M).group(1)
+    listed = {re.split(r"[ (\[<]", one.strip())[0] for one in depends.split(",")}
+    wanted = {name for name in packages("build") if name.endswith("-dev")} - {"libc6-dev"}
+    assert {name for name in listed if name.endswith("-dev")} - {"libcmocka-dev"} == wanted
+
+
 # README
 
 
