@@ -70,7 +70,7 @@ enum err symindex_finish(struct symindex *x, struct error *e);
 /* What an id stands for; NULL: nobody defined it. Once finished. */
 const struct symindex_definition *symindex_find(const struct symindex_definitions *d, uint64_t id);
 
-/* Bytes of memory that the index takes, also while it is fed: at most 6 for each byte of text, and 4 MiB. */
+/* Bytes of memory that the index takes, also while it is fed: at most 6 for each byte of text, and 1 MiB. */
 uint64_t symindex_bytes(const struct symindex *x);
 
 #endif

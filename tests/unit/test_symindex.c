@@ -255,6 +255,26 @@ static void test_chunks(void **state)
 	assert_in_range(files, 50, 1000);
 }
 
+/* Lines as short as they can be, of which most is noted. */
+static void test_bytes(void **state)
+{
+	static const struct {
+		const char *keyword, *rest;
+	} lines[] = {{"FUNC ", "1 0"}, {"PUBLIC ", "0"}, {"FILE ", "a"}, {"INLINE_ORIGIN ", "b"}, {"FILE 1", "a"}};
+	(void)state;
+	for (unsigned what = 0; what < sizeof lines / sizeof *lines; what++)
+		for (unsigned n = 1000; n < 150000; n = 2 * n + 77) {
+			struct buffer t = text_new();
+			text_add(&t, "MODULE a b 0 c\nPUBLIC 0 0\n");
+			for (unsigned i = 0; i < n; i++)
+				text_add(&t, "%s%u %s\n", lines[what].keyword, i, lines[what].rest);
+			struct symindex *x = index_of(text_str(&t), 1 << 16);
+			assert_in_range(symindex_bytes(x), 4 * n, 6 * t.len + (1 << 20));
+			symindex_free(x);
+			buffer_release(&t);
+		}
+}
+
 /* ---- answers ---- */
 
 /* FUNCs, PUBLICs, lines and INLINEs all over a few addresses, so that all of these can be asked for. */
@@ -529,6 +549,7 @@ int main(void)
 	        cmocka_unit_test(test_what_is_noted),
 	        cmocka_unit_test(test_sparse_ids),
 	        cmocka_unit_test(test_chunks),
+	        cmocka_unit_test(test_bytes),
 	        cmocka_unit_test(test_answers_of_the_builder),
 	        cmocka_unit_test(test_large_functions),
 	        cmocka_unit_test(test_vast_functions),
