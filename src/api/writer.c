@@ -4,8 +4,6 @@
 
 #include <stdlib.h>
 
-#include "modules/symbolicate.h"
-
 enum { BLOCK = 256 * 1024 }; /* of the reply at a time */
 
 bool writer_make_block(struct writer *w, uint64_t largest)
@@ -33,14 +31,4 @@ void writer_across(struct writer *w, const char *data, size_t len)
 		if (w->at == w->end)
 			writer_flush(w);
 	}
-}
-
-/* The block has room for the text of any symbol. */
-void write_symbol(struct writer *w, const struct symbol *symbol, bool v4)
-{
-	if (!w->block)
-		return; /* counted in symbols.size */
-	if (symbol->size > (size_t)(w->end - w->at))
-		writer_flush(w);
-	w->at = (v4 ? put_v4_head : put_v5_tail)(w->at, symbol->offset, &symbol->answer);
 }

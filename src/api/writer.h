@@ -5,6 +5,7 @@
 
 #include "format/reply_json.h"
 #include "front/exchange.h"
+#include "modules/symbolicate.h"
 
 struct writer {
 	struct exchange *exchange;
@@ -48,8 +49,15 @@ static inline void write_hex(struct writer *w, uint64_t v)
 	write_bytes(w, digits, (size_t)(put_hex(digits, v) - digits));
 }
 
-/* Calls of a frame as v5 has them, from "module_offset" to the closing brace. What symbols.size has is not counted. */
-struct symbol;
-void write_symbol(struct writer *w, const struct symbol *symbol, bool v4);
+/* A symbol as v4 has it, or v5 from "module_offset" to the closing brace. The block has room for the text of any; it is
+ * counted in symbols.size. */
+static inline void write_symbol(struct writer *w, const struct symbol *symbol, bool v4)
+{
+	if (!w->block)
+		return;
+	if (symbol->size > (size_t)(w->end - w->at))
+		writer_flush(w);
+	w->at = (v4 ? put_v4_head : put_v5_tail)(w->at, symbol->offset, &symbol->answer);
+}
 
 #endif
