@@ -53,7 +53,7 @@ void text_modules_release(struct text_modules *t)
 
 static struct str copy(struct text_modules *t, struct str s)
 {
-	char *c = arena_alloc(&t->arena, s.len + 1);
+	char *c = s.len < SIZE_MAX ? arena_alloc(&t->arena, s.len + 1) : NULL;
 	if (!c)
 		return (struct str){NULL, 0};
 	if (s.len)
