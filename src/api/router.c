@@ -28,7 +28,7 @@ static const struct route routes[] = {
         {"/symbolicate/v5", false, "v5", BAD_BODY, {{"POST", symbolicate_v5_handle}}},
         {"/symbolicate/v4", false, "v4", BAD_BODY, {{"POST", symbolicate_v4_handle}}},
         {"/symbolicate/text", false, "text", BAD_BODY, {{"POST", symbolicate_text_handle}}},
-        {"/", false, "home", BAD_BODY, {{"POST", symbolicate_v4_handle}, {"GET", home_handle}}},
+        {"/", false, "home", BAD_BODY, {{"POST", symbolicate_v4_handle}}},
         {"/api/symbols-ranges", false, "ranges", BAD_BODY | BAD_KEY | NO_STORE, {{"POST", upload_ranges_handle}}},
         {"/api/symbols-returnpads", false, "returnpads", BAD_BODY | BAD_KEY | NO_STORE,
                 {{"POST", upload_returnpads_handle}}},
@@ -67,15 +67,27 @@ static void count_routes(void)
 		count_route(i);
 }
 
+/* Clients put one slash too many before the path or behind it: of those in front one stays. */
+static struct str without_slashes(struct str path)
+{
+	while (path.len > 1 && path.data[0] == '/' && path.data[1] == '/')
+		path = (struct str){path.data + 1, path.len - 1};
+	return path;
+}
+
+static bool is_route(const struct route *r, struct str path)
+{
+	struct str want = str_from(r->path);
+	if (r->prefix ? path.len > want.len : path.len == want.len + 1 && path.data[want.len] == '/')
+		path.len = want.len;
+	return str_equal(path, want);
+}
+
 static unsigned find_route(struct str path)
 {
-	for (unsigned i = UNKNOWN + 1; i < ROUTES; i++) {
-		struct str start = path, want = str_from(routes[i].path);
-		if (routes[i].prefix && start.len > want.len)
-			start.len = want.len;
-		if (str_equal(start, want))
+	for (unsigned i = UNKNOWN + 1; i < ROUTES; i++)
+		if (is_route(&routes[i], path))
 			return i;
-	}
 	return UNKNOWN;
 }
 
@@ -141,6 +153,7 @@ void router_handle(struct exchange *x)
 	static pthread_once_t counted = PTHREAD_ONCE_INIT;
 	struct error e;
 	pthread_once(&counted, count_routes);
+	x->path = without_slashes(x->path);
 	x->route = find_route(x->path);
 	const struct route *r = &routes[x->route];
 	const struct action *action = find_action(r, x->method);

@@ -20,6 +20,5 @@ void lbheartbeat_handle(struct exchange *x);
 void version_handle(struct exchange *x);
 void broken_handle(struct exchange *x);
 void metrics_handle(struct exchange *x);
-void home_handle(struct exchange *x);
 
 #endif

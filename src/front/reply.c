@@ -90,6 +90,7 @@ static size_t make_head(const struct exchange_private *p, char head[HEAD_MAX])
 	        "Content-Length: %llu\r\n"
 	        "%s"
 	        "Access-Control-Allow-Origin: *\r\n"
+	        "Access-Control-Expose-Headers: X-Request-Id, Retry-After\r\n"
 	        "Vary: Accept-Encoding\r\n"
 	        "X-Request-Id: %s\r\n"
 	        "%s\r\n",

@@ -10,6 +10,7 @@ import sys
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 # Files with paths in them: these are bytes, which the locale may take for other letters than UTF-8 does, or for none.
 AS_BYTES = {"encoding": sys.getfilesystemencoding(), "errors": "surrogateescape"}
+WEB = "/usr/local/share/symbolicated/web/"  # as the files have it
 SERVER_LINE = "server unix:/run/symbolicated/symbolicated.sock max_fails=0;"
 
 # Paths are relative to nginx's prefix, which is the directory. worker_shutdown_timeout bounds the end of a test.
@@ -82,6 +83,9 @@ def write_nginx(directory, sockets, port, tls_port, http="", server=OWN_SERVER, 
     for name in os.listdir(source):
         if name.endswith(".conf"):
             shutil.copyfile(os.path.join(source, name), os.path.join(directory, name))
+    # Beside them, so that nginx's workers can read the page wherever the checkout lies.
+    shutil.copytree(os.path.join(ROOT, "web"), os.path.join(directory, "web"), dirs_exist_ok=True)
+    changes = [("symbolicated-server.conf", re.escape(WEB), os.path.join(directory, "web/")), *changes]
     for name, pattern, replacement in changes:
         path = os.path.join(directory, name)
         with open(path, **AS_BYTES) as f:

@@ -94,6 +94,8 @@ def test_debians_nginx_answers_through_the_snippets():
         sed -i '0,/server_name _;/s//&\\n\\tinclude snippets\\/symbolicated-server.conf;/' /etc/nginx/sites-available/default
         nginx -t && systemctl reload nginx""")
     wait_for("an answer", answers)
+    for path in ("/symbolicate/", "/symbolicate/page/page.js"):
+        shell(f"curl -sf http://localhost{path} | cmp - web/{os.path.basename(path) or 'index.html'}")
 
 
 def test_an_upgrade_keeps_what_was_changed_and_restarts():

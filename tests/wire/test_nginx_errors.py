@@ -180,7 +180,7 @@ def test_every_method_is_the_responders_matter(own, method):
 
 @pytest.mark.parametrize(
     "path",
-    ["/", "/symbolicate", "/symbolicate/", "/symbolicate/v4", "/symbolicate/nothing", "/api/symbols-ranges",
+    ["/symbolicate", "/symbolicate/v4", "/symbolicate/nothing", "/api/symbols-ranges",
      "/api/symbols-returnpads", "/api/symbols/AAAA", "/cache", "/cache/", "/cache/a.pdb/1F", "/cache/a%2Fb%20c/1f",
      "/__lbheartbeat__", "/__heartbeat__", "/__version__", "/__broken__", "/__metrics__"],
 )  # fmt: skip
@@ -506,7 +506,7 @@ def test_the_example_is_complete():
         try:
             example.ready(lambda: connects(tls_port) and connects(port))
             assert Client(tls_port, tls=True).post("/symbolicate/v5", b"x").json()["body"] == 1
-            assert Client(tls_port, tls=True).get("/").status == 200
+            assert Client(tls_port, tls=True).get("/").status == 302
             check_error(Client(tls_port, tls=True).get("/none"), 404)
             assert Client(port).post("/symbolicate/v5", b"x").status == 308
         finally:

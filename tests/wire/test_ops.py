@@ -90,12 +90,11 @@ def test_broken(stack):
 
 
 def test_home(stack):
+    """nginx leads from / to the page; tests of the page itself are in test_page.py."""
     reply = stack.client.get("/")
+    assert reply.status == 302 and reply.headers["Location"] == "symbolicate/"
+    reply = stack.client.get("/symbolicate/")
     assert reply.status == 200 and reply.headers["Content-Type"].startswith("text/html")
-    for word in ("symbolicated", "/symbolicate/v5", "/symbolicate/v4", "curl", "<form", "<textarea"):
-        assert word in reply.text, word
-    assert stack.client.get("/__version__").json()["version"] in reply.text
-    assert not re.findall(r"<(?:script|link|img|iframe)[^>]*(?:src|href)\s*=\s*.[^>]*", reply.text)
 
 
 # Metrics
@@ -276,7 +275,7 @@ def test_status_pages_are_for_the_allow_list():
         s.node.nginx.start()
         for path in ("/__heartbeat__", "/__broken__", "/__metrics__"):
             s.client.get(path).error(403)
-        for path in ("/__lbheartbeat__", "/__version__", "/"):
+        for path in ("/__lbheartbeat__", "/__version__", "/symbolicate/"):
             assert s.client.get(path).status == 200
         replies = [s.client.post("/symbolicate/v5", {"jobs": []}) for _ in range(20)]
         assert {r.status for r in replies} == {200, 429}

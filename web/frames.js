@@ -1,0 +1,125 @@
+// Replies of the server as rows to be shown, and as text to be copied. No access to the page: a worker runs this.
+
+const LONGEST = 4000; // characters of a row that are shown
+
+// What would change how its neighbours are read is shown as its code point: control characters and marks of direction.
+const HIDDEN = /[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
+
+export function visible(text) {
+	const shown = text.replace(HIDDEN, c => `\\u{${c.codePointAt(0).toString(16)}}`);
+	return shown.length > LONGEST ? `${shown.slice(0, LONGEST)}…` : shown;
+}
+
+const REASONS = {
+	"no module": "the text has an address alone",
+	"no id": "the text does not tell which build of the module it is",
+	"not found": "no source has symbols of the module",
+	"corrupt": "a source has a file of the module, which cannot be used",
+	"no function": "the offset is in no function of the module",
+};
+
+function place(frame) {
+	if (!frame.file)
+		return "";
+	return frame.line ? `${frame.file}:${frame.line}` : frame.file;
+}
+
+// One row: kind is stack, frame, inline or none (a frame without a name).
+function frameRows(frame, number) {
+	const offset = frame.module_offset ?? frame.offset ?? "";
+	const head = `#${number} `;
+	const out = [];
+	let name = frame.function, kind = "frame", where = place(frame);
+	if (name === undefined || name === null) {
+		kind = "none";
+		name = `${frame.module || "?"}+${offset}`;
+		where = frame.reason ? REASONS[frame.reason] ?? frame.reason : "";
+	} else {
+		where = [where, `(${frame.module || "?"}+${offset})`].filter(Boolean).join("  ");
+	}
+	// The innermost call is listed first by the server; it stands below the function that it was inlined into.
+	out.push({ kind, text: visible(head + name), place: visible(where) });
+	for (const inline of [...(frame.inlines ?? [])].reverse())
+		out.push({ kind: "inline", text: visible(inline.function ?? "?"), place: visible(place(inline)) });
+	return out;
+}
+
+function count(list, singular) {
+	return `${list} ${singular}${list === 1 ? "" : "s"}`;
+}
+
+// The stacks of a reply of any kind: [{title, frames, modules: {name: found}}].
+function stacksOf(request, reply) {
+	if (request.kind === "text")
+		return [{ title: null, frames: reply.frames }];
+	if (request.kind === "v4")
+		return v4Stacks(request, reply);
+	return reply.results.flatMap((result, job) =>
+		result.stacks.map((frames, i) => ({ title: `Job ${job}, stack ${i}`, frames, found: result.found_modules })));
+}
+
+// Version 4 gives "name (in module)" for each frame.
+function v4Stacks(request, reply) {
+	const found = Object.fromEntries(request.modules.map((module, i) => [module.join("/"), reply.knownModules?.[i]]));
+	return reply.symbolicatedStacks.map((frames, i) => ({
+		title: `Stack ${i}`,
+		found,
+		frames: frames.map(text => {
+			const parts = /^(.*) \(in (.*)\)$/s.exec(text);
+			return parts && !parts[1].startsWith("0x") ? { function: parts[1], module: parts[2], offset: "" } : { module: text, offset: "" };
+		}),
+	}));
+}
+
+function missingModules(request, stacks) {
+	const out = new Map();
+	for (const { found, frames } of stacks) {
+		for (const [name, has] of Object.entries(found ?? {}))
+			if (has === false)
+				out.set(name, "no source has symbols of it, or its file cannot be used");
+		for (const frame of request.kind === "text" ? frames : [])
+			if (frame.module && ["no id", "not found", "corrupt"].includes(frame.reason))
+				out.set(frame.id ? `${frame.module}/${frame.id}` : frame.module, REASONS[frame.reason]);
+	}
+	return [...out].map(([name, reason]) => ({ name: visible(name), reason }));
+}
+
+export function build(request, reply) {
+	const stacks = stacksOf(request, reply);
+	const rows = [];
+	let frames = 0, named = 0;
+	for (const stack of stacks) {
+		if (stack.title && stacks.length > 1)
+			rows.push({ kind: "stack", text: stack.title, place: "" });
+		stack.frames.forEach((frame, i) => {
+			frames++;
+			named += frame.function ? 1 : 0;
+			for (const row of frameRows(frame, frame.frame ?? i))
+				rows.push(row);
+		});
+	}
+	return { rows, missing: missingModules(request, stacks), summary: `${count(frames, "frame")}, ${named} with a name` };
+}
+
+function rowText(row) {
+	const indent = row.kind === "inline" ? "    " : "";
+	return `${indent}${row.text}${row.place ? `  ${row.place}` : ""}`;
+}
+
+// The lines of the text view: the text itself with its names, or the rows as text.
+export function textRows(request, text, rows) {
+	const lines = text === null ? rows.map(rowText) : text.split("\n").slice(request.added);
+	return lines.map(line => ({ kind: "frame", text: visible(line.replace(/\r$/, "").replaceAll("\t", "        ")), place: "" }));
+}
+
+export function copy(as, reply, rows) {
+	if (as === "json")
+		return JSON.stringify(reply, null, 2);
+	const text = rows.map(rowText).join("\n");
+	if (as === "text")
+		return `${text}\n`;
+	// A fence longer than any in the text.
+	const longest = Math.max(2, ...[...text.matchAll(/`+/g)].map(m => m[0].length));
+	const fence = "`".repeat(longest + 1);
+	return `${fence}\n${text}\n${fence}\n`;
+}
