@@ -23,7 +23,8 @@ static void compare(Elf *from, Elf *inflated, const char *name)
 	GElf_Shdr header;
 	Elf_Scn *s = elf_find_section(from, name);
 	struct str got = elf_section_bytes(inflated, name);
-	if (!s || !gelf_getshdr(s, &header) || !(header.sh_flags & SHF_COMPRESSED) || got.len == 0)
+	if (!s || !gelf_getshdr(s, &header) || header.sh_type != SHT_PROGBITS || !(header.sh_flags & SHF_COMPRESSED) ||
+	        got.len == 0) /* of other types libelf turns the bytes round */
 		return;
 	if (elf_compress(s, 0, 0) < 0)
 		return;
