@@ -92,10 +92,9 @@ def test_a_fresh_install_without_settings_does_not_fail():
 def test_all_steps_pasted_together():
     # what Debian does at the installation of a service, which policy-rc.d and the like may have kept it from
     shell("systemctl start memcached nginx")
-    text = shell(step(2) + step(3) + step(4) + step(5).replace("curl ", "curl -o /tmp/answer ", 1))
+    shell(step(2) + step(3) + step(4) + step(5).replace("curl ", "curl -o /tmp/answer ", 1))
     with open("/tmp/answer", encoding="utf-8") as f:
         check_answer(f.read())
-    assert "good" in text
 
 
 def test_the_steps_twice_change_nothing():
