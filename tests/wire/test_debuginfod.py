@@ -203,11 +203,17 @@ def test_a_terminal_shows_how_far_it_is(place, bad, tmp_path):
     assert len(os.listdir(tmp_path)) == 2
 
 
+def interruptible():
+    """In the child. What a shell starts in the background ignores SIGINT, and hands that on."""
+    die_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_an_interrupt_leaves_nothing_behind(place, bad, tmp_path):
     place.empty_cache()
     bad.mode = "stall"
     process = subprocess.Popen([SYMBTOOL, "extract", "-o", str(tmp_path), "--debuginfod", f"http://127.0.0.1:{bad.server_port}", place.stripped[0]],
-                               env={**os.environ, **place.env(DEBUGINFOD_TIMEOUT="100")}, stderr=subprocess.PIPE, preexec_fn=die_with_parent)
+                               env={**os.environ, **place.env(DEBUGINFOD_TIMEOUT="100")}, stderr=subprocess.PIPE, preexec_fn=interruptible)
     try:
         assert bad.asked.wait(BOUND)
         wait_for(lambda: place.cached() != [], "a file that is fetched in part")

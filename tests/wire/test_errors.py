@@ -416,7 +416,7 @@ def test_reply_too_large(limited):
 
 # Routes and methods
 
-UNKNOWN = ["/nothing", "/symbolicate", "/symbolicate/", "/symbolicate/v3", "/symbolicate/v6", "/symbolicate/v5/", "/symbolicate/v55",
+UNKNOWN = ["/nothing", "/symbolicate", "/symbolicate/v3", "/symbolicate/v6", "/symbolicate/v5/x", "/symbolicate/v55",
            "/SYMBOLICATE/V5", "/__heartbeat", "/__version__x", "/cache", "/cache/", "/cache/a", "/favicon.ico", "/%00", "/é",
            "/.git/config", "/symbolicate%2Fv5x", "/index.html"]  # fmt: skip
 
@@ -442,16 +442,16 @@ def test_unknown_route(stack, path, method):
 @pytest.mark.parametrize("path", ["/../../etc/passwd", "/symbolicate/../../etc/passwd", "//", "/symbolicate//v5", "/symbolicate/./v4"])
 def test_dots_and_slashes_lead_nowhere(stack, path):
     answer = raw_exchange(stack.node.nginx.port, f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
-    assert raw_status(answer) in (200, 400, 404, 405)
+    assert raw_status(answer) in (200, 302, 400, 404, 405)  # 302: from / to the page
     assert b"root:" not in answer
-    if raw_status(answer) != 200:
+    if raw_status(answer) not in (200, 302):
         assert json.loads(answer.split(b"\r\n\r\n", 1)[1])["status"] == raw_status(answer)
 
 
 METHODS = [
     ("/symbolicate/v5", ["GET", "HEAD", "PUT", "DELETE", "PATCH"], {"POST", "OPTIONS"}),
     ("/symbolicate/v4", ["GET", "HEAD", "PUT", "DELETE", "PATCH"], {"POST", "OPTIONS"}),
-    ("/", ["PUT", "DELETE", "PATCH"], {"GET", "HEAD", "POST"}),
+    ("/", ["PUT", "DELETE", "PATCH"], {"POST", "OPTIONS"}),  # GET and HEAD are nginx's
     ("/cache/app/" + APP[1], ["GET", "POST", "PUT", "PATCH"], {"DELETE"}),
     ("/__lbheartbeat__", ["POST", "PUT", "DELETE"], {"GET", "HEAD"}),
     ("/__heartbeat__", ["POST", "DELETE"], {"GET", "HEAD"}),
@@ -516,7 +516,7 @@ def test_plain_http_to_the_tls_port(stack):
 
 
 def test_head_has_the_headers_of_get(stack):
-    for path in ("/", "/__lbheartbeat__", "/__version__", "/__heartbeat__"):
+    for path in ("/symbolicate/", "/__lbheartbeat__", "/__version__", "/__heartbeat__"):
         get, head = stack.client.get(path), stack.client.request("HEAD", path)
         assert (get.status, head.status) == (200, 200), path
         assert head.raw == b"" and get.raw

@@ -129,7 +129,7 @@ def test_some_allocations_fail(stack, failing, one_in):
     for round_ in range(25):
         seen.add(ask(stack, known))
         seen.add(ask(stack, add_modules(stack, 100 + 2 * round_, 2)))
-        for path in ("/__metrics__", "/__lbheartbeat__", "/__heartbeat__", "/"):
+        for path in ("/__metrics__", "/__lbheartbeat__", "/__heartbeat__", "/__version__"):
             assert stack.client.get(path).status in (200, 500, 502, 503)
         path = f"/cache/{known[0][0]}/{known[0][1]}"
         reply = stack.client.request("DELETE", path, headers={"Authorization": stack.key})

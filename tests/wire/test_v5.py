@@ -493,7 +493,7 @@ def test_query_string_is_ignored(client):
 def test_tls(stack):
     client = stack.node.client(tls=True)
     assert client.frames(APP, [0x1014]) == [frame(0, "app", 0x1014, **SAMPLE_FRAMES[0x1014])]
-    assert client.get("/").status == 200
+    assert client.get("/symbolicate/").status == 200
 
 
 def test_one_connection_serves_many_requests(stack):
