@@ -277,7 +277,7 @@ def all_faults():
         ("reset", "reset", "failed", "first"), ("403", "status:403", "missing", ""), ("404", "status:404", "missing", "both"),
         ("429", "status:429", "failed", ""), ("500", "status:500", "failed", "first"), ("503", "status:503", "failed", "both"),
         ("cut", "cut:60", "failed", "both"), ("short-length", "short-length:100", "failed", "first"),
-        ("two-lengths", "two-lengths", "failed", ""), ("bad-gzip", "bad-gzip", "failed", "first"),
+        ("two-lengths", "two-lengths", "failed", ""),
         ("redirect-loop", "redirect-loop", "failed", "first"),
     ]  # fmt: skip
     for name, mode, outcome, short in modes:
@@ -287,6 +287,9 @@ def all_faults():
     other = "other:" + "/".join((*SAMPLE_MODULE, sym_name(SAMPLE_MODULE[0])))
     add("bucket-other-file", misbehave(other, "corrupt", False), MEMORY, True)
     add("buckets-other-file", misbehave(other, "corrupt", True), MEMORY, True, short=False)
+    # Whole as it is stored, and broken inside.
+    add("bucket-bad-gzip", misbehave("bad-gzip", "corrupt", False), MEMORY, True)
+    add("buckets-bad-gzip", misbehave("bad-gzip", "corrupt", True), MEMORY, True, short=False)
     add("bucket-gone", gone, MEMORY, short=False)
 
     add("responder-term", terminate)

@@ -1279,7 +1279,7 @@ static void threads_share_sources(void **state)
 	        .bucket_stall_timeout = 20 * SECOND,
 	        .bucket_total_timeout = 60 * SECOND,
 	        .bucket_max_size = 1 << 30,
-	        .sources = {{urls_of[0], urls_of[1], urls_of[2]}, 3},
+	        .sources = {.items = {urls_of[0], urls_of[1], urls_of[2]}, .count = 3},
 	};
 	struct error e;
 	struct worker workers[THREADS] = {0};

@@ -264,26 +264,26 @@ static void server_names(void **state)
 	        "relative.sock", "1.2.3:1", "127.0.0.1: 1"};
 	struct error e;
 	for (unsigned i = 0; i < sizeof good / sizeof good[0]; i++) {
-		struct config config = {.memcached = {{good[i]}, 1}};
+		struct config config = {.memcached = {.items = {good[i]}, .count = 1}};
 		struct mc_servers *s = mc_servers_new(&config, &e);
 		assert_non_null(s);
 		mc_servers_free(s);
 	}
 	for (unsigned i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-		struct config config = {.memcached = {{bad[i]}, 1}};
+		struct config config = {.memcached = {.items = {bad[i]}, .count = 1}};
 		if (mc_servers_new(&config, &e))
 			fail_msg("%s is taken", bad[i]);
 		assert_int_equal(e.code, ERR_CONFIG);
 	}
 	char too_long[109] = "/";
 	memset(too_long + 1, 'a', sizeof too_long - 2); /* 108 bytes: one more than the kernel takes */
-	struct config long_path = {.memcached = {{too_long}, 1}};
+	struct config long_path = {.memcached = {.items = {too_long}, .count = 1}};
 	assert_null(mc_servers_new(&long_path, &e));
 	too_long[107] = 0;
 	struct mc_servers *s = mc_servers_new(&long_path, &e);
 	assert_non_null(s);
 	mc_servers_free(s);
-	struct config twice = {.memcached = {{good[0], good[1], good[0]}, 3}};
+	struct config twice = {.memcached = {.items = {good[0], good[1], good[0]}, .count = 3}};
 	assert_null(mc_servers_new(&twice, &e));
 	assert_non_null(strstr(e.text, "twice"));
 }
@@ -1052,7 +1052,9 @@ static void socket_without_permission_is_told(void **state)
 	uid_t user = geteuid();
 	snprintf(path, sizeof path, "%s/closed.sock", directory);
 	snprintf(log, sizeof log, "%s/closed.log", directory);
-	struct config c = {.memcached_connect_timeout = SECOND, .memcached_timeout = SECOND, .memcached = {{path}, 1}};
+	struct config c = {.memcached_connect_timeout = SECOND,
+	        .memcached_timeout = SECOND,
+	        .memcached = {.items = {path}, .count = 1}};
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	strcpy(un.sun_path, path);
 	assert_int_equal(bind(fd, (struct sockaddr *)&un, sizeof un), 0);
