@@ -254,8 +254,10 @@ static void on_sts_element(void *arg, unsigned depth, const char *name, struct s
 	            : strcmp(name, "SecretAccessKey") == 0 ? &k->secret
 	            : strcmp(name, "SessionToken") == 0    ? &k->token
 	                                                   : NULL;
-	if (depth == 4 && to && !*to)
-		*to = strndup(text.data, text.len);
+	if (depth == 4 && to && !*to && (*to = malloc(text.len + 1))) {
+		memcpy(*to, text.data, text.len);
+		(*to)[text.len] = '\0';
+	}
 	if (depth == 4 && strcmp(name, "Expiration") == 0)
 		snprintf(a->end, sizeof a->end, "%.*s", STR_FMT(text));
 }

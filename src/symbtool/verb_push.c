@@ -158,26 +158,25 @@ static enum err prepare(struct push *p, char **header, struct error *e)
 	return err;
 }
 
-static int run(const struct verb *v, int argc, char **argv)
+static int run_with(const struct verb *v, struct push *p, int argc, char **argv)
 {
-	struct push p = {.cut = {.part_size = PART_SIZE}, .parallel = 4, .retry_time = 300};
 	const struct option_row rows[] = {
-	        {"url", 0, OPTION_TEXT, &p.server.url, 0, 0},
-	        {"api-key", 0, OPTION_TEXT, &p.key, 0, 0},
-	        {"api-key-file", 0, OPTION_TEXT, &p.key_file, 0, 0},
-	        {"debug-file", 0, OPTION_TEXT, &p.cut.extract.debug_file, 0, 0},
-	        {"debug-dir", 0, OPTION_TEXT, &p.cut.extract.debug_dir, 0, 0},
-	        {"debuginfod", 0, OPTION_TEXT, &p.debuginfod, 0, 0},
-	        {"build-id", 0, OPTION_LIST, &p.build_ids, 0, 0},
-	        {"recursive", 'r', OPTION_FLAG, &p.recursive, 0, 0},
-	        {"force", 0, OPTION_FLAG, &p.force, 0, 0},
-	        {"parallel", 0, OPTION_NUMBER, &p.parallel, 1, 64},
-	        {"threads", 0, OPTION_NUMBER, &p.threads, 1, 64},
-	        {"part-size", 0, OPTION_SIZE, &p.cut.part_size, 1024, 0},
-	        {"retry-time", 0, OPTION_NUMBER, &p.retry_time, 0, 86400},
-	        {"ca-file", 0, OPTION_TEXT, &p.server.ca_file, 0, 0},
-	        {"insecure", 0, OPTION_FLAG, &p.server.insecure, 0, 0},
-	        {"json", 0, OPTION_FLAG, &p.json, 0, 0},
+	        {"url", 0, OPTION_TEXT, &p->server.url, 0, 0},
+	        {"api-key", 0, OPTION_TEXT, &p->key, 0, 0},
+	        {"api-key-file", 0, OPTION_TEXT, &p->key_file, 0, 0},
+	        {"debug-file", 0, OPTION_TEXT, &p->cut.extract.debug_file, 0, 0},
+	        {"debug-dir", 0, OPTION_TEXT, &p->cut.extract.debug_dir, 0, 0},
+	        {"debuginfod", 0, OPTION_TEXT, &p->debuginfod, 0, 0},
+	        {"build-id", 0, OPTION_LIST, &p->build_ids, 0, 0},
+	        {"recursive", 'r', OPTION_FLAG, &p->recursive, 0, 0},
+	        {"force", 0, OPTION_FLAG, &p->force, 0, 0},
+	        {"parallel", 0, OPTION_NUMBER, &p->parallel, 1, 64},
+	        {"threads", 0, OPTION_NUMBER, &p->threads, 1, 64},
+	        {"part-size", 0, OPTION_SIZE, &p->cut.part_size, 1024, 0},
+	        {"retry-time", 0, OPTION_NUMBER, &p->retry_time, 0, 86400},
+	        {"ca-file", 0, OPTION_TEXT, &p->server.ca_file, 0, 0},
+	        {"insecure", 0, OPTION_FLAG, &p->server.insecure, 0, 0},
+	        {"json", 0, OPTION_FLAG, &p->json, 0, 0},
 	};
 	struct operands operands;
 	struct error e;
@@ -188,21 +187,28 @@ static int run(const struct verb *v, int argc, char **argv)
 	code = operands_read_input(&operands);
 	if (code != OPTIONS_GO_ON)
 		return code;
-	if (!p.server.url || !(operands.count + p.build_ids.count))
-		return complain_usage(v, !p.server.url ? "--url is missing" : "no executable");
-	if (p.cut.extract.debug_file && (operands.count + p.build_ids.count > 1 || p.recursive))
+	if (!p->server.url || !(operands.count + p->build_ids.count))
+		return complain_usage(v, !p->server.url ? "--url is missing" : "no executable");
+	if (p->cut.extract.debug_file && (operands.count + p->build_ids.count > 1 || p->recursive))
 		return complain_usage(v, "--debug-file is of one executable");
-	if (p.build_ids.count && !p.debuginfod && !debuginfod_wanted())
+	if (p->build_ids.count && !p->debuginfod && !debuginfod_wanted())
 		return complain_usage(v, "--build-id wants --debuginfod or DEBUGINFOD_URLS");
-	if (prepare(&p, &header, &e)) {
+	if (prepare(p, &header, &e)) {
 		complain(v->name, "%s", e.text);
 		code = e.code == ERR_CONFIG ? EXIT_USAGE : EXIT_FAILED;
 	} else {
-		code = push_all(&p, &operands);
+		code = push_all(p, &operands);
 	}
 	api_key_free(header);
+	executables_release(&p->files);
+	return code;
+}
+
+static int run(const struct verb *v, int argc, char **argv)
+{
+	struct push p = {.cut = {.part_size = PART_SIZE}, .parallel = 4, .retry_time = 300};
+	int code = run_with(v, &p, argc, argv);
 	free(p.build_ids.items);
-	executables_release(&p.files);
 	return code;
 }
 

@@ -179,7 +179,6 @@ static int run_filter(const struct verb *v, struct symbolicate *s, const struct 
 	if (s->json || s->q.return_addresses || s->extract.debug_file)
 		return complain_usage(v, "--filter takes neither --json, --return-addresses nor --debug-file");
 	enum err err = filter(s, files, &e);
-	free(s->modules.items);
 	if (e.text[0])
 		complain("", "%s", e.text);
 	return err == ERR_BAD_REQUEST || err == ERR_CONFIG ? EXIT_USAGE : err ? EXIT_FAILED : EXIT_DONE;
@@ -218,43 +217,50 @@ static void release(struct symbolicate *s)
 	json_decref(s->told);
 }
 
-static int run(const struct verb *v, int argc, char **argv)
+static int run_with(const struct verb *v, struct symbolicate *s, int argc, char **argv)
 {
-	struct symbolicate s = {.retry_time = 30};
 	const struct option_row rows[] = {
-	        {"url", 0, OPTION_TEXT, &s.server.url, 0, 0},
-	        {"return-addresses", 0, OPTION_FLAG, &s.q.return_addresses, 0, 0},
-	        {"debug-file", 0, OPTION_TEXT, &s.extract.debug_file, 0, 0},
-	        {"debug-dir", 0, OPTION_TEXT, &s.extract.debug_dir, 0, 0},
-	        {"debuginfod", 0, OPTION_TEXT, &s.debuginfod, 0, 0},
-	        {"retry-time", 0, OPTION_NUMBER, &s.retry_time, 0, 86400},
-	        {"ca-file", 0, OPTION_TEXT, &s.server.ca_file, 0, 0},
-	        {"insecure", 0, OPTION_FLAG, &s.server.insecure, 0, 0},
-	        {"json", 0, OPTION_FLAG, &s.json, 0, 0},
-	        {"hex", 0, OPTION_FLAG, &s.q.hex, 0, 0},
-	        {"filter", 0, OPTION_FLAG, &s.filter, 0, 0},
-	        {"module", 0, OPTION_LIST, &s.modules, 0, 0},
+	        {"url", 0, OPTION_TEXT, &s->server.url, 0, 0},
+	        {"return-addresses", 0, OPTION_FLAG, &s->q.return_addresses, 0, 0},
+	        {"debug-file", 0, OPTION_TEXT, &s->extract.debug_file, 0, 0},
+	        {"debug-dir", 0, OPTION_TEXT, &s->extract.debug_dir, 0, 0},
+	        {"debuginfod", 0, OPTION_TEXT, &s->debuginfod, 0, 0},
+	        {"retry-time", 0, OPTION_NUMBER, &s->retry_time, 0, 86400},
+	        {"ca-file", 0, OPTION_TEXT, &s->server.ca_file, 0, 0},
+	        {"insecure", 0, OPTION_FLAG, &s->server.insecure, 0, 0},
+	        {"json", 0, OPTION_FLAG, &s->json, 0, 0},
+	        {"hex", 0, OPTION_FLAG, &s->q.hex, 0, 0},
+	        {"filter", 0, OPTION_FLAG, &s->filter, 0, 0},
+	        {"module", 0, OPTION_LIST, &s->modules, 0, 0},
 	};
 	struct operands operands;
 	struct error e = {0};
 	int code = options_read(v, rows, sizeof rows / sizeof *rows, argc, argv, &operands);
 	if (code != OPTIONS_GO_ON)
 		return code;
-	debuginfod_use(s.debuginfod);
-	debuginfod_serve(&s.extract);
-	if (s.filter)
-		return run_filter(v, &s, &operands);
-	if (s.modules.count)
+	debuginfod_use(s->debuginfod);
+	debuginfod_serve(&s->extract);
+	if (s->filter)
+		return run_filter(v, s, &operands);
+	if (s->modules.count)
 		return complain_usage(v, "--module goes with --filter");
 	if (!operands.count)
 		return complain_usage(v, "no module");
-	enum err err = symbolicate(&s, &operands, &e);
+	enum err err = symbolicate(s, &operands, &e);
 	if (err)
 		complain("", "%s", e.text);
-	release(&s);
-	if ((err == ERR_BAD_REQUEST || err == ERR_CONFIG) && !s.failed)
+	release(s);
+	if ((err == ERR_BAD_REQUEST || err == ERR_CONFIG) && !s->failed)
 		return EXIT_USAGE;
-	return err || s.bad_line || s.lacking ? EXIT_FAILED : EXIT_DONE;
+	return err || s->bad_line || s->lacking ? EXIT_FAILED : EXIT_DONE;
+}
+
+static int run(const struct verb *v, int argc, char **argv)
+{
+	struct symbolicate s = {.retry_time = 30};
+	int code = run_with(v, &s, argc, argv);
+	free(s.modules.items);
+	return code;
 }
 
 const struct verb verb_symbolicate = {"symbolicate", "function, file and line of addresses", usage, run};
