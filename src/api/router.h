@@ -8,14 +8,14 @@
 void router_handle(struct exchange *x);
 
 /* Handlers, by the file they live in. Each ends or parks the exchange. */
-void symbolicate_v5_handle(struct exchange *x); /* api_symbolicate.c */
+void symbolicate_v5_handle(struct exchange *x); /* json.c */
 void symbolicate_v4_handle(struct exchange *x);
 void symbolicate_text_handle(struct exchange *x); /* text.c */
-void upload_ranges_handle(struct exchange *x);    /* api_upload.c */
+void upload_ranges_handle(struct exchange *x);    /* upload.c */
 void upload_returnpads_handle(struct exchange *x);
 void uploads_list_handle(struct exchange *x);
-void cache_delete_handle(struct exchange *x); /* api_cache.c */
-void heartbeat_handle(struct exchange *x);    /* api_status.c */
+void cache_delete_handle(struct exchange *x); /* cache.c */
+void heartbeat_handle(struct exchange *x);    /* status.c */
 void lbheartbeat_handle(struct exchange *x);
 void version_handle(struct exchange *x);
 void broken_handle(struct exchange *x);

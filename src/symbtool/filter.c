@@ -13,7 +13,7 @@
 
 #include "symbtool/cli.h"
 #include "symbtool/filter_names.h"
-#include "text/modules.h"
+#include "text/module_table.h"
 
 enum {
 	BATCH_BYTES = 4 << 20, /* of text, before it is written */

@@ -2,7 +2,7 @@
 #ifndef TEXT_FORMATS_H
 #define TEXT_FORMATS_H
 
-#include "text/modules.h"
+#include "text/module_table.h"
 #include "text/scan.h"
 
 /* Modules whose place in memory is known from the frames just before. */

@@ -1,6 +1,6 @@
 #include <config.h>
 
-#include "text/modules.h"
+#include "text/module_table.h"
 
 #include <stdlib.h>
 #include <string.h>

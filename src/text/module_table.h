@@ -1,6 +1,6 @@
 /* The modules that a text names, and what it says of their ids, before or after their frames. */
-#ifndef TEXT_MODULES_H
-#define TEXT_MODULES_H
+#ifndef TEXT_MODULE_TABLE_H
+#define TEXT_MODULE_TABLE_H
 
 #include "base/arena.h"
 #include "text/reader.h"
