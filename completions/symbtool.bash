@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # bash completion of symbtool(1). Verbs and options are what symbtool itself prints.
 
 _symbtool()

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The process: settings, signals, and the order in which its parts start and stop. */
 #include <config.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Replies of the server as rows to be shown, and as text to be copied. No access to the page: a worker runs this.
 
 const LONGEST = 4000; // characters of a row that are shown

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A link that carries the input in its fragment, which no browser sends to a server: deflated, in base64url.
 
 const MAX = 32 << 20; // bytes of input that a link may unfold to

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A list of many rows, of which only those in sight are in the page. All rows are equally high.
 
 const EXTRA = 20; // rows above and below what is in sight

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Prometheus text, and what is drawn of it.
 
 export function read(text) {

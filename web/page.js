@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The page: what is typed goes to the worker, and the rows that are in sight come back.
 import { List } from "./list.js";
 import { errorPlace, requestOf } from "./request.js";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What was typed becomes a request: JSON of version 5 or 4 as it is, everything else as text with stacks.
 
 // {kind, url, body, headers, added, modules}, or {error, from, to} with the place of an error in the input.

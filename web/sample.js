@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A request that the sample symbols of tests/data/symbols answer.
 export const sample = `{"jobs": [
   {"memoryMap": [

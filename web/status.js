@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the responder tells of itself on /__metrics__, drawn over the last minutes. For the allow list of nginx only.
 import { quantile, rates, read } from "./metrics.js";
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Asks the server, and keeps the reply: the page gets the rows that it shows, never the whole, so that a large reply does not hold it up.
 import { build, copy, textRows, visible } from "./frames.js";
 

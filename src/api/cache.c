@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* DELETE /cache/<debug_filename>/<debug_id>: a new symbol file was uploaded, so what is cached of the module is
  * forgotten. */
 #include <config.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the header Debug asks for: how a request came to its answer. */
 #ifndef API_DEBUG_H
 #define API_DEBUG_H

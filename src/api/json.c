@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* /symbolicate/v5, /symbolicate/v4 and the legacy /: their requests and replies, in JSON. */
 #include <config.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One table of routes: path, methods, handler. */
 #ifndef ROUTER_H
 #define ROUTER_H

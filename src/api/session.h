@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A request for symbols from its body to its reply: modules are had, loaded where they must be, and frames looked up.
  * What is read and what is written is of its kind: v5, v4, text. */
 #ifndef API_SESSION_H

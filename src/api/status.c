@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Pages for operators: heartbeats, version, metrics, and a page that always fails. */
 #include <config.h>
 

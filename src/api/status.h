@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The status pages' own thread: it asks the backends, so that no worker waits for one that is down. */
 #ifndef STATUS_H
 #define STATUS_H

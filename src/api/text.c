@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* /symbolicate/text: any text with stacks in it, and the same with names; or, where JSON is accepted, its frames. */
 #include <config.h>
 

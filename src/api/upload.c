@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* POST /api/symbols-ranges and /api/symbols-returnpads: a part of an executable's symbfiles is uploaded. GET
  * /api/symbols/<FileID>: what is there. Refusals have a shape of their own, with a uuid that the log has too. */
 #include <config.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The modules that a request wants, and the frames that are looked up in them. */
 #include <config.h>
 

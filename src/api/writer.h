@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Text that a reply is made of. Its size is known before a byte goes out: a first pass, with `block` NULL, only counts.
  * Then it is written into a block that goes out whenever it is full, and is always warm in the processor's cache. */
 #ifndef API_WRITER_H

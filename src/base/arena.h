@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Memory for one request: allocated piece by piece, freed at once. */
 #ifndef BASE_ARENA_H
 #define BASE_ARENA_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A set of small integers that finds its next member. */
 #ifndef BASE_BIT_TREE_H
 #define BASE_BIT_TREE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Large blocks of memory that come and go, and are kept for the next: a fresh page of memory costs as much as reading a
  * page of text. */
 #ifndef BASE_BLOCK_POOL_H

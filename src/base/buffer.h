@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A byte buffer that grows up to a cap given when it is made. */
 #ifndef BASE_BUFFER_H
 #define BASE_BUFFER_H

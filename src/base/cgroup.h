@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the process's control groups allow it, of version 2 or 1, its own and those above it. */
 #ifndef BASE_CGROUP_H
 #define BASE_CGROUP_H

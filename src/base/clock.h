@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Monotonic time in nanoseconds. The wall clock is used for log lines only. */
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H

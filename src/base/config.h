@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The settings: one table of key, type, default, range and meaning serves the file, the flags and the documentation. */
 #ifndef BASE_CONFIG_H
 #define BASE_CONFIG_H

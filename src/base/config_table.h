@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The table of settings, for the files that read, copy and print them; nobody else includes this. */
 #ifndef BASE_CONFIG_TABLE_H
 #define BASE_CONFIG_TABLE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How many processor cores there are. */
 #ifndef BASE_CORES_H
 #define BASE_CORES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What can go wrong, and the one table that maps it to an HTTP status. */
 #ifndef BASE_ERROR_H
 #define BASE_ERROR_H

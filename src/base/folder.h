@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The folder of a file that is to be made. */
 #ifndef BASE_FOLDER_H
 #define BASE_FOLDER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Hashes: the identity of a module, checksums of stored values, and text forms of bytes. */
 #ifndef BASE_HASH_H
 #define BASE_HASH_H

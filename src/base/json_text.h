@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A value of jansson as text. */
 #ifndef JSON_TEXT_H
 #define JSON_TEXT_H

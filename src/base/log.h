@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Structured log: one line of JSON an event, on standard error or in a file. Safe from any thread. Where standard error
  * is the journal (JOURNAL_STREAM), "<N>" stands before a line: its priority, which journald takes off. */
 #ifndef BASE_LOG_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A message authentication code: tags that nobody makes who has not the key. SipHash-2-4 of 64 bits, by OpenSSL. */
 #ifndef BASE_MAC_H
 #define BASE_MAC_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Counters, gauges and histograms of the process, and their Prometheus text. One table names them all. */
 #ifndef BASE_METRICS_H
 #define BASE_METRICS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Threads that give way to others. */
 #ifndef BASE_NICE_H
 #define BASE_NICE_H

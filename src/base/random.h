@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A random number that nobody can guess: for tokens, markers and seeds. */
 #ifndef BASE_RANDOM_H
 #define BASE_RANDOM_H

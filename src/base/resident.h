@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How much memory the process takes. */
 #ifndef BASE_RESIDENT_H
 #define BASE_RESIDENT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The sandbox that the process puts itself into: system calls that it never needs are refused. */
 #ifndef SANDBOX_H
 #define SANDBOX_H

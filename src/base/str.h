@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A stretch of bytes that somebody else owns. Never assumed to end in NUL. */
 #ifndef BASE_STR_H
 #define BASE_STR_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* UTF-8 validity, and JSON string escaping with repair. */
 #ifndef BASE_UTF8_H
 #define BASE_UTF8_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* LEB128 varints, zigzag, and little-endian integers; every read is bounded. */
 #ifndef BASE_VARINT_H
 #define BASE_VARINT_H

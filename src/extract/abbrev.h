@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Abbreviations: what the entries of a unit consist of. */
 #ifndef SYMBTOOL_ABBREV_H
 #define SYMBTOOL_ABBREV_H

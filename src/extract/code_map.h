@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The executable sections of a program: what is code at all, and its bytes. */
 #ifndef SYMBTOOL_CODE_MAP_H
 #define SYMBTOOL_CODE_MAP_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which bytes of the code have records already, so that no address gets two functions. */
 #ifndef SYMBTOOL_COVERAGE_H
 #define SYMBTOOL_COVERAGE_H

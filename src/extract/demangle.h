@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Readable names of C++ and Rust functions. */
 #ifndef SYMBTOOL_DEMANGLE_H
 #define SYMBTOOL_DEMANGLE_H

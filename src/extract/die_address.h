@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The address that an attribute of a debug entry gives, in whatever form. */
 #ifndef EXTRACT_DIE_ADDRESS_H
 #define EXTRACT_DIE_ADDRESS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One pass over the debug entries of a unit in the order of the bytes.
  * libdw steps from an entry to its sibling by reading all that is below it, once for each level. Here each entry is
  * read once; what an attribute means is left to libdw. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Bounded reading of DWARF's integers, in either byte order. */
 #ifndef SYMBTOOL_DWARF_BYTES_H
 #define SYMBTOOL_DWARF_BYTES_H

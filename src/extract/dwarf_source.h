@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The file with the DWARF of an executable, and the one that it shares entries with (dwz -m), for any number of
  * threads. */
 #ifndef EXTRACT_DWARF_SOURCE_H

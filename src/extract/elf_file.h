@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An ELF file that is open for reading, its sections by name, and its debug companion. */
 #ifndef SYMBTOOL_ELF_FILE_H
 #define SYMBTOOL_ELF_FILE_H

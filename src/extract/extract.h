@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Everything that an executable and its debug data say of its code, as records of the symbfile format. */
 #ifndef SYMBTOOL_EXTRACT_H
 #define SYMBTOOL_EXTRACT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Ranges and return pads from Go's own table of functions. */
 #ifndef EXTRACT_GO_RECORDS_H
 #define EXTRACT_GO_RECORDS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Go's table of functions (.gopclntab), which the runtime needs and no strip removes: of Go 1.16 and later.
  *
  *   header      magic, the size of an instruction step and of a pointer, number of functions, offsets of what follows

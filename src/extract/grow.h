@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Room at the end of an array that doubles when it is full. */
 #ifndef SYMBTOOL_GROW_H
 #define SYMBTOOL_GROW_H

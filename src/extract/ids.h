@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The names that an ELF file has of itself: build ids, and the debug id that Breakpad's tools make of them. */
 #ifndef EXTRACT_IDS_H
 #define EXTRACT_IDS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A program as a loader lays it out: bytes and pointers by their addresses. Pointers of programs that are loaded
  * anywhere are in relocations, not always also where they belong. */
 #ifndef EXTRACT_IMAGE_H

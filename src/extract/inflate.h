@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Compressed stretches of files, inflated into other files block by block, so that memory does not grow with them. */
 #ifndef EXTRACT_INFLATE_H
 #define EXTRACT_INFLATE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Strings kept once: two that are equal have the same address. */
 #ifndef SYMBTOOL_INTERN_H
 #define SYMBTOOL_INTERN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The header of a line table: parameters of its program, directories and files. */
 #ifndef SYMBTOOL_LINE_HEADER_H
 #define SYMBTOOL_LINE_HEADER_H

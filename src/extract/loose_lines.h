@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Rows of a unit's line table for code that none of its entries describes: assembler, thunks, folded functions. Symbol
  * tables have the names of such code. */
 #ifndef EXTRACT_LOOSE_LINES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A hash table from 64-bit keys to 64-bit values. */
 #ifndef SYMBTOOL_MAP64_H
 #define SYMBTOOL_MAP64_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The symbol table that distributions leave in stripped programs: an ELF file within one, compressed by xz
  * (.gnu_debugdata, "MiniDebugInfo"). */
 #ifndef EXTRACT_MINI_DEBUG_H

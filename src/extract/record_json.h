@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Records of symbfiles as JSON objects: what `symbtool dump --json` prints. */
 #ifndef SYMBTOOL_RECORD_JSON_H
 #define SYMBTOOL_RECORD_JSON_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From the segments of a function to ranges and return pads. */
 #ifndef SYMBTOOL_RECORDS_H
 #define SYMBTOOL_RECORDS_H

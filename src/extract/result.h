@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The records of one unit, until they are handed on. */
 #ifndef SYMBTOOL_RESULT_H
 #define SYMBTOOL_RESULT_H

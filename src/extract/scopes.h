@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The namespaces and classes that the entries of a unit are in, and the functions that such classes are in. */
 #ifndef SYMBTOOL_SCOPES_H
 #define SYMBTOOL_SCOPES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The sections of an ELF file that its DWARF is read from, inflated and mapped once for all threads.
  * Without compressed sections that is the file itself, else a temporary file with these sections only. */
 #ifndef EXTRACT_SECTION_FILE_H

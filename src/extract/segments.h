@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The code of one function, cut where another function or inlined call begins or ends. */
 #ifndef SYMBTOOL_SEGMENTS_H
 #define SYMBTOOL_SEGMENTS_H

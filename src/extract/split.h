@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Split DWARF: units whose entries are in another file, DWARF 5's form and GNU's of DWARF 4. In the program a skeleton
  * is left, with the line table, the addresses and the name of that file (.dwo), or the entries are in a package (.dwp).
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The symbol tables of an executable, in the order in which they count: of its debug file, its own, and the one that is
  * compressed in it. */
 #ifndef EXTRACT_SYMBOL_FILES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Functions of symbol tables, for code that DWARF does not describe. */
 #ifndef SYMBTOOL_SYMBOLS_H
 #define SYMBTOOL_SYMBOLS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Temporary files that have no name, so that they go with the process, however that ends. */
 #ifndef EXTRACT_TEMP_FILE_H
 #define EXTRACT_TEMP_FILE_H

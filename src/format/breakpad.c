@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Lines are read where they lie in the chunk; only a line that is cut by the chunk's end is copied. Line records and
  * INLINE records are most of a file: each has a fast path that reads it in one go, relying on the line feed that ends

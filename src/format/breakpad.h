@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reading a Breakpad symbol file, in chunks of any size, into an offset map's builder. docs/sym-files.md gives the
  * grammar as it is read here. */
 #ifndef FORMAT_BREAKPAD_H

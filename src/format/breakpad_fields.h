@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Fields of line and INLINE records, read fast. At starts a field, and a line feed comes before the memory ends. */
 #ifndef FORMAT_BREAKPAD_FIELDS_H
 #define FORMAT_BREAKPAD_FIELDS_H

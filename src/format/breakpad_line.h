@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The lines of a Breakpad symbol file, one at a time; docs/sym-files.md gives the grammar. Whoever wants speed reads
  * line and INLINE records by breakpad_fields.h first, and here what that refuses. */
 #ifndef FORMAT_BREAKPAD_LINE_H

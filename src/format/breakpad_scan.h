@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Running over the lines of a symbol file that nobody wants, at the speed of a scan for line ends. */
 #ifndef FORMAT_BREAKPAD_SCAN_H
 #define FORMAT_BREAKPAD_SCAN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* FileIDs: the identity of a running executable, by which its symbfiles are known. */
 #ifndef FORMAT_FILE_ID_H
 #define FORMAT_FILE_ID_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gzip in both directions, as streams: ISA-L where configure found it, zlib elsewhere. */
 #ifndef FORMAT_GZIP_H
 #define FORMAT_GZIP_H

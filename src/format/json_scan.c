@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Nothing here calls itself: what a skipped value is nested in is an array of flags, so that no body can use up the
  * stack of a thread.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reads JSON piece by piece, strictly by RFC 8259, from memory that ends anywhere. */
 #ifndef FORMAT_JSON_SCAN_H
 #define FORMAT_JSON_SCAN_H

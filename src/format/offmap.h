@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The offset map: a parsed symbol file cut into small pages, so that a stack needs a few pages and never the file.
  * docs/offset-map.md gives the bytes; this is the map as it lies in memory. */
 #ifndef FORMAT_OFFMAP_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which symbols of a file can matter to a few addresses. Private to the offset map's builder.
  *
  * A FUNC that covers one of the addresses matters as a whole. Of all others only these do: in each gap between two

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Symbols come in the order of the file. As long as their addresses ascend and every id is defined before it is used,
  * they go through the sweep and into pages at once. The first symbol that comes late (or definition that comes behind

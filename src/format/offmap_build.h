@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Building an offset map from the records of a symbol file, in the order of the file, whatever that order is. */
 #ifndef FORMAT_OFFMAP_BUILD_H
 #define FORMAT_OFFMAP_BUILD_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Code pages and string pages. docs/offset-map.md gives the bytes.
  *

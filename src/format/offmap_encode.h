@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Cutting flat functions into pieces and pages. Private to the offset map's builder. */
 #ifndef FORMAT_OFFMAP_ENCODE_H
 #define FORMAT_OFFMAP_ENCODE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A function between parsing and encoding: its lines and inlined calls flattened into segments. Private to the offset
  * map's builder. */
 #ifndef FORMAT_OFFMAP_FLAT_H

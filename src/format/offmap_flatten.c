@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Flattening: the line and INLINE records of one function become segments that do not overlap, each with a line, a file
  * and a node of a tree of inlined calls.

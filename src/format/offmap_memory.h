@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a map takes while it is built: held against a bound, and told to who keeps account of it. Private to the
  * builders of maps. */
 #ifndef FORMAT_OFFMAP_MEMORY_H

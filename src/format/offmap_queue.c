@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A ring of symbols that are filled in place and keep their memory. Neither side wakes the other for a single symbol: a
  * switch of threads costs more than a function takes.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A bounded queue of symbols to a thread of its own, which works on them in order. Private to the offset map's builder.
  */
 #ifndef FORMAT_OFFMAP_QUEUE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reading an offset map's pages: every read is bounded, a page that is not what it should be is ERR_CORRUPT and never
  * more. */
 #ifndef FORMAT_OFFMAP_READ_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Pages as values of memcached: a 48-byte header, then the page raw or compressed. docs/offset-map.md gives the bytes.
  */
 #ifndef FORMAT_OFFMAP_VALUE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Protobuf's wire format: the fields of a message one after the other, and how fields are written. */
 #ifndef FORMAT_PROTOBUF_H
 #define FORMAT_PROTOBUF_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Writing a reply's frames: strings come escaped from the map and are copied; nothing is built but bytes. */
 #ifndef FORMAT_REPLY_JSON_H
 #define FORMAT_REPLY_JSON_H

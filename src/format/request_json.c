@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads a symbolication request in one pass, without a tree of values and without recursion.
  *

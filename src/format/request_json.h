@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The body of a symbolication request: a small strict pull reader that keeps numbers as they were written. */
 #ifndef FORMAT_REQUEST_JSON_H
 #define FORMAT_REQUEST_JSON_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The symbfile format: protobuf messages with the functions, lines and inlined calls of one executable.
  * docs/symbfile.md gives the bytes. */
 #ifndef FORMAT_SYMBFILE_H

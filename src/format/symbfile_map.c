@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Records come in any order and may be in several files, so all are held until the end: strings once each, escaped;
  * line tables and frames of pads as varints. Then they are sorted and swept (symbfile_sweep.c).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An offset map of the symbfiles of one executable: ranges and return pads together. */
 #ifndef FORMAT_SYMBFILE_MAP_H
 #define FORMAT_SYMBFILE_MAP_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What symbfiles said, compact, between reading and the sweep. Private to the map of symbfiles. */
 #ifndef FORMAT_SYMBFILE_RECORDS_H
 #define FORMAT_SYMBFILE_RECORDS_H

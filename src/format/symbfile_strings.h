@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The different strings of the records that a symbfile's writer holds, and which of them go into its string table. */
 #ifndef FORMAT_SYMBFILE_STRINGS_H
 #define FORMAT_SYMBFILE_STRINGS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The sweep goes over all addresses at which an answer may change: where ranges start and end, where lines of the
  * deepest range start, before and behind return pads. What it keeps is the chain: at each depth the range that covers,

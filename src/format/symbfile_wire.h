@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The messages of a symbfile as they are written: addresses may be relative, strings references. */
 #ifndef FORMAT_SYMBFILE_WIRE_H
 #define FORMAT_SYMBFILE_WIRE_H

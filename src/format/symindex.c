@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Of the lines of a function's records only their ends are seen: they are run over up to the next line that starts with
  * blanks or a keyword's letters. All other lines are read here, and those of no function are counted as damaged.

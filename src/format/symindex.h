@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The index of a symbol file: where each symbol and each definition is in its text, noted in one pass as the text
  * arrives. The text itself is the caller's: pages are made of it later. docs/offset-map.md says how. */
 #ifndef FORMAT_SYMINDEX_H

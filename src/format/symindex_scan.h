@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Running over the lines of a symbol file that an index does not note, at the speed of memory. Private to symindex.c
  * and its test. */
 #ifndef FORMAT_SYMINDEX_SCAN_H

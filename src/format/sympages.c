@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A page: each symbol of its spans is read from the text, flattened and encoded, as far as it answers within the page.
  * A function that was flattened is kept until an address behind its end was met, for it may answer again behind others

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The pages of an offset map, each made from the text alone: whoever misses one makes it, in any order, on any thread,
  * and it has the same bytes. */
 #ifndef FORMAT_SYMPAGES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The sweep over the index: lookup rules 1 to 3 of docs/sym-files.md. `open` holds the FUNCs that may still cover
  * something, the one that answers on top.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which symbol of an index answers for which addresses, and where the map's code pages begin. */
 #ifndef FORMAT_SYMSPANS_H
 #define FORMAT_SYMSPANS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The text of a symbol is read through a window of whole lines, as it lies or as a copy. What is in no usual form goes
  * to the careful reader of breakpad_line.h. Which lines count as damaged is shared with the index: it counts those of

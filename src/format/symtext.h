@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The text of a symbol file, read where an index says: the records of one function. */
 #ifndef FORMAT_SYMTEXT_H
 #define FORMAT_SYMTEXT_H

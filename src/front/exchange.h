@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One HTTP request as nginx passed it over FastCGI, and the reply to it. */
 #ifndef EXCHANGE_H
 #define EXCHANGE_H

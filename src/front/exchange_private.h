@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the front and the exchanges know of each other; handlers see exchange.h only. */
 #ifndef EXCHANGE_PRIVATE_H
 #define EXCHANGE_PRIVATE_H

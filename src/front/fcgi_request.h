@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* libfcgi, one request at a time, on connections that somebody else accepted and waits for. Nobody else knows libfcgi.
  */
 #ifndef FCGI_REQUEST_H

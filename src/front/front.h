@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The front: the listening socket, nginx's connections, and the worker threads that answer them. */
 #ifndef FRONT_H
 #define FRONT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The socket to listen on: made here, or inherited from systemd or spawn-fcgi. */
 #include <config.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The reply to an exchange: its headers, whether it is compressed, and what is told of it afterwards. */
 #include <config.h>
 

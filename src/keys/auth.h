@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* API keys: a file that holds salted hashes, and the check of an Authorization header. */
 #ifndef AUTH_H
 #define AUTH_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Adding, revoking and listing API keys in a keys file, as a command line asks for it. */
 #ifndef KEYS_COMMAND_H
 #define KEYS_COMMAND_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A load: look once more in memcached, take the lease or leave it to who has it, ask the sources in order, parse while
  * the text arrives. Text goes through large blocks: the transfer (and inflating) fills them, a second thread parses

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Loading modules: what modules.c, load_queue.c (whose turn it is) and load.c (lease, transfer, parse, store) share. */
 #ifndef LOAD_H
 #define LOAD_H

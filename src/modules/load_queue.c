@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Loads in flight: who waits for which, whose turn it is, and the threads that run them. Each request has a queue of
  * its own, and loaders take from the queues in turn, so that one with a thousand modules does not stand before one with

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Behind the reply: a map that was loaded is written to memcached by threads of their own, which give way to those that
  * somebody waits for. A loader that finds too much waiting stores its map itself, so that no more is loaded than can be

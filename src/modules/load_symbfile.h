@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Loading what was uploaded for an executable: its symbfiles become one offset map. */
 #ifndef LOAD_SYMBFILE_H
 #define LOAD_SYMBFILE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Modules: get a map from a cache, or load it once however many ask. */
 #ifndef MODULES_H
 #define MODULES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the handlers call: one set of services for the process, started by main. */
 #ifndef SERVICES_H
 #define SERVICES_H

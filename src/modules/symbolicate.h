@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Frames to answers: sorted by module and offset, pages fetched together, each distinct frame looked up once. */
 #ifndef SYMBOLICATE_H
 #define SYMBOLICATE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Symbol files in buckets: sources behind one table chosen by URL scheme (http, https, s3, file). */
 #ifndef STORE_BUCKET_H
 #define STORE_BUCKET_H

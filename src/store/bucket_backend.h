@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a kind of bucket is to bucket.c, and the body of an object that all kinds fill. Private to the buckets. */
 #ifndef STORE_BUCKET_BACKEND_H
 #define STORE_BUCKET_BACKEND_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is remembered of modules that could not be had, bounded by count, the oldest out first. */
 #ifndef FAILURES_H
 #define FAILURES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* memcached: bytes by key on several servers, with a consistent hash of ours and a breaker for each server. Keeps every
  * rule of docs/memcached.md. */
 #ifndef STORE_MEMCACHED_H

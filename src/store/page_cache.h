@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Maps in memory: modules by hash, their pages under one budget of bytes, the least used out first. */
 #ifndef STORE_PAGE_CACHE_H
 #define STORE_PAGE_CACHE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Keys: "s" format version, what ("r" root, "c" code page, "s" string page, "m" marker, "l" lease), ":" module hash in
  * base64url; pages add ":" generation in base64url ":" number in hex. The version of a marker is its own, and stays: an

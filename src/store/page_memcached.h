@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Roots, pages, markers and leases in memcached: their keys, and what makes a value believable. */
 #ifndef STORE_PAGE_MEMCACHED_H
 #define STORE_PAGE_MEMCACHED_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Percent-encoding of what goes into paths and queries. */
 #ifndef STORE_PERCENT_H
 #define STORE_PERCENT_H

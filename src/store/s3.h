@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* S3: places by URL, the keys that sign requests, and what its XML says. Private to the store. */
 #ifndef STORE_S3_H
 #define STORE_S3_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* AWS Signature Version 4 in the header Authorization, as S3 has it: what is signed is what is sent. Private to the
  * store.
  */

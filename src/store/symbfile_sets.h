@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which of the uploaded parts of an executable answer: parts of different sets are never mixed. */
 #ifndef SYMBFILE_SETS_H
 #define SYMBFILE_SETS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where uploaded symbfiles are kept: the parts of sets, in a directory or in S3, chosen by URL. docs/buckets.md has the
  * layout. */
 #ifndef STORE_SYMBFILE_STORE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a kind of store for symbfiles is to symbfile_store.c. Private to it and them. */
 #ifndef STORE_SYMBFILE_STORE_BACKEND_H
 #define STORE_SYMBFILE_STORE_BACKEND_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* HTTP requests by libcurl: one handle a thread, limits, cancelling, no redirect into private networks. Private to the
  * store. */
 #ifndef STORE_TRANSFER_H

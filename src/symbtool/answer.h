@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The reply to a question, in the form of /symbolicate/v5, whoever gives it. */
 #ifndef SYMBTOOL_ANSWER_H
 #define SYMBTOOL_ANSWER_H

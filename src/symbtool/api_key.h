@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The API key that a command uses: where it comes from, and the header that bears it. */
 #ifndef SYMBTOOL_API_KEY_H
 #define SYMBTOOL_API_KEY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The reader is given no more than one line at a time: when it counts one more as damaged, it was this line. */
 #include <config.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Every damaged line of a Breakpad symbol file, and why it cannot be read. */
 #ifndef SYMBTOOL_CHECK_SYM_H
 #define SYMBTOOL_CHECK_SYM_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the verbs of symbtool share: exit codes, options and messages. */
 #ifndef SYMBTOOL_CLI_H
 #define SYMBTOOL_CLI_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An executable's ranges and return pads as parts that can be uploaded. */
 #ifndef SYMBTOOL_CUT_H
 #define SYMBTOOL_CUT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Files by build id from debuginfod servers: those of --debuginfod, else of DEBUGINFOD_URLS. They stay in the cache of
  * libdebuginfod. */
 #ifndef SYMBTOOL_DEBUGINFOD_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which executables a command line is about. */
 #ifndef SYMBTOOL_EXECUTABLES_H
 #define SYMBTOOL_EXECUTABLES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Copies text, with names put in where a frame of a stack is recognised. */
 #ifndef SYMBTOOL_FILTER_H
 #define SYMBTOOL_FILTER_H

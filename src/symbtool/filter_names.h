@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Names for the frames of a batch of text, from files here or from a server. */
 #ifndef SYMBTOOL_FILTER_NAMES_H
 #define SYMBTOOL_FILTER_NAMES_H

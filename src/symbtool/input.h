@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reading a file piece by piece; gzip is inflated on the way. */
 #ifndef SYMBTOOL_INPUT_H
 #define SYMBTOOL_INPUT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Lines of a file descriptor, as they come. */
 #ifndef SYMBTOOL_LINES_H
 #define SYMBTOOL_LINES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Files with symbols, of whatever kind, as an offset map: what a server would answer from, without one. */
 #ifndef SYMBTOOL_LOCAL_MAP_H
 #define SYMBTOOL_LOCAL_MAP_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Files with the symbols of modules that a text names: found by path or build id, read once, kept while they are used.
  */
 #ifndef SYMBTOOL_LOCAL_SYMBOLS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A line on a terminal that says how far long work is. */
 #ifndef SYMBTOOL_PROGRESS_H
 #define SYMBTOOL_PROGRESS_H

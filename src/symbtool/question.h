@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which addresses of which modules are asked for. */
 #ifndef SYMBTOOL_QUESTION_H
 #define SYMBTOOL_QUESTION_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Requests to a symbolication server, tried again while there is hope. */
 #ifndef SYMBTOOL_SERVER_H
 #define SYMBTOOL_SERVER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Records of one kind, cut into parts: symbfiles of their own that no upload limit refuses. */
 #ifndef SYMBTOOL_SPOOL_H
 #define SYMBTOOL_SPOOL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sending the parts of an executable, several at a time. */
 #ifndef SYMBTOOL_UPLOAD_H
 #define SYMBTOOL_UPLOAD_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What symbtool can do: one file a verb. */
 #ifndef SYMBTOOL_VERBS_H
 #define SYMBTOOL_VERBS_H

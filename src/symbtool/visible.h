@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Text of files and servers on its way to a terminal. */
 #ifndef SYMBTOOL_VISIBLE_H
 #define SYMBTOOL_VISIBLE_H

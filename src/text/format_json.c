@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* JSON of minidump-stackwalk, over one line or many: objects that have a module and an offset in it, and no function.
  * Their offsets are those of calls already. Objects with debug_file and debug_id say what a module's id is. What is no
  * JSON does no harm: a brace too many is passed over. */

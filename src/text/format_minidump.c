@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* minidump-stackwalk -m: fields between bars. Breakpad's writes return addresses for all but a thread's first frame. */
 #include <config.h>
 

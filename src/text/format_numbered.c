@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Frames that begin with # and a number. What the samples of tests/data/text show, in this order: sanitizers (their
  * addresses are those of calls already), systemd-coredump, Firefox, Android (addresses of calls, too), gdb. */
 #include <config.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Stacks without numbers: backtrace_symbols of glibc, perf script, tables of modules, and NAME+0xOFFSET anywhere. */
 #include <config.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The formats of stacks, one function each: what a line is, and what it says. */
 #ifndef TEXT_FORMATS_H
 #define TEXT_FORMATS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The modules that a text names, and what it says of their ids, before or after their frames. */
 #ifndef TEXT_MODULE_TABLE_H
 #define TEXT_MODULE_TABLE_H

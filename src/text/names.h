@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Names in place of bytes of a text. */
 #ifndef TEXT_NAMES_H
 #define TEXT_NAMES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Finds the frames of stacks in any text: of which module, at which offset, and where in the text a name goes.
  *
  * Formats are told apart by the line, so logs may mix them: reports of AddressSanitizer, UBSan, TSan and LSan, glibc's

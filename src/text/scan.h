@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Small steps over a line of text. */
 #ifndef TEXT_SCAN_H
 #define TEXT_SCAN_H

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """make bench: how fast symbolicated is, each line against a limit or a peer that is measured in the same run.
 
     tests/bench/bench.py [--build DIR] [--quick] [--once] [LINE...]

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * bench_checksum [ROUNDS]: what a value's checksum costs, without a secret (XXH3) and with one (SipHash), over bytes in
  * the cache: a page of 8 KiB, and one of 3,500 bytes as it is compressed. Prints MB/s and the time of one.

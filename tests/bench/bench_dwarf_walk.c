@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bench_dwarf_walk FILE: how long libdw takes to step over all debug entries and line rows of a file, on one thread:
  * the yardstick of the extraction of symbols. Prints counts and seconds as JSON. */
 #include <config.h>

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """make bench-extract: how long the extraction of symbols takes, against libdw stepping over the same debug information.
 
     tests/bench/bench_extract.py [--build DIR] [--rounds N] [--debug-dir DIR] [EXECUTABLE]...

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * bench_index FILE [RUNS]: a symbol file in memory, indexed, swept, made into pages, and the map as today's builder
  * makes it. Prints the median of each: MB/s of text, milliseconds, microseconds a page, with the sizes of all.

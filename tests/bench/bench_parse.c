@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * bench_parse FILE [RUNS]: a symbol file in memory, parsed and built into pages with their checksums on one thread,
  * on two, for a few offsets only, and one pass of memchr over its line ends. Prints the median of each in MB/s of text.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Nanoseconds a frame to read a request of one job, beside jansson on the same body. Usage: bench_request_json [FRAMES]
  */
 #include <config.h>

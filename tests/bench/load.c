@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * load [OPTION...] PORT FILE: HTTP load from kept connections to 127.0.0.1. FILE holds whole HTTP/1.1 requests, each
  * after its length (u32, little-endian); they are sent in turn, one at a time on each connection.

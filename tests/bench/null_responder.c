@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * null_responder SOCKET: the limit that symbolicated is measured against. A FastCGI responder on libfcgi that reads the
  * body and answers as many bytes as the header X-Reply-Bytes says, at once. Runs until SIGTERM.

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Two builds, measured in turn so that both see the same machine: lines of bench.py, each once a round, and the ratio of the
 medians.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The faults: each a function that brings one about, holds it and takes it back."""
 
 import collections

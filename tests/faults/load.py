@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The mixed load of the fault tests: every request has an answer that is known before it is sent."""
 
 import base64

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Fault tests: a mixed load on real servers, and one fault after the other. docs/testing.md says what is counted.
 
     run.py [--short] [--only NAME]... [--seed N] [--seconds S] [--keep DIRECTORY] [--list]     SYMBOLICATED=PATH of the program

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The load without any fault for a long time: answers, and resident memory."""
 
 import collections

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The servers of the fault tests: one nginx before two responders, two memcached, two buckets with the same files."""
 
 import contextlib

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What all fuzz targets share. */
 #ifndef FUZZ_H
 #define FUZZ_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* libFuzzer: a configuration file, keys file and list of arguments of any bytes. What is taken survives a copy, and a
  * reload of itself changes nothing. The first byte chooses. */
 #include <config.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* libFuzzer: the index of a package of split units, and lists of ranges: parts lie in their sections, and lists end. */
 #include <config.h>
 

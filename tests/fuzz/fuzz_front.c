@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* libFuzzer: requests of any kind through the whole service in this process: FastCGI, router, handlers, a bucket of
  * files. The input is a method, a path, headers, one a line, an empty line, and the body; or, behind a 0, the bytes of
  * the connection itself. Each request gets a reply with a status that the interface has, and the service goes on. */

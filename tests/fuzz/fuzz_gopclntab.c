@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* libFuzzer: Go's table of functions, in a program around it: what is read of it is sound, and not more than its code.
  */
 #include <config.h>

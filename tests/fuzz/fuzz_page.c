@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* libFuzzer: whatever a page, a root or a value is, reading it stays within it and says the same twice. The first byte
  * chooses what the rest is. */
 #include <config.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* libFuzzer: whatever the bytes are, request_read and jansson read the same from them. */
 #include <config.h>
 

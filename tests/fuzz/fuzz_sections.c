@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* libFuzzer: an ELF file with compressed debug sections: its inflated copy can be opened, has no more than the headers
  * say, and says what libelf's own inflating does. */
 #include <config.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* libFuzzer: stacks in any text. Read whole and in pieces it has the same frames; edits are in their lines and in
  * order, and modules are named. Names of what the input says are one part of a line. */
 #include <config.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* libFuzzer: a symbol file says what the plain reader says; in pieces the same as in one, compressed the same as raw,
  * a map for a few offsets answers them as the map of all, and so does one that is made from an index, whatever way. */
 #include <config.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* libFuzzer: a symbfile says the same in pieces as in one, and what is written of its records says so, too. */
 #include <config.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* libFuzzer: one symbfile, in pieces or as a whole, gives one map; and what that map answers at and around each record
  * is what the records say, by a scan over all of them. */
 #include <config.h>

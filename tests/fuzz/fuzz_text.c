@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* libFuzzer: what comes as text from clients and buckets: names and ids of modules, FileIDs, Authorization headers,
  * JSON strings, XML of S3, and gzip. The first byte chooses. */
 #include <config.h>

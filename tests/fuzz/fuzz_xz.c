@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* libFuzzer: a symbol table that is compressed in a program: memory has a bound, and an error has a text. */
 #include <config.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A slow plain reader of symbol files, from docs/sym-files.md alone: lists that every answer walks from the start. The
  * yardstick of fuzz_sym. */
 #ifndef FUZZ_PLAIN_SYM_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Gives files to a fuzz target, without libFuzzer: PROGRAM FILE|FOLDER... Without arguments: the kept inputs of the
  * target, by the name of the program (fuzz_x: tests/fuzz/corpus/x). */
 #include <config.h>

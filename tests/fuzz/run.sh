@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # run.sh TARGET MINUTES: builds tests/fuzz/fuzz_TARGET.c with libFuzzer and sanitizers in build/fuzz and runs it from the
 # kept inputs. New ones go to build/fuzz/corpus/TARGET, what ends the process to build/fuzz/found. The last line is one
 # for the log in docs/testing.md.

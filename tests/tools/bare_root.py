@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """A Debian as it is right after its installation, with a clean clone of this checkout, and one command in it.
 
     bare_root.py [--user] [--boot] [--ref COMMIT] [--keep] 12|13 [COMMAND...]

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The test bucket: a small threaded HTTP/1.1 server over a directory, which counts its hits and misbehaves when told to.
 
     bucket_server.py DIRECTORY [--port 0] [--gzip-header] [--auth USER:PASSWORD]

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # build.sh DIRECTORY [CONFIGURE-ARGUMENT...]: builds everything out of tree in DIRECTORY. Quiet unless it fails; what was printed is
 # in DIRECTORY/build.log. With BUILD_TESTS=1 the tests are built too.
 set -eu

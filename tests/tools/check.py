@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What ./check does once the packages are there: builds and tests, part by part, and one line of counts at the end."""
 
 import argparse

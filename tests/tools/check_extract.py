@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """check_extract.py --tool EXTRACT_DUMP [--data FOLDER]... [--only PART]: checks what is extracted from executables.
 
 data: the programs below FOLDER, each with its answers; compiled: programs that are compiled here, against addr2line -i at every

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # check_place.sh run|check: says at once, instead of in the middle, that ./run or ./check cannot work in this place: in this
 # directory, or with this TMPDIR. CHECK_PLACE_KIB replaces the room that ./check needs, for the test of this script.
 set -eu

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Cuts a sample out of a large symbol file and keeps the answers that stay true.
 
     ./cut_sym.py FILE.sym[.zst] ANSWERS.jsonl BUCKET [--symbols 150] [--largest BYTES] [--deep] [--more 300]

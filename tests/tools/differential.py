@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Compares the reader of the service with plain_reader.py, answer by answer.
 
     ./differential.py --tool ./symlookup [--count N] [--seed S]     random files

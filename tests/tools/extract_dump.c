@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* extract_dump [-t THREADS] [-d DEBUG-DIR] [-g DEBUG-FILE] [-q] EXECUTABLE: prints the ranges and return pads of an
  * executable, a JSON object a line as the tests' data have them; -q: only counts and the time, on standard error. */
 #include <config.h>

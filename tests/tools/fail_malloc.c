@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * fail_malloc: a library for LD_PRELOAD under which allocations of the whole process fail when they are told to, C
  * library, curl, memcached client and OpenSSL included. FAIL_MALLOC names a file of 32 bytes that both sides map:

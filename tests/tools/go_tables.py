@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Small programs with a .gopclntab, put together by the assembler: of each form since Go 1.16, without Go.
 
 go_tables.py FOLDER writes the tables alone, for the fuzzer to begin with: FOLDER/VERSION."""

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Maps that are made from an index, in the ways in which they may be: for tests. */
 #ifndef TESTS_INDEXED_MAP_H
 #define TESTS_INDEXED_MAP_H

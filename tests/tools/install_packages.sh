@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # install_packages.sh run|check: installs what packages.txt names and this machine has not, as root or through sudo.
 set -eu
 list=$(dirname "$0")/../../packages.txt

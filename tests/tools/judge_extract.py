@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """judge_extract.py --tool EXTRACT_DUMP [--debug-dir DIR] [--count N] [--seed N] PROGRAM...: how much of what is extracted is wrong.
 
 Addresses are drawn from the sized functions of the symbol table. Judges are binutils' addr2line and llvm-symbolizer: a table has the share

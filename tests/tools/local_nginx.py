@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An nginx of one's own on loopback: the project's nginx files in a temporary directory, HTTP and TLS, as root or as anybody."""
 
 import os

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Answers offsets from a Breakpad symbol file: slow, plain, and written from the specification alone.
 
     ./plain_reader.py FILE [--id ID] [--nearest] [--edges] [--offsets-from FILE] OFFSET...

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Symbfiles written and looked up the slow, plain way, from the format's description alone: what the tests compare with.
 
 Records are those of the JSON dumps: {"t":"range","va","len","depth","func","file","call_file","call_line","lines":[[offset,line],..]}

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Makes small Breakpad symbol files that are strange but plausible, and the offsets worth asking.
 
     ./random_sym.py DIR [--seed S] [--count N]

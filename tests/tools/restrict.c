@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * restrict LIST PROGRAM [ARGUMENT...]: runs a program as a systemd unit with SystemCallFilter= (LIST: a file of names
  * of system calls, one a line, all others fail with EPERM), RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6,

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What ./run does once everything is built: memcached, symbolicated and nginx on loopback, over the sample symbols or one's own."""
 
 import argparse

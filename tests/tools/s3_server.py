@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """An S3 server for the tests: versitygw over a directory, whose subdirectories are the buckets and files in them the objects.
 
     s3_server.py DIRECTORY [--port 0] [--access NAME] [--secret TEXT]

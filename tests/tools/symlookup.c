@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * symlookup: answers offsets from a symbol file through the offset map, in the form of plain_reader.py.
  *

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Does what README and docs/nginx.md tell a person to do, word by word, on a machine of its own: what it changes there it leaves so.
 
     bare_root.py --boot 12 tests/tools/try_readme.py

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Allocations that fail one after the other, and blocks that were not given back. For programs whose linker sends
  * malloc, calloc, realloc and free here (--wrap). */
 #ifndef TESTS_ALLOC_FAIL_H

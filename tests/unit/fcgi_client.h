@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A small FastCGI client, as a web server is one: for the tests of the front. Every wait is bounded. */
 #ifndef FCGI_CLIENT_H
 #define FCGI_CLIENT_H

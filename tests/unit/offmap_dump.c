@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Written from the description in docs/offset-map.md: a second reader, which trusts the page, so that a change of the
  * bytes that writer and reader agree on is still seen.

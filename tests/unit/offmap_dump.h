@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The bytes of a map as text that can be read: each field on a line, with its offset and what it means. */
 #ifndef TESTS_OFFMAP_DUMP_H
 #define TESTS_OFFMAP_DUMP_H

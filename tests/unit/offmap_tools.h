@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the tests of the offset map share: maps made from a text, and their answers as text. */
 #ifndef TESTS_OFFMAP_TOOLS_H
 #define TESTS_OFFMAP_TOOLS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The slow reading: a tree of values, looked at key by key in the order in which request_read reports. Where jansson
  * refuses JSON that the grammar allows (numbers out of range, a NUL in a key, half a surrogate pair, deep nesting) it

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Compares request_read with a slow reading of the same body through jansson. */
 #ifndef REQUEST_ORACLE_H
 #define REQUEST_ORACLE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Random data of tests: the same each time, and others with SEED in the environment (./check --seed N). */
 #ifndef TESTS_SEED_H
 #define TESTS_SEED_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What symbfiles say as JSON, and symbfiles as bytes, for tests. */
 #ifndef SYMBFILE_DUMP_H
 #define SYMBFILE_DUMP_H

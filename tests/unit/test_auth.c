@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* API keys: the file, the Authorization header, and the command that makes keys. */
 #include <config.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Arena, buffer, UTF-8 and JSON escaping, log. */
 #include <config.h>
 

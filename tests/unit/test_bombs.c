@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Small inputs that are made to cost much, beside those of test_offmap_limits, test_symbfile_map_limits and
  * test_request_memory: at twice the size each takes at most 2.2 times the work, allocations and bytes, and what it

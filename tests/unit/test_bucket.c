@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Buckets: object paths, directories, and real HTTP servers (tests/tools/bucket_server.py) that misbehave on request.
  */
 #include <config.h>

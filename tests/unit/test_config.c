@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Settings: values, file, flags, what is copied and reloaded, and the documentation made from the table. */
 #include <config.h>
 

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # The reader of the service against the plain one: the kept cases, then files at the limits of the format and random ones. An
 # automake test: $srcdir is the source tree, the current directory the build.
 set -eu

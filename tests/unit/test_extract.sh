@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # What is extracted from executables: kept ones with their answers, ones that are compiled here, damaged ones. An automake test:
 # $srcdir is the source tree, the current directory the build. More programs are looked for in $SHARED_DATA.
 set -eu

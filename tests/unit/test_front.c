@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The front over a real socket: many connections on few threads, parked exchanges, bodies and replies of all sizes,
  * peers that misbehave, and the end. It is also what pins the fields of libfcgi that are not meant for use. */
 #include <config.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gzip in both directions; zlib is the oracle, also where ISA-L does the work. */
 #include <config.h>
 

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # The programs have what docs/security.md promises: position independent, all relocations read-only before main, guarded stacks,
 # checked functions, no memory that is both written and executed. Only a build that was asked to do without goes without: what
 # configure did not find is missed here. Run in the build directory.

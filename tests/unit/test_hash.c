@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* libcrypto's digests: fetched once, whichever threads come first, and never looked up again. Under ThreadSanitizer
  * with OpenSSL 3.5 the same test shows the race that this avoids. */
 #include <config.h>

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # Includes run downwards only, as docs/design.md says: each folder of src/ may include its own headers and those of the folders named
 # here. A folder that is not named here fails, as does a header outside a folder.
 set -eu

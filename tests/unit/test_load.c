@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Loads as modules.h gives them, with a transfer and threads that the test holds still where a bug depends on who is
  * faster. The linker sends the calls below to it (--wrap).

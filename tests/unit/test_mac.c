@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tags, the file of the secret, and values in memcached that bear them. */
 #include <config.h>
 

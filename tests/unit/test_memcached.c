@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The memcached client against real servers, which are paused, killed and restarted. */
 #include <config.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Counters from many threads, and the form of the Prometheus text. */
 #include <config.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Every allocation fails once: whatever is under way then ends with ERR_NO_MEMORY, or with the right result; nothing is
  * lost, nothing is wrong, and the next try succeeds. The linker sends the allocations of all objects through

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The offset map: the same bytes however the file arrives, the same answers in whatever order its records come. */
 #include <config.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Maps for a few offsets: what they answer is what the map of all answers, and they survive each allocation that fails.
  * The linker sends the allocations of the objects under test through those below (--wrap).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Pages, roots and values that are not what they should be: the reader says so, or answers something, and that is all.
  * Every page lies in a block of its own size, so that a read outside of it is seen by AddressSanitizer and valgrind. */
 #include <config.h>

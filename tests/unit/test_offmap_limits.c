@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Symbol files made to cost much: whatever they hold, the map and the memory and work that building it takes grow no
  * faster than the file, and the answers stay right. Nothing here depends on time.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Maps that are built on two threads: the same bytes, whatever the file does to have the threads meet, and nothing is
  * left behind when memory ends or the file is given up. The linker sends the allocations of the objects under test

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The cache of maps in the process: its budget, its clock, who may stay; and the memory of failures. */
 #include <config.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * tests/data/request holds bodies with what is read from them (valid/X.json, X.expect) or why they are refused
  * (invalid/X.json, X.error); names that begin with "v4-" are read as version 4. The rest is compared with jansson.

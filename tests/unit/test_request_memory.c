@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How much memory request_read takes, and what it does without. It is compiled in here with a realloc that counts. */
 #include <config.h>
 

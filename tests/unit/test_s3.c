@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* S3 without a server: the URLs of places, keys from files and the environment, XML. Against a real server:
  * tests/wire/test_s3.py. */
 #include <config.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Signatures of requests to S3 against what Amazon has published: the examples of the S3 documentation ("Signature
  * Calculations for the Authorization Header"), and those of its test suite (aws-sig-v4-test-suite) that S3 can get; the
  * others normalise paths, which S3 does not. */

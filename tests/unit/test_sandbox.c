@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The sandbox: what is refused in it, and that everything the service needs still works. */
 #include <config.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The reader of stacks in texts: a test for each format, and for what is none. Samples of formats whose programs run
  * here were printed by them (gcc 12, clang 14, glibc 2.36, perf 6.1 of Debian 12); those of others follow what is
  * named in docs/stack-text.md. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Symbfiles: what is read from them, what is refused and where, and what is written. */
 #include <config.h>
 

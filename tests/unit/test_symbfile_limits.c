@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Symbfiles at their limits: large ones in bounded memory, too little memory, damage. */
 #include <config.h>
 

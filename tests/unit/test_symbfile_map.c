@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Maps of symbfiles: the answers of the reference to real programs, and a slow plain reader of the same records (a scan
  * over all of them for each address) against thousands of small random sets.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Symbfiles made to cost much: the steps of the sweep, all work of building, the map and the memory that it takes grow
  * no faster than the records, and the answers stay right as far as they go. Then every allocation fails once.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The store of symbfiles in a directory: what is durable when, what is listed, what a killed process leaves. The same
  * rules over S3 are in tests/wire/test_symbfile_store.py. */
 #include <config.h>

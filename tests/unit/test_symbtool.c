@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The parts of extraction that need no executable: calls, names, segments of a function, covered code, kept strings. */
 #include <config.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The index of a symbol file and the pages made of it: the same from whatever pieces the text came in, in whatever
  * order, by however many threads, and with the answers of the builder that reads a file from its start to its end. The

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Work: how many edges between the basic blocks of libcounted.a the calling thread has gone along, and one more for
  * each 64 bytes that the C library was given to copy, set or search. For programs with that library whose linker sends
  * memcpy, memmove, memset and memchr here (--wrap). */

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A small HTTP client that shows everything of a reply, and the shapes of requests."""
 
 import gzip

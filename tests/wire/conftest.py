@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fixtures of the wire tests, and what is looked at after each of them."""
 
 import os

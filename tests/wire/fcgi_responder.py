@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A FastCGI responder that does as the header `Do` of the request says, so that nginx's side can be seen by itself.
 
     Do: echo          (the default) what arrived, as JSON: {"params": {...}, "body": LENGTH}

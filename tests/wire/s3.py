@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A real S3 server on loopback for the tests, and one that looks at signatures with its own eyes."""
 
 import datetime

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The real servers behind one test module: memcached, buckets, symbolicated and nginx, on loopback and unix sockets in a
 temporary directory. Whatever is started here is stopped here, by its process id, also when a test fails."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Symbol files for the tests: written by hand, or by gensym with the answers beside them."""
 
 import gzip

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small requests and objects that are made to cost much, through the real servers: refused or answered, within bounded
 memory."""
 

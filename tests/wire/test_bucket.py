@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Buckets that misbehave in every way: what is answered, and for how long it is remembered."""
 
 import gzip

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The process's cache, memcached behind it, and how both are told to forget."""
 
 import base64

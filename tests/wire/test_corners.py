@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every corner case of symbol files, over the wire: what the answers beside the file say is what a client gets."""
 
 import glob

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Debug files and executables from debuginfod: elfutils' own server, and ones that misbehave."""
 
 import http.server

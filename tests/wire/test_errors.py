@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is refused, with which status and which words; and that nothing else suffers from it."""
 
 import gzip

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """symbtool symbolicate --filter: text in, names out. Samples are made by the real program wherever it runs here; others have
 the form that docs/stack-text.md names, with offsets of a program that was compiled here."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Real requests and large files: thousands of requests from several clients, and every answer that is known."""
 
 import gzip

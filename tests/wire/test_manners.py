@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How symbtool behaves on a command line: what it reads, what it says, and with which exit code."""
 
 import os

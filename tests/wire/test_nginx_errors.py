@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The project's nginx files by themselves: nginx before a responder that obeys, every error that nginx makes, and a site around
 them that must not notice."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """nginx's limits, times and paths fit the defaults of symbolicated's settings: read from the files, nothing is started."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The daemon while its allocations fail: requests get 503 or the right answer, the process stays, and when there is
 memory again all is right. tests/tools/fail_malloc.c is the library that lets them fail."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What operators see and do: status pages, metrics, logs, signals, sockets, settings; and clients that go away."""
 
 import contextlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The web page in headless Chromium, through nginx: what a person does with it, and what hostile names and texts may not do."""
 
 import base64

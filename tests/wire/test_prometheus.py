@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The files of contrib/ in the programs that they are for: Prometheus with the alerts, the blackbox exporter, mtail, and the queries
 of the Grafana dashboard. Times in the rules are divided by 60, so that an alert of two minutes takes two seconds."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Symbol files in S3: versitygw is the server, and for what it cannot show a server that checks signatures itself."""
 
 import gzip

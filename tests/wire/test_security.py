@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What hostile input must not reach, keyed values in memcached, and the sandbox."""
 
 import base64

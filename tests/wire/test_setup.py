@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What README, packages.txt, the units and the tarball promise to who sets it up. tests/tools/try_readme.py really does it all, on a
 bare machine."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Symbfiles: uploaded through nginx, kept, looked up by FileID."""
 
 import base64

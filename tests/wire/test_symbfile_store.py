@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The store of uploaded symbfiles, by one suite over a directory and over a real S3 server, through tests/tools/storectl."""
 
 import fcntl

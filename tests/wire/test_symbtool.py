@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """symbtool: what it cuts out of executables, what a server then answers, and what it says of files."""
 
 import base64

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """POST /symbolicate/text: any text in, the same text with names out, or its frames as JSON."""
 
 import gzip

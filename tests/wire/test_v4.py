@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """/symbolicate/v4 and its legacy shortcut, POST /."""
 
 import json

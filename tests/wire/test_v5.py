@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """/symbolicate/v5: every rule of the contract that one request can show."""
 
 import gzip
