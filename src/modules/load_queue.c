@@ -690,7 +690,7 @@ static void renew_leases(struct modules *m, struct mc_client *c)
 {
 	struct held {
 		struct module_hash hash;
-		uint64_t token;
+		uint64_t token, marker;
 	} *held = NULL;
 	size_t count = 0, all = 0;
 	pthread_mutex_lock(&m->lock);
@@ -699,17 +699,20 @@ static void renew_leases(struct modules *m, struct mc_client *c)
 	held = malloc((all + 1) * sizeof *held);
 	for (struct load *l = m->leases; l && held; l = l->lease_next)
 		if (!l->stale) /* who loads the new file need not wait for the old one */
-			held[count++] = (struct held){l->hash, l->token};
+			held[count++] = (struct held){l->hash, l->token, l->marker};
 	pthread_mutex_unlock(&m->lock);
 	for (size_t i = 0; i < count; i++) {
-		enum mc_status status = page_memcached_lease_renew(c, &held[i].hash, held[i].token);
-		if (status == MC_OK)
-			continue;
+		enum mc_status status = page_memcached_lease_renew(c, &held[i].hash, held[i].token, held[i].marker);
+		bool ended = true;
 		pthread_mutex_lock(&m->lock);
 		for (struct load *l = m->leases; l; l = l->lease_next)
-			if (l->token == held[i].token && status != MC_DOWN)
-				l->lease_lost = true;
+			if (l->token == held[i].token) {
+				ended = false;
+				l->lease_lost |= status != MC_OK && status != MC_DOWN;
+			}
 		pthread_mutex_unlock(&m->lock);
+		if (ended && status == MC_OK) /* its load gave it back meanwhile, and it may have been taken again */
+			page_memcached_lease_release(c, &held[i].hash, held[i].token);
 	}
 	free(held);
 }

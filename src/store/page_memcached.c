@@ -196,9 +196,22 @@ static enum mc_status replace_lease(struct mc_client *c, const struct module_has
 	return mc_replace_if(c, &key, value, sizeof value, value, sizeof value, LEASE_SECONDS, release);
 }
 
-enum mc_status page_memcached_lease_renew(struct mc_client *c, const struct module_hash *hash, uint64_t token)
+enum mc_status page_memcached_lease_renew(
+        struct mc_client *c, const struct module_hash *hash, uint64_t token, uint64_t marker)
 {
-	return replace_lease(c, hash, token, false);
+	enum mc_status status = replace_lease(c, hash, token, false);
+	if (status != MC_MISSING)
+		return status;
+	status = page_memcached_lease(c, hash, token);
+	if (status != MC_OK)
+		return status;
+	/* An invalidation deletes the lease, after it has put its marker. */
+	struct root_get g = {.hash = hash};
+	page_memcached_roots(c, &g, 1, INT64_MAX);
+	if (g.reached && g.marker == marker)
+		return MC_OK;
+	page_memcached_lease_release(c, hash, token);
+	return g.reached ? MC_MISSING : MC_DOWN;
 }
 
 void page_memcached_lease_release(struct mc_client *c, const struct module_hash *hash, uint64_t token)

@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import os
 import random
+import re
 import signal
 import subprocess
 import threading
@@ -514,6 +515,27 @@ def test_a_loader_that_dies_is_followed_by_another():
             assert first.result(60) in (200, 502, 503, 504)
         s.nodes[0].daemon.start()
         sample_is_right(s, 0)
+
+
+def test_a_lease_that_ran_out_is_taken_again():
+    """A host that stands still for seconds goes on with its load as if nothing had been, unless another took it over."""
+    with sample_stack(config={"bucket_stall_timeout": "300s"}) as s:
+        s.bucket.misbehave(APP, "slow:8")
+
+        def leases():
+            return [key for _, key in s.stored_keys() if re.match(r"s\d+l:", key)]
+
+        with ThreadPoolExecutor(1) as pool:
+            reply = pool.submit(sample_is_right, s)
+            wait_for(lambda: s.bucket.hits() == 1 and leases(), "the load to have its lease")
+            s.daemon.freeze()
+            wait_for(lambda: not leases(), "the lease to run out")
+            s.daemon.signal(signal.SIGCONT)
+            reply.result(60)
+        stored(s)
+        s.node.restart()
+        sample_is_right(s)
+        assert s.bucket.hits() == 1
 
 
 def test_who_waits_for_other_hosts_has_no_place_of_a_transfer():
