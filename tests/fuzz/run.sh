@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # run.sh TARGET MINUTES: builds tests/fuzz/fuzz_TARGET.c with libFuzzer and sanitizers in build/fuzz and runs it from the
-# kept inputs. New ones go to build/fuzz/corpus/TARGET, what ends the process to build/fuzz/found. The last line is one
-# for the log in docs/testing.md.
+# kept inputs for so many minutes of processor time. New inputs go to build/fuzz/corpus/TARGET, what ends the process to
+# build/fuzz/found. The last line is one for the log in docs/testing.md; after an interrupt it has the minutes until then.
 set -eu
 target=$1 minutes=$2
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -29,6 +29,7 @@ if [ ! -e "$build/Makefile" ]; then
 fi
 # shellcheck disable=SC2086
 make -s -C "$build" $own
+commit=$(git rev-parse --short HEAD)
 # shellcheck disable=SC2086
 clang -std=c11 -O2 -g -pthread -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -I"$build" -Isrc \
 	"tests/fuzz/fuzz_$target.c" $more $(for a in $own; do echo "$build/$a"; done) $dwarf $libs -lfcgi -o "$build/fuzz_$target"
@@ -39,10 +40,29 @@ set -- "$build/corpus/$target" "tests/fuzz/corpus/$target"
 dictionary=tests/fuzz/${target%_map}.dict
 [ ! -e "$dictionary" ] || set -- "-dict=$dictionary" "$@"
 log=$build/$target.log
+nice -n "${NICE:-19}" "$build/fuzz_$target" -max_len="$size" -timeout=20 -rss_limit_mb=2048 \
+	-artifact_prefix="$build/found/$target-" -print_final_stats=1 "$@" >"$log" 2>&1 &
+fuzzer=$!
+trap 'kill -TERM $fuzzer 2>/dev/null || :' INT TERM
+seconds=0
+# libFuzzer's own limits are of the clock; SIGUSR1 ends it with its figures.
+while now=$(sed 's/.*) //' "/proc/$fuzzer/stat" 2>/dev/null | awk -v hz="$(getconf CLK_TCK)" '$1 != "Z" { print int(($12 + $13) / hz) }') && [ -n "$now" ]; do
+	seconds=$now
+	[ "$seconds" -lt $((minutes * 60)) ] || kill -USR1 $fuzzer 2>/dev/null || :
+	sleep 2 || :
+done
 found=0
-nice -n 19 "$build/fuzz_$target" -max_total_time=$((minutes * 60)) -max_len="$size" -timeout=20 -rss_limit_mb=2048 \
-	-artifact_prefix="$build/found/$target-" -print_final_stats=1 "$@" >"$log" 2>&1 || found=1
-[ $found = 0 ] || tail -n 40 "$log"
+wait $fuzzer || found=$?
+case $found in
+0) ;;
+72) # libFuzzer was interrupted
+	found=0
+	;;
+*)
+	found=1
+	tail -n 40 "$log"
+	;;
+esac
 runs=$(sed -n 's/^stat::number_of_executed_units: //p' "$log" | head -n 1)
-echo "| $target | $(git rev-parse --short HEAD) | $minutes | ${runs:-?} | $found |"
+echo "| $target | $commit | $(((seconds + 30) / 60)) | ${runs:-?} | $found |"
 exit $found
