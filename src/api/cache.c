@@ -8,35 +8,17 @@
 #include "api/router.h"
 #include "modules/services.h"
 #include "store/bucket.h"
-
-static int hex_value(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c = (char)(c | 0x20);
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
+#include "store/percent.h"
 
 /* Percent-decodes a segment of the path into the arena. */
 static enum err decode_segment(struct exchange *x, struct str segment, struct str *out)
 {
 	char *text = arena_alloc(x->arena, segment.len + 1);
-	size_t n = 0;
 	if (!text)
 		return ERR_NO_MEMORY;
-	for (size_t i = 0; i < segment.len; i++) {
-		if (segment.data[i] != '%') {
-			text[n++] = segment.data[i];
-			continue;
-		}
-		int high = i + 2 < segment.len ? hex_value(segment.data[i + 1]) : -1;
-		int low = i + 2 < segment.len ? hex_value(segment.data[i + 2]) : -1;
-		if (high < 0 || low < 0)
-			return ERR_BAD_REQUEST;
-		text[n++] = (char)(high << 4 | low);
-		i += 2;
-	}
-	*out = (struct str){text, n};
+	if (!percent_decode(text, segment))
+		return ERR_BAD_REQUEST;
+	*out = str_from(text);
 	return ERR_OK;
 }
 

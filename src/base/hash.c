@@ -14,6 +14,8 @@
 #include <xxhash.h>
 #endif
 
+#include "base/hex.h"
+
 /* ---- what is fetched once ---- */
 
 static pthread_mutex_t fetching = PTHREAD_MUTEX_INITIALIZER;
@@ -83,20 +85,12 @@ bool module_hash_make(struct module_hash *h, const char *kind, struct str name, 
 	return ok;
 }
 
-static void print_digest(char out[SHA256_HEX + 1], const uint8_t *digest)
-{
-	static const char digits[] = "0123456789abcdef";
-	for (unsigned i = 0; i < SHA256_HEX; i++)
-		out[i] = digits[i % 2 ? digest[i / 2] & 15 : digest[i / 2] >> 4];
-	out[SHA256_HEX] = 0;
-}
-
 bool sha256_hex(char out[SHA256_HEX + 1], const void *data, size_t len)
 {
 	uint8_t digest[EVP_MAX_MD_SIZE];
 	if (!EVP_Digest(data, len, digest, NULL, sha256_kind(), NULL))
 		return false;
-	print_digest(out, digest);
+	hex_write(out, digest, SHA256_BYTES);
 	return true;
 }
 
@@ -125,7 +119,7 @@ bool sha256_end(struct sha256 *h, char out[SHA256_HEX + 1])
 	uint8_t digest[EVP_MAX_MD_SIZE];
 	if (!EVP_DigestFinal_ex((EVP_MD_CTX *)h, digest, NULL))
 		return false;
-	print_digest(out, digest);
+	hex_write(out, digest, SHA256_BYTES);
 	return true;
 }
 

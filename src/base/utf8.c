@@ -8,7 +8,7 @@
 #include <emmintrin.h>
 #endif
 
-static const char hex[] = "0123456789abcdef";
+#include "base/hex.h"
 
 /* The short escapes of JSON for control characters; 0: \u00XX. */
 static const char short_escape[0x20] = {['\b'] = 'b', ['\t'] = 't', ['\n'] = 'n', ['\f'] = 'f', ['\r'] = 'r'};
@@ -113,8 +113,8 @@ static unsigned escape_one(uint8_t out[6], const uint8_t *p, size_t n, unsigned 
 	if (out[1])
 		return 2;
 	memcpy(out + 1, "u00", 3);
-	out[4] = (uint8_t)hex[p[0] >> 4];
-	out[5] = (uint8_t)hex[p[0] & 15];
+	out[4] = (uint8_t)hex_digit(p[0] >> 4);
+	out[5] = (uint8_t)hex_digit(p[0]);
 	return 6;
 }
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hex.h"
 #include "extract/elf_file.h"
 
 enum {
@@ -118,7 +119,5 @@ enum err ids_of_fd(struct ids *ids, int fd, struct error *e)
 
 void build_id_hex(char out[2 * BUILD_ID_MAX + 1], const uint8_t *id, size_t len)
 {
-	out[0] = 0;
-	for (size_t i = 0; i < len && i < BUILD_ID_MAX; i++)
-		snprintf(out + 2 * i, 3, "%02x", id[i]);
+	hex_write(out, id, len < BUILD_ID_MAX ? len : BUILD_ID_MAX);
 }

@@ -9,27 +9,9 @@
 #include <unistd.h>
 
 #include "base/hash.h"
+#include "base/hex.h"
 
 enum { END_LEN = 4096 }; /* bytes of the file's start, and of its end */
-
-static int hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c |= 0x20;
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-static bool parse_hex(struct file_id *id, const char *text)
-{
-	for (size_t i = 0; i < sizeof id->bytes; i++) {
-		int high = hex_digit(text[2 * i]), low = hex_digit(text[2 * i + 1]);
-		if (high < 0 || low < 0)
-			return false;
-		id->bytes[i] = (uint8_t)(high << 4 | low);
-	}
-	return true;
-}
 
 static int base64_digit(char c)
 {
@@ -67,7 +49,7 @@ bool file_id_parse(struct file_id *id, struct str text)
 	bool padded = text.len == FILE_ID_BASE64 + 2 && memcmp(text.data + FILE_ID_BASE64, "==", 2) == 0;
 	bool ok = false;
 	if (text.len == FILE_ID_HEX)
-		ok = parse_hex(&parsed, text.data);
+		ok = hex_read(parsed.bytes, sizeof parsed.bytes, text);
 	else if (text.len == FILE_ID_BASE64 || padded)
 		ok = parse_base64(&parsed, text.data);
 	if (ok)
@@ -77,12 +59,7 @@ bool file_id_parse(struct file_id *id, struct str text)
 
 void file_id_hex(char out[FILE_ID_HEX + 1], const struct file_id *id)
 {
-	static const char digits[] = "0123456789abcdef";
-	for (size_t i = 0; i < sizeof id->bytes; i++) {
-		out[2 * i] = digits[id->bytes[i] >> 4];
-		out[2 * i + 1] = digits[id->bytes[i] & 15];
-	}
-	out[FILE_ID_HEX] = 0;
+	hex_write(out, id->bytes, sizeof id->bytes);
 }
 
 void file_id_base64(char out[FILE_ID_BASE64 + 1], const struct file_id *id)

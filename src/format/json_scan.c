@@ -5,6 +5,7 @@
  */
 #include <config.h>
 
+#include "base/hex.h"
 #include "base/utf8.h"
 #include "format/json_scan.h"
 
@@ -19,13 +20,10 @@ static int32_t hex4(const uint8_t *p)
 {
 	int32_t v = 0;
 	for (int i = 0; i < 4; i++) {
-		int lower = p[i] | 0x20;
-		if (scan_is_digit(p[i]))
-			v = v * 16 + (p[i] - '0');
-		else if (lower >= 'a' && lower <= 'f')
-			v = v * 16 + (lower - 'a' + 10);
-		else
+		int digit = hex_value(p[i]);
+		if (digit < 0)
 			return -1;
+		v = v * 16 + digit;
 	}
 	return v;
 }

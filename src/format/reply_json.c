@@ -3,6 +3,8 @@
 
 #include "format/reply_json.h"
 
+#include "base/hex.h"
+
 static unsigned hex_digits(uint64_t v)
 {
 	return v ? (67 - (unsigned)__builtin_clzll(v)) / 4 : 1;
@@ -18,12 +20,11 @@ static unsigned decimal_digits(uint64_t v)
 
 uint8_t *put_hex(uint8_t *at, uint64_t v)
 {
-	static const char digits[] = "0123456789abcdef";
 	int shift = 4 * (int)hex_digits(v) - 4;
 	*at++ = '0';
 	*at++ = 'x';
 	for (; shift >= 0; shift -= 4)
-		*at++ = (uint8_t)digits[v >> shift & 15];
+		*at++ = (uint8_t)hex_digit((unsigned)(v >> shift));
 	return at;
 }
 

@@ -63,16 +63,6 @@ void symbfile_map_free(struct symbfile_map *m)
 	free(m);
 }
 
-bool symbfile_map_count(struct symbfile_map *m, uint64_t more)
-{
-	uint64_t bytes = m->texts.used + (uint64_t)m->slot_cap * sizeof *m->slots +
-	                 (uint64_t)m->table_size * sizeof *m->table + m->blob_len +
-	                 (uint64_t)m->range_count * sizeof *m->ranges + (uint64_t)m->pad_count * sizeof *m->pads +
-	                 (uint64_t)m->symbol_count * sizeof *m->symbols + more;
-	m->too_large = m->too_large || !offmap_memory_set(&m->memory, bytes);
-	return !m->too_large;
-}
-
 /* ---- strings ---- */
 
 static bool grow_table(struct symbfile_map *m)

@@ -69,7 +69,6 @@ struct symbfile_map {
 	uint32_t symbol_count, symbol_cap;
 	uint32_t depths; /* how many there are */
 	uint64_t funcs, inlines, lines;
-	uint64_t work; /* steps of the sweep, for tests */
 	struct offmap_memory memory;
 	bool failed, too_large;
 };
@@ -80,7 +79,15 @@ static inline position range_end(const struct range_record *r)
 }
 
 /* So much is held, and `more` beside it. false: more than may be. */
-bool symbfile_map_count(struct symbfile_map *m, uint64_t more);
+static inline bool symbfile_map_count(struct symbfile_map *m, uint64_t more)
+{
+	uint64_t bytes = m->texts.used + (uint64_t)m->slot_cap * sizeof *m->slots +
+	                 (uint64_t)m->table_size * sizeof *m->table + m->blob_len +
+	                 (uint64_t)m->range_count * sizeof *m->ranges + (uint64_t)m->pad_count * sizeof *m->pads +
+	                 (uint64_t)m->symbol_count * sizeof *m->symbols + more;
+	m->too_large = m->too_large || !offmap_memory_set(&m->memory, bytes);
+	return !m->too_large;
+}
 
 /* Writes the records, sorted and with their symbols, to pages of e. false: no memory. */
 bool symbfile_sweep(struct symbfile_map *m, struct encoder *e);

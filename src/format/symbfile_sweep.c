@@ -131,7 +131,6 @@ static bool add_segment(struct sweep *s, uint64_t at, uint32_t node, struct plac
 {
 	struct flat *f = &s->flat;
 	struct flat_segment *last = f->segment_count ? &f->segments[f->segment_count - 1] : NULL;
-	s->m->work++;
 	if (last && last->node == node && last->file == p.file && last->line == p.line)
 		return true;
 	if (!flat_reserve_segments(f, f->segment_count + 1) || !use_string(s, p.file))
@@ -143,7 +142,6 @@ static bool add_segment(struct sweep *s, uint64_t at, uint32_t node, struct plac
 static bool add_node(struct sweep *s, uint32_t parent, uint32_t func, struct place call, uint32_t *node)
 {
 	struct flat *f = &s->flat;
-	s->m->work++;
 	if (!flat_reserve_nodes(f, f->node_count + 1) || !use_string(s, func) || !use_string(s, call.file))
 		return false;
 	uint32_t depth = parent ? f->nodes[parent].depth + 1 : 1;
@@ -183,7 +181,6 @@ static void open_ranges(struct sweep *s, uint64_t at)
 		s->tops[r->depth] = s->next_range + 1;
 		bit_tree_add(&s->covered, r->depth);
 		s->chain_len = chain_place(s, r->depth);
-		m->work++;
 	}
 }
 
@@ -191,7 +188,7 @@ static void open_ranges(struct sweep *s, uint64_t at)
 static uint32_t covering(struct sweep *s, uint32_t depth, uint64_t at)
 {
 	uint32_t *top = &s->tops[depth];
-	for (; *top && range_end(&s->m->ranges[*top - 1]) <= at; s->m->work++)
+	while (*top && range_end(&s->m->ranges[*top - 1]) <= at)
 		*top = s->m->ranges[*top - 1].below;
 	if (!*top)
 		bit_tree_remove(&s->covered, depth);
@@ -268,7 +265,6 @@ static position read_lines(struct symbfile_map *m, struct range_record *r, uint6
 		r->line += (uint32_t)unzigzag(reader_varint(&in));
 		r->lines = (uint64_t)(in.at - m->blob);
 		r->lines_left--;
-		m->work++;
 	}
 	return ADDRESS_END;
 }

@@ -11,6 +11,7 @@
 #include <sys/random.h>
 
 #include "base/clock.h"
+#include "base/hex.h"
 #include "format/gzip.h"
 
 enum {
@@ -27,12 +28,11 @@ enum {
 /* Of a body that nobody wants; then it is cheaper to close the connection. */
 static const uint64_t drain_max = 128 << 20;
 
-struct exchange_private *exchange_new(struct front *f)
+struct exchange_private *exchange_new(void)
 {
 	struct exchange_private *p = calloc(1, sizeof *p);
 	if (!p)
 		return NULL;
-	p->front = f;
 	p->fcgi = fcgi_request_new();
 	if (p->fcgi)
 		return p;
@@ -73,16 +73,11 @@ static bool is_word(struct str s)
 
 static void make_request_id(char out[64])
 {
-	static const char digits[] = "0123456789abcdef";
 	unsigned char random[16] = {0};
 	/* Never short for so few bytes; an id that is not unique would be no harm either. */
 	if (getrandom(random, sizeof random, 0) < 0)
 		random[0] = 0;
-	for (size_t i = 0; i < sizeof random; i++) {
-		out[2 * i] = digits[random[i] >> 4];
-		out[2 * i + 1] = digits[random[i] & 15];
-	}
-	out[2 * sizeof random] = 0;
+	hex_write(out, random, sizeof random);
 }
 
 static void choose_request_id(struct exchange *x)
@@ -354,15 +349,6 @@ enum err exchange_stream_body(struct exchange *x, uint64_t max,
 		err = check_end(p, s.gunzip, announced, length, e);
 	gunzip_free(s.gunzip);
 	return err;
-}
-
-/* park */
-
-void exchange_resume(struct exchange *x, void (*fn)(struct exchange *x))
-{
-	struct exchange_private *p = exchange_private(x);
-	p->resumed = fn;
-	front_resume(p);
 }
 
 bool exchange_gone(const struct exchange *x)

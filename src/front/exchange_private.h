@@ -42,7 +42,7 @@ static inline struct exchange_private *exchange_private(const struct exchange *x
 /* exchange.c */
 
 /* NULL without memory. */
-struct exchange_private *exchange_new(struct front *f);
+struct exchange_private *exchange_new(void);
 void exchange_free(struct exchange_private *p);
 /* Begins an exchange on a connection that is readable; false: there is none, and fd is closed. */
 bool exchange_begin(struct exchange_private *p, const struct config *c, int fd);
@@ -57,6 +57,5 @@ void exchange_drop(struct exchange_private *p);
 
 /* The reply of p is written: its connection goes back to the others, p to the front. */
 void front_release(struct exchange_private *p, bool good);
-void front_resume(struct exchange_private *p);
 
 #endif

@@ -203,7 +203,11 @@ static struct exchange_private *take_exchange(struct front *f, struct connection
 		f->free_count--;
 	}
 	pthread_mutex_unlock(&f->lock);
-	return p ? p : exchange_new(f);
+	if (!p)
+		p = exchange_new();
+	if (p)
+		p->front = f;
+	return p;
 }
 
 static void front_free(struct front *f);
@@ -282,10 +286,12 @@ static void handle_connection(struct front *f, struct connection *c)
 	give_exchange(f, p);
 }
 
-void front_resume(struct exchange_private *p)
+void exchange_resume(struct exchange *x, void (*fn)(struct exchange *x))
 {
+	struct exchange_private *p = exchange_private(x);
 	struct front *f = p->front;
 	uint64_t one = 1;
+	p->resumed = fn;
 	p->next = NULL;
 	pthread_mutex_lock(&f->lock);
 	bool dropped = f->stopped;

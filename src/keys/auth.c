@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 
 #include "base/hash.h"
+#include "base/hex.h"
 
 /* A key is 32 random bytes, written as base64url. Nobody can try them all, so one round of salted SHA-256 keeps it as
  * safe as a slow hash would, and costs a microsecond a request. The salt keeps equal keys from being seen as equal. */
@@ -95,32 +96,6 @@ static bool id_is_valid(struct str id)
 	return id.len > 0 && id.len < ID_SIZE;
 }
 
-static int hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-static bool parse_hex(uint8_t *out, size_t bytes, struct str text)
-{
-	if (text.len != 2 * bytes)
-		return false;
-	for (size_t i = 0; i < bytes; i++) {
-		int high = hex_digit(text.data[2 * i]), low = hex_digit(text.data[2 * i + 1]);
-		if (high < 0 || low < 0)
-			return false;
-		out[i] = (uint8_t)(high << 4 | low);
-	}
-	return true;
-}
-
-static void print_hex(char *out, const uint8_t *data, size_t bytes)
-{
-	for (size_t i = 0; i < bytes; i++)
-		snprintf(out + 2 * i, 3, "%02x", data[i]);
-}
-
 static bool hash_key(uint8_t out[HASH_BYTES], const uint8_t salt[SALT_BYTES], struct str key)
 {
 	EVP_MD_CTX *ctx = EVP_MD_CTX_new();
@@ -141,7 +116,7 @@ static enum err parse_line(struct key *k, struct str line, struct error *e)
 	enum err err = auth_parse_rights(rights, &k->rights, e);
 	if (err)
 		return err;
-	if (!parse_hex(k->salt, SALT_BYTES, salt) || !parse_hex(k->hash, HASH_BYTES, line))
+	if (!hex_read(k->salt, SALT_BYTES, salt) || !hex_read(k->hash, HASH_BYTES, line))
 		return error_set(e, ERR_CONFIG, "not of the form id:rights:salt:hash");
 	return ERR_OK;
 }
@@ -358,8 +333,8 @@ enum err auth_make(const char *id, unsigned rights, char *key_out, size_t key_si
 		goto out;
 	}
 	print_rights(names, rights);
-	print_hex(salt_text, random + KEY_BYTES, SALT_BYTES);
-	print_hex(hash_text, hash, HASH_BYTES);
+	hex_write(salt_text, random + KEY_BYTES, SALT_BYTES);
+	hex_write(hash_text, hash, HASH_BYTES);
 	int n = snprintf(key_out, key_size, "%s", key);
 	int m = snprintf(line_out, line_size, "%s:%s:%s:%s", id, names, salt_text, hash_text);
 	if ((size_t)n >= key_size || (size_t)m >= line_size)

@@ -8,6 +8,7 @@
 #include <strings.h>
 
 #include "base/clock.h"
+#include "base/hex.h"
 #include "base/utf8.h"
 #include "store/bucket_backend.h"
 #include "store/percent.h"
@@ -172,11 +173,9 @@ static bool name_is_possible(struct str name)
 
 static bool is_hex(struct str s)
 {
-	for (size_t i = 0; i < s.len; i++) {
-		char c = s.data[i];
-		if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F')))
+	for (size_t i = 0; i < s.len; i++)
+		if (hex_value(s.data[i]) < 0)
 			return false;
-	}
 	return s.len > 0 && s.len <= 1024;
 }
 

@@ -51,7 +51,7 @@ static void *file_source_new(
 	}
 	struct file_source *s = malloc(sizeof *s + strlen(url) + 1);
 	char *directory = malloc(strlen(path) + 1);
-	if (!s || !directory || !percent_decode(directory, path)) {
+	if (!s || !directory || !percent_decode(directory, str_from(path))) {
 		error_set(e, s && directory ? ERR_CONFIG : ERR_NO_MEMORY, "source: cannot take %.150s", url);
 		free(directory);
 		free(s);

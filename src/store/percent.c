@@ -3,6 +3,8 @@
 
 #include "store/percent.h"
 
+#include "base/hex.h"
+
 char *percent_encode(char *out, struct str text, bool slashes)
 {
 	static const char digits[] = "0123456789ABCDEF";
@@ -21,26 +23,18 @@ char *percent_encode(char *out, struct str text, bool slashes)
 	return out;
 }
 
-static int hex_value(char c)
+bool percent_decode(char *out, struct str text)
 {
-	static const char digits[] = "0123456789abcdefABCDEF";
-	const char *at = c ? strchr(digits, c) : NULL;
-	int value = at ? (int)(at - digits) : -1;
-	return value < 16 ? value : value - 6;
-}
-
-bool percent_decode(char *out, const char *text)
-{
-	for (; *text; text++) {
-		int value = (unsigned char)*text;
-		if (value == '%') {
-			int high = hex_value(text[1]), low = high < 0 ? -1 : hex_value(text[2]);
-			if (low < 0 || high + low == 0)
+	uint8_t byte;
+	for (size_t i = 0; i < text.len; i++) {
+		*out = text.data[i];
+		if (*out == '%') {
+			if (text.len - i < 3 || !hex_read(&byte, 1, (struct str){text.data + i + 1, 2}) || !byte)
 				return false;
-			value = high << 4 | low;
-			text += 2;
+			*out = (char)byte;
+			i += 2;
 		}
-		*out++ = (char)value;
+		out++;
 	}
 	*out = 0;
 	return true;

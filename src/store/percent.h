@@ -11,6 +11,6 @@
  * NUL is added. Returns the end. */
 char *percent_encode(char *out, struct str text, bool slashes);
 /* Decodes %XX; false for a broken one or a NUL. out has room for the text and its NUL. */
-bool percent_decode(char *out, const char *text);
+bool percent_decode(char *out, struct str text);
 
 #endif

@@ -85,7 +85,7 @@ static enum err take_prefix(struct s3_place *p, const char *text, struct error *
 	p->prefix = malloc(len + 2);
 	if (!p->prefix)
 		return error_set(e, ERR_NO_MEMORY, "no memory");
-	if (!percent_decode(p->prefix, text) || *p->prefix == '/' || strpbrk(text, "?#"))
+	if (!percent_decode(p->prefix, str_from(text)) || *p->prefix == '/' || strpbrk(text, "?#"))
 		return error_set(e, ERR_CONFIG, "not of the form s3://bucket/prefix");
 	len = strlen(p->prefix);
 	if (len && p->prefix[len - 1] != '/')

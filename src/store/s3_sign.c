@@ -10,6 +10,7 @@
 #include <strings.h>
 
 #include "base/hash.h"
+#include "base/hex.h"
 
 /* "AWS Signature Version 4 signing process" and "Authenticating Requests: Using the Authorization Header" of Amazon's
  * documentation. Unlike other services S3 takes the path as it is sent: neither normalised nor encoded once more. */
@@ -155,7 +156,6 @@ static bool make_key(uint8_t key[SHA256_BYTES], const struct s3_signing *s)
 static bool make_signature(
         char signature[SHA256_HEX + 1], const struct s3_signing *s, const char *scope, const struct s3_header *sorted)
 {
-	static const char digits[] = "0123456789abcdef";
 	char hash[SHA256_HEX + 1];
 	uint8_t key[SHA256_BYTES], code[SHA256_BYTES];
 	struct buffer text;
@@ -163,9 +163,8 @@ static bool make_signature(
 	bool ok = hash_request(hash, s, sorted) &&
 	          buffer_printf(&text, "AWS4-HMAC-SHA256\n%s\n%s\n%s", s->date, scope, hash) && make_key(key, s) &&
 	          hmac_sha256(code, key, sizeof key, text.data, text.len);
-	for (unsigned i = 0; ok && i < SHA256_HEX; i++)
-		signature[i] = digits[i % 2 ? code[i / 2] & 15 : code[i / 2] >> 4];
-	signature[SHA256_HEX] = 0;
+	if (ok)
+		hex_write(signature, code, sizeof code);
 	explicit_bzero(key, sizeof key);
 	buffer_release(&text);
 	return ok;

@@ -143,10 +143,9 @@ bool store_key_is_valid(const struct store_key *key)
 
 static int print_directory(char out[STORE_PATH_MAX], const struct file_id *id)
 {
-	int at = snprintf(out, STORE_PATH_MAX, "symbfiles/");
-	for (unsigned i = 0; i < sizeof id->bytes; i++)
-		at += snprintf(out + at, (size_t)(STORE_PATH_MAX - at), "%02x", id->bytes[i]);
-	return at;
+	char hex[FILE_ID_HEX + 1];
+	file_id_hex(hex, id);
+	return snprintf(out, STORE_PATH_MAX, "symbfiles/%s", hex);
 }
 
 /* The longest has 10 + 32 + 11 + 65 + 7 + 6 bytes. */

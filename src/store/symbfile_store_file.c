@@ -76,7 +76,7 @@ static void *file_store_new(const char *url, const struct config *c, struct erro
 	}
 	struct file_store *s = calloc(1, sizeof *s + strlen(url) + 1);
 	char *directory = malloc(strlen(path) + 1);
-	if (!s || !directory || !percent_decode(directory, path)) {
+	if (!s || !directory || !percent_decode(directory, str_from(path))) {
 		error_set(e, s && directory ? ERR_CONFIG : ERR_NO_MEMORY, "symbfile_store: cannot take %.150s", url);
 		free(directory);
 		free(s);

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/str.h"
+#include "base/hex.h"
 #include "format/breakpad.h"
 #include "symbtool/input.h"
 #include "symbtool/visible.h"
@@ -61,8 +61,7 @@ static const char *reason_of(const struct checker *c, struct str line)
 	for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
 		if (starts_with(line, reasons[i].keyword))
 			return reasons[i].reason;
-	bool digit = line.len && strchr("0123456789abcdefABCDEF", *line.data);
-	if (!digit)
+	if (!line.len || hex_value(*line.data) < 0)
 		return "no record that is known";
 	return c->has_func ? "not ADDRESS SIZE LINE FILE" : "a line record without a FUNC before it";
 }

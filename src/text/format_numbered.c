@@ -42,7 +42,7 @@ struct str text_build_id(struct rest after)
 	if (!take(&after, "(BuildId: "))
 		return (struct str){"", 0};
 	from = after.at;
-	while (hex_digit(next(&after)) >= 0)
+	while (hex_value(next(&after)) >= 0)
 		after.at++;
 	return next(&after) == ')' ? between(from, after.at) : (struct str){"", 0};
 }

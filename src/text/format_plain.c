@@ -156,7 +156,7 @@ static bool read_systemd(struct text_reader *r, struct rest line)
 	take(&id, ":");
 	blanks(&id);
 	const char *from = id.at;
-	while (hex_digit(next(&id)) >= 0)
+	while (hex_value(next(&id)) >= 0)
 		id.at++;
 	return text_told(r, between(word, with), (struct str){"", 0}, between(from, id.at), TEXT_ID_BUILD);
 }
@@ -200,7 +200,7 @@ static const char *read_at(struct text_reader *r, struct rest line, const char *
 	struct text_frame f = {.base = TEXT_IMAGE};
 	struct rest hex = {plus + 1, line.end};
 	bool spaced = plus > from && plus[-1] == ' ' && take(&hex, " ");
-	if (!take_0x(&hex, &f.offset) || hex_digit(next(&hex)) >= 0 || (next(&hex) | 0x20) == 'x')
+	if (!take_0x(&hex, &f.offset) || hex_value(next(&hex)) >= 0 || (next(&hex) | 0x20) == 'x')
 		return NULL;
 	const char *end = spaced ? plus - 1 : plus, *name = end;
 	while (name > from && end - name <= TEXT_NAME_MAX && !ends_name((unsigned char)name[-1]))

@@ -3,10 +3,12 @@
 
 #include "text/module_table.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/hex.h"
 #include "base/random.h"
 
 enum {
@@ -72,14 +74,6 @@ struct str text_base_name(struct str path)
 	return (struct str){path.data + at, path.len - at};
 }
 
-static int hex_value(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c |= 0x20;
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : NONE;
-}
-
 bool text_debug_id(char out[34], struct str build_id)
 {
 	static const uint8_t order[16] = {3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15};
@@ -90,7 +84,7 @@ bool text_debug_id(char out[34], struct str build_id)
 	if (build_id.len < 2 || build_id.len % 2)
 		return false;
 	for (size_t i = 0; i < sizeof digits; i++)
-		digits[i] = i < build_id.len ? "0123456789ABCDEF"[hex_value(build_id.data[i])] : '0';
+		digits[i] = i < build_id.len ? (char)toupper(build_id.data[i]) : '0';
 	for (size_t i = 0; i < sizeof order; i++)
 		memcpy(out + 2 * i, digits + 2 * (size_t)order[i], 2);
 	memcpy(out + 32, "0", 2);
@@ -106,7 +100,7 @@ static bool uuid_debug_id(char out[34], struct str uuid)
 			continue;
 		if (n == 32 || hex_value(uuid.data[i]) < 0)
 			return false;
-		out[n++] = "0123456789ABCDEF"[hex_value(uuid.data[i])];
+		out[n++] = (char)toupper(uuid.data[i]);
 	}
 	memcpy(out + n, "0", 2);
 	return n == 32;

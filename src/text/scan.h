@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/hex.h"
 #include "base/str.h"
 
 /* What is left of a line. */
@@ -26,14 +27,6 @@ static inline bool is_blank(int c)
 static inline bool is_digit(int c)
 {
 	return c >= '0' && c <= '9';
-}
-
-static inline int hex_digit(int c)
-{
-	if (is_digit(c))
-		return c - '0';
-	c |= 0x20;
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
 /* Passes blanks; false: there were none. */
@@ -59,7 +52,7 @@ static inline bool take_hex(struct rest *r, uint64_t *v)
 {
 	const char *from = r->at;
 	*v = 0;
-	for (int d; r->at - from < 17 && (d = hex_digit(next(r))) >= 0; r->at++)
+	for (int d; r->at - from < 17 && (d = hex_value(next(r))) >= 0; r->at++)
 		*v = *v << 4 | (unsigned)d;
 	return r->at > from && r->at - from < 17;
 }

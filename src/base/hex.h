@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Bytes as hex digits. */
+#ifndef BASE_HEX_H
+#define BASE_HEX_H
+
+#include <stdint.h>
+
+#include "base/str.h"
+
+/* The value of a digit of any case; -1: it is none. */
+static inline int hex_value(int c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	c |= 0x20;
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* The lower-case digit of the low four bits. */
+static inline char hex_digit(unsigned value)
+{
+	return "0123456789abcdef"[value & 15];
+}
+
+/* Lower-case digits, NUL-terminated: out has room for 2 * len + 1 characters. */
+static inline void hex_write(char *out, const uint8_t *data, size_t len)
+{
+	for (size_t i = 0; i < len; i++) {
+		*out++ = hex_digit(data[i] >> 4);
+		*out++ = hex_digit(data[i]);
+	}
+	*out = 0;
+}
+
+/* Exactly len bytes, in digits of any case; otherwise false, and out holds anything. */
+static inline bool hex_read(uint8_t *out, size_t len, struct str text)
+{
+	for (size_t i = 0; i < text.len; i++)
+		if (hex_value(text.data[i]) < 0)
+			return false;
+	for (size_t i = 0; text.len == 2 * len && i < len; i++)
+		out[i] = (uint8_t)(hex_value(text.data[2 * i]) << 4 | hex_value(text.data[2 * i + 1]));
+	return text.len == 2 * len;
+}
+
+#endif
