@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The text of a symbol file in memory, for those who make pages of it: as it came, or compressed where raw text takes
+ * too much. */
+#ifndef FORMAT_SYMSTORE_H
+#define FORMAT_SYMSTORE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/block_pool.h"
+#include "format/symtext.h"
+
+/* Of all stores that share it. */
+struct symstore_budget {
+	uint64_t limit;        /* bytes of raw text: a block that is full while there is more is compressed */
+	_Atomic uint64_t used; /* by the blocks that hold raw text */
+};
+
+struct symstore;
+
+/* Pool and budget must outlive it. NULL: no memory. */
+struct symstore *symstore_new(struct block_pool *pool, struct symstore_budget *budget);
+/* Its readers are gone. NULL is fine. */
+void symstore_free(struct symstore *s);
+
+/* Where the next bytes of the text go, and how many at most: one at least. The same until they are committed. NULL: no
+ * memory. */
+uint8_t *symstore_space(struct symstore *s, size_t *room);
+/* That many were written there; they may be gone from there. false: no memory, and the store is only to be freed. */
+bool symstore_commit(struct symstore *s, size_t n);
+
+/* Bytes of memory that it takes. From any thread. */
+uint64_t symstore_bytes(const struct symstore *s);
+/* Lets go what lies before a place, as far as whole blocks do: nobody may read it again. */
+void symstore_drop(struct symstore *s, uint64_t place);
+
+/* Reads a store, once its text is complete, for one thread. NULL: no memory. */
+struct symstore_reader *symstore_reader_new(const struct symstore *s);
+void symstore_reader_free(struct symstore_reader *r); /* NULL is fine */
+/* Stays as long as the reader. */
+const struct symtext *symstore_reader_text(const struct symstore_reader *r);
+uint64_t symstore_reader_bytes(const struct symstore_reader *r);
+
+#endif

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The text of a symbol file in memory, raw and compressed: every byte as it came, pages by several threads, what is
+ * taken, and what is given back. The linker sends allocations through alloc_fail.c, and block_get here (--wrap).
+ */
+#include <config.h>
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "alloc_fail.h"
+#include "format/sympages.h"
+#include "format/symstore.h"
+#include "offmap_tools.h"
+#include "seed.h"
+
+enum { KIB = 1 << 10 };
+
+uint8_t *__real_block_get(struct block_pool *p);
+uint8_t *__wrap_block_get(struct block_pool *p);
+
+/* Fails where an allocation would. */
+uint8_t *__wrap_block_get(struct block_pool *p)
+{
+	void *probe = malloc(1);
+	free(probe);
+	return probe ? __real_block_get(p) : NULL;
+}
+
+/* Lines, with bytes among them that cannot be compressed. */
+static struct buffer make_text(size_t len, uint64_t *seed)
+{
+	struct buffer t = text_new();
+	while (t.len < len) {
+		text_add(&t, "%x %x %u 0\n", next_random(seed), next_random(seed) % 64, next_random(seed) % 1000);
+		if (next_random(seed) % 5000 == 0)
+			for (unsigned n = next_random(seed) % (64 * KIB); n; n--)
+				text_add(&t, "%c", (char)(1 + next_random(seed) % 255));
+	}
+	t.len = len;
+	return t;
+}
+
+static bool fill(struct symstore *s, const struct buffer *t, size_t chunk)
+{
+	for (size_t at = 0, n; at < t->len; at += n) {
+		uint8_t *to = symstore_space(s, &n);
+		if (!to)
+			return false;
+		n = n < chunk ? n : chunk;
+		n = n < t->len - at ? n : t->len - at;
+		memcpy(to, t->data + at, n);
+		if (!symstore_commit(s, n))
+			return false;
+	}
+	return true;
+}
+
+struct stored {
+	struct block_pool *pool;
+	struct symstore_budget budget;
+	struct symstore *store;
+};
+
+static void store(struct stored *s, const struct buffer *t, size_t chunk, uint64_t limit)
+{
+	s->pool = block_pool_new(1 << 20);
+	assert_non_null(s->pool);
+	s->budget = (struct symstore_budget){.limit = limit};
+	s->store = symstore_new(s->pool, &s->budget);
+	assert_non_null(s->store);
+	assert_true(fill(s->store, t, chunk));
+}
+
+/* All that was taken is back. */
+static void release(struct stored *s)
+{
+	symstore_free(s->store);
+	assert_int_equal(block_pool_used(s->pool), 0);
+	assert_int_equal(s->budget.used, 0);
+	block_pool_free(s->pool);
+}
+
+static void check_read(const struct symtext *text, const struct buffer *t, uint64_t place, size_t len)
+{
+	uint8_t *room = malloc(len); /* of that size, so that a write behind it is seen */
+	assert_non_null(room);
+	const uint8_t *got = text->get(text->arg, place, len, room);
+	assert_non_null(got);
+	assert_memory_equal(got, t->data + place, len);
+	free(room);
+}
+
+static void check_reads(const struct symstore *s, const struct buffer *t, uint64_t from, uint64_t *seed)
+{
+	struct symstore_reader *r = symstore_reader_new(s);
+	assert_non_null(r);
+	const struct symtext *text = symstore_reader_text(r);
+	for (unsigned i = 0; i < 500; i++) {
+		size_t most = t->len - from, at = next_random(seed) % most, len = most - at;
+		size_t cap = (size_t)1 << next_random(seed) % 21;
+		check_read(text, t, from + at, len < cap ? len : cap);
+	}
+	for (uint64_t at = from, n = 3000; at < t->len; at += n) /* one after the other */
+		check_read(text, t, at, n < t->len - at ? n : t->len - at);
+	assert_in_range(symstore_reader_bytes(r), 1, BLOCK_SIZE + KIB);
+	symstore_reader_free(r);
+}
+
+static void test_the_text_as_it_came(void **state)
+{
+	static const size_t lens[] = {
+	        1, BLOCK_SIZE - 1, BLOCK_SIZE, BLOCK_SIZE + 1, 3 * BLOCK_SIZE, 10 * BLOCK_SIZE - 7};
+	static const uint64_t limits[] = {0, 3 * BLOCK_SIZE, UINT64_MAX};
+	uint64_t seed = seed_of(1);
+	(void)state;
+	for (unsigned l = 0; l < sizeof lens / sizeof *lens; l++)
+		for (unsigned k = 0; k < sizeof limits / sizeof *limits; k++) {
+			struct buffer t = make_text(lens[l], &seed);
+			struct stored s;
+			store(&s, &t, k ? 5000 : SIZE_MAX, limits[k]);
+			assert_true(s.budget.used <= BLOCK_SIZE || s.budget.used - BLOCK_SIZE <= limits[k]);
+			check_reads(s.store, &t, 0, &seed);
+			release(&s);
+			buffer_release(&t);
+		}
+}
+
+/* What is said to be taken is what is taken, and compressed text takes less. */
+static void test_bytes(void **state)
+{
+	struct buffer t = text_new();
+	uint64_t raw = 0;
+	(void)state;
+	for (unsigned i = 0; t.len < 40 * BLOCK_SIZE; i++)
+		text_add(&t, "FUNC %x 10 0 a_function_with_a_name\n%x 10 1 0\n", 16 * i, 16 * i);
+	for (unsigned compressed = 0; compressed < 2; compressed++) {
+		struct stored s;
+		store(&s, &t, SIZE_MAX, compressed ? 0 : UINT64_MAX);
+		uint64_t bytes = symstore_bytes(s.store), blocks = block_pool_used(s.pool);
+		assert_in_range(bytes, blocks, blocks + 64 * KIB);
+		if (!compressed)
+			raw = bytes;
+		else
+			assert_true(2 * bytes < raw);
+		release(&s);
+	}
+	buffer_release(&t);
+}
+
+/* Text that is let go gives back its memory, and what lies behind stays. */
+static void test_drop(void **state)
+{
+	uint64_t seed = seed_of(2);
+	struct buffer t = make_text(20 * BLOCK_SIZE + 5, &seed);
+	(void)state;
+	for (unsigned k = 0; k < 3; k++) {
+		struct stored s;
+		store(&s, &t, SIZE_MAX, k * 10 * BLOCK_SIZE);
+		uint64_t whole = symstore_bytes(s.store), before = whole;
+		for (uint64_t place = 0; place < t.len; place += 1000 + 3 * BLOCK_SIZE) {
+			symstore_drop(s.store, place);
+			assert_true(symstore_bytes(s.store) <= before);
+			before = symstore_bytes(s.store);
+			check_reads(s.store, &t, place, &seed);
+		}
+		symstore_drop(s.store, t.len);
+		assert_in_range(symstore_bytes(s.store), 1, 2 * BLOCK_SIZE + 64 * KIB);
+		assert_true(symstore_bytes(s.store) < whole / 4);
+		release(&s);
+	}
+	buffer_release(&t);
+}
+
+/* ---- pages ---- */
+
+struct maker {
+	const struct symstore *store;
+	const struct symindex *index;
+	const struct symspans *spans;
+	struct offmap *map; /* of its own */
+};
+
+static void *make_map(void *arg)
+{
+	struct maker *m = arg;
+	struct symstore_reader *r = symstore_reader_new(m->store);
+	m->map = r ? sympages_all(m->index, m->spans, symstore_reader_text(r)) : NULL;
+	symstore_reader_free(r);
+	return NULL;
+}
+
+/* Threads that read one store at the same time make the pages that a text in one piece gives. */
+static void test_pages_by_threads(void **state)
+{
+	enum { THREADS = 4 };
+	struct buffer t = text_new();
+	(void)state;
+	text_add(&t, "MODULE Linux x86_64 0 a\nFILE 0 a.c\nINLINE_ORIGIN 0 %0100u\n", 1);
+	for (unsigned i = 0; t.len < 6 * BLOCK_SIZE; i++) { /* in no order */
+		unsigned at = i * 7919u % 65536 * 0x100;
+		text_add(&t, "FUNC %x 100 0 function%u\nINLINE 0 %u 0 0 %x 8\n", at, i, i, at);
+		for (unsigned k = 0; k < 16; k++)
+			text_add(&t, "%x 10 %u 0\n", at + 16 * k, i + k);
+	}
+	struct symindex *x = symindex_new((struct str){"", 0});
+	assert_non_null(x);
+	assert_int_equal(symindex_feed(x, t.data, t.len, NULL), ERR_OK);
+	assert_int_equal(symindex_finish(x, NULL), ERR_OK);
+	struct symtext whole = symtext_whole(t.data);
+	struct symspans *spans = symspans_new(x, &whole, false, 0);
+	assert_non_null(spans);
+	struct offmap *want = sympages_all(x, spans, &whole);
+	assert_non_null(want);
+	for (uint64_t limit = 0; limit <= 3 * BLOCK_SIZE; limit += 3 * BLOCK_SIZE) {
+		struct stored s;
+		struct maker makers[THREADS];
+		pthread_t threads[THREADS];
+		store(&s, &t, SIZE_MAX, limit);
+		for (unsigned i = 0; i < THREADS; i++) {
+			makers[i] = (struct maker){s.store, x, spans, NULL};
+			assert_int_equal(pthread_create(&threads[i], NULL, make_map, &makers[i]), 0);
+		}
+		for (unsigned i = 0; i < THREADS; i++) {
+			pthread_join(threads[i], NULL);
+			assert_non_null(makers[i].map);
+			assert_same_maps(want, makers[i].map);
+			offmap_free(makers[i].map);
+		}
+		release(&s);
+	}
+	offmap_free(want);
+	symspans_free(spans);
+	symindex_free(x);
+	buffer_release(&t);
+}
+
+/* ---- failures ---- */
+
+struct attempt {
+	struct buffer text;
+	uint64_t limit;
+};
+
+static bool read_all(const struct symstore *s, const struct buffer *t)
+{
+	struct symstore_reader *r = symstore_reader_new(s);
+	bool ok = r != NULL;
+	for (uint64_t at = 0; ok && at < t->len; at += 100) {
+		uint8_t room[100];
+		size_t len = t->len - at < 100 ? t->len - at : 100;
+		const struct symtext *text = symstore_reader_text(r);
+		const uint8_t *got = text->get(text->arg, at, len, room);
+		ok = got != NULL;
+		assert_true(!ok || memcmp(got, t->data + at, len) == 0);
+	}
+	symstore_reader_free(r);
+	return ok;
+}
+
+static bool try_all(void *arg)
+{
+	struct attempt *a = arg;
+	struct stored s = {.pool = block_pool_new(0), .budget = {.limit = a->limit}};
+	s.store = s.pool ? symstore_new(s.pool, &s.budget) : NULL;
+	bool ok = s.store && fill(s.store, &a->text, SIZE_MAX) && read_all(s.store, &a->text);
+	symstore_free(s.store);
+	if (s.pool)
+		assert_int_equal(block_pool_used(s.pool), 0);
+	assert_int_equal(s.budget.used, 0);
+	block_pool_free(s.pool);
+	return ok;
+}
+
+static void test_no_memory(void **state)
+{
+	uint64_t seed = seed_of(3);
+	struct attempt a = {.text = make_text(20 * BLOCK_SIZE + 17, &seed)};
+	(void)state;
+	for (unsigned k = 0; k < 2; k++) {
+		a.limit = k * 10 * BLOCK_SIZE;
+		assert_in_range(fail_each_allocation(try_all, &a), 20, 200);
+	}
+	buffer_release(&a.text);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	        cmocka_unit_test(test_the_text_as_it_came),
+	        cmocka_unit_test(test_bytes),
+	        cmocka_unit_test(test_drop),
+	        cmocka_unit_test(test_pages_by_threads),
+	        cmocka_unit_test(test_no_memory),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
