@@ -153,8 +153,8 @@ static enum err receive(struct exchange *x, struct store_client *c, struct store
 {
 	char same_name[STORE_SET_MAX + 1];
 	struct store_key same = {.set = NULL};
-	static const struct symbfile_sink sinks[STORE_KINDS] = {
-	        [STORE_RANGES] = {.range = accept_range}, [STORE_RETURNPADS] = {.pad = accept_pad}};
+	static const struct symbfile_sink sinks[SYMBFILE_KINDS] = {
+	        [SYMBFILE_RANGES] = {.range = accept_range}, [SYMBFILE_RETURNPADS] = {.pad = accept_pad}};
 	struct upload u = {.reader = symbfile_reader_new(&sinks[key->kind])};
 	enum err err = u.reader ? ERR_OK : error_set(e, ERR_NO_MEMORY, "out of memory");
 	if (!err && !key->set)
@@ -179,7 +179,7 @@ static enum err receive(struct exchange *x, struct store_client *c, struct store
 	return err;
 }
 
-static enum err store(struct exchange *x, enum store_kind kind, struct error *e)
+static enum err store(struct exchange *x, enum symbfile_kind kind, struct error *e)
 {
 	char key_id[64], name[STORE_SET_MAX + 1];
 	struct store_key key = {.kind = kind};
@@ -206,12 +206,12 @@ static enum err store(struct exchange *x, enum store_kind kind, struct error *e)
 	char hex[FILE_ID_HEX + 1];
 	file_id_hex(hex, &key.id);
 	log_event(LOG_LEVEL_INFO, "uploaded", "%s of %s, set %s, part %u of %u, %llu bytes, by key %s, request %s",
-	        store_kind_names[kind], hex, key.set, key.part, key.parts, (unsigned long long)bytes, key_id,
+	        symbfile_kind_names[kind], hex, key.set, key.part, key.parts, (unsigned long long)bytes, key_id,
 	        x->request_id);
 	return ERR_OK;
 }
 
-static void upload(struct exchange *x, enum store_kind kind)
+static void upload(struct exchange *x, enum symbfile_kind kind)
 {
 	struct error e;
 	if (store(x, kind, &e))
@@ -222,12 +222,12 @@ static void upload(struct exchange *x, enum store_kind kind)
 
 void upload_ranges_handle(struct exchange *x)
 {
-	upload(x, STORE_RANGES);
+	upload(x, SYMBFILE_RANGES);
 }
 
 void upload_returnpads_handle(struct exchange *x)
 {
-	upload(x, STORE_RETURNPADS);
+	upload(x, SYMBFILE_RETURNPADS);
 }
 
 /* ---- what is there ---- */
@@ -253,8 +253,8 @@ static char *sets_text(const struct symbfile_sets *sets)
 {
 	json_t *body = json_object();
 	bool ok = true;
-	for (unsigned i = 0; i < STORE_KINDS && ok; i++)
-		ok = json_object_set_new(body, store_kind_names[i], set_json(&sets->kinds[i])) == 0;
+	for (unsigned i = 0; i < SYMBFILE_KINDS && ok; i++)
+		ok = json_object_set_new(body, symbfile_kind_names[i], set_json(&sets->kinds[i])) == 0;
 	char *text = ok ? json_text(body, JSON_COMPACT) : NULL;
 	json_decref(body);
 	return text;

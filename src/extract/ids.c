@@ -3,9 +3,12 @@
 
 #include "extract/ids.h"
 
+#include <errno.h>
 #include <gelf.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/hex.h"
 #include "extract/elf_file.h"
@@ -120,4 +123,39 @@ enum err ids_of_fd(struct ids *ids, int fd, struct error *e)
 void build_id_hex(char out[2 * BUILD_ID_MAX + 1], const uint8_t *id, size_t len)
 {
 	hex_write(out, id, len < BUILD_ID_MAX ? len : BUILD_ID_MAX);
+}
+
+/* All of len bytes from an offset. */
+static enum err read_at(int fd, uint8_t *to, size_t len, off_t offset, struct error *e)
+{
+	while (len > 0) {
+		ssize_t n = pread(fd, to, len, offset);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return error_set(e, ERR_IO, "cannot read the file: %s", strerror(errno));
+		if (n == 0)
+			return error_set(e, ERR_IO, "the file became shorter while it was read");
+		to += n;
+		len -= (size_t)n;
+		offset += n;
+	}
+	return ERR_OK;
+}
+
+enum err file_id_of_fd(struct file_id *id, int fd, struct error *e)
+{
+	uint8_t ends[2 * FILE_ID_END];
+	struct stat st;
+	if (fstat(fd, &st) != 0)
+		return error_set(e, ERR_IO, "cannot read the file: %s", strerror(errno));
+	if (!S_ISREG(st.st_mode))
+		return error_set(e, ERR_IO, "not a regular file");
+	size_t len = st.st_size < FILE_ID_END ? (size_t)st.st_size : FILE_ID_END;
+	enum err err = read_at(fd, ends, len, 0, e);
+	if (!err)
+		err = read_at(fd, ends + len, len, st.st_size - (off_t)len, e);
+	if (!err && !file_id_make(id, ends, 2 * len, (uint64_t)st.st_size))
+		err = error_set(e, ERR_NO_MEMORY, "SHA-256 failed");
+	return err;
 }

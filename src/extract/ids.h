@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The names that an ELF file has of itself: build ids, and the debug id that Breakpad's tools make of them. */
+/* The ids of an executable: build ids, the debug id that Breakpad's tools make of them, its FileID. */
 #ifndef EXTRACT_IDS_H
 #define EXTRACT_IDS_H
 
@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "format/file_id.h"
 
 enum {
 	BUILD_ID_MAX = 64,     /* bytes */
@@ -28,5 +29,7 @@ void ids_read(struct ids *ids, Elf *elf);
 enum err ids_of_fd(struct ids *ids, int fd, struct error *e);
 /* Lower-case hex digits, NUL-terminated. */
 void build_id_hex(char out[2 * BUILD_ID_MAX + 1], const uint8_t *id, size_t len);
+/* The FileID of an open file; its position is not used. ERR_IO. */
+enum err file_id_of_fd(struct file_id *id, int fd, struct error *e);
 
 #endif

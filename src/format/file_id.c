@@ -3,15 +3,10 @@
 
 #include "format/file_id.h"
 
-#include <errno.h>
 #include <openssl/evp.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/hash.h"
 #include "base/hex.h"
-
-enum { END_LEN = 4096 }; /* bytes of the file's start, and of its end */
 
 static int base64_digit(char c)
 {
@@ -68,42 +63,14 @@ void file_id_base64(char out[FILE_ID_BASE64 + 1], const struct file_id *id)
 	base64url(out, id->bytes, sizeof id->bytes);
 }
 
-/* All of len bytes from an offset. */
-static enum err read_at(int fd, uint8_t *to, size_t len, off_t offset, struct error *e)
+bool file_id_make(struct file_id *id, const uint8_t *ends, size_t len, uint64_t size)
 {
-	while (len > 0) {
-		ssize_t n = pread(fd, to, len, offset);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return error_set(e, ERR_IO, "cannot read the file: %s", strerror(errno));
-		if (n == 0)
-			return error_set(e, ERR_IO, "the file became shorter while it was read");
-		to += n;
-		len -= (size_t)n;
-		offset += n;
-	}
-	return ERR_OK;
-}
-
-enum err file_id_of_fd(struct file_id *id, int fd, struct error *e)
-{
-	uint8_t text[2 * END_LEN + 8], digest[EVP_MAX_MD_SIZE];
-	struct stat st;
-	if (fstat(fd, &st) != 0)
-		return error_set(e, ERR_IO, "cannot read the file: %s", strerror(errno));
-	if (!S_ISREG(st.st_mode))
-		return error_set(e, ERR_IO, "not a regular file");
-	size_t len = st.st_size < END_LEN ? (size_t)st.st_size : END_LEN;
-	enum err err = read_at(fd, text, len, 0, e);
-	if (!err)
-		err = read_at(fd, text + len, len, st.st_size - (off_t)len, e);
-	if (err)
-		return err;
+	uint8_t text[2 * FILE_ID_END + 8], digest[EVP_MAX_MD_SIZE];
+	memcpy(text, ends, len);
 	for (unsigned i = 0; i < 8; i++)
-		text[2 * len + i] = (uint8_t)((uint64_t)st.st_size >> (56 - 8 * i));
-	if (!EVP_Digest(text, 2 * len + 8, digest, NULL, sha256_kind(), NULL))
-		return error_set(e, ERR_NO_MEMORY, "SHA-256 failed");
+		text[len + i] = (uint8_t)(size >> (56 - 8 * i));
+	if (!EVP_Digest(text, len + 8, digest, NULL, sha256_kind(), NULL))
+		return false;
 	memcpy(id->bytes, digest, sizeof id->bytes);
-	return ERR_OK;
+	return true;
 }

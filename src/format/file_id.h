@@ -6,7 +6,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/error.h"
 #include "base/str.h"
 
 /* The first 16 bytes of SHA-256(first 4096 bytes, last 4096 bytes, length as big-endian u64). */
@@ -14,14 +13,19 @@ struct file_id {
 	uint8_t bytes[16];
 };
 
-enum { FILE_ID_HEX = 32, FILE_ID_BASE64 = 22 }; /* letters */
+enum {
+	FILE_ID_HEX = 32,    /* letters */
+	FILE_ID_BASE64 = 22, /* letters */
+	FILE_ID_END = 4096,  /* bytes */
+};
 
 /* 32 hex digits of any case, or 22 letters of base64 (plain or URL-safe, `==` optional). */
 bool file_id_parse(struct file_id *id, struct str text);
 /* NUL-terminated: lower-case hex; URL-safe base64 without padding. */
 void file_id_hex(char out[FILE_ID_HEX + 1], const struct file_id *id);
 void file_id_base64(char out[FILE_ID_BASE64 + 1], const struct file_id *id);
-/* Of an open file; its position is not used. ERR_IO. */
-enum err file_id_of_fd(struct file_id *id, int fd, struct error *e);
+/* ends: the file's first and last FILE_ID_END bytes, which may overlap, one behind the other; fewer of a shorter file.
+ * size: the file's. False when SHA-256 fails. */
+bool file_id_make(struct file_id *id, const uint8_t *ends, size_t len, uint64_t size);
 
 #endif

@@ -13,6 +13,12 @@
 
 enum { SYMBFILE_MESSAGE_MAX = 16 << 20 }; /* bytes */
 
+/* What a file is about. */
+enum symbfile_kind { SYMBFILE_RANGES, SYMBFILE_RETURNPADS };
+enum { SYMBFILE_KINDS = 2 };
+/* "ranges", "returnpads" */
+extern const char *const symbfile_kind_names[SYMBFILE_KINDS];
+
 /* From the start of the range to the next entry's offset, or the range's end. */
 struct symbfile_line {
 	uint32_t offset; /* from the range's start, summed up (mod 2^32) */

@@ -7,6 +7,9 @@
 
 #include "base/utf8.h"
 #include "format/protobuf.h"
+#include "format/symbfile.h"
+
+const char *const symbfile_kind_names[SYMBFILE_KINDS] = {"ranges", "returnpads"};
 
 static enum err bad_field(struct wire_fault *fault, const struct proto_field *f, const char *text)
 {

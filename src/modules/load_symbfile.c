@@ -58,7 +58,7 @@ static void intake_release(struct intake *in, struct modules *m)
 
 static void log_part(const struct load *l, const struct store_key *key, const char *what, const char *text)
 {
-	log_event(LOG_LEVEL_WARNING, what, "%s of %s, set %s, part %u of %u: %s", store_kind_names[key->kind], l->id,
+	log_event(LOG_LEVEL_WARNING, what, "%s of %s, set %s, part %u of %u: %s", symbfile_kind_names[key->kind], l->id,
 	        key->set, key->part, key->parts, text);
 }
 
@@ -98,11 +98,11 @@ static enum failure_class get_parts(
         struct loader *r, struct load *l, struct intake *in, const struct symbfile_sets *sets)
 {
 	enum failure_class class = FAILURE_NONE;
-	for (unsigned kind = 0; kind < STORE_KINDS; kind++) {
+	for (unsigned kind = 0; kind < SYMBFILE_KINDS; kind++) {
 		const struct symbfile_set *set = &sets->kinds[kind];
 		for (unsigned i = 0; i < set->have_count && class == FAILURE_NONE; i++) {
 			char name[STORE_SET_MAX + 1];
-			struct store_key key = symbfile_set_key(set, &l->file_id, (enum store_kind)kind, i, name);
+			struct store_key key = symbfile_set_key(set, &l->file_id, (enum symbfile_kind)kind, i, name);
 			class = get_part(r, l, in, &key);
 		}
 	}
@@ -162,7 +162,7 @@ void load_symbfile(struct loader *r, struct load *l)
 		keep_cached(r, l, NULL);
 		return;
 	}
-	if (!sets.kinds[STORE_RANGES].have_count && !sets.kinds[STORE_RETURNPADS].have_count) {
+	if (!sets.kinds[SYMBFILE_RANGES].have_count && !sets.kinds[SYMBFILE_RETURNPADS].have_count) {
 		metric_add(M_DOWNLOADS_MISSING, 1);
 		l->failure = FAILURE_MISSING;
 	} else if (!keep_cached(r, l, &sets)) {

@@ -53,17 +53,6 @@ static enum err source_init(
 	return s->own ? ERR_OK : e ? e->code : ERR_CONFIG;
 }
 
-struct bucket_limits bucket_limits_of(const struct config *c)
-{
-	return (struct bucket_limits){
-	        .connect_timeout = c->bucket_connect_timeout,
-	        .stall_timeout = c->bucket_stall_timeout,
-	        .total_timeout = c->bucket_total_timeout,
-	        .max_size = c->bucket_max_size,
-	        .allow_local_redirects = c->bucket_allow_local_redirects,
-	};
-}
-
 struct bucket_sources *bucket_sources_new(const struct config *c, struct error *e)
 {
 	struct bucket_limits limits = bucket_limits_of(c);
@@ -200,16 +189,6 @@ size_t bucket_object_path(char out[BUCKET_PATH_MAX], struct str name, struct str
 	at = percent_encode(at, bucket_stem(name), false);
 	memcpy(at, ".sym", sizeof ".sym");
 	return (size_t)(at - out) + strlen(".sym");
-}
-
-enum bucket_outcome bucket_result_set(struct bucket_result *r, enum bucket_outcome outcome, const char *format, ...)
-{
-	va_list args;
-	va_start(args, format);
-	vsnprintf(r->text, sizeof r->text, format, args);
-	va_end(args);
-	r->outcome = outcome;
-	return outcome;
 }
 
 static void *own_client(struct bucket_client *c, unsigned source)

@@ -10,6 +10,7 @@
 #include "base/config.h"
 #include "base/error.h"
 #include "base/str.h"
+#include "store/object.h"
 
 /* The sources of the configuration, shared by all threads. */
 struct bucket_sources;
@@ -35,33 +36,6 @@ bool bucket_can_hold(struct str name, struct str id);
  * ".sym". out has room for 3 * 1024 * 3 + 16 bytes. Returns the length. */
 enum { BUCKET_PATH_MAX = 3 * 3 * 1024 + 16 };
 size_t bucket_object_path(char out[BUCKET_PATH_MAX], struct str name, struct str id);
-
-/* Where the text goes: space() gives a place for at least one byte, commit() says how many were put there. Either
- * aborts the transfer by returning NULL or false. Plain and gzip objects look the same here. */
-struct bucket_sink {
-	uint8_t *(*space)(void *arg, size_t *room);
-	bool (*commit)(void *arg, size_t n);
-	void *arg;
-};
-
-enum bucket_outcome {
-	BUCKET_OK,
-	BUCKET_MISSING,   /* 404, 410, 400, 414, 451, 403 without credentials; S3 less (bucket_s3.c); no such file */
-	BUCKET_FAILED,    /* timeout, refused, TLS, 5xx, 429, other 4xx, short or broken transfer: temporary */
-	BUCKET_BROKEN,    /* whole as it is stored, and its gzip is bad or ends early: counts as corrupt */
-	BUCKET_TOO_LARGE, /* above bucket_max_size inflated: counts as corrupt */
-	BUCKET_ABORTED,   /* by the sink or by *cancel */
-};
-
-struct bucket_result {
-	enum bucket_outcome outcome;
-	int status; /* HTTP status, or 0 */
-	uint64_t wire_bytes, text_bytes;
-	int64_t elapsed;   /* nanoseconds */
-	bool length_known; /* Content-Length, chunked end, gzip trailer or a file's size told where the object ends */
-	bool delivered;    /* the sink has got bytes */
-	char text[200];    /* of a failure, without secrets */
-};
 
 /* One attempt at one source. Retries, other sources and other spellings are the caller's. *cancel (may be NULL) ends it
  * within about a second. */

@@ -11,15 +11,6 @@
 #include "base/str.h"
 #include "store/bucket.h"
 
-/* The settings that matter to a transfer, copied from the configuration. Times are nanoseconds, sizes bytes. */
-struct bucket_limits {
-	int64_t connect_timeout, stall_timeout, total_timeout;
-	uint64_t max_size;
-	bool allow_local_redirects;
-};
-
-struct bucket_limits bucket_limits_of(const struct config *c);
-
 /* Turns the bytes of an object into text for the sink: plain, gzip, or gzip in gzip. */
 struct bucket_body;
 struct bucket_body *bucket_body_new(void);
@@ -62,8 +53,5 @@ extern const struct bucket_backend bucket_http, bucket_https, bucket_s3, bucket_
 
 /* The name without a final ".pdb" of any case: what ".sym" is appended to. */
 struct str bucket_stem(struct str name);
-/* Sets outcome and text, and returns the outcome. */
-enum bucket_outcome bucket_result_set(struct bucket_result *r, enum bucket_outcome outcome, const char *format, ...)
-        __attribute__((format(printf, 3, 4)));
 
 #endif

@@ -159,7 +159,7 @@ static bool take(struct symbfile_set *set, const struct candidate *c)
 	return true;
 }
 
-struct store_key symbfile_set_key(const struct symbfile_set *set, const struct file_id *id, enum store_kind kind,
+struct store_key symbfile_set_key(const struct symbfile_set *set, const struct file_id *id, enum symbfile_kind kind,
         unsigned i, char name[STORE_SET_MAX + 1])
 {
 	if (set->generations)
@@ -185,7 +185,7 @@ enum err symbfile_sets_get(struct symbfile_sets *sets, struct store_client *c, c
         const atomic_bool *cancel, struct error *e)
 {
 	struct listing l = {0};
-	struct candidate best[STORE_KINDS] = {{0}};
+	struct candidate best[SYMBFILE_KINDS] = {{0}};
 	memset(sets, 0, sizeof *sets);
 	enum err err = store_list(c, id, found_part, &l, cancel, e);
 	if (!err && l.count)
@@ -196,9 +196,9 @@ enum err symbfile_sets_get(struct symbfile_sets *sets, struct store_client *c, c
 			best[next.first->kind] = next;
 		at += next.count;
 	}
-	for (unsigned i = 0; i < STORE_KINDS; i++)
+	for (unsigned i = 0; i < SYMBFILE_KINDS; i++)
 		sets->hash = hash_of(&best[i], sets->hash);
-	for (unsigned i = 0; i < STORE_KINDS && !err; i++)
+	for (unsigned i = 0; i < SYMBFILE_KINDS && !err; i++)
 		l.no_memory = l.no_memory || !take(&sets->kinds[i], &best[i]);
 	free(l.parts);
 	if (l.no_memory)
@@ -248,7 +248,7 @@ enum err symbfile_sets_place(struct store_key *key, char name[STORE_SET_MAX + 1]
 
 void symbfile_sets_release(struct symbfile_sets *sets)
 {
-	for (unsigned i = 0; i < STORE_KINDS; i++) {
+	for (unsigned i = 0; i < SYMBFILE_KINDS; i++) {
 		free(sets->kinds[i].generations);
 		free(sets->kinds[i].have);
 	}
@@ -258,7 +258,7 @@ void symbfile_sets_release(struct symbfile_sets *sets)
 unsigned symbfile_sets_missing(const struct symbfile_sets *sets)
 {
 	unsigned missing = 0;
-	for (unsigned i = 0; i < STORE_KINDS; i++)
+	for (unsigned i = 0; i < SYMBFILE_KINDS; i++)
 		missing += sets->kinds[i].parts - sets->kinds[i].have_count;
 	return missing;
 }

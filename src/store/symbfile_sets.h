@@ -21,7 +21,7 @@ struct symbfile_set {
 	unsigned *generations; /* of which each of them is; NULL: all are of `set` itself */
 };
 /* The key of the part have[i]; name has room for its set. */
-struct store_key symbfile_set_key(const struct symbfile_set *set, const struct file_id *id, enum store_kind kind,
+struct store_key symbfile_set_key(const struct symbfile_set *set, const struct file_id *id, enum symbfile_kind kind,
         unsigned i, char name[STORE_SET_MAX + 1]);
 /* Where a part goes that names no set: fills name and sets key->set to it. *same is a part that it need not be stored
  * beside if it has the same content; its set is in same_name, or NULL: there is none. Asks the store, as
@@ -29,9 +29,9 @@ struct store_key symbfile_set_key(const struct symbfile_set *set, const struct f
 enum err symbfile_sets_place(struct store_key *key, char name[STORE_SET_MAX + 1], struct store_key *same,
         char same_name[STORE_SET_MAX + 1], struct store_client *c, struct error *e);
 
-/* By enum store_kind. */
+/* By enum symbfile_kind. */
 struct symbfile_sets {
-	struct symbfile_set kinds[STORE_KINDS];
+	struct symbfile_set kinds[SYMBFILE_KINDS];
 	uint64_t hash; /* of their names and parts, with sizes and times: another one when anything was uploaded that
 	                  counts */
 };

@@ -18,8 +18,6 @@ enum { RETRY_PAUSE_MS = 150 };
 
 static const struct store_backend *const backends[] = {&store_file, &store_s3};
 
-const char *const store_kind_names[STORE_KINDS] = {"ranges", "returnpads"};
-
 struct symbfile_store {
 	const struct store_backend *backend;
 	void *own; /* the backend's */
@@ -137,7 +135,7 @@ static bool set_is_valid(struct str set)
 
 bool store_key_is_valid(const struct store_key *key)
 {
-	return (unsigned)key->kind < STORE_KINDS && key->set && set_is_valid(str_from(key->set)) &&
+	return (unsigned)key->kind < SYMBFILE_KINDS && key->set && set_is_valid(str_from(key->set)) &&
 	       key->part < key->parts && key->parts <= STORE_PARTS_MAX;
 }
 
@@ -152,7 +150,7 @@ static int print_directory(char out[STORE_PATH_MAX], const struct file_id *id)
 static void print_path(char out[STORE_PATH_MAX], const struct store_key *key)
 {
 	int at = print_directory(out, &key->id);
-	snprintf(out + at, (size_t)(STORE_PATH_MAX - at), "/%s/%s/%u/%u", store_kind_names[key->kind], key->set,
+	snprintf(out + at, (size_t)(STORE_PATH_MAX - at), "/%s/%s/%u/%u", symbfile_kind_names[key->kind], key->set,
 	        key->parts, key->part);
 }
 
@@ -179,11 +177,11 @@ static bool parse_number(struct str text, unsigned *value)
 	return text.len > 0 && text.len <= 6 && (text.data[0] != '0' || text.len == 1);
 }
 
-static bool parse_kind(struct str text, enum store_kind *kind)
+static bool parse_kind(struct str text, enum symbfile_kind *kind)
 {
-	for (unsigned i = 0; i < STORE_KINDS; i++)
-		if (str_equal(text, str_from(store_kind_names[i]))) {
-			*kind = (enum store_kind)i;
+	for (unsigned i = 0; i < SYMBFILE_KINDS; i++)
+		if (str_equal(text, str_from(symbfile_kind_names[i]))) {
+			*kind = (enum symbfile_kind)i;
 			return true;
 		}
 	return false;
@@ -335,17 +333,18 @@ bool store_read_add(struct store_read *r, const uint8_t *data, size_t len)
 static void get_object(struct store_client *c, const char *path, struct store_read *read)
 {
 	struct bucket_result *result = read->result;
-	if (c->store->retries) {
+	if (c->store->retries)
 		read->given = text_hash_new();
-		read->again = text_hash_new();
-	}
 	c->store->backend->get(c->own, path, read);
-	for (uint64_t i = 0; i < c->store->retries && result->outcome == BUCKET_FAILED && read->given && read->again &&
+	for (uint64_t i = 0; i < c->store->retries && result->outcome == BUCKET_FAILED && read->given &&
 	                     !read->differs && !(read->cancel && atomic_load(read->cancel));
 	        i++) {
 		store_pause();
+		text_hash_free(read->again);
+		read->again = text_hash_new();
+		if (!read->again)
+			break;
 		*result = (struct bucket_result){.text_bytes = result->text_bytes};
-		text_hash_reset(read->again);
 		read->passed = 0;
 		c->store->backend->get(c->own, path, read);
 		/* what the sink has is more than there is */

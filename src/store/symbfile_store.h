@@ -11,7 +11,8 @@
 #include "base/config.h"
 #include "base/error.h"
 #include "format/file_id.h"
-#include "store/bucket.h"
+#include "format/symbfile.h"
+#include "store/object.h"
 
 /* The place that the setting symbfile_store names, shared by all threads. */
 struct symbfile_store;
@@ -30,17 +31,14 @@ struct store_client;
 struct store_client *store_client_new(struct symbfile_store *s);
 void store_client_free(struct store_client *c);
 
-enum store_kind { STORE_RANGES, STORE_RETURNPADS };
-enum { STORE_KINDS = 2, STORE_SET_MAX = 64, STORE_PARTS_MAX = 100000 };
+enum { STORE_SET_MAX = 64, STORE_PARTS_MAX = 100000 };
 /* Stands in names of sets that nobody gave: symbfile_sets.h. */
 enum { STORE_SET_GENERATION = '~' };
-/* "ranges", "returnpads" */
-extern const char *const store_kind_names[STORE_KINDS];
 
 /* One part of a set: what one upload brings. */
 struct store_key {
 	struct file_id id;
-	enum store_kind kind;
+	enum symbfile_kind kind;
 	const char *set;      /* 1 to STORE_SET_MAX of A-Za-z0-9._-, the first one no dot; or as symbfile_sets.h says */
 	unsigned part, parts; /* part < parts <= STORE_PARTS_MAX */
 };
@@ -64,7 +62,7 @@ enum err store_put_commit(struct store_put *p, struct error *e);
 void store_put_abort(struct store_put *p);
 
 struct store_part {
-	enum store_kind kind;
+	enum symbfile_kind kind;
 	char set[STORE_SET_MAX + 1];
 	unsigned part, parts;
 	uint64_t size; /* bytes */

@@ -3,7 +3,6 @@
 #ifndef STORE_SYMBFILE_STORE_BACKEND_H
 #define STORE_SYMBFILE_STORE_BACKEND_H
 
-#include "store/bucket_backend.h"
 #include "store/symbfile_store.h"
 
 /* Objects are called by paths below the URL, "symbfiles/HEX/KIND/SET/PARTS/PART": safe in any file system and URL. */

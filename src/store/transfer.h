@@ -11,7 +11,7 @@
 
 #include "base/buffer.h"
 #include "base/error.h"
-#include "store/bucket_backend.h"
+#include "store/object.h"
 
 /* What the threads of one server share: its limits, names and TLS sessions. NULL without memory. */
 struct transfer_pool;

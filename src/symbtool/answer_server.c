@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "format/file_id.h"
+#include "extract/ids.h"
 #include "symbtool/answer.h"
 #include "symbtool/cli.h"
 

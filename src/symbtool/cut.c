@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "extract/ids.h"
 #include "symbtool/cli.h"
 #include "symbtool/progress.h"
 
@@ -21,14 +22,14 @@ static enum err take_range(void *arg, const struct symbfile_range *r, struct err
 {
 	struct cutting *c = arg;
 	progress_add(&c->progress, 1);
-	return spool_range(&c->cut->kinds[STORE_RANGES], r, e);
+	return spool_range(&c->cut->kinds[SYMBFILE_RANGES], r, e);
 }
 
 static enum err take_pad(void *arg, const struct symbfile_pad *p, struct error *e)
 {
 	struct cutting *c = arg;
 	progress_add(&c->progress, 1);
-	return spool_pad(&c->cut->kinds[STORE_RETURNPADS], p, e);
+	return spool_pad(&c->cut->kinds[SYMBFILE_RETURNPADS], p, e);
 }
 
 static enum err read_id(struct file_id *id, const char *path, struct error *e)
@@ -54,14 +55,14 @@ static enum err extract(struct cut *c, const char *path, const struct cut_option
 enum err cut_executable(struct cut *c, const char *path, const struct cut_options *options, struct error *e)
 {
 	*c = (struct cut){0};
-	for (unsigned i = 0; i < STORE_KINDS; i++)
+	for (unsigned i = 0; i < SYMBFILE_KINDS; i++)
 		c->kinds[i].fd = -1;
 	enum err err = read_id(&c->id, path, e);
-	for (unsigned i = 0; i < STORE_KINDS && !err; i++)
+	for (unsigned i = 0; i < SYMBFILE_KINDS && !err; i++)
 		err = spool_init(&c->kinds[i], options->part_size, options->discard, e);
 	if (!err)
 		err = extract(c, path, options, e);
-	for (unsigned i = 0; i < STORE_KINDS && !err; i++)
+	for (unsigned i = 0; i < SYMBFILE_KINDS && !err; i++)
 		err = spool_finish(&c->kinds[i], e);
 	if (err)
 		cut_release(c);
@@ -70,13 +71,13 @@ enum err cut_executable(struct cut *c, const char *path, const struct cut_option
 
 void cut_release(struct cut *c)
 {
-	for (unsigned i = 0; i < STORE_KINDS; i++)
+	for (unsigned i = 0; i < SYMBFILE_KINDS; i++)
 		spool_release(&c->kinds[i]);
 }
 
 void cut_warn(const struct cut *c, const char *path)
 {
-	uint64_t left_out = c->kinds[STORE_RANGES].left_out + c->kinds[STORE_RETURNPADS].left_out;
+	uint64_t left_out = c->kinds[SYMBFILE_RANGES].left_out + c->kinds[SYMBFILE_RETURNPADS].left_out;
 	if (!c->stats.pads_known)
 		complain(path, "no return pads: call instructions of its machine are not known");
 	for (unsigned i = 0; i < c->stats.note_count; i++)

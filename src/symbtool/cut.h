@@ -4,7 +4,7 @@
 #define SYMBTOOL_CUT_H
 
 #include "format/file_id.h"
-#include "store/symbfile_store.h"
+#include "format/symbfile.h"
 #include "extract/extract.h"
 #include "symbtool/spool.h"
 
@@ -16,7 +16,7 @@ struct cut_options {
 
 struct cut {
 	struct file_id id;
-	struct spool kinds[STORE_KINDS];
+	struct spool kinds[SYMBFILE_KINDS];
 	struct extract_stats stats;
 };
 

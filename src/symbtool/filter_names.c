@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/utf8.h"
-#include "format/file_id.h"
+#include "extract/ids.h"
 #include "format/offmap_read.h"
 #include "symbtool/answer.h"
 

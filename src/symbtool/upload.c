@@ -17,7 +17,7 @@ enum { PARALLEL_MAX = 64, REPLY_MAX = 16 << 20, BLOCK = 256 << 10 };
 
 /* A part that is to be sent. */
 struct job {
-	enum store_kind kind;
+	enum symbfile_kind kind;
 	unsigned part;
 };
 
@@ -62,8 +62,8 @@ static enum err ask_what_is_there(struct connection *c, const struct cut *cut, b
 	json_t *root = err ? NULL : json_loadb((const char *)body.data, body.len, 0, NULL);
 	if (!err && !json_is_object(root))
 		err = error_set(e, ERR_CORRUPT, "%s: the answer is no JSON object", path);
-	for (unsigned i = 0; i < STORE_KINDS && !err; i++) {
-		mark_kind(&cut->kinds[i], json_object_get(root, store_kind_names[i]), there);
+	for (unsigned i = 0; i < SYMBFILE_KINDS && !err; i++) {
+		mark_kind(&cut->kinds[i], json_object_get(root, symbfile_kind_names[i]), there);
 		there += cut->kinds[i].count;
 	}
 	json_decref(root);
@@ -120,7 +120,7 @@ static enum err send_part(struct upload *u, struct connection *c, const struct j
 		return err;
 	progress_resize(&u->progress, (int64_t)*len - (int64_t)part->len);
 	file_id_base64(id, &u->cut->id);
-	snprintf(path, sizeof path, "/api/symbols-%s", store_kind_names[job->kind]);
+	snprintf(path, sizeof path, "/api/symbols-%s", symbfile_kind_names[job->kind]);
 	snprintf(headers, sizeof headers,
 	        "Content-Type: application/octet-stream\nContent-Encoding: gzip\nFileID: %s\nFilePart: %u\nFileParts: "
 	        "%zu\nFileSet: %s\n",
@@ -187,7 +187,7 @@ static void run_threads(struct upload *u, unsigned parallel)
 static uint64_t list_jobs(struct upload *u, const bool *there)
 {
 	uint64_t bytes = 0;
-	for (unsigned kind = 0; kind < STORE_KINDS; kind++) {
+	for (unsigned kind = 0; kind < SYMBFILE_KINDS; kind++) {
 		const struct spool *s = &u->cut->kinds[kind];
 		u->counts->parts[kind] = (unsigned)s->count;
 		for (unsigned part = 0; part < s->count; part++) {
@@ -195,7 +195,7 @@ static uint64_t list_jobs(struct upload *u, const bool *there)
 				u->counts->there++;
 				continue;
 			}
-			u->jobs[u->count++] = (struct job){(enum store_kind)kind, part};
+			u->jobs[u->count++] = (struct job){(enum symbfile_kind)kind, part};
 			bytes += s->parts[part].len;
 		}
 	}
@@ -204,7 +204,7 @@ static uint64_t list_jobs(struct upload *u, const bool *there)
 
 static enum err find_jobs(struct upload *u, bool force, uint64_t *bytes, struct error *e)
 {
-	size_t all = u->cut->kinds[STORE_RANGES].count + u->cut->kinds[STORE_RETURNPADS].count;
+	size_t all = u->cut->kinds[SYMBFILE_RANGES].count + u->cut->kinds[SYMBFILE_RETURNPADS].count;
 	bool *there = calloc(all, sizeof *there);
 	struct connection *c = connection_new(u->server);
 	u->jobs = calloc(all, sizeof *u->jobs);

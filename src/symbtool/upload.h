@@ -7,9 +7,9 @@
 #include "symbtool/server.h"
 
 struct upload_counts {
-	unsigned parts[STORE_KINDS]; /* that there are */
-	unsigned sent, there;        /* there: on the server already */
-	uint64_t bytes;              /* sent */
+	unsigned parts[SYMBFILE_KINDS]; /* that there are */
+	unsigned sent, there;           /* there: on the server already */
+	uint64_t bytes;                 /* sent */
 };
 
 /* Sends the parts that the server does not have yet (all with force). Shows progress on a terminal. After the first

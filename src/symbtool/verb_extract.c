@@ -81,7 +81,7 @@ static enum err write_kind(
 	file_id_hex(id, &c->id);
 	for (size_t i = 0; i < s->count && !err; i++) {
 		int n = snprintf(out, sizeof out, "%s/%s-%s.%s.%zu-of-%zu.symbfile", x->output,
-		        slash ? slash + 1 : path, id, store_kind_names[kind], i, s->count);
+		        slash ? slash + 1 : path, id, symbfile_kind_names[kind], i, s->count);
 		err = n < (int)sizeof out ? write_part(s, i, out, e) : error_set(e, ERR_IO, "a path that is too long");
 		if (!err && !x->json)
 			print_part(out, s->parts[i].len);
@@ -98,18 +98,18 @@ static void print_json(const struct cut *c, int64_t elapsed)
 	printf("{\"file_id\":\"%s\",\"seconds\":%.4f,\"max_rss_kib\":%ld,\"units\":%" PRIu64, id,
 	        (double)elapsed / (double)SECOND, usage_now.ru_maxrss, c->stats.units);
 	printf(",\"ranges\":%" PRIu64 ",\"returnpads\":%" PRIu64 ",\"ranges_parts\":%zu,\"returnpads_parts\":%zu",
-	        c->stats.ranges, c->stats.pads, c->kinds[STORE_RANGES].count, c->kinds[STORE_RETURNPADS].count);
-	printf(",\"ranges_bytes\":%" PRIu64 ",\"returnpads_bytes\":%" PRIu64, c->kinds[STORE_RANGES].len,
-	        c->kinds[STORE_RETURNPADS].len);
-	printf(",\"ranges_set\":\"%s\",\"returnpads_set\":\"%s\"}\n", c->kinds[STORE_RANGES].set,
-	        c->kinds[STORE_RETURNPADS].set);
+	        c->stats.ranges, c->stats.pads, c->kinds[SYMBFILE_RANGES].count, c->kinds[SYMBFILE_RETURNPADS].count);
+	printf(",\"ranges_bytes\":%" PRIu64 ",\"returnpads_bytes\":%" PRIu64, c->kinds[SYMBFILE_RANGES].len,
+	        c->kinds[SYMBFILE_RETURNPADS].len);
+	printf(",\"ranges_set\":\"%s\",\"returnpads_set\":\"%s\"}\n", c->kinds[SYMBFILE_RANGES].set,
+	        c->kinds[SYMBFILE_RETURNPADS].set);
 }
 
 static void print_dry(const struct cut *c, const char *path, int64_t elapsed)
 {
 	print_visible(stdout, path);
 	printf(": %" PRIu64 " ranges in %" PRIu64 " bytes, %" PRIu64 " return pads in %" PRIu64 " bytes, %.2f s\n",
-	        c->stats.ranges, c->kinds[STORE_RANGES].len, c->stats.pads, c->kinds[STORE_RETURNPADS].len,
+	        c->stats.ranges, c->kinds[SYMBFILE_RANGES].len, c->stats.pads, c->kinds[SYMBFILE_RETURNPADS].len,
 	        (double)elapsed / (double)SECOND);
 }
 
@@ -122,7 +122,7 @@ static enum err extract_one(const struct extract *x, const char *path, struct er
 		return err;
 	int64_t elapsed = clock_now() - started;
 	cut_warn(&cut, path);
-	for (unsigned kind = 0; kind < STORE_KINDS && !err && !x->cut.discard; kind++)
+	for (unsigned kind = 0; kind < SYMBFILE_KINDS && !err && !x->cut.discard; kind++)
 		err = write_kind(x, &cut, path, kind, e);
 	if (!err && x->json)
 		print_json(&cut, elapsed);

@@ -9,7 +9,6 @@
 
 #include "base/buffer.h"
 #include "extract/ids.h"
-#include "format/file_id.h"
 #include "symbtool/verbs.h"
 #include "symbtool/visible.h"
 

@@ -56,10 +56,10 @@ static void print_json(const struct cut *c, const char *path, const struct uploa
 	char id[FILE_ID_HEX + 1];
 	file_id_hex(id, &c->id);
 	json_t *o = json_pack("{s:s?, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "path", path, "file_id", id,
-	        "ranges_set", c->kinds[STORE_RANGES].set, "returnpads_set", c->kinds[STORE_RETURNPADS].set, "ranges",
-	        (json_int_t)c->stats.ranges, "returnpads", (json_int_t)c->stats.pads, "ranges_parts",
-	        (json_int_t)n->parts[STORE_RANGES], "returnpads_parts", (json_int_t)n->parts[STORE_RETURNPADS], "sent",
-	        (json_int_t)n->sent, "there", (json_int_t)n->there, "bytes", (json_int_t)n->bytes);
+	        "ranges_set", c->kinds[SYMBFILE_RANGES].set, "returnpads_set", c->kinds[SYMBFILE_RETURNPADS].set,
+	        "ranges", (json_int_t)c->stats.ranges, "returnpads", (json_int_t)c->stats.pads, "ranges_parts",
+	        (json_int_t)n->parts[SYMBFILE_RANGES], "returnpads_parts", (json_int_t)n->parts[SYMBFILE_RETURNPADS],
+	        "sent", (json_int_t)n->sent, "there", (json_int_t)n->there, "bytes", (json_int_t)n->bytes);
 	print_json_line(o);
 	json_decref(o);
 }
@@ -70,7 +70,7 @@ static void print_text(const struct cut *c, const char *path, const struct uploa
 	file_id_hex(id, &c->id);
 	print_visible(stdout, path);
 	printf(": FileID %s, %" PRIu64 " ranges, %" PRIu64 " return pads, parts: %u + %u; ", id, c->stats.ranges,
-	        c->stats.pads, n->parts[STORE_RANGES], n->parts[STORE_RETURNPADS]);
+	        c->stats.pads, n->parts[SYMBFILE_RANGES], n->parts[SYMBFILE_RETURNPADS]);
 	if (n->sent || !n->there)
 		printf("sent %u, %" PRIu64 " bytes%s", n->sent, n->bytes, n->there ? ", " : "");
 	if (n->there)

@@ -33,23 +33,15 @@ static int complain(const struct error *e)
 	return 1;
 }
 
-static bool parse_id(struct file_id *id, const char *text)
-{
-	for (unsigned i = 0; i < sizeof id->bytes; i++)
-		if (sscanf(text + 2 * i, "%2hhx", &id->bytes[i]) != 1)
-			return false;
-	return strlen(text) == 2 * sizeof id->bytes;
-}
-
 static bool parse_key(struct store_key *key, char **words)
 {
 	unsigned kind = 0;
-	while (kind < STORE_KINDS && strcmp(words[1], store_kind_names[kind]) != 0)
+	while (kind < SYMBFILE_KINDS && strcmp(words[1], symbfile_kind_names[kind]) != 0)
 		kind++;
-	*key = (struct store_key){.kind = (enum store_kind)kind, .set = words[2]};
+	*key = (struct store_key){.kind = (enum symbfile_kind)kind, .set = words[2]};
 	key->part = (unsigned)strtoul(words[3], NULL, 10);
 	key->parts = (unsigned)strtoul(words[4], NULL, 10);
-	return parse_id(&key->id, words[0]);
+	return file_id_parse(&key->id, str_from(words[0]));
 }
 
 static int put(struct store_client *c, const struct store_key *key, bool commit)
@@ -99,8 +91,8 @@ static int get(struct store_client *c, const struct store_key *key)
 static bool print_part(void *arg, const struct store_part *p)
 {
 	(void)arg;
-	printf("%s %s %u %u %" PRIu64 " %" PRId64 "\n", store_kind_names[p->kind], p->set, p->part, p->parts, p->size,
-	        p->time);
+	printf("%s %s %u %u %" PRIu64 " %" PRId64 "\n", symbfile_kind_names[p->kind], p->set, p->part, p->parts,
+	        p->size, p->time);
 	return true;
 }
 
@@ -110,7 +102,7 @@ static int run(struct store_client *c, int count, char **words)
 	struct error e = {0};
 	if (count == 1 && strcmp(words[0], "probe") == 0)
 		return store_probe(c, &e) ? complain(&e) : 0;
-	if (count == 2 && strcmp(words[0], "list") == 0 && parse_id(&key.id, words[1]))
+	if (count == 2 && strcmp(words[0], "list") == 0 && file_id_parse(&key.id, str_from(words[1])))
 		return store_list(c, &key.id, print_part, NULL, NULL, &e) ? complain(&e) : 0;
 	if (count != 6 || !parse_key(&key, words + 1))
 		return 2;

@@ -75,9 +75,7 @@ static void *hash(void *barrier)
 	struct mac *mac = mac_new(&key);
 	ok = mac && ok;
 	mac_free(mac);
-	FILE *in = tmpfile();
-	ok = in && file_id_of_fd(&id, fileno(in), NULL) == ERR_OK && ok;
-	fclose(in);
+	ok = file_id_make(&id, code, sizeof code, sizeof code) && ok;
 	return ok ? NULL : barrier;
 }
 

@@ -127,7 +127,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-static struct store_key key_of(enum store_kind kind, const char *set, unsigned part, unsigned parts)
+static struct store_key key_of(enum symbfile_kind kind, const char *set, unsigned part, unsigned parts)
 {
 	return (struct store_key){id, kind, set, part, parts};
 }
@@ -235,7 +235,7 @@ static void nothing_there(void **state)
 	struct error e;
 	list(p, &seen);
 	assert_int_equal(seen.count, 0);
-	assert_int_equal(get(p, key_of(STORE_RANGES, "a", 0, 1), &t, NULL), BUCKET_MISSING);
+	assert_int_equal(get(p, key_of(SYMBFILE_RANGES, "a", 0, 1), &t, NULL), BUCKET_MISSING);
 	assert_int_equal(store_probe(p->client, &e), ERR_OK);
 	assert_string_equal(symbfile_store_name(p->store), p->url);
 }
@@ -246,22 +246,22 @@ static void put_list_get(void **state)
 	static struct seen seen;
 	struct timespec now;
 	clock_gettime(CLOCK_REALTIME, &now);
-	put_text(p, key_of(STORE_RANGES, "2026.a-b_C", 1, 3), "one");
-	put_text(p, key_of(STORE_RANGES, "2026.a-b_C", 0, 3), "");
-	put_text(p, key_of(STORE_RETURNPADS, "x", 99999, 100000), "pads");
+	put_text(p, key_of(SYMBFILE_RANGES, "2026.a-b_C", 1, 3), "one");
+	put_text(p, key_of(SYMBFILE_RANGES, "2026.a-b_C", 0, 3), "");
+	put_text(p, key_of(SYMBFILE_RETURNPADS, "x", 99999, 100000), "pads");
 	list(p, &seen);
 	assert_int_equal(seen.count, 3);
 	for (unsigned i = 0; i < 3; i++) {
 		const struct store_part *part = &seen.parts[i];
-		bool pads = part->kind == STORE_RETURNPADS;
+		bool pads = part->kind == SYMBFILE_RETURNPADS;
 		assert_string_equal(part->set, pads ? "x" : "2026.a-b_C");
 		assert_int_equal(part->parts, pads ? 100000 : 3);
 		assert_int_equal(part->size, pads ? 4 : part->part == 1 ? 3 : 0);
 		assert_true(part->time / SECOND - now.tv_sec >= -1 && part->time / SECOND - now.tv_sec < 120);
 	}
-	has_text(p, key_of(STORE_RANGES, "2026.a-b_C", 1, 3), "one");
-	has_text(p, key_of(STORE_RANGES, "2026.a-b_C", 0, 3), "");
-	has_text(p, key_of(STORE_RETURNPADS, "x", 99999, 100000), "pads");
+	has_text(p, key_of(SYMBFILE_RANGES, "2026.a-b_C", 1, 3), "one");
+	has_text(p, key_of(SYMBFILE_RANGES, "2026.a-b_C", 0, 3), "");
+	has_text(p, key_of(SYMBFILE_RETURNPADS, "x", 99999, 100000), "pads");
 	seen.stop = 2;
 	list(p, &seen);
 	assert_int_equal(seen.count, 2);
@@ -272,7 +272,7 @@ static void path_is_as_documented(void **state)
 {
 	struct place *p = *state;
 	char path[300];
-	put_text(p, key_of(STORE_RETURNPADS, "set", 4, 5), "x");
+	put_text(p, key_of(SYMBFILE_RETURNPADS, "set", 4, 5), "x");
 	snprintf(path, sizeof path, "%s/symbfiles/" HEX "/returnpads/set/5/4", p->directory);
 	assert_int_equal(access(path, R_OK), 0);
 }
@@ -286,17 +286,17 @@ static void bad_keys(void **state)
 	memset(longest, 'a', sizeof longest - 1);
 	longest[sizeof longest - 1] = 0;
 	const struct store_key keys[] = {
-	        key_of(STORE_RANGES, "", 0, 1),
-	        key_of(STORE_RANGES, "..", 0, 1),
-	        key_of(STORE_RANGES, ".tmp", 0, 1),
-	        key_of(STORE_RANGES, "a/b", 0, 1),
-	        key_of(STORE_RANGES, "a b", 0, 1),
-	        key_of(STORE_RANGES, longest, 0, 1),
-	        key_of(STORE_RANGES, NULL, 0, 1),
-	        key_of(STORE_RANGES, "a", 1, 1),
-	        key_of(STORE_RANGES, "a", 0, 0),
-	        key_of(STORE_RANGES, "a", 0, STORE_PARTS_MAX + 1),
-	        key_of((enum store_kind)STORE_KINDS, "a", 0, 1),
+	        key_of(SYMBFILE_RANGES, "", 0, 1),
+	        key_of(SYMBFILE_RANGES, "..", 0, 1),
+	        key_of(SYMBFILE_RANGES, ".tmp", 0, 1),
+	        key_of(SYMBFILE_RANGES, "a/b", 0, 1),
+	        key_of(SYMBFILE_RANGES, "a b", 0, 1),
+	        key_of(SYMBFILE_RANGES, longest, 0, 1),
+	        key_of(SYMBFILE_RANGES, NULL, 0, 1),
+	        key_of(SYMBFILE_RANGES, "a", 1, 1),
+	        key_of(SYMBFILE_RANGES, "a", 0, 0),
+	        key_of(SYMBFILE_RANGES, "a", 0, STORE_PARTS_MAX + 1),
+	        key_of((enum symbfile_kind)SYMBFILE_KINDS, "a", 0, 1),
 	};
 	for (unsigned i = 0; i < sizeof keys / sizeof keys[0]; i++) {
 		assert_false(store_key_is_valid(&keys[i]));
@@ -305,8 +305,8 @@ static void bad_keys(void **state)
 		assert_int_equal(get(p, keys[i], &t, NULL), BUCKET_MISSING);
 	}
 	longest[STORE_SET_MAX] = 0;
-	put_text(p, key_of(STORE_RANGES, longest, 0, STORE_PARTS_MAX), "fits");
-	has_text(p, key_of(STORE_RANGES, longest, 0, STORE_PARTS_MAX), "fits");
+	put_text(p, key_of(SYMBFILE_RANGES, longest, 0, STORE_PARTS_MAX), "fits");
+	has_text(p, key_of(SYMBFILE_RANGES, longest, 0, STORE_PARTS_MAX), "fits");
 }
 
 /* Content before its name, names before the answer. */
@@ -315,7 +315,7 @@ static void order_of_durability(void **state)
 	struct place *p = *state;
 	events[0] = 0;
 	recording = true;
-	put_text(p, key_of(STORE_RANGES, "set", 0, 1), "text");
+	put_text(p, key_of(SYMBFILE_RANGES, "set", 0, 1), "text");
 	static const char names[] = "fsync symbfiles\n"
 	                            "fsync symbfiles/" HEX "\n"
 	                            "fsync symbfiles/" HEX "/ranges\n"
@@ -328,7 +328,7 @@ static void order_of_durability(void **state)
 	assert_string_equal(events, expected);
 	/* The same content: what is there is made safe, whoever stored it. */
 	events[0] = 0;
-	put_text(p, key_of(STORE_RANGES, "set", 0, 1), "text");
+	put_text(p, key_of(SYMBFILE_RANGES, "set", 0, 1), "text");
 	snprintf(expected, sizeof expected, "fsync symbfiles/temporary\nfsync symbfiles/" HEX "/ranges/set/1/0\n%s",
 	        names);
 	assert_string_equal(events, expected);
@@ -341,7 +341,7 @@ static void failing_disk(void **state)
 	static struct seen seen;
 	struct error e = {0};
 	fsync_fails = true;
-	assert_int_equal(put(p, key_of(STORE_RANGES, "set", 0, 1), "text", 4, &e), ERR_UNAVAILABLE);
+	assert_int_equal(put(p, key_of(SYMBFILE_RANGES, "set", 0, 1), "text", 4, &e), ERR_UNAVAILABLE);
 	fsync_fails = false;
 	assert_non_null(strstr(e.text, strerror(EIO)));
 	list(p, &seen);
@@ -371,7 +371,7 @@ static void set_old(struct place *p, const char *below, int64_t seconds)
 static void same_content_keeps_its_time(void **state)
 {
 	struct place *p = *state;
-	struct store_key key = key_of(STORE_RANGES, "set", 0, 1);
+	struct store_key key = key_of(SYMBFILE_RANGES, "set", 0, 1);
 	put_text(p, key, "text");
 	set_old(p, "symbfiles/" HEX "/ranges/set/1/0", 1000);
 	int64_t before = time_of(p);
@@ -388,7 +388,7 @@ static void same_content_keeps_its_time(void **state)
 static void abort_leaves_nothing(void **state)
 {
 	struct place *p = *state;
-	struct store_key key = key_of(STORE_RANGES, "set", 0, 1);
+	struct store_key key = key_of(SYMBFILE_RANGES, "set", 0, 1);
 	struct error e;
 	static struct seen seen;
 	struct store_put *put = store_put_begin(p->client, &key, NULL, &e);
@@ -407,7 +407,7 @@ static void large_part(void **state)
 	static struct target t;
 	static char data[300001];
 	struct error e = {0};
-	struct store_key key = key_of(STORE_RANGES, "set", 0, 1);
+	struct store_key key = key_of(SYMBFILE_RANGES, "set", 0, 1);
 	for (size_t i = 0; i < sizeof data; i++)
 		data[i] = (char)(i * 31 + i / 256);
 	assert_int_equal(put(p, key, data, sizeof data, &e), ERR_OK);
@@ -440,7 +440,7 @@ static void foreign_files_are_not_listed(void **state)
 	struct place *p = *state;
 	static struct seen seen;
 	char command[1000];
-	put_text(p, key_of(STORE_RANGES, "set", 0, 2), "text");
+	put_text(p, key_of(SYMBFILE_RANGES, "set", 0, 2), "text");
 	snprintf(command, sizeof command,
 	        "cd %s/symbfiles/" HEX "/ranges/set/2 && touch -- .hidden 2 x 00 01 -1 1x 4294967296 && mkdir 1 && "
 	        "touch 1/0 && ln -s 0 1l && mkdir -p ../../../other/set/1 ../../.set/1 ../../se,t/1 ../0 ../007 "
@@ -453,7 +453,7 @@ static void foreign_files_are_not_listed(void **state)
 	assert_int_equal(seen.count, 1);
 	assert_string_equal(seen.parts[0].set, "set");
 	static struct target t;
-	assert_int_equal(get(p, key_of(STORE_RANGES, "set", 1, 2), &t, NULL), BUCKET_MISSING);
+	assert_int_equal(get(p, key_of(SYMBFILE_RANGES, "set", 1, 2), &t, NULL), BUCKET_MISSING);
 }
 
 static void leftovers_go_when_old(void **state)
@@ -465,7 +465,7 @@ static void leftovers_go_when_old(void **state)
 	assert_int_equal(system(command), 0);
 	set_old(p, "symbfiles/.tmp/old", 25 * 3600);
 	set_old(p, "symbfiles/.tmp/young", 23 * 3600);
-	put_text(p, key_of(STORE_RANGES, "set", 0, 1), "text");
+	put_text(p, key_of(SYMBFILE_RANGES, "set", 0, 1), "text");
 	assert_int_equal(files_in(p, "symbfiles/.tmp"), 1);
 	assert_int_equal(files_in(p, "symbfiles/.tmp/young"), 1);
 }
@@ -476,7 +476,7 @@ static void directory_gone(void **state)
 	static struct seen seen;
 	static struct target t;
 	struct error e = {0};
-	struct store_key key = key_of(STORE_RANGES, "set", 0, 1);
+	struct store_key key = key_of(SYMBFILE_RANGES, "set", 0, 1);
 	assert_int_equal(rmdir(p->directory), 0);
 	assert_int_equal(put(p, key, "x", 1, &e), ERR_UNAVAILABLE);
 	assert_int_equal(store_list(p->client, &id, see, &seen, NULL, &e), ERR_UNAVAILABLE);
@@ -522,7 +522,7 @@ static void heartbeat_of_a_store_that_cannot_be_written(void **state)
 	assert_int_equal(probe_without_right(p, "", &e), ERR_UNAVAILABLE);
 	assert_non_null(strstr(e.text, "symbfile_store"));
 	assert_non_null(strstr(e.text, strerror(EACCES)));
-	assert_int_equal(put(p, key_of(STORE_RANGES, "a", 0, 1), "x", 1, &e), ERR_OK);
+	assert_int_equal(put(p, key_of(SYMBFILE_RANGES, "a", 0, 1), "x", 1, &e), ERR_OK);
 	for (unsigned i = 0; i < 2; i++)
 		assert_int_equal(probe_without_right(p, below[i], &e), ERR_UNAVAILABLE);
 	assert_int_equal(store_probe(p->client, &e), ERR_OK);
@@ -572,8 +572,8 @@ static void *work(void *arg)
 	for (unsigned i = 0; i < THREAD_PUTS; i++) {
 		unsigned own = 1 + w->number * THREAD_PUTS + i;
 		snprintf(text, sizeof text, "part %u", own);
-		w->good += !put(&w->place, key_of(STORE_RANGES, "set", own, 100), text, strlen(text), &e) &&
-		           !put(&w->place, key_of(STORE_RANGES, "set", 0, 100), "shared", 6, &e);
+		w->good += !put(&w->place, key_of(SYMBFILE_RANGES, "set", own, 100), text, strlen(text), &e) &&
+		           !put(&w->place, key_of(SYMBFILE_RANGES, "set", 0, 100), "shared", 6, &e);
 	}
 	return NULL;
 }
@@ -598,7 +598,8 @@ static void threads_share_a_store(void **state)
 	for (unsigned i = 0; i < seen.count; i++) {
 		char text[20];
 		snprintf(text, sizeof text, "part %u", seen.parts[i].part);
-		has_text(p, key_of(STORE_RANGES, "set", seen.parts[i].part, 100), seen.parts[i].part ? text : "shared");
+		has_text(p, key_of(SYMBFILE_RANGES, "set", seen.parts[i].part, 100),
+		        seen.parts[i].part ? text : "shared");
 	}
 	assert_int_equal(files_in(p, "symbfiles/.tmp"), 0);
 }
@@ -621,7 +622,7 @@ static void store_all(struct place *p, unsigned round, int out)
 	struct error e;
 	for (unsigned part = 0; part < PUTS; part++) {
 		fill(data, part, round);
-		if (put(p, key_of(STORE_RANGES, "set", part, PUTS), data, SIZE, &e) || write(out, "", 1) != 1)
+		if (put(p, key_of(SYMBFILE_RANGES, "set", part, PUTS), data, SIZE, &e) || write(out, "", 1) != 1)
 			_exit(1);
 	}
 	_exit(0);
@@ -664,7 +665,7 @@ static void check_parts(struct place *p, unsigned round, unsigned acknowledged, 
 	for (unsigned i = 0; i < seen.count; i++) {
 		unsigned part = seen.parts[i].part;
 		assert_int_equal(seen.parts[i].size, SIZE);
-		assert_int_equal(get(p, key_of(STORE_RANGES, "set", part, PUTS), &t, NULL), BUCKET_OK);
+		assert_int_equal(get(p, key_of(SYMBFILE_RANGES, "set", part, PUTS), &t, NULL), BUCKET_OK);
 		assert_int_equal(t.len, SIZE);
 		fill(now, part, round);
 		fill(before, part, newest[part]);
