@@ -177,8 +177,6 @@ const struct config_flag config_flags[] = {
 
 _Static_assert(sizeof config_rows / sizeof config_rows[0] <= CONFIG_ROWS_MAX, "CONFIG_ROWS_MAX is too small");
 
-enum { NAME_SIZE = 64 };
-
 /* Flags are written with dashes, keys with underscores; both are taken everywhere. */
 static char folded(char c)
 {
@@ -202,42 +200,7 @@ const struct config_row *config_find_row(const char *key)
 	return NULL;
 }
 
-static unsigned smallest(unsigned a, unsigned b, unsigned c)
-{
-	unsigned ab = a < b ? a : b;
-	return ab < c ? ab : c;
-}
-
-/* Edits (insert, delete, replace) from a to b; both are shorter than NAME_SIZE. */
-static unsigned distance(const char *a, const char *b)
-{
-	unsigned line[NAME_SIZE], width = (unsigned)strlen(b);
-	for (unsigned k = 0; k <= width; k++)
-		line[k] = k;
-	for (unsigned i = 1; a[i - 1]; i++) {
-		unsigned diagonal = line[0];
-		line[0] = i;
-		for (unsigned k = 1; k <= width; k++) {
-			unsigned above = line[k];
-			line[k] = smallest(above + 1, line[k - 1] + 1, diagonal + (folded(a[i - 1]) != b[k - 1]));
-			diagonal = above;
-		}
-	}
-	return line[width];
-}
-
 enum err config_unknown_key(const char *key, struct error *e)
 {
-	const char *near = NULL;
-	unsigned best = 3; /* from here on it is no slip of the pen */
-	for (const struct config_row *row = config_rows; row->key && strlen(key) < NAME_SIZE; row++) {
-		unsigned d = distance(key, row->key);
-		if (d < best && d < strlen(key)) {
-			best = d;
-			near = row->key;
-		}
-	}
-	if (near)
-		return error_set(e, ERR_CONFIG, "unknown key \"%s\": is \"%s\" meant?", key, near);
 	return error_set(e, ERR_CONFIG, "unknown key \"%.100s\"", key);
 }

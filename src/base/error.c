@@ -32,7 +32,6 @@ static const struct {
         {404, "Not Found"},
         {405, "Method Not Allowed"},
         {413, "Payload Too Large"},
-        {415, "Unsupported Media Type"},
         {500, "Internal Server Error"},
         {503, "Service Unavailable"},
 };

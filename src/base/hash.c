@@ -179,11 +179,6 @@ void text_hash_free(struct text_hash *h)
 	XXH3_freeState((XXH3_state_t *)h);
 }
 
-void text_hash_reset(struct text_hash *h)
-{
-	XXH3_64bits_reset((XXH3_state_t *)h);
-}
-
 void text_hash_add(struct text_hash *h, const void *data, size_t len)
 {
 	XXH3_64bits_update((XXH3_state_t *)h, data, len);

@@ -55,7 +55,6 @@ size_t base64url(char *out, const uint8_t *data, size_t len);
 struct text_hash;
 struct text_hash *text_hash_new(void);
 void text_hash_free(struct text_hash *h);
-void text_hash_reset(struct text_hash *h);
 void text_hash_add(struct text_hash *h, const void *data, size_t len);
 uint64_t text_hash_value(const struct text_hash *h);
 

@@ -94,7 +94,7 @@ static char *next_line(char **text, const char *end)
 
 static bool is_known_status(int status)
 {
-	static const int known[] = {200, 400, 401, 403, 404, 405, 413, 415, 500, 503};
+	static const int known[] = {200, 400, 401, 403, 404, 405, 413, 500, 503};
 	for (unsigned i = 0; i < sizeof known / sizeof *known; i++)
 		if (status == known[i])
 			return true;
