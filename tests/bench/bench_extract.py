@@ -6,7 +6,7 @@
 
 Each round runs, one after the other, bench_dwarf_walk (one thread: all entries and line rows, nothing is done with them) and
 `symbtool extract --dry-run` (ranges and return pads through the writer, into /dev/null) on one and on two threads. Shown are the
-medians, their ratio to the walk, and the largest resident size. Without EXECUTABLE these are python3.11-dbg, ceph-mon and the kernel
+medians by the clock and of processor time, the ratio of the latter to the walk's, and the largest resident size. Without EXECUTABLE these are python3.11-dbg, ceph-mon and the kernel
 (vmlinux) where they and their debug data are installed, else a program that is compiled here.
 """
 
@@ -14,6 +14,7 @@ import argparse
 import glob
 import json
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -57,8 +58,11 @@ def compile_program(directory):
 
 
 def run(command):
+    """What it printed, with its processor time."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=BOUND, check=True)
-    return json.loads(done.stdout)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return {**json.loads(done.stdout), "processor": after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime}
 
 
 def known_programs():
@@ -81,13 +85,12 @@ def measure(commands, rounds):
 
 
 def show(results):
-    walk = statistics.median(r["seconds"] for r in results["walk"])
-    print(f"{'':12} {'median s':>9} {'min s':>8} {'of walk':>8} {'peak RSS MB':>12}")
+    walk = statistics.median(r["processor"] for r in results["walk"])
+    print(f"{'':12} {'clock s':>9} {'processor s':>12} {'of walk':>8} {'peak RSS MiB':>13}")
     for name, all_results in results.items():
-        seconds = [r["seconds"] for r in all_results]
-        median = statistics.median(seconds)
+        clock, processor = (statistics.median(r[key] for r in all_results) for key in ("seconds", "processor"))
         rss = max(r["max_rss_kib"] for r in all_results) / 1024
-        print(f"{name:12} {median:9.3f} {min(seconds):8.3f} {median / walk:8.2f} {rss:12.1f}")
+        print(f"{name:12} {clock:9.3f} {processor:12.3f} {processor / walk:8.2f} {rss:13.1f}", flush=True)
 
 
 def bench(program, dwarf, tool, walk, options):

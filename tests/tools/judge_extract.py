@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""judge_extract.py --tool EXTRACT_DUMP [--debug-dir DIR] [--count N] [--seed N] PROGRAM...: how much of what is extracted is wrong.
+"""judge_extract.py --tool EXTRACT_DUMP [--debug-dir DIR] [--original FILE] [--count N] [--seed N] PROGRAM...: how much of what is extracted is wrong.
 
 Addresses are drawn from the sized functions of the symbol table. Judges are binutils' addr2line and llvm-symbolizer: a table has the share
-of addresses where each of them says something else, and of those where neither agrees on the places, or on a name."""
+of addresses where each of them says something else, and of those where neither agrees on the places, or on a name. They read --original,
+the program before it was stripped or rewritten, where they cannot read what became of it."""
 import argparse
 import json
 import os
@@ -37,10 +38,14 @@ def names(got, want):
     return len(got) == len(want) and all(check.base_name(g[0]) == check.base_name(w[0]) for g, w in zip(got, want))
 
 
-def judge(tool, program, debug_dir, count, seed):
-    options = ["-d", debug_dir] if debug_dir else []
+def file_with_dwarf(tool, program, options):
     done = subprocess.run([tool, "-q", *options, program], stderr=subprocess.PIPE, text=True, check=True)
-    with_dwarf = json.loads(done.stderr.splitlines()[-1])["debug_file"] or program
+    return json.loads(done.stderr.splitlines()[-1])["debug_file"] or program
+
+
+def judge(tool, program, debug_dir, original, count, seed):
+    options = ["-d", debug_dir] if debug_dir else []
+    with_dwarf = original or file_with_dwarf(tool, program, options)
     records = check.extract(tool, program, *options)
     addresses = draw(with_dwarf, count, seed)
     binutils, llvm = check.addr2line(with_dwarf, addresses), check.llvm_symbolizer(with_dwarf, addresses)
@@ -60,6 +65,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tool", required=True)
     parser.add_argument("--debug-dir")
+    parser.add_argument("--original")
     parser.add_argument("--count", type=int, default=3000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("program", nargs="+")
@@ -67,7 +73,7 @@ def main():
     check.SECONDS = 3600
     print("| program | addresses | addr2line differs | llvm-symbolizer differs | wrong |\n|---|---|---|---|---|")
     for program in a.program:
-        judge(a.tool, program, a.debug_dir, a.count, a.seed)
+        judge(a.tool, program, a.debug_dir, a.original, a.count, a.seed)
     return 0
 
 
