@@ -122,8 +122,8 @@ class Changing:
 class Load:
     """Threads that ask one nginx, each for its kind of request, at a steady pace."""
 
-    def __init__(self, port, buckets, gensym, key, revalidate, seed, uploads=True):
-        self.port, self.buckets, self.gensym, self.key = port, buckets, gensym, key
+    def __init__(self, port, buckets, gensym, key, revalidate, seed, uploads=True, host="127.0.0.1"):
+        self.port, self.host, self.buckets, self.gensym, self.key = port, host, buckets, gensym, key
         self.seed, self.uploads = seed, uploads
         self.lock = threading.Lock()
         self.results, self.running = [], {}  # running: number of a request: (when it began, its kind)
@@ -297,7 +297,7 @@ class Load:
 
     def loop(self, ask, pause, seed):
         rng = random.Random(seed)
-        client = (SlowClient if ask == self.ask_profile else Client)(self.port, keep=True, timeout=60)
+        client = (SlowClient if ask == self.ask_profile else Client)(self.port, keep=True, timeout=60, host=self.host)
         try:
             while not self.stopping.wait(pause):
                 ask(client, rng)

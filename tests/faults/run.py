@@ -3,6 +3,7 @@
 """Fault tests: a mixed load on real servers, and one fault after the other. docs/testing.md says what is counted.
 
     run.py [--short] [--only NAME]... [--seed N] [--seconds S] [--keep DIRECTORY] [--list]     SYMBOLICATED=PATH of the program
+    run.py --hosts …                                 several hosts, each with a network of its own, and other faults: what happens to hosts
     run.py --soak MINUTES                                                  the load alone, and how much memory it takes
 
 The last line is "N passed, N failed, N skipped", one for each fault and one for how everything ended; exit 1 when anything failed."""
@@ -20,7 +21,11 @@ sys.dont_write_bytecode = True
 for folder in ("wire", "tools"):
     sys.path.insert(0, os.path.join(os.path.dirname(HERE), folder))
 
+import network  # noqa: E402
+import s3_server  # noqa: E402
 from faults import FAILURE_MEMORY, KILL, WHILE, all_faults  # noqa: E402
+from host_faults import all_host_faults  # noqa: E402
+from hosts import HostsWorld  # noqa: E402
 from load import Load  # noqa: E402
 from soak import soak  # noqa: E402
 from world import CONFIG, REVALIDATE, World, is_sanitized  # noqa: E402
@@ -216,12 +221,13 @@ def main():
     parser.add_argument("--only", action="append", metavar="FAULT", help="this one; may be given several times")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seconds", type=float, help="how long a fault is held; default 3, with --short 1")
+    parser.add_argument("--hosts", action="store_true", help="two hosts behind a balancer instead of two responders behind an nginx")
     parser.add_argument("--soak", type=float, metavar="MINUTES")
     parser.add_argument("--keep", metavar="DIRECTORY", help="where the logs of all servers are put at the end")
     parser.add_argument("--list", action="store_true", help="the names of the faults")
     options = parser.parse_args()
     options.seconds = options.seconds or (1.0 if options.short else 3.0)
-    faults = all_faults()
+    faults = all_host_faults() if options.hosts else all_faults()
     names = [f.name for f in faults]
     if options.list:
         print("\n".join(names))
@@ -233,7 +239,28 @@ def main():
         faults = [f for f in faults if f.name in options.only]
     elif options.short:
         faults = [f for f in faults if f.short]
+    if options.hosts and not options.list:
+        why = why_no_hosts()
+        if why:
+            print(f"SEVERAL HOSTS WERE NOT TRIED: {why}\n0 passed, 0 failed, {len(faults)} skipped")
+            return 0
+        network.enter()
     return drive(options, faults)
+
+
+def why_no_hosts():
+    """None, or what is missing."""
+    try:
+        s3_server.program()
+    except s3_server.Unavailable as e:
+        return str(e)
+    return network.why_not()
+
+
+def make_world(options, stopping):
+    if options.hosts:
+        return HostsWorld(options.seed, stopping, small_disks=False)
+    return World(options.seed, stopping, small_disks=not options.soak)
 
 
 def drive(options, faults):
@@ -242,12 +269,12 @@ def drive(options, faults):
         signal.signal(number, lambda *_: stopping.set())
     if is_sanitized():
         CONFIG["bucket_total_timeout"] = "20s"
-    world, load, driver = World(options.seed, stopping, small_disks=not options.soak), None, None
+    world, load, driver = make_world(options, stopping), None, None
     started = time.monotonic()
     problems = []
     try:
         world.start()
-        load = world.load = Load(world.nginx.port, world.buckets, world.gensym, world.key, REVALIDATE + 0.5, options.seed)
+        load = world.load = Load(world.port, world.buckets, world.gensym, world.key, REVALIDATE + 0.5, options.seed, host=world.host)
         load.start()
         driver = Driver(world, load, options)
         if options.soak:

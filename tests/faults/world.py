@@ -55,8 +55,8 @@ def faketime_library():
 class FaultDaemon(Daemon):
     """A responder whose clock can be another one."""
 
-    def __init__(self, *args):
-        super().__init__(*args)
+    def __init__(self, *args, **options):
+        super().__init__(*args, **options)
         self.environment = {}
 
     def spawn(self, command, **options):
@@ -75,18 +75,25 @@ class FaultNginx(Nginx):
 
 
 class World:
-    """Everything that runs, and what faults are made of. `stopping` ends waits early; `small_disks`: see MOUNTS."""
+    """Everything that runs, and what faults are made of. `stopping` ends waits early; `small_disks`: see MOUNTS. `host` and
+    `port`: where the load asks."""
+
+    host = "127.0.0.1"
 
     def __init__(self, seed, stopping, small_disks):
         self.rng, self.stopping, self.memory, self.small_disks = random.Random(seed), stopping, MEMORY, small_disks
         self.directory = tempfile.mkdtemp(prefix="sym-faults-")
         os.chmod(self.directory, 0o755)
         self.mounted, self.load = {}, None
-        self.memcached = [Memcached(f"memcached{i}", self.directory, MEMORY) for i in range(2)]
-        self.buckets = [Bucket(f"bucket{i}", self.directory, Symbols(os.path.join(self.directory, f"symbols{i}"))) for i in range(2)]
         self.daemons, self.nginx, self.key = [], None, None
         self.kills = []  # (before, after) each SIGKILL of a responder
         self.clock_file = os.path.join(self.directory, "clock")
+        self.keys_file = os.path.join(self.directory, "keys")
+        self.make_servers()
+
+    def make_servers(self):
+        self.memcached = [Memcached(f"memcached{i}", self.directory, MEMORY) for i in range(2)]
+        self.buckets = [Bucket(f"bucket{i}", self.directory, Symbols(os.path.join(self.directory, f"symbols{i}"))) for i in range(2)]
 
     def start(self):
         self.gensym = compile_gensym(self.directory)
@@ -94,10 +101,9 @@ class World:
             self.make_disk(name)
         for server in [*self.memcached, *self.buckets]:
             server.start()
-        keys_file = os.path.join(self.directory, "keys")
-        self.key = Stack.add_key(_Keys(keys_file), "tester", "upload,invalidate")
+        self.make_key()
         settings = {
-            "source": [b.source for b in self.buckets], "memcached": [m.setting for m in self.memcached], "keys_file": keys_file,
+            "source": [b.source for b in self.buckets], "memcached": [m.setting for m in self.memcached], "keys_file": self.keys_file,
             "symbfile_store": f"file://{self.directory}/store", **CONFIG,
         }  # fmt: skip
         for i in range(2):
@@ -109,6 +115,16 @@ class World:
             os.mkdir(os.path.join(self.directory, "nginx", name))
             os.chmod(os.path.join(self.directory, "nginx", name), 0o777)
         self.nginx.start()
+
+    @property
+    def port(self):
+        return self.nginx.port
+
+    def make_key(self):
+        self.key = Stack.add_key(self, "tester", "upload,invalidate")
+
+    def client(self):
+        return Client(self.port, timeout=20, host=self.host)
 
     def make_disk(self, name):
         """A small file system of its own where this is wanted and may be mounted, else a plain directory."""
@@ -138,14 +154,16 @@ class World:
 
     def logs(self):
         """The last lines of every server, for a report."""
-        paths = [(s.name, s.log) for s in self.servers()] + ([("nginx errors", self.nginx.error_log)] if self.nginx else [])
-        return "\n".join(f"--- {name}\n{tail(path, 1500)}" for name, path in paths)
+        return "\n".join(f"--- {os.path.relpath(path, self.directory)}\n{tail(path, 1500)}" for path in self.log_files())
+
+    def log_files(self):
+        return [p for s in self.servers() for p in (s.log, getattr(s, "error_log", None)) if p]
 
     def keep_logs(self, folder):
         os.makedirs(folder, exist_ok=True)
-        for path in [s.log for s in self.servers()] + ([self.nginx.error_log] if self.nginx else []):
+        for path in self.log_files():
             if os.path.exists(path):
-                shutil.copy(path, folder)
+                shutil.copy(path, os.path.join(folder, os.path.relpath(path, self.directory).replace(os.sep, "-")))
 
     # for faults
 
@@ -174,7 +192,7 @@ class World:
         """The largest value that a responder shows; nginx asks now the one and now the other."""
         values = [0.0]
         for _ in range(8):
-            for line in Client(self.nginx.port, timeout=20).get("/__metrics__").text.splitlines():
+            for line in self.client().get("/__metrics__").text.splitlines():
                 if line.startswith(series + " "):
                     values.append(float(line.rsplit(" ", 1)[1]))
         return max(values)
@@ -191,7 +209,7 @@ class World:
     def delete(self, module):
         """DELETE, until it is answered 200 (memcached may be on its way back)."""
         for _ in range(20):
-            reply = Client(self.nginx.port, timeout=20).request("DELETE", f"/cache/{module[0]}/{module[1]}", headers={"Authorization": self.key})
+            reply = self.client().request("DELETE", f"/cache/{module[0]}/{module[1]}", headers={"Authorization": self.key})
             if reply.status == 200:
                 return
             self.hold(0.1)
@@ -263,13 +281,6 @@ def says(path, text):
             return text.encode() in log.read()
 
     return seen
-
-
-class _Keys:
-    """What Stack.add_key wants of a stack."""
-
-    def __init__(self, keys_file):
-        self.keys_file = keys_file
 
 
 @contextlib.contextmanager

@@ -206,20 +206,30 @@ def check_wire():
     wire("check")
 
 
-def check_faults():
-    """The short form; its last line is counts."""
+def faults(*options):
+    """The short form; its last line is counts, and what it leaves out as a whole says so in capitals."""
     directory = built("check")
     if not directory:
         return
     program = os.path.join(ROOT, "tests", "faults", "run.py")
     with tempfile.TemporaryFile("w+") as out:
-        code = run([sys.executable, program, "--short", "--seed", os.environ.get("SEED", "1")], stdout=out, env={"SYMBOLICATED": shlex.quote(os.path.join(directory, "symbolicated"))})
+        code = run([sys.executable, program, *options, "--short", "--seed", os.environ.get("SEED", "1")], stdout=out, env={"SYMBOLICATED": shlex.quote(os.path.join(directory, "symbolicated"))})
         out.seek(0)
         text = out.read()
     print(text, end="", flush=True)
     found = re.search(r"^(\d+) passed, (\d+) failed, (\d+) skipped$", text, re.M)
     passed, failed, skipped = map(int, found.groups()) if found else (0, 1, 0)
     counts.add(passed, max(failed, int(code != 0)), skipped)
+    for reason in re.findall(r"^SEVERAL HOSTS WERE NOT TRIED: .*", text, re.M):
+        left_out[reason] += skipped
+
+
+def check_faults():
+    faults()
+
+
+def check_hosts():
+    faults("--hosts")
 
 
 def check_clang():
@@ -265,6 +275,7 @@ PARTS = {  # and the build that a part is about
     "unit": (check_unit, "check"),
     "wire": (check_wire, "check"),
     "faults": (check_faults, "check"),
+    "hosts": (check_hosts, "check"),
     "clang": (check_clang, "check-clang"),
     "valgrind": (check_valgrind, "check"),
     "asan": (check_asan, "check-asan"),

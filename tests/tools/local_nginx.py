@@ -38,8 +38,8 @@ http {{
 	{http}
 	include symbolicated-http.conf;
 	server {{
-		listen 127.0.0.1:{port} backlog=4096;
-		listen 127.0.0.1:{tls_port} ssl{http2[0]} backlog=4096;{http2[1]}
+		listen {address}:{port} backlog=4096;
+		listen {address}:{tls_port} ssl{http2[0]} backlog=4096;{http2[1]}
 		include symbolicated-server.conf;
 		{server}
 	}}
@@ -55,7 +55,10 @@ OWN_SERVER = """include symbolicated-root.conf;
 
 
 def worker_user():
-    """Who the workers of an nginx that root starts are."""
+    """Who the workers of an nginx that root starts are; root itself where a user namespace has nobody else."""
+    with open("/proc/self/uid_map", encoding="ascii") as f:
+        if sum(int(line.split()[2]) for line in f) == 1:
+            return "root"
     return "www-data" if any(p.pw_name == "www-data" for p in pwd.getpwall()) else "nobody"
 
 
@@ -75,7 +78,7 @@ def make_certificate(directory):
     )  # fmt: skip
 
 
-def write_nginx(directory, sockets, port, tls_port, http="", server=OWN_SERVER, changes=(), workers=2):
+def write_nginx(directory, sockets, port, tls_port, http="", server=OWN_SERVER, changes=(), workers=2, address="127.0.0.1"):
     """Writes everything that nginx needs into directory; returns the path of nginx.conf. changes: (file, regular expression,
     replacement) triples, each of which must match, for what an administrator changes in the files."""
     servers = "\n\t".join(f"server unix:{s} max_fails=0;" for s in sockets)
@@ -99,7 +102,7 @@ def write_nginx(directory, sockets, port, tls_port, http="", server=OWN_SERVER, 
     conf = os.path.join(directory, "nginx.conf")
     user = f"user {worker_user()};" if os.getuid() == 0 else ""
     with open(conf, "w", **AS_BYTES) as f:
-        f.write(CONF.format(user=user, workers=workers, port=port, tls_port=tls_port, http=http, server=server, http2=http2()))
+        f.write(CONF.format(user=user, workers=workers, address=address, port=port, tls_port=tls_port, http=http, server=server, http2=http2()))
     return conf
 
 

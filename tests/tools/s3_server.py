@@ -123,14 +123,14 @@ def program():
     return target
 
 
-def command(path, directory, port, access, secret):
-    """How the server is run. Nothing is kept in extended attributes, which not every file system has."""
+def command(path, directory, port, access, secret, address="127.0.0.1"):
+    """How the server is run; it names each request on standard output. Nothing is kept in extended attributes, which not every file system has."""
     parent, name = os.path.split(os.path.abspath(directory))
     meta = os.path.join(parent, "meta-of-" + name)
     os.makedirs(directory, exist_ok=True)
     os.makedirs(meta, exist_ok=True)
     return [
-        path, "--port", f"127.0.0.1:{port}", "--access", access, "--secret", secret, "--keep-alive",
+        path, "--port", f"{address}:{port}", "--access", access, "--secret", secret, "--keep-alive",
         "--virtual-domain", f"{DOMAIN}:{port}", "posix", "--sidecar", meta, os.path.abspath(directory),
     ]  # fmt: skip
 

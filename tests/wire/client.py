@@ -49,17 +49,17 @@ class Reply:
 class Client:
     """keep=True holds one connection open; such a client belongs to one thread."""
 
-    def __init__(self, port, tls=False, keep=False, timeout=90):
-        self.port, self.tls, self.keep, self.timeout = port, tls, keep, timeout
+    def __init__(self, port, tls=False, keep=False, timeout=90, host="127.0.0.1"):
+        self.port, self.tls, self.keep, self.timeout, self.host = port, tls, keep, timeout, host
         self.connection = None
 
     def connect(self):
         if not self.tls:
-            return http.client.HTTPConnection("127.0.0.1", self.port, timeout=self.timeout)
+            return http.client.HTTPConnection(self.host, self.port, timeout=self.timeout)
         context = ssl.create_default_context()
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE  # the certificate is made for the test and signed by itself
-        return http.client.HTTPSConnection("127.0.0.1", self.port, timeout=self.timeout, context=context)
+        return http.client.HTTPSConnection(self.host, self.port, timeout=self.timeout, context=context)
 
     def request(self, method, path, body=None, headers=None):
         if isinstance(body, str):

@@ -97,6 +97,17 @@ def has_sanitizer():
     return "libasan" in libraries or "libtsan" in libraries or b"__asan_init" in program or b"__tsan_init" in program
 
 
+def another_version():
+    """The command of a responder whose pages have another version of the format; it is built beside ours."""
+    directory = os.path.dirname(DAEMON[-1]) or "."
+    name = os.path.join("tests", "tools", "symbolicated_of_another_version")
+    # One make at a time: the tests run in several processes.
+    with open(os.path.join(directory, "tests", "tools", ".storectl.lock"), "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        subprocess.run(["make", "-s", "-C", directory, name], check=True, stdout=subprocess.DEVNULL, timeout=300)
+    return [*DAEMON[:-1], os.path.join(directory, name)]
+
+
 def die_with_parent():
     """In the child: SIGTERM when the test process is killed, so that nothing is left running."""
     ctypes.CDLL(None).prctl(1, signal.SIGTERM)
@@ -113,10 +124,10 @@ def tail(path, size=6000):
 
 
 class Server:
-    """One process with its log."""
+    """One process with its log. within: the command that runs another one where this server belongs."""
 
-    def __init__(self, name, directory):
-        self.name, self.directory = name, directory
+    def __init__(self, name, directory, within=()):
+        self.name, self.directory, self.within = name, directory, within
         self.log = os.path.join(directory, name + ".log")
         self.process = None
 
@@ -124,7 +135,7 @@ class Server:
         with open(self.log, "ab") as log:
             options.setdefault("stdin", subprocess.DEVNULL)
             options.setdefault("stdout", log)
-            self.process = subprocess.Popen(command, stderr=log, preexec_fn=die_with_parent, **options)
+            self.process = subprocess.Popen([*self.within, *command], stderr=log, preexec_fn=die_with_parent, **options)
 
     @property
     def running(self):
@@ -177,27 +188,40 @@ class Server:
         self.process = None
 
 
+def connected(address, timeout):
+    """A socket that is connected to this unix socket (a path), TCP port of this machine (a number), or (host, port)."""
+    if isinstance(address, int):
+        address = ("127.0.0.1", address)
+    s = socket.socket(socket.AF_UNIX if isinstance(address, str) else socket.AF_INET)
+    try:
+        s.settimeout(timeout)
+        s.connect(address)
+    except OSError:
+        s.close()
+        raise
+    return s
+
+
 def connects(address):
-    """Can this unix socket (a path) or TCP port (a number) be connected to?"""
-    family = socket.AF_UNIX if isinstance(address, str) else socket.AF_INET
-    with socket.socket(family) as s:
-        s.settimeout(5)
-        try:
-            s.connect(address if isinstance(address, str) else ("127.0.0.1", address))
-            return True
-        except OSError:
-            return False
+    """Can it be connected to?"""
+    try:
+        connected(address, 5).close()
+        return True
+    except OSError:
+        return False
 
 
 class Memcached(Server):
-    def __init__(self, name, directory, memory, tcp=False):
-        super().__init__(name, directory)
+    """address: (host, port), else it has a unix socket."""
+
+    def __init__(self, name, directory, memory, address=None, within=()):
+        super().__init__(name, directory, within)
         self.memory = memory
-        self.address = free_port() if tcp else os.path.join(directory, name + ".sock")
-        self.setting = f"127.0.0.1:{self.address}" if tcp else self.address
+        self.address = address or os.path.join(directory, name + ".sock")
+        self.setting = "%s:%d" % address if address else self.address
 
     def start(self):
-        where = ["-s", self.address, "-a", "0777"] if isinstance(self.address, str) else ["-l", "127.0.0.1", "-p", str(self.address)]
+        where = ["-s", self.address, "-a", "0777"] if isinstance(self.address, str) else ["-l", self.address[0], "-p", str(self.address[1])]
         user = ["-u", "root"] if os.getuid() == 0 else []
         self.spawn(["memcached", *where, "-U", "0", "-m", str(self.memory), "-t", "2", *user])
         self.ready(lambda: connects(self.address))
@@ -263,10 +287,7 @@ class RawMemcached:
     """The ASCII protocol by hand: to look at what is stored and to spoil it."""
 
     def __init__(self, address):
-        family = socket.AF_UNIX if isinstance(address, str) else socket.AF_INET
-        self.socket = socket.socket(family)
-        self.socket.settimeout(20)
-        self.socket.connect(address if isinstance(address, str) else ("127.0.0.1", address))
+        self.socket = connected(address, 20)
         self.file = self.socket.makefile("rb")
 
     def __enter__(self):
@@ -393,8 +414,8 @@ class Daemon(Server):
     """symbolicated. how: "listen" (it makes its socket), "stdin" (the socket comes on descriptor 0), "systemd" (on
     descriptor 3, with LISTEN_FDS), "spawn-fcgi"."""
 
-    def __init__(self, name, directory, settings, how="listen"):
-        super().__init__(name, directory)
+    def __init__(self, name, directory, settings, how="listen", within=()):
+        super().__init__(name, directory, within)
         self.how, self.program = how, DAEMON
         self.socket = os.path.join(directory, name + ".sock")
         self.config = os.path.join(directory, name + ".conf")
@@ -499,8 +520,8 @@ class Daemon(Server):
 class Nginx(Server):
     """nginx with the project's own files; its allow list knows loopback, so tests are not limited in rate."""
 
-    def __init__(self, name, directory, backend, **conf):
-        super().__init__(name, os.path.join(directory, name))
+    def __init__(self, name, directory, backend, within=(), **conf):
+        super().__init__(name, os.path.join(directory, name), within)
         os.makedirs(self.directory, mode=0o755)
         self.error_log = os.path.join(self.directory, "error.log")
         self.backend, self.conf = backend, conf
@@ -584,7 +605,9 @@ class Stack:
         self.own_directory = directory is None
         self.directory = tempfile.mkdtemp(prefix="sym-") if directory is None else str(directory)
         os.chmod(self.directory, 0o755)
-        self.memcached = [Memcached(f"memcached{i}", self.directory, memory, memcached_tcp) for i in range(memcached)]
+        self.memcached = [
+            Memcached(f"memcached{i}", self.directory, memory, ("127.0.0.1", free_port()) if memcached_tcp else None) for i in range(memcached)
+        ]
         self.buckets = self.make_buckets(symbols, auth, gzip_header) if bucket else []
         self.sources, self.before = sources, list(before)
         self.config = {**DEFAULTS, **(config or {})}

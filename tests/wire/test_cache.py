@@ -3,12 +3,9 @@
 
 import base64
 import contextlib
-import fcntl
-import os
 import random
 import re
 import signal
-import subprocess
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +14,7 @@ from urllib.parse import quote
 import pytest
 
 from client import job
-from stack import DAEMON, Relay, Stack, seed_of, wait_for
+from stack import Relay, Stack, another_version, seed_of, wait_for
 from symbols import SAMPLE, SAMPLE_FRAMES, debug_id, differences, run_gensym, tiny
 
 APP = ["app", debug_id("app")]
@@ -640,27 +637,15 @@ def test_a_changed_file_is_served_after_delete(pair, name):
         assert function(pair, module, node) == "new"
 
 
-@pytest.fixture(scope="module")
-def another_version():
-    """The command of a responder whose pages have another version of the format."""
-    directory = os.path.dirname(DAEMON[-1]) or "."
-    name = os.path.join("tests", "tools", "symbolicated_of_another_version")
-    # One make at a time: the tests run in several processes.
-    with open(os.path.join(directory, "tests", "tools", ".storectl.lock"), "w", encoding="utf-8") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        subprocess.run(["make", "-s", "-C", directory, name], check=True, stdout=subprocess.DEVNULL, timeout=300)
-    return [*DAEMON[:-1], os.path.join(directory, name)]
-
-
 @pytest.mark.parametrize("node", [0, 1])
-def test_delete_reaches_processes_of_another_version(another_version, node):
+def test_delete_reaches_processes_of_another_version(node):
     """While hosts are upgraded one by one, and after they were rolled back."""
     with Stack(daemons=2, keys=True, config={"revalidate_after": f"{int(REVALIDATE)}s"}) as s:
         module = s.symbols.add("versions.so", tiny("old"))
         # what the version of the rollback had stored before
         assert function(s, module, 1) == "old"
         stored(s)
-        ours, s.nodes[1].daemon.program = s.nodes[1].daemon.program, another_version
+        ours, s.nodes[1].daemon.program = s.nodes[1].daemon.program, another_version()
         s.nodes[1].restart()
         for each in (0, 1):
             assert function(s, module, each) == "old"

@@ -29,6 +29,34 @@ def packages(*kinds):
         return [line.split()[0] for line in f if not line.startswith("#") and line.split()[1] in kinds]
 
 
+# docs/hosts.md
+
+
+def planned(requests, symbols, *more):
+    tool = os.path.join(ROOT, "contrib", "plan.py")
+    return subprocess.run([sys.executable, tool, "--requests", requests, "--symbols", symbols, *more], capture_output=True, text=True, check=False)
+
+
+def test_the_plans_of_hosts_md_are_what_plan_py_prints():
+    with open(os.path.join(ROOT, "docs", "hosts.md"), encoding="utf-8") as f:
+        rows = re.findall(r"^\| ([\d,]+)/s \| (\d+) GB \| (\d+) \| ([\d.]+) GB \| ([\d,]+) MB \| ([\d.]+) to ([\d,.]+) MB/s \|$", f.read(), re.M)
+    assert len(rows) == 4
+    for row in rows:
+        requests, symbols, hosts, cache, memcached, warm, missing = (cell.replace(",", "") for cell in row)
+        done = planned(requests, symbols)
+        assert done.returncode == 0, done.stderr
+        values = [line.split()[-1] if line.split()[-1].isdigit() else line.split()[-2] for line in done.stdout.split("\n\n")[0].splitlines()]
+        assert values[0] == hosts and values[2] == cache and values[3] == memcached and values[5] == warm, done.stdout
+        assert abs(float(values[6]) - float(missing)) <= 0.5, done.stdout
+    assert "  the links" in planned("1e5", "100", "--gbit", "10").stdout
+
+
+@pytest.mark.parametrize("wrong", [("0", "5"), ("1", "-5"), ("x", "5"), ("1", "5", "--cores", "0")])
+def test_plan_py_refuses(wrong):
+    done = planned(*wrong)
+    assert done.returncode == 2 and "argument --" in done.stderr and not done.stdout
+
+
 # Packages
 
 
