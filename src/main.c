@@ -60,7 +60,7 @@ static struct settings *new_settings(struct process *p, struct error *e)
 	if (s)
 		s->older = p->settings;
 	else
-		error_set(e, ERR_NO_MEMORY, "out of memory");
+		no_memory(e);
 	return s;
 }
 

@@ -208,7 +208,7 @@ void session_start(struct exchange *x, const struct session_kind *kind)
 	const struct config *c = x->config;
 	struct session *s = arena_calloc(x->arena, 1, sizeof *s);
 	if (!s) {
-		error_set(&e, ERR_NO_MEMORY, "out of memory");
+		no_memory(&e);
 		exchange_reply_error(x, &e, 1);
 		return;
 	}

@@ -63,7 +63,7 @@ void metrics_handle(struct exchange *x)
 	buffer_init(&text, 1 << 20);
 	metrics_print(&text);
 	if (text.failed) {
-		error_set(&e, ERR_NO_MEMORY, "out of memory");
+		no_memory(&e);
 		exchange_reply_error(x, &e, 1);
 	} else {
 		struct str all = {(const char *)text.data, text.len};

@@ -8,6 +8,7 @@
 #include "api/router.h"
 #include "api/session.h"
 #include "api/writer.h"
+#include "base/grow.h"
 #include "base/utf8.h"
 #include "text/names.h"
 #include "text/reader.h"
@@ -71,11 +72,6 @@ static bool take_frame(void *arg, const struct text_frame *f)
 	}
 	t->last->frames[t->count++ % CHUNK_FRAMES] = *f;
 	return true;
-}
-
-static enum err no_memory(struct error *e)
-{
-	return error_set(e, ERR_NO_MEMORY, "out of memory");
 }
 
 static uint32_t max_modules(const struct session *s)
@@ -169,15 +165,11 @@ static struct text_call call_of(const struct offmap_call *c)
 /* The calls of an answer, innermost first. false: no memory. */
 static bool take_calls(struct text *t, const struct offmap_answer *a)
 {
-	size_t count = a->inline_count + (size_t)1;
-	if (count > t->call_cap) {
-		struct text_call *grown = realloc(t->calls, 2 * count * sizeof *grown);
-		t->failed = t->failed || !grown;
-		if (!grown)
-			return false;
-		t->calls = grown;
-		t->call_cap = 2 * count;
-	}
+	struct text_call *calls = grown(t->calls, &t->call_cap, a->inline_count, sizeof *calls);
+	t->failed = t->failed || !calls;
+	if (!calls)
+		return false;
+	t->calls = calls;
 	for (uint32_t i = 0; i < a->inline_count; i++)
 		t->calls[i] = call_of(&a->inlines[i]);
 	t->calls[a->inline_count] = call_of(&a->frame);

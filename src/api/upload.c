@@ -156,7 +156,7 @@ static enum err receive(struct exchange *x, struct store_client *c, struct store
 	static const struct symbfile_sink sinks[SYMBFILE_KINDS] = {
 	        [SYMBFILE_RANGES] = {.range = accept_range}, [SYMBFILE_RETURNPADS] = {.pad = accept_pad}};
 	struct upload u = {.reader = symbfile_reader_new(&sinks[key->kind])};
-	enum err err = u.reader ? ERR_OK : error_set(e, ERR_NO_MEMORY, "out of memory");
+	enum err err = u.reader ? ERR_OK : no_memory(e);
 	if (!err && !key->set)
 		err = symbfile_sets_place(key, name, &same, same_name, c, e);
 	if (!err && !(u.put = store_put_begin(c, key, NULL, e)))
@@ -196,7 +196,7 @@ static enum err store(struct exchange *x, enum symbfile_kind kind, struct error 
 	if (err)
 		return err;
 	struct store_client *c = store_client_new(place);
-	err = c ? receive(x, c, &key, name, &bytes, e) : error_set(e, ERR_NO_MEMORY, "out of memory");
+	err = c ? receive(x, c, &key, name, &bytes, e) : no_memory(e);
 	store_client_free(c);
 	leave_place();
 	if (err)
@@ -279,14 +279,14 @@ static enum err list(struct exchange *x, char **text, struct error *e)
 	if (err)
 		return err;
 	struct store_client *c = store_client_new(place);
-	err = c ? symbfile_sets_get(&sets, c, &id, NULL, e) : error_set(e, ERR_NO_MEMORY, "out of memory");
+	err = c ? symbfile_sets_get(&sets, c, &id, NULL, e) : no_memory(e);
 	store_client_free(c);
 	leave_place();
 	if (err)
 		return err;
 	*text = sets_text(&sets);
 	symbfile_sets_release(&sets);
-	return *text ? ERR_OK : error_set(e, ERR_NO_MEMORY, "out of memory");
+	return *text ? ERR_OK : no_memory(e);
 }
 
 void uploads_list_handle(struct exchange *x)

@@ -48,6 +48,11 @@ enum err error_set(struct error *e, enum err code, const char *format, ...)
 	return code;
 }
 
+enum err no_memory(struct error *e)
+{
+	return error_set(e, ERR_NO_MEMORY, "out of memory");
+}
+
 int error_http_status(enum err code)
 {
 	for (unsigned i = 0; i < sizeof statuses / sizeof statuses[0]; i++)

@@ -31,6 +31,9 @@ struct error {
 /* Fills e (which may be NULL) and returns code, so that `return error_set(e, ERR_…, "…")` reads well. */
 enum err error_set(struct error *e, enum err code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
+/* The same for an allocation that failed: ERR_NO_MEMORY. */
+enum err no_memory(struct error *e);
+
 /* The HTTP status for an error: 400, 401, …; 500 for those that have none of their own. 200 for ERR_OK. */
 int error_http_status(enum err code);
 

@@ -6,8 +6,8 @@
 #include <dwarf.h>
 #include <stdlib.h>
 
+#include "base/grow.h"
 #include "extract/elf_file.h"
-#include "extract/grow.h"
 
 void abbrev_table_release(struct abbrev_table *t)
 {

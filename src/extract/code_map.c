@@ -6,7 +6,7 @@
 #include <gelf.h>
 #include <stdlib.h>
 
-#include "extract/grow.h"
+#include "base/grow.h"
 
 /* Offsets in a range have 32 bits. */
 static const uint64_t CODE_MAX = 1ULL << 32;
@@ -37,7 +37,7 @@ static enum err add_section(struct code_map *m, size_t *cap, Elf_Scn *s, struct 
 		return error_set(e, ERR_CORRUPT, "an executable section has more than 4 GiB");
 	struct code_section *sections = grown(m->sections, cap, m->count, sizeof *sections);
 	if (!sections)
-		return error_set(e, ERR_NO_MEMORY, "out of memory");
+		return no_memory(e);
 	m->sections = sections;
 	struct code_section *c = &sections[m->count++];
 	*c = (struct code_section){.start = h.sh_addr, .end = h.sh_addr + h.sh_size};

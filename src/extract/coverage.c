@@ -18,7 +18,7 @@ enum err coverage_init(struct coverage *c, const struct code_map *code, struct e
 	if (c->bits && c->first)
 		return ERR_OK;
 	coverage_release(c);
-	return error_set(e, ERR_NO_MEMORY, "out of memory");
+	return no_memory(e);
 }
 
 void coverage_release(struct coverage *c)

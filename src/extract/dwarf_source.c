@@ -169,7 +169,7 @@ static enum err open_nothing(struct dwarf_handle *h, struct error *e)
 	memcpy(file.names, names, sizeof names);
 	h->nothing = malloc(sizeof file);
 	if (!h->nothing)
-		return error_set(e, ERR_NO_MEMORY, "out of memory");
+		return no_memory(e);
 	memcpy(h->nothing, &file, sizeof file);
 	h->alternate_elf = elf_memory(h->nothing, sizeof file);
 	h->alternate = h->alternate_elf ? dwarf_begin_elf(h->alternate_elf, DWARF_C_READ, NULL) : NULL;

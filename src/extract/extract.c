@@ -79,7 +79,7 @@ static void *work(void *arg)
 		if (r)
 			join_add(&x->join, i, r);
 		else
-			err = error_set(&error, ERR_NO_MEMORY, "out of memory");
+			err = no_memory(&error);
 	}
 	if (err != ERR_OK)
 		join_fail(&x->join, err, &error);
@@ -174,13 +174,12 @@ static enum err add_go_functions(struct extraction *x)
 {
 	struct go_reader *g = calloc(1, sizeof *g);
 	struct error e = {0};
-	enum err err = g ? go_reader_open(g, x->file.elf, &x->code, &x->coverage, x->pads, &e)
-	                 : error_set(&e, ERR_NO_MEMORY, "out of memory");
+	enum err err = g ? go_reader_open(g, x->file.elf, &x->code, &x->coverage, x->pads, &e) : no_memory(&e);
 	if (err == ERR_MISSING && e.text[0])
 		extract_note(x->stats, "%s: of most of its functions nothing is known", e.text);
 	for (size_t next = 0; err == ERR_OK && next < g->table.count;) {
 		struct result *r = result_new();
-		err = r ? go_reader_read(g, &next, r, &e) : error_set(&e, ERR_NO_MEMORY, "out of memory");
+		err = r ? go_reader_read(g, &next, r, &e) : no_memory(&e);
 		if (err == ERR_OK)
 			err = join_emit_new(&x->join, r, &e);
 		result_free(r);
@@ -200,7 +199,7 @@ static enum err add_symbols(struct extraction *x, Elf *elf, const char *section)
 	struct result *r = result_new();
 	names_init(&names, &strings);
 	enum err err = r ? symbols_read(elf, section, &x->coverage, &x->join.lines, &names, x->pads, r, x->error)
-	                 : error_set(x->error, ERR_NO_MEMORY, "out of memory");
+	                 : no_memory(x->error);
 	if (err == ERR_OK)
 		err = join_emit(&x->join, r, x->error);
 	if (r)
@@ -386,7 +385,7 @@ static void *run_extraction(void *arg)
 	struct extraction *x = arg;
 	struct worker *workers = calloc(THREADS_MAX, sizeof *workers);
 	if (!workers) {
-		x->err = error_set(x->error, ERR_NO_MEMORY, "out of memory");
+		x->err = no_memory(x->error);
 		return NULL;
 	}
 	x->err = run(x, workers);

@@ -6,9 +6,9 @@
 #include <dwarf.h>
 #include <stdlib.h>
 
+#include "base/grow.h"
 #include "extract/die_address.h"
 #include "extract/die_ranges.h"
-#include "extract/grow.h"
 
 /* Entries may share a list of ranges. A unit gets one piece for each of its bytes, many times what compilers write, and
  * these besides, so that time and memory are linear. */
@@ -209,7 +209,7 @@ static enum err scan(struct collector *c, struct error *e)
 		else
 			leave(&c->context);
 		if (c->no_memory)
-			return error_set(e, ERR_NO_MEMORY, "out of memory");
+			return no_memory(e);
 	}
 	return err == ERR_MISSING ? ERR_OK : err;
 }

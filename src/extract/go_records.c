@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "extract/grow.h"
+#include "base/grow.h"
 
 enum { RESULT_BYTES = 1 << 20 }; /* when enough was read for one result */
 
@@ -274,7 +274,7 @@ static enum err add_function(struct go_reader *g, const struct go_function *f, s
 	struct records *r = &g->records;
 	size_t first = out->piece_count;
 	if (!read_function(g, f))
-		return error_set(e, ERR_NO_MEMORY, "out of memory");
+		return no_memory(e);
 	r->code = g->table.code;
 	r->functions = &g->functions;
 	r->lines = &g->lines;

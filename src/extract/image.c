@@ -6,13 +6,8 @@
 #include <gelf.h>
 #include <stdlib.h>
 
+#include "base/grow.h"
 #include "extract/dwarf_bytes.h"
-#include "extract/grow.h"
-
-static enum err no_memory(struct error *e)
-{
-	return error_set(e, ERR_NO_MEMORY, "out of memory");
-}
 
 /* The relocation that adds where the program was loaded, with the pointer in its addend; 0: none is known. */
 static uint32_t relative_type(uint16_t machine)

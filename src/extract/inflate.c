@@ -76,7 +76,7 @@ static enum err step_zlib(struct transfer *t, struct error *e)
 	z->avail_out = BLOCK;
 	int status = inflate(z, Z_NO_FLUSH);
 	if (status == Z_MEM_ERROR)
-		return error_set(e, ERR_NO_MEMORY, "out of memory");
+		return no_memory(e);
 	if (status != Z_OK && status != Z_STREAM_END && status != Z_BUF_ERROR)
 		return corrupt(e, z->msg ? z->msg : "damaged");
 	t->ended = status == Z_STREAM_END;

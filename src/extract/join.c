@@ -16,7 +16,7 @@ enum err join_init(
 	*j = (struct join){.sink = sink, .coverage = coverage, .count = units};
 	j->results = calloc(units + 1, sizeof *j->results);
 	if (!j->results)
-		return error_set(e, ERR_NO_MEMORY, "out of memory");
+		return no_memory(e);
 	pthread_mutex_init(&j->lock, NULL);
 	pthread_cond_init(&j->moved, NULL);
 	return ERR_OK;
@@ -136,7 +136,7 @@ static enum err keep_lines(struct join *j, const struct result *r, struct error 
 		const struct result_line *l = &r->lines[i];
 		if (coverage_free(j->coverage, l->start, l->end) < l->end &&
 		        !line_table_add(&j->lines, l->start, l->end, l->path, l->line))
-			return error_set(e, ERR_NO_MEMORY, "out of memory");
+			return no_memory(e);
 	}
 	return ERR_OK;
 }

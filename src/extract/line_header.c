@@ -5,8 +5,8 @@
 
 #include <dwarf.h>
 
+#include "base/grow.h"
 #include "extract/abbrev.h"
-#include "extract/grow.h"
 
 enum { NAME_MAX_LENGTH = 4096, FORMATS_MAX = 255 };
 
@@ -233,7 +233,7 @@ enum err line_header_read(struct line_header *h, struct line_table *t, const str
 		return error_set(e, ERR_CORRUPT, "line table at 0x%llx: unknown version", (unsigned long long)offset);
 	bool memory = version == 5 ? read_list(&s, t, false) && read_list(&s, t, true) : read_old_lists(&s, t);
 	if (!memory)
-		return error_set(e, ERR_NO_MEMORY, "out of memory");
+		return no_memory(e);
 	if (s.r.bad || !sound(h))
 		return error_set(e, ERR_CORRUPT, "line table at 0x%llx: bad header", (unsigned long long)offset);
 	return ERR_OK;

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "extract/grow.h"
+#include "base/grow.h"
 #include "extract/line_header.h"
 
 /* The line program's registers, and what was read of its sequence so far. */
@@ -163,7 +163,7 @@ static enum err run(struct machine *m, struct error *e)
 			run_standard(m, r, opcode);
 	}
 	if (m->no_memory)
-		return error_set(e, ERR_NO_MEMORY, "out of memory");
+		return no_memory(e);
 	return r->bad ? error_set(e, ERR_CORRUPT, "a line table ends within an instruction") : ERR_OK;
 }
 

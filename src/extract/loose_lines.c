@@ -72,5 +72,5 @@ enum err loose_lines_collect(struct result *r, struct line_table *t, struct inte
 	for (size_t i = 0; i < t->row_count && ok; i++)
 		ok = sweep_row(&w, &t->rows[i]);
 	free(w.spans);
-	return ok ? ERR_OK : error_set(e, ERR_NO_MEMORY, "out of memory");
+	return ok ? ERR_OK : no_memory(e);
 }

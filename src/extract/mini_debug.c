@@ -22,7 +22,7 @@ static enum err grow(lzma_stream *s, char **out, size_t *cap, struct error *e)
 		return error_set(e, ERR_CORRUPT, "more than %d MiB when it is inflated", OUTPUT_MAX >> 20);
 	char *moved = realloc(*out, want);
 	if (!moved)
-		return error_set(e, ERR_NO_MEMORY, "out of memory");
+		return no_memory(e);
 	*out = moved;
 	s->next_out = (uint8_t *)moved + *cap;
 	s->avail_out = want - *cap;
@@ -33,7 +33,7 @@ static enum err grow(lzma_stream *s, char **out, size_t *cap, struct error *e)
 static enum err failure(lzma_ret status, struct error *e)
 {
 	if (status == LZMA_MEM_ERROR)
-		return error_set(e, ERR_NO_MEMORY, "out of memory");
+		return no_memory(e);
 	if (status == LZMA_MEMLIMIT_ERROR)
 		return error_set(e, ERR_CORRUPT, "its xz dictionary is too large");
 	if (status == LZMA_BUF_ERROR)

@@ -6,9 +6,9 @@
 #include <dwarf.h>
 #include <stdlib.h>
 
+#include "base/grow.h"
 #include "extract/abbrev.h"
 #include "extract/demangle.h"
-#include "extract/grow.h"
 #include "extract/scopes.h"
 
 enum { REFERENCES_MAX = 16, SCOPES_MAX = 64, FUNCTIONS_MAX = 16, NAME_LENGTH_MAX = DEMANGLE_OUTPUT_MAX };
@@ -154,11 +154,11 @@ static enum err scopes_of(struct names *n, const Dwarf_Die *root, const struct s
 		return ERR_OK;
 	}
 	struct scopes *s = calloc(1, sizeof *s);
-	enum err err = s ? scopes_read(s, root, &n->abbrevs, e) : error_set(e, ERR_NO_MEMORY, "out of memory");
+	enum err err = s ? scopes_read(s, root, &n->abbrevs, e) : no_memory(e);
 	if (err == ERR_CORRUPT) /* those before the damage */
 		err = ERR_OK;
 	if (err == ERR_OK && !keep_scopes(n, root, s))
-		err = error_set(e, ERR_NO_MEMORY, "out of memory");
+		err = no_memory(e);
 	if (err == ERR_OK) {
 		*found = s;
 	} else if (s) {
@@ -231,7 +231,7 @@ static enum err qualified(struct names *n, Dwarf_Die *declared, struct str plain
 	append_scopes(&n->text, around, count);
 	buffer_append_str(&n->text, plain);
 	*name = intern_add(n->strings, (struct str){(const char *)n->text.data, n->text.len});
-	return name->data && !n->text.failed ? ERR_OK : error_set(e, ERR_NO_MEMORY, "out of memory");
+	return name->data && !n->text.failed ? ERR_OK : no_memory(e);
 }
 
 static struct str linkage_name(struct names *n, const Dwarf_Die *die)
@@ -251,7 +251,7 @@ static enum err resolve(struct names *n, const Dwarf_Die *first, struct str *nam
 	}
 	*name = (struct str){"", 0};
 	if (linkage.len > 0 && !demangled(n, linkage, name))
-		return error_set(e, ERR_NO_MEMORY, "out of memory");
+		return no_memory(e);
 	if (name->len > 0)
 		return ERR_OK;
 	/* A linkage name that is not mangled says more than the name does: open64 for open. */
@@ -259,7 +259,7 @@ static enum err resolve(struct names *n, const Dwarf_Die *first, struct str *nam
 		*name = intern_add(n->strings, demangle_base(linkage));
 	else
 		return qualified(n, &die, plain, name, e);
-	return name->data ? ERR_OK : error_set(e, ERR_NO_MEMORY, "out of memory");
+	return name->data ? ERR_OK : no_memory(e);
 }
 
 enum err names_get(struct names *n, const Dwarf_Die *die, struct str *name, struct error *e)
@@ -268,6 +268,6 @@ enum err names_get(struct names *n, const Dwarf_Die *die, struct str *name, stru
 		return ERR_OK;
 	enum err err = resolve(n, die, name, e);
 	if (err == ERR_OK && !remember(n, &n->by_die, die->addr, *name))
-		err = error_set(e, ERR_NO_MEMORY, "out of memory");
+		err = no_memory(e);
 	return err;
 }

@@ -18,7 +18,7 @@ static enum err fill_frames(struct records *r, uint64_t address, uint32_t node, 
 		const struct line_row *row = &r->lines->rows[r->row];
 		struct str path = line_table_path(r->lines, row->file, r->strings);
 		if (!path.data)
-			return error_set(e, ERR_NO_MEMORY, "out of memory");
+			return no_memory(e);
 		inner.file = path;
 		inner.line = path.len > 0 ? row->line : 0;
 	}
@@ -46,7 +46,7 @@ static enum err add_pad(struct records *r, struct place *p, uint64_t call, uint6
 	struct symbfile_frame *frames = arena_alloc(&r->out->arena, count * sizeof *frames);
 	struct symbfile_pad *pad = frames ? result_add_pad(r->out) : NULL;
 	if (!pad)
-		return error_set(e, ERR_NO_MEMORY, "out of memory");
+		return no_memory(e);
 	*pad = (struct symbfile_pad){next - 1, frames, count};
 	return fill_frames(r, call, node, frames, count, e);
 }

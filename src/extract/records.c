@@ -6,12 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "extract/grow.h"
-
-static enum err no_memory(struct error *e)
-{
-	return error_set(e, ERR_NO_MEMORY, "out of memory");
-}
+#include "base/grow.h"
 
 /* An inlined call is named by its origin, which all calls of the function share. */
 enum err records_name(struct records *r, uint32_t node, struct error *e)

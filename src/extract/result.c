@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-#include "extract/grow.h"
+#include "base/grow.h"
 
 struct result *result_new(void)
 {

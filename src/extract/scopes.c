@@ -6,7 +6,7 @@
 #include <dwarf.h>
 #include <stdlib.h>
 
-#include "extract/grow.h"
+#include "base/grow.h"
 
 struct open_scope {
 	ptrdiff_t scope;
@@ -98,7 +98,7 @@ enum err scopes_read(struct scopes *s, const Dwarf_Die *root, struct abbrev_tabl
 	while (err == ERR_OK && (err = die_next(&s->unit, &d, e)) == ERR_OK) {
 		bool ok = !d.abbrev ? leave(s, &d, &open) : !d.abbrev->children || enter(s, &d, &open);
 		if (!ok)
-			err = error_set(e, ERR_NO_MEMORY, "out of memory");
+			err = no_memory(e);
 	}
 	free(open.outer);
 	return err == ERR_MISSING ? ERR_OK : err;

@@ -245,7 +245,7 @@ static enum err write_headers(struct image *m, struct buffer *out, struct error 
 	buffer_reset(out);
 	put_header(m, out, sections);
 	if (err != ERR_OK || out->failed)
-		return err != ERR_OK ? err : error_set(e, ERR_NO_MEMORY, "out of memory");
+		return err != ERR_OK ? err : no_memory(e);
 	if (pwrite(m->fd, out->data, out->len, 0) != (ssize_t)out->len)
 		return error_set(e, ERR_IO, "temporary file: %s", strerror(errno));
 	return ERR_OK;

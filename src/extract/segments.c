@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-#include "extract/grow.h"
+#include "base/grow.h"
 
 /* Two calls of one caller do not share code, yet compilers say so now and then. The one that begins later then counts;
  * where it ends the other goes on, which takes records anew for all the calls inside of it. */

@@ -210,7 +210,7 @@ static enum err assemble(
 	if (fd >= 0)
 		close(fd);
 	if (!filled)
-		return error_set(e, ERR_NO_MEMORY, "out of memory");
+		return no_memory(e);
 	u->dwarf = dwarf_begin_elf(u->elf, DWARF_C_READ, NULL);
 	if (!u->dwarf)
 		return error_set(e, ERR_CORRUPT, "a split unit: %s", dwarf_errmsg(-1));

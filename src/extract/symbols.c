@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "extract/elf_file.h"
-#include "extract/grow.h"
 #include "extract/records.h"
 
 struct symbol {
@@ -27,11 +27,6 @@ struct symbols {
 	struct error *e;
 };
 
-static enum err no_memory(struct symbols *s)
-{
-	return error_set(s->e, ERR_NO_MEMORY, "out of memory");
-}
-
 static enum err add_symbol(struct symbols *s, const GElf_Sym *sym, const char *name)
 {
 	unsigned type = GELF_ST_TYPE(sym->st_info);
@@ -41,7 +36,7 @@ static enum err add_symbol(struct symbols *s, const GElf_Sym *sym, const char *n
 		return ERR_OK;
 	struct symbol *items = grown(s->items, &s->cap, s->count, sizeof *items);
 	if (!items)
-		return no_memory(s);
+		return no_memory(s->e);
 	s->items = items;
 	uint64_t room = section->end - sym->st_value;
 	uint64_t end = sym->st_value + (sym->st_size < room ? sym->st_size : room);
@@ -98,7 +93,7 @@ static enum err add_piece(struct symbols *s, uint64_t start, uint64_t end, const
 	struct segments segments = {.items = &all, .count = 1};
 	size_t first = s->records.out->piece_count;
 	if (!node.name.data)
-		return no_memory(s);
+		return no_memory(s->e);
 	s->records.functions = &functions;
 	enum err err = records_add_ranges(&s->records, &segments, s->e);
 	return err == ERR_OK && s->pads ? records_add_pads(&s->records, &segments, first, s->e) : err;
@@ -122,7 +117,7 @@ static enum err sweep(struct symbols *s)
 	const struct symbol **open = calloc(s->count + 1, sizeof *open);
 	size_t n = 0;
 	uint64_t at = 0;
-	enum err err = open ? ERR_OK : no_memory(s);
+	enum err err = open ? ERR_OK : no_memory(s->e);
 	for (size_t i = 0; i <= s->count && err == ERR_OK; i++) {
 		uint64_t start = i < s->count ? s->items[i].start : UINT64_MAX;
 		for (; n > 0 && open[n - 1]->end <= start && err == ERR_OK; n--) {
@@ -211,5 +206,5 @@ enum err symbol_names_find(struct symbol_names *n, uint64_t address, struct str 
 			found = s; /* of several for the same code the first one counts */
 	}
 	*name = found ? names_of_symbol(&n->names, str_from(found->name)) : (struct str){"", 0};
-	return name->data ? ERR_OK : error_set(e, ERR_NO_MEMORY, "out of memory");
+	return name->data ? ERR_OK : no_memory(e);
 }

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "extract/grow.h"
+#include "base/grow.h"
 #include "extract/loose_lines.h"
 
 enum { UNIT_MIN = 7 }; /* bytes of a header behind its length */
@@ -76,7 +76,7 @@ enum err unit_reader_list(struct unit_reader *u, uint64_t **offsets, size_t *cou
 	for (Dwarf_Off at = 0; (status = next_unit(u, at, &next, &header, &version)) <= 0; at = next) {
 		uint64_t *items = grown(*offsets, &cap, *count, sizeof *items);
 		if (!items)
-			return error_set(e, ERR_NO_MEMORY, "out of memory");
+			return no_memory(e);
 		*offsets = items;
 		items[(*count)++] = at;
 		if (status < 0 || next - at < UNIT_MIN)
@@ -107,7 +107,7 @@ static enum err add_function(struct unit_reader *u, const struct code_piece *pie
 	struct records *r = &u->records;
 	size_t first = r->out->piece_count;
 	if (!segments_make(&u->segments, u->functions.nodes, pieces, count))
-		return error_set(e, ERR_NO_MEMORY, "out of memory");
+		return no_memory(e);
 	enum err err = records_add_ranges(r, &u->segments, e);
 	return err == ERR_OK && u->pads ? records_add_pads(r, &u->segments, first, e) : err;
 }

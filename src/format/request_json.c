@@ -17,12 +17,12 @@
 #include <stdlib.h>
 
 #include "format/json_scan.h"
+#include "base/grow.h"
 #include "format/request_json.h"
 
 enum {
 	KEY_RAW_MAX = 54, /* "memoryMap" with every letter as \uXXXX */
 	INDEX_SHOWN = 40, /* digits of a module_index that an error repeats */
-	LIST_FIRST = 32,  /* items a list has room for at first */
 };
 
 #define INDEX_HUGE INT32_MAX /* stands for every module_index from here on: no memory map is as long */
@@ -99,14 +99,10 @@ static enum key key_of(struct str raw)
 /* The slot of a new last item; NULL without memory. */
 static inline void *push(struct list *l, size_t size)
 {
-	if (l->count == l->cap) {
-		size_t cap = l->cap ? 2 * l->cap : LIST_FIRST;
-		void *items = cap <= SIZE_MAX / size ? realloc(l->items, cap * size) : NULL;
-		if (!items)
-			return NULL;
-		l->items = items;
-		l->cap = cap;
-	}
+	void *items = grown(l->items, &l->cap, l->count, size);
+	if (!items)
+		return NULL;
+	l->items = items;
 	return (char *)l->items + size * l->count++;
 }
 

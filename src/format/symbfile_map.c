@@ -233,7 +233,7 @@ static bool keep_range(struct symbfile_map *m, const struct symbfile_range *rang
 static enum err result(struct symbfile_map *m, struct error *e)
 {
 	if (m->failed)
-		return error_set(e, ERR_NO_MEMORY, "out of memory");
+		return no_memory(e);
 	return symbfile_map_count(m, 0) ? ERR_OK : error_set(e, ERR_TOO_LARGE, "the map takes too much memory");
 }
 

@@ -74,11 +74,6 @@ static enum err corrupt(struct symbfile_reader *r, uint64_t offset, const char *
 	return error_set(&r->error, ERR_CORRUPT, "byte %" PRIu64 ": %s", offset, text);
 }
 
-static enum err no_memory(struct symbfile_reader *r)
-{
-	return error_set(&r->error, ERR_NO_MEMORY, "out of memory");
-}
-
 /* The place in the file of a byte of the body, which has been taken whole. */
 static uint64_t offset_of(const struct symbfile_reader *r, struct str body, const uint8_t *at)
 {
@@ -88,7 +83,7 @@ static uint64_t offset_of(const struct symbfile_reader *r, struct str body, cons
 static enum err check_body(struct symbfile_reader *r, struct str body, enum err err, const struct wire_fault *fault)
 {
 	if (err == ERR_NO_MEMORY)
-		return no_memory(r);
+		return no_memory(&r->error);
 	return err ? corrupt(r, offset_of(r, body, fault->at), "cannot be decoded: %s", fault->text) : ERR_OK;
 }
 
@@ -165,7 +160,7 @@ static enum err sum_lines(struct symbfile_reader *r, struct symbfile_range *out)
 	bool ok = make_room(&items, &r->line_cap, lines->count, sizeof *r->lines);
 	r->lines = items;
 	if (!ok)
-		return no_memory(r);
+		return no_memory(&r->error);
 	for (size_t i = 0; i < lines->count; i++) {
 		offset += offsets->items[i];
 		r->lines[i] = (struct symbfile_line){offset, lines->items[i]};
@@ -212,7 +207,7 @@ static enum err make_frames(struct symbfile_reader *r, struct symbfile_pad *out)
 	bool ok = make_room(&items, &r->frame_cap, w->funcs.count, sizeof *r->frames);
 	r->frames = items;
 	if (!ok)
-		return no_memory(r);
+		return no_memory(&r->error);
 	for (size_t i = 0; i < w->funcs.count && !err; i++) {
 		struct symbfile_frame *f = &r->frames[i];
 		f->line = w->lines.items[i];
@@ -337,7 +332,7 @@ static enum err take_body(struct symbfile_reader *r, const uint8_t *data, size_t
 	if (r->left == 0 && r->buf.len == 0)
 		return take_message(r, data, n);
 	if (!buffer_append(&r->buf, data, n))
-		return no_memory(r);
+		return no_memory(&r->error);
 	if (r->left > 0)
 		return ERR_OK;
 	enum err err = take_message(r, r->buf.data, r->buf.len);

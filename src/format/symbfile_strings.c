@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 
+#include "base/grow.h"
 #include "base/hash.h"
 #include "base/varint.h"
 
@@ -65,19 +66,6 @@ static bool reserve_slot(struct symbfile_strings *s)
 	return true;
 }
 
-static bool reserve_item(struct symbfile_strings *s)
-{
-	if (s->count < s->cap)
-		return true;
-	size_t cap = s->cap ? s->cap * 2 : FIRST_SLOTS / 2;
-	struct symbfile_string *items = realloc(s->items, cap * sizeof *items);
-	if (!items)
-		return false;
-	s->items = items;
-	s->cap = cap;
-	return true;
-}
-
 /* As a field of the table: tag, length, text. */
 static size_t field_len(size_t len)
 {
@@ -88,7 +76,11 @@ static size_t field_len(size_t len)
 enum err symbfile_strings_add(struct symbfile_strings *s, struct str text, uint32_t *index)
 {
 	uint64_t hash = checksum(text.data, text.len, "", 0);
-	if (!reserve_slot(s) || !reserve_item(s))
+	struct symbfile_string *items = grown(s->items, &s->cap, s->count, sizeof *items);
+	if (!items)
+		return ERR_NO_MEMORY;
+	s->items = items;
+	if (!reserve_slot(s))
 		return ERR_NO_MEMORY;
 	uint32_t *slot = find_slot(s, text, hash);
 	if (!*slot) {

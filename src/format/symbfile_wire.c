@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 
+#include "base/grow.h"
 #include "base/utf8.h"
 #include "format/protobuf.h"
 #include "format/symbfile.h"
@@ -100,15 +101,10 @@ static enum err take_ref(struct wire_text *to, const struct proto_field *f, stru
 
 static bool column_reserve(struct wire_column *c, size_t n)
 {
-	if (n <= c->cap - c->count)
-		return true;
-	/* At least doubled; a message of 16 MiB bounds it, far from any overflow. */
-	size_t cap = c->cap * 2 < c->count + n ? c->count + n : c->cap * 2;
-	uint32_t *items = realloc(c->items, cap * sizeof *items);
+	uint32_t *items = grown(c->items, &c->cap, c->count + n, sizeof *items);
 	if (!items)
 		return false;
 	c->items = items;
-	c->cap = cap;
 	return true;
 }
 

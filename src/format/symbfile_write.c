@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/buffer.h"
+#include "base/grow.h"
 #include "format/protobuf.h"
 #include "format/symbfile_strings.h"
 #include "format/symbfile_wire.h"
@@ -68,11 +69,6 @@ void symbfile_writer_free(struct symbfile_writer *w)
 	buffer_release(&w->lines);
 	free(w->ids);
 	free(w);
-}
-
-static enum err no_memory(struct error *e)
-{
-	return error_set(e, ERR_NO_MEMORY, "out of memory");
 }
 
 /* ---- fields into buffers; a buffer without memory remembers that ---- */
@@ -235,18 +231,6 @@ static enum err flush_records(struct symbfile_writer *w, struct error *e)
 
 /* ---- records ---- */
 
-static bool reserve_ids(struct symbfile_writer *w, size_t count)
-{
-	if (count <= w->id_cap)
-		return true;
-	uint32_t *ids = realloc(w->ids, count * sizeof *ids);
-	if (!ids)
-		return false;
-	w->ids = ids;
-	w->id_cap = count;
-	return true;
-}
-
 /* w->ids: 0 for a string that is not there, else its index + 1. */
 static enum err add_id(struct symbfile_writer *w, size_t place, struct str text)
 {
@@ -283,8 +267,10 @@ static enum err pad_ids(struct symbfile_writer *w, const void *record)
 static enum err take_strings(struct symbfile_writer *w, enum err (*take)(struct symbfile_writer *w, const void *record),
         const void *record, size_t count, struct error *e)
 {
-	if (!reserve_ids(w, count))
+	uint32_t *ids = grown(w->ids, &w->id_cap, count, sizeof *ids);
+	if (!ids)
 		return no_memory(e);
+	w->ids = ids;
 	enum err err = take(w, record);
 	if (err == ERR_TOO_LARGE) {
 		enum err flushed = flush_records(w, e);

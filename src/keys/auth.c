@@ -16,6 +16,7 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 
+#include "base/grow.h"
 #include "base/hash.h"
 #include "base/hex.h"
 
@@ -135,14 +136,10 @@ static enum err add_key(struct auth_keys *keys, const struct key *k, struct erro
 		return error_set(e, ERR_CONFIG, "the id \"%s\" is there twice", k->id);
 	if (keys->count == KEYS_MAX)
 		return error_set(e, ERR_CONFIG, "more than %d keys", KEYS_MAX);
-	if (keys->count == keys->cap) {
-		size_t cap = keys->cap ? 2 * keys->cap : 16;
-		struct key *items = realloc(keys->items, cap * sizeof *items);
-		if (!items)
-			return error_set(e, ERR_NO_MEMORY, "no memory for keys");
-		keys->items = items;
-		keys->cap = cap;
-	}
+	struct key *items = grown(keys->items, &keys->cap, keys->count, sizeof *items);
+	if (!items)
+		return no_memory(e);
+	keys->items = items;
 	keys->items[keys->count++] = *k;
 	return ERR_OK;
 }
@@ -206,7 +203,7 @@ void auth_keys_free(struct auth_keys *keys)
 struct auth_keys *auth_read(const char *path, struct error *e)
 {
 	struct auth_keys *keys = calloc(1, sizeof *keys);
-	enum err err = keys ? ERR_OK : error_set(e, ERR_NO_MEMORY, "no memory for keys");
+	enum err err = keys ? ERR_OK : no_memory(e);
 	if (!err && path && *path)
 		err = read_file(keys, path, e);
 	if (!err)
@@ -284,7 +281,7 @@ static enum err check(struct str id, struct str key, enum auth_right right, char
 	bool same, hashed = match_key(k, key, &same), may = same && k->rights & right;
 	pthread_rwlock_unlock(&lock);
 	if (!hashed)
-		return error_set(e, ERR_NO_MEMORY, "out of memory");
+		return no_memory(e);
 	if (!same)
 		return error_set(e, ERR_FORBIDDEN, "unknown or revoked API key");
 	if (!may)

@@ -207,7 +207,7 @@ static enum err revoke_key(const char *id, const char *path, struct error *e)
 	if (!err && !copy_without(&text, &f.text, id))
 		err = error_set(e, ERR_CONFIG, "%s: no key with the id \"%.64s\"", path, id);
 	if (!err && text.failed)
-		err = error_set(e, ERR_NO_MEMORY, "no memory");
+		err = no_memory(e);
 	if (!err)
 		err = replace_file(&f, &text, e);
 	buffer_release(&text);

@@ -58,7 +58,7 @@ struct bucket_sources *bucket_sources_new(const struct config *c, struct error *
 	struct bucket_limits limits = bucket_limits_of(c);
 	struct bucket_sources *s = calloc(1, sizeof *s);
 	if (!s) {
-		error_set(e, ERR_NO_MEMORY, "no memory");
+		no_memory(e);
 		return NULL;
 	}
 	s->max_size = limits.max_size;
@@ -113,7 +113,7 @@ enum err bucket_check_local(const struct config *c, const char *url, struct erro
 	if (client)
 		s.backend->probe(client, NULL, &result);
 	else
-		err = error_set(e, ERR_NO_MEMORY, "no memory");
+		err = no_memory(e);
 	if (result.outcome == BUCKET_FAILED)
 		err = error_set(e, ERR_CONFIG, "source: %.190s", result.text);
 	s.backend->client_free(client);

@@ -205,7 +205,7 @@ static enum err add_server(struct mc_servers *s, const char *name, struct error 
 		return result;
 	s->names[s->count] = strdup(name);
 	if (!s->names[s->count])
-		return error_set(e, ERR_NO_MEMORY, "no memory");
+		return no_memory(e);
 	server->name = s->names[s->count++];
 	return ERR_OK;
 }
@@ -219,7 +219,7 @@ struct mc_servers *mc_servers_new(const struct config *c, struct error *e)
 {
 	struct mc_servers *s = calloc(1, sizeof *s);
 	if (!s) {
-		error_set(e, ERR_NO_MEMORY, "no memory");
+		no_memory(e);
 		return NULL;
 	}
 	s->connect_ms = milliseconds(c->memcached_connect_timeout);

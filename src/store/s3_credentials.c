@@ -76,7 +76,7 @@ static enum err ask(
 	struct transfer_reply reply;
 	struct transfer *t = transfer_new(c->pool, &c->settings);
 	if (!t)
-		return error_set(e, ERR_NO_MEMORY, "no memory");
+		return no_memory(e);
 	buffer_reset(answer);
 	q->body = add_answer;
 	q->arg = answer;
@@ -288,7 +288,7 @@ static enum err ask_sts(struct s3_credentials *c, struct given *g, struct error 
 	                    !add_parameter(&form, "RoleArn", variable("AWS_ROLE_ARN")) ||
 	                    !add_parameter(&form, "RoleSessionName", *session ? session : "symbolicated") ||
 	                    !add_parameter(&form, "WebIdentityToken", (const char *)token.data)))
-		err = error_set(e, ERR_NO_MEMORY, "no memory");
+		err = no_memory(e);
 	struct transfer_request q = {.method = "POST",
 	        .url = c->sts,
 	        .data = form.data,
@@ -334,14 +334,14 @@ static enum err make_services(struct s3_credentials *c, const char *region, stru
 	if (made < 0)
 		c->sts = NULL;
 	c->pool = transfer_pool_new(&limits);
-	return c->sts && c->pool ? ERR_OK : error_set(e, ERR_NO_MEMORY, "no memory");
+	return c->sts && c->pool ? ERR_OK : no_memory(e);
 }
 
 struct s3_credentials *s3_credentials_new(const struct config *config, const char *region, struct error *e)
 {
 	struct s3_credentials *c = calloc(1, sizeof *c);
 	if (!c) {
-		error_set(e, ERR_NO_MEMORY, "no memory");
+		no_memory(e);
 		return NULL;
 	}
 	pthread_mutex_init(&c->lock, NULL);
@@ -468,7 +468,7 @@ static enum err copy_keys(struct s3_keys *to, const struct s3_keys *from, struct
 	        copy_text(&to->token, from->token))
 		return ERR_OK;
 	s3_keys_release(to);
-	return error_set(e, ERR_NO_MEMORY, "no memory");
+	return no_memory(e);
 }
 
 enum err s3_credentials_get(struct s3_credentials *c, struct s3_keys *k, struct error *e)

@@ -101,7 +101,7 @@ static enum err read_file(struct s3_keys *k, const char *path, const char *profi
 	bool unread = ferror(in);
 	fclose(in);
 	if (!memory)
-		return error_set(e, ERR_NO_MEMORY, "no memory");
+		return no_memory(e);
 	if (!good || unread)
 		return error_set(
 		        e, ERR_CONFIG, "s3_credentials_file: %.100s: cannot read line %u", path, number + unread);
@@ -123,7 +123,7 @@ static enum err read_environment(struct s3_keys *k, struct error *e)
 {
 	if (!take_variable(&k->access, "AWS_ACCESS_KEY_ID") || !take_variable(&k->secret, "AWS_SECRET_ACCESS_KEY") ||
 	        !take_variable(&k->token, "AWS_SESSION_TOKEN"))
-		return error_set(e, ERR_NO_MEMORY, "no memory");
+		return no_memory(e);
 	if (!k->access != !k->secret)
 		return error_set(
 		        e, ERR_CONFIG, "only one of AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY is in the environment");

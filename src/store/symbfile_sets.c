@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "base/hash.h"
 
 struct listing {
@@ -45,15 +46,11 @@ static void print_generation(char name[STORE_SET_MAX + 1], unsigned parts, unsig
 static bool found_part(void *arg, const struct store_part *part)
 {
 	struct listing *l = arg;
-	if (l->count == l->cap) {
-		size_t cap = l->cap ? 2 * l->cap : 16;
-		struct store_part *grown = realloc(l->parts, cap * sizeof *grown);
-		l->no_memory = !grown;
-		if (!grown)
-			return false;
-		l->parts = grown;
-		l->cap = cap;
-	}
+	struct store_part *parts = grown(l->parts, &l->cap, l->count, sizeof *parts);
+	l->no_memory = !parts;
+	if (!parts)
+		return false;
+	l->parts = parts;
 	l->parts[l->count++] = *part;
 	return true;
 }
@@ -202,7 +199,7 @@ enum err symbfile_sets_get(struct symbfile_sets *sets, struct store_client *c, c
 		l.no_memory = l.no_memory || !take(&sets->kinds[i], &best[i]);
 	free(l.parts);
 	if (l.no_memory)
-		err = error_set(e, ERR_NO_MEMORY, "out of memory");
+		err = no_memory(e);
 	if (err)
 		symbfile_sets_release(sets);
 	return err;
@@ -219,7 +216,7 @@ enum err symbfile_sets_place(struct store_key *key, char name[STORE_SET_MAX + 1]
 	print_generation(wanted.set, key->parts, 0);
 	enum err err = store_list(c, &key->id, found_part, &l, NULL, e);
 	if (!err && l.no_memory)
-		err = error_set(e, ERR_NO_MEMORY, "out of memory");
+		err = no_memory(e);
 	for (size_t i = 0; !err && i < l.count; i++) {
 		const struct store_part *p = &l.parts[i];
 		unsigned generation = generation_of(p->set, &ignored);

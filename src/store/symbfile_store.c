@@ -47,7 +47,7 @@ struct symbfile_store *symbfile_store_new(const struct config *c, struct error *
 	const char *url = c->symbfile_store ? c->symbfile_store : "";
 	struct symbfile_store *s = calloc(1, sizeof *s);
 	if (!s) {
-		error_set(e, ERR_NO_MEMORY, "no memory");
+		no_memory(e);
 		return NULL;
 	}
 	s->max_size = c->bucket_max_size;
@@ -114,7 +114,7 @@ enum err symbfile_store_check_local(const struct config *c, struct error *e)
 	if (!s)
 		return e->code;
 	struct store_client *client = store_client_new(s);
-	enum err err = client ? store_probe(client, e) : error_set(e, ERR_NO_MEMORY, "no memory");
+	enum err err = client ? store_probe(client, e) : no_memory(e);
 	store_client_free(client);
 	symbfile_store_free(s);
 	return err;
@@ -215,7 +215,7 @@ struct store_put *store_put_begin(
 	}
 	p = calloc(1, sizeof *p);
 	if (!p) {
-		error_set(e, ERR_NO_MEMORY, "no memory");
+		no_memory(e);
 		return NULL;
 	}
 	print_path(path, key);

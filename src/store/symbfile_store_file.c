@@ -216,7 +216,7 @@ static void *file_put_begin(void *client, const char *path, const atomic_bool *c
 	struct file_put *p = calloc(1, sizeof *p);
 	(void)cancel;
 	if (!p) {
-		error_set(e, ERR_NO_MEMORY, "no memory");
+		no_memory(e);
 		return NULL;
 	}
 	p->client = client;

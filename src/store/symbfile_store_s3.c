@@ -109,11 +109,6 @@ static void *s3_client_new(void *store)
 	return NULL;
 }
 
-static enum err no_memory(struct error *e)
-{
-	return error_set(e, ERR_NO_MEMORY, "no memory");
-}
-
 static enum err refused(struct error *e, const char *what, const struct transfer_reply *reply)
 {
 	char text[S3_TEXT_SIZE];

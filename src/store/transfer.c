@@ -366,7 +366,7 @@ static enum err make_headers(
 {
 	struct buffer lines;
 	buffer_init(&lines, LINES_MAX);
-	error_set(e, ERR_NO_MEMORY, "no memory");
+	no_memory(e);
 	if (q->data)
 		buffer_printf(&lines, "Content-Type: %s\n", q->content_type ? q->content_type : TRANSFER_CONTENT_TYPE);
 	bool ok = !t->settings->sign || t->settings->sign(t->settings->signer, q, &lines, e);

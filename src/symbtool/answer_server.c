@@ -87,7 +87,7 @@ static enum err write_request(struct buffer *out, const struct question *q, stru
 	}
 	buffer_printf(out, "]}");
 	if (!err && out->failed)
-		err = error_set(e, ERR_NO_MEMORY, "out of memory");
+		err = no_memory(e);
 	return err;
 }
 
@@ -98,7 +98,7 @@ static enum err send_v5(
 	reply->max = REPLY_MAX;
 	struct server_request request = {
 	        .path = "/symbolicate/v5", .headers = headers, .post = true, .data = body->data, .len = body->len};
-	enum err err = c ? connection_send(c, &request, reply, e) : error_set(e, ERR_NO_MEMORY, "out of memory");
+	enum err err = c ? connection_send(c, &request, reply, e) : no_memory(e);
 	connection_free(c);
 	return err;
 }

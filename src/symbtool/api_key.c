@@ -53,7 +53,7 @@ static enum err make_header(char **header, const char *key, struct error *e)
 	if (n >= 0)
 		return ERR_OK;
 	*header = NULL;
-	return error_set(e, ERR_NO_MEMORY, "out of memory");
+	return no_memory(e);
 }
 
 static enum err find_key(char key[KEY_MAX], char *given, const char *file, struct error *e)

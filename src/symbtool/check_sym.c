@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "base/hex.h"
 #include "format/breakpad.h"
 #include "symbtool/input.h"
@@ -71,14 +72,10 @@ static enum err add_damage(struct checker *c, struct str line, struct error *e)
 	struct sym_report *r = c->report;
 	if (r->count == DAMAGES_MAX)
 		return ERR_OK;
-	if (r->count == r->cap) {
-		size_t cap = r->cap ? 2 * r->cap : 16;
-		struct sym_damage *items = realloc(r->items, cap * sizeof *items);
-		if (!items)
-			return error_set(e, ERR_NO_MEMORY, "out of memory");
-		r->items = items;
-		r->cap = cap;
-	}
+	struct sym_damage *items = grown(r->items, &r->cap, r->count, sizeof *items);
+	if (!items)
+		return no_memory(e);
+	r->items = items;
 	struct sym_damage *d = &r->items[r->count++];
 	*d = (struct sym_damage){.number = c->number, .reason = reason_of(c, line)};
 	size_t len = line.len < SYM_LINE_SHOWN ? line.len : SYM_LINE_SHOWN;
@@ -169,7 +166,7 @@ enum err check_sym(const char *path, struct sym_report *report, struct error *e)
 	struct checker c = {.report = report, .reader = breakpad_new(&options, (struct str){"", 0})};
 	*report = (struct sym_report){0};
 	if (!c.reader)
-		return error_set(e, ERR_NO_MEMORY, "out of memory");
+		return no_memory(e);
 	enum err err = conclude(&c, input_read(path, take_block, &c, e), e);
 	breakpad_free(c.reader);
 	return err;

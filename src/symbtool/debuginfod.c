@@ -183,7 +183,7 @@ enum err debuginfod_fetch(
 	struct transfer t = {.done = 0};
 	debuginfod_client *client = debuginfod_begin();
 	if (!client)
-		return error_set(e, ERR_NO_MEMORY, "out of memory");
+		return no_memory(e);
 	progress_begin(&t.progress, kind == DEBUGINFOD_DEBUG ? "debug file" : "executable", "bytes", 0);
 	debuginfod_set_user_data(client, &t);
 	debuginfod_set_progressfn(client, on_progress);

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/grow.h"
 #include "extract/elf_file.h"
 
 void executables_release(struct executables *x)
@@ -22,17 +23,13 @@ void executables_release(struct executables *x)
 
 static enum err add(struct executables *x, const char *path, const struct stat *st, bool found, struct error *e)
 {
-	if (x->count == x->cap) {
-		size_t cap = x->cap ? 2 * x->cap : 16;
-		struct executable *items = realloc(x->items, cap * sizeof *items);
-		if (!items)
-			return error_set(e, ERR_NO_MEMORY, "out of memory");
-		x->items = items;
-		x->cap = cap;
-	}
+	struct executable *items = grown(x->items, &x->cap, x->count, sizeof *items);
+	if (!items)
+		return no_memory(e);
+	x->items = items;
 	char *copy = strdup(path);
 	if (!copy)
-		return error_set(e, ERR_NO_MEMORY, "out of memory");
+		return no_memory(e);
 	x->items[x->count++] = (struct executable){copy, found, st->st_dev, st->st_ino};
 	return ERR_OK;
 }

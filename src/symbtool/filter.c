@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/grow.h"
 #include "symbtool/cli.h"
 #include "symbtool/filter_names.h"
 #include "text/module_table.h"
@@ -44,22 +45,13 @@ struct filter {
 	unsigned lacking_count;
 };
 
-static enum err no_memory(struct error *e)
-{
-	return error_set(e, ERR_NO_MEMORY, "out of memory");
-}
-
 static bool take_frame(void *arg, const struct text_frame *frame)
 {
 	struct filter *f = arg;
-	if (f->frame_count == f->frame_cap) {
-		size_t cap = f->frame_cap ? 2 * f->frame_cap : 1024;
-		struct text_frame *grown = realloc(f->frames, cap * sizeof *grown);
-		if (!grown)
-			return false;
-		f->frames = grown;
-		f->frame_cap = cap;
-	}
+	struct text_frame *frames = grown(f->frames, &f->frame_cap, f->frame_count, sizeof *frames);
+	if (!frames)
+		return false;
+	f->frames = frames;
 	f->frames[f->frame_count++] = *frame;
 	return true;
 }

@@ -84,11 +84,6 @@ void filter_names_free(struct filter_names *n)
 	free(n);
 }
 
-static enum err no_memory(struct error *e)
-{
-	return error_set(e, ERR_NO_MEMORY, "out of memory");
-}
-
 /* ---- modules ---- */
 
 static enum why why_not_local(enum local_why why, const struct text_module *m)

@@ -28,7 +28,7 @@ static enum err begin_gzip(struct input *in, struct error *e)
 {
 	in->gunzip = gunzip_new();
 	in->inflated = malloc(BLOCK);
-	return in->gunzip && in->inflated ? ERR_OK : error_set(e, ERR_NO_MEMORY, "out of memory");
+	return in->gunzip && in->inflated ? ERR_OK : no_memory(e);
 }
 
 static enum err give(struct input *in, const uint8_t *data, size_t len, struct error *e)
@@ -74,7 +74,7 @@ enum err input_read(const char *path, enum err (*take)(void *arg, const uint8_t 
 	if (!f)
 		err = error_set(e, ERR_IO, "%s", strerror(errno));
 	else if (!block)
-		err = error_set(e, ERR_NO_MEMORY, "out of memory");
+		err = no_memory(e);
 	else
 		err = read_all(&in, f, block, e);
 	if (f)

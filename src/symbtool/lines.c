@@ -41,7 +41,7 @@ static enum err make_room(struct lines *l, struct error *e)
 	size_t cap = l->cap ? 2 * l->cap : 2 * BLOCK;
 	char *grown = realloc(l->text, cap);
 	if (!grown)
-		return error_set(e, ERR_NO_MEMORY, "out of memory");
+		return no_memory(e);
 	l->text = grown;
 	l->cap = cap;
 	return ERR_OK;

@@ -27,7 +27,7 @@ static enum err add_symbfile(struct symbfile_map *map, const char *path, struct 
 	struct symbfile_sink sink = symbfile_map_sink(map);
 	struct symbfile_reader *reader = symbfile_reader_new(&sink);
 	if (!reader)
-		return error_set(e, ERR_NO_MEMORY, "out of memory");
+		return no_memory(e);
 	enum err err = input_read(path, feed_symbfile, reader, e);
 	if (!err)
 		err = symbfile_reader_finish(reader, e);
@@ -75,7 +75,7 @@ static enum err read_breakpad(const char *path, struct offmap **out, struct erro
 {
 	struct breakpad *p = breakpad_new(&map_options, (struct str){"", 0});
 	if (!p)
-		return error_set(e, ERR_NO_MEMORY, "out of memory");
+		return no_memory(e);
 	enum err err = input_read(path, feed_breakpad, p, e);
 	if (!err)
 		err = breakpad_finish(p, out, e);
@@ -105,11 +105,11 @@ enum err local_map_new(
 	if (count == 1 && kind == INPUT_OTHER)
 		return read_breakpad(paths[0], out, e);
 	struct symbfile_map *map = symbfile_map_new(&map_options);
-	enum err err = map ? ERR_OK : error_set(e, ERR_NO_MEMORY, "out of memory");
+	enum err err = map ? ERR_OK : no_memory(e);
 	for (size_t i = 0; i < count && !err; i++)
 		err = add_file(map, paths[i], options, e);
 	if (!err && symbfile_map_finish(map, out))
-		err = error_set(e, ERR_NO_MEMORY, "out of memory");
+		err = no_memory(e);
 	symbfile_map_free(map);
 	return err;
 }

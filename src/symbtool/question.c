@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "symbtool/cli.h"
 
 void question_release(struct question *q)
@@ -19,27 +20,6 @@ void question_release(struct question *q)
 	*q = (struct question){0};
 }
 
-/* Room for one more item; false: no memory. */
-static bool reserve(void *items, size_t *cap, size_t count, size_t size)
-{
-	void *old, *grown;
-	if (count < *cap)
-		return true;
-	memcpy(&old, items, sizeof old);
-	size_t wanted = *cap ? 2 * *cap : 64;
-	grown = realloc(old, wanted * size);
-	if (!grown)
-		return false;
-	memcpy(items, &grown, sizeof grown);
-	*cap = wanted;
-	return true;
-}
-
-static enum err no_memory(struct error *e)
-{
-	return error_set(e, ERR_NO_MEMORY, "out of memory");
-}
-
 enum err question_module(struct question *q, const char *name, uint32_t *number, struct error *e)
 {
 	const json_t *known = json_object_get(q->numbers, name);
@@ -50,8 +30,10 @@ enum err question_module(struct question *q, const char *name, uint32_t *number,
 		return error_set(e, ERR_TOO_LARGE, "more than %d modules", QUESTION_MODULES);
 	if (!q->numbers && !(q->numbers = json_object()))
 		return no_memory(e);
-	if (!reserve(&q->modules, &q->module_cap, q->module_count, sizeof *q->modules))
+	char **modules = grown(q->modules, &q->module_cap, q->module_count, sizeof *modules);
+	if (!modules)
 		return no_memory(e);
+	q->modules = modules;
 	q->modules[q->module_count] = strdup(name);
 	if (!q->modules[q->module_count])
 		return no_memory(e);
@@ -69,8 +51,10 @@ static enum err add_frame(struct question *q, uint32_t module, uint64_t address,
 {
 	if (q->count == QUESTION_FRAMES)
 		return error_set(e, ERR_TOO_LARGE, "more than %d addresses", QUESTION_FRAMES);
-	if (!reserve(&q->frames, &q->cap, q->count, sizeof *q->frames))
+	struct question_frame *frames = grown(q->frames, &q->cap, q->count, sizeof *frames);
+	if (!frames)
 		return no_memory(e);
+	q->frames = frames;
 	if (q->return_addresses && q->count > stack_start(q) && address > 0)
 		address--;
 	q->frames[q->count++] = (struct question_frame){module, address};
@@ -103,8 +87,10 @@ enum err question_end_stack(struct question *q, struct error *e)
 {
 	if (q->count == stack_start(q))
 		return ERR_OK;
-	if (!reserve(&q->ends, &q->stack_cap, q->stack_count, sizeof *q->ends))
+	size_t *ends = grown(q->ends, &q->stack_cap, q->stack_count, sizeof *ends);
+	if (!ends)
 		return no_memory(e);
+	q->ends = ends;
 	q->ends[q->stack_count++] = q->count;
 	return ERR_OK;
 }

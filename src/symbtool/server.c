@@ -44,7 +44,7 @@ enum err server_check(struct server *s, struct error *e)
 	atomic_init(&s->cancel, false);
 	signal(SIGPIPE, SIG_IGN); /* a connection that breaks is an error, not the end */
 	if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK || !url)
-		return error_set(e, ERR_NO_MEMORY, "out of memory");
+		return no_memory(e);
 	bool ok = curl_url_set(url, CURLUPART_URL, s->url, 0) == CURLUE_OK &&
 	          curl_url_get(url, CURLUPART_SCHEME, &scheme, 0) == CURLUE_OK &&
 	          (strcmp(scheme, "http") == 0 || strcmp(scheme, "https") == 0);
@@ -307,7 +307,7 @@ enum err connection_send(
 	c->told = 0;
 	char *url = full_url(c);
 	if (!url || !make_headers(c, &headers))
-		err = error_set(e, ERR_NO_MEMORY, "out of memory");
+		err = no_memory(e);
 	for (unsigned tries = 0; !err; tries++) {
 		err = judge(c, url, perform(c, url, headers), e);
 		if (err)

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/grow.h"
 #include "extract/temp_file.h"
 
 /* What a record takes at most besides its strings; of each line or frame. */
@@ -19,7 +20,7 @@ enum err spool_init(struct spool *s, uint64_t part_max, bool discard, struct err
 {
 	*s = (struct spool){.fd = -1, .part_max = part_max, .hash = sha256_new()};
 	if (!s->hash)
-		return error_set(e, ERR_NO_MEMORY, "out of memory");
+		return no_memory(e);
 	if (!discard)
 		return temp_file_open(&s->fd, e);
 	s->fd = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -40,24 +41,20 @@ static enum err take_bytes(void *arg, const uint8_t *data, size_t len, struct er
 {
 	struct spool *s = arg;
 	if (!sha256_add(s->hash, data, len))
-		return error_set(e, ERR_NO_MEMORY, "out of memory");
+		return no_memory(e);
 	s->len += len;
 	return temp_file_write(s->fd, data, len, e);
 }
 
 static enum err begin_part(struct spool *s, struct error *e)
 {
-	if (s->count == s->cap) {
-		size_t cap = s->cap ? 2 * s->cap : 16;
-		struct spool_part *parts = realloc(s->parts, cap * sizeof *parts);
-		if (!parts)
-			return error_set(e, ERR_NO_MEMORY, "out of memory");
-		s->parts = parts;
-		s->cap = cap;
-	}
+	struct spool_part *parts = grown(s->parts, &s->cap, s->count, sizeof *parts);
+	if (!parts)
+		return no_memory(e);
+	s->parts = parts;
 	s->writer = symbfile_writer_new(take_bytes, s);
 	if (!s->writer)
-		return error_set(e, ERR_NO_MEMORY, "out of memory");
+		return no_memory(e);
 	s->parts[s->count++] = (struct spool_part){.at = s->len};
 	s->empty = true;
 	return ERR_OK;
@@ -118,7 +115,7 @@ static enum err name_set(struct spool *s, struct error *e)
 		ok = ok && sha256_add(s->hash, line, (size_t)n);
 	}
 	if (!ok || !sha256_end(s->hash, hex))
-		return error_set(e, ERR_NO_MEMORY, "out of memory");
+		return no_memory(e);
 	memcpy(s->set, hex, SPOOL_SET);
 	return ERR_OK;
 }

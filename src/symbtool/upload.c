@@ -81,13 +81,13 @@ static void on_sent(void *arg, int64_t n)
 static enum err add_file(struct gzip *g, int fd, uint64_t at, uint64_t len, struct error *e)
 {
 	uint8_t *block = malloc(BLOCK);
-	enum err err = block ? ERR_OK : error_set(e, ERR_NO_MEMORY, "out of memory");
+	enum err err = block ? ERR_OK : no_memory(e);
 	while (len > 0 && !err) {
 		ssize_t n = pread(fd, block, len < BLOCK ? (size_t)len : BLOCK, (off_t)at);
 		if (n <= 0)
 			err = error_set(e, ERR_IO, "temporary file: %s", n < 0 ? strerror(errno) : "it ends early");
 		else if (!gzip_add(g, block, (size_t)n))
-			err = error_set(e, ERR_NO_MEMORY, "out of memory");
+			err = no_memory(e);
 		at += (uint64_t)n;
 		len -= (uint64_t)n;
 	}
@@ -100,9 +100,9 @@ static enum err compress_part(
         const struct spool *s, const struct spool_part *part, uint8_t **out, size_t *len, struct error *e)
 {
 	struct gzip *g = gzip_new(part->len);
-	enum err err = g ? add_file(g, s->fd, part->at, part->len, e) : error_set(e, ERR_NO_MEMORY, "out of memory");
+	enum err err = g ? add_file(g, s->fd, part->at, part->len, e) : no_memory(e);
 	if (!err && gzip_finish(g, out, len))
-		err = error_set(e, ERR_NO_MEMORY, "out of memory");
+		err = no_memory(e);
 	gzip_free(g);
 	return err;
 }
@@ -159,7 +159,7 @@ static void *send_parts(void *arg)
 	struct error e;
 	struct connection *c = connection_new(u->server);
 	if (!c)
-		note(u, error_set(&e, ERR_NO_MEMORY, "out of memory"), &e, 0);
+		note(u, no_memory(&e), &e, 0);
 	for (unsigned i; c && !atomic_load(&u->server->cancel) && (i = atomic_fetch_add(&u->next, 1)) < u->count;) {
 		const struct job *job = &u->jobs[i];
 		size_t len = 0;
@@ -208,7 +208,7 @@ static enum err find_jobs(struct upload *u, bool force, uint64_t *bytes, struct 
 	bool *there = calloc(all, sizeof *there);
 	struct connection *c = connection_new(u->server);
 	u->jobs = calloc(all, sizeof *u->jobs);
-	enum err err = there && c && u->jobs ? ERR_OK : error_set(e, ERR_NO_MEMORY, "out of memory");
+	enum err err = there && c && u->jobs ? ERR_OK : no_memory(e);
 	if (!err && !force)
 		err = ask_what_is_there(c, u->cut, there, e);
 	if (!err)

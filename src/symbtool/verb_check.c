@@ -75,7 +75,7 @@ static enum err check_symbfile(const char *path, bool json, bool *sound, struct 
 	struct symbfile_sink sink = {count_range, count_pad, &c};
 	c.reader = symbfile_reader_new(&sink);
 	if (!c.reader)
-		return error_set(e, ERR_NO_MEMORY, "out of memory");
+		return no_memory(e);
 	enum err err = input_read(path, feed, &c, e);
 	if (!err)
 		err = symbfile_reader_finish(c.reader, e);

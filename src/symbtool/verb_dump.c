@@ -98,7 +98,7 @@ static bool dump_file(void *arg, const char *path, bool json, struct error *e)
 	struct symbfile_sink sink = {take_range, take_pad, d};
 	struct symbfile_reader *reader = symbfile_reader_new(&sink);
 	if (!reader) {
-		error_set(e, ERR_NO_MEMORY, "out of memory");
+		no_memory(e);
 		return false;
 	}
 	enum err err = input_read(path, feed, reader, e);

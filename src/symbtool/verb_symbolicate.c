@@ -77,7 +77,7 @@ static enum err answer_from_files(struct symbolicate *s, struct error *e)
 {
 	struct offmap **grown = realloc(s->maps, (s->q.module_count + 1) * sizeof *grown);
 	if (!grown)
-		return error_set(e, ERR_NO_MEMORY, "out of memory");
+		return no_memory(e);
 	s->maps = grown;
 	for (; s->map_count < s->q.module_count; s->map_count++) {
 		char *const *path = &s->q.modules[s->map_count];
@@ -192,7 +192,7 @@ static enum err symbolicate(struct symbolicate *s, const struct operands *operan
 	s->server.retry_time = (int64_t)s->retry_time * SECOND;
 	s->told = json_object();
 	if (!s->told)
-		return error_set(e, ERR_NO_MEMORY, "out of memory");
+		return no_memory(e);
 	if (s->server.url)
 		err = server_check(&s->server, e);
 	if (!err)

@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Room at the end of an array that doubles when it is full. */
-#ifndef SYMBTOOL_GROW_H
-#define SYMBTOOL_GROW_H
+/* Room at the end of an array, which doubles when it is full. */
+#ifndef BASE_GROW_H
+#define BASE_GROW_H
 
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 
-/* The array, moved if need be, with room for one item more than len. NULL: no memory, and the old array is still
- * there. */
+/* The array, moved if need be, with room for at least one item more than len. NULL: no memory, and the old array is
+ * still there. */
 static inline void *grown(void *items, size_t *cap, size_t len, size_t size)
 {
 	if (len < *cap)
 		return items;
 	size_t want = *cap ? *cap * 2 : 16;
+	if (want <= len)
+		want = len + 1;
 	if (want > SIZE_MAX / 2 / size)
 		return NULL;
 	void *moved = realloc(items, want * size);
