@@ -182,7 +182,7 @@ static enum err choose_decoder(const struct exchange *x, struct gunzip **gunzip,
 		return error_set(
 		        e, ERR_BAD_REQUEST, "Content-Encoding \"%.40s\" is neither gzip nor identity", encoding.data);
 	*gunzip = gunzip_new();
-	return *gunzip ? ERR_OK : error_set(e, ERR_NO_MEMORY, "out of memory");
+	return *gunzip ? ERR_OK : no_memory(e);
 }
 
 /* Place for the next bytes of the body; one byte that is one too many when it is full. */
@@ -213,7 +213,7 @@ static enum err inflate(struct intake *in, const uint8_t *data, size_t n, struct
 	do {
 		uint8_t spare, *at = intake_space(in, &spare, &room);
 		if (!at)
-			return error_set(e, ERR_NO_MEMORY, "out of memory");
+			return no_memory(e);
 		enum err err = gunzip_step(in->gunzip, &data, &n, at, room, &made);
 		if (err == ERR_CORRUPT)
 			return error_set(e, ERR_BAD_REQUEST, "the body is no valid gzip");
@@ -236,7 +236,7 @@ static enum err take_body(struct intake *in, struct error *e)
 		if (!in->gunzip)
 			at = intake_space(in, &spare, &room);
 		if (!at)
-			return error_set(e, ERR_NO_MEMORY, "out of memory");
+			return no_memory(e);
 		ssize_t n = read_some(in->p, at, room);
 		if (n == 0)
 			return ERR_OK;
@@ -277,7 +277,7 @@ enum err exchange_read_body(struct exchange *x, struct buffer *body, struct erro
 	if (!err && in.announced && !in.gunzip) {
 		in.max = length;
 		if (!buffer_reserve(body, (size_t)length))
-			err = error_set(e, ERR_NO_MEMORY, "out of memory");
+			err = no_memory(e);
 	}
 	if (!err)
 		err = take_body(&in, e);

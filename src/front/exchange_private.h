@@ -3,6 +3,8 @@
 #ifndef EXCHANGE_PRIVATE_H
 #define EXCHANGE_PRIVATE_H
 
+#include <sys/queue.h>
+
 #include "front/fcgi_request.h"
 #include "front/exchange.h"
 
@@ -28,7 +30,7 @@ struct exchange_private {
 	struct fcgi_request *fcgi;
 	struct arena arena;
 	void (*resumed)(struct exchange *x); /* what a worker is to run */
-	struct exchange_private *next;       /* in the front's queue or its free list */
+	STAILQ_ENTRY(exchange_private) next; /* in the front's queue or its free list */
 	struct reply reply;
 	uint64_t bytes_in, bytes_out; /* of the bodies, as sent */
 	bool body_ended, broken;      /* all of the body is read; it cannot be read on */

@@ -35,7 +35,7 @@ static const int64_t idle_bound = 6 * SECOND;
 struct connection {
 	int fd;
 	bool busy; /* in the hands of a worker or of an exchange; else epoll has it */
-	struct connection *next, **link;
+	LIST_ENTRY(connection) all;
 };
 
 struct front {
@@ -55,10 +55,10 @@ struct front {
 	atomic_uint in_hand;  /* requests between their arrival and their release */
 	pthread_mutex_t lock; /* guards what follows */
 	pthread_cond_t quiet; /* something that front_stop waits for may have come */
-	struct connection *connections;
+	LIST_HEAD(, connection) connections;
 	unsigned connection_count;
-	struct exchange_private *queue, **queue_end; /* resumed, oldest first */
-	struct exchange_private *free;
+	STAILQ_HEAD(, exchange_private) queue; /* resumed, oldest first */
+	STAILQ_HEAD(, exchange_private) free;
 	unsigned free_count;
 	unsigned exchanges; /* outside the free list */
 	bool stopped;       /* no worker is left: who is resumed now is dropped */
@@ -74,10 +74,8 @@ static struct connection *connection_new(struct front *f, int fd)
 	if (!c)
 		return NULL;
 	pthread_mutex_lock(&f->lock);
-	*c = (struct connection){.fd = fd, .busy = true, .next = f->connections, .link = &f->connections};
-	if (c->next)
-		c->next->link = &c->next;
-	f->connections = c;
+	*c = (struct connection){.fd = fd, .busy = true};
+	LIST_INSERT_HEAD(&f->connections, c, all);
 	f->connection_count++;
 	pthread_mutex_unlock(&f->lock);
 	metric_add(M_CONNECTIONS, 1);
@@ -87,9 +85,7 @@ static struct connection *connection_new(struct front *f, int fd)
 /* With f->lock held. */
 static void unlink_connection(struct front *f, struct connection *c)
 {
-	*c->link = c->next;
-	if (c->next)
-		c->next->link = c->link;
+	LIST_REMOVE(c, all);
 	if (--f->connection_count == 0)
 		pthread_cond_signal(&f->quiet);
 }
@@ -197,9 +193,9 @@ static struct exchange_private *take_exchange(struct front *f, struct connection
 	pthread_mutex_lock(&f->lock);
 	c->busy = true;
 	f->exchanges++;
-	struct exchange_private *p = f->free;
+	struct exchange_private *p = STAILQ_FIRST(&f->free);
 	if (p) {
-		f->free = p->next;
+		STAILQ_REMOVE_HEAD(&f->free, next);
 		f->free_count--;
 	}
 	pthread_mutex_unlock(&f->lock);
@@ -218,8 +214,7 @@ static void give_exchange(struct front *f, struct exchange_private *p)
 	pthread_mutex_lock(&f->lock);
 	bool keep = p && f->free_count < FREE_MAX;
 	if (keep) {
-		p->next = f->free;
-		f->free = p;
+		STAILQ_INSERT_HEAD(&f->free, p, next);
 		f->free_count++;
 	}
 	bool last = --f->exchanges == 0 && f->abandoned;
@@ -292,12 +287,10 @@ void exchange_resume(struct exchange *x, void (*fn)(struct exchange *x))
 	struct front *f = p->front;
 	uint64_t one = 1;
 	p->resumed = fn;
-	p->next = NULL;
 	pthread_mutex_lock(&f->lock);
 	bool dropped = f->stopped;
 	if (!dropped) {
-		*f->queue_end = p;
-		f->queue_end = &p->next;
+		STAILQ_INSERT_TAIL(&f->queue, p, next);
 		/* With the lock held, so that the front is still there. It never blocks: the count cannot come near
 		 * 2^64. */
 		if (write(f->resumable, &one, sizeof one) < 0)
@@ -311,12 +304,9 @@ void exchange_resume(struct exchange *x, void (*fn)(struct exchange *x))
 static struct exchange_private *next_resumed(struct front *f)
 {
 	pthread_mutex_lock(&f->lock);
-	struct exchange_private *p = f->queue;
-	if (p) {
-		f->queue = p->next;
-		if (!f->queue)
-			f->queue_end = &f->queue;
-	}
+	struct exchange_private *p = STAILQ_FIRST(&f->queue);
+	if (p)
+		STAILQ_REMOVE_HEAD(&f->queue, next);
 	pthread_mutex_unlock(&f->lock);
 	return p;
 }
@@ -366,7 +356,7 @@ static enum err start_workers(struct front *f, unsigned count, struct error *e)
 {
 	f->workers = calloc(count, sizeof *f->workers);
 	if (!f->workers)
-		return error_set(e, ERR_NO_MEMORY, "out of memory");
+		return no_memory(e);
 	for (; f->worker_count < count; f->worker_count++) {
 		char name[16];
 		int failed = pthread_create(&f->workers[f->worker_count], NULL, work, f);
@@ -398,9 +388,9 @@ static void close_open(int fd)
 
 static void front_free(struct front *f)
 {
-	while (f->free) {
-		struct exchange_private *p = f->free;
-		f->free = p->next;
+	struct exchange_private *p;
+	while ((p = STAILQ_FIRST(&f->free))) {
+		STAILQ_REMOVE_HEAD(&f->free, next);
 		exchange_free(p);
 	}
 	close_open(f->listener);
@@ -412,17 +402,6 @@ static void front_free(struct front *f)
 	pthread_mutex_destroy(&f->accepting);
 	free(f->workers);
 	free(f);
-}
-
-static void init_locks(struct front *f)
-{
-	pthread_condattr_t monotonic;
-	pthread_mutex_init(&f->accepting, NULL);
-	pthread_mutex_init(&f->lock, NULL);
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&f->quiet, &monotonic);
-	pthread_condattr_destroy(&monotonic);
 }
 
 /* An event that stays until it is dealt with. */
@@ -447,15 +426,18 @@ struct front *front_start(const struct config *c, int fd, void (*handle)(struct 
 	struct front *f = calloc(1, sizeof *f);
 	if (!f) {
 		close(fd);
-		error_set(e, ERR_NO_MEMORY, "out of memory");
+		no_memory(e);
 		return NULL;
 	}
 	f->handle = handle;
 	f->listener = fd;
 	f->io_timeout = c->io_timeout;
-	f->queue_end = &f->queue;
+	STAILQ_INIT(&f->queue);
+	STAILQ_INIT(&f->free);
 	atomic_init(&f->config, c);
-	init_locks(f);
+	pthread_mutex_init(&f->accepting, NULL);
+	pthread_mutex_init(&f->lock, NULL);
+	clock_condition_init(&f->quiet);
 	enum err err = ERR_OK;
 	if (!open_descriptors(f) || !fcgi_library_init())
 		err = error_set(e, ERR_IO, "the front: %s", strerror(errno));
@@ -487,21 +469,14 @@ static void stop_listening(struct front *f)
 	pthread_mutex_unlock(&f->accepting);
 }
 
-/* Waits on f->quiet until a time of clock_now(); false when it has come. */
-static bool wait_quiet(struct front *f, int64_t until)
-{
-	struct timespec t = {.tv_sec = until / SECOND, .tv_nsec = until % SECOND};
-	return pthread_cond_timedwait(&f->quiet, &f->lock, &t) == 0 || clock_now() < until;
-}
-
 /* Returns the number of requests that are still in hand at the bound. */
 static unsigned drain(struct front *f, int64_t bound)
 {
 	int64_t now = clock_now(), end = now + bound, idle_end = now + (bound < idle_bound ? bound : idle_bound);
 	pthread_mutex_lock(&f->lock);
-	while (f->connection_count && wait_quiet(f, idle_end))
+	while (f->connection_count && clock_wait(&f->quiet, &f->lock, idle_end))
 		;
-	while (atomic_load(&f->in_hand) && wait_quiet(f, end))
+	while (atomic_load(&f->in_hand) && clock_wait(&f->quiet, &f->lock, end))
 		;
 	pthread_mutex_unlock(&f->lock);
 	return atomic_load(&f->in_hand);
@@ -511,7 +486,8 @@ static unsigned drain(struct front *f, int64_t bound)
 static void cut_off(struct front *f)
 {
 	pthread_mutex_lock(&f->lock);
-	for (struct connection *c = f->connections; c; c = c->next)
+	struct connection *c;
+	LIST_FOREACH(c, &f->connections, all)
 		shutdown(c->fd, SHUT_RDWR);
 	pthread_mutex_unlock(&f->lock);
 }
@@ -519,19 +495,19 @@ static void cut_off(struct front *f)
 /* After the last worker. Connections of parked exchanges stay with them. */
 static void close_idle(struct front *f)
 {
-	struct connection *idle = NULL, *c, *next;
+	LIST_HEAD(, connection) idle = LIST_HEAD_INITIALIZER(idle);
+	struct connection *c, *next;
 	pthread_mutex_lock(&f->lock);
-	for (c = f->connections; c; c = next) {
-		next = c->next;
+	for (c = LIST_FIRST(&f->connections); c; c = next) {
+		next = LIST_NEXT(c, all);
 		if (c->busy)
 			continue;
 		unlink_connection(f, c);
-		c->next = idle;
-		idle = c;
+		LIST_INSERT_HEAD(&idle, c, all);
 	}
 	pthread_mutex_unlock(&f->lock);
-	for (c = idle; c; c = next) {
-		next = c->next;
+	while ((c = LIST_FIRST(&idle))) {
+		LIST_REMOVE(c, all);
 		close(c->fd);
 		metric_add(M_CONNECTIONS, -1);
 		free(c);

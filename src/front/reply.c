@@ -259,7 +259,7 @@ static void send_gzipped(struct exchange_private *p)
 	gzip_free(r->gzip);
 	if (!packed.iov_base) {
 		struct error e;
-		error_set(&e, ERR_NO_MEMORY, "out of memory");
+		no_memory(&e);
 		exchange_reply_error(&p->x, &e, 1);
 		return;
 	}

@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/queue.h>
 
 #include "base/clock.h"
 #include "base/metrics.h"
@@ -15,15 +16,17 @@ enum { CHAINS = 4096 };
 struct entry {
 	struct module_hash hash, spelling;
 	struct failure failure;
-	int64_t ttl;        /* of a temporary one */
-	struct entry *next; /* in its chain */
-	struct entry *older, *newer;
+	int64_t ttl; /* of a temporary one */
+	LIST_ENTRY(entry) chain;
+	TAILQ_ENTRY(entry) age;
 };
+
+LIST_HEAD(chain, entry);
 
 struct failures {
 	pthread_mutex_t lock;
-	struct entry *chains[CHAINS];
-	struct entry *oldest, *newest;
+	struct chain chains[CHAINS];
+	TAILQ_HEAD(ages, entry) ages; /* the oldest first */
 	uint64_t count, max;
 	uint64_t seed; /* of the chains */
 	int64_t ttl_missing, ttl_corrupt, ttl_min, ttl_max;
@@ -35,6 +38,7 @@ struct failures *failures_new(const struct config *c)
 	if (!f)
 		return NULL;
 	pthread_mutex_init(&f->lock, NULL);
+	TAILQ_INIT(&f->ages);
 	f->max = c->failures_max;
 	f->seed = random_u64();
 	f->ttl_missing = c->missing_ttl;
@@ -44,27 +48,24 @@ struct failures *failures_new(const struct config *c)
 	return f;
 }
 
-static struct entry **chain_of(struct failures *f, const struct module_hash *hash)
+static struct chain *chain_of(struct failures *f, const struct module_hash *hash)
 {
 	return &f->chains[module_hash_seeded(hash, f->seed) % CHAINS];
 }
 
-static struct entry *find(struct failures *f, const struct module_hash *hash, const struct module_hash *spelling)
+static struct entry *find_entry(struct failures *f, const struct module_hash *hash, const struct module_hash *spelling)
 {
-	struct entry *e = *chain_of(f, hash);
-	while (e && !(module_hash_equal(&e->hash, hash) && module_hash_equal(&e->spelling, spelling)))
-		e = e->next;
+	struct entry *e;
+	LIST_FOREACH(e, chain_of(f, hash), chain)
+		if (module_hash_equal(&e->hash, hash) && module_hash_equal(&e->spelling, spelling))
+			break;
 	return e;
 }
 
 static void drop(struct failures *f, struct entry *e)
 {
-	struct entry **link = chain_of(f, &e->hash);
-	while (*link != e)
-		link = &(*link)->next;
-	*link = e->next;
-	*(e->older ? &e->older->newer : &f->oldest) = e->newer;
-	*(e->newer ? &e->newer->older : &f->newest) = e->older;
+	LIST_REMOVE(e, chain);
+	TAILQ_REMOVE(&f->ages, e, age);
 	free(e);
 	f->count--;
 	metric_set(M_FAILURES_REMEMBERED, (int64_t)f->count);
@@ -74,8 +75,9 @@ void failures_free(struct failures *f)
 {
 	if (!f)
 		return;
-	while (f->oldest)
-		drop(f, f->oldest);
+	struct entry *e;
+	while ((e = TAILQ_FIRST(&f->ages)))
+		drop(f, e);
 	pthread_mutex_destroy(&f->lock);
 	free(f);
 }
@@ -84,7 +86,7 @@ struct failure failures_get(struct failures *f, const struct module_hash *hash, 
 {
 	struct failure found = {.class = FAILURE_NONE};
 	pthread_mutex_lock(&f->lock);
-	struct entry *e = find(f, hash, spelling);
+	struct entry *e = find_entry(f, hash, spelling);
 	/* An expired temporary one stays, so that the next in a row knows of it. */
 	if (e && e->failure.until > clock_now())
 		found = e->failure;
@@ -126,7 +128,7 @@ int64_t failures_set(struct failures *f, const struct module_hash *hash, const s
 	if (!e)
 		return 0;
 	pthread_mutex_lock(&f->lock);
-	struct entry *old = find(f, hash, spelling);
+	struct entry *old = find_entry(f, hash, spelling);
 	if (old) {
 		again = class == FAILURE_TEMPORARY && old->failure.class == FAILURE_TEMPORARY &&
 		        clock_now() - old->failure.until < f->ttl_max;
@@ -134,15 +136,13 @@ int64_t failures_set(struct failures *f, const struct module_hash *hash, const s
 		drop(f, old);
 	}
 	while (f->count && f->count >= f->max)
-		drop(f, f->oldest);
-	struct entry **chain = chain_of(f, hash);
-	*e = (struct entry){.hash = *hash, .spelling = *spelling, .ttl = ttl, .next = *chain, .older = f->newest};
+		drop(f, TAILQ_FIRST(&f->ages));
+	*e = (struct entry){.hash = *hash, .spelling = *spelling, .ttl = ttl};
 	until = clock_now() + time_to_live(f, e, class, again);
 	e->failure = (struct failure){class, marker, until, checked, ""};
 	failure_why(e->failure.why, why);
-	*chain = e;
-	*(f->newest ? &f->newest->newer : &f->oldest) = e;
-	f->newest = e;
+	LIST_INSERT_HEAD(chain_of(f, hash), e, chain);
+	TAILQ_INSERT_TAIL(&f->ages, e, age);
 	f->count++;
 	metric_set(M_FAILURES_REMEMBERED, (int64_t)f->count);
 	pthread_mutex_unlock(&f->lock);
@@ -153,7 +153,7 @@ void failures_checked(
         struct failures *f, const struct module_hash *hash, const struct module_hash *spelling, int64_t checked)
 {
 	pthread_mutex_lock(&f->lock);
-	struct entry *e = find(f, hash, spelling);
+	struct entry *e = find_entry(f, hash, spelling);
 	if (e)
 		e->failure.checked = checked;
 	pthread_mutex_unlock(&f->lock);
@@ -162,8 +162,8 @@ void failures_checked(
 void failures_forget(struct failures *f, const struct module_hash *hash)
 {
 	pthread_mutex_lock(&f->lock);
-	for (struct entry *e = *chain_of(f, hash), *next; e; e = next) {
-		next = e->next;
+	for (struct entry *e = LIST_FIRST(chain_of(f, hash)), *next; e; e = next) {
+		next = LIST_NEXT(e, chain);
 		if (module_hash_equal(&e->hash, hash))
 			drop(f, e);
 	}
