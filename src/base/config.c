@@ -6,7 +6,6 @@
 #include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 static bool is_text(enum config_type type)
 {
@@ -167,22 +166,6 @@ static bool is_address(const char *text)
 	return inet_pton(six ? AF_INET6 : AF_INET, host, ignored) == 1;
 }
 
-/* Does the URL begin with start and go on behind it? */
-static bool is_url(const char *url, const char *start)
-{
-	return strncasecmp(url, start, strlen(start)) == 0 && url[strlen(start)];
-}
-
-static bool is_store(const char *url)
-{
-	return is_url(url, "file:///") || is_url(url, "s3://");
-}
-
-static bool is_source(const char *url)
-{
-	return is_store(url) || is_url(url, "http://") || is_url(url, "https://");
-}
-
 /* All that may be secret is hidden, and rather more than less: a password may hold any character. */
 const char *config_show_source(char out[CONFIG_SOURCE_SIZE], const struct config *c, unsigned source)
 {
@@ -198,32 +181,10 @@ const char *config_show_source(char out[CONFIG_SOURCE_SIZE], const struct config
 	return out;
 }
 
-/* It is part of host names and of what is signed. */
-static bool is_region(const char *text)
-{
-	return strlen(text) <= 64 && strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789-") == strlen(text);
-}
-
-static enum err check_store(const struct config *c, struct error *e)
-{
-	if (*c->symbfile_store && !is_store(c->symbfile_store))
-		return error_set(e, ERR_CONFIG, "symbfile_store: neither file:///directory nor s3://bucket/prefix");
-	if (*c->s3_endpoint && !is_url(c->s3_endpoint, "http://") && !is_url(c->s3_endpoint, "https://"))
-		return error_set(e, ERR_CONFIG, "s3_endpoint: no http:// or https:// URL");
-	if (!is_region(c->s3_region))
-		return error_set(e, ERR_CONFIG, "s3_region: \"%.64s\" is no name of a region", c->s3_region);
-	return ERR_OK;
-}
-
 static enum err check_lists(const struct config *c, struct error *e)
 {
 	if (!c->sources.count)
 		return error_set(e, ERR_CONFIG, "no source is set: there are no symbols to look up");
-	char shown[CONFIG_SOURCE_SIZE];
-	for (unsigned i = 0; i < c->sources.count; i++)
-		if (!is_source(c->sources.items[i]))
-			return error_set(e, ERR_CONFIG, "source %s is no http://, https://, s3:// or file:/// URL",
-			        config_show_source(shown, c, i));
 	for (unsigned i = 0; i < c->memcached.count; i++)
 		if (c->memcached.items[i][0] != '/' && !is_address(c->memcached.items[i]))
 			return error_set(e, ERR_CONFIG,
@@ -238,8 +199,6 @@ enum { BESIDE_CACHE_MIN = 256 << 20 };
 enum err config_check(const struct config *c, struct error *e)
 {
 	enum err err = check_lists(c, e);
-	if (!err)
-		err = check_store(c, e);
 	if (err)
 		return err;
 	if (c->failure_ttl_min > c->failure_ttl_max)

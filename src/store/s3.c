@@ -75,7 +75,7 @@ static enum err make_urls(struct s3_place *p, struct str bucket, const struct co
 	else if (asprintf(&p->base, "%s%s%s", p->bucket, c->s3_addressing == S3_VIRTUAL ? "" : "/", encoded) < 0)
 		p->base = NULL;
 	free(encoded);
-	return p->base ? ERR_OK : error_set(e, ERR_NO_MEMORY, "no memory");
+	return p->base ? ERR_OK : no_memory(e);
 }
 
 /* Decodes the prefix, and lets it end with a slash where there is one. */
@@ -84,7 +84,7 @@ static enum err take_prefix(struct s3_place *p, const char *text, struct error *
 	size_t len = strlen(text);
 	p->prefix = malloc(len + 2);
 	if (!p->prefix)
-		return error_set(e, ERR_NO_MEMORY, "no memory");
+		return no_memory(e);
 	if (!percent_decode(p->prefix, str_from(text)) || *p->prefix == '/' || strpbrk(text, "?#"))
 		return error_set(e, ERR_CONFIG, "not of the form s3://bucket/prefix");
 	len = strlen(p->prefix);
@@ -102,7 +102,7 @@ static enum err take_url(struct s3_place *p, const char *url, const struct confi
 	enum err err = take_prefix(p, *rest ? rest + 1 : rest, e);
 	if (!err && asprintf(&p->name, "%s%.*s/%s", scheme, STR_FMT(bucket), p->prefix) < 0) {
 		p->name = NULL;
-		err = error_set(e, ERR_NO_MEMORY, "no memory");
+		err = no_memory(e);
 	}
 	return err ? err : make_urls(p, bucket, c, e);
 }
@@ -114,9 +114,9 @@ static enum err take_region(struct s3_place *p, const struct config *c, struct e
 		region = "us-east-1";
 	/* It is part of host names and of what is signed. */
 	if (strlen(region) > 64 || !is_word(region, strlen(region), "-"))
-		return error_set(e, ERR_CONFIG, "s3_region: no name of a region");
+		return error_set(e, ERR_CONFIG, "s3_region: \"%.64s\" is no name of a region", region);
 	p->region = strdup(region);
-	return p->region ? ERR_OK : error_set(e, ERR_NO_MEMORY, "no memory");
+	return p->region ? ERR_OK : no_memory(e);
 }
 
 /* ---- signing ---- */
