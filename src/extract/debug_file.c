@@ -75,7 +75,7 @@ static bool is_debug_file(const char *path, struct wanted *w)
 
 static bool by_build_id(struct wanted *w, const char *debug_dir, char found[PATH_MAX])
 {
-	char hex[2 * BUILD_ID_MAX + 1];
+	char hex[BUILD_ID_HEX + 1];
 	build_id_hex(hex, w->build_id, w->build_id_len);
 	int n = snprintf(found, PATH_MAX, "%s/.build-id/%.2s/%s.debug", debug_dir, hex, hex + 2);
 	return n < PATH_MAX && is_debug_file(found, w);

@@ -58,7 +58,7 @@ static bool beside(struct section_file *s, const struct alternate_link *link, co
 
 static bool by_build_id(struct section_file *s, const struct alternate_link *link, const char *debug_dir)
 {
-	char found[PATH_MAX], hex[2 * BUILD_ID_MAX + 1];
+	char found[PATH_MAX], hex[BUILD_ID_HEX + 1];
 	build_id_hex(hex, link->id, link->id_len);
 	int n = snprintf(found, sizeof found, "%s/.build-id/%.2s/%s.debug", debug_dir, hex, hex + 2);
 	return n < PATH_MAX && open_if_it(s, found, link);

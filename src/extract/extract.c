@@ -240,7 +240,7 @@ static bool fetch_debug_file(struct extraction *x, char found[PATH_MAX])
 {
 	struct ids ids;
 	ids_read(&ids, x->file.elf);
-	return fetch(x, ids.build_id, ids.build_id_len, found);
+	return fetch(x, ids.build_id.bytes, ids.build_id.len, found);
 }
 
 /* The file of shared entries. */

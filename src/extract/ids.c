@@ -15,7 +15,6 @@
 
 enum {
 	NOTE_GO_BUILD_ID = 4,
-	DEBUG_ID_BYTES = 16,
 	TEXT_BYTES = 4096, /* of .text that a debug id is made of */
 };
 
@@ -29,9 +28,9 @@ static bool is_printable(const char *text, size_t len)
 
 static void take_note(struct ids *ids, uint32_t type, const char *name, const uint8_t *value, size_t len)
 {
-	if (type == NT_GNU_BUILD_ID && memcmp(name, "GNU", 4) == 0 && !ids->build_id_len && len <= BUILD_ID_MAX) {
-		memcpy(ids->build_id, value, len);
-		ids->build_id_len = len;
+	if (type == NT_GNU_BUILD_ID && memcmp(name, "GNU", 4) == 0 && !ids->build_id.len && len <= BUILD_ID_MAX) {
+		memcpy(ids->build_id.bytes, value, len);
+		ids->build_id.len = len;
 	} else if (type == NOTE_GO_BUILD_ID && memcmp(name, "Go\0", 4) == 0 && !ids->go_build_id[0] &&
 	           len <= GO_BUILD_ID_MAX && is_printable((const char *)value, len)) {
 		memcpy(ids->go_build_id, value, len);
@@ -72,37 +71,49 @@ static void read_segments(struct ids *ids, Elf *elf)
 }
 
 /* Breakpad's for a file without a build id: its first code, folded. */
-static bool fold_text(uint8_t id[DEBUG_ID_BYTES], Elf *elf)
+static bool fold_text(uint8_t id[GUID_BYTES], Elf *elf)
 {
 	Elf_Scn *text = elf_find_section(elf, ".text");
 	Elf_Data *data = text ? elf_rawdata(text, NULL) : NULL;
 	if (!data || !data->d_buf)
 		return false;
 	for (size_t i = 0; i < data->d_size && i < TEXT_BYTES; i++)
-		id[i % DEBUG_ID_BYTES] ^= ((const uint8_t *)data->d_buf)[i];
+		id[i % GUID_BYTES] ^= ((const uint8_t *)data->d_buf)[i];
 	return data->d_size > 0;
 }
 
 /* The numbers of a GUID are little-endian ones there, and big-endian ones in its text. The last digit is the age. */
 static void make_debug_id(struct ids *ids, Elf *elf)
 {
-	static const uint8_t swapped[DEBUG_ID_BYTES] = {3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15};
-	uint8_t id[DEBUG_ID_BYTES] = {0};
+	uint8_t id[GUID_BYTES] = {0};
 	const char *ident = elf_getident(elf, NULL);
-	size_t len = ids->build_id_len < DEBUG_ID_BYTES ? ids->build_id_len : DEBUG_ID_BYTES;
-	memcpy(id, ids->build_id, len);
-	if (!ident || (len == 0 && !fold_text(id, elf)))
+	memcpy(id, ids->build_id.bytes, GUID_BYTES);
+	if (!ident || (!ids->build_id.len && !fold_text(id, elf)))
 		return;
-	for (size_t i = 0; i < DEBUG_ID_BYTES; i++)
-		snprintf(ids->debug_id + 2 * i, 3, "%02X", id[ident[EI_DATA] == ELFDATA2LSB ? swapped[i] : i]);
+	for (size_t i = 0; i < GUID_BYTES; i++)
+		snprintf(ids->debug_id + 2 * i, 3, "%02X", id[ident[EI_DATA] == ELFDATA2LSB ? guid_order[i] : i]);
 	ids->debug_id[DEBUG_ID_LEN - 1] = '0';
+}
+
+/* What the loader maps first, from the beginning of its page. */
+static uint64_t image_base(Elf *elf)
+{
+	enum { PAGE_MASK = 4096 - 1 };
+	GElf_Phdr header;
+	size_t count;
+	if (elf_getphdrnum(elf, &count) != 0)
+		return 0;
+	for (size_t i = 0; i < count && i <= INT32_MAX && gelf_getphdr(elf, (int)i, &header); i++)
+		if (header.p_type == PT_LOAD)
+			return header.p_vaddr & ~(uint64_t)PAGE_MASK;
+	return 0;
 }
 
 void ids_read(struct ids *ids, Elf *elf)
 {
-	*ids = (struct ids){0};
+	*ids = (struct ids){.image_base = image_base(elf)};
 	read_sections(ids, elf);
-	if (!ids->build_id_len || !ids->go_build_id[0])
+	if (!ids->build_id.len || !ids->go_build_id[0])
 		read_segments(ids, elf);
 	make_debug_id(ids, elf);
 }
@@ -118,11 +129,6 @@ enum err ids_of_fd(struct ids *ids, int fd, struct error *e)
 		err = error_set(e, ERR_MISSING, "not an ELF file");
 	elf_end(elf);
 	return err;
-}
-
-void build_id_hex(char out[2 * BUILD_ID_MAX + 1], const uint8_t *id, size_t len)
-{
-	hex_write(out, id, len < BUILD_ID_MAX ? len : BUILD_ID_MAX);
 }
 
 /* All of len bytes from an offset. */

@@ -85,7 +85,7 @@ static bool has_id(int fd, const uint8_t *id, size_t len)
 {
 	struct ids ids;
 	struct error e;
-	return ids_of_fd(&ids, fd, &e) == ERR_OK && ids.build_id_len == len && memcmp(ids.build_id, id, len) == 0;
+	return ids_of_fd(&ids, fd, &e) == ERR_OK && ids.build_id.len == len && memcmp(ids.build_id.bytes, id, len) == 0;
 }
 
 /* What libdebuginfod tells of its doings. Its result is "no such file" for most failures, which it then remembers as if
@@ -152,7 +152,7 @@ static enum err failure(int status, struct account *a, const char *hex, const ch
 static enum err fetch(debuginfod_client *client, enum debuginfod_kind kind, const uint8_t *id, size_t len,
         char found[PATH_MAX], struct error *e)
 {
-	char hex[2 * BUILD_ID_MAX + 1], *path = NULL;
+	char hex[BUILD_ID_HEX + 1], *path = NULL;
 	struct account account = {.file = tmpfile()};
 	build_id_hex(hex, id, len);
 	if (!account.file)
@@ -205,18 +205,4 @@ void debuginfod_serve(struct extract_options *options)
 {
 	if (debuginfod_wanted())
 		options->fetch = fetch_debug;
-}
-
-size_t build_id_parse(uint8_t *id, const char *text)
-{
-	size_t len = strlen(text);
-	if (len == 0 || len % 2 || len > 2 * BUILD_ID_MAX)
-		return 0;
-	for (size_t i = 0; i < len; i += 2) {
-		const char byte[] = {text[i], text[i + 1], 0};
-		if (!isxdigit((unsigned char)byte[0]) || !isxdigit((unsigned char)byte[1]))
-			return 0;
-		id[i / 2] = (uint8_t)strtoul(byte, NULL, 16);
-	}
-	return len / 2;
 }

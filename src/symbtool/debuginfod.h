@@ -25,7 +25,5 @@ enum err debuginfod_fetch(
         enum debuginfod_kind kind, const uint8_t *id, size_t len, char found[PATH_MAX], struct error *e);
 /* Lets extraction fetch debug files when there are servers to ask. */
 void debuginfod_serve(struct extract_options *options);
-/* Hex digits, at most 64 bytes; 0: malformed. */
-size_t build_id_parse(uint8_t *id, const char *text);
 
 #endif

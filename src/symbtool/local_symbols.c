@@ -17,7 +17,6 @@
 enum {
 	FILES_KEPT = 32,
 	SEGMENTS_MAX = 32,
-	PAGE_MASK_BYTES = 4095,
 	COMPLAINTS_MAX = 20, /* about files, in all */
 };
 
@@ -93,12 +92,12 @@ static enum local_why check_elf(const char *path, struct str build_id)
 	struct elf_file f;
 	struct ids ids;
 	struct stat st;
-	char hex[2 * BUILD_ID_MAX + 1];
+	char hex[BUILD_ID_HEX + 1];
 	if (stat(path, &st) != 0 || !S_ISREG(st.st_mode) || elf_file_open(&f, path, NULL) != ERR_OK)
 		return LOCAL_NOWHERE;
 	ids_read(&ids, f.elf);
 	elf_file_close(&f);
-	build_id_hex(hex, ids.build_id, ids.build_id_len);
+	build_id_hex(hex, ids.build_id.bytes, ids.build_id.len);
 	return build_id.len && !str_equal(build_id, str_from(hex)) ? LOCAL_OTHER_BUILD : LOCAL_FOUND;
 }
 
@@ -119,7 +118,7 @@ enum local_why local_symbols_find(const struct local_symbols *s, const struct te
 		return check_elf(path, m->build_id) == LOCAL_OTHER_BUILD ? LOCAL_OTHER_BUILD : LOCAL_FOUND;
 	if (copy_path(path, m->path))
 		why = check_elf(path, m->build_id);
-	if (why == LOCAL_FOUND || m->build_id.len < 3 || m->build_id.len > 2 * (size_t)BUILD_ID_MAX)
+	if (why == LOCAL_FOUND || m->build_id.len < 3 || m->build_id.len > BUILD_ID_HEX)
 		return why;
 	int n = snprintf(path, PATH_MAX, "%s/.build-id/%.2s/%.*s.debug", dir ? dir : "/usr/lib/debug", m->build_id.data,
 	        (int)m->build_id.len - 2, m->build_id.data + 2);
@@ -131,17 +130,18 @@ enum local_why local_symbols_find(const struct local_symbols *s, const struct te
 struct local_place *local_place_read(const char *path)
 {
 	struct elf_file elf;
+	struct ids ids;
 	size_t count = 0;
 	struct local_place *place = calloc(1, sizeof *place);
 	if (!place || elf_file_open(&elf, path, NULL) != ERR_OK)
 		return place;
+	ids_read(&ids, elf.elf);
+	place->image_base = ids.image_base;
 	elf_getphdrnum(elf.elf, &count);
 	for (size_t i = 0; i < count && place->segment_count < SEGMENTS_MAX; i++) {
 		GElf_Phdr p;
 		if (!gelf_getphdr(elf.elf, (int)i, &p) || p.p_type != PT_LOAD)
 			continue;
-		if (!place->segment_count)
-			place->image_base = p.p_vaddr & ~(uint64_t)PAGE_MASK_BYTES;
 		place->segments[place->segment_count++] = (struct segment){p.p_offset, p.p_vaddr, p.p_filesz};
 	}
 	elf_file_close(&elf);

@@ -51,10 +51,10 @@ static void append_text(struct buffer *line, const char *name, const char *text)
 
 static void print_json(const struct known_as *k, const char *path)
 {
-	char hex[FILE_ID_HEX + 1], base64[FILE_ID_BASE64 + 1], build_id[2 * BUILD_ID_MAX + 1];
+	char hex[FILE_ID_HEX + 1], base64[FILE_ID_BASE64 + 1], build_id[BUILD_ID_HEX + 1];
 	file_id_hex(hex, &k->file);
 	file_id_base64(base64, &k->file);
-	build_id_hex(build_id, k->own.build_id, k->own.build_id_len);
+	build_id_hex(build_id, k->own.build_id.bytes, k->own.build_id.len);
 	struct buffer line;
 	buffer_init(&line, LINE_BYTES);
 	buffer_printf(&line, "{\"hex\":\"%s\",\"base64\":\"%s\"", hex, base64);
@@ -78,10 +78,10 @@ static void print_id(const char *name, const char *id)
 
 static void print_text(const struct known_as *k, const char *path)
 {
-	char hex[FILE_ID_HEX + 1], base64[FILE_ID_BASE64 + 1], build_id[2 * BUILD_ID_MAX + 1];
+	char hex[FILE_ID_HEX + 1], base64[FILE_ID_BASE64 + 1], build_id[BUILD_ID_HEX + 1];
 	file_id_hex(hex, &k->file);
 	file_id_base64(base64, &k->file);
-	build_id_hex(build_id, k->own.build_id, k->own.build_id_len);
+	build_id_hex(build_id, k->own.build_id.bytes, k->own.build_id.len);
 	printf("%s %s ", hex, base64);
 	print_visible(stdout, path);
 	putchar('\n');

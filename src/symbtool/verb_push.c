@@ -118,11 +118,11 @@ static void push_one(struct push *p, const struct executable *file)
 /* An executable that is not on this machine. */
 static enum err add_build_id(struct push *p, const char *text, struct error *e)
 {
-	uint8_t id[BUILD_ID_MAX];
+	struct build_id id;
 	char path[PATH_MAX];
-	size_t len = build_id_parse(id, text);
-	enum err err = len ? debuginfod_fetch(DEBUGINFOD_EXECUTABLE, id, len, path, e)
-	                   : error_set(e, ERR_BAD_REQUEST, "no build id: an even number of hex digits is one");
+	enum err err = build_id_parse(&id, str_from(text))
+	                       ? debuginfod_fetch(DEBUGINFOD_EXECUTABLE, id.bytes, id.len, path, e)
+	                       : error_set(e, ERR_BAD_REQUEST, "no build id: an even number of hex digits is one");
 	return err ? err : executables_add(&p->files, path, false, e);
 }
 

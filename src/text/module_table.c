@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/guid.h"
 #include "base/hash.h"
 #include "base/hex.h"
 #include "base/random.h"
@@ -76,7 +77,6 @@ struct str text_base_name(struct str path)
 
 bool text_debug_id(char out[34], struct str build_id)
 {
-	static const uint8_t order[16] = {3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15};
 	char digits[32];
 	for (size_t i = 0; i < build_id.len; i++)
 		if (hex_value(build_id.data[i]) < 0)
@@ -85,8 +85,8 @@ bool text_debug_id(char out[34], struct str build_id)
 		return false;
 	for (size_t i = 0; i < sizeof digits; i++)
 		digits[i] = i < build_id.len ? (char)toupper(build_id.data[i]) : '0';
-	for (size_t i = 0; i < sizeof order; i++)
-		memcpy(out + 2 * i, digits + 2 * (size_t)order[i], 2);
+	for (size_t i = 0; i < GUID_BYTES; i++)
+		memcpy(out + 2 * i, digits + 2 * (size_t)guid_order[i], 2);
 	memcpy(out + 32, "0", 2);
 	return true;
 }

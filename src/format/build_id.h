@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* GNU build ids, and which of them an id of a request may mean. */
+#ifndef FORMAT_BUILD_ID_H
+#define FORMAT_BUILD_ID_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/guid.h"
+#include "base/str.h"
+
+enum { BUILD_ID_MAX = 64, BUILD_ID_HEX = 2 * BUILD_ID_MAX }; /* bytes; digits */
+
+struct build_id {
+	uint8_t bytes[BUILD_ID_MAX];
+	size_t len; /* 0: none */
+};
+
+/* An even number of hex digits, at most BUILD_ID_HEX; false for anything else. */
+bool build_id_parse(struct build_id *id, struct str hex);
+/* Lower-case hex digits, NUL-terminated. */
+void build_id_hex(char out[BUILD_ID_HEX + 1], const uint8_t *id, size_t len);
+
+/* What a module's id says of the build ids that may be meant: all of one, or the first 16 bytes, which are a debug id
+ * (as a GUID, of age 0; a shorter build id has zeros behind it). 32 digits may be either. */
+struct build_id_question {
+	struct build_id whole; /* len 0: not this one */
+	bool has_first;
+	uint8_t first[GUID_BYTES];
+};
+/* 32 hex digits, 33 of which the last is 0, or another even number of 2 to 128 digits that is no debug id with an age
+ * (34 to 38). false: it cannot mean a build id. */
+bool build_id_question_parse(struct build_id_question *q, struct str id);
+/* The questions that a build id answers, BUILD_ID_QUESTIONS at most; returns how many. */
+enum { BUILD_ID_QUESTIONS = 3 };
+unsigned build_id_questions(struct build_id_question out[BUILD_ID_QUESTIONS], const struct build_id *id);
+bool build_id_answers(const struct build_id *id, const struct build_id_question *q);
+
+/* 32 hex digits that a question has in common with all build ids that answer it. */
+enum { BUILD_ID_KEY = 2 * GUID_BYTES };
+void build_id_key(char out[BUILD_ID_KEY + 1], const struct build_id *id);
+void build_id_question_key(char out[BUILD_ID_KEY + 1], const struct build_id_question *q);
+/* The same text for the same question, and for no other. */
+enum { BUILD_ID_QUESTION_TEXT = BUILD_ID_HEX + 1 + BUILD_ID_KEY };
+void build_id_question_text(char out[BUILD_ID_QUESTION_TEXT + 1], const struct build_id_question *q);
+
+#endif
