@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* DELETE /cache/<debug_filename>/<debug_id>: a new symbol file was uploaded, so what is cached of the module is
- * forgotten. */
+/* DELETE /cache/<debug_filename>/<id>: a new symbol file was uploaded, so what is cached of the module is forgotten. */
 #include <config.h>
 
 #include "keys/auth.h"
 #include "base/log.h"
 #include "api/router.h"
+#include "api/store_place.h"
 #include "modules/services.h"
 #include "store/bucket.h"
 #include "store/percent.h"
+#include "store/symbfile_alias.h"
 
 /* Percent-decodes a segment of the path into the arena. */
 static enum err decode_segment(struct exchange *x, struct str segment, struct str *out)
@@ -36,6 +37,32 @@ static enum err parse_path(struct exchange *x, struct str *name, struct str *id)
 	return err ? err : decode_segment(x, (struct str){slash + 1, (size_t)(end - slash - 1)}, id);
 }
 
+/* What is uploaded is known by its id, whatever the name. */
+static bool can_be(const struct exchange *x, struct str name, struct str id)
+{
+	struct file_id file_id;
+	struct build_id_question question;
+	return bucket_can_hold(name, id) ||
+	       (*x->config->symbfile_store && (file_id_parse(&file_id, id) || build_id_question_parse(&question, id)));
+}
+
+/* What was uploaded for the executables of a build id. */
+static enum err forget_executables(const struct exchange *x, struct str id, struct error *e)
+{
+	struct build_id_question question;
+	struct symbfile_claims claims;
+	if (!*x->config->symbfile_store || !build_id_question_parse(&question, id))
+		return ERR_OK;
+	struct store_client *c = store_place_take(x, e);
+	if (!c)
+		return e->code;
+	enum err err = symbfile_claims_get(&claims, c, &question, NULL, e);
+	store_place_leave(c);
+	for (unsigned i = 0; i < claims.count && !err; i++)
+		modules_forget_file(services_modules(), &claims.items[i].id);
+	return err;
+}
+
 void cache_delete_handle(struct exchange *x)
 {
 	struct error e = {ERR_OK, ""};
@@ -44,7 +71,7 @@ void cache_delete_handle(struct exchange *x)
 	enum err err = auth_check(exchange_param(x, "HTTP_AUTHORIZATION"), RIGHT_INVALIDATE, key_id, &e);
 	if (!err)
 		err = parse_path(x, &name, &id);
-	if (!err && !bucket_can_hold(name, id))
+	if (!err && !can_be(x, name, id))
 		err = ERR_BAD_REQUEST;
 	if (err == ERR_BAD_REQUEST)
 		error_set(&e, err, "the path is not /cache/<debug_filename>/<debug_id>");
@@ -52,6 +79,8 @@ void cache_delete_handle(struct exchange *x)
 		error_set(&e, err, "out of memory");
 	if (!err)
 		err = modules_invalidate(services_modules(), name, id, &e);
+	if (!err)
+		err = forget_executables(x, id, &e);
 	if (err) {
 		exchange_reply_error(x, &e, 1);
 		return;

@@ -87,8 +87,8 @@ json_t *debug_json(const struct session *s)
 		const struct module_want *w = &s->wants[i];
 		ok &= set_module(stacks_per, w, json_integer(s->stacks_of[i]));
 		if (w->state == WANT_FOUND && w->module->map->damaged)
-			ok &= set_module(
-			        w->symbfile ? missing : damaged, w, json_integer((json_int_t)w->module->map->damaged));
+			ok &= set_module(w->kind == WANT_SYMBFILE ? missing : damaged, w,
+			        json_integer((json_int_t)w->module->map->damaged));
 		if (w->fail_time)
 			ok &= set_module(fails, w, json_real(seconds(w->fail_time)));
 		loads += w->loaded;

@@ -185,7 +185,7 @@ static void step(struct exchange *x)
 		}
 		if (refuse_temporary(s))
 			return;
-		if (!wants_try_buckets(s, &again)) {
+		if (!wants_look_further(s, &again)) {
 			session_fail(s, ERR_NO_MEMORY, 1, "out of memory");
 			return;
 		}

@@ -67,8 +67,8 @@ bool wants_collect(struct session *s);
 bool wants_lookups(struct session *s, enum want_state state);
 /* What each module that must be loaded is wanted for, unless that is much. */
 void wants_asked(struct session *s);
-/* What looks like a FileID, but is none that was uploaded, may be a debug id: then it is looked for in the buckets too.
- * *again: there are new wants. */
-bool wants_try_buckets(struct session *s, bool *again);
+/* Modules that are not where they were looked for may be elsewhere, since an id may be of several kinds. *again: there
+ * are new wants. */
+bool wants_look_further(struct session *s, bool *again);
 
 #endif

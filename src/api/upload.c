@@ -4,7 +4,6 @@
 #include <config.h>
 
 #include <jansson.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +13,9 @@
 #include "format/symbfile.h"
 #include "base/json_text.h"
 #include "api/router.h"
+#include "api/store_place.h"
 #include "modules/services.h"
+#include "store/symbfile_alias.h"
 #include "store/symbfile_sets.h"
 
 enum { UUID_SIZE = 37, RETRY_AFTER = 2 };
@@ -52,25 +53,6 @@ static void refuse(struct exchange *x, const struct error *e)
 	json_decref(body);
 }
 
-/* ---- places ---- */
-
-/* The store is written and listed by workers, each of which waits for it, so that few do at a time. A place is taken
- * last of all, when nothing else is wrong: strangers take none. */
-static atomic_uint busy;
-
-static enum err take_place(const struct exchange *x, struct error *e)
-{
-	if (atomic_fetch_add(&busy, 1) < x->config->upload_parallel)
-		return ERR_OK;
-	atomic_fetch_sub(&busy, 1);
-	return error_set(e, ERR_UNAVAILABLE, "too many uploads at a time; try again");
-}
-
-static void leave_place(void)
-{
-	atomic_fetch_sub(&busy, 1);
-}
-
 /* ---- what comes before the body ---- */
 
 static enum err check_key(struct exchange *x, char key_id[64], struct error *e)
@@ -88,6 +70,24 @@ static enum err read_number(
 	if (len > 6 || strspn(text, "0123456789") != len)
 		return error_set(e, ERR_BAD_REQUEST, "%s is not a number up to 999999", header);
 	*number = (unsigned)strtoul(text, NULL, 10);
+	return ERR_OK;
+}
+
+/* What the upload says of the executable: a build id of length 0 when it names none. */
+static enum err read_claim(const struct exchange *x, struct store_claim *claim, struct error *e)
+{
+	const char *id = exchange_param(x, "HTTP_BUILDID"), *base = exchange_param(x, "HTTP_IMAGEBASE");
+	claim->build_id.len = 0;
+	claim->image_base = 0;
+	if (id && *id && !build_id_parse(&claim->build_id, str_from(id)))
+		return error_set(
+		        e, ERR_BAD_REQUEST, "BuildID is not an even number of hex digits, at most %d", BUILD_ID_HEX);
+	if (!base || !*base)
+		return ERR_OK;
+	size_t digits = strncmp(base, "0x", 2) == 0 ? strlen(base + 2) : 0;
+	if (!digits || digits > 16 || strspn(base + 2, "0123456789abcdefABCDEF") != digits)
+		return error_set(e, ERR_BAD_REQUEST, "ImageBase is not 0x and up to 16 hex digits");
+	claim->image_base = strtoull(base, NULL, 16);
 	return ERR_OK;
 }
 
@@ -147,9 +147,25 @@ static enum err take(void *arg, const uint8_t *data, size_t len, struct error *e
 	return err ? err : store_put_write(u->put, data, len, e);
 }
 
+/* The claim first: where a part is, so is what leads to it, whenever an upload dies. */
+static enum err commit(struct store_client *c, struct store_put *put, const struct store_claim *claim, struct error *e)
+{
+	struct modules *m = services_modules();
+	enum err err = claim->build_id.len ? store_put_claim(c, claim, NULL, e) : ERR_OK;
+	if (err)
+		store_put_abort(put);
+	else
+		err = store_put_commit(put, e);
+	/* also when that failed: it may have been done, and its answer lost */
+	modules_forget_file(m, &claim->id);
+	if (claim->build_id.len)
+		modules_forget_build_id(m, &claim->build_id);
+	return err;
+}
+
 /* Checks the body while it arrives, and stores it. name has room for the set of an upload that names none. */
-static enum err receive(struct exchange *x, struct store_client *c, struct store_key *key, char name[STORE_SET_MAX + 1],
-        uint64_t *bytes, struct error *e)
+static enum err receive(struct exchange *x, struct store_client *c, struct store_key *key,
+        const struct store_claim *claim, char name[STORE_SET_MAX + 1], uint64_t *bytes, struct error *e)
 {
 	char same_name[STORE_SET_MAX + 1];
 	struct store_key same = {.set = NULL};
@@ -168,9 +184,7 @@ static enum err receive(struct exchange *x, struct store_client *c, struct store
 	if (!err)
 		err = blame(symbfile_reader_finish(u.reader, e), e);
 	if (!err) {
-		err = store_put_commit(u.put, e);
-		/* also when that failed: it may have been done, and its answer lost */
-		modules_forget_file(services_modules(), &key->id);
+		err = commit(c, u.put, claim, e);
 	} else if (u.put) {
 		store_put_abort(u.put);
 	}
@@ -179,35 +193,41 @@ static enum err receive(struct exchange *x, struct store_client *c, struct store
 	return err;
 }
 
+static void log_stored(const struct exchange *x, const struct store_key *key, const struct store_claim *claim,
+        uint64_t bytes, const char *key_id)
+{
+	char hex[FILE_ID_HEX + 1], build_id[BUILD_ID_HEX + 1];
+	file_id_hex(hex, &key->id);
+	build_id_hex(build_id, claim->build_id.bytes, claim->build_id.len);
+	log_event(LOG_LEVEL_INFO, "uploaded", "%s of %s%s%s, set %s, part %u of %u, %llu bytes, by key %s, request %s",
+	        symbfile_kind_names[key->kind], hex, *build_id ? ", build id " : "", build_id, key->set, key->part,
+	        key->parts, (unsigned long long)bytes, key_id, x->request_id);
+}
+
 static enum err store(struct exchange *x, enum symbfile_kind kind, struct error *e)
 {
 	char key_id[64], name[STORE_SET_MAX + 1];
 	struct store_key key = {.kind = kind};
+	struct store_claim claim;
 	uint64_t bytes = 0;
 	enum err err = check_key(x, key_id, e);
 	if (!err)
 		err = read_headers(x, &key, e);
+	if (!err)
+		err = read_claim(x, &claim, e);
 	if (err)
 		return err;
-	struct symbfile_store *place = modules_store(services_modules());
-	if (!place)
-		return error_set(e, ERR_NOT_FOUND, "this server keeps no symbfiles (symbfile_store is not set)");
-	err = take_place(x, e);
-	if (err)
-		return err;
-	struct store_client *c = store_client_new(place);
-	err = c ? receive(x, c, &key, name, &bytes, e) : no_memory(e);
-	store_client_free(c);
-	leave_place();
+	claim.id = key.id;
+	struct store_client *c = store_place_take(x, e);
+	if (!c)
+		return e->code;
+	err = receive(x, c, &key, &claim, name, &bytes, e);
+	store_place_leave(c);
 	if (err)
 		return err;
 	metric_add(M_UPLOADS_STORED, 1);
 	metric_add(M_UPLOAD_BYTES, (int64_t)bytes);
-	char hex[FILE_ID_HEX + 1];
-	file_id_hex(hex, &key.id);
-	log_event(LOG_LEVEL_INFO, "uploaded", "%s of %s, set %s, part %u of %u, %llu bytes, by key %s, request %s",
-	        symbfile_kind_names[kind], hex, key.set, key.part, key.parts, (unsigned long long)bytes, key_id,
-	        x->request_id);
+	log_stored(x, &key, &claim, bytes, key_id);
 	return ERR_OK;
 }
 
@@ -248,44 +268,97 @@ static json_t *set_json(const struct symbfile_set *set)
 	return NULL;
 }
 
+/* All that is uploaded under an id. */
+struct uploads {
+	struct symbfile_sets sets;
+	struct symbfile_claims claims; /* when the id was made of a build id */
+	struct symbfile_alias alias;   /* which of them answers, when there is one */
+};
+
+/* The executable that answers, and all others of the build id. */
+static bool add_claims(json_t *body, const struct uploads *u)
+{
+	char hex[FILE_ID_HEX + 1], base[24];
+	json_t *all = json_array();
+	bool ok = true;
+	if (!u->claims.count) {
+		json_decref(all);
+		return true;
+	}
+	for (unsigned i = 0; i < u->claims.count && ok; i++) {
+		file_id_hex(hex, &u->claims.items[i].id);
+		ok = json_array_append_new(all, json_string(hex)) == 0;
+	}
+	file_id_hex(hex, &u->alias.id);
+	snprintf(base, sizeof base, "0x%llx", (unsigned long long)u->alias.image_base);
+	ok = json_object_set_new(body, "claims", all) == 0 && ok;
+	ok = json_object_set_new(body, "file_id", json_string(hex)) == 0 && ok;
+	return json_object_set_new(body, "image_base", json_string(base)) == 0 && ok;
+}
+
 /* The same. */
-static char *sets_text(const struct symbfile_sets *sets)
+static char *uploads_text(const struct uploads *u)
 {
 	json_t *body = json_object();
-	bool ok = true;
+	bool ok = add_claims(body, u);
 	for (unsigned i = 0; i < SYMBFILE_KINDS && ok; i++)
-		ok = json_object_set_new(body, symbfile_kind_names[i], set_json(&sets->kinds[i])) == 0;
+		ok = json_object_set_new(body, symbfile_kind_names[i], set_json(&u->sets.kinds[i])) == 0;
 	char *text = ok ? json_text(body, JSON_COMPACT) : NULL;
 	json_decref(body);
 	return text;
 }
 
+static bool is_empty(const struct symbfile_sets *sets)
+{
+	return !sets->kinds[SYMBFILE_RANGES].parts && !sets->kinds[SYMBFILE_RETURNPADS].parts;
+}
+
+/* A FileID first, then the build ids that the id may mean; on failure there is nothing to release. */
+static enum err get_uploads(struct uploads *u, struct store_client *c, struct str id, struct error *e)
+{
+	struct file_id file_id;
+	struct build_id_question question;
+	bool found = false;
+	enum err err = ERR_OK;
+	*u = (struct uploads){.claims.count = 0};
+	if (file_id_parse(&file_id, id))
+		err = symbfile_sets_get(&u->sets, c, &file_id, NULL, e);
+	if (err || !is_empty(&u->sets) || !build_id_question_parse(&question, id))
+		return err;
+	err = symbfile_claims_get(&u->claims, c, &question, NULL, e);
+	if (!err)
+		err = symbfile_alias_choose(&u->alias, &found, &u->claims, c, NULL, e);
+	return err || !found ? err : symbfile_sets_get(&u->sets, c, &u->alias.id, NULL, e);
+}
+
+static bool is_id(struct str text)
+{
+	struct file_id file_id;
+	struct build_id_question question;
+	return file_id_parse(&file_id, text) || build_id_question_parse(&question, text);
+}
+
 static enum err list(struct exchange *x, char **text, struct error *e)
 {
 	static const char prefix[] = "/api/symbols/";
-	struct str tail = {x->path.data + sizeof prefix - 1, x->path.len - (sizeof prefix - 1)};
-	struct file_id id;
-	struct symbfile_sets sets;
+	struct str id = {x->path.data + sizeof prefix - 1, x->path.len - (sizeof prefix - 1)};
+	struct uploads uploads;
 	char key_id[64];
 	enum err err = check_key(x, key_id, e);
 	if (err)
 		return err;
-	if (!file_id_parse(&id, tail))
-		return error_set(e, ERR_BAD_REQUEST, "the path is not /api/symbols/<FileID>");
-	struct symbfile_store *place = modules_store(services_modules());
-	if (!place)
-		return error_set(e, ERR_NOT_FOUND, "this server keeps no symbfiles (symbfile_store is not set)");
-	err = take_place(x, e);
+	if (!is_id(id))
+		return error_set(e, ERR_BAD_REQUEST,
+		        "the path is not /api/symbols/ and a FileID, a build id, or a debug id of age 0");
+	struct store_client *c = store_place_take(x, e);
+	if (!c)
+		return e->code;
+	err = get_uploads(&uploads, c, id, e);
+	store_place_leave(c);
 	if (err)
 		return err;
-	struct store_client *c = store_client_new(place);
-	err = c ? symbfile_sets_get(&sets, c, &id, NULL, e) : no_memory(e);
-	store_client_free(c);
-	leave_place();
-	if (err)
-		return err;
-	*text = sets_text(&sets);
-	symbfile_sets_release(&sets);
+	*text = uploads_text(&uploads);
+	symbfile_sets_release(&uploads.sets);
 	return *text ? ERR_OK : no_memory(e);
 }
 

@@ -40,25 +40,52 @@ static bool init_sym(struct session *s, struct module_want *w, struct str name, 
 	return true;
 }
 
+static bool has_store(const struct session *s)
+{
+	return *s->exchange->config->symbfile_store;
+}
+
 /* FileIDs are known by their form, whatever the name. */
 static bool init_want(struct session *s, struct module_want *w, struct str name, struct str id)
 {
 	struct file_id file_id;
-	if (*s->exchange->config->symbfile_store && file_id_parse(&file_id, id))
+	if (has_store(s) && file_id_parse(&file_id, id))
 		return module_want_init_file(w, name, id, &file_id);
 	return init_sym(s, w, name, id);
 }
 
-bool wants_try_buckets(struct session *s, bool *again)
+/* The next place where a module may be that is not where it was looked for: buckets behind uploads, the executable of a
+ * build id behind these. *next is false when there is none. false: no memory. */
+static bool next_place(struct session *s, struct module_want *w, bool *next)
+{
+	struct build_id_question question;
+	const struct symbfile_alias alias = w->alias;
+	bool by_alias = w->state == WANT_FAILED && w->failure == FAILURE_ALIAS, ok = true;
+	*next = by_alias;
+	if (by_alias) {
+		ok = module_want_init_file(w, w->name, w->id, &alias.id);
+		w->by_alias = true;
+		w->image_base = alias.image_base;
+	} else if (w->state == WANT_FAILED && w->failure == FAILURE_MISSING && !w->by_alias) {
+		*next = true;
+		if (w->kind == WANT_SYMBFILE)
+			ok = init_sym(s, w, w->name, w->id);
+		else if (w->kind == WANT_SYM && has_store(s) && build_id_question_parse(&question, w->id))
+			ok = module_want_init_alias(w, w->name, w->id, &question);
+		else
+			*next = false;
+	}
+	return ok;
+}
+
+bool wants_look_further(struct session *s, bool *again)
 {
 	*again = false;
 	for (uint32_t i = 0; i < s->want_count; i++) {
-		struct module_want *w = &s->wants[i];
-		if (!w->symbfile || w->state != WANT_FAILED || w->failure != FAILURE_MISSING)
-			continue;
-		if (!init_sym(s, w, w->name, w->id))
+		bool next;
+		if (!next_place(s, &s->wants[i], &next))
 			return false;
-		*again = true;
+		*again = *again || next;
 	}
 	if (*again)
 		modules_resolve(s->modules, s->wants, s->want_count, s->wait.deadline);
@@ -188,7 +215,7 @@ const struct module_want *session_want(const struct session *s, uint32_t job, in
 /* The store tells how many parts are missing of the set that answers. */
 static bool lacks_parts(const struct module_want *want)
 {
-	return want && want->symbfile && want->state == WANT_FOUND && want->module->map->damaged;
+	return want && want->kind == WANT_SYMBFILE && want->state == WANT_FOUND && want->module->map->damaged;
 }
 
 const char *session_reason(const struct module_want *want, const struct symbol *symbol, char detail[FAILURE_WHY_SIZE])

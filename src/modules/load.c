@@ -539,8 +539,10 @@ enum load_step load_run(struct loader *r, struct load *l)
 	if (step == LOAD_HERE) {
 		metric_add(M_CACHE_ROOT_NONE, 1);
 		loads_gather_asked(r->modules, l);
-		if (l->symbfile)
+		if (l->kind == WANT_SYMBFILE)
 			load_symbfile(r, l);
+		else if (l->kind == WANT_ALIAS)
+			load_alias(r, l);
 		else
 			ask_sources(r, l);
 		metric_add(M_LOADS_TOTAL, l->module && !l->kept);

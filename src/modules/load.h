@@ -19,9 +19,10 @@ enum { NICE_BUILDING = 5, NICE_STORING = 10 };
 /* A load in flight or queued. Under modules.lock, but for what only its loader touches. */
 struct load {
 	struct module_hash hash, spelling;
-	char *name, *id; /* end in NUL */
-	bool symbfile;   /* as in the want */
+	char *name, *id;     /* end in NUL */
+	enum want_kind kind; /* as in the want, and what follows */
 	struct file_id file_id;
+	struct build_id_question question;
 	size_t name_len, id_len;
 	struct module_want *waiters;
 	struct load_wait *owner;           /* whose queue it is or was in; NULL: gone */
@@ -45,7 +46,8 @@ struct load {
 	bool kept;             /* it is the one that was in the cache, and still right */
 	uint64_t module_bytes; /* that it has in memory */
 	enum failure_class failure;
-	char why[FAILURE_WHY_SIZE]; /* of a corrupt one */
+	char why[FAILURE_WHY_SIZE];  /* of a corrupt one */
+	struct symbfile_alias alias; /* of FAILURE_ALIAS */
 	unsigned retry_after;
 	uint64_t marker;
 	int64_t marker_seen; /* when it was read; the start of the load */
@@ -130,7 +132,7 @@ void modules_put_markers(struct modules *m, struct mc_client *c);
 
 /* How a want ends; a module's reference goes to it. */
 void want_found(struct module_want *w, struct module *module);
-void want_failed(struct module_want *w, enum failure_class class, const char *why, unsigned retry_after);
+void want_failed(struct module_want *w, const struct failure *f, unsigned retry_after);
 
 enum load_step {
 	LOAD_DONE,      /* the outcome is there */

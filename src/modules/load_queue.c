@@ -236,8 +236,9 @@ static struct load *start_load(struct modules *m, const struct module_want *w, s
 	l->id_len = w->id.len;
 	l->hash = w->hash;
 	l->spelling = w->spelling;
-	l->symbfile = w->symbfile;
+	l->kind = w->kind;
 	l->file_id = w->file_id;
+	l->question = w->question;
 	l->lost = w->lost;
 	chain_load(m, l);
 	queue_load(m, l, owner);
@@ -403,7 +404,7 @@ static bool just_loaded(struct modules *m, struct module_want *w)
 	if (f.class == FAILURE_NONE || outdated(w, f.marker, f.checked) ||
 	        (f.class != FAILURE_TEMPORARY && f.checked < w->not_before))
 		return false;
-	want_failed(w, f.class, f.why, failure_seconds(f.until, clock_now()));
+	want_failed(w, &f, failure_seconds(f.until, clock_now()));
 	return true;
 }
 
@@ -436,7 +437,7 @@ static void get_loads(struct modules *m, struct load_wait *wait, struct module_w
 		if (l)
 			join_load(l, w, wait);
 		else /* more than cold_modules: the next try finds those loaded now */
-			want_failed(w, FAILURE_TEMPORARY, "", 1);
+			want_failed(w, &(struct failure){.class = FAILURE_TEMPORARY}, 1);
 	}
 }
 
@@ -480,6 +481,13 @@ void modules_leave(struct modules *m, struct load_wait *wait)
 
 /* ---- the end of a load ---- */
 
+static struct failure failure_of(const struct load *l)
+{
+	struct failure f = {.class = l->failure, .marker = l->marker, .checked = l->marker_seen, .alias = l->alias};
+	memcpy(f.why, l->why, sizeof f.why);
+	return f;
+}
+
 /* One who waited learns how it ended. */
 static void tell(struct modules *m, const struct load *l, struct module *module, struct module_want *w)
 {
@@ -490,9 +498,10 @@ static void tell(struct modules *m, const struct load *l, struct module *module,
 	w->fail_time = l->fail_time;
 	w->parse_fail_time = l->parse_fail_time;
 	if (!module) {
-		want_failed(w, l->failure, l->why, l->retry_after);
+		const struct failure failure = failure_of(l);
+		want_failed(w, &failure, l->retry_after);
 	} else if (w->wait->held && is_memory_full(m)) {
-		want_failed(w, FAILURE_TEMPORARY, "", 1);
+		want_failed(w, &(struct failure){.class = FAILURE_TEMPORARY}, 1);
 	} else {
 		/* whatever the cache may have: without it the request could never be answered */
 		module_ref(module);
@@ -529,6 +538,7 @@ void loads_transferred(struct modules *m, struct load *l)
 static void publish(struct modules *m, struct load *l)
 {
 	struct load_wait *over = NULL;
+	const struct failure failure = failure_of(l);
 	int64_t until = 0;
 	pthread_mutex_lock(&m->lock);
 	unchain_load(l);
@@ -539,8 +549,7 @@ static void publish(struct modules *m, struct load *l)
 	if (!l->stale && l->module)
 		page_cache_add(m->cache, l->module);
 	if (!l->stale && l->failure != FAILURE_NONE)
-		until = failures_set(
-		        m->failures, &l->hash, &l->spelling, l->failure, l->why, l->marker, l->marker_seen);
+		until = failures_set(m->failures, &l->hash, &l->spelling, &failure);
 	l->retry_after = failure_seconds(until, clock_now());
 	while (l->waiters) {
 		struct module_want *w = l->waiters;

@@ -9,6 +9,7 @@
 #include "base/metrics.h"
 #include "format/symbfile.h"
 #include "format/symbfile_map.h"
+#include "store/symbfile_alias.h"
 #include "store/symbfile_sets.h"
 
 /* The way of the parts' bytes into the map. */
@@ -173,4 +174,31 @@ void load_symbfile(struct loader *r, struct load *l)
 		intake_release(&in, r->modules);
 	}
 	symbfile_sets_release(&sets);
+}
+
+void load_alias(struct loader *r, struct load *l)
+{
+	struct symbfile_claims claims;
+	struct error e;
+	bool found = false;
+	l->failure = FAILURE_TEMPORARY;
+	if (!r->store)
+		return;
+	enum err err = symbfile_claims_get(&claims, r->store, &l->question, &r->modules->cancel, &e);
+	if (!err)
+		err = symbfile_alias_choose(&l->alias, &found, &claims, r->store, &r->modules->cancel, &e);
+	if (err) {
+		log_event(LOG_LEVEL_WARNING, "download failed", "executables with build id %s: %s", l->id, e.text);
+		metric_add(M_DOWNLOADS_FAILED, 1);
+		return;
+	}
+	if (claims.count > 1) {
+		char hex[FILE_ID_HEX + 1];
+		file_id_hex(hex, &l->alias.id);
+		log_event(LOG_LEVEL_WARNING, "build id claimed",
+		        "%s%u executables claim build id %s; %s answers, whose set is the newest that is complete",
+		        claims.count == ALIAS_CLAIMS ? "at least " : "", claims.count, l->id, hex);
+	}
+	metric_add(M_DOWNLOADS_MISSING, !found);
+	l->failure = found ? FAILURE_ALIAS : FAILURE_MISSING;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loading what was uploaded for an executable: its symbfiles become one offset map. */
+/* Loading what was uploaded for an executable: its symbfiles become one offset map; its build id leads there. */
 #ifndef LOAD_SYMBFILE_H
 #define LOAD_SYMBFILE_H
 
@@ -7,5 +7,7 @@
 
 /* Asks the store: sets l->module, or l->failure. */
 void load_symbfile(struct loader *r, struct load *l);
+/* The same for a build id: sets l->failure, with l->alias where somebody has uploaded it. */
+void load_alias(struct loader *r, struct load *l);
 
 #endif

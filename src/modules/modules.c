@@ -56,10 +56,26 @@ bool module_want_init_file(struct module_want *w, struct str name, struct str id
 	memset(w, 0, sizeof *w);
 	w->name = name;
 	w->id = id;
-	w->symbfile = true;
+	w->kind = WANT_SYMBFILE;
 	w->file_id = *file_id;
 	file_id_hex(hex, file_id);
 	if (!module_hash_make(&w->hash, "symbfile", str_from(""), str_from(hex)))
+		return false;
+	w->spelling = w->hash;
+	return true;
+}
+
+bool module_want_init_alias(
+        struct module_want *w, struct str name, struct str id, const struct build_id_question *question)
+{
+	char text[BUILD_ID_QUESTION_TEXT + 1];
+	memset(w, 0, sizeof *w);
+	w->name = name;
+	w->id = id;
+	w->kind = WANT_ALIAS;
+	w->question = *question;
+	build_id_question_text(text, question);
+	if (!module_hash_make(&w->hash, "alias", str_from(""), str_from(text)))
 		return false;
 	w->spelling = w->hash;
 	return true;
@@ -82,11 +98,12 @@ void want_found(struct module_want *w, struct module *module)
 	w->module = module;
 }
 
-void want_failed(struct module_want *w, enum failure_class class, const char *why, unsigned retry_after)
+void want_failed(struct module_want *w, const struct failure *f, unsigned retry_after)
 {
-	failure_why(w->why, why);
+	memcpy(w->why, f->why, sizeof w->why);
 	w->state = WANT_FAILED;
-	w->failure = class;
+	w->failure = f->class;
+	w->alias = f->alias;
 	w->retry_after = retry_after;
 }
 
@@ -128,7 +145,7 @@ enum freshness { FRESH, STALE };
  * right. What is not there yet would wait for memory that is full. */
 static bool asks_store(const struct modules *m, const struct module_want *w)
 {
-	return w->symbfile && m->store && !mc_enabled(m->servers) && resident_bytes() <= m->memory_max;
+	return w->kind == WANT_SYMBFILE && m->store && !mc_enabled(m->servers) && resident_bytes() <= m->memory_max;
 }
 
 /* It is old: the want is left to a load. */
@@ -163,7 +180,7 @@ static enum freshness look_in_memory(struct modules *m, struct module_want *w, i
 	if (f.class == FAILURE_NONE)
 		return STALE;
 	metric_add(M_CACHE_FAILURE_PROCESS, 1);
-	want_failed(w, f.class, f.why, failure_seconds(f.until, now));
+	want_failed(w, &f, failure_seconds(f.until, now));
 	if (f.class != FAILURE_TEMPORARY && now - f.checked >= m->config->revalidate_after && asks_store(m, w))
 		return check_store(m, w, now);
 	return !shared || f.class == FAILURE_TEMPORARY || now - f.checked < m->config->revalidate_after ? FRESH : STALE;
@@ -327,7 +344,7 @@ struct modules *modules_start(const struct config *c, struct error *e)
 {
 	struct modules *m = calloc(1, sizeof *m);
 	if (!m) {
-		error_set(e, ERR_NO_MEMORY, "out of memory");
+		no_memory(e);
 		return NULL;
 	}
 	m->config = c;
@@ -419,14 +436,29 @@ static bool tell_memcached(struct modules *m, const struct module_hash *hash)
 	return !mc_enabled(m->servers) || (client && page_memcached_invalidate(client, hash) == MC_OK);
 }
 
+/* The marker first: a load that starts behind it sees it. False: memcached was not told. */
+static bool forget_module(struct modules *m, const struct module_hash *hash)
+{
+	bool told = tell_memcached(m, hash);
+	forget_here(m, hash);
+	return told;
+}
+
 enum err modules_invalidate(struct modules *m, struct str name, struct str id, struct error *e)
 {
-	struct module_want w;
-	if (!module_want_init(&w, m, name, id))
-		return error_set(e, ERR_NO_MEMORY, "out of memory");
-	/* The marker first: a load that starts behind it sees it. */
-	bool told = tell_memcached(m, &w.hash);
-	forget_here(m, &w.hash);
+	struct module_want wants[3];
+	struct file_id file_id;
+	struct build_id_question question;
+	unsigned count = 1;
+	bool told = true, made = module_want_init(&wants[0], m, name, id);
+	if (file_id_parse(&file_id, id))
+		made = module_want_init_file(&wants[count++], name, id, &file_id) && made;
+	if (build_id_question_parse(&question, id))
+		made = module_want_init_alias(&wants[count++], name, id, &question) && made;
+	if (!made)
+		return no_memory(e);
+	for (unsigned i = 0; i < count; i++)
+		told = forget_module(m, &wants[i].hash) && told;
 	if (!told)
 		return error_set(e, ERR_UNAVAILABLE,
 		        "forgotten in this process, but memcached does not answer: other processes and hosts may go on "
@@ -434,15 +466,28 @@ enum err modules_invalidate(struct modules *m, struct str name, struct str id, s
 	return ERR_OK;
 }
 
+static void forget_later(struct modules *m, const struct module_hash *hash)
+{
+	if (!forget_module(m, hash))
+		keep_marker(m, hash);
+}
+
+/* Without memory for a hash: what is cached is checked again when it is as old as root_max_age. */
 void modules_forget_file(struct modules *m, const struct file_id *file_id)
 {
 	struct module_want w;
-	if (!module_want_init_file(&w, str_from(""), str_from(""), file_id))
-		return; /* no memory for a hash: what is cached is checked again when it is as old as root_max_age */
-	bool told = tell_memcached(m, &w.hash);
-	forget_here(m, &w.hash);
-	if (!told)
-		keep_marker(m, &w.hash);
+	if (module_want_init_file(&w, str_from(""), str_from(""), file_id))
+		forget_later(m, &w.hash);
+}
+
+void modules_forget_build_id(struct modules *m, const struct build_id *build_id)
+{
+	struct module_want w;
+	struct build_id_question questions[BUILD_ID_QUESTIONS];
+	unsigned count = build_id_questions(questions, build_id);
+	for (unsigned i = 0; i < count; i++)
+		if (module_want_init_alias(&w, str_from(""), str_from(""), &questions[i]))
+			forget_later(m, &w.hash);
 }
 
 enum err modules_probe(struct modules *m, struct error *e)
@@ -453,13 +498,13 @@ enum err modules_probe(struct modules *m, struct error *e)
 		err = mc_probe(client, e);
 	struct bucket_client *bucket = err ? NULL : bucket_client_new(m->sources);
 	if (!err && !bucket)
-		err = error_set(e, ERR_NO_MEMORY, "out of memory");
+		err = no_memory(e);
 	for (unsigned i = 0; !err && i < bucket_sources_count(m->sources); i++)
 		err = bucket_probe(bucket, i, e);
 	bucket_client_free(bucket);
 	struct store_client *store = !err && m->store ? store_client_new(m->store) : NULL;
 	if (!err && m->store)
-		err = store ? store_probe(store, e) : error_set(e, ERR_NO_MEMORY, "out of memory");
+		err = store ? store_probe(store, e) : no_memory(e);
 	store_client_free(store);
 	return err;
 }

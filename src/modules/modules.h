@@ -26,11 +26,21 @@ enum want_state {
 	WANT_FAILED, /* failure says how; retry_after for a temporary one */
 };
 
-/* A module that a request wants. Its name is one that a bucket can hold, or it is of a FileID. */
+enum want_kind {
+	WANT_SYM,      /* a symbol file in the buckets; its name is one that a bucket can hold */
+	WANT_SYMBFILE, /* what was uploaded for the executable file_id */
+	WANT_ALIAS, /* whose executable a build id is: it always fails, with FAILURE_ALIAS when somebody has uploaded it
+	             */
+};
+
+/* A module that a request wants. */
 struct module_want {
 	struct str name, id; /* must live until the want is done */
-	bool symbfile;       /* of the executable file_id; else a symbol file in the buckets */
+	enum want_kind kind;
 	struct file_id file_id;
+	struct build_id_question question;
+	bool by_alias;                     /* a build id led there */
+	uint64_t image_base;               /* the caller's: what offsets count from */
 	struct module_hash hash, spelling; /* module_want_init */
 	enum want_state state;
 	uint64_t marker;       /* of its invalidations, as memcached had it at marker_seen */
@@ -39,8 +49,9 @@ struct module_want {
 	struct module *module; /* a reference; module_want_release */
 	bool held;             /* just loaded: nothing of it is evicted until release */
 	enum failure_class failure;
-	char why[FAILURE_WHY_SIZE]; /* what is wrong with a corrupt file */
-	unsigned retry_after;       /* seconds */
+	char why[FAILURE_WHY_SIZE];  /* what is wrong with a corrupt file */
+	struct symbfile_alias alias; /* of FAILURE_ALIAS */
+	unsigned retry_after;        /* seconds */
 	const uint64_t *asked; /* the caller's: offsets that are all it is wanted for, ascending; it may be FOUND for */
 	uint32_t asked_count;  /* these alone, before the module is loaded in whole. 0: it is wanted in whole */
 	bool early;            /* the load that it waits for knows of them */
@@ -60,6 +71,9 @@ struct module_want {
 bool module_want_init(struct module_want *w, struct modules *m, struct str name, struct str id);
 /* What was uploaded for an executable. The name is the caller's alone: the FileID says all. */
 bool module_want_init_file(struct module_want *w, struct str name, struct str id, const struct file_id *file_id);
+/* The executable of a build id. */
+bool module_want_init_alias(
+        struct module_want *w, struct str name, struct str id, const struct build_id_question *question);
 void module_want_release(struct module_want *w);
 
 /* Looks in memory and, in one multiget with its deadline, in memcached. Afterwards each want is FOUND, FAILED or LOAD.
@@ -107,10 +121,13 @@ void modules_leave(struct modules *m, struct load_wait *wait);
 /* A page that memcached should have had is lost: the module must be loaded again. The want becomes LOAD. */
 void modules_lost_page(struct modules *m, struct module_want *w);
 
-/* Forgets everything of a module, here and on all hosts. ERR_UNAVAILABLE: forgotten here only. */
+/* Forgets everything of a module, whatever kind of id it has, here and on all hosts; but not what was uploaded for the
+ * executables that a build id leads to. ERR_UNAVAILABLE: forgotten here only. */
 enum err modules_invalidate(struct modules *m, struct str name, struct str id, struct error *e);
 /* The same of an executable, here at once; where memcached does not answer, it is told later. */
 void modules_forget_file(struct modules *m, const struct file_id *file_id);
+/* Whose executable the build id is. */
+void modules_forget_build_id(struct modules *m, const struct build_id *build_id);
 
 /* Where symbfiles are kept; NULL: nowhere. */
 struct symbfile_store *modules_store(struct modules *m);

@@ -216,6 +216,13 @@ static enum symbolicate_result lose_missing(struct batch *b, size_t from)
 
 /* ---- code pages ---- */
 
+/* What the module's map has the offset as. What is beyond all addresses is looked up at the last one. */
+static uint64_t address_of(const struct batch *b, const struct lookup *l)
+{
+	uint64_t base = b->wants[l->want].image_base;
+	return l->offset > UINT64_MAX - base ? UINT64_MAX : l->offset + base;
+}
+
 static bool want_code_pages(struct batch *b, const struct lookup *lookups, size_t count)
 {
 	struct symbols *s = b->symbols;
@@ -226,7 +233,7 @@ static bool want_code_pages(struct batch *b, const struct lookup *lookups, size_
 			b->code_index[i] = b->code_index[i - 1];
 			continue;
 		}
-		int64_t page = offmap_code_page(m->map, lookups[i].offset);
+		int64_t page = offmap_code_page(m->map, address_of(b, &lookups[i]));
 		const struct page_get *last = s->page_count > first ? &s->pages[s->page_count - 1] : NULL;
 		if (page >= 0 && (!last || last->module != m || last->number != (uint32_t)page) &&
 		        !add_page(s, m, PAGE_CODE, (uint32_t)page))
@@ -260,8 +267,9 @@ static enum symbolicate_result look_up(struct batch *b, const struct lookup *loo
 			continue;
 		const struct page_get *get = &s->pages[b->code_index[i]];
 		/* v4 writes no more than the function, so no more is kept: max_reply bounds only what is written. */
-		enum err err = b->v4 ? offmap_lookup_function(get->page, lookups[i].offset, &symbol->answer)
-		                     : offmap_lookup(get->page, lookups[i].offset, &s->arena, &symbol->answer);
+		uint64_t address = address_of(b, &lookups[i]);
+		enum err err = b->v4 ? offmap_lookup_function(get->page, address, &symbol->answer)
+		                     : offmap_lookup(get->page, address, &s->arena, &symbol->answer);
 		if (err == ERR_CORRUPT) {
 			lose(b, get->module);
 			return SYMBOLICATE_LOAD;

@@ -96,7 +96,7 @@ struct failure failures_get(struct failures *f, const struct module_hash *hash, 
 
 static int64_t time_to_live(const struct failures *f, struct entry *e, enum failure_class class, bool again)
 {
-	if (class == FAILURE_MISSING)
+	if (class == FAILURE_MISSING || class == FAILURE_ALIAS)
 		return f->ttl_missing;
 	if (class == FAILURE_CORRUPT)
 		return f->ttl_corrupt;
@@ -120,7 +120,7 @@ unsigned failure_seconds(int64_t until, int64_t now)
 }
 
 int64_t failures_set(struct failures *f, const struct module_hash *hash, const struct module_hash *spelling,
-        enum failure_class class, const char *why, uint64_t marker, int64_t checked)
+        const struct failure *what)
 {
 	int64_t ttl = 0, until;
 	bool again = false;
@@ -130,7 +130,7 @@ int64_t failures_set(struct failures *f, const struct module_hash *hash, const s
 	pthread_mutex_lock(&f->lock);
 	struct entry *old = find_entry(f, hash, spelling);
 	if (old) {
-		again = class == FAILURE_TEMPORARY && old->failure.class == FAILURE_TEMPORARY &&
+		again = what->class == FAILURE_TEMPORARY && old->failure.class == FAILURE_TEMPORARY &&
 		        clock_now() - old->failure.until < f->ttl_max;
 		ttl = old->ttl;
 		drop(f, old);
@@ -138,9 +138,9 @@ int64_t failures_set(struct failures *f, const struct module_hash *hash, const s
 	while (f->count && f->count >= f->max)
 		drop(f, TAILQ_FIRST(&f->ages));
 	*e = (struct entry){.hash = *hash, .spelling = *spelling, .ttl = ttl};
-	until = clock_now() + time_to_live(f, e, class, again);
-	e->failure = (struct failure){class, marker, until, checked, ""};
-	failure_why(e->failure.why, why);
+	until = clock_now() + time_to_live(f, e, what->class, again);
+	e->failure = *what;
+	e->failure.until = until;
 	LIST_INSERT_HEAD(chain_of(f, hash), e, chain);
 	TAILQ_INSERT_TAIL(&f->ages, e, age);
 	f->count++;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is remembered of modules that could not be had, bounded by count, the oldest out first. */
+/* What is remembered of modules that could not be had under their ids, bounded by count, the oldest out first. */
 #ifndef FAILURES_H
 #define FAILURES_H
 
@@ -8,12 +8,14 @@
 
 #include "base/config.h"
 #include "base/hash.h"
+#include "store/symbfile_alias.h"
 
 enum failure_class {
 	FAILURE_NONE,
 	FAILURE_MISSING,   /* no source has it */
 	FAILURE_CORRUPT,   /* a source has it, and it cannot be read */
 	FAILURE_TEMPORARY, /* a source did not answer as it should */
+	FAILURE_ALIAS,     /* it is what was uploaded for an executable */
 };
 
 enum { FAILURE_WHY_SIZE = 80 };
@@ -24,10 +26,11 @@ void failures_free(struct failures *f);
 
 struct failure {
 	enum failure_class class;
-	uint64_t marker; /* the module's invalidation marker then */
-	int64_t until;   /* clock_now() when it is forgotten */
-	int64_t checked; /* when the marker was last seen to be that */
-	char why[FAILURE_WHY_SIZE];
+	uint64_t marker;             /* the module's invalidation marker then */
+	int64_t until;               /* clock_now() when it is forgotten */
+	int64_t checked;             /* when the marker was last seen to be that */
+	char why[FAILURE_WHY_SIZE];  /* of a file that cannot be used; "" says nothing */
+	struct symbfile_alias alias; /* of FAILURE_ALIAS */
 };
 
 /* What is wrong with a file, of printable ASCII; cut to its room. */
@@ -37,10 +40,10 @@ void failure_why(char why[FAILURE_WHY_SIZE], const char *text);
 struct failure failures_get(struct failures *f, const struct module_hash *hash, const struct module_hash *spelling);
 /* Whole seconds from now to `until`, rounded up and at least 1: who asks again then is not answered from memory. */
 unsigned failure_seconds(int64_t until, int64_t now);
-/* why: of a file that cannot be used; "" says nothing. A temporary failure in a row is remembered twice as long as the
- * one before. Returns until when; 0 without memory. */
+/* `until` of what is not looked at. A temporary failure in a row is remembered twice as long as the one before. Returns
+ * until when; 0 without memory. */
 int64_t failures_set(struct failures *f, const struct module_hash *hash, const struct module_hash *spelling,
-        enum failure_class class, const char *why, uint64_t marker, int64_t checked);
+        const struct failure *what);
 void failures_checked(
         struct failures *f, const struct module_hash *hash, const struct module_hash *spelling, int64_t checked);
 /* All spellings of a module. */

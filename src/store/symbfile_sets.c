@@ -145,6 +145,7 @@ static bool take(struct symbfile_set *set, const struct candidate *c)
 	}
 	memcpy(set->set, c->first->set, sizeof set->set);
 	set->parts = c->first->parts;
+	set->time = c->time;
 	set->have_count = (unsigned)(before + c->count);
 	for (unsigned i = 0; i < set->have_count; i++) {
 		const struct store_part *p = i < before ? &c->oldest[places[i] - 1] : &c->first[i - before];

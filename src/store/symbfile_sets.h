@@ -19,6 +19,7 @@ struct symbfile_set {
 	unsigned *have; /* numbers of those that are there, ascending */
 	unsigned have_count;
 	unsigned *generations; /* of which each of them is; NULL: all are of `set` itself */
+	int64_t time;          /* of the oldest part */
 };
 /* The key of the part have[i]; name has room for its set. */
 struct store_key symbfile_set_key(const struct symbfile_set *set, const struct file_id *id, enum symbfile_kind kind,

@@ -3,6 +3,7 @@
 
 #include "store/symbfile_store.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/hash.h"
+#include "base/hex.h"
 #include "base/random.h"
 #include "store/symbfile_store_backend.h"
 
@@ -165,6 +167,23 @@ static bool next_segment(struct str *path, struct str *segment)
 	return segment->len > 0;
 }
 
+static void print_claims_directory(char out[STORE_PATH_MAX], const char key[BUILD_ID_KEY + 1])
+{
+	snprintf(out, STORE_PATH_MAX, "symbfiles/build-ids/%s", key);
+}
+
+/* The longest has 20 + 32 + 129 + 33 + 17 bytes. */
+static void print_claim_path(char out[STORE_PATH_MAX], const struct store_claim *claim)
+{
+	char key[BUILD_ID_KEY + 1], build_id[BUILD_ID_HEX + 1], id[FILE_ID_HEX + 1];
+	build_id_key(key, &claim->build_id);
+	build_id_hex(build_id, claim->build_id.bytes, claim->build_id.len);
+	file_id_hex(id, &claim->id);
+	print_claims_directory(out, key);
+	size_t at = strlen(out);
+	snprintf(out + at, STORE_PATH_MAX - at, "/%s/%s/%" PRIx64, build_id, id, claim->image_base);
+}
+
 /* A number as print_path writes it: no zero in front. */
 static bool parse_number(struct str text, unsigned *value)
 {
@@ -202,29 +221,61 @@ static bool parse_path(struct store_part *p, struct str path)
 	return p->part < p->parts && p->parts <= STORE_PARTS_MAX;
 }
 
+static bool is_lower_hex(struct str text)
+{
+	for (size_t i = 0; i < text.len; i++)
+		if (hex_value(text.data[i]) < 0 || (text.data[i] >= 'A' && text.data[i] <= 'F'))
+			return false;
+	return text.len > 0;
+}
+
+/* As print_claim_path writes it: no zero in front. */
+static bool parse_base(struct str text, uint64_t *base)
+{
+	*base = 0;
+	for (size_t i = 0; i < text.len && i < 16; i++)
+		*base = *base << 4 | (unsigned)hex_value(text.data[i]);
+	return text.len <= 16 && (text.data[0] != '0' || text.len == 1);
+}
+
+/* BUILDID/FILEID/BASE; false for anything else that may lie there. */
+static bool parse_claim_path(struct store_claim *c, struct str path)
+{
+	struct str segments[3];
+	for (unsigned i = 0; i < 3; i++)
+		if (!next_segment(&path, &segments[i]) || !is_lower_hex(segments[i]))
+			return false;
+	return path.len == 0 && build_id_parse(&c->build_id, segments[0]) &&
+	       hex_read(c->id.bytes, sizeof c->id.bytes, segments[1]) && parse_base(segments[2], &c->image_base);
+}
+
 /* storing */
 
-struct store_put *store_put_begin(
-        struct store_client *c, const struct store_key *key, const atomic_bool *cancel, struct error *e)
+static struct store_put *begin(struct store_client *c, const char *path, const atomic_bool *cancel, struct error *e)
 {
-	char path[STORE_PATH_MAX];
-	struct store_put *p = NULL;
-	if (!store_key_is_valid(key)) {
-		error_set(e, ERR_BAD_REQUEST, "no valid kind, set, part and parts");
-		return NULL;
-	}
-	p = calloc(1, sizeof *p);
+	struct store_put *p = calloc(1, sizeof *p);
 	if (!p) {
 		no_memory(e);
 		return NULL;
 	}
-	print_path(path, key);
 	p->backend = c->store->backend;
 	p->own = p->backend->put_begin(c->own, path, cancel, e);
 	if (p->own)
 		return p;
 	free(p);
 	return NULL;
+}
+
+struct store_put *store_put_begin(
+        struct store_client *c, const struct store_key *key, const atomic_bool *cancel, struct error *e)
+{
+	char path[STORE_PATH_MAX];
+	if (!store_key_is_valid(key)) {
+		error_set(e, ERR_BAD_REQUEST, "no valid kind, set, part and parts");
+		return NULL;
+	}
+	print_path(path, key);
+	return begin(c, path, cancel, e);
 }
 
 void store_put_unless_same(struct store_put *p, const struct store_key *other)
@@ -254,6 +305,16 @@ void store_put_abort(struct store_put *p)
 	free(p);
 }
 
+/* The name says all: the object is empty. */
+enum err store_put_claim(
+        struct store_client *c, const struct store_claim *claim, const atomic_bool *cancel, struct error *e)
+{
+	char path[STORE_PATH_MAX];
+	print_claim_path(path, claim);
+	struct store_put *p = begin(c, path, cancel, e);
+	return p ? store_put_commit(p, e) : e->code;
+}
+
 /* reading */
 
 struct listing {
@@ -275,6 +336,31 @@ enum err store_list(struct store_client *c, const struct file_id *id,
 	struct listing l = {found, arg};
 	struct store_found objects = {on_object, &l};
 	print_directory(path, id);
+	return c->store->backend->list(c->own, path, &objects, cancel, e);
+}
+
+struct claim_listing {
+	bool (*found)(void *arg, const struct store_claim *claim);
+	void *arg;
+};
+
+static bool on_claim(void *arg, struct str path, uint64_t size, int64_t time)
+{
+	struct claim_listing *l = arg;
+	struct store_claim claim = {.time = time};
+	(void)size;
+	return !parse_claim_path(&claim, path) || l->found(l->arg, &claim);
+}
+
+enum err store_list_claims(struct store_client *c, const struct build_id_question *q,
+        bool (*found)(void *arg, const struct store_claim *claim), void *arg, const atomic_bool *cancel,
+        struct error *e)
+{
+	char path[STORE_PATH_MAX], key[BUILD_ID_KEY + 1];
+	struct claim_listing l = {found, arg};
+	struct store_found objects = {on_claim, &l};
+	build_id_question_key(key, q);
+	print_claims_directory(path, key);
 	return c->store->backend->list(c->own, path, &objects, cancel, e);
 }
 

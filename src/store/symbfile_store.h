@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where uploaded symbfiles are kept: the parts of sets, in a directory or in S3, chosen by URL. docs/buckets.md has the
- * layout. */
+/* Where uploaded symbfiles are kept: the parts of sets, and the build ids of executables, in a directory or in S3,
+ * chosen by URL. docs/buckets.md has the layout. */
 #ifndef STORE_SYMBFILE_STORE_H
 #define STORE_SYMBFILE_STORE_H
 
@@ -10,6 +10,7 @@
 
 #include "base/config.h"
 #include "base/error.h"
+#include "format/build_id.h"
 #include "format/file_id.h"
 #include "format/symbfile.h"
 #include "store/object.h"
@@ -45,7 +46,7 @@ struct store_key {
 bool store_key_is_valid(const struct store_key *key);
 
 /* Storing a part: begin, any number of writes, and then either commit or abort; both free it. One at a time a client,
- * which does nothing else meanwhile. *cancel (may be NULL) ends what waits for a network.
+ * which does nothing else meanwhile, but for putting a claim. *cancel (may be NULL) ends what waits for a network.
  *
  * When commit returns ERR_OK the part is durable, whole and listed; until then it is not there, or is what it was
  * before. Other content replaces the part. The same content leaves it alone, its time too: so a set's time, that of its
@@ -78,6 +79,22 @@ enum err store_list(struct store_client *c, const struct file_id *id,
  * of its bytes. */
 void store_get(struct store_client *c, const struct store_key *key, const struct bucket_sink *sink,
         const atomic_bool *cancel, struct bucket_result *result);
+
+/* What an upload says of its executable: its build id, and where its image begins among its addresses. */
+struct store_claim {
+	struct build_id build_id;
+	struct file_id id;
+	uint64_t image_base;
+	int64_t time; /* of storing, as a part's; only store_list_claims sets it */
+};
+/* When it returns ERR_OK the claim is durable and listed. One that is there is left alone. Failures as those of
+ * store_put_commit. */
+enum err store_put_claim(
+        struct store_client *c, const struct store_claim *claim, const atomic_bool *cancel, struct error *e);
+/* The claims that may answer a question, and perhaps others, under the rules of store_list. */
+enum err store_list_claims(struct store_client *c, const struct build_id_question *q,
+        bool (*found)(void *arg, const struct store_claim *claim), void *arg, const atomic_bool *cancel,
+        struct error *e);
 
 /* ERR_OK when the store answers and lets itself be read and written; for the heartbeat. Leaves nothing behind. */
 enum err store_probe(struct store_client *c, struct error *e);

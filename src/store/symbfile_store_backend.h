@@ -5,8 +5,9 @@
 
 #include "store/symbfile_store.h"
 
-/* Objects are called by paths below the URL, "symbfiles/HEX/KIND/SET/PARTS/PART": safe in any file system and URL. */
-enum { STORE_PATH_MAX = 160 };
+/* Objects are called by paths below the URL, "symbfiles/HEX/KIND/SET/PARTS/PART" and
+ * "symbfiles/build-ids/KEY/BUILDID/HEX/BASE": safe in any file system and URL. */
+enum { STORE_PATH_MAX = 256 };
 
 /* An object on its way out. */
 struct store_read {

@@ -11,8 +11,16 @@
 
 /* maps: one for each module; NULL where there is none. */
 enum err answer_local(const struct question *q, struct offmap *const *maps, struct buffer *reply, struct error *e);
-/* Modules are files, whose FileID is taken, NAME/ID, or an ID alone. */
-enum err answer_server(const struct question *q, struct server *s, struct buffer *reply, struct error *e);
+/* What is known of the modules of a question, from one answer to the next. Zeroed at first. */
+struct server_modules {
+	struct server_module *items;
+	size_t count;
+};
+void server_modules_release(struct server_modules *s);
+/* Modules are NAME/ID, an ID alone, or files: these are asked for by their FileID, and where the server does not know
+ * it by their build id, for which addresses count from the beginning of the image. */
+enum err answer_server(const struct question *q, struct server_modules *modules, struct server *s, struct buffer *reply,
+        struct error *e);
 /* Complains of each module that a reply of the server did not find, once, with the reason that the server gives. told:
  * a JSON object of the caller's. *lacking: there was one. */
 enum err answer_missing(struct server *s, const struct buffer *reply, json_t *told, bool *lacking, struct error *e);

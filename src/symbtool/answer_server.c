@@ -4,41 +4,71 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "extract/ids.h"
+#include "format/file_id.h"
 #include "symbtool/answer.h"
 #include "symbtool/cli.h"
 
 enum { REPLY_MAX = 300 << 20 }; /* bytes; servers stop before */
 
-/* "name","id" of a file. */
-static enum err add_file(struct buffer *out, const char *path, int fd, struct error *e)
+/* ---- modules ---- */
+
+/* How a module is asked for. */
+enum server_id {
+	ID_UNTRIED,  /* a file, by its FileID, which may be unknown to the server */
+	ID_GIVEN,    /* the same when it is known, and what is no file */
+	ID_BUILD_ID, /* a file of another FileID than the one that was uploaded, since it was stripped, say */
+};
+
+struct server_module {
+	enum server_id by;
+	char *name, *id;
+	struct build_id build_id; /* of a file */
+	uint64_t image_base;      /* that addresses of a build id count from */
+};
+
+static enum err read_file(struct server_module *m, const char *path, int fd, struct error *e)
 {
 	struct file_id id;
+	struct ids own = {.image_base = 0};
+	struct error not_elf;
 	char hex[FILE_ID_HEX + 1];
 	const char *slash = strrchr(path, '/');
 	enum err err = file_id_of_fd(&id, fd, e);
 	if (err)
 		return err;
+	ids_of_fd(&own, fd, &not_elf);
 	file_id_hex(hex, &id);
-	buffer_append_json(out, str_from(slash ? slash + 1 : path));
-	buffer_printf(out, ",\"%s\"", hex);
+	m->by = own.build_id.len ? ID_UNTRIED : ID_GIVEN;
+	m->build_id = own.build_id;
+	m->image_base = own.image_base;
+	m->name = strdup(slash ? slash + 1 : path);
+	m->id = strdup(hex);
 	return ERR_OK;
 }
 
-/* "name","id" of what is no file here. */
-static enum err add_name(struct buffer *out, const char *module, struct error *e)
+static bool is_id(struct str text)
 {
 	struct file_id id;
+	struct build_id_question question;
+	return file_id_parse(&id, text) || build_id_question_parse(&question, text);
+}
+
+/* What is no file here: NAME/ID, or an ID, which is its own name. */
+static enum err read_name(struct server_module *m, const char *module, struct error *e)
+{
 	const char *slash = strrchr(module, '/');
-	if (!slash && !file_id_parse(&id, str_from(module)))
-		return error_set(e, ERR_BAD_REQUEST, "%.150s: no file, and neither NAME/ID nor a FileID", module);
-	buffer_append_json(out, (struct str){module, slash ? (size_t)(slash - module) : strlen(module)});
-	buffer_append(out, ",", 1);
-	buffer_append_json(out, str_from(slash ? slash + 1 : module));
+	if (!slash && !is_id(str_from(module)))
+		return error_set(e, ERR_BAD_REQUEST, "%.150s: no file, and neither NAME/ID nor an ID", module);
+	m->by = ID_GIVEN;
+	m->name = strndup(module, slash ? (size_t)(slash - module) : strlen(module));
+	m->id = strdup(slash ? slash + 1 : module);
 	return ERR_OK;
 }
 
@@ -53,42 +83,77 @@ static enum err open_module(const char *module, int *fd, struct error *e)
 	return *fd < 0 ? error_set(e, ERR_IO, "%.150s: %s", module, strerror(errno)) : ERR_OK;
 }
 
-static enum err add_module(struct buffer *out, const char *module, struct error *e)
+static enum err module_init(struct server_module *m, const char *module, struct error *e)
 {
 	int fd;
+	*m = (struct server_module){0};
 	enum err err = open_module(module, &fd, e);
 	if (err)
 		return err;
-	buffer_append(out, "[", 1);
-	err = fd >= 0 ? add_file(out, module, fd, e) : add_name(out, module, e);
-	buffer_append(out, "]", 1);
+	err = fd >= 0 ? read_file(m, module, fd, e) : read_name(m, module, e);
 	if (fd >= 0)
 		close(fd);
+	return err || (m->name && m->id) ? err : no_memory(e);
+}
+
+void server_modules_release(struct server_modules *s)
+{
+	for (size_t i = 0; i < s->count; i++) {
+		free(s->items[i].name);
+		free(s->items[i].id);
+	}
+	free(s->items);
+	*s = (struct server_modules){0};
+}
+
+static enum err see_modules(struct server_modules *s, const struct question *q, struct error *e)
+{
+	enum err err = ERR_OK;
+	if (q->module_count == s->count)
+		return ERR_OK;
+	struct server_module *grown = realloc(s->items, q->module_count * sizeof *grown);
+	if (!grown)
+		return no_memory(e);
+	s->items = grown;
+	while (s->count < q->module_count && !err) {
+		err = module_init(&s->items[s->count], q->modules[s->count], e);
+		s->count++;
+	}
 	return err;
 }
 
-static enum err write_request(struct buffer *out, const struct question *q, struct error *e)
+/* ---- the request ---- */
+
+static uint64_t address_of(const struct server_module *m, uint64_t address)
 {
-	enum err err = ERR_OK;
+	return m->by == ID_BUILD_ID ? address - m->image_base : address;
+}
+
+static enum err write_request(
+        struct buffer *out, const struct question *q, const struct server_modules *modules, struct error *e)
+{
 	size_t i = 0;
 	buffer_printf(out, "{\"memoryMap\":[");
-	for (size_t m = 0; m < q->module_count && !err; m++) {
-		buffer_append(out, ",", m ? 1 : 0);
-		err = add_module(out, q->modules[m], e);
+	for (size_t m = 0; m < q->module_count; m++) {
+		buffer_printf(out, "%s[", m ? "," : "");
+		buffer_append_json(out, str_from(modules->items[m].name));
+		buffer_append(out, ",", 1);
+		buffer_append_json(out, str_from(modules->items[m].id));
+		buffer_append(out, "]", 1);
 	}
 	buffer_printf(out, "],\"stacks\":[");
 	for (size_t stack = 0; stack < q->stack_count; stack++) {
 		size_t first = i;
 		buffer_printf(out, "%s[", stack ? "," : "");
-		for (; i < q->ends[stack]; i++)
-			buffer_printf(out, "%s[%" PRIu32 ",%" PRIu64 "]", i > first ? "," : "", q->frames[i].module,
-			        q->frames[i].address);
+		for (; i < q->ends[stack]; i++) {
+			const struct question_frame *f = &q->frames[i];
+			buffer_printf(out, "%s[%" PRIu32 ",%" PRIu64 "]", i > first ? "," : "", f->module,
+			        address_of(&modules->items[f->module], f->address));
+		}
 		buffer_append(out, "]", 1);
 	}
 	buffer_printf(out, "]}");
-	if (!err && out->failed)
-		err = no_memory(e);
-	return err;
+	return out->failed ? no_memory(e) : ERR_OK;
 }
 
 static enum err send_v5(
@@ -103,13 +168,70 @@ static enum err send_v5(
 	return err;
 }
 
-enum err answer_server(const struct question *q, struct server *s, struct buffer *reply, struct error *e)
+/* ---- the reply ---- */
+
+static bool has_untried(const struct server_modules *modules)
+{
+	bool any = false;
+	for (size_t i = 0; i < modules->count; i++)
+		any = any || modules->items[i].by == ID_UNTRIED;
+	return any;
+}
+
+static enum err try_build_id(struct server_module *m, struct error *e)
+{
+	char *hex = malloc(BUILD_ID_HEX + 1);
+	if (!hex)
+		return no_memory(e);
+	build_id_hex(hex, m->build_id.bytes, m->build_id.len);
+	free(m->id);
+	m->id = hex;
+	m->by = ID_BUILD_ID;
+	return ERR_OK;
+}
+
+/* Files whose FileID the server does not know get their build id. *again: there are such. */
+static enum err decide(struct server_modules *modules, const struct buffer *reply, bool *again, struct error *e)
+{
+	json_t *root = json_loadb((const char *)reply->data, reply->len, JSON_ALLOW_NUL, NULL);
+	const json_t *result = json_array_get(json_object_get(root, "results"), 0);
+	const json_t *found = json_object_get(result, "found_modules");
+	char key[NAME_MAX + FILE_ID_HEX + 2];
+	enum err err = ERR_OK;
+	for (size_t i = 0; i < modules->count && !err; i++) {
+		struct server_module *m = &modules->items[i];
+		if (m->by != ID_UNTRIED)
+			continue;
+		snprintf(key, sizeof key, "%s/%s", m->name, m->id);
+		const json_t *said = json_object_get(found, key);
+		if (json_is_true(said))
+			m->by = ID_GIVEN;
+		if (!json_is_false(said))
+			continue;
+		err = try_build_id(m, e);
+		*again = true;
+	}
+	json_decref(root);
+	return err;
+}
+
+enum err answer_server(const struct question *q, struct server_modules *modules, struct server *s, struct buffer *reply,
+        struct error *e)
 {
 	struct buffer body;
+	bool again = true;
+	enum err err = see_modules(modules, q, e);
 	buffer_init(&body, REPLY_MAX);
-	enum err err = write_request(&body, q, e);
-	if (!err)
-		err = send_v5(s, "Content-Type: application/json\n", &body, reply, e);
+	while (again && !err) {
+		again = false;
+		buffer_reset(&body);
+		buffer_reset(reply);
+		err = write_request(&body, q, modules, e);
+		if (!err)
+			err = send_v5(s, "Content-Type: application/json\n", &body, reply, e);
+		if (!err && has_untried(modules))
+			err = decide(modules, reply, &again, e);
+	}
 	buffer_release(&body);
 	return err;
 }

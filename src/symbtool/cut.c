@@ -32,12 +32,15 @@ static enum err take_pad(void *arg, const struct symbfile_pad *p, struct error *
 	return spool_pad(&c->cut->kinds[SYMBFILE_RETURNPADS], p, e);
 }
 
-static enum err read_id(struct file_id *id, const char *path, struct error *e)
+static enum err read_ids(struct cut *c, const char *path, struct error *e)
 {
+	struct error none;
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return error_set(e, ERR_IO, "%s: %s", path, strerror(errno));
-	enum err err = file_id_of_fd(id, fd, e);
+	enum err err = file_id_of_fd(&c->id, fd, e);
+	if (!err)
+		ids_of_fd(&c->own, fd, &none); /* extraction says what is wrong with the file */
 	close(fd);
 	return err;
 }
@@ -57,7 +60,7 @@ enum err cut_executable(struct cut *c, const char *path, const struct cut_option
 	*c = (struct cut){0};
 	for (unsigned i = 0; i < SYMBFILE_KINDS; i++)
 		c->kinds[i].fd = -1;
-	enum err err = read_id(&c->id, path, e);
+	enum err err = read_ids(c, path, e);
 	for (unsigned i = 0; i < SYMBFILE_KINDS && !err; i++)
 		err = spool_init(&c->kinds[i], options->part_size, options->discard, e);
 	if (!err)

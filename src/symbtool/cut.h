@@ -3,6 +3,7 @@
 #ifndef SYMBTOOL_CUT_H
 #define SYMBTOOL_CUT_H
 
+#include "extract/ids.h"
 #include "format/file_id.h"
 #include "format/symbfile.h"
 #include "extract/extract.h"
@@ -16,6 +17,7 @@ struct cut_options {
 
 struct cut {
 	struct file_id id;
+	struct ids own; /* that the executable has itself */
 	struct spool kinds[SYMBFILE_KINDS];
 	struct extract_stats stats;
 };

@@ -4,6 +4,7 @@
 #include "symbtool/upload.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <jansson.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -50,24 +51,71 @@ static void mark_kind(const struct spool *s, const json_t *kind, bool *there)
 	}
 }
 
-/* there: one for each part, ranges first. */
-static enum err ask_what_is_there(struct connection *c, const struct cut *cut, bool *there, struct error *e)
+/* What the server says of an id; NULL on failure. */
+static json_t *ask(struct connection *c, const char *id, struct error *e)
 {
-	char path[64] = "/api/symbols/";
+	char path[64 + BUILD_ID_HEX];
 	struct buffer body;
-	file_id_base64(path + strlen(path), &cut->id);
+	snprintf(path, sizeof path, "/api/symbols/%s", id);
 	struct server_request request = {.path = path};
 	buffer_init(&body, REPLY_MAX);
-	enum err err = connection_send(c, &request, &body, e);
-	json_t *root = err ? NULL : json_loadb((const char *)body.data, body.len, 0, NULL);
-	if (!err && !json_is_object(root))
-		err = error_set(e, ERR_CORRUPT, "%s: the answer is no JSON object", path);
-	for (unsigned i = 0; i < SYMBFILE_KINDS && !err; i++) {
-		mark_kind(&cut->kinds[i], json_object_get(root, symbfile_kind_names[i]), there);
-		there += cut->kinds[i].count;
+	json_t *root = NULL;
+	if (!connection_send(c, &request, &body, e)) {
+		root = json_loadb((const char *)body.data, body.len, 0, NULL);
+		if (!json_is_object(root)) {
+			error_set(e, ERR_CORRUPT, "%.100s: the answer is no JSON object", path);
+			json_decref(root);
+			root = NULL;
+		}
+	}
+	buffer_release(&body);
+	return root;
+}
+
+/* Whether the build id leads to this executable, too; true when it has none. What an older symbtool has sent has no
+ * build id, and so it is asked for by name. */
+static enum err ask_for_claim(struct connection *c, const struct cut *cut, bool *claimed, struct error *e)
+{
+	char build_id[BUILD_ID_HEX + 1], hex[FILE_ID_HEX + 1];
+	*claimed = true;
+	if (!cut->own.build_id.len)
+		return ERR_OK;
+	build_id_hex(build_id, cut->own.build_id.bytes, cut->own.build_id.len);
+	file_id_hex(hex, &cut->id);
+	json_t *root = ask(c, build_id, e);
+	if (!root)
+		return e->code == ERR_BAD_REQUEST ? ERR_OK : e->code; /* an older server knows no build ids */
+	const json_t *claims = json_object_get(root, "claims");
+	*claimed = false;
+	for (size_t i = 0; i < json_array_size(claims); i++) {
+		const char *id = json_string_value(json_array_get(claims, i));
+		*claimed = *claimed || (id && strcmp(id, hex) == 0);
 	}
 	json_decref(root);
-	buffer_release(&body);
+	return ERR_OK;
+}
+
+/* there: one for each part, ranges first. Where all are, but the build id does not lead to them, the last is sent
+ * again, which says it. */
+static enum err ask_what_is_there(struct connection *c, const struct cut *cut, bool *there, struct error *e)
+{
+	char id[FILE_ID_BASE64 + 1];
+	size_t count = 0, missing = 0;
+	file_id_base64(id, &cut->id);
+	json_t *root = ask(c, id, e);
+	if (!root)
+		return e->code;
+	for (unsigned i = 0; i < SYMBFILE_KINDS; i++) {
+		mark_kind(&cut->kinds[i], json_object_get(root, symbfile_kind_names[i]), there + count);
+		count += cut->kinds[i].count;
+	}
+	json_decref(root);
+	for (size_t i = 0; i < count; i++)
+		missing += !there[i];
+	bool claimed = true;
+	enum err err = missing || !count ? ERR_OK : ask_for_claim(c, cut, &claimed, e);
+	if (!err && !claimed)
+		there[count - 1] = false;
 	return err;
 }
 
@@ -112,7 +160,8 @@ static enum err send_part(struct upload *u, struct connection *c, const struct j
 {
 	const struct spool *s = &u->cut->kinds[job->kind];
 	const struct spool_part *part = &s->parts[job->part];
-	char path[64], headers[256], id[FILE_ID_BASE64 + 1];
+	char path[64], headers[512], id[FILE_ID_BASE64 + 1], build_id[BUILD_ID_HEX + 1];
+	const struct ids *own = &u->cut->own;
 	struct buffer body;
 	uint8_t *data = NULL;
 	enum err err = compress_part(s, part, &data, len, e);
@@ -121,10 +170,14 @@ static enum err send_part(struct upload *u, struct connection *c, const struct j
 	progress_resize(&u->progress, (int64_t)*len - (int64_t)part->len);
 	file_id_base64(id, &u->cut->id);
 	snprintf(path, sizeof path, "/api/symbols-%s", symbfile_kind_names[job->kind]);
-	snprintf(headers, sizeof headers,
+	build_id_hex(build_id, own->build_id.bytes, own->build_id.len);
+	int n = snprintf(headers, sizeof headers,
 	        "Content-Type: application/octet-stream\nContent-Encoding: gzip\nFileID: %s\nFilePart: %u\nFileParts: "
 	        "%zu\nFileSet: %s\n",
 	        id, job->part, s->count, s->set);
+	if (*build_id)
+		snprintf(headers + n, sizeof headers - (size_t)n, "BuildID: %s\nImageBase: 0x%" PRIx64 "\n", build_id,
+		        own->image_base);
 	struct server_request request = {.path = path,
 	        .headers = headers,
 	        .post = true,

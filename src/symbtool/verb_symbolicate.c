@@ -26,9 +26,12 @@ static const char usage[] =
         "reads\n"
         "FILE itself: an executable, a symbfile or a Breakpad symbol file.\n"
         "\n"
-        "MODULE is an executable, NAME/ID (of a symbol file, or with a FileID), or a FileID. An ADDRESS is 0x and hex\n"
-        "digits, or decimal; MODULE+ADDRESS is of another module. With - stacks are read from standard input, one a\n"
-        "line, addresses separated by blanks.\n"
+        "MODULE is an executable, NAME/ID, or an ID: a FileID, a debug id or a build id. Addresses of the last two "
+        "count\n"
+        "from the beginning of the image in memory, others are those of the file. An ADDRESS is 0x and hex digits, or\n"
+        "decimal; MODULE+ADDRESS is of another module. With - stacks are read from standard input, one a line, "
+        "addresses\n"
+        "separated by blanks.\n"
         "\n"
         "With --filter text is copied from files or standard input, and names are put in where it has frames of "
         "stacks:\n"
@@ -65,6 +68,7 @@ struct symbolicate {
 	/* of modules that are read here */
 	struct offmap **maps;
 	size_t map_count;
+	struct server_modules server_modules;
 	struct buffer reply;
 	struct answer_tally tally;
 	json_t *told; /* modules that were complained of */
@@ -109,7 +113,8 @@ static enum err answer(struct symbolicate *s, struct error *e)
 		return err;
 	s->asked = true;
 	buffer_reset(&s->reply);
-	err = s->server.url ? answer_server(&s->q, &s->server, &s->reply, e) : answer_from_files(s, e);
+	err = s->server.url ? answer_server(&s->q, &s->server_modules, &s->server, &s->reply, e)
+	                    : answer_from_files(s, e);
 	if (!err)
 		err = print(s, e);
 	fflush(stdout);
@@ -213,6 +218,7 @@ static void release(struct symbolicate *s)
 	for (size_t i = 0; i < s->map_count; i++)
 		offmap_free(s->maps[i]);
 	free(s->maps);
+	server_modules_release(&s->server_modules);
 	buffer_release(&s->reply);
 	question_release(&s->q);
 	json_decref(s->told);

@@ -561,7 +561,8 @@ static void set_for(struct failures *f, unsigned module, enum failure_class clas
 {
 	struct module_hash h = hash_of(module), spelling = hash_of(7);
 	int64_t before = clock_now();
-	int64_t until = failures_set(f, &h, &spelling, class, "", 5, before);
+	int64_t until =
+	        failures_set(f, &h, &spelling, &(struct failure){.class = class, .marker = 5, .checked = before});
 	struct failure got = failures_get(f, &h, &spelling);
 	assert_int_equal(got.class, class);
 	assert_int_equal(got.marker, 5);
@@ -642,7 +643,7 @@ static void test_failures_expire(void **state)
 	struct module_hash h = hash_of(1), spelling = hash_of(7);
 	(void)state;
 	for (int class = FAILURE_MISSING; class <= FAILURE_TEMPORARY; class ++) {
-		failures_set(f, &h, &spelling, (enum failure_class) class, "", 0, 0);
+		failures_set(f, &h, &spelling, &(struct failure){.class = (enum failure_class) class});
 		int64_t set = clock_now();
 		while (clock_now() <= set + 10)
 			;
@@ -654,7 +655,7 @@ static void test_failures_expire(void **state)
 	f = failures_new(&c);
 	assert_non_null(f);
 	for (unsigned i = 0; i < 41; i++)
-		failures_set(f, &h, &spelling, FAILURE_TEMPORARY, "", 0, 0);
+		failures_set(f, &h, &spelling, &(struct failure){.class = FAILURE_TEMPORARY});
 	assert_int_equal(class_of(f, 1, 7), FAILURE_TEMPORARY);
 	assert_true(failures_get(f, &h, &spelling).until > clock_now() + 1000 * SECOND);
 	failures_free(f);
@@ -686,8 +687,8 @@ static void test_forget_all_spellings(void **state)
 	(void)state;
 	for (unsigned i = 0; i < 10; i++) {
 		struct module_hash spelling = hash_of(i);
-		failures_set(f, &one, &spelling, FAILURE_CORRUPT, "", 0, 0);
-		failures_set(f, &two, &spelling, FAILURE_MISSING, "", 0, 0);
+		failures_set(f, &one, &spelling, &(struct failure){.class = FAILURE_CORRUPT});
+		failures_set(f, &two, &spelling, &(struct failure){.class = FAILURE_MISSING});
 	}
 	failures_forget(f, &one);
 	assert_int_equal(metric_get(M_FAILURES_REMEMBERED), 10);
@@ -705,7 +706,7 @@ static void *fail_and_ask(void *arg)
 	uint64_t seed = seed_of((uint64_t)(uintptr_t)&seed);
 	for (unsigned i = 0; i < 5000; i++) {
 		struct module_hash h = {{(uint8_t)next_random(&seed)}}, spelling = {{(uint8_t)(i % 3)}};
-		failures_set(f, &h, &spelling, FAILURE_MISSING + i % 3, "", i, 0);
+		failures_set(f, &h, &spelling, &(struct failure){.class = FAILURE_MISSING + i % 3, .marker = i});
 		failures_get(f, &h, &spelling);
 		failures_checked(f, &h, &spelling, i);
 		if (i % 10 == 0)

@@ -309,6 +309,66 @@ static void bad_keys(void **state)
 	has_text(p, key_of(SYMBFILE_RANGES, longest, 0, STORE_PARTS_MAX), "fits");
 }
 
+struct claims {
+	struct store_claim items[10];
+	unsigned count;
+};
+
+static bool see_claim(void *arg, const struct store_claim *claim)
+{
+	struct claims *c = arg;
+	assert_true(c->count < 10);
+	c->items[c->count++] = *claim;
+	return true;
+}
+
+/* Durable as parts are, and listed by every question that the build id answers. */
+static void claims_are_kept(void **state)
+{
+	struct place *p = *state;
+	struct error e;
+	struct store_claim claim = {.build_id = {{0xee, 0x01, 0x02, 0x03}, 20}, .id = id, .image_base = 0x400000};
+	struct build_id_question questions[BUILD_ID_QUESTIONS];
+	static const char key[] = "030201ee000000000000000000000000",
+	                  whole[] = "ee01020300000000000000000000000000000000";
+	char expected[2000], names[600];
+	snprintf(names, sizeof names,
+	        "fsync symbfiles\n"
+	        "fsync symbfiles/build-ids\n"
+	        "fsync symbfiles/build-ids/%s\n"
+	        "fsync symbfiles/build-ids/%s/%s\n"
+	        "fsync symbfiles/build-ids/%s/%s/" HEX "\n"
+	        "fsync .\n",
+	        key, key, whole, key, whole);
+	snprintf(expected, sizeof expected,
+	        "fsync symbfiles/temporary\nrename symbfiles/build-ids/%s/%s/" HEX "/400000\n%s", key, whole, names);
+	events[0] = 0;
+	recording = true;
+	assert_int_equal(store_put_claim(p->client, &claim, NULL, &e), ERR_OK);
+	recording = false;
+	assert_string_equal(events, expected);
+	unsigned count = build_id_questions(questions, &claim.build_id);
+	assert_int_equal(count, BUILD_ID_QUESTIONS);
+	for (unsigned i = 0; i < count; i++) {
+		struct claims seen = {.count = 0};
+		assert_int_equal(store_list_claims(p->client, &questions[i], see_claim, &seen, NULL, &e), ERR_OK);
+		assert_int_equal(seen.count, 1);
+		assert_memory_equal(&seen.items[0].id, &id, sizeof id);
+		assert_int_equal(seen.items[0].image_base, 0x400000);
+		assert_int_equal(seen.items[0].build_id.len, 20);
+		assert_memory_equal(seen.items[0].build_id.bytes, claim.build_id.bytes, 20);
+		assert_true(seen.items[0].time > 0);
+	}
+	claim.image_base = 0;
+	assert_int_equal(store_put_claim(p->client, &claim, NULL, &e), ERR_OK);
+	fsync_fails = true;
+	claim.image_base = UINT64_MAX;
+	assert_int_equal(store_put_claim(p->client, &claim, NULL, &e), ERR_UNAVAILABLE);
+	fsync_fails = false;
+	assert_int_equal(files_in(p, "symbfiles/build-ids"), 2);
+	assert_int_equal(files_in(p, "symbfiles/.tmp"), 0);
+}
+
 /* Content before its name, names before the answer. */
 static void order_of_durability(void **state)
 {
@@ -702,6 +762,7 @@ int main(void)
 	        cmocka_unit_test_setup_teardown(put_list_get, setup, teardown),
 	        cmocka_unit_test_setup_teardown(path_is_as_documented, setup, teardown),
 	        cmocka_unit_test_setup_teardown(bad_keys, setup, teardown),
+	        cmocka_unit_test_setup_teardown(claims_are_kept, setup, teardown),
 	        cmocka_unit_test_setup_teardown(order_of_durability, setup, teardown),
 	        cmocka_unit_test_setup_teardown(failing_disk, setup, teardown),
 	        cmocka_unit_test_setup_teardown(same_content_keeps_its_time, setup, teardown),

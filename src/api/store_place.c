@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <config.h>
+
+#include "api/store_place.h"
+
+#include <stdatomic.h>
+
+#include "modules/services.h"
+
+static atomic_uint busy;
+
+struct store_client *store_place_take(const struct exchange *x, struct error *e)
+{
+	struct symbfile_store *store = modules_store(services_modules());
+	if (!store) {
+		error_set(e, ERR_NOT_FOUND, "this server keeps no symbfiles (symbfile_store is not set)");
+		return NULL;
+	}
+	struct store_client *c = NULL;
+	if (atomic_fetch_add(&busy, 1) >= x->config->upload_parallel)
+		error_set(e, ERR_UNAVAILABLE, "too many uploads at a time; try again");
+	else if (!(c = store_client_new(store)))
+		no_memory(e);
+	if (!c)
+		atomic_fetch_sub(&busy, 1);
+	return c;
+}
+
+void store_place_leave(struct store_client *c)
+{
+	store_client_free(c);
+	atomic_fetch_sub(&busy, 1);
+}

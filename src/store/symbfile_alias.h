@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* To which uploaded executable an id leads that is made of a build id. */
+#ifndef STORE_SYMBFILE_ALIAS_H
+#define STORE_SYMBFILE_ALIAS_H
+
+#include "store/symbfile_store.h"
+
+/* Offsets of who asks by the other id count from image_base. */
+struct symbfile_alias {
+	struct file_id id;
+	uint64_t image_base;
+};
+
+/* All executables that claim a build id; the latest ALIAS_CLAIMS, where more do. */
+enum { ALIAS_CLAIMS = 16 };
+struct symbfile_claims {
+	struct store_claim items[ALIAS_CLAIMS]; /* the latest first */
+	unsigned count;
+};
+/* Asks the store. ERR_UNAVAILABLE, ERR_NO_MEMORY. */
+enum err symbfile_claims_get(struct symbfile_claims *claims, struct store_client *c, const struct build_id_question *q,
+        const atomic_bool *cancel, struct error *e);
+
+/* Of several the one with the newest complete sets answers, or where none is complete, with the newest. Asks the store
+ * what each has, unless there is one alone. *found is false when there is none. */
+enum err symbfile_alias_choose(struct symbfile_alias *alias, bool *found, const struct symbfile_claims *claims,
+        struct store_client *c, const atomic_bool *cancel, struct error *e);
+
+#endif
