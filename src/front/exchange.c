@@ -140,13 +140,17 @@ bool exchange_drain(struct exchange_private *p)
 	return p->body_ended;
 }
 
-/* The body on its way to the handler's buffer. */
+/* A body on its way to the handler. */
 struct intake {
 	struct exchange_private *p;
-	struct buffer *body;
+	struct buffer *body; /* where it goes, or */
+	enum err (*take)(void *arg, const uint8_t *data, size_t len, struct error *e);
+	void *arg;             /* who takes it piece by piece */
 	struct gunzip *gunzip; /* NULL: it is plain */
-	uint64_t max;          /* of body->len */
+	uint64_t sent_max;     /* bytes as sent */
+	uint64_t max, taken;   /* bytes of the text */
 	bool announced;        /* there is a Content-Length; max is that when the body is plain */
+	uint64_t length;       /* that one */
 	int64_t deadline;
 };
 
@@ -185,170 +189,108 @@ static enum err choose_decoder(const struct exchange *x, struct gunzip **gunzip,
 	return *gunzip ? ERR_OK : no_memory(e);
 }
 
-/* Place for the next bytes of the body; one byte that is one too many when it is full. */
-static uint8_t *intake_space(struct intake *in, uint8_t *spare, size_t *room)
+/* Place for the next bytes of the text; of one byte that is one too many when all that may come is here. */
+static uint8_t *place_for(struct intake *in, uint8_t scrap[CHUNK], size_t *room)
 {
-	uint64_t left = in->max - in->body->len;
+	uint64_t left = in->max - in->taken;
 	*room = left < CHUNK ? (size_t)left : CHUNK;
-	if (*room == 0) {
+	if (*room && in->body)
+		return buffer_reserve(in->body, *room) ? in->body->data + in->body->len : NULL;
+	if (!*room)
 		*room = 1;
-		return spare;
-	}
-	return buffer_reserve(in->body, *room) ? in->body->data + in->body->len : NULL;
+	return scrap;
 }
 
-static enum err intake_commit(struct intake *in, const uint8_t *at, const uint8_t *spare, size_t n, struct error *e)
+static enum err take_text(struct intake *in, const uint8_t *at, size_t n, struct error *e)
 {
-	if (n && at == spare && in->announced && !in->gunzip)
+	in->taken += n;
+	if (in->taken > in->max && in->announced && !in->gunzip)
 		return error_set(e, ERR_BAD_REQUEST, "the body is longer than Content-Length says");
-	if (n && at == spare)
+	if (in->taken > in->max)
 		return too_large(e, in->max, in->gunzip ? " inflated" : "");
+	if (in->take)
+		return n ? in->take(in->arg, at, n, e) : ERR_OK;
 	in->body->len += n;
 	return ERR_OK;
 }
 
 static enum err inflate(struct intake *in, const uint8_t *data, size_t n, struct error *e)
 {
+	uint8_t scrap[CHUNK];
 	size_t made, room;
 	do {
-		uint8_t spare, *at = intake_space(in, &spare, &room);
-		if (!at)
-			return no_memory(e);
-		enum err err = gunzip_step(in->gunzip, &data, &n, at, room, &made);
+		uint8_t *at = place_for(in, scrap, &room);
+		enum err err = at ? gunzip_step(in->gunzip, &data, &n, at, room, &made) : ERR_NO_MEMORY;
 		if (err == ERR_CORRUPT)
 			return error_set(e, ERR_BAD_REQUEST, "the body is no valid gzip");
-		if (err)
-			return error_set(e, err, "out of memory");
-		err = intake_commit(in, at, &spare, made, e);
+		err = err ? no_memory(e) : take_text(in, at, made, e);
 		if (err)
 			return err;
 	} while (n > 0 || made == room);
 	return ERR_OK;
 }
 
-/* Everything up to the end of the body. Each turn has read a byte at least, and max_body bounds those. */
-static enum err take_body(struct intake *in, struct error *e)
+static enum err check_end(const struct intake *in, struct error *e)
 {
-	uint8_t wire[CHUNK];
-	for (;;) {
-		uint8_t spare, *at = wire;
-		size_t room = sizeof wire;
-		if (!in->gunzip)
-			at = intake_space(in, &spare, &room);
-		if (!at)
-			return no_memory(e);
-		ssize_t n = read_some(in->p, at, room);
-		if (n == 0)
-			return ERR_OK;
-		if (n < 0 || clock_now() > in->deadline)
-			return error_set(e, ERR_BAD_REQUEST, "the body did not arrive in whole");
-		if (in->gunzip && in->p->bytes_in > in->p->x.config->max_body)
-			return too_large(e, in->p->x.config->max_body, "");
-		enum err err =
-		        in->gunzip ? inflate(in, wire, (size_t)n, e) : intake_commit(in, at, &spare, (size_t)n, e);
-		if (err)
-			return err;
-	}
-}
-
-static enum err check_end(
-        const struct exchange_private *p, const struct gunzip *gunzip, bool announced, uint64_t length, struct error *e)
-{
-	if (announced && p->bytes_in != length)
+	if (in->announced && in->p->bytes_in != in->length)
 		return error_set(e, ERR_BAD_REQUEST, "the body has %llu bytes, not %llu as Content-Length says",
-		        (unsigned long long)p->bytes_in, (unsigned long long)length);
-	if (gunzip && !gunzip_complete(gunzip))
+		        (unsigned long long)in->p->bytes_in, (unsigned long long)in->length);
+	if (in->gunzip && !gunzip_complete(in->gunzip))
 		return error_set(e, ERR_BAD_REQUEST, "the gzip body is cut short");
 	return ERR_OK;
 }
 
-enum err exchange_read_body(struct exchange *x, struct buffer *body, struct error *e)
+/* Everything up to the end of the body. Each turn has read a byte at least, and sent_max bounds those. */
+static enum err read_to_end(struct intake *in, struct error *e)
 {
-	struct intake in = {.p = exchange_private(x), .body = body};
-	uint64_t length;
-	buffer_reset(body);
-	in.max = x->config->max_body;
-	in.deadline = clock_now() + x->config->request_timeout;
-	enum err err = announced_length(x, in.max, &length, &in.announced, e);
-	if (!err)
-		err = choose_decoder(x, &in.gunzip, e);
-	if (in.gunzip)
-		in.max = x->config->max_body_inflated;
-	if (!err && in.announced && !in.gunzip) {
-		in.max = length;
-		if (!buffer_reserve(body, (size_t)length))
-			err = no_memory(e);
+	uint8_t sent[CHUNK];
+	for (;;) {
+		size_t room = sizeof sent;
+		uint8_t *at = in->gunzip ? sent : place_for(in, sent, &room);
+		if (!at)
+			return no_memory(e);
+		ssize_t n = read_some(in->p, at, room);
+		if (n == 0)
+			return check_end(in, e);
+		if (n < 0 || clock_now() > in->deadline)
+			return error_set(e, ERR_BAD_REQUEST, "the body did not arrive in whole");
+		if (in->gunzip && in->p->bytes_in > in->sent_max)
+			return too_large(e, in->sent_max, "");
+		enum err err = in->gunzip ? inflate(in, at, (size_t)n, e) : take_text(in, at, (size_t)n, e);
+		if (err)
+			return err;
 	}
+}
+
+/* inflated_max: bytes of the text when the body is gzip. */
+static enum err read_body(struct intake *in, uint64_t inflated_max, struct error *e)
+{
+	const struct exchange *x = &in->p->x;
+	in->deadline = clock_now() + x->config->request_timeout;
+	enum err err = announced_length(x, in->sent_max, &in->length, &in->announced, e);
 	if (!err)
-		err = take_body(&in, e);
+		err = choose_decoder(x, &in->gunzip, e);
+	in->max = in->gunzip ? inflated_max : in->announced ? in->length : in->sent_max;
+	if (!err && in->body && in->announced && !in->gunzip && !buffer_reserve(in->body, (size_t)in->length))
+		err = no_memory(e);
 	if (!err)
-		err = check_end(in.p, in.gunzip, in.announced, length, e);
-	gunzip_free(in.gunzip);
+		err = read_to_end(in, e);
+	gunzip_free(in->gunzip);
 	return err;
 }
 
-/* A body on its way to who takes it in pieces. */
-struct stream {
-	struct gunzip *gunzip; /* NULL: it is plain */
-	uint64_t max, passed;
-	enum err (*take)(void *arg, const uint8_t *data, size_t len, struct error *e);
-	void *arg;
-};
-
-static enum err pass_on(struct stream *s, const uint8_t *data, size_t n, struct error *e)
+enum err exchange_read_body(struct exchange *x, struct buffer *body, struct error *e)
 {
-	s->passed += n;
-	if (s->passed > s->max)
-		return too_large(e, s->max, s->gunzip ? " inflated" : "");
-	return n ? s->take(s->arg, data, n, e) : ERR_OK;
-}
-
-static enum err inflate_and_pass_on(struct stream *s, const uint8_t *data, size_t n, struct error *e)
-{
-	uint8_t text[CHUNK];
-	size_t made;
-	do {
-		enum err err = gunzip_step(s->gunzip, &data, &n, text, sizeof text, &made);
-		if (err == ERR_CORRUPT)
-			return error_set(e, ERR_BAD_REQUEST, "the body is no valid gzip");
-		if (err)
-			return error_set(e, err, "out of memory");
-		err = pass_on(s, text, made, e);
-		if (err)
-			return err;
-	} while (n > 0 || made == sizeof text);
-	return ERR_OK;
+	struct intake in = {.p = exchange_private(x), .body = body, .sent_max = x->config->max_body};
+	buffer_reset(body);
+	return read_body(&in, x->config->max_body_inflated, e);
 }
 
 enum err exchange_stream_body(struct exchange *x, uint64_t max,
         enum err (*take)(void *arg, const uint8_t *data, size_t len, struct error *e), void *arg, struct error *e)
 {
-	struct exchange_private *p = exchange_private(x);
-	struct stream s = {.max = max, .take = take, .arg = arg};
-	int64_t deadline = clock_now() + x->config->request_timeout;
-	uint8_t wire[CHUNK];
-	uint64_t length;
-	bool announced;
-	ssize_t n = 1;
-	enum err err = announced_length(x, max, &length, &announced, e);
-	if (!err)
-		err = choose_decoder(x, &s.gunzip, e);
-	while (!err && (n = read_some(p, wire, sizeof wire)) > 0) {
-		if (clock_now() > deadline) {
-			n = -1;
-			break;
-		}
-		if (p->bytes_in > max)
-			err = too_large(e, max, "");
-		else
-			err = s.gunzip ? inflate_and_pass_on(&s, wire, (size_t)n, e) : pass_on(&s, wire, (size_t)n, e);
-	}
-	if (!err && n < 0)
-		err = error_set(e, ERR_BAD_REQUEST, "the body did not arrive in whole");
-	if (!err)
-		err = check_end(p, s.gunzip, announced, length, e);
-	gunzip_free(s.gunzip);
-	return err;
+	struct intake in = {.p = exchange_private(x), .take = take, .arg = arg, .sent_max = max};
+	return read_body(&in, max, e);
 }
 
 bool exchange_gone(const struct exchange *x)
