@@ -36,7 +36,7 @@ struct process {
 	struct front *front;
 };
 
-/* settings */
+/* ---- settings ---- */
 
 static int complain(const struct error *e)
 {
@@ -115,7 +115,7 @@ static enum err read_settings(const struct process *p, struct config *c, unsigne
 	return err ? err : config_parse_args(c, p->argc, p->argv, actions, e);
 }
 
-/* signals */
+/* ---- signals ---- */
 
 /* Blocked in every thread that comes after: a signal that interrupts libfcgi cuts a reply short. Those that mean a
  * crash are not. */
@@ -204,7 +204,7 @@ static void wait_for_end(struct process *p)
 	}
 }
 
-/* run */
+/* ---- run ---- */
 
 static enum err start(struct process *p, struct error *e)
 {
@@ -233,7 +233,7 @@ static enum err start(struct process *p, struct error *e)
 /* Before there is a second thread: what a filter holds is what its thread starts. */
 static enum err enter_sandbox(const struct config *c, struct error *e)
 {
-	if (c->seccomp == SANDBOX_OFF || sandbox_enter(e) == ERR_OK)
+	if (c->seccomp == SANDBOX_OFF || !sandbox_enter(e))
 		return ERR_OK;
 	if (c->seccomp == SANDBOX_ON)
 		return e->code;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALIGN = 16, BLOCK_SIZE = 64 * 1024 };
+enum { ALIGN = 16, ARENA_BLOCK = 64 * 1024 };
 
 struct arena_block {
 	struct arena_block *next;
@@ -26,7 +26,7 @@ static struct arena_block *free_blocks(struct arena_block *b, bool keep)
 	struct arena_block *kept = NULL;
 	while (b) {
 		struct arena_block *next = b->next;
-		if (keep && !kept && b->size == BLOCK_SIZE)
+		if (keep && !kept && b->size == ARENA_BLOCK)
 			kept = b;
 		else
 			free(b);
@@ -55,13 +55,13 @@ void arena_reset(struct arena *a)
 /* A large piece gets a block of its own size and goes behind the head, whose free room stays in use. */
 static struct arena_block *add_block(struct arena *a, size_t n)
 {
-	size_t size = n > BLOCK_SIZE / 4 ? n : BLOCK_SIZE;
+	size_t size = n > ARENA_BLOCK / 4 ? n : ARENA_BLOCK;
 	struct arena_block *b = malloc(sizeof *b + size);
 	if (!b)
 		return NULL;
 	b->size = size;
 	b->used = 0;
-	if (a->head && n > BLOCK_SIZE / 4) {
+	if (a->head && n > ARENA_BLOCK / 4) {
 		b->next = a->head->next;
 		a->head->next = b;
 	} else {

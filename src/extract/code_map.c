@@ -70,11 +70,11 @@ enum err code_map_read(struct code_map *m, Elf *elf, struct error *e)
 		return error_set(e, ERR_CORRUPT, "the ELF header cannot be read");
 	m->machine = header.e_machine;
 	enum err err = ERR_OK;
-	for (Elf_Scn *s = elf_nextscn(elf, NULL); s && err == ERR_OK; s = elf_nextscn(elf, s))
+	for (Elf_Scn *s = elf_nextscn(elf, NULL); s && !err; s = elf_nextscn(elf, s))
 		err = add_section(m, &cap, s, e);
-	if (err == ERR_OK)
+	if (!err)
 		err = sort_sections(m, e);
-	if (err != ERR_OK)
+	if (err)
 		code_map_release(m);
 	return err;
 }

@@ -64,7 +64,7 @@ static bool matches(const struct elf_file *f, const struct wanted *w)
 static bool is_debug_file(const char *path, struct wanted *w)
 {
 	struct elf_file f;
-	if (elf_file_open(&f, path, NULL) != ERR_OK)
+	if (elf_file_open(&f, path, NULL))
 		return false;
 	bool has = elf_has_dwarf(f.elf) || elf_find_section(f.elf, ".symtab"), ok = has && matches(&f, w);
 	if (has && !ok)

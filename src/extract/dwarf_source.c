@@ -36,11 +36,11 @@ static bool open_if_it(struct section_file *s, const char *path, const struct al
 {
 	struct elf_file f;
 	const void *id;
-	if (elf_file_open_any(&f, path, NULL) != ERR_OK)
+	if (elf_file_open_any(&f, path, NULL))
 		return false;
 	ssize_t len = dwelf_elf_gnu_build_id(f.elf, &id);
 	bool ok = len == (ssize_t)link->id_len && memcmp(id, link->id, link->id_len) == 0 &&
-	          section_file_open(s, &f, NULL) == ERR_OK;
+	          !section_file_open(s, &f, NULL);
 	elf_file_close(&f);
 	return ok;
 }
@@ -83,7 +83,7 @@ static enum err open_alternate(struct dwarf_source *s, const char *path, const c
 	struct alternate_link link;
 	Elf *elf;
 	enum err err = section_file_elf(&s->main, &elf, e);
-	if (err != ERR_OK)
+	if (err)
 		return err;
 	if (read_link(elf, &link) && !beside(&s->alternate, &link, path) &&
 	        !by_build_id(&s->alternate, &link, debug_dir) && !below(&s->alternate, &link, debug_dir)) {
@@ -102,18 +102,18 @@ static enum err open_main(struct dwarf_source *s, const char *path, struct error
 	struct elf_file f;
 	struct error inner;
 	enum err err = elf_file_open(&f, path, e);
-	if (err != ERR_OK)
+	if (err)
 		return err;
 	err = section_file_open(&s->main, &f, &inner);
 	elf_file_close(&f);
-	return err == ERR_OK ? ERR_OK : error_set(e, err, "%.120s: %s", path, inner.text);
+	return !err ? ERR_OK : error_set(e, err, "%.120s: %s", path, inner.text);
 }
 
 enum err dwarf_source_open(struct dwarf_source *s, const char *path, const char *debug_dir, struct error *e)
 {
 	*s = (struct dwarf_source){0};
 	enum err err = open_main(s, path, e);
-	return err == ERR_OK ? open_alternate(s, path, debug_dir, e) : err;
+	return err ? err : open_alternate(s, path, debug_dir, e);
 }
 
 void dwarf_source_complete(struct dwarf_source *s, const char *path)
@@ -133,7 +133,7 @@ void dwarf_source_close(struct dwarf_source *s)
 static enum err open_dwarf(const struct section_file *s, Elf **elf, Dwarf **dwarf, struct error *e)
 {
 	enum err err = section_file_elf(s, elf, e);
-	if (err != ERR_OK)
+	if (err)
 		return err;
 	*dwarf = dwarf_begin_elf(*elf, DWARF_C_READ, NULL);
 	return *dwarf ? ERR_OK : error_set(e, ERR_CORRUPT, "%s", dwarf_errmsg(-1));
@@ -180,13 +180,13 @@ enum err dwarf_handle_open(struct dwarf_handle *h, const struct dwarf_source *s,
 {
 	*h = (struct dwarf_handle){0};
 	enum err err = open_dwarf(&s->main, &h->elf, &h->dwarf, e);
-	if (err == ERR_OK && s->alternate.bytes)
+	if (!err && s->alternate.bytes)
 		err = open_dwarf(&s->alternate, &h->alternate_elf, &h->alternate, e);
-	else if (err == ERR_OK && s->missing[0])
+	else if (!err && s->missing[0])
 		err = open_nothing(h, e);
-	if (err == ERR_OK && h->alternate)
+	if (!err && h->alternate)
 		dwarf_setalt(h->dwarf, h->alternate);
-	if (err != ERR_OK)
+	if (err)
 		dwarf_handle_close(h);
 	return err;
 }

@@ -62,10 +62,10 @@ enum err elf_file_open_any(struct elf_file *f, const char *path, struct error *e
 enum err elf_file_open(struct elf_file *f, const char *path, struct error *e)
 {
 	enum err err = elf_file_open_any(f, path, e);
-	if (err != ERR_OK)
+	if (err)
 		return err;
 	err = check_type(f->elf, path, e);
-	if (err != ERR_OK)
+	if (err)
 		elf_file_close(f);
 	return err;
 }

@@ -72,7 +72,7 @@ static void *work(void *arg)
 	enum err err = ERR_OK;
 	if (!w->reader.handle.dwarf)
 		err = unit_reader_open(&w->reader, &x->dwarf, &x->code, x->pads, &error);
-	for (size_t i; err == ERR_OK && (i = atomic_fetch_add(&x->next, 1)) < x->unit_count;) {
+	for (size_t i; !err && (i = atomic_fetch_add(&x->next, 1)) < x->unit_count;) {
 		if (!join_wait(&x->join, i))
 			break;
 		struct result *r = unit_reader_read(&w->reader, x->units[i]);
@@ -81,7 +81,7 @@ static void *work(void *arg)
 		else
 			err = no_memory(&error);
 	}
-	if (err != ERR_OK)
+	if (err)
 		join_fail(&x->join, err, &error);
 	return NULL;
 }
@@ -121,7 +121,7 @@ static enum err name_of_symbol(void *arg, uint64_t address, struct str *name, st
 	enum err err = ERR_OK;
 	if (!x->symbol_names.names.strings)
 		err = symbol_names_read(&x->symbol_names, &x->symbols, &x->code, e);
-	return err == ERR_OK ? symbol_names_find(&x->symbol_names, address, name, e) : err;
+	return err ? err : symbol_names_find(&x->symbol_names, address, name, e);
 }
 
 /* Units whose entries are in files that are not there. */
@@ -153,7 +153,7 @@ static enum err judge_damage(struct extraction *x)
 static enum err read_units(struct extraction *x, struct worker *workers)
 {
 	enum err err = join_init(&x->join, x->unit_count, &x->coverage, x->sink, x->error);
-	if (err != ERR_OK)
+	if (err)
 		return err;
 	x->join.name = name_of_symbol;
 	x->join.name_arg = x;
@@ -163,7 +163,7 @@ static enum err read_units(struct extraction *x, struct worker *workers)
 	if (x->unit_count > 0)
 		run_workers(workers, count);
 	x->stats->units = x->unit_count;
-	if (x->join.err != ERR_OK)
+	if (x->join.err)
 		return error_set(x->error, x->join.err, "%s", x->join.error.text);
 	note_split(x);
 	return judge_damage(x);
@@ -177,18 +177,18 @@ static enum err add_go_functions(struct extraction *x)
 	enum err err = g ? go_reader_open(g, x->file.elf, &x->code, &x->coverage, x->pads, &e) : no_memory(&e);
 	if (err == ERR_MISSING && e.text[0])
 		extract_note(x->stats, "%s: of most of its functions nothing is known", e.text);
-	for (size_t next = 0; err == ERR_OK && next < g->table.count;) {
+	for (size_t next = 0; !err && next < g->table.count;) {
 		struct result *r = result_new();
 		err = r ? go_reader_read(g, &next, r, &e) : no_memory(&e);
-		if (err == ERR_OK)
+		if (!err)
 			err = join_emit_new(&x->join, r, &e);
 		result_free(r);
 	}
-	x->go = err == ERR_OK;
+	x->go = !err;
 	if (g)
 		go_reader_close(g);
 	free(g);
-	return err == ERR_OK || err == ERR_MISSING ? ERR_OK : error_set(x->error, err, "%s", e.text);
+	return !err || err == ERR_MISSING ? ERR_OK : error_set(x->error, err, "%s", e.text);
 }
 
 /* The functions of one symbol table that nothing before has described. */
@@ -200,7 +200,7 @@ static enum err add_symbols(struct extraction *x, Elf *elf, const char *section)
 	names_init(&names, &strings);
 	enum err err = r ? symbols_read(elf, section, &x->coverage, &x->join.lines, &names, x->pads, r, x->error)
 	                 : no_memory(x->error);
-	if (err == ERR_OK)
+	if (!err)
 		err = join_emit(&x->join, r, x->error);
 	if (r)
 		x->stats->symbol_ranges += r->range_count;
@@ -214,7 +214,7 @@ static enum err add_symbol_tables(struct extraction *x)
 {
 	enum err err = ERR_OK;
 	line_table_sort(&x->join.lines);
-	for (size_t i = 0; i < x->symbols.count && err == ERR_OK; i++)
+	for (size_t i = 0; i < x->symbols.count && !err; i++)
 		err = add_symbols(x, x->symbols.tables[i].elf, x->symbols.tables[i].section);
 	return err;
 }
@@ -231,9 +231,9 @@ static bool fetch(struct extraction *x, const uint8_t *id, size_t len, char foun
 	if (len == 0 || !x->options->fetch)
 		return false;
 	enum err err = x->options->fetch(x->options->fetch_arg, id, len, found, &e);
-	if (err != ERR_OK && err != ERR_MISSING)
+	if (err && err != ERR_MISSING)
 		extract_note(x->stats, "%s", e.text);
-	return err == ERR_OK;
+	return !err;
 }
 
 static bool fetch_debug_file(struct extraction *x, char found[PATH_MAX])
@@ -298,7 +298,7 @@ static enum err check_debug_file(struct extraction *x, bool *has)
 {
 	struct elf_file debug;
 	enum err err = elf_file_open(&debug, x->dwarf_path, x->error);
-	if (err != ERR_OK)
+	if (err)
 		return err;
 	*has = elf_has_dwarf(debug.elf);
 	if (!debug_file_fits(&x->file, &debug))
@@ -320,45 +320,45 @@ static enum err open_dwarf(struct extraction *x, struct worker *first)
 		return ERR_OK;
 	bool has;
 	enum err err = check_debug_file(x, &has);
-	if (err != ERR_OK || !has)
+	if (err || !has)
 		return err;
 	err = dwarf_source_open(&x->dwarf, x->dwarf_path, debug_dir(x), x->error);
-	if (err == ERR_OK && x->dwarf.missing[0])
+	if (!err && x->dwarf.missing[0])
 		complete_dwarf(x);
-	if (err == ERR_OK)
+	if (!err)
 		split_source_open(&x->dwarf.split, x->path, x->dwarf_path, debug_dir(x));
-	if (err == ERR_OK)
+	if (!err)
 		err = unit_reader_open(&first->reader, &x->dwarf, &x->code, x->pads, x->error);
-	return err == ERR_OK ? unit_reader_list(&first->reader, &x->units, &x->unit_count, x->error) : err;
+	return err ? err : unit_reader_list(&first->reader, &x->units, &x->unit_count, x->error);
 }
 
 static enum err run(struct extraction *x, struct worker *workers)
 {
 	enum err err = elf_file_open(&x->file, x->path, x->error);
-	if (err == ERR_OK)
+	if (!err)
 		err = code_map_read(&x->code, x->file.elf, x->error);
-	if (err == ERR_OK)
+	if (!err)
 		err = coverage_init(&x->coverage, &x->code, x->error);
-	if (err != ERR_OK)
+	if (err)
 		return err;
 	x->stats->pads_known = calls_known(x->code.machine);
 	x->pads = x->stats->pads_known && x->sink->pad;
 	err = open_dwarf(x, &workers[0]);
-	if (err == ERR_OK)
+	if (!err)
 		err = symbol_files_open(&x->symbols, x->file.elf, x->stats->debug_file, x->error);
-	if (err == ERR_OK && x->symbols.mini_error.code != ERR_OK)
+	if (!err && x->symbols.mini_error.code)
 		extract_note(x->stats, "its .gnu_debugdata is left out: %s", x->symbols.mini_error.text);
-	if (err == ERR_OK)
+	if (!err)
 		err = read_units(x, workers);
-	if (err == ERR_OK)
+	if (!err)
 		err = add_go_functions(x);
-	if (err == ERR_OK && x->absence[0] && !x->go)
+	if (!err && x->absence[0] && !x->go)
 		extract_note(x->stats, "%s", x->absence);
-	if (err == ERR_OK)
+	if (!err)
 		err = add_symbol_tables(x);
 	x->stats->ranges = x->join.ranges;
 	x->stats->pads = x->join.pads;
-	if (err == ERR_OK && x->stats->ranges == 0)
+	if (!err && x->stats->ranges == 0)
 		err = error_set(x->error, ERR_MISSING, "neither debug data nor symbols describe any code%s%.180s",
 		        x->stats->note_count ? "; " : "", x->stats->note_count ? x->stats->notes[0] : "");
 	return err;
@@ -418,7 +418,7 @@ enum err extract_executable(const char *path, const struct extract_options *opti
 	if (!start_thread(&thread, run_extraction, &x))
 		return error_set(e, ERR_IO, "%s: no thread can be started", path);
 	pthread_join(thread, NULL);
-	if (x.err != ERR_OK)
+	if (x.err)
 		name_file(x.error, path);
 	return x.err;
 }

@@ -203,7 +203,7 @@ static enum err scan(struct collector *c, struct error *e)
 {
 	struct die d = {0};
 	enum err err;
-	while ((err = die_next(c->u, &d, e)) == ERR_OK) {
+	while (!(err = die_next(c->u, &d, e))) {
 		if (d.abbrev)
 			enter(c, &d);
 		else
@@ -233,7 +233,7 @@ enum err functions_read(struct functions *f, const struct die_unit *u, const str
 	c.budget = (uint64_t)(u->end - u->start) + PIECES_MIN;
 	enum err err = scan(&c, e);
 	free(c.context.outer);
-	if (err == ERR_OK && f->piece_count > 0)
+	if (!err && f->piece_count > 0)
 		qsort_r(f->pieces, f->piece_count, sizeof *f->pieces, compare, f->nodes);
 	return err;
 }

@@ -281,13 +281,13 @@ static enum err add_function(struct go_reader *g, const struct go_function *f, s
 	r->strings = &g->strings;
 	r->out = out;
 	enum err err = records_add_ranges(r, &g->segments, e);
-	return err == ERR_OK && g->pads ? records_add_pads(r, &g->segments, first, e) : err;
+	return !err && g->pads ? records_add_pads(r, &g->segments, first, e) : err;
 }
 
 enum err go_reader_read(struct go_reader *g, size_t *next, struct result *out, struct error *e)
 {
 	enum err err = ERR_OK;
-	while (*next < g->table.count && err == ERR_OK && result_size(out) < RESULT_BYTES) {
+	while (*next < g->table.count && !err && result_size(out) < RESULT_BYTES) {
 		struct go_function f;
 		if (go_table_function(&g->table, (*next)++, &f) &&
 		        coverage_free(g->coverage, f.start, f.start + 1) == f.start)

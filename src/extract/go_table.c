@@ -191,14 +191,14 @@ enum err go_table_open(struct go_table *t, Elf *elf, const struct code_map *code
 {
 	*t = (struct go_table){.code = code};
 	enum err err = image_read(&t->image, elf, e);
-	if (err != ERR_OK)
+	if (err)
 		return err;
 	if (!find_table(t, elf))
 		return error_set(e, ERR_MISSING, "%s", "");
 	if (t->version == 0)
 		return error_set(e, ERR_MISSING, "its .gopclntab is of a form that is not known");
 	err = image_read_pointers(&t->image, elf, e);
-	return err == ERR_OK ? read_table(t, e) : err;
+	return err ? err : read_table(t, e);
 }
 
 void go_table_release(struct go_table *t)

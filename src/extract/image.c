@@ -75,7 +75,7 @@ enum err image_read(struct image *m, Elf *elf, struct error *e)
 		return ERR_OK;
 	m->big = header.e_ident[EI_DATA] == ELFDATA2MSB;
 	m->pointer_size = header.e_ident[EI_CLASS] == ELFCLASS32 ? 4 : 8;
-	for (Elf_Scn *s = elf_nextscn(elf, NULL); s && err == ERR_OK; s = elf_nextscn(elf, s))
+	for (Elf_Scn *s = elf_nextscn(elf, NULL); s && !err; s = elf_nextscn(elf, s))
 		if (gelf_getshdr(s, &h) && h.sh_flags & SHF_ALLOC)
 			err = add_section(m, s, &h, e);
 	return err;
@@ -87,7 +87,7 @@ enum err image_read_pointers(struct image *m, Elf *elf, struct error *e)
 	GElf_Shdr h;
 	enum err err = ERR_OK;
 	uint32_t type = gelf_getehdr(elf, &header) && header.e_type == ET_DYN ? relative_type(header.e_machine) : 0;
-	for (Elf_Scn *s = elf_nextscn(elf, NULL); s && type && err == ERR_OK; s = elf_nextscn(elf, s))
+	for (Elf_Scn *s = elf_nextscn(elf, NULL); s && type && !err; s = elf_nextscn(elf, s))
 		if (gelf_getshdr(s, &h) && h.sh_flags & SHF_ALLOC && h.sh_type == SHT_RELA)
 			err = add_pointers(m, elf, s, type, e);
 	if (m->pointer_count > 0)

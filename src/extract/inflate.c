@@ -153,15 +153,15 @@ static enum err run(struct transfer *t, const struct method *m, struct error *e)
 {
 	bool full = false; /* there may be more to come without new input */
 	enum err err = ERR_OK;
-	while (err == ERR_OK && !(t->ended && t->size == t->max)) {
+	while (!err && !(t->ended && t->size == t->max)) {
 		if (t->at == t->len && !full) {
 			err = read_block(t, e);
-			if (err == ERR_OK && t->len == 0)
+			if (!err && t->len == 0)
 				return t->ended ? ERR_OK : corrupt(e, "cut off");
 		}
-		if (err == ERR_OK)
+		if (!err)
 			err = m->step(t, e);
-		if (err == ERR_OK)
+		if (!err)
 			err = emit(t, e);
 		full = t->made == BLOCK && !t->ended;
 	}

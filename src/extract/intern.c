@@ -9,7 +9,7 @@
 #include "base/hash.h"
 #include "base/utf8.h"
 
-enum { FIRST_CAP = 1024, BLOCK_SIZE = 256 << 10 };
+enum { FIRST_CAP = 1024, TEXT_BLOCK = 256 << 10 };
 
 struct interned {
 	struct str text; /* data NULL: a free slot */
@@ -48,7 +48,7 @@ static char *copy(struct intern *set, struct str s)
 {
 	struct intern_block *b = set->blocks;
 	if (!b || b->size - b->used < s.len + 1)
-		b = add_block(set, s.len + 1 > BLOCK_SIZE ? s.len + 1 : BLOCK_SIZE);
+		b = add_block(set, s.len + 1 > TEXT_BLOCK ? s.len + 1 : TEXT_BLOCK);
 	if (!b)
 		return NULL;
 	char *text = b->data + b->used;

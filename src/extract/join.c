@@ -38,9 +38,9 @@ void join_release(struct join *j)
 bool join_wait(struct join *j, size_t unit)
 {
 	pthread_mutex_lock(&j->lock);
-	while (j->err == ERR_OK && j->waiting > WAITING_MAX && unit != j->next)
+	while (!j->err && j->waiting > WAITING_MAX && unit != j->next)
 		pthread_cond_wait(&j->moved, &j->lock);
-	bool go_on = j->err == ERR_OK;
+	bool go_on = !j->err;
 	pthread_mutex_unlock(&j->lock);
 	return go_on;
 }
@@ -48,7 +48,7 @@ bool join_wait(struct join *j, size_t unit)
 void join_fail(struct join *j, enum err err, const struct error *error)
 {
 	pthread_mutex_lock(&j->lock);
-	if (j->err == ERR_OK) {
+	if (!j->err) {
 		j->err = err;
 		j->error = *error;
 	}
@@ -74,7 +74,7 @@ static enum err emit_range(struct join *j, const struct symbfile_range *range, u
 		r.line_count--;
 	j->ranges++;
 	enum err err = r.depth == 0 ? find_name(j, r.va, &r.func, e) : ERR_OK;
-	if (err != ERR_OK)
+	if (err)
 		return err;
 	return j->sink->range ? j->sink->range(j->sink->arg, &r, e) : ERR_OK;
 }
@@ -92,7 +92,7 @@ static enum err emit_pad(struct join *j, const struct symbfile_pad *pad, uint64_
 		p.frames = named;
 	}
 	j->pads++;
-	return err == ERR_OK && j->sink->pad ? j->sink->pad(j->sink->arg, &p, e) : err;
+	return !err && j->sink->pad ? j->sink->pad(j->sink->arg, &p, e) : err;
 }
 
 /* Hands on what is before limit of the i-th piece of a result. */
@@ -103,9 +103,9 @@ static enum err emit_piece(struct join *j, const struct result *r, size_t i, uin
 	size_t range_end = last ? r->range_count : p[1].first_range;
 	size_t pad_end = last ? r->pad_count : p[1].first_pad;
 	enum err err = ERR_OK;
-	for (size_t k = p->first_range; k < range_end && err == ERR_OK; k++)
+	for (size_t k = p->first_range; k < range_end && !err; k++)
 		err = emit_range(j, &r->ranges[k], limit, e);
-	for (size_t k = p->first_pad; k < pad_end && err == ERR_OK; k++)
+	for (size_t k = p->first_pad; k < pad_end && !err; k++)
 		err = emit_pad(j, &r->pads[k], limit, e);
 	return err;
 }
@@ -113,7 +113,7 @@ static enum err emit_piece(struct join *j, const struct result *r, size_t i, uin
 enum err join_emit(struct join *j, const struct result *r, struct error *e)
 {
 	enum err err = ERR_OK;
-	for (size_t i = 0; i < r->piece_count && err == ERR_OK; i++)
+	for (size_t i = 0; i < r->piece_count && !err; i++)
 		err = emit_piece(j, r, i, r->pieces[i].end, e);
 	return err;
 }
@@ -121,7 +121,7 @@ enum err join_emit(struct join *j, const struct result *r, struct error *e)
 enum err join_emit_new(struct join *j, const struct result *r, struct error *e)
 {
 	enum err err = ERR_OK;
-	for (size_t i = 0; i < r->piece_count && err == ERR_OK; i++) {
+	for (size_t i = 0; i < r->piece_count && !err; i++) {
 		const struct result_piece *p = &r->pieces[i];
 		uint64_t limit = coverage_take(j->coverage, p->start, p->end);
 		if (limit > p->start)
@@ -151,11 +151,11 @@ static void hand_on(struct join *j, struct result *r)
 	enum err err = r->err;
 	bool corrupt = err == ERR_CORRUPT, lost = r->piece_count == 0;
 	struct error damage = r->error;
-	if (err == ERR_OK || corrupt)
+	if (!err || corrupt)
 		err = join_emit_new(j, r, &error);
 	else
 		error = r->error;
-	if (err == ERR_OK)
+	if (!err)
 		err = keep_lines(j, r, &error);
 	result_free(r);
 	pthread_mutex_lock(&j->lock);
@@ -164,7 +164,7 @@ static void hand_on(struct join *j, struct result *r)
 	j->lost += corrupt && lost;
 	j->next++;
 	j->waiting -= size;
-	if (err != ERR_OK && j->err == ERR_OK) {
+	if (err && !j->err) {
 		j->err = err;
 		j->error = error;
 	}
@@ -178,7 +178,7 @@ void join_add(struct join *j, size_t unit, struct result *r)
 	j->waiting += result_size(r);
 	if (!j->busy) {
 		j->busy = true;
-		while (j->err == ERR_OK && j->next < j->count && j->results[j->next])
+		while (!j->err && j->next < j->count && j->results[j->next])
 			hand_on(j, j->results[j->next]);
 		j->busy = false;
 	}

@@ -216,9 +216,9 @@ enum err line_table_read(struct line_table *t, const struct line_sections *s, ui
 	struct machine m = {.t = t, .code = code};
 	t->comp_dir = comp_dir;
 	enum err err = line_header_read(&m.h, t, s, offset, address_size, e);
-	if (err == ERR_OK)
+	if (!err)
 		err = run(&m, e);
-	if (err == ERR_OK)
+	if (!err)
 		line_table_sort(t);
 	return err;
 }

@@ -46,7 +46,7 @@ static enum err inflate(lzma_stream *s, char **out, size_t *cap, struct error *e
 	lzma_ret status = LZMA_OK;
 	while (status == LZMA_OK) {
 		enum err err = s->avail_out == 0 ? grow(s, out, cap, e) : ERR_OK;
-		if (err != ERR_OK)
+		if (err)
 			return err;
 		status = lzma_code(s, LZMA_FINISH);
 	}
@@ -66,7 +66,7 @@ enum err xz_inflate(struct str in, char **out, size_t *len, struct error *e)
 	enum err err = inflate(&s, out, &cap, e);
 	*len = (size_t)s.total_out;
 	lzma_end(&s);
-	if (err != ERR_OK) {
+	if (err) {
 		free(*out);
 		*out = NULL;
 	}
@@ -81,7 +81,7 @@ enum err mini_debug_open(struct mini_debug *m, Elf *elf, struct error *e)
 	if (packed.len == 0)
 		return ERR_OK;
 	enum err err = xz_inflate(packed, &m->bytes, &len, e);
-	if (err != ERR_OK)
+	if (err)
 		return err;
 	m->elf = elf_memory(m->bytes, len);
 	if (m->elf && elf_kind(m->elf) == ELF_K_ELF)

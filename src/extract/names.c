@@ -78,7 +78,7 @@ static bool find_behind(struct names *n, Dwarf_Die *die, unsigned attribute, Dwa
 	Dwarf_Die root;
 	struct die_unit u;
 	struct die d = {.at = die->addr};
-	if (!dwarf_diecu(die, &root, NULL, NULL) || die_unit_open(&u, &root, &n->abbrevs, NULL) != ERR_OK)
+	if (!dwarf_diecu(die, &root, NULL, NULL) || die_unit_open(&u, &root, &n->abbrevs, NULL))
 		return false;
 	struct reader r = {.at = d.at, .end = u.end};
 	d.abbrev = abbrev_find(&n->abbrevs, reader_varint(&r));
@@ -157,9 +157,9 @@ static enum err scopes_of(struct names *n, const Dwarf_Die *root, const struct s
 	enum err err = s ? scopes_read(s, root, &n->abbrevs, e) : no_memory(e);
 	if (err == ERR_CORRUPT) /* those before the damage */
 		err = ERR_OK;
-	if (err == ERR_OK && !keep_scopes(n, root, s))
+	if (!err && !keep_scopes(n, root, s))
 		err = no_memory(e);
-	if (err == ERR_OK) {
+	if (!err) {
 		*found = s;
 	} else if (s) {
 		scopes_release(s);
@@ -187,7 +187,7 @@ static enum err scope_names(struct names *n, const struct scopes *s, const uint8
 	bool function = false;
 	*count = 0;
 	n->nested++;
-	for (ptrdiff_t at = scopes_find(s, die); at != SCOPE_NONE && *count < SCOPES_MAX && !function && err == ERR_OK;
+	for (ptrdiff_t at = scopes_find(s, die); at != SCOPE_NONE && *count < SCOPES_MAX && !function && !err;
 	        at = s->items[at].parent) {
 		names[*count] = (struct str){"", 0};
 		err = scope_name(n, s, at, &names[(*count)++], e);
@@ -222,9 +222,9 @@ static enum err qualified(struct names *n, Dwarf_Die *declared, struct str plain
 		return ERR_OK;
 	if (dwarf_diecu(declared, &root, NULL, NULL) && !is_plain_language(dwarf_srclang(&root))) {
 		enum err err = scopes_of(n, &root, &s, e);
-		if (err == ERR_OK)
+		if (!err)
 			err = scope_names(n, s, declared->addr, around, &count, e);
-		if (err != ERR_OK)
+		if (err)
 			return err;
 	}
 	buffer_reset(&n->text);
@@ -267,7 +267,7 @@ enum err names_get(struct names *n, const Dwarf_Die *die, struct str *name, stru
 	if (recall(n, &n->by_die, die->addr, name))
 		return ERR_OK;
 	enum err err = resolve(n, die, name, e);
-	if (err == ERR_OK && !remember(n, &n->by_die, die->addr, *name))
+	if (!err && !remember(n, &n->by_die, die->addr, *name))
 		err = no_memory(e);
 	return err;
 }

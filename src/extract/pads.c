@@ -24,7 +24,7 @@ static enum err fill_frames(struct records *r, uint64_t address, uint32_t node, 
 	}
 	for (size_t i = count; i-- > 0;) {
 		enum err err = records_name(r, node, e);
-		if (err != ERR_OK)
+		if (err)
 			return err;
 		const struct code_node *n = &r->functions->nodes[node];
 		frames[i] = (struct symbfile_frame){n->name, inner.file, inner.line};
@@ -57,7 +57,7 @@ static enum err add_pads(
 {
 	struct call_cursor c = {r->code->machine, bytes, len, 0};
 	enum err err = ERR_OK;
-	for (size_t start, next; err == ERR_OK && call_next(&c, &start, &next);)
+	for (size_t start, next; !err && call_next(&c, &start, &next);)
 		err = add_pad(r, p, at + start, at + next, e);
 	return err;
 }
@@ -66,7 +66,7 @@ static enum err add_piece(struct records *r, struct place *p, const struct resul
 {
 	const struct code_section *s;
 	enum err err = ERR_OK;
-	for (uint64_t at = piece->start; at < piece->end && err == ERR_OK; at = s->end) {
+	for (uint64_t at = piece->start; at < piece->end && !err; at = s->end) {
 		s = code_map_find(r->code, at);
 		if (!s)
 			return ERR_OK;
@@ -82,7 +82,7 @@ enum err records_add_pads(struct records *r, const struct segments *s, size_t fi
 	struct place p = {s->items, s->items + s->count};
 	enum err err = ERR_OK;
 	r->row = s->count > 0 ? line_table_find(r->lines, s->items[0].start) : 0;
-	for (size_t i = first; i < r->out->piece_count && err == ERR_OK; i++) {
+	for (size_t i = first; i < r->out->piece_count && !err; i++) {
 		r->out->pieces[i].first_pad = r->out->pad_count;
 		err = add_piece(r, &p, &r->out->pieces[i], e);
 	}

@@ -36,7 +36,7 @@ bool records_seek(struct records *r, uint64_t address)
 static enum err open_range(struct records *r, uint32_t node, uint64_t start, struct error *e)
 {
 	enum err err = records_name(r, node, e);
-	if (err != ERR_OK)
+	if (err)
 		return err;
 	const struct code_node *n = &r->functions->nodes[node];
 	struct symbfile_range *range = result_add_range(r->out);
@@ -78,7 +78,7 @@ static enum err close_range(struct records *r, uint64_t end, struct error *e)
 static enum err close_ranges(struct records *r, size_t keep, uint64_t end, struct error *e)
 {
 	enum err err = ERR_OK;
-	while (r->open_count > keep && err == ERR_OK)
+	while (r->open_count > keep && !err)
 		err = close_range(r, end, e);
 	return err;
 }
@@ -96,7 +96,7 @@ static enum err open_chain(struct records *r, uint32_t node, uint64_t start, str
 		chain[n++] = node;
 	}
 	enum err err = close_ranges(r, node == NO_NODE ? 0 : nodes[node].depth + 1, start, e);
-	while (n > 0 && err == ERR_OK)
+	while (n > 0 && !err)
 		err = open_range(r, chain[--n], start, e);
 	return err;
 }
@@ -128,9 +128,9 @@ static enum err add_row(struct records *r, uint64_t address, const struct line_r
 	struct symbfile_range *range = &r->out->ranges[o->range];
 	if (range->has_file && range->file.data != path.data) {
 		enum err err = close_range(r, address, e);
-		if (err == ERR_OK)
+		if (!err)
 			err = open_range(r, o->node, address, e);
-		if (err != ERR_OK)
+		if (err)
 			return err;
 		range = &r->out->ranges[o->range];
 	}
@@ -144,7 +144,7 @@ static enum err add_rows(struct records *r, uint64_t start, uint64_t end, struct
 {
 	const struct line_table *t = r->lines;
 	enum err err = ERR_OK;
-	while (start < end && err == ERR_OK) {
+	while (start < end && !err) {
 		if (records_seek(r, start)) {
 			const struct line_row *row = &t->rows[r->row];
 			err = add_row(r, start, row, e);
@@ -174,22 +174,22 @@ enum err records_add_ranges(struct records *r, const struct segments *s, struct 
 	enum err err = ERR_OK;
 	r->open_count = 0;
 	r->row = s->count > 0 ? line_table_find(r->lines, s->items[0].start) : 0;
-	for (size_t i = 0; i < s->count && err == ERR_OK; i++) {
+	for (size_t i = 0; i < s->count && !err; i++) {
 		const struct segment *now = &s->items[i];
 		if (i == 0 || now->start != end) {
 			err = close_ranges(r, 0, end, e);
-			if (err == ERR_OK)
+			if (!err)
 				err = start_piece(r, now, e);
 		}
 		end = now->end;
-		if (err == ERR_OK)
+		if (!err)
 			err = open_chain(r, now->node, now->start, e);
-		if (err == ERR_OK)
+		if (!err)
 			err = add_rows(r, now->start, end, e);
-		if (err == ERR_OK)
+		if (!err)
 			r->out->pieces[r->out->piece_count - 1].end = end;
 	}
-	return err == ERR_OK ? close_ranges(r, 0, end, e) : err;
+	return err ? err : close_ranges(r, 0, end, e);
 }
 
 void records_release(struct records *r)

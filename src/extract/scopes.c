@@ -95,7 +95,7 @@ enum err scopes_read(struct scopes *s, const Dwarf_Die *root, struct abbrev_tabl
 	struct open_scopes open = {.current = {SCOPE_NONE, NULL}};
 	struct die d = {0};
 	enum err err = die_unit_open(&s->unit, root, abbrevs, e);
-	while (err == ERR_OK && (err = die_next(&s->unit, &d, e)) == ERR_OK) {
+	while (!err && !(err = die_next(&s->unit, &d, e))) {
 		bool ok = !d.abbrev ? leave(s, &d, &open) : !d.abbrev->children || enter(s, &d, &open);
 		if (!ok)
 			err = no_memory(e);

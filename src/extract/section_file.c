@@ -94,7 +94,7 @@ static enum err read_chdr(struct section *s, const struct image *m, const char *
 	uint8_t head[CHDR64];
 	size_t len = m->wide ? CHDR64 : CHDR32;
 	enum err err = read_at(s, head, len, name, e);
-	if (err != ERR_OK)
+	if (err)
 		return err;
 	struct reader r = {.at = head, .end = head + len};
 	uint64_t type = read_fixed(&r, 4, m->big);
@@ -114,7 +114,7 @@ static enum err read_zdebug(struct section *s, const char *name, struct error *e
 {
 	uint8_t head[ZDEBUG];
 	enum err err = read_at(s, head, sizeof head, name, e);
-	if (err != ERR_OK || memcmp(head, "ZLIB", 4) != 0)
+	if (err || memcmp(head, "ZLIB", 4) != 0)
 		return err;
 	struct reader r = {.at = head + 4, .end = head + sizeof head};
 	s->size = read_fixed(&r, 8, true);
@@ -145,7 +145,7 @@ static enum err find_sections(struct image *m, bool *compressed, struct error *e
 {
 	enum err err = ERR_OK;
 	*compressed = false;
-	for (size_t i = 0; i < NAMES && err == ERR_OK; i++) {
+	for (size_t i = 0; i < NAMES && !err; i++) {
 		err = find_section(m, i, e);
 		*compressed |= m->sections[i].method != INFLATE_NONE;
 	}
@@ -162,9 +162,9 @@ static enum err copy_section(struct image *m, size_t i, struct error *e)
 	s->at = m->len;
 	enum err err = inflate_file(s->method, &s->source, s->size, m->fd, &size, &inner);
 	m->len += size;
-	if (err == ERR_OK && size < s->size)
+	if (!err && size < s->size)
 		err = error_set(&inner, ERR_CORRUPT, "compressed data: less than its header says");
-	return err == ERR_OK ? ERR_OK : error_set(e, err, "section %s: %s", names[i], inner.text);
+	return !err ? ERR_OK : error_set(e, err, "section %s: %s", names[i], inner.text);
 }
 
 static void put(const struct image *m, struct buffer *out, uint64_t v, unsigned n)
@@ -244,8 +244,8 @@ static enum err write_headers(struct image *m, struct buffer *out, struct error 
 	m->len += out->len;
 	buffer_reset(out);
 	put_header(m, out, sections);
-	if (err != ERR_OK || out->failed)
-		return err != ERR_OK ? err : no_memory(e);
+	if (err || out->failed)
+		return err ? err : no_memory(e);
 	if (pwrite(m->fd, out->data, out->len, 0) != (ssize_t)out->len)
 		return error_set(e, ERR_IO, "temporary file: %s", strerror(errno));
 	return ERR_OK;
@@ -257,11 +257,11 @@ static enum err write_image(struct image *m, struct error *e)
 	struct buffer out;
 	enum err err = temp_file_write(m->fd, room, sizeof room, e);
 	m->len = sizeof room;
-	for (size_t i = 0; i < NAMES && err == ERR_OK; i++)
+	for (size_t i = 0; i < NAMES && !err; i++)
 		if (m->sections[i].size > 0)
 			err = copy_section(m, i, e);
 	buffer_init(&out, HEADERS_MAX);
-	if (err == ERR_OK)
+	if (!err)
 		err = write_headers(m, &out, e);
 	buffer_release(&out);
 	return err;
@@ -290,12 +290,12 @@ enum err section_file_open(struct section_file *s, const struct elf_file *f, str
 	m.wide = ident[EI_CLASS] == ELFCLASS64;
 	m.big = ident[EI_DATA] == ELFDATA2MSB;
 	enum err err = find_sections(&m, &compressed, e);
-	if (err != ERR_OK || !compressed)
-		return err != ERR_OK ? err : map(s, f->fd, e);
+	if (err || !compressed)
+		return err ? err : map(s, f->fd, e);
 	err = temp_file_open(&m.fd, e);
-	if (err == ERR_OK)
+	if (!err)
 		err = write_image(&m, e);
-	if (err == ERR_OK)
+	if (!err)
 		err = map(s, m.fd, e);
 	if (m.fd >= 0)
 		close(m.fd);

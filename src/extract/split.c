@@ -33,21 +33,21 @@ static enum err open_file(struct section_file *file, Elf **elf, const char *path
 {
 	struct elf_file f;
 	enum err err = elf_file_open_any(&f, path, e);
-	if (err != ERR_OK)
+	if (err)
 		return ERR_MISSING;
 	err = section_file_open(file, &f, e);
 	elf_file_close(&f);
-	if (err != ERR_OK)
+	if (err)
 		return err;
 	err = section_file_elf(file, elf, e);
-	if (err != ERR_OK)
+	if (err)
 		section_file_close(file);
 	return err;
 }
 
 static bool open_package(struct split_source *s, const char *path)
 {
-	if (open_file(&s->package, &s->package_elf, path, NULL) != ERR_OK)
+	if (open_file(&s->package, &s->package_elf, path, NULL))
 		return false;
 	read_parts(s->package_parts, s->package_elf);
 	split_index_read(&s->index, elf_section_bytes(s->package_elf, ".debug_cu_index"), is_big(s->package_elf));
@@ -231,7 +231,7 @@ static enum err try_file(struct split_unit *u, const char *path, uint64_t id, El
 {
 	struct str parts[SPLIT_PARTS];
 	enum err err = open_file(&u->file, &u->file_elf, path, e);
-	if (err != ERR_OK)
+	if (err)
 		return err;
 	read_parts(parts, u->file_elf);
 	return assemble(u, parts, id, main, e);
@@ -287,8 +287,8 @@ enum err split_unit_open(
 	enum err err = id_of(skeleton, &id) ? try_package(u, s, id, main, e) : ERR_MISSING;
 	if (err == ERR_MISSING && id_of(skeleton, &id))
 		err = try_files(u, s, skeleton, id, main, e);
-	count(s, skeleton, err == ERR_OK);
-	if (err != ERR_OK)
+	count(s, skeleton, !err);
+	if (err)
 		split_unit_close(u);
 	return err;
 }

@@ -14,7 +14,7 @@ enum err symbol_files_open(struct symbol_files *f, Elf *elf, const char *debug_p
 	*f = (struct symbol_files){.debug = {.fd = -1}};
 	if (debug_path[0])
 		err = elf_file_open(&f->debug, debug_path, e);
-	if (err != ERR_OK)
+	if (err)
 		return err;
 	if (f->debug.elf)
 		add_table(f, f->debug.elf, ".symtab");

@@ -56,7 +56,7 @@ static enum err read_table(struct symbols *s, Elf *elf, Elf_Scn *section)
 		return error_set(s->e, ERR_CORRUPT, "a symbol table cannot be read: %s", elf_errmsg(-1));
 	size_t size = gelf_fsize(elf, ELF_T_SYM, 1, EV_CURRENT);
 	enum err err = ERR_OK;
-	for (size_t i = 0; i < data->d_size / size && i <= INT32_MAX && err == ERR_OK; i++) {
+	for (size_t i = 0; i < data->d_size / size && i <= INT32_MAX && !err; i++) {
 		GElf_Sym sym;
 		if (gelf_getsym(data, (int)i, &sym))
 			err = add_symbol(s, &sym, elf_strptr(elf, header.sh_link, sym.st_name));
@@ -96,14 +96,14 @@ static enum err add_piece(struct symbols *s, uint64_t start, uint64_t end, const
 		return no_memory(s->e);
 	s->records.functions = &functions;
 	enum err err = records_add_ranges(&s->records, &segments, s->e);
-	return err == ERR_OK && s->pads ? records_add_pads(&s->records, &segments, first, s->e) : err;
+	return !err && s->pads ? records_add_pads(&s->records, &segments, first, s->e) : err;
 }
 
 /* What is still free of a stretch of one symbol. */
 static enum err add_stretch(struct symbols *s, uint64_t start, uint64_t end, const char *symbol)
 {
 	enum err err = ERR_OK;
-	while ((start = coverage_free(s->coverage, start, end)) < end && err == ERR_OK) {
+	while ((start = coverage_free(s->coverage, start, end)) < end && !err) {
 		uint64_t taken = coverage_take(s->coverage, start, end);
 		err = add_piece(s, start, taken, symbol);
 		start = taken;
@@ -118,15 +118,15 @@ static enum err sweep(struct symbols *s)
 	size_t n = 0;
 	uint64_t at = 0;
 	enum err err = open ? ERR_OK : no_memory(s->e);
-	for (size_t i = 0; i <= s->count && err == ERR_OK; i++) {
+	for (size_t i = 0; i <= s->count && !err; i++) {
 		uint64_t start = i < s->count ? s->items[i].start : UINT64_MAX;
-		for (; n > 0 && open[n - 1]->end <= start && err == ERR_OK; n--) {
+		for (; n > 0 && open[n - 1]->end <= start && !err; n--) {
 			if (open[n - 1]->end > at) {
 				err = add_stretch(s, at, open[n - 1]->end, open[n - 1]->name);
 				at = open[n - 1]->end;
 			}
 		}
-		if (i == s->count || err != ERR_OK || (i > 0 && start == s->items[i - 1].start))
+		if (i == s->count || err || (i > 0 && start == s->items[i - 1].start))
 			continue;
 		if (n > 0)
 			err = add_stretch(s, at, start, open[n - 1]->name);
@@ -145,7 +145,7 @@ enum err symbols_read(Elf *elf, const char *section, struct coverage *c, struct 
 	        .code = c->code, .lines = lines, .names = names, .strings = names->strings, .out = out};
 	Elf_Scn *found = elf_find_section(elf, section);
 	enum err err = found ? read_table(&s, elf, found) : ERR_OK;
-	if (err == ERR_OK && s.count > 0) {
+	if (!err && s.count > 0) {
 		qsort(s.items, s.count, sizeof *s.items, compare);
 		err = sweep(&s);
 	}
@@ -165,7 +165,7 @@ enum err symbol_names_read(
 	enum err err = ERR_OK;
 	*n = (struct symbol_names){0};
 	names_init(&n->names, &n->strings);
-	for (size_t i = 0; i < files->count && err == ERR_OK; i++) {
+	for (size_t i = 0; i < files->count && !err; i++) {
 		Elf_Scn *found = elf_find_section(files->tables[i].elf, files->tables[i].section);
 		if (found)
 			err = read_table(&s, files->tables[i].elf, found);

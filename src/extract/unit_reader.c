@@ -17,7 +17,7 @@ enum err unit_reader_open(
 {
 	*u = (struct unit_reader){.source = source, .code = code, .pads = pads};
 	enum err err = dwarf_handle_open(&u->handle, source, e);
-	if (err != ERR_OK)
+	if (err)
 		return err;
 	Elf *elf = u->handle.elf;
 	u->sections.line = elf_section_bytes(elf, ".debug_line");
@@ -109,14 +109,14 @@ static enum err add_function(struct unit_reader *u, const struct code_piece *pie
 	if (!segments_make(&u->segments, u->functions.nodes, pieces, count))
 		return no_memory(e);
 	enum err err = records_add_ranges(r, &u->segments, e);
-	return err == ERR_OK && u->pads ? records_add_pads(r, &u->segments, first, e) : err;
+	return !err && u->pads ? records_add_pads(r, &u->segments, first, e) : err;
 }
 
 static enum err add_functions(struct unit_reader *u, struct error *e)
 {
 	const struct functions *f = &u->functions;
 	enum err err = ERR_OK;
-	for (size_t i = 0, next; i < f->piece_count && err == ERR_OK; i = next) {
+	for (size_t i = 0, next; i < f->piece_count && !err; i = next) {
 		uint32_t function = f->nodes[f->pieces[i].node].function;
 		for (next = i + 1; next < f->piece_count && f->nodes[f->pieces[next].node].function == function;)
 			next++;
@@ -144,10 +144,10 @@ static enum err read_unit(struct unit_reader *u, const struct die_unit *unit, co
 		u->functions.piece_count = 0;
 	if (functions == ERR_NO_MEMORY || (u->functions.piece_count == 0 && !has_code(owner)))
 		return functions;
-	enum err lines = read_lines(u, owner, functions == ERR_OK ? e : NULL);
+	enum err lines = read_lines(u, owner, !functions ? e : NULL);
 	if (lines == ERR_NO_MEMORY)
 		return error_set(e, lines, "out of memory");
-	if (lines != ERR_OK)
+	if (lines)
 		line_table_release(&u->lines);
 	struct records *r = &u->records;
 	r->unit = unit;
@@ -158,9 +158,9 @@ static enum err read_unit(struct unit_reader *u, const struct die_unit *unit, co
 	r->strings = &u->strings;
 	r->out = out;
 	enum err err = add_functions(u, e);
-	if (err == ERR_OK)
+	if (!err)
 		err = loose_lines_collect(out, &u->lines, &u->strings, e);
-	return err != ERR_OK ? err : functions != ERR_OK ? functions : lines;
+	return err ? err : functions ? functions : lines;
 }
 
 /* libdw goes over the units before this one, and stops once at each that it cannot read. */
@@ -198,7 +198,7 @@ static enum err read_split(struct unit_reader *u, struct split_unit *split, cons
 	names_init(&names, &u->strings);
 	enum err err = die_unit_open(&unit, &split->root, &abbrevs, e);
 	unit.skeleton = &split->skeleton;
-	if (err == ERR_OK)
+	if (!err)
 		err = read_unit(u, &unit, owner, &names, out, e);
 	names_release(&names);
 	abbrev_table_release(&abbrevs);
@@ -214,7 +214,7 @@ static enum err read_any(struct unit_reader *u, const struct die_unit *unit, str
 	enum err err = split_unit_open(&split, &u->source->split, &unit->root, u->handle.elf, e);
 	if (err == ERR_MISSING)
 		return read_unit(u, unit, unit, &u->names, out, e);
-	if (err == ERR_OK) {
+	if (!err) {
 		err = read_split(u, &split, unit, out, e);
 		split_unit_close(&split);
 	}
@@ -228,7 +228,7 @@ struct result *unit_reader_read(struct unit_reader *u, uint64_t offset)
 	if (!r)
 		return NULL;
 	r->err = open_unit(u, offset, &unit, &r->error);
-	if (r->err != ERR_OK)
+	if (r->err)
 		return r;
 	r->err = read_any(u, &unit, r, &r->error);
 	dwarf_source_done(u->source, (size_t)(unit.end - unit.start));

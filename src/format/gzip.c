@@ -204,7 +204,7 @@ struct gunzip {
 struct gunzip *gunzip_new(void)
 {
 	struct gunzip *g = calloc(1, sizeof *g);
-	if (g && inflater_init(&g->inflater) != ERR_OK) {
+	if (g && inflater_init(&g->inflater)) {
 		free(g);
 		return NULL;
 	}

@@ -58,7 +58,7 @@ static struct str param(const struct exchange *x, const char *name)
 	return str_from(value ? value : "");
 }
 
-/* begin */
+/* ---- begin ---- */
 
 static bool is_word(struct str s)
 {
@@ -116,7 +116,7 @@ bool exchange_begin(struct exchange_private *p, const struct config *c, int fd)
 	return true;
 }
 
-/* body */
+/* ---- body ---- */
 
 /* As fcgi_request_read, and remembers how the body ended. */
 static ssize_t read_some(struct exchange_private *p, void *to, size_t n)
@@ -299,7 +299,7 @@ bool exchange_gone(const struct exchange *x)
 	return poll(&fd, 1, 0) > 0 && (fd.revents & (POLLRDHUP | POLLHUP | POLLERR));
 }
 
-/* end */
+/* ---- end ---- */
 
 int exchange_end(struct exchange_private *p, bool keep)
 {

@@ -65,7 +65,7 @@ struct front {
 	bool abandoned;     /* the last exchange frees the front */
 };
 
-/* connections */
+/* ---- connections ---- */
 
 /* Takes the descriptor. NULL without memory. */
 static struct connection *connection_new(struct front *f, int fd)
@@ -185,7 +185,7 @@ static void handle_listener(struct front *f)
 	pthread_mutex_unlock(&f->accepting);
 }
 
-/* exchanges */
+/* ---- exchanges ---- */
 
 /* For what came on c; NULL without memory. */
 static struct exchange_private *take_exchange(struct front *f, struct connection *c)
@@ -322,7 +322,7 @@ static void handle_resumed(struct front *f)
 		p->resumed(&p->x);
 }
 
-/* workers */
+/* ---- workers ---- */
 
 static void *work(void *arg)
 {
@@ -378,7 +378,7 @@ static void stop_workers(struct front *f)
 	f->worker_count = 0;
 }
 
-/* start and stop */
+/* ---- start and stop ---- */
 
 static void close_open(int fd)
 {

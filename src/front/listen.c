@@ -47,7 +47,7 @@ static enum err check_address(const struct config *c, const struct sockaddr_stor
 	        "listen_tcp_anywhere to allow it)");
 }
 
-/* inherited */
+/* ---- inherited ---- */
 
 static bool is_listener(int fd)
 {
@@ -94,7 +94,7 @@ static enum err inherit(const struct config *c, int *fd, struct error *e)
 	return check_address(c, &address, e);
 }
 
-/* unix */
+/* ---- unix ---- */
 
 static enum err check_socket(const struct sockaddr_un *address, bool *exists, struct error *e)
 {

@@ -191,7 +191,7 @@ static bool compress(struct exchange_private *p, const struct iovec *body, unsig
 	struct reply *r = &p->reply;
 	uint8_t *bytes;
 	size_t len;
-	if (!wants_gzip(&p->x, r->length) || gzip_compress(body, parts, &bytes, &len) != ERR_OK)
+	if (!wants_gzip(&p->x, r->length) || gzip_compress(body, parts, &bytes, &len))
 		return false;
 	if (len >= r->length) {
 		free(bytes);
@@ -254,7 +254,7 @@ static void send_gzipped(struct exchange_private *p)
 	struct iovec packed = {NULL, 0};
 	uint8_t *bytes;
 	size_t len = 0;
-	if (r->good && gzip_finish(r->gzip, &bytes, &len) == ERR_OK)
+	if (r->good && !gzip_finish(r->gzip, &bytes, &len))
 		packed = (struct iovec){bytes, len};
 	gzip_free(r->gzip);
 	if (!packed.iov_base) {

@@ -63,7 +63,7 @@ struct bucket_sources *bucket_sources_new(const struct config *c, struct error *
 	}
 	s->max_size = limits.max_size;
 	for (; s->count < c->sources.count; s->count++)
-		if (source_init(&s->items[s->count], c->sources.items[s->count], c, &limits, e) != ERR_OK) {
+		if (source_init(&s->items[s->count], c->sources.items[s->count], c, &limits, e)) {
 			bucket_sources_free(s);
 			return NULL;
 		}
@@ -94,7 +94,7 @@ enum err bucket_check_url(const struct config *c, const char *url, struct error 
 	struct bucket_limits limits = bucket_limits_of(c);
 	struct source s = {0};
 	enum err result = source_init(&s, url, c, &limits, e);
-	if (result == ERR_OK)
+	if (!result)
 		s.backend->source_free(s.own);
 	return result;
 }

@@ -114,7 +114,7 @@ static bool inflate_step(
 	enum err e = gunzip_step(l->gunzip, in, len, out, room, got);
 	if (e == ERR_NO_MEMORY)
 		return stop(b, BUCKET_FAILED, "no memory");
-	return e == ERR_OK || stop(b, BUCKET_BROKEN, "bad gzip");
+	return !e || stop(b, BUCKET_BROKEN, "bad gzip");
 }
 
 /* The inflated bytes are text: straight into the sink, in rooms as large as it has. */

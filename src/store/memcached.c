@@ -123,7 +123,7 @@ struct mc_client {
 	bool repeated;    /* the last call was made twice */
 };
 
-/* servers and their ring */
+/* ---- servers and their ring ---- */
 
 static bool parse_port(const char *text, in_port_t *port)
 {
@@ -201,7 +201,7 @@ static enum err add_server(struct mc_servers *s, const char *name, struct error 
 		if (strcmp(s->names[i], name) == 0)
 			return error_set(e, ERR_CONFIG, "memcached: %.100s is named twice", name);
 	enum err result = parse_server(server, name, e);
-	if (result != ERR_OK)
+	if (result)
 		return result;
 	s->names[s->count] = strdup(name);
 	if (!s->names[s->count])
@@ -225,12 +225,12 @@ struct mc_servers *mc_servers_new(const struct config *c, struct error *e)
 	s->connect_ms = milliseconds(c->memcached_connect_timeout);
 	s->wait_ms = milliseconds(c->memcached_timeout);
 	for (unsigned i = 0; i < c->memcached.count; i++)
-		if (add_server(s, c->memcached.items[i], e) != ERR_OK) {
+		if (add_server(s, c->memcached.items[i], e)) {
 			mc_servers_free(s);
 			return NULL;
 		}
 	s->keyed = c->memcached_secret_file && *c->memcached_secret_file;
-	if (s->keyed && mac_key_load(&s->key, c->memcached_secret_file, e) != ERR_OK) {
+	if (s->keyed && mac_key_load(&s->key, c->memcached_secret_file, e)) {
 		mc_servers_free(s);
 		return NULL;
 	}
@@ -260,7 +260,7 @@ bool mc_enabled(const struct mc_servers *s)
 	return s->count > 0;
 }
 
-/* breakers */
+/* ---- breakers ---- */
 
 /* While the breaker is open, true for the one thread that may try. */
 static bool breaker_allows(struct server *s)
@@ -321,7 +321,7 @@ bool mc_reachable(struct mc_client *c, uint64_t route)
 	return s->count > 0 && atomic_load(&s->items[server_of(s, route)].next_probe) == 0;
 }
 
-/* memory for the library */
+/* ---- memory for the library ---- */
 
 static void *spare_alloc(const memcached_st *st, size_t n, void *context)
 {
@@ -366,7 +366,7 @@ static void *spare_realloc(const memcached_st *st, void *p, size_t n, void *cont
 	return realloc(p, n);
 }
 
-/* handles */
+/* ---- handles ---- */
 
 static void handle_drop(struct handle *h)
 {
@@ -452,7 +452,7 @@ void mc_client_free(struct mc_client *c)
 	free(c);
 }
 
-/* calls about one key */
+/* ---- calls about one key ---- */
 
 enum call_kind { CALL_SET, CALL_ADD, CALL_CAS, CALL_DELETE };
 
@@ -547,7 +547,7 @@ static time_t expire_time(uint32_t seconds)
 	return seconds < EXPIRE_MAX ? seconds : EXPIRE_MAX;
 }
 
-/* multiget */
+/* ---- multiget ---- */
 
 /* What one server is asked in one call. */
 struct batch {
@@ -692,7 +692,7 @@ void mc_multiget(struct mc_client *c, struct mc_get *gets, size_t count, int64_t
 	}
 }
 
-/* what reads back */
+/* ---- what reads back ---- */
 
 struct comparison {
 	const void *expected;

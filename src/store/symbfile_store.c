@@ -122,7 +122,7 @@ enum err symbfile_store_check_local(const struct config *c, struct error *e)
 	return err;
 }
 
-/* paths */
+/* ---- paths ---- */
 
 static bool set_is_valid(struct str set)
 {
@@ -249,7 +249,7 @@ static bool parse_claim_path(struct store_claim *c, struct str path)
 	       hex_read(c->id.bytes, sizeof c->id.bytes, segments[1]) && parse_base(segments[2], &c->image_base);
 }
 
-/* storing */
+/* ---- storing ---- */
 
 static struct store_put *begin(struct store_client *c, const char *path, const atomic_bool *cancel, struct error *e)
 {
@@ -315,7 +315,7 @@ enum err store_put_claim(
 	return p ? store_put_commit(p, e) : e->code;
 }
 
-/* reading */
+/* ---- reading ---- */
 
 struct listing {
 	bool (*found)(void *arg, const struct store_part *part);

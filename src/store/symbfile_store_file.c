@@ -115,7 +115,7 @@ static int open_base(const struct file_store *s, struct error *e)
 	return fd;
 }
 
-/* storing */
+/* ---- storing ---- */
 
 /* Calls step for the directories of a path, the outermost first: for "a/b/c" with "a" and "a/b". */
 static bool each_directory(int base, const char *path, bool (*step)(int base, const char *directory))
@@ -225,7 +225,7 @@ static void *file_put_begin(void *client, const char *path, const atomic_bool *c
 	p->base = open_base(p->client->store, e);
 	if (p->base >= 0)
 		clean(p->client->store, p->base);
-	if (p->base >= 0 && open_temporary(p, e) == ERR_OK)
+	if (p->base >= 0 && !open_temporary(p, e))
 		return p;
 	file_put_free(p);
 	return NULL;
@@ -309,7 +309,7 @@ static enum err file_put_commit(void *put, struct error *e)
 	return sync_names(p->base, p->path) ? ERR_OK : io_error(e, "fsync of a directory");
 }
 
-/* reading */
+/* ---- reading ---- */
 
 /* One walk through the directories below an executable's. */
 struct walk {

@@ -120,7 +120,7 @@ static bool add_to_buffer(void *arg, const uint8_t *data, size_t len)
 	return buffer_append(arg, data, len);
 }
 
-/* storing */
+/* ---- storing ---- */
 
 /* One request about the object; whatever is answered goes to xml, which may be NULL. */
 static bool ask(struct s3_put *p, const char *method, const char *query, const struct str *data, struct buffer *xml,
@@ -354,7 +354,7 @@ static enum err s3_put_commit(void *put, struct error *e)
 	return ask(p, "PUT", "", &data, NULL, &reply) ? ERR_OK : refused(e, "storing", &reply);
 }
 
-/* listing */
+/* ---- listing ---- */
 
 struct page {
 	const struct store_found *found;
@@ -519,7 +519,7 @@ static enum err s3_list(
 	return list_below(client, path, 1000, c->store->retries, found, cancel, e);
 }
 
-/* reading */
+/* ---- reading ---- */
 
 static bool add_to_read(void *arg, const uint8_t *data, size_t len)
 {

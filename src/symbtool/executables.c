@@ -46,7 +46,7 @@ static bool is_executable(const char *path)
 {
 	struct elf_file f;
 	struct error e;
-	if (elf_file_open(&f, path, &e) != ERR_OK)
+	if (elf_file_open(&f, path, &e))
 		return false;
 	bool ok = has_code(f.elf);
 	elf_file_close(&f);

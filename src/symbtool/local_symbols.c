@@ -93,7 +93,7 @@ static enum local_why check_elf(const char *path, struct str build_id)
 	struct ids ids;
 	struct stat st;
 	char hex[BUILD_ID_HEX + 1];
-	if (stat(path, &st) != 0 || !S_ISREG(st.st_mode) || elf_file_open(&f, path, NULL) != ERR_OK)
+	if (stat(path, &st) != 0 || !S_ISREG(st.st_mode) || elf_file_open(&f, path, NULL))
 		return LOCAL_NOWHERE;
 	ids_read(&ids, f.elf);
 	elf_file_close(&f);
@@ -133,7 +133,7 @@ struct local_place *local_place_read(const char *path)
 	struct ids ids;
 	size_t count = 0;
 	struct local_place *place = calloc(1, sizeof *place);
-	if (!place || elf_file_open(&elf, path, NULL) != ERR_OK)
+	if (!place || elf_file_open(&elf, path, NULL))
 		return place;
 	ids_read(&ids, elf.elf);
 	place->image_base = ids.image_base;
@@ -170,7 +170,7 @@ static struct local_file *file_read(struct local_symbols *s, const char *path)
 		free(f);
 		return NULL;
 	}
-	if (local_map_new(&f->path, 1, s->extract, &f->map, &e) != ERR_OK && s->complaints++ < COMPLAINTS_MAX)
+	if (local_map_new(&f->path, 1, s->extract, &f->map, &e) && s->complaints++ < COMPLAINTS_MAX)
 		complain(path, "%s", e.text);
 	f->next = s->open;
 	s->open = f;

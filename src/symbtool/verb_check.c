@@ -80,7 +80,7 @@ static enum err check_symbfile(const char *path, bool json, bool *sound, struct 
 	if (!err)
 		err = symbfile_reader_finish(c.reader, e);
 	symbfile_reader_free(c.reader);
-	*sound = err == ERR_OK;
+	*sound = !err;
 	if (err && err != ERR_CORRUPT)
 		return err;
 	print_symbfile(path, &c, err ? e->text : NULL, json);

@@ -105,7 +105,7 @@ static bool dump_file(void *arg, const char *path, bool json, struct error *e)
 	if (!err)
 		err = symbfile_reader_finish(reader, e);
 	symbfile_reader_free(reader);
-	return err == ERR_OK;
+	return !err;
 }
 
 static int run(const struct verb *v, int argc, char **argv)

@@ -157,7 +157,7 @@ static enum err read_operands(struct symbolicate *s, const struct operands *o, s
 	uint32_t module;
 	size_t i = 0;
 	struct question probe = {.hex = s->q.hex};
-	bool is_frame = strcmp(o->items[0], "-") == 0 || question_frame(&probe, o->items[0], e) == ERR_OK;
+	bool is_frame = strcmp(o->items[0], "-") == 0 || !question_frame(&probe, o->items[0], e);
 	question_release(&probe);
 	if (!is_frame)
 		err = question_module(&s->q, o->items[i++], &module, e);
