@@ -86,9 +86,10 @@ json_t *debug_json(const struct session *s)
 	for (uint32_t i = 0; i < s->want_count; i++) {
 		const struct module_want *w = &s->wants[i];
 		ok &= set_module(stacks_per, w, json_integer(s->stacks_of[i]));
-		if (w->state == WANT_FOUND && w->module->map->damaged)
-			ok &= set_module(w->kind == WANT_SYMBFILE ? missing : damaged, w,
-			        json_integer((json_int_t)w->module->map->damaged));
+		uint64_t left_out = w->state == WANT_FOUND ? atomic_load(&w->module->damaged) : 0;
+		if (left_out)
+			ok &= set_module(
+			        w->kind == WANT_SYMBFILE ? missing : damaged, w, json_integer((json_int_t)left_out));
 		if (w->fail_time)
 			ok &= set_module(fails, w, json_real(seconds(w->fail_time)));
 		loads += w->loaded;

@@ -127,7 +127,7 @@ static bool answer(struct session *s)
 {
 	symbols_release(&s->symbols);
 	s->stats.found = 0;
-	if (!wants_lookups(s, WANT_FOUND)) {
+	if (!wants_lookups(s)) {
 		session_fail(s, ERR_NO_MEMORY, 1, "out of memory");
 		return false;
 	}
@@ -235,8 +235,6 @@ void session_start(struct exchange *x, const struct session_kind *kind)
 		session_fail(s, ERR_NO_MEMORY, 1, "out of memory");
 	} else {
 		modules_resolve(s->modules, s->wants, s->want_count, s->wait.deadline);
-		if (!s->debug) /* debug tells of the whole file */
-			wants_asked(s);
 		step(x);
 	}
 }

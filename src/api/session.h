@@ -63,10 +63,8 @@ void session_fail(struct session *s, enum err code, unsigned retry_after, const 
 
 /* wants.c. false: no memory */
 bool wants_collect(struct session *s);
-/* The frames to look up: those with an address in a module that is in this state. */
-bool wants_lookups(struct session *s, enum want_state state);
-/* What each module that must be loaded is wanted for, unless that is much. */
-void wants_asked(struct session *s);
+/* The frames to look up: those with an address in a module that was found. */
+bool wants_lookups(struct session *s);
 /* Modules that are not where they were looked for may be elsewhere, since an id may be of several kinds. *again: there
  * are new wants. */
 bool wants_look_further(struct session *s, bool *again);

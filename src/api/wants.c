@@ -9,8 +9,6 @@
 #include "base/hash.h"
 #include "store/bucket.h"
 
-enum { ASKED_MAX = 1024 }; /* offsets for which a module may answer before it is loaded in whole */
-
 /* Wants by name and id, for one request. */
 struct want_table {
 	uint32_t *slots; /* index + 1 */
@@ -151,7 +149,7 @@ bool wants_collect(struct session *s)
 	return true;
 }
 
-bool wants_lookups(struct session *s, enum want_state state)
+bool wants_lookups(struct session *s)
 {
 	struct arena *arena = s->exchange->arena;
 	uint32_t frame = 0, number = 0;
@@ -178,32 +176,12 @@ bool wants_lookups(struct session *s, enum want_state state)
 					last_stack[want] = number;
 					s->stacks_of[want]++;
 				}
-				if (f->kind == OFFSET_ADDRESS && s->wants[want].state == state)
+				if (f->kind == OFFSET_ADDRESS && s->wants[want].state == WANT_FOUND)
 					s->lookups[s->lookup_count++] =
 					        (struct lookup){f->offset, (uint32_t)want, frame};
 			}
 		}
 	return true;
-}
-
-void wants_asked(struct session *s)
-{
-	uint64_t **next = arena_calloc(s->exchange->arena, s->want_count + 1, sizeof *next);
-	if (!next || !wants_lookups(s, WANT_LOAD))
-		return;
-	for (size_t i = 0; i < s->lookup_count; i++)
-		s->wants[s->lookups[i].want].asked_count++;
-	for (uint32_t i = 0; i < s->want_count; i++) {
-		struct module_want *w = &s->wants[i];
-		if (w->asked_count <= ASKED_MAX)
-			next[i] = arena_alloc(s->exchange->arena, w->asked_count * sizeof **next);
-		if (!next[i])
-			w->asked_count = 0;
-		w->asked = next[i];
-	}
-	for (size_t i = 0; i < s->lookup_count; i++)
-		if (next[s->lookups[i].want])
-			*next[s->lookups[i].want]++ = s->lookups[i].offset;
 }
 
 const struct module_want *session_want(const struct session *s, uint32_t job, int32_t module)
@@ -215,7 +193,7 @@ const struct module_want *session_want(const struct session *s, uint32_t job, in
 /* The store tells how many parts are missing of the set that answers. */
 static bool lacks_parts(const struct module_want *want)
 {
-	return want && want->kind == WANT_SYMBFILE && want->state == WANT_FOUND && want->module->map->damaged;
+	return want && want->kind == WANT_SYMBFILE && want->state == WANT_FOUND && atomic_load(&want->module->damaged);
 }
 
 const char *session_reason(const struct module_want *want, const struct symbol *symbol, char detail[FAILURE_WHY_SIZE])
@@ -225,7 +203,7 @@ const char *session_reason(const struct module_want *want, const struct symbol *
 		return NULL;
 	if (lacks_parts(want)) {
 		snprintf(detail, FAILURE_WHY_SIZE, "%llu parts of the upload are missing",
-		        (unsigned long long)want->module->map->damaged);
+		        (unsigned long long)atomic_load(&want->module->damaged));
 		return "parts missing";
 	}
 	if (symbol)

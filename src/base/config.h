@@ -71,7 +71,7 @@ struct config {
 	uint64_t cold_requests;   /* requests that load at one time */
 	uint64_t cold_queue;      /* requests that wait for such a place */
 	int64_t cold_wait;        /* and for how long */
-	uint64_t load_memory_max; /* bytes that the map of one module may take while it is built */
+	uint64_t load_memory_max; /* bytes that one module may take while it is loaded */
 	uint64_t max_memory;      /* resident bytes; above it no request is let in that must wait for a load */
 	uint64_t gzip_min_size;   /* replies of at least so many bytes are compressed for clients that accept it */
 

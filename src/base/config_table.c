@@ -139,8 +139,8 @@ const struct config_row config_rows[] = {
         {"cold_wait", TYPE_DURATION, AT(cold_wait), "2s", 0, HOUR, NULL, false, LIMITS,
                 "How long they wait; then 503."},
         {"load_memory_max", TYPE_BYTES, AT(load_memory_max), "2G", M, T, NULL, false, LIMITS,
-                "Memory that the map of one module may take while it is built; a module that needs more counts as "
-                "corrupt."},
+                "Memory that one module may take while it is loaded: the text of a symbol file, the records of "
+                "symbfiles. A module that needs more counts as corrupt."},
         {"max_memory", TYPE_BYTES, AT(max_memory), "0", 0, 64 * T, NULL, false, LIMITS,
                 "Resident memory above which requests that have to wait for symbols are answered 503; 0: cache_size, a "
                 "quarter of it, and 2G, or nine tenths of what the control group allows where that is less."},

@@ -56,8 +56,6 @@
 	X(LOADS_IN_FLIGHT, gauge, "symbolicated_loads_in_flight", "",                                                 \
 	        "Modules that are being loaded, or stored in memcached.")                                             \
 	X(LOADS_TOTAL, counter, "symbolicated_loads_total", "", "Modules loaded from a bucket and parsed.")           \
-	X(EARLY_ANSWERS, counter, "symbolicated_early_answers_total", "",                                             \
-	        "Modules that answered a request before their map was finished.")                                     \
 	X(LEASE_WAITS, counter, "symbolicated_lease_waits_total", "", "Loads that waited for another process's.")     \
 	X(COLD_REQUESTS, gauge, "symbolicated_cold_requests", "state=\"running\"",                                    \
 	        "Requests that wait for modules they load.")                                                          \
@@ -69,7 +67,7 @@
 	X(CACHE_EVICTED, counter, "symbolicated_cache_evicted_bytes_total", "",                                       \
 	        "Bytes dropped from the process's cache to stay in its budget.")                                      \
 	X(LOADING_BYTES, gauge, "symbolicated_loading_bytes", "",                                                     \
-	        "Bytes of maps that are being built or not yet stored.")                                              \
+	        "Bytes of texts of symbol files, and of maps of symbfiles that are being built.")                     \
 	X(LAST_MAP_RAW_BYTES, gauge, "symbolicated_last_map_bytes", "form=\"raw\"",                                   \
 	        "Size of the map built last, raw and as stored in memcached.")                                        \
 	X(LAST_MAP_STORED_BYTES, gauge, "symbolicated_last_map_bytes", "form=\"stored\"", "")                         \

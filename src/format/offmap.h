@@ -19,7 +19,7 @@
 #endif
 
 enum {
-	OFFMAP_VERSION = OFFMAP_VERSION_OF_TEST ? OFFMAP_VERSION_OF_TEST : 1,
+	OFFMAP_VERSION = OFFMAP_VERSION_OF_TEST ? OFFMAP_VERSION_OF_TEST : 2,
 	OFFMAP_PAGE_SIZE = 8192, /* a page is closed when it reaches this many bytes */
 	OFFMAP_SHORT_STRING =
 	        64, /* files and inlined functions of at most so many escaped bytes lie in the code page */

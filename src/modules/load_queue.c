@@ -19,7 +19,6 @@ enum {
 	KEEPER_TICK_MS = 100,
 	LEASE_POLL_MS = 30,
 	TRIM_INTERVAL = 30, /* seconds */
-	ASKED_MAX = 4096,   /* with more offsets most of a file must be read, and then it is read once */
 };
 
 /* ---- loads; all under m->lock ---- */
@@ -42,7 +41,6 @@ void load_free(struct load *l)
 	metric_add(M_LOADS_IN_FLIGHT, -1);
 	free(l->name);
 	free(l->id);
-	free(l->asked);
 	free(l);
 }
 
@@ -125,9 +123,10 @@ static void disown(struct load *l)
 /* The next load, of the first whose turn it is and who has not too many running. */
 static struct load *take_queued(struct modules *m)
 {
-	/* what is being built has its share of memory, too */
-	bool room = m->transfers < m->config->bucket_parallel &&
-	            (!m->running || page_cache_charged(m->cache) < (int64_t)(m->config->cache_size / 2));
+	/* what is not finished has its share of memory, too */
+	uint64_t unfinished = (uint64_t)page_cache_charged(m->cache) + m->finishing_bytes;
+	bool room =
+	        m->transfers < m->config->bucket_parallel && (!m->unfinished || unfinished < m->config->cache_size / 2);
 	struct load_wait *owner = room ? m->turns : NULL;
 	while (owner && owner->running_count >= m->config->bucket_parallel_request)
 		owner = owner->turn_next;
@@ -144,7 +143,7 @@ static struct load *take_queued(struct modules *m)
 	owner->running_count++;
 	l->transferring = true;
 	m->transfers++;
-	m->running++;
+	m->unfinished++;
 	return l;
 }
 
@@ -153,7 +152,7 @@ static struct load *take_queued(struct modules *m)
 /* A load that was taken goes there. With many each is looked at less often, so that memcached is not asked more. */
 static void wait_elsewhere(struct modules *m, struct load *l)
 {
-	m->running--;
+	m->unfinished--;
 	l->look_at = clock_now() + LEASE_POLL_MS * MS * (1 + m->elsewhere_count / loaders_max(m->config));
 	l->elsewhere_next = NULL;
 	*m->elsewhere_end = l;
@@ -184,7 +183,7 @@ static struct load *take_elsewhere(struct modules *m)
 	while (m->elsewhere && m->elsewhere->look_at <= now) {
 		struct load *l = leave_elsewhere(m);
 		if (l->waiters) {
-			m->running++;
+			m->unfinished++;
 			return l;
 		}
 		drop_load(l);
@@ -195,7 +194,7 @@ static struct load *take_elsewhere(struct modules *m)
 /* It is loaded here after all, when its turn comes. */
 static void load_here(struct modules *m, struct load *l)
 {
-	m->running--;
+	m->unfinished--;
 	if (l->waiters)
 		queue_load(m, l, l->waiters->wait);
 	else
@@ -248,7 +247,6 @@ static struct load *start_load(struct modules *m, const struct module_want *w, s
 static void join_load(struct load *l, struct module_want *w, struct load_wait *wait)
 {
 	w->load = l;
-	w->early = false;
 	w->wait = wait;
 	w->next = l->waiters;
 	w->link = &l->waiters;
@@ -512,12 +510,6 @@ static void tell(struct modules *m, const struct load *l, struct module *module,
 	}
 }
 
-static int offset_order(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-	return (x > y) - (x < y);
-}
-
 static void end_transfer(struct modules *m, struct load *l)
 {
 	if (l->owner)
@@ -525,13 +517,6 @@ static void end_transfer(struct modules *m, struct load *l)
 	m->transfers -= l->transferring;
 	l->transferring = false;
 	pthread_cond_signal(&m->queued);
-}
-
-void loads_transferred(struct modules *m, struct load *l)
-{
-	pthread_mutex_lock(&m->lock);
-	end_transfer(m, l);
-	pthread_mutex_unlock(&m->lock);
 }
 
 /* Takes l out of flight and tells everybody who waits for it. */
@@ -543,8 +528,6 @@ static void publish(struct modules *m, struct load *l)
 	pthread_mutex_lock(&m->lock);
 	unchain_load(l);
 	end_transfer(m, l);
-	m->running--;
-	pthread_cond_broadcast(&m->queued);
 	/* in the cache before it is out of flight, so that nobody falls between the two */
 	if (!l->stale && l->module)
 		page_cache_add(m->cache, l->module);
@@ -565,45 +548,6 @@ static void publish(struct modules *m, struct load *l)
 	pthread_mutex_unlock(&m->lock);
 	page_cache_evict(m->cache);
 	call_done(over);
-}
-
-void loads_gather_asked(struct modules *m, struct load *l)
-{
-	size_t count = 0;
-	pthread_mutex_lock(&m->lock);
-	for (const struct module_want *w = l->waiters; w; w = w->next)
-		count += w->asked_count;
-	l->asked = count && count <= ASKED_MAX ? malloc(count * sizeof *l->asked) : NULL;
-	for (struct module_want *w = l->waiters; w && l->asked; w = w->next) {
-		w->early = w->asked_count;
-		if (w->early)
-			memcpy(l->asked + l->asked_count, w->asked, w->asked_count * sizeof *l->asked);
-		l->asked_count += w->asked_count;
-	}
-	pthread_mutex_unlock(&m->lock);
-	if (l->asked)
-		qsort(l->asked, l->asked_count, sizeof *l->asked, offset_order);
-}
-
-void loads_tell_early(struct modules *m, struct load *l, struct module *module)
-{
-	struct load_wait *over = NULL;
-	pthread_mutex_lock(&m->lock);
-	l->module_bytes = module->bytes;
-	for (struct module_want *w = l->waiters, *next; w; w = next) {
-		struct load_wait *wait = w->wait;
-		next = w->next;
-		if (!w->early || outdated(w, l->marker, l->marker_seen))
-			continue;
-		leave_load(w);
-		tell(m, l, module, w);
-		metric_add(M_EARLY_ANSWERS, 1);
-		if (!wait->pending && wait->waiting)
-			end_wait(m, wait, &over);
-	}
-	pthread_mutex_unlock(&m->lock);
-	call_done(over);
-	module_unref(module);
 }
 
 /* ---- threads ---- */
@@ -662,7 +606,7 @@ static void *loader_main(void *arg)
 			l->failure = FAILURE_TEMPORARY;
 		if (step == LOAD_DONE) {
 			publish(m, l);
-			load_store(&r, l);
+			load_finish(&r, l);
 		} else {
 			put_back(m, l, step);
 		}
@@ -805,7 +749,7 @@ bool loads_start(struct modules *m)
 	while (m->keeper_runs && m->loader_count < loaders_max(m->config) &&
 	        pthread_create(&m->loaders[m->loader_count], NULL, loader_main, m) == 0)
 		m->loader_count++;
-	return m->loader_count == loaders_max(m->config) && storers_start(m);
+	return m->loader_count == loaders_max(m->config) && finishers_start(m);
 }
 
 void loads_stop(struct modules *m)
@@ -820,7 +764,7 @@ void loads_stop(struct modules *m)
 		pthread_join(m->loaders[i], NULL);
 	while (m->elsewhere)
 		drop_load(leave_elsewhere(m));
-	storers_stop(m);
+	finishers_stop(m);
 	if (m->keeper_runs)
 		pthread_join(m->keeper, NULL);
 }

@@ -356,11 +356,12 @@ struct modules *modules_start(const struct config *c, struct error *e)
 	pthread_mutex_init(&m->lock, NULL);
 	init_condition(&m->queued);
 	init_condition(&m->keeping);
-	init_condition(&m->stored);
+	init_condition(&m->loaded);
 	pthread_key_create(&m->client_key, free_client);
 	m->cache = page_cache_new(c->cache_size);
 	m->failures = failures_new(c);
-	m->blocks = block_pool_new(c->cache_size / 32 < BACKLOG_KEPT ? c->cache_size / 32 : BACKLOG_KEPT);
+	m->blocks = block_pool_new(c->cache_size / 32 < BLOCKS_KEPT ? c->cache_size / 32 : BLOCKS_KEPT);
+	m->texts.limit = c->cache_size / 4 < TEXTS_MAX ? c->cache_size / 4 : TEXTS_MAX;
 	m->loaders = calloc(loaders_max(c), sizeof *m->loaders);
 	m->servers = mc_servers_new(c, e);
 	m->sources = m->servers ? bucket_sources_new(c, e) : NULL;
@@ -394,7 +395,7 @@ void modules_stop(struct modules *m)
 	mc_servers_free(m->servers);
 	pthread_cond_destroy(&m->queued);
 	pthread_cond_destroy(&m->keeping);
-	pthread_cond_destroy(&m->stored);
+	pthread_cond_destroy(&m->loaded);
 	pthread_mutex_destroy(&m->lock);
 	free(m->loaders);
 	free(m);

@@ -52,11 +52,8 @@ struct module_want {
 	char why[FAILURE_WHY_SIZE];  /* what is wrong with a corrupt file */
 	struct symbfile_alias alias; /* of FAILURE_ALIAS */
 	unsigned retry_after;        /* seconds */
-	const uint64_t *asked; /* the caller's: offsets that are all it is wanted for, ascending; it may be FOUND for */
-	uint32_t asked_count;  /* these alone, before the module is loaded in whole. 0: it is wanted in whole */
-	bool early;            /* the load that it waits for knows of them */
-	int64_t lost_at;       /* when the last was noticed */
-	unsigned lost;         /* times within a minute that memcached had lost a page of it */
+	int64_t lost_at;             /* when the last was noticed */
+	unsigned lost;               /* times within a minute that memcached had lost a page of it */
 	/* how it came, for `debug` */
 	bool loaded;
 	uint64_t download_bytes;

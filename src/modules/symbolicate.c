@@ -148,20 +148,66 @@ static bool add_page(struct symbols *s, struct module *m, uint8_t kind, uint32_t
 	return true;
 }
 
-/* The pages from `from` on: from memory, and the rest in one multiget from memcached. */
-static void fetch_pages(struct batch *b, size_t from)
+/* A module that misses a page, or has one that is not sound, must be loaded again. */
+static void lose(struct batch *b, const struct module *module)
+{
+	for (size_t i = 0; i < b->want_count; i++)
+		if (b->wants[i].module == module)
+			modules_lost_page(b->modules, &b->wants[i]);
+}
+
+/* All modules of which a page is nowhere are lost at once. */
+static enum symbolicate_result lose_missing(struct batch *b, size_t from)
+{
+	enum symbolicate_result result = SYMBOLICATE_OK;
+	const struct module *last = NULL;
+	const struct symbols *s = b->symbols;
+	if (clock_now() >= s->deadline)
+		return SYMBOLICATE_TOO_LATE; /* and nobody knows what is lost */
+	for (size_t i = from; i < s->page_count; i++)
+		if (!s->pages[i].page) {
+			if (s->pages[i].module != last)
+				lose(b, last = s->pages[i].module);
+			result = SYMBOLICATE_LOAD;
+		}
+	return result;
+}
+
+/* Makes those that memory does not have of modules whose text it has. *missing: how many it has not. */
+static enum symbolicate_result make_pages(struct batch *b, struct page_get *pages, size_t count, size_t *missing)
+{
+	struct page_cache *cache = modules_cache(b->modules);
+	size_t had = 0;
+	*missing = 0;
+	for (size_t i = 0; i < count; i++) {
+		struct page_get *g = &pages[i];
+		if ((g->page = module_page(cache, g->module, g->kind, g->number))) {
+			had++;
+			continue;
+		}
+		if (clock_now() >= b->symbols->deadline)
+			return SYMBOLICATE_TOO_LATE;
+		if (module_make_page(cache, g->module, g->kind, g->number, &g->page))
+			return SYMBOLICATE_NO_MEMORY;
+		*missing += !g->page;
+	}
+	b->stats->cache_count += count;
+	b->stats->cache_hits += had;
+	metric_add(M_CACHE_PAGE_PROCESS, (int64_t)had);
+	metric_add(M_CACHE_PAGE_NONE, (int64_t)(count - had - *missing));
+	return SYMBOLICATE_OK;
+}
+
+/* The pages from `from` on: from memory, or a text that is there, and the rest in one multiget from memcached. */
+static enum symbolicate_result fetch_pages(struct batch *b, size_t from)
 {
 	struct page_cache *cache = modules_cache(b->modules);
 	struct page_get *pages = b->symbols->pages + from;
-	size_t count = b->symbols->page_count - from, open = 0, found = 0, n = 0;
+	size_t count = b->symbols->page_count - from, open, found = 0, n = 0;
 	uint64_t bytes = 0;
-	for (size_t i = 0; i < count; i++)
-		open += !(pages[i].page = module_page(cache, pages[i].module, pages[i].kind, pages[i].number));
-	b->stats->cache_count += count;
-	b->stats->cache_hits += count - open;
-	metric_add(M_CACHE_PAGE_PROCESS, (int64_t)(count - open));
-	if (!open)
-		return;
+	enum symbolicate_result result = make_pages(b, pages, count, &open);
+	if (result || !open)
+		return result;
 	int64_t start = clock_now();
 	struct mc_client *client = modules_memcached(b->modules);
 	struct page_get *missing = malloc(open * sizeof *missing);
@@ -187,31 +233,7 @@ static void fetch_pages(struct batch *b, size_t from)
 	b->stats->cache_time += clock_now() - start;
 	metric_add(M_CACHE_PAGE_MEMCACHED, (int64_t)found);
 	metric_add(M_CACHE_PAGE_NONE, (int64_t)(open - found));
-}
-
-/* A module that misses a page, or has one that is not sound, must be loaded again. */
-static void lose(struct batch *b, const struct module *module)
-{
-	for (size_t i = 0; i < b->want_count; i++)
-		if (b->wants[i].module == module)
-			modules_lost_page(b->modules, &b->wants[i]);
-}
-
-/* All modules of which a page is nowhere are lost at once. */
-static enum symbolicate_result lose_missing(struct batch *b, size_t from)
-{
-	enum symbolicate_result result = SYMBOLICATE_OK;
-	const struct module *last = NULL;
-	const struct symbols *s = b->symbols;
-	if (clock_now() >= s->deadline)
-		return SYMBOLICATE_TOO_LATE; /* and nobody knows what is lost */
-	for (size_t i = from; i < s->page_count; i++)
-		if (!s->pages[i].page) {
-			if (s->pages[i].module != last)
-				lose(b, last = s->pages[i].module);
-			result = SYMBOLICATE_LOAD;
-		}
-	return result;
+	return lose_missing(b, from);
 }
 
 /* ---- code pages ---- */
@@ -250,8 +272,7 @@ static enum symbolicate_result look_up(struct batch *b, const struct lookup *loo
 	size_t i, from = s->page_count, used = s->arena.used;
 	if (!want_code_pages(b, lookups, count))
 		return SYMBOLICATE_NO_MEMORY;
-	fetch_pages(b, from);
-	enum symbolicate_result result = lose_missing(b, from);
+	enum symbolicate_result result = fetch_pages(b, from);
 	if (result)
 		return result;
 	for (i = 0; i < count && s->arena.used - used < BATCH_BYTES; i++) {
@@ -382,8 +403,7 @@ static enum symbolicate_result resolve(struct batch *b, const struct lookup *loo
 	for (size_t i = 0; i < count; i++)
 		if (is_first(b, i) && !want_strings(b, b->wants[lookups[i].want].module, &b->found[i]->answer))
 			return SYMBOLICATE_NO_MEMORY;
-	fetch_pages(b, from);
-	enum symbolicate_result result = lose_missing(b, from);
+	enum symbolicate_result result = fetch_pages(b, from);
 	if (result)
 		return result;
 	for (size_t i = 0; i < count; i++) {

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/metrics.h"
 #include "format/offmap_value.h"
+#include "format/symmap.h"
 
 enum { SHARDS = 32, CHAINS = 256 };
 
@@ -71,6 +72,7 @@ struct module *module_new(const struct module_hash *hash, struct offmap *map)
 	m->hash = *hash;
 	m->since = clock_now();
 	m->map = map;
+	atomic_init(&m->damaged, map->damaged);
 	m->bytes = root_bytes(map);
 	for (uint32_t i = 0; i < map->code_count; i++)
 		m->bytes += map->code[i] ? page_bytes(map->code[i]) : 0;
@@ -91,6 +93,7 @@ void module_unref(struct module *m)
 {
 	if (!m || atomic_fetch_sub_explicit(&m->refs, 1, memory_order_acq_rel) != 1)
 		return;
+	symmap_unref(m->text);
 	offmap_free(m->map);
 	pthread_mutex_destroy(&m->lock);
 	free(m);
@@ -194,6 +197,11 @@ void page_cache_evict(struct page_cache *c)
 {
 	if (over(c, c->budget) > 0)
 		evict_to(c, c->budget - c->budget / 16);
+}
+
+bool page_cache_has_room(const struct page_cache *c, uint64_t bytes)
+{
+	return over(c, c->budget - c->budget / 16) + (int64_t)bytes <= 0;
 }
 
 void page_cache_shrink(struct page_cache *c, uint64_t bytes)
@@ -309,7 +317,7 @@ static void fill_slot(struct page_cache *c, struct module *m, struct page **slot
 		account(c, bytes);
 }
 
-struct page *module_page(struct page_cache *c, struct module *m, enum page_kind kind, uint32_t number)
+struct page *module_slot_page(struct module *m, enum page_kind kind, uint32_t number)
 {
 	struct page **slot = slot_of(m, kind, number), *p = NULL;
 	if (!slot)
@@ -318,6 +326,12 @@ struct page *module_page(struct page_cache *c, struct module *m, enum page_kind 
 	if (*slot)
 		page_ref(p = *slot);
 	pthread_mutex_unlock(&m->lock);
+	return p;
+}
+
+struct page *module_page(struct page_cache *c, struct module *m, enum page_kind kind, uint32_t number)
+{
+	struct page **slot = slot_of(m, kind, number), *p = module_slot_page(m, kind, number);
 	if (!p)
 		return NULL;
 	if (p->codec != CODEC_RAW) {
@@ -347,4 +361,52 @@ void module_put_page(struct page_cache *c, struct module *m, uint32_t number, st
 		fill_slot(c, m, slot, p);
 	pthread_mutex_unlock(&m->lock);
 	page_cache_evict(c);
+}
+
+static struct symmap *text_of(struct module *m)
+{
+	pthread_mutex_lock(&m->lock);
+	struct symmap *text = m->text;
+	if (text)
+		symmap_ref(text);
+	pthread_mutex_unlock(&m->lock);
+	return text;
+}
+
+/* From a text that stays. Another may have made the page while this one waited. */
+static enum err make_page(struct page_cache *c, struct module *m, struct symmap *text, enum page_kind kind,
+        uint32_t number, struct page **out)
+{
+	struct symmap_maker maker;
+	if (!symmap_take(text, false, &maker))
+		return ERR_NO_MEMORY;
+	if (!(*out = module_page(c, m, kind, number)) && (*out = symmap_make(&maker, kind, number, NULL)))
+		module_put_page(c, m, number, *out);
+	symmap_give(text, &maker);
+	return *out ? ERR_OK : ERR_NO_MEMORY;
+}
+
+enum err module_make_page(
+        struct page_cache *c, struct module *m, enum page_kind kind, uint32_t number, struct page **out)
+{
+	*out = NULL;
+	if (!slot_of(m, kind, number))
+		return ERR_OK;
+	struct symmap *text = text_of(m);
+	if (text) {
+		enum err err = make_page(c, m, text, kind, number, out);
+		symmap_unref(text);
+		return err;
+	}
+	*out = module_page(c, m, kind, number); /* the last page may have been made since the caller looked */
+	return ERR_OK;
+}
+
+void module_drop_text(struct module *m)
+{
+	pthread_mutex_lock(&m->lock);
+	struct symmap *text = m->text;
+	m->text = NULL;
+	pthread_mutex_unlock(&m->lock);
+	symmap_unref(text);
 }

@@ -237,10 +237,9 @@ enum mc_status page_memcached_lease_look(struct mc_client *c, const struct modul
 
 struct storing {
 	struct mc_client *client;
-	struct module *module;
+	const struct module *module;
 	const struct store_options *options;
-	bool (*go_on)(void *arg);
-	void *arg;
+	const struct store_source *source;
 	struct buffer value;
 	uint64_t *total;
 };
@@ -255,7 +254,7 @@ static enum mc_status store_value(
 		return MC_TOO_LARGE;
 	enum mc_status status = mc_set(s->client, key, s->value.data, s->value.len, expire);
 	/* one slow answer of a busy server should not cost the whole map */
-	for (unsigned i = 0; i < STORE_TRIES && status == MC_DOWN && s->go_on(s->arg); i++) {
+	for (unsigned i = 0; i < STORE_TRIES && status == MC_DOWN && s->source->go_on(s->source->arg); i++) {
 		nanosleep(&(struct timespec){0, STORE_PAUSE_MS * MS}, NULL);
 		status = mc_set(s->client, key, s->value.data, s->value.len, expire);
 	}
@@ -266,21 +265,15 @@ static enum mc_status store_value(
 	return status;
 }
 
-static enum mc_status store_pages(struct storing *s, enum page_kind kind, struct page **slots, uint32_t count)
+static enum mc_status store_pages(struct storing *s, enum page_kind kind, uint32_t count)
 {
 	const struct offmap *map = s->module->map;
 	for (uint32_t i = 0; i < count; i++) {
 		struct mc_key key;
 		struct value_id id = {s->module->hash, map->generation, i, (uint8_t)kind};
-		pthread_mutex_lock(&s->module->lock);
-		struct page *p = slots[i];
-		if (p)
-			page_ref(p);
-		pthread_mutex_unlock(&s->module->lock);
-		if (!p || !s->go_on(s->arg)) {
-			page_unref(p);
+		struct page *p = s->source->go_on(s->source->arg) ? s->source->page(s->source->arg, kind, i) : NULL;
+		if (!p)
 			return MC_DOWN;
-		}
 		page_key(&key, &id.module, id.generation, id.kind, i);
 		enum mc_status status =
 		        store_value(s, &key, &id, p, s->options->expire ? s->options->expire + PAGES_OUTLIVE : 0);
@@ -298,19 +291,19 @@ bool page_memcached_reachable(struct mc_client *c, const struct module_hash *has
 	return mc_reachable(c, key.route);
 }
 
-enum mc_status page_memcached_store(struct mc_client *c, struct module *m, const struct store_options *options,
-        bool (*go_on)(void *arg), void *arg, uint64_t *bytes)
+enum mc_status page_memcached_store(struct mc_client *c, const struct module *m, const struct store_options *options,
+        const struct store_source *source, uint64_t *bytes)
 {
-	struct storing s = {.client = c, .module = m, .options = options, .go_on = go_on, .arg = arg, .total = bytes};
+	struct storing s = {.client = c, .module = m, .options = options, .source = source, .total = bytes};
 	struct mc_key key;
 	struct value_id id = {m->hash, 0, 0, PAGE_ROOT};
 	struct page *root = NULL;
 	*bytes = 0;
 	buffer_init(&s.value, SIZE_MAX);
-	enum mc_status status = store_pages(&s, PAGE_STRINGS, m->map->strings, m->map->string_count);
+	enum mc_status status = store_pages(&s, PAGE_STRINGS, m->map->string_count);
 	if (status == MC_OK)
-		status = store_pages(&s, PAGE_CODE, m->map->code, m->map->code_count);
-	if (status == MC_OK && (!(root = offmap_root_encode(m->map)) || !go_on(arg)))
+		status = store_pages(&s, PAGE_CODE, m->map->code_count);
+	if (status == MC_OK && (!(root = offmap_root_encode(m->map)) || !source->go_on(source->arg)))
 		status = MC_DOWN;
 	if (status == MC_OK) {
 		module_key(&key, 'r', &m->hash);

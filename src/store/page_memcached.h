@@ -49,9 +49,15 @@ struct store_options {
 	uint64_t item_max; /* of the servers; a map with a larger value is not stored at all */
 	uint32_t expire;   /* of the root, seconds; pages live a little longer */
 };
-/* Writes all pages that are in the module's slots, then the root. Gives up when a value is refused for some 2 seconds,
- * and when go_on says false before a page. bytes: of all values. */
-enum mc_status page_memcached_store(struct mc_client *c, struct module *m, const struct store_options *options,
-        bool (*go_on)(void *arg), void *arg, uint64_t *bytes);
+/* Where pages come from that are stored. */
+struct store_source {
+	struct page *(*page)(void *arg, enum page_kind kind, uint32_t number); /* with a reference; NULL: gives up */
+	bool (*go_on)(void *arg);                                              /* asked before each value */
+	void *arg;
+};
+/* Writes all string pages, all code pages, then the root. Gives up when a value is refused for some 2 seconds. bytes:
+ * of all values. */
+enum mc_status page_memcached_store(struct mc_client *c, const struct module *m, const struct store_options *options,
+        const struct store_source *source, uint64_t *bytes);
 
 #endif

@@ -9,23 +9,20 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
 
-#include "base/block_pool.h"
 #include "base/clock.h"
-#include "format/breakpad.h"
+#include "base/metrics.h"
+#include "format/sympages.h"
 #include "modules/modules.h"
+#include "modules/symbolicate.h"
 #include "store/bucket.h"
 
-bool __real_breakpad_ask(struct breakpad *p, const uint64_t *offsets, size_t count);
-bool __wrap_breakpad_ask(struct breakpad *p, const uint64_t *offsets, size_t count);
-enum err __real_breakpad_feed(struct breakpad *p, const uint8_t *data, size_t len, struct error *e);
-enum err __wrap_breakpad_feed(struct breakpad *p, const uint8_t *data, size_t len, struct error *e);
-int __real_pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex);
-int __wrap_pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex);
+struct page *__real_sympages_code(struct sympages *m, uint32_t number, struct sympages_counts *counts);
+struct page *__wrap_sympages_code(struct sympages *m, uint32_t number, struct sympages_counts *counts);
 void __wrap_bucket_fetch(struct bucket_client *c, unsigned source, struct str name, struct str id,
         const struct bucket_sink *sink, const atomic_bool *cancel, struct bucket_result *result);
 uint64_t __wrap_resident_bytes(void);
@@ -49,25 +46,20 @@ uint64_t __wrap_resident_bytes(void)
 	return resident;
 }
 
-/* ---- a scanner that is slower than the parser ---- */
-
-/* The text, in blocks. */
-enum { RING = 512, TEXT_BLOCKS = RING + 100 };
-static const char first_block[] = "MODULE Linux x86_64 0123456789ABCDEF0123456789ABCDEF0 f.so\nFUNC 1000 10 0 first\n",
-                  last_block[] = "FUNC 2000 10 0 last\n";
+/* ---- threads that stand still ---- */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all below */
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-static struct breakpad *scanner;
-static unsigned filled, parsed, scanned, most_ahead; /* blocks; of the scanner */
-static bool scanner_may_go, over;
-static _Thread_local bool transfers;
+static bool over;
+static enum who { NOBODY, FINISHER, REQUEST } held; /* who makes a page, and waits before that */
+static bool is_held, may_go;
+static _Thread_local bool is_request;
 
 static void wait_until(const bool *done)
 {
 	pthread_mutex_lock(&lock);
 	while (!*done)
-		__real_pthread_cond_wait(&changed, &lock);
+		pthread_cond_wait(&changed, &lock);
 	pthread_mutex_unlock(&lock);
 }
 
@@ -79,77 +71,15 @@ static void note(bool *what)
 	pthread_mutex_unlock(&lock);
 }
 
-bool __wrap_breakpad_ask(struct breakpad *p, const uint64_t *offsets, size_t count)
+struct page *__wrap_sympages_code(struct sympages *m, uint32_t number, struct sympages_counts *counts)
 {
-	scanner = p;
-	return __real_breakpad_ask(p, offsets, count);
-}
-
-enum err __wrap_breakpad_feed(struct breakpad *p, const uint8_t *data, size_t len, struct error *e)
-{
-	if (p == scanner)
-		wait_until(&scanner_may_go);
-	enum err err = __real_breakpad_feed(p, data, len, e);
-	pthread_mutex_lock(&lock);
-	*(p == scanner ? &scanned : &parsed) += 1;
-	pthread_cond_broadcast(&changed);
-	pthread_mutex_unlock(&lock);
-	return err;
-}
-
-/* The parser has all there is, so the transfer waits for the scanner. */
-int __wrap_pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex)
-{
-	if (transfers)
-		note(&scanner_may_go);
-	return __real_pthread_cond_wait(cond, mutex);
-}
-
-/* No faster than the parser. The scanner goes on when the transfer waits for it, or is lost. */
-static bool keep_pace(void)
-{
-	pthread_mutex_lock(&lock);
-	while (parsed < filled)
-		__real_pthread_cond_wait(&changed, &lock);
-	filled++;
-	if (filled - scanned > most_ahead)
-		most_ahead = filled - scanned;
-	bool in_time = most_ahead <= RING;
-	pthread_mutex_unlock(&lock);
-	if (!in_time)
-		note(&scanner_may_go);
-	return in_time;
-}
-
-static void fill(uint8_t *data, size_t len, unsigned number)
-{
-	memset(data, 'x', len);
-	memcpy(data, "STACK ", 6);
-	data[len - 1] = '\n';
-	if (number == 0)
-		memcpy(data, first_block, sizeof first_block - 1);
-	if (number == 0)
-		memcpy(data + sizeof first_block - 1, "STACK ", 6);
-	if (number == TEXT_BLOCKS - 1)
-		memcpy(data + len - sizeof last_block, "\n", 1);
-	if (number == TEXT_BLOCKS - 1)
-		memcpy(data + len - sizeof last_block + 1, last_block, sizeof last_block - 1);
-}
-
-static void serve_with_parser(const struct bucket_sink *sink, struct bucket_result *result)
-{
-	transfers = true;
-	for (unsigned i = 0; i < TEXT_BLOCKS && result->outcome == BUCKET_OK; i++) {
-		size_t room = 0;
-		uint8_t *data = sink->space(sink->arg, &room);
-		if (data && room == BLOCK_SIZE && keep_pace()) {
-			fill(data, room, i);
-			sink->commit(sink->arg, room);
-		} else {
-			result->outcome = BUCKET_FAILED;
-		}
+	if (held == (is_request ? REQUEST : FINISHER)) {
+		note(&is_held);
+		wait_until(&may_go);
+	} else if (held == REQUEST) {
+		wait_until(&is_held);
 	}
-	transfers = false;
+	return __real_sympages_code(m, number, counts);
 }
 
 /* ---- a service, and one request ---- */
@@ -205,24 +135,142 @@ static void release(struct modules *m, struct load_wait *wait, struct module_wan
 		module_want_release(&wants[i]);
 }
 
-static void test_a_scanner_that_stands_still_is_waited_for(void **state)
+/* ---- large files ---- */
+
+static const char first_lines[] = "MODULE Linux x86_64 0123456789ABCDEF0123456789ABCDEF0 f.so\nFUNC 1000 10 0 first\n",
+                  last_line[] = "\nFUNC 90000000 10 0 last\n";
+
+/* Puts a text into the sink, whatever room that gives. */
+static bool put(const struct bucket_sink *sink, const char *text, size_t len)
 {
+	for (size_t n; len; text += n, len -= n) {
+		uint8_t *data = sink->space(sink->arg, &n);
+		if (!data)
+			return false;
+		n = n < len ? n : len;
+		memcpy(data, text, n);
+		if (!sink->commit(sink->arg, n))
+			return false;
+	}
+	return true;
+}
+
+enum { STACK_LINES = 3 << 20, COVERING = 400000 }; /* 192 and 16 MB */
+
+/* Lines that nobody wants, between two functions. */
+static void serve_stack_lines(const struct bucket_sink *sink, struct bucket_result *result)
+{
+	static const char line[] = "STACK CFI INIT 804c4b0 40 .cfa: $esp 4 + $ebp 8 + .ra: .cfa 4 -\n";
+	bool ok = put(sink, first_lines, sizeof first_lines - 1);
+	for (unsigned i = 0; i < STACK_LINES && ok; i++)
+		ok = put(sink, line, sizeof line - 1);
+	if (!ok || !put(sink, last_line, sizeof last_line - 1))
+		result->outcome = BUCKET_FAILED;
+}
+
+/* Functions that all cover one offset, the last one innermost. */
+static void serve_covering_funcs(const struct bucket_sink *sink, struct bucket_result *result)
+{
+	char line[64];
+	bool ok = put(sink, first_lines, sizeof first_lines - 1);
+	for (unsigned i = 0; i < COVERING && ok; i++)
+		ok = put(sink, line,
+		        (size_t)snprintf(line, sizeof line, "FUNC %x %x 0 f%u\n%x 1 %u 0\n", 0x10000 + i,
+		                2 * COVERING - 2 * i, i, 0x10000 + COVERING, i));
+	if (!ok || !put(sink, last_line, sizeof last_line - 1))
+		result->outcome = BUCKET_FAILED;
+}
+
+struct answer {
+	uint64_t offset;
+	const char *function; /* NULL: none */
+};
+
+static void assert_answers(struct modules *m, struct module_want *want, const struct answer *answers, uint32_t count)
+{
+	struct lookup lookups[8];
+	const struct symbol *found[8];
+	struct symbols symbols;
+	struct symbolicate_stats stats = {0};
+	symbols_init(&symbols, UINT64_MAX, UINT64_MAX, INT64_MAX);
+	for (uint32_t i = 0; i < count; i++)
+		lookups[i] = (struct lookup){answers[i].offset, 0, i};
+	is_request = true;
+	assert_int_equal(symbolicate(m, want, 1, lookups, count, false, &symbols, found, &stats), SYMBOLICATE_OK);
+	is_request = false;
+	for (uint32_t i = 0; i < count; i++) {
+		const struct offmap_string *name = &found[i]->answer.frame.function;
+		assert_int_equal(found[i]->answer.found, answers[i].function != NULL);
+		if (answers[i].function)
+			assert_true(str_equal(
+			        (struct str){(const char *)name->data, name->len}, str_from(answers[i].function)));
+	}
+	symbols_release(&symbols);
+}
+
+struct asking {
+	struct modules *modules;
+	struct module_want *want;
+	const struct answer *answers;
+	uint32_t count;
+};
+
+static void *ask(void *arg)
+{
+	struct asking *a = arg;
+	assert_answers(a->modules, a->want, a->answers, a->count);
+	return NULL;
+}
+
+/* The threads that make pages are held still in turn: the one behind the reply until all is answered, the one of a
+ * request until all other pages are made and the text is let go. */
+static void load_and_ask(const struct answer *answers, uint32_t count)
+{
+	for (enum who who = NOBODY; who <= REQUEST; who++) {
+		struct load_wait wait;
+		struct module_want want;
+		struct modules *m = start("1G");
+		struct asking asking = {m, &want, answers, count};
+		pthread_t thread;
+		held = who;
+		is_held = may_go = false;
+		assert_true(module_want_init(&want, m, str_from("f.so"), str_from(ID)));
+		load(m, &wait, &want, 1);
+		assert_int_equal(want.state, WANT_FOUND);
+		assert_int_equal(pthread_create(&thread, NULL, ask, &asking), 0);
+		if (who == REQUEST) {
+			wait_until(&is_held);
+			while (metric_get(M_LOADS_IN_FLIGHT))
+				nanosleep(&(struct timespec){0, MS}, NULL);
+			note(&may_go);
+		}
+		pthread_join(thread, NULL);
+		note(&may_go);
+		assert_answers(m, &want, answers, count);
+		release(m, &wait, &want, 1);
+		stop(m);
+	}
+	held = NOBODY;
+}
+
+static void test_two_functions_in_hundreds_of_megabytes(void **state)
+{
+	static const struct answer answers[] = {
+	        {0x1008, "first"}, {0x2008, NULL}, {0x90000008, "last"}, {0x90000010, NULL}};
 	(void)state;
-	const uint64_t asked[] = {0x1008, 0x2008};
-	struct load_wait wait;
-	struct module_want want;
-	struct modules *m = start("1G");
-	serve = serve_with_parser;
-	assert_true(module_want_init(&want, m, str_from("f.so"), str_from(ID)));
-	want.asked = asked;
-	want.asked_count = 2;
-	load(m, &wait, &want, 1);
-	assert_true(most_ahead > RING / 2);
-	assert_in_range(most_ahead, 1, RING);
-	assert_int_equal(want.state, WANT_FOUND);
-	assert_int_equal(want.module->map->funcs, 2);
-	release(m, &wait, &want, 1);
-	stop(m);
+	serve = serve_stack_lines;
+	load_and_ask(answers, 4);
+}
+
+static void test_all_functions_cover_the_offset(void **state)
+{
+	char last[16];
+	snprintf(last, sizeof last, "f%u", COVERING - 1);
+	const struct answer answers[] = {
+	        {0x1008, "first"}, {0x10000, "f0"}, {0x10000 + COVERING, last}, {0x10000 + 2 * COVERING - 1, "f0"}};
+	(void)state;
+	serve = serve_covering_funcs;
+	load_and_ask(answers, 4);
 }
 
 /* ---- memory ---- */
@@ -233,12 +281,12 @@ static void serve_small(const struct bucket_sink *sink, struct bucket_result *re
 {
 	size_t room = 0;
 	uint8_t *data = sink->space(sink->arg, &room);
-	if (!data || room < sizeof first_block) {
+	if (!data || room < sizeof first_lines) {
 		result->outcome = BUCKET_FAILED;
 		return;
 	}
-	memcpy(data, first_block, sizeof first_block - 1);
-	sink->commit(sink->arg, sizeof first_block - 1);
+	memcpy(data, first_lines, sizeof first_lines - 1);
+	sink->commit(sink->arg, sizeof first_lines - 1);
 	if (fills_memory)
 		resident = UINT64_MAX;
 }
@@ -272,7 +320,8 @@ static void test_what_a_request_needs_is_kept_within_max_memory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	        cmocka_unit_test(test_a_scanner_that_stands_still_is_waited_for),
+	        cmocka_unit_test(test_two_functions_in_hundreds_of_megabytes),
+	        cmocka_unit_test(test_all_functions_cover_the_offset),
 	        cmocka_unit_test(test_what_a_request_needs_is_kept_within_max_memory),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

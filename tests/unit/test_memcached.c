@@ -1012,6 +1012,11 @@ static bool go_on(void *arg)
 	return true;
 }
 
+static struct page *get_page(void *arg, enum page_kind kind, uint32_t number)
+{
+	return module_slot_page(arg, kind, number);
+}
+
 /* How many of the two pages that are stored are believed to be those of a map with these firsts. */
 static unsigned fetch_pages(struct client *c, uint64_t first_address, uint32_t first_string)
 {
@@ -1035,7 +1040,8 @@ static void a_page_that_starts_elsewhere_is_lost(void **state)
 	start(&servers[0], NULL, NULL);
 	client_open(&c, 0, 1, LONGEST * SECOND);
 	struct module *m = small_module(0x1000, 1);
-	assert_int_equal(page_memcached_store(c.mc, m, &options, go_on, NULL, &bytes), MC_OK);
+	const struct store_source source = {get_page, go_on, m};
+	assert_int_equal(page_memcached_store(c.mc, m, &options, &source, &bytes), MC_OK);
 	module_unref(m);
 	assert_int_equal(fetch_pages(&c, 0x1000, 1), 2);
 	assert_int_equal(fetch_pages(&c, 0x1001, 1), 1);

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "format/breakpad.h"
+#include "indexed_map.h"
 #include "offmap_dump.h"
 #include "offmap_tools.h"
 #include "seed.h"
@@ -224,7 +225,9 @@ static void test_golden(void **state)
 	(void)state;
 	snprintf(path, sizeof path, "%s/tests/data/offmap/golden.sym", source ? source : ".");
 	read_whole(path, &text);
-	struct offmap *m = map_build(text_str(&text), 0, &plain_options);
+	struct error e;
+	struct offmap *m = indexed_map(text_str(&text), str_from(""), &(struct indexed_how){0}, &e);
+	assert_non_null(m);
 	dump_map(&got, m);
 	snprintf(path, sizeof path, "%s/tests/data/offmap/golden.txt", source ? source : ".");
 	if (how && strcmp(how, "write") == 0)

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <config.h>
+
+#include "format/symmap.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "base/cores.h"
+
+/* What making a page takes at most, for each byte of the largest symbol's text: its records. */
+enum { BYTES_A_RECORD_BYTE = 6, IDLE_MAX = 16 };
+
+struct symmap {
+	struct offmap_options options;
+	atomic_uint refs;
+	struct symstore *store;
+	struct symindex *index;
+	struct symspans *spans;
+	uint64_t unchecked; /* bytes of text since memory was looked at */
+	/* under lock, once finished */
+	pthread_mutex_t lock;
+	pthread_cond_t given;
+	struct symmap_maker idle[IDLE_MAX];
+	unsigned idle_count, taken;
+	uint64_t maker_bytes, charged;
+};
+
+struct symmap *symmap_new(
+        const struct offmap_options *options, struct block_pool *pool, struct symstore_budget *budget, struct str id)
+{
+	struct symmap *m = calloc(1, sizeof *m);
+	if (!m)
+		return NULL;
+	m->options = *options;
+	atomic_init(&m->refs, 1);
+	pthread_mutex_init(&m->lock, NULL);
+	pthread_cond_init(&m->given, NULL);
+	if ((m->store = symstore_new(pool, budget)) && (m->index = symindex_new(id)))
+		return m;
+	symmap_unref(m);
+	return NULL;
+}
+
+void symmap_ref(struct symmap *m)
+{
+	atomic_fetch_add_explicit(&m->refs, 1, memory_order_relaxed);
+}
+
+static void charge(struct symmap *m, uint64_t bytes)
+{
+	if (m->options.charge && bytes != m->charged)
+		m->options.charge(m->options.charge_arg, (int64_t)bytes - (int64_t)m->charged);
+	m->charged = bytes;
+}
+
+static void release_maker(struct symmap_maker *maker)
+{
+	sympages_free(maker->pages);
+	symstore_reader_free(maker->reader);
+}
+
+void symmap_unref(struct symmap *m)
+{
+	if (!m || atomic_fetch_sub_explicit(&m->refs, 1, memory_order_acq_rel) != 1)
+		return;
+	while (m->idle_count)
+		release_maker(&m->idle[--m->idle_count]);
+	symspans_free(m->spans);
+	symindex_free(m->index);
+	symstore_free(m->store);
+	charge(m, 0);
+	pthread_cond_destroy(&m->given);
+	pthread_mutex_destroy(&m->lock);
+	free(m);
+}
+
+/* ---- the text arrives ---- */
+
+static uint64_t held(const struct symmap *m)
+{
+	return symstore_bytes(m->store) + symindex_bytes(m->index) + (m->spans ? symspans_bytes(m->spans) : 0);
+}
+
+/* Charges what is held, and says whether `more` may be held besides. */
+static enum err check_memory(struct symmap *m, uint64_t more, struct error *e)
+{
+	uint64_t bytes = held(m), max = m->options.memory_max;
+	charge(m, bytes);
+	return max && bytes + more > max ? error_set(e, ERR_TOO_LARGE, "too large") : ERR_OK;
+}
+
+uint8_t *symmap_space(struct symmap *m, size_t *room)
+{
+	return symstore_space(m->store, room);
+}
+
+enum err symmap_commit(struct symmap *m, size_t n, struct error *e)
+{
+	size_t room;
+	enum err err = symindex_feed(m->index, symstore_space(m->store, &room), n, e);
+	if (!err && !symstore_commit(m->store, n))
+		err = error_set(e, ERR_NO_MEMORY, "out of memory");
+	m->unchecked += n;
+	if (err || m->unchecked < BLOCK_SIZE)
+		return err;
+	m->unchecked = 0;
+	return check_memory(m, 0, e);
+}
+
+static uint64_t largest_symbol(const struct symindex *x)
+{
+	uint64_t largest = 0;
+	for (uint32_t i = 0; i < x->symbol_count; i++)
+		if (x->symbols[i].end - x->symbols[i].place > largest)
+			largest = x->symbols[i].end - x->symbols[i].place;
+	return largest;
+}
+
+enum err symmap_finish(struct symmap *m, struct offmap **map, struct error *e)
+{
+	enum err err = symindex_finish(m->index, e);
+	if (!err)
+		err = check_memory(m, BYTES_A_RECORD_BYTE * largest_symbol(m->index), e);
+	if (err)
+		return err;
+	struct symstore_reader *reader = symstore_reader_new(m->store);
+	if (reader)
+		m->spans = symspans_new(m->index, symstore_reader_text(reader), m->options.nearest, 0);
+	symstore_reader_free(reader);
+	if (!m->spans || !(*map = sympages_map(m->index, m->spans)))
+		return error_set(e, ERR_NO_MEMORY, "out of memory");
+	return check_memory(m, 0, e);
+}
+
+/* ---- pages ---- */
+
+bool symmap_take(struct symmap *m, bool more, struct symmap_maker *maker)
+{
+	*maker = (struct symmap_maker){0};
+	pthread_mutex_lock(&m->lock);
+	while (!more && !m->idle_count && m->taken >= cores_count())
+		pthread_cond_wait(&m->given, &m->lock);
+	if (m->idle_count)
+		*maker = m->idle[--m->idle_count];
+	m->taken++;
+	pthread_mutex_unlock(&m->lock);
+	if (maker->pages)
+		return true;
+	if ((maker->reader = symstore_reader_new(m->store)) &&
+	        (maker->pages = sympages_new(m->index, m->spans, symstore_reader_text(maker->reader))))
+		return true;
+	symmap_give(m, maker);
+	return false;
+}
+
+struct page *symmap_make(
+        struct symmap_maker *maker, enum page_kind kind, uint32_t number, struct sympages_counts *counts)
+{
+	return kind == PAGE_CODE ? sympages_code(maker->pages, number, counts) : sympages_strings(maker->pages, number);
+}
+
+static void set_bytes(struct symmap *m, struct symmap_maker *maker, uint64_t bytes)
+{
+	m->maker_bytes += bytes - maker->bytes;
+	maker->bytes = bytes;
+	charge(m, held(m) + m->maker_bytes);
+}
+
+static uint64_t bytes_of(const struct symmap_maker *maker)
+{
+	return sympages_bytes(maker->pages) + symstore_reader_bytes(maker->reader);
+}
+
+void symmap_charge(struct symmap *m, struct symmap_maker *maker)
+{
+	pthread_mutex_lock(&m->lock);
+	set_bytes(m, maker, bytes_of(maker));
+	pthread_mutex_unlock(&m->lock);
+}
+
+void symmap_give(struct symmap *m, struct symmap_maker *maker)
+{
+	pthread_mutex_lock(&m->lock);
+	m->taken--;
+	bool kept = maker->pages && m->idle_count < IDLE_MAX;
+	set_bytes(m, maker, kept ? bytes_of(maker) : 0);
+	if (kept)
+		m->idle[m->idle_count++] = *maker;
+	pthread_cond_signal(&m->given);
+	pthread_mutex_unlock(&m->lock);
+	if (!kept)
+		release_maker(maker);
+}
