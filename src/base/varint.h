@@ -77,16 +77,12 @@ static inline uint8_t *put_u16(uint8_t *p, uint16_t v)
 
 static inline uint8_t *put_u32(uint8_t *p, uint32_t v)
 {
-	for (int i = 0; i < 4; i++)
-		p[i] = (uint8_t)(v >> 8 * i);
-	return p + 4;
+	return put_u16(put_u16(p, (uint16_t)v), (uint16_t)(v >> 16));
 }
 
 static inline uint8_t *put_u64(uint8_t *p, uint64_t v)
 {
-	for (int i = 0; i < 8; i++)
-		p[i] = (uint8_t)(v >> 8 * i);
-	return p + 8;
+	return put_u32(put_u32(p, (uint32_t)v), (uint32_t)(v >> 32));
 }
 
 #endif

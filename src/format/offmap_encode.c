@@ -295,13 +295,14 @@ static uint32_t add_string(struct encoder *e, uint32_t slot, const void *text, u
 static bool add_slot(struct encoder *e, const struct string_table *strings, uint32_t slot)
 {
 	struct string_slot *s = &strings->slots[slot];
-	struct str unknown = str_from(s->is_origin ? "<unknown>" : "");
-	if (!s->defined)
-		s->local = add_string(e, slot, unknown.data, (uint32_t)unknown.len);
-	else if (s->external)
+	if (s->external) {
 		s->local = add_external(e, s->text);
-	else
+	} else if (s->defined) {
 		s->local = add_string(e, slot, strings->texts + s->text, s->len);
+	} else {
+		struct str unknown = str_from(s->is_origin ? "<unknown>" : "");
+		s->local = add_string(e, slot, unknown.data, (uint32_t)unknown.len);
+	}
 	s->used = true;
 	s->page = e->serial;
 	return s->local != 0;
@@ -523,6 +524,17 @@ static bool may_cut(const struct flat *f, uint32_t node, uint32_t segments)
 	return segments >= OFFMAP_PIECE_SEGMENTS && (!node || f->nodes[node].depth <= 4 * segments);
 }
 
+/* No piece of segments [i, ...) up to `to` ends before this one. */
+static uint32_t first_cut(const struct flat *f, uint32_t i, uint64_t to)
+{
+	uint32_t left = f->segment_count - i, cut = i + (left < OFFMAP_PIECE_SEGMENTS ? left : OFFMAP_PIECE_SEGMENTS);
+	if (f->size >= HUGE_SEGMENT)
+		return i + 1;
+	while (cut > i + 1 && f->segments[cut - 1].start >= to)
+		cut--;
+	return cut;
+}
+
 bool encode_function(
         struct encoder *e, const struct string_table *strings, struct flat *f, uint64_t from, uint64_t to, bool endless)
 {
@@ -534,7 +546,7 @@ bool encode_function(
 	for (; from < to; i = last) {
 		uint64_t end = to, start = f->segments[i].start;
 		f->segments[i].start = from;
-		for (last = i + 1; last < f->segment_count && f->segments[last].start < to; last++) {
+		for (last = first_cut(f, i, to); last < f->segment_count && f->segments[last].start < to; last++) {
 			bool huge = f->segments[last].start - f->segments[last - 1].start >= HUGE_SEGMENT;
 			if (huge || may_cut(f, f->segments[last].node, last - i)) {
 				end = f->segments[last].start;

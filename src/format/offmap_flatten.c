@@ -26,10 +26,17 @@ struct chain_link {
 	uint32_t node;
 };
 
-/* (record, parent) -> node, cleared by a new epoch. */
-struct memo_entry {
-	uint32_t record, parent, node, epoch;
+/* The first node of a record. */
+struct first_node {
+	uint32_t parent, node; /* 0: none yet */
 };
+
+/* (record, parent) -> node, of a record's further ones. */
+struct memo_entry {
+	uint32_t record, parent, node; /* 0: free */
+};
+
+enum { MEMO_LEAST = 64 };
 
 struct flattener {
 	struct active_range *active;
@@ -39,17 +46,25 @@ struct flattener {
 	uint32_t keys_cap, spare_cap;
 	struct line_record *breaks; /* lines made disjoint */
 	uint32_t breaks_cap;
-	struct inline_range *ranges; /* ranges made disjoint within each depth, or put in order */
+	struct inline_range *ranges; /* ranges made disjoint within each depth */
 	uint32_t ranges_cap;
 	uint32_t *stack;
 	uint32_t stack_cap;
+	struct first_node *first; /* by record */
+	uint32_t first_cap;
 	struct memo_entry *memo;
-	uint32_t memo_cap;  /* entries; a power of two, as memo_size */
-	uint32_t memo_size; /* of them in use for this function: all of a large one's would never be in the cache */
-	uint32_t epoch;
+	uint32_t memo_cap;
+	uint32_t memo_size, memo_count; /* of this function: a power of two, of which half are free */
 };
 
-enum sweep_end { SWEEP_DONE, SWEEP_OVERLAP, SWEEP_TOO_MUCH, SWEEP_NO_MEMORY };
+/* Ranges ascending by start. */
+struct ordered {
+	const struct inline_range *ranges;
+	const uint64_t *keys; /* which is next; NULL: as they lie */
+	uint32_t count;
+};
+
+enum sweep_end { SWEEP_NO_MEMORY, SWEEP_DONE, SWEEP_OVERLAP, SWEEP_TOO_MUCH };
 
 void *array_grow(void *array, uint32_t *cap, uint32_t need, size_t size)
 {
@@ -83,6 +98,7 @@ void flattener_free(struct flattener *f)
 	free(f->breaks);
 	free(f->ranges);
 	free(f->stack);
+	free(f->first);
 	free(f->memo);
 	free(f);
 }
@@ -92,7 +108,7 @@ uint64_t flattener_bytes(const struct flattener *f)
 	return sizeof *f + f->depth_cap * (uint64_t)sizeof *f->active + f->chain_cap * (uint64_t)sizeof *f->chain +
 	       ((uint64_t)f->keys_cap + f->spare_cap) * sizeof *f->keys + f->breaks_cap * (uint64_t)sizeof *f->breaks +
 	       f->ranges_cap * (uint64_t)sizeof *f->ranges + f->stack_cap * (uint64_t)sizeof *f->stack +
-	       f->memo_cap * (uint64_t)sizeof *f->memo;
+	       f->first_cap * (uint64_t)sizeof *f->first + f->memo_cap * (uint64_t)sizeof *f->memo;
 }
 
 void func_records_release(struct func_records *r)
@@ -277,31 +293,27 @@ static int range_order(const void *a, const void *b)
 	return (x->record > y->record) - (x->record < y->record);
 }
 
-/* The ranges ascending by start in f->ranges, or r->ranges itself when they are already. */
-static struct inline_range *order_ranges(struct flattener *f, struct func_records *r)
+static bool order_ranges(struct flattener *f, struct func_records *r, struct ordered *out)
 {
 	struct inline_range *ranges = r->ranges;
 	uint64_t highest = 0;
 	bool sorted = true;
+	*out = (struct ordered){ranges, NULL, r->range_count};
 	for (uint32_t i = 0; i < r->range_count; i++) {
 		sorted = sorted && (!i || ranges[i].start >= ranges[i - 1].start);
 		highest |= ranges[i].start;
 	}
 	if (sorted)
-		return ranges;
+		return true;
 	if (highest >> 32) {
 		qsort(ranges, r->range_count, sizeof *ranges, range_order);
-		return ranges;
+		return true;
 	}
 	GROW(f->keys, f->keys_cap, r->range_count);
-	GROW(f->ranges, f->ranges_cap, r->range_count);
 	for (uint32_t i = 0; i < r->range_count; i++)
 		f->keys[i] = ranges[i].start << 32 | i;
-	if (!sort_keys(f, r->range_count, highest << 32))
-		return NULL;
-	for (uint32_t i = 0; i < r->range_count; i++)
-		f->ranges[i] = ranges[(uint32_t)f->keys[i]];
-	return f->ranges;
+	out->keys = f->keys;
+	return sort_keys(f, r->range_count, highest << 32);
 }
 
 /* A heap of indices into ranges, the first record of the file on top. */
@@ -389,19 +401,16 @@ static uint32_t memo_place(uint32_t record, uint32_t parent, uint32_t size)
 	return (record * 0x9e3779b1u ^ parent * 0x85ebca6bu) & (size - 1);
 }
 
-static bool memo_grow(struct flattener *f, const struct flat *out)
+static bool memo_grow(struct flattener *f)
 {
-	uint32_t size =
-	        f->memo_size ? f->memo_size : 64; /* not memo_cap, or small functions would pay for a large one */
-	while (size < 4 * (out->node_count + 1))
-		size *= 2;
+	uint32_t size = f->memo_size ? 2 * f->memo_size : MEMO_LEAST;
 	struct memo_entry *memo = calloc(size, sizeof *memo);
 	if (!memo)
 		return false;
 	for (uint32_t i = 0; i < f->memo_size; i++)
-		if (f->memo[i].epoch == f->epoch) {
+		if (f->memo[i].node) {
 			uint32_t at = memo_place(f->memo[i].record, f->memo[i].parent, size);
-			while (memo[at].epoch)
+			while (memo[at].node)
 				at = (at + 1) & (size - 1);
 			memo[at] = f->memo[i];
 		}
@@ -411,140 +420,176 @@ static bool memo_grow(struct flattener *f, const struct flat *out)
 	return true;
 }
 
-/* The node of a record under a parent, made when it is new; 0: no memory. */
-static uint32_t find_node(
-        struct flattener *f, const struct func_records *r, struct flat *out, uint32_t record, uint32_t parent)
+/* 0: no memory. */
+static uint32_t add_node(const struct func_records *r, struct flat *out, uint32_t record, uint32_t parent)
 {
-	if (2 * (out->node_count + 1) > f->memo_size && !memo_grow(f, out))
-		return 0;
-	uint32_t at = memo_place(record, parent, f->memo_size);
-	for (; f->memo[at].epoch == f->epoch; at = (at + 1) & (f->memo_size - 1))
-		if (f->memo[at].record == record && f->memo[at].parent == parent)
-			return f->memo[at].node;
 	if (out->node_count + 1 >= out->node_cap && !flat_reserve_nodes(out, out->node_count + 1))
 		return 0;
 	const struct inline_record *i = &r->inlines[record];
 	uint32_t node = ++out->node_count;
 	out->nodes[node] = (struct flat_node){
 	        parent, parent ? out->nodes[parent].depth + 1 : 1, i->origin, i->call_file, i->call_line};
-	f->memo[at] = (struct memo_entry){record, parent, node, f->epoch};
 	return node;
 }
 
-static bool add_segment(struct flat *out, uint64_t start, uint32_t node, const struct line_record *l)
+/* The same for a record that is under another parent first. */
+static uint32_t find_further_node(
+        struct flattener *f, const struct func_records *r, struct flat *out, uint32_t record, uint32_t parent)
 {
-	uint32_t line = l ? l->line : 0, file = l ? l->file : 0;
-	if (out->segment_count) {
-		const struct flat_segment *last = &out->segments[out->segment_count - 1];
-		if (last->node == node && last->line == line && last->file == file)
-			return true;
-	}
-	if (out->segment_count == out->segment_cap)
-		GROW(out->segments, out->segment_cap, out->segment_count + 1);
-	struct flat_segment *s = &out->segments[out->segment_count++];
-	s->start = start;
-	s->node = node;
-	s->line = line;
-	s->file = file;
+	if (2 * (f->memo_count + 1) > f->memo_size && !memo_grow(f))
+		return 0;
+	uint32_t at = memo_place(record, parent, f->memo_size);
+	for (; f->memo[at].node; at = (at + 1) & (f->memo_size - 1))
+		if (f->memo[at].record == record && f->memo[at].parent == parent)
+			return f->memo[at].node;
+	uint32_t node = add_node(r, out, record, parent);
+	if (!node)
+		return 0;
+	f->memo[at] = (struct memo_entry){record, parent, node};
+	f->memo_count++;
+	return node;
+}
+
+/* The node of a record under a parent, made when it is new; 0: no memory. */
+static inline uint32_t find_node(
+        struct flattener *f, const struct func_records *r, struct flat *out, uint32_t record, uint32_t parent)
+{
+	struct first_node *first = &f->first[record];
+	if (!first->node)
+		*first = (struct first_node){parent, add_node(r, out, record, parent)};
+	return first->parent == parent ? first->node : find_further_node(f, r, out, record, parent);
+}
+
+static bool add_segment(struct flat *out, uint64_t start, uint32_t node, uint32_t line, uint32_t file)
+{
+	GROW(out->segments, out->segment_cap, out->segment_count + 1);
+	out->segments[out->segment_count++] = (struct flat_segment){start, node, line, file};
 	return true;
 }
 
-static enum sweep_end sweep(struct flattener *f, const struct func_records *r, const struct inline_range *ranges,
-        uint32_t range_count, const struct line_record *breaks, uint32_t break_count, struct flat *out)
+static inline const struct inline_range *range_at(const struct ordered *o, uint32_t i)
 {
-	uint32_t chain = 0, depths = r->inline_count, at_range = 0, at_break = 0;
-	uint64_t steps = 1000000 + 100 * ((uint64_t)range_count + break_count), position = 0;
-	const struct line_record *line = NULL;
+	return &o->ranges[o->keys ? (uint32_t)o->keys[i] : i];
+}
+
+/* Depths that a chain can have: one that is as deep as there are records has an empty one above it. */
+static uint32_t count_depths(const struct func_records *r)
+{
+	uint32_t deepest = 0;
+	for (uint32_t i = 0; i < r->inline_count; i++)
+		if (r->inlines[i].depth > deepest)
+			deepest = r->inlines[i].depth;
+	return deepest < r->inline_count ? deepest + 1 : r->inline_count;
+}
+
+static enum sweep_end sweep(struct flattener *f, const struct func_records *r, const struct ordered *ordered,
+        const struct line_record *breaks, uint32_t break_count, struct flat *out)
+{
+	uint32_t depths = ordered->count ? count_depths(r) : 0, chain = 0, at_range = 0, at_break = 0;
+	uint64_t steps = 1000000 + 100 * ((uint64_t)ordered->count + break_count), position = 0;
+	uint64_t next_break = break_count ? breaks->start : UINT64_MAX;
+	uint64_t next_range = ordered->count ? range_at(ordered, 0)->start : UINT64_MAX;
+	uint64_t chain_end = UINT64_MAX; /* of the one that `node` is the last of */
+	uint32_t node = 0, line = 0, file = 0, last_node = 0, last_line = 0, last_file = 0;
+	GROW(f->active, f->depth_cap, depths + 1);
+	GROW(f->chain, f->chain_cap, depths + 1);
 	memset(f->active, 0, (depths + 1) * sizeof *f->active);
 	for (;;) {
 		uint32_t changed = UINT32_MAX;
-		while (at_break < break_count && breaks[at_break].start <= position)
-			line = &breaks[at_break++];
-		for (; at_range < range_count && ranges[at_range].start <= position; at_range++) {
-			const struct inline_range *g = &ranges[at_range];
+		while (next_break <= position) {
+			line = breaks[at_break].line;
+			file = breaks[at_break++].file;
+			next_break = at_break < break_count ? breaks[at_break].start : UINT64_MAX;
+		}
+		while (next_range <= position) {
+			const struct inline_range *g = range_at(ordered, at_range++);
 			uint32_t depth = r->inlines[g->record].depth;
+			next_range = at_range < ordered->count ? range_at(ordered, at_range)->start : UINT64_MAX;
 			if (depth >= depths)
-				continue; /* so deep that some depth above it is empty */
+				continue;
 			if (f->active[depth].end > g->start)
 				return SWEEP_OVERLAP;
 			f->active[depth] = (struct active_range){g->end, g->record};
 			if (depth < changed)
 				changed = depth;
 		}
-		if (chain && f->chain[chain - 1].end <= position) {
-			uint32_t d = 0;
-			while (f->chain[d].end > position)
-				d++;
-			if (d < changed)
-				changed = d;
-		}
+		while (chain && f->chain[chain - 1].end <= position)
+			changed = --chain < changed ? chain : changed;
 		if (changed <= chain) {
+			node = changed ? f->chain[changed - 1].node : 0;
+			chain_end = changed ? f->chain[changed - 1].end : UINT64_MAX;
 			for (chain = changed; chain < depths && f->active[chain].end > position; chain++) {
-				uint32_t parent = chain ? f->chain[chain - 1].node : 0;
-				uint64_t end = f->active[chain].end;
-				if (chain && f->chain[chain - 1].end < end)
-					end = f->chain[chain - 1].end;
-				uint32_t node = find_node(f, r, out, f->active[chain].record, parent);
+				if (f->active[chain].end < chain_end)
+					chain_end = f->active[chain].end;
+				node = find_node(f, r, out, f->active[chain].record, node);
 				if (!node)
 					return SWEEP_NO_MEMORY;
 				if (out->node_count > OFFMAP_NODES_MAX || !steps--)
 					return SWEEP_TOO_MUCH;
-				f->chain[chain] = (struct chain_link){end, node};
+				f->chain[chain] = (struct chain_link){chain_end, node};
 			}
 		}
-		if (!add_segment(out, position, chain ? f->chain[chain - 1].node : 0, line))
-			return SWEEP_NO_MEMORY;
+		if (!out->segment_count || node != last_node || line != last_line || file != last_file) {
+			if (!add_segment(out, position, node, line, file))
+				return SWEEP_NO_MEMORY;
+			last_node = node;
+			last_line = line;
+			last_file = file;
+		}
 		uint64_t next = out->size;
-		if (at_break < break_count && breaks[at_break].start < next)
-			next = breaks[at_break].start;
-		if (at_range < range_count && ranges[at_range].start < next)
-			next = ranges[at_range].start;
-		if (chain && f->chain[chain - 1].end < next)
-			next = f->chain[chain - 1].end;
+		if (next_break < next)
+			next = next_break;
+		if (next_range < next)
+			next = next_range;
+		if (chain_end < next)
+			next = chain_end;
 		if (next >= out->size)
 			return SWEEP_DONE;
 		position = next;
 	}
 }
 
-static void begin(struct flattener *f, const struct func_records *r, struct flat *out)
+static bool begin(struct flattener *f, const struct func_records *r, struct flat *out)
 {
 	out->node_count = out->segment_count = 0;
-	for (f->memo_size = f->memo_cap ? 64 : 0; f->memo_size < f->memo_cap && f->memo_size / 4 < r->inline_count + 1;)
-		f->memo_size *= 2;
-	if (!++f->epoch) {
-		memset(f->memo, 0, f->memo_cap * sizeof *f->memo);
-		f->epoch = 1;
-	}
+	GROW(f->first, f->first_cap, r->inline_count);
+	if (r->inline_count)
+		memset(f->first, 0, r->inline_count * sizeof *f->first);
+	/* a large function's table is not for the next, which would have to clear it */
+	if (f->memo_count)
+		memset(f->memo, 0, f->memo_size * sizeof *f->memo);
+	f->memo_size = f->memo_cap < MEMO_LEAST ? f->memo_cap : MEMO_LEAST;
+	f->memo_count = 0;
+	return true;
 }
 
 bool flatten(struct flattener *f, struct func_records *r, struct flat *out)
 {
 	const struct line_record *breaks = r->lines;
-	uint32_t break_count = r->line_count, range_count = r->range_count;
-	begin(f, r, out);
-	if (!out->size || (!break_count && !range_count))
+	uint32_t break_count = r->line_count;
+	struct ordered ordered;
+	if (!begin(f, r, out))
+		return false;
+	if (!out->size || (!break_count && !r->range_count))
 		return true;
 	if (!r->lines_sorted && break_count) {
 		if (!break_lines(f, r, &break_count))
 			return false;
 		breaks = f->breaks;
 	}
-	GROW(f->active, f->depth_cap, r->inline_count + 1);
-	GROW(f->chain, f->chain_cap, r->inline_count + 1);
-	const struct inline_range *ranges = range_count ? order_ranges(f, r) : NULL;
-	if (range_count && !ranges)
+	if (!order_ranges(f, r, &ordered))
 		return false;
-	enum sweep_end end = sweep(f, r, ranges, range_count, breaks, break_count, out);
+	enum sweep_end end = sweep(f, r, &ordered, breaks, break_count, out);
 	if (end == SWEEP_OVERLAP) {
-		if (!part_ranges(f, r, &range_count))
+		if (!part_ranges(f, r, &ordered.count) || !begin(f, r, out))
 			return false;
-		begin(f, r, out);
-		end = sweep(f, r, f->ranges, range_count, breaks, break_count, out);
+		ordered.ranges = f->ranges;
+		ordered.keys = NULL;
+		end = sweep(f, r, &ordered, breaks, break_count, out);
 	}
 	if (end == SWEEP_TOO_MUCH) {
-		begin(f, r, out);
-		end = sweep(f, r, NULL, 0, breaks, break_count, out);
+		ordered.count = 0;
+		end = begin(f, r, out) ? sweep(f, r, &ordered, breaks, break_count, out) : SWEEP_NO_MEMORY;
 	}
 	return end == SWEEP_DONE;
 }

@@ -30,7 +30,7 @@ enum {
 	SPARE_BYTES = 1 << 20, /* of a flat that is used again */
 	SPARE_MAX = 64,
 	IDLE_BYTES = 16 << 20, /* buffers above this are given back when a page is done */
-	SLOTS_MAX = 16384,     /* and twice what the functions that are kept may name */
+	SLOTS_MAX = 2048,      /* and twice what the functions that are kept may name */
 };
 
 /* id of a FILE or INLINE_ORIGIN -> slot */
@@ -275,19 +275,22 @@ static bool begin_symbol(struct sympages *m, const struct symindex_symbol *symbo
 	return true;
 }
 
-static bool add_line(struct sympages *m, const struct flat *f)
+static bool add_lines(struct sympages *m, const struct flat *f, const struct symtext_line *from, uint32_t n)
 {
-	const struct symrecords *from = &m->reader;
 	struct func_records *r = &m->records;
-	struct line_record l = {0, 0, from->line, 0};
-	if (!clip_to_function(f->addr, f->size, from->addr, from->size, &l.start, &l.end))
-		return true;
-	if (!(l.file = file_slot(m, from->file)))
-		return false;
-	GROW(r->lines, r->line_cap, r->line_count + 1);
-	if (l.end == l.start || (r->line_count && l.start < r->lines[r->line_count - 1].end))
-		r->lines_sorted = false;
-	r->lines[r->line_count++] = l;
+	uint64_t last = r->line_count ? r->lines[r->line_count - 1].end : 0;
+	GROW(r->lines, r->line_cap, r->line_count + n);
+	for (uint32_t i = 0; i < n; i++) {
+		struct line_record l = {0, 0, (uint32_t)from[i].line, 0};
+		if (!clip_to_function(f->addr, f->size, from[i].addr, from[i].size, &l.start, &l.end))
+			continue;
+		if (!(l.file = file_slot(m, from[i].file)))
+			return false;
+		if (l.end == l.start || l.start < last)
+			r->lines_sorted = false;
+		last = l.end;
+		r->lines[r->line_count++] = l;
+	}
 	return true;
 }
 
@@ -315,20 +318,31 @@ static bool add_inline(struct sympages *m, const struct flat *f)
 /* Reads and flattens a FUNC. */
 static bool read_func(struct sympages *m, uint32_t symbol, struct flat *f, struct sympages_counts *counts)
 {
+	enum { AT_ONCE = 64 };
+	struct symtext_line lines[AT_ONCE];
+	struct symrecords *from = &m->reader;
 	struct func_records *r = &m->records;
-	enum record_kind kind;
+	enum record_kind kind = RECORD_LINE;
 	*counts = (struct sympages_counts){0};
 	r->line_count = r->inline_count = r->range_count = 0;
 	r->lines_sorted = true;
 	if (!begin_symbol(m, &m->x->symbols[symbol], f))
 		return false;
-	while ((kind = symrecords_next(&m->reader))) {
-		if (kind == RECORD_FAILED || !(kind == RECORD_LINE ? add_line(m, f) : add_inline(m, f)))
+	while (kind) {
+		uint32_t n = symrecords_lines(from, lines, AT_ONCE);
+		kind = n ? RECORD_LINE : symrecords_next(from);
+		if (kind == RECORD_FAILED || (kind == RECORD_INLINE && !add_inline(m, f)))
 			return false;
-		counts->lines += kind == RECORD_LINE;
 		counts->inlines += kind == RECORD_INLINE;
+		if (kind != RECORD_LINE)
+			continue;
+		if (!n)
+			lines[n++] = (struct symtext_line){from->addr, from->size, from->line, from->file};
+		if (!add_lines(m, f, lines, n))
+			return false;
+		counts->lines += n;
 	}
-	counts->damaged = m->reader.damaged;
+	counts->damaged = from->damaged;
 	f->has_lines = counts->lines != 0;
 	return flatten(m->flattener, r, f);
 }

@@ -14,7 +14,7 @@
 #include "format/breakpad_fields.h"
 #include "format/offmap_flat.h"
 
-enum { WINDOW = 64 << 10 };
+enum { WINDOW = 64 << 10, USUAL_RANGES = 64 };
 
 static const uint8_t *get_whole(void *arg, uint64_t place, size_t len, uint8_t *room)
 {
@@ -109,6 +109,9 @@ static bool next_window(struct symrecords *r)
 bool symrecords_begin(struct symrecords *r, const struct symtext *text, const struct symindex_symbol *symbol)
 {
 	uint64_t addr, size;
+	if (!r->scan)
+		r->scan = symtext_scan_best();
+	GROW(r->ranges, r->ranges_cap, USUAL_RANGES);
 	r->text = text;
 	r->place = symbol->place;
 	r->end = symbol->end;
@@ -129,25 +132,13 @@ bool symrecords_begin(struct symrecords *r, const struct symtext *text, const st
 /* `INLINE ` has been seen. The start of the next line, or NULL: read it carefully. */
 static const uint8_t *fast_inline(struct symrecords *r, const uint8_t *at)
 {
-	const uint8_t *end = r->stop;
 	struct inline_fields *f = &r->fields;
-	uint32_t n = 0;
-	if (!fast_decimal(&at, end, &f->depth) || !fast_blank(&at) || !fast_decimal(&at, end, &f->call_line) ||
-	        !fast_blank(&at) || !fast_decimal(&at, end, &f->call_file) || !fast_blank(&at) ||
-	        !fast_decimal(&at, end, &f->origin))
-		return NULL;
-	do {
-		GROW(r->ranges, r->ranges_cap, n + 2);
-		if (!fast_blank(&at) || !fast_hex(&at, end, &r->ranges[n]) || !fast_blank(&at) ||
-		        !fast_hex(&at, end, &r->ranges[n + 1]))
-			return NULL;
-		n += 2;
-	} while (*at == ' ');
-	if (!fast_end(&at))
-		return NULL;
-	f->has_call_file = true;
-	r->range_count = n;
-	return at;
+	uint32_t numbers[4];
+	r->range_count = r->ranges_cap;
+	const uint8_t *next = r->scan->inlined(at, r->stop, numbers, r->ranges, &r->range_count);
+	if (next)
+		*f = (struct inline_fields){numbers[0], numbers[1], numbers[2], numbers[3], true};
+	return next;
 }
 
 /* A line, up to its line feed. RECORD_NONE: it is no record. */
@@ -189,6 +180,11 @@ static void count_long_line(struct symrecords *r, const uint8_t *at)
 	struct line l = {at, at + BREAKPAD_LINE_MAX};
 	enum line_kind kind = line_take_kind(&l);
 	r->damaged += kind == LINE_INLINE || kind == LINE_OTHER;
+}
+
+uint32_t symrecords_lines(struct symrecords *r, struct symtext_line *out, uint32_t n)
+{
+	return r->at < r->stop && *r->at != 'I' ? r->scan->lines(&r->at, r->stop, out, n) : 0;
 }
 
 enum record_kind symrecords_next(struct symrecords *r)

@@ -9,6 +9,7 @@
 
 #include "format/breakpad_line.h"
 #include "format/symindex.h"
+#include "format/symtext_scan.h"
 
 /* Where the text is. */
 struct symtext {
@@ -47,6 +48,7 @@ struct symrecords {
 	const uint8_t *start, *at, *stop; /* the window: whole lines */
 	uint8_t *room;
 	uint32_t room_cap;
+	const struct symtext_scan *scan;
 };
 
 void symrecords_release(struct symrecords *r);
@@ -56,6 +58,8 @@ uint64_t symrecords_bytes(const struct symrecords *r);
 bool symrecords_begin(struct symrecords *r, const struct symtext *text, const struct symindex_symbol *symbol);
 /* Gives no line twice: those of definitions and the like, which the index counted, are passed over. */
 enum record_kind symrecords_next(struct symrecords *r);
+/* Reads line records that come next, n at most. 0: what comes next is for symrecords_next. */
+uint32_t symrecords_lines(struct symrecords *r, struct symtext_line *out, uint32_t n);
 /* Goes on with the first line that starts `bytes` behind the one that would be next. false: as RECORD_FAILED. */
 bool symrecords_skip(struct symrecords *r, uint64_t bytes);
 

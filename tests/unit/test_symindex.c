@@ -98,6 +98,83 @@ static void test_scans(void **state)
 	assert_null(symindex_scan_by(SYMINDEX_SCANS));
 }
 
+static void add_field(struct buffer *t, bool hex, uint64_t *seed)
+{
+	static const char bytes[] = "/:@GZ`gz{ \t\r\n\x7f\x80\xb0\xff", digits[] = "0123456789abcdefABCDEF";
+	for (unsigned n = next_random(seed) % 30 ? 1 + next_random(seed) % 8 : next_random(seed) % 18; n; n--)
+		text_add(t, "%c", digits[next_random(seed) % (hex ? 22 : 10)]);
+	if (next_random(seed) % 60 == 0 && t->len)
+		t->data[t->len - 1] = (uint8_t)bytes[next_random(seed) % sizeof bytes]; /* NUL, too */
+}
+
+/* Records, most of them in the form that writers give. */
+static void make_records(struct buffer *t, bool inlined, uint64_t *seed)
+{
+	for (unsigned i = 0; i < 60; i++) {
+		unsigned fields = inlined ? 4 + 2 * (1 + next_random(seed) % 5) : 4;
+		fields += next_random(seed) % 50 ? 0 : next_random(seed) % 3 - 1;
+		for (unsigned k = 0; k < fields; k++) {
+			text_add(t, k ? next_random(seed) % 99 ? " " : "  " : "");
+			add_field(t, inlined ? k >= 4 : k < 2, seed);
+		}
+		text_add(t, next_random(seed) % 20 ? "\n" : next_random(seed) % 2 ? "\r\n" : " \n");
+	}
+}
+
+/* What the plain reader reads of a record others read, too, or refuse; and not behind the end. */
+static void check_record(const struct symtext_scan *plain, const struct symtext_scan *other, const uint8_t *at,
+        const uint8_t *end, unsigned *read)
+{
+	struct symtext_line want = {0}, got = {0};
+	const uint8_t *want_at = at, *got_at = at;
+	uint32_t numbers[4], again[4], n = 12, k = 12, room = next_random(&(uint64_t){(uintptr_t)(end - at)}) % 3 * 6;
+	uint64_t ranges[12], others[12];
+	bool usual = plain->lines(&want_at, end, &want, 1);
+	if (other->lines(&got_at, end, &got, 1)) {
+		assert_true(usual);
+		assert_ptr_equal(want_at, got_at);
+		assert_memory_equal(&want, &got, sizeof want);
+		++*read;
+	} else {
+		assert_ptr_equal(got_at, at);
+	}
+	const uint8_t *next = plain->inlined(at, end, numbers, ranges, &n);
+	const uint8_t *other_next = other->inlined(at, end, again, others, &k);
+	if (other_next) {
+		assert_ptr_equal(next, other_next);
+		assert_int_equal(n, k);
+		assert_memory_equal(numbers, again, sizeof numbers);
+		assert_memory_equal(ranges, others, n * sizeof *ranges);
+		++*read;
+	}
+	k = room;
+	assert_true(!other->inlined(at, end, again, others, &k) || k <= room);
+}
+
+static void test_record_scans(void **state)
+{
+	uint64_t seed = seed_of(2);
+	(void)state;
+	for (unsigned run = 0; run < 400; run++) {
+		struct buffer t = text_new();
+		make_records(&t, run % 2, &seed);
+		uint8_t *exact = malloc(t.len), *end = exact + t.len;
+		assert_non_null(exact);
+		memcpy(exact, t.data, t.len);
+		for (unsigned which = 0; which < SYMTEXT_SCANS; which++) {
+			const struct symtext_scan *scan = symtext_scan_by(which);
+			unsigned read = 0;
+			for (const uint8_t *at = exact; at < end && scan;
+			        at = (uint8_t *)memchr(at, '\n', (size_t)(end - at)) + 1)
+				check_record(symtext_scan_by(0), scan, at, end, &read);
+			assert_true(!scan || read > 15);
+		}
+		free(exact);
+		buffer_release(&t);
+	}
+	assert_null(symtext_scan_by(SYMTEXT_SCANS));
+}
+
 static void assert_definition(
         const struct symindex *x, const struct symindex_definitions *d, uint64_t id, const char *text)
 {
@@ -547,6 +624,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test(test_scans),
+	        cmocka_unit_test(test_record_scans),
 	        cmocka_unit_test(test_what_is_noted),
 	        cmocka_unit_test(test_sparse_ids),
 	        cmocka_unit_test(test_chunks),
