@@ -241,7 +241,7 @@ static enum err enter_sandbox(const struct config *c, struct error *e)
 	return ERR_OK;
 }
 
-static int run(struct process *p)
+static int serve(struct process *p)
 {
 	struct error e;
 	const struct config *c = &p->settings->config;
@@ -314,7 +314,7 @@ int main(int argc, char **argv)
 		code = complain(&e);
 	else {
 		block_signals();
-		code = run(&p);
+		code = serve(&p);
 	}
 	free_settings(&p);
 	return code;

@@ -15,7 +15,7 @@
 enum { PAGES_MAX = 128 << 20 }; /* bytes of pages that a request may hold */
 enum { RESTARTS_MAX = 8 };      /* a page may be lost again while its module is loaded again */
 
-static void step(struct exchange *x);
+static void session_step(struct exchange *x);
 
 static const char busy[] = "too many requests are loading symbols or hold too much memory; try again";
 static const char late[] = "symbols did not arrive in time; what has arrived is kept: try again";
@@ -109,7 +109,7 @@ static bool refuse_temporary(struct session *s)
 static void wait_done(struct load_wait *wait)
 {
 	struct session *s = (struct session *)wait;
-	exchange_resume(s->exchange, step);
+	exchange_resume(s->exchange, session_step);
 }
 
 static void drop(struct exchange *x)
@@ -154,7 +154,7 @@ static bool answer(struct session *s)
 }
 
 /* From wherever the request is: runs until it is answered or must wait. */
-static void step(struct exchange *x)
+static void session_step(struct exchange *x)
 {
 	struct session *s = x->user;
 	if (exchange_gone(x)) {
@@ -235,6 +235,6 @@ void session_start(struct exchange *x, const struct session_kind *kind)
 		session_fail(s, ERR_NO_MEMORY, 1, "out of memory");
 	} else {
 		modules_resolve(s->modules, s->wants, s->want_count, s->wait.deadline);
-		step(x);
+		session_step(x);
 	}
 }

@@ -139,7 +139,7 @@ static enum err blame(enum err err, struct error *e)
 	return err == ERR_CORRUPT ? (e->code = ERR_BAD_REQUEST) : err;
 }
 
-static enum err take(void *arg, const uint8_t *data, size_t len, struct error *e)
+static enum err take_piece(void *arg, const uint8_t *data, size_t len, struct error *e)
 {
 	struct upload *u = arg;
 	enum err err = blame(symbfile_reader_feed(u->reader, data, len, e), e);
@@ -180,7 +180,7 @@ static enum err receive(struct exchange *x, struct store_client *c, struct store
 	if (!err && same.set)
 		store_put_unless_same(u.put, &same);
 	if (!err)
-		err = exchange_stream_body(x, x->config->max_upload, take, &u, e);
+		err = exchange_stream_body(x, x->config->max_upload, take_piece, &u, e);
 	if (!err)
 		err = blame(symbfile_reader_finish(u.reader, e), e);
 	if (!err) {

@@ -83,12 +83,12 @@ static struct shard shards[SHARDS];
 static _Atomic(const char *) route_names[ROUTES];
 static atomic_uint route_statuses[ROUTES]; /* a bit for each of `statuses` that has a series from the start */
 
-static void add(atomic_int_fast64_t *to, int64_t n)
+static void cell_add(atomic_int_fast64_t *to, int64_t n)
 {
 	atomic_fetch_add_explicit(to, n, memory_order_relaxed);
 }
 
-static int64_t get(atomic_int_fast64_t *from)
+static int64_t cell_get(atomic_int_fast64_t *from)
 {
 	return atomic_load_explicit(from, memory_order_relaxed);
 }
@@ -105,7 +105,7 @@ static struct shard *own_shard(void)
 void metric_add(enum metric m, int64_t n)
 {
 	struct shard *s = rows[m].kind == KIND_gauge ? &shards[0] : own_shard();
-	add(&s->values[m], n);
+	cell_add(&s->values[m], n);
 }
 
 void metric_set(enum metric m, int64_t value)
@@ -117,7 +117,7 @@ int64_t metric_get(enum metric m)
 {
 	int64_t sum = 0;
 	for (unsigned i = 0; i < SHARDS; i++)
-		sum += get(&shards[i].values[m]);
+		sum += cell_get(&shards[i].values[m]);
 	return sum;
 }
 
@@ -127,8 +127,8 @@ static void observe(unsigned h, int64_t nanoseconds)
 	unsigned i = 0;
 	while (i < EDGES && nanoseconds > edges[i].ns)
 		i++;
-	add(&s->counts[i], 1);
-	add(&s->sum, nanoseconds);
+	cell_add(&s->counts[i], 1);
+	cell_add(&s->sum, nanoseconds);
 }
 
 void histogram_observe(enum histogram h, int64_t nanoseconds)
@@ -151,7 +151,7 @@ static unsigned bounded(unsigned route)
 
 void metric_request(unsigned route, int status)
 {
-	add(&own_shard()->requests[bounded(route)][status_index(status)], 1);
+	cell_add(&own_shard()->requests[bounded(route)][status_index(status)], 1);
 }
 
 void metric_request_seconds(unsigned route, int64_t nanoseconds)
@@ -212,7 +212,7 @@ static void print_requests(struct buffer *out)
 		for (unsigned i = 0; i < STATUSES; i++) {
 			int64_t count = 0;
 			for (unsigned s = 0; s < SHARDS; s++)
-				count += get(&shards[s].requests[r][i]);
+				count += cell_get(&shards[s].requests[r][i]);
 			if (!count && !(from_start & 1u << i))
 				continue;
 			snprintf(status, sizeof status, "%d", statuses[i]);
@@ -227,7 +227,7 @@ static int64_t observations(unsigned h)
 	int64_t count = 0;
 	for (unsigned i = 0; i <= EDGES; i++)
 		for (unsigned s = 0; s < SHARDS; s++)
-			count += get(&shards[s].histograms[h].counts[i]);
+			count += cell_get(&shards[s].histograms[h].counts[i]);
 	return count;
 }
 
@@ -238,12 +238,12 @@ static void print_histogram(struct buffer *out, unsigned h, const char *family, 
 	int64_t count = 0, sum = 0;
 	for (unsigned i = 0; i <= EDGES; i++) {
 		for (unsigned s = 0; s < SHARDS; s++)
-			count += get(&shards[s].histograms[h].counts[i]);
+			count += cell_get(&shards[s].histograms[h].counts[i]);
 		buffer_printf(out, "%s_bucket{%s%sle=\"%s\"} %lld\n", family, labels, comma,
 		        i < EDGES ? edges[i].seconds : "+Inf", (long long)count);
 	}
 	for (unsigned s = 0; s < SHARDS; s++)
-		sum += get(&shards[s].histograms[h].sum);
+		sum += cell_get(&shards[s].histograms[h].sum);
 	const char *open = *labels ? "{" : "", *close = *labels ? "}" : "";
 	buffer_printf(out, "%s_sum%s%s%s %.9f\n", family, open, labels, close, (double)sum / 1e9);
 	buffer_printf(out, "%s_count%s%s%s %lld\n", family, open, labels, close, (long long)count);

@@ -40,7 +40,7 @@ static uint64_t bit_of(const struct coverage *c, const struct code_section *s, u
 }
 
 /* Free bits from bit on, at most n; they become taken. */
-static uint64_t take(struct coverage *c, uint64_t bit, uint64_t n)
+static uint64_t take_bits(struct coverage *c, uint64_t bit, uint64_t n)
 {
 	uint64_t done = 0;
 	while (done < n) {
@@ -65,7 +65,7 @@ uint64_t coverage_take(struct coverage *c, uint64_t start, uint64_t end)
 		if (!s)
 			break;
 		uint64_t n = (end < s->end ? end : s->end) - start;
-		uint64_t done = take(c, bit_of(c, s, start), n);
+		uint64_t done = take_bits(c, bit_of(c, s, start), n);
 		start += done;
 		if (done < n)
 			break;

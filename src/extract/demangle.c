@@ -73,7 +73,7 @@ bool demangle_wanted(struct str name)
 	return starts_with(name, "_Z") || starts_with(name, "_R") || starts_with(name, "__Z");
 }
 
-static bool run(struct output *o, const char *mangled)
+static bool demangle_either(struct output *o, const char *mangled)
 {
 	int options = DMGL_PARAMS | DMGL_ANSI | DMGL_NO_RECURSE_LIMIT;
 	if (setjmp(o->stop) != 0)
@@ -94,7 +94,7 @@ bool demangle(struct buffer *out, struct str mangled)
 	text[mangled.len] = 0;
 	size_t before = out->len;
 	struct output o = {.out = out, .max = before + DEMANGLE_OUTPUT_MAX};
-	bool ok = run(&o, text);
+	bool ok = demangle_either(&o, text);
 	if (!ok)
 		out->len = before;
 	return ok;

@@ -332,7 +332,7 @@ static enum err open_dwarf(struct extraction *x, struct worker *first)
 	return err ? err : unit_reader_list(&first->reader, &x->units, &x->unit_count, x->error);
 }
 
-static enum err run(struct extraction *x, struct worker *workers)
+static enum err extract_all(struct extraction *x, struct worker *workers)
 {
 	enum err err = elf_file_open(&x->file, x->path, x->error);
 	if (!err)
@@ -388,7 +388,7 @@ static void *run_extraction(void *arg)
 		x->err = no_memory(x->error);
 		return NULL;
 	}
-	x->err = run(x, workers);
+	x->err = extract_all(x, workers);
 	release(x, workers);
 	return NULL;
 }

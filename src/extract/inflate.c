@@ -149,7 +149,7 @@ static enum err emit(struct transfer *t, struct error *e)
 	return temp_file_write(t->to, t->out, t->made, e);
 }
 
-static enum err run(struct transfer *t, const struct method *m, struct error *e)
+static enum err run_method(struct transfer *t, const struct method *m, struct error *e)
 {
 	bool full = false; /* there may be more to come without new input */
 	enum err err = ERR_OK;
@@ -183,7 +183,7 @@ enum err inflate_file(enum inflate_method method, const struct inflate_source *s
 		t->state = state;
 		t->ended = false;
 		t->size = t->at = t->len = t->made = 0;
-		err = run(t, m, e);
+		err = run_method(t, m, e);
 		*size = t->size;
 		m->close(state);
 	} else {

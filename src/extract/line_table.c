@@ -149,7 +149,7 @@ static void run_standard(struct machine *m, struct reader *r, uint8_t opcode)
 	}
 }
 
-static enum err run(struct machine *m, struct error *e)
+static enum err run_program(struct machine *m, struct error *e)
 {
 	struct reader *r = &m->h.program;
 	reset(m);
@@ -217,7 +217,7 @@ enum err line_table_read(struct line_table *t, const struct line_sections *s, ui
 	t->comp_dir = comp_dir;
 	enum err err = line_header_read(&m.h, t, s, offset, address_size, e);
 	if (!err)
-		err = run(&m, e);
+		err = run_program(&m, e);
 	if (!err)
 		line_table_sort(t);
 	return err;

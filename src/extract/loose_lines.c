@@ -35,7 +35,7 @@ struct sweep {
 	uint64_t covered;   /* where those before it end */
 };
 
-static bool add(struct sweep *w, const struct line_row *row, uint64_t start, uint64_t end)
+static bool add_row(struct sweep *w, const struct line_row *row, uint64_t start, uint64_t end)
 {
 	struct str path = line_table_path(w->t, row->file, w->strings);
 	if (path.data && path.len == 0)
@@ -58,7 +58,7 @@ static bool sweep_row(struct sweep *w, const struct line_row *row)
 		if (w->covered > at)
 			end = w->covered;
 		else
-			ok = add(w, row, at, end);
+			ok = add_row(w, row, at, end);
 	}
 	return ok;
 }

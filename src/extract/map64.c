@@ -14,7 +14,7 @@ void map64_release(struct map64 *m)
 }
 
 /* The slot of key, or the free one where it belongs. */
-static struct map64_slot *find(const struct map64 *m, uint64_t key)
+static struct map64_slot *find_slot(const struct map64 *m, uint64_t key)
 {
 	uint64_t hash = (key ^ key >> 32) * 0x9e3779b97f4a7c15;
 	size_t i = (size_t)(hash >> 20) & (m->cap - 1);
@@ -25,7 +25,7 @@ static struct map64_slot *find(const struct map64 *m, uint64_t key)
 
 uint64_t map64_get(const struct map64 *m, uint64_t key)
 {
-	return m->cap ? find(m, key)->value : 0;
+	return m->cap ? find_slot(m, key)->value : 0;
 }
 
 static bool enlarge(struct map64 *m)
@@ -36,7 +36,7 @@ static bool enlarge(struct map64 *m)
 		return false;
 	for (size_t i = 0; i < m->cap; i++)
 		if (m->slots[i].value)
-			*find(&larger, m->slots[i].key) = m->slots[i];
+			*find_slot(&larger, m->slots[i].key) = m->slots[i];
 	free(m->slots);
 	*m = larger;
 	return true;
@@ -46,7 +46,7 @@ bool map64_put(struct map64 *m, uint64_t key, uint64_t value)
 {
 	if (m->count >= m->cap / 2 && !enlarge(m))
 		return false;
-	*find(m, key) = (struct map64_slot){key, value};
+	*find_slot(m, key) = (struct map64_slot){key, value};
 	m->count++;
 	return true;
 }

@@ -106,7 +106,7 @@ static struct str text_attribute(struct names *n, const Dwarf_Die *die, unsigned
 }
 
 /* The entry that die is a copy or the definition of. */
-static bool step(struct names *n, Dwarf_Die *die)
+static bool step_to_origin(struct names *n, Dwarf_Die *die)
 {
 	Dwarf_Attribute a;
 	Dwarf_Die next;
@@ -245,7 +245,7 @@ static enum err resolve(struct names *n, const Dwarf_Die *first, struct str *nam
 {
 	Dwarf_Die die = *first;
 	struct str linkage = linkage_name(n, &die), plain = text_attribute(n, &die, DW_AT_name);
-	for (int i = 0; i < REFERENCES_MAX && step(n, &die); i++) {
+	for (int i = 0; i < REFERENCES_MAX && step_to_origin(n, &die); i++) {
 		linkage = linkage.len > 0 ? linkage : linkage_name(n, &die);
 		plain = plain.len > 0 ? plain : text_attribute(n, &die, DW_AT_name);
 	}

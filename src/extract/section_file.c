@@ -167,7 +167,7 @@ static enum err copy_section(struct image *m, size_t i, struct error *e)
 	return !err ? ERR_OK : error_set(e, err, "section %s: %s", names[i], inner.text);
 }
 
-static void put(const struct image *m, struct buffer *out, uint64_t v, unsigned n)
+static void put_number(const struct image *m, struct buffer *out, uint64_t v, unsigned n)
 {
 	uint8_t bytes[8];
 	for (unsigned i = 0; i < n; i++)
@@ -179,16 +179,16 @@ static void put_section(
         const struct image *m, struct buffer *out, uint64_t name, uint32_t type, uint64_t at, uint64_t len)
 {
 	unsigned word = m->wide ? 8 : 4;
-	put(m, out, name, 4);
-	put(m, out, type, 4);
-	put(m, out, 0, word); /* flags */
-	put(m, out, 0, word); /* address */
-	put(m, out, at, word);
-	put(m, out, len, word);
-	put(m, out, 0, 4);    /* link */
-	put(m, out, 0, 4);    /* info */
-	put(m, out, 1, word); /* alignment */
-	put(m, out, 0, word); /* size of an entry */
+	put_number(m, out, name, 4);
+	put_number(m, out, type, 4);
+	put_number(m, out, 0, word); /* flags */
+	put_number(m, out, 0, word); /* address */
+	put_number(m, out, at, word);
+	put_number(m, out, len, word);
+	put_number(m, out, 0, 4);    /* link */
+	put_number(m, out, 0, 4);    /* info */
+	put_number(m, out, 1, word); /* alignment */
+	put_number(m, out, 0, word); /* size of an entry */
 }
 
 /* The names, from m->len on, and the headers behind them, at *headers. Section 0 is none, 1 has the names. */
@@ -219,19 +219,19 @@ static void put_header(const struct image *m, struct buffer *out, uint64_t secti
 	GElf_Ehdr from;
 	gelf_getehdr(m->from->elf, &from);
 	buffer_append(out, from.e_ident, EI_NIDENT);
-	put(m, out, ET_EXEC, 2);
-	put(m, out, from.e_machine, 2);
-	put(m, out, EV_CURRENT, 4);
-	put(m, out, 0, word); /* entry */
-	put(m, out, 0, word); /* program headers */
-	put(m, out, sections, word);
-	put(m, out, from.e_flags, 4);
-	put(m, out, m->wide ? EHDR64 : EHDR32, 2);
-	put(m, out, 0, 2); /* program headers: size and number */
-	put(m, out, 0, 2);
-	put(m, out, m->wide ? SHDR64 : SHDR32, 2);
-	put(m, out, count, 2);
-	put(m, out, 1, 2); /* the section with the names */
+	put_number(m, out, ET_EXEC, 2);
+	put_number(m, out, from.e_machine, 2);
+	put_number(m, out, EV_CURRENT, 4);
+	put_number(m, out, 0, word); /* entry */
+	put_number(m, out, 0, word); /* program headers */
+	put_number(m, out, sections, word);
+	put_number(m, out, from.e_flags, 4);
+	put_number(m, out, m->wide ? EHDR64 : EHDR32, 2);
+	put_number(m, out, 0, 2); /* program headers: size and number */
+	put_number(m, out, 0, 2);
+	put_number(m, out, m->wide ? SHDR64 : SHDR32, 2);
+	put_number(m, out, count, 2);
+	put_number(m, out, 1, 2); /* the section with the names */
 }
 
 static enum err write_headers(struct image *m, struct buffer *out, struct error *e)

@@ -112,7 +112,7 @@ static enum err add_stretch(struct symbols *s, uint64_t start, uint64_t end, con
 }
 
 /* Goes through the symbols by address; those that are open are in a list, the last of them counts. */
-static enum err sweep(struct symbols *s)
+static enum err sweep_symbols(struct symbols *s)
 {
 	const struct symbol **open = calloc(s->count + 1, sizeof *open);
 	size_t n = 0;
@@ -147,7 +147,7 @@ enum err symbols_read(Elf *elf, const char *section, struct coverage *c, struct 
 	enum err err = found ? read_table(&s, elf, found) : ERR_OK;
 	if (!err && s.count > 0) {
 		qsort(s.items, s.count, sizeof *s.items, compare);
-		err = sweep(&s);
+		err = sweep_symbols(&s);
 	}
 	records_release(&s.records);
 	free(s.items);

@@ -342,7 +342,7 @@ static position next_change(const struct sweep *s)
 	return next;
 }
 
-static bool sweep(struct sweep *s)
+static bool sweep_addresses(struct sweep *s)
 {
 	const struct symbfile_map *m = s->m;
 	for (position at = 0, next; at < ADDRESS_END; at = next) {
@@ -402,7 +402,7 @@ bool symbfile_sweep(struct symbfile_map *m, struct encoder *e)
 	struct sweep s = {.m = m, .encoder = e};
 	s.tops = calloc(m->depths, sizeof *s.tops);
 	s.names = calloc(m->slot_count, sizeof *s.names);
-	bool ok = s.tops && s.names && make_strings(&s) && bit_tree_init(&s.covered, m->depths) && sweep(&s);
+	bool ok = s.tops && s.names && make_strings(&s) && bit_tree_init(&s.covered, m->depths) && sweep_addresses(&s);
 	s.flat.name = NULL; /* the slot's */
 	free(s.flat.nodes);
 	free(s.flat.segments);

@@ -123,7 +123,7 @@ static enum err flush_out(struct symbfile_writer *w, struct error *e)
 	return len ? w->write(w->arg, w->out, len, e) : ERR_OK;
 }
 
-static enum err put(struct symbfile_writer *w, struct str bytes, struct error *e)
+static enum err put_bytes(struct symbfile_writer *w, struct str bytes, struct error *e)
 {
 	enum err err = ERR_OK;
 	w->written += bytes.len;
@@ -145,8 +145,8 @@ static enum err put_message(struct symbfile_writer *w, uint32_t type, struct err
 	uint8_t head[2 * VARINT_MAX], *end = varint_put(varint_put(head, w->body.len), type);
 	if (w->body.failed)
 		return no_memory(e);
-	enum err err = put(w, (struct str){(const char *)head, (size_t)(end - head)}, e);
-	return err ? err : put(w, contents(&w->body), e);
+	enum err err = put_bytes(w, (struct str){(const char *)head, (size_t)(end - head)}, e);
+	return err ? err : put_bytes(w, contents(&w->body), e);
 }
 
 static enum err begin_file(struct symbfile_writer *w, struct error *e)
@@ -155,7 +155,7 @@ static enum err begin_file(struct symbfile_writer *w, struct error *e)
 		return ERR_OK;
 	w->begun = true;
 	buffer_reset(&w->body);
-	enum err err = put(w, str_from(SYMBFILE_MAGIC), e);
+	enum err err = put_bytes(w, str_from(SYMBFILE_MAGIC), e);
 	return err ? err : put_message(w, MESSAGE_HEADER, e);
 }
 

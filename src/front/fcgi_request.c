@@ -202,7 +202,7 @@ static bool write_large(struct fcgi_request *r, const struct iovec *body, unsign
 	return true;
 }
 
-static bool put(struct fcgi_request *r, const void *data, size_t n)
+static bool put_bytes(struct fcgi_request *r, const void *data, size_t n)
 {
 	return n == 0 || FCGX_PutStr(data, (int)n, r->lib.out) == (int)n;
 }
@@ -218,7 +218,7 @@ static bool written(struct fcgi_request *r, bool good)
 bool fcgi_request_write_head(struct fcgi_request *r, const void *head, size_t head_len, uint64_t length)
 {
 	r->large = length > LARGE;
-	return written(r, put(r, head, head_len) && (!r->large || FCGX_FFlush(r->lib.out) == 0));
+	return written(r, put_bytes(r, head, head_len) && (!r->large || FCGX_FFlush(r->lib.out) == 0));
 }
 
 bool fcgi_request_write_body(struct fcgi_request *r, const struct iovec *body, unsigned parts, int64_t deadline)
@@ -227,7 +227,7 @@ bool fcgi_request_write_body(struct fcgi_request *r, const struct iovec *body, u
 	if (r->large)
 		return written(r, write_large(r, body, parts, deadline));
 	for (unsigned i = 0; i < parts && good; i++)
-		good = put(r, body[i].iov_base, body[i].iov_len);
+		good = put_bytes(r, body[i].iov_base, body[i].iov_len);
 	return written(r, good);
 }
 

@@ -174,7 +174,7 @@ static void send_body(struct exchange_private *p, const struct iovec *body, unsi
 	r->left -= r->good ? size : 0;
 }
 
-static void finish(struct exchange_private *p)
+static void finish_reply(struct exchange_private *p)
 {
 	struct reply *r = &p->reply;
 	int64_t elapsed = clock_now() - p->x.started;
@@ -215,7 +215,7 @@ static void send_reply(struct exchange *x, const struct reply *reply, const stru
 	send_head(p);
 	send_body(p, gzipped ? &packed : body, gzipped ? 1 : parts);
 	free(packed.iov_base);
-	finish(p);
+	finish_reply(p);
 }
 
 void exchange_reply(struct exchange *x, int status, const char *content_type, const char *extra,
@@ -268,7 +268,7 @@ static void send_gzipped(struct exchange_private *p)
 	send_head(p);
 	send_body(p, &packed, 1);
 	free(packed.iov_base);
-	finish(p);
+	finish_reply(p);
 }
 
 void exchange_reply_end(struct exchange *x)
@@ -277,7 +277,7 @@ void exchange_reply_end(struct exchange *x)
 	if (p->reply.gzip)
 		send_gzipped(p);
 	else
-		finish(p);
+		finish_reply(p);
 }
 
 void exchange_reply_text(struct exchange *x, int status, const char *content_type, const char *extra, struct str body)

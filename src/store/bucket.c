@@ -199,7 +199,7 @@ static void *own_client(struct bucket_client *c, unsigned source)
 }
 
 /* One attempt at an object, or with id.len 0 at nothing in particular. */
-static void run(struct bucket_client *c, unsigned source, struct str name, struct str id,
+static void try_source(struct bucket_client *c, unsigned source, struct str name, struct str id,
         const struct bucket_sink *sink, const atomic_bool *cancel, struct bucket_result *result)
 {
 	const struct bucket_backend *backend = c->sources->items[source].backend;
@@ -223,7 +223,7 @@ void bucket_fetch(struct bucket_client *c, unsigned source, struct str name, str
 {
 	*result = (struct bucket_result){0};
 	if (bucket_can_hold(name, id))
-		run(c, source, name, id, sink, cancel, result);
+		try_source(c, source, name, id, sink, cancel, result);
 	else
 		bucket_result_set(result, BUCKET_MISSING, "no bucket can hold such a name or id");
 }
@@ -247,7 +247,7 @@ enum err bucket_probe(struct bucket_client *c, unsigned source, struct error *e)
 	struct bucket_sink sink = {discard_space, discard_commit, scratch};
 	struct bucket_result result = {0};
 	struct str none = {"", 0};
-	run(c, source, none, none, &sink, NULL, &result);
+	try_source(c, source, none, none, &sink, NULL, &result);
 	/* A server may have a page at that place; else it is what loads would see: an object is missing, or they fail.
 	 */
 	if (result.outcome == BUCKET_OK || result.outcome == BUCKET_MISSING || result.status == 200)

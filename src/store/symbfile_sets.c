@@ -130,7 +130,7 @@ static bool is_better(const struct candidate *c, const struct candidate *than)
 	return c->time >= than->time;
 }
 
-static bool take(struct symbfile_set *set, const struct candidate *c)
+static bool take_candidate(struct symbfile_set *set, const struct candidate *c)
 {
 	if (!c->first)
 		return true;
@@ -197,7 +197,7 @@ enum err symbfile_sets_get(struct symbfile_sets *sets, struct store_client *c, c
 	for (unsigned i = 0; i < SYMBFILE_KINDS; i++)
 		sets->hash = hash_of(&best[i], sets->hash);
 	for (unsigned i = 0; i < SYMBFILE_KINDS && !err; i++)
-		l.no_memory = l.no_memory || !take(&sets->kinds[i], &best[i]);
+		l.no_memory = l.no_memory || !take_candidate(&sets->kinds[i], &best[i]);
 	free(l.parts);
 	if (l.no_memory)
 		err = no_memory(e);

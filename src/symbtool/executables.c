@@ -21,7 +21,8 @@ void executables_release(struct executables *x)
 	*x = (struct executables){0};
 }
 
-static enum err add(struct executables *x, const char *path, const struct stat *st, bool found, struct error *e)
+static enum err add_executable(
+        struct executables *x, const char *path, const struct stat *st, bool found, struct error *e)
 {
 	struct executable *items = grown(x->items, &x->cap, x->count, sizeof *items);
 	if (!items)
@@ -75,7 +76,7 @@ static enum err take_entry(struct executables *x, const FTSENT *entry, struct er
 		x->others++;
 		return ERR_OK;
 	}
-	return add(x, entry->fts_path, entry->fts_statp, true, e);
+	return add_executable(x, entry->fts_path, entry->fts_statp, true, e);
 }
 
 static enum err add_directory(struct executables *x, const char *path, struct error *e)
@@ -97,6 +98,6 @@ enum err executables_add(struct executables *x, const char *path, bool recursive
 	if (stat(path, &st) != 0)
 		return error_set(e, ERR_IO, "%s", strerror(errno));
 	if (!S_ISDIR(st.st_mode))
-		return add(x, path, &st, false, e);
+		return add_executable(x, path, &st, false, e);
 	return recursive ? add_directory(x, path, e) : error_set(e, ERR_BAD_REQUEST, "a directory: --recursive");
 }

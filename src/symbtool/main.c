@@ -39,7 +39,7 @@ static int help(const char *name)
 	return EXIT_USAGE;
 }
 
-static int run(int argc, char **argv)
+static int run_verb(int argc, char **argv)
 {
 	const char *word = argc > 1 ? argv[1] : "";
 	if (strcmp(word, "help") == 0 && argc > 2)
@@ -59,7 +59,7 @@ static int run(int argc, char **argv)
 int main(int argc, char **argv)
 {
 	mallopt(M_MMAP_THRESHOLD, LARGE);
-	int code = run(argc, argv);
+	int code = run_verb(argc, argv);
 	if (fflush(stdout) != 0 || ferror(stdout)) {
 		complain("standard output", "cannot be written");
 		return EXIT_FAILED;

@@ -124,9 +124,9 @@ static bool check_file(void *arg, const char *path, bool json, struct error *e)
 	return sound;
 }
 
-static int run(const struct verb *v, int argc, char **argv)
+static int run_check(const struct verb *v, int argc, char **argv)
 {
 	return each_file(v, argc, argv, check_file, NULL);
 }
 
-const struct verb verb_check = {"check", "say what is wrong with symbfiles and symbol files", usage, run};
+const struct verb verb_check = {"check", "say what is wrong with symbfiles and symbol files", usage, run_check};

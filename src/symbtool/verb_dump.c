@@ -108,7 +108,7 @@ static bool dump_file(void *arg, const char *path, bool json, struct error *e)
 	return !err;
 }
 
-static int run(const struct verb *v, int argc, char **argv)
+static int run_dump(const struct verb *v, int argc, char **argv)
 {
 	struct dump d = {0};
 	buffer_init(&d.line, LINE_MAX_BYTES);
@@ -117,4 +117,4 @@ static int run(const struct verb *v, int argc, char **argv)
 	return code;
 }
 
-const struct verb verb_dump = {"dump", "print the records of symbfiles", usage, run};
+const struct verb verb_dump = {"dump", "print the records of symbfiles", usage, run_dump};

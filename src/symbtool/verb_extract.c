@@ -132,7 +132,7 @@ static enum err extract_one(const struct extract *x, const char *path, struct er
 	return err;
 }
 
-static int run(const struct verb *v, int argc, char **argv)
+static int run_extract(const struct verb *v, int argc, char **argv)
 {
 	struct extract x = {.cut = {.part_size = PART_SIZE}, .output = "."};
 	const struct option_row rows[] = {
@@ -170,4 +170,4 @@ static int run(const struct verb *v, int argc, char **argv)
 	return code;
 }
 
-const struct verb verb_extract = {"extract", "write the symbols of executables to symbfiles", usage, run};
+const struct verb verb_extract = {"extract", "write the symbols of executables to symbfiles", usage, run_extract};

@@ -103,9 +103,10 @@ static bool print_ids(void *arg, const char *path, bool json, struct error *e)
 	return true;
 }
 
-static int run(const struct verb *v, int argc, char **argv)
+static int run_file_id(const struct verb *v, int argc, char **argv)
 {
 	return each_file(v, argc, argv, print_ids, NULL);
 }
 
-const struct verb verb_file_id = {"file-id", "print FileIDs, build ids and debug ids of executables", usage, run};
+const struct verb verb_file_id = {
+        "file-id", "print FileIDs, build ids and debug ids of executables", usage, run_file_id};

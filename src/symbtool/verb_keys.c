@@ -4,10 +4,10 @@
 #include "keys/keys_command.h"
 #include "symbtool/verbs.h"
 
-static int run(const struct verb *v, int argc, char **argv)
+static int run_keys(const struct verb *v, int argc, char **argv)
 {
 	(void)v;
 	return keys_command("symbtool keys", argc, argv);
 }
 
-const struct verb verb_keys = {"keys", "API keys in a server's keys file", NULL, run};
+const struct verb verb_keys = {"keys", "API keys in a server's keys file", NULL, run_keys};

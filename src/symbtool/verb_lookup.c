@@ -52,7 +52,7 @@ static enum err look_up(const struct question *q, const struct operands *files, 
 	return err;
 }
 
-static int run(const struct verb *v, int argc, char **argv)
+static int run_lookup(const struct verb *v, int argc, char **argv)
 {
 	bool json = false;
 	const struct option_row rows[] = {{"json", 0, OPTION_FLAG, &json, 0, 0}};
@@ -76,4 +76,4 @@ static int run(const struct verb *v, int argc, char **argv)
 	return err ? EXIT_FAILED : code == OPTIONS_GO_ON ? EXIT_DONE : code;
 }
 
-const struct verb verb_lookup = {"lookup", "what symbfiles say of addresses", usage, run};
+const struct verb verb_lookup = {"lookup", "what symbfiles say of addresses", usage, run_lookup};

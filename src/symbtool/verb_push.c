@@ -205,7 +205,7 @@ static int run_with(const struct verb *v, struct push *p, int argc, char **argv)
 	return code;
 }
 
-static int run(const struct verb *v, int argc, char **argv)
+static int run_push(const struct verb *v, int argc, char **argv)
 {
 	struct push p = {.cut = {.part_size = PART_SIZE}, .parallel = 4, .retry_time = 300};
 	int code = run_with(v, &p, argc, argv);
@@ -213,4 +213,4 @@ static int run(const struct verb *v, int argc, char **argv)
 	return code;
 }
 
-const struct verb verb_push = {"push-symbols", "upload the symbols of executables", usage, run};
+const struct verb verb_push = {"push-symbols", "upload the symbols of executables", usage, run_push};

@@ -262,7 +262,7 @@ static int run_with(const struct verb *v, struct symbolicate *s, int argc, char 
 	return err || s->bad_line || s->lacking ? EXIT_FAILED : EXIT_DONE;
 }
 
-static int run(const struct verb *v, int argc, char **argv)
+static int run_symbolicate(const struct verb *v, int argc, char **argv)
 {
 	struct symbolicate s = {.retry_time = 30};
 	int code = run_with(v, &s, argc, argv);
@@ -270,4 +270,4 @@ static int run(const struct verb *v, int argc, char **argv)
 	return code;
 }
 
-const struct verb verb_symbolicate = {"symbolicate", "function, file and line of addresses", usage, run};
+const struct verb verb_symbolicate = {"symbolicate", "function, file and line of addresses", usage, run_symbolicate};

@@ -93,15 +93,15 @@ static bool read_pair(struct text_reader *r, struct rest *line)
 	struct str key = between(line->at, end);
 	line->at = end + 1;
 	blanks(line);
-	if (!take(line, ":"))
+	if (!take_literal(line, ":"))
 		return true;
 	blanks(line);
 	struct text_object *o = open_object(r);
 	const char *value = line->at;
-	if (take(line, "null")) {
+	if (take_literal(line, "null")) {
 		if (o)
 			take_null(r, o, key, value);
-	} else if (take(line, "\"")) {
+	} else if (take_literal(line, "\"")) {
 		end = string_end(line->at, line->end);
 		if (!end)
 			return false;
@@ -115,7 +115,7 @@ static bool read_pair(struct text_reader *r, struct rest *line)
 bool text_read_json(struct text_reader *r, struct rest line)
 {
 	blanks(&line);
-	int first = next(&line);
+	int first = peek(&line);
 	if (first < 0 || !strchr("{}[]\"", first) || !first)
 		return false;
 	/* "[…" begins lines of logs, too */

@@ -10,7 +10,7 @@ enum { UUID_LETTERS = 36 };
 /* "Process:  TextEdit [1234]" or "Incident Identifier: …" */
 static bool begins_report(struct rest line)
 {
-	return take(&line, "Process: ") || take(&line, "Incident Identifier: ");
+	return take_literal(&line, "Process: ") || take_literal(&line, "Incident Identifier: ");
 }
 
 /* 1   MyApp   0x0000000104b5c8d4 0x104b58000 + 18644, or with the image's name in place of its address */
@@ -36,7 +36,7 @@ static bool read_frame(struct text_reader *r, struct rest line)
 			return false;
 		line.at += image.len;
 	}
-	if (!take(&line, " + ") || !take_decimal(&line, &f.offset))
+	if (!take_literal(&line, " + ") || !take_decimal(&line, &f.offset))
 		return false;
 	const char *end = line.at;
 	blanks(&line);
@@ -54,8 +54,8 @@ static bool read_image(struct text_reader *r, struct rest line)
 {
 	uint64_t from, to;
 	blanks(&line);
-	if (!take_0x(&line, &from) || !blanks(&line) || !take(&line, "-") || !blanks(&line) || !take_0x(&line, &to) ||
-	        !blanks(&line))
+	if (!take_0x(&line, &from) || !blanks(&line) || !take_literal(&line, "-") || !blanks(&line) ||
+	        !take_0x(&line, &to) || !blanks(&line))
 		return false;
 	const char *open = find_word(line.at, line.end, " <");
 	const char *close = open ? memchr(open, '>', (size_t)(line.end - open)) : NULL;

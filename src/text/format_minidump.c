@@ -19,8 +19,8 @@ static bool field(struct rest *r, struct str *f)
 static bool read_module(struct text_reader *r, struct rest line)
 {
 	struct str code, version, debug, id;
-	if (!take(&line, "Module|") || !field(&line, &code) || !field(&line, &version) || !field(&line, &debug) ||
-	        !field(&line, &id))
+	if (!take_literal(&line, "Module|") || !field(&line, &code) || !field(&line, &version) ||
+	        !field(&line, &debug) || !field(&line, &id))
 		return false;
 	return text_told(r, code, debug, id, TEXT_ID_GIVEN);
 }
@@ -33,8 +33,8 @@ bool text_read_pipes(struct text_reader *r, struct rest line)
 	struct str module, function, file, row;
 	if (read_module(r, line))
 		return true;
-	if (!take_decimal(&line, &thread) || !take(&line, "|") || !take_decimal(&line, &number) || !take(&line, "|") ||
-	        !field(&line, &module))
+	if (!take_decimal(&line, &thread) || !take_literal(&line, "|") || !take_decimal(&line, &number) ||
+	        !take_literal(&line, "|") || !field(&line, &module))
 		return false;
 	const char *from = line.at;
 	if (!field(&line, &function) || !field(&line, &file) || !field(&line, &row) || function.len)

@@ -15,8 +15,8 @@ bool text_last_group(struct rest line, struct text_group *g)
 		if (!plus)
 			return false;
 		struct rest r = {plus + 1, line.end};
-		g->spaced = plus > line.at && plus[-1] == ' ' && take(&r, " ");
-		if (!take_0x(&r, &g->offset) || next(&r) != ')')
+		g->spaced = plus > line.at && plus[-1] == ' ' && take_literal(&r, " ");
+		if (!take_0x(&r, &g->offset) || peek(&r) != ')')
 			continue;
 		const char *end = g->spaced ? plus - 1 : plus;
 		const char *low = end - line.at > TEXT_NAME_MAX ? end - TEXT_NAME_MAX : line.at;
@@ -39,12 +39,12 @@ struct str text_build_id(struct rest after)
 {
 	blanks(&after);
 	const char *from = after.at;
-	if (!take(&after, "(BuildId: "))
+	if (!take_literal(&after, "(BuildId: "))
 		return (struct str){"", 0};
 	from = after.at;
-	while (hex_value(next(&after)) >= 0)
+	while (hex_value(peek(&after)) >= 0)
 		after.at++;
-	return next(&after) == ')' ? between(from, after.at) : (struct str){"", 0};
+	return peek(&after) == ')' ? between(from, after.at) : (struct str){"", 0};
 }
 
 /* #01: ???[/path/libxul.so +0x1234], where ??? may be a function; addresses are return addresses (_Unwind_GetIP). */
@@ -75,12 +75,12 @@ static bool read_android(struct text_reader *r, struct rest line)
 	const char *path = line.at, *end = find_word(path, line.end, " (");
 	end = end ? end : line.end;
 	line.at = end;
-	take(&line, " (offset 0x");
+	take_literal(&line, " (offset 0x");
 	while (line.at > end && line.at < line.end && *line.at++ != ')')
 		;
 	const char *name = line.at;
 	struct rest after = line;
-	if (take(&after, " (") && !take(&after, "BuildId: ")) {
+	if (take_literal(&after, " (") && !take_literal(&after, "BuildId: ")) {
 		const char *close = find_word(after.at, after.end, ") (BuildId: ");
 		close = close ? close : find_last(after.at, after.end, ')');
 		const char *plus = close ? find_last(after.at, close, '+') : NULL;
@@ -113,7 +113,8 @@ static bool read_address(struct text_reader *r, struct rest line, uint64_t numbe
 	after = line.at;
 	if (!text_last_group(line, &g)) {
 		blanks(&line);
-		if (!take(&line, "in ?? ()") && !take(&line, "n/a (n/a + 0x0)") && !take(&line, "(<unknown module>)"))
+		if (!take_literal(&line, "in ?? ()") && !take_literal(&line, "n/a (n/a + 0x0)") &&
+		        !take_literal(&line, "(<unknown module>)"))
 			return false;
 		return text_found(r, &f, (struct str){"", 0}, (struct str){"", 0}, TEXT_ID_GIVEN);
 	}
@@ -158,13 +159,13 @@ bool text_read_numbered(struct text_reader *r, struct rest line)
 		line.at = sign + 1;
 		if (!begins || !take_decimal(&line, &number))
 			continue;
-		if (take(&line, ": "))
+		if (take_literal(&line, ": "))
 			return read_firefox(r, line);
 		if (!blanks(&line))
 			continue;
-		if (take(&line, "pc "))
+		if (take_literal(&line, "pc "))
 			return read_android(r, line);
-		return next(&line) == '0' ? read_address(r, line, number) : read_tsan(r, line);
+		return peek(&line) == '0' ? read_address(r, line, number) : read_tsan(r, line);
 	}
 	return false;
 }

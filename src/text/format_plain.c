@@ -56,7 +56,7 @@ bool text_read_glibc(struct text_reader *r, struct rest line)
 		line.end--;
 	const char *open = find_last(line.at, line.end, '[');
 	struct rest hex = {open ? open + 1 : NULL, line.end};
-	if (!open || !take_0x(&hex, &address) || !take(&hex, "]") || hex.at != line.end)
+	if (!open || !take_0x(&hex, &address) || !take_literal(&hex, "]") || hex.at != line.end)
 		return false;
 	const char *close = open, *inner = open;
 	if (close > line.at && close[-1] == ' ')
@@ -112,7 +112,7 @@ bool text_read_perf(struct text_reader *r, struct rest line)
 {
 	struct text_frame f = {.base = TEXT_FILE};
 	struct text_group g;
-	if (!blanks(&line) || !take_hex(&line, &f.offset) || !take(&line, " ") || line.end[-1] != ')')
+	if (!blanks(&line) || !take_hex(&line, &f.offset) || !take_literal(&line, " ") || line.end[-1] != ')')
 		return false;
 	struct str path;
 	const char *open;
@@ -153,10 +153,10 @@ static bool read_systemd(struct text_reader *r, struct rest line)
 	if (!with)
 		return false;
 	struct rest id = {with + strlen(" with build-id"), line.end};
-	take(&id, ":");
+	take_literal(&id, ":");
 	blanks(&id);
 	const char *from = id.at;
-	while (hex_value(next(&id)) >= 0)
+	while (hex_value(peek(&id)) >= 0)
 		id.at++;
 	return text_told(r, between(word, with), (struct str){"", 0}, between(from, id.at), TEXT_ID_BUILD);
 }
@@ -173,7 +173,7 @@ static struct str take_word(struct rest *r)
 /* Breakpad: MODULE Linux x86_64 0123…0 libc.so.6 */
 static bool read_breakpad(struct text_reader *r, struct rest line)
 {
-	if (!take(&line, "MODULE "))
+	if (!take_literal(&line, "MODULE "))
 		return false;
 	take_word(&line);
 	take_word(&line);
@@ -199,15 +199,15 @@ static const char *read_at(struct text_reader *r, struct rest line, const char *
 {
 	struct text_frame f = {.base = TEXT_IMAGE};
 	struct rest hex = {plus + 1, line.end};
-	bool spaced = plus > from && plus[-1] == ' ' && take(&hex, " ");
-	if (!take_0x(&hex, &f.offset) || hex_value(next(&hex)) >= 0 || (next(&hex) | 0x20) == 'x')
+	bool spaced = plus > from && plus[-1] == ' ' && take_literal(&hex, " ");
+	if (!take_0x(&hex, &f.offset) || hex_value(peek(&hex)) >= 0 || (peek(&hex) | 0x20) == 'x')
 		return NULL;
 	const char *end = spaced ? plus - 1 : plus, *name = end;
 	while (name > from && end - name <= TEXT_NAME_MAX && !ends_name((unsigned char)name[-1]))
 		name--;
 	if (name == end || !is_module(r, between(name, end)))
 		return NULL;
-	if (name > from && name[-1] == '(' && next(&hex) == ')')
+	if (name > from && name[-1] == '(' && peek(&hex) == ')')
 		hex.at++;
 	f.address = f.offset;
 	text_edit_one(r, &f, hex.at, hex.at, TEXT_PARENTHESES);

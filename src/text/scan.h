@@ -14,7 +14,7 @@ struct rest {
 	const char *at, *end;
 };
 
-static inline int next(const struct rest *r)
+static inline int peek(const struct rest *r)
 {
 	return r->at < r->end ? (unsigned char)*r->at : -1;
 }
@@ -33,12 +33,12 @@ static inline bool is_digit(int c)
 static inline bool blanks(struct rest *r)
 {
 	const char *from = r->at;
-	while (is_blank(next(r)))
+	while (is_blank(peek(r)))
 		r->at++;
 	return r->at > from;
 }
 
-static inline bool take(struct rest *r, const char *word)
+static inline bool take_literal(struct rest *r, const char *word)
 {
 	size_t n = strlen(word);
 	if ((size_t)(r->end - r->at) < n || memcmp(r->at, word, n) != 0)
@@ -52,14 +52,14 @@ static inline bool take_hex(struct rest *r, uint64_t *v)
 {
 	const char *from = r->at;
 	*v = 0;
-	for (int d; r->at - from < 17 && (d = hex_value(next(r))) >= 0; r->at++)
+	for (int d; r->at - from < 17 && (d = hex_value(peek(r))) >= 0; r->at++)
 		*v = *v << 4 | (unsigned)d;
 	return r->at > from && r->at - from < 17;
 }
 
 static inline bool take_0x(struct rest *r, uint64_t *v)
 {
-	return take(r, "0x") && take_hex(r, v);
+	return take_literal(r, "0x") && take_hex(r, v);
 }
 
 /* 1 to 18 decimal digits, and no further one. */
@@ -67,7 +67,7 @@ static inline bool take_decimal(struct rest *r, uint64_t *v)
 {
 	const char *from = r->at;
 	*v = 0;
-	for (; r->at - from < 19 && is_digit(next(r)); r->at++)
+	for (; r->at - from < 19 && is_digit(peek(r)); r->at++)
 		*v = *v * 10 + (uint64_t)(*r->at - '0');
 	return r->at > from && r->at - from < 19;
 }
