@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "extract/dwarf_bytes.h"
-#include "extract/map64.h"
+#include "base/map64.h"
 
 struct abbrev_attr {
 	uint32_t name, form;

@@ -8,7 +8,7 @@
 #include "base/buffer.h"
 #include "extract/die_scan.h"
 #include "extract/intern.h"
-#include "extract/map64.h"
+#include "base/map64.h"
 
 struct scopes;
 

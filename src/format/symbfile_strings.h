@@ -5,6 +5,7 @@
 
 #include "base/buffer.h"
 #include "base/error.h"
+#include "base/map64.h"
 
 enum {
 	TABLE_MAX = (16 << 20) - (64 << 10), /* bytes of a string table, which is smaller */
@@ -12,7 +13,6 @@ enum {
 };
 
 struct symbfile_string {
-	uint64_t hash;
 	uint32_t at, len; /* in texts */
 	uint32_t number;  /* in the string table, once that is made */
 	bool used, shared;
@@ -21,8 +21,8 @@ struct symbfile_string {
 struct symbfile_strings {
 	struct buffer texts;
 	struct symbfile_string *items;
-	uint32_t *slots; /* of a hash table: indexes into items + 1, 0: free */
-	size_t count, cap, slot_count;
+	struct map64 by_hash; /* index into items + 1; strings of one hash have neighbouring keys */
+	size_t count, cap;
 	size_t table_len; /* bytes of a table of all strings */
 };
 

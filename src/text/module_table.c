@@ -34,24 +34,20 @@ struct text_known {
 
 bool text_modules_init(struct text_modules *t, uint32_t max)
 {
-	*t = (struct text_modules){.max = max, .mask = 15, .report = 1};
+	*t = (struct text_modules){.max = max, .report = 1};
 	arena_init(&t->arena, MEMORY_MAX);
 	t->seed = random_u64();
-	while (t->mask < 2 * max)
-		t->mask = 2 * t->mask + 1;
 	t->entries = calloc(max, sizeof *t->entries);
 	t->known = calloc(max, sizeof *t->known);
-	t->slots = calloc((size_t)t->mask + 1, sizeof *t->slots);
-	t->known_slots = calloc((size_t)t->mask + 1, sizeof *t->known_slots);
-	return t->entries && t->known && t->slots && t->known_slots;
+	return t->entries && t->known;
 }
 
 void text_modules_release(struct text_modules *t)
 {
 	free(t->entries);
 	free(t->known);
-	free(t->slots);
-	free(t->known_slots);
+	map64_release(&t->by_path);
+	map64_release(&t->known_by_name);
 	arena_release(&t->arena);
 }
 
@@ -135,28 +131,30 @@ static bool set_id(struct text_modules *t, struct text_module *m, struct str id,
 
 /* ---- what is known of names ---- */
 
-static uint32_t *known_slot(const struct text_modules *t, struct str name)
+/* NULL: nothing; *key is where it would be. */
+static struct text_known *look_up_known(const struct text_modules *t, struct str name, uint64_t *key)
 {
-	uint32_t at = (uint32_t)name_hash_seeded(name, (struct str){"", 0}, t->seed) & t->mask;
-	while (t->known_slots[at] && !str_equal(t->known[t->known_slots[at] - 1].name, name))
-		at = (at + 1) & t->mask;
-	return &t->known_slots[at];
+	uint64_t at;
+	*key = name_hash_seeded(name, (struct str){"", 0}, t->seed);
+	while ((at = map64_get(&t->known_by_name, *key)) && !str_equal(t->known[at - 1].name, name))
+		++*key;
+	return at ? &t->known[at - 1] : NULL;
 }
 
 /* NULL: no room. */
 static struct text_known *make_known(struct text_modules *t, struct str name)
 {
-	uint32_t *slot = known_slot(t, name);
-	if (!*slot) {
+	uint64_t key;
+	struct text_known *k = look_up_known(t, name, &key);
+	if (!k) {
 		if (t->known_count == t->max)
 			return NULL;
-		struct text_known *k = &t->known[t->known_count];
+		k = &t->known[t->known_count];
 		*k = (struct text_known){.name = copy(t, name), .report = t->report, .open = NONE};
-		if (!k->name.data)
+		if (!k->name.data || !map64_put(&t->known_by_name, key, t->known_count + 1))
 			return NULL;
-		*slot = ++t->known_count;
+		t->known_count++;
 	}
-	struct text_known *k = &t->known[*slot - 1];
 	if (k->report != t->report && !k->user)
 		*k = (struct text_known){.name = k->name, .report = t->report, .open = NONE};
 	return k;
@@ -165,8 +163,8 @@ static struct text_known *make_known(struct text_modules *t, struct str name)
 /* NULL: nothing that holds here. */
 static const struct text_known *find_known(const struct text_modules *t, struct str name)
 {
-	uint32_t slot = *known_slot(t, name);
-	const struct text_known *k = slot ? &t->known[slot - 1] : NULL;
+	uint64_t ignored;
+	const struct text_known *k = look_up_known(t, name, &ignored);
 	return k && k->told.id.len && (k->user || k->report == t->report) ? k : NULL;
 }
 
@@ -222,8 +220,8 @@ void text_modules_forget(struct text_modules *t)
 	struct text_known *known = t->known;
 	t->count = t->known_count = 0;
 	t->report = 1;
-	memset(t->slots, 0, ((size_t)t->mask + 1) * sizeof *t->slots);
-	memset(t->known_slots, 0, ((size_t)t->mask + 1) * sizeof *t->known_slots);
+	map64_reset(&t->by_path);
+	map64_reset(&t->known_by_name);
 	arena_init(&t->arena, MEMORY_MAX);
 	/* what the user said comes first in the table, and stays */
 	for (uint32_t i = 0; i < old.known_count && known[i].user; i++) {
@@ -242,21 +240,27 @@ bool text_modules_crowded(const struct text_modules *t)
 
 /* ---- modules ---- */
 
-static uint32_t *module_slot(const struct text_modules *t, struct str path, struct str id)
+/* Its index; NONE: it is not there, and *key is where it would be. */
+static int32_t look_up_module(const struct text_modules *t, struct str path, struct str id, uint64_t *key)
 {
-	uint32_t at = (uint32_t)name_hash_seeded(path, id, t->seed + (id.len ? 0 : t->report)) & t->mask;
-	for (; t->slots[at]; at = (at + 1) & t->mask) {
-		const struct text_entry *e = &t->entries[t->slots[at] - 1];
+	uint64_t at;
+	for (*key = name_hash_seeded(path, id, t->seed + (id.len ? 0 : t->report)); (at = map64_get(&t->by_path, *key));
+	        ++*key) {
+		const struct text_entry *e = &t->entries[at - 1];
 		if (str_equal(e->path, path) && str_equal(e->id, id) && (id.len || e->report == t->report))
 			break;
 	}
-	return &t->slots[at];
+	return (int32_t)at - 1;
 }
 
-/* known: NULL, or what gives it the id. */
-static bool fill(struct text_modules *t, struct text_entry *e, struct str path, struct str id, enum text_id kind,
+/* Adds a module, whose key is free. known: NULL, or what gives it the id. */
+static bool add_module(struct text_modules *t, uint64_t key, struct str path, struct str id, enum text_id kind,
         const struct text_known *known)
 {
+	struct text_entry *e = &t->entries[t->count];
+	struct text_known *k = NULL;
+	if (t->count == t->max)
+		return false;
 	*e = (struct text_entry){.path = copy(t, path), .id = copy(t, id), .report = t->report, .next_open = NONE};
 	if (!e->path.data || !e->id.data)
 		return false;
@@ -264,13 +268,15 @@ static bool fill(struct text_modules *t, struct text_entry *e, struct str path, 
 	e->module.name = text_base_name(e->path);
 	if (known)
 		apply(&e->module, &known->told);
-	if (known || id.len)
-		return known || set_id(t, &e->module, id, kind);
-	struct text_known *k = make_known(t, e->module.name);
-	if (!k)
+	else if (id.len ? !set_id(t, &e->module, id, kind) : !(k = make_known(t, e->module.name)))
 		return false;
-	e->next_open = k->open;
-	k->open = (int32_t)t->count;
+	if (!map64_put(&t->by_path, key, t->count + 1))
+		return false;
+	if (k) {
+		e->next_open = k->open;
+		k->open = (int32_t)t->count;
+	}
+	t->count++;
 	return true;
 }
 
@@ -279,13 +285,11 @@ int32_t text_modules_find(struct text_modules *t, struct str path, struct str id
 	const struct text_known *known = id.len ? NULL : find_known(t, text_base_name(path));
 	if (known)
 		id = known->told.id;
-	uint32_t *slot = module_slot(t, path, id);
-	if (!*slot) {
-		if (t->count == t->max || !fill(t, &t->entries[t->count], path, id, kind, known))
-			return NONE;
-		*slot = ++t->count;
-	}
-	return (int32_t)*slot - 1;
+	uint64_t key;
+	int32_t found = look_up_module(t, path, id, &key);
+	if (found == NONE && add_module(t, key, path, id, kind, known))
+		found = (int32_t)t->count - 1;
+	return found;
 }
 
 const struct text_module *text_modules_at(const struct text_modules *t, uint32_t index)

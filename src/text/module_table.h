@@ -4,6 +4,7 @@
 #define TEXT_MODULE_TABLE_H
 
 #include "base/arena.h"
+#include "base/map64.h"
 #include "text/reader.h"
 
 enum text_id {
@@ -18,8 +19,8 @@ struct text_modules {
 	uint32_t count, max;
 	struct text_known *known; /* by the last segment of the path */
 	uint32_t known_count, report;
-	uint32_t *slots, *known_slots; /* index + 1 */
-	uint32_t mask;
+	/* Index + 1, by hash; those of one hash have neighbouring keys. */
+	struct map64 by_path, known_by_name;
 	uint64_t seed;
 };
 

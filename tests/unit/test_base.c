@@ -22,6 +22,7 @@
 #include "base/buffer.h"
 #include "base/cgroup.h"
 #include "base/hash.h"
+#include "base/map64.h"
 #include "base/log.h"
 #include "base/nice.h"
 #include "base/utf8.h"
@@ -624,9 +625,27 @@ static void xxh3_has_the_same_values_everywhere(void **state)
 	}
 }
 
+static void table_of_numbers(void **state)
+{
+	(void)state;
+	struct map64 m = {0};
+	assert_int_equal(map64_get(&m, 1), 0);
+	for (uint64_t i = 0; i < 10000; i++)
+		assert_true(map64_put(&m, i * 4096, i + 1));
+	for (uint64_t i = 0; i < 10000; i++)
+		assert_int_equal(map64_get(&m, i * 4096), i + 1);
+	assert_int_equal(map64_get(&m, 1), 0);
+	map64_reset(&m);
+	assert_int_equal(map64_get(&m, 4096), 0);
+	assert_true(map64_put(&m, 4096, 7));
+	assert_int_equal(map64_get(&m, 4096), 7);
+	map64_release(&m);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	        cmocka_unit_test(table_of_numbers),
 	        cmocka_unit_test(limits_of_control_groups),
 	        cmocka_unit_test(arena_pieces_are_aligned_and_apart),
 	        cmocka_unit_test(arena_keeps_to_its_cap),

@@ -18,7 +18,6 @@
 #include "extract/coverage.h"
 #include "extract/demangle.h"
 #include "extract/intern.h"
-#include "extract/map64.h"
 #include "extract/segments.h"
 
 /* ---- calls ---- */
@@ -262,7 +261,7 @@ static void covered_code(void **state)
 	coverage_release(&c);
 }
 
-/* ---- strings and tables ---- */
+/* ---- strings ---- */
 
 static void strings_are_kept_once(void **state)
 {
@@ -286,19 +285,6 @@ static void strings_are_kept_once(void **state)
 	intern_release(&set);
 }
 
-static void table_of_numbers(void **state)
-{
-	(void)state;
-	struct map64 m = {0};
-	assert_int_equal(map64_get(&m, 1), 0);
-	for (uint64_t i = 0; i < 10000; i++)
-		assert_true(map64_put(&m, i * 4096, i + 1));
-	for (uint64_t i = 0; i < 10000; i++)
-		assert_int_equal(map64_get(&m, i * 4096), i + 1);
-	assert_int_equal(map64_get(&m, 1), 0);
-	map64_release(&m);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -313,7 +299,6 @@ int main(void)
 	        cmocka_unit_test(calls_outside_of_their_callers),
 	        cmocka_unit_test(covered_code),
 	        cmocka_unit_test(strings_are_kept_once),
-	        cmocka_unit_test(table_of_numbers),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

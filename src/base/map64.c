@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <config.h>
 
-#include "extract/map64.h"
+#include "base/map64.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { FIRST_CAP = 64 };
 
@@ -11,6 +12,13 @@ void map64_release(struct map64 *m)
 {
 	free(m->slots);
 	*m = (struct map64){0};
+}
+
+void map64_reset(struct map64 *m)
+{
+	if (m->cap)
+		memset(m->slots, 0, m->cap * sizeof *m->slots);
+	m->count = 0;
 }
 
 /* The slot of key, or the free one where it belongs. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A hash table from 64-bit keys to 64-bit values. */
-#ifndef SYMBTOOL_MAP64_H
-#define SYMBTOOL_MAP64_H
+#ifndef BASE_MAP64_H
+#define BASE_MAP64_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,6 +19,8 @@ struct map64 {
 
 /* A cleared struct map64 is an empty table. */
 void map64_release(struct map64 *m);
+/* Empty again, with the memory that it has. */
+void map64_reset(struct map64 *m);
 /* 0: not there. */
 uint64_t map64_get(const struct map64 *m, uint64_t key);
 /* The key must not be there yet; value is not 0. False: no memory. */
