@@ -122,7 +122,8 @@ static bool module_init(struct filter_names *n, struct module *out, const struct
 	}
 	if (why == LOCAL_FOUND && (out->ids[ids] = file_id_text(path)))
 		ids++;
-	if (m->id.len && !(out->ids[ids++] = strndup(m->id.data, m->id.len)))
+	struct str id = m->id.len || !out->place ? m->id : str_from(local_place_debug_id(out->place));
+	if (id.len && !(out->ids[ids++] = strndup(id.data, id.len)))
 		return false;
 	if (!ids) {
 		out->decided = true;

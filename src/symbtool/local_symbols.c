@@ -28,6 +28,7 @@ struct local_place {
 	struct segment segments[SEGMENTS_MAX];
 	size_t segment_count;
 	uint64_t image_base;
+	char debug_id[DEBUG_ID_LEN + 1];
 };
 
 struct local_file {
@@ -137,6 +138,7 @@ struct local_place *local_place_read(const char *path)
 		return place;
 	ids_read(&ids, elf.elf);
 	place->image_base = ids.image_base;
+	memcpy(place->debug_id, ids.debug_id, sizeof ids.debug_id);
 	elf_getphdrnum(elf.elf, &count);
 	for (size_t i = 0; i < count && place->segment_count < SEGMENTS_MAX; i++) {
 		GElf_Phdr p;
@@ -146,6 +148,11 @@ struct local_place *local_place_read(const char *path)
 	}
 	elf_file_close(&elf);
 	return place;
+}
+
+const char *local_place_debug_id(const struct local_place *place)
+{
+	return place->debug_id;
 }
 
 uint64_t local_place_address(const struct local_place *place, uint64_t address, enum text_base base)

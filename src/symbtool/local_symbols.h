@@ -34,6 +34,8 @@ struct local_place;
 struct local_place *local_place_read(const char *path);
 /* The file's own address for one of a text. */
 uint64_t local_place_address(const struct local_place *p, uint64_t address, enum text_base base);
+/* The debug id that Breakpad's tools give the file; empty: none. */
+const char *local_place_debug_id(const struct local_place *p);
 /* Between batches: of more than a few files, those go that were not opened since the last call. */
 void local_symbols_settle(struct local_symbols *s);
 

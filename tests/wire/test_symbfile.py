@@ -12,6 +12,7 @@ import socket
 import sys
 import threading
 import time
+import uuid
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -546,7 +547,7 @@ def test_a_killed_server_loses_nothing_that_it_accepted(tmp_path):
                 end = time.monotonic() + 120
                 while time.monotonic() < end:
                     try:
-                        reply = upload(s, "ranges", b64, body)
+                        reply = upload(s, "ranges", b64, body, BuildID=hexa + "0123")
                     except OSError:
                         continue
                     if reply.status == 200:
@@ -581,4 +582,5 @@ def test_a_killed_server_loses_nothing_that_it_accepted(tmp_path):
         assert len(taken) == 200
         for hexa, name in taken:
             assert frames(s, hexa, [0x1000])[0].get("function") == name
+            assert frames(s, uuid.UUID(bytes_le=bytes.fromhex(hexa)).hex.upper() + "0", [0x1000])[0].get("function") == name
             assert listed(s, hexa)["ranges"]["have"] == [0]
