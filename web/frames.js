@@ -12,12 +12,19 @@ export function visible(text) {
 }
 
 const REASONS = {
-	"no module": "the text has an address alone",
-	"no id": "the text does not tell which build of the module it is",
+	"no module": "an address alone, in no module",
+	"no id": "nothing tells which build of the module it is",
 	"not found": "no source has symbols of the module",
 	"corrupt": "a source has a file of the module, which cannot be used",
+	"parts missing": "of what was uploaded for the module parts are missing",
 	"no function": "the offset is in no function of the module",
+	"no offset": "there is no offset",
+	"no integer": "the offset is no integer",
 };
+
+function told(reason, detail) {
+	return `${REASONS[reason] ?? reason}${detail ? `: ${detail}` : ""}`;
+}
 
 function place(frame) {
 	if (!frame.file)
@@ -34,7 +41,7 @@ function frameRows(frame, number) {
 	if (name === undefined || name === null) {
 		kind = "none";
 		name = `${frame.module || "?"}+${offset}`;
-		where = frame.reason ? REASONS[frame.reason] ?? frame.reason : "";
+		where = frame.reason ? told(frame.reason, frame.detail) : "";
 	} else {
 		where = [where, `(${frame.module || "?"}+${offset})`].filter(Boolean).join("  ");
 	}
@@ -49,14 +56,56 @@ function count(list, singular) {
 	return `${list} ${singular}${list === 1 ? "" : "s"}`;
 }
 
+// The modules of a reply of version 5 that some frame without a name is in: [name, id] by "name/id".
+export function unnamedModules(request, reply) {
+	const out = new Map();
+	jobsOf(request).forEach((job, i) => reply.results[i].stacks.forEach((frames, k) => frames.forEach((frame, f) => {
+		const module = job.memoryMap[job.stacks[k][f][0]];
+		if (!frame.function && module)
+			out.set(module.join("/"), module);
+	})));
+	return out;
+}
+
+function jobsOf(request) {
+	const value = JSON.parse(request.body);
+	return value.jobs ?? [value];
+}
+
+// reasons: what the server says of modules, by "name/id", as "corrupt: byte 17: …".
+function reasonOf(frame, module, found, reasons) {
+	const key = module?.join("/");
+	const [reason, detail] = splitReason(reasons[key]);
+	if (!module)
+		return { reason: "no module" };
+	if (frame.module_offset === "-0x1")
+		return { reason: "no offset" };
+	if (!/^0x[0-9a-f]+$/.test(frame.module_offset))
+		return { reason: "no integer" };
+	if (found[key] === null)
+		return { reason: "no id" };
+	return { reason: reason ?? (found[key] ? "no function" : "not found"), detail };
+}
+
+function splitReason(text) {
+	const at = text?.indexOf(": ") ?? -1;
+	return at < 0 ? [text] : [text.slice(0, at), text.slice(at + 2)];
+}
+
+function withReasons(frames, job, stack, found, reasons) {
+	return frames.map((frame, f) => frame.function ? frame
+		: { ...frame, ...reasonOf(frame, job.memoryMap[job.stacks[stack][f][0]], found, reasons) });
+}
+
 // The stacks of a reply of any kind: [{title, frames, modules: {name: found}}].
-function stacksOf(request, reply) {
+function stacksOf(request, reply, reasons) {
 	if (request.kind === "text")
 		return [{ title: null, frames: reply.frames }];
 	if (request.kind === "v4")
 		return v4Stacks(request, reply);
-	return reply.results.flatMap((result, job) =>
-		result.stacks.map((frames, i) => ({ title: `Job ${job}, stack ${i}`, frames, found: result.found_modules })));
+	const jobs = jobsOf(request);
+	return reply.results.flatMap(({ stacks, found_modules: found }, job) => stacks.map((frames, i) =>
+		({ title: `Job ${job}, stack ${i}`, frames: withReasons(frames, jobs[job], i, found, reasons), found })));
 }
 
 // Version 4 gives "name (in module)" for each frame.
@@ -72,21 +121,21 @@ function v4Stacks(request, reply) {
 	}));
 }
 
-function missingModules(request, stacks) {
+function missingModules(request, stacks, reasons) {
 	const out = new Map();
 	for (const { found, frames } of stacks) {
 		for (const [name, has] of Object.entries(found ?? {}))
 			if (has === false)
-				out.set(name, "no source has symbols of it, or its file cannot be used");
+				out.set(name, visible(told(...splitReason(reasons[name] ?? "not found"))));
 		for (const frame of request.kind === "text" ? frames : [])
 			if (frame.module && ["no id", "not found", "corrupt"].includes(frame.reason))
-				out.set(frame.id ? `${frame.module}/${frame.id}` : frame.module, REASONS[frame.reason]);
+				out.set(frame.id ? `${frame.module}/${frame.id}` : frame.module, visible(told(frame.reason, frame.detail)));
 	}
 	return [...out].map(([name, reason]) => ({ name: visible(name), reason }));
 }
 
-export function build(request, reply) {
-	const stacks = stacksOf(request, reply);
+export function build(request, reply, reasons) {
+	const stacks = stacksOf(request, reply, reasons);
 	const rows = [];
 	let frames = 0, named = 0;
 	for (const stack of stacks) {
@@ -99,7 +148,7 @@ export function build(request, reply) {
 				rows.push(row);
 		});
 	}
-	return { rows, missing: missingModules(request, stacks), summary: `${count(frames, "frame")}, ${named} with a name` };
+	return { rows, missing: missingModules(request, stacks, reasons), summary: `${count(frames, "frame")}, ${named} with a name` };
 }
 
 function rowText(row) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Asks the server, and keeps the reply: the page gets the rows that it shows, never the whole, so that a large reply does not hold it up.
-import { build, copy, textRows, visible } from "./frames.js";
+import { build, copy, textRows, unnamedModules, visible } from "./frames.js";
+
+const MODULES_ASKED = 1000; // for the reason why they have no symbols
 
 let rows = [], textLines = [], reply = null, controller = null;
 
@@ -42,10 +44,12 @@ async function send({ number, request }, signal) {
 			const second = await fetch(url, { method: "POST", body: request.body, signal });
 			text = second.ok ? await second.text() : "";
 		}
+		const value = JSON.parse(body);
+		const reasons = request.kind === "v5" ? await reasonsOf(url, request, value, signal) : {};
 		if (signal.aborted)
 			return;
-		reply = JSON.parse(body);
-		const built = build(request, reply);
+		reply = value;
+		const built = build(request, reply, reasons);
 		rows = built.rows;
 		textLines = textRows(request, text, rows);
 		postMessage({ what: "done", number, rows: rows.length, lines: textLines.length, summary: built.summary, missing: built.missing });
@@ -53,6 +57,17 @@ async function send({ number, request }, signal) {
 		if (!signal.aborted)
 			postMessage({ what: "failed", number, status: 0, retry: 0, error: String(problem.message ?? problem) });
 	}
+}
+
+// Why modules have no symbols, or lack some: a reply of version 5 does not say it, but for who asks with Debug, which takes longer. So one
+// frame of each such module is asked for again.
+async function reasonsOf(url, request, value, signal) {
+	const memoryMap = [...unnamedModules(request, value).values()].slice(0, MODULES_ASKED);
+	if (!memoryMap.length)
+		return {};
+	const body = JSON.stringify({ memoryMap, stacks: [memoryMap.map((_, i) => [i, 0])] });
+	const answer = await fetch(url, { method: "POST", body, headers: { ...request.headers, Debug: "true" }, signal });
+	return answer.ok ? (await answer.json()).debug.unnamed.modules : {};
 }
 
 function retryAfter(answer) {

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The web page in headless Chromium, through nginx: what a person does with it, and what hostile names and texts may not do."""
+"""The web page in headless Chromium, through nginx: what a person does with it, and what hostile names and texts may not do.
+Screenshots are kept in build/screenshots, or in SCREENSHOTS."""
 
 import base64
 import contextlib
@@ -144,7 +145,8 @@ def test_the_sample(page):
     assert "strtod_l.c:393" in rows[named] and "__mpn_add_1" in rows[named + 1]  # nested under it
     assert "missing.so" in page.text("missing")
     assert "with a name" in page.text("summary")
-    page.shot("sample")
+    page.driver.set_window_size(1000, 860)
+    page.shot("page")  # docs/page.png is this one
 
 
 def test_pasted_text_with_a_module_that_is_given(page):
@@ -163,6 +165,21 @@ def test_pasted_text_with_a_module_that_is_given(page):
     html = page.driver.execute_script("return document.body.textContent")
     assert "\u202e" not in page.driver.execute_script("return document.getElementById('text').textContent") and "evil" in html
     page.shot("text")
+
+
+def test_frames_of_a_request_say_why_they_have_no_name(page, stack):
+    """Each by its own reason, as the frames of a text do."""
+    corrupt, gone = ["corrupt", debug_id("corrupt")], ["gone", debug_id("gone")]
+    stack.symbols.put(corrupt[0], corrupt[1], b"no symbol file <i>at</i> all\n")
+    frames = [[0, 0x1000], [0, 0x9000], [1, 1], [2, 1], [-1, 7], [0, -1], [0, 1.5], [3, 5]]
+    page.send(json.dumps({"jobs": [{"memoryMap": [], "stacks": []}, {"memoryMap": [APP, gone, corrupt, ["", "12"]], "stacks": [frames]}]}))
+    rows = page.result("#7 ")
+    for row, words in zip(rows, ["main", "in no function", "no source", "cannot be used: ", "an address alone", "no offset", "no integer", "which build"]):
+        assert words in row, rows
+    missing = page.driver.execute_script("return [...document.querySelectorAll('#missing li')].map(i => i.textContent)")
+    assert sorted(one.split("/")[0] for one in missing) == ["corrupt", "gone"]
+    assert all(("cannot be used: " if one.startswith("corrupt/") else "no source") in one for one in missing), missing
+    page.shot("reasons")
 
 
 def test_a_dropped_file(page):
@@ -230,8 +247,8 @@ def test_copies(page):
     page.driver.execute_cdp_cmd(
         "Browser.grantPermissions", {"origin": page.origin, "permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"]}
     )
-    page.send(json.dumps({"memoryMap": [APP], "stacks": [[[0, 0x1010]]]}))
-    page.result("inner")
+    page.send(json.dumps({"memoryMap": [APP], "stacks": [[[0, 0x1010], [0, 0x9000]]]}))
+    page.result("inner", "in no function")
     taken = {}
     page.driver.execute_script("navigator.clipboard.writeText = text => { window.taken = text; return Promise.resolve(); }")
     for kind in ("text", "markdown", "json"):
@@ -240,7 +257,7 @@ def test_copies(page):
         taken[kind] = page.wait(kind, lambda: page.driver.execute_script("return window.taken"))
     assert taken["text"].startswith("#0 main  src/main.c:15") and "    inner  src/inner.h:7" in taken["text"]
     assert taken["markdown"] == f"```\n{taken['text']}```\n"
-    assert json.loads(taken["json"])["results"][0]["stacks"][0][0]["function"] == "main"
+    assert json.loads(taken["json"])["results"][0]["stacks"][0] == page.stack.client.frames(APP, [0x1010, 0x9000])
 
 
 def test_a_link_carries_the_input_and_never_reaches_the_server(page, stack):
