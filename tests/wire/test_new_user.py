@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What README tells a new user to do with a stack: ./run, the page's sample, a program that crashes, its report on the page and through
+the filter. And a program that is pushed once, asked for as each of its users does."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import types
+
+import pytest
+
+from client import job
+from stack import DAEMON, ROOT, Server, Stack
+from test_build_ids import debug_id
+from test_filter import BOUND, HOT, SOURCE, SYMBTOOL, build_id, compile_c, crash, filtered, line_of
+from test_page import CHROMIUM, DRIVER, Page, chromium
+
+pytestmark = pytest.mark.skipif(not os.path.exists(SYMBTOOL), reason="symbtool was not built")
+
+
+class Run(Server):
+    """./run, when all is built."""
+
+    def __init__(self, directory):
+        super().__init__("run", str(directory))
+
+    def start(self):
+        self.spawn([sys.executable, os.path.join(ROOT, "tests", "tools", "run_local.py"), "--program", os.path.abspath(DAEMON[-1])])
+        self.ready(lambda: "ready http" in self.said())
+        self.port = int(re.search(r"ready http://127\.0\.0\.1:(\d+)", self.said()).group(1))
+        self.key_file = re.search(r"--api-key-file (\S+)", self.said()).group(1)
+        self.url = f"http://127.0.0.1:{self.port}"
+
+    def said(self):
+        with open(self.log, encoding="utf-8") as f:
+            return f.read()
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    one = Run(tmp_path_factory.mktemp("run"))
+    one.start()
+    yield one
+    one.stop()
+
+
+def push(url, key_file, program):
+    command = [SYMBTOOL, "push-symbols", "--url", url, "--api-key-file", key_file, program]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=BOUND)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="chromium and chromium-driver are not installed")
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_a_crash_is_named_alike_on_the_page_and_by_the_filter(run, tmp_path, compiler):
+    driver = chromium(tmp_path)
+    try:
+        driver.set_window_size(1280, 900)
+        page = Page(driver, types.SimpleNamespace(node=types.SimpleNamespace(nginx=run))).open()
+        page.part("sample").click()
+        page.result("str_to_mpn")
+
+        program = compile_c(str(tmp_path), "program", SOURCE, "-fsanitize=address", "-Wl,--build-id=sha1", compiler=compiler)
+        report = crash(program, "ASAN_OPTIONS")
+        push(run.url, run.key_file, program)
+        by_files, by_server = places(filtered(report)), places(filtered(report, "--url", run.url))
+        assert [p for p in by_files if p[0] in ("inlined", "faulty", "main")][:3] == [(f, line_of(SOURCE, f)) for f in ("inlined", "faulty", "main")]
+        assert by_server == by_files
+
+        page.open()
+        if "BuildId" not in report:  # gcc before 13 and clang before 15 do not write it
+            page.part("form").find_element("tag name", "summary").click()
+            page.put(f"program={build_id(program)}", "modules")
+        page.send(report)
+        page.result("faulty", "main")
+        page.part("view-text").click()
+        lines = page.wait("the text", lambda: page.rows("text"))
+        assert [p for p in places("\n".join(lines)) if p in by_files] == by_files
+        page.part("view-frames").click()
+        page.part("input").click()
+        page.shot(f"crash-{compiler}")
+        page.quiet()
+    finally:
+        driver.quit()
+
+
+def places(text):
+    """(function, line) of the frames of the program in a report with names, inlined calls after one another."""
+    return [(f, int(line)) for f, line in re.findall(r"(\w+) \S*program\.c:(\d+)", text)]
+
+
+# ---- pushed once ----
+
+
+@pytest.fixture(scope="module")
+def one(tmp_path_factory):
+    place = tmp_path_factory.mktemp("store")
+    os.makedirs(place / "store")
+    with Stack(keys=True, config={"symbfile_store": f"file://{place}/store"}) as s:
+        s.key_file = str(place / "key")
+        with open(s.key_file, "w", encoding="utf-8") as f:
+            f.write(s.key + "\n")
+        s.url = f"http://127.0.0.1:{s.node.nginx.port}"
+        yield s
+
+
+@pytest.fixture(params=["-pie", "-no-pie"])
+def pushed(request, one, tmp_path):
+    """A program that was pushed: what is left of it is the stripped copy that runs."""
+    program = compile_c(str(tmp_path), "whole", HOT, "-O1", request.param, "-Wl,--build-id=sha1")
+    stripped = str(tmp_path / "hot")
+    subprocess.run(["strip", "-o", stripped, program], check=True)
+    push(one.url, one.key_file, program)
+    offset, ident = hot_offset(program), build_id(program)
+    os.remove(program)
+    base = 0x400000 if request.param == "-no-pie" else 0
+    return types.SimpleNamespace(path=stripped, offset=offset, address=offset + base, build_id=ident)
+
+
+PLACE = f"whole.c:{line_of(HOT, 'hot')}"
+
+
+def test_the_request_of_profiler_cli(one, pushed):
+    """Debug ids and offsets in the image, as the Firefox Profiler and its command line have them in a profile's libs."""
+    module = ["hot", debug_id(bytes.fromhex(pushed.build_id))]
+    reply = one.client.v5({"jobs": [job([module], [[0, pushed.offset]])]})["results"][0]
+    assert reply["found_modules"] == {"/".join(module): True}
+    frame = reply["stacks"][0][0]
+    assert frame["function"] == "hot" and f"{os.path.basename(frame['file'])}:{frame['line']}" == PLACE
+
+
+@pytest.mark.skipif(not shutil.which("perf"), reason="linux-perf is not installed")
+def test_the_text_of_perf(one, pushed, tmp_path):
+    data = str(tmp_path / "perf.data")
+    env = {**os.environ, "HOME": str(tmp_path)}  # where perf keeps copies of what it saw
+    command = ["perf", "record", "-e", "cpu-clock:u", "-F", "199", "-g", "-o", data, pushed.path]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=BOUND, env=env)
+    if done.returncode:
+        pytest.skip("perf may not count here: " + done.stderr.strip().splitlines()[-1])
+    script = subprocess.run(["perf", "script", "-i", data], capture_output=True, text=True, timeout=BOUND, check=True, env=env).stdout
+    assert f"[unknown] ({pushed.path})" in script
+    frames = script.count(f"[unknown] ({pushed.path})")
+    # by the file that ran, which is stripped
+    assert filtered(script, "--url", one.url).count(PLACE) > frames / 4
+    os.remove(pushed.path)
+    # by what the user says, on the command line and in the text
+    assert filtered(script, "--url", one.url, "--module", f"hot={pushed.build_id}").count(PLACE) > frames / 4
+    text = f"MODULE Linux x86_64 {debug_id(bytes.fromhex(pushed.build_id))} hot\n{script}"
+    assert one.client.post("/symbolicate/text", text).text.count(PLACE) > frames / 4
+
+
+def test_addresses_of_a_stripped_copy(one, pushed):
+    done = subprocess.run([SYMBTOOL, "symbolicate", "--url", one.url, pushed.path, hex(pushed.address)], capture_output=True, text=True, timeout=BOUND)
+    assert done.returncode == 0 and "hot at " in done.stdout and PLACE in done.stdout, done
+
+
+def hot_offset(program):
+    """In the image, of an instruction on the line that is marked."""
+    out = subprocess.run(["objdump", "-dl", "--no-show-raw-insn", program], capture_output=True, text=True, check=True).stdout
+    address = int(re.search(rf"{PLACE}\b[^\n]*\n *([0-9a-f]+):", out).group(1), 16)
+    return address - 0x400000 if address >= 0x400000 else address
