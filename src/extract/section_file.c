@@ -4,6 +4,7 @@
 #include "extract/section_file.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <gelf.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -12,6 +13,7 @@
 
 #include "base/buffer.h"
 #include "extract/dwarf_bytes.h"
+#include "extract/elf_write.h"
 #include "extract/inflate.h"
 #include "extract/temp_file.h"
 
@@ -43,10 +45,6 @@ enum {
 	CHDR64 = 24, /* bytes of headers */
 	CHDR32 = 12,
 	ZDEBUG = 12,
-	EHDR64 = 64,
-	EHDR32 = 52,
-	SHDR64 = 64,
-	SHDR32 = 40,
 	KIND_ZSTD = 2, /* ELFCOMPRESS_ZSTD, which old headers lack */
 	HEADERS_MAX = 1 << 16,
 };
@@ -65,6 +63,7 @@ struct image {
 	int fd;
 	uint64_t len;
 	bool wide, big; /* ELF64; big-endian */
+	GElf_Ehdr like;
 	struct section sections[NAMES];
 };
 
@@ -167,30 +166,6 @@ static enum err copy_section(struct image *m, size_t i, struct error *e)
 	return !err ? ERR_OK : error_set(e, err, "section %s: %s", names[i], inner.text);
 }
 
-static void put_number(const struct image *m, struct buffer *out, uint64_t v, unsigned n)
-{
-	uint8_t bytes[8];
-	for (unsigned i = 0; i < n; i++)
-		bytes[m->big ? n - 1 - i : i] = (uint8_t)(v >> 8 * i);
-	buffer_append(out, bytes, n);
-}
-
-static void put_section(
-        const struct image *m, struct buffer *out, uint64_t name, uint32_t type, uint64_t at, uint64_t len)
-{
-	unsigned word = m->wide ? 8 : 4;
-	put_number(m, out, name, 4);
-	put_number(m, out, type, 4);
-	put_number(m, out, 0, word); /* flags */
-	put_number(m, out, 0, word); /* address */
-	put_number(m, out, at, word);
-	put_number(m, out, len, word);
-	put_number(m, out, 0, 4);    /* link */
-	put_number(m, out, 0, 4);    /* info */
-	put_number(m, out, 1, word); /* alignment */
-	put_number(m, out, 0, word); /* size of an entry */
-}
-
 /* The names, from m->len on, and the headers behind them, at *headers. Section 0 is none, 1 has the names. */
 static void put_sections(const struct image *m, struct buffer *out, uint64_t *headers)
 {
@@ -203,35 +178,19 @@ static void put_sections(const struct image *m, struct buffer *out, uint64_t *he
 	}
 	uint64_t len = out->len;
 	*headers = m->len + len;
-	put_section(m, out, 0, SHT_NULL, 0, 0);
-	put_section(m, out, 1, SHT_STRTAB, m->len, len);
+	elf_write_section(out, &m->like, 0, SHT_NULL, 0, 0);
+	elf_write_section(out, &m->like, 1, SHT_STRTAB, m->len, len);
 	for (size_t i = 0; i < NAMES; i++)
 		if (m->sections[i].size > 0)
-			put_section(m, out, name[i], SHT_PROGBITS, m->sections[i].at, m->sections[i].size);
+			elf_write_section(out, &m->like, name[i], SHT_PROGBITS, m->sections[i].at, m->sections[i].size);
 }
 
-static void put_header(const struct image *m, struct buffer *out, uint64_t sections)
+static unsigned count_sections(const struct image *m)
 {
-	unsigned word = m->wide ? 8 : 4;
-	uint64_t count = 2;
+	unsigned count = 2;
 	for (size_t i = 0; i < NAMES; i++)
 		count += m->sections[i].size > 0;
-	GElf_Ehdr from;
-	gelf_getehdr(m->from->elf, &from);
-	buffer_append(out, from.e_ident, EI_NIDENT);
-	put_number(m, out, ET_EXEC, 2);
-	put_number(m, out, from.e_machine, 2);
-	put_number(m, out, EV_CURRENT, 4);
-	put_number(m, out, 0, word); /* entry */
-	put_number(m, out, 0, word); /* program headers */
-	put_number(m, out, sections, word);
-	put_number(m, out, from.e_flags, 4);
-	put_number(m, out, m->wide ? EHDR64 : EHDR32, 2);
-	put_number(m, out, 0, 2); /* program headers: size and number */
-	put_number(m, out, 0, 2);
-	put_number(m, out, m->wide ? SHDR64 : SHDR32, 2);
-	put_number(m, out, count, 2);
-	put_number(m, out, 1, 2); /* the section with the names */
+	return count;
 }
 
 static enum err write_headers(struct image *m, struct buffer *out, struct error *e)
@@ -243,7 +202,7 @@ static enum err write_headers(struct image *m, struct buffer *out, struct error 
 	enum err err = out->failed ? ERR_OK : temp_file_write(m->fd, out->data, out->len, e);
 	m->len += out->len;
 	buffer_reset(out);
-	put_header(m, out, sections);
+	elf_write_header(out, &m->like, sections, count_sections(m));
 	if (err || out->failed)
 		return err ? err : no_memory(e);
 	if (pwrite(m->fd, out->data, out->len, 0) != (ssize_t)out->len)
@@ -253,7 +212,7 @@ static enum err write_headers(struct image *m, struct buffer *out, struct error 
 
 static enum err write_image(struct image *m, struct error *e)
 {
-	static const uint8_t room[EHDR64];
+	static const uint8_t room[ELF_WRITE_HEADER_MAX];
 	struct buffer out;
 	enum err err = temp_file_write(m->fd, room, sizeof room, e);
 	m->len = sizeof room;
@@ -277,18 +236,22 @@ static enum err map(struct section_file *s, int fd, struct error *e)
 	void *bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
 	if (bytes == MAP_FAILED)
 		return error_set(e, errno == ENOMEM ? ERR_NO_MEMORY : ERR_IO, "%s", strerror(errno));
-	*s = (struct section_file){bytes, (size_t)st.st_size};
-	return ERR_OK;
+	*s = (struct section_file){bytes, (size_t)st.st_size, fcntl(fd, F_DUPFD_CLOEXEC, 0)};
+	if (s->fd >= 0)
+		return ERR_OK;
+	munmap(bytes, s->len);
+	*s = (struct section_file){0};
+	return error_set(e, ERR_IO, "%s", strerror(errno));
 }
 
 enum err section_file_open(struct section_file *s, const struct elf_file *f, struct error *e)
 {
 	struct image m = {.from = f, .fd = -1};
-	const char *ident = elf_getident(f->elf, NULL);
 	bool compressed;
 	*s = (struct section_file){0};
-	m.wide = ident[EI_CLASS] == ELFCLASS64;
-	m.big = ident[EI_DATA] == ELFDATA2MSB;
+	gelf_getehdr(f->elf, &m.like);
+	m.wide = m.like.e_ident[EI_CLASS] == ELFCLASS64;
+	m.big = m.like.e_ident[EI_DATA] == ELFDATA2MSB;
 	enum err err = find_sections(&m, &compressed, e);
 	if (err || !compressed)
 		return err ? err : map(s, f->fd, e);
@@ -304,8 +267,10 @@ enum err section_file_open(struct section_file *s, const struct elf_file *f, str
 
 void section_file_close(struct section_file *s)
 {
-	if (s->bytes)
+	if (s->bytes) {
 		munmap(s->bytes, s->len);
+		close(s->fd);
+	}
 	*s = (struct section_file){0};
 }
 
@@ -319,4 +284,25 @@ void section_file_forget(const struct section_file *s)
 {
 	if (s->bytes)
 		madvise(s->bytes, s->len, MADV_DONTNEED);
+}
+
+/* Where the page of the file begins in which a part does. */
+static size_t first_page(const struct section_file *s, struct str part)
+{
+	size_t at = (size_t)(part.data - s->bytes);
+	return at - at % (size_t)sysconf(_SC_PAGESIZE);
+}
+
+size_t section_file_window_len(const struct section_file *s, struct str part)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), end = (size_t)(part.data - s->bytes) + part.len;
+	return (end + page - 1) / page * page - first_page(s, part);
+}
+
+const char *section_file_window(const struct section_file *s, struct str part, char *place)
+{
+	size_t first = first_page(s, part);
+	void *window =
+	        mmap(place, section_file_window_len(s, part), PROT_READ, MAP_SHARED | MAP_FIXED, s->fd, (off_t)first);
+	return window == MAP_FAILED ? NULL : place + (part.data - s->bytes - (ptrdiff_t)first);
 }

@@ -11,6 +11,7 @@
 struct section_file {
 	char *bytes; /* the whole ELF file; never written to */
 	size_t len;
+	int fd; /* what is mapped; only while there are bytes */
 };
 
 /* f may be closed behind it. ERR_CORRUPT: a compressed section is damaged or of an unknown kind; ERR_IO, ERR_NO_MEMORY.
@@ -22,5 +23,11 @@ void section_file_close(struct section_file *s);
 enum err section_file_elf(const struct section_file *s, Elf **elf, struct error *e);
 /* Gives the memory of what was read back; what is needed again comes from the file. From any thread, at any time. */
 void section_file_forget(const struct section_file *s);
+
+/* A part of its bytes once more, at another address. The first says how many bytes that takes, in pages; the second
+ * maps them at `place`, a page's start, over what is there, and returns where the part begins, or NULL. The caller
+ * unmaps them. */
+size_t section_file_window_len(const struct section_file *s, struct str part);
+const char *section_file_window(const struct section_file *s, struct str part, char *place);
 
 #endif

@@ -5,12 +5,15 @@
 
 #include <dwarf.h>
 #include <elfutils/libdw.h>
-#include <fcntl.h>
 #include <gelf.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
+
+#include "base/buffer.h"
+#include "extract/elf_write.h"
 
 static const char *const part_names[SPLIT_PARTS] = {
         ".debug_info.dwo", ".debug_abbrev.dwo", ".debug_str.dwo", ".debug_str_offsets.dwo", ".debug_rnglists.dwo"};
@@ -147,44 +150,95 @@ static void read_skeleton(struct skeleton *s, const Dwarf_Die *root, Elf *main)
 		s->ranges = part_from(root, DW_AT_GNU_ranges_base, 0, main, ".debug_ranges");
 }
 
-/* ---- a unit as if it had not been split ---- */
+/* ---- a unit as if it had not been split: a page of headers, and behind it its parts, mapped from their files ---- */
 
-static bool add_section(Elf *elf, size_t name, struct str bytes, Elf64_Word type)
+enum { IMAGE_PARTS = 5, IMAGE_NAMES_AT = ELF_WRITE_HEADER_MAX };
+struct image_part {
+	uint64_t name; /* in image_names */
+	const struct section_file *file;
+	struct str bytes;
+};
+static const char image_names[] =
+        "\0.shstrtab\0.debug_info\0.debug_abbrev\0.debug_str\0.debug_str_offsets\0.debug_addr";
+
+/* libelf gives no other bytes than those that lie in the file. */
+static bool lies_in_file(const struct image_part *p)
 {
-	GElf_Shdr header;
-	Elf_Scn *s = elf_newscn(elf);
-	Elf_Data *data = s ? elf_newdata(s) : NULL;
-	if (!data || !gelf_getshdr(s, &header))
-		return false;
-	data->d_buf = (void *)(uintptr_t)bytes.data; /* never written to: the file is not */
-	data->d_size = bytes.len;
-	data->d_type = ELF_T_BYTE;
-	data->d_align = 1;
-	header.sh_name = (Elf64_Word)name;
-	header.sh_type = type;
-	header.sh_size = bytes.len;
-	return gelf_update_shdr(s, &header) != 0;
+	return p->bytes.len == 0 ||
+	       (p->bytes.data >= p->file->bytes && p->bytes.data + p->bytes.len <= p->file->bytes + p->file->len);
 }
 
-static bool fill(Elf *elf, const struct str parts[SPLIT_PARTS], struct str addresses, const char *ident)
+static size_t window_len(const struct image_part *p)
 {
-	static const char names[] =
-	        "\0.shstrtab\0.debug_info\0.debug_abbrev\0.debug_str\0.debug_str_offsets\0.debug_addr";
-	static const size_t at[] = {1, 11, 23, 37, 48, 67}; /* in names */
-	GElf_Ehdr header;
-	if (!gelf_newehdr(elf, ident[EI_CLASS]) || !gelf_getehdr(elf, &header))
-		return false;
-	header.e_ident[EI_DATA] = (unsigned char)ident[EI_DATA];
-	header.e_type = ET_EXEC;
-	header.e_version = EV_CURRENT;
-	header.e_shstrndx = 1;
-	return gelf_update_ehdr(elf, &header) &&
-	       add_section(elf, at[0], (struct str){names, sizeof names}, SHT_STRTAB) &&
-	       add_section(elf, at[1], parts[SPLIT_INFO], SHT_PROGBITS) &&
-	       add_section(elf, at[2], parts[SPLIT_ABBREV], SHT_PROGBITS) &&
-	       add_section(elf, at[3], parts[SPLIT_STR], SHT_PROGBITS) &&
-	       add_section(elf, at[4], parts[SPLIT_STR_OFFSETS], SHT_PROGBITS) &&
-	       add_section(elf, at[5], addresses, SHT_PROGBITS);
+	return p->bytes.len ? section_file_window_len(p->file, p->bytes) : 0;
+}
+
+/* Address space for all; memory for the page of headers only. */
+static enum err reserve_image(
+        struct split_unit *u, const struct image_part *parts, size_t page, bool wide, struct error *e)
+{
+	size_t len = page;
+	for (int i = 0; i < IMAGE_PARTS; i++) {
+		if (!lies_in_file(&parts[i]))
+			return error_set(
+			        e, ERR_CORRUPT, "a split unit: %s cannot be read", image_names + parts[i].name);
+		len += window_len(&parts[i]);
+	}
+	if (!wide && len > UINT32_MAX)
+		return error_set(e, ERR_CORRUPT, "a split unit: larger than a file of 32 bits can be");
+	void *bytes = mmap(NULL, len, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (bytes == MAP_FAILED)
+		return no_memory(e);
+	u->image = bytes;
+	u->image_len = len;
+	return mprotect(bytes, page, PROT_READ | PROT_WRITE) == 0 ? ERR_OK : no_memory(e);
+}
+
+/* Maps the parts, and describes them. */
+static bool add_parts(struct split_unit *u, const struct image_part *parts, size_t page, const GElf_Ehdr *like,
+        struct buffer *sections)
+{
+	size_t at = page;
+	elf_write_section(sections, like, 0, SHT_NULL, 0, 0);
+	elf_write_section(sections, like, 1, SHT_STRTAB, IMAGE_NAMES_AT, sizeof image_names);
+	for (int i = 0; i < IMAGE_PARTS; i++) {
+		const struct image_part *p = &parts[i];
+		const char *begin = p->bytes.len ? section_file_window(p->file, p->bytes, u->image + at) : u->image;
+		if (!begin)
+			return false;
+		elf_write_section(sections, like, p->name, SHT_PROGBITS, (uint64_t)(begin - u->image), p->bytes.len);
+		at += window_len(p);
+	}
+	return !sections->failed;
+}
+
+static bool write_page(struct split_unit *u, const GElf_Ehdr *like, const struct buffer *sections)
+{
+	const size_t sections_at = (IMAGE_NAMES_AT + sizeof image_names + 7) / 8 * 8;
+	struct buffer header;
+	buffer_init(&header, ELF_WRITE_HEADER_MAX);
+	elf_write_header(&header, like, sections_at, 2 + IMAGE_PARTS);
+	bool good = !header.failed;
+	if (good) {
+		memcpy(u->image, header.data, header.len);
+		memcpy(u->image + IMAGE_NAMES_AT, image_names, sizeof image_names);
+		memcpy(u->image + sections_at, sections->data, sections->len);
+	}
+	buffer_release(&header);
+	return good;
+}
+
+static enum err make_image(struct split_unit *u, const struct image_part *parts, const GElf_Ehdr *like, struct error *e)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	struct buffer sections;
+	enum err err = reserve_image(u, parts, page, like->e_ident[EI_CLASS] == ELFCLASS64, e);
+	if (err)
+		return err;
+	buffer_init(&sections, (2 + IMAGE_PARTS) * ELF_WRITE_SECTION_MAX);
+	bool good = add_parts(u, parts, page, like, &sections) && write_page(u, like, &sections);
+	buffer_release(&sections);
+	return good ? ERR_OK : no_memory(e);
 }
 
 /* The unit of that id. */
@@ -199,47 +253,51 @@ static bool find_unit(struct split_unit *u, uint64_t id)
 	return false;
 }
 
-/* ERR_MISSING: it is another unit. */
-static enum err assemble(
-        struct split_unit *u, const struct str parts[SPLIT_PARTS], uint64_t id, Elf *main, struct error *e)
+/* ERR_MISSING: it is another unit. file: what the parts lie in. */
+static enum err assemble(struct split_unit *u, const struct section_file *file, const struct str parts[SPLIT_PARTS],
+        uint64_t id, const struct split_main *main, struct error *e)
 {
-	const char *ident = elf_getident(main, NULL);
-	int fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
-	u->elf = fd >= 0 && ident ? elf_begin(fd, ELF_C_WRITE, NULL) : NULL;
-	bool filled = u->elf && fill(u->elf, parts, u->skeleton.addresses, ident);
-	if (fd >= 0)
-		close(fd);
-	if (!filled)
+	const struct image_part all[IMAGE_PARTS] = {{11, file, parts[SPLIT_INFO]}, {23, file, parts[SPLIT_ABBREV]},
+	        {37, file, parts[SPLIT_STR]}, {48, file, parts[SPLIT_STR_OFFSETS]},
+	        {67, main->file, u->skeleton.addresses}};
+	GElf_Ehdr like;
+	if (!gelf_getehdr(main->elf, &like))
 		return no_memory(e);
-	u->dwarf = dwarf_begin_elf(u->elf, DWARF_C_READ, NULL);
+	enum err err = make_image(u, all, &like, e);
+	if (err)
+		return err;
+	u->elf = elf_memory(u->image, u->image_len);
+	u->dwarf = u->elf ? dwarf_begin_elf(u->elf, DWARF_C_READ, NULL) : NULL;
 	if (!u->dwarf)
-		return error_set(e, ERR_CORRUPT, "a split unit: %s", dwarf_errmsg(-1));
+		return error_set(e, ERR_CORRUPT, "a split unit: %s", u->elf ? dwarf_errmsg(-1) : elf_errmsg(-1));
 	if (u->skeleton.ranges.len == 0)
 		u->skeleton.ranges = parts[SPLIT_RNGLISTS];
 	return find_unit(u, id) ? ERR_OK : error_set(e, ERR_MISSING, "another unit");
 }
 
-static enum err try_package(struct split_unit *u, struct split_source *s, uint64_t id, Elf *main, struct error *e)
+static enum err try_package(
+        struct split_unit *u, struct split_source *s, uint64_t id, const struct split_main *main, struct error *e)
 {
 	struct str parts[SPLIT_PARTS];
-	if (!split_index_find(&s->index, id, is_big(main), s->package_parts, parts))
+	if (!split_index_find(&s->index, id, is_big(main->elf), s->package_parts, parts))
 		return ERR_MISSING;
-	return assemble(u, parts, id, main, e);
+	return assemble(u, &s->package, parts, id, main, e);
 }
 
-static enum err try_file(struct split_unit *u, const char *path, uint64_t id, Elf *main, struct error *e)
+static enum err try_file(
+        struct split_unit *u, const char *path, uint64_t id, const struct split_main *main, struct error *e)
 {
 	struct str parts[SPLIT_PARTS];
 	enum err err = open_file(&u->file, &u->file_elf, path, e);
 	if (err)
 		return err;
 	read_parts(parts, u->file_elf);
-	return assemble(u, parts, id, main, e);
+	return assemble(u, &u->file, parts, id, main, e);
 }
 
 /* Where it was made, beside the program or its debug file, and below the folder of debug files. */
-static enum err try_files(
-        struct split_unit *u, struct split_source *s, const Dwarf_Die *root, uint64_t id, Elf *main, struct error *e)
+static enum err try_files(struct split_unit *u, struct split_source *s, const Dwarf_Die *root, uint64_t id,
+        const struct split_main *main, struct error *e)
 {
 	const char *name = text(root, DW_AT_dwo_name, DW_AT_GNU_dwo_name), *made = text(root, DW_AT_comp_dir, 0);
 	char beside[PATH_MAX], debug[PATH_MAX], path[PATH_MAX];
@@ -278,12 +336,12 @@ static void count(struct split_source *s, const Dwarf_Die *root, bool found)
 	pthread_mutex_unlock(&s->lock);
 }
 
-enum err split_unit_open(
-        struct split_unit *u, struct split_source *s, const Dwarf_Die *skeleton, Elf *main, struct error *e)
+enum err split_unit_open(struct split_unit *u, struct split_source *s, const Dwarf_Die *skeleton,
+        const struct split_main *main, struct error *e)
 {
 	uint64_t id;
-	*u = (struct split_unit){.file = {NULL, 0}};
-	read_skeleton(&u->skeleton, skeleton, main);
+	*u = (struct split_unit){.image = NULL};
+	read_skeleton(&u->skeleton, skeleton, main->elf);
 	enum err err = id_of(skeleton, &id) ? try_package(u, s, id, main, e) : ERR_MISSING;
 	if (err == ERR_MISSING && id_of(skeleton, &id))
 		err = try_files(u, s, skeleton, id, main, e);
@@ -297,7 +355,9 @@ void split_unit_close(struct split_unit *u)
 {
 	dwarf_end(u->dwarf);
 	elf_end(u->elf);
+	if (u->image)
+		munmap(u->image, u->image_len);
 	elf_end(u->file_elf);
 	section_file_close(&u->file);
-	*u = (struct split_unit){.file = {NULL, 0}};
+	*u = (struct split_unit){.image = NULL};
 }

@@ -2,8 +2,9 @@
 /* Split DWARF: units whose entries are in another file, DWARF 5's form and GNU's of DWARF 4. In the program a skeleton
  * is left, with the line table, the addresses and the name of that file (.dwo), or the entries are in a package (.dwp).
  *
- * libdw finds such files only where they were made, and packages not at all before 0.191. Here a unit's parts are put
- * into an ELF file of their own, without copying them, as if nothing had been split. */
+ * libdw finds such files only where they were made, and packages not at all before 0.191. Here a unit's parts are
+ * mapped side by side, without being copied, behind headers that make an ELF file of them, as if nothing had been
+ * split. */
 #ifndef EXTRACT_SPLIT_H
 #define EXTRACT_SPLIT_H
 
@@ -35,9 +36,17 @@ struct split_source {
 	char first_name[256];
 };
 
+/* The file with the skeletons. */
+struct split_main {
+	const struct section_file *file;
+	Elf *elf; /* the calling thread's */
+};
+
 /* A unit that was put together. A cleared one is closed. */
 struct split_unit {
 	struct section_file file; /* a .dwo; empty when it is of the package */
+	char *image;              /* the ELF file */
+	size_t image_len;
 	Elf *file_elf, *elf;
 	Dwarf *dwarf;
 	Dwarf_Die root;
@@ -49,10 +58,10 @@ void split_source_open(struct split_source *s, const char *program, const char *
 void split_source_close(struct split_source *s);
 /* Whether root is a skeleton. */
 bool split_is_skeleton(const Dwarf_Die *root);
-/* main: the file with the skeleton. ERR_MISSING: no file or package has the unit, which is counted; ERR_CORRUPT,
+/* ERR_MISSING: no file or package has the unit, which is counted; ERR_CORRUPT,
  * ERR_NO_MEMORY. After a failure there is nothing to close. */
-enum err split_unit_open(
-        struct split_unit *u, struct split_source *s, const Dwarf_Die *skeleton, Elf *main, struct error *e);
+enum err split_unit_open(struct split_unit *u, struct split_source *s, const Dwarf_Die *skeleton,
+        const struct split_main *main, struct error *e);
 void split_unit_close(struct split_unit *u);
 
 /* Reads the index of a package; version stays 0 when there is none or it is malformed. */

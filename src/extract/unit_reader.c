@@ -211,7 +211,8 @@ static enum err read_any(struct unit_reader *u, const struct die_unit *unit, str
 	struct split_unit split;
 	if (!split_is_skeleton(&unit->root))
 		return read_unit(u, unit, unit, &u->names, out, e);
-	enum err err = split_unit_open(&split, &u->source->split, &unit->root, u->handle.elf, e);
+	const struct split_main main = {&u->source->main, u->handle.elf};
+	enum err err = split_unit_open(&split, &u->source->split, &unit->root, &main, e);
 	if (err == ERR_MISSING)
 		return read_unit(u, unit, unit, &u->names, out, e);
 	if (!err) {
