@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/cores.h"
 
@@ -100,12 +101,26 @@ enum err symmap_commit(struct symmap *m, size_t n, struct error *e)
 	size_t room;
 	enum err err = symindex_feed(m->index, symstore_space(m->store, &room), n, e);
 	if (!err && !symstore_commit(m->store, n))
-		err = error_set(e, ERR_NO_MEMORY, "out of memory");
+		err = no_memory(e);
 	m->unchecked += n;
 	if (err || m->unchecked < BLOCK_SIZE)
 		return err;
 	m->unchecked = 0;
 	return check_memory(m, 0, e);
+}
+
+enum err symmap_feed(struct symmap *m, const uint8_t *data, size_t len, struct error *e)
+{
+	enum err err = ERR_OK;
+	for (size_t n; len && !err; data += n, len -= n) {
+		uint8_t *to = symmap_space(m, &n);
+		if (!to)
+			return no_memory(e);
+		n = n < len ? n : len;
+		memcpy(to, data, n);
+		err = symmap_commit(m, n, e);
+	}
+	return err;
 }
 
 static uint64_t largest_symbol(const struct symindex *x)
@@ -117,7 +132,7 @@ static uint64_t largest_symbol(const struct symindex *x)
 	return largest;
 }
 
-enum err symmap_finish(struct symmap *m, struct offmap **map, struct error *e)
+enum err symmap_finish(struct symmap *m, struct error *e)
 {
 	enum err err = symindex_finish(m->index, e);
 	if (!err)
@@ -128,9 +143,20 @@ enum err symmap_finish(struct symmap *m, struct offmap **map, struct error *e)
 	if (reader)
 		m->spans = symspans_new(m->index, symstore_reader_text(reader), m->options.nearest, 0);
 	symstore_reader_free(reader);
-	if (!m->spans || !(*map = sympages_map(m->index, m->spans)))
-		return error_set(e, ERR_NO_MEMORY, "out of memory");
-	return check_memory(m, 0, e);
+	return m->spans ? check_memory(m, 0, e) : no_memory(e);
+}
+
+struct offmap *symmap_map(const struct symmap *m)
+{
+	return sympages_map(m->index, m->spans);
+}
+
+struct offmap *symmap_all(const struct symmap *m)
+{
+	struct symstore_reader *reader = symstore_reader_new(m->store);
+	struct offmap *map = reader ? sympages_all(m->index, m->spans, symstore_reader_text(reader)) : NULL;
+	symstore_reader_free(reader);
+	return map;
 }
 
 /* ---- pages ---- */

@@ -22,8 +22,13 @@ uint8_t *symmap_space(struct symmap *m, size_t *room);
 /* So many were put there. ERR_CORRUPT: no symbol file, or of another id; ERR_TOO_LARGE: more than memory_max would be
  * held; ERR_NO_MEMORY. An error ends it. */
 enum err symmap_commit(struct symmap *m, size_t n, struct error *e);
-/* The text ends here: gives the map without its pages, as sympages_map. Errors as above. */
-enum err symmap_finish(struct symmap *m, struct offmap **map, struct error *e);
+/* The same of bytes that lie elsewhere. */
+enum err symmap_feed(struct symmap *m, const uint8_t *data, size_t len, struct error *e);
+/* The text ends here. Errors as above. */
+enum err symmap_finish(struct symmap *m, struct error *e);
+/* The map without its pages, as sympages_map, or with all of them, once finished. NULL: no memory. */
+struct offmap *symmap_map(const struct symmap *m);
+struct offmap *symmap_all(const struct symmap *m);
 
 /* Who makes pages, for one thread. */
 struct symmap_maker {

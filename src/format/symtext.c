@@ -141,9 +141,19 @@ static const uint8_t *fast_inline(struct symrecords *r, const uint8_t *at)
 	return next;
 }
 
-/* A line, up to its line feed. RECORD_NONE: it is no record. */
-static enum record_kind read_line(struct symrecords *r, const uint8_t *at, const uint8_t *feed)
+static void count_long_line(struct symrecords *r, const uint8_t *at)
 {
+	struct line l = {at, at + BREAKPAD_LINE_MAX};
+	enum line_kind kind = line_take_kind(&l);
+	r->damaged += kind == LINE_INLINE || kind == LINE_OTHER;
+}
+
+enum record_kind symrecords_read_line(struct symrecords *r, const uint8_t *at, const uint8_t *feed)
+{
+	if (feed - at > BREAKPAD_LINE_MAX) {
+		count_long_line(r, at);
+		return RECORD_NONE;
+	}
 	struct line l = line_content(at, feed);
 	switch (line_take_kind(&l)) {
 	case LINE_INLINE:
@@ -172,14 +182,6 @@ static enum record_kind read_line(struct symrecords *r, const uint8_t *at, const
 	}
 	r->damaged++;
 	return RECORD_NONE;
-}
-
-/* A line that is too long. */
-static void count_long_line(struct symrecords *r, const uint8_t *at)
-{
-	struct line l = {at, at + BREAKPAD_LINE_MAX};
-	enum line_kind kind = line_take_kind(&l);
-	r->damaged += kind == LINE_INLINE || kind == LINE_OTHER;
 }
 
 uint32_t symrecords_lines(struct symrecords *r, struct symtext_line *out, uint32_t n)
@@ -212,11 +214,7 @@ enum record_kind symrecords_next(struct symrecords *r)
 		}
 		const uint8_t *feed = memchr(at, '\n', (size_t)(r->stop - at));
 		r->at = feed + 1;
-		if (feed - at > BREAKPAD_LINE_MAX) {
-			count_long_line(r, at);
-			continue;
-		}
-		enum record_kind kind = read_line(r, at, feed);
+		enum record_kind kind = symrecords_read_line(r, at, feed);
 		if (kind)
 			return kind;
 	}

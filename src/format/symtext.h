@@ -60,6 +60,8 @@ bool symrecords_begin(struct symrecords *r, const struct symtext *text, const st
 enum record_kind symrecords_next(struct symrecords *r);
 /* Reads line records that come next, n at most. 0: what comes next is for symrecords_next. */
 uint32_t symrecords_lines(struct symrecords *r, struct symtext_line *out, uint32_t n);
+/* For who has lines only: reads the one [at, feed), of a function's records. RECORD_NONE: it is none. */
+enum record_kind symrecords_read_line(struct symrecords *r, const uint8_t *at, const uint8_t *feed);
 /* Goes on with the first line that starts `bytes` behind the one that would be next. false: as RECORD_FAILED. */
 bool symrecords_skip(struct symrecords *r, uint64_t bytes);
 

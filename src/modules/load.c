@@ -71,14 +71,11 @@ static bool intake_commit(void *arg, size_t n)
 /* The map, if the text was whole. */
 static struct offmap *intake_finish(struct intake *in, bool whole)
 {
-	struct offmap *map = NULL;
 	int64_t start = clock_now();
-	if (whole && !in->err && (in->err = symmap_finish(in->map, &map, &in->error)) != ERR_OK) {
-		offmap_free(map);
-		map = NULL;
-	}
+	if (whole && !in->err)
+		in->err = symmap_finish(in->map, &in->error);
 	in->parse_time += clock_now() - start;
-	return map;
+	return whole && !in->err ? symmap_map(in->map) : NULL;
 }
 
 /* ---- sources ---- */

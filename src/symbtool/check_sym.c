@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The reader is given no more than one line at a time: when it counts one more as damaged, it was this line. */
+/* The index is given no more than one line at a time: when it counts one more as damaged, it was this line. The records
+ * of functions, over which it runs, are read here. */
 #include <config.h>
 
 #include "symbtool/check_sym.h"
@@ -12,17 +13,21 @@
 
 #include "base/grow.h"
 #include "base/hex.h"
-#include "format/breakpad.h"
+#include "format/symtext.h"
 #include "symbtool/input.h"
 #include "symbtool/visible.h"
 
-enum { DAMAGES_MAX = 100000 }; /* that are kept; all are counted */
+enum {
+	DAMAGES_MAX = 100000,              /* that are kept; all are counted */
+	LINE_ROOM = BREAKPAD_LINE_MAX + 3, /* so that a line that is too long is seen to be, whatever its end */
+};
 
 struct checker {
 	struct sym_report *report;
-	struct breakpad *reader;
-	char head[SYM_LINE_SHOWN]; /* of the line that comes */
-	uint64_t line_len;         /* of it so far, without its line feed */
+	struct symindex *index;
+	struct symrecords records;
+	uint8_t *line;     /* that comes, as far as there is room */
+	uint64_t line_len; /* of it so far, without its line feed */
 	uint64_t number, damaged;
 	bool in_line;  /* a piece of it has come, but not its end */
 	bool has_func; /* line and INLINE records belong to one */
@@ -86,11 +91,18 @@ static enum err add_damage(struct checker *c, struct str line, struct error *e)
 
 static enum err end_line(struct checker *c, struct error *e)
 {
-	size_t len = c->line_len < sizeof c->head ? (size_t)c->line_len : sizeof c->head;
-	if (len && c->head[len - 1] == '\r')
-		len--;
-	struct str line = without_blanks((struct str){c->head, len});
-	uint64_t damaged = breakpad_damaged(c->reader);
+	size_t len = c->line_len < LINE_ROOM ? (size_t)c->line_len : LINE_ROOM, shown = len;
+	if (shown && c->line[shown - 1] == '\r')
+		shown--;
+	struct str line = without_blanks((struct str){(char *)c->line, shown});
+	if (c->has_func) {
+		enum record_kind kind = symrecords_read_line(&c->records, c->line, c->line + len);
+		c->report->lines += kind == RECORD_LINE;
+		c->report->inlines += kind == RECORD_INLINE;
+		if (kind == RECORD_FAILED)
+			return no_memory(e);
+	}
+	uint64_t damaged = c->index->damaged + c->records.damaged;
 	bool is_damaged = damaged != c->damaged;
 	enum err err = is_damaged ? add_damage(c, line, e) : ERR_OK;
 	if (starts_with(line, "FUNC") || starts_with(line, "PUBLIC"))
@@ -105,14 +117,14 @@ static enum err take_piece(struct checker *c, const uint8_t *data, size_t len, s
 {
 	bool whole = data[len - 1] == '\n';
 	size_t text = len - whole;
-	if (c->line_len < sizeof c->head) {
-		size_t room = sizeof c->head - (size_t)c->line_len;
-		memcpy(c->head + c->line_len, data, text < room ? text : room);
+	if (c->line_len < LINE_ROOM) {
+		size_t room = LINE_ROOM - (size_t)c->line_len;
+		memcpy(c->line + c->line_len, data, text < room ? text : room);
 	}
 	c->number += !c->in_line;
 	c->in_line = !whole;
 	c->line_len += text;
-	enum err err = breakpad_feed(c->reader, data, len, e);
+	enum err err = symindex_feed(c->index, data, len, e);
 	return err || !whole ? err : end_line(c, e);
 }
 
@@ -133,7 +145,6 @@ static enum err take_block(void *arg, const uint8_t *data, size_t len, struct er
 static enum err conclude(struct checker *c, enum err err, struct error *e)
 {
 	struct sym_report *r = c->report;
-	struct offmap *map = NULL;
 	uint64_t line = c->number;
 	bool refused = err == ERR_CORRUPT && line > 0;
 	if (!err) {
@@ -141,18 +152,13 @@ static enum err conclude(struct checker *c, enum err err, struct error *e)
 		line = c->number;
 		refused = err == ERR_CORRUPT;
 	}
-	if (!err && (err = breakpad_finish(c->reader, &map, e)) == ERR_CORRUPT) {
+	if (!err && (err = symindex_finish(c->index, e)) == ERR_CORRUPT) {
 		refused = true;
 		line = 0;
 	}
-	r->damaged = breakpad_damaged(c->reader);
-	if (map) {
-		r->funcs = map->funcs;
-		r->publics = map->publics;
-		r->lines = map->lines;
-		r->inlines = map->inlines;
-	}
-	offmap_free(map);
+	r->damaged = c->index->damaged + c->records.damaged;
+	r->funcs = c->index->funcs;
+	r->publics = c->index->publics;
 	if (!refused)
 		return err;
 	r->problem_line = line;
@@ -162,13 +168,12 @@ static enum err conclude(struct checker *c, enum err err, struct error *e)
 
 enum err check_sym(const char *path, struct sym_report *report, struct error *e)
 {
-	static const struct offmap_options options = {.raw_budget = UINT64_MAX, .codec = CODEC_LZ4};
-	struct checker c = {.report = report, .reader = breakpad_new(&options, (struct str){"", 0})};
+	struct checker c = {.report = report, .index = symindex_new((struct str){"", 0}), .line = malloc(LINE_ROOM)};
 	*report = (struct sym_report){0};
-	if (!c.reader)
-		return no_memory(e);
-	enum err err = conclude(&c, input_read(path, take_block, &c, e), e);
-	breakpad_free(c.reader);
+	enum err err = c.index && c.line ? conclude(&c, input_read(path, take_block, &c, e), e) : no_memory(e);
+	symindex_free(c.index);
+	symrecords_release(&c.records);
+	free(c.line);
 	return err;
 }
 

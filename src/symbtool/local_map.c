@@ -3,8 +3,8 @@
 
 #include "symbtool/local_map.h"
 
-#include "format/breakpad.h"
 #include "format/symbfile_map.h"
+#include "format/symmap.h"
 #include "symbtool/input.h"
 #include "symbtool/progress.h"
 
@@ -66,21 +66,30 @@ static enum err add_executable(
 	return err;
 }
 
-static enum err feed_breakpad(void *arg, const uint8_t *data, size_t len, struct error *e)
+static enum err feed_text(void *arg, const uint8_t *data, size_t len, struct error *e)
 {
-	return breakpad_feed(arg, data, len, e);
+	return symmap_feed(arg, data, len, e);
+}
+
+static enum err read_text(struct symmap *m, const char *path, struct offmap **out, struct error *e)
+{
+	enum err err = input_read(path, feed_text, m, e);
+	if (!err)
+		err = symmap_finish(m, e);
+	if (!err && !(*out = symmap_all(m)))
+		err = no_memory(e);
+	return err ? name_file(e, path) : ERR_OK;
 }
 
 static enum err read_breakpad(const char *path, struct offmap **out, struct error *e)
 {
-	struct breakpad *p = breakpad_new(&map_options, (struct str){"", 0});
-	if (!p)
-		return no_memory(e);
-	enum err err = input_read(path, feed_breakpad, p, e);
-	if (!err)
-		err = breakpad_finish(p, out, e);
-	breakpad_free(p);
-	return err ? name_file(e, path) : ERR_OK;
+	struct symstore_budget budget = {.limit = UINT64_MAX};
+	struct block_pool *pool = block_pool_new(0);
+	struct symmap *m = pool ? symmap_new(&map_options, pool, &budget, (struct str){"", 0}) : NULL;
+	enum err err = m ? read_text(m, path, out, e) : no_memory(e);
+	symmap_unref(m);
+	block_pool_free(pool);
+	return err;
 }
 
 static enum err add_file(
