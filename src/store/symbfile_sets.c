@@ -206,6 +206,78 @@ enum err symbfile_sets_get(struct symbfile_sets *sets, struct store_client *c, c
 	return err;
 }
 
+/* The best candidate of a kind that was not taken yet; taken, as used, is by places in the listing. */
+static struct candidate best_left(const struct listing *l, enum symbfile_kind kind, const bool *taken)
+{
+	struct candidate best = {0};
+	for (size_t at = 0; at < l->count;) {
+		struct candidate next = next_candidate(l, at);
+		if (next.first->kind == kind && !taken[at] && is_better(&next, &best))
+			best = next;
+		at += next.count;
+	}
+	return best;
+}
+
+/* Its parts, those before them, and the newest of each number. */
+static bool mark_used(const struct listing *l, const struct candidate *c, bool *used)
+{
+	const struct store_part *end = c->oldest;
+	unsigned ignored;
+	while (end < l->parts + l->count && base_order(end, c->first) == 0)
+		end++;
+	struct candidate all = {.first = end, .oldest = c->oldest};
+	uint32_t *own = parts_before(c, c->first->part, &ignored);
+	uint32_t *newest = parts_before(&all, c->first->parts, &ignored);
+	size_t base = (size_t)(c->oldest - l->parts), first = (size_t)(c->first - l->parts);
+	for (size_t i = 0; i < c->count; i++)
+		used[first + i] = true;
+	for (unsigned i = 0; own && i < c->first->part; i++)
+		if (own[i])
+			used[base + own[i] - 1] = true;
+	for (unsigned i = 0; newest && i < c->first->parts; i++)
+		if (newest[i])
+			used[base + newest[i] - 1] = true;
+	bool good = own && newest;
+	free(own);
+	free(newest);
+	return good;
+}
+
+static bool mark_kept(const struct listing *l, unsigned keep, bool *used, bool *taken)
+{
+	for (unsigned kind = 0; kind < SYMBFILE_KINDS; kind++)
+		for (unsigned n = 0; n < keep; n++) {
+			struct candidate best = best_left(l, (enum symbfile_kind)kind, taken);
+			if (!best.first || (n > 0 && !best.whole))
+				break;
+			taken[best.first - l->parts] = true;
+			if (!mark_used(l, &best, used))
+				return false;
+		}
+	return true;
+}
+
+enum err symbfile_sets_unused(struct store_client *c, const struct file_id *id, unsigned keep, int64_t since,
+        bool (*unused)(void *arg, const struct store_part *part), void *arg, struct error *e)
+{
+	struct listing l = {0};
+	enum err err = store_list(c, id, found_part, &l, NULL, e);
+	bool *flags = calloc(l.count + 1, 2), young = false; /* used, then taken */
+	if (!err && l.count)
+		qsort(l.parts, l.count, sizeof *l.parts, part_order);
+	if (!err && (l.no_memory || !flags || !mark_kept(&l, keep, flags, flags + l.count)))
+		err = no_memory(e);
+	for (size_t i = 0; i < l.count; i++)
+		young = young || l.parts[i].time > since;
+	for (size_t i = 0; i < l.count && !err && !young; i++)
+		if (!flags[i] && !unused(arg, &l.parts[i]))
+			break;
+	free(flags);
+	free(l.parts);
+	return err;
+}
+
 enum err symbfile_sets_place(struct store_key *key, char name[STORE_SET_MAX + 1], struct store_key *same,
         char same_name[STORE_SET_MAX + 1], struct store_client *c, struct error *e)
 {

@@ -16,6 +16,8 @@
 #include "base/random.h"
 #include "store/symbfile_store_backend.h"
 
+#define FOLDER "symbfiles"
+
 enum { RETRY_PAUSE_MS = 150 };
 
 static const struct store_backend *const backends[] = {&store_file, &store_s3};
@@ -145,7 +147,7 @@ static int print_directory(char out[STORE_PATH_MAX], const struct file_id *id)
 {
 	char hex[FILE_ID_HEX + 1];
 	file_id_hex(hex, id);
-	return snprintf(out, STORE_PATH_MAX, "symbfiles/%s", hex);
+	return snprintf(out, STORE_PATH_MAX, FOLDER "/%s", hex);
 }
 
 /* The longest has 10 + 32 + 11 + 65 + 7 + 6 bytes. */
@@ -169,7 +171,7 @@ static bool next_segment(struct str *path, struct str *segment)
 
 static void print_claims_directory(char out[STORE_PATH_MAX], const char key[BUILD_ID_KEY + 1])
 {
-	snprintf(out, STORE_PATH_MAX, "symbfiles/build-ids/%s", key);
+	snprintf(out, STORE_PATH_MAX, FOLDER "/build-ids/%s", key);
 }
 
 /* The longest has 20 + 32 + 129 + 33 + 17 bytes. */
@@ -362,6 +364,27 @@ enum err store_list_claims(struct store_client *c, const struct build_id_questio
 	build_id_question_key(key, q);
 	print_claims_directory(path, key);
 	return c->store->backend->list(c->own, path, &objects, cancel, e);
+}
+
+enum err store_walk(struct store_client *c, bool (*found)(void *arg, struct str path, uint64_t size, int64_t time),
+        void *arg, struct error *e)
+{
+	struct store_found objects = {found, arg};
+	return c->store->backend->list(c->own, FOLDER, &objects, NULL, e);
+}
+
+void store_part_path(char path[STORE_PATH_SIZE], const struct file_id *id, const struct store_part *part)
+{
+	char full[STORE_PATH_MAX];
+	print_path(full, &(struct store_key){*id, part->kind, part->set, part->part, part->parts});
+	snprintf(path, STORE_PATH_SIZE, "%s", full + strlen(FOLDER "/"));
+}
+
+enum err store_remove(struct store_client *c, const char *path, struct error *e)
+{
+	char full[STORE_PATH_SIZE + sizeof FOLDER];
+	snprintf(full, sizeof full, FOLDER "/%s", path);
+	return c->store->backend->remove(c->own, full, e);
 }
 
 void store_pause(void)

@@ -96,6 +96,16 @@ enum err store_list_claims(struct store_client *c, const struct build_id_questio
         bool (*found)(void *arg, const struct store_claim *claim), void *arg, const atomic_bool *cancel,
         struct error *e);
 
+/* For who removes what nobody needs. Every object that is there, its path below the store's URL without "symbfiles/";
+ * found returns false to stop. Those of one executable come one after the other. Failures as store_list's. */
+enum err store_walk(struct store_client *c, bool (*found)(void *arg, struct str path, uint64_t size, int64_t time),
+        void *arg, struct error *e);
+enum { STORE_PATH_SIZE = 256 };
+/* Such a path of a part. */
+void store_part_path(char path[STORE_PATH_SIZE], const struct file_id *id, const struct store_part *part);
+/* Removes what lies at such a path; what is not there is removed already. ERR_UNAVAILABLE. */
+enum err store_remove(struct store_client *c, const char *path, struct error *e);
+
 /* ERR_OK when the store answers and lets itself be read and written; for the heartbeat. Leaves nothing behind. */
 enum err store_probe(struct store_client *c, struct error *e);
 

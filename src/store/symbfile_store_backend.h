@@ -50,6 +50,8 @@ struct store_backend {
 	void (*put_free)(void *put);
 	enum err (*list)(void *client, const char *path, const struct store_found *found, const atomic_bool *cancel,
 	        struct error *e);
+	/* One that is not there is removed already. */
+	enum err (*remove)(void *client, const char *path, struct error *e);
 	/* Sets outcome, status, length_known and text of the result. */
 	void (*get)(void *client, const char *path, struct store_read *read);
 	enum err (*probe)(void *client, struct error *e);

@@ -31,7 +31,7 @@ enum {
 	LEFTOVER_AGE = 24 * 3600, /* seconds; far longer than an upload may take */
 	CLEANING_PERIOD = 3600,   /* seconds */
 	ENTRIES_MAX = 4000000,    /* of one walk */
-	LEVELS = 4,               /* of directories and files below an executable's */
+	LEVELS = 5,               /* of directories and files below DIRECTORY */
 	TEMPORARY_MAX = 64,
 };
 
@@ -292,6 +292,12 @@ static void file_put_unless_same(void *put, const char *path)
 	snprintf(p->same, sizeof p->same, "%s", path);
 }
 
+static bool move_to_place(const struct file_put *p)
+{
+	return each_directory(p->base, p->path, make_directory) &&
+	       renameat(p->base, p->temporary, p->base, p->path) == 0;
+}
+
 static enum err file_put_commit(void *put, struct error *e)
 {
 	struct file_put *p = put;
@@ -301,8 +307,8 @@ static enum err file_put_commit(void *put, struct error *e)
 	if (*p->same && is_there(p, p->same))
 		return sync_names(p->base, p->same) ? ERR_OK : io_error(e, "fsync of a directory");
 	if (!is_there(p, p->path)) {
-		if (!each_directory(p->base, p->path, make_directory) ||
-		        renameat(p->base, p->temporary, p->base, p->path) != 0)
+		/* a directory may be removed between the two, by who prunes */
+		if (!move_to_place(p) && (errno != ENOENT || !move_to_place(p)))
 			return io_error(e, "rename");
 		p->temporary[0] = 0;
 	}
@@ -387,6 +393,26 @@ static enum err file_list(
 		err = walk_into(&w, fd, 0, 0);
 	else if (!absent)
 		err = io_error(e, "listing");
+	close(base);
+	return err;
+}
+
+/* The directories above it go, too, where they are empty. */
+static enum err file_remove(void *client, const char *path, struct error *e)
+{
+	const struct file_client *c = client;
+	char above[STORE_PATH_MAX];
+	int base = open_base(c->store, e);
+	if (base < 0)
+		return ERR_UNAVAILABLE;
+	bool gone = unlinkat(base, path, 0) == 0 || errno == ENOENT;
+	enum err err = gone ? ERR_OK : io_error(e, "removing");
+	snprintf(above, sizeof above, "%s", path);
+	for (char *slash = strrchr(above, '/'); !err && slash; slash = strrchr(above, '/')) {
+		*slash = 0;
+		if (strcmp(above, DIRECTORY) == 0 || unlinkat(base, above, AT_REMOVEDIR) != 0)
+			break;
+	}
 	close(base);
 	return err;
 }
@@ -484,6 +510,7 @@ const struct store_backend store_file = {
         .put_commit = file_put_commit,
         .put_free = file_put_free,
         .list = file_list,
+        .remove = file_remove,
         .get = file_get,
         .probe = file_probe,
 };

@@ -519,6 +519,20 @@ static enum err s3_list(
 	return list_below(client, path, 1000, c->store->retries, found, cancel, e);
 }
 
+static enum err s3_remove(void *client, const char *path, struct error *e)
+{
+	struct s3_client *c = client;
+	struct transfer_request request = {.method = "DELETE"};
+	struct transfer_reply reply;
+	char *url = NULL;
+	if (asprintf(&url, "%s%s", c->store->place->base, path) < 0)
+		return no_memory(e);
+	request.url = url;
+	bool gone = transfer_run(c->transfer, &request, &reply) && (reply.status / 100 == 2 || reply.status == 404);
+	free(url);
+	return gone ? ERR_OK : refused(e, "removing", &reply);
+}
+
 /* ---- reading ---- */
 
 static bool add_to_read(void *arg, const uint8_t *data, size_t len)
@@ -614,6 +628,7 @@ const struct store_backend store_s3 = {
         .put_commit = s3_put_commit,
         .put_free = s3_put_free,
         .list = s3_list,
+        .remove = s3_remove,
         .get = s3_get,
         .probe = s3_probe,
 };

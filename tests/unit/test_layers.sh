@@ -11,7 +11,7 @@ allowed() {
 	api) echo modules front keys store text format base ;;
 	modules) echo front keys store format base ;;
 	front | keys | store) echo format base ;;
-	symbtool) echo extract keys text format base ;;
+	symbtool) echo extract keys store text format base ;;
 	extract) echo format base ;;
 	text) echo base ;;
 	format) echo base ;;

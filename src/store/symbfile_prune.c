@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <config.h>
+
+#include "store/symbfile_prune.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/grow.h"
+#include "base/hex.h"
+#include "store/symbfile_sets.h"
+
+#define BUILD_IDS "build-ids/"
+
+enum { YOUNG = 24 * 3600 }; /* seconds; far longer than an upload takes */
+
+struct executable {
+	struct file_id id;
+	int64_t newest; /* time of its newest part */
+	bool gone;
+};
+
+/* A path that leads from a build id to an executable: BUILD_IDS, two segments, the FileID, and more. */
+struct claim {
+	struct file_id id;
+	char *path;
+	uint64_t size;
+	int64_t time;
+};
+
+struct prune {
+	struct store_client *client;
+	const struct prune_rules *rules;
+	int64_t now;
+	prune_told told;
+	void *arg;
+	struct prune_counts *counts;
+	struct executable *executables;
+	size_t executable_count, executable_cap;
+	struct claim *claims;
+	size_t claim_count, claim_cap;
+	struct store_part *parts; /* of one executable, that go */
+	size_t part_count, part_cap;
+	bool no_memory;
+};
+
+/* ---- what is there ---- */
+
+static bool add_claim(struct prune *p, struct str path, const struct file_id *id, uint64_t size, int64_t time)
+{
+	struct claim *claims = grown(p->claims, &p->claim_cap, p->claim_count, sizeof *claims);
+	char *copy = strndup(path.data, path.len);
+	if (claims) {
+		p->claims = claims;
+		claims[p->claim_count] = (struct claim){*id, copy, size, time};
+	}
+	if (!claims || !copy) {
+		free(copy);
+		p->no_memory = true;
+		return false;
+	}
+	p->claim_count++;
+	return true;
+}
+
+/* Parts of an executable come one after the other. */
+static bool add_part(struct prune *p, const struct file_id *id, int64_t time)
+{
+	struct executable *last = p->executable_count ? &p->executables[p->executable_count - 1] : NULL;
+	if (last && memcmp(&last->id, id, sizeof *id) == 0) {
+		last->newest = time > last->newest ? time : last->newest;
+		return true;
+	}
+	last = grown(p->executables, &p->executable_cap, p->executable_count, sizeof *last);
+	p->no_memory = !last;
+	if (!last)
+		return false;
+	p->executables = last;
+	last[p->executable_count++] = (struct executable){*id, time, false};
+	return true;
+}
+
+static struct str after_slash(struct str path)
+{
+	const char *slash = path.len ? memchr(path.data, '/', path.len) : NULL;
+	size_t skip = slash ? (size_t)(slash - path.data) + 1 : path.len;
+	return (struct str){path.data + skip, path.len - skip};
+}
+
+static bool read_id(struct file_id *id, struct str path)
+{
+	const size_t digits = 2 * sizeof id->bytes;
+	return path.len > digits && path.data[digits] == '/' &&
+	       hex_read(id->bytes, sizeof id->bytes, (struct str){path.data, digits});
+}
+
+/* What is neither is nobody's here, and stays. */
+static bool on_object(void *arg, struct str path, uint64_t size, int64_t time)
+{
+	struct prune *p = arg;
+	struct file_id id;
+	bool good = true;
+	if (path.len > strlen(BUILD_IDS) && memcmp(path.data, BUILD_IDS, strlen(BUILD_IDS)) == 0) {
+		if (!read_id(&id, after_slash(after_slash(after_slash(path)))))
+			return true;
+		good = add_claim(p, path, &id, size, time);
+	} else if (read_id(&id, path)) {
+		good = add_part(p, &id, time);
+	} else {
+		return true;
+	}
+	p->counts->objects++;
+	p->counts->bytes += size;
+	return good;
+}
+
+static int by_id(const void *a, const void *b)
+{
+	const struct executable *x = a, *y = b;
+	return memcmp(&x->id, &y->id, sizeof x->id);
+}
+
+/* ---- what goes ---- */
+
+static void tell(struct prune *p, const char *path, uint64_t size, int64_t time)
+{
+	p->counts->gone_objects++;
+	p->counts->gone_bytes += size;
+	p->told(p->arg, path, size, time);
+}
+
+static enum err take_away(struct prune *p, const char *path, uint64_t size, int64_t time, struct error *e)
+{
+	enum err err = p->rules->remove ? store_remove(p->client, path, e) : ERR_OK;
+	if (!err)
+		tell(p, path, size, time);
+	return err;
+}
+
+static bool collect(void *arg, const struct store_part *part)
+{
+	struct prune *p = arg;
+	struct store_part *parts = grown(p->parts, &p->part_cap, p->part_count, sizeof *parts);
+	p->no_memory = !parts;
+	if (!parts)
+		return false;
+	p->parts = parts;
+	parts[p->part_count++] = *part;
+	return true;
+}
+
+static bool any_since(const struct prune *p, int64_t time)
+{
+	for (size_t i = 0; i < p->part_count; i++)
+		if (p->parts[i].time > time)
+			return true;
+	return false;
+}
+
+/* Looks once more, right before: what was stored meanwhile stays. */
+static enum err find_parts(struct prune *p, const struct executable *x, bool whole, struct error *e)
+{
+	p->part_count = 0;
+	enum err err =
+	        whole ? store_list(p->client, &x->id, collect, p, NULL, e)
+	              : symbfile_sets_unused(p->client, &x->id, p->rules->keep, p->now - YOUNG * SECOND, collect, p, e);
+	if (!err && p->no_memory)
+		return no_memory(e);
+	if (!err && whole && any_since(p, p->now - p->rules->older_than))
+		p->part_count = 0;
+	return err;
+}
+
+static enum err prune_executable(struct prune *p, struct executable *x, struct error *e)
+{
+	bool whole = p->rules->older_than && x->newest < p->now - p->rules->older_than;
+	char path[STORE_PATH_SIZE];
+	if (x->newest > p->now - YOUNG * SECOND || (!whole && !p->rules->keep))
+		return ERR_OK;
+	enum err err = find_parts(p, x, whole, e);
+	for (size_t i = 0; i < p->part_count && !err; i++) {
+		const struct store_part *part = &p->parts[i];
+		store_part_path(path, &x->id, part);
+		err = take_away(p, path, part->size, part->time, e);
+	}
+	x->gone = !err && whole && p->part_count > 0;
+	p->counts->gone_executables += x->gone;
+	return err;
+}
+
+static bool stop_at_first(void *arg, const struct store_part *part)
+{
+	(void)part;
+	*(bool *)arg = true;
+	return false;
+}
+
+/* One of an executable that has no part: a part may have come meanwhile. */
+static enum err prune_claim(struct prune *p, const struct claim *claim, struct error *e)
+{
+	struct executable wanted = {.id = claim->id};
+	const struct executable *x =
+	        p->executable_count ? bsearch(&wanted, p->executables, p->executable_count, sizeof wanted, by_id)
+	                            : NULL;
+	bool any = false;
+	if ((x && !x->gone) || claim->time > p->now - YOUNG * SECOND)
+		return ERR_OK;
+	enum err err = p->rules->remove ? store_list(p->client, &claim->id, stop_at_first, &any, NULL, e) : ERR_OK;
+	return err || any ? err : take_away(p, claim->path, claim->size, claim->time, e);
+}
+
+enum err symbfile_prune(struct store_client *c, const struct prune_rules *rules, int64_t now, prune_told told,
+        void *arg, struct prune_counts *counts, struct error *e)
+{
+	struct prune p = {.client = c, .rules = rules, .now = now, .told = told, .arg = arg, .counts = counts};
+	memset(counts, 0, sizeof *counts);
+	enum err err = store_walk(c, on_object, &p, e);
+	if (!err && p.no_memory)
+		err = no_memory(e);
+	if (p.executable_count)
+		qsort(p.executables, p.executable_count, sizeof *p.executables, by_id);
+	counts->executables = p.executable_count;
+	for (size_t i = 0; i < p.executable_count && !err; i++)
+		err = prune_executable(&p, &p.executables[i], e);
+	for (size_t i = 0; i < p.claim_count && !err; i++)
+		err = prune_claim(&p, &p.claims[i], e);
+	for (size_t i = 0; i < p.claim_count; i++)
+		free(p.claims[i].path);
+	free(p.claims);
+	free(p.executables);
+	free(p.parts);
+	return err;
+}
