@@ -6,6 +6,7 @@ data: the programs below FOLDER, each with its answers; compiled: programs that 
 few bytes; sections: compressed debug sections, sound and damaged, and their temporary file; made: debug entries that no compiler writes; hostile: damaged files, which may fail but not crash or hang. Prints each difference and ends with 1 if there was one."""
 import argparse
 import bisect
+import contextlib
 import json
 import os
 import random
@@ -22,6 +23,7 @@ import zlib
 import go_tables
 
 SECONDS = 120
+LIBRARY_STEP = 61  # bytes from one address to the next where most of a program is a library
 CLONE = re.compile(r"(\.(isra|part|constprop|cold|llvm|lto_priv)(\.\d+)?)+$")
 OPERATOR = re.compile(r"operator(<=>|->\*|<<=|>>=|<<|>>|<=|>=|->|<|>)")
 failures = 0
@@ -181,7 +183,7 @@ def check_symbols(program, records):
         frames = records.frames(address)
         check(program, frames, "no function at", hex(address), names)
         if frames and frames[-1][1] is None and len(frames) == 1:
-            check(program, frames[0][0] in names or names[0].startswith("_Z"), hex(address), frames, names)
+            check(program, frames[0][0] in names or names[0].startswith(("_Z", "_R")), hex(address), frames, names)
 
 
 # ---- programs that are compiled here ----
@@ -206,11 +208,14 @@ CASES = [
     ("clang-4", "clang++", "cpp", "-O2 -g -gdwarf-4"),
     ("clang-c", "clang", "plain", "-O2 -g"),
     ("clang-gc", "clang++", "cpp", "-O2 -g -ffunction-sections -Wl,--gc-sections"),
+    ("aarch64", "aarch64-linux-gnu-g++", "cpp", "-O2 -g"),
+    ("rust", "rustc", "rs", "-g -C opt-level=2"),
 ]
 SOURCES = {
     "cpp": ["tmpl.cpp", "tmpl2.cpp"],
     "c": ["inl.c", "util.c"],
     "plain": ["util.c", "plain.c"],
+    "rs": ["shapes.rs"],
 }
 PLAIN = """#include "util.h"
 #include <stdio.h>
@@ -224,7 +229,8 @@ def compile_case(case, sources, folder):
     name, compiler, kind, flags = case
     program = os.path.join(folder, name)
     files = [os.path.join(folder, f) if f == "plain.c" else os.path.join(sources, f) for f in SOURCES[kind]]
-    done = subprocess.run([compiler, "-w", "-I", sources, "-I", os.path.join(sources, "inc"), *flags.split(), *files, "-o", program],
+    include = [] if kind == "rs" else ["-w", "-I", sources, "-I", os.path.join(sources, "inc")]
+    done = subprocess.run([compiler, *include, *flags.split(), *files, "-o", program],
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=SECONDS)
     if done.returncode != 0:
         fail(name, "does not compile:", done.stdout[-500:])
@@ -303,8 +309,10 @@ def check_compiled(tool, sources, folder):
         if not program:
             print("check_extract: left out", case[0])
             continue
-        check_against_addr2line(tool, program)
+        with binutils_of(case[1], folder):
+            check_against_addr2line(tool, program, code_addresses(program, LIBRARY_STEP if case[2] == "rs" else 3))
         check_threads(tool, program)
+    check_folded(tool, folder)
     check_minimized(tool, sources, folder)
     check_details(tool, folder)
     check_damaged_units(tool, os.path.join(folder, "gcc-5"), folder)
@@ -316,10 +324,24 @@ def check_compiled(tool, sources, folder):
     check_split_dwarf(tool, sources, folder)
 
 
-def check_against_addr2line(tool, program):
+@contextlib.contextmanager
+def binutils_of(compiler, folder):
+    """Lets the binutils of a cross compiler be found under their plain names."""
+    before = os.environ["PATH"]
+    if compiler.count("-") > 1:
+        tools = os.path.join(folder, "binutils")
+        os.makedirs(tools)
+        for name in "addr2line", "nm", "objdump":
+            os.symlink(shutil.which(compiler.rsplit("-", 1)[0] + "-" + name), os.path.join(tools, name))
+        os.environ["PATH"] = tools + os.pathsep + before
+    yield
+    os.environ["PATH"] = before
+
+
+def check_against_addr2line(tool, program, addresses):
     records = extract(tool, program)
     check(program, records.overlap() is None, records.overlap())
-    addresses = list(code_addresses(program, 3))
+    addresses = list(addresses)
     answers, others = addr2line(program, addresses), llvm_symbolizer(program, addresses)
     for address in addresses:
         got, want = records.frames(address), answers.get(address, [])
@@ -331,8 +353,8 @@ def check_against_addr2line(tool, program):
     check_pads(program, records)
 
 
-CALL = re.compile(r"^\s*([0-9a-f]+):\t(?:[0-9a-f]{2} )+\s*\t(?:notrack |bnd |rex\S* |data16 )*(call|syscall|int )")
-INSTRUCTION = re.compile(r"^\s*([0-9a-f]+):\t((?:[0-9a-f]{2} )+)\s*\t?")
+CALL = re.compile(r"^\s*([0-9a-f]+):\t(?:(?:[0-9a-f]{2} )+\s*\t(?:notrack |bnd |rex\S* |data16 )*(?:call|syscall|int )|[0-9a-f]{8} \t(?:blr?|svc)\s)")
+INSTRUCTION = re.compile(r"^\s*([0-9a-f]+):\t((?:[0-9a-f]{2} )+|[0-9a-f]{8} )\s*\t?")
 
 
 def check_pads(program, records):
@@ -344,7 +366,7 @@ def check_pads(program, records):
             found = INSTRUCTION.match(line)
             start = int(found[1], 16)
             if records.frames(start):
-                want[start + len(found[2].split()) - 1] = records.frames(start)
+                want[start + len(found[2].replace(" ", "")) // 2 - 1] = records.frames(start)
     check(program, set(want) == set(records.pads), "calls", [hex(a) for a in set(want) ^ set(records.pads)][:8])
     for address, frames in want.items():
         got = records.pads.get(address)
@@ -768,6 +790,64 @@ def check_details(tool, folder):
         check("details", {"ns::outer(int)::Local::method", "ns::outer(int)::Local::Deep::go"} <= names, compiler, names)
         lines = [records.frames(va)[-1] for va, r in records.ranges if r["func"] == "non-virtual thunk to D::f(int)" and r["depth"] == 0]
         check("details", lines and all(f[1:] in ((source, 3), (source, 0)) for f in lines), compiler, lines)
+
+
+FOLDED = """struct A { virtual ~A() {} virtual int a() { return 1; } };
+struct B { virtual ~B() {} virtual int f(int x) { return x; } };
+struct D : A, B { int k = 3; int f(int x) override { volatile int y = x * k; return y + 1; } };
+__attribute__((noinline)) int first(int x)
+{
+	volatile int y = x * 7;
+	return y + 1;
+}
+__attribute__((noinline)) int second(int x)
+{
+	volatile int y = x * 7;
+	return y + 1;
+}
+template <class T> __attribute__((noinline)) int size(T *p)
+{
+	return p ? first((int)*p) : 0;
+}
+int main(int argc, char **)
+{
+	D d;
+	B *volatile b = &d;
+	int i = argc;
+	unsigned u = (unsigned)argc;
+	return b->f(argc) + first(argc) + second(argc) + size(&i) + size(&u);
+}
+"""
+
+
+def check_folded(tool, folder):
+    """Functions of equal code that the linker has folded into one, and the thunks beside them: one of their names, and lines of one."""
+    source = os.path.join(folder, "folded.cpp")
+    with open(source, "w", encoding="utf-8") as file:
+        file.write(FOLDED)
+    for compiler, linker in (c + l for c in (("g++",), ("clang++",)) for l in (("gold",), ("lld",))):
+        program = os.path.join(folder, "folded-" + compiler + "-" + linker)
+        if not shutil.which(compiler) or not shutil.which("ld." + linker):
+            print("check_extract: left out", os.path.basename(program))
+            continue
+        subprocess.run([compiler, "-O1", "-g", "-ffunction-sections", "-fuse-ld=" + linker, "-Wl,--icf=all", source, "-o", program], check=True,
+                       timeout=SECONDS)
+        symbols = subprocess.run(["nm", "-C", "-S", "--defined-only", program], stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
+        symbols = [(int(f[0], 16), int(f[1], 16), f[3]) for f in (line.split(" ", 3) for line in symbols) if len(f) == 4 and f[2] in "tTW"]
+        starts = [start for start, _, _ in symbols]
+        folded = [(start, start + size) for start, size, _ in symbols if starts.count(start) > 1]
+        at = {name: start for start, _, name in symbols}
+        check(program, at["first(int)"] == at["second(int)"] and starts.count(at["int size<int>(int*)"]) == 2, "nothing was folded", symbols)
+        # Each judge may choose another of them.
+        check_against_addr2line(tool, program, (a for a in code_addresses(program, 3) if not any(s <= a < e for s, e in folded)))
+        check_threads(tool, program)
+        records = extract(tool, program)
+        for start, names, lines in ((at["first(int)"], ("first(int)", "second(int)"), range(4, 14)),
+                                    (at["int size<int>(int*)"], ("int size<int>(int*)", "int size<unsigned int>(unsigned int*)"), range(14, 18))):
+            got = records.frames(start)
+            check(program, len(got) == 1 and got[0][0] in names and got[0][1] == source and got[0][2] in lines, got)
+        got = [records.frames(va)[-1] for va, r in records.ranges if r["func"] == "non-virtual thunk to D::f(int)"]
+        check(program, got and all(f[1:] in ((source, 3), (source, 0)) for f in got), got)
 
 
 def check_minimized(tool, sources, folder):
