@@ -12,6 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/write_all.h"
+
 static const char *folder(void)
 {
 	struct stat st;
@@ -43,15 +45,8 @@ enum err temp_file_open(int *fd, struct error *e)
 
 enum err temp_file_write(int fd, const void *data, size_t len, struct error *e)
 {
-	for (const char *at = data; len > 0;) {
-		ssize_t n = write(fd, at, len);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return error_set(e, ERR_IO, "temporary folder %.120s: %s%s", folder(), strerror(errno),
-			        errno == ENOSPC || errno == EDQUOT ? ": choose a larger one with TMPDIR" : "");
-		at += n;
-		len -= (size_t)n;
-	}
-	return ERR_OK;
+	if (write_all(fd, data, len))
+		return ERR_OK;
+	return error_set(e, ERR_IO, "temporary folder %.120s: %s%s", folder(), strerror(errno),
+	        errno == ENOSPC || errno == EDQUOT ? ": choose a larger one with TMPDIR" : "");
 }

@@ -18,6 +18,7 @@
 
 #include "keys/auth.h"
 #include "base/buffer.h"
+#include "base/write_all.h"
 
 static const char usage[] =
         "Usage: %1$s add ID --rights upload,invalidate FILE\n"
@@ -86,17 +87,6 @@ static void close_file(struct keys_file *f)
 	auth_use(NULL);
 }
 
-static bool write_all(int fd, const struct buffer *text)
-{
-	for (size_t done = 0; done < text->len;) {
-		ssize_t n = write(fd, text->data + done, text->len - done);
-		if (n < 0)
-			return false;
-		done += (size_t)n;
-	}
-	return true;
-}
-
 /* Replaces the file at once, so that the server sees the old one or the new one, also after a crash. */
 static enum err replace_file(struct keys_file *f, const struct buffer *text, struct error *e)
 {
@@ -108,7 +98,7 @@ static enum err replace_file(struct keys_file *f, const struct buffer *text, str
 	/* Still readable by the server when another user runs the command. */
 	bool ok = !f->exists || (f->st.st_uid == geteuid() && f->st.st_gid == getegid()) ||
 	          fchown(fd, f->st.st_uid, f->st.st_gid) == 0;
-	ok = ok && write_all(fd, text) && fsync(fd) == 0;
+	ok = ok && write_all(fd, text->data, text->len) && fsync(fd) == 0;
 	ok = close(fd) == 0 && ok;
 	ok = ok && rename(temp, f->path) == 0 && fsync(f->folder_fd) == 0;
 	if (ok)

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/write_all.h"
 #include "store/percent.h"
 #include "store/symbfile_store_backend.h"
 
@@ -234,16 +235,9 @@ static void *file_put_begin(void *client, const char *path, const atomic_bool *c
 static enum err file_put_write(void *put, const uint8_t *data, size_t len, struct error *e)
 {
 	struct file_put *p = put;
-	while (len) {
-		ssize_t n = write(p->fd, data, len);
-		if (n < 0 && errno != EINTR)
-			return io_error(e, "write");
-		if (n < 0)
-			continue;
-		data += n;
-		len -= (size_t)n;
-		p->size += (uint64_t)n;
-	}
+	if (!write_all(p->fd, data, len))
+		return io_error(e, "write");
+	p->size += len;
 	return ERR_OK;
 }
 

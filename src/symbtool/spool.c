@@ -15,6 +15,7 @@
 
 /* What a record takes at most besides its strings; of each line or frame. */
 enum { RECORD_MAX = 64, ROW_MAX = 32 };
+enum { BLOCK = 256 << 10 };
 
 enum err spool_init(struct spool *s, uint64_t part_max, bool discard, struct error *e)
 {
@@ -126,4 +127,22 @@ enum err spool_finish(struct spool *s, struct error *e)
 	if (!err)
 		err = end_part(s, e);
 	return err ? err : name_set(s, e);
+}
+
+enum err spool_read(const struct spool *s, size_t part,
+        enum err (*take)(void *arg, const uint8_t *data, size_t len, struct error *e), void *arg, struct error *e)
+{
+	uint8_t *block = malloc(BLOCK);
+	enum err err = block ? ERR_OK : no_memory(e);
+	uint64_t at = s->parts[part].at, end = at + s->parts[part].len;
+	while (at < end && !err) {
+		ssize_t n = pread(s->fd, block, end - at < BLOCK ? (size_t)(end - at) : BLOCK, (off_t)at);
+		if (n <= 0)
+			err = error_set(e, ERR_IO, "temporary file: %s", n < 0 ? strerror(errno) : "it ends early");
+		else
+			err = take(arg, block, (size_t)n, e);
+		at += n > 0 ? (uint64_t)n : 0;
+	}
+	free(block);
+	return err;
 }

@@ -34,4 +34,8 @@ enum err spool_pad(struct spool *s, const struct symbfile_pad *p, struct error *
 /* Ends the last part; without any record there is an empty one. */
 enum err spool_finish(struct spool *s, struct error *e);
 
+/* Gives the bytes of a part, in pieces, to take, whose failure ends it. ERR_IO, ERR_NO_MEMORY. */
+enum err spool_read(const struct spool *s, size_t part,
+        enum err (*take)(void *arg, const uint8_t *data, size_t len, struct error *e), void *arg, struct error *e);
+
 #endif

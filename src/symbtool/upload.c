@@ -14,7 +14,7 @@
 #include "format/gzip.h"
 #include "symbtool/progress.h"
 
-enum { PARALLEL_MAX = 64, REPLY_MAX = 16 << 20, BLOCK = 256 << 10 };
+enum { PARALLEL_MAX = 64, REPLY_MAX = 16 << 20 };
 
 /* A part that is to be sent. */
 struct job {
@@ -126,29 +126,16 @@ static void on_sent(void *arg, int64_t n)
 	progress_add(arg, n);
 }
 
-static enum err add_file(struct gzip *g, int fd, uint64_t at, uint64_t len, struct error *e)
+static enum err add_bytes(void *arg, const uint8_t *data, size_t len, struct error *e)
 {
-	uint8_t *block = malloc(BLOCK);
-	enum err err = block ? ERR_OK : no_memory(e);
-	while (len > 0 && !err) {
-		ssize_t n = pread(fd, block, len < BLOCK ? (size_t)len : BLOCK, (off_t)at);
-		if (n <= 0)
-			err = error_set(e, ERR_IO, "temporary file: %s", n < 0 ? strerror(errno) : "it ends early");
-		else if (!gzip_add(g, block, (size_t)n))
-			err = no_memory(e);
-		at += (uint64_t)n;
-		len -= (uint64_t)n;
-	}
-	free(block);
-	return err;
+	return gzip_add(arg, data, len) ? ERR_OK : no_memory(e);
 }
 
 /* A part compressed, in memory that the caller frees. */
-static enum err compress_part(
-        const struct spool *s, const struct spool_part *part, uint8_t **out, size_t *len, struct error *e)
+static enum err compress_part(const struct spool *s, size_t part, uint8_t **out, size_t *len, struct error *e)
 {
-	struct gzip *g = gzip_new(part->len);
-	enum err err = g ? add_file(g, s->fd, part->at, part->len, e) : no_memory(e);
+	struct gzip *g = gzip_new(s->parts[part].len);
+	enum err err = g ? spool_read(s, part, add_bytes, g, e) : no_memory(e);
 	if (!err && gzip_finish(g, out, len))
 		err = no_memory(e);
 	gzip_free(g);
@@ -159,15 +146,14 @@ static enum err compress_part(
 static enum err send_part(struct upload *u, struct connection *c, const struct job *job, size_t *len, struct error *e)
 {
 	const struct spool *s = &u->cut->kinds[job->kind];
-	const struct spool_part *part = &s->parts[job->part];
 	char path[64], headers[512], id[FILE_ID_BASE64 + 1], build_id[BUILD_ID_HEX + 1];
 	const struct ids *own = &u->cut->own;
 	struct buffer body;
 	uint8_t *data = NULL;
-	enum err err = compress_part(s, part, &data, len, e);
+	enum err err = compress_part(s, job->part, &data, len, e);
 	if (err)
 		return err;
-	progress_resize(&u->progress, (int64_t)*len - (int64_t)part->len);
+	progress_resize(&u->progress, (int64_t)*len - (int64_t)s->parts[job->part].len);
 	file_id_base64(id, &u->cut->id);
 	snprintf(path, sizeof path, "/api/symbols-%s", symbfile_kind_names[job->kind]);
 	build_id_hex(build_id, own->build_id.bytes, own->build_id.len);

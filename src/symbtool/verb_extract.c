@@ -5,12 +5,14 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/write_all.h"
 #include "symbtool/cut.h"
 #include "symbtool/debuginfod.h"
 #include "symbtool/verbs.h"
@@ -38,31 +40,43 @@ struct extract {
 	const char *debuginfod; /* URLs */
 };
 
-enum { BLOCK = 64 << 10 };
-
-static bool copy_bytes(int to, int from, const struct spool_part *part)
+static enum err write_bytes(void *arg, const uint8_t *data, size_t len, struct error *e)
 {
-	char block[BLOCK];
-	for (uint64_t done = 0; done < part->len;) {
-		uint64_t left = part->len - done;
-		ssize_t n = pread(from, block, left < BLOCK ? (size_t)left : BLOCK, (off_t)(part->at + done));
-		if (n <= 0 || write(to, block, (size_t)n) != n)
-			return false;
-		done += (uint64_t)n;
-	}
-	return true;
+	const int *fd = arg;
+	return write_all(*fd, data, len) ? ERR_OK : error_set(e, ERR_IO, "%s", strerror(errno));
 }
 
-/* The file is there under its name when it is whole. */
-static enum err write_part(const struct spool *s, size_t number, const char *path, struct error *e)
+static enum err write_file(const struct spool *s, size_t part, const char *path, struct error *e)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	if (fd < 0)
+		return error_set(e, ERR_IO, "%s", strerror(errno));
+	enum err err = spool_read(s, part, write_bytes, &fd, e);
+	if (close(fd) != 0 && !err)
+		err = error_set(e, ERR_IO, "%s", strerror(errno));
+	return err;
+}
+
+/* The file is there under its name when it is whole. An interrupt waits for that. */
+static enum err write_part(const struct spool *s, size_t part, const char *path, struct error *e)
 {
 	char temporary[PATH_MAX];
+	sigset_t held, before;
+	struct error inner;
 	if (snprintf(temporary, sizeof temporary, "%s.part", path) >= (int)sizeof temporary)
 		return error_set(e, ERR_IO, "a path that is too long");
-	int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-	bool ok = fd >= 0 && copy_bytes(fd, s->fd, &s->parts[number]);
-	ok = (fd < 0 || close(fd) == 0) && ok && rename(temporary, path) == 0;
-	return ok ? ERR_OK : error_set(e, ERR_IO, "%.200s: %s", path, strerror(errno));
+	sigemptyset(&held);
+	sigaddset(&held, SIGINT);
+	sigaddset(&held, SIGTERM);
+	sigaddset(&held, SIGHUP);
+	sigprocmask(SIG_BLOCK, &held, &before);
+	enum err err = write_file(s, part, temporary, &inner);
+	if (!err && rename(temporary, path) != 0)
+		err = error_set(&inner, ERR_IO, "%s", strerror(errno));
+	if (err)
+		unlink(temporary);
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	return err ? error_set(e, err, "%.200s: %s", path, inner.text) : ERR_OK;
 }
 
 static void print_part(const char *path, uint64_t len)

@@ -17,7 +17,7 @@ import urllib.request
 import pytest
 
 from stack import die_with_parent, wait_for
-from test_symbtool import BOUND, SYMBTOOL, code_addresses, compile_program, one, push, read_terminal, run, v5_frames  # noqa: F401
+from test_symbtool import BOUND, SYMBTOOL, code_addresses, compile_program, interruptible, one, push, read_terminal, run, v5_frames  # noqa: F401
 
 pytestmark = [
     pytest.mark.skipif(not os.path.exists(SYMBTOOL), reason="symbtool was not built"),
@@ -202,12 +202,6 @@ def test_a_terminal_shows_how_far_it_is(place, bad, tmp_path):
         os.close(ours)
     assert re.search(rb"debug file: \[#+\.+\] +\d+ %% of %d bytes" % len(bad.data), seen), seen
     assert len(os.listdir(tmp_path)) == 2
-
-
-def interruptible():
-    """In the child. What a shell starts in the background ignores SIGINT, and hands that on."""
-    die_with_parent()
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def test_an_interrupt_leaves_nothing_behind(place, bad, tmp_path):

@@ -426,6 +426,52 @@ def test_a_killed_push_is_completed_by_the_next(one, tmp_path):
     check_against_addr2line(program, v5_frames(ask(one, "--json", program, *map(hex, code_addresses(program))).stdout))
 
 
+def interruptible():
+    """In the child. What a shell starts in the background ignores SIGINT, and hands that on."""
+    die_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def test_an_interrupt_leaves_no_file_that_is_not_whole(tmp_path, program):
+    whole = set(os.listdir(extracted(tmp_path / "whole", program)))
+    for i in range(5):
+        folder = tmp_path / str(i)
+        folder.mkdir()
+        process = subprocess.Popen([SYMBTOOL, "extract", "-o", str(folder), "--part-size", "1K", program], stdout=subprocess.DEVNULL, preexec_fn=interruptible)
+        try:
+            wait_for(lambda: os.listdir(folder) or process.poll() is not None, "the first file")
+            process.send_signal(signal.SIGINT)
+            process.wait(BOUND)
+        finally:
+            process.kill()
+        assert process.returncode in (-signal.SIGINT, 0)
+        for name in os.listdir(folder):
+            assert name in whole and (folder / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def extracted(folder, program):
+    folder.mkdir()
+    run("extract", "-o", folder, "--part-size", "1K", program)
+    return folder
+
+
+@pytest.mark.parametrize("full", ["TMPDIR", "output"])
+def test_a_full_folder_is_told_and_left_empty(full, tmp_path, program):
+    """A small file system of the process's own."""
+    small, large = tmp_path / "small", tmp_path / "large"
+    small.mkdir()
+    large.mkdir()
+    temporary, output = (small, large) if full == "TMPDIR" else (large, small)
+    done = subprocess.run(
+        ["unshare", "-rm", "sh", "-c", 'mount -t tmpfs -o size=8k none "$1" || exit 77; TMPDIR=$2 "$3" extract -o "$4" "$5"; echo $?; ls -A "$1" "$4"',
+         "sh", small, temporary, SYMBTOOL, output, program], capture_output=True, text=True, timeout=BOUND)  # fmt: skip
+    if done.returncode == 77 or "unshare" in done.stderr:
+        pytest.skip("no file system can be mounted: " + done.stderr)
+    assert sorted(done.stdout.split()) == sorted(["1", f"{small}:", f"{output}:"]), done
+    word = f"temporary folder {small}: No space left on device: choose a larger one with TMPDIR" if full == "TMPDIR" else "No space left on device"
+    assert word in done.stderr and done.stderr.count("\n") == 1, done.stderr
+
+
 def test_what_is_no_executable(one, tmp_path):
     text = tmp_path / "text"
     text.write_text("hello\n")
