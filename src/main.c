@@ -22,8 +22,8 @@
 #include "store/memcached.h"
 #include "store/symbfile_store.h"
 
-/* The settings in force. Older ones live until the end: requests and services may still look at them, and SIGHUP is
- * rare. */
+/* The settings in force. Older ones live until the end: requests and services may still read them, and SIGHUP is rare.
+ */
 struct settings {
 	struct config config;
 	struct settings *older;
@@ -85,7 +85,7 @@ static enum err check_sources(const struct config *c,
 	return ERR_OK;
 }
 
-/* More than config_check can see: what other parts say of the settings. */
+/* Checks of other modules that config_check cannot do. */
 static enum err check_settings(const struct config *c, struct error *e)
 {
 	enum err err = config_check(c, e);
@@ -96,8 +96,8 @@ static enum err check_settings(const struct config *c, struct error *e)
 	return err ? err : symbfile_store_check(c, e);
 }
 
-/* What --check-config says besides: whether all that is on this machine can be used by who asks. The server starts
- * without: a directory may be mounted later. */
+/* What --check-config checks besides: whether this user can use everything on this machine that the settings name. The
+ * server starts without this check: a directory may be mounted later. */
 static enum err check_machine(const struct config *c, struct error *e)
 {
 	enum err err = front_check_listen(c, e);
@@ -108,7 +108,7 @@ static enum err check_machine(const struct config *c, struct error *e)
 	return err ? err : symbfile_store_check_local(c, e);
 }
 
-/* The file and the flags, from the beginning. */
+/* Reads the file and the flags anew. */
 static enum err read_settings(const struct process *p, struct config *c, unsigned *actions, struct error *e)
 {
 	enum err err = config_init(c, e);
@@ -117,8 +117,8 @@ static enum err read_settings(const struct process *p, struct config *c, unsigne
 
 /* ---- signals ---- */
 
-/* Blocked in every thread that comes after: a signal that interrupts libfcgi cuts a reply short. Those that mean a
- * crash are not. */
+/* Blocks signals in every thread started later: a signal that interrupts libfcgi cuts a reply short. Signals that mean
+ * a crash are not blocked. */
 static void block_signals(void)
 {
 	static const int crashes[] = {SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGQUIT, SIGSEGV, SIGSYS, SIGTRAP};
@@ -129,8 +129,8 @@ static void block_signals(void)
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
 }
 
-/* What libfcgi has put in place is undone: signals are waited for, not handled, and a peer that went away is an error
- * of write. */
+/* Undoes what libfcgi installed: signals are waited for, not handled, and a peer that went away is an error of write.
+ */
 static void reset_handlers(void)
 {
 	signal(SIGPIPE, SIG_IGN);
@@ -138,8 +138,8 @@ static void reset_handlers(void)
 	signal(SIGUSR1, SIG_DFL);
 }
 
-/* SIGHUP. Nothing changes when something is wrong with the new settings: the log is opened when all else is known to be
- * good, and when that went well nothing can fail any more. */
+/* For SIGHUP. Nothing changes if anything is wrong with the new settings: the log is opened last, and after that
+ * nothing can fail. */
 static enum err reload(struct process *p, char *names, size_t size, struct error *e)
 {
 	struct config fresh = {0};
@@ -186,7 +186,7 @@ static void handle_hangup(struct process *p)
 		log_event(LOG_LEVEL_INFO, "reload", "done");
 }
 
-/* Until a signal ends the process. */
+/* Returns when a signal ends the process. */
 static void wait_for_end(struct process *p)
 {
 	static const int waited[] = {SIGTERM, SIGINT, SIGHUP};
@@ -230,7 +230,7 @@ static enum err start(struct process *p, struct error *e)
 	return e->code;
 }
 
-/* Before there is a second thread: what a filter holds is what its thread starts. */
+/* Before there is a second thread: a filter holds for the threads that its thread starts. */
 static enum err enter_sandbox(const struct config *c, struct error *e)
 {
 	if (c->seccomp == SANDBOX_OFF || !sandbox_enter(e))
@@ -254,7 +254,7 @@ static int serve(struct process *p)
 	unsigned cut = front_stop(p->front, p->settings->config.shutdown_timeout);
 	if (cut) {
 		log_event(LOG_LEVEL_WARNING, "stop", "%u requests were cut off", cut);
-		/* The services still work for them and cannot be taken down. */
+		/* The services still work for those requests and cannot be stopped. */
 		_exit(EXIT_SUCCESS);
 	}
 	status_stop();
@@ -272,7 +272,7 @@ static int check(const struct config *c)
 	return EXIT_SUCCESS;
 }
 
-/* What asks for some text alone; false when there is no such flag. */
+/* Handles flags that only print a text; false if there is none. */
 static bool print(unsigned actions)
 {
 	if (actions & CONFIG_HELP)

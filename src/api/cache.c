@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* DELETE /cache/<debug_filename>/<id>: a new symbol file was uploaded, so what is cached of the module is forgotten. */
+/* DELETE /cache/<debug_filename>/<id>: a new symbol file was uploaded, so forget what is cached of the module. */
 #include <config.h>
 
 #include "keys/auth.h"
@@ -23,7 +23,7 @@ static enum err decode_segment(struct exchange *x, struct str segment, struct st
 	return ERR_OK;
 }
 
-/* /cache/NAME/ID, exactly. */
+/* Accepts exactly /cache/NAME/ID. */
 static enum err parse_path(struct exchange *x, struct str *name, struct str *id)
 {
 	static const char prefix[] = "/cache/";
@@ -37,7 +37,7 @@ static enum err parse_path(struct exchange *x, struct str *name, struct str *id)
 	return err ? err : decode_segment(x, (struct str){slash + 1, (size_t)(end - slash - 1)}, id);
 }
 
-/* What is uploaded is known by its id, whatever the name. */
+/* Uploads are known by their id, whatever the name. */
 static bool can_be(const struct exchange *x, struct str name, struct str id)
 {
 	struct file_id file_id;
@@ -46,7 +46,7 @@ static bool can_be(const struct exchange *x, struct str name, struct str id)
 	       (*x->config->symbfile_store && (file_id_parse(&file_id, id) || build_id_question_parse(&question, id)));
 }
 
-/* What was uploaded for the executables of a build id. */
+/* Forgets what was uploaded for the executables of a build id. */
 static enum err forget_executables(const struct exchange *x, struct str id, struct error *e)
 {
 	struct build_id_question question;

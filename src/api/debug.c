@@ -12,7 +12,7 @@ static double seconds(int64_t nanoseconds)
 	return (double)nanoseconds / 1e9;
 }
 
-/* false: no memory. */
+/* false if out of memory. */
 static bool set_module(json_t *object, const struct module_want *w, json_t *value)
 {
 	char key[2 * 1024 + 2];
@@ -23,7 +23,7 @@ static bool set_module(json_t *object, const struct module_want *w, json_t *valu
 	return true;
 }
 
-/* One more of these; false: no memory. */
+/* Counts one more of these; false if out of memory. */
 static bool count_reason(json_t *counts, const char *reason)
 {
 	json_int_t n = json_integer_value(json_object_get(counts, reason));
@@ -41,7 +41,7 @@ static const char *frame_reason(
 	return session_reason(session_want(s, job, f->module), symbol, detail);
 }
 
-/* How many frames have no name, by the reason. */
+/* How many frames have no name, for each reason. */
 static bool count_unnamed(const struct session *s, json_t *counts)
 {
 	bool ok = true;

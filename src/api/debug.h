@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the header Debug asks for: how a request came to its answer. */
+/* What the header Debug asks for: how the request was answered. */
 #ifndef API_DEBUG_H
 #define API_DEBUG_H
 
@@ -7,7 +7,7 @@
 
 #include "api/session.h"
 
-/* NULL without memory. */
+/* NULL if out of memory. */
 json_t *debug_json(const struct session *s);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* /symbolicate/v5, /symbolicate/v4 and the legacy /: their requests and replies, in JSON. */
+/* Requests and replies in JSON: /symbolicate/v5, /symbolicate/v4 and the legacy /. */
 #include <config.h>
 
 #include <jansson.h>
@@ -27,7 +27,7 @@ static const char *found_word(const struct session *s, int32_t want)
 	return want >= 0 && s->wants[want].state == WANT_FOUND ? "true" : "false";
 }
 
-/* The PE file name that the symbols know, else the name as the request spelled it. */
+/* The PE file name from the symbols, else the name as the request spelled it. */
 static struct str module_name(const struct session *s, uint32_t j, const struct request_frame *f)
 {
 	if (f->module < 0)
@@ -92,8 +92,8 @@ static void prefetch_string(struct offmap_string s)
 		__builtin_prefetch(s.data + at);
 }
 
-/* The symbols of a large reply and their names lie far apart, so that each would be waited for: they are fetched while
- * those before them are written. First the symbol, then its inlined calls, then the names. */
+/* The symbols of a large reply and their names are scattered in memory, and each access would wait: so they are
+ * prefetched while earlier ones are written. First the symbol, then its inlined calls, then the names. */
 static void prefetch_symbols(const struct session *s, uint32_t frame)
 {
 	uint32_t left = s->request.frame_count - frame;
@@ -136,7 +136,7 @@ static void write_stacks(struct writer *w, const struct session *s, uint32_t j, 
 	WRITE(w, "]");
 }
 
-/* A module that is listed twice is one key. Keys are compared as the request spelled them. */
+/* A module that is listed twice becomes one key. Keys are compared as the request spelled them. */
 static bool listed_before(const struct request_job *job, const uint32_t *order, uint32_t i)
 {
 	if (!i)

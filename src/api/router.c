@@ -17,10 +17,10 @@ struct action {
 enum { BAD_BODY = 1, BAD_KEY = 2, HEALTH_CHECK = 4, NO_STORE = 8 };
 
 struct route {
-	const char *path; /* NULL: whatever no other row matches */
-	bool prefix;      /* the path is what it begins with */
+	const char *path; /* NULL: everything that no other row matches */
+	bool prefix;      /* matches every path that begins with it */
 	const char *name; /* in the metrics */
-	unsigned flags;   /* BAD_…: what it may refuse a request for, beside its method */
+	unsigned flags;   /* BAD_...: reasons besides the method to refuse a request */
 	struct action actions[ACTIONS];
 };
 
@@ -46,7 +46,7 @@ enum { ROUTES = sizeof routes / sizeof routes[0], UNKNOWN = 0 };
 #define MAY_GIVE(route, ...) \
 	metric_route_may_give((route), (const int[]){__VA_ARGS__}, sizeof(int[]){__VA_ARGS__} / sizeof(int))
 
-/* Every status that a route can give has a series in the metrics from the start. */
+/* Every status that a route can return has a series in the metrics from the start. */
 static void count_route(unsigned route)
 {
 	metric_name_route(route, routes[route].name);
@@ -68,7 +68,7 @@ static void count_routes(void)
 		count_route(i);
 }
 
-/* Clients put one slash too many before the path or behind it: of those in front one stays. */
+/* Some clients add slashes before or after the path: one at the front is kept. */
 static struct str without_slashes(struct str path)
 {
 	while (path.len > 1 && path.data[0] == '/' && path.data[1] == '/')
@@ -92,7 +92,7 @@ static unsigned find_route(struct str path)
 	return UNKNOWN;
 }
 
-/* HEAD is GET whose reply goes out without its body. */
+/* HEAD is GET without the reply's body. */
 static const struct action *find_action(const struct route *r, struct str method)
 {
 	if (str_equal(method, str_from("HEAD")))
@@ -115,7 +115,7 @@ static void list_methods(const struct route *r, char out[64])
 	snprintf(out + n, 64 - n, "OPTIONS");
 }
 
-/* Only what a list of header names is made of is given back: nothing that could end the line. */
+/* Echoes only characters that lists of header names consist of: nothing that could end the line. */
 static bool is_header_list(const char *text)
 {
 	static const char allowed[] =

@@ -5,10 +5,10 @@
 
 #include "front/exchange.h"
 
-/* Answers x, or parks it. Unknown path: 404; wrong method: 405 with Allow; OPTIONS: preflight. */
+/* Answers or parks x. Unknown path: 404; wrong method: 405 with Allow; OPTIONS: preflight. */
 void router_handle(struct exchange *x);
 
-/* Handlers, by the file they live in. Each ends or parks the exchange. */
+/* The handlers, grouped by file. Each answers or parks the exchange. */
 void symbolicate_v5_handle(struct exchange *x); /* json.c */
 void symbolicate_v4_handle(struct exchange *x);
 void symbolicate_text_handle(struct exchange *x); /* text.c */

@@ -12,8 +12,8 @@
 #include "base/metrics.h"
 #include "modules/services.h"
 
-enum { PAGES_MAX = 128 << 20 }; /* bytes of pages that a request may hold */
-enum { RESTARTS_MAX = 8 };      /* a page may be lost again while its module is loaded again */
+enum { PAGES_MAX = 128 << 20 }; /* bytes of pages that one request may hold */
+enum { RESTARTS_MAX = 8 };      /* a page may be lost again while its module is reloaded */
 
 static void session_step(struct exchange *x);
 
@@ -84,7 +84,7 @@ void session_reply(struct session *s, const char *content_type, uint64_t size,
 	free(w.block);
 }
 
-/* A temporary failure of one module is one of the request. */
+/* A temporary failure of one module fails the request. */
 static bool refuse_temporary(struct session *s)
 {
 	unsigned retry_after = 0;
@@ -122,7 +122,7 @@ static bool is_gone(const struct load_wait *wait)
 	return exchange_gone(((const struct session *)wait)->exchange);
 }
 
-/* Looks up and answers, as often as pages turn out to be lost. Returns true when the modules must be loaded first. */
+/* Looks up and answers, repeating while pages turn out to be lost. Returns true if modules must be loaded first. */
 static bool answer(struct session *s)
 {
 	symbols_release(&s->symbols);
@@ -153,7 +153,7 @@ static bool answer(struct session *s)
 	}
 }
 
-/* From wherever the request is: runs until it is answered or must wait. */
+/* Continues the request from wherever it is until it is answered or must wait. */
 static void session_step(struct exchange *x)
 {
 	struct session *s = x->user;
@@ -169,7 +169,7 @@ static void session_step(struct exchange *x)
 		session_fail(s, ERR_UNAVAILABLE, 1, late);
 		return;
 	}
-	/* a failure that is remembered is answered at once, whatever else would have to be loaded */
+	/* a remembered failure is answered at once, whatever else would have to be loaded */
 	if (refuse_temporary(s))
 		return;
 	bool again;

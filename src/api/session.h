@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A request for symbols from its body to its reply: modules are had, loaded where they must be, and frames looked up.
- * What is read and what is written is of its kind: v5, v4, text. */
+/* A request for symbols, from its body to its reply: finds the modules, loads them if needed, and looks up the frames.
+ * Each kind (v5, v4, text) has its own reader and writer. */
 #ifndef API_SESSION_H
 #define API_SESSION_H
 
@@ -8,22 +8,22 @@
 #include "front/exchange.h"
 #include "modules/symbolicate.h"
 
-enum { MODULE_UNUSED = -1 }; /* in place of the index of a want: no frame refers to the module, or it has no id */
+enum { MODULE_UNUSED = -1 }; /* instead of the index of a want: no frame refers to the module, or it has no id */
 
 struct session;
 
 struct session_kind {
-	bool functions_only; /* neither files, lines nor inlined calls are looked up */
-	/* Reads s->body into s->request, whose memory is of the exchange's arena. */
+	bool functions_only; /* look up no files, lines and inlined calls */
+	/* Reads s->body into s->request, with memory from the exchange's arena. */
 	enum err (*read)(struct session *s, struct error *e);
-	/* Replies, when all is looked up, by session_reply or session_fail. */
+	/* Replies, after everything is looked up, by session_reply or session_fail. */
 	void (*reply)(struct session *s);
-	/* Frees what is not of the arena; may be NULL. Also called when reading has failed. */
+	/* Frees what is not in the arena; may be NULL. Also called if reading has failed. */
 	void (*release)(struct session *s);
 };
 
 struct session {
-	struct load_wait wait; /* first: done finds the session by it */
+	struct load_wait wait; /* first: done() finds the session through it */
 	const struct session_kind *kind;
 	struct exchange *exchange;
 	struct modules *modules;
@@ -43,30 +43,29 @@ struct session {
 	unsigned restarts;
 };
 
-/* Handles a request whole: replies or parks it. */
+/* Handles a request: replies or parks it. */
 void session_start(struct exchange *x, const struct session_kind *kind);
 
-/* The want of a module of a job; NULL: it has none. */
+/* The want for a module of a job; NULL if it has none. */
 const struct module_want *session_want(const struct session *s, uint32_t job, int32_t module);
 
-/* Why a frame of a module has no name; NULL: it has one. symbol: NULL when it was not looked up, since the module could
- * not be had; then want is NULL for a module without name or id. *detail: more of it, or "". */
+/* Why a frame has no name; NULL if it has one. symbol is NULL if it was not looked up because the module could not be
+ * loaded; want is NULL if the module has no name or id. *detail: more about it, or "". */
 const char *session_reason(const struct module_want *want, const struct symbol *symbol, char detail[FAILURE_WHY_SIZE]);
 
 struct writer;
-/* Replies with what write(w, arg) writes: it is called twice, first to count. size: what of it symbols.size says
- * already. The session is gone. */
+/* Replies with what write(w, arg) writes. write is called twice, first to count. size: bytes that symbols.size already
+ * counts. The session is gone. */
 void session_reply(struct session *s, const char *content_type, uint64_t size,
         void (*write)(struct writer *w, void *arg), void *arg);
 /* The session is gone. */
 void session_fail(struct session *s, enum err code, unsigned retry_after, const char *text);
 
-/* wants.c. false: no memory */
+/* wants.c. false if out of memory */
 bool wants_collect(struct session *s);
 /* The frames to look up: those with an address in a module that was found. */
 bool wants_lookups(struct session *s);
-/* Modules that are not where they were looked for may be elsewhere, since an id may be of several kinds. *again: there
- * are new wants. */
+/* Modules that were not found may be elsewhere, since an id can be of several kinds. *again: there are new wants. */
 bool wants_look_further(struct session *s, bool *again);
 
 #endif

@@ -22,8 +22,8 @@
 
 static const char json[] = "application/json", ok[] = "{\"status\":\"ok\"}";
 
-/* Looked at each time, so that the switch outlives the process: one that its socket starts again is not asked for by
- * the balancer either. */
+/* Checked each time, so that the switch outlives the process: a balancer must not send requests to one that its socket
+ * starts again either. */
 static bool is_draining(const struct config *c)
 {
 	return *c->drain_file && access(c->drain_file, F_OK) == 0;
@@ -84,8 +84,8 @@ static struct {
 	struct exchange *waiting; /* linked by x->user */
 	unsigned waiting_count;
 	bool runs, stopping;
-	int64_t asking_since; /* 0: nobody is being asked */
-	int64_t known_until;  /* of the result; 0: there is none */
+	int64_t asking_since; /* 0: no check is running */
+	int64_t known_until;  /* time of the result; 0: there is none */
 	struct error result;
 } heart = {.lock = PTHREAD_MUTEX_INITIALIZER, .wanted = PTHREAD_COND_INITIALIZER};
 
@@ -105,7 +105,7 @@ static void reply_result(struct exchange *x)
 	reply_heartbeat(x, &result);
 }
 
-/* With the lock held: parks x; false when it is better to answer now, as *result says. */
+/* With the lock held: parks x; false if *result can be answered now. */
 static bool wait_for_result(struct exchange *x, struct error *result)
 {
 	int64_t now = clock_now();

@@ -5,9 +5,9 @@
 
 #include "base/error.h"
 
-/* After the services, whose backends it asks. */
+/* Start it after the services, whose backends it asks. */
 enum err status_start(struct error *e);
-/* After the front and before the services. */
+/* Stop it after the front and before the services. */
 void status_stop(void);
 
 #endif

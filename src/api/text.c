@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* /symbolicate/text: any text with stacks in it, and the same with names; or, where JSON is accepted, its frames. */
+/* /symbolicate/text: takes any text that contains stacks, and returns it with names added or, if the client accepts
+ * JSON, its frames. */
 #include <config.h>
 
 #include <stdlib.h>
@@ -15,7 +16,7 @@
 
 enum {
 	CHUNK_FRAMES = 256,
-	MODULES_MAX = 100000, /* whatever max_modules is: tables are made for so many */
+	MODULES_MAX = 100000, /* whatever max_modules is: tables are this large */
 };
 
 /* Frames as the reader gives them, in the order of the text. */
@@ -29,17 +30,18 @@ struct text {
 	struct text_reader *reader;
 	struct chunk *first, *last;
 	uint64_t count;
-	bool full; /* more frames than a request may have; else no memory */
+	bool full; /* more frames than a request may have; otherwise out of memory */
 	bool json;
-	/* Of the reply. Counting makes them as large as they must be, so that writing needs no memory; where it had
-	 * none, no name is written any more, and the reply breaks off rather than be another than was announced. */
+	/* Used by the reply. Counting grows them to the size they need, so that writing needs no memory. If counting
+	 * ran out of memory, no more names are written, and the reply breaks off rather than differ from the announced
+	 * length. */
 	struct buffer piece;
 	struct text_call *calls;
 	size_t call_cap;
 	bool failed;
 };
 
-/* Frame i, which is the next of the walk when it is not the first of a chunk. */
+/* Frame i; unless it is the first of a chunk, it follows the previous one. */
 struct walk {
 	const struct chunk *chunk;
 	uint64_t i;
@@ -98,7 +100,7 @@ static enum err read_frames(struct text *t, struct error *e)
 	               : no_memory(e);
 }
 
-/* What the text says as the request that it is: one job with one stack. */
+/* The request that the text stands for: one job with one stack. */
 static enum err make_request(struct text *t, struct error *e)
 {
 	struct arena *arena = t->session->exchange->arena;
@@ -162,7 +164,7 @@ static struct text_call call_of(const struct offmap_call *c)
 	        {(const char *)c->function.data, c->function.len}, {(const char *)c->file.data, c->file.len}, c->line};
 }
 
-/* The calls of an answer, innermost first. false: no memory. */
+/* The calls of an answer, innermost first. false if out of memory. */
 static bool take_calls(struct text *t, const struct offmap_answer *a)
 {
 	struct text_call *calls = grown(t->calls, &t->call_cap, a->inline_count, sizeof *calls);
@@ -199,7 +201,7 @@ static void write_text(struct writer *w, void *arg)
 		for (unsigned k = 0; symbol && symbol->answer.found && k < f->edit_count; k++) {
 			const struct text_edit *edit = &f->edits[k];
 			if (edit->at < at)
-				continue; /* an object within another */
+				continue; /* an object inside another */
 			write_bytes(w, body + at, edit->at - at);
 			write_names(w, t, edit->style, &symbol->answer);
 			at = edit->at + edit->cut;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* POST /api/symbols-ranges and /api/symbols-returnpads: a part of an executable's symbfiles is uploaded. GET
- * /api/symbols/<FileID>: what is there. Refusals have a shape of their own, with a uuid that the log has too. */
+/* POST /api/symbols-ranges and /api/symbols-returnpads upload a part of an executable's symbfiles. GET
+ * /api/symbols/<FileID> lists what is there. Errors have a format of their own, with a uuid that is also in the log. */
 #include <config.h>
 
 #include <jansson.h>
@@ -22,7 +22,7 @@ enum { UUID_SIZE = 37, RETRY_AFTER = 2 };
 
 /* ---- replies ---- */
 
-/* The request id as a uuid, so that nginx's log has it as well; a random one where the id has another form. */
+/* The request id as a uuid, so that it is in nginx's log too; a random one if the id has another form. */
 static void make_uuid(char out[UUID_SIZE], const struct exchange *x)
 {
 	char hex[33];
@@ -73,7 +73,7 @@ static enum err read_number(
 	return ERR_OK;
 }
 
-/* What the upload says of the executable: a build id of length 0 when it names none. */
+/* What the upload says about the executable: a build id of length 0 if it names none. */
 static enum err read_claim(const struct exchange *x, struct store_claim *claim, struct error *e)
 {
 	const char *id = exchange_param(x, "HTTP_BUILDID"), *base = exchange_param(x, "HTTP_IMAGEBASE");
@@ -91,7 +91,7 @@ static enum err read_claim(const struct exchange *x, struct store_claim *claim, 
 	return ERR_OK;
 }
 
-/* key->set is NULL when the upload names none. */
+/* key->set is NULL if the upload names none. */
 static enum err read_headers(const struct exchange *x, struct store_key *key, struct error *e)
 {
 	const char *id = exchange_param(x, "HTTP_FILEID"), *set = exchange_param(x, "HTTP_FILESET");
@@ -133,7 +133,7 @@ static enum err accept_pad(void *arg, const struct symbfile_pad *p, struct error
 	return ERR_OK;
 }
 
-/* A file that is refused is the sender's mistake. */
+/* If the file is refused, that is the client's mistake. */
 static enum err blame(enum err err, struct error *e)
 {
 	return err == ERR_CORRUPT ? (e->code = ERR_BAD_REQUEST) : err;
@@ -147,7 +147,7 @@ static enum err take_piece(void *arg, const uint8_t *data, size_t len, struct er
 	return err ? err : store_put_write(u->put, data, len, e);
 }
 
-/* The claim first: where a part is, so is what leads to it, whenever an upload dies. */
+/* The claim first, so that wherever a part exists, so does what leads to it, even if the upload dies. */
 static enum err commit(struct store_client *c, struct store_put *put, const struct store_claim *claim, struct error *e)
 {
 	struct modules *m = services_modules();
@@ -156,14 +156,14 @@ static enum err commit(struct store_client *c, struct store_put *put, const stru
 		store_put_abort(put);
 	else
 		err = store_put_commit(put, e);
-	/* also when that failed: it may have been done, and its answer lost */
+	/* even after a failure: the part may have been stored although the reply was lost */
 	modules_forget_file(m, &claim->id);
 	if (claim->build_id.len)
 		modules_forget_build_id(m, &claim->build_id);
 	return err;
 }
 
-/* Checks the body while it arrives, and stores it. name has room for the set of an upload that names none. */
+/* Checks the body while it arrives, and stores it. name holds the set of an upload that names none. */
 static enum err receive(struct exchange *x, struct store_client *c, struct store_key *key,
         const struct store_claim *claim, char name[STORE_SET_MAX + 1], uint64_t *bytes, struct error *e)
 {
@@ -252,7 +252,7 @@ void upload_returnpads_handle(struct exchange *x)
 
 /* ---- what is there ---- */
 
-/* NULL without memory. */
+/* NULL if out of memory. */
 static json_t *set_json(const struct symbfile_set *set)
 {
 	json_t *have = json_array();
@@ -268,14 +268,14 @@ static json_t *set_json(const struct symbfile_set *set)
 	return NULL;
 }
 
-/* All that is uploaded under an id. */
+/* Everything uploaded under an id. */
 struct uploads {
 	struct symbfile_sets sets;
-	struct symbfile_claims claims; /* when the id was made of a build id */
-	struct symbfile_alias alias;   /* which of them answers, when there is one */
+	struct symbfile_claims claims; /* if the id was made from a build id */
+	struct symbfile_alias alias;   /* which of them answers, if any */
 };
 
-/* The executable that answers, and all others of the build id. */
+/* The executable that answers, and all others with the build id. */
 static bool add_claims(json_t *body, const struct uploads *u)
 {
 	char hex[FILE_ID_HEX + 1], base[24];
@@ -313,7 +313,7 @@ static bool is_empty(const struct symbfile_sets *sets)
 	return !sets->kinds[SYMBFILE_RANGES].parts && !sets->kinds[SYMBFILE_RETURNPADS].parts;
 }
 
-/* A FileID first, then the build ids that the id may mean; on failure there is nothing to release. */
+/* Tries a FileID first, then the build ids that the id may mean; on failure there is nothing to release. */
 static enum err get_uploads(struct uploads *u, struct store_client *c, struct str id, struct error *e)
 {
 	struct file_id file_id;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The modules that a request wants, and the frames that are looked up in them. */
+/* The modules that a request wants, and the frames to look up in them. */
 #include <config.h>
 
 #include <stdio.h>
@@ -13,7 +13,7 @@
 struct want_table {
 	uint32_t *slots; /* index + 1 */
 	uint32_t mask;
-	uint64_t seed; /* so that nobody can choose modules that fall into one slot */
+	uint64_t seed; /* so that nobody can choose modules that collide */
 };
 
 static uint32_t *want_slot(const struct session *s, struct want_table *t, const struct request_module *m)
@@ -43,7 +43,7 @@ static bool has_store(const struct session *s)
 	return *s->exchange->config->symbfile_store;
 }
 
-/* FileIDs are known by their form, whatever the name. */
+/* FileIDs are recognised by their form, whatever the name. */
 static bool init_want(struct session *s, struct module_want *w, struct str name, struct str id)
 {
 	struct file_id file_id;
@@ -52,8 +52,8 @@ static bool init_want(struct session *s, struct module_want *w, struct str name,
 	return init_sym(s, w, name, id);
 }
 
-/* The next place where a module may be that is not where it was looked for: buckets behind uploads, the executable of a
- * build id behind these. *next is false when there is none. false: no memory. */
+/* The next place where a missing module may be: after an upload the buckets, after these the executable of a build id.
+ * *next is false if there is none. False if out of memory. */
 static bool next_place(struct session *s, struct module_want *w, bool *next)
 {
 	struct build_id_question question;
@@ -90,8 +90,8 @@ bool wants_look_further(struct session *s, bool *again)
 	return true;
 }
 
-/* The index of a module's want; `make` makes it when it is new. MODULE_UNUSED for one without name or id, or that
- * nobody wants. false: no memory. */
+/* The index of a module's want; with `make`, creates a new one. MODULE_UNUSED for a module without name or id, or one
+ * that nobody wants. False if out of memory. */
 static bool find_want(
         struct session *s, struct want_table *t, const struct request_module *m, bool make, int32_t *index)
 {
@@ -109,7 +109,7 @@ static bool find_want(
 	return true;
 }
 
-/* Which modules of a job some frame refers to. */
+/* Which modules of a job its frames refer to. */
 static bool mark_used(struct arena *arena, const struct request_job *job, bool **used)
 {
 	*used = arena_calloc(arena, job->module_count + 1, sizeof **used);
@@ -190,7 +190,7 @@ const struct module_want *session_want(const struct session *s, uint32_t job, in
 	return want < 0 ? NULL : &s->wants[want];
 }
 
-/* The store tells how many parts are missing of the set that answers. */
+/* The store says how many parts of the set are missing. */
 static bool lacks_parts(const struct module_want *want)
 {
 	return want && want->kind == WANT_SYMBFILE && want->state == WANT_FOUND && atomic_load(&want->module->damaged);

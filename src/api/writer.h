@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Text that a reply is made of. Its size is known before a byte goes out: a first pass, with `block` NULL, only counts.
- * Then it is written into a block that goes out whenever it is full, and is always warm in the processor's cache. */
+/* The text of a reply. Its size is known before a byte is sent: a first pass, with `block` NULL, only counts. The
+ * second writes to a block, which is sent whenever it is full and so stays in the processor's cache. */
 #ifndef API_WRITER_H
 #define API_WRITER_H
 
@@ -12,14 +12,14 @@ struct writer {
 	struct exchange *exchange;
 	uint8_t *block, *at, *end;
 	uint64_t size; /* counted */
-	bool failed;   /* nobody takes it any more */
+	bool failed;   /* the client is gone */
 };
 
-/* A block for a reply of w->size bytes, in which a piece of `largest` bytes is never divided. A small reply is one
- * block, so that one call takes it. false: no memory. The caller frees w->block. */
+/* Allocates a block for a reply of w->size bytes, in which a piece of `largest` bytes is never split. A small reply is
+ * one block, sent by one call. False if out of memory. The caller frees w->block. */
 bool writer_make_block(struct writer *w, uint64_t largest);
 void writer_flush(struct writer *w);
-/* For what the block has no room for. */
+/* For data that does not fit into the block. */
 void writer_across(struct writer *w, const char *data, size_t len);
 
 static inline void write_bytes(struct writer *w, const void *data, size_t len)
@@ -50,8 +50,8 @@ static inline void write_hex(struct writer *w, uint64_t v)
 	write_bytes(w, digits, (size_t)(put_hex(digits, v) - digits));
 }
 
-/* A symbol as v4 has it, or v5 from "module_offset" to the closing brace. The block has room for the text of any; it is
- * counted in symbols.size. */
+/* Writes a symbol as v4 has it, or v5 from "module_offset" to the closing brace. The block has room for any of them;
+ * symbols.size counts the text. */
 static inline void write_symbol(struct writer *w, const struct symbol *symbol, bool v4)
 {
 	if (!w->block)

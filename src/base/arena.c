@@ -20,7 +20,7 @@ void arena_init(struct arena *a, size_t max)
 	*a = (struct arena){.max = max};
 }
 
-/* Frees the list from b on, but keeps the first block of the usual size that it meets when keep is set. */
+/* Frees the list starting at b, but keeps the first block of the usual size if keep is set. */
 static struct arena_block *free_blocks(struct arena_block *b, bool keep)
 {
 	struct arena_block *kept = NULL;
@@ -52,7 +52,7 @@ void arena_reset(struct arena *a)
 	}
 }
 
-/* A large piece gets a block of its own size and goes behind the head, whose free room stays in use. */
+/* A large piece gets a block of its own, placed behind the head, so that the head's free room stays in use. */
 static struct arena_block *add_block(struct arena *a, size_t n)
 {
 	size_t size = n > ARENA_BLOCK / 4 ? n : ARENA_BLOCK;

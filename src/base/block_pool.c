@@ -61,10 +61,10 @@ uint8_t *block_get(struct block_pool *p)
 	pthread_mutex_unlock(&p->lock);
 	if (block)
 		return (uint8_t *)block;
-	/* not by malloc, which would not give it back to the system for certain */
+	/* mmap, since malloc might never give it back to the system */
 	void *data = mmap(NULL, BLOCK_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (data != MAP_FAILED) {
-		/* at once: a fault for each of its pages costs twice as much */
+		/* all at once: faulting each page in separately costs twice as much */
 		madvise(data, BLOCK_SIZE, MADV_POPULATE_WRITE);
 		return data;
 	}

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Large blocks of memory that come and go, and are kept for the next: a fresh page of memory costs as much as reading a
- * page of text. */
+/* Large blocks of memory, kept for reuse: faulting in a fresh page costs as much as reading a page of text. */
 #ifndef BASE_BLOCK_POOL_H
 #define BASE_BLOCK_POOL_H
 
@@ -10,18 +9,18 @@ enum { BLOCK_SIZE = 256 << 10 };
 
 struct block_pool;
 
-/* Keeps at most so many bytes of blocks that nobody uses. NULL without memory. */
+/* Keeps at most this many bytes of unused blocks. NULL if out of memory. */
 struct block_pool *block_pool_new(uint64_t keep);
-/* All blocks were put back. */
+/* All blocks must have been put back. */
 void block_pool_free(struct block_pool *p);
 
-/* BLOCK_SIZE bytes, or NULL without memory. From any thread. */
+/* BLOCK_SIZE bytes, or NULL if out of memory. From any thread. */
 uint8_t *block_get(struct block_pool *p);
 /* NULL is fine. */
 void block_put(struct block_pool *p, uint8_t *block);
 /* Bytes of the blocks that are in use. */
 uint64_t block_pool_used(struct block_pool *p);
-/* To be called now and then: frees what is kept when there was no use of it since the last call. */
+/* To be called now and then: frees the unused blocks if nobody has used the pool since the last call. */
 void block_pool_trim(struct block_pool *p);
 
 #endif

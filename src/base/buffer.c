@@ -74,7 +74,7 @@ bool buffer_printf(struct buffer *b, const char *format, ...)
 	int n = -1;
 	va_start(args, format);
 	va_copy(again, args);
-	/* Room for a short text first: most are, and need only one pass. */
+	/* Try with room for a short text first: most are short, and need only one pass. */
 	if (b->cap - b->len < 64 && b->max - b->len >= 64)
 		buffer_reserve(b, 64);
 	size_t room = b->data ? b->cap - b->len + 1 : 0;
@@ -101,7 +101,7 @@ bool buffer_append_json(struct buffer *b, struct str s)
 	const uint8_t *p = (const uint8_t *)s.data;
 	if (b->failed)
 		return false;
-	/* The exact length is asked for only when the largest possible one does not fit into what is there. */
+	/* The exact length is computed only when the largest possible one does not fit. */
 	if ((b->cap - b->len < 2 || s.len > (b->cap - b->len - 2) / 6) &&
 	        !buffer_reserve(b, json_escaped_length(p, s.len) + 2))
 		return false;

@@ -25,7 +25,7 @@ void buffer_reset(struct buffer *b);
 bool buffer_reserve(struct buffer *b, size_t n);
 bool buffer_append(struct buffer *b, const void *data, size_t n);
 bool buffer_printf(struct buffer *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Appends s as a JSON string, quotes included; bytes that are no UTF-8 become U+FFFD each. */
+/* Appends s as a JSON string, quotes included; bytes that are not UTF-8 become U+FFFD each. */
 bool buffer_append_json(struct buffer *b, struct str s);
 
 static inline bool buffer_append_str(struct buffer *b, struct str s)

@@ -9,12 +9,12 @@
 #include <string.h>
 
 /* /proc/self/cgroup has a line "0::/path" for version 2, and "4:cpu,cpuacct:/path" for each hierarchy of version 1.
- * Within a container the path may be the host's, of which the container sees the end only: as its root. What is not
- * there limits nothing. */
+ * Inside a container the path may be the host's, while the container sees only its end, as the root. A file that does
+ * not exist limits nothing. */
 
 enum { PATH_SIZE = 8192 };
 
-/* The least of what a file of one group says, and what it said until then. */
+/* The smaller of the limit in one group's file and the limit so far. */
 typedef uint64_t limit_reader(const char *directory);
 
 /* The first line of a file; false when there is none. */
@@ -29,7 +29,7 @@ static bool read_line(const char *directory, const char *name, char *line, int s
 	return ok;
 }
 
-/* "max", and version 1's number for it, which is as many pages as there can be, are none. */
+/* "max" means no limit, and so does version 1's number for it, as many pages as there can be. */
 static uint64_t read_bytes(const char *directory, const char *name)
 {
 	char line[64];
@@ -74,7 +74,7 @@ static uint64_t processors1(const char *directory)
 	return quota == UINT64_MAX || period == UINT64_MAX ? UINT64_MAX : thousandths(quota, period);
 }
 
-/* Of the group at path below base, and all above it. */
+/* The limits of the group at path below base, and of all groups above it. */
 static uint64_t walk_up(const char *base, const char *path, limit_reader *read)
 {
 	char directory[PATH_SIZE];

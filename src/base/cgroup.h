@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the process's control groups allow it, of version 2 or 1, its own and those above it. */
+/* What the process may use according to its control groups (version 1 or 2), its own and those above it. */
 #ifndef BASE_CGROUP_H
 #define BASE_CGROUP_H
 
 #include <stdint.h>
 
-/* Bytes of memory; UINT64_MAX: no limit. root is before /proc and /sys: "" but in tests. */
+/* Bytes of memory; UINT64_MAX: no limit. root stands before /proc and /sys; it is "" except in tests. */
 uint64_t cgroup_memory(const char *root);
-/* Thousandths of a processor; UINT64_MAX: no limit. */
+/* Thousandths of a processor core; UINT64_MAX: no limit. */
 uint64_t cgroup_processors(const char *root);
 
 #endif

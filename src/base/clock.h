@@ -18,7 +18,7 @@ static inline int64_t clock_now(void)
 	return t.tv_sec * SECOND + t.tv_nsec;
 }
 
-/* A condition for clock_wait. */
+/* Makes a condition variable for clock_wait. */
 static inline void clock_condition_init(pthread_cond_t *c)
 {
 	pthread_condattr_t monotonic;
@@ -28,7 +28,7 @@ static inline void clock_condition_init(pthread_cond_t *c)
 	pthread_condattr_destroy(&monotonic);
 }
 
-/* Waits for the condition until a time of clock_now(); false when that has come. */
+/* Waits for the condition until a given time of clock_now(); false when that time has come. */
 static inline bool clock_wait(pthread_cond_t *c, pthread_mutex_t *lock, int64_t until)
 {
 	const struct timespec t = {.tv_sec = until / SECOND, .tv_nsec = until % SECOND};

@@ -166,7 +166,7 @@ static bool is_address(const char *text)
 	return inet_pton(six ? AF_INET6 : AF_INET, host, ignored) == 1;
 }
 
-/* All that may be secret is hidden, and rather more than less: a password may hold any character. */
+/* Hides everything that may be secret, and rather too much than too little: a password may contain any character. */
 const char *config_show_source(char out[CONFIG_SOURCE_SIZE], const struct config *c, unsigned source)
 {
 	const char *url = c->sources.items[source], *scheme_end = strstr(url, "://");
@@ -193,7 +193,7 @@ static enum err check_lists(const struct config *c, struct error *e)
 	return ERR_OK;
 }
 
-/* What the process needs at least beside its cache, to load anything. */
+/* The least that the process needs besides its cache to load anything. */
 enum { BESIDE_CACHE_MIN = 256 << 20 };
 
 enum err config_check(const struct config *c, struct error *e)

@@ -15,7 +15,7 @@ enum { CONFIG_LIST_MAX = 32 };
 struct config_list {
 	char *items[CONFIG_LIST_MAX];
 	unsigned count;
-	unsigned lines[CONFIG_LIST_MAX]; /* of the file, where each was set; 0: by a flag */
+	unsigned lines[CONFIG_LIST_MAX]; /* the line of the file that set each; 0: set by a flag */
 };
 
 enum config_codec { CODEC_CHOICE_NONE, CODEC_CHOICE_LZ4, CODEC_CHOICE_ZSTD };
@@ -34,21 +34,21 @@ struct config {
 	uint64_t workers;         /* threads that answer requests; 0: three a core */
 	int64_t shutdown_timeout; /* SIGTERM: how long requests in hand may take */
 	int64_t io_timeout;       /* SO_RCVTIMEO and SO_SNDTIMEO of connections from nginx */
-	int64_t request_timeout;  /* a request that is not answered by then gets 503 */
+	int64_t request_timeout;  /* a request not answered by then gets 503 */
 
 	/* symbols */
-	struct config_list sources; /* http://…/, https://…/, s3://…, file:///… in the order they are asked */
-	uint64_t bucket_parallel;   /* transfers in all */
+	struct config_list sources;       /* http://…/, https://…/, s3://…, file:///…, asked in this order */
+	uint64_t bucket_parallel;         /* transfers in all */
 	uint64_t bucket_parallel_request; /* transfers of one request */
 	int64_t bucket_connect_timeout, bucket_stall_timeout, bucket_total_timeout;
 	uint64_t bucket_retries;           /* further tries of a transfer that failed for a temporary reason */
 	uint64_t bucket_max_size;          /* of one object, inflated */
 	bool bucket_allow_local_redirects; /* let a redirect lead to loopback, link-local or private addresses */
-	char *s3_endpoint; /* http://… or https://…; empty: the environment's, else Amazon's of the region */
-	char *s3_region;   /* empty: the environment's, else us-east-1 */
+	char *s3_endpoint; /* http://… or https://…; empty: from the environment, else Amazon's for the region */
+	char *s3_region;   /* empty: from the environment, else us-east-1 */
 	enum config_addressing s3_addressing;
-	char *s3_credentials_file, *s3_profile; /* an empty file: the environment's keys, else none */
-	bool s3_instance_keys;                  /* where there are no others, those of the machine's metadata service */
+	char *s3_credentials_file, *s3_profile; /* empty: the keys of the environment, if any */
+	bool s3_instance_keys;                  /* when there are no other keys, ask the machine's metadata service */
 	char *symbfile_store;                   /* file:///… or s3://…; empty: uploads are refused */
 
 	/* caches */
@@ -72,7 +72,7 @@ struct config {
 	uint64_t cold_queue;      /* requests that wait for such a place */
 	int64_t cold_wait;        /* and for how long */
 	uint64_t load_memory_max; /* bytes that one module may take while it is loaded */
-	uint64_t max_memory;      /* resident bytes; above it no request is let in that must wait for a load */
+	uint64_t max_memory;      /* resident bytes; above this, requests that must wait for a load are refused */
 	uint64_t gzip_min_size;   /* replies of at least so many bytes are compressed for clients that accept it */
 
 	/* operation */
@@ -101,19 +101,19 @@ enum config_action {
 	CONFIG_PRINT_EXAMPLE = 16,
 };
 enum err config_parse_args(struct config *c, int argc, char **argv, unsigned *actions, struct error *e);
-/* What no single key shows: sources that parse, failure_ttl_min <= failure_ttl_max, … */
+/* Checks what no single key shows: failure_ttl_min <= failure_ttl_max, ... */
 enum err config_check(const struct config *c, struct error *e);
-/* A source as it may be shown, without user, password and query, and the line of the file that has it: "s3://symbols/v1
+/* A source URL as it may be shown: without user, password and query, but with its line in the file: "s3://symbols/v1
  * (line 7)". */
 enum { CONFIG_SOURCE_SIZE = 140 };
 const char *config_show_source(char out[CONFIG_SOURCE_SIZE], const struct config *c, unsigned source);
-/* Strings too; `to` need not be initialised. For SIGHUP: the settings in force are read by other threads, so a copy is
+/* Copies strings too; `to` need not be initialised. For SIGHUP: other threads read the settings in force, so a copy is
  * changed. */
 enum err config_copy(struct config *to, const struct config *from);
 /* Leaves everything empty; may be called again, and after a failed config_init. */
 void config_release(struct config *c);
-/* Takes the settings that SIGHUP may change from `fresh`; logs nothing. Returns the number of keys that differ but need
- * a restart, and prints their names, separated by blanks, into names. */
+/* Takes over from `fresh` the settings that SIGHUP may change; logs nothing. Returns the number of keys that differ but
+ * need a restart, and prints their names, separated by blanks, into names. */
 unsigned config_reload(struct config *running, struct config *fresh, char *names, size_t size);
 /* The table as Markdown (docs), as an example file, as usage text. */
 void config_print_markdown(FILE *out);

@@ -8,7 +8,7 @@
 
 enum { LINE_SIZE = 4096, LINES_MAX = 100000, NAME_SIZE = 64 };
 
-/* A `#` begins a comment at the start of a line or behind a blank: URLs may hold one. */
+/* A `#` starts a comment at the start of a line or after a blank only: URLs may contain one. */
 static void cut_comment(char *line)
 {
 	for (char *at = line; *at; at++)
@@ -16,7 +16,7 @@ static void cut_comment(char *line)
 			*at = 0;
 }
 
-/* Cuts blanks and line ends off. */
+/* Trims blanks and line ends. */
 static char *trimmed(char *text)
 {
 	while (config_is_blank(*text))
@@ -27,7 +27,7 @@ static char *trimmed(char *text)
 	return text;
 }
 
-/* Those that have no line yet are of this one. */
+/* Items that have no line yet were set by this one. */
 static void number_items(struct config_list *list, unsigned line)
 {
 	for (unsigned i = 0; i < list->count; i++)
@@ -60,7 +60,7 @@ static enum err set_from_line(
 static enum err read_line(struct config *c, char line[LINE_SIZE], bool last, unsigned number,
         unsigned lines[CONFIG_ROWS_MAX], struct error *e)
 {
-	/* fgets stops at a NUL for us, too: the rest of such a line is not seen. */
+	/* What follows a NUL in a line is not seen, since fgets gives us a C string. */
 	if (!strchr(line, '\n') && !last)
 		return error_set(e, ERR_CONFIG, "line is longer than %d bytes, or holds a NUL", LINE_SIZE - 2);
 	if (number > LINES_MAX)
@@ -92,7 +92,7 @@ enum err config_read_file(struct config *c, const char *path, struct error *e)
 /* One flag of the command line. */
 struct flag {
 	char key[NAME_SIZE];
-	const char *value; /* NULL for those that are actions */
+	const char *value; /* NULL if the flag is an action */
 	unsigned action;
 };
 

@@ -177,7 +177,7 @@ const struct config_flag config_flags[] = {
 
 _Static_assert(sizeof config_rows / sizeof config_rows[0] <= CONFIG_ROWS_MAX, "CONFIG_ROWS_MAX is too small");
 
-/* Flags are written with dashes, keys with underscores; both are taken everywhere. */
+/* Flags are written with dashes, keys with underscores; both spellings work everywhere. */
 static char folded(char c)
 {
 	return c == '-' ? '_' : c;

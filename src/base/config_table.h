@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of settings, for the files that read, copy and print them; nobody else includes this. */
+/* The table of settings, for the files that read, copy and print them; nothing else includes this. */
 #ifndef BASE_CONFIG_TABLE_H
 #define BASE_CONFIG_TABLE_H
 
@@ -34,7 +34,7 @@ struct config_row {
 enum { CONFIG_ROWS_MAX = 64 };
 extern const struct config_row config_rows[];
 
-/* Flags that are no settings; the table ends with one without name. */
+/* Flags that are not settings; the table ends with one without a name. */
 struct config_flag {
 	const char *name, *meaning;
 	enum config_action action;
@@ -45,7 +45,7 @@ extern const struct config_flag config_flags[];
 bool config_same_name(const char *a, const char *b);
 /* NULL when there is none. */
 const struct config_row *config_find_row(const char *key);
-/* ERR_CONFIG, with the key that may have been meant. */
+/* Returns ERR_CONFIG. */
 enum err config_unknown_key(const char *key, struct error *e);
 
 static inline void *config_field(struct config *c, const struct config_row *row)
@@ -67,10 +67,10 @@ void config_list_clear(struct config_list *list);
 bool config_is_blank(char c);
 /* The next word of text, which moves on behind it; false at the end. */
 bool config_next_word(const char **text, const char **word, size_t *len);
-/* Digits of the base, at least one; false also when they mean more than 64 bits. Moves *at behind them. */
+/* Reads one or more digits of the base and moves *at past them; false also if the number needs more than 64 bits. */
 bool config_parse_digits(const char **at, unsigned base, uint64_t *value);
 enum { CONFIG_NUMBER_SIZE = 32 };
-/* In the largest unit that loses nothing. */
+/* In the largest unit that loses no precision. */
 const char *config_print_number(char out[CONFIG_NUMBER_SIZE], enum config_type type, uint64_t value);
 
 #endif

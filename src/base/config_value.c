@@ -97,7 +97,7 @@ static enum err set_bool(bool *to, const struct config_row *row, const char *val
 	return error_set(e, ERR_CONFIG, "%s: \"%s\" is neither yes nor no", row->key, value);
 }
 
-/* The number of value among the row's words, or -1. */
+/* The index of value among the row's words, or -1. */
 static int word_number(const struct config_row *row, const char *value)
 {
 	const char *rest = row->words, *word;
@@ -193,7 +193,7 @@ enum err config_set_row(struct config *c, const struct config_row *row, const ch
 	case TYPE_CHOICE:
 		return set_choice(to, row, value, e);
 	default:
-		/* Through a copy: times are int64_t, and all ranges end below its largest value. */
+		/* Copied, since times are int64_t; all ranges end below the largest int64_t. */
 		err = set_number(&number, row, value, e);
 		if (!err)
 			memcpy(to, &number, sizeof number);

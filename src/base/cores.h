@@ -3,8 +3,8 @@
 #ifndef BASE_CORES_H
 #define BASE_CORES_H
 
-/* Those that the calling thread may run on, and no more than the processor time that the control groups allow takes; 1
- * where the system does not say. */
+/* The cores that the calling thread may run on, limited by the processor time that the control groups allow; 1 when the
+ * system does not say. */
 unsigned cores_count(void);
 
 #endif

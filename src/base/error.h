@@ -9,32 +9,32 @@ enum err {
 	ERR_OK = 0,
 	ERR_NO_MEMORY,    /* an allocation failed; the request gets 503 */
 	ERR_BAD_REQUEST,  /* malformed request: 400 */
-	ERR_UNAUTHORIZED, /* no key, or one that does not parse: 401 */
-	ERR_FORBIDDEN,    /* unknown or revoked key, or one without the right: 403 */
+	ERR_UNAUTHORIZED, /* no key, or a malformed one: 401 */
+	ERR_FORBIDDEN,    /* unknown or revoked key, or a key without the right: 403 */
 	ERR_NOT_FOUND,    /* no such route: 404 */
 	ERR_BAD_METHOD,   /* 405 */
 	ERR_TOO_LARGE,    /* body above a limit: 413 */
 	ERR_INTERNAL,     /* a defect or an impossible state: 500 */
 	ERR_UNAVAILABLE,  /* temporary; the client should try again: 503 with Retry-After */
-	ERR_CORRUPT,      /* bytes that are not what they should be */
-	ERR_MISSING,      /* an object that is not there */
+	ERR_CORRUPT,      /* malformed data */
+	ERR_MISSING,      /* no such object */
 	ERR_CONFIG,       /* configuration file or flags */
 	ERR_IO,           /* a system call failed */
 };
 
-/* Detail of a failure, in memory of the caller. The text is one line, without a newline at its end. */
+/* The detail of a failure, in the caller's memory. The text is one line, without a newline. */
 struct error {
 	enum err code;
 	char text[256];
 };
 
-/* Fills e (which may be NULL) and returns code, so that `return error_set(e, ERR_…, "…")` reads well. */
+/* Fills e (which may be NULL) and returns code, for use in a return statement. */
 enum err error_set(struct error *e, enum err code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* The same for an allocation that failed: ERR_NO_MEMORY. */
+/* The same for a failed allocation: ERR_NO_MEMORY. */
 enum err no_memory(struct error *e);
 
-/* The HTTP status for an error: 400, 401, …; 500 for those that have none of their own. 200 for ERR_OK. */
+/* The HTTP status for an error: 400, 401, ...; 500 for errors without a status of their own. 200 for ERR_OK. */
 int error_http_status(enum err code);
 
 /* "Bad Request" for 400, and so on; "Unknown" for a status that this server never sends. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Room at the end of an array, which doubles when it is full. */
+/* Makes room at the end of an array, doubling it when it is full. */
 #ifndef BASE_GROW_H
 #define BASE_GROW_H
 
@@ -7,8 +7,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-/* The array, moved if need be, with room for at least one item more than len. NULL: no memory, and the old array is
- * still there. */
+/* Returns the array, moved if need be, with room for at least len + 1 items. NULL: out of memory; the old array is
+ * unchanged. */
 static inline void *grown(void *items, size_t *cap, size_t len, size_t size)
 {
 	if (len < *cap)

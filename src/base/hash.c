@@ -20,7 +20,7 @@
 
 static pthread_mutex_t fetching = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic(EVP_MD *) sha256;
-static _Atomic(EVP_MAC_CTX *) hmac; /* with its digest and without a key: copied for each use */
+static _Atomic(EVP_MAC_CTX *) hmac; /* has its digest but no key; copied for each use */
 
 const EVP_MD *sha256_kind(void)
 {
@@ -71,7 +71,7 @@ bool module_hash_make(struct module_hash *h, const char *kind, struct str name, 
 	EVP_MD_CTX *ctx = EVP_MD_CTX_new();
 	if (!ctx)
 		return false;
-	/* NUL ends kind and name: a name that holds one is never looked up (bucket_can_hold). */
+	/* A NUL ends kind and name; names that contain one are never looked up (bucket_can_hold). */
 	ok = EVP_DigestInit_ex(ctx, sha256_kind(), NULL) && EVP_DigestUpdate(ctx, kind, strlen(kind) + 1) &&
 	     EVP_DigestUpdate(ctx, name.data, name.len) && EVP_DigestUpdate(ctx, "", 1);
 	for (size_t i = 0; ok && i < id.len; i++) {
@@ -164,7 +164,7 @@ size_t base64url(char *out, const uint8_t *data, size_t len)
 	return n;
 }
 
-/* struct text_hash is never completed: it stands for XXH3_state_t, so that one file alone knows xxhash. */
+/* struct text_hash is never completed: it stands for XXH3_state_t, so that only this file knows xxhash. */
 struct text_hash *text_hash_new(void)
 {
 	/* XXH3_createState aligns the state to 64 bytes, as its vector code wants. */

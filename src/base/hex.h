@@ -7,7 +7,7 @@
 
 #include "base/str.h"
 
-/* The value of a digit of any case; -1: it is none. */
+/* The value of a digit in either case; -1: not a digit. */
 static inline int hex_value(int c)
 {
 	if (c >= '0' && c <= '9')
@@ -32,7 +32,7 @@ static inline void hex_write(char *out, const uint8_t *data, size_t len)
 	*out = 0;
 }
 
-/* Exactly len bytes, in digits of any case; otherwise false, and out holds anything. */
+/* Reads exactly len bytes, in digits of either case; on false, out holds anything. */
 static inline bool hex_read(uint8_t *out, size_t len, struct str text)
 {
 	for (size_t i = 0; i < text.len; i++)

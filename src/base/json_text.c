@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-/* Without a buffer that grows there is nothing that fails unseen. */
+/* Counting first leaves no growing buffer whose failure could go unnoticed. */
 char *json_text(const json_t *value, size_t flags)
 {
 	size_t len = value ? json_dumpb(value, NULL, 0, flags) : 0;

@@ -16,7 +16,7 @@
 #include "base/folder.h"
 #include "base/utf8.h"
 
-/* Always kept free, for what ends a line. */
+/* Always kept free for the end of the line. */
 static const char end_whole[] = "}\n", end_cut[] = ",\"cut\":true}\n";
 enum { LINE_ROOM = sizeof((struct log_line *)0)->text - (sizeof end_cut - 1) };
 
@@ -24,8 +24,8 @@ static const char *const levels[] = {"error", "warning", "info", "debug"};
 /* The priorities of syslog. */
 static const char *const priorities[] = {"<3>", "<4>", "<6>", "<7>"};
 
-/* A log file keeps its descriptor number for as long as the process lives: a thread that is about to write need not be
- * waited for. */
+/* A log file keeps its descriptor number for the life of the process, so there is no need to wait for threads that are
+ * about to write. */
 static atomic_int log_fd = STDERR_FILENO;
 static atomic_int log_level = LOG_LEVEL_INFO;
 
@@ -37,7 +37,7 @@ static int level_by_name(const char *name)
 	return -1;
 }
 
-/* Puts fd in the place of the log's descriptor; own says that fd is nobody else's. */
+/* Puts fd in the place of the log's descriptor; own: fd belongs to nobody else. */
 static enum err switch_to(int fd, bool own, struct error *e)
 {
 	int now = atomic_load(&log_fd);
@@ -86,7 +86,7 @@ static size_t room(const struct log_line *l)
 	return LINE_ROOM - l->len;
 }
 
-/* Bytes as they are, all or none. */
+/* Appends the bytes unchanged, all or none. */
 static bool put_text(struct log_line *l, const char *text, size_t n)
 {
 	if (n > room(l)) {
@@ -98,7 +98,7 @@ static bool put_text(struct log_line *l, const char *text, size_t n)
 	return true;
 }
 
-/* How many bytes of value, in whole characters, may be written into `space` bytes. */
+/* How many bytes of value, in whole characters, fit into `space` bytes when they are escaped. */
 static size_t fitting(struct str value, size_t space)
 {
 	const uint8_t *p = (const uint8_t *)value.data;
@@ -123,7 +123,7 @@ static bool put_key(struct log_line *l, const char *key)
 
 static bool stderr_is_journal;
 
-/* systemd says which device and inode the journal is; standard error may have been led elsewhere since. */
+/* systemd tells us the journal's device and inode; standard error may have been redirected since. */
 static void look_for_journal(void)
 {
 	unsigned long long device, inode;
@@ -164,7 +164,8 @@ void log_begin(struct log_line *l, enum log_level level, const char *event)
 	begin(l, atomic_load_explicit(&log_fd, memory_order_relaxed), level, event);
 }
 
-/* DEL and the controls U+0080 to U+009F, which JSON lets pass and a terminal may obey, become question marks. */
+/* DEL and the control characters U+0080 to U+009F become question marks: JSON allows them, but a terminal may act on
+ * them. */
 static void make_harmless(char *text, size_t n)
 {
 	uint8_t *p = (uint8_t *)text;
@@ -198,7 +199,7 @@ void log_str(struct log_line *l, const char *key, struct str value)
 	l->text[l->len++] = '"';
 }
 
-/* A number is whole or not there. */
+/* A number is written whole or not at all. */
 static void put_number(struct log_line *l, const char *key, const char *digits, int n)
 {
 	unsigned before = l->len;
@@ -231,8 +232,8 @@ void log_end(struct log_line *l)
 	if (!l->len)
 		return;
 	memcpy(l->text + l->len, end, n);
-	/* One write, so that lines of several threads and processes do not mix. A full disk costs lines, never the
-	 * service. */
+	/* One write, so that lines of several threads and processes do not mix. A full disk loses lines but never stops
+	 * the service. */
 	ssize_t done;
 	for (int tries = 0; tries < 10; tries++) {
 		done = write(l->fd, l->text, l->len + n);

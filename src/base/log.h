@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Structured log: one line of JSON an event, on standard error or in a file. Safe from any thread. Where standard error
- * is the journal (JOURNAL_STREAM), "<N>" stands before a line: its priority, which journald takes off. */
+/* Structured log: one line of JSON for each event, on standard error or in a file. Safe from any thread. When standard
+ * error is the journal (JOURNAL_STREAM), each line starts with its priority "<N>", which journald strips. */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
 
@@ -15,23 +15,23 @@ enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARNING, LOG_LEVEL_INFO, LOG_LEVEL_D
 /* path NULL or empty: standard error. Called again (SIGHUP) it reopens the file. */
 enum err log_open(const char *path, const char *level, struct error *e);
 
-/* Whether log_open could open this file now; makes none. ERR_CONFIG. */
+/* Checks that log_open could open this file now, without creating it. ERR_CONFIG. */
 enum err log_check(const char *path, struct error *e);
 
-/* An event without request: {"time":"2026-11-21T12:00:00.123Z","level":"warning","event":EVENT,"text":"…"} */
+/* An event that belongs to no request: {"time":"2026-11-21T12:00:00.123Z","level":"warning","event":EVENT,"text":"..."}
+ */
 void log_event(enum log_level level, const char *event, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* What a process says that does not start, or only checks its settings: on standard error, plain where that is a
- * terminal, and in the log where that is a file. */
+/* What a process says when it fails to start or only checks its settings: on standard error, as plain text if that is a
+ * terminal, and in the log if that is a file. */
 void log_outcome(enum log_level level, const char *event, const char *text);
 
-/* A line made of fields; each value is escaped. Fields are appended to a line on the caller's stack and written at
- * once. */
+/* A line built field by field on the caller's stack and written at once. Values are escaped. */
 struct log_line {
 	char text[2048];
-	unsigned len; /* 0: of a level that is not logged */
+	unsigned len; /* 0: the level is not logged */
 	int fd;
-	bool cut; /* something did not fit; the line then ends with "cut":true */
+	bool cut; /* something did not fit; the line ends with "cut":true */
 };
 void log_begin(struct log_line *l, enum log_level level, const char *event);
 void log_str(struct log_line *l, const char *key, struct str value);

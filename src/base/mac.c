@@ -24,7 +24,7 @@ struct mac {
 
 /* ---- the key ---- */
 
-/* Said before the secret, so that a secret that serves elsewhere too gives another key here. */
+/* Hashed before the secret, so that a secret used elsewhere too gives a different key here. */
 static const char purpose[] = "symbolicated: values in memcached";
 
 static bool derive(struct mac_key *key, const uint8_t *secret, size_t len)
@@ -48,7 +48,7 @@ static size_t without_end(const uint8_t *text, size_t len)
 	return len;
 }
 
-/* Who may read the secret makes values that are believed. */
+/* Anyone who can read the secret can forge values that we trust. */
 static enum err check_mode(int fd, struct error *e)
 {
 	struct stat st;
@@ -63,7 +63,7 @@ static enum err check_mode(int fd, struct error *e)
 
 static enum err read_secret(int fd, struct mac_key *key, struct error *e)
 {
-	uint8_t text[MAC_SECRET_MAX + 64]; /* room for what is cut from the end */
+	uint8_t text[MAC_SECRET_MAX + 64]; /* room for the blanks that are trimmed */
 	ssize_t n = read(fd, text, sizeof text);
 	size_t len = without_end(text, n > 0 ? (size_t)n : 0);
 	enum err err = ERR_OK;

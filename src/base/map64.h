@@ -23,7 +23,7 @@ void map64_release(struct map64 *m);
 void map64_reset(struct map64 *m);
 /* 0: not there. */
 uint64_t map64_get(const struct map64 *m, uint64_t key);
-/* The key must not be there yet; value is not 0. False: no memory. */
+/* The key must not be there yet; value is not 0. False if out of memory. */
 bool map64_put(struct map64 *m, uint64_t key, uint64_t value);
 
 #endif

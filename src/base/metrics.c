@@ -15,8 +15,8 @@
 
 #include "base/resident.h"
 
-/* Threads count in shards of their own, far apart, so that they do not take cache lines from each other; a reader adds
- * the shards up. Gauges that are set live in the first one only. */
+/* Each thread counts in one of several shards, placed far apart so that threads do not contend for cache lines; a
+ * reader adds up the shards. Gauges that are set live in the first shard only. */
 enum { SHARDS = 16, CACHE_LINE = 64, ROUTES = 16, EDGES = 19 };
 
 /* Upper edges of the histograms' buckets. */
@@ -53,7 +53,7 @@ static const struct {
         [H_STORE] = {"symbolicated_store_seconds", "Time to write a map to memcached."},
 };
 
-/* The statuses that get a series of their own; 0 stands for all others. */
+/* The statuses with a series of their own; 0 stands for all others. */
 static const int statuses[] = {200, 400, 401, 403, 404, 405, 413, 500, 503, 0};
 enum { STATUSES = sizeof statuses / sizeof statuses[0] };
 
@@ -69,7 +69,7 @@ static const struct {
 };
 
 struct histogram_shard {
-	atomic_int_fast64_t counts[EDGES + 1]; /* not cumulative; the last is for what is above all edges */
+	atomic_int_fast64_t counts[EDGES + 1]; /* not cumulative; the last one counts what is above all edges */
 	atomic_int_fast64_t sum;               /* nanoseconds */
 };
 
@@ -81,7 +81,7 @@ struct shard {
 
 static struct shard shards[SHARDS];
 static _Atomic(const char *) route_names[ROUTES];
-static atomic_uint route_statuses[ROUTES]; /* a bit for each of `statuses` that has a series from the start */
+static atomic_uint route_statuses[ROUTES]; /* one bit for each of `statuses`: has a series from the start */
 
 static void cell_add(atomic_int_fast64_t *to, int64_t n)
 {
@@ -176,7 +176,7 @@ static void print_head(struct buffer *out, const char *family, const char *type,
 	buffer_printf(out, "# HELP %s %s\n# TYPE %s %s\n", family, help, family, type);
 }
 
-/* A family without labels, of one sample. */
+/* A metric family without labels, with one sample. */
 static void print_single(struct buffer *out, const char *family, const char *type, const char *help, int64_t value)
 {
 	print_head(out, family, type, help);
@@ -194,7 +194,7 @@ static void print_values(struct buffer *out)
 	}
 }
 
-/* A route as the value of a label; `number` has room for one without a name. */
+/* A route as a label's value; `number` has room for a route without a name. */
 static const char *route_label(unsigned route, char number[16])
 {
 	const char *name = atomic_load(&route_names[route]);
@@ -231,7 +231,7 @@ static int64_t observations(unsigned h)
 	return count;
 }
 
-/* One histogram. _count is the sum of what was read for the buckets, so that it always equals the +Inf bucket. */
+/* Writes one histogram. _count is the sum of the buckets as read, so that it always equals the +Inf bucket. */
 static void print_histogram(struct buffer *out, unsigned h, const char *family, const char *labels)
 {
 	const char *comma = *labels ? "," : "";
@@ -249,7 +249,7 @@ static void print_histogram(struct buffer *out, unsigned h, const char *family, 
 	buffer_printf(out, "%s_count%s%s%s %lld\n", family, open, labels, close, (long long)count);
 }
 
-/* By the same routes as the counters, so that the two can be joined. */
+/* With the same routes as the counters, so that the two can be joined. */
 static void print_request_seconds(struct buffer *out)
 {
 	static const char family[] = "symbolicated_request_seconds";
@@ -275,7 +275,7 @@ static void print_histograms(struct buffer *out)
 /* Fields of /proc/self/stat, by their numbers in proc(5). */
 enum { STAT_THREADS = 20, STAT_START = 22, STAT_VIRTUAL = 23 };
 
-/* Reads fields 3 to STAT_VIRTUAL into fields[number]; those that are no number become 0. */
+/* Reads fields 3 to STAT_VIRTUAL into fields[number]; those that are not numbers become 0. */
 static bool read_stat(uint64_t fields[STAT_VIRTUAL + 1])
 {
 	char text[1024];
@@ -287,7 +287,7 @@ static bool read_stat(uint64_t fields[STAT_VIRTUAL + 1])
 	if (n <= 0)
 		return false;
 	text[n] = 0;
-	/* Field 2 is the program's name in parentheses, which may hold blanks and parentheses. */
+	/* Field 2 is the program's name in parentheses, which may itself contain blanks and parentheses. */
 	char *at = strrchr(text, ')');
 	for (unsigned i = 3; at && i <= STAT_VIRTUAL; i++) {
 		at = strchr(at + 1, ' ');
@@ -298,7 +298,7 @@ static bool read_stat(uint64_t fields[STAT_VIRTUAL + 1])
 
 static int64_t open_descriptors(void)
 {
-	int64_t n = -1; /* not the directory's own */
+	int64_t n = -1; /* not counting the directory's own descriptor */
 	DIR *dir = opendir("/proc/self/fd");
 	if (!dir)
 		return 0;
@@ -315,7 +315,7 @@ static double seconds_of(clockid_t clock)
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* Since 1970, as it is known when it is first asked for: it does not change when the clock is set. */
+/* Seconds since 1970, computed once, so that it does not change when the clock is set. */
 static double start_time(double uptime)
 {
 	static _Atomic double known;
@@ -331,14 +331,14 @@ static int64_t limit_of(int resource)
 	return getrlimit(resource, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY ? (int64_t)limit.rlim_cur : -1;
 }
 
-/* What has a fraction. */
+/* Prints a value with a fraction. */
 static void print_seconds(struct buffer *out, const char *family, const char *type, const char *help, double seconds)
 {
 	print_head(out, family, type, help);
 	buffer_printf(out, "%s %.3f\n", family, seconds < 0 ? 0 : seconds);
 }
 
-/* Names and meanings are those that every client of Prometheus uses. */
+/* Named and defined as in every Prometheus client library. */
 static void print_process(struct buffer *out)
 {
 	uint64_t stat[STAT_VIRTUAL + 1] = {0};

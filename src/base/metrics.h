@@ -96,13 +96,13 @@ void histogram_observe(enum histogram h, int64_t nanoseconds);
 /* Requests by route (an index into the router's table, at most 15) and status. */
 void metric_request(unsigned route, int status);
 void metric_request_seconds(unsigned route, int64_t nanoseconds);
-/* name is kept, not copied; it holds nothing that a label's value must escape. Without a name the route is its number.
- */
+/* name is kept, not copied, and contains nothing that a label's value must escape. A route without a name is shown by
+ * its number. */
 void metric_name_route(unsigned route, const char *name);
-/* These statuses have a series before the first such reply, so that no increase is missed. */
+/* These statuses have a series before the first such reply, so that no increase goes unseen. */
 void metric_route_may_give(unsigned route, const int *some, unsigned count);
 
-/* Everything as Prometheus text, with what its clients tell of a process, uptime and version beside it. */
+/* Everything as Prometheus text, including the process metrics that its client libraries have, uptime and version. */
 void metrics_print(struct buffer *out);
 
 #endif

@@ -3,8 +3,8 @@
 #ifndef BASE_NICE_H
 #define BASE_NICE_H
 
-/* The calling thread has a priority that is so many steps (1 to 19) below the one it had, at most the lowest. So a
- * process that was started with a low priority never raises its own. */
+/* Lowers the calling thread's priority by this many steps (1 to 19) below its current one. A process that was started
+ * with a low priority never raises its own. */
 void give_way(int steps);
 
 #endif

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Opened once, so that there is one also when the process is out of descriptors. */
+/* Opened once, so that it works even when the process is out of descriptors. */
 static int statm = -1;
 
 static void open_statm(void)

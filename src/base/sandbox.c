@@ -12,9 +12,9 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 
-/* A list of what is refused and not of what is allowed: which harmless calls libc, the resolver and TLS make changes
- * with their versions, and a wrong guess would end the service on a day of an upgrade. The systemd unit has the list
- * of what is allowed, which is kept up to date with libc there. Refused calls fail with EPERM. */
+/* This lists what is refused, not what is allowed: the harmless calls that libc, the resolver and TLS make change with
+ * their versions, and a wrong guess would take the service down on the day of an upgrade. The systemd unit has a list
+ * of what is allowed; systemd's own groups of calls keep it in step with libc. Refused calls fail with EPERM. */
 static const char *const refused[] = {
         /* other programs and processes */
         "execve",
@@ -37,7 +37,7 @@ static const char *const refused[] = {
         "setfsgid",
         "setgroups",
         "capset",
-        /* other name spaces and file systems */
+        /* other namespaces and file systems */
         "chroot",
         "pivot_root",
         "mount",
@@ -74,7 +74,7 @@ static const char *const refused[] = {
         "ioperm",
         "acct",
         "syslog",
-        /* parts of the kernel where most ways into it were found */
+        /* parts of the kernel where most exploitable bugs were found */
         "bpf",
         "perf_event_open",
         "userfaultfd",
@@ -93,11 +93,11 @@ static const char *const refused[] = {
 static int refuse(scmp_filter_ctx filter, const char *name)
 {
 	int number = seccomp_syscall_resolve_name(name);
-	/* Below 0: not on this architecture, or newer than the library. */
+	/* Below 0: this architecture does not have it, or the library is too old to know it. */
 	return number < 0 ? 0 : seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), number, 0);
 }
 
-/* Memory that is written and then executed. Libraries may still be loaded: the resolver does that. */
+/* Memory that is both writable and executable. Loading libraries is still allowed: the resolver needs it. */
 static int refuse_new_code(scmp_filter_ctx filter)
 {
 	int both = PROT_WRITE | PROT_EXEC;
@@ -111,7 +111,8 @@ static int refuse_new_code(scmp_filter_ctx filter)
 	                        SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, PROT_EXEC));
 }
 
-/* Raw packets, virtual machines' sockets, the kernel's ciphers: all families behind the resolver's netlink. */
+/* Raw packets, virtual machines' sockets, the kernel's ciphers: all address families above netlink, which the resolver
+ * uses. */
 static int refuse_sockets(scmp_filter_ctx filter)
 {
 	return seccomp_rule_add(

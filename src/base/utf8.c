@@ -43,7 +43,7 @@ static int is_plain(uint8_t c)
 	return c >= 0x20 && c < 0x80 && c != '"' && c != '\\';
 }
 
-/* How many of the eight bytes at p are plain before the first that is not; big-endian hosts say 0 for some, which is
+/* How many of the eight bytes at p are plain before the first special one; big-endian hosts return 0 for some, which is
  * only slower. */
 static unsigned plain_in_word(const uint8_t *p)
 {
@@ -51,8 +51,8 @@ static unsigned plain_in_word(const uint8_t *p)
 	uint64_t w;
 	memcpy(&w, p, sizeof w);
 	uint64_t quote = w ^ ones * '"', backslash = w ^ ones * '\\';
-	/* A byte's top bit is set where it is below 0x20, '"', '\' or above 0x7f; a borrow can spoil only bytes above
-	 * such a one. */
+	/* A byte's top bit is set if the byte is below 0x20, '"', '\' or above 0x7f; a borrow can corrupt only bytes
+	 * above such a one. */
 	uint64_t special = ((w - ones * 0x20) | (quote - ones) | (backslash - ones) | w) & tops;
 	if (!special)
 		return 8;
@@ -68,7 +68,8 @@ static unsigned plain_in_word(const uint8_t *p)
 static unsigned special_in_16(const uint8_t *p)
 {
 	__m128i v = _mm_loadu_si128((const __m128i *)p);
-	__m128i low = _mm_cmplt_epi8(v, _mm_set1_epi8(0x20)); /* signed: bytes from 0x80 on are below it, too */
+	__m128i low =
+	        _mm_cmplt_epi8(v, _mm_set1_epi8(0x20)); /* signed comparison: bytes from 0x80 up are below it, too */
 	__m128i quote = _mm_cmpeq_epi8(v, _mm_set1_epi8('"'));
 	__m128i backslash = _mm_cmpeq_epi8(v, _mm_set1_epi8('\\'));
 	return (unsigned)_mm_movemask_epi8(_mm_or_si128(low, _mm_or_si128(quote, backslash)));
@@ -98,7 +99,8 @@ static size_t plain_run(const uint8_t *p, size_t n)
 	return i;
 }
 
-/* How the byte or sequence at p, which is not plain, is written. Returns the length; *used is what it took of p. */
+/* Escapes the byte or sequence at p, which is not plain. Returns the length written; *used is how many bytes of p it
+ * consumed. */
 static unsigned escape_one(uint8_t out[6], const uint8_t *p, size_t n, unsigned *used)
 {
 	*used = 1;

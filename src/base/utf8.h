@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Bytes of the valid UTF-8 sequence at p (1 to 4), or 0 when p does not start one. n > 0 bytes may be read. */
+/* The length of the valid UTF-8 sequence at p (1 to 4), or 0 if p does not start one. n > 0 bytes may be read. */
 unsigned utf8_sequence(const uint8_t *p, size_t n);
 
 /* The number of bytes that json_escape would write for these. */

@@ -29,7 +29,7 @@ static inline int64_t unzigzag(uint64_t v)
 	return (int64_t)(v >> 1) ^ -(int64_t)(v & 1);
 }
 
-/* A cursor over bytes. After a read past the end, or a varint of more than 64 bits, `bad` is set and reads give 0. */
+/* A cursor over bytes. After a read past the end, or a varint of more than 64 bits, `bad` is set and reads return 0. */
 struct reader {
 	const uint8_t *at, *end;
 	bool bad;

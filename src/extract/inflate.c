@@ -27,7 +27,7 @@ struct transfer {
 	uint8_t in[BLOCK], out[BLOCK];
 };
 
-/* step takes from in, fills out and sets ended. open returns NULL without memory. */
+/* step takes from in, fills out and sets ended. open returns NULL if out of memory. */
 struct method {
 	void *(*open)(void);
 	enum err (*step)(struct transfer *t, struct error *e);

@@ -41,13 +41,14 @@ struct line_table {
 enum err line_table_read(struct line_table *t, const struct line_sections *s, uint64_t offset, uint8_t address_size,
         struct str comp_dir, const struct code_map *code, struct error *e);
 void line_table_release(struct line_table *t);
-/* Adds a row whose path is known, which must live as long as t. False: no memory. line_table_sort before it is used. */
+/* Adds a row whose path is known, which must live as long as t. False if out of memory. line_table_sort before it is
+ * used. */
 bool line_table_add(struct line_table *t, uint64_t start, uint64_t end, struct str path, uint32_t line);
 /* Of rows that overlap what begins first counts. */
 void line_table_sort(struct line_table *t);
 /* The first row that ends behind address; row_count when there is none. */
 size_t line_table_find(const struct line_table *t, uint64_t address);
-/* The whole path of a file, empty when there is no such file. data is NULL: no memory. */
+/* The whole path of a file, empty when there is no such file. data is NULL if out of memory. */
 struct str line_table_path(struct line_table *t, uint64_t file, struct intern *strings);
 
 #endif

@@ -33,7 +33,7 @@ void names_release(struct names *n);
 /* ERR_NO_MEMORY. The name of a function that die describes, or refers to by its origin or specification; empty when it
  * has none. */
 enum err names_get(struct names *n, const Dwarf_Die *die, struct str *name, struct error *e);
-/* The same for a symbol, which must stay where it is. data is NULL: no memory. */
+/* The same for a symbol, which must stay where it is. data is NULL if out of memory. */
 struct str names_of_symbol(struct names *n, struct str symbol);
 
 #endif

@@ -23,7 +23,7 @@ struct segments {
 	size_t open_count, open_cap;
 };
 
-/* Fills s from the pieces of one function, sorted. A call counts only where its caller does. False: no memory. */
+/* Fills s from the pieces of one function, sorted. A call counts only where its caller does. False if out of memory. */
 bool segments_make(struct segments *s, struct code_node *nodes, const struct code_piece *pieces, size_t count);
 void segments_release(struct segments *s);
 

@@ -31,7 +31,7 @@ void unit_reader_close(struct unit_reader *u);
  * What follows a unit without a sound length counts as one, which cannot be read. */
 enum err unit_reader_list(struct unit_reader *u, uint64_t **offsets, size_t *count, struct error *e);
 /* The records of the unit at offset. What failed is in the result, which may have records also when a part of the unit
- * is ERR_CORRUPT. NULL: no memory. */
+ * is ERR_CORRUPT. NULL if out of memory. */
 struct result *unit_reader_read(struct unit_reader *u, uint64_t offset);
 
 #endif

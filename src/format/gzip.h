@@ -27,7 +27,7 @@ bool gunzip_complete(const struct gunzip *g);
 struct gzip;
 struct gzip *gzip_new(uint64_t size);
 void gzip_free(struct gzip *g); /* NULL is fine */
-/* false: no memory. */
+/* false if out of memory. */
 bool gzip_add(struct gzip *g, const void *data, size_t len);
 /* Nothing comes any more: gives the bytes, in memory from malloc that the caller frees. */
 enum err gzip_finish(struct gzip *g, uint8_t **out, size_t *out_len);

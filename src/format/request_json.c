@@ -96,7 +96,7 @@ static enum key key_of(struct str raw)
 	return KEY_OTHER;
 }
 
-/* The slot of a new last item; NULL without memory. */
+/* The slot of a new last item; NULL if out of memory. */
 static inline void *push(struct list *l, size_t size)
 {
 	void *items = grown(l->items, &l->cap, l->count, size);

@@ -58,7 +58,7 @@ struct symbfile_sink {
 
 struct symbfile_reader;
 
-/* NULL: no memory. */
+/* NULL if out of memory. */
 struct symbfile_reader *symbfile_reader_new(const struct symbfile_sink *sink);
 void symbfile_reader_free(struct symbfile_reader *r);
 /* More bytes, in chunks of any size. ERR_CORRUPT: the text names the byte offset in the file; ERR_NO_MEMORY; what the
@@ -69,7 +69,7 @@ enum err symbfile_reader_finish(struct symbfile_reader *r, struct error *e);
 
 struct symbfile_writer;
 
-/* Bytes go to write, which returns what it will (ERR_OK to go on). NULL: no memory. */
+/* Bytes go to write, which returns what it will (ERR_OK to go on). NULL if out of memory. */
 struct symbfile_writer *symbfile_writer_new(
         enum err (*write)(void *arg, const uint8_t *data, size_t len, struct error *e), void *arg);
 void symbfile_writer_free(struct symbfile_writer *w);

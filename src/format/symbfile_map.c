@@ -129,7 +129,7 @@ static struct str cut_string(struct symbfile_map *m, struct str s)
 	return s;
 }
 
-/* The slot of a string, 0 for an empty one. false: no memory. */
+/* The slot of a string, 0 for an empty one. false if out of memory. */
 static bool intern(struct symbfile_map *m, struct str s, uint32_t *slot)
 {
 	s = cut_string(m, s);

@@ -136,7 +136,7 @@ static enum err resolve_texts(struct symbfile_reader *r, struct str body, struct
 	return err;
 }
 
-/* Room for count items of size bytes, what is there is lost; false: no memory. */
+/* Room for count items of size bytes, what is there is lost; false if out of memory. */
 static bool make_room(void **items, size_t *cap, size_t count, size_t size)
 {
 	if (count <= *cap)

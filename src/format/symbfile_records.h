@@ -89,7 +89,7 @@ static inline bool symbfile_map_count(struct symbfile_map *m, uint64_t more)
 	return !m->too_large;
 }
 
-/* Writes the records, sorted and with their symbols, to pages of e. false: no memory. */
+/* Writes the records, sorted and with their symbols, to pages of e. false if out of memory. */
 bool symbfile_sweep(struct symbfile_map *m, struct encoder *e);
 
 #endif

@@ -11,13 +11,13 @@
 struct symmap;
 
 /* pool and budget: as for symstore_new. Of the options nearest, memory_max and charge count: text, index and what makes
- * pages are held against them. id: as for symindex_new. NULL: no memory. */
+ * pages are held against them. id: as for symindex_new. NULL if out of memory. */
 struct symmap *symmap_new(
         const struct offmap_options *options, struct block_pool *pool, struct symstore_budget *budget, struct str id);
 void symmap_ref(struct symmap *m);
 void symmap_unref(struct symmap *m); /* NULL is fine */
 
-/* Where the next bytes of the text go, at least one. NULL: no memory. */
+/* Where the next bytes of the text go, at least one. NULL if out of memory. */
 uint8_t *symmap_space(struct symmap *m, size_t *room);
 /* So many were put there. ERR_CORRUPT: no symbol file, or of another id; ERR_TOO_LARGE: more than memory_max would be
  * held; ERR_NO_MEMORY. An error ends it. */
@@ -36,7 +36,8 @@ struct symmap_maker {
 	struct sympages *pages;
 	uint64_t bytes; /* that are charged for it */
 };
-/* When there are as many as cores already it waits until one is given back, but not with `more`. false: no memory. */
+/* When there are as many as cores already it waits until one is given back, but not with `more`. false if out of
+ * memory. */
 bool symmap_take(struct symmap *m, bool more, struct symmap_maker *maker);
 /* As sympages_code and sympages_strings; counts are of code pages. */
 struct page *symmap_make(

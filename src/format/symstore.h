@@ -20,7 +20,7 @@ struct symstore_budget {
 
 struct symstore;
 
-/* Pool and budget must outlive it. NULL: no memory. */
+/* Pool and budget must outlive it. NULL if out of memory. */
 struct symstore *symstore_new(struct block_pool *pool, struct symstore_budget *budget);
 /* Its readers are gone. NULL is fine. */
 void symstore_free(struct symstore *s);
@@ -28,7 +28,8 @@ void symstore_free(struct symstore *s);
 /* Where the next bytes of the text go, and how many at most: one at least. The same until they are committed. NULL: no
  * memory. */
 uint8_t *symstore_space(struct symstore *s, size_t *room);
-/* That many were written there; they may be gone from there. false: no memory, and the store is only to be freed. */
+/* That many were written there; they may be gone from there. false if out of memory, and the store is only to be freed.
+ */
 bool symstore_commit(struct symstore *s, size_t n);
 
 /* Bytes of memory that it takes. From any thread. */
@@ -36,7 +37,7 @@ uint64_t symstore_bytes(const struct symstore *s);
 /* Lets go what lies before a place, as far as whole blocks do: nobody may read it again. */
 void symstore_drop(struct symstore *s, uint64_t place);
 
-/* Reads a store, once its text is complete, for one thread. NULL: no memory. */
+/* Reads a store, once its text is complete, for one thread. NULL if out of memory. */
 struct symstore_reader *symstore_reader_new(const struct symstore *s);
 void symstore_reader_free(struct symstore_reader *r); /* NULL is fine */
 /* Stays as long as the reader. */

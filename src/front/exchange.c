@@ -16,16 +16,16 @@
 
 enum {
 	CHUNK = 64 * 1024,
-	/* What a request may take of its arena: some bodies' worth of names and texts, and for what is counted bytes
-	 * each. */
+	/* How much of its arena a request may use: a few times the body for names and texts, and this many bytes for
+	   each thing that is counted. */
 	ARENA_BODIES = 2,
 	ARENA_BASE = 64 << 20,
-	ARENA_FRAME = 192, /* of a text: where its names go, too */
+	ARENA_FRAME = 192, /* of a text, this includes where its names go */
 	ARENA_STACK = 32,
 	ARENA_MODULE = 1024,
 	ARENA_JOB = 256,
 };
-/* Of a body that nobody wants; then it is cheaper to close the connection. */
+/* Bytes of an unwanted body that are read; beyond this it is cheaper to close the connection. */
 static const uint64_t drain_max = 128 << 20;
 
 struct exchange_private *exchange_new(void)
@@ -74,7 +74,7 @@ static bool is_word(struct str s)
 static void make_request_id(char out[64])
 {
 	unsigned char random[16] = {0};
-	/* Never short for so few bytes; an id that is not unique would be no harm either. */
+	/* Never short for so few bytes; and a duplicate id would do no harm. */
 	if (getrandom(random, sizeof random, 0) < 0)
 		random[0] = 0;
 	hex_write(out, random, sizeof random);
@@ -89,7 +89,7 @@ static void choose_request_id(struct exchange *x)
 		make_request_id(x->request_id);
 }
 
-/* Enough for every request within the limits; the table of settings bounds each, so that the sum fits 64 bits. */
+/* Enough for every request within the limits. The table of settings bounds each term, so the sum fits 64 bits. */
 static size_t arena_max(const struct config *c)
 {
 	uint64_t max = ARENA_BASE + c->max_body_inflated * ARENA_BODIES + c->max_frames * ARENA_FRAME +
@@ -103,7 +103,7 @@ bool exchange_begin(struct exchange_private *p, const struct config *c, int fd)
 		return false;
 	struct exchange *x = &p->x;
 	*x = (struct exchange){.config = c, .started = clock_now(), .arena = &p->arena};
-	/* The arena keeps a block from the request before. */
+	/* The arena keeps a block of the previous request. */
 	p->arena.max = arena_max(c);
 	p->bytes_in = p->bytes_out = 0;
 	p->body_ended = p->broken = false;
@@ -118,7 +118,7 @@ bool exchange_begin(struct exchange_private *p, const struct config *c, int fd)
 
 /* ---- body ---- */
 
-/* As fcgi_request_read, and remembers how the body ended. */
+/* Like fcgi_request_read, but remembers how the body ended. */
 static ssize_t read_some(struct exchange_private *p, void *to, size_t n)
 {
 	if (p->body_ended || p->broken)
@@ -145,11 +145,11 @@ struct intake {
 	struct exchange_private *p;
 	struct buffer *body; /* where it goes, or */
 	enum err (*take)(void *arg, const uint8_t *data, size_t len, struct error *e);
-	void *arg;             /* who takes it piece by piece */
+	void *arg;             /* who takes it in pieces */
 	struct gunzip *gunzip; /* NULL: it is plain */
 	uint64_t sent_max;     /* bytes as sent */
 	uint64_t max, taken;   /* bytes of the text */
-	bool announced;        /* there is a Content-Length; max is that when the body is plain */
+	bool announced;        /* there is a Content-Length, which is also max if the body is plain */
 	uint64_t length;       /* that one */
 	int64_t deadline;
 };
@@ -159,7 +159,7 @@ static enum err too_large(struct error *e, uint64_t max, const char *how)
 	return error_set(e, ERR_TOO_LARGE, "the body is larger than %llu bytes%s", (unsigned long long)max, how);
 }
 
-/* CONTENT_LENGTH; *known is false when the client gave none, as with chunks. */
+/* Reads CONTENT_LENGTH; *known is false if the client sent none, as with chunked encoding. */
 static enum err announced_length(const struct exchange *x, uint64_t max, uint64_t *length, bool *known, struct error *e)
 {
 	struct str text = param(x, "CONTENT_LENGTH");
@@ -175,7 +175,7 @@ static enum err announced_length(const struct exchange *x, uint64_t max, uint64_
 	return *length > max ? too_large(e, max, "") : ERR_OK;
 }
 
-/* ERR_BAD_REQUEST for an encoding that is not known. */
+/* ERR_BAD_REQUEST for an unknown encoding. */
 static enum err choose_decoder(const struct exchange *x, struct gunzip **gunzip, struct error *e)
 {
 	struct str encoding = param(x, "HTTP_CONTENT_ENCODING");
@@ -189,7 +189,8 @@ static enum err choose_decoder(const struct exchange *x, struct gunzip **gunzip,
 	return *gunzip ? ERR_OK : no_memory(e);
 }
 
-/* Place for the next bytes of the text; of one byte that is one too many when all that may come is here. */
+/* Room for the next bytes of the text. If the text has its full size already, room for one byte, which would be one too
+ * many. */
 static uint8_t *place_for(struct intake *in, uint8_t scrap[CHUNK], size_t *room)
 {
 	uint64_t left = in->max - in->taken;
@@ -240,7 +241,7 @@ static enum err check_end(const struct intake *in, struct error *e)
 	return ERR_OK;
 }
 
-/* Everything up to the end of the body. Each turn has read a byte at least, and sent_max bounds those. */
+/* Reads to the end of the body. Each turn reads at least a byte, and sent_max bounds those. */
 static enum err read_to_end(struct intake *in, struct error *e)
 {
 	uint8_t sent[CHUNK];
@@ -262,7 +263,7 @@ static enum err read_to_end(struct intake *in, struct error *e)
 	}
 }
 
-/* inflated_max: bytes of the text when the body is gzip. */
+/* inflated_max: the most bytes that a gzip body may inflate to. */
 static enum err read_body(struct intake *in, uint64_t inflated_max, struct error *e)
 {
 	const struct exchange *x = &in->p->x;

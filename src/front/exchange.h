@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One HTTP request as nginx passed it over FastCGI, and the reply to it. */
+/* One HTTP request, as nginx passed it over FastCGI, and the reply to it. */
 #ifndef EXCHANGE_H
 #define EXCHANGE_H
 
@@ -14,8 +14,8 @@
 #include "base/metrics.h"
 #include "base/str.h"
 
-/* An exchange lives from the arrival of a request until its reply is written; it may pass from thread to thread, but
- * only one has it at a time. Opaque but for these fields. */
+/* An exchange lives from the arrival of a request until its reply is written. It may pass from thread to thread, but
+ * only one thread has it at a time. Opaque except for these fields. */
 struct exchange {
 	struct str method;   /* "GET" */
 	struct str path;     /* as the client sent it: REQUEST_URI up to '?', still percent-encoded */
@@ -23,12 +23,12 @@ struct exchange {
 	struct arena *arena; /* freed with the exchange */
 	const struct config *config; /* the settings in force when the request came */
 	int64_t started;             /* clock_now() */
-	void *user;                  /* the handler's own state, for what resumes it */
-	/* The handler's, of one that it parked: there will be no reply, since the process ends. Gives back what `user`
-	 * has from others; on any thread. NULL: nothing. */
+	void *user;                  /* the handler's own state, for when it is resumed */
+	/* Set by a handler that parks the exchange; called, on any thread, if the process ends before a reply. Releases
+	 * what `user` holds. May be NULL. */
 	void (*dropped)(struct exchange *x);
 	unsigned route;    /* for the metrics, filled by the router */
-	bool health_check; /* likewise; logged only when the settings say so, or when it fails */
+	bool health_check; /* set by the router; logged only if the settings say so, or if it fails */
 	/* for the log line, filled by the handler */
 	uint64_t frames, modules, loads;
 };
@@ -41,19 +41,18 @@ const char *exchange_param(const struct exchange *x, const char *name);
  * ERR_NO_MEMORY. */
 enum err exchange_read_body(struct exchange *x, struct buffer *body, struct error *e);
 
-/* The same, but given to `take` in pieces as it arrives, at most max bytes as received and inflated; what take returns
- * other than ERR_OK ends it. */
+/* The same, but passes the body to `take` in pieces as it arrives; at most max bytes, both as received and inflated.
+ * Any result of take other than ERR_OK stops it and is returned. */
 enum err exchange_stream_body(struct exchange *x, uint64_t max,
         enum err (*take)(void *arg, const uint8_t *data, size_t len, struct error *e), void *arg, struct error *e);
 
 /* Writes the reply, its log line and its metrics, and ends the exchange: x is gone. `extra` is NULL or header lines,
- * each ended
- * "\r\n". A body that is worth it is gzipped when the client accepts that. Content-Length, CORS, X-Request-Id and Vary
- * are added. */
+ * each ending in "\r\n". The body is compressed if that pays and the client accepts gzip. Content-Length, CORS,
+ * X-Request-Id and Vary are added. */
 void exchange_reply(struct exchange *x, int status, const char *content_type, const char *extra,
         const struct iovec *body, unsigned parts);
-/* The same in pieces, for a body that is made while it goes out. After `begin` come exactly `length` bytes by `add`,
- * and `end`; then x is gone. Once `add` has given false (the client went away, or no memory) what is added does
+/* The same in pieces, for a body that is produced while it is sent. After `begin` come exactly `length` bytes by `add`,
+ * then `end`; then x is gone. Once `add` has returned false (the client went away, or out of memory) further adds do
  * nothing. A body that turns out shorter breaks the connection. */
 void exchange_reply_begin(struct exchange *x, int status, const char *content_type, uint64_t length);
 bool exchange_reply_add(struct exchange *x, const void *data, size_t len);
@@ -61,13 +60,14 @@ void exchange_reply_end(struct exchange *x);
 void exchange_reply_text(struct exchange *x, int status, const char *content_type, const char *extra, struct str body);
 /* {"error":…,"title":…,"status":…}; 503 carries Retry-After: retry_after seconds (at least 1). */
 void exchange_reply_error(struct exchange *x, const struct error *e, unsigned retry_after);
-/* The same with header lines of the caller's instead. */
+/* The same with the caller's own header lines instead. */
 void exchange_reply_refusal(struct exchange *x, const struct error *e, const char *extra);
 
-/* Gives the thread back before the reply is known. Whoever holds x calls exchange_resume later, once, from any thread;
- * fn then runs on a worker, and may park again. */
+/* Frees the thread before the reply is known. Whoever holds x calls exchange_resume later, once, from any thread; fn
+ * then runs on a worker, and may park again. */
 void exchange_resume(struct exchange *x, void (*fn)(struct exchange *x));
-/* Whether nobody waits for the reply any more: nginx has closed the connection. Does not wait; for who holds x. */
+/* Whether nginx has closed the connection, so that nobody waits for the reply. Does not block; only for whoever holds
+ * x. */
 bool exchange_gone(const struct exchange *x);
 
 #endif

@@ -15,10 +15,10 @@
 #include "base/clock.h"
 
 struct fcgi_request {
-	/* ipcFd and keepConnection are marked as internal. There is no other way to give libfcgi a connection, they
-	 * have kept their meaning for twenty years, and test_front fails should that change. */
+	/* ipcFd and keepConnection are marked as internal. There is no other way to hand libfcgi a connection; they
+	 * have kept their meaning for twenty years, and test_front fails if that changes. */
 	FCGX_Request lib;
-	bool large; /* the reply's body goes past libfcgi */
+	bool large; /* the body of the reply bypasses libfcgi */
 };
 
 bool fcgi_library_init(void)
@@ -46,9 +46,9 @@ void fcgi_request_free(struct fcgi_request *r)
 bool fcgi_request_accept(struct fcgi_request *r, int fd)
 {
 	r->lib.ipcFd = fd;
-	/* Else the connection would be closed as that of a request before this one. */
+	/* Otherwise the connection would be closed as that of the previous request. */
 	r->lib.keepConnection = 1;
-	/* When libfcgi closes it, it does so at once and does not wait for the peer to do the same. */
+	/* When libfcgi closes it, it does so at once, without waiting for the peer to do the same. */
 	FCGX_Detach(&r->lib);
 	if (FCGX_Accept_r(&r->lib) < 0)
 		return false;
@@ -79,14 +79,14 @@ ssize_t fcgi_request_read(struct fcgi_request *r, void *to, size_t n)
 	if (c < 0)
 		return FCGX_GetError(in) ? -1 : 0;
 	out[0] = (char)c;
-	/* Then what is in libfcgi's buffer and no more: nobody waits for a whole one from a peer that sends byte by
-	 * byte. */
+	/* Only what is in libfcgi's buffer: nobody should wait for a full buffer from a peer that sends byte by byte.
+	 */
 	size_t more = (size_t)(in->stop - in->rdNext);
 	more = more < n - 1 ? more : n - 1;
 	return 1 + FCGX_GetStr(out + 1, (int)more, in);
 }
 
-/* Large bodies go past libfcgi's buffer: libfcgi makes a record and a system call of every 8 KiB. */
+/* Large bodies bypass libfcgi, which makes a record and a system call of every 8 KiB. */
 enum {
 	LARGE = 64 * 1024,
 	RECORD_MAX = 65528, /* of content; a multiple of 8, so no padding */
@@ -94,7 +94,7 @@ enum {
 	PIECES = 256,       /* headers included */
 };
 
-/* What one writev takes. */
+/* The pieces of one writev. */
 struct batch {
 	unsigned char headers[RECORDS][FCGI_HEADER_LEN];
 	struct iovec pieces[PIECES];
@@ -134,7 +134,7 @@ static size_t take_piece(struct cursor *c, size_t max, struct iovec *piece)
 	return n;
 }
 
-/* Adds one record; false when the body is at its end. */
+/* Adds one record; false at the end of the body. */
 static bool take_record(struct batch *b, struct cursor *c, int id)
 {
 	unsigned char *header = b->headers[b->records];
@@ -157,7 +157,7 @@ static bool take_record(struct batch *b, struct cursor *c, int id)
 	return true;
 }
 
-/* Leaves out the first `done` bytes of what is left. */
+/* Skips the first `done` bytes of what is left. */
 static void skip_written(struct iovec **piece, unsigned *count, size_t done)
 {
 	while (*count && done >= (*piece)->iov_len) {
@@ -171,7 +171,7 @@ static void skip_written(struct iovec **piece, unsigned *count, size_t done)
 	}
 }
 
-/* The descriptor blocks for SO_SNDTIMEO at most; the deadline is for a peer that takes a little now and then. */
+/* The descriptor blocks for SO_SNDTIMEO at most; the deadline is for a peer that accepts a little now and then. */
 static bool write_batch(int fd, struct batch *b, int64_t deadline)
 {
 	struct iovec *piece = b->pieces;
@@ -193,7 +193,7 @@ static bool write_large(struct fcgi_request *r, const struct iovec *body, unsign
 	struct batch b;
 	do {
 		b.records = b.count = 0;
-		/* A record needs a place for its header and one for content. */
+		/* A record needs one entry for its header and one for its content. */
 		while (b.records < RECORDS && b.count < PIECES - 1 && take_record(&b, &c, r->lib.requestId))
 			;
 		if (!write_batch(r->lib.ipcFd, &b, deadline))
@@ -207,7 +207,7 @@ static bool put_bytes(struct fcgi_request *r, const void *data, size_t n)
 	return n == 0 || FCGX_PutStr(data, (int)n, r->lib.out) == (int)n;
 }
 
-/* Half a record may be out: nothing that libfcgi writes now may follow it. */
+/* Half a record may have been sent: nothing that libfcgi writes now may follow it. */
 static bool written(struct fcgi_request *r, bool good)
 {
 	if (!good)
@@ -236,7 +236,7 @@ int fcgi_request_finish(struct fcgi_request *r, bool keep)
 	keep = keep && r->lib.keepConnection;
 	r->lib.keepConnection = 1;
 	FCGX_Finish_r(&r->lib);
-	/* -1 already when one of the streams has seen an error. */
+	/* -1 if one of the streams has already seen an error. */
 	int fd = r->lib.ipcFd;
 	r->lib.ipcFd = -1;
 	if (fd >= 0 && !keep) {

@@ -23,18 +23,18 @@
 
 enum {
 	WORKERS_A_CORE = 3,
-	ACCEPTS_MAX = 64, /* one after the other, before somebody else has a turn */
+	ACCEPTS_MAX = 64, /* in a row, before another event is handled */
 	FREE_MAX = 256,   /* exchanges kept for reuse */
 	OUT_OF_DESCRIPTORS_MS = 50,
 };
 
-/* While draining, connections without a request are waited for this long. nginx gives idle ones up after the
- * keepalive_timeout of its upstream; one that it still has would cost it a request. */
+/* While draining, idle connections are waited for this long. nginx closes them after the keepalive_timeout of its
+ * upstream; one that we close while nginx still holds it would cost it a request. */
 static const int64_t idle_bound = 6 * SECOND;
 
 struct connection {
 	int fd;
-	bool busy; /* in the hands of a worker or of an exchange; else epoll has it */
+	bool busy; /* held by a worker or an exchange; otherwise by epoll */
 	LIST_ENTRY(connection) all;
 };
 
@@ -54,20 +54,20 @@ struct front {
 	atomic_bool draining;
 	atomic_uint in_hand;  /* requests between their arrival and their release */
 	pthread_mutex_t lock; /* guards what follows */
-	pthread_cond_t quiet; /* something that front_stop waits for may have come */
+	pthread_cond_t quiet; /* front_stop may have got what it waits for */
 	LIST_HEAD(, connection) connections;
 	unsigned connection_count;
 	STAILQ_HEAD(, exchange_private) queue; /* resumed, oldest first */
 	STAILQ_HEAD(, exchange_private) free;
 	unsigned free_count;
-	unsigned exchanges; /* outside the free list */
-	bool stopped;       /* no worker is left: who is resumed now is dropped */
+	unsigned exchanges; /* not on the free list */
+	bool stopped;       /* no worker is left: exchanges that are resumed now are dropped */
 	bool abandoned;     /* the last exchange frees the front */
 };
 
 /* ---- connections ---- */
 
-/* Takes the descriptor. NULL without memory. */
+/* Takes ownership of the descriptor. NULL if out of memory. */
 static struct connection *connection_new(struct front *f, int fd)
 {
 	struct connection *c = malloc(sizeof *c);
@@ -90,7 +90,7 @@ static void unlink_connection(struct front *f, struct connection *c)
 		pthread_cond_signal(&f->quiet);
 }
 
-/* Its descriptor is closed already. */
+/* The descriptor must be closed already. */
 static void connection_forget(struct front *f, struct connection *c)
 {
 	pthread_mutex_lock(&f->lock);
@@ -100,8 +100,8 @@ static void connection_forget(struct front *f, struct connection *c)
 	free(c);
 }
 
-/* Gives it to epoll, for one event. Afterwards it belongs to the worker that gets the event, and takes the lock before
- * all else: that is what makes visible to it what was done here. */
+/* Hands it to epoll, for one event. Afterwards it belongs to the worker that gets the event, which takes the lock
+ * first: that makes visible to it what was done here. */
 static void connection_wait(struct front *f, struct connection *c, int op)
 {
 	struct epoll_event event = {.events = EPOLLIN | EPOLLONESHOT, .data.ptr = c};
@@ -122,7 +122,7 @@ static void set_timeouts(int fd, int64_t timeout)
 	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof t);
 }
 
-/* Out of descriptors or memory: connections wait in the backlog, and the log hears of it once a second. */
+/* Out of descriptors or memory: connections wait in the backlog, and one line a second goes to the log. */
 static void rest_after(int error)
 {
 	static _Atomic int64_t logged;
@@ -132,8 +132,8 @@ static void rest_after(int error)
 	poll(NULL, 0, OUT_OF_DESCRIPTORS_MS);
 }
 
-/* The flag is of the socket, which other processes may hold too and change: it is looked at each time, and SO_RCVTIMEO,
- * set at the start, ends an accept that blocks all the same. */
+/* O_NONBLOCK belongs to the socket, which other processes may share and change: so it is checked each time, and
+ * SO_RCVTIMEO, set at the start, ends an accept that blocks after all. */
 static int accept_one(int listener)
 {
 	int flags = fcntl(listener, F_GETFL);
@@ -142,7 +142,7 @@ static int accept_one(int listener)
 	return accept4(listener, NULL, NULL, SOCK_CLOEXEC);
 }
 
-/* With f->accepting held. Returns 0 when nobody waits any more or a turn is over, else the error. */
+/* With f->accepting held. Returns 0 when the backlog is empty or the turn is over, else errno. */
 static int accept_some(struct front *f)
 {
 	for (unsigned i = 0; i < ACCEPTS_MAX; i++) {
@@ -169,7 +169,7 @@ static bool arm_listener(struct front *f, int op)
 	return epoll_ctl(f->epoll, op, f->listener, &event) == 0;
 }
 
-/* One worker at a time; armed again, the listener is readable at once when somebody still waits. */
+/* One worker at a time. Once armed again, the listener is readable at once if connections still wait. */
 static void handle_listener(struct front *f)
 {
 	int error = 0;
@@ -187,7 +187,7 @@ static void handle_listener(struct front *f)
 
 /* ---- exchanges ---- */
 
-/* For what came on c; NULL without memory. */
+/* The exchange for what arrived on c; NULL if out of memory. */
 static struct exchange_private *take_exchange(struct front *f, struct connection *c)
 {
 	pthread_mutex_lock(&f->lock);
@@ -208,7 +208,7 @@ static struct exchange_private *take_exchange(struct front *f, struct connection
 
 static void front_free(struct front *f);
 
-/* p may be NULL: the one that take_exchange could not make. */
+/* p may be NULL: take_exchange could not make one. */
 static void give_exchange(struct front *f, struct exchange_private *p)
 {
 	pthread_mutex_lock(&f->lock);
@@ -230,7 +230,7 @@ static void count_request(struct front *f, int change)
 	metric_add(M_REQUESTS_IN_FLIGHT, change);
 	if (change > 0)
 		atomic_fetch_add(&f->in_hand, 1);
-	/* front_stop sets `draining` before it looks at the count, so one of the two sees the other. */
+	/* front_stop sets `draining` before it reads the count, so one of the two sees the other. */
 	else if (atomic_fetch_sub(&f->in_hand, 1) == 1 && atomic_load(&f->draining)) {
 		pthread_mutex_lock(&f->lock);
 		pthread_cond_signal(&f->quiet);
@@ -263,7 +263,7 @@ static void drop_exchange(struct exchange_private *p)
 	give_exchange(f, p);
 }
 
-/* Something came on a connection: mostly a request. Its handler answers or parks it; either way it is no longer ours
+/* Something arrived on a connection: mostly a request. Its handler answers or parks it; either way it is no longer ours
  * afterwards. */
 static void handle_connection(struct front *f, struct connection *c)
 {
@@ -291,8 +291,8 @@ void exchange_resume(struct exchange *x, void (*fn)(struct exchange *x))
 	bool dropped = f->stopped;
 	if (!dropped) {
 		STAILQ_INSERT_TAIL(&f->queue, p, next);
-		/* With the lock held, so that the front is still there. It never blocks: the count cannot come near
-		 * 2^64. */
+		/* Under the lock, so that the front still exists. This never blocks: the count cannot come near 2^64.
+		 */
 		if (write(f->resumable, &one, sizeof one) < 0)
 			log_event(LOG_LEVEL_ERROR, "resume", "%s", strerror(errno));
 	}
@@ -404,7 +404,7 @@ static void front_free(struct front *f)
 	free(f);
 }
 
-/* An event that stays until it is dealt with. */
+/* A level-triggered event. */
 static bool watch(struct front *f, int fd, void *tag)
 {
 	struct epoll_event event = {.events = EPOLLIN, .data.ptr = tag};
@@ -443,7 +443,7 @@ struct front *front_start(const struct config *c, int fd, void (*handle)(struct 
 		err = error_set(e, ERR_IO, "the front: %s", strerror(errno));
 	if (!err)
 		err = start_workers(f, choose_workers(c), e);
-	/* Last, so that nobody is let in when there are no workers. */
+	/* Last, so that nothing is accepted if there are no workers. */
 	if (!err && !arm_listener(f, EPOLL_CTL_ADD))
 		err = error_set(e, ERR_IO, "the listening socket: %s", strerror(errno));
 	if (!err)
@@ -458,7 +458,7 @@ void front_set_config(struct front *f, const struct config *c)
 	atomic_store(&f->config, c);
 }
 
-/* Who is in the backlog is let in before it is gone. The socket itself is not shut down: systemd may hold it. */
+/* Accepts the backlog before the listener goes. The socket itself is not shut down: systemd may hold it. */
 static void stop_listening(struct front *f)
 {
 	pthread_mutex_lock(&f->accepting);
@@ -469,7 +469,7 @@ static void stop_listening(struct front *f)
 	pthread_mutex_unlock(&f->accepting);
 }
 
-/* Returns the number of requests that are still in hand at the bound. */
+/* Returns the number of requests still in progress when the time is up. */
 static unsigned drain(struct front *f, int64_t bound)
 {
 	int64_t now = clock_now(), end = now + bound, idle_end = now + (bound < idle_bound ? bound : idle_bound);
@@ -482,7 +482,7 @@ static unsigned drain(struct front *f, int64_t bound)
 	return atomic_load(&f->in_hand);
 }
 
-/* Ends the reads and writes that hold workers, so that they can be joined. */
+/* Ends the reads and writes that block workers, so that they can be joined. */
 static void cut_off(struct front *f)
 {
 	pthread_mutex_lock(&f->lock);
@@ -492,7 +492,7 @@ static void cut_off(struct front *f)
 	pthread_mutex_unlock(&f->lock);
 }
 
-/* After the last worker. Connections of parked exchanges stay with them. */
+/* After the last worker has ended. Connections of parked exchanges stay with them. */
 static void close_idle(struct front *f)
 {
 	LIST_HEAD(, connection) idle = LIST_HEAD_INITIALIZER(idle);
@@ -522,7 +522,7 @@ unsigned front_stop(struct front *f, int64_t bound)
 	unsigned cut = drain(f, bound);
 	cut_off(f);
 	stop_workers(f);
-	/* one may have come between the two, and wait for something */
+	/* a request may have arrived between the two, and be waiting */
 	unsigned left = atomic_load(&f->in_hand);
 	pthread_mutex_lock(&f->lock);
 	f->stopped = true;

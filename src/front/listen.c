@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The socket to listen on: made here, or inherited from systemd or spawn-fcgi. */
+/* The socket to listen on: created here, or inherited from systemd or spawn-fcgi. */
 #include <config.h>
 
 #include "front/front.h"
@@ -36,8 +36,8 @@ static bool is_loopback(const struct sockaddr_storage *address)
 	return IN6_IS_ADDR_LOOPBACK(&in6.sin6_addr);
 }
 
-/* Whoever may connect can make libfcgi abort the process, so TCP is for this machine unless the settings say otherwise.
- */
+/* Anyone who can connect can make libfcgi abort the process, so TCP is limited to this machine unless the settings say
+ * otherwise. */
 static enum err check_address(const struct config *c, const struct sockaddr_storage *address, struct error *e)
 {
 	if (address->ss_family == AF_UNIX || c->listen_tcp_anywhere || is_loopback(address))
@@ -99,13 +99,13 @@ static enum err inherit(const struct config *c, int *fd, struct error *e)
 static enum err check_socket(const struct sockaddr_un *address, bool *exists, struct error *e)
 {
 	struct stat st;
-	*exists = lstat(address->sun_path, &st) == 0; /* if not, bind will say what else is wrong */
+	*exists = lstat(address->sun_path, &st) == 0; /* if this fails, bind reports why */
 	if (*exists && !S_ISSOCK(st.st_mode))
 		return error_set(e, ERR_CONFIG, "listen: %.100s exists and is no socket", address->sun_path);
 	return ERR_OK;
 }
 
-/* A socket that a process left behind when it died. One that somebody listens on stays. */
+/* Removes a socket that a dead process left behind, but not one that somebody listens on. */
 static enum err remove_left_over(const struct sockaddr_un *address, struct error *e)
 {
 	bool exists;
@@ -115,7 +115,7 @@ static enum err remove_left_over(const struct sockaddr_un *address, struct error
 	int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (probe < 0)
 		return error_set(e, ERR_IO, "socket: %s", strerror(errno));
-	/* A full queue is EAGAIN: somebody listens, slowly. */
+	/* EAGAIN means a full queue: somebody is listening, slowly. */
 	bool refused = connect(probe, (const struct sockaddr *)address, sizeof *address) < 0 && errno == ECONNREFUSED;
 	close(probe);
 	if (!refused)
@@ -142,7 +142,7 @@ static enum err set_group(const char *path, const char *name, struct error *e)
 {
 	gid_t id;
 	enum err err = find_group(name, &id, e);
-	/* Not asked for, it is not tried either: the unit's filter of system calls refuses chown. */
+	/* Only if asked for: the systemd unit's filter of system calls refuses chown. */
 	if (!err && id != (gid_t)-1 && chown(path, (uid_t)-1, id) < 0)
 		err = error_set(e, ERR_IO, "listen_group: %s", strerror(errno));
 	return err;
@@ -167,7 +167,7 @@ static enum err bind_unix(const struct config *c, int fd, struct error *e)
 		err = remove_left_over(&address, e);
 	if (err)
 		return err;
-	/* Nobody may connect before group and mode are set. There are no other threads yet that umask could disturb. */
+	/* Nobody may connect before group and mode are set. No other threads exist yet that umask could disturb. */
 	mode_t mask = umask(0777);
 	int failed = bind(fd, (struct sockaddr *)&address, sizeof address) < 0 ? errno : 0;
 	umask(mask);
@@ -214,7 +214,7 @@ static enum err bind_tcp(
 	return ERR_OK;
 }
 
-/* Of a unix socket no more than its family. */
+/* A unix socket's address is no more than its family. */
 static enum err find_address(const struct config *c, struct sockaddr_storage *address, socklen_t *len, struct error *e)
 {
 	*address = (struct sockaddr_storage){.ss_family = AF_UNIX};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The reply to an exchange: its headers, whether it is compressed, and what is told of it afterwards. */
+/* The reply to an exchange: its headers, its compression, and its log line and metrics. */
 #include <config.h>
 
 #include <stdio.h>
@@ -29,7 +29,7 @@ static struct str trimmed(struct str s)
 	return s;
 }
 
-/* What comes before the next `stop`; *s moves on behind it. */
+/* The text before the next `stop`; *s moves past it. */
 static struct str next_item(struct str *s, char stop)
 {
 	const char *end = memchr(s->data, stop, s->len);
@@ -45,7 +45,7 @@ static bool is_name(struct str s, const char *name)
 	return s.len == strlen(name) && strncasecmp(s.data, name, s.len) == 0;
 }
 
-/* Whether the parameters behind a coding say q=0, or nothing that can be read. */
+/* Whether the parameters after a coding say q=0, or cannot be parsed. */
 static bool is_refused(struct str parameters)
 {
 	while (parameters.len) {
@@ -60,7 +60,7 @@ static bool is_refused(struct str parameters)
 	return false;
 }
 
-/* Accept-Encoding: gzip by name, or by * when it is not named. */
+/* Accept-Encoding: gzip by name, or by * if gzip is not named. */
 static bool accepts_gzip(struct str header)
 {
 	bool any = false;
@@ -81,7 +81,7 @@ static bool wants_gzip(const struct exchange *x, uint64_t length)
 	return accepted && length > 0 && length >= x->config->gzip_min_size && accepts_gzip(str_from(accepted));
 }
 
-/* The header lines and the empty line behind them; 0 when they do not fit. */
+/* The length of the header lines with the empty line after them; 0 if they do not fit. */
 static size_t make_head(const struct exchange_private *p, char head[HEAD_MAX])
 {
 	const struct reply *r = &p->reply;
@@ -112,7 +112,7 @@ static void log_param(struct log_line *l, const char *key, const struct exchange
 		log_str(l, key, cut(str_from(value), LOGGED_AGENT));
 }
 
-/* One line a request. What a client can make long comes last, so that it cannot push out the rest. */
+/* One line for each request. What a client can make long comes last, so that it cannot push out the rest. */
 static void log_request(const struct exchange_private *p, int64_t elapsed)
 {
 	const struct exchange *x = &p->x;
@@ -151,10 +151,10 @@ static void send_head(struct exchange_private *p)
 	struct reply *r = &p->reply;
 	char head[HEAD_MAX];
 	size_t head_len = make_head(p, head);
-	/* Counted before the client can see the reply, so that who has seen it finds it counted. */
+	/* Counted before the client can see the reply, so that whoever has seen it finds it counted. */
 	metric_request(p->x.route, r->status);
-	/* The body is read to its end, also when nobody wanted it: else what is left would be taken for the next
-	 * request. */
+	/* The body is read to its end even if nobody wanted it: otherwise the rest would be taken for the next request.
+	 */
 	exchange_drain(p);
 	r->deadline = clock_now() + p->x.config->request_timeout;
 	r->left = head_only(p) ? 0 : r->length;
@@ -184,8 +184,8 @@ static void finish_reply(struct exchange_private *p)
 	front_release(p, r->good);
 }
 
-/* Compresses the body when that is asked for and pays; *packed is its one part then, to be freed. Without memory it
- * goes out as it is. */
+/* Compresses the body if that is accepted and pays; *packed then is its one part, which the caller frees. If out of
+ * memory the body goes out as it is. */
 static bool compress(struct exchange_private *p, const struct iovec *body, unsigned parts, struct iovec *packed)
 {
 	struct reply *r = &p->reply;
@@ -203,7 +203,7 @@ static bool compress(struct exchange_private *p, const struct iovec *body, unsig
 	return true;
 }
 
-/* Writes a reply whose body is there, and ends the exchange. */
+/* Writes a reply whose body is complete, and ends the exchange. */
 static void send_reply(struct exchange *x, const struct reply *reply, const struct iovec *body, unsigned parts)
 {
 	struct exchange_private *p = exchange_private(x);
@@ -247,7 +247,7 @@ bool exchange_reply_add(struct exchange *x, const void *data, size_t len)
 	return r->good;
 }
 
-/* Nothing has gone out yet of what was compressed: its length is known only now. */
+/* Nothing that was compressed has been sent yet: only now is its length known. */
 static void send_gzipped(struct exchange_private *p)
 {
 	struct reply *r = &p->reply;
@@ -297,7 +297,7 @@ void exchange_reply_refusal(struct exchange *x, const struct error *e, const cha
 	buffer_append_json(&body, str_from(e->text));
 	buffer_printf(&body, ",\"title\":\"%s\",\"status\":%d}", title, status);
 	struct iovec part = {body.data, body.len};
-	if (body.failed) { /* no memory for the text of the error */
+	if (body.failed) { /* out of memory for the text of the error */
 		part.iov_base = plain;
 		part.iov_len = (size_t)snprintf(
 		        plain, sizeof plain, "{\"error\":\"%s\",\"title\":\"%s\",\"status\":%d}", title, title, status);

@@ -20,8 +20,8 @@
 #include "base/hash.h"
 #include "base/hex.h"
 
-/* A key is 32 random bytes, written as base64url. Nobody can try them all, so one round of salted SHA-256 keeps it as
- * safe as a slow hash would, and costs a microsecond a request. The salt keeps equal keys from being seen as equal. */
+/* A key is 32 random bytes, written as base64url. Nobody can try them all, so one round of salted SHA-256 is as safe as
+ * a slow hash, and costs a microsecond per request. The salt hides that two keys are equal. */
 enum {
 	ID_SIZE = 64,
 	SALT_BYTES = 16,
@@ -43,7 +43,7 @@ struct auth_keys {
 	size_t count, cap;
 };
 
-/* Replaced by auth_use while requests are checked; NULL: none. */
+/* auth_use replaces it while requests are checked; NULL: no keys. */
 static struct auth_keys *in_force;
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
 
@@ -64,7 +64,7 @@ static unsigned right_by_name(struct str name)
 	return 0;
 }
 
-/* The part of *text before the separator; *text becomes what is behind it. */
+/* The part of *text before the separator; *text becomes the rest. */
 static struct str cut(struct str *text, char separator)
 {
 	const char *at = text->len ? memchr(text->data, separator, text->len) : NULL;
@@ -158,7 +158,7 @@ static enum err read_line(struct auth_keys *keys, char *line, bool last, struct 
 	return err ? err : add_key(keys, &k, e);
 }
 
-/* Who may write the file may let himself in. */
+/* Anyone who can write the file can let himself in. */
 static enum err check_mode(FILE *in, struct error *e)
 {
 	struct stat st;
@@ -231,8 +231,8 @@ enum err auth_load(const char *path, struct error *e)
 	return ERR_OK;
 }
 
-/* Standard base64 with its padding, to at most HEADER_MAX bytes of text; -1 for anything else. EVP_DecodeBlock alone
- * would let blanks and a wrong padding pass. */
+/* Standard base64 with padding, decoded to at most HEADER_MAX bytes; -1 for anything else. EVP_DecodeBlock alone would
+ * accept blanks and wrong padding. */
 static int decode_base64(uint8_t out[HEADER_MAX], const char *text)
 {
 	static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -243,7 +243,7 @@ static int decode_base64(uint8_t out[HEADER_MAX], const char *text)
 	return n < 0 ? -1 : n - (int)padding;
 }
 
-/* "APIKey base64(id:key)" to its decoded text; false when it is not of this form. */
+/* Decodes "APIKey base64(id:key)"; false if it has another form. */
 static bool parse_header(const char *header, uint8_t out[HEADER_MAX], struct str *id, struct str *key)
 {
 	static const char scheme[] = "APIKey ";
@@ -258,7 +258,7 @@ static bool parse_header(const char *header, uint8_t out[HEADER_MAX], struct str
 	return id_is_valid(*id);
 }
 
-/* Hashes and compares also for an id that is not there, so that the time tells nothing. false: no memory. */
+/* Hashes and compares even if the id is unknown, so that the time reveals nothing. False if out of memory. */
 static bool match_key(const struct key *k, struct str key, bool *same)
 {
 	static const struct key nobody;

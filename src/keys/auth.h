@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* API keys: a file that holds salted hashes, and the check of an Authorization header. */
+/* API keys: a file of salted hashes, and the check of an Authorization header. */
 #ifndef AUTH_H
 #define AUTH_H
 
@@ -8,23 +8,24 @@
 
 enum auth_right { RIGHT_UPLOAD = 1, RIGHT_INVALIDATE = 2 };
 
-/* The keys of a file (`id:rights:salt:hash` lines, docs/operation.md); an empty path: none. NULL on an error. */
+/* Reads the keys of a file (`id:rights:salt:hash` lines, docs/operation.md); an empty path: no keys. NULL on an error.
+ */
 struct auth_keys;
 struct auth_keys *auth_read(const char *path, struct error *e);
 void auth_keys_free(struct auth_keys *keys);
-/* Takes them (NULL: none), and puts them in force in place of those before. */
+/* Takes ownership of the keys (NULL: none) and puts them in force in place of the old ones. */
 void auth_use(struct auth_keys *keys);
-/* Both; on an error the keys in force stay. */
+/* auth_read and auth_use; on an error the old keys stay in force. */
 enum err auth_load(const char *path, struct error *e);
-/* `Authorization: APIKey base64(id:key)`; NULL header: ERR_UNAUTHORIZED. Unknown id, wrong key, or a key without the
- * right: ERR_FORBIDDEN; ERR_NO_MEMORY. Compares in constant time; the text never contains the key. On success *id
- * points to a static-lifetime-safe copy in id_out. */
+/* Checks `Authorization: APIKey base64(id:key)`. A NULL header: ERR_UNAUTHORIZED. Unknown id, wrong key, or a key
+ * without the right: ERR_FORBIDDEN; ERR_NO_MEMORY. Compares in constant time; the text never contains the key. On
+ * success the id is copied to id_out. */
 enum err auth_check(const char *header, enum auth_right right, char id_out[64], struct error *e);
 
 /* "upload,invalidate" to RIGHT_ bits; at least one. */
 enum err auth_parse_rights(struct str text, unsigned *rights, struct error *e);
 
-/* For symbolicated-keys: makes a key (random, 32 bytes) and its line. */
+/* For symbolicated-keys: makes a key of 32 random bytes, and its line. */
 enum err auth_make(const char *id, unsigned rights, char *key_out, size_t key_size, char *line_out, size_t line_size,
         struct error *e);
 

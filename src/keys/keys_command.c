@@ -30,7 +30,7 @@ static const char usage[] =
 
 enum { FILE_MAX = 4 * 1024 * 1024 };
 
-/* The file while it is worked on: its folder is locked, so that two commands do not lose each other's change. */
+/* The file while it is edited: its folder is locked, so that two commands do not lose each other's change. */
 struct keys_file {
 	const char *path;
 	char folder[4096];
@@ -87,7 +87,7 @@ static void close_file(struct keys_file *f)
 	auth_use(NULL);
 }
 
-/* Replaces the file at once, so that the server sees the old one or the new one, also after a crash. */
+/* Replaces the file atomically, so that the server sees the old one or the new one, even after a crash. */
 static enum err replace_file(struct keys_file *f, const struct buffer *text, struct error *e)
 {
 	char temp[sizeof f->folder + 16];
@@ -95,7 +95,7 @@ static enum err replace_file(struct keys_file *f, const struct buffer *text, str
 	int fd = mkostemp(temp, O_CLOEXEC); /* mode 0600 */
 	if (fd < 0)
 		return error_set(e, ERR_IO, "%s: %s", temp, strerror(errno));
-	/* Still readable by the server when another user runs the command. */
+	/* Keeps it readable by the server when another user runs the command. */
 	bool ok = !f->exists || (f->st.st_uid == geteuid() && f->st.st_gid == getegid()) ||
 	          fchown(fd, f->st.st_uid, f->st.st_gid) == 0;
 	ok = ok && write_all(fd, text->data, text->len) && fsync(fd) == 0;
@@ -108,7 +108,7 @@ static enum err replace_file(struct keys_file *f, const struct buffer *text, str
 	return err;
 }
 
-/* The next line of the text from *at on, without its end. */
+/* The next line of the text starting at *at, without its line end. */
 static bool next_line(const struct buffer *text, size_t *at, struct str *line)
 {
 	if (*at >= text->len)
@@ -120,7 +120,7 @@ static bool next_line(const struct buffer *text, size_t *at, struct str *line)
 	return true;
 }
 
-/* The two first fields; false for a comment or an empty line. */
+/* The first two fields; false for a comment or an empty line. */
 static bool split_line(struct str line, struct str *id, struct str *rights)
 {
 	if (!line.len || line.data[0] == '#')
@@ -135,7 +135,7 @@ static bool split_line(struct str line, struct str *id, struct str *rights)
 	return true;
 }
 
-/* Appends all lines but those of this id; tells whether there was one. */
+/* Appends all lines except those of this id; says whether there was one. */
 static bool copy_without(struct buffer *out, const struct buffer *text, const char *id)
 {
 	struct str line, name, rights;

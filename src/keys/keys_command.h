@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Adding, revoking and listing API keys in a keys file, as a command line asks for it. */
+/* The command line that adds, revokes and lists API keys in a keys file. */
 #ifndef KEYS_COMMAND_H
 #define KEYS_COMMAND_H
 
-/* argv: the command and what stands behind it. program is what the texts call it. Returns an exit code: 0, 1 when it
- * failed, 2 when it was called wrongly. */
+/* argv: the command and its arguments. program is the name to show in messages. Returns an exit code: 0, 1 on failure,
+ * 2 for wrong usage. */
 int keys_command(const char *program, int argc, char **argv);
 
 #endif

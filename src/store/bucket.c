@@ -13,7 +13,7 @@
 #include "store/bucket_backend.h"
 #include "store/percent.h"
 
-/* Another kind of bucket is a row here and a file of its own. */
+/* A new kind of bucket is a row here and a file of its own. */
 static const struct bucket_backend *const backends[] = {&bucket_http, &bucket_https, &bucket_s3, &bucket_file};
 
 struct source {
@@ -30,7 +30,7 @@ struct bucket_sources {
 struct bucket_client {
 	struct bucket_sources *sources; /* not owned */
 	struct bucket_body *body;
-	void *own[CONFIG_LIST_MAX]; /* one a source, made when first needed */
+	void *own[CONFIG_LIST_MAX]; /* one per source, made when first needed */
 };
 
 static const struct bucket_backend *backend_of(const char *url)
@@ -45,7 +45,7 @@ static enum err source_init(
         struct source *s, const char *url, const struct config *c, const struct bucket_limits *limits, struct error *e)
 {
 	s->backend = backend_of(url);
-	/* The URL may hold a password, so it is not repeated. */
+	/* The URL may contain a password, so the text does not repeat it. */
 	if (!s->backend)
 		return error_set(
 		        e, ERR_CONFIG, "source: the URL starts with none of http://, https://, s3://, file://");
@@ -198,7 +198,7 @@ static void *own_client(struct bucket_client *c, unsigned source)
 	return c->own[source];
 }
 
-/* One attempt at an object, or with id.len 0 at nothing in particular. */
+/* One attempt at an object or, if id.len is 0, a probe. */
 static void try_source(struct bucket_client *c, unsigned source, struct str name, struct str id,
         const struct bucket_sink *sink, const atomic_bool *cancel, struct bucket_result *result)
 {
@@ -248,8 +248,8 @@ enum err bucket_probe(struct bucket_client *c, unsigned source, struct error *e)
 	struct bucket_result result = {0};
 	struct str none = {"", 0};
 	try_source(c, source, none, none, &sink, NULL, &result);
-	/* A server may have a page at that place; else it is what loads would see: an object is missing, or they fail.
-	 */
+	/* A server may have a page at that place. Otherwise the result is what loads would see: an object is missing,
+	 * or they fail. */
 	if (result.outcome == BUCKET_OK || result.outcome == BUCKET_MISSING || result.status == 200)
 		return ERR_OK;
 	return error_set(e, ERR_UNAVAILABLE, "%s: %.100s", bucket_source_name(c->sources, source), result.text);

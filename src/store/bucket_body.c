@@ -8,7 +8,7 @@
 
 #include "format/gzip.h"
 
-/* Headers lie about compression (files stored as gzip, served with or without Content-Encoding, or compressed once more
+/* Headers lie about compression (files stored as gzip and served with or without Content-Encoding, or compressed again
  * on the way), so the first two bytes decide: of the body, and again of what it inflates to. A third layer is not
  * looked for. */
 
@@ -18,9 +18,9 @@ enum form { FORM_UNKNOWN, FORM_PLAIN, FORM_GZIP };
 
 struct layer {
 	enum form form;
-	uint8_t head[2]; /* kept back until the form is known */
+	uint8_t head[2]; /* kept until the form is known */
 	uint8_t head_len;
-	uint64_t bytes;        /* seen of this layer */
+	uint64_t bytes;        /* seen in this layer */
 	struct gunzip *gunzip; /* made when first needed, then kept */
 };
 
@@ -28,7 +28,7 @@ struct bucket_body {
 	const struct bucket_sink *sink;
 	uint64_t max, text;
 	struct layer layers[LAYERS];
-	uint8_t *between; /* BETWEEN_SIZE bytes from the first layer on their way to the second */
+	uint8_t *between; /* BETWEEN_SIZE bytes, from the first layer to the second */
 	uint8_t last;     /* byte of the text */
 	enum bucket_outcome outcome;
 	const char *problem;
@@ -68,7 +68,7 @@ static bool stop(struct bucket_body *b, enum bucket_outcome outcome, const char 
 	return false;
 }
 
-/* Space in the sink, no more of it than one byte above what the object may have. */
+/* Room in the sink, at most one byte more than the object may have. */
 static uint8_t *text_space(struct bucket_body *b, size_t *room)
 {
 	uint8_t *space = b->sink->space(b->sink->arg, room);
@@ -117,7 +117,7 @@ static bool inflate_step(
 	return !e || stop(b, BUCKET_BROKEN, "bad gzip");
 }
 
-/* The inflated bytes are text: straight into the sink, in rooms as large as it has. */
+/* The inflated bytes are text: they go straight into the sink, as much at a time as it has room for. */
 static bool inflate_text(struct bucket_body *b, struct layer *l, const uint8_t *data, size_t len)
 {
 	size_t room = 0, got = 0;
@@ -132,7 +132,7 @@ static bool inflate_text(struct bucket_body *b, struct layer *l, const uint8_t *
 
 static bool layer_add(struct bucket_body *b, unsigned level, const uint8_t *data, size_t len);
 
-/* The first two inflated bytes, and all of them when they are gzip again, go through the layer below. */
+/* The first two inflated bytes, and all of them if they are gzip again, go through the layer below. */
 static bool inflate_layer(struct bucket_body *b, unsigned level, const uint8_t *data, size_t len)
 {
 	struct layer *l = &b->layers[level];
@@ -161,7 +161,7 @@ static bool start_gzip(struct bucket_body *b, struct layer *l)
 	return true;
 }
 
-/* Takes bytes into the head until the form is known. */
+/* Collects bytes in the head until the form is known. */
 static bool layer_look(struct bucket_body *b, struct layer *l, const uint8_t **data, size_t *len)
 {
 	while (*len > 0 && l->head_len < sizeof l->head) {
@@ -181,7 +181,7 @@ static bool layer_pass(struct bucket_body *b, unsigned level, const uint8_t *dat
 	return b->layers[level].form == FORM_PLAIN ? text_copy(b, data, len) : inflate_layer(b, level, data, len);
 }
 
-/* Also what inflates to nothing has a bound; gzip of noise is a little larger than the noise. */
+/* Data that inflates to nothing is bounded too; gzip of noise is slightly larger than the noise. */
 static bool layer_count(struct bucket_body *b, struct layer *l, size_t len)
 {
 	l->bytes += len;
@@ -218,7 +218,7 @@ enum bucket_outcome bucket_body_end(struct bucket_body *b)
 		if (l->form == FORM_GZIP && !gunzip_complete(l->gunzip))
 			stop(b, BUCKET_BROKEN, "gzip ends early");
 		else if (l->form == FORM_UNKNOWN)
-			text_copy(b, l->head, l->head_len); /* a text of one byte, or of none */
+			text_copy(b, l->head, l->head_len); /* a text of one byte or none */
 		l->head_len = 0;
 	}
 	return b->outcome;

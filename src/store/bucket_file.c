@@ -13,12 +13,12 @@
 #include "store/bucket_backend.h"
 #include "store/percent.h"
 
-/* A directory as a bucket: DIR/name/id/name.sym, names as they are (not percent-encoded), files plain or gzip. Links
- * inside are followed: who fills the bucket decides. Names come from clients, but a name that could lead out of its
- * place never gets here (bucket_can_hold). */
+/* A directory as a bucket: DIR/name/id/name.sym, with names as they are (not percent-encoded) and files plain or gzip.
+ * Links inside are followed: that is up to whoever fills the bucket. Names come from clients, but a name that could
+ * lead out of its place never gets here (bucket_can_hold). */
 
 enum { READ_SIZE = 256 * 1024, POLL_MS = 50 };
-static const int64_t settled_after = SECOND; /* a file that did not change for so long is nobody's work in hand */
+static const int64_t settled_after = SECOND; /* a file that has not changed for this long is not being written */
 
 struct file_source {
 	struct bucket_limits limits;
@@ -81,17 +81,17 @@ static void file_client_free(void *client)
 	free(client);
 }
 
-/* Opened for each fetch, so that a file system that is mounted anew is seen. */
+/* Opened for each fetch, so that a file system mounted later is seen. */
 static int open_directory(const struct file_source *s, struct bucket_result *result)
 {
 	int fd = open(s->directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	/* Without its directory a bucket knows nothing: nothing is missing from it. */
+	/* If the directory itself does not exist, we cannot say that an object is missing. */
 	if (fd < 0)
 		bucket_result_set(result, BUCKET_FAILED, "%.120s: %s", s->directory, strerror(errno));
 	return fd;
 }
 
-/* The descriptor of a regular file and what it was when it was opened, or -1 and the result set. */
+/* The descriptor of a regular file, and its state when it was opened; or -1, with the result set. */
 static int open_object(int directory, const char *path, struct stat *st, struct bucket_result *result)
 {
 	int fd = openat(directory, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -107,7 +107,8 @@ static int open_object(int directory, const char *path, struct stat *st, struct 
 	return -1;
 }
 
-/* Of a file that is broken: is it as it was when it was opened, and for some time? Else somebody is writing it. */
+/* For a broken file: is it unchanged since it was opened, and for some time before? Otherwise somebody is writing it.
+ */
 static bool is_settled(int fd, const struct stat *before, const atomic_bool *cancel)
 {
 	struct stat st;
@@ -173,7 +174,7 @@ static void file_fetch(void *client, struct str name, struct str id, struct buck
 	close(directory);
 }
 
-/* A directory that can be searched for a name answers. */
+/* It answers if the directory can be searched for a name. */
 static void file_probe(void *client, struct bucket_body *body, struct bucket_result *result)
 {
 	const struct file_client *c = client;

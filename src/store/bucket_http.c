@@ -11,15 +11,13 @@
 
 #include "store/transfer.h"
 
-/* Symbol files over HTTP. What is held to, beyond what transfer.c does:
- * - gzip is recognised and inflated in bucket_body.c.
- * - A transfer is whole when Content-Length, the last chunk or a gzip trailer says so; without any of them, when its
- * last line is.
- * - User, password and query of a source are secrets: they appear in no text. */
+/* Symbol files over HTTP. Rules besides those of transfer.c: gzip is recognised and inflated in bucket_body.c. A
+ * transfer is whole if Content-Length, the last chunk or a gzip trailer says so; without any of them, if its last line
+ * is whole. User, password and query of a source are secrets: they appear in no text. */
 
 struct http_source {
 	struct transfer_pool *pool;
-	struct transfer_settings settings; /* its texts are those below */
+	struct transfer_settings settings; /* points to the texts below */
 	char *base;                        /* URL with a final slash, without secrets */
 	char *query;                       /* "?…", or empty */
 	char *user, *password;
@@ -31,7 +29,7 @@ struct http_client {
 	struct transfer *transfer;
 };
 
-/* A part of the URL, decoded, in memory of malloc; empty when it is not there. NULL without memory or when it holds
+/* A part of the URL, decoded, which the caller frees; empty if it is absent. NULL if out of memory, or if it contains
  * what no URL may. */
 static char *url_part(CURLU *url, CURLUPart part, unsigned flags)
 {
@@ -138,7 +136,7 @@ static void *http_client_new(void *source)
 	return NULL;
 }
 
-/* A body that curl took for whole: is it? */
+/* curl took the body for whole: is it? */
 static enum bucket_outcome check_whole(
         struct bucket_body *body, const struct transfer_reply *reply, struct bucket_result *result)
 {
@@ -147,7 +145,7 @@ static enum bucket_outcome check_whole(
 	if (reply->sized && reply->length != bucket_body_wire_bytes(body))
 		return bucket_result_set(result, BUCKET_FAILED, "other length than Content-Length");
 	enum bucket_outcome outcome = bucket_body_end(body);
-	/* Where nothing tells its length it may have been cut on its way. */
+	/* If nothing tells its length, it may have been cut off on the way. */
 	if (outcome == BUCKET_BROKEN && !reply->chunked && !reply->sized)
 		outcome = BUCKET_FAILED;
 	if (outcome != BUCKET_OK)
@@ -166,7 +164,7 @@ static enum bucket_outcome judge(struct bucket_body *body, const struct transfer
 		return bucket_result_set(result, BUCKET_ABORTED, "cancelled");
 	if (outcome != BUCKET_OK && outcome != BUCKET_BROKEN)
 		return bucket_result_set(result, outcome, "%s", bucket_body_problem(body));
-	/* With several addresses another one may have been taken. */
+	/* If the host has several addresses, another may have been used instead. */
 	if (reply->address_refused && !reply->whole)
 		return bucket_result_set(result, BUCKET_FAILED, "redirect to a local address");
 	if (!reply->whole && (reply->status < 400 || reply->status > 599))
@@ -178,7 +176,7 @@ static enum bucket_outcome judge(struct bucket_body *body, const struct transfer
 static bool add_to_body(void *arg, const uint8_t *data, size_t len)
 {
 	enum bucket_outcome outcome = bucket_body_add(arg, data, len);
-	/* a broken one is read to its end: was it cut, or is it stored like that? */
+	/* a broken body is read to its end, to tell one that was cut off from one that is stored like that */
 	return outcome == BUCKET_OK || outcome == BUCKET_BROKEN;
 }
 
@@ -206,7 +204,8 @@ static enum bucket_outcome judge_status(
 	case 451:
 		outcome = BUCKET_MISSING;
 		break;
-	case 403: /* S3 says so of a missing object to who may not list; to who may, it is a matter of rights */
+	case 403: /* to clients that may not list, S3 answers 403 for a missing object; to others it means missing
+	             rights */
 		outcome = credentials ? BUCKET_FAILED : BUCKET_MISSING;
 		break;
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Getting an object over HTTP, for the kinds of buckets that are reached so. Private to the buckets. */
+/* Fetches an object over HTTP, for the kinds of buckets that use it. Private to the buckets. */
 #ifndef STORE_BUCKET_HTTP_H
 #define STORE_BUCKET_HTTP_H
 

@@ -9,8 +9,8 @@
 #include "store/s3.h"
 #include "store/transfer.h"
 
-/* Symbol files in S3: requests over HTTP that are signed when there are keys. Redirects are not followed: S3 sends them
- * for a wrong region or endpoint, and the signature is for one host. */
+/* Symbol files in S3: HTTP requests, signed if there are keys. Redirects are not followed: S3 sends them for a wrong
+ * region or endpoint, and the signature is for one host. */
 
 enum { KEY_MAX = 1024 }; /* bytes, says S3 */
 

@@ -16,7 +16,7 @@ enum { CHAINS = 4096 };
 struct entry {
 	struct module_hash hash, spelling;
 	struct failure failure;
-	int64_t ttl; /* of a temporary one */
+	int64_t ttl; /* of a temporary failure */
 	LIST_ENTRY(entry) chain;
 	TAILQ_ENTRY(entry) age;
 };
@@ -87,7 +87,7 @@ struct failure failures_get(struct failures *f, const struct module_hash *hash, 
 	struct failure found = {.class = FAILURE_NONE};
 	pthread_mutex_lock(&f->lock);
 	struct entry *e = find_entry(f, hash, spelling);
-	/* An expired temporary one stays, so that the next in a row knows of it. */
+	/* An expired temporary failure stays, so that the next one counts as a repeat. */
 	if (e && e->failure.until > clock_now())
 		found = e->failure;
 	pthread_mutex_unlock(&f->lock);

@@ -64,14 +64,14 @@
  */
 
 enum {
-	POINTS = 160,      /* of each server on the ring */
+	POINTS = 160,      /* points of each server on the ring */
 	MGET_MAX = 200,    /* keys a call */
 	FAILURES_OPEN = 2, /* in a row */
-	FETCH_WAITS =
-	        10, /* a fetch may take so many times memcached_timeout in all; the timeout bounds a single wait only */
-	EXPIRE_MAX = 30 * 24 * 3600, /* memcached takes more for a date */
-	SPARE_BLOCKS = 8,            /* of a handle; a call makes no more errors than this */
-	SPARE_SIZE = 2560,           /* an error of the library, with its text of 2 KiB */
+	FETCH_WAITS = 10, /* a whole fetch may take this many times memcached_timeout; that timeout bounds a single wait
+	                     only */
+	EXPIRE_MAX = 30 * 24 * 3600, /* memcached takes a larger number for a date */
+	SPARE_BLOCKS = 8,            /* of a handle; no call makes more errors than this */
+	SPARE_SIZE = 2560,           /* one of the library's errors, with its text of 2 KiB */
 };
 static const int64_t probe_interval = SECOND;
 
@@ -81,8 +81,8 @@ struct server {
 	in_port_t port;
 	/* the breaker */
 	atomic_uint failures;    /* in a row */
-	atomic_int reason;       /* errno of the last one, where it tells an administrator something; else 0 */
-	atomic_llong next_probe; /* when it is open: the next time that somebody may try; 0: closed */
+	atomic_int reason;       /* errno of the last failure, if it tells an administrator something; else 0 */
+	atomic_llong next_probe; /* while it is open: when somebody may try next; 0: closed */
 };
 
 struct point {
@@ -100,7 +100,7 @@ struct mc_servers {
 	struct mac_key key; /* when keyed */
 };
 
-/* What the library is given when there is no memory, and it asks for little. */
+/* The memory that the library gets when there is no other and it asks for little. */
 struct spare {
 	bool taken[SPARE_BLOCKS];
 	_Alignas(16) uint8_t blocks[SPARE_BLOCKS][SPARE_SIZE];
@@ -111,7 +111,7 @@ struct handle {
 	memcached_st *st;           /* NULL: not open */
 	struct spare *spare;        /* owned; there with st */
 	memcached_result_st result; /* reused for every value; valid with st */
-	bool proven;                /* a call over it went well */
+	bool proven;                /* a call over this connection has succeeded */
 };
 
 struct mc_client {
@@ -119,8 +119,8 @@ struct mc_client {
 	struct mac *mac;            /* NULL: not keyed */
 	struct handle handles[CONFIG_LIST_MAX];
 	uint32_t *order;  /* indices of gets, by server; then the server of each get */
-	size_t order_cap; /* gets that there is room for */
-	bool repeated;    /* the last call was made twice */
+	size_t order_cap; /* capacity in gets */
+	bool repeated;    /* the last call was repeated */
 };
 
 /* ---- servers and their ring ---- */
@@ -133,7 +133,7 @@ static bool parse_port(const char *text, in_port_t *port)
 	return *text >= '0' && *text <= '9' && *end == 0 && value > 0 && value < 65536;
 }
 
-/* "/path", "1.2.3.4:11211" or "[::1]:11211". Names would be resolved inside calls, without a timeout. */
+/* "/path", "1.2.3.4:11211" or "[::1]:11211". No host names: they would be resolved inside calls, without a timeout. */
 static enum err parse_server(struct server *s, const char *name, struct error *e)
 {
 	uint8_t address[sizeof(struct in6_addr)];
@@ -175,7 +175,7 @@ static void ring_init(struct mc_servers *s)
 	qsort(s->ring, s->count * POINTS, sizeof s->ring[0], compare_points);
 }
 
-/* The server of the first point at or behind the route's hash. There is at least one server. */
+/* The server of the first point at or after the route's hash. There is at least one server. */
 static unsigned server_of(const struct mc_servers *s, uint64_t route)
 {
 	uint8_t bytes[8];
@@ -277,7 +277,7 @@ static void breaker_answered(struct server *s)
 		log_event(LOG_LEVEL_INFO, "memcached back", "%s answers again", s->name);
 }
 
-/* "": nothing more is known than that it does not answer. */
+/* "": we know only that it does not answer. */
 static const char *reason_of(struct server *s, char *out, size_t size)
 {
 	int reason = atomic_load(&s->reason);
@@ -295,7 +295,7 @@ static void breaker_failed(struct server *s)
 	metric_add(M_MEMCACHED_ERRORS, 1);
 	if (atomic_fetch_add(&s->failures, 1) + 1 < FAILURES_OPEN)
 		return;
-	/* Many threads can fail at one time: only one opens it. */
+	/* Many threads can fail at the same time: only one opens it. */
 	if (!atomic_compare_exchange_strong(&s->next_probe, &closed, clock_now() + probe_interval))
 		return;
 	metric_add(M_MEMCACHED_BREAKER_OPEN, 1);
@@ -303,8 +303,8 @@ static void breaker_failed(struct server *s)
 	        reason_of(s, reason, sizeof reason));
 }
 
-/* Before the handle is thrown away: the library knows why. Of what it says only that counts which is about reaching the
- * server. */
+/* Call before the handle is thrown away, while the library still knows the reason. Only errors about reaching the
+ * server count. */
 static void note_reason(struct server *s, const memcached_st *st)
 {
 	static const int known[] = {EACCES, EPERM, ENOENT, ECONNREFUSED, EHOSTUNREACH, ENETUNREACH};
@@ -355,7 +355,7 @@ static void *spare_calloc(const memcached_st *st, size_t count, size_t size, voi
 	return calloc(count, size);
 }
 
-/* Never of a spare block: errors do not grow. What else came from one fails as without it. */
+/* Never a spare block: errors do not grow. Growing anything else of a spare block fails, as it would without it. */
 static void *spare_realloc(const memcached_st *st, void *p, size_t n, void *context)
 {
 	const struct spare *s = context;
@@ -429,7 +429,7 @@ struct mc_client *mc_client_new(struct mc_servers *s)
 	if (!c)
 		return NULL;
 	c->servers = s;
-	/* Never without it: values would be believed that are not ours. */
+	/* Never go on without it: we would trust values that are not ours. */
 	if (!s->keyed || (c->mac = mac_new(&s->key)))
 		return c;
 	free(c);
@@ -482,7 +482,7 @@ static memcached_return_t call_once(memcached_st *st, const struct call *call)
 	return memcached_delete(st, key, key_len, 0);
 }
 
-/* MC_DOWN for every code that the call should not give. */
+/* MC_DOWN for every code that the call should not return. */
 static enum mc_status call_status(enum call_kind kind, memcached_return_t code)
 {
 	bool stores = kind == CALL_SET || kind == CALL_ADD || kind == CALL_CAS;
@@ -498,7 +498,7 @@ static enum mc_status call_status(enum call_kind kind, memcached_return_t code)
 	return MC_DOWN;
 }
 
-/* An answer, though not one that helps: the server is there. */
+/* An answer, though not a helpful one: the server is alive. */
 static bool is_server_error(memcached_return_t code)
 {
 	return code == MEMCACHED_SERVER_ERROR || code == MEMCACHED_SERVER_MEMORY_ALLOCATION_FAILURE;
@@ -549,7 +549,7 @@ static time_t expire_time(uint32_t seconds)
 
 /* ---- multiget ---- */
 
-/* What one server is asked in one call. */
+/* The keys that one call asks one server for. */
 struct batch {
 	struct mc_get *gets;
 	const uint32_t *indices; /* into gets; NULL: nothing */
@@ -561,7 +561,7 @@ struct batch {
 
 enum fetch_end { FETCH_WHOLE, FETCH_TIMEOUT, FETCH_BROKEN };
 
-/* Asks for what has not come yet. */
+/* Asks for what has not arrived yet. */
 static bool batch_send(struct mc_client *c, unsigned server, struct batch *b)
 {
 	struct handle *h = &c->handles[server];
@@ -580,8 +580,8 @@ static bool batch_send(struct mc_client *c, unsigned server, struct batch *b)
 	return n > 0 && memcached_mget(h->st, keys, lens, n) == MEMCACHED_SUCCESS;
 }
 
-/* The place in the batch, from *at on and round, of a key that is still waited for. A server answers in the order of
- * the question, so the first comparison is nearly always right. */
+/* The place in the batch, searching round from *at, of a key that is still awaited. A server answers in the order of
+ * the question, so the first comparison nearly always hits. */
 static bool batch_match(const struct batch *b, const char *key, size_t len, size_t *at)
 {
 	for (size_t i = 0; i < b->count; i++) {
@@ -617,7 +617,7 @@ static enum fetch_end batch_fetch(struct mc_client *c, struct handle *h, struct 
 	return code == MEMCACHED_TIMEOUT ? FETCH_TIMEOUT : FETCH_BROKEN;
 }
 
-/* Reads the answers, asking once more when the connection turns out to be dead. */
+/* Reads the answers, asking again if the connection turns out to be dead. */
 static void batch_finish(struct mc_client *c, unsigned server, struct batch *b)
 {
 	struct handle *h = &c->handles[server];
@@ -639,7 +639,8 @@ static void batch_finish(struct mc_client *c, unsigned server, struct batch *b)
 			b->gets[b->indices[i]].status = MC_MISSING;
 }
 
-/* Fills c->order with the indices of the gets by server; those of server i start at first[i]. false: no memory. */
+/* Fills c->order with the indices of the gets by server; those of server i start at first[i]. false if out of memory.
+ */
 static bool sort_by_server(
         struct mc_client *c, const struct mc_get *gets, size_t count, size_t first[CONFIG_LIST_MAX + 1])
 {
@@ -709,7 +710,7 @@ static void compare_found(void *arg, size_t index, const uint8_t *value, size_t 
 	c->cas = cas;
 }
 
-/* MC_OK: it is there and the same; MC_EXISTS: there and another. */
+/* MC_OK: the same value is there; MC_EXISTS: another one. */
 static enum mc_status compare(
         struct mc_client *c, const struct mc_key *key, const void *expected, size_t len, uint64_t *cas)
 {
@@ -731,14 +732,14 @@ enum mc_status mc_add(struct mc_client *c, const struct mc_key *key, const void 
 	struct call call = {CALL_ADD, key, value, len, expire_time(expire), 0};
 	uint64_t cas;
 	enum mc_status status = call_key(c, &call);
-	/* When it was made twice, the value that exists can be that of the first time. */
+	/* If the call was repeated, the value that exists can be that of the first attempt. */
 	if (status != MC_DOWN && !(status == MC_EXISTS && c->repeated))
 		return status;
 	status = compare(c, key, value, len, &cas);
 	return status == MC_MISSING ? MC_DOWN : status;
 }
 
-/* After a cas without a clear answer: was it done? */
+/* After a cas without a clear answer: did it succeed? */
 static enum mc_status replaced(struct mc_client *c, const struct call *call, bool release)
 {
 	uint64_t cas;
@@ -747,7 +748,7 @@ static enum mc_status replaced(struct mc_client *c, const struct call *call, boo
 		return MC_OK;
 	if (status != MC_OK && status != MC_EXISTS)
 		return status;
-	/* The number changes with every write: the old one means that nothing was done. */
+	/* The number changes with every write: if it is unchanged, nothing was written. */
 	if (cas == call->cas)
 		return MC_DOWN;
 	return release ? MC_EXISTS : status;
@@ -756,7 +757,7 @@ static enum mc_status replaced(struct mc_client *c, const struct call *call, boo
 enum mc_status mc_replace_if(struct mc_client *c, const struct mc_key *key, const void *expected, size_t expected_len,
         const void *value, size_t len, uint32_t expire, bool release)
 {
-	/* A negative time means "at once" and is the way to delete under a condition. */
+	/* A negative time means "at once", which makes this a conditional delete. */
 	struct call call = {CALL_CAS, key, value, len, release ? -1 : expire_time(expire), 0};
 	enum mc_status status = compare(c, key, expected, expected_len, &call.cas);
 	if (status != MC_OK)
@@ -773,8 +774,8 @@ enum mc_status mc_delete(struct mc_client *c, const struct mc_key *key)
 
 enum err mc_probe(struct mc_client *c, struct error *e)
 {
-	/* A value is written: libmemcached answers for a version from its own memory, and takes a get from a dead
-	 * server as a miss. */
+	/* This writes a value: libmemcached answers version requests from its own memory, and takes a get from a dead
+	 * server for a miss. */
 	static const struct mc_key key = {.text = "symbolicated:probe", .len = 18};
 	struct call call = {.kind = CALL_SET, .key = &key, .value = "1", .len = 1, .expire = 60};
 	char reason[160];

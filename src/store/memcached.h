@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* memcached: bytes by key on several servers, with a consistent hash of ours and a breaker for each server. Keeps every
+/* memcached: bytes by key on several servers, with our own consistent hash and a breaker for each server. Follows every
  * rule of docs/memcached.md. */
 #ifndef STORE_MEMCACHED_H
 #define STORE_MEMCACHED_H
@@ -12,12 +12,12 @@
 #include "base/error.h"
 #include "base/mac.h"
 
-/* The servers and their breakers, shared by all threads. NULL with ERR_OK is never returned; with no server configured
- * mc_enabled is false and every call says MC_DOWN. */
+/* The servers and their breakers, shared by all threads. NULL only with an error; if no server is configured,
+ * mc_enabled is false and every call returns MC_DOWN. */
 struct mc_servers;
 struct mc_servers *mc_servers_new(const struct config *c, struct error *e);
 void mc_servers_free(struct mc_servers *s);
-/* Whether mc_servers_new would make them. */
+/* Checks that mc_servers_new would succeed. */
 enum err mc_check(const struct config *c, struct error *e);
 bool mc_enabled(const struct mc_servers *s);
 
@@ -25,19 +25,19 @@ bool mc_enabled(const struct mc_servers *s);
 struct mc_client;
 struct mc_client *mc_client_new(struct mc_servers *s);
 void mc_client_free(struct mc_client *c);
-/* What keys the values, by memcached_secret_file; NULL without one. The client's. */
+/* What authenticates the values, from memcached_secret_file; NULL without one. Owned by the client. */
 struct mac *mc_mac(struct mc_client *c);
 
 enum mc_status {
 	MC_OK,
-	MC_MISSING,   /* or lost: never authoritative */
+	MC_MISSING,   /* or lost: not proof that it was never there */
 	MC_EXISTS,    /* add: the key is there; cas: the value changed */
 	MC_TOO_LARGE, /* above the server's item limit; the old value is gone */
-	MC_DOWN,      /* no server, its breaker is open, a timeout or an error */
+	MC_DOWN,      /* no server, an open breaker, a timeout or an error */
 };
 
 enum { MC_KEY_MAX = 64 };
-/* Keys are of [A-Za-z0-9:_-]. route chooses the server: equal routes are together. */
+/* Keys consist of [A-Za-z0-9:_-]. route chooses the server: keys with equal routes are on one server. */
 struct mc_key {
 	char text[MC_KEY_MAX + 1];
 	uint8_t len;
@@ -49,25 +49,25 @@ struct mc_get {
 	enum mc_status status; /* out */
 };
 
-/* Gets all keys, in as few round trips as the servers allow (at most 200 keys a call to one server; all servers asked
- * before any is read). found is called for each value that came, with the index of its get, while the bytes are valid;
- * its key was compared. Keys may repeat. After the deadline (clock_now()) no further call is made: the rest is MC_DOWN.
- */
+/* Gets all keys in as few round trips as the servers allow (at most 200 keys per call to a server; all servers are
+ * asked before any answer is read). Calls found for each value that arrived, with the index of its get, while the bytes
+ * are valid; its key was compared. Keys may repeat. No call begins after the deadline (clock_now()): the rest is
+ * MC_DOWN. */
 void mc_multiget(struct mc_client *c, struct mc_get *gets, size_t count, int64_t deadline,
         void (*found)(void *arg, size_t index, const uint8_t *value, size_t len, uint64_t cas), void *arg);
 
 /* expire: seconds, 0 = never, at most 30 days. */
 enum mc_status mc_set(struct mc_client *c, const struct mc_key *key, const void *value, size_t len, uint32_t expire);
-/* After a timeout the value is read back and compared, so that MC_OK means that it is ours. */
+/* After a timeout the value is read back and compared, so MC_OK means that it is ours. */
 enum mc_status mc_add(struct mc_client *c, const struct mc_key *key, const void *value, size_t len, uint32_t expire);
-/* Replaces the value if it still is `expected` (get with cas, compare, cas): renews or, with release, removes a lease
- * that is ours. */
+/* Replaces the value if it still is `expected` (get with cas, compare, cas): renews or, with release, removes our
+ * lease. */
 enum mc_status mc_replace_if(struct mc_client *c, const struct mc_key *key, const void *expected, size_t expected_len,
         const void *value, size_t len, uint32_t expire, bool release);
-enum mc_status mc_delete(struct mc_client *c, const struct mc_key *key); /* MC_MISSING when it was not there */
-/* Whether the server of this route answered lately (its breaker is closed). */
+enum mc_status mc_delete(struct mc_client *c, const struct mc_key *key); /* MC_MISSING if it was not there */
+/* Whether the breaker of this route's server is closed. */
 bool mc_reachable(struct mc_client *c, uint64_t route);
-/* Writes a small value to every server; ERR_UNAVAILABLE names the first that does not take it. */
+/* Writes a small value to every server; the error names the first one that refuses it. ERR_UNAVAILABLE. */
 enum err mc_probe(struct mc_client *c, struct error *e);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An object of a bucket on its way here: where its bytes go, within which limits, and what came of it. For transfers,
- * buckets and the store of symbfiles alike. */
+/* What transfers, buckets and the store of symbfiles share: where the bytes of an object go, within which limits, and
+ * the outcome. */
 #ifndef STORE_OBJECT_H
 #define STORE_OBJECT_H
 
@@ -10,8 +10,8 @@
 
 #include "base/config.h"
 
-/* Where the text goes: space() gives a place for at least one byte, commit() says how many were put there. Either
- * aborts the transfer by returning NULL or false. Plain and gzip objects look the same here. */
+/* Where the text goes: space() returns room for at least one byte, commit() says how many bytes were put there.
+ * Returning NULL or false aborts the transfer. The sink cannot tell plain from gzip objects. */
 struct bucket_sink {
 	uint8_t *(*space)(void *arg, size_t *room);
 	bool (*commit)(void *arg, size_t n);
@@ -20,11 +20,11 @@ struct bucket_sink {
 
 enum bucket_outcome {
 	BUCKET_OK,
-	BUCKET_MISSING,   /* 404, 410, 400, 414, 451, 403 without credentials; S3 less (bucket_s3.c); no such file */
+	BUCKET_MISSING,   /* 404, 410, 400, 414, 451, 403 without credentials; fewer for S3 (s3.h); no such file */
 	BUCKET_FAILED,    /* timeout, refused, TLS, 5xx, 429, other 4xx, short or broken transfer: temporary */
-	BUCKET_BROKEN,    /* whole as it is stored, and its gzip is bad or ends early: counts as corrupt */
+	BUCKET_BROKEN,    /* completely received, but its gzip is bad or ends early: counts as corrupt */
 	BUCKET_TOO_LARGE, /* above bucket_max_size inflated: counts as corrupt */
-	BUCKET_ABORTED,   /* by the sink or by *cancel */
+	BUCKET_ABORTED,   /* by the sink or *cancel */
 };
 
 struct bucket_result {
@@ -32,16 +32,17 @@ struct bucket_result {
 	int status; /* HTTP status, or 0 */
 	uint64_t wire_bytes, text_bytes;
 	int64_t elapsed;   /* nanoseconds */
-	bool length_known; /* Content-Length, chunked end, gzip trailer or a file's size told where the object ends */
-	bool delivered;    /* the sink has got bytes */
-	char text[200];    /* of a failure, without secrets */
+	bool length_known; /* Content-Length, the last chunk, a gzip trailer or the file's size told where the object
+	                      ends */
+	bool delivered;    /* the sink has received bytes */
+	char text[200];    /* about a failure, without secrets */
 };
 
 /* Sets outcome and text, and returns the outcome. */
 enum bucket_outcome bucket_result_set(struct bucket_result *r, enum bucket_outcome outcome, const char *format, ...)
         __attribute__((format(printf, 3, 4)));
 
-/* The settings that matter to a transfer, copied from the configuration. Times are nanoseconds, sizes bytes. */
+/* The settings that matter for a transfer, copied from the configuration. Times are nanoseconds, sizes bytes. */
 struct bucket_limits {
 	int64_t connect_timeout, stall_timeout, total_timeout;
 	uint64_t max_size;

@@ -37,7 +37,7 @@ struct page_cache;
 struct page_cache *page_cache_new(uint64_t budget);
 void page_cache_free(struct page_cache *c);
 
-/* A module with one reference, not in the cache; takes the map. NULL without memory (the map is freed). */
+/* A module with one reference, not in the cache; takes the map. NULL if out of memory (the map is freed). */
 struct module *module_new(const struct module_hash *hash, struct offmap *map);
 void module_ref(struct module *m);
 void module_unref(struct module *m); /* NULL is fine */

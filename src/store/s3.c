@@ -35,7 +35,7 @@ static bool is_word(const char *text, size_t len, const char *others)
 	return len > 0;
 }
 
-/* Where the host of an endpoint begins, and its length; 0 when it is no endpoint. A path is none, and neither is a
+/* Where the host of an endpoint begins, and its length; 0 if it is not an endpoint. An endpoint has neither path nor
  * user. */
 static size_t host_of(const char *endpoint, size_t *at)
 {
@@ -46,7 +46,7 @@ static size_t host_of(const char *endpoint, size_t *at)
 	return *at && is_word(endpoint + *at, len, ".-:[]_") ? len : 0;
 }
 
-/* The URLs of the bucket, by path or by name of the host. */
+/* The URLs of the bucket, in path style or virtual-host style. */
 static enum err make_urls(struct s3_place *p, struct str bucket, const struct config *c, struct error *e)
 {
 	const char *endpoint = setting_of(c->s3_endpoint, "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL");
@@ -78,7 +78,7 @@ static enum err make_urls(struct s3_place *p, struct str bucket, const struct co
 	return p->base ? ERR_OK : no_memory(e);
 }
 
-/* Decodes the prefix, and lets it end with a slash where there is one. */
+/* Decodes the prefix, and adds a final slash if it is not empty. */
 static enum err take_prefix(struct s3_place *p, const char *text, struct error *e)
 {
 	size_t len = strlen(text);
@@ -121,7 +121,7 @@ static enum err take_region(struct s3_place *p, const struct config *c, struct e
 
 /* ---- signing ---- */
 
-/* The parts of a URL that are signed. The port is none of the host when it is the scheme's own, as in libcurl. */
+/* The parts of a URL that are signed. As in libcurl, the host includes the port unless it is the scheme's default. */
 struct url_parts {
 	char host[300];
 	struct str path, query;
@@ -147,7 +147,7 @@ static bool split_url(struct url_parts *parts, const char *url)
 	return true;
 }
 
-/* Host is sent as it was signed, whatever libcurl would have made of it. */
+/* Host is sent as it was signed, whatever libcurl would have sent. */
 static bool sign_with(
         const struct s3_place *p, const struct s3_keys *keys, const struct transfer_request *q, struct buffer *lines)
 {
@@ -172,7 +172,7 @@ static bool sign_with(
 	s.query = url.query;
 	for (unsigned i = 0; i < s.count; i++)
 		buffer_printf(lines, "%s: %s\n", headers[i].name, headers[i].value);
-	/* the transfer sends this one */
+	/* the transfer itself sends this header */
 	if (q->data)
 		s.count++;
 	if (keys->token && *keys->token) {

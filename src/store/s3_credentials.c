@@ -24,15 +24,15 @@
  * others; until there are any all go on with those that are still good. */
 
 enum {
-	ANSWER_MAX = 64 * 1024, /* bytes of a service's answer */
+	ANSWER_MAX = 64 * 1024, /* bytes of a service's reply */
 	TOKEN_MAX = 32 * 1024,  /* of a file with a token */
 	EARLY = 300,            /* seconds */
-	UNTOLD = 3600,          /* how long keys are good of which nobody says it; seconds */
+	UNTOLD = 3600,          /* how long keys count as valid if nothing says so; seconds */
 	CONNECT_TIMEOUT = 2,    /* seconds */
 	TOTAL_TIMEOUT = 5,      /* of one request; seconds */
-	SESSION_TTL = 21600,    /* of a metadata service's token; seconds, what SDKs ask for */
+	SESSION_TTL = 21600,    /* lifetime of a metadata service's token; seconds, as SDKs request it */
 };
-static const int64_t retry_pause = SECOND; /* after a service that gave nothing */
+static const int64_t retry_pause = SECOND; /* after a service failed to give keys */
 
 #define METADATA "http://169.254.169.254"
 #define CONTAINER "http://169.254.170.2"
@@ -44,13 +44,13 @@ struct s3_credentials {
 	enum source source;
 	const struct config *config; /* not owned; of SOURCE_FILE */
 	char *sts;                   /* URL of the token service */
-	struct transfer_pool *pool;  /* of services; NULL: none is asked */
+	struct transfer_pool *pool;  /* for services; NULL: none is asked */
 	struct transfer_settings settings;
 	pthread_mutex_t lock; /* of what follows; no network is touched under it */
 	pthread_cond_t changed;
 	struct s3_keys keys;
 	struct stat file;         /* as it was read */
-	int64_t refresh, expires; /* when others are asked for, and when these are over; seconds since 1970 */
+	int64_t refresh, expires; /* when to ask for new keys, and when these expire; seconds since 1970 */
 	bool refreshing;          /* somebody asks */
 	int64_t next_try;         /* clock_now(); after a failure */
 	struct error failure;     /* the last one */
@@ -69,7 +69,7 @@ static bool add_answer(void *arg, const uint8_t *data, size_t len)
 	return buffer_append(arg, data, len);
 }
 
-/* The answer to one request, which ends in NUL. Errors name the service, never what it said. */
+/* The reply to one request, NUL-terminated. Errors name the service, never what it said. */
 static enum err ask(
         struct s3_credentials *c, struct transfer_request *q, struct buffer *answer, const char *what, struct error *e)
 {
@@ -96,7 +96,7 @@ static void wipe(struct buffer *b)
 	buffer_release(b);
 }
 
-/* What goes into headers. */
+/* Whether it can go into a header. */
 static bool is_printable(const char *text)
 {
 	for (; *text; text++)
@@ -105,7 +105,7 @@ static bool is_printable(const char *text)
 	return true;
 }
 
-/* A file's only line, without blanks at its end. */
+/* The only line of a file, without trailing blanks. */
 static enum err read_token(const char *path, struct buffer *token, struct error *e)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -126,13 +126,13 @@ static enum err read_token(const char *path, struct buffer *token, struct error 
 
 /* ---- what a service gives ---- */
 
-/* Keys and their end, seconds since 1970. */
+/* Keys and when they expire, in seconds since 1970. */
 struct given {
 	struct s3_keys keys;
 	int64_t expires;
 };
 
-/* "2026-11-22T15:04:05Z", with a fraction or without; an hour from now for what cannot be read. */
+/* Parses "2026-11-22T15:04:05Z", with or without a fraction; an hour from now if it is malformed. */
 static int64_t parse_end(const char *text)
 {
 	struct tm tm = {0};
@@ -193,7 +193,7 @@ static enum err ask_instance(struct s3_credentials *c, struct given *g, struct e
 	if (!err)
 		err = ask(c, &q, &answer, what, e);
 	if (!err) {
-		/* the first role of the list */
+		/* the first role in the list */
 		struct str role = {(const char *)answer.data, strcspn((const char *)answer.data, "\r\n")};
 		size_t at = strlen(url);
 		if (!role.len || 3 * role.len >= sizeof url - at)
@@ -241,7 +241,7 @@ static enum err ask_container(struct s3_credentials *c, struct given *g, struct 
 	return err;
 }
 
-/* Of the token service's XML, where keys are in AssumeRoleWithWebIdentityResult/Credentials. */
+/* Reads the token service's XML, where keys are in AssumeRoleWithWebIdentityResult/Credentials. */
 struct sts_answer {
 	struct given *given;
 	char end[64];
@@ -282,7 +282,7 @@ static enum err ask_sts(struct s3_credentials *c, struct given *g, struct error 
 	buffer_init(&form, 4 * TOKEN_MAX);
 	buffer_init(&answer, ANSWER_MAX);
 	buffer_init(&token, ANSWER_MAX);
-	/* read each time: whoever gave it writes a new one before it is over */
+	/* read each time: whoever wrote the token replaces it before it expires */
 	enum err err = read_token(variable("AWS_WEB_IDENTITY_TOKEN_FILE"), &token, e);
 	if (!err && (!buffer_printf(&form, "Action=AssumeRoleWithWebIdentity&Version=2011-06-15") ||
 	                    !add_parameter(&form, "RoleArn", variable("AWS_ROLE_ARN")) ||
@@ -347,7 +347,7 @@ struct s3_credentials *s3_credentials_new(const struct config *config, const cha
 	pthread_mutex_init(&c->lock, NULL);
 	pthread_cond_init(&c->changed, NULL);
 	c->config = config;
-	/* before it is read, so that a change in between is seen */
+	/* taken before reading, so that a change in between is noticed */
 	if (config->s3_credentials_file && *config->s3_credentials_file)
 		stat(config->s3_credentials_file, &c->file);
 	enum err err = s3_keys_find(&c->keys, config, e);
@@ -387,7 +387,7 @@ static bool is_same_file(const struct stat *a, const struct stat *b)
 	       a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
 }
 
-/* A file that cannot be read, or is half written, leaves the keys as they were: the next request looks again. */
+/* If a file cannot be read, or is half written, the keys stay as they were: the next request looks again. */
 static void look_at_file(struct s3_credentials *c)
 {
 	struct stat now;
@@ -412,7 +412,7 @@ static enum err ask_service(struct s3_credentials *c, struct given *g, struct er
 	}
 }
 
-/* Asks without the lock, and takes what came. */
+/* Asks without holding the lock, then takes over the result. */
 static void refresh(struct s3_credentials *c)
 {
 	struct given g = {0};
@@ -438,7 +438,7 @@ static void refresh(struct s3_credentials *c)
 	pthread_cond_broadcast(&c->changed);
 }
 
-/* Sees to it that there are keys of a service which are good. */
+/* Makes sure that there are valid keys from a service. */
 static enum err have_keys(struct s3_credentials *c, struct error *e)
 {
 	for (;;) {

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The credentials file is that of Amazon's tools: sections in brackets, lines of key = value, whole-line comments.
- * Texts of errors name a line, never what is in it. */
+/* The credentials file has the format of Amazon's tools: sections in brackets, lines of key = value, whole-line
+ * comments. Error texts name a line, never its contents. */
 
 enum { LINE_SIZE = 8192, LINES_MAX = 100000 };
 
@@ -42,7 +42,7 @@ static char *trimmed(char *text)
 	return text;
 }
 
-/* What goes into headers: no blanks, no control characters. */
+/* Whether it can go into a header: no blanks, no control characters. */
 static bool is_key(const char *text)
 {
 	for (; *text; text++)
@@ -51,7 +51,7 @@ static bool is_key(const char *text)
 	return true;
 }
 
-/* The field that a key of the file fills; NULL for those that are of no use here. */
+/* The field for a key of the file; NULL for keys that we do not use. */
 static char **field_of(struct s3_keys *k, const char *key)
 {
 	if (strcmp(key, "aws_access_key_id") == 0)
@@ -61,7 +61,7 @@ static char **field_of(struct s3_keys *k, const char *key)
 	return strcmp(key, "aws_session_token") == 0 ? &k->token : NULL;
 }
 
-/* One line; *inside tells whether it is in the profile's section. False when it is of no form. */
+/* Reads one line; *inside tells whether it is in the profile's section. False if it is malformed. */
 static bool take_line(struct s3_keys *k, char *line, const char *profile, bool *inside, bool *memory)
 {
 	char *text = trimmed(line), *equals = strchr(text, '=');
@@ -112,7 +112,7 @@ static enum err read_file(struct s3_keys *k, const char *path, const char *profi
 	return ERR_OK;
 }
 
-/* A variable that is empty counts as none. */
+/* An empty variable counts as unset. */
 static bool take_variable(char **to, const char *name)
 {
 	const char *text = getenv(name);

@@ -36,7 +36,7 @@ static int compare_parameters(const void *a, const void *b)
 	return order ? order : compare_str(p->value, q->value);
 }
 
-/* Up to the separator, or the end; what is behind it stays in *rest. */
+/* The text up to the separator or the end; what follows goes to *rest. */
 static struct str cut(struct str *rest, char separator)
 {
 	const char *end = rest->len ? memchr(rest->data, separator, rest->len) : NULL;
@@ -78,7 +78,7 @@ static void add_lower(struct buffer *out, const char *text)
 	}
 }
 
-/* Blanks at both ends go, and several within become one. */
+/* Trims blanks at both ends, and collapses several in between to one. */
 static void add_value(struct buffer *out, const char *text)
 {
 	bool blank = false, any = false;
@@ -127,12 +127,12 @@ static bool hash_request(char hash[SHA256_HEX + 1], const struct s3_signing *s, 
 	add_headers(&canonical, sorted, s->count);
 	ok = buffer_printf(&canonical, "\n%s", s->payload) && ok && sha256_hex(hash, canonical.data, canonical.len);
 	if (canonical.data)
-		explicit_bzero(canonical.data, canonical.len); /* it has the token of temporary keys */
+		explicit_bzero(canonical.data, canonical.len); /* it may contain the token of temporary keys */
 	buffer_release(&canonical);
 	return ok;
 }
 
-/* The key for a day, region and service: HMACs, each keyed by the one before. */
+/* Derives the key for a day, region and service: HMACs, each keyed by the previous one. */
 static bool make_key(uint8_t key[SHA256_BYTES], const struct s3_signing *s)
 {
 	char day[9], *secret = NULL;

@@ -9,7 +9,7 @@
 
 #include "base/buffer.h"
 
-/* Text of one element; keys of S3 have at most 1,024 bytes, continuation tokens a few hundred. */
+/* The text of one element; S3 keys have at most 1,024 bytes, continuation tokens a few hundred. */
 enum { TEXT_MAX = 16384, DEPTH_MAX = 64 };
 
 struct reader {
@@ -45,7 +45,7 @@ static void on_text(void *data, const char *text, int len)
 		XML_StopParser(r->parser, XML_FALSE);
 }
 
-/* S3 has no document types, and entities are what hostile XML is made of. */
+/* S3 sends no document types, and hostile XML is made of entities. */
 static void on_doctype(void *data, const char *name, const char *system, const char *public, int internal)
 {
 	struct reader *r = data;
@@ -92,6 +92,6 @@ static void take_code(void *arg, unsigned depth, const char *name, struct str te
 void s3_error_code(char out[S3_CODE_SIZE], const void *data, size_t len)
 {
 	out[0] = 0;
-	/* The body may be cut behind its code. */
+	/* The body may be cut off after its code. */
 	s3_xml_read(data, len, take_code, out);
 }

@@ -17,17 +17,17 @@ struct listing {
 	bool no_memory;
 };
 
-/* Parts of one set, which stand together once the listing is sorted, as do the generations of a set, the oldest first.
+/* The parts of one set, which are adjacent once the listing is sorted, as are the generations of a set, oldest first.
  */
 struct candidate {
 	const struct store_part *first;
 	size_t count;
-	int64_t time;                    /* of the oldest part */
-	const struct store_part *oldest; /* the first part of its first generation */
+	int64_t time;                    /* of its oldest part */
+	const struct store_part *oldest; /* the first part of the set's first generation */
 	bool whole;
 };
 
-/* The number of a generation, 0 for a set that has none; base becomes the length of the name before it. */
+/* The number of a generation, 0 if the set has none; base becomes the length of the name before it. */
 static unsigned generation_of(const char *set, size_t *base)
 {
 	const char *mark = strchr(set, STORE_SET_GENERATION);
@@ -55,7 +55,7 @@ static bool found_part(void *arg, const struct store_part *part)
 	return true;
 }
 
-/* A set that says it has another number of parts is another set. */
+/* The same name with another number of parts is another set. */
 static int base_order(const struct store_part *a, const struct store_part *b)
 {
 	size_t a_len, b_len;
@@ -84,8 +84,8 @@ static int part_order(const void *a, const void *b)
 	return order ? order : (x->part > y->part) - (x->part < y->part);
 }
 
-/* For each part below `end` the newest generation before c that has it, as 1 + its place from c->oldest on; 0: none.
- * NULL without memory. */
+/* For each part below `end`: the newest generation before c that has it, as 1 + its index counted from c->oldest; 0:
+ * none. NULL if out of memory. */
 static uint32_t *parts_before(const struct candidate *c, unsigned end, unsigned *known)
 {
 	uint32_t *places = calloc(end + 1, sizeof *places);
@@ -98,7 +98,7 @@ static uint32_t *parts_before(const struct candidate *c, unsigned end, unsigned 
 	return places;
 }
 
-/* All parts, or those from one to the last and, in older generations, those before. */
+/* Has all parts, or those from some part to the last if older generations have the ones before. */
 static bool is_whole(const struct candidate *c)
 {
 	unsigned first = c->first->part, known = 0;
@@ -122,7 +122,7 @@ static struct candidate next_candidate(const struct listing *l, size_t at)
 	return c;
 }
 
-/* Of two of one time any will do, as long as every host takes the same: the later in the order. */
+/* Of two sets with the same time either will do, as long as every host picks the same: the later in the order. */
 static bool is_better(const struct candidate *c, const struct candidate *than)
 {
 	if (!than->first || c->whole != than->whole)
@@ -167,7 +167,7 @@ struct store_key symbfile_set_key(const struct symbfile_set *set, const struct f
 	return (struct store_key){*id, kind, name, set->have[i], set->parts};
 }
 
-/* Parts and kinds have an order, and no name of a set is the beginning of another's text here. */
+/* Parts and kinds come in a fixed order, and no set's name is a prefix of another's text here. */
 static uint64_t hash_of(const struct candidate *c, uint64_t before)
 {
 	uint64_t hash = before;
@@ -296,7 +296,7 @@ enum err symbfile_sets_place(struct store_key *key, char name[STORE_SET_MAX + 1]
 		if (base_order(p, &wanted) != 0)
 			continue;
 		if (!any || generation > newest)
-			first = UINT_MAX; /* part of the newest */
+			first = UINT_MAX; /* a part of the newest generation */
 		newest = !any || generation > newest ? generation : newest;
 		first = generation == newest && p->part < first ? p->part : first;
 		if (p->part == key->part && (!held || generation > holder)) {
@@ -306,7 +306,7 @@ enum err symbfile_sets_place(struct store_key *key, char name[STORE_SET_MAX + 1]
 		any = true;
 	}
 	free(l.parts);
-	/* what lies before the newest generation's own parts may be as it was in an older one */
+	/* parts before the newest generation's own may be unchanged from an older one */
 	bool there = held && holder == newest, before = held && !there && key->part < first;
 	print_generation(name, key->parts, there ? newest + 1 : newest);
 	key->set = name;

@@ -158,7 +158,7 @@ static void print_path(char out[STORE_PATH_MAX], const struct store_key *key)
 	        key->parts, key->part);
 }
 
-/* Cuts the next segment off; false when nothing is left. */
+/* Cuts off the next segment; false if nothing is left. */
 static bool next_segment(struct str *path, struct str *segment)
 {
 	const char *slash = path->len ? memchr(path->data, '/', path->len) : NULL;
@@ -186,7 +186,7 @@ static void print_claim_path(char out[STORE_PATH_MAX], const struct store_claim 
 	snprintf(out + at, STORE_PATH_MAX - at, "/%s/%s/%" PRIx64, build_id, id, claim->image_base);
 }
 
-/* A number as print_path writes it: no zero in front. */
+/* Parses a number as print_path writes it: without leading zeros. */
 static bool parse_number(struct str text, unsigned *value)
 {
 	*value = 0;
@@ -208,7 +208,7 @@ static bool parse_kind(struct str text, enum symbfile_kind *kind)
 	return false;
 }
 
-/* KIND/SET/PARTS/PART; false for anything else that may lie there. */
+/* KIND/SET/PARTS/PART; false for any other path found there. */
 static bool parse_path(struct store_part *p, struct str path)
 {
 	struct str kind, set, parts, part;
@@ -240,7 +240,7 @@ static bool parse_base(struct str text, uint64_t *base)
 	return text.len <= 16 && (text.data[0] != '0' || text.len == 1);
 }
 
-/* BUILDID/FILEID/BASE; false for anything else that may lie there. */
+/* BUILDID/FILEID/BASE; false for any other path found there. */
 static bool parse_claim_path(struct store_claim *c, struct str path)
 {
 	struct str segments[3];
@@ -307,7 +307,7 @@ void store_put_abort(struct store_put *p)
 	free(p);
 }
 
-/* The name says all: the object is empty. */
+/* The name says everything: the object is empty. */
 enum err store_put_claim(
         struct store_client *c, const struct store_claim *claim, const atomic_bool *cancel, struct error *e)
 {
@@ -393,7 +393,7 @@ void store_pause(void)
 	nanosleep(&pause, NULL);
 }
 
-/* What the sink has had from an earlier try. False: it was something else. */
+/* Skips what the sink has from an earlier try. False if it differs. */
 static bool pass_over(struct store_read *r, const uint8_t **data, size_t *len)
 {
 	uint64_t left = r->result->text_bytes - r->passed;
@@ -438,7 +438,7 @@ bool store_read_add(struct store_read *r, const uint8_t *data, size_t len)
 	return true;
 }
 
-/* With further tries while the failure is temporary. */
+/* Retries while the failure is temporary. */
 static void get_object(struct store_client *c, const char *path, struct store_read *read)
 {
 	struct bucket_result *result = read->result;
@@ -456,7 +456,7 @@ static void get_object(struct store_client *c, const char *path, struct store_re
 		*result = (struct bucket_result){.text_bytes = result->text_bytes};
 		read->passed = 0;
 		c->store->backend->get(c->own, path, read);
-		/* what the sink has is more than there is */
+		/* the sink has more than the object */
 		if (result->outcome == BUCKET_OK && read->passed < result->text_bytes)
 			bucket_result_set(result, BUCKET_FAILED, "another object than at the first try");
 	}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where uploaded symbfiles are kept: the parts of sets, and the build ids of executables, in a directory or in S3,
- * chosen by URL. docs/buckets.md has the layout. */
+/* The store of uploaded symbfiles: the parts of sets, and the build ids of executables, in a directory or in S3, chosen
+ * by URL. docs/buckets.md describes the layout. */
 #ifndef STORE_SYMBFILE_STORE_H
 #define STORE_SYMBFILE_STORE_H
 
@@ -17,30 +17,30 @@
 
 /* The place that the setting symbfile_store names, shared by all threads. */
 struct symbfile_store;
-/* NULL on failure; ERR_CONFIG also when the setting is empty. */
+/* NULL on failure; ERR_CONFIG also if the setting is empty. */
 struct symbfile_store *symbfile_store_new(const struct config *c, struct error *e);
 void symbfile_store_free(struct symbfile_store *s);
-/* Whether the settings name none, or one that symbfile_store_new takes. */
+/* Checks that symbfile_store_new would succeed, or that the setting is empty. */
 enum err symbfile_store_check(const struct config *c, struct error *e);
-/* Whether one on this machine (file://) can be read and written now; of others ERR_OK. */
+/* Checks that a store on this machine (file://) can be read and written now; ERR_OK for others. */
 enum err symbfile_store_check_local(const struct config *c, struct error *e);
 /* The URL, without secrets. */
 const char *symbfile_store_name(const struct symbfile_store *s);
 
-/* One thread's way to it. NULL without memory. */
+/* One thread's access to it. NULL if out of memory. */
 struct store_client;
 struct store_client *store_client_new(struct symbfile_store *s);
 void store_client_free(struct store_client *c);
 
 enum { STORE_SET_MAX = 64, STORE_PARTS_MAX = 100000 };
-/* Stands in names of sets that nobody gave: symbfile_sets.h. */
+/* Marks generations in the names of sets that the upload did not name: symbfile_sets.h. */
 enum { STORE_SET_GENERATION = '~' };
 
-/* One part of a set: what one upload brings. */
+/* One part of a set: one upload. */
 struct store_key {
 	struct file_id id;
 	enum symbfile_kind kind;
-	const char *set;      /* 1 to STORE_SET_MAX of A-Za-z0-9._-, the first one no dot; or as symbfile_sets.h says */
+	const char *set; /* 1 to STORE_SET_MAX of A-Za-z0-9._-, not starting with a dot; or as symbfile_sets.h says */
 	unsigned part, parts; /* part < parts <= STORE_PARTS_MAX */
 };
 bool store_key_is_valid(const struct store_key *key);
@@ -56,7 +56,7 @@ bool store_key_is_valid(const struct store_key *key);
 struct store_put;
 struct store_put *store_put_begin(
         struct store_client *c, const struct store_key *key, const atomic_bool *cancel, struct error *e);
-/* When the content is that of another part of the executable and kind, too, nothing is stored: it is there. */
+/* If another part of the same executable and kind has this content, nothing is stored, and commit succeeds. */
 void store_put_unless_same(struct store_put *p, const struct store_key *other);
 enum err store_put_write(struct store_put *p, const void *data, size_t len, struct error *e);
 enum err store_put_commit(struct store_put *p, struct error *e);
@@ -67,16 +67,15 @@ struct store_part {
 	char set[STORE_SET_MAX + 1];
 	unsigned part, parts;
 	uint64_t size; /* bytes */
-	int64_t time;  /* of storing: nanoseconds since 1970, in steps of a second where the store has no finer */
+	int64_t time;  /* when it was stored: nanoseconds since 1970, in whole seconds if the store has no finer time */
 };
-/* With bucket_retries further tries, as store_get has them. Every part of an executable that is there, in any order;
- * found returns false to stop. With none at all it is ERR_OK too. ERR_UNAVAILABLE or ERR_NO_MEMORY: what was told until
- * then may not be all. */
+/* Lists every part of an executable, in any order, with bucket_retries retries like store_get; found returns false to
+ * stop. No parts at all is ERR_OK. After ERR_UNAVAILABLE or ERR_NO_MEMORY the parts reported so far may not be all. */
 enum err store_list(struct store_client *c, const struct file_id *id,
         bool (*found)(void *arg, const struct store_part *part), void *arg, const atomic_bool *cancel, struct error *e);
 
-/* The bytes of a part as they were stored, under the rules of bucket_fetch. A part that fails has given the sink some
- * of its bytes. */
+/* Fetches the bytes of a part as they were stored, under the rules of bucket_fetch. A fetch that fails may have given
+ * the sink some bytes. */
 void store_get(struct store_client *c, const struct store_key *key, const struct bucket_sink *sink,
         const atomic_bool *cancel, struct bucket_result *result);
 
@@ -106,7 +105,7 @@ void store_part_path(char path[STORE_PATH_SIZE], const struct file_id *id, const
 /* Removes what lies at such a path; what is not there is removed already. ERR_UNAVAILABLE. */
 enum err store_remove(struct store_client *c, const char *path, struct error *e);
 
-/* ERR_OK when the store answers and lets itself be read and written; for the heartbeat. Leaves nothing behind. */
+/* For the heartbeat: ERR_OK if the store answers and can be read and written. Leaves nothing behind. */
 enum err store_probe(struct store_client *c, struct error *e);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a kind of store for symbfiles is to symbfile_store.c. Private to it and them. */
+/* The interface between symbfile_store.c and the kinds of stores. Private to them. */
 #ifndef STORE_SYMBFILE_STORE_BACKEND_H
 #define STORE_SYMBFILE_STORE_BACKEND_H
 
@@ -9,24 +9,24 @@
  * "symbfiles/build-ids/KEY/BUILDID/HEX/BASE": safe in any file system and URL. */
 enum { STORE_PATH_MAX = 256 };
 
-/* An object on its way out. */
+/* An object that is being read. */
 struct store_read {
 	const struct bucket_sink *sink;
 	const atomic_bool *cancel; /* may be NULL */
 	uint64_t max;              /* bytes */
 	struct bucket_result *result;
-	/* of an object that is asked for again: what the sink has of it already is passed over, and must be the same */
+	/* for an object that is fetched again: what the sink has already is skipped, and must be the same */
 	struct text_hash *given,
-	        *again;  /* of what the sink has, and of what comes anew; NULL: it is never asked again */
-	uint64_t passed; /* bytes of it that came anew */
+	        *again;  /* hashes of what the sink has, and of what comes again; NULL: it is never fetched again */
+	uint64_t passed; /* bytes of it that came again */
 	bool differs;
 };
-/* False when it cannot go on; the result says why. */
+/* False if it cannot go on; the result says why. */
 bool store_read_add(struct store_read *r, const uint8_t *data, size_t len);
-/* Before another try, a little longer or shorter by chance. */
+/* Waits before a retry, for a time that varies a little at random. */
 void store_pause(void);
 
-/* What a listing tells of an object: its path below the one that was asked for. False to stop. */
+/* What a listing reports of an object: its path below the listed one. False to stop. */
 struct store_found {
 	bool (*object)(void *arg, struct str path, uint64_t size, int64_t time);
 	void *arg;
@@ -38,15 +38,15 @@ struct store_backend {
 	void *(*store_new)(const char *url, const struct config *c, struct error *e);
 	void (*store_free)(void *store);
 	const char *(*store_name)(const void *store);
-	/* NULL without memory. */
+	/* NULL if out of memory. */
 	void *(*client_new)(void *store);
 	void (*client_free)(void *client);
 	void *(*put_begin)(void *client, const char *path, const atomic_bool *cancel, struct error *e);
-	/* Nothing is to be stored if this object is the same. */
+	/* Store nothing if this object is the same. */
 	void (*put_unless_same)(void *put, const char *path);
 	enum err (*put_write)(void *put, const uint8_t *data, size_t len, struct error *e);
 	enum err (*put_commit)(void *put, struct error *e);
-	/* Whatever has become of it; without a commit that succeeded nothing stays behind. */
+	/* Call in any case; without a successful commit nothing stays behind. */
 	void (*put_free)(void *put);
 	enum err (*list)(void *client, const char *path, const struct store_found *found, const atomic_bool *cancel,
 	        struct error *e);

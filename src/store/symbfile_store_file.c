@@ -18,11 +18,10 @@
 #include "store/percent.h"
 #include "store/symbfile_store_backend.h"
 
-/* Symbfiles in a directory, which has to be there: only what is below it is made here.
- *
- * A part is written to a file in symbfiles/.tmp, synced, and renamed to its place; then the directories above it are
- * synced, up to the store's own, whoever made them. What a killed process leaves in .tmp is nobody's part, and is
- * removed when it is a day old. */
+/* Symbfiles in a directory that must exist: only what is below it is created here. A part is written to a file in
+ * symbfiles/.tmp, synced, and renamed to its place; then the directories above it are synced, up to the store's own,
+ * whoever created them. What a killed process leaves in .tmp belongs to no part, and is removed when it is a day old.
+ */
 
 #define DIRECTORY "symbfiles"
 #define TEMPORARY DIRECTORY "/.tmp"
@@ -32,14 +31,14 @@ enum {
 	LEFTOVER_AGE = 24 * 3600, /* seconds; far longer than an upload may take */
 	CLEANING_PERIOD = 3600,   /* seconds */
 	ENTRIES_MAX = 4000000,    /* of one walk */
-	LEVELS = 5,               /* of directories and files below DIRECTORY */
+	LEVELS = 5,               /* levels of directories and files below an executable's */
 	TEMPORARY_MAX = 64,
 };
 
 struct file_store {
 	char *directory;
 	int64_t total_timeout;
-	atomic_llong cleaned; /* clock_now of the last look at leftovers; 0: none yet */
+	atomic_llong cleaned; /* clock_now() of the last look at leftovers; 0: none yet */
 	char name[];          /* the URL */
 };
 
@@ -52,8 +51,9 @@ struct file_put {
 	struct file_client *client; /* not owned */
 	int base, fd;               /* the store's directory, the temporary file */
 	uint64_t size;
-	char temporary[TEMPORARY_MAX];                   /* its path; empty when it is gone */
-	char path[STORE_PATH_MAX], same[STORE_PATH_MAX]; /* its place; of one that may be the same, or empty */
+	char temporary[TEMPORARY_MAX]; /* its path; empty when it is gone */
+	char path[STORE_PATH_MAX],
+	        same[STORE_PATH_MAX]; /* its place; that of an object that may be the same, or empty */
 };
 
 static enum err io_error(struct error *e, const char *what)
@@ -107,7 +107,7 @@ static void file_client_free(void *client)
 	free(client);
 }
 
-/* Opened for each call, so that a file system that is mounted anew is seen. Without it nothing is known. */
+/* Opened for each call, so that a file system mounted later is seen. Without the directory nothing is known. */
 static int open_base(const struct file_store *s, struct error *e)
 {
 	int fd = open(s->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -118,7 +118,7 @@ static int open_base(const struct file_store *s, struct error *e)
 
 /* ---- storing ---- */
 
-/* Calls step for the directories of a path, the outermost first: for "a/b/c" with "a" and "a/b". */
+/* Calls step for the directories of a path, outermost first: for "a/b/c" with "a" and "a/b". */
 static bool each_directory(int base, const char *path, bool (*step)(int base, const char *directory))
 {
 	char part[STORE_PATH_MAX];
@@ -148,8 +148,8 @@ static bool sync_directory(int base, const char *directory)
 	return good;
 }
 
-/* The name of the object, and those of the directories above it, will be there after a crash. Another process may have
- * made them and not synced them yet, so all of them are. */
+/* Makes sure that the object's name, and those of the directories above it, survive a crash. Another process may have
+ * created them and not synced them yet, so all of them are synced. */
 static bool sync_names(int base, const char *path)
 {
 	return each_directory(base, path, sync_directory) && fsync(base) == 0;
@@ -176,7 +176,7 @@ static void remove_leftovers(int base)
 	closedir(directory);
 }
 
-/* At the first upload of a process, and then once in a while. */
+/* At the process's first upload, and now and then afterwards. */
 static void clean(struct file_store *s, int base)
 {
 	long long now = clock_now(), last = atomic_load(&s->cleaned);
@@ -241,7 +241,7 @@ static enum err file_put_write(void *put, const uint8_t *data, size_t len, struc
 	return ERR_OK;
 }
 
-/* A whole block, or less at the end of the file; -1 on failure. */
+/* Reads a whole block, or less at the end of the file; -1 on failure. */
 static ssize_t read_block(int fd, uint8_t block[BLOCK], off_t at)
 {
 	size_t have = 0;
@@ -264,7 +264,7 @@ static bool same_bytes(struct file_client *c, int a, int b)
 	return true;
 }
 
-/* Is the part there with the same content, safely? */
+/* Is the part already there, with the same content and synced? */
 static bool is_there(struct file_put *p, const char *path)
 {
 	struct stat st;
@@ -295,7 +295,7 @@ static bool move_to_place(const struct file_put *p)
 static enum err file_put_commit(void *put, struct error *e)
 {
 	struct file_put *p = put;
-	/* Before the rename: never a name without its content. */
+	/* Before the rename, so that no name appears without its content. */
 	if (fsync(p->fd) != 0)
 		return io_error(e, "fsync");
 	if (*p->same && is_there(p, p->same))
@@ -311,7 +311,7 @@ static enum err file_put_commit(void *put, struct error *e)
 
 /* ---- reading ---- */
 
-/* One walk through the directories below an executable's. */
+/* A walk through the directories below an executable's. */
 struct walk {
 	const struct store_found *found;
 	const atomic_bool *cancel;
@@ -319,7 +319,7 @@ struct walk {
 	int64_t deadline;
 	unsigned entries;
 	bool stopped;
-	char path[LEVELS * (NAME_MAX + 1)]; /* of the directory that is read; with a slash, or empty */
+	char path[LEVELS * (NAME_MAX + 1)]; /* of the directory being read; with a slash, or empty */
 };
 
 static enum err walk_into(struct walk *w, int directory, size_t len, unsigned level);
@@ -330,7 +330,7 @@ static enum err walk_entry(struct walk *w, int directory, const char *name, size
 	size_t name_len = strlen(name);
 	if (name[0] == '.' || len + name_len + 1 >= sizeof w->path)
 		return ERR_OK;
-	/* What vanishes meanwhile is not there. */
+	/* What disappears meanwhile counts as not there. */
 	if (fstatat(directory, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
 		return errno == ENOENT ? ERR_OK : io_error(w->e, "listing");
 	memcpy(w->path + len, name, name_len);
@@ -461,7 +461,8 @@ static void file_get(void *client, const char *path, struct store_read *read)
 	close(base);
 }
 
-/* Writes a file without a name, which goes with its descriptor. Where the file system has none, what the mode says. */
+/* Writes an unnamed file, which disappears with its descriptor. If the file system cannot do that, checks the
+ * permissions instead. */
 static bool can_write(int base, const char *directory)
 {
 	static const uint8_t bytes[512];
@@ -477,7 +478,7 @@ static bool can_write(int base, const char *directory)
 	return !failed;
 }
 
-/* What an upload needs; directories that are not there yet it makes itself. */
+/* Checks what an upload needs; it creates missing directories itself. */
 static enum err file_probe(void *client, struct error *e)
 {
 	const struct file_client *c = client;

@@ -25,7 +25,7 @@
 enum {
 	PIECE = 8 << 20,      /* bytes; S3 wants at least 5 MiB */
 	PIECES_MAX = 10000,   /* says S3 */
-	REPLY_MAX = 8 << 20,  /* bytes of XML: 1,000 keys of at most 1,024 bytes and what is beside each */
+	REPLY_MAX = 8 << 20,  /* bytes of XML: 1,000 keys of at most 1,024 bytes, and the markup of each */
 	PAGES_MAX = 1000,     /* of a listing, 1,000 objects each */
 	UPLOAD_ID_MAX = 1024, /* percent-encoded */
 	PROBE_PERIOD = 60,    /* seconds */
@@ -35,7 +35,7 @@ struct s3_store {
 	struct transfer_pool *pool;
 	struct s3_place *place;
 	int64_t total_timeout;
-	atomic_llong writable_until; /* clock_now(): so long the heartbeat does not try again */
+	atomic_llong writable_until; /* clock_now(): until then the heartbeat does not try again */
 	uint64_t retries;
 };
 
@@ -48,12 +48,12 @@ struct s3_put {
 	struct s3_client *client; /* not owned */
 	const atomic_bool *cancel;
 	char *url, *same;    /* of the object; of one that may be the same, or NULL */
-	struct buffer piece; /* what has not been sent */
-	struct buffer etags; /* XML of the pieces that have */
+	struct buffer piece; /* not sent yet */
+	struct buffer etags; /* XML of the pieces sent so far */
 	unsigned pieces;
 	struct sha256 *hash;        /* of all */
 	uint64_t size;              /* of all */
-	char upload[UPLOAD_ID_MAX]; /* of an upload in pieces; empty: none is open */
+	char upload[UPLOAD_ID_MAX]; /* of a multipart upload; empty: none is open */
 };
 
 static void s3_store_free(void *store)
@@ -122,7 +122,7 @@ static bool add_to_buffer(void *arg, const uint8_t *data, size_t len)
 
 /* ---- storing ---- */
 
-/* One request about the object; whatever is answered goes to xml, which may be NULL. */
+/* Makes one request about the object; the reply goes to xml, which may be NULL. */
 static bool ask(struct s3_put *p, const char *method, const char *query, const struct str *data, struct buffer *xml,
         struct transfer_reply *reply)
 {
@@ -146,7 +146,7 @@ static bool ask(struct s3_put *p, const char *method, const char *query, const s
 	return good;
 }
 
-/* What the answer to the first and to the last request of an upload in pieces says. */
+/* Reads the reply to the first or last request of a multipart upload. */
 struct upload_answer {
 	char *upload; /* UPLOAD_ID_MAX bytes, or NULL */
 	bool completed;
@@ -205,7 +205,7 @@ static enum err complete(struct s3_put *p, struct error *e)
 	snprintf(query, sizeof query, "?uploadId=%s", p->upload);
 	buffer_init(&xml, REPLY_MAX);
 	bool good = ask(p, "POST", query, &data, &xml, &reply);
-	/* The status comes before S3 knows: what failed later is in the body. */
+	/* S3 sends the status before it knows the outcome: later failures are in the body. */
 	bool whole = good && s3_xml_read(xml.data, xml.len, on_upload_element, &answer) && answer.completed;
 	if (good && !whole && xml.len) {
 		reply.error_len = xml.len < sizeof reply.error_body ? xml.len : sizeof reply.error_body;
@@ -219,7 +219,7 @@ static enum err complete(struct s3_put *p, struct error *e)
 	return ERR_OK;
 }
 
-/* An upload in pieces that is open is given up. False: it stays. */
+/* Aborts an open multipart upload. False: it stays. */
 static bool drop_pieces(struct s3_put *p, struct transfer_reply *reply)
 {
 	char query[UPLOAD_ID_MAX + 64];
@@ -234,7 +234,7 @@ static void s3_put_free(void *put)
 {
 	struct s3_put *p = put;
 	struct transfer_reply ignored;
-	/* Also when it was cancelled. */
+	/* Even if it was cancelled. */
 	p->cancel = NULL;
 	drop_pieces(p, &ignored);
 	buffer_release(&p->piece);
@@ -259,7 +259,7 @@ static void *s3_put_begin(void *client, const char *path, const atomic_bool *can
 	buffer_init(&p->etags, PIECES_MAX * (TRANSFER_ETAG + 100));
 	buffer_printf(&p->etags, "<CompleteMultipartUpload>");
 	p->hash = sha256_new();
-	/* Paths have only letters that need no encoding. */
+	/* Paths consist of characters that need no encoding. */
 	if (asprintf(&p->url, "%s%s", c->store->place->base, path) < 0)
 		p->url = NULL;
 	if (p->hash && p->url && !p->etags.failed)
@@ -269,7 +269,7 @@ static void *s3_put_begin(void *client, const char *path, const atomic_bool *can
 	return NULL;
 }
 
-/* A full piece is sent when more comes: what fits into one goes up in one request. */
+/* A full piece is sent only when more comes: what fits into one goes up in a single request. */
 static enum err s3_put_write(void *put, const uint8_t *data, size_t len, struct error *e)
 {
 	struct s3_put *p = put;
@@ -302,7 +302,7 @@ static bool compare(void *arg, const uint8_t *data, size_t len)
 	return fits && sha256_add(c->hash, data, len);
 }
 
-/* Is the object there with the same content? mine is the hash of all that was written. */
+/* Is the object there with the same content? mine is the hash of everything written. */
 static enum err is_there(struct s3_put *p, const char *url, const char *mine, bool *there, struct error *e)
 {
 	char theirs[SHA256_HEX + 1];
@@ -317,7 +317,7 @@ static enum err is_there(struct s3_put *p, const char *url, const char *mine, bo
 	bool whole = transfer_run(p->client->transfer, &request, &reply);
 	*there = whole && reply.status == 200 && c.left == 0 && sha256_end(c.hash, theirs) && strcmp(theirs, mine) == 0;
 	sha256_free(c.hash);
-	/* A larger one ended its transfer. */
+	/* A larger object ended its transfer early. */
 	if ((whole && reply.status == 200) || c.left > p->size)
 		return ERR_OK;
 	if (whole && reply.status != 200 && s3_judge_status(&reply, true, &result) == BUCKET_MISSING)
@@ -328,7 +328,7 @@ static enum err is_there(struct s3_put *p, const char *url, const char *mine, bo
 static void s3_put_unless_same(void *put, const char *path)
 {
 	struct s3_put *p = put;
-	/* without memory it is stored once more */
+	/* out of memory: it is stored again */
 	if (asprintf(&p->same, "%s%s", p->client->store->place->base, path) < 0)
 		p->same = NULL;
 }
@@ -358,19 +358,19 @@ static enum err s3_put_commit(void *put, struct error *e)
 
 struct page {
 	const struct store_found *found;
-	const char *prefix; /* of the keys, with its slash */
+	const char *prefix; /* prefix of the keys, with its slash */
 	char key[1024 + 1];
 	size_t key_len;
 	uint64_t size;
-	int64_t time; /* -1: none that can be read */
+	int64_t time; /* -1: missing or malformed */
 	bool truncated, stopped, is_listing;
 	char next[16384]; /* token of the next page, percent-encoded */
-	unsigned count;   /* objects that one request asks for */
+	unsigned count;   /* objects per request */
 	uint64_t retries; /* of one request */
 	int64_t deadline; /* of all */
 };
 
-/* "2026-11-21T15:17:30.123Z" to nanoseconds; -1 for anything else. */
+/* Converts "2026-11-21T15:17:30.123Z" to nanoseconds; -1 for anything else. */
 static int64_t parse_time(struct str text)
 {
 	char copy[64];
@@ -435,7 +435,7 @@ static void on_list_element(void *arg, unsigned depth, const char *name, struct 
 	}
 }
 
-/* Nothing of a page has been told before it is there as a whole, so it can be asked for again. */
+/* Nothing of a page is reported before all of it has arrived, so it can be requested again. */
 static bool run_with_retries(
         struct s3_client *c, const struct page *p, const struct transfer_request *request, struct transfer_reply *reply)
 {
@@ -449,7 +449,7 @@ static bool run_with_retries(
 	}
 }
 
-/* Asks for the page that p->next names, or the first one. */
+/* Requests the page that p->next names, or the first one. */
 static enum err list_page(
         struct s3_client *c, struct page *p, const char *prefix, const atomic_bool *cancel, struct error *e)
 {
@@ -457,7 +457,7 @@ static enum err list_page(
 	struct transfer_request request = {.method = "GET", .body = add_to_buffer, .arg = &xml, .cancel = cancel};
 	struct transfer_reply reply;
 	char *url = NULL;
-	/* Sorted by name, as the signature wants. */
+	/* Parameters are sorted by name, as the signature wants. */
 	if (asprintf(&url, "%s?%s%s%slist-type=2&max-keys=%u&prefix=%s", c->store->place->bucket,
 	            *p->next ? "continuation-token=" : "", p->next, *p->next ? "&" : "", p->count, prefix) < 0)
 		return no_memory(e);
@@ -489,7 +489,7 @@ static enum err list_pages(struct s3_client *c, struct page *p, const atomic_boo
 	return err;
 }
 
-/* The objects below path, `count` a request, each of which may be made again. */
+/* Lists the objects below path, `count` per request; each request may be retried. */
 static enum err list_below(struct s3_client *c, const char *path, unsigned count, uint64_t retries,
         const struct store_found *found, const atomic_bool *cancel, struct error *e)
 {
@@ -545,7 +545,7 @@ static void judge(struct s3_client *c, const struct transfer_reply *reply, struc
 	struct bucket_result *result = read->result;
 	bool whole = reply->whole && !reply->many_lengths && (reply->chunked || reply->sized) &&
 	             (!reply->sized || reply->length == result->wire_bytes);
-	/* store_read_add may have said already why it goes no further. */
+	/* store_read_add may have set the reason already. */
 	if (result->outcome != BUCKET_OK)
 		return;
 	if (reply->cancelled)
@@ -586,7 +586,7 @@ static bool ignore_object(void *arg, struct str path, uint64_t size, int64_t tim
 	return false;
 }
 
-/* Begins an upload in pieces and gives it up, which needs the rights of storing and makes no object. */
+/* Begins and aborts a multipart upload, which needs the permissions of storing but creates no object. */
 static enum err probe_writing(struct s3_client *c, struct error *e)
 {
 	struct transfer_reply reply;
@@ -600,7 +600,7 @@ static enum err probe_writing(struct s3_client *c, struct error *e)
 	return err;
 }
 
-/* Writing is tried once a minute while it goes well, since S3 takes money for it. */
+/* Tries writing at most once a minute while that succeeds, since S3 charges for it. */
 static enum err s3_probe(void *client, struct error *e)
 {
 	struct s3_client *c = client;

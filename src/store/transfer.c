@@ -26,15 +26,15 @@
  * and older ones sign a plus sign in a query wrongly. */
 
 enum {
-	LOW_SPEED = 1000,           /* bytes a second; slower than this for stall_timeout is stalled */
-	READ_BUFFER = 512 * 1024,   /* of curl; half the time of its default for a large file */
+	LOW_SPEED = 1000,           /* bytes per second; slower than this for stall_timeout counts as stalled */
+	READ_BUFFER = 512 * 1024,   /* curl's; takes half the time of its default for a large file */
 	ERROR_BODY_MAX = 64 * 1024, /* read to keep the connection; more than this costs it */
-	LINES_MAX = 256 * 1024,     /* of headers; tokens of some providers are long */
+	LINES_MAX = 256 * 1024,     /* of headers; some providers' tokens are long */
 };
 
 struct transfer_pool {
 	struct bucket_limits limits;
-	CURLSH *share; /* names and TLS sessions of all threads; connections are not safe to share */
+	CURLSH *share; /* DNS cache and TLS sessions of all threads; connections are not safe to share */
 	pthread_mutex_t share_locks[CURL_LOCK_DATA_LAST];
 };
 
@@ -42,7 +42,7 @@ struct transfer {
 	struct transfer_pool *pool;               /* not owned */
 	const struct transfer_settings *settings; /* not owned */
 	CURL *easy;
-	struct sockaddr_storage first_address; /* where the last request went before any redirect */
+	struct sockaddr_storage first_address; /* where the last request went, before any redirect */
 	unsigned first_address_len;
 	char problem[CURL_ERROR_SIZE];
 	/* of the request */
@@ -50,7 +50,7 @@ struct transfer {
 	struct transfer_reply *reply;
 	size_t error_body;
 	curl_off_t moved; /* bytes of the body when on_progress was last called */
-	int64_t moved_at; /* when they had become as many; clock_now */
+	int64_t moved_at; /* when that number last changed; clock_now() */
 	bool stalled;
 };
 
@@ -118,7 +118,7 @@ static bool ip4_is_local(uint32_t a)
 	} nets[] = {
 	        {0x00000000, 0xff000000}, /* this network */
 	        {0x0a000000, 0xff000000}, /* private */
-	        {0x64400000, 0xffc00000}, /* a provider's private */
+	        {0x64400000, 0xffc00000}, /* carrier-grade NAT */
 	        {0x7f000000, 0xff000000}, /* loopback */
 	        {0xa9fe0000, 0xffff0000}, /* link-local */
 	        {0xac100000, 0xfff00000}, /* private */
@@ -143,13 +143,13 @@ static bool ip6_is_local(const uint8_t a[16])
 	static const uint8_t zero[12], mapped[12] = {[10] = 0xff, [11] = 0xff}, nat64[12] = {0, 0x64, 0xff, 0x9b};
 	static const uint8_t translated[12] = {[8] = 0xff, [9] = 0xff}, own_nat64[6] = {0, 0x64, 0xff, 0x9b, 0, 1};
 	static const uint8_t teredo[4] = {0x20, 0x01};
-	/* Forms that carry an IPv4 address; all zero holds :: and ::1 too. */
+	/* Forms that contain an IPv4 address; all-zero includes :: and ::1. */
 	if (memcmp(a, zero, 12) == 0 || memcmp(a, mapped, 12) == 0 || memcmp(a, nat64, 12) == 0 ||
 	        memcmp(a, translated, 12) == 0)
 		return ip4_is_local(big_endian(a + 12));
 	if (a[0] == 0x20 && a[1] == 0x02)
 		return ip4_is_local(big_endian(a + 2));
-	/* They carry one too, but where it stands is the network's own business. */
+	/* These contain one too, but its position depends on the network. */
 	if (memcmp(a, own_nat64, 6) == 0 || memcmp(a, teredo, 4) == 0)
 		return true;
 	/* Unique local, link-local and the old site-local, multicast. */
@@ -164,7 +164,7 @@ static bool address_is_local(const struct curl_sockaddr *address)
 		return ip4_is_local(ntohl(in.sin_addr.s_addr));
 	}
 	if (address->family == AF_INET6) {
-		/* curl gives the whole address here, though the declared type is shorter. */
+		/* curl passes the whole address here, though the declared type is shorter. */
 		struct sockaddr_in6 in;
 		memcpy(&in, (const void *)&address->addr, sizeof in);
 		return ip6_is_local(in.sin6_addr.s6_addr);
@@ -191,7 +191,7 @@ static curl_socket_t open_socket(void *arg, curlsocktype purpose, struct curl_so
 	curl_easy_getinfo(t->easy, CURLINFO_REDIRECT_COUNT, &redirects);
 	if (redirects == 0)
 		keep_address(t, address);
-	/* A server on a private network may redirect within itself, and nowhere else there. */
+	/* A server on a private network may redirect to itself, but nowhere else there. */
 	bool elsewhere = redirects > 0 && !is_first_address(t, address);
 	if (elsewhere && address_is_local(address) && !t->pool->limits.allow_local_redirects) {
 		t->reply->address_refused = true;
@@ -205,8 +205,8 @@ static bool cancelled(const struct transfer *t)
 	return t->request->cancel && atomic_load(t->request->cancel);
 }
 
-/* Has a body that had begun to come stood still for too long? curl's own limit looks at the mean of five seconds, which
- * one megabyte holds up for so long. */
+/* Has a body that had started to arrive stood still for too long? curl's own limit uses a five-second mean, which one
+ * megabyte keeps above the limit for that long. */
 static bool stands_still(struct transfer *t, curl_off_t down)
 {
 	int64_t now = clock_now();
@@ -217,7 +217,7 @@ static bool stands_still(struct transfer *t, curl_off_t down)
 	return t->stalled = now - t->moved_at > t->pool->limits.stall_timeout;
 }
 
-/* Called with what arrives, and about once a second without. */
+/* Called when data arrives, and about once a second otherwise. */
 static int on_progress(void *arg, curl_off_t down_total, curl_off_t down, curl_off_t up_total, curl_off_t up)
 {
 	(void)down_total;
@@ -233,7 +233,7 @@ static long status_of(const struct transfer *t)
 	return status;
 }
 
-/* The body of another status than 200: its beginning is kept. */
+/* Keeps the beginning of the body of another status than 200. */
 static bool add_error_body(struct transfer *t, const char *data, size_t len)
 {
 	struct transfer_reply *r = t->reply;
@@ -245,7 +245,7 @@ static bool add_error_body(struct transfer *t, const char *data, size_t len)
 	return t->error_body <= ERROR_BODY_MAX;
 }
 
-/* At most 16 KiB a call. Anything but len ends the transfer. */
+/* Called with at most 16 KiB. Any result but len ends the transfer. */
 static size_t on_body(char *data, size_t size, size_t len, void *arg)
 {
 	struct transfer *t = arg;
@@ -265,8 +265,8 @@ static long milliseconds(int64_t t)
 
 static bool set_limits(CURL *h, const struct bucket_limits *l)
 {
-	/* Only for a Content-Length that needs no second look; gzip of noise is a little larger than the noise. The
-	 * body counts. */
+	/* Only catches a Content-Length that is clearly too large, since gzip of noise is slightly larger than the
+	 * noise. The real limit is on the body. */
 	curl_off_t largest =
 	        l->max_size < INT64_MAX / 4 ? (curl_off_t)(l->max_size + l->max_size / 8 + READ_BUFFER) : 0;
 	return !curl_easy_setopt(h, CURLOPT_MAXFILESIZE_LARGE, largest) &&
@@ -286,7 +286,7 @@ static bool set_policy(CURL *h, const struct transfer *t)
 	       !curl_easy_setopt(h, CURLOPT_PATH_AS_IS, 1L) && !curl_easy_setopt(h, CURLOPT_NOPROXY, "*") &&
 	       !curl_easy_setopt(h, CURLOPT_NOSIGNAL, 1L) && !curl_easy_setopt(h, CURLOPT_QUICK_EXIT, 1L) &&
 	       !curl_easy_setopt(h, CURLOPT_SHARE, t->pool->share) &&
-	       /* One transfer a connection: HTTP/2 would only add windows. */
+	       /* One transfer per connection: HTTP/2 would only add flow control. */
 	       !curl_easy_setopt(h, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1) &&
 	       !curl_easy_setopt(h, CURLOPT_ACCEPT_ENCODING, t->settings->gzip ? "gzip" : NULL) &&
 	       !curl_easy_setopt(h, CURLOPT_HTTP_CONTENT_DECODING, 0L) &&
@@ -309,7 +309,7 @@ static bool is_set(const char *text)
 	return text && *text;
 }
 
-/* curl never sends these to another host than the first. */
+/* curl sends these only to the first host. */
 static bool set_credentials(CURL *h, const struct transfer_settings *s)
 {
 	if (!is_set(s->user) && !is_set(s->password))
@@ -341,7 +341,7 @@ struct transfer *transfer_new(struct transfer_pool *p, const struct transfer_set
 	return NULL;
 }
 
-/* Appends to the list; false without memory. */
+/* Appends to the list; false if out of memory. */
 static bool add_header(struct curl_slist **list, const char *line)
 {
 	struct curl_slist *longer = curl_slist_append(*list, line);
@@ -350,7 +350,7 @@ static bool add_header(struct curl_slist **list, const char *line)
 	return longer;
 }
 
-/* Lines that end in a line feed, which is overwritten. */
+/* Lines that end in a line feed each, which is overwritten. */
 static bool add_lines(struct curl_slist **list, char *lines)
 {
 	bool ok = true;
@@ -377,7 +377,7 @@ static enum err make_headers(
 	return ok ? ERR_OK : e->code;
 }
 
-/* They may hold what is secret. */
+/* They may contain secrets. */
 static void free_headers(struct curl_slist *list)
 {
 	for (struct curl_slist *l = list; l; l = l->next)
@@ -397,7 +397,7 @@ static bool set_request(CURL *h, const struct transfer_request *q, struct curl_s
 	               !curl_easy_setopt(h, CURLOPT_POSTFIELDS, q->data) && !curl_easy_setopt(h, CURLOPT_POST, 1L));
 }
 
-/* The value of a header of the last reply, until the next request; NULL when there is none. */
+/* The value of a header of the last reply, valid until the next request; NULL if absent. */
 static const char *header(CURL *h, const char *name, size_t *amount)
 {
 	struct curl_header *found = NULL;
@@ -450,7 +450,7 @@ bool transfer_run(struct transfer *t, const struct transfer_request *request, st
 		        t->stalled    ? "the transfer stands still"
 		        : *t->problem ? t->problem
 		                      : curl_easy_strerror(code));
-	/* They outlive no list of headers and no data of a caller. */
+	/* The handle must not keep pointers to the headers or the caller's data. */
 	curl_easy_setopt(t->easy, CURLOPT_HTTPHEADER, NULL);
 	curl_easy_setopt(t->easy, CURLOPT_POSTFIELDS, NULL);
 	free_headers(headers);

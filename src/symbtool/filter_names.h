@@ -28,7 +28,7 @@ struct frame_names {
 };
 
 struct filter_names;
-/* server: NULL for files alone. Everything must outlive it. NULL: no memory. */
+/* server: NULL for files alone. Everything must outlive it. NULL if out of memory. */
 struct filter_names *filter_names_new(struct local_symbols *local, struct server *server);
 void filter_names_free(struct filter_names *n);
 

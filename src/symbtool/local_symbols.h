@@ -17,7 +17,7 @@ enum local_why {
 
 struct local_symbols;
 
-/* files: "NAME=PATH", which come before paths in the text. Both must outlive it. NULL: no memory. */
+/* files: "NAME=PATH", which come before paths in the text. Both must outlive it. NULL if out of memory. */
 struct local_symbols *local_symbols_new(
         const struct extract_options *extract, const char *const *files, size_t file_count);
 void local_symbols_free(struct local_symbols *s);
@@ -30,7 +30,8 @@ const struct offmap *local_symbols_open(struct local_symbols *s, const char *pat
 
 /* Where a file's code lies, in it and in memory. */
 struct local_place;
-/* NULL: no memory. Of what is no ELF file it knows nothing, and leaves addresses as they are. The caller frees it. */
+/* NULL if out of memory. Of what is no ELF file it knows nothing, and leaves addresses as they are. The caller frees
+ * it. */
 struct local_place *local_place_read(const char *path);
 /* The file's own address for one of a text. */
 uint64_t local_place_address(const struct local_place *p, uint64_t address, enum text_base base);

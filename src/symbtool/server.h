@@ -23,7 +23,7 @@ struct server {
 /* Whether the URL is one; the text says what is wrong. Once, before any connection. */
 enum err server_check(struct server *s, struct error *e);
 
-/* One thread's connection. NULL: no memory. */
+/* One thread's connection. NULL if out of memory. */
 struct connection;
 struct connection *connection_new(struct server *s);
 void connection_free(struct connection *c);

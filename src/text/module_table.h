@@ -24,7 +24,7 @@ struct text_modules {
 	uint64_t seed;
 };
 
-/* false: no memory. */
+/* false if out of memory. */
 bool text_modules_init(struct text_modules *t, uint32_t max);
 void text_modules_release(struct text_modules *t);
 void text_modules_forget(struct text_modules *t);
