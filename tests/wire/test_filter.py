@@ -14,7 +14,7 @@ import uuid
 import pytest
 
 from client import Client
-from stack import DAEMON, Stack
+from stack import DAEMON, ROOT, Stack
 from symbols import debug_id
 
 SYMBTOOL = os.environ.get("SYMBTOOL", os.path.join(os.path.dirname(os.path.abspath(DAEMON[-1])), "symbtool"))
@@ -286,6 +286,31 @@ def test_coredumpctl(program):
     assert re.search(r"#0  0x\w+ faulty at \S+:\d+ \(program \+ ", out), out
     expect_places(out, SOURCE, ("main", "main"))
     assert "3 frames, 2 named; no name: 1 an address alone" in tally(done)
+
+
+KEPT = os.path.join(ROOT, "tests", "data", "text")
+
+
+def kept(one, name):
+    """A text that a real program printed, and the same with names of the server's; its README says how it was made."""
+    one.symbols.put("app", "A276A455EB0CCF8C33D941DF9B06A92C0", open(os.path.join(KEPT, "app.sym"), "rb").read())
+    with open(os.path.join(KEPT, name), encoding="utf-8") as f:
+        text = f.read()
+    return text, filtered(text, "--url", url(one), "--module", "app=55a476a20ceb8ccf33d941df9b06a92c0def4adf")
+
+
+def test_what_coredumpctl_printed(one):
+    text, out = kept(one, "coredumpctl-252.txt")
+    right = text.replace("n/a (app + 0x1129)", "inlined at app.c:4, inlined by faulty at app.c:8 (app + 0x1129)")
+    assert out == right.replace("n/a (app + 0x114a)", "main at app.c:14 (app + 0x114a)")
+
+
+def test_what_minidump_stackwalk_printed(one):
+    text, out = kept(one, "minidump_stackwalk-m.txt")
+    changed = [line for line, before in zip(out.splitlines(), text.splitlines()) if line != before]
+    assert changed[:2] == ["0|0|app|faulty|app.c|8|0x1129", "0|1|app|main|app.c|14|0x114a"]
+    # what it scanned from the stack and took for return addresses is looked up one byte below, like they
+    assert changed[2:] == ["0|3|app|faulty|app.c|10|0x1130", "0|6|app|faulty|app.c|10|0x1130"]
 
 
 def test_return_addresses_are_looked_up_one_byte_below(tmp_path):
