@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An executable's ranges and return pads as parts that can be uploaded. */
+/* An executable's ranges and return pads, cut into parts for upload. */
 #ifndef SYMBTOOL_CUT_H
 #define SYMBTOOL_CUT_H
 
@@ -12,7 +12,7 @@
 struct cut_options {
 	struct extract_options extract;
 	uint64_t part_size; /* bytes at most */
-	bool discard;       /* nothing is kept: for measuring */
+	bool discard;       /* keep nothing: for measuring */
 };
 
 struct cut {
@@ -27,7 +27,7 @@ struct cut {
 /* Shows progress on a terminal. The text of an error names the file. On failure there is nothing to release. */
 enum err cut_executable(struct cut *c, const char *path, const struct cut_options *options, struct error *e);
 void cut_release(struct cut *c);
-/* Says what is missing, such as return pads of a machine that is not known. */
+/* Warns about what is missing, such as return pads of an unsupported machine. */
 void cut_warn(const struct cut *c, const char *path);
 
 #endif

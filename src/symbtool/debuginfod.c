@@ -54,7 +54,7 @@ static void catch_signals(struct sigaction before[SIGNALS])
 	}
 }
 
-/* A signal that came meanwhile does now what it would have done. */
+/* A signal that arrived meanwhile now does what it would have done. */
 static void release_signals(const struct sigaction before[SIGNALS])
 {
 	for (size_t i = 0; i < SIGNALS; i++)
@@ -73,7 +73,7 @@ struct transfer {
 static int on_progress(debuginfod_client *client, long done, long total)
 {
 	struct transfer *t = debuginfod_get_user_data(client);
-	if (total > 0) { /* else it only counts how often it has asked */
+	if (total > 0) { /* otherwise it only reports how often it has asked */
 		t->progress.total = (uint64_t)total;
 		progress_add(&t->progress, done - t->done);
 		t->done = done;
@@ -88,12 +88,12 @@ static bool has_id(int fd, const uint8_t *id, size_t len)
 	return !ids_of_fd(&ids, fd, &e) && ids.build_id.len == len && memcmp(ids.build_id.bytes, id, len) == 0;
 }
 
-/* What libdebuginfod tells of its doings. Its result is "no such file" for most failures, which it then remembers as if
- * the server did not have the file. */
+/* libdebuginfod's progress messages. Its result is "no such file" for most failures, which it then remembers as if the
+ * server did not have the file. */
 struct account {
 	FILE *file;
 	char cache[PATH_MAX]; /* the directory */
-	char reason[160];     /* of a server, other than that it does not have the file; empty: none */
+	char reason[160];     /* a server's failure, other than not having the file; empty: none */
 };
 
 static void copy_line(char *to, size_t room, const char *from)
@@ -121,7 +121,8 @@ static void read_account(struct account *a)
 		read_line(a, line);
 }
 
-/* Takes away what is empty: the memory of a failure that says nothing of the next time, and what was begun. */
+/* Removes empty files: the memory of a failure, which says nothing about the next time, and downloads that were begun.
+ */
 static void tidy(const struct account *a, const char *hex, const char *name)
 {
 	char path[PATH_MAX];

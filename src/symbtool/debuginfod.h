@@ -14,16 +14,17 @@
 
 enum debuginfod_kind { DEBUGINFOD_DEBUG, DEBUGINFOD_EXECUTABLE };
 
-/* Before threads are started. urls, blanks between them, go before those of the environment; NULL: only these. */
+/* Call before threads are started. urls, separated by blanks, come before those of the environment; NULL: only these.
+ */
 void debuginfod_use(const char *urls);
 /* Whether there are servers to ask. */
 bool debuginfod_wanted(void);
-/* Where the file is now; it has this build id. Shows progress on a terminal. An interrupt (SIGINT, SIGTERM, SIGHUP)
- * first takes away what was fetched in part. ERR_MISSING: no server has it; ERR_IO: why it did not come; ERR_CORRUPT:
- * it is another file, which was removed from the cache. */
+/* Fetches the file with this build id and returns its path. Shows progress on a terminal. An interrupt (SIGINT,
+ * SIGTERM, SIGHUP) first removes what was fetched in part. ERR_MISSING: no server has it; ERR_IO: the download failed;
+ * ERR_CORRUPT: it is another file, which was removed from the cache. */
 enum err debuginfod_fetch(
         enum debuginfod_kind kind, const uint8_t *id, size_t len, char found[PATH_MAX], struct error *e);
-/* Lets extraction fetch debug files when there are servers to ask. */
+/* Lets extraction fetch debug files if there are servers to ask. */
 void debuginfod_serve(struct extract_options *options);
 
 #endif

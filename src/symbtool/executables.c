@@ -35,7 +35,7 @@ static enum err add_executable(
 	return ERR_OK;
 }
 
-/* A debug file has the sections of an executable, but nothing in them. */
+/* A debug file has the sections of an executable, but they are empty. */
 static bool has_code(Elf *elf)
 {
 	GElf_Shdr header;
@@ -59,7 +59,7 @@ static int name_order(const FTSENT **a, const FTSENT **b)
 	return strcmp((*a)->fts_name, (*b)->fts_name);
 }
 
-/* Of hard links the first name holds. Only files with several are looked for. */
+/* Of several hard links the first name counts. Only files with more than one are looked for. */
 static bool is_known(const struct executables *x, const struct stat *st)
 {
 	for (size_t i = 0; st->st_nlink > 1 && i < x->count; i++)

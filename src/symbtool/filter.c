@@ -20,11 +20,11 @@
 enum {
 	BATCH_BYTES = 4 << 20, /* of text, before it is written */
 	TEXT_BYTES = BATCH_BYTES + TEXT_LINE_MAX + 1,
-	READ_BYTES = 128 << 10, /* that the reader is given at a time, so that frames of a batch are bounded */
-	BATCH_FRAMES = 16384,   /* no more text is taken in with so many */
-	MODULES_MAX = 32768,    /* of a batch; half of them are more than READ_BYTES can name */
+	READ_BYTES = 128 << 10, /* given to the reader at a time, which bounds the frames of a batch */
+	BATCH_FRAMES = 16384,   /* no more text is read with this many */
+	MODULES_MAX = 32768,    /* of a batch; half of them are more than READ_BYTES can contain */
 	OUT_BYTES = 1 << 20,    /* written at a time */
-	NAMES_MAX = 4,          /* modules without symbols that are named at the end */
+	NAMES_MAX = 4,          /* modules without symbols that are listed at the end */
 };
 
 struct filter {
@@ -33,12 +33,12 @@ struct filter {
 	struct arena arena; /* of a batch */
 	char *text;
 	size_t len, used; /* bytes there, and read so far */
-	uint64_t base;    /* where text[0] is in all input */
+	uint64_t base;    /* position of text[0] in the whole input */
 	struct text_frame *frames;
 	size_t frame_count, frame_cap;
 	struct buffer out;
 	bool coloured;
-	bool failed; /* standard output does not take any more */
+	bool failed; /* standard output is closed or full */
 	struct error trouble;
 	uint64_t why[WHYS];
 	struct buffer lacking; /* names of modules that lack symbols, NUL-terminated each */
@@ -81,7 +81,7 @@ static void flush_out(struct filter *f)
 	buffer_reset(&f->out);
 }
 
-/* Large stretches without a frame go out from where they are. */
+/* Long stretches without a frame are written straight from where they are. */
 static void put_text(struct filter *f, const char *from, size_t len)
 {
 	if (len >= OUT_BYTES) {
@@ -162,7 +162,7 @@ static void compose(struct filter *f, const struct frame_names *names)
 			const struct text_edit *edit = &f->frames[i].edits[k];
 			size_t from = (size_t)(edit->at - f->base);
 			if (edit->at < f->base || from < at)
-				continue; /* an object that began in text that is gone, or lies within another */
+				continue; /* an object that began in earlier text, or lies inside another */
 			put_text(f, f->text + at, from - at);
 			bool bold = f->coloured && edit->style < TEXT_FIELDS;
 			put_text(f, "\033[1m", bold ? 4 : 0);
@@ -175,7 +175,7 @@ static void compose(struct filter *f, const struct frame_names *names)
 	flush_out(f);
 }
 
-/* Writes what was read, and forgets it. */
+/* Writes what was read, then forgets it. */
 static enum err end_batch(struct filter *f, struct error *e)
 {
 	struct frame_names *names = arena_alloc(&f->arena, f->frame_count * sizeof *names + 1);
@@ -206,7 +206,7 @@ static enum err end_batch(struct filter *f, struct error *e)
 	return f->failed ? error_set(e, ERR_IO, "standard output cannot be written") : ERR_OK;
 }
 
-/* Reads lines of what is there. */
+/* Reads the lines that are there. */
 static enum err read_lines(struct filter *f, bool last, struct error *e)
 {
 	for (size_t piece = READ_BYTES; f->used < f->len;) {
@@ -224,7 +224,7 @@ static enum err read_lines(struct filter *f, bool last, struct error *e)
 		} else if (f->frame_count >= BATCH_FRAMES || text_reader_is_crowded(f->reader)) {
 			err = end_batch(f, e);
 		} else if (!used && n == left) {
-			break; /* a line that is not whole */
+			break; /* an incomplete line */
 		}
 		if (err)
 			return err;

@@ -17,21 +17,21 @@
 
 enum {
 	REPLY_MAX = 300 << 20, /* bytes; servers stop before */
-	IDS = 2,               /* by which a module is asked for, in order */
+	IDS = 2,               /* ids to ask for a module by, in order */
 	TABLE_SLOTS = 1 << 16, /* of distinct frames; a power of two */
 };
 
-/* A module of the text: what it turned out to be. */
+/* A module of the text, and what we found out about it. */
 struct module {
 	bool decided;
-	enum why why;              /* WHY_NAMED: there are symbols */
-	char *path;                /* of the file; NULL: a server's */
-	struct local_place *place; /* of the file; NULL: there is none. The first of ids is then its FileID */
-	unsigned id;               /* on the server: which of ids */
+	enum why why;              /* WHY_NAMED: it has symbols */
+	char *path;                /* of its file; NULL: a server answers */
+	struct local_place *place; /* of its file; NULL: none. The first of ids is then its FileID */
+	unsigned id;               /* on the server: which one of ids */
 	char *ids[IDS];
 };
 
-/* A distinct frame of the batch. */
+/* A distinct frame in the batch. */
 struct asked {
 	int32_t module;
 	uint64_t address;
@@ -105,7 +105,7 @@ static char *file_id_text(const char *path)
 	return hex;
 }
 
-/* Decides what can be decided without a server. */
+/* Decides what it can without a server. */
 static bool module_init(struct filter_names *n, struct module *out, const struct text_module *m)
 {
 	char path[PATH_MAX];
@@ -144,7 +144,7 @@ static bool see_modules(struct filter_names *n, const struct text_reader *r)
 	for (; n->module_count < count; n->module_count++)
 		if (!module_init(n, &n->modules[n->module_count], text_reader_module(r, (uint32_t)n->module_count)))
 			return false;
-	/* an id that came later, in the same batch or another */
+	/* an id that came later, in this batch or another */
 	for (size_t i = 0; i < count; i++) {
 		struct module *m = &n->modules[i];
 		const struct text_module *told = text_reader_module(r, (uint32_t)i);
@@ -168,7 +168,7 @@ static uint32_t *slot_of(const struct filter_names *n, const struct asked *quest
 	return &n->table[at];
 }
 
-/* which[i]: the question of each frame. Where the table is crowded a frame is asked twice. */
+/* which[i]: the question for each frame. If the table is crowded, a frame is asked twice. */
 static size_t collect(
         struct filter_names *n, const struct text_frame *frames, size_t count, struct asked *questions, uint32_t *which)
 {
@@ -225,7 +225,7 @@ static enum err ask_file(struct filter_names *n, struct asked *q, struct arena *
 
 /* ---- from a server ---- */
 
-/* Whether a question goes out under this id. */
+/* Whether a question is sent under this id. */
 static bool is_asked(const struct filter_names *n, const struct asked *q, unsigned id)
 {
 	if (q->module < 0)
@@ -234,7 +234,7 @@ static bool is_asked(const struct filter_names *n, const struct asked *q, unsign
 	return m->ids[id] && !(m->decided && (m->why != WHY_NAMED || m->id != id));
 }
 
-/* What a server is asked under an id: of a FileID, the file's own address; else one in the image. */
+/* The address to ask a server for under an id: for a FileID, the file's own address; otherwise one in the image. */
 static uint64_t asked_address(const struct filter_names *n, const struct asked *q, unsigned id)
 {
 	const struct module *m = &n->modules[q->module];
@@ -244,8 +244,8 @@ static uint64_t asked_address(const struct filter_names *n, const struct asked *
 	return id == 0 ? own : own - local_place_address(m->place, 0, TEXT_IMAGE);
 }
 
-/* A stack for each of the ids, so that a module that is not known by one may be by the other. number: of a module in
- * the memory map, by id. */
+/* One stack for each of the ids, so that a module unknown by one may be found by another. number: of a module in the
+ * memory map, by id. */
 static enum err write_request(const struct filter_names *n, const struct text_reader *r, const struct asked *questions,
         size_t count, int32_t *number, struct buffer *out, struct error *e)
 {
@@ -282,7 +282,7 @@ static enum err write_request(const struct filter_names *n, const struct text_re
 	return out->failed ? no_memory(e) : ERR_OK;
 }
 
-/* A string of the reply, escaped again. */
+/* A string from the reply, escaped again. */
 static bool copy_string(struct str *out, const json_t *value, struct arena *arena)
 {
 	*out = (struct str){"", 0};
@@ -321,7 +321,7 @@ static bool copy_frame(struct frame_names *names, const json_t *frame, struct ar
 	return ok;
 }
 
-/* Which of its ids the server knows a module by. */
+/* The id by which the server knows a module. */
 static void decide(struct filter_names *n, const struct text_reader *r, const int32_t *number, const json_t *found)
 {
 	char key[2 * TEXT_NAME_MAX + 64];
@@ -349,7 +349,7 @@ static enum err read_reply(struct filter_names *n, const struct text_reader *r, 
 {
 	const json_t *stacks = json_object_get(result, "stacks");
 	size_t at[IDS] = {0};
-	/* which stacks a question is in was said before the modules were decided */
+	/* the stacks of a question were set before the modules were decided */
 	for (unsigned id = 0; id < IDS; id++)
 		for (size_t i = 0; i < count; i++) {
 			struct asked *q = &questions[i];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names for the frames of a batch of text, from files here or from a server. */
+/* Finds names for the frames of a batch of text, from files here or from a server. */
 #ifndef SYMBTOOL_FILTER_NAMES_H
 #define SYMBTOOL_FILTER_NAMES_H
 
@@ -10,17 +10,17 @@
 
 enum why {
 	WHY_NAMED,
-	WHY_NO_MODULE,   /* the text has an address alone */
-	WHY_NO_ID,       /* nothing says which build the module is of, and its file is not here */
-	WHY_NOT_FOUND,   /* no symbols of the module */
-	WHY_OTHER_BUILD, /* the file of this name is of another build */
+	WHY_NO_MODULE,   /* the text has only an address */
+	WHY_NO_ID,       /* nothing says which build the module is, and its file is not here */
+	WHY_NOT_FOUND,   /* there are no symbols for the module */
+	WHY_OTHER_BUILD, /* the file with this name is another build */
 	WHY_UNREADABLE,
-	WHY_NO_FUNCTION, /* the address is in none */
-	WHY_NO_ANSWER,   /* the server gave none */
+	WHY_NO_FUNCTION, /* the address is in no function */
+	WHY_NO_ANSWER,   /* the server gave no answer */
 	WHYS,
 };
 
-/* A frame's names: calls of none unless it is WHY_NAMED. In the arena. */
+/* A frame's names: without calls unless it is WHY_NAMED. In the arena. */
 struct frame_names {
 	enum why why;
 	const struct text_call *calls;
@@ -28,15 +28,15 @@ struct frame_names {
 };
 
 struct filter_names;
-/* server: NULL for files alone. Everything must outlive it. NULL if out of memory. */
+/* server: NULL to use only files. Everything must outlive it. NULL if out of memory. */
 struct filter_names *filter_names_new(struct local_symbols *local, struct server *server);
 void filter_names_free(struct filter_names *n);
 
-/* Names of all frames of a batch, whose modules the reader has. ERR_NO_MEMORY; what the server answered, complained of
- * by the caller: then names[] says WHY_NO_ANSWER where it is missing. */
+/* Finds names for all frames of a batch, whose modules the reader has. ERR_NO_MEMORY; or the server's error, which the
+ * caller reports: names[] then says WHY_NO_ANSWER where its answer is missing. */
 enum err filter_names_find(struct filter_names *n, const struct text_reader *r, const struct text_frame *frames,
         size_t count, struct frame_names *names, struct arena *arena, struct error *e);
-/* The reader has forgotten its modules. */
+/* To be called when the reader has forgotten its modules. */
 void filter_names_forget(struct filter_names *n);
 
 #endif

@@ -92,7 +92,7 @@ struct start {
 	size_t len;
 };
 
-/* ERR_MISSING, which nothing else says, once there are enough. */
+/* ERR_MISSING, which nothing else returns, once there are enough. */
 static enum err take_start(void *arg, const uint8_t *data, size_t len, struct error *e)
 {
 	struct start *s = arg;

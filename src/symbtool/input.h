@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading a file piece by piece; gzip is inflated on the way. */
+/* Reads a file in pieces, inflating gzip on the way. */
 #ifndef SYMBTOOL_INPUT_H
 #define SYMBTOOL_INPUT_H
 
@@ -10,9 +10,9 @@
 
 enum input_kind { INPUT_ELF, INPUT_SYMBFILE, INPUT_OTHER };
 
-/* By its first bytes, which are looked at where they were inflated. ERR_IO, ERR_CORRUPT (bad gzip). */
+/* Decides by the first bytes, after inflating them. ERR_IO, ERR_CORRUPT (bad gzip). */
 enum err input_kind_of(const char *path, enum input_kind *kind, struct error *e);
-/* Gives all bytes to take; what that returns other than ERR_OK ends the reading. ERR_IO, ERR_CORRUPT, ERR_NO_MEMORY. */
+/* Passes all bytes to take, whose failure ends the reading. ERR_IO, ERR_CORRUPT, ERR_NO_MEMORY. */
 enum err input_read(const char *path, enum err (*take)(void *arg, const uint8_t *data, size_t len, struct error *e),
         void *arg, struct error *e);
 

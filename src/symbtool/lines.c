@@ -26,7 +26,7 @@ static char *line_end(const struct lines *l)
 	return l->at < l->len ? memchr(l->text + l->at, '\n', l->len - l->at) : NULL;
 }
 
-/* Room for a block and a NUL behind it. */
+/* Makes room for a block and a NUL after it. */
 static enum err make_room(struct lines *l, struct error *e)
 {
 	if (l->at) {

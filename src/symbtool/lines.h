@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lines of a file descriptor, as they come. */
+/* Reads a file descriptor line by line, as data arrives. */
 #ifndef SYMBTOOL_LINES_H
 #define SYMBTOOL_LINES_H
 
@@ -14,7 +14,7 @@ enum { LINES_MAX = 64 << 20 }; /* bytes of a line */
 struct lines {
 	int fd;
 	char *text;
-	size_t len, cap, at; /* bytes there, and given out */
+	size_t len, cap, at; /* bytes held; at: bytes already returned */
 	uint64_t number;     /* of the last line, from 1 */
 	bool ended;
 };
@@ -24,7 +24,7 @@ void lines_release(struct lines *l);
 /* The next line without its end, NUL-terminated, valid until the next call; NULL at the end of the input. ERR_IO,
  * ERR_NO_MEMORY, ERR_TOO_LARGE. */
 enum err lines_next(struct lines *l, char **line, struct error *e);
-/* Whether the next line is not there yet, so that what was read should be answered first. */
+/* Whether the next line has not arrived yet, so that what was read should be answered first. */
 bool lines_wait(const struct lines *l);
 
 #endif

@@ -8,7 +8,7 @@
 #include "symbtool/input.h"
 #include "symbtool/progress.h"
 
-/* Pages stay as they are: nothing waits for memory here. */
+/* Pages stay uncompressed: memory is not scarce here. */
 static const struct offmap_options map_options = {.raw_budget = UINT64_MAX, .codec = CODEC_LZ4};
 
 static enum err name_file(struct error *e, const char *path)
@@ -35,7 +35,7 @@ static enum err add_symbfile(struct symbfile_map *map, const char *path, struct 
 	return err ? name_file(e, path) : ERR_OK;
 }
 
-/* The way of records into the map, counted for who waits. */
+/* Passes records into the map, counting them for the progress line. */
 struct intake {
 	struct symbfile_sink sink;
 	struct progress progress;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files with the symbols of modules that a text names: found by path or build id, read once, kept while they are used.
- */
+/* The symbol files for modules that a text names: found by path or build id, read once, kept while they are used. */
 #ifndef SYMBTOOL_LOCAL_SYMBOLS_H
 #define SYMBTOOL_LOCAL_SYMBOLS_H
 
@@ -12,32 +11,31 @@ enum local_why {
 	LOCAL_FOUND,
 	LOCAL_NOWHERE,     /* no such file */
 	LOCAL_OTHER_BUILD, /* a file of this name, but of another build */
-	LOCAL_UNREADABLE,  /* it has been complained of */
+	LOCAL_UNREADABLE,  /* it has been reported */
 };
 
 struct local_symbols;
 
-/* files: "NAME=PATH", which come before paths in the text. Both must outlive it. NULL if out of memory. */
+/* files: "NAME=PATH", which take precedence over paths in the text. Both must outlive it. NULL if out of memory. */
 struct local_symbols *local_symbols_new(
         const struct extract_options *extract, const char *const *files, size_t file_count);
 void local_symbols_free(struct local_symbols *s);
 
-/* The path of a module's file. A path from a text must be of an ELF file, and of the build that the text tells. */
+/* The path of a module's file. A path from the text must be an ELF file, and the build that the text names. */
 enum local_why local_symbols_find(const struct local_symbols *s, const struct text_module *m, char path[PATH_MAX]);
 
-/* A file's map, valid until local_symbols_settle. NULL: it cannot be read. */
+/* A file's map, valid until local_symbols_settle. NULL if it cannot be read. */
 const struct offmap *local_symbols_open(struct local_symbols *s, const char *path);
 
-/* Where a file's code lies, in it and in memory. */
+/* Where a file's code is, in the file and in memory. */
 struct local_place;
-/* NULL if out of memory. Of what is no ELF file it knows nothing, and leaves addresses as they are. The caller frees
- * it. */
+/* NULL if out of memory. For files that are not ELF it leaves addresses as they are. The caller frees it. */
 struct local_place *local_place_read(const char *path);
-/* The file's own address for one of a text. */
+/* The file's own address for an address in the text. */
 uint64_t local_place_address(const struct local_place *p, uint64_t address, enum text_base base);
 /* The debug id that Breakpad's tools give the file; empty: none. */
 const char *local_place_debug_id(const struct local_place *p);
-/* Between batches: of more than a few files, those go that were not opened since the last call. */
+/* Call between batches: if more than a few files are open, closes those that were not used since the last call. */
 void local_symbols_settle(struct local_symbols *s);
 
 #endif

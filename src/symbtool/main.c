@@ -11,8 +11,8 @@ static const struct verb *const verbs[] = {&verb_push, &verb_extract, &verb_symb
         &verb_check, &verb_file_id, &verb_keys, &verb_prune};
 enum {
 	VERBS = sizeof verbs / sizeof *verbs,
-	LARGE = 1
-	        << 20, /* bytes; what is larger goes back to the system when it is freed, whichever thread it was of */
+	LARGE = 1 << 20, /* bytes; larger blocks go back to the system when they are freed, whichever thread allocated
+	                    them */
 };
 
 static int usage(FILE *out)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which addresses of which modules are asked for. */
+/* The addresses and modules that the user asks about. */
 #ifndef SYMBTOOL_QUESTION_H
 #define SYMBTOOL_QUESTION_H
 
@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 
-enum { QUESTION_FRAMES = 1000000, QUESTION_MODULES = 10000 }; /* at most; as a server takes */
+enum { QUESTION_FRAMES = 1000000, QUESTION_MODULES = 10000 }; /* at most, as a server accepts */
 
 struct question_frame {
 	uint32_t module;
@@ -26,18 +26,18 @@ struct question {
 	size_t *ends; /* of each stack, in frames */
 	size_t stack_count, stack_cap;
 	bool hex;              /* addresses without 0x are hex */
-	bool return_addresses; /* all frames of a stack but the first are looked up one byte below */
+	bool return_addresses; /* look up all frames of a stack except the first one byte before */
 };
 
 /* Zeroed at first. */
 void question_release(struct question *q);
-/* The number of a module, which is added when it is new. ERR_NO_MEMORY, ERR_TOO_LARGE. */
+/* The number of a module, which is added if it is new. ERR_NO_MEMORY, ERR_TOO_LARGE. */
 enum err question_module(struct question *q, const char *name, uint32_t *number, struct error *e);
-/* A frame of the stack that grows: ADDRESS, of module 0, or MODULE+ADDRESS. ERR_BAD_REQUEST as well. */
+/* Adds a frame to the current stack: ADDRESS, of module 0, or MODULE+ADDRESS. ERR_BAD_REQUEST as well. */
 enum err question_frame(struct question *q, const char *text, struct error *e);
-/* Ends the stack; without frames it is none. */
+/* Ends the stack; an empty one is ignored. */
 enum err question_end_stack(struct question *q, struct error *e);
-/* A stack, its frames separated by blanks. A line with a frame that is none adds nothing. */
+/* Adds a stack, whose frames are separated by blanks. A line with a malformed frame adds nothing. */
 enum err question_line(struct question *q, char *line, struct error *e);
 /* Forgets the frames; modules keep their numbers. */
 void question_reset(struct question *q);

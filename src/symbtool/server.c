@@ -18,23 +18,23 @@
 
 enum {
 	CONNECT_TIMEOUT = 10, /* seconds */
-	STALL_TIMEOUT = 120,  /* without a byte: the server writes a part to its store before it answers */
+	STALL_TIMEOUT = 120,  /* without receiving a byte: the server writes a part to its store before it replies */
 	RETRY_AFTER_MAX = 300,
-	PAUSES_MAX = 10000, /* tries; their time ends them long before */
+	PAUSES_MAX = 10000, /* tries; retry_time ends them long before */
 };
 #define FIRST_PAUSE (SECOND / 4)
 #define LONGEST_PAUSE (20 * SECOND)
-#define PAUSE_SLICE (50 * MS) /* how soon a cancelled request notices */
+#define PAUSE_SLICE (50 * MS) /* how soon a request notices that it was cancelled */
 
 struct connection {
 	struct server *server;
 	CURL *easy;
 	char problem[CURL_ERROR_SIZE];
-	/* of the request that runs */
+	/* of the current request */
 	const struct server_request *request;
 	struct buffer *body;
 	uint64_t read; /* bytes of the body that curl has taken */
-	int64_t told;  /* bytes that request->sent knows of */
+	int64_t told;  /* bytes already reported to request->sent */
 };
 
 enum err server_check(struct server *s, struct error *e)
@@ -42,7 +42,7 @@ enum err server_check(struct server *s, struct error *e)
 	CURLU *url = curl_url();
 	char *scheme = NULL;
 	atomic_init(&s->cancel, false);
-	signal(SIGPIPE, SIG_IGN); /* a connection that breaks is an error, not the end */
+	signal(SIGPIPE, SIG_IGN); /* a broken connection is an error, not the end */
 	if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK || !url)
 		return no_memory(e);
 	bool ok = curl_url_set(url, CURLUPART_URL, s->url, 0) == CURLUE_OK &&
@@ -152,7 +152,7 @@ static bool add_line(struct curl_slist **list, const char *line)
 	return longer != NULL;
 }
 
-/* The key and the lines of the request; no 100-continue, which costs a round trip. */
+/* The API key and the request's own header lines; no 100-continue, which costs a round trip. */
 static bool make_headers(const struct connection *c, struct curl_slist **list)
 {
 	char line[256];
@@ -213,7 +213,7 @@ static CURLcode perform(struct connection *c, const char *url, struct curl_slist
 
 /* ---- what came of it ---- */
 
-/* What the server says in one of its forms of an error: {"error":{"Text"},"uuid"}, {"error"}. */
+/* The server's message, in any of its forms of an error: {"error":{"Text"},"uuid"}, {"error"}. */
 static void server_text(const struct buffer *body, char *out, size_t size)
 {
 	json_t *root = json_loadb((const char *)body->data, body->len, 0, NULL);
@@ -238,7 +238,7 @@ static enum err status_error(long status)
 	return status == 429 || status >= 500 ? ERR_UNAVAILABLE : ERR_BAD_REQUEST;
 }
 
-/* What no second try will mend. */
+/* Failures that another try will not fix. */
 static bool is_hopeless(CURLcode code)
 {
 	return code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE ||
@@ -246,7 +246,7 @@ static bool is_hopeless(CURLcode code)
 	       code == CURLE_ABORTED_BY_CALLBACK || code == CURLE_OUT_OF_MEMORY || code == CURLE_WRITE_ERROR;
 }
 
-/* A server may answer before it has read everything, so that a status counts more than what curl says. */
+/* A server may reply before it has read everything, so a status counts more than curl's result. */
 static enum err judge(struct connection *c, const char *url, CURLcode code, struct error *e)
 {
 	char text[160];
@@ -262,7 +262,8 @@ static enum err judge(struct connection *c, const char *url, CURLcode code, stru
 	        c->problem[0] ? c->problem : curl_easy_strerror(code));
 }
 
-/* What the server asks for, else twice as long each time, by chance a little less so that many do not come at once. */
+/* The pause that the server asks for, else twice the last one, slightly shortened at random so that clients do not all
+ * come back at once. */
 static int64_t pause_length(struct connection *c, unsigned tries)
 {
 	curl_off_t asked = 0;
@@ -283,7 +284,7 @@ static void pause_for(const struct connection *c, int64_t length)
 		nanosleep(&slice, NULL);
 }
 
-/* Whether there is to be another try, for which it waits. */
+/* Whether to try again; waits before that. */
 static bool wait_for_another(struct connection *c, unsigned tries, int64_t *give_up, const struct error *e)
 {
 	if (!*give_up)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests to a symbolication server, tried again while there is hope. */
+/* Requests to a symbolication server, retried while that makes sense. */
 #ifndef SYMBTOOL_SERVER_H
 #define SYMBTOOL_SERVER_H
 
@@ -10,17 +10,17 @@
 #include "base/buffer.h"
 #include "base/error.h"
 
-/* What all requests of a command have in common. Texts are not owned. */
+/* What all requests of a command share. Texts are not owned. */
 struct server {
 	const char *url;           /* http(s)://host[:port][/prefix] */
 	const char *authorization; /* header line; NULL: none */
-	const char *ca_file;       /* NULL: those of the system */
-	bool insecure;             /* any certificate will do */
-	int64_t retry_time;        /* nanoseconds from the first failure of a request until it is given up */
+	const char *ca_file;       /* NULL: the system's */
+	bool insecure;             /* accept any certificate */
+	int64_t retry_time;        /* nanoseconds after its first failure until a request is given up */
 	atomic_bool cancel;        /* ends all requests */
 };
 
-/* Whether the URL is one; the text says what is wrong. Once, before any connection. */
+/* Checks the URL; the text says what is wrong. Call once, before any connection. */
 enum err server_check(struct server *s, struct error *e);
 
 /* One thread's connection. NULL if out of memory. */
@@ -31,17 +31,17 @@ void connection_free(struct connection *c);
 struct server_request {
 	const char *path;    /* behind the URL */
 	const char *headers; /* lines, each ended by a line feed; NULL: none */
-	bool post;           /* else GET, which has no body */
+	bool post;           /* otherwise GET, which has no body */
 	const void *data;    /* the body, of len bytes */
 	uint64_t len;
-	void (*sent)(void *arg, int64_t n); /* so many more bytes, or fewer: it begins anew. May be NULL */
+	void (*sent)(void *arg, int64_t n); /* this many more bytes, or fewer if it starts again. May be NULL */
 	void *arg;
 };
 
-/* The body of a reply with status 200, in a buffer of the caller's. Anything else is a failure, whose text names the
- * URL and has what the server said with the uuid of its log: ERR_MISSING (404), ERR_FORBIDDEN (401, 403),
- * ERR_UNAVAILABLE (429, 5xx, no answer; tried again until retry_time was over), ERR_BAD_REQUEST (any other). Each try
- * that failed is told on standard error. */
+/* Puts the body of a reply with status 200 into the caller's buffer. Anything else is a failure, whose text names the
+ * URL and includes the server's message with the uuid of its log: ERR_MISSING (404), ERR_FORBIDDEN (401, 403),
+ * ERR_UNAVAILABLE (429, 5xx, no reply; retried until retry_time was over), ERR_BAD_REQUEST (any other). Each failed try
+ * is reported on standard error. */
 enum err connection_send(
         struct connection *c, const struct server_request *request, struct buffer *body, struct error *e);
 

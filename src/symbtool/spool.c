@@ -13,7 +13,7 @@
 #include "base/grow.h"
 #include "extract/temp_file.h"
 
-/* What a record takes at most besides its strings; of each line or frame. */
+/* What a record takes at most besides its strings, and each of its lines or frames. */
 enum { RECORD_MAX = 64, ROW_MAX = 32 };
 enum { BLOCK = 256 << 10 };
 
@@ -70,7 +70,7 @@ static enum err end_part(struct spool *s, struct error *e)
 	return err;
 }
 
-/* Sees to a part that has room for a record of at most so many bytes. */
+/* Makes sure that the current part has room for a record of at most this many bytes. */
 static enum err make_room(struct spool *s, uint64_t record, struct error *e)
 {
 	enum err err = ERR_OK;
@@ -79,7 +79,7 @@ static enum err make_room(struct spool *s, uint64_t record, struct error *e)
 	return err || s->writer ? err : begin_part(s, e);
 }
 
-/* What cannot be written is not worth the whole file. */
+/* A record that cannot be written must not cost the whole file. */
 static enum err written(struct spool *s, enum err err)
 {
 	if (err == ERR_TOO_LARGE)
@@ -106,7 +106,7 @@ enum err spool_pad(struct spool *s, const struct symbfile_pad *p, struct error *
 	return err ? err : written(s, symbfile_write_pad(s->writer, p, e));
 }
 
-/* The lengths say where the parts end, so that the same bytes cut otherwise are another set. */
+/* Includes the lengths, so that the same bytes cut differently are another set. */
 static enum err name_set(struct spool *s, struct error *e)
 {
 	char hex[SHA256_HEX + 1], line[32];

@@ -29,7 +29,7 @@ static enum err copy_all(int fd, struct error *e)
 	return ERR_OK;
 }
 
-/* A path under which standard input can be read again and again: its own, or that of a copy. */
+/* A path under which standard input can be read repeatedly: its own, or that of a copy. */
 static enum err make_path(char path[PATH_SIZE], struct error *e)
 {
 	struct stat st;

@@ -16,7 +16,7 @@
 
 enum { PARALLEL_MAX = 64, REPLY_MAX = 16 << 20 };
 
-/* A part that is to be sent. */
+/* A part to send. */
 struct job {
 	enum symbfile_kind kind;
 	unsigned part;
@@ -37,7 +37,7 @@ struct upload {
 
 /* ---- what is there ---- */
 
-/* Marks the parts of this kind that the server has of this very set. */
+/* Marks the parts of this kind and set that the server already has. */
 static void mark_kind(const struct spool *s, const json_t *kind, bool *there)
 {
 	const char *set = json_string_value(json_object_get(kind, "set"));
@@ -51,7 +51,7 @@ static void mark_kind(const struct spool *s, const json_t *kind, bool *there)
 	}
 }
 
-/* What the server says of an id; NULL on failure. */
+/* What the server says about an id; NULL on failure. */
 static json_t *ask(struct connection *c, const char *id, struct error *e)
 {
 	char path[64 + BUILD_ID_HEX];
@@ -131,7 +131,7 @@ static enum err add_bytes(void *arg, const uint8_t *data, size_t len, struct err
 	return gzip_add(arg, data, len) ? ERR_OK : no_memory(e);
 }
 
-/* A part compressed, in memory that the caller frees. */
+/* Compresses a part, into memory that the caller frees. */
 static enum err compress_part(const struct spool *s, size_t part, uint8_t **out, size_t *len, struct error *e)
 {
 	struct gzip *g = gzip_new(s->parts[part].len);
@@ -142,7 +142,7 @@ static enum err compress_part(const struct spool *s, size_t part, uint8_t **out,
 	return err;
 }
 
-/* *len is what was sent. */
+/* *len is the number of bytes sent. */
 static enum err send_part(struct upload *u, struct connection *c, const struct job *job, size_t *len, struct error *e)
 {
 	const struct spool *s = &u->cut->kinds[job->kind];
@@ -178,7 +178,7 @@ static enum err send_part(struct upload *u, struct connection *c, const struct j
 	return err;
 }
 
-/* The first failure is told; those that it causes are not. */
+/* Reports the first failure, but not those that it causes. */
 static void note(struct upload *u, enum err err, const struct error *e, uint64_t bytes)
 {
 	pthread_mutex_lock(&u->lock);
@@ -209,7 +209,7 @@ static void *send_parts(void *arg)
 	return NULL;
 }
 
-/* This thread is one of them. */
+/* The calling thread is one of them. */
 static void run_threads(struct upload *u, unsigned parallel)
 {
 	pthread_t threads[PARALLEL_MAX];

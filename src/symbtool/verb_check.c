@@ -68,7 +68,7 @@ static void print_symbfile(const char *path, const struct symbfile_counts *c, co
 	json_decref(o);
 }
 
-/* ERR_CORRUPT is what is looked for, and printed; other errors are left to the caller. */
+/* ERR_CORRUPT is the result we look for, and is printed; other errors are left to the caller. */
 static enum err check_symbfile(const char *path, bool json, bool *sound, struct error *e)
 {
 	struct symbfile_counts c = {0};
@@ -99,7 +99,7 @@ static enum err check_other(const char *path, bool json, bool *sound, struct err
 	return err;
 }
 
-/* What is neither a MODULE line nor text is rather a broken symbfile. */
+/* A file that starts with neither a MODULE line nor text is more likely a broken symbfile. */
 static bool is_symbfile(const char *path, enum input_kind kind)
 {
 	static const char suffix[] = ".symbfile";
@@ -107,7 +107,7 @@ static bool is_symbfile(const char *path, enum input_kind kind)
 	return kind == INPUT_SYMBFILE || (len > n && strcmp(path + len - n, suffix) == 0);
 }
 
-/* What is wrong within a file is told on standard output. */
+/* What is wrong inside a file goes to standard output. */
 static bool check_file(void *arg, const char *path, bool json, struct error *e)
 {
 	enum input_kind kind;

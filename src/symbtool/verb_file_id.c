@@ -24,7 +24,7 @@ enum { LINE_BYTES = 1 << 20 };
 
 struct known_as {
 	struct file_id file;
-	struct ids own; /* cleared: not an ELF file */
+	struct ids own; /* empty: not an ELF file */
 };
 
 static enum err read_ids(struct known_as *k, const char *path, struct error *e)

@@ -45,8 +45,8 @@ struct push {
 	uint64_t parallel, threads, retry_time;
 	bool recursive, force, json;
 	struct executables files;
-	unsigned failed, without; /* without: found below a directory, nothing is known of their code */
-	bool hopeless;            /* the server refuses, or is not there */
+	unsigned failed, without; /* found below a directory, without any information about their code */
+	bool hopeless;            /* the server refuses, or is unreachable */
 	const char *debuginfod;   /* URLs */
 	struct option_list build_ids;
 };
@@ -78,7 +78,7 @@ static void print_text(const struct cut *c, const char *path, const struct uploa
 	putchar('\n');
 }
 
-/* Another executable will not fare better. */
+/* The next executable would not fare better. */
 static bool is_hopeless(enum err err)
 {
 	return err == ERR_FORBIDDEN || err == ERR_UNAVAILABLE || err == ERR_MISSING || err == ERR_IO;
@@ -146,7 +146,7 @@ static int push_all(struct push *p, const struct operands *operands)
 static enum err prepare(struct push *p, char **header, struct error *e)
 {
 	enum err err = server_check(&p->server, e);
-	/* The memory of the argument is our own: api_key_header wipes it. */
+	/* We own the argument's memory: api_key_header wipes it. */
 	if (!err)
 		err = api_key_header(header, (char *)(uintptr_t)p->key, p->key_file, e);
 	if (!err && !*header)

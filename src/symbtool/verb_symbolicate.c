@@ -55,7 +55,7 @@ static const char usage[] =
         "\n"
         "The exit code is 1 when a module was not found, or a line of standard input was none.\n";
 
-enum { BATCH = 8192 }; /* frames that are answered at a time */
+enum { BATCH = 8192 }; /* frames answered at a time */
 
 struct symbolicate {
 	struct question q;
@@ -65,18 +65,18 @@ struct symbolicate {
 	uint64_t retry_time;
 	bool json, filter;
 	const char *debuginfod; /* URLs */
-	/* of modules that are read here */
+	/* for modules that are read here */
 	struct offmap **maps;
 	size_t map_count;
 	struct server_modules server_modules;
 	struct buffer reply;
 	struct answer_tally tally;
-	json_t *told; /* modules that were complained of */
+	json_t *told; /* modules that were reported */
 	bool asked, bad_line, lacking;
-	bool failed; /* an answer, not the question */
+	bool failed; /* answering failed, not reading the question */
 };
 
-/* Reads modules that are new itself. One that cannot be read is complained of, and the others are answered. */
+/* Reads new modules itself. One that cannot be read is reported, and the others are answered. */
 static enum err answer_from_files(struct symbolicate *s, struct error *e)
 {
 	struct offmap **grown = realloc(s->maps, (s->q.module_count + 1) * sizeof *grown);
@@ -125,8 +125,8 @@ static enum err answer(struct symbolicate *s, struct error *e)
 	return err;
 }
 
-/* A stack a line. A line that is none is complained of, by its number. What has come is answered before more is waited
- * for; as JSON, a reply is of as much as a server takes. */
+/* Reads one stack per line. A malformed line is reported with its number. What has arrived is answered before waiting
+ * for more; as JSON, each reply has as much as a server accepts. */
 static enum err read_stacks(struct symbolicate *s, struct error *e)
 {
 	struct lines lines;
@@ -150,7 +150,7 @@ static enum err read_stacks(struct symbolicate *s, struct error *e)
 	return err;
 }
 
-/* The module comes first, unless each address has its own. */
+/* The module comes first, unless each address names its own. */
 static enum err read_operands(struct symbolicate *s, const struct operands *o, struct error *e)
 {
 	enum err err = ERR_OK;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What symbtool can do: one file a verb. */
+/* The verbs of symbtool, one file each. */
 #ifndef SYMBTOOL_VERBS_H
 #define SYMBTOOL_VERBS_H
 

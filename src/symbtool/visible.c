@@ -7,7 +7,7 @@
 
 #include "base/utf8.h"
 
-/* The number of bytes of the control character at p, which is *code; 0: there is another character, of *len bytes. */
+/* The length of the control character at p, with its code in *code; 0: another character, of *len bytes. */
 static size_t control_at(const uint8_t *p, size_t n, unsigned *code, size_t *len)
 {
 	unsigned sequence = utf8_sequence(p, n);
@@ -20,7 +20,7 @@ static size_t control_at(const uint8_t *p, size_t n, unsigned *code, size_t *len
 	return *p < 0x20 || *p == 0x7f || (!sequence && *p >= 0x80 && *p < 0xa0);
 }
 
-/* keep: control characters that stay as they are. */
+/* keep: control characters to print unchanged. */
 static int print(FILE *out, struct str text, const char *keep)
 {
 	const uint8_t *at = (const uint8_t *)text.data, *end = at + text.len;
@@ -57,7 +57,7 @@ void print_json_text(FILE *out, struct str text)
 	print(out, text, "\t\r\n");
 }
 
-/* jansson gives whole characters. */
+/* jansson passes whole characters. */
 static int print_piece(const char *text, size_t len, void *out)
 {
 	print_json_text(out, (struct str){text, len});

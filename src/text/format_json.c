@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* JSON of minidump-stackwalk, over one line or many: objects that have a module and an offset in it, and no function.
- * Their offsets are those of calls already. Objects with debug_file and debug_id say what a module's id is. What is no
- * JSON does no harm: a brace too many is passed over. */
+/* JSON of minidump-stackwalk, on one line or many: objects that have a module and an offset in it, and no function.
+ * Their offsets are already those of calls. Objects with debug_file and debug_id give a module's id. Text that is not
+ * JSON does no harm: an extra brace is ignored. */
 #include <config.h>
 
 #include "text/formats.h"
@@ -41,7 +41,7 @@ static void end_object(struct text_reader *r)
 	text_found(r, &f, module, none, TEXT_ID_GIVEN);
 }
 
-/* Where a string ends: at its closing quote, or NULL. */
+/* The end of a string, at its closing quote, or NULL. */
 static const char *string_end(const char *p, const char *end)
 {
 	for (; p < end && *p != '"'; p++)
@@ -84,7 +84,8 @@ static void take_null(const struct text_reader *r, struct text_object *o, struct
 	}
 }
 
-/* A key whose quote has been passed, and its value where that is a string or null. false: the line ends in it. */
+/* A key whose opening quote has been passed, and its value if that is a string or null. False if the line ends in it.
+ */
 static bool read_pair(struct text_reader *r, struct rest *line)
 {
 	const char *end = string_end(line->at, line->end);
@@ -118,7 +119,7 @@ bool text_read_json(struct text_reader *r, struct rest line)
 	int first = peek(&line);
 	if (first < 0 || !strchr("{}[]\"", first) || !first)
 		return false;
-	/* "[…" begins lines of logs, too */
+	/* log lines start with "[..." too */
 	if (first == '[' && line.end - line.at > 1 && line.at[1] != '{' && line.at[1] != ']')
 		return false;
 	while (line.at < line.end && !r->result) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Crash reports of macOS and iOS: frames first, and behind them the table of images with their UUIDs. All but the
- * first frame of a thread have return addresses. */
+/* Crash reports of macOS and iOS: frames first, then the table of images with their UUIDs. All but the first frame of a
+ * thread have return addresses. */
 #include <config.h>
 
 #include "text/formats.h"

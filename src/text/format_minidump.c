@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* minidump-stackwalk -m: fields between bars. Breakpad's writes return addresses for all but a thread's first frame. */
+/* minidump-stackwalk -m: fields between bars. Breakpad's version writes return addresses for all but a thread's first
+ * frame. */
 #include <config.h>
 
 #include "text/formats.h"
 
-/* Up to the next bar, which is passed; false: there is none. */
+/* The text up to the next bar, which is passed; false if there is none. */
 static bool field(struct rest *r, struct str *f)
 {
 	const char *bar = r->at < r->end ? memchr(r->at, '|', (size_t)(r->end - r->at)) : NULL;

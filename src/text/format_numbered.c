@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frames that begin with # and a number. What the samples of tests/data/text show, in this order: sanitizers (their
- * addresses are those of calls already), systemd-coredump, Firefox, Android (addresses of calls, too), gdb. */
+/* Frames that start with # and a number. In this order, as in the samples of tests/data/text: sanitizers (addresses are
+ * already those of calls), systemd-coredump, Firefox, Android (addresses of calls, too), gdb. */
 #include <config.h>
 
 #include "text/formats.h"
 
-enum { TRIES = 8 }; /* at a sign that may begin a frame */
+enum { TRIES = 8 }; /* at a character that may start a frame */
 
 bool text_last_group(struct rest line, struct text_group *g)
 {
@@ -23,7 +23,7 @@ bool text_last_group(struct rest line, struct text_group *g)
 		const char *open = find_last(low, end, '(');
 		if (!open)
 			continue;
-		/* a path may have parentheses of its own */
+		/* a path may contain parentheses itself */
 		for (const char *p = open; p && open[1] != '/'; p = find_last(low, p, '('))
 			if (p[1] == '/' && p > line.at && is_blank(p[-1]) && !find_word(p, open, ") "))
 				open = p;
@@ -95,7 +95,7 @@ static bool read_android(struct text_reader *r, struct rest line)
 	return text_found(r, &f, module, text_build_id(line), TEXT_ID_BUILD);
 }
 
-/* A name that is already there with its line, or is the sanitizer's own, needs no other. */
+/* A frame that already has a name and line, or is the sanitizer's own, needs no name. */
 static bool is_named(struct str middle)
 {
 	return middle.len && !find_word(middle.data, middle.data + middle.len, "<null>");

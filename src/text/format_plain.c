@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stacks without numbers: backtrace_symbols of glibc, perf script, tables of modules, and NAME+0xOFFSET anywhere. */
+/* Stacks without numbers: glibc's backtrace_symbols, perf script, tables of modules, and NAME+0xOFFSET anywhere. */
 #include <config.h>
 
 #include "text/formats.h"
 
 enum {
-	FRAMES_MAX = 64,        /* of a line in which anything may stand */
-	SIGNS_MAX = 256,        /* plus signs that are looked at there */
-	BUILD_ID_LINE = 4096,   /* bytes of a line that tells a module's id */
-	FIXED_MAX = 0x7fffffff, /* addresses of executables that lie where they were linked */
+	FRAMES_MAX = 64,        /* bytes of a line that is searched for NAME+0xOFFSET */
+	SIGNS_MAX = 256,        /* plus signs that are tried in it */
+	BUILD_ID_LINE = 4096,   /* bytes of a line that gives a module's id */
+	FIXED_MAX = 0x7fffffff, /* addresses of executables that are loaded where they were linked */
 };
 #define PERF_OFFSET_MAX (UINT64_C(1) << 40) /* above: an address in the process */
 
 /* ---- glibc ---- */
 
-/* What a module's name may look like where nothing else tells it from a function's. */
+/* What a module's name may look like when nothing else tells it from a function's. */
 static bool is_module(const struct text_reader *r, struct str name)
 {
 	static const char *const tails[] = {".so", ".dll", ".exe", ".dylib", ".pdb", ".drv", ".sys", ".ocx"};
@@ -44,9 +44,8 @@ static void learn_base(struct text_reader *r, int32_t module, uint64_t base)
 	}
 }
 
-/* prog(+0x12) [0x55…], prog(f+0x12)[0x55…], prog() [0x401136], prog[0x401136]: all are
- * return addresses. A symbol says where the
- * module lies only together with a frame that has an offset in it. */
+/* prog(+0x12) [0x55...], prog(f+0x12)[0x55...], prog() [0x401136], prog[0x401136]: all are return addresses. A symbol
+ * gives the module's position only together with a frame that has an offset in the module. */
 bool text_read_glibc(struct text_reader *r, struct rest line)
 {
 	struct text_frame f = {.base = TEXT_ELF};
@@ -91,7 +90,7 @@ bool text_read_glibc(struct text_reader *r, struct rest line)
 		int32_t index = text_modules_find(&r->modules, module, none, TEXT_ID_GIVEN);
 		const uint64_t *base = base_of(r, index);
 		if (!base || address < *base) {
-			r->frames++; /* named, or of a place that cannot be known: the stack goes on */
+			r->frames++; /* it has a name, or its position cannot be known: the stack goes on */
 			return true;
 		}
 		f.offset = address - *base;
@@ -106,8 +105,8 @@ bool text_read_glibc(struct text_reader *r, struct rest line)
 
 /* ---- perf script ---- */
 
-/* Callers of a sample: "            1136 hot+0xd (/tmp/prog)". perf writes offsets in the file there, and with dsoff
- * behind the path too. All but the first of a sample are return addresses. */
+/* The callers of a sample: "            1136 hot+0xd (/tmp/prog)". perf writes file offsets there, and with dsoff also
+ * after the path. All but the first of a sample are return addresses. */
 bool text_read_perf(struct text_reader *r, struct rest line)
 {
 	struct text_frame f = {.base = TEXT_FILE};
@@ -135,7 +134,7 @@ bool text_read_perf(struct text_reader *r, struct rest line)
 	f.address = r->perf_depth && f.offset ? f.offset - 1 : f.offset;
 	r->perf_depth++;
 	if (!path.len && !str_equal(between(line.at, open - 1), str_from("[unknown]")))
-		return true; /* of the kernel: named, and nobody has more */
+		return true; /* of the kernel: it has a name, and nobody knows more */
 	text_edit_one(r, &f, line.at, open - 1, TEXT_AT);
 	return text_found(r, &f, path, (struct str){"", 0}, TEXT_ID_GIVEN);
 }
@@ -194,7 +193,7 @@ static bool ends_name(int c)
 	return c < 0 || is_blank(c) || strchr("()[]<>{}\"'`,;=|!", c);
 }
 
-/* The frame whose plus sign this is; returns what is behind it, or NULL. */
+/* The frame around this plus sign; returns what follows it, or NULL. */
 static const char *read_at(struct text_reader *r, struct rest line, const char *plus, const char *from)
 {
 	struct text_frame f = {.base = TEXT_IMAGE};

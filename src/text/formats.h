@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The formats of stacks, one function each: what a line is, and what it says. */
+/* The formats of stacks, one function each: recognises a line, and says what is in it. */
 #ifndef TEXT_FORMATS_H
 #define TEXT_FORMATS_H
 
 #include "text/module_table.h"
 #include "text/scan.h"
 
-/* Modules whose place in memory is known from the frames just before. */
+/* Modules whose position in memory is known from the frames just before. */
 enum { TEXT_BASES = 8 };
 
-/* What JSON of minidump-stackwalk has said of the object that is open at each depth. */
+/* What minidump-stackwalk's JSON has said so far about the open object at each depth. */
 enum { TEXT_JSON_DEPTH = 8, TEXT_JSON_VALUE = 256 };
 
 struct text_object {
@@ -29,10 +29,10 @@ struct text_reader {
 	enum text_result result;
 	/* the line */
 	uint64_t line;       /* its number */
-	uint64_t at;         /* where it begins in all text */
+	uint64_t at;         /* where it begins in the whole text */
 	const char *start;   /* the same in memory */
 	unsigned frames;     /* found in it */
-	bool skips;          /* it is longer than TEXT_LINE_MAX, and its rest comes */
+	bool skips;          /* it is longer than TEXT_LINE_MAX, and the rest is still to come */
 	unsigned perf_depth; /* frames of the sample so far */
 	struct {
 		int32_t module;
@@ -43,28 +43,28 @@ struct text_reader {
 	unsigned depth;
 };
 
-/* One frame of the line: its module is looked up, and it goes to the caller. An empty path: an address alone.
- * Returns true, so that whoever found it can say so. */
+/* Reports one frame of the line to the caller, after looking up its module. An empty path: only an address. Returns
+ * true, so that callers can return the result. */
 bool text_found(struct text_reader *r, struct text_frame *f, struct str path, struct str id, enum text_id kind);
 /* f->edits is one: from, to are in the line. */
 void text_edit_one(
         const struct text_reader *r, struct text_frame *f, const char *from, const char *to, enum text_style style);
-/* What a line says of a module's id. Returns true. */
+/* Notes what a line says about a module's id. Returns true. */
 bool text_told(struct text_reader *r, struct str path, struct str symbols, struct str id, enum text_id kind);
 
 /* A module with an offset in parentheses: "(/lib/libc.so.6+0x27249)", or with blanks around the plus. */
 struct text_group {
-	const char *open, *close; /* the parentheses; close: behind it */
+	const char *open, *close; /* the parentheses; close: just after them */
 	struct str path;
 	uint64_t offset;
 	bool spaced;
 };
-/* The last one of the line. */
+/* Finds the last one in the line. */
 bool text_last_group(struct rest line, struct text_group *g);
-/* What "(BuildId: …)" says, behind a frame; empty: it is not there. */
+/* The text in "(BuildId: ...)" after a frame; empty if it is absent. */
 struct str text_build_id(struct rest after);
 
-/* Each takes a line without its end, and returns whether it is of this format. */
+/* Each takes a line without its end, and returns whether the line has its format. */
 bool text_read_numbered(struct text_reader *r, struct rest line); /* #0 …: sanitizers, systemd, Firefox, Android, gdb */
 bool text_read_glibc(struct text_reader *r, struct rest line);
 bool text_read_perf(struct text_reader *r, struct rest line);

@@ -19,17 +19,17 @@ enum {
 
 struct text_entry {
 	struct text_module module;
-	struct str path, id; /* by which it is found; no id: it was named without one, and nothing was known */
+	struct str path, id; /* its keys; no id: the text gave none, and none was known */
 	uint32_t report;
 	int32_t next_open; /* of the same name, without an id so far */
 };
 
 struct text_known {
-	struct str name; /* last segment of the path */
+	struct str name; /* the last segment of the path */
 	struct text_module told;
 	bool user;
 	uint32_t report;
-	int32_t open; /* modules named before this was told */
+	int32_t open; /* modules that were named before this was known */
 };
 
 bool text_modules_init(struct text_modules *t, uint32_t max)
@@ -87,7 +87,7 @@ bool text_debug_id(char out[34], struct str build_id)
 	return true;
 }
 
-/* The UUID without dashes, and an age of 0. false: it is none. */
+/* The UUID without dashes, with an age of 0. False if it is not a UUID. */
 static bool uuid_debug_id(char out[34], struct str uuid)
 {
 	size_t n = 0;
@@ -102,10 +102,10 @@ static bool uuid_debug_id(char out[34], struct str uuid)
 	return n == 32;
 }
 
-/* An id in the form that it is asked for: in out, or as given. Empty: it is none. */
+/* An id in the form in which servers are asked for it: in out, or as given. Empty: not an id. */
 static struct str asked_id(char out[34], struct str id, enum text_id *kind)
 {
-	/* 40 digits are a build id, whoever says so: no debug id has an age of eight digits */
+	/* 40 digits are a build id, whatever the text says: no debug id has an age of eight digits */
 	if (*kind == TEXT_ID_GIVEN && id.len == 40)
 		*kind = TEXT_ID_BUILD;
 	if (*kind == TEXT_ID_GIVEN)
@@ -115,7 +115,7 @@ static struct str asked_id(char out[34], struct str id, enum text_id *kind)
 	return (struct str){"", 0};
 }
 
-/* false: no room. An id that is none is left out. */
+/* False if there is no room. A malformed id is ignored. */
 static bool set_id(struct text_modules *t, struct text_module *m, struct str id, enum text_id kind)
 {
 	char out[34];
@@ -131,7 +131,7 @@ static bool set_id(struct text_modules *t, struct text_module *m, struct str id,
 
 /* ---- what is known of names ---- */
 
-/* NULL: nothing; *key is where it would be. */
+/* NULL if unknown; *key is where it would be. */
 static struct text_known *look_up_known(const struct text_modules *t, struct str name, uint64_t *key)
 {
 	uint64_t at;
@@ -160,7 +160,7 @@ static struct text_known *make_known(struct text_modules *t, struct str name)
 	return k;
 }
 
-/* NULL: nothing that holds here. */
+/* NULL if nothing is known that applies here. */
 static const struct text_known *find_known(const struct text_modules *t, struct str name)
 {
 	uint64_t ignored;
@@ -223,7 +223,7 @@ void text_modules_forget(struct text_modules *t)
 	map64_reset(&t->by_path);
 	map64_reset(&t->known_by_name);
 	arena_init(&t->arena, MEMORY_MAX);
-	/* what the user said comes first in the table, and stays */
+	/* what the user said comes first in the table, and is kept */
 	for (uint32_t i = 0; i < old.known_count && known[i].user; i++) {
 		struct text_known k = known[i];
 		known[i] = (struct text_known){.open = NONE};
@@ -240,7 +240,7 @@ bool text_modules_crowded(const struct text_modules *t)
 
 /* ---- modules ---- */
 
-/* Its index; NONE: it is not there, and *key is where it would be. */
+/* Its index; NONE if it is not there, and *key is where it would be. */
 static int32_t look_up_module(const struct text_modules *t, struct str path, struct str id, uint64_t *key)
 {
 	uint64_t at;
@@ -253,7 +253,7 @@ static int32_t look_up_module(const struct text_modules *t, struct str path, str
 	return (int32_t)at - 1;
 }
 
-/* Adds a module, whose key is free. known: NULL, or what gives it the id. */
+/* Adds a module, whose key must be free. known: NULL, or what gives its id. */
 static bool add_module(struct text_modules *t, uint64_t key, struct str path, struct str id, enum text_id kind,
         const struct text_known *known)
 {

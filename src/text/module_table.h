@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The modules that a text names, and what it says of their ids, before or after their frames. */
+/* The modules that a text names, and what it says about their ids, before or after their frames. */
 #ifndef TEXT_MODULE_TABLE_H
 #define TEXT_MODULE_TABLE_H
 
@@ -8,7 +8,7 @@
 #include "text/reader.h"
 
 enum text_id {
-	TEXT_ID_GIVEN, /* as symbol servers are asked for it */
+	TEXT_ID_GIVEN, /* in the form in which symbol servers are asked for it */
 	TEXT_ID_BUILD, /* a GNU build id in hex */
 	TEXT_ID_UUID,  /* of a Mach-O file, with or without dashes */
 };
@@ -29,23 +29,24 @@ bool text_modules_init(struct text_modules *t, uint32_t max);
 void text_modules_release(struct text_modules *t);
 void text_modules_forget(struct text_modules *t);
 
-/* A report begins: what was said until now is of other processes. */
+/* A new report begins: what earlier text said is about other processes. */
 void text_modules_begin_report(struct text_modules *t);
-/* Modules whose path ends in this one's last segment have this id from here on, and so have those of the report that
- * were named without one. symbols: the name of the symbol file; empty: as the module. false: no room. */
+/* From here on, modules whose path ends in the last segment of this one have this id, and so do those of the current
+ * report that were named without one. symbols: the name of the symbol file; empty: the same as the module's. False if
+ * there is no room. */
 bool text_modules_know(
         struct text_modules *t, struct str path, struct str symbols, struct str id, enum text_id kind, bool user);
 bool text_modules_is_known(const struct text_modules *t, struct str path);
-/* The number of a module, new or not; an empty id: what is known. -1: no room. */
+/* The number of a module, which is added if it is new; an empty id: use what is known. -1: no room. */
 int32_t text_modules_find(struct text_modules *t, struct str path, struct str id, enum text_id kind);
-/* Valid until the next one is found. */
+/* Valid until the next text_modules_find. */
 const struct text_module *text_modules_at(const struct text_modules *t, uint32_t index);
-/* Half of the room is used. */
+/* Whether half of the room is used. */
 bool text_modules_crowded(const struct text_modules *t);
 
-/* Behind the last slash, backslash or, in an archive, exclamation mark. */
+/* The part after the last slash, backslash or, in an archive, exclamation mark. */
 struct str text_base_name(struct str path);
-/* The debug id that Breakpad makes of a build id (2 or more hex digits) on little-endian machines: 33 letters. */
+/* The debug id that Breakpad makes from a build id (2 or more hex digits) on little-endian machines: 33 characters. */
 bool text_debug_id(char out[34], struct str build_id);
 
 #endif

@@ -10,7 +10,7 @@ static void put_text(struct buffer *out, const char *text)
 	buffer_append(out, text, strlen(text));
 }
 
-/* DEL, and the control characters above 0x7f, which JSON need not escape; 0: none. The number of bytes. */
+/* The length of DEL or a control character above 0x7f, which JSON need not escape; 0: neither. */
 static unsigned is_control(const char *p, const char *end)
 {
 	if (*p == 0x7f)
@@ -39,7 +39,7 @@ void text_write_plain(struct buffer *out, struct str s)
 	buffer_append(out, from, (size_t)(end - from));
 }
 
-/* NAME, and the place behind it where it is known. */
+/* NAME, followed by the place if it is known. */
 static void put_call(struct buffer *out, const struct text_call *c, const char *at)
 {
 	text_write_plain(out, c->function);
@@ -59,7 +59,7 @@ static void put_calls(struct buffer *out, const struct text_call *calls, size_t 
 	}
 }
 
-/* Bars within would be further fields. */
+/* Bars inside would separate fields. */
 static void put_field(struct buffer *out, struct str s)
 {
 	size_t from = out->len;
@@ -88,7 +88,7 @@ static void put_json_line(struct buffer *out, uint32_t line)
 		put_text(out, "null");
 }
 
-/* As minidump-stackwalk writes them: the calls within the frame's own function, innermost first. */
+/* As minidump-stackwalk writes them: the calls inside the frame's own function, innermost first. */
 static void put_json_inlines(struct buffer *out, const struct text_call *calls, size_t count)
 {
 	if (count < 2) {

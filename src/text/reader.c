@@ -92,7 +92,7 @@ bool text_told(struct text_reader *r, struct str path, struct str symbols, struc
 
 /* ---- lines ---- */
 
-/* The first format that knows the line has it. */
+/* The first format that recognises a line takes it. */
 static bool (*const formats[])(struct text_reader *r, struct rest line) = {
         text_read_json,
         text_read_numbered,
@@ -104,7 +104,7 @@ static bool (*const formats[])(struct text_reader *r, struct rest line) = {
         text_read_anything,
 };
 
-/* Most lines of a log are of no format: all of them need one of these letters. */
+/* Most lines of a log have no format: every format needs one of these characters. */
 static bool may_say_something(struct rest line)
 {
 	size_t n = (size_t)(line.end - line.at);

@@ -17,15 +17,15 @@
 #include "base/str.h"
 
 enum {
-	TEXT_LINE_MAX = 4 << 20, /* bytes of a line; a longer one is not read */
-	TEXT_NAME_MAX = 1024,    /* of a module's path, name or id; what is longer is no frame */
+	TEXT_LINE_MAX = 4 << 20, /* bytes of a line; longer ones are not read */
+	TEXT_NAME_MAX = 1024,    /* bytes of a module's path, name or id; with longer ones it is not a frame */
 	TEXT_EDITS_MAX = 4,
 };
 
-/* What is written in place of some bytes of the text. */
+/* What to write in place of some bytes of the text. */
 enum text_style {
 	TEXT_AT,            /* NAME at FILE:LINE */
-	TEXT_IN,            /* the same as sanitizers write it: " in NAME FILE:LINE " */
+	TEXT_IN,            /* in the form of sanitizers: " in NAME FILE:LINE " */
 	TEXT_BLANK,         /* NAME FILE:LINE, as TSan writes it */
 	TEXT_PARENTHESES,   /* " (NAME at FILE:LINE)" */
 	TEXT_FIELDS,        /* NAME|FILE|LINE */
@@ -36,12 +36,12 @@ enum text_style {
 };
 
 struct text_edit {
-	uint64_t at; /* in all text that was given to the reader */
+	uint64_t at; /* in the whole text given to the reader */
 	uint32_t cut;
 	enum text_style style;
 };
 
-/* What an address counts from. They differ where an executable has a fixed address, or its segments are shifted. */
+/* What an address is relative to. These differ if an executable has a fixed address, or its segments are shifted. */
 enum text_base {
 	TEXT_ELF,   /* the addresses of the file itself */
 	TEXT_IMAGE, /* where the image begins in memory */
@@ -52,18 +52,18 @@ enum { TEXT_NO_MODULE = -1 };
 
 struct text_frame {
 	uint64_t line;    /* its number, from 1 */
-	int32_t module;   /* text_reader_module; TEXT_NO_MODULE: the text has an address alone */
+	int32_t module;   /* text_reader_module; TEXT_NO_MODULE: the text has only an address */
 	uint64_t offset;  /* as the text has it */
-	uint64_t address; /* what to look up: of a return address, one byte below */
+	uint64_t address; /* the address to look up: for a return address, one byte before it */
 	enum text_base base;
 	struct text_edit edits[TEXT_EDITS_MAX]; /* in the order of the text */
 	unsigned edit_count;
 };
 
 struct text_module {
-	struct str path;     /* as the text has it: a path, or a name alone */
-	struct str name;     /* under which its symbols are kept */
-	struct str id;       /* the same: a debug id, or what the user gave; empty: the text has not told it */
+	struct str path;     /* as in the text: a path, or only a name */
+	struct str name;     /* under which its symbols are stored */
+	struct str id;       /* likewise: a debug id, or what the user gave; empty: the text has not said */
 	struct str build_id; /* lower-case hex; empty: not told */
 };
 
