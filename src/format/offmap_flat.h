@@ -114,7 +114,8 @@ uint64_t flat_bytes(const struct flat *f);
 bool flat_set_name(struct flat *f, const char *name, uint32_t len);
 bool flat_reserve_segments(struct flat *f, uint32_t count);
 bool flat_reserve_nodes(struct flat *f, uint32_t count);
-/* An array with room for `need` elements of `size` bytes, grown by doubling; NULL: no memory, the old one stays. */
+/* An array with room for `need` elements of `size` bytes, doubled when it is small, large ones grown by
+ * a quarter, which the system does without a copy; NULL: no memory, the old one stays. */
 void *array_grow(void *array, uint32_t *cap, uint32_t need, size_t size);
 
 /* Makes room in an array or returns 0 (false, NULL) from the function around it. */

@@ -36,7 +36,7 @@ struct memo_entry {
 	uint32_t record, parent, node; /* 0: free */
 };
 
-enum { MEMO_LEAST = 64 };
+enum { MEMO_LEAST = 64, LARGE_ARRAY = 1 << 16 /* elements */ };
 
 struct flattener {
 	struct active_range *active;
@@ -72,9 +72,10 @@ void *array_grow(void *array, uint32_t *cap, uint32_t need, size_t size)
 	if (need <= *cap)
 		return array;
 	while (wanted < need) {
-		if (wanted > UINT32_MAX / 2)
+		uint32_t more = wanted < LARGE_ARRAY ? wanted : wanted / 4;
+		if (wanted > UINT32_MAX - more)
 			return NULL;
-		wanted *= 2;
+		wanted += more;
 	}
 	array = realloc(array, (size_t)wanted * size);
 	if (array)

@@ -24,13 +24,14 @@ typedef unsigned __int128 position;
 #define ADDRESS_END ((position)1 << 64)
 
 enum {
-	KEPT_BYTES =
-	        64
-	        << 20, /* of functions that are kept, and a quarter of the text: so all is read a few times at most */
-	SPARE_BYTES = 1 << 20, /* of a flat that is used again */
+	KEPT_BYTES = 64 << 20,  /* with a quarter of the text, of functions that are kept: all is read a few times */
+	SPARE_BYTES = 64 << 10, /* of a flat that is used again */
 	SPARE_MAX = 64,
-	IDLE_BYTES = 16 << 20, /* buffers above this are given back when a page is done */
-	SLOTS_MAX = 2048,      /* and twice what the functions that are kept may name */
+	LARGE_TEXT = 1 << 20,    /* of a function that is not read again for every page of it */
+	RECORD_BYTES = 24,       /* for each byte of text: of all that is held while one function is read */
+	BESIDE_BYTES = 32 << 20, /* buffers, spare flats, a string page */
+	IDLE_BYTES = 16 << 20,   /* buffers above this are given back when a page is done */
+	SLOTS_MAX = 2048,        /* and twice what the functions that are kept may name */
 };
 
 /* id of a FILE or INLINE_ORIGIN -> slot */
@@ -62,9 +63,11 @@ struct sympages {
 	uint32_t last_file_slot; /* 0: none */
 	struct kept *kept;       /* [kept_base, kept_count), ascending by symbol */
 	uint32_t kept_base, kept_count, kept_cap;
+	struct kept large; /* answered last of the large ones that are not in there; its flat may be NULL */
 	uint64_t kept_bytes, kept_names; /* of all: their size, and how many slots they may name */
 	struct flat *spare;              /* a list */
 	uint32_t spare_count;
+	uint64_t spare_bytes;
 	struct flat public;
 	uint8_t *escaped;
 	uint32_t escaped_cap;
@@ -121,6 +124,7 @@ void sympages_free(struct sympages *m)
 		next = f->next;
 		flat_free(f);
 	}
+	flat_free(m->large.flat);
 	free(m->kept);
 	encoder_free(m->encoder);
 	flattener_free(m->flattener);
@@ -133,6 +137,16 @@ void sympages_free(struct sympages *m)
 	free(m);
 }
 
+static uint64_t text_of(const struct symindex_symbol *s)
+{
+	return s->end - s->place;
+}
+
+static uint64_t kept_max(const struct symindex *x)
+{
+	return KEPT_BYTES + x->text_bytes / 4;
+}
+
 static uint64_t slot_bytes(const struct sympages *m)
 {
 	return m->strings.cap * (uint64_t)sizeof *m->strings.slots + m->strings.texts_cap +
@@ -141,10 +155,18 @@ static uint64_t slot_bytes(const struct sympages *m)
 
 uint64_t sympages_bytes(const struct sympages *m)
 {
-	return sizeof *m + m->kept_bytes + m->kept_cap * (uint64_t)sizeof *m->kept +
-	       m->spare_count * (uint64_t)SPARE_BYTES + func_records_bytes(&m->records) + slot_bytes(m) +
-	       symrecords_bytes(&m->reader) + flattener_bytes(m->flattener) + encoder_buffer_bytes(m->encoder) +
-	       m->escaped_cap + m->public.name_cap;
+	return sizeof *m + m->kept_bytes + m->kept_cap * (uint64_t)sizeof *m->kept + m->spare_bytes +
+	       func_records_bytes(&m->records) + slot_bytes(m) + symrecords_bytes(&m->reader) +
+	       flattener_bytes(m->flattener) + encoder_buffer_bytes(m->encoder) + m->escaped_cap + m->public.name_cap;
+}
+
+uint64_t sympages_bytes_max(const struct symindex *x)
+{
+	uint64_t largest = 0;
+	for (uint32_t i = 0; i < x->symbol_count; i++)
+		if (text_of(&x->symbols[i]) > largest)
+			largest = text_of(&x->symbols[i]);
+	return BESIDE_BYTES + kept_max(x) + RECORD_BYTES * largest;
 }
 
 /* ---- strings ---- */
@@ -354,9 +376,11 @@ static uint64_t names_of(const struct flat *f)
 	return f->segment_count + 2 * (uint64_t)f->node_count;
 }
 
-static void drop(struct sympages *m, const struct kept *k)
+static void release(struct sympages *m, const struct kept *k)
 {
 	struct flat *f = k->flat;
+	if (!f)
+		return;
 	m->kept_bytes -= flat_bytes(f);
 	m->kept_names -= names_of(f);
 	if (m->spare_count == SPARE_MAX || flat_bytes(f) > SPARE_BYTES) {
@@ -366,12 +390,32 @@ static void drop(struct sympages *m, const struct kept *k)
 	f->next = m->spare;
 	m->spare = f;
 	m->spare_count++;
+	m->spare_bytes += flat_bytes(f);
+}
+
+/* Takes the last of those that are kept away. */
+static void pop(struct sympages *m)
+{
+	const struct kept *top = &m->kept[--m->kept_count], old = m->large;
+	if (text_of(&m->x->symbols[top->symbol]) < LARGE_TEXT) {
+		release(m, top);
+		return;
+	}
+	m->large = *top;
+	release(m, &old);
+}
+
+static void release_large(struct sympages *m)
+{
+	release(m, &m->large);
+	m->large.flat = NULL;
 }
 
 static void drop_all(struct sympages *m)
 {
 	while (m->kept_count > m->kept_base)
-		drop(m, &m->kept[--m->kept_count]);
+		pop(m);
+	release_large(m);
 	m->kept_base = m->kept_count = 0;
 }
 
@@ -382,14 +426,17 @@ static struct flat *take_flat(struct sympages *m)
 		return calloc(1, sizeof *f);
 	m->spare = f->next;
 	m->spare_count--;
+	m->spare_bytes -= flat_bytes(f);
 	return f;
 }
 
 /* Lets the outermost go as long as there is more than may be. */
 static void make_room(struct sympages *m)
 {
-	while (m->kept_bytes > KEPT_BYTES + m->x->text_bytes / 4 && m->kept_base < m->kept_count)
-		drop(m, &m->kept[m->kept_base++]);
+	if (m->kept_bytes > kept_max(m->x))
+		release_large(m);
+	while (m->kept_bytes > kept_max(m->x) && m->kept_base < m->kept_count)
+		release(m, &m->kept[m->kept_base++]);
 	if (m->kept_base == m->kept_count) {
 		m->kept_base = m->kept_count = 0;
 	} else if (m->kept_base > m->kept_count / 2) {
@@ -399,31 +446,45 @@ static void make_room(struct sympages *m)
 	}
 }
 
+static bool read_new(struct sympages *m, struct kept *k)
+{
+	k->flat = take_flat(m);
+	if (!k->flat || !read_func(m, k->symbol, k->flat, &k->counts)) {
+		flat_free(k->flat);
+		k->flat = NULL;
+		return false;
+	}
+	m->kept_bytes += flat_bytes(k->flat);
+	m->kept_names += names_of(k->flat);
+	return true;
+}
+
 /* A FUNC that answers from `from` on, NULL as RECORD_FAILED. */
 static struct kept *take_func(struct sympages *m, uint32_t symbol, uint64_t from)
 {
+	struct kept k = {.symbol = symbol}, *grown;
+	if (m->large.flat && m->large.symbol == symbol) {
+		k = m->large;
+		m->large.flat = NULL;
+	}
 	while (m->kept_count > m->kept_base) {
 		struct kept *top = &m->kept[m->kept_count - 1];
 		if (top->symbol == symbol)
 			return top;
 		if (top->symbol < symbol && from - top->flat->addr < top->flat->size)
 			break;
-		drop(m, top);
-		m->kept_count--;
+		pop(m);
 	}
 	make_room(m);
-	GROW(m->kept, m->kept_cap, m->kept_count + 1);
-	struct kept *k = &m->kept[m->kept_count];
-	k->symbol = symbol;
-	k->flat = take_flat(m);
-	if (!k->flat || !read_func(m, symbol, k->flat, &k->counts)) {
-		flat_free(k->flat);
+	grown = array_grow(m->kept, &m->kept_cap, m->kept_count + 1, sizeof *m->kept);
+	if (grown)
+		m->kept = grown;
+	if (!grown || (!k.flat && !read_new(m, &k))) {
+		release(m, &k);
 		return NULL;
 	}
-	m->kept_count++;
-	m->kept_bytes += flat_bytes(k->flat);
-	m->kept_names += names_of(k->flat);
-	return k;
+	m->kept[m->kept_count] = k;
+	return &m->kept[m->kept_count++];
 }
 
 /* Between pages: gives back what only a large function needed, and slots that nothing names any more. */
