@@ -1,19 +1,140 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bench_parse FILE [RUNS]: a symbol file in memory, parsed and built into pages with their checksums on one thread,
- * on two, for a few offsets only, and one pass of memchr over its line ends. Prints the median of each in MB/s of text.
+ * bench_parse FILE [RUNS]: a symbol file in memory, made into an index, spans and all pages with their checksums, on
+ * one thread and on two, and one pass of memchr over its line ends. Prints the median of each in MB/s of text, how many
+ * records a second that is, and the parts: the index in MB/s, the spans in milliseconds, a page in microseconds.
  */
 #include <config.h>
 
 #include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
-#include "format/breakpad.h"
+#include "format/sympages.h"
 
-enum { CHUNK = 256 << 10, RUNS_MAX = 101, ASKED = 25 };
+enum { CHUNK = 256 << 10, RUNS_MAX = 101, THREADS = 2 };
+
+enum { MEMCHR, BUILD, THREADED, INDEX, SPANS, PAGES, TIMES };
+
+struct work {
+	const uint8_t *data;
+	size_t len;
+	struct symtext text;
+	const struct symindex *index;
+	const struct symspans *spans;
+	atomic_uint next_code, next_string;
+	atomic_ullong bytes, sum, records;
+	uint32_t pages;
+	uint64_t index_bytes, span_bytes;
+};
+
+static _Noreturn void die(const char *what)
+{
+	fprintf(stderr, "bench_parse: %s\n", what);
+	exit(1);
+}
+
+static uint8_t *read_file(const char *path, size_t *len)
+{
+	FILE *f = fopen(path, "rb");
+	if (!f || fseek(f, 0, SEEK_END) != 0)
+		die(path);
+	*len = (size_t)ftell(f);
+	rewind(f);
+	uint8_t *data = malloc(*len);
+	if (!data || fread(data, 1, *len, f) != *len)
+		die(path);
+	fclose(f);
+	return data;
+}
+
+static uint64_t count_lines(const uint8_t *data, size_t len)
+{
+	uint64_t lines = 0;
+	const uint8_t *end = data + len;
+	for (const uint8_t *at = data; (at = memchr(at, '\n', (size_t)(end - at))); at++)
+		lines++;
+	return lines;
+}
+
+static struct symindex *make_index(const struct work *w)
+{
+	struct symindex *x = symindex_new((struct str){"", 0});
+	enum err err = x ? ERR_OK : ERR_NO_MEMORY;
+	for (size_t at = 0; at < w->len && !err; at += CHUNK)
+		err = symindex_feed(x, w->data + at, w->len - at < CHUNK ? w->len - at : CHUNK, NULL);
+	if (err || symindex_finish(x, NULL))
+		die("the file cannot be read");
+	return x;
+}
+
+static void done(struct work *w, struct page *p)
+{
+	if (!p)
+		die("no page");
+	w->sum ^= checksum("", 0, p->bytes, p->len);
+	w->bytes += p->len;
+	page_unref(p);
+}
+
+static void *make_pages(void *arg)
+{
+	struct work *w = arg;
+	struct sympages_counts counts = {0};
+	struct sympages *pages = sympages_new(w->index, w->spans, &w->text);
+	if (!pages)
+		die("no memory");
+	for (uint32_t i; (i = atomic_fetch_add(&w->next_code, 1)) < w->spans->page_count;)
+		done(w, sympages_code(pages, i, &counts));
+	for (uint32_t i; (i = atomic_fetch_add(&w->next_string, 1)) < w->index->string_page_count;)
+		done(w, sympages_strings(pages, i));
+	w->records += counts.lines + counts.inlines;
+	sympages_free(pages);
+	return NULL;
+}
+
+static double lap(int64_t *since)
+{
+	int64_t now = clock_now();
+	double seconds = (double)(now - *since) / 1e9;
+	*since = now;
+	return seconds;
+}
+
+/* The times of the parts; returns their sum. */
+static double build(struct work *w, unsigned threads, double *index, double *spans, double *pages)
+{
+	pthread_t others[THREADS];
+	int64_t since = clock_now();
+	struct symindex *x = make_index(w);
+	*index = lap(&since);
+	struct symspans *s = symspans_new(x, &w->text, false, 0);
+	if (!s)
+		die("no memory");
+	*spans = lap(&since);
+	w->index = x;
+	w->spans = s;
+	w->next_code = w->next_string = 0;
+	w->bytes = w->sum = 0;
+	w->records = x->funcs + x->publics + x->files.count + x->origins.count;
+	for (unsigned i = 1; i < threads; i++)
+		if (pthread_create(&others[i], NULL, make_pages, w))
+			die("no thread");
+	make_pages(w);
+	for (unsigned i = 1; i < threads; i++)
+		pthread_join(others[i], NULL);
+	*pages = lap(&since);
+	w->pages = s->page_count + x->string_page_count;
+	w->index_bytes = symindex_bytes(x);
+	w->span_bytes = symspans_bytes(s);
+	symspans_free(s);
+	symindex_free(x);
+	return *index + *spans + *pages;
+}
 
 static int order(const void *a, const void *b)
 {
@@ -21,119 +142,44 @@ static int order(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Sorts the times of n runs over so many MB, and prints their speeds. */
-static void print_speeds(const char *name, double *times, unsigned n, double mb)
+/* What n runs of these times make of an amount. */
+static void print_speeds(const char *name, const double *times, unsigned n, double amount)
 {
-	qsort(times, n, sizeof *times, order);
-	printf(", \"%s\": {\"median\": %.1f, \"min\": %.1f, \"max\": %.1f}", name, mb / times[n / 2], mb / times[n - 1],
-	        mb / times[0]);
-}
-
-static uint8_t *read_file(const char *path, size_t *len)
-{
-	FILE *f = fopen(path, "rb");
-	if (!f || fseek(f, 0, SEEK_END) != 0) {
-		perror(path);
-		exit(2);
-	}
-	*len = (size_t)ftell(f);
-	rewind(f);
-	uint8_t *data = malloc(*len);
-	if (!data || fread(data, 1, *len, f) != *len) {
-		perror(path);
-		exit(2);
-	}
-	fclose(f);
-	return data;
-}
-
-static uint64_t sum_pages(struct page *const *pages, uint32_t count)
-{
-	uint64_t sum = 0;
-	for (uint32_t i = 0; i < count; i++)
-		sum ^= checksum("", 0, pages[i]->bytes, pages[i]->len);
-	return sum;
-}
-
-static double count_lines(const uint8_t *data, size_t len, uint64_t *lines)
-{
-	int64_t start = clock_now();
-	const uint8_t *end = data + len;
-	*lines = 0;
-	for (const uint8_t *at = data; (at = memchr(at, '\n', (size_t)(end - at))); at++)
-		(*lines)++;
-	return (double)(clock_now() - start) / 1e9;
-}
-
-/* The map of all when asked is NULL. */
-static struct offmap *parse(const uint8_t *data, size_t len, const uint64_t *asked, bool threaded)
-{
-	struct offmap_options options = {.raw_budget = UINT64_MAX, .codec = CODEC_LZ4, .threaded = threaded};
-	struct offmap *m = NULL;
-	struct breakpad *p = breakpad_new(&options, (struct str){"", 0});
-	enum err err = p && (!asked || breakpad_ask(p, asked, ASKED)) ? ERR_OK : ERR_NO_MEMORY;
-	for (size_t at = 0; at < len && !err; at += CHUNK)
-		err = breakpad_feed(p, data + at, len - at < CHUNK ? len - at : CHUNK, NULL);
-	if (err || breakpad_finish(p, &m, NULL)) {
-		fputs("the file cannot be parsed\n", stderr);
-		exit(1);
-	}
-	breakpad_free(p);
-	return m;
-}
-
-static double build(const uint8_t *data, size_t len, bool threaded, uint64_t *raw)
-{
-	int64_t start = clock_now();
-	struct offmap *m = parse(data, len, NULL, threaded);
-	uint64_t sum = sum_pages(m->code, m->code_count) ^ sum_pages(m->strings, m->string_count);
-	double seconds = (double)(clock_now() - start) / 1e9;
-	*raw = m->raw_bytes + (sum == 1);
-	offmap_free(m);
-	return seconds;
-}
-
-/* Offsets all over the file. */
-static void choose(const uint8_t *data, size_t len, uint64_t asked[ASKED])
-{
-	struct offmap *m = parse(data, len, NULL, false);
-	for (uint32_t i = 0; i < ASKED; i++)
-		asked[i] = m->code_count ? m->code_first[(uint64_t)m->code_count * i / ASKED] + 1 : i;
-	offmap_free(m);
-}
-
-static double build_asked(const uint8_t *data, size_t len, const uint64_t asked[ASKED])
-{
-	int64_t start = clock_now();
-	offmap_free(parse(data, len, asked, false));
-	return (double)(clock_now() - start) / 1e9;
+	printf(", \"%s\": {\"median\": %.2f, \"min\": %.2f, \"max\": %.2f}", name, amount / times[n / 2],
+	        amount / times[n - 1], amount / times[0]);
 }
 
 int main(int argc, char **argv)
 {
 	unsigned runs = argc > 2 ? (unsigned)atoi(argv[2]) : 7;
-	double scans[RUNS_MAX], builds[RUNS_MAX], threaded[RUNS_MAX], few[RUNS_MAX];
-	uint64_t asked[ASKED];
-	uint64_t lines, raw;
-	size_t len;
-	if (argc < 2 || !runs || runs > RUNS_MAX) {
-		fputs("usage: bench_parse FILE [RUNS]\n", stderr);
-		return 2;
-	}
-	uint8_t *data = read_file(argv[1], &len);
-	choose(data, len, asked);
+	static double times[TIMES][RUNS_MAX];
+	double other[3];
+	struct work w = {0};
+	uint64_t lines = 0;
+	if (argc < 2 || !runs || runs > RUNS_MAX)
+		die("usage: bench_parse FILE [RUNS]");
+	uint8_t *data = read_file(argv[1], &w.len);
+	w.data = data;
+	w.text = symtext_whole(data);
 	for (unsigned i = 0; i < runs; i++) {
-		scans[i] = count_lines(data, len, &lines);
-		builds[i] = build(data, len, false, &raw);
-		threaded[i] = build(data, len, true, &raw);
-		few[i] = build_asked(data, len, asked);
+		int64_t since = clock_now();
+		lines = count_lines(data, w.len);
+		times[MEMCHR][i] = lap(&since);
+		times[THREADED][i] = build(&w, THREADS, &other[0], &other[1], &other[2]);
+		times[BUILD][i] = build(&w, 1, &times[INDEX][i], &times[SPANS][i], &times[PAGES][i]);
 	}
-	double mb = (double)len / 1e6;
-	printf("{\"text\": %.1f, \"lines\": %" PRIu64 ", \"map\": %.1f", mb, lines, (double)raw / 1e6);
-	print_speeds("memchr", scans, runs, mb);
-	print_speeds("build", builds, runs, mb);
-	print_speeds("threaded", threaded, runs, mb);
-	print_speeds("asked", few, runs, mb);
+	for (unsigned i = 0; i < TIMES; i++)
+		qsort(times[i], runs, sizeof **times, order);
+	double mb = (double)w.len / 1e6, pages = w.pages;
+	printf("{\"text\": %.1f, \"lines\": %" PRIu64 ", \"map\": %.1f, \"pages\": %.0f, \"records\": %llu", mb, lines,
+	        (double)w.bytes / 1e6, pages, w.records);
+	printf(", \"index_bytes\": %" PRIu64 ", \"span_bytes\": %" PRIu64 ", \"spans_ms\": %.2f, \"page_us\": %.1f",
+	        w.index_bytes, w.span_bytes, times[SPANS][runs / 2] * 1e3, times[PAGES][runs / 2] / pages * 1e6);
+	print_speeds("memchr", times[MEMCHR], runs, mb);
+	print_speeds("build", times[BUILD], runs, mb);
+	print_speeds("threaded", times[THREADED], runs, mb);
+	print_speeds("index", times[INDEX], runs, mb);
+	print_speeds("records_s", times[BUILD], runs, (double)w.records / 1e6);
 	puts("}");
 	free(data);
 	return 0;

@@ -15,7 +15,7 @@ front)
 	export ASAN_OPTIONS=detect_leaks=0
 	;;
 request_json) more=tests/unit/request_oracle.c size=4096 ;;
-sym) more="tests/fuzz/plain_sym.c tests/tools/indexed_map.c" size=2048 ;;
+sym) more="tests/fuzz/plain_map.c tests/fuzz/plain_sym.c tests/tools/indexed_map.c" size=2048 ;;
 *) more= size=4096 ;;
 esac
 # Of executables; the others need nothing of symbtool.

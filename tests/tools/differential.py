@@ -3,15 +3,13 @@
 """Compares the reader of the service with plain_reader.py, answer by answer.
 
     ./differential.py --tool ./symlookup [--count N] [--seed S]     random files
-    ./differential.py --tool ./symlookup --builder [--count ...]     random files, of which the tool compares its own two ways
     ./differential.py --tool ./symlookup --extremes                 files at the limits of the format
     ./differential.py --tool ./symlookup --corpus DIR               the kept cases, read whole and in pieces
 
 The tool is run once, with --batch: it takes the command line of plain_reader.py on each line of its input and prints what
 that prints, and an empty line; --chunk N makes it read the file N bytes at a time. --options="..." are given to it in every
-command line, e.g. --options="--values --codec lz4"; where it is given several times each file is read with each of them. With
---asked among them the number of damaged lines is not compared, since such maps pass over lines. Prints the first
-differences, the first file with one cut down to the lines that matter, and then "N files, M answers, D differences";
+command line, e.g. --options="--values lz4"; where it is given several times each file is read with each of them. Prints the
+first differences, the first file with one cut down to the lines that matter, and then "N files, M answers, D differences";
 exits 1 when D > 0 or nothing was compared.
 """
 import argparse
@@ -28,6 +26,7 @@ import threading
 import plain_reader
 import random_sym
 
+HEAD = ("corrupt", "damaged", "code_file")
 SHOWN = 10
 CHUNKS = (1, 2, 3, 7, 64, 4096)
 BOUND = 120  # seconds; for one file
@@ -37,7 +36,6 @@ MINIMISE_RUNS = 1500
 class Tool:
     def __init__(self, path, options, directory):
         self.path, self.options = os.path.abspath(path), options
-        self.head = ("corrupt", "code_file") if "--asked" in options else ("corrupt", "damaged", "code_file")
         self.file = os.path.join(directory, "a.sym")
         self.offsets = os.path.join(directory, "a.offsets")
         self.stderr = tempfile.TemporaryFile(dir=directory)
@@ -90,13 +88,13 @@ class Tool:
         return {"exit": code, "stderr": said[-2000:]}
 
 
-def compare(want, got, head):
+def compare(want, got):
     """Pairs of rows that differ. Of a corrupt file only that it is corrupt counts."""
     if not got:
         return [(want[0], None)]
     if want[0]["corrupt"] and got[0].get("corrupt") is True:
         return []
-    heads = [{k: row.get(k) for k in head} for row in (want[0], got[0])]
+    heads = [{k: row.get(k) for k in HEAD} for row in (want[0], got[0])]
     differing = [] if heads[0] == heads[1] else [(want[0], got[0])]
     if len(want) != len(got):
         return differing + [(f"{len(want)} rows", f"{len(got)} rows")]
@@ -134,7 +132,7 @@ class Run:
     def check(self, title, data, offsets, options, want):
         """options: what the tools are called with; want: the rows they have to print."""
         for tool in self.tools:
-            found = compare(want, tool.rows(data, offsets, options), tool.head)
+            found = compare(want, tool.rows(data, offsets, options))
             self.answers += len(want)
             self.differences += len(found)
             if found and self.differences - len(found) < SHOWN:
@@ -151,7 +149,7 @@ class Run:
 
         def differences(smaller):
             want = plain_reader.answers(smaller, offsets, asked_id, nearest)
-            return compare(want, tool.rows(smaller, offsets, options), tool.head)
+            return compare(want, tool.rows(smaller, offsets, options))
 
         smaller = minimise(differences, data)
         print("  minimised to")
@@ -190,21 +188,6 @@ class Run:
             for chunk in CHUNKS:
                 self.check(case, data, offsets, [*options, "--chunk", str(chunk)], want)
 
-    def builder(self, seed, count):
-        """The tool's own two ways to a map, which must be the same for every offset; fast, for many files."""
-        for number in range(seed, seed + count):
-            data, offsets = random_sym.make(number)
-            self.files += 1
-            for nearest in ([], ["--nearest"]):
-                options = ["--compare", "--indexed", str(number), "--page-text", str(number % 5 and number % 211), *nearest]
-                options += ["--chunk", str(number % 97 + 1), "--block", str(number % 67 + 1)] if number % 2 else []
-                for tool in self.tools:
-                    rows = tool.rows(data, offsets, options)
-                    self.answers += len(offsets)
-                    if len(rows) != 1 or rows[0].get("same") is not True:
-                        self.differences += 1
-                        print(f"seed {number}", *options, *(shorten(row) for row in rows[:4]), sep="\n")
-
     def end(self):
         """What a sanitizer finds at the end of a tool is a difference too."""
         for tool in self.tools:
@@ -221,7 +204,6 @@ def main():
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--corpus", metavar="DIR")
     p.add_argument("--extremes", action="store_true")
-    p.add_argument("--builder", action="store_true")
     p.add_argument("--options", action="append", type=shlex.split)
     args = p.parse_args()
     with tempfile.TemporaryDirectory() as directory:
@@ -230,8 +212,6 @@ def main():
             run.corpus(args.corpus)
         elif args.extremes:
             run.extremes()
-        elif args.builder:
-            run.builder(args.seed, args.count)
         else:
             run.random(args.seed, args.count)
         run.end()

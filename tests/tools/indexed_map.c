@@ -173,7 +173,8 @@ struct offmap *indexed_map(struct str text, struct str id, const struct indexed_
 	make_blocks(&blocks, text, how->block ? how->block : text.len);
 	struct symtext source = {get_from_blocks, &blocks};
 	struct symspans *s = checked(symspans_new(x, &source, how->nearest, how->page_text));
-	struct offmap *map = how->threads ? make_all(x, s, &source, how) : checked(sympages_all(x, s, &source));
+	struct offmap *map =
+	        how->threads || how->shuffle ? make_all(x, s, &source, how) : checked(sympages_all(x, s, &source));
 	symspans_free(s);
 	symindex_free(x);
 	free_blocks(&blocks);

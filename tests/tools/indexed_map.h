@@ -12,7 +12,7 @@ struct indexed_how {
 	size_t chunk;       /* bytes that are fed at once; 0: all */
 	size_t block;       /* bytes of the blocks in which the text lies; 0: in one */
 	uint64_t shuffle;   /* pages are made in an order that this chooses; 0: in theirs */
-	unsigned threads;   /* that make pages; 0: as sympages_all */
+	unsigned threads;   /* that make pages; 0 and no shuffle: as sympages_all */
 	uint32_t page_text; /* as of symspans_new */
 };
 
