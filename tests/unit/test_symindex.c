@@ -547,6 +547,130 @@ static void test_long_names(void **state)
 	check_large(&t, 0xff8, 0x4100, 0x3200 / 2, 64 << 10);
 }
 
+/* ---- bounds ---- */
+
+/* Counts the bytes that are read of a text. */
+struct counted {
+	const uint8_t *text;
+	uint64_t read;
+};
+
+static const uint8_t *get_counted(void *arg, uint64_t place, size_t len, uint8_t *room)
+{
+	struct counted *c = arg;
+	(void)room;
+	c->read += len;
+	return c->text + place;
+}
+
+/* Whoever misses pages of a large function here and there, others between them, reads its text once. */
+static void test_a_large_function_is_read_once(void **state)
+{
+	enum { LINES = 100000 };
+	struct buffer t = text_new();
+	(void)state;
+	text_add(&t, "MODULE a b 0 c\nFUNC 0 10 0 before\n0 10 1 0\nFUNC 1000 %x 0 large\n", 16 * LINES);
+	for (unsigned i = 0; i < LINES; i++)
+		text_add(&t, "%x 10 %u 0\n", 0x1000 + 16 * i, i);
+	struct counted c = {t.data, 0};
+	struct symtext text = {get_counted, &c};
+	struct symindex *x = index_of(text_str(&t), SIZE_MAX);
+	struct symspans *s = symspans_new(x, &text, false, 0);
+	assert_non_null(s);
+	struct sympages *m = sympages_new(x, s, &text);
+	assert_non_null(m);
+	assert_in_range(s->page_count, 50, 1000);
+	c.read = 0;
+	for (unsigned i = 0; i < 50; i++) {
+		struct page *p = sympages_code(m, i % 2 ? 0 : 1 + i * 7919 % (s->page_count - 1), NULL);
+		assert_non_null(p);
+		page_unref(p);
+	}
+	assert_in_range(c.read, t.len / 2, 2 * t.len);
+	sympages_free(m);
+	symspans_free(s);
+	symindex_free(x);
+	buffer_release(&t);
+}
+
+/* Functions whose records take much memory for their text. */
+static void make_costly(struct buffer *t, unsigned what, unsigned n)
+{
+	text_add(t, "MODULE a b 0 c\nFUNC 0 %x 0 f\n", 8 * n);
+	for (unsigned i = 0; i < n; i++)
+		switch (what) {
+		case 0: /* lines one behind the other */
+			text_add(t, "%x 1 1 %u\n", 2 * i, i % 7);
+			break;
+		case 1: /* that overlap as a stair, from its upper end */
+			text_add(t, "%x f0 %u 0\n", 2 * (n - 1 - i), i % 9);
+			break;
+		case 2: /* of one address */
+			text_add(t, "0 1 1 0\n");
+			break;
+		case 3: /* INLINEs */
+			text_add(t, "INLINE 0 1 0 0 %x 1\n", 2 * (n - i));
+			break;
+		case 4: /* that overlap */
+			text_add(t, "INLINE 0 1 0 0 %x f0\n", 2 * (n - i));
+			break;
+		case 5: /* each deeper than the last */
+			text_add(t, "INLINE %u 1 0 0 %x %x\n", i, i, 8 * n - 2 * i);
+			break;
+		case 6: /* ranges that overlap, many of one record */
+			if (i % 5000 == 0)
+				text_add(t, "%sINLINE 0 %u 0 0", i ? "\n" : "", i < n / 2);
+			text_add(t, " %x %x", 4 * (i % (n / 2)) + (i < n / 2), i < n / 2 ? 1 : 3);
+			break;
+		case 7: /* that all start at one place */
+			if (i % 5000 == 0)
+				text_add(t, "%sINLINE 0 1 0 0 1 1", i ? "\n" : "");
+			text_add(t, " 0 1");
+			break;
+		default: /* functions in functions */
+			text_add(t, "FUNC %x %x 0 f\n%x 1 1 0\n", i, 8 * n - 2 * i, i);
+		}
+	text_add(t, "\n");
+}
+
+/* What one maker takes at most is within the bound that is told before. */
+static void test_memory_of_pages(void **state)
+{
+	(void)state;
+	for (unsigned what = 0; what < 9; what++) {
+		struct buffer t = text_new();
+		make_costly(&t, what, what == 5 ? 20000 : 300000);
+		struct symindex *x = index_of(text_str(&t), SIZE_MAX);
+		struct symtext text = symtext_whole(t.data);
+		alloc_watch();
+		struct symspans *s = symspans_new(x, &text, false, 0);
+		struct alloc_use spans = alloc_watched();
+		assert_non_null(s);
+		alloc_watch();
+		struct sympages *m = sympages_new(x, s, &text);
+		assert_non_null(m);
+		uint64_t held = 0;
+		for (unsigned i = 0; i < 300 && i < s->page_count; i++) {
+			struct page *p = sympages_code(m, s->page_count < 300 ? i : i * (s->page_count / 300), NULL);
+			assert_non_null(p);
+			page_unref(p);
+			held = sympages_bytes(m) > held ? sympages_bytes(m) : held;
+		}
+		struct alloc_use use = alloc_watched();
+		print_message("%u: text %zu, spans %zu, pages %zu, of which %" PRIu64 " between two; bound %" PRIu64
+		              "\n",
+		        what, t.len, spans.peak, use.peak, held, sympages_bytes_max(x));
+		assert_true(use.peak <= sympages_bytes_max(x));
+		assert_true(what == 8 || use.peak <= 24 * t.len + (4 << 20)); /* without what is for many functions */
+		assert_true(spans.peak <= 12 * t.len + (1 << 20));
+		assert_true(held <= use.peak + use.peak / 4 + (1 << 20));
+		sympages_free(m);
+		symspans_free(s);
+		symindex_free(x);
+		buffer_release(&t);
+	}
+}
+
 /* ---- failures ---- */
 
 struct attempt {
@@ -648,6 +772,8 @@ int main(void)
 	        cmocka_unit_test(test_vast_functions),
 	        cmocka_unit_test(test_nested_functions),
 	        cmocka_unit_test(test_long_names),
+	        cmocka_unit_test(test_a_large_function_is_read_once),
+	        cmocka_unit_test(test_memory_of_pages),
 	        cmocka_unit_test(test_no_memory),
 	        cmocka_unit_test(test_text_gone),
 	};
