@@ -19,9 +19,9 @@ export function requestOf(input, modules) {
 	const lines = modules.split("\n").map(line => line.trim()).filter(Boolean);
 	const records = [];
 	for (const line of lines) {
-		const parts = /^(.+)=([0-9A-Fa-f]{32,40})$/.exec(line);
+		const parts = /^(.+)=([0-9A-Fa-f]{16,128})$/.exec(line);
 		if (!parts)
-			return { error: `A module is written NAME=ID, with an id of 32 to 40 hex digits: ${line}`, field: "modules", from: 0, to: 0 };
+			return { error: `A module is written NAME=ID, with an id of 16 to 128 hex digits: ${line}`, field: "modules", from: 0, to: 0 };
 		records.push(`MODULE Linux x86_64 ${parts[2]} ${parts[1]}`);
 	}
 	const body = records.map(record => `${record}\n`).join("") + input;

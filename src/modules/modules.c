@@ -452,9 +452,9 @@ enum err modules_invalidate(struct modules *m, struct str name, struct str id, s
 	struct build_id_question question;
 	unsigned count = 1;
 	bool told = true, made = module_want_init(&wants[0], m, name, id);
-	if (file_id_parse(&file_id, id))
+	if (m->store && file_id_parse(&file_id, id))
 		made = module_want_init_file(&wants[count++], name, id, &file_id) && made;
-	if (build_id_question_parse(&question, id))
+	if (m->store && build_id_question_parse(&question, id))
 		made = module_want_init_alias(&wants[count++], name, id, &question) && made;
 	if (!made)
 		return no_memory(e);
