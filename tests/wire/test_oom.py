@@ -9,6 +9,7 @@ import mmap
 import os
 import struct
 import subprocess
+import uuid
 
 import pytest
 
@@ -183,6 +184,20 @@ def upload(stack, modules):
     return reply
 
 
+def ask_by_build_id(stack, modules):
+    """A symbfile with the last module's id as its build id, asked for by the debug id of that."""
+    ident = base64.urlsafe_b64encode(modules[-1][1][16:32].encode()).decode().rstrip("=")
+    headers = {"FileID": ident, "FilePart": "0", "FileParts": "1", "Authorization": stack.key, "BuildID": modules[-1][1][:32] + "01234567"}
+    reply = stack.client.request("POST", "/api/symbols-ranges", write([{"t": "range", "va": "0x1000", "len": 4, "depth": 0, "func": "f"}]), headers)
+    if reply.status != 200:
+        return reply
+    debug_id = uuid.UUID(bytes_le=bytes.fromhex(modules[-1][1][:32])).hex.upper() + "0"
+    reply = stack.client.post("/symbolicate/v5", job([["uploaded", debug_id]], [[0, 0x1000]]))
+    if reply.status == 200:
+        assert reply.json()["results"][0]["stacks"][0][0].get("function") == "f", reply
+    return reply
+
+
 def ask_v5(stack, modules):
     reply = stack.client.post("/symbolicate/v5", body(modules))
     if reply.status == 200:
@@ -190,7 +205,7 @@ def ask_v5(stack, modules):
     return reply
 
 
-@pytest.mark.parametrize("request_", [ask_v5, ask_v4, ask_gzip, ask_debug, upload], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("request_", [ask_v5, ask_v4, ask_gzip, ask_debug, upload, ask_by_build_id], ids=lambda f: f.__name__)
 def test_each_allocation_fails(stack, failing, request_):
     """The first of a request, the second, and so on until the request needs no more: each time a module that nobody has
     asked for yet, and a known one."""
