@@ -9,8 +9,7 @@
 
 #include "base/cores.h"
 
-/* What making a page takes at most, for each byte of the largest symbol's text: its records. */
-enum { BYTES_A_RECORD_BYTE = 6, IDLE_MAX = 16 };
+enum { IDLE_MAX = 16 };
 
 struct symmap {
 	struct offmap_options options;
@@ -123,20 +122,11 @@ enum err symmap_feed(struct symmap *m, const uint8_t *data, size_t len, struct e
 	return err;
 }
 
-static uint64_t largest_symbol(const struct symindex *x)
-{
-	uint64_t largest = 0;
-	for (uint32_t i = 0; i < x->symbol_count; i++)
-		if (x->symbols[i].end - x->symbols[i].place > largest)
-			largest = x->symbols[i].end - x->symbols[i].place;
-	return largest;
-}
-
 enum err symmap_finish(struct symmap *m, struct error *e)
 {
 	enum err err = symindex_finish(m->index, e);
 	if (!err)
-		err = check_memory(m, BYTES_A_RECORD_BYTE * largest_symbol(m->index), e);
+		err = check_memory(m, sympages_page_bytes_max(m->index), e);
 	if (err)
 		return err;
 	struct symstore_reader *reader = symstore_reader_new(m->store);

@@ -27,11 +27,10 @@ enum {
 	KEPT_BYTES = 64 << 20,  /* with a quarter of the text, of functions that are kept: all is read a few times */
 	SPARE_BYTES = 64 << 10, /* of a flat that is used again */
 	SPARE_MAX = 64,
-	LARGE_TEXT = 1 << 20,    /* of a function that is not read again for every page of it */
-	RECORD_BYTES = 24,       /* for each byte of text: of all that is held while one function is read */
-	BESIDE_BYTES = 32 << 20, /* buffers, spare flats, a string page */
-	IDLE_BYTES = 16 << 20,   /* buffers above this are given back when a page is done */
-	SLOTS_MAX = 2048,        /* and twice what the functions that are kept may name */
+	LARGE_TEXT = 1 << 20,  /* of a function that is not read again for every page of it */
+	RECORD_BYTES = 24,     /* for each byte of text: of all that is held while one function is read */
+	IDLE_BYTES = 16 << 20, /* buffers above this are given back when a page is done */
+	SLOTS_MAX = 2048,      /* and twice what the functions that are kept may name */
 };
 
 /* id of a FILE or INLINE_ORIGIN -> slot */
@@ -160,13 +159,13 @@ uint64_t sympages_bytes(const struct sympages *m)
 	       flattener_bytes(m->flattener) + encoder_buffer_bytes(m->encoder) + m->escaped_cap + m->public.name_cap;
 }
 
-uint64_t sympages_bytes_max(const struct symindex *x)
+uint64_t sympages_page_bytes_max(const struct symindex *x)
 {
 	uint64_t largest = 0;
 	for (uint32_t i = 0; i < x->symbol_count; i++)
 		if (text_of(&x->symbols[i]) > largest)
 			largest = text_of(&x->symbols[i]);
-	return BESIDE_BYTES + kept_max(x) + RECORD_BYTES * largest;
+	return RECORD_BYTES * largest;
 }
 
 /* ---- strings ---- */

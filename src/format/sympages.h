@@ -18,11 +18,12 @@ struct sympages_counts {
 struct sympages;
 struct sympages *sympages_new(const struct symindex *x, const struct symspans *s, const struct symtext *text);
 void sympages_free(struct sympages *m); /* NULL is fine */
-/* Bytes that it holds between pages. */
+/* Bytes that it holds between pages: some 8 MB, and functions that answer again later, up to 64 MiB and a quarter of
+ * the text. */
 uint64_t sympages_bytes(const struct sympages *m);
-/* The most that one ever holds, also while it makes a page: 32 MiB; functions that answer again later, up to 64 MiB and
- * a quarter of the text; and 24 bytes for each byte of the largest function's text, whose records are read at once. */
-uint64_t sympages_bytes_max(const struct symindex *x);
+/* The most that it takes besides while it makes a page: 24 bytes for each byte of the largest symbol's text, whose
+ * records it reads at once. */
+uint64_t sympages_page_bytes_max(const struct symindex *x);
 
 /* A page with one reference, or NULL: no memory, or the text cannot be had. Adds to counts, which may be NULL. */
 struct page *sympages_code(struct sympages *m, uint32_t number, struct sympages_counts *counts);
