@@ -164,12 +164,12 @@ static enum err set_number(uint64_t *to, const struct config_row *row, const cha
 	        [TYPE_COUNT] = "number",
 	        [TYPE_BYTES] = "size: a number, then nothing, K, M, G or T",
 	        [TYPE_DURATION] = "time: a number, then ms, s, m, h or d",
-	        [TYPE_OCTAL] = "octal mode",
+	        [TYPE_OCTAL] = "mode in octal digits",
 	};
 	char min[CONFIG_NUMBER_SIZE], max[CONFIG_NUMBER_SIZE];
 	uint64_t number;
 	if (!parse_number(row->type, value, &number))
-		return error_set(e, ERR_CONFIG, "%s: \"%s\" is no %s", row->key, value, forms[row->type]);
+		return error_set(e, ERR_CONFIG, "%s: \"%s\" is not a %s", row->key, value, forms[row->type]);
 	if (number < row->min || number > row->max)
 		return error_set(e, ERR_CONFIG, "%s: %s is not in %s to %s", row->key, value,
 		        config_print_number(min, row->type, row->min), config_print_number(max, row->type, row->max));

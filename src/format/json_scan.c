@@ -213,7 +213,7 @@ bool scan_skip(struct scan *s)
 
 bool scan_document(struct scan *s)
 {
-	return scan_skip(s) && (scan_peek(s) == SCAN_END || fault(s, "something behind the JSON value"));
+	return scan_skip(s) && (scan_peek(s) == SCAN_END || fault(s, "text after the JSON value"));
 }
 
 static size_t put_utf8(char *out, uint32_t c)

@@ -172,7 +172,7 @@ static inline enum err read_items(struct reading *r, enum err (*read_item)(struc
 	return more < 0 ? refuse_body(r, "broken list") : ERR_OK;
 }
 
-/* An integer is kept; reals and what is no number are not. */
+/* An integer is kept; reals and what is not a number are not. */
 static inline bool read_index(struct reading *r, int32_t *module)
 {
 	struct scan_number n;

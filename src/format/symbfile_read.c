@@ -301,7 +301,7 @@ static enum err take_length(struct symbfile_reader *r, uint8_t byte)
 static enum err begin_body(struct symbfile_reader *r)
 {
 	if (!r->begun && r->value != MESSAGE_HEADER)
-		return corrupt(r, r->start, "the first message is no Header");
+		return corrupt(r, r->start, "the first message is not a Header");
 	if (r->begun && r->value == MESSAGE_HEADER)
 		return corrupt(r, r->start, "message type 1: a second Header");
 	if (r->value == 0 || r->value > MESSAGE_TYPE_MAX)

@@ -167,7 +167,7 @@ static enum err announced_length(const struct exchange *x, uint64_t max, uint64_
 	*known = text.len;
 	for (size_t i = 0; i < text.len; i++) {
 		if (text.data[i] < '0' || text.data[i] > '9')
-			return error_set(e, ERR_BAD_REQUEST, "Content-Length is no number");
+			return error_set(e, ERR_BAD_REQUEST, "Content-Length is not a number");
 		if (*length > UINT64_MAX / 10 - 1)
 			return too_large(e, max, "");
 		*length = *length * 10 + (uint64_t)(text.data[i] - '0');
@@ -223,7 +223,7 @@ static enum err inflate(struct intake *in, const uint8_t *data, size_t n, struct
 		uint8_t *at = place_for(in, scrap, &room);
 		enum err err = at ? gunzip_step(in->gunzip, &data, &n, at, room, &made) : ERR_NO_MEMORY;
 		if (err == ERR_CORRUPT)
-			return error_set(e, ERR_BAD_REQUEST, "the body is no valid gzip");
+			return error_set(e, ERR_BAD_REQUEST, "the body is not valid gzip");
 		err = err ? no_memory(e) : take_text(in, at, made, e);
 		if (err)
 			return err;
@@ -254,7 +254,7 @@ static enum err read_to_end(struct intake *in, struct error *e)
 		if (n == 0)
 			return check_end(in, e);
 		if (n < 0 || clock_now() > in->deadline)
-			return error_set(e, ERR_BAD_REQUEST, "the body did not arrive in whole");
+			return error_set(e, ERR_BAD_REQUEST, "the body did not arrive in full");
 		if (in->gunzip && in->p->bytes_in > in->sent_max)
 			return too_large(e, in->sent_max, "");
 		enum err err = in->gunzip ? inflate(in, at, (size_t)n, e) : take_text(in, at, (size_t)n, e);

@@ -101,7 +101,7 @@ static enum err check_socket(const struct sockaddr_un *address, bool *exists, st
 	struct stat st;
 	*exists = lstat(address->sun_path, &st) == 0; /* if this fails, bind reports why */
 	if (*exists && !S_ISSOCK(st.st_mode))
-		return error_set(e, ERR_CONFIG, "listen: %.100s exists and is no socket", address->sun_path);
+		return error_set(e, ERR_CONFIG, "listen: %.100s exists and is not a socket", address->sun_path);
 	return ERR_OK;
 }
 

@@ -133,7 +133,7 @@ static const struct key *find_key(const struct auth_keys *keys, const char *id)
 static enum err add_key(struct auth_keys *keys, const struct key *k, struct error *e)
 {
 	if (find_key(keys, k->id))
-		return error_set(e, ERR_CONFIG, "the id \"%s\" is there twice", k->id);
+		return error_set(e, ERR_CONFIG, "the id \"%s\" is used twice", k->id);
 	if (keys->count == KEYS_MAX)
 		return error_set(e, ERR_CONFIG, "more than %d keys", KEYS_MAX);
 	struct key *items = grown(keys->items, &keys->cap, keys->count, sizeof *items);

@@ -46,7 +46,7 @@ static void *file_source_new(
 	if (strncasecmp(path, "localhost/", 10) == 0)
 		path += strlen("localhost");
 	if (*path != '/' || strpbrk(path, "?#")) {
-		error_set(e, ERR_CONFIG, "source: file:// wants an absolute path and nothing behind it: %.150s", url);
+		error_set(e, ERR_CONFIG, "source: file:// needs an absolute path and nothing after it: %.150s", url);
 		return NULL;
 	}
 	struct file_source *s = malloc(sizeof *s + strlen(url) + 1);

@@ -95,7 +95,7 @@ static void *http_source_new(
 	CURLUcode code = curl_url_set(url, CURLUPART_URL, text, CURLU_PATH_AS_IS);
 	/* curl would take http:///symbols for the host "symbols". */
 	if (code != CURLUE_OK || strstr(text, ":///") || strchr(text, '#') || !take_url(s, url)) {
-		error_set(e, ERR_CONFIG, "source: no usable URL: %s",
+		error_set(e, ERR_CONFIG, "source: not a usable URL: %s",
 		        code ? curl_url_strerror(code) : "no host, a fragment, or bad characters");
 		goto fail;
 	}

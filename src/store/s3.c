@@ -60,7 +60,8 @@ static enum err make_urls(struct s3_place *p, struct str bucket, const struct co
 	len = host_of(endpoint, &at);
 	if (!len) {
 		free(encoded);
-		return error_set(e, ERR_CONFIG, "s3_endpoint: no http:// or https:// URL of a host and nothing else");
+		return error_set(
+		        e, ERR_CONFIG, "s3_endpoint: not an http:// or https:// URL with a host and nothing else");
 	}
 	if (encoded)
 		*percent_encode(encoded, str_from(p->prefix), true) = 0;
@@ -114,7 +115,7 @@ static enum err take_region(struct s3_place *p, const struct config *c, struct e
 		region = "us-east-1";
 	/* It is part of host names and of what is signed. */
 	if (strlen(region) > 64 || !is_word(region, strlen(region), "-"))
-		return error_set(e, ERR_CONFIG, "s3_region: \"%.64s\" is no name of a region", region);
+		return error_set(e, ERR_CONFIG, "s3_region: \"%.64s\" is not the name of a region", region);
 	p->region = strdup(region);
 	return p->region ? ERR_OK : no_memory(e);
 }

@@ -273,7 +273,7 @@ struct store_put *store_put_begin(
 {
 	char path[STORE_PATH_MAX];
 	if (!store_key_is_valid(key)) {
-		error_set(e, ERR_BAD_REQUEST, "no valid kind, set, part and parts");
+		error_set(e, ERR_BAD_REQUEST, "invalid kind, set, part or parts");
 		return NULL;
 	}
 	print_path(path, key);
@@ -431,7 +431,7 @@ bool store_read_add(struct store_read *r, const uint8_t *data, size_t len)
 				text_hash_add(r->given, data, n);
 		}
 		if (!space || !room || !r->sink->commit(r->sink->arg, n))
-			return bucket_result_set(r->result, BUCKET_ABORTED, "aborted by who reads") == BUCKET_OK;
+			return bucket_result_set(r->result, BUCKET_ABORTED, "aborted by the reader") == BUCKET_OK;
 		data += n;
 		len -= n;
 	}
@@ -475,7 +475,7 @@ void store_get(struct store_client *c, const struct store_key *key, const struct
 		print_path(path, key);
 		get_object(c, path, &read);
 	} else {
-		bucket_result_set(result, BUCKET_MISSING, "no valid kind, set, part and parts");
+		bucket_result_set(result, BUCKET_MISSING, "invalid kind, set, part or parts");
 	}
 	result->delivered = result->text_bytes > 0;
 	result->elapsed = clock_now() - started;

@@ -72,7 +72,7 @@ static void *file_store_new(const char *url, const struct config *c, struct erro
 {
 	const char *path = url + strlen(store_file.scheme);
 	if (*path != '/' || strpbrk(path, "?#")) {
-		error_set(e, ERR_CONFIG, "symbfile_store: file:// wants an absolute path and nothing behind it");
+		error_set(e, ERR_CONFIG, "symbfile_store: file:// needs an absolute path and nothing after it");
 		return NULL;
 	}
 	struct file_store *s = calloc(1, sizeof *s + strlen(url) + 1);

@@ -161,7 +161,7 @@ static int complain_number(const struct verb *v, const struct option_row *row, c
 	if (row->max)
 		return complain_usage(v, "--%s: %s is not from %" PRIu64 " to %" PRIu64 "%s", row->name, value,
 		        row->min, row->max, unit);
-	return complain_usage(v, "--%s: %s is no number from %" PRIu64 " on%s", row->name, value, row->min, unit);
+	return complain_usage(v, "--%s: %s is not a number from %" PRIu64 " on%s", row->name, value, row->min, unit);
 }
 
 /* The option at argv[*at], whose value may be the next word, which *at then stands at. */
@@ -173,11 +173,11 @@ static int read_option(
 	if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
 		return fputs(v->usage, stdout) < 0 ? EXIT_FAILED : EXIT_DONE;
 	if (!row)
-		return complain_usage(v, "there is no option %.*s", (int)strcspn(word, "="), word);
+		return complain_usage(v, "unknown option %.*s", (int)strcspn(word, "="), word);
 	if (row->kind == OPTION_FLAG && value)
 		return complain_usage(v, "--%s takes no value", row->name);
 	if (row->kind != OPTION_FLAG && !value && *at + 1 == argc)
-		return complain_usage(v, "--%s wants a value", row->name);
+		return complain_usage(v, "--%s needs a value", row->name);
 	if (row->kind != OPTION_FLAG)
 		value = value ? value + 1 : argv[++*at];
 	if (!set_option(row, value))

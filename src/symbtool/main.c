@@ -17,14 +17,13 @@ enum {
 
 static int usage(FILE *out)
 {
-	fputs("Usage: symbtool VERB [OPTION]... ARGUMENT...\n\nSymbols of executables: from them, into files, to a "
-	      "server "
-	      "and back.\n\n",
+	fputs("Usage: symbtool VERB [OPTION]... ARGUMENT...\n\n"
+	      "Extracts symbols of executables, uploads them, and looks addresses up.\n\n",
 	        out);
 	for (size_t i = 0; i < VERBS; i++)
 		fprintf(out, "  %-14s %s\n", verbs[i]->name, verbs[i]->summary);
-	fputs("\nsymbtool help VERB explains one of them; symbtool --version says which this is.\n"
-	      "Exit code: 0 done, 1 something failed, 2 called wrongly.\n",
+	fputs("\nsymbtool help VERB explains one of them; symbtool --version prints the version.\n"
+	      "Exit codes: 0 success, 1 failure, 2 wrong usage.\n",
 	        out);
 	return out == stdout ? EXIT_DONE : EXIT_USAGE;
 }
@@ -35,7 +34,7 @@ static int help(const char *name)
 	for (size_t i = 0; i < VERBS; i++)
 		if (strcmp(name, verbs[i]->name) == 0)
 			return verbs[i]->run(verbs[i], 1, arguments);
-	complain(name, "there is no such verb");
+	complain(name, "unknown verb");
 	return EXIT_USAGE;
 }
 
@@ -52,7 +51,7 @@ static int run_verb(int argc, char **argv)
 		if (strcmp(word, verbs[i]->name) == 0)
 			return verbs[i]->run(verbs[i], argc - 2, argv + 2);
 	if (*word)
-		complain(word, "there is no such verb");
+		complain(word, "unknown verb");
 	return usage(stderr);
 }
 

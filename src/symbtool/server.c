@@ -50,7 +50,7 @@ enum err server_check(struct server *s, struct error *e)
 	          (strcmp(scheme, "http") == 0 || strcmp(scheme, "https") == 0);
 	curl_free(scheme);
 	curl_url_cleanup(url);
-	return ok ? ERR_OK : error_set(e, ERR_CONFIG, "%.150s: no http:// or https:// URL", s->url);
+	return ok ? ERR_OK : error_set(e, ERR_CONFIG, "%.150s: not an http:// or https:// URL", s->url);
 }
 
 /* ---- callbacks of curl ---- */

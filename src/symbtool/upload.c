@@ -63,7 +63,7 @@ static json_t *ask(struct connection *c, const char *id, struct error *e)
 	if (!connection_send(c, &request, &body, e)) {
 		root = json_loadb((const char *)body.data, body.len, 0, NULL);
 		if (!json_is_object(root)) {
-			error_set(e, ERR_CORRUPT, "%.100s: the answer is no JSON object", path);
+			error_set(e, ERR_CORRUPT, "%.100s: the reply is not a JSON object", path);
 			json_decref(root);
 			root = NULL;
 		}

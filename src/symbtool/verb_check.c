@@ -15,10 +15,10 @@
 static const char usage[] =
         "Usage: symbtool check [--json] FILE...\n"
         "\n"
-        "Reads symbfiles and Breakpad symbol files (also gzip) and says what is in them: the error and its\n"
-        "place, or every damaged line with its number. Exit code 1 when anything is wrong.\n"
+        "Reads symbfiles and Breakpad symbol files (gzip too) and reports what is in them: the error and its\n"
+        "place, or every damaged line with its number. The exit code is 1 if anything is wrong.\n"
         "\n"
-        "  --json  an object a file, each on a line\n";
+        "  --json  one object for each file, each on a line of its own\n";
 
 struct symbfile_counts {
 	uint64_t ranges, pads, lines, frames, bytes;
@@ -129,4 +129,4 @@ static int run_check(const struct verb *v, int argc, char **argv)
 	return each_file(v, argc, argv, check_file, NULL);
 }
 
-const struct verb verb_check = {"check", "say what is wrong with symbfiles and symbol files", usage, run_check};
+const struct verb verb_check = {"check", "report errors in symbfiles and symbol files", usage, run_check};

@@ -23,14 +23,14 @@ static const char usage[] =
         "\n"
         "Writes the symbols of executables to symbfiles NAME-FILEID.KIND.N-of-N.symbfile, as they would be uploaded.\n"
         "\n"
-        "  -o, --output DIR   where to (the working directory)\n"
-        "  --debug-file FILE  where the debug information of the one executable is\n"
-        "  --debug-dir DIR    where such files are looked for (/usr/lib/debug)\n"
-        "  --debuginfod URLS  servers that are asked for those that are not there (DEBUGINFOD_URLS)\n"
-        "  --threads N        threads that extract (one a processor)\n"
-        "  --part-size SIZE   bytes of a part at most (32M)\n"
-        "  --dry-run          write nothing, and say how long it took\n"
-        "  --json             an object for each executable on standard output\n";
+        "  -o, --output DIR   where to write them (the working directory)\n"
+        "  --debug-file FILE  the file with the debug information, for a single executable\n"
+        "  --debug-dir DIR    where to look for such files (/usr/lib/debug)\n"
+        "  --debuginfod URLS  servers to ask for files that are not there (DEBUGINFOD_URLS)\n"
+        "  --threads N        threads that extract (one for each processor)\n"
+        "  --part-size SIZE   largest size of a part (32M)\n"
+        "  --dry-run          write nothing, and report how long it took\n"
+        "  --json             one object for each executable on standard output\n";
 
 struct extract {
 	struct cut_options cut;

@@ -10,4 +10,4 @@ static int run_keys(const struct verb *v, int argc, char **argv)
 	return keys_command("symbtool keys", argc, argv);
 }
 
-const struct verb verb_keys = {"keys", "API keys in a server's keys file", NULL, run_keys};
+const struct verb verb_keys = {"keys", "manage the API keys in a server's keys file", NULL, run_keys};

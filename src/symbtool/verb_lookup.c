@@ -10,10 +10,10 @@
 static const char usage[] =
         "Usage: symbtool lookup [--json] FILE... ADDRESS...\n"
         "\n"
-        "Prints what symbfiles of one executable say of addresses, all files together: ranges, return\n"
-        "pads and parts in any order. An address is 0x and hex digits, or decimal.\n"
+        "Looks up addresses in symbfiles of one executable, all files together: ranges, return pads and\n"
+        "parts in any order. An address is 0x and hex digits, or decimal.\n"
         "\n"
-        "  --json  an object an address, each on a line, as in replies of /symbolicate/v5\n";
+        "  --json  one object for each address, each on a line of its own, as in replies of /symbolicate/v5\n";
 
 /* Files and addresses may be mixed; files move to the front. */
 static enum err sort_operands(struct operands *o, struct question *q, struct error *e)
@@ -76,4 +76,4 @@ static int run_lookup(const struct verb *v, int argc, char **argv)
 	return err ? EXIT_FAILED : code == OPTIONS_GO_ON ? EXIT_DONE : code;
 }
 
-const struct verb verb_lookup = {"lookup", "what symbfiles say of addresses", usage, run_lookup};
+const struct verb verb_lookup = {"lookup", "look up addresses in symbfiles", usage, run_lookup};

@@ -19,24 +19,24 @@ static const char usage[] =
         "Usage: symbtool push-symbols [OPTION]... --url URL EXECUTABLE...\n"
         "       symbtool push-symbols [OPTION]... --url URL --build-id ID... --debuginfod URLS\n"
         "\n"
-        "Extracts the symbols of executables and uploads them. What the server has already is not sent again.\n"
+        "Extracts the symbols of executables and uploads them. What the server already has is not sent again.\n"
         "\n"
         "  --url URL             the server: https://symbols.example.org\n"
-        "  --api-key ID:KEY      the key, or what symbolicated-keys printed; safer is\n"
+        "  --api-key ID:KEY      the key, or the line that symbolicated-keys printed; safer are\n"
         "  --api-key-file FILE   a file with it, or SYMBTOOL_API_KEY in the environment\n"
-        "  --debug-file FILE     where the debug information of the one executable is\n"
-        "  --debug-dir DIR       where such files are looked for (/usr/lib/debug)\n"
-        "  --debuginfod URLS     servers that are asked for those that are not there (DEBUGINFOD_URLS)\n"
-        "  --build-id ID         an executable of debuginfod's servers; may be given again and again\n"
+        "  --debug-file FILE     the file with the debug information, for a single executable\n"
+        "  --debug-dir DIR       where to look for such files (/usr/lib/debug)\n"
+        "  --debuginfod URLS     servers to ask for files that are not there (DEBUGINFOD_URLS)\n"
+        "  --build-id ID         an executable to fetch from debuginfod servers; may be repeated\n"
         "  -r, --recursive       all executables and libraries below directories\n"
-        "  --force               send also what is there\n"
-        "  --parallel N          parts sent at a time (4)\n"
-        "  --threads N           threads that extract (one a processor)\n"
-        "  --part-size SIZE      bytes of a part at most (32M)\n"
-        "  --retry-time SECONDS  how long a request that fails is tried again (300)\n"
+        "  --force               also send what the server already has\n"
+        "  --parallel N          parts to send at a time (4)\n"
+        "  --threads N           threads that extract (one for each processor)\n"
+        "  --part-size SIZE      largest size of a part (32M)\n"
+        "  --retry-time SECONDS  how long to retry a failing request (300)\n"
         "  --ca-file FILE        certificates to trust instead of the system's\n"
         "  --insecure            trust any certificate\n"
-        "  --json                an object for each executable on standard output\n";
+        "  --json                one object for each executable on standard output\n";
 
 struct push {
 	struct cut_options cut;
@@ -193,7 +193,7 @@ static int run_with(const struct verb *v, struct push *p, int argc, char **argv)
 	if (p->cut.extract.debug_file && (operands.count + p->build_ids.count > 1 || p->recursive))
 		return complain_usage(v, "--debug-file is of one executable");
 	if (p->build_ids.count && !p->debuginfod && !debuginfod_wanted())
-		return complain_usage(v, "--build-id wants --debuginfod or DEBUGINFOD_URLS");
+		return complain_usage(v, "--build-id needs --debuginfod or DEBUGINFOD_URLS");
 	if (prepare(p, &header, &e)) {
 		complain(v->name, "%s", e.text);
 		code = e.code == ERR_CONFIG ? EXIT_USAGE : EXIT_FAILED;

@@ -22,38 +22,37 @@ static const char usage[] =
         "       symbtool symbolicate [OPTION]... FILE ADDRESS...\n"
         "       symbtool symbolicate --filter [OPTION]... [FILE]...\n"
         "\n"
-        "Prints function, file and line of addresses, inlined functions included; asks a server, or without --url "
-        "reads\n"
-        "FILE itself: an executable, a symbfile or a Breakpad symbol file.\n"
+        "Prints function, file and line of addresses, including inlined functions. It asks a server or, without "
+        "--url,\n"
+        "reads FILE itself: an executable, a symbfile or a Breakpad symbol file.\n"
         "\n"
-        "MODULE is an executable, NAME/ID, or an ID: a FileID, a debug id or a build id. Addresses of the last two "
-        "count\n"
-        "from the beginning of the image in memory, others are those of the file. An ADDRESS is 0x and hex digits, or\n"
-        "decimal; MODULE+ADDRESS is of another module. With - stacks are read from standard input, one a line, "
+        "MODULE is an executable, NAME/ID, or an ID: a FileID, a debug id or a build id. With NAME/ID or ID, "
         "addresses\n"
-        "separated by blanks.\n"
+        "count from the start of the image in memory; otherwise they are addresses in the file. An ADDRESS is 0x and "
+        "hex\n"
+        "digits, or decimal; MODULE+ADDRESS is in another module. With - it reads stacks from standard input, one on\n"
+        "each line, with blanks between the addresses.\n"
         "\n"
-        "With --filter text is copied from files or standard input, and names are put in where it has frames of "
-        "stacks:\n"
+        "With --filter it copies text from files or standard input and adds names wherever it finds frames of stacks:\n"
         "reports of sanitizers, backtraces of glibc, coredumpctl, perf script, Firefox, Android, macOS, "
         "minidump-stackwalk.\n"
         "\n"
         "  --url URL             the server\n"
-        "  --filter              copy text, with names\n"
-        "  --module NAME=ID      which build a module of the text is: its build id, debug id or FileID\n"
-        "  --module NAME=FILE    the file of a module of the text; may be given again and again\n"
+        "  --filter              copy text, adding names\n"
+        "  --module NAME=ID      the build of a module in the text: its build id, debug id or FileID\n"
+        "  --module NAME=FILE    the file of a module in the text; may be repeated\n"
         "  --return-addresses    a stack's first address is that of an instruction, all others are return addresses,\n"
-        "                        which are looked up one byte below\n"
-        "  --debug-file FILE     where the debug information of the one executable is\n"
-        "  --debug-dir DIR       where such files are looked for (/usr/lib/debug)\n"
-        "  --debuginfod URLS     servers that are asked for those that are not there (DEBUGINFOD_URLS)\n"
-        "  --retry-time SECONDS  how long a request that fails is tried again (30)\n"
+        "                        which are looked up one byte lower\n"
+        "  --debug-file FILE     the file with the debug information, for a single executable\n"
+        "  --debug-dir DIR       where to look for such files (/usr/lib/debug)\n"
+        "  --debuginfod URLS     servers to ask for files that are not there (DEBUGINFOD_URLS)\n"
+        "  --retry-time SECONDS  how long to retry a failing request (30)\n"
         "  --ca-file FILE        certificates to trust instead of the system's\n"
         "  --insecure            trust any certificate\n"
-        "  --hex                 addresses without 0x are hex, as addr2line and perf have them\n"
+        "  --hex                 addresses without 0x are hex, as in addr2line and perf\n"
         "  --json                the reply of /symbolicate/v5\n"
         "\n"
-        "The exit code is 1 when a module was not found, or a line of standard input was none.\n";
+        "The exit code is 1 if a module was not found, or a line of standard input was malformed.\n";
 
 enum { BATCH = 8192 }; /* frames answered at a time */
 
@@ -270,4 +269,5 @@ static int run_symbolicate(const struct verb *v, int argc, char **argv)
 	return code;
 }
 
-const struct verb verb_symbolicate = {"symbolicate", "function, file and line of addresses", usage, run_symbolicate};
+const struct verb verb_symbolicate = {
+        "symbolicate", "print function, file and line of addresses", usage, run_symbolicate};

@@ -209,7 +209,7 @@ static void bad_files_leave_the_old_keys(void **state)
 	        {"a:upload:" HEX16 ":" HEX32 "0\n", ":1: not of the form"},
 	        {"a:upload:" HEX16 ":" HEX16 "0011223344556677889gaabbccddeeff\n", ":1: not of the form"},
 	        {"a:upload:" HEX16 "\n", ":1: not of the form"},
-	        {"a:upload:" HEX16 ":" HEX32 "\n#\na:upload:" HEX16 ":" HEX32 "\n", ":3: the id \"a\" is there twice"},
+	        {"a:upload:" HEX16 ":" HEX32 "\n#\na:upload:" HEX16 ":" HEX32 "\n", ":3: the id \"a\" is used twice"},
 	        {"a:upload:" HEX16 ":" HEX32 HEX32 HEX32 HEX32 "\n", ":1: line is too long"},
 	};
 	struct made m;

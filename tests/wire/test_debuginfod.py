@@ -131,7 +131,7 @@ def test_what_is_not_on_this_machine_is_pushed(one, place, server):  # noqa: F81
     assert json.loads(again.stdout)["sent"] == 0
     for wrong, word in (("00" * 20, "no debuginfod server has build id 0000"), ("abc", "no build id"), ("xy", "no build id")):
         assert word in push(one, "--build-id", wrong, "--debuginfod", server, env=place.env(), code=1).stderr
-    assert "--build-id wants --debuginfod" in push(one, "--build-id", ids[0], env=place.env(), code=2).stderr
+    assert "--build-id needs --debuginfod" in push(one, "--build-id", ids[0], env=place.env(), code=2).stderr
 
 
 class Misbehaving(http.server.BaseHTTPRequestHandler):

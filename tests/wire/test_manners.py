@@ -157,7 +157,7 @@ def test_help_and_version():
 
 def test_ranges_are_named():
     assert "--retry-time: 86401 is not from 0 to 86400" in run("symbolicate", "--retry-time", "86401", "x", "1", code=2).stderr
-    assert re.search(r"--threads: x is not from 1 to \d+|--threads: x is no number", run("extract", "--threads", "x", "y", code=2).stderr)
+    assert re.search(r"--threads: x is not from 1 to \d+|--threads: x is not a number", run("extract", "--threads", "x", "y", code=2).stderr)
 
 
 def on_a_terminal(arguments, env):

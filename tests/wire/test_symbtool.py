@@ -482,11 +482,11 @@ def test_what_is_no_executable(one, tmp_path):
 
 def test_wrong_calls(program):
     for arguments, word in (
-        ([], "Usage"), (["nothing"], "no such verb"), (["push-symbols", program], "--url"), (["push-symbols", "--url"], "wants a value"),
+        ([], "Usage"), (["nothing"], "unknown verb"), (["push-symbols", program], "--url"), (["push-symbols", "--url"], "needs a value"),
         (["push-symbols", "--url", "http://x"], "no executable"), (["extract", "--threads", "x", program], "--threads"),
         (["extract", "--part-size", "1", program], "--part-size"), (["dump"], "no file"), (["dump", "--bad"], "--bad"),
         (["symbolicate", program], "no address"), (["symbolicate", program, "zz"], "neither an address"), (["lookup", program], "no address"),
-        (["push-symbols", "--url", "ftp://x", "--api-key", "a:b", program], "no http"),
+        (["push-symbols", "--url", "ftp://x", "--api-key", "a:b", program], "not an http"),
     ):  # fmt: skip
         assert word in run(*arguments, code=2).stderr, arguments
 
@@ -581,7 +581,7 @@ def test_file_ids_that_begin_with_a_dash(one, program, tmp_path):
     for words in (["file-id"], ["file-id", "--"], ["extract", "--dry-run"], ["symbolicate", "--json"]):
         command = [SYMBTOOL, *words, ident, *([address] if "--json" in words else [])]
         assert not subprocess.run(command, cwd=tmp_path, capture_output=True, check=True).stderr
-    assert "there is no option -short" in run("symbolicate", "-short", address, code=2).stderr
+    assert "unknown option -short" in run("symbolicate", "-short", address, code=2).stderr
 
 
 # What is said of files
