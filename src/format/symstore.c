@@ -23,23 +23,18 @@ struct slice {
 
 /* BLOCK_SIZE bytes of text. */
 struct text_block {
-	uint8_t *raw; /* NULL: compressed, or let go */
+	uint8_t *raw; /* NULL: compressed */
 	struct slice slices[SLICES];
-};
-
-struct packed_block {
-	uint8_t *data;
-	uint64_t end; /* of the text of its last slice */
 };
 
 struct symstore {
 	struct block_pool *pool;
 	struct symstore_budget *budget;
 	struct text_block *blocks;
-	uint32_t block_count, blocks_cap, first_block; /* that is still there */
-	uint32_t fill;                                 /* bytes in the last one */
-	struct packed_block *packed;
-	uint32_t packed_count, packed_cap, first_packed;
+	uint32_t block_count, blocks_cap;
+	uint32_t fill;    /* bytes in the last one */
+	uint8_t **packed; /* blocks of slices */
+	uint32_t packed_count, packed_cap;
 	uint32_t packed_fill;
 	void *lz4;
 	_Atomic uint64_t bytes;
@@ -96,10 +91,10 @@ void symstore_free(struct symstore *s)
 {
 	if (!s)
 		return;
-	for (uint32_t i = s->first_block; i < s->block_count; i++)
+	for (uint32_t i = 0; i < s->block_count; i++)
 		let_raw_go(s, &s->blocks[i]);
-	for (uint32_t i = s->first_packed; i < s->packed_count; i++)
-		put_block(s, s->packed[i].data);
+	for (uint32_t i = 0; i < s->packed_count; i++)
+		put_block(s, s->packed[i]);
 	free(s->blocks);
 	free(s->packed);
 	free(s->lz4);
@@ -143,7 +138,7 @@ static bool begin_packed(struct symstore *s)
 	uint8_t *data = take_block(s);
 	if (!data)
 		return false;
-	s->packed[s->packed_count++] = (struct packed_block){.data = data};
+	s->packed[s->packed_count++] = data;
 	s->packed_fill = 0;
 	return true;
 }
@@ -153,7 +148,7 @@ static uint32_t pack_slice(struct symstore *s, const uint8_t *text)
 {
 	if (!s->packed_count)
 		return 0;
-	char *to = (char *)s->packed[s->packed_count - 1].data + s->packed_fill;
+	char *to = (char *)s->packed[s->packed_count - 1] + s->packed_fill;
 	int room = (int)(BLOCK_SIZE - s->packed_fill);
 	return (uint32_t)LZ4_compress_fast_extState(s->lz4, (const char *)text, to, SLICE, room, 1);
 }
@@ -169,10 +164,8 @@ static bool pack(struct symstore *s, struct text_block *b)
 		uint32_t len = pack_slice(s, b->raw + i * SLICE);
 		if (!len && (!begin_packed(s) || !(len = pack_slice(s, b->raw + i * SLICE))))
 			return false;
-		struct packed_block *to = &s->packed[s->packed_count - 1];
-		b->slices[i] = (struct slice){to->data + s->packed_fill, len};
+		b->slices[i] = (struct slice){s->packed[s->packed_count - 1] + s->packed_fill, len};
 		s->packed_fill += len;
-		to->end = (s->block_count - 1) * (uint64_t)BLOCK_SIZE + (i + 1) * SLICE;
 	}
 	let_raw_go(s, b);
 	return true;
@@ -183,14 +176,6 @@ bool symstore_commit(struct symstore *s, size_t n)
 	s->fill += (uint32_t)n;
 	bool above = atomic_load_explicit(&s->budget->used, memory_order_relaxed) > s->budget->limit;
 	return s->fill < BLOCK_SIZE || !above || pack(s, &s->blocks[s->block_count - 1]);
-}
-
-void symstore_drop(struct symstore *s, uint64_t place)
-{
-	for (; s->first_block < place / BLOCK_SIZE && s->first_block < s->block_count; s->first_block++)
-		let_raw_go(s, &s->blocks[s->first_block]);
-	for (; s->first_packed < s->packed_count && s->packed[s->first_packed].end <= place; s->first_packed++)
-		put_block(s, s->packed[s->first_packed].data);
 }
 
 /* ---- reading ---- */

@@ -34,8 +34,6 @@ bool symstore_commit(struct symstore *s, size_t n);
 
 /* Bytes of memory that it takes. From any thread. */
 uint64_t symstore_bytes(const struct symstore *s);
-/* Lets go what lies before a place, as far as whole blocks do: nobody may read it again. */
-void symstore_drop(struct symstore *s, uint64_t place);
 
 /* Reads a store, once its text is complete, for one thread. NULL if out of memory. */
 struct symstore_reader *symstore_reader_new(const struct symstore *s);

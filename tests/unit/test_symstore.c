@@ -96,17 +96,17 @@ static void check_read(const struct symtext *text, const struct buffer *t, uint6
 	free(room);
 }
 
-static void check_reads(const struct symstore *s, const struct buffer *t, uint64_t from, uint64_t *seed)
+static void check_reads(const struct symstore *s, const struct buffer *t, uint64_t *seed)
 {
 	struct symstore_reader *r = symstore_reader_new(s);
 	assert_non_null(r);
 	const struct symtext *text = symstore_reader_text(r);
 	for (unsigned i = 0; i < 500; i++) {
-		size_t most = t->len - from, at = next_random(seed) % most, len = most - at;
+		size_t at = next_random(seed) % t->len, len = t->len - at;
 		size_t cap = (size_t)1 << next_random(seed) % 21;
-		check_read(text, t, from + at, len < cap ? len : cap);
+		check_read(text, t, at, len < cap ? len : cap);
 	}
-	for (uint64_t at = from, n = 3000; at < t->len; at += n) /* one after the other */
+	for (uint64_t at = 0, n = 3000; at < t->len; at += n) /* one after the other */
 		check_read(text, t, at, n < t->len - at ? n : t->len - at);
 	assert_in_range(symstore_reader_bytes(r), 1, BLOCK_SIZE + KIB);
 	symstore_reader_free(r);
@@ -125,7 +125,7 @@ static void test_the_text_as_it_came(void **state)
 			struct stored s;
 			store(&s, &t, k ? 5000 : SIZE_MAX, limits[k]);
 			assert_true(s.budget.used <= BLOCK_SIZE || s.budget.used - BLOCK_SIZE <= limits[k]);
-			check_reads(s.store, &t, 0, &seed);
+			check_reads(s.store, &t, &seed);
 			release(&s);
 			buffer_release(&t);
 		}
@@ -148,30 +148,6 @@ static void test_bytes(void **state)
 			raw = bytes;
 		else
 			assert_true(2 * bytes < raw);
-		release(&s);
-	}
-	buffer_release(&t);
-}
-
-/* Text that is let go gives back its memory, and what lies behind stays. */
-static void test_drop(void **state)
-{
-	uint64_t seed = seed_of(2);
-	struct buffer t = make_text(20 * BLOCK_SIZE + 5, &seed);
-	(void)state;
-	for (unsigned k = 0; k < 3; k++) {
-		struct stored s;
-		store(&s, &t, SIZE_MAX, k * 10 * BLOCK_SIZE);
-		uint64_t whole = symstore_bytes(s.store), before = whole;
-		for (uint64_t place = 0; place < t.len; place += 1000 + 3 * BLOCK_SIZE) {
-			symstore_drop(s.store, place);
-			assert_true(symstore_bytes(s.store) <= before);
-			before = symstore_bytes(s.store);
-			check_reads(s.store, &t, place, &seed);
-		}
-		symstore_drop(s.store, t.len);
-		assert_in_range(symstore_bytes(s.store), 1, 2 * BLOCK_SIZE + 64 * KIB);
-		assert_true(symstore_bytes(s.store) < whole / 4);
 		release(&s);
 	}
 	buffer_release(&t);
@@ -294,7 +270,6 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test(test_the_text_as_it_came),
 	        cmocka_unit_test(test_bytes),
-	        cmocka_unit_test(test_drop),
 	        cmocka_unit_test(test_pages_by_threads),
 	        cmocka_unit_test(test_no_memory),
 	};
