@@ -27,12 +27,18 @@ struct symbols {
 	struct error *e;
 };
 
-static enum err add_symbol(struct symbols *s, const GElf_Sym *sym, const char *name)
+/* Entries that are written in assembler, such as a kernel's, have a size as functions do, but no type. */
+static bool may_be_code(const GElf_Sym *sym)
 {
 	unsigned type = GELF_ST_TYPE(sym->st_info);
+	return (type == STT_FUNC || type == STT_GNU_IFUNC || type == STT_NOTYPE) && sym->st_shndx != SHN_UNDEF &&
+	       sym->st_size > 0;
+}
+
+static enum err add_symbol(struct symbols *s, const GElf_Sym *sym, const char *name)
+{
 	const struct code_section *section = code_map_find(s->code, sym->st_value);
-	if ((type != STT_FUNC && type != STT_GNU_IFUNC) || sym->st_shndx == SHN_UNDEF || sym->st_size == 0 ||
-	        !section || !name || !*name)
+	if (!may_be_code(sym) || !section || !name || !*name)
 		return ERR_OK;
 	struct symbol *items = grown(s->items, &s->cap, s->count, sizeof *items);
 	if (!items)

@@ -13,6 +13,7 @@ medians by the clock and of processor time, the ratio of the latter to the walk'
 import argparse
 import glob
 import json
+import math
 import os
 import resource
 import statistics
@@ -70,9 +71,10 @@ def known_programs():
 
 
 def file_with_dwarf(extract, program, debug_dir):
-    """The walk wants the file that has the DWARF itself."""
+    """The walk wants the file that has the DWARF itself; None when there is none."""
     done = subprocess.run([extract, "-q", "-d", debug_dir, program], stderr=subprocess.PIPE, text=True, timeout=BOUND, check=True)
-    return json.loads(done.stderr.splitlines()[-1])["debug_file"] or program
+    stats = json.loads(done.stderr.splitlines()[-1])
+    return (stats["debug_file"] or program) if stats["units"] else None
 
 
 def measure(commands, rounds):
@@ -85,7 +87,7 @@ def measure(commands, rounds):
 
 
 def show(results):
-    walk = statistics.median(r["processor"] for r in results["walk"])
+    walk = statistics.median(r["processor"] for r in results["walk"]) if "walk" in results else math.nan
     print(f"{'':12} {'clock s':>9} {'processor s':>12} {'of walk':>8} {'peak RSS MiB':>13}")
     for name, all_results in results.items():
         clock, processor = (statistics.median(r[key] for r in all_results) for key in ("seconds", "processor"))
@@ -94,7 +96,7 @@ def show(results):
 
 
 def bench(program, dwarf, tool, walk, options):
-    commands = {"walk": [walk, dwarf]}
+    commands = {"walk": [walk, dwarf]} if dwarf else {}
     for threads in ("1", "2", "8"):
         commands[f"{threads} thread" + "s" * (threads != "1")] = [
             tool, "extract", "--dry-run", "--json", "--debug-dir", options.debug_dir, "--threads", threads, program,
@@ -102,8 +104,8 @@ def bench(program, dwarf, tool, walk, options):
     measure(commands, 1)  # the files are in memory then
     results = measure(commands, options.rounds)
     one = results["1 thread"][0]
-    size = os.path.getsize(dwarf) / 1e6
-    print(f"{program}: {one['units']} units, {one['ranges']} ranges, {one['returnpads']} return pads; file with DWARF {size:.1f} MB")
+    size = f"file with DWARF {os.path.getsize(dwarf) / 1e6:.1f} MB" if dwarf else "no DWARF"
+    print(f"{program}: {one['units']} units, {one['ranges']} ranges, {one['returnpads']} return pads; {size}")
     show(results)
 
 
