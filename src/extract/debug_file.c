@@ -11,6 +11,7 @@
 #include <zlib.h>
 
 #include "extract/ids.h"
+#include "extract/places.h"
 
 /* What the debug file must be like. */
 struct wanted {
@@ -75,27 +76,20 @@ static bool is_debug_file(const char *path, struct wanted *w)
 
 static bool by_build_id(struct wanted *w, const char *debug_dir, char found[PATH_MAX])
 {
-	char hex[BUILD_ID_HEX + 1];
-	build_id_hex(hex, w->build_id, w->build_id_len);
-	int n = snprintf(found, PATH_MAX, "%s/.build-id/%.2s/%s.debug", debug_dir, hex, hex + 2);
-	return n < PATH_MAX && is_debug_file(found, w);
+	return place_by_build_id(found, debug_dir, w->build_id, w->build_id_len) && is_debug_file(found, w);
 }
 
 static bool by_link(struct wanted *w, const char *path, const char *debug_dir, char found[PATH_MAX])
 {
-	char *real = realpath(path, NULL);
-	char *slash = real ? strrchr(real, '/') : NULL;
-	bool ok = false;
-	if (slash) {
-		*slash = 0;
-		const char *forms[][3] = {{"", real, ""}, {"", real, "/.debug"}, {debug_dir, real, ""}};
-		for (size_t i = 0; i < sizeof forms / sizeof *forms && !ok; i++) {
-			int n = snprintf(found, PATH_MAX, "%s%s%s/%s", forms[i][0], forms[i][1], forms[i][2], w->link);
-			ok = n < PATH_MAX && is_debug_file(found, w);
-		}
+	char directory[PATH_MAX];
+	place_directory(directory, path);
+	const char *forms[][3] = {{"", directory, ""}, {"", directory, ".debug/"}, {debug_dir, directory, ""}};
+	for (size_t i = 0; i < sizeof forms / sizeof *forms && directory[0]; i++) {
+		int n = snprintf(found, PATH_MAX, "%s%s%s%s", forms[i][0], forms[i][1], forms[i][2], w->link);
+		if (n < PATH_MAX && is_debug_file(found, w))
+			return true;
 	}
-	free(real);
-	return ok;
+	return false;
 }
 
 bool debug_file_find(const struct elf_file *f, const char *path, const char *debug_dir, char found[PATH_MAX])

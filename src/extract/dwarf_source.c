@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "extract/places.h"
+
 enum {
 	FORGET_AFTER = 8 << 20, /* bytes of units */
 };
@@ -48,28 +50,23 @@ static bool open_if_it(struct section_file *s, const char *path, const struct al
 /* A relative name is relative to the file that has it. */
 static bool beside(struct section_file *s, const struct alternate_link *link, const char *path)
 {
-	char found[PATH_MAX], *real = link->name[0] == '/' ? NULL : realpath(path, NULL);
-	char *slash = real ? strrchr(real, '/') : NULL;
-	int n = snprintf(
-	        found, sizeof found, "%.*s%s", slash ? (int)(slash + 1 - real) : 0, real ? real : "", link->name);
-	free(real);
-	return n < PATH_MAX && open_if_it(s, found, link);
+	char found[PATH_MAX], directory[PATH_MAX] = "";
+	if (link->name[0] != '/')
+		place_directory(directory, path);
+	return snprintf(found, sizeof found, "%s%s", directory, link->name) < PATH_MAX && open_if_it(s, found, link);
 }
 
 static bool by_build_id(struct section_file *s, const struct alternate_link *link, const char *debug_dir)
 {
-	char found[PATH_MAX], hex[BUILD_ID_HEX + 1];
-	build_id_hex(hex, link->id, link->id_len);
-	int n = snprintf(found, sizeof found, "%s/.build-id/%.2s/%s.debug", debug_dir, hex, hex + 2);
-	return n < PATH_MAX && open_if_it(s, found, link);
+	char found[PATH_MAX];
+	return place_by_build_id(found, debug_dir, link->id, link->id_len) && open_if_it(s, found, link);
 }
 
 /* Debian's are in DIR/.dwz, whatever DIR was when the link was made. A whole tree may be somewhere else, too. */
 static bool below(struct section_file *s, const struct alternate_link *link, const char *debug_dir)
 {
 	char found[PATH_MAX];
-	const char *dwz = strstr(link->name, "/.dwz/"), *base = strrchr(link->name, '/');
-	base = base ? base + 1 : link->name;
+	const char *dwz = strstr(link->name, "/.dwz/"), *base = place_base(link->name);
 	if (dwz && snprintf(found, sizeof found, "%s%s", debug_dir, dwz) < PATH_MAX && open_if_it(s, found, link))
 		return true;
 	if (snprintf(found, sizeof found, "%s/.dwz/%s", debug_dir, base) < PATH_MAX && open_if_it(s, found, link))

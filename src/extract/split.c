@@ -14,6 +14,7 @@
 
 #include "base/buffer.h"
 #include "extract/elf_write.h"
+#include "extract/places.h"
 
 static const char *const part_names[SPLIT_PARTS] = {
         ".debug_info.dwo", ".debug_abbrev.dwo", ".debug_str.dwo", ".debug_str_offsets.dwo", ".debug_rnglists.dwo"};
@@ -57,21 +58,6 @@ static bool open_package(struct split_source *s, const char *path)
 	return true;
 }
 
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-	return slash ? slash + 1 : path;
-}
-
-/* The directory of a file, with its slash; empty when it cannot be told. */
-static void directory_of(char out[PATH_MAX], const char *path)
-{
-	char *real = realpath(path, NULL);
-	int len = real ? (int)(base_name(real) - real) : 0;
-	snprintf(out, PATH_MAX, "%.*s", len, real ? real : "");
-	free(real);
-}
-
 static bool package_at(struct split_source *s, const char *dir, const char *more, const char *base)
 {
 	char path[PATH_MAX];
@@ -83,10 +69,10 @@ void split_source_open(struct split_source *s, const char *program, const char *
 	char dir[PATH_MAX];
 	*s = (struct split_source){.program = program, .dwarf_path = dwarf_path, .debug_dir = debug_dir};
 	pthread_mutex_init(&s->lock, NULL);
-	directory_of(dir, program);
-	if (package_at(s, "", "", program) || package_at(s, "", "", dwarf_path) ||
-	        package_at(s, debug_dir, dir, base_name(program)) || package_at(s, debug_dir, "/", base_name(program)))
-		return;
+	place_directory(dir, program);
+	(void)(package_at(s, "", "", program) || package_at(s, "", "", dwarf_path) ||
+	        package_at(s, debug_dir, dir, place_base(program)) ||
+	        package_at(s, debug_dir, "/", place_base(program)));
 }
 
 void split_source_close(struct split_source *s)
@@ -302,14 +288,14 @@ static enum err try_files(struct split_unit *u, struct split_source *s, const Dw
 	const char *name = text(root, DW_AT_dwo_name, DW_AT_GNU_dwo_name), *made = text(root, DW_AT_comp_dir, 0);
 	char beside[PATH_MAX], debug[PATH_MAX], path[PATH_MAX];
 	struct skeleton skeleton = u->skeleton;
-	directory_of(beside, s->program);
-	directory_of(debug, s->dwarf_path);
+	place_directory(beside, s->program);
+	place_directory(debug, s->dwarf_path);
 	bool absolute = name[0] == '/';
 	const char *const forms[][4] = {{absolute ? "" : made, absolute ? "" : "/", name, ""},
-	        {beside, absolute ? base_name(name) : name, "", ""}, {beside, base_name(name), "", ""},
-	        {debug, absolute ? base_name(name) : name, "", ""}, {debug, base_name(name), "", ""},
+	        {beside, absolute ? place_base(name) : name, "", ""}, {beside, place_base(name), "", ""},
+	        {debug, absolute ? place_base(name) : name, "", ""}, {debug, place_base(name), "", ""},
 	        {s->debug_dir, absolute ? "" : made, absolute ? "" : "/", name}, {s->debug_dir, "/", name, ""},
-	        {s->debug_dir, "/", base_name(name), ""}};
+	        {s->debug_dir, "/", place_base(name), ""}};
 	enum err err = ERR_MISSING;
 	for (size_t i = 0; i < sizeof forms / sizeof *forms && err == ERR_MISSING; i++) {
 		const char *const *f = forms[i];
@@ -342,8 +328,9 @@ enum err split_unit_open(struct split_unit *u, struct split_source *s, const Dwa
 	uint64_t id;
 	*u = (struct split_unit){.image = NULL};
 	read_skeleton(&u->skeleton, skeleton, main->elf);
-	enum err err = id_of(skeleton, &id) ? try_package(u, s, id, main, e) : ERR_MISSING;
-	if (err == ERR_MISSING && id_of(skeleton, &id))
+	bool known = id_of(skeleton, &id);
+	enum err err = known ? try_package(u, s, id, main, e) : ERR_MISSING;
+	if (known && err == ERR_MISSING)
 		err = try_files(u, s, skeleton, id, main, e);
 	count(s, skeleton, !err);
 	if (err)

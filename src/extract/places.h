@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where files lie that belong to another one. */
+#ifndef EXTRACT_PLACES_H
+#define EXTRACT_PLACES_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The debug file of a build id below dir. False: the path is too long. */
+bool place_by_build_id(char out[PATH_MAX], const char *dir, const uint8_t *id, size_t len);
+/* The directory of a file that is there, without symbolic links, with a slash at its end; empty when it cannot be told.
+ */
+void place_directory(char out[PATH_MAX], const char *path);
+/* What stands behind the last slash. */
+const char *place_base(const char *path);
+
+#endif
