@@ -7,58 +7,19 @@
 It wants root, and systemd as process 1. The last line is "N passed, N failed, N skipped"."""
 
 import glob
-import json
 import os
-import subprocess
 import sys
-import time
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from trial import APT, SETTINGS, SHOW, answers, demand_a_machine, main_process, run_tests, shell, state, wait_for
+
 OUT = "/tmp/packages"
-SETTINGS = "/etc/symbolicated/symbolicated.conf"
 SAMPLE = '{"memoryMap":[["libc.so.6","EC61AC938E5A39B16F9FBD350E3169A50"]],"stacks":[[[0,277722]]]}'
-APT = "apt-get install -q -y --no-install-recommends"
-BOUND = 60  # seconds until something must have happened
-
-
-def shell(text):
-    """Runs commands; returns what they print."""
-    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    done = subprocess.run(["bash", "-ec", text], cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=False)
-    if done.returncode:
-        raise AssertionError(f"exit code {done.returncode} of:\n{text}\n{done.stdout[-4000:]}")
-    return done.stdout
-
-
-def wait_for(what, condition):
-    end = time.monotonic() + BOUND
-    while not condition():
-        assert time.monotonic() < end, f"not within {BOUND} s: {what}"
-        time.sleep(0.1)
+ASK = f"curl -sf http://localhost/symbolicate/v5 -d '{SAMPLE}'"
 
 
 def package(name, folder=OUT):
     (path,) = glob.glob(f"{folder}/{name}_*.deb")
     return path
-
-
-def state(unit):
-    return subprocess.run(["systemctl", "is-active", unit], stdout=subprocess.PIPE, text=True, check=False).stdout.strip()
-
-
-def answers():
-    done = subprocess.run(
-        ["curl", "-sf", "http://localhost/symbolicate/v5", "-d", SAMPLE], stdout=subprocess.PIPE, text=True, check=False
-    )
-    if done.returncode:
-        return False
-    frame = json.loads(done.stdout)["results"][0]["stacks"][0][0]
-    assert (frame["function"], frame["line"]) == ("str_to_mpn", 393), frame
-    return True
-
-
-def main_process():
-    return int(shell("systemctl show --property MainPID --value symbolicated"))
 
 
 def left(*names):
@@ -94,7 +55,7 @@ def test_debians_nginx_answers_through_the_snippets():
         echo 'include snippets/symbolicated-http.conf;' >/etc/nginx/conf.d/symbolicated.conf
         sed -i '0,/server_name _;/s//&\\n\\tinclude snippets\\/symbolicated-server.conf;/' /etc/nginx/sites-available/default
         nginx -t && systemctl reload nginx""")
-    wait_for("an answer", answers)
+    wait_for("an answer", lambda: answers(ASK))
     for path in ("/symbolicate/", "/symbolicate/page/page.js"):
         shell(f"curl -sf http://localhost{path} | cmp - web/{os.path.basename(path) or 'index.html'}")
 
@@ -104,7 +65,7 @@ def test_an_upgrade_keeps_what_was_changed_and_restarts():
     before = main_process()
     shell(f"{APT} -o Dpkg::Options::=--force-confdef -o Dpkg::Options::=--force-confold {package('symbolicated')}")
     wait_for("another process", lambda: main_process() not in (0, before))
-    wait_for("an answer", answers)
+    wait_for("an answer", lambda: answers(ASK))
     shell(f"grep -q '^source = file' {SETTINGS} && grep -q '^# of mine' /etc/nginx/snippets/symbolicated-location.conf")
     version = shell("symbolicated --version").split()
     assert any(word.startswith("0.1") or word.startswith("1.") for word in version), version
@@ -136,23 +97,8 @@ def test_purged_it_leaves_nothing():
 
 
 def main():
-    if os.getuid() != 0 or not os.path.isdir("/run/systemd/system"):
-        sys.exit("try_package.py: it wants root and a systemd, and changes the machine: bare_root.py --boot 12 tests/tools/try_package.py")
-    passed = failed = 0
-    for name, test in list(globals().items()):
-        if not name.startswith("test_"):
-            continue
-        print(f"== {name}", flush=True)
-        try:
-            test()
-            passed += 1
-        except AssertionError as e:
-            failed += 1
-            print(e, flush=True)
-            subprocess.run("systemctl status --no-pager --lines 20 'symbolicated*' nginx; tail -n 5 /var/log/nginx/error.log", shell=True, check=False)
-            break  # each needs what the one before did
-    print(f"{passed} passed, {failed} failed, 0 skipped", flush=True)
-    return int(failed > 0)
+    demand_a_machine()
+    return run_tests(globals(), SHOW)  # each needs what the one before did
 
 
 if __name__ == "__main__":

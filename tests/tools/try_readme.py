@@ -7,18 +7,12 @@
 
 It wants root, and systemd as process 1. The last line is "N passed, N failed, N skipped"."""
 
-import json
 import os
 import re
-import subprocess
 import sys
-import time
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-SETTINGS = "/etc/symbolicated/symbolicated.conf"
-# README: sudo is not needed for root.
-PREAMBLE = 'set -e\nsudo() { "$@"; }\nexport DEBIAN_FRONTEND=noninteractive\n'
-BOUND = 60  # seconds until something must have happened
+import trial
+from trial import ROOT, SETTINGS, SHOW, check_answer, demand_a_machine, main_process, run_tests, shell, state, wait_for
 
 
 def read(name):
@@ -47,38 +41,9 @@ def commands(text, *starts):
     return "".join(line + "\n" for line in text.splitlines() if line.startswith(starts))
 
 
-def shell(text):
-    """Runs commands as they are; returns what they print."""
-    done = subprocess.run(["bash", "-c", PREAMBLE + text], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
-    if done.returncode:
-        raise AssertionError(f"exit code {done.returncode} of:\n{text}{done.stdout}")
-    return done.stdout
-
-
-def wait_for(what, condition):
-    end = time.monotonic() + BOUND
-    while not condition():
-        assert time.monotonic() < end, f"not within {BOUND} s: {what}"
-        time.sleep(0.1)
-
-
-def state(unit):
-    return subprocess.run(["systemctl", "is-active", unit], stdout=subprocess.PIPE, text=True, check=False).stdout.strip()
-
-
-def check_answer(text):
-    frame = json.loads(text)["results"][0]["stacks"][0][0]
-    assert (frame["function"], frame["line"]) == ("str_to_mpn", 393) and len(frame["inlines"]) == 1, frame
-
-
 def answers():
     """Does the last step answer by now?"""
-    done = subprocess.run(["bash", "-c", step(5).replace("--retry 5 ", "")], stdout=subprocess.PIPE, text=True, check=False)
-    return done.returncode == 0 and check_answer(done.stdout) is None
-
-
-def main_process(unit):
-    return int(shell(f"systemctl show --property MainPID --value {unit}"))
+    return trial.answers(step(5).replace("--retry 5 ", ""))
 
 
 # ---- what is tried, in this order ----
@@ -155,24 +120,8 @@ def main():
     if sys.argv[1:2] == ["--commands"]:
         print(step(sys.argv[2]) if sys.argv[2].isdigit() else section(sys.argv[2]), end="")
         return 0
-    if os.getuid() != 0 or not os.path.isdir("/run/systemd/system"):
-        sys.exit("try_readme.py: it wants root and a systemd, and changes the machine: bare_root.py --boot 12 tests/tools/try_readme.py")
-    passed = failed = 0
-    for name, test in list(globals().items()):
-        if name.startswith("test_"):
-            print(f"== {name}", flush=True)
-            try:
-                test()
-                passed += 1
-            except AssertionError as e:
-                failed += 1
-                print(e, flush=True)
-                show = "systemctl status --no-pager --lines 20 'symbolicated*' nginx; tail -n 5 /var/log/nginx/error.log"
-                subprocess.run(show, shell=True, check=False)
-                if name == "test_a_fresh_install_without_settings_does_not_fail":
-                    break
-    print(f"{passed} passed, {failed} failed, 0 skipped", flush=True)
-    return int(failed > 0)
+    demand_a_machine()
+    return run_tests(globals(), SHOW, lambda name: name == "test_a_fresh_install_without_settings_does_not_fail")
 
 
 if __name__ == "__main__":
