@@ -71,6 +71,16 @@ def test_an_upgrade_keeps_what_was_changed_and_restarts():
     assert any(word.startswith("0.1") or word.startswith("1.") for word in version), version
 
 
+def test_logs_are_rotated():
+    folder = "/var/log/symbolicated"
+    shell(f"{APT} logrotate && echo 'log_file = {folder}/server.log' >>{SETTINGS} && systemctl restart symbolicated")
+    wait_for("an answer", lambda: answers(ASK))
+    shell("logrotate --force /etc/logrotate.d/symbolicated")
+    wait_for("an answer and its line in the new file", lambda: answers(ASK) and "v5" in shell(f"cat {folder}/server.log || :"))
+    shell(f"grep -q v5 {folder}/server.log.1 && sed -i '/^log_file/d' {SETTINGS} && systemctl restart symbolicated")
+    wait_for("an answer", lambda: answers(ASK))
+
+
 def test_symbtool_needs_no_server():
     shell(f"{APT} {package('symbtool')}")
     assert "symbtool" in shell("symbtool --help; man -w symbtool 2>/dev/null || ls /usr/share/man/man1/symbtool.1.gz")

@@ -12,7 +12,8 @@ import urllib.request
 
 import pytest
 
-from client import job
+from client import Client, job
+from local_nginx import OWN_SERVER
 from stack import ROOT, Nginx, Server, Stack, connects, free_port, wait_for
 from symbols import SAMPLE, debug_id
 
@@ -186,3 +187,54 @@ def test_every_query_of_the_dashboard_gives_data(stack, prometheus):
         text = query.replace("$__rate_interval", "30s").replace("$instance", ".*")
         assert "$" not in text, query
         wait_for(lambda q=text: prometheus.query(q), f"data for {query}", BOUND)
+
+
+class Responders(Server):
+    """A Prometheus with the example's job of responders alone, which scrapes `targets`."""
+
+    def __init__(self, directory, targets):
+        super().__init__("each", directory)
+        self.targets, self.port = targets, free_port()
+
+    def start(self):
+        job = re.search(r"  - job_name: symbolicated\n.*?(?=\n\n)", read(CONTRIB, "prometheus", "prometheus.yml"), re.S).group(0)
+        job, count = re.subn(r"targets: .*", f"targets: {json.dumps(self.targets)}", job)
+        assert count == 1
+        config = os.path.join(self.directory, "each.yml")
+        with open(config, "w", encoding="utf-8") as out:
+            out.write(f"global: {{scrape_interval: 500ms, scrape_timeout: 500ms}}\nscrape_configs:\n{job}\n")
+        self.spawn(["prometheus", f"--config.file={config}", f"--storage.tsdb.path={self.directory}/each", f"--web.listen-address=127.0.0.1:{self.port}"])
+        self.ready(lambda: connects(self.port))
+
+    def up(self):
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/api/v1/query?query=process_start_time_seconds", timeout=20) as reply:
+            return {r["metric"]["instance"]: r["value"][1] for r in json.load(reply)["data"]["result"]}
+
+
+def test_each_of_two_responders_is_scraped_alone():
+    with Stack(daemons=2, nginx=False) as s:
+        for name, node in zip("ab", s.nodes):
+            os.mkdir(os.path.join(s.directory, f"symbolicated-{name}"))
+            os.symlink(node.daemon.socket, os.path.join(s.directory, f"symbolicated-{name}", "symbolicated.sock"))
+        each = ("symbolicated-each.conf", "/run/symbolicated-", os.path.join(s.directory, "symbolicated-"))
+        nginx = Nginx(
+            "nginx", s.directory, s.daemon.socket, server=OWN_SERVER + "\n\t\tinclude symbolicated-each.conf;", changes=[each],
+            http="set_real_ip_from 127.0.0.1; real_ip_header X-Forwarded-For;",
+        )  # fmt: skip
+        nginx.start()
+        try:
+            client = Client(nginx.port)
+            assert client.get("/__heartbeat__/b").status == 200
+            assert client.get("/__metrics__/c").error(502)
+            assert client.get("/__metrics__/a", X_Forwarded_For="203.0.113.9").error(403)
+            assert client.get("/__metrics__/../a").status in (400, 404)
+            prometheus = Responders(s.directory, [f"127.0.0.1:{nginx.port}/{name}" for name in "ab"])
+            prometheus.start()
+            try:
+                wait_for(lambda: len(prometheus.up()) == 2, "both to be scraped", BOUND, 0.2)
+                found = prometheus.up()
+                assert set(found) == set(prometheus.targets) and len(set(found.values())) == 2, found
+            finally:
+                prometheus.stop()
+        finally:
+            nginx.stop()
