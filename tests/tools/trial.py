@@ -13,6 +13,7 @@ SETTINGS = "/etc/symbolicated/symbolicated.conf"
 # README: sudo is not needed for root.
 PREAMBLE = 'set -e\nsudo() { "$@"; }\nexport DEBIAN_FRONTEND=noninteractive\n'
 APT = "apt-get install -q -y --no-install-recommends"
+SAMPLE = '{"memoryMap":[["libc.so.6","EC61AC938E5A39B16F9FBD350E3169A50"]],"stacks":[[[0,277722]]]}'
 BOUND = 60  # seconds until something must have happened
 
 
@@ -43,6 +44,11 @@ def check_answer(text):
     """Of README's request."""
     frame = json.loads(text)["results"][0]["stacks"][0][0]
     assert (frame["function"], frame["line"]) == ("str_to_mpn", 393) and len(frame["inlines"]) == 1, frame
+
+
+def ask(url):
+    """The command that asks README's request."""
+    return f"curl -sf {url}/symbolicate/v5 -d '{SAMPLE}'"
 
 
 def answers(command):

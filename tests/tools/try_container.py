@@ -15,13 +15,12 @@ import signal
 import subprocess
 import sys
 
-from trial import APT, ROOT, answers, run_tests, shell, wait_for
+from trial import APT, ROOT, answers, ask, run_tests, shell, wait_for
 
 BASE = "docker.io/library/debian:12-slim"
 WORK = "/var/tmp/containers"  # with a socket folder for each responder
-SAMPLE = '{"memoryMap":[["libc.so.6","EC61AC938E5A39B16F9FBD350E3169A50"]],"stacks":[[[0,277722]]]}'
 URL = "http://127.0.0.1:8080"
-ASK = f"curl -sf {URL}/symbolicate/v5 -d '{SAMPLE}'"
+ASK = ask(URL)
 MEMCACHED = "127.0.0.1:21221"
 
 os.environ.update(BUILDAH_ISOLATION="chroot", STORAGE_DRIVER="vfs", BUILDAH_FORMAT="docker")

@@ -10,11 +10,10 @@ import glob
 import os
 import sys
 
-from trial import APT, SETTINGS, SHOW, answers, demand_a_machine, main_process, run_tests, shell, state, wait_for
+from trial import APT, SETTINGS, SHOW, answers, ask, demand_a_machine, main_process, run_tests, shell, state, wait_for
 
 OUT = "/tmp/packages"
-SAMPLE = '{"memoryMap":[["libc.so.6","EC61AC938E5A39B16F9FBD350E3169A50"]],"stacks":[[[0,277722]]]}'
-ASK = f"curl -sf http://localhost/symbolicate/v5 -d '{SAMPLE}'"
+ASK = ask("http://localhost")
 
 
 def package(name, folder=OUT):
