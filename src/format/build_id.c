@@ -39,20 +39,17 @@ bool build_id_question_parse(struct build_id_question *q, struct str id)
 	return has_age ? q->has_first : build_id_parse(&q->whole, id);
 }
 
-unsigned build_id_questions(struct build_id_question out[BUILD_ID_QUESTIONS], const struct build_id *id)
+void build_id_questions(struct build_id_question out[BUILD_ID_QUESTIONS], const struct build_id *id)
 {
-	unsigned n = 0;
-	struct build_id guid = {.len = GUID_BYTES};
 	/* its debug id, with its age and without; then itself */
-	out[n++] = (struct build_id_question){.has_first = true};
+	out[0] = (struct build_id_question){.has_first = true};
 	memcpy(out[0].first, id->bytes, GUID_BYTES);
-	reorder(guid.bytes, id->bytes);
-	out[n] = out[0];
-	out[n++].whole = guid;
-	out[n] = (struct build_id_question){.whole = *id, .has_first = id->len == GUID_BYTES};
-	if (out[n].has_first)
-		reorder(out[n].first, id->bytes);
-	return n + 1;
+	out[1] = out[0];
+	out[1].whole.len = GUID_BYTES;
+	reorder(out[1].whole.bytes, id->bytes);
+	out[2] = (struct build_id_question){.whole = *id, .has_first = id->len == GUID_BYTES};
+	if (out[2].has_first)
+		reorder(out[2].first, id->bytes);
 }
 
 bool build_id_answers(const struct build_id *id, const struct build_id_question *q)

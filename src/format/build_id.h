@@ -32,9 +32,9 @@ struct build_id_question {
 /* 32 hex digits, 33 of which the last is 0, or another even number of 2 to 128 digits that is no debug id with an age
  * (34 to 38). false: it cannot mean a build id. */
 bool build_id_question_parse(struct build_id_question *q, struct str id);
-/* The questions that a build id answers, BUILD_ID_QUESTIONS at most; returns how many. */
+/* The questions that a build id answers. */
 enum { BUILD_ID_QUESTIONS = 3 };
-unsigned build_id_questions(struct build_id_question out[BUILD_ID_QUESTIONS], const struct build_id *id);
+void build_id_questions(struct build_id_question out[BUILD_ID_QUESTIONS], const struct build_id *id);
 bool build_id_answers(const struct build_id *id, const struct build_id_question *q);
 
 /* 32 hex digits that a question has in common with all build ids that answer it. */

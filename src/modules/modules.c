@@ -485,8 +485,8 @@ void modules_forget_build_id(struct modules *m, const struct build_id *build_id)
 {
 	struct module_want w;
 	struct build_id_question questions[BUILD_ID_QUESTIONS];
-	unsigned count = build_id_questions(questions, build_id);
-	for (unsigned i = 0; i < count; i++)
+	build_id_questions(questions, build_id);
+	for (unsigned i = 0; i < BUILD_ID_QUESTIONS; i++)
 		if (module_want_init_alias(&w, str_from(""), str_from(""), &questions[i]))
 			forget_later(m, &w.hash);
 }

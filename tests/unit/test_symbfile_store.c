@@ -347,9 +347,8 @@ static void claims_are_kept(void **state)
 	assert_int_equal(store_put_claim(p->client, &claim, NULL, &e), ERR_OK);
 	recording = false;
 	assert_string_equal(events, expected);
-	unsigned count = build_id_questions(questions, &claim.build_id);
-	assert_int_equal(count, BUILD_ID_QUESTIONS);
-	for (unsigned i = 0; i < count; i++) {
+	build_id_questions(questions, &claim.build_id);
+	for (unsigned i = 0; i < BUILD_ID_QUESTIONS; i++) {
 		struct claims seen = {.count = 0};
 		assert_int_equal(store_list_claims(p->client, &questions[i], see_claim, &seen, NULL, &e), ERR_OK);
 		assert_int_equal(seen.count, 1);
