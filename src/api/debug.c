@@ -36,7 +36,7 @@ static const char *frame_reason(
 	char detail[FAILURE_WHY_SIZE];
 	if (f->module < 0)
 		return "no module";
-	if (f->kind != OFFSET_ADDRESS)
+	if (f->kind == OFFSET_TEXT || f->kind == OFFSET_NONE)
 		return f->kind == OFFSET_TEXT ? "no integer" : "no offset";
 	return session_reason(session_want(s, job, f->module), symbol, detail);
 }

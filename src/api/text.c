@@ -120,7 +120,8 @@ static enum err make_request(struct text *t, struct error *e)
 	}
 	const struct text_frame *f;
 	for (uint64_t i = 0; (f = next_frame(t, &walk)); i++)
-		frames[i] = (struct request_frame){f->address, f->module, OFFSET_ADDRESS};
+		frames[i] = (struct request_frame){
+		        f->address, f->module, f->base == TEXT_ELF ? OFFSET_ELF : OFFSET_ADDRESS};
 	*stack = (struct request_stack){frames, (uint32_t)t->count};
 	*job = (struct request_job){.modules = module, .stacks = stack, .module_count = modules, .stack_count = 1};
 	*r = (struct request){job, 1, t->count, modules};

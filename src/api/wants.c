@@ -149,6 +149,17 @@ bool wants_collect(struct session *s)
 	return true;
 }
 
+static bool is_looked_up(const struct request_frame *f)
+{
+	return f->kind == OFFSET_ADDRESS || f->kind == OFFSET_ELF;
+}
+
+/* What lies before the image is no address of the file. */
+static uint64_t offset_in(const struct module_want *w, const struct request_frame *f)
+{
+	return f->kind == OFFSET_ELF && f->offset >= w->image_base ? f->offset - w->image_base : f->offset;
+}
+
 bool wants_lookups(struct session *s)
 {
 	struct arena *arena = s->exchange->arena;
@@ -176,9 +187,9 @@ bool wants_lookups(struct session *s)
 					last_stack[want] = number;
 					s->stacks_of[want]++;
 				}
-				if (f->kind == OFFSET_ADDRESS && s->wants[want].state == WANT_FOUND)
+				if (is_looked_up(f) && s->wants[want].state == WANT_FOUND)
 					s->lookups[s->lookup_count++] =
-					        (struct lookup){f->offset, (uint32_t)want, frame};
+					        (struct lookup){offset_in(&s->wants[want], f), (uint32_t)want, frame};
 			}
 		}
 	return true;

@@ -11,12 +11,13 @@
 
 enum offset_kind {
 	OFFSET_ADDRESS, /* look it up */
+	OFFSET_ELF,     /* the same of an address that the ELF file itself has; never in JSON */
 	OFFSET_NONE,    /* -1: given back as -0x1 */
 	OFFSET_TEXT,    /* no integer of 0 to 2^64-1: given back as it was written */
 };
 
 struct request_frame {
-	uint64_t offset; /* OFFSET_ADDRESS; for OFFSET_TEXT an index into job.texts */
+	uint64_t offset; /* OFFSET_ADDRESS, OFFSET_ELF; for OFFSET_TEXT an index into job.texts */
 	int32_t module;  /* index into the job's memory map; -1 for none (also for lower ones) */
 	uint8_t kind;    /* enum offset_kind */
 };

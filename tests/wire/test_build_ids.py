@@ -109,6 +109,27 @@ def test_offsets_count_from_the_image_base(store):
     assert listed(store, build_id.hex())["image_base"] == "0x400000"
 
 
+def test_a_text_has_addresses_of_either_kind(store):
+    """Sanitizers write those of the file, systemd those of the image: of a fixed-address executable they are not the same."""
+    build_id = new_build_id()
+    send(store, build_id, base=0x400000, va=0x401000)
+    text = (
+        f"    #0 0x401010  (/opt/prog+0x401010) (BuildId: {build_id.hex()})\n"
+        f"    #1 0x401010  (/opt/prog+0x10) (BuildId: {build_id.hex()})\n"
+        f"Module /opt/prog with build-id {build_id.hex()}\n"
+        "#0  0x0000000000401010 n/a (prog + 0x1010)\n"
+    )
+    sanitizer, none, _, systemd = store.client.post("/symbolicate/text", text).text.splitlines()
+    assert "in f /src/a.c:20" in sanitizer and systemd.startswith("#0  0x0000000000401010 f at /src/a.c:20 (prog")
+    assert none == text.splitlines()[1]
+    frames_of = store.client.post("/symbolicate/text", text, Accept="application/json").json()["frames"]
+    assert [(f["offset"], f["module_offset"], f.get("function")) for f in frames_of] == [
+        ("0x401010", "0x1010", "f"),
+        ("0x10", "0x10", None),
+        ("0x1010", "0x1010", "f"),
+    ]
+
+
 def test_sources_come_first(store):
     build_id = new_build_id()
     module = store.symbols.add("both.so", SAMPLE, debug_id(build_id))

@@ -53,8 +53,8 @@ def push(url, key_file, program):
 
 
 @pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="chromium and chromium-driver are not installed")
-@pytest.mark.parametrize("compiler", ["gcc", "clang"])
-def test_a_crash_is_named_alike_on_the_page_and_by_the_filter(run, tmp_path, compiler):
+@pytest.mark.parametrize("compiler, option", [("gcc", "-pie"), ("gcc", "-no-pie"), ("clang", "-pie")])
+def test_a_crash_is_named_alike_on_the_page_and_by_the_filter(run, tmp_path, compiler, option):
     driver = chromium(tmp_path)
     try:
         driver.set_window_size(1280, 900)
@@ -62,7 +62,7 @@ def test_a_crash_is_named_alike_on_the_page_and_by_the_filter(run, tmp_path, com
         page.part("sample").click()
         page.result("str_to_mpn")
 
-        program = compile_c(str(tmp_path), "program", SOURCE, "-fsanitize=address", "-Wl,--build-id=sha1", compiler=compiler)
+        program = compile_c(str(tmp_path), "program", SOURCE, "-fsanitize=address", option, "-Wl,--build-id=sha1", compiler=compiler)
         report = crash(program, "ASAN_OPTIONS")
         push(run.url, run.key_file, program)
         by_files, by_server = places(filtered(report)), places(filtered(report, "--url", run.url))
@@ -80,7 +80,7 @@ def test_a_crash_is_named_alike_on_the_page_and_by_the_filter(run, tmp_path, com
         assert [p for p in places("\n".join(lines)) if p in by_files] == by_files
         page.part("view-frames").click()
         page.part("input").click()
-        page.shot(f"crash-{compiler}")
+        page.shot(f"crash-{compiler}{option}")
         page.quiet()
     finally:
         driver.quit()
