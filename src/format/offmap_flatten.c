@@ -72,7 +72,8 @@ void *array_grow(void *array, uint32_t *cap, uint32_t need, size_t size)
 	if (need <= *cap)
 		return array;
 	while (wanted < need) {
-		uint32_t more = wanted < LARGE_ARRAY ? wanted : wanted / 4;
+		/* a large one in four even steps to its double */
+		uint32_t more = wanted < LARGE_ARRAY ? wanted : (UINT32_C(1) << (31 - __builtin_clz(wanted))) / 4;
 		if (wanted > UINT32_MAX - more)
 			return NULL;
 		wanted += more;
