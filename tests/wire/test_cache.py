@@ -6,6 +6,7 @@ import contextlib
 import random
 import re
 import signal
+import subprocess
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +15,7 @@ from urllib.parse import quote
 import pytest
 
 from client import job
-from stack import Relay, Stack, another_version, seed_of, wait_for
+from stack import KEYS_TOOL, Relay, Stack, another_version, seed_of, wait_for
 from symbols import SAMPLE, SAMPLE_FRAMES, debug_id, differences, run_gensym, tiny
 
 APP = ["app", debug_id("app")]
@@ -602,6 +603,36 @@ def test_keys_are_read_again_and_their_rights_hold(pair):
     pair.daemon.signal(signal.SIGHUP)
     wait_for(lambda: delete(pair, APP, good).status == 200, "the new key to be known", 20)
     delete(pair, APP, other).error(403)
+
+
+def test_a_key_is_changed_without_a_refusal():
+    """As operation.md has it: the new one is added, both hold, and then the old one is revoked."""
+    with sample_stack(keys=True) as s:
+        old, new, asked, stop = s.key, s.add_key("next", "invalidate"), [], threading.Event()
+        assert delete(s, APP, new).status == 403
+        using = [old]
+
+        def ask():
+            while not stop.is_set():
+                asked.append(delete(s, APP, using[0]).status)
+
+        thread = threading.Thread(target=ask)
+        thread.start()
+        try:
+            s.daemon.reload()
+            assert {delete(s, APP, key).status for key in (old, new)} == {200}
+            using[0] = new
+            before = len(asked)
+            wait_for(lambda: len(asked) > before + 2, "requests with the new key")
+            subprocess.run([*KEYS_TOOL, "revoke", "tester", s.keys_file], check=True, capture_output=True)
+            s.daemon.reload()
+            assert delete(s, APP, old).status == 403
+            before = len(asked)
+            wait_for(lambda: len(asked) > before + 2, "requests after the old key was revoked")
+        finally:
+            stop.set()
+            thread.join(60)
+        assert set(asked) == {200}, set(asked)
 
 
 def test_delete_answers_json(pair):
