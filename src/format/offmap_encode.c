@@ -7,7 +7,6 @@
  */
 #include <config.h>
 
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,8 +43,7 @@ struct encoder {
 	struct bytes body, codes, data, far;
 	struct piece_entry *pieces;
 	uint32_t piece_count, piece_cap;
-	uint32_t *slots; /* slot of each string, 0 for names */
-	uint32_t string_count, slot_count, slots_cap;
+	uint32_t string_count;
 	uint32_t serial; /* of the open page, ever counting up */
 	bool single;     /* pages are closed by who takes them */
 	/* the open string page */
@@ -62,12 +60,10 @@ struct encoder {
 	struct page **code, **string_pages;
 	uint64_t *code_first;
 	uint32_t *string_first;
-	uint32_t **code_slots; /* slots of each page's strings, but for external ones */
-	uint32_t code_count, code_cap, code_first_cap, code_slots_cap;
+	uint32_t code_count, code_cap, code_first_cap;
 	uint32_t string_page_count, string_pages_cap, string_first_cap;
-	_Atomic uint64_t raw_bytes, held_bytes;
+	uint64_t raw_bytes, held_bytes;
 	uint64_t raw_budget;
-	uint64_t slot_bytes; /* of code_slots; in held_bytes */
 	struct page *(*shrink)(struct page *);
 };
 
@@ -102,10 +98,8 @@ struct encoder *encoder_new(uint64_t raw_budget, struct page *(*shrink)(struct p
 
 static void free_code_pages(struct encoder *e)
 {
-	for (uint32_t i = 0; i < e->code_count; i++) {
+	for (uint32_t i = 0; i < e->code_count; i++)
 		page_unref(e->code[i]);
-		free(e->code_slots[i]);
-	}
 	e->code_count = 0;
 }
 
@@ -122,7 +116,6 @@ void encoder_free(struct encoder *e)
 	free(e->far.data);
 	free(e->strings.data);
 	free(e->pieces);
-	free(e->slots);
 	free(e->numbers);
 	free(e->order);
 	free(e->bases);
@@ -130,13 +123,12 @@ void encoder_free(struct encoder *e)
 	free(e->string_pages);
 	free(e->code_first);
 	free(e->string_first);
-	free(e->code_slots);
 	free(e);
 }
 
 uint64_t encoder_held_bytes(const struct encoder *e)
 {
-	return atomic_load_explicit(&e->held_bytes, memory_order_relaxed);
+	return e->held_bytes;
 }
 
 /* With its places in the lists. */
@@ -148,10 +140,10 @@ static uint64_t page_cost(const struct page *p)
 /* Counts a finished page, and compresses it when the raw ones are over their budget. Takes the page. */
 static struct page *settle(struct encoder *e, struct page *p)
 {
-	uint64_t raw = atomic_fetch_add_explicit(&e->raw_bytes, p->len, memory_order_relaxed) + p->len;
-	if (e->shrink && raw > e->raw_budget)
+	e->raw_bytes += p->len;
+	if (e->shrink && e->raw_bytes > e->raw_budget)
 		p = e->shrink(p);
-	atomic_fetch_add_explicit(&e->held_bytes, page_cost(p), memory_order_relaxed);
+	e->held_bytes += page_cost(p);
 	return p;
 }
 
@@ -231,7 +223,7 @@ static struct page *make_code_page(const struct encoder *e)
 static void begin_code_page(struct encoder *e)
 {
 	e->body.len = e->codes.len = e->data.len = e->far.len = 0;
-	e->piece_count = e->string_count = e->slot_count = 0;
+	e->piece_count = e->string_count = 0;
 	e->serial++;
 }
 
@@ -241,20 +233,10 @@ static bool close_code_page(struct encoder *e)
 		return true;
 	GROW(e->code, e->code_cap, e->code_count + 1);
 	GROW(e->code_first, e->code_first_cap, e->code_count + 1);
-	GROW(e->code_slots, e->code_slots_cap, e->code_count + 1);
 	struct page *p = make_code_page(e);
-	uint32_t *slots = malloc(e->slot_count * sizeof *slots + 1);
-	if (!p || !slots) {
-		page_unref(p);
-		free(slots);
+	if (!p)
 		return false;
-	}
-	if (e->slot_count)
-		memcpy(slots, e->slots, e->slot_count * sizeof *slots);
 	e->code_first[e->code_count] = e->pieces[0].address;
-	e->code_slots[e->code_count] = slots;
-	e->slot_bytes += e->slot_count * sizeof *slots;
-	atomic_fetch_add_explicit(&e->held_bytes, e->slot_count * sizeof *slots, memory_order_relaxed);
 	e->code[e->code_count++] = settle(e, p);
 	begin_code_page(e);
 	return true;
@@ -281,10 +263,8 @@ static uint32_t add_external(struct encoder *e, uint32_t id)
 }
 
 /* A string of the page's own; slot 0 is for names. */
-static uint32_t add_string(struct encoder *e, uint32_t slot, const void *text, uint32_t len)
+static uint32_t add_string(struct encoder *e, const void *text, uint32_t len)
 {
-	GROW(e->slots, e->slots_cap, e->slot_count + 1);
-	e->slots[e->slot_count++] = slot;
 	if (len <= STRING_INLINE_MAX)
 		return add_code(e, (uint8_t)len, text, len);
 	uint8_t data[6];
@@ -298,12 +278,11 @@ static bool add_slot(struct encoder *e, const struct string_table *strings, uint
 	if (s->external) {
 		s->local = add_external(e, s->text);
 	} else if (s->defined) {
-		s->local = add_string(e, slot, strings->texts + s->text, s->len);
+		s->local = add_string(e, strings->texts + s->text, s->len);
 	} else {
 		struct str unknown = str_from(s->is_origin ? "<unknown>" : "");
-		s->local = add_string(e, slot, unknown.data, (uint32_t)unknown.len);
+		s->local = add_string(e, unknown.data, (uint32_t)unknown.len);
 	}
-	s->used = true;
 	s->page = e->serial;
 	return s->local != 0;
 }
@@ -333,7 +312,7 @@ static bool local_name(struct encoder *e, struct flat *f, uint32_t *index)
 		return false;
 	if (f->name_page != e->serial) {
 		f->name_local =
-		        f->name_external ? add_external(e, f->name_external) : add_string(e, 0, f->name, f->name_len);
+		        f->name_external ? add_external(e, f->name_external) : add_string(e, f->name, f->name_len);
 		f->name_page = e->serial;
 	}
 	*index = f->name_local;
@@ -574,15 +553,11 @@ bool encoder_finish(struct encoder *e, struct offmap *m)
 	m->string_first = e->string_first;
 	m->string_count = e->string_page_count;
 	m->raw_bytes = e->raw_bytes;
-	for (uint32_t i = 0; i < e->code_count; i++)
-		free(e->code_slots[i]);
 	e->code = e->string_pages = NULL;
 	e->code_first = NULL;
 	e->string_first = NULL;
-	e->code_count = e->string_page_count = e->code_cap = e->code_first_cap = e->code_slots_cap =
-	        e->string_pages_cap = e->string_first_cap = 0;
-	free(e->code_slots);
-	e->code_slots = NULL;
+	e->code_count = e->string_page_count = e->code_cap = e->code_first_cap = e->string_pages_cap =
+	        e->string_first_cap = 0;
 	return true;
 }
 
@@ -621,162 +596,6 @@ struct page *encoder_take_strings(struct encoder *e, uint32_t first)
 uint64_t encoder_buffer_bytes(const struct encoder *e)
 {
 	return (uint64_t)e->body.cap + e->codes.cap + e->data.cap + e->far.cap + e->strings.cap +
-	       (uint64_t)e->piece_cap * sizeof *e->pieces + (uint64_t)e->slots_cap * sizeof *e->slots +
-	       (uint64_t)e->numbers_cap * sizeof *e->numbers + (uint64_t)e->order_cap * sizeof *e->order +
-	       (uint64_t)e->bases_cap * sizeof *e->bases;
-}
-
-/* ---- taking pages apart again ---- */
-
-/* Functions that may go on in a later piece, the innermost last. */
-struct unpacking {
-	struct encoder *encoder;
-	struct flat **open;
-	uint32_t count, cap;
-	bool (*give)(void *arg, struct flat *f);
-	void *arg;
-	uint32_t *externals; /* slot of each external id; 0 for the names of functions */
-	uint32_t external_count;
-	uint32_t *slots; /* of the strings of the page at hand */
-	uint32_t slots_cap;
-};
-
-/* Gives and frees the open functions that end at or before an address, as far as they are on top. */
-static bool give_ended(struct unpacking *u, uint64_t address, bool all)
-{
-	while (u->count) {
-		struct flat *top = u->open[u->count - 1];
-		if (!all && address - top->addr < top->size)
-			break;
-		u->count--;
-		bool ok = u->give(u->arg, top);
-		u->encoder->held_bytes -= top->counted;
-		flat_free(top);
-		if (!ok)
-			return false;
-	}
-	return true;
-}
-
-static struct flat *open_function(struct unpacking *u, const struct page *page, const struct piece *p)
-{
-	struct offmap_string name;
-	struct flat *f = calloc(1, sizeof *f);
-	struct flat **grown = array_grow(u->open, &u->cap, u->count + 1, sizeof *u->open);
-	if (grown)
-		u->open = grown;
-	if (!f || !grown || !page_string(page, p->name, &name) ||
-	        !flat_set_name(f, (const char *)name.data, name.len)) {
-		flat_free(f);
-		return NULL;
-	}
-	f->addr = p->address - p->from;
-	f->size = p->is_public ? 0 : p->size;
-	f->is_public = p->is_public;
-	f->has_lines = p->has_lines;
-	f->name_external = name.external;
-	u->open[u->count++] = f;
-	return f;
-}
-
-/* Appends the piece's nodes and segments to f. Strings become slots again. */
-static bool join_piece(struct piece *p, const uint32_t *slots, struct flat *f)
-{
-	uint32_t before = f->node_count;
-	struct segment_walk w = {0};
-	struct piece_node *nodes = calloc((size_t)p->node_count + 1, sizeof *nodes);
-	if (!nodes || !flat_reserve_nodes(f, before + p->node_count) ||
-	        !flat_reserve_segments(f, f->segment_count + p->segments)) {
-		free(nodes);
-		return false;
-	}
-	nodes[0] = (struct piece_node){.file = p->root_file, .line = p->root_line};
-#define SLOT(index) ((index) ? slots[(index)-1] : 0)
-	for (uint32_t i = 1; i <= p->node_count; i++) {
-		piece_read_node(p, nodes, i);
-		uint32_t parent = nodes[i].parent ? before + nodes[i].parent : 0;
-		f->nodes[before + i] = (struct flat_node){parent, parent ? f->nodes[parent].depth + 1 : 1,
-		        SLOT(nodes[i].origin), SLOT(nodes[i].call_file), nodes[i].call_line};
-	}
-	f->node_count = before + p->node_count;
-	uint64_t start = p->from;
-	for (uint32_t i = 0; i < p->segments; i++, start += w.size) {
-		segment_next(&p->rest, &w);
-		const struct piece_node *n = &nodes[w.node];
-		uint32_t line = n->line + w.line_delta, file = w.has_file ? w.own_file : n->file;
-		f->segments[f->segment_count++] =
-		        (struct flat_segment){start, w.node ? before + w.node : 0, line, SLOT(file)};
-	}
-#undef SLOT
-	free(nodes);
-	return true;
-}
-
-/* The slot of each string of a page: external ones are known by their id, of the others `kept` tells in order. */
-static bool find_slots(struct unpacking *u, const struct page *page, const uint32_t *kept)
-{
-	uint32_t count = get_u32(page->bytes + 12), codes = get_u32(page->bytes + 16), at = 0;
-	const uint8_t *code = page->bytes + codes, *data = code + count;
-	GROW(u->slots, u->slots_cap, count + 1);
-	for (uint32_t i = 0; i < count; at += code[i++] & 127) {
-		uint32_t id = code[i] == STRING_EXTERNAL ? get_u32(data + at) : 0;
-		u->slots[i] = !id ? *kept++ : id < u->external_count ? u->externals[id] : 0;
-	}
-	return true;
-}
-
-static bool unpack_page(struct unpacking *u, const struct page *page, const uint32_t *kept)
-{
-	uint32_t count = code_page_pieces(page);
-	if (!find_slots(u, page, kept))
-		return false;
-	for (uint32_t i = 0; i < count; i++) {
-		struct piece p;
-		if (!piece_read(page, i, &p) || !give_ended(u, p.address, false))
-			return false;
-		if (!p.is_public && p.from >= p.size && p.from)
-			continue; /* behind a function's end, where only lookup = nearest answers: made again by the
-			             sweep */
-		struct flat *top = u->count ? u->open[u->count - 1] : NULL;
-		if (!p.from || !top || top->addr != p.address - p.from)
-			top = open_function(u, page, &p);
-		if (!top || !join_piece(&p, u->slots, top))
-			return false;
-		u->encoder->held_bytes += flat_bytes(top) - top->counted;
-		top->counted = flat_bytes(top);
-	}
-	return true;
-}
-
-bool encoder_unpack(struct encoder *e, const struct string_table *strings, bool (*give)(void *arg, struct flat *f),
-        bool (*go_on)(void *arg), void *arg)
-{
-	struct unpacking u = {.encoder = e, .give = give, .arg = arg, .external_count = e->next_string};
-	u.externals = calloc(u.external_count, sizeof *u.externals);
-	bool ok = u.externals && close_code_page(e);
-	for (uint32_t i = 1; i < strings->count && ok; i++)
-		if (strings->slots[i].external)
-			u.externals[strings->slots[i].text] = i;
-	for (uint32_t i = 0; i < e->code_count && ok && (ok = go_on(arg)); i++) {
-		struct page *page = page_expand(e->code[i]);
-		ok = page && unpack_page(&u, page, e->code_slots[i]);
-		if (page)
-			e->raw_bytes -= page->raw_len;
-		e->held_bytes -= page_cost(e->code[i]);
-		page_unref(page);
-		page_unref(e->code[i]);
-		free(e->code_slots[i]);
-		e->code[i] = NULL;
-		e->code_slots[i] = NULL;
-	}
-	ok = ok && give_ended(&u, 0, true);
-	while (u.count)
-		flat_free(u.open[--u.count]);
-	free(u.open);
-	free(u.slots);
-	free(u.externals);
-	free_code_pages(e);
-	e->held_bytes -= e->slot_bytes;
-	e->slot_bytes = 0;
-	return ok;
+	       (uint64_t)e->piece_cap * sizeof *e->pieces + (uint64_t)e->numbers_cap * sizeof *e->numbers +
+	       (uint64_t)e->order_cap * sizeof *e->order + (uint64_t)e->bases_cap * sizeof *e->bases;
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cutting flat functions into pieces and pages. Private to the offset map's builder. */
+/* Cutting flat functions into pieces and pages. Private to who makes pages. */
 #ifndef FORMAT_OFFMAP_ENCODE_H
 #define FORMAT_OFFMAP_ENCODE_H
 
 #include "format/offmap.h"
 #include "format/offmap_flat.h"
 
-/* A string of the builder: a file or the name of an inlined function, once or however often its id is defined. Sixteen
+/* A string: a file or the name of an inlined function, once or however often its id is defined. Sixteen
  * bytes, for every record of a file comes by one or two of them, in no order. */
 struct string_slot {
 	uint32_t page, local; /* where it was written last: page number + 1, index there */
@@ -15,8 +15,6 @@ struct string_slot {
 	bool external : 1;    /* text is an id */
 	bool defined : 1;
 	bool is_origin : 1; /* undefined ones are "<unknown>", undefined files empty */
-	/* With page and local all that encode_function changes: a byte that another thread may write. */
-	bool used; /* by a page that has been written */
 };
 
 struct string_table {
@@ -33,18 +31,13 @@ struct encoder;
 struct encoder *encoder_new(uint64_t raw_budget, struct page *(*shrink)(struct page *));
 void encoder_free(struct encoder *e);
 
-/* All return false without memory. encode_string may run beside encode_function of functions whose names are no longer
- * than OFFMAP_INLINE_NAME, and encoder_held_bytes beside everything. */
+/* All return false without memory. */
 bool encode_function(struct encoder *e, const struct string_table *strings, struct flat *f, uint64_t from, uint64_t to,
         bool endless);
 bool encode_string(struct encoder *e, const char *text, uint32_t len, uint32_t *id);
 /* Closes the open pages and moves the lists into m. */
 bool encoder_finish(struct encoder *e, struct offmap *m);
 
-/* Takes all code pages apart: gives each function and public symbol back as it was before it was cut, and forgets the
- * pages. give returns false to stop, the flat is freed behind it; so does go_on, which is asked before each page. */
-bool encoder_unpack(struct encoder *e, const struct string_table *strings, bool (*give)(void *arg, struct flat *f),
-        bool (*go_on)(void *arg), void *arg);
 /* Bytes of the pages so far, as they lie in memory, and of what goes with them. */
 uint64_t encoder_held_bytes(const struct encoder *e);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A function between parsing and encoding: its lines and inlined calls flattened into segments. Private to the offset
- * map's builder. */
+/* A function between parsing and encoding: its lines and inlined calls flattened into segments. Private to who
+ * makes pages. */
 #ifndef FORMAT_OFFMAP_FLAT_H
 #define FORMAT_OFFMAP_FLAT_H
 
@@ -9,7 +9,7 @@
 
 #include "base/str.h"
 
-/* Strings are named by slots of the builder (0: none), so that their text may be defined later. */
+/* Strings are named by slots (0: none), so that their text may be defined later. */
 struct flat_node {
 	uint32_t parent; /* 0: the function itself; nodes count from 1, parents first */
 	uint32_t depth;  /* 1 below the function */
@@ -37,7 +37,6 @@ struct flat {
 	uint32_t segment_count, segment_cap;
 	uint32_t next_segment; /* the one that holds what is to be encoded next */
 	struct flat *next;     /* in a free list */
-	uint64_t counted;      /* bytes of it that the builder has counted */
 };
 
 /* Records of one FUNC as the parser found them, clipped to it; addresses relative to it. */
@@ -65,15 +64,6 @@ struct func_records {
 	bool lines_sorted; /* ascending, none overlaps another, none is empty */
 };
 
-/* A FUNC or PUBLIC as it is in the file. */
-struct parsed_symbol {
-	uint64_t addr, size;
-	bool is_public, has_lines;
-	char *name; /* escaped */
-	uint32_t name_len, name_cap;
-	struct func_records records;
-};
-
 /* Clips [addr, addr + size) to a function and makes it relative. false: nothing of it is inside, not even a start. */
 static inline bool clip_to_function(
         uint64_t func_addr, uint64_t func_size, uint64_t addr, uint64_t size, uint64_t *start, uint64_t *end)
@@ -98,7 +88,6 @@ static inline bool clip_to_function(
 
 void func_records_release(struct func_records *r);
 uint64_t func_records_bytes(const struct func_records *r);
-void parsed_symbol_release(struct parsed_symbol *s);
 
 struct flattener;
 struct flattener *flattener_new(void);

@@ -127,13 +127,6 @@ uint64_t func_records_bytes(const struct func_records *r)
 	       (uint64_t)r->range_cap * sizeof *r->ranges;
 }
 
-void parsed_symbol_release(struct parsed_symbol *s)
-{
-	func_records_release(&s->records);
-	free(s->name);
-	*s = (struct parsed_symbol){0};
-}
-
 void flat_free(struct flat *f)
 {
 	if (!f)

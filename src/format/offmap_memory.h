@@ -6,7 +6,17 @@
 
 #include <stdatomic.h>
 
-#include "format/offmap_build.h"
+#include "format/offmap.h"
+
+struct offmap_options {
+	bool nearest;          /* lookup = nearest: the symbol at or below answers, whatever its size */
+	uint64_t raw_budget;   /* pages above so many bytes wait compressed; UINT64_MAX: never */
+	enum page_codec codec; /* with this */
+	uint64_t memory_max;   /* bytes that may be held while the map is made, or ERR_TOO_LARGE; 0: no bound */
+	/* Told how what is held changes, until it is 0; from any thread. NULL: nobody. */
+	void (*charge)(void *arg, int64_t bytes);
+	void *charge_arg;
+};
 
 struct offmap_memory {
 	uint64_t max;

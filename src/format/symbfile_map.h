@@ -4,7 +4,7 @@
 #define FORMAT_SYMBFILE_MAP_H
 
 #include "format/offmap.h"
-#include "format/offmap_build.h"
+#include "format/offmap_memory.h"
 #include "format/symbfile.h"
 
 struct symbfile_map;

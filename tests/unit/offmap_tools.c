@@ -12,8 +12,7 @@
 
 #include <cmocka.h>
 
-#include "format/breakpad.h"
-#include "format/offmap_value.h"
+#include "format/symmap.h"
 
 const struct offmap_options plain_options = {.raw_budget = UINT64_MAX};
 const struct offmap_options nearest_options = {.nearest = true, .raw_budget = UINT64_MAX};
@@ -41,58 +40,36 @@ struct str text_str(const struct buffer *text)
 	return (struct str){(const char *)text->data, text->len};
 }
 
-static void expand(struct page **pages, uint32_t count)
+enum err map_try(
+        struct str text, size_t cut, const struct offmap_options *options, struct offmap **out, struct error *e)
 {
-	for (uint32_t i = 0; i < count; i++) {
-		struct page *raw = page_expand(pages[i]);
-		assert_non_null(raw);
-		page_unref(pages[i]);
-		pages[i] = raw;
-	}
-}
-
-static struct offmap *finish(struct breakpad *p)
-{
-	struct error e;
-	struct offmap *m;
-	assert_int_equal(breakpad_finish(p, &m, &e), ERR_OK);
-	breakpad_free(p);
-	expand(m->code, m->code_count);
-	expand(m->strings, m->string_count);
-	return m;
-}
-
-struct offmap *map_build(struct str text, size_t chunk, const struct offmap_options *options)
-{
-	struct error e;
-	struct breakpad *p = breakpad_new(options, str_from(""));
-	assert_non_null(p);
-	if (!chunk)
-		chunk = text.len;
-	for (size_t at = 0; at < text.len; at += chunk) {
-		/* in a block of its own size, so that a read behind it is seen */
-		size_t n = text.len - at < chunk ? text.len - at : chunk;
-		uint8_t *exact = malloc(n);
-		assert_non_null(exact);
-		memcpy(exact, text.data + at, n);
-		assert_int_equal(breakpad_feed(p, exact, n, &e), ERR_OK);
-		free(exact);
-	}
-	return finish(p);
+	struct symstore_budget budget = {.limit = UINT64_MAX};
+	struct block_pool *pool = block_pool_new(0);
+	struct symmap *m = pool ? symmap_new(options, pool, &budget, str_from("")) : NULL;
+	*out = NULL;
+	enum err err = m ? symmap_feed(m, (const uint8_t *)text.data, cut, e) : no_memory(e);
+	if (!err)
+		err = symmap_feed(m, (const uint8_t *)text.data + cut, text.len - cut, e);
+	if (!err)
+		err = symmap_finish(m, e);
+	if (!err && !(*out = symmap_all(m)))
+		err = no_memory(e);
+	symmap_unref(m);
+	block_pool_free(pool);
+	return err;
 }
 
 struct offmap *map_build_cut(struct str text, size_t cut, const struct offmap_options *options)
 {
 	struct error e;
-	struct offmap_options before = *options;
-	before.threaded = false;
-	struct breakpad *p = breakpad_new(&before, str_from(""));
-	assert_non_null(p);
-	assert_int_equal(breakpad_feed(p, (const uint8_t *)text.data, cut, &e), ERR_OK);
-	if (options->threaded)
-		breakpad_use_threads(p);
-	assert_int_equal(breakpad_feed(p, (const uint8_t *)text.data + cut, text.len - cut, &e), ERR_OK);
-	return finish(p);
+	struct offmap *map;
+	assert_int_equal(map_try(text, cut, options, &map, &e), ERR_OK);
+	return map;
+}
+
+struct offmap *map_build(struct str text, const struct offmap_options *options)
+{
+	return map_build_cut(text, 0, options);
 }
 
 static void assert_same_page(const struct page *a, const struct page *b)

@@ -4,7 +4,7 @@
 #define TESTS_OFFMAP_TOOLS_H
 
 #include "base/buffer.h"
-#include "format/offmap_build.h"
+#include "format/offmap_memory.h"
 #include "format/offmap_read.h"
 
 /* No limit of memory, lookup = covering or nearest. */
@@ -16,10 +16,11 @@ struct buffer text_new(void);
 void text_add(struct buffer *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 struct str text_str(const struct buffer *text);
 
-/* The map of a whole symbol file, fed in chunks of so many bytes (0: in one), its pages raw. The test fails when the
- * file is corrupt. */
-struct offmap *map_build(struct str text, size_t chunk, const struct offmap_options *options);
-/* The same, fed as the bytes before and those from `cut` on; options->threaded is for the latter. */
+/* The map of a whole symbol file, fed as the bytes before `cut` and those from there on. */
+enum err map_try(
+        struct str text, size_t cut, const struct offmap_options *options, struct offmap **out, struct error *e);
+/* The same in one. The test fails when the file is corrupt. */
+struct offmap *map_build(struct str text, const struct offmap_options *options);
 struct offmap *map_build_cut(struct str text, size_t cut, const struct offmap_options *options);
 
 /* Pages of the same bytes in the same order. */

@@ -17,7 +17,6 @@
 
 #include "alloc_fail.h"
 #include "base/config.h"
-#include "format/breakpad.h"
 #include "format/gzip.h"
 #include "format/offmap_value.h"
 #include "format/reply_json.h"
@@ -44,11 +43,9 @@ struct sym {
 	struct buffer text;
 	struct offmap_options options;
 	struct offmap *want; /* what is built when nothing fails */
-	const uint64_t *asked;
-	size_t asked_count;
 };
 
-/* Of every kind of record; `late`: in an order that makes the builder start again. */
+/* Of every kind of record; `late`: in an order that has to be sorted. */
 static struct buffer sym_text(bool late)
 {
 	struct buffer t = text_new();
@@ -70,43 +67,15 @@ static struct buffer sym_text(bool late)
 	return t;
 }
 
-static void expand(struct offmap *m)
-{
-	for (uint32_t i = 0; i < m->code_count; i++) {
-		struct page *raw = page_expand(m->code[i]);
-		assert_non_null(raw);
-		page_unref(m->code[i]);
-		m->code[i] = raw;
-	}
-	for (uint32_t i = 0; i < m->string_count; i++) {
-		struct page *raw = page_expand(m->strings[i]);
-		assert_non_null(raw);
-		page_unref(m->strings[i]);
-		m->strings[i] = raw;
-	}
-}
-
 static bool parse(const struct sym *s, struct offmap **out)
 {
 	struct error e = {0};
-	enum err err = ERR_OK;
-	*out = NULL;
-	struct breakpad *p = breakpad_new(&s->options, str_from("0"));
-	if (!p)
-		return false;
-	if (s->asked && !breakpad_ask(p, s->asked, s->asked_count))
-		err = ERR_NO_MEMORY;
-	for (size_t at = 0; at < s->text.len && !err; at += 1000)
-		err = breakpad_feed(p, s->text.data + at, s->text.len - at < 1000 ? s->text.len - at : 1000, &e);
-	if (!err)
-		err = breakpad_finish(p, out, &e);
-	breakpad_free(p);
+	enum err err = map_try(text_str(&s->text), 1000, &s->options, out, &e);
 	check(err == ERR_OK || err == ERR_NO_MEMORY);
 	check(!err == !!*out);
 	return !err;
 }
 
-/* Pages are expanded behind the count: free and all of those that come are not the attempt's. */
 static bool parse_and_compare(void *arg)
 {
 	const struct sym *s = arg;
@@ -114,36 +83,17 @@ static bool parse_and_compare(void *arg)
 	if (!parse(s, &m))
 		return false;
 	alloc_pause();
-	if (s->want && !s->asked) {
-		struct page *a = offmap_root_encode(m), *b = offmap_root_encode(s->want);
-		assert_int_equal(a->len, b->len);
-		assert_memory_equal(a->bytes, b->bytes, a->len);
-		page_unref(a);
-		page_unref(b);
-		for (uint32_t i = 0; i < m->code_count; i++) {
-			struct page *raw = page_expand(m->code[i]);
-			assert_int_equal(raw->len, s->want->code[i]->len);
-			assert_memory_equal(raw->bytes, s->want->code[i]->bytes, raw->len);
-			page_unref(raw);
-		}
-		for (uint32_t i = 0; i < m->string_count; i++) {
-			struct page *raw = page_expand(m->strings[i]);
-			assert_memory_equal(raw->bytes, s->want->strings[i]->bytes, raw->len);
-			page_unref(raw);
-		}
-	}
-	for (size_t i = 0; s->want && i < s->asked_count; i++)
-		assert_same_answers(s->want, m, s->asked[i], s->asked[i]);
+	if (s->want)
+		assert_same_maps(m, s->want);
 	alloc_go_on();
 	offmap_free(m);
 	return true;
 }
 
-static void check_parse(bool late, uint64_t raw_budget, enum page_codec codec)
+static void check_parse(bool late, bool nearest)
 {
-	struct sym s = {.text = sym_text(late), .options = {.raw_budget = raw_budget, .codec = codec}};
+	struct sym s = {.text = sym_text(late), .options = nearest ? nearest_options : plain_options};
 	assert_true(parse(&s, &s.want));
-	expand(s.want);
 	print_message("%zu allocations\n", fail_each_allocation(parse_and_compare, &s));
 	offmap_free(s.want);
 	buffer_release(&s.text);
@@ -152,30 +102,9 @@ static void check_parse(bool late, uint64_t raw_budget, enum page_codec codec)
 static void test_parse(void **state)
 {
 	(void)state;
-	check_parse(false, UINT64_MAX, CODEC_LZ4);
-	check_parse(false, 0, CODEC_LZ4);
-	check_parse(true, 10000, CODEC_ZSTD);
-	check_parse(true, UINT64_MAX, CODEC_LZ4);
-}
-
-static void test_parse_asked(void **state)
-{
-	static const uint64_t asked[] = {0, 0x1000, 0x1001, 0x1023, 0x1050, 0x1200, 0x12f8, 0x2000, 0x3700, 0x9999999};
-	struct sym s = {.text = sym_text(true), .options = plain_options};
-	(void)state;
-	assert_true(parse(&s, &s.want));
-	s.asked = asked;
-	s.asked_count = sizeof asked / sizeof *asked;
-	for (unsigned nearest = 0; nearest < 2; nearest++) {
-		offmap_free(s.want);
-		s.options.nearest = nearest;
-		s.asked = NULL;
-		assert_true(parse(&s, &s.want));
-		s.asked = asked;
-		print_message("%zu allocations\n", fail_each_allocation(parse_and_compare, &s));
-	}
-	offmap_free(s.want);
-	buffer_release(&s.text);
+	check_parse(false, false);
+	check_parse(true, false);
+	check_parse(true, true);
 }
 
 /* ---- symbfiles ---- */
@@ -671,7 +600,6 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test(test_parse),
-	        cmocka_unit_test(test_parse_asked),
 	        cmocka_unit_test(test_symbfile),
 	        cmocka_unit_test(test_request),
 	        cmocka_unit_test(test_stacks),

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "format/breakpad.h"
+#include "format/breakpad_line.h"
 #include "indexed_map.h"
 #include "offmap_dump.h"
 #include "offmap_tools.h"
@@ -73,10 +73,11 @@ static struct buffer with_ends(const char *text, const char *end)
 static void test_chunks(void **state)
 {
 	struct str text = str_from(everything);
-	struct offmap *whole = map_build(text, 0, &plain_options);
+	struct offmap *whole = map_build(text, &plain_options);
 	(void)state;
 	for (size_t chunk = 1; chunk <= 64; chunk = chunk == 1 ? 7 : chunk + 19) {
-		struct offmap *m = map_build(text, chunk, &plain_options);
+		struct error e;
+		struct offmap *m = indexed_map(text, str_from(""), &(struct indexed_how){.chunk = chunk}, &e);
 		assert_same_maps(whole, m);
 		offmap_free(m);
 	}
@@ -90,7 +91,7 @@ static void test_chunks(void **state)
 
 static void test_everything_is_answered(void **state)
 {
-	struct offmap *m = map_build(str_from(everything), 0, &plain_options);
+	struct offmap *m = map_build(str_from(everything), &plain_options);
 	(void)state;
 	assert_int_equal(m->damaged, 4);
 	assert_int_equal(m->funcs, 5);
@@ -127,11 +128,11 @@ static void test_everything_is_answered(void **state)
 static void test_line_ends(void **state)
 {
 	static const char *const ends[] = {"\r\n", "\r\r\n"};
-	struct offmap *lf = map_build(str_from(everything), 0, &plain_options);
+	struct offmap *lf = map_build(str_from(everything), &plain_options);
 	(void)state;
 	for (unsigned i = 0; i < 2; i++) {
 		struct buffer text = with_ends(everything, ends[i]);
-		struct offmap *m = map_build(text_str(&text), 0, &plain_options);
+		struct offmap *m = map_build(text_str(&text), &plain_options);
 		assert_same_pages(lf, m);
 		assert_int_equal(lf->damaged, m->damaged);
 		assert_true(lf->generation != m->generation);
@@ -163,7 +164,7 @@ static void test_long_line_is_cut(void **state)
 		for (unsigned k = 0; k <= BREAKPAD_LINE_MAX; k += 64)
 			text_add(&text, "%064u", k);
 		text_add(&text, "\n1008 8 6 0\nPUBLIC 2000 0 b\n");
-		struct offmap *whole = map_build(text_str(&text), 0, &plain_options);
+		struct offmap *whole = map_build(text_str(&text), &plain_options);
 		assert_int_equal(whole->damaged, cases[i].damaged);
 		assert_answer(whole, 0x1008, cases[i].ends ? "a+0x8/0x10 a.c:5" : "a+0x8/0x10 a.c:6");
 		for (size_t cut = strlen(head); cut < strlen(head) + 12; cut++) {
@@ -298,7 +299,7 @@ static struct offmap *build_ordered(const unsigned *order, unsigned define_at, c
 	}
 	if (define_at >= SYMBOLS)
 		add_definitions(&text);
-	struct offmap *m = map_build(text_str(&text), 0, options);
+	struct offmap *m = map_build(text_str(&text), options);
 	buffer_release(&text);
 	return m;
 }
@@ -350,14 +351,9 @@ static void check_orders(const struct offmap_options *options)
 
 static void test_order(void **state)
 {
-	/* Budget 0: all pages wait compressed, and late mode has to open them. */
-	static const struct offmap_options how[] = {{.raw_budget = UINT64_MAX},
-	        {.nearest = true, .raw_budget = UINT64_MAX}, {.codec = CODEC_LZ4},
-	        {.nearest = true, .codec = CODEC_ZSTD}, {.raw_budget = UINT64_MAX, .threaded = true},
-	        {.nearest = true, .codec = CODEC_LZ4, .threaded = true}};
 	(void)state;
-	for (unsigned i = 0; i < sizeof how / sizeof *how; i++)
-		check_orders(&how[i]);
+	check_orders(&plain_options);
+	check_orders(&nearest_options);
 }
 
 /* Names that lie in string pages, of symbols that are taken out of their page again. */
@@ -373,7 +369,7 @@ static void test_long_names_of_late_file(void **state)
 		text_add(&text, "\n");
 	}
 	text_add(&text, "PUBLIC 10 0 late\n");
-	struct offmap *m = map_build(text_str(&text), 0, &plain_options);
+	struct offmap *m = map_build(text_str(&text), &plain_options);
 	assert_answer(m, 0x10, "late+0x0/0xf0 ?");
 	for (unsigned i = 1; i <= 3; i++) {
 		buffer_reset(&expected);
@@ -404,7 +400,7 @@ static struct offmap *build_redefined(const char *one, const char *other, unsign
 		        0x1000 + 16 * i, 0x1000 + 16 * i, i + 2);
 	if (other)
 		text_add(&text, "FILE 1 %s\nINLINE_ORIGIN 1 %s\n", other, other);
-	struct offmap *m = map_build(text_str(&text), 0, &plain_options);
+	struct offmap *m = map_build(text_str(&text), &plain_options);
 	buffer_release(&text);
 	return m;
 }
@@ -454,7 +450,7 @@ static struct offmap *build_cut_function(uint64_t *size, bool late)
 	text_add(&text, "FUNC %" PRIx64 " 10 0 behind\n", CUT_BASE + *size);
 	if (late)
 		text_add(&text, "FUNC 10 10 0 before\n");
-	struct offmap *m = map_build(text_str(&text), 0, &plain_options);
+	struct offmap *m = map_build(text_str(&text), &plain_options);
 	buffer_release(&text);
 	buffer_release(&inlines);
 	buffer_release(&lines);
@@ -535,7 +531,7 @@ static void test_function_around_others(void **state)
 		text_add(&text, "%x 400 %u 0\n", i * 0x400, i + 1);
 	for (unsigned i = 0; i < 1024; i++)
 		text_add(&text, "FUNC %x 10 0 inside%u\n", i * 0x400 + 0x200, i);
-	struct offmap *m = map_build(text_str(&text), 0, &plain_options);
+	struct offmap *m = map_build(text_str(&text), &plain_options);
 	check_pieces(m);
 	for (unsigned i = 0; i < 1024; i++) {
 		char expected[100];

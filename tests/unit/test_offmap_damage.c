@@ -157,7 +157,7 @@ static void damage_everywhere(const struct page *p, ask_fn *ask)
 
 static void test_code_page(void **state)
 {
-	struct offmap *m = map_build(str_from(source), 0, &plain_options);
+	struct offmap *m = map_build(str_from(source), &plain_options);
 	(void)state;
 	assert_int_equal(m->code_count, 1);
 	damage_everywhere(m->code[0], look_up_all);
@@ -166,7 +166,7 @@ static void test_code_page(void **state)
 
 static void test_string_page(void **state)
 {
-	struct offmap *m = map_build(str_from(source), 0, &plain_options);
+	struct offmap *m = map_build(str_from(source), &plain_options);
 	(void)state;
 	assert_int_equal(m->string_count, 1);
 	damage_everywhere(m->strings[0], look_up_strings);
@@ -215,7 +215,7 @@ static void test_wrong_page(void **state)
 	struct arena arena;
 	struct offmap_answer a;
 	struct offmap_string s;
-	struct offmap *m = map_build(str_from(source), 0, &plain_options);
+	struct offmap *m = map_build(str_from(source), &plain_options);
 	(void)state;
 	arena_init(&arena, 1 << 24);
 	assert_int_equal(offmap_lookup(m->strings[0], 0x100, &arena, &a), ERR_CORRUPT);
@@ -474,7 +474,7 @@ static void check_payload(struct buffer *value, const struct value_id *id)
 static void test_values(void **state)
 {
 	static const enum page_codec codecs[] = {CODEC_RAW, CODEC_LZ4, CODEC_ZSTD};
-	struct offmap *m = map_build(str_from(source), 0, &plain_options);
+	struct offmap *m = map_build(str_from(source), &plain_options);
 	struct page *root = offmap_root_encode(m), *compressible = page_new(PAGE_CODE, 500);
 	(void)state;
 	assert_non_null(root);
