@@ -190,9 +190,3 @@ void assert_same_answers(const struct offmap *a, const struct offmap *b, uint64_
 	buffer_release(&x);
 	buffer_release(&y);
 }
-
-uint32_t next_random(uint64_t *seed)
-{
-	*seed = *seed * 6364136223846793005U + 1442695040888963407U;
-	return (uint32_t)(*seed >> 33);
-}

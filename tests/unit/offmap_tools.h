@@ -6,6 +6,7 @@
 #include "base/buffer.h"
 #include "format/offmap_memory.h"
 #include "format/offmap_read.h"
+#include "seed.h"
 
 /* No limit of memory, lookup = covering or nearest. */
 extern const struct offmap_options plain_options, nearest_options;
@@ -34,8 +35,5 @@ void describe(const struct offmap *m, uint64_t offset, struct buffer *out);
 void assert_answer(const struct offmap *m, uint64_t offset, const char *expected);
 /* The same answers for all offsets in [from, to]. */
 void assert_same_answers(const struct offmap *a, const struct offmap *b, uint64_t from, uint64_t to);
-
-/* The same numbers in every run. */
-uint32_t next_random(uint64_t *seed);
 
 #endif

@@ -13,4 +13,11 @@ static inline uint64_t seed_of(uint64_t own)
 	return own + (text ? strtoull(text, NULL, 10) * 0x9e3779b97f4a7c15U : 0);
 }
 
+/* The next number of a generator. */
+static inline uint32_t next_random(uint64_t *seed)
+{
+	*seed = *seed * 6364136223846793005U + 1442695040888963407U;
+	return (uint32_t)(*seed >> 33);
+}
+
 #endif

@@ -369,7 +369,7 @@ static void object_paths(void **state)
 
 static uint64_t seed; /* set by main */
 
-static unsigned next_random(unsigned below)
+static unsigned noise_step(unsigned below)
 {
 	seed = seed * 6364136223846793005U + 1442695040888963407U;
 	return (unsigned)(seed >> 33) % below;
@@ -402,11 +402,11 @@ static void any_name_gives_one_path_below(void **state)
 	unsigned held = 0;
 	for (unsigned round = 0; round < 50000; round++) {
 		char name[200] = "", hex[100] = "", out[BUCKET_PATH_MAX], back[400];
-		for (unsigned k = next_random(6); k > 0; k--)
-			strcat(name, bits[next_random(sizeof bits / sizeof bits[0])]);
-		for (unsigned k = next_random(5); k > 0; k--)
-			strcat(hex, next_random(40) ? (const char *[]){"0", "9", "a", "F"}[next_random(4)]
-			                            : bits[next_random(8)]);
+		for (unsigned k = noise_step(6); k > 0; k--)
+			strcat(name, bits[noise_step(sizeof bits / sizeof bits[0])]);
+		for (unsigned k = noise_step(5); k > 0; k--)
+			strcat(hex, noise_step(40) ? (const char *[]){"0", "9", "a", "F"}[noise_step(4)]
+			                           : bits[noise_step(8)]);
 		if (!bucket_can_hold(str_from(name), str_from(hex)))
 			continue;
 		held++;

@@ -26,10 +26,9 @@ struct bytes {
 
 static uint64_t seed; /* set by main */
 
-static uint32_t next_random(void)
+static uint32_t noise_word(void)
 {
-	seed = seed * 6364136223846793005U + 1442695040888963407U;
-	return (uint32_t)(seed >> 33);
+	return next_random(&seed);
 }
 
 static struct bytes bytes_new(size_t len)
@@ -45,8 +44,8 @@ static struct bytes make_text(size_t len)
 	struct bytes b = bytes_new(len);
 	for (size_t at = 0; at < len;) {
 		char line[64];
-		int n = snprintf(line, sizeof line, "%x %x %u %u\n", next_random() % 1000000, next_random() % 64,
-		        next_random() % 5000, next_random() % 90);
+		int n = snprintf(line, sizeof line, "%x %x %u %u\n", noise_word() % 1000000, noise_word() % 64,
+		        noise_word() % 5000, noise_word() % 90);
 		size_t take = len - at < (size_t)n ? len - at : (size_t)n;
 		memcpy(b.data + at, line, take);
 		at += take;
@@ -58,7 +57,7 @@ static struct bytes make_noise(size_t len)
 {
 	struct bytes b = bytes_new(len);
 	for (size_t i = 0; i < len; i++)
-		b.data[i] = (uint8_t)next_random();
+		b.data[i] = (uint8_t)noise_word();
 	return b;
 }
 

@@ -361,12 +361,6 @@ static void test_each_allocation_fails(void **state)
 
 /* ---- damage ---- */
 
-static uint32_t next_random(uint64_t *seed)
-{
-	*seed = *seed * 6364136223846793005U + 1442695040888963407U;
-	return (uint32_t)(*seed >> 33);
-}
-
 /* Whatever the bytes are, the answer does not depend on how they come. */
 static bool check_damaged(const char *data, size_t len)
 {
