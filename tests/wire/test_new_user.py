@@ -30,7 +30,7 @@ class Run(Server):
         self.spawn([sys.executable, os.path.join(ROOT, "tests", "tools", "run_local.py"), "--program", os.path.abspath(DAEMON[-1])])
         self.ready(lambda: "ready http" in self.said())
         self.port = int(re.search(r"ready http://127\.0\.0\.1:(\d+)", self.said()).group(1))
-        self.key_file = re.search(r"--api-key-file (\S+)", self.said()).group(1)
+        self.key_file = re.search(r"(?m)^logs: (.*)$", self.said()).group(1) + "/api-key"
         self.url = f"http://127.0.0.1:{self.port}"
 
     def said(self):

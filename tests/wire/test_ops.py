@@ -500,7 +500,7 @@ def test_check_config_looks_at_what_is_on_this_machine(tmp_path):
         ("log_file", f"{tmp_path}/there", "Is a directory"),
         ("listen", f"{tmp_path}/there/own.sock", None),
         ("listen", f"{tmp_path}/nothing/own.sock", "No such file"),
-        ("listen", f"{tmp_path}/file", "is no socket"),
+        ("listen", f"{tmp_path}/file", "is not a socket"),
         ("listen", f"{tmp_path}/{'x' * 120}", "longer than"),
         ("listen", "127.0.0.1:19999", None),
         ("listen", "0.0.0.0:19999", "not loopback"),

@@ -37,7 +37,26 @@ def faster(rules):
     return text
 
 
-class Prometheus(Server):
+class Asked(Server):
+    """A Prometheus at self.port."""
+
+    def ask(self, path, **query):
+        """None while it is not ready."""
+        url = f"http://127.0.0.1:{self.port}/api/v1/{path}?{urllib.parse.urlencode(query)}"
+        try:
+            with urllib.request.urlopen(url, timeout=20) as reply:
+                return json.load(reply)["data"]
+        except urllib.error.HTTPError as e:
+            if e.code == 503:  # it is not ready
+                return None
+            raise AssertionError(f"{query}: {e.read().decode()}") from None
+
+    def query(self, text):
+        data = self.ask("query", query=text)
+        return data and data["result"]
+
+
+class Prometheus(Asked):
     def __init__(self, stack):
         super().__init__("prometheus", os.path.join(stack.directory, "prometheus"))
         os.makedirs(self.directory)
@@ -90,20 +109,6 @@ class Prometheus(Server):
         for other in self.others:
             other.stop()
         return code
-
-    def ask(self, path, **query):
-        url = f"http://127.0.0.1:{self.port}/api/v1/{path}?{urllib.parse.urlencode(query)}"
-        try:
-            with urllib.request.urlopen(url, timeout=20) as reply:
-                return json.load(reply)["data"]
-        except urllib.error.HTTPError as e:
-            if e.code == 503:  # it is not ready
-                return None
-            raise AssertionError(f"{query}: {e.read().decode()}") from None
-
-    def query(self, text):
-        data = self.ask("query", query=text)
-        return data and data["result"]
 
     def firing(self):
         return {a["labels"]["alertname"] for a in self.ask("alerts")["alerts"] if a["state"] == "firing"}
@@ -189,7 +194,7 @@ def test_every_query_of_the_dashboard_gives_data(stack, prometheus):
         wait_for(lambda q=text: prometheus.query(q), f"data for {query}", BOUND)
 
 
-class Responders(Server):
+class Responders(Asked):
     """A Prometheus with the example's job of responders alone, which scrapes `targets`."""
 
     def __init__(self, directory, targets):
@@ -204,11 +209,10 @@ class Responders(Server):
         with open(config, "w", encoding="utf-8") as out:
             out.write(f"global: {{scrape_interval: 500ms, scrape_timeout: 500ms}}\nscrape_configs:\n{job}\n")
         self.spawn(["prometheus", f"--config.file={config}", f"--storage.tsdb.path={self.directory}/each", f"--web.listen-address=127.0.0.1:{self.port}"])
-        self.ready(lambda: connects(self.port))
+        self.ready(lambda: connects(self.port) and self.query("vector(1)"))
 
     def up(self):
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/api/v1/query?query=process_start_time_seconds", timeout=20) as reply:
-            return {r["metric"]["instance"]: r["value"][1] for r in json.load(reply)["data"]["result"]}
+        return {r["metric"]["instance"]: r["value"][1] for r in self.query("process_start_time_seconds")}
 
 
 def test_each_of_two_responders_is_scraped_alone():
