@@ -140,15 +140,27 @@ static enum err find_section(struct image *m, size_t i, struct error *e)
 	return name && name[1] == 'z' ? read_zdebug(s, name, e) : ERR_OK;
 }
 
-static enum err find_sections(struct image *m, bool *compressed, struct error *e)
+static enum err find_sections(struct image *m, struct error *e)
 {
 	enum err err = ERR_OK;
-	*compressed = false;
-	for (size_t i = 0; i < NAMES && !err; i++) {
+	for (size_t i = 0; i < NAMES && !err; i++)
 		err = find_section(m, i, e);
-		*compressed |= m->sections[i].method != INFLATE_NONE;
-	}
 	return err;
+}
+
+/* Also a section that is not needed: libdw inflates each that it knows, and writes to its header in the file. */
+static bool has_compressed(Elf *elf)
+{
+	GElf_Shdr header;
+	size_t strings;
+	if (elf_getshdrstrndx(elf, &strings) != 0)
+		return false;
+	for (Elf_Scn *s = NULL; (s = elf_nextscn(elf, s));) {
+		const char *name = gelf_getshdr(s, &header) ? elf_strptr(elf, strings, header.sh_name) : NULL;
+		if (name && ((header.sh_flags & SHF_COMPRESSED) || strncmp(name, ".zdebug", 7) == 0))
+			return true;
+	}
+	return false;
 }
 
 /* ---- the temporary file: sections, their names, their headers; the file's header at its start ---- */
@@ -247,13 +259,12 @@ static enum err map(struct section_file *s, int fd, struct error *e)
 enum err section_file_open(struct section_file *s, const struct elf_file *f, struct error *e)
 {
 	struct image m = {.from = f, .fd = -1};
-	bool compressed;
 	*s = (struct section_file){0};
 	gelf_getehdr(f->elf, &m.like);
 	m.wide = m.like.e_ident[EI_CLASS] == ELFCLASS64;
 	m.big = m.like.e_ident[EI_DATA] == ELFDATA2MSB;
-	enum err err = find_sections(&m, &compressed, e);
-	if (err || !compressed)
+	enum err err = find_sections(&m, e);
+	if (err || !has_compressed(f->elf))
 		return err ? err : map(s, f->fd, e);
 	err = temp_file_open(&m.fd, e);
 	if (!err)
