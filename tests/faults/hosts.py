@@ -43,7 +43,7 @@ class Balancer(Server):
         with open(path, "w", encoding="utf-8") as out:
             out.write(f"global\n\tstats socket {self.socket}\n\tlog stderr local0 info\n{text}")
         self.spawn(["haproxy", "-db", "-f", path])
-        self.ready(lambda: connects(self.address) and all(map(self.is_up, self.servers)))
+        self.ready(lambda: connects(self.address) and connects(self.socket) and all(map(self.is_up, self.servers)))
 
     def is_up(self, name):
         """Does it pass requests to this host? A host on its way up or down is neither."""
