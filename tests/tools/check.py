@@ -29,14 +29,17 @@ FORMATTED = ("src", "tests/unit", "tests/fuzz", "tests/bench")
 # Wire tests in which a sanitizer has nothing new to see: of the nginx files, of Prometheus, and of the page.
 WITHOUT_DAEMON = ("test_nginx_errors.py", "test_nginx_settings.py", "test_page.py", "test_prometheus.py")
 # One request after the other about what goes in and out: nothing that two threads could race for.
-WITHOUT_RACES = ("test_corners.py", "test_errors.py", "test_v4.py", "test_v5.py")
+WITHOUT_RACES = (
+    "test_corners.py", "test_errors.py", "test_filter.py", "test_manners.py", "test_new_user.py", "test_setup.py", "test_text.py",
+    "test_v4.py", "test_v5.py",
+)  # fmt: skip
 VALGRIND = (
     "valgrind --quiet --error-exitcode=9 --leak-check=full --show-leak-kinds=definite,indirect "
     "--errors-for-leak-kinds=definite,indirect --child-silent-after-fork=yes"
 )
 # Unit tests in which there are threads.
 WITH_THREADS = [f"tests/unit/test_{name}" for name in (
-    "bucket", "front", "memcached", "offmap_threads", "page_cache", "s3", "symbfile_store", "symbtool",
+    "bucket", "front", "load", "memcached", "page_cache", "s3", "symbfile_store", "symbtool", "symstore",
 )]  # fmt: skip
 # Enough to see that what clang makes of it, with zlib, works; all is compiled.
 OF_CLANG = [f"tests/unit/test_{name}" for name in ("base", "gzip", "offmap", "request_json", "symbfile_map")]
