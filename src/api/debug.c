@@ -90,20 +90,20 @@ json_t *debug_json(const struct session *s)
 		if (left_out)
 			ok &= set_module(
 			        w->kind == WANT_SYMBFILE ? missing : damaged, w, json_integer((json_int_t)left_out));
-		if (w->fail_time)
-			ok &= set_module(fails, w, json_real(seconds(w->fail_time)));
+		if (w->costs.fail_time)
+			ok &= set_module(fails, w, json_real(seconds(w->costs.fail_time)));
 		loads += w->loaded;
-		if (w->parse_fail_time)
-			ok &= set_module(parse_fails, w, json_real(seconds(w->parse_fail_time)));
-		if (!w->download_bytes)
+		if (w->costs.parse_fail_time)
+			ok &= set_module(parse_fails, w, json_real(seconds(w->costs.parse_fail_time)));
+		if (!w->costs.download_bytes)
 			continue;
 		downloads++;
-		download_bytes += w->download_bytes;
-		download_time += w->download_time;
-		parse_time += w->parse_time;
-		ok &= set_module(sizes, w, json_integer((json_int_t)w->download_bytes));
-		ok &= set_module(times, w, json_real(seconds(w->download_time)));
-		ok &= set_module(parses, w, json_real(seconds(w->parse_time)));
+		download_bytes += w->costs.download_bytes;
+		download_time += w->costs.download_time;
+		parse_time += w->costs.parse_time;
+		ok &= set_module(sizes, w, json_integer((json_int_t)w->costs.download_bytes));
+		ok &= set_module(times, w, json_real(seconds(w->costs.download_time)));
+		ok &= set_module(parses, w, json_real(seconds(w->costs.parse_time)));
 	}
 	json_t *debug =
 	        json_pack("{s:f, s:{s:I, s:I}, s:{s:I, s:o}, s:{s:I, s:I, s:I, s:f}, s:{s:I, s:I, s:f, s:o, s:o, s:o}, "

@@ -29,7 +29,7 @@ static uint32_t *want_slot(const struct session *s, struct want_table *t, const 
 
 static bool init_sym(struct session *s, struct module_want *w, struct str name, struct str id)
 {
-	if (!module_want_init(w, s->modules, name, id))
+	if (!module_want_init(w, s->exchange->config->lookup, name, id))
 		return false;
 	if (!bucket_can_hold(name, id)) {
 		w->state = WANT_FAILED;

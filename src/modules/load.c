@@ -1,9 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A load: look once more in memcached, take the lease or leave it to who has it, ask the sources in order. The thread
- * that receives a symbol file's text also indexes it: when the text has arrived and is whole, there is the map, and
- * its pages are made of the text by whoever misses them.
- */
 #include <config.h>
 
 #include "modules/load.h"
@@ -16,8 +11,6 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/random.h"
-#include "format/symmap.h"
-#include "modules/load_symbfile.h"
 
 enum { RETRY_PAUSE_MS = 150 };
 
@@ -29,6 +22,50 @@ struct intake {
 	int64_t parse_time;
 };
 
+/* ---- loads ---- */
+
+/* NUL-terminated; NULL without memory. */
+static char *copy_text(struct str s)
+{
+	char *copy = malloc(s.len + 1);
+	if (copy) {
+		memcpy(copy, s.data, s.len);
+		copy[s.len] = 0;
+	}
+	return copy;
+}
+
+struct load *load_new(const struct module_want *w)
+{
+	struct load *l = calloc(1, sizeof *l);
+	if (!l)
+		return NULL;
+	metric_add(M_LOADS_IN_FLIGHT, 1);
+	l->name = copy_text(w->name);
+	l->id = copy_text(w->id);
+	if (!l->name || !l->id) {
+		load_free(l);
+		return NULL;
+	}
+	l->name_len = w->name.len;
+	l->id_len = w->id.len;
+	l->lease.hash = w->own.hash;
+	l->spelling = w->own.spelling;
+	l->kind = w->kind;
+	l->file_id = w->file_id;
+	l->question = w->question;
+	l->lost = w->own.lost;
+	return l;
+}
+
+void load_free(struct load *l)
+{
+	metric_add(M_LOADS_IN_FLIGHT, -1);
+	free(l->name);
+	free(l->id);
+	free(l);
+}
+
 /* ---- memory ---- */
 
 const char load_too_large[] = "it takes more memory than load_memory_max while it is loaded";
@@ -38,14 +75,14 @@ static void charge(void *cache, int64_t bytes)
 	page_cache_charge(cache, bytes);
 }
 
-struct offmap_options load_options(const struct modules *m)
+struct offmap_options load_options(const struct load_means *means)
 {
-	const struct config *c = m->config;
+	const struct config *c = means->config;
 	return (struct offmap_options){.raw_budget = c->cache_size / 4,
 	        .codec = c->codec == CODEC_CHOICE_ZSTD ? CODEC_ZSTD : CODEC_LZ4,
 	        .memory_max = c->load_memory_max,
 	        .charge = charge,
-	        .charge_arg = m->cache};
+	        .charge_arg = means->cache};
 }
 
 /* ---- the text arrives ---- */
@@ -84,7 +121,7 @@ static void log_failure(
         const struct loader *r, const struct load *l, unsigned source, const char *what, const char *text)
 {
 	log_event(LOG_LEVEL_WARNING, what, "%s/%s from %s: %s", l->name, l->id,
-	        bucket_source_name(r->modules->sources, source), text);
+	        bucket_source_name(r->means->sources, source), text);
 }
 
 static void count_transfer(struct load *l, const struct bucket_result *t, bool good)
@@ -93,10 +130,10 @@ static void count_transfer(struct load *l, const struct bucket_result *t, bool g
 	metric_add(M_DOWNLOAD_BYTES_WIRE, (int64_t)t->wire_bytes);
 	metric_add(M_DOWNLOAD_BYTES_TEXT, (int64_t)t->text_bytes);
 	if (good) {
-		l->download_bytes += t->text_bytes;
-		l->download_time += t->elapsed;
+		l->costs.download_bytes += t->text_bytes;
+		l->costs.download_time += t->elapsed;
 	} else {
-		l->fail_time += t->elapsed;
+		l->costs.fail_time += t->elapsed;
 	}
 }
 
@@ -112,7 +149,7 @@ static enum failure_class take_result(struct loader *r, struct load *l, unsigned
 	        in->err == ERR_TOO_LARGE) {
 		metric_add(M_DOWNLOADS_CORRUPT, 1);
 		const char *why = in->err == ERR_TOO_LARGE ? load_too_large : in->err ? in->error.text : t->text;
-		failure_why(l->why, why);
+		failure_why(l->failure.why, why);
 		log_failure(r, l, source, "corrupt", why);
 		return FAILURE_CORRUPT;
 	}
@@ -123,8 +160,8 @@ static enum failure_class take_result(struct loader *r, struct load *l, unsigned
 		return FAILURE_TEMPORARY;
 	}
 	metric_add(M_DOWNLOADS_OK, 1);
-	map->marker = l->marker;
-	l->module = module_new(&l->hash, map);
+	map->marker = l->failure.marker;
+	l->module = module_new(&l->lease.hash, map);
 	if (!l->module)
 		return FAILURE_TEMPORARY;
 	symmap_ref(in->map);
@@ -136,22 +173,22 @@ static enum failure_class take_result(struct loader *r, struct load *l, unsigned
 /* One transfer of one spelling from one source. */
 static enum failure_class transfer(struct loader *r, struct load *l, unsigned source, const char *id)
 {
-	struct offmap_options options = load_options(r->modules);
-	options.nearest = r->modules->config->lookup == LOOKUP_NEAREST;
+	struct offmap_options options = load_options(r->means);
+	options.nearest = r->means->config->lookup == LOOKUP_NEAREST;
 	struct intake in = {
-	        .map = symmap_new(&options, r->modules->blocks, &r->modules->texts, (struct str){l->id, l->id_len})};
+	        .map = symmap_new(&options, r->means->blocks, &r->means->texts, (struct str){l->id, l->id_len})};
 	struct bucket_result t = {.outcome = BUCKET_FAILED};
 	if (!in.map)
 		return FAILURE_TEMPORARY;
 	struct bucket_sink sink = {intake_space, intake_commit, &in};
 	bucket_fetch(r->bucket, source, (struct str){l->name, l->name_len}, (struct str){id, l->id_len}, &sink,
-	        &r->modules->cancel, &t);
+	        &r->means->stopping, &t);
 	struct offmap *map = intake_finish(&in, t.outcome == BUCKET_OK);
 	if (t.delivered)
 		histogram_observe(H_PARSE, in.parse_time);
 	enum failure_class class = take_result(r, l, source, &t, &in, map);
 	count_transfer(l, &t, class == FAILURE_NONE);
-	*(class == FAILURE_NONE ? &l->parse_time : &l->parse_fail_time) += in.parse_time;
+	*(class == FAILURE_NONE ? &l->costs.parse_time : &l->costs.parse_fail_time) += in.parse_time;
 	symmap_unref(in.map);
 	return class;
 }
@@ -160,8 +197,8 @@ static enum failure_class transfer(struct loader *r, struct load *l, unsigned so
 static enum failure_class try_source(struct loader *r, struct load *l, unsigned source, const char *id)
 {
 	enum failure_class class = transfer(r, l, source, id);
-	for (uint64_t i = 0; i < r->modules->config->bucket_retries && class == FAILURE_TEMPORARY &&
-	                     !atomic_load(&r->modules->cancel);
+	for (uint64_t i = 0;
+	        i < r->means->config->bucket_retries && class == FAILURE_TEMPORARY && !atomic_load(&r->means->stopping);
 	        i++) {
 		struct timespec pause = {0, (long)(RETRY_PAUSE_MS * MS + (int64_t)(random_u64() % 100) * MS)};
 		nanosleep(&pause, NULL);
@@ -170,9 +207,9 @@ static enum failure_class try_source(struct loader *r, struct load *l, unsigned 
 	return class;
 }
 
-/* All sources in order, each with the id as it was asked and, where that is missing, in upper case. The first that has
- * the file wins. */
-static void ask_sources(struct loader *r, struct load *l)
+/* Each source with the id as it was asked and, where that is missing, in upper case. The first that has the file wins.
+ */
+void load_sym(struct loader *r, struct load *l)
 {
 	char upper[1025];
 	bool failed = false;
@@ -180,116 +217,17 @@ static void ask_sources(struct loader *r, struct load *l)
 	for (size_t i = 0; i < n; i++)
 		upper[i] = (char)(l->id[i] >= 'a' && l->id[i] <= 'z' ? l->id[i] - 'a' + 'A' : l->id[i]);
 	upper[n] = 0;
-	l->failure = FAILURE_MISSING;
-	for (unsigned i = 0; i < bucket_sources_count(r->modules->sources); i++) {
+	l->failure.class = FAILURE_MISSING;
+	for (unsigned i = 0; i < bucket_sources_count(r->means->sources); i++) {
 		enum failure_class class = try_source(r, l, i, l->id);
 		if (class == FAILURE_MISSING && memcmp(upper, l->id, n) != 0)
 			class = try_source(r, l, i, upper);
 		if (class == FAILURE_NONE || class == FAILURE_CORRUPT) {
-			l->failure = class;
+			l->failure.class = class;
 			return;
 		}
 		failed = failed || class == FAILURE_TEMPORARY;
 	}
 	if (failed)
-		l->failure = FAILURE_TEMPORARY;
-}
-
-/* ---- the lease ---- */
-
-/* A root that another host has stored meanwhile; `believe` that its pages are there. Also reads the marker. */
-static bool find_root(struct loader *r, struct load *l, bool believe, bool *reached)
-{
-	struct root_get g = {.hash = &l->hash, .want_root = true};
-	l->marker_seen = clock_now();
-	page_memcached_roots(r->memcached, &g, 1, INT64_MAX);
-	l->marker = g.marker;
-	*reached = g.reached;
-	if (!g.map || !believe) {
-		offmap_free(g.map);
-		return false;
-	}
-	l->module = module_new(&l->hash, g.map);
-	if (l->module)
-		atomic_store(&l->module->stored, true);
-	return l->module != NULL;
-}
-
-static void hold_lease(struct modules *m, struct load *l)
-{
-	pthread_mutex_lock(&m->lock);
-	l->lease_next = m->leases;
-	l->lease_link = &m->leases;
-	if (l->lease_next)
-		l->lease_next->lease_link = &l->lease_next;
-	m->leases = l;
-	pthread_mutex_unlock(&m->lock);
-	l->leased = true;
-}
-
-/* Takes the lease. LOAD_ELSEWHERE: another host has it, and its map is waited for; but not for ever. Without memcached
- * everybody loads. */
-static enum load_step ask_lease(struct loader *r, struct load *l)
-{
-	bool reached, waited = l->lease_until;
-	if (find_root(r, l, !l->lost, &reached))
-		return LOAD_DONE;
-	if (!reached)
-		return LOAD_HERE;
-	l->token = random_u64();
-	enum mc_status status = page_memcached_lease(r->memcached, &l->hash, l->token);
-	if (status == MC_OK)
-		hold_lease(r->modules, l);
-	/* whose lease it was may just have written the lost page again */
-	if (status == MC_OK && waited && find_root(r, l, true, &reached))
-		return LOAD_DONE;
-	if (status != MC_EXISTS || (waited && clock_now() >= l->lease_until))
-		return LOAD_HERE;
-	if (!waited) {
-		l->lease_until = clock_now() + r->modules->config->bucket_total_timeout;
-		metric_add(M_LEASE_WAITS, 1);
-	}
-	return LOAD_ELSEWHERE;
-}
-
-/* What has become of a load that another host had the lease of. */
-static enum load_step look_again(struct loader *r, struct load *l)
-{
-	bool reached;
-	if (find_root(r, l, !l->lost, &reached))
-		return LOAD_DONE;
-	bool leased = reached && page_memcached_lease_look(r->memcached, &l->hash) == MC_OK;
-	return leased && clock_now() < l->lease_until ? LOAD_ELSEWHERE : LOAD_HERE;
-}
-
-enum load_step load_run(struct loader *r, struct load *l)
-{
-	enum load_step step = LOAD_HERE;
-	l->marker_seen = clock_now();
-	if (mc_enabled(r->modules->servers))
-		step = l->transferring ? ask_lease(r, l) : look_again(r, l);
-	if (step == LOAD_ELSEWHERE || (step == LOAD_HERE && !l->transferring))
-		return step;
-	if (step == LOAD_HERE) {
-		metric_add(M_CACHE_ROOT_NONE, 1);
-		if (l->kind == WANT_SYMBFILE)
-			load_symbfile(r, l);
-		else if (l->kind == WANT_ALIAS)
-			load_alias(r, l);
-		else
-			ask_sources(r, l);
-		metric_add(M_LOADS_TOTAL, l->module && !l->kept);
-	}
-	if (l->module) {
-		l->failure = FAILURE_NONE;
-		pthread_mutex_lock(&l->module->lock);
-		l->module_bytes = l->module->bytes;
-		pthread_mutex_unlock(&l->module->lock);
-		atomic_store(&l->module->checked, l->marker_seen);
-		atomic_fetch_add(&l->module->holds, 1); /* until it is finished */
-		if (!l->kept)
-			l->module->lost_at = l->lost ? clock_now() : 0;
-		failures_forget(r->modules->failures, &l->hash);
-	}
-	return LOAD_DONE;
+		l->failure.class = FAILURE_TEMPORARY;
 }

@@ -1,25 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Behind the reply: threads that give way to all others make the pages that nobody has asked for, write the map to
- * memcached and let the text go. Where memcached does not get the map, its pages stay in the cache: raw up to a quarter
- * of that, the rest compressed.
- */
 #include <config.h>
 
-#include <stdlib.h>
+#include "modules/load_finish.h"
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/nice.h"
 #include "format/offmap_value.h"
-#include "format/symmap.h"
-#include "modules/load.h"
 
 enum { NICE_FINISHING = 10 };
 
 struct finishing {
-	struct modules *modules;
+	const struct finishers *all;
+	struct load_means *means;
 	struct load *load;
 	int64_t until;        /* a memcached that is slow does not hold a thread for ever */
 	const char *given_up; /* why, or NULL */
@@ -34,11 +28,11 @@ struct finishing {
 /* It is of no use to finish it. */
 static bool is_over(struct finishing *f)
 {
-	pthread_mutex_lock(&f->modules->lock);
-	f->given_up = f->modules->stopping ? "the process ends"
-	              : f->load->stale     ? "the module was invalidated meanwhile"
-	                                   : NULL;
-	pthread_mutex_unlock(&f->modules->lock);
+	pthread_mutex_lock(f->all->lock);
+	f->given_up = f->means->stopping     ? "the process ends"
+	              : f->load->lease.stale ? "the module was invalidated meanwhile"
+	                                     : NULL;
+	pthread_mutex_unlock(f->all->lock);
 	return f->given_up != NULL;
 }
 
@@ -47,21 +41,21 @@ static bool may_store(void *arg)
 	struct finishing *f = arg;
 	if (is_over(f))
 		return false;
-	pthread_mutex_lock(&f->modules->lock);
-	f->given_up = f->load->lease_lost       ? "its lease was lost: another process may load it too"
+	pthread_mutex_lock(f->all->lock);
+	f->given_up = f->load->lease.lost       ? "its lease was lost: another process may load it too"
 	              : clock_now() >= f->until ? "it took longer than bucket_total_timeout"
 	                                        : NULL;
-	pthread_mutex_unlock(&f->modules->lock);
+	pthread_mutex_unlock(f->all->lock);
 	return !f->given_up;
 }
 
-static const char *why_not_stored(struct loader *r, const struct finishing *f, enum mc_status status)
+static const char *why_not_stored(struct mc_client *memcached, const struct finishing *f, enum mc_status status)
 {
 	if (status == MC_TOO_LARGE)
 		return "a value is above memcached's item limit (memcached_item_max)";
 	if (f->given_up)
 		return f->given_up;
-	return page_memcached_reachable(r->memcached, &f->load->hash)
+	return page_memcached_reachable(memcached, &f->load->lease.hash)
 	               ? "memcached answers, and takes no value: it may have no memory for its size"
 	               : "memcached does not answer";
 }
@@ -78,14 +72,14 @@ static bool begin_pages(struct finishing *f)
 
 static void keep_page(struct finishing *f, uint32_t number, struct page *p, uint64_t raw_bytes)
 {
-	const struct offmap_options options = load_options(f->modules);
+	const struct offmap_options options = load_options(f->means);
 	bool raw = raw_bytes <= options.raw_budget;
-	if (!f->keeps && (!raw || !page_cache_has_room(f->modules->cache, p->len)))
+	if (!f->keeps && (!raw || !page_cache_has_room(f->means->cache, p->len)))
 		return;
 	page_ref(p);
 	if (!raw)
 		p = page_compress(p, options.codec);
-	module_put_page(f->modules->cache, f->load->module, number, p);
+	module_put_page(f->means->cache, f->load->module, number, p);
 	page_unref(p);
 }
 
@@ -132,9 +126,9 @@ static struct page *slot_page(void *arg, enum page_kind kind, uint32_t number)
 	return module_slot_page(f->load->module, kind, number);
 }
 
-static bool store_map(struct loader *r, struct finishing *f)
+static bool store_map(struct mc_client *memcached, struct finishing *f)
 {
-	const struct config *c = f->modules->config;
+	const struct config *c = f->means->config;
 	struct load *l = f->load;
 	int64_t start = clock_now();
 	uint64_t bytes;
@@ -146,7 +140,7 @@ static bool store_map(struct loader *r, struct finishing *f)
 	enum mc_status status = MC_DOWN;
 	f->until = start + c->bucket_total_timeout;
 	if (!f->text || begin_pages(f))
-		status = page_memcached_store(r->memcached, l->module, &options, &source, &bytes);
+		status = page_memcached_store(memcached, l->module, &options, &source, &bytes);
 	histogram_observe(H_STORE, clock_now() - start);
 	if (status == MC_OK) {
 		atomic_store(&l->module->stored, true);
@@ -154,21 +148,11 @@ static bool store_map(struct loader *r, struct finishing *f)
 		return true;
 	}
 	metric_add(M_STORES_FAILED, 1);
-	log_event(LOG_LEVEL_WARNING, "not stored", "%s/%s: %s", l->name, l->id, why_not_stored(r, f, status));
+	log_event(LOG_LEVEL_WARNING, "not stored", "%s/%s: %s", l->name, l->id, why_not_stored(memcached, f, status));
 	return false;
 }
 
 /* ---- the end of a load ---- */
-
-static void drop_lease(struct modules *m, struct load *l)
-{
-	pthread_mutex_lock(&m->lock);
-	*l->lease_link = l->lease_next;
-	if (l->lease_next)
-		l->lease_next->lease_link = l->lease_link;
-	pthread_mutex_unlock(&m->lock);
-	l->leased = false;
-}
 
 /* All pages are in memcached or in the cache, and counted. */
 static void let_text_go(struct finishing *f)
@@ -184,107 +168,111 @@ static void let_text_go(struct finishing *f)
 		        (unsigned long long)damaged);
 }
 
-static bool finish_text(struct loader *r, struct finishing *f, bool stores)
+static bool finish_text(struct mc_client *memcached, struct finishing *f, bool stores)
 {
 	if (!symmap_take(f->text, true, &f->maker))
 		return false;
-	bool done = (stores && store_map(r, f)) || keep_map(f);
+	bool done = (stores && store_map(memcached, f)) || keep_map(f);
 	symmap_give(f->text, &f->maker);
 	return done;
 }
 
-static void finish_module(struct loader *r, struct finishing *f)
+static void finish_module(struct mc_client *memcached, struct finishing *f)
 {
 	struct load *l = f->load;
-	bool stores = r->memcached && l->leased && !atomic_load(&l->module->stored) && l->lost < 2;
-	if (f->text && finish_text(r, f, stores))
+	bool stores = memcached && l->lease.held && !atomic_load(&l->module->stored) && l->lost < 2;
+	if (f->text && finish_text(memcached, f, stores))
 		let_text_go(f);
 	else if (f->text) /* no memory: who has it in hand makes pages of it, the next one loads it again */
-		page_cache_remove(f->modules->cache, &l->hash, l->module);
+		page_cache_remove(f->means->cache, &l->lease.hash, l->module);
 	else if (stores)
-		store_map(r, f);
+		store_map(memcached, f);
 }
 
-static void finish(struct loader *r, struct load *l)
+static void finish(struct finishers *all, struct load *l, struct mc_client *memcached)
 {
-	struct modules *m = r->modules;
+	uint64_t bytes = l->module_bytes;
 	if (l->module) {
-		struct finishing f = {.modules = m, .load = l, .text = l->text, .damaged = l->module->map->damaged};
-		finish_module(r, &f);
+		struct finishing f = {.all = all,
+		        .means = all->means,
+		        .load = l,
+		        .text = l->text,
+		        .damaged = l->module->map->damaged};
+		finish_module(memcached, &f);
 	}
-	if (l->leased) {
-		drop_lease(m, l);
-		if (r->memcached) /* else it runs out */
-			page_memcached_lease_release(r->memcached, &l->hash, l->token);
-	}
+	if (l->lease.held)
+		lease_give_back(all->leases, &l->lease, memcached);
 	if (l->module) {
 		atomic_fetch_sub(&l->module->holds, 1);
 		module_unref(l->module);
 	}
 	symmap_unref(l->text);
-	uint64_t bytes = l->module_bytes;
 	load_free(l);
-	pthread_mutex_lock(&m->lock);
-	m->unfinished--;
-	m->finishing_bytes -= bytes;
-	pthread_cond_broadcast(&m->queued);
-	pthread_mutex_unlock(&m->lock);
+	pthread_mutex_lock(all->lock);
+	queue_finished(all->queue, bytes);
+	pthread_mutex_unlock(all->lock);
 }
 
-void load_finish(struct loader *r, struct load *l)
+void load_finish(struct finishers *all, struct load *l, struct mc_client *memcached)
 {
-	struct modules *m = r->modules;
-	pthread_mutex_lock(&m->lock);
-	m->finishing_bytes += l->module_bytes;
 	bool later = l->module && !atomic_load(&l->module->stored);
+	pthread_mutex_lock(all->lock);
+	queue_finishing(all->queue, l->module_bytes);
 	if (later) {
-		l->own_next = NULL;
-		*m->finishes_end = l;
-		m->finishes_end = &l->own_next;
-		pthread_cond_signal(&m->loaded);
+		STAILQ_INSERT_TAIL(&all->waiting, l, queued);
+		pthread_cond_signal(&all->added);
 	}
-	pthread_mutex_unlock(&m->lock);
+	pthread_mutex_unlock(all->lock);
 	if (!later)
-		finish(r, l);
+		finish(all, l, memcached);
 }
+
+/* ---- threads ---- */
 
 static void *finisher_main(void *arg)
 {
-	struct modules *m = arg;
-	struct loader r = {.modules = m};
+	struct finishers *all = arg;
+	struct mc_client *memcached = NULL;
 	give_way(NICE_FINISHING);
 	for (;;) {
-		pthread_mutex_lock(&m->lock);
-		while (!m->finishes && !m->stopping)
-			pthread_cond_wait(&m->loaded, &m->lock);
-		struct load *l = m->finishes;
-		if (l && !(m->finishes = l->own_next))
-			m->finishes_end = &m->finishes;
-		pthread_mutex_unlock(&m->lock);
+		struct load *l;
+		pthread_mutex_lock(all->lock);
+		while (!(l = STAILQ_FIRST(&all->waiting)) && !all->means->stopping)
+			pthread_cond_wait(&all->added, all->lock);
+		if (l)
+			STAILQ_REMOVE_HEAD(&all->waiting, queued);
+		pthread_mutex_unlock(all->lock);
 		if (!l)
 			break;
-		if (!r.memcached)
-			r.memcached = mc_client_new(m->servers);
-		finish(&r, l);
+		if (!memcached)
+			memcached = mc_client_new(all->means->servers);
+		finish(all, l, memcached);
 	}
-	mc_client_free(r.memcached);
+	mc_client_free(memcached);
 	return NULL;
 }
 
-bool finishers_start(struct modules *m)
+void finishers_init(struct finishers *all, pthread_mutex_t *lock, struct load_means *means, struct leases *leases,
+        struct load_queue *queue)
 {
-	m->finishes_end = &m->finishes;
-	while (m->finisher_count < FINISHERS &&
-	        pthread_create(&m->finishers[m->finisher_count], NULL, finisher_main, m) == 0)
-		m->finisher_count++;
-	return m->finisher_count == FINISHERS;
+	*all = (struct finishers){.lock = lock, .means = means, .leases = leases, .queue = queue};
+	STAILQ_INIT(&all->waiting);
+	clock_condition_init(&all->added);
 }
 
-void finishers_stop(struct modules *m)
+bool finishers_start(struct finishers *all)
 {
-	pthread_mutex_lock(&m->lock);
-	pthread_cond_broadcast(&m->loaded);
-	pthread_mutex_unlock(&m->lock);
-	for (unsigned i = 0; i < m->finisher_count; i++)
-		pthread_join(m->finishers[i], NULL);
+	while (all->count < FINISHERS && pthread_create(&all->threads[all->count], NULL, finisher_main, all) == 0)
+		all->count++;
+	return all->count == FINISHERS;
+}
+
+void finishers_stop(struct finishers *all)
+{
+	pthread_mutex_lock(all->lock);
+	pthread_cond_broadcast(&all->added);
+	pthread_mutex_unlock(all->lock);
+	for (unsigned i = 0; i < all->count; i++)
+		pthread_join(all->threads[i], NULL);
+	pthread_cond_destroy(&all->added);
 }

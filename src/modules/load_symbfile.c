@@ -42,19 +42,19 @@ static bool intake_commit(void *arg, size_t n)
 	return in->err == ERR_OK;
 }
 
-static bool intake_init(struct intake *in, struct modules *m)
+static bool intake_init(struct intake *in, const struct load_means *means)
 {
-	const struct offmap_options options = load_options(m);
+	const struct offmap_options options = load_options(means);
 	*in = (struct intake){
-	        .map = symbfile_map_new(&options), .hash = text_hash_new(), .block = block_get(m->blocks)};
+	        .map = symbfile_map_new(&options), .hash = text_hash_new(), .block = block_get(means->blocks)};
 	return in->map && in->hash && in->block;
 }
 
-static void intake_release(struct intake *in, struct modules *m)
+static void intake_release(struct intake *in, const struct load_means *means)
 {
 	symbfile_map_free(in->map);
 	text_hash_free(in->hash);
-	block_put(m->blocks, in->block);
+	block_put(means->blocks, in->block);
 }
 
 static void log_part(const struct load *l, const struct store_key *key, const char *what, const char *text)
@@ -71,18 +71,18 @@ static enum failure_class get_part(struct loader *r, struct load *l, struct inta
 	in->reader = symbfile_reader_new(&records);
 	if (!in->reader)
 		return FAILURE_TEMPORARY;
-	store_get(r->store, key, &sink, &r->modules->cancel, &result);
+	store_get(r->store, key, &sink, &r->means->stopping, &result);
 	if (result.outcome == BUCKET_OK)
 		in->err = symbfile_reader_finish(in->reader, &in->error);
 	symbfile_reader_free(in->reader);
 	histogram_observe(H_DOWNLOAD, result.elapsed);
 	metric_add(M_DOWNLOAD_BYTES_WIRE, (int64_t)result.wire_bytes);
 	metric_add(M_DOWNLOAD_BYTES_TEXT, (int64_t)result.text_bytes);
-	l->download_time += result.elapsed;
+	l->costs.download_time += result.elapsed;
 	if (in->err == ERR_CORRUPT || in->err == ERR_TOO_LARGE) {
 		metric_add(M_DOWNLOADS_CORRUPT, 1);
 		const char *why = in->err == ERR_CORRUPT ? in->error.text : load_too_large;
-		failure_why(l->why, why);
+		failure_why(l->failure.why, why);
 		log_part(l, key, "corrupt", why);
 		return FAILURE_CORRUPT;
 	}
@@ -116,21 +116,21 @@ static enum failure_class finish(struct load *l, struct intake *in, unsigned mis
 	int64_t start = clock_now();
 	enum err err = symbfile_map_finish(in->map, &map);
 	if (err == ERR_TOO_LARGE) {
-		failure_why(l->why, load_too_large);
+		failure_why(l->failure.why, load_too_large);
 		log_event(LOG_LEVEL_WARNING, "corrupt", "symbfiles of %s: %s", l->id, load_too_large);
 	}
 	if (err)
 		return err == ERR_TOO_LARGE ? FAILURE_CORRUPT : FAILURE_TEMPORARY;
-	l->parse_time = in->parse_time + clock_now() - start;
-	l->download_bytes = in->bytes;
-	histogram_observe(H_PARSE, l->parse_time);
+	l->costs.parse_time = in->parse_time + clock_now() - start;
+	l->costs.download_bytes = in->bytes;
+	histogram_observe(H_PARSE, l->costs.parse_time);
 	metric_set(M_LAST_MAP_RAW_BYTES, (int64_t)map->raw_bytes);
 	metric_add(M_SYMBFILE_PARTS_MISSING, missing);
 	map->generation = text_hash_value(in->hash);
 	map->text_bytes = in->bytes;
 	map->damaged = missing;
-	map->marker = l->marker;
-	l->module = module_new(&l->hash, map);
+	map->marker = l->failure.marker;
+	l->module = module_new(&l->lease.hash, map);
 	if (l->module)
 		l->module->origin = origin;
 	return l->module ? FAILURE_NONE : FAILURE_TEMPORARY;
@@ -140,7 +140,7 @@ static enum failure_class finish(struct load *l, struct intake *in, unsigned mis
  * memcached markers tell of uploads. */
 static bool keep_cached(struct loader *r, struct load *l, const struct symbfile_sets *sets)
 {
-	struct module *module = mc_enabled(r->modules->servers) ? NULL : page_cache_get(r->modules->cache, &l->hash);
+	struct module *module = mc_enabled(r->means->servers) ? NULL : page_cache_get(r->means->cache, &l->lease.hash);
 	if (module && sets && module->origin != sets->hash) {
 		module_unref(module);
 		module = NULL;
@@ -154,10 +154,10 @@ void load_symbfile(struct loader *r, struct load *l)
 	struct symbfile_sets sets;
 	struct intake in;
 	struct error e;
-	l->failure = FAILURE_TEMPORARY;
+	l->failure.class = FAILURE_TEMPORARY;
 	if (!r->store)
 		return;
-	if (symbfile_sets_get(&sets, r->store, &l->file_id, &r->modules->cancel, &e)) {
+	if (symbfile_sets_get(&sets, r->store, &l->file_id, &r->means->stopping, &e)) {
 		log_event(LOG_LEVEL_WARNING, "download failed", "list of %s: %s", l->id, e.text);
 		metric_add(M_DOWNLOADS_FAILED, 1);
 		keep_cached(r, l, NULL);
@@ -165,13 +165,13 @@ void load_symbfile(struct loader *r, struct load *l)
 	}
 	if (!sets.kinds[SYMBFILE_RANGES].have_count && !sets.kinds[SYMBFILE_RETURNPADS].have_count) {
 		metric_add(M_DOWNLOADS_MISSING, 1);
-		l->failure = FAILURE_MISSING;
+		l->failure.class = FAILURE_MISSING;
 	} else if (!keep_cached(r, l, &sets)) {
-		if (intake_init(&in, r->modules))
-			l->failure = get_parts(r, l, &in, &sets);
-		if (l->failure == FAILURE_NONE)
-			l->failure = finish(l, &in, symbfile_sets_missing(&sets), sets.hash);
-		intake_release(&in, r->modules);
+		if (intake_init(&in, r->means))
+			l->failure.class = get_parts(r, l, &in, &sets);
+		if (l->failure.class == FAILURE_NONE)
+			l->failure.class = finish(l, &in, symbfile_sets_missing(&sets), sets.hash);
+		intake_release(&in, r->means);
 	}
 	symbfile_sets_release(&sets);
 }
@@ -181,12 +181,12 @@ void load_alias(struct loader *r, struct load *l)
 	struct symbfile_claims claims;
 	struct error e;
 	bool found = false;
-	l->failure = FAILURE_TEMPORARY;
+	l->failure.class = FAILURE_TEMPORARY;
 	if (!r->store)
 		return;
-	enum err err = symbfile_claims_get(&claims, r->store, &l->question, &r->modules->cancel, &e);
+	enum err err = symbfile_claims_get(&claims, r->store, &l->question, &r->means->stopping, &e);
 	if (!err)
-		err = symbfile_alias_choose(&l->alias, &found, &claims, r->store, &r->modules->cancel, &e);
+		err = symbfile_alias_choose(&l->failure.alias, &found, &claims, r->store, &r->means->stopping, &e);
 	if (err) {
 		log_event(LOG_LEVEL_WARNING, "download failed", "executables with build id %s: %s", l->id, e.text);
 		metric_add(M_DOWNLOADS_FAILED, 1);
@@ -194,11 +194,11 @@ void load_alias(struct loader *r, struct load *l)
 	}
 	if (claims.count > 1) {
 		char hex[FILE_ID_HEX + 1];
-		file_id_hex(hex, &l->alias.id);
+		file_id_hex(hex, &l->failure.alias.id);
 		log_event(LOG_LEVEL_WARNING, "build id claimed",
 		        "%s%u executables claim build id %s; %s answers, whose set is the newest that is complete",
 		        claims.count == ALIAS_CLAIMS ? "at least " : "", claims.count, l->id, hex);
 	}
 	metric_add(M_DOWNLOADS_MISSING, !found);
-	l->failure = found ? FAILURE_ALIAS : FAILURE_MISSING;
+	l->failure.class = found ? FAILURE_ALIAS : FAILURE_MISSING;
 }

@@ -6,110 +6,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cgroup.h"
 #include "base/clock.h"
 #include "base/metrics.h"
 #include "base/random.h"
-#include "base/resident.h"
-#include "modules/load.h"
+#include "modules/keeper.h"
+#include "modules/loader.h"
 
 #define LOST_PAUSE (60 * SECOND)
-/* For what is not in the cache, where max_memory does not say: as much, and a quarter of the cache for what malloc
- * takes beside it. */
-#define MEMORY_BESIDE_CACHE ((uint64_t)2 << 30)
+enum { BLOCKS_KEPT = 32 << 20, TEXTS_MAX = 256 << 20 };
 
-/* The control groups' limit has room left for what is allocated after the last look. */
-static uint64_t memory_max(const struct config *c)
-{
-	uint64_t most = c->cache_size + c->cache_size / 4 + MEMORY_BESIDE_CACHE, limit = cgroup_memory("");
-	limit -= limit / 10;
-	return c->max_memory ? c->max_memory : most < limit ? most : limit;
-}
-
-/* ---- wants ---- */
-
-bool module_want_init(struct module_want *w, struct modules *m, struct str name, struct str id)
-{
-	bool lower = false;
-	char exact[2 * 1024 + 2];
-	memset(w, 0, sizeof *w);
-	w->name = name;
-	w->id = id;
-	if (!module_hash_make(&w->hash, m->config->lookup == LOOKUP_NEAREST ? "sym-nearest" : "sym", name, id))
-		return false;
-	w->spelling = w->hash;
-	for (size_t i = 0; i < id.len; i++)
-		lower = lower || (id.data[i] >= 'a' && id.data[i] <= 'z');
-	if (!lower || name.len + id.len + 1 > sizeof exact)
-		return true;
-	/* the hash folds the case of the id only, so the spelling goes into the name */
-	memcpy(exact, name.data, name.len);
-	exact[name.len] = 0;
-	memcpy(exact + name.len + 1, id.data, id.len);
-	return module_hash_make(
-	        &w->spelling, "spelling", (struct str){exact, name.len + 1 + id.len}, (struct str){"", 0});
-}
-
-bool module_want_init_file(struct module_want *w, struct str name, struct str id, const struct file_id *file_id)
-{
-	char hex[FILE_ID_HEX + 1];
-	memset(w, 0, sizeof *w);
-	w->name = name;
-	w->id = id;
-	w->kind = WANT_SYMBFILE;
-	w->file_id = *file_id;
-	file_id_hex(hex, file_id);
-	if (!module_hash_make(&w->hash, "symbfile", str_from(""), str_from(hex)))
-		return false;
-	w->spelling = w->hash;
-	return true;
-}
-
-bool module_want_init_alias(
-        struct module_want *w, struct str name, struct str id, const struct build_id_question *question)
-{
-	char text[BUILD_ID_QUESTION_TEXT + 1];
-	memset(w, 0, sizeof *w);
-	w->name = name;
-	w->id = id;
-	w->kind = WANT_ALIAS;
-	w->question = *question;
-	build_id_question_text(text, question);
-	if (!module_hash_make(&w->hash, "alias", str_from(""), str_from(text)))
-		return false;
-	w->spelling = w->hash;
-	return true;
-}
-
-void module_want_release(struct module_want *w)
-{
-	if (w->held) {
-		atomic_fetch_sub(&w->module->holds, 1);
-		w->wait->held--;
-	}
-	module_unref(w->module);
-	w->module = NULL;
-	w->held = false;
-}
-
-void want_found(struct module_want *w, struct module *module)
-{
-	w->state = WANT_FOUND;
-	w->module = module;
-}
-
-void want_failed(struct module_want *w, const struct failure *f, unsigned retry_after)
-{
-	memcpy(w->why, f->why, sizeof w->why);
-	w->state = WANT_FAILED;
-	w->failure = f->class;
-	w->alias = f->alias;
-	w->retry_after = retry_after;
-}
+struct modules {
+	/* Of the parts' states and lists, as their headers say, and no network or disk is touched under it. */
+	pthread_mutex_t lock;
+	struct load_means means;
+	struct leases leases;
+	struct load_queue queue;
+	struct cold cold;
+	struct finishers finishers;
+	struct loaders loaders;
+	struct markers markers;
+	struct keeper keeper;
+	uint64_t seed;
+	pthread_key_t client_key;
+	_Atomic uint64_t invalidations; /* in this process; written under the lock */
+};
 
 struct symbfile_store *modules_store(struct modules *m)
 {
-	return m->store;
+	return m->means.store;
 }
 
 uint64_t modules_seed(const struct modules *m)
@@ -119,13 +43,13 @@ uint64_t modules_seed(const struct modules *m)
 
 struct page_cache *modules_cache(struct modules *m)
 {
-	return m->cache;
+	return m->means.cache;
 }
 
 struct mc_client *modules_memcached(struct modules *m)
 {
 	struct mc_client *c = pthread_getspecific(m->client_key);
-	if (!c && (c = mc_client_new(m->servers)) && pthread_setspecific(m->client_key, c) != 0) {
+	if (!c && (c = mc_client_new(m->means.servers)) && pthread_setspecific(m->client_key, c) != 0) {
 		mc_client_free(c);
 		c = NULL;
 	}
@@ -145,7 +69,8 @@ enum freshness { FRESH, STALE };
  * right. What is not there yet would wait for memory that is full. */
 static bool asks_store(const struct modules *m, const struct module_want *w)
 {
-	return w->kind == WANT_SYMBFILE && m->store && !mc_enabled(m->servers) && resident_bytes() <= m->memory_max;
+	return w->kind == WANT_SYMBFILE && m->means.store && !mc_enabled(m->means.servers) &&
+	       !gate_above_memory(&m->cold.gate);
 }
 
 /* It is old: the want is left to a load. */
@@ -153,7 +78,7 @@ static enum freshness check_store(struct modules *m, struct module_want *w, int6
 {
 	module_want_release(w);
 	w->state = WANT_LOAD;
-	w->not_before = now - m->config->revalidate_after;
+	w->own.not_before = now - m->means.config->revalidate_after;
 	return STALE;
 }
 
@@ -161,29 +86,31 @@ static enum freshness check_store(struct modules *m, struct module_want *w, int6
  * does. */
 static enum freshness look_in_memory(struct modules *m, struct module_want *w, int64_t now)
 {
-	bool shared = mc_enabled(m->servers);
-	struct module *module = page_cache_get(m->cache, &w->hash);
-	if (module && shared && now - module->since > m->config->root_max_age) {
+	bool shared = mc_enabled(m->means.servers);
+	struct module *module = page_cache_get(m->means.cache, &w->own.hash);
+	if (module && shared && now - module->since > m->means.config->root_max_age) {
 		/* as in memcached: bounds what a lost marker can do */
-		page_cache_remove(m->cache, &w->hash, module);
+		page_cache_remove(m->means.cache, &w->own.hash, module);
 		module_unref(module);
 		module = NULL;
 	}
 	if (module) {
 		want_found(w, module);
 		metric_add(M_CACHE_ROOT_PROCESS, 1);
-		if (now - atomic_load(&module->checked) >= m->config->revalidate_after && asks_store(m, w))
+		if (now - atomic_load(&module->checked) >= m->means.config->revalidate_after && asks_store(m, w))
 			return check_store(m, w, now);
-		return !shared || now - atomic_load(&module->checked) < m->config->revalidate_after ? FRESH : STALE;
+		return !shared || now - atomic_load(&module->checked) < m->means.config->revalidate_after ? FRESH
+		                                                                                          : STALE;
 	}
-	struct failure f = failures_get(m->failures, &w->hash, &w->spelling);
+	struct failure f = failures_get(m->means.failures, &w->own.hash, &w->own.spelling);
 	if (f.class == FAILURE_NONE)
 		return STALE;
 	metric_add(M_CACHE_FAILURE_PROCESS, 1);
 	want_failed(w, &f, failure_seconds(f.until, now));
-	if (f.class != FAILURE_TEMPORARY && now - f.checked >= m->config->revalidate_after && asks_store(m, w))
+	if (f.class != FAILURE_TEMPORARY && now - f.checked >= m->means.config->revalidate_after && asks_store(m, w))
 		return check_store(m, w, now);
-	return !shared || f.class == FAILURE_TEMPORARY || now - f.checked < m->config->revalidate_after ? FRESH : STALE;
+	return !shared || f.class == FAILURE_TEMPORARY || now - f.checked < m->means.config->revalidate_after ? FRESH
+	                                                                                                      : STALE;
 }
 
 /* Whether what memory knew still holds under this marker. */
@@ -195,9 +122,9 @@ static bool still_holds(struct modules *m, struct module_want *w, uint64_t marke
 		atomic_store(&w->module->checked, now);
 		return true;
 	}
-	if (failures_get(m->failures, &w->hash, &w->spelling).marker != marker)
+	if (failures_get(m->means.failures, &w->own.hash, &w->own.spelling).marker != marker)
 		return false;
-	failures_checked(m->failures, &w->hash, &w->spelling, now);
+	failures_checked(m->means.failures, &w->own.hash, &w->own.spelling, now);
 	return true;
 }
 
@@ -205,10 +132,10 @@ static void forget(struct modules *m, struct module_want *w)
 {
 	metric_add(M_INVALIDATIONS, 1);
 	if (w->state == WANT_FOUND) {
-		page_cache_remove(m->cache, &w->hash, w->module);
+		page_cache_remove(m->means.cache, &w->own.hash, w->module);
 		module_want_release(w);
 	} else {
-		failures_forget(m->failures, &w->hash);
+		failures_forget(m->means.failures, &w->own.hash);
 	}
 	w->state = WANT_LOAD;
 }
@@ -219,15 +146,15 @@ static void forget(struct modules *m, struct module_want *w)
 static struct module *keep(struct modules *m, struct module *module, uint64_t invalidations)
 {
 	pthread_mutex_lock(&m->lock);
-	struct module *cached = page_cache_get(m->cache, &module->hash);
+	struct module *cached = page_cache_get(m->means.cache, &module->hash);
 	bool as_new = cached && (cached->map->marker == module->map->marker ||
 	                                atomic_load(&cached->checked) > atomic_load(&module->checked));
 	if (!as_new && m->invalidations == invalidations)
-		page_cache_add(m->cache, module);
+		page_cache_add(m->means.cache, module);
 	pthread_mutex_unlock(&m->lock);
 	metric_add(as_new ? M_CACHE_ROOT_PROCESS : M_CACHE_ROOT_MEMCACHED, 1);
 	module_unref(as_new ? module : cached);
-	page_cache_evict(m->cache);
+	page_cache_evict(m->means.cache);
 	return as_new ? cached : module;
 }
 
@@ -235,8 +162,8 @@ static struct module *keep(struct modules *m, struct module *module, uint64_t in
 static void settle(struct modules *m, struct module_want *w, struct root_get *g, int64_t now, uint64_t invalidations)
 {
 	if (g->reached) {
-		w->marker = g->marker;
-		w->marker_seen = now;
+		w->own.marker = g->marker;
+		w->own.marker_seen = now;
 	}
 	if (w->state != WANT_LOAD) {
 		/* a server that does not answer invalidates nothing */
@@ -246,7 +173,7 @@ static void settle(struct modules *m, struct module_want *w, struct root_get *g,
 	}
 	if (!g->map)
 		return;
-	struct module *module = module_new(&w->hash, g->map);
+	struct module *module = module_new(&w->own.hash, g->map);
 	g->map = NULL;
 	if (!module)
 		return;
@@ -260,14 +187,14 @@ void modules_resolve(struct modules *m, struct module_want *wants, size_t count,
 	uint64_t invalidations = m->invalidations;
 	int64_t now = clock_now();
 	size_t open = 0;
-	struct mc_client *client = mc_enabled(m->servers) ? modules_memcached(m) : NULL;
+	struct mc_client *client = mc_enabled(m->means.servers) ? modules_memcached(m) : NULL;
 	struct root_get *gets = calloc(count + 1, sizeof *gets);
 	size_t *index = calloc(count + 1, sizeof *index);
 	for (size_t i = 0; i < count; i++) {
 		struct module_want *w = &wants[i];
 		if (w->state != WANT_LOAD || look_in_memory(m, w, now) == FRESH || !client || !gets || !index)
 			continue;
-		gets[open] = (struct root_get){.hash = &w->hash, .want_root = w->state == WANT_LOAD};
+		gets[open] = (struct root_get){.hash = &w->own.hash, .want_root = w->state == WANT_LOAD};
 		index[open++] = i;
 	}
 	if (open) {
@@ -281,63 +208,42 @@ void modules_resolve(struct modules *m, struct module_want *wants, size_t count,
 	free(index);
 }
 
-/* ---- markers that could not be put ---- */
-
-enum { MARKERS_MAX = 10000 }; /* what is beyond them is checked when it is as old as root_max_age */
-
-struct marker {
-	struct module_hash hash;
-	struct marker *next;
-};
-
-static void keep_marker(struct modules *m, const struct module_hash *hash)
-{
-	struct marker *marker = malloc(sizeof *marker);
-	pthread_mutex_lock(&m->lock);
-	if (marker && m->marker_count < MARKERS_MAX) {
-		*marker = (struct marker){*hash, m->markers};
-		m->markers = marker;
-		m->marker_count++;
-		marker = NULL;
-	}
-	pthread_mutex_unlock(&m->lock);
-	free(marker);
-}
-
-void modules_put_markers(struct modules *m, struct mc_client *c)
-{
-	pthread_mutex_lock(&m->lock);
-	struct marker *list = m->markers;
-	m->markers = NULL;
-	m->marker_count = 0;
-	pthread_mutex_unlock(&m->lock);
-	while (list) {
-		struct marker *marker = list;
-		list = marker->next;
-		if (page_memcached_invalidate(c, &marker->hash) != MC_OK)
-			keep_marker(m, &marker->hash);
-		free(marker);
-	}
-}
-
-static void free_markers(struct modules *m)
-{
-	while (m->markers) {
-		struct marker *marker = m->markers;
-		m->markers = marker->next;
-		free(marker);
-	}
-}
-
 /* ---- start and stop ---- */
 
-void init_condition(pthread_cond_t *c)
+static void init_parts(struct modules *m)
 {
-	pthread_condattr_t attr;
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(c, &attr);
-	pthread_condattr_destroy(&attr);
+	pthread_mutex_init(&m->lock, NULL);
+	pthread_key_create(&m->client_key, free_client);
+	leases_init(&m->leases, &m->lock, loaders_max(m->means.config));
+	queue_init(&m->queue, &m->means, &m->leases, m->seed);
+	cold_init(&m->cold, &m->lock, &m->means, &m->queue);
+	finishers_init(&m->finishers, &m->lock, &m->means, &m->leases, &m->queue);
+	loaders_init(&m->loaders, &m->cold, &m->leases, &m->finishers);
+	markers_init(&m->markers);
+	keeper_init(&m->keeper, &m->cold, &m->leases, &m->markers);
+}
+
+static bool make_means(struct load_means *means, const struct config *c, struct error *e)
+{
+	means->cache = page_cache_new(c->cache_size);
+	means->failures = failures_new(c);
+	means->blocks = block_pool_new(c->cache_size / 32 < BLOCKS_KEPT ? c->cache_size / 32 : BLOCKS_KEPT);
+	means->texts.limit = c->cache_size / 4 < TEXTS_MAX ? c->cache_size / 4 : TEXTS_MAX;
+	if (!means->cache || !means->failures || !means->blocks)
+		return !no_memory(e);
+	means->servers = mc_servers_new(c, e);
+	means->sources = means->servers ? bucket_sources_new(c, e) : NULL;
+	if (means->sources && *c->symbfile_store)
+		means->store = symbfile_store_new(c, e);
+	return means->sources && (means->store || !*c->symbfile_store);
+}
+
+static bool start_threads(struct modules *m, struct error *e)
+{
+	if (keeper_start(&m->keeper) && loaders_start(&m->loaders) && finishers_start(&m->finishers))
+		return true;
+	error_set(e, ERR_NO_MEMORY, "cannot start threads");
+	return false;
 }
 
 struct modules *modules_start(const struct config *c, struct error *e)
@@ -347,68 +253,63 @@ struct modules *modules_start(const struct config *c, struct error *e)
 		no_memory(e);
 		return NULL;
 	}
-	m->config = c;
-	m->memory_max = memory_max(c);
+	m->means.config = c;
 	m->seed = random_u64();
-	m->turns_end = &m->turns;
-	m->gate_end = &m->gate;
-	m->elsewhere_end = &m->elsewhere;
-	pthread_mutex_init(&m->lock, NULL);
-	init_condition(&m->queued);
-	init_condition(&m->keeping);
-	init_condition(&m->loaded);
-	pthread_key_create(&m->client_key, free_client);
-	m->cache = page_cache_new(c->cache_size);
-	m->failures = failures_new(c);
-	m->blocks = block_pool_new(c->cache_size / 32 < BLOCKS_KEPT ? c->cache_size / 32 : BLOCKS_KEPT);
-	m->texts.limit = c->cache_size / 4 < TEXTS_MAX ? c->cache_size / 4 : TEXTS_MAX;
-	m->loaders = calloc(loaders_max(c), sizeof *m->loaders);
-	m->servers = mc_servers_new(c, e);
-	m->sources = m->servers ? bucket_sources_new(c, e) : NULL;
-	if (m->sources && *c->symbfile_store && !(m->store = symbfile_store_new(c, e)))
-		goto failed;
-	if (!m->sources)
-		goto failed;
-	error_set(e, ERR_NO_MEMORY, "cannot start threads");
-	if (!m->cache || !m->failures || !m->blocks || !m->loaders)
-		goto failed;
-	if (loads_start(m))
+	init_parts(m);
+	if (make_means(&m->means, c, e) && start_threads(m, e))
 		return m;
-failed:
 	modules_stop(m);
 	return NULL;
+}
+
+static void stop_threads(struct modules *m)
+{
+	pthread_mutex_lock(&m->lock);
+	atomic_store(&m->means.stopping, true);
+	queue_wake(&m->queue);
+	pthread_mutex_unlock(&m->lock);
+	loaders_stop(&m->loaders);
+	finishers_stop(&m->finishers);
+	keeper_stop(&m->keeper);
 }
 
 void modules_stop(struct modules *m)
 {
 	if (!m)
 		return;
-	loads_stop(m);
+	stop_threads(m);
+	queue_release(&m->queue);
+	markers_release(&m->markers);
 	mc_client_free(pthread_getspecific(m->client_key));
 	pthread_key_delete(m->client_key);
-	page_cache_free(m->cache);
-	failures_free(m->failures);
-	block_pool_free(m->blocks);
-	free_markers(m);
-	bucket_sources_free(m->sources);
-	symbfile_store_free(m->store);
-	mc_servers_free(m->servers);
-	pthread_cond_destroy(&m->queued);
-	pthread_cond_destroy(&m->keeping);
-	pthread_cond_destroy(&m->loaded);
+	page_cache_free(m->means.cache);
+	failures_free(m->means.failures);
+	block_pool_free(m->means.blocks);
+	bucket_sources_free(m->means.sources);
+	symbfile_store_free(m->means.store);
+	mc_servers_free(m->means.servers);
 	pthread_mutex_destroy(&m->lock);
-	free(m->loaders);
 	free(m);
 }
 
 /* ---- the rest ---- */
 
+enum load_result modules_load(struct modules *m, struct load_wait *wait, struct module_want *wants, size_t count)
+{
+	return cold_load(&m->cold, wait, wants, count);
+}
+
+void modules_leave(struct modules *m, struct load_wait *wait)
+{
+	cold_leave(&m->cold, wait);
+}
+
 void modules_lost_page(struct modules *m, struct module_want *w)
 {
 	metric_add(M_PAGES_RELOADED, 1);
-	w->lost = w->module->lost_at && clock_now() - w->module->lost_at < LOST_PAUSE ? 2 : 1;
-	w->lost_at = clock_now();
-	page_cache_remove(m->cache, &w->hash, w->module);
+	w->own.lost = w->module->lost_at && clock_now() - w->module->lost_at < LOST_PAUSE ? 2 : 1;
+	w->own.lost_at = clock_now();
+	page_cache_remove(m->means.cache, &w->own.hash, w->module);
 	module_want_release(w);
 	w->state = WANT_LOAD;
 }
@@ -419,22 +320,17 @@ static void forget_here(struct modules *m, const struct module_hash *hash)
 	metric_add(M_INVALIDATIONS, 1);
 	pthread_mutex_lock(&m->lock);
 	m->invalidations++;
-	for (unsigned i = 0; i < LOAD_CHAINS; i++)
-		for (struct load *l = m->loads[i]; l; l = l->next)
-			if (module_hash_equal(&l->hash, hash))
-				l->stale = true;
-	for (struct load *l = m->leases; l; l = l->lease_next) /* those that are being stored, too */
-		if (module_hash_equal(&l->hash, hash))
-			l->stale = true;
-	page_cache_remove(m->cache, hash, NULL);
-	failures_forget(m->failures, hash);
+	queue_forget(&m->queue, hash);
+	leases_forget(&m->leases, hash); /* those that are being stored, too */
+	page_cache_remove(m->means.cache, hash, NULL);
+	failures_forget(m->means.failures, hash);
 	pthread_mutex_unlock(&m->lock);
 }
 
 static bool tell_memcached(struct modules *m, const struct module_hash *hash)
 {
-	struct mc_client *client = mc_enabled(m->servers) ? modules_memcached(m) : NULL;
-	return !mc_enabled(m->servers) || (client && page_memcached_invalidate(client, hash) == MC_OK);
+	struct mc_client *client = mc_enabled(m->means.servers) ? modules_memcached(m) : NULL;
+	return !mc_enabled(m->means.servers) || (client && page_memcached_invalidate(client, hash) == MC_OK);
 }
 
 /* The marker first: a load that starts behind it sees it. False: memcached was not told. */
@@ -451,15 +347,15 @@ enum err modules_invalidate(struct modules *m, struct str name, struct str id, s
 	struct file_id file_id;
 	struct build_id_question question;
 	unsigned count = 1;
-	bool told = true, made = module_want_init(&wants[0], m, name, id);
-	if (m->store && file_id_parse(&file_id, id))
+	bool told = true, made = module_want_init(&wants[0], m->means.config->lookup, name, id);
+	if (m->means.store && file_id_parse(&file_id, id))
 		made = module_want_init_file(&wants[count++], name, id, &file_id) && made;
-	if (m->store && build_id_question_parse(&question, id))
+	if (m->means.store && build_id_question_parse(&question, id))
 		made = module_want_init_alias(&wants[count++], name, id, &question) && made;
 	if (!made)
 		return no_memory(e);
 	for (unsigned i = 0; i < count; i++)
-		told = forget_module(m, &wants[i].hash) && told;
+		told = forget_module(m, &wants[i].own.hash) && told;
 	if (!told)
 		return error_set(e, ERR_UNAVAILABLE,
 		        "forgotten in this process, but memcached does not answer: other processes and hosts may go on "
@@ -470,7 +366,7 @@ enum err modules_invalidate(struct modules *m, struct str name, struct str id, s
 static void forget_later(struct modules *m, const struct module_hash *hash)
 {
 	if (!forget_module(m, hash))
-		keep_marker(m, hash);
+		markers_keep(&m->markers, hash);
 }
 
 /* Without memory for a hash: what is cached is checked again when it is as old as root_max_age. */
@@ -478,7 +374,7 @@ void modules_forget_file(struct modules *m, const struct file_id *file_id)
 {
 	struct module_want w;
 	if (module_want_init_file(&w, str_from(""), str_from(""), file_id))
-		forget_later(m, &w.hash);
+		forget_later(m, &w.own.hash);
 }
 
 void modules_forget_build_id(struct modules *m, const struct build_id *build_id)
@@ -488,23 +384,23 @@ void modules_forget_build_id(struct modules *m, const struct build_id *build_id)
 	build_id_questions(questions, build_id);
 	for (unsigned i = 0; i < BUILD_ID_QUESTIONS; i++)
 		if (module_want_init_alias(&w, str_from(""), str_from(""), &questions[i]))
-			forget_later(m, &w.hash);
+			forget_later(m, &w.own.hash);
 }
 
 enum err modules_probe(struct modules *m, struct error *e)
 {
 	enum err err = ERR_OK;
-	struct mc_client *client = mc_enabled(m->servers) ? modules_memcached(m) : NULL;
+	struct mc_client *client = mc_enabled(m->means.servers) ? modules_memcached(m) : NULL;
 	if (client)
 		err = mc_probe(client, e);
-	struct bucket_client *bucket = err ? NULL : bucket_client_new(m->sources);
+	struct bucket_client *bucket = err ? NULL : bucket_client_new(m->means.sources);
 	if (!err && !bucket)
 		err = no_memory(e);
-	for (unsigned i = 0; !err && i < bucket_sources_count(m->sources); i++)
+	for (unsigned i = 0; !err && i < bucket_sources_count(m->means.sources); i++)
 		err = bucket_probe(bucket, i, e);
 	bucket_client_free(bucket);
-	struct store_client *store = !err && m->store ? store_client_new(m->store) : NULL;
-	if (!err && m->store)
+	struct store_client *store = !err && m->means.store ? store_client_new(m->means.store) : NULL;
+	if (!err && m->means.store)
 		err = store ? store_probe(store, e) : no_memory(e);
 	store_client_free(store);
 	return err;

@@ -234,7 +234,7 @@ static void load_and_ask(const struct answer *answers, uint32_t count)
 		pthread_t thread;
 		held = who;
 		is_held = may_go = false;
-		assert_true(module_want_init(&want, m, str_from("f.so"), str_from(ID)));
+		assert_true(module_want_init(&want, LOOKUP_COVERING, str_from("f.so"), str_from(ID)));
 		load(m, &wait, &want, 1);
 		assert_int_equal(want.state, WANT_FOUND);
 		assert_int_equal(pthread_create(&thread, NULL, ask, &asking), 0);
@@ -296,8 +296,8 @@ static unsigned load_two(struct modules *m, const char *one, const char *other)
 {
 	struct load_wait wait;
 	struct module_want wants[2];
-	assert_true(module_want_init(&wants[0], m, str_from(one), str_from(ID)));
-	assert_true(module_want_init(&wants[1], m, str_from(other), str_from(ID)));
+	assert_true(module_want_init(&wants[0], LOOKUP_COVERING, str_from(one), str_from(ID)));
+	assert_true(module_want_init(&wants[1], LOOKUP_COVERING, str_from(other), str_from(ID)));
 	load(m, &wait, wants, 2);
 	unsigned found = (wants[0].state == WANT_FOUND) + (wants[1].state == WANT_FOUND);
 	release(m, &wait, wants, 2);

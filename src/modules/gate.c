@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <config.h>
+
+#include "modules/gate.h"
+
+#include "base/cgroup.h"
+#include "base/clock.h"
+#include "base/metrics.h"
+#include "base/resident.h"
+
+/* For what is not in the cache, where max_memory does not say: as much, and a quarter of the cache for what malloc
+ * takes beside it. */
+#define MEMORY_BESIDE_CACHE ((uint64_t)2 << 30)
+
+/* The control groups' limit has room left for what is allocated after the last look. */
+static uint64_t memory_max(const struct config *c)
+{
+	uint64_t most = c->cache_size + c->cache_size / 4 + MEMORY_BESIDE_CACHE, limit = cgroup_memory("");
+	limit -= limit / 10;
+	return c->max_memory ? c->max_memory : most < limit ? most : limit;
+}
+
+void gate_init(struct gate *g, const struct config *c)
+{
+	*g = (struct gate){.config = c, .memory_max = memory_max(c)};
+	TAILQ_INIT(&g->line);
+}
+
+static void take_place(struct gate *g, struct load_wait *wait)
+{
+	wait->gate.placed = true;
+	g->places++;
+	metric_add(M_COLD_REQUESTS, 1);
+}
+
+static void stand_in_line(struct gate *g, struct load_wait *wait)
+{
+	wait->gate.lined = true;
+	wait->gate.deadline = clock_now() + g->config->cold_wait;
+	TAILQ_INSERT_TAIL(&g->line, wait, gate.next);
+	g->lined++;
+	metric_add(M_COLD_QUEUED, 1);
+}
+
+void gate_leave_line(struct gate *g, struct load_wait *wait)
+{
+	wait->gate.lined = false;
+	TAILQ_REMOVE(&g->line, wait, gate.next);
+	g->lined--;
+	metric_add(M_COLD_QUEUED, -1);
+}
+
+enum load_result gate_enter(struct gate *g, struct waits *waits, struct load_wait *wait, bool starts)
+{
+	uint64_t room = g->config->cold_requests + g->config->cold_queue;
+	bool full = gate_memory_full(g);
+	if (!full && starts && g->places < g->config->cold_requests) {
+		take_place(g, wait);
+		return LOAD_READY;
+	}
+	/* those that only join loads of others are many at most, too */
+	if (full || waits->count >= 4 * room || (starts && g->lined >= g->config->cold_queue)) {
+		metric_add(M_COLD_REFUSED, 1);
+		return LOAD_REFUSED;
+	}
+	if (!starts)
+		return LOAD_READY;
+	stand_in_line(g, wait);
+	waits_begin(waits, wait);
+	return LOAD_WAIT;
+}
+
+void gate_leave(struct gate *g, struct load_wait *wait)
+{
+	wait->gate.placed = false;
+	g->places--;
+	metric_add(M_COLD_REQUESTS, -1);
+}
+
+void gate_admit(struct gate *g, struct waits *waits, struct wait_list *over)
+{
+	struct load_wait *wait;
+	while ((wait = TAILQ_FIRST(&g->line)) && !g->memory_full && g->places < g->config->cold_requests) {
+		gate_leave_line(g, wait);
+		take_place(g, wait);
+		waits_end(waits, wait, over);
+	}
+}
+
+bool gate_above_memory(const struct gate *g)
+{
+	return resident_bytes() > g->memory_max;
+}
+
+bool gate_memory_full(struct gate *g)
+{
+	g->memory_full = g->memory_full || gate_above_memory(g); /* until the keeper says otherwise */
+	return g->memory_full;
+}
+
+bool gate_note_memory(struct gate *g, bool full)
+{
+	bool noticed = full || g->memory_full;
+	g->memory_full = full;
+	return noticed;
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <config.h>
+
+#include "modules/keeper.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/resident.h"
+
+enum { TICK_MS = 100, TRIM_INTERVAL = 30 /* seconds */ };
+
+/* What the keeper knows of memory. */
+struct memory_watch {
+	int64_t trimmed; /* when memory was given back */
+	bool full;
+};
+
+/* Of what is too much, first what malloc keeps of freed memory goes, and then, when no request waits that could have
+ * it, what the cache has. */
+static void watch_memory(struct cold *c, int64_t now, struct memory_watch *w)
+{
+	uint64_t bytes = resident_bytes(), most = c->gate.memory_max;
+	bool trims = bytes > most && now - w->trimmed >= SECOND;
+	if (trims) {
+		w->trimmed = now;
+		resident_trim();
+		bytes = resident_bytes();
+	}
+	bool full = bytes > most;
+	pthread_mutex_lock(c->lock);
+	bool idle = !c->waits.count, noticed = gate_note_memory(&c->gate, full);
+	pthread_mutex_unlock(c->lock);
+	if (noticed != w->full)
+		log_event(noticed ? LOG_LEVEL_WARNING : LOG_LEVEL_INFO, noticed ? "memory full" : "memory free",
+		        "%llu of %llu MB are resident", (unsigned long long)bytes >> 20,
+		        (unsigned long long)most >> 20);
+	w->full = noticed;
+	if (trims && full && idle) /* the next one gives it back */
+		page_cache_shrink(c->means->cache, bytes - most + most / 16);
+}
+
+/* false: stopping. */
+static bool wait_for_tick(struct keeper *k)
+{
+	pthread_mutex_lock(k->cold->lock);
+	if (!k->cold->means->stopping)
+		clock_wait(&k->stop, k->cold->lock, clock_now() + TICK_MS * MS);
+	bool goes_on = !k->cold->means->stopping;
+	pthread_mutex_unlock(k->cold->lock);
+	return goes_on;
+}
+
+static void *keeper_main(void *arg)
+{
+	struct keeper *k = arg;
+	struct load_means *means = k->cold->means;
+	struct mc_client *client = mc_client_new(means->servers);
+	int64_t second = clock_now(), trimmed = second;
+	struct memory_watch memory = {0};
+	while (wait_for_tick(k)) {
+		int64_t now = clock_now();
+		bool next_second = now - second >= SECOND;
+		if (next_second)
+			second = now;
+		cold_expire(k->cold, now, next_second);
+		watch_memory(k->cold, now, &memory);
+		if (next_second)
+			page_cache_evict(means->cache); /* what requests held until now */
+		if (client && next_second) {
+			leases_renew(k->leases, client);
+			markers_put(k->markers, client);
+		}
+		if (now - trimmed >= TRIM_INTERVAL * SECOND) {
+			trimmed = now;
+			block_pool_trim(means->blocks);
+		}
+	}
+	mc_client_free(client);
+	return NULL;
+}
+
+void keeper_init(struct keeper *k, struct cold *cold, struct leases *leases, struct markers *markers)
+{
+	*k = (struct keeper){.cold = cold, .leases = leases, .markers = markers};
+	clock_condition_init(&k->stop);
+}
+
+bool keeper_start(struct keeper *k)
+{
+	k->runs = pthread_create(&k->thread, NULL, keeper_main, k) == 0;
+	return k->runs;
+}
+
+void keeper_stop(struct keeper *k)
+{
+	pthread_mutex_lock(k->cold->lock);
+	pthread_cond_broadcast(&k->stop);
+	pthread_mutex_unlock(k->cold->lock);
+	if (k->runs)
+		pthread_join(k->thread, NULL);
+	pthread_cond_destroy(&k->stop);
+}

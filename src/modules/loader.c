@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <config.h>
+
+#include "modules/loader.h"
+
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/metrics.h"
+#include "modules/load_symbfile.h"
+
+enum load_step {
+	LOAD_DONE,      /* the outcome is there */
+	LOAD_ELSEWHERE, /* another host has the lease: to be called again in a while */
+	LOAD_HERE,      /* nobody has it any more: to be called with the place of a transfer */
+};
+
+/* ---- the lease ---- */
+
+/* A root that another host has stored meanwhile; `believe` that its pages are there. Also reads the marker. */
+static bool find_root(struct loader *r, struct load *l, bool believe, bool *reached)
+{
+	struct root_get g = {.hash = &l->lease.hash, .want_root = true};
+	l->failure.checked = clock_now();
+	page_memcached_roots(r->memcached, &g, 1, INT64_MAX);
+	l->failure.marker = g.marker;
+	*reached = g.reached;
+	if (!g.map || !believe) {
+		offmap_free(g.map);
+		return false;
+	}
+	l->module = module_new(&l->lease.hash, g.map);
+	if (l->module)
+		atomic_store(&l->module->stored, true);
+	return l->module != NULL;
+}
+
+/* Takes the lease. LOAD_ELSEWHERE: another host has it, and its map is waited for; but not for ever. Without memcached
+ * everybody loads. */
+static enum load_step ask_lease(struct loaders *all, struct loader *r, struct load *l)
+{
+	bool reached, waited = l->lease.until;
+	if (find_root(r, l, !l->lost, &reached))
+		return LOAD_DONE;
+	if (!reached)
+		return LOAD_HERE;
+	enum mc_status status = lease_take(&l->lease, r->memcached);
+	if (status == MC_OK) {
+		/* whose lease it was may just have written the lost page again */
+		bool found = waited && find_root(r, l, true, &reached);
+		lease_hold(all->leases, &l->lease, l->failure.marker);
+		return found ? LOAD_DONE : LOAD_HERE;
+	}
+	if (status != MC_EXISTS || (waited && clock_now() >= l->lease.until))
+		return LOAD_HERE;
+	if (!waited) {
+		l->lease.until = clock_now() + r->means->config->bucket_total_timeout;
+		metric_add(M_LEASE_WAITS, 1);
+	}
+	return LOAD_ELSEWHERE;
+}
+
+/* What has become of a load that another host had the lease of. */
+static enum load_step look_again(struct loader *r, struct load *l)
+{
+	bool reached;
+	if (find_root(r, l, !l->lost, &reached))
+		return LOAD_DONE;
+	bool leased = reached && page_memcached_lease_look(r->memcached, &l->lease.hash) == MC_OK;
+	return leased && clock_now() < l->lease.until ? LOAD_ELSEWHERE : LOAD_HERE;
+}
+
+/* ---- one load ---- */
+
+/* Sets l->module, or l->failure. */
+static void load_from_sources(struct loader *r, struct load *l)
+{
+	metric_add(M_CACHE_ROOT_NONE, 1);
+	if (l->kind == WANT_SYMBFILE)
+		load_symbfile(r, l);
+	else if (l->kind == WANT_ALIAS)
+		load_alias(r, l);
+	else
+		load_sym(r, l);
+	metric_add(M_LOADS_TOTAL, l->module && !l->kept);
+}
+
+static void take_module(struct loader *r, struct load *l)
+{
+	l->failure.class = FAILURE_NONE;
+	pthread_mutex_lock(&l->module->lock);
+	l->module_bytes = l->module->bytes;
+	pthread_mutex_unlock(&l->module->lock);
+	atomic_store(&l->module->checked, l->failure.checked);
+	atomic_fetch_add(&l->module->holds, 1); /* until it is finished */
+	if (!l->kept)
+		l->module->lost_at = l->lost ? clock_now() : 0;
+	failures_forget(r->means->failures, &l->lease.hash);
+}
+
+/* Fills the outcome of l: from memcached if another host was faster, else from the sources. May take as long as the
+ * timeouts allow. Without the place of a transfer it only looks. */
+static enum load_step run(struct loaders *all, struct loader *r, struct load *l)
+{
+	enum load_step step = LOAD_HERE;
+	l->failure.checked = clock_now();
+	if (mc_enabled(r->means->servers))
+		step = l->transferring ? ask_lease(all, r, l) : look_again(r, l);
+	if (step == LOAD_ELSEWHERE || (step == LOAD_HERE && !l->transferring))
+		return step;
+	if (step == LOAD_HERE)
+		load_from_sources(r, l);
+	if (l->module)
+		take_module(r, l);
+	return LOAD_DONE;
+}
+
+/* ---- threads ---- */
+
+/* What a loader has may be missing for want of memory: then it tries again with each load. */
+static bool equip(struct loader *r)
+{
+	const struct load_means *means = r->means;
+	if (!r->memcached)
+		r->memcached = mc_client_new(means->servers);
+	if (!r->bucket)
+		r->bucket = bucket_client_new(means->sources);
+	if (!r->store && means->store)
+		r->store = store_client_new(means->store);
+	return r->memcached && r->bucket && (r->store || !means->store);
+}
+
+/* The next load; NULL: stopping. */
+static struct load *take(struct cold *c)
+{
+	struct load *l = NULL;
+	pthread_mutex_lock(c->lock);
+	while (!c->means->stopping && !(l = queue_take(c->queue)))
+		queue_wait(c->queue, c->lock);
+	pthread_mutex_unlock(c->lock);
+	return l;
+}
+
+static void put_back(struct cold *c, struct load *l, bool elsewhere)
+{
+	pthread_mutex_lock(c->lock);
+	queue_put_back(c->queue, l, elsewhere);
+	pthread_mutex_unlock(c->lock);
+}
+
+static void *loader_main(void *arg)
+{
+	struct loaders *all = arg;
+	struct loader r = {.means = all->cold->means};
+	struct load *l;
+	while ((l = take(all->cold))) {
+		enum load_step step = LOAD_DONE;
+		if (equip(&r))
+			step = run(all, &r, l);
+		else
+			l->failure.class = FAILURE_TEMPORARY;
+		if (step == LOAD_DONE) {
+			cold_publish(all->cold, l);
+			load_finish(all->finishers, l, r.memcached);
+		} else {
+			put_back(all->cold, l, step == LOAD_ELSEWHERE);
+		}
+	}
+	mc_client_free(r.memcached);
+	bucket_client_free(r.bucket);
+	store_client_free(r.store);
+	return NULL;
+}
+
+void loaders_init(struct loaders *all, struct cold *cold, struct leases *leases, struct finishers *finishers)
+{
+	*all = (struct loaders){.cold = cold, .leases = leases, .finishers = finishers};
+}
+
+bool loaders_start(struct loaders *all)
+{
+	unsigned count = loaders_max(all->cold->means->config);
+	all->threads = calloc(count, sizeof *all->threads);
+	while (all->threads && all->count < count &&
+	        pthread_create(&all->threads[all->count], NULL, loader_main, all) == 0)
+		all->count++;
+	return all->count == count;
+}
+
+void loaders_stop(struct loaders *all)
+{
+	for (unsigned i = 0; i < all->count; i++)
+		pthread_join(all->threads[i], NULL);
+	free(all->threads);
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <config.h>
+
+#include "modules/want.h"
+
+#include <string.h>
+
+bool module_want_init(struct module_want *w, enum config_lookup lookup, struct str name, struct str id)
+{
+	bool lower = false;
+	char exact[2 * 1024 + 2];
+	memset(w, 0, sizeof *w);
+	w->name = name;
+	w->id = id;
+	if (!module_hash_make(&w->own.hash, lookup == LOOKUP_NEAREST ? "sym-nearest" : "sym", name, id))
+		return false;
+	w->own.spelling = w->own.hash;
+	for (size_t i = 0; i < id.len; i++)
+		lower = lower || (id.data[i] >= 'a' && id.data[i] <= 'z');
+	if (!lower || name.len + id.len + 1 > sizeof exact)
+		return true;
+	/* the hash folds the case of the id only, so the spelling goes into the name */
+	memcpy(exact, name.data, name.len);
+	exact[name.len] = 0;
+	memcpy(exact + name.len + 1, id.data, id.len);
+	return module_hash_make(
+	        &w->own.spelling, "spelling", (struct str){exact, name.len + 1 + id.len}, (struct str){"", 0});
+}
+
+bool module_want_init_file(struct module_want *w, struct str name, struct str id, const struct file_id *file_id)
+{
+	char hex[FILE_ID_HEX + 1];
+	memset(w, 0, sizeof *w);
+	w->name = name;
+	w->id = id;
+	w->kind = WANT_SYMBFILE;
+	w->file_id = *file_id;
+	file_id_hex(hex, file_id);
+	if (!module_hash_make(&w->own.hash, "symbfile", str_from(""), str_from(hex)))
+		return false;
+	w->own.spelling = w->own.hash;
+	return true;
+}
+
+bool module_want_init_alias(
+        struct module_want *w, struct str name, struct str id, const struct build_id_question *question)
+{
+	char text[BUILD_ID_QUESTION_TEXT + 1];
+	memset(w, 0, sizeof *w);
+	w->name = name;
+	w->id = id;
+	w->kind = WANT_ALIAS;
+	w->question = *question;
+	build_id_question_text(text, question);
+	if (!module_hash_make(&w->own.hash, "alias", str_from(""), str_from(text)))
+		return false;
+	w->own.spelling = w->own.hash;
+	return true;
+}
+
+void module_want_release(struct module_want *w)
+{
+	if (w->own.held) {
+		atomic_fetch_sub(&w->module->holds, 1);
+		--*w->own.held;
+	}
+	module_unref(w->module);
+	w->module = NULL;
+	w->own.held = NULL;
+}
+
+void want_found(struct module_want *w, struct module *module)
+{
+	w->state = WANT_FOUND;
+	w->module = module;
+}
+
+void want_failed(struct module_want *w, const struct failure *f, unsigned retry_after)
+{
+	memcpy(w->why, f->why, sizeof w->why);
+	w->state = WANT_FAILED;
+	w->failure = f->class;
+	w->alias = f->alias;
+	w->retry_after = retry_after;
+}
+
+void want_hold(struct module_want *w, size_t *held)
+{
+	atomic_fetch_add(&w->module->holds, 1);
+	w->own.held = held;
+	++*held;
+}
+
+bool want_outdates(const struct module_want *w, uint64_t marker, int64_t marker_seen)
+{
+	return w->own.marker_seen > marker_seen && w->own.marker != marker;
+}
