@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which requests may load. The linker sends the look at resident memory to the test (--wrap). */
+#include <config.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "base/metrics.h"
+#include "modules/gate.h"
+
+uint64_t __wrap_resident_bytes(void);
+
+enum { PLACES = 2, LINE = 3, MOST = 1000 };
+
+static uint64_t resident;
+static const struct config config = {
+        .cold_requests = PLACES, .cold_queue = LINE, .cold_wait = 5 * SECOND, .max_memory = MOST};
+static struct gate gate;
+static struct waits waits;
+static struct wait_list over;
+
+uint64_t __wrap_resident_bytes(void)
+{
+	return resident;
+}
+
+static int open_gate(void **state)
+{
+	(void)state;
+	resident = 0;
+	waits = (struct waits){.count = 0};
+	LIST_INIT(&over);
+	gate_init(&gate, &config);
+	return 0;
+}
+
+static enum load_result enter(struct load_wait *w)
+{
+	return gate_enter(&gate, &waits, w, true);
+}
+
+/* Whoever has just been let in; NULL: nobody. */
+static struct load_wait *admit(void)
+{
+	gate_admit(&gate, &waits, &over);
+	struct load_wait *w = LIST_FIRST(&over);
+	if (w)
+		LIST_REMOVE(w, next);
+	assert_true(LIST_EMPTY(&over));
+	return w;
+}
+
+static void test_places_then_a_line_then_refusal(void **state)
+{
+	struct load_wait w[PLACES + LINE + 1] = {0};
+	int64_t refused = metric_get(M_COLD_REFUSED);
+	(void)state;
+	for (unsigned i = 0; i < PLACES; i++)
+		assert_int_equal(enter(&w[i]), LOAD_READY);
+	int64_t before = clock_now();
+	for (unsigned i = PLACES; i < PLACES + LINE; i++) {
+		assert_int_equal(enter(&w[i]), LOAD_WAIT);
+		assert_true(w[i].waiting && w[i].gate.deadline >= before + config.cold_wait);
+		assert_true(w[i].gate.deadline <= clock_now() + config.cold_wait);
+	}
+	assert_int_equal(enter(&w[PLACES + LINE]), LOAD_REFUSED);
+	assert_false(w[PLACES + LINE].waiting);
+	assert_int_equal(metric_get(M_COLD_REFUSED), refused + 1);
+	assert_int_equal(waits.count, LINE);
+}
+
+static void test_a_free_place_goes_to_the_first_in_line(void **state)
+{
+	struct load_wait w[PLACES + LINE] = {0};
+	(void)state;
+	for (unsigned i = 0; i < PLACES + LINE; i++)
+		enter(&w[i]);
+	assert_null(admit());
+	gate_leave_line(&gate, &w[PLACES + 1]); /* its time is over, or its client gone */
+	waits_end(&waits, &w[PLACES + 1], &over);
+	LIST_INIT(&over);
+	gate_leave(&gate, &w[0]);
+	assert_ptr_equal(admit(), &w[PLACES]);
+	assert_true(w[PLACES].gate.placed && !w[PLACES].gate.lined && !w[PLACES].waiting);
+	assert_null(admit());
+	gate_leave(&gate, &w[1]);
+	assert_ptr_equal(admit(), &w[PLACES + 2]);
+	gate_leave(&gate, &w[PLACES]);
+	assert_null(admit());
+	assert_int_equal(enter(&w[PLACES + 1]), LOAD_READY); /* who was late may come again */
+	assert_int_equal(waits.count, 0);
+}
+
+static void test_who_only_joins_needs_no_place(void **state)
+{
+	struct load_wait w[PLACES + LINE] = {0}, joins = {0}, many[4 * (PLACES + LINE) - LINE] = {0};
+	(void)state;
+	for (unsigned i = 0; i < PLACES + LINE; i++)
+		enter(&w[i]);
+	assert_int_equal(gate_enter(&gate, &waits, &joins, false), LOAD_READY);
+	assert_false(joins.gate.placed || joins.waiting);
+	for (unsigned i = 0; i < sizeof many / sizeof *many; i++) {
+		assert_int_equal(gate_enter(&gate, &waits, &many[i], false), LOAD_READY);
+		waits_begin(&waits, &many[i]);
+	}
+	assert_int_equal(gate_enter(&gate, &waits, &joins, false), LOAD_REFUSED);
+}
+
+static void test_nobody_comes_in_while_memory_is_full(void **state)
+{
+	struct load_wait w[PLACES + 1] = {0}, late = {0};
+	(void)state;
+	for (unsigned i = 0; i <= PLACES; i++)
+		enter(&w[i]);
+	resident = MOST;
+	assert_false(gate_memory_full(&gate));
+	resident = MOST + 1;
+	gate_leave(&gate, &w[0]);
+	assert_int_equal(enter(&late), LOAD_REFUSED);
+	assert_null(admit());
+	resident = 0; /* until it is noted: the last look holds */
+	assert_int_equal(gate_enter(&gate, &waits, &late, false), LOAD_REFUSED);
+	assert_null(admit());
+	assert_true(gate_note_memory(&gate, false));
+	assert_false(gate_note_memory(&gate, false));
+	assert_ptr_equal(admit(), &w[PLACES]);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	        cmocka_unit_test_setup(test_places_then_a_line_then_refusal, open_gate),
+	        cmocka_unit_test_setup(test_a_free_place_goes_to_the_first_in_line, open_gate),
+	        cmocka_unit_test_setup(test_who_only_joins_needs_no_place, open_gate),
+	        cmocka_unit_test_setup(test_nobody_comes_in_while_memory_is_full, open_gate),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
