@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/varint.h"
 #include "format/offmap_encode.h"
 #include "format/offmap_read.h"
@@ -71,7 +72,8 @@ static bool reserve(struct bytes *b, size_t n)
 {
 	if (n > UINT32_MAX - b->len)
 		return false;
-	GROW(b->data, b->cap, b->len + (uint32_t)n);
+	if (!array_reserve(&b->data, &b->cap, b->len + (uint32_t)n, sizeof *b->data))
+		return false;
 	return true;
 }
 
@@ -165,8 +167,10 @@ static bool close_string_page(struct encoder *e)
 	uint32_t count = e->next_string - e->strings_first;
 	if (!count)
 		return true;
-	GROW(e->string_pages, e->string_pages_cap, e->string_page_count + 1);
-	GROW(e->string_first, e->string_first_cap, e->string_page_count + 1);
+	if (!array_reserve(&e->string_pages, &e->string_pages_cap, e->string_page_count + 1, sizeof *e->string_pages) ||
+	        !array_reserve(
+	                &e->string_first, &e->string_first_cap, e->string_page_count + 1, sizeof *e->string_first))
+		return false;
 	struct page *p = make_string_page(e, e->strings_first, count);
 	if (!p)
 		return false;
@@ -231,8 +235,9 @@ static bool close_code_page(struct encoder *e)
 {
 	if (!e->piece_count)
 		return true;
-	GROW(e->code, e->code_cap, e->code_count + 1);
-	GROW(e->code_first, e->code_first_cap, e->code_count + 1);
+	if (!array_reserve(&e->code, &e->code_cap, e->code_count + 1, sizeof *e->code) ||
+	        !array_reserve(&e->code_first, &e->code_first_cap, e->code_count + 1, sizeof *e->code_first))
+		return false;
 	struct page *p = make_code_page(e);
 	if (!p)
 		return false;
@@ -245,7 +250,8 @@ static bool close_code_page(struct encoder *e)
 /* Adds a string to the open page: what its code and data are. Returns its index from 1, or 0 without memory. */
 static uint32_t add_code(struct encoder *e, uint8_t code, const void *data, uint32_t len)
 {
-	GROW(e->codes.data, e->codes.cap, e->codes.len + 1);
+	if (!array_reserve(&e->codes.data, &e->codes.cap, e->codes.len + 1, sizeof *e->codes.data))
+		return 0;
 	if (!append(&e->data, data, len))
 		return 0;
 	e->codes.data[e->codes.len++] = code;
@@ -328,8 +334,9 @@ static bool number_node(struct encoder *e, const struct flat *f, uint32_t node, 
 	for (uint32_t n = node; n && e->numbers[n].piece != e->piece; n = f->nodes[n].parent)
 		fresh++;
 	*count += fresh;
-	GROW(e->order, e->order_cap, *count + 1);
-	GROW(e->bases, e->bases_cap, *count + 1);
+	if (!array_reserve(&e->order, &e->order_cap, *count + 1, sizeof *e->order) ||
+	        !array_reserve(&e->bases, &e->bases_cap, *count + 1, sizeof *e->bases))
+		return false;
 	for (uint32_t n = node, id = *count; fresh; fresh--, id--, n = f->nodes[n].parent) {
 		e->numbers[n] = (struct node_number){e->piece, id};
 		e->order[id] = n;
@@ -349,9 +356,11 @@ static bool number_nodes(struct encoder *e, const struct string_table *strings, 
         uint32_t last, uint32_t *count)
 {
 	*count = 0;
-	GROW(e->bases, e->bases_cap, 1);
+	if (!array_reserve(&e->bases, &e->bases_cap, 1, sizeof *e->bases))
+		return false;
 	uint32_t cap = e->numbers_cap;
-	GROW(e->numbers, e->numbers_cap, f->node_count + 1);
+	if (!array_reserve(&e->numbers, &e->numbers_cap, f->node_count + 1, sizeof *e->numbers))
+		return false;
 	memset(e->numbers + cap, 0, (e->numbers_cap - cap) * sizeof *e->numbers);
 	if (!++e->piece) {
 		memset(e->numbers, 0, e->numbers_cap * sizeof *e->numbers);
@@ -477,7 +486,8 @@ static bool write_piece(struct encoder *e, const struct string_table *strings, s
 	uint32_t name;
 	if (e->piece_count && address - e->pieces[0].address > UINT32_MAX && (e->single || !close_code_page(e)))
 		return false;
-	GROW(e->pieces, e->piece_cap, e->piece_count + 1);
+	if (!array_reserve(&e->pieces, &e->piece_cap, e->piece_count + 1, sizeof *e->pieces))
+		return false;
 	if (!local_name(e, f, &name) || !reserve(&e->body, 5 * VARINT_MAX))
 		return false;
 	bool whole = !endless && to == f->size;

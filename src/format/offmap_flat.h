@@ -103,19 +103,5 @@ uint64_t flat_bytes(const struct flat *f);
 bool flat_set_name(struct flat *f, const char *name, uint32_t len);
 bool flat_reserve_segments(struct flat *f, uint32_t count);
 bool flat_reserve_nodes(struct flat *f, uint32_t count);
-/* An array with room for `need` elements of `size` bytes, doubled when it is small, large ones grown by
- * a quarter, which the system does without a copy; NULL: no memory, the old one stays. */
-void *array_grow(void *array, uint32_t *cap, uint32_t need, size_t size);
-
-/* Makes room in an array or returns 0 (false, NULL) from the function around it. */
-#define GROW(array, cap, need)                                                               \
-	do {                                                                                 \
-		if ((need) > (cap)) {                                                        \
-			void *grown_ = array_grow((array), &(cap), (need), sizeof *(array)); \
-			if (!grown_)                                                         \
-				return 0;                                                    \
-			(array) = grown_;                                                    \
-		}                                                                            \
-	} while (0)
 
 #endif

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "format/offmap.h"
 #include "format/offmap_flat.h"
 
@@ -36,7 +37,7 @@ struct memo_entry {
 	uint32_t record, parent, node; /* 0: free */
 };
 
-enum { MEMO_LEAST = 64, LARGE_ARRAY = 1 << 16 /* elements */ };
+enum { MEMO_LEAST = 64 };
 
 struct flattener {
 	struct active_range *active;
@@ -65,24 +66,6 @@ struct ordered {
 };
 
 enum sweep_end { SWEEP_NO_MEMORY, SWEEP_DONE, SWEEP_OVERLAP, SWEEP_TOO_MUCH };
-
-void *array_grow(void *array, uint32_t *cap, uint32_t need, size_t size)
-{
-	uint32_t wanted = *cap ? *cap : 16;
-	if (need <= *cap)
-		return array;
-	while (wanted < need) {
-		/* a large one in four even steps to its double */
-		uint32_t more = wanted < LARGE_ARRAY ? wanted : (UINT32_C(1) << (31 - __builtin_clz(wanted))) / 4;
-		if (wanted > UINT32_MAX - more)
-			return NULL;
-		wanted += more;
-	}
-	array = realloc(array, (size_t)wanted * size);
-	if (array)
-		*cap = wanted;
-	return array;
-}
 
 struct flattener *flattener_new(void)
 {
@@ -162,13 +145,15 @@ bool flat_set_name(struct flat *f, const char *name, uint32_t len)
 
 bool flat_reserve_segments(struct flat *f, uint32_t count)
 {
-	GROW(f->segments, f->segment_cap, count);
+	if (!array_reserve(&f->segments, &f->segment_cap, count, sizeof *f->segments))
+		return false;
 	return true;
 }
 
 bool flat_reserve_nodes(struct flat *f, uint32_t count)
 {
-	GROW(f->nodes, f->node_cap, count + 1);
+	if (!array_reserve(&f->nodes, &f->node_cap, count + 1, sizeof *f->nodes))
+		return false;
 	return true;
 }
 
@@ -186,7 +171,8 @@ static int line_order(const void *a, const void *b, void *lines)
 
 static bool add_break(struct flattener *f, uint32_t count, uint64_t start, const struct line_record *l)
 {
-	GROW(f->breaks, f->breaks_cap, count + 1);
+	if (!array_reserve(&f->breaks, &f->breaks_cap, count + 1, sizeof *f->breaks))
+		return false;
 	f->breaks[count] = (struct line_record){start, 0, l->line, l->file};
 	return true;
 }
@@ -216,7 +202,8 @@ static bool break_lines(struct flattener *f, const struct func_records *r, uint3
 {
 	struct line_record *lines = r->lines;
 	uint32_t n = r->line_count, depth = 0, group = 0, end;
-	GROW(f->stack, f->stack_cap, 2 * n);
+	if (!array_reserve(&f->stack, &f->stack_cap, 2 * n, sizeof *f->stack))
+		return false;
 	uint32_t *order = f->stack + n; /* the stack proper needs n at most */
 	for (uint32_t i = 0; i < n; i++)
 		order[i] = i;
@@ -257,7 +244,8 @@ static bool sort_keys(struct flattener *f, uint32_t n, uint64_t highest)
 		}
 		return true;
 	}
-	GROW(f->keys_spare, f->spare_cap, n);
+	if (!array_reserve(&f->keys_spare, &f->spare_cap, n, sizeof *f->keys_spare))
+		return false;
 	uint64_t *from = f->keys, *to = f->keys_spare;
 	for (unsigned shift = 32; shift < 64 && highest >> shift; shift += 8) {
 		uint32_t counts[256] = {0}, at = 0;
@@ -304,7 +292,8 @@ static bool order_ranges(struct flattener *f, struct func_records *r, struct ord
 		qsort(ranges, r->range_count, sizeof *ranges, range_order);
 		return true;
 	}
-	GROW(f->keys, f->keys_cap, r->range_count);
+	if (!array_reserve(&f->keys, &f->keys_cap, r->range_count, sizeof *f->keys))
+		return false;
 	for (uint32_t i = 0; i < r->range_count; i++)
 		f->keys[i] = ranges[i].start << 32 | i;
 	out->keys = f->keys;
@@ -348,7 +337,8 @@ static bool add_range(struct flattener *f, uint32_t *count, uint64_t start, uint
 		f->ranges[*count - 1].end = end;
 		return true;
 	}
-	GROW(f->ranges, f->ranges_cap, *count + 1);
+	if (!array_reserve(&f->ranges, &f->ranges_cap, *count + 1, sizeof *f->ranges))
+		return false;
 	f->ranges[(*count)++] = (struct inline_range){start, end, record};
 	return true;
 }
@@ -360,7 +350,8 @@ static bool part_ranges(struct flattener *f, struct func_records *r, uint32_t *c
 	struct inline_range *in = r->ranges;
 	uint32_t n = r->range_count, end;
 	*count = 0;
-	GROW(f->stack, f->stack_cap, n);
+	if (!array_reserve(&f->stack, &f->stack_cap, n, sizeof *f->stack))
+		return false;
 	qsort_r(in, n, sizeof *in, depth_order, r->inlines);
 	for (uint32_t i = 0; i < n; i = end) {
 		uint32_t depth = r->inlines[in[i].record].depth, heap = 0;
@@ -457,7 +448,8 @@ static inline uint32_t find_node(
 
 static bool add_segment(struct flat *out, uint64_t start, uint32_t node, uint32_t line, uint32_t file)
 {
-	GROW(out->segments, out->segment_cap, out->segment_count + 1);
+	if (!array_reserve(&out->segments, &out->segment_cap, out->segment_count + 1, sizeof *out->segments))
+		return false;
 	out->segments[out->segment_count++] = (struct flat_segment){start, node, line, file};
 	return true;
 }
@@ -486,8 +478,9 @@ static enum sweep_end sweep(struct flattener *f, const struct func_records *r, c
 	uint64_t next_range = ordered->count ? range_at(ordered, 0)->start : UINT64_MAX;
 	uint64_t chain_end = UINT64_MAX; /* of the one that `node` is the last of */
 	uint32_t node = 0, line = 0, file = 0, last_node = 0, last_line = 0, last_file = 0;
-	GROW(f->active, f->depth_cap, depths + 1);
-	GROW(f->chain, f->chain_cap, depths + 1);
+	if (!array_reserve(&f->active, &f->depth_cap, depths + 1, sizeof *f->active) ||
+	        !array_reserve(&f->chain, &f->chain_cap, depths + 1, sizeof *f->chain))
+		return SWEEP_NO_MEMORY;
 	memset(f->active, 0, (depths + 1) * sizeof *f->active);
 	for (;;) {
 		uint32_t changed = UINT32_MAX;
@@ -547,7 +540,8 @@ static enum sweep_end sweep(struct flattener *f, const struct func_records *r, c
 static bool begin(struct flattener *f, const struct func_records *r, struct flat *out)
 {
 	out->node_count = out->segment_count = 0;
-	GROW(f->first, f->first_cap, r->inline_count);
+	if (!array_reserve(&f->first, &f->first_cap, r->inline_count, sizeof *f->first))
+		return false;
 	if (r->inline_count)
 		memset(f->first, 0, r->inline_count * sizeof *f->first);
 	/* a large function's table is not for the next, which would have to clear it */

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "base/array.h"
 #include "base/hash.h"
 #include "base/utf8.h"
 #include "base/varint.h"
@@ -109,7 +110,8 @@ static bool same_string(struct symbfile_map *m, const struct map_string *slot, s
 static bool add_slot(struct symbfile_map *m, struct str s, uint64_t hash)
 {
 	struct map_string slot = {.hash = hash};
-	GROW(m->slots, m->slot_cap, m->slot_count + 1);
+	if (!array_reserve(&m->slots, &m->slot_cap, m->slot_count + 1, sizeof *m->slots))
+		return false;
 	if (!escape(m, s, &slot.len) || !(slot.text = arena_alloc(&m->texts, slot.len)))
 		return false;
 	memcpy(slot.text, m->scratch, slot.len);
@@ -225,7 +227,8 @@ static bool keep_range(struct symbfile_map *m, const struct symbfile_range *rang
 	if (!intern_name(m, range->func, &r.func) || (range->has_file && !intern(m, range->file, &r.file)) ||
 	        (range->has_call_file && !intern(m, range->call_file, &r.call_file)) || !keep_lines(m, range, &r))
 		return false;
-	GROW(m->ranges, m->range_cap, m->range_count + 1);
+	if (!array_reserve(&m->ranges, &m->range_cap, m->range_count + 1, sizeof *m->ranges))
+		return false;
 	m->ranges[m->range_count++] = r;
 	return true;
 }
@@ -261,7 +264,8 @@ static bool keep_pad(struct symbfile_map *m, const struct symbfile_pad *pad)
 		if (!blob_put(m, frame, 3))
 			return false;
 	}
-	GROW(m->pads, m->pad_cap, m->pad_count + 1);
+	if (!array_reserve(&m->pads, &m->pad_cap, m->pad_count + 1, sizeof *m->pads))
+		return false;
 	m->pads[m->pad_count++] = p;
 	return true;
 }
@@ -321,11 +325,10 @@ static bool find_symbols(struct symbfile_map *m)
 		if (s && end >= r->va && range_end(r) - s->start <= UINT64_MAX) {
 			s->size = (uint64_t)((end > range_end(r) ? end : range_end(r)) - s->start);
 		} else {
-			s = array_grow(m->symbols, &m->symbol_cap, m->symbol_count + 1, sizeof *s);
-			if (!(ok = s))
+			ok = array_reserve(&m->symbols, &m->symbol_cap, m->symbol_count + 1, sizeof *m->symbols);
+			if (!ok)
 				break;
-			m->symbols = s;
-			s[m->symbol_count++] = (struct range_symbol){r->va, r->length};
+			m->symbols[m->symbol_count++] = (struct range_symbol){r->va, r->length};
 			newest[r->func] = m->symbol_count;
 		}
 		r->symbol = newest[r->func];

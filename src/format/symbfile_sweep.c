@@ -15,6 +15,7 @@
 
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "base/bit_tree.h"
 #include "base/varint.h"
 #include "format/symbfile_records.h"
@@ -207,7 +208,8 @@ static bool add_link(struct sweep *s, uint64_t at, uint32_t range, bool site_onl
 	struct chain_link l = {range_end(r), range, 0, r->call_file, site_only};
 	if (!s->chain_len && !start_piece(s, at, r->func, symbol_of(s->m, r)))
 		return false;
-	GROW(s->chain, s->chain_cap, s->chain_len + 1);
+	if (!array_reserve(&s->chain, &s->chain_cap, s->chain_len + 1, sizeof *s->chain))
+		return false;
 	if (s->chain_len) {
 		const struct chain_link *above = &s->chain[s->chain_len - 1];
 		if (above->end < l.end)

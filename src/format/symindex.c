@@ -13,10 +13,10 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/array.h"
 #include "base/hash.h"
 #include "format/breakpad_line.h"
 #include "format/offmap.h"
-#include "format/offmap_flat.h"
 #include "format/symindex_scan.h"
 
 struct symindex_state {
@@ -97,7 +97,8 @@ static bool add_string(struct symindex *x, uint64_t place, size_t len)
 {
 	if (x->string_count == UINT32_MAX - 1)
 		return false;
-	GROW(x->strings, x->string_cap, x->string_count + 1);
+	if (!array_reserve(&x->strings, &x->string_cap, x->string_count + 1, sizeof *x->strings))
+		return false;
 	x->strings[x->string_count++] = (struct symindex_string){place, (uint32_t)len};
 	return true;
 }
@@ -108,7 +109,8 @@ static bool add_definition(
 	struct symindex_definition new = {.id = id, .at = x->texts_len};
 	if (d->count == UINT32_MAX)
 		return false;
-	GROW(d->all, d->cap, d->count + 1);
+	if (!array_reserve(&d->all, &d->cap, d->count + 1, sizeof *d->all))
+		return false;
 	if (name.len > OFFMAP_SHORT_STRING) {
 		if (!add_string(x, place, name.len))
 			return false;
@@ -117,7 +119,8 @@ static bool add_definition(
 	} else {
 		if (name.len > UINT32_MAX - x->texts_len)
 			return false;
-		GROW(x->texts, x->texts_cap, x->texts_len + (uint32_t)name.len);
+		if (!array_reserve(&x->texts, &x->texts_cap, x->texts_len + (uint32_t)name.len, sizeof *x->texts))
+			return false;
 		if (name.len)
 			memcpy(x->texts + x->texts_len, name.data, name.len);
 		x->texts_len += (uint32_t)name.len;
@@ -134,7 +137,8 @@ static bool add_symbol(struct symindex *x, struct symindex_symbol symbol, struct
 	struct symindex_state *s = x->state;
 	if (x->symbol_count == INT32_MAX)
 		return false;
-	GROW(x->symbols, x->symbol_cap, x->symbol_count + 1);
+	if (!array_reserve(&x->symbols, &x->symbol_cap, x->symbol_count + 1, sizeof *x->symbols))
+		return false;
 	s->sorted = s->sorted && symbol.addr >= s->last_addr;
 	s->last_addr = symbol.addr;
 	x->symbols[x->symbol_count++] = symbol;
@@ -449,7 +453,8 @@ static bool cut_strings(struct symindex *x)
 	uint64_t filled = 0;
 	for (uint32_t i = 0; i < x->string_count; i++) {
 		if (!i || filled + x->strings[i].len > OFFMAP_PAGE_SIZE) {
-			GROW(x->string_first, cap, x->string_page_count + 1);
+			if (!array_reserve(&x->string_first, &cap, x->string_page_count + 1, sizeof *x->string_first))
+				return false;
 			x->string_first[x->string_page_count++] = i + 1;
 			filled = 0;
 		}

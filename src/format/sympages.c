@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "base/array.h"
 #include "base/utf8.h"
 #include "format/offmap_encode.h"
 #include "format/offmap_flat.h"
@@ -173,7 +174,8 @@ uint64_t sympages_page_bytes_max(const struct symindex *x)
 /* Escapes a text into m->escaped; false: no memory. */
 static bool escape(struct sympages *m, const uint8_t *text, size_t len, uint32_t *escaped_len)
 {
-	GROW(m->escaped, m->escaped_cap, 6 * (uint32_t)len + 16);
+	if (!array_reserve(&m->escaped, &m->escaped_cap, 6 * (uint32_t)len + 16, sizeof *m->escaped))
+		return false;
 	*escaped_len = (uint32_t)json_escape(m->escaped, text, len);
 	return true;
 }
@@ -191,7 +193,8 @@ static bool define(struct sympages *m, struct string_slot *slot, const struct sy
 		return true; /* an INLINE_ORIGIN without a name is <unknown> */
 	if (!escape(m, (const uint8_t *)m->x->texts + d->at, d->len, &len) || len > UINT32_MAX - t->texts_len)
 		return false;
-	GROW(t->texts, t->texts_cap, t->texts_len + len);
+	if (!array_reserve(&t->texts, &t->texts_cap, t->texts_len + len, sizeof *t->texts))
+		return false;
 	memcpy(t->texts + t->texts_len, m->escaped, len);
 	slot->defined = true;
 	slot->text = t->texts_len;
@@ -237,7 +240,8 @@ static uint32_t find_slot(struct sympages *m, uint64_t id, bool is_origin)
 	for (; m->entries[at].slot; at = (at + 1) & (m->entry_cap - 1))
 		if (m->entries[at].id == id && m->entries[at].is_origin == is_origin)
 			return m->entries[at].slot;
-	GROW(t->slots, t->cap, t->count + 1);
+	if (!array_reserve(&t->slots, &t->cap, t->count + 1, sizeof *t->slots))
+		return 0;
 	struct string_slot *slot = &t->slots[t->count];
 	const struct symindex_definition *d = symindex_find(is_origin ? &m->x->origins : &m->x->files, id);
 	*slot = (struct string_slot){.is_origin = is_origin};
@@ -300,7 +304,8 @@ static bool add_lines(struct sympages *m, const struct flat *f, const struct sym
 {
 	struct func_records *r = &m->records;
 	uint64_t last = r->line_count ? r->lines[r->line_count - 1].end : 0;
-	GROW(r->lines, r->line_cap, r->line_count + n);
+	if (!array_reserve(&r->lines, &r->line_cap, r->line_count + n, sizeof *r->lines))
+		return false;
 	for (uint32_t i = 0; i < n; i++) {
 		struct line_record l = {0, 0, (uint32_t)from[i].line, 0};
 		if (!clip_to_function(f->addr, f->size, from[i].addr, from[i].size, &l.start, &l.end))
@@ -324,8 +329,9 @@ static bool add_inline(struct sympages *m, const struct flat *f)
 	if ((fields->has_call_file && !(i.call_file = file_slot(m, fields->call_file))) ||
 	        !(i.origin = find_slot(m, fields->origin, true)))
 		return false;
-	GROW(r->inlines, r->inline_cap, r->inline_count + 1);
-	GROW(r->ranges, r->range_cap, r->range_count + from->range_count / 2);
+	if (!array_reserve(&r->inlines, &r->inline_cap, r->inline_count + 1, sizeof *r->inlines) ||
+	        !array_reserve(&r->ranges, &r->range_cap, r->range_count + from->range_count / 2, sizeof *r->ranges))
+		return false;
 	for (uint32_t k = 0; k < from->range_count; k += 2) {
 		struct inline_range g = {0, 0, r->inline_count};
 		if (clip_to_function(f->addr, f->size, from->ranges[k], from->ranges[k + 1], &g.start, &g.end) &&
@@ -461,7 +467,7 @@ static bool read_new(struct sympages *m, struct kept *k)
 /* A FUNC that answers from `from` on, NULL as RECORD_FAILED. */
 static struct kept *take_func(struct sympages *m, uint32_t symbol, uint64_t from)
 {
-	struct kept k = {.symbol = symbol}, *grown;
+	struct kept k = {.symbol = symbol};
 	if (m->large.flat && m->large.symbol == symbol) {
 		k = m->large;
 		m->large.flat = NULL;
@@ -475,10 +481,8 @@ static struct kept *take_func(struct sympages *m, uint32_t symbol, uint64_t from
 		pop(m);
 	}
 	make_room(m);
-	grown = array_grow(m->kept, &m->kept_cap, m->kept_count + 1, sizeof *m->kept);
-	if (grown)
-		m->kept = grown;
-	if (!grown || (!k.flat && !read_new(m, &k))) {
+	if (!array_reserve(&m->kept, &m->kept_cap, m->kept_count + 1, sizeof *m->kept) ||
+	        (!k.flat && !read_new(m, &k))) {
 		release(m, &k);
 		return NULL;
 	}

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "format/offmap_flat.h"
 
 enum {
@@ -80,7 +81,8 @@ static bool add_event(struct sweep *w, const struct symindex_symbol *s, uint64_t
 {
 	if (!within || within >= s->size)
 		return true;
-	GROW(w->events, w->events_cap, w->event_count + 1);
+	if (!array_reserve(&w->events, &w->events_cap, w->event_count + 1, sizeof *w->events))
+		return false;
 	w->events[w->event_count++] = s->addr + within;
 	return true;
 }
@@ -135,7 +137,8 @@ static bool find_cuts(struct sweep *w, struct open_symbol *o)
 		uint64_t event = w->events[i];
 		if (event == last || (++passed < share && event - last <= UINT32_MAX))
 			continue;
-		GROW(w->cuts, w->cuts_cap, w->cut_count + 1);
+		if (!array_reserve(&w->cuts, &w->cuts_cap, w->cut_count + 1, sizeof *w->cuts))
+			return false;
 		w->cuts[w->cut_count++] = last = event;
 		passed = 0;
 	}
@@ -148,8 +151,9 @@ static bool find_cuts(struct sweep *w, struct open_symbol *o)
 static bool begin_page(struct sweep *w, uint64_t first, uint32_t span)
 {
 	struct symspans *out = w->out;
-	GROW(out->page_first, out->page_first_cap, out->page_count + 1);
-	GROW(out->page_span, out->page_span_cap, out->page_count + 1);
+	if (!array_reserve(&out->page_first, &out->page_first_cap, out->page_count + 1, sizeof *out->page_first) ||
+	        !array_reserve(&out->page_span, &out->page_span_cap, out->page_count + 1, sizeof *out->page_span))
+		return false;
 	out->page_first[out->page_count] = first;
 	out->page_span[out->page_count++] = span;
 	w->weight = 0;
@@ -198,8 +202,9 @@ static bool emit(struct sweep *w, struct open_symbol *o, position to)
 	const struct symindex_symbol *s = symbol_of(w, o);
 	position from = w->cursor, end = end_of(s), stop = end < to ? end : to;
 	uint32_t span = out->count;
-	GROW(out->starts, out->starts_cap, span + 1);
-	GROW(out->symbols, out->symbols_cap, span + 1);
+	if (!array_reserve(&out->starts, &out->starts_cap, span + 1, sizeof *out->starts) ||
+	        !array_reserve(&out->symbols, &out->symbols_cap, span + 1, sizeof *out->symbols))
+		return false;
 	out->starts[span] = (uint64_t)from;
 	out->symbols[span] = o->symbol | (o->page ? 0 : SYMSPAN_FIRST);
 	out->count++;
@@ -272,7 +277,8 @@ static bool is_longer(const struct sweep *w, const struct symindex_symbol *s, ui
 
 static bool push(struct sweep *w, uint32_t symbol)
 {
-	GROW(w->open, w->open_cap, w->open_count + 1);
+	if (!array_reserve(&w->open, &w->open_cap, w->open_count + 1, sizeof *w->open))
+		return false;
 	w->open[w->open_count++] = (struct open_symbol){.symbol = symbol};
 	return true;
 }

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "format/offmap_flat.h"
+#include "base/array.h"
 
 enum { SLICE = 16 << 10, SLICES = BLOCK_SIZE / SLICE };
 
@@ -111,7 +111,8 @@ uint64_t symstore_bytes(const struct symstore *s)
 static bool begin_block(struct symstore *s)
 {
 	uint32_t cap = s->blocks_cap;
-	GROW(s->blocks, s->blocks_cap, s->block_count + 1);
+	if (!array_reserve(&s->blocks, &s->blocks_cap, s->block_count + 1, sizeof *s->blocks))
+		return false;
 	add_bytes(s, (s->blocks_cap - cap) * (uint64_t)sizeof *s->blocks);
 	uint8_t *raw = take_block(s);
 	if (!raw)
@@ -133,7 +134,8 @@ uint8_t *symstore_space(struct symstore *s, size_t *room)
 static bool begin_packed(struct symstore *s)
 {
 	uint32_t cap = s->packed_cap;
-	GROW(s->packed, s->packed_cap, s->packed_count + 1);
+	if (!array_reserve(&s->packed, &s->packed_cap, s->packed_count + 1, sizeof *s->packed))
+		return false;
 	add_bytes(s, (s->packed_cap - cap) * (uint64_t)sizeof *s->packed);
 	uint8_t *data = take_block(s);
 	if (!data)

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "format/breakpad_fields.h"
-#include "format/offmap_flat.h"
 
 enum { WINDOW = 64 << 10, USUAL_RANGES = 64 };
 
@@ -43,7 +43,8 @@ uint64_t symrecords_bytes(const struct symrecords *r)
 /* Gets the next `len` bytes; NULL as RECORD_FAILED. There is room for one more. */
 static const uint8_t *get(struct symrecords *r, size_t len)
 {
-	GROW(r->room, r->room_cap, (uint32_t)len + 1);
+	if (!array_reserve(&r->room, &r->room_cap, (uint32_t)len + 1, sizeof *r->room))
+		return NULL;
 	return r->text->get(r->text->arg, r->place, len, r->room);
 }
 
@@ -111,7 +112,8 @@ bool symrecords_begin(struct symrecords *r, const struct symtext *text, const st
 	uint64_t addr, size;
 	if (!r->scan)
 		r->scan = symtext_scan_best();
-	GROW(r->ranges, r->ranges_cap, USUAL_RANGES);
+	if (!array_reserve(&r->ranges, &r->ranges_cap, USUAL_RANGES, sizeof *r->ranges))
+		return false;
 	r->text = text;
 	r->place = symbol->place;
 	r->end = symbol->end;
@@ -163,13 +165,8 @@ enum record_kind symrecords_read_line(struct symrecords *r, const uint8_t *at, c
 			uint64_t addr, size;
 			if (!line_take_range(&l, &addr, &size))
 				return RECORD_INLINE;
-			if (r->range_count + 2 > r->ranges_cap) {
-				uint64_t *grown =
-				        array_grow(r->ranges, &r->ranges_cap, r->range_count + 2, sizeof *r->ranges);
-				if (!grown)
-					return RECORD_FAILED;
-				r->ranges = grown;
-			}
+			if (!array_reserve(&r->ranges, &r->ranges_cap, r->range_count + 2, sizeof *r->ranges))
+				return RECORD_FAILED;
 			r->ranges[r->range_count] = addr;
 			r->ranges[r->range_count + 1] = size;
 		}
