@@ -3,6 +3,7 @@
 
 #include "api/debug.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "base/clock.h"
@@ -75,8 +76,8 @@ static bool tell_modules(const struct session *s, json_t *modules)
 
 json_t *debug_json(const struct session *s)
 {
-	json_t *stacks_per = json_object(), *sizes = json_object(), *times = json_object(), *fails = json_object(),
-	       *parses = json_object(), *parse_fails = json_object(), *damaged = json_object(),
+	json_t *stacks_per = json_object(), *bases = json_object(), *sizes = json_object(), *times = json_object(),
+	       *fails = json_object(), *parses = json_object(), *parse_fails = json_object(), *damaged = json_object(),
 	       *missing = json_object(), *unnamed = json_object(), *lacking = json_object();
 	bool ok = count_unnamed(s, unnamed) && tell_modules(s, lacking);
 	int64_t download_time = 0, parse_time = 0;
@@ -86,6 +87,8 @@ json_t *debug_json(const struct session *s)
 	for (uint32_t i = 0; i < s->want_count; i++) {
 		const struct module_want *w = &s->wants[i];
 		ok &= set_module(stacks_per, w, json_integer(s->stacks_of[i]));
+		if (w->image_base)
+			ok &= set_module(bases, w, json_sprintf("0x%" PRIx64, w->image_base));
 		uint64_t left_out = w->state == WANT_FOUND ? atomic_load(&w->module->damaged) : 0;
 		if (left_out)
 			ok &= set_module(
@@ -105,20 +108,20 @@ json_t *debug_json(const struct session *s)
 		ok &= set_module(times, w, json_real(seconds(w->costs.download_time)));
 		ok &= set_module(parses, w, json_real(seconds(w->costs.parse_time)));
 	}
-	json_t *debug =
-	        json_pack("{s:f, s:{s:I, s:I}, s:{s:I, s:o}, s:{s:I, s:I, s:I, s:f}, s:{s:I, s:I, s:f, s:o, s:o, s:o}, "
-	                  "s:{s:f, s:o, s:o, s:o}, s:{s:f, s:{}}, s:o, s:{s:o, s:o}}",
-	                "time", seconds(clock_now() - s->exchange->started), "stacks", "count",
-	                (json_int_t)s->request.frame_count, "real", (json_int_t)real, "modules", "count",
-	                (json_int_t)s->want_count, "stacks_per_module", stacks_per, "cache_lookups", "count",
-	                (json_int_t)(s->stats.cache_count + s->want_count), "hits",
-	                (json_int_t)(s->stats.cache_hits + s->want_count - loads), "size",
-	                (json_int_t)s->stats.cache_bytes, "time", seconds(s->stats.cache_time), "downloads", "count",
-	                (json_int_t)downloads, "size", (json_int_t)download_bytes, "time", seconds(download_time),
-	                "size_per_module", sizes, "time_per_module", times, "fail_time_per_module", fails, "parse_sym",
-	                "time", seconds(parse_time), "time_per_module", parses, "fail_time_per_module", parse_fails,
-	                "damaged_lines_per_module", damaged, "save_symcache", "time", 0.0, "time_per_module",
-	                "missing_parts_per_module", missing, "unnamed", "frames", unnamed, "modules", lacking);
+	json_t *debug = json_pack(
+	        "{s:f, s:{s:I, s:I}, s:{s:I, s:o}, s:{s:I, s:I, s:I, s:f}, s:{s:I, s:I, s:f, s:o, s:o, s:o}, "
+	        "s:{s:f, s:o, s:o, s:o}, s:{s:f, s:{}}, s:o, s:o, s:{s:o, s:o}}",
+	        "time", seconds(clock_now() - s->exchange->started), "stacks", "count",
+	        (json_int_t)s->request.frame_count, "real", (json_int_t)real, "modules", "count",
+	        (json_int_t)s->want_count, "stacks_per_module", stacks_per, "cache_lookups", "count",
+	        (json_int_t)(s->stats.cache_count + s->want_count), "hits",
+	        (json_int_t)(s->stats.cache_hits + s->want_count - loads), "size", (json_int_t)s->stats.cache_bytes,
+	        "time", seconds(s->stats.cache_time), "downloads", "count", (json_int_t)downloads, "size",
+	        (json_int_t)download_bytes, "time", seconds(download_time), "size_per_module", sizes, "time_per_module",
+	        times, "fail_time_per_module", fails, "parse_sym", "time", seconds(parse_time), "time_per_module",
+	        parses, "fail_time_per_module", parse_fails, "damaged_lines_per_module", damaged, "save_symcache",
+	        "time", 0.0, "time_per_module", "missing_parts_per_module", missing, "image_bases", bases, "unnamed",
+	        "frames", unnamed, "modules", lacking);
 	if (ok)
 		return debug;
 	json_decref(debug);

@@ -28,6 +28,7 @@ struct module {
 	char *path;                /* of its file; NULL: a server answers */
 	struct local_place *place; /* of its file; NULL: none. The first of ids is then its FileID */
 	unsigned id;               /* on the server: which one of ids */
+	uint64_t image_base;       /* of its file, as the server says; 0 if there is a place */
 	char *ids[IDS];
 };
 
@@ -239,7 +240,7 @@ static uint64_t asked_address(const struct filter_names *n, const struct asked *
 {
 	const struct module *m = &n->modules[q->module];
 	if (!m->place)
-		return q->address;
+		return q->base == TEXT_ELF && q->address >= m->image_base ? q->address - m->image_base : q->address;
 	uint64_t own = local_place_address(m->place, q->address, q->base);
 	return id == 0 ? own : own - local_place_address(m->place, 0, TEXT_IMAGE);
 }
@@ -321,8 +322,10 @@ static bool copy_frame(struct frame_names *names, const json_t *frame, struct ar
 	return ok;
 }
 
-/* The id by which the server knows a module. */
-static void decide(struct filter_names *n, const struct text_reader *r, const int32_t *number, const json_t *found)
+/* The id by which the server knows a module, and where its image begins. Only those learn the latter who have no file:
+ * *again then says that what was asked for counted from the wrong place. */
+static void decide(struct filter_names *n, const struct text_reader *r, const int32_t *number, const json_t *found,
+        const json_t *image_bases, bool *again)
 {
 	char key[2 * TEXT_NAME_MAX + 64];
 	for (size_t i = 0; i < n->module_count; i++) {
@@ -336,6 +339,9 @@ static void decide(struct filter_names *n, const struct text_reader *r, const in
 			asked = true;
 			is_found = json_is_true(json_object_get(found, key));
 			m->id = id;
+			const char *base = json_string_value(json_object_get(image_bases, key));
+			m->image_base = base && !m->place ? strtoull(base, NULL, 16) : 0;
+			*again = *again || m->image_base;
 		}
 		if (!asked)
 			continue;
@@ -345,8 +351,9 @@ static void decide(struct filter_names *n, const struct text_reader *r, const in
 }
 
 static enum err read_reply(struct filter_names *n, const struct text_reader *r, struct asked *questions, size_t count,
-        const int32_t *number, const json_t *result, struct arena *arena, struct error *e)
+        const int32_t *number, const json_t *root, bool *again, struct arena *arena, struct error *e)
 {
+	const json_t *result = json_array_get(json_object_get(root, "results"), 0);
 	const json_t *stacks = json_object_get(result, "stacks");
 	size_t at[IDS] = {0};
 	/* the stacks of a question were set before the modules were decided */
@@ -358,34 +365,31 @@ static enum err read_reply(struct filter_names *n, const struct text_reader *r, 
 			const json_t *frame = json_array_get(json_array_get(stacks, id), at[id]++);
 			if (!frame)
 				return error_set(e, ERR_CORRUPT, "a reply that lacks frames");
-			if (q->names.why != WHY_NAMED && !copy_frame(&q->names, frame, arena))
+			if ((id == 0 || q->names.why != WHY_NAMED) && !copy_frame(&q->names, frame, arena))
 				return no_memory(e);
 		}
-	decide(n, r, number, json_object_get(result, "found_modules"));
+	decide(n, r, number, json_object_get(result, "found_modules"),
+	        json_object_get(json_object_get(root, "debug"), "image_bases"), again);
 	for (size_t i = 0; i < count; i++)
 		if (questions[i].module >= 0 && n->modules[questions[i].module].why != WHY_NAMED)
 			questions[i].names.why = n->modules[questions[i].module].why;
 	return ERR_OK;
 }
 
-static enum err ask_server(struct filter_names *n, const struct text_reader *r, struct asked *questions, size_t count,
-        struct arena *arena, struct error *e)
+/* *again: modules were found whose image does not begin at 0, so that the questions have to be asked once more. */
+static enum err ask_once(struct filter_names *n, const struct text_reader *r, struct asked *questions, size_t count,
+        bool *again, struct arena *arena, struct error *e)
 {
 	struct buffer body, reply;
 	int32_t *number = arena_alloc(arena, (n->module_count + 1) * IDS * sizeof *number);
-	bool any = false;
-	for (size_t i = 0; i < count; i++)
-		for (unsigned id = 0; id < IDS; id++)
-			any = any || is_asked(n, &questions[i], id);
+	*again = false;
 	if (!number)
 		return no_memory(e);
-	if (!any)
-		return ERR_OK;
 	buffer_init(&body, REPLY_MAX);
 	buffer_init(&reply, REPLY_MAX);
 	enum err err = write_request(n, r, questions, count, number, &body, e);
 	struct server_request request = {.path = "/symbolicate/v5",
-	        .headers = "Content-Type: application/json\n",
+	        .headers = "Content-Type: application/json\nDebug: 1\n",
 	        .post = true,
 	        .data = body.data,
 	        .len = body.len};
@@ -393,13 +397,23 @@ static enum err ask_server(struct filter_names *n, const struct text_reader *r, 
 		err = connection_send(n->connection, &request, &reply, e);
 	if (!err) {
 		json_t *root = json_loadb((const char *)reply.data, reply.len, JSON_ALLOW_NUL, NULL);
-		err = read_reply(
-		        n, r, questions, count, number, json_array_get(json_object_get(root, "results"), 0), arena, e);
+		err = read_reply(n, r, questions, count, number, root, again, arena, e);
 		json_decref(root);
 	}
 	buffer_release(&body);
 	buffer_release(&reply);
 	return err;
+}
+
+static enum err ask_server(struct filter_names *n, const struct text_reader *r, struct asked *questions, size_t count,
+        struct arena *arena, struct error *e)
+{
+	bool any = false, again;
+	for (size_t i = 0; i < count; i++)
+		for (unsigned id = 0; id < IDS; id++)
+			any = any || is_asked(n, &questions[i], id);
+	enum err err = any ? ask_once(n, r, questions, count, &again, arena, e) : ERR_OK;
+	return any && !err && again ? ask_once(n, r, questions, count, &again, arena, e) : err;
 }
 
 /* ---- a batch ---- */

@@ -107,6 +107,8 @@ def test_offsets_count_from_the_image_base(store):
     both = store.client.v5(job([["a", hexa], ["b", debug_id(build_id)], ["c", debug_id(build_id)]], [[0, 0x401000], [1, 0x1000], [2, 0x1000]]))
     assert [f.get("function") for f in both["results"][0]["stacks"][0]] == ["f", "f", "f"]
     assert listed(store, build_id.hex())["image_base"] == "0x400000"
+    told = store.client.v5(job([["a", hexa], ["b", debug_id(build_id)]], [[0, 0x401000], [1, 0x1000]]), Debug="1")
+    assert told["debug"]["image_bases"] == {f"b/{debug_id(build_id)}": "0x400000"}
 
 
 def test_a_text_has_addresses_of_either_kind(store):

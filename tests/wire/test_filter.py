@@ -437,6 +437,21 @@ def test_a_fixed_address_executable(one, tmp_path):
     expect_places(filtered(text, "--url", url(one)), LEAK, ("main", "main"))
 
 
+def test_a_fixed_address_executable_that_is_only_on_the_server(one, tmp_path):
+    """Sanitizers write addresses of the file, systemd those of the image; only the server knows where that begins."""
+    program = compile_c(str(tmp_path), "away", LEAK + "/* away */", "-no-pie", "-Wl,--build-id=sha1")
+    _, after = call_in(program, "main", "lose")
+    subprocess.run(
+        [SYMBTOOL, "push-symbols", "--url", url(one), "--api-key-file", one.key_path, program], check=True, capture_output=True, timeout=BOUND
+    )
+    ident = build_id(program)
+    os.unlink(program)
+    asan = f"    #1 0x1  ({program}+{after - 1:#x}) (BuildId: {ident})\n"
+    systemd = f"Module {program} with build-id {ident}\n#1  0x{after:016x} n/a ({program} + {after - 0x400000:#x})\n"
+    for text in (asan, systemd, asan + systemd):
+        expect_places(filtered(text, "--url", url(one)), LEAK, *[("main", "main")] * text.count("#1"))
+
+
 def test_modules_of_the_user(one):
     first = one.symbols.add("libone.so", "FUNC 1000 20 0 from_one\n")
     build = "93ac61ec5a8eb1396f9fbd350e3169a558528a40"
