@@ -41,21 +41,30 @@ bool build_id_question_parse(struct build_id_question *q, struct str id)
 
 void build_id_questions(struct build_id_question out[BUILD_ID_QUESTIONS], const struct build_id *id)
 {
-	/* its debug id, with its age and without; then itself */
-	out[0] = (struct build_id_question){.has_first = true};
-	memcpy(out[0].first, id->bytes, GUID_BYTES);
-	out[1] = out[0];
-	out[1].whole.len = GUID_BYTES;
-	reorder(out[1].whole.bytes, id->bytes);
-	out[2] = (struct build_id_question){.whole = *id, .has_first = id->len == GUID_BYTES};
-	if (out[2].has_first)
-		reorder(out[2].first, id->bytes);
+	uint8_t orders[2][GUID_BYTES];
+	memcpy(orders[0], id->bytes, GUID_BYTES);
+	reorder(orders[1], id->bytes);
+	/* its debug id of either order, with its age and without; then itself */
+	for (unsigned i = 0; i < 2; i++) {
+		struct build_id_question *with_age = &out[2 * i], *without = &out[2 * i + 1];
+		*with_age = (struct build_id_question){.has_first = true};
+		memcpy(with_age->first, orders[i], GUID_BYTES);
+		*without = *with_age;
+		without->whole.len = GUID_BYTES;
+		memcpy(without->whole.bytes, orders[!i], GUID_BYTES);
+	}
+	out[4] = (struct build_id_question){.whole = *id, .has_first = id->len == GUID_BYTES};
+	if (out[4].has_first)
+		memcpy(out[4].first, orders[1], GUID_BYTES);
 }
 
 bool build_id_answers(const struct build_id *id, const struct build_id_question *q)
 {
+	uint8_t reordered[GUID_BYTES];
+	reorder(reordered, q->first);
 	bool whole = q->whole.len && q->whole.len == id->len && memcmp(q->whole.bytes, id->bytes, id->len) == 0;
-	return whole || (q->has_first && memcmp(q->first, id->bytes, GUID_BYTES) == 0);
+	return whole || (q->has_first && (memcmp(q->first, id->bytes, GUID_BYTES) == 0 ||
+	                                         memcmp(reordered, id->bytes, GUID_BYTES) == 0));
 }
 
 /* The lesser of the bytes and their order in a GUID, so that it does not matter which of the two 32 digits are. */

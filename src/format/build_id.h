@@ -23,17 +23,18 @@ bool build_id_parse(struct build_id *id, struct str hex);
 void build_id_hex(char out[BUILD_ID_HEX + 1], const uint8_t *id, size_t len);
 
 /* What a module's id says of the build ids that may be meant: all of one, or the first 16 bytes, which are a debug id
- * (as a GUID, of age 0; a shorter build id has zeros behind it). 32 digits may be either. */
+ * (as a GUID, of age 0; a shorter build id has zeros behind it): reordered if the executable is little-endian, as they
+ * are if it is big-endian, which nobody tells. 32 digits may be any of these. */
 struct build_id_question {
 	struct build_id whole; /* len 0: not this one */
 	bool has_first;
-	uint8_t first[GUID_BYTES];
+	uint8_t first[GUID_BYTES]; /* if the executable is little-endian */
 };
 /* 32 hex digits, 33 of which the last is 0, or another even number of 2 to 128 digits that is no debug id with an age
  * (34 to 38). false: it cannot mean a build id. */
 bool build_id_question_parse(struct build_id_question *q, struct str id);
 /* The questions that a build id answers. */
-enum { BUILD_ID_QUESTIONS = 3 };
+enum { BUILD_ID_QUESTIONS = 5 };
 void build_id_questions(struct build_id_question out[BUILD_ID_QUESTIONS], const struct build_id *id);
 bool build_id_answers(const struct build_id *id, const struct build_id_question *q);
 

@@ -51,9 +51,11 @@ static void what_ids_mean(void **state)
 	assert_true(means(GUID, "93ac4a6e6a9e2d0ac42b5ac0bb4dfbae"));
 	assert_true(means("0123456789abcdef", "0123456789ABCDEF"));
 	assert_true(means("67452301AB89EFCD00000000000000000", "0123456789abcdef"));
-	/* the first 16 bytes as they are in memory are a build id of 16 bytes, not the beginning of a longer one */
-	assert_false(means("93ac4a6e6a9e2d0ac42b5ac0bb4dfbae", BUILD_ID));
-	assert_false(means("93ac4a6e6a9e2d0ac42b5ac0bb4dfbae0", BUILD_ID));
+	/* the debug id of a big-endian executable has the first 16 bytes as they are */
+	assert_true(means("93AC4A6E6A9E2D0AC42B5AC0BB4DFBAE0", BUILD_ID));
+	assert_true(means("93AC4A6E6A9E2D0AC42B5AC0BB4DFBAE", BUILD_ID));
+	assert_true(means("0123456789ABCDEF00000000000000000", "0123456789abcdef"));
+	assert_false(means("93AC4A6E6A9E2D0AC42B5AC0BB4DFBAF0", BUILD_ID));
 	assert_false(means(GUID "0", "93ac4a6e6a9e2d0ac42b5ac0bb4dfbaf1e1cd8e2"));
 	assert_false(means(BUILD_ID, "93ac4a6e6a9e2d0ac42b5ac0bb4dfbae1e1cd8e3"));
 	assert_false(means("0123456789abcdef", "0123456789abcdef00"));
@@ -97,6 +99,13 @@ static bool is_among(const struct build_id *id, const char *text)
 	return found;
 }
 
+static void big_endian_debug_id(char out[34], const struct build_id *id)
+{
+	for (size_t i = 0; i < 16; i++)
+		snprintf(out + 2 * i, 3, "%02X", id->bytes[i]);
+	memcpy(out + 32, "0", 2);
+}
+
 static void all_forms_of_random_ids(void **state)
 {
 	uint64_t random = seed_of(16);
@@ -112,6 +121,13 @@ static void all_forms_of_random_ids(void **state)
 		assert_true(text_debug_id(debug_id, str_from(hex)));
 		assert_true(means(debug_id, hex));
 		assert_true(is_among(&id, debug_id));
+		big_endian_debug_id(debug_id, &id);
+		for (size_t digits = 33; digits >= 32; digits--) {
+			debug_id[digits] = 0;
+			assert_true(means(debug_id, hex));
+			assert_true(is_among(&id, debug_id));
+		}
+		assert_true(text_debug_id(debug_id, str_from(hex)));
 		debug_id[32] = 0;
 		assert_true(means(debug_id, hex));
 		assert_true(is_among(&id, debug_id));
