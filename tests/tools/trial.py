@@ -40,6 +40,17 @@ def main_process(unit="symbolicated"):
     return int(shell(f"systemctl show --property MainPID --value {unit}"))
 
 
+def nginx_workers():
+    return set(shell("pid=$(cat /run/nginx.pid) && cat /proc/$pid/task/$pid/children").split())
+
+
+def reload_nginx():
+    """Until no worker with the old configuration answers."""
+    before = nginx_workers()
+    shell("nginx -t && systemctl reload nginx")
+    wait_for("nginx's new workers", lambda: nginx_workers() and not nginx_workers() & before)
+
+
 def check_answer(text):
     """Of README's request."""
     frame = json.loads(text)["results"][0]["stacks"][0][0]

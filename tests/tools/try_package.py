@@ -10,7 +10,7 @@ import glob
 import os
 import sys
 
-from trial import APT, SETTINGS, SHOW, answers, ask, demand_a_machine, main_process, run_tests, shell, state, wait_for
+from trial import APT, SETTINGS, SHOW, answers, ask, demand_a_machine, main_process, reload_nginx, run_tests, shell, state, wait_for
 
 OUT = "/tmp/packages"
 ASK = ask("http://localhost")
@@ -52,8 +52,8 @@ def test_debians_nginx_answers_through_the_snippets():
         printf 'source = file:///srv/symbols\\nmemcached = 127.0.0.1:11211\\n' >>{SETTINGS}
         systemctl enable --now symbolicated.socket symbolicated
         echo 'include snippets/symbolicated-http.conf;' >/etc/nginx/conf.d/symbolicated.conf
-        sed -i '0,/server_name _;/s//&\\n\\tinclude snippets\\/symbolicated-server.conf;/' /etc/nginx/sites-available/default
-        nginx -t && systemctl reload nginx""")
+        sed -i '0,/server_name _;/s//&\\n\\tinclude snippets\\/symbolicated-server.conf;/' /etc/nginx/sites-available/default""")
+    reload_nginx()
     wait_for("an answer", lambda: answers(ASK))
     for path in ("/symbolicate/", "/symbolicate/page/page.js"):
         shell(f"curl -sf http://localhost{path} | cmp - web/{os.path.basename(path) or 'index.html'}")
@@ -94,7 +94,8 @@ def test_the_man_pages_and_examples_are_there():
 
 def test_removed_it_leaves_its_settings_alone():
     shell("rm /etc/nginx/conf.d/symbolicated.conf && sed -i '/symbolicated/d' /etc/nginx/sites-available/default")
-    shell("systemctl reload nginx && apt-get remove -q -y symbolicated symbtool")
+    reload_nginx()
+    shell("apt-get remove -q -y symbolicated symbtool")
     wait_for("its end", lambda: state("symbolicated") != "active" and state("symbolicated.socket") != "active")
     assert os.path.exists(SETTINGS) and not os.path.exists("/usr/bin/symbolicated")
 

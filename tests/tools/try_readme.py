@@ -12,7 +12,7 @@ import re
 import sys
 
 import trial
-from trial import ROOT, SETTINGS, SHOW, check_answer, demand_a_machine, main_process, run_tests, shell, state, wait_for
+from trial import ROOT, SETTINGS, SHOW, check_answer, demand_a_machine, main_process, reload_nginx, run_tests, shell, state, wait_for
 
 
 def read(name):
@@ -99,7 +99,7 @@ def test_two_responders():
         conf = f.read()
     with open(path, "w", encoding="utf-8") as f:
         f.write(re.sub(r"\tserver unix:.*\n", lambda _: servers, conf, count=1))
-    shell("nginx -t && systemctl reload nginx")
+    reload_nginx()
     wait_for("an answer", answers)
     shell(f"chgrp symbolicated {SETTINGS} && chmod 0640 {SETTINGS}")
     shell(commands(text, "systemctl restart", "timeout"))
@@ -111,7 +111,8 @@ def test_two_responders():
 
 
 def test_a_prefix_of_the_path():
-    shell(commands(section("Below a path of the site"), "sed") + "nginx -t && systemctl reload nginx")
+    shell(commands(section("Below a path of the site"), "sed"))
+    reload_nginx()
     with_prefix = step(5).replace("http://localhost/", "http://localhost/symbols/")
     check_answer(shell(with_prefix))
 
