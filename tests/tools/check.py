@@ -39,7 +39,7 @@ VALGRIND = (
 )
 # Unit tests in which there are threads.
 WITH_THREADS = [f"tests/unit/test_{name}" for name in (
-    "bucket", "front", "load", "memcached", "page_cache", "s3", "symbfile_store", "symbtool", "symstore",
+    "bucket", "front", "gate", "lease", "load", "load_queue", "memcached", "page_cache", "s3", "symbfile_store", "symbtool", "symstore", "wait",
 )]  # fmt: skip
 # Enough to see that what clang makes of it, with zlib, works; all is compiled.
 OF_CLANG = [f"tests/unit/test_{name}" for name in ("base", "gzip", "offmap", "request_json", "symbfile_map")]
@@ -76,6 +76,7 @@ class Counts:
 
 counts = Counts()
 left_out = collections.Counter()  # what was skipped, by its reason
+failures = []  # a line for each, told once more at the end
 processes = set()  # that run
 builds = {}  # by name; under way while what is built already is tested, since tests wait for something now and then
 directories = {}  # of builds that are done and counted
@@ -127,10 +128,12 @@ def results(directory):
     passed = failed = skipped = 0
     for trs in glob.glob(os.path.join(directory, "tests", "**", "*.trs"), recursive=True):
         with open(trs, encoding="utf-8") as f:
-            for word in re.findall(r"^:test-result: (\w+)", f.read(), re.M):
+            for word, rest in re.findall(r"^:test-result: (\w+)(.*)", f.read(), re.M):
                 passed += word in ("PASS", "XFAIL")
                 skipped += word == "SKIP"
-                failed += word in ("FAIL", "ERROR", "XPASS")
+                if word in ("FAIL", "ERROR", "XPASS"):
+                    failed += 1
+                    failures.append(f"{os.path.relpath(trs[:-4], directory)}{rest}")
     return passed, failed, skipped
 
 
@@ -174,6 +177,9 @@ def wire(name, env=None, ignore=()):
         )  # fmt: skip
         if bad == 0 and code:
             bad = 1
+        for case in suite.iter("testcase"):
+            for problem in [*case.iter("failure"), *case.iter("error")]:
+                failures.append(f"{case.get('classname')} {case.get('name')}: {(problem.get('message') or '')[:300]}")
         left_out.update(case.get("message") for case in suite.iter("skipped"))
         counts.add(max(0, total - bad - skipped), bad, skipped)
 
@@ -223,6 +229,7 @@ def faults(*options):
     found = re.search(r"^(\d+) passed, (\d+) failed, (\d+) skipped$", text, re.M)
     passed, failed, skipped = map(int, found.groups()) if found else (0, 1, 0)
     counts.add(passed, max(failed, int(code != 0)), skipped)
+    failures.extend(line.strip()[:300] for line in re.findall(r"^    \S+: .*", text, re.M))
     for reason in re.findall(r"^SEVERAL HOSTS WERE NOT TRIED: .*", text, re.M):
         left_out[reason] += skipped
 
@@ -289,9 +296,10 @@ PARTS = {  # and the build that a part is about
 
 def check(parts):
     for part in parts:
-        before, started = (counts.passed, counts.failed, counts.skipped), time.monotonic()
+        before, started, told = (counts.passed, counts.failed, counts.skipped), time.monotonic(), len(failures)
         print(f"== {part}", flush=True)
         PARTS[part][0]()
+        failures[told:] = [f"{part}: {line}" for line in failures[told:]]
         done = Counts()
         done.add(counts.passed - before[0], counts.failed - before[1], counts.skipped - before[2])
         print(f"== {part}: {done} in {time.monotonic() - started:.0f} s", flush=True)
@@ -326,6 +334,8 @@ def main():
                     stop(process)
     for reason, number in left_out.most_common():
         print(f"left out: {number}: {reason}")
+    for line in failures:
+        print(f"failed: {line}")
     print(counts, flush=True)
     return 1 if counts.failed else 0
 
