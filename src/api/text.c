@@ -9,7 +9,7 @@
 #include "api/router.h"
 #include "api/session.h"
 #include "api/writer.h"
-#include "base/grow.h"
+#include "base/array.h"
 #include "base/utf8.h"
 #include "text/names.h"
 #include "text/reader.h"
@@ -37,7 +37,7 @@ struct text {
 	 * length. */
 	struct buffer piece;
 	struct text_call *calls;
-	size_t call_cap;
+	uint32_t call_cap;
 	bool failed;
 };
 
@@ -168,15 +168,13 @@ static struct text_call call_of(const struct offmap_call *c)
 /* The calls of an answer, innermost first. false if out of memory. */
 static bool take_calls(struct text *t, const struct offmap_answer *a)
 {
-	struct text_call *calls = grown(t->calls, &t->call_cap, a->inline_count, sizeof *calls);
-	t->failed = t->failed || !calls;
-	if (!calls)
+	t->failed = t->failed || !array_reserve(&t->calls, &t->call_cap, a->inline_count + 1, sizeof *t->calls);
+	if (t->failed)
 		return false;
-	t->calls = calls;
 	for (uint32_t i = 0; i < a->inline_count; i++)
 		t->calls[i] = call_of(&a->inlines[i]);
 	t->calls[a->inline_count] = call_of(&a->frame);
-	return !t->failed;
+	return true;
 }
 
 static void write_names(struct writer *w, struct text *t, enum text_style style, const struct offmap_answer *a)

@@ -6,7 +6,7 @@
 #include <dwarf.h>
 #include <stdlib.h>
 
-#include "base/grow.h"
+#include "base/array.h"
 #include "extract/elf_file.h"
 
 void abbrev_table_release(struct abbrev_table *t)
@@ -100,11 +100,9 @@ int form_size(uint64_t form, unsigned version, unsigned address_size, unsigned o
 
 static bool add_attr(struct abbrev_table *t, struct abbrev_attr attr)
 {
-	struct abbrev_attr *attrs = grown(t->attrs, &t->attr_cap, t->attr_count, sizeof *attrs);
-	if (!attrs)
+	if (!array_reserve(&t->attrs, &t->attr_cap, t->attr_count + 1, sizeof *t->attrs))
 		return false;
-	t->attrs = attrs;
-	attrs[t->attr_count++] = attr;
+	t->attrs[t->attr_count++] = attr;
 	return true;
 }
 
@@ -133,10 +131,8 @@ static bool read_attrs(struct abbrev_table *t, struct abbrev *a)
 /* Reads one more abbreviation and returns its code; 0 at the end of the table, which is also where it is broken. */
 static uint64_t read_one(struct abbrev_table *t)
 {
-	struct abbrev *items = grown(t->items, &t->cap, t->count, sizeof *items);
-	if (!items)
+	if (!array_reserve(&t->items, &t->cap, t->count + 1, sizeof *t->items))
 		return 0;
-	t->items = items;
 	uint64_t code = reader_varint(&t->rest);
 	struct abbrev a = {.tag = (uint32_t)reader_varint(&t->rest)};
 	a.children = read_fixed(&t->rest, 1, false) != 0;
@@ -145,7 +141,7 @@ static uint64_t read_one(struct abbrev_table *t)
 		return 0;
 	}
 	a.code = code;
-	items[t->count++] = a;
+	t->items[t->count++] = a;
 	if (code != t->count && !map64_get(&t->by_code, code) && !map64_put(&t->by_code, code, t->count))
 		return 0;
 	return code;

@@ -6,7 +6,7 @@
 #include <gelf.h>
 #include <stdlib.h>
 
-#include "base/grow.h"
+#include "base/array.h"
 
 /* Offsets in a range have 32 bits. */
 static const uint64_t CODE_MAX = 1ULL << 32;
@@ -26,7 +26,7 @@ static enum err read_bytes(struct code_section *c, Elf_Scn *s, struct error *e)
 	return ERR_OK;
 }
 
-static enum err add_section(struct code_map *m, size_t *cap, Elf_Scn *s, struct error *e)
+static enum err add_section(struct code_map *m, uint32_t *cap, Elf_Scn *s, struct error *e)
 {
 	GElf_Shdr h;
 	if (!gelf_getshdr(s, &h))
@@ -35,11 +35,9 @@ static enum err add_section(struct code_map *m, size_t *cap, Elf_Scn *s, struct 
 		return ERR_OK;
 	if (h.sh_size > CODE_MAX || h.sh_addr > UINT64_MAX - h.sh_size)
 		return error_set(e, ERR_CORRUPT, "an executable section has more than 4 GiB");
-	struct code_section *sections = grown(m->sections, cap, m->count, sizeof *sections);
-	if (!sections)
+	if (!array_reserve(&m->sections, cap, m->count + 1, sizeof *m->sections))
 		return no_memory(e);
-	m->sections = sections;
-	struct code_section *c = &sections[m->count++];
+	struct code_section *c = &m->sections[m->count++];
 	*c = (struct code_section){.start = h.sh_addr, .end = h.sh_addr + h.sh_size};
 	return h.sh_type == SHT_NOBITS ? ERR_OK : read_bytes(c, s, e);
 }
@@ -64,7 +62,7 @@ static enum err sort_sections(struct code_map *m, struct error *e)
 enum err code_map_read(struct code_map *m, Elf *elf, struct error *e)
 {
 	GElf_Ehdr header;
-	size_t cap = 0;
+	uint32_t cap = 0;
 	*m = (struct code_map){0};
 	if (!gelf_getehdr(elf, &header))
 		return error_set(e, ERR_CORRUPT, "the ELF header cannot be read");

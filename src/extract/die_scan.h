@@ -34,7 +34,8 @@ struct abbrev_table {
 	const uint8_t *start;
 	struct abbrev *items;
 	struct abbrev_attr *attrs;
-	size_t count, cap, attr_count, attr_cap;
+	size_t count, attr_count;
+	uint32_t cap, attr_cap;
 	struct map64 by_code; /* index + 1 into items, of codes that are not that themselves */
 	unsigned version, address_size, offset_size;
 };

@@ -6,7 +6,7 @@
 #include <dwarf.h>
 #include <stdlib.h>
 
-#include "base/grow.h"
+#include "base/array.h"
 #include "extract/die_address.h"
 #include "extract/die_ranges.h"
 
@@ -23,7 +23,8 @@ struct code_die {
 /* The entries that are open: the nodes that code in them belongs to. */
 struct context {
 	uint32_t *outer; /* what it was outside of each */
-	size_t count, cap;
+	size_t count;
+	uint32_t cap;
 	uint32_t node;
 };
 
@@ -84,13 +85,11 @@ static void add_piece(struct collector *c, uint64_t start, uint64_t end, bool is
 		return;
 	if (section && end > section->end)
 		end = section->end;
-	struct code_piece *pieces = grown(f->pieces, &f->piece_cap, f->piece_count, sizeof *pieces);
-	if (!pieces) {
+	if (!array_reserve(&f->pieces, &f->piece_cap, f->piece_count + 1, sizeof *f->pieces)) {
 		c->no_memory = true;
 		return;
 	}
-	f->pieces = pieces;
-	pieces[f->piece_count++] = (struct code_piece){start, end, (uint32_t)f->node_count};
+	f->pieces[f->piece_count++] = (struct code_piece){start, end, (uint32_t)f->node_count};
 }
 
 static void add_low_high(struct collector *c, struct code_die *d, bool is_function)
@@ -143,22 +142,20 @@ static void add_pieces(struct collector *c, struct code_die *d, const uint8_t *a
 static void add_node(struct collector *c, struct code_die *d, const uint8_t *at, uint32_t parent)
 {
 	struct functions *f = c->f;
-	struct code_node *nodes = grown(f->nodes, &f->node_cap, f->node_count, sizeof *nodes);
-	if (!nodes || f->node_count >= NO_NODE) {
+	if (!array_reserve(&f->nodes, &f->node_cap, f->node_count + 1, sizeof *f->nodes) || f->node_count >= NO_NODE) {
 		c->no_memory = true;
 		return;
 	}
-	f->nodes = nodes;
 	struct code_node n = {.die = at, .parent = parent, .function = (uint32_t)f->node_count};
 	if (parent != NO_NODE) {
 		uint64_t line = number(&d->call_line);
 		n.origin = d->origin;
-		n.function = nodes[parent].function;
-		n.depth = nodes[parent].depth + 1;
+		n.function = f->nodes[parent].function;
+		n.depth = f->nodes[parent].depth + 1;
 		n.call_line = line <= UINT32_MAX ? (uint32_t)line : 0;
 		n.call_file = number(&d->call_file);
 	}
-	nodes[f->node_count++] = n;
+	f->nodes[f->node_count++] = n;
 }
 
 /* A node for the entry, if it has code, else what code inside of it belongs to. */
@@ -183,13 +180,11 @@ static void enter(struct collector *c, const struct die *d)
 	uint32_t inner = is_code(d->abbrev->tag) ? node_of(c, d) : x->node;
 	if (!d->abbrev->children || c->no_memory)
 		return;
-	uint32_t *outer = grown(x->outer, &x->cap, x->count, sizeof *outer);
-	if (!outer) {
+	if (!array_reserve(&x->outer, &x->cap, x->count + 1, sizeof *x->outer)) {
 		c->no_memory = true;
 		return;
 	}
-	x->outer = outer;
-	outer[x->count++] = x->node;
+	x->outer[x->count++] = x->node;
 	x->node = inner;
 }
 

@@ -34,7 +34,8 @@ struct code_piece {
 struct functions {
 	struct code_node *nodes; /* a parent comes before its children */
 	struct code_piece *pieces;
-	size_t node_count, node_cap, piece_count, piece_cap;
+	size_t node_count, piece_count;
+	uint32_t node_cap, piece_cap;
 };
 
 /* Fills f, which is cleared or was used before; pieces are sorted by function, address and depth. Functions whose code

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/grow.h"
+#include "base/array.h"
 
 enum { RESULT_BYTES = 1 << 20 }; /* when enough was read for one result */
 
@@ -37,11 +37,9 @@ void go_reader_close(struct go_reader *g)
 
 static bool add_known(struct go_reader *g, struct str name)
 {
-	struct str *known = grown(g->known, &g->known_cap, g->known_count, sizeof *known);
-	if (!known || !name.data)
+	if (!array_reserve(&g->known, &g->known_cap, g->known_count + 1, sizeof *g->known) || !name.data)
 		return false;
-	g->known = known;
-	known[g->known_count++] = name;
+	g->known[g->known_count++] = name;
 	return true;
 }
 
@@ -71,14 +69,12 @@ static bool find_file(struct go_reader *g, const struct go_function *f, int32_t 
 		return true;
 	struct line_table *t = &g->lines;
 	struct str path = intern_add(&g->strings, go_table_path(&g->table, offset));
-	struct line_file *files = grown(t->files, &t->file_cap, t->file_count, sizeof *files);
-	if (!files || !path.data)
+	if (!array_reserve(&t->files, &t->file_cap, t->file_count + 1, sizeof *t->files) || !path.data)
 		return false;
-	t->files = files;
 	if (t->file_count == 0)
-		files[t->file_count++] = (struct line_file){.name = {"", 0}}; /* 0 is no file; there is room for 16 */
+		t->files[t->file_count++] = (struct line_file){.name = {"", 0}}; /* no file; there is room for 16 */
 	*number = (uint32_t)t->file_count;
-	files[t->file_count++] = (struct line_file){.name = path, .path = path};
+	t->files[t->file_count++] = (struct line_file){.name = path, .path = path};
 	return map64_put(&g->files, key, *number);
 }
 
@@ -87,11 +83,9 @@ static bool find_file(struct go_reader *g, const struct go_function *f, int32_t 
 static bool add_row(struct go_reader *g, struct line_row row)
 {
 	struct line_table *t = &g->lines;
-	struct line_row *rows = grown(t->rows, &t->row_cap, t->row_count, sizeof *rows);
-	if (!rows)
+	if (!array_reserve(&t->rows, &t->row_cap, t->row_count + 1, sizeof *t->rows))
 		return false;
-	t->rows = rows;
-	rows[t->row_count++] = row;
+	t->rows[t->row_count++] = row;
 	return true;
 }
 
@@ -133,11 +127,9 @@ static bool read_calls(struct go_reader *g, const struct go_function *f)
 	struct go_step step;
 	g->call_count = 0;
 	while (go_steps_next(&s, &step)) {
-		struct go_step *calls = grown(g->calls, &g->call_cap, g->call_count, sizeof *calls);
-		if (!calls)
+		if (!array_reserve(&g->calls, &g->call_cap, g->call_count + 1, sizeof *g->calls))
 			return false;
-		g->calls = calls;
-		calls[g->call_count++] = step;
+		g->calls[g->call_count++] = step;
 	}
 	return true;
 }
@@ -159,11 +151,9 @@ static int32_t call_at(const struct go_reader *g, uint64_t address)
 static bool add_node(struct go_reader *g, struct code_node node)
 {
 	struct functions *f = &g->functions;
-	struct code_node *nodes = grown(f->nodes, &f->node_cap, f->node_count, sizeof *nodes);
-	if (!nodes)
+	if (!array_reserve(&f->nodes, &f->node_cap, f->node_count + 1, sizeof *f->nodes))
 		return false;
-	f->nodes = nodes;
-	nodes[f->node_count++] = node;
+	f->nodes[f->node_count++] = node;
 	return true;
 }
 
@@ -182,15 +172,11 @@ static bool add_call(struct go_reader *g, const struct go_call *call, uint32_t p
 /* Room to remember the node of call i. There are at most as many as the bytes that describe them. */
 static bool reserve_nodes(struct go_reader *g, uint32_t i)
 {
-	if (i < g->node_cap)
-		return true;
-	size_t cap = (size_t)i + 1 > 2 * g->node_cap ? (size_t)i + 1 : 2 * g->node_cap;
-	struct go_node *nodes = realloc(g->nodes, cap * sizeof *nodes);
-	if (!nodes)
+	uint32_t cap = g->node_cap;
+	if (!array_reserve(&g->nodes, &g->node_cap, (size_t)i + 1, sizeof *g->nodes))
 		return false;
-	memset(nodes + g->node_cap, 0, (cap - g->node_cap) * sizeof *nodes);
-	g->nodes = nodes;
-	g->node_cap = cap;
+	if (cap < g->node_cap)
+		memset(g->nodes + cap, 0, (g->node_cap - cap) * sizeof *g->nodes);
 	return true;
 }
 
@@ -234,11 +220,9 @@ static bool add_segment(struct go_reader *g, uint64_t start, uint64_t end, uint3
 		s->items[s->count - 1].end = end;
 		return true;
 	}
-	struct segment *items = grown(s->items, &s->cap, s->count, sizeof *items);
-	if (!items)
+	if (!array_reserve(&s->items, &s->cap, s->count + 1, sizeof *s->items))
 		return false;
-	s->items = items;
-	items[s->count++] = (struct segment){start, end, node};
+	s->items[s->count++] = (struct segment){start, end, node};
 	return true;
 }
 

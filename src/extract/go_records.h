@@ -20,15 +20,17 @@ struct go_reader {
 	struct map64 names;    /* index + 1 into known, by offset + 1 */
 	struct map64 files;    /* number of a file in lines, by offset + 1 */
 	struct str *known;
-	size_t known_count, known_cap;
+	size_t known_count;
+	uint32_t known_cap;
 	struct line_table lines; /* rows of the function that is read, files of all */
 	struct functions functions;
 	struct segments segments;
 	struct records records;
 	struct go_step *calls; /* of the function that is read */
-	size_t call_count, call_cap;
+	size_t call_count;
+	uint32_t call_cap;
 	struct go_node *nodes; /* by the number of the call */
-	size_t node_cap;
+	uint32_t node_cap;
 	uint32_t mark;
 };
 

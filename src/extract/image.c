@@ -6,7 +6,7 @@
 #include <gelf.h>
 #include <stdlib.h>
 
-#include "base/grow.h"
+#include "base/array.h"
 #include "extract/dwarf_bytes.h"
 
 /* The relocation that adds where the program was loaded, with the pointer in its addend; 0: none is known. */
@@ -33,11 +33,9 @@ static enum err add_section(struct image *m, Elf_Scn *s, const GElf_Shdr *h, str
 	Elf_Data *data = h->sh_type == SHT_NOBITS ? NULL : elf_rawdata(s, NULL);
 	if (!data || !data->d_buf || h->sh_addr > UINT64_MAX - data->d_size)
 		return ERR_OK;
-	struct image_section *sections = grown(m->sections, &m->section_cap, m->section_count, sizeof *sections);
-	if (!sections)
+	if (!array_reserve(&m->sections, &m->section_cap, m->section_count + 1, sizeof *m->sections))
 		return no_memory(e);
-	m->sections = sections;
-	sections[m->section_count++] =
+	m->sections[m->section_count++] =
 	        (struct image_section){h->sh_addr, {data->d_buf, data->d_size}, h->sh_flags & SHF_WRITE};
 	return ERR_OK;
 }
@@ -50,11 +48,9 @@ static enum err add_pointers(struct image *m, Elf *elf, Elf_Scn *s, uint32_t typ
 	for (size_t i = 0; data && i < data->d_size / size && i <= INT32_MAX && gelf_getrela(data, (int)i, &r); i++) {
 		if (GELF_R_TYPE(r.r_info) != type)
 			continue;
-		struct image_pointer *p = grown(m->pointers, &m->pointer_cap, m->pointer_count, sizeof *p);
-		if (!p)
+		if (!array_reserve(&m->pointers, &m->pointer_cap, m->pointer_count + 1, sizeof *m->pointers))
 			return no_memory(e);
-		m->pointers = p;
-		p[m->pointer_count++] = (struct image_pointer){r.r_offset, (uint64_t)r.r_addend};
+		m->pointers[m->pointer_count++] = (struct image_pointer){r.r_offset, (uint64_t)r.r_addend};
 	}
 	return ERR_OK;
 }

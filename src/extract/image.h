@@ -26,7 +26,8 @@ struct image_pointer {
 struct image {
 	struct image_section *sections;
 	struct image_pointer *pointers; /* by address */
-	size_t section_count, section_cap, pointer_count, pointer_cap;
+	size_t section_count, pointer_count;
+	uint32_t section_cap, pointer_cap;
 	unsigned pointer_size;
 	bool big;
 };

@@ -5,7 +5,7 @@
 
 #include <dwarf.h>
 
-#include "base/grow.h"
+#include "base/array.h"
 #include "extract/abbrev.h"
 
 enum { NAME_MAX_LENGTH = 4096, FORMATS_MAX = 255 };
@@ -29,21 +29,17 @@ static struct str shortened(struct str s)
 
 bool line_header_add_file(struct line_table *t, struct str name, uint64_t dir)
 {
-	struct line_file *files = grown(t->files, &t->file_cap, t->file_count, sizeof *files);
-	if (!files)
+	if (!array_reserve(&t->files, &t->file_cap, t->file_count + 1, sizeof *t->files))
 		return false;
-	t->files = files;
-	files[t->file_count++] = (struct line_file){.name = shortened(name), .dir = dir};
+	t->files[t->file_count++] = (struct line_file){.name = shortened(name), .dir = dir};
 	return true;
 }
 
 static bool add_dir(struct line_table *t, struct str name)
 {
-	struct str *dirs = grown(t->dirs, &t->dir_cap, t->dir_count, sizeof *dirs);
-	if (!dirs)
+	if (!array_reserve(&t->dirs, &t->dir_cap, t->dir_count + 1, sizeof *t->dirs))
 		return false;
-	t->dirs = dirs;
-	dirs[t->dir_count++] = shortened(name);
+	t->dirs[t->dir_count++] = shortened(name);
 	return true;
 }
 

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/grow.h"
+#include "base/array.h"
 #include "extract/line_header.h"
 
 /* The line program's registers, and what was read of its sequence so far. */
@@ -37,13 +37,11 @@ static void push(struct machine *m, struct line_row row)
 		before->end = row.end;
 		return;
 	}
-	struct line_row *rows = grown(t->rows, &t->row_cap, t->row_count, sizeof *rows);
-	if (!rows) {
+	if (!array_reserve(&t->rows, &t->row_cap, t->row_count + 1, sizeof *t->rows)) {
 		m->no_memory = true;
 		return;
 	}
-	t->rows = rows;
-	rows[t->row_count++] = row;
+	t->rows[t->row_count++] = row;
 }
 
 /* A new row, or the end of the sequence, ends the row before. Of rows at one address the last one counts. */
@@ -202,11 +200,9 @@ bool line_table_add(struct line_table *t, uint64_t start, uint64_t end, struct s
 			return false;
 		t->files[t->file_count - 1].path = path;
 	}
-	struct line_row *rows = grown(t->rows, &t->row_cap, t->row_count, sizeof *rows);
-	if (!rows)
+	if (!array_reserve(&t->rows, &t->row_cap, t->row_count + 1, sizeof *t->rows))
 		return false;
-	t->rows = rows;
-	rows[t->row_count++] = (struct line_row){start, end, (uint32_t)t->file_count - 1, line};
+	t->rows[t->row_count++] = (struct line_row){start, end, (uint32_t)t->file_count - 1, line};
 	return true;
 }
 

@@ -28,11 +28,14 @@ struct line_file {
 
 struct line_table {
 	struct line_row *rows; /* live code only, by address, not overlapping */
-	size_t row_count, row_cap;
+	size_t row_count;
+	uint32_t row_cap;
 	struct line_file *files; /* by their number; version 5 counts from 0, older ones from 1 */
-	size_t file_count, file_cap;
+	size_t file_count;
+	uint32_t file_cap;
 	struct str *dirs;
-	size_t dir_count, dir_cap;
+	size_t dir_count;
+	uint32_t dir_cap;
 	struct str comp_dir;
 };
 

@@ -6,7 +6,7 @@
 #include <dwarf.h>
 #include <stdlib.h>
 
-#include "base/grow.h"
+#include "base/array.h"
 #include "extract/abbrev.h"
 #include "extract/demangle.h"
 #include "extract/scopes.h"
@@ -36,11 +36,9 @@ void names_release(struct names *n)
 
 static bool remember(struct names *n, struct map64 *map, const void *key, struct str name)
 {
-	struct str *known = grown(n->known, &n->known_cap, n->known_count, sizeof *known);
-	if (!known)
+	if (!array_reserve(&n->known, &n->known_cap, n->known_count + 1, sizeof *n->known))
 		return false;
-	n->known = known;
-	known[n->known_count++] = name;
+	n->known[n->known_count++] = name;
 	return map64_put(map, (uintptr_t)key, n->known_count);
 }
 
@@ -135,13 +133,11 @@ static bool is_plain_language(int language)
 
 static bool keep_scopes(struct names *n, const Dwarf_Die *root, struct scopes *s)
 {
-	struct scopes **all = grown(n->scopes, &n->scopes_cap, n->scopes_count, sizeof *all);
-	if (!all)
+	if (!array_reserve(&n->scopes, &n->scopes_cap, n->scopes_count + 1, sizeof *n->scopes))
 		return false;
-	n->scopes = all;
 	if (!map64_put(&n->by_unit, (uintptr_t)root->addr, n->scopes_count + 1))
 		return false;
-	all[n->scopes_count++] = s;
+	n->scopes[n->scopes_count++] = s;
 	return true;
 }
 

@@ -16,12 +16,14 @@ struct scopes;
 struct names {
 	struct intern *strings;
 	struct str *known; /* what the values of by_die and by_linkage are indices of, plus 1 */
-	size_t known_count, known_cap;
+	size_t known_count;
+	uint32_t known_cap;
 	struct map64 by_die;     /* by the address of the entry */
 	struct map64 by_linkage; /* by the address of the linkage name, which linkers keep once */
 	struct map64 by_unit;    /* struct scopes, by the address of the unit's entry */
 	struct scopes **scopes;
-	size_t scopes_count, scopes_cap;
+	size_t scopes_count;
+	uint32_t scopes_cap;
 	struct abbrev_table abbrevs;
 	struct buffer text;
 	unsigned nested; /* functions whose names are looked for, each for a class in it */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/grow.h"
+#include "base/array.h"
 
 /* An inlined call is named by its origin, which all calls of the function share. */
 enum err records_name(struct records *r, uint32_t node, struct error *e)
@@ -108,11 +108,9 @@ static enum err add_line(struct records *r, uint64_t address, uint32_t line, str
 	uint32_t before = o->line_count > 0 ? o->lines[o->line_count - 1].line : 0;
 	if (line == before)
 		return ERR_OK;
-	struct symbfile_line *lines = grown(o->lines, &o->line_cap, o->line_count, sizeof *lines);
-	if (!lines)
+	if (!array_reserve(&o->lines, &o->line_cap, o->line_count + 1, sizeof *o->lines))
 		return no_memory(e);
-	o->lines = lines;
-	lines[o->line_count++] = (struct symbfile_line){(uint32_t)(address - r->out->ranges[o->range].va), line};
+	o->lines[o->line_count++] = (struct symbfile_line){(uint32_t)(address - r->out->ranges[o->range].va), line};
 	return ERR_OK;
 }
 

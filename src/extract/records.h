@@ -13,7 +13,8 @@ struct open_range {
 	uint32_t node;
 	size_t range; /* index in the result */
 	struct symbfile_line *lines;
-	size_t line_count, line_cap;
+	size_t line_count;
+	uint32_t line_cap;
 };
 
 /* What records are made with; all but open is of the caller. */

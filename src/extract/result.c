@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-#include "base/grow.h"
+#include "base/array.h"
 
 struct result *result_new(void)
 {
@@ -35,40 +35,32 @@ size_t result_size(const struct result *r)
 
 struct symbfile_range *result_add_range(struct result *r)
 {
-	struct symbfile_range *ranges = grown(r->ranges, &r->range_cap, r->range_count, sizeof *ranges);
-	if (!ranges)
+	if (!array_reserve(&r->ranges, &r->range_cap, r->range_count + 1, sizeof *r->ranges))
 		return NULL;
-	r->ranges = ranges;
-	ranges[r->range_count] = (struct symbfile_range){0};
-	return &ranges[r->range_count++];
+	r->ranges[r->range_count] = (struct symbfile_range){0};
+	return &r->ranges[r->range_count++];
 }
 
 struct symbfile_pad *result_add_pad(struct result *r)
 {
-	struct symbfile_pad *pads = grown(r->pads, &r->pad_cap, r->pad_count, sizeof *pads);
-	if (!pads)
+	if (!array_reserve(&r->pads, &r->pad_cap, r->pad_count + 1, sizeof *r->pads))
 		return NULL;
-	r->pads = pads;
-	pads[r->pad_count] = (struct symbfile_pad){0};
-	return &pads[r->pad_count++];
+	r->pads[r->pad_count] = (struct symbfile_pad){0};
+	return &r->pads[r->pad_count++];
 }
 
 struct result_piece *result_add_piece(struct result *r)
 {
-	struct result_piece *pieces = grown(r->pieces, &r->piece_cap, r->piece_count, sizeof *pieces);
-	if (!pieces)
+	if (!array_reserve(&r->pieces, &r->piece_cap, r->piece_count + 1, sizeof *r->pieces))
 		return NULL;
-	r->pieces = pieces;
-	pieces[r->piece_count] = (struct result_piece){0};
-	return &pieces[r->piece_count++];
+	r->pieces[r->piece_count] = (struct result_piece){0};
+	return &r->pieces[r->piece_count++];
 }
 
 struct result_line *result_add_line(struct result *r)
 {
-	struct result_line *lines = grown(r->lines, &r->line_cap, r->line_count, sizeof *lines);
-	if (!lines)
+	if (!array_reserve(&r->lines, &r->line_cap, r->line_count + 1, sizeof *r->lines))
 		return NULL;
-	r->lines = lines;
-	lines[r->line_count] = (struct result_line){0};
-	return &lines[r->line_count++];
+	r->lines[r->line_count] = (struct result_line){0};
+	return &r->lines[r->line_count++];
 }

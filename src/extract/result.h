@@ -25,8 +25,10 @@ struct result {
 	struct symbfile_pad *pads;
 	struct result_piece *pieces;
 	struct result_line *lines;
-	size_t line_count, line_cap;
-	size_t range_count, range_cap, pad_count, pad_cap, piece_count, piece_cap;
+	size_t line_count;
+	uint32_t line_cap;
+	size_t range_count, pad_count, piece_count;
+	uint32_t range_cap, pad_cap, piece_cap;
 	enum err err; /* why something is missing, or everything */
 	struct error error;
 };

@@ -6,7 +6,7 @@
 #include <dwarf.h>
 #include <stdlib.h>
 
-#include "base/grow.h"
+#include "base/array.h"
 
 struct open_scope {
 	ptrdiff_t scope;
@@ -16,7 +16,8 @@ struct open_scope {
 /* What is around each entry that is open. */
 struct open_scopes {
 	struct open_scope *outer; /* outside of it */
-	size_t count, cap;
+	size_t count;
+	uint32_t cap;
 	struct open_scope current;
 };
 
@@ -38,22 +39,18 @@ static bool is_scope(uint32_t tag)
 
 static bool add_change(struct scopes *s, const uint8_t *at, ptrdiff_t scope)
 {
-	struct scope_change *changes = grown(s->changes, &s->change_cap, s->change_count, sizeof *changes);
-	if (!changes)
+	if (!array_reserve(&s->changes, &s->change_cap, s->change_count + 1, sizeof *s->changes))
 		return false;
-	s->changes = changes;
-	changes[s->change_count++] = (struct scope_change){at, scope};
+	s->changes[s->change_count++] = (struct scope_change){at, scope};
 	return true;
 }
 
 /* Adds a scope within the current one, which it becomes. */
 static bool add_item(struct scopes *s, const uint8_t *die, bool function, struct open_scopes *open)
 {
-	struct scope *items = grown(s->items, &s->cap, s->count, sizeof *items);
-	if (!items)
+	if (!array_reserve(&s->items, &s->cap, s->count + 1, sizeof *s->items))
 		return false;
-	s->items = items;
-	items[s->count] = (struct scope){die, open->current.scope, function};
+	s->items[s->count] = (struct scope){die, open->current.scope, function};
 	open->current = (struct open_scope){(ptrdiff_t)s->count++, NULL};
 	return true;
 }
@@ -70,11 +67,9 @@ static bool add_scope(struct scopes *s, const struct die *d, struct open_scopes 
 /* An entry with children begins. */
 static bool enter(struct scopes *s, const struct die *d, struct open_scopes *open)
 {
-	struct open_scope *outer = grown(open->outer, &open->cap, open->count, sizeof *outer);
-	if (!outer)
+	if (!array_reserve(&open->outer, &open->cap, open->count + 1, sizeof *open->outer))
 		return false;
-	open->outer = outer;
-	outer[open->count++] = open->current;
+	open->outer[open->count++] = open->current;
 	if (d->abbrev->tag == DW_TAG_subprogram)
 		open->current.function = d->at;
 	return !is_scope(d->abbrev->tag) || add_scope(s, d, open);

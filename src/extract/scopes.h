@@ -26,7 +26,8 @@ struct scopes {
 	struct die_unit unit; /* its abbreviations are gone */
 	struct scope *items;
 	struct scope_change *changes;
-	size_t count, cap, change_count, change_cap;
+	size_t count, change_count;
+	uint32_t cap, change_cap;
 };
 
 /* Scans the unit that root is of. A cleared struct scopes is empty; it must be released also after an error. */

@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-#include "base/grow.h"
+#include "base/array.h"
 
 /* Two calls of one caller do not share code, yet compilers say so now and then. The one that begins later then counts;
  * where it ends the other goes on, which takes records anew for all the calls inside of it. */
@@ -24,11 +24,9 @@ static bool add_segment(struct sweep *w, uint64_t end)
 	uint32_t node = s->open[s->open_count - 1].node;
 	if (end <= w->at)
 		return true;
-	struct segment *items = grown(s->items, &s->cap, s->count, sizeof *items);
-	if (!items)
+	if (!array_reserve(&s->items, &s->cap, s->count + 1, sizeof *s->items))
 		return false;
-	s->items = items;
-	items[s->count++] = (struct segment){w->at, end, node};
+	s->items[s->count++] = (struct segment){w->at, end, node};
 	w->at = end;
 	return true;
 }
@@ -48,15 +46,13 @@ static bool close_until(struct sweep *w, uint64_t address)
 static bool open_piece(struct sweep *w, struct code_piece p)
 {
 	struct segments *s = w->s;
-	struct open_piece *open = grown(s->open, &s->open_cap, s->open_count, sizeof *open);
-	if (!open)
+	if (!array_reserve(&s->open, &s->open_cap, s->open_count + 1, sizeof *s->open))
 		return false;
-	s->open = open;
 	if (s->open_count > 0 && !add_segment(w, p.start))
 		return false;
 	w->at = p.start;
 	w->nodes[p.node].active_end = p.end;
-	open[s->open_count++] = (struct open_piece){p.end, p.node};
+	s->open[s->open_count++] = (struct open_piece){p.end, p.node};
 	return true;
 }
 

@@ -18,9 +18,11 @@ struct open_piece {
 
 struct segments {
 	struct segment *items; /* by address */
-	size_t count, cap;
+	size_t count;
+	uint32_t cap;
 	struct open_piece *open; /* while they are made */
-	size_t open_count, open_cap;
+	size_t open_count;
+	uint32_t open_cap;
 };
 
 /* Fills s from the pieces of one function, sorted. A call counts only where its caller does. False if out of memory. */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/grow.h"
+#include "base/array.h"
 #include "extract/elf_file.h"
 #include "extract/records.h"
 
@@ -19,7 +19,8 @@ struct symbol {
 
 struct symbols {
 	struct symbol *items;
-	size_t count, cap;
+	size_t count;
+	uint32_t cap;
 	const struct code_map *code;
 	struct coverage *coverage;
 	struct records records; /* of what is found */
@@ -40,13 +41,11 @@ static enum err add_symbol(struct symbols *s, const GElf_Sym *sym, const char *n
 	const struct code_section *section = code_map_find(s->code, sym->st_value);
 	if (!may_be_code(sym) || !section || !name || !*name)
 		return ERR_OK;
-	struct symbol *items = grown(s->items, &s->cap, s->count, sizeof *items);
-	if (!items)
+	if (!array_reserve(&s->items, &s->cap, s->count + 1, sizeof *s->items))
 		return no_memory(s->e);
-	s->items = items;
 	uint64_t room = section->end - sym->st_value;
 	uint64_t end = sym->st_value + (sym->st_size < room ? sym->st_size : room);
-	items[s->count++] = (struct symbol){sym->st_value, end, name, GELF_ST_BIND(sym->st_info)};
+	s->items[s->count++] = (struct symbol){sym->st_value, end, name, GELF_ST_BIND(sym->st_info)};
 	return ERR_OK;
 }
 

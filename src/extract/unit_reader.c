@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/grow.h"
+#include "base/array.h"
 #include "extract/loose_lines.h"
 
 enum { UNIT_MIN = 7 }; /* bytes of a header behind its length */
@@ -69,16 +69,15 @@ enum err unit_reader_list(struct unit_reader *u, uint64_t **offsets, size_t *cou
 	struct str info = elf_section_bytes(u->handle.elf, ".debug_info");
 	Dwarf_Off next;
 	Dwarf_Half version;
-	size_t header, cap = 0;
+	size_t header;
+	uint32_t cap = 0;
 	int status;
 	*offsets = NULL;
 	*count = 0;
 	for (Dwarf_Off at = 0; (status = next_unit(u, at, &next, &header, &version)) <= 0; at = next) {
-		uint64_t *items = grown(*offsets, &cap, *count, sizeof *items);
-		if (!items)
+		if (!array_reserve(offsets, &cap, *count + 1, sizeof **offsets))
 			return no_memory(e);
-		*offsets = items;
-		items[(*count)++] = at;
+		(*offsets)[(*count)++] = at;
 		if (status < 0 || next - at < UNIT_MIN)
 			next = skip_unit(u, info, at);
 		u->source->bad_headers += status < 0 || !known_version(version);

@@ -16,8 +16,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "format/json_scan.h"
-#include "base/grow.h"
 #include "format/request_json.h"
 
 enum {
@@ -42,7 +42,8 @@ struct value {
 
 struct list {
 	void *items; /* malloc'd */
-	size_t count, cap;
+	size_t count;
+	uint32_t cap;
 };
 
 struct raw_module {
@@ -99,10 +100,8 @@ static enum key key_of(struct str raw)
 /* The slot of a new last item; NULL if out of memory. */
 static inline void *push(struct list *l, size_t size)
 {
-	void *items = grown(l->items, &l->cap, l->count, size);
-	if (!items)
+	if (!array_reserve(&l->items, &l->cap, l->count + 1, size))
 		return NULL;
-	l->items = items;
 	return (char *)l->items + size * l->count++;
 }
 

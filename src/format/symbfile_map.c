@@ -86,14 +86,8 @@ static bool grow_table(struct symbfile_map *m)
 
 static bool escape(struct symbfile_map *m, struct str s, uint32_t *len)
 {
-	if (m->scratch_cap < 6 * s.len) {
-		size_t cap = 8 * s.len + 1024;
-		uint8_t *grown = realloc(m->scratch, cap);
-		if (!grown)
-			return false;
-		m->scratch = grown;
-		m->scratch_cap = cap;
-	}
+	if (!array_reserve(&m->scratch, &m->scratch_cap, 6 * s.len, sizeof *m->scratch))
+		return false;
 	*len = (uint32_t)json_escape(m->scratch, (const uint8_t *)s.data, s.len);
 	return true;
 }

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "base/buffer.h"
 #include "base/varint.h"
 #include "format/symbfile_wire.h"
@@ -33,7 +34,7 @@ struct symbfile_reader {
 	struct wire_pad pad;
 	struct symbfile_line *lines;
 	struct symbfile_frame *frames;
-	size_t line_cap, frame_cap;
+	uint32_t line_cap, frame_cap;
 };
 
 struct symbfile_reader *symbfile_reader_new(const struct symbfile_sink *sink)
@@ -136,30 +137,14 @@ static enum err resolve_texts(struct symbfile_reader *r, struct str body, struct
 	return err;
 }
 
-/* Room for count items of size bytes, what is there is lost; false if out of memory. */
-static bool make_room(void **items, size_t *cap, size_t count, size_t size)
-{
-	if (count <= *cap)
-		return true;
-	free(*items);
-	*cap = 0;
-	*items = calloc(count, size);
-	if (*items)
-		*cap = count;
-	return *items != NULL;
-}
-
 static enum err sum_lines(struct symbfile_reader *r, struct symbfile_range *out)
 {
 	const struct wire_column *offsets = &r->range.offsets, *lines = &r->range.lines;
 	uint32_t offset = 0;
-	void *items = r->lines;
 	if (offsets->count != lines->count)
 		return corrupt(r, r->start, "a line table whose columns have %zu offsets and %zu lines", offsets->count,
 		        lines->count);
-	bool ok = make_room(&items, &r->line_cap, lines->count, sizeof *r->lines);
-	r->lines = items;
-	if (!ok)
+	if (!array_reserve(&r->lines, &r->line_cap, lines->count, sizeof *r->lines))
 		return no_memory(&r->error);
 	for (size_t i = 0; i < lines->count; i++) {
 		offset += offsets->items[i];
@@ -203,10 +188,7 @@ static enum err make_frames(struct symbfile_reader *r, struct symbfile_pad *out)
 {
 	const struct wire_pad *w = &r->pad;
 	enum err err = ERR_OK;
-	void *items = r->frames;
-	bool ok = make_room(&items, &r->frame_cap, w->funcs.count, sizeof *r->frames);
-	r->frames = items;
-	if (!ok)
+	if (!array_reserve(&r->frames, &r->frame_cap, w->funcs.count, sizeof *r->frames))
 		return no_memory(&r->error);
 	for (size_t i = 0; i < w->funcs.count && !err; i++) {
 		struct symbfile_frame *f = &r->frames[i];

@@ -58,7 +58,7 @@ struct symbfile_map {
 	struct arena texts;
 	uint64_t strings, string_bytes; /* that came */
 	uint8_t *scratch;               /* escaped text */
-	size_t scratch_cap;
+	uint32_t scratch_cap;
 	struct range_record *ranges;
 	uint32_t range_count, range_cap;
 	struct pad_record *pads;

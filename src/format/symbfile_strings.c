@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-#include "base/grow.h"
+#include "base/array.h"
 #include "base/hash.h"
 #include "base/varint.h"
 
@@ -47,10 +47,8 @@ enum err symbfile_strings_add(struct symbfile_strings *s, struct str text, uint3
 		}
 	if (text.len >= TABLE_MAX || s->table_len + field_len(text.len) >= TABLE_MAX)
 		return ERR_TOO_LARGE;
-	struct symbfile_string *items = grown(s->items, &s->cap, s->count, sizeof *items);
-	if (!items)
+	if (!array_reserve(&s->items, &s->cap, s->count + 1, sizeof *s->items))
 		return ERR_NO_MEMORY;
-	s->items = items;
 	s->items[s->count] = (struct symbfile_string){.at = (uint32_t)s->texts.len, .len = (uint32_t)text.len};
 	/* Never no byte at all, so that texts.data is there for an empty string, too. */
 	if (!buffer_reserve(&s->texts, text.len + 1) || !buffer_append_str(&s->texts, text) ||

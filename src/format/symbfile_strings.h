@@ -22,7 +22,8 @@ struct symbfile_strings {
 	struct buffer texts;
 	struct symbfile_string *items;
 	struct map64 by_hash; /* index into items + 1; strings of one hash have neighbouring keys */
-	size_t count, cap;
+	size_t count;
+	uint32_t cap;
 	size_t table_len; /* bytes of a table of all strings */
 };
 

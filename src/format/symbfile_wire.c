@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-#include "base/grow.h"
+#include "base/array.h"
 #include "base/utf8.h"
 #include "format/protobuf.h"
 #include "format/symbfile.h"
@@ -101,11 +101,7 @@ static enum err take_ref(struct wire_text *to, const struct proto_field *f, stru
 
 static bool column_reserve(struct wire_column *c, size_t n)
 {
-	uint32_t *items = grown(c->items, &c->cap, c->count + n, sizeof *items);
-	if (!items)
-		return false;
-	c->items = items;
-	return true;
+	return array_reserve(&c->items, &c->cap, c->count + n, sizeof *c->items);
 }
 
 static enum err column_add(struct wire_column *c, uint32_t value)

@@ -57,7 +57,8 @@ struct wire_text {
 
 struct wire_column {
 	uint32_t *items;
-	size_t count, cap;
+	size_t count;
+	uint32_t cap;
 };
 
 /* These keep their memory from one message to the next. Zeroed at first; released by the functions below. */

@@ -5,8 +5,8 @@
 
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "base/buffer.h"
-#include "base/grow.h"
 #include "format/protobuf.h"
 #include "format/symbfile_strings.h"
 #include "format/symbfile_wire.h"
@@ -32,7 +32,7 @@ struct symbfile_writer {
 	struct buffer records, body;
 	struct buffer column, lines; /* scratch: one packed field, a line table */
 	uint32_t *ids;               /* scratch: a record's strings */
-	size_t id_cap;
+	uint32_t id_cap;
 	uint64_t va; /* of the record before */
 	bool has_va;
 	bool begun;        /* magic and Header are out */
@@ -267,10 +267,8 @@ static enum err pad_ids(struct symbfile_writer *w, const void *record)
 static enum err take_strings(struct symbfile_writer *w, enum err (*take)(struct symbfile_writer *w, const void *record),
         const void *record, size_t count, struct error *e)
 {
-	uint32_t *ids = grown(w->ids, &w->id_cap, count, sizeof *ids);
-	if (!ids)
+	if (!array_reserve(&w->ids, &w->id_cap, count, sizeof *w->ids))
 		return no_memory(e);
-	w->ids = ids;
 	enum err err = take(w, record);
 	if (err == ERR_TOO_LARGE) {
 		enum err flushed = flush_records(w, e);

@@ -16,7 +16,7 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 
-#include "base/grow.h"
+#include "base/array.h"
 #include "base/hash.h"
 #include "base/hex.h"
 
@@ -40,7 +40,8 @@ struct key {
 
 struct auth_keys {
 	struct key *items;
-	size_t count, cap;
+	size_t count;
+	uint32_t cap;
 };
 
 /* auth_use replaces it while requests are checked; NULL: no keys. */
@@ -136,10 +137,8 @@ static enum err add_key(struct auth_keys *keys, const struct key *k, struct erro
 		return error_set(e, ERR_CONFIG, "the id \"%s\" is used twice", k->id);
 	if (keys->count == KEYS_MAX)
 		return error_set(e, ERR_CONFIG, "more than %d keys", KEYS_MAX);
-	struct key *items = grown(keys->items, &keys->cap, keys->count, sizeof *items);
-	if (!items)
+	if (!array_reserve(&keys->items, &keys->cap, keys->count + 1, sizeof *keys->items))
 		return no_memory(e);
-	keys->items = items;
 	keys->items[keys->count++] = *k;
 	return ERR_OK;
 }

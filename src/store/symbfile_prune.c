@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/clock.h"
-#include "base/grow.h"
 #include "base/hex.h"
 #include "store/symbfile_sets.h"
 
@@ -37,11 +37,14 @@ struct prune {
 	void *arg;
 	struct prune_counts *counts;
 	struct executable *executables;
-	size_t executable_count, executable_cap;
+	size_t executable_count;
+	uint32_t executable_cap;
 	struct claim *claims;
-	size_t claim_count, claim_cap;
+	size_t claim_count;
+	uint32_t claim_cap;
 	struct store_part *parts; /* of one executable, that go */
-	size_t part_count, part_cap;
+	size_t part_count;
+	uint32_t part_cap;
 	bool no_memory;
 };
 
@@ -49,18 +52,13 @@ struct prune {
 
 static bool add_claim(struct prune *p, struct str path, const struct file_id *id, uint64_t size, int64_t time)
 {
-	struct claim *claims = grown(p->claims, &p->claim_cap, p->claim_count, sizeof *claims);
 	char *copy = strndup(path.data, path.len);
-	if (claims) {
-		p->claims = claims;
-		claims[p->claim_count] = (struct claim){*id, copy, size, time};
-	}
-	if (!claims || !copy) {
+	p->no_memory = !copy || !array_reserve(&p->claims, &p->claim_cap, p->claim_count + 1, sizeof *p->claims);
+	if (p->no_memory) {
 		free(copy);
-		p->no_memory = true;
 		return false;
 	}
-	p->claim_count++;
+	p->claims[p->claim_count++] = (struct claim){*id, copy, size, time};
 	return true;
 }
 
@@ -72,12 +70,11 @@ static bool add_part(struct prune *p, const struct file_id *id, int64_t time)
 		last->newest = time > last->newest ? time : last->newest;
 		return true;
 	}
-	last = grown(p->executables, &p->executable_cap, p->executable_count, sizeof *last);
-	p->no_memory = !last;
-	if (!last)
+	p->no_memory =
+	        !array_reserve(&p->executables, &p->executable_cap, p->executable_count + 1, sizeof *p->executables);
+	if (p->no_memory)
 		return false;
-	p->executables = last;
-	last[p->executable_count++] = (struct executable){*id, time, false};
+	p->executables[p->executable_count++] = (struct executable){*id, time, false};
 	return true;
 }
 
@@ -141,12 +138,10 @@ static enum err take_away(struct prune *p, const char *path, uint64_t size, int6
 static bool collect(void *arg, const struct store_part *part)
 {
 	struct prune *p = arg;
-	struct store_part *parts = grown(p->parts, &p->part_cap, p->part_count, sizeof *parts);
-	p->no_memory = !parts;
-	if (!parts)
+	p->no_memory = !array_reserve(&p->parts, &p->part_cap, p->part_count + 1, sizeof *p->parts);
+	if (p->no_memory)
 		return false;
-	p->parts = parts;
-	parts[p->part_count++] = *part;
+	p->parts[p->part_count++] = *part;
 	return true;
 }
 

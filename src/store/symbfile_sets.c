@@ -8,12 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/grow.h"
+#include "base/array.h"
 #include "base/hash.h"
 
 struct listing {
 	struct store_part *parts;
-	size_t count, cap;
+	size_t count;
+	uint32_t cap;
 	bool no_memory;
 };
 
@@ -46,11 +47,9 @@ static void print_generation(char name[STORE_SET_MAX + 1], unsigned parts, unsig
 static bool found_part(void *arg, const struct store_part *part)
 {
 	struct listing *l = arg;
-	struct store_part *parts = grown(l->parts, &l->cap, l->count, sizeof *parts);
-	l->no_memory = !parts;
-	if (!parts)
+	l->no_memory = !array_reserve(&l->parts, &l->cap, l->count + 1, sizeof *l->parts);
+	if (l->no_memory)
 		return false;
-	l->parts = parts;
 	l->parts[l->count++] = *part;
 	return true;
 }

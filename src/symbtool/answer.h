@@ -15,6 +15,7 @@ enum err answer_local(const struct question *q, struct offmap *const *maps, stru
 struct server_modules {
 	struct server_module *items;
 	size_t count;
+	uint32_t cap;
 };
 void server_modules_release(struct server_modules *s);
 /* Modules are NAME/ID, an ID alone, or files: these are asked for by their FileID, and where the server does not know

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "extract/ids.h"
 #include "format/file_id.h"
 #include "symbtool/answer.h"
@@ -111,10 +112,8 @@ static enum err see_modules(struct server_modules *s, const struct question *q, 
 	enum err err = ERR_OK;
 	if (q->module_count == s->count)
 		return ERR_OK;
-	struct server_module *grown = realloc(s->items, q->module_count * sizeof *grown);
-	if (!grown)
+	if (!array_reserve(&s->items, &s->cap, q->module_count, sizeof *s->items))
 		return no_memory(e);
-	s->items = grown;
 	while (s->count < q->module_count && !err) {
 		err = module_init(&s->items[s->count], q->modules[s->count], e);
 		s->count++;

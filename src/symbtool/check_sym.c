@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/grow.h"
+#include "base/array.h"
 #include "base/hex.h"
 #include "format/symtext.h"
 #include "symbtool/input.h"
@@ -77,10 +77,8 @@ static enum err add_damage(struct checker *c, struct str line, struct error *e)
 	struct sym_report *r = c->report;
 	if (r->count == DAMAGES_MAX)
 		return ERR_OK;
-	struct sym_damage *items = grown(r->items, &r->cap, r->count, sizeof *items);
-	if (!items)
+	if (!array_reserve(&r->items, &r->cap, r->count + 1, sizeof *r->items))
 		return no_memory(e);
-	r->items = items;
 	struct sym_damage *d = &r->items[r->count++];
 	*d = (struct sym_damage){.number = c->number, .reason = reason_of(c, line)};
 	size_t len = line.len < SYM_LINE_SHOWN ? line.len : SYM_LINE_SHOWN;

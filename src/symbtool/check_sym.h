@@ -21,7 +21,8 @@ struct sym_report {
 	uint64_t funcs, publics, lines, inlines;
 	uint64_t damaged;
 	struct sym_damage *items; /* of the first of them */
-	size_t count, cap;
+	size_t count;
+	uint32_t cap;
 	uint64_t problem_line; /* 0: of the file as a whole */
 	char problem[256];     /* why it is no symbol file; empty: it is one */
 };

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "format/file_id.h"
 #include "symbtool/visible.h"
 
@@ -113,10 +114,8 @@ static bool parse_number(const char *text, const struct option_row *row)
 
 static bool add_to_list(struct option_list *list, const char *text)
 {
-	const char **grown = realloc(list->items, (list->count + 1) * sizeof *grown);
-	if (!grown)
+	if (!array_reserve(&list->items, &list->cap, list->count + 1, sizeof *list->items))
 		return false;
-	list->items = grown;
 	list->items[list->count++] = text;
 	return true;
 }

@@ -38,6 +38,7 @@ struct option_row {
 struct option_list {
 	const char **items;
 	size_t count;
+	uint32_t cap;
 };
 
 /* What is no option, in its order. Points into argv. */

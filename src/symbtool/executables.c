@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/grow.h"
+#include "base/array.h"
 #include "extract/elf_file.h"
 
 void executables_release(struct executables *x)
@@ -24,10 +24,8 @@ void executables_release(struct executables *x)
 static enum err add_executable(
         struct executables *x, const char *path, const struct stat *st, bool found, struct error *e)
 {
-	struct executable *items = grown(x->items, &x->cap, x->count, sizeof *items);
-	if (!items)
+	if (!array_reserve(&x->items, &x->cap, x->count + 1, sizeof *x->items))
 		return no_memory(e);
-	x->items = items;
 	char *copy = strdup(path);
 	if (!copy)
 		return no_memory(e);

@@ -18,7 +18,8 @@ struct executable {
 /* Zeroed at first. */
 struct executables {
 	struct executable *items;
-	size_t count, cap;
+	size_t count;
+	uint32_t cap;
 	size_t others; /* files below directories that are not executables, or are debug files */
 };
 

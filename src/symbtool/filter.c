@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/grow.h"
+#include "base/array.h"
 #include "symbtool/cli.h"
 #include "symbtool/filter_names.h"
 #include "text/module_table.h"
@@ -35,7 +35,8 @@ struct filter {
 	size_t len, used; /* bytes there, and read so far */
 	uint64_t base;    /* position of text[0] in the whole input */
 	struct text_frame *frames;
-	size_t frame_count, frame_cap;
+	size_t frame_count;
+	uint32_t frame_cap;
 	struct buffer out;
 	bool coloured;
 	bool failed; /* standard output is closed or full */
@@ -48,10 +49,8 @@ struct filter {
 static bool take_frame(void *arg, const struct text_frame *frame)
 {
 	struct filter *f = arg;
-	struct text_frame *frames = grown(f->frames, &f->frame_cap, f->frame_count, sizeof *frames);
-	if (!frames)
+	if (!array_reserve(&f->frames, &f->frame_cap, f->frame_count + 1, sizeof *f->frames))
 		return false;
-	f->frames = frames;
 	f->frames[f->frame_count++] = *frame;
 	return true;
 }

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/utf8.h"
 #include "extract/ids.h"
 #include "format/offmap_read.h"
@@ -46,6 +47,7 @@ struct filter_names {
 	struct connection *connection;
 	struct module *modules;
 	size_t module_count;
+	uint32_t module_cap;
 	uint32_t *table; /* of questions: index + 1 */
 };
 
@@ -136,12 +138,8 @@ static bool module_init(struct filter_names *n, struct module *out, const struct
 static bool see_modules(struct filter_names *n, const struct text_reader *r)
 {
 	size_t count = text_reader_modules(r);
-	if (count > n->module_count) {
-		struct module *grown = realloc(n->modules, count * sizeof *grown);
-		if (!grown)
-			return false;
-		n->modules = grown;
-	}
+	if (!array_reserve(&n->modules, &n->module_cap, count, sizeof *n->modules))
+		return false;
 	for (; n->module_count < count; n->module_count++)
 		if (!module_init(n, &n->modules[n->module_count], text_reader_module(r, (uint32_t)n->module_count)))
 			return false;

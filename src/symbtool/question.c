@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/grow.h"
+#include "base/array.h"
 #include "symbtool/cli.h"
 
 void question_release(struct question *q)
@@ -30,10 +30,8 @@ enum err question_module(struct question *q, const char *name, uint32_t *number,
 		return error_set(e, ERR_TOO_LARGE, "more than %d modules", QUESTION_MODULES);
 	if (!q->numbers && !(q->numbers = json_object()))
 		return no_memory(e);
-	char **modules = grown(q->modules, &q->module_cap, q->module_count, sizeof *modules);
-	if (!modules)
+	if (!array_reserve(&q->modules, &q->module_cap, q->module_count + 1, sizeof *q->modules))
 		return no_memory(e);
-	q->modules = modules;
 	q->modules[q->module_count] = strdup(name);
 	if (!q->modules[q->module_count])
 		return no_memory(e);
@@ -51,10 +49,8 @@ static enum err add_frame(struct question *q, uint32_t module, uint64_t address,
 {
 	if (q->count == QUESTION_FRAMES)
 		return error_set(e, ERR_TOO_LARGE, "more than %d addresses", QUESTION_FRAMES);
-	struct question_frame *frames = grown(q->frames, &q->cap, q->count, sizeof *frames);
-	if (!frames)
+	if (!array_reserve(&q->frames, &q->cap, q->count + 1, sizeof *q->frames))
 		return no_memory(e);
-	q->frames = frames;
 	if (q->return_addresses && q->count > stack_start(q) && address > 0)
 		address--;
 	q->frames[q->count++] = (struct question_frame){module, address};
@@ -87,10 +83,8 @@ enum err question_end_stack(struct question *q, struct error *e)
 {
 	if (q->count == stack_start(q))
 		return ERR_OK;
-	size_t *ends = grown(q->ends, &q->stack_cap, q->stack_count, sizeof *ends);
-	if (!ends)
+	if (!array_reserve(&q->ends, &q->stack_cap, q->stack_count + 1, sizeof *q->ends))
 		return no_memory(e);
-	q->ends = ends;
 	q->ends[q->stack_count++] = q->count;
 	return ERR_OK;
 }

@@ -19,12 +19,15 @@ struct question_frame {
 
 struct question {
 	char **modules; /* as they were given */
-	size_t module_count, module_cap;
+	size_t module_count;
+	uint32_t module_cap;
 	json_t *numbers; /* of the modules, by name */
 	struct question_frame *frames;
-	size_t count, cap;
+	size_t count;
+	uint32_t cap;
 	size_t *ends; /* of each stack, in frames */
-	size_t stack_count, stack_cap;
+	size_t stack_count;
+	uint32_t stack_cap;
 	bool hex;              /* addresses without 0x are hex */
 	bool return_addresses; /* look up all frames of a stack except the first one byte before */
 };

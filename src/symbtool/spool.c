@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/grow.h"
+#include "base/array.h"
 #include "extract/temp_file.h"
 
 /* What a record takes at most besides its strings, and each of its lines or frames. */
@@ -49,10 +49,8 @@ static enum err take_bytes(void *arg, const uint8_t *data, size_t len, struct er
 
 static enum err begin_part(struct spool *s, struct error *e)
 {
-	struct spool_part *parts = grown(s->parts, &s->cap, s->count, sizeof *parts);
-	if (!parts)
+	if (!array_reserve(&s->parts, &s->cap, s->count + 1, sizeof *s->parts))
 		return no_memory(e);
-	s->parts = parts;
 	s->writer = symbfile_writer_new(take_bytes, s);
 	if (!s->writer)
 		return no_memory(e);

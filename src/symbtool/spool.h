@@ -18,7 +18,8 @@ struct spool {
 	struct symbfile_writer *writer; /* of the current part */
 	bool empty;                     /* that part */
 	struct spool_part *parts;
-	size_t count, cap;
+	size_t count;
+	uint32_t cap;
 	uint64_t len;      /* bytes in the file */
 	uint64_t left_out; /* records that no symbfile can hold */
 	struct sha256 *hash;

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "symbtool/answer.h"
 #include "symbtool/debuginfod.h"
@@ -67,6 +68,7 @@ struct symbolicate {
 	/* for modules that are read here */
 	struct offmap **maps;
 	size_t map_count;
+	uint32_t map_cap;
 	struct server_modules server_modules;
 	struct buffer reply;
 	struct answer_tally tally;
@@ -78,10 +80,8 @@ struct symbolicate {
 /* Reads new modules itself. One that cannot be read is reported, and the others are answered. */
 static enum err answer_from_files(struct symbolicate *s, struct error *e)
 {
-	struct offmap **grown = realloc(s->maps, (s->q.module_count + 1) * sizeof *grown);
-	if (!grown)
+	if (!array_reserve(&s->maps, &s->map_cap, s->q.module_count, sizeof *s->maps))
 		return no_memory(e);
-	s->maps = grown;
 	for (; s->map_count < s->q.module_count; s->map_count++) {
 		char *const *path = &s->q.modules[s->map_count];
 		s->maps[s->map_count] = NULL;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How much memory request_read takes, and what it does without. It is compiled in here with a realloc that counts. */
+/* How much memory request_read takes, and what it does without. It is compiled in here, with arrays whose realloc
+ * counts. */
 #include <config.h>
 
 #include <setjmp.h>
@@ -36,6 +37,7 @@ static void counting_free(void *p)
 
 #define realloc counting_realloc
 #define free counting_free
+#include "../../src/base/array.c"
 #include "../../src/format/request_json.c"
 #undef realloc
 #undef free
