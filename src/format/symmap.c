@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/cores.h"
+#include "format/symneeds.h"
 
 enum { IDLE_MAX = 16 };
 
@@ -19,6 +20,7 @@ struct symmap {
 	struct symspans *spans;
 	uint64_t unchecked; /* bytes of text since memory was looked at */
 	/* under lock, once finished */
+	struct symneeds *needs;
 	pthread_mutex_t lock;
 	pthread_cond_t given;
 	struct symmap_maker idle[IDLE_MAX];
@@ -66,6 +68,7 @@ void symmap_unref(struct symmap *m)
 		return;
 	while (m->idle_count)
 		release_maker(&m->idle[--m->idle_count]);
+	symneeds_free(m->needs);
 	symspans_free(m->spans);
 	symindex_free(m->index);
 	symstore_free(m->store);
@@ -79,7 +82,8 @@ void symmap_unref(struct symmap *m)
 
 static uint64_t held(const struct symmap *m)
 {
-	return symstore_bytes(m->store) + symindex_bytes(m->index) + (m->spans ? symspans_bytes(m->spans) : 0);
+	return symstore_bytes(m->store) + symindex_bytes(m->index) + (m->spans ? symspans_bytes(m->spans) : 0) +
+	       (m->needs ? symneeds_bytes(m->needs) : 0);
 }
 
 /* Charges what is held, and says whether `more` may be held besides. */
@@ -133,7 +137,9 @@ enum err symmap_finish(struct symmap *m, struct error *e)
 	if (reader)
 		m->spans = symspans_new(m->index, symstore_reader_text(reader), m->options.nearest, 0);
 	symstore_reader_free(reader);
-	return m->spans ? check_memory(m, 0, e) : no_memory(e);
+	if (!m->spans || !(m->needs = symneeds_new(m->index, m->spans)))
+		return no_memory(e);
+	return check_memory(m, 0, e);
 }
 
 struct offmap *symmap_map(const struct symmap *m)
@@ -174,6 +180,21 @@ struct page *symmap_make(
         struct symmap_maker *maker, enum page_kind kind, uint32_t number, struct sympages_counts *counts)
 {
 	return kind == PAGE_CODE ? sympages_code(maker->pages, number, counts) : sympages_strings(maker->pages, number);
+}
+
+const uint32_t *symmap_order(const struct symmap *m)
+{
+	return m->needs->order;
+}
+
+void symmap_made(struct symmap *m, enum page_kind kind, uint32_t number)
+{
+	struct symneeds *n = m->needs;
+	pthread_mutex_lock(&m->lock);
+	symneeds_made(n, m->index, m->spans, kind == PAGE_CODE, number);
+	while (m->taken == 1 && n->idle_count)
+		symstore_let_go(m->store, n->idle[--n->idle_count]);
+	pthread_mutex_unlock(&m->lock);
 }
 
 static void set_bytes(struct symmap *m, struct symmap_maker *maker, uint64_t bytes)

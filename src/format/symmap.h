@@ -42,6 +42,11 @@ bool symmap_take(struct symmap *m, bool more, struct symmap_maker *maker);
 /* As sympages_code and sympages_strings; counts are of code pages. */
 struct page *symmap_make(
         struct symmap_maker *maker, enum page_kind kind, uint32_t number, struct sympages_counts *counts);
+/* The code pages in the order in which text can be let go soonest. Stays as long as the map. */
+const uint32_t *symmap_order(const struct symmap *m);
+/* By one who has a maker, once a page: whoever misses it from now on finds it elsewhere. Text that only such pages need
+ * is let go when nobody else has a maker. So who has taken one looks first whether the page is there by now. */
+void symmap_made(struct symmap *m, enum page_kind kind, uint32_t number);
 /* Charges what it has come to hold. */
 void symmap_charge(struct symmap *m, struct symmap_maker *maker);
 void symmap_give(struct symmap *m, struct symmap_maker *maker);

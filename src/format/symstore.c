@@ -16,15 +16,20 @@
 
 enum { SLICE = 16 << 10, SLICES = BLOCK_SIZE / SLICE };
 
+/* Where a compressed slice lies. */
 struct slice {
-	const uint8_t *data;
-	uint32_t len;
+	uint32_t block, at, len; /* len 0: it was let go */
 };
 
 /* BLOCK_SIZE bytes of text. */
 struct text_block {
-	uint8_t *raw; /* NULL: compressed */
+	uint8_t *raw; /* NULL: compressed, or let go */
 	struct slice slices[SLICES];
+};
+
+struct packed_block {
+	uint8_t *data;
+	uint32_t slices; /* that are in it */
 };
 
 struct symstore {
@@ -32,10 +37,10 @@ struct symstore {
 	struct symstore_budget *budget;
 	struct text_block *blocks;
 	uint32_t block_count, blocks_cap;
-	uint32_t fill;    /* bytes in the last one */
-	uint8_t **packed; /* blocks of slices */
+	uint32_t fill; /* bytes in the last one */
+	struct packed_block *packed;
 	uint32_t packed_count, packed_cap;
-	uint32_t packed_fill;
+	uint32_t packed_fill; /* bytes in the last one */
 	void *lz4;
 	_Atomic uint64_t bytes;
 };
@@ -74,6 +79,8 @@ static uint8_t *take_block(struct symstore *s)
 
 static void put_block(struct symstore *s, uint8_t *data)
 {
+	if (!data)
+		return;
 	block_put(s->pool, data);
 	atomic_fetch_sub_explicit(&s->bytes, BLOCK_SIZE, memory_order_relaxed);
 }
@@ -94,7 +101,7 @@ void symstore_free(struct symstore *s)
 	for (uint32_t i = 0; i < s->block_count; i++)
 		let_raw_go(s, &s->blocks[i]);
 	for (uint32_t i = 0; i < s->packed_count; i++)
-		put_block(s, s->packed[i]);
+		put_block(s, s->packed[i].data);
 	free(s->blocks);
 	free(s->packed);
 	free(s->lz4);
@@ -140,7 +147,7 @@ static bool begin_packed(struct symstore *s)
 	uint8_t *data = take_block(s);
 	if (!data)
 		return false;
-	s->packed[s->packed_count++] = data;
+	s->packed[s->packed_count++] = (struct packed_block){.data = data};
 	s->packed_fill = 0;
 	return true;
 }
@@ -150,7 +157,7 @@ static uint32_t pack_slice(struct symstore *s, const uint8_t *text)
 {
 	if (!s->packed_count)
 		return 0;
-	char *to = (char *)s->packed[s->packed_count - 1] + s->packed_fill;
+	char *to = (char *)s->packed[s->packed_count - 1].data + s->packed_fill;
 	int room = (int)(BLOCK_SIZE - s->packed_fill);
 	return (uint32_t)LZ4_compress_fast_extState(s->lz4, (const char *)text, to, SLICE, room, 1);
 }
@@ -166,7 +173,8 @@ static bool pack(struct symstore *s, struct text_block *b)
 		uint32_t len = pack_slice(s, b->raw + i * SLICE);
 		if (!len && (!begin_packed(s) || !(len = pack_slice(s, b->raw + i * SLICE))))
 			return false;
-		b->slices[i] = (struct slice){s->packed[s->packed_count - 1] + s->packed_fill, len};
+		b->slices[i] = (struct slice){s->packed_count - 1, s->packed_fill, len};
+		s->packed[s->packed_count - 1].slices++;
 		s->packed_fill += len;
 	}
 	let_raw_go(s, b);
@@ -178,6 +186,22 @@ bool symstore_commit(struct symstore *s, size_t n)
 	s->fill += (uint32_t)n;
 	bool above = atomic_load_explicit(&s->budget->used, memory_order_relaxed) > s->budget->limit;
 	return s->fill < BLOCK_SIZE || !above || pack(s, &s->blocks[s->block_count - 1]);
+}
+
+void symstore_let_go(struct symstore *s, uint32_t block)
+{
+	struct text_block *b = &s->blocks[block];
+	let_raw_go(s, b);
+	for (unsigned i = 0; i < SLICES; i++) {
+		struct packed_block *from = &s->packed[b->slices[i].block];
+		if (!b->slices[i].len)
+			continue;
+		b->slices[i].len = 0;
+		if (--from->slices)
+			continue;
+		put_block(s, from->data);
+		from->data = NULL;
+	}
 }
 
 /* ---- reading ---- */
@@ -194,12 +218,13 @@ static const uint8_t *open_slice(struct symstore_reader *r, uint64_t number)
 		if (r->used[i] < r->used[oldest])
 			oldest = i;
 	}
-	if (!r->open && !(r->open = block_get(r->store->pool)))
-		return NULL;
 	const struct slice *slice = &r->store->blocks[number / SLICES].slices[number % SLICES];
+	if (!slice->len || (!r->open && !(r->open = block_get(r->store->pool))))
+		return NULL;
+	const char *from = (const char *)r->store->packed[slice->block].data + slice->at;
 	uint8_t *to = r->open + oldest * SLICE;
 	r->number[oldest] = 0;
-	if (LZ4_decompress_safe((const char *)slice->data, (char *)to, (int)slice->len, SLICE) != SLICE)
+	if (LZ4_decompress_safe(from, (char *)to, (int)slice->len, SLICE) != SLICE)
 		return NULL;
 	r->number[oldest] = number + 1;
 	r->used[oldest] = ++r->clock;

@@ -31,6 +31,8 @@ uint8_t *symstore_space(struct symstore *s, size_t *room);
 /* That many were written there; they may be gone from there. false if out of memory, and the store is only to be freed.
  */
 bool symstore_commit(struct symstore *s, size_t n);
+/* Nobody reads these BLOCK_SIZE bytes of the text any more: who tries cannot have them. While nobody reads anything. */
+void symstore_let_go(struct symstore *s, uint32_t block);
 
 /* Bytes of memory that it takes. From any thread. */
 uint64_t symstore_bytes(const struct symstore *s);

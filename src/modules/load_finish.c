@@ -21,8 +21,9 @@ struct finishing {
 	struct symmap *text; /* NULL: all pages are there */
 	struct symmap_maker maker;
 	struct sympages_counts counts;
-	uint64_t damaged; /* lines that the index has counted */
-	bool keeps;       /* all pages stay in the cache, else as far as there is room */
+	uint64_t damaged;    /* lines that the index has counted */
+	uint64_t step, made; /* pages in this pass over them, and that were made in any: these are counted */
+	bool keeps;          /* all pages stay in the cache, else as far as there is room */
 };
 
 /* It is of no use to finish it. */
@@ -62,47 +63,47 @@ static const char *why_not_stored(struct mc_client *memcached, const struct fini
 
 /* ---- pages of a text ---- */
 
-static bool begin_pages(struct finishing *f)
-{
-	struct offmap *map = f->load->module->map;
-	map->raw_bytes = 0;
-	f->counts = (struct sympages_counts){0};
-	return sympages_count_rest(f->maker.pages, &f->counts);
-}
-
-static void keep_page(struct finishing *f, uint32_t number, struct page *p, uint64_t raw_bytes)
+/* Whether whoever misses the page finds it in the cache from now on. *p becomes the page as it lies there. */
+static bool keep_page(struct finishing *f, uint32_t number, struct page **p, uint64_t raw_bytes)
 {
 	const struct offmap_options options = load_options(f->means);
-	bool raw = raw_bytes <= options.raw_budget;
-	if (!f->keeps && (!raw || !page_cache_has_room(f->means->cache, p->len)))
-		return;
-	page_ref(p);
-	if (!raw)
-		p = page_compress(p, options.codec);
-	module_put_page(f->means->cache, f->load->module, number, p);
-	page_unref(p);
+	if (raw_bytes > options.raw_budget)
+		*p = page_compress(*p, options.codec);
+	if (!f->keeps && !page_cache_has_room(f->means->cache, (*p)->len))
+		return false;
+	module_put_page(f->means->cache, f->load->module, number, *p);
+	return true;
 }
 
+/* A page of the pass over all of them. The text of those that are kept goes: no second pass makes them again. */
 static struct page *make_page(void *arg, enum page_kind kind, uint32_t number)
 {
 	struct finishing *f = arg;
 	struct offmap *map = f->load->module->map;
-	struct page *p = symmap_make(&f->maker, kind, number, &f->counts);
-	symmap_charge(f->text, &f->maker);
+	bool again = f->step++ < f->made;
+	struct page *p = again ? module_slot_page(f->load->module, kind, number) : NULL;
+	if (p)
+		return p;
+	p = symmap_make(&f->maker, kind, number, again ? NULL : &f->counts);
 	if (!p)
 		return NULL;
-	map->raw_bytes += p->len;
-	map->lines = f->counts.lines;
-	map->inlines = f->counts.inlines;
-	map->damaged = f->damaged + f->counts.damaged;
-	keep_page(f, number, p, map->raw_bytes);
+	if (!again) {
+		f->made++;
+		map->raw_bytes += p->len;
+		map->lines = f->counts.lines;
+		map->inlines = f->counts.inlines;
+		map->damaged = f->damaged + f->counts.damaged;
+	}
+	if (keep_page(f, number, &p, map->raw_bytes))
+		symmap_made(f->text, kind, number);
+	symmap_charge(f->text, &f->maker);
 	return p;
 }
 
-static bool keep_pages(struct finishing *f, enum page_kind kind, uint32_t count)
+static bool keep_pages(struct finishing *f, enum page_kind kind, uint32_t count, const uint32_t *order)
 {
 	for (uint32_t i = 0; i < count; i++) {
-		struct page *p = is_over(f) ? NULL : make_page(f, kind, i);
+		struct page *p = is_over(f) ? NULL : make_page(f, kind, order ? order[i] : i);
 		if (!p)
 			return false;
 		page_unref(p);
@@ -114,8 +115,9 @@ static bool keep_map(struct finishing *f)
 {
 	const struct offmap *map = f->load->module->map;
 	f->keeps = true;
-	return begin_pages(f) && keep_pages(f, PAGE_STRINGS, map->string_count) &&
-	       keep_pages(f, PAGE_CODE, map->code_count);
+	f->step = 0;
+	return keep_pages(f, PAGE_STRINGS, map->string_count, NULL) &&
+	       keep_pages(f, PAGE_CODE, map->code_count, symmap_order(f->text));
 }
 
 /* ---- memcached ---- */
@@ -136,11 +138,10 @@ static bool store_map(struct mc_client *memcached, struct finishing *f)
 	                                : c->codec == CODEC_CHOICE_LZ4 ? CODEC_LZ4
 	                                                               : CODEC_RAW,
 	        c->memcached_item_max, (uint32_t)(c->root_max_age / SECOND)};
-	struct store_source source = {f->text ? make_page : slot_page, may_store, f};
-	enum mc_status status = MC_DOWN;
+	struct store_source source = {
+	        f->text ? make_page : slot_page, may_store, f->text ? symmap_order(f->text) : NULL, f};
 	f->until = start + c->bucket_total_timeout;
-	if (!f->text || begin_pages(f))
-		status = page_memcached_store(memcached, l->module, &options, &source, &bytes);
+	enum mc_status status = page_memcached_store(memcached, l->module, &options, &source, &bytes);
 	histogram_observe(H_STORE, clock_now() - start);
 	if (status == MC_OK) {
 		atomic_store(&l->module->stored, true);
@@ -172,7 +173,9 @@ static bool finish_text(struct mc_client *memcached, struct finishing *f, bool s
 {
 	if (!symmap_take(f->text, true, &f->maker))
 		return false;
-	bool done = (stores && store_map(memcached, f)) || keep_map(f);
+	f->load->module->map->raw_bytes = 0;
+	bool done =
+	        sympages_count_rest(f->maker.pages, &f->counts) && ((stores && store_map(memcached, f)) || keep_map(f));
 	symmap_give(f->text, &f->maker);
 	return done;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Behind the reply: threads that give way to all others make the pages that nobody has asked for, write the map to
- * memcached and let the text go. Where memcached does not get the map, its pages stay in the cache: raw up to a quarter
- * of that, the rest compressed.
+ * Behind the reply: threads that give way to all others make all pages, write the map to memcached and let the text go.
+ * Pages stay in the cache as far as there is room, and all of them where memcached does not get the map: raw up to a
+ * quarter of the cache, the rest compressed. The text of the pages that stay goes at once.
  */
 #ifndef LOAD_FINISH_H
 #define LOAD_FINISH_H

@@ -265,16 +265,17 @@ static enum mc_status store_value(
 	return status;
 }
 
-static enum mc_status store_pages(struct storing *s, enum page_kind kind, uint32_t count)
+static enum mc_status store_pages(struct storing *s, enum page_kind kind, uint32_t count, const uint32_t *order)
 {
 	const struct offmap *map = s->module->map;
 	for (uint32_t i = 0; i < count; i++) {
 		struct mc_key key;
-		struct value_id id = {s->module->hash, map->generation, i, (uint8_t)kind};
-		struct page *p = s->source->go_on(s->source->arg) ? s->source->page(s->source->arg, kind, i) : NULL;
+		struct value_id id = {s->module->hash, map->generation, order ? order[i] : i, (uint8_t)kind};
+		struct page *p =
+		        s->source->go_on(s->source->arg) ? s->source->page(s->source->arg, kind, id.number) : NULL;
 		if (!p)
 			return MC_DOWN;
-		page_key(&key, &id.module, id.generation, id.kind, i);
+		page_key(&key, &id.module, id.generation, id.kind, id.number);
 		enum mc_status status =
 		        store_value(s, &key, &id, p, s->options->expire ? s->options->expire + PAGES_OUTLIVE : 0);
 		page_unref(p);
@@ -300,9 +301,9 @@ enum mc_status page_memcached_store(struct mc_client *c, const struct module *m,
 	struct page *root = NULL;
 	*bytes = 0;
 	buffer_init(&s.value, SIZE_MAX);
-	enum mc_status status = store_pages(&s, PAGE_STRINGS, m->map->string_count);
+	enum mc_status status = store_pages(&s, PAGE_STRINGS, m->map->string_count, NULL);
 	if (status == MC_OK)
-		status = store_pages(&s, PAGE_CODE, m->map->code_count);
+		status = store_pages(&s, PAGE_CODE, m->map->code_count, source->code_order);
 	if (status == MC_OK && (!(root = offmap_root_encode(m->map)) || !source->go_on(source->arg)))
 		status = MC_DOWN;
 	if (status == MC_OK) {

@@ -53,6 +53,7 @@ struct store_options {
 struct store_source {
 	struct page *(*page)(void *arg, enum page_kind kind, uint32_t number); /* with a reference; NULL: gives up */
 	bool (*go_on)(void *arg);                                              /* asked before each value */
+	const uint32_t *code_order; /* numbers of the code pages; NULL: as they come */
 	void *arg;
 };
 /* Writes all string pages, all code pages, then the root. Gives up when a value is refused for some 2 seconds. bytes:

@@ -1040,7 +1040,7 @@ static void a_page_that_starts_elsewhere_is_lost(void **state)
 	start(&servers[0], NULL, NULL);
 	client_open(&c, 0, 1, LONGEST * SECOND);
 	struct module *m = small_module(0x1000, 1);
-	const struct store_source source = {get_page, go_on, m};
+	const struct store_source source = {.page = get_page, .go_on = go_on, .arg = m};
 	assert_int_equal(page_memcached_store(c.mc, m, &options, &source, &bytes), MC_OK);
 	module_unref(m);
 	assert_int_equal(fetch_pages(&c, 0x1000, 1), 2);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The text of a symbol file in memory, raw and compressed: every byte as it came, pages by several threads, what is
- * taken, and what is given back. The linker sends allocations through alloc_fail.c, and block_get here (--wrap).
+ * taken, what is let go, and what is given back. The linker sends allocations through alloc_fail.c, and block_get here
+ * (--wrap).
  */
 #include <config.h>
 
+#include <inttypes.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,10 +16,10 @@
 #include <cmocka.h>
 
 #include "alloc_fail.h"
-#include "format/sympages.h"
-#include "format/symstore.h"
+#include "format/symmap.h"
 #include "offmap_tools.h"
 #include "seed.h"
+#include "store/page_cache.h"
 
 enum { KIB = 1 << 10 };
 
@@ -216,6 +218,147 @@ static void test_pages_by_threads(void **state)
 	buffer_release(&t);
 }
 
+/* ---- text that goes ---- */
+
+enum { RUNS = 3, FUNCS = 6000, PLACES = RUNS * FUNCS };
+
+/* RUNS runs of functions in turn, each ascending, but each begins elsewhere among the addresses; with names for
+ * string pages, one large function, and text that no page needs. */
+static struct buffer make_runs(void)
+{
+	struct buffer t = text_new();
+	text_add(&t, "MODULE Linux x86_64 0 a\nFILE 0 a.c\nINLINE_ORIGIN 0 %0100u\n", 1);
+	for (unsigned i = 0; i < PLACES; i++) {
+		unsigned step = (i / RUNS + i % RUNS * FUNCS / RUNS) % FUNCS, at = (RUNS * step + i % RUNS) * 0x100;
+		text_add(&t, "FUNC %x 100 0 function%u\nINLINE 0 %u 0 0 %x 8\n", at, i, i, at);
+		for (unsigned k = 0; k < 16; k++)
+			text_add(&t, "%x 10 %u 0\n", at + 16 * k, i + k);
+		if (i % 1000 == 0)
+			text_add(&t, "INLINE_ORIGIN %u %0200u\n", i + 1, i);
+	}
+	text_add(&t, "FUNC %x 1000000 0 large\n", PLACES * 0x100);
+	for (unsigned i = 0; i < 0x1000000; i += 0x80)
+		text_add(&t, "%x 80 %u 0\n", PLACES * 0x100 + i, i);
+	for (size_t end = t.len + 4 * BLOCK_SIZE; t.len < end;)
+		text_add(&t, "STACK CFI 100 .cfa: $rsp 8 +\n");
+	return t;
+}
+
+/* A module without pages whose text is attached, as a load leaves it. */
+struct loaded {
+	struct block_pool *pool;
+	struct symstore_budget budget;
+	struct symmap *text;
+	struct page_cache *cache;
+	struct module *module;
+	struct offmap *want;
+	uint64_t seed;
+	atomic_bool done;
+};
+
+static void load(struct loaded *l, const struct buffer *t, uint64_t limit)
+{
+	struct module_hash hash = {0};
+	*l = (struct loaded){
+	        .pool = block_pool_new(0), .budget = {.limit = limit}, .cache = page_cache_new(UINT32_MAX)};
+	l->text = symmap_new(&plain_options, l->pool, &l->budget, str_from(""));
+	assert_non_null(l->text);
+	assert_int_equal(symmap_feed(l->text, t->data, t->len, NULL), ERR_OK);
+	assert_int_equal(symmap_finish(l->text, NULL), ERR_OK);
+	l->want = map_build(text_str(t), &plain_options);
+	l->module = module_new(&hash, symmap_map(l->text));
+	assert_non_null(l->module);
+	symmap_ref(l->text);
+	l->module->text = l->text;
+}
+
+static void unload(struct loaded *l)
+{
+	offmap_free(l->want);
+	symmap_unref(l->text);
+	module_unref(l->module);
+	assert_int_equal(block_pool_used(l->pool), 0);
+	assert_int_equal(l->budget.used, 0);
+	page_cache_free(l->cache);
+	block_pool_free(l->pool);
+}
+
+/* Makes a page, puts it into the cache, and lets its text go. */
+static void finish_page(struct loaded *l, struct symmap_maker *maker, enum page_kind kind, uint32_t number)
+{
+	struct page *p = symmap_make(maker, kind, number, NULL);
+	assert_non_null(p);
+	module_put_page(l->cache, l->module, number, p);
+	page_unref(p);
+	symmap_made(l->text, kind, number);
+}
+
+/* All of them. `half`: what is in use when half of the code pages are made. */
+static void finish_pages(struct loaded *l, uint64_t *half)
+{
+	struct symmap_maker maker;
+	assert_true(symmap_take(l->text, true, &maker));
+	for (uint32_t i = 0; i < l->want->string_count; i++)
+		finish_page(l, &maker, PAGE_STRINGS, i);
+	for (uint32_t i = 0; i < l->want->code_count; i++) {
+		finish_page(l, &maker, PAGE_CODE, symmap_order(l->text)[i]);
+		if (i == l->want->code_count / 2)
+			*half = block_pool_used(l->pool);
+	}
+	symmap_give(l->text, &maker);
+}
+
+static void *ask_for_pages(void *arg)
+{
+	struct loaded *l = arg;
+	uint64_t seed = l->seed + (uintptr_t)&seed;
+	do {
+		bool code = next_random(&seed) % 8;
+		uint32_t number = next_random(&seed) % (code ? l->want->code_count : l->want->string_count);
+		enum page_kind kind = code ? PAGE_CODE : PAGE_STRINGS;
+		struct page *p = module_page(l->cache, l->module, kind, number);
+		if (!p)
+			assert_int_equal(module_make_page(l->cache, l->module, kind, number, &p), ERR_OK);
+		assert_non_null(p);
+		const struct page *want = (code ? l->want->code : l->want->strings)[number];
+		assert_int_equal(p->len, want->len);
+		assert_memory_equal(p->bytes, want->bytes, p->len);
+		page_unref(p);
+	} while (!atomic_load(&l->done));
+	return NULL;
+}
+
+/* Whether the file is in order or not, text goes as pages are made, and all the while every page can be had. */
+static void test_text_goes_while_pages_are_made(void **state)
+{
+	enum { THREADS = 3 };
+	struct buffer t = make_runs();
+	(void)state;
+	for (unsigned packed = 0; packed < 2; packed++)
+		for (unsigned asked = 0; asked < 2; asked++) {
+			struct loaded l;
+			pthread_t threads[THREADS];
+			load(&l, &t, packed ? 0 : UINT64_MAX);
+			uint64_t before = block_pool_used(l.pool), half = before;
+			l.seed = seed_of(5);
+			for (unsigned i = 0; i < THREADS && asked; i++)
+				assert_int_equal(pthread_create(&threads[i], NULL, ask_for_pages, &l), 0);
+			finish_pages(&l, &half);
+			atomic_store(&l.done, true);
+			for (unsigned i = 0; i < THREADS && asked; i++)
+				pthread_join(threads[i], NULL);
+			uint64_t after = block_pool_used(l.pool);
+			print_message("%s: %" PRIu64 " KiB, half of the pages %" PRIu64 ", all %" PRIu64 "\n",
+			        packed ? "compressed" : "raw", before / KIB, half / KIB, after / KIB);
+			/* the large function's text stays, and what readers have open */
+			assert_true(asked || half < before * 8 / 10);
+			assert_true(asked || after < before / 2);
+			assert_same_pages(l.want, l.module->map);
+			unload(&l);
+		}
+	buffer_release(&t);
+}
+
 /* ---- failures ---- */
 
 struct attempt {
@@ -271,6 +414,7 @@ int main(void)
 	        cmocka_unit_test(test_the_text_as_it_came),
 	        cmocka_unit_test(test_bytes),
 	        cmocka_unit_test(test_pages_by_threads),
+	        cmocka_unit_test(test_text_goes_while_pages_are_made),
 	        cmocka_unit_test(test_no_memory),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
