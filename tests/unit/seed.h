@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Random data of tests: the same each time, and others with SEED in the environment (./check --seed N). */
+/* Random data of tests: the same each time, and others with SEED in the environment (./check --seed N); and how much of
+ * it. */
 #ifndef TESTS_SEED_H
 #define TESTS_SEED_H
 
@@ -18,6 +19,12 @@ static inline uint32_t next_random(uint64_t *seed)
 {
 	*seed = *seed * 6364136223846793005U + 1442695040888963407U;
 	return (uint32_t)(*seed >> 33);
+}
+
+/* Of n rounds that all try the same, an eighth under valgrind, which takes thirty times as long for each. */
+static inline unsigned rounds(unsigned n)
+{
+	return getenv("UNDER_VALGRIND") ? n / 8 : n;
 }
 
 #endif

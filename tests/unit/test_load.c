@@ -20,6 +20,7 @@
 #include "modules/modules.h"
 #include "modules/symbolicate.h"
 #include "store/bucket.h"
+#include "seed.h"
 
 struct page *__real_sympages_code(struct sympages *m, uint32_t number, struct sympages_counts *counts);
 struct page *__wrap_sympages_code(struct sympages *m, uint32_t number, struct sympages_counts *counts);
@@ -155,7 +156,9 @@ static bool put(const struct bucket_sink *sink, const char *text, size_t len)
 	return true;
 }
 
-enum { STACK_LINES = 3 << 20, COVERING = 400000 }; /* 192 and 16 MB */
+/* 192 and 16 MB */
+#define STACK_LINES rounds(3 << 20)
+#define COVERING rounds(400000)
 
 /* Lines that nobody wants, between two functions. */
 static void serve_stack_lines(const struct bucket_sink *sink, struct bucket_result *result)

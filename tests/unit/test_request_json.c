@@ -464,7 +464,7 @@ static void test_random_bodies(void **state)
 	const struct request_limits tight = {2, 4, 3, 3};
 	struct generator g = {.state = seed_of(20260917)};
 	(void)state;
-	for (unsigned i = 0; i < 30000; i++) {
+	for (unsigned i = 0; i < rounds(30000); i++) {
 		char *data = NULL;
 		size_t len;
 		g.out = open_memstream(&data, &len);

@@ -17,6 +17,7 @@
 #include "base/buffer.h"
 #include "text/names.h"
 #include "text/reader.h"
+#include "seed.h"
 
 enum { OUT_MAX = 64 << 20 };
 
@@ -412,7 +413,7 @@ static void test_many_frames(void **state)
 		text_reader_free(r);
 		free(f.frames);
 	}
-	struct found f = {.text = text, .max = 10000000};
+	struct found f = {.text = text, .max = rounds(10000000)};
 	size_t used, len = 0;
 	for (; len + 9 < TEXT_LINE_MAX; len += 9)
 		memcpy(text + len, "a.so+0x1\n", 9);
@@ -437,13 +438,14 @@ static void test_many_modules(void **state)
 	struct buffer text;
 	size_t used;
 	buffer_init(&text, OUT_MAX);
-	for (unsigned i = 0; i < 200000; i++)
+	const unsigned n = rounds(200000);
+	for (unsigned i = 0; i < n; i++)
 		buffer_printf(&text, "MODULE Linux x86 %032XA m.so\nm.so+0x1\n/%u/m.so+0x1\n", i + 1, i);
 	struct found f = {.text = (char *)text.data};
 	struct text_reader *r = text_reader_new(1000000, take_frame, &f);
 	assert_int_equal(text_reader_read(r, (struct str){f.text, text.len}, true, &used), TEXT_OK);
-	assert_int_equal(f.count, 400000);
-	assert_int_equal(text_reader_modules(r), 400000);
+	assert_int_equal(f.count, 2 * n);
+	assert_int_equal(text_reader_modules(r), 2 * n);
 	text_reader_free(r);
 	r = text_reader_new(1000, take_frame, &f);
 	assert_int_equal(text_reader_read(r, (struct str){f.text, text.len}, true, &used), TEXT_TOO_MANY_MODULES);

@@ -470,7 +470,7 @@ static void test_random_sets(void **state)
 	static struct random_set s;
 	uint64_t seed = seed_of(1);
 	(void)state;
-	for (unsigned round = 0; round < 4000; round++) {
+	for (unsigned round = 0; round < rounds(4000); round++) {
 		make_set(&s, &seed);
 		struct offmap *m = build(&s.records);
 		for (uint64_t i = 0; i < SPAN + 70; i++)

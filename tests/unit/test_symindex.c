@@ -157,7 +157,7 @@ static void test_record_scans(void **state)
 {
 	uint64_t seed = seed_of(2);
 	(void)state;
-	for (unsigned run = 0; run < 400; run++) {
+	for (unsigned run = 0; run < rounds(400); run++) {
 		struct buffer t = text_new();
 		make_records(&t, run % 2, &seed);
 		uint8_t *exact = malloc(t.len), *end = exact + t.len;
@@ -415,7 +415,7 @@ static void test_answers(void **state)
 {
 	uint64_t seed = seed_of(20261122);
 	(void)state;
-	for (unsigned run = 0; run < 400; run++) {
+	for (unsigned run = 0; run < rounds(400); run++) {
 		struct buffer t = make_crowd(&seed);
 		for (unsigned nearest = 0; nearest < 2; nearest++) {
 			uint32_t page_text = run % 3 ? run % 200 : 0;
@@ -452,7 +452,7 @@ static void check_large(struct buffer *t, uint64_t from, uint64_t to, unsigned n
 		struct offmap *m = map_of(text_str(t), &how), *again = map_of(text_str(t), &other);
 		assert_same_maps(m, again);
 		assert_in_range(largest_page(m), 1, page_max);
-		check_answers(t, m, from, to, n, nearest);
+		check_answers(t, m, from, to, rounds(n), nearest);
 		offmap_free(m);
 		offmap_free(again);
 	}
