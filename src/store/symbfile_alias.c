@@ -43,9 +43,9 @@ enum err symbfile_claims_get(struct symbfile_claims *claims, struct store_client
 	return store_list_claims(c, q, take_claim, &g, cancel, e);
 }
 
-/* What speaks for a claim: sets that are whole, then newer ones. */
+/* What speaks for a claim: sets that are whole, then newer ones, as symbfile_sets.h says. */
 struct merit {
-	bool any, whole;
+	bool any, whole, told;
 	int64_t time;
 };
 
@@ -55,7 +55,10 @@ static struct merit merit_of(const struct symbfile_sets *sets)
 	for (unsigned i = 0; i < SYMBFILE_KINDS; i++) {
 		const struct symbfile_set *set = &sets->kinds[i];
 		m.any = m.any || set->have_count;
-		m.time = set->have_count && set->time > m.time ? set->time : m.time;
+		if (set->have_count && (set->told != m.told ? set->told : set->time > m.time)) {
+			m.time = set->time;
+			m.told = set->told;
+		}
 	}
 	return m;
 }
@@ -64,7 +67,7 @@ static bool is_better(const struct merit *a, const struct merit *b)
 {
 	if (a->any != b->any || a->whole != b->whole)
 		return a->any != b->any ? a->any : a->whole;
-	return a->time > b->time;
+	return a->told != b->told ? a->told : a->time > b->time;
 }
 
 enum err symbfile_alias_choose(struct symbfile_alias *alias, bool *found, const struct symbfile_claims *claims,

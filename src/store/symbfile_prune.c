@@ -148,7 +148,7 @@ static bool collect(void *arg, const struct store_part *part)
 static bool any_since(const struct prune *p, int64_t time)
 {
 	for (size_t i = 0; i < p->part_count; i++)
-		if (p->parts[i].time > time)
+		if (!p->parts[i].is_time && p->parts[i].time > time)
 			return true;
 	return false;
 }
@@ -158,7 +158,7 @@ static enum err find_parts(struct prune *p, const struct executable *x, bool who
 {
 	p->part_count = 0;
 	enum err err =
-	        whole ? store_list(p->client, &x->id, collect, p, NULL, e)
+	        whole ? store_list_with_times(p->client, &x->id, collect, p, NULL, e)
 	              : symbfile_sets_unused(p->client, &x->id, p->rules->keep, p->now - YOUNG * SECOND, collect, p, e);
 	if (!err && p->no_memory)
 		return no_memory(e);

@@ -14,6 +14,7 @@
 struct listing {
 	struct store_part *parts;
 	size_t count;
+	size_t times; /* of the objects that tell these, behind the parts */
 	uint32_t cap;
 	bool no_memory;
 };
@@ -24,6 +25,7 @@ struct candidate {
 	const struct store_part *first;
 	size_t count;
 	int64_t time;                    /* of its oldest part */
+	bool told;                       /* time was stored with the part */
 	const struct store_part *oldest; /* the first part of the set's first generation */
 	bool whole;
 };
@@ -76,11 +78,56 @@ static int set_order(const struct store_part *a, const struct store_part *b)
 	return order ? order : strcmp(a->set, b->set);
 }
 
+static int place_order(const struct store_part *a, const struct store_part *b)
+{
+	int order = set_order(a, b);
+	return order ? order : (a->part > b->part) - (a->part < b->part);
+}
+
+/* Parts first. */
 static int part_order(const void *a, const void *b)
 {
 	const struct store_part *x = a, *y = b;
-	int order = set_order(x, y);
-	return order ? order : (x->part > y->part) - (x->part < y->part);
+	int order = x->is_time != y->is_time ? x->is_time - y->is_time : place_order(x, y);
+	return order ? order : (x->time > y->time) - (x->time < y->time);
+}
+
+/* The part, from *at on, to which time i belongs; NULL: none. To be called for all in turn, *at beginning at 0. */
+static struct store_part *part_of_time(const struct listing *l, size_t i, size_t *at)
+{
+	const struct store_part *time = &l->parts[l->count + i];
+	while (*at < l->count && place_order(&l->parts[*at], time) < 0)
+		++*at;
+	return *at < l->count && place_order(&l->parts[*at], time) == 0 ? &l->parts[*at] : NULL;
+}
+
+/* Gives each part the newest time that was stored with it. */
+static void take_times(struct listing *l)
+{
+	size_t at = 0;
+	for (; l->count && l->parts[l->count - 1].is_time; l->times++)
+		l->count--;
+	for (size_t i = 0; i < l->times; i++) {
+		struct store_part *part = part_of_time(l, i, &at);
+		if (part) {
+			part->time = l->parts[l->count + i].time;
+			part->told = true;
+		}
+	}
+}
+
+/* Sorted. On failure, too, l->parts is to be freed. */
+static enum err list_parts(
+        struct listing *l, struct store_client *c, const struct file_id *id, const atomic_bool *cancel, struct error *e)
+{
+	enum err err = store_list_with_times(c, id, found_part, l, cancel, e);
+	if (!err && l->no_memory)
+		return no_memory(e);
+	if (err || !l->count)
+		return err;
+	qsort(l->parts, l->count, sizeof *l->parts, part_order);
+	take_times(l);
+	return ERR_OK;
 }
 
 /* For each part below `end`: the newest generation before c that has it, as 1 + its index counted from c->oldest; 0:
@@ -110,13 +157,15 @@ static bool is_whole(const struct candidate *c)
 
 static struct candidate next_candidate(const struct listing *l, size_t at)
 {
-	struct candidate c = {.first = &l->parts[at], .time = l->parts[at].time};
+	struct candidate c = {.first = &l->parts[at], .time = l->parts[at].time, .told = l->parts[at].told};
 	c.oldest = c.first;
 	while (c.oldest > l->parts && base_order(c.oldest - 1, c.first) == 0)
 		c.oldest--;
 	for (; at < l->count && set_order(c.first, &l->parts[at]) == 0; at++, c.count++)
-		if (l->parts[at].time < c.time)
+		if (l->parts[at].told != c.told ? l->parts[at].told : l->parts[at].time < c.time) {
 			c.time = l->parts[at].time;
+			c.told = l->parts[at].told;
+		}
 	c.whole = is_whole(&c);
 	return c;
 }
@@ -126,7 +175,7 @@ static bool is_better(const struct candidate *c, const struct candidate *than)
 {
 	if (!than->first || c->whole != than->whole)
 		return !than->first || c->whole;
-	return c->time >= than->time;
+	return c->told != than->told ? c->told : c->time >= than->time;
 }
 
 static bool take_candidate(struct symbfile_set *set, const struct candidate *c)
@@ -145,6 +194,7 @@ static bool take_candidate(struct symbfile_set *set, const struct candidate *c)
 	memcpy(set->set, c->first->set, sizeof set->set);
 	set->parts = c->first->parts;
 	set->time = c->time;
+	set->told = c->told;
 	set->have_count = (unsigned)(before + c->count);
 	for (unsigned i = 0; i < set->have_count; i++) {
 		const struct store_part *p = i < before ? &c->oldest[places[i] - 1] : &c->first[i - before];
@@ -184,9 +234,7 @@ enum err symbfile_sets_get(struct symbfile_sets *sets, struct store_client *c, c
 	struct listing l = {0};
 	struct candidate best[SYMBFILE_KINDS] = {{0}};
 	memset(sets, 0, sizeof *sets);
-	enum err err = store_list(c, id, found_part, &l, cancel, e);
-	if (!err && l.count)
-		qsort(l.parts, l.count, sizeof *l.parts, part_order);
+	enum err err = list_parts(&l, c, id, cancel, e);
 	for (size_t at = 0; !err && at < l.count;) {
 		struct candidate next = next_candidate(&l, at);
 		if (is_better(&next, &best[next.first->kind]))
@@ -261,17 +309,19 @@ enum err symbfile_sets_unused(struct store_client *c, const struct file_id *id, 
         bool (*unused)(void *arg, const struct store_part *part), void *arg, struct error *e)
 {
 	struct listing l = {0};
-	enum err err = store_list(c, id, found_part, &l, NULL, e);
+	enum err err = list_parts(&l, c, id, NULL, e);
 	bool *flags = calloc(l.count + 1, 2), young = false; /* used, then taken */
-	if (!err && l.count)
-		qsort(l.parts, l.count, sizeof *l.parts, part_order);
-	if (!err && (l.no_memory || !flags || !mark_kept(&l, keep, flags, flags + l.count)))
+	if (!err && (!flags || !mark_kept(&l, keep, flags, flags + l.count)))
 		err = no_memory(e);
-	for (size_t i = 0; i < l.count; i++)
+	for (size_t i = 0; i < l.count + l.times; i++)
 		young = young || l.parts[i].time > since;
-	for (size_t i = 0; i < l.count && !err && !young; i++)
-		if (!flags[i] && !unused(arg, &l.parts[i]))
-			break;
+	bool going = !err && !young;
+	for (size_t i = 0; i < l.count && going; i++)
+		going = flags[i] || unused(arg, &l.parts[i]);
+	for (size_t i = 0, at = 0; i < l.times && going; i++) {
+		const struct store_part *part = part_of_time(&l, i, &at);
+		going = (part && flags[at]) || unused(arg, &l.parts[l.count + i]);
+	}
 	free(flags);
 	free(l.parts);
 	return err;
@@ -286,9 +336,7 @@ enum err symbfile_sets_place(struct store_key *key, char name[STORE_SET_MAX + 1]
 	bool any = false, held = false;
 	size_t ignored;
 	print_generation(wanted.set, key->parts, 0);
-	enum err err = store_list(c, &key->id, found_part, &l, NULL, e);
-	if (!err && l.no_memory)
-		err = no_memory(e);
+	enum err err = list_parts(&l, c, &key->id, NULL, e);
 	for (size_t i = 0; !err && i < l.count; i++) {
 		const struct store_part *p = &l.parts[i];
 		unsigned generation = generation_of(p->set, &ignored);

@@ -11,7 +11,8 @@
  * parts from the first changed one to the last, and older generations complete it. */
 
 /* The set of one kind that is used: the newest complete one, or the newest if none is complete. A set is as old as its
- * oldest part. */
+ * oldest part. Times that were stored with parts stay when a store is copied, those of objects do not: so of two sets
+ * the one that has any is newer, and of a set only these count. */
 struct symbfile_set {
 	char set[STORE_SET_MAX + 1];
 	unsigned parts; /* in the complete set; 0: nothing was uploaded */
@@ -19,6 +20,7 @@ struct symbfile_set {
 	unsigned have_count;
 	unsigned *generations; /* the generation of each part; NULL: all belong to `set` itself */
 	int64_t time;          /* of the oldest part */
+	bool told;             /* time was stored with the part */
 };
 /* The key of the part have[i]; name holds its set. */
 struct store_key symbfile_set_key(const struct symbfile_set *set, const struct file_id *id, enum symbfile_kind kind,

@@ -18,7 +18,10 @@
 
 #define FOLDER "symbfiles"
 
-enum { RETRY_PAUSE_MS = 150 };
+enum {
+	RETRY_PAUSE_MS = 150,
+	TIME_DIGITS = 18 + 1, /* until the year 2262 */
+};
 
 static const struct store_backend *const backends[] = {&store_file, &store_s3};
 
@@ -208,6 +211,28 @@ static bool parse_kind(struct str text, enum symbfile_kind *kind)
 	return false;
 }
 
+/* What STORE_TIME writes, without its dot. */
+static bool parse_time(struct str text, int64_t *time)
+{
+	*time = 0;
+	for (size_t i = 0; i < text.len && i < TIME_DIGITS; i++) {
+		if (text.data[i] < '0' || text.data[i] > '9')
+			return false;
+		*time = 10 * *time + (text.data[i] - '0');
+	}
+	return text.len > 0 && text.len <= TIME_DIGITS && text.data[0] != '0';
+}
+
+/* PART, or PART and STORE_TIME, which tells the part's time. */
+static bool parse_part(struct store_part *p, struct str text)
+{
+	const char *dot = memchr(text.data, '.', text.len);
+	struct str number = {text.data, dot ? (size_t)(dot - text.data) : text.len};
+	p->is_time = dot != NULL;
+	return parse_number(number, &p->part) &&
+	       (!dot || parse_time((struct str){dot + 1, text.len - number.len - 1}, &p->time));
+}
+
 /* KIND/SET/PARTS/PART; false for any other path found there. */
 static bool parse_path(struct store_part *p, struct str path)
 {
@@ -216,7 +241,7 @@ static bool parse_path(struct store_part *p, struct str path)
 	        !next_segment(&path, &part) || path.len > 0)
 		return false;
 	if (!parse_kind(kind, &p->kind) || !set_is_valid(set) || !parse_number(parts, &p->parts) ||
-	        !parse_number(part, &p->part))
+	        !parse_part(p, part))
 		return false;
 	memcpy(p->set, set.data, set.len);
 	p->set[set.len] = 0;
@@ -277,7 +302,10 @@ struct store_put *store_put_begin(
 		return NULL;
 	}
 	print_path(path, key);
-	return begin(c, path, cancel, e);
+	struct store_put *p = begin(c, path, cancel, e);
+	if (p)
+		p->backend->put_with_time(p->own);
+	return p;
 }
 
 void store_put_unless_same(struct store_put *p, const struct store_key *other)
@@ -322,23 +350,35 @@ enum err store_put_claim(
 struct listing {
 	bool (*found)(void *arg, const struct store_part *part);
 	void *arg;
+	bool times;
 };
 
 static bool on_object(void *arg, struct str path, uint64_t size, int64_t time)
 {
 	struct listing *l = arg;
 	struct store_part part = {.size = size, .time = time};
-	return !parse_path(&part, path) || l->found(l->arg, &part);
+	return !parse_path(&part, path) || (part.is_time && !l->times) || l->found(l->arg, &part);
+}
+
+static enum err list(
+        struct store_client *c, const struct file_id *id, struct listing *l, const atomic_bool *cancel, struct error *e)
+{
+	char path[STORE_PATH_MAX];
+	struct store_found objects = {on_object, l};
+	print_directory(path, id);
+	return c->store->backend->list(c->own, path, &objects, cancel, e);
 }
 
 enum err store_list(struct store_client *c, const struct file_id *id,
         bool (*found)(void *arg, const struct store_part *part), void *arg, const atomic_bool *cancel, struct error *e)
 {
-	char path[STORE_PATH_MAX];
-	struct listing l = {found, arg};
-	struct store_found objects = {on_object, &l};
-	print_directory(path, id);
-	return c->store->backend->list(c->own, path, &objects, cancel, e);
+	return list(c, id, &(struct listing){found, arg, false}, cancel, e);
+}
+
+enum err store_list_with_times(struct store_client *c, const struct file_id *id,
+        bool (*found)(void *arg, const struct store_part *part), void *arg, const atomic_bool *cancel, struct error *e)
+{
+	return list(c, id, &(struct listing){found, arg, true}, cancel, e);
 }
 
 struct claim_listing {
@@ -377,7 +417,9 @@ void store_part_path(char path[STORE_PATH_SIZE], const struct file_id *id, const
 {
 	char full[STORE_PATH_MAX];
 	print_path(full, &(struct store_key){*id, part->kind, part->set, part->part, part->parts});
-	snprintf(path, STORE_PATH_SIZE, "%s", full + strlen(FOLDER "/"));
+	int len = snprintf(path, STORE_PATH_SIZE, "%s", full + strlen(FOLDER "/"));
+	if (part->is_time)
+		snprintf(path + len, (size_t)(STORE_PATH_SIZE - len), STORE_TIME, part->time);
 }
 
 enum err store_remove(struct store_client *c, const char *path, struct error *e)

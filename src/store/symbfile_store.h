@@ -68,10 +68,17 @@ struct store_part {
 	unsigned part, parts;
 	uint64_t size; /* bytes */
 	int64_t time;  /* when it was stored: nanoseconds since 1970, in whole seconds if the store has no finer time */
+	bool is_time;  /* this is not the part, but the object beside it: time is what that tells */
+	bool told;     /* time is that; only symbfile_sets.h sets it */
 };
 /* Lists every part of an executable, in any order, with bucket_retries retries like store_get; found returns false to
  * stop. No parts at all is ERR_OK. After ERR_UNAVAILABLE or ERR_NO_MEMORY the parts reported so far may not be all. */
 enum err store_list(struct store_client *c, const struct file_id *id,
+        bool (*found)(void *arg, const struct store_part *part), void *arg, const atomic_bool *cancel, struct error *e);
+
+/* The same, and also tells the objects beside parts. A part is stored with one, whose time stays when the store is
+ * copied; what older versions stored has none. Of several of a part the newest is true. */
+enum err store_list_with_times(struct store_client *c, const struct file_id *id,
         bool (*found)(void *arg, const struct store_part *part), void *arg, const atomic_bool *cancel, struct error *e);
 
 /* Fetches the bytes of a part as they were stored, under the rules of bucket_fetch. A fetch that fails may have given
@@ -100,7 +107,7 @@ enum err store_list_claims(struct store_client *c, const struct build_id_questio
 enum err store_walk(struct store_client *c, bool (*found)(void *arg, struct str path, uint64_t size, int64_t time),
         void *arg, struct error *e);
 enum { STORE_PATH_SIZE = 256 };
-/* Such a path of a part. */
+/* Such a path of a part, or of the object beside it. */
 void store_part_path(char path[STORE_PATH_SIZE], const struct file_id *id, const struct store_part *part);
 /* Removes what lies at such a path; what is not there is removed already. ERR_UNAVAILABLE. */
 enum err store_remove(struct store_client *c, const char *path, struct error *e);

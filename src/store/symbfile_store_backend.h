@@ -3,11 +3,16 @@
 #ifndef STORE_SYMBFILE_STORE_BACKEND_H
 #define STORE_SYMBFILE_STORE_BACKEND_H
 
+#include <inttypes.h>
+
 #include "store/symbfile_store.h"
 
 /* Objects are called by paths below the URL, "symbfiles/HEX/KIND/SET/PARTS/PART" and
  * "symbfiles/build-ids/KEY/BUILDID/HEX/BASE": safe in any file system and URL. */
 enum { STORE_PATH_MAX = 256 };
+
+/* Behind the path of a part: nanoseconds since 1970. */
+#define STORE_TIME ".%" PRId64
 
 /* An object that is being read. */
 struct store_read {
@@ -44,6 +49,8 @@ struct store_backend {
 	void *(*put_begin)(void *client, const char *path, const atomic_bool *cancel, struct error *e);
 	/* Store nothing if this object is the same. */
 	void (*put_unless_same)(void *put, const char *path);
+	/* If the object is stored, store an empty one right before whose path has STORE_TIME behind: when it was. */
+	void (*put_with_time)(void *put);
 	enum err (*put_write)(void *put, const uint8_t *data, size_t len, struct error *e);
 	enum err (*put_commit)(void *put, struct error *e);
 	/* Call in any case; without a successful commit nothing stays behind. */

@@ -51,6 +51,7 @@ struct file_put {
 	struct file_client *client; /* not owned */
 	int base, fd;               /* the store's directory, the temporary file */
 	uint64_t size;
+	bool with_time;
 	char temporary[TEMPORARY_MAX]; /* its path; empty when it is gone */
 	char path[STORE_PATH_MAX],
 	        same[STORE_PATH_MAX]; /* its place; that of an object that may be the same, or empty */
@@ -286,9 +287,28 @@ static void file_put_unless_same(void *put, const char *path)
 	snprintf(p->same, sizeof p->same, "%s", path);
 }
 
+static void file_put_with_time(void *put)
+{
+	((struct file_put *)put)->with_time = true;
+}
+
+/* Empty: what its name says is as durable as the part's name, which is in the same directory. */
+static bool store_time(const struct file_put *p)
+{
+	char path[STORE_PATH_MAX + 24];
+	struct stat st;
+	if (!p->with_time)
+		return true;
+	if (fstat(p->fd, &st) != 0)
+		return false;
+	snprintf(path, sizeof path, "%s" STORE_TIME, p->path, st.st_mtim.tv_sec * SECOND + st.st_mtim.tv_nsec);
+	int fd = openat(p->base, path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+	return fd >= 0 && close(fd) == 0;
+}
+
 static bool move_to_place(const struct file_put *p)
 {
-	return each_directory(p->base, p->path, make_directory) &&
+	return each_directory(p->base, p->path, make_directory) && store_time(p) &&
 	       renameat(p->base, p->temporary, p->base, p->path) == 0;
 }
 
@@ -501,6 +521,7 @@ const struct store_backend store_file = {
         .client_free = file_client_free,
         .put_begin = file_put_begin,
         .put_unless_same = file_put_unless_same,
+        .put_with_time = file_put_with_time,
         .put_write = file_put_write,
         .put_commit = file_put_commit,
         .put_free = file_put_free,

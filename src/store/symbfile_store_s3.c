@@ -29,6 +29,7 @@ enum {
 	PAGES_MAX = 1000,     /* of a listing, 1,000 objects each */
 	UPLOAD_ID_MAX = 1024, /* percent-encoded */
 	PROBE_PERIOD = 60,    /* seconds */
+	CLOCKS_AGREE = 1,     /* seconds */
 };
 
 struct s3_store {
@@ -54,6 +55,8 @@ struct s3_put {
 	struct sha256 *hash;        /* of all */
 	uint64_t size;              /* of all */
 	char upload[UPLOAD_ID_MAX]; /* of a multipart upload; empty: none is open */
+	bool with_time;
+	int64_t date; /* of S3, when it was last asked; seconds since 1970, -1 when it did not tell */
 };
 
 static void s3_store_free(void *store)
@@ -122,13 +125,13 @@ static bool add_to_buffer(void *arg, const uint8_t *data, size_t len)
 
 /* ---- storing ---- */
 
-/* Makes one request about the object; the reply goes to xml, which may be NULL. */
-static bool ask(struct s3_put *p, const char *method, const char *query, const struct str *data, struct buffer *xml,
+/* Makes one request about the object, whose URL has `more` behind; the reply goes to xml, which may be NULL. */
+static bool ask(struct s3_put *p, const char *method, const char *more, const struct str *data, struct buffer *xml,
         struct transfer_reply *reply)
 {
 	char *url = NULL;
 	struct transfer_request request = {.method = method, .cancel = p->cancel};
-	if (asprintf(&url, "%s%s", p->url, query) < 0) {
+	if (asprintf(&url, "%s%s", p->url, more) < 0) {
 		*reply = (struct transfer_reply){.problem = "no memory"};
 		return false;
 	}
@@ -315,6 +318,7 @@ static enum err is_there(struct s3_put *p, const char *url, const char *mine, bo
 	if (!c.hash)
 		return no_memory(e);
 	bool whole = transfer_run(p->client->transfer, &request, &reply);
+	p->date = reply.date;
 	*there = whole && reply.status == 200 && c.left == 0 && sha256_end(c.hash, theirs) && strcmp(theirs, mine) == 0;
 	sha256_free(c.hash);
 	/* A larger object ended its transfer early. */
@@ -333,6 +337,26 @@ static void s3_put_unless_same(void *put, const char *path)
 		p->same = NULL;
 }
 
+static void s3_put_with_time(void *put)
+{
+	((struct s3_put *)put)->with_time = true;
+}
+
+/* In the order of all hosts' uploads: by the clock of S3, which counts seconds, unless ours agrees with it. */
+static enum err store_time(struct s3_put *p, struct error *e)
+{
+	char more[32];
+	struct timespec now;
+	struct transfer_reply reply;
+	const struct str nothing = {"", 0};
+	clock_gettime(CLOCK_REALTIME, &now);
+	int64_t time = now.tv_sec * SECOND + now.tv_nsec;
+	if (p->date >= 0 && llabs(now.tv_sec - p->date) > CLOCKS_AGREE)
+		time = p->date * SECOND;
+	snprintf(more, sizeof more, STORE_TIME, time);
+	return ask(p, "PUT", more, &nothing, NULL, &reply) ? ERR_OK : refused(e, "storing", &reply);
+}
+
 static enum err s3_put_commit(void *put, struct error *e)
 {
 	struct s3_put *p = put;
@@ -345,6 +369,8 @@ static enum err s3_put_commit(void *put, struct error *e)
 	if (!err && !(p->same && there))
 		err = is_there(p, p->url, hash, &there, e);
 	if (err || there)
+		return err;
+	if (p->with_time && (err = store_time(p, e)))
 		return err;
 	if (p->pieces > 0) {
 		err = send_piece(p, e);
@@ -624,6 +650,7 @@ const struct store_backend store_s3 = {
         .client_free = s3_client_free,
         .put_begin = s3_put_begin,
         .put_unless_same = s3_put_unless_same,
+        .put_with_time = s3_put_with_time,
         .put_write = s3_put_write,
         .put_commit = s3_put_commit,
         .put_free = s3_put_free,

@@ -422,6 +422,8 @@ static void read_head(struct transfer *t)
 	r->length = r->sized ? (uint64_t)length : 0;
 	const char *etag = header(t->easy, "ETag", &ignored);
 	snprintf(r->etag, sizeof r->etag, "%s", etag ? etag : "");
+	const char *date = header(t->easy, "Date", &ignored);
+	r->date = date ? (int64_t)curl_getdate(date, NULL) : -1;
 }
 
 bool transfer_run(struct transfer *t, const struct transfer_request *request, struct transfer_reply *reply)

@@ -4,8 +4,10 @@ directory and over S3, with memcached and without."""
 
 import json
 import os
+import random
 import shutil
 import subprocess
+import time
 import uuid
 
 import pytest
@@ -215,6 +217,67 @@ def test_without_memcached(tmp_path):
         assert named(s, debug_id(build_id)) == "later"
         s.node.restart()
         assert named(s, debug_id(build_id)) == "later"
+
+
+# A store that was copied has other times
+
+
+def with_other_times(store, hexa, seed):
+    """Every object of the executable gets a time at random, as if somebody had copied them in any order."""
+    rng = random.Random(seed)
+    for folder, _, names in os.walk(os.path.join(store.root, "symbfiles", hexa)):
+        for name in names:
+            at = time.time() - rng.randrange(10_000_000)
+            os.utime(os.path.join(folder, name), (at, at))
+
+
+def as_an_older_version_stored_it(store, hexa, fileset):
+    for folder, _, names in os.walk(os.path.join(store.root, "symbfiles", hexa, "ranges", fileset)):
+        for name in names:
+            if "." in name:
+                os.unlink(os.path.join(folder, name))
+
+
+def test_a_copied_store_answers_from_the_same_set(store):
+    print("seed", seed := random.randrange(1 << 32))
+    names = [f"set{i}" for i in random.Random(seed).sample(range(1000), 5)]
+    both, build_id = new_id(), new_build_id()
+    for name in names:
+        for part in (0, 1):
+            body = write(ranges(name, 0x1000 * (part + 1)))
+            accepted(upload(store, "ranges", both[1], body, part, 2, fileset=name, BuildID=build_id.hex()))
+    for i in range(10):
+        with_other_times(store, both[0], f"{seed} {i}")
+        assert listed(store, both[0])["ranges"]["set"] == names[-1], (seed, i)
+    assert store.client.request("DELETE", f"/cache/any/{both[0]}", headers={"Authorization": store.key}).status == 200
+    assert [named(store, ident) for ident in (both[0], debug_id(build_id))] == [names[-1]] * 2
+    # what tells no time is older than what does, whatever its objects say
+    as_an_older_version_stored_it(store, both[0], names[-1])
+    with_other_times(store, both[0], f"{seed} older")
+    assert listed(store, both[0])["ranges"]["set"] == names[-2]
+
+
+def test_of_what_an_older_version_stored_the_times_of_objects_count(store):
+    both = new_id()
+    for i, name in enumerate(("a", "b")):
+        accepted(upload(store, "ranges", both[1], write(ranges(name)), fileset=name))
+        as_an_older_version_stored_it(store, both[0], name)
+        at = time.time() - 1000 * (2 - i)
+        os.utime(os.path.join(store.root, "symbfiles", both[0], "ranges", name, "1", "0"), (at, at))
+    assert listed(store, both[0])["ranges"]["set"] == "b"
+    os.utime(os.path.join(store.root, "symbfiles", both[0], "ranges", "a", "1", "0"))
+    assert listed(store, both[0])["ranges"]["set"] == "a"
+
+
+def test_of_two_executables_the_same_answers_from_a_copied_store(store):
+    print("seed", seed := random.randrange(1 << 32))
+    build_id, hexas = new_build_id(), []
+    for name in ("first", "second", "third"):
+        hexas.append(send(store, build_id, name))
+    for i in range(10):
+        for hexa in hexas:
+            with_other_times(store, hexa, f"{seed} {i} {hexa}")
+        assert listed(store, build_id.hex())["file_id"] == hexas[-1], (seed, i)
 
 
 # Two executables, one build id

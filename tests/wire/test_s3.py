@@ -11,6 +11,7 @@ from client import job
 from s3 import ACCESS, BUCKET, S3, SECRET, KeyServices, Watcher, program_or_skip, signature
 from stack import Stack, wait_for
 from symbols import SAMPLE, SAMPLE_FRAMES, TOOLS, debug_id, module_line
+from test_symbfile import parts_below
 
 sys.path.insert(0, TOOLS)
 from plain_symbfile import write  # noqa: E402
@@ -194,7 +195,7 @@ def test_uploads_without_fileset(s3):
         return [f["function"] for f in stack.client.frames(["prog", ident], [0x1000, 0x2000])]
 
     def files():
-        return sorted(os.path.relpath(os.path.join(d, f), place) for d, _, names in os.walk(place) for f in names)
+        return parts_below(place)
 
     with Stack(keys=True, bucket=False, config={**QUICK, **settings}) as stack:
         for part, name in ((0, "a0"), (1, "a1"), (0, "a0"), (1, "a1")):

@@ -274,6 +274,14 @@ def test_sets_are_not_mixed(one):
     assert listed(one, hexa)["ranges"]["set"] == "second"
 
 
+def parts_below(place):
+    """The paths of all parts there; each has one object beside it that tells its time, and nothing else is there."""
+    files = [os.path.relpath(os.path.join(folder, f), place) for folder, _, names in os.walk(place) for f in names]
+    parts = sorted(f for f in files if "." not in f)
+    assert sorted(f.split(".")[0] for f in files if "." in f) == parts, files
+    return parts
+
+
 def test_without_fileset_another_extraction_is_not_mixed_with_the_old_one(one):
     """The old parts answer until the new ones are all there; what did not change is not stored again."""
     hexa, b64 = new_id()
@@ -287,7 +295,7 @@ def test_without_fileset_another_extraction_is_not_mixed_with_the_old_one(one):
         return [f.get("function") for f in frames(one, hexa, [0x1000, 0x2000, 0x3000])]
 
     def files():
-        return sorted(os.path.relpath(os.path.join(d, f), place) for d, _, all_of in os.walk(place) for f in all_of)
+        return parts_below(place)
 
     send((0, "a0"), (1, "a1"), (2, "a2"))
     assert functions() == ["a0", "a1", "a2"]

@@ -6,12 +6,14 @@ import hashlib
 import os
 import subprocess
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from s3 import ACCESS, BUCKET, S3, SECRET, program_or_skip, signature
 from stack import DAEMON, command_of, wait_for
+from test_symbfile import parts_below
 
 TOOL = command_of("STORECTL", os.path.join(os.path.dirname(DAEMON[-1]), "tests", "tools", "storectl"))
 ID, OTHER = "00112233445566778899aabbccddeeff", "ffeeddccbbaa99887766554433221100"
@@ -165,7 +167,7 @@ def test_aborted_uploads_leave_nothing_at_the_server(s3):
     store.do("abort", ID, "ranges", "set", 0, 1, data=noise(2 * PIECE + 1))
     assert not [f for _, _, files in os.walk(place) for f in files]
     store.put(noise(2 * PIECE + 1), "ranges", "set", 0, 1)
-    assert len([f for _, _, files in os.walk(place) for f in files]) == 1
+    assert parts_below(place) == [f"symbfiles/{ID}/ranges/set/1/0"]
 
 
 @pytest.mark.parametrize("size", [3, PIECE + 3])
@@ -211,7 +213,7 @@ class Liar:
                 liar.requests.append((self.command, self.path))
                 liar.headers.append(self.headers)
                 status, body, headers = liar.answers.pop(0) if liar.answers else (500, b"", {})
-                self.send_response(status)
+                (self.send_response_only if "Date" in headers else self.send_response)(status)
                 for name, value in {"Content-Length": len(body), **headers}.items():
                     self.send_header(name, str(value))
                 self.end_headers()
@@ -243,17 +245,29 @@ GONE = (204, b"", {})
 
 
 def test_requests_of_an_upload_in_pieces():
-    with Liar([BEGUN, SENT, ABSENT, SENT, DONE]) as liar:
+    with Liar([BEGUN, SENT, ABSENT, SENT, SENT, DONE]) as liar:
         done = liar.store.run(*PUT, data=noise(PIECE + 1))
         assert done.returncode == 0, done
         path = f"/bucket/symbfiles/{ID}/ranges/set/1/0"
+        told = liar.requests[3][1].removeprefix(f"{path}.")
+        assert abs(int(told) / 1e9 - time.time()) < 600
         assert liar.requests == [
             ("POST", f"{path}?uploads="),
             ("PUT", f"{path}?partNumber=1&uploadId=a%2Fb%2Bc%3D"),
             ("GET", path),
+            ("PUT", f"{path}.{told}"),
             ("PUT", f"{path}?partNumber=2&uploadId=a%2Fb%2Bc%3D"),
             ("POST", f"{path}?uploadId=a%2Fb%2Bc%3D"),
         ]
+
+
+def test_a_host_whose_clock_is_wrong_asks_that_of_s3():
+    """Its uploads are in order with those of other hosts."""
+    absent = (404, ABSENT[1], {"Date": "Sat, 21 Nov 2026 15:17:30 GMT"})
+    with Liar([absent, SENT, SENT]) as liar:
+        assert liar.store.run(*PUT, data=b"x").returncode == 0
+        path = f"/bucket/symbfiles/{ID}/ranges/set/1/0"
+        assert liar.requests == [("GET", path), ("PUT", f"{path}.1795274250000000000"), ("PUT", path)]
 
 
 LISTED = (200, b"<ListBucketResult></ListBucketResult>", {})
@@ -275,7 +289,8 @@ def test_a_store_that_may_be_read_only_fails_its_heartbeat(answers, good):
     "answers, size, aborted",
     [
         ([ABSENT, (500, b"", {})], 1, False),
-        ([ABSENT, (200, b"", {"Content-Length": 5})], 1, False),
+        ([ABSENT, SENT, (500, b"", {})], 1, False),
+        ([ABSENT, SENT, (200, b"", {"Content-Length": 5})], 1, False),
         ([(500, b"", {})], 1, False),
         ([(200, b"x", {"Content-Length": 2})], 1, False),
         ([(500, b"", {})], PIECE + 1, False),
@@ -283,8 +298,9 @@ def test_a_store_that_may_be_read_only_fails_its_heartbeat(answers, good):
         ([BEGUN, (500, b"", {}), GONE], PIECE + 1, True),
         ([BEGUN, (200, b"", {}), GONE], PIECE + 1, True),
         ([BEGUN, SENT, ABSENT, (503, b"", {}), GONE], PIECE + 1, True),
-        ([BEGUN, SENT, ABSENT, SENT, LATE_ERROR, GONE], PIECE + 1, True),
-        ([BEGUN, SENT, ABSENT, SENT, (200, b"", {}), GONE], PIECE + 1, True),
+        ([BEGUN, SENT, ABSENT, SENT, (503, b"", {}), GONE], PIECE + 1, True),
+        ([BEGUN, SENT, ABSENT, SENT, SENT, LATE_ERROR, GONE], PIECE + 1, True),
+        ([BEGUN, SENT, ABSENT, SENT, SENT, (200, b"", {}), GONE], PIECE + 1, True),
     ],
 )
 def test_uploads_that_fail(answers, size, aborted):
@@ -349,15 +365,15 @@ def test_plus_signs_in_queries_are_signed_as_they_are(monkeypatch):
 def test_what_is_sent_is_signed(monkeypatch):
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", ACCESS)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
-    with Liar([BEGUN, SENT, ABSENT, SENT, DONE]) as liar:
+    with Liar([BEGUN, SENT, ABSENT, SENT, SENT, DONE]) as liar:
         assert liar.store.run(*PUT, data=noise(PIECE + 1)).returncode == 0
         sizes = [headers.get("Content-Length") for headers in liar.headers]
-        assert sizes[:4] == ["0", str(PIECE), None, "1"]
+        assert sizes[:5] == ["0", str(PIECE), None, "0", "1"]
         for (method, path), headers in zip(liar.requests, liar.headers):
             signed, given, right = signature(method, path, headers, SECRET, "us-east-1")
             assert given == right
             assert ("content-type" in signed) == (method != "GET")
-        for headers, body in zip(liar.headers[1:4:2], (noise(PIECE + 1)[:PIECE], noise(PIECE + 1)[PIECE:])):
+        for headers, body in zip(liar.headers[1:5:3], (noise(PIECE + 1)[:PIECE], noise(PIECE + 1)[PIECE:])):
             assert headers["x-amz-content-sha256"] == hashlib.sha256(body).hexdigest()
 
 
