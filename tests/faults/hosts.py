@@ -45,16 +45,20 @@ class Balancer(Server):
         self.spawn(["haproxy", "-db", "-f", path])
         self.ready(lambda: connects(self.address) and connects(self.socket) and all(map(self.is_up, self.servers)))
 
-    def is_up(self, name):
-        """Does it pass requests to this host? A host on its way up or down is neither."""
+    def status(self, name):
+        """Of a host: UP, DOWN, or that it is on its way to the other, as "UP 1/2", where it still gets requests."""
         with connected(self.socket, 5) as s:
             s.sendall(b"show stat\n")
             with s.makefile(encoding="utf-8") as lines:
                 rows = list(csv.DictReader(lines))
-        return next(r["status"] == "UP" for r in rows if r["# pxname"] == "symbols" and r["svname"] == name)
+        return next(r["status"] for r in rows if r["# pxname"] == "symbols" and r["svname"] == name)
+
+    def is_up(self, name):
+        return self.status(name) == "UP"
 
     def wait_until(self, name, up):
-        wait_for(lambda: self.is_up(name) == up, f"the balancer to see that {name} is {'up' if up else 'down'}", 30)
+        wanted = "UP" if up else "DOWN"
+        wait_for(lambda: self.status(name) == wanted, f"the balancer to see that {name} is {wanted}", 30)
 
 
 class HostNginx(Nginx):
