@@ -101,24 +101,9 @@ function withReasons(frames, job, stack, found, reasons) {
 function stacksOf(request, reply, reasons) {
 	if (request.kind === "text")
 		return [{ title: null, frames: reply.frames }];
-	if (request.kind === "v4")
-		return v4Stacks(request, reply);
 	const jobs = jobsOf(request);
 	return reply.results.flatMap(({ stacks, found_modules: found }, job) => stacks.map((frames, i) =>
 		({ title: `Job ${job}, stack ${i}`, frames: withReasons(frames, jobs[job], i, found, reasons), found })));
-}
-
-// Version 4 gives "name (in module)" for each frame.
-function v4Stacks(request, reply) {
-	const found = Object.fromEntries(request.modules.map((module, i) => [module.join("/"), reply.knownModules?.[i]]));
-	return reply.symbolicatedStacks.map((frames, i) => ({
-		title: `Stack ${i}`,
-		found,
-		frames: frames.map(text => {
-			const parts = /^(.*) \(in (.*)\)$/s.exec(text);
-			return parts && !parts[1].startsWith("0x") ? { function: parts[1], module: parts[2], offset: "" } : { module: text, offset: "" };
-		}),
-	}));
 }
 
 function missingModules(request, stacks, reasons) {

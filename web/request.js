@@ -1,21 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// What was typed becomes a request: JSON of version 5 or 4 as it is, everything else as text with stacks.
+// What was typed becomes a request: JSON as it is, everything else as text with stacks. JSON of version 4 is one job of version 5, whose
+// reply has places, inlined calls and reasons too.
 
-// {kind, url, body, headers, added, modules}, or {error, from, to} with the place of an error in the input.
+// {kind, url, body, headers, added}, or {error, from, to} with the place of an error in the input.
 export function requestOf(input, modules) {
 	const text = input.trim();
 	if (!text)
 		return { error: "There is nothing to look up.", from: 0, to: 0 };
-	if (/^\{\s*"(jobs|memoryMap|stacks|version)"/.test(text)) {
-		let value = {};
-		try {
-			value = JSON.parse(input);
-		} catch {
-			// The server says what is wrong, and where.
-		}
-		const kind = value.version === 4 ? "v4" : "v5";
-		return { kind, url: kind, body: input, headers: { "Content-Type": "application/json" }, added: 0, modules: value.memoryMap ?? [] };
-	}
+	if (/^\{\s*"(jobs|memoryMap|stacks|version)"/.test(text))
+		return { kind: "v5", url: "v5", body: input, headers: { "Content-Type": "application/json" }, added: 0 };
 	const lines = modules.split("\n").map(line => line.trim()).filter(Boolean);
 	const records = [];
 	for (const line of lines) {
@@ -25,7 +18,7 @@ export function requestOf(input, modules) {
 		records.push(`MODULE Linux x86_64 ${parts[2]} ${parts[1]}`);
 	}
 	const body = records.map(record => `${record}\n`).join("") + input;
-	return { kind: "text", url: "text", body, headers: { Accept: "application/json" }, added: records.length, modules: [] };
+	return { kind: "text", url: "text", body, headers: { Accept: "application/json" }, added: records.length };
 }
 
 // Where in the input the place lies that an error of the server names: "job 1: stack 0 frame 3: …", "… memoryMap entry 2 …",
