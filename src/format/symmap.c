@@ -129,6 +129,8 @@ enum err symmap_feed(struct symmap *m, const uint8_t *data, size_t len, struct e
 enum err symmap_finish(struct symmap *m, struct error *e)
 {
 	enum err err = symindex_finish(m->index, e);
+	if (!err && !symstore_end(m->store))
+		err = no_memory(e);
 	if (!err)
 		err = check_memory(m, sympages_page_bytes_max(m->index), e);
 	if (err)

@@ -2,19 +2,25 @@
 /*
  * The text lies in blocks of the pool. One that is to be compressed goes, slice by slice, to other blocks of the pool,
  * one slice behind the other. A reader opens slices, not blocks: a page of a file whose functions are in no order needs
- * a slice for each. LZ4 in slices of 16 KiB takes as much memory as in blocks of 256 within a tenth.
+ * a slice for each. zstd takes 38 % in slices of 16 KiB where LZ4 takes 61 (gensym); a thread of the store's own does
+ * it while text arrives, which waits only when this falls behind.
  */
 #include <config.h>
 
 #include "format/symstore.h"
 
-#include <lz4.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <zstd.h>
 
 #include "base/array.h"
 
-enum { SLICE = 16 << 10, SLICES = BLOCK_SIZE / SLICE };
+enum {
+	SLICE = 16 << 10,
+	SLICES = BLOCK_SIZE / SLICE,
+	WAITING_MAX = 64, /* blocks that wait to be compressed */
+};
 
 /* Where a compressed slice lies. */
 struct slice {
@@ -24,6 +30,7 @@ struct slice {
 /* BLOCK_SIZE bytes of text. */
 struct text_block {
 	uint8_t *raw; /* NULL: compressed, or let go */
+	bool waits;   /* to be compressed */
 	struct slice slices[SLICES];
 };
 
@@ -35,19 +42,27 @@ struct packed_block {
 struct symstore {
 	struct block_pool *pool;
 	struct symstore_budget *budget;
+	uint32_t fill; /* bytes in the last block */
+	/* under lock while the packer runs */
 	struct text_block *blocks;
 	uint32_t block_count, blocks_cap;
-	uint32_t fill; /* bytes in the last one */
+	uint32_t waiting; /* blocks */
+	bool packs, ended, failed;
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	pthread_t packer;
+	/* the packer's, until it has ended */
 	struct packed_block *packed;
 	uint32_t packed_count, packed_cap;
 	uint32_t packed_fill; /* bytes in the last one */
-	void *lz4;
+	ZSTD_CCtx *zstd;
 	_Atomic uint64_t bytes;
 };
 
 struct symstore_reader {
 	const struct symstore *store;
 	struct symtext text;
+	ZSTD_DCtx *zstd;
 	uint8_t *open;           /* a block of the pool: SLICES of them */
 	uint64_t number[SLICES]; /* 1 + that of the slice in the text; 0: none */
 	uint64_t used[SLICES], clock;
@@ -61,6 +76,8 @@ struct symstore *symstore_new(struct block_pool *pool, struct symstore_budget *b
 	s->pool = pool;
 	s->budget = budget;
 	s->bytes = sizeof *s;
+	pthread_mutex_init(&s->lock, NULL);
+	pthread_cond_init(&s->changed, NULL);
 	return s;
 }
 
@@ -98,13 +115,15 @@ void symstore_free(struct symstore *s)
 {
 	if (!s)
 		return;
+	symstore_end(s);
 	for (uint32_t i = 0; i < s->block_count; i++)
 		let_raw_go(s, &s->blocks[i]);
 	for (uint32_t i = 0; i < s->packed_count; i++)
 		put_block(s, s->packed[i].data);
 	free(s->blocks);
 	free(s->packed);
-	free(s->lz4);
+	pthread_cond_destroy(&s->changed);
+	pthread_mutex_destroy(&s->lock);
 	free(s);
 }
 
@@ -115,16 +134,29 @@ uint64_t symstore_bytes(const struct symstore *s)
 
 /* ---- writing ---- */
 
-static bool begin_block(struct symstore *s)
+static bool grow_blocks(struct symstore *s)
 {
 	uint32_t cap = s->blocks_cap;
 	if (!array_reserve(&s->blocks, &s->blocks_cap, s->block_count + 1, sizeof *s->blocks))
 		return false;
 	add_bytes(s, (s->blocks_cap - cap) * (uint64_t)sizeof *s->blocks);
+	return true;
+}
+
+static bool begin_block(struct symstore *s)
+{
 	uint8_t *raw = take_block(s);
 	if (!raw)
 		return false;
-	s->blocks[s->block_count++] = (struct text_block){.raw = raw};
+	pthread_mutex_lock(&s->lock);
+	bool ok = grow_blocks(s);
+	if (ok)
+		s->blocks[s->block_count++] = (struct text_block){.raw = raw};
+	pthread_mutex_unlock(&s->lock);
+	if (!ok) {
+		put_block(s, raw);
+		return false;
+	}
 	s->fill = 0;
 	atomic_fetch_add_explicit(&s->budget->used, BLOCK_SIZE, memory_order_relaxed);
 	return true;
@@ -157,35 +189,97 @@ static uint32_t pack_slice(struct symstore *s, const uint8_t *text)
 {
 	if (!s->packed_count)
 		return 0;
-	char *to = (char *)s->packed[s->packed_count - 1].data + s->packed_fill;
-	int room = (int)(BLOCK_SIZE - s->packed_fill);
-	return (uint32_t)LZ4_compress_fast_extState(s->lz4, (const char *)text, to, SLICE, room, 1);
+	uint8_t *to = s->packed[s->packed_count - 1].data + s->packed_fill;
+	size_t len = ZSTD_compressCCtx(s->zstd, to, BLOCK_SIZE - s->packed_fill, text, SLICE, 1);
+	return ZSTD_isError(len) ? 0 : (uint32_t)len;
 }
 
-static bool pack(struct symstore *s, struct text_block *b)
+/* Compresses a block of text into slices; false if out of memory. */
+static bool pack(struct symstore *s, const uint8_t *raw, struct slice *slices)
 {
-	if (!s->lz4) {
-		if (!(s->lz4 = malloc((size_t)LZ4_sizeofState())))
-			return false;
-		add_bytes(s, (uint64_t)LZ4_sizeofState());
-	}
+	if (!s->zstd && !(s->zstd = ZSTD_createCCtx()))
+		return false;
 	for (unsigned i = 0; i < SLICES; i++) {
-		uint32_t len = pack_slice(s, b->raw + i * SLICE);
-		if (!len && (!begin_packed(s) || !(len = pack_slice(s, b->raw + i * SLICE))))
+		uint32_t len = pack_slice(s, raw + i * SLICE);
+		if (!len && (!begin_packed(s) || !(len = pack_slice(s, raw + i * SLICE))))
 			return false;
-		b->slices[i] = (struct slice){s->packed_count - 1, s->packed_fill, len};
+		slices[i] = (struct slice){s->packed_count - 1, s->packed_fill, len};
 		s->packed[s->packed_count - 1].slices++;
 		s->packed_fill += len;
 	}
-	let_raw_go(s, b);
 	return true;
+}
+
+/* Packs the block `i`, which waits. With the lock, which it gives back meanwhile. */
+static void pack_block(struct symstore *s, uint32_t i)
+{
+	struct slice slices[SLICES];
+	const uint8_t *raw = s->blocks[i].raw;
+	pthread_mutex_unlock(&s->lock);
+	bool ok = pack(s, raw, slices);
+	pthread_mutex_lock(&s->lock);
+	if (ok) {
+		memcpy(s->blocks[i].slices, slices, sizeof slices);
+		let_raw_go(s, &s->blocks[i]);
+	}
+	s->failed = s->failed || !ok;
+	s->waiting--;
+	pthread_cond_signal(&s->changed);
+}
+
+static void *packer_main(void *arg)
+{
+	struct symstore *s = arg;
+	uint32_t next = 0;
+	pthread_mutex_lock(&s->lock);
+	while (!s->failed && (s->waiting || !s->ended)) {
+		if (!s->waiting)
+			pthread_cond_wait(&s->changed, &s->lock);
+		else if (s->blocks[next++].waits)
+			pack_block(s, next - 1);
+	}
+	pthread_mutex_unlock(&s->lock);
+	return NULL;
+}
+
+/* The last block is to be compressed. False as symstore_commit. */
+static bool let_pack(struct symstore *s)
+{
+	pthread_mutex_lock(&s->lock);
+	if (!s->packs)
+		s->packs = pthread_create(&s->packer, NULL, packer_main, s) == 0;
+	bool ok = s->packs;
+	if (ok) {
+		s->blocks[s->block_count - 1].waits = true;
+		s->waiting++;
+		pthread_cond_signal(&s->changed);
+		while (s->waiting > WAITING_MAX && !s->failed)
+			pthread_cond_wait(&s->changed, &s->lock);
+		ok = !s->failed;
+	}
+	pthread_mutex_unlock(&s->lock);
+	return ok;
 }
 
 bool symstore_commit(struct symstore *s, size_t n)
 {
 	s->fill += (uint32_t)n;
 	bool above = atomic_load_explicit(&s->budget->used, memory_order_relaxed) > s->budget->limit;
-	return s->fill < BLOCK_SIZE || !above || pack(s, &s->blocks[s->block_count - 1]);
+	return s->fill < BLOCK_SIZE || !above || let_pack(s);
+}
+
+bool symstore_end(struct symstore *s)
+{
+	pthread_mutex_lock(&s->lock);
+	s->ended = true;
+	pthread_cond_signal(&s->changed);
+	pthread_mutex_unlock(&s->lock);
+	if (s->packs)
+		pthread_join(s->packer, NULL);
+	s->packs = false;
+	ZSTD_freeCCtx(s->zstd);
+	s->zstd = NULL;
+	return !s->failed;
 }
 
 void symstore_let_go(struct symstore *s, uint32_t block)
@@ -219,12 +313,13 @@ static const uint8_t *open_slice(struct symstore_reader *r, uint64_t number)
 			oldest = i;
 	}
 	const struct slice *slice = &r->store->blocks[number / SLICES].slices[number % SLICES];
-	if (!slice->len || (!r->open && !(r->open = block_get(r->store->pool))))
+	if (!slice->len || (!r->open && !(r->open = block_get(r->store->pool))) ||
+	        (!r->zstd && !(r->zstd = ZSTD_createDCtx())))
 		return NULL;
-	const char *from = (const char *)r->store->packed[slice->block].data + slice->at;
+	const uint8_t *from = r->store->packed[slice->block].data + slice->at;
 	uint8_t *to = r->open + oldest * SLICE;
 	r->number[oldest] = 0;
-	if (LZ4_decompress_safe(from, (char *)to, (int)slice->len, SLICE) != SLICE)
+	if (ZSTD_decompressDCtx(r->zstd, to, SLICE, from, slice->len) != SLICE)
 		return NULL;
 	r->number[oldest] = number + 1;
 	r->used[oldest] = ++r->clock;
@@ -263,6 +358,7 @@ void symstore_reader_free(struct symstore_reader *r)
 	if (!r)
 		return;
 	block_put(r->store->pool, r->open);
+	ZSTD_freeDCtx(r->zstd);
 	free(r);
 }
 
@@ -273,5 +369,5 @@ const struct symtext *symstore_reader_text(const struct symstore_reader *r)
 
 uint64_t symstore_reader_bytes(const struct symstore_reader *r)
 {
-	return sizeof *r + (r->open ? BLOCK_SIZE : 0);
+	return sizeof *r + (r->open ? BLOCK_SIZE + ZSTD_sizeof_DCtx(r->zstd) : 0);
 }

@@ -28,16 +28,18 @@ void symstore_free(struct symstore *s);
 /* Where the next bytes of the text go, and how many at most: one at least. The same until they are committed. NULL: no
  * memory. */
 uint8_t *symstore_space(struct symstore *s, size_t *room);
-/* That many were written there; they may be gone from there. false if out of memory, and the store is only to be freed.
- */
+/* That many were written there; they may be gone from there. Waits while compressing falls behind. false if out of
+ * memory, and the store is only to be freed. */
 bool symstore_commit(struct symstore *s, size_t n);
+/* The text is complete, and may be read. false as above. */
+bool symstore_end(struct symstore *s);
 /* Nobody reads these BLOCK_SIZE bytes of the text any more: who tries cannot have them. While nobody reads anything. */
 void symstore_let_go(struct symstore *s, uint32_t block);
 
 /* Bytes of memory that it takes. From any thread. */
 uint64_t symstore_bytes(const struct symstore *s);
 
-/* Reads a store, once its text is complete, for one thread. NULL if out of memory. */
+/* Reads a store that has ended, for one thread. NULL if out of memory. */
 struct symstore_reader *symstore_reader_new(const struct symstore *s);
 void symstore_reader_free(struct symstore_reader *r); /* NULL is fine */
 /* Stays as long as the reader. */

@@ -13,7 +13,7 @@
 #include "modules/loader.h"
 
 #define LOST_PAUSE (60 * SECOND)
-enum { BLOCKS_KEPT = 32 << 20, TEXTS_MAX = 256 << 20 };
+enum { BLOCKS_KEPT = 8 << 20, TEXTS_MAX = 128 << 20 };
 
 struct modules {
 	/* Of the parts' states and lists, as their headers say, and no network or disk is touched under it. */
