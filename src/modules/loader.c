@@ -17,19 +17,19 @@ enum load_step {
 
 /* ---- the lease ---- */
 
-/* A root that another host has stored meanwhile; `believe` that its pages are there. Also reads the marker. */
-static bool find_root(struct loader *r, struct load *l, bool believe, bool *reached)
+/* A root that another host has stored meanwhile; `believe` that its pages are there. Also reads the marker, and looks
+ * for a lease. */
+static bool find_root(struct loader *r, struct load *l, bool believe, struct root_get *g)
 {
-	struct root_get g = {.hash = &l->lease.hash, .want_root = true};
+	*g = (struct root_get){.hash = &l->lease.hash, .want_root = true, .want_lease = true};
 	l->failure.checked = clock_now();
-	page_memcached_roots(r->memcached, &g, 1, INT64_MAX);
-	l->failure.marker = g.marker;
-	*reached = g.reached;
-	if (!g.map || !believe) {
-		offmap_free(g.map);
+	page_memcached_roots(r->memcached, g, 1, INT64_MAX);
+	l->failure.marker = g->marker;
+	if (!g->map || !believe) {
+		offmap_free(g->map);
 		return false;
 	}
-	l->module = module_new(&l->lease.hash, g.map);
+	l->module = module_new(&l->lease.hash, g->map);
 	if (l->module)
 		atomic_store(&l->module->stored, true);
 	return l->module != NULL;
@@ -39,15 +39,16 @@ static bool find_root(struct loader *r, struct load *l, bool believe, bool *reac
  * everybody loads. */
 static enum load_step ask_lease(struct loaders *all, struct loader *r, struct load *l)
 {
-	bool reached, waited = l->lease.until;
-	if (find_root(r, l, !l->lost, &reached))
+	struct root_get g;
+	bool waited = l->lease.until;
+	if (find_root(r, l, !l->lost, &g))
 		return LOAD_DONE;
-	if (!reached)
+	if (!g.reached)
 		return LOAD_HERE;
 	enum mc_status status = lease_take(&l->lease, r->memcached);
 	if (status == MC_OK) {
 		/* whose lease it was may just have written the lost page again */
-		bool found = waited && find_root(r, l, true, &reached);
+		bool found = waited && find_root(r, l, true, &g);
 		lease_hold(all->leases, &l->lease, l->failure.marker);
 		return found ? LOAD_DONE : LOAD_HERE;
 	}
@@ -63,11 +64,10 @@ static enum load_step ask_lease(struct loaders *all, struct loader *r, struct lo
 /* What has become of a load that another host had the lease of. */
 static enum load_step look_again(struct loader *r, struct load *l)
 {
-	bool reached;
-	if (find_root(r, l, !l->lost, &reached))
+	struct root_get g;
+	if (find_root(r, l, !l->lost, &g))
 		return LOAD_DONE;
-	bool leased = reached && page_memcached_lease_look(r->memcached, &l->lease.hash) == MC_OK;
-	return leased && clock_now() < l->lease.until ? LOAD_ELSEWHERE : LOAD_HERE;
+	return g.leased && clock_now() < l->lease.until ? LOAD_ELSEWHERE : LOAD_HERE;
 }
 
 /* ---- one load ---- */

@@ -52,23 +52,26 @@ static void page_key(
 
 /* ---- roots and markers ---- */
 
-/* gets[2 i] is the marker of roots[i], gets[2 i + 1] its root; a root that is not wanted has no key. */
+/* What is asked for of each; what is not wanted has no key. */
+enum { ASK_MARKER, ASK_ROOT, ASK_LEASE, ASK_KINDS };
 struct roots {
 	struct mac *mac;
 	struct root_get *roots;
-	const size_t *index; /* of each get in the call: 2 i or 2 i + 1 */
+	const size_t *index; /* of each get: ASK_KINDS times that in roots, and what it asks for */
 };
 
 static void found_root(void *arg, size_t at, const uint8_t *value, size_t len, uint64_t cas)
 {
 	struct roots *r = arg;
-	struct root_get *g = &r->roots[r->index[at] / 2];
+	struct root_get *g = &r->roots[r->index[at] / ASK_KINDS];
+	size_t kind = r->index[at] % ASK_KINDS;
 	(void)cas;
-	if (r->index[at] % 2 == 0) {
-		if (len == 8)
-			g->marker = get_u64(value);
+	if (kind == ASK_MARKER && len == 8)
+		g->marker = get_u64(value);
+	if (kind == ASK_LEASE)
+		g->leased = true;
+	if (kind != ASK_ROOT)
 		return;
-	}
 	struct value_id id = {*g->hash, 0, 0, PAGE_ROOT};
 	struct page *p = NULL;
 	offmap_free(g->map);
@@ -83,27 +86,28 @@ static void found_root(void *arg, size_t at, const uint8_t *value, size_t len, u
 
 void page_memcached_roots(struct mc_client *c, struct root_get *roots, size_t count, int64_t deadline)
 {
-	struct mc_get *gets = calloc(2 * count + 1, sizeof *gets);
-	size_t *index = calloc(2 * count + 1, sizeof *index), n = 0;
+	static const char letters[ASK_KINDS] = {'m', 'r', 'l'};
+	struct mc_get *gets = calloc(ASK_KINDS * count + 1, sizeof *gets);
+	size_t *index = calloc(ASK_KINDS * count + 1, sizeof *index), n = 0;
 	for (size_t i = 0; i < count; i++) {
-		roots[i].reached = false;
+		roots[i].reached = roots[i].leased = false;
 		roots[i].marker = 0;
 		roots[i].map = NULL;
 	}
 	if (!gets || !index)
 		goto out;
-	for (size_t i = 0; i < count; i++) {
-		module_key(&gets[n].key, 'm', roots[i].hash);
-		index[n++] = 2 * i;
-		if (roots[i].want_root) {
-			module_key(&gets[n].key, 'r', roots[i].hash);
-			index[n++] = 2 * i + 1;
-		}
+	for (size_t i = 0; i < ASK_KINDS * count; i++) {
+		const struct root_get *g = &roots[i / ASK_KINDS];
+		size_t kind = i % ASK_KINDS;
+		if ((kind == ASK_ROOT && !g->want_root) || (kind == ASK_LEASE && !g->want_lease))
+			continue;
+		module_key(&gets[n].key, letters[kind], g->hash);
+		index[n++] = i;
 	}
 	mc_multiget(c, gets, n, deadline, found_root, &(struct roots){mc_mac(c), roots, index});
 	for (size_t i = 0; i < n; i++)
-		if (index[i] % 2 == 0)
-			roots[index[i] / 2].reached = gets[i].status != MC_DOWN;
+		if (index[i] % ASK_KINDS == ASK_MARKER)
+			roots[index[i] / ASK_KINDS].reached = gets[i].status != MC_DOWN;
 	for (size_t i = 0; i < count; i++)
 		if (roots[i].map && (!roots[i].reached || roots[i].map->marker != roots[i].marker)) {
 			offmap_free(roots[i].map); /* stored by a load that began before the module was invalidated */
@@ -218,19 +222,6 @@ void page_memcached_lease_release(struct mc_client *c, const struct module_hash 
 {
 	if (replace_lease(c, hash, token, true) == MC_EXISTS) /* it may have been renewed in between */
 		replace_lease(c, hash, token, true);
-}
-
-static void found_lease(void *arg, size_t at, const uint8_t *value, size_t len, uint64_t cas)
-{
-	(void)arg, (void)at, (void)value, (void)len, (void)cas;
-}
-
-enum mc_status page_memcached_lease_look(struct mc_client *c, const struct module_hash *hash)
-{
-	struct mc_get get = {.status = MC_MISSING};
-	module_key(&get.key, 'l', hash);
-	mc_multiget(c, &get, 1, INT64_MAX, found_lease, NULL);
-	return get.status;
 }
 
 /* ---- storing ---- */

@@ -6,13 +6,14 @@
 #include "store/memcached.h"
 #include "store/page_cache.h"
 
-/* A module's invalidation marker and, if wanted, its root. */
+/* A module's invalidation marker and, if wanted, its root, and whether anybody has a lease on it. */
 struct root_get {
 	const struct module_hash *hash;
-	bool want_root;
+	bool want_root, want_lease;
 	/* out */
-	bool reached;       /* its server answered, or at least did not fail: without that, marker means nothing */
-	uint64_t marker;    /* 0: none */
+	bool reached;    /* its server answered, or at least did not fail: without that, marker means nothing */
+	uint64_t marker; /* 0: none */
+	bool leased;
 	struct offmap *map; /* the root, if it is there, whole, and of this marker; the caller's */
 };
 /* One multiget for all, with its deadline. */
@@ -38,8 +39,6 @@ enum mc_status page_memcached_lease(struct mc_client *c, const struct module_has
 enum mc_status page_memcached_lease_renew(
         struct mc_client *c, const struct module_hash *hash, uint64_t token, uint64_t marker);
 void page_memcached_lease_release(struct mc_client *c, const struct module_hash *hash, uint64_t token);
-/* MC_MISSING: nobody has it. */
-enum mc_status page_memcached_lease_look(struct mc_client *c, const struct module_hash *hash);
 
 /* Whether the module's server answered lately. */
 bool page_memcached_reachable(struct mc_client *c, const struct module_hash *hash);
