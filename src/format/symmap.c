@@ -14,6 +14,7 @@ enum { IDLE_MAX = 16 };
 
 struct symmap {
 	struct offmap_options options;
+	struct symstore_budget *budget;
 	atomic_uint refs;
 	struct symstore *store;
 	struct symindex *index;
@@ -35,6 +36,7 @@ struct symmap *symmap_new(
 	if (!m)
 		return NULL;
 	m->options = *options;
+	m->budget = budget;
 	atomic_init(&m->refs, 1);
 	pthread_mutex_init(&m->lock, NULL);
 	pthread_cond_init(&m->given, NULL);
@@ -66,6 +68,7 @@ void symmap_unref(struct symmap *m)
 {
 	if (!m || atomic_fetch_sub_explicit(&m->refs, 1, memory_order_acq_rel) != 1)
 		return;
+	atomic_fetch_sub_explicit(&m->budget->idle_makers, m->idle_count, memory_order_relaxed);
 	while (m->idle_count)
 		release_maker(&m->idle[--m->idle_count]);
 	symneeds_free(m->needs);
@@ -165,8 +168,10 @@ bool symmap_take(struct symmap *m, bool more, struct symmap_maker *maker)
 	pthread_mutex_lock(&m->lock);
 	while (!more && !m->idle_count && m->taken >= cores_count())
 		pthread_cond_wait(&m->given, &m->lock);
-	if (m->idle_count)
+	if (m->idle_count) {
 		*maker = m->idle[--m->idle_count];
+		atomic_fetch_sub_explicit(&m->budget->idle_makers, 1, memory_order_relaxed);
+	}
 	m->taken++;
 	pthread_mutex_unlock(&m->lock);
 	if (maker->pages)
@@ -218,11 +223,22 @@ void symmap_charge(struct symmap *m, struct symmap_maker *maker)
 	pthread_mutex_unlock(&m->lock);
 }
 
+/* Whether one more maker may be kept: of all texts together as many as can be at work. */
+static bool keeps_maker(struct symmap *m)
+{
+	if (m->idle_count == IDLE_MAX)
+		return false;
+	if (atomic_fetch_add_explicit(&m->budget->idle_makers, 1, memory_order_relaxed) < cores_count())
+		return true;
+	atomic_fetch_sub_explicit(&m->budget->idle_makers, 1, memory_order_relaxed);
+	return false;
+}
+
 void symmap_give(struct symmap *m, struct symmap_maker *maker)
 {
 	pthread_mutex_lock(&m->lock);
 	m->taken--;
-	bool kept = maker->pages && m->idle_count < IDLE_MAX;
+	bool kept = maker->pages && keeps_maker(m);
 	set_bytes(m, maker, kept ? bytes_of(maker) : 0);
 	if (kept)
 		m->idle[m->idle_count++] = *maker;

@@ -14,8 +14,9 @@
 
 /* Of all stores that share it. */
 struct symstore_budget {
-	uint64_t limit;        /* bytes of raw text: a block that is full while there is more is compressed */
-	_Atomic uint64_t used; /* by the blocks that hold raw text */
+	uint64_t limit;          /* bytes of raw text: a block that is full while there is more is compressed */
+	_Atomic uint64_t used;   /* by the blocks that hold raw text */
+	atomic_uint idle_makers; /* of symmap.c */
 };
 
 struct symstore;
