@@ -65,16 +65,12 @@ struct encoder {
 	uint32_t string_page_count, string_pages_cap, string_first_cap;
 	uint64_t raw_bytes, held_bytes;
 	uint64_t raw_budget;
-	struct page *(*shrink)(struct page *);
+	enum page_codec codec;
 };
 
 static bool reserve(struct bytes *b, size_t n)
 {
-	if (n > UINT32_MAX - b->len)
-		return false;
-	if (!array_reserve(&b->data, &b->cap, b->len + (uint32_t)n, sizeof *b->data))
-		return false;
-	return true;
+	return n <= UINT32_MAX - b->len && array_reserve(&b->data, &b->cap, b->len + n, sizeof *b->data);
 }
 
 static bool append(struct bytes *b, const void *data, size_t n)
@@ -87,13 +83,13 @@ static bool append(struct bytes *b, const void *data, size_t n)
 	return true;
 }
 
-struct encoder *encoder_new(uint64_t raw_budget, struct page *(*shrink)(struct page *))
+struct encoder *encoder_new(uint64_t raw_budget, enum page_codec codec)
 {
 	struct encoder *e = calloc(1, sizeof *e);
 	if (!e)
 		return NULL;
 	e->raw_budget = raw_budget;
-	e->shrink = shrink;
+	e->codec = codec;
 	e->serial = e->next_string = e->strings_first = 1;
 	return e;
 }
@@ -143,8 +139,8 @@ static uint64_t page_cost(const struct page *p)
 static struct page *settle(struct encoder *e, struct page *p)
 {
 	e->raw_bytes += p->len;
-	if (e->shrink && e->raw_bytes > e->raw_budget)
-		p = e->shrink(p);
+	if (e->raw_bytes > e->raw_budget)
+		p = page_compress(p, e->codec);
 	e->held_bytes += page_cost(p);
 	return p;
 }
@@ -478,11 +474,17 @@ static bool write_tree(
 	return write_segments(e, strings, f, first, last);
 }
 
-/* Segments [first, last) of f, which cover it from `from` up to `to` (endless: to the end of the address space). */
-static bool write_piece(struct encoder *e, const struct string_table *strings, struct flat *f, uint64_t from,
-        uint64_t to, bool endless, uint32_t first, uint32_t last)
+/* Segments [first, last) of a function, which cover it from `from` up to `to` (endless: to the end of the address
+ * space). */
+struct part {
+	uint64_t from, to;
+	bool endless;
+	uint32_t first, last;
+};
+
+static bool write_piece(struct encoder *e, const struct string_table *strings, struct flat *f, const struct part *part)
 {
-	uint64_t address = f->addr + from;
+	uint64_t address = f->addr + part->from;
 	uint32_t name;
 	if (e->piece_count && address - e->pieces[0].address > UINT32_MAX && (e->single || !close_code_page(e)))
 		return false;
@@ -490,19 +492,19 @@ static bool write_piece(struct encoder *e, const struct string_table *strings, s
 		return false;
 	if (!local_name(e, f, &name) || !reserve(&e->body, 5 * VARINT_MAX))
 		return false;
-	bool whole = !endless && to == f->size;
+	bool whole = !part->endless && part->to == f->size;
 	e->pieces[e->piece_count++] = (struct piece_entry){address, e->body.len | (f->has_lines ? PIECE_HAS_LINES : 0)};
 	uint8_t *at = e->body.data + e->body.len;
-	at = varint_put(at, (uint64_t)(last - first) << 3 | (whole ? PIECE_WHOLE : 0) | (from ? PIECE_CONTINUED : 0) |
-	                            (f->is_public ? PIECE_PUBLIC : 0));
+	at = varint_put(at, (uint64_t)(part->last - part->first) << 3 | (whole ? PIECE_WHOLE : 0) |
+	                            (part->from ? PIECE_CONTINUED : 0) | (f->is_public ? PIECE_PUBLIC : 0));
 	at = varint_put(at, f->size);
-	if (from)
-		at = varint_put(at, from);
+	if (part->from)
+		at = varint_put(at, part->from);
 	at = varint_put(at, name);
 	if (!whole)
-		at = varint_put(at, endless ? 0 : to - from);
+		at = varint_put(at, part->endless ? 0 : part->to - part->from);
 	e->body.len = (uint32_t)(at - e->body.data);
-	if (last > first && !write_tree(e, strings, f, first, last))
+	if (part->last > part->first && !write_tree(e, strings, f, part->first, part->last))
 		return false;
 	return e->single || page_size(e) < OFFMAP_PAGE_SIZE || close_code_page(e);
 }
@@ -529,7 +531,7 @@ bool encode_function(
 {
 	uint32_t i = f->next_segment, last = i + 1;
 	if (!f->segment_count || (from >= f->size && !f->is_public))
-		return write_piece(e, strings, f, from, to, endless, 0, 0);
+		return write_piece(e, strings, f, &(struct part){from, to, endless, 0, 0});
 	while (i + 1 < f->segment_count && f->segments[i + 1].start <= from)
 		i++;
 	for (; from < to; i = last) {
@@ -542,8 +544,7 @@ bool encode_function(
 				break;
 			}
 		}
-		bool rest = end == to && endless;
-		if (!write_piece(e, strings, f, from, end, rest, i, last))
+		if (!write_piece(e, strings, f, &(struct part){from, end, end == to && endless, i, last}))
 			return false;
 		f->segments[i].start = start; /* so that what is before can be encoded again */
 		from = end;
@@ -575,7 +576,7 @@ bool encoder_finish(struct encoder *e, struct offmap *m)
 
 struct encoder *page_encoder_new(void)
 {
-	struct encoder *e = encoder_new(UINT64_MAX, NULL);
+	struct encoder *e = encoder_new(UINT64_MAX, CODEC_RAW);
 	if (e)
 		e->single = true;
 	return e;

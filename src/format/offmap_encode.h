@@ -26,9 +26,8 @@ struct string_table {
 
 struct encoder;
 
-/* Pages go to lists of the encoder. shrink (may be NULL) compresses a page when those made are over raw_budget bytes in
- * sum: it takes the page and gives back another or the same. */
-struct encoder *encoder_new(uint64_t raw_budget, struct page *(*shrink)(struct page *));
+/* Pages go to lists of the encoder. When those made are over raw_budget bytes in sum a page is compressed. */
+struct encoder *encoder_new(uint64_t raw_budget, enum page_codec codec);
 void encoder_free(struct encoder *e);
 
 /* All return false without memory. */

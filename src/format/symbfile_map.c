@@ -359,16 +359,6 @@ static bool number_depths(struct symbfile_map *m)
 	return true;
 }
 
-static struct page *shrink_lz4(struct page *p)
-{
-	return page_compress(p, CODEC_LZ4);
-}
-
-static struct page *shrink_zstd(struct page *p)
-{
-	return page_compress(p, CODEC_ZSTD);
-}
-
 /* Sorting may take as much again. */
 static bool sort_records(struct symbfile_map *m)
 {
@@ -387,8 +377,7 @@ enum err symbfile_map_finish(struct symbfile_map *m, struct offmap **out)
 	*out = NULL;
 	if (m->failed)
 		return ERR_NO_MEMORY;
-	struct encoder *e =
-	        encoder_new(m->options.raw_budget, m->options.codec == CODEC_ZSTD ? shrink_zstd : shrink_lz4);
+	struct encoder *e = encoder_new(m->options.raw_budget, m->options.codec);
 	struct offmap *map = calloc(1, sizeof *map);
 	bool ok = e && map && sort_records(m) && find_symbols(m) && number_depths(m) && symbfile_sweep(m, e) &&
 	          encoder_finish(e, map);

@@ -60,12 +60,17 @@ static bool end_window(struct symrecords *r, const uint8_t *at, size_t len)
 	return true;
 }
 
-/* What comes next is a line that is too long: counts it, and steps over it. */
-static bool pass_long_line(struct symrecords *r, const uint8_t *at)
+static void count_long_line(struct symrecords *r, const uint8_t *at)
 {
 	struct line l = {at, at + BREAKPAD_LINE_MAX};
 	enum line_kind kind = line_take_kind(&l);
 	r->damaged += kind == LINE_INLINE || kind == LINE_OTHER;
+}
+
+/* What comes next is a line that is too long: counts it, and steps over it. */
+static bool pass_long_line(struct symrecords *r, const uint8_t *at)
+{
+	count_long_line(r, at);
 	while (r->place < r->end) {
 		size_t len = r->end - r->place < WINDOW ? (size_t)(r->end - r->place) : WINDOW;
 		if (!(at = get(r, len)))
@@ -141,13 +146,6 @@ static const uint8_t *fast_inline(struct symrecords *r, const uint8_t *at)
 	if (next)
 		*f = (struct inline_fields){numbers[0], numbers[1], numbers[2], numbers[3], true};
 	return next;
-}
-
-static void count_long_line(struct symrecords *r, const uint8_t *at)
-{
-	struct line l = {at, at + BREAKPAD_LINE_MAX};
-	enum line_kind kind = line_take_kind(&l);
-	r->damaged += kind == LINE_INLINE || kind == LINE_OTHER;
 }
 
 enum record_kind symrecords_read_line(struct symrecords *r, const uint8_t *at, const uint8_t *feed)
