@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What a request costs one or two application hosts: tests/faults/hosts.py's hosts, and every request of the corpus from a cold, a
-warm, and an empty process before a full memcached.
+warm, and an empty process before a full memcached; then the warm ones beside a client that asks for 60,000 frames at a time.
 
     tests/bench/bench_hosts.py 1|2 [--scale 0.2] [--requests 2141]      SYMBOLICATED=PATH of the program, SHARED_DATA=FOLDER of the requests
 
-docs/hosts.md says what follows from it. Costs are processor time and bytes, which a busy machine hardly changes; times are not taken."""
+docs/hosts.md says what follows from it. Costs are processor time and bytes, which a busy machine hardly changes; how long small requests
+took is told for those alone and those beside large ones, which met the same machine."""
 
 import argparse
 import concurrent.futures
@@ -14,6 +15,7 @@ import json
 import os
 import sys
 import threading
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.dont_write_bytecode = True
@@ -28,6 +30,7 @@ from symbols import make_bucket  # noqa: E402
 from world import CONFIG  # noqa: E402
 
 CLIENTS = 8
+LARGE = 60_000  # frames
 TICK = os.sysconf("SC_CLK_TCK")
 REQUESTS = os.path.join(os.environ.get("SHARED_DATA", os.path.join(os.path.dirname(os.path.dirname(HERE)), "shared", "data")), "requests.jsonl.gz")
 
@@ -43,12 +46,15 @@ class Measured(HostsWorld):
     def ask_all(self, bodies):
         """Every request once; returns the number of frames."""
         frames = 0
+        self.times = []  # seconds of each
 
         def ask(part):
             client = Client(HTTP, keep=True, host=self.host)
             asked = 0
             for body in part:
+                started = time.monotonic()
                 reply = client.post("/symbolicate/v5", body)
+                self.times.append(time.monotonic() - started)
                 assert reply.status == 200, reply
                 asked += sum(len(s) for s in reply.json()["results"][0]["stacks"])
             client.close()
@@ -59,6 +65,27 @@ class Measured(HostsWorld):
         for host in self.hosts:
             wait_for(lambda host=host: host.metrics()["symbolicated_loads_in_flight"] == 0, "loads to end", 60)
         return frames
+
+    def ask_beside(self, bodies, large):
+        """The same, while one more client asks the large request again and again; returns how often."""
+        stop = threading.Event()
+
+        def ask():
+            client, asked = Client(HTTP, keep=True, host=self.host, timeout=120), 0
+            while not stop.is_set():
+                reply = client.post("/symbolicate/v5", large)
+                assert reply.status == 200, reply
+                asked += 1
+            client.close()
+            return asked
+
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            asked = pool.submit(ask)
+            try:
+                self.ask_all(bodies)
+            finally:
+                stop.set()
+            return asked.result()
 
     def costs(self):
         """Since their start: processor seconds of responders and of nginx, bytes of memcached's connections, and of the bucket."""
@@ -75,6 +102,18 @@ class Measured(HostsWorld):
             "from the bucket": sum(m['symbolicated_download_bytes_total{form="wire"}'] for m in metrics),
             "loads": sum(m["symbolicated_loads_total"] for m in metrics),
         }
+
+
+def large_request(bodies):
+    """Of the corpus's modules and stacks."""
+    jobs = [json.loads(body) for body in bodies[:100]]
+    times = LARGE // sum(len(stack) for job in jobs for stack in job["stacks"])
+    return json.dumps({"jobs": [{"memoryMap": job["memoryMap"], "stacks": job["stacks"] * times} for job in jobs]})
+
+
+def shown(times):
+    times = sorted(times)
+    return f"{1e3 * times[len(times) // 2]:.1f} ms, {1e3 * times[len(times) * 99 // 100]:.1f} ms at the 99th of 100"
 
 
 def processor_seconds(pid):
@@ -108,6 +147,15 @@ def measure(number, bodies, scale):
             before = world.costs()
             frames = world.ask_all(bodies)
             show(len(world.hosts), state, len(bodies), frames, before, world.costs())
+        world.ask_all(bodies)
+        before = world.costs()["responder"]
+        world.ask_all(bodies)
+        alone, small = world.costs()["responder"] - before, world.times
+        before = world.costs()["responder"]
+        asked = world.ask_beside(bodies, large_request(bodies))
+        beside = world.costs()["responder"] - before
+        print(f"small requests alone: {shown(small)}; beside {asked} of {LARGE} frames: {shown(world.times)}")
+        print(f"a request of {LARGE} frames costs the responders {1e3 * (beside - alone) / max(1, asked):.0f} ms of processor time")
     finally:
         for problem in world.stop():
             print(problem)

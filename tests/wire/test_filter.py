@@ -364,6 +364,7 @@ def test_minidump_stackwalk_by_a_server(one):
     module = one.symbols.add("xul.pdb", "FILE 0 a|b.cpp\nFUNC 1000 20 0 run\n1000 10 7 0\n1010 10 8 0\n")
     text = f"Module|xul.dll|1.0|{module[0]}|{module[1]}|0x10000000|0x1fffffff|0\n\n0|0|xul.dll||||0x1010\n0|1|xul.dll||||0x1010\n"
     assert filtered(text, "--url", url(one)).splitlines()[2:] == ["0|0|xul.dll|run|a_b.cpp|8|0x1010", "0|1|xul.dll|run|a_b.cpp|7|0x1010"]
+    # as print_json of rust-minidump's process_state.rs writes a frame and a module; the program itself was not run
     text = (
         '{"crashing_thread": {"frames": [{"file": null, "function": null, "inlines": null, "line": null, "module": "xul.dll",\n'
         f'  "module_offset": "0x00001010"}}]}}, "modules": [{{"debug_file": "xul.pdb", "debug_id": "{module[1]}", "filename": "xul.dll"}}]}}\n'
