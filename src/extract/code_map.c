@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/array.h"
+#include "base/search.h"
 
 /* Offsets in a range have 32 bits. */
 static const uint64_t CODE_MAX = 1ULL << 32;
@@ -85,13 +86,7 @@ void code_map_release(struct code_map *m)
 
 const struct code_section *code_map_find(const struct code_map *m, uint64_t address)
 {
-	size_t low = 0, high = m->count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (m->sections[middle].end <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < m->count && m->sections[low].start <= address ? &m->sections[low] : NULL;
+	size_t i =
+	        search_up_to(m->sections, m->count, sizeof *m->sections, offsetof(struct code_section, end), address);
+	return i < m->count && m->sections[i].start <= address ? &m->sections[i] : NULL;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/search.h"
 
 enum { RESULT_BYTES = 1 << 20 }; /* when enough was read for one result */
 
@@ -137,15 +138,8 @@ static bool read_calls(struct go_reader *g, const struct go_function *f)
 /* The call that code at address was inlined by; negative: none. */
 static int32_t call_at(const struct go_reader *g, uint64_t address)
 {
-	size_t low = 0, high = g->call_count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (g->calls[middle].end <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return address > 0 && low < g->call_count ? g->calls[low].value : -1;
+	size_t i = search_up_to(g->calls, g->call_count, sizeof *g->calls, offsetof(struct go_step, end), address);
+	return address > 0 && i < g->call_count ? g->calls[i].value : -1;
 }
 
 static bool add_node(struct go_reader *g, struct code_node node)

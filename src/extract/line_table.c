@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/array.h"
+#include "base/search.h"
 #include "extract/line_header.h"
 
 /* The line program's registers, and what was read of its sequence so far. */
@@ -229,15 +230,7 @@ void line_table_release(struct line_table *t)
 
 size_t line_table_find(const struct line_table *t, uint64_t address)
 {
-	size_t low = 0, high = t->row_count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (t->rows[middle].end <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return search_up_to(t->rows, t->row_count, sizeof *t->rows, offsetof(struct line_row, end), address);
 }
 
 /* Appends part behind what is in path, after a slash; an absolute part is the whole path so far. */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/array.h"
+#include "base/search.h"
 
 struct open_scope {
 	ptrdiff_t scope;
@@ -108,13 +109,7 @@ void scopes_release(struct scopes *s)
 
 ptrdiff_t scopes_find(const struct scopes *s, const uint8_t *die)
 {
-	size_t low = 0, high = s->change_count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (s->changes[middle].at <= die)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low > 0 ? s->changes[low - 1].scope : SCOPE_NONE;
+	size_t changes = search_up_to(
+	        s->changes, s->change_count, sizeof *s->changes, offsetof(struct scope_change, at), (uintptr_t)die);
+	return changes ? s->changes[changes - 1].scope : SCOPE_NONE;
 }

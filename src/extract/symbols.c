@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/search.h"
 #include "extract/elf_file.h"
 #include "extract/records.h"
 
@@ -194,16 +195,9 @@ void symbol_names_release(struct symbol_names *n)
 
 enum err symbol_names_find(struct symbol_names *n, uint64_t address, struct str *name, struct error *e)
 {
-	size_t low = 0, high = n->count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (n->items[middle].start <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	size_t started = search_up_to(n->items, n->count, sizeof *n->items, offsetof(struct symbol, start), address);
 	const struct symbol *found = NULL;
-	for (size_t i = low; i > 0 && low - i < NESTED_MAX; i--) {
+	for (size_t i = started; i > 0 && started - i < NESTED_MAX; i--) {
 		const struct symbol *s = &n->items[i - 1];
 		if (found && s->start != found->start)
 			break;

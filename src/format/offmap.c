@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/search.h"
 #include "base/varint.h"
 
 struct page *page_new(enum page_kind kind, uint32_t len)
@@ -153,28 +154,17 @@ enum err offmap_root_decode(const uint8_t *bytes, size_t len, struct offmap **ou
 
 int64_t offmap_code_page(const struct offmap *m, uint64_t offset)
 {
-	uint32_t low = 0, high = m->code_count;
-	while (low < high) {
-		uint32_t mid = low + (high - low) / 2;
-		if (m->code_first[mid] <= offset)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return (int64_t)low - 1;
+	return (int64_t)search_up_to(m->code_first, m->code_count, sizeof *m->code_first, 0, offset) - 1;
+}
+
+static bool is_page_up_to(const void *string_first, size_t i, uint64_t id)
+{
+	return ((const uint32_t *)string_first)[i] <= id;
 }
 
 int64_t offmap_string_page(const struct offmap *m, uint32_t id)
 {
-	uint32_t low = 0, high = m->string_count;
-	while (low < high) {
-		uint32_t mid = low + (high - low) / 2;
-		if (m->string_first[mid] <= id)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return (int64_t)low - 1;
+	return (int64_t)search_before(m->string_count, is_page_up_to, m->string_first, id) - 1;
 }
 
 bool offmap_is_page(const struct offmap *m, const struct page *p, uint32_t number)

@@ -22,7 +22,8 @@ static uint64_t piece_address(const struct page *p, uint32_t index)
 	return get_u64(p->bytes) + get_u32(p->bytes + CODE_HEADER + (size_t)CODE_ENTRY * index);
 }
 
-/* The last piece at or below an offset; pieces > 0 and the first is at or below it. */
+/* The last piece at or below an offset; pieces > 0 and the first is at or below it. Not search_before, which would look
+ * at the first piece, too. */
 static uint32_t find_piece(const struct page *p, uint32_t pieces, uint64_t offset)
 {
 	uint32_t low = 0, high = pieces;

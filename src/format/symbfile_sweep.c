@@ -17,6 +17,7 @@
 
 #include "base/array.h"
 #include "base/bit_tree.h"
+#include "base/search.h"
 #include "base/varint.h"
 #include "format/symbfile_records.h"
 
@@ -158,18 +159,15 @@ static struct range_record *chain_range(const struct sweep *s, uint32_t i)
 	return &s->m->ranges[s->chain[i].range];
 }
 
+static bool is_above(const void *sweep, size_t i, uint64_t depth)
+{
+	return chain_range(sweep, (uint32_t)i)->depth < depth;
+}
+
 /* The first link at or below a depth. */
 static uint32_t chain_place(const struct sweep *s, uint32_t depth)
 {
-	uint32_t low = 0, high = s->chain_len;
-	while (low < high) {
-		uint32_t mid = low + (high - low) / 2;
-		if (chain_range(s, mid)->depth < depth)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low;
+	return (uint32_t)search_before(s->chain_len, is_above, s, depth);
 }
 
 /* Puts the ranges that start here on their stacks. The chain holds what they do not change. */

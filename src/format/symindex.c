@@ -15,6 +15,7 @@
 
 #include "base/array.h"
 #include "base/hash.h"
+#include "base/search.h"
 #include "format/breakpad_line.h"
 #include "format/offmap.h"
 #include "format/symindex_scan.h"
@@ -435,15 +436,8 @@ const struct symindex_definition *symindex_find(const struct symindex_definition
 {
 	if (d->dense)
 		return id < d->dense_count && d->dense[id] ? &d->all[d->dense[id] - 1] : NULL;
-	uint32_t low = 0, high = d->count;
-	while (low < high) {
-		uint32_t mid = low + (high - low) / 2;
-		if (d->all[mid].id < id)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low < d->count && d->all[low].id == id ? &d->all[low] : NULL;
+	size_t n = search_up_to(d->all, d->count, sizeof *d->all, offsetof(struct symindex_definition, id), id);
+	return n && d->all[n - 1].id == id ? &d->all[n - 1] : NULL;
 }
 
 /* Where string pages end is said by the lengths in the file. */

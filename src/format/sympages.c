@@ -17,6 +17,7 @@
 #include <sys/random.h>
 
 #include "base/array.h"
+#include "base/search.h"
 #include "base/utf8.h"
 #include "format/offmap_encode.h"
 #include "format/offmap_flat.h"
@@ -266,15 +267,8 @@ static inline uint32_t file_slot(struct sympages *m, uint64_t id)
 /* The number of a name that is in a string page. */
 static uint32_t external_name(const struct symindex *x, uint64_t place)
 {
-	uint32_t low = 0, high = x->string_count;
-	while (low < high) {
-		uint32_t mid = low + (high - low) / 2;
-		if (x->strings[mid].place < place)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low + 1;
+	return (uint32_t)search_up_to(
+	        x->strings, x->string_count, sizeof *x->strings, offsetof(struct symindex_string, place), place);
 }
 
 /* Opens the symbol's text and gives f its name. */
@@ -517,15 +511,9 @@ static void tidy(struct sympages *m)
 /* The first segment that goes on behind `from` bytes. */
 static uint32_t find_segment(const struct flat *f, uint64_t from)
 {
-	uint32_t low = 0, high = f->segment_count;
-	while (high - low > 1) {
-		uint32_t mid = low + (high - low) / 2;
-		if (f->segments[mid].start <= from)
-			low = mid;
-		else
-			high = mid;
-	}
-	return low;
+	size_t started = search_up_to(
+	        f->segments, f->segment_count, sizeof *f->segments, offsetof(struct flat_segment, start), from);
+	return started ? (uint32_t)started - 1 : 0;
 }
 
 static bool encode(struct sympages *m, struct flat *f, position from, position to, bool endless)
@@ -559,15 +547,9 @@ static bool encode_func(
 /* Where the first symbol behind this one's address starts. */
 static position next_address(const struct symindex *x, uint32_t symbol)
 {
-	uint32_t low = symbol + 1, high = x->symbol_count;
-	while (low < high) {
-		uint32_t mid = low + (high - low) / 2;
-		if (x->symbols[mid].addr <= x->symbols[symbol].addr)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low < x->symbol_count ? x->symbols[low].addr : ADDRESS_END;
+	size_t next = search_up_to(x->symbols, x->symbol_count, sizeof *x->symbols,
+	        offsetof(struct symindex_symbol, addr), x->symbols[symbol].addr);
+	return next < x->symbol_count ? x->symbols[next].addr : ADDRESS_END;
 }
 
 static bool encode_public(struct sympages *m, uint32_t symbol, position from)

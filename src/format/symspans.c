@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/search.h"
 #include "format/offmap_flat.h"
 
 enum {
@@ -179,16 +180,10 @@ static uint64_t weigh(const struct sweep *w, const struct open_symbol *o)
 /* Cuts of a large function in a span of it. */
 static bool cut_span(struct sweep *w, const struct open_symbol *o, uint32_t span, position from, position stop)
 {
-	uint32_t low = o->first_cut, high = low + o->cut_count;
-	while (low < high) {
-		uint32_t mid = low + (high - low) / 2;
-		if (w->cuts[mid] <= from)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	for (; low < o->first_cut + o->cut_count && w->cuts[low] < stop; low++) {
-		if (!begin_page(w, w->cuts[low], span))
+	uint32_t cut = o->first_cut, end = cut + o->cut_count;
+	cut += (uint32_t)search_up_to(w->cuts + cut, o->cut_count, sizeof *w->cuts, 0, (uint64_t)from);
+	for (; cut < end && w->cuts[cut] < stop; cut++) {
+		if (!begin_page(w, w->cuts[cut], span))
 			return false;
 		w->weight = w->page_text;
 	}

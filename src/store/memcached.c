@@ -18,6 +18,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/metrics.h"
+#include "base/search.h"
 #include "base/varint.h"
 
 /*
@@ -183,15 +184,9 @@ static unsigned server_of(const struct mc_servers *s, uint64_t route)
 		return 0;
 	put_u64(bytes, route);
 	uint64_t at = checksum(bytes, sizeof bytes, NULL, 0);
-	unsigned low = 0, high = s->count * POINTS;
-	while (low < high) {
-		unsigned middle = low + (high - low) / 2;
-		if (s->ring[middle].at < at)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return s->ring[low < s->count * POINTS ? low : 0].server;
+	size_t i =
+	        at ? search_up_to(s->ring, s->count * POINTS, sizeof *s->ring, offsetof(struct point, at), at - 1) : 0;
+	return s->ring[i < s->count * POINTS ? i : 0].server;
 }
 
 static enum err add_server(struct mc_servers *s, const char *name, struct error *e)
