@@ -133,15 +133,22 @@ static bool set_option(const struct option_row *row, char *text)
 	return true;
 }
 
+/* The `--name` of a row, in `len` bytes. */
+static const char *name_of(const struct option_row *row, int *len)
+{
+	const char *name = strstr(row->option, "--");
+	*len = (int)strcspn(name, " ");
+	return name;
+}
+
 /* The row of `--name`, `--name=…` or `-x`. */
 static const struct option_row *find_row(const struct option_row *rows, size_t count, const char *word)
 {
+	int len;
 	for (size_t i = 0; i < count; i++) {
-		size_t len = strlen(rows[i].name);
-		bool letter = rows[i].letter && word[1] == rows[i].letter && !word[2];
-		bool name = strncmp(word, "--", 2) == 0 && strncmp(word + 2, rows[i].name, len) == 0 &&
-		            (word[2 + len] == 0 || word[2 + len] == '=');
-		if (letter || name)
+		const char *option = rows[i].option, *name = name_of(&rows[i], &len);
+		bool letter = name != option && word[1] == option[1] && !word[2];
+		if (letter || (strncmp(word, name, (size_t)len) == 0 && (!word[len] || word[len] == '=')))
 			return &rows[i];
 	}
 	return NULL;
@@ -156,11 +163,23 @@ static bool is_file_id(const char *word)
 
 static int complain_number(const struct verb *v, const struct option_row *row, const char *value)
 {
-	const char *unit = row->kind == OPTION_SIZE ? ", also with K, M or G" : "";
+	int len;
+	const char *name = name_of(row, &len), *unit = row->kind == OPTION_SIZE ? ", also with K, M or G" : "";
 	if (row->max)
-		return complain_usage(v, "--%s: %s is not from %" PRIu64 " to %" PRIu64 "%s", row->name, value,
+		return complain_usage(v, "%.*s: %s is not from %" PRIu64 " to %" PRIu64 "%s", len, name, value,
 		        row->min, row->max, unit);
-	return complain_usage(v, "--%s: %s is not a number from %" PRIu64 " on%s", row->name, value, row->min, unit);
+	return complain_usage(v, "%.*s: %s is not a number from %" PRIu64 " on%s", len, name, value, row->min, unit);
+}
+
+static int print_usage(const struct verb *v, const struct option_row *rows, size_t row_count)
+{
+	size_t width = 0;
+	for (size_t i = 0; i < row_count; i++)
+		width = strlen(rows[i].option) > width ? strlen(rows[i].option) : width;
+	printf("%s\n", v->usage);
+	for (size_t i = 0; i < row_count; i++)
+		printf("  %-*s  %s\n", (int)width, rows[i].option, rows[i].meaning);
+	return EXIT_DONE;
 }
 
 /* The option at argv[*at], whose value may be the next word, which *at then stands at. */
@@ -169,14 +188,16 @@ static int read_option(
 {
 	char *word = argv[*at], *value = strchr(word, '=');
 	const struct option_row *row = find_row(rows, row_count, word);
+	int len;
 	if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
-		return fputs(v->usage, stdout) < 0 ? EXIT_FAILED : EXIT_DONE;
+		return print_usage(v, rows, row_count);
 	if (!row)
 		return complain_usage(v, "unknown option %.*s", (int)strcspn(word, "="), word);
+	const char *name = name_of(row, &len);
 	if (row->kind == OPTION_FLAG && value)
-		return complain_usage(v, "--%s takes no value", row->name);
+		return complain_usage(v, "%.*s takes no value", len, name);
 	if (row->kind != OPTION_FLAG && !value && *at + 1 == argc)
-		return complain_usage(v, "--%s needs a value", row->name);
+		return complain_usage(v, "%.*s needs a value", len, name);
 	if (row->kind != OPTION_FLAG)
 		value = value ? value + 1 : argv[++*at];
 	if (!set_option(row, value))
@@ -209,7 +230,7 @@ int each_file(const struct verb *v, int argc, char **argv,
         bool (*one)(void *arg, const char *path, bool json, struct error *e), void *arg)
 {
 	bool json = false;
-	const struct option_row rows[] = {{"json", 0, OPTION_FLAG, &json, 0, 0}};
+	const struct option_row rows[] = {{"--json", OPTION_FLAG, &json, 0, 0, "JSON, one object on each line"}};
 	struct operands operands;
 	int code = options_read(v, rows, 1, argc, argv, &operands);
 	if (code != OPTIONS_GO_ON)

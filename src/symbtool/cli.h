@@ -14,7 +14,7 @@ enum exit_code { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 /* A row of the table in main.c. run gets what stands behind the verb, and returns an exit code. */
 struct verb {
 	const char *name, *summary;
-	const char *usage; /* what --help prints */
+	const char *usage; /* what --help prints before the options */
 	int (*run)(const struct verb *v, int argc, char **argv);
 };
 
@@ -27,11 +27,11 @@ enum option_kind {
 };
 
 struct option_row {
-	const char *name; /* without dashes */
-	char letter;      /* -x; 0: none */
+	const char *option; /* as in --help: "-o, --output DIR" */
 	enum option_kind kind;
 	void *value;
-	uint64_t min, max; /* max 0: none */
+	uint64_t min, max; /* of a number; max 0: none */
+	const char *meaning;
 };
 
 /* Values of an option; the caller frees items. Texts point into argv. */

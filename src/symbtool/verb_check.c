@@ -16,9 +16,7 @@ static const char usage[] =
         "Usage: symbtool check [--json] FILE...\n"
         "\n"
         "Reads symbfiles and Breakpad symbol files (gzip too) and reports what is in them: the error and its\n"
-        "place, or every damaged line with its number. The exit code is 1 if anything is wrong.\n"
-        "\n"
-        "  --json  one object for each file, each on a line of its own\n";
+        "place, or every damaged line with its number. The exit code is 1 if anything is wrong.\n";
 
 struct symbfile_counts {
 	uint64_t ranges, pads, lines, frames, bytes;

@@ -11,9 +11,7 @@
 
 static const char usage[] = "Usage: symbtool dump [--json] SYMBFILE...\n"
                             "\n"
-                            "Prints the records of symbfiles, in their order.\n"
-                            "\n"
-                            "  --json  one object for each record, each on a line of its own\n";
+                            "Prints the records of symbfiles, in their order.\n";
 
 enum { LINE_MAX_BYTES = 1 << 30 }; /* a record's JSON; messages end at 16 MiB, strings are shared */
 

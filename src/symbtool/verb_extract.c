@@ -21,16 +21,7 @@
 static const char usage[] =
         "Usage: symbtool extract [OPTION]... EXECUTABLE...\n"
         "\n"
-        "Writes the symbols of executables to symbfiles NAME-FILEID.KIND.N-of-N.symbfile, as they would be uploaded.\n"
-        "\n"
-        "  -o, --output DIR   where to write them (the working directory)\n"
-        "  --debug-file FILE  the file with the debug information, for a single executable\n"
-        "  --debug-dir DIR    where to look for such files (/usr/lib/debug)\n"
-        "  --debuginfod URLS  servers to ask for files that are not there (DEBUGINFOD_URLS)\n"
-        "  --threads N        threads that extract (one for each processor)\n"
-        "  --part-size SIZE   largest size of a part (32M)\n"
-        "  --dry-run          write nothing, and report how long it took\n"
-        "  --json             one object for each executable on standard output\n";
+        "Writes the symbols of executables to symbfiles NAME-FILEID.KIND.N-of-N.symbfile, as they would be uploaded.\n";
 
 struct extract {
 	struct cut_options cut;
@@ -150,14 +141,17 @@ static int run_extract(const struct verb *v, int argc, char **argv)
 {
 	struct extract x = {.cut = {.part_size = PART_SIZE}, .output = "."};
 	const struct option_row rows[] = {
-	        {"output", 'o', OPTION_TEXT, &x.output, 0, 0},
-	        {"debug-file", 0, OPTION_TEXT, &x.cut.extract.debug_file, 0, 0},
-	        {"debug-dir", 0, OPTION_TEXT, &x.cut.extract.debug_dir, 0, 0},
-	        {"debuginfod", 0, OPTION_TEXT, &x.debuginfod, 0, 0},
-	        {"threads", 0, OPTION_NUMBER, &x.threads, 1, 64},
-	        {"part-size", 0, OPTION_SIZE, &x.cut.part_size, 1024, 0},
-	        {"dry-run", 0, OPTION_FLAG, &x.cut.discard, 0, 0},
-	        {"json", 0, OPTION_FLAG, &x.json, 0, 0},
+	        {"-o, --output DIR", OPTION_TEXT, &x.output, 0, 0, "where to write them (the working directory)"},
+	        {"--debug-file FILE", OPTION_TEXT, &x.cut.extract.debug_file, 0, 0,
+	                "the file with the debug information, for a single executable"},
+	        {"--debug-dir DIR", OPTION_TEXT, &x.cut.extract.debug_dir, 0, 0,
+	                "where to look for such files (/usr/lib/debug)"},
+	        {"--debuginfod URLS", OPTION_TEXT, &x.debuginfod, 0, 0,
+	                "servers to ask for files that are not there (DEBUGINFOD_URLS)"},
+	        {"--threads N", OPTION_NUMBER, &x.threads, 1, 64, "threads that extract (one for each processor)"},
+	        {"--part-size SIZE", OPTION_SIZE, &x.cut.part_size, 1024, 0, "largest size of a part (32M)"},
+	        {"--dry-run", OPTION_FLAG, &x.cut.discard, 0, 0, "write nothing, and report how long it took"},
+	        {"--json", OPTION_FLAG, &x.json, 0, 0, "one object for each executable on standard output"},
 	};
 	struct operands operands;
 	struct error e;

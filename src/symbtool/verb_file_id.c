@@ -16,9 +16,7 @@ static const char usage[] =
         "Usage: symbtool file-id [--json] FILE...\n"
         "\n"
         "Prints the FileID of each executable, in hex and in base64, and its path; below that its other\n"
-        "ids: build id, Go build id, and debug id (as in Breakpad symbol files).\n"
-        "\n"
-        "  --json  one object for each file, each on a line of its own\n";
+        "ids: build id, Go build id, and debug id (as in Breakpad symbol files).\n";
 
 enum { LINE_BYTES = 1 << 20 };
 

@@ -11,9 +11,7 @@ static const char usage[] =
         "Usage: symbtool lookup [--json] FILE... ADDRESS...\n"
         "\n"
         "Looks up addresses in symbfiles of one executable, all files together: ranges, return pads and\n"
-        "parts in any order. An address is 0x and hex digits, or decimal.\n"
-        "\n"
-        "  --json  one object for each address, each on a line of its own, as in replies of /symbolicate/v5\n";
+        "parts in any order. An address is 0x and hex digits, or decimal.\n";
 
 /* Files and addresses may be mixed; files move to the front. */
 static enum err sort_operands(struct operands *o, struct question *q, struct error *e)
@@ -55,7 +53,8 @@ static enum err look_up(const struct question *q, const struct operands *files, 
 static int run_lookup(const struct verb *v, int argc, char **argv)
 {
 	bool json = false;
-	const struct option_row rows[] = {{"json", 0, OPTION_FLAG, &json, 0, 0}};
+	const struct option_row rows[] = {
+	        {"--json", OPTION_FLAG, &json, 0, 0, "as in replies of /symbolicate/v5, one object on each line"}};
 	struct operands operands;
 	struct question q = {0};
 	struct error e;

@@ -17,12 +17,6 @@ static const char usage[] =
         "Lists what may go from a server's store of uploaded symbols; with --delete it goes. Servers may\n"
         "run meanwhile. An executable to which something was uploaded within a day stays as it is.\n"
         "\n"
-        "  --config FILE       the server's settings: symbfile_store, and those of S3\n"
-        "  --store URL         file:///directory or s3://bucket/prefix, instead of symbfile_store\n"
-        "  --older-than DAYS   executables to which nothing was uploaded for so long\n"
-        "  --keep N            of each executable all but the N newest complete versions\n"
-        "  --delete            delete it\n"
-        "\n"
         "Keys of S3 come from where the server has them: s3_credentials_file, or the environment.\n";
 
 enum {
@@ -85,15 +79,19 @@ static enum err read_settings(struct config *c, const struct wanted *w, struct e
 	return err;
 }
 
-static int run(const struct verb *v, int argc, char **argv)
+static int run_prune(const struct verb *v, int argc, char **argv)
 {
 	struct wanted w = {0};
 	const struct option_row rows[] = {
-	        {"config", 0, OPTION_TEXT, &w.config, 0, 0},
-	        {"store", 0, OPTION_TEXT, &w.store, 0, 0},
-	        {"older-than", 0, OPTION_NUMBER, &w.days, 1, DAYS_MAX},
-	        {"keep", 0, OPTION_NUMBER, &w.keep, 1, KEEP_MAX},
-	        {"delete", 0, OPTION_FLAG, &w.remove, 0, 0},
+	        {"--config FILE", OPTION_TEXT, &w.config, 0, 0,
+	                "the server's settings: symbfile_store, and those of S3"},
+	        {"--store URL", OPTION_TEXT, &w.store, 0, 0,
+	                "file:///directory or s3://bucket/prefix, instead of symbfile_store"},
+	        {"--older-than DAYS", OPTION_NUMBER, &w.days, 1, DAYS_MAX,
+	                "executables to which nothing was uploaded for so long"},
+	        {"--keep N", OPTION_NUMBER, &w.keep, 1, KEEP_MAX,
+	                "of each executable all but the N newest complete versions"},
+	        {"--delete", OPTION_FLAG, &w.remove, 0, 0, "delete it"},
 	};
 	struct operands operands;
 	struct config config;
@@ -118,4 +116,4 @@ static int run(const struct verb *v, int argc, char **argv)
 	return err ? EXIT_FAILED : EXIT_DONE;
 }
 
-const struct verb verb_prune = {"prune", "remove old uploads from a server's store", usage, run};
+const struct verb verb_prune = {"prune", "remove old uploads from a server's store", usage, run_prune};

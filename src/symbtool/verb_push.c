@@ -19,24 +19,7 @@ static const char usage[] =
         "Usage: symbtool push-symbols [OPTION]... --url URL EXECUTABLE...\n"
         "       symbtool push-symbols [OPTION]... --url URL --build-id ID... --debuginfod URLS\n"
         "\n"
-        "Extracts the symbols of executables and uploads them. What the server already has is not sent again.\n"
-        "\n"
-        "  --url URL             the server: https://symbols.example.org\n"
-        "  --api-key ID:KEY      the key, or the line that symbolicated-keys printed; safer are\n"
-        "  --api-key-file FILE   a file with it, or SYMBTOOL_API_KEY in the environment\n"
-        "  --debug-file FILE     the file with the debug information, for a single executable\n"
-        "  --debug-dir DIR       where to look for such files (/usr/lib/debug)\n"
-        "  --debuginfod URLS     servers to ask for files that are not there (DEBUGINFOD_URLS)\n"
-        "  --build-id ID         an executable to fetch from debuginfod servers; may be repeated\n"
-        "  -r, --recursive       all executables and libraries below directories\n"
-        "  --force               also send what the server already has\n"
-        "  --parallel N          parts to send at a time (4)\n"
-        "  --threads N           threads that extract (one for each processor)\n"
-        "  --part-size SIZE      largest size of a part (32M)\n"
-        "  --retry-time SECONDS  how long to retry a failing request (300)\n"
-        "  --ca-file FILE        certificates to trust instead of the system's\n"
-        "  --insecure            trust any certificate\n"
-        "  --json                one object for each executable on standard output\n";
+        "Extracts the symbols of executables and uploads them. What the server already has is not sent again.\n";
 
 struct push {
 	struct cut_options cut;
@@ -162,22 +145,30 @@ static enum err prepare(struct push *p, char **header, struct error *e)
 static int run_with(const struct verb *v, struct push *p, int argc, char **argv)
 {
 	const struct option_row rows[] = {
-	        {"url", 0, OPTION_TEXT, &p->server.url, 0, 0},
-	        {"api-key", 0, OPTION_TEXT, &p->key, 0, 0},
-	        {"api-key-file", 0, OPTION_TEXT, &p->key_file, 0, 0},
-	        {"debug-file", 0, OPTION_TEXT, &p->cut.extract.debug_file, 0, 0},
-	        {"debug-dir", 0, OPTION_TEXT, &p->cut.extract.debug_dir, 0, 0},
-	        {"debuginfod", 0, OPTION_TEXT, &p->debuginfod, 0, 0},
-	        {"build-id", 0, OPTION_LIST, &p->build_ids, 0, 0},
-	        {"recursive", 'r', OPTION_FLAG, &p->recursive, 0, 0},
-	        {"force", 0, OPTION_FLAG, &p->force, 0, 0},
-	        {"parallel", 0, OPTION_NUMBER, &p->parallel, 1, 64},
-	        {"threads", 0, OPTION_NUMBER, &p->threads, 1, 64},
-	        {"part-size", 0, OPTION_SIZE, &p->cut.part_size, 1024, 0},
-	        {"retry-time", 0, OPTION_NUMBER, &p->retry_time, 0, 86400},
-	        {"ca-file", 0, OPTION_TEXT, &p->server.ca_file, 0, 0},
-	        {"insecure", 0, OPTION_FLAG, &p->server.insecure, 0, 0},
-	        {"json", 0, OPTION_FLAG, &p->json, 0, 0},
+	        {"--url URL", OPTION_TEXT, &p->server.url, 0, 0, "the server: https://symbols.example.org"},
+	        {"--ca-file FILE", OPTION_TEXT, &p->server.ca_file, 0, 0,
+	                "certificates to trust instead of the system's"},
+	        {"--insecure", OPTION_FLAG, &p->server.insecure, 0, 0, "trust any certificate"},
+	        {"--retry-time SECONDS", OPTION_NUMBER, &p->retry_time, 0, 86400,
+	                "how long to retry a failing request (300)"},
+	        {"--api-key ID:KEY", OPTION_TEXT, &p->key, 0, 0, "the key, or the line that symbolicated-keys printed"},
+	        {"--api-key-file FILE", OPTION_TEXT, &p->key_file, 0, 0,
+	                "a file with it, which is safer; so is SYMBTOOL_API_KEY in the environment"},
+	        {"--debug-file FILE", OPTION_TEXT, &p->cut.extract.debug_file, 0, 0,
+	                "the file with the debug information, for a single executable"},
+	        {"--debug-dir DIR", OPTION_TEXT, &p->cut.extract.debug_dir, 0, 0,
+	                "where to look for such files (/usr/lib/debug)"},
+	        {"--debuginfod URLS", OPTION_TEXT, &p->debuginfod, 0, 0,
+	                "servers to ask for files that are not there (DEBUGINFOD_URLS)"},
+	        {"--build-id ID", OPTION_LIST, &p->build_ids, 0, 0,
+	                "an executable to fetch from debuginfod servers; may be repeated"},
+	        {"-r, --recursive", OPTION_FLAG, &p->recursive, 0, 0,
+	                "all executables and libraries below directories"},
+	        {"--force", OPTION_FLAG, &p->force, 0, 0, "also send what the server already has"},
+	        {"--parallel N", OPTION_NUMBER, &p->parallel, 1, 64, "parts to send at a time (4)"},
+	        {"--threads N", OPTION_NUMBER, &p->threads, 1, 64, "threads that extract (one for each processor)"},
+	        {"--part-size SIZE", OPTION_SIZE, &p->cut.part_size, 1024, 0, "largest size of a part (32M)"},
+	        {"--json", OPTION_FLAG, &p->json, 0, 0, "one object for each executable on standard output"},
 	};
 	struct operands operands;
 	struct error e;

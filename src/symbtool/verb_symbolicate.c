@@ -23,35 +23,17 @@ static const char usage[] =
         "       symbtool symbolicate [OPTION]... FILE ADDRESS...\n"
         "       symbtool symbolicate --filter [OPTION]... [FILE]...\n"
         "\n"
-        "Prints function, file and line of addresses, including inlined functions. It asks a server or, without "
-        "--url,\n"
-        "reads FILE itself: an executable, a symbfile or a Breakpad symbol file.\n"
+        "Prints function, file and line of addresses, including inlined functions. It asks a server or, without\n"
+        "--url, reads FILE itself: an executable, a symbfile or a Breakpad symbol file.\n"
         "\n"
-        "MODULE is an executable, NAME/ID, or an ID: a FileID, a debug id or a build id. With NAME/ID or ID, "
-        "addresses\n"
-        "count from the start of the image in memory; otherwise they are addresses in the file. An ADDRESS is 0x and "
-        "hex\n"
-        "digits, or decimal; MODULE+ADDRESS is in another module. With - it reads stacks from standard input, one on\n"
-        "each line, with blanks between the addresses.\n"
+        "MODULE is an executable, NAME/ID, or an ID: a FileID, a debug id or a build id. With NAME/ID or ID,\n"
+        "addresses count from the start of the image in memory; otherwise they are addresses in the file. An\n"
+        "ADDRESS is 0x and hex digits, or decimal; MODULE+ADDRESS is in another module. With - it reads stacks\n"
+        "from standard input, one on each line, with blanks between the addresses.\n"
         "\n"
-        "With --filter it copies text from files or standard input and adds names wherever it finds frames of stacks:\n"
-        "reports of sanitizers, backtraces of glibc, coredumpctl, perf script, Firefox, Android, macOS, "
+        "With --filter it copies text from files or standard input and adds names wherever it finds frames of\n"
+        "stacks: reports of sanitizers, backtraces of glibc, coredumpctl, perf script, Firefox, Android, macOS,\n"
         "minidump-stackwalk.\n"
-        "\n"
-        "  --url URL             the server\n"
-        "  --filter              copy text, adding names\n"
-        "  --module NAME=ID      the build of a module in the text: its build id, debug id or FileID\n"
-        "  --module NAME=FILE    the file of a module in the text; may be repeated\n"
-        "  --return-addresses    a stack's first address is that of an instruction, all others are return addresses,\n"
-        "                        which are looked up one byte lower\n"
-        "  --debug-file FILE     the file with the debug information, for a single executable\n"
-        "  --debug-dir DIR       where to look for such files (/usr/lib/debug)\n"
-        "  --debuginfod URLS     servers to ask for files that are not there (DEBUGINFOD_URLS)\n"
-        "  --retry-time SECONDS  how long to retry a failing request (30)\n"
-        "  --ca-file FILE        certificates to trust instead of the system's\n"
-        "  --insecure            trust any certificate\n"
-        "  --hex                 addresses without 0x are hex, as in addr2line and perf\n"
-        "  --json                the reply of /symbolicate/v5\n"
         "\n"
         "The exit code is 1 if a module was not found, or a line of standard input was malformed.\n";
 
@@ -226,18 +208,25 @@ static void release(struct symbolicate *s)
 static int run_with(const struct verb *v, struct symbolicate *s, int argc, char **argv)
 {
 	const struct option_row rows[] = {
-	        {"url", 0, OPTION_TEXT, &s->server.url, 0, 0},
-	        {"return-addresses", 0, OPTION_FLAG, &s->q.return_addresses, 0, 0},
-	        {"debug-file", 0, OPTION_TEXT, &s->extract.debug_file, 0, 0},
-	        {"debug-dir", 0, OPTION_TEXT, &s->extract.debug_dir, 0, 0},
-	        {"debuginfod", 0, OPTION_TEXT, &s->debuginfod, 0, 0},
-	        {"retry-time", 0, OPTION_NUMBER, &s->retry_time, 0, 86400},
-	        {"ca-file", 0, OPTION_TEXT, &s->server.ca_file, 0, 0},
-	        {"insecure", 0, OPTION_FLAG, &s->server.insecure, 0, 0},
-	        {"json", 0, OPTION_FLAG, &s->json, 0, 0},
-	        {"hex", 0, OPTION_FLAG, &s->q.hex, 0, 0},
-	        {"filter", 0, OPTION_FLAG, &s->filter, 0, 0},
-	        {"module", 0, OPTION_LIST, &s->modules, 0, 0},
+	        {"--url URL", OPTION_TEXT, &s->server.url, 0, 0, "the server: https://symbols.example.org"},
+	        {"--ca-file FILE", OPTION_TEXT, &s->server.ca_file, 0, 0,
+	                "certificates to trust instead of the system's"},
+	        {"--insecure", OPTION_FLAG, &s->server.insecure, 0, 0, "trust any certificate"},
+	        {"--retry-time SECONDS", OPTION_NUMBER, &s->retry_time, 0, 86400,
+	                "how long to retry a failing request (30)"},
+	        {"--filter", OPTION_FLAG, &s->filter, 0, 0, "copy text, adding names"},
+	        {"--module NAME=ID|FILE", OPTION_LIST, &s->modules, 0, 0,
+	                "the build id, debug id, FileID or file of a module in the text; may be repeated"},
+	        {"--return-addresses", OPTION_FLAG, &s->q.return_addresses, 0, 0,
+	                "all but a stack's first address are return addresses, looked up one byte lower"},
+	        {"--debug-file FILE", OPTION_TEXT, &s->extract.debug_file, 0, 0,
+	                "the file with the debug information, for a single executable"},
+	        {"--debug-dir DIR", OPTION_TEXT, &s->extract.debug_dir, 0, 0,
+	                "where to look for such files (/usr/lib/debug)"},
+	        {"--debuginfod URLS", OPTION_TEXT, &s->debuginfod, 0, 0,
+	                "servers to ask for files that are not there (DEBUGINFOD_URLS)"},
+	        {"--hex", OPTION_FLAG, &s->q.hex, 0, 0, "addresses without 0x are hex, as in addr2line and perf"},
+	        {"--json", OPTION_FLAG, &s->json, 0, 0, "the reply of /symbolicate/v5"},
 	};
 	struct operands operands;
 	struct error e = {0};
