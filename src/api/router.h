@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One table of routes: path, methods, handler. */
-#ifndef ROUTER_H
-#define ROUTER_H
+#ifndef API_ROUTER_H
+#define API_ROUTER_H
 
 #include "front/exchange.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The status pages' own thread: it asks the backends, so that no worker waits for one that is down. */
-#ifndef STATUS_H
-#define STATUS_H
+#ifndef API_STATUS_H
+#define API_STATUS_H
 
 #include "base/error.h"
 

@@ -11,7 +11,7 @@
 #include "api/writer.h"
 #include "base/array.h"
 #include "base/utf8.h"
-#include "text/names.h"
+#include "text/write_names.h"
 #include "text/reader.h"
 
 enum {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The sandbox that the process enters: system calls that it never needs are refused. */
-#ifndef SANDBOX_H
-#define SANDBOX_H
+#ifndef BASE_SANDBOX_H
+#define BASE_SANDBOX_H
 
 #include "base/error.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Abbreviations: what the entries of a unit consist of. */
-#ifndef SYMBTOOL_ABBREV_H
-#define SYMBTOOL_ABBREV_H
+#ifndef EXTRACT_ABBREV_H
+#define EXTRACT_ABBREV_H
 
 #include "extract/die_scan.h"
 

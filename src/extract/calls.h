@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The call instructions of x86-64 and AArch64 code, found by reading it from its start. */
-#ifndef SYMBTOOL_CALLS_H
-#define SYMBTOOL_CALLS_H
+#ifndef EXTRACT_CALLS_H
+#define EXTRACT_CALLS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The executable sections of a program: what is code at all, and its bytes. */
-#ifndef SYMBTOOL_CODE_MAP_H
-#define SYMBTOOL_CODE_MAP_H
+#ifndef EXTRACT_CODE_MAP_H
+#define EXTRACT_CODE_MAP_H
 
 #include <libelf.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which bytes of the code have records already, so that no address gets two functions. */
-#ifndef SYMBTOOL_COVERAGE_H
-#define SYMBTOOL_COVERAGE_H
+#ifndef EXTRACT_COVERAGE_H
+#define EXTRACT_COVERAGE_H
 
 #include "extract/code_map.h"
 

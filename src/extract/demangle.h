@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Readable names of C++ and Rust functions. */
-#ifndef SYMBTOOL_DEMANGLE_H
-#define SYMBTOOL_DEMANGLE_H
+#ifndef EXTRACT_DEMANGLE_H
+#define EXTRACT_DEMANGLE_H
 
 #include <stdbool.h>
 

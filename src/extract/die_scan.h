@@ -2,8 +2,8 @@
 /* One pass over the debug entries of a unit in the order of the bytes.
  * libdw steps from an entry to its sibling by reading all that is below it, once for each level. Here each entry is
  * read once; what an attribute means is left to libdw. */
-#ifndef SYMBTOOL_DIE_SCAN_H
-#define SYMBTOOL_DIE_SCAN_H
+#ifndef EXTRACT_DIE_SCAN_H
+#define EXTRACT_DIE_SCAN_H
 
 #include <elfutils/libdw.h>
 #include <stdbool.h>

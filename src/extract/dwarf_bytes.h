@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bounded reading of DWARF's integers, in either byte order. */
-#ifndef SYMBTOOL_DWARF_BYTES_H
-#define SYMBTOOL_DWARF_BYTES_H
+#ifndef EXTRACT_DWARF_BYTES_H
+#define EXTRACT_DWARF_BYTES_H
 
 #include "base/str.h"
 #include "base/varint.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An ELF file that is open for reading, its sections by name, and its debug companion. */
-#ifndef SYMBTOOL_ELF_FILE_H
-#define SYMBTOOL_ELF_FILE_H
+#ifndef EXTRACT_ELF_FILE_H
+#define EXTRACT_ELF_FILE_H
 
 #include <libelf.h>
 #include <limits.h>

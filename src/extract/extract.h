@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Everything that an executable and its debug data say of its code, as records of the symbfile format. */
-#ifndef SYMBTOOL_EXTRACT_H
-#define SYMBTOOL_EXTRACT_H
+#ifndef EXTRACT_EXTRACT_H
+#define EXTRACT_EXTRACT_H
 
 #include <limits.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The functions of a unit and the calls that were inlined into them, each with the addresses of its code. */
-#ifndef SYMBTOOL_FUNCTIONS_H
-#define SYMBTOOL_FUNCTIONS_H
+#ifndef EXTRACT_FUNCTIONS_H
+#define EXTRACT_FUNCTIONS_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Strings kept once: two that are equal have the same address. */
-#ifndef SYMBTOOL_INTERN_H
-#define SYMBTOOL_INTERN_H
+#ifndef EXTRACT_INTERN_H
+#define EXTRACT_INTERN_H
 
 #include <stddef.h>
 #include <stdint.h>

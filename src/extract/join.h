@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The results of units, handed on in the order of the units, whatever thread made them and when. */
-#ifndef SYMBTOOL_JOIN_H
-#define SYMBTOOL_JOIN_H
+#ifndef EXTRACT_JOIN_H
+#define EXTRACT_JOIN_H
 
 #include <pthread.h>
 

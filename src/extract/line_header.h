@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The header of a line table: parameters of its program, directories and files. */
-#ifndef SYMBTOOL_LINE_HEADER_H
-#define SYMBTOOL_LINE_HEADER_H
+#ifndef EXTRACT_LINE_HEADER_H
+#define EXTRACT_LINE_HEADER_H
 
 #include "extract/dwarf_bytes.h"
 #include "extract/line_table.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The line table of one unit: which file and line the code at an address is from (DWARF 2 to 5).
  * libdw has a reader too, but mixes the rows of discarded code with those of live code at the same addresses. */
-#ifndef SYMBTOOL_LINE_TABLE_H
-#define SYMBTOOL_LINE_TABLE_H
+#ifndef EXTRACT_LINE_TABLE_H
+#define EXTRACT_LINE_TABLE_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Records of symbfiles as JSON objects: what `symbtool dump --json` prints. */
-#ifndef SYMBTOOL_RECORD_JSON_H
-#define SYMBTOOL_RECORD_JSON_H
+#ifndef EXTRACT_RECORD_JSON_H
+#define EXTRACT_RECORD_JSON_H
 
 #include "base/buffer.h"
 #include "format/symbfile.h"

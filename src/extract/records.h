@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From the segments of a function to ranges and return pads. */
-#ifndef SYMBTOOL_RECORDS_H
-#define SYMBTOOL_RECORDS_H
+#ifndef EXTRACT_RECORDS_H
+#define EXTRACT_RECORDS_H
 
 #include "extract/line_table.h"
-#include "extract/names.h"
+#include "extract/function_names.h"
 #include "extract/result.h"
 #include "extract/segments.h"
 

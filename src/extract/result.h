@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The records of one unit, until they are handed on. */
-#ifndef SYMBTOOL_RESULT_H
-#define SYMBTOOL_RESULT_H
+#ifndef EXTRACT_RESULT_H
+#define EXTRACT_RESULT_H
 
 #include "base/arena.h"
 #include "format/symbfile.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The namespaces and classes that the entries of a unit are in, and the functions that such classes are in. */
-#ifndef SYMBTOOL_SCOPES_H
-#define SYMBTOOL_SCOPES_H
+#ifndef EXTRACT_SCOPES_H
+#define EXTRACT_SCOPES_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The code of one function, cut where another function or inlined call begins or ends. */
-#ifndef SYMBTOOL_SEGMENTS_H
-#define SYMBTOOL_SEGMENTS_H
+#ifndef EXTRACT_SEGMENTS_H
+#define EXTRACT_SEGMENTS_H
 
 #include "extract/functions.h"
 

@@ -6,7 +6,7 @@
 
 #include "extract/elf_file.h"
 #include "extract/mini_debug.h"
-#include "extract/names.h"
+#include "extract/function_names.h"
 
 enum { SYMBOL_TABLES = 4 };
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Functions of symbol tables, for code that DWARF does not describe. */
-#ifndef SYMBTOOL_SYMBOLS_H
-#define SYMBTOOL_SYMBOLS_H
+#ifndef EXTRACT_SYMBOLS_H
+#define EXTRACT_SYMBOLS_H
 
 #include "extract/coverage.h"
 #include "extract/line_table.h"
-#include "extract/names.h"
+#include "extract/function_names.h"
 #include "extract/result.h"
 #include "extract/symbol_files.h"
 

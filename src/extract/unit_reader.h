@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What one thread needs to make records of units: a handle of libdw of its own, and what it has learnt so far. */
-#ifndef SYMBTOOL_UNIT_READER_H
-#define SYMBTOOL_UNIT_READER_H
+#ifndef EXTRACT_UNIT_READER_H
+#define EXTRACT_UNIT_READER_H
 
 #include "extract/dwarf_source.h"
 #include "extract/records.h"

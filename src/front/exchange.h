@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One HTTP request, as nginx passed it over FastCGI, and the reply to it. */
-#ifndef EXCHANGE_H
-#define EXCHANGE_H
+#ifndef FRONT_EXCHANGE_H
+#define FRONT_EXCHANGE_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the front and the exchanges know of each other; handlers include exchange.h only. */
-#ifndef EXCHANGE_PRIVATE_H
-#define EXCHANGE_PRIVATE_H
+#ifndef FRONT_EXCHANGE_PRIVATE_H
+#define FRONT_EXCHANGE_PRIVATE_H
 
 #include <sys/queue.h>
 

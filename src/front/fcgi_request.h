@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* libfcgi, one request at a time, on connections that somebody else accepts and polls. Nothing else knows libfcgi. */
-#ifndef FCGI_REQUEST_H
-#define FCGI_REQUEST_H
+#ifndef FRONT_FCGI_REQUEST_H
+#define FRONT_FCGI_REQUEST_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The front: the listening socket, nginx's connections, and the worker threads that answer them. */
-#ifndef FRONT_H
-#define FRONT_H
+#ifndef FRONT_FRONT_H
+#define FRONT_FRONT_H
 
 #include "base/config.h"
 #include "base/error.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* API keys: a file of salted hashes, and the check of an Authorization header. */
-#ifndef AUTH_H
-#define AUTH_H
+#ifndef KEYS_AUTH_H
+#define KEYS_AUTH_H
 
 #include "base/error.h"
 #include "base/str.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Requests that need something loaded: they get a place, join loads that run or start new ones, and are told when their
  * wait is over. */
-#ifndef COLD_H
-#define COLD_H
+#ifndef MODULES_COLD_H
+#define MODULES_COLD_H
 
 #include "modules/gate.h"
 #include "modules/load_queue.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which requests may load: `cold_requests` have a place, `cold_queue` more wait for one in line, and none is let in
  * while memory is full. Whoever calls these functions holds the lock of struct modules, but for gate_above_memory. */
-#ifndef GATE_H
-#define GATE_H
+#ifndef MODULES_GATE_H
+#define MODULES_GATE_H
 
 #include "modules/wait.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The thread that ends waits whose time is over, watches memory, renews leases and tells memcached what it could not be
  * told before. */
-#ifndef KEEPER_H
-#define KEEPER_H
+#ifndef MODULES_KEEPER_H
+#define MODULES_KEEPER_H
 
 #include "modules/cold.h"
 #include "modules/lease.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Leases on modules: those that this process holds and renews, and those elsewhere, at which it looks again now and
  * then. */
-#ifndef LEASE_H
-#define LEASE_H
+#ifndef MODULES_LEASE_H
+#define MODULES_LEASE_H
 
 #include <pthread.h>
 #include <sys/queue.h>

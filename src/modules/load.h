@@ -4,8 +4,8 @@
  * file's text also indexes it: when the text has arrived and is whole, there is the map, and its pages are made of the
  * text by whoever misses them.
  */
-#ifndef LOAD_H
-#define LOAD_H
+#ifndef MODULES_LOAD_H
+#define MODULES_LOAD_H
 
 #include "format/symmap.h"
 #include "modules/lease.h"

@@ -4,8 +4,8 @@
  * Pages stay in the cache as far as there is room, and all of them where memcached does not get the map: raw up to a
  * quarter of the cache, the rest compressed. The text of the pages that stay goes at once.
  */
-#ifndef LOAD_FINISH_H
-#define LOAD_FINISH_H
+#ifndef MODULES_LOAD_FINISH_H
+#define MODULES_LOAD_FINISH_H
 
 #include "modules/load_queue.h"
 

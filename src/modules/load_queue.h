@@ -5,8 +5,8 @@
  * more is dropped while it is queued, and ends where it runs. Whoever calls these functions holds the lock of struct
  * modules.
  */
-#ifndef LOAD_QUEUE_H
-#define LOAD_QUEUE_H
+#ifndef MODULES_LOAD_QUEUE_H
+#define MODULES_LOAD_QUEUE_H
 
 #include <pthread.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Loading what was uploaded for an executable: its symbfiles become one offset map; its build id leads there. */
-#ifndef LOAD_SYMBFILE_H
-#define LOAD_SYMBFILE_H
+#ifndef MODULES_LOAD_SYMBFILE_H
+#define MODULES_LOAD_SYMBFILE_H
 
 #include "modules/load.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The threads that run loads: look once more in memcached, take the lease or leave it to who has it, ask the sources,
  * and tell who waits. */
-#ifndef LOADER_H
-#define LOADER_H
+#ifndef MODULES_LOADER_H
+#define MODULES_LOADER_H
 
 #include "modules/cold.h"
 #include "modules/load_finish.h"

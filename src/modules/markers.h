@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Invalidations that memcached could not be told yet. */
-#ifndef MARKERS_H
-#define MARKERS_H
+#ifndef MODULES_MARKERS_H
+#define MODULES_MARKERS_H
 
 #include <pthread.h>
 #include <sys/queue.h>

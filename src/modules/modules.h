@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Modules: get a map from a cache, or load it once however many ask. */
-#ifndef MODULES_H
-#define MODULES_H
+#ifndef MODULES_MODULES_H
+#define MODULES_MODULES_H
 
 #include "modules/gate.h"
 #include "modules/wait.h"

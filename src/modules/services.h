@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the handlers call: one set of services for the process, started by main. */
-#ifndef SERVICES_H
-#define SERVICES_H
+#ifndef MODULES_SERVICES_H
+#define MODULES_SERVICES_H
 
 #include "modules/modules.h"
 

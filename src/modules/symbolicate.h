@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Frames to answers: sorted by module and offset, pages fetched together, each distinct frame looked up once. */
-#ifndef SYMBOLICATE_H
-#define SYMBOLICATE_H
+#ifndef MODULES_SYMBOLICATE_H
+#define MODULES_SYMBOLICATE_H
 
 #include "format/offmap_read.h"
 #include "modules/modules.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One request's wait for its loads. Whoever calls these functions holds the lock of struct modules, but for
  * waits_call_done. */
-#ifndef WAIT_H
-#define WAIT_H
+#ifndef MODULES_WAIT_H
+#define MODULES_WAIT_H
 
 #include "modules/want.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One module that a request wants. */
-#ifndef WANT_H
-#define WANT_H
+#ifndef MODULES_WANT_H
+#define MODULES_WANT_H
 
 #include <stdbool.h>
 #include <sys/queue.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Remembers which modules could not be loaded under which ids; bounded by count, dropping the oldest first. */
-#ifndef FAILURES_H
-#define FAILURES_H
+#ifndef STORE_FAILURES_H
+#define STORE_FAILURES_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Decides which of an executable's uploaded parts are used: parts of different sets are never mixed. */
-#ifndef SYMBFILE_SETS_H
-#define SYMBFILE_SETS_H
+#ifndef STORE_SYMBFILE_SETS_H
+#define STORE_SYMBFILE_SETS_H
 
 #include "store/symbfile_store.h"
 

@@ -6,7 +6,7 @@
 #include "base/arena.h"
 #include "symbtool/local_symbols.h"
 #include "symbtool/server.h"
-#include "text/names.h"
+#include "text/write_names.h"
 
 enum why {
 	WHY_NAMED,

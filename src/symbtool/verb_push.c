@@ -11,7 +11,7 @@
 #include "symbtool/api_key.h"
 #include "symbtool/debuginfod.h"
 #include "symbtool/executables.h"
-#include "symbtool/upload.h"
+#include "symbtool/upload_parts.h"
 #include "symbtool/verbs.h"
 #include "symbtool/visible.h"
 

@@ -5,7 +5,7 @@
 
 #include "base/utf8.h"
 #include "fuzz.h"
-#include "text/names.h"
+#include "text/write_names.h"
 #include "text/reader.h"
 
 enum { MODULES = 50 };

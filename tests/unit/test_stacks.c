@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #include "base/buffer.h"
-#include "text/names.h"
+#include "text/write_names.h"
 #include "text/reader.h"
 #include "seed.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sends the parts of an executable, several at a time. */
-#ifndef SYMBTOOL_UPLOAD_H
-#define SYMBTOOL_UPLOAD_H
+#ifndef SYMBTOOL_UPLOAD_PARTS_H
+#define SYMBTOOL_UPLOAD_PARTS_H
 
 #include "symbtool/cut.h"
 #include "symbtool/server.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <config.h>
 
-#include "symbtool/upload.h"
+#include "symbtool/upload_parts.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <config.h>
 
-#include "text/names.h"
+#include "text/write_names.h"
 
 #include <inttypes.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What functions are called: the demangled linkage name, else the name with its namespaces and classes. */
-#ifndef SYMBTOOL_NAMES_H
-#define SYMBTOOL_NAMES_H
+#ifndef EXTRACT_FUNCTION_NAMES_H
+#define EXTRACT_FUNCTION_NAMES_H
 
 #include <elfutils/libdw.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writes names in place of bytes of a text. */
-#ifndef TEXT_NAMES_H
-#define TEXT_NAMES_H
+#ifndef TEXT_WRITE_NAMES_H
+#define TEXT_WRITE_NAMES_H
 
 #include "base/buffer.h"
 #include "text/reader.h"

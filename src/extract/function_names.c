@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <config.h>
 
-#include "extract/names.h"
+#include "extract/function_names.h"
 
 #include <dwarf.h>
 #include <stdlib.h>
