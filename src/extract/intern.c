@@ -3,18 +3,13 @@
 
 #include "extract/intern.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/hash.h"
 #include "base/utf8.h"
 
-enum { FIRST_CAP = 1024, TEXT_BLOCK = 256 << 10 };
-
-struct interned {
-	struct str text; /* data NULL: a free slot */
-	uint64_t hash;   /* of the bytes as they were given */
-};
+enum { TEXT_BLOCK = 256 << 10 };
 
 struct intern_block {
 	struct intern_block *next;
@@ -29,7 +24,7 @@ void intern_release(struct intern *set)
 		next = b->next;
 		free(b);
 	}
-	free(set->slots);
+	map64_release(&set->by_hash);
 	*set = (struct intern){0};
 }
 
@@ -47,16 +42,25 @@ static struct intern_block *add_block(struct intern *set, size_t size)
 static char *copy(struct intern *set, struct str s)
 {
 	struct intern_block *b = set->blocks;
-	if (!b || b->size - b->used < s.len + 1)
-		b = add_block(set, s.len + 1 > TEXT_BLOCK ? s.len + 1 : TEXT_BLOCK);
+	size_t size = sizeof s.len + s.len + 1;
+	if (!b || b->size - b->used < size)
+		b = add_block(set, size > TEXT_BLOCK ? size : TEXT_BLOCK);
 	if (!b)
 		return NULL;
-	char *text = b->data + b->used;
+	char *text = b->data + b->used + sizeof s.len;
+	memcpy(text - sizeof s.len, &s.len, sizeof s.len);
 	if (s.len > 0)
 		memcpy(text, s.data, s.len);
 	text[s.len] = 0;
-	b->used += s.len + 1;
+	b->used += size;
 	return text;
+}
+
+static struct str text_at(uint64_t address)
+{
+	struct str s = {(const char *)(uintptr_t)address, 0};
+	memcpy(&s.len, s.data - sizeof s.len, sizeof s.len);
+	return s;
 }
 
 static void repair(char *text, size_t len)
@@ -69,44 +73,18 @@ static void repair(char *text, size_t len)
 	}
 }
 
-static bool enlarge(struct intern *set)
-{
-	size_t cap = set->cap ? set->cap * 2 : FIRST_CAP;
-	struct interned *slots = calloc(cap, sizeof *slots);
-	if (!slots)
-		return false;
-	for (size_t i = 0; i < set->cap; i++) {
-		if (!set->slots[i].text.data)
-			continue;
-		size_t at = set->slots[i].hash & (cap - 1);
-		while (slots[at].text.data)
-			at = (at + 1) & (cap - 1);
-		slots[at] = set->slots[i];
-	}
-	free(set->slots);
-	set->slots = slots;
-	set->cap = cap;
-	return true;
-}
-
 struct str intern_add(struct intern *set, struct str s)
 {
-	if (set->count >= set->cap / 2 && !enlarge(set))
-		return (struct str){0};
-	uint64_t hash = checksum(s.data, s.len, NULL, 0);
-	size_t at = hash & (set->cap - 1);
-	for (; set->slots[at].text.data; at = (at + 1) & (set->cap - 1))
-		if (set->slots[at].hash == hash && str_equal(set->slots[at].text, s))
-			return set->slots[at].text;
+	uint64_t key = checksum(s.data, s.len, NULL, 0), found;
+	for (; (found = map64_get(&set->by_hash, key)); key++)
+		if (str_equal(text_at(found), s))
+			return text_at(found);
 	char *text = copy(set, s);
 	if (!text)
 		return (struct str){0};
 	repair(text, s.len);
 	struct str kept = {text, s.len};
-	if (str_equal(kept, s)) {
-		set->slots[at] = (struct interned){kept, hash};
-		set->count++;
-		return kept;
-	}
-	return intern_add(set, kept);
+	if (!str_equal(kept, s))
+		return intern_add(set, kept);
+	return map64_put(&set->by_hash, key, (uintptr_t)text) ? kept : (struct str){0};
 }

@@ -3,18 +3,14 @@
 #ifndef EXTRACT_INTERN_H
 #define EXTRACT_INTERN_H
 
-#include <stddef.h>
-#include <stdint.h>
-
+#include "base/map64.h"
 #include "base/str.h"
 
-struct interned; /* a string and its hash */
 struct intern_block;
 
 struct intern {
-	struct interned *slots;
-	size_t cap, count;
-	struct intern_block *blocks; /* the strings' bytes */
+	struct map64 by_hash;        /* addresses of strings; those of one hash have the numbers behind it */
+	struct intern_block *blocks; /* the strings, each behind its length */
 };
 
 /* A cleared struct intern is an empty set. */

@@ -52,7 +52,7 @@ struct symbfile_map {
 	struct offmap_options options;
 	struct map_string *slots;
 	uint32_t slot_count, slot_cap;
-	uint32_t *table; /* slots by hash, 0: free */
+	uint32_t *table; /* slots by hash, 0: free; no map64, which takes 16 bytes a slot instead of 4 */
 	uint32_t table_size;
 	uint64_t salt; /* so that nobody can choose strings that share a place */
 	struct arena texts;
