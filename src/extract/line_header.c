@@ -139,11 +139,6 @@ static size_t read_formats(struct source *s, struct entry_format formats[FORMATS
 	return count;
 }
 
-static bool add_entry(struct line_table *t, bool files, struct str name, uint64_t dir)
-{
-	return files ? line_header_add_file(t, name, dir) : add_dir(t, name);
-}
-
 /* Version 5: each list says first what its entries consist of. */
 static bool read_list(struct source *s, struct line_table *t, bool files)
 {
@@ -161,7 +156,7 @@ static bool read_list(struct source *s, struct line_table *t, bool files)
 			if (formats[k].content == DW_LNCT_directory_index)
 				dir = v;
 		}
-		if (!s->r.bad && !add_entry(t, files, name, dir))
+		if (!s->r.bad && !(files ? line_header_add_file(t, name, dir) : add_dir(t, name)))
 			return false;
 	}
 	return true;

@@ -67,17 +67,12 @@ struct image {
 	struct section sections[NAMES];
 };
 
-static enum err outside(const char *name, struct error *e)
-{
-	return error_set(e, ERR_CORRUPT, "section %s: lies outside the file", name);
-}
-
 /* ---- what there is ---- */
 
 static enum err read_at(const struct section *s, uint8_t *out, size_t len, const char *name, struct error *e)
 {
 	if (s->source.len < len || pread(s->source.fd, out, len, (off_t)s->source.at) != (ssize_t)len)
-		return outside(name, e);
+		return error_set(e, ERR_CORRUPT, "section %s: lies outside the file", name);
 	return ERR_OK;
 }
 

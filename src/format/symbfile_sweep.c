@@ -164,12 +164,6 @@ static bool is_above(const void *sweep, size_t i, uint64_t depth)
 	return chain_range(sweep, (uint32_t)i)->depth < depth;
 }
 
-/* The first link at or below a depth. */
-static uint32_t chain_place(const struct sweep *s, uint32_t depth)
-{
-	return (uint32_t)search_before(s->chain_len, is_above, s, depth);
-}
-
 /* Puts the ranges that start here on their stacks. The chain holds what they do not change. */
 static void open_ranges(struct sweep *s, uint64_t at)
 {
@@ -179,7 +173,7 @@ static void open_ranges(struct sweep *s, uint64_t at)
 		r->below = s->tops[r->depth];
 		s->tops[r->depth] = s->next_range + 1;
 		bit_tree_add(&s->covered, r->depth);
-		s->chain_len = chain_place(s, r->depth);
+		s->chain_len = (uint32_t)search_before(s->chain_len, is_above, s, r->depth);
 	}
 }
 

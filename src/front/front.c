@@ -347,11 +347,6 @@ static void *work(void *arg)
 	}
 }
 
-static unsigned choose_workers(const struct config *c)
-{
-	return c->workers ? (unsigned)c->workers : WORKERS_A_CORE * cores_count();
-}
-
 static enum err start_workers(struct front *f, unsigned count, struct error *e)
 {
 	f->workers = calloc(count, sizeof *f->workers);
@@ -442,7 +437,7 @@ struct front *front_start(const struct config *c, int fd, void (*handle)(struct 
 	if (!open_descriptors(f) || !fcgi_library_init())
 		err = error_set(e, ERR_IO, "the front: %s", strerror(errno));
 	if (!err)
-		err = start_workers(f, choose_workers(c), e);
+		err = start_workers(f, c->workers ? (unsigned)c->workers : WORKERS_A_CORE * cores_count(), e);
 	/* Last, so that nothing is accepted if there are no workers. */
 	if (!err && !arm_listener(f, EPOLL_CTL_ADD))
 		err = error_set(e, ERR_IO, "the listening socket: %s", strerror(errno));

@@ -70,12 +70,6 @@ static enum err write_part(const struct spool *s, size_t part, const char *path,
 	return err ? error_set(e, err, "%.200s: %s", path, inner.text) : ERR_OK;
 }
 
-static void print_part(const char *path, uint64_t len)
-{
-	print_visible(stdout, path);
-	printf(" %" PRIu64 "\n", len);
-}
-
 static enum err write_kind(
         const struct extract *x, const struct cut *c, const char *path, unsigned kind, struct error *e)
 {
@@ -88,8 +82,10 @@ static enum err write_kind(
 		int n = snprintf(out, sizeof out, "%s/%s-%s.%s.%zu-of-%zu.symbfile", x->output,
 		        slash ? slash + 1 : path, id, symbfile_kind_names[kind], i, s->count);
 		err = n < (int)sizeof out ? write_part(s, i, out, e) : error_set(e, ERR_IO, "a path that is too long");
-		if (!err && !x->json)
-			print_part(out, s->parts[i].len);
+		if (!err && !x->json) {
+			print_visible(stdout, out);
+			printf(" %" PRIu64 "\n", s->parts[i].len);
+		}
 	}
 	return err;
 }
