@@ -163,19 +163,25 @@ static enum err commit(struct store_client *c, struct store_put *put, const stru
 	return err;
 }
 
-/* Checks the body while it arrives, and stores it. name holds the set of an upload that names none. */
-static enum err receive(struct exchange *x, struct store_client *c, struct store_key *key,
-        const struct store_claim *claim, char name[STORE_SET_MAX + 1], uint64_t *bytes, struct error *e)
+struct part {
+	struct store_key key;
+	char set[STORE_SET_MAX + 1]; /* of an upload that names none */
+	struct store_claim claim;
+	uint64_t bytes;
+};
+
+/* Checks the body while it arrives, and stores it. */
+static enum err receive(struct exchange *x, struct store_client *c, struct part *p, struct error *e)
 {
 	char same_name[STORE_SET_MAX + 1];
 	struct store_key same = {.set = NULL};
 	static const struct symbfile_sink sinks[SYMBFILE_KINDS] = {
 	        [SYMBFILE_RANGES] = {.range = accept_range}, [SYMBFILE_RETURNPADS] = {.pad = accept_pad}};
-	struct upload u = {.reader = symbfile_reader_new(&sinks[key->kind])};
+	struct upload u = {.reader = symbfile_reader_new(&sinks[p->key.kind])};
 	enum err err = u.reader ? ERR_OK : no_memory(e);
-	if (!err && !key->set)
-		err = symbfile_sets_place(key, name, &same, same_name, c, e);
-	if (!err && !(u.put = store_put_begin(c, key, NULL, e)))
+	if (!err && !p->key.set)
+		err = symbfile_sets_place(&p->key, p->set, &same, same_name, c, e);
+	if (!err && !(u.put = store_put_begin(c, &p->key, NULL, e)))
 		err = e->code;
 	if (!err && same.set)
 		store_put_unless_same(u.put, &same);
@@ -184,50 +190,48 @@ static enum err receive(struct exchange *x, struct store_client *c, struct store
 	if (!err)
 		err = blame(symbfile_reader_finish(u.reader, e), e);
 	if (!err) {
-		err = commit(c, u.put, claim, e);
+		err = commit(c, u.put, &p->claim, e);
 	} else if (u.put) {
 		store_put_abort(u.put);
 	}
 	symbfile_reader_free(u.reader);
-	*bytes = u.bytes;
+	p->bytes = u.bytes;
 	return err;
 }
 
-static void log_stored(const struct exchange *x, const struct store_key *key, const struct store_claim *claim,
-        uint64_t bytes, const char *key_id)
+static void log_stored(const struct exchange *x, const struct part *p, const char *key_id)
 {
+	const struct store_key *key = &p->key;
 	char hex[FILE_ID_HEX + 1], build_id[BUILD_ID_HEX + 1];
 	file_id_hex(hex, &key->id);
-	build_id_hex(build_id, claim->build_id.bytes, claim->build_id.len);
+	build_id_hex(build_id, p->claim.build_id.bytes, p->claim.build_id.len);
 	log_event(LOG_LEVEL_INFO, "uploaded", "%s of %s%s%s, set %s, part %u of %u, %llu bytes, by key %s, request %s",
 	        symbfile_kind_names[key->kind], hex, *build_id ? ", build id " : "", build_id, key->set, key->part,
-	        key->parts, (unsigned long long)bytes, key_id, x->request_id);
+	        key->parts, (unsigned long long)p->bytes, key_id, x->request_id);
 }
 
 static enum err store(struct exchange *x, enum symbfile_kind kind, struct error *e)
 {
-	char key_id[64], name[STORE_SET_MAX + 1];
-	struct store_key key = {.kind = kind};
-	struct store_claim claim;
-	uint64_t bytes = 0;
+	char key_id[64];
+	struct part p = {.key.kind = kind};
 	enum err err = check_key(x, key_id, e);
 	if (!err)
-		err = read_headers(x, &key, e);
+		err = read_headers(x, &p.key, e);
 	if (!err)
-		err = read_claim(x, &claim, e);
+		err = read_claim(x, &p.claim, e);
 	if (err)
 		return err;
-	claim.id = key.id;
+	p.claim.id = p.key.id;
 	struct store_client *c = store_place_take(x, e);
 	if (!c)
 		return e->code;
-	err = receive(x, c, &key, &claim, name, &bytes, e);
+	err = receive(x, c, &p, e);
 	store_place_leave(c);
 	if (err)
 		return err;
 	metric_add(M_UPLOADS_STORED, 1);
-	metric_add(M_UPLOAD_BYTES, (int64_t)bytes);
-	log_stored(x, &key, &claim, bytes, key_id);
+	metric_add(M_UPLOAD_BYTES, (int64_t)p.bytes);
+	log_stored(x, &p, key_id);
 	return ERR_OK;
 }
 

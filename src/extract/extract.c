@@ -198,12 +198,10 @@ static enum err add_symbols(struct extraction *x, Elf *elf, const char *section)
 	struct names names;
 	struct result *r = result_new();
 	names_init(&names, &strings);
-	enum err err = r ? symbols_read(elf, section, &x->coverage, &x->join.lines, &names, x->pads, r, x->error)
-	                 : no_memory(x->error);
+	struct symbols_wanted wanted = {&x->coverage, &x->join.lines, &names, x->pads};
+	enum err err = r ? symbols_read(elf, section, &wanted, r, x->error) : no_memory(x->error);
 	if (!err)
 		err = join_emit(&x->join, r, x->error);
-	if (r)
-		x->stats->symbol_ranges += r->range_count;
 	result_free(r);
 	names_release(&names);
 	intern_release(&strings);

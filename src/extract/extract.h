@@ -21,7 +21,6 @@ enum { EXTRACT_NOTES = 8, EXTRACT_NOTE_LENGTH = 512 };
 
 struct extract_stats {
 	uint64_t units, ranges, pads;
-	uint64_t symbol_ranges;    /* of the ranges, those of symbol tables */
 	bool pads_known;           /* false: no return pads, since calls of this machine are not known */
 	char debug_file[PATH_MAX]; /* the other file that was used; empty: none */
 	char notes[EXTRACT_NOTES][EXTRACT_NOTE_LENGTH]; /* what is missing and what helps, for the user, a line each */

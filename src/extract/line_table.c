@@ -208,10 +208,9 @@ bool line_table_add(struct line_table *t, uint64_t start, uint64_t end, struct s
 }
 
 enum err line_table_read(struct line_table *t, const struct line_sections *s, uint64_t offset, uint8_t address_size,
-        struct str comp_dir, const struct code_map *code, struct error *e)
+        const struct code_map *code, struct error *e)
 {
 	struct machine m = {.t = t, .code = code};
-	t->comp_dir = comp_dir;
 	enum err err = line_header_read(&m.h, t, s, offset, address_size, e);
 	if (!err)
 		err = run_program(&m, e);

@@ -36,13 +36,13 @@ struct line_table {
 	struct str *dirs;
 	size_t dir_count;
 	uint32_t dir_cap;
-	struct str comp_dir;
+	struct str comp_dir; /* set before line_table_read */
 };
 
 /* A cleared struct line_table is an empty one. Strings point into the sections; comp_dir must live as long.
  * ERR_CORRUPT, ERR_NO_MEMORY; the table must be released also then. */
 enum err line_table_read(struct line_table *t, const struct line_sections *s, uint64_t offset, uint8_t address_size,
-        struct str comp_dir, const struct code_map *code, struct error *e);
+        const struct code_map *code, struct error *e);
 void line_table_release(struct line_table *t);
 /* Adds a row whose path is known, which must live as long as t. False if out of memory. line_table_sort before it is
  * used. */

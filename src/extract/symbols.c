@@ -143,12 +143,13 @@ static enum err sweep_symbols(struct symbols *s)
 	return err;
 }
 
-enum err symbols_read(Elf *elf, const char *section, struct coverage *c, struct line_table *lines, struct names *names,
-        bool pads, struct result *out, struct error *e)
+enum err symbols_read(
+        Elf *elf, const char *section, const struct symbols_wanted *w, struct result *out, struct error *e)
 {
-	struct symbols s = {.code = c->code, .coverage = c, .pads = pads, .e = e};
+	const struct code_map *code = w->coverage->code;
+	struct symbols s = {.code = code, .coverage = w->coverage, .pads = w->pads, .e = e};
 	s.records = (struct records){
-	        .code = c->code, .lines = lines, .names = names, .strings = names->strings, .out = out};
+	        .code = code, .lines = w->lines, .names = w->names, .strings = w->names->strings, .out = out};
 	Elf_Scn *found = elf_find_section(elf, section);
 	enum err err = found ? read_table(&s, elf, found) : ERR_OK;
 	if (!err && s.count > 0) {

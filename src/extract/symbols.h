@@ -9,10 +9,17 @@
 #include "extract/result.h"
 #include "extract/symbol_files.h"
 
-/* Adds a range, and return pads when wanted, for code that is free in c and in a function of the table named section;
- * of functions that overlap the one that begins later counts. lines are of that code, sorted. */
-enum err symbols_read(Elf *elf, const char *section, struct coverage *c, struct line_table *lines, struct names *names,
-        bool pads, struct result *out, struct error *e);
+struct symbols_wanted {
+	struct coverage *coverage; /* of code that is described already */
+	struct line_table *lines;  /* of other code, sorted */
+	struct names *names;
+	bool pads;
+};
+
+/* Adds a range, and return pads if wanted, for code that is free in the coverage and in a function of the table named
+ * section. Of functions that overlap the one that begins later counts. */
+enum err symbols_read(
+        Elf *elf, const char *section, const struct symbols_wanted *w, struct result *out, struct error *e);
 
 /* Names for code that debug data describe without one. */
 struct symbol_names {

@@ -96,8 +96,8 @@ static enum err read_lines(struct unit_reader *u, const struct die_unit *unit, s
 		return ERR_OK;
 	if (dwarf_formudata(&a, &offset) != 0)
 		return error_set(e, ERR_CORRUPT, "a unit's line table has no offset");
-	return line_table_read(
-	        &u->lines, &u->sections, offset, (uint8_t)unit->address_size, str_from(dir ? dir : ""), u->code, e);
+	u->lines.comp_dir = str_from(dir ? dir : "");
+	return line_table_read(&u->lines, &u->sections, offset, (uint8_t)unit->address_size, u->code, e);
 }
 
 /* One function: count pieces. */

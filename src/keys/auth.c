@@ -313,8 +313,8 @@ static void print_rights(char out[64], unsigned rights)
 			snprintf(out + strlen(out), 64 - strlen(out), "%s%s", *out ? "," : "", rights_by_name[i].name);
 }
 
-enum err auth_make(const char *id, unsigned rights, char *key_out, size_t key_size, char *line_out, size_t line_size,
-        struct error *e)
+enum err auth_make(
+        const char *id, unsigned rights, char key_out[AUTH_KEY_SIZE], char line[AUTH_LINE_SIZE], struct error *e)
 {
 	uint8_t random[KEY_BYTES + SALT_BYTES], hash[HASH_BYTES];
 	char key[4 * (KEY_BYTES + 2) / 3 + 1], names[64], salt_text[2 * SALT_BYTES + 1], hash_text[2 * HASH_BYTES + 1];
@@ -331,10 +331,8 @@ enum err auth_make(const char *id, unsigned rights, char *key_out, size_t key_si
 	print_rights(names, rights);
 	hex_write(salt_text, random + KEY_BYTES, SALT_BYTES);
 	hex_write(hash_text, hash, HASH_BYTES);
-	int n = snprintf(key_out, key_size, "%s", key);
-	int m = snprintf(line_out, line_size, "%s:%s:%s:%s", id, names, salt_text, hash_text);
-	if ((size_t)n >= key_size || (size_t)m >= line_size)
-		err = error_set(e, ERR_INTERNAL, "no room for the key");
+	memcpy(key_out, key, sizeof key);
+	snprintf(line, AUTH_LINE_SIZE, "%s:%s:%s:%s", id, names, salt_text, hash_text);
 out:
 	OPENSSL_cleanse(random, sizeof random);
 	OPENSSL_cleanse(key, sizeof key);

@@ -25,8 +25,9 @@ enum err auth_check(const char *header, enum auth_right right, char id_out[64], 
 /* "upload,invalidate" to RIGHT_ bits; at least one. */
 enum err auth_parse_rights(struct str text, unsigned *rights, struct error *e);
 
+enum { AUTH_KEY_SIZE = 64, AUTH_LINE_SIZE = 256 }; /* with the NUL */
 /* For symbolicated-keys: makes a key of 32 random bytes, and its line. */
-enum err auth_make(const char *id, unsigned rights, char *key_out, size_t key_size, char *line_out, size_t line_size,
-        struct error *e);
+enum err auth_make(
+        const char *id, unsigned rights, char key[AUTH_KEY_SIZE], char line[AUTH_LINE_SIZE], struct error *e);
 
 #endif

@@ -164,7 +164,7 @@ static enum err print_header(const char *id, const char *key, struct error *e)
 
 static enum err add_key(const char *id, const char *rights_text, const char *path, struct error *e)
 {
-	char key[64], line[256];
+	char key[AUTH_KEY_SIZE], line[AUTH_LINE_SIZE];
 	struct keys_file f;
 	struct buffer text;
 	unsigned rights;
@@ -175,7 +175,7 @@ static enum err add_key(const char *id, const char *rights_text, const char *pat
 	if (!err && copy_without(&text, &f.text, id))
 		err = error_set(e, ERR_CONFIG, "there is a key with the id \"%s\"; revoke it first", id);
 	if (!err)
-		err = auth_make(id, rights, key, sizeof key, line, sizeof line, e);
+		err = auth_make(id, rights, key, line, e);
 	if (!err && !buffer_printf(&text, "%s\n", line))
 		err = error_set(e, ERR_NO_MEMORY, "the file would be too large");
 	if (!err)

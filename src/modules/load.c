@@ -181,7 +181,7 @@ static enum failure_class transfer(struct loader *r, struct load *l, unsigned so
 	if (!in.map)
 		return FAILURE_TEMPORARY;
 	struct bucket_sink sink = {intake_space, intake_commit, &in};
-	bucket_fetch(r->bucket, source, (struct str){l->name, l->name_len}, (struct str){id, l->id_len}, &sink,
+	bucket_fetch(r->bucket, source, (struct bucket_object){{l->name, l->name_len}, {id, l->id_len}}, &sink,
 	        &r->means->stopping, &t);
 	struct offmap *map = intake_finish(&in, t.outcome == BUCKET_OK);
 	if (t.delivered)

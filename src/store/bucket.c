@@ -198,8 +198,8 @@ static void *own_client(struct bucket_client *c, unsigned source)
 	return c->own[source];
 }
 
-/* One attempt at an object or, if id.len is 0, a probe. */
-static void try_source(struct bucket_client *c, unsigned source, struct str name, struct str id,
+/* One attempt at an object or, if it has no id, a probe. */
+static void try_source(struct bucket_client *c, unsigned source, struct bucket_object object,
         const struct bucket_sink *sink, const atomic_bool *cancel, struct bucket_result *result)
 {
 	const struct bucket_backend *backend = c->sources->items[source].backend;
@@ -208,8 +208,8 @@ static void try_source(struct bucket_client *c, unsigned source, struct str name
 	bucket_body_start(c->body, sink, c->sources->max_size);
 	if (!own)
 		bucket_result_set(result, BUCKET_FAILED, "no memory");
-	else if (id.len > 0)
-		backend->fetch(own, name, id, c->body, cancel, result);
+	else if (object.id.len > 0)
+		backend->fetch(own, object.name, object.id, c->body, cancel, result);
 	else
 		backend->probe(own, c->body, result);
 	result->wire_bytes = bucket_body_wire_bytes(c->body);
@@ -218,12 +218,12 @@ static void try_source(struct bucket_client *c, unsigned source, struct str name
 	result->elapsed = clock_now() - started;
 }
 
-void bucket_fetch(struct bucket_client *c, unsigned source, struct str name, struct str id,
-        const struct bucket_sink *sink, const atomic_bool *cancel, struct bucket_result *result)
+void bucket_fetch(struct bucket_client *c, unsigned source, struct bucket_object object, const struct bucket_sink *sink,
+        const atomic_bool *cancel, struct bucket_result *result)
 {
 	*result = (struct bucket_result){0};
-	if (bucket_can_hold(name, id))
-		try_source(c, source, name, id, sink, cancel, result);
+	if (bucket_can_hold(object.name, object.id))
+		try_source(c, source, object, sink, cancel, result);
 	else
 		bucket_result_set(result, BUCKET_MISSING, "no bucket can hold such a name or id");
 }
@@ -246,8 +246,7 @@ enum err bucket_probe(struct bucket_client *c, unsigned source, struct error *e)
 	uint8_t scratch[4096];
 	struct bucket_sink sink = {discard_space, discard_commit, scratch};
 	struct bucket_result result = {0};
-	struct str none = {"", 0};
-	try_source(c, source, none, none, &sink, NULL, &result);
+	try_source(c, source, (struct bucket_object){0}, &sink, NULL, &result);
 	/* A server may have a page at that place. Otherwise the result is what loads would see: an object is missing,
 	 * or they fail. */
 	if (result.outcome == BUCKET_OK || result.outcome == BUCKET_MISSING || result.status == 200)

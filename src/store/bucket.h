@@ -37,10 +37,13 @@ bool bucket_can_hold(struct str name, struct str id);
 enum { BUCKET_PATH_MAX = 3 * 3 * 1024 + 16 };
 size_t bucket_object_path(char out[BUCKET_PATH_MAX], struct str name, struct str id);
 
+struct bucket_object {
+	struct str name, id;
+};
 /* One attempt at one source. The caller handles retries, other sources and other spellings. *cancel (may be NULL) ends
  * it within about a second. */
-void bucket_fetch(struct bucket_client *c, unsigned source, struct str name, struct str id,
-        const struct bucket_sink *sink, const atomic_bool *cancel, struct bucket_result *result);
+void bucket_fetch(struct bucket_client *c, unsigned source, struct bucket_object object, const struct bucket_sink *sink,
+        const atomic_bool *cancel, struct bucket_result *result);
 
 /* For the heartbeat, asks a source for an object that cannot exist: ERR_OK if it is missing, ERR_UNAVAILABLE if loads
  * would fail (no answer, no such bucket, or no permission to read). */

@@ -108,10 +108,9 @@ static bool text_copy(struct bucket_body *b, const uint8_t *data, size_t len)
 	return true;
 }
 
-static bool inflate_step(
-        struct bucket_body *b, struct layer *l, const uint8_t **in, size_t *len, uint8_t *out, size_t room, size_t *got)
+/* Whether a step of gunzip went well. */
+static bool inflated(struct bucket_body *b, enum err e)
 {
-	enum err e = gunzip_step(l->gunzip, in, len, out, room, got);
 	if (e == ERR_NO_MEMORY)
 		return stop(b, BUCKET_FAILED, "no memory");
 	return !e || stop(b, BUCKET_BROKEN, "bad gzip");
@@ -123,7 +122,7 @@ static bool inflate_text(struct bucket_body *b, struct layer *l, const uint8_t *
 	size_t room = 0, got = 0;
 	do {
 		uint8_t *space = text_space(b, &room);
-		if (b->outcome != BUCKET_OK || !inflate_step(b, l, &data, &len, space, room, &got) ||
+		if (b->outcome != BUCKET_OK || !inflated(b, gunzip_step(l->gunzip, &data, &len, space, room, &got)) ||
 		        !text_commit(b, space, got))
 			return false;
 	} while (len > 0 || got == room);
@@ -142,7 +141,7 @@ static bool inflate_layer(struct bucket_body *b, unsigned level, const uint8_t *
 		if (!below || below->form == FORM_PLAIN)
 			return inflate_text(b, l, data, len);
 		room = below->form == FORM_UNKNOWN ? sizeof below->head - below->head_len : BETWEEN_SIZE;
-		if (!inflate_step(b, l, &data, &len, b->between, room, &got) ||
+		if (!inflated(b, gunzip_step(l->gunzip, &data, &len, b->between, room, &got)) ||
 		        !layer_add(b, level + 1, b->between, got))
 			return false;
 	} while (len > 0 || got == room);

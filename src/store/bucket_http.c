@@ -157,7 +157,7 @@ static enum bucket_outcome check_whole(
 }
 
 static enum bucket_outcome judge(struct bucket_body *body, const struct transfer_reply *reply,
-        bucket_http_status_judge *of_status, bool credentials, struct bucket_result *result)
+        const struct bucket_http_call *call, struct bucket_result *result)
 {
 	enum bucket_outcome outcome = bucket_body_add(body, NULL, 0);
 	if (reply->cancelled)
@@ -170,7 +170,8 @@ static enum bucket_outcome judge(struct bucket_body *body, const struct transfer
 	if (!reply->whole && (reply->status < 400 || reply->status > 599))
 		return bucket_result_set(
 		        result, reply->too_large ? BUCKET_TOO_LARGE : BUCKET_FAILED, "%.150s", reply->problem);
-	return reply->status == 200 ? check_whole(body, reply, result) : of_status(reply, credentials, result);
+	return reply->status == 200 ? check_whole(body, reply, result)
+	                            : call->of_status(reply, call->credentials, result);
 }
 
 static bool add_to_body(void *arg, const uint8_t *data, size_t len)
@@ -180,15 +181,15 @@ static bool add_to_body(void *arg, const uint8_t *data, size_t len)
 	return outcome == BUCKET_OK || outcome == BUCKET_BROKEN;
 }
 
-void bucket_http_get(struct transfer *t, const char *url, struct bucket_body *body, const atomic_bool *cancel,
-        bucket_http_status_judge *of_status, bool credentials, struct bucket_result *result)
+void bucket_http_get(
+        struct transfer *t, const struct bucket_http_call *call, struct bucket_body *body, struct bucket_result *result)
 {
 	struct transfer_request request = {
-	        .method = "GET", .url = url, .body = add_to_body, .arg = body, .cancel = cancel};
+	        .method = "GET", .url = call->url, .body = add_to_body, .arg = body, .cancel = call->cancel};
 	struct transfer_reply reply;
 	transfer_run(t, &request, &reply);
 	result->status = reply.status;
-	judge(body, &reply, of_status, credentials, result);
+	judge(body, &reply, call, result);
 }
 
 /* What a status other than 200 means. */
@@ -220,7 +221,8 @@ static void fetch_path(struct http_client *c, const char *path, struct bucket_bo
 		bucket_result_set(result, BUCKET_FAILED, "no memory");
 		return;
 	}
-	bucket_http_get(c->transfer, url, body, cancel, judge_status, c->source->credentials, result);
+	struct bucket_http_call call = {url, cancel, judge_status, c->source->credentials};
+	bucket_http_get(c->transfer, &call, body, result);
 	free(url);
 }
 

@@ -12,8 +12,15 @@ struct transfer_reply;
 typedef enum bucket_outcome bucket_http_status_judge(
         const struct transfer_reply *reply, bool credentials, struct bucket_result *result);
 
+struct bucket_http_call {
+	const char *url;
+	const atomic_bool *cancel;
+	bucket_http_status_judge *of_status;
+	bool credentials; /* passed to it */
+};
+
 /* One attempt: feeds body, and sets outcome, status, length_known and text of the result. */
-void bucket_http_get(struct transfer *t, const char *url, struct bucket_body *body, const atomic_bool *cancel,
-        bucket_http_status_judge *of_status, bool credentials, struct bucket_result *result);
+void bucket_http_get(struct transfer *t, const struct bucket_http_call *call, struct bucket_body *body,
+        struct bucket_result *result);
 
 #endif

@@ -85,7 +85,8 @@ static void fetch_path(struct s3_client *c, const char *path, struct bucket_body
 		bucket_result_set(result, BUCKET_FAILED, "no memory");
 		return;
 	}
-	bucket_http_get(c->transfer, url, body, cancel, s3_judge_status, s3_place_has_keys(place), result);
+	struct bucket_http_call call = {url, cancel, s3_judge_status, s3_place_has_keys(place)};
+	bucket_http_get(c->transfer, &call, body, result);
 	free(url);
 }
 

@@ -55,8 +55,8 @@
  *
  * Meaning
  *
- *  8. MC_MISSING is never authoritative, and a write without an answer may have been applied: mc_add and mc_replace_if
- *     read back.
+ *  8. MC_MISSING is never authoritative, and a write without an answer may have been applied: mc_add, mc_renew and
+ *     mc_release read back.
  *
  * Memory
  *
@@ -749,16 +749,25 @@ static enum mc_status replaced(struct mc_client *c, const struct call *call, boo
 	return release ? MC_EXISTS : status;
 }
 
-enum mc_status mc_replace_if(struct mc_client *c, const struct mc_key *key, const void *expected, size_t expected_len,
-        const void *value, size_t len, uint32_t expire, bool release)
+/* Gets with cas, compares, and writes with cas. The time -1 means "at once", and makes it a conditional delete. */
+static enum mc_status replace(struct mc_client *c, struct call *call)
 {
-	/* A negative time means "at once", which makes this a conditional delete. */
-	struct call call = {CALL_CAS, key, value, len, release ? -1 : expire_time(expire), 0};
-	enum mc_status status = compare(c, key, expected, expected_len, &call.cas);
+	bool release = call->expire < 0;
+	enum mc_status status = compare(c, call->key, call->value, call->len, &call->cas);
 	if (status != MC_OK)
 		return status;
-	status = call_key(c, &call);
-	return status == MC_DOWN || (status != MC_OK && c->repeated) ? replaced(c, &call, release) : status;
+	status = call_key(c, call);
+	return status == MC_DOWN || (status != MC_OK && c->repeated) ? replaced(c, call, release) : status;
+}
+
+enum mc_status mc_renew(struct mc_client *c, const struct mc_key *key, const void *value, size_t len, uint32_t expire)
+{
+	return replace(c, &(struct call){CALL_CAS, key, value, len, expire_time(expire), 0});
+}
+
+enum mc_status mc_release(struct mc_client *c, const struct mc_key *key, const void *value, size_t len)
+{
+	return replace(c, &(struct call){CALL_CAS, key, value, len, -1, 0});
 }
 
 enum mc_status mc_delete(struct mc_client *c, const struct mc_key *key)

@@ -60,10 +60,9 @@ void mc_multiget(struct mc_client *c, struct mc_get *gets, size_t count, int64_t
 enum mc_status mc_set(struct mc_client *c, const struct mc_key *key, const void *value, size_t len, uint32_t expire);
 /* After a timeout the value is read back and compared, so MC_OK means that it is ours. */
 enum mc_status mc_add(struct mc_client *c, const struct mc_key *key, const void *value, size_t len, uint32_t expire);
-/* Replaces the value if it still is `expected` (get with cas, compare, cas): renews or, with release, removes our
- * lease. */
-enum mc_status mc_replace_if(struct mc_client *c, const struct mc_key *key, const void *expected, size_t expected_len,
-        const void *value, size_t len, uint32_t expire, bool release);
+/* For leases: if the value is still this one, writes it again, or deletes the key. */
+enum mc_status mc_renew(struct mc_client *c, const struct mc_key *key, const void *value, size_t len, uint32_t expire);
+enum mc_status mc_release(struct mc_client *c, const struct mc_key *key, const void *value, size_t len);
 enum mc_status mc_delete(struct mc_client *c, const struct mc_key *key); /* MC_MISSING if it was not there */
 /* Whether the breaker of this route's server is closed. */
 bool mc_reachable(struct mc_client *c, uint64_t route);

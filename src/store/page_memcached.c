@@ -23,18 +23,13 @@
 enum { MARKER_VERSION = 1 }; /* of its eight bytes */
 enum { MARKER_SECONDS = 30 * 86400 - 60, PAGES_OUTLIVE = 3600, STORE_TRIES = 10, STORE_PAUSE_MS = 150 };
 
-static uint64_t route_of(const struct module_hash *hash)
-{
-	return get_u64(hash->bytes + 8);
-}
-
 static void module_key(struct mc_key *key, char what, const struct module_hash *hash)
 {
 	char name[32];
 	base64url(name, hash->bytes, sizeof hash->bytes);
 	key->len = (uint8_t)snprintf(
 	        key->text, sizeof key->text, "s%d%c:%s", what == 'm' ? MARKER_VERSION : OFFMAP_VERSION, what, name);
-	key->route = route_of(hash);
+	key->route = get_u64(hash->bytes + 8);
 }
 
 static void page_key(
@@ -197,7 +192,8 @@ static enum mc_status replace_lease(struct mc_client *c, const struct module_has
 	uint8_t value[8];
 	module_key(&key, 'l', hash);
 	put_u64(value, token);
-	return mc_replace_if(c, &key, value, sizeof value, value, sizeof value, LEASE_SECONDS, release);
+	return release ? mc_release(c, &key, value, sizeof value)
+	               : mc_renew(c, &key, value, sizeof value, LEASE_SECONDS);
 }
 
 enum mc_status page_memcached_lease_renew(

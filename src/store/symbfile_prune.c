@@ -32,9 +32,6 @@ struct claim {
 struct prune {
 	struct store_client *client;
 	const struct prune_rules *rules;
-	int64_t now;
-	prune_told told;
-	void *arg;
 	struct prune_counts *counts;
 	struct executable *executables;
 	size_t executable_count;
@@ -124,7 +121,7 @@ static void tell(struct prune *p, const char *path, uint64_t size, int64_t time)
 {
 	p->counts->gone_objects++;
 	p->counts->gone_bytes += size;
-	p->told(p->arg, path, size, time);
+	p->rules->told(p->rules->arg, path, size, time);
 }
 
 static enum err take_away(struct prune *p, const char *path, uint64_t size, int64_t time, struct error *e)
@@ -157,21 +154,21 @@ static bool any_since(const struct prune *p, int64_t time)
 static enum err find_parts(struct prune *p, const struct executable *x, bool whole, struct error *e)
 {
 	p->part_count = 0;
-	enum err err =
-	        whole ? store_list_with_times(p->client, &x->id, collect, p, NULL, e)
-	              : symbfile_sets_unused(p->client, &x->id, p->rules->keep, p->now - YOUNG * SECOND, collect, p, e);
+	struct symbfile_unused unused = {p->rules->keep, p->rules->now - YOUNG * SECOND, collect, p};
+	enum err err = whole ? store_list_with_times(p->client, &x->id, collect, p, NULL, e)
+	                     : symbfile_sets_unused(p->client, &x->id, &unused, e);
 	if (!err && p->no_memory)
 		return no_memory(e);
-	if (!err && whole && any_since(p, p->now - p->rules->older_than))
+	if (!err && whole && any_since(p, p->rules->now - p->rules->older_than))
 		p->part_count = 0;
 	return err;
 }
 
 static enum err prune_executable(struct prune *p, struct executable *x, struct error *e)
 {
-	bool whole = p->rules->older_than && x->newest < p->now - p->rules->older_than;
+	bool whole = p->rules->older_than && x->newest < p->rules->now - p->rules->older_than;
 	char path[STORE_PATH_SIZE];
-	if (x->newest > p->now - YOUNG * SECOND || (!whole && !p->rules->keep))
+	if (x->newest > p->rules->now - YOUNG * SECOND || (!whole && !p->rules->keep))
 		return ERR_OK;
 	enum err err = find_parts(p, x, whole, e);
 	for (size_t i = 0; i < p->part_count && !err; i++) {
@@ -199,16 +196,16 @@ static enum err prune_claim(struct prune *p, const struct claim *claim, struct e
 	        p->executable_count ? bsearch(&wanted, p->executables, p->executable_count, sizeof wanted, by_id)
 	                            : NULL;
 	bool any = false;
-	if ((x && !x->gone) || claim->time > p->now - YOUNG * SECOND)
+	if ((x && !x->gone) || claim->time > p->rules->now - YOUNG * SECOND)
 		return ERR_OK;
 	enum err err = p->rules->remove ? store_list(p->client, &claim->id, stop_at_first, &any, NULL, e) : ERR_OK;
 	return err || any ? err : take_away(p, claim->path, claim->size, claim->time, e);
 }
 
-enum err symbfile_prune(struct store_client *c, const struct prune_rules *rules, int64_t now, prune_told told,
-        void *arg, struct prune_counts *counts, struct error *e)
+enum err symbfile_prune(
+        struct store_client *c, const struct prune_rules *rules, struct prune_counts *counts, struct error *e)
 {
-	struct prune p = {.client = c, .rules = rules, .now = now, .told = told, .arg = arg, .counts = counts};
+	struct prune p = {.client = c, .rules = rules, .counts = counts};
 	memset(counts, 0, sizeof *counts);
 	enum err err = store_walk(c, on_object, &p, e);
 	if (!err && p.no_memory)

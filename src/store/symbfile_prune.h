@@ -5,11 +5,17 @@
 
 #include "store/symbfile_store.h"
 
+/* An object that goes: its path below the store's URL; time as of store_part. */
+typedef void prune_told(void *arg, const char *path, uint64_t size, int64_t time);
+
 /* An executable to which something was stored within a day stays as it is: an upload may be under way. */
 struct prune_rules {
 	unsigned keep;      /* complete sets of each kind that stay of an executable, the newest; 0: all */
 	int64_t older_than; /* nanoseconds; an executable to which nothing was stored since goes as a whole; 0: none */
 	bool remove;        /* false: what would go is told, and stays */
+	int64_t now;        /* nanoseconds since 1970, by the clock of who stored */
+	prune_told *told;
+	void *arg;
 };
 
 struct prune_counts {
@@ -17,13 +23,9 @@ struct prune_counts {
 	uint64_t gone_executables, gone_objects, gone_bytes; /* of them, that went, or would */
 };
 
-/* An object that goes: its path below the store's URL; time as of store_part. */
-typedef void (*prune_told)(void *arg, const char *path, uint64_t size, int64_t time);
-
-/* Looks through all of the store. now: nanoseconds since 1970, by the clock of who stored. What of build ids leads to
- * an executable that is not there any more goes with it. On failure the counts tell what was done until then; it may be
- * run again. ERR_UNAVAILABLE, ERR_NO_MEMORY. */
-enum err symbfile_prune(struct store_client *c, const struct prune_rules *rules, int64_t now, prune_told told,
-        void *arg, struct prune_counts *counts, struct error *e);
+/* Looks through all of the store. Claims of build ids whose executable is gone go, too. On failure the counts tell what
+ * was done until then; it may be run again. ERR_UNAVAILABLE, ERR_NO_MEMORY. */
+enum err symbfile_prune(
+        struct store_client *c, const struct prune_rules *rules, struct prune_counts *counts, struct error *e);
 
 #endif

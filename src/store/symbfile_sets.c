@@ -305,22 +305,22 @@ static bool mark_kept(const struct listing *l, unsigned keep, bool *used, bool *
 	return true;
 }
 
-enum err symbfile_sets_unused(struct store_client *c, const struct file_id *id, unsigned keep, int64_t since,
-        bool (*unused)(void *arg, const struct store_part *part), void *arg, struct error *e)
+enum err symbfile_sets_unused(
+        struct store_client *c, const struct file_id *id, const struct symbfile_unused *unused, struct error *e)
 {
 	struct listing l = {0};
 	enum err err = list_parts(&l, c, id, NULL, e);
 	bool *flags = calloc(l.count + 1, 2), young = false; /* used, then taken */
-	if (!err && (!flags || !mark_kept(&l, keep, flags, flags + l.count)))
+	if (!err && (!flags || !mark_kept(&l, unused->keep, flags, flags + l.count)))
 		err = no_memory(e);
 	for (size_t i = 0; i < l.count + l.times; i++)
-		young = young || l.parts[i].time > since;
+		young = young || l.parts[i].time > unused->since;
 	bool going = !err && !young;
 	for (size_t i = 0; i < l.count && going; i++)
-		going = flags[i] || unused(arg, &l.parts[i]);
+		going = flags[i] || unused->found(unused->arg, &l.parts[i]);
 	for (size_t i = 0, at = 0; i < l.times && going; i++) {
 		const struct store_part *part = part_of_time(&l, i, &at);
-		going = (part && flags[at]) || unused(arg, &l.parts[l.count + i]);
+		going = (part && flags[at]) || unused->found(unused->arg, &l.parts[l.count + i]);
 	}
 	free(flags);
 	free(l.parts);

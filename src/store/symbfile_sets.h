@@ -40,11 +40,18 @@ struct symbfile_sets {
 /* Asks the store. On failure there is nothing to release. ERR_UNAVAILABLE, ERR_NO_MEMORY. */
 enum err symbfile_sets_get(struct symbfile_sets *sets, struct store_client *c, const struct file_id *id,
         const atomic_bool *cancel, struct error *e);
+/* Which parts are asked for, and who is told of them until it says false. */
+struct symbfile_unused {
+	unsigned keep;
+	int64_t since; /* nanoseconds since 1970 */
+	bool (*found)(void *arg, const struct store_part *part);
+	void *arg;
+};
 /* Tells the parts that are in none of the `keep` newest complete sets of their kind, nor would answer where none is
  * complete, nor are what an upload may leave out because they are there (the newest of their number beside those). None
- * where anything was stored since `since`, nanoseconds since 1970. Failures as symbfile_sets_get's. */
-enum err symbfile_sets_unused(struct store_client *c, const struct file_id *id, unsigned keep, int64_t since,
-        bool (*unused)(void *arg, const struct store_part *part), void *arg, struct error *e);
+ * where anything was stored since `since`. Failures as symbfile_sets_get's. */
+enum err symbfile_sets_unused(
+        struct store_client *c, const struct file_id *id, const struct symbfile_unused *unused, struct error *e);
 void symbfile_sets_release(struct symbfile_sets *sets);
 /* The number of parts missing in both kinds. */
 unsigned symbfile_sets_missing(const struct symbfile_sets *sets);

@@ -23,10 +23,11 @@
  * there, if any, is read and compared. */
 
 enum {
-	PIECE = 8 << 20,      /* bytes; S3 wants at least 5 MiB */
-	PIECES_MAX = 10000,   /* says S3 */
-	REPLY_MAX = 8 << 20,  /* bytes of XML: 1,000 keys of at most 1,024 bytes, and the markup of each */
-	PAGES_MAX = 1000,     /* of a listing, 1,000 objects each */
+	PIECE = 8 << 20,     /* bytes; S3 wants at least 5 MiB */
+	PIECES_MAX = 10000,  /* says S3 */
+	REPLY_MAX = 8 << 20, /* bytes of XML: 1,000 keys of at most 1,024 bytes, and the markup of each */
+	PAGES_MAX = 1000,    /* of a listing */
+	PAGE_OBJECTS = 1000,
 	UPLOAD_ID_MAX = 1024, /* percent-encoded */
 	PROBE_PERIOD = 60,    /* seconds */
 	CLOCKS_AGREE = 1,     /* seconds */
@@ -515,9 +516,9 @@ static enum err list_pages(struct s3_client *c, struct page *p, const atomic_boo
 	return err;
 }
 
-/* Lists the objects below path, `count` per request; each request may be retried. */
-static enum err list_below(struct s3_client *c, const char *path, unsigned count, uint64_t retries,
-        const struct store_found *found, const atomic_bool *cancel, struct error *e)
+/* Lists the objects below path; each request may be retried. A probe is one request, for one object. */
+static enum err list_below(struct s3_client *c, const char *path, bool probe, const struct store_found *found,
+        const atomic_bool *cancel, struct error *e)
 {
 	struct page *p = calloc(1, sizeof *p);
 	char *prefix = NULL;
@@ -526,8 +527,8 @@ static enum err list_below(struct s3_client *c, const char *path, unsigned count
 		p->found = found;
 		p->prefix = prefix;
 		p->time = -1;
-		p->count = count;
-		p->retries = retries;
+		p->count = probe ? 1 : PAGE_OBJECTS;
+		p->retries = probe ? 0 : c->store->retries;
 		p->deadline = clock_now() + c->store->total_timeout;
 		err = list_pages(c, p, cancel, e);
 		free(prefix);
@@ -541,8 +542,7 @@ static enum err list_below(struct s3_client *c, const char *path, unsigned count
 static enum err s3_list(
         void *client, const char *path, const struct store_found *found, const atomic_bool *cancel, struct error *e)
 {
-	const struct s3_client *c = client;
-	return list_below(client, path, 1000, c->store->retries, found, cancel, e);
+	return list_below(client, path, false, found, cancel, e);
 }
 
 static enum err s3_remove(void *client, const char *path, struct error *e)
@@ -632,7 +632,7 @@ static enum err s3_probe(void *client, struct error *e)
 	struct s3_client *c = client;
 	struct store_found found = {.object = ignore_object};
 	int64_t now = clock_now();
-	enum err err = list_below(c, "symbfiles", 1, 0, &found, NULL, e);
+	enum err err = list_below(c, "symbfiles", true, &found, NULL, e);
 	if (err || now < atomic_load(&c->store->writable_until))
 		return err;
 	err = probe_writing(c, e);

@@ -182,8 +182,8 @@ static enum err end_batch(struct filter *f, struct error *e)
 		return no_memory(e);
 	if (f->frame_count) {
 		struct error trouble = {0};
-		enum err err =
-		        filter_names_find(f->names, f->reader, f->frames, f->frame_count, names, &f->arena, &trouble);
+		struct frame_batch batch = {f->reader, f->frames, names, f->frame_count, &f->arena};
+		enum err err = filter_names_find(f->names, &batch, &trouble);
 		if (err && !f->trouble.code) {
 			f->trouble = trouble;
 			complain("", "%s", trouble.text);

@@ -41,6 +41,16 @@ struct asked {
 	struct frame_names names;
 };
 
+/* The distinct frames of a batch. */
+struct questions {
+	struct asked *items;
+	size_t count;
+	const struct text_reader *reader;
+	struct arena *arena;
+	int32_t *number; /* of each module in the request's memory map, by id; -1: not there */
+	bool again;      /* modules were found whose image does not begin at 0: they are to be asked for once more */
+};
+
 struct filter_names {
 	struct local_symbols *local;
 	struct server *server;
@@ -168,22 +178,19 @@ static uint32_t *slot_of(const struct filter_names *n, const struct asked *quest
 }
 
 /* which[i]: the question for each frame. If the table is crowded, a frame is asked twice. */
-static size_t collect(
-        struct filter_names *n, const struct text_frame *frames, size_t count, struct asked *questions, uint32_t *which)
+static void collect(struct filter_names *n, const struct frame_batch *b, struct questions *all, uint32_t *which)
 {
-	size_t questions_count = 0;
 	memset(n->table, 0, TABLE_SLOTS * sizeof *n->table);
-	for (size_t i = 0; i < count; i++) {
-		const struct text_frame *f = &frames[i];
-		uint32_t *slot = slot_of(n, questions, f);
-		const struct asked *q = *slot ? &questions[*slot - 1] : NULL;
+	for (size_t i = 0; i < b->count; i++) {
+		const struct text_frame *f = &b->frames[i];
+		uint32_t *slot = slot_of(n, all->items, f);
+		const struct asked *q = *slot ? &all->items[*slot - 1] : NULL;
 		if (!q || q->module != f->module || q->address != f->address || q->base != f->base) {
-			questions[questions_count] = (struct asked){f->module, f->address, f->base, {0}};
-			*slot = (uint32_t)++questions_count;
+			all->items[all->count] = (struct asked){f->module, f->address, f->base, {0}};
+			*slot = (uint32_t)++all->count;
 		}
 		which[i] = *slot - 1;
 	}
-	return questions_count;
 }
 
 /* ---- from files ---- */
@@ -243,36 +250,36 @@ static uint64_t asked_address(const struct filter_names *n, const struct asked *
 	return id == 0 ? own : own - local_place_address(m->place, 0, TEXT_IMAGE);
 }
 
-/* One stack for each of the ids, so that a module unknown by one may be found by another. number: of a module in the
- * memory map, by id. */
-static enum err write_request(const struct filter_names *n, const struct text_reader *r, const struct asked *questions,
-        size_t count, int32_t *number, struct buffer *out, struct error *e)
+/* One stack for each of the ids, so that a module unknown by one may be found by another. */
+static enum err write_request(
+        const struct filter_names *n, const struct questions *all, struct buffer *out, struct error *e)
 {
 	int32_t numbers = 0;
 	for (size_t i = 0; i < n->module_count * IDS; i++)
-		number[i] = -1;
+		all->number[i] = -1;
 	buffer_printf(out, "{\"memoryMap\":[");
-	for (size_t i = 0; i < count; i++)
+	for (size_t i = 0; i < all->count; i++)
 		for (unsigned id = 0; id < IDS; id++) {
-			if (!is_asked(n, &questions[i], id) || number[questions[i].module * IDS + (int)id] >= 0)
+			if (!is_asked(n, &all->items[i], id) || all->number[all->items[i].module * IDS + (int)id] >= 0)
 				continue;
-			struct str name = text_reader_module(r, (uint32_t)questions[i].module)->name;
+			struct str name = text_reader_module(all->reader, (uint32_t)all->items[i].module)->name;
 			buffer_printf(out, "%s[", numbers ? "," : "");
 			buffer_append_json(out, name);
 			buffer_append(out, ",", 1);
-			buffer_append_json(out, str_from(n->modules[questions[i].module].ids[id]));
+			buffer_append_json(out, str_from(n->modules[all->items[i].module].ids[id]));
 			buffer_append(out, "]", 1);
-			number[questions[i].module * IDS + (int)id] = numbers++;
+			all->number[all->items[i].module * IDS + (int)id] = numbers++;
 		}
 	buffer_printf(out, "],\"stacks\":[");
 	for (unsigned id = 0; id < IDS; id++) {
 		bool first = true;
 		buffer_printf(out, "%s[", id ? "," : "");
-		for (size_t i = 0; i < count; i++) {
-			if (!is_asked(n, &questions[i], id))
+		for (size_t i = 0; i < all->count; i++) {
+			if (!is_asked(n, &all->items[i], id))
 				continue;
 			buffer_printf(out, "%s[%d,%" PRIu64 "]", first ? "" : ",",
-			        (int)number[questions[i].module * IDS + (int)id], asked_address(n, &questions[i], id));
+			        (int)all->number[all->items[i].module * IDS + (int)id],
+			        asked_address(n, &all->items[i], id));
 			first = false;
 		}
 		buffer_append(out, "]", 1);
@@ -321,17 +328,16 @@ static bool copy_frame(struct frame_names *names, const json_t *frame, struct ar
 }
 
 /* The id by which the server knows a module, and where its image begins. Only those learn the latter who have no file:
- * *again then says that what was asked for counted from the wrong place. */
-static void decide(struct filter_names *n, const struct text_reader *r, const int32_t *number, const json_t *found,
-        const json_t *image_bases, bool *again)
+ * what was asked for counted from the wrong place then. */
+static void decide(struct filter_names *n, struct questions *all, const json_t *found, const json_t *image_bases)
 {
 	char key[2 * TEXT_NAME_MAX + 64];
 	for (size_t i = 0; i < n->module_count; i++) {
 		struct module *m = &n->modules[i];
-		struct str name = text_reader_module(r, (uint32_t)i)->name;
+		struct str name = text_reader_module(all->reader, (uint32_t)i)->name;
 		bool asked = false, is_found = false;
 		for (unsigned id = 0; id < IDS && !m->decided && !is_found; id++) {
-			if (number[i * IDS + id] < 0)
+			if (all->number[i * IDS + id] < 0)
 				continue;
 			snprintf(key, sizeof key, "%.*s/%s", STR_FMT(name), m->ids[id]);
 			asked = true;
@@ -339,7 +345,7 @@ static void decide(struct filter_names *n, const struct text_reader *r, const in
 			m->id = id;
 			const char *base = json_string_value(json_object_get(image_bases, key));
 			m->image_base = base && !m->place ? strtoull(base, NULL, 16) : 0;
-			*again = *again || m->image_base;
+			all->again = all->again || m->image_base;
 		}
 		if (!asked)
 			continue;
@@ -348,44 +354,41 @@ static void decide(struct filter_names *n, const struct text_reader *r, const in
 	}
 }
 
-static enum err read_reply(struct filter_names *n, const struct text_reader *r, struct asked *questions, size_t count,
-        const int32_t *number, const json_t *root, bool *again, struct arena *arena, struct error *e)
+static enum err read_reply(struct filter_names *n, struct questions *all, const json_t *root, struct error *e)
 {
 	const json_t *result = json_array_get(json_object_get(root, "results"), 0);
 	const json_t *stacks = json_object_get(result, "stacks");
 	size_t at[IDS] = {0};
 	/* the stacks of a question were set before the modules were decided */
 	for (unsigned id = 0; id < IDS; id++)
-		for (size_t i = 0; i < count; i++) {
-			struct asked *q = &questions[i];
+		for (size_t i = 0; i < all->count; i++) {
+			struct asked *q = &all->items[i];
 			if (!is_asked(n, q, id))
 				continue;
 			const json_t *frame = json_array_get(json_array_get(stacks, id), at[id]++);
 			if (!frame)
 				return error_set(e, ERR_CORRUPT, "a reply that lacks frames");
-			if ((id == 0 || q->names.why != WHY_NAMED) && !copy_frame(&q->names, frame, arena))
+			if ((id == 0 || q->names.why != WHY_NAMED) && !copy_frame(&q->names, frame, all->arena))
 				return no_memory(e);
 		}
-	decide(n, r, number, json_object_get(result, "found_modules"),
-	        json_object_get(json_object_get(root, "debug"), "image_bases"), again);
-	for (size_t i = 0; i < count; i++)
-		if (questions[i].module >= 0 && n->modules[questions[i].module].why != WHY_NAMED)
-			questions[i].names.why = n->modules[questions[i].module].why;
+	decide(n, all, json_object_get(result, "found_modules"),
+	        json_object_get(json_object_get(root, "debug"), "image_bases"));
+	for (size_t i = 0; i < all->count; i++)
+		if (all->items[i].module >= 0 && n->modules[all->items[i].module].why != WHY_NAMED)
+			all->items[i].names.why = n->modules[all->items[i].module].why;
 	return ERR_OK;
 }
 
-/* *again: modules were found whose image does not begin at 0, so that the questions have to be asked once more. */
-static enum err ask_once(struct filter_names *n, const struct text_reader *r, struct asked *questions, size_t count,
-        bool *again, struct arena *arena, struct error *e)
+static enum err ask_once(struct filter_names *n, struct questions *all, struct error *e)
 {
 	struct buffer body, reply;
-	int32_t *number = arena_alloc(arena, (n->module_count + 1) * IDS * sizeof *number);
-	*again = false;
-	if (!number)
+	all->number = arena_alloc(all->arena, (n->module_count + 1) * IDS * sizeof *all->number);
+	all->again = false;
+	if (!all->number)
 		return no_memory(e);
 	buffer_init(&body, REPLY_MAX);
 	buffer_init(&reply, REPLY_MAX);
-	enum err err = write_request(n, r, questions, count, number, &body, e);
+	enum err err = write_request(n, all, &body, e);
 	struct server_request request = {.path = "/symbolicate/v5",
 	        .headers = "Content-Type: application/json\nDebug: 1\n",
 	        .post = true,
@@ -395,7 +398,7 @@ static enum err ask_once(struct filter_names *n, const struct text_reader *r, st
 		err = connection_send(n->connection, &request, &reply, e);
 	if (!err) {
 		json_t *root = json_loadb((const char *)reply.data, reply.len, JSON_ALLOW_NUL, NULL);
-		err = read_reply(n, r, questions, count, number, root, again, arena, e);
+		err = read_reply(n, all, root, e);
 		json_decref(root);
 	}
 	buffer_release(&body);
@@ -403,44 +406,42 @@ static enum err ask_once(struct filter_names *n, const struct text_reader *r, st
 	return err;
 }
 
-static enum err ask_server(struct filter_names *n, const struct text_reader *r, struct asked *questions, size_t count,
-        struct arena *arena, struct error *e)
+static enum err ask_server(struct filter_names *n, struct questions *all, struct error *e)
 {
-	bool any = false, again;
-	for (size_t i = 0; i < count; i++)
+	bool any = false;
+	for (size_t i = 0; i < all->count; i++)
 		for (unsigned id = 0; id < IDS; id++)
-			any = any || is_asked(n, &questions[i], id);
-	enum err err = any ? ask_once(n, r, questions, count, &again, arena, e) : ERR_OK;
-	return any && !err && again ? ask_once(n, r, questions, count, &again, arena, e) : err;
+			any = any || is_asked(n, &all->items[i], id);
+	enum err err = any ? ask_once(n, all, e) : ERR_OK;
+	return any && !err && all->again ? ask_once(n, all, e) : err;
 }
 
 /* ---- a batch ---- */
 
-static enum err ask_all(struct filter_names *n, const struct text_reader *r, struct asked *questions, size_t count,
-        struct arena *arena, struct error *e)
+static enum err ask_all(struct filter_names *n, struct questions *all, struct error *e)
 {
 	enum err err = ERR_OK;
-	for (size_t i = 0; i < count && !err; i++) {
-		struct asked *q = &questions[i];
+	for (size_t i = 0; i < all->count && !err; i++) {
+		struct asked *q = &all->items[i];
 		const struct module *m = q->module < 0 ? NULL : &n->modules[q->module];
 		q->names.why = !m ? WHY_NO_MODULE : m->decided && m->why != WHY_NAMED ? m->why : WHY_NO_ANSWER;
 		if (m && m->path)
-			err = ask_file(n, q, arena, e);
+			err = ask_file(n, q, all->arena, e);
 	}
-	return err || !n->server ? err : ask_server(n, r, questions, count, arena, e);
+	return err || !n->server ? err : ask_server(n, all, e);
 }
 
-enum err filter_names_find(struct filter_names *n, const struct text_reader *r, const struct text_frame *frames,
-        size_t count, struct frame_names *names, struct arena *arena, struct error *e)
+enum err filter_names_find(struct filter_names *n, const struct frame_batch *b, struct error *e)
 {
-	struct asked *questions = arena_alloc(arena, count * sizeof *questions + 1);
-	uint32_t *which = arena_alloc(arena, count * sizeof *which + 1);
-	if (!questions || !which || !see_modules(n, r))
+	struct questions all = {.reader = b->reader, .arena = b->arena};
+	all.items = arena_alloc(b->arena, b->count * sizeof *all.items + 1);
+	uint32_t *which = arena_alloc(b->arena, b->count * sizeof *which + 1);
+	if (!all.items || !which || !see_modules(n, b->reader))
 		return no_memory(e);
-	size_t question_count = collect(n, frames, count, questions, which);
-	enum err err = ask_all(n, r, questions, question_count, arena, e);
-	for (size_t i = 0; i < count; i++)
-		names[i] = questions[which[i]].names;
+	collect(n, b, &all, which);
+	enum err err = ask_all(n, &all, e);
+	for (size_t i = 0; i < b->count; i++)
+		b->names[i] = all.items[which[i]].names;
 	local_symbols_settle(n->local);
 	return err;
 }

@@ -32,10 +32,17 @@ struct filter_names;
 struct filter_names *filter_names_new(struct local_symbols *local, struct server *server);
 void filter_names_free(struct filter_names *n);
 
-/* Finds names for all frames of a batch, whose modules the reader has. ERR_NO_MEMORY; or the server's error, which the
+/* Frames whose modules the reader has, and their names. */
+struct frame_batch {
+	const struct text_reader *reader;
+	const struct text_frame *frames;
+	struct frame_names *names; /* found; what they point to is in the arena */
+	size_t count;
+	struct arena *arena;
+};
+/* Finds names for all frames of a batch. ERR_NO_MEMORY; or the server's error, which the
  * caller reports: names[] then says WHY_NO_ANSWER where its answer is missing. */
-enum err filter_names_find(struct filter_names *n, const struct text_reader *r, const struct text_frame *frames,
-        size_t count, struct frame_names *names, struct arena *arena, struct error *e);
+enum err filter_names_find(struct filter_names *n, const struct frame_batch *b, struct error *e);
 /* To be called when the reader has forgotten its modules. */
 void filter_names_forget(struct filter_names *n);
 

@@ -257,18 +257,18 @@ static enum err find_jobs(struct upload *u, bool force, uint64_t *bytes, struct 
 	return err;
 }
 
-enum err upload_cut(struct server *s, const struct cut *c, const char *label, unsigned parallel, bool force,
-        struct upload_counts *counts, struct error *e)
+enum err upload_cut(struct server *s, const struct cut *c, const struct upload_options *o, struct upload_counts *counts,
+        struct error *e)
 {
 	struct upload u = {.server = s, .cut = c, .counts = counts, .error = e};
 	uint64_t bytes = 0;
 	*counts = (struct upload_counts){0};
 	atomic_store(&s->cancel, false);
-	enum err err = find_jobs(&u, force, &bytes, e);
+	enum err err = find_jobs(&u, o->force, &bytes, e);
 	if (!err && u.count) {
 		pthread_mutex_init(&u.lock, NULL);
-		progress_begin(&u.progress, label, "bytes", bytes);
-		run_threads(&u, parallel);
+		progress_begin(&u.progress, o->label, "bytes", bytes);
+		run_threads(&u, o->parallel);
 		progress_end(&u.progress);
 		pthread_mutex_destroy(&u.lock);
 		err = u.err;

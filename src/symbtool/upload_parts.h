@@ -12,9 +12,15 @@ struct upload_counts {
 	uint64_t bytes;                 /* sent */
 };
 
-/* Sends the parts that the server does not have yet (all with force). Shows progress on a terminal. After the first
+struct upload_options {
+	const char *label; /* of the progress that a terminal shows */
+	unsigned parallel; /* parts at a time */
+	bool force;        /* also what the server has already */
+};
+
+/* Sends the parts that the server does not have yet. After the first
  * failure, which is in e, the others end. Fills counts in any case. */
-enum err upload_cut(struct server *s, const struct cut *c, const char *label, unsigned parallel, bool force,
-        struct upload_counts *counts, struct error *e);
+enum err upload_cut(struct server *s, const struct cut *c, const struct upload_options *o, struct upload_counts *counts,
+        struct error *e);
 
 #endif

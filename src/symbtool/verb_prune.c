@@ -52,15 +52,19 @@ static void sum_up(const struct prune_counts *n, bool remove)
 
 static enum err prune(const struct config *c, const struct wanted *w, struct error *e)
 {
-	struct prune_rules rules = {(unsigned)w->keep, (int64_t)w->days * DAY * SECOND, w->remove};
 	struct prune_counts counts;
 	struct timespec now;
 	clock_gettime(CLOCK_REALTIME, &now);
+	struct prune_rules rules = {.keep = (unsigned)w->keep,
+	        .older_than = (int64_t)w->days * DAY * SECOND,
+	        .remove = w->remove,
+	        .now = now.tv_sec * SECOND + now.tv_nsec,
+	        .told = tell};
 	struct symbfile_store *store = symbfile_store_new(c, e);
 	struct store_client *client = store ? store_client_new(store) : NULL;
 	enum err err = !store ? e->code : client ? ERR_OK : no_memory(e);
 	if (!err) {
-		err = symbfile_prune(client, &rules, now.tv_sec * SECOND + now.tv_nsec, tell, NULL, &counts, e);
+		err = symbfile_prune(client, &rules, &counts, e);
 		sum_up(&counts, w->remove);
 	}
 	store_client_free(client);

@@ -86,7 +86,8 @@ static void push_one(struct push *p, const struct executable *file)
 	if (err)
 		return;
 	cut_warn(&cut, file->path);
-	err = upload_cut(&p->server, &cut, file->path, (unsigned)p->parallel, p->force, &counts, &e);
+	err = upload_cut(
+	        &p->server, &cut, &(struct upload_options){file->path, (unsigned)p->parallel, p->force}, &counts, &e);
 	p->hopeless = is_hopeless(err);
 	if (err)
 		fail(p, file->path, &e);

@@ -57,9 +57,9 @@ static void print_stats(const struct extract_stats *s, int64_t started)
 	struct rusage usage;
 	getrusage(RUSAGE_SELF, &usage);
 	fprintf(stderr,
-	        "{\"seconds\":%.4f,\"max_rss_kib\":%ld,\"units\":%" PRIu64 ",\"ranges\":%" PRIu64
-	        ",\"symbol_ranges\":%" PRIu64 ",\"pads\":%" PRIu64 ",\"pads_known\":%s,\"debug_file\":\"%s\"}\n",
-	        (double)(clock_now() - started) / 1e9, usage.ru_maxrss, s->units, s->ranges, s->symbol_ranges, s->pads,
+	        "{\"seconds\":%.4f,\"max_rss_kib\":%ld,\"units\":%" PRIu64 ",\"ranges\":%" PRIu64 ",\"pads\":%" PRIu64
+	        ",\"pads_known\":%s,\"debug_file\":\"%s\"}\n",
+	        (double)(clock_now() - started) / 1e9, usage.ru_maxrss, s->units, s->ranges, s->pads,
 	        s->pads_known ? "true" : "false", s->debug_file);
 }
 

@@ -298,7 +298,7 @@ static enum bucket_outcome fetch_into(struct bucket *b, const char *name, struct
 {
 	struct bucket_sink sink = {target_space, target_commit, t};
 	memset(r, 0x55, sizeof *r);
-	bucket_fetch(b->client, 0, str_from(name), id, &sink, NULL, r);
+	bucket_fetch(b->client, 0, (struct bucket_object){str_from(name), id}, &sink, NULL, r);
 	assert_int_equal(r->text_bytes, t->len);
 	assert_int_equal(r->delivered, t->len > 0);
 	assert_non_null(memchr(r->text, 0, sizeof r->text));
@@ -660,7 +660,7 @@ static void file_that_is_being_written(void **state)
 	assert_int_equal(truncate(path, st.st_size / 2), 0);
 	sprintf(b.url, "file://%s", directory);
 	bucket_open(&b);
-	bucket_fetch(b.client, 0, str_from("growing"), id, &sink, NULL, &r);
+	bucket_fetch(b.client, 0, (struct bucket_object){str_from("growing"), id}, &sink, NULL, &r);
 	assert_int_equal(r.outcome, BUCKET_FAILED);
 	free(d.target.data);
 	assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
@@ -723,7 +723,7 @@ static void impossible_names_are_missing(void **state)
 	forget(&plain);
 	assert_int_equal(fetch(&b, "../plain", &r), BUCKET_MISSING);
 	assert_int_equal(fetch(&b, "", &r), BUCKET_MISSING);
-	bucket_fetch(b.client, 0, str_from("plain"), str_from("no hex"), &sink, NULL, &r);
+	bucket_fetch(b.client, 0, (struct bucket_object){str_from("plain"), str_from("no hex")}, &sink, NULL, &r);
 	assert_int_equal(r.outcome, BUCKET_MISSING);
 	assert_int_equal(hits(&plain), 0);
 	bucket_close(&b);
@@ -809,7 +809,7 @@ static void sink_stops_the_transfer(void **state)
 		assert_int_equal(fetch_into(&b, names[i], &t, &r), BUCKET_ABORTED);
 		assert_true(t.len >= 5000 && t.len < 6000);
 		struct bucket_sink sink = {target_space, target_commit, &u};
-		bucket_fetch(b.client, 0, str_from(names[i]), id, &sink, NULL, &r);
+		bucket_fetch(b.client, 0, (struct bucket_object){str_from(names[i]), id}, &sink, NULL, &r);
 		assert_int_equal(r.outcome, BUCKET_ABORTED);
 		assert_true(u.len >= 5000 && u.len < 6000);
 		assert_int_equal(fetch(&b, "plain", &r), BUCKET_OK);
@@ -1077,12 +1077,12 @@ static void cancel_ends_a_stalled_transfer(void **state)
 	b.config.bucket_stall_timeout = 60 * SECOND;
 	bucket_open_server(&b, &plain);
 	control(&plain, "stall", 1);
-	bucket_fetch(b.client, 0, str_from("plain"), id, &sink, &c.cancel, &r);
+	bucket_fetch(b.client, 0, (struct bucket_object){str_from("plain"), id}, &sink, &c.cancel, &r);
 	assert_int_equal(r.outcome, BUCKET_ABORTED);
 	assert_true(r.elapsed < 10 * SECOND);
 	/* Set before the start. */
 	control(&plain, "slow:30", 1);
-	bucket_fetch(b.client, 0, str_from("plain"), id, &sink, &c.cancel, &r);
+	bucket_fetch(b.client, 0, (struct bucket_object){str_from("plain"), id}, &sink, &c.cancel, &r);
 	assert_int_equal(r.outcome, BUCKET_ABORTED);
 	assert_true(r.elapsed < 10 * SECOND);
 	forget(&plain);
@@ -1091,7 +1091,7 @@ static void cancel_ends_a_stalled_transfer(void **state)
 	bucket_close(&b);
 	sprintf(b.url, "file://%s", directory);
 	bucket_open(&b);
-	bucket_fetch(b.client, 0, str_from("plain"), id, &sink, &c.cancel, &r);
+	bucket_fetch(b.client, 0, (struct bucket_object){str_from("plain"), id}, &sink, &c.cancel, &r);
 	assert_int_equal(r.outcome, BUCKET_ABORTED);
 	bucket_close(&b);
 	free(c.target.data);
@@ -1260,7 +1260,7 @@ static void *work(void *arg)
 		struct target t = {.room = 100000};
 		struct bucket_sink sink = {target_space, target_commit, &t};
 		struct bucket_result r;
-		bucket_fetch(client, i % 3, str_from(names[i % 4]), id, &sink, NULL, &r);
+		bucket_fetch(client, i % 3, (struct bucket_object){str_from(names[i % 4]), id}, &sink, NULL, &r);
 		if (i % 4 == 3)
 			w->good += r.outcome == BUCKET_MISSING && t.len == 0;
 		else

@@ -24,7 +24,7 @@
 
 struct page *__real_sympages_code(struct sympages *m, uint32_t number, struct sympages_counts *counts);
 struct page *__wrap_sympages_code(struct sympages *m, uint32_t number, struct sympages_counts *counts);
-void __wrap_bucket_fetch(struct bucket_client *c, unsigned source, struct str name, struct str id,
+void __wrap_bucket_fetch(struct bucket_client *c, unsigned source, struct bucket_object object,
         const struct bucket_sink *sink, const atomic_bool *cancel, struct bucket_result *result);
 uint64_t __wrap_resident_bytes(void);
 
@@ -32,7 +32,7 @@ uint64_t __wrap_resident_bytes(void);
 
 static void (*serve)(const struct bucket_sink *sink, struct bucket_result *result); /* every transfer of a test */
 
-void __wrap_bucket_fetch(struct bucket_client *c, unsigned source, struct str name, struct str id,
+void __wrap_bucket_fetch(struct bucket_client *c, unsigned source, struct bucket_object object,
         const struct bucket_sink *sink, const atomic_bool *cancel, struct bucket_result *result)
 {
 	(void)c, (void)source, (void)name, (void)id, (void)cancel;

@@ -247,7 +247,7 @@ static void no_server(void **state)
 	assert_int_equal(get(&c, &k, &seen), MC_DOWN);
 	assert_int_equal(mc_set(c.mc, &k, "x", 1, 0), MC_DOWN);
 	assert_int_equal(mc_add(c.mc, &k, "x", 1, 0), MC_DOWN);
-	assert_int_equal(mc_replace_if(c.mc, &k, "x", 1, "y", 1, 0, false), MC_DOWN);
+	assert_int_equal(mc_renew(c.mc, &k, "x", 1, 0), MC_DOWN);
 	assert_int_equal(mc_delete(c.mc, &k), MC_DOWN);
 	assert_false(mc_reachable(c.mc, 1));
 	assert_int_equal(mc_probe(c.mc, &e), ERR_OK);
@@ -327,25 +327,25 @@ static void leases(void **state)
 	struct mc_key k = key_of(1);
 	start(&servers[1], NULL, NULL);
 	client_open(&c, 1, 1, 2 * SECOND);
-	assert_int_equal(mc_replace_if(c.mc, &k, "me", 2, "me", 2, 9, false), MC_MISSING);
+	assert_int_equal(mc_renew(c.mc, &k, "me", 2, 9), MC_MISSING);
 	assert_int_equal(mc_add(c.mc, &k, "me", 2, 9), MC_OK);
 	assert_int_equal(mc_add(c.mc, &k, "you", 3, 9), MC_EXISTS);
 	assert_int_equal(get(&c, &k, &seen), MC_OK);
 	uint64_t cas = seen.cas;
 	/* Renewing: only by its owner, and seen as a change. */
-	assert_int_equal(mc_replace_if(c.mc, &k, "you", 3, "you", 3, 9, false), MC_EXISTS);
-	assert_int_equal(mc_replace_if(c.mc, &k, "m", 1, "you", 3, 9, false), MC_EXISTS);
-	assert_int_equal(mc_replace_if(c.mc, &k, "me", 2, "me", 2, 9, false), MC_OK);
+	assert_int_equal(mc_renew(c.mc, &k, "you", 3, 9), MC_EXISTS);
+	assert_int_equal(mc_renew(c.mc, &k, "m", 1, 9), MC_EXISTS);
+	assert_int_equal(mc_renew(c.mc, &k, "me", 2, 9), MC_OK);
 	assert_int_equal(get(&c, &k, &seen), MC_OK);
 	assert_int_not_equal(seen.cas, cas);
-	assert_int_equal(mc_replace_if(c.mc, &k, "me", 2, "he", 2, 9, false), MC_OK);
+	assert_int_equal(mc_set(c.mc, &k, "he", 2, 9), MC_OK);
 	check_value(&c, &k, "he");
 	/* Releasing: likewise, and at once. */
-	assert_int_equal(mc_replace_if(c.mc, &k, "me", 2, NULL, 0, 0, true), MC_EXISTS);
+	assert_int_equal(mc_release(c.mc, &k, "me", 2), MC_EXISTS);
 	check_value(&c, &k, "he");
-	assert_int_equal(mc_replace_if(c.mc, &k, "he", 2, NULL, 0, 0, true), MC_OK);
+	assert_int_equal(mc_release(c.mc, &k, "he", 2), MC_OK);
 	assert_int_equal(get(&c, &k, &seen), MC_MISSING);
-	assert_int_equal(mc_replace_if(c.mc, &k, "he", 2, "he", 2, 0, true), MC_MISSING);
+	assert_int_equal(mc_release(c.mc, &k, "he", 2), MC_MISSING);
 	assert_int_equal(mc_add(c.mc, &k, "you", 3, 9), MC_OK);
 	free(seen.value);
 	client_close(&c);
@@ -668,7 +668,7 @@ static void stopped_server(void **state)
 	assert_true(calls > 1000);
 	assert_int_equal(metric_get(M_MEMCACHED_BREAKER_OPEN), opened + 1);
 	assert_int_equal(mc_add(c.mc, &k, "z", 1, 0), MC_DOWN);
-	assert_int_equal(mc_replace_if(c.mc, &k, "z", 1, "z", 1, 0, true), MC_DOWN);
+	assert_int_equal(mc_release(c.mc, &k, "z", 1), MC_DOWN);
 	assert_int_equal(mc_delete(c.mc, &k), MC_DOWN);
 	assert_int_equal(mc_probe(c.mc, &e), ERR_UNAVAILABLE);
 	assert_non_null(strstr(e.text, servers[1].name));
@@ -762,7 +762,7 @@ static void restart_between_calls_is_not_seen(void **state)
 		else if (kind == 3)
 			assert_int_equal(mc_delete(c.mc, &k), MC_MISSING);
 		else if (kind == 4)
-			assert_int_equal(mc_replace_if(c.mc, &k, "x", 1, "y", 1, 0, false), MC_MISSING);
+			assert_int_equal(mc_renew(c.mc, &k, "x", 1, 0), MC_MISSING);
 		else
 			assert_int_equal(mc_probe(c.mc, &e), ERR_OK);
 	}
@@ -896,7 +896,7 @@ static void soak_lease(struct soaker *s, struct mc_client *mc)
 	atomic_fetch_sub(&lease_held, 1);
 	/* Until it is known to be gone; after MC_DOWN it may or may not be. */
 	for (int64_t started = clock_now(); clock_now() - started < LONGEST * SECOND;)
-		if (mc_replace_if(mc, &k, token, (size_t)len, NULL, 0, 0, true) != MC_DOWN)
+		if (mc_release(mc, &k, token, (size_t)len) != MC_DOWN)
 			break;
 }
 
