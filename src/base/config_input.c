@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/str.h"
+
 enum { LINE_SIZE = 4096, LINES_MAX = 100000, NAME_SIZE = 64 };
 
 /* A `#` starts a comment at the start of a line or after a blank only: URLs may contain one. */
@@ -17,16 +19,6 @@ static void cut_comment(char *line)
 }
 
 /* Trims blanks and line ends. */
-static char *trimmed(char *text)
-{
-	while (config_is_blank(*text))
-		text++;
-	size_t len = strlen(text);
-	while (len && (config_is_blank(text[len - 1]) || text[len - 1] == '\n' || text[len - 1] == '\r'))
-		text[--len] = 0;
-	return text;
-}
-
 /* Items that have no line yet were set by this one. */
 static void number_items(struct config_list *list, unsigned line)
 {
@@ -43,7 +35,7 @@ static enum err set_from_line(
 	if (!equals)
 		return error_set(e, ERR_CONFIG, "\"%.80s\" is not of the form key = value", text);
 	*equals = 0;
-	const char *key = trimmed(text), *value = trimmed(equals + 1);
+	const char *key = trimmed_line(text), *value = trimmed_line(equals + 1);
 	const struct config_row *row = config_find_row(key);
 	if (!row)
 		return config_unknown_key(key, e);
@@ -66,7 +58,7 @@ static enum err read_line(struct config *c, char line[LINE_SIZE], bool last, uns
 	if (number > LINES_MAX)
 		return error_set(e, ERR_CONFIG, "more than %d lines", LINES_MAX);
 	cut_comment(line);
-	char *text = trimmed(line);
+	char *text = trimmed_line(line);
 	return *text ? set_from_line(c, text, number, lines, e) : ERR_OK;
 }
 

@@ -25,4 +25,32 @@ static inline bool str_equal(struct str a, struct str b)
 	return a.len == b.len && (a.len == 0 || memcmp(a.data, b.data, a.len) == 0);
 }
 
+/* At most the first bytes of it. */
+static inline struct str str_first(struct str s, size_t max)
+{
+	return s.len <= max ? s : (struct str){s.data, max};
+}
+
+/* The part of *rest before the separator, or all of it; *rest becomes what follows. */
+static inline struct str str_cut(struct str *rest, char separator)
+{
+	const char *end = rest->len ? memchr(rest->data, separator, rest->len) : NULL;
+	struct str part = {rest->data, end ? (size_t)(end - rest->data) : rest->len};
+	size_t skip = part.len + (end != NULL);
+	rest->data += skip;
+	rest->len -= skip;
+	return part;
+}
+
+/* Without blanks and line ends around it; those behind it are overwritten. */
+static inline char *trimmed_line(char *text)
+{
+	static const char blanks[] = " \t\r\n";
+	text += strspn(text, blanks);
+	size_t len = strlen(text);
+	while (len && strchr(blanks, text[len - 1]))
+		text[--len] = 0;
+	return text;
+}
+
 #endif

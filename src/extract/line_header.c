@@ -22,16 +22,11 @@ struct entry_format {
 	uint64_t content, form;
 };
 
-static struct str shortened(struct str s)
-{
-	return s.len <= NAME_MAX_LENGTH ? s : (struct str){s.data, NAME_MAX_LENGTH};
-}
-
 bool line_header_add_file(struct line_table *t, struct str name, uint64_t dir)
 {
 	if (!array_reserve(&t->files, &t->file_cap, t->file_count + 1, sizeof *t->files))
 		return false;
-	t->files[t->file_count++] = (struct line_file){.name = shortened(name), .dir = dir};
+	t->files[t->file_count++] = (struct line_file){.name = str_first(name, NAME_MAX_LENGTH), .dir = dir};
 	return true;
 }
 
@@ -39,7 +34,7 @@ static bool add_dir(struct line_table *t, struct str name)
 {
 	if (!array_reserve(&t->dirs, &t->dir_cap, t->dir_count + 1, sizeof *t->dirs))
 		return false;
-	t->dirs[t->dir_count++] = shortened(name);
+	t->dirs[t->dir_count++] = str_first(name, NAME_MAX_LENGTH);
 	return true;
 }
 

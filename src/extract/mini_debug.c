@@ -30,7 +30,7 @@ static enum err grow(lzma_stream *s, char **out, size_t *cap, struct error *e)
 	return ERR_OK;
 }
 
-static enum err failure(lzma_ret status, struct error *e)
+static enum err lzma_failure(lzma_ret status, struct error *e)
 {
 	if (status == LZMA_MEM_ERROR)
 		return no_memory(e);
@@ -50,7 +50,7 @@ static enum err inflate(lzma_stream *s, char **out, size_t *cap, struct error *e
 			return err;
 		status = lzma_code(s, LZMA_FINISH);
 	}
-	return status == LZMA_STREAM_END ? ERR_OK : failure(status, e);
+	return status == LZMA_STREAM_END ? ERR_OK : lzma_failure(status, e);
 }
 
 enum err xz_inflate(struct str in, char **out, size_t *len, struct error *e)
@@ -60,7 +60,7 @@ enum err xz_inflate(struct str in, char **out, size_t *len, struct error *e)
 	*out = NULL;
 	lzma_ret status = lzma_stream_decoder(&s, DICTIONARY_MAX, 0);
 	if (status != LZMA_OK)
-		return failure(status, e);
+		return lzma_failure(status, e);
 	s.next_in = (const uint8_t *)in.data;
 	s.avail_in = in.len;
 	enum err err = inflate(&s, out, &cap, e);

@@ -126,7 +126,7 @@ static struct str cut_string(struct symbfile_map *m, struct str s)
 }
 
 /* The slot of a string, 0 for an empty one. false if out of memory. */
-static bool intern(struct symbfile_map *m, struct str s, uint32_t *slot)
+static bool intern_text(struct symbfile_map *m, struct str s, uint32_t *slot)
 {
 	s = cut_string(m, s);
 	*slot = 0;
@@ -151,7 +151,7 @@ static bool intern(struct symbfile_map *m, struct str s, uint32_t *slot)
 
 static bool intern_name(struct symbfile_map *m, struct str s, uint32_t *slot)
 {
-	return intern(m, s.len ? s : str_from("<unknown>"), slot);
+	return intern_text(m, s.len ? s : str_from("<unknown>"), slot);
 }
 
 /* ---- records ---- */
@@ -218,8 +218,8 @@ static bool keep_range(struct symbfile_map *m, const struct symbfile_range *rang
 	        .below = m->range_count};
 	if (r.va && r.length > 0 - r.va)
 		r.length = 0 - r.va;
-	if (!intern_name(m, range->func, &r.func) || (range->has_file && !intern(m, range->file, &r.file)) ||
-	        (range->has_call_file && !intern(m, range->call_file, &r.call_file)) || !keep_lines(m, range, &r))
+	if (!intern_name(m, range->func, &r.func) || (range->has_file && !intern_text(m, range->file, &r.file)) ||
+	        (range->has_call_file && !intern_text(m, range->call_file, &r.call_file)) || !keep_lines(m, range, &r))
 		return false;
 	if (!array_reserve(&m->ranges, &m->range_cap, m->range_count + 1, sizeof *m->ranges))
 		return false;
@@ -227,7 +227,7 @@ static bool keep_range(struct symbfile_map *m, const struct symbfile_range *rang
 	return true;
 }
 
-static enum err result(struct symbfile_map *m, struct error *e)
+static enum err state_of(struct symbfile_map *m, struct error *e)
 {
 	if (m->failed)
 		return no_memory(e);
@@ -240,7 +240,7 @@ static enum err add_range(void *arg, const struct symbfile_range *range, struct 
 	if (!m->failed && range->length && !keep_range(m, range))
 		m->failed = true;
 	*(range->depth ? &m->inlines : &m->funcs) += 1;
-	return result(m, e);
+	return state_of(m, e);
 }
 
 static bool keep_pad(struct symbfile_map *m, const struct symbfile_pad *pad)
@@ -252,7 +252,7 @@ static bool keep_pad(struct symbfile_map *m, const struct symbfile_pad *pad)
 	for (size_t i = 0; i < count; i++) {
 		const struct symbfile_frame *f = &pad->frames[i];
 		uint32_t func, file;
-		if (!intern_name(m, f->func, &func) || !intern(m, f->file, &file))
+		if (!intern_name(m, f->func, &func) || !intern_text(m, f->file, &file))
 			return false;
 		const uint64_t frame[] = {func, file, f->line};
 		if (!blob_put(m, frame, 3))
@@ -270,7 +270,7 @@ static enum err add_pad(void *arg, const struct symbfile_pad *pad, struct error 
 	struct symbfile_map *m = arg;
 	if (!m->failed && pad->count && !keep_pad(m, pad))
 		m->failed = true;
-	return result(m, e);
+	return state_of(m, e);
 }
 
 struct symbfile_sink symbfile_map_sink(struct symbfile_map *m)

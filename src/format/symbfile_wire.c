@@ -85,7 +85,7 @@ static enum err check_string(const struct proto_field *f, struct wire_fault *fau
 	return is_utf8(f->bytes) ? ERR_OK : bad_field(fault, f, "a string that is not UTF-8");
 }
 
-static enum err take_literal(struct wire_text *to, const struct proto_field *f, struct wire_fault *fault)
+static enum err take_own_text(struct wire_text *to, const struct proto_field *f, struct wire_fault *fault)
 {
 	*to = (struct wire_text){.kind = TEXT_LITERAL, .literal = f->bytes, .at = f->at};
 	return check_string(f, fault);
@@ -179,15 +179,15 @@ static enum err range_field(void *to, const struct proto_field *f, struct wire_f
 	case RANGE_LENGTH:
 		return take_u64(&r->length, f, fault);
 	case RANGE_FUNC:
-		return take_literal(&r->func, f, fault);
+		return take_own_text(&r->func, f, fault);
 	case RANGE_FUNC_REF:
 		return take_ref(&r->func, f, fault);
 	case RANGE_FILE:
-		return take_literal(&r->file, f, fault);
+		return take_own_text(&r->file, f, fault);
 	case RANGE_FILE_REF:
 		return take_ref(&r->file, f, fault);
 	case RANGE_CALL_FILE:
-		return take_literal(&r->call_file, f, fault);
+		return take_own_text(&r->call_file, f, fault);
 	case RANGE_CALL_FILE_REF:
 		return take_ref(&r->call_file, f, fault);
 	case RANGE_CALL_LINE:

@@ -100,16 +100,11 @@ static size_t make_head(const struct exchange_private *p, char head[HEAD_MAX])
 	return n > 0 && n < HEAD_MAX ? (size_t)n : 0;
 }
 
-static struct str cut(struct str s, size_t max)
-{
-	return s.len <= max ? s : (struct str){s.data, max};
-}
-
 static void log_param(struct log_line *l, const char *key, const struct exchange *x, const char *name)
 {
 	const char *value = exchange_param(x, name);
 	if (value)
-		log_str(l, key, cut(str_from(value), LOGGED_AGENT));
+		log_str(l, key, str_first(str_from(value), LOGGED_AGENT));
 }
 
 /* One line for each request. What a client can make long comes last, so that it cannot push out the rest. */
@@ -122,7 +117,7 @@ static void log_request(const struct exchange_private *p, int64_t elapsed)
 		return;
 	log_begin(&l, LOG_LEVEL_INFO, "request");
 	log_str(&l, "id", str_from(x->request_id));
-	log_str(&l, "method", cut(x->method, 32));
+	log_str(&l, "method", str_first(x->method, 32));
 	log_int(&l, "status", r->status);
 	log_seconds(&l, "seconds", elapsed);
 	log_int(&l, "bytes_in", (int64_t)p->bytes_in);
@@ -135,7 +130,7 @@ static void log_request(const struct exchange_private *p, int64_t elapsed)
 	log_param(&l, "remote", x, "REMOTE_ADDR");
 	if (r->error)
 		log_str(&l, "error", str_from(r->error->text));
-	log_str(&l, "path", cut(x->path, LOGGED_PATH));
+	log_str(&l, "path", str_first(x->path, LOGGED_PATH));
 	log_param(&l, "agent", x, "HTTP_USER_AGENT");
 	log_end(&l);
 }

@@ -65,22 +65,11 @@ static unsigned right_by_name(struct str name)
 	return 0;
 }
 
-/* The part of *text before the separator; *text becomes the rest. */
-static struct str cut(struct str *text, char separator)
-{
-	const char *at = text->len ? memchr(text->data, separator, text->len) : NULL;
-	struct str part = {text->data, at ? (size_t)(at - text->data) : text->len};
-	size_t skip = at ? part.len + 1 : part.len;
-	text->data += skip;
-	text->len -= skip;
-	return part;
-}
-
 enum err auth_parse_rights(struct str text, unsigned *rights, struct error *e)
 {
 	*rights = 0;
 	while (text.len) {
-		struct str name = cut(&text, ',');
+		struct str name = str_cut(&text, ',');
 		unsigned right = right_by_name(name);
 		if (!right)
 			return error_set(e, ERR_CONFIG, "unknown right \"%.*s\"", (int)(name.len < 64 ? name.len : 64),
@@ -110,7 +99,7 @@ static bool hash_key(uint8_t out[HASH_BYTES], const uint8_t salt[SALT_BYTES], st
 /* id:rights:salt:hash */
 static enum err parse_line(struct key *k, struct str line, struct error *e)
 {
-	struct str id = cut(&line, ':'), rights = cut(&line, ':'), salt = cut(&line, ':');
+	struct str id = str_cut(&line, ':'), rights = str_cut(&line, ':'), salt = str_cut(&line, ':');
 	if (!id_is_valid(id))
 		return error_set(e, ERR_CONFIG, "the id is not of 1 to %d of A-Z a-z 0-9 . _ -", ID_SIZE - 1);
 	memcpy(k->id, id.data, id.len);
@@ -253,7 +242,7 @@ static bool parse_header(const char *header, uint8_t out[HEADER_MAX], struct str
 	if (n <= 0 || !memchr(out, ':', (size_t)n))
 		return false;
 	*key = (struct str){(const char *)out, (size_t)n};
-	*id = cut(key, ':');
+	*id = str_cut(key, ':');
 	return id_is_valid(*id);
 }
 

@@ -40,7 +40,7 @@ struct keys_file {
 	struct buffer text;
 };
 
-static enum err read_text(struct keys_file *f, struct error *e)
+static enum err read_keys(struct keys_file *f, struct error *e)
 {
 	FILE *in = fopen(f->path, "re");
 	if (!in && errno == ENOENT)
@@ -75,7 +75,7 @@ static enum err open_file(struct keys_file *f, const char *path, struct error *e
 	f->folder_fd = open(f->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (f->folder_fd < 0 || flock(f->folder_fd, LOCK_EX) != 0)
 		return error_set(e, ERR_IO, "%s: %s", f->folder, strerror(errno));
-	enum err err = read_text(f, e);
+	enum err err = read_keys(f, e);
 	return err || !f->exists ? err : auth_load(path, e);
 }
 

@@ -41,7 +41,7 @@ static char *url_part(CURLU *url, CURLUPart part, unsigned flags)
 	return copy;
 }
 
-static char *join(const char *a, const char *b)
+static char *concatenated(const char *a, const char *b)
 {
 	char *all = NULL;
 	return asprintf(&all, "%s%s", a, b) < 0 ? NULL : all;
@@ -56,13 +56,13 @@ static bool take_url(struct http_source *s, CURLU *url)
 	if (!query || !s->user || !s->password)
 		goto out;
 	s->credentials = *s->user || *s->password || *query;
-	s->query = join(*query ? "?" : "", query);
+	s->query = concatenated(*query ? "?" : "", query);
 	curl_url_set(url, CURLUPART_USER, NULL, 0);
 	curl_url_set(url, CURLUPART_PASSWORD, NULL, 0);
 	curl_url_set(url, CURLUPART_QUERY, NULL, 0);
 	shown = url_part(url, CURLUPART_URL, 0);
 	if (shown && *shown)
-		s->base = join(shown, shown[strlen(shown) - 1] == '/' ? "" : "/");
+		s->base = concatenated(shown, shown[strlen(shown) - 1] == '/' ? "" : "/");
 out:
 	free(query);
 	free(shown);

@@ -32,16 +32,6 @@ void s3_keys_release(struct s3_keys *k)
 	*k = (struct s3_keys){0};
 }
 
-static char *trimmed(char *text)
-{
-	static const char blanks[] = " \t\r\n";
-	text += strspn(text, blanks);
-	size_t len = strlen(text);
-	while (len && strchr(blanks, text[len - 1]))
-		text[--len] = 0;
-	return text;
-}
-
 /* Whether it can go into a header: no blanks, no control characters. */
 static bool is_key(const char *text)
 {
@@ -64,7 +54,7 @@ static char **field_of(struct s3_keys *k, const char *key)
 /* Reads one line; *inside tells whether it is in the profile's section. False if it is malformed. */
 static bool take_line(struct s3_keys *k, char *line, const char *profile, bool *inside, bool *memory)
 {
-	char *text = trimmed(line), *equals = strchr(text, '=');
+	char *text = trimmed_line(line), *equals = strchr(text, '=');
 	size_t len = strlen(text);
 	if (!len || *text == '#' || *text == ';')
 		return true;
@@ -72,13 +62,13 @@ static bool take_line(struct s3_keys *k, char *line, const char *profile, bool *
 		if (text[len - 1] != ']')
 			return false;
 		text[len - 1] = 0;
-		*inside = strcmp(trimmed(text + 1), profile) == 0;
+		*inside = strcmp(trimmed_line(text + 1), profile) == 0;
 		return true;
 	}
 	if (!equals)
 		return false;
 	*equals = 0;
-	char **field = *inside ? field_of(k, trimmed(text)) : NULL, *value = trimmed(equals + 1);
+	char **field = *inside ? field_of(k, trimmed_line(text)) : NULL, *value = trimmed_line(equals + 1);
 	if (!field)
 		return true;
 	*memory = replace(field, value);

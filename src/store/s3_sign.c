@@ -36,22 +36,12 @@ static int compare_parameters(const void *a, const void *b)
 	return order ? order : compare_str(p->value, q->value);
 }
 
-/* The text up to the separator or the end; what follows goes to *rest. */
-static struct str cut(struct str *rest, char separator)
-{
-	const char *end = rest->len ? memchr(rest->data, separator, rest->len) : NULL;
-	struct str head = {rest->data, end ? (size_t)(end - rest->data) : rest->len};
-	rest->data += head.len + (end != NULL);
-	rest->len -= head.len + (end != NULL);
-	return head;
-}
-
 static bool add_query(struct buffer *out, struct str query)
 {
 	struct parameter parameters[S3_SIGN_PARAMETERS_MAX];
 	unsigned count = 0;
 	while (query.len > 0) {
-		struct str value = cut(&query, '&'), name = cut(&value, '=');
+		struct str value = str_cut(&query, '&'), name = str_cut(&value, '=');
 		if (count == S3_SIGN_PARAMETERS_MAX)
 			return false;
 		parameters[count++] = (struct parameter){name, value};

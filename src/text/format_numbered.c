@@ -102,7 +102,7 @@ static bool is_named(struct str middle)
 }
 
 /* 0x7fe9  (/lib/libc.so.6+0x27249) (BuildId: …), or 0x7f2d n/a (libc.so.6 + 0x8ce3c), or 0x7fff in ?? () */
-static bool read_address(struct text_reader *r, struct rest line, uint64_t number)
+static bool take_numbered_address(struct text_reader *r, struct rest line, uint64_t number)
 {
 	struct text_group g;
 	struct text_frame f = {.base = TEXT_ELF};
@@ -165,7 +165,7 @@ bool text_read_numbered(struct text_reader *r, struct rest line)
 			continue;
 		if (take_literal(&line, "pc "))
 			return read_android(r, line);
-		return peek(&line) == '0' ? read_address(r, line, number) : read_tsan(r, line);
+		return peek(&line) == '0' ? take_numbered_address(r, line, number) : read_tsan(r, line);
 	}
 	return false;
 }

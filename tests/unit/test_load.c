@@ -35,7 +35,7 @@ static void (*serve)(const struct bucket_sink *sink, struct bucket_result *resul
 void __wrap_bucket_fetch(struct bucket_client *c, unsigned source, struct bucket_object object,
         const struct bucket_sink *sink, const atomic_bool *cancel, struct bucket_result *result)
 {
-	(void)c, (void)source, (void)name, (void)id, (void)cancel;
+	(void)c, (void)source, (void)object, (void)cancel;
 	*result = (struct bucket_result){.outcome = BUCKET_OK};
 	serve(sink, result);
 }
