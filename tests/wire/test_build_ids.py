@@ -494,40 +494,6 @@ def test_a_program_is_pushed_once(store, programs, name, tmp_path):
     assert "2 already there" in again.stdout and "sent" not in again.stdout
 
 
-# What node's fetch sends with a string for a body.
-NODE = {
-    "Connection": "keep-alive",
-    "Content-Type": "text/plain;charset=UTF-8",
-    "Accept": "*/*",
-    "Accept-Language": "*",
-    "Sec-Fetch-Mode": "cors",
-    "User-Agent": "node",
-    "Accept-Encoding": "gzip, deflate",
-}
-
-
-@needs_symbtool
-@pytest.mark.parametrize("path", ["/symbolicate/v5", "//symbolicate/v5"])
-def test_the_request_of_profiler_cli(store, tmp_path, path):
-    """One job for each library, its one stack all addresses: requestSymbols of src/profile-logic/mozilla-symbolication-api.ts, sent by
-    src/symbolicator-cli/index.ts of firefox-devtools/profiler. A --server that ends in a slash gives the second path."""
-    program = compile_program(str(tmp_path), "profiled", 13, "-no-pie", f"-Wl,--build-id=0x{new_build_id().hex()}")
-    url = f"http://127.0.0.1:{store.node.nginx.port}"
-    run("push-symbols", "--url", url, program, env={"SYMBTOOL_API_KEY": store.key})
-    own, address = ids_of(program), address_of(program) - 0x400000
-    libraries = [(["profiled", own["debug_id"]], [address, 0xFFFFFF]), (["nobody.so", debug_id(new_build_id())], [0x1000])]
-    jobs = [{"memoryMap": [module], "stacks": [[[0, at] for at in addresses]]} for module, addresses in libraries]
-    reply = store.client.request("POST", path, json.dumps({"jobs": jobs}, separators=(",", ":")), NODE)
-    assert reply.status == 200
-    results = reply.json()["results"]
-    assert results[0]["found_modules"] == {f"profiled/{own['debug_id']}": True}
-    assert results[1]["found_modules"] == {"/".join(libraries[1][0]): False}
-    found, unknown = results[0]["stacks"][0]
-    assert (found["function"], found["function_offset"], found["module_offset"]) == ("main", "0x0", hex(address))
-    assert int(found["function_size"], 16) > 0 and found["file"].endswith("profiled.cpp") and found["line"] > 0
-    assert "function" not in unknown and len(results[1]["stacks"][0]) == 1
-
-
 @needs_symbtool
 def test_a_second_push_completes_what_has_no_build_id(store, tmp_path):
     """As after an upload by a symbtool that did not send it."""

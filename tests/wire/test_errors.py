@@ -440,6 +440,22 @@ def test_unknown_route(stack, path, method):
         reply.error(reply.status)
 
 
+ROUTES = ["/symbolicate/v5", "/symbolicate/v4", "/symbolicate/text", "/api/symbols-ranges", "/api/symbols-returnpads", f"/api/symbols/{'0' * 32}",
+          "/cache/a/12", "/__lbheartbeat__", "/__heartbeat__", "/__version__", "/__metrics__", "/__broken__", "/nothing"]  # fmt: skip
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "DELETE", "OPTIONS"])
+@pytest.mark.parametrize("path", ROUTES)
+def test_scripts_may_read_two_headers_of_every_reply(stack, path, method):
+    reply = stack.client.request(method, path)
+    assert reply.headers.get_all("Access-Control-Expose-Headers") == ["X-Request-Id, Retry-After"], reply
+
+
+@pytest.mark.parametrize("path", ["/symbolicate/v5/", "//symbolicate/v5"])
+def test_a_slash_more(stack, path):
+    assert stack.client.post(path, GOOD).json() == stack.client.v5(GOOD)
+
+
 @pytest.mark.parametrize("path", ["/../../etc/passwd", "/symbolicate/../../etc/passwd", "//", "/symbolicate//v5", "/symbolicate/./v4"])
 def test_dots_and_slashes_lead_nowhere(stack, path):
     answer = raw_exchange(stack.node.nginx.port, f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())

@@ -2,6 +2,7 @@
 """What README tells a new user to do with a stack: ./run, the page's sample, a program that crashes, its report on the page and through
 the filter. And a program that is pushed once, asked for as each of its users does."""
 
+import json
 import os
 import re
 import shutil
@@ -122,13 +123,33 @@ def pushed(request, one, tmp_path):
 PLACE = f"whole.c:{line_of(HOT, 'hot')}"
 
 
-def test_the_request_of_profiler_cli(one, pushed):
-    """Debug ids and offsets in the image, as the Firefox Profiler and its command line have them in a profile's libs."""
-    module = ["hot", debug_id(bytes.fromhex(pushed.build_id))]
-    reply = one.client.v5({"jobs": [job([module], [[0, pushed.offset]])]})["results"][0]
-    assert reply["found_modules"] == {"/".join(module): True}
-    frame = reply["stacks"][0][0]
+# What node's fetch sends with a string for a body.
+NODE = {
+    "Connection": "keep-alive",
+    "Content-Type": "text/plain;charset=UTF-8",
+    "Accept": "*/*",
+    "Accept-Language": "*",
+    "Sec-Fetch-Mode": "cors",
+    "User-Agent": "node",
+    "Accept-Encoding": "gzip, deflate",
+}
+
+
+@pytest.mark.parametrize("path", ["/symbolicate/v5", "//symbolicate/v5"])
+def test_the_request_of_profiler_cli(one, pushed, path):
+    """Debug ids and offsets in the image, one job for each library whose one stack is all its addresses: requestSymbols of
+    src/profile-logic/mozilla-symbolication-api.ts, sent by src/symbolicator-cli/index.ts of firefox-devtools/profiler. A --server that
+    ends in a slash gives the second path."""
+    hot, nobody = ["hot", debug_id(bytes.fromhex(pushed.build_id))], ["nobody.so", debug_id(bytes(20))]
+    jobs = [job([hot], [[0, pushed.offset], [0, 0xFFFFFF]]), job([nobody], [[0, 0x1000]])]
+    reply = one.client.request("POST", path, json.dumps({"jobs": jobs}, separators=(",", ":")), NODE)
+    assert reply.status == 200
+    found, missing = reply.json()["results"]
+    assert found["found_modules"] == {"/".join(hot): True} and missing["found_modules"] == {"/".join(nobody): False}
+    frame, unknown = found["stacks"][0]
     assert frame["function"] == "hot" and f"{os.path.basename(frame['file'])}:{frame['line']}" == PLACE
+    assert int(frame["function_offset"], 16) < int(frame["function_size"], 16) and frame["module_offset"] == hex(pushed.offset)
+    assert "function" not in unknown and "function" not in missing["stacks"][0][0]
 
 
 @pytest.mark.skipif(not shutil.which("perf"), reason="linux-perf is not installed")
