@@ -464,7 +464,8 @@ class Daemon(Server):
             self.spawn(command, stdin=listener.fileno())
 
     def reload(self):
-        """Has the settings read again, and waits until they hold."""
+        """Has the settings read again, and waits until they hold. A socket that is inherited is there before the process is ready."""
+        wait_for(lambda: any(line["event"] == "start" and "process" in line["text"] for line in self.log_lines()), "the process to be ready")
         before = self.reloads()
         self.signal(signal.SIGHUP)
         wait_for(lambda: self.reloads() > before, "the settings to be read again")
@@ -579,10 +580,10 @@ class Node:
         wait_for(idle, "loads and stores to end", 300)
 
 
-# Small bounds, so that a test that waits for one is fast, and large enough for a sanitizer build on a busy machine.
+# Large enough for a sanitizer build on a busy machine. A test that waits for one sets its own.
 DEFAULTS = {
-    "bucket_connect_timeout": "2s",
-    "bucket_stall_timeout": "2s",
+    "bucket_connect_timeout": "20s",
+    "bucket_stall_timeout": "20s",
     "bucket_total_timeout": "300s",
     "bucket_retries": "0",
     "memcached_connect_timeout": "10s",
