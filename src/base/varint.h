@@ -39,6 +39,10 @@ static inline uint64_t reader_varint(struct reader *r)
 {
 	if (r->at < r->end && *r->at < 0x80)
 		return *r->at++;
+	if (r->end - r->at > 1 && r->at[1] < 0x80) {
+		r->at += 2;
+		return (uint64_t)(r->at[-2] & 0x7f) | (uint64_t)r->at[-1] << 7;
+	}
 	uint64_t v = 0;
 	for (unsigned shift = 0; shift < 64 && r->at < r->end; shift += 7) {
 		uint8_t b = *r->at++;
