@@ -74,9 +74,11 @@ bool module_hash_make(struct module_hash *h, const char *kind, struct str name, 
 	/* A NUL ends kind and name; names that contain one are never looked up (bucket_can_hold). */
 	ok = EVP_DigestInit_ex(ctx, sha256_kind(), NULL) && EVP_DigestUpdate(ctx, kind, strlen(kind) + 1) &&
 	     EVP_DigestUpdate(ctx, name.data, name.len) && EVP_DigestUpdate(ctx, "", 1);
-	for (size_t i = 0; ok && i < id.len; i++) {
-		uint8_t c = (uint8_t)toupper((unsigned char)id.data[i]);
-		ok = EVP_DigestUpdate(ctx, &c, 1);
+	for (size_t i = 0, n; ok && i < id.len; i += n) {
+		uint8_t upper[64];
+		for (n = 0; n < sizeof upper && n < id.len - i; n++)
+			upper[n] = (uint8_t)toupper((unsigned char)id.data[i + n]);
+		ok = EVP_DigestUpdate(ctx, upper, n);
 	}
 	ok = ok && EVP_DigestFinal_ex(ctx, digest, NULL);
 	if (ok)
