@@ -145,16 +145,12 @@ bool flat_set_name(struct flat *f, const char *name, uint32_t len)
 
 bool flat_reserve_segments(struct flat *f, uint32_t count)
 {
-	if (!array_reserve(&f->segments, &f->segment_cap, count, sizeof *f->segments))
-		return false;
-	return true;
+	return array_reserve(&f->segments, &f->segment_cap, count, sizeof *f->segments);
 }
 
 bool flat_reserve_nodes(struct flat *f, uint32_t count)
 {
-	if (!array_reserve(&f->nodes, &f->node_cap, count + 1, sizeof *f->nodes))
-		return false;
-	return true;
+	return array_reserve(&f->nodes, &f->node_cap, count + 1, sizeof *f->nodes);
 }
 
 /* ---- lines ---- */

@@ -18,6 +18,12 @@ struct symindex_symbol {
 	uint64_t end;                       /* behind the last line that may be one of its records */
 };
 
+/* Bytes of its text. */
+static inline uint64_t symindex_text_of(const struct symindex_symbol *s)
+{
+	return s->end - s->place;
+}
+
 /* A FILE or INLINE_ORIGIN. Its text as in the file; that of an INLINE_ORIGIN may be empty. */
 struct symindex_definition {
 	uint64_t id;

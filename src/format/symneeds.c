@@ -39,7 +39,7 @@ static uint64_t need_code(
 	        i < s->count && (page + 1 == s->page_count || s->starts[i] < s->page_first[page + 1]); i++) {
 		const struct symindex_symbol *symbol = &x->symbols[s->symbols[i] & ~SYMSPAN_FIRST];
 		bool is_new = s->symbols[i] & SYMSPAN_FIRST && s->starts[i] >= s->page_first[page];
-		bool pinned = symbol->end - symbol->place > PINNED;
+		bool pinned = symindex_text_of(symbol) > PINNED;
 		if (is_new && symbol->place < first)
 			first = symbol->place;
 		if (!pinned || (is_new && less > 0))

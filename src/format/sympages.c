@@ -138,11 +138,6 @@ void sympages_free(struct sympages *m)
 	free(m);
 }
 
-static uint64_t text_of(const struct symindex_symbol *s)
-{
-	return s->end - s->place;
-}
-
 static uint64_t kept_max(const struct symindex *x)
 {
 	return KEPT_BYTES + x->text_bytes / 4;
@@ -165,8 +160,8 @@ uint64_t sympages_page_bytes_max(const struct symindex *x)
 {
 	uint64_t largest = 0;
 	for (uint32_t i = 0; i < x->symbol_count; i++)
-		if (text_of(&x->symbols[i]) > largest)
-			largest = text_of(&x->symbols[i]);
+		if (symindex_text_of(&x->symbols[i]) > largest)
+			largest = symindex_text_of(&x->symbols[i]);
 	return RECORD_BYTES * largest;
 }
 
@@ -396,7 +391,7 @@ static void release(struct sympages *m, const struct kept *k)
 static void pop(struct sympages *m)
 {
 	const struct kept *top = &m->kept[--m->kept_count], old = m->large;
-	if (text_of(&m->x->symbols[top->symbol]) < LARGE_TEXT) {
+	if (symindex_text_of(&m->x->symbols[top->symbol]) < LARGE_TEXT) {
 		release(m, top);
 		return;
 	}

@@ -66,11 +66,6 @@ static position end_of(const struct symindex_symbol *s)
 	return (position)s->addr + s->size;
 }
 
-static uint64_t text_of(const struct symindex_symbol *s)
-{
-	return s->end - s->place;
-}
-
 /* ---- large functions ---- */
 
 static bool is_vast(const struct symindex_symbol *s)
@@ -104,7 +99,7 @@ static int address_order(const void *a, const void *b)
 static bool find_events(struct sweep *w, const struct symindex_symbol *s)
 {
 	struct symrecords *r = &w->records;
-	bool all = is_vast(s) || text_of(s) > EXACT_PAGES * w->page_text;
+	bool all = is_vast(s) || symindex_text_of(s) > EXACT_PAGES * w->page_text;
 	enum record_kind kind;
 	w->event_count = 0;
 	if (!symrecords_begin(r, w->text, s))
@@ -129,11 +124,12 @@ static bool find_cuts(struct sweep *w, struct open_symbol *o)
 {
 	const struct symindex_symbol *s = symbol_of(w, o);
 	o->first_cut = w->cut_count;
-	if (text_of(s) <= w->page_text && !is_vast(s))
+	if (symindex_text_of(s) <= w->page_text && !is_vast(s))
 		return true;
 	if (!find_events(w, s))
 		return false;
-	uint64_t pages = text_of(s) / w->page_text + 1, last = s->addr, share = w->event_count / pages + 1, passed = 0;
+	uint64_t pages = symindex_text_of(s) / w->page_text + 1, last = s->addr, share = w->event_count / pages + 1,
+	         passed = 0;
 	for (uint32_t i = 0; i < w->event_count; i++) {
 		uint64_t event = w->events[i];
 		if (event == last || (++passed < share && event - last <= UINT32_MAX))
@@ -168,7 +164,7 @@ static uint64_t page_first(const struct sweep *w)
 
 static uint64_t weigh(const struct sweep *w, const struct open_symbol *o)
 {
-	uint64_t text = text_of(symbol_of(w, o));
+	uint64_t text = symindex_text_of(symbol_of(w, o));
 	if (!o->page)
 		return SPAN_TEXT + (text < w->page_text ? text : w->page_text);
 	if (o->page == w->out->page_count)
