@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import xml.etree.ElementTree
 
@@ -74,12 +75,23 @@ class Counts:
         return f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped"
 
 
-counts = Counts()
+class Part:
+    """What came of a part, and where its programs write: None for standard output."""
+
+    def __init__(self, out=None):
+        self.counts, self.failures, self.out = Counts(), [], out
+
+
+class Current(threading.local):
+    part = Part()  # that which this thread runs
+
+
+current = Current()
 left_out = collections.Counter()  # what was skipped, by its reason
-failures = []  # a line for each, told once more at the end
 processes = set()  # that run
 builds = {}  # by name; under way while what is built already is tested, since tests wait for something now and then
 directories = {}  # of builds that are done and counted
+counting = threading.Lock()
 
 
 def stop(process):
@@ -96,12 +108,12 @@ def run(command, **options):
     """Runs one command to its end, or to BOUND; returns its exit code. Its process group ends with it, also when this program is
     interrupted."""
     environment = {**os.environ, **options.pop("env", {})}
-    process = subprocess.Popen(command, env=environment, start_new_session=True, **options)
+    process = subprocess.Popen(command, env=environment, start_new_session=True, **{"stdout": current.part.out, **options})
     processes.add(process)
     try:
         return process.wait(BOUND)
     except subprocess.TimeoutExpired:
-        print(f"not done after {BOUND} s: {' '.join(command)}", flush=True)
+        print(f"not done after {BOUND} s: {' '.join(command)}", file=current.part.out, flush=True)
         return 1
     finally:
         if process.poll() is None:
@@ -117,10 +129,11 @@ def build(name, prefix):
 
 def built(name):
     """Waits for a build; returns its directory, or None. A build counts as one test."""
-    if name not in directories:
-        directories[name] = builds[name].result()
-        counts.one(directories[name] is not None)
-    return directories[name]
+    with counting:
+        if name not in directories:
+            directories[name] = builds[name].result()
+            current.part.counts.one(directories[name] is not None)
+        return directories[name]
 
 
 def results(directory):
@@ -133,11 +146,11 @@ def results(directory):
                 skipped += word == "SKIP"
                 if word in ("FAIL", "ERROR", "XPASS"):
                     failed += 1
-                    failures.append(f"{os.path.relpath(trs[:-4], directory)}{rest}")
+                    current.part.failures.append(f"{os.path.relpath(trs[:-4], directory)}{rest}")
     return passed, failed, skipped
 
 
-def unit(name, variables=(), env=None):
+def unit(name, variables=(), env=None, prefix=()):
     """`make check` in a build; the logs of what failed are shown by automake (VERBOSE)."""
     directory = built(name)
     if not directory:
@@ -145,12 +158,12 @@ def unit(name, variables=(), env=None):
     for trs in glob.glob(os.path.join(directory, "tests", "**", "*.trs"), recursive=True):
         os.remove(trs)
     jobs = os.cpu_count() + 2  # some tests wait more than they compute
-    code = run(["make", "-s", f"-j{jobs}", "-C", directory, "check", "VERBOSE=1", *variables], env=env or {})
+    code = run([*prefix, "make", "-s", f"-j{jobs}", "-C", directory, "check", "VERBOSE=1", *variables], env=env or {})
     passed, failed, skipped = results(directory)
     # A make that fails without a failed test, or runs none, is a failure too.
     if failed == 0 and (code or not passed):
         failed = 1
-    counts.add(passed, failed, skipped)
+    current.part.counts.add(passed, failed, skipped)
 
 
 def wire(name, env=None, ignore=()):
@@ -170,7 +183,7 @@ def wire(name, env=None, ignore=()):
         try:
             suite = xml.etree.ElementTree.parse(report).getroot().find("testsuite")
         except (OSError, xml.etree.ElementTree.ParseError):
-            counts.add(failed=1)
+            current.part.counts.add(failed=1)
             return
         total, bad, skipped = (
             int(suite.get("tests")), int(suite.get("failures")) + int(suite.get("errors")), int(suite.get("skipped")),
@@ -179,9 +192,9 @@ def wire(name, env=None, ignore=()):
             bad = 1
         for case in suite.iter("testcase"):
             for problem in [*case.iter("failure"), *case.iter("error")]:
-                failures.append(f"{case.get('classname')} {case.get('name')}: {(problem.get('message') or '')[:300]}")
+                current.part.failures.append(f"{case.get('classname')} {case.get('name')}: {(problem.get('message') or '')[:300]}")
         left_out.update(case.get("message") for case in suite.iter("skipped"))
-        counts.add(max(0, total - bad - skipped), bad, skipped)
+        current.part.counts.add(max(0, total - bad - skipped), bad, skipped)
 
 
 def clang_format():
@@ -198,13 +211,13 @@ def check_format():
     program = clang_format()
     if not program:
         left_out[f"clang-format {CLANG_FORMAT} is not here, and no other version formats as it does"] += 1
-        counts.add(skipped=1)
+        current.part.counts.add(skipped=1)
         return
     files = []
     for folder in FORMATTED:
         for pattern in ("*.c", "*.h"):
             files += glob.glob(os.path.join(ROOT, folder, "**", pattern), recursive=True)
-    counts.one(run([program, "--dry-run", "-Werror", f"--style=file:{ROOT}/.clang-format", *sorted(files)]) == 0)
+    current.part.counts.one(run([program, "--dry-run", "-Werror", f"--style=file:{ROOT}/.clang-format", *sorted(files)]) == 0)
 
 
 def check_unit():
@@ -228,8 +241,8 @@ def faults(*options):
     print(text, end="", flush=True)
     found = re.search(r"^(\d+) passed, (\d+) failed, (\d+) skipped$", text, re.M)
     passed, failed, skipped = map(int, found.groups()) if found else (0, 1, 0)
-    counts.add(passed, max(failed, int(code != 0)), skipped)
-    failures.extend(line.strip()[:300] for line in re.findall(r"^    \S+: .*", text, re.M))
+    current.part.counts.add(passed, max(failed, int(code != 0)), skipped)
+    current.part.failures.extend(line.strip()[:300] for line in re.findall(r"^    \S+: .*", text, re.M))
     for reason in re.findall(r"^SEVERAL HOSTS WERE NOT TRIED: .*", text, re.M):
         left_out[reason] += skipped
 
@@ -255,7 +268,7 @@ def check_valgrind():
         for path in sorted(glob.glob(os.path.join(directory, "tests", folder, pattern))):
             if os.access(path, os.X_OK) and not path.endswith(UNDER_VALGRIND_TOO_LONG):
                 tests.append(os.path.relpath(path, directory))
-    unit("check", [f"LOG_COMPILER={VALGRIND}", "TESTS=" + " ".join(tests)], {"UNDER_VALGRIND": "1"})
+    unit("check", [f"LOG_COMPILER={VALGRIND}", "TESTS=" + " ".join(tests)], {"UNDER_VALGRIND": "1"}, BEHIND)
 
 
 def check_asan():
@@ -277,7 +290,7 @@ def check_distcheck():
             code = run(["make", f"-j{os.cpu_count()}", "-C", directory, "distcheck", *quickly], stdout=log, stderr=log)
         if code:
             run(["tail", "-n", "60", os.path.join(directory, "distcheck.log")])
-        counts.one(code == 0)
+        current.part.counts.one(code == 0)
 
 
 PARTS = {  # and the build that a part is about
@@ -294,15 +307,38 @@ PARTS = {  # and the build that a part is about
 }
 
 
-def check(parts):
-    for part in parts:
-        before, started, told = (counts.passed, counts.failed, counts.skipped), time.monotonic(), len(failures)
-        print(f"== {part}", flush=True)
-        PARTS[part][0]()
-        failures[told:] = [f"{part}: {line}" for line in failures[told:]]
-        done = Counts()
-        done.add(counts.passed - before[0], counts.failed - before[1], counts.skipped - before[2])
-        print(f"== {part}: {done} in {time.monotonic() - started:.0f} s", flush=True)
+# While this part, which mostly waits, goes on, that one does too, at a lower priority; what it prints is told in its own place.
+BESIDE = {"faults": "valgrind"}
+
+
+def run_part(name, out=None):
+    part = current.part = Part(out)
+    started = time.monotonic()
+    PARTS[name][0]()
+    part.seconds = time.monotonic() - started
+    return part
+
+
+def check(names, pool):
+    """Runs parts and tells of each; returns their counts and failures."""
+    total, beside = Part(), {}
+    for i, name in enumerate(names):
+        print(f"== {name}", flush=True)
+        other = BESIDE.get(name)
+        if other in names[i:]:
+            out = tempfile.TemporaryFile("w+")
+            beside[other] = out, pool.submit(run_part, other, out)
+        if name in beside:
+            out, future = beside[name]
+            part = future.result()
+            out.seek(0)
+            print(out.read(), end="", flush=True)
+        else:
+            part = run_part(name)
+        print(f"== {name}: {part.counts} in {part.seconds:.0f} s{' beside others' if name in beside else ''}", flush=True)
+        total.counts.add(part.counts.passed, part.counts.failed, part.counts.skipped)
+        total.failures += [f"{name}: {line}" for line in part.failures]
+    return total
 
 
 def on_terminate(*_):
@@ -322,22 +358,23 @@ def main():
         if part not in PARTS:
             parser.error(f"no part {part}: {' '.join(PARTS)}")
     signal.signal(signal.SIGTERM, on_terminate)
-    with concurrent.futures.ThreadPoolExecutor(1) as one_after_the_other:
-        for name in dict.fromkeys(PARTS[part][1] for part in wanted if PARTS[part][1]):
-            builds[name] = one_after_the_other.submit(build, name, BEHIND if builds else [])
-        try:
-            check(wanted)
-        finally:
-            one_after_the_other.shutdown(wait=False, cancel_futures=True)
-            for process in list(processes):
-                if process.poll() is None:
-                    stop(process)
+    pools = [concurrent.futures.ThreadPoolExecutor(1) for _ in range(2)]
+    for name in dict.fromkeys(PARTS[part][1] for part in wanted if PARTS[part][1]):
+        builds[name] = pools[0].submit(build, name, BEHIND if builds else [])
+    try:
+        total = check(wanted, pools[1])
+    finally:
+        for pool in pools:
+            pool.shutdown(wait=False, cancel_futures=True)
+        for process in list(processes):
+            if process.poll() is None:
+                stop(process)
     for reason, number in left_out.most_common():
         print(f"left out: {number}: {reason}")
-    for line in failures:
+    for line in total.failures:
         print(f"failed: {line}")
-    print(counts, flush=True)
-    return 1 if counts.failed else 0
+    print(total.counts, flush=True)
+    return 1 if total.counts.failed else 0
 
 
 if __name__ == "__main__":
