@@ -87,7 +87,7 @@ static size_t room(const struct log_line *l)
 }
 
 /* Appends the bytes unchanged, all or none. */
-static bool put_text(struct log_line *l, const char *text, size_t n)
+static bool put_bytes(struct log_line *l, const char *text, size_t n)
 {
 	if (n > room(l)) {
 		l->cut = true;
@@ -118,7 +118,7 @@ static bool put_key(struct log_line *l, const char *key)
 {
 	char text[80];
 	int n = snprintf(text, sizeof text, ",\"%s\":", key);
-	return n > 0 && (size_t)n < sizeof text && put_text(l, text, (size_t)n);
+	return n > 0 && (size_t)n < sizeof text && put_bytes(l, text, (size_t)n);
 }
 
 static bool stderr_is_journal;
@@ -203,7 +203,7 @@ void log_str(struct log_line *l, const char *key, struct str value)
 static void put_number(struct log_line *l, const char *key, const char *digits, int n)
 {
 	unsigned before = l->len;
-	if (!put_key(l, key) || !put_text(l, digits, (size_t)n))
+	if (!put_key(l, key) || !put_bytes(l, digits, (size_t)n))
 		l->len = before;
 }
 

@@ -128,7 +128,7 @@ static bool read_attrs(struct abbrev_table *t, struct abbrev *a)
 	return !t->rest.bad;
 }
 
-/* Reads one more abbreviation and returns its code; 0 at the end of the table, which is also where it is broken. */
+/* Reads the next abbreviation and returns its code; 0 at the end of the table, and where the table is broken. */
 static uint64_t read_one(struct abbrev_table *t)
 {
 	if (!array_reserve(&t->items, &t->cap, t->count + 1, sizeof *t->items))
@@ -147,7 +147,7 @@ static uint64_t read_one(struct abbrev_table *t)
 	return code;
 }
 
-/* Codes count up from 1 with nearly all compilers: then the code is the index. */
+/* Nearly all compilers count codes up from 1; then the code is the index. */
 static const struct abbrev *find_read(const struct abbrev_table *t, uint64_t code)
 {
 	if (code > 0 && code <= t->count && t->items[code - 1].code == code)

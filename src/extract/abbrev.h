@@ -5,12 +5,12 @@
 
 #include "extract/die_scan.h"
 
-/* Starts a table at offset of dwarf's .debug_abbrev, unless it is the one that t holds already. */
+/* Starts the table at an offset of dwarf's .debug_abbrev, unless t holds it already. */
 enum err abbrev_table_open(
         struct abbrev_table *t, Dwarf *dwarf, uint64_t offset, const struct die_unit *u, struct error *e);
 /* NULL: there is no such code, or no memory. */
 const struct abbrev *abbrev_find(struct abbrev_table *t, uint64_t code);
-/* The bytes of a value that has always the same number of them, else -1. */
+/* The length of values that always have the same one, else -1. */
 int form_size(uint64_t form, unsigned version, unsigned address_size, unsigned offset_size);
 
 #endif

@@ -47,7 +47,7 @@ static bool arm_is_call(uint32_t word)
 	       (word & 0xffe0001f) == 0xd4000001;
 }
 
-/* Instructions are little-endian also where data are not. */
+/* Instructions are little-endian even where data are not. */
 static bool arm_next(struct call_cursor *c, size_t *start, size_t *next)
 {
 	while (c->len - c->at >= 4) {

@@ -16,7 +16,7 @@ struct call_cursor {
 
 /* Whether call instructions of this machine are known. */
 bool calls_known(uint16_t machine);
-/* The next call: where it starts and where the instruction after it does, as offsets. False: no more. */
+/* The next call: offsets of the call and of the instruction after it. False: no more. */
 bool call_next(struct call_cursor *c, size_t *start, size_t *next);
 
 #endif

@@ -43,7 +43,7 @@ static enum err add_section(struct code_map *m, uint32_t *cap, Elf_Scn *s, struc
 	return h.sh_type == SHT_NOBITS ? ERR_OK : read_bytes(c, s, e);
 }
 
-/* Sections of a sound file do not overlap; of those that do the first one counts. */
+/* Sections of a sound file do not overlap; of those that do, the first one counts. */
 static enum err sort_sections(struct code_map *m, struct error *e)
 {
 	uint64_t total = 0;

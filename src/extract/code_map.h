@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The executable sections of a program: what is code at all, and its bytes. */
+/* The executable sections of a program: which addresses are code, and its bytes. */
 #ifndef EXTRACT_CODE_MAP_H
 #define EXTRACT_CODE_MAP_H
 
@@ -23,7 +23,7 @@ struct code_map {
 /* elf must stay open as long as the map is used. ERR_CORRUPT: sections outside the file, or more than 4 GiB of code. */
 enum err code_map_read(struct code_map *m, Elf *elf, struct error *e);
 void code_map_release(struct code_map *m);
-/* The section that address is in, or NULL. Code that was discarded is in none. */
+/* The section of an address, or NULL. Discarded code is in none. */
 const struct code_section *code_map_find(const struct code_map *m, uint64_t address);
 
 #endif

@@ -39,7 +39,7 @@ static uint64_t bit_of(const struct coverage *c, const struct code_section *s, u
 	return c->first[s - c->code->sections] + (address - s->start);
 }
 
-/* Free bits from bit on, at most n; they become taken. */
+/* Takes the free bits from bit on, at most n, and returns how many. */
 static uint64_t take_bits(struct coverage *c, uint64_t bit, uint64_t n)
 {
 	uint64_t done = 0;

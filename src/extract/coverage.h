@@ -7,14 +7,14 @@
 
 struct coverage {
 	const struct code_map *code;
-	uint64_t *bits;  /* one for each byte of the sections, one section behind the other */
+	uint64_t *bits;  /* one for each byte of the sections, section after section */
 	uint64_t *first; /* the first bit of each section */
 };
 
 /* code must outlive it. */
 enum err coverage_init(struct coverage *c, const struct code_map *code, struct error *e);
 void coverage_release(struct coverage *c);
-/* Takes what is free from start on and returns where that ends, at most at end; start itself when that is taken. */
+/* Takes the free bytes from start on, and returns where they end, at most end; start itself if that is taken. */
 uint64_t coverage_take(struct coverage *c, uint64_t start, uint64_t end);
 /* The first address from start on that is free, or end. */
 uint64_t coverage_free(const struct coverage *c, uint64_t start, uint64_t end);

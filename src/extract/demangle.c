@@ -47,8 +47,8 @@ struct str demangle_base(struct str name)
 	return name;
 }
 
-/* A short mangled name can stand for one of gigabytes. The library has no way to stop it but to leave the callback; it
- * holds no memory of the heap while it prints C++ names, and a few bytes for Rust's. */
+/* A short mangled name can stand for gigabytes. The only way to stop the library is to leave its callback; it holds no
+ * heap memory while it prints C++ names, and a few bytes for Rust's. */
 struct output {
 	struct buffer *out;
 	size_t max;

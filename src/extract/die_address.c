@@ -44,7 +44,7 @@ static bool operand(const struct die_unit *u, struct reader *r, uint8_t operatio
 	}
 }
 
-/* An address, or the sum of two operands, of which one is: all that compilers write here. */
+/* An address, or the sum of an address and another operand: compilers write nothing else here. */
 static bool evaluate(const struct die_unit *u, struct reader *r, Dwarf_Addr *address)
 {
 	Dwarf_Addr more;

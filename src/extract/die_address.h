@@ -5,8 +5,8 @@
 
 #include "extract/die_scan.h"
 
-/* Forms that LLVM has for an address of .debug_addr and an offset to it, which libdw does not know: a form of its own,
- * and an expression. */
+/* LLVM's two forms of an address in .debug_addr plus an offset, which libdw does not know: a form of its own, and an
+ * expression. */
 enum { FORM_LLVM_ADDRX_OFFSET = 0x2001 };
 
 /* False: a is no address. */

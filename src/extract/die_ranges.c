@@ -12,7 +12,7 @@ static struct reader reader_at(struct str s, uint64_t offset)
 	return r;
 }
 
-/* A header with the number of lists is before their offsets, which count from behind it. */
+/* A header with the number of lists precedes their offsets, which count from its end. */
 static uint64_t list_offset(const struct die_unit *u, uint64_t index)
 {
 	struct str s = u->skeleton->ranges;
@@ -47,7 +47,7 @@ static uint64_t indexed(struct die_ranges *l)
 	return v;
 }
 
-/* Pairs, relative to the base; the largest address is before a new base, and two zeros are the end. */
+/* Pairs, relative to the base. The largest address announces a new base, and two zeros are the end. */
 static bool next_old(struct die_ranges *l, uint64_t *start, uint64_t *end)
 {
 	uint64_t largest = l->u->address_size == 4 ? UINT32_MAX : UINT64_MAX;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lists of ranges of a unit in a split file: they are relative to what its skeleton says, which libdw does not know. */
+/* Range lists of a unit in a split file. They are relative to what its skeleton says, which libdw does not know. */
 #ifndef EXTRACT_DIE_RANGES_H
 #define EXTRACT_DIE_RANGES_H
 

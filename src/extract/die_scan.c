@@ -14,7 +14,7 @@ static enum err corrupt(const struct die_unit *u, const uint8_t *at, struct erro
 	return error_set(e, ERR_CORRUPT, "debug entry at 0x%llx: malformed", (unsigned long long)dwarf_dieoffset(&die));
 }
 
-/* What libdw does not tell of a unit is in its header, which libdw has checked already. */
+/* What libdw does not say about a unit is in its header, which libdw has checked. */
 static bool read_header(struct die_unit *u, Dwarf *dwarf, uint64_t *abbrev_offset)
 {
 	Dwarf_Off start = dwarf_dieoffset(&u->root) - dwarf_cuoffset(&u->root), next;
@@ -44,7 +44,7 @@ enum err die_unit_open(struct die_unit *u, const Dwarf_Die *root, struct abbrev_
 	return abbrev_table_open(abbrevs, dwarf, offset, u, e);
 }
 
-/* A form of which nothing is known makes the reader bad. */
+/* An unknown form makes the reader bad. */
 static void skip_form(const struct die_unit *u, struct reader *r, uint64_t form)
 {
 	int size = form_size(form, u->version, u->address_size, u->offset_size);
@@ -91,8 +91,8 @@ static void skip_form(const struct die_unit *u, struct reader *r, uint64_t form)
 	}
 }
 
-/* Skips the value of an attribute and returns its form; that of an indirect one stands before the value, one level, as
- * more are never written. *value is where it begins. */
+/* Skips the value of an attribute and returns its form. An indirect form stands before the value; only one level, since
+ * more are never written. *value is where the value begins. */
 static uint64_t skip_value(
         const struct die_unit *u, struct reader *r, const struct abbrev_attr *attr, const uint8_t **value)
 {

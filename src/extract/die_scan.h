@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One pass over the debug entries of a unit in the order of the bytes.
- * libdw steps from an entry to its sibling by reading all that is below it, once for each level. Here each entry is
- * read once; what an attribute means is left to libdw. */
+ * libdw steps from an entry to its sibling by reading everything below it, once for each level. Here each entry is read
+ * once; libdw interprets the attributes. */
 #ifndef EXTRACT_DIE_SCAN_H
 #define EXTRACT_DIE_SCAN_H
 
@@ -61,7 +61,7 @@ struct die {
 	const struct abbrev *abbrev; /* NULL: it ends the children of one before */
 };
 
-/* Makes a unit ready for scanning. abbrevs is kept between units, and used again when they share a table.
+/* Prepares a unit for scanning. abbrevs is kept between units, and used again if they share a table.
  * ERR_CORRUPT, ERR_NO_MEMORY. */
 enum err die_unit_open(struct die_unit *u, const Dwarf_Die *root, struct abbrev_table *abbrevs, struct error *e);
 /* Steps to the next entry. ERR_MISSING: the unit is at its end. */
@@ -74,7 +74,7 @@ struct die_attrs {
 };
 
 struct die_attrs die_attributes(const struct die_unit *u, const struct die *d);
-/* Fills a, so that libdw can be asked for the value. False: no more. */
+/* Fills a, by which libdw gives the value. False: no more. */
 bool die_attr_next(const struct die_unit *u, struct die_attrs *i, Dwarf_Attribute *a);
 /* The entry for libdw. */
 Dwarf_Die die_handle(const struct die_unit *u, const uint8_t *at);

@@ -62,7 +62,7 @@ static bool by_build_id(struct section_file *s, const struct alternate_link *lin
 	return place_by_build_id(found, debug_dir, link->id, link->id_len) && open_if_it(s, found, link);
 }
 
-/* Debian's are in DIR/.dwz, whatever DIR was when the link was made. A whole tree may be somewhere else, too. */
+/* Debian's are in DIR/.dwz, whatever DIR was when the link was made. A whole tree may also have moved. */
 static bool below(struct section_file *s, const struct alternate_link *link, const char *debug_dir)
 {
 	char found[PATH_MAX];
@@ -136,8 +136,8 @@ static enum err open_dwarf(const struct section_file *s, Elf **elf, Dwarf **dwar
 	return *dwarf ? ERR_OK : error_set(e, ERR_CORRUPT, "%s", dwarf_errmsg(-1));
 }
 
-/* libdw would take any file in the place of an alternate that was not found: an ELF file without debug entries is told
- * to be it. */
+/* If an alternate is not found, libdw would take any file in its place: it is given an ELF file without debug entries.
+ */
 static enum err open_nothing(struct dwarf_handle *h, struct error *e)
 {
 	static const char names[] = "\0.shstrtab\0.debug_line";

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The file with the DWARF of an executable, and the one that it shares entries with (dwz -m), for any number of
+/* The file with the DWARF of an executable, and the file with which it shares entries (dwz -m), for any number of
  * threads. */
 #ifndef EXTRACT_DWARF_SOURCE_H
 #define EXTRACT_DWARF_SOURCE_H
@@ -15,7 +15,7 @@ enum { ALTERNATE_NAME_MAX = 256 };
 
 struct dwarf_source {
 	struct section_file main, alternate; /* alternate: may be empty */
-	char missing[ALTERNATE_NAME_MAX];    /* the name of the alternate when it is needed and was not found */
+	char missing[ALTERNATE_NAME_MAX];    /* the name of the alternate if it is needed and was not found */
 	uint8_t missing_id[BUILD_ID_MAX];    /* and its build id */
 	size_t missing_id_len;
 	struct split_source split; /* opened by who knows the program */
@@ -34,12 +34,12 @@ struct dwarf_handle {
  * and build id; only one of the right build id counts. Closed also after a failure,
  * whose text names the file. */
 enum err dwarf_source_open(struct dwarf_source *s, const char *path, const char *debug_dir, struct error *e);
-/* Takes the file at path for the missing alternate, if it has that build id. */
+/* Uses the file at path as the missing alternate, if it has the right build id. */
 void dwarf_source_complete(struct dwarf_source *s, const char *path);
 void dwarf_source_close(struct dwarf_source *s);
 enum err dwarf_handle_open(struct dwarf_handle *h, const struct dwarf_source *s, struct error *e);
 void dwarf_handle_close(struct dwarf_handle *h);
-/* A unit of so many bytes was read: now and then the pages of such units are given back. */
+/* Says that a unit of so many bytes was read. Now and then the pages of such units are given back. */
 void dwarf_source_done(struct dwarf_source *s, size_t bytes);
 
 #endif

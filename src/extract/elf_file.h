@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An ELF file that is open for reading, its sections by name, and its debug companion. */
+/* An ELF file open for reading, its sections by name, and its debug companion. */
 #ifndef EXTRACT_ELF_FILE_H
 #define EXTRACT_ELF_FILE_H
 
@@ -29,7 +29,7 @@ bool elf_has_dwarf(Elf *elf);
 
 /* Finds the file with the debug data of f (which is at path), by build id below debug_dir, else by .gnu_debuglink
  * beside f, in .debug there, and below debug_dir. Only a file with the same build id, or else checksum, counts.
- * When there is none, found is one of another build that is in its place, or empty. */
+ * If there is none, found is a file of another build in its place, or empty. */
 bool debug_file_find(const struct elf_file *f, const char *path, const char *debug_dir, char found[PATH_MAX]);
 /* False: the build ids of the two differ. */
 bool debug_file_fits(const struct elf_file *f, const struct elf_file *debug);

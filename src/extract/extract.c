@@ -47,7 +47,7 @@ struct extraction {
 	struct join join;
 };
 
-/* A thread that reads units. Its strings live until all records were handed on. */
+/* A thread that reads units. Its strings live until all records have been handed on. */
 struct worker {
 	pthread_t thread;
 	struct extraction *x;
@@ -96,7 +96,7 @@ static bool start_thread(pthread_t *thread, void *(*run)(void *), void *arg)
 	return ok;
 }
 
-/* This thread is the first worker. It goes on alone when others cannot be started. */
+/* This thread is the first worker. It goes on alone if others cannot be started. */
 static void run_workers(struct worker *workers, size_t count)
 {
 	size_t started = 1;
@@ -136,7 +136,7 @@ static void note_split(struct extraction *x)
 		        s->missing, x->stats->units, s->first_name);
 }
 
-/* One unit that is malformed costs that unit; debug data of which nothing can be read are no good. */
+/* A malformed unit costs only that unit; if none can be read, the debug data are refused. */
 static enum err judge_damage(struct extraction *x)
 {
 	const struct join *j = &x->join;
@@ -169,7 +169,7 @@ static enum err read_units(struct extraction *x, struct worker *workers)
 	return judge_damage(x);
 }
 
-/* What Go's own table says of code that no unit has described. */
+/* What Go's own table says about code that no unit has described. */
 static enum err add_go_functions(struct extraction *x)
 {
 	struct go_reader *g = calloc(1, sizeof *g);
@@ -222,7 +222,7 @@ static const char *debug_dir(const struct extraction *x)
 	return x->options->debug_dir ? x->options->debug_dir : "/usr/lib/debug";
 }
 
-/* A file of this build id from elsewhere. Nobody having it is no error to tell. */
+/* Fetches the file of this build id from elsewhere. It is not reported if nobody has it. */
 static bool fetch(struct extraction *x, const uint8_t *id, size_t len, char found[PATH_MAX])
 {
 	struct error e = {0};
@@ -291,7 +291,7 @@ static void find_debug_data(struct extraction *x)
 	x->dwarf_path = found;
 }
 
-/* Whether there are debug data in the file at dwarf_path, and they are of this executable. */
+/* Whether the file at dwarf_path has debug data, and those of this executable. */
 static enum err check_debug_file(struct extraction *x, bool *has)
 {
 	struct elf_file debug;

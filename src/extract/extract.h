@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Everything that an executable and its debug data say of its code, as records of the symbfile format. */
+/* Everything that an executable and its debug data say about its code, as records of the symbfile format. */
 #ifndef EXTRACT_EXTRACT_H
 #define EXTRACT_EXTRACT_H
 
@@ -30,12 +30,12 @@ struct extract_stats {
 /* Adds a note; those that find no room are dropped. */
 void extract_note(struct extract_stats *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Gives all ranges and return pads of the executable at path to sink, whose functions are called by one thread at a
- * time, not always the same; a member that is NULL does without such records. Their order and contents do not depend on
+/* Passes all ranges and return pads of the executable at path to sink, whose functions are called by one thread at a
+ * time, not always the same. If a member is NULL, such records are not made. Their order and contents do not depend on
  * the number of threads. stats may be NULL.
- * ERR_MISSING: nothing is known of the code; ERR_CORRUPT: no executable, malformed, or debug data of which no unit can
- * be read, or of another build; ERR_IO; ERR_NO_MEMORY; what the sink returned. The text names the file. After a failure
- * the sink has had part of the records. */
+ * ERR_MISSING: nothing is known about the code; ERR_CORRUPT: no executable, malformed, or debug data of which no unit
+ * can be read, or of another build; ERR_IO; ERR_NO_MEMORY; what the sink returned. The text names the file. After a
+ * failure the sink has had part of the records. */
 enum err extract_executable(const char *path, const struct extract_options *options, const struct symbfile_sink *sink,
         struct extract_stats *stats, struct error *e);
 

@@ -70,7 +70,7 @@ struct str names_of_symbol(struct names *n, struct str symbol)
 	return name.len > 0 ? name : intern_add(n->strings, demangle_base(symbol));
 }
 
-/* libdw finds no attribute behind one of a form that it does not know. */
+/* libdw finds no attribute after one with a form that it does not know. */
 static bool find_behind(struct names *n, Dwarf_Die *die, unsigned attribute, Dwarf_Attribute *a)
 {
 	Dwarf_Die root;
@@ -116,7 +116,7 @@ static bool step_to_origin(struct names *n, Dwarf_Die *die)
 	return true;
 }
 
-/* Languages without namespaces, where a class around a function says nothing of its name. */
+/* Languages without namespaces, where a class around a function is not part of its name. */
 static bool is_plain_language(int language)
 {
 	switch (language) {

@@ -14,7 +14,7 @@
  * these besides, so that time and memory are linear. */
 enum { PIECES_MIN = 4096, ENTRY_BYTES_MAX = 17 };
 
-/* What an entry says of its code. Attributes that it does not have are cleared. */
+/* What an entry says about its code. Attributes that it lacks are cleared. */
 struct code_die {
 	uint32_t tag;
 	Dwarf_Attribute low, high, ranges, origin, call_file, call_line;
@@ -158,7 +158,7 @@ static void add_node(struct collector *c, struct code_die *d, const uint8_t *at,
 	f->nodes[f->node_count++] = n;
 }
 
-/* A node for the entry, if it has code, else what code inside of it belongs to. */
+/* A node for the entry, if it has code; otherwise the node that code inside it belongs to. */
 static uint32_t node_of(struct collector *c, const struct die *die)
 {
 	uint32_t outer = c->context.node;

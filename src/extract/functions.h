@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The functions of a unit and the calls that were inlined into them, each with the addresses of its code. */
+/* The functions of a unit and the calls inlined into them, each with the addresses of its code. */
 #ifndef EXTRACT_FUNCTIONS_H
 #define EXTRACT_FUNCTIONS_H
 

@@ -163,7 +163,7 @@ static bool add_call(struct go_reader *g, const struct go_call *call, uint32_t p
 	return find_name(g, call->name, &n.name) && add_node(g, n);
 }
 
-/* Room to remember the node of call i. There are at most as many as the bytes that describe them. */
+/* Makes room to remember the node of call i. There are at most as many calls as bytes that describe them. */
 static bool reserve_nodes(struct go_reader *g, uint32_t i)
 {
 	uint32_t cap = g->node_cap;
@@ -174,8 +174,8 @@ static bool reserve_nodes(struct go_reader *g, uint32_t i)
 	return true;
 }
 
-/* The node of call i, with those of its callers. What is no call is the function itself; a chain that is too long or
- * goes in a circle is cut. */
+/* The node of call i, with those of its callers. A number that is no call stands for the function itself. A chain that
+ * is too long or circular is cut. */
 static bool find_node(struct go_reader *g, const struct go_function *f, int32_t i, uint32_t *node)
 {
 	uint32_t chain[INLINE_DEPTH_MAX];

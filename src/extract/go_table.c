@@ -150,7 +150,7 @@ static enum err read_table(struct go_table *t, struct error *e)
 	return ERR_OK;
 }
 
-/* External linkers put the table of a program that is loaded anywhere into a section with other data. */
+/* External linkers put the table of a position-independent program into a section with other data. */
 static bool find_in(struct go_table *t, struct str bytes, uint64_t address)
 {
 	unsigned p = t->image.pointer_size;
@@ -261,7 +261,7 @@ static bool read_record(const struct go_table *t, uint64_t offset, struct go_fun
 	return !r.bad;
 }
 
-/* Code ends where its steps do; up to the next function there is filling. */
+/* Code ends where its steps do; padding follows up to the next function. */
 static void find_end(const struct go_table *t, struct go_function *f)
 {
 	uint64_t end = f->start;
@@ -305,7 +305,7 @@ static uint32_t read_number(struct reader *r)
 	return (uint32_t)reader_varint(r);
 }
 
-/* Each step takes code, so that there are no more of them than there is code. */
+/* Each step covers code, so there are no more steps than bytes of code. */
 bool go_steps_next(struct go_steps *s, struct go_step *step)
 {
 	if (s->at >= s->end || s->r.at >= s->r.end)

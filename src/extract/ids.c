@@ -95,7 +95,7 @@ static void make_debug_id(struct ids *ids, Elf *elf)
 	ids->debug_id[DEBUG_ID_LEN - 1] = '0';
 }
 
-/* What the loader maps first, from the beginning of its page. */
+/* The address that the loader maps first, from the beginning of its page. */
 static uint64_t image_base(Elf *elf)
 {
 	enum { PAGE_MASK = 4096 - 1 };

@@ -23,7 +23,7 @@ struct ids {
 	uint64_t image_base;                   /* the address of the file that is the first of its image in memory */
 };
 
-/* Of any ELF file. What is malformed counts as not there. */
+/* Of any ELF file. Whatever is malformed counts as missing. */
 void ids_read(struct ids *ids, Elf *elf);
 /* The same of an open file. ERR_MISSING: not ELF. */
 enum err ids_of_fd(struct ids *ids, int fd, struct error *e);

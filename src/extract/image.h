@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program as a loader lays it out: bytes and pointers by their addresses. Pointers of programs that are loaded
- * anywhere are in relocations, not always also where they belong. */
+/* A program as a loader lays it out: bytes and pointers by their addresses. In position-independent programs pointers
+ * are in relocations, and not always at their place, too. */
 #ifndef EXTRACT_IMAGE_H
 #define EXTRACT_IMAGE_H
 
@@ -37,7 +37,7 @@ enum err image_read(struct image *m, Elf *elf, struct error *e);
 /* Reads the relocations, too. Once. */
 enum err image_read_pointers(struct image *m, Elf *elf, struct error *e);
 void image_release(struct image *m);
-/* From address to the end of its section; empty when there is nothing. */
+/* The bytes from address to the end of its section; empty if there are none. */
 struct str image_bytes(const struct image *m, uint64_t address);
 /* The pointer at address; 0 when there is none. */
 uint64_t image_pointer(const struct image *m, uint64_t address);

@@ -15,9 +15,9 @@ struct inflate_source {
 	uint64_t at, len;
 };
 
-/* Appends what the source holds to the temporary file to, and counts it in *size. There may be several streams behind
- * one another; what stands behind the one that ends at max bytes is ignored. ERR_CORRUPT: damaged, cut off, or more
- * than max bytes; ERR_IO; ERR_NO_MEMORY. */
+/* Appends the inflated source to the temporary file `to`, and counts the bytes in *size. Several streams may follow
+ * each other; whatever follows the one that ends at max bytes is ignored. ERR_CORRUPT: damaged, cut off, or more than
+ * max bytes; ERR_IO; ERR_NO_MEMORY. */
 enum err inflate_file(enum inflate_method method, const struct inflate_source *source, uint64_t max, int to,
         uint64_t *size, struct error *e);
 

@@ -38,7 +38,7 @@ static struct intern_block *add_block(struct intern *set, size_t size)
 	return b;
 }
 
-/* A string of its own length in a block; what is left of the block before it is wasted. */
+/* A string with its length, in a block. If it does not fit, the rest of the block is wasted. */
 static char *copy(struct intern *set, struct str s)
 {
 	struct intern_block *b = set->blocks;

@@ -9,14 +9,14 @@
 struct intern_block;
 
 struct intern {
-	struct map64 by_hash;        /* addresses of strings; those of one hash have the numbers behind it */
+	struct map64 by_hash;        /* addresses of strings; a string whose hash is taken has the next free number */
 	struct intern_block *blocks; /* the strings, each behind its length */
 };
 
 /* A cleared struct intern is an empty set. */
 void intern_release(struct intern *set);
-/* A copy of s in the set, where bytes that are not UTF-8 are '?'; it lives as long as the set. data is NULL when there
- * is no memory, and never else. */
+/* A copy of s in the set, where bytes that are not UTF-8 are '?'; it lives as long as the set. data is NULL only if out
+ * of memory. */
 struct str intern_add(struct intern *set, struct str s);
 
 #endif

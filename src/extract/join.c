@@ -56,13 +56,13 @@ void join_fail(struct join *j, enum err err, const struct error *error)
 	pthread_mutex_unlock(&j->lock);
 }
 
-/* What symbols call a function that debug data have no name for. */
+/* The name by the symbols of a function that has none in the debug data. */
 static enum err find_name(struct join *j, uint64_t address, struct str *name, struct error *e)
 {
 	return name->len == 0 && j->name ? j->name(j->name_arg, address, name, e) : ERR_OK;
 }
 
-/* Lines at limit and behind are of code that somebody else has. */
+/* Lines from limit on are of code that belongs to something else. */
 static enum err emit_range(struct join *j, const struct symbfile_range *range, uint64_t limit, struct error *e)
 {
 	struct symbfile_range r = *range;
@@ -95,7 +95,7 @@ static enum err emit_pad(struct join *j, const struct symbfile_pad *pad, uint64_
 	return !err && j->sink->pad ? j->sink->pad(j->sink->arg, &p, e) : err;
 }
 
-/* Hands on what is before limit of the i-th piece of a result. */
+/* Hands on the part of the i-th piece of a result that is before limit. */
 static enum err emit_piece(struct join *j, const struct result *r, size_t i, uint64_t limit, struct error *e)
 {
 	const struct result_piece *p = &r->pieces[i];

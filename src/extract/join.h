@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The results of units, handed on in the order of the units, whatever thread made them and when. */
+/* Hands on the results of units in the order of the units, whichever thread made them, and when. */
 #ifndef EXTRACT_JOIN_H
 #define EXTRACT_JOIN_H
 
@@ -12,7 +12,7 @@
 struct join {
 	const struct symbfile_sink *sink;
 	struct coverage *coverage;
-	/* Gives the name of code that debug data describe without one; NULL: it has none. Set after join_init. */
+	/* Gives a name to code that the debug data describe without one; NULL: nothing does. Set after join_init. */
 	enum err (*name)(void *arg, uint64_t address, struct str *name, struct error *e);
 	void *name_arg;
 	struct result **results; /* those that wait for an earlier one; guarded by lock, as is all below */
@@ -22,7 +22,7 @@ struct join {
 	enum err err;            /* the first failure in the order of units */
 	struct error error;
 	uint64_t ranges, pads;   /* handed on */
-	uint64_t damaged, lost;  /* units that are malformed; of them, those that gave no function */
+	uint64_t damaged, lost;  /* malformed units; those of them that gave no function */
 	struct error damage;     /* of the first of them */
 	struct line_table lines; /* of code that no unit so far has a function for; to be sorted */
 	pthread_mutex_t lock;
@@ -37,12 +37,13 @@ void join_release(struct join *j);
 bool join_wait(struct join *j, size_t unit);
 /* Records a failure that is of no unit. */
 void join_fail(struct join *j, enum err err, const struct error *error);
-/* Takes the result of a unit. One that is ERR_CORRUPT is counted, and what it has handed on; other failures end it. */
+/* Takes the result of a unit. If it is ERR_CORRUPT, it is counted, and what it has is handed on; other failures end the
+ * extraction. */
 void join_add(struct join *j, size_t unit, struct result *r);
 /* Hands the records of a result on whose code was taken from the coverage already. When all units are done. */
 enum err join_emit(struct join *j, const struct result *r, struct error *e);
-/* The same of code that is taken here. A function that begins where another one is described is the same, told by
- * another unit: it is left out. */
+/* The same, but takes the code here. A function that begins where another one was described is the same one, described
+ * by another unit, and is left out. */
 enum err join_emit_new(struct join *j, const struct result *r, struct error *e);
 
 #endif

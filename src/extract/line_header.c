@@ -74,7 +74,7 @@ static uint64_t skip_form(struct source *s, uint64_t form)
 	return 0;
 }
 
-/* A number or text; what cannot be in an entry makes the reader bad. */
+/* A number or text. A form that an entry cannot have makes the reader bad. */
 static uint64_t read_form(struct source *s, uint64_t form, struct str *text)
 {
 	struct reader *r = &s->r;
@@ -134,7 +134,7 @@ static size_t read_formats(struct source *s, struct entry_format formats[FORMATS
 	return count;
 }
 
-/* Version 5: each list says first what its entries consist of. */
+/* Version 5: each list begins with the format of its entries. */
 static bool read_list(struct source *s, struct line_table *t, bool files)
 {
 	struct entry_format formats[FORMATS_MAX];

@@ -17,7 +17,7 @@ struct machine {
 	struct line_table *t;
 	const struct code_map *code;
 	uint64_t address, file, line, op_index;
-	bool has_last; /* the row before, which ends where the next one begins */
+	bool has_last; /* the previous row, which ends where the next one begins */
 	bool live;     /* the sequence is of code that is there */
 	struct line_row last;
 	bool no_memory;
@@ -45,7 +45,7 @@ static void push(struct machine *m, struct line_row row)
 	t->rows[t->row_count++] = row;
 }
 
-/* A new row, or the end of the sequence, ends the row before. Of rows at one address the last one counts. */
+/* A new row, or the end of the sequence, ends the previous row. Of rows at one address the last one counts. */
 static void add_row(struct machine *m)
 {
 	if (!m->has_last)
@@ -232,7 +232,7 @@ size_t line_table_find(const struct line_table *t, uint64_t address)
 	return search_up_to(t->rows, t->row_count, sizeof *t->rows, offsetof(struct line_row, end), address);
 }
 
-/* Appends part behind what is in path, after a slash; an absolute part is the whole path so far. */
+/* Appends part to path after a slash; an absolute part replaces the path. */
 static void append(char *path, size_t *len, struct str part)
 {
 	if (part.len == 0)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The line table of one unit: which file and line the code at an address is from (DWARF 2 to 5).
- * libdw has a reader too, but mixes the rows of discarded code with those of live code at the same addresses. */
+/* The line table of one unit: the file and line of each address (DWARF 2 to 5). libdw's reader mixes the rows of
+ * discarded code with those of live code at the same addresses. */
 #ifndef EXTRACT_LINE_TABLE_H
 #define EXTRACT_LINE_TABLE_H
 
@@ -49,9 +49,9 @@ void line_table_release(struct line_table *t);
 bool line_table_add(struct line_table *t, uint64_t start, uint64_t end, struct str path, uint32_t line);
 /* Of rows that overlap what begins first counts. */
 void line_table_sort(struct line_table *t);
-/* The first row that ends behind address; row_count when there is none. */
+/* The first row that ends behind address; row_count if there is none. */
 size_t line_table_find(const struct line_table *t, uint64_t address);
-/* The whole path of a file, empty when there is no such file. data is NULL if out of memory. */
+/* The whole path of a file; empty if there is no such file. data is NULL if out of memory. */
 struct str line_table_path(struct line_table *t, uint64_t file, struct intern *strings);
 
 #endif

@@ -31,7 +31,7 @@ struct sweep {
 	struct line_table *t;
 	struct intern *strings;
 	struct span *spans; /* the pieces by address */
-	size_t next;        /* the first span that begins behind where the sweep is */
+	size_t next;        /* the first span that begins behind the position of the sweep */
 	uint64_t covered;   /* where those before it end */
 };
 

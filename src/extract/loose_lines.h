@@ -7,7 +7,7 @@
 #include "extract/line_table.h"
 #include "extract/result.h"
 
-/* Adds the rows of t outside of the pieces of r to r; paths are of strings. */
+/* Adds to r the rows of t outside its pieces; paths are in strings. */
 enum err loose_lines_collect(struct result *r, struct line_table *t, struct intern *strings, struct error *e);
 
 #endif

@@ -14,7 +14,7 @@ struct mini_debug {
 	Elf *elf; /* NULL: there is none */
 };
 
-/* ERR_CORRUPT: it is damaged, or needs more memory than any such table; ERR_NO_MEMORY. On failure there is nothing to
+/* ERR_CORRUPT: it is damaged, or needs more memory than any real table; ERR_NO_MEMORY. On failure there is nothing to
  * close. */
 enum err mini_debug_open(struct mini_debug *m, Elf *elf, struct error *e);
 void mini_debug_close(struct mini_debug *m);

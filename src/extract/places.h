@@ -10,7 +10,7 @@
 
 /* The debug file of a build id below dir. False: the path is too long. */
 bool place_by_build_id(char out[PATH_MAX], const char *dir, const uint8_t *id, size_t len);
-/* The directory of a file that is there, without symbolic links, with a slash at its end; empty when it cannot be told.
+/* The directory of an existing file, without symbolic links, with a slash at its end; empty if it cannot be found out.
  */
 void place_directory(char out[PATH_MAX], const char *path);
 /* What stands behind the last slash. */

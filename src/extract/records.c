@@ -83,7 +83,7 @@ static enum err close_ranges(struct records *r, size_t keep, uint64_t end, struc
 	return err;
 }
 
-/* Opens the ranges of node and its callers that are not open. */
+/* Opens those ranges of node and its callers that are not open yet. */
 static enum err open_chain(struct records *r, uint32_t node, uint64_t start, struct error *e)
 {
 	uint32_t chain[INLINE_DEPTH_MAX + 1];
@@ -114,7 +114,7 @@ static enum err add_line(struct records *r, uint64_t address, uint32_t line, str
 	return ERR_OK;
 }
 
-/* A range has one file: where the code is of another one, a new range begins. */
+/* A range has one file. Where code comes from another one, a new range begins. */
 static enum err add_row(struct records *r, uint64_t address, const struct line_row *row, struct error *e)
 {
 	struct str path = line_table_path(r->lines, row->file, r->strings);
@@ -155,7 +155,7 @@ static enum err add_rows(struct records *r, uint64_t start, uint64_t end, struct
 	return err;
 }
 
-/* Code that begins here is not next to what is before. */
+/* Code that begins here does not adjoin what was before. */
 static enum err start_piece(struct records *r, const struct segment *s, struct error *e)
 {
 	struct result_piece *p = result_add_piece(r->out);

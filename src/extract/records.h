@@ -17,7 +17,7 @@ struct open_range {
 	uint32_t line_cap;
 };
 
-/* What records are made with; all but open is of the caller. */
+/* What records are made with. All but open belongs to the caller. */
 struct records {
 	const struct die_unit *unit;
 	const struct code_map *code;
@@ -33,13 +33,13 @@ struct records {
 
 /* Adds the ranges of a function, and the pieces that they are for. */
 enum err records_add_ranges(struct records *r, const struct segments *s, struct error *e);
-/* Adds its return pads; after the ranges. first is its first piece in the result. */
+/* Adds the return pads of a function, after its ranges. first is its first piece in the result. */
 enum err records_add_pads(struct records *r, const struct segments *s, size_t first, struct error *e);
 void records_release(struct records *r);
 
 /* The name of a node, looked up once. */
 enum err records_name(struct records *r, uint32_t node, struct error *e);
-/* Moves r->row to the row that address is in; false: there is none. */
+/* Moves r->row to the row of an address; false: there is none. */
 bool records_seek(struct records *r, uint64_t address);
 
 #endif

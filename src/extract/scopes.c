@@ -46,7 +46,7 @@ static bool add_change(struct scopes *s, const uint8_t *at, ptrdiff_t scope)
 	return true;
 }
 
-/* Adds a scope within the current one, which it becomes. */
+/* Adds a scope within the current one, and makes it current. */
 static bool add_item(struct scopes *s, const uint8_t *die, bool function, struct open_scopes *open)
 {
 	if (!array_reserve(&s->items, &s->cap, s->count + 1, sizeof *s->items))

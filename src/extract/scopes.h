@@ -30,7 +30,7 @@ struct scopes {
 	uint32_t cap, change_cap;
 };
 
-/* Scans the unit that root is of. A cleared struct scopes is empty; it must be released also after an error. */
+/* Scans the unit of root. A cleared struct scopes is empty; it must be released even after an error. */
 enum err scopes_read(struct scopes *s, const Dwarf_Die *root, struct abbrev_table *abbrevs, struct error *e);
 void scopes_release(struct scopes *s);
 /* The innermost scope around an entry of the unit, or SCOPE_NONE. */

@@ -292,7 +292,7 @@ void section_file_forget(const struct section_file *s)
 		madvise(s->bytes, s->len, MADV_DONTNEED);
 }
 
-/* Where the page of the file begins in which a part does. */
+/* The start of the page of the file in which a part begins. */
 static size_t first_page(const struct section_file *s, struct str part)
 {
 	size_t at = (size_t)(part.data - s->bytes);

@@ -14,19 +14,21 @@ struct section_file {
 	int fd; /* what is mapped; only while there are bytes */
 };
 
-/* f may be closed behind it. ERR_CORRUPT: a compressed section is damaged or of an unknown kind; ERR_IO, ERR_NO_MEMORY.
- * After a failure s is empty. */
+/* f may be closed afterwards. ERR_CORRUPT: a compressed section is damaged or of an unknown kind; ERR_IO,
+ * ERR_NO_MEMORY. After a failure s is empty. */
 enum err section_file_open(struct section_file *s, const struct elf_file *f, struct error *e);
-/* When no handle is open any more. A cleared one is empty. */
+/* To be called when no handle is open any more. A cleared one is empty. */
 void section_file_close(struct section_file *s);
-/* A handle for one thread, which it ends. Its sections are mapped already, none is compressed. ERR_CORRUPT. */
+/* A handle for one thread, which the thread ends. Its sections are mapped already, and none is compressed. ERR_CORRUPT.
+ */
 enum err section_file_elf(const struct section_file *s, Elf **elf, struct error *e);
-/* Gives the memory of what was read back; what is needed again comes from the file. From any thread, at any time. */
+/* Gives back the memory of what was read; what is needed again comes from the file. Any thread may call it at any time.
+ */
 void section_file_forget(const struct section_file *s);
 
-/* A part of its bytes once more, at another address. The first says how many bytes that takes, in pages; the second
- * maps them at `place`, a page's start, over what is there, and returns where the part begins, or NULL. The caller
- * unmaps them. */
+/* Maps a part of its bytes once more, at another address. The first function says how many bytes that takes, in whole
+ * pages. The second maps them at `place`, the start of a page, over what is there, and returns where the part begins,
+ * or NULL. The caller unmaps them. */
 size_t section_file_window_len(const struct section_file *s, struct str part);
 const char *section_file_window(const struct section_file *s, struct str part, char *place);
 

@@ -7,8 +7,8 @@
 
 #include "base/array.h"
 
-/* Two calls of one caller do not share code, yet compilers say so now and then. The one that begins later then counts;
- * where it ends the other goes on, which takes records anew for all the calls inside of it. */
+/* Two calls of one caller do not share code, yet compilers now and then say so. Then the one that begins later counts.
+ * Where it ends the other goes on, which takes new records for all the calls inside it. */
 enum { OVERLAPS_MAX = 64 };
 
 struct sweep {

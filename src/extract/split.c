@@ -147,7 +147,7 @@ struct image_part {
 static const char image_names[] =
         "\0.shstrtab\0.debug_info\0.debug_abbrev\0.debug_str\0.debug_str_offsets\0.debug_addr";
 
-/* libelf gives no other bytes than those that lie in the file. */
+/* libelf returns only bytes that lie in the file. */
 static bool lies_in_file(const struct image_part *p)
 {
 	return p->bytes.len == 0 ||
@@ -159,7 +159,7 @@ static size_t window_len(const struct image_part *p)
 	return p->bytes.len ? section_file_window_len(p->file, p->bytes) : 0;
 }
 
-/* Address space for all; memory for the page of headers only. */
+/* Address space for everything; memory for the page of headers only. */
 static enum err reserve_image(
         struct split_unit *u, const struct image_part *parts, size_t page, bool wide, struct error *e)
 {

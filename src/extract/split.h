@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Split DWARF: units whose entries are in another file, DWARF 5's form and GNU's of DWARF 4. In the program a skeleton
- * is left, with the line table, the addresses and the name of that file (.dwo), or the entries are in a package (.dwp).
+/* Split DWARF: units whose entries are in another file, in DWARF 5's form and in GNU's of DWARF 4. The program keeps a
+ * skeleton with the line table, the addresses and the name of that file (.dwo), or the entries are in a package (.dwp).
  *
  * libdw finds such files only where they were made, and packages not at all before 0.191. Here a unit's parts are
  * mapped side by side, without being copied, behind headers that make an ELF file of them, as if nothing had been
@@ -42,7 +42,7 @@ struct split_main {
 	Elf *elf; /* the calling thread's */
 };
 
-/* A unit that was put together. A cleared one is closed. */
+/* A unit put together from its parts. A cleared one is closed. */
 struct split_unit {
 	struct section_file file; /* a .dwo; empty when it is of the package */
 	char *image;              /* the ELF file */
@@ -64,9 +64,9 @@ enum err split_unit_open(struct split_unit *u, struct split_source *s, const Dwa
         const struct split_main *main, struct error *e);
 void split_unit_close(struct split_unit *u);
 
-/* Reads the index of a package; version stays 0 when there is none or it is malformed. */
+/* Reads the index of a package; version stays 0 if there is none, or if it is malformed. */
 void split_index_read(struct split_index *x, struct str section, bool big);
-/* Cuts the parts of a unit out of those of the package. False: it does not have that unit. */
+/* Cuts the parts of a unit out of those of the package. False: the package does not have the unit. */
 bool split_index_find(const struct split_index *x, uint64_t id, bool big, const struct str whole[SPLIT_PARTS],
         struct str parts[SPLIT_PARTS]);
 

@@ -23,7 +23,7 @@ struct symbol_files {
 	size_t count;
 };
 
-/* elf, the executable, must stay open; debug_path is empty when there is no debug file. Must be closed also after an
+/* elf, the executable, must stay open; debug_path is empty if there is no debug file. Must be closed even after an
  * error. */
 enum err symbol_files_open(struct symbol_files *f, Elf *elf, const char *debug_path, struct error *e);
 /* A cleared one is closed. */

@@ -29,7 +29,7 @@ struct symbols {
 	struct error *e;
 };
 
-/* Entries that are written in assembler, such as a kernel's, have a size as functions do, but no type. */
+/* Entry points written in assembler, such as a kernel's, have a size like functions, but no type. */
 static bool may_be_code(const GElf_Sym *sym)
 {
 	unsigned type = GELF_ST_TYPE(sym->st_info);
@@ -75,7 +75,8 @@ static unsigned underscores(const char *name)
 	return (unsigned)strspn(name, "_");
 }
 
-/* Of names for the same code the most public comes first: global, weak, local; then the one with fewest underscores. */
+/* Of several names for the same code the most public comes first: global, weak, local; then the one with the fewest
+ * underscores. */
 static int compare(const void *a, const void *b)
 {
 	static const int rank[] = {[STB_LOCAL] = 2, [STB_GLOBAL] = 0, [STB_WEAK] = 1};
@@ -117,7 +118,7 @@ static enum err add_stretch(struct symbols *s, uint64_t start, uint64_t end, con
 	return err;
 }
 
-/* Goes through the symbols by address; those that are open are in a list, the last of them counts. */
+/* Goes through the symbols by address. Those that are open are in a list, of which the last counts. */
 static enum err sweep_symbols(struct symbols *s)
 {
 	const struct symbol **open = calloc(s->count + 1, sizeof *open);

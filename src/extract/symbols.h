@@ -34,7 +34,7 @@ enum err symbol_names_read(
         struct symbol_names *n, const struct symbol_files *files, const struct code_map *code, struct error *e);
 /* A cleared one is empty. */
 void symbol_names_release(struct symbol_names *n);
-/* The name of the symbol around address; empty: there is none. It lives as long as n. */
+/* The name of the symbol that address is in; empty: there is none. It lives as long as n. */
 enum err symbol_names_find(struct symbol_names *n, uint64_t address, struct str *name, struct error *e);
 
 #endif

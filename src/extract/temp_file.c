@@ -21,7 +21,7 @@ static const char *folder(void)
 	return dir && stat(dir, &st) == 0 && S_ISDIR(st.st_mode) ? dir : "/tmp";
 }
 
-/* Where the file system has no files without a name, it has one for a moment. */
+/* If the file system does not support nameless files, the file has a name for a moment. */
 static int open_named(void)
 {
 	char path[PATH_MAX];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Temporary files that have no name, so that they go with the process, however that ends. */
+/* Temporary files without a name, which vanish with the process, however it ends. */
 #ifndef EXTRACT_TEMP_FILE_H
 #define EXTRACT_TEMP_FILE_H
 
@@ -7,9 +7,9 @@
 
 #include "base/error.h"
 
-/* In $TMPDIR, or in /tmp where that is no directory; *fd is -1 after a failure. */
+/* In $TMPDIR, or in /tmp if that is not a directory. *fd is -1 after a failure. */
 enum err temp_file_open(int *fd, struct error *e);
-/* Writes all bytes at the end of the file. ERR_IO: the text names the folder, and what helps when it is full. */
+/* Writes all bytes at the end of the file. ERR_IO: the text names the folder, and what helps if it is full. */
 enum err temp_file_write(int fd, const void *data, size_t len, struct error *e);
 
 #endif

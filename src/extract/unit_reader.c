@@ -124,7 +124,7 @@ static enum err add_functions(struct unit_reader *u, struct error *e)
 	return err;
 }
 
-/* Entries that are shared have no code, and a line table that is another's. */
+/* Shared entries have no code, and the line table of another unit. */
 static bool has_code(const struct die_unit *unit)
 {
 	Dwarf_Die root = unit->root;
@@ -133,8 +133,8 @@ static bool has_code(const struct die_unit *unit)
 	       (dwarf_hasattr(&root, DW_AT_low_pc) || dwarf_hasattr(&root, DW_AT_ranges));
 }
 
-/* What is malformed is left out: all functions, or all lines. The line table is that of owner, the unit itself or its
- * skeleton. */
+/* If functions or lines are malformed, all of them are left out. The line table is that of owner, the unit itself or
+ * its skeleton. */
 static enum err read_unit(struct unit_reader *u, const struct die_unit *unit, const struct die_unit *owner,
         struct names *names, struct result *out, struct error *e)
 {
@@ -162,7 +162,7 @@ static enum err read_unit(struct unit_reader *u, const struct die_unit *unit, co
 	return err ? err : functions ? functions : lines;
 }
 
-/* libdw goes over the units before this one, and stops once at each that it cannot read. */
+/* libdw passes over the units before this one, and stops once at each that it cannot read. */
 static bool find_root(struct unit_reader *u, uint64_t at, Dwarf_Die *root)
 {
 	while (!dwarf_offdie(u->handle.dwarf, at, root))
@@ -187,7 +187,7 @@ static enum err open_unit(struct unit_reader *u, uint64_t at, struct die_unit *u
 	return die_unit_open(unit, &root, &u->abbrevs, e);
 }
 
-/* Names are known by where they are, which is another file for the next unit. */
+/* Names are known by their place, which is in another file for the next unit. */
 static enum err read_split(struct unit_reader *u, struct split_unit *split, const struct die_unit *owner,
         struct result *out, struct error *e)
 {
@@ -204,7 +204,7 @@ static enum err read_split(struct unit_reader *u, struct split_unit *split, cons
 	return err;
 }
 
-/* A skeleton whose unit is not found says what it does itself. */
+/* If its unit is not found, what the skeleton itself says is used. */
 static enum err read_any(struct unit_reader *u, const struct die_unit *unit, struct result *out, struct error *e)
 {
 	struct split_unit split;

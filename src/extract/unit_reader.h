@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What one thread needs to make records of units: a handle of libdw of its own, and what it has learnt so far. */
+/* What one thread needs to make records of units: its own libdw handle, and what it has learnt so far. */
 #ifndef EXTRACT_UNIT_READER_H
 #define EXTRACT_UNIT_READER_H
 
@@ -27,11 +27,11 @@ enum err unit_reader_open(
         struct unit_reader *u, struct dwarf_source *source, const struct code_map *code, bool pads, struct error *e);
 /* Results must not be used any more. */
 void unit_reader_close(struct unit_reader *u);
-/* The offsets of all units, in the order of the file; *offsets is freed by the caller. Once, before units are read.
- * What follows a unit without a sound length counts as one, which cannot be read. */
+/* The offsets of all units, in the order of the file; *offsets is freed by the caller. To be called once, before units
+ * are read. Whatever follows a unit without a sound length counts as one unit, which cannot be read. */
 enum err unit_reader_list(struct unit_reader *u, uint64_t **offsets, size_t *count, struct error *e);
-/* The records of the unit at offset. What failed is in the result, which may have records also when a part of the unit
- * is ERR_CORRUPT. NULL if out of memory. */
+/* The records of the unit at offset. The result says what failed, and may have records even if a part of the unit is
+ * ERR_CORRUPT. NULL if out of memory. */
 struct result *unit_reader_read(struct unit_reader *u, uint64_t offset);
 
 #endif

@@ -9,9 +9,9 @@
 #include "format/breakpad_line.h"
 
 /*
- * Fields are read eight bytes at a time, since how many digits one has cannot be foretold: a loop over them costs a
- * mispredicted branch. Each function reads digits; *at stays where it is unless at least one is there. What is left
- * behind them is for the caller to check. The memory ends at `end`, behind a line feed.
+ * Fields are read eight bytes at a time: nobody can predict how many digits a field has, so a loop over them costs a
+ * mispredicted branch. Each function reads digits; without any, *at stays where it is. The caller checks what follows
+ * them. The memory ends at `end`, behind a line feed.
  */
 #define EACH(byte) (UINT64_C(0x0101010101010101) * (byte))
 
@@ -24,7 +24,7 @@ static inline unsigned load_field(const uint8_t *at, const uint8_t *end, uint64_
 		return 0;
 	memcpy(&w, at, sizeof w);
 	w = le64toh(w);
-	/* what ends a field is below '0'; bytes from 0x80 on are sorted out with the digits */
+	/* whatever ends a field is below '0'; the check of digits also refuses bytes from 0x80 on */
 	uint64_t stops = ~((w | EACH(0x80)) - EACH('0')) & EACH(0x80);
 	if (!stops || stops & 0x80)
 		return 0;

@@ -198,7 +198,7 @@ bool line_read_file(struct line l, uint64_t *id, struct str *name)
 	return name->len != 0;
 }
 
-/* The form of 2021 has the number of the file, or -1, before the name. */
+/* The form of 2021 has the file's number, or -1, before the name. */
 static void drop_file_number(struct str *name)
 {
 	struct line l = {(const uint8_t *)name->data, (const uint8_t *)name->data + name->len};
@@ -211,9 +211,9 @@ static void drop_file_number(struct str *name)
 	}
 	if (l.at == digits || l.at == l.end || !is_blank(*l.at))
 		return;
-	struct str rest = take_rest(&l);
-	if (rest.len)
-		*name = rest;
+	struct str text = take_rest(&l);
+	if (text.len)
+		*name = text;
 }
 bool line_read_origin(struct line l, uint64_t *id, struct str *name)
 {

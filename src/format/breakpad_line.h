@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The lines of a Breakpad symbol file, one at a time; docs/sym-files.md gives the grammar. Whoever wants speed reads
- * line and INLINE records by breakpad_fields.h first, and here what that refuses. */
+/* The lines of a Breakpad symbol file, one at a time; docs/sym-files.md has the grammar. For speed, read line and
+ * INLINE records by breakpad_fields.h first, and only what that refuses by this. */
 #ifndef FORMAT_BREAKPAD_LINE_H
 #define FORMAT_BREAKPAD_LINE_H
 
@@ -28,9 +28,9 @@ enum line_kind {
 	LINE_OTHER, /* a line record, or damaged */
 };
 
-/* What counts of a line, [at, end) without its line feed: nothing from a NUL on, no CRs at the end. */
+/* The part of a line that counts, [at, end) without its line feed: up to a NUL, and without CRs at the end. */
 struct line line_content(const uint8_t *at, const uint8_t *end);
-/* Steps over blanks and the keyword; LINE_OTHER has none. */
+/* Skips blanks and the keyword; LINE_OTHER has none. */
 enum line_kind line_take_kind(struct line *l);
 
 /* The fields of a line, behind its keyword. false: it is damaged. Strings point into the line; a name may be empty. */
@@ -43,7 +43,7 @@ bool line_read_record(struct line l, uint64_t *addr, uint64_t *size, uint32_t *l
 /* The name of the code file; false: this INFO line has none. */
 bool line_read_code_file(struct line l, struct str *name);
 
-/* An INLINE record but for its ranges, of which there is one at least. */
+/* An INLINE record without its ranges, of which there is at least one. */
 struct inline_fields {
 	uint32_t depth, call_line, call_file, origin;
 	bool has_call_file; /* not so in the form of 2021 */
@@ -54,7 +54,7 @@ bool line_read_inline(struct line *l, struct inline_fields *out);
 /* The next of them; false: no more. */
 bool line_take_range(struct line *l, uint64_t *addr, uint64_t *size);
 
-/* Up to 16 hex digits, or 9 decimal ones, as far as they go; *at stays when there are none or more. */
+/* Reads up to 16 hex digits, or 9 decimal ones. *at stays where it is if there are none, or more. */
 bool line_slow_hex(const uint8_t **at, uint64_t *value);
 bool line_slow_decimal(const uint8_t **at, uint32_t *value);
 

@@ -22,7 +22,7 @@ bool build_id_parse(struct build_id *id, struct str hex);
 /* Lower-case hex digits, NUL-terminated. */
 void build_id_hex(char out[BUILD_ID_HEX + 1], const uint8_t *id, size_t len);
 
-/* What a module's id says of the build ids that may be meant: all of one, or the first 16 bytes, which are a debug id
+/* What a module's id says about the build ids that it may mean: all of one, or the first 16 bytes, which are a debug id
  * (as a GUID, of age 0; a shorter build id has zeros behind it): reordered if the executable is little-endian, as they
  * are if it is big-endian, which nobody tells. 32 digits may be any of these. */
 struct build_id_question {

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Each library is wrapped as one engine of five functions; what gzip means (members, ends, growing output) stands once,
- * below them. */
+/* Each library is wrapped as an engine of five functions. What concerns gzip (members, ends, growing output) follows
+ * once, for both. */
 
 enum { ENGINE_STEP_MAX = 1 << 30 }; /* both libraries count in 32 bits */
 
@@ -36,8 +36,8 @@ static void flow_advance(struct flow *f, size_t in, size_t out)
 
 #include <isa-l/igzip_lib.h>
 
-/* The library reads a member's header by itself too, but forgets where it was in the optional parts when the input is
- * cut there. So it is read here, with a struct that lasts from call to call. */
+/* The library could read a member's header itself, but if the input is cut within the optional parts it forgets where
+ * it was. So the header is read here, with a struct that lasts from call to call. */
 struct inflater {
 	struct inflate_state state;
 	struct isal_gzip_header header;
@@ -73,7 +73,7 @@ static enum err inflater_run(struct inflater *i, struct flow *f, bool *ended)
 {
 	struct inflate_state *s = &i->state;
 	uint32_t in = step_size(f->in_len), out = step_size(f->room);
-	/* The library does not write through next_in; it only lacks the const. */
+	/* The library does not write through next_in, which only lacks the const. */
 	s->next_in = (uint8_t *)(uintptr_t)f->in;
 	s->avail_in = in;
 	s->next_out = f->out;
@@ -160,7 +160,7 @@ static enum err inflater_run(struct inflater *i, struct flow *f, bool *ended)
 	*ended = result == Z_STREAM_END;
 	if (result == Z_MEM_ERROR)
 		return ERR_NO_MEMORY;
-	/* Z_BUF_ERROR: nothing could be done with so little; the caller sees that by itself. */
+	/* Z_BUF_ERROR: too little input or room to do anything, which the caller notices. */
 	return result == Z_OK || result == Z_STREAM_END || result == Z_BUF_ERROR ? ERR_OK : ERR_CORRUPT;
 }
 
@@ -227,7 +227,7 @@ void gunzip_reset(struct gunzip *g)
 	g->padded = false;
 }
 
-/* Behind a member: passes the zero bytes, and makes ready for another member if they were none. */
+/* Behind a member: skips zero bytes; if there are none, gets ready for another member. */
 static void pass_padding(struct gunzip *g, struct flow *f)
 {
 	while (f->in_len > 0 && *f->in == 0) {
@@ -253,7 +253,7 @@ enum err gunzip_step(
 		g->broken = inflater_run(&g->inflater, &f, &g->ended);
 		if (!g->ended && (f.in_len == 0 || f.room == 0))
 			break;
-		/* With input and room an engine that stands still would turn for ever. */
+		/* An engine that makes no progress despite input and room would loop for ever. */
 		if (!g->broken && f.in_len == before.in_len && f.room == before.room)
 			g->broken = ERR_CORRUPT;
 	}
@@ -310,7 +310,7 @@ struct gzip *gzip_new(uint64_t size)
 		free(g);
 		return NULL;
 	}
-	/* Symbol text and replies shrink to an eighth or less; what does not costs a doubling or three. */
+	/* Symbol text and replies shrink to an eighth or less; anything else costs up to three doublings. */
 	g->cap = size / 8 + 1024;
 	g->out = malloc(g->cap);
 	if (g->out)

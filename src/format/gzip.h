@@ -10,8 +10,8 @@
 
 #include "base/error.h"
 
-/* Several members are one text. Zero bytes behind the last member are padding, as gzip has it; other bytes that start
- * no new member are an error. */
+/* Several members are one text. As in gzip, zero bytes behind the last member are padding; other bytes that do not
+ * start a new member are an error. */
 struct gunzip;
 struct gunzip *gunzip_new(void);
 void gunzip_free(struct gunzip *g);
@@ -29,7 +29,7 @@ struct gzip *gzip_new(uint64_t size);
 void gzip_free(struct gzip *g); /* NULL is fine */
 /* false if out of memory. */
 bool gzip_add(struct gzip *g, const void *data, size_t len);
-/* Nothing comes any more: gives the bytes, in memory from malloc that the caller frees. */
+/* Ends the member and returns its bytes, in memory from malloc that the caller frees. */
 enum err gzip_finish(struct gzip *g, uint8_t **out, size_t *out_len);
 
 /* The parts compressed as one gzip member at a fast level, into memory from malloc that the caller frees. */

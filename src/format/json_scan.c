@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Nothing here calls itself: what a skipped value is nested in is an array of flags, so that no body can use up the
- * stack of a thread.
+ * Nothing here is recursive: the nesting of a skipped value is an array of flags, so no body can exhaust a thread's
+ * stack.
  */
 #include <config.h>
 
@@ -177,7 +177,7 @@ static bool nest_enter(struct scan *s, struct nest *n, bool *empty)
 	return *empty || !object || scan_key(s, &ignored);
 }
 
-/* Behind a value: leaves what ends here, and stops before the next value, or with a depth of 0. */
+/* Behind a value: leaves the lists and objects that end here, and stops before the next value, or at depth 0. */
 static bool nest_go_on(struct scan *s, struct nest *n)
 {
 	struct str ignored;

@@ -13,7 +13,7 @@ enum {
 	SCAN_DEPTH_MAX = 2048, /* lists and objects inside each other in a value that is skipped */
 };
 
-/* A place in a text. The caller sets start, at and end. */
+/* A position in a text. The caller sets start, at and end. */
 struct scan {
 	const uint8_t *start, *at, *end;
 	const char *fault; /* after a function here gave false: what is wrong at `at` */
@@ -57,7 +57,7 @@ static inline bool scan_is_digit(int c)
 	return c >= '0' && c <= '9';
 }
 
-/* The next byte that is no white space; it stays unread. */
+/* The next byte that is not white space; it stays unread. */
 static inline int scan_peek(struct scan *s)
 {
 	for (; s->at < s->end; s->at++)
@@ -66,7 +66,7 @@ static inline int scan_peek(struct scan *s)
 	return SCAN_END;
 }
 
-/* Reads the byte if it is next but for white space. */
+/* Reads the byte if it is next, with any white space before it. */
 static inline bool scan_take(struct scan *s, int c)
 {
 	if (scan_peek(s) != c)

@@ -51,7 +51,7 @@ static bool read_value(struct proto *p, struct proto_field *f)
 	}
 }
 
-/* Up to the end of the group `number`; the groups in it that are open are a stack of their numbers. */
+/* Skips to the end of the group `number`. The open groups within it are a stack of their numbers. */
 static bool skip_group(struct proto *p, uint32_t number)
 {
 	uint32_t open[PROTO_DEPTH_MAX];

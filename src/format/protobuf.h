@@ -8,7 +8,7 @@
 
 enum proto_wire { PROTO_VARINT, PROTO_FIXED64, PROTO_BYTES, PROTO_GROUP, PROTO_GROUP_END, PROTO_FIXED32 };
 
-enum { PROTO_DEPTH_MAX = 100 }; /* groups inside each other, which only unknown fields are */
+enum { PROTO_DEPTH_MAX = 100 }; /* nesting of groups; only unknown fields are groups */
 
 struct proto_field {
 	uint32_t number; /* from 1 */
@@ -32,7 +32,7 @@ static inline struct proto proto_start(struct str message)
 	return (struct proto){.in = {p, p + message.len, false}, .at = p};
 }
 
-/* The next field. A group is passed over as a whole; what it holds must be sound. */
+/* The next field. A group is skipped as a whole; its contents must be sound. */
 bool proto_next(struct proto *p, struct proto_field *f);
 
 static inline uint8_t *proto_put_tag(uint8_t *out, uint32_t number, enum proto_wire wire)

@@ -56,7 +56,7 @@ static uint8_t *put_place(uint8_t *at, const struct offmap_call *c)
 	return at;
 }
 
-/* The sizes name the same literals as what is written. */
+/* The sizes come from the same literals that are written. */
 #define SIZE(literal) (sizeof(literal) - 1)
 
 static uint64_t place_size(const struct offmap_call *c)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writing a reply's frames: strings come escaped from the map and are copied; nothing is built but bytes. */
+/* Writes the frames of a reply. Strings come escaped from the map and are copied; no tree is built. */
 #ifndef FORMAT_REPLY_JSON_H
 #define FORMAT_REPLY_JSON_H
 

@@ -2,10 +2,10 @@
 /*
  * Reads a symbolication request in one pass, without a tree of values and without recursion.
  *
- * What is no request stops the reading, be it a wrong type or broken JSON. Then the value of the key at hand is skipped
- * as any JSON value is, which tells what is wrong with the JSON, if anything is. If nothing is, the refusal is kept
- * until the object ends, because a later key of the same name takes the value's place. So each byte is looked at a
- * small constant number of times, whatever the body holds.
+ * Anything that does not belong into a request, be it a wrong type or broken JSON, stops the reading. The value of the
+ * current key is then skipped like any JSON value, which finds what is wrong with the JSON. If nothing is, the refusal
+ * is kept until the object ends, because a later key of the same name replaces the value. So each byte is looked at a
+ * small constant number of times, whatever the body contains.
  *
  * What has been read lies in lists that are cut back when a value is replaced. At the end they are copied to the arena
  * in exact size.
@@ -25,16 +25,17 @@ enum {
 	INDEX_SHOWN = 40, /* digits of a module_index that an error repeats */
 };
 
-#define INDEX_HUGE INT32_MAX /* stands for every module_index from here on: no memory map is as long */
+#define INDEX_HUGE INT32_MAX /* stands for every module_index from here on: no memory map is so long */
 
-/* Why a request is refused. Put into words when it is certain; a body may hold millions that turn out not to count. */
+/* Why a request is refused. It is put into words only when it is certain, since a body may hold millions of reasons
+ * that turn out not to count. */
 struct refusal {
 	const char *what, *rest; /* around detail */
 	char detail[INDEX_SHOWN + 8];
 	int64_t job, module, stack, frame; /* the place; -1: not inside one */
 };
 
-/* What is known of a key: ERR_MISSING until it is seen, then ERR_OK, or ERR_BAD_REQUEST and why. */
+/* What is known about a key: ERR_MISSING until it is seen, then ERR_OK, or ERR_BAD_REQUEST and why. */
 struct value {
 	enum err code;
 	struct refusal refusal;
@@ -52,7 +53,7 @@ struct raw_module {
 
 /* The job being read. */
 struct draft {
-	size_t modules, stacks, frames, texts; /* lengths of the lists when it began: its own come behind */
+	size_t modules, stacks, frames, texts; /* lengths of the lists when it began; its own items follow */
 	size_t stack_frames;                   /* length of the list of frames when the stack being read began */
 	struct value memory_map, stacks_value;
 	int32_t highest; /* module_index */
@@ -105,7 +106,7 @@ static inline void *push(struct list *l, size_t size)
 	return (char *)l->items + size * l->count++;
 }
 
-/* Says what does not fit. The place is for the caller to add. Of broken JSON it is never heard: scan_skip names that.
+/* Says what does not fit. The caller adds the place. For broken JSON this is never shown: scan_skip says what is wrong.
  */
 static struct refusal *refuse(struct reading *r, const char *what)
 {
@@ -171,7 +172,7 @@ static inline enum err read_items(struct reading *r, enum err (*read_item)(struc
 	return more < 0 ? refuse_body(r, "broken list") : ERR_OK;
 }
 
-/* An integer is kept; reals and what is not a number are not. */
+/* Keeps an integer, but neither reals nor what is not a number. */
 static inline bool read_index(struct reading *r, int32_t *module)
 {
 	struct scan_number n;
@@ -300,7 +301,7 @@ static enum err read_memory_map(struct reading *r)
 	return scan_take(&r->scan, '[') ? read_items(r, read_module) : refuse_job(r, "memoryMap is not a list");
 }
 
-/* A value that does not fit is no error yet: it is skipped, and the refusal kept for the end of the object.
+/* A value that does not fit is not an error yet: it is skipped, and the refusal is kept until the end of the object.
  * ERR_CORRUPT: broken JSON. */
 static enum err read_value(struct reading *r, struct value *v, enum err (*read)(struct reading *r))
 {
@@ -393,8 +394,7 @@ static enum err refuse_kept(struct reading *r, const struct value *v, const char
 	return ERR_BAD_REQUEST;
 }
 
-/* Everything of the job has been read: memoryMap may stand behind stacks, so the one is compared with the other only
- * now. */
+/* The whole job has been read. memoryMap may follow stacks, so only now are they compared. */
 static enum err end_job(struct reading *r)
 {
 	struct draft *d = &r->job;
@@ -507,7 +507,7 @@ static struct str decoded(struct str raw, char **room)
 	return text;
 }
 
-/* Nothing of a reply may be half a surrogate pair. */
+/* A reply may not contain half a surrogate pair. */
 static bool mend(struct str *raw, struct arena *arena)
 {
 	if (!scan_has_half(*raw))

@@ -11,9 +11,9 @@
 
 enum offset_kind {
 	OFFSET_ADDRESS, /* look it up */
-	OFFSET_ELF,     /* the same of an address that the ELF file itself has; never in JSON */
+	OFFSET_ELF,     /* the same for an address of the ELF file itself; never in JSON */
 	OFFSET_NONE,    /* -1: given back as -0x1 */
-	OFFSET_TEXT,    /* no integer of 0 to 2^64-1: given back as it was written */
+	OFFSET_TEXT,    /* not an integer from 0 to 2^64-1: returned as it was written */
 };
 
 struct request_frame {

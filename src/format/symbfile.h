@@ -47,8 +47,8 @@ struct symbfile_pad {
 	size_t count;
 };
 
-/* Where records go, in the order of the file; what they point to is there during the call only. Anything but ERR_OK
- * ends the reading with that error, whose text the sink has set. A member that is NULL: such records are refused
+/* Receives records in the order of the file; what they point to exists only during the call. Any result but ERR_OK ends
+ * the reading with that error, whose text the sink has set. If a member is NULL, such records are refused
  * (ERR_CORRUPT). */
 struct symbfile_sink {
 	enum err (*range)(void *arg, const struct symbfile_range *r, struct error *e);
@@ -61,15 +61,15 @@ struct symbfile_reader;
 /* NULL if out of memory. */
 struct symbfile_reader *symbfile_reader_new(const struct symbfile_sink *sink);
 void symbfile_reader_free(struct symbfile_reader *r);
-/* More bytes, in chunks of any size. ERR_CORRUPT: the text names the byte offset in the file; ERR_NO_MEMORY; what the
- * sink returned. An error stays. */
+/* Feeds more bytes, in chunks of any size. ERR_CORRUPT: the text names the byte offset in the file; ERR_NO_MEMORY; what
+ * the sink returned. Later calls return the same error. */
 enum err symbfile_reader_feed(struct symbfile_reader *r, const uint8_t *data, size_t len, struct error *e);
 /* The file ends here. */
 enum err symbfile_reader_finish(struct symbfile_reader *r, struct error *e);
 
 struct symbfile_writer;
 
-/* Bytes go to write, which returns what it will (ERR_OK to go on). NULL if out of memory. */
+/* Passes the bytes to write, which returns ERR_OK to go on, or any error. NULL if out of memory. */
 struct symbfile_writer *symbfile_writer_new(
         enum err (*write)(void *arg, const uint8_t *data, size_t len, struct error *e), void *arg);
 void symbfile_writer_free(struct symbfile_writer *w);
@@ -78,7 +78,7 @@ void symbfile_writer_free(struct symbfile_writer *w);
  * file goes on. Any other error ends the file. */
 enum err symbfile_write_range(struct symbfile_writer *w, const struct symbfile_range *r, struct error *e);
 enum err symbfile_write_pad(struct symbfile_writer *w, const struct symbfile_pad *p, struct error *e);
-/* No more bytes than these will the file have if it is finished now. */
+/* The most bytes that the file can have if it is finished now. */
 uint64_t symbfile_writer_bound(const struct symbfile_writer *w);
 /* Writes what is held. */
 enum err symbfile_writer_finish(struct symbfile_writer *w, struct error *e);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Records come in any order and may be in several files, so all are held until the end: strings once each, escaped;
- * line tables and frames of pads as varints. Then they are sorted and swept (symbfile_sweep.c).
+ * Records come in any order and from several files, so all are held until the end: each string once, escaped; line
+ * tables and frames of pads as varints. Then they are sorted and swept (symbfile_sweep.c).
  */
 #include <config.h>
 
@@ -20,8 +20,8 @@
 
 enum {
 	STRING_MAX = 1 << 20,    /* bytes; a longer string is cut, so that a page can hold it escaped */
-	STRING_MEAN = 4096,      /* a string that is named over and over costs its length each time: strings that are */
-	STRINGS_FREE = 64 << 20, /* longer than this on average are cut to it, apart from so many bytes */
+	STRING_MEAN = 4096,      /* each use of a string costs its length again, so strings that are */
+	STRINGS_FREE = 64 << 20, /* longer than this on average are cut to it, after so many bytes */
 	PLAIN_DEPTHS = 1 << 16,  /* depths below need no renumbering */
 };
 
@@ -34,7 +34,7 @@ struct symbfile_map *symbfile_map_new(const struct offmap_options *options)
 	offmap_memory_init(&m->memory, options);
 	m->slot_count = 1; /* slot 0: none */
 	arena_init(&m->texts, SIZE_MAX);
-	/* without it only the defence against chosen strings is weaker */
+	/* without a salt only the defence against chosen strings is weaker */
 	if (getrandom(&m->salt, sizeof m->salt, GRND_NONBLOCK) < 0)
 		m->salt = (uintptr_t)m;
 	m->slot_cap = 64;
@@ -113,7 +113,7 @@ static bool add_slot(struct symbfile_map *m, struct str s, uint64_t hash)
 	return true;
 }
 
-/* Cuts a string that is too long, not within a letter. */
+/* Cuts a string that is too long, but never within a character. */
 static struct str cut_string(struct symbfile_map *m, struct str s)
 {
 	size_t max = m->string_bytes > STRINGS_FREE + STRING_MEAN * m->strings ? STRING_MEAN : STRING_MAX;
@@ -125,7 +125,7 @@ static struct str cut_string(struct symbfile_map *m, struct str s)
 	return s;
 }
 
-/* The slot of a string, 0 for an empty one. false if out of memory. */
+/* The slot of a string; 0 for an empty one. false: out of memory. */
 static bool intern_text(struct symbfile_map *m, struct str s, uint32_t *slot)
 {
 	s = cut_string(m, s);
@@ -186,9 +186,9 @@ static bool put_line(struct symbfile_map *m, struct range_record *r, struct symb
 	return true;
 }
 
-/* An address has the line of the entry before the first that starts behind it. So an entry that goes back (offsets wrap
- * at 32 bits) takes over from the one with the highest offset so far, and nothing counts from the first entry on that
- * lies past the range. What is kept ascends. */
+/* An address has the line of the entry before the first one that starts behind it. So an entry that goes back (offsets
+ * wrap at 32 bits) replaces the one with the highest offset so far, and the first entry past the range ends the table.
+ * The kept entries ascend. */
 static bool keep_lines(struct symbfile_map *m, const struct symbfile_range *range, struct range_record *r)
 {
 	struct symbfile_line last = {0, 0}, held = {0, 0};
@@ -264,7 +264,7 @@ static bool keep_pad(struct symbfile_map *m, const struct symbfile_pad *pad)
 	return true;
 }
 
-/* A pad without frames says nothing, and hides nothing. */
+/* A pad without frames says nothing and hides nothing. */
 static enum err add_pad(void *arg, const struct symbfile_pad *pad, struct error *e)
 {
 	struct symbfile_map *m = arg;
@@ -280,7 +280,8 @@ struct symbfile_sink symbfile_map_sink(struct symbfile_map *m)
 
 /* ---- the end ---- */
 
-/* Of ranges that start at one address the longer first, then in order of arrival: the one that answers comes last. */
+/* Ranges that start at one address: the longer first, then in order of arrival, so that the one that answers comes
+ * last. */
 static int range_order(const void *a, const void *b)
 {
 	const struct range_record *x = a, *y = b;
@@ -305,7 +306,7 @@ static int number_order(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Joins functions that adjoin or overlap and have the same name to symbols. */
+/* Joins functions of one name that adjoin or overlap into symbols. */
 static bool find_symbols(struct symbfile_map *m)
 {
 	uint32_t *newest = calloc(m->slot_count, sizeof *newest); /* symbol + 1 of a name */
@@ -331,7 +332,7 @@ static bool find_symbols(struct symbfile_map *m)
 	return ok;
 }
 
-/* Depths are any number: the sweep wants them small. */
+/* Renumbers depths, which may be any number, for the sweep, which needs small ones. */
 static bool number_depths(struct symbfile_map *m)
 {
 	uint32_t deepest = 0, count = 0;

@@ -11,11 +11,11 @@ struct symbfile_map;
 
 struct symbfile_map *symbfile_map_new(const struct offmap_options *options);
 void symbfile_map_free(struct symbfile_map *m);
-/* Takes the records of any number of symbfiles, parts in any order. ERR_NO_MEMORY; ERR_TOO_LARGE: more than
- * options->memory_max would be held. */
+/* Takes the records of any number of symbfiles, with parts in any order. ERR_NO_MEMORY; ERR_TOO_LARGE: the map would
+ * hold more than options->memory_max. */
 struct symbfile_sink symbfile_map_sink(struct symbfile_map *m);
-/* The map, whose generation and text_bytes are the caller's to fill. ERR_NO_MEMORY, ERR_TOO_LARGE. No record at all
- * gives a map that answers nothing. */
+/* The map; the caller fills its generation and text_bytes. ERR_NO_MEMORY, ERR_TOO_LARGE. Without any record it is a map
+ * that answers nothing. */
 enum err symbfile_map_finish(struct symbfile_map *m, struct offmap **out);
 
 #endif

@@ -75,7 +75,7 @@ static enum err corrupt(struct symbfile_reader *r, uint64_t offset, const char *
 	return error_set(&r->error, ERR_CORRUPT, "byte %" PRIu64 ": %s", offset, text);
 }
 
-/* The place in the file of a byte of the body, which has been taken whole. */
+/* The file offset of a byte of the body, which has been read as a whole. */
 static uint64_t offset_of(const struct symbfile_reader *r, struct str body, const uint8_t *at)
 {
 	return r->at - body.len + (uint64_t)(at - (const uint8_t *)body.data);
@@ -112,7 +112,7 @@ static enum err resolve_ref(struct symbfile_reader *r, uint32_t ref, uint64_t of
 	return ERR_OK;
 }
 
-/* *s stays as it is for a text that is not there. */
+/* *If there is no text, s stays as it is. */
 static enum err resolve_text(struct symbfile_reader *r, struct str body, const struct wire_text *t, struct str *s)
 {
 	if (t->kind == TEXT_REF)
@@ -302,7 +302,7 @@ static enum err take_type(struct symbfile_reader *r, uint8_t byte)
 	return err || !done ? err : begin_body(r);
 }
 
-/* Takes n bytes, no more than are left of the body. A body that lies in one chunk is not copied. */
+/* Takes n bytes; the body has at least as many left. A body within one chunk is not copied. */
 static enum err take_body(struct symbfile_reader *r, const uint8_t *data, size_t n)
 {
 	bool skip = r->state == STATE_SKIP;
@@ -322,7 +322,7 @@ static enum err take_body(struct symbfile_reader *r, const uint8_t *data, size_t
 	return err;
 }
 
-/* Takes some of the bytes, at least one; *used says how many. */
+/* Takes at least one of the bytes; *used says how many. */
 static enum err take_some(struct symbfile_reader *r, const uint8_t *data, size_t len, size_t *used)
 {
 	*used = r->state < STATE_BODY ? 1 : len < r->left ? len : (size_t)r->left;

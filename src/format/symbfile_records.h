@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What symbfiles said, compact, between reading and the sweep. Private to the map of symbfiles. */
+/* The contents of symbfiles, compact, between reading and the sweep. Private to the map of symbfiles. */
 #ifndef FORMAT_SYMBFILE_RECORDS_H
 #define FORMAT_SYMBFILE_RECORDS_H
 
@@ -13,10 +13,10 @@ typedef unsigned __int128 position; /* addresses and the end behind the last one
 #define PARENTS_FILE UINT32_MAX /* a call_file that is that of the record around */
 
 enum {
-	CHAIN_MAX = 10000, /* frames of an address; deeper ones are left out */
-	CHAIN_SHORT = 8,   /* the same, once ranges that do not nest have cost too much */
+	CHAIN_MAX = 10000, /* most frames of an address; deeper ones are left out */
+	CHAIN_SHORT = 8,   /* the same, after ranges that do not nest have cost too much */
 	NODES_PER_RANGE = 4,
-	NODES_FREE = 4096, /* too much: so many nodes for each range, and so many more */
+	NODES_FREE = 4096, /* too much means more than this many nodes for each range, plus this many */
 };
 
 /* A range, or one more piece of it. Strings are slots of the map, 0: none. */
@@ -24,8 +24,8 @@ struct range_record {
 	uint64_t va, length; /* length > 0; va + length is at most 2^64 */
 	uint64_t lines;      /* in the blob: of the next line */
 	uint32_t lines_left;
-	uint32_t offset, line; /* of the line that holds where the sweep is; 0 before the first */
-	uint32_t depth;        /* when sorted: its place among the depths that there are */
+	uint32_t offset, line; /* the line that holds at the position of the sweep; 0 before the first */
+	uint32_t depth;        /* once sorted: its index among the existing depths */
 	uint32_t func, file, call_file, call_line;
 	uint32_t below;  /* order of arrival; in the sweep the record + 1 of this depth that it hides */
 	uint32_t symbol; /* of a function: index + 1 */
@@ -54,7 +54,7 @@ struct symbfile_map {
 	uint32_t slot_count, slot_cap;
 	uint32_t *table; /* slots by hash, 0: free; no map64, which takes 16 bytes a slot instead of 4 */
 	uint32_t table_size;
-	uint64_t salt; /* so that nobody can choose strings that share a place */
+	uint64_t salt; /* so that nobody can choose strings with equal hashes */
 	struct arena texts;
 	uint64_t strings, string_bytes; /* that came */
 	uint8_t *scratch;               /* escaped text */
@@ -78,7 +78,7 @@ static inline position range_end(const struct range_record *r)
 	return (position)r->va + r->length;
 }
 
-/* So much is held, and `more` beside it. false: more than may be. */
+/* Charges what is held, and `more` beside it. false: more than allowed. */
 static inline bool symbfile_map_count(struct symbfile_map *m, uint64_t more)
 {
 	uint64_t bytes = m->texts.used + (uint64_t)m->slot_cap * sizeof *m->slots +

@@ -50,7 +50,7 @@ enum err symbfile_strings_add(struct symbfile_strings *s, struct str text, uint3
 	if (!array_reserve(&s->items, &s->cap, s->count + 1, sizeof *s->items))
 		return ERR_NO_MEMORY;
 	s->items[s->count] = (struct symbfile_string){.at = (uint32_t)s->texts.len, .len = (uint32_t)text.len};
-	/* Never no byte at all, so that texts.data is there for an empty string, too. */
+	/* At least one byte, so that an empty string, too, has texts.data. */
 	if (!buffer_reserve(&s->texts, text.len + 1) || !buffer_append_str(&s->texts, text) ||
 	        !map64_put(&s->by_hash, key, s->count + 1))
 		return ERR_NO_MEMORY;

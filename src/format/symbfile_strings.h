@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The different strings of the records that a symbfile's writer holds, and which of them go into its string table. */
+/* The distinct strings of the records that a symbfile writer holds, and which of them go into its string table. */
 #ifndef FORMAT_SYMBFILE_STRINGS_H
 #define FORMAT_SYMBFILE_STRINGS_H
 
@@ -31,7 +31,7 @@ void symbfile_strings_init(struct symbfile_strings *s);
 void symbfile_strings_release(struct symbfile_strings *s);
 /* Forgets the strings. */
 void symbfile_strings_reset(struct symbfile_strings *s);
-/* The index of a string, which is kept from now on. ERR_TOO_LARGE: a table of all strings would reach TABLE_MAX;
+/* The index of a string, which is kept from then on. ERR_TOO_LARGE: a table of all strings would reach TABLE_MAX;
  * ERR_NO_MEMORY. */
 enum err symbfile_strings_add(struct symbfile_strings *s, struct str text, uint32_t *index);
 /* Counts a use. The second makes it shared, and so does one that needs the table. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sweep goes over all addresses at which an answer may change: where ranges start and end, where lines of the
- * deepest range start, before and behind return pads. What it keeps is the chain: at each depth the range that covers,
- * the outermost first. Ranges of one depth hide each other: the one that started last is on top of a stack.
+ * The sweep visits all addresses at which an answer may change: where ranges start and end, where lines of the deepest
+ * range start, before and behind return pads. It keeps the chain: for each depth the range that covers the address, the
+ * outermost first. Ranges of one depth hide each other: the one that started last is on top of a stack.
  *
  * The outermost range names the function. As long as that stays the same symbol, segments and nodes go to one flat
  * function, which is then encoded as a piece. A return pad is a segment of one byte in it, or a piece of its own when
@@ -63,7 +63,7 @@ struct place {
 
 /* ---- the piece at hand ---- */
 
-/* A long string gets its place in the string pages. */
+/* Gives a long string its place in the string pages. */
 static bool use_string(struct sweep *s, uint32_t slot)
 {
 	struct map_string *string = &s->m->slots[slot];
@@ -93,7 +93,7 @@ static bool use_name(struct sweep *s)
 	return true;
 }
 
-/* Encodes what there is, up to an address. The nodes of the chain go with it. */
+/* Encodes the piece at hand up to an address. The nodes of the chain go with it. */
 static bool end_piece(struct sweep *s, position to)
 {
 	struct flat *f = &s->flat;
@@ -113,7 +113,7 @@ static bool end_piece(struct sweep *s, position to)
 	return symbfile_map_count(s->m, s->tables + encoder_held_bytes(s->encoder));
 }
 
-/* What comes from `at` on is of this function. Goes on with the piece at hand when it is. */
+/* From `at` on everything belongs to this function. Continues the piece at hand if that is of the same function. */
 static bool start_piece(struct sweep *s, uint64_t at, uint32_t name, struct range_symbol symbol)
 {
 	struct flat *f = &s->flat;
@@ -188,7 +188,7 @@ static uint32_t covering(struct sweep *s, uint32_t depth, uint64_t at)
 	return *top;
 }
 
-/* A function has the extent of all its adjoining pieces; what has no function around it, its own. */
+/* A function extends over all its adjoining pieces; a range without a function over itself. */
 static struct range_symbol symbol_of(const struct symbfile_map *m, const struct range_record *r)
 {
 	return r->symbol ? m->symbols[r->symbol - 1] : (struct range_symbol){r->va, r->length};
@@ -219,13 +219,13 @@ static bool add_link(struct sweep *s, uint64_t at, uint32_t range, bool site_onl
 	return true;
 }
 
-/* Makes the chain that of an address, which is not below the one before. */
+/* Moves the chain to an address, which is not below the previous one. */
 static bool settle_chain(struct sweep *s, uint64_t at)
 {
 	while (s->chain_len && s->chain[s->chain_len - 1].end <= at)
 		s->chain_len--;
 	open_ranges(s, at);
-	/* Too much for one piece: the nodes of the chain are made anew, which is little beside it. */
+	/* Too much for one piece. The nodes of the chain are made again, which costs little. */
 	bool many = s->flat.segment_count >= PIECE_SEGMENTS && 16 * s->chain_len <= s->flat.segment_count;
 	if ((many || s->flat.node_count >= PIECE_NODES) && !end_piece(s, at))
 		return false;
@@ -247,7 +247,7 @@ static bool settle_chain(struct sweep *s, uint64_t at)
 
 /* ---- what is written ---- */
 
-/* Reads the lines of a range up to an address; gives back where the next one starts. */
+/* Reads the lines of a range up to an address; returns where the next one starts. */
 static position read_lines(struct symbfile_map *m, struct range_record *r, uint64_t at)
 {
 	while (r->lines_left) {
@@ -263,7 +263,7 @@ static position read_lines(struct symbfile_map *m, struct range_record *r, uint6
 	return ADDRESS_END;
 }
 
-/* What the ranges say of an address; next comes down to where they may say something else. */
+/* What the ranges say of an address; lowers next to where they may say something else. */
 static bool write_place(struct sweep *s, uint64_t at, position *next)
 {
 	const struct chain_link *last = &s->chain[s->chain_len - 1];
@@ -326,7 +326,7 @@ static bool write_pad(struct sweep *s, uint64_t at)
 
 /* ---- the sweep ---- */
 
-/* Where the chain, once settled, may change next. */
+/* Where the settled chain may change next. */
 static position next_change(const struct sweep *s)
 {
 	const struct symbfile_map *m = s->m;
@@ -359,7 +359,7 @@ static bool sweep_addresses(struct sweep *s)
 	return end_piece(s, ADDRESS_END);
 }
 
-/* The strings as the encoder wants them: short ones one behind the other. */
+/* The strings in the form that the encoder needs: short ones one after the other. */
 static bool make_strings(struct sweep *s)
 {
 	const struct symbfile_map *m = s->m;

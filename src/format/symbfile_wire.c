@@ -23,7 +23,7 @@ static enum err wrong_wire(struct wire_fault *fault, const struct proto_field *f
 	return bad_field(fault, f, "a field of the wrong wire type");
 }
 
-/* Gives every field of a message to take, until one is refused. */
+/* Passes each field of a message to take, until one is refused. */
 static enum err each_field(struct str body,
         enum err (*take)(void *to, const struct proto_field *f, struct wire_fault *fault), void *to,
         struct wire_fault *fault)
@@ -270,7 +270,7 @@ enum err wire_table_read(struct wire_table *t, struct str body, struct wire_faul
 	enum err err = each_field(body, table_field, &reading, fault);
 	if (err)
 		return err;
-	/* The body is gone with the next message, the table is not. */
+	/* The table outlives the body, which is gone with the next message. */
 	uint8_t *copy = realloc(t->copy, body.len + 1);
 	if (!copy)
 		return ERR_NO_MEMORY;

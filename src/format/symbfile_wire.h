@@ -37,7 +37,7 @@ enum {
 
 #define SYMBFILE_MAGIC "symbfile"
 
-/* Of any message: the first fault of its body, at a byte of it. */
+/* The first fault in the body of any message, at a byte of it. */
 struct wire_fault {
 	const char *text;
 	const uint8_t *at;
@@ -61,7 +61,8 @@ struct wire_column {
 	uint32_t cap;
 };
 
-/* These keep their memory from one message to the next. Zeroed at first; released by the functions below. */
+/* These keep their memory from one message to the next. The caller clears them at first; the functions below release
+ * them. */
 
 struct wire_range {
 	struct wire_address address;
@@ -82,7 +83,7 @@ struct wire_table {
 	size_t len;            /* of the copy */
 };
 
-/* ERR_CORRUPT with the fault, or ERR_NO_MEMORY. What is read replaces what was there. */
+/* Replaces the old contents. ERR_CORRUPT with the fault, or ERR_NO_MEMORY. */
 enum err wire_header_read(struct str body, struct wire_fault *fault);
 enum err wire_range_read(struct wire_range *r, struct str body, struct wire_fault *fault);
 enum err wire_pad_read(struct wire_pad *p, struct str body, struct wire_fault *fault);

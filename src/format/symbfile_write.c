@@ -11,18 +11,18 @@
 #include "format/symbfile_strings.h"
 #include "format/symbfile_wire.h"
 
-/* Which strings go into the table is known when all records that use it are. Until then a record is held in
- * `records`: the type; the length and bytes of those fields of its message that have no string; how many strings it
- * has; of each 0 for none, else its index + 1. All numbers are varints. */
+/* Only when all records that use a string table are known is it clear which strings go into it. Until then each record
+ * is held in `records`: its type; the length and bytes of the fields of its message that have no string; how many
+ * strings it has; for each string its index + 1, or 0 for none. All numbers are varints. */
 
 enum {
-	HELD_MAX = 16 << 20, /* bytes of records, when it is time to write them */
+	HELD_MAX = 16 << 20, /* bytes of records after which they are written */
 	OUT_MAX = 64 << 10,
-	/* What a message's lines or frames may take; the rest of it always has room behind them. */
+	/* The most that a message's lines or frames may take; the rest of it always fits behind them. */
 	COLUMNS_MAX = SYMBFILE_MESSAGE_MAX - 4 * INLINE_MAX,
 	U32_MAX_LEN = 5,   /* bytes of a varint of 32 bits */
 	RANGE_STRINGS = 3, /* func, file, call file */
-	RECORD_EXTRA = 16, /* bytes that a message may have more than its record: lengths and tags */
+	RECORD_EXTRA = 16, /* bytes by which a message may exceed its record: lengths and tags */
 };
 
 struct symbfile_writer {
@@ -71,7 +71,7 @@ void symbfile_writer_free(struct symbfile_writer *w)
 	free(w);
 }
 
-/* ---- fields into buffers; a buffer without memory remembers that ---- */
+/* ---- fields into buffers; a buffer that ran out of memory remembers it ---- */
 
 static void add_varint(struct buffer *b, uint64_t value)
 {
@@ -104,7 +104,7 @@ static struct str contents(const struct buffer *b)
 	return (struct str){(const char *)b->data, b->len};
 }
 
-/* Ends what was gathered in `part`: it becomes a field of b, unless it is empty. */
+/* Appends what was gathered in `part` to b as a field, unless it is empty. */
 static void add_gathered(struct buffer *b, uint32_t number, struct buffer *part)
 {
 	if (part->failed)
@@ -212,7 +212,7 @@ static enum err put_record(struct symbfile_writer *w, struct reader *held, struc
 	return put_message(w, type, e);
 }
 
-/* Writes the string table and all records that are held; both begin anew. */
+/* Writes the string table and all held records, and begins both anew. */
 static enum err flush_records(struct symbfile_writer *w, struct error *e)
 {
 	struct reader held = {w->records.data, w->records.data, false};
@@ -263,7 +263,7 @@ static enum err pad_ids(struct symbfile_writer *w, const void *record)
 	return err;
 }
 
-/* Finds the strings of a record; where the table has no room for them, what is held makes place. */
+/* Finds the strings of a record. If the table has no room for them, what is held is written first. */
 static enum err take_strings(struct symbfile_writer *w, enum err (*take)(struct symbfile_writer *w, const void *record),
         const void *record, size_t count, struct error *e)
 {
@@ -358,7 +358,7 @@ enum err symbfile_write_pad(struct symbfile_writer *w, const struct symbfile_pad
 
 uint64_t symbfile_writer_bound(const struct symbfile_writer *w)
 {
-	/* A string is written once as it is, and a reference takes a tag more than what is held of it. */
+	/* Each string is written once, and a reference takes a tag more than what is held of it. */
 	return w->written + sizeof SYMBFILE_MAGIC + 2 * VARINT_MAX + w->strings.table_len + w->records.len +
 	       (uint64_t)w->held_count * RECORD_EXTRA;
 }

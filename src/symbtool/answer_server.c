@@ -158,7 +158,7 @@ static enum err write_request(
 static enum err send_v5(
         struct server *s, const char *headers, const struct buffer *body, struct buffer *reply, struct error *e)
 {
-	struct connection *c = connection_new(s);
+	struct server_connection *c = connection_new(s);
 	reply->max = REPLY_MAX;
 	struct server_request request = {
 	        .path = "/symbolicate/v5", .headers = headers, .post = true, .data = body->data, .len = body->len};

@@ -54,7 +54,7 @@ struct questions {
 struct filter_names {
 	struct local_symbols *local;
 	struct server *server;
-	struct connection *connection;
+	struct server_connection *connection;
 	struct module *modules;
 	size_t module_count;
 	uint32_t module_cap;

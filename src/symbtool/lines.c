@@ -11,23 +11,23 @@
 
 enum { BLOCK = 64 << 10 };
 
-void lines_init(struct lines *l, int fd)
+void lines_init(struct line_input *l, int fd)
 {
-	*l = (struct lines){.fd = fd};
+	*l = (struct line_input){.fd = fd};
 }
 
-void lines_release(struct lines *l)
+void lines_release(struct line_input *l)
 {
 	free(l->text);
 }
 
-static char *line_end(const struct lines *l)
+static char *line_end(const struct line_input *l)
 {
 	return l->at < l->len ? memchr(l->text + l->at, '\n', l->len - l->at) : NULL;
 }
 
 /* Makes room for a block and a NUL after it. */
-static enum err make_room(struct lines *l, struct error *e)
+static enum err make_room(struct line_input *l, struct error *e)
 {
 	if (l->at) {
 		memmove(l->text, l->text + l->at, l->len - l->at);
@@ -47,7 +47,7 @@ static enum err make_room(struct lines *l, struct error *e)
 	return ERR_OK;
 }
 
-static enum err read_more(struct lines *l, struct error *e)
+static enum err read_more(struct line_input *l, struct error *e)
 {
 	enum err err = make_room(l, e);
 	if (err)
@@ -62,7 +62,7 @@ static enum err read_more(struct lines *l, struct error *e)
 	return ERR_OK;
 }
 
-enum err lines_next(struct lines *l, char **line, struct error *e)
+enum err lines_next(struct line_input *l, char **line, struct error *e)
 {
 	char *end;
 	*line = NULL;
@@ -82,7 +82,7 @@ enum err lines_next(struct lines *l, char **line, struct error *e)
 	return ERR_OK;
 }
 
-bool lines_wait(const struct lines *l)
+bool lines_wait(const struct line_input *l)
 {
 	return !line_end(l) && !l->ended && poll(&(struct pollfd){.fd = l->fd, .events = POLLIN}, 1, 0) != 1;
 }

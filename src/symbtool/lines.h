@@ -11,7 +11,7 @@
 
 enum { LINES_MAX = 64 << 20 }; /* bytes of a line */
 
-struct lines {
+struct line_input {
 	int fd;
 	char *text;
 	size_t len, cap, at; /* bytes held; at: bytes already returned */
@@ -19,12 +19,12 @@ struct lines {
 	bool ended;
 };
 
-void lines_init(struct lines *l, int fd);
-void lines_release(struct lines *l);
+void lines_init(struct line_input *l, int fd);
+void lines_release(struct line_input *l);
 /* The next line without its end, NUL-terminated, valid until the next call; NULL at the end of the input. ERR_IO,
  * ERR_NO_MEMORY, ERR_TOO_LARGE. */
-enum err lines_next(struct lines *l, char **line, struct error *e);
+enum err lines_next(struct line_input *l, char **line, struct error *e);
 /* Whether the next line has not arrived yet, so that what was read should be answered first. */
-bool lines_wait(const struct lines *l);
+bool lines_wait(const struct line_input *l);
 
 #endif

@@ -26,7 +26,7 @@ enum {
 #define LONGEST_PAUSE (20 * SECOND)
 #define PAUSE_SLICE (50 * MS) /* how soon a request notices that it was cancelled */
 
-struct connection {
+struct server_connection {
 	struct server *server;
 	CURL *easy;
 	char problem[CURL_ERROR_SIZE];
@@ -57,14 +57,14 @@ enum err server_check(struct server *s, struct error *e)
 
 static size_t on_body(char *data, size_t size, size_t len, void *arg)
 {
-	struct connection *c = arg;
+	struct server_connection *c = arg;
 	(void)size;
 	return buffer_append(c->body, data, len) ? len : CURL_WRITEFUNC_ERROR;
 }
 
 static size_t on_read(char *out, size_t size, size_t count, void *arg)
 {
-	struct connection *c = arg;
+	struct server_connection *c = arg;
 	const struct server_request *q = c->request;
 	size_t room = size * count, left = (size_t)(q->len - c->read);
 	size_t want = room < left ? room : left;
@@ -75,14 +75,14 @@ static size_t on_read(char *out, size_t size, size_t count, void *arg)
 
 static int on_seek(void *arg, curl_off_t offset, int origin)
 {
-	struct connection *c = arg;
+	struct server_connection *c = arg;
 	if (origin != SEEK_SET || offset < 0 || (uint64_t)offset > c->request->len)
 		return CURL_SEEKFUNC_CANTSEEK;
 	c->read = (uint64_t)offset;
 	return CURL_SEEKFUNC_OK;
 }
 
-static void tell_sent(struct connection *c, int64_t now)
+static void tell_sent(struct server_connection *c, int64_t now)
 {
 	if (c->request->sent && now != c->told)
 		c->request->sent(c->request->arg, now - c->told);
@@ -91,7 +91,7 @@ static void tell_sent(struct connection *c, int64_t now)
 
 static int on_progress(void *arg, curl_off_t down_total, curl_off_t down, curl_off_t up_total, curl_off_t up)
 {
-	struct connection *c = arg;
+	struct server_connection *c = arg;
 	(void)down_total, (void)down, (void)up_total;
 	tell_sent(c, up);
 	return atomic_load(&c->server->cancel);
@@ -99,7 +99,7 @@ static int on_progress(void *arg, curl_off_t down_total, curl_off_t down, curl_o
 
 /* ---- one try ---- */
 
-static bool set_up(struct connection *c)
+static bool set_up(struct server_connection *c)
 {
 	CURL *h = c->easy;
 	const struct server *s = c->server;
@@ -123,9 +123,9 @@ static bool set_up(struct connection *c)
 	       (!s->ca_file || !curl_easy_setopt(h, CURLOPT_CAINFO, s->ca_file));
 }
 
-struct connection *connection_new(struct server *s)
+struct server_connection *connection_new(struct server *s)
 {
-	struct connection *c = calloc(1, sizeof *c);
+	struct server_connection *c = calloc(1, sizeof *c);
 	if (!c)
 		return NULL;
 	c->server = s;
@@ -136,7 +136,7 @@ struct connection *connection_new(struct server *s)
 	return NULL;
 }
 
-void connection_free(struct connection *c)
+void connection_free(struct server_connection *c)
 {
 	if (!c)
 		return;
@@ -153,7 +153,7 @@ static bool add_line(struct curl_slist **list, const char *line)
 }
 
 /* The API key and the request's own header lines; no 100-continue, which costs a round trip. */
-static bool make_headers(const struct connection *c, struct curl_slist **list)
+static bool make_headers(const struct server_connection *c, struct curl_slist **list)
 {
 	char line[256];
 	bool ok = add_line(list, "Expect:");
@@ -176,7 +176,7 @@ static void free_headers(struct curl_slist *list, const char *secret)
 	curl_slist_free_all(list);
 }
 
-static char *full_url(const struct connection *c)
+static char *full_url(const struct server_connection *c)
 {
 	char *url = NULL;
 	size_t len = strlen(c->server->url);
@@ -193,7 +193,7 @@ static char *full_url(const struct connection *c)
 	return asprintf(&url, "%.*s%s", (int)len, c->server->url, c->request->path) < 0 ? NULL : url;
 }
 
-static CURLcode perform(struct connection *c, const char *url, struct curl_slist *headers)
+static CURLcode perform(struct server_connection *c, const char *url, struct curl_slist *headers)
 {
 	CURL *h = c->easy;
 	CURLcode code = curl_easy_setopt(h, CURLOPT_URL, url);
@@ -247,7 +247,7 @@ static bool is_hopeless(CURLcode code)
 }
 
 /* A server may reply before it has read everything, so a status counts more than curl's result. */
-static enum err judge(struct connection *c, const char *url, CURLcode code, struct error *e)
+static enum err judge(struct server_connection *c, const char *url, CURLcode code, struct error *e)
 {
 	char text[160];
 	long status = 0;
@@ -264,7 +264,7 @@ static enum err judge(struct connection *c, const char *url, CURLcode code, stru
 
 /* The pause that the server asks for, else twice the last one, slightly shortened at random so that clients do not all
  * come back at once. */
-static int64_t pause_length(struct connection *c, unsigned tries)
+static int64_t pause_length(struct server_connection *c, unsigned tries)
 {
 	curl_off_t asked = 0;
 	curl_easy_getinfo(c->easy, CURLINFO_RETRY_AFTER, &asked);
@@ -276,7 +276,7 @@ static int64_t pause_length(struct connection *c, unsigned tries)
 	return pause - (int64_t)(random_u64() % (uint64_t)(pause / 4));
 }
 
-static void pause_for(const struct connection *c, int64_t length)
+static void pause_for(const struct server_connection *c, int64_t length)
 {
 	int64_t end = clock_now() + length;
 	struct timespec slice = {.tv_nsec = PAUSE_SLICE};
@@ -285,7 +285,7 @@ static void pause_for(const struct connection *c, int64_t length)
 }
 
 /* Whether to try again; waits before that. */
-static bool wait_for_another(struct connection *c, unsigned tries, int64_t *give_up, const struct error *e)
+static bool wait_for_another(struct server_connection *c, unsigned tries, int64_t *give_up, const struct error *e)
 {
 	if (!*give_up)
 		*give_up = clock_now() + c->server->retry_time;
@@ -298,7 +298,7 @@ static bool wait_for_another(struct connection *c, unsigned tries, int64_t *give
 }
 
 enum err connection_send(
-        struct connection *c, const struct server_request *request, struct buffer *body, struct error *e)
+        struct server_connection *c, const struct server_request *request, struct buffer *body, struct error *e)
 {
 	struct curl_slist *headers = NULL;
 	enum err err = ERR_OK;

@@ -24,9 +24,9 @@ struct server {
 enum err server_check(struct server *s, struct error *e);
 
 /* One thread's connection. NULL if out of memory. */
-struct connection;
-struct connection *connection_new(struct server *s);
-void connection_free(struct connection *c);
+struct server_connection;
+struct server_connection *connection_new(struct server *s);
+void connection_free(struct server_connection *c);
 
 struct server_request {
 	const char *path;    /* behind the URL */
@@ -43,6 +43,6 @@ struct server_request {
  * ERR_UNAVAILABLE (429, 5xx, no reply; retried until retry_time was over), ERR_BAD_REQUEST (any other). Each failed try
  * is reported on standard error. */
 enum err connection_send(
-        struct connection *c, const struct server_request *request, struct buffer *body, struct error *e);
+        struct server_connection *c, const struct server_request *request, struct buffer *body, struct error *e);
 
 #endif

@@ -52,7 +52,7 @@ static void mark_kind(const struct spool *s, const json_t *kind, bool *there)
 }
 
 /* What the server says about an id; NULL on failure. */
-static json_t *ask(struct connection *c, const char *id, struct error *e)
+static json_t *ask(struct server_connection *c, const char *id, struct error *e)
 {
 	char path[64 + BUILD_ID_HEX];
 	struct buffer body;
@@ -74,7 +74,7 @@ static json_t *ask(struct connection *c, const char *id, struct error *e)
 
 /* Whether the build id leads to this executable, too; true when it has none. What an older symbtool has sent has no
  * build id, and so it is asked for by name. */
-static enum err ask_for_claim(struct connection *c, const struct cut *cut, bool *claimed, struct error *e)
+static enum err ask_for_claim(struct server_connection *c, const struct cut *cut, bool *claimed, struct error *e)
 {
 	char build_id[BUILD_ID_HEX + 1], hex[FILE_ID_HEX + 1];
 	*claimed = true;
@@ -97,7 +97,7 @@ static enum err ask_for_claim(struct connection *c, const struct cut *cut, bool 
 
 /* there: one for each part, ranges first. Where all are, but the build id does not lead to them, the last is sent
  * again, which says it. */
-static enum err ask_what_is_there(struct connection *c, const struct cut *cut, bool *there, struct error *e)
+static enum err ask_what_is_there(struct server_connection *c, const struct cut *cut, bool *there, struct error *e)
 {
 	char id[FILE_ID_BASE64 + 1];
 	size_t count = 0, missing = 0;
@@ -143,7 +143,8 @@ static enum err compress_part(const struct spool *s, size_t part, uint8_t **out,
 }
 
 /* *len is the number of bytes sent. */
-static enum err send_part(struct upload *u, struct connection *c, const struct job *job, size_t *len, struct error *e)
+static enum err send_part(
+        struct upload *u, struct server_connection *c, const struct job *job, size_t *len, struct error *e)
 {
 	const struct spool *s = &u->cut->kinds[job->kind];
 	char path[64], headers[512], id[FILE_ID_BASE64 + 1], build_id[BUILD_ID_HEX + 1];
@@ -196,7 +197,7 @@ static void *send_parts(void *arg)
 {
 	struct upload *u = arg;
 	struct error e;
-	struct connection *c = connection_new(u->server);
+	struct server_connection *c = connection_new(u->server);
 	if (!c)
 		note(u, no_memory(&e), &e, 0);
 	for (unsigned i; c && !atomic_load(&u->server->cancel) && (i = atomic_fetch_add(&u->next, 1)) < u->count;) {
@@ -245,7 +246,7 @@ static enum err find_jobs(struct upload *u, bool force, uint64_t *bytes, struct 
 {
 	size_t all = u->cut->kinds[SYMBFILE_RANGES].count + u->cut->kinds[SYMBFILE_RETURNPADS].count;
 	bool *there = calloc(all, sizeof *there);
-	struct connection *c = connection_new(u->server);
+	struct server_connection *c = connection_new(u->server);
 	u->jobs = calloc(all, sizeof *u->jobs);
 	enum err err = there && c && u->jobs ? ERR_OK : no_memory(e);
 	if (!err && !force)

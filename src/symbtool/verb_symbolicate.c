@@ -110,7 +110,7 @@ static enum err answer(struct symbolicate *s, struct error *e)
  * for more; as JSON, each reply has as much as a server accepts. */
 static enum err read_stacks(struct symbolicate *s, struct error *e)
 {
-	struct lines lines;
+	struct line_input lines;
 	char *line = NULL;
 	enum err err = question_end_stack(&s->q, e);
 	size_t most = s->json ? QUESTION_FRAMES / 2 : BATCH;

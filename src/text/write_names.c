@@ -5,7 +5,7 @@
 
 #include <inttypes.h>
 
-static void put_text(struct buffer *out, const char *text)
+static void put_words(struct buffer *out, const char *text)
 {
 	buffer_append(out, text, strlen(text));
 }
@@ -45,7 +45,7 @@ static void put_call(struct buffer *out, const struct text_call *c, const char *
 	text_write_plain(out, c->function);
 	if (!c->file.len)
 		return;
-	put_text(out, at);
+	put_words(out, at);
 	text_write_plain(out, c->file);
 	if (c->line)
 		buffer_printf(out, ":%" PRIu32, c->line);
@@ -54,7 +54,7 @@ static void put_call(struct buffer *out, const struct text_call *c, const char *
 static void put_calls(struct buffer *out, const struct text_call *calls, size_t count, const char *at)
 {
 	for (size_t i = 0; i < count; i++) {
-		put_text(out, i ? ", inlined by " : "");
+		put_words(out, i ? ", inlined by " : "");
 		put_call(out, &calls[i], at);
 	}
 }
@@ -72,12 +72,12 @@ static void put_field(struct buffer *out, struct str s)
 static void put_json_string(struct buffer *out, struct str s)
 {
 	if (!s.len) {
-		put_text(out, "null");
+		put_words(out, "null");
 		return;
 	}
-	put_text(out, "\"");
+	put_words(out, "\"");
 	buffer_append_str(out, s);
-	put_text(out, "\"");
+	put_words(out, "\"");
 }
 
 static void put_json_line(struct buffer *out, uint32_t line)
@@ -85,26 +85,26 @@ static void put_json_line(struct buffer *out, uint32_t line)
 	if (line)
 		buffer_printf(out, "%" PRIu32, line);
 	else
-		put_text(out, "null");
+		put_words(out, "null");
 }
 
 /* As minidump-stackwalk writes them: the calls inside the frame's own function, innermost first. */
 static void put_json_inlines(struct buffer *out, const struct text_call *calls, size_t count)
 {
 	if (count < 2) {
-		put_text(out, "null");
+		put_words(out, "null");
 		return;
 	}
 	for (size_t i = 0; i + 1 < count; i++) {
-		put_text(out, i ? ",{\"file\":" : "[{\"file\":");
+		put_words(out, i ? ",{\"file\":" : "[{\"file\":");
 		put_json_string(out, calls[i].file);
-		put_text(out, ",\"function\":");
+		put_words(out, ",\"function\":");
 		put_json_string(out, calls[i].function);
-		put_text(out, ",\"line\":");
+		put_words(out, ",\"line\":");
 		put_json_line(out, calls[i].line);
-		put_text(out, "}");
+		put_words(out, "}");
 	}
-	put_text(out, "]");
+	put_words(out, "]");
 }
 
 void text_write_names(struct buffer *out, enum text_style style, const struct text_call *calls, size_t count)
@@ -115,23 +115,23 @@ void text_write_names(struct buffer *out, enum text_style style, const struct te
 		put_calls(out, calls, count, " at ");
 		break;
 	case TEXT_IN:
-		put_text(out, " in ");
+		put_words(out, " in ");
 		put_calls(out, calls, count, " ");
-		put_text(out, " ");
+		put_words(out, " ");
 		break;
 	case TEXT_BLANK:
 		put_calls(out, calls, count, " ");
 		break;
 	case TEXT_PARENTHESES:
-		put_text(out, " (");
+		put_words(out, " (");
 		put_calls(out, calls, count, " at ");
-		put_text(out, ")");
+		put_words(out, ")");
 		break;
 	case TEXT_FIELDS:
 		put_field(out, function->function);
-		put_text(out, "|");
+		put_words(out, "|");
 		put_field(out, function->file);
-		put_text(out, "|");
+		put_words(out, "|");
 		if (function->file.len && function->line)
 			buffer_printf(out, "%" PRIu32, function->line);
 		break;
