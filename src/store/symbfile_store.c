@@ -18,10 +18,7 @@
 
 #define FOLDER "symbfiles"
 
-enum {
-	RETRY_PAUSE_MS = 150,
-	TIME_DIGITS = 18 + 1, /* until the year 2262 */
-};
+enum { RETRY_PAUSE_MS = 150 };
 
 static const struct store_backend *const backends[] = {&store_file, &store_s3};
 
@@ -215,12 +212,13 @@ static bool parse_kind(struct str text, enum symbfile_kind *kind)
 static bool parse_time(struct str text, int64_t *time)
 {
 	*time = 0;
-	for (size_t i = 0; i < text.len && i < TIME_DIGITS; i++) {
-		if (text.data[i] < '0' || text.data[i] > '9')
+	for (size_t i = 0; i < text.len; i++) {
+		int digit = text.data[i] - '0';
+		if (digit < 0 || digit > 9 || *time > (INT64_MAX - digit) / 10)
 			return false;
-		*time = 10 * *time + (text.data[i] - '0');
+		*time = 10 * *time + digit;
 	}
-	return text.len > 0 && text.len <= TIME_DIGITS && text.data[0] != '0';
+	return text.len > 0 && text.data[0] != '0';
 }
 
 /* PART, or PART and STORE_TIME, which tells the part's time. */

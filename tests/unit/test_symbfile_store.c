@@ -516,6 +516,26 @@ static void foreign_files_are_not_listed(void **state)
 	assert_int_equal(get(p, key_of(SYMBFILE_RANGES, "set", 1, 2), &t, NULL), BUCKET_MISSING);
 }
 
+static void times_that_are_none_are_not_listed(void **state)
+{
+	struct place *p = *state;
+	static struct seen seen;
+	struct error e = {0};
+	char command[400];
+	put_text(p, key_of(SYMBFILE_RANGES, "set", 0, 1), "text");
+	snprintf(command, sizeof command,
+	        "cd %s/symbfiles/" HEX "/ranges/set/1 && "
+	        "touch 0. 0.0 0.x 0.-1 0.+1 0.01 0.1x 0.1.1 .1 1.1 0.9223372036854775808 0.99999999999999999999 && "
+	        "touch 0.9223372036854775807",
+	        p->directory);
+	assert_int_equal(system(command), 0);
+	assert_int_equal(store_list_with_times(p->client, &id, see, &seen, NULL, &e), ERR_OK);
+	assert_int_equal(seen.count, 3); /* the part, its time, and the latest that there is */
+	for (unsigned i = 0; i < seen.count; i++)
+		assert_true(!seen.parts[i].is_time || seen.parts[i].time == INT64_MAX ||
+		            llabs(seen.parts[i].time / 1000000000 - time(NULL)) < 600);
+}
+
 static void leftovers_go_when_old(void **state)
 {
 	struct place *p = *state;
@@ -769,6 +789,7 @@ int main(void)
 	        cmocka_unit_test_setup_teardown(abort_leaves_nothing, setup, teardown),
 	        cmocka_unit_test_setup_teardown(large_part, setup, teardown),
 	        cmocka_unit_test_setup_teardown(foreign_files_are_not_listed, setup, teardown),
+	        cmocka_unit_test_setup_teardown(times_that_are_none_are_not_listed, setup, teardown),
 	        cmocka_unit_test_setup_teardown(leftovers_go_when_old, setup, teardown),
 	        cmocka_unit_test_setup_teardown(directory_gone, setup, teardown),
 	        cmocka_unit_test_setup_teardown(heartbeat_of_a_store_that_cannot_be_written, setup, teardown),
