@@ -56,7 +56,7 @@ struct symstore {
 	uint32_t packed_count, packed_cap;
 	uint32_t packed_fill; /* bytes in the last one */
 	ZSTD_CCtx *zstd;
-	_Atomic uint64_t bytes;
+	_Atomic uint64_t bytes, raw; /* raw: of the blocks that hold raw text */
 };
 
 struct symstore_reader {
@@ -108,6 +108,7 @@ static void let_raw_go(struct symstore *s, struct text_block *b)
 		return;
 	put_block(s, b->raw);
 	b->raw = NULL;
+	atomic_fetch_sub_explicit(&s->raw, BLOCK_SIZE, memory_order_relaxed);
 	atomic_fetch_sub_explicit(&s->budget->used, BLOCK_SIZE, memory_order_relaxed);
 }
 
@@ -158,6 +159,7 @@ static bool begin_block(struct symstore *s)
 		return false;
 	}
 	s->fill = 0;
+	atomic_fetch_add_explicit(&s->raw, BLOCK_SIZE, memory_order_relaxed);
 	atomic_fetch_add_explicit(&s->budget->used, BLOCK_SIZE, memory_order_relaxed);
 	return true;
 }
@@ -264,7 +266,8 @@ static bool let_pack(struct symstore *s)
 bool symstore_commit(struct symstore *s, size_t n)
 {
 	s->fill += (uint32_t)n;
-	bool above = atomic_load_explicit(&s->budget->used, memory_order_relaxed) > s->budget->limit;
+	bool above = atomic_load_explicit(&s->raw, memory_order_relaxed) > s->budget->one ||
+	             atomic_load_explicit(&s->budget->used, memory_order_relaxed) > s->budget->limit;
 	return s->fill < BLOCK_SIZE || !above || let_pack(s);
 }
 

@@ -14,7 +14,8 @@
 
 /* Of all stores that share it. */
 struct symstore_budget {
-	uint64_t limit;          /* bytes of raw text: a block that is full while there is more is compressed */
+	/* bytes of raw text, of all and of one: a block that is full while there is more is compressed */
+	uint64_t limit, one;
 	_Atomic uint64_t used;   /* by the blocks that hold raw text */
 	atomic_uint idle_makers; /* of symmap.c */
 };

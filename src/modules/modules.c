@@ -13,7 +13,7 @@
 #include "modules/loader.h"
 
 #define LOST_PAUSE (60 * SECOND)
-enum { BLOCKS_KEPT = 8 << 20, TEXTS_MAX = 128 << 20 };
+enum { BLOCKS_KEPT = 8 << 20, TEXT_MAX = 128 << 20 };
 
 struct modules {
 	/* Of the parts' states and lists, as their headers say, and no network or disk is touched under it. */
@@ -228,7 +228,8 @@ static bool make_means(struct load_means *means, const struct config *c, struct 
 	means->cache = page_cache_new(c->cache_size);
 	means->failures = failures_new(c);
 	means->blocks = block_pool_new(c->cache_size / 32 < BLOCKS_KEPT ? c->cache_size / 32 : BLOCKS_KEPT);
-	means->texts.limit = c->cache_size / 4 < TEXTS_MAX ? c->cache_size / 4 : TEXTS_MAX;
+	means->texts.limit = c->cache_size / 2;
+	means->texts.one = c->cache_size / 4 < TEXT_MAX ? c->cache_size / 4 : TEXT_MAX;
 	if (!means->cache || !means->failures || !means->blocks)
 		return !no_memory(e);
 	means->servers = mc_servers_new(c, e);

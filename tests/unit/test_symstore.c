@@ -78,7 +78,7 @@ static void store(struct stored *s, const struct buffer *t, size_t chunk, uint64
 {
 	s->pool = block_pool_new(1 << 20);
 	assert_non_null(s->pool);
-	s->budget = (struct symstore_budget){.limit = limit};
+	s->budget = (struct symstore_budget){.limit = limit, .one = limit};
 	s->store = symstore_new(s->pool, &s->budget);
 	assert_non_null(s->store);
 	assert_true(fill(s->store, t, chunk));
@@ -265,7 +265,7 @@ static void load(struct loaded *l, const struct buffer *t, uint64_t limit)
 {
 	struct module_hash hash = {0};
 	*l = (struct loaded){
-	        .pool = block_pool_new(0), .budget = {.limit = limit}, .cache = page_cache_new(UINT32_MAX)};
+	        .pool = block_pool_new(0), .budget = {.limit = limit, .one = limit}, .cache = page_cache_new(UINT32_MAX)};
 	l->text = symmap_new(&plain_options, l->pool, &l->budget, str_from(""));
 	assert_non_null(l->text);
 	assert_int_equal(symmap_feed(l->text, t->data, t->len, NULL), ERR_OK);
@@ -390,7 +390,7 @@ static bool read_all(const struct symstore *s, const struct buffer *t)
 static bool try_all(void *arg)
 {
 	struct attempt *a = arg;
-	struct stored s = {.pool = block_pool_new(0), .budget = {.limit = a->limit}};
+	struct stored s = {.pool = block_pool_new(0), .budget = {.limit = a->limit, .one = a->limit}};
 	s.store = s.pool ? symstore_new(s.pool, &s.budget) : NULL;
 	bool ok = s.store && fill(s.store, &a->text, SIZE_MAX) && read_all(s.store, &a->text);
 	symstore_free(s.store);
