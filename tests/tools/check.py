@@ -337,7 +337,8 @@ def check(names, pool):
             part = run_part(name)
         print(f"== {name}: {part.counts} in {part.seconds:.0f} s{' beside others' if name in beside else ''}", flush=True)
         total.counts.add(part.counts.passed, part.counts.failed, part.counts.skipped)
-        total.failures += [f"{name}: {line}" for line in part.failures]
+        failures = part.failures or (["see what it printed"] if part.counts.failed else [])
+        total.failures += [f"{name}: {line}" for line in failures]
     return total
 
 

@@ -264,8 +264,9 @@ struct loaded {
 static void load(struct loaded *l, const struct buffer *t, uint64_t limit)
 {
 	struct module_hash hash = {0};
-	*l = (struct loaded){
-	        .pool = block_pool_new(0), .budget = {.limit = limit, .one = limit}, .cache = page_cache_new(UINT32_MAX)};
+	*l = (struct loaded){.pool = block_pool_new(0),
+	        .budget = {.limit = limit, .one = limit},
+	        .cache = page_cache_new(UINT32_MAX)};
 	l->text = symmap_new(&plain_options, l->pool, &l->budget, str_from(""));
 	assert_non_null(l->text);
 	assert_int_equal(symmap_feed(l->text, t->data, t->len, NULL), ERR_OK);
