@@ -26,13 +26,18 @@ struct finishing {
 	bool keeps;          /* all pages stay in the cache, else as far as there is room */
 };
 
-/* It is of no use to finish it. */
+/* Why it is of no use to finish it; NULL: it is. With the lock. */
+static const char *why_over(const struct finishing *f)
+{
+	return f->means->stopping     ? "the process ends"
+	       : f->load->lease.stale ? "the module was invalidated meanwhile"
+	                              : NULL;
+}
+
 static bool is_over(struct finishing *f)
 {
 	pthread_mutex_lock(f->all->lock);
-	f->given_up = f->means->stopping     ? "the process ends"
-	              : f->load->lease.stale ? "the module was invalidated meanwhile"
-	                                     : NULL;
+	f->given_up = why_over(f);
 	pthread_mutex_unlock(f->all->lock);
 	return f->given_up != NULL;
 }
@@ -40,13 +45,13 @@ static bool is_over(struct finishing *f)
 static bool may_store(void *arg)
 {
 	struct finishing *f = arg;
-	if (is_over(f))
-		return false;
 	pthread_mutex_lock(f->all->lock);
-	f->given_up = f->load->lease.lost       ? "its lease was lost: another process may load it too"
-	              : clock_now() >= f->until ? "it took longer than bucket_total_timeout"
-	                                        : NULL;
+	f->given_up = why_over(f);
+	if (!f->given_up && f->load->lease.lost)
+		f->given_up = "its lease was lost: another process may load it too";
 	pthread_mutex_unlock(f->all->lock);
+	if (!f->given_up && clock_now() >= f->until)
+		f->given_up = "it took longer than bucket_total_timeout";
 	return !f->given_up;
 }
 

@@ -27,35 +27,37 @@ bool module_want_init(struct module_want *w, enum config_lookup lookup, struct s
 	        &w->own.spelling, "spelling", (struct str){exact, name.len + 1 + id.len}, (struct str){"", 0});
 }
 
-bool module_want_init_file(struct module_want *w, struct str name, struct str id, const struct file_id *file_id)
+/* What has a key of its own, whatever the module is called. */
+static bool init_by_key(struct module_want *w, struct str name, struct str id, const char *what, const char *key)
 {
-	char hex[FILE_ID_HEX + 1];
 	memset(w, 0, sizeof *w);
 	w->name = name;
 	w->id = id;
-	w->kind = WANT_SYMBFILE;
-	w->file_id = *file_id;
-	file_id_hex(hex, file_id);
-	if (!module_hash_make(&w->own.hash, "symbfile", str_from(""), str_from(hex)))
+	if (!module_hash_make(&w->own.hash, what, str_from(""), str_from(key)))
 		return false;
 	w->own.spelling = w->own.hash;
 	return true;
+}
+
+bool module_want_init_file(struct module_want *w, struct str name, struct str id, const struct file_id *file_id)
+{
+	char hex[FILE_ID_HEX + 1];
+	file_id_hex(hex, file_id);
+	bool ok = init_by_key(w, name, id, "symbfile", hex);
+	w->kind = WANT_SYMBFILE;
+	w->file_id = *file_id;
+	return ok;
 }
 
 bool module_want_init_alias(
         struct module_want *w, struct str name, struct str id, const struct build_id_question *question)
 {
 	char text[BUILD_ID_QUESTION_TEXT + 1];
-	memset(w, 0, sizeof *w);
-	w->name = name;
-	w->id = id;
+	build_id_question_text(text, question);
+	bool ok = init_by_key(w, name, id, "alias", text);
 	w->kind = WANT_ALIAS;
 	w->question = *question;
-	build_id_question_text(text, question);
-	if (!module_hash_make(&w->own.hash, "alias", str_from(""), str_from(text)))
-		return false;
-	w->own.spelling = w->own.hash;
-	return true;
+	return ok;
 }
 
 void module_want_release(struct module_want *w)
