@@ -56,6 +56,7 @@ struct symstore {
 	uint32_t packed_count, packed_cap;
 	uint32_t packed_fill; /* bytes in the last one */
 	ZSTD_CCtx *zstd;
+	uint64_t zstd_bytes;         /* that are charged for it */
 	_Atomic uint64_t bytes, raw; /* raw: of the blocks that hold raw text */
 };
 
@@ -199,7 +200,8 @@ static uint32_t pack_slice(struct symstore *s, const uint8_t *text)
 /* Compresses a block of text into slices; false if out of memory. */
 static bool pack(struct symstore *s, const uint8_t *raw, struct slice *slices)
 {
-	if (!s->zstd && !(s->zstd = ZSTD_createCCtx()))
+	bool first = !s->zstd;
+	if (first && !(s->zstd = ZSTD_createCCtx()))
 		return false;
 	for (unsigned i = 0; i < SLICES; i++) {
 		uint32_t len = pack_slice(s, raw + i * SLICE);
@@ -209,6 +211,8 @@ static bool pack(struct symstore *s, const uint8_t *raw, struct slice *slices)
 		s->packed[s->packed_count - 1].slices++;
 		s->packed_fill += len;
 	}
+	if (first)
+		add_bytes(s, s->zstd_bytes = ZSTD_sizeof_CCtx(s->zstd));
 	return true;
 }
 
@@ -282,6 +286,8 @@ bool symstore_end(struct symstore *s)
 	s->packs = false;
 	ZSTD_freeCCtx(s->zstd);
 	s->zstd = NULL;
+	atomic_fetch_sub_explicit(&s->bytes, s->zstd_bytes, memory_order_relaxed);
+	s->zstd_bytes = 0;
 	return !s->failed;
 }
 

@@ -16,6 +16,7 @@
 #include <cmocka.h>
 
 #include "alloc_fail.h"
+#include "base/cores.h"
 #include "format/symmap.h"
 #include "offmap_tools.h"
 #include "seed.h"
@@ -117,6 +118,31 @@ static void check_reads(const struct symstore *s, const struct buffer *t, uint64
 		check_read(text, t, at, n < t->len - at ? n : t->len - at);
 	assert_in_range(symstore_reader_bytes(r), 1, 2 * BLOCK_SIZE);
 	symstore_reader_free(r);
+}
+
+/* One text may have four raw blocks and all texts six, beside the last block of each, which is not full. */
+static void test_raw_text_of_one_and_of_all(void **state)
+{
+	uint64_t seed = seed_of(6);
+	struct buffer t = make_text(10 * BLOCK_SIZE + 100, &seed);
+	struct block_pool *pool = block_pool_new(0);
+	struct symstore_budget budget = {.limit = 6 * BLOCK_SIZE, .one = 4 * BLOCK_SIZE};
+	struct symstore *stores[2];
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		stores[i] = symstore_new(pool, &budget);
+		assert_non_null(stores[i]);
+		assert_true(fill(stores[i], &t, 100000));
+		assert_int_equal(budget.used, (i ? 7 : 5) * BLOCK_SIZE);
+	}
+	for (unsigned i = 0; i < 2; i++) {
+		check_reads(stores[i], &t, &seed);
+		symstore_free(stores[i]);
+	}
+	assert_int_equal(budget.used, 0);
+	assert_int_equal(block_pool_used(pool), 0);
+	block_pool_free(pool);
+	buffer_release(&t);
 }
 
 static void test_the_text_as_it_came(void **state)
@@ -283,6 +309,7 @@ static void unload(struct loaded *l)
 	module_unref(l->module);
 	assert_int_equal(block_pool_used(l->pool), 0);
 	assert_int_equal(l->budget.used, 0);
+	assert_int_equal(l->budget.idle_makers, 0);
 	page_cache_free(l->cache);
 	block_pool_free(l->pool);
 }
@@ -365,6 +392,28 @@ static void test_text_goes_while_pages_are_made(void **state)
 	buffer_release(&t);
 }
 
+static void test_idle_makers_are_few(void **state)
+{
+	enum { MAKERS = 12 };
+	struct buffer t = make_runs();
+	struct loaded l;
+	struct symmap_maker makers[MAKERS];
+	unsigned cores = cores_count();
+	(void)state;
+	load(&l, &t, UINT64_MAX);
+	for (unsigned i = 0; i < MAKERS; i++)
+		assert_true(symmap_take(l.text, true, &makers[i]));
+	assert_int_equal(l.budget.idle_makers, 0);
+	for (unsigned i = 0; i < MAKERS; i++)
+		symmap_give(l.text, &makers[i]);
+	assert_int_equal(l.budget.idle_makers, cores < MAKERS ? cores : MAKERS);
+	assert_true(symmap_take(l.text, true, &makers[0]));
+	assert_int_equal(l.budget.idle_makers, (cores < MAKERS ? cores : MAKERS) - 1);
+	symmap_give(l.text, &makers[0]);
+	unload(&l);
+	buffer_release(&t);
+}
+
 /* ---- failures ---- */
 
 struct attempt {
@@ -434,6 +483,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test(test_the_text_as_it_came),
+	        cmocka_unit_test(test_raw_text_of_one_and_of_all),
+	        cmocka_unit_test(test_idle_makers_are_few),
 	        cmocka_unit_test(test_bytes),
 	        cmocka_unit_test(test_pages_by_threads),
 	        cmocka_unit_test(test_text_goes_while_pages_are_made),
