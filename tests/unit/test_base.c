@@ -19,12 +19,14 @@
 #include <cmocka.h>
 
 #include "base/arena.h"
+#include "base/array.h"
 #include "base/buffer.h"
 #include "base/cgroup.h"
 #include "base/hash.h"
 #include "base/map64.h"
 #include "base/log.h"
 #include "base/nice.h"
+#include "base/search.h"
 #include "base/utf8.h"
 #include "seed.h"
 
@@ -642,9 +644,76 @@ static void table_of_numbers(void **state)
 	map64_release(&m);
 }
 
+/* ---- arrays, searches, strings ---- */
+
+static void arrays_grow_and_keep_what_is_in_them(void **state)
+{
+	(void)state;
+	uint32_t *items = NULL, cap = 0, moves = 0;
+	for (uint32_t i = 0; i < 300000; i++) {
+		uint32_t before = cap;
+		assert_true(array_reserve(&items, &cap, i + 1, sizeof *items));
+		assert_true(cap > i);
+		moves += cap != before;
+		items[i] = i * 7;
+	}
+	assert_in_range(moves, 10, 40);
+	for (uint32_t i = 0; i < 300000; i++)
+		assert_int_equal(items[i], i * 7);
+	uint32_t *same = items, room = cap;
+	assert_false(array_reserve(&items, &cap, (size_t)UINT32_MAX + 1, sizeof *items));
+	assert_false(array_reserve(&items, &cap, SIZE_MAX, sizeof *items));
+	assert_ptr_equal(items, same);
+	assert_int_equal(cap, room);
+	free(items);
+}
+
+static void searches_find_the_place(void **state)
+{
+	(void)state;
+	struct item {
+		uint32_t other;
+		uint64_t at;
+	} items[40];
+	for (size_t n = 0; n <= 40; n++) {
+		for (size_t i = 0; i < n; i++) /* 10, 10, 10, 13, 13, 13, … */
+			items[i] = (struct item){UINT32_MAX, 10 + i / 3 * 3};
+		for (uint64_t key = 0; key < 70; key++) {
+			size_t want = 0;
+			while (want < n && items[want].at <= key)
+				want++;
+			assert_int_equal(search_up_to(items, n, sizeof *items, offsetof(struct item, at), key), want);
+		}
+		assert_int_equal(search_up_to(items, n, sizeof *items, offsetof(struct item, at), UINT64_MAX), n);
+	}
+	assert_int_equal(search_up_to(NULL, 0, sizeof *items, offsetof(struct item, at), 1), 0);
+}
+
+static void strings_are_cut_and_trimmed(void **state)
+{
+	(void)state;
+	struct str rest = str_from("a::b");
+	static const char *const parts[] = {"a", "", "b", ""};
+	for (unsigned i = 0; i < 4; i++)
+		assert_true(str_equal(str_cut(&rest, ':'), str_from(parts[i])));
+	assert_int_equal(rest.len, 0);
+	rest = str_from("x:");
+	assert_true(str_equal(str_cut(&rest, ':'), str_from("x")));
+	assert_int_equal(rest.len, 0);
+	assert_true(str_equal(str_first(str_from("abc"), 2), str_from("ab")));
+	assert_true(str_equal(str_first(str_from("abc"), 3), str_from("abc")));
+	char text[] = " \t a b\r\n", blank[] = " \n", none[] = "";
+	assert_string_equal(trimmed_line(text), "a b");
+	assert_string_equal(trimmed_line(blank), "");
+	assert_string_equal(trimmed_line(none), "");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	        cmocka_unit_test(arrays_grow_and_keep_what_is_in_them),
+	        cmocka_unit_test(searches_find_the_place),
+	        cmocka_unit_test(strings_are_cut_and_trimmed),
 	        cmocka_unit_test(table_of_numbers),
 	        cmocka_unit_test(limits_of_control_groups),
 	        cmocka_unit_test(arena_pieces_are_aligned_and_apart),
