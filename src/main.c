@@ -10,13 +10,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "api/router.h"
 #include "api/status.h"
-#include "keys/auth.h"
 #include "base/config.h"
 #include "base/log.h"
-#include "front/front.h"
-#include "api/router.h"
 #include "base/sandbox.h"
+#include "front/front.h"
+#include "keys/auth.h"
 #include "modules/services.h"
 #include "store/bucket.h"
 #include "store/memcached.h"

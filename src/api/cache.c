@@ -2,10 +2,10 @@
 /* DELETE /cache/<debug_filename>/<id>: a new symbol file was uploaded, so forget what is cached of the module. */
 #include <config.h>
 
-#include "keys/auth.h"
-#include "base/log.h"
 #include "api/router.h"
 #include "api/store_place.h"
+#include "base/log.h"
+#include "keys/auth.h"
 #include "modules/services.h"
 #include "store/bucket.h"
 #include "store/percent.h"

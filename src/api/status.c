@@ -9,9 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "api/router.h"
 #include "base/clock.h"
 #include "base/metrics.h"
-#include "api/router.h"
 #include "modules/services.h"
 
 #ifdef HAVE_ISAL

@@ -11,8 +11,8 @@
 #include "api/writer.h"
 #include "base/array.h"
 #include "base/utf8.h"
-#include "text/write_names.h"
 #include "text/reader.h"
+#include "text/write_names.h"
 
 enum {
 	CHUNK_FRAMES = 256,

@@ -7,13 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "keys/auth.h"
+#include "api/router.h"
+#include "api/store_place.h"
+#include "base/json_text.h"
 #include "base/log.h"
 #include "base/random.h"
 #include "format/symbfile.h"
-#include "base/json_text.h"
-#include "api/router.h"
-#include "api/store_place.h"
+#include "keys/auth.h"
 #include "modules/services.h"
 #include "store/symbfile_alias.h"
 #include "store/symbfile_sets.h"

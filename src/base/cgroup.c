@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* /proc/self/cgroup has a line "0::/path" for version 2, and "4:cpu,cpuacct:/path" for each hierarchy of version 1.
+ * Inside a container the path may be the host's, while the container sees only its end, as the root. A file that does
+ * not exist limits nothing. */
 #include <config.h>
 
 #include "base/cgroup.h"
@@ -7,10 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* /proc/self/cgroup has a line "0::/path" for version 2, and "4:cpu,cpuacct:/path" for each hierarchy of version 1.
- * Inside a container the path may be the host's, while the container sees only its end, as the root. A file that does
- * not exist limits nothing. */
 
 enum { PATH_SIZE = 8192 };
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reads settings from a file and from the command line. Errors name the place, and settings that are given twice. */
 #include <config.h>
 
 #include "base/config_table.h"

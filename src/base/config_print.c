@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Prints the table of settings as documentation, as an example file and as usage. */
 #include <config.h>
 
 #include "base/config_table.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Converts one value of a setting from text to its field and back. */
 #include <config.h>
 
 #include "base/config_table.h"

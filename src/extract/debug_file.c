@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Finds the separate debug file of an executable, by build id and by debug link, and checks that it belongs to it. */
 #include <config.h>
 
 #include "extract/elf_file.h"

@@ -9,8 +9,8 @@
 #include <stdbool.h>
 
 #include "base/error.h"
-#include "extract/dwarf_bytes.h"
 #include "base/map64.h"
+#include "extract/dwarf_bytes.h"
 
 struct abbrev_attr {
 	uint32_t name, form;

@@ -4,8 +4,8 @@
 #include "extract/dwarf_source.h"
 
 #include <elfutils/libdwelf.h>
-#include <stdio.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

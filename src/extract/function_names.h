@@ -6,9 +6,9 @@
 #include <elfutils/libdw.h>
 
 #include "base/buffer.h"
+#include "base/map64.h"
 #include "extract/die_scan.h"
 #include "extract/intern.h"
-#include "base/map64.h"
 
 struct scopes;
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Makes return pads of the call instructions of a unit, with the frames of each. */
 #include <config.h>
 
 #include "extract/calls.h"

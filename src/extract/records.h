@@ -3,8 +3,8 @@
 #ifndef EXTRACT_RECORDS_H
 #define EXTRACT_RECORDS_H
 
-#include "extract/line_table.h"
 #include "extract/function_names.h"
+#include "extract/line_table.h"
 #include "extract/result.h"
 #include "extract/segments.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The index of a package of split units (.dwp) tells which bytes of its sections belong to a unit. */
 #include <config.h>
 
 #include "extract/dwarf_bytes.h"

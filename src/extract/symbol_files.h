@@ -5,8 +5,8 @@
 #define EXTRACT_SYMBOL_FILES_H
 
 #include "extract/elf_file.h"
-#include "extract/mini_debug.h"
 #include "extract/function_names.h"
+#include "extract/mini_debug.h"
 
 enum { SYMBOL_TABLES = 4 };
 

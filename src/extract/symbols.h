@@ -4,8 +4,8 @@
 #define EXTRACT_SYMBOLS_H
 
 #include "extract/coverage.h"
-#include "extract/line_table.h"
 #include "extract/function_names.h"
+#include "extract/line_table.h"
 #include "extract/result.h"
 #include "extract/symbol_files.h"
 

@@ -5,9 +5,10 @@
  */
 #include <config.h>
 
+#include "format/json_scan.h"
+
 #include "base/hex.h"
 #include "base/utf8.h"
-#include "format/json_scan.h"
 
 static bool fault(struct scan *s, const char *what)
 {

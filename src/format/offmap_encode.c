@@ -7,12 +7,13 @@
  */
 #include <config.h>
 
+#include "format/offmap_encode.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
 #include "base/varint.h"
-#include "format/offmap_encode.h"
 #include "format/offmap_read.h"
 #include "format/offmap_value.h"
 

@@ -12,13 +12,14 @@
  */
 #include <config.h>
 
+#include "format/request_json.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/array.h"
 #include "format/json_scan.h"
-#include "format/request_json.h"
 
 enum {
 	KEY_RAW_MAX = 54, /* "memoryMap" with every letter as \uXXXX */

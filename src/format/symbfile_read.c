@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reads symbfiles as they arrive: messages may be cut anywhere. */
 #include <config.h>
 
 #include "format/symbfile.h"

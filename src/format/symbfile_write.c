@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Only when all records that use a string table are known is it clear which strings go into it. Until then each record
+ * is held in `records`: its type; the length and bytes of the fields of its message that have no string; how many
+ * strings it has; for each string its index + 1, or 0 for none. All numbers are varints. */
 #include <config.h>
 
 #include "format/symbfile.h"
@@ -10,10 +13,6 @@
 #include "format/protobuf.h"
 #include "format/symbfile_strings.h"
 #include "format/symbfile_wire.h"
-
-/* Only when all records that use a string table are known is it clear which strings go into it. Until then each record
- * is held in `records`: its type; the length and bytes of the fields of its message that have no string; how many
- * strings it has; for each string its index + 1, or 0 for none. All numbers are varints. */
 
 enum {
 	HELD_MAX = 16 << 20, /* bytes of records after which they are written */

@@ -5,8 +5,8 @@
 
 #include <sys/queue.h>
 
-#include "front/fcgi_request.h"
 #include "front/exchange.h"
+#include "front/fcgi_request.h"
 
 struct front;
 struct connection;

@@ -8,8 +8,8 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "front/exchange_private.h"
 #include "format/gzip.h"
+#include "front/exchange_private.h"
 
 enum { HEAD_MAX = 8192, LOGGED_PATH = 300, LOGGED_AGENT = 150 };
 

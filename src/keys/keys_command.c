@@ -16,9 +16,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "keys/auth.h"
 #include "base/buffer.h"
 #include "base/write_all.h"
+#include "keys/auth.h"
 
 static const char usage[] =
         "Usage: %1$s add ID --rights upload,invalidate FILE\n"

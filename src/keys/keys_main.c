@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The command symbolicated-keys. */
 #include <config.h>
 
 #include <stdio.h>

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Headers lie about compression (files stored as gzip and served with or without Content-Encoding, or compressed again
+ * on the way), so the first two bytes decide: of the body, and again of what it inflates to. A third layer is not
+ * looked for. */
 #include <config.h>
 
 #include "store/bucket_backend.h"
@@ -7,10 +10,6 @@
 #include <string.h>
 
 #include "format/gzip.h"
-
-/* Headers lie about compression (files stored as gzip and served with or without Content-Encoding, or compressed again
- * on the way), so the first two bytes decide: of the body, and again of what it inflates to. A third layer is not
- * looked for. */
 
 enum { LAYERS = 2, BETWEEN_SIZE = 65536 };
 

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* A directory as a bucket: DIR/name/id/name.sym, with names as they are (not percent-encoded) and files plain or gzip.
+ * Links inside are followed: that is up to whoever fills the bucket. Names come from clients, but a name that could
+ * lead out of its place never gets here (bucket_can_hold). */
 #include <config.h>
 
 #include <errno.h>
@@ -12,10 +15,6 @@
 #include "base/clock.h"
 #include "store/bucket_backend.h"
 #include "store/percent.h"
-
-/* A directory as a bucket: DIR/name/id/name.sym, with names as they are (not percent-encoded) and files plain or gzip.
- * Links inside are followed: that is up to whoever fills the bucket. Names come from clients, but a name that could
- * lead out of its place never gets here (bucket_can_hold). */
 
 enum { READ_SIZE = 256 * 1024, POLL_MS = 50 };
 static const int64_t settled_after = SECOND; /* a file that has not changed for this long is not being written */

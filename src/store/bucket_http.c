@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Symbol files over HTTP. Rules besides those of transfer.c: gzip is recognised and inflated in bucket_body.c. A
+ * transfer is whole if Content-Length, the last chunk or a gzip trailer says so; without any of them, if its last line
+ * is whole. User, password and query of a source are secrets: they appear in no text. */
 #include <config.h>
 
 #include "store/bucket_http.h"
@@ -10,10 +13,6 @@
 #include <curl/curl.h>
 
 #include "store/transfer.h"
-
-/* Symbol files over HTTP. Rules besides those of transfer.c: gzip is recognised and inflated in bucket_body.c. A
- * transfer is whole if Content-Length, the last chunk or a gzip trailer says so; without any of them, if its last line
- * is whole. User, password and query of a source are secrets: they appear in no text. */
 
 struct http_source {
 	struct transfer_pool *pool;

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Symbol files in S3: HTTP requests, signed if there are keys. Redirects are not followed: S3 sends them for a wrong
+ * region or endpoint, and the signature is for one host. */
 #include <config.h>
 
 #include <stdio.h>
@@ -8,9 +10,6 @@
 #include "store/bucket_http.h"
 #include "store/s3.h"
 #include "store/transfer.h"
-
-/* Symbol files in S3: HTTP requests, signed if there are keys. Redirects are not followed: S3 sends them for a wrong
- * region or endpoint, and the signature is for one host. */
 
 enum { KEY_MAX = 1024 }; /* bytes, says S3 */
 

@@ -1,26 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <config.h>
-
-#include "store/memcached.h"
-
-#include <arpa/inet.h>
-#include <errno.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/un.h>
-
-#include <libmemcached/memcached.h>
-#include <openssl/crypto.h>
-
-#include "base/clock.h"
-#include "base/hash.h"
-#include "base/log.h"
-#include "base/metrics.h"
-#include "base/search.h"
-#include "base/varint.h"
-
 /*
  * Rules. libmemcached can return the value of another key, or abort the process, when it is used in other ways than
  * these; they were found by trial with servers that were paused, killed and restarted. docs/memcached.md says what
@@ -63,6 +41,27 @@
  *  9. The library ends the process when it cannot allocate one of its errors. So each handle has some memory to spare
  *     for these.
  */
+#include <config.h>
+
+#include "store/memcached.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/un.h>
+
+#include <libmemcached/memcached.h>
+#include <openssl/crypto.h>
+
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "base/search.h"
+#include "base/varint.h"
 
 enum {
 	POINTS = 160,      /* points of each server on the ring */

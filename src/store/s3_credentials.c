@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Keys of requests to S3, looked for where Amazon's SDKs look and in their order: the file of the settings, the
+ * environment, a web identity that the token service changes for keys, the container's agent, and, when the settings
+ * say so, the machine's metadata service. The first that is there is the one.
+ *
+ * Keys of a service have an end. Five minutes before it, or half of their time where that is less, one thread asks for
+ * others; until there are any all go on with those that are still good. */
 #include <config.h>
 
 #include <errno.h>
@@ -15,13 +21,6 @@
 #include "base/clock.h"
 #include "store/percent.h"
 #include "store/s3.h"
-
-/* Keys of requests to S3, looked for where Amazon's SDKs look and in their order: the file of the settings, the
- * environment, a web identity that the token service changes for keys, the container's agent, and, when the settings
- * say so, the machine's metadata service. The first that is there is the one.
- *
- * Keys of a service have an end. Five minutes before it, or half of their time where that is less, one thread asks for
- * others; until there are any all go on with those that are still good. */
 
 enum {
 	ANSWER_MAX = 64 * 1024, /* bytes of a service's reply */

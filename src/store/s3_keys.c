@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The credentials file has the format of Amazon's tools: sections in brackets, lines of key = value, whole-line
+ * comments. Error texts name a line, never its contents. */
 #include <config.h>
 
 #include "store/s3.h"
@@ -7,9 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* The credentials file has the format of Amazon's tools: sections in brackets, lines of key = value, whole-line
- * comments. Error texts name a line, never its contents. */
 
 enum { LINE_SIZE = 8192, LINES_MAX = 100000 };
 

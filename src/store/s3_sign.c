@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* "AWS Signature Version 4 signing process" and "Authenticating Requests: Using the Authorization Header" of Amazon's
+ * documentation. Unlike other services S3 takes the path as it is sent: neither normalised nor encoded once more. */
 #include <config.h>
 
 #include "store/s3_sign.h"
@@ -11,9 +13,6 @@
 
 #include "base/hash.h"
 #include "base/hex.h"
-
-/* "AWS Signature Version 4 signing process" and "Authenticating Requests: Using the Authorization Header" of Amazon's
- * documentation. Unlike other services S3 takes the path as it is sent: neither normalised nor encoded once more. */
 
 enum { CANONICAL_MAX = 256 * 1024, SCOPE_MAX = 256 };
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The few elements of S3's XML that are needed, read by expat piece by piece. */
 #include <config.h>
 
 #include "store/s3.h"

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decides which of an executable's uploaded parts are used: parts of different sets are never mixed. */
+/*
+ * Decides which of an executable's uploaded parts are used: parts of different sets are never mixed.
+ *
+ * An upload that names no set belongs to the set that is named after its number of parts, "3". If another extraction
+ * yields a different part, that part does not replace the old one, since this would mix the two: it starts the next
+ * generation of the set, "3~1", then "3~2". A part that did not change is not stored again. So if parts are sent in
+ * order, a generation has the parts from the first changed one to the last, and older generations complete it.
+ */
 #ifndef STORE_SYMBFILE_SETS_H
 #define STORE_SYMBFILE_SETS_H
 
 #include "store/symbfile_store.h"
-
-/* An upload that names no set belongs to one that is named after its number of parts, "3". If another extraction yields
- * a different part, it does not replace the old one, since that would mix the two: it starts the next generation of the
- * set, "3~1", then "3~2". An unchanged part is not stored again. So if parts are sent in order, a generation has the
- * parts from the first changed one to the last, and older generations complete it. */
 
 /* The set of one kind that is used: the newest complete one, or the newest if none is complete. A set is as old as its
  * oldest part. Times that were stored with parts stay when a store is copied, those of objects do not: so of two sets

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Symbfiles in a directory that must exist: only what is below it is created here. A part is written to a file in
+ * symbfiles/.tmp, synced, and renamed to its place; then the directories above it are synced, up to the store's own,
+ * whoever created them. What a killed process leaves in .tmp belongs to no part, and is removed when it is a day old.
+ */
 #include <config.h>
 
 #include <dirent.h>
@@ -17,11 +21,6 @@
 #include "base/write_all.h"
 #include "store/percent.h"
 #include "store/symbfile_store_backend.h"
-
-/* Symbfiles in a directory that must exist: only what is below it is created here. A part is written to a file in
- * symbfiles/.tmp, synced, and renamed to its place; then the directories above it are synced, up to the store's own,
- * whoever created them. What a killed process leaves in .tmp belongs to no part, and is removed when it is a day old.
- */
 
 #define DIRECTORY "symbfiles"
 #define TEMPORARY DIRECTORY "/.tmp"

@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Symbfiles in S3. What is larger than a piece goes up in pieces while it arrives (a multipart upload), so that memory
+ * is that of one piece; nothing is there before the last request of it. Every request carries the hash of what it
+ * sends, which S3 checks. What a killed process leaves of an upload in pieces is no object and never listed; a
+ * lifecycle rule of the bucket removes it.
+ *
+ * S3 has no "unless it is the same", and what is written gets a new time: so before the last request the object that is
+ * there, if any, is read and compared. */
 #include <config.h>
 
 #include <stdio.h>
@@ -13,14 +20,6 @@
 #include "store/s3.h"
 #include "store/symbfile_store_backend.h"
 #include "store/transfer.h"
-
-/* Symbfiles in S3. What is larger than a piece goes up in pieces while it arrives (a multipart upload), so that memory
- * is that of one piece; nothing is there before the last request of it. Every request carries the hash of what it
- * sends, which S3 checks. What a killed process leaves of an upload in pieces is no object and never listed; a
- * lifecycle rule of the bucket removes it.
- *
- * S3 has no "unless it is the same", and what is written gets a new time: so before the last request the object that is
- * there, if any, is read and compared. */
 
 enum {
 	PIECE = 8 << 20,     /* bytes; S3 wants at least 5 MiB */

@@ -1,4 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One HTTP request by libcurl. Four rules, besides what the options below say:
+ *
+ * - A redirect may lead anywhere on the internet, but not into this machine or its private networks, unless it leads
+ *   back to the server's own address and port. Each pool has connections of its own, so no connection that was opened
+ *   for one server serves a redirect of another.
+ * - Proxies of the environment are not used: the address filter would see only the proxy's address.
+ * - Bodies are handed on as they come: curl's own decoding takes a truncated stream for a complete one.
+ * - Callers sign requests themselves: libcurl 8.14 cannot sign a path as it is, and older versions sign a plus sign in
+ *   a query wrongly.
+ */
 #include <config.h>
 
 #include "store/transfer.h"
@@ -15,15 +26,6 @@
 
 #include "base/clock.h"
 #include "base/hash.h"
-
-/* What is held to, beyond one option each below:
- * - A redirect may lead anywhere on the internet, but not into the machine or its private networks, unless it is back
- * to the server's own address and port. Every pool's handles have connections of their own, so that none which was
- * opened for one server serves the redirect of another.
- * - Proxies of the environment are not used: the address filter would see the proxy's address only.
- * - Bodies are given as they come: curl's own decoding takes a cut stream for a whole one.
- * - What is signed is signed by whoever wants it so: with libcurl's own signature of 8.14 there is no path as it is,
- * and older ones sign a plus sign in a query wrongly. */
 
 enum {
 	LOW_SPEED = 1000,           /* bytes per second; slower than this for stall_timeout counts as stalled */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Answers a question from files on this machine, as the same JSON that a server sends. */
 #include <config.h>
 
 #include <string.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Prints a reply: function, file and line of each address. */
 #include <config.h>
 
 #include <jansson.h>

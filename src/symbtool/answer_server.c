@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Answers a question by a server. */
 #include <config.h>
 
 #include <errno.h>

@@ -3,10 +3,10 @@
 #ifndef SYMBTOOL_CUT_H
 #define SYMBTOOL_CUT_H
 
+#include "extract/extract.h"
 #include "extract/ids.h"
 #include "format/file_id.h"
 #include "format/symbfile.h"
-#include "extract/extract.h"
 #include "symbtool/spool.h"
 
 struct cut_options {

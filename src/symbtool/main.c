@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The program symbtool: finds the verb in a table and runs it. */
 #include <config.h>
 
 #include <malloc.h>

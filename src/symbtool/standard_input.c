@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Standard input as an operand that can be read more than once. */
 #include <config.h>
 
 #include <errno.h>

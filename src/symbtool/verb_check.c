@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* symbtool check: tells whether symbfiles and symbol files are whole, and which lines of them are damaged. */
 #include <config.h>
 
 #include <inttypes.h>
@@ -6,11 +7,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "format/symbfile.h"
 #include "symbtool/check_sym.h"
 #include "symbtool/input.h"
 #include "symbtool/verbs.h"
 #include "symbtool/visible.h"
-#include "format/symbfile.h"
 
 static const char usage[] =
         "Usage: symbtool check [--json] FILE...\n"

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* symbtool dump: prints the records of symbfiles. */
 #include <config.h>
 
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "symbtool/input.h"
 #include "extract/record_json.h"
+#include "symbtool/input.h"
 #include "symbtool/verbs.h"
 #include "symbtool/visible.h"
 

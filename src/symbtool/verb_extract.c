@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* symbtool extract: writes the records of executables to symbfiles. */
 #include <config.h>
 
 #include <errno.h>

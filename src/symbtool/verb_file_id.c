@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* symbtool file-id: prints the ids of executables. */
 #include <config.h>
 
 #include <errno.h>

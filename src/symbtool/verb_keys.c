@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* symbtool keys: the same as symbolicated-keys. */
 #include <config.h>
 
 #include "keys/keys_command.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* symbtool lookup: looks addresses up in symbfiles, without a server. */
 #include <config.h>
 
 #include <stdio.h>

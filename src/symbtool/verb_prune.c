@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* symbtool prune: removes uploads that newer ones have replaced from a store. */
 #include <config.h>
 
 #include <inttypes.h>

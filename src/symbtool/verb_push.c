@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* symbtool push-symbols: extracts the records of executables and uploads them. */
 #include <config.h>
 
 #include <inttypes.h>

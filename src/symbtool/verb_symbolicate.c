@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* symbtool symbolicate: names addresses of the command line, of standard input line by line, or of any text with
+ * --filter. */
 #include <config.h>
 
 #include <inttypes.h>
