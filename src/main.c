@@ -206,7 +206,7 @@ static void wait_for_end(struct process *p)
 
 /* ---- run ---- */
 
-static enum err start(struct process *p, struct error *e)
+static enum err start_process(struct process *p, struct error *e)
 {
 	const struct config *c = &p->settings->config;
 	int fd;
@@ -245,7 +245,7 @@ static int serve(struct process *p)
 {
 	struct error e;
 	const struct config *c = &p->settings->config;
-	if (log_open(c->log_file, c->log_level, &e) || enter_sandbox(c, &e) || start(p, &e))
+	if (log_open(c->log_file, c->log_level, &e) || enter_sandbox(c, &e) || start_process(p, &e))
 		return complain(&e);
 	reset_handlers();
 	log_event(LOG_LEVEL_INFO, "start", "symbolicated %s, process %ld", PACKAGE_VERSION, (long)getpid());
@@ -263,7 +263,7 @@ static int serve(struct process *p)
 	return EXIT_SUCCESS;
 }
 
-static int check(const struct config *c)
+static int check_and_report(const struct config *c)
 {
 	struct error e;
 	if (check_settings(c, &e) || auth_load(c->keys_file, &e) || check_machine(c, &e))
@@ -273,7 +273,7 @@ static int check(const struct config *c)
 }
 
 /* Handles flags that only print a text; false if there is none. */
-static bool print(unsigned actions)
+static bool print_actions(unsigned actions)
 {
 	if (actions & CONFIG_HELP)
 		config_print_usage(stdout);
@@ -306,10 +306,10 @@ int main(int argc, char **argv)
 	p.settings = new_settings(&p, &e);
 	if (!p.settings || read_settings(&p, &p.settings->config, &actions, &e))
 		code = complain(&e);
-	else if (print(actions))
+	else if (print_actions(actions))
 		code = fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 	else if (actions & CONFIG_CHECK)
-		code = check(&p.settings->config);
+		code = check_and_report(&p.settings->config);
 	else if (check_settings(&p.settings->config, &e))
 		code = complain(&e);
 	else {

@@ -145,24 +145,19 @@ enum err config_set(struct config *c, const char *key, const char *value, struct
 	return row ? config_set_row(c, row, value, e) : config_unknown_key(key, e);
 }
 
-static bool is_port(const char *text)
-{
-	uint64_t port;
-	return config_parse_digits(&text, 10, &port) && !*text && port > 0 && port <= 65535;
-}
-
-/* address:port with a numeric address; IPv6 in brackets. */
-static bool is_address(const char *text)
+bool config_parse_address(char host[CONFIG_HOST_SIZE], uint16_t *port, const char *text)
 {
 	unsigned char ignored[sizeof(struct in6_addr)];
-	char host[64];
-	const char *colon = strrchr(text, ':');
+	const char *colon = strrchr(text, ':'), *digits = colon ? colon + 1 : "";
 	size_t len = colon ? (size_t)(colon - text) : 0;
-	if (!len || len >= sizeof host || !is_port(colon + 1))
+	uint64_t number;
+	if (!len || len >= CONFIG_HOST_SIZE || !config_parse_digits(&digits, 10, &number) || *digits || !number ||
+	        number > UINT16_MAX)
 		return false;
 	bool six = text[0] == '[' && text[len - 1] == ']';
 	memcpy(host, text + six, len - 2 * six);
 	host[len - 2 * six] = 0;
+	*port = (uint16_t)number;
 	return inet_pton(six ? AF_INET6 : AF_INET, host, ignored) == 1;
 }
 
@@ -185,8 +180,10 @@ static enum err check_lists(const struct config *c, struct error *e)
 {
 	if (!c->sources.count)
 		return error_set(e, ERR_CONFIG, "no source is set: there are no symbols to look up");
+	char host[CONFIG_HOST_SIZE];
+	uint16_t port;
 	for (unsigned i = 0; i < c->memcached.count; i++)
-		if (c->memcached.items[i][0] != '/' && !is_address(c->memcached.items[i]))
+		if (c->memcached.items[i][0] != '/' && !config_parse_address(host, &port, c->memcached.items[i]))
 			return error_set(e, ERR_CONFIG,
 			        "memcached: \"%.100s\" is neither a path nor a numeric address:port",
 			        c->memcached.items[i]);

@@ -103,6 +103,9 @@ enum config_action {
 enum err config_parse_args(struct config *c, int argc, char **argv, unsigned *actions, struct error *e);
 /* Checks what no single key shows: failure_ttl_min <= failure_ttl_max, ... */
 enum err config_check(const struct config *c, struct error *e);
+/* Takes "1.2.3.4:80" or "[::1]:80" apart; false if it is neither. No host names: they would have to be resolved. */
+enum { CONFIG_HOST_SIZE = 64 };
+bool config_parse_address(char host[CONFIG_HOST_SIZE], uint16_t *port, const char *text);
 /* A source URL as it may be shown: without user, password and query, but with its line in the file: "s3://symbols/v1
  * (line 7)". */
 enum { CONFIG_SOURCE_SIZE = 140 };

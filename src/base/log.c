@@ -140,7 +140,7 @@ static const char *priority_of(int fd, enum log_level level)
 	return fd == STDERR_FILENO && stderr_is_journal ? priorities[level] : "";
 }
 
-static void begin(struct log_line *l, int fd, enum log_level level, const char *event)
+static void begin_line(struct log_line *l, int fd, enum log_level level, const char *event)
 {
 	l->len = 0;
 	l->fd = fd;
@@ -161,7 +161,7 @@ static void begin(struct log_line *l, int fd, enum log_level level, const char *
 
 void log_begin(struct log_line *l, enum log_level level, const char *event)
 {
-	begin(l, atomic_load_explicit(&log_fd, memory_order_relaxed), level, event);
+	begin_line(l, atomic_load_explicit(&log_fd, memory_order_relaxed), level, event);
 }
 
 /* DEL and the control characters U+0080 to U+009F become question marks: JSON allows them, but a terminal may act on
@@ -262,7 +262,7 @@ void log_event(enum log_level level, const char *event, const char *format, ...)
 static void write_text(int fd, enum log_level level, const char *event, const char *text)
 {
 	struct log_line l;
-	begin(&l, fd, level, event);
+	begin_line(&l, fd, level, event);
 	log_str(&l, "text", str_from(text));
 	log_end(&l);
 }

@@ -17,14 +17,6 @@ void abbrev_table_release(struct abbrev_table *t)
 	*t = (struct abbrev_table){0};
 }
 
-/* Forgets the abbreviations and keeps the memory. */
-static void reset(struct abbrev_table *t)
-{
-	t->count = t->attr_count = 0;
-	if (t->by_code.count > 0)
-		map64_release(&t->by_code);
-}
-
 enum err abbrev_table_open(
         struct abbrev_table *t, Dwarf *dwarf, uint64_t offset, const struct die_unit *u, struct error *e)
 {
@@ -40,7 +32,9 @@ enum err abbrev_table_open(
 	if (t->start == start && t->address_size == u->address_size && t->offset_size == u->offset_size &&
 	        t->version == version)
 		return ERR_OK;
-	reset(t);
+	t->count = t->attr_count = 0;
+	if (t->by_code.count > 0)
+		map64_release(&t->by_code);
 	t->start = start;
 	t->rest = (struct reader){.at = start, .end = (const uint8_t *)t->section.data + t->section.len};
 	t->address_size = u->address_size;

@@ -54,7 +54,7 @@ static bool crc_matches(int fd, uint32_t want)
 	return n == 0 && crc == want;
 }
 
-static bool matches(const struct elf_file *f, const struct wanted *w)
+static bool is_wanted(const struct elf_file *f, const struct wanted *w)
 {
 	const void *id;
 	ssize_t len = dwelf_elf_gnu_build_id(f->elf, &id);
@@ -68,16 +68,11 @@ static bool is_debug_file(const char *path, struct wanted *w)
 	struct elf_file f;
 	if (elf_file_open(&f, path, NULL))
 		return false;
-	bool has = elf_has_dwarf(f.elf) || elf_find_section(f.elf, ".symtab"), ok = has && matches(&f, w);
+	bool has = elf_has_dwarf(f.elf) || elf_find_section(f.elf, ".symtab"), ok = has && is_wanted(&f, w);
 	if (has && !ok)
 		snprintf(w->other, sizeof w->other, "%s", path);
 	elf_file_close(&f);
 	return ok;
-}
-
-static bool by_build_id(struct wanted *w, const char *debug_dir, char found[PATH_MAX])
-{
-	return place_by_build_id(found, debug_dir, w->build_id, w->build_id_len) && is_debug_file(found, w);
 }
 
 static bool by_link(struct wanted *w, const char *path, const char *debug_dir, char found[PATH_MAX])
@@ -96,7 +91,9 @@ static bool by_link(struct wanted *w, const char *path, const char *debug_dir, c
 bool debug_file_find(const struct elf_file *f, const char *path, const char *debug_dir, char found[PATH_MAX])
 {
 	struct wanted w = wanted_of(f->elf);
-	if ((w.build_id && by_build_id(&w, debug_dir, found)) || (w.link && by_link(&w, path, debug_dir, found)))
+	if (w.build_id && place_by_build_id(found, debug_dir, w.build_id, w.build_id_len) && is_debug_file(found, &w))
+		return true;
+	if (w.link && by_link(&w, path, debug_dir, found))
 		return true;
 	memcpy(found, w.other, sizeof w.other);
 	return false;

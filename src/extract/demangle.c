@@ -55,7 +55,7 @@ struct output {
 	jmp_buf stop;
 };
 
-static void print(const char *text, size_t len, void *arg)
+static void append_text(const char *text, size_t len, void *arg)
 {
 	struct output *o = arg;
 	if (o->out->len + len > o->max || !buffer_append(o->out, text, len))
@@ -79,10 +79,10 @@ static bool demangle_either(struct output *o, const char *mangled)
 	if (setjmp(o->stop) != 0)
 		return false;
 	size_t before = o->out->len;
-	if (rust_demangle_callback(mangled, options, print, o))
+	if (rust_demangle_callback(mangled, options, append_text, o))
 		return true;
 	o->out->len = before;
-	return cplus_demangle_v3_callback(mangled, options, print, o);
+	return cplus_demangle_v3_callback(mangled, options, append_text, o);
 }
 
 bool demangle(struct buffer *out, struct str mangled)

@@ -54,7 +54,7 @@ struct worker {
 	struct unit_reader reader;
 };
 
-void extract_note(struct extract_stats *s, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void add_note(struct extract_stats *s, const char *format, ...)
 {
 	va_list args;
 	if (s->note_count == EXTRACT_NOTES)
@@ -64,7 +64,7 @@ void extract_note(struct extract_stats *s, const char *format, ...)
 	va_end(args);
 }
 
-static void *work(void *arg)
+static void *run_worker(void *arg)
 {
 	struct worker *w = arg;
 	struct extraction *x = w->x;
@@ -100,9 +100,9 @@ static bool start_thread(pthread_t *thread, void *(*run)(void *), void *arg)
 static void run_workers(struct worker *workers, size_t count)
 {
 	size_t started = 1;
-	while (started < count && start_thread(&workers[started].thread, work, &workers[started]))
+	while (started < count && start_thread(&workers[started].thread, run_worker, &workers[started]))
 		started++;
-	work(&workers[0]);
+	run_worker(&workers[0]);
 	for (size_t i = 1; i < started; i++)
 		pthread_join(workers[i].thread, NULL);
 }
@@ -129,7 +129,7 @@ static void note_split(struct extraction *x)
 {
 	const struct split_source *s = &x->dwarf.split;
 	if (s->missing > 0)
-		extract_note(x->stats,
+		add_note(x->stats,
 		        "the entries of %" PRIu64 " of %" PRIu64
 		        " units are in split files that are not there, such as %.120s: names of symbols, without "
 		        "inlined calls; give --debug-dir, or put the .dwo files or a .dwp beside the executable",
@@ -143,7 +143,7 @@ static enum err judge_damage(struct extraction *x)
 	if (j->lost > 0 && j->lost == x->unit_count)
 		return error_set(x->error, ERR_CORRUPT, "%s", j->damage.text);
 	if (j->damaged > 0)
-		extract_note(x->stats,
+		add_note(x->stats,
 		        "%" PRIu64 " of %" PRIu64 " units of debug data are malformed, the functions of %" PRIu64
 		        " cannot be read; the first: %s",
 		        j->damaged, x->stats->units, j->lost, j->damage.text);
@@ -176,7 +176,7 @@ static enum err add_go_functions(struct extraction *x)
 	struct error e = {0};
 	enum err err = g ? go_reader_open(g, x->file.elf, &x->code, &x->coverage, x->pads, &e) : no_memory(&e);
 	if (err == ERR_MISSING && e.text[0])
-		extract_note(x->stats, "%s: of most of its functions nothing is known", e.text);
+		add_note(x->stats, "%s: of most of its functions nothing is known", e.text);
 	for (size_t next = 0; !err && next < g->table.count;) {
 		struct result *r = result_new();
 		err = r ? go_reader_read(g, &next, r, &e) : no_memory(&e);
@@ -230,7 +230,7 @@ static bool fetch(struct extraction *x, const uint8_t *id, size_t len, char foun
 		return false;
 	enum err err = x->options->fetch(x->options->fetch_arg, id, len, found, &e);
 	if (err && err != ERR_MISSING)
-		extract_note(x->stats, "%s", e.text);
+		add_note(x->stats, "%s", e.text);
 	return !err;
 }
 
@@ -248,7 +248,7 @@ static void complete_dwarf(struct extraction *x)
 	if (fetch(x, x->dwarf.missing_id, x->dwarf.missing_id_len, found))
 		dwarf_source_complete(&x->dwarf, found);
 	if (x->dwarf.missing[0])
-		extract_note(x->stats,
+		add_note(x->stats,
 		        "%s, which its debug data share with others, is not there, nor below %s: some functions have "
 		        "the names of symbols, some inlined calls none",
 		        x->dwarf.missing, debug_dir(x));
@@ -304,7 +304,7 @@ static enum err check_debug_file(struct extraction *x, bool *has)
 		        "%.180s is the debug file of another build: its build id is not the executable's",
 		        x->dwarf_path);
 	else if (!*has)
-		extract_note(
+		add_note(
 		        x->stats, "no debug data in %.200s: names of symbol tables only, without lines", x->dwarf_path);
 	elf_file_close(&debug);
 	return err;
@@ -345,13 +345,13 @@ static enum err extract_all(struct extraction *x, struct worker *workers)
 	if (!err)
 		err = symbol_files_open(&x->symbols, x->file.elf, x->stats->debug_file, x->error);
 	if (!err && x->symbols.mini_error.code)
-		extract_note(x->stats, "its .gnu_debugdata is left out: %s", x->symbols.mini_error.text);
+		add_note(x->stats, "its .gnu_debugdata is left out: %s", x->symbols.mini_error.text);
 	if (!err)
 		err = read_units(x, workers);
 	if (!err)
 		err = add_go_functions(x);
 	if (!err && x->absence[0] && !x->go)
-		extract_note(x->stats, "%s", x->absence);
+		add_note(x->stats, "%s", x->absence);
 	if (!err)
 		err = add_symbol_tables(x);
 	x->stats->ranges = x->join.ranges;
@@ -362,7 +362,7 @@ static enum err extract_all(struct extraction *x, struct worker *workers)
 	return err;
 }
 
-static void release(struct extraction *x, struct worker *workers)
+static void release_extraction(struct extraction *x, struct worker *workers)
 {
 	join_release(&x->join);
 	for (size_t i = 0; i < THREADS_MAX; i++)
@@ -387,7 +387,7 @@ static void *run_extraction(void *arg)
 		return NULL;
 	}
 	x->err = extract_all(x, workers);
-	release(x, workers);
+	release_extraction(x, workers);
 	return NULL;
 }
 

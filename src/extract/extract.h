@@ -28,7 +28,6 @@ struct extract_stats {
 };
 
 /* Adds a note; those that find no room are dropped. */
-void extract_note(struct extract_stats *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Passes all ranges and return pads of the executable at path to sink, whose functions are called by one thread at a
  * time, not always the same. If a member is NULL, such records are not made. Their order and contents do not depend on

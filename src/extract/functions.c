@@ -71,7 +71,7 @@ static struct code_die read_die(const struct die_unit *u, const struct die *d)
 	return c;
 }
 
-static uint64_t number(Dwarf_Attribute *a)
+static uint64_t read_number(Dwarf_Attribute *a)
 {
 	Dwarf_Word v;
 	return a->code != 0 && dwarf_formudata(a, &v) == 0 ? v : 0;
@@ -148,12 +148,12 @@ static void add_node(struct collector *c, struct code_die *d, const uint8_t *at,
 	}
 	struct code_node n = {.die = at, .parent = parent, .function = (uint32_t)f->node_count};
 	if (parent != NO_NODE) {
-		uint64_t line = number(&d->call_line);
+		uint64_t line = read_number(&d->call_line);
 		n.origin = d->origin;
 		n.function = f->nodes[parent].function;
 		n.depth = f->nodes[parent].depth + 1;
 		n.call_line = line <= UINT32_MAX ? (uint32_t)line : 0;
-		n.call_file = number(&d->call_file);
+		n.call_file = read_number(&d->call_file);
 	}
 	f->nodes[f->node_count++] = n;
 }
@@ -174,7 +174,7 @@ static uint32_t node_of(struct collector *c, const struct die *die)
 	return (uint32_t)c->f->node_count - 1;
 }
 
-static void enter(struct collector *c, const struct die *d)
+static void enter_entry(struct collector *c, const struct die *d)
 {
 	struct context *x = &c->context;
 	uint32_t inner = is_code(d->abbrev->tag) ? node_of(c, d) : x->node;
@@ -188,7 +188,7 @@ static void enter(struct collector *c, const struct die *d)
 	x->node = inner;
 }
 
-static void leave(struct context *x)
+static void leave_context(struct context *x)
 {
 	if (x->count > 0)
 		x->node = x->outer[--x->count];
@@ -200,16 +200,16 @@ static enum err scan(struct collector *c, struct error *e)
 	enum err err;
 	while (!(err = die_next(c->u, &d, e))) {
 		if (d.abbrev)
-			enter(c, &d);
+			enter_entry(c, &d);
 		else
-			leave(&c->context);
+			leave_context(&c->context);
 		if (c->no_memory)
 			return no_memory(e);
 	}
 	return err == ERR_MISSING ? ERR_OK : err;
 }
 
-static int compare(const void *a, const void *b, void *arg)
+static int compare_addresses(const void *a, const void *b, void *arg)
 {
 	const struct code_piece *x = a, *y = b;
 	const struct code_node *nodes = arg;
@@ -229,7 +229,7 @@ enum err functions_read(struct functions *f, const struct die_unit *u, const str
 	enum err err = scan(&c, e);
 	free(c.context.outer);
 	if (!err && f->piece_count > 0)
-		qsort_r(f->pieces, f->piece_count, sizeof *f->pieces, compare, f->nodes);
+		qsort_r(f->pieces, f->piece_count, sizeof *f->pieces, compare_addresses, f->nodes);
 	return err;
 }
 

@@ -141,7 +141,7 @@ static enum err read_block(struct transfer *t, struct error *e)
 	return ERR_OK;
 }
 
-static enum err emit(struct transfer *t, struct error *e)
+static enum err write_out(struct transfer *t, struct error *e)
 {
 	if (t->made > t->max - t->size)
 		return corrupt(e, "more than its header says");
@@ -162,7 +162,7 @@ static enum err run_method(struct transfer *t, const struct method *m, struct er
 		if (!err)
 			err = m->step(t, e);
 		if (!err)
-			err = emit(t, e);
+			err = write_out(t, e);
 		full = t->made == BLOCK && !t->ended;
 	}
 	return err;

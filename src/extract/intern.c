@@ -39,7 +39,7 @@ static struct intern_block *add_block(struct intern *set, size_t size)
 }
 
 /* A string with its length, in a block. If it does not fit, the rest of the block is wasted. */
-static char *copy(struct intern *set, struct str s)
+static char *copy_string(struct intern *set, struct str s)
 {
 	struct intern_block *b = set->blocks;
 	size_t size = sizeof s.len + s.len + 1;
@@ -79,7 +79,7 @@ struct str intern_add(struct intern *set, struct str s)
 	for (; (found = map64_get(&set->by_hash, key)); key++)
 		if (str_equal(text_at(found), s))
 			return text_at(found);
-	char *text = copy(set, s);
+	char *text = copy_string(set, s);
 	if (!text)
 		return (struct str){0};
 	repair(text, s.len);

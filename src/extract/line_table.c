@@ -23,14 +23,14 @@ struct machine {
 	bool no_memory;
 };
 
-static void reset(struct machine *m)
+static void reset_row(struct machine *m)
 {
 	m->address = m->op_index = 0;
 	m->file = m->line = 1;
 	m->has_last = m->live = false;
 }
 
-static void push(struct machine *m, struct line_row row)
+static void push_row(struct machine *m, struct line_row row)
 {
 	struct line_table *t = m->t;
 	struct line_row *before = t->row_count > 0 ? &t->rows[t->row_count - 1] : NULL;
@@ -52,7 +52,7 @@ static void add_row(struct machine *m)
 		m->live = code_map_find(m->code, m->address) != NULL;
 	if (m->has_last && m->live && m->address > m->last.start) {
 		m->last.end = m->address;
-		push(m, m->last);
+		push_row(m, m->last);
 	}
 	m->has_last = true;
 	m->last = (struct line_row){.start = m->address};
@@ -62,7 +62,7 @@ static void add_row(struct machine *m)
 	}
 }
 
-static void advance(struct machine *m, uint64_t operations)
+static void advance_address(struct machine *m, uint64_t operations)
 {
 	if (m->h.max_operations <= 1) {
 		m->address += operations * m->h.min_instruction;
@@ -76,7 +76,7 @@ static void advance(struct machine *m, uint64_t operations)
 static void run_special(struct machine *m, uint8_t opcode)
 {
 	unsigned adjusted = opcode - m->h.opcode_base;
-	advance(m, adjusted / m->h.line_range);
+	advance_address(m, adjusted / m->h.line_range);
 	m->line += (uint64_t)(int64_t)(m->h.line_base + (int)(adjusted % m->h.line_range));
 	add_row(m);
 }
@@ -100,7 +100,7 @@ static void run_extended(struct machine *m, struct reader *r)
 	switch (*body.at++) {
 	case DW_LNE_end_sequence:
 		add_row(m);
-		reset(m);
+		reset_row(m);
 		break;
 	case DW_LNE_set_address:
 		m->address = read_fixed(&body, len == 5 ? 4 : 8, m->h.big);
@@ -128,7 +128,7 @@ static void run_standard(struct machine *m, struct reader *r, uint8_t opcode)
 		add_row(m);
 		break;
 	case DW_LNS_advance_pc:
-		advance(m, reader_varint(r));
+		advance_address(m, reader_varint(r));
 		break;
 	case DW_LNS_advance_line:
 		m->line += (uint64_t)read_sleb(r);
@@ -137,7 +137,7 @@ static void run_standard(struct machine *m, struct reader *r, uint8_t opcode)
 		m->file = reader_varint(r);
 		break;
 	case DW_LNS_const_add_pc:
-		advance(m, (255u - m->h.opcode_base) / m->h.line_range);
+		advance_address(m, (255u - m->h.opcode_base) / m->h.line_range);
 		break;
 	case DW_LNS_fixed_advance_pc:
 		m->address += read_fixed(r, 2, m->h.big);
@@ -151,7 +151,7 @@ static void run_standard(struct machine *m, struct reader *r, uint8_t opcode)
 static enum err run_program(struct machine *m, struct error *e)
 {
 	struct reader *r = &m->h.program;
-	reset(m);
+	reset_row(m);
 	while (r->at < r->end && !r->bad && !m->no_memory) {
 		uint8_t opcode = *r->at++;
 		if (opcode >= m->h.opcode_base)

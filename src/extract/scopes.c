@@ -66,7 +66,7 @@ static bool add_scope(struct scopes *s, const struct die *d, struct open_scopes 
 }
 
 /* An entry with children begins. */
-static bool enter(struct scopes *s, const struct die *d, struct open_scopes *open)
+static bool enter_scope(struct scopes *s, const struct die *d, struct open_scopes *open)
 {
 	if (!array_reserve(&open->outer, &open->cap, open->count + 1, sizeof *open->outer))
 		return false;
@@ -76,7 +76,7 @@ static bool enter(struct scopes *s, const struct die *d, struct open_scopes *ope
 	return !is_scope(d->abbrev->tag) || add_scope(s, d, open);
 }
 
-static bool leave(struct scopes *s, const struct die *d, struct open_scopes *open)
+static bool leave_scope(struct scopes *s, const struct die *d, struct open_scopes *open)
 {
 	if (open->count == 0)
 		return true;
@@ -92,7 +92,7 @@ enum err scopes_read(struct scopes *s, const Dwarf_Die *root, struct abbrev_tabl
 	struct die d = {0};
 	enum err err = die_unit_open(&s->unit, root, abbrevs, e);
 	while (!err && !(err = die_next(&s->unit, &d, e))) {
-		bool ok = !d.abbrev ? leave(s, &d, &open) : !d.abbrev->children || enter(s, &d, &open);
+		bool ok = !d.abbrev ? leave_scope(s, &d, &open) : !d.abbrev->children || enter_scope(s, &d, &open);
 		if (!ok)
 			err = no_memory(e);
 	}

@@ -76,7 +76,7 @@ static enum err read_at(const struct section *s, uint8_t *out, size_t len, const
 	return ERR_OK;
 }
 
-static void skip(struct section *s, size_t header)
+static void skip_header(struct section *s, size_t header)
 {
 	s->source.at += header;
 	s->source.len -= header;
@@ -99,7 +99,7 @@ static enum err read_chdr(struct section *s, const struct image *m, const char *
 		return error_set(
 		        e, ERR_CORRUPT, "section %s: compressed in a way that is not known: %u", name, (unsigned)type);
 	s->method = type == ELFCOMPRESS_ZLIB ? INFLATE_ZLIB : INFLATE_ZSTD;
-	skip(s, len);
+	skip_header(s, len);
 	return ERR_OK;
 }
 
@@ -113,7 +113,7 @@ static enum err read_zdebug(struct section *s, const char *name, struct error *e
 	struct reader r = {.at = head + 4, .end = head + sizeof head};
 	s->size = read_fixed(&r, 8, true);
 	s->method = INFLATE_ZLIB;
-	skip(s, sizeof head);
+	skip_header(s, sizeof head);
 	return ERR_OK;
 }
 

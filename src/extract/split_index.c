@@ -10,7 +10,7 @@ enum { COLUMN_INFO = 1, COLUMN_ABBREV = 3, COLUMN_STR_OFFSETS = 6, COLUMN_RNGLIS
 
 enum { HEADER = 16, COLUMNS_MAX = 16 };
 
-static uint64_t number(const struct split_index *x, uint64_t at, unsigned size, bool big)
+static uint64_t table_number(const struct split_index *x, uint64_t at, unsigned size, bool big)
 {
 	struct reader r = {.at = (const uint8_t *)x->table.data, .end = (const uint8_t *)x->table.data + x->table.len};
 	read_skip(&r, at);
@@ -21,8 +21,9 @@ static uint64_t number(const struct split_index *x, uint64_t at, unsigned size, 
 void split_index_read(struct split_index *x, struct str section, bool big)
 {
 	*x = (struct split_index){.table = section};
-	uint64_t version = number(x, 0, 4, big) == 2 ? 2 : number(x, 0, 2, big);
-	uint64_t columns = number(x, 4, 4, big), units = number(x, 8, 4, big), slots = number(x, 12, 4, big);
+	uint64_t version = table_number(x, 0, 4, big) == 2 ? 2 : table_number(x, 0, 2, big);
+	uint64_t columns = table_number(x, 4, 4, big), units = table_number(x, 8, 4, big),
+	         slots = table_number(x, 12, 4, big);
 	if (section.len < HEADER || (version != 2 && version != 5) || columns > COLUMNS_MAX || slots == 0 ||
 	        slots & (slots - 1))
 		return;
@@ -40,10 +41,10 @@ static uint64_t find_row(const struct split_index *x, uint64_t id, bool big)
 {
 	uint64_t mask = x->slots - 1, at = id & mask, step = (id >> 32 & mask) | 1;
 	for (uint32_t i = 0; i < x->slots; i++, at = (at + step) & mask) {
-		uint64_t row = number(x, HEADER + (uint64_t)x->slots * 8 + at * 4, 4, big);
+		uint64_t row = table_number(x, HEADER + (uint64_t)x->slots * 8 + at * 4, 4, big);
 		if (row == 0 || row > x->units)
 			return 0;
-		if (number(x, HEADER + at * 8, 8, big) == id)
+		if (table_number(x, HEADER + at * 8, 8, big) == id)
 			return row;
 	}
 	return 0;
@@ -76,9 +77,9 @@ bool split_index_find(const struct split_index *x, uint64_t id, bool big, const 
 		parts[i] = (struct str){"", 0};
 	parts[SPLIT_STR] = whole[SPLIT_STR]; /* the units share it */
 	for (uint64_t i = 0; i < x->columns; i++) {
-		int part = part_of(number(x, columns + i * 4, 4, big), x->version);
-		uint64_t offset = number(x, cells + ((row - 1) * x->columns + i) * 4, 4, big);
-		uint64_t len = number(x, cells + ((x->units + row - 1) * x->columns + i) * 4, 4, big);
+		int part = part_of(table_number(x, columns + i * 4, 4, big), x->version);
+		uint64_t offset = table_number(x, cells + ((row - 1) * x->columns + i) * 4, 4, big);
+		uint64_t len = table_number(x, cells + ((x->units + row - 1) * x->columns + i) * 4, 4, big);
 		if (part < 0)
 			continue;
 		if (offset > whole[part].len || len > whole[part].len - offset)

@@ -77,7 +77,7 @@ static unsigned underscores(const char *name)
 
 /* Of several names for the same code the most public comes first: global, weak, local; then the one with the fewest
  * underscores. */
-static int compare(const void *a, const void *b)
+static int compare_symbols(const void *a, const void *b)
 {
 	static const int rank[] = {[STB_LOCAL] = 2, [STB_GLOBAL] = 0, [STB_WEAK] = 1};
 	const struct symbol *x = a, *y = b;
@@ -154,7 +154,7 @@ enum err symbols_read(
 	Elf_Scn *found = elf_find_section(elf, section);
 	enum err err = found ? read_table(&s, elf, found) : ERR_OK;
 	if (!err && s.count > 0) {
-		qsort(s.items, s.count, sizeof *s.items, compare);
+		qsort(s.items, s.count, sizeof *s.items, compare_symbols);
 		err = sweep_symbols(&s);
 	}
 	records_release(&s.records);
@@ -181,7 +181,7 @@ enum err symbol_names_read(
 	n->items = s.items;
 	n->count = s.count;
 	if (s.count > 0)
-		qsort(s.items, s.count, sizeof *s.items, compare);
+		qsort(s.items, s.count, sizeof *s.items, compare_symbols);
 	return err;
 }
 

@@ -291,7 +291,7 @@ static void add_address(struct symbfile_writer *w, uint64_t va, uint32_t delta, 
 }
 
 /* Holds the record whose fields are in w->body and whose strings are w->ids. */
-static enum err hold(struct symbfile_writer *w, uint32_t type, size_t count, struct error *e)
+static enum err hold_record(struct symbfile_writer *w, uint32_t type, size_t count, struct error *e)
 {
 	w->held_count++;
 	add_varint(&w->records, type);
@@ -337,7 +337,7 @@ enum err symbfile_write_range(struct symbfile_writer *w, const struct symbfile_r
 	add_nonzero(&w->body, RANGE_CALL_LINE, r->call_line);
 	add_nonzero(&w->body, RANGE_DEPTH, r->depth);
 	add_lines(w, r);
-	return hold(w, MESSAGE_RANGE, RANGE_STRINGS, e);
+	return hold_record(w, MESSAGE_RANGE, RANGE_STRINGS, e);
 }
 
 enum err symbfile_write_pad(struct symbfile_writer *w, const struct symbfile_pad *p, struct error *e)
@@ -352,7 +352,7 @@ enum err symbfile_write_pad(struct symbfile_writer *w, const struct symbfile_pad
 	for (size_t i = 0; i < p->count; i++)
 		add_varint(&w->column, p->frames[i].line);
 	add_gathered(&w->body, PAD_LINE, &w->column);
-	return hold(w, MESSAGE_PAD, 2 * p->count, e);
+	return hold_record(w, MESSAGE_PAD, 2 * p->count, e);
 }
 
 uint64_t symbfile_writer_bound(const struct symbfile_writer *w)

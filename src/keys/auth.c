@@ -259,7 +259,7 @@ static bool match_key(const struct key *k, struct str key, bool *same)
 	return true;
 }
 
-static enum err check(struct str id, struct str key, enum auth_right right, char id_out[ID_SIZE], struct error *e)
+static enum err check_key(struct str id, struct str key, enum auth_right right, char id_out[ID_SIZE], struct error *e)
 {
 	char name[ID_SIZE];
 	memcpy(name, id.data, id.len);
@@ -289,7 +289,7 @@ enum err auth_check(const char *header, enum auth_right right, char id_out[ID_SI
 	else if (!parse_header(header, text, &id, &key))
 		err = error_set(e, ERR_UNAUTHORIZED, "Authorization is not of the form APIKey base64(id:key)");
 	else
-		err = check(id, key, right, id_out, e);
+		err = check_key(id, key, right, id_out, e);
 	OPENSSL_cleanse(text, sizeof text);
 	return err;
 }

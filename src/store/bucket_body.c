@@ -60,7 +60,7 @@ void bucket_body_start(struct bucket_body *b, const struct bucket_sink *sink, ui
 		b->layers[i] = (struct layer){.gunzip = b->layers[i].gunzip};
 }
 
-static bool stop(struct bucket_body *b, enum bucket_outcome outcome, const char *problem)
+static bool stop_body(struct bucket_body *b, enum bucket_outcome outcome, const char *problem)
 {
 	b->outcome = outcome;
 	b->problem = problem;
@@ -75,7 +75,7 @@ static uint8_t *text_space(struct bucket_body *b, size_t *room)
 	if (space && *room > left)
 		*room = (size_t)left;
 	if (!space || *room == 0)
-		stop(b, BUCKET_ABORTED, "stopped by the reader");
+		stop_body(b, BUCKET_ABORTED, "stopped by the reader");
 	return space;
 }
 
@@ -84,10 +84,10 @@ static bool text_commit(struct bucket_body *b, const uint8_t *space, size_t n)
 	if (n == 0)
 		return true;
 	if (n > b->max - b->text)
-		return stop(b, BUCKET_TOO_LARGE, "larger than bucket_max_size");
+		return stop_body(b, BUCKET_TOO_LARGE, "larger than bucket_max_size");
 	b->text += n;
 	b->last = space[n - 1];
-	return b->sink->commit(b->sink->arg, n) || stop(b, BUCKET_ABORTED, "stopped by the reader");
+	return b->sink->commit(b->sink->arg, n) || stop_body(b, BUCKET_ABORTED, "stopped by the reader");
 }
 
 static bool text_copy(struct bucket_body *b, const uint8_t *data, size_t len)
@@ -111,8 +111,8 @@ static bool text_copy(struct bucket_body *b, const uint8_t *data, size_t len)
 static bool inflated(struct bucket_body *b, enum err e)
 {
 	if (e == ERR_NO_MEMORY)
-		return stop(b, BUCKET_FAILED, "no memory");
-	return !e || stop(b, BUCKET_BROKEN, "bad gzip");
+		return stop_body(b, BUCKET_FAILED, "no memory");
+	return !e || stop_body(b, BUCKET_BROKEN, "bad gzip");
 }
 
 /* The inflated bytes are text: they go straight into the sink, as much at a time as it has room for. */
@@ -154,7 +154,7 @@ static bool start_gzip(struct bucket_body *b, struct layer *l)
 	if (!b->between)
 		b->between = malloc(BETWEEN_SIZE);
 	if (!l->gunzip || !b->between)
-		return stop(b, BUCKET_FAILED, "no memory");
+		return stop_body(b, BUCKET_FAILED, "no memory");
 	gunzip_reset(l->gunzip);
 	return true;
 }
@@ -184,7 +184,7 @@ static bool layer_count(struct bucket_body *b, struct layer *l, size_t len)
 {
 	l->bytes += len;
 	return l->bytes <= b->max + b->max / 8 + BETWEEN_SIZE ||
-	       stop(b, BUCKET_TOO_LARGE, "larger than bucket_max_size");
+	       stop_body(b, BUCKET_TOO_LARGE, "larger than bucket_max_size");
 }
 
 static bool layer_add(struct bucket_body *b, unsigned level, const uint8_t *data, size_t len)
@@ -214,7 +214,7 @@ enum bucket_outcome bucket_body_end(struct bucket_body *b)
 	for (unsigned i = 0; i < LAYERS && b->outcome == BUCKET_OK; i++) {
 		struct layer *l = &b->layers[i];
 		if (l->form == FORM_GZIP && !gunzip_complete(l->gunzip))
-			stop(b, BUCKET_BROKEN, "gzip ends early");
+			stop_body(b, BUCKET_BROKEN, "gzip ends early");
 		else if (l->form == FORM_UNKNOWN)
 			text_copy(b, l->head, l->head_len); /* a text of one byte or none */
 		l->head_len = 0;

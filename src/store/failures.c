@@ -62,7 +62,7 @@ static struct entry *find_entry(struct failures *f, const struct module_hash *ha
 	return e;
 }
 
-static void drop(struct failures *f, struct entry *e)
+static void drop_entry(struct failures *f, struct entry *e)
 {
 	LIST_REMOVE(e, chain);
 	TAILQ_REMOVE(&f->ages, e, age);
@@ -77,7 +77,7 @@ void failures_free(struct failures *f)
 		return;
 	struct entry *e;
 	while ((e = TAILQ_FIRST(&f->ages)))
-		drop(f, e);
+		drop_entry(f, e);
 	pthread_mutex_destroy(&f->lock);
 	free(f);
 }
@@ -133,10 +133,10 @@ int64_t failures_set(struct failures *f, const struct module_hash *hash, const s
 		again = what->class == FAILURE_TEMPORARY && old->failure.class == FAILURE_TEMPORARY &&
 		        clock_now() - old->failure.until < f->ttl_max;
 		ttl = old->ttl;
-		drop(f, old);
+		drop_entry(f, old);
 	}
 	while (f->count && f->count >= f->max)
-		drop(f, TAILQ_FIRST(&f->ages));
+		drop_entry(f, TAILQ_FIRST(&f->ages));
 	*e = (struct entry){.hash = *hash, .spelling = *spelling, .ttl = ttl};
 	until = clock_now() + time_to_live(f, e, what->class, again);
 	e->failure = *what;
@@ -165,7 +165,7 @@ void failures_forget(struct failures *f, const struct module_hash *hash)
 	for (struct entry *e = LIST_FIRST(chain_of(f, hash)), *next; e; e = next) {
 		next = LIST_NEXT(e, chain);
 		if (module_hash_equal(&e->hash, hash))
-			drop(f, e);
+			drop_entry(f, e);
 	}
 	pthread_mutex_unlock(&f->lock);
 }

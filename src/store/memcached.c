@@ -45,7 +45,6 @@
 
 #include "store/memcached.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -77,7 +76,7 @@ static const int64_t probe_interval = SECOND;
 
 struct server {
 	const char *name;            /* as configured; in mc_servers.names */
-	char host[INET6_ADDRSTRLEN]; /* empty: name is the path of a unix socket */
+	char host[CONFIG_HOST_SIZE]; /* empty: name is the path of a unix socket */
 	in_port_t port;
 	/* the breaker */
 	atomic_uint failures;    /* in a row */
@@ -125,33 +124,12 @@ struct mc_client {
 
 /* ---- servers and their ring ---- */
 
-static bool parse_port(const char *text, in_port_t *port)
-{
-	char *end;
-	unsigned long value = strtoul(text, &end, 10);
-	*port = (in_port_t)value;
-	return *text >= '0' && *text <= '9' && *end == 0 && value > 0 && value < 65536;
-}
-
-/* "/path", "1.2.3.4:11211" or "[::1]:11211". No host names: they would be resolved inside calls, without a timeout. */
+/* No host names: they would be resolved inside calls, without a timeout. */
 static enum err parse_server(struct server *s, const char *name, struct error *e)
 {
-	uint8_t address[sizeof(struct in6_addr)];
-	const char *colon = strrchr(name, ':');
-	bool bracket = *name == '[';
-	size_t len = colon ? (size_t)(colon - name) : 0;
-	if (*name == '/' && strlen(name) < sizeof((struct sockaddr_un *)0)->sun_path)
+	if (*name == '/' ? strlen(name) < sizeof((struct sockaddr_un *)0)->sun_path
+	                 : config_parse_address(s->host, &s->port, name))
 		return ERR_OK;
-	if (bracket && len > 2 && colon[-1] == ']')
-		len -= 2;
-	else if (bracket)
-		len = 0;
-	if (len > 0 && len < sizeof s->host) {
-		memcpy(s->host, name + bracket, len);
-		s->host[len] = 0;
-		if (inet_pton(bracket ? AF_INET6 : AF_INET, s->host, address) == 1 && parse_port(colon + 1, &s->port))
-			return ERR_OK;
-	}
 	return error_set(e, ERR_CONFIG,
 	        "memcached: %.100s is neither address:port (numbers, IPv6 in brackets) nor the path of a unix socket",
 	        name);
@@ -705,7 +683,7 @@ static void compare_found(void *arg, size_t index, const uint8_t *value, size_t 
 }
 
 /* MC_OK: the same value is there; MC_EXISTS: another one. */
-static enum mc_status compare(
+static enum mc_status compare_value(
         struct mc_client *c, const struct mc_key *key, const void *expected, size_t len, uint64_t *cas)
 {
 	struct mc_get get = {.key = *key};
@@ -729,7 +707,7 @@ enum mc_status mc_add(struct mc_client *c, const struct mc_key *key, const void 
 	/* If the call was repeated, the value that exists can be that of the first attempt. */
 	if (status != MC_DOWN && !(status == MC_EXISTS && c->repeated))
 		return status;
-	status = compare(c, key, value, len, &cas);
+	status = compare_value(c, key, value, len, &cas);
 	return status == MC_MISSING ? MC_DOWN : status;
 }
 
@@ -737,7 +715,7 @@ enum mc_status mc_add(struct mc_client *c, const struct mc_key *key, const void 
 static enum mc_status replaced(struct mc_client *c, const struct call *call, bool release)
 {
 	uint64_t cas;
-	enum mc_status status = compare(c, call->key, call->value, call->len, &cas);
+	enum mc_status status = compare_value(c, call->key, call->value, call->len, &cas);
 	if (release && status == MC_MISSING)
 		return MC_OK;
 	if (status != MC_OK && status != MC_EXISTS)
@@ -752,7 +730,7 @@ static enum mc_status replaced(struct mc_client *c, const struct call *call, boo
 static enum mc_status replace(struct mc_client *c, struct call *call)
 {
 	bool release = call->expire < 0;
-	enum mc_status status = compare(c, call->key, call->value, call->len, &call->cas);
+	enum mc_status status = compare_value(c, call->key, call->value, call->len, &call->cas);
 	if (status != MC_OK)
 		return status;
 	status = call_key(c, call);

@@ -69,7 +69,7 @@ static bool add_answer(void *arg, const uint8_t *data, size_t len)
 }
 
 /* The reply to one request, NUL-terminated. Errors name the service, never what it said. */
-static enum err ask(
+static enum err request(
         struct s3_credentials *c, struct transfer_request *q, struct buffer *answer, const char *what, struct error *e)
 {
 	struct transfer_reply reply;
@@ -183,14 +183,14 @@ static enum err ask_instance(struct s3_credentials *c, struct given *g, struct e
 	len -= base[len - 1] == '/';
 	snprintf(ttl, sizeof ttl, "X-aws-ec2-metadata-token-ttl-seconds: %d\n", SESSION_TTL);
 	snprintf(url, sizeof url, "%.*s/latest/api/token", (int)len, base);
-	enum err err = ask(c, &q, &answer, what, e);
+	enum err err = request(c, &q, &answer, what, e);
 	if (!err && (!is_printable((const char *)answer.data) ||
 	                    !buffer_printf(&lines, "X-aws-ec2-metadata-token: %s\n", (const char *)answer.data)))
 		err = error_set(e, ERR_UNAVAILABLE, "keys of S3: %s: no token", what);
 	q = (struct transfer_request){.method = "GET", .url = url, .lines = (const char *)lines.data};
 	snprintf(url, sizeof url, "%.*s" ROLES, (int)len, base);
 	if (!err)
-		err = ask(c, &q, &answer, what, e);
+		err = request(c, &q, &answer, what, e);
 	if (!err) {
 		/* the first role in the list */
 		struct str role = {(const char *)answer.data, strcspn((const char *)answer.data, "\r\n")};
@@ -201,7 +201,7 @@ static enum err ask_instance(struct s3_credentials *c, struct given *g, struct e
 			*percent_encode(url + at, role, false) = 0;
 	}
 	if (!err)
-		err = ask(c, &q, &answer, what, e);
+		err = request(c, &q, &answer, what, e);
 	if (!err)
 		err = read_json(g, &answer, what, e);
 	wipe(&lines);
@@ -230,7 +230,7 @@ static enum err ask_container(struct s3_credentials *c, struct given *g, struct 
 		err = error_set(e, ERR_UNAVAILABLE, "keys of S3: %s: no usable token in the environment", what);
 	struct transfer_request q = {.method = "GET", .url = (const char *)url.data, .lines = (const char *)lines.data};
 	if (!err)
-		err = ask(c, &q, &answer, what, e);
+		err = request(c, &q, &answer, what, e);
 	if (!err)
 		err = read_json(g, &answer, what, e);
 	wipe(&read);
@@ -294,7 +294,7 @@ static enum err ask_sts(struct s3_credentials *c, struct given *g, struct error 
 	        .len = form.len,
 	        .content_type = "application/x-www-form-urlencoded"};
 	if (!err)
-		err = ask(c, &q, &answer, what, e);
+		err = request(c, &q, &answer, what, e);
 	if (!err) {
 		s3_xml_read(answer.data, answer.len - 1, on_sts_element, &read);
 		g->expires = parse_end(read.end);
@@ -399,7 +399,7 @@ static void look_at_file(struct s3_credentials *c)
 	c->file = now;
 }
 
-static enum err ask_service(struct s3_credentials *c, struct given *g, struct error *e)
+static enum err get_keys(struct s3_credentials *c, struct given *g, struct error *e)
 {
 	switch (c->source) {
 	case SOURCE_WEB_IDENTITY:
@@ -418,7 +418,7 @@ static void refresh(struct s3_credentials *c)
 	struct error e;
 	c->refreshing = true;
 	pthread_mutex_unlock(&c->lock);
-	enum err err = ask_service(c, &g, &e);
+	enum err err = get_keys(c, &g, &e);
 	pthread_mutex_lock(&c->lock);
 	c->refreshing = false;
 	if (!err && g.expires <= (int64_t)time(NULL))

@@ -117,22 +117,18 @@ static int by_id(const void *a, const void *b)
 
 /* ---- what goes ---- */
 
-static void tell(struct prune *p, const char *path, uint64_t size, int64_t time)
-{
-	p->counts->gone_objects++;
-	p->counts->gone_bytes += size;
-	p->rules->told(p->rules->arg, path, size, time);
-}
-
 static enum err take_away(struct prune *p, const char *path, uint64_t size, int64_t time, struct error *e)
 {
 	enum err err = p->rules->remove ? store_remove(p->client, path, e) : ERR_OK;
-	if (!err)
-		tell(p, path, size, time);
-	return err;
+	if (err)
+		return err;
+	p->counts->gone_objects++;
+	p->counts->gone_bytes += size;
+	p->rules->told(p->rules->arg, path, size, time);
+	return ERR_OK;
 }
 
-static bool collect(void *arg, const struct store_part *part)
+static bool collect_part(void *arg, const struct store_part *part)
 {
 	struct prune *p = arg;
 	p->no_memory = !array_reserve(&p->parts, &p->part_cap, p->part_count + 1, sizeof *p->parts);
@@ -154,8 +150,8 @@ static bool any_since(const struct prune *p, int64_t time)
 static enum err find_parts(struct prune *p, const struct executable *x, bool whole, struct error *e)
 {
 	p->part_count = 0;
-	struct symbfile_unused unused = {p->rules->keep, p->rules->now - YOUNG * SECOND, collect, p};
-	enum err err = whole ? store_list_with_times(p->client, &x->id, collect, p, NULL, e)
+	struct symbfile_unused unused = {p->rules->keep, p->rules->now - YOUNG * SECOND, collect_part, p};
+	enum err err = whole ? store_list_with_times(p->client, &x->id, collect_part, p, NULL, e)
 	                     : symbfile_sets_unused(p->client, &x->id, &unused, e);
 	if (!err && p->no_memory)
 		return no_memory(e);

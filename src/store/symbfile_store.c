@@ -84,11 +84,6 @@ enum err symbfile_store_check(const struct config *c, struct error *e)
 	return inner.code ? error_set(e, inner.code, "%s", inner.text) : ERR_OK;
 }
 
-const char *symbfile_store_name(const struct symbfile_store *s)
-{
-	return s->backend->store_name(s->own);
-}
-
 struct store_client *store_client_new(struct symbfile_store *s)
 {
 	struct store_client *c = calloc(1, sizeof *c);
@@ -276,7 +271,7 @@ static bool parse_claim_path(struct store_claim *c, struct str path)
 
 /* ---- storing ---- */
 
-static struct store_put *begin(struct store_client *c, const char *path, const atomic_bool *cancel, struct error *e)
+static struct store_put *begin_put(struct store_client *c, const char *path, const atomic_bool *cancel, struct error *e)
 {
 	struct store_put *p = calloc(1, sizeof *p);
 	if (!p) {
@@ -300,7 +295,7 @@ struct store_put *store_put_begin(
 		return NULL;
 	}
 	print_path(path, key);
-	struct store_put *p = begin(c, path, cancel, e);
+	struct store_put *p = begin_put(c, path, cancel, e);
 	if (p)
 		p->backend->put_with_time(p->own);
 	return p;
@@ -339,7 +334,7 @@ enum err store_put_claim(
 {
 	char path[STORE_PATH_MAX];
 	print_claim_path(path, claim);
-	struct store_put *p = begin(c, path, cancel, e);
+	struct store_put *p = begin_put(c, path, cancel, e);
 	return p ? store_put_commit(p, e) : e->code;
 }
 

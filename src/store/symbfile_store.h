@@ -24,8 +24,6 @@ void symbfile_store_free(struct symbfile_store *s);
 enum err symbfile_store_check(const struct config *c, struct error *e);
 /* Checks that a store on this machine (file://) can be read and written now; ERR_OK for others. */
 enum err symbfile_store_check_local(const struct config *c, struct error *e);
-/* The URL, without secrets. */
-const char *symbfile_store_name(const struct symbfile_store *s);
 
 /* One thread's access to it. NULL if out of memory. */
 struct store_client;

@@ -42,7 +42,6 @@ struct store_backend {
 	const char *scheme; /* with "://" */
 	void *(*store_new)(const char *url, const struct config *c, struct error *e);
 	void (*store_free)(void *store);
-	const char *(*store_name)(const void *store);
 	/* NULL if out of memory. */
 	void *(*client_new)(void *store);
 	void (*client_free)(void *client);

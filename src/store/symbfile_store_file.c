@@ -38,7 +38,6 @@ struct file_store {
 	char *directory;
 	int64_t total_timeout;
 	atomic_llong cleaned; /* clock_now() of the last look at leftovers; 0: none yet */
-	char name[];          /* the URL */
 };
 
 struct file_client {
@@ -75,7 +74,7 @@ static void *file_store_new(const char *url, const struct config *c, struct erro
 		error_set(e, ERR_CONFIG, "symbfile_store: file:// needs an absolute path and nothing after it");
 		return NULL;
 	}
-	struct file_store *s = calloc(1, sizeof *s + strlen(url) + 1);
+	struct file_store *s = calloc(1, sizeof *s);
 	char *directory = malloc(strlen(path) + 1);
 	if (!s || !directory || !percent_decode(directory, str_from(path))) {
 		error_set(e, s && directory ? ERR_CONFIG : ERR_NO_MEMORY, "symbfile_store: cannot take %.150s", url);
@@ -85,13 +84,7 @@ static void *file_store_new(const char *url, const struct config *c, struct erro
 	}
 	s->directory = directory;
 	s->total_timeout = c->bucket_total_timeout;
-	memcpy(s->name, url, strlen(url) + 1);
 	return s;
-}
-
-static const char *file_store_name(const void *store)
-{
-	return ((const struct file_store *)store)->name;
 }
 
 static void *file_client_new(void *store)
@@ -515,7 +508,6 @@ const struct store_backend store_file = {
         .scheme = "file://",
         .store_new = file_store_new,
         .store_free = file_store_free,
-        .store_name = file_store_name,
         .client_new = file_client_new,
         .client_free = file_client_free,
         .put_begin = file_put_begin,

@@ -86,11 +86,6 @@ static void *s3_store_new(const char *url, const struct config *c, struct error 
 	return NULL;
 }
 
-static const char *s3_store_name(const void *store)
-{
-	return ((const struct s3_store *)store)->place->name;
-}
-
 static void s3_client_free(void *client)
 {
 	struct s3_client *c = client;
@@ -126,8 +121,8 @@ static bool add_to_buffer(void *arg, const uint8_t *data, size_t len)
 /* ---- storing ---- */
 
 /* Makes one request about the object, whose URL has `more` behind; the reply goes to xml, which may be NULL. */
-static bool ask(struct s3_put *p, const char *method, const char *more, const struct str *data, struct buffer *xml,
-        struct transfer_reply *reply)
+static bool send_request(struct s3_put *p, const char *method, const char *more, const struct str *data,
+        struct buffer *xml, struct transfer_reply *reply)
 {
 	char *url = NULL;
 	struct transfer_request request = {.method = method, .cancel = p->cancel};
@@ -170,7 +165,7 @@ static enum err begin_pieces(struct s3_put *p, struct error *e)
 	struct upload_answer answer = {.upload = p->upload};
 	const struct str nothing = {"", 0};
 	buffer_init(&xml, REPLY_MAX);
-	bool good = ask(p, "POST", "?uploads=", &nothing, &xml, &reply) &&
+	bool good = send_request(p, "POST", "?uploads=", &nothing, &xml, &reply) &&
 	            s3_xml_read(xml.data, xml.len, on_upload_element, &answer);
 	buffer_release(&xml);
 	return good && *p->upload ? ERR_OK : refused(e, "beginning an upload", &reply);
@@ -187,7 +182,7 @@ static enum err send_piece(struct s3_put *p, struct error *e)
 	if (err)
 		return err;
 	snprintf(query, sizeof query, "?partNumber=%u&uploadId=%s", ++p->pieces, p->upload);
-	if (!ask(p, "PUT", query, &data, NULL, &reply))
+	if (!send_request(p, "PUT", query, &data, NULL, &reply))
 		return refused(e, "sending a piece", &reply);
 	if (!*reply.etag || strpbrk(reply.etag, "<>&"))
 		return refused(e, "sending a piece: no ETag", &reply);
@@ -207,7 +202,7 @@ static enum err complete(struct s3_put *p, struct error *e)
 	struct str data = {(const char *)p->etags.data, p->etags.len};
 	snprintf(query, sizeof query, "?uploadId=%s", p->upload);
 	buffer_init(&xml, REPLY_MAX);
-	bool good = ask(p, "POST", query, &data, &xml, &reply);
+	bool good = send_request(p, "POST", query, &data, &xml, &reply);
 	/* S3 sends the status before it knows the outcome: later failures are in the body. */
 	bool whole = good && s3_xml_read(xml.data, xml.len, on_upload_element, &answer) && answer.completed;
 	if (good && !whole && xml.len) {
@@ -230,7 +225,7 @@ static bool drop_pieces(struct s3_put *p, struct transfer_reply *reply)
 		return true;
 	snprintf(query, sizeof query, "?uploadId=%s", p->upload);
 	p->upload[0] = 0;
-	return ask(p, "DELETE", query, NULL, NULL, reply);
+	return send_request(p, "DELETE", query, NULL, NULL, reply);
 }
 
 static void s3_put_free(void *put)
@@ -297,7 +292,7 @@ struct comparison {
 	uint64_t left; /* bytes until it is larger */
 };
 
-static bool compare(void *arg, const uint8_t *data, size_t len)
+static bool compare_stored(void *arg, const uint8_t *data, size_t len)
 {
 	struct comparison *c = arg;
 	bool fits = len <= c->left;
@@ -311,7 +306,7 @@ static enum err is_there(struct s3_put *p, const char *url, const char *mine, bo
 	char theirs[SHA256_HEX + 1];
 	struct comparison c = {sha256_new(), p->size};
 	struct transfer_request request = {
-	        .method = "GET", .url = url, .body = compare, .arg = &c, .cancel = p->cancel};
+	        .method = "GET", .url = url, .body = compare_stored, .arg = &c, .cancel = p->cancel};
 	struct transfer_reply reply;
 	struct bucket_result result;
 	*there = false;
@@ -354,7 +349,7 @@ static enum err store_time(struct s3_put *p, struct error *e)
 	if (p->date >= 0 && llabs(now.tv_sec - p->date) > CLOCKS_AGREE)
 		time = p->date * SECOND;
 	snprintf(more, sizeof more, STORE_TIME, time);
-	return ask(p, "PUT", more, &nothing, NULL, &reply) ? ERR_OK : refused(e, "storing", &reply);
+	return send_request(p, "PUT", more, &nothing, NULL, &reply) ? ERR_OK : refused(e, "storing", &reply);
 }
 
 static enum err s3_put_commit(void *put, struct error *e)
@@ -377,7 +372,7 @@ static enum err s3_put_commit(void *put, struct error *e)
 		return err ? err : complete(p, e);
 	}
 	struct str data = {p->piece.len ? (const char *)p->piece.data : "", p->piece.len};
-	return ask(p, "PUT", "", &data, NULL, &reply) ? ERR_OK : refused(e, "storing", &reply);
+	return send_request(p, "PUT", "", &data, NULL, &reply) ? ERR_OK : refused(e, "storing", &reply);
 }
 
 /* ---- listing ---- */
@@ -644,7 +639,6 @@ const struct store_backend store_s3 = {
         .scheme = "s3://",
         .store_new = s3_store_new,
         .store_free = s3_store_free,
-        .store_name = s3_store_name,
         .client_new = s3_client_new,
         .client_free = s3_client_free,
         .put_begin = s3_put_begin,

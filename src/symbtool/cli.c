@@ -232,10 +232,7 @@ int each_file(const struct verb *v, int argc, char **argv,
 	bool json = false;
 	const struct option_row rows[] = {{"--json", OPTION_FLAG, &json, 0, 0, "JSON, one object on each line"}};
 	struct operands operands;
-	int code = options_read(v, rows, 1, argc, argv, &operands);
-	if (code != OPTIONS_GO_ON)
-		return code;
-	code = operands_read_input(&operands);
+	int code = options_read_files(v, rows, 1, argc, argv, &operands);
 	if (code != OPTIONS_GO_ON)
 		return code;
 	if (!operands.count)

@@ -34,6 +34,24 @@ struct option_row {
 	const char *meaning;
 };
 
+/* Rows that several verbs have, in terms of struct server and struct extract_options. */
+#define SERVER_ROWS(server)                                                                         \
+	{"--url URL", OPTION_TEXT, &(server).url, 0, 0, "the server: https://symbols.example.org"}, \
+	        {"--ca-file FILE", OPTION_TEXT, &(server).ca_file, 0, 0,                            \
+	                "certificates to trust instead of the system's"},                           \
+	{                                                                                           \
+		"--insecure", OPTION_FLAG, &(server).insecure, 0, 0, "trust any certificate"        \
+	}
+#define DEBUG_FILE_ROWS(extract, debuginfod)                                            \
+	{"--debug-file FILE", OPTION_TEXT, &(extract).debug_file, 0, 0,                 \
+	        "the file with the debug information, for a single executable"},        \
+	        {"--debug-dir DIR", OPTION_TEXT, &(extract).debug_dir, 0, 0,            \
+	                "where to look for such files (/usr/lib/debug)"},               \
+	{                                                                               \
+		"--debuginfod URLS", OPTION_TEXT, &(debuginfod), 0, 0,                  \
+		        "servers to ask for files that are not there (DEBUGINFOD_URLS)" \
+	}
+
 /* Values of an option; the caller frees items. Texts point into argv. */
 struct option_list {
 	const char **items;
@@ -54,9 +72,10 @@ enum { OPTIONS_GO_ON = -1 };
 int options_read(const struct verb *v, const struct option_row *rows, size_t row_count, int argc, char **argv,
         struct operands *operands);
 
-/* Operands that are "-" become a path of standard input, which is copied to a temporary file where it is none. Returns
- * OPTIONS_GO_ON, or the exit code after a failure that was complained of. */
-int operands_read_input(struct operands *o);
+/* The same for operands that are files: "-" becomes a path of standard input, which is copied to a temporary file
+ * unless it is a file already. */
+int options_read_files(const struct verb *v, const struct option_row *rows, size_t row_count, int argc, char **argv,
+        struct operands *operands);
 
 /* Whether standard output is a terminal that shows colours, and NO_COLOR is not set. */
 bool is_coloured(void);

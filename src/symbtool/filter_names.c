@@ -178,7 +178,8 @@ static uint32_t *slot_of(const struct filter_names *n, const struct asked *quest
 }
 
 /* which[i]: the question for each frame. If the table is crowded, a frame is asked twice. */
-static void collect(struct filter_names *n, const struct frame_batch *b, struct questions *all, uint32_t *which)
+static void collect_questions(
+        struct filter_names *n, const struct frame_batch *b, struct questions *all, uint32_t *which)
 {
 	memset(n->table, 0, TABLE_SLOTS * sizeof *n->table);
 	for (size_t i = 0; i < b->count; i++) {
@@ -438,7 +439,7 @@ enum err filter_names_find(struct filter_names *n, const struct frame_batch *b, 
 	uint32_t *which = arena_alloc(b->arena, b->count * sizeof *which + 1);
 	if (!all.items || !which || !see_modules(n, b->reader))
 		return no_memory(e);
-	collect(n, b, &all, which);
+	collect_questions(n, b, &all, which);
 	enum err err = ask_all(n, &all, e);
 	for (size_t i = 0; i < b->count; i++)
 		b->names[i] = all.items[which[i]].names;

@@ -31,7 +31,7 @@ static enum err begin_gzip(struct input *in, struct error *e)
 	return in->gunzip && in->inflated ? ERR_OK : no_memory(e);
 }
 
-static enum err give(struct input *in, const uint8_t *data, size_t len, struct error *e)
+static enum err pass_on(struct input *in, const uint8_t *data, size_t len, struct error *e)
 {
 	enum err err = ERR_OK;
 	size_t out = BLOCK;
@@ -55,7 +55,7 @@ static enum err read_all(struct input *in, FILE *f, uint8_t *block, struct error
 		if (first && is_gzip(block, n))
 			err = begin_gzip(in, e);
 		if (!err)
-			err = give(in, block, n, e);
+			err = pass_on(in, block, n, e);
 	}
 	if (!err && ferror(f))
 		err = error_set(e, ERR_IO, "%s", strerror(errno));

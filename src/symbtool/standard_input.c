@@ -45,10 +45,14 @@ static enum err make_path(char path[PATH_SIZE], struct error *e)
 	return err;
 }
 
-int operands_read_input(struct operands *o)
+int options_read_files(const struct verb *v, const struct option_row *rows, size_t row_count, int argc, char **argv,
+        struct operands *o)
 {
 	static char path[PATH_SIZE];
 	struct error e = {0};
+	int code = options_read(v, rows, row_count, argc, argv, o);
+	if (code != OPTIONS_GO_ON)
+		return code;
 	for (size_t i = 0; i < o->count; i++) {
 		if (strcmp(o->items[i], "-") != 0)
 			continue;

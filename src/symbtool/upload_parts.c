@@ -52,7 +52,7 @@ static void mark_kind(const struct spool *s, const json_t *kind, bool *there)
 }
 
 /* What the server says about an id; NULL on failure. */
-static json_t *ask(struct server_connection *c, const char *id, struct error *e)
+static json_t *ask_for_parts(struct server_connection *c, const char *id, struct error *e)
 {
 	char path[64 + BUILD_ID_HEX];
 	struct buffer body;
@@ -82,7 +82,7 @@ static enum err ask_for_claim(struct server_connection *c, const struct cut *cut
 		return ERR_OK;
 	build_id_hex(build_id, cut->own.build_id.bytes, cut->own.build_id.len);
 	file_id_hex(hex, &cut->id);
-	json_t *root = ask(c, build_id, e);
+	json_t *root = ask_for_parts(c, build_id, e);
 	if (!root)
 		return e->code == ERR_BAD_REQUEST ? ERR_OK : e->code; /* an older server knows no build ids */
 	const json_t *claims = json_object_get(root, "claims");
@@ -102,7 +102,7 @@ static enum err ask_what_is_there(struct server_connection *c, const struct cut 
 	char id[FILE_ID_BASE64 + 1];
 	size_t count = 0, missing = 0;
 	file_id_base64(id, &cut->id);
-	json_t *root = ask(c, id, e);
+	json_t *root = ask_for_parts(c, id, e);
 	if (!root)
 		return e->code;
 	for (unsigned i = 0; i < SYMBFILE_KINDS; i++) {
@@ -180,7 +180,7 @@ static enum err send_part(
 }
 
 /* Reports the first failure, but not those that it causes. */
-static void note(struct upload *u, enum err err, const struct error *e, uint64_t bytes)
+static void note_result(struct upload *u, enum err err, const struct error *e, uint64_t bytes)
 {
 	pthread_mutex_lock(&u->lock);
 	if (!err) {
@@ -199,12 +199,12 @@ static void *send_parts(void *arg)
 	struct error e;
 	struct server_connection *c = connection_new(u->server);
 	if (!c)
-		note(u, no_memory(&e), &e, 0);
+		note_result(u, no_memory(&e), &e, 0);
 	for (unsigned i; c && !atomic_load(&u->server->cancel) && (i = atomic_fetch_add(&u->next, 1)) < u->count;) {
 		const struct job *job = &u->jobs[i];
 		size_t len = 0;
 		enum err err = send_part(u, c, job, &len, &e);
-		note(u, err, &e, len);
+		note_result(u, err, &e, len);
 	}
 	connection_free(c);
 	return NULL;

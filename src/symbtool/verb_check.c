@@ -42,7 +42,7 @@ static enum err count_pad(void *arg, const struct symbfile_pad *p, struct error 
 	return ERR_OK;
 }
 
-static enum err feed(void *arg, const uint8_t *data, size_t len, struct error *e)
+static enum err feed_checker(void *arg, const uint8_t *data, size_t len, struct error *e)
 {
 	struct symbfile_counts *c = arg;
 	c->bytes += len;
@@ -75,7 +75,7 @@ static enum err check_symbfile(const char *path, bool json, bool *sound, struct 
 	c.reader = symbfile_reader_new(&sink);
 	if (!c.reader)
 		return no_memory(e);
-	enum err err = input_read(path, feed, &c, e);
+	enum err err = input_read(path, feed_checker, &c, e);
 	if (!err)
 		err = symbfile_reader_finish(c.reader, e);
 	symbfile_reader_free(c.reader);

@@ -85,7 +85,7 @@ static enum err take_pad(void *arg, const struct symbfile_pad *p, struct error *
 	return end_record(d, e);
 }
 
-static enum err feed(void *arg, const uint8_t *data, size_t len, struct error *e)
+static enum err feed_reader(void *arg, const uint8_t *data, size_t len, struct error *e)
 {
 	return symbfile_reader_feed(arg, data, len, e);
 }
@@ -100,7 +100,7 @@ static bool dump_file(void *arg, const char *path, bool json, struct error *e)
 		no_memory(e);
 		return false;
 	}
-	enum err err = input_read(path, feed, reader, e);
+	enum err err = input_read(path, feed_reader, reader, e);
 	if (!err)
 		err = symbfile_reader_finish(reader, e);
 	symbfile_reader_free(reader);

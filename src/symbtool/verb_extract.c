@@ -139,12 +139,7 @@ static int run_extract(const struct verb *v, int argc, char **argv)
 	struct extract x = {.cut = {.part_size = PART_SIZE}, .output = "."};
 	const struct option_row rows[] = {
 	        {"-o, --output DIR", OPTION_TEXT, &x.output, 0, 0, "where to write them (the working directory)"},
-	        {"--debug-file FILE", OPTION_TEXT, &x.cut.extract.debug_file, 0, 0,
-	                "the file with the debug information, for a single executable"},
-	        {"--debug-dir DIR", OPTION_TEXT, &x.cut.extract.debug_dir, 0, 0,
-	                "where to look for such files (/usr/lib/debug)"},
-	        {"--debuginfod URLS", OPTION_TEXT, &x.debuginfod, 0, 0,
-	                "servers to ask for files that are not there (DEBUGINFOD_URLS)"},
+	        DEBUG_FILE_ROWS(x.cut.extract, x.debuginfod),
 	        {"--threads N", OPTION_NUMBER, &x.threads, 1, 64, "threads that extract (one for each processor)"},
 	        {"--part-size SIZE", OPTION_SIZE, &x.cut.part_size, 1024, 0, "largest size of a part (32M)"},
 	        {"--dry-run", OPTION_FLAG, &x.cut.discard, 0, 0, "write nothing, and report how long it took"},
@@ -152,10 +147,7 @@ static int run_extract(const struct verb *v, int argc, char **argv)
 	};
 	struct operands operands;
 	struct error e;
-	int code = options_read(v, rows, sizeof rows / sizeof *rows, argc, argv, &operands);
-	if (code != OPTIONS_GO_ON)
-		return code;
-	code = operands_read_input(&operands);
+	int code = options_read_files(v, rows, sizeof rows / sizeof *rows, argc, argv, &operands);
 	if (code != OPTIONS_GO_ON)
 		return code;
 	if (!operands.count)

@@ -59,10 +59,7 @@ static int run_lookup(const struct verb *v, int argc, char **argv)
 	struct operands operands;
 	struct question q = {0};
 	struct error e;
-	int code = options_read(v, rows, 1, argc, argv, &operands);
-	if (code != OPTIONS_GO_ON)
-		return code;
-	code = operands_read_input(&operands);
+	int code = options_read_files(v, rows, 1, argc, argv, &operands);
 	if (code != OPTIONS_GO_ON)
 		return code;
 	enum err err = sort_operands(&operands, &q, &e);

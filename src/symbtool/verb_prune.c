@@ -32,7 +32,7 @@ struct wanted {
 	bool remove;
 };
 
-static void tell(void *arg, const char *path, uint64_t size, int64_t time)
+static void print_removed(void *arg, const char *path, uint64_t size, int64_t time)
 {
 	char day[16] = "";
 	time_t seconds = time / SECOND;
@@ -60,7 +60,7 @@ static enum err prune(const struct config *c, const struct wanted *w, struct err
 	        .older_than = (int64_t)w->days * DAY * SECOND,
 	        .remove = w->remove,
 	        .now = now.tv_sec * SECOND + now.tv_nsec,
-	        .told = tell};
+	        .told = print_removed};
 	struct symbfile_store *store = symbfile_store_new(c, e);
 	struct store_client *client = store ? store_client_new(store) : NULL;
 	enum err err = !store ? e->code : client ? ERR_OK : no_memory(e);

@@ -147,21 +147,13 @@ static enum err prepare(struct push *p, char **header, struct error *e)
 static int run_with(const struct verb *v, struct push *p, int argc, char **argv)
 {
 	const struct option_row rows[] = {
-	        {"--url URL", OPTION_TEXT, &p->server.url, 0, 0, "the server: https://symbols.example.org"},
-	        {"--ca-file FILE", OPTION_TEXT, &p->server.ca_file, 0, 0,
-	                "certificates to trust instead of the system's"},
-	        {"--insecure", OPTION_FLAG, &p->server.insecure, 0, 0, "trust any certificate"},
+	        SERVER_ROWS(p->server),
 	        {"--retry-time SECONDS", OPTION_NUMBER, &p->retry_time, 0, 86400,
 	                "how long to retry a failing request (300)"},
 	        {"--api-key ID:KEY", OPTION_TEXT, &p->key, 0, 0, "the key, or the line that symbolicated-keys printed"},
 	        {"--api-key-file FILE", OPTION_TEXT, &p->key_file, 0, 0,
 	                "a file with it, which is safer; so is SYMBTOOL_API_KEY in the environment"},
-	        {"--debug-file FILE", OPTION_TEXT, &p->cut.extract.debug_file, 0, 0,
-	                "the file with the debug information, for a single executable"},
-	        {"--debug-dir DIR", OPTION_TEXT, &p->cut.extract.debug_dir, 0, 0,
-	                "where to look for such files (/usr/lib/debug)"},
-	        {"--debuginfod URLS", OPTION_TEXT, &p->debuginfod, 0, 0,
-	                "servers to ask for files that are not there (DEBUGINFOD_URLS)"},
+	        DEBUG_FILE_ROWS(p->cut.extract, p->debuginfod),
 	        {"--build-id ID", OPTION_LIST, &p->build_ids, 0, 0,
 	                "an executable to fetch from debuginfod servers; may be repeated"},
 	        {"-r, --recursive", OPTION_FLAG, &p->recursive, 0, 0,
@@ -175,10 +167,7 @@ static int run_with(const struct verb *v, struct push *p, int argc, char **argv)
 	struct operands operands;
 	struct error e;
 	char *header = NULL;
-	int code = options_read(v, rows, sizeof rows / sizeof *rows, argc, argv, &operands);
-	if (code != OPTIONS_GO_ON)
-		return code;
-	code = operands_read_input(&operands);
+	int code = options_read_files(v, rows, sizeof rows / sizeof *rows, argc, argv, &operands);
 	if (code != OPTIONS_GO_ON)
 		return code;
 	if (!p->server.url || !(operands.count + p->build_ids.count))

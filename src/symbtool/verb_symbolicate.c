@@ -79,7 +79,7 @@ static enum err answer_from_files(struct symbolicate *s, struct error *e)
 	return answer_local(&s->q, s->maps, &s->reply, e);
 }
 
-static enum err print(struct symbolicate *s, struct error *e)
+static enum err print_reply(struct symbolicate *s, struct error *e)
 {
 	if (!s->json)
 		return answer_print(&s->reply, &s->tally, e);
@@ -89,7 +89,7 @@ static enum err print(struct symbolicate *s, struct error *e)
 }
 
 /* Answers what was asked so far. */
-static enum err answer(struct symbolicate *s, struct error *e)
+static enum err answer_stacks(struct symbolicate *s, struct error *e)
 {
 	enum err err = question_end_stack(&s->q, e);
 	if (err || !s->q.count)
@@ -99,7 +99,7 @@ static enum err answer(struct symbolicate *s, struct error *e)
 	err = s->server.url ? answer_server(&s->q, &s->server_modules, &s->server, &s->reply, e)
 	                    : answer_from_files(s, e);
 	if (!err)
-		err = print(s, e);
+		err = print_reply(s, e);
 	fflush(stdout);
 	if (!err && s->server.url)
 		err = answer_missing(&s->server, &s->reply, s->told, &s->lacking, e);
@@ -127,7 +127,7 @@ static enum err read_stacks(struct symbolicate *s, struct error *e)
 			err = ERR_OK;
 		}
 		if (!err && (s->q.count >= most || (!s->json && lines_wait(&lines))))
-			err = answer(s, e);
+			err = answer_stacks(s, e);
 	}
 	lines_release(&lines);
 	return err;
@@ -188,7 +188,7 @@ static enum err symbolicate(struct symbolicate *s, const struct operands *operan
 	if (!err && s->extract.debug_file && s->q.module_count > 1)
 		err = error_set(e, ERR_CONFIG, "--debug-file is of one executable");
 	if (!err)
-		err = answer(s, e);
+		err = answer_stacks(s, e);
 	if (!err && !s->asked && !s->bad_line)
 		err = error_set(e, ERR_BAD_REQUEST, "no address");
 	if (s->tally.nameless && !s->json)
@@ -196,7 +196,7 @@ static enum err symbolicate(struct symbolicate *s, const struct operands *operan
 	return err;
 }
 
-static void release(struct symbolicate *s)
+static void release_all(struct symbolicate *s)
 {
 	for (size_t i = 0; i < s->map_count; i++)
 		offmap_free(s->maps[i]);
@@ -210,10 +210,7 @@ static void release(struct symbolicate *s)
 static int run_with(const struct verb *v, struct symbolicate *s, int argc, char **argv)
 {
 	const struct option_row rows[] = {
-	        {"--url URL", OPTION_TEXT, &s->server.url, 0, 0, "the server: https://symbols.example.org"},
-	        {"--ca-file FILE", OPTION_TEXT, &s->server.ca_file, 0, 0,
-	                "certificates to trust instead of the system's"},
-	        {"--insecure", OPTION_FLAG, &s->server.insecure, 0, 0, "trust any certificate"},
+	        SERVER_ROWS(s->server),
 	        {"--retry-time SECONDS", OPTION_NUMBER, &s->retry_time, 0, 86400,
 	                "how long to retry a failing request (30)"},
 	        {"--filter", OPTION_FLAG, &s->filter, 0, 0, "copy text, adding names"},
@@ -221,12 +218,7 @@ static int run_with(const struct verb *v, struct symbolicate *s, int argc, char 
 	                "the build id, debug id, FileID or file of a module in the text; may be repeated"},
 	        {"--return-addresses", OPTION_FLAG, &s->q.return_addresses, 0, 0,
 	                "all but a stack's first address are return addresses, looked up one byte lower"},
-	        {"--debug-file FILE", OPTION_TEXT, &s->extract.debug_file, 0, 0,
-	                "the file with the debug information, for a single executable"},
-	        {"--debug-dir DIR", OPTION_TEXT, &s->extract.debug_dir, 0, 0,
-	                "where to look for such files (/usr/lib/debug)"},
-	        {"--debuginfod URLS", OPTION_TEXT, &s->debuginfod, 0, 0,
-	                "servers to ask for files that are not there (DEBUGINFOD_URLS)"},
+	        DEBUG_FILE_ROWS(s->extract, s->debuginfod),
 	        {"--hex", OPTION_FLAG, &s->q.hex, 0, 0, "addresses without 0x are hex, as in addr2line and perf"},
 	        {"--json", OPTION_FLAG, &s->json, 0, 0, "the reply of /symbolicate/v5"},
 	};
@@ -246,7 +238,7 @@ static int run_with(const struct verb *v, struct symbolicate *s, int argc, char 
 	enum err err = symbolicate(s, &operands, &e);
 	if (err)
 		complain("", "%s", e.text);
-	release(s);
+	release_all(s);
 	if ((err == ERR_BAD_REQUEST || err == ERR_CONFIG) && !s->failed)
 		return EXIT_USAGE;
 	return err || s->bad_line || s->lacking ? EXIT_FAILED : EXIT_DONE;

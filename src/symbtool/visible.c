@@ -21,7 +21,7 @@ static size_t control_at(const uint8_t *p, size_t n, unsigned *code, size_t *len
 }
 
 /* keep: control characters to print unchanged. */
-static int print(FILE *out, struct str text, const char *keep)
+static int print_text(FILE *out, struct str text, const char *keep)
 {
 	const uint8_t *at = (const uint8_t *)text.data, *end = at + text.len;
 	int printed = 0;
@@ -44,17 +44,17 @@ static int print(FILE *out, struct str text, const char *keep)
 
 int print_visible_str(FILE *out, struct str text)
 {
-	return print(out, text, "");
+	return print_text(out, text, "");
 }
 
 int print_visible(FILE *out, const char *text)
 {
-	return print(out, str_from(text), "");
+	return print_text(out, str_from(text), "");
 }
 
 void print_json_text(FILE *out, struct str text)
 {
-	print(out, text, "\t\r\n");
+	print_text(out, text, "\t\r\n");
 }
 
 /* jansson passes whole characters. */

@@ -51,7 +51,7 @@ void text_modules_release(struct text_modules *t)
 	arena_release(&t->arena);
 }
 
-static struct str copy(struct text_modules *t, struct str s)
+static struct str copy_text(struct text_modules *t, struct str s)
 {
 	char *c = s.len < SIZE_MAX ? arena_alloc(&t->arena, s.len + 1) : NULL;
 	if (!c)
@@ -120,10 +120,10 @@ static bool set_id(struct text_modules *t, struct text_module *m, struct str id,
 {
 	char out[34];
 	struct str asked = asked_id(out, id, &kind);
-	m->id = copy(t, asked);
+	m->id = copy_text(t, asked);
 	if (!m->id.data || !asked.len || kind != TEXT_ID_BUILD)
 		return m->id.data;
-	m->build_id = copy(t, id);
+	m->build_id = copy_text(t, id);
 	for (size_t i = 0; i < m->build_id.len; i++)
 		((char *)m->build_id.data)[i] |= 0x20; /* digits have the bit too */
 	return m->build_id.data;
@@ -150,7 +150,7 @@ static struct text_known *make_known(struct text_modules *t, struct str name)
 		if (t->known_count == t->max)
 			return NULL;
 		k = &t->known[t->known_count];
-		*k = (struct text_known){.name = copy(t, name), .report = t->report, .open = NONE};
+		*k = (struct text_known){.name = copy_text(t, name), .report = t->report, .open = NONE};
 		if (!k->name.data || !map64_put(&t->known_by_name, key, t->known_count + 1))
 			return NULL;
 		t->known_count++;
@@ -173,7 +173,7 @@ bool text_modules_is_known(const struct text_modules *t, struct str path)
 	return find_known(t, text_base_name(path)) != NULL;
 }
 
-static void apply(struct text_module *m, const struct text_module *told)
+static void apply_told(struct text_module *m, const struct text_module *told)
 {
 	m->id = told->id;
 	m->build_id = told->build_id;
@@ -197,14 +197,14 @@ bool text_modules_know(
 		return false;
 	if ((k->user && !user) || (str_equal(k->told.path, path) && str_equal(k->told.id, asked)))
 		return true;
-	told.path = copy(t, path);
-	told.name = copy(t, told.name);
+	told.path = copy_text(t, path);
+	told.name = copy_text(t, told.name);
 	if (!told.path.data || !told.name.data || !set_id(t, &told, id, kind))
 		return false;
 	k->told = told;
 	k->user = user;
 	for (int32_t i = k->open; i >= 0; i = t->entries[i].next_open)
-		apply(&t->entries[i].module, &told);
+		apply_told(&t->entries[i].module, &told);
 	k->open = NONE;
 	return true;
 }
@@ -261,13 +261,14 @@ static bool add_module(struct text_modules *t, uint64_t key, struct str path, st
 	struct text_known *k = NULL;
 	if (t->count == t->max)
 		return false;
-	*e = (struct text_entry){.path = copy(t, path), .id = copy(t, id), .report = t->report, .next_open = NONE};
+	*e = (struct text_entry){
+	        .path = copy_text(t, path), .id = copy_text(t, id), .report = t->report, .next_open = NONE};
 	if (!e->path.data || !e->id.data)
 		return false;
 	e->module.path = e->path;
 	e->module.name = text_base_name(e->path);
 	if (known)
-		apply(&e->module, &known->told);
+		apply_told(&e->module, &known->told);
 	else if (id.len ? !set_id(t, &e->module, id, kind) : !(k = make_known(t, e->module.name)))
 		return false;
 	if (!map64_put(&t->by_path, key, t->count + 1))

@@ -18,7 +18,9 @@ static unsigned is_control(const char *p, const char *end)
 	return (unsigned char)*p == 0xc2 && end - p > 1 && ((unsigned char)p[1] & 0xe0) == 0x80 ? 2 : 0;
 }
 
-void text_write_plain(struct buffer *out, struct str s)
+/* A string escaped for JSON, as readers want to see it: quotes and backslashes are plain, control characters stay
+ * escaped. */
+static void write_plain(struct buffer *out, struct str s)
 {
 	const char *end = s.data + s.len, *from = s.data;
 	for (const char *p = s.data; p < end; p++) {
@@ -42,11 +44,11 @@ void text_write_plain(struct buffer *out, struct str s)
 /* NAME, followed by the place if it is known. */
 static void put_call(struct buffer *out, const struct text_call *c, const char *at)
 {
-	text_write_plain(out, c->function);
+	write_plain(out, c->function);
 	if (!c->file.len)
 		return;
 	put_words(out, at);
-	text_write_plain(out, c->file);
+	write_plain(out, c->file);
 	if (c->line)
 		buffer_printf(out, ":%" PRIu32, c->line);
 }
@@ -63,7 +65,7 @@ static void put_calls(struct buffer *out, const struct text_call *calls, size_t 
 static void put_field(struct buffer *out, struct str s)
 {
 	size_t from = out->len;
-	text_write_plain(out, s);
+	write_plain(out, s);
 	for (size_t i = from; i < out->len; i++)
 		if (out->data[i] == '|')
 			out->data[i] = '_';

@@ -16,8 +16,4 @@ struct text_call {
  * name is never more than a part of its line. */
 void text_write_names(struct buffer *out, enum text_style style, const struct text_call *calls, size_t count);
 
-/* A string escaped for JSON, as readers want to see it: quotes and backslashes are plain, control characters stay
- * escaped. */
-void text_write_plain(struct buffer *out, struct str escaped);
-
 #endif
