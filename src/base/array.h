@@ -10,9 +10,9 @@
 /* array_reserve's way when there is not enough room. */
 bool array_enlarge(void *array, uint32_t *cap, size_t need, size_t size) __attribute__((nonnull));
 
-/* Makes room for `need` items of `size` bytes. `array` is the address of the pointer to the items (of any type, NULL at
- * first), which may move; `cap` says for how many items there is room. An array is doubled while it is small, then it
- * grows by a quarter, which the system does without a copy. false: out of memory; nothing has changed. */
+/* Makes room for `need` items of `size` bytes. `array` is the address of the pointer to the items (of any type, NULL
+ * at first), which may move; `cap` says for how many items there is room. Small arrays are doubled; large ones grow
+ * by a quarter, which the system can do without copying. false: out of memory; nothing has changed. */
 static inline bool array_reserve(void *array, uint32_t *cap, size_t need, size_t size)
 {
 	return need <= *cap || array_enlarge(array, cap, need, size);

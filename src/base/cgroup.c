@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* /proc/self/cgroup has a line "0::/path" for version 2, and "4:cpu,cpuacct:/path" for each hierarchy of version 1.
- * Inside a container the path may be the host's, while the container sees only its end, as the root. A file that does
- * not exist limits nothing. */
+ * Inside a container the path may be the host's, of which the container sees only the last part, as its root. A file
+ * that does not exist limits nothing. */
 #include <config.h>
 
 #include "base/cgroup.h"

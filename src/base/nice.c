@@ -9,7 +9,7 @@
 
 void give_way(int steps)
 {
-	/* Linux counts this for a thread; what is above the lowest priority is cut to it. */
+	/* On Linux this is the priority of the thread; a value below the lowest priority becomes the lowest. */
 	id_t thread = (id_t)syscall(SYS_gettid);
 	setpriority(PRIO_PROCESS, thread, getpriority(PRIO_PROCESS, thread) + steps);
 }

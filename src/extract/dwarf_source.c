@@ -136,8 +136,8 @@ static enum err open_dwarf(const struct section_file *s, Elf **elf, Dwarf **dwar
 	return *dwarf ? ERR_OK : error_set(e, ERR_CORRUPT, "%s", dwarf_errmsg(-1));
 }
 
-/* If an alternate is not found, libdw would take any file in its place: it is given an ELF file without debug entries.
- */
+/* If the alternate is not found, libdw would take any file in its place. So we give it an ELF file without debug
+ * entries. */
 static enum err open_nothing(struct dwarf_handle *h, struct error *e)
 {
 	static const char names[] = "\0.shstrtab\0.debug_line";

@@ -39,7 +39,7 @@ void dwarf_source_complete(struct dwarf_source *s, const char *path);
 void dwarf_source_close(struct dwarf_source *s);
 enum err dwarf_handle_open(struct dwarf_handle *h, const struct dwarf_source *s, struct error *e);
 void dwarf_handle_close(struct dwarf_handle *h);
-/* Says that a unit of so many bytes was read. Now and then the pages of such units are given back. */
+/* Reports that a unit of this many bytes was read. From time to time the memory of such units is given back. */
 void dwarf_source_done(struct dwarf_source *s, size_t bytes);
 
 #endif

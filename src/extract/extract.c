@@ -114,7 +114,7 @@ static size_t thread_count(const struct extraction *x)
 	return count > x->unit_count && x->unit_count > 0 ? x->unit_count : count;
 }
 
-/* For the join. Symbols are read when the first function without a name is met. */
+/* For join_init: symbols are read when the first function without a name comes. */
 static enum err name_of_symbol(void *arg, uint64_t address, struct str *name, struct error *e)
 {
 	struct extraction *x = arg;

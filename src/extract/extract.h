@@ -30,11 +30,11 @@ struct extract_stats {
 /* Adds a note; those that find no room are dropped. */
 
 /* Passes all ranges and return pads of the executable at path to sink, whose functions are called by one thread at a
- * time, not always the same. If a member is NULL, such records are not made. Their order and contents do not depend on
- * the number of threads. stats may be NULL.
- * ERR_MISSING: nothing is known about the code; ERR_CORRUPT: no executable, malformed, or debug data of which no unit
- * can be read, or of another build; ERR_IO; ERR_NO_MEMORY; what the sink returned. The text names the file. After a
- * failure the sink has had part of the records. */
+ * time, not always the same. If a member is NULL, such records are not made. Their order and contents do not depend
+ * on the number of threads. stats may be NULL. ERR_MISSING: nothing is known about the code; ERR_CORRUPT: the file
+ * is no executable or malformed, no unit of its debug data can be read, or they are of another build; ERR_IO;
+ * ERR_NO_MEMORY; or the sink's own error. The text names the file. After a failure the sink has had part of the
+ * records. */
 enum err extract_executable(const char *path, const struct extract_options *options, const struct symbfile_sink *sink,
         struct extract_stats *stats, struct error *e);
 

@@ -175,7 +175,8 @@ static enum err scope_name(struct names *n, const struct scopes *s, ptrdiff_t at
 	return ERR_OK;
 }
 
-/* The names of the scopes around die, the innermost first. A function's has the scopes around that already. */
+/* The names of the scopes around die, the innermost first. A function's name already contains those around the
+ * function. */
 static enum err scope_names(struct names *n, const struct scopes *s, const uint8_t *die, struct str names[SCOPES_MAX],
         size_t *count, struct error *e)
 {

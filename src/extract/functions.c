@@ -10,8 +10,8 @@
 #include "extract/die_address.h"
 #include "extract/die_ranges.h"
 
-/* Entries may share a list of ranges. A unit gets one piece for each of its bytes, many times what compilers write, and
- * these besides, so that time and memory are linear. */
+/* Entries may share a list of ranges. To keep time and memory linear, a unit may have one piece for each of its
+ * bytes, many times what compilers write, and this many more. */
 enum { PIECES_MIN = 4096, ENTRY_BYTES_MAX = 17 };
 
 /* What an entry says about its code. Attributes that it lacks are cleared. */

@@ -9,7 +9,7 @@
 #include "base/array.h"
 #include "extract/dwarf_bytes.h"
 
-/* The relocation that adds where the program was loaded, with the pointer in its addend; 0: none is known. */
+/* The type of relocation that adds the load address to its addend, the pointer; 0: unknown. */
 static uint32_t relative_type(uint16_t machine)
 {
 	switch (machine) {

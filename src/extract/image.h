@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program as a loader lays it out: bytes and pointers by their addresses. In position-independent programs pointers
- * are in relocations, and not always at their place, too. */
+/* A program as a loader lays it out: bytes and pointers by their addresses. In position-independent programs,
+ * pointers are in relocations, and may be missing from the data. */
 #ifndef EXTRACT_IMAGE_H
 #define EXTRACT_IMAGE_H
 
@@ -32,7 +32,8 @@ struct image {
 	bool big;
 };
 
-/* elf must stay open. ERR_NO_MEMORY; what is malformed is left out. The image must be released also then. */
+/* elf must stay open. Malformed sections and relocations are left out. ERR_NO_MEMORY; the image must be released
+ * even then. */
 enum err image_read(struct image *m, Elf *elf, struct error *e);
 /* Reads the relocations, too. Once. */
 enum err image_read_pointers(struct image *m, Elf *elf, struct error *e);

@@ -62,7 +62,7 @@ static enum err find_name(struct join *j, uint64_t address, struct str *name, st
 	return name->len == 0 && j->name ? j->name(j->name_arg, address, name, e) : ERR_OK;
 }
 
-/* Lines from limit on are of code that belongs to something else. */
+/* Lines from limit on belong to other code. */
 static enum err emit_range(struct join *j, const struct symbfile_range *range, uint64_t limit, struct error *e)
 {
 	struct symbfile_range r = *range;

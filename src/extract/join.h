@@ -12,7 +12,7 @@
 struct join {
 	const struct symbfile_sink *sink;
 	struct coverage *coverage;
-	/* Gives a name to code that the debug data describe without one; NULL: nothing does. Set after join_init. */
+	/* Names code that has no name in the debug data; NULL: nothing does. Set after join_init. */
 	enum err (*name)(void *arg, uint64_t address, struct str *name, struct error *e);
 	void *name_arg;
 	struct result **results; /* those that wait for an earlier one; guarded by lock, as is all below */
@@ -40,10 +40,11 @@ void join_fail(struct join *j, enum err err, const struct error *error);
 /* Takes the result of a unit. If it is ERR_CORRUPT, it is counted, and what it has is handed on; other failures end the
  * extraction. */
 void join_add(struct join *j, size_t unit, struct result *r);
-/* Hands the records of a result on whose code was taken from the coverage already. When all units are done. */
+/* Hands on the records of a result whose code has already been taken from the coverage. Call it when all units are
+ * done. */
 enum err join_emit(struct join *j, const struct result *r, struct error *e);
-/* The same, but takes the code here. A function that begins where another one was described is the same one, described
- * by another unit, and is left out. */
+/* The same, but takes the code from the coverage. A function that begins where a known one begins is the same
+ * function, described by another unit, and is left out. */
 enum err join_emit_new(struct join *j, const struct result *r, struct error *e);
 
 #endif

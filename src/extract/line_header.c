@@ -38,7 +38,8 @@ static bool add_dir(struct line_table *t, struct str name)
 	return true;
 }
 
-/* Versions 2 to 4: texts up to an empty one. Number 0 of both is made up: the directory of the compilation, no file. */
+/* Versions 2 to 4: texts up to an empty one. They have no number 0, so we add it: the compilation directory, and no
+ * file. */
 static bool read_old_lists(struct source *s, struct line_table *t)
 {
 	if (!add_dir(t, (struct str){"", 0}) || !line_header_add_file(t, (struct str){"", 0}, 0))

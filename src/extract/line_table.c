@@ -174,7 +174,7 @@ static int by_start(const void *a, const void *b)
 	return (x->end > y->end) - (x->end < y->end);
 }
 
-/* Sequences come in any order, and code that was folded is in several of them. */
+/* Sequences come in any order; folded code is in several of them. */
 void line_table_sort(struct line_table *t)
 {
 	bool sorted = true;

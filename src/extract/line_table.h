@@ -44,8 +44,8 @@ struct line_table {
 enum err line_table_read(struct line_table *t, const struct line_sections *s, uint64_t offset, uint8_t address_size,
         const struct code_map *code, struct error *e);
 void line_table_release(struct line_table *t);
-/* Adds a row whose path is known, which must live as long as t. False if out of memory. line_table_sort before it is
- * used. */
+/* Adds a row whose path is known; the path must live as long as t. False if out of memory. Call line_table_sort
+ * before the table is used. */
 bool line_table_add(struct line_table *t, uint64_t start, uint64_t end, struct str path, uint32_t line);
 /* Of rows that overlap what begins first counts. */
 void line_table_sort(struct line_table *t);

@@ -63,8 +63,8 @@ static bool sweep_row(struct sweep *w, const struct line_row *row)
 	return ok;
 }
 
-/* A thunk may have the row of the function before it, so that rows that go on behind a function count, too: up to the
- * next one, as a rule what fills the gap between them, where no symbol is. */
+/* A thunk may share the row of the function before it. So a row that goes on behind a function counts, too, up to
+ * the next function. As a rule that is padding, where no symbol is. */
 enum err loose_lines_collect(struct result *r, struct line_table *t, struct intern *strings, struct error *e)
 {
 	struct sweep w = {.r = r, .t = t, .strings = strings, .spans = sorted_pieces(r)};

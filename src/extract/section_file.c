@@ -143,7 +143,8 @@ static enum err find_sections(struct image *m, struct error *e)
 	return err;
 }
 
-/* Also a section that is not needed: libdw inflates each that it knows, and writes to its header in the file. */
+/* Also for sections that are not needed: libdw would inflate every section that it knows, and write to its header in
+ * the file. */
 static bool has_compressed(Elf *elf)
 {
 	GElf_Shdr header;

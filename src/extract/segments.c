@@ -7,8 +7,8 @@
 
 #include "base/array.h"
 
-/* Two calls of one caller do not share code, yet compilers now and then say so. Then the one that begins later counts.
- * Where it ends the other goes on, which takes new records for all the calls inside it. */
+/* Two calls of one caller do not share code, although compilers sometimes say so. Then the one that begins later
+ * counts. Where it ends the other one goes on, with new records for all the calls inside it. */
 enum { OVERLAPS_MAX = 64 };
 
 struct sweep {

@@ -27,8 +27,8 @@ enum err unit_reader_open(
         struct unit_reader *u, struct dwarf_source *source, const struct code_map *code, bool pads, struct error *e);
 /* Results must not be used any more. */
 void unit_reader_close(struct unit_reader *u);
-/* The offsets of all units, in the order of the file; *offsets is freed by the caller. To be called once, before units
- * are read. Whatever follows a unit without a sound length counts as one unit, which cannot be read. */
+/* The offsets of all units, in the order of the file; the caller frees *offsets. Call it once, before units are
+ * read. Everything after a unit with a broken length counts as one unit, which cannot be read. */
 enum err unit_reader_list(struct unit_reader *u, uint64_t **offsets, size_t *count, struct error *e);
 /* The records of the unit at offset. The result says what failed, and may have records even if a part of the unit is
  * ERR_CORRUPT. NULL if out of memory. */

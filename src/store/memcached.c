@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Rules. libmemcached can return the value of another key, or abort the process, when it is used in other ways than
- * these; they were found by trial with servers that were paused, killed and restarted. docs/memcached.md says what
- * follows for who runs it.
+ * these; they were found by trial with servers that were paused, killed and restarted. docs/memcached.md says what this
+ * means for operators.
  *
  * Library
  *

@@ -9,7 +9,7 @@
 
 struct symmap;
 
-/* A module whose root is known. Its map's page slots are guarded by lock; all else of the map that others read never
+/* A module whose root is known. lock guards the page slots of its map; nothing else that others read of the map
  * changes. */
 struct module {
 	struct module_hash hash;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Keys: "s" format version, what ("r" root, "c" code page, "s" string page, "m" marker, "l" lease), ":" module hash in
- * base64url; pages add ":" generation in base64url ":" number in hex. The version of a marker is its own, and stays: an
- * invalidation is for processes of every version, and for those of an older one that come back. Root, marker and lease
- * of a module are on one server, its pages are spread over all.
+ * base64url; pages add ":" generation in base64url ":" number in hex. Markers have a version of their own, which stays:
+ * an invalidation reaches processes of every version, and those of an older one after a rollback. Root, marker and
+ * lease of a module are on one server, its pages are spread over all.
  */
 #include <config.h>
 
@@ -170,7 +170,7 @@ enum mc_status page_memcached_invalidate(struct mc_client *c, const struct modul
 	enum mc_status status = mc_set(c, &marker, value, sizeof value, MARKER_SECONDS);
 	if (status != MC_OK)
 		return MC_DOWN;
-	/* A root that could not be deleted is of an older marker, so nobody believes it. */
+	/* If the root cannot be deleted, it still has the old marker, so nobody believes it. */
 	mc_delete(c, &root);
 	/* who loads it anew does not wait for one who loads or stores what was before */
 	mc_delete(c, &lease);

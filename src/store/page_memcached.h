@@ -34,8 +34,8 @@ enum mc_status page_memcached_invalidate(struct mc_client *c, const struct modul
 /* A lease: whoever holds it loads the module and stores it, for all hosts. */
 enum { LEASE_SECONDS = 3 };
 enum mc_status page_memcached_lease(struct mc_client *c, const struct module_hash *hash, uint64_t token);
-/* One that ran out, since its holder was held up, is taken again if nobody else has it and the module's marker is still
- * the one that the holder saw: else MC_EXISTS or MC_MISSING. */
+/* A lease that ran out because its holder was held up is taken again, unless somebody else has it or the module's
+ * marker has changed: then MC_EXISTS or MC_MISSING. */
 enum mc_status page_memcached_lease_renew(
         struct mc_client *c, const struct module_hash *hash, uint64_t token, uint64_t marker);
 void page_memcached_lease_release(struct mc_client *c, const struct module_hash *hash, uint64_t token);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keys of requests to S3, looked for where Amazon's SDKs look and in their order: the file of the settings, the
- * environment, a web identity that the token service changes for keys, the container's agent, and, when the settings
- * say so, the machine's metadata service. The first that is there is the one.
+/* The keys that sign requests to S3. They are looked for where Amazon's SDKs look, in the same order: the file that
+ * the settings name, the environment, a web identity that the token service exchanges for keys, the container's
+ * agent and, if the settings allow it, the machine's metadata service. The first that is present is used.
  *
- * Keys of a service have an end. Five minutes before it, or half of their time where that is less, one thread asks for
- * others; until there are any all go on with those that are still good. */
+ * Keys from a service expire. Five minutes before that, or after half of their life if that is later, one thread
+ * asks for new ones. Until they arrive, all threads use the old ones as long as these are valid. */
 #include <config.h>
 
 #include <errno.h>

@@ -43,7 +43,7 @@ enum err symbfile_claims_get(struct symbfile_claims *claims, struct store_client
 	return store_list_claims(c, q, take_claim, &g, cancel, e);
 }
 
-/* What speaks for a claim: sets that are whole, then newer ones, as symbfile_sets.h says. */
+/* How good a claim is: complete sets come first, then newer ones, as symbfile_sets.h says. */
 struct merit {
 	bool any, whole, told;
 	int64_t time;

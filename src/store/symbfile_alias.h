@@ -21,8 +21,8 @@ struct symbfile_claims {
 enum err symbfile_claims_get(struct symbfile_claims *claims, struct store_client *c, const struct build_id_question *q,
         const atomic_bool *cancel, struct error *e);
 
-/* Of several the one with the newest complete sets answers, or where none is complete, with the newest. Asks the store
- * what each has, unless there is one alone. *found is false when there is none. */
+/* Of several, the one with the newest complete sets answers or, if none is complete, the one with the newest. If
+ * there are several, asks the store what each has. *found is false if there is none. */
 enum err symbfile_alias_choose(struct symbfile_alias *alias, bool *found, const struct symbfile_claims *claims,
         struct store_client *c, const atomic_bool *cancel, struct error *e);
 

@@ -23,8 +23,8 @@ struct prune_counts {
 	uint64_t gone_executables, gone_objects, gone_bytes; /* of them, that went, or would */
 };
 
-/* Looks through all of the store. Claims of build ids whose executable is gone go, too. On failure the counts tell what
- * was done until then; it may be run again. ERR_UNAVAILABLE, ERR_NO_MEMORY. */
+/* Goes through the whole store. Also removes claims of build ids whose executable is gone. After a failure the
+ * counts say what was done so far; it may be run again. ERR_UNAVAILABLE, ERR_NO_MEMORY. */
 enum err symbfile_prune(
         struct store_client *c, const struct prune_rules *rules, struct prune_counts *counts, struct error *e);
 

@@ -92,7 +92,8 @@ static int part_order(const void *a, const void *b)
 	return order ? order : (x->time > y->time) - (x->time < y->time);
 }
 
-/* The part, from *at on, to which time i belongs; NULL: none. To be called for all in turn, *at beginning at 0. */
+/* The part to which time i belongs, looked for from *at on; NULL: none. Call it for all times in turn, with *at 0 at
+ * first. */
 static struct store_part *part_of_time(const struct listing *l, size_t i, size_t *at)
 {
 	const struct store_part *time = &l->parts[l->count + i];
@@ -170,7 +171,7 @@ static struct candidate next_candidate(const struct listing *l, size_t at)
 	return c;
 }
 
-/* Of two sets with the same time either will do, as long as every host picks the same: the later in the order. */
+/* If two sets have the same time, every host must pick the same one: the later in the order. */
 static bool is_better(const struct candidate *c, const struct candidate *than)
 {
 	if (!than->first || c->whole != than->whole)

@@ -12,9 +12,9 @@
 
 #include "store/symbfile_store.h"
 
-/* The set of one kind that is used: the newest complete one, or the newest if none is complete. A set is as old as its
- * oldest part. Times that were stored with parts stay when a store is copied, those of objects do not: so of two sets
- * the one that has any is newer, and of a set only these count. */
+/* The set of one kind that is used: the newest complete one, or the newest if none is complete. A set is as old as
+ * its oldest part. Times that are stored with parts survive a copy of the store, times of objects do not. So a set
+ * with stored times is newer than one without, and only stored times count in it. */
 struct symbfile_set {
 	char set[STORE_SET_MAX + 1];
 	unsigned parts; /* in the complete set; 0: nothing was uploaded */
@@ -49,9 +49,10 @@ struct symbfile_unused {
 	bool (*found)(void *arg, const struct store_part *part);
 	void *arg;
 };
-/* Tells the parts that are in none of the `keep` newest complete sets of their kind, nor would answer where none is
- * complete, nor are what an upload may leave out because they are there (the newest of their number beside those). None
- * where anything was stored since `since`. Failures as symbfile_sets_get's. */
+/* Reports the parts that nobody needs: those that are in none of the `keep` newest complete sets of their kind,
+ * would not answer if none is complete, and are not what an upload may leave out because it is there (the newest
+ * part of each number besides those). Reports nothing if anything was stored since `since`. Fails as
+ * symbfile_sets_get does. */
 enum err symbfile_sets_unused(
         struct store_client *c, const struct file_id *id, const struct symbfile_unused *unused, struct error *e);
 void symbfile_sets_release(struct symbfile_sets *sets);

@@ -43,14 +43,14 @@ struct store_key {
 };
 bool store_key_is_valid(const struct store_key *key);
 
-/* Storing a part: begin, any number of writes, and then either commit or abort; both free it. One at a time a client,
- * which does nothing else meanwhile, but for putting a claim. *cancel (may be NULL) ends what waits for a network.
+/* Storing a part: begin, any number of writes, and then either commit or abort; both free it. A client stores one
+ * part at a time, and does nothing else meanwhile except put a claim. *cancel (may be NULL) ends a wait for the
+ * network.
  *
- * When commit returns ERR_OK the part is durable, whole and listed; until then it is not there, or is what it was
- * before. Other content replaces the part. The same content leaves it alone, its time too: so a set's time, that of its
- * oldest part, is not made newer by uploading it again.
- * Failures: ERR_BAD_REQUEST for a key that is not valid, ERR_TOO_LARGE for more than S3 takes, ERR_NO_MEMORY, else
- * ERR_UNAVAILABLE. */
+ * When commit returns ERR_OK the part is durable, complete and listed; until then the store is unchanged. Other
+ * content replaces the part. The same content leaves it and its time alone, so uploading a set again does not make
+ * it newer. Failures: ERR_BAD_REQUEST for a key that is not valid, ERR_TOO_LARGE for more than S3 takes,
+ * ERR_NO_MEMORY, else ERR_UNAVAILABLE. */
 struct store_put;
 struct store_put *store_put_begin(
         struct store_client *c, const struct store_key *key, const atomic_bool *cancel, struct error *e);
@@ -74,8 +74,8 @@ struct store_part {
 enum err store_list(struct store_client *c, const struct file_id *id,
         bool (*found)(void *arg, const struct store_part *part), void *arg, const atomic_bool *cancel, struct error *e);
 
-/* The same, and also tells the objects beside parts. A part is stored with one, whose time stays when the store is
- * copied; what older versions stored has none. Of several of a part the newest is true. */
+/* The same, and also reports the objects beside parts, which hold the times at which parts were stored and survive a
+ * copy of the store. Parts stored by older versions have none. If a part has several, the newest counts. */
 enum err store_list_with_times(struct store_client *c, const struct file_id *id,
         bool (*found)(void *arg, const struct store_part *part), void *arg, const atomic_bool *cancel, struct error *e);
 
@@ -91,8 +91,8 @@ struct store_claim {
 	uint64_t image_base;
 	int64_t time; /* of storing, as a part's; only store_list_claims sets it */
 };
-/* When it returns ERR_OK the claim is durable and listed. One that is there is left alone. Failures as those of
- * store_put_commit. */
+/* When it returns ERR_OK the claim is durable and listed. An existing claim is left alone. Fails as store_put_commit
+ * does. */
 enum err store_put_claim(
         struct store_client *c, const struct store_claim *claim, const atomic_bool *cancel, struct error *e);
 /* The claims that may answer a question, and perhaps others, under the rules of store_list. */
@@ -100,14 +100,14 @@ enum err store_list_claims(struct store_client *c, const struct build_id_questio
         bool (*found)(void *arg, const struct store_claim *claim), void *arg, const atomic_bool *cancel,
         struct error *e);
 
-/* For who removes what nobody needs. Every object that is there, its path below the store's URL without "symbfiles/";
- * found returns false to stop. Those of one executable come one after the other. Failures as store_list's. */
+/* For pruning. Lists every object by its path below the store's URL, without "symbfiles/"; found returns false to
+ * stop. The objects of one executable come one after the other. Fails as store_list does. */
 enum err store_walk(struct store_client *c, bool (*found)(void *arg, struct str path, uint64_t size, int64_t time),
         void *arg, struct error *e);
 enum { STORE_PATH_SIZE = 256 };
 /* Such a path of a part, or of the object beside it. */
 void store_part_path(char path[STORE_PATH_SIZE], const struct file_id *id, const struct store_part *part);
-/* Removes what lies at such a path; what is not there is removed already. ERR_UNAVAILABLE. */
+/* Removes the object at such a path; succeeds if there is none. ERR_UNAVAILABLE. */
 enum err store_remove(struct store_client *c, const char *path, struct error *e);
 
 /* For the heartbeat: ERR_OK if the store answers and can be read and written. Leaves nothing behind. */

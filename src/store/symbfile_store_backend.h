@@ -48,7 +48,7 @@ struct store_backend {
 	void *(*put_begin)(void *client, const char *path, const atomic_bool *cancel, struct error *e);
 	/* Store nothing if this object is the same. */
 	void (*put_unless_same)(void *put, const char *path);
-	/* If the object is stored, store an empty one right before whose path has STORE_TIME behind: when it was. */
+	/* If the object is stored, first store an empty one, whose path ends in STORE_TIME: the time of storing. */
 	void (*put_with_time)(void *put);
 	enum err (*put_write)(void *put, const uint8_t *data, size_t len, struct error *e);
 	enum err (*put_commit)(void *put, struct error *e);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Symbfiles in a directory that must exist: only what is below it is created here. A part is written to a file in
  * symbfiles/.tmp, synced, and renamed to its place; then the directories above it are synced, up to the store's own,
- * whoever created them. What a killed process leaves in .tmp belongs to no part, and is removed when it is a day old.
- */
+ * even those that another process created. A file that a killed process leaves in .tmp belongs to no part, and is
+ * removed when it is a day old. */
 #include <config.h>
 
 #include <dirent.h>

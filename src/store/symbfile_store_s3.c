@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Symbfiles in S3. What is larger than a piece goes up in pieces while it arrives (a multipart upload), so that memory
- * is that of one piece; nothing is there before the last request of it. Every request carries the hash of what it
- * sends, which S3 checks. What a killed process leaves of an upload in pieces is no object and never listed; a
+/* Symbfiles in S3. A part that is larger than a piece is uploaded in pieces while it arrives (a multipart upload),
+ * so only one piece is in memory; the object appears with the last request. Every request carries the hash of what
+ * it sends, which S3 checks. If a process is killed, its unfinished upload is no object and never listed; a
  * lifecycle rule of the bucket removes it.
  *
- * S3 has no "unless it is the same", and what is written gets a new time: so before the last request the object that is
- * there, if any, is read and compared. */
+ * S3 cannot write "unless it is the same", and writing sets a new time. So an existing object is read and compared
+ * before the last request. */
 #include <config.h>
 
 #include <stdio.h>

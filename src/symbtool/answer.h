@@ -18,12 +18,12 @@ struct server_modules {
 	uint32_t cap;
 };
 void server_modules_release(struct server_modules *s);
-/* Modules are NAME/ID, an ID alone, or files: these are asked for by their FileID, and where the server does not know
- * it by their build id, for which addresses count from the beginning of the image. */
+/* Modules are NAME/ID, an ID alone, or files. Files are asked for by FileID and, if the server does not know it, by
+ * build id, for which addresses count from the start of the image. */
 enum err answer_server(const struct question *q, struct server_modules *modules, struct server *s, struct buffer *reply,
         struct error *e);
-/* Complains of each module that a reply of the server did not find, once, with the reason that the server gives. told:
- * a JSON object of the caller's. *lacking: there was one. */
+/* Complains once of each module that the server did not find, with the server's reason. told: a JSON object of the
+ * caller's. *lacking: there was one. */
 enum err answer_missing(struct server *s, const struct buffer *reply, json_t *told, bool *lacking, struct error *e);
 
 /* What an address is, with all strings; m may be NULL. ERR_CORRUPT, ERR_NO_MEMORY. */
@@ -35,7 +35,7 @@ struct answer_tally {
 	uint64_t nameless; /* frames in no function, in modules that were found */
 };
 
-/* For people: a line a frame, one more for each call that was inlined. ERR_CORRUPT: it is no such reply. */
+/* For people: one line for each frame, and one for each inlined call. ERR_CORRUPT: the reply has another form. */
 enum err answer_print(const struct buffer *reply, struct answer_tally *tally, struct error *e);
 /* An object a frame, each on a line. */
 enum err answer_print_lines(const struct buffer *reply, struct error *e);

@@ -190,7 +190,7 @@ static enum err try_build_id(struct server_module *m, struct error *e)
 	return ERR_OK;
 }
 
-/* Files whose FileID the server does not know get their build id. *again: there are such. */
+/* Files whose FileID the server does not know are asked for by build id next. *again: there are such files. */
 static enum err decide(struct server_modules *modules, const struct buffer *reply, bool *again, struct error *e)
 {
 	json_t *root = json_loadb((const char *)reply->data, reply->len, JSON_ALLOW_NUL, NULL);
@@ -238,7 +238,8 @@ enum err answer_server(const struct question *q, struct server_modules *modules,
 
 /* ---- modules that were not found ---- */
 
-/* A request for one frame of each module of `found` that is false and was not told. Returns how many. */
+/* Makes a request for one frame of each module that is false in `found` and was not reported yet. Returns how many
+ * there are. */
 static size_t write_why(struct buffer *out, const json_t *found, json_t *told)
 {
 	const char *key;

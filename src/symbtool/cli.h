@@ -11,7 +11,7 @@
 
 enum exit_code { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
-/* A row of the table in main.c. run gets what stands behind the verb, and returns an exit code. */
+/* A row of the table in main.c. run gets the arguments after the verb, and returns an exit code. */
 struct verb {
 	const char *name, *summary;
 	const char *usage; /* what --help prints before the options */
@@ -59,7 +59,7 @@ struct option_list {
 	uint32_t cap;
 };
 
-/* What is no option, in its order. Points into argv. */
+/* The arguments that are not options, in their order. Points into argv. */
 struct operands {
 	char **items;
 	size_t count;
@@ -67,7 +67,7 @@ struct operands {
 
 enum { OPTIONS_GO_ON = -1 };
 
-/* Takes options apart, wherever they stand; `--` ends them. Returns OPTIONS_GO_ON, or the exit code after --help or a
+/* Reads the options, wherever they stand; `--` ends them. Returns OPTIONS_GO_ON, or the exit code after --help or a
  * mistake. Changes the order of argv. */
 int options_read(const struct verb *v, const struct option_row *rows, size_t row_count, int argc, char **argv,
         struct operands *operands);
@@ -80,10 +80,10 @@ int options_read_files(const struct verb *v, const struct option_row *rows, size
 /* Whether standard output is a terminal that shows colours, and NO_COLOR is not set. */
 bool is_coloured(void);
 
-/* "symbtool: PLACE: what" on standard error, as one line; a place that the text begins with is not said twice,
- * and an empty one not at all. */
+/* Prints "symbtool: PLACE: what" on standard error, as one line; without the place if it is empty or the text begins
+ * with it. */
 void complain(const char *place, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* The same, of a wrong call, with a hint at --help. Returns EXIT_USAGE. */
+/* The same for wrong usage, with a hint at --help. Returns EXIT_USAGE. */
 int complain_usage(const struct verb *v, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* 0x and hex digits, or decimal digits. */
@@ -92,8 +92,8 @@ bool parse_address(const char *text, uint64_t *address);
  * with zeros in front, as addr2line and perf write addresses. ERR_BAD_REQUEST. */
 enum err read_address(const char *text, bool hex, uint64_t *address, struct error *e);
 
-/* All of a verb that takes files and --json alone: one file after the other. `one` returns whether a file is fine; *e
- * is empty before, and what it then says is complained of. */
+/* Runs a verb whose only option is --json, on one file after the other. `one` returns whether the file is fine, and
+ * may fill *e with a complaint. */
 int each_file(const struct verb *v, int argc, char **argv,
         bool (*one)(void *arg, const char *path, bool json, struct error *e), void *arg);
 

@@ -328,8 +328,8 @@ static bool copy_frame(struct frame_names *names, const json_t *frame, struct ar
 	return ok;
 }
 
-/* The id by which the server knows a module, and where its image begins. Only those learn the latter who have no file:
- * what was asked for counted from the wrong place then. */
+/* The id by which the server knows a module, and where its image begins. The latter is needed only if there is no
+ * file: then the addresses asked for so far were counted from the wrong place. */
 static void decide(struct filter_names *n, struct questions *all, const json_t *found, const json_t *image_bases)
 {
 	char key[2 * TEXT_NAME_MAX + 64];

@@ -72,8 +72,8 @@ static json_t *ask_for_parts(struct server_connection *c, const char *id, struct
 	return root;
 }
 
-/* Whether the build id leads to this executable, too; true when it has none. What an older symbtool has sent has no
- * build id, and so it is asked for by name. */
+/* Whether the build id leads to this executable, too; true if it has none. An older symbtool sent no build ids, so
+ * the server is asked. */
 static enum err ask_for_claim(struct server_connection *c, const struct cut *cut, bool *claimed, struct error *e)
 {
 	char build_id[BUILD_ID_HEX + 1], hex[FILE_ID_HEX + 1];
@@ -95,8 +95,8 @@ static enum err ask_for_claim(struct server_connection *c, const struct cut *cut
 	return ERR_OK;
 }
 
-/* there: one for each part, ranges first. Where all are, but the build id does not lead to them, the last is sent
- * again, which says it. */
+/* there: one for each part, ranges first. If all are there but the build id does not lead to them, the last part is
+ * sent again, with the build id. */
 static enum err ask_what_is_there(struct server_connection *c, const struct cut *cut, bool *there, struct error *e)
 {
 	char id[FILE_ID_BASE64 + 1];

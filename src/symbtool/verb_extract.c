@@ -49,7 +49,7 @@ static enum err write_file(const struct spool *s, size_t part, const char *path,
 	return err;
 }
 
-/* The file is there under its name when it is whole. An interrupt waits for that. */
+/* A file gets its name when it is complete. An interrupt waits for that. */
 static enum err write_part(const struct spool *s, size_t part, const char *path, struct error *e)
 {
 	char temporary[PATH_MAX];

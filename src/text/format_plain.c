@@ -14,7 +14,7 @@ enum {
 
 /* ---- glibc ---- */
 
-/* What a module's name may look like when nothing else tells it from a function's. */
+/* Endings that tell a module's name from a function's when nothing else does. */
 static bool is_module(const struct text_reader *r, struct str name)
 {
 	static const char *const tails[] = {".so", ".dll", ".exe", ".dylib", ".pdb", ".drv", ".sys", ".ocx"};

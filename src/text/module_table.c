@@ -102,7 +102,7 @@ static bool uuid_debug_id(char out[34], struct str uuid)
 	return n == 32;
 }
 
-/* An id in the form in which servers are asked for it: in out, or as given. Empty: not an id. */
+/* An id in the form in which servers know it: written to out, or as given. Empty: not an id. */
 static struct str asked_id(char out[34], struct str id, enum text_id *kind)
 {
 	/* 40 digits are a build id, whatever the text says: no debug id has an age of eight digits */

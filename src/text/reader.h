@@ -69,8 +69,8 @@ struct text_module {
 
 struct text_reader;
 
-/* Of at most max_modules modules. `frame` is given each frame in turn; it returns false to end the reading. NULL: no
- * memory. */
+/* Makes a reader that knows at most max_modules modules. `frame` gets each frame in turn; it returns false to end
+ * the reading. NULL if out of memory. */
 struct text_reader *text_reader_new(
         uint32_t max_modules, bool (*frame)(void *arg, const struct text_frame *f), void *arg);
 void text_reader_free(struct text_reader *r);
@@ -85,8 +85,9 @@ enum text_result {
 	TEXT_TOO_MANY_MODULES, /* or no memory for them */
 };
 
-/* Reads whole lines of text that begins where the last one ended. *used: the bytes of these lines; what remains is a
- * line without its end, unless `last` says that nothing follows, or it is longer than TEXT_LINE_MAX. */
+/* Reads whole lines of text, which begins where the previous text ended. *used: the bytes of these lines. The rest
+ * is an unfinished line, which is read only if `last` says that nothing follows, or if it is longer than
+ * TEXT_LINE_MAX. */
 enum text_result text_reader_read(struct text_reader *r, struct str text, bool last, size_t *used);
 
 /* The modules that frames refer to, numbered in the order of the text. A module's id may be told by a later line. */
@@ -94,7 +95,7 @@ uint32_t text_reader_modules(const struct text_reader *r);
 const struct text_module *text_reader_module(const struct text_reader *r, uint32_t index);
 /* Half of the room for modules is used. */
 bool text_reader_is_crowded(const struct text_reader *r);
-/* Forgets all modules and what the text said of them, not what the user knows: their numbers begin anew. */
+/* Forgets all modules and what the text said about them, but not what the user knows. Numbers begin at 0 again. */
 void text_reader_forget(struct text_reader *r);
 
 #endif
