@@ -69,7 +69,7 @@ static enum err set_list(struct config_list *list, const struct config_row *row,
 		list->items[list->count] = strndup(word, len);
 		list->lines[list->count] = 0;
 		if (!list->items[list->count])
-			return error_set(e, ERR_NO_MEMORY, "%s: no memory", row->key);
+			return error_set(e, ERR_NO_MEMORY, "%s: out of memory", row->key);
 		list->count++;
 	}
 	if (!any)
@@ -81,7 +81,7 @@ enum err config_set_string(char **to, const struct config_row *row, const char *
 {
 	char *text = strdup(value);
 	if (!text)
-		return error_set(e, ERR_NO_MEMORY, "%s: no memory", row->key);
+		return error_set(e, ERR_NO_MEMORY, "%s: out of memory", row->key);
 	free(*to);
 	*to = text;
 	return ERR_OK;

@@ -123,7 +123,7 @@ enum err sandbox_enter(struct error *e)
 {
 	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
 	if (!filter)
-		return error_set(e, ERR_NO_MEMORY, "seccomp: no memory");
+		return error_set(e, ERR_NO_MEMORY, "seccomp: out of memory");
 	int failed = 0;
 	for (unsigned i = 0; !failed && i < sizeof refused / sizeof refused[0]; i++)
 		failed = refuse(filter, refused[i]);

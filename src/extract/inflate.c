@@ -187,7 +187,7 @@ enum err inflate_file(enum inflate_method method, const struct inflate_source *s
 		*size = t->size;
 		m->close(state);
 	} else {
-		error_set(e, err, "out of memory");
+		err = no_memory(e);
 	}
 	free(t);
 	return err;

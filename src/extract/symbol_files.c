@@ -24,7 +24,7 @@ enum err symbol_files_open(struct symbol_files *f, Elf *elf, const char *debug_p
 		err = mini_debug_open(&f->mini, elf, &f->mini_error);
 	if (f->mini.elf)
 		add_table(f, f->mini.elf, ".symtab");
-	return err == ERR_NO_MEMORY ? error_set(e, err, "out of memory") : ERR_OK;
+	return err == ERR_NO_MEMORY ? no_memory(e) : ERR_OK;
 }
 
 void symbol_files_close(struct symbol_files *f)

@@ -145,7 +145,7 @@ static enum err read_unit(struct unit_reader *u, const struct die_unit *unit, co
 		return functions;
 	enum err lines = read_lines(u, owner, !functions ? e : NULL);
 	if (lines == ERR_NO_MEMORY)
-		return error_set(e, lines, "out of memory");
+		return no_memory(e);
 	if (lines)
 		line_table_release(&u->lines);
 	struct records *r = &u->records;

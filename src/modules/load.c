@@ -10,9 +10,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/metrics.h"
-#include "base/random.h"
-
-enum { RETRY_PAUSE_MS = 150 };
 
 /* The way of one file's text from the transfer into the map. */
 struct intake {
@@ -200,8 +197,7 @@ static enum failure_class try_source(struct loader *r, struct load *l, unsigned 
 	for (uint64_t i = 0;
 	        i < r->means->config->bucket_retries && class == FAILURE_TEMPORARY && !atomic_load(&r->means->stopping);
 	        i++) {
-		struct timespec pause = {0, (long)(RETRY_PAUSE_MS * MS + (int64_t)(random_u64() % 100) * MS)};
-		nanosleep(&pause, NULL);
+		bucket_pause();
 		class = transfer(r, l, source, id);
 	}
 	return class;

@@ -207,7 +207,7 @@ static void try_source(struct bucket_client *c, unsigned source, struct bucket_o
 	void *own = own_client(c, source);
 	bucket_body_start(c->body, sink, c->sources->max_size);
 	if (!own)
-		bucket_result_set(result, BUCKET_FAILED, "no memory");
+		bucket_result_set(result, BUCKET_FAILED, "out of memory");
 	else if (object.id.len > 0)
 		backend->fetch(own, object.name, object.id, c->body, cancel, result);
 	else

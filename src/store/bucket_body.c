@@ -111,7 +111,7 @@ static bool text_copy(struct bucket_body *b, const uint8_t *data, size_t len)
 static bool inflated(struct bucket_body *b, enum err e)
 {
 	if (e == ERR_NO_MEMORY)
-		return stop_body(b, BUCKET_FAILED, "no memory");
+		return stop_body(b, BUCKET_FAILED, "out of memory");
 	return !e || stop_body(b, BUCKET_BROKEN, "bad gzip");
 }
 
@@ -154,7 +154,7 @@ static bool start_gzip(struct bucket_body *b, struct layer *l)
 	if (!b->between)
 		b->between = malloc(BETWEEN_SIZE);
 	if (!l->gunzip || !b->between)
-		return stop_body(b, BUCKET_FAILED, "no memory");
+		return stop_body(b, BUCKET_FAILED, "out of memory");
 	gunzip_reset(l->gunzip);
 	return true;
 }

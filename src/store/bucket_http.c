@@ -88,7 +88,7 @@ static void *http_source_new(
 	if (s)
 		s->pool = transfer_pool_new(limits);
 	if (!s || !s->pool || !url) {
-		error_set(e, ERR_NO_MEMORY, "source: no memory");
+		error_set(e, ERR_NO_MEMORY, "source: out of memory");
 		goto fail;
 	}
 	CURLUcode code = curl_url_set(url, CURLUPART_URL, text, CURLU_PATH_AS_IS);
@@ -217,7 +217,7 @@ static void fetch_path(struct http_client *c, const char *path, struct bucket_bo
 {
 	char *url = NULL;
 	if (asprintf(&url, "%s%s%s", c->source->base, path, c->source->query) < 0) {
-		bucket_result_set(result, BUCKET_FAILED, "no memory");
+		bucket_result_set(result, BUCKET_FAILED, "out of memory");
 		return;
 	}
 	struct bucket_http_call call = {url, cancel, judge_status, c->source->credentials};

@@ -35,12 +35,12 @@ static void *s3_source_new(const char *url, const struct config *c, const struct
 {
 	struct s3_source *s = calloc(1, sizeof *s);
 	if (!s) {
-		error_set(e, ERR_NO_MEMORY, "source: no memory");
+		error_set(e, ERR_NO_MEMORY, "source: out of memory");
 		return NULL;
 	}
 	s->place = s3_place_new(url, "source", c, e);
 	if (s->place && !(s->pool = transfer_pool_new(limits)))
-		error_set(e, ERR_NO_MEMORY, "source: no memory");
+		error_set(e, ERR_NO_MEMORY, "source: out of memory");
 	if (s->place && s->pool) {
 		s->place->settings.gzip = true;
 		return s;
@@ -81,7 +81,7 @@ static void fetch_path(struct s3_client *c, const char *path, struct bucket_body
 	const struct s3_place *place = c->source->place;
 	char *url = NULL;
 	if (asprintf(&url, "%s%s", place->base, path) < 0) {
-		bucket_result_set(result, BUCKET_FAILED, "no memory");
+		bucket_result_set(result, BUCKET_FAILED, "out of memory");
 		return;
 	}
 	struct bucket_http_call call = {url, cancel, s3_judge_status, s3_place_has_keys(place)};

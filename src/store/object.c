@@ -5,6 +5,10 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/random.h"
 
 struct bucket_limits bucket_limits_of(const struct config *c)
 {
@@ -25,4 +29,10 @@ enum bucket_outcome bucket_result_set(struct bucket_result *r, enum bucket_outco
 	va_end(args);
 	r->outcome = outcome;
 	return outcome;
+}
+
+void bucket_pause(void)
+{
+	const struct timespec pause = {.tv_nsec = 150 * MS + (int64_t)(random_u64() % 100) * MS};
+	nanosleep(&pause, NULL);
 }

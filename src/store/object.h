@@ -51,4 +51,7 @@ struct bucket_limits {
 
 struct bucket_limits bucket_limits_of(const struct config *c);
 
+/* Waits before another try: 150 to 250 ms, at random, so that tries of several hosts do not coincide. */
+void bucket_pause(void);
+
 #endif

@@ -198,7 +198,7 @@ static bool sign(void *signer, const struct transfer_request *q, struct buffer *
 
 struct s3_place *s3_place_new(const char *url, const char *what, const struct config *c, struct error *e)
 {
-	struct error inner = {.code = ERR_NO_MEMORY, .text = "no memory"};
+	struct error inner = {.code = ERR_NO_MEMORY, .text = "out of memory"};
 	struct s3_place *p = calloc(1, sizeof *p);
 	if (p && !take_region(p, c, &inner) && !take_url(p, url, c, &inner) &&
 	        (p->credentials = s3_credentials_new(c, p->region, &inner))) {

@@ -13,12 +13,9 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/hex.h"
-#include "base/random.h"
 #include "store/symbfile_store_backend.h"
 
 #define FOLDER "symbfiles"
-
-enum { RETRY_PAUSE_MS = 150 };
 
 static const struct store_backend *const backends[] = {&store_file, &store_s3};
 
@@ -422,12 +419,6 @@ enum err store_remove(struct store_client *c, const char *path, struct error *e)
 	return c->store->backend->remove(c->own, full, e);
 }
 
-void store_pause(void)
-{
-	const struct timespec pause = {.tv_nsec = RETRY_PAUSE_MS * MS + (int64_t)(random_u64() % 100) * MS};
-	nanosleep(&pause, NULL);
-}
-
 /* Skips what the sink has from an earlier try. False if it differs. */
 static bool pass_over(struct store_read *r, const uint8_t **data, size_t *len)
 {
@@ -483,7 +474,7 @@ static void get_object(struct store_client *c, const char *path, struct store_re
 	for (uint64_t i = 0; i < c->store->retries && result->outcome == BUCKET_FAILED && read->given &&
 	                     !read->differs && !(read->cancel && atomic_load(read->cancel));
 	        i++) {
-		store_pause();
+		bucket_pause();
 		text_hash_free(read->again);
 		read->again = text_hash_new();
 		if (!read->again)

@@ -28,8 +28,6 @@ struct store_read {
 };
 /* False if it cannot go on; the result says why. */
 bool store_read_add(struct store_read *r, const uint8_t *data, size_t len);
-/* Waits before a retry, for a time that varies a little at random. */
-void store_pause(void);
 
 /* What a listing reports of an object: its path below the listed one. False to stop. */
 struct store_found {

@@ -72,12 +72,12 @@ static void *s3_store_new(const char *url, const struct config *c, struct error 
 	struct bucket_limits limits = bucket_limits_of(c);
 	struct s3_store *s = calloc(1, sizeof *s);
 	if (!s) {
-		error_set(e, ERR_NO_MEMORY, "symbfile_store: no memory");
+		error_set(e, ERR_NO_MEMORY, "symbfile_store: out of memory");
 		return NULL;
 	}
 	s->place = s3_place_new(url, "symbfile_store", c, e);
 	if (s->place && !(s->pool = transfer_pool_new(&limits)))
-		error_set(e, ERR_NO_MEMORY, "symbfile_store: no memory");
+		error_set(e, ERR_NO_MEMORY, "symbfile_store: out of memory");
 	s->total_timeout = limits.total_timeout;
 	s->retries = c->bucket_retries;
 	if (s->place && s->pool)
@@ -127,7 +127,7 @@ static bool send_request(struct s3_put *p, const char *method, const char *more,
 	char *url = NULL;
 	struct transfer_request request = {.method = method, .cancel = p->cancel};
 	if (asprintf(&url, "%s%s", p->url, more) < 0) {
-		*reply = (struct transfer_reply){.problem = "no memory"};
+		*reply = (struct transfer_reply){.problem = "out of memory"};
 		return false;
 	}
 	request.url = url;
@@ -466,7 +466,7 @@ static bool run_with_retries(
 			return true;
 		if (tries == p->retries || reply->cancelled || clock_now() > p->deadline)
 			return false;
-		store_pause();
+		bucket_pause();
 	}
 }
 
@@ -587,7 +587,7 @@ static void s3_get(void *client, const char *path, struct store_read *read)
 	struct transfer_reply reply;
 	char *url = NULL;
 	if (asprintf(&url, "%s%s", c->store->place->base, path) < 0) {
-		bucket_result_set(read->result, BUCKET_FAILED, "no memory");
+		bucket_result_set(read->result, BUCKET_FAILED, "out of memory");
 		return;
 	}
 	request.url = url;

@@ -17,8 +17,6 @@
 #include "symbtool/answer.h"
 #include "symbtool/cli.h"
 
-enum { REPLY_MAX = 300 << 20 }; /* bytes; servers stop before */
-
 /* ---- modules ---- */
 
 /* How a module is asked for. */
@@ -160,7 +158,7 @@ static enum err send_v5(
         struct server *s, const char *headers, const struct buffer *body, struct buffer *reply, struct error *e)
 {
 	struct server_connection *c = connection_new(s);
-	reply->max = REPLY_MAX;
+	reply->max = SERVER_REPLY_MAX;
 	struct server_request request = {
 	        .path = "/symbolicate/v5", .headers = headers, .post = true, .data = body->data, .len = body->len};
 	enum err err = c ? connection_send(c, &request, reply, e) : no_memory(e);
@@ -221,7 +219,7 @@ enum err answer_server(const struct question *q, struct server_modules *modules,
 	struct buffer body;
 	bool again = true;
 	enum err err = see_modules(modules, q, e);
-	buffer_init(&body, REPLY_MAX);
+	buffer_init(&body, SERVER_REPLY_MAX);
 	while (again && !err) {
 		again = false;
 		buffer_reset(&body);
@@ -284,8 +282,8 @@ enum err answer_missing(struct server *s, const struct buffer *reply, json_t *to
 	struct buffer body, why;
 	enum err err = ERR_OK;
 	json_t *root = json_loadb((const char *)reply->data, reply->len, JSON_ALLOW_NUL, NULL);
-	buffer_init(&body, REPLY_MAX);
-	buffer_init(&why, REPLY_MAX);
+	buffer_init(&body, SERVER_REPLY_MAX);
+	buffer_init(&why, SERVER_REPLY_MAX);
 	const json_t *result = json_array_get(json_object_get(root, "results"), 0);
 	if (write_why(&body, json_object_get(result, "found_modules"), told)) {
 		*lacking = true;

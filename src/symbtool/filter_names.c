@@ -17,7 +17,6 @@
 #include "symbtool/answer.h"
 
 enum {
-	REPLY_MAX = 300 << 20, /* bytes; servers stop before */
 	IDS = 2,               /* ids to ask for a module by, in order */
 	TABLE_SLOTS = 1 << 16, /* of distinct frames; a power of two */
 };
@@ -387,8 +386,8 @@ static enum err ask_once(struct filter_names *n, struct questions *all, struct e
 	all->again = false;
 	if (!all->number)
 		return no_memory(e);
-	buffer_init(&body, REPLY_MAX);
-	buffer_init(&reply, REPLY_MAX);
+	buffer_init(&body, SERVER_REPLY_MAX);
+	buffer_init(&reply, SERVER_REPLY_MAX);
 	enum err err = write_request(n, all, &body, e);
 	struct server_request request = {.path = "/symbolicate/v5",
 	        .headers = "Content-Type: application/json\nDebug: 1\n",

@@ -10,6 +10,8 @@
 #include "base/buffer.h"
 #include "base/error.h"
 
+enum { SERVER_REPLY_MAX = 300 << 20 }; /* bytes of a reply with names; servers stop before */
+
 /* What all requests of a command share. Texts are not owned. */
 struct server {
 	const char *url;           /* http(s)://host[:port][/prefix] */
