@@ -106,7 +106,7 @@ bool exchange_begin(struct exchange_private *p, const struct config *c, int fd)
 	/* The arena keeps a block of the previous request. */
 	p->arena.max = arena_max(c);
 	p->bytes_in = p->bytes_out = 0;
-	p->body_ended = p->broken = false;
+	p->body_ended = p->broken = p->keep = false;
 	x->method = param(x, "REQUEST_METHOD");
 	x->path = param(x, "REQUEST_URI");
 	const char *query = memchr(x->path.data, '?', x->path.len);
@@ -302,9 +302,9 @@ bool exchange_gone(const struct exchange *x)
 
 /* ---- end ---- */
 
-int exchange_end(struct exchange_private *p, bool keep)
+int exchange_end(struct exchange_private *p)
 {
-	int fd = fcgi_request_finish(p->fcgi, keep && p->body_ended);
+	int fd = fcgi_request_finish(p->fcgi, p->keep);
 	arena_reset(&p->arena);
 	return fd;
 }

@@ -19,7 +19,8 @@ struct reply {
 	uint64_t length, left;     /* bytes of the body as sent; bytes still to be added */
 	struct gzip *gzip;         /* NULL: the body is sent uncompressed */
 	bool gzipped;
-	bool good; /* everything so far has been sent */
+	bool begun; /* the head has been sent, or could not be */
+	bool good;  /* everything so far has been sent */
 	int64_t deadline;
 };
 
@@ -34,6 +35,7 @@ struct exchange_private {
 	struct reply reply;
 	uint64_t bytes_in, bytes_out; /* of the bodies, as sent */
 	bool body_ended, broken;      /* the whole body has been read; reading has failed */
+	bool keep;                    /* the connection may carry another request */
 };
 
 static inline struct exchange_private *exchange_private(const struct exchange *x)
@@ -50,14 +52,16 @@ void exchange_free(struct exchange_private *p);
 bool exchange_begin(struct exchange_private *p, const struct config *c, int fd);
 /* Reads the rest of the body, within bounds; false if there may be more. */
 bool exchange_drain(struct exchange_private *p);
-/* Ends the exchange; p can be reused. Returns the connection, or -1 if it is closed. */
-int exchange_end(struct exchange_private *p, bool keep);
+/* Ends the exchange; p can be reused. Returns the connection if p->keep is set, or -1: it is closed. */
+int exchange_end(struct exchange_private *p);
 /* The same without a reply. */
 void exchange_drop(struct exchange_private *p);
 
 /* front.c */
 
+/* Whether connections are kept, which they are not while the front drains. */
+bool front_keeps(const struct front *f);
 /* The reply of p is written: its connection waits for the next request, and p returns to the front. */
-void front_release(struct exchange_private *p, bool good);
+void front_release(struct exchange_private *p);
 
 #endif

@@ -18,7 +18,6 @@ struct fcgi_request {
 	/* ipcFd and keepConnection are marked as internal. There is no other way to hand libfcgi a connection; they
 	 * have kept their meaning for twenty years, and test_front fails if that changes. */
 	FCGX_Request lib;
-	bool large; /* the body of the reply bypasses libfcgi */
 };
 
 bool fcgi_library_init(void)
@@ -86,9 +85,8 @@ ssize_t fcgi_request_read(struct fcgi_request *r, void *to, size_t n)
 	return 1 + FCGX_GetStr(out + 1, (int)more, in);
 }
 
-/* Large bodies bypass libfcgi, which makes a record and a system call of every 8 KiB. */
+/* The reply bypasses libfcgi, which makes a system call of every 8 KiB, and one more of the end. */
 enum {
-	LARGE = 64 * 1024,
 	RECORD_MAX = 65528, /* of content; a multiple of 8, so no padding */
 	RECORDS = 16,       /* in one call */
 	PIECES = 256,       /* headers included */
@@ -96,21 +94,22 @@ enum {
 
 /* The pieces of one writev. */
 struct batch {
-	unsigned char headers[RECORDS][FCGI_HEADER_LEN];
+	unsigned char headers[RECORDS][FCGI_HEADER_LEN], end[2 * FCGI_HEADER_LEN + sizeof(FCGI_EndRequestBody)];
 	struct iovec pieces[PIECES];
 	unsigned records, count;
 };
 
-/* Where in the body the next record begins. */
+/* What is still to be sent: the rest of one part, then further parts. */
 struct cursor {
-	const struct iovec *part, *end;
-	size_t at; /* in *part */
+	struct iovec rest;
+	const struct iovec *next;
+	unsigned parts;
 };
 
-static void put_header(unsigned char h[FCGI_HEADER_LEN], int id, size_t length)
+static void put_header(unsigned char h[FCGI_HEADER_LEN], unsigned char type, int id, size_t length)
 {
 	h[0] = FCGI_VERSION_1;
-	h[1] = FCGI_STDOUT;
+	h[1] = type;
 	h[2] = (unsigned char)(id >> 8);
 	h[3] = (unsigned char)id;
 	h[4] = (unsigned char)(length >> 8);
@@ -118,30 +117,28 @@ static void put_header(unsigned char h[FCGI_HEADER_LEN], int id, size_t length)
 	h[6] = h[7] = 0; /* padding, reserved */
 }
 
-/* The next bytes of the body, at most max; 0 at its end. */
+/* The next bytes, at most max; 0: all are taken. */
 static size_t take_piece(struct cursor *c, size_t max, struct iovec *piece)
 {
-	while (c->part < c->end && c->at == c->part->iov_len) {
-		c->part++;
-		c->at = 0;
-	}
-	if (c->part == c->end)
+	for (; c->rest.iov_len == 0 && c->parts; c->parts--)
+		c->rest = *c->next++;
+	size_t n = c->rest.iov_len < max ? c->rest.iov_len : max;
+	if (n == 0)
 		return 0;
-	size_t n = c->part->iov_len - c->at;
-	n = n < max ? n : max;
-	*piece = (struct iovec){(char *)c->part->iov_base + c->at, n};
-	c->at += n;
+	*piece = (struct iovec){c->rest.iov_base, n};
+	c->rest.iov_base = (char *)c->rest.iov_base + n;
+	c->rest.iov_len -= n;
 	return n;
 }
 
-/* Adds one record; false at the end of the body. */
+/* Adds one record; false: all is taken. */
 static bool take_record(struct batch *b, struct cursor *c, int id)
 {
 	unsigned char *header = b->headers[b->records];
 	unsigned first = b->count;
 	size_t length = 0, n;
 	b->pieces[b->count++] = (struct iovec){header, FCGI_HEADER_LEN};
-	while (length < RECORD_MAX && b->count < PIECES) {
+	while (length < RECORD_MAX && b->count < PIECES - 1) {
 		n = take_piece(c, RECORD_MAX - length, &b->pieces[b->count]);
 		if (n == 0)
 			break;
@@ -152,9 +149,18 @@ static bool take_record(struct batch *b, struct cursor *c, int id)
 		b->count = first;
 		return false;
 	}
-	put_header(header, id, length);
+	put_header(header, FCGI_STDOUT, id, length);
 	b->records++;
 	return true;
+}
+
+/* Adds the end of the reply: an empty record of its stream, and that of the request, whose status is 0. */
+static void take_end(struct batch *b, int id)
+{
+	put_header(b->end, FCGI_STDOUT, id, 0);
+	put_header(b->end + FCGI_HEADER_LEN, FCGI_END_REQUEST, id, sizeof(FCGI_EndRequestBody));
+	memset(b->end + 2 * FCGI_HEADER_LEN, 0, sizeof(FCGI_EndRequestBody));
+	b->pieces[b->count++] = (struct iovec){b->end, sizeof b->end};
 }
 
 /* Skips the first `done` bytes of what is left. */
@@ -187,59 +193,40 @@ static bool write_batch(int fd, struct batch *b, int64_t deadline)
 	return true;
 }
 
-static bool write_large(struct fcgi_request *r, const struct iovec *body, unsigned parts, int64_t deadline)
+bool fcgi_request_write(struct fcgi_request *r, struct iovec head, const struct iovec *body, unsigned parts, bool last,
+        int64_t deadline)
 {
-	struct cursor c = {body, body + parts, 0};
+	struct cursor c = {head, body, parts};
 	struct batch b;
-	do {
+	bool more = true, good = true;
+	while (more && good) {
 		b.records = b.count = 0;
-		/* A record needs one entry for its header and one for its content. */
-		while (b.records < RECORDS && b.count < PIECES - 1 && take_record(&b, &c, r->lib.requestId))
-			;
-		if (!write_batch(r->lib.ipcFd, &b, deadline))
-			return false;
-	} while (b.records);
-	return true;
-}
-
-static bool put_bytes(struct fcgi_request *r, const void *data, size_t n)
-{
-	return n == 0 || FCGX_PutStr(data, (int)n, r->lib.out) == (int)n;
-}
-
-/* Half a record may have been sent: nothing that libfcgi writes now may follow it. */
-static bool written(struct fcgi_request *r, bool good)
-{
+		/* A record needs one piece for its header and one for its content; the end needs one. */
+		while (more && b.records < RECORDS && b.count < PIECES - 2)
+			more = take_record(&b, &c, r->lib.requestId);
+		if (!more && last)
+			take_end(&b, r->lib.requestId);
+		good = write_batch(r->lib.ipcFd, &b, deadline);
+	}
+	/* Half a record may have been sent. */
 	if (!good)
-		shutdown(r->lib.ipcFd, SHUT_RDWR);
+		fcgi_request_shut(r);
 	return good;
 }
 
-bool fcgi_request_write_head(struct fcgi_request *r, const void *head, size_t head_len, uint64_t length)
+void fcgi_request_shut(struct fcgi_request *r)
 {
-	r->large = length > LARGE;
-	return written(r, put_bytes(r, head, head_len) && (!r->large || FCGX_FFlush(r->lib.out) == 0));
-}
-
-bool fcgi_request_write_body(struct fcgi_request *r, const struct iovec *body, unsigned parts, int64_t deadline)
-{
-	bool good = true;
-	if (r->large)
-		return written(r, write_large(r, body, parts, deadline));
-	for (unsigned i = 0; i < parts && good; i++)
-		good = put_bytes(r, body[i].iov_base, body[i].iov_len);
-	return written(r, good);
+	shutdown(r->lib.ipcFd, SHUT_RDWR);
 }
 
 int fcgi_request_finish(struct fcgi_request *r, bool keep)
 {
-	keep = keep && r->lib.keepConnection;
-	r->lib.keepConnection = 1;
-	FCGX_Finish_r(&r->lib);
-	/* -1 if one of the streams has already seen an error. */
 	int fd = r->lib.ipcFd;
+	keep = keep && r->lib.keepConnection && FCGX_GetError(r->lib.in) == 0;
+	/* Not FCGX_Finish_r, which would write the end of the reply. */
+	FCGX_Free(&r->lib, 0);
 	r->lib.ipcFd = -1;
-	if (fd >= 0 && !keep) {
+	if (!keep) {
 		close(fd);
 		fd = -1;
 	}
@@ -248,6 +235,6 @@ int fcgi_request_finish(struct fcgi_request *r, bool keep)
 
 void fcgi_request_drop(struct fcgi_request *r)
 {
-	shutdown(r->lib.ipcFd, SHUT_RDWR);
+	fcgi_request_shut(r);
 	fcgi_request_finish(r, false);
 }

@@ -29,14 +29,17 @@ const char *fcgi_request_param(const struct fcgi_request *r, const char *name);
 /* Reads some of the body, waiting for at least a byte. 0 at its end; -1 on failure: the peer went away, or was silent
  * for the connection's SO_RCVTIMEO. */
 ssize_t fcgi_request_read(struct fcgi_request *r, void *to, size_t n);
-/* Sends the reply: its head, ending in an empty line, then its body of `length` bytes, piece by piece. Everything is
- * sent at the latest when the request is finished. False: the peer does not accept it, nothing more may be written, and
- * the connection will be closed. A body that is still being sent at the deadline is cut off. */
-bool fcgi_request_write_head(struct fcgi_request *r, const void *head, size_t head_len, uint64_t length);
-bool fcgi_request_write_body(struct fcgi_request *r, const struct iovec *body, unsigned parts, int64_t deadline);
+/* Sends a piece of the reply: `head`, which begins it and ends in an empty line, or nothing, then parts of its body.
+ * With `last` the reply ends here; one that is cut short has none. False: the peer does not accept it by the deadline,
+ * nothing more may be written, and the connection will be closed. */
+bool fcgi_request_write(struct fcgi_request *r, struct iovec head, const struct iovec *body, unsigned parts, bool last,
+        int64_t deadline);
 
-/* Ends the reply. Returns the connection if it can carry another request, else -1: it is closed. Unless keep is false
- * the body has been read to its end. */
+/* Nothing more is sent or received. */
+void fcgi_request_shut(struct fcgi_request *r);
+
+/* Lets go of the request. Returns the connection if it can carry another one, else -1: it is closed. Unless keep is
+ * false, the body has been read to its end and the last piece of the reply is written. */
 int fcgi_request_finish(struct fcgi_request *r, bool keep);
 /* Closes the connection without a reply, or in the middle of one. */
 void fcgi_request_drop(struct fcgi_request *r);

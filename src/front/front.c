@@ -238,12 +238,16 @@ static void count_request(struct front *f, int change)
 	}
 }
 
-void front_release(struct exchange_private *p, bool good)
+bool front_keeps(const struct front *f)
+{
+	return !atomic_load(&f->draining);
+}
+
+void front_release(struct exchange_private *p)
 {
 	struct front *f = p->front;
 	struct connection *c = p->connection;
-	bool keep = good && !atomic_load(&f->draining);
-	if (exchange_end(p, keep) < 0)
+	if (exchange_end(p) < 0)
 		connection_forget(f, c);
 	else
 		connection_wait(f, c, EPOLL_CTL_MOD);

@@ -140,11 +140,10 @@ static bool head_only(const struct exchange_private *p)
 	return str_equal(p->x.method, str_from("HEAD"));
 }
 
-/* Everything before the body. */
-static void send_head(struct exchange_private *p)
+/* What comes before the first piece of a reply; returns the length of its head, or 0. */
+static size_t begin_reply(struct exchange_private *p, char head[HEAD_MAX])
 {
 	struct reply *r = &p->reply;
-	char head[HEAD_MAX];
 	size_t head_len = make_head(p, head);
 	/* Counted before the client can see the reply, so that whoever has seen it finds it counted. */
 	metric_request(p->x.route, r->status);
@@ -154,29 +153,46 @@ static void send_head(struct exchange_private *p)
 	r->deadline = clock_now() + p->x.config->request_timeout;
 	r->left = head_only(p) ? 0 : r->length;
 	p->bytes_out = r->left;
-	r->good = head_len && fcgi_request_write_head(p->fcgi, head, head_len, r->left);
+	r->good = head_len;
+	return head_len;
 }
 
-static void send_body(struct exchange_private *p, const struct iovec *body, unsigned parts)
+/* Sends a piece of the body; with the first one the head, and with the last one the end. */
+static void send_piece(struct exchange_private *p, const struct iovec *body, unsigned parts)
 {
 	struct reply *r = &p->reply;
-	if (head_only(p))
-		return;
+	char text[HEAD_MAX];
+	struct iovec head = {text, 0};
 	uint64_t size = 0;
+	if (!r->begun)
+		head.iov_len = begin_reply(p, text);
+	parts = head_only(p) ? 0 : parts;
 	for (unsigned i = 0; i < parts; i++)
 		size += body[i].iov_len;
-	r->good = r->good && size <= r->left && fcgi_request_write_body(p->fcgi, body, parts, r->deadline);
+	if (r->begun && !size)
+		return;
+	r->begun = true;
+	bool last = size == r->left;
+	/* Settled before the end is sent: from then on nginx may use the connection again, unless it sees that it may
+	 * not. */
+	p->keep = last && p->body_ended && front_keeps(p->front);
+	r->good = r->good && size <= r->left && fcgi_request_write(p->fcgi, head, body, parts, last, r->deadline);
 	r->left -= r->good ? size : 0;
+	p->keep = p->keep && r->good;
+	if (last && !p->keep)
+		fcgi_request_shut(p->fcgi);
 }
 
 static void finish_reply(struct exchange_private *p)
 {
 	struct reply *r = &p->reply;
+	if (!r->begun)
+		send_piece(p, NULL, 0);
 	int64_t elapsed = clock_now() - p->x.started;
 	r->good = r->good && r->left == 0;
 	metric_request_seconds(p->x.route, elapsed);
 	log_request(p, elapsed);
-	front_release(p, r->good);
+	front_release(p);
 }
 
 /* Compresses the body if that is accepted and pays; *packed then is its one part, which the caller frees. If out of
@@ -207,8 +223,7 @@ static void send_reply(struct exchange *x, const struct reply *reply, const stru
 	for (unsigned i = 0; i < parts; i++)
 		p->reply.length += body[i].iov_len;
 	bool gzipped = compress(p, body, parts, &packed);
-	send_head(p);
-	send_body(p, gzipped ? &packed : body, gzipped ? 1 : parts);
+	send_piece(p, gzipped ? &packed : body, gzipped ? 1 : parts);
 	free(packed.iov_base);
 	finish_reply(p);
 }
@@ -226,8 +241,6 @@ void exchange_reply_begin(struct exchange *x, int status, const char *content_ty
 	p->reply = (struct reply){.status = status, .content_type = content_type, .length = length, .good = true};
 	if (wants_gzip(x, length))
 		p->reply.gzip = gzip_new(length);
-	if (!p->reply.gzip)
-		send_head(p);
 }
 
 bool exchange_reply_add(struct exchange *x, const void *data, size_t len)
@@ -238,7 +251,7 @@ bool exchange_reply_add(struct exchange *x, const void *data, size_t len)
 	if (r->gzip)
 		r->good = r->good && gzip_add(r->gzip, data, len);
 	else
-		send_body(p, &part, 1);
+		send_piece(p, &part, 1);
 	return r->good;
 }
 
@@ -260,8 +273,7 @@ static void send_gzipped(struct exchange_private *p)
 	}
 	r->length = len;
 	r->gzipped = true;
-	send_head(p);
-	send_body(p, &packed, 1);
+	send_piece(p, &packed, 1);
 	free(packed.iov_base);
 	finish_reply(p);
 }
