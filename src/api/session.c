@@ -4,7 +4,6 @@
 #include "api/session.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <strings.h>
 
 #include "api/writer.h"
@@ -15,7 +14,7 @@
 enum { PAGES_MAX = 128 << 20 }; /* bytes of pages that one request may hold */
 enum { RESTARTS_MAX = 8 };      /* a page may be lost again while its module is reloaded */
 
-static void session_step(struct exchange *x);
+static void session_resumed(struct exchange *x);
 
 static const char busy[] = "too many requests are loading symbols or hold too much memory; try again";
 static const char late[] = "symbols did not arrive in time; what has arrived is kept: try again";
@@ -81,7 +80,6 @@ void session_reply(struct session *s, const char *content_type, uint64_t size,
 		release(s);
 		exchange_reply_end(x);
 	}
-	free(w.block);
 }
 
 /* A temporary failure of one module fails the request. */
@@ -109,7 +107,7 @@ static bool refuse_temporary(struct session *s)
 static void wait_done(struct load_wait *wait)
 {
 	struct session *s = (struct session *)wait;
-	exchange_resume(s->exchange, session_step);
+	exchange_resume(s->exchange, session_resumed);
 }
 
 static void drop(struct exchange *x)
@@ -131,8 +129,16 @@ static bool answer(struct session *s)
 		session_fail(s, ERR_NO_MEMORY, 1, "out of memory");
 		return false;
 	}
-	switch (symbolicate(s->modules, s->wants, s->want_count, s->lookups, s->lookup_count, s->kind->functions_only,
-	        &s->symbols, s->symbol_of, &s->stats)) {
+	const struct symbolication in = {.modules = s->modules,
+	        .wants = s->wants,
+	        .want_count = s->want_count,
+	        .lookups = s->lookups,
+	        .lookup_count = s->lookup_count,
+	        .functions_only = s->kind->functions_only,
+	        .symbols = &s->symbols,
+	        .symbol_of = s->symbol_of,
+	        .stats = &s->stats};
+	switch (symbolicate(&in)) {
 	case SYMBOLICATE_OK:
 		s->kind->reply(s);
 		return false;
@@ -154,13 +160,8 @@ static bool answer(struct session *s)
 }
 
 /* Continues the request from wherever it is until it is answered or must wait. */
-static void session_step(struct exchange *x)
+static void proceed(struct session *s)
 {
-	struct session *s = x->user;
-	if (exchange_gone(x)) {
-		session_fail(s, ERR_UNAVAILABLE, 1, "the client went away");
-		return;
-	}
 	if (s->wait.refused) {
 		session_fail(s, ERR_UNAVAILABLE, 2, busy);
 		return;
@@ -190,6 +191,29 @@ static void session_step(struct exchange *x)
 			return;
 		}
 	} while (again || answer(s));
+}
+
+/* Whether the client is there is asked only when it has waited, or is about to: the answer to others costs little more
+ * than the question. */
+static void proceed_unless_gone(struct session *s)
+{
+	if (exchange_gone(s->exchange))
+		session_fail(s, ERR_UNAVAILABLE, 1, "the client went away");
+	else
+		proceed(s);
+}
+
+static void session_resumed(struct exchange *x)
+{
+	proceed_unless_gone(x->user);
+}
+
+static bool must_load(const struct session *s)
+{
+	for (uint32_t i = 0; i < s->want_count; i++)
+		if (s->wants[i].state == WANT_LOAD)
+			return true;
+	return false;
 }
 
 static bool wants_debug(const struct exchange *x)
@@ -222,8 +246,8 @@ void session_start(struct exchange *x, const struct session_kind *kind)
 	x->user = s;
 	x->dropped = drop;
 	buffer_init(&s->body, c->max_body_inflated);
-	symbols_init(&s->symbols, c->max_reply, c->cache_size / 4 < PAGES_MAX ? c->cache_size / 4 : PAGES_MAX,
-	        s->wait.deadline);
+	symbols_init(&s->symbols, x->scratch, c->max_reply,
+	        c->cache_size / 4 < PAGES_MAX ? c->cache_size / 4 : PAGES_MAX, s->wait.deadline);
 	enum err err = exchange_read_body(x, &s->body, &e);
 	if (!err)
 		err = kind->read(s, &e);
@@ -235,6 +259,6 @@ void session_start(struct exchange *x, const struct session_kind *kind)
 		session_fail(s, ERR_NO_MEMORY, 1, "out of memory");
 	} else {
 		modules_resolve(s->modules, s->wants, s->want_count, s->wait.deadline);
-		session_step(x);
+		(must_load(s) ? proceed_unless_gone : proceed)(s);
 	}
 }

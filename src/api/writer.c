@@ -3,15 +3,13 @@
 
 #include "api/writer.h"
 
-#include <stdlib.h>
-
 enum { BLOCK = 256 * 1024 }; /* of the reply at a time */
 
 bool writer_make_block(struct writer *w, uint64_t largest)
 {
 	uint64_t most = largest > BLOCK ? largest : BLOCK;
 	size_t room = w->size < most ? w->size : most;
-	w->block = w->at = malloc(room ? room : 1);
+	w->block = w->at = arena_alloc(w->exchange->scratch, room);
 	w->end = w->block ? w->block + room : NULL;
 	return w->block != NULL;
 }

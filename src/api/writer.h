@@ -16,7 +16,7 @@ struct writer {
 };
 
 /* Allocates a block for a reply of w->size bytes, in which a piece of `largest` bytes is never split. A small reply is
- * one block, sent by one call. False if out of memory. The caller frees w->block. */
+ * one block, sent by one call. False if out of memory. It is in the exchange's scratch memory. */
 bool writer_make_block(struct writer *w, uint64_t largest);
 void writer_flush(struct writer *w);
 /* For data that does not fit into the block. */

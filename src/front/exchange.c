@@ -33,6 +33,7 @@ struct exchange_private *exchange_new(void)
 	struct exchange_private *p = calloc(1, sizeof *p);
 	if (!p)
 		return NULL;
+	arena_init(&p->scratch, SIZE_MAX);
 	p->fcgi = fcgi_request_new();
 	if (p->fcgi)
 		return p;
@@ -44,6 +45,7 @@ void exchange_free(struct exchange_private *p)
 {
 	fcgi_request_free(p->fcgi);
 	arena_release(&p->arena);
+	arena_release(&p->scratch);
 	free(p);
 }
 
@@ -102,8 +104,8 @@ bool exchange_begin(struct exchange_private *p, const struct config *c, int fd)
 	if (!fcgi_request_accept(p->fcgi, fd))
 		return false;
 	struct exchange *x = &p->x;
-	*x = (struct exchange){.config = c, .started = clock_now(), .arena = &p->arena};
-	/* The arena keeps a block of the previous request. */
+	*x = (struct exchange){.config = c, .started = clock_now(), .arena = &p->arena, .scratch = &p->scratch};
+	/* Each arena keeps a block of the previous request. */
 	p->arena.max = arena_max(c);
 	p->bytes_in = p->bytes_out = 0;
 	p->body_ended = p->broken = p->keep = false;
@@ -302,15 +304,21 @@ bool exchange_gone(const struct exchange *x)
 
 /* ---- end ---- */
 
+static void empty_arenas(struct exchange_private *p)
+{
+	arena_reset(&p->arena);
+	arena_reset(&p->scratch);
+}
+
 int exchange_end(struct exchange_private *p)
 {
 	int fd = fcgi_request_finish(p->fcgi, p->keep);
-	arena_reset(&p->arena);
+	empty_arenas(p);
 	return fd;
 }
 
 void exchange_drop(struct exchange_private *p)
 {
 	fcgi_request_drop(p->fcgi);
-	arena_reset(&p->arena);
+	empty_arenas(p);
 }

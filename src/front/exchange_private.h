@@ -29,7 +29,7 @@ struct exchange_private {
 	struct front *front;
 	struct connection *connection;
 	struct fcgi_request *fcgi;
-	struct arena arena;
+	struct arena arena, scratch;
 	void (*resumed)(struct exchange *x); /* what a worker runs when it is resumed */
 	STAILQ_ENTRY(exchange_private) next; /* in the front's queue or its free list */
 	struct reply reply;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/metrics.h"
 #include "format/reply_json.h"
@@ -18,12 +19,8 @@ enum {
 };
 
 struct batch {
-	struct modules *modules;
-	struct module_want *wants;
-	size_t want_count;
-	struct symbolicate_stats *stats;
+	const struct symbolication *in;
 	struct symbols *symbols;
-	bool v4;
 	uint32_t *code_index; /* page of each lookup of the batch in the set; UINT32_MAX: below the first symbol */
 	struct symbol **found;
 	/* String pages in the set, by module and number: index + 1 */
@@ -112,16 +109,15 @@ static bool sort_lookups(struct lookup *lookups, size_t count)
 
 /* ---- pages ---- */
 
-void symbols_init(struct symbols *s, uint64_t max_size, uint64_t max_pages, int64_t deadline)
+void symbols_init(struct symbols *s, struct arena *arena, uint64_t max_size, uint64_t max_pages, int64_t deadline)
 {
-	*s = (struct symbols){.max_size = max_size, .max_pages = max_pages, .deadline = deadline};
-	arena_init(&s->arena, SIZE_MAX);
+	*s = (struct symbols){.arena = arena, .max_size = max_size, .max_pages = max_pages, .deadline = deadline};
 }
 
 /* Gives back the pages from `from` on. */
-static void drop_pages(struct symbols *s, size_t from)
+static void drop_pages(struct symbols *s, uint32_t from)
 {
-	for (size_t i = from; i < s->page_count; i++)
+	for (uint32_t i = from; i < s->page_count; i++)
 		page_unref(s->pages[i].page);
 	s->page_count = from;
 }
@@ -130,20 +126,14 @@ void symbols_release(struct symbols *s)
 {
 	drop_pages(s, 0);
 	free(s->pages);
-	arena_release(&s->arena);
-	symbols_init(s, s->max_size, s->max_pages, s->deadline);
+	arena_reset(s->arena);
+	symbols_init(s, s->arena, s->max_size, s->max_pages, s->deadline);
 }
 
 static bool add_page(struct symbols *s, struct module *m, uint8_t kind, uint32_t number)
 {
-	if (s->page_count == s->page_cap) {
-		size_t cap = s->page_cap ? 2 * s->page_cap : 64;
-		struct page_get *grown = realloc(s->pages, cap * sizeof *grown);
-		if (!grown)
-			return false;
-		s->pages = grown;
-		s->page_cap = cap;
-	}
+	if (!array_reserve(&s->pages, &s->page_cap, s->page_count + (size_t)1, sizeof *s->pages))
+		return false;
 	s->pages[s->page_count++] = (struct page_get){m, number, kind, NULL};
 	return true;
 }
@@ -151,9 +141,9 @@ static bool add_page(struct symbols *s, struct module *m, uint8_t kind, uint32_t
 /* A module that misses a page, or has one that is not sound, must be loaded again. */
 static void lose(struct batch *b, const struct module *module)
 {
-	for (size_t i = 0; i < b->want_count; i++)
-		if (b->wants[i].module == module)
-			modules_lost_page(b->modules, &b->wants[i]);
+	for (size_t i = 0; i < b->in->want_count; i++)
+		if (b->in->wants[i].module == module)
+			modules_lost_page(b->in->modules, &b->in->wants[i]);
 }
 
 /* All modules of which a page is nowhere are lost at once. */
@@ -176,7 +166,7 @@ static enum symbolicate_result lose_missing(struct batch *b, size_t from)
 /* Makes those that memory does not have of modules whose text it has. *missing: how many it has not. */
 static enum symbolicate_result make_pages(struct batch *b, struct page_get *pages, size_t count, size_t *missing)
 {
-	struct page_cache *cache = modules_cache(b->modules);
+	struct page_cache *cache = modules_cache(b->in->modules);
 	size_t had = 0;
 	*missing = 0;
 	for (size_t i = 0; i < count; i++) {
@@ -191,8 +181,8 @@ static enum symbolicate_result make_pages(struct batch *b, struct page_get *page
 			return SYMBOLICATE_NO_MEMORY;
 		*missing += !g->page;
 	}
-	b->stats->cache_count += count;
-	b->stats->cache_hits += had;
+	b->in->stats->cache_count += count;
+	b->in->stats->cache_hits += had;
 	metric_add(M_CACHE_PAGE_PROCESS, (int64_t)had);
 	metric_add(M_CACHE_PAGE_NONE, (int64_t)(count - had - *missing));
 	return SYMBOLICATE_OK;
@@ -201,7 +191,7 @@ static enum symbolicate_result make_pages(struct batch *b, struct page_get *page
 /* The pages from `from` on: from memory, or a text that is there, and the rest in one multiget from memcached. */
 static enum symbolicate_result fetch_pages(struct batch *b, size_t from)
 {
-	struct page_cache *cache = modules_cache(b->modules);
+	struct page_cache *cache = modules_cache(b->in->modules);
 	struct page_get *pages = b->symbols->pages + from;
 	size_t count = b->symbols->page_count - from, open, found = 0, n = 0;
 	uint64_t bytes = 0;
@@ -209,7 +199,7 @@ static enum symbolicate_result fetch_pages(struct batch *b, size_t from)
 	if (result || !open)
 		return result;
 	int64_t start = clock_now();
-	struct mc_client *client = modules_memcached(b->modules);
+	struct mc_client *client = modules_memcached(b->in->modules);
 	struct page_get *missing = malloc(open * sizeof *missing);
 	if (client && missing) {
 		for (size_t i = 0; i < count; i++)
@@ -228,9 +218,9 @@ static enum symbolicate_result fetch_pages(struct batch *b, size_t from)
 		}
 	}
 	free(missing);
-	b->stats->cache_hits += found;
-	b->stats->cache_bytes += bytes;
-	b->stats->cache_time += clock_now() - start;
+	b->in->stats->cache_hits += found;
+	b->in->stats->cache_bytes += bytes;
+	b->in->stats->cache_time += clock_now() - start;
 	metric_add(M_CACHE_PAGE_MEMCACHED, (int64_t)found);
 	metric_add(M_CACHE_PAGE_NONE, (int64_t)(open - found));
 	return lose_missing(b, from);
@@ -241,7 +231,7 @@ static enum symbolicate_result fetch_pages(struct batch *b, size_t from)
 /* What the module's map has the offset as. What is beyond all addresses is looked up at the last one. */
 static uint64_t address_of(const struct batch *b, const struct lookup *l)
 {
-	uint64_t base = b->wants[l->want].image_base;
+	uint64_t base = b->in->wants[l->want].image_base;
 	return l->offset > UINT64_MAX - base ? UINT64_MAX : l->offset + base;
 }
 
@@ -250,7 +240,7 @@ static bool want_code_pages(struct batch *b, const struct lookup *lookups, size_
 	struct symbols *s = b->symbols;
 	size_t first = s->page_count;
 	for (size_t i = 0; i < count; i++) {
-		struct module *m = b->wants[lookups[i].want].module;
+		struct module *m = b->in->wants[lookups[i].want].module;
 		if (i && same_place(&lookups[i], &lookups[i - 1])) {
 			b->code_index[i] = b->code_index[i - 1];
 			continue;
@@ -269,28 +259,28 @@ static bool want_code_pages(struct batch *b, const struct lookup *lookups, size_
 static enum symbolicate_result look_up(struct batch *b, const struct lookup *lookups, size_t count, size_t *done)
 {
 	struct symbols *s = b->symbols;
-	size_t i, from = s->page_count, used = s->arena.used;
+	size_t i, from = s->page_count, used = s->arena->used;
 	if (!want_code_pages(b, lookups, count))
 		return SYMBOLICATE_NO_MEMORY;
 	enum symbolicate_result result = fetch_pages(b, from);
 	if (result)
 		return result;
-	for (i = 0; i < count && s->arena.used - used < BATCH_BYTES; i++) {
+	for (i = 0; i < count && s->arena->used - used < BATCH_BYTES; i++) {
 		if (i && same_place(&lookups[i], &lookups[i - 1])) {
 			b->found[i] = b->found[i - 1];
 			continue;
 		}
-		struct symbol *symbol = b->found[i] = arena_alloc(&s->arena, sizeof *symbol);
+		struct symbol *symbol = b->found[i] = arena_alloc(s->arena, sizeof *symbol);
 		if (!symbol)
 			return SYMBOLICATE_NO_MEMORY;
 		*symbol = (struct symbol){.offset = lookups[i].offset};
 		if (b->code_index[i] == UINT32_MAX)
 			continue;
 		const struct page_get *get = &s->pages[b->code_index[i]];
-		/* v4 writes no more than the function, so no more is kept: max_reply bounds only what is written. */
+		/* No more is kept than is written, which is what max_reply bounds. */
 		uint64_t address = address_of(b, &lookups[i]);
-		enum err err = b->v4 ? offmap_lookup_function(get->page, address, &symbol->answer)
-		                     : offmap_lookup(get->page, address, &s->arena, &symbol->answer);
+		enum err err = b->in->functions_only ? offmap_lookup_function(get->page, address, &symbol->answer)
+		                                     : offmap_lookup(get->page, address, s->arena, &symbol->answer);
 		if (err == ERR_CORRUPT) {
 			lose(b, get->module);
 			return SYMBOLICATE_LOAD;
@@ -401,7 +391,7 @@ static enum symbolicate_result resolve(struct batch *b, const struct lookup *loo
 {
 	size_t from = b->symbols->page_count;
 	for (size_t i = 0; i < count; i++)
-		if (is_first(b, i) && !want_strings(b, b->wants[lookups[i].want].module, &b->found[i]->answer))
+		if (is_first(b, i) && !want_strings(b, b->in->wants[lookups[i].want].module, &b->found[i]->answer))
 			return SYMBOLICATE_NO_MEMORY;
 	enum symbolicate_result result = fetch_pages(b, from);
 	if (result)
@@ -409,7 +399,7 @@ static enum symbolicate_result resolve(struct batch *b, const struct lookup *loo
 	for (size_t i = 0; i < count; i++) {
 		enum err err = is_first(b, i) ? resolve_strings(b, &b->found[i]->answer) : ERR_OK;
 		if (err == ERR_CORRUPT) {
-			lose(b, b->wants[lookups[i].want].module);
+			lose(b, b->in->wants[lookups[i].want].module);
 			return SYMBOLICATE_LOAD;
 		}
 		if (err)
@@ -440,7 +430,7 @@ static bool own_strings(struct arena *arena, struct offmap_answer *a)
 }
 
 /* The pages from `from` on stay, or, when they are too many, the strings are copied and they go. */
-static bool settle_pages(struct batch *b, size_t count, size_t from)
+static bool settle_pages(struct batch *b, size_t count, uint32_t from)
 {
 	struct symbols *s = b->symbols;
 	uint64_t bytes = 0;
@@ -451,53 +441,49 @@ static bool settle_pages(struct batch *b, size_t count, size_t from)
 		return true;
 	}
 	for (size_t i = 0; i < count; i++)
-		if (is_first(b, i) && !own_strings(&s->arena, &b->found[i]->answer))
+		if (is_first(b, i) && !own_strings(s->arena, &b->found[i]->answer))
 			return false;
 	drop_pages(s, from);
 	return fill_table(b, from, from);
 }
 
-static enum symbolicate_result measure(
-        struct batch *b, const struct lookup *lookups, size_t count, const struct symbol **of_frame)
+static enum symbolicate_result measure(struct batch *b, const struct lookup *lookups, size_t count)
 {
 	struct symbols *s = b->symbols;
 	for (size_t i = 0; i < count; i++) {
 		struct symbol *symbol = b->found[i];
-		of_frame[lookups[i].frame] = symbol;
-		b->stats->found += symbol->answer.found;
+		b->in->symbol_of[lookups[i].frame] = symbol;
+		b->in->stats->found += symbol->answer.found;
 		if (is_first(b, i))
-			symbol->size = (b->v4 ? v4_head_size : v5_tail_size)(symbol->offset, &symbol->answer);
+			symbol->size =
+			        (b->in->functions_only ? v4_head_size : v5_tail_size)(symbol->offset, &symbol->answer);
 		s->size += symbol->size;
 		s->largest = symbol->size > s->largest ? symbol->size : s->largest;
 	}
 	return s->size > s->max_size ? SYMBOLICATE_TOO_LARGE : SYMBOLICATE_OK;
 }
 
-enum symbolicate_result symbolicate(struct modules *m, struct module_want *wants, size_t want_count,
-        struct lookup *lookups, size_t count, bool v4, struct symbols *symbols, const struct symbol **of_frame,
-        struct symbolicate_stats *stats)
+enum symbolicate_result symbolicate(const struct symbolication *in)
 {
 	enum symbolicate_result result = SYMBOLICATE_OK;
-	size_t most = count < BATCH ? count : BATCH;
-	struct batch b = {
-	        .modules = m, .wants = wants, .want_count = want_count, .stats = stats, .symbols = symbols, .v4 = v4};
-	b.code_index = malloc(most * sizeof *b.code_index + 1);
-	b.found = malloc(most * sizeof *b.found + 1);
-	if (!b.code_index || !b.found || !fill_table(&b, 0, 0) || !sort_lookups(lookups, count))
+	struct symbols *s = in->symbols;
+	size_t count = in->lookup_count, most = count < BATCH ? count : BATCH;
+	struct batch b = {.in = in, .symbols = s};
+	b.code_index = arena_alloc(s->arena, most * sizeof *b.code_index);
+	b.found = arena_alloc(s->arena, most * sizeof *b.found);
+	if (!b.code_index || !b.found || !fill_table(&b, 0, 0) || !sort_lookups(in->lookups, count))
 		result = SYMBOLICATE_NO_MEMORY;
 	for (size_t at = 0, done; at < count && !result; at += done) {
-		size_t from = symbols->page_count;
+		uint32_t from = s->page_count;
 		done = count - at < most ? count - at : most;
-		result = look_up(&b, lookups + at, done, &done);
+		result = look_up(&b, in->lookups + at, done, &done);
 		if (!result)
-			result = resolve(&b, lookups + at, done);
+			result = resolve(&b, in->lookups + at, done);
 		if (!result)
-			result = measure(&b, lookups + at, done, of_frame);
+			result = measure(&b, in->lookups + at, done);
 		if (!result && !settle_pages(&b, done, from))
 			result = SYMBOLICATE_NO_MEMORY;
 	}
-	free(b.code_index);
-	free(b.found);
 	free(b.table);
 	return result;
 }

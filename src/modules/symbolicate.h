@@ -25,9 +25,9 @@ struct symbol {
 struct symbols {
 	uint64_t max_size, max_pages;
 	int64_t deadline; /* clock_now() */
-	struct arena arena;
+	struct arena *arena;
 	struct page_get *pages; /* with a reference each */
-	size_t page_count, page_cap;
+	uint32_t page_count, page_cap;
 	uint64_t page_bytes; /* of these pages */
 	uint64_t size;       /* of the texts of all lookups */
 	uint64_t largest;    /* of one text */
@@ -49,15 +49,25 @@ struct symbolicate_stats {
 };
 
 /* At most max_size bytes of text; while their pages are within max_pages bytes they are held, and of what is more the
- * strings are copied. */
-void symbols_init(struct symbols *s, uint64_t max_size, uint64_t max_pages, int64_t deadline);
-/* Gives everything back; ready to be used again. */
+ * strings are copied. The arena is theirs alone. */
+void symbols_init(struct symbols *s, struct arena *arena, uint64_t max_size, uint64_t max_pages, int64_t deadline);
+/* Gives everything back, and empties the arena; ready to be used again. */
 void symbols_release(struct symbols *s);
 
-/* Looks all frames up, each distinct one once; of_frame[lookup.frame] is its symbol. All wants that lookups refer to
- * are FOUND. Sorts the lookups. `symbols` is empty. */
-enum symbolicate_result symbolicate(struct modules *m, struct module_want *wants, size_t want_count,
-        struct lookup *lookups, size_t count, bool v4, struct symbols *symbols, const struct symbol **of_frame,
-        struct symbolicate_stats *stats);
+/* What is looked up, and where the answers go. */
+struct symbolication {
+	struct modules *modules;
+	struct module_want *wants; /* those that lookups refer to are FOUND */
+	size_t want_count;
+	struct lookup *lookups; /* they are sorted */
+	size_t lookup_count;
+	bool functions_only;             /* as v4 has it: no files, lines and inlined calls */
+	struct symbols *symbols;         /* empty */
+	const struct symbol **symbol_of; /* by lookup.frame */
+	struct symbolicate_stats *stats; /* is added to */
+};
+
+/* Looks all frames up, each distinct one once. */
+enum symbolicate_result symbolicate(const struct symbolication *in);
 
 #endif

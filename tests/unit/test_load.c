@@ -195,11 +195,21 @@ static void assert_answers(struct modules *m, struct module_want *want, const st
 	const struct symbol *found[8];
 	struct symbols symbols;
 	struct symbolicate_stats stats = {0};
-	symbols_init(&symbols, UINT64_MAX, UINT64_MAX, INT64_MAX);
+	struct arena arena;
+	arena_init(&arena, SIZE_MAX);
+	symbols_init(&symbols, &arena, UINT64_MAX, UINT64_MAX, INT64_MAX);
 	for (uint32_t i = 0; i < count; i++)
 		lookups[i] = (struct lookup){answers[i].offset, 0, i};
 	is_request = true;
-	assert_int_equal(symbolicate(m, want, 1, lookups, count, false, &symbols, found, &stats), SYMBOLICATE_OK);
+	const struct symbolication in = {.modules = m,
+	        .wants = want,
+	        .want_count = 1,
+	        .lookups = lookups,
+	        .lookup_count = count,
+	        .symbols = &symbols,
+	        .symbol_of = found,
+	        .stats = &stats};
+	assert_int_equal(symbolicate(&in), SYMBOLICATE_OK);
 	is_request = false;
 	for (uint32_t i = 0; i < count; i++) {
 		const struct offmap_string *name = &found[i]->answer.frame.function;
@@ -209,6 +219,7 @@ static void assert_answers(struct modules *m, struct module_want *want, const st
 			        (struct str){(const char *)name->data, name->len}, str_from(answers[i].function)));
 	}
 	symbols_release(&symbols);
+	arena_release(&arena);
 }
 
 struct asking {

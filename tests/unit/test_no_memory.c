@@ -293,13 +293,22 @@ static bool look_up(void *arg)
 	const struct symbol *of_frame[LOOKUPS];
 	struct symbolicate_stats stats = {0};
 	struct symbols symbols;
+	struct arena arena;
 	struct module_want want = {.state = WANT_FOUND, .module = a->module};
 	module_ref(a->module);
 	for (uint32_t i = 0; i < LOOKUPS; i++)
 		lookups[i] = (struct lookup){0x1000 + i * 7919 % 0x3000, 0, i};
-	symbols_init(&symbols, 1 << 20, 4096, INT64_MAX); /* so few that strings are copied, too */
-	enum symbolicate_result result =
-	        symbolicate(a->modules, &want, 1, lookups, LOOKUPS, false, &symbols, of_frame, &stats);
+	arena_init(&arena, SIZE_MAX);
+	symbols_init(&symbols, &arena, 1 << 20, 4096, INT64_MAX); /* so few that strings are copied, too */
+	const struct symbolication in = {.modules = a->modules,
+	        .wants = &want,
+	        .want_count = 1,
+	        .lookups = lookups,
+	        .lookup_count = LOOKUPS,
+	        .symbols = &symbols,
+	        .symbol_of = of_frame,
+	        .stats = &stats};
+	enum symbolicate_result result = symbolicate(&in);
 	alloc_pause();
 	assert_true(result == SYMBOLICATE_OK || result == SYMBOLICATE_NO_MEMORY || result == SYMBOLICATE_LOAD);
 	if (!result) {
@@ -313,6 +322,7 @@ static bool look_up(void *arg)
 	}
 	alloc_go_on();
 	symbols_release(&symbols);
+	arena_release(&arena);
 	module_want_release(&want);
 	renew_strings(a->module->map);
 	return !result;
