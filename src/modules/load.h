@@ -52,6 +52,13 @@ struct load {
 	struct load_costs costs;
 };
 
+/* Bytes that texts and maps which are not finished may have together: above them no further load begins, and text is
+ * compressed. A request that waits for its load is worse than a page that has to come from memcached again. */
+static inline uint64_t unfinished_max(const struct config *c)
+{
+	return c->cache_size / 8 * 7;
+}
+
 /* For what the want asks; NULL: no memory. */
 struct load *load_new(const struct module_want *w);
 void load_free(struct load *l);

@@ -34,9 +34,11 @@ static const char *why_over(const struct finishing *f)
 	                              : NULL;
 }
 
+/* Asked before each page: the text of those before it may have gone. */
 static bool is_over(struct finishing *f)
 {
 	pthread_mutex_lock(f->all->lock);
+	queue_room(f->all->queue);
 	f->given_up = why_over(f);
 	pthread_mutex_unlock(f->all->lock);
 	return f->given_up != NULL;
@@ -46,6 +48,7 @@ static bool may_store(void *arg)
 {
 	struct finishing *f = arg;
 	pthread_mutex_lock(f->all->lock);
+	queue_room(f->all->queue);
 	f->given_up = why_over(f);
 	if (!f->given_up && f->load->lease.lost)
 		f->given_up = "its lease was lost: another process may load it too";

@@ -116,10 +116,9 @@ void queue_abandon(struct load_queue *q, struct load_wait *owner)
 
 static bool has_room(const struct load_queue *q)
 {
-	const struct config *c = q->means->config;
-	/* what is not finished has its share of memory, too */
 	uint64_t unfinished = (uint64_t)page_cache_charged(q->means->cache) + q->finishing_bytes;
-	return q->transfers < c->bucket_parallel && (!q->unfinished || unfinished < c->cache_size / 2);
+	return q->transfers < q->means->config->bucket_parallel &&
+	       (!q->unfinished || unfinished < unfinished_max(q->means->config));
 }
 
 /* The next load, of the first whose turn it is and who has not too many running. */
@@ -163,6 +162,8 @@ struct load *queue_take(struct load_queue *q)
 	if (!l)
 		l = take_queued(q);
 	q->unfinished += l != NULL;
+	if (l) /* to the next loader: there may be more */
+		queue_room(q);
 	return l;
 }
 
@@ -213,11 +214,17 @@ void queue_finishing(struct load_queue *q, uint64_t bytes)
 	q->finishing_bytes += bytes;
 }
 
+void queue_room(struct load_queue *q)
+{
+	if (!TAILQ_EMPTY(&q->turns) && has_room(q))
+		pthread_cond_signal(&q->changed);
+}
+
 void queue_finished(struct load_queue *q, uint64_t bytes)
 {
 	q->unfinished--;
 	q->finishing_bytes -= bytes;
-	pthread_cond_broadcast(&q->changed);
+	queue_room(q);
 }
 
 void queue_release(struct load_queue *q)

@@ -57,5 +57,7 @@ void queue_put_back(struct load_queue *q, struct load *l, bool elsewhere);
 void queue_done(struct load_queue *q, struct load *l);
 void queue_finishing(struct load_queue *q, uint64_t bytes);
 void queue_finished(struct load_queue *q, uint64_t bytes);
+/* Memory may have become free: the next load begins if there is room for it. */
+void queue_room(struct load_queue *q);
 
 #endif

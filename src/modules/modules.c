@@ -228,7 +228,7 @@ static bool make_means(struct load_means *means, const struct config *c, struct 
 	means->cache = page_cache_new(c->cache_size);
 	means->failures = failures_new(c);
 	means->blocks = block_pool_new(c->cache_size / 32 < BLOCKS_KEPT ? c->cache_size / 32 : BLOCKS_KEPT);
-	means->texts.limit = c->cache_size / 2;
+	means->texts.limit = unfinished_max(c);
 	means->texts.one = c->cache_size / 4 < TEXT_MAX ? c->cache_size / 4 : TEXT_MAX;
 	if (!means->cache || !means->failures || !means->blocks)
 		return !no_memory(e);

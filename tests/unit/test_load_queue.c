@@ -138,10 +138,10 @@ static void test_what_is_not_finished_stops_the_rest(void **state)
 	(void)state;
 	start(0, 2);
 	struct load *l = take("a0");
-	queue_finishing(&queue, config.cache_size / 2);
+	queue_finishing(&queue, unfinished_max(&config));
 	queue_done(&queue, l);
 	take(NULL);
-	queue_finished(&queue, config.cache_size / 2);
+	queue_finished(&queue, unfinished_max(&config));
 	wait_leave(&wants[0][0]);
 	load_free(l);
 	page_cache_charge(means.cache, (int64_t)config.cache_size);
