@@ -6,6 +6,7 @@ import collections
 import contextlib
 import ctypes
 import fcntl
+import functools
 import json
 import os
 import random
@@ -89,12 +90,19 @@ def seed_of(own):
 
 def has_sanitizer():
     """Does the daemon run with other allocations than its own: a sanitizer's or valgrind's?"""
-    if len(DAEMON) > 1:
-        return True
+    return len(DAEMON) > 1 or any(holds_sanitizer(kind) for kind in ("asan", "tsan"))
+
+
+@functools.cache
+def holds_sanitizer(kind):
     libraries = subprocess.run(["ldd", DAEMON[0]], capture_output=True, text=True, check=False).stdout
     with open(DAEMON[0], "rb") as f:
-        program = f.read()
-    return "libasan" in libraries or "libtsan" in libraries or b"__asan_init" in program or b"__tsan_init" in program
+        return f"lib{kind}" in libraries or f"__{kind}_init".encode() in f.read()
+
+
+def less_with_threads_watched(count):
+    """ThreadSanitizer takes ten times as long, and sees as much with a quarter."""
+    return count // 4 if holds_sanitizer("tsan") else count
 
 
 def another_version():
