@@ -29,25 +29,25 @@ const struct config_row config_rows[] = {
         {"listen_backlog", TYPE_COUNT, AT(listen_backlog), "4096", 1, 65535, NULL, false, FRONT,
                 "Connections that may wait to be accepted; the kernel's net.core.somaxconn caps it."},
         {"listen_tcp_anywhere", TYPE_BOOL, AT(listen_tcp_anywhere), "no", 0, 0, NULL, false, FRONT,
-                "Let listen be a TCP address that is not loopback. Whoever may connect can abort the process."},
+                "Allow listen to be a TCP address other than loopback. Anyone who can connect can abort the "
+                "process."},
         {"workers", TYPE_COUNT, AT(workers), "0", 0, 1024, NULL, false, FRONT,
-                "Threads that answer requests; 0: three a core, of which there are no more than the control group "
-                "allows."},
+                "Threads that answer requests; 0: three for each core that the control group allows."},
         {"shutdown_timeout", TYPE_DURATION, AT(shutdown_timeout), "30s", 0, HOUR, NULL, true, FRONT,
                 "How long requests in hand may take after SIGTERM."},
         {"io_timeout", TYPE_DURATION, AT(io_timeout), "30s", 100 * MSEC, HOUR, NULL, false, FRONT,
                 "How long a read from or a write to nginx may stand still."},
         {"request_timeout", TYPE_DURATION, AT(request_timeout), "120s", 100 * MSEC, HOUR, NULL, true, FRONT,
-                "A request that is not answered by then gets 503."},
+                "A request that is not answered within this time gets 503."},
 
 #define SYMBOLS "Symbol files"
         {"source", TYPE_LIST, AT(sources), "", 0, 0, NULL, false, SYMBOLS,
                 "Where symbol files are: http://, https://, s3:// or file:/// URLs, asked in this order. May be given "
                 "several times."},
         {"bucket_parallel", TYPE_COUNT, AT(bucket_parallel), "16", 1, 1024, NULL, false, SYMBOLS,
-                "Transfers at one time."},
+                "Transfers at a time."},
         {"bucket_parallel_request", TYPE_COUNT, AT(bucket_parallel_request), "8", 1, 1024, NULL, false, SYMBOLS,
-                "Transfers at one time for one request."},
+                "Transfers at a time for one request."},
         {"bucket_connect_timeout", TYPE_DURATION, AT(bucket_connect_timeout), "5s", 10 * MSEC, 10 * MINUTE, NULL, false,
                 SYMBOLS, "How long connecting to a source may take."},
         {"bucket_stall_timeout", TYPE_DURATION, AT(bucket_stall_timeout), "10s", SEC, HOUR, NULL, false, SYMBOLS,
@@ -57,7 +57,7 @@ const struct config_row config_rows[] = {
         {"bucket_retries", TYPE_COUNT, AT(bucket_retries), "2", 0, 10, NULL, false, SYMBOLS,
                 "Further tries of a transfer that failed for a temporary reason."},
         {"bucket_max_size", TYPE_BYTES, AT(bucket_max_size), "4G", 1, T, NULL, false, SYMBOLS,
-                "A symbol file that is larger, inflated, counts as corrupt."},
+                "Largest symbol file, inflated; a larger one counts as corrupt."},
         {"bucket_allow_local_redirects", TYPE_BOOL, AT(bucket_allow_local_redirects), "no", 0, 0, NULL, false, SYMBOLS,
                 "Let a redirect lead to a loopback, link-local or private address."},
         {"symbfile_store", TYPE_STRING, AT(symbfile_store), "", 0, 0, NULL, false, SYMBOLS,
@@ -76,7 +76,7 @@ const struct config_row config_rows[] = {
                 "AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN of the environment, else what docs/buckets.md says."},
         {"s3_profile", TYPE_STRING, AT(s3_profile), "default", 0, 0, NULL, false, SYMBOLS, "Section of that file."},
         {"s3_instance_keys", TYPE_BOOL, AT(s3_instance_keys), "no", 0, 0, NULL, false, SYMBOLS,
-                "Where there are no other keys, ask the machine's metadata service (EC2, IMDSv2) for those of its "
+                "If there are no other keys, ask the machine's metadata service (EC2, IMDSv2) for those of its "
                 "role."},
 
 #define CACHES "Caches"
@@ -93,23 +93,21 @@ const struct config_row config_rows[] = {
                 "Largest item that the memcached servers take: their option -I."},
         {"memcached_secret_file", TYPE_STRING, AT(memcached_secret_file), "", 0, 0, NULL, false, CACHES,
                 "File with a secret (openssl rand -hex 32), the same on all hosts: values in memcached that were "
-                "written "
-                "without it are not believed. Empty: whoever can write to memcached is trusted."},
+                "written without it are rejected. Empty: anyone who can write to memcached is trusted."},
         {"codec", TYPE_CHOICE, AT(codec), "lz4", 0, 0, "none lz4 zstd", false, CACHES,
                 "Compression of what is kept in memcached."},
         {"revalidate_after", TYPE_DURATION, AT(revalidate_after), "5s", 0, DAY, NULL, false, CACHES,
-                "A module that was checked longer ago is checked for an invalidation elsewhere."},
+                "How long a module is used before it is checked for an invalidation by another process."},
         {"root_max_age", TYPE_DURATION, AT(root_max_age), "1d", SEC, 30 * DAY, NULL, false, CACHES,
                 "Modules in memcached are loaded again after this time."},
         {"missing_ttl", TYPE_DURATION, AT(missing_ttl), "10m", 0, 30 * DAY, NULL, false, CACHES,
-                "How long it is remembered that no source has a symbol file."},
+                "How long to remember that no source has a symbol file."},
         {"corrupt_ttl", TYPE_DURATION, AT(corrupt_ttl), "1h", 0, 30 * DAY, NULL, false, CACHES,
-                "How long it is remembered that a symbol file is corrupt."},
+                "How long to remember that a symbol file is corrupt."},
         {"failure_ttl_min", TYPE_DURATION, AT(failure_ttl_min), "1s", 0, DAY, NULL, false, CACHES,
-                "How long a temporary failure is remembered at first; the time doubles while the source goes on "
-                "failing."},
+                "How long to remember a temporary failure; the time doubles while the source goes on failing."},
         {"failure_ttl_max", TYPE_DURATION, AT(failure_ttl_max), "10s", 0, DAY, NULL, false, CACHES,
-                "How long it is at most."},
+                "The longest that this time becomes."},
         {"failures_max", TYPE_COUNT, AT(failures_max), "100000", 1, 100000000, NULL, false, CACHES,
                 "Missing, corrupt and failing modules that are remembered; the oldest go first."},
         {"lookup", TYPE_CHOICE, AT(lookup), "covering", 0, 0, "covering nearest", false, CACHES,
@@ -125,7 +123,7 @@ const struct config_row config_rows[] = {
         {"max_upload", TYPE_BYTES, AT(max_upload), "64M", 1, 4 * G, NULL, true, LIMITS,
                 "Largest part of a symbfile that may be uploaded; above it 413."},
         {"upload_parallel", TYPE_COUNT, AT(upload_parallel), "2", 1, 1024, NULL, true, LIMITS,
-                "Uploads, and lists of what was uploaded, at one time, each of which holds a worker; above it 503."},
+                "Uploads, and requests for what was uploaded, at a time; each holds a worker; above it 503."},
         {"max_jobs", TYPE_COUNT, AT(max_jobs), "1000", 1, 1000000, NULL, true, LIMITS, "Jobs of a request."},
         {"max_frames", TYPE_COUNT, AT(max_frames), "1000000", 1, 100000000, NULL, true, LIMITS, "Frames of a request."},
         {"max_stacks", TYPE_COUNT, AT(max_stacks), "1000000", 1, 100000000, NULL, true, LIMITS, "Stacks of a request."},
@@ -133,7 +131,7 @@ const struct config_row config_rows[] = {
         {"cold_modules", TYPE_COUNT, AT(cold_modules), "1000", 1, 10000000, NULL, false, LIMITS,
                 "Modules in no cache that one request may load; above it 503, and what was loaded is kept."},
         {"cold_requests", TYPE_COUNT, AT(cold_requests), "64", 1, 1000000, NULL, false, LIMITS,
-                "Requests that load modules at one time."},
+                "Requests that load modules at a time."},
         {"cold_queue", TYPE_COUNT, AT(cold_queue), "256", 0, 1000000, NULL, false, LIMITS,
                 "Requests that wait for such a place; above it 503."},
         {"cold_wait", TYPE_DURATION, AT(cold_wait), "2s", 0, HOUR, NULL, false, LIMITS,
@@ -142,21 +140,20 @@ const struct config_row config_rows[] = {
                 "Memory that one module may take while it is loaded: the text of a symbol file, the records of "
                 "symbfiles. A module that needs more counts as corrupt."},
         {"max_memory", TYPE_BYTES, AT(max_memory), "0", 0, 64 * T, NULL, false, LIMITS,
-                "Resident memory above which requests that have to wait for symbols are answered 503; 0: cache_size, a "
-                "quarter of it, and 2G, or nine tenths of what the control group allows where that is less."},
+                "Above this resident memory, requests that must wait for symbols get 503; 0: 1.25 times cache_size "
+                "plus 2G, or nine tenths of the control group's limit if that is less."},
         {"gzip_min_size", TYPE_BYTES, AT(gzip_min_size), "1400", 0, T, NULL, true, LIMITS,
                 "Replies of at least this size are compressed for clients that accept it."},
 
 #define OPERATION "Operation"
         {"keys_file", TYPE_STRING, AT(keys_file), "", 0, 0, NULL, true, OPERATION,
-                "File of API keys, made by symbolicated-keys; empty: nobody has one."},
+                "File of API keys, made by symbolicated-keys; empty: there are no keys."},
         {"drain_file", TYPE_STRING, AT(drain_file), "/run/symbolicated/drain", 0, 0, NULL, true, OPERATION,
-                "While this file exists /__lbheartbeat__ answers 503, so that a balancer takes the host out; all else "
-                "goes on. Empty: there is no such file."},
+                "While this file exists, /__lbheartbeat__ answers 503, so that a balancer takes the host out; "
+                "everything else goes on. Empty: there is no such file."},
         {"seccomp", TYPE_CHOICE, AT(seccomp), "auto", 0, 0, "off auto on", false, OPERATION,
-                "Refuse the process system calls that it never needs, such as starting programs. auto: where the "
-                "kernel "
-                "can; on: or it does not start."},
+                "Refuse system calls that the process never needs, such as starting programs. auto: if the kernel "
+                "supports it; on: do not start without it."},
         {"log_file", TYPE_STRING, AT(log_file), "", 0, 0, NULL, true, OPERATION,
                 "Log file, opened again on SIGHUP; empty: standard error."},
         {"log_level", TYPE_WORD, AT(log_level), "info", 0, 0, "error warning info debug", true, OPERATION,

@@ -176,7 +176,7 @@ static enum err add_go_functions(struct extraction *x)
 	struct error e = {0};
 	enum err err = g ? go_reader_open(g, x->file.elf, &x->code, &x->coverage, x->pads, &e) : no_memory(&e);
 	if (err == ERR_MISSING && e.text[0])
-		add_note(x->stats, "%s: of most of its functions nothing is known", e.text);
+		add_note(x->stats, "%s: most of its functions are unknown", e.text);
 	for (size_t next = 0; !err && next < g->table.count;) {
 		struct result *r = result_new();
 		err = r ? go_reader_read(g, &next, r, &e) : no_memory(&e);

@@ -196,7 +196,7 @@ enum err go_table_open(struct go_table *t, Elf *elf, const struct code_map *code
 	if (!find_table(t, elf))
 		return error_set(e, ERR_MISSING, "%s", "");
 	if (t->version == 0)
-		return error_set(e, ERR_MISSING, "its .gopclntab is of a form that is not known");
+		return error_set(e, ERR_MISSING, "its .gopclntab has an unknown form");
 	err = image_read_pointers(&t->image, elf, e);
 	return err ? err : read_table(t, e);
 }

@@ -87,7 +87,7 @@ enum err mini_debug_open(struct mini_debug *m, Elf *elf, struct error *e)
 	if (m->elf && elf_kind(m->elf) == ELF_K_ELF)
 		return ERR_OK;
 	mini_debug_close(m);
-	return error_set(e, ERR_CORRUPT, "what is in it is no ELF file");
+	return error_set(e, ERR_CORRUPT, "its content is not an ELF file");
 }
 
 void mini_debug_close(struct mini_debug *m)

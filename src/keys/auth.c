@@ -101,7 +101,7 @@ static enum err parse_line(struct key *k, struct str line, struct error *e)
 {
 	struct str id = str_cut(&line, ':'), rights = str_cut(&line, ':'), salt = str_cut(&line, ':');
 	if (!id_is_valid(id))
-		return error_set(e, ERR_CONFIG, "the id is not of 1 to %d of A-Z a-z 0-9 . _ -", ID_SIZE - 1);
+		return error_set(e, ERR_CONFIG, "an id has 1 to %d characters of A-Z a-z 0-9 . _ -", ID_SIZE - 1);
 	memcpy(k->id, id.data, id.len);
 	k->id[id.len] = 0;
 	enum err err = auth_parse_rights(rights, &k->rights, e);
@@ -309,7 +309,7 @@ enum err auth_make(
 	char key[4 * (KEY_BYTES + 2) / 3 + 1], names[64], salt_text[2 * SALT_BYTES + 1], hash_text[2 * HASH_BYTES + 1];
 	enum err err = ERR_OK;
 	if (!id_is_valid(str_from(id)))
-		return error_set(e, ERR_CONFIG, "an id is of 1 to %d of A-Z a-z 0-9 . _ -", ID_SIZE - 1);
+		return error_set(e, ERR_CONFIG, "an id has 1 to %d characters of A-Z a-z 0-9 . _ -", ID_SIZE - 1);
 	if (getrandom(random, sizeof random, 0) != sizeof random)
 		return error_set(e, ERR_IO, "getrandom: %s", strerror(errno));
 	base64url(key, random, KEY_BYTES);

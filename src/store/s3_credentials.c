@@ -422,7 +422,7 @@ static void refresh(struct s3_credentials *c)
 	pthread_mutex_lock(&c->lock);
 	c->refreshing = false;
 	if (!err && g.expires <= (int64_t)time(NULL))
-		err = error_set(&e, ERR_UNAVAILABLE, "keys of S3: those that are given are over already");
+		err = error_set(&e, ERR_UNAVAILABLE, "keys of S3: the service gave keys that have already expired");
 	if (err) {
 		s3_keys_release(&g.keys);
 		c->failure = e;

@@ -506,7 +506,7 @@ static enum err list_pages(struct s3_client *c, struct page *p, const atomic_boo
 	}
 	free(encoded);
 	if (!err && !p->stopped && p->truncated)
-		err = error_set(e, ERR_UNAVAILABLE, "symbfile_store: a listing that comes to no end");
+		err = error_set(e, ERR_UNAVAILABLE, "symbfile_store: the listing does not end");
 	return err;
 }
 

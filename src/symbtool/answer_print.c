@@ -66,7 +66,7 @@ static enum err print_all(
 	const json_t *result = json_array_get(json_object_get(root, "results"), 0);
 	const json_t *stacks = json_object_get(result, "stacks");
 	bool all = found_all(result);
-	enum err err = json_is_array(stacks) ? ERR_OK : error_set(e, ERR_CORRUPT, "a reply that has no stacks");
+	enum err err = json_is_array(stacks) ? ERR_OK : error_set(e, ERR_CORRUPT, "the reply has no stacks");
 	for (size_t i = 0; i < json_array_size(stacks); i++) {
 		const json_t *stack = json_array_get(stacks, i);
 		if (tally && tally->stacks++)

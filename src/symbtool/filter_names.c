@@ -367,7 +367,7 @@ static enum err read_reply(struct filter_names *n, struct questions *all, const 
 				continue;
 			const json_t *frame = json_array_get(json_array_get(stacks, id), at[id]++);
 			if (!frame)
-				return error_set(e, ERR_CORRUPT, "a reply that lacks frames");
+				return error_set(e, ERR_CORRUPT, "the reply lacks frames");
 			if ((id == 0 || q->names.why != WHY_NAMED) && !copy_frame(&q->names, frame, all->arena))
 				return no_memory(e);
 		}

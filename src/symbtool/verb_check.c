@@ -115,7 +115,7 @@ static bool check_file(void *arg, const char *path, bool json, struct error *e)
 	if (input_kind_of(path, &kind, e))
 		return false;
 	if (kind == INPUT_ELF)
-		error_set(e, ERR_CORRUPT, "an executable, no file with symbols");
+		error_set(e, ERR_CORRUPT, "an executable, not a file with symbols");
 	else if ((is_symbfile(path, kind) ? check_symbfile : check_other)(path, json, &sound, e))
 		return false;
 	else

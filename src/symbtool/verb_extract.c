@@ -153,7 +153,7 @@ static int run_extract(const struct verb *v, int argc, char **argv)
 	if (!operands.count)
 		return complain_usage(v, "no executable");
 	if (x.cut.extract.debug_file && operands.count > 1)
-		return complain_usage(v, "--debug-file is of one executable");
+		return complain_usage(v, "--debug-file takes a single executable");
 	x.cut.extract.threads = (unsigned)x.threads;
 	debuginfod_use(x.debuginfod);
 	debuginfod_serve(&x.cut.extract);

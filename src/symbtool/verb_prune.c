@@ -15,8 +15,8 @@
 static const char usage[] =
         "Usage: symbtool prune [--config FILE] [--store URL] [--older-than DAYS] [--keep N] [--delete]\n"
         "\n"
-        "Lists what may go from a server's store of uploaded symbols; with --delete it goes. Servers may\n"
-        "run meanwhile. An executable to which something was uploaded within a day stays as it is.\n"
+        "Lists old uploads in a server's store that may be removed; with --delete, removes them. Servers may\n"
+        "go on running. An executable that received an upload within the last day is left alone.\n"
         "\n"
         "Keys of S3 come from where the server has them: s3_credentials_file, or the environment.\n";
 
@@ -93,10 +93,10 @@ static int run_prune(const struct verb *v, int argc, char **argv)
 	        {"--store URL", OPTION_TEXT, &w.store, 0, 0,
 	                "file:///directory or s3://bucket/prefix, instead of symbfile_store"},
 	        {"--older-than DAYS", OPTION_NUMBER, &w.days, 1, DAYS_MAX,
-	                "executables to which nothing was uploaded for so long"},
+	                "executables to which nothing was uploaded for this many days"},
 	        {"--keep N", OPTION_NUMBER, &w.keep, 1, KEEP_MAX,
-	                "of each executable all but the N newest complete versions"},
-	        {"--delete", OPTION_FLAG, &w.remove, 0, 0, "delete it"},
+	                "of each executable, all versions but the N newest complete ones"},
+	        {"--delete", OPTION_FLAG, &w.remove, 0, 0, "remove them"},
 	};
 	struct operands operands;
 	struct config config;
@@ -109,7 +109,7 @@ static int run_prune(const struct verb *v, int argc, char **argv)
 	if (!w.config && !w.store)
 		return complain_usage(v, "which store? --config FILE or --store URL");
 	if (!w.days && !w.keep)
-		return complain_usage(v, "what may go? --older-than DAYS, --keep N, or both");
+		return complain_usage(v, "remove what? --older-than DAYS, --keep N, or both");
 	enum err err = config_init(&config, &e);
 	if (!err)
 		err = read_settings(&config, &w, &e);

@@ -173,7 +173,7 @@ static int run_with(const struct verb *v, struct push *p, int argc, char **argv)
 	if (!p->server.url || !(operands.count + p->build_ids.count))
 		return complain_usage(v, !p->server.url ? "--url is missing" : "no executable");
 	if (p->cut.extract.debug_file && (operands.count + p->build_ids.count > 1 || p->recursive))
-		return complain_usage(v, "--debug-file is of one executable");
+		return complain_usage(v, "--debug-file takes a single executable");
 	if (p->build_ids.count && !p->debuginfod && !debuginfod_wanted())
 		return complain_usage(v, "--build-id needs --debuginfod or DEBUGINFOD_URLS");
 	if (prepare(p, &header, &e)) {

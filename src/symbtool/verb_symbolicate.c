@@ -186,7 +186,7 @@ static enum err symbolicate(struct symbolicate *s, const struct operands *operan
 	if (!err)
 		err = read_operands(s, operands, e);
 	if (!err && s->extract.debug_file && s->q.module_count > 1)
-		err = error_set(e, ERR_CONFIG, "--debug-file is of one executable");
+		err = error_set(e, ERR_CONFIG, "--debug-file takes a single executable");
 	if (!err)
 		err = answer_stacks(s, e);
 	if (!err && !s->asked && !s->bad_line)

@@ -198,8 +198,8 @@ static void bad_files_leave_the_old_keys(void **state)
 		const char *file, *text;
 	} cases[] = {
 	        {"a:upload:" HEX16 ":" HEX32 "\n\nb\n", ":3: no right is given"},
-	        {":upload:" HEX16 ":" HEX32 "\n", ":1: the id is not of"},
-	        {"a b:upload:" HEX16 ":" HEX32 "\n", ":1: the id is not of"},
+	        {":upload:" HEX16 ":" HEX32 "\n", ":1: an id has 1 to 63 characters"},
+	        {"a b:upload:" HEX16 ":" HEX32 "\n", ":1: an id has 1 to 63 characters"},
 	        {"a::" HEX16 ":" HEX32 "\n", ":1: no right is given"},
 	        {"a:upload,root:" HEX16 ":" HEX32 "\n", ":1: unknown right \"root\""},
 	        {"a:upload:" HEX32 ":" HEX32 "\n", ":1: not of the form"},

@@ -190,7 +190,7 @@ def test_beside_a_server(tmp_path):
 
 
 @pytest.mark.parametrize("words,code,says", [
-    (["--keep", "1"], 2, "which store"), (["--store", "file:///x"], 2, "what may go"), (["--store", "file:///x", "--keep", "0"], 2, "keep"),
+    (["--keep", "1"], 2, "which store"), (["--store", "file:///x"], 2, "remove what"), (["--store", "file:///x", "--keep", "0"], 2, "keep"),
     (["--store", "file:///x", "--older-than", "-1"], 2, "older-than"), (["--store", "file:///x", "--keep", "1", "x"], 2, "options only"),
     (["--store", "http://x/", "--keep", "1"], 1, "symbfile_store"), (["--store", "file:///no/such/place", "--keep", "1"], 1, "/no/such/place"),
     (["--config", "/no/such/file", "--keep", "1"], 1, "/no/such/file"), (["--config", "/dev/null", "--keep", "1"], 1, "/dev/null names no symbfile_store"),
