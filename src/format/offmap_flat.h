@@ -52,6 +52,7 @@ struct inline_record {
 struct inline_range {
 	uint64_t start, end;
 	uint32_t record; /* index; records are in the order of the file */
+	uint32_t depth;  /* of the record */
 };
 
 struct func_records {
@@ -61,6 +62,7 @@ struct func_records {
 	uint32_t line_count, line_cap;
 	uint32_t inline_count, inline_cap;
 	uint32_t range_count, range_cap;
+	uint32_t deepest;  /* of the INLINEs */
 	bool lines_sorted; /* ascending, none overlaps another, none is empty */
 };
 

@@ -317,25 +317,24 @@ static void heap_pop(uint32_t *heap, uint32_t n, const struct inline_range *rang
 	heap[at] = v;
 }
 
-static int depth_order(const void *a, const void *b, void *records)
+static int depth_order(const void *a, const void *b)
 {
-	const struct inline_record *all = records;
 	const struct inline_range *x = a, *y = b;
-	uint32_t dx = all[x->record].depth, dy = all[y->record].depth;
-	if (dx != dy)
-		return dx < dy ? -1 : 1;
+	if (x->depth != y->depth)
+		return x->depth < y->depth ? -1 : 1;
 	return range_order(a, b);
 }
 
-static bool add_range(struct flattener *f, uint32_t *count, uint64_t start, uint64_t end, uint32_t record)
+static bool add_range(
+        struct flattener *f, uint32_t *count, uint64_t start, uint64_t end, const struct inline_range *from)
 {
-	if (*count && f->ranges[*count - 1].record == record && f->ranges[*count - 1].end == start) {
+	if (*count && f->ranges[*count - 1].record == from->record && f->ranges[*count - 1].end == start) {
 		f->ranges[*count - 1].end = end;
 		return true;
 	}
 	if (!array_reserve(&f->ranges, &f->ranges_cap, *count + 1, sizeof *f->ranges))
 		return false;
-	f->ranges[(*count)++] = (struct inline_range){start, end, record};
+	f->ranges[(*count)++] = (struct inline_range){start, end, from->record, from->depth};
 	return true;
 }
 
@@ -348,11 +347,11 @@ static bool part_ranges(struct flattener *f, struct func_records *r, uint32_t *c
 	*count = 0;
 	if (!array_reserve(&f->stack, &f->stack_cap, n, sizeof *f->stack))
 		return false;
-	qsort_r(in, n, sizeof *in, depth_order, r->inlines);
+	qsort(in, n, sizeof *in, depth_order);
 	for (uint32_t i = 0; i < n; i = end) {
-		uint32_t depth = r->inlines[in[i].record].depth, heap = 0;
+		uint32_t depth = in[i].depth, heap = 0;
 		uint64_t cursor = 0;
-		for (end = i; end < n && r->inlines[in[end].record].depth == depth; end++)
+		for (end = i; end < n && in[end].depth == depth; end++)
 			;
 		for (uint32_t k = i; k <= end; k++) {
 			uint64_t to = k < end ? in[k].start : UINT64_MAX;
@@ -363,7 +362,7 @@ static bool part_ranges(struct flattener *f, struct func_records *r, uint32_t *c
 					continue;
 				}
 				uint64_t stop = top->end < to ? top->end : to;
-				if (!add_range(f, count, cursor, stop, top->record))
+				if (!add_range(f, count, cursor, stop, top))
 					return false;
 				cursor = stop;
 			}
@@ -458,11 +457,7 @@ static inline const struct inline_range *range_at(const struct ordered *o, uint3
 /* Depths that a chain can have: one that is as deep as there are records has an empty one above it. */
 static uint32_t count_depths(const struct func_records *r)
 {
-	uint32_t deepest = 0;
-	for (uint32_t i = 0; i < r->inline_count; i++)
-		if (r->inlines[i].depth > deepest)
-			deepest = r->inlines[i].depth;
-	return deepest < r->inline_count ? deepest + 1 : r->inline_count;
+	return r->deepest < r->inline_count ? r->deepest + 1 : r->inline_count;
 }
 
 static enum sweep_end sweep(struct flattener *f, const struct func_records *r, const struct ordered *ordered,
@@ -487,7 +482,7 @@ static enum sweep_end sweep(struct flattener *f, const struct func_records *r, c
 		}
 		while (next_range <= position) {
 			const struct inline_range *g = range_at(ordered, at_range++);
-			uint32_t depth = r->inlines[g->record].depth;
+			uint32_t depth = g->depth;
 			next_range = at_range < ordered->count ? range_at(ordered, at_range)->start : UINT64_MAX;
 			if (depth >= depths)
 				continue;

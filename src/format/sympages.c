@@ -322,12 +322,14 @@ static bool add_inline(struct sympages *m, const struct flat *f)
 	        !array_reserve(&r->ranges, &r->range_cap, r->range_count + from->range_count / 2, sizeof *r->ranges))
 		return false;
 	for (uint32_t k = 0; k < from->range_count; k += 2) {
-		struct inline_range g = {0, 0, r->inline_count};
+		struct inline_range g = {0, 0, r->inline_count, fields->depth};
 		if (clip_to_function(f->addr, f->size, from->ranges[k], from->ranges[k + 1], &g.start, &g.end) &&
 		        g.start != g.end)
 			r->ranges[r->range_count++] = g;
 	}
 	r->inlines[r->inline_count++] = i;
+	if (i.depth > r->deepest)
+		r->deepest = i.depth;
 	return true;
 }
 
@@ -340,7 +342,7 @@ static bool read_func(struct sympages *m, uint32_t symbol, struct flat *f, struc
 	struct func_records *r = &m->records;
 	enum record_kind kind = RECORD_LINE;
 	*counts = (struct sympages_counts){0};
-	r->line_count = r->inline_count = r->range_count = 0;
+	r->line_count = r->inline_count = r->range_count = r->deepest = 0;
 	r->lines_sorted = true;
 	if (!begin_symbol(m, &m->x->symbols[symbol], f))
 		return false;
