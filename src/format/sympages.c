@@ -33,6 +33,7 @@ enum {
 	RECORD_BYTES = 24,     /* for each byte of text: of all that is held while one function is read */
 	IDLE_BYTES = 16 << 20, /* buffers above this are given back when a page is done */
 	SLOTS_MAX = 2048,      /* and twice what the functions that are kept may name */
+	RECENT_FILES = 64,     /* a power of two */
 };
 
 /* id of a FILE or INLINE_ORIGIN -> slot */
@@ -59,10 +60,9 @@ struct sympages {
 	struct string_table strings;
 	struct slot_entry *entries; /* a power of two of them, half of them free */
 	uint32_t entry_count, entry_cap;
-	uint64_t salt; /* so that nobody can choose ids that share a place */
-	uint64_t last_file;
-	uint32_t last_file_slot; /* 0: none */
-	struct kept *kept;       /* [kept_base, kept_count), ascending by symbol */
+	uint64_t salt;                          /* so that nobody can choose ids that share a place */
+	struct slot_entry recent[RECENT_FILES]; /* of files, by the lower bits of their ids: most are here */
+	struct kept *kept;                      /* [kept_base, kept_count), ascending by symbol */
 	uint32_t kept_base, kept_count, kept_cap;
 	struct kept large; /* answered last of the large ones that are not in there; its flat may be NULL */
 	uint64_t kept_bytes, kept_names; /* of all: their size, and how many slots they may name */
@@ -78,7 +78,7 @@ static void reset_slots(struct sympages *m)
 {
 	m->strings.count = 1;
 	m->strings.texts_len = 0;
-	m->last_file_slot = 0;
+	memset(m->recent, 0, sizeof m->recent);
 	if (m->entry_count)
 		memset(m->entries, 0, m->entry_cap * sizeof *m->entries);
 	m->entry_count = 0;
@@ -250,11 +250,10 @@ static uint32_t find_slot(struct sympages *m, uint64_t id, bool is_origin)
 
 static inline uint32_t file_slot(struct sympages *m, uint64_t id)
 {
-	if (!m->last_file_slot || m->last_file != id) {
-		m->last_file_slot = find_slot(m, id, false);
-		m->last_file = id;
-	}
-	return m->last_file_slot;
+	struct slot_entry *recent = &m->recent[id % RECENT_FILES];
+	if (!recent->slot || recent->id != id)
+		*recent = (struct slot_entry){id, find_slot(m, id, false), false};
+	return recent->slot;
 }
 
 /* ---- symbols ---- */
