@@ -7,7 +7,11 @@
 
 #include "base/clock.h"
 #include "base/metrics.h"
+#include "base/nice.h"
 #include "modules/load_symbfile.h"
+
+/* Requests that find all they want are answered first; finishing, behind a reply, gives way to both. */
+enum { NICE_LOADING = 5 };
 
 enum load_step {
 	LOAD_DONE,      /* the outcome is there */
@@ -152,6 +156,7 @@ static void *loader_main(void *arg)
 {
 	struct loaders *all = arg;
 	struct loader r = {.means = all->cold->means};
+	give_way(NICE_LOADING);
 	struct load *l;
 	while ((l = take(all->cold))) {
 		enum load_step step = LOAD_DONE;
