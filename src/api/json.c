@@ -10,9 +10,10 @@
 #include "api/router.h"
 #include "api/session.h"
 #include "api/writer.h"
+#include "base/cores.h"
 #include "base/json_text.h"
 
-enum { CACHE_LINE = 64, PREFETCH_STRING_MAX = 512 };
+enum { PREFETCH_STRING_MAX = 512 };
 enum { AHEAD_SYMBOL = 12, AHEAD_INLINES = 8, AHEAD_NAMES = 4 }; /* frames */
 
 static bool is_v4(const struct session *s)

@@ -19,7 +19,7 @@ static void session_resumed(struct exchange *x);
 static const char busy[] = "too many requests are loading symbols or hold too much memory; try again";
 static const char late[] = "symbols did not arrive in time; what has arrived is kept: try again";
 
-static void release(struct session *s)
+static void release_session(struct session *s)
 {
 	modules_leave(s->modules, &s->wait);
 	for (uint32_t i = 0; i < s->want_count; i++)
@@ -35,7 +35,7 @@ void session_fail(struct session *s, enum err code, unsigned retry_after, const 
 	struct error e;
 	struct exchange *x = s->exchange;
 	error_set(&e, code, "%s", text);
-	release(s);
+	release_session(s);
 	exchange_reply_error(x, &e, retry_after);
 }
 
@@ -77,7 +77,7 @@ void session_reply(struct session *s, const char *content_type, uint64_t size,
 		exchange_reply_begin(x, 200, content_type, w.size);
 		write(&w, arg);
 		writer_flush(&w);
-		release(s);
+		release_session(s);
 		exchange_reply_end(x);
 	}
 }
@@ -112,7 +112,7 @@ static void wait_done(struct load_wait *wait)
 
 static void drop(struct exchange *x)
 {
-	release(x->user);
+	release_session(x->user);
 }
 
 static bool is_gone(const struct load_wait *wait)
@@ -253,7 +253,7 @@ void session_start(struct exchange *x, const struct session_kind *kind)
 		err = kind->read(s, &e);
 	if (err) {
 		e.code = err;
-		release(s);
+		release_session(s);
 		exchange_reply_error(x, &e, 1);
 	} else if (!wants_collect(s)) {
 		session_fail(s, ERR_NO_MEMORY, 1, "out of memory");

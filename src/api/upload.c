@@ -210,7 +210,7 @@ static void log_stored(const struct exchange *x, const struct part *p, const cha
 	        key->parts, (unsigned long long)p->bytes, key_id, x->request_id);
 }
 
-static enum err store(struct exchange *x, enum symbfile_kind kind, struct error *e)
+static enum err store_part(struct exchange *x, enum symbfile_kind kind, struct error *e)
 {
 	char key_id[64];
 	struct part p = {.key.kind = kind};
@@ -238,7 +238,7 @@ static enum err store(struct exchange *x, enum symbfile_kind kind, struct error 
 static void upload(struct exchange *x, enum symbfile_kind kind)
 {
 	struct error e;
-	if (store(x, kind, &e))
+	if (store_part(x, kind, &e))
 		refuse(x, &e);
 	else
 		exchange_reply_text(x, 200, "application/json", NULL, str_from("{\"success\":true,\"status\":200}"));

@@ -460,7 +460,7 @@ static uint32_t count_depths(const struct func_records *r)
 	return r->deepest < r->inline_count ? r->deepest + 1 : r->inline_count;
 }
 
-static enum sweep_end sweep(struct flattener *f, const struct func_records *r, const struct ordered *ordered,
+static enum sweep_end sweep_ranges(struct flattener *f, const struct func_records *r, const struct ordered *ordered,
         const struct line_record *breaks, uint32_t break_count, struct flat *out)
 {
 	uint32_t depths = ordered->count ? count_depths(r) : 0, chain = 0, at_range = 0, at_break = 0;
@@ -528,7 +528,7 @@ static enum sweep_end sweep(struct flattener *f, const struct func_records *r, c
 	}
 }
 
-static bool begin(struct flattener *f, const struct func_records *r, struct flat *out)
+static bool begin_function(struct flattener *f, const struct func_records *r, struct flat *out)
 {
 	out->node_count = out->segment_count = 0;
 	if (!array_reserve(&f->first, &f->first_cap, r->inline_count, sizeof *f->first))
@@ -548,7 +548,7 @@ bool flatten(struct flattener *f, struct func_records *r, struct flat *out)
 	const struct line_record *breaks = r->lines;
 	uint32_t break_count = r->line_count;
 	struct ordered ordered;
-	if (!begin(f, r, out))
+	if (!begin_function(f, r, out))
 		return false;
 	if (!out->size || (!break_count && !r->range_count))
 		return true;
@@ -559,17 +559,18 @@ bool flatten(struct flattener *f, struct func_records *r, struct flat *out)
 	}
 	if (!order_ranges(f, r, &ordered))
 		return false;
-	enum sweep_end end = sweep(f, r, &ordered, breaks, break_count, out);
+	enum sweep_end end = sweep_ranges(f, r, &ordered, breaks, break_count, out);
 	if (end == SWEEP_OVERLAP) {
-		if (!part_ranges(f, r, &ordered.count) || !begin(f, r, out))
+		if (!part_ranges(f, r, &ordered.count) || !begin_function(f, r, out))
 			return false;
 		ordered.ranges = f->ranges;
 		ordered.keys = NULL;
-		end = sweep(f, r, &ordered, breaks, break_count, out);
+		end = sweep_ranges(f, r, &ordered, breaks, break_count, out);
 	}
 	if (end == SWEEP_TOO_MUCH) {
 		ordered.count = 0;
-		end = begin(f, r, out) ? sweep(f, r, &ordered, breaks, break_count, out) : SWEEP_NO_MEMORY;
+		end = begin_function(f, r, out) ? sweep_ranges(f, r, &ordered, breaks, break_count, out)
+		                                : SWEEP_NO_MEMORY;
 	}
 	return end == SWEEP_DONE;
 }

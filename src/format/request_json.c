@@ -100,7 +100,7 @@ static enum key key_of(struct str raw)
 }
 
 /* The slot of a new last item; NULL if out of memory. */
-static inline void *push(struct list *l, size_t size)
+static inline void *push_item(struct list *l, size_t size)
 {
 	if (!array_reserve(&l->items, &l->cap, l->count + 1, size))
 		return NULL;
@@ -196,7 +196,7 @@ static inline bool read_index(struct reading *r, int32_t *module)
 
 static enum err keep_text(struct reading *r, struct request_frame *f, struct str text)
 {
-	struct str *slot = push(&r->texts, sizeof *slot);
+	struct str *slot = push_item(&r->texts, sizeof *slot);
 	if (!slot)
 		return ERR_NO_MEMORY;
 	*slot = text;
@@ -238,7 +238,7 @@ static enum err read_frame(struct reading *r)
 		return err;
 	if (!scan_take(&r->scan, ']'))
 		return refuse_frame(r, no_pair);
-	struct request_frame *slot = push(&r->frames, sizeof *slot);
+	struct request_frame *slot = push_item(&r->frames, sizeof *slot);
 	if (!slot)
 		return ERR_NO_MEMORY;
 	*slot = f;
@@ -255,7 +255,7 @@ static enum err read_stack(struct reading *r)
 	enum err err = read_items(r, read_frame);
 	if (err)
 		return err;
-	uint32_t *count = push(&r->stacks, sizeof *count);
+	uint32_t *count = push_item(&r->stacks, sizeof *count);
 	if (!count)
 		return ERR_NO_MEMORY;
 	*count = (uint32_t)(r->frames.count - r->job.stack_frames);
@@ -289,7 +289,7 @@ static enum err read_module(struct reading *r)
 		return refuse_module(r, "debug_id is not a string");
 	if (!scan_take(&r->scan, ']'))
 		return refuse_module(r, no_pair);
-	struct raw_module *slot = push(&r->modules, sizeof *slot);
+	struct raw_module *slot = push_item(&r->modules, sizeof *slot);
 	if (!slot)
 		return ERR_NO_MEMORY;
 	*slot = m;
@@ -406,7 +406,7 @@ static enum err end_job(struct reading *r)
 		return refuse_kept(r, &d->stacks_value, "no stacks");
 	if (d->highest >= 0 && (size_t)d->highest >= modules)
 		return refuse_index(r, modules);
-	struct request_job *job = push(&r->jobs, sizeof *job);
+	struct request_job *job = push_item(&r->jobs, sizeof *job);
 	if (!job)
 		return ERR_NO_MEMORY;
 	*job = (struct request_job){.module_count = (uint32_t)modules,
@@ -614,7 +614,7 @@ static void report(const struct reading *r, enum err err, struct error *e)
 		error_set(e, err, "%s%s%s%s%s", job, place, f->what, f->detail, f->rest);
 }
 
-static void release(struct reading *r)
+static void release_lists(struct reading *r)
 {
 	free(r->jobs.items);
 	free(r->modules.items);
@@ -637,6 +637,6 @@ enum err request_read(struct request *request, struct str body, enum request_ver
 		err = build(&r, request, arena);
 	if (err)
 		report(&r, err, e);
-	release(&r);
+	release_lists(&r);
 	return err == ERR_CORRUPT ? ERR_BAD_REQUEST : err;
 }

@@ -6,10 +6,9 @@
 #include "base/arena.h"
 #include "format/offmap_encode.h"
 #include "format/offmap_memory.h"
+#include "format/position.h"
 #include "format/symbfile_map.h"
 
-typedef unsigned __int128 position; /* addresses and the end behind the last one */
-#define ADDRESS_END ((position)1 << 64)
 #define PARENTS_FILE UINT32_MAX /* a call_file that is that of the record around */
 
 enum {

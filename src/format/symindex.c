@@ -303,7 +303,7 @@ static enum err read_lines(struct symindex *x, const uint8_t *at, const uint8_t 
 /* ---- chunks ---- */
 
 /* Keeps bytes of a line that has not ended; of a long one no more than tells what it is. */
-static enum err keep(struct symindex *x, const uint8_t *data, size_t len, uint64_t place, struct error *e)
+static enum err keep_line(struct symindex *x, const uint8_t *data, size_t len, uint64_t place, struct error *e)
 {
 	struct symindex_state *s = x->state;
 	if (!len || s->skipping)
@@ -338,7 +338,7 @@ static enum err end_kept(
         struct symindex *x, const uint8_t *data, size_t len, uint64_t place, uint64_t next, struct error *e)
 {
 	struct symindex_state *s = x->state;
-	enum err err = keep(x, data, len, place, e);
+	enum err err = keep_line(x, data, len, place, e);
 	if (!err && !s->skipping && s->carry_len) {
 		s->carry[s->carry_len] = '\n';
 		err = read_lines(x, s->carry, s->carry + s->carry_len + 1, s->carry_place, e);
@@ -361,7 +361,7 @@ enum err symindex_feed(struct symindex *x, const uint8_t *data, size_t len, stru
 	const uint8_t *at = data, *end = data + len, *last = memrchr(data, '\n', len);
 	x->text_bytes += len;
 	if (!last)
-		return keep(x, data, len, place, e);
+		return keep_line(x, data, len, place, e);
 	if (s->carry_len || s->skipping) {
 		at = (const uint8_t *)memchr(data, '\n', len) + 1;
 		err = end_kept(x, data, (size_t)(at - 1 - data), place, place + (uint64_t)(at - data), e);
@@ -369,7 +369,7 @@ enum err symindex_feed(struct symindex *x, const uint8_t *data, size_t len, stru
 	if (!err && at <= last)
 		err = read_lines(x, at, last + 1, place + (uint64_t)(at - data), e);
 	at = last + 1;
-	return err ? err : keep(x, at, (size_t)(end - at), place + (uint64_t)(at - data), e);
+	return err ? err : keep_line(x, at, (size_t)(end - at), place + (uint64_t)(at - data), e);
 }
 
 /* ---- the end ---- */

@@ -21,9 +21,7 @@
 #include "base/utf8.h"
 #include "format/offmap_encode.h"
 #include "format/offmap_flat.h"
-
-typedef unsigned __int128 position;
-#define ADDRESS_END ((position)1 << 64)
+#include "format/position.h"
 
 enum {
 	KEPT_BYTES = 64 << 20,  /* with a quarter of the text, of functions that are kept: all is read a few times */
@@ -371,7 +369,7 @@ static uint64_t names_of(const struct flat *f)
 	return f->segment_count + 2 * (uint64_t)f->node_count;
 }
 
-static void release(struct sympages *m, const struct kept *k)
+static void release_kept(struct sympages *m, const struct kept *k)
 {
 	struct flat *f = k->flat;
 	if (!f)
@@ -389,27 +387,27 @@ static void release(struct sympages *m, const struct kept *k)
 }
 
 /* Takes the last of those that are kept away. */
-static void pop(struct sympages *m)
+static void pop_kept(struct sympages *m)
 {
 	const struct kept *top = &m->kept[--m->kept_count], old = m->large;
 	if (symindex_text_of(&m->x->symbols[top->symbol]) < LARGE_TEXT) {
-		release(m, top);
+		release_kept(m, top);
 		return;
 	}
 	m->large = *top;
-	release(m, &old);
+	release_kept(m, &old);
 }
 
 static void release_large(struct sympages *m)
 {
-	release(m, &m->large);
+	release_kept(m, &m->large);
 	m->large.flat = NULL;
 }
 
 static void drop_all(struct sympages *m)
 {
 	while (m->kept_count > m->kept_base)
-		pop(m);
+		pop_kept(m);
 	release_large(m);
 	m->kept_base = m->kept_count = 0;
 }
@@ -431,7 +429,7 @@ static void make_room(struct sympages *m)
 	if (m->kept_bytes > kept_max(m->x))
 		release_large(m);
 	while (m->kept_bytes > kept_max(m->x) && m->kept_base < m->kept_count)
-		release(m, &m->kept[m->kept_base++]);
+		release_kept(m, &m->kept[m->kept_base++]);
 	if (m->kept_base == m->kept_count) {
 		m->kept_base = m->kept_count = 0;
 	} else if (m->kept_base > m->kept_count / 2) {
@@ -468,12 +466,12 @@ static struct kept *take_func(struct sympages *m, uint32_t symbol, uint64_t from
 			return top;
 		if (top->symbol < symbol && from - top->flat->addr < top->flat->size)
 			break;
-		pop(m);
+		pop_kept(m);
 	}
 	make_room(m);
 	if (!array_reserve(&m->kept, &m->kept_cap, m->kept_count + 1, sizeof *m->kept) ||
 	        (!k.flat && !read_new(m, &k))) {
-		release(m, &k);
+		release_kept(m, &k);
 		return NULL;
 	}
 	m->kept[m->kept_count] = k;
@@ -669,7 +667,7 @@ struct offmap *sympages_map(const struct symindex *x, const struct symspans *s)
 	return m;
 }
 
-static bool fill(struct sympages *pages, struct offmap *map)
+static bool fill_map(struct sympages *pages, struct offmap *map)
 {
 	struct sympages_counts counts = {0};
 	for (uint32_t i = 0; i < map->string_count; i++) {
@@ -694,7 +692,7 @@ struct offmap *sympages_all(const struct symindex *x, const struct symspans *s, 
 {
 	struct offmap *map = sympages_map(x, s);
 	struct sympages *pages = map ? sympages_new(x, s, text) : NULL;
-	bool ok = pages && fill(pages, map);
+	bool ok = pages && fill_map(pages, map);
 	sympages_free(pages);
 	if (ok)
 		return map;

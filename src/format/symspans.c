@@ -19,6 +19,7 @@
 #include "base/array.h"
 #include "base/search.h"
 #include "format/offmap_flat.h"
+#include "format/position.h"
 
 enum {
 	PAGE_TEXT = 20 << 10,
@@ -30,9 +31,6 @@ enum {
 };
 
 #define NO_SYMBOL UINT32_MAX
-
-typedef unsigned __int128 position; /* addresses and the end behind the last one */
-#define ADDRESS_END ((position)1 << 64)
 
 struct open_symbol {
 	uint32_t symbol;
@@ -187,7 +185,7 @@ static bool cut_span(struct sweep *w, const struct open_symbol *o, uint32_t span
 }
 
 /* o answers from the cursor up to `to`. */
-static bool emit(struct sweep *w, struct open_symbol *o, position to)
+static bool emit_span(struct sweep *w, struct open_symbol *o, position to)
 {
 	struct symspans *out = w->out;
 	const struct symindex_symbol *s = symbol_of(w, o);
@@ -214,27 +212,27 @@ static bool emit(struct sweep *w, struct open_symbol *o, position to)
 	return true;
 }
 
-static void pop(struct sweep *w)
+static void pop_symbol(struct sweep *w)
 {
 	w->cut_count = w->open[--w->open_count].first_cut;
 }
 
 /* Says who answers for the addresses from the cursor up to `to`, where the next symbol starts. */
-static bool advance(struct sweep *w, position to)
+static bool advance_to(struct sweep *w, position to)
 {
 	while (w->cursor < to) {
 		struct open_symbol *top = w->open_count ? &w->open[w->open_count - 1] : NULL;
 		position end = top ? end_of(symbol_of(w, top)) : 0;
 		if (top && w->out->nearest) {
-			if (!emit(w, top, to))
+			if (!emit_span(w, top, to))
 				return false;
 		} else if (top && end > w->cursor) {
-			if (!emit(w, top, end < to ? end : to))
+			if (!emit_span(w, top, end < to ? end : to))
 				return false;
 		} else if (top) {
-			pop(w);
+			pop_symbol(w);
 		} else if (w->last_public.symbol != NO_SYMBOL) {
-			if (!emit(w, &w->last_public, to))
+			if (!emit_span(w, &w->last_public, to))
 				return false;
 		} else {
 			w->cursor = to;
@@ -266,7 +264,7 @@ static bool is_longer(const struct sweep *w, const struct symindex_symbol *s, ui
 	return w->out->nearest ? !kept : s->size > covered;
 }
 
-static bool push(struct sweep *w, uint32_t symbol)
+static bool push_symbol(struct sweep *w, uint32_t symbol)
 {
 	if (!array_reserve(&w->open, &w->open_cap, w->open_count + 1, sizeof *w->open))
 		return false;
@@ -287,7 +285,7 @@ static bool push_group(struct sweep *w, uint32_t first, uint32_t end, uint32_t f
 			continue;
 		if (!has_lines(w, &all[i], &lines))
 			return false;
-		if (lines && !push(w, i))
+		if (lines && !push_symbol(w, i))
 			return false;
 		if (lines)
 			covered = all[i].size;
@@ -300,7 +298,7 @@ static bool push_group(struct sweep *w, uint32_t first, uint32_t end, uint32_t f
 		}
 		if (!is_longer(w, &all[i], w->open_count - base, covered))
 			continue;
-		if (!push(w, i))
+		if (!push_symbol(w, i))
 			return false;
 		covered = all[i].size;
 	}
@@ -319,12 +317,12 @@ static bool sweep_group(struct sweep *w, uint32_t first, uint32_t end)
 {
 	const struct symindex_symbol *all = w->x->symbols;
 	uint32_t public = NO_SYMBOL, funcs = 0;
-	if (!advance(w, all[first].addr))
+	if (!advance_to(w, all[first].addr))
 		return false;
 	w->cursor = all[first].addr;
 	/* Also one that ends where these start, or functions without gaps between them would all be kept. */
 	while (w->open_count && (w->out->nearest || end_of(symbol_of(w, &w->open[w->open_count - 1])) <= w->cursor))
-		pop(w);
+		pop_symbol(w);
 	for (uint32_t i = first; i < end; i++) {
 		funcs += !all[i].is_public;
 		if (all[i].is_public && public == NO_SYMBOL)
@@ -334,7 +332,7 @@ static bool sweep_group(struct sweep *w, uint32_t first, uint32_t end)
 	return push_group(w, first, end, funcs);
 }
 
-static bool sweep(struct sweep *w)
+static bool sweep_symbols(struct sweep *w)
 {
 	const struct symindex_symbol *all = w->x->symbols;
 	for (uint32_t first = 0, end; first < w->x->symbol_count; first = end) {
@@ -343,7 +341,7 @@ static bool sweep(struct sweep *w)
 		if (!sweep_group(w, first, end))
 			return false;
 	}
-	return advance(w, ADDRESS_END);
+	return advance_to(w, ADDRESS_END);
 }
 
 struct symspans *symspans_new(const struct symindex *x, const struct symtext *text, bool nearest, uint32_t page_text)
@@ -356,7 +354,7 @@ struct symspans *symspans_new(const struct symindex *x, const struct symtext *te
 	if (!w.out)
 		return NULL;
 	w.out->nearest = nearest;
-	bool ok = sweep(&w);
+	bool ok = sweep_symbols(&w);
 	symrecords_release(&w.records);
 	free(w.open);
 	free(w.cuts);

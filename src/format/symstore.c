@@ -335,7 +335,7 @@ static const uint8_t *open_slice(struct symstore_reader *r, uint64_t number)
 	return to;
 }
 
-static const uint8_t *get(void *arg, uint64_t place, size_t len, uint8_t *room)
+static const uint8_t *get_text(void *arg, uint64_t place, size_t len, uint8_t *room)
 {
 	struct symstore_reader *r = arg;
 	for (size_t done = 0, n; done < len; done += n, place += n) {
@@ -358,7 +358,7 @@ struct symstore_reader *symstore_reader_new(const struct symstore *s)
 	if (!r)
 		return NULL;
 	r->store = s;
-	r->text = (struct symtext){get, r};
+	r->text = (struct symtext){get_text, r};
 	return r;
 }
 

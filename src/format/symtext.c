@@ -41,7 +41,7 @@ uint64_t symrecords_bytes(const struct symrecords *r)
 }
 
 /* Gets the next `len` bytes; NULL as RECORD_FAILED. There is room for one more. */
-static const uint8_t *get(struct symrecords *r, size_t len)
+static const uint8_t *get_bytes(struct symrecords *r, size_t len)
 {
 	if (!array_reserve(&r->room, &r->room_cap, (uint32_t)len + 1, sizeof *r->room))
 		return NULL;
@@ -73,7 +73,7 @@ static bool pass_long_line(struct symrecords *r, const uint8_t *at)
 	count_long_line(r, at);
 	while (r->place < r->end) {
 		size_t len = r->end - r->place < WINDOW ? (size_t)(r->end - r->place) : WINDOW;
-		if (!(at = get(r, len)))
+		if (!(at = get_bytes(r, len)))
 			return false;
 		const uint8_t *feed = memchr(at, '\n', len);
 		r->place += feed ? (size_t)(feed + 1 - at) : len;
@@ -90,7 +90,7 @@ static bool next_window(struct symrecords *r)
 	r->start = r->at = r->stop = NULL;
 	while (r->place < r->end) {
 		size_t len = r->end - r->place < most ? (size_t)(r->end - r->place) : most;
-		const uint8_t *at = get(r, len), *last = at ? memrchr(at, '\n', len) : NULL;
+		const uint8_t *at = get_bytes(r, len), *last = at ? memrchr(at, '\n', len) : NULL;
 		if (!at)
 			return false;
 		if (last) {

@@ -328,7 +328,7 @@ static void handle_resumed(struct front *f)
 
 /* ---- workers ---- */
 
-static void *work(void *arg)
+static void *worker_main(void *arg)
 {
 	struct front *f = arg;
 	for (;;) {
@@ -358,7 +358,7 @@ static enum err start_workers(struct front *f, unsigned count, struct error *e)
 		return no_memory(e);
 	for (; f->worker_count < count; f->worker_count++) {
 		char name[16];
-		int failed = pthread_create(&f->workers[f->worker_count], NULL, work, f);
+		int failed = pthread_create(&f->workers[f->worker_count], NULL, worker_main, f);
 		if (failed)
 			return error_set(e, ERR_IO, "thread: %s", strerror(failed));
 		snprintf(name, sizeof name, "worker-%u", f->worker_count);

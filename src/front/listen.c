@@ -224,7 +224,7 @@ static enum err find_address(const struct config *c, struct sockaddr_storage *ad
 	return err ? err : check_address(c, address, e);
 }
 
-static enum err make(const struct config *c, int *fd, struct error *e)
+static enum err make_socket(const struct config *c, int *fd, struct error *e)
 {
 	struct sockaddr_storage address;
 	socklen_t len;
@@ -246,7 +246,7 @@ static enum err make(const struct config *c, int *fd, struct error *e)
 enum err front_listen(const struct config *c, int *fd, struct error *e)
 {
 	*fd = -1;
-	enum err err = *c->listen ? make(c, fd, e) : inherit(c, fd, e);
+	enum err err = *c->listen ? make_socket(c, fd, e) : inherit(c, fd, e);
 	if (err && *fd >= 0) {
 		close(*fd);
 		*fd = -1;

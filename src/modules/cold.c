@@ -112,7 +112,7 @@ void cold_leave(struct cold *c, struct load_wait *wait)
 /* ---- how waits end ---- */
 
 /* One who waited learns how it ended. */
-static void tell(struct cold *c, const struct load *l, struct module_want *w)
+static void end_wait(struct cold *c, const struct load *l, struct module_want *w)
 {
 	w->loaded = true;
 	w->costs = l->costs;
@@ -150,7 +150,7 @@ void cold_publish(struct cold *c, struct load *l)
 		struct load_wait *wait = w->own.wait;
 		wait_leave(w);
 		if (!want_outdates(w, l->failure.marker, l->failure.checked))
-			tell(c, l, w);
+			end_wait(c, l, w);
 		if (w->state == WANT_FAILED && w->failure == FAILURE_TEMPORARY)
 			wait_leave_all(wait); /* the request is refused: it need not wait for the others */
 		if (!wait->pending && wait->waiting)

@@ -200,7 +200,7 @@ static void finish_module(struct mc_client *memcached, struct finishing *f)
 		store_map(memcached, f);
 }
 
-static void finish(struct finishers *all, struct load *l, struct mc_client *memcached)
+static void finish_load(struct finishers *all, struct load *l, struct mc_client *memcached)
 {
 	uint64_t bytes = l->module_bytes;
 	if (l->module) {
@@ -235,7 +235,7 @@ void load_finish(struct finishers *all, struct load *l, struct mc_client *memcac
 	}
 	pthread_mutex_unlock(all->lock);
 	if (!later)
-		finish(all, l, memcached);
+		finish_load(all, l, memcached);
 }
 
 /* ---- threads ---- */
@@ -257,7 +257,7 @@ static void *finisher_main(void *arg)
 			break;
 		if (!memcached)
 			memcached = mc_client_new(all->means->servers);
-		finish(all, l, memcached);
+		finish_load(all, l, memcached);
 	}
 	mc_client_free(memcached);
 	return NULL;

@@ -62,7 +62,7 @@ static void next_turn(struct load_queue *q, struct load_wait *owner)
 	owner->queue.in_turn = true;
 }
 
-static void add(struct load_queue *q, struct load *l, struct load_wait *owner)
+static void add_load(struct load_queue *q, struct load *l, struct load_wait *owner)
 {
 	l->owner = owner;
 	if (STAILQ_EMPTY(&owner->queue.queued)) /* a wait is zero at first */
@@ -79,7 +79,7 @@ struct load *queue_start(struct load_queue *q, const struct module_want *w, stru
 	if (!l)
 		return NULL;
 	LIST_INSERT_HEAD(&q->chains[chain_of(q, &l->spelling)], l, chain);
-	add(q, l, owner);
+	add_load(q, l, owner);
 	return l;
 }
 
@@ -88,7 +88,7 @@ static void pass_on(struct load_queue *q, struct load *l)
 {
 	const struct module_want *w = LIST_FIRST(&l->waiters);
 	if (w)
-		add(q, l, w->own.wait);
+		add_load(q, l, w->own.wait);
 	else
 		drop_load(l);
 }

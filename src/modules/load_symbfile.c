@@ -110,7 +110,7 @@ static enum failure_class get_parts(
 	return class;
 }
 
-static enum failure_class finish(struct load *l, struct intake *in, unsigned missing, uint64_t origin)
+static enum failure_class finish_map(struct load *l, struct intake *in, unsigned missing, uint64_t origin)
 {
 	struct offmap *map = NULL;
 	int64_t start = clock_now();
@@ -170,7 +170,7 @@ void load_symbfile(struct loader *r, struct load *l)
 		if (intake_init(&in, r->means))
 			l->failure.class = get_parts(r, l, &in, &sets);
 		if (l->failure.class == FAILURE_NONE)
-			l->failure.class = finish(l, &in, symbfile_sets_missing(&sets), sets.hash);
+			l->failure.class = finish_map(l, &in, symbfile_sets_missing(&sets), sets.hash);
 		intake_release(&in, r->means);
 	}
 	symbfile_sets_release(&sets);

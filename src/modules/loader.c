@@ -104,7 +104,7 @@ static void take_module(struct loader *r, struct load *l)
 
 /* Fills the outcome of l: from memcached if another host was faster, else from the sources. May take as long as the
  * timeouts allow. Without the place of a transfer it only looks. */
-static enum load_step run(struct loaders *all, struct loader *r, struct load *l)
+static enum load_step run_load(struct loaders *all, struct loader *r, struct load *l)
 {
 	enum load_step step = LOAD_HERE;
 	l->failure.checked = clock_now();
@@ -135,7 +135,7 @@ static bool equip(struct loader *r)
 }
 
 /* The next load; NULL: stopping. */
-static struct load *take(struct cold *c)
+static struct load *take_load(struct cold *c)
 {
 	struct load *l = NULL;
 	pthread_mutex_lock(c->lock);
@@ -158,10 +158,10 @@ static void *loader_main(void *arg)
 	struct loader r = {.means = all->cold->means};
 	give_way(NICE_LOADING);
 	struct load *l;
-	while ((l = take(all->cold))) {
+	while ((l = take_load(all->cold))) {
 		enum load_step step = LOAD_DONE;
 		if (equip(&r))
-			step = run(all, &r, l);
+			step = run_load(all, &r, l);
 		else
 			l->failure.class = FAILURE_TEMPORARY;
 		if (step == LOAD_DONE) {

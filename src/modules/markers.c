@@ -32,7 +32,7 @@ void markers_keep(struct markers *ms, const struct module_hash *hash)
 	free(marker);
 }
 
-static struct marker *take(struct marker_list *list)
+static struct marker *take_first(struct marker_list *list)
 {
 	struct marker *marker = SLIST_FIRST(list);
 	if (marker)
@@ -48,7 +48,7 @@ void markers_put(struct markers *ms, struct mc_client *c)
 	SLIST_INIT(&ms->list);
 	ms->count = 0;
 	pthread_mutex_unlock(&ms->lock);
-	while ((marker = take(&list))) {
+	while ((marker = take_first(&list))) {
 		if (page_memcached_invalidate(c, &marker->hash) != MC_OK)
 			markers_keep(ms, &marker->hash);
 		free(marker);
@@ -58,7 +58,7 @@ void markers_put(struct markers *ms, struct mc_client *c)
 void markers_release(struct markers *ms)
 {
 	struct marker *marker;
-	while ((marker = take(&ms->list)))
+	while ((marker = take_first(&ms->list)))
 		free(marker);
 	pthread_mutex_destroy(&ms->lock);
 }

@@ -143,7 +143,7 @@ static void forget(struct modules *m, struct module_want *w)
 /* What to use of a module that memcached had: itself, or the one in the cache that another request put there, or even
  * loaded, meanwhile. It goes into the cache, unless some module was invalidated since `invalidations`: that may have
  * been this one. Takes its reference, and gives one. */
-static struct module *keep(struct modules *m, struct module *module, uint64_t invalidations)
+static struct module *cache_stored(struct modules *m, struct module *module, uint64_t invalidations)
 {
 	pthread_mutex_lock(&m->lock);
 	struct module *cached = page_cache_get(m->means.cache, &module->hash);
@@ -179,7 +179,7 @@ static void settle(struct modules *m, struct module_want *w, struct root_get *g,
 		return;
 	atomic_store(&module->stored, true);
 	atomic_store(&module->checked, now);
-	want_found(w, keep(m, module, invalidations));
+	want_found(w, cache_stored(m, module, invalidations));
 }
 
 void modules_resolve(struct modules *m, struct module_want *wants, size_t count, int64_t deadline)

@@ -225,7 +225,7 @@ int64_t page_cache_charged(const struct page_cache *c)
 
 /* ---- the table ---- */
 
-static struct module *find(struct shard *s, const struct module_hash *hash)
+static struct module *find_module(struct shard *s, const struct module_hash *hash)
 {
 	struct module *m = *chain_of(s, hash);
 	while (m && !module_hash_equal(&m->hash, hash))
@@ -237,7 +237,7 @@ struct module *page_cache_get(struct page_cache *c, const struct module_hash *ha
 {
 	struct shard *s = shard_of(c, hash);
 	pthread_mutex_lock(&s->lock);
-	struct module *m = find(s, hash);
+	struct module *m = find_module(s, hash);
 	if (m)
 		module_ref(m);
 	pthread_mutex_unlock(&s->lock);
@@ -251,7 +251,7 @@ void page_cache_add(struct page_cache *c, struct module *m)
 	struct shard *s = shard_of(c, &m->hash);
 	struct module **chain = chain_of(s, &m->hash), *old;
 	pthread_mutex_lock(&s->lock);
-	old = find(s, &m->hash);
+	old = find_module(s, &m->hash);
 	if (old)
 		unlink_module(c, old);
 	module_ref(m);
@@ -273,7 +273,7 @@ void page_cache_remove(struct page_cache *c, const struct module_hash *hash, con
 {
 	struct shard *s = shard_of(c, hash);
 	pthread_mutex_lock(&s->lock);
-	struct module *m = find(s, hash);
+	struct module *m = find_module(s, hash);
 	if (m && only && m != only)
 		m = NULL;
 	if (m)

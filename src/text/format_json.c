@@ -49,7 +49,7 @@ static const char *string_end(const char *p, const char *end)
 	return p < end ? p : NULL;
 }
 
-static void keep(char *out, size_t room, size_t *len, struct str value)
+static void keep_value(char *out, size_t room, size_t *len, struct str value)
 {
 	*len = value.len <= room && !memchr(value.data, '\\', value.len) ? value.len : 0;
 	memcpy(out, value.data, *len);
@@ -59,11 +59,11 @@ static void take_string(struct text_object *o, struct str key, struct str value)
 {
 	struct rest hex = {value.data, value.data + value.len};
 	if (str_equal(key, str_from("module")) || str_equal(key, str_from("filename")))
-		keep(o->module, sizeof o->module, &o->module_len, value);
+		keep_value(o->module, sizeof o->module, &o->module_len, value);
 	else if (str_equal(key, str_from("debug_file")))
-		keep(o->debug_file, sizeof o->debug_file, &o->debug_file_len, value);
+		keep_value(o->debug_file, sizeof o->debug_file, &o->debug_file_len, value);
 	else if (str_equal(key, str_from("debug_id")))
-		keep(o->debug_id, sizeof o->debug_id, &o->debug_id_len, value);
+		keep_value(o->debug_id, sizeof o->debug_id, &o->debug_id_len, value);
 	else if (str_equal(key, str_from("module_offset")))
 		o->has_offset = take_0x(&hex, &o->offset) && hex.at == hex.end;
 }
