@@ -164,7 +164,7 @@ bool page_string(const struct page *p, uint32_t index, struct offmap_string *out
 {
 	uint32_t strings = get_u32(p->bytes + 12), codes = get_u32(p->bytes + 16), far = get_u32(p->bytes + 20), at;
 	const uint8_t *code = p->bytes + codes;
-	*out = (struct offmap_string){NULL, 0, 0};
+	*out = (struct offmap_string){0};
 	if (!index)
 		return true;
 	if (index > strings)
@@ -176,7 +176,7 @@ bool page_string(const struct page *p, uint32_t index, struct offmap_string *out
 		return false;
 	data += at;
 	if (code[index - 1] <= STRING_INLINE_MAX) {
-		*out = (struct offmap_string){data, len, 0};
+		*out = (struct offmap_string){.data = data, .len = len};
 		return true;
 	}
 	if (code[index - 1] == STRING_EXTERNAL) {
@@ -189,7 +189,7 @@ bool page_string(const struct page *p, uint32_t index, struct offmap_string *out
 	len = get_u16(data + 4);
 	if (start + len > p->len)
 		return false;
-	*out = (struct offmap_string){p->bytes + start, len, 0};
+	*out = (struct offmap_string){.data = p->bytes + start, .len = len};
 	return true;
 }
 
@@ -344,6 +344,6 @@ enum err offmap_string_lookup(const struct page *strings, uint32_t id, struct of
 	uint32_t at = index->strings[id - first].at, len = index->strings[id - first].len;
 	if (at > strings->len || len > strings->len - at)
 		return ERR_CORRUPT;
-	*out = (struct offmap_string){strings->bytes + at, len, 0};
+	*out = (struct offmap_string){.data = strings->bytes + at, .len = len};
 	return ERR_OK;
 }

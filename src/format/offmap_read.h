@@ -26,11 +26,14 @@ enum {
 };
 #define PIECE_HAS_LINES UINT32_C(0x80000000)
 
-/* Escaped for JSON. Bytes in the page it was found in, or the id of a string that lies in a string page. */
+/* A string, escaped for JSON: bytes in the page where it was found, or the id of one in a string page. */
 struct offmap_string {
 	const uint8_t *data;
-	uint32_t len;
-	uint32_t external; /* 0: data and len hold */
+	union {
+		uint32_t len;  /* without external: of data */
+		uint32_t page; /* with external: the caller's number for the string page */
+	};
+	uint32_t external; /* the id in a string page; 0: data and len hold */
 };
 
 struct offmap_call {

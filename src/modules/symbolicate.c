@@ -18,10 +18,12 @@ enum {
 	RADIX_BITS = 8,
 };
 
+#define NO_PAGE UINT32_MAX
+
 struct batch {
 	const struct symbolication *in;
 	struct symbols *symbols;
-	uint32_t *code_index; /* page of each lookup of the batch in the set; UINT32_MAX: below the first symbol */
+	uint32_t *code_index; /* of each lookup's page in the set; NO_PAGE: the offset is below the first symbol */
 	struct symbol **found;
 	/* String pages in the set, by module and number: index + 1 */
 	uint32_t *table;
@@ -250,7 +252,7 @@ static bool want_code_pages(struct batch *b, const struct lookup *lookups, size_
 		if (page >= 0 && (!last || last->module != m || last->number != (uint32_t)page) &&
 		        !add_page(s, m, PAGE_CODE, (uint32_t)page))
 			return false;
-		b->code_index[i] = page < 0 ? UINT32_MAX : (uint32_t)s->page_count - 1;
+		b->code_index[i] = page < 0 ? NO_PAGE : (uint32_t)s->page_count - 1;
 	}
 	return true;
 }
@@ -274,7 +276,7 @@ static enum symbolicate_result look_up(struct batch *b, const struct lookup *loo
 		if (!symbol)
 			return SYMBOLICATE_NO_MEMORY;
 		*symbol = (struct symbol){.offset = lookups[i].offset};
-		if (b->code_index[i] == UINT32_MAX)
+		if (b->code_index[i] == NO_PAGE)
 			continue;
 		const struct page_get *get = &s->pages[b->code_index[i]];
 		/* No more is kept than is written, which is what max_reply bounds. */
@@ -329,13 +331,13 @@ static bool fill_table(struct batch *b, size_t count, size_t room)
 	return true;
 }
 
-/* Sees to it that the page of an external string is in the set. Its index there is kept in `len` meanwhile. */
+/* Adds the page of an external string to the set, unless it is there, and notes its index. */
 static bool want_string(struct batch *b, struct module *m, struct offmap_string *s)
 {
 	if (!s->external)
 		return true;
 	int64_t page = offmap_string_page(m->map, s->external);
-	s->len = UINT32_MAX; /* resolve_string finds that the page is corrupt */
+	s->page = NO_PAGE; /* no such page: for resolve_string the map is corrupt */
 	if (page < 0)
 		return true;
 	if (2 * b->table_count >= b->table_mask && !fill_table(b, b->symbols->page_count, b->table_count + 1))
@@ -347,7 +349,7 @@ static bool want_string(struct batch *b, struct module *m, struct offmap_string 
 		*slot = (uint32_t)b->symbols->page_count;
 		b->table_count++;
 	}
-	s->len = *slot - 1;
+	s->page = *slot - 1;
 	return true;
 }
 
@@ -363,8 +365,7 @@ static enum err resolve_string(const struct batch *b, struct offmap_string *s)
 {
 	if (!s->external)
 		return ERR_OK;
-	return s->len == UINT32_MAX ? ERR_CORRUPT
-	                            : offmap_string_lookup(b->symbols->pages[s->len].page, s->external, s);
+	return s->page == NO_PAGE ? ERR_CORRUPT : offmap_string_lookup(b->symbols->pages[s->page].page, s->external, s);
 }
 
 static enum err resolve_strings(const struct batch *b, struct offmap_answer *a)
