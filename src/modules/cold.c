@@ -14,12 +14,12 @@ void cold_init(struct cold *c, pthread_mutex_t *lock, struct load_means *means, 
 
 /* ---- what requests call ---- */
 
-/* A load may have ended between the look in the caches and now; but what began before the module was invalidated is
- * not for who has seen the new marker. */
+/* A load may have ended since the request looked in the caches. A result from before an invalidation that the want has
+ * seen does not count. */
 static bool just_loaded(struct cold *c, struct module_want *w)
 {
 	struct module *module = page_cache_get(c->means->cache, &w->own.hash);
-	/* one that memcached knew of has lost the same page; one that is not stored has all of them */
+	/* A module in memcached has lost the same page; one that is not stored has all its pages. */
 	if (module && ((w->own.lost && module->lost_at < w->own.lost_at && atomic_load(&module->stored)) ||
 	                      want_outdates(w, module->map->marker, atomic_load(&module->checked)) ||
 	                      atomic_load(&module->checked) < w->own.not_before)) {
@@ -38,8 +38,8 @@ static bool just_loaded(struct cold *c, struct module_want *w)
 	return true;
 }
 
-/* Whether any want needs a load, and (*starts) one that nobody runs yet. With a temporary failure the request is
- * refused, so nothing is needed. */
+/* Whether any want needs a load; *starts: whether any needs a load that nobody has started. After a temporary failure
+ * the request is refused, so it needs none. */
 static bool needs_load(struct cold *c, struct load_wait *wait, bool *starts)
 {
 	bool needs = false;
@@ -68,7 +68,7 @@ static void get_loads(struct cold *c, struct load_wait *wait)
 			started++;
 		if (l)
 			wait_join(wait, w, &l->waiters);
-		else /* more than cold_modules: the next try finds those loaded now */
+		else /* more than cold_modules: when the client tries again, those loaded now are in the cache */
 			want_failed(w, &(struct failure){.class = FAILURE_TEMPORARY}, 1);
 	}
 }
@@ -111,7 +111,7 @@ void cold_leave(struct cold *c, struct load_wait *wait)
 
 /* ---- how waits end ---- */
 
-/* One who waited learns how it ended. */
+/* Gives a waiting want the result of its load. */
 static void end_wait(struct cold *c, const struct load *l, struct module_want *w)
 {
 	w->loaded = true;
@@ -121,14 +121,16 @@ static void end_wait(struct cold *c, const struct load *l, struct module_want *w
 	} else if (w->own.wait->held && gate_memory_full(&c->gate)) {
 		want_failed(w, &(struct failure){.class = FAILURE_TEMPORARY}, 1);
 	} else {
-		/* whatever the cache may have: without it the request could never be answered */
+		/* hold it even if the cache is full: otherwise it could be evicted before the request is answered,
+		 * again and again */
 		module_ref(l->module);
 		want_found(w, l->module);
 		want_hold(w, &w->own.wait->held);
 	}
 }
 
-/* In the cache, or among the failures, before it is out of flight, so that nobody falls between the two. */
+/* Puts the result into the cache or among the failures. Call this before the load leaves flight, so that every request
+ * finds one or the other. */
 static void remember(struct cold *c, struct load *l)
 {
 	int64_t until = 0;
@@ -152,7 +154,7 @@ void cold_publish(struct cold *c, struct load *l)
 		if (!want_outdates(w, l->failure.marker, l->failure.checked))
 			end_wait(c, l, w);
 		if (w->state == WANT_FAILED && w->failure == FAILURE_TEMPORARY)
-			wait_leave_all(wait); /* the request is refused: it need not wait for the others */
+			wait_leave_all(wait); /* the request is refused: no need to wait for its other loads */
 		if (!wait->pending && wait->waiting)
 			waits_end(&c->waits, wait, &over);
 	}
@@ -166,7 +168,7 @@ static void expire(struct cold *c, struct load_wait *wait, int64_t now, bool loo
 	bool starts, late = wait_is_late(wait, now, look);
 	if (wait->gate.lined && (late || now >= wait->gate.deadline)) {
 		gate_leave_line(&c->gate, wait);
-		/* what it would have loaded others may have loaded, or do so now */
+		/* other requests may have loaded its modules, or be loading them */
 		wait->refused = late || (needs_load(c, wait, &starts) && starts);
 		metric_add(M_COLD_REFUSED, wait->refused);
 		waits_end(&c->waits, wait, over);

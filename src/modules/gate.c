@@ -8,11 +8,11 @@
 #include "base/metrics.h"
 #include "base/resident.h"
 
-/* For what is not in the cache, where max_memory does not say: as much, and a quarter of the cache for what malloc
- * takes beside it. */
+/* Allowance for memory outside the cache if max_memory is not set; a quarter of the cache is added for malloc's
+ * overhead. */
 #define MEMORY_BESIDE_CACHE ((uint64_t)2 << 30)
 
-/* The control groups' limit has room left for what is allocated after the last look. */
+/* Resident bytes. Stays a tenth below the control group's limit, for what is allocated between two checks. */
 static uint64_t memory_max(const struct config *c)
 {
 	uint64_t most = c->cache_size + c->cache_size / 4 + MEMORY_BESIDE_CACHE, limit = cgroup_memory("");
@@ -58,7 +58,7 @@ enum load_result gate_enter(struct gate *g, struct waits *waits, struct load_wai
 		take_place(g, wait);
 		return LOAD_READY;
 	}
-	/* those that only join loads of others are many at most, too */
+	/* requests that only join other requests' loads are limited too */
 	if (full || waits->count >= 4 * room || (starts && g->lined >= g->config->cold_queue)) {
 		metric_add(M_COLD_REFUSED, 1);
 		return LOAD_REFUSED;
@@ -94,7 +94,7 @@ bool gate_above_memory(const struct gate *g)
 
 bool gate_memory_full(struct gate *g)
 {
-	g->memory_full = g->memory_full || gate_above_memory(g); /* until the keeper says otherwise */
+	g->memory_full = g->memory_full || gate_above_memory(g); /* stays true until the keeper clears it */
 	return g->memory_full;
 }
 

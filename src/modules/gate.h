@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which requests may load: `cold_requests` have a place, `cold_queue` more wait for one in line, and none is let in
- * while memory is full. Whoever calls these functions holds the lock of struct modules, but for gate_above_memory. */
+/* Which requests may load: `cold_requests` of them have a place, `cold_queue` more wait in line, and none may start
+ * while memory is full. Call these functions with the lock of struct modules held, except gate_above_memory. */
 #ifndef MODULES_GATE_H
 #define MODULES_GATE_H
 
@@ -14,27 +14,27 @@ enum load_result {
 
 struct gate {
 	const struct config *config;
-	uint64_t places, lined; /* requests that have a place, and that wait for one */
+	uint64_t places, lined; /* requests that have a place, and those in line for one */
 	TAILQ_HEAD(, load_wait) line;
-	uint64_t memory_max; /* resident bytes; never changes */
-	bool memory_full;    /* there are more, until gate_note_memory */
+	uint64_t memory_max; /* in resident bytes; constant */
+	bool memory_full;    /* more bytes were resident; until gate_note_memory clears it */
 };
 
 void gate_init(struct gate *g, const struct config *c);
 
-/* What a request without a place gets that needs something loaded; `starts`: that nobody loads yet. LOAD_WAIT: it
- * stands in line, and its wait has begun. */
+/* For a request without a place that needs a load. `starts`: one that nobody has started. LOAD_WAIT: it stands in line,
+ * and its wait has begun. */
 enum load_result gate_enter(struct gate *g, struct waits *waits, struct load_wait *wait, bool starts);
 void gate_leave_line(struct gate *g, struct load_wait *wait);
-/* It gives its place back. */
+/* Gives the request's place back. */
 void gate_leave(struct gate *g, struct load_wait *wait);
-/* Gives free places to those that wait for them. */
+/* Gives free places to requests in line, whose waits then end. */
 void gate_admit(struct gate *g, struct waits *waits, struct wait_list *over);
 
-/* Whether there are more bytes than memory_max. Without the lock. */
+/* Whether more than memory_max bytes are resident. Needs no lock. */
 bool gate_above_memory(const struct gate *g);
 bool gate_memory_full(struct gate *g);
-/* Whether it is full. True if it is, or was until now. */
+/* Records whether memory is full. Returns true if it is full now or was before. */
 bool gate_note_memory(struct gate *g, bool full);
 
 #endif

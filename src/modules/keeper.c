@@ -9,14 +9,13 @@
 
 enum { TICK_MS = 100, TRIM_INTERVAL = 30 /* seconds */ };
 
-/* What the keeper knows of memory. */
 struct memory_watch {
-	int64_t trimmed; /* when memory was given back */
+	int64_t trimmed; /* when malloc last returned free memory to the system */
 	bool full;
 };
 
-/* Of what is too much, first what malloc keeps of freed memory goes, and then, when no request waits that could have
- * it, what the cache has. */
+/* Above the limit, first returns the memory that malloc keeps after free. If that is not enough and no request is
+ * waiting, also evicts from the cache. */
 static void watch_memory(struct cold *c, int64_t now, struct memory_watch *w)
 {
 	uint64_t bytes = resident_bytes(), most = c->gate.memory_max;
@@ -35,11 +34,11 @@ static void watch_memory(struct cold *c, int64_t now, struct memory_watch *w)
 		        "%llu of %llu MB are resident", (unsigned long long)bytes >> 20,
 		        (unsigned long long)most >> 20);
 	w->full = noticed;
-	if (trims && full && idle) /* the next one gives it back */
+	if (trims && full && idle) /* the next call returns this memory to the system */
 		page_cache_shrink(c->means->cache, bytes - most + most / 16);
 }
 
-/* false: stopping. */
+/* False when the process is stopping. */
 static bool wait_for_tick(struct keeper *k)
 {
 	pthread_mutex_lock(k->cold->lock);
@@ -65,7 +64,7 @@ static void *keeper_main(void *arg)
 		cold_expire(k->cold, now, next_second);
 		watch_memory(k->cold, now, &memory);
 		if (next_second)
-			page_cache_evict(means->cache); /* what requests held until now */
+			page_cache_evict(means->cache); /* requests may have released pages that they held */
 		if (client && next_second) {
 			leases_renew(k->leases, client);
 			markers_put(k->markers, client);

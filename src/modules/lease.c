@@ -43,7 +43,7 @@ void lease_give_back(struct leases *ls, struct lease *l, struct mc_client *c)
 		page_memcached_lease_release(c, &l->hash, l->token);
 }
 
-/* What is needed to renew one, copied, since memcached is not spoken to under the lock. */
+/* A copy of what a renewal needs: memcached is never called under the lock. */
 struct renewal {
 	struct module_hash hash;
 	uint64_t token, marker;
@@ -59,13 +59,13 @@ static struct renewal *list_renewals(struct leases *ls, size_t *count)
 		all++;
 	struct renewal *list = malloc((all + 1) * sizeof *list);
 	LIST_FOREACH(l, &ls->held, next)
-		if (list && !l->stale) /* who loads the new file need not wait for the old one */
+		if (list && !l->stale) /* so that whoever loads the new file need not wait for the old one */
 			list[(*count)++] = (struct renewal){l->hash, l->token, l->marker};
 	pthread_mutex_unlock(ls->lock);
 	return list;
 }
 
-/* Whether it is still held. */
+/* Records a lost lease. Returns whether the lease is still held. */
 static bool note_renewal(struct leases *ls, uint64_t token, enum mc_status status)
 {
 	struct lease *l;
@@ -87,7 +87,8 @@ void leases_renew(struct leases *ls, struct mc_client *c)
 		const struct renewal *r = &list[i];
 		enum mc_status status = page_memcached_lease_renew(c, &r->hash, r->token, r->marker);
 		bool held = note_renewal(ls, r->token, status);
-		if (!held && status == MC_OK) /* its load gave it back meanwhile, and it may have been taken again */
+		if (!held &&
+		        status == MC_OK) /* its load gave it back meanwhile, so the renewal may have taken it anew */
 			page_memcached_lease_release(c, &r->hash, r->token);
 	}
 	free(list);

@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/metrics.h"
 
-/* The way of one file's text from the transfer into the map. */
+/* Passes one file's text from the transfer into the map. */
 struct intake {
 	struct symmap *map;
 	enum err err;
@@ -21,7 +21,7 @@ struct intake {
 
 /* ---- loads ---- */
 
-/* NUL-terminated; NULL without memory. */
+/* NUL-terminated; NULL if out of memory. */
 static char *copy_text(struct str s)
 {
 	char *copy = malloc(s.len + 1);
@@ -102,7 +102,7 @@ static bool intake_commit(void *arg, size_t n)
 	return in->err == ERR_OK;
 }
 
-/* The map, if the text was whole. */
+/* The map; NULL if the text was not whole. */
 static struct offmap *intake_finish(struct intake *in, bool whole)
 {
 	int64_t start = clock_now();
@@ -134,7 +134,7 @@ static void count_transfer(struct load *l, const struct bucket_result *t, bool g
 	}
 }
 
-/* The outcome of one transfer. FAILURE_NONE: l->module is there. */
+/* Turns the outcome of one transfer into a failure class. FAILURE_NONE: l->module is set. */
 static enum failure_class take_result(struct loader *r, struct load *l, unsigned source, const struct bucket_result *t,
         struct intake *in, struct offmap *map)
 {
@@ -167,7 +167,6 @@ static enum failure_class take_result(struct loader *r, struct load *l, unsigned
 	return FAILURE_NONE;
 }
 
-/* One transfer of one spelling from one source. */
 static enum failure_class transfer(struct loader *r, struct load *l, unsigned source, const char *id)
 {
 	struct offmap_options options = load_options(r->means);
@@ -190,7 +189,7 @@ static enum failure_class transfer(struct loader *r, struct load *l, unsigned so
 	return class;
 }
 
-/* With further tries while the failure is temporary. */
+/* Retries while the failure is temporary. */
 static enum failure_class try_source(struct loader *r, struct load *l, unsigned source, const char *id)
 {
 	enum failure_class class = transfer(r, l, source, id);
@@ -203,8 +202,8 @@ static enum failure_class try_source(struct loader *r, struct load *l, unsigned 
 	return class;
 }
 
-/* Each source with the id as it was asked and, where that is missing, in upper case. The first that has the file wins.
- */
+/* Asks each source for the id as requested and, if it is missing, in upper case. The first source that has the file
+ * wins. */
 void load_sym(struct loader *r, struct load *l)
 {
 	char upper[1025];

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A load: what it is of, and the way from the sources of symbol files to a map. The thread that receives a symbol
- * file's text also indexes it: when the text has arrived and is whole, there is the map, and its pages are made of the
- * text by whoever misses them.
+ * A load takes a symbol file from its source to a map. The thread that receives the text also indexes it. Once the text
+ * is complete, the map exists; each page is made from the text by whichever thread first misses it.
  */
 #ifndef MODULES_LOAD_H
 #define MODULES_LOAD_H
@@ -12,7 +11,7 @@
 #include "modules/wait.h"
 #include "store/bucket.h"
 
-/* What all loads are made with. Set at the start; locks of their own guard what changes. */
+/* What all loads share. Set at the start; what changes later has locks of its own. */
 struct load_means {
 	const struct config *config;
 	struct page_cache *cache;
@@ -20,46 +19,46 @@ struct load_means {
 	struct mc_servers *servers;
 	struct bucket_sources *sources;
 	struct symbfile_store *store; /* NULL: none is configured */
-	struct block_pool *blocks;    /* of the text of symbol files */
-	struct symstore_budget texts; /* of all of them */
-	atomic_bool stopping;         /* set under the lock; what runs ends soon */
+	struct block_pool *blocks;    /* for the text of symbol files */
+	struct symstore_budget texts; /* of all texts together */
+	atomic_bool stopping;         /* set under the lock; running loads then end soon */
 };
 
-/* A load in flight or queued. Under the lock of struct modules, but for what only its loader touches. */
+/* A load, queued or running. Guarded by the lock of struct modules, except what only its loader touches. */
 struct load {
-	struct lease lease; /* first: load_of_lease; its hash is the module's */
+	struct lease lease; /* first member, for load_of_lease; its hash is the module's */
 	struct module_hash spelling;
-	char *name, *id;     /* end in NUL */
-	enum want_kind kind; /* as in the want, and what follows */
+	char *name, *id;     /* NUL-terminated */
+	enum want_kind kind; /* this and the next two are as in the want */
 	struct file_id file_id;
 	struct build_id_question question;
 	size_t name_len, id_len;
-	unsigned lost; /* why it is loaded: see module_want */
+	unsigned lost; /* as in module_want */
 	struct waiters waiters;
-	/* of load_queue.c */
-	struct load_wait *owner;   /* whose queue it is or was in; NULL: gone */
-	STAILQ_ENTRY(load) queued; /* of the owner; then of those that wait to be finished */
-	LIST_ENTRY(load) running;  /* of the owner */
-	LIST_ENTRY(load) chain;    /* of loads in flight */
-	bool transferring;         /* it has the place of a transfer */
+	/* for load_queue.c */
+	struct load_wait *owner;   /* the request in whose queue it is or was; NULL: that request is gone */
+	STAILQ_ENTRY(load) queued; /* in the owner's queue; later among those that wait to be finished */
+	LIST_ENTRY(load) running;  /* among the owner's running loads */
+	LIST_ENTRY(load) chain;    /* chain of loads in flight */
+	bool transferring;         /* it counts as a transfer */
 	/* outcome */
 	struct module *module;
-	struct symmap *text;    /* of a symbol file just loaded; a reference */
-	bool kept;              /* it is the one that was in the cache, and still right */
-	uint64_t module_bytes;  /* that it has in memory, its text aside */
-	struct failure failure; /* marker and checked: as they were at the start, whatever came of it */
+	struct symmap *text;    /* of the symbol file just loaded; a reference */
+	bool kept;              /* module was in the cache, and is still current */
+	uint64_t module_bytes;  /* of module in memory, without its text */
+	struct failure failure; /* marker and checked are from the start of the load, even if it succeeds */
 	unsigned retry_after;
 	struct load_costs costs;
 };
 
-/* Bytes that texts and maps which are not finished may have together: above them no further load begins, and text is
- * compressed. A request that waits for its load is worse than a page that has to come from memcached again. */
+/* Bytes that the texts and maps of unfinished loads may take together. Above this, no new load starts, and text is
+ * compressed: evicting a page that memcached can send again is cheaper than making a request wait for its load. */
 static inline uint64_t unfinished_max(const struct config *c)
 {
 	return c->cache_size / 8 * 7;
 }
 
-/* For what the want asks; NULL: no memory. */
+/* A load for this want; NULL if out of memory. */
 struct load *load_new(const struct module_want *w);
 void load_free(struct load *l);
 static inline struct load *load_of_lease(struct lease *l)
@@ -67,7 +66,7 @@ static inline struct load *load_of_lease(struct lease *l)
 	return (struct load *)l;
 }
 
-/* What one loader thread has. */
+/* What each loader thread owns. */
 struct loader {
 	struct load_means *means;
 	struct mc_client *memcached;
@@ -75,11 +74,11 @@ struct loader {
 	struct store_client *store; /* NULL: none is configured */
 };
 
-/* How maps are built: their memory is charged to the cache, and has a bound. */
+/* How maps are built: their memory is charged to the cache, and limited. */
 struct offmap_options load_options(const struct load_means *means);
-extern const char load_too_large[]; /* for the log, when a map is above it */
+extern const char load_too_large[]; /* the failure text for a map above that limit */
 
-/* Asks the sources in order: sets l->module and l->text, or l->failure. May take as long as the timeouts allow. */
+/* Asks the sources in order. Sets l->module and l->text, or l->failure. May take as long as the timeouts allow. */
 void load_sym(struct loader *r, struct load *l);
 
 #endif

@@ -15,18 +15,18 @@ struct finishing {
 	const struct finishers *all;
 	struct load_means *means;
 	struct load *load;
-	int64_t until;        /* a memcached that is slow does not hold a thread for ever */
+	int64_t until; /* clock_now(): storing stops then, so that a slow memcached does not hold the thread for ever */
 	const char *given_up; /* why, or NULL */
-	/* of a symbol file */
-	struct symmap *text; /* NULL: all pages are there */
+	/* for a symbol file */
+	struct symmap *text; /* NULL: all pages are made already */
 	struct symmap_maker maker;
 	struct sympages_counts counts;
-	uint64_t damaged;    /* lines that the index has counted */
-	uint64_t step, made; /* pages in this pass over them, and that were made in any: these are counted */
-	bool keeps;          /* all pages stay in the cache, else as far as there is room */
+	uint64_t damaged;    /* lines that the index counted as damaged */
+	uint64_t step, made; /* step: pages seen in this pass; made: pages made, and so counted, in all passes */
+	bool keeps;          /* keep every page in the cache; otherwise only while there is room */
 };
 
-/* Why it is of no use to finish it; NULL: it is. With the lock. */
+/* Why finishing is no longer useful; NULL: it is. Call with the lock held. */
 static const char *why_over(const struct finishing *f)
 {
 	return f->means->stopping     ? "the process ends"
@@ -34,7 +34,7 @@ static const char *why_over(const struct finishing *f)
 	                              : NULL;
 }
 
-/* Asked before each page: the text of those before it may have gone. */
+/* Called before each page. The text of earlier pages may have been freed, so there may be room for another load. */
 static bool is_over(struct finishing *f)
 {
 	pthread_mutex_lock(f->all->lock);
@@ -71,7 +71,8 @@ static const char *why_not_stored(struct mc_client *memcached, const struct fini
 
 /* ---- pages of a text ---- */
 
-/* Whether whoever misses the page finds it in the cache from now on. *p becomes the page as it lies there. */
+/* Puts the page into the cache if it should stay there, and returns whether it does. *p becomes the page as cached,
+ * perhaps compressed. */
 static bool keep_page(struct finishing *f, uint32_t number, struct page **p, uint64_t raw_bytes)
 {
 	const struct offmap_options options = load_options(f->means);
@@ -83,7 +84,8 @@ static bool keep_page(struct finishing *f, uint32_t number, struct page **p, uin
 	return true;
 }
 
-/* A page of the pass over all of them. The text of those that are kept goes: no second pass makes them again. */
+/* The next page of a pass over all pages. The text of a page that stays in the cache is freed, so a second pass does
+ * not make it again. */
 static struct page *make_page(void *arg, enum page_kind kind, uint32_t number)
 {
 	struct finishing *f = arg;
@@ -163,7 +165,7 @@ static bool store_map(struct mc_client *memcached, struct finishing *f)
 
 /* ---- the end of a load ---- */
 
-/* All pages are in memcached or in the cache, and counted. */
+/* Call when all pages are counted, and in memcached or the cache. */
 static void let_text_go(struct finishing *f)
 {
 	struct load *l = f->load;
@@ -194,7 +196,8 @@ static void finish_module(struct mc_client *memcached, struct finishing *f)
 	bool stores = memcached && l->lease.held && !atomic_load(&l->module->stored) && l->lost < 2;
 	if (f->text && finish_text(memcached, f, stores))
 		let_text_go(f);
-	else if (f->text) /* no memory: who has it in hand makes pages of it, the next one loads it again */
+	else if (f->text) /* out of memory: requests that hold the module can still make its pages, the next request
+	                     loads it again */
 		page_cache_remove(f->means->cache, &l->lease.hash, l->module);
 	else if (stores)
 		store_map(memcached, f);

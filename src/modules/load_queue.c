@@ -52,7 +52,7 @@ static void end_turn(struct load_queue *q, struct load_wait *owner)
 	owner->queue.in_turn = false;
 }
 
-/* To the end of the turns, if it has anything queued. */
+/* Puts the owner at the end of the turns if it has loads queued. */
 static void next_turn(struct load_queue *q, struct load_wait *owner)
 {
 	end_turn(q, owner);
@@ -65,7 +65,7 @@ static void next_turn(struct load_queue *q, struct load_wait *owner)
 static void add_load(struct load_queue *q, struct load *l, struct load_wait *owner)
 {
 	l->owner = owner;
-	if (STAILQ_EMPTY(&owner->queue.queued)) /* a wait is zero at first */
+	if (STAILQ_EMPTY(&owner->queue.queued)) /* a new wait is zeroed, so its list may not be initialised */
 		STAILQ_INIT(&owner->queue.queued);
 	STAILQ_INSERT_TAIL(&owner->queue.queued, l, queued);
 	if (!owner->queue.in_turn)
@@ -83,7 +83,7 @@ struct load *queue_start(struct load_queue *q, const struct module_want *w, stru
 	return l;
 }
 
-/* For whoever waits for it, if anybody does. */
+/* Queues the load for another request that waits for it, or drops it if none does. */
 static void pass_on(struct load_queue *q, struct load *l)
 {
 	const struct module_want *w = LIST_FIRST(&l->waiters);
@@ -121,7 +121,7 @@ static bool has_room(const struct load_queue *q)
 	       (!q->unfinished || unfinished < unfinished_max(q->means->config));
 }
 
-/* The next load, of the first whose turn it is and who has not too many running. */
+/* The next load of the first request in turn that does not have too many running. */
 static struct load *take_queued(struct load_queue *q)
 {
 	struct load_wait *owner;
@@ -142,7 +142,7 @@ static struct load *take_queued(struct load_queue *q)
 	return l;
 }
 
-/* One that it is time to look at; those that nobody waits for any more are dropped. */
+/* A load on another host that is due for a check. Drops those that no request waits for any more. */
 static struct load *take_elsewhere(struct load_queue *q)
 {
 	struct lease *lease;
@@ -162,7 +162,7 @@ struct load *queue_take(struct load_queue *q)
 	if (!l)
 		l = take_queued(q);
 	q->unfinished += l != NULL;
-	if (l) /* to the next loader: there may be more */
+	if (l) /* wakes another loader: there may be more loads */
 		queue_room(q);
 	return l;
 }

@@ -12,11 +12,11 @@
 #include "store/symbfile_alias.h"
 #include "store/symbfile_sets.h"
 
-/* The way of the parts' bytes into the map. */
+/* Passes the bytes of the parts into the map. */
 struct intake {
 	struct symbfile_map *map;
-	struct symbfile_reader *reader; /* of the part that comes in */
-	struct text_hash *hash;         /* of all parts in order: the generation */
+	struct symbfile_reader *reader; /* of the current part */
+	struct text_hash *hash;         /* over all parts in order; becomes the map's generation */
 	uint8_t *block;
 	enum err err;
 	struct error error;
@@ -136,8 +136,8 @@ static enum failure_class finish_map(struct load *l, struct intake *in, unsigned
 	return l->module ? FAILURE_NONE : FAILURE_TEMPORARY;
 }
 
-/* What the cache has of it stays, if it is what the store has, or if the store does not say what it has. Where there is
- * memcached markers tell of uploads. */
+/* Keeps the cached module if the store still has the same sets, or cannot be asked (sets NULL). Only without memcached:
+ * with it, markers announce uploads. */
 static bool keep_cached(struct loader *r, struct load *l, const struct symbfile_sets *sets)
 {
 	struct module *module = mc_enabled(r->means->servers) ? NULL : page_cache_get(r->means->cache, &l->lease.hash);

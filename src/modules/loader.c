@@ -10,19 +10,19 @@
 #include "base/nice.h"
 #include "modules/load_symbfile.h"
 
-/* Requests that find all they want are answered first; finishing, behind a reply, gives way to both. */
+/* Loading gives way to requests that need no load; finishing, after the reply, gives way to both. */
 enum { NICE_LOADING = 5 };
 
 enum load_step {
-	LOAD_DONE,      /* the outcome is there */
-	LOAD_ELSEWHERE, /* another host has the lease: to be called again in a while */
-	LOAD_HERE,      /* nobody has it any more: to be called with the place of a transfer */
+	LOAD_DONE,      /* the outcome is known */
+	LOAD_ELSEWHERE, /* another host has the lease: check again later */
+	LOAD_HERE,      /* no other host is loading it: run it here, as a transfer */
 };
 
 /* ---- the lease ---- */
 
-/* A root that another host has stored meanwhile; `believe` that its pages are there. Also reads the marker, and looks
- * for a lease. */
+/* Looks for a root that another host has stored meanwhile, and uses it if `believe` (trust that its pages are still
+ * there). Also reads the marker, and looks for a lease. */
 static bool find_root(struct loader *r, struct load *l, bool believe, struct root_get *g)
 {
 	*g = (struct root_get){.hash = &l->lease.hash, .want_root = true, .want_lease = true};
@@ -39,8 +39,8 @@ static bool find_root(struct loader *r, struct load *l, bool believe, struct roo
 	return l->module != NULL;
 }
 
-/* Takes the lease. LOAD_ELSEWHERE: another host has it, and its map is waited for; but not for ever. Without memcached
- * everybody loads. */
+/* Takes the lease. LOAD_ELSEWHERE: another host has it, and we wait for its map, though not for ever. If memcached does
+ * not answer, every host loads. */
 static enum load_step ask_lease(struct loaders *all, struct loader *r, struct load *l)
 {
 	struct root_get g;
@@ -51,7 +51,7 @@ static enum load_step ask_lease(struct loaders *all, struct loader *r, struct lo
 		return LOAD_HERE;
 	enum mc_status status = lease_take(&l->lease, r->memcached);
 	if (status == MC_OK) {
-		/* whose lease it was may just have written the lost page again */
+		/* the previous holder may just have stored the module, lost page included */
 		bool found = waited && find_root(r, l, true, &g);
 		lease_hold(all->leases, &l->lease, l->failure.marker);
 		return found ? LOAD_DONE : LOAD_HERE;
@@ -65,7 +65,7 @@ static enum load_step ask_lease(struct loaders *all, struct loader *r, struct lo
 	return LOAD_ELSEWHERE;
 }
 
-/* What has become of a load that another host had the lease of. */
+/* Checks on a module that another host was loading. */
 static enum load_step look_again(struct loader *r, struct load *l)
 {
 	struct root_get g;
@@ -96,14 +96,14 @@ static void take_module(struct loader *r, struct load *l)
 	l->module_bytes = l->module->bytes;
 	pthread_mutex_unlock(&l->module->lock);
 	atomic_store(&l->module->checked, l->failure.checked);
-	atomic_fetch_add(&l->module->holds, 1); /* until it is finished */
+	atomic_fetch_add(&l->module->holds, 1); /* until load_finish is done */
 	if (!l->kept)
 		l->module->lost_at = l->lost ? clock_now() : 0;
 	failures_forget(r->means->failures, &l->lease.hash);
 }
 
-/* Fills the outcome of l: from memcached if another host was faster, else from the sources. May take as long as the
- * timeouts allow. Without the place of a transfer it only looks. */
+/* Sets the outcome of l: from memcached if another host was faster, else from the sources. May take as long as the
+ * timeouts allow. If l is no transfer, only checks on the other host. */
 static enum load_step run_load(struct loaders *all, struct loader *r, struct load *l)
 {
 	enum load_step step = LOAD_HERE;
@@ -121,7 +121,7 @@ static enum load_step run_load(struct loaders *all, struct loader *r, struct loa
 
 /* ---- threads ---- */
 
-/* What a loader has may be missing for want of memory: then it tries again with each load. */
+/* Opens the loader's clients. If memory runs out, tries again with the next load. */
 static bool equip(struct loader *r)
 {
 	const struct load_means *means = r->means;
@@ -134,7 +134,7 @@ static bool equip(struct loader *r)
 	return r->memcached && r->bucket && (r->store || !means->store);
 }
 
-/* The next load; NULL: stopping. */
+/* Waits for the next load; NULL when stopping. */
 static struct load *take_load(struct cold *c)
 {
 	struct load *l = NULL;

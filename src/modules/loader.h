@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The threads that run loads: look once more in memcached, take the lease or leave it to who has it, ask the sources,
- * and tell who waits. */
+/* The threads that run loads. For each: look in memcached once more, take the lease or wait for the host that has it,
+ * ask the sources, and tell the requests that wait. */
 #ifndef MODULES_LOADER_H
 #define MODULES_LOADER_H
 
@@ -16,9 +16,9 @@ struct loaders {
 };
 
 void loaders_init(struct loaders *all, struct cold *cold, struct leases *leases, struct finishers *finishers);
-/* All loaders_max; false: not all could be started, and loaders_stop ends those that were. */
+/* Starts loaders_max threads. False if not all could be started; loaders_stop ends those that were. */
 bool loaders_start(struct loaders *all);
-/* Stopping is set, and the queue told. */
+/* Call after `stopping` is set and queue_wake. */
 void loaders_stop(struct loaders *all);
 
 #endif

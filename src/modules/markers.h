@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Invalidations that memcached could not be told yet. */
+/* Invalidations still to be sent to memcached, because it did not answer. */
 #ifndef MODULES_MARKERS_H
 #define MODULES_MARKERS_H
 
@@ -11,16 +11,17 @@
 SLIST_HEAD(marker_list, marker);
 
 struct markers {
-	pthread_mutex_t lock; /* of the rest */
+	pthread_mutex_t lock; /* guards the rest */
 	struct marker_list list;
 	unsigned count;
 };
 
 void markers_init(struct markers *ms);
 void markers_release(struct markers *ms);
-/* To be told later. What is beyond 10,000, or finds no memory, is checked when it is as old as root_max_age. */
+/* Keeps one to be sent later. If there are 10,000 already, or no memory, it is dropped: other processes may then use
+ * the old module for up to root_max_age. */
 void markers_keep(struct markers *ms, const struct module_hash *hash);
-/* Tries to put them all; those that memcached does not take stay. */
+/* Tries to send them all; those that memcached does not take stay. */
 void markers_put(struct markers *ms, struct mc_client *c);
 
 #endif

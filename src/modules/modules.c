@@ -16,7 +16,8 @@
 enum { BLOCKS_KEPT = 8 << 20, TEXT_MAX = 128 << 20 };
 
 struct modules {
-	/* Of the parts' states and lists, as their headers say, and no network or disk is touched under it. */
+	/* Guards the states and lists of the parts below, as their headers say. Never held across network or disk
+	 * access. */
 	pthread_mutex_t lock;
 	struct load_means means;
 	struct leases leases;
@@ -28,7 +29,7 @@ struct modules {
 	struct keeper keeper;
 	uint64_t seed;
 	pthread_key_t client_key;
-	_Atomic uint64_t invalidations; /* in this process; written under the lock */
+	_Atomic uint64_t invalidations; /* counted in this process; written under the lock */
 };
 
 struct symbfile_store *modules_store(struct modules *m)
@@ -65,15 +66,15 @@ static void free_client(void *client)
 
 enum freshness { FRESH, STALE };
 
-/* Without memcached nobody tells of uploads to other hosts: so the store is asked, by a load that keeps what is still
- * right. What is not there yet would wait for memory that is full. */
+/* Without memcached, uploads to other hosts are not announced. So the store is asked, by a load that keeps what is
+ * still current; but not while memory is full, because that load would have to wait. */
 static bool asks_store(const struct modules *m, const struct module_want *w)
 {
 	return w->kind == WANT_SYMBFILE && m->means.store && !mc_enabled(m->means.servers) &&
 	       !gate_above_memory(&m->cold.gate);
 }
 
-/* It is old: the want is left to a load. */
+/* The cached result is old: leaves the want to a load that asks the store. */
 static enum freshness check_store(struct modules *m, struct module_want *w, int64_t now)
 {
 	module_want_release(w);
@@ -82,14 +83,14 @@ static enum freshness check_store(struct modules *m, struct module_want *w, int6
 	return STALE;
 }
 
-/* What memory knows: returns FRESH when that settles the want. A STALE one is set too, and holds if its marker still
- * does. */
+/* Looks in memory. FRESH: the want is settled. STALE: if the want is set, that result holds only if its marker is
+ * unchanged. */
 static enum freshness look_in_memory(struct modules *m, struct module_want *w, int64_t now)
 {
 	bool shared = mc_enabled(m->means.servers);
 	struct module *module = page_cache_get(m->means.cache, &w->own.hash);
 	if (module && shared && now - module->since > m->means.config->root_max_age) {
-		/* as in memcached: bounds what a lost marker can do */
+		/* as in memcached: limits how long a lost marker can do harm */
 		page_cache_remove(m->means.cache, &w->own.hash, module);
 		module_unref(module);
 		module = NULL;
@@ -113,7 +114,7 @@ static enum freshness look_in_memory(struct modules *m, struct module_want *w, i
 	                                                                                                      : STALE;
 }
 
-/* Whether what memory knew still holds under this marker. */
+/* Whether the result from memory still holds, given this marker. */
 static bool still_holds(struct modules *m, struct module_want *w, uint64_t marker, int64_t now)
 {
 	if (w->state == WANT_FOUND) {
@@ -140,9 +141,9 @@ static void forget(struct modules *m, struct module_want *w)
 	w->state = WANT_LOAD;
 }
 
-/* What to use of a module that memcached had: itself, or the one in the cache that another request put there, or even
- * loaded, meanwhile. It goes into the cache, unless some module was invalidated since `invalidations`: that may have
- * been this one. Takes its reference, and gives one. */
+/* Takes a reference to a module that came from memcached, and returns one to the module to use: this one, or one that
+ * another request has cached or loaded meanwhile. Caches it, unless any module was invalidated since `invalidations`,
+ * as it may have been this one. */
 static struct module *cache_stored(struct modules *m, struct module *module, uint64_t invalidations)
 {
 	pthread_mutex_lock(&m->lock);
@@ -158,7 +159,8 @@ static struct module *cache_stored(struct modules *m, struct module *module, uin
 	return as_new ? cached : module;
 }
 
-/* What memcached answered to a question asked after `now`, when so many `invalidations` had been. */
+/* Applies memcached's answer. The question was asked after `now`, when the count of invalidations was `invalidations`.
+ */
 static void settle(struct modules *m, struct module_want *w, struct root_get *g, int64_t now, uint64_t invalidations)
 {
 	if (g->reached) {
@@ -166,7 +168,7 @@ static void settle(struct modules *m, struct module_want *w, struct root_get *g,
 		w->own.marker_seen = now;
 	}
 	if (w->state != WANT_LOAD) {
-		/* a server that does not answer invalidates nothing */
+		/* a server that does not answer has invalidated nothing */
 		if (g->reached && !still_holds(m, w, g->marker, now))
 			forget(m, w);
 		return;
@@ -315,14 +317,15 @@ void modules_lost_page(struct modules *m, struct module_want *w)
 	w->state = WANT_LOAD;
 }
 
-/* Forgets it in this process; loads that run, and what memcached just answers, are for those who wait for it. */
+/* Forgets the module in this process. Running loads, and answers of memcached that are under way, serve only requests
+ * that already wait for them. */
 static void forget_here(struct modules *m, const struct module_hash *hash)
 {
 	metric_add(M_INVALIDATIONS, 1);
 	pthread_mutex_lock(&m->lock);
 	m->invalidations++;
 	queue_forget(&m->queue, hash);
-	leases_forget(&m->leases, hash); /* those that are being stored, too */
+	leases_forget(&m->leases, hash); /* also those whose module is being stored */
 	page_cache_remove(m->means.cache, hash, NULL);
 	failures_forget(m->means.failures, hash);
 	pthread_mutex_unlock(&m->lock);
@@ -334,7 +337,7 @@ static bool tell_memcached(struct modules *m, const struct module_hash *hash)
 	return !mc_enabled(m->means.servers) || (client && page_memcached_invalidate(client, hash) == MC_OK);
 }
 
-/* The marker first: a load that starts behind it sees it. False: memcached was not told. */
+/* Writes the marker first, so that a load that starts later sees it. False: memcached did not take it. */
 static bool forget_module(struct modules *m, const struct module_hash *hash)
 {
 	bool told = tell_memcached(m, hash);
@@ -370,7 +373,7 @@ static void forget_later(struct modules *m, const struct module_hash *hash)
 		markers_keep(&m->markers, hash);
 }
 
-/* Without memory for a hash: what is cached is checked again when it is as old as root_max_age. */
+/* If out of memory, cached results may be used until they are as old as root_max_age. */
 void modules_forget_file(struct modules *m, const struct file_id *file_id)
 {
 	struct module_want w;

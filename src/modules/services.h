@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the handlers call: one set of services for the process, started by main. */
+/* The services that the handlers call: one set for the process, started by main. */
 #ifndef MODULES_SERVICES_H
 #define MODULES_SERVICES_H
 

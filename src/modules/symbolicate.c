@@ -13,8 +13,8 @@
 
 enum {
 	BATCH = 8192,           /* lookups whose pages are fetched together */
-	BATCH_BYTES = 32 << 20, /* and what their answers may take, names aside */
-	SORT_SMALL = 64,        /* so few are sorted by insertion */
+	BATCH_BYTES = 32 << 20, /* a batch ends early when its answers take this much, without their strings */
+	SORT_SMALL = 64,        /* up to this many are sorted by insertion */
 	RADIX_BITS = 8,
 };
 
@@ -25,7 +25,7 @@ struct batch {
 	struct symbols *symbols;
 	uint32_t *code_index; /* of each lookup's page in the set; NO_PAGE: the offset is below the first symbol */
 	struct symbol **found;
-	/* String pages in the set, by module and number: index + 1 */
+	/* Hash table of the string pages in the set, by module and number; values are index + 1, 0 is empty */
 	uint32_t *table;
 	size_t table_mask, table_count;
 };
@@ -53,7 +53,7 @@ static void sort_few(struct lookup *lookups, size_t count)
 	}
 }
 
-/* What radix passes sort by: first the offset, then the module. */
+/* The digit that a radix pass sorts by: shifts below 64 are in the offset, above in the module. */
 static unsigned digit(const struct lookup *l, unsigned shift)
 {
 	uint64_t part = shift < 64 ? l->offset >> shift : l->want >> (shift - 64);
@@ -74,7 +74,7 @@ static void radix_pass(const struct lookup *from, struct lookup *to, size_t coun
 		to[at[digit(&from[i], shift)]++] = from[i];
 }
 
-/* Digits in which all are equal are left out. false: no memory. */
+/* Skips digits in which all are equal. False if out of memory. */
 static bool sort_many(struct lookup *lookups, size_t count)
 {
 	struct lookup differs = {0}, *spare = malloc(count * sizeof *spare), *from = lookups, *to = spare;
@@ -116,7 +116,7 @@ void symbols_init(struct symbols *s, struct arena *arena, uint64_t max_size, uin
 	*s = (struct symbols){.arena = arena, .max_size = max_size, .max_pages = max_pages, .deadline = deadline};
 }
 
-/* Gives back the pages from `from` on. */
+/* Releases the pages from `from` on. */
 static void drop_pages(struct symbols *s, uint32_t from)
 {
 	for (uint32_t i = from; i < s->page_count; i++)
@@ -140,7 +140,7 @@ static bool add_page(struct symbols *s, struct module *m, uint8_t kind, uint32_t
 	return true;
 }
 
-/* A module that misses a page, or has one that is not sound, must be loaded again. */
+/* Marks a module for loading again, because a page of it is missing or corrupt. */
 static void lose(struct batch *b, const struct module *module)
 {
 	for (size_t i = 0; i < b->in->want_count; i++)
@@ -148,14 +148,14 @@ static void lose(struct batch *b, const struct module *module)
 			modules_lost_page(b->in->modules, &b->in->wants[i]);
 }
 
-/* All modules of which a page is nowhere are lost at once. */
+/* Marks all modules that still miss a page, so that they are loaded together. */
 static enum symbolicate_result lose_missing(struct batch *b, size_t from)
 {
 	enum symbolicate_result result = SYMBOLICATE_OK;
 	const struct module *last = NULL;
 	const struct symbols *s = b->symbols;
 	if (clock_now() >= s->deadline)
-		return SYMBOLICATE_TOO_LATE; /* and nobody knows what is lost */
+		return SYMBOLICATE_TOO_LATE; /* not all servers were asked, so we cannot tell what is lost */
 	for (size_t i = from; i < s->page_count; i++)
 		if (!s->pages[i].page) {
 			if (s->pages[i].module != last)
@@ -165,7 +165,7 @@ static enum symbolicate_result lose_missing(struct batch *b, size_t from)
 	return result;
 }
 
-/* Makes those that memory does not have of modules whose text it has. *missing: how many it has not. */
+/* Takes pages from memory, or makes them if the module's text is in memory. *missing: how many are left. */
 static enum symbolicate_result make_pages(struct batch *b, struct page_get *pages, size_t count, size_t *missing)
 {
 	struct page_cache *cache = modules_cache(b->in->modules);
@@ -190,7 +190,7 @@ static enum symbolicate_result make_pages(struct batch *b, struct page_get *page
 	return SYMBOLICATE_OK;
 }
 
-/* The pages from `from` on: from memory, or a text that is there, and the rest in one multiget from memcached. */
+/* Gets the pages from `from` on: from memory or a module's text, the rest in one multiget from memcached. */
 static enum symbolicate_result fetch_pages(struct batch *b, size_t from)
 {
 	struct page_cache *cache = modules_cache(b->in->modules);
@@ -230,7 +230,7 @@ static enum symbolicate_result fetch_pages(struct batch *b, size_t from)
 
 /* ---- code pages ---- */
 
-/* What the module's map has the offset as. What is beyond all addresses is looked up at the last one. */
+/* The address of a lookup in the module's map; the last address if it would overflow. */
 static uint64_t address_of(const struct batch *b, const struct lookup *l)
 {
 	uint64_t base = b->in->wants[l->want].image_base;
@@ -257,7 +257,7 @@ static bool want_code_pages(struct batch *b, const struct lookup *lookups, size_
 	return true;
 }
 
-/* Looks up as many of the lookups as one batch takes. *done: how many. */
+/* Looks up as many as fit into one batch. *done: how many. */
 static enum symbolicate_result look_up(struct batch *b, const struct lookup *lookups, size_t count, size_t *done)
 {
 	struct symbols *s = b->symbols;
@@ -279,7 +279,7 @@ static enum symbolicate_result look_up(struct batch *b, const struct lookup *loo
 		if (b->code_index[i] == NO_PAGE)
 			continue;
 		const struct page_get *get = &s->pages[b->code_index[i]];
-		/* No more is kept than is written, which is what max_reply bounds. */
+		/* Keep only what is written, because max_reply bounds just that. */
 		uint64_t address = address_of(b, &lookups[i]);
 		enum err err = b->in->functions_only ? offmap_lookup_function(get->page, address, &symbol->answer)
 		                                     : offmap_lookup(get->page, address, s->arena, &symbol->answer);
@@ -308,7 +308,7 @@ static uint32_t *table_slot(const struct batch *b, const struct module *m, uint3
 	return &b->table[at];
 }
 
-/* Makes the table anew for at least `room` string pages, of those that the set has up to `count`. */
+/* Builds the table anew, with room for `room` string pages, from the first `count` pages of the set. */
 static bool fill_table(struct batch *b, size_t count, size_t room)
 {
 	size_t mask = 63;
@@ -337,7 +337,7 @@ static bool want_string(struct batch *b, struct module *m, struct offmap_string 
 	if (!s->external)
 		return true;
 	int64_t page = offmap_string_page(m->map, s->external);
-	s->page = NO_PAGE; /* no such page: for resolve_string the map is corrupt */
+	s->page = NO_PAGE; /* resolve_string takes the map for corrupt */
 	if (page < 0)
 		return true;
 	if (2 * b->table_count >= b->table_mask && !fill_table(b, b->symbols->page_count, b->table_count + 1))
@@ -381,13 +381,13 @@ static enum err resolve_strings(const struct batch *b, struct offmap_answer *a)
 	return err;
 }
 
-/* Whether lookup i of a batch is the first of its place: those behind it share its symbol. */
+/* Whether lookup i of a batch is the first of its place. Those after it at the same place share its symbol. */
 static bool is_first(const struct batch *b, size_t i)
 {
 	return !i || b->found[i] != b->found[i - 1];
 }
 
-/* Fetches the string pages of the answers and puts the bytes in. */
+/* Fetches the string pages of the answers, and replaces ids by bytes. */
 static enum symbolicate_result resolve(struct batch *b, const struct lookup *lookups, size_t count)
 {
 	size_t from = b->symbols->page_count;
@@ -430,7 +430,7 @@ static bool own_strings(struct arena *arena, struct offmap_answer *a)
 	return ok;
 }
 
-/* The pages from `from` on stay, or, when they are too many, the strings are copied and they go. */
+/* Keeps the pages from `from` on or, if they would exceed max_pages, copies the strings and releases them. */
 static bool settle_pages(struct batch *b, size_t count, uint32_t from)
 {
 	struct symbols *s = b->symbols;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One request's wait for its loads. Whoever calls these functions holds the lock of struct modules, but for
- * waits_call_done. */
+/* A request's wait for its loads. Call these functions with the lock of struct modules held, except waits_call_done. */
 #ifndef MODULES_WAIT_H
 #define MODULES_WAIT_H
 
@@ -9,29 +8,29 @@
 struct load;
 
 struct load_wait {
-	void (*done)(struct load_wait *w); /* the caller's; called once for each modules_load that returned LOAD_WAIT,
-	                                      on another thread */
-	bool (*gone)(const struct load_wait *w); /* the caller's: nobody is there any more who could be answered. Asked
-	                                            once a second while it waits, on another thread; must not wait */
-	int64_t deadline;                        /* the caller's; clock_now() */
+	void (*done)(struct load_wait *w); /* set by the caller; called on another thread, once for each modules_load
+	                                      that returned LOAD_WAIT */
+	bool (*gone)(const struct load_wait *w); /* set by the caller: whether the client has gone. Called on another
+	                                            thread once a second during the wait; must not block */
+	int64_t deadline;                        /* set by the caller; clock_now() */
 	/* out, when done */
-	bool timed_out; /* the deadline passed; what was loaded until then is there */
+	bool timed_out; /* the deadline passed; modules loaded until then are set */
 	bool refused;   /* too many requests were loading, or memory was full, for too long */
-	/* not the caller's */
+	/* private */
 	struct module_want *wants;
 	size_t want_count;
 	size_t pending; /* wants that wait for a load */
-	size_t held;    /* that hold what was just loaded */
+	size_t held;    /* wants that hold a module just loaded */
 	bool waiting;
-	LIST_ENTRY(load_wait) next; /* of all that wait, or of those whose wait is over */
+	LIST_ENTRY(load_wait) next; /* in the list of all waits, or of those that are over */
 	struct {
 		bool placed; /* has a place to load */
-		bool lined;  /* waits for one */
+		bool lined;  /* stands in line for one */
 		int64_t deadline;
 		TAILQ_ENTRY(load_wait) next;
 	} gate;
 	struct {
-		STAILQ_HEAD(, load) queued; /* loads that it owns */
+		STAILQ_HEAD(, load) queued; /* loads that this request owns */
 		LIST_HEAD(, load) running;
 		unsigned running_count;
 		bool in_turn; /* it has loads queued */
@@ -40,25 +39,24 @@ struct load_wait {
 };
 
 LIST_HEAD(wait_list, load_wait);
-LIST_HEAD(waiters, module_want); /* of one load */
+LIST_HEAD(waiters, module_want); /* the wants that wait for one load */
 
-/* All that wait. */
 struct waits {
 	struct wait_list list;
 	uint64_t count;
 };
 
-/* The want waits for a load, and the request until it has no such want. */
+/* Makes the want wait for a load. The request waits until none of its wants does. */
 void wait_join(struct load_wait *wait, struct module_want *w, struct waiters *waiters);
 void wait_leave(struct module_want *w);
 void wait_leave_all(struct load_wait *wait);
-/* Whether it need not wait any more: its time is over or, when that is looked at, its client has gone. */
+/* Whether the wait should end: its deadline has passed or, if `look`, its client has gone. */
 bool wait_is_late(const struct load_wait *wait, int64_t now, bool look);
 
 void waits_begin(struct waits *all, struct load_wait *wait);
-/* Over: its done is to be called. */
+/* Ends a wait; moves it to `over` for waits_call_done. */
 void waits_end(struct waits *all, struct load_wait *wait, struct wait_list *over);
-/* Without the lock. A wait that is told may be gone at once. */
+/* Calls `done` for each. Call without the lock. Each wait may be freed as soon as its `done` is called. */
 void waits_call_done(struct wait_list *over);
 
 #endif

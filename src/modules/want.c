@@ -19,7 +19,7 @@ bool module_want_init(struct module_want *w, enum config_lookup lookup, struct s
 		lower = lower || (id.data[i] >= 'a' && id.data[i] <= 'z');
 	if (!lower || name.len + id.len + 1 > sizeof exact)
 		return true;
-	/* the hash folds the case of the id only, so the spelling goes into the name */
+	/* the hash folds the case of the id but not of the name, so the exact id is hashed as part of the name */
 	memcpy(exact, name.data, name.len);
 	exact[name.len] = 0;
 	memcpy(exact + name.len + 1, id.data, id.len);
@@ -27,7 +27,7 @@ bool module_want_init(struct module_want *w, enum config_lookup lookup, struct s
 	        &w->own.spelling, "spelling", (struct str){exact, name.len + 1 + id.len}, (struct str){"", 0});
 }
 
-/* What has a key of its own, whatever the module is called. */
+/* For wants whose key does not depend on the module's name. */
 static bool init_by_key(struct module_want *w, struct str name, struct str id, const char *what, const char *key)
 {
 	memset(w, 0, sizeof *w);

@@ -21,65 +21,64 @@ enum want_state {
 };
 
 enum want_kind {
-	WANT_SYM,      /* a symbol file in the buckets; its name is one that a bucket can hold */
+	WANT_SYM,      /* a symbol file in the buckets; bucket_can_hold is true for its name and id */
 	WANT_SYMBFILE, /* what was uploaded for the executable file_id */
-	WANT_ALIAS, /* whose executable a build id is: it always fails, with FAILURE_ALIAS when somebody has uploaded it
-	             */
+	WANT_ALIAS,    /* the executable that has a build id: always FAILED, with FAILURE_ALIAS if one was uploaded */
 };
 
-/* What a load has cost, for `debug`. */
+/* What a load cost, for `debug`: nanoseconds and bytes. */
 struct load_costs {
 	uint64_t download_bytes;
 	int64_t download_time, parse_time, fail_time, parse_fail_time;
 };
 
 struct module_want {
-	struct str name, id; /* must live until the want is done */
+	struct str name, id; /* not owned; must outlive the want */
 	enum want_kind kind;
 	struct file_id file_id;
 	struct build_id_question question;
-	bool by_alias;       /* the caller's: a build id led there */
-	uint64_t image_base; /* the caller's: what offsets count from */
+	bool by_alias;       /* set by the caller: a build id led to the executable */
+	uint64_t image_base; /* set by the caller: offsets count from here */
 	/* out */
 	enum want_state state;
-	struct module *module; /* a reference; module_want_release */
+	struct module *module; /* a reference, released by module_want_release */
 	enum failure_class failure;
 	char why[FAILURE_WHY_SIZE];  /* what is wrong with a corrupt file */
-	struct symbfile_alias alias; /* of FAILURE_ALIAS */
+	struct symbfile_alias alias; /* for FAILURE_ALIAS */
 	unsigned retry_after;        /* seconds */
-	bool loaded;                 /* for this request; costs says how */
+	bool loaded;                 /* a load was run for it, or joined; costs are that load's */
 	struct load_costs costs;
-	/* not the caller's */
+	/* private */
 	struct {
 		struct module_hash hash, spelling;
-		uint64_t marker;     /* of its invalidations, as memcached had it at marker_seen */
-		int64_t marker_seen; /* 0: not asked */
-		int64_t not_before;  /* what was checked earlier is no answer; 0: anything is */
-		size_t *held;        /* just loaded: nothing of it is evicted until release, and this counts it */
-		int64_t lost_at;     /* when the last was noticed */
-		unsigned lost;       /* times within a minute that memcached had lost a page of it */
+		uint64_t marker;     /* its invalidation marker in memcached at marker_seen */
+		int64_t marker_seen; /* clock_now(); 0: not asked */
+		int64_t not_before;  /* clock_now(): results checked earlier do not count; 0: all count */
+		size_t *held;        /* set while the module, just loaded, must not be evicted; release decrements it */
+		int64_t lost_at;     /* clock_now() when the latest loss was noticed */
+		unsigned lost; /* 0, 1, or 2: how often memcached lost a page of it, if that was within a minute */
 		struct load_wait *wait;
-		bool pending; /* it waits for a load, and is among its waiters */
+		bool pending; /* it is among the waiters of a load */
 		LIST_ENTRY(module_want) next;
 	} own;
 };
 
-/* lookup: the setting. false: no memory. */
+/* lookup: as configured. False if out of memory. */
 bool module_want_init(struct module_want *w, enum config_lookup lookup, struct str name, struct str id);
-/* What was uploaded for an executable. The name is the caller's alone: the FileID says all. */
+/* A want for what was uploaded for an executable. Only the FileID counts; name and id are kept for the caller. */
 bool module_want_init_file(struct module_want *w, struct str name, struct str id, const struct file_id *file_id);
-/* The executable of a build id. */
+/* A want for the executable that has a build id. */
 bool module_want_init_alias(
         struct module_want *w, struct str name, struct str id, const struct build_id_question *question);
 void module_want_release(struct module_want *w);
 
-/* How it ends; a module's reference goes to it. */
+/* Set the result; want_found takes over the reference. */
 void want_found(struct module_want *w, struct module *module);
 void want_failed(struct module_want *w, const struct failure *f, unsigned retry_after);
-/* *held counts it until it is released. */
+/* Keeps the module from being evicted until the want is released; counts that in *held. */
 void want_hold(struct module_want *w, size_t *held);
-/* Whether an answer of that marker, seen then, is older than what the want has seen: it began before the module was
- * invalidated. */
+/* Whether a result with this marker, read at marker_seen, is outdated: the want has since seen another marker, so the
+ * module was invalidated. */
 bool want_outdates(const struct module_want *w, uint64_t marker, int64_t marker_seen);
 
 #endif
