@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fields of line and INLINE records, read fast. At starts a field, and a line feed comes before the memory ends. */
+/* Fast readers for the fields of line and INLINE records. `at` is the start of a field; the memory ends after a line
+ * feed. */
 #ifndef FORMAT_BREAKPAD_FIELDS_H
 #define FORMAT_BREAKPAD_FIELDS_H
 
@@ -9,14 +10,14 @@
 #include "format/breakpad_line.h"
 
 /*
- * Fields are read eight bytes at a time: nobody can predict how many digits a field has, so a loop over them costs a
- * mispredicted branch. Each function reads digits; without any, *at stays where it is. The caller checks what follows
- * them. The memory ends at `end`, behind a line feed.
+ * Fields are read eight bytes at a time: the number of digits is unpredictable, so a loop over them would cost a
+ * mispredicted branch. Each function reads digits; if there are none, *at does not move. The caller checks what follows
+ * them. The memory ends at `end`, after a line feed.
  */
 #define EACH(byte) (UINT64_C(0x0101010101010101) * (byte))
 
-/* The field at `at` in the upper bytes of a word, its last digit on top, and zeros below. Returns its length, or 0 when
- * it ends in none of the first eight bytes, or starts with no digit: to be read by steps. */
+/* Puts the field at `at` into the upper bytes of a word, its last digit on top and zeros below. Returns its length; 0
+ * if it has no digit or does not end within eight bytes, so that it must be read digit by digit. */
 static inline unsigned load_field(const uint8_t *at, const uint8_t *end, uint64_t *word)
 {
 	uint64_t w;
@@ -40,7 +41,7 @@ static inline bool fast_hex(const uint8_t **at, const uint8_t *end, uint64_t *va
 	if (!n)
 		return line_slow_hex(at, value);
 	uint64_t letters = w >> 6 & EACH(1), v = (w & EACH(0x0f)) + 9 * letters;
-	/* a letter is 10 to 15, in 0x4. or 0x6.; a digit is less than 10 */
+	/* a letter has low bits 1 to 6 in 0x4. or 0x6.; a digit is less than 10 */
 	uint64_t bad =
 	        (((v + EACH(6)) >> 4 ^ letters) & EACH(1)) | (v & EACH(0x10)) | (w & EACH(0x80)) | (letters & w >> 4);
 	if (bad)
@@ -80,7 +81,8 @@ static inline bool fast_end(const uint8_t **at)
 	return *(*at)++ == '\n';
 }
 
-/* addr size line file, in the one form that writers give; the start of the next line, or NULL: read it carefully. */
+/* Reads "addr size line file" in the one form that writers use. Returns the start of the next line, or NULL: use the
+ * careful reader. */
 static inline const uint8_t *fast_record(
         const uint8_t *at, const uint8_t *end, uint64_t *addr, uint64_t *size, uint32_t *line, uint32_t *file)
 {

@@ -71,7 +71,7 @@ static bool take_hex(struct line *l, uint64_t *value)
 	return l->at > start && field_ends(l);
 }
 
-/* ids have 64 bits at most. */
+/* An id has at most 64 bits. */
 static bool take_id(struct line *l, uint64_t *value)
 {
 	uint64_t v = 0;
@@ -108,7 +108,7 @@ static struct str take_word(struct line *l)
 	return (struct str){(const char *)start, (size_t)(l->at - start)};
 }
 
-/* The keyword and the blank behind it, or nothing. */
+/* Takes the keyword and the blank after it, or nothing. */
 static inline bool take_keyword(struct line *l, const char *word, size_t len)
 {
 	if ((size_t)(l->end - l->at) < len || memcmp(l->at, word, len) != 0)
@@ -198,7 +198,7 @@ bool line_read_file(struct line l, uint64_t *id, struct str *name)
 	return name->len != 0;
 }
 
-/* The form of 2021 has the file's number, or -1, before the name. */
+/* In the form of 2021 the file's number, or -1, precedes the name. */
 static void drop_file_number(struct str *name)
 {
 	struct line l = {(const uint8_t *)name->data, (const uint8_t *)name->data + name->len};
@@ -238,7 +238,7 @@ bool line_read_code_file(struct line l, struct str *name)
 	return name->len != 0;
 }
 
-/* Pairs of hex numbers up to the end of the line; false: not that, or none. */
+/* Whether the rest of the line is one or more pairs of hex numbers. */
 static bool has_ranges(struct line l)
 {
 	uint64_t addr, size, pairs = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The lines of a Breakpad symbol file, one at a time; docs/sym-files.md has the grammar. For speed, read line and
- * INLINE records by breakpad_fields.h first, and only what that refuses by this. */
+/* Reads the lines of a Breakpad symbol file one at a time; docs/sym-files.md has the grammar. For speed, try
+ * breakpad_fields.h first for line and INLINE records, and use this for what it refuses. */
 #ifndef FORMAT_BREAKPAD_LINE_H
 #define FORMAT_BREAKPAD_LINE_H
 
@@ -9,9 +9,9 @@
 
 #include "base/str.h"
 
-enum { BREAKPAD_LINE_MAX = (1 << 20) + (1 << 16) }; /* longer lines, their ends aside, are damaged */
+enum { BREAKPAD_LINE_MAX = (1 << 20) + (1 << 16) }; /* bytes without the line end; longer lines are damaged */
 
-/* A line without its end, being read. */
+/* The unread part of a line, without its line end. */
 struct line {
 	const uint8_t *at, *end;
 };
@@ -28,30 +28,30 @@ enum line_kind {
 	LINE_OTHER, /* a line record, or damaged */
 };
 
-/* The part of a line that counts, [at, end) without its line feed: up to a NUL, and without CRs at the end. */
+/* The part of the line [at, end), without its line feed, that counts: up to a NUL, and without trailing CRs. */
 struct line line_content(const uint8_t *at, const uint8_t *end);
-/* Skips blanks and the keyword; LINE_OTHER has none. */
+/* Skips blanks and the keyword; for LINE_OTHER there is no keyword. */
 enum line_kind line_take_kind(struct line *l);
 
-/* The fields of a line, behind its keyword. false: it is damaged. Strings point into the line; a name may be empty. */
-bool line_read_module(struct line l, struct str *id); /* with its keyword */
+/* Read the fields after the keyword. False if the line is damaged. Strings point into the line; a name may be empty. */
+bool line_read_module(struct line l, struct str *id); /* keyword included */
 bool line_read_func(struct line l, uint64_t *addr, uint64_t *size, struct str *name);
 bool line_read_public(struct line l, uint64_t *addr, struct str *name);
 bool line_read_file(struct line l, uint64_t *id, struct str *name);
 bool line_read_origin(struct line l, uint64_t *id, struct str *name);
 bool line_read_record(struct line l, uint64_t *addr, uint64_t *size, uint32_t *line, uint64_t *file);
-/* The name of the code file; false: this INFO line has none. */
+/* Reads the name of the code file; false if this INFO line has none. */
 bool line_read_code_file(struct line l, struct str *name);
 
-/* An INLINE record without its ranges, of which there is at least one. */
+/* An INLINE record without its ranges. */
 struct inline_fields {
 	uint32_t depth, call_line, call_file, origin;
-	bool has_call_file; /* not so in the form of 2021 */
+	bool has_call_file; /* false in the form of 2021 */
 };
 
-/* Leaves *l at the ranges. */
+/* Leaves *l at the ranges, of which there is at least one. */
 bool line_read_inline(struct line *l, struct inline_fields *out);
-/* The next of them; false: no more. */
+/* Reads the next range; false if there are no more. */
 bool line_take_range(struct line *l, uint64_t *addr, uint64_t *size);
 
 /* Reads up to 16 hex digits, or 9 decimal ones. *at stays where it is if there are none, or more. */

@@ -44,7 +44,7 @@ void build_id_questions(struct build_id_question out[BUILD_ID_QUESTIONS], const 
 	uint8_t orders[2][GUID_BYTES];
 	memcpy(orders[0], id->bytes, GUID_BYTES);
 	reorder(orders[1], id->bytes);
-	/* its debug id in both orders, with and without age; then the build id itself */
+	/* as a debug id in both byte orders, with and without an age; then as the build id itself */
 	for (unsigned i = 0; i < 2; i++) {
 		struct build_id_question *with_age = &out[2 * i], *without = &out[2 * i + 1];
 		*with_age = (struct build_id_question){.has_first = true};
@@ -67,7 +67,8 @@ bool build_id_answers(const struct build_id *id, const struct build_id_question 
 	                                         memcmp(reordered, id->bytes, GUID_BYTES) == 0));
 }
 
-/* The lesser of the bytes and of their order in a GUID, so that it does not matter which of the two 32 digits mean. */
+/* The smaller of the bytes as they are and in GUID order, so that it does not matter which of the two the 32 digits
+ * mean. */
 static void print_key(char out[BUILD_ID_KEY + 1], const uint8_t first[GUID_BYTES])
 {
 	uint8_t reordered[GUID_BYTES];

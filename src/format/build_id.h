@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GNU build ids, and which of them an id of a request may mean. */
+/* GNU build ids, and which of them the id in a request may mean. */
 #ifndef FORMAT_BUILD_ID_H
 #define FORMAT_BUILD_ID_H
 
@@ -22,27 +22,27 @@ bool build_id_parse(struct build_id *id, struct str hex);
 /* Lower-case hex digits, NUL-terminated. */
 void build_id_hex(char out[BUILD_ID_HEX + 1], const uint8_t *id, size_t len);
 
-/* What a module's id says about the build ids that it may mean: all of one, or the first 16 bytes, which are a debug id
- * (as a GUID, of age 0; a shorter build id has zeros behind it): reordered if the executable is little-endian, as they
- * are if it is big-endian, which nobody tells. 32 digits may be any of these. */
+/* The build ids that a module's id may mean. It is either a whole build id, or a debug id, that is the first 16 bytes
+ * as a GUID of age 0 (a shorter build id is filled up with zeros). The GUID swaps bytes if the executable is
+ * little-endian and does not if it is big-endian; the id does not tell. 32 digits may be any of these. */
 struct build_id_question {
-	struct build_id whole; /* len 0: not this one */
+	struct build_id whole; /* len 0: it cannot be a whole build id */
 	bool has_first;
 	uint8_t first[GUID_BYTES]; /* if the executable is little-endian */
 };
-/* 32 hex digits, 33 of which the last is 0, or another even number of 2 to 128 digits that is no debug id with an age
- * (34 to 38). false: it cannot mean a build id. */
+/* Accepts 32 hex digits; 33, if the last is 0; or another even number from 2 to 128, except 34 to 38 digits that are a
+ * debug id with an age. False if the id cannot mean a build id. */
 bool build_id_question_parse(struct build_id_question *q, struct str id);
-/* The questions that a build id answers. */
+/* All questions that a build id answers. */
 enum { BUILD_ID_QUESTIONS = 5 };
 void build_id_questions(struct build_id_question out[BUILD_ID_QUESTIONS], const struct build_id *id);
 bool build_id_answers(const struct build_id *id, const struct build_id_question *q);
 
-/* 32 hex digits that a question has in common with all build ids that answer it. */
+/* 32 hex digits that are the same for a question and all build ids that answer it. */
 enum { BUILD_ID_KEY = 2 * GUID_BYTES };
 void build_id_key(char out[BUILD_ID_KEY + 1], const struct build_id *id);
 void build_id_question_key(char out[BUILD_ID_KEY + 1], const struct build_id_question *q);
-/* The same text for the same question, and for no other. */
+/* A text that identifies the question. */
 enum { BUILD_ID_QUESTION_TEXT = BUILD_ID_HEX + 1 + BUILD_ID_KEY };
 void build_id_question_text(char out[BUILD_ID_QUESTION_TEXT + 1], const struct build_id_question *q);
 

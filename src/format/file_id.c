@@ -19,7 +19,7 @@ static int base64_digit(char c)
 	return c == '-' || c == '+' ? 62 : c == '_' || c == '/' ? 63 : -1;
 }
 
-/* 22 letters are 132 bits: the last four must be 0, so that an id has one spelling in each alphabet. */
+/* 22 letters are 132 bits: the last four must be 0, so that each id has one spelling per alphabet. */
 static bool parse_base64(struct file_id *id, const char *text)
 {
 	uint32_t bits = 0;
@@ -59,7 +59,7 @@ void file_id_hex(char out[FILE_ID_HEX + 1], const struct file_id *id)
 
 void file_id_base64(char out[FILE_ID_BASE64 + 1], const struct file_id *id)
 {
-	/* base64url writes a NUL behind the 22 letters, and no more. */
+	/* base64url writes 22 letters and a NUL. */
 	base64url(out, id->bytes, sizeof id->bytes);
 }
 

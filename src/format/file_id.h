@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* FileIDs: the identity of a running executable, by which its symbfiles are known. */
+/* FileIDs, which identify executables and their symbfiles. */
 #ifndef FORMAT_FILE_ID_H
 #define FORMAT_FILE_ID_H
 
@@ -19,13 +19,13 @@ enum {
 	FILE_ID_END = 4096,  /* bytes */
 };
 
-/* 32 hex digits of any case, or 22 letters of base64 (plain or URL-safe, `==` optional). */
+/* Accepts 32 hex digits of either case, or 22 letters of base64 (plain or URL-safe, `==` optional). */
 bool file_id_parse(struct file_id *id, struct str text);
 /* NUL-terminated: lower-case hex; URL-safe base64 without padding. */
 void file_id_hex(char out[FILE_ID_HEX + 1], const struct file_id *id);
 void file_id_base64(char out[FILE_ID_BASE64 + 1], const struct file_id *id);
-/* ends: the file's first and last FILE_ID_END bytes, which may overlap, one behind the other; fewer of a shorter file.
- * size: the file's. False when SHA-256 fails. */
+/* ends: the file's first FILE_ID_END bytes followed by its last FILE_ID_END bytes, which may overlap; each is the whole
+ * file if that is shorter. size: of the file. False if SHA-256 fails. */
 bool file_id_make(struct file_id *id, const uint8_t *ends, size_t len, uint64_t size);
 
 #endif

@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Each library is wrapped as an engine of five functions. What concerns gzip (members, ends, growing output) follows
- * once, for both. */
+/* Each library is wrapped as an engine of five functions. The code below them handles gzip itself (members, ends,
+ * growing output) once for both. */
 
 enum { ENGINE_STEP_MAX = 1 << 30 }; /* both libraries count in 32 bits */
 
-/* What is left of the input and of the room for output. */
+/* The remaining input and the remaining room for output. */
 struct flow {
 	const uint8_t *in;
 	size_t in_len;
@@ -36,8 +36,8 @@ static void flow_advance(struct flow *f, size_t in, size_t out)
 
 #include <isa-l/igzip_lib.h>
 
-/* The library could read a member's header itself, but if the input is cut within the optional parts it forgets where
- * it was. So the header is read here, with a struct that lasts from call to call. */
+/* The library can read a member's header, but loses its place if the input is cut within the optional parts. So we read
+ * the header here, with a struct that lasts from call to call. */
 struct inflater {
 	struct inflate_state state;
 	struct isal_gzip_header header;
@@ -196,9 +196,9 @@ static bool deflater_run(struct deflater *d, struct flow *f, bool last, bool *en
 
 struct gunzip {
 	struct inflater inflater;
-	enum err broken; /* the first failure; there is no way on from it */
-	bool ended;      /* the last byte consumed was the last one of a member, or padding behind it */
-	bool padded;     /* there is some, so that nothing else may follow */
+	enum err broken; /* the first failure, which is final */
+	bool ended;      /* the last byte consumed ended a member or was padding */
+	bool padded;     /* padding was found, so nothing else may follow */
 };
 
 struct gunzip *gunzip_new(void)
@@ -227,7 +227,7 @@ void gunzip_reset(struct gunzip *g)
 	g->padded = false;
 }
 
-/* Behind a member: skips zero bytes; if there are none, gets ready for another member. */
+/* After a member: skips zero bytes; if there are none, gets ready for another member. */
 static void pass_padding(struct gunzip *g, struct flow *f)
 {
 	while (f->in_len > 0 && *f->in == 0) {
@@ -253,7 +253,7 @@ enum err gunzip_step(
 		g->broken = inflater_run(&g->inflater, &f, &g->ended);
 		if (!g->ended && (f.in_len == 0 || f.room == 0))
 			break;
-		/* An engine that makes no progress despite input and room would loop for ever. */
+		/* An engine that makes no progress despite input and room would make the caller loop for ever. */
 		if (!g->broken && f.in_len == before.in_len && f.room == before.room)
 			g->broken = ERR_CORRUPT;
 	}

@@ -75,7 +75,7 @@ static bool scan_digits(struct scan *s)
 	return s->at > first || fault(s, "expected a digit");
 }
 
-/* Nineteen digits need no look at overflow. */
+/* Nineteen digits cannot overflow. */
 static inline bool scan_whole(struct scan *s, struct scan_number *n)
 {
 	const uint8_t *p = s->at, *end = s->end;
@@ -83,7 +83,7 @@ static inline bool scan_whole(struct scan *s, struct scan_number *n)
 	bool over = false;
 	if (p == end || !scan_is_digit(*p))
 		return fault(s, "expected a digit");
-	if (*p == '0') /* no digit is read behind a leading 0 */
+	if (*p == '0') /* no digit may follow a leading 0 */
 		end = p + 1;
 	for (const uint8_t *safe = end - p > 19 ? p + 19 : end; p < safe && scan_is_digit(*p); p++)
 		v = v * 10 + (uint64_t)(*p - '0');
@@ -166,7 +166,7 @@ struct nest {
 	bool object[SCAN_DEPTH_MAX];
 };
 
-/* Goes into a list or an object. Stops before its first value, or, with *empty set, before its closing bracket. */
+/* Enters a list or an object. Stops before its first value or, with *empty set, before its closing bracket. */
 static bool nest_enter(struct scan *s, struct nest *n, bool *empty)
 {
 	struct str ignored;
@@ -178,7 +178,7 @@ static bool nest_enter(struct scan *s, struct nest *n, bool *empty)
 	return *empty || !object || scan_key(s, &ignored);
 }
 
-/* Behind a value: leaves the lists and objects that end here, and stops before the next value, or at depth 0. */
+/* After a value: leaves the lists and objects that end here, and stops before the next value, or at depth 0. */
 static bool nest_go_on(struct scan *s, struct nest *n)
 {
 	struct str ignored;
@@ -227,8 +227,7 @@ static size_t put_utf8(char *out, uint32_t c)
 	return n;
 }
 
-/* The code point of the \uXXXX at p, or of two that are a surrogate pair; *p goes behind. A surrogate without its other
- * half is U+FFFD. */
+/* The code point of the \uXXXX at *p, or of two that form a surrogate pair; moves *p past it. Half a pair is U+FFFD. */
 static uint32_t decode_unicode(const uint8_t **p, const uint8_t *end)
 {
 	uint32_t c = (uint32_t)hex4(*p + 2);

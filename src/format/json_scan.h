@@ -10,13 +10,13 @@
 
 enum {
 	SCAN_END = -1,         /* scan_peek at the end of the text */
-	SCAN_DEPTH_MAX = 2048, /* lists and objects inside each other in a value that is skipped */
+	SCAN_DEPTH_MAX = 2048, /* deepest nesting of lists and objects in a value that is skipped */
 };
 
 /* A position in a text. The caller sets start, at and end. */
 struct scan {
 	const uint8_t *start, *at, *end;
-	const char *fault; /* after a function here gave false: what is wrong at `at` */
+	const char *fault; /* what is wrong at `at`, after a function here has returned false */
 };
 
 struct scan_number {
@@ -27,24 +27,24 @@ struct scan_number {
 	bool huge;    /* magnitude would be 2^64 or more, and means nothing */
 };
 
-/* A string whose opening quote is next. raw is what stands between the quotes, escapes and all; UTF-8 and escapes have
- * been checked. */
+/* Reads a string; its opening quote must be next. raw is what stands between the quotes, with escapes; UTF-8 and
+ * escapes have been checked. */
 bool scan_string(struct scan *s, struct str *raw);
-/* A number whose first byte, a digit or '-', is next. */
+/* Reads a number; its first byte, a digit or '-', must be next. */
 bool scan_number(struct scan *s, struct scan_number *n);
-/* A key and its colon, with white space before either. */
+/* Reads a key and its colon, with white space before either. */
 bool scan_key(struct scan *s, struct str *raw);
-/* A value of any kind, with white space before it. */
+/* Skips a value of any kind, with white space before it. */
 bool scan_skip(struct scan *s);
-/* The same, with nothing but white space behind it. */
+/* The same; nothing but white space may follow. */
 bool scan_document(struct scan *s);
 
-/* What a raw string means: at most raw.len bytes. A surrogate without its other half becomes U+FFFD. */
+/* Decodes a raw string to at most raw.len bytes; returns their number. Half a surrogate pair becomes U+FFFD. */
 size_t scan_decode(char *out, struct str raw);
 
-/* Whether a raw string has a \uXXXX that is half a surrogate pair. */
+/* Whether a raw string contains half a surrogate pair. */
 bool scan_has_half(struct str raw);
-/* The same string with \ufffd in place of each half; raw.len bytes. */
+/* Copies the string with \ufffd in place of each half: raw.len bytes. */
 void scan_mend(char *out, struct str raw);
 
 static inline bool scan_has_escape(struct str raw)
@@ -57,7 +57,7 @@ static inline bool scan_is_digit(int c)
 	return c >= '0' && c <= '9';
 }
 
-/* The next byte that is not white space; it stays unread. */
+/* The next byte that is not white space, without taking it. */
 static inline int scan_peek(struct scan *s)
 {
 	for (; s->at < s->end; s->at++)
@@ -66,7 +66,7 @@ static inline int scan_peek(struct scan *s)
 	return SCAN_END;
 }
 
-/* Reads the byte if it is next, with any white space before it. */
+/* Takes the byte if it is next after any white space. */
 static inline bool scan_take(struct scan *s, int c)
 {
 	if (scan_peek(s) != c)
@@ -75,8 +75,8 @@ static inline bool scan_take(struct scan *s, int c)
 	return true;
 }
 
-/* Steps to the next item of a list or an object; *first is true before the first call. 1 when there should be an item,
- * 0 behind the closing bracket, -1 for anything else. */
+/* Steps to the next item of a list or an object; *first is true before the first call. Returns 1 before an item, 0
+ * after the closing bracket, -1 on anything else. */
 static inline int scan_step(struct scan *s, int close, bool *first)
 {
 	int c = scan_peek(s);

@@ -52,7 +52,8 @@ void offmap_free(struct offmap *m)
 	free(m);
 }
 
-/* The root: generation u64, marker u64, then varints: counts, the code file, and the pages' firsts as differences. */
+/* The root: generation u64, marker u64, then varints: the counts, the code file, and the first address or id of each
+ * page as differences. */
 struct page *offmap_root_encode(const struct offmap *m)
 {
 	const uint64_t counts[] = {m->code_count, m->string_count, m->funcs, m->publics, m->lines, m->inlines,
@@ -112,7 +113,7 @@ enum err offmap_root_decode(const uint8_t *bytes, size_t len, struct offmap **ou
 	for (unsigned i = 0; i < sizeof counts / sizeof *counts; i++)
 		counts[i] = reader_varint(&r);
 	uint64_t left = (uint64_t)(r.end - r.at);
-	/* each first takes a byte at least */
+	/* each first takes at least one byte */
 	if (r.bad || counts[0] > left || counts[1] > left || counts[9] > left ||
 	        counts[0] + counts[1] + counts[9] > left)
 		return ERR_CORRUPT;

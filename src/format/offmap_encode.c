@@ -2,8 +2,8 @@
 /*
  * Code pages and string pages. docs/offset-map.md gives the bytes.
  *
- * A code page is put together from four growing stretches (bodies, string codes, string data, far bytes) and a
- * directory, and copied into a page of exact size when it is closed. Pieces come in ascending address order.
+ * A code page is built in four growing buffers (bodies, string codes, string data, far bytes) and a directory. When it
+ * is closed, they are copied into a page of exact size. Pieces come in ascending address order.
  */
 #include <config.h>
 
@@ -17,7 +17,7 @@
 #include "format/offmap_read.h"
 #include "format/offmap_value.h"
 
-#define HUGE_SEGMENT ((uint64_t)1 << 61) /* a segment's size is shifted by two bits */
+#define HUGE_SEGMENT ((uint64_t)1 << 61) /* sizes below this can be shifted by two bits */
 
 struct bytes {
 	uint8_t *data;
@@ -34,7 +34,7 @@ struct node_number {
 	uint32_t piece, local;
 };
 
-/* What a piece's nodes start from: file (an index in the page) and line. */
+/* What the lines of a node are relative to: file (an index in the page) and line. */
 struct node_base {
 	uint32_t file, line;
 	bool set;
@@ -46,12 +46,12 @@ struct encoder {
 	struct piece_entry *pieces;
 	uint32_t piece_count, piece_cap;
 	uint32_t string_count;
-	uint32_t serial; /* of the open page, ever counting up */
-	bool single;     /* pages are closed by who takes them */
+	uint32_t serial; /* of the open page; never reused */
+	bool single;     /* only encoder_take_... close pages */
 	/* the open string page */
 	struct bytes strings;
 	uint32_t strings_first, next_string;
-	/* numbering of one piece's nodes */
+	/* the numbers of one piece's nodes */
 	struct node_number *numbers; /* by node of the function */
 	uint32_t numbers_cap, piece;
 	uint32_t *order; /* node of the function, by local number */
@@ -130,13 +130,13 @@ uint64_t encoder_held_bytes(const struct encoder *e)
 	return e->held_bytes;
 }
 
-/* With its places in the lists. */
+/* Bytes, with the page's places in the lists. */
 static uint64_t page_cost(const struct page *p)
 {
 	return sizeof *p + p->len + 4 * sizeof(uint64_t);
 }
 
-/* Counts a finished page, and compresses it when the raw ones are over their budget. Takes the page. */
+/* Counts a finished page, and compresses it if the raw ones exceed their budget. Takes over the page. */
 static struct page *settle(struct encoder *e, struct page *p)
 {
 	e->raw_bytes += p->len;
@@ -244,7 +244,7 @@ static bool close_code_page(struct encoder *e)
 	return true;
 }
 
-/* Adds a string to the open page: what its code and data are. Returns its index from 1, or 0 without memory. */
+/* Adds a string to the open page, as code and data. Returns its index from 1, or 0 if out of memory. */
 static uint32_t add_code(struct encoder *e, uint8_t code, const void *data, uint32_t len)
 {
 	if (!array_reserve(&e->codes.data, &e->codes.cap, e->codes.len + 1, sizeof *e->codes.data))
@@ -265,7 +265,7 @@ static uint32_t add_external(struct encoder *e, uint32_t id)
 	return ++e->string_count;
 }
 
-/* A string of the page's own; slot 0 is for names. */
+/* Adds a string to the open page. Returns its index, or 0 if out of memory. */
 static uint32_t add_string(struct encoder *e, const void *text, uint32_t len)
 {
 	if (len <= STRING_INLINE_MAX)
@@ -290,7 +290,7 @@ static bool add_slot(struct encoder *e, const struct string_table *strings, uint
 	return s->local != 0;
 }
 
-/* The index in the open page of a slot's string; 0 for slot 0. */
+/* Sets *index to the slot's string in the open page, adding it if needed; 0 for slot 0. False if out of memory. */
 static inline bool local_string(struct encoder *e, const struct string_table *strings, uint32_t slot, uint32_t *index)
 {
 	const struct string_slot *s = &strings->slots[slot];
@@ -300,7 +300,7 @@ static inline bool local_string(struct encoder *e, const struct string_table *st
 	return true;
 }
 
-/* Has the text of a slot at hand that write_nodes will add to the page in a moment. */
+/* Prefetches the text of a slot, which write_nodes will soon add to the page. */
 static inline void fetch_text(const struct encoder *e, const struct string_table *strings, uint32_t slot)
 {
 	const struct string_slot *s = &strings->slots[slot];
@@ -324,7 +324,7 @@ static bool local_name(struct encoder *e, struct flat *f, uint32_t *index)
 
 /* ---- pieces ---- */
 
-/* Numbers a node and those above it that this piece has not met yet, parents first. */
+/* Numbers a node and its ancestors, parents first, unless this piece has numbered them already. */
 static bool number_node(struct encoder *e, const struct flat *f, uint32_t node, uint32_t *count)
 {
 	uint32_t fresh = 0;
@@ -347,8 +347,8 @@ static uint32_t local_node(const struct encoder *e, uint32_t node)
 	return e->numbers[node].local; /* that of node 0 is 0 */
 }
 
-/* Gives every node of the piece its number and its base: file and line of its first own segment, else its first child's
- * call site. */
+/* Gives every node of the piece its number and its base: file and line of its first segment or, if it has none, the
+ * call site of its first child. */
 static bool number_nodes(struct encoder *e, const struct string_table *strings, const struct flat *f, uint32_t first,
         uint32_t last, uint32_t *count)
 {
@@ -450,7 +450,7 @@ static bool write_segments(
 	return true;
 }
 
-/* The nodes are behind their own length in bytes, so they are written first and moved. */
+/* The length of the nodes in bytes comes before them, so they are written first and then moved. */
 static bool write_tree(
         struct encoder *e, const struct string_table *strings, const struct flat *f, uint32_t first, uint32_t last)
 {
@@ -475,8 +475,7 @@ static bool write_tree(
 	return write_segments(e, strings, f, first, last);
 }
 
-/* Segments [first, last) of a function, which cover it from `from` up to `to` (endless: to the end of the address
- * space). */
+/* Segments [first, last) of a function, which cover [from, to); endless: up to the end of the address space. */
 struct part {
 	uint64_t from, to;
 	bool endless;
@@ -510,13 +509,13 @@ static bool write_piece(struct encoder *e, const struct string_table *strings, s
 	return e->single || page_size(e) < OFFMAP_PAGE_SIZE || close_code_page(e);
 }
 
-/* A cut repeats the nodes of the chain that it cuts: allowed when that is little beside what was written. */
+/* A cut repeats the nodes of the chain at that point. It is allowed if these are few compared with what was written. */
 static bool may_cut(const struct flat *f, uint32_t node, uint32_t segments)
 {
 	return segments >= OFFMAP_PIECE_SEGMENTS && (!node || f->nodes[node].depth <= 4 * segments);
 }
 
-/* No piece of segments [i, ...) up to `to` ends before this one. */
+/* A piece of segments [i, ...) up to `to` cannot end before this segment. */
 static uint32_t first_cut(const struct flat *f, uint32_t i, uint64_t to)
 {
 	uint32_t left = f->segment_count - i, cut = i + (left < OFFMAP_PIECE_SEGMENTS ? left : OFFMAP_PIECE_SEGMENTS);
@@ -547,7 +546,7 @@ bool encode_function(
 		}
 		if (!write_piece(e, strings, f, &(struct part){from, end, end == to && endless, i, last}))
 			return false;
-		f->segments[i].start = start; /* so that what is before can be encoded again */
+		f->segments[i].start = start; /* so that the earlier part can be encoded again */
 		from = end;
 	}
 	f->next_segment = last - 1;

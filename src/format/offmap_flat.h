@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A function between parsing and encoding: its lines and inlined calls flattened into segments. Private to who
- * makes pages. */
+/* A function between parsing and encoding: its lines and inlined calls as flat segments. Private to the makers of
+ * pages. */
 #ifndef FORMAT_OFFMAP_FLAT_H
 #define FORMAT_OFFMAP_FLAT_H
 
@@ -9,37 +9,37 @@
 
 #include "base/str.h"
 
-/* Strings are named by slots (0: none), so that their text may be defined later. */
+/* Strings are slots (0: none), because their text may be defined later in the file. */
 struct flat_node {
 	uint32_t parent; /* 0: the function itself; nodes count from 1, parents first */
 	uint32_t depth;  /* 1 below the function */
 	uint32_t origin, call_file, call_line;
 };
 
-/* From start (relative to the function) to the next segment's start, or the function's end. */
+/* Reaches from start (relative to the function) to the next segment's start or the function's end. */
 struct flat_segment {
 	uint64_t start;
 	uint32_t node, line, file;
 };
 
-/* A function or a public symbol. Of the latter only a return pad without a function has segments. */
+/* A function or a public symbol. A public symbol has segments only if it stands for a return pad without a function. */
 struct flat {
 	uint64_t addr, size;
 	bool is_public;
 	bool has_lines;
 	char *name; /* escaped */
 	uint32_t name_len, name_cap;
-	uint32_t name_external;         /* id of its string when it is too long for a page; 0: not given out yet */
-	uint32_t name_page, name_local; /* where it was written last: page number + 1, index there */
+	uint32_t name_external;         /* id in the string pages, if too long for a code page; 0: none assigned yet */
+	uint32_t name_page, name_local; /* where it was last written: page number + 1, index there */
 	struct flat_node *nodes;        /* nodes[0] is unused */
 	uint32_t node_count, node_cap;  /* count without nodes[0] */
 	struct flat_segment *segments;
 	uint32_t segment_count, segment_cap;
-	uint32_t next_segment; /* the one that holds what is to be encoded next */
+	uint32_t next_segment; /* index of the segment to encode next */
 	struct flat *next;     /* in a free list */
 };
 
-/* Records of one FUNC as the parser found them, clipped to it; addresses relative to it. */
+/* Records of one FUNC in the order of the file, clipped to it; addresses are relative to it. */
 struct line_record {
 	uint64_t start, end;
 	uint32_t line, file;
@@ -51,8 +51,8 @@ struct inline_record {
 
 struct inline_range {
 	uint64_t start, end;
-	uint32_t record; /* index; records are in the order of the file */
-	uint32_t depth;  /* of the record */
+	uint32_t record; /* its number, in the order of the file */
+	uint32_t depth;  /* nesting depth of the record */
 };
 
 struct func_records {
@@ -62,11 +62,11 @@ struct func_records {
 	uint32_t line_count, line_cap;
 	uint32_t inline_count, inline_cap;
 	uint32_t range_count, range_cap;
-	uint32_t deepest;  /* of the INLINEs */
-	bool lines_sorted; /* ascending, none overlaps another, none is empty */
+	uint32_t deepest;  /* largest depth of the INLINEs */
+	bool lines_sorted; /* lines ascend, do not overlap, and none is empty */
 };
 
-/* Clips [addr, addr + size) to a function and makes it relative. false: nothing of it is inside, not even a start. */
+/* Clips [addr, addr + size) to a function and makes it relative. False if it lies outside. */
 static inline bool clip_to_function(
         uint64_t func_addr, uint64_t func_size, uint64_t addr, uint64_t size, uint64_t *start, uint64_t *end)
 {
@@ -96,11 +96,11 @@ struct flattener *flattener_new(void);
 void flattener_free(struct flattener *f);
 /* Bytes of its buffers. */
 uint64_t flattener_bytes(const struct flattener *f);
-/* Fills nodes and segments of out (whose size is set). false: no memory. May reorder the records. */
+/* Fills nodes and segments of out, whose size must be set. May reorder the records. False if out of memory. */
 bool flatten(struct flattener *f, struct func_records *records, struct flat *out);
 
 void flat_free(struct flat *f);
-/* With what malloc takes beside them. */
+/* Bytes of its memory, with malloc's overhead. */
 uint64_t flat_bytes(const struct flat *f);
 bool flat_set_name(struct flat *f, const char *name, uint32_t len);
 bool flat_reserve_segments(struct flat *f, uint32_t count);

@@ -23,16 +23,16 @@ struct active_range {
 };
 
 struct chain_link {
-	uint64_t end; /* where the first of the chain up to here ends */
+	uint64_t end; /* the lowest end in the chain up to here */
 	uint32_t node;
 };
 
-/* The first node of a record. */
+/* The first node made for a record. */
 struct first_node {
 	uint32_t parent, node; /* 0: none yet */
 };
 
-/* (record, parent) -> node, of a record's further ones. */
+/* (record, parent) -> node, for a record's further nodes. */
 struct memo_entry {
 	uint32_t record, parent, node; /* 0: free */
 };
@@ -45,9 +45,9 @@ struct flattener {
 	uint32_t depth_cap, chain_cap;
 	uint64_t *keys, *keys_spare; /* start << 32 | index of a range */
 	uint32_t keys_cap, spare_cap;
-	struct line_record *breaks; /* lines made disjoint */
+	struct line_record *breaks; /* disjoint lines */
 	uint32_t breaks_cap;
-	struct inline_range *ranges; /* ranges made disjoint within each depth */
+	struct inline_range *ranges; /* ranges, disjoint within each depth */
 	uint32_t ranges_cap;
 	uint32_t *stack;
 	uint32_t stack_cap;
@@ -55,13 +55,13 @@ struct flattener {
 	uint32_t first_cap;
 	struct memo_entry *memo;
 	uint32_t memo_cap;
-	uint32_t memo_size, memo_count; /* of this function: a power of two, of which half are free */
+	uint32_t memo_size, memo_count; /* for this function: size is a power of two, at least half of it free */
 };
 
 /* Ranges ascending by start. */
 struct ordered {
 	const struct inline_range *ranges;
-	const uint64_t *keys; /* which is next; NULL: as they lie */
+	const uint64_t *keys; /* their order; NULL: as stored */
 	uint32_t count;
 };
 
@@ -155,7 +155,7 @@ bool flat_reserve_nodes(struct flat *f, uint32_t count)
 
 /* ---- lines ---- */
 
-/* Indices of lines by start, equal starts as in the file. */
+/* Orders indices of lines by start, then by place in the file. */
 static int line_order(const void *a, const void *b, void *lines)
 {
 	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
@@ -173,8 +173,8 @@ static bool add_break(struct flattener *f, uint32_t count, uint64_t start, const
 	return true;
 }
 
-/* Puts lines order[0..n), which start at one address, on the stack: of those that can ever be on top the first in the
- * file on top. */
+/* Pushes lines order[0..n), which start at one address, without those that can never be on top. The first in the file
+ * ends up on top. */
 static uint32_t push_lines(uint32_t *stack, const struct line_record *lines, const uint32_t *order, uint32_t n)
 {
 	uint32_t kept = 0;
@@ -192,15 +192,16 @@ static uint32_t push_lines(uint32_t *stack, const struct line_record *lines, con
 	return kept;
 }
 
-/* Overlapping lines: the covering record with the greatest start holds, of equal starts the first in the file; where
- * none covers, the last that started. Leaves disjoint breaks, each holding up to the next. false: no memory. */
+/* Resolves overlaps: of the records that cover an address the one with the greatest start wins, then the first in the
+ * file; where none covers, the last one that started. Leaves disjoint breaks, each valid up to the next. False if out
+ * of memory. */
 static bool break_lines(struct flattener *f, const struct func_records *r, uint32_t *count)
 {
 	struct line_record *lines = r->lines;
 	uint32_t n = r->line_count, depth = 0, group = 0, end;
 	if (!array_reserve(&f->stack, &f->stack_cap, 2 * n, sizeof *f->stack))
 		return false;
-	uint32_t *order = f->stack + n; /* the stack proper needs n at most */
+	uint32_t *order = f->stack + n; /* the stack itself needs at most n */
 	for (uint32_t i = 0; i < n; i++)
 		order[i] = i;
 	qsort_r(order, n, sizeof *order, line_order, lines);
@@ -226,7 +227,7 @@ static bool break_lines(struct flattener *f, const struct func_records *r, uint3
 
 /* ---- inline ranges ---- */
 
-/* Sorts keys by their upper 32 bits, stable: few by insertion, many by a radix sort over the bits in use. */
+/* Sorts keys by their upper 32 bits, stably: few by insertion, many by a radix sort over the bits in use. */
 static bool sort_keys(struct flattener *f, uint32_t n, uint64_t highest)
 {
 	uint64_t *keys = f->keys;
@@ -296,7 +297,7 @@ static bool order_ranges(struct flattener *f, struct func_records *r, struct ord
 	return sort_keys(f, r->range_count, highest << 32);
 }
 
-/* A heap of indices into ranges, the first record of the file on top. */
+/* A heap of indices into ranges; the first record in the file is on top. */
 static void heap_push(uint32_t *heap, uint32_t n, const struct inline_range *ranges, uint32_t v)
 {
 	for (; n && ranges[heap[(n - 1) / 2]].record > ranges[v].record; n = (n - 1) / 2)
@@ -338,8 +339,8 @@ static bool add_range(
 	return true;
 }
 
-/* Ranges of one depth that overlap: where several cover, the first record of the file holds. Leaves f->ranges disjoint
- * in each depth, ascending by start. false: no memory. */
+/* Resolves overlaps within a depth: of several ranges that cover an address the first in the file wins. Leaves
+ * f->ranges disjoint in each depth and ascending by start. False if out of memory. */
 static bool part_ranges(struct flattener *f, struct func_records *r, uint32_t *count)
 {
 	struct inline_range *in = r->ranges;
@@ -401,7 +402,7 @@ static bool memo_grow(struct flattener *f)
 	return true;
 }
 
-/* 0: no memory. */
+/* Returns the new node; 0 if out of memory. */
 static uint32_t add_node(const struct func_records *r, struct flat *out, uint32_t record, uint32_t parent)
 {
 	if (out->node_count + 1 >= out->node_cap && !flat_reserve_nodes(out, out->node_count + 1))
@@ -413,7 +414,7 @@ static uint32_t add_node(const struct func_records *r, struct flat *out, uint32_
 	return node;
 }
 
-/* The same for a record that is under another parent first. */
+/* Like find_node, for a record that has a first node under another parent. */
 static uint32_t find_further_node(
         struct flattener *f, const struct func_records *r, struct flat *out, uint32_t record, uint32_t parent)
 {
@@ -431,7 +432,7 @@ static uint32_t find_further_node(
 	return node;
 }
 
-/* The node of a record under a parent, made when it is new; 0: no memory. */
+/* The node of a record under a parent, made if new; 0 if out of memory. */
 static inline uint32_t find_node(
         struct flattener *f, const struct func_records *r, struct flat *out, uint32_t record, uint32_t parent)
 {
@@ -454,7 +455,7 @@ static inline const struct inline_range *range_at(const struct ordered *o, uint3
 	return &o->ranges[o->keys ? (uint32_t)o->keys[i] : i];
 }
 
-/* Depths that a chain can have: one that is as deep as there are records has an empty one above it. */
+/* How deep a chain can be: at most as deep as there are records, since every depth above must be filled. */
 static uint32_t count_depths(const struct func_records *r)
 {
 	return r->deepest < r->inline_count ? r->deepest + 1 : r->inline_count;
@@ -467,7 +468,7 @@ static enum sweep_end sweep_ranges(struct flattener *f, const struct func_record
 	uint64_t steps = 1000000 + 100 * ((uint64_t)ordered->count + break_count), position = 0;
 	uint64_t next_break = break_count ? breaks->start : UINT64_MAX;
 	uint64_t next_range = ordered->count ? range_at(ordered, 0)->start : UINT64_MAX;
-	uint64_t chain_end = UINT64_MAX; /* of the one that `node` is the last of */
+	uint64_t chain_end = UINT64_MAX; /* lowest end in the chain whose last node is `node` */
 	uint32_t node = 0, line = 0, file = 0, last_node = 0, last_line = 0, last_file = 0;
 	if (!array_reserve(&f->active, &f->depth_cap, depths + 1, sizeof *f->active) ||
 	        !array_reserve(&f->chain, &f->chain_cap, depths + 1, sizeof *f->chain))
@@ -535,7 +536,7 @@ static bool begin_function(struct flattener *f, const struct func_records *r, st
 		return false;
 	if (r->inline_count)
 		memset(f->first, 0, r->inline_count * sizeof *f->first);
-	/* a large function's table is not for the next, which would have to clear it */
+	/* drop a large function's table: the next function would have to clear it */
 	if (f->memo_count)
 		memset(f->memo, 0, f->memo_size * sizeof *f->memo);
 	f->memo_size = f->memo_cap < MEMO_LEAST ? f->memo_cap : MEMO_LEAST;

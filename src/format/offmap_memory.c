@@ -3,7 +3,7 @@
 
 #include "format/offmap_memory.h"
 
-enum { STEP = 1 << 20 }; /* bytes that are worth telling */
+enum { STEP = 1 << 20 }; /* smallest change that is reported, in bytes */
 
 void offmap_memory_init(struct offmap_memory *m, const struct offmap_options *options)
 {
@@ -24,7 +24,7 @@ bool offmap_memory_set(struct offmap_memory *m, uint64_t bytes)
 {
 	uint64_t charged = atomic_load_explicit(&m->charged, memory_order_relaxed);
 	bool step = bytes > charged ? bytes - charged >= STEP : charged - bytes >= STEP;
-	/* who is not the first here leaves it to the next call */
+	/* a thread that loses this race leaves it to the next call */
 	if (step && m->charge && atomic_compare_exchange_strong(&m->charged, &charged, bytes))
 		m->charge(m->arg, (int64_t)(bytes - charged));
 	return bytes <= m->max;

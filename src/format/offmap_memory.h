@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a map takes while it is built: held against a bound, and told to who keeps account of it. Private to the
- * builders of maps. */
+/* Memory that a map takes while it is built: limited, and reported to a callback. Private to the builders of maps. */
 #ifndef FORMAT_OFFMAP_MEMORY_H
 #define FORMAT_OFFMAP_MEMORY_H
 
@@ -9,11 +8,12 @@
 #include "format/offmap.h"
 
 struct offmap_options {
-	bool nearest;          /* lookup = nearest: the symbol at or below answers, whatever its size */
-	uint64_t raw_budget;   /* pages above so many bytes wait compressed; UINT64_MAX: never */
-	enum page_codec codec; /* with this */
-	uint64_t memory_max;   /* bytes that may be held while the map is made, or ERR_TOO_LARGE; 0: no bound */
-	/* Told how what is held changes, until it is 0; from any thread. NULL: nobody. */
+	bool nearest;          /* lookup = nearest: the nearest symbol at or below answers, whatever its size */
+	uint64_t raw_budget;   /* bytes; pages beyond these are kept compressed; UINT64_MAX: no limit */
+	enum page_codec codec; /* to compress them with */
+	uint64_t memory_max;   /* most bytes held while the map is made, else ERR_TOO_LARGE; 0: no limit */
+	/* Called, on any thread, with each change in the bytes held; in the end the changes add up to 0. May be NULL.
+	 */
 	void (*charge)(void *arg, int64_t bytes);
 	void *charge_arg;
 };
@@ -26,9 +26,9 @@ struct offmap_memory {
 };
 
 void offmap_memory_init(struct offmap_memory *m, const struct offmap_options *options);
-/* All is given back. */
+/* Reports that all memory is given back. */
 void offmap_memory_release(struct offmap_memory *m);
-/* So many bytes are held now. false: more than may be. From any thread. */
+/* Sets how many bytes are held now. False if that is above memory_max. May be called on any thread. */
 bool offmap_memory_set(struct offmap_memory *m, uint64_t bytes);
 
 #endif

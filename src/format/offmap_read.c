@@ -25,8 +25,8 @@ static uint64_t piece_address(const struct page *p, uint32_t index)
 	return get_u64(p->bytes) + get_u32(p->bytes + CODE_HEADER + (size_t)CODE_ENTRY * index);
 }
 
-/* The last piece at or below an offset; pieces > 0 and the first is at or below it. Not search_before, which would look
- * at the first piece, too. */
+/* The last piece at or below an offset. There must be pieces, the first at or below it. Not search_before, which would
+ * also compare the first piece. */
 static uint32_t find_piece(const struct page *p, uint32_t pieces, uint64_t offset)
 {
 	uint32_t low = 0, high = pieces;
@@ -131,8 +131,8 @@ static uint32_t fold(uint64_t sums)
 	       (uint32_t)(sums >> 48);
 }
 
-/* The low seven bits of a code are the length of its data. Sixteen or eight at a time: a page has a hundred of them,
- * and they are summed up for every string. */
+/* Adds up the lengths of the data, which are the low seven bits of each code. Takes sixteen or eight at a time: a page
+ * has about a hundred codes, and every string needs their sum. */
 static uint32_t sum_lengths(const uint8_t *code, uint32_t count)
 {
 	static const uint64_t low7 = UINT64_C(0x007f007f007f007f);
@@ -146,7 +146,7 @@ static uint32_t sum_lengths(const uint8_t *code, uint32_t count)
 	sum = (uint32_t)(_mm_cvtsi128_si64(both) + _mm_cvtsi128_si64(_mm_unpackhi_epi64(both, both)));
 #endif
 	while (count - i >= 8) {
-		/* before a sum of 16 bits may overflow */
+		/* stop before a sum of 16 bits can overflow */
 		uint32_t stop = count - i < 1024 ? count - i : 1024;
 		uint64_t sums = 0;
 		for (stop = i + stop / 8 * 8; i < stop; i += 8) {
@@ -207,8 +207,8 @@ static bool find_segment(struct piece *p, uint64_t within, struct segment_walk *
 	return false;
 }
 
-/* The chain of inlined calls from node `node` outwards: fills answer->inlines, and gives back the call site in the
- * function itself. */
+/* Follows the chain of inlined calls outwards from `node`. Fills answer->inlines, and leaves the call site within the
+ * function itself in answer->frame. */
 static enum err read_chain(const struct page *page, const struct piece_node *nodes, uint32_t node, struct arena *arena,
         struct offmap_answer *answer)
 {
@@ -256,7 +256,8 @@ out:
 	return err;
 }
 
-/* Which function an offset is in. Where one answers, p is the piece and *within how far into it the offset is. */
+/* Finds the function at an offset. If one answers, p is its piece and *within the offset from the start of that piece.
+ */
 static enum err find_function(
         const struct page *code, uint64_t offset, struct piece *p, uint64_t *within, struct offmap_answer *answer)
 {
@@ -295,8 +296,8 @@ enum err offmap_lookup(const struct page *code, uint64_t offset, struct arena *a
 	return !err && answer->found && p.segments ? read_place(code, &p, within, arena, answer) : err;
 }
 
-/* Strings lie one behind the other, each after its length. Walking there costs a cache miss a string, so it is done
- * once a page. */
+/* Strings follow one another, each after its length. Walking them costs a cache miss per string, so it is done once per
+ * page. */
 static struct string_index *make_index(const struct page *strings, uint32_t count)
 {
 	struct reader r = {strings->bytes + STRINGS_HEADER, strings->bytes + strings->len, false};
@@ -314,10 +315,10 @@ static struct string_index *make_index(const struct page *strings, uint32_t coun
 	return index;
 }
 
-/* The page's index, made when it is not there; NULL without memory. Of two threads that make it one is the winner. */
+/* The page's index, made if it does not exist; NULL if out of memory. If two threads make it, one of them wins. */
 static const struct string_index *index_of(const struct page *strings, uint32_t count)
 {
-	/* The index is the one thing of a page that changes; no page is an object that was defined const. */
+	/* The index is the only part of a page that changes; no page object is defined const. */
 	_Atomic(struct string_index *) *slot = &((struct page *)(uintptr_t)strings)->index;
 	struct string_index *index = atomic_load_explicit(slot, memory_order_acquire), *mine = NULL;
 	if (index || !(mine = make_index(strings, count)))
@@ -333,7 +334,7 @@ enum err offmap_string_lookup(const struct page *strings, uint32_t id, struct of
 	if (strings->kind != PAGE_STRINGS || strings->codec != CODEC_RAW || strings->len < STRINGS_HEADER)
 		return ERR_CORRUPT;
 	uint32_t first = get_u32(strings->bytes), count = get_u32(strings->bytes + 4);
-	/* each string takes a byte at least */
+	/* each string takes at least one byte */
 	if (count > strings->len - STRINGS_HEADER || id < first || id - first >= count)
 		return ERR_CORRUPT;
 	const struct string_index *index = index_of(strings, count);

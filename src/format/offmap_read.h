@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading an offset map's pages: every read is bounded, a page that is not what it should be is ERR_CORRUPT and never
- * more. */
+/* Reads the pages of an offset map. Every read is bounded; a malformed page is ERR_CORRUPT and does no harm. */
 #ifndef FORMAT_OFFMAP_READ_H
 #define FORMAT_OFFMAP_READ_H
 
@@ -37,7 +36,7 @@ struct offmap_string {
 };
 
 struct offmap_call {
-	struct offmap_string function, file; /* an empty file: unknown */
+	struct offmap_string function, file; /* an empty file is unknown */
 	uint32_t line;                       /* 0: unknown */
 };
 
@@ -50,18 +49,19 @@ struct offmap_answer {
 	uint32_t inline_count;
 };
 
-/* What an offset is, from the raw code page that offmap_code_page named. Strings point into the page. */
+/* Looks up an offset in the raw code page that offmap_code_page names. Strings point into the page. ERR_CORRUPT,
+ * ERR_NO_MEMORY. */
 enum err offmap_lookup(const struct page *code, uint64_t offset, struct arena *arena, struct offmap_answer *answer);
-/* The function alone, without its place: no file, no line, no inlined calls, and no memory for them. */
+/* The same for the function only: no file, line or inlined calls, and no memory for them. ERR_CORRUPT. */
 enum err offmap_lookup_function(const struct page *code, uint64_t offset, struct offmap_answer *answer);
 
-/* A string of a raw string page: ERR_CORRUPT, ERR_NO_MEMORY. */
+/* Looks up a string in a raw string page. ERR_CORRUPT, ERR_NO_MEMORY. */
 enum err offmap_string_lookup(const struct page *strings, uint32_t id, struct offmap_string *out);
 
-/* The steps that offmap_lookup is made of, for whoever reads a page whole. */
+/* The steps of offmap_lookup, for callers that read a whole page. */
 
 struct piece {
-	uint64_t address, size, from; /* from: offset in the function where the piece starts */
+	uint64_t address, size, from; /* from: the piece's start, as an offset in the function */
 	uint64_t covered;             /* bytes it answers for; 0: endless */
 	bool is_public, has_lines;
 	uint32_t name, segments;
@@ -73,16 +73,16 @@ struct piece_node {
 	uint32_t parent, origin, call_file, call_line, file, line;
 };
 
-/* Where a walk over segments is. line = base line of the node + line_delta; file = own_file or, without has_file, the
+/* The state of a walk over segments. line = base line of the node + line_delta; file = own_file if has_file, else the
  * node's base file. */
 struct segment_walk {
 	uint32_t node, highest, own_file;
 	bool has_file;
 	uint32_t line_delta; /* modulo 2^32, as all lines */
-	uint64_t size;       /* of the segment; the last one's is 0: up to the end of the piece */
+	uint64_t size;       /* of the segment; 0 for the last one: up to the end of the piece */
 };
 
-uint32_t code_page_pieces(const struct page *p); /* 0 when the page is not sound */
+uint32_t code_page_pieces(const struct page *p); /* 0 if the page is malformed */
 bool piece_read(const struct page *p, uint32_t index, struct piece *out);
 /* Reads node `index` (from 1, in order) into nodes[index]; nodes[0] is the root. */
 bool piece_read_node(struct piece *p, struct piece_node *nodes, uint32_t index);

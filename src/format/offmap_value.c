@@ -10,7 +10,7 @@
 
 #include "base/varint.h"
 
-/* A page may be this large raw: the longest line as a string, each byte escaped to six. */
+/* The largest raw page: the longest line as a string, each byte escaped to six. */
 enum { RAW_MAX = 64 << 20 };
 
 static size_t compress_bound(enum page_codec codec, uint32_t len)
@@ -20,7 +20,7 @@ static size_t compress_bound(enum page_codec codec, uint32_t len)
 	                             : len;
 }
 
-/* Bytes written to out, or 0 when it did not become smaller. */
+/* Returns the bytes written to out, or 0 if that is not smaller. */
 static size_t compress(enum page_codec codec, uint8_t *out, size_t room, const uint8_t *in, uint32_t len)
 {
 	size_t n = 0;
@@ -64,7 +64,7 @@ static void write_header(uint8_t *at, const struct value_id *id, uint8_t codec, 
 	put_u32(at, raw_len);
 }
 
-/* False without a sum: nothing is believed then. */
+/* False if the sum cannot be computed; then nothing is believed. */
 static bool sum_of(uint64_t *sum, struct mac *mac, const uint8_t *header, const uint8_t *payload, size_t len)
 {
 	if (mac)

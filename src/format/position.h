@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Addresses, and the end behind the last one, which no uint64_t holds. */
+/* An address, or the end of the address space, which does not fit into a uint64_t. */
 #ifndef FORMAT_POSITION_H
 #define FORMAT_POSITION_H
 

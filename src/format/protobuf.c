@@ -29,7 +29,7 @@ static bool read_tag(struct proto *p, struct proto_field *f)
 	return f->number != 0 || fault(p, "field number 0");
 }
 
-/* What follows the tag of anything but a group. */
+/* Reads what follows the tag, unless it is a group. */
 static bool read_value(struct proto *p, struct proto_field *f)
 {
 	switch (f->wire) {
@@ -51,7 +51,7 @@ static bool read_value(struct proto *p, struct proto_field *f)
 	}
 }
 
-/* Skips to the end of the group `number`. The open groups within it are a stack of their numbers. */
+/* Skips to the end of the group `number`. The numbers of open groups within it are on a stack. */
 static bool skip_group(struct proto *p, uint32_t number)
 {
 	uint32_t open[PROTO_DEPTH_MAX];

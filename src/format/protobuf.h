@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Protobuf's wire format: the fields of a message one after the other, and how fields are written. */
+/* Protobuf's wire format: reads the fields of a message one after the other, and writes fields. */
 #ifndef FORMAT_PROTOBUF_H
 #define FORMAT_PROTOBUF_H
 
@@ -14,15 +14,15 @@ struct proto_field {
 	uint32_t number; /* from 1 */
 	enum proto_wire wire;
 	uint64_t value;    /* of a varint */
-	struct str bytes;  /* of PROTO_BYTES, in the message */
+	struct str bytes;  /* for PROTO_BYTES; points into the message */
 	const uint8_t *at; /* its first byte */
 };
 
-/* A place in a message. */
+/* A position in a message. */
 struct proto {
 	struct reader in;
-	const char
-	        *fault; /* after proto_next gave false: what is wrong with the field at `at`; NULL: the message ended */
+	const char *fault; /* after proto_next has returned false: what is wrong with the field at `at`; NULL: the
+	                      message ended */
 	const uint8_t *at;
 };
 
@@ -32,7 +32,7 @@ static inline struct proto proto_start(struct str message)
 	return (struct proto){.in = {p, p + message.len, false}, .at = p};
 }
 
-/* The next field. A group is skipped as a whole; its contents must be sound. */
+/* Reads the next field. Groups are skipped; their contents must be well-formed. */
 bool proto_next(struct proto *p, struct proto_field *f);
 
 static inline uint8_t *proto_put_tag(uint8_t *out, uint32_t number, enum proto_wire wire)
@@ -40,7 +40,7 @@ static inline uint8_t *proto_put_tag(uint8_t *out, uint32_t number, enum proto_w
 	return varint_put(out, (uint64_t)number << 3 | wire);
 }
 
-/* Two varints. */
+/* Writes a field of type varint. */
 static inline uint8_t *proto_put_varint(uint8_t *out, uint32_t number, uint64_t value)
 {
 	return varint_put(proto_put_tag(out, number, PROTO_VARINT), value);

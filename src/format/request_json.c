@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads a symbolication request in one pass, without a tree of values and without recursion.
+ * Reads a symbolication request in one pass, without a tree of values or recursion.
  *
  * Anything that does not belong into a request, be it a wrong type or broken JSON, stops the reading. The value of the
  * current key is then skipped like any JSON value, which finds what is wrong with the JSON. If nothing is, the refusal
  * is kept until the object ends, because a later key of the same name replaces the value. So each byte is looked at a
  * small constant number of times, whatever the body contains.
  *
- * What has been read lies in lists that are cut back when a value is replaced. At the end they are copied to the arena
- * in exact size.
+ * What has been read is kept in lists, which are cut back when a value is replaced. At the end they are copied to the
+ * arena in exact size.
  */
 #include <config.h>
 
@@ -28,7 +28,7 @@ enum {
 
 #define INDEX_HUGE INT32_MAX /* stands for every module_index from here on: no memory map is so long */
 
-/* Why a request is refused. It is put into words only when it is certain, since a body may hold millions of reasons
+/* Why a request is refused. The text is made only once the refusal is final, since a body may hold millions of reasons
  * that turn out not to count. */
 struct refusal {
 	const char *what, *rest; /* around detail */
@@ -151,7 +151,7 @@ static enum err refuse_frame(struct reading *r, const char *what)
 	return ERR_BAD_REQUEST;
 }
 
-/* what ends in "at most ". */
+/* `what` ends in "at most ". */
 static enum err refuse_number(struct reading *r, const char *what, uint64_t limit)
 {
 	refuse_body(r, what);
@@ -173,7 +173,7 @@ static inline enum err read_items(struct reading *r, enum err (*read_item)(struc
 	return more < 0 ? refuse_body(r, "broken list") : ERR_OK;
 }
 
-/* Keeps an integer, but neither reals nor what is not a number. */
+/* Keeps integers, but no reals and nothing that is not a number. */
 static inline bool read_index(struct reading *r, int32_t *module)
 {
 	struct scan_number n;
@@ -364,7 +364,7 @@ static void show_index(struct refusal *f, int32_t module, struct str huge)
 		        huge.data, huge.len > INDEX_SHOWN ? "..." : "");
 }
 
-/* Names the first frame of the job whose module_index is not in its memory map of so many modules. */
+/* Names the job's first frame whose module_index is not below `modules`, the length of its memory map. */
 static enum err refuse_index(struct reading *r, size_t modules)
 {
 	const uint32_t *counts = (const uint32_t *)r->stacks.items + r->job.stacks;
@@ -498,7 +498,7 @@ static size_t escaped_bytes(const struct raw_module *m)
 	return (scan_has_escape(m->name) ? m->name.len : 0) + (scan_has_escape(m->id) ? m->id.len : 0);
 }
 
-/* The decoded form: the body itself where nothing is escaped, else at *room, which moves on. */
+/* The decoded form: the body itself if nothing is escaped, else a copy at *room, which moves on. */
 static struct str decoded(struct str raw, char **room)
 {
 	if (!scan_has_escape(raw))
@@ -508,7 +508,7 @@ static struct str decoded(struct str raw, char **room)
 	return text;
 }
 
-/* A reply may not contain half a surrogate pair. */
+/* Replaces half surrogate pairs, which a reply may not contain. */
 static bool mend(struct str *raw, struct arena *arena)
 {
 	if (!scan_has_half(*raw))
@@ -552,7 +552,7 @@ static struct request_module *copy_modules(const struct list *l, struct arena *a
 	return modules;
 }
 
-/* frames lie one stack behind the other */
+/* frames holds the frames of all stacks, one stack after the other */
 static struct request_stack *copy_stacks(const struct list *l, struct request_frame *frames, struct arena *arena)
 {
 	const uint32_t *counts = l->items;

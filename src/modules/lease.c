@@ -87,8 +87,7 @@ void leases_renew(struct leases *ls, struct mc_client *c)
 		const struct renewal *r = &list[i];
 		enum mc_status status = page_memcached_lease_renew(c, &r->hash, r->token, r->marker);
 		bool held = note_renewal(ls, r->token, status);
-		if (!held &&
-		        status == MC_OK) /* its load gave it back meanwhile, so the renewal may have taken it anew */
+		if (!held && status == MC_OK) /* given back meanwhile: this took it anew */
 			page_memcached_lease_release(c, &r->hash, r->token);
 	}
 	free(list);

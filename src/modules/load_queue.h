@@ -16,9 +16,8 @@ enum { LOAD_CHAINS = 1024 };
 
 struct load_queue {
 	struct load_means *means;
-	struct leases *
-	        leases; /* loads whose lease another host holds wait there; they occupy no thread and are no transfer */
-	uint64_t seed;  /* for hashing, so that clients cannot choose modules that share a chain */
+	struct leases *leases; /* their loads, which other hosts run, take no thread and are no transfer */
+	uint64_t seed;         /* for hashing, so that clients cannot choose modules that share a chain */
 	LIST_HEAD(, load) chains[LOAD_CHAINS];
 	TAILQ_HEAD(, load_wait) turns; /* requests that have loads queued */
 	unsigned transfers;            /* loads that count as transfers */
