@@ -100,9 +100,9 @@ def holds_sanitizer(kind):
         return f"lib{kind}" in libraries or f"__{kind}_init".encode() in f.read()
 
 
-def less_with_threads_watched(count):
-    """ThreadSanitizer takes ten times as long, and sees as much with a quarter."""
-    return count // 4 if holds_sanitizer("tsan") else count
+def less_when_watched(count):
+    """A sanitizer takes up to ten times as long, and sees as much with a quarter."""
+    return count // 4 if has_sanitizer() else count
 
 
 def another_version():

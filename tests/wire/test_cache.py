@@ -15,7 +15,7 @@ from urllib.parse import quote
 import pytest
 
 from client import job
-from stack import KEYS_TOOL, Relay, Stack, another_version, less_with_threads_watched, seed_of, wait_for
+from stack import KEYS_TOOL, Relay, Stack, another_version, less_when_watched, seed_of, wait_for
 from symbols import SAMPLE, SAMPLE_FRAMES, debug_id, differences, run_gensym, tiny
 
 APP = ["app", debug_id("app")]
@@ -372,7 +372,7 @@ def test_memcached_too_small(gensym):
         for turn in range(3):
             for module, right in zip(modules, answers):
                 part = right[turn::3]
-                part = part[: less_with_threads_watched(len(part))]
+                part = part[: less_when_watched(len(part))]
                 assert wrong_answers(s.client, module, part) == []
         with s.memcached[0].raw() as raw:
             assert int(raw.stats()["evictions"]) > 0
@@ -432,7 +432,7 @@ def test_some_values_spoilt(gensym, kind):
     """A third of the values, so that good roots lead to bad pages."""
     random.seed(seed_of(kind))
     with Stack() as s:
-        answers = add_big(s, gensym, functions=less_with_threads_watched(3000))
+        answers = add_big(s, gensym, functions=less_when_watched(3000))
         assert wrong_answers(s.client, BIG, answers) == []
         stored(s)
         for turn in range(3):

@@ -14,7 +14,7 @@ import uuid
 import pytest
 
 from client import Client
-from stack import DAEMON, ROOT, Stack
+from stack import DAEMON, ROOT, Stack, less_when_watched
 from symbols import debug_id
 
 SYMBTOOL = os.environ.get("SYMBTOOL", os.path.join(os.path.dirname(os.path.abspath(DAEMON[-1])), "symbtool"))
@@ -560,12 +560,13 @@ def test_memory_is_bounded(program):
     """One line of 200 MB, ten million frames, modules without end."""
     at = symbol_address(program, "faulty")
     most = 200 << 20
-    memory, count, _ = pump(b"x" * (1 << 20) for _ in range(200))
-    assert count == 200 << 20 and memory < most
-    memory, count, errors = pump(b"nobody.so+0x1\n" * 100_000 for _ in range(100))
-    assert "10000000 frames" in errors and count == 140_000_000 and memory < most
-    memory, count, errors = pump(b"".join(b"/%d/%d.so+0x1\n" % (i, k) for k in range(1000)) for i in range(100))
-    assert "100000 frames" in errors and memory < most
+    large, many = less_when_watched(200), less_when_watched(100)
+    memory, count, _ = pump(b"x" * (1 << 20) for _ in range(large))
+    assert count == large << 20 and memory < most
+    memory, count, errors = pump(b"nobody.so+0x1\n" * 100_000 for _ in range(many))
+    assert f"{many * 100_000} frames" in errors and count == many * 1_400_000 and memory < most
+    memory, count, errors = pump(b"".join(b"/%d/%d.so+0x1\n" % (i, k) for k in range(1000)) for i in range(many))
+    assert f"{many * 1000} frames" in errors and memory < most
     memory, _, errors = pump(f"{program}+{at:#x}\n".encode() * 100_000 for _ in range(3))
     assert "300000 named" in errors and memory < most
 

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from client import job
-from stack import Stack, less_with_threads_watched, seed_of, wait_for
+from stack import Stack, less_when_watched, seed_of, wait_for
 from symbols import SAMPLE, debug_id, differences, make_bucket, module_line, read_answers, run_gensym
 
 CLIENTS = 4
@@ -132,8 +132,8 @@ SHAPES = {
 def test_generated(gensym, tmp_path, shape, compress):
     with Stack(symbols=tmp_path / "symbols") as s:
         module = ["generated.pdb", debug_id(shape)]
-        answers = run_gensym(gensym, s.symbols, module, "-f", str(less_with_threads_watched(20_000)), *SHAPES[shape], answers=3000, compress=compress)
-        assert len(answers) > less_with_threads_watched(2000)
+        answers = run_gensym(gensym, s.symbols, module, "-f", str(less_when_watched(20_000)), *SHAPES[shape], answers=3000, compress=compress)
+        assert len(answers) > less_when_watched(2000)
         assert ask_all(s, module, answers)[:10] == []
         assert s.bucket.hits() == 1
         frame = s.client.frames(module, [int(answers[0]["offset"], 16)])[0]
@@ -252,7 +252,7 @@ def test_few_of_a_large_file(gensym, tmp_path, shape, compress):
     """Without memcached, so that pages which are not made are nowhere."""
     with Stack(symbols=tmp_path / "symbols", memcached=0) as s:
         module = ["few.pdb", debug_id(shape)]
-        answers = run_gensym(gensym, s.symbols, module, "-f", str(less_with_threads_watched(20_000)), *SHAPES[shape], answers=1000, compress=compress)
+        answers = run_gensym(gensym, s.symbols, module, "-f", str(less_when_watched(20_000)), *SHAPES[shape], answers=1000, compress=compress)
         assert ask_few(s.client, module, answers, 1) == []
         assert s.node.metrics()[MADE] > 0
         with ThreadPoolExecutor(8) as pool:
