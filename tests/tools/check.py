@@ -53,7 +53,7 @@ SANITIZER_OPTIONS = {
 }
 BUILDS = {
     "check": ["--enable-werror"],
-    "check-clang": ["--enable-werror", "CC=clang", "--without-isal"],
+    "check-clang": ["--enable-werror", "CC=clang", "CFLAGS=-O0", "--without-isal"],
     "check-asan": ["--enable-werror", "--enable-sanitizer=address"],
     "check-tsan": ["--enable-werror", "--enable-sanitizer=thread"],
 }

@@ -91,6 +91,7 @@ def build(directory, target):
         "GOFLAGS": "-mod=mod -modcacherw",
         "GOTOOLCHAIN": "local",
         "CGO_ENABLED": "0",
+        "GOGC": "400",
     }
     for name in ("GOMODCACHE", "GOROOT"):
         environment.pop(name, None)
@@ -99,7 +100,7 @@ def build(directory, target):
         go = find_go(work, environment)
         print(f"building {MODULE}", file=sys.stderr, flush=True)
         done = subprocess.run(
-            [go, "install", "-p", "2", "-gcflags=all=-N -l", "-ldflags=-s -w", MODULE],
+            [go, "install", "-p", "2", "-gcflags=all=-N -l -dwarf=false", "-ldflags=-s -w", MODULE],
             env=environment, cwd=work, capture_output=True, text=True, timeout=BOUND, check=False,
         )  # fmt: skip
         if done.returncode:
