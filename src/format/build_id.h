@@ -30,8 +30,8 @@ struct build_id_question {
 	bool has_first;
 	uint8_t first[GUID_BYTES]; /* if the executable is little-endian */
 };
-/* Accepts 32 hex digits; 33, if the last is 0; or another even number from 2 to 128, except 34 to 38 digits that are a
- * debug id with an age. False if the id cannot mean a build id. */
+/* Accepts 32 hex digits; 33, if the last is 0; or another even number from 2 to 128, except 34 to 38, which are a debug
+ * id with an age. False if the id cannot mean a build id. */
 bool build_id_question_parse(struct build_id_question *q, struct str id);
 /* All questions that a build id answers. */
 enum { BUILD_ID_QUESTIONS = 5 };

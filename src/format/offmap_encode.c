@@ -279,7 +279,7 @@ static bool add_slot(struct encoder *e, const struct string_table *strings, uint
 {
 	struct string_slot *s = &strings->slots[slot];
 	if (s->external) {
-		s->local = add_external(e, s->text);
+		s->local = add_external(e, s->id);
 	} else if (s->defined) {
 		s->local = add_string(e, strings->texts + s->text, s->len);
 	} else {

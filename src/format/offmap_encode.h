@@ -10,9 +10,12 @@
  * because every record visits one or two of them in random order. */
 struct string_slot {
 	uint32_t page, local; /* where it was last written: page number + 1, index there */
-	uint32_t text;        /* offset of a short text in `texts`, or the id in the string pages */
-	uint16_t len;         /* of the short text */
-	bool external : 1;    /* text is an id */
+	union {
+		uint32_t text; /* offset in `texts` */
+		uint32_t id;   /* if external: in the string pages */
+	};
+	uint16_t len; /* of the text; unless external */
+	bool external : 1;
 	bool defined : 1;
 	bool is_origin : 1; /* if undefined: an origin is "<unknown>", a file is empty */
 };

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Flattening: the line and INLINE records of one function become segments that do not overlap, each with a line, a file
- * and a node of a tree of inlined calls.
+ * Flattening turns the line and INLINE records of one function into segments that do not overlap, each with a line, a
+ * file and a node in a tree of inlined calls.
  *
- * INLINE ranges are swept by address. active[d] is the range of depth d that covers the position; the chain is the
+ * INLINE ranges are swept by address. active[d] is the range of depth d that covers the position. The chain is the
  * longest run of depths from 0 that all cover it (docs: "at each depth from 0 the INLINE that covers, until none
- * does"), so a range whose parent is not there yet stays in active[] and joins the chain when the parent starts. A node
- * is one INLINE record under one parent node: the same record may sit under several.
+ * does"), so a range whose parent has not started stays in active[] and joins the chain when the parent starts. A node
+ * is one INLINE record under one parent node: the same record may be under several parents.
  */
 #include <config.h>
 

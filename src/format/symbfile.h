@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The symbfile format: protobuf messages with the functions, lines and inlined calls of one executable.
- * docs/symbfile.md gives the bytes. */
+ * docs/symbfile.md describes the bytes. */
 #ifndef FORMAT_SYMBFILE_H
 #define FORMAT_SYMBFILE_H
 
@@ -13,19 +13,19 @@
 
 enum { SYMBFILE_MESSAGE_MAX = 16 << 20 }; /* bytes */
 
-/* What a file is about. */
+/* What a file contains. */
 enum symbfile_kind { SYMBFILE_RANGES, SYMBFILE_RETURNPADS };
 enum { SYMBFILE_KINDS = 2 };
 /* "ranges", "returnpads" */
 extern const char *const symbfile_kind_names[SYMBFILE_KINDS];
 
-/* From the start of the range to the next entry's offset, or the range's end. */
+/* Covers the addresses from its offset to the next entry's, or to the end of the range. */
 struct symbfile_line {
-	uint32_t offset; /* from the range's start, summed up (mod 2^32) */
+	uint32_t offset; /* from the range's start, absolute (mod 2^32) */
 	uint32_t line;   /* 0: unknown */
 };
 
-/* A function (depth 0) or an inlined call, over one range of addresses. */
+/* A function (depth 0) or an inlined call, on one range of addresses. */
 struct symbfile_range {
 	uint64_t va, length; /* ELF virtual address; bytes, below 2^32 */
 	uint32_t depth, call_line;
@@ -40,15 +40,15 @@ struct symbfile_frame {
 	uint32_t line;         /* 0: unknown */
 };
 
-/* The frames of the instruction after a call, whose address is va + 1. */
+/* The frames of a call, whose return address is va + 1. */
 struct symbfile_pad {
 	uint64_t va;
 	const struct symbfile_frame *frames; /* outermost first */
 	size_t count;
 };
 
-/* Receives records in the order of the file; what they point to exists only during the call. Any result but ERR_OK ends
- * the reading with that error, whose text the sink has set. If a member is NULL, such records are refused
+/* Receives records in the order of the file; what they point to is valid only during the call. Any result but ERR_OK
+ * ends the reading with that error, whose text the sink has set. If a member is NULL, its kind of record is refused
  * (ERR_CORRUPT). */
 struct symbfile_sink {
 	enum err (*range)(void *arg, const struct symbfile_range *r, struct error *e);
@@ -73,14 +73,14 @@ struct symbfile_writer;
 struct symbfile_writer *symbfile_writer_new(
         enum err (*write)(void *arg, const uint8_t *data, size_t len, struct error *e), void *arg);
 void symbfile_writer_free(struct symbfile_writer *w);
-/* Strings must be UTF-8. Records are held until their string table is written, in at most some 64 MiB. ERR_TOO_LARGE:
- * no message can hold the record (4 GiB of addresses, a million frames, 16 MiB of strings); it is left out, and the
- * file goes on. Any other error ends the file. */
+/* Strings must be UTF-8. Records are kept until their string table is written, in at most some 64 MiB. ERR_TOO_LARGE:
+ * no message can hold the record (4 GiB of addresses, a million frames, 16 MiB of strings); it is left out, and writing
+ * may go on. After any other error it may not. */
 enum err symbfile_write_range(struct symbfile_writer *w, const struct symbfile_range *r, struct error *e);
 enum err symbfile_write_pad(struct symbfile_writer *w, const struct symbfile_pad *p, struct error *e);
 /* The most bytes that the file can have if it is finished now. */
 uint64_t symbfile_writer_bound(const struct symbfile_writer *w);
-/* Writes what is held. */
+/* Writes the records that are still kept. */
 enum err symbfile_writer_finish(struct symbfile_writer *w, struct error *e);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Records come in any order and from several files, so all are held until the end: each string once, escaped; line
+ * Records come in any order and from several files, so all are kept until the end: each string once, escaped; line
  * tables and frames of pads as varints. Then they are sorted and swept (symbfile_sweep.c).
  */
 #include <config.h>
@@ -20,9 +20,9 @@
 
 enum {
 	STRING_MAX = 1 << 20,    /* bytes; a longer string is cut, so that a page can hold it escaped */
-	STRING_MEAN = 4096,      /* each use of a string costs its length again, so strings that are */
-	STRINGS_FREE = 64 << 20, /* longer than this on average are cut to it, after so many bytes */
-	PLAIN_DEPTHS = 1 << 16,  /* depths below need no renumbering */
+	STRING_MEAN = 4096,      /* each use of a string writes it again. So strings */
+	STRINGS_FREE = 64 << 20, /* are cut to STRING_MEAN if, after this many bytes, their mean is above it */
+	PLAIN_DEPTHS = 1 << 16,  /* depths below this need no renumbering */
 };
 
 struct symbfile_map *symbfile_map_new(const struct offmap_options *options)
@@ -34,7 +34,7 @@ struct symbfile_map *symbfile_map_new(const struct offmap_options *options)
 	offmap_memory_init(&m->memory, options);
 	m->slot_count = 1; /* slot 0: none */
 	arena_init(&m->texts, SIZE_MAX);
-	/* without a salt only the defence against chosen strings is weaker */
+	/* without a salt, only the defence against chosen strings is weaker */
 	if (getrandom(&m->salt, sizeof m->salt, GRND_NONBLOCK) < 0)
 		m->salt = (uintptr_t)m;
 	m->slot_cap = 64;
@@ -92,7 +92,7 @@ static bool escape(struct symbfile_map *m, struct str s, uint32_t *len)
 	return true;
 }
 
-/* Escaping lengthens a string or leaves it as it is. */
+/* Escaping never shortens a string. */
 static bool same_string(struct symbfile_map *m, const struct map_string *slot, struct str s)
 {
 	uint32_t len;
@@ -156,7 +156,6 @@ static bool intern_name(struct symbfile_map *m, struct str s, uint32_t *slot)
 
 /* ---- records ---- */
 
-/* Appends numbers as varints. */
 static bool blob_put(struct symbfile_map *m, const uint64_t *numbers, unsigned count)
 {
 	if (m->blob_cap - m->blob_len < count * VARINT_MAX) {
@@ -186,7 +185,7 @@ static bool put_line(struct symbfile_map *m, struct range_record *r, struct symb
 	return true;
 }
 
-/* An address has the line of the entry before the first one that starts behind it. So an entry that goes back (offsets
+/* The line of an address is in the entry before the first one that starts after it. So an entry that goes back (offsets
  * wrap at 32 bits) replaces the one with the highest offset so far, and the first entry past the range ends the table.
  * The kept entries ascend. */
 static bool keep_lines(struct symbfile_map *m, const struct symbfile_range *range, struct range_record *r)
@@ -215,7 +214,7 @@ static bool keep_range(struct symbfile_map *m, const struct symbfile_range *rang
 	        .depth = range->depth,
 	        .call_file = PARENTS_FILE,
 	        .call_line = range->call_line,
-	        .below = m->range_count};
+	        .arrival = m->range_count};
 	if (r.va && r.length > 0 - r.va)
 		r.length = 0 - r.va;
 	if (!intern_name(m, range->func, &r.func) || (range->has_file && !intern_text(m, range->file, &r.file)) ||
@@ -280,7 +279,7 @@ struct symbfile_sink symbfile_map_sink(struct symbfile_map *m)
 
 /* ---- the end ---- */
 
-/* Ranges that start at one address: the longer first, then in order of arrival, so that the one that answers comes
+/* Of ranges that start at one address the longer comes first, then the earlier one, so that the one that answers comes
  * last. */
 static int range_order(const void *a, const void *b)
 {
@@ -289,7 +288,7 @@ static int range_order(const void *a, const void *b)
 		return x->va < y->va ? -1 : 1;
 	if (x->length != y->length)
 		return x->length > y->length ? -1 : 1;
-	return (x->below > y->below) - (x->below < y->below);
+	return (x->arrival > y->arrival) - (x->arrival < y->arrival);
 }
 
 static int pad_order(const void *a, const void *b)
@@ -306,7 +305,7 @@ static int number_order(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Joins functions of one name that adjoin or overlap into symbols. */
+/* Joins adjoining or overlapping functions of the same name into symbols. */
 static bool find_symbols(struct symbfile_map *m)
 {
 	uint32_t *newest = calloc(m->slot_count, sizeof *newest); /* symbol + 1 of a name */
@@ -332,7 +331,7 @@ static bool find_symbols(struct symbfile_map *m)
 	return ok;
 }
 
-/* Renumbers depths, which may be any number, for the sweep, which needs small ones. */
+/* Renumbers the depths, which may be arbitrarily large, because the sweep needs small ones. */
 static bool number_depths(struct symbfile_map *m)
 {
 	uint32_t deepest = 0, count = 0;
@@ -360,7 +359,7 @@ static bool number_depths(struct symbfile_map *m)
 	return true;
 }
 
-/* Sorting may take as much again. */
+/* Sorting may take as much memory again. */
 static bool sort_records(struct symbfile_map *m)
 {
 	uint64_t ranges = (uint64_t)m->range_count * sizeof *m->ranges, pads = (uint64_t)m->pad_count * sizeof *m->pads;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An offset map of the symbfiles of one executable: ranges and return pads together. */
+/* Builds the offset map of one executable from its symbfiles: ranges and return pads together. */
 #ifndef FORMAT_SYMBFILE_MAP_H
 #define FORMAT_SYMBFILE_MAP_H
 
@@ -14,8 +14,8 @@ void symbfile_map_free(struct symbfile_map *m);
 /* Takes the records of any number of symbfiles, with parts in any order. ERR_NO_MEMORY; ERR_TOO_LARGE: the map would
  * hold more than options->memory_max. */
 struct symbfile_sink symbfile_map_sink(struct symbfile_map *m);
-/* The map; the caller fills its generation and text_bytes. ERR_NO_MEMORY, ERR_TOO_LARGE. Without any record it is a map
- * that answers nothing. */
+/* The map; the caller sets its generation and text_bytes. ERR_NO_MEMORY, ERR_TOO_LARGE. Without any record, the map
+ * answers nothing. */
 enum err symbfile_map_finish(struct symbfile_map *m, struct offmap **out);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads symbfiles as they arrive: messages may be cut anywhere. */
+/* Reads symbfiles as they arrive, in chunks that may cut messages anywhere. */
 #include <config.h>
 
 #include "format/symbfile.h"
@@ -18,15 +18,15 @@ enum state { STATE_MAGIC, STATE_LENGTH, STATE_TYPE, STATE_BODY, STATE_SKIP };
 
 struct symbfile_reader {
 	struct symbfile_sink sink;
-	struct error error; /* stays; code ERR_OK: none */
+	struct error error; /* the first error, which is final; code ERR_OK: none */
 	enum state state;
 	uint64_t at;       /* bytes of the file taken so far */
 	uint64_t start;    /* where the message began */
 	uint64_t value;    /* of the varint that is being read */
-	unsigned digits;   /* of it, or of the magic */
-	uint64_t left;     /* of the body that is still to come */
+	unsigned digits;   /* bytes read of value, or of the magic */
+	uint64_t left;     /* bytes of the body still to come */
 	uint32_t type;     /* of the message */
-	bool begun;        /* the Header was there */
+	bool begun;        /* the Header has been read */
 	struct buffer buf; /* a body that came in pieces */
 	bool has_va;
 	uint64_t va; /* of the record before */
@@ -76,7 +76,7 @@ static enum err corrupt(struct symbfile_reader *r, uint64_t offset, const char *
 	return error_set(&r->error, ERR_CORRUPT, "byte %" PRIu64 ": %s", offset, text);
 }
 
-/* The file offset of a byte of the body, which has been read as a whole. */
+/* The file offset of a byte of the body. The whole body must have been read. */
 static uint64_t offset_of(const struct symbfile_reader *r, struct str body, const uint8_t *at)
 {
 	return r->at - body.len + (uint64_t)(at - (const uint8_t *)body.data);
@@ -91,7 +91,7 @@ static enum err check_body(struct symbfile_reader *r, struct str body, enum err 
 
 /* ---- records ---- */
 
-/* Makes the address absolute; the next one may be relative to it. */
+/* Makes the address absolute, and keeps it: the next one may be relative to it. */
 static enum err resolve_address(struct symbfile_reader *r, const struct wire_address *a, uint64_t *va)
 {
 	if (a->kind == ADDRESS_NONE)
@@ -113,7 +113,7 @@ static enum err resolve_ref(struct symbfile_reader *r, uint32_t ref, uint64_t of
 	return ERR_OK;
 }
 
-/* *If there is no text, s stays as it is. */
+/* If there is no text, *s is unchanged. */
 static enum err resolve_text(struct symbfile_reader *r, struct str body, const struct wire_text *t, struct str *s)
 {
 	if (t->kind == TEXT_REF)
@@ -156,7 +156,7 @@ static enum err sum_lines(struct symbfile_reader *r, struct symbfile_range *out)
 	return ERR_OK;
 }
 
-/* A sink that gave no text is given one. */
+/* Adds an error text if the sink has set none. */
 static enum err sink_result(struct symbfile_reader *r, enum err err)
 {
 	if (err && !r->error.code)
@@ -250,7 +250,7 @@ static enum err take_magic(struct symbfile_reader *r, uint8_t byte)
 	return ERR_OK;
 }
 
-/* *done: r->value is complete. Bits beyond 64 are dropped here, as the reference does. */
+/* *done: r->value is complete. Drops bits beyond 64, as the reference implementation does. */
 static enum err take_digit(struct symbfile_reader *r, uint8_t byte, bool *done)
 {
 	if (r->digits == 0)
@@ -303,7 +303,7 @@ static enum err take_type(struct symbfile_reader *r, uint8_t byte)
 	return err || !done ? err : begin_body(r);
 }
 
-/* Takes n bytes; the body has at least as many left. A body within one chunk is not copied. */
+/* Takes n bytes, at most r->left. A body within one chunk is not copied. */
 static enum err take_body(struct symbfile_reader *r, const uint8_t *data, size_t n)
 {
 	bool skip = r->state == STATE_SKIP;
@@ -323,7 +323,7 @@ static enum err take_body(struct symbfile_reader *r, const uint8_t *data, size_t
 	return err;
 }
 
-/* Takes at least one of the bytes; *used says how many. */
+/* Takes at least one byte; *used says how many. */
 static enum err take_some(struct symbfile_reader *r, const uint8_t *data, size_t len, size_t *used)
 {
 	*used = r->state < STATE_BODY ? 1 : len < r->left ? len : (size_t)r->left;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The contents of symbfiles, compact, between reading and the sweep. Private to the map of symbfiles. */
+/* The records of symbfiles in compact form, between reading and the sweep. Private to symbfile_map. */
 #ifndef FORMAT_SYMBFILE_RECORDS_H
 #define FORMAT_SYMBFILE_RECORDS_H
 
@@ -12,8 +12,8 @@
 #define PARENTS_FILE UINT32_MAX /* a call_file that is that of the record around */
 
 enum {
-	CHAIN_MAX = 10000, /* most frames of an address; deeper ones are left out */
-	CHAIN_SHORT = 8,   /* the same, after ranges that do not nest have cost too much */
+	CHAIN_MAX = 10000, /* most frames at an address; deeper ones are left out */
+	CHAIN_SHORT = 8,   /* the same, once ranges that do not nest have cost too much */
 	NODES_PER_RANGE = 4,
 	NODES_FREE = 4096, /* too much means more than this many nodes for each range, plus this many */
 };
@@ -21,18 +21,22 @@ enum {
 /* A range, or one more piece of it. Strings are slots of the map, 0: none. */
 struct range_record {
 	uint64_t va, length; /* length > 0; va + length is at most 2^64 */
-	uint64_t lines;      /* in the blob: of the next line */
+	uint64_t lines;      /* offset of the next line in the blob */
 	uint32_t lines_left;
-	uint32_t offset, line; /* the line that holds at the position of the sweep; 0 before the first */
-	uint32_t depth;        /* once sorted: its index among the existing depths */
+	uint32_t offset, line; /* the line at the sweep's position; 0 before the first */
+	uint32_t depth;        /* as in the file; once sorted, its rank among the depths that occur */
 	uint32_t func, file, call_file, call_line;
-	uint32_t below;  /* order of arrival; in the sweep the record + 1 of this depth that it hides */
-	uint32_t symbol; /* of a function: index + 1 */
+	union {
+		uint32_t arrival; /* until sorted: order of arrival */
+		uint32_t below;   /* in the sweep: the record of this depth that it hides, + 1; 0: none */
+	};
+	uint32_t symbol; /* for a function: index + 1 */
 };
 
 struct pad_record {
 	uint64_t va;
-	uint64_t frames; /* in the blob, in order of arrival: count, then function, file and line of each */
+	uint64_t frames; /* offset in the blob, which is in order of arrival: count, then function, file and line of
+	                    each */
 };
 
 /* Adjoining pieces of one function. */
@@ -43,19 +47,19 @@ struct range_symbol {
 struct map_string {
 	char *text; /* escaped, in the arena */
 	uint32_t len;
-	uint32_t external; /* id in the string pages; 0: not given out */
-	uint64_t hash;     /* salted, of the text as it came */
+	uint32_t external; /* id in the string pages; 0: none assigned */
+	uint64_t hash;     /* salted hash of the unescaped text */
 };
 
 struct symbfile_map {
 	struct offmap_options options;
 	struct map_string *slots;
 	uint32_t slot_count, slot_cap;
-	uint32_t *table; /* slots by hash, 0: free; no map64, which takes 16 bytes a slot instead of 4 */
+	uint32_t *table; /* slots by hash, 0: free; not map64, which takes 16 bytes a slot instead of 4 */
 	uint32_t table_size;
 	uint64_t salt; /* so that nobody can choose strings with equal hashes */
 	struct arena texts;
-	uint64_t strings, string_bytes; /* that came */
+	uint64_t strings, string_bytes; /* received */
 	uint8_t *scratch;               /* escaped text */
 	uint32_t scratch_cap;
 	struct range_record *ranges;
@@ -77,7 +81,7 @@ static inline position range_end(const struct range_record *r)
 	return (position)r->va + r->length;
 }
 
-/* Charges what is held, and `more` beside it. false: more than allowed. */
+/* Charges the memory held, plus `more`. False if that is more than allowed. */
 static inline bool symbfile_map_count(struct symbfile_map *m, uint64_t more)
 {
 	uint64_t bytes = m->texts.used + (uint64_t)m->slot_cap * sizeof *m->slots +
@@ -88,7 +92,7 @@ static inline bool symbfile_map_count(struct symbfile_map *m, uint64_t more)
 	return !m->too_large;
 }
 
-/* Writes the records, sorted and with their symbols, to pages of e. false if out of memory. */
+/* Writes the records, which must be sorted and have their symbols, to pages of e. False if out of memory. */
 bool symbfile_sweep(struct symbfile_map *m, struct encoder *e);
 
 #endif

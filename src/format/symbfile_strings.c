@@ -30,7 +30,7 @@ void symbfile_strings_reset(struct symbfile_strings *s)
 	map64_reset(&s->by_hash);
 }
 
-/* As a field of the table: tag, length, text. */
+/* Bytes of a string in the table: tag, length, text. */
 static size_t field_len(size_t len)
 {
 	uint8_t scratch[VARINT_MAX];
@@ -50,7 +50,7 @@ enum err symbfile_strings_add(struct symbfile_strings *s, struct str text, uint3
 	if (!array_reserve(&s->items, &s->cap, s->count + 1, sizeof *s->items))
 		return ERR_NO_MEMORY;
 	s->items[s->count] = (struct symbfile_string){.at = (uint32_t)s->texts.len, .len = (uint32_t)text.len};
-	/* At least one byte, so that an empty string, too, has texts.data. */
+	/* Reserve at least one byte, so that texts.data exists for an empty string too. */
 	if (!buffer_reserve(&s->texts, text.len + 1) || !buffer_append_str(&s->texts, text) ||
 	        !map64_put(&s->by_hash, key, s->count + 1))
 		return ERR_NO_MEMORY;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sweep visits all addresses at which an answer may change: where ranges start and end, where lines of the deepest
- * range start, before and behind return pads. It keeps the chain: for each depth the range that covers the address, the
- * outermost first. Ranges of one depth hide each other: the one that started last is on top of a stack.
+ * The sweep visits all addresses where an answer may change: where ranges start and end, where lines of the deepest
+ * range start, and before and after return pads. It maintains the chain: for each depth the range that covers the
+ * address, outermost first. Ranges of the same depth hide each other: the one that started last is on top of a stack.
  *
- * The outermost range names the function. As long as that stays the same symbol, segments and nodes go to one flat
- * function, which is then encoded as a piece. A return pad is a segment of one byte in it, or a piece of its own when
- * its outermost frame is another function.
+ * The outermost range names the function. As long as that is the same symbol, segments and nodes go to one flat
+ * function, which is then encoded as a piece. A return pad is a one-byte segment of it, or a piece of its own if the
+ * pad's outermost frame is another function.
  *
- * A node belongs to one place in one chain, so a range that reaches over many ranges above it has many nodes. In a file
- * whose ranges nest there is one for each range; one that is made to need more gets short chains.
+ * A node belongs to one place in one chain, so a range that spans many ranges above it has many nodes. If a file's
+ * ranges nest, there is one node per range; a file crafted to need more gets short chains.
  */
 #include <config.h>
 
@@ -28,14 +28,14 @@ enum {
 };
 
 struct chain_link {
-	position end;   /* where the first of the chain up to here ends */
+	position end;   /* the lowest end in the chain up to here */
 	uint32_t range; /* index */
 	uint32_t node;  /* in the flat function */
 	uint32_t call_file;
-	bool site_only; /* too deep: says only where its parent, whose node this is, called it */
+	bool site_only; /* too deep for a node: `node` is the parent's, and only the place of the call is written */
 };
 
-/* Where a name was written last (see struct flat), and into how many pages. */
+/* Where a name was last written (see struct flat), and into how many pages. */
 struct name_place {
 	uint32_t page, local, pages;
 };
@@ -44,26 +44,26 @@ struct sweep {
 	struct symbfile_map *m;
 	struct encoder *encoder;
 	uint32_t next_range, next_pad;
-	uint32_t *tops;          /* by depth: the range + 1 on top of the stack */
+	uint32_t *tops;          /* by depth: the range on top of the stack, + 1 */
 	struct bit_tree covered; /* depths whose stack is not empty */
 	struct chain_link *chain;
 	uint32_t chain_len, chain_cap;
-	uint64_t nodes;              /* made for ranges so far */
-	struct flat flat;            /* the piece at hand: without segments there is none; its name is a slot's text */
-	uint64_t tables;             /* bytes of what this has by slot and by depth */
+	uint64_t nodes;              /* nodes made for ranges so far */
+	struct flat flat;            /* the current piece; none if it has no segments. Its name is a slot's text */
+	uint64_t tables;             /* bytes of the tables by slot and by depth */
 	uint32_t name;               /* slot */
 	struct name_place *names;    /* by slot */
 	struct string_table strings; /* by slot */
 };
 
-/* What a frame is at. */
+/* The file and line of a frame. */
 struct place {
 	uint32_t file, line;
 };
 
 /* ---- the piece at hand ---- */
 
-/* Gives a long string its place in the string pages. */
+/* Puts a long string into the string pages. */
 static bool use_string(struct sweep *s, uint32_t slot)
 {
 	struct map_string *string = &s->m->slots[slot];
@@ -73,7 +73,7 @@ static bool use_string(struct sweep *s, uint32_t slot)
 	place->external = true;
 	if (!encode_string(s->encoder, string->text, string->len, &string->external))
 		return false;
-	place->text = string->external;
+	place->id = string->external;
 	return true;
 }
 
@@ -93,7 +93,7 @@ static bool use_name(struct sweep *s)
 	return true;
 }
 
-/* Encodes the piece at hand up to an address. The nodes of the chain go with it. */
+/* Encodes the current piece up to an address, and drops the nodes of the chain. */
 static bool end_piece(struct sweep *s, position to)
 {
 	struct flat *f = &s->flat;
@@ -101,7 +101,7 @@ static bool end_piece(struct sweep *s, position to)
 		return true;
 	const struct flat_segment first = f->segments[0];
 	if (f->segment_count == 1 && !first.node && !first.file && !first.line)
-		f->segment_count = 0; /* nothing but the name is known */
+		f->segment_count = 0; /* only the name is known */
 	if (!use_name(s) || !encode_function(s->encoder, &s->strings, f, first.start, (uint64_t)(to - f->addr), false))
 		return false;
 	struct name_place *name = &s->names[s->name];
@@ -113,7 +113,7 @@ static bool end_piece(struct sweep *s, position to)
 	return symbfile_map_count(s->m, s->tables + encoder_held_bytes(s->encoder));
 }
 
-/* From `at` on everything belongs to this function. Continues the piece at hand if that is of the same function. */
+/* Starts a piece of this function at `at`, or continues the current one if it is of the same function. */
 static bool start_piece(struct sweep *s, uint64_t at, uint32_t name, struct range_symbol symbol)
 {
 	struct flat *f = &s->flat;
@@ -164,7 +164,7 @@ static bool is_above(const void *sweep, size_t i, uint64_t depth)
 	return chain_range(sweep, (uint32_t)i)->depth < depth;
 }
 
-/* Puts the ranges that start here on their stacks. The chain holds what they do not change. */
+/* Pushes the ranges that start here on their stacks, and cuts the chain where they change it. */
 static void open_ranges(struct sweep *s, uint64_t at)
 {
 	struct symbfile_map *m = s->m;
@@ -177,7 +177,7 @@ static void open_ranges(struct sweep *s, uint64_t at)
 	}
 }
 
-/* The range + 1 that covers at a depth, 0: none does. */
+/* The range of this depth that covers the address, + 1; 0: none. */
 static uint32_t covering(struct sweep *s, uint32_t depth, uint64_t at)
 {
 	uint32_t *top = &s->tops[depth];
@@ -188,7 +188,7 @@ static uint32_t covering(struct sweep *s, uint32_t depth, uint64_t at)
 	return *top;
 }
 
-/* A function extends over all its adjoining pieces; a range without a function over itself. */
+/* A function consists of all its adjoining pieces; a range without a function stands alone. */
 static struct range_symbol symbol_of(const struct symbfile_map *m, const struct range_record *r)
 {
 	return r->symbol ? m->symbols[r->symbol - 1] : (struct range_symbol){r->va, r->length};
@@ -225,7 +225,7 @@ static bool settle_chain(struct sweep *s, uint64_t at)
 	while (s->chain_len && s->chain[s->chain_len - 1].end <= at)
 		s->chain_len--;
 	open_ranges(s, at);
-	/* Too much for one piece. The nodes of the chain are made again, which costs little. */
+	/* Too much for one piece: start another. Making the nodes of the chain again costs little. */
 	bool many = s->flat.segment_count >= PIECE_SEGMENTS && 16 * s->chain_len <= s->flat.segment_count;
 	if ((many || s->flat.node_count >= PIECE_NODES) && !end_piece(s, at))
 		return false;
@@ -263,7 +263,7 @@ static position read_lines(struct symbfile_map *m, struct range_record *r, uint6
 	return ADDRESS_END;
 }
 
-/* What the ranges say of an address; lowers next to where they may say something else. */
+/* Writes what the ranges say at an address; lowers *next to where that may change. */
 static bool write_place(struct sweep *s, uint64_t at, position *next)
 {
 	const struct chain_link *last = &s->chain[s->chain_len - 1];
@@ -276,7 +276,7 @@ static bool write_place(struct sweep *s, uint64_t at, position *next)
 	return add_segment(s, at, last->node, (struct place){r->file, r->line});
 }
 
-/* The link i of the chain is this call. */
+/* Whether link i of the chain is this call. */
 static bool same_call(const struct sweep *s, uint32_t i, uint32_t func, struct place call)
 {
 	if (i >= s->chain_len || s->chain[i].site_only)
@@ -285,13 +285,13 @@ static bool same_call(const struct sweep *s, uint32_t i, uint32_t func, struct p
 	return r->func == func && s->chain[i].call_file == call.file && r->call_line == call.line;
 }
 
-/* Nodes of the chain serve the pad as far as both say the same. */
+/* Writes a pad's frames. Uses the nodes of the chain as far as both are the same. */
 static bool write_frames(struct sweep *s, uint64_t at, struct reader *in, uint64_t count, bool shared)
 {
 	struct place p = {0, 0};
 	uint32_t node = 0;
 	for (uint64_t i = 0; i < count; i++) {
-		uint32_t func = i ? (uint32_t)reader_varint(in) : 0; /* the first has been read */
+		uint32_t func = i ? (uint32_t)reader_varint(in) : 0; /* the first has been read already */
 		if (i) {
 			shared = shared && same_call(s, (uint32_t)i, func, p);
 			if (shared)
@@ -305,7 +305,7 @@ static bool write_frames(struct sweep *s, uint64_t at, struct reader *in, uint64
 	return add_segment(s, at, node, p);
 }
 
-/* Of equal pads the last one holds. */
+/* Of pads at the same address the last one wins. */
 static bool write_pad(struct sweep *s, uint64_t at)
 {
 	struct symbfile_map *m = s->m;
@@ -359,7 +359,7 @@ static bool sweep_addresses(struct sweep *s)
 	return end_piece(s, ADDRESS_END);
 }
 
-/* The strings in the form that the encoder needs: short ones one after the other. */
+/* Brings the strings into the form that the encoder needs: short ones one after the other. */
 static bool make_strings(struct sweep *s)
 {
 	const struct symbfile_map *m = s->m;
@@ -397,7 +397,7 @@ bool symbfile_sweep(struct symbfile_map *m, struct encoder *e)
 	s.tops = calloc(m->depths, sizeof *s.tops);
 	s.names = calloc(m->slot_count, sizeof *s.names);
 	bool ok = s.tops && s.names && make_strings(&s) && bit_tree_init(&s.covered, m->depths) && sweep_addresses(&s);
-	s.flat.name = NULL; /* the slot's */
+	s.flat.name = NULL; /* owned by the slot */
 	free(s.flat.nodes);
 	free(s.flat.segments);
 	bit_tree_release(&s.covered);

@@ -23,7 +23,7 @@ static enum err wrong_wire(struct wire_fault *fault, const struct proto_field *f
 	return bad_field(fault, f, "a field of the wrong wire type");
 }
 
-/* Passes each field of a message to take, until one is refused. */
+/* Passes each field of a message to `take`, until one is refused. */
 static enum err each_field(struct str body,
         enum err (*take)(void *to, const struct proto_field *f, struct wire_fault *fault), void *to,
         struct wire_fault *fault)
@@ -47,7 +47,7 @@ static enum err take_u64(uint64_t *to, const struct proto_field *f, struct wire_
 	return f->wire == PROTO_VARINT ? ERR_OK : wrong_wire(fault, f);
 }
 
-/* Of larger numbers the low 32 bits. */
+/* Takes the low 32 bits of larger numbers. */
 static enum err take_u32(uint32_t *to, const struct proto_field *f, struct wire_fault *fault)
 {
 	*to = (uint32_t)f->value;
@@ -112,7 +112,7 @@ static enum err column_add(struct wire_column *c, uint32_t value)
 	return ERR_OK;
 }
 
-/* How many varints end in these bytes. */
+/* The number of varints that end in these bytes. */
 static size_t count_varints(struct str s)
 {
 	size_t n = 0;
@@ -270,7 +270,7 @@ enum err wire_table_read(struct wire_table *t, struct str body, struct wire_faul
 	enum err err = each_field(body, table_field, &reading, fault);
 	if (err)
 		return err;
-	/* The table outlives the body, which is gone with the next message. */
+	/* Copy the body: the table is needed after the next message has replaced it. */
 	uint8_t *copy = realloc(t->copy, body.len + 1);
 	if (!copy)
 		return ERR_NO_MEMORY;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The messages of a symbfile as they are written: addresses may be relative, strings references. */
+/* The messages of a symbfile as they are in the file: addresses may be relative, and strings may be references. */
 #ifndef FORMAT_SYMBFILE_WIRE_H
 #define FORMAT_SYMBFILE_WIRE_H
 
@@ -37,7 +37,7 @@ enum {
 
 #define SYMBFILE_MAGIC "symbfile"
 
-/* The first fault in the body of any message, at a byte of it. */
+/* The first fault in the body of a message, and its place in the body. */
 struct wire_fault {
 	const char *text;
 	const uint8_t *at;
@@ -45,7 +45,7 @@ struct wire_fault {
 
 struct wire_address {
 	enum { ADDRESS_NONE, ADDRESS_DELTA, ADDRESS_SET } kind;
-	uint64_t value; /* ADDRESS_DELTA: to be added, modulo 2^64 */
+	uint64_t value; /* for ADDRESS_DELTA a difference, modulo 2^64 */
 };
 
 struct wire_text {
@@ -61,7 +61,7 @@ struct wire_column {
 	uint32_t cap;
 };
 
-/* These keep their memory from one message to the next. The caller clears them at first; the functions below release
+/* These keep their memory from one message to the next. Zero them before their first use; the functions below release
  * them. */
 
 struct wire_range {
@@ -83,7 +83,7 @@ struct wire_table {
 	size_t len;            /* of the copy */
 };
 
-/* Replaces the old contents. ERR_CORRUPT with the fault, or ERR_NO_MEMORY. */
+/* Replace the old contents. ERR_CORRUPT, with the fault set, or ERR_NO_MEMORY. */
 enum err wire_header_read(struct str body, struct wire_fault *fault);
 enum err wire_range_read(struct wire_range *r, struct str body, struct wire_fault *fault);
 enum err wire_pad_read(struct wire_pad *p, struct str body, struct wire_fault *fault);
@@ -92,7 +92,7 @@ void wire_range_release(struct wire_range *r);
 void wire_pad_release(struct wire_pad *p);
 void wire_table_release(struct wire_table *t);
 
-/* index < t->at.count. The string lies in the table. */
+/* index must be below t->at.count. The string points into the table. */
 struct str wire_table_string(const struct wire_table *t, uint32_t index);
 
 #endif

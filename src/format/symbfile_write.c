@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Only when all records that use a string table are known is it clear which strings go into it. Until then each record
- * is held in `records`: its type; the length and bytes of the fields of its message that have no string; how many
- * strings it has; for each string its index + 1, or 0 for none. All numbers are varints. */
+/* Which strings go into a string table is known only when all records that use it are known. Until then each record is
+ * kept in `records`: its type; the length and bytes of those fields of its message that are not strings; the number of
+ * its strings; for each string its index + 1, or 0 for none. All numbers are varints. */
 #include <config.h>
 
 #include "format/symbfile.h"
@@ -15,13 +15,13 @@
 #include "format/symbfile_wire.h"
 
 enum {
-	HELD_MAX = 16 << 20, /* bytes of records after which they are written */
+	HELD_MAX = 16 << 20, /* bytes of kept records after which they are written */
 	OUT_MAX = 64 << 10,
-	/* The most that a message's lines or frames may take; the rest of it always fits behind them. */
+	/* The most bytes that a message's lines or frames may take; the rest of the message then always fits. */
 	COLUMNS_MAX = SYMBFILE_MESSAGE_MAX - 4 * INLINE_MAX,
 	U32_MAX_LEN = 5,   /* bytes of a varint of 32 bits */
 	RANGE_STRINGS = 3, /* func, file, call file */
-	RECORD_EXTRA = 16, /* bytes by which a message may exceed its record: lengths and tags */
+	RECORD_EXTRA = 16, /* bytes by which a message may exceed its kept record: lengths and tags */
 };
 
 struct symbfile_writer {
@@ -32,11 +32,11 @@ struct symbfile_writer {
 	struct buffer column, lines; /* scratch: one packed field, a line table */
 	uint32_t *ids;               /* scratch: a record's strings */
 	uint32_t id_cap;
-	uint64_t va; /* of the record before */
+	uint64_t va; /* of the previous record */
 	bool has_va;
-	bool begun;        /* magic and Header are out */
-	uint64_t written;  /* bytes that went through put */
-	size_t held_count; /* records that are held */
+	bool begun;        /* magic and Header have been written */
+	uint64_t written;  /* bytes passed to `put` */
+	size_t held_count; /* records that are kept */
 	size_t out_len;
 	uint8_t out[OUT_MAX];
 };
@@ -84,7 +84,7 @@ static void add_field(struct buffer *b, uint32_t number, uint64_t value)
 		b->len = (size_t)(proto_put_varint(b->data + b->len, number, value) - b->data);
 }
 
-/* As proto3 wants it: 0 is not written. */
+/* proto3 does not write zeros. */
 static void add_nonzero(struct buffer *b, uint32_t number, uint64_t value)
 {
 	if (value)
@@ -103,7 +103,7 @@ static struct str contents(const struct buffer *b)
 	return (struct str){(const char *)b->data, b->len};
 }
 
-/* Appends what was gathered in `part` to b as a field, unless it is empty. */
+/* Appends the contents of `part` to b as a field, unless they are empty. */
 static void add_gathered(struct buffer *b, uint32_t number, struct buffer *part)
 {
 	if (part->failed)
@@ -138,7 +138,7 @@ static enum err put_bytes(struct symbfile_writer *w, struct str bytes, struct er
 	return ERR_OK;
 }
 
-/* Writes what is in w->body as a message. */
+/* Writes w->body as a message. */
 static enum err put_message(struct symbfile_writer *w, uint32_t type, struct error *e)
 {
 	uint8_t head[2 * VARINT_MAX], *end = varint_put(varint_put(head, w->body.len), type);
@@ -211,7 +211,7 @@ static enum err put_record(struct symbfile_writer *w, struct reader *held, struc
 	return put_message(w, type, e);
 }
 
-/* Writes the string table and all held records, and begins both anew. */
+/* Writes the string table and all kept records, and starts both anew. */
 static enum err flush_records(struct symbfile_writer *w, struct error *e)
 {
 	struct reader held = {w->records.data, w->records.data, false};
@@ -230,7 +230,7 @@ static enum err flush_records(struct symbfile_writer *w, struct error *e)
 
 /* ---- records ---- */
 
-/* w->ids: 0 for a string that is not there, else its index + 1. */
+/* Sets w->ids[place]: 0 if there is no string, else its index + 1. */
 static enum err add_id(struct symbfile_writer *w, size_t place, struct str text)
 {
 	uint32_t index = 0;
@@ -262,7 +262,7 @@ static enum err pad_ids(struct symbfile_writer *w, const void *record)
 	return err;
 }
 
-/* Finds the strings of a record. If the table has no room for them, what is held is written first. */
+/* Finds the strings of a record. If the table has no room for them, the kept records are written first. */
 static enum err take_strings(struct symbfile_writer *w, enum err (*take)(struct symbfile_writer *w, const void *record),
         const void *record, size_t count, struct error *e)
 {
@@ -290,7 +290,7 @@ static void add_address(struct symbfile_writer *w, uint64_t va, uint32_t delta, 
 	w->has_va = true;
 }
 
-/* Holds the record whose fields are in w->body and whose strings are w->ids. */
+/* Keeps the record whose fields are in w->body and whose strings are w->ids. */
 static enum err hold_record(struct symbfile_writer *w, uint32_t type, size_t count, struct error *e)
 {
 	w->held_count++;
@@ -357,7 +357,7 @@ enum err symbfile_write_pad(struct symbfile_writer *w, const struct symbfile_pad
 
 uint64_t symbfile_writer_bound(const struct symbfile_writer *w)
 {
-	/* Each string is written once, and a reference takes a tag more than what is held of it. */
+	/* Each string is written once, and a reference takes one tag more than its kept index. */
 	return w->written + sizeof SYMBFILE_MAGIC + 2 * VARINT_MAX + w->strings.table_len + w->records.len +
 	       (uint64_t)w->held_count * RECORD_EXTRA;
 }

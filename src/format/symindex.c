@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Of the lines of a function's records only their ends are seen: they are run over up to the next line that starts with
- * blanks or a keyword's letters. All other lines are read here, and those of no function are counted as damaged.
+ * Lines of a function's records are only skipped, up to the next line that starts with a blank or a letter that begins
+ * a keyword. All other lines are read here, and those that belong to no function are counted as damaged.
  *
- * Lines are read where they lie in the chunk; only one that is cut by the chunk's end is copied.
+ * Lines are read in place within the chunk; only a line that the chunk's end cuts is copied.
  */
 #include <config.h>
 
@@ -25,14 +25,14 @@ struct symindex_state {
 	symindex_scan *scan;
 	char *id;
 	size_t id_len;
-	uint8_t *carry; /* the start of a line whose end has not come */
+	uint8_t *carry; /* the start of a line whose end has not arrived */
 	size_t carry_len, carry_cap;
 	uint64_t carry_place;
-	bool skipping; /* the rest of a line that is too long */
+	bool skipping; /* the rest of a line that is too long is being skipped */
 	bool seen_module;
-	bool in_func;       /* what comes is records of the symbol added last */
-	bool sorted;        /* so far */
-	uint64_t last_addr; /* of the symbol added last */
+	bool in_func;       /* the next records belong to the symbol added last */
+	bool sorted;        /* the symbols are, so far */
+	uint64_t last_addr; /* address of the symbol added last */
 };
 
 struct symindex *symindex_new(struct str id)
@@ -93,7 +93,7 @@ uint64_t symindex_bytes(const struct symindex *x)
 
 /* ---- records; each returns false without memory ---- */
 
-/* Notes a text that is to be in a string page. */
+/* Notes a text that goes into a string page. */
 static bool add_string(struct symindex *x, uint64_t place, size_t len)
 {
 	if (x->string_count == UINT32_MAX - 1)
@@ -115,7 +115,7 @@ static bool add_definition(
 	if (name.len > OFFMAP_SHORT_STRING) {
 		if (!add_string(x, place, name.len))
 			return false;
-		new.at = x->string_count;
+		new.string = x->string_count;
 		new.external = true;
 	} else {
 		if (name.len > UINT32_MAX - x->texts_len)
@@ -172,17 +172,17 @@ static enum err read_module(struct symindex *x, struct line l, struct error *e)
 
 /* ---- lines ---- */
 
-/* What is said up to here is of the symbol added last. */
+/* The text up to here belongs to the symbol added last. */
 static void extend_records(struct symindex *x, uint64_t end)
 {
 	if (x->state->in_func)
 		x->symbols[x->symbol_count - 1].end = end;
 }
 
-/* A line of the text, and where its bytes are. */
+/* A line: its place in the text, and its bytes in memory. */
 struct placed_line {
-	const uint8_t *at, *stop; /* of the line feed */
-	uint64_t place, next;     /* of the line behind */
+	const uint8_t *at, *stop; /* of its line feed */
+	uint64_t place, next;     /* of the next line */
 };
 
 static uint64_t place_of(const struct placed_line *p, struct str part)
@@ -220,7 +220,7 @@ static bool read_definition(struct symindex *x, const struct placed_line *p, str
 	return add_definition(x, is_origin ? &x->origins : &x->files, id, name, place_of(p, name));
 }
 
-/* false: no memory. */
+/* False if out of memory. */
 static bool read_line(struct symindex *x, const struct placed_line *p)
 {
 	struct line l = line_content(p->at, p->stop);
@@ -248,7 +248,7 @@ static bool read_line(struct symindex *x, const struct placed_line *p)
 	return true;
 }
 
-/* A line that starts with these BREAKPAD_LINE_MAX bytes is too long, so damaged. */
+/* The line that starts with these BREAKPAD_LINE_MAX bytes is too long, so it is damaged. */
 static void read_long_line(struct symindex *x, const uint8_t *start)
 {
 	struct line l = {start, start + BREAKPAD_LINE_MAX};
@@ -259,13 +259,13 @@ static void read_long_line(struct symindex *x, const uint8_t *start)
 		x->state->in_func = false;
 }
 
-/* The line at `at` starts with these six bytes and says nothing here. Two blanks are left to read_line. */
+/* Whether the line is a STACK record with one blank, which the index ignores. Other forms are left to read_line. */
 static inline bool is_stack_record(const uint8_t *at)
 {
 	return at[0] == 'S' && at[1] == 'T' && at[2] == 'A' && at[3] == 'C' && at[4] == 'K' && at[5] == ' ';
 }
 
-/* Whole lines: the last byte before end is a line feed; the first byte is at `place` of the text. */
+/* Reads whole lines: the last byte before end is a line feed; the first byte is at `place` in the text. */
 static enum err read_lines(struct symindex *x, const uint8_t *at, const uint8_t *end, uint64_t place, struct error *e)
 {
 	struct symindex_state *s = x->state;
@@ -302,7 +302,7 @@ static enum err read_lines(struct symindex *x, const uint8_t *at, const uint8_t 
 
 /* ---- chunks ---- */
 
-/* Keeps bytes of a line that has not ended; of a long one no more than tells what it is. */
+/* Keeps bytes of a line that has not ended; of a long line only enough to tell its kind. */
 static enum err keep_line(struct symindex *x, const uint8_t *data, size_t len, uint64_t place, struct error *e)
 {
 	struct symindex_state *s = x->state;
@@ -314,7 +314,7 @@ static enum err keep_line(struct symindex *x, const uint8_t *data, size_t len, u
 	if (too_long && !s->seen_module)
 		return error_set(e, ERR_CORRUPT, "no MODULE line at the start");
 	if (too_long)
-		len = BREAKPAD_LINE_MAX - s->carry_len; /* its keyword may be cut between the two */
+		len = BREAKPAD_LINE_MAX - s->carry_len; /* its keyword may be cut between the two chunks */
 	if (s->carry_len + len + 1 > s->carry_cap) {
 		size_t cap = 2 * (s->carry_len + len) + 256;
 		uint8_t *grown = realloc(s->carry, cap);
@@ -333,7 +333,8 @@ static enum err keep_line(struct symindex *x, const uint8_t *data, size_t len, u
 	return ERR_OK;
 }
 
-/* The line whose start was kept ends with these bytes; its line feed, or the end of the text, is at `stop`. */
+/* Reads the line whose start was kept and which ends with these bytes; its line feed, or the end of the text, is at
+ * `stop`. */
 static enum err end_kept(
         struct symindex *x, const uint8_t *data, size_t len, uint64_t place, uint64_t next, struct error *e)
 {
@@ -382,7 +383,7 @@ static int symbol_order(const void *a, const void *b)
 	return x->place < y->place ? -1 : 1;
 }
 
-/* By id; of equal ones, which came as in the file, the last holds. */
+/* Orders by id, then by place in the file: of equal ids the last one wins. */
 static int definition_order(const void *a, const void *b, void *all)
 {
 	const struct symindex_definition *d = all;
@@ -392,7 +393,7 @@ static int definition_order(const void *a, const void *b, void *all)
 	return x < y ? -1 : 1;
 }
 
-/* Leaves all[] with the definitions that hold, ascending by id; false: no memory. */
+/* Leaves one definition per id in all[], ascending by id. False if out of memory. */
 static bool sort_definitions(struct symindex_definitions *d)
 {
 	uint32_t *order = malloc(d->count * sizeof *order), n = 0;
@@ -416,7 +417,7 @@ static bool sort_definitions(struct symindex_definitions *d)
 	return true;
 }
 
-/* A table by id where ids are not far apart, else the definitions in order. */
+/* Makes a table by id if ids are close together, else sorts the definitions. */
 static bool finish_definitions(struct symindex_definitions *d)
 {
 	if (!d->count)
@@ -440,7 +441,7 @@ const struct symindex_definition *symindex_find(const struct symindex_definition
 	return n && d->all[n - 1].id == id ? &d->all[n - 1] : NULL;
 }
 
-/* Where string pages end is said by the lengths in the file. */
+/* Cuts the string pages by the lengths of strings in the file. */
 static bool cut_strings(struct symindex *x)
 {
 	uint32_t cap = 0;
@@ -470,7 +471,7 @@ enum err symindex_finish(struct symindex *x, struct error *e)
 	if (!x->funcs && !x->publics)
 		return error_set(e, ERR_CORRUPT, "neither FUNC nor PUBLIC in the file");
 	if (x->symbols[x->symbol_count - 1].end > x->text_bytes)
-		x->symbols[x->symbol_count - 1].end = x->text_bytes; /* the last line had no end */
+		x->symbols[x->symbol_count - 1].end = x->text_bytes; /* the last line had no line feed */
 	if (!s->sorted)
 		qsort(x->symbols, x->symbol_count, sizeof *x->symbols, symbol_order);
 	if (!finish_definitions(&x->files) || !finish_definitions(&x->origins) || !cut_strings(x))

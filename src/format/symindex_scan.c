@@ -10,8 +10,8 @@
 #include <immintrin.h>
 #endif
 
-/* Any line may start with blanks; NUL and CR are looked at with them. No comparison looks behind a line feed, and one
- * ends the memory. */
+/* Any line may start with blanks; NUL and CR count as blanks here. No comparison looks past a line feed, and the memory
+ * ends with one. */
 static inline bool may_matter(const uint8_t *at)
 {
 	switch (*at) {
@@ -37,7 +37,7 @@ static const uint8_t *scan_lines(const uint8_t *at, const uint8_t *end)
 
 #ifdef __x86_64__
 
-/* Bit i: at[i] starts a line that is worth a look. Reads at[-1] to at[15]. */
+/* Bit i: at[i] starts a line that must be read. Reads at[-1] to at[15]. */
 static inline uint64_t starts_16(const uint8_t *at)
 {
 	__m128i c = _mm_loadu_si128((const __m128i *)(const void *)at);
@@ -64,7 +64,8 @@ static const uint8_t *scan_sse2(const uint8_t *at, const uint8_t *end)
 	return scan_lines(feed + 1, end);
 }
 
-/* The same for 32 bytes. A letter is found by looking up which one may have its lower four bits. */
+/* The same for 32 bytes. Finds keyword letters by a table: the lower four bits of a byte give the one letter that it
+ * may be. */
 __attribute__((target("avx2"))) static inline uint64_t starts_32(const uint8_t *at)
 {
 	const __m256i letters = _mm256_setr_epi8('P', -1, -1, 'S', -1, -1, 'F', -1, -1, 'I', -1, -1, -1, -1, -1, -1,

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Running over the lines of a symbol file that an index does not note, at the speed of memory. Private to symindex.c
- * and its test. */
+/* Skips the lines of a symbol file that the index does not need, at the speed of memory. Private to symindex.c and its
+ * test. */
 #ifndef FORMAT_SYMINDEX_SCAN_H
 #define FORMAT_SYMINDEX_SCAN_H
 
 #include <stdint.h>
 
-/* The first line, from the one at `at` on, that is neither a record of a function in the form that writers give nor
- * junk that starts with no keyword's letters; end: none. [at, end) is whole lines: the last byte is a line feed. */
+/* Finds the first line at or after `at` that is neither a function's record in the form that writers use nor junk that
+ * starts with no keyword's letter; returns end if there is none. [at, end) must be whole lines: the last byte is a line
+ * feed. */
 typedef const uint8_t *symindex_scan(const uint8_t *at, const uint8_t *end);
 
 enum { SYMINDEX_SCANS = 3 };
-/* The best is the last one that this processor has; NULL: it does not. */
+/* NULL if this processor lacks variant `which`. The last one that is not NULL is the fastest. */
 symindex_scan *symindex_scan_by(unsigned which);
 symindex_scan *symindex_scan_best(void);
 

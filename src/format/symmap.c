@@ -19,8 +19,8 @@ struct symmap {
 	struct symstore *store;
 	struct symindex *index;
 	struct symspans *spans;
-	uint64_t unchecked; /* bytes of text since memory was looked at */
-	/* under lock, once finished */
+	uint64_t unchecked; /* bytes of text since memory was last checked */
+	/* under lock, after finishing */
 	struct symneeds *needs;
 	pthread_mutex_t lock;
 	pthread_cond_t given;
@@ -89,7 +89,7 @@ static uint64_t held(const struct symmap *m)
 	       (m->needs ? symneeds_bytes(m->needs) : 0);
 }
 
-/* Charges what is held, and says whether `more` may be held besides. */
+/* Charges the memory held. Fails if that and `more` bytes would exceed memory_max. */
 static enum err check_memory(struct symmap *m, uint64_t more, struct error *e)
 {
 	uint64_t bytes = held(m), max = m->options.memory_max;
@@ -223,7 +223,7 @@ void symmap_charge(struct symmap *m, struct symmap_maker *maker)
 	pthread_mutex_unlock(&m->lock);
 }
 
-/* Whether one more maker may be kept: of all texts together as many as can be at work. */
+/* Whether one more idle maker may be kept: over all texts at most as many as can work at once. */
 static bool keeps_maker(struct symmap *m)
 {
 	if (m->idle_count == IDLE_MAX)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A page needs the text of the symbols of its spans, or of its strings: it adds one to each of their blocks, and takes
- * it away when it is made. The blocks of a function of more than PINNED bytes stay for good: it may answer again in
- * every page, and to go through its blocks each time would not be linear.
+ * A page needs the text of the symbols in its spans, or of its strings. It counts in each block of that text until it
+ * is made. Blocks of a function of more than PINNED bytes are kept for good: such a function may answer again in every
+ * page, and visiting its blocks each time would not be linear.
  */
 #include <config.h>
 
@@ -15,11 +15,11 @@
 enum { PINNED = 1 << 20 };
 
 struct place {
-	uint64_t text; /* of the first function that is in no page before */
+	uint64_t text; /* start of the text of its first function that is in no earlier page */
 	uint32_t page;
 };
 
-/* Adds to what is needed of [from, end) or, with less < 0, takes it away. */
+/* Counts a need for [from, end) or, if `less` is negative, removes one. */
 static void need(struct symneeds *n, uint64_t from, uint64_t end, int less)
 {
 	for (uint64_t block = from / BLOCK_SIZE; block * BLOCK_SIZE < end; block++) {
@@ -29,7 +29,7 @@ static void need(struct symneeds *n, uint64_t from, uint64_t end, int less)
 	}
 }
 
-/* Goes over the symbols of a page. Returns where the text of those starts that are in no page before; UINT64_MAX: there
+/* Visits the symbols of a page. Returns where the text of those that are in no earlier page starts; UINT64_MAX if there
  * are none. */
 static uint64_t need_code(
         struct symneeds *n, const struct symindex *x, const struct symspans *s, uint32_t page, int less)
@@ -65,7 +65,7 @@ static int text_order(const void *a, const void *b)
 
 static void need_all(struct symneeds *n, const struct symindex *x, const struct symspans *s, struct place *places)
 {
-	uint64_t text = 0; /* a page without new functions stays behind the one before it */
+	uint64_t text = 0; /* a page without new functions follows the page before it */
 	for (uint32_t i = 0; i < x->string_page_count; i++)
 		need_strings(n, x, i, 1);
 	for (uint32_t i = 0; i < s->page_count; i++) {

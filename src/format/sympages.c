@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A page: each symbol of its spans is read from the text, flattened and encoded, as far as it answers within the page.
- * A function that was flattened is kept until an address behind its end was met, for it may answer again behind others
- * that lie in it: `kept` is a stack, as the sweep's is. When it takes too much the outermost functions are let go, and
- * read again where they are met.
+ * To make a page, each symbol of its spans is read from the text, flattened and encoded, as far as it answers within
+ * the page. A flattened function is kept until an address past its end comes up, because it may answer again after
+ * functions that lie within it. `kept` is a stack, like the sweep's. If it takes too much memory, the outermost
+ * functions are dropped, and read again when they come up.
  *
- * Strings are named by slots that live as long as the functions that are kept: an id has the same slot in all of them.
- * Which slot it is has no influence on the bytes.
+ * Strings are named by slots, which live as long as the kept functions: an id has the same slot in all of them. The
+ * choice of slots does not influence the bytes of pages.
  */
 #include <config.h>
 
@@ -24,13 +24,16 @@
 #include "format/position.h"
 
 enum {
-	KEPT_BYTES = 64 << 20,  /* with a quarter of the text, of functions that are kept: all is read a few times */
-	SPARE_BYTES = 64 << 10, /* of a flat that is used again */
+	KEPT_BYTES =
+	        64
+	        << 20, /* for kept functions, plus a quarter of the text's size: so all text is read only a few times */
+	SPARE_BYTES = 64 << 10, /* largest flat that is reused */
 	SPARE_MAX = 64,
-	LARGE_TEXT = 1 << 20,  /* of a function that is not read again for every page of it */
-	RECORD_BYTES = 24,     /* for each byte of text: of all that is held while one function is read */
-	IDLE_BYTES = 16 << 20, /* buffers above this are given back when a page is done */
-	SLOTS_MAX = 2048,      /* and twice what the functions that are kept may name */
+	LARGE_TEXT =
+	        1 << 20, /* a function of this size or more is kept in `large`, not read again for each of its pages */
+	RECORD_BYTES = 24,     /* memory per byte of text while one function is read */
+	IDLE_BYTES = 16 << 20, /* larger buffers are freed when a page is done */
+	SLOTS_MAX = 2048,      /* plus twice the number that kept functions may name */
 	RECENT_FILES = 64,     /* a power of two */
 };
 
@@ -56,14 +59,14 @@ struct sympages {
 	struct symrecords reader;
 	struct func_records records;
 	struct string_table strings;
-	struct slot_entry *entries; /* a power of two of them, half of them free */
+	struct slot_entry *entries; /* hash table: a power of two, at least half free */
 	uint32_t entry_count, entry_cap;
-	uint64_t salt;                          /* so that nobody can choose ids that share a place */
-	struct slot_entry recent[RECENT_FILES]; /* of files, by the lower bits of their ids: most are here */
+	uint64_t salt;                          /* so that nobody can choose ids that collide */
+	struct slot_entry recent[RECENT_FILES]; /* files by the lower bits of their ids: most are found here */
 	struct kept *kept;                      /* [kept_base, kept_count), ascending by symbol */
 	uint32_t kept_base, kept_count, kept_cap;
-	struct kept large; /* answered last of the large ones that are not in there; its flat may be NULL */
-	uint64_t kept_bytes, kept_names; /* of all: their size, and how many slots they may name */
+	struct kept large; /* the large function that answered last and is not in `kept`; its flat may be NULL */
+	uint64_t kept_bytes, kept_names; /* of all: bytes, and how many slots they may name */
 	struct flat *spare;              /* a list */
 	uint32_t spare_count;
 	uint64_t spare_bytes;
@@ -165,7 +168,7 @@ uint64_t sympages_page_bytes_max(const struct symindex *x)
 
 /* ---- strings ---- */
 
-/* Escapes a text into m->escaped; false: no memory. */
+/* Escapes a text into m->escaped. False if out of memory. */
 static bool escape(struct sympages *m, const uint8_t *text, size_t len, uint32_t *escaped_len)
 {
 	if (!array_reserve(&m->escaped, &m->escaped_cap, 6 * (uint32_t)len + 16, sizeof *m->escaped))
@@ -180,7 +183,7 @@ static bool define(struct sympages *m, struct string_slot *slot, const struct sy
 	uint32_t len;
 	if (d->external) {
 		slot->external = slot->defined = true;
-		slot->text = d->at;
+		slot->id = d->string;
 		return true;
 	}
 	if (!d->len)
@@ -224,7 +227,7 @@ static bool grow_entries(struct sympages *m)
 	return true;
 }
 
-/* The slot of an id, made when it is new; 0 without memory. */
+/* The slot of an id, made if new; 0 if out of memory. */
 static uint32_t find_slot(struct sympages *m, uint64_t id, bool is_origin)
 {
 	struct string_table *t = &m->strings;
@@ -256,14 +259,14 @@ static inline uint32_t file_slot(struct sympages *m, uint64_t id)
 
 /* ---- symbols ---- */
 
-/* The number of a name that is in a string page. */
+/* The id of a name that is in a string page. */
 static uint32_t external_name(const struct symindex *x, uint64_t place)
 {
 	return (uint32_t)search_up_to(
 	        x->strings, x->string_count, sizeof *x->strings, offsetof(struct symindex_string, place), place);
 }
 
-/* Opens the symbol's text and gives f its name. */
+/* Opens the symbol's text and sets the name of f. */
 static bool begin_symbol(struct sympages *m, const struct symindex_symbol *symbol, struct flat *f)
 {
 	struct symrecords *r = &m->reader;
@@ -386,7 +389,7 @@ static void release_kept(struct sympages *m, const struct kept *k)
 	m->spare_bytes += flat_bytes(f);
 }
 
-/* Takes the last of those that are kept away. */
+/* Drops the innermost kept function. */
 static void pop_kept(struct sympages *m)
 {
 	const struct kept *top = &m->kept[--m->kept_count], old = m->large;
@@ -423,7 +426,7 @@ static struct flat *take_flat(struct sympages *m)
 	return f;
 }
 
-/* Lets the outermost go as long as there is more than may be. */
+/* Drops the outermost kept functions while they take too much. */
 static void make_room(struct sympages *m)
 {
 	if (m->kept_bytes > kept_max(m->x))
@@ -452,7 +455,7 @@ static bool read_new(struct sympages *m, struct kept *k)
 	return true;
 }
 
-/* A FUNC that answers from `from` on, NULL as RECORD_FAILED. */
+/* The FUNC that answers from `from` on, read if it is not kept; NULL as for RECORD_FAILED. */
 static struct kept *take_func(struct sympages *m, uint32_t symbol, uint64_t from)
 {
 	struct kept k = {.symbol = symbol};
@@ -478,7 +481,7 @@ static struct kept *take_func(struct sympages *m, uint32_t symbol, uint64_t from
 	return &m->kept[m->kept_count++];
 }
 
-/* Between pages: gives back what only a large function needed, and slots that nothing names any more. */
+/* Between pages: frees buffers that only a large function needed, and slots that no kept function names. */
 static void tidy(struct sympages *m)
 {
 	if (m->strings.count > SLOTS_MAX + 2 * m->kept_names) {
@@ -502,7 +505,7 @@ static void tidy(struct sympages *m)
 
 /* ---- code pages ---- */
 
-/* The first segment that goes on behind `from` bytes. */
+/* The segment that covers the byte at `from`. */
 static uint32_t find_segment(const struct flat *f, uint64_t from)
 {
 	size_t started = search_up_to(
@@ -517,7 +520,7 @@ static bool encode(struct sympages *m, struct flat *f, position from, position t
 	return encode_function(m->encoder, &m->strings, f, start, endless ? start : (uint64_t)(to - f->addr), endless);
 }
 
-/* A FUNC answers for [from, to); behind its end only when the nearest one does. */
+/* Encodes a FUNC as the answer for [from, to); past its end only with lookup = nearest. */
 static bool encode_func(
         struct sympages *m, uint32_t symbol, position from, position to, bool is_first, struct sympages_counts *counts)
 {
@@ -538,7 +541,7 @@ static bool encode_func(
 	return encode(m, f, end > from ? end : from, to, to == ADDRESS_END);
 }
 
-/* Where the first symbol behind this one's address starts. */
+/* The address of the next symbol that starts above this one. */
 static position next_address(const struct symindex *x, uint32_t symbol)
 {
 	size_t next = search_up_to(x->symbols, x->symbol_count, sizeof *x->symbols,

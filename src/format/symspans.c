@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sweep over the index: lookup rules 1 to 3 of docs/sym-files.md. `open` holds the FUNCs that may still cover
- * something, the one that answers on top.
+ * The sweep over the index: lookup rules 1 to 3 of docs/sym-files.md. `open` holds the FUNCs that may still answer; the
+ * one on top answers now.
  *
- * A page takes spans until their text is PAGE_TEXT bytes. A symbol that answers again behind another one counts again,
- * but once a page only and for a fifth of that at most: so all pages together have few times the text of the file to
- * read, and one of them no more than PAGE_TEXT, as much again for five functions that end in it, and one that goes on.
- * A FUNC of more text than a page takes is cut at addresses of its own records: every 512 bytes of text the next one is
- * looked at; all of them when it has more than 50 times PAGE_TEXT, or more addresses than a page can have.
+ * A page takes spans until their text reaches PAGE_TEXT bytes. A symbol that answers again after another one counts
+ * again, but only once per page and for at most a fifth of PAGE_TEXT. So all pages together read a few times the file's
+ * text, and one page reads at most PAGE_TEXT, as much again for five functions that end in it, and one that goes on.
+ *
+ * A FUNC with more text than that is cut at addresses of its own records: one is looked at every 512 bytes of text, or
+ * all of them if it has more than 50 times PAGE_TEXT, or more addresses than a page can have.
  */
 #include <config.h>
 
@@ -23,8 +24,8 @@
 
 enum {
 	PAGE_TEXT = 20 << 10,
-	SPAN_TEXT = 32, /* what a span weighs apart from its text */
-	/* of PAGE_TEXT */
+	SPAN_TEXT = 32, /* what a span weighs in addition to its text */
+	/* fractions and multiples of PAGE_TEXT, see above */
 	RETURN_PART = 5,
 	STRIDE_PART = 40,
 	EXACT_PAGES = 50,
@@ -34,7 +35,7 @@ enum {
 
 struct open_symbol {
 	uint32_t symbol;
-	uint32_t page; /* 1 + the last one it is in; 0: none yet */
+	uint32_t page; /* 1 + the last page that it is in; 0: none yet */
 	uint32_t first_cut, cut_count;
 };
 
@@ -45,13 +46,13 @@ struct sweep {
 	struct symrecords records;
 	struct open_symbol *open;
 	uint32_t open_count, open_cap;
-	uint64_t *cuts; /* of the open symbols, one behind the other */
+	uint64_t *cuts; /* of the open symbols, one after the other */
 	uint32_t cut_count, cuts_cap;
 	uint64_t *events; /* addresses where a segment of one FUNC may start */
 	uint32_t event_count, events_cap;
-	struct open_symbol last_public; /* no FUNC started behind it */
+	struct open_symbol last_public; /* no FUNC has started after it */
 	position cursor;
-	uint64_t page_text, weight; /* of the page that is open */
+	uint64_t page_text, weight; /* weight: of the open page */
 };
 
 static const struct symindex_symbol *symbol_of(const struct sweep *w, const struct open_symbol *o)
@@ -116,7 +117,7 @@ static bool find_events(struct sweep *w, const struct symindex_symbol *s)
 	return true;
 }
 
-/* Where pages begin within a FUNC: so that the text is shared evenly, and no segment starts too far behind a page's
+/* Chooses where pages begin within a FUNC: its text is shared evenly, and no segment starts too far above a page's
  * first address. */
 static bool find_cuts(struct sweep *w, struct open_symbol *o)
 {
@@ -171,7 +172,7 @@ static uint64_t weigh(const struct sweep *w, const struct open_symbol *o)
 	return SPAN_TEXT + (text < most ? text : most);
 }
 
-/* Cuts of a large function in a span of it. */
+/* Begins a page at each cut of a large function within one of its spans. */
 static bool cut_span(struct sweep *w, const struct open_symbol *o, uint32_t span, position from, position stop)
 {
 	uint32_t cut = o->first_cut, end = cut + o->cut_count;
@@ -184,7 +185,7 @@ static bool cut_span(struct sweep *w, const struct open_symbol *o, uint32_t span
 	return true;
 }
 
-/* o answers from the cursor up to `to`. */
+/* Adds a span: o answers from the cursor up to `to`. */
 static bool emit_span(struct sweep *w, struct open_symbol *o, position to)
 {
 	struct symspans *out = w->out;
@@ -217,7 +218,7 @@ static void pop_symbol(struct sweep *w)
 	w->cut_count = w->open[--w->open_count].first_cut;
 }
 
-/* Says who answers for the addresses from the cursor up to `to`, where the next symbol starts. */
+/* Adds spans from the cursor up to `to`, where the next symbol starts. */
 static bool advance_to(struct sweep *w, position to)
 {
 	while (w->cursor < to) {
@@ -243,7 +244,7 @@ static bool advance_to(struct sweep *w, position to)
 
 /* ---- symbols of one address ---- */
 
-/* A line record, wherever it lies. */
+/* Whether the symbol has a line record, at any address. */
 static bool has_lines(struct sweep *w, const struct symindex_symbol *s, bool *has)
 {
 	enum record_kind kind;
@@ -256,7 +257,7 @@ static bool has_lines(struct sweep *w, const struct symindex_symbol *s, bool *ha
 	return kind != RECORD_FAILED;
 }
 
-/* May answer where those of its address that are better, of which the longest has `covered` bytes, do not. */
+/* Whether it may answer where the better symbols of its address, whose longest has `covered` bytes, do not. */
 static bool is_longer(const struct sweep *w, const struct symindex_symbol *s, uint32_t kept, uint64_t covered)
 {
 	if (s->is_public)
@@ -272,8 +273,8 @@ static bool push_symbol(struct sweep *w, uint32_t symbol)
 	return true;
 }
 
-/* Pushes the FUNCs of symbols [first, end), which start at one address, the worst first: those with lines are better,
- * then those without, each in the order of the file. */
+/* Pushes the FUNCs of symbols [first, end), which start at one address, worst first: FUNCs with lines are better than
+ * those without; within each group the first in the file is best. */
 static bool push_group(struct sweep *w, uint32_t first, uint32_t end, uint32_t funcs)
 {
 	const struct symindex_symbol *all = w->x->symbols;
@@ -320,7 +321,8 @@ static bool sweep_group(struct sweep *w, uint32_t first, uint32_t end)
 	if (!advance_to(w, all[first].addr))
 		return false;
 	w->cursor = all[first].addr;
-	/* Also one that ends where these start, or functions without gaps between them would all be kept. */
+	/* Also pop one that ends where these start; otherwise functions without gaps between them would all stay open.
+	 */
 	while (w->open_count && (w->out->nearest || end_of(symbol_of(w, &w->open[w->open_count - 1])) <= w->cursor))
 		pop_symbol(w);
 	for (uint32_t i = first; i < end; i++) {

@@ -9,25 +9,25 @@
 #include "format/symindex.h"
 #include "format/symtext.h"
 
-/* In the index of a span's symbol: no span before has it. */
+/* A flag in a span's symbol index: this is the symbol's first span. */
 #define SYMSPAN_FIRST UINT32_C(0x80000000)
 
-/* Immutable. Spans ascend; each goes up to where the next one starts or its FUNC ends, the last one of a PUBLIC to the
- * end of the address space. With `nearest` FUNCs answer behind their ends, too. */
+/* Immutable. Spans ascend. Each ends where the next one starts or its FUNC ends; if the last one is a PUBLIC, it
+ * extends to the end of the address space. With `nearest`, FUNCs also answer past their ends. */
 struct symspans {
 	bool nearest;
 	uint64_t *starts;
-	uint32_t *symbols; /* index into those of the symindex, and SYMSPAN_FIRST */
+	uint32_t *symbols; /* index into the symindex's symbols, with the flag SYMSPAN_FIRST */
 	uint32_t count, starts_cap, symbols_cap;
-	/* A page begins at an address of a span: its start, or within it where the symbol is large. */
+	/* Each page begins at the start of a span or, in a large symbol, within one. */
 	uint64_t *page_first;
 	uint32_t *page_span;
 	uint32_t page_count, page_first_cap, page_span_cap;
 };
 
-/* From a finished index and its text, of which it reads only functions that share their address with others, and large
- * ones, in parts. page_text: bytes of text for a page; 0 but in tests, for the bytes of pages depend on it. NULL: no
- * memory, or the text cannot be had. Time and memory are linear in the text. */
+/* Makes the spans of a finished index. Of the text it reads only functions that share their address with others and, in
+ * parts, large ones. page_text: bytes of text per page; pass 0 except in tests, since the bytes of pages depend on it.
+ * NULL if out of memory, or if the text is not available. Time and memory are linear in the text. */
 struct symspans *symspans_new(const struct symindex *x, const struct symtext *text, bool nearest, uint32_t page_text);
 void symspans_free(struct symspans *s); /* NULL is fine */
 uint64_t symspans_bytes(const struct symspans *s);

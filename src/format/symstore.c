@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The text lies in blocks of the pool. One that is to be compressed goes, slice by slice, to other blocks of the pool,
- * one slice behind the other. A reader opens slices, not blocks: a page of a file whose functions are in no order needs
- * a slice for each. zstd takes 38 % in slices of 16 KiB where LZ4 takes 61 (gensym); a thread of the store's own does
- * it while text arrives, which waits only when this falls behind.
+ * The text is in blocks of the pool. Compressing a block moves its slices, one after the other, to other blocks of the
+ * pool. A reader opens slices, not blocks, since a page may need a slice per function if functions are in no order. In
+ * slices of 16 KiB, zstd needs 38 % and LZ4 61 % (gensym). The store's own thread compresses while text arrives; the
+ * writer waits only if that thread falls behind.
  */
 #include <config.h>
 
@@ -22,21 +22,21 @@ enum {
 	WAITING_MAX = 64, /* blocks that wait to be compressed */
 };
 
-/* Where a compressed slice lies. */
+/* Where a compressed slice is. */
 struct slice {
-	uint32_t block, at, len; /* len 0: it was let go */
+	uint32_t block, at, len; /* len 0: freed */
 };
 
 /* BLOCK_SIZE bytes of text. */
 struct text_block {
-	uint8_t *raw; /* NULL: compressed, or let go */
-	bool waits;   /* to be compressed */
+	uint8_t *raw; /* NULL: compressed or freed */
+	bool waits;   /* waits to be compressed */
 	struct slice slices[SLICES];
 };
 
 struct packed_block {
 	uint8_t *data;
-	uint32_t slices; /* that are in it */
+	uint32_t slices; /* slices in it */
 };
 
 struct symstore {
@@ -51,12 +51,12 @@ struct symstore {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	pthread_t packer;
-	/* the packer's, until it has ended */
+	/* used only by the packer until it ends */
 	struct packed_block *packed;
 	uint32_t packed_count, packed_cap;
 	uint32_t packed_fill; /* bytes in the last one */
 	ZSTD_CCtx *zstd;
-	uint64_t zstd_bytes;         /* that are charged for it */
+	uint64_t zstd_bytes;         /* zstd's memory, charged */
 	_Atomic uint64_t bytes, raw; /* raw: of the blocks that hold raw text */
 };
 
@@ -65,7 +65,7 @@ struct symstore_reader {
 	struct symtext text;
 	ZSTD_DCtx *zstd;
 	uint8_t *open;           /* a block of the pool: SLICES of them */
-	uint64_t number[SLICES]; /* 1 + that of the slice in the text; 0: none */
+	uint64_t number[SLICES]; /* 1 + number of the slice in the text; 0: none */
 	uint64_t used[SLICES], clock;
 };
 
@@ -187,7 +187,7 @@ static bool begin_packed(struct symstore *s)
 	return true;
 }
 
-/* Compresses a slice to where there is room; 0: there is not enough. */
+/* Compresses a slice into the open block. Returns its length; 0 if there is not enough room. */
 static uint32_t pack_slice(struct symstore *s, const uint8_t *text)
 {
 	if (!s->packed_count)
@@ -216,7 +216,7 @@ static bool pack(struct symstore *s, const uint8_t *raw, struct slice *slices)
 	return true;
 }
 
-/* Packs the block `i`, which waits. With the lock, which it gives back meanwhile. */
+/* Packs the waiting block i. Call it with the lock, which it releases meanwhile. */
 static void pack_block(struct symstore *s, uint32_t i)
 {
 	struct slice slices[SLICES];
@@ -248,7 +248,7 @@ static void *packer_main(void *arg)
 	return NULL;
 }
 
-/* The last block is to be compressed. False as symstore_commit. */
+/* Queues the last block to be compressed. False as symstore_commit. */
 static bool let_pack(struct symstore *s)
 {
 	pthread_mutex_lock(&s->lock);
@@ -309,7 +309,7 @@ void symstore_let_go(struct symstore *s, uint32_t block)
 
 /* ---- reading ---- */
 
-/* The bytes of a compressed slice, to stay until as many others as a reader keeps have been opened. */
+/* The text of a compressed slice. Stays valid until the reader has opened as many others as it keeps open. */
 static const uint8_t *open_slice(struct symstore_reader *r, uint64_t number)
 {
 	unsigned oldest = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The text of a symbol is read through a window of whole lines, as it lies or as a copy. What is in no usual form goes
- * to the careful reader of breakpad_line.h. Which lines count as damaged is shared with the index: it counts those of
- * keywords that it reads, and here those of records and of no known keyword are counted.
+ * The text of a symbol is read through a window of whole lines, in place or copied. Lines in an unusual form go to the
+ * careful reader of breakpad_line.h. Damaged lines are counted either here or by the index: the index counts those with
+ * keywords that it reads, this file those of records and without a known keyword.
  */
 #include <config.h>
 
@@ -25,7 +25,7 @@ static const uint8_t *get_whole(void *arg, uint64_t place, size_t len, uint8_t *
 
 struct symtext symtext_whole(const uint8_t *text)
 {
-	return (struct symtext){get_whole, (void *)(uintptr_t)text}; /* only read */
+	return (struct symtext){get_whole, (void *)(uintptr_t)text}; /* never written to */
 }
 
 void symrecords_release(struct symrecords *r)
@@ -40,7 +40,7 @@ uint64_t symrecords_bytes(const struct symrecords *r)
 	return r->ranges_cap * (uint64_t)sizeof *r->ranges + r->room_cap;
 }
 
-/* Gets the next `len` bytes; NULL as RECORD_FAILED. There is room for one more. */
+/* Gets the next `len` bytes; NULL as for RECORD_FAILED. There is room for one more. */
 static const uint8_t *get_bytes(struct symrecords *r, size_t len)
 {
 	if (!array_reserve(&r->room, &r->room_cap, (uint32_t)len + 1, sizeof *r->room))
@@ -48,7 +48,7 @@ static const uint8_t *get_bytes(struct symrecords *r, size_t len)
 	return r->text->get(r->text->arg, r->place, len, r->room);
 }
 
-/* The next bytes up to the end of the text have no line feed: gives them one. */
+/* The last bytes of the text have no line feed: adds one. */
 static bool end_window(struct symrecords *r, const uint8_t *at, size_t len)
 {
 	if (at != r->room)
@@ -67,7 +67,7 @@ static void count_long_line(struct symrecords *r, const uint8_t *at)
 	r->damaged += kind == LINE_INLINE || kind == LINE_OTHER;
 }
 
-/* What comes next is a line that is too long: counts it, and steps over it. */
+/* Counts and skips a line that is too long. */
 static bool pass_long_line(struct symrecords *r, const uint8_t *at)
 {
 	count_long_line(r, at);
@@ -83,7 +83,7 @@ static bool pass_long_line(struct symrecords *r, const uint8_t *at)
 	return true;
 }
 
-/* Makes the next lines the window, which is empty only at the end. */
+/* Moves the window to the next lines; it is empty only at the end. */
 static bool next_window(struct symrecords *r)
 {
 	size_t most = WINDOW;
@@ -136,7 +136,7 @@ bool symrecords_begin(struct symrecords *r, const struct symtext *text, const st
 	return true;
 }
 
-/* `INLINE ` has been seen. The start of the next line, or NULL: read it carefully. */
+/* Reads a line after its `INLINE `. Returns the start of the next line, or NULL: use the careful reader. */
 static const uint8_t *fast_inline(struct symrecords *r, const uint8_t *at)
 {
 	struct inline_fields *f = &r->fields;

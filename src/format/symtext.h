@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The text of a symbol file, read where an index says: the records of one function. */
+/* Reads the records of one function from the text of a symbol file, at the place that the index gives. */
 #ifndef FORMAT_SYMTEXT_H
 #define FORMAT_SYMTEXT_H
 
@@ -11,40 +11,40 @@
 #include "format/symindex.h"
 #include "format/symtext_scan.h"
 
-/* Where the text is. */
+/* Access to the text. */
 struct symtext {
-	/* The bytes [place, place + len) of it: as they lie, to stay until the next call of who asked, or copied to
-	 * `room`, which holds as many. NULL: they cannot be had, which ends what is being done with ERR_NO_MEMORY. To
-	 * be called by several threads at once where pages are built by several. */
+	/* Returns the bytes [place, place + len): in place, valid until the same caller's next call, or copied to
+	 * `room`, which has len bytes. NULL if they are not available; the caller then fails with ERR_NO_MEMORY.
+	 * Several threads may call it at once. */
 	const uint8_t *(*get)(void *arg, uint64_t place, size_t len, uint8_t *room);
 	void *arg;
 };
 
-/* A text that lies in one piece. */
+/* A text that is in one piece. */
 struct symtext symtext_whole(const uint8_t *text);
 
 enum record_kind {
-	RECORD_NONE, /* no more */
+	RECORD_NONE, /* no more records */
 	RECORD_LINE,
 	RECORD_INLINE,
-	RECORD_FAILED, /* the text cannot be had, or no memory */
+	RECORD_FAILED, /* the text is not available, or out of memory */
 };
 
-/* Reads the records of one symbol. Memory is kept for the next. All zero is a fresh one. */
+/* Reads the records of one symbol, and keeps its memory for the next. Zero it before first use. */
 struct symrecords {
 	const struct symtext *text;
-	/* The symbol's name, not terminated, where symrecords_begin found it, until symrecords_next; and its place. */
+	/* The symbol's name, not NUL-terminated and valid until symrecords_next, and its place in the text. */
 	struct str name;
 	uint64_t name_place;
 	/* the record read last */
-	uint64_t addr, size, file; /* of a line record */
+	uint64_t addr, size, file; /* for a line record */
 	uint32_t line;
-	struct inline_fields fields; /* of an INLINE, and address and size of its ranges */
+	struct inline_fields fields; /* for an INLINE; ranges are pairs of address and size */
 	uint64_t *ranges;
-	uint32_t range_count, ranges_cap; /* counted in numbers: two a range */
-	uint64_t damaged;                 /* lines so far that are records of the symbol and cannot be read */
-	/* the reader's */
-	uint64_t place, end;              /* of the text that is not in the window */
+	uint32_t range_count, ranges_cap; /* counted in numbers, two per range */
+	uint64_t damaged;                 /* damaged records of the symbol so far */
+	/* private */
+	uint64_t place, end;              /* the text that is not in the window yet */
 	const uint8_t *start, *at, *stop; /* the window: whole lines */
 	uint8_t *room;
 	uint32_t room_cap;
@@ -54,15 +54,15 @@ struct symrecords {
 void symrecords_release(struct symrecords *r);
 uint64_t symrecords_bytes(const struct symrecords *r);
 
-/* false: as RECORD_FAILED. */
+/* False as for RECORD_FAILED. */
 bool symrecords_begin(struct symrecords *r, const struct symtext *text, const struct symindex_symbol *symbol);
-/* Gives no line twice: those of definitions and the like, which the index counted, are passed over. */
+/* Reads the next record. Skips lines of definitions and the like, which the index has counted. */
 enum record_kind symrecords_next(struct symrecords *r);
-/* Reads line records that come next, n at most. 0: what comes next is for symrecords_next. */
+/* Reads up to n line records. 0: the next record is not one; use symrecords_next. */
 uint32_t symrecords_lines(struct symrecords *r, struct symtext_line *out, uint32_t n);
-/* For who has lines only: reads the one [at, feed), of a function's records. RECORD_NONE: it is none. */
+/* For callers that have a single line: reads the function's record [at, feed). RECORD_NONE if it is none. */
 enum record_kind symrecords_read_line(struct symrecords *r, const uint8_t *at, const uint8_t *feed);
-/* Goes on with the first line that starts `bytes` behind the one that would be next. false: as RECORD_FAILED. */
+/* Continues with the first line that starts at least `bytes` after the next one. False as for RECORD_FAILED. */
 bool symrecords_skip(struct symrecords *r, uint64_t bytes);
 
 #endif

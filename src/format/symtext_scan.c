@@ -49,17 +49,17 @@ static const struct symtext_scan plain = {lines_plain, inlined_plain};
 
 #define AVX2 __attribute__((target("avx2,bmi,bmi2")))
 
-/* What is looked at behind the start of a line, or of a pair: the memory must go that far. */
+/* Bytes read from the start of a line, or of a pair: the memory must extend that far. */
 enum { REACH = 32 + 8 };
 
-/* Bits of the bytes that may end a field: what is below '0', and, never right, what is above 0x7f. */
+/* Bits of the bytes that may end a field: those below '0', and those above 0x7f, which are refused later. */
 AVX2 static inline uint32_t find_stops(const uint8_t *at)
 {
 	__m256i c = _mm256_loadu_si256((const __m256i *)(const void *)at);
 	return (uint32_t)_mm256_movemask_epi8(_mm256_cmpgt_epi8(_mm256_set1_epi8('0'), c));
 }
 
-/* A field of `len` bytes, 1 to 8, in the upper bytes of a word, and zeros below. */
+/* A field of `len` bytes, 1 to 8, in the upper bytes of a word with zeros below. */
 AVX2 static inline uint64_t field_word(const uint8_t *at, uint32_t len)
 {
 	uint64_t w;
@@ -68,9 +68,9 @@ AVX2 static inline uint64_t field_word(const uint8_t *at, uint32_t len)
 }
 
 /*
- * The numbers of four fields, hexadecimal in a half of the vector where `hex` is all ones. A byte is a digit when the
- * bits found by its lower and by its upper four have one in common: 1 is for the zeros before a field, 2 for 0 to 9, 4
- * for A to F in either case.
+ * Converts four fields to numbers; fields are hexadecimal where `hex` is all ones. A byte is a digit if the table
+ * entries for its lower and for its upper four bits share a bit: 1 is for the zeros before a field, 2 for 0 to 9, 4 for
+ * A to F in either case.
  */
 AVX2 static inline bool read_fields(__m256i c, __m256i hex, __m256i *numbers)
 {
@@ -89,7 +89,8 @@ AVX2 static inline bool read_fields(__m256i c, __m256i hex, __m256i *numbers)
 		return false;
 	__m256i nine = _mm256_and_si256(_mm256_cmpgt_epi8(c, _mm256_set1_epi8('9')), _mm256_set1_epi8(9));
 	__m256i v = _mm256_add_epi8(_mm256_and_si256(c, nibble), nine);
-	/* two digits, four, eight: the first of a pair times the radix, its square, its fourth power */
+	/* combine pairs of digits, then of two digits, then of four: the first times the radix, its square, its fourth
+	 * power */
 	v = _mm256_maddubs_epi16(
 	        v, _mm256_blendv_epi8(_mm256_set1_epi16(10 | 1 << 8), _mm256_set1_epi16(16 | 1 << 8), hex));
 	v = _mm256_madd_epi16(
@@ -99,14 +100,14 @@ AVX2 static inline bool read_fields(__m256i c, __m256i hex, __m256i *numbers)
 	return true;
 }
 
-/* Four fields at `at`, the lower two hexadecimal where `hex` says so, with blanks between them. Returns the offset of
- * what ends the last one, or 0. */
+/* Reads four fields at `at`, separated by blanks; `hex` as above. Returns the offset of the byte that ends the last
+ * one, or 0. */
 AVX2 static inline uint32_t read_four(const uint8_t *at, __m256i hex, __m256i *numbers)
 {
 	uint32_t stops = find_stops(at), rest = _blsr_u32(stops), s0 = _tzcnt_u32(stops), s1 = _tzcnt_u32(rest);
 	rest = _blsr_u32(rest);
 	uint32_t s2 = _tzcnt_u32(rest), s3 = _tzcnt_u32(_blsr_u32(rest));
-	/* lengths less one; also that of a field without an end, and of an empty one, is no less than eight */
+	/* lengths less one; for an empty field, or one without an end, this is at least eight */
 	uint32_t n0 = s0 - 1, n1 = s1 - s0 - 2, n2 = s2 - s1 - 2, n3 = s3 - s2 - 2;
 	if ((n0 | n1 | n2 | n3) > 7 || s3 > 31 || at[s0] != ' ' || at[s1] != ' ' || at[s2] != ' ')
 		return 0;
@@ -143,7 +144,7 @@ AVX2 static const uint8_t *inlined_avx2(
 	uint32_t n = 0, stop = end - at >= REACH ? read_four(at, _mm256_setzero_si256(), &numbers) : 0;
 	if (!stop)
 		return NULL;
-	/* the lower halves of the four */
+	/* the lower halves of the four numbers */
 	numbers = _mm256_permutevar8x32_epi32(numbers, _mm256_setr_epi32(0, 2, 4, 6, 0, 2, 4, 6));
 	_mm_storeu_si128((__m128i *)(void *)out, _mm256_castsi256_si128(numbers));
 	for (at += stop; *at == ' '; n += 2) {
