@@ -193,8 +193,8 @@ static void proceed(struct session *s)
 	} while (again || answer(s));
 }
 
-/* Whether the client is there is asked only when it has waited, or is about to: the answer to others costs little more
- * than the question. */
+/* Asks whether the client is still there only if the request has waited or is about to: for other requests, answering
+ * costs little more than asking. */
 static void proceed_unless_gone(struct session *s)
 {
 	if (exchange_gone(s->exchange))

@@ -154,7 +154,7 @@ static bool is_looked_up(const struct request_frame *f)
 	return f->kind == OFFSET_ADDRESS || f->kind == OFFSET_ELF;
 }
 
-/* What lies before the image is no address of the file. */
+/* The offset in the image; an ELF address below the image stays as it is. */
 static uint64_t offset_in(const struct module_want *w, const struct request_frame *f)
 {
 	return f->kind == OFFSET_ELF && f->offset >= w->image_base ? f->offset - w->image_base : f->offset;

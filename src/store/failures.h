@@ -15,7 +15,7 @@ enum failure_class {
 	FAILURE_MISSING,   /* no source has it */
 	FAILURE_CORRUPT,   /* a source has it, but it cannot be read */
 	FAILURE_TEMPORARY, /* a source did not answer properly */
-	FAILURE_ALIAS,     /* it is what was uploaded for an executable */
+	FAILURE_ALIAS,     /* the id leads to an uploaded executable */
 };
 
 enum { FAILURE_WHY_SIZE = 80 };
@@ -29,8 +29,8 @@ struct failure {
 	uint64_t marker;             /* the module's invalidation marker at that time */
 	int64_t until;               /* clock_now() when it is forgotten */
 	int64_t checked;             /* when the marker was last seen unchanged */
-	char why[FAILURE_WHY_SIZE];  /* of a file that cannot be used; "" says nothing */
-	struct symbfile_alias alias; /* of FAILURE_ALIAS */
+	char why[FAILURE_WHY_SIZE];  /* what is wrong with a corrupt file; may be empty */
+	struct symbfile_alias alias; /* for FAILURE_ALIAS */
 };
 
 /* What is wrong with a file, in printable ASCII, cut to fit. */

@@ -113,7 +113,7 @@ static int64_t over(const struct page_cache *c, uint64_t limit)
 	       atomic_load_explicit(&c->charged, memory_order_relaxed) - (int64_t)limit;
 }
 
-/* Out of its shard, whose lock is held. Returns the bytes that this frees. */
+/* Takes a module out of its shard, whose lock is held. Returns the bytes that this frees. */
 static int64_t unlink_module(struct page_cache *c, struct module *m)
 {
 	*m->link = m->next;
@@ -130,7 +130,7 @@ static int64_t unlink_module(struct page_cache *c, struct module *m)
 
 /* ---- eviction ---- */
 
-/* Drops pages that nobody looked at since the clock passed and nobody holds. Returns how many are left. */
+/* Drops pages that are not held and were not used since the clock last passed. Returns how many are left. */
 static uint32_t sweep_pages(struct page_cache *c, struct module *m, struct page **slots, uint32_t count)
 {
 	uint32_t left = 0;
@@ -152,7 +152,7 @@ static uint32_t sweep_pages(struct page_cache *c, struct module *m, struct page 
 	return left;
 }
 
-/* True when the module may go as a whole. */
+/* Whether the module may be evicted as a whole. */
 static bool sweep_module(struct page_cache *c, struct module *m)
 {
 	uint32_t left = 0;
@@ -179,7 +179,7 @@ static void sweep_shard(struct page_cache *c, struct shard *s, uint64_t goal)
 		}
 }
 
-/* A clock over all shards: at most three rounds, since what is held stays. */
+/* Runs a clock over all shards: at most three rounds, since pages that are held stay. */
 static void evict_to(struct page_cache *c, uint64_t goal)
 {
 	if (pthread_mutex_trylock(&c->evicting) != 0)
@@ -305,7 +305,7 @@ static struct page **slot_of(struct module *m, enum page_kind kind, uint32_t num
 	return number < m->map->string_count ? &m->map->strings[number] : NULL;
 }
 
-/* Replaces what is in a slot, under the module's lock; takes a reference of its own. */
+/* Puts a page into a slot, with a reference of its own, and releases the old one. Call with the module's lock. */
 static void fill_slot(struct page_cache *c, struct module *m, struct page **slot, struct page *p)
 {
 	int64_t bytes = (int64_t)page_bytes(p) - (*slot ? (int64_t)page_bytes(*slot) : 0);
@@ -373,7 +373,7 @@ static struct symmap *text_of(struct module *m)
 	return text;
 }
 
-/* From a text that stays. Another may have made the page while this one waited. */
+/* Makes a page from a text that stays. Another thread may have made the page while this one waited. */
 static enum err make_page(struct page_cache *c, struct module *m, struct symmap *text, enum page_kind kind,
         uint32_t number, struct page **out)
 {

@@ -47,12 +47,12 @@ static void page_key(
 
 /* ---- roots and markers ---- */
 
-/* What is asked for of each; what is not wanted has no key. */
+/* The keys that may be asked for each module; those not wanted are left out. */
 enum { ASK_MARKER, ASK_ROOT, ASK_LEASE, ASK_KINDS };
 struct roots {
 	struct mac *mac;
 	struct root_get *roots;
-	const size_t *index; /* of each get: ASK_KINDS times that in roots, and what it asks for */
+	const size_t *index; /* for each get: ASK_KINDS times its index in roots, plus what it asks for */
 };
 
 static void found_root(void *arg, size_t at, const uint8_t *value, size_t len, uint64_t cas)
@@ -115,7 +115,7 @@ out:
 
 /* ---- pages ---- */
 
-/* The gets of one call, and what came. */
+/* The gets of one call, and their results. */
 struct pages {
 	struct mac *mac;
 	struct page_get *pages;
@@ -172,7 +172,7 @@ enum mc_status page_memcached_invalidate(struct mc_client *c, const struct modul
 		return MC_DOWN;
 	/* If the root cannot be deleted, it still has the old marker, so nobody believes it. */
 	mc_delete(c, &root);
-	/* who loads it anew does not wait for one who loads or stores what was before */
+	/* a new load must not wait for one that still loads or stores the old file */
 	mc_delete(c, &lease);
 	return MC_OK;
 }
@@ -216,7 +216,7 @@ enum mc_status page_memcached_lease_renew(
 
 void page_memcached_lease_release(struct mc_client *c, const struct module_hash *hash, uint64_t token)
 {
-	if (replace_lease(c, hash, token, true) == MC_EXISTS) /* it may have been renewed in between */
+	if (replace_lease(c, hash, token, true) == MC_EXISTS) /* it may have been renewed meanwhile */
 		replace_lease(c, hash, token, true);
 }
 
@@ -240,7 +240,7 @@ static enum mc_status store_value(
 	if (s->value.len + key->len + 64 > s->options->item_max)
 		return MC_TOO_LARGE;
 	enum mc_status status = mc_set(s->client, key, s->value.data, s->value.len, expire);
-	/* one slow answer of a busy server should not cost the whole map */
+	/* one slow answer from a busy server should not cost the whole map */
 	for (unsigned i = 0; i < STORE_TRIES && status == MC_DOWN && s->source->go_on(s->source->arg); i++) {
 		nanosleep(&(struct timespec){0, STORE_PAUSE_MS * MS}, NULL);
 		status = mc_set(s->client, key, s->value.data, s->value.len, expire);

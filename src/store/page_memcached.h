@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Roots, pages, markers and leases in memcached: their keys, and what makes a value believable. */
+/* Roots, pages, markers and leases in memcached: their keys, and the checks before a value is believed. */
 #ifndef STORE_PAGE_MEMCACHED_H
 #define STORE_PAGE_MEMCACHED_H
 
@@ -11,21 +11,21 @@ struct root_get {
 	const struct module_hash *hash;
 	bool want_root, want_lease;
 	/* out */
-	bool reached;    /* its server answered, or at least did not fail: without that, marker means nothing */
+	bool reached;    /* its server did not fail; otherwise marker means nothing */
 	uint64_t marker; /* 0: none */
 	bool leased;
-	struct offmap *map; /* the root, if it is there, whole, and of this marker; the caller's */
+	struct offmap *map; /* the root if it is there, complete, and has this marker; owned by the caller */
 };
-/* One multiget for all, with its deadline. */
+/* Gets them all in one multiget, which ends at the deadline (clock_now()). */
 void page_memcached_roots(struct mc_client *c, struct root_get *gets, size_t count, int64_t deadline);
 
 struct page_get {
 	struct module *module;
 	uint32_t number;
 	uint8_t kind;      /* PAGE_CODE or PAGE_STRINGS */
-	struct page *page; /* out: raw, the caller's reference; NULL: not there */
+	struct page *page; /* out: raw, with a reference for the caller; NULL: missing */
 };
-/* The same. bytes: what came over the wire. */
+/* The same for pages. *bytes: received from memcached. */
 void page_memcached_pages(struct mc_client *c, struct page_get *gets, size_t count, int64_t deadline, uint64_t *bytes);
 
 /* Puts a new marker and deletes the root, in this order. */
@@ -46,16 +46,17 @@ bool page_memcached_reachable(struct mc_client *c, const struct module_hash *has
 struct store_options {
 	enum page_codec codec;
 	uint64_t item_max; /* of the servers; a map with a larger value is not stored at all */
-	uint32_t expire;   /* of the root, seconds; pages live a little longer */
+	uint32_t expire;   /* seconds until the root expires; pages live a little longer */
 };
-/* Where pages come from that are stored. */
+/* Supplies the pages to store. */
 struct store_source {
-	struct page *(*page)(void *arg, enum page_kind kind, uint32_t number); /* with a reference; NULL: gives up */
-	bool (*go_on)(void *arg);                                              /* asked before each value */
-	const uint32_t *code_order; /* numbers of the code pages; NULL: as they come */
+	struct page *(*page)(
+	        void *arg, enum page_kind kind, uint32_t number); /* returns a page with a reference; NULL gives up */
+	bool (*go_on)(void *arg);                                 /* called before each value; false gives up */
+	const uint32_t *code_order; /* numbers of the code pages in the order to store them; NULL: ascending */
 	void *arg;
 };
-/* Writes all string pages, all code pages, then the root. Gives up when a value is refused for some 2 seconds. bytes:
+/* Writes all string pages, all code pages, then the root. Gives up if a value is refused for about 2 seconds. *bytes:
  * of all values. */
 enum mc_status page_memcached_store(struct mc_client *c, const struct module *m, const struct store_options *options,
         const struct store_source *source, uint64_t *bytes);

@@ -31,7 +31,7 @@ enum {
 	TOTAL_TIMEOUT = 5,      /* of one request; seconds */
 	SESSION_TTL = 21600,    /* lifetime of a metadata service's token; seconds, as SDKs request it */
 };
-static const int64_t retry_pause = SECOND; /* after a service failed to give keys */
+static const int64_t retry_pause = SECOND; /* after a service has given no keys */
 
 #define METADATA "http://169.254.169.254"
 #define CONTAINER "http://169.254.170.2"
@@ -52,7 +52,7 @@ struct s3_credentials {
 	int64_t refresh, expires; /* when to ask for new keys, and when these expire; seconds since 1970 */
 	bool refreshing;          /* somebody asks */
 	int64_t next_try;         /* clock_now(); after a failure */
-	struct error failure;     /* the last one */
+	struct error failure;     /* the most recent one */
 };
 
 /* ---- asking a service ---- */

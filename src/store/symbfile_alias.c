@@ -12,7 +12,7 @@ struct gathering {
 	const struct build_id_question *question;
 };
 
-/* Of one time any order will do that is the same on every host. */
+/* For equal times, any order that is the same on every host will do. */
 static bool is_later(const struct store_claim *a, const struct store_claim *b)
 {
 	return a->time != b->time ? a->time > b->time : memcmp(a->id.bytes, b->id.bytes, sizeof a->id.bytes) > 0;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* To which uploaded executable an id leads that is made of a build id. */
+/* Finds the uploaded executable for an id that is made from a build id. */
 #ifndef STORE_SYMBFILE_ALIAS_H
 #define STORE_SYMBFILE_ALIAS_H
 
 #include "store/symbfile_store.h"
 
-/* Offsets of who asks by the other id count from image_base. */
+/* The executable. Offsets in a request that uses the build id count from image_base. */
 struct symbfile_alias {
 	struct file_id id;
 	uint64_t image_base;
 };
 
-/* All executables that claim a build id; the latest ALIAS_CLAIMS, where more do. */
+/* The executables that claim a build id; at most ALIAS_CLAIMS, the latest ones. */
 enum { ALIAS_CLAIMS = 16 };
 struct symbfile_claims {
 	struct store_claim items[ALIAS_CLAIMS]; /* the latest first */
@@ -21,8 +21,8 @@ struct symbfile_claims {
 enum err symbfile_claims_get(struct symbfile_claims *claims, struct store_client *c, const struct build_id_question *q,
         const atomic_bool *cancel, struct error *e);
 
-/* Of several, the one with the newest complete sets answers or, if none is complete, the one with the newest. If
- * there are several, asks the store what each has. *found is false if there is none. */
+/* Chooses the executable that answers: the one with the newest complete sets or, if none is complete, with the newest
+ * sets. If several claim the id, asks the store what each has. *found is false if there is none. */
 enum err symbfile_alias_choose(struct symbfile_alias *alias, bool *found, const struct symbfile_claims *claims,
         struct store_client *c, const atomic_bool *cancel, struct error *e);
 

@@ -21,7 +21,7 @@ struct executable {
 	bool gone;
 };
 
-/* A path that leads from a build id to an executable: BUILD_IDS, two segments, the FileID, and more. */
+/* A path that leads from a build id to an executable: BUILD_IDS, two segments, the FileID, and the rest. */
 struct claim {
 	struct file_id id;
 	char *path;
@@ -39,7 +39,7 @@ struct prune {
 	struct claim *claims;
 	size_t claim_count;
 	uint32_t claim_cap;
-	struct store_part *parts; /* of one executable, that go */
+	struct store_part *parts; /* the parts of one executable that are removed */
 	size_t part_count;
 	uint32_t part_cap;
 	bool no_memory;
@@ -89,7 +89,7 @@ static bool read_id(struct file_id *id, struct str path)
 	       hex_read(id->bytes, sizeof id->bytes, (struct str){path.data, digits});
 }
 
-/* What is neither is nobody's here, and stays. */
+/* Objects that are neither are not ours, and stay. */
 static bool on_object(void *arg, struct str path, uint64_t size, int64_t time)
 {
 	struct prune *p = arg;
@@ -146,7 +146,7 @@ static bool any_since(const struct prune *p, int64_t time)
 	return false;
 }
 
-/* Looks once more, right before: what was stored meanwhile stays. */
+/* Lists the parts again right before removing them, so that what was stored meanwhile stays. */
 static enum err find_parts(struct prune *p, const struct executable *x, bool whole, struct error *e)
 {
 	p->part_count = 0;
@@ -184,7 +184,7 @@ static bool stop_at_first(void *arg, const struct store_part *part)
 	return false;
 }
 
-/* One of an executable that has no part: a part may have come meanwhile. */
+/* Prunes the claim of an executable that had no part, unless a part has arrived meanwhile. */
 static enum err prune_claim(struct prune *p, const struct claim *claim, struct error *e)
 {
 	struct executable wanted = {.id = claim->id};

@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Removes what nobody needs from a store of symbfiles, beside servers that use it. */
+/* Removes what nobody needs from a store of symbfiles, while servers use it. */
 #ifndef STORE_SYMBFILE_PRUNE_H
 #define STORE_SYMBFILE_PRUNE_H
 
 #include "store/symbfile_store.h"
 
-/* An object that goes: its path below the store's URL; time as of store_part. */
+/* Called for each object that is removed, with its path below the store's URL; time as in store_part. */
 typedef void prune_told(void *arg, const char *path, uint64_t size, int64_t time);
 
 /* An executable to which something was stored within a day stays as it is: an upload may be under way. */
 struct prune_rules {
-	unsigned keep;      /* complete sets of each kind that stay of an executable, the newest; 0: all */
-	int64_t older_than; /* nanoseconds; an executable to which nothing was stored since goes as a whole; 0: none */
-	bool remove;        /* false: what would go is told, and stays */
-	int64_t now;        /* nanoseconds since 1970, by the clock of who stored */
+	unsigned keep;      /* complete sets of each kind to keep per executable, the newest; 0: all */
+	int64_t older_than; /* nanoseconds before now; an executable to which nothing was stored since is removed as a
+	                       whole; 0: none */
+	bool remove;        /* false: only report what would be removed */
+	int64_t now;        /* nanoseconds since 1970, by the clock that set the times of parts */
 	prune_told *told;
 	void *arg;
 };
 
 struct prune_counts {
-	uint64_t executables, objects, bytes;                /* that were there */
-	uint64_t gone_executables, gone_objects, gone_bytes; /* of them, that went, or would */
+	uint64_t executables, objects, bytes;                /* found in the store */
+	uint64_t gone_executables, gone_objects, gone_bytes; /* of these, removed, or to be removed */
 };
 
 /* Goes through the whole store. Also removes claims of build ids whose executable is gone. After a failure the

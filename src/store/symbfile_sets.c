@@ -14,7 +14,7 @@
 struct listing {
 	struct store_part *parts;
 	size_t count;
-	size_t times; /* of the objects that tell these, behind the parts */
+	size_t times; /* number of objects that hold times, after the parts */
 	uint32_t cap;
 	bool no_memory;
 };
@@ -25,7 +25,7 @@ struct candidate {
 	const struct store_part *first;
 	size_t count;
 	int64_t time;                    /* of its oldest part */
-	bool told;                       /* time was stored with the part */
+	bool told;                       /* time is one that was stored with a part */
 	const struct store_part *oldest; /* the first part of the set's first generation */
 	bool whole;
 };
@@ -92,8 +92,8 @@ static int part_order(const void *a, const void *b)
 	return order ? order : (x->time > y->time) - (x->time < y->time);
 }
 
-/* The part to which time i belongs, looked for from *at on; NULL: none. Call it for all times in turn, with *at 0 at
- * first. */
+/* The part to which time i belongs, searched from *at on; NULL if there is none. Call it for all times in turn, with
+ * *at 0 at first. */
 static struct store_part *part_of_time(const struct listing *l, size_t i, size_t *at)
 {
 	const struct store_part *time = &l->parts[l->count + i];

@@ -42,7 +42,7 @@ struct symbfile_sets {
 /* Asks the store. On failure there is nothing to release. ERR_UNAVAILABLE, ERR_NO_MEMORY. */
 enum err symbfile_sets_get(struct symbfile_sets *sets, struct store_client *c, const struct file_id *id,
         const atomic_bool *cancel, struct error *e);
-/* Which parts are asked for, and who is told of them until it says false. */
+/* What to look for, and a function to report each part to, until it returns false. */
 struct symbfile_unused {
 	unsigned keep;
 	int64_t since; /* nanoseconds since 1970 */

@@ -200,7 +200,7 @@ static bool parse_kind(struct str text, enum symbfile_kind *kind)
 	return false;
 }
 
-/* What STORE_TIME writes, without its dot. */
+/* Parses what STORE_TIME writes, without its dot. */
 static bool parse_time(struct str text, int64_t *time)
 {
 	*time = 0;
@@ -213,7 +213,7 @@ static bool parse_time(struct str text, int64_t *time)
 	return text.len > 0 && text.data[0] != '0';
 }
 
-/* PART, or PART and STORE_TIME, which tells the part's time. */
+/* Parses PART, or PART and STORE_TIME, which holds the part's time. */
 static bool parse_part(struct store_part *p, struct str text)
 {
 	const char *dot = memchr(text.data, '.', text.len);
@@ -246,7 +246,7 @@ static bool is_lower_hex(struct str text)
 	return text.len > 0;
 }
 
-/* As print_claim_path writes it: no zero in front. */
+/* Parses what print_claim_path writes: no leading zeros. */
 static bool parse_base(struct str text, uint64_t *base)
 {
 	*base = 0;

@@ -66,8 +66,8 @@ struct store_part {
 	unsigned part, parts;
 	uint64_t size; /* bytes */
 	int64_t time;  /* when it was stored: nanoseconds since 1970, in whole seconds if the store has no finer time */
-	bool is_time;  /* this is not the part, but the object beside it: time is what that tells */
-	bool told;     /* time is that; only symbfile_sets.h sets it */
+	bool is_time;  /* not the part itself but the object beside it, which holds its time */
+	bool told;     /* time comes from such an object; set only by symbfile_sets.c */
 };
 /* Lists every part of an executable, in any order, with bucket_retries retries like store_get; found returns false to
  * stop. No parts at all is ERR_OK. After ERR_UNAVAILABLE or ERR_NO_MEMORY the parts reported so far may not be all. */

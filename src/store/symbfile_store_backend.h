@@ -11,7 +11,7 @@
  * "symbfiles/build-ids/KEY/BUILDID/HEX/BASE": safe in any file system and URL. */
 enum { STORE_PATH_MAX = 256 };
 
-/* Behind the path of a part: nanoseconds since 1970. */
+/* Appended to the path of a part: nanoseconds since 1970. */
 #define STORE_TIME ".%" PRId64
 
 /* An object that is being read. */
@@ -20,10 +20,10 @@ struct store_read {
 	const atomic_bool *cancel; /* may be NULL */
 	uint64_t max;              /* bytes */
 	struct bucket_result *result;
-	/* for an object that is fetched again: what the sink has already is skipped, and must be the same */
-	struct text_hash *given,
-	        *again;  /* hashes of what the sink has, and of what comes again; NULL: it is never fetched again */
-	uint64_t passed; /* bytes of it that came again */
+	/* for an object that is fetched again: bytes that the sink has already are skipped, and must be the same */
+	struct text_hash *given, *again; /* hashes of the bytes that the sink has, and of the same bytes when they come
+	                                    again; NULL: never fetched again */
+	uint64_t passed;                 /* bytes that have come again */
 	bool differs;
 };
 /* False if it cannot go on; the result says why. */
@@ -54,7 +54,7 @@ struct store_backend {
 	void (*put_free)(void *put);
 	enum err (*list)(void *client, const char *path, const struct store_found *found, const atomic_bool *cancel,
 	        struct error *e);
-	/* One that is not there is removed already. */
+	/* Succeeds if there is no such object. */
 	enum err (*remove)(void *client, const char *path, struct error *e);
 	/* Sets outcome, status, length_known and text of the result. */
 	void (*get)(void *client, const char *path, struct store_read *read);

@@ -50,9 +50,8 @@ struct file_put {
 	int base, fd;               /* the store's directory, the temporary file */
 	uint64_t size;
 	bool with_time;
-	char temporary[TEMPORARY_MAX]; /* its path; empty when it is gone */
-	char path[STORE_PATH_MAX],
-	        same[STORE_PATH_MAX]; /* its place; that of an object that may be the same, or empty */
+	char temporary[TEMPORARY_MAX];                   /* its path; empty when it is gone */
+	char path[STORE_PATH_MAX], same[STORE_PATH_MAX]; /* path of the object; of one that may be the same, or empty */
 };
 
 static enum err io_error(struct error *e, const char *what)
@@ -284,7 +283,7 @@ static void file_put_with_time(void *put)
 	((struct file_put *)put)->with_time = true;
 }
 
-/* Empty: what its name says is as durable as the part's name, which is in the same directory. */
+/* The object is empty: its name is as durable as the part's, which is in the same directory. */
 static bool store_time(const struct file_put *p)
 {
 	char path[STORE_PATH_MAX + 24];
@@ -313,7 +312,7 @@ static enum err file_put_commit(void *put, struct error *e)
 	if (*p->same && is_there(p, p->same))
 		return sync_names(p->base, p->same) ? ERR_OK : io_error(e, "fsync of a directory");
 	if (!is_there(p, p->path)) {
-		/* a directory may be removed between the two, by who prunes */
+		/* pruning may have removed a directory in between */
 		if (!move_to_place(p) && (errno != ENOENT || !move_to_place(p)))
 			return io_error(e, "rename");
 		p->temporary[0] = 0;
@@ -403,7 +402,7 @@ static enum err file_list(
 	return err;
 }
 
-/* The directories above it go, too, where they are empty. */
+/* Also removes the directories above it that become empty. */
 static enum err file_remove(void *client, const char *path, struct error *e)
 {
 	const struct file_client *c = client;

@@ -56,7 +56,7 @@ struct s3_put {
 	uint64_t size;              /* of all */
 	char upload[UPLOAD_ID_MAX]; /* of a multipart upload; empty: none is open */
 	bool with_time;
-	int64_t date; /* of S3, when it was last asked; seconds since 1970, -1 when it did not tell */
+	int64_t date; /* S3's clock in its last reply; seconds since 1970, -1: not given */
 };
 
 static void s3_store_free(void *store)
@@ -337,7 +337,7 @@ static void s3_put_with_time(void *put)
 	((struct s3_put *)put)->with_time = true;
 }
 
-/* In the order of all hosts' uploads: by the clock of S3, which counts seconds, unless ours agrees with it. */
+/* The time of storing, comparable between hosts: by S3's clock, which counts seconds, unless ours agrees with it. */
 static enum err store_time(struct s3_put *p, struct error *e)
 {
 	char more[32];

@@ -63,8 +63,8 @@ struct transfer_reply {
 	bool sized;           /* by one Content-Length of `length` bytes */
 	bool many_lengths;    /* more than one */
 	uint64_t length;
-	char etag[TRANSFER_ETAG];             /* empty when there is none */
-	int64_t date;                         /* the server's clock, seconds since 1970; -1 when it does not tell */
+	char etag[TRANSFER_ETAG];             /* empty if there is none */
+	int64_t date;                         /* the server's clock, seconds since 1970; -1: not given */
 	char problem[TRANSFER_PROBLEM];       /* if it is not whole; without secrets */
 	char error_body[TRANSFER_ERROR_BODY]; /* the beginning of the body of another status */
 	size_t error_len;
