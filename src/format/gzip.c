@@ -270,7 +270,7 @@ bool gunzip_complete(const struct gunzip *g)
 
 struct gzip {
 	struct deflater deflater;
-	uint8_t *out; /* goes to the caller in the end */
+	uint8_t *out; /* the result, for the caller */
 	size_t len, cap;
 };
 

@@ -219,7 +219,7 @@ static enum err read_chain(const struct page *page, const struct piece_node *nod
 	if (!answer->inlines)
 		return ERR_NO_MEMORY;
 	answer->inline_count = count;
-	struct offmap_call *site = &answer->frame; /* holds the innermost file and line at first */
+	struct offmap_call *site = &answer->frame; /* first the innermost file and line */
 	for (uint32_t n = node; n; n = nodes[n].parent, i++) {
 		struct offmap_call *call = &answer->inlines[i];
 		if (!page_string(page, nodes[n].origin, &call->function))

@@ -26,7 +26,7 @@ enum {
 	INDEX_SHOWN = 40, /* digits of a module_index that an error repeats */
 };
 
-#define INDEX_HUGE INT32_MAX /* stands for every module_index from here on: no memory map is so long */
+#define INDEX_HUGE INT32_MAX /* stands for every module_index of at least this: no memory map is that long */
 
 /* Why a request is refused. The text is made only once the refusal is final, since a body may hold millions of reasons
  * that turn out not to count. */

@@ -24,7 +24,7 @@
 enum {
 	PIECE_SEGMENTS = 1024, /* a piece with more, */
 	PIECE_NODES = 80000,   /* or with more nodes, is encoded before its function ends */
-	NAME_PAGES = 16,       /* so often is a long name written into code pages, then it goes to a string page */
+	NAME_PAGES = 16,       /* code pages into which a long name is written before it goes to a string page */
 };
 
 struct chain_link {
