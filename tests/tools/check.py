@@ -228,23 +228,28 @@ def check_wire():
     wire("check")
 
 
-def faults(*options):
-    """The short form; its last line is counts, and what it leaves out as a whole says so in capitals."""
-    directory = built("check")
-    if not directory:
-        return
-    program = os.path.join(ROOT, "tests", "faults", "run.py")
+def tell(command, env=None):
+    """Runs a program whose last line is counts; what it leaves out as a whole it says in capitals."""
     with tempfile.TemporaryFile("w+") as out:
-        code = run([sys.executable, program, *options, "--short", "--seed", os.environ.get("SEED", "1")], stdout=out, env={"SYMBOLICATED": shlex.quote(os.path.join(directory, "symbolicated"))})
+        code = run(command, stdout=out, env=env or {})
         out.seek(0)
         text = out.read()
-    print(text, end="", flush=True)
+    print(text, end="", file=current.part.out, flush=True)
     found = re.search(r"^(\d+) passed, (\d+) failed, (\d+) skipped$", text, re.M)
     passed, failed, skipped = map(int, found.groups()) if found else (0, 1, 0)
     current.part.counts.add(passed, max(failed, int(code != 0)), skipped)
     current.part.failures.extend(line.strip()[:300] for line in re.findall(r"^    \S+: .*", text, re.M))
-    for reason in re.findall(r"^SEVERAL HOSTS WERE NOT TRIED: .*", text, re.M):
+    for reason in re.findall(r"^[A-Z ]+ TRIED: .*", text, re.M):
         left_out[reason] += skipped
+
+
+def faults(*options):
+    """The short form."""
+    directory = built("check")
+    if directory:
+        program = os.path.join(ROOT, "tests", "faults", "run.py")
+        command = [sys.executable, program, *options, "--short", "--seed", os.environ.get("SEED", "1")]
+        tell(command, {"SYMBOLICATED": shlex.quote(os.path.join(directory, "symbolicated"))})
 
 
 def check_faults():
@@ -253,6 +258,10 @@ def check_faults():
 
 def check_hosts():
     faults("--hosts")
+
+
+def check_container():
+    tell([*BEHIND, sys.executable, os.path.join(ROOT, "tests", "tools", "try_container.py")])
 
 
 def check_clang():
@@ -301,6 +310,7 @@ PARTS = {  # and the build that a part is about
     "hosts": (check_hosts, "check"),
     "clang": (check_clang, "check-clang"),
     "valgrind": (check_valgrind, "check"),
+    "container": (check_container, None),
     "asan": (check_asan, "check-asan"),
     "tsan": (check_tsan, "check-tsan"),
     "distcheck": (check_distcheck, "check"),
@@ -308,7 +318,7 @@ PARTS = {  # and the build that a part is about
 
 
 # While this part, which mostly waits, goes on, that one does too, at a lower priority; what it prints is told in its own place.
-BESIDE = {"faults": "valgrind"}
+BESIDE = {"faults": "valgrind", "hosts": "container"}
 
 
 def run_part(name, out=None):
