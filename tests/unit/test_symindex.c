@@ -82,7 +82,7 @@ static void test_scans(void **state)
 {
 	uint64_t seed = seed_of(1);
 	(void)state;
-	for (unsigned run = 0; run < 300; run++) {
+	for (unsigned run = 0; run < rounds(300); run++) {
 		struct buffer t = text_new();
 		make_lines(&t, &seed);
 		uint8_t *exact = malloc(t.len), *end = exact + t.len;
@@ -639,7 +639,7 @@ static void test_memory_of_pages(void **state)
 	(void)state;
 	for (unsigned what = 0; what < 9; what++) {
 		struct buffer t = text_new();
-		make_costly(&t, what, what == 5 ? 20000 : 300000);
+		make_costly(&t, what, rounds(what == 5 ? 20000 : 300000));
 		struct symindex *x = index_of(text_str(&t), SIZE_MAX);
 		struct symtext text = symtext_whole(t.data);
 		uint64_t bound = sympages_page_bytes_max(x) + (8 << 20);
