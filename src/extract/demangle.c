@@ -7,7 +7,7 @@
 #include <libiberty/demangle.h>
 #include <setjmp.h>
 
-/* A suffix is one of these words, or one with a number behind it. */
+/* A suffix is one of these words, perhaps followed by a number. */
 static const char *const suffixes[] = {".isra", ".part", ".constprop", ".cold", ".llvm", ".lto_priv"};
 
 static bool is_suffix(struct str s)

@@ -18,7 +18,7 @@ struct dwarf_source {
 	char missing[ALTERNATE_NAME_MAX];    /* the name of the alternate if it is needed and was not found */
 	uint8_t missing_id[BUILD_ID_MAX];    /* and its build id */
 	size_t missing_id_len;
-	struct split_source split; /* opened by who knows the program */
+	struct split_source split; /* opened by the caller that knows the program */
 	atomic_size_t read;        /* bytes of units since memory was given back */
 	size_t bad_headers;        /* units whose header cannot be read */
 };

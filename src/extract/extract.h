@@ -23,7 +23,7 @@ struct extract_stats {
 	uint64_t units, ranges, pads;
 	bool pads_known;           /* false: no return pads, since calls of this machine are not known */
 	char debug_file[PATH_MAX]; /* the other file that was used; empty: none */
-	char notes[EXTRACT_NOTES][EXTRACT_NOTE_LENGTH]; /* what is missing and what helps, for the user, a line each */
+	char notes[EXTRACT_NOTES][EXTRACT_NOTE_LENGTH]; /* for the user: what is missing, and what would help */
 	unsigned note_count;
 };
 

@@ -38,7 +38,7 @@ struct go_reader {
 enum err go_reader_open(struct go_reader *g, Elf *elf, const struct code_map *code, struct coverage *coverage,
         bool pads, struct error *e);
 void go_reader_close(struct go_reader *g);
-/* Adds the records of some of the functions from *next on that nothing before has described, and moves *next behind
+/* Adds the records of some of the functions from *next on, except code that has records already, and moves *next past
  * them. At the end *next is the table's count. ERR_NO_MEMORY. */
 enum err go_reader_read(struct go_reader *g, size_t *next, struct result *out, struct error *e);
 

@@ -10,7 +10,7 @@ struct intern_block;
 
 struct intern {
 	struct map64 by_hash;        /* addresses of strings; a string whose hash is taken has the next free number */
-	struct intern_block *blocks; /* the strings, each behind its length */
+	struct intern_block *blocks; /* the strings, each after its length */
 };
 
 /* A cleared struct intern is an empty set. */

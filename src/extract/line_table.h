@@ -49,7 +49,7 @@ void line_table_release(struct line_table *t);
 bool line_table_add(struct line_table *t, uint64_t start, uint64_t end, struct str path, uint32_t line);
 /* Of rows that overlap what begins first counts. */
 void line_table_sort(struct line_table *t);
-/* The first row that ends behind address; row_count if there is none. */
+/* The first row that ends after address; row_count if there is none. */
 size_t line_table_find(const struct line_table *t, uint64_t address);
 /* The whole path of a file; empty if there is no such file. data is NULL if out of memory. */
 struct str line_table_path(struct line_table *t, uint64_t file, struct intern *strings);

@@ -31,7 +31,7 @@ struct sweep {
 	struct line_table *t;
 	struct intern *strings;
 	struct span *spans; /* the pieces by address */
-	size_t next;        /* the first span that begins behind the position of the sweep */
+	size_t next;        /* the first span that begins after the sweep's position */
 	uint64_t covered;   /* where those before it end */
 };
 
@@ -63,8 +63,8 @@ static bool sweep_row(struct sweep *w, const struct line_row *row)
 	return ok;
 }
 
-/* A thunk may share the row of the function before it. So a row that goes on behind a function counts, too, up to
- * the next function. As a rule that is padding, where no symbol is. */
+/* A thunk may share the row of the function before it. So a row that extends past a function also counts, up to the
+ * next function. Usually that part is padding without a symbol. */
 enum err loose_lines_collect(struct result *r, struct line_table *t, struct intern *strings, struct error *e)
 {
 	struct sweep w = {.r = r, .t = t, .strings = strings, .spans = sorted_pieces(r)};

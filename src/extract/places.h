@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where files lie that belong to another one. */
+/* The places of files that belong to another file. */
 #ifndef EXTRACT_PLACES_H
 #define EXTRACT_PLACES_H
 
@@ -13,7 +13,7 @@ bool place_by_build_id(char out[PATH_MAX], const char *dir, const uint8_t *id, s
 /* The directory of an existing file, without symbolic links, with a slash at its end; empty if it cannot be found out.
  */
 void place_directory(char out[PATH_MAX], const char *path);
-/* What stands behind the last slash. */
+/* The part after the last slash. */
 const char *place_base(const char *path);
 
 #endif

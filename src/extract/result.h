@@ -20,7 +20,7 @@ struct result_line {
 };
 
 struct result {
-	struct arena arena; /* lines and frames; names and paths are of the intern set of who made it */
+	struct arena arena; /* lines and frames; names and paths belong to the maker's intern set */
 	struct symbfile_range *ranges;
 	struct symbfile_pad *pads;
 	struct result_piece *pieces;

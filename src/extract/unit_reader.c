@@ -10,7 +10,7 @@
 #include "base/array.h"
 #include "extract/loose_lines.h"
 
-enum { UNIT_MIN = 7 }; /* bytes of a header behind its length */
+enum { UNIT_MIN = 7 }; /* bytes of a header after its length */
 
 enum err unit_reader_open(
         struct unit_reader *u, struct dwarf_source *source, const struct code_map *code, bool pads, struct error *e)
@@ -53,7 +53,7 @@ static int next_unit(const struct unit_reader *u, Dwarf_Off at, Dwarf_Off *next,
 	return dwarf_next_unit(u->handle.dwarf, at, next, header, version, NULL, NULL, NULL, NULL, NULL);
 }
 
-/* The offset of the unit behind one that libdw cannot read, or the end. */
+/* The offset of the unit after one that libdw cannot read, or the end. */
 static uint64_t skip_unit(const struct unit_reader *u, struct str info, uint64_t at)
 {
 	struct reader r = {.at = (const uint8_t *)info.data + at, .end = (const uint8_t *)info.data + info.len};

@@ -22,7 +22,7 @@ enum option_kind {
 	OPTION_FLAG,   /* value: bool */
 	OPTION_TEXT,   /* value: const char *; points into argv */
 	OPTION_NUMBER, /* value: uint64_t, at least min */
-	OPTION_SIZE,   /* the same, with K, M or G behind it */
+	OPTION_SIZE,   /* the same, optionally followed by K, M or G */
 	OPTION_LIST,   /* value: struct option_list; may be given again and again */
 };
 
