@@ -36,9 +36,8 @@ struct symindex_definition {
 };
 
 struct symindex_definitions {
-	struct symindex_definition
-	        *all;    /* in the order of the file; after finishing, ascending by id if there is no `dense` */
-	uint32_t *dense; /* by id: 1 + index into all, 0: none; NULL if ids are far apart */
+	struct symindex_definition *all; /* in the file's order; after finishing, by id if there is no `dense` */
+	uint32_t *dense;                 /* by id: 1 + index into all, 0: none; NULL if ids are far apart */
 	uint32_t count, cap, dense_count;
 	uint64_t highest; /* id */
 };

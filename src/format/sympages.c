@@ -24,13 +24,10 @@
 #include "format/position.h"
 
 enum {
-	KEPT_BYTES =
-	        64
-	        << 20, /* for kept functions, plus a quarter of the text's size: so all text is read only a few times */
+	KEPT_BYTES = 64 << 20,  /* kept functions may take this and a quarter of the text: all is read a few times */
 	SPARE_BYTES = 64 << 10, /* largest flat that is reused */
 	SPARE_MAX = 64,
-	LARGE_TEXT =
-	        1 << 20, /* a function of this size or more is kept in `large`, not read again for each of its pages */
+	LARGE_TEXT = 1 << 20,  /* a function of this size is kept in `large`, not read again for every page */
 	RECORD_BYTES = 24,     /* memory per byte of text while one function is read */
 	IDLE_BYTES = 16 << 20, /* larger buffers are freed when a page is done */
 	SLOTS_MAX = 2048,      /* plus twice the number that kept functions may name */
