@@ -330,6 +330,7 @@ def main():
         print(f"NO CONTAINER WAS TRIED: {e}\n0 passed, 0 failed, {tests} skipped")
         return 0
     finally:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # `timeout` sends it twice
         shutil.rmtree(folder, ignore_errors=True)
 
 
