@@ -2,6 +2,8 @@
 """The files of contrib/ in the programs that they are for: Prometheus with the alerts, the blackbox exporter, mtail, and the queries
 of the Grafana dashboard. Times in the rules are divided by 60, so that an alert of two minutes takes two seconds."""
 
+import contextlib
+import http.client
 import json
 import os
 import re
@@ -117,6 +119,21 @@ class Prometheus(Asked):
         wait_for(lambda: not set(names) & self.firing(), f"{names} to end", BOUND, 0.2)
 
 
+# Of loopback, 127.0.0.1 alone has no limit; others get one request a minute, and two at once besides.
+ONLY_ONE_ALLOWED = [
+    ("symbolicated-http.conf", r"127\.0\.0\.0/8 1;", "127.0.0.1 1;"),
+    ("symbolicated-http.conf", r"rate=50r/s", "rate=1r/m"),
+    ("symbolicated-location.conf", r"burst=200", "burst=2"),
+]
+
+
+def status_of_limited(stack):
+    connection = http.client.HTTPConnection("127.0.0.1", stack.node.nginx.port, timeout=BOUND, source_address=("127.0.0.2", 0))
+    with contextlib.closing(connection):
+        connection.request("POST", "/symbolicate/v5", b"{}")
+        return connection.getresponse().status
+
+
 @pytest.fixture(scope="module")
 def stack():
     log = re.search(r"log_format symbolicated.*?;", read(ROOT, "nginx", "symbolicated-example.conf"), re.S).group(0)
@@ -125,7 +142,9 @@ def stack():
         s.symbols.add("app", SAMPLE)
         s.node.nginx.stop()
         shutil.rmtree(s.node.nginx.directory)
-        s.node.nginx = Nginx("nginx", s.directory, s.daemon.socket, http=log + "\n\taccess_log full.log symbolicated;")
+        s.node.nginx = Nginx(
+            "nginx", s.directory, s.daemon.socket, http=log + "\n\taccess_log full.log symbolicated;", changes=ONLY_ONE_ALLOWED
+        )
         s.node.nginx.start()
         yield s
 
@@ -172,6 +191,8 @@ def test_a_dead_bucket_fires_and_ends(stack, prometheus):
 def test_what_nginx_answers_itself_is_counted(stack, prometheus):
     assert stack.client.request("POST", "/symbolicate/v5", b"{" * (33 << 20)).status == 413
     wait_for(lambda: prometheus.query('symbolicated_nginx_own_replies_total{status="413"}'), "413 to be counted", BOUND)
+    assert [status_of_limited(stack) for _ in range(4)][3] == 429
+    wait_for(lambda: prometheus.query('symbolicated_nginx_own_replies_total{status="429"}'), "429 to be counted", BOUND)
     stack.daemon.crash()
 
     def burning():
