@@ -65,7 +65,7 @@ enum err config_set_row(struct config *c, const struct config_row *row, const ch
 enum err config_set_string(char **to, const struct config_row *row, const char *value, struct error *e);
 void config_list_clear(struct config_list *list);
 bool config_is_blank(char c);
-/* The next word of text, which moves on behind it; false at the end. */
+/* The next word of text, which moves past it; false at the end. */
 bool config_next_word(const char **text, const char **word, size_t *len);
 /* Reads one or more digits of the base and moves *at past them; false also if the number needs more than 64 bits. */
 bool config_parse_digits(const char **at, unsigned base, uint64_t *value);

@@ -42,7 +42,7 @@ static inline struct str str_cut(struct str *rest, char separator)
 	return part;
 }
 
-/* Without blanks and line ends around it; those behind it are overwritten. */
+/* Without blanks and line ends around it; those after it are overwritten. */
 static inline char *trimmed_line(char *text)
 {
 	static const char blanks[] = " \t\r\n";

@@ -70,8 +70,8 @@ struct str names_of_symbol(struct names *n, struct str symbol)
 	return name.len > 0 ? name : intern_add(n->strings, demangle_base(symbol));
 }
 
-/* libdw finds no attribute after one with a form that it does not know. */
-static bool find_behind(struct names *n, Dwarf_Die *die, unsigned attribute, Dwarf_Attribute *a)
+/* Attributes that follow one of a form that libdw does not know: libdw does not find these. */
+static bool find_past_unknown(struct names *n, Dwarf_Die *die, unsigned attribute, Dwarf_Attribute *a)
 {
 	Dwarf_Die root;
 	struct die_unit u;
@@ -93,7 +93,7 @@ static bool find_attribute(struct names *n, const Dwarf_Die *die, unsigned attri
 {
 	Dwarf_Die copy = *die;
 	dwarf_errno(); /* forgets older errors */
-	return dwarf_attr(&copy, attribute, a) || (dwarf_errno() != 0 && find_behind(n, &copy, attribute, a));
+	return dwarf_attr(&copy, attribute, a) || (dwarf_errno() != 0 && find_past_unknown(n, &copy, attribute, a));
 }
 
 static struct str text_attribute(struct names *n, const Dwarf_Die *die, unsigned attribute)

@@ -174,7 +174,7 @@ static enum err copy_section(struct image *m, size_t i, struct error *e)
 	return !err ? ERR_OK : error_set(e, err, "section %s: %s", names[i], inner.text);
 }
 
-/* The names, from m->len on, and the headers behind them, at *headers. Section 0 is none, 1 has the names. */
+/* The names, from m->len on, and the headers after them, at *headers. Section 0 is none, 1 has the names. */
 static void put_sections(const struct image *m, struct buffer *out, uint64_t *headers)
 {
 	static const char own[] = "\0.shstrtab";

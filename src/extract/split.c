@@ -136,7 +136,7 @@ static void read_skeleton(struct skeleton *s, const Dwarf_Die *root, Elf *main)
 		s->ranges = part_from(root, DW_AT_GNU_ranges_base, 0, main, ".debug_ranges");
 }
 
-/* ---- a unit as if it had not been split: a page of headers, and behind it its parts, mapped from their files ---- */
+/* ---- a unit as if it had not been split: a page of headers, then its parts, mapped from their files ---- */
 
 enum { IMAGE_PARTS = 5, IMAGE_NAMES_AT = ELF_WRITE_HEADER_MAX };
 struct image_part {

@@ -3,7 +3,7 @@
  * skeleton with the line table, the addresses and the name of that file (.dwo), or the entries are in a package (.dwp).
  *
  * libdw finds such files only where they were made, and packages not at all before 0.191. Here a unit's parts are
- * mapped side by side, without being copied, behind headers that make an ELF file of them, as if nothing had been
+ * mapped side by side, without being copied, after headers that make an ELF file of them, as if nothing had been
  * split. */
 #ifndef EXTRACT_SPLIT_H
 #define EXTRACT_SPLIT_H

@@ -120,7 +120,7 @@ static bool add_to_buffer(void *arg, const uint8_t *data, size_t len)
 
 /* ---- storing ---- */
 
-/* Makes one request about the object, whose URL has `more` behind; the reply goes to xml, which may be NULL. */
+/* Makes one request about the object, whose URL ends with `more`; the reply goes to xml, which may be NULL. */
 static bool send_request(struct s3_put *p, const char *method, const char *more, const struct str *data,
         struct buffer *xml, struct transfer_reply *reply)
 {

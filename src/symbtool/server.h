@@ -31,7 +31,7 @@ struct server_connection *connection_new(struct server *s);
 void connection_free(struct server_connection *c);
 
 struct server_request {
-	const char *path;    /* behind the URL */
+	const char *path;    /* added to the URL */
 	const char *headers; /* lines, each ended by a line feed; NULL: none */
 	bool post;           /* otherwise GET, which has no body */
 	const void *data;    /* the body, of len bytes */
