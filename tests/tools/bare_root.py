@@ -179,9 +179,9 @@ def mount_all(root, archives, shared, boot):
     mount("proc", root + "/proc", "-t", "proc")
     mount("/dev", root + "/dev", "--rbind")
     mount(archives, root + ARCHIVES, "--bind")
+    mount("sysfs", root + "/sys", "-t", "sysfs", "-o", "ro")
+    mount("cgroup2", root + "/sys/fs/cgroup", "-t", "cgroup2")
     if boot:
-        mount("sysfs", root + "/sys", "-t", "sysfs", "-o", "ro")
-        mount("cgroup2", root + "/sys/fs/cgroup", "-t", "cgroup2")
         for place in ("/run", "/tmp"):
             mount("tmpfs", root + place, "-t", "tmpfs", "-o", "mode=0755" if place == "/run" else "mode=1777")
     if shared:

@@ -558,7 +558,7 @@ def test_who_waits_for_other_hosts_has_no_place_of_a_transfer():
             wait_for(lambda: s.nodes[1].metrics()["symbolicated_lease_waits_total"] == 6, "the other to wait for all")
             s.bucket.kill()  # the other host tries when the first has given up
             assert {reply.result().status for reply in there + here} == {503}
-        assert s.nodes[1].metrics()["symbolicated_loads_in_flight"] == 0
+        wait_for(lambda: s.nodes[1].metrics()["symbolicated_loads_in_flight"] == 0, "every load to have ended")
 
 
 # Invalidation
