@@ -14,6 +14,7 @@ import ctypes
 import glob
 import os
 import re
+import resource
 import secrets
 import shutil
 import signal
@@ -38,6 +39,7 @@ DPKG = "force-unsafe-io\npath-exclude /usr/share/doc/*\npath-exclude /usr/share/
 CONTAINERS_CONF = """\
 [containers]
 cgroups = "disabled"
+default_ulimits = ["nofile={1}:{1}", "nproc={2}:{2}"]
 [engine]
 cgroup_manager = "cgroupfs"
 events_logger = "none"
@@ -299,9 +301,11 @@ def make_images_of_the_registry(folder, root, server):
 def run_inside(folder, root, server):
     """In the namespaces, as process 1."""
     keep_resolver()
+    limits = (resource.getrlimit(limit)[1] for limit in (resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC))
+    settings = (folder, *limits)
     for name, text in (("CONTAINERS_CONF", CONTAINERS_CONF), ("CONTAINERS_STORAGE_CONF", STORAGE_CONF)):
         os.environ[name] = f"{folder}/{name}"
-        bare_root.write(os.environ[name], text.format(folder))
+        bare_root.write(os.environ[name], text.format(*settings))
     # Without systemd podman does not ask for health by itself.
     os.environ.update(TMPDIR=folder, S3_SECRET=secrets.token_hex(16), DISABLE_HC_SYSTEMD="true")
     make_images_of_the_registry(folder, root, server)
