@@ -102,17 +102,31 @@ uint8_t *symmap_space(struct symmap *m, size_t *room)
 	return symstore_space(m->store, room);
 }
 
+/* After n bytes: checks memory now and then. */
+static enum err check_after(struct symmap *m, size_t n, struct error *e)
+{
+	m->unchecked += n;
+	if (m->unchecked < BLOCK_SIZE)
+		return ERR_OK;
+	m->unchecked = 0;
+	return check_memory(m, 0, e);
+}
+
 enum err symmap_commit(struct symmap *m, size_t n, struct error *e)
 {
 	size_t room;
 	enum err err = symindex_feed(m->index, symstore_space(m->store, &room), n, e);
 	if (!err && !symstore_commit(m->store, n))
 		err = no_memory(e);
-	m->unchecked += n;
-	if (err || m->unchecked < BLOCK_SIZE)
-		return err;
-	m->unchecked = 0;
-	return check_memory(m, 0, e);
+	return err ? err : check_after(m, n, e);
+}
+
+enum err symmap_append(struct symmap *m, uint8_t *block, size_t n, struct error *e)
+{
+	enum err err = symindex_feed(m->index, block, n, e);
+	if (!symstore_append(m->store, block, n) && !err)
+		err = no_memory(e);
+	return err ? err : check_after(m, n, e);
 }
 
 enum err symmap_feed(struct symmap *m, const uint8_t *data, size_t len, struct error *e)

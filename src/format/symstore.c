@@ -145,11 +145,8 @@ static bool grow_blocks(struct symstore *s)
 	return true;
 }
 
-static bool begin_block(struct symstore *s)
+static bool add_block(struct symstore *s, uint8_t *raw)
 {
-	uint8_t *raw = take_block(s);
-	if (!raw)
-		return false;
 	pthread_mutex_lock(&s->lock);
 	bool ok = grow_blocks(s);
 	if (ok)
@@ -163,6 +160,12 @@ static bool begin_block(struct symstore *s)
 	atomic_fetch_add_explicit(&s->raw, BLOCK_SIZE, memory_order_relaxed);
 	atomic_fetch_add_explicit(&s->budget->used, BLOCK_SIZE, memory_order_relaxed);
 	return true;
+}
+
+static bool begin_block(struct symstore *s)
+{
+	uint8_t *raw = take_block(s);
+	return raw && add_block(s, raw);
 }
 
 uint8_t *symstore_space(struct symstore *s, size_t *room)
@@ -273,6 +276,12 @@ bool symstore_commit(struct symstore *s, size_t n)
 	bool above = atomic_load_explicit(&s->raw, memory_order_relaxed) > s->budget->one ||
 	             atomic_load_explicit(&s->budget->used, memory_order_relaxed) > s->budget->limit;
 	return s->fill < BLOCK_SIZE || !above || let_pack(s);
+}
+
+bool symstore_append(struct symstore *s, uint8_t *block, size_t n)
+{
+	add_bytes(s, BLOCK_SIZE);
+	return add_block(s, block) && symstore_commit(s, n);
 }
 
 bool symstore_end(struct symstore *s)

@@ -7,17 +7,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/clock.h"
 #include "base/log.h"
 #include "base/metrics.h"
-
-/* Passes one file's text from the transfer into the map. */
-struct intake {
-	struct symmap *map;
-	enum err err;
-	struct error error;
-	int64_t parse_time;
-};
+#include "modules/intake.h"
 
 /* ---- loads ---- */
 
@@ -82,36 +74,6 @@ struct offmap_options load_options(const struct load_means *means)
 	        .charge_arg = means->cache};
 }
 
-/* ---- the text arrives ---- */
-
-static uint8_t *intake_space(void *arg, size_t *room)
-{
-	struct intake *in = arg;
-	uint8_t *data = symmap_space(in->map, room);
-	if (!data)
-		in->err = ERR_NO_MEMORY;
-	return data;
-}
-
-static bool intake_commit(void *arg, size_t n)
-{
-	struct intake *in = arg;
-	int64_t start = clock_now();
-	in->err = symmap_commit(in->map, n, &in->error);
-	in->parse_time += clock_now() - start;
-	return in->err == ERR_OK;
-}
-
-/* The map; NULL if the text was not whole. */
-static struct offmap *intake_finish(struct intake *in, bool whole)
-{
-	int64_t start = clock_now();
-	if (whole && !in->err)
-		in->err = symmap_finish(in->map, &in->error);
-	in->parse_time += clock_now() - start;
-	return whole && !in->err ? symmap_map(in->map) : NULL;
-}
-
 /* ---- sources ---- */
 
 static void log_failure(
@@ -171,12 +133,13 @@ static enum failure_class transfer(struct loader *r, struct load *l, unsigned so
 {
 	struct offmap_options options = load_options(r->means);
 	options.nearest = r->means->config->lookup == LOOKUP_NEAREST;
-	struct intake in = {
-	        .map = symmap_new(&options, r->means->blocks, &r->means->texts, (struct str){l->id, l->id_len})};
-	struct bucket_result t = {.outcome = BUCKET_FAILED};
-	if (!in.map)
+	struct symmap *text = symmap_new(&options, r->means->blocks, &r->means->texts, (struct str){l->id, l->id_len});
+	if (!text)
 		return FAILURE_TEMPORARY;
-	struct bucket_sink sink = {intake_space, intake_commit, &in};
+	struct intake in;
+	intake_begin(&in, text, r->means->blocks);
+	struct bucket_sink sink = intake_sink(&in);
+	struct bucket_result t = {.outcome = BUCKET_FAILED};
 	bucket_fetch(r->bucket, source, (struct bucket_object){{l->name, l->name_len}, {id, l->id_len}}, &sink,
 	        &r->means->stopping, &t);
 	struct offmap *map = intake_finish(&in, t.outcome == BUCKET_OK);
@@ -185,7 +148,7 @@ static enum failure_class transfer(struct loader *r, struct load *l, unsigned so
 	enum failure_class class = take_result(r, l, source, &t, &in, map);
 	count_transfer(l, &t, class == FAILURE_NONE);
 	*(class == FAILURE_NONE ? &l->costs.parse_time : &l->costs.parse_fail_time) += in.parse_time;
-	symmap_unref(in.map);
+	symmap_unref(text);
 	return class;
 }
 

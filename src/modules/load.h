@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A load takes a symbol file from its source to a map. The thread that receives the text also indexes it. Once the text
- * is complete, the map exists; each page is made from the text by whichever thread first misses it.
+ * A load takes a symbol file from its source to a map. The text is indexed as it arrives. Once it is complete, the map
+ * exists; each page is made from the text by whichever thread first misses it.
  */
 #ifndef MODULES_LOAD_H
 #define MODULES_LOAD_H

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * For a text, to get memory from the kernel takes twice as long as to index it, and both together three quarters of the
+ * time to inflate it. So the reader does both, and gets blocks ahead when no text waits for it. While it is busy, the
+ * thread that receives gets blocks itself.
+ */
+#include <config.h>
+
+#include "modules/intake.h"
+
+#include "base/clock.h"
+#include "base/cores.h"
+
+enum { DIRECT_MAX = 4 * BLOCK_SIZE }; /* of a shorter text, a thread would cost more than it saves */
+
+void intake_begin(struct intake *in, struct symmap *map, struct block_pool *pool)
+{
+	*in = (struct intake){.map = map, .pool = pool};
+	pthread_mutex_init(&in->lock, NULL);
+	pthread_cond_init(&in->changed, NULL);
+}
+
+/* Keeps the first error. */
+static void fail(struct intake *in, enum err err, const struct error *e)
+{
+	pthread_mutex_lock(&in->lock);
+	if (!in->err) {
+		in->err = err;
+		in->error = *e;
+	}
+	pthread_cond_signal(&in->changed);
+	pthread_mutex_unlock(&in->lock);
+}
+
+static uint8_t *get_block(struct intake *in)
+{
+	struct error e;
+	uint8_t *block = block_get(in->pool);
+	if (!block)
+		fail(in, no_memory(&e), &e);
+	return block;
+}
+
+/* ---- the reader ---- */
+
+static void read_block(struct intake *in, struct arrived a)
+{
+	struct error e;
+	int64_t start = clock_now();
+	enum err err = symmap_append(in->map, a.block, a.len, &e);
+	pthread_mutex_lock(&in->lock);
+	in->parse_time += clock_now() - start;
+	in->read++;
+	pthread_cond_signal(&in->changed);
+	pthread_mutex_unlock(&in->lock);
+	if (err)
+		fail(in, err, &e);
+}
+
+static void get_spare(struct intake *in)
+{
+	uint8_t *block = get_block(in);
+	pthread_mutex_lock(&in->lock);
+	if (block)
+		in->spare[in->spares++] = block;
+	pthread_mutex_unlock(&in->lock);
+}
+
+/* Waits for something to do. False: nothing is left, or wanted. Without a block: a spare one is. */
+static bool wait_for_work(struct intake *in, struct arrived *next)
+{
+	*next = (struct arrived){NULL, 0};
+	pthread_mutex_lock(&in->lock);
+	while (in->read == in->filled && in->spares == INTAKE_BLOCKS && !in->ended)
+		pthread_cond_wait(&in->changed, &in->lock);
+	bool more = !in->err && (in->ended ? in->whole && in->read != in->filled : true);
+	if (more && in->read != in->filled)
+		*next = in->arrived[in->read % INTAKE_BLOCKS];
+	pthread_mutex_unlock(&in->lock);
+	return more;
+}
+
+static void *reader_main(void *arg)
+{
+	struct intake *in = arg;
+	struct arrived next;
+	while (wait_for_work(in, &next))
+		if (next.block)
+			read_block(in, next);
+		else
+			get_spare(in);
+	return NULL;
+}
+
+/* ---- the text arrives ---- */
+
+static uint8_t *take_block(struct intake *in)
+{
+	uint8_t *block = NULL;
+	pthread_mutex_lock(&in->lock);
+	if (in->spares)
+		block = in->spare[--in->spares];
+	pthread_cond_signal(&in->changed);
+	pthread_mutex_unlock(&in->lock);
+	return block ? block : get_block(in);
+}
+
+static uint8_t *space(void *arg, size_t *room)
+{
+	struct intake *in = arg;
+	if (!in->beside) {
+		uint8_t *data = symmap_space(in->map, room);
+		if (!data)
+			in->err = no_memory(&in->error);
+		return data;
+	}
+	if (!in->block)
+		in->block = take_block(in);
+	*room = BLOCK_SIZE - in->fill;
+	return in->block ? in->block + in->fill : NULL;
+}
+
+/* Gives the block to the reader, and waits while too many are there. False: the reader has failed. */
+static bool pass_block(struct intake *in)
+{
+	pthread_mutex_lock(&in->lock);
+	while (in->filled - in->read == INTAKE_BLOCKS && !in->err)
+		pthread_cond_wait(&in->changed, &in->lock);
+	bool good = !in->err;
+	if (good) {
+		in->arrived[in->filled++ % INTAKE_BLOCKS] = (struct arrived){in->block, in->fill};
+		in->block = NULL;
+		in->fill = 0;
+		pthread_cond_signal(&in->changed);
+	}
+	pthread_mutex_unlock(&in->lock);
+	return good;
+}
+
+static bool commit(void *arg, size_t n)
+{
+	struct intake *in = arg;
+	if (in->beside) {
+		in->fill += n;
+		return in->fill < BLOCK_SIZE || pass_block(in);
+	}
+	int64_t start = clock_now();
+	in->err = symmap_commit(in->map, n, &in->error);
+	in->parse_time += clock_now() - start;
+	in->direct += n;
+	if (in->direct == DIRECT_MAX && !in->err && cores_count() > 1)
+		in->beside = pthread_create(&in->reader, NULL, reader_main, in) == 0; /* else all goes on as it is */
+	return in->err == ERR_OK;
+}
+
+struct bucket_sink intake_sink(struct intake *in)
+{
+	return (struct bucket_sink){space, commit, in};
+}
+
+/* ---- its end ---- */
+
+static void end_reader(struct intake *in, bool whole)
+{
+	if (whole && in->fill)
+		pass_block(in);
+	pthread_mutex_lock(&in->lock);
+	in->ended = true;
+	in->whole = whole;
+	pthread_cond_signal(&in->changed);
+	pthread_mutex_unlock(&in->lock);
+	pthread_join(in->reader, NULL);
+	block_put(in->pool, in->block);
+	while (in->read != in->filled)
+		block_put(in->pool, in->arrived[in->read++ % INTAKE_BLOCKS].block);
+	while (in->spares)
+		block_put(in->pool, in->spare[--in->spares]);
+}
+
+struct offmap *intake_finish(struct intake *in, bool whole)
+{
+	if (in->beside)
+		end_reader(in, whole);
+	pthread_cond_destroy(&in->changed);
+	pthread_mutex_destroy(&in->lock);
+	if (!whole || in->err)
+		return NULL;
+	int64_t start = clock_now();
+	in->err = symmap_finish(in->map, &in->error);
+	in->parse_time += clock_now() - start;
+	return in->err ? NULL : symmap_map(in->map);
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Takes one symbol file's text from its transfer into a map. Of a text that is not short, a second thread indexes what
+ * has arrived while more arrives. */
+#ifndef MODULES_INTAKE_H
+#define MODULES_INTAKE_H
+
+#include <pthread.h>
+
+#include "format/symmap.h"
+#include "store/object.h"
+
+enum { INTAKE_BLOCKS = 4 };
+
+struct intake {
+	/* after intake_finish */
+	enum err err;
+	struct error error;
+	int64_t parse_time; /* nanoseconds */
+	/* private: for the thread that receives */
+	struct symmap *map; /* for the other one while that runs */
+	struct block_pool *pool;
+	uint64_t direct; /* bytes that the map took from this thread */
+	bool beside;     /* the other thread runs */
+	pthread_t reader;
+	uint8_t *block; /* that is being filled; NULL: none */
+	size_t fill;    /* bytes in it */
+	/* under lock; err, error and parse_time too */
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	struct arrived {
+		uint8_t *block;
+		size_t len;
+	} arrived[INTAKE_BLOCKS]; /* a ring */
+	unsigned filled, read;    /* blocks so far */
+	uint8_t *spare[INTAKE_BLOCKS];
+	unsigned spares;
+	bool ended, whole;
+};
+
+/* pool: for the text; it must outlive the intake, as the map must. */
+void intake_begin(struct intake *in, struct symmap *map, struct block_pool *pool);
+struct bucket_sink intake_sink(struct intake *in);
+/* The text is whole, or will not be. Returns its map without pages, as symmap_map does; NULL if there is none. Call it
+ * once. */
+struct offmap *intake_finish(struct intake *in, bool whole);
+
+#endif
