@@ -13,9 +13,9 @@
 
 enum { DIRECT_MAX = 4 * BLOCK_SIZE }; /* of a shorter text, a thread would cost more than it saves */
 
-void intake_begin(struct intake *in, struct symmap *map, struct block_pool *pool)
+void intake_begin(struct intake *in, struct symmap *map, struct block_pool *pool, atomic_uint *readers)
 {
-	*in = (struct intake){.map = map, .pool = pool};
+	*in = (struct intake){.map = map, .pool = pool, .readers = readers};
 	pthread_mutex_init(&in->lock, NULL);
 	pthread_cond_init(&in->changed, NULL);
 }
@@ -92,6 +92,16 @@ static void *reader_main(void *arg)
 	return NULL;
 }
 
+/* When as many texts arrive as there are cores, more threads would only be in the way of requests. Without a reader all
+ * goes on as it is. */
+static void start_reader(struct intake *in)
+{
+	in->beside = atomic_fetch_add_explicit(in->readers, 1, memory_order_relaxed) < cores_count() / 2 &&
+	             pthread_create(&in->reader, NULL, reader_main, in) == 0;
+	if (!in->beside)
+		atomic_fetch_sub_explicit(in->readers, 1, memory_order_relaxed);
+}
+
 /* ---- the text arrives ---- */
 
 static uint8_t *take_block(struct intake *in)
@@ -148,8 +158,8 @@ static bool commit(void *arg, size_t n)
 	in->err = symmap_commit(in->map, n, &in->error);
 	in->parse_time += clock_now() - start;
 	in->direct += n;
-	if (in->direct == DIRECT_MAX && !in->err && cores_count() > 1)
-		in->beside = pthread_create(&in->reader, NULL, reader_main, in) == 0; /* else all goes on as it is */
+	if (in->direct == DIRECT_MAX && !in->err)
+		start_reader(in);
 	return in->err == ERR_OK;
 }
 
@@ -170,6 +180,7 @@ static void end_reader(struct intake *in, bool whole)
 	pthread_cond_signal(&in->changed);
 	pthread_mutex_unlock(&in->lock);
 	pthread_join(in->reader, NULL);
+	atomic_fetch_sub_explicit(in->readers, 1, memory_order_relaxed);
 	block_put(in->pool, in->block);
 	while (in->read != in->filled)
 		block_put(in->pool, in->arrived[in->read++ % INTAKE_BLOCKS].block);

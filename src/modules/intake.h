@@ -5,6 +5,7 @@
 #define MODULES_INTAKE_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "format/symmap.h"
 #include "store/object.h"
@@ -19,6 +20,7 @@ struct intake {
 	/* private: for the thread that receives */
 	struct symmap *map; /* for the other one while that runs */
 	struct block_pool *pool;
+	atomic_uint *readers;
 	uint64_t direct; /* bytes that the map took from this thread */
 	bool beside;     /* the other thread runs */
 	pthread_t reader;
@@ -37,8 +39,9 @@ struct intake {
 	bool ended, whole;
 };
 
-/* pool: for the text; it must outlive the intake, as the map must. */
-void intake_begin(struct intake *in, struct symmap *map, struct block_pool *pool);
+/* pool: for the text. readers: how many second threads there are for all intakes; 0 at first. All three must outlive
+ * the intake. */
+void intake_begin(struct intake *in, struct symmap *map, struct block_pool *pool, atomic_uint *readers);
 struct bucket_sink intake_sink(struct intake *in);
 /* The text is whole, or will not be. Returns its map without pages, as symmap_map does; NULL if there is none. Call it
  * once. */

@@ -137,7 +137,7 @@ static enum failure_class transfer(struct loader *r, struct load *l, unsigned so
 	if (!text)
 		return FAILURE_TEMPORARY;
 	struct intake in;
-	intake_begin(&in, text, r->means->blocks);
+	intake_begin(&in, text, r->means->blocks, &r->means->readers);
 	struct bucket_sink sink = intake_sink(&in);
 	struct bucket_result t = {.outcome = BUCKET_FAILED};
 	bucket_fetch(r->bucket, source, (struct bucket_object){{l->name, l->name_len}, {id, l->id_len}}, &sink,

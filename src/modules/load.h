@@ -21,6 +21,7 @@ struct load_means {
 	struct symbfile_store *store; /* NULL: none is configured */
 	struct block_pool *blocks;    /* for the text of symbol files */
 	struct symstore_budget texts; /* of all texts together */
+	atomic_uint readers;          /* for intake.c */
 	atomic_bool stopping;         /* set under the lock; running loads then end soon */
 };
 

@@ -39,6 +39,7 @@ enum { LARGE = 24 * BLOCK_SIZE };
 static struct block_pool *pool;
 static struct symstore_budget budget = {.limit = UINT64_MAX, .one = UINT64_MAX};
 static struct buffer large;
+static atomic_uint readers;
 
 static int make_text(void **state)
 {
@@ -90,13 +91,15 @@ static struct taken take(struct str text, size_t most, bool whole, const struct 
 	struct taken t;
 	struct symmap *map = symmap_new(options, pool, &budget, str_from(""));
 	assert_non_null(map);
+	unsigned others = readers;
 	started = 0;
-	intake_begin(&t.in, map, pool);
+	intake_begin(&t.in, map, pool, &readers);
 	struct bucket_sink sink = intake_sink(&t.in);
 	t.len = put(&sink, text.data, text.len, most);
 	t.root = intake_finish(&t.in, whole && t.len == text.len);
 	t.all = t.root ? symmap_all(map) : NULL;
 	symmap_unref(map);
+	assert_int_equal(readers, others);
 	return t;
 }
 
@@ -124,6 +127,15 @@ static void test_one_thread_and_two_make_the_same_map(void **state)
 		may_start = false;
 		assert_taken(text_str(&large), most[i], 0);
 	}
+}
+
+static void test_of_two_cores_one_is_left_to_requests(void **state)
+{
+	(void)state;
+	may_start = true;
+	readers = 1;
+	assert_taken(text_str(&large), SIZE_MAX, 0);
+	readers = 0;
 }
 
 /* The last block is full, or has one byte, or lacks one. */
@@ -167,6 +179,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test(test_one_thread_and_two_make_the_same_map),
+	        cmocka_unit_test(test_of_two_cores_one_is_left_to_requests),
 	        cmocka_unit_test(test_where_a_text_ends),
 	        cmocka_unit_test(test_an_error_of_the_other_thread_ends_the_transfer),
 	        cmocka_unit_test(test_a_text_that_is_not_whole_is_none),
