@@ -2,8 +2,8 @@
 /*
  * The text is in blocks of the pool. Compressing a block moves its slices, one after the other, to other blocks of the
  * pool. A reader opens slices, not blocks, since a page may need a slice per function if functions are in no order. In
- * slices of 16 KiB, zstd needs 38 % and LZ4 61 % (gensym). The store's own thread compresses while text arrives; the
- * writer waits only if that thread falls behind.
+ * slices of 16 KiB, zstd needs 38 % and LZ4 61 % (gensym). The store's own thread compresses while text arrives; when
+ * that falls behind, the writer helps or waits.
  */
 #include <config.h>
 
@@ -39,24 +39,29 @@ struct packed_block {
 	uint32_t slices; /* slices in it */
 };
 
+/* What one thread needs to compress. */
+struct packer {
+	ZSTD_CCtx *zstd;
+	uint64_t zstd_bytes; /* zstd's memory, charged */
+	uint8_t *data;       /* of the packed block that it fills; NULL: none */
+	uint32_t block, fill;
+};
+
 struct symstore {
 	struct block_pool *pool;
 	struct symstore_budget *budget;
 	uint32_t fill; /* bytes in the last block */
-	/* under lock while the packer runs */
+	/* under lock while the thread runs */
 	struct text_block *blocks;
 	uint32_t block_count, blocks_cap;
-	uint32_t waiting; /* blocks */
+	uint32_t waiting, next; /* blocks that wait; no block before next does */
+	struct packed_block *packed;
+	uint32_t packed_count, packed_cap;
 	bool packs, ended, failed;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	pthread_t packer;
-	/* used only by the packer until it ends */
-	struct packed_block *packed;
-	uint32_t packed_count, packed_cap;
-	uint32_t packed_fill; /* bytes in the last one */
-	ZSTD_CCtx *zstd;
-	uint64_t zstd_bytes;         /* zstd's memory, charged */
+	pthread_t thread;
+	struct packer own, helper;   /* of the thread, and of the writer */
 	_Atomic uint64_t bytes, raw; /* raw: of the blocks that hold raw text */
 };
 
@@ -176,112 +181,144 @@ uint8_t *symstore_space(struct symstore *s, size_t *room)
 	return s->blocks[s->block_count - 1].raw + s->fill;
 }
 
-static bool begin_packed(struct symstore *s)
+static bool add_packed(struct symstore *s, uint8_t *data)
 {
 	uint32_t cap = s->packed_cap;
 	if (!array_reserve(&s->packed, &s->packed_cap, s->packed_count + 1, sizeof *s->packed))
 		return false;
 	add_bytes(s, (s->packed_cap - cap) * (uint64_t)sizeof *s->packed);
-	uint8_t *data = take_block(s);
-	if (!data)
-		return false;
 	s->packed[s->packed_count++] = (struct packed_block){.data = data};
-	s->packed_fill = 0;
 	return true;
 }
 
-/* Compresses a slice into the open block. Returns its length; 0 if there is not enough room. */
-static uint32_t pack_slice(struct symstore *s, const uint8_t *text)
+static bool begin_packed(struct symstore *s, struct packer *p)
 {
-	if (!s->packed_count)
+	uint8_t *data = take_block(s);
+	if (!data)
+		return false;
+	pthread_mutex_lock(&s->lock);
+	bool ok = add_packed(s, data);
+	p->block = s->packed_count - 1;
+	pthread_mutex_unlock(&s->lock);
+	p->data = data;
+	p->fill = 0;
+	if (ok)
+		return true;
+	put_block(s, data);
+	p->data = NULL;
+	return false;
+}
+
+/* Compresses a slice into the open block. Returns its length; 0 if there is not enough room. */
+static uint32_t pack_slice(struct packer *p, const uint8_t *text)
+{
+	if (!p->data)
 		return 0;
-	uint8_t *to = s->packed[s->packed_count - 1].data + s->packed_fill;
-	size_t len = ZSTD_compressCCtx(s->zstd, to, BLOCK_SIZE - s->packed_fill, text, SLICE, 1);
+	size_t len = ZSTD_compressCCtx(p->zstd, p->data + p->fill, BLOCK_SIZE - p->fill, text, SLICE, 1);
 	return ZSTD_isError(len) ? 0 : (uint32_t)len;
 }
 
 /* Compresses a block of text into slices; false if out of memory. */
-static bool pack(struct symstore *s, const uint8_t *raw, struct slice *slices)
+static bool pack(struct symstore *s, struct packer *p, const uint8_t *raw, struct slice *slices)
 {
-	bool first = !s->zstd;
-	if (first && !(s->zstd = ZSTD_createCCtx()))
+	bool first = !p->zstd;
+	if (first && !(p->zstd = ZSTD_createCCtx()))
 		return false;
 	for (unsigned i = 0; i < SLICES; i++) {
-		uint32_t len = pack_slice(s, raw + i * SLICE);
-		if (!len && (!begin_packed(s) || !(len = pack_slice(s, raw + i * SLICE))))
+		uint32_t len = pack_slice(p, raw + i * SLICE);
+		if (!len && (!begin_packed(s, p) || !(len = pack_slice(p, raw + i * SLICE))))
 			return false;
-		slices[i] = (struct slice){s->packed_count - 1, s->packed_fill, len};
-		s->packed[s->packed_count - 1].slices++;
-		s->packed_fill += len;
+		slices[i] = (struct slice){p->block, p->fill, len};
+		p->fill += len;
 	}
 	if (first)
-		add_bytes(s, s->zstd_bytes = ZSTD_sizeof_CCtx(s->zstd));
+		add_bytes(s, p->zstd_bytes = ZSTD_sizeof_CCtx(p->zstd));
 	return true;
 }
 
-/* Packs the waiting block i. Call it with the lock, which it releases meanwhile. */
-static void pack_block(struct symstore *s, uint32_t i)
+/* Packs the first block that waits; there is one. Call it with the lock, which it releases meanwhile. */
+static void pack_next(struct symstore *s, struct packer *p)
 {
 	struct slice slices[SLICES];
-	const uint8_t *raw = s->blocks[i].raw;
-	pthread_mutex_unlock(&s->lock);
-	bool ok = pack(s, raw, slices);
-	pthread_mutex_lock(&s->lock);
-	if (ok) {
-		memcpy(s->blocks[i].slices, slices, sizeof slices);
-		let_raw_go(s, &s->blocks[i]);
-	}
-	s->failed = s->failed || !ok;
+	while (!s->blocks[s->next].waits)
+		s->next++;
+	uint32_t block = s->next++;
+	const uint8_t *raw = s->blocks[block].raw;
 	s->waiting--;
+	pthread_mutex_unlock(&s->lock);
+	bool ok = pack(s, p, raw, slices);
+	pthread_mutex_lock(&s->lock);
 	pthread_cond_signal(&s->changed);
+	s->failed = s->failed || !ok;
+	if (!ok)
+		return;
+	memcpy(s->blocks[block].slices, slices, sizeof slices);
+	for (unsigned i = 0; i < SLICES; i++)
+		s->packed[slices[i].block].slices++;
+	let_raw_go(s, &s->blocks[block]);
+}
+
+static void release_packer(struct symstore *s, struct packer *p)
+{
+	ZSTD_freeCCtx(p->zstd);
+	atomic_fetch_sub_explicit(&s->bytes, p->zstd_bytes, memory_order_relaxed);
+	*p = (struct packer){0};
 }
 
 static void *packer_main(void *arg)
 {
 	struct symstore *s = arg;
-	uint32_t next = 0;
 	pthread_mutex_lock(&s->lock);
 	while (!s->failed && (s->waiting || !s->ended)) {
-		if (!s->waiting)
+		if (s->waiting)
+			pack_next(s, &s->own);
+		else
 			pthread_cond_wait(&s->changed, &s->lock);
-		else if (s->blocks[next++].waits)
-			pack_block(s, next - 1);
 	}
 	pthread_mutex_unlock(&s->lock);
 	return NULL;
 }
 
-/* Queues the last block to be compressed. False as symstore_commit. */
-static bool let_pack(struct symstore *s)
+/* Queues the last block to be compressed. If too many wait then, compresses one as well (`help`) or waits. False as
+ * symstore_commit. */
+static bool let_pack(struct symstore *s, bool help)
 {
 	pthread_mutex_lock(&s->lock);
 	if (!s->packs)
-		s->packs = pthread_create(&s->packer, NULL, packer_main, s) == 0;
+		s->packs = pthread_create(&s->thread, NULL, packer_main, s) == 0;
 	bool ok = s->packs;
 	if (ok) {
 		s->blocks[s->block_count - 1].waits = true;
 		s->waiting++;
 		pthread_cond_signal(&s->changed);
 		while (s->waiting > WAITING_MAX && !s->failed)
-			pthread_cond_wait(&s->changed, &s->lock);
+			if (help)
+				pack_next(s, &s->helper);
+			else
+				pthread_cond_wait(&s->changed, &s->lock);
 		ok = !s->failed;
 	}
 	pthread_mutex_unlock(&s->lock);
 	return ok;
 }
 
-bool symstore_commit(struct symstore *s, size_t n)
+static bool take_bytes(struct symstore *s, size_t n, bool help)
 {
 	s->fill += (uint32_t)n;
 	bool above = atomic_load_explicit(&s->raw, memory_order_relaxed) > s->budget->one ||
 	             atomic_load_explicit(&s->budget->used, memory_order_relaxed) > s->budget->limit;
-	return s->fill < BLOCK_SIZE || !above || let_pack(s);
+	return s->fill < BLOCK_SIZE || !above || let_pack(s, help);
+}
+
+bool symstore_commit(struct symstore *s, size_t n)
+{
+	return take_bytes(s, n, false);
 }
 
 bool symstore_append(struct symstore *s, uint8_t *block, size_t n)
 {
 	add_bytes(s, BLOCK_SIZE);
-	return add_block(s, block) && symstore_commit(s, n);
+	return add_block(s, block) && take_bytes(s, n, true);
 }
 
 bool symstore_end(struct symstore *s)
@@ -291,12 +328,10 @@ bool symstore_end(struct symstore *s)
 	pthread_cond_signal(&s->changed);
 	pthread_mutex_unlock(&s->lock);
 	if (s->packs)
-		pthread_join(s->packer, NULL);
+		pthread_join(s->thread, NULL);
 	s->packs = false;
-	ZSTD_freeCCtx(s->zstd);
-	s->zstd = NULL;
-	atomic_fetch_sub_explicit(&s->bytes, s->zstd_bytes, memory_order_relaxed);
-	s->zstd_bytes = 0;
+	release_packer(s, &s->own);
+	release_packer(s, &s->helper);
 	return !s->failed;
 }
 

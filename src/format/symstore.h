@@ -32,8 +32,8 @@ uint8_t *symstore_space(struct symstore *s, size_t *room);
 /* Takes n bytes written there; the space must not be used again. Waits if compression has fallen behind. False if out
  * of memory; then the store can only be freed. */
 bool symstore_commit(struct symstore *s, size_t n);
-/* Takes a block of the pool with the next n bytes of the text, even if it fails. All blocks before must be full. Waits
- * and fails as symstore_commit does. */
+/* Takes a block of the pool with the next n bytes of the text, even if it fails. All blocks before must be full. Helps
+ * if compression has fallen behind. False as above. */
 bool symstore_append(struct symstore *s, uint8_t *block, size_t n);
 /* Ends the text, which may then be read. False as above. */
 bool symstore_end(struct symstore *s);

@@ -33,7 +33,10 @@ static atomic_uint blocks_left = UINT32_MAX;
 /* Fails where an allocation would. */
 uint8_t *__wrap_block_get(struct block_pool *p)
 {
-	if (!blocks_left || !blocks_left--)
+	unsigned left = blocks_left;
+	while (left && !atomic_compare_exchange_weak(&blocks_left, &left, left - 1))
+		continue;
+	if (!left)
 		return NULL;
 	void *probe = malloc(1);
 	free(probe);
@@ -184,6 +187,51 @@ static void test_bytes(void **state)
 		release(&s);
 	}
 	buffer_release(&t);
+}
+
+/* Appends blocks, so fast that the writer must help to compress them. Returns how many were taken. */
+static unsigned append(struct symstore *s, struct block_pool *pool, const struct buffer *t)
+{
+	for (size_t at = 0; at < t->len; at += BLOCK_SIZE) {
+		size_t n = t->len - at < BLOCK_SIZE ? t->len - at : BLOCK_SIZE;
+		uint8_t *block = block_get(pool);
+		if (!block)
+			return (unsigned)(at / BLOCK_SIZE);
+		memcpy(block, t->data + at, n);
+		if (!symstore_append(s, block, n))
+			return (unsigned)(at / BLOCK_SIZE);
+	}
+	return (unsigned)(t->len / BLOCK_SIZE);
+}
+
+static void test_a_writer_that_helps(void **state)
+{
+	enum { BLOCKS = 120 }; /* the thread may be 64 behind */
+	uint64_t seed = seed_of(7);
+	struct buffer part = make_text(5 * BLOCK_SIZE / 2, &seed), t = text_new();
+	(void)state;
+	while (t.len < BLOCKS * BLOCK_SIZE)
+		assert_true(buffer_append(&t, part.data, part.len));
+	t.len = BLOCKS * BLOCK_SIZE + 7;
+	for (unsigned left = 20; left <= 320; left += 150) { /* the last are enough */
+		struct block_pool *pool = block_pool_new(0);
+		struct symstore_budget budget = {.limit = 0};
+		struct symstore *s = symstore_new(pool, &budget);
+		assert_non_null(s);
+		blocks_left = left;
+		unsigned taken = append(s, pool, &t);
+		bool good = symstore_end(s);
+		blocks_left = UINT32_MAX;
+		assert_true(left < 320 ? !good || taken < BLOCKS : good && taken == BLOCKS);
+		if (good && taken == BLOCKS)
+			check_reads(s, &t, &seed);
+		symstore_free(s);
+		assert_int_equal(budget.used, 0);
+		assert_int_equal(block_pool_used(pool), 0);
+		block_pool_free(pool);
+	}
+	buffer_release(&t);
+	buffer_release(&part);
 }
 
 /* ---- pages ---- */
@@ -486,6 +534,7 @@ int main(void)
 	        cmocka_unit_test(test_raw_text_of_one_and_of_all),
 	        cmocka_unit_test(test_idle_makers_are_few),
 	        cmocka_unit_test(test_bytes),
+	        cmocka_unit_test(test_a_writer_that_helps),
 	        cmocka_unit_test(test_pages_by_threads),
 	        cmocka_unit_test(test_text_goes_while_pages_are_made),
 	        cmocka_unit_test(test_no_memory),
