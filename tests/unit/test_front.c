@@ -709,13 +709,20 @@ static void garbage_closes_the_connection_at_once(void **state)
 	(void)state;
 	start_front();
 	for (unsigned i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-		int fd = client_connect(path);
-		int64_t started = clock_now();
-		assert_true(client_send_raw(fd, rows[i].data, rows[i].n));
-		/* libfcgi would wait two seconds for the peer to close its side. */
-		if (!client_is_closed(fd) || clock_now() - started >= 1500 * MS)
+		/* libfcgi would always wait two seconds for the peer to close its side; a busy machine takes as long
+		 * now and then. */
+		bool quick = false;
+		for (unsigned tries = 0; !quick && tries < 20; tries++) {
+			int fd = client_connect(path);
+			int64_t started = clock_now();
+			assert_true(client_send_raw(fd, rows[i].data, rows[i].n));
+			if (!client_is_closed(fd))
+				fail_msg("row %u", i);
+			quick = clock_now() - started < 1500 * MS;
+			close(fd);
+		}
+		if (!quick)
 			fail_msg("row %u", i);
-		close(fd);
 	}
 	still_works();
 }
