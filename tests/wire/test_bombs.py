@@ -218,7 +218,7 @@ def test_requests_that_wait_do_not_take_all_memory():
                 over.set()
                 s.bucket.kill()
             assert all(w.result() == {503} for w in waiting)
-        assert any(line["event"] == "memory full" for line in s.daemon.log_lines())
+        wait_for(lambda: any(line["event"] == "memory full" for line in s.daemon.log_lines()), "the keeper to log it")
         # two more may be in hand, and memory is looked at ten times a second
         assert most_memory(s) < (272 + 200) * MIB
         wait_for(lambda: refused() is None, "what was held to be free again")

@@ -482,9 +482,11 @@ def test_one_request_probes_a_failing_bucket():
         seen, end = s.bucket.hits(module), time.monotonic() + 20
         with ThreadPoolExecutor(8) as pool:
             while s.bucket.hits(module) == seen and time.monotonic() < end:
+                started = time.monotonic()
                 for reply in pool.map(lambda _: ask(s, module), range(8)):
                     is_unavailable(reply)
-        assert s.bucket.hits(module) == seen + 1
+        # Another only once the probe took its two seconds to fail, and the failure lasted two: a busy machine may take that long.
+        assert 1 <= s.bucket.hits(module) - seen <= 1 + int((time.monotonic() - started) / 4)
         s.bucket.reset()
         wait_for(lambda: ask(s, module).status == 200, "the mended bucket", 20, 0.05)
         is_found(ask(s, module), module)

@@ -396,12 +396,12 @@ def test_health_checks_are_logged_when_they_fail_or_the_settings_say_so():
         assert not logged()
         s.memcached[0].kill()
         wait_for(lambda: s.client.get("/__heartbeat__").status == 503, "the heartbeat to fail", 20, 0.2)
-        lines = logged()
-        assert lines and all(line["status"] == 503 and line["path"] == "/__heartbeat__" for line in lines)
+        lines = wait_for(logged, "its line")
+        assert all(line["status"] == 503 and line["path"] == "/__heartbeat__" for line in lines)
         s.daemon.write_config(log_health_checks="yes")
         s.daemon.reload()
         assert s.client.get("/__lbheartbeat__").status == 200
-        assert {line["path"] for line in logged()} == {"/__heartbeat__", "/__lbheartbeat__"}
+        wait_for(lambda: {line["path"] for line in logged()} == {"/__heartbeat__", "/__lbheartbeat__"}, "the other's line")
 
 
 # Settings
