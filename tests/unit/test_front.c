@@ -39,13 +39,15 @@ static struct config config;
 static struct front *front;
 static unsigned char *pattern; /* PATTERN bytes that differ from place to place */
 
-/* A condition that must come true, looked at every millisecond. */
-#define wait_until(condition)                                            \
-	do {                                                             \
-		int64_t wait_end = clock_now() + BOUND_SECONDS * SECOND; \
-		while (!(condition) && clock_now() < wait_end)           \
-			poll(NULL, 0, 1);                                \
-		assert_true(condition);                                  \
+/* A condition that must come true, looked at every millisecond. It is not asked again: a gauge is a sum of many numbers
+ * that others change meanwhile. */
+#define wait_until(condition)                                                \
+	do {                                                                 \
+		int64_t wait_end = clock_now() + BOUND_SECONDS * SECOND;     \
+		bool came_true;                                              \
+		while (!(came_true = (condition)) && clock_now() < wait_end) \
+			poll(NULL, 0, 1);                                    \
+		assert_true(came_true);                                      \
 	} while (0)
 
 /* handlers */
