@@ -158,9 +158,11 @@ static bool commit(void *arg, size_t n)
 	in->err = symmap_commit(in->map, n, &in->error);
 	in->parse_time += clock_now() - start;
 	in->direct += n;
-	if (in->direct == DIRECT_MAX && !in->err)
+	if (in->err)
+		return false;
+	if (in->direct == DIRECT_MAX)
 		start_reader(in);
-	return in->err == ERR_OK;
+	return true;
 }
 
 struct bucket_sink intake_sink(struct intake *in)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A text that arrives in pieces, read by one thread or two. The linker sends pthread_create to the test (--wrap). */
+/* A text that arrives in pieces, read by one thread or two. The linker sends the calls below to the test (--wrap). */
 #include <config.h>
 
 #include <errno.h>
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,6 +18,8 @@
 int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *arg), void *arg);
 int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *arg), void *arg);
 unsigned __wrap_cores_count(void);
+uint8_t *__real_block_get(struct block_pool *p);
+uint8_t *__wrap_block_get(struct block_pool *p);
 
 static bool may_start; /* another thread */
 static unsigned started;
@@ -32,6 +35,13 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(
 unsigned __wrap_cores_count(void)
 {
 	return 2;
+}
+
+static atomic_int blocks_left = INT_MAX;
+
+uint8_t *__wrap_block_get(struct block_pool *p)
+{
+	return atomic_fetch_sub(&blocks_left, 1) > 0 ? __real_block_get(p) : NULL;
 }
 
 enum { LARGE = 24 * BLOCK_SIZE };
@@ -163,6 +173,24 @@ static void test_an_error_of_the_other_thread_ends_the_transfer(void **state)
 	assert_null(t.root);
 }
 
+static void test_memory_runs_out_in_either_thread(void **state)
+{
+	(void)state;
+	may_start = true;
+	for (int left = 0; left <= 60; left += 3) {
+		blocks_left = left;
+		struct taken t = take(text_str(&large), SIZE_MAX, true, &plain_options);
+		blocks_left = INT_MAX;
+		if (left < LARGE / BLOCK_SIZE)
+			assert_int_equal(t.in.err, ERR_NO_MEMORY);
+		assert_true(left < 60 || !t.in.err);
+		assert_int_equal(t.root == NULL, t.in.err != ERR_OK);
+		offmap_free(t.root);
+		offmap_free(t.all);
+		assert_int_equal(block_pool_used(pool), 0);
+	}
+}
+
 static void test_a_text_that_is_not_whole_is_none(void **state)
 {
 	(void)state;
@@ -182,6 +210,7 @@ int main(void)
 	        cmocka_unit_test(test_of_two_cores_one_is_left_to_requests),
 	        cmocka_unit_test(test_where_a_text_ends),
 	        cmocka_unit_test(test_an_error_of_the_other_thread_ends_the_transfer),
+	        cmocka_unit_test(test_memory_runs_out_in_either_thread),
 	        cmocka_unit_test(test_a_text_that_is_not_whole_is_none),
 	};
 	return cmocka_run_group_tests(tests, make_text, free_text);

@@ -108,10 +108,11 @@ def check_log(path):
 
 
 def asked_names(modules):
-    """As a server may take them: a lone surrogate is no character, and stands for the replacement."""
+    """As a server may take them: in JSON two surrogates may make a pair, which is a character. A lone one is none, and stands for the
+    replacement."""
     names = set()
     for name, _ in modules:
-        names.add(re.sub("[\ud800-\udfff]", "\ufffd", name))
+        names.add(re.sub("[\ud800-\udfff]", "\ufffd", json.loads(json.dumps(name))))
     return names
 
 
