@@ -24,8 +24,8 @@ uint8_t *symmap_space(struct symmap *m, size_t *room);
 enum err symmap_commit(struct symmap *m, size_t n, struct error *e);
 /* The same for bytes that are elsewhere. */
 enum err symmap_feed(struct symmap *m, const uint8_t *data, size_t len, struct error *e);
-/* The same for bytes in a block of the pool, which is the map's from then on, also after an error. All blocks before
- * must be full, as those are that symmap_space gave. */
+/* The same for bytes in a block of the pool, which is the map's from then on, also after an error. All bytes before
+ * must fill whole blocks. */
 enum err symmap_append(struct symmap *m, uint8_t *block, size_t n, struct error *e);
 /* Ends the text. Errors as above. */
 enum err symmap_finish(struct symmap *m, struct error *e);

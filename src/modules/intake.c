@@ -73,8 +73,8 @@ static bool wait_for_work(struct intake *in, struct arrived *next)
 	pthread_mutex_lock(&in->lock);
 	while (in->read == in->filled && in->spares == INTAKE_BLOCKS && !in->ended)
 		pthread_cond_wait(&in->changed, &in->lock);
-	bool more = !in->err && (in->ended ? in->whole && in->read != in->filled : true);
-	if (more && in->read != in->filled)
+	bool has_text = in->read != in->filled, more = !in->err && (!in->ended || (in->whole && has_text));
+	if (more && has_text)
 		*next = in->arrived[in->read % INTAKE_BLOCKS];
 	pthread_mutex_unlock(&in->lock);
 	return more;
@@ -92,8 +92,8 @@ static void *reader_main(void *arg)
 	return NULL;
 }
 
-/* When as many texts arrive as there are cores, more threads would only be in the way of requests. Without a reader all
- * goes on as it is. */
+/* Where half the cores have readers already, one more would only be in the way of requests. Without a reader all goes
+ * on as it is. */
 static void start_reader(struct intake *in)
 {
 	in->beside = atomic_fetch_add_explicit(in->readers, 1, memory_order_relaxed) < cores_count() / 2 &&
