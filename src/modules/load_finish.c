@@ -81,6 +81,7 @@ static bool keep_page(struct finishing *f, uint32_t number, struct page **p, uin
 	if (!f->keeps && !page_cache_has_room(f->means->cache, (*p)->len))
 		return false;
 	module_put_page(f->means->cache, f->load->module, number, *p);
+	page_cache_evict(f->means->cache);
 	return true;
 }
 

@@ -220,6 +220,7 @@ static enum symbolicate_result fetch_pages(struct batch *b, size_t from)
 		}
 	}
 	free(missing);
+	page_cache_evict(cache);
 	b->in->stats->cache_hits += found;
 	b->in->stats->cache_bytes += bytes;
 	b->in->stats->cache_time += clock_now() - start;

@@ -360,7 +360,6 @@ void module_put_page(struct page_cache *c, struct module *m, uint32_t number, st
 	if (!*slot)
 		fill_slot(c, m, slot, p);
 	pthread_mutex_unlock(&m->lock);
-	page_cache_evict(c);
 }
 
 static struct symmap *text_of(struct module *m)
@@ -380,8 +379,10 @@ static enum err make_page(struct page_cache *c, struct module *m, struct symmap 
 	struct symmap_maker maker;
 	if (!symmap_take(text, false, &maker))
 		return ERR_NO_MEMORY;
-	if (!(*out = module_page(c, m, kind, number)) && (*out = symmap_make(&maker, kind, number, NULL)))
+	if (!(*out = module_page(c, m, kind, number)) && (*out = symmap_make(&maker, kind, number, NULL))) {
 		module_put_page(c, m, number, *out);
+		page_cache_evict(c);
+	}
 	symmap_give(text, &maker);
 	return *out ? ERR_OK : ERR_NO_MEMORY;
 }

@@ -47,7 +47,7 @@ void module_unref(struct module *m); /* NULL is fine */
 struct module *page_cache_get(struct page_cache *c, const struct module_hash *hash);
 /* Adds m, in place of an older module with the same hash. */
 void page_cache_add(struct page_cache *c, struct module *m);
-/* Evicts what exceeds the budget. Call it after page_cache_add, without any lock. */
+/* Evicts what exceeds the budget. Call it after page_cache_add and module_put_page, without any lock. */
 void page_cache_evict(struct page_cache *c);
 /* Whether this many more bytes fit into the budget. */
 bool page_cache_has_room(const struct page_cache *c, uint64_t bytes);
@@ -66,7 +66,8 @@ enum err module_make_page(
         struct page_cache *c, struct module *m, enum page_kind kind, uint32_t number, struct page **out);
 /* Releases the text. Call when all pages are available elsewhere. */
 void module_drop_text(struct module *m);
-/* Puts a page into its slot, if that is empty. The caller keeps its reference. */
+/* Puts a page into its slot, if that is empty. The caller keeps its reference, and calls page_cache_evict after the
+ * last of several pages. */
 void module_put_page(struct page_cache *c, struct module *m, uint32_t number, struct page *p);
 
 /* Counts memory of maps being built against the budget; negative to give it back. */

@@ -404,6 +404,7 @@ static bool page_survives(struct page_cache *c, struct module *m, uint32_t numbe
 	if (!p)
 		return false;
 	module_put_page(c, m, number, p);
+	page_cache_evict(c);
 	page_unref(p);
 	struct page *got = module_page(c, m, PAGE_CODE, number);
 	check(!got || (got->len == 3000 && got->codec == CODEC_RAW && got->bytes[2999] == (uint8_t)(2999 / 16)));

@@ -467,6 +467,7 @@ static void use_page(struct worker *w, struct module *m, unsigned name)
 		if (next_random(&w->seed) % 2)
 			p = page_compress(p, CODEC_LZ4);
 		module_put_page(w->cache, m, number, p);
+		page_cache_evict(w->cache);
 	} else {
 		w->found++;
 		w->wrong += p->codec != CODEC_RAW || p->len != PAGE_BYTES || p->bytes[0] != name + number ||
