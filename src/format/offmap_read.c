@@ -99,7 +99,16 @@ bool piece_read_node(struct piece *p, struct piece_node *nodes, uint32_t index)
 	return !r->bad;
 }
 
-bool segment_next(struct reader *r, struct segment_walk *w)
+/* The state of a walk over segments. line = base line of the node + line_delta; file = own_file if has_file, else the
+ * node's base file. */
+struct segment_walk {
+	uint32_t node, highest, own_file;
+	bool has_file;
+	uint32_t line_delta; /* modulo 2^32, as all lines */
+	uint64_t size;       /* of the segment; 0 for the last one: up to the end of the piece */
+};
+
+static bool segment_next(struct reader *r, struct segment_walk *w)
 {
 	uint64_t head = reader_varint(r);
 	w->size = head >> 2;
@@ -194,15 +203,18 @@ bool page_string(const struct page *p, uint32_t index, struct offmap_string *out
 }
 
 /* Walks to the segment that holds `within` bytes from the start of the piece. */
-static bool find_segment(struct piece *p, uint64_t within, struct segment_walk *w)
+static bool find_segment(const struct piece *p, uint64_t within, struct segment_walk *out)
 {
-	*w = (struct segment_walk){0};
+	struct segment_walk w = {0};
+	struct reader r = p->rest;
 	for (uint32_t i = 0; i < p->segments; i++) {
-		if (!segment_next(&p->rest, w))
+		if (!segment_next(&r, &w))
 			return false;
-		if (!w->size || within < w->size)
+		if (!w.size || within < w.size) {
+			*out = w;
 			return true;
-		within -= w->size;
+		}
+		within -= w.size;
 	}
 	return false;
 }

@@ -73,20 +73,10 @@ struct piece_node {
 	uint32_t parent, origin, call_file, call_line, file, line;
 };
 
-/* The state of a walk over segments. line = base line of the node + line_delta; file = own_file if has_file, else the
- * node's base file. */
-struct segment_walk {
-	uint32_t node, highest, own_file;
-	bool has_file;
-	uint32_t line_delta; /* modulo 2^32, as all lines */
-	uint64_t size;       /* of the segment; 0 for the last one: up to the end of the piece */
-};
-
 uint32_t code_page_pieces(const struct page *p); /* 0 if the page is malformed */
 bool piece_read(const struct page *p, uint32_t index, struct piece *out);
 /* Reads node `index` (from 1, in order) into nodes[index]; nodes[0] is the root. */
 bool piece_read_node(struct piece *p, struct piece_node *nodes, uint32_t index);
-bool segment_next(struct reader *r, struct segment_walk *w);
 bool page_string(const struct page *p, uint32_t index, struct offmap_string *out); /* index 0: empty */
 
 #endif
