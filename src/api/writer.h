@@ -47,7 +47,7 @@ static inline void write_number(struct writer *w, uint64_t v)
 static inline void write_hex(struct writer *w, uint64_t v)
 {
 	uint8_t digits[18];
-	write_bytes(w, digits, (size_t)(put_hex(digits, v) - digits));
+	write_bytes(w, digits, (size_t)(put_hex(PUT(digits, "0x"), v) - digits));
 }
 
 /* Writes a symbol as v4 has it, or v5 from "module_offset" to the closing brace. The block has room for any of them;

@@ -13,7 +13,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/folder.h"
+#include "base/put.h"
 #include "base/utf8.h"
 
 /* Always kept free for the end of the line. */
@@ -87,7 +89,7 @@ static size_t room(const struct log_line *l)
 }
 
 /* Appends the bytes unchanged, all or none. */
-static bool put_bytes(struct log_line *l, const char *text, size_t n)
+static bool put_bytes(struct log_line *l, const void *text, size_t n)
 {
 	if (n > room(l)) {
 		l->cut = true;
@@ -116,9 +118,15 @@ static size_t fitting(struct str value, size_t space)
 
 static bool put_key(struct log_line *l, const char *key)
 {
-	char text[80];
-	int n = snprintf(text, sizeof text, ",\"%s\":", key);
-	return n > 0 && (size_t)n < sizeof text && put_bytes(l, text, (size_t)n);
+	return put_bytes(l, ",\"", 2) && put_bytes(l, key, strlen(key)) && put_bytes(l, "\":", 2);
+}
+
+/* value / whole as ".123", where whole is 1000 for three digits. */
+static uint8_t *put_fraction(uint8_t *at, uint64_t value, uint64_t whole)
+{
+	uint8_t *end = put_decimal(at, whole + value);
+	*at = '.'; /* in place of the leading 1 */
+	return end;
 }
 
 static bool stderr_is_journal;
@@ -151,11 +159,12 @@ static void begin_line(struct log_line *l, int fd, enum log_level level, const c
 	struct tm utc;
 	clock_gettime(CLOCK_REALTIME, &now);
 	gmtime_r(&now.tv_sec, &utc);
-	size_t n = (size_t)snprintf(l->text, LINE_ROOM, "%s", priority_of(fd, level));
-	n += strftime(l->text + n, LINE_ROOM - n, "{\"time\":\"%Y-%m-%dT%H:%M:%S", &utc);
-	n += (size_t)snprintf(
-	        l->text + n, LINE_ROOM - n, ".%03ldZ\",\"level\":\"%s\"", now.tv_nsec / 1000000, levels[level]);
-	l->len = (unsigned)n;
+	const char *priority = priority_of(fd, level);
+	uint8_t *at = put_text((uint8_t *)l->text, priority, strlen(priority));
+	at += strftime((char *)at, 64, "{\"time\":\"%Y-%m-%dT%H:%M:%S", &utc);
+	at = PUT(put_fraction(at, (uint64_t)now.tv_nsec / MS, 1000), "Z\",\"level\":\"");
+	at = PUT(put_text(at, levels[level], strlen(levels[level])), "\"");
+	l->len = (unsigned)(at - (uint8_t *)l->text);
 	log_str(l, "event", str_from(event));
 }
 
@@ -200,29 +209,38 @@ void log_str(struct log_line *l, const char *key, struct str value)
 }
 
 /* A number is written whole or not at all. */
-static void put_number(struct log_line *l, const char *key, const char *digits, int n)
+static void put_number(struct log_line *l, const char *key, const uint8_t *digits, const uint8_t *end)
 {
 	unsigned before = l->len;
-	if (!put_key(l, key) || !put_bytes(l, digits, (size_t)n))
+	if (!put_key(l, key) || !put_bytes(l, digits, (size_t)(end - digits)))
 		l->len = before;
+}
+
+static uint64_t amount_of(int64_t value)
+{
+	return value < 0 ? -(uint64_t)value : (uint64_t)value;
+}
+
+static uint8_t *put_sign(uint8_t *at, int64_t value)
+{
+	return value < 0 ? PUT(at, "-") : at;
 }
 
 void log_int(struct log_line *l, const char *key, int64_t value)
 {
-	char digits[32];
+	uint8_t digits[24];
 	if (l->len)
-		put_number(l, key, digits, snprintf(digits, sizeof digits, "%lld", (long long)value));
+		put_number(l, key, digits, put_decimal(put_sign(digits, value), amount_of(value)));
 }
 
 void log_seconds(struct log_line *l, const char *key, int64_t nanoseconds)
 {
-	char digits[40];
-	uint64_t us = (nanoseconds < 0 ? -(uint64_t)nanoseconds : (uint64_t)nanoseconds) / 1000;
+	uint8_t digits[32];
+	uint64_t us = amount_of(nanoseconds) / 1000;
 	if (!l->len)
 		return;
-	int n = snprintf(digits, sizeof digits, "%s%llu.%06u", nanoseconds < 0 ? "-" : "",
-	        (unsigned long long)(us / 1000000), (unsigned)(us % 1000000));
-	put_number(l, key, digits, n);
+	uint8_t *point = put_decimal(put_sign(digits, nanoseconds), us / 1000000);
+	put_number(l, key, digits, put_fraction(point, us % 1000000, 1000000));
 }
 
 void log_end(struct log_line *l)

@@ -3,39 +3,6 @@
 
 #include "format/reply_json.h"
 
-#include "base/hex.h"
-
-static unsigned hex_digits(uint64_t v)
-{
-	return v ? (67 - (unsigned)__builtin_clzll(v)) / 4 : 1;
-}
-
-static unsigned decimal_digits(uint64_t v)
-{
-	unsigned n = 1;
-	for (; v >= 10; v /= 10)
-		n++;
-	return n;
-}
-
-uint8_t *put_hex(uint8_t *at, uint64_t v)
-{
-	int shift = 4 * (int)hex_digits(v) - 4;
-	*at++ = '0';
-	*at++ = 'x';
-	for (; shift >= 0; shift -= 4)
-		*at++ = (uint8_t)hex_digit((unsigned)(v >> shift));
-	return at;
-}
-
-uint8_t *put_decimal(uint8_t *at, uint64_t v)
-{
-	unsigned n = decimal_digits(v);
-	for (unsigned i = n; i > 0; v /= 10)
-		at[--i] = (uint8_t)('0' + v % 10);
-	return at + n;
-}
-
 static uint8_t *put_string(uint8_t *at, struct offmap_string s)
 {
 	return s.len ? put_text(at, s.data, s.len) : at;
@@ -84,17 +51,17 @@ uint64_t v5_tail_size(uint64_t offset, const struct offmap_answer *a)
 
 uint8_t *put_v5_tail(uint8_t *at, uint64_t offset, const struct offmap_answer *a)
 {
-	at = PUT(at, "\"module_offset\":\"");
+	at = PUT(at, "\"module_offset\":\"0x");
 	at = put_hex(at, offset);
 	*at++ = '"';
 	if (a->found) {
 		at = PUT(at, ",\"function\":\"");
 		at = put_string(at, a->frame.function);
-		at = PUT(at, "\",\"function_offset\":\"");
+		at = PUT(at, "\",\"function_offset\":\"0x");
 		at = put_hex(at, a->function_offset);
 		*at++ = '"';
 		if (a->has_size) {
-			at = PUT(at, ",\"function_size\":\"");
+			at = PUT(at, ",\"function_size\":\"0x");
 			at = put_hex(at, a->function_size);
 			*at++ = '"';
 		}
@@ -119,5 +86,5 @@ uint64_t v4_head_size(uint64_t offset, const struct offmap_answer *a)
 
 uint8_t *put_v4_head(uint8_t *at, uint64_t offset, const struct offmap_answer *a)
 {
-	return a->found ? put_string(at, a->frame.function) : put_hex(at, offset);
+	return a->found ? put_string(at, a->frame.function) : put_hex(PUT(at, "0x"), offset);
 }

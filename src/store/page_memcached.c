@@ -9,13 +9,13 @@
 
 #include "store/page_memcached.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/clock.h"
 #include "base/metrics.h"
+#include "base/put.h"
 #include "base/random.h"
 #include "base/varint.h"
 #include "format/offmap_value.h"
@@ -23,25 +23,34 @@
 enum { MARKER_VERSION = 1 }; /* of its eight bytes */
 enum { MARKER_SECONDS = 30 * 86400 - 60, PAGES_OUTLIVE = 3600, STORE_TRIES = 10, STORE_PAUSE_MS = 150 };
 
+/* Up to the module. */
+static uint8_t *put_module(struct mc_key *key, unsigned version, char what, const struct module_hash *hash)
+{
+	uint8_t *at = put_decimal(PUT((uint8_t *)key->text, "s"), version);
+	at = PUT(put_text(at, &what, 1), ":");
+	return at + base64url((char *)at, hash->bytes, sizeof hash->bytes);
+}
+
+static void end_key(struct mc_key *key, uint8_t *end)
+{
+	*end = 0;
+	key->len = (uint8_t)(end - (uint8_t *)key->text);
+}
+
 static void module_key(struct mc_key *key, char what, const struct module_hash *hash)
 {
-	char name[32];
-	base64url(name, hash->bytes, sizeof hash->bytes);
-	key->len = (uint8_t)snprintf(
-	        key->text, sizeof key->text, "s%d%c:%s", what == 'm' ? MARKER_VERSION : OFFMAP_VERSION, what, name);
+	end_key(key, put_module(key, what == 'm' ? MARKER_VERSION : OFFMAP_VERSION, what, hash));
 	key->route = get_u64(hash->bytes + 8);
 }
 
 static void page_key(
         struct mc_key *key, const struct module_hash *hash, uint64_t generation, uint8_t kind, uint32_t number)
 {
-	char name[32], gen[16];
 	uint8_t bytes[8];
 	put_u64(bytes, generation);
-	base64url(name, hash->bytes, sizeof hash->bytes);
-	base64url(gen, bytes, sizeof bytes);
-	key->len = (uint8_t)snprintf(key->text, sizeof key->text, "s%d%c:%s:%s:%x", OFFMAP_VERSION,
-	        kind == PAGE_CODE ? 'c' : 's', name, gen, number);
+	uint8_t *at = PUT(put_module(key, OFFMAP_VERSION, kind == PAGE_CODE ? 'c' : 's', hash), ":");
+	at += base64url((char *)at, bytes, sizeof bytes);
+	end_key(key, put_hex(PUT(at, ":"), number));
 	key->route = checksum(hash->bytes, sizeof hash->bytes, key->text, key->len);
 }
 
