@@ -496,6 +496,9 @@ def check_go_addr2line(program, records):
                           timeout=SECONDS, check=False)
     lines = done.stdout.splitlines()
     check(program, done.returncode == 0 and len(lines) == 2 * len(addresses) > 1000, "go tool addr2line", done.returncode, len(lines))
+    if set(lines[::2]) == {"?"}:  # Go 1.19 with a program of mode pie
+        print(f"check_extract: left out go tool addr2line, which finds nothing in {os.path.basename(program)}")
+        return
     for address, name, place in zip(addresses, lines[::2], lines[1::2]):
         frames = records.frames(address)
         check(program, frames[-1][0] == name and f"{frames[0][1]}:{frames[0][2]}" == place, hex(address), frames, name, place)
@@ -505,7 +508,7 @@ def check_go_pads(program, records):
     """Each call that go tool objdump shows has a pad, with the frames of the call."""
     done = subprocess.run(["go", "tool", "objdump", "-s", r"^(main|fmt|sort)\.", program], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
                           timeout=SECONDS, check=False)
-    calls = [(int(m[1], 16), len(m[2]) // 2) for m in re.finditer(r"^\s*\S+:\d+\s+0x([0-9a-f]+)\s+([0-9a-f]+)\s+CALL ", done.stdout, re.M)]
+    calls = [(int(m[1], 16), len(m[2]) // 2) for m in re.finditer(r"^\s*\S*:\d+\s+0x([0-9a-f]+)\s+([0-9a-f]+)\s+CALL ", done.stdout, re.M)]
     check(program, len(calls) > 500, "go tool objdump", len(calls))
     for start, size in calls:
         check(program, records.pads.get(start + size - 1) == records.frames(start), "pad", hex(start), records.pads.get(start + size - 1))
