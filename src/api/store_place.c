@@ -5,6 +5,7 @@
 
 #include <stdatomic.h>
 
+#include "base/permits.h"
 #include "modules/services.h"
 
 static atomic_uint busy;
@@ -17,6 +18,7 @@ struct store_client *store_place_take(const struct exchange *x, struct error *e)
 		return NULL;
 	}
 	struct store_client *c = NULL;
+	permit_give();
 	if (atomic_fetch_add(&busy, 1) >= x->config->upload_parallel)
 		error_set(e, ERR_UNAVAILABLE, "too many uploads at a time; try again");
 	else if (!(c = store_client_new(store)))

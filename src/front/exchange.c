@@ -12,10 +12,12 @@
 
 #include "base/clock.h"
 #include "base/hex.h"
+#include "base/permits.h"
 #include "format/gzip.h"
 
 enum {
 	CHUNK = 64 * 1024,
+	QUICK_BODY = 8192, /* a larger one may take longer to arrive, and to answer */
 	/* How much of its arena a request may use: a few times the body for names and texts, and this many bytes for
 	   each thing that is counted. */
 	ARENA_BODIES = 2,
@@ -136,6 +138,8 @@ bool exchange_drain(struct exchange_private *p)
 {
 	char scrap[4096];
 	int64_t deadline = clock_now() + p->x.config->io_timeout;
+	if (!p->body_ended)
+		permit_give();
 	while (p->bytes_in < drain_max && read_some(p, scrap, sizeof scrap) > 0)
 		if (clock_now() > deadline)
 			break;
@@ -273,6 +277,8 @@ static enum err read_body(struct intake *in, uint64_t inflated_max, struct error
 	enum err err = announced_length(x, in->sent_max, &in->length, &in->announced, e);
 	if (!err)
 		err = choose_decoder(x, &in->gunzip, e);
+	if (!in->announced || in->length > QUICK_BODY || in->gunzip)
+		permit_give();
 	in->max = in->gunzip ? inflated_max : in->announced ? in->length : in->sent_max;
 	if (!err && in->body && in->announced && !in->gunzip && !buffer_reserve(in->body, (size_t)in->length))
 		err = no_memory(e);

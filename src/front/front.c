@@ -19,12 +19,14 @@
 #include "base/clock.h"
 #include "base/cores.h"
 #include "base/log.h"
+#include "base/permits.h"
 #include "front/exchange_private.h"
 
 enum {
 	WORKERS_A_CORE = 3,
-	ACCEPTS_MAX = 64, /* in a row, before another event is handled */
-	FREE_MAX = 256,   /* exchanges kept for reuse */
+	MORE_THAN_CORES = 1, /* workers that are awake */
+	ACCEPTS_MAX = 64,    /* in a row, before another event is handled */
+	FREE_MAX = 256,      /* exchanges kept for reuse */
 	OUT_OF_DESCRIPTORS_MS = 50,
 };
 
@@ -45,6 +47,7 @@ struct front {
 	int epoll;
 	int resumable; /* eventfd, a semaphore: one for each exchange in the queue */
 	int stop;      /* eventfd, never read: it wakes all workers */
+	struct permits awake;
 	pthread_t *workers;
 	unsigned worker_count;
 
@@ -331,7 +334,7 @@ static void handle_resumed(struct front *f)
 static void *worker_main(void *arg)
 {
 	struct front *f = arg;
-	for (;;) {
+	while (permit_take(&f->awake)) {
 		struct epoll_event event;
 		int n = epoll_wait(f->epoll, &event, 1, -1);
 		if (n < 0 && errno != EINTR) {
@@ -349,6 +352,7 @@ static void *worker_main(void *arg)
 		else
 			handle_connection(f, event.data.ptr);
 	}
+	return NULL;
 }
 
 static enum err start_workers(struct front *f, unsigned count, struct error *e)
@@ -372,6 +376,7 @@ static void stop_workers(struct front *f)
 	uint64_t one = 1;
 	if (write(f->stop, &one, sizeof one) < 0)
 		log_event(LOG_LEVEL_ERROR, "stop", "%s", strerror(errno));
+	permits_end(&f->awake);
 	for (unsigned i = 0; i < f->worker_count; i++)
 		pthread_join(f->workers[i], NULL);
 	f->worker_count = 0;
@@ -396,6 +401,7 @@ static void front_free(struct front *f)
 	close_open(f->resumable);
 	close_open(f->stop);
 	close_open(f->epoll);
+	permits_destroy(&f->awake);
 	pthread_cond_destroy(&f->quiet);
 	pthread_mutex_destroy(&f->lock);
 	pthread_mutex_destroy(&f->accepting);
@@ -434,6 +440,7 @@ struct front *front_start(const struct config *c, int fd, void (*handle)(struct 
 	STAILQ_INIT(&f->queue);
 	STAILQ_INIT(&f->free);
 	atomic_init(&f->config, c);
+	permits_init(&f->awake, cores_count() + MORE_THAN_CORES);
 	pthread_mutex_init(&f->accepting, NULL);
 	pthread_mutex_init(&f->lock, NULL);
 	clock_condition_init(&f->quiet);

@@ -8,10 +8,12 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/permits.h"
 #include "format/gzip.h"
 #include "front/exchange_private.h"
 
 enum { HEAD_MAX = 8192, LOGGED_PATH = 300, LOGGED_AGENT = 150 };
+enum { QUICK_REPLY = 128 << 10 }; /* a larger one may wait for its peer */
 
 static bool is_blank(char c)
 {
@@ -150,6 +152,8 @@ static size_t begin_reply(struct exchange_private *p, char head[HEAD_MAX])
 	/* The body is read to its end even if nobody wanted it: otherwise the rest would be taken for the next request.
 	 */
 	exchange_drain(p);
+	if (r->length > QUICK_REPLY)
+		permit_give();
 	r->deadline = clock_now() + p->x.config->request_timeout;
 	r->left = head_only(p) ? 0 : r->length;
 	p->bytes_out = r->left;

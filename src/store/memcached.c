@@ -59,6 +59,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/metrics.h"
+#include "base/permits.h"
 #include "base/search.h"
 #include "base/varint.h"
 
@@ -483,6 +484,7 @@ static enum mc_status call_server(struct mc_client *c, unsigned server, const st
 	c->repeated = false;
 	if (!breaker_allows(s))
 		return MC_DOWN;
+	permit_give();
 	for (unsigned attempt = 0; attempt < 2 && handle_open(h, c->servers, s); attempt++) {
 		bool proven = h->proven;
 		c->repeated = attempt > 0;
@@ -648,6 +650,7 @@ void mc_multiget(struct mc_client *c, struct mc_get *gets, size_t count, int64_t
 		gets[i].status = MC_DOWN;
 	if (servers == 0 || count > UINT32_MAX || !sort_by_server(c, gets, count, first))
 		return;
+	permit_give();
 	for (size_t done = 0; done < count && (!done || clock_now() < deadline); done += MGET_MAX) {
 		struct batch batches[CONFIG_LIST_MAX] = {0};
 		/* All servers work while the first is read. */

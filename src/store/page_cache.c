@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/metrics.h"
+#include "base/permits.h"
 #include "format/offmap_value.h"
 #include "format/symmap.h"
 
@@ -377,6 +378,7 @@ static enum err make_page(struct page_cache *c, struct module *m, struct symmap 
         uint32_t number, struct page **out)
 {
 	struct symmap_maker maker;
+	permit_give();
 	if (!symmap_take(text, false, &maker))
 		return ERR_NO_MEMORY;
 	if (!(*out = module_page(c, m, kind, number)) && (*out = symmap_make(&maker, kind, number, NULL))) {

@@ -27,6 +27,7 @@
 #include <zlib.h>
 
 #include "base/clock.h"
+#include "base/cores.h"
 #include "base/log.h"
 #include "base/metrics.h"
 #include "fcgi_client.h"
@@ -830,6 +831,36 @@ static void a_peer_that_takes_nothing_is_given_up(void **state)
 	close(fd);
 }
 
+/* As many as may be awake wait for their peers, on both sides. */
+static void those_that_wait_for_a_peer_keep_nobody_from_running(void **state)
+{
+	enum { MOST = 512 };
+	int fds[MOST];
+	char workers[16];
+	unsigned count = 2 * (cores_count() + 1);
+	(void)state;
+	assert_true(count <= MOST);
+	snprintf(workers, sizeof workers, "%u", count + 1);
+	set("workers", workers);
+	start_front();
+	for (unsigned i = 0; i < count; i++) {
+		static const struct client_request takes_nothing = {.method = "GET", .uri = "/t/large/4000000"},
+		                                   sends_some = {.method = "POST",
+		                                           .uri = "/t/echo",
+		                                           .body = "abc",
+		                                           .body_len = 3,
+		                                           .length = "100000",
+		                                           .no_end = true};
+		fds[i] = client_connect(path);
+		assert_true(client_send(fds[i], i % 2 ? &takes_nothing : &sends_some));
+	}
+	wait_until(metric_get(M_REQUESTS_IN_FLIGHT) == count);
+	still_works();
+	wait_until(metric_get(M_REQUESTS_IN_FLIGHT) == count);
+	for (unsigned i = 0; i < count; i++)
+		close(fds[i]);
+}
+
 static void a_parked_request_whose_peer_leaves(void **state)
 {
 	(void)state;
@@ -1109,6 +1140,7 @@ int main(void)
 	        TEST(a_large_reply),
 	        TEST(large_replies_to_slow_and_leaving_peers),
 	        TEST(a_peer_that_takes_nothing_is_given_up),
+	        TEST(those_that_wait_for_a_peer_keep_nobody_from_running),
 	        TEST(a_parked_request_whose_peer_leaves),
 	        TEST(more_parked_requests_than_threads),
 	        TEST(settings_of_a_request_are_those_of_its_arrival),

@@ -3,6 +3,7 @@
 
 import base64
 import contextlib
+import os
 import random
 import re
 import signal
@@ -240,6 +241,23 @@ def run_load(ask, seconds_at_most, until):
         for t in threads:
             t.join()
     return failures, slowest[0]
+
+
+def test_requests_that_wait_for_memcached_keep_nobody_from_running():
+    """More than may be awake at a time."""
+    count = os.cpu_count() + 2
+    config = {"memcached_timeout": "60s", "revalidate_after": "1h", "workers": count + 2}
+    with sample_stack(config=config) as s, ThreadPoolExecutor(count) as pool:
+        sample_is_right(s)
+        stored(s)
+        modules = [s.symbols.add(f"waits{i}.so", SAMPLE) for i in range(count)]
+        with s.memcached[0].suspended():
+            waiting = [pool.submit(s.client.found, module) for module in modules]
+            wait_for(lambda: s.node.metrics()["symbolicated_requests_in_flight"] == count + 1, "all to wait")
+            for _ in range(10):
+                sample_is_right(s)
+            assert not any(one.done() for one in waiting)
+        assert all(one.result() for one in waiting)
 
 
 @pytest.mark.parametrize("hung", [1, 2])

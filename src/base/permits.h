@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Permits to run: of a pool's threads only a few are awake at a time, since on as many cores more of them would only
+ * take turns. A thread that waits for somebody else, or works for long, gives its permit to another first. */
+#ifndef BASE_PERMITS_H
+#define BASE_PERMITS_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+struct permits {
+	pthread_mutex_t lock; /* guards what follows */
+	pthread_cond_t changed;
+	unsigned left;
+	bool ended;
+};
+
+void permits_init(struct permits *p, unsigned count);
+void permits_destroy(struct permits *p);
+/* The calling thread gets a permit, unless it has one; it waits for it. false: permits_end was called. */
+bool permit_take(struct permits *p);
+/* Gives the calling thread's permit back, if it has one. For any thread, at any time. */
+void permit_give(void);
+/* Nobody waits any more. */
+void permits_end(struct permits *p);
+
+#endif
