@@ -191,7 +191,7 @@ static void write_text(struct writer *w, void *arg)
 {
 	struct text *t = arg;
 	const struct session *s = t->session;
-	const char *body = (const char *)s->body.data;
+	const char *body = s->body.len ? (const char *)s->body.data : "";
 	struct walk walk = {0};
 	const struct text_frame *f;
 	uint64_t at = 0;
