@@ -45,18 +45,15 @@ static enum load_step ask_lease(struct loaders *all, struct loader *r, struct lo
 {
 	struct root_get g;
 	bool waited = l->lease.until;
-	if (find_root(r, l, !l->lost, &g))
-		return LOAD_DONE;
-	if (!g.reached)
-		return LOAD_HERE;
 	enum mc_status status = lease_take(&l->lease, r->memcached);
-	if (status == MC_OK) {
-		/* the previous holder may just have stored the module, lost page included */
-		bool found = waited && find_root(r, l, true, &g);
+	bool is_held = status == MC_OK;
+	/* Looked for behind it: who had the lease until now has stored the module, lost page included. */
+	bool found = find_root(r, l, !l->lost || (is_held && waited), &g);
+	if (is_held)
 		lease_hold(all->leases, &l->lease, l->failure.marker);
-		return found ? LOAD_DONE : LOAD_HERE;
-	}
-	if (status != MC_EXISTS || (waited && clock_now() >= l->lease.until))
+	if (found)
+		return LOAD_DONE;
+	if (status != MC_EXISTS || !g.reached || (waited && clock_now() >= l->lease.until))
 		return LOAD_HERE;
 	if (!waited) {
 		l->lease.until = clock_now() + r->means->config->bucket_total_timeout;

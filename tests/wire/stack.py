@@ -254,11 +254,11 @@ class Memcached(Server):
 
 class Relay:
     """Before a memcached on a unix socket: passes questions on after `delay` seconds, and counts them. While `held` is
-    an event, answers wait for it; `holding` is how many do."""
+    an event, answers to questions that `about` is found in wait for it; `holding` is how many do."""
 
     def __init__(self, address):
         self.address, self.delay, self.questions = address, 0.0, 0
-        self.held, self.holding = None, 0
+        self.held, self.holding, self.about = None, 0, b""
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.setting = "127.0.0.1:%d" % self.listener.getsockname()[1]
         threading.Thread(target=self.accept, daemon=True).start()
@@ -269,16 +269,18 @@ class Relay:
                 client, _ = self.listener.accept()
                 server = socket.socket(socket.AF_UNIX)
                 server.connect(self.address)
-                threading.Thread(target=self.pass_on, args=(client, server, True), daemon=True).start()
-                threading.Thread(target=self.pass_on, args=(server, client, False), daemon=True).start()
+                asked = [b""]  # last
+                threading.Thread(target=self.pass_on, args=(client, server, asked, True), daemon=True).start()
+                threading.Thread(target=self.pass_on, args=(server, client, asked, False), daemon=True).start()
 
-    def pass_on(self, source, sink, asks):
+    def pass_on(self, source, sink, asked, asks):
         with contextlib.suppress(OSError):
             while data := source.recv(1 << 20):
                 if asks:
+                    asked[0] = data
                     self.questions += 1
                     time.sleep(self.delay)
-                elif held := self.held:
+                elif (held := self.held) and re.search(self.about, asked[0]):
                     self.holding += 1
                     held.wait()
                     self.holding -= 1

@@ -534,24 +534,47 @@ def test_a_loader_that_dies_is_followed_by_another():
         sample_is_right(s, 0)
 
 
+LEASE = r"s\d+l:"  # its key
+
+
+def leases(stack):
+    return [key for _, key in stack.stored_keys() if re.match(LEASE, key)]
+
+
 def test_a_lease_that_ran_out_is_taken_again():
     """A host that stands still for seconds goes on with its load as if nothing had been, unless another took it over."""
     with sample_stack(config={"bucket_stall_timeout": "300s"}) as s:
         s.bucket.misbehave(APP, "slow:8")
-
-        def leases():
-            return [key for _, key in s.stored_keys() if re.match(r"s\d+l:", key)]
-
         with ThreadPoolExecutor(1) as pool:
             reply = pool.submit(sample_is_right, s)
-            wait_for(lambda: s.bucket.hits() == 1 and leases(), "the load to have its lease")
+            wait_for(lambda: s.bucket.hits() == 1 and leases(s), "the load to have its lease")
             s.daemon.freeze()
-            wait_for(lambda: not leases(), "the lease to run out")
+            wait_for(lambda: not leases(s), "the lease to run out")
             s.daemon.signal(signal.SIGCONT)
             reply.result(60)
         stored(s)
         s.node.restart()
         sample_is_right(s)
+        assert s.bucket.hits() == 1
+
+
+def test_a_module_that_another_host_stores_meanwhile_is_not_loaded_again():
+    """Memcached's first word about a module's lease reaches one host late; the other loads the module in that time, if it may."""
+    with Stack(daemons=2, config={"request_timeout": "60s", "memcached_timeout": "60s"}) as s:
+        module, relay = s.symbols.add("once.so", tiny("once")), Relay(s.memcached[0].address)
+        s.nodes[0].daemon.settings.update(memcached=relay.setting)
+        s.nodes[0].restart()
+        held, relay.about = threading.Event(), LEASE.encode()
+        with contextlib.closing(relay), ThreadPoolExecutor(2) as pool:
+            relay.held = held
+            late = pool.submit(function, s, module, 0)
+            wait_for(lambda: relay.holding == 1, "the answer to be on its way")
+            relay.held = None
+            other = pool.submit(function, s, module, 1)
+            waits = lambda: s.nodes[1].metrics()["symbolicated_lease_waits_total"] == 1  # noqa: E731
+            wait_for(lambda: waits() or (other.done() and not leases(s)), "the other host to have loaded it, or to wait")
+            held.set()
+            assert late.result(60) == other.result(60) == "once"
         assert s.bucket.hits() == 1
 
 
