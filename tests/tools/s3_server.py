@@ -95,7 +95,8 @@ def build(directory, target):
     }
     for name in ("GOMODCACHE", "GOROOT"):
         environment.pop(name, None)
-    os.makedirs(work, exist_ok=True)
+    shutil.rmtree(work, ignore_errors=True)  # of a process that was killed
+    os.makedirs(work)
     try:
         go = find_go(work, environment)
         print(f"building {MODULE}", file=sys.stderr, flush=True)
