@@ -10,6 +10,7 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -156,16 +157,24 @@ static bool put(const struct bucket_sink *sink, const char *text, size_t len)
 	return true;
 }
 
-/* 192 and 16 MB */
-#define STACK_LINES rounds(3 << 20)
-#define COVERING rounds(400000)
+static unsigned stack_lines, covering;
+
+/* 192 and 16 MB; with LARGE in the environment 4 GiB and 700 MB, which take minutes. */
+static int choose_sizes(void **state)
+{
+	bool large = getenv("LARGE");
+	(void)state;
+	stack_lines = large ? 66 << 20 : rounds(3 << 20);
+	covering = large ? 17000000 : rounds(400000);
+	return 0;
+}
 
 /* Lines that nobody wants, between two functions. */
 static void serve_stack_lines(const struct bucket_sink *sink, struct bucket_result *result)
 {
 	static const char line[] = "STACK CFI INIT 804c4b0 40 .cfa: $esp 4 + $ebp 8 + .ra: .cfa 4 -\n";
 	bool ok = put(sink, first_lines, sizeof first_lines - 1);
-	for (unsigned i = 0; i < STACK_LINES && ok; i++)
+	for (unsigned i = 0; i < stack_lines && ok; i++)
 		ok = put(sink, line, sizeof line - 1);
 	if (!ok || !put(sink, last_line, sizeof last_line - 1))
 		result->outcome = BUCKET_FAILED;
@@ -176,10 +185,10 @@ static void serve_covering_funcs(const struct bucket_sink *sink, struct bucket_r
 {
 	char line[64];
 	bool ok = put(sink, first_lines, sizeof first_lines - 1);
-	for (unsigned i = 0; i < COVERING && ok; i++)
+	for (unsigned i = 0; i < covering && ok; i++)
 		ok = put(sink, line,
 		        (size_t)snprintf(line, sizeof line, "FUNC %x %x 0 f%u\n%x 1 %u 0\n", 0x10000 + i,
-		                2 * COVERING - 2 * i, i, 0x10000 + COVERING, i));
+		                2 * covering - 2 * i, i, 0x10000 + covering, i));
 	if (!ok || !put(sink, last_line, sizeof last_line - 1))
 		result->outcome = BUCKET_FAILED;
 }
@@ -279,9 +288,9 @@ static void test_two_functions_in_hundreds_of_megabytes(void **state)
 static void test_all_functions_cover_the_offset(void **state)
 {
 	char last[16];
-	snprintf(last, sizeof last, "f%u", COVERING - 1);
+	snprintf(last, sizeof last, "f%u", covering - 1);
 	const struct answer answers[] = {
-	        {0x1008, "first"}, {0x10000, "f0"}, {0x10000 + COVERING, last}, {0x10000 + 2 * COVERING - 1, "f0"}};
+	        {0x1008, "first"}, {0x10000, "f0"}, {0x10000 + covering, last}, {0x10000 + 2 * covering - 1, "f0"}};
 	(void)state;
 	serve = serve_covering_funcs;
 	load_and_ask(answers, 4);
@@ -338,5 +347,5 @@ int main(void)
 	        cmocka_unit_test(test_all_functions_cover_the_offset),
 	        cmocka_unit_test(test_what_a_request_needs_is_kept_within_max_memory),
 	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, choose_sizes, NULL);
 }
