@@ -47,13 +47,15 @@ static enum load_step ask_lease(struct loaders *all, struct loader *r, struct lo
 	bool waited = l->lease.until;
 	enum mc_status status = lease_take(&l->lease, r->memcached);
 	bool is_held = status == MC_OK;
+	if (status == MC_DOWN)
+		return LOAD_HERE;
 	/* Looked for behind it: who had the lease until now has stored the module, lost page included. */
 	bool found = find_root(r, l, !l->lost || (is_held && waited), &g);
 	if (is_held)
 		lease_hold(all->leases, &l->lease, l->failure.marker);
 	if (found)
 		return LOAD_DONE;
-	if (status != MC_EXISTS || !g.reached || (waited && clock_now() >= l->lease.until))
+	if (status != MC_EXISTS || (waited && clock_now() >= l->lease.until))
 		return LOAD_HERE;
 	if (!waited) {
 		l->lease.until = clock_now() + r->means->config->bucket_total_timeout;

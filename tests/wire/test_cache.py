@@ -558,21 +558,25 @@ def test_a_lease_that_ran_out_is_taken_again():
         assert s.bucket.hits() == 1
 
 
-def test_a_module_that_another_host_stores_meanwhile_is_not_loaded_again():
-    """Memcached's first word about a module's lease reaches one host late; the other loads the module in that time, if it may."""
+@pytest.mark.parametrize("about", ["", LEASE], ids=["any", "lease"])
+def test_a_module_that_another_host_stores_meanwhile_is_not_loaded_again(about):
+    """Memcached's first word, about anything or about the module's lease, reaches one host late; the other loads the module in
+    that time, if it may."""
     with Stack(daemons=2, config={"request_timeout": "60s", "memcached_timeout": "60s"}) as s:
         module, relay = s.symbols.add("once.so", tiny("once")), Relay(s.memcached[0].address)
         s.nodes[0].daemon.settings.update(memcached=relay.setting)
         s.nodes[0].restart()
-        held, relay.about = threading.Event(), LEASE.encode()
+        held, relay.about = threading.Event(), about.encode()
         with contextlib.closing(relay), ThreadPoolExecutor(2) as pool:
             relay.held = held
             late = pool.submit(function, s, module, 0)
             wait_for(lambda: relay.holding == 1, "the answer to be on its way")
             relay.held = None
             other = pool.submit(function, s, module, 1)
-            waits = lambda: s.nodes[1].metrics()["symbolicated_lease_waits_total"] == 1  # noqa: E731
-            wait_for(lambda: waits() or (other.done() and not leases(s)), "the other host to have loaded it, or to wait")
+            wait_for(
+                lambda: s.nodes[1].metrics()["symbolicated_lease_waits_total"] == 1 or (other.done() and not leases(s)),
+                "the other host to have loaded it, or to wait",
+            )
             held.set()
             assert late.result(60) == other.result(60) == "once"
         assert s.bucket.hits() == 1
