@@ -21,9 +21,9 @@ import xml.etree.ElementTree
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.join(ROOT, "tests", "tools", "build.sh")
 BOUND = 1200  # seconds; for one command
-# For what goes on beside tests: it comes after these, also where the kernel shares out time among sessions. Not the lowest
-# priority, with which it would stand still on a machine that others use as well.
-BEHIND = ["sh", "-c", '{ echo 10 >/proc/self/autogroup; } 2>/dev/null; exec nice -n 10 "$@"', "sh"]
+# For what goes on beside tests: it comes after these, also where the kernel shares out time among sessions. Not a low priority,
+# with which it would stand still on a machine that others use as well.
+BEHIND = ["sh", "-c", '{ echo 5 >/proc/self/autogroup; } 2>/dev/null; exec nice -n 5 "$@"', "sh"]
 CLANG_FORMAT = 14  # Debian 12's
 # Sources that are held to .clang-format.
 FORMATTED = ("src", "tests/unit", "tests/fuzz", "tests/bench")
@@ -76,10 +76,11 @@ class Counts:
 
 
 class Part:
-    """What came of a part, and where its programs write: None for standard output."""
+    """What came of a part, and where its programs write: None for standard output. A part that is behind goes on beside others."""
 
-    def __init__(self, out=None):
+    def __init__(self, out=None, behind=False):
         self.counts, self.failures, self.out = Counts(), [], out
+        self.behind, self.process = behind, None
 
 
 class Current(threading.local):
@@ -89,9 +90,10 @@ class Current(threading.local):
 current = Current()
 left_out = collections.Counter()  # what was skipped, by its reason
 processes = set()  # that run
-builds = {}  # by name; under way while what is built already is tested, since tests wait for something now and then
+builds = {}  # by name, with their parts; under way while what is built already is tested, since tests wait for something now and then
 directories = {}  # of builds that are done and counted
 counting = threading.Lock()
+starting = threading.Lock()
 
 
 def stop(process):
@@ -104,10 +106,13 @@ def stop(process):
         process.wait()
 
 
-def catch_up():
-    """Nobody has to give way any longer: what went on beside tests is waited for, and a busy machine would leave it next to nothing.
-    The nice value stays where we may not lower it."""
-    for process in list(processes):
+def catch_up(part):
+    """A part is waited for: it is behind no longer, since a busy machine would leave it little. What runs already stays behind where
+    we may not change that."""
+    with starting:
+        part.behind = False
+        process = part.process
+    if process:
         try:
             with open(f"/proc/{process.pid}/autogroup", "w", encoding="ascii") as f:
                 f.write("0")
@@ -120,31 +125,38 @@ def run(command, **options):
     """Runs one command to its end, or to BOUND; returns its exit code. Its process group ends with it, also when this program is
     interrupted."""
     environment = {**os.environ, **options.pop("env", {})}
-    process = subprocess.Popen(command, env=environment, start_new_session=True, **{"stdout": current.part.out, **options})
+    part = current.part
+    with starting:
+        prefix = BEHIND if part.behind else []
+        process = subprocess.Popen([*prefix, *command], env=environment, start_new_session=True, **{"stdout": part.out, **options})
+        part.process = process
     processes.add(process)
     try:
         return process.wait(BOUND)
     except subprocess.TimeoutExpired:
-        print(f"not done after {BOUND} s: {' '.join(command)}", file=current.part.out, flush=True)
+        print(f"not done after {BOUND} s: {' '.join(command)}", file=part.out, flush=True)
         return 1
     finally:
+        part.process = None
         if process.poll() is None:
             stop(process)
         processes.discard(process)
 
 
-def build(name, prefix):
+def build(name, part):
     """Builds build/NAME, the tests too; returns its directory, or None."""
+    current.part = part
     directory = os.path.join(ROOT, "build", name)
-    return directory if run([*prefix, BUILD, directory, *BUILDS[name]], env={"BUILD_TESTS": "1"}) == 0 else None
+    return directory if run([BUILD, directory, *BUILDS[name]], env={"BUILD_TESTS": "1"}) == 0 else None
 
 
 def built(name):
     """Waits for a build; returns its directory, or None. A build counts as one test."""
     with counting:
         if name not in directories:
-            catch_up()
-            directories[name] = builds[name].result()
+            part, future = builds[name]
+            catch_up(part)
+            directories[name] = future.result()
             current.part.counts.one(directories[name] is not None)
         return directories[name]
 
@@ -163,7 +175,7 @@ def results(directory):
     return passed, failed, skipped
 
 
-def unit(name, variables=(), env=None, prefix=()):
+def unit(name, variables=(), env=None):
     """`make check` in a build; the logs of what failed are shown by automake (VERBOSE)."""
     directory = built(name)
     if not directory:
@@ -171,7 +183,7 @@ def unit(name, variables=(), env=None, prefix=()):
     for trs in glob.glob(os.path.join(directory, "tests", "**", "*.trs"), recursive=True):
         os.remove(trs)
     jobs = os.cpu_count() + 2  # some tests wait more than they compute
-    code = run([*prefix, "make", "-s", f"-j{jobs}", "-C", directory, "check", "VERBOSE=1", *variables], env=env or {})
+    code = run(["make", "-s", f"-j{jobs}", "-C", directory, "check", "VERBOSE=1", *variables], env=env or {})
     passed, failed, skipped = results(directory)
     # A make that fails without a failed test, or runs none, is a failure too.
     if failed == 0 and (code or not passed):
@@ -274,7 +286,7 @@ def check_hosts():
 
 
 def check_container():
-    tell([*BEHIND, sys.executable, os.path.join(ROOT, "tests", "tools", "try_container.py")])
+    tell([sys.executable, os.path.join(ROOT, "tests", "tools", "try_container.py")])
 
 
 def check_clang():
@@ -290,7 +302,8 @@ def check_valgrind():
         for path in sorted(glob.glob(os.path.join(directory, "tests", folder, pattern))):
             if os.access(path, os.X_OK) and not path.endswith(UNDER_VALGRIND_TOO_LONG):
                 tests.append(os.path.relpath(path, directory))
-    unit("check", [f"LOG_COMPILER={VALGRIND}", "TESTS=" + " ".join(tests)], {"UNDER_VALGRIND": "1"}, BEHIND)
+    tests.sort(key=lambda test: test != "tests/unit/test_symstore")  # it takes longest
+    unit("check", [f"LOG_COMPILER={VALGRIND}", "TESTS=" + " ".join(tests)], {"UNDER_VALGRIND": "1"})
 
 
 def check_asan():
@@ -334,12 +347,11 @@ PARTS = {  # and the build that a part is about
 BESIDE = {"faults": "valgrind", "hosts": "container"}
 
 
-def run_part(name, out=None):
-    part = current.part = Part(out)
+def run_part(name, part):
+    current.part = part
     started = time.monotonic()
     PARTS[name][0]()
     part.seconds = time.monotonic() - started
-    return part
 
 
 def check(names, pool):
@@ -349,16 +361,17 @@ def check(names, pool):
         print(f"== {name}", flush=True)
         other = BESIDE.get(name)
         if other in names[i:]:
-            out = tempfile.TemporaryFile("w+")
-            beside[other] = out, pool.submit(run_part, other, out)
+            part = Part(tempfile.TemporaryFile("w+"), behind=True)
+            beside[other] = part, pool.submit(run_part, other, part)
         if name in beside:
-            out, future = beside[name]
-            catch_up()
-            part = future.result()
-            out.seek(0)
-            print(out.read(), end="", flush=True)
+            part, future = beside[name]
+            catch_up(part)
+            future.result()
+            part.out.seek(0)
+            print(part.out.read(), end="", flush=True)
         else:
-            part = run_part(name)
+            part = Part()
+            run_part(name, part)
         print(f"== {name}: {part.counts} in {part.seconds:.0f} s{' beside others' if name in beside else ''}", flush=True)
         total.counts.add(part.counts.passed, part.counts.failed, part.counts.skipped)
         failures = part.failures or (["see what it printed"] if part.counts.failed else [])
@@ -385,7 +398,8 @@ def main():
     signal.signal(signal.SIGTERM, on_terminate)
     pools = [concurrent.futures.ThreadPoolExecutor(1) for _ in range(2)]
     for name in dict.fromkeys(PARTS[part][1] for part in wanted if PARTS[part][1]):
-        builds[name] = pools[0].submit(build, name, BEHIND if builds else [])
+        part = Part(behind=bool(builds))
+        builds[name] = part, pools[0].submit(build, name, part)
     try:
         total = check(wanted, pools[1])
     finally:
