@@ -46,6 +46,8 @@ WITH_THREADS = [f"tests/unit/test_{name}" for name in (
 OF_CLANG = [f"tests/unit/test_{name}" for name in ("base", "gzip", "offmap", "request_json", "symbfile_map")]
 # They count what large inputs cost; AddressSanitizer sees them as well.
 UNDER_VALGRIND_TOO_LONG = ("_limits", "_bombs")
+# These begin first: nobody waits for one of them alone at the end.
+LONG_UNDER_VALGRIND = ("test_symstore", "test_symindex", "test_intake")
 SANITIZER_OPTIONS = {
     "ASAN_OPTIONS": "detect_stack_use_after_return=1:strict_string_checks=1:exitcode=99",
     "UBSAN_OPTIONS": "print_stacktrace=1",
@@ -302,7 +304,7 @@ def check_valgrind():
         for path in sorted(glob.glob(os.path.join(directory, "tests", folder, pattern))):
             if os.access(path, os.X_OK) and not path.endswith(UNDER_VALGRIND_TOO_LONG):
                 tests.append(os.path.relpath(path, directory))
-    tests.sort(key=lambda test: test != "tests/unit/test_symstore")  # it takes longest
+    tests.sort(key=lambda test: not test.endswith(LONG_UNDER_VALGRIND))
     unit("check", [f"LOG_COMPILER={VALGRIND}", "TESTS=" + " ".join(tests)], {"UNDER_VALGRIND": "1"})
 
 
