@@ -322,7 +322,7 @@ static void test_chunks(void **state)
 	for (size_t i = 0; i < found.gl_pathc; i++) {
 		struct str text = read_text(found.gl_pathv[i]);
 		struct symindex *whole = index_of(text, SIZE_MAX);
-		for (size_t chunk = 1; chunk < text.len; chunk += 1 + chunk / 64) {
+		for (size_t chunk = 1; chunk < text.len; chunk += 1 + chunk * slowness() / 64) {
 			struct symindex *x = index_of(text, chunk);
 			assert_same_index(whole, x);
 			symindex_free(x);
@@ -343,7 +343,7 @@ static void test_bytes(void **state)
 	} lines[] = {{"FUNC ", "1 0"}, {"PUBLIC ", "0"}, {"FILE ", "a"}, {"INLINE_ORIGIN ", "b"}, {"FILE 1", "a"}};
 	(void)state;
 	for (unsigned what = 0; what < sizeof lines / sizeof *lines; what++)
-		for (unsigned n = 1000; n < 150000; n = 2 * n + 77) {
+		for (unsigned n = 1000; n < rounds(150000); n = 2 * n + 77) {
 			struct buffer t = text_new();
 			text_add(&t, "MODULE a b 0 c\nPUBLIC 0 0\n");
 			for (unsigned i = 0; i < n; i++)
