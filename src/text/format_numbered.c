@@ -24,9 +24,11 @@ bool text_last_group(struct rest line, struct text_group *g)
 		if (!open)
 			continue;
 		/* a path may contain parentheses itself */
-		for (const char *p = open; p && open[1] != '/'; p = find_last(low, p, '('))
-			if (p[1] == '/' && p > line.at && is_blank(p[-1]) && !find_word(p, open, ") "))
-				open = p;
+		const char *path = open;
+		while (path && (path[1] != '/' || (path < open && (path == line.at || !is_blank(path[-1])))))
+			path = find_last(low, path, '(');
+		if (path && !find_word(path, open, ") "))
+			open = path;
 		g->open = open;
 		g->close = r.at + 1;
 		g->path = between(open + 1, end);

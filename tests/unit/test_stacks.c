@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -432,6 +433,41 @@ static void test_many_frames(void **state)
 	free(text);
 }
 
+/* Seconds of processor time to read so many bytes of one line again and again. */
+static double time_of(const char *line, size_t len)
+{
+	struct buffer text;
+	size_t used;
+	buffer_init(&text, len + TEXT_LINE_MAX);
+	while (text.len < len)
+		buffer_printf(&text, "%s\n", line);
+	struct found f = {.text = (char *)text.data};
+	struct text_reader *r = text_reader_new(100, take_frame, &f);
+	clock_t begin = clock();
+	assert_int_equal(text_reader_read(r, (struct str){f.text, text.len}, true, &used), TEXT_OK);
+	clock_t end = clock();
+	text_reader_free(r);
+	free(f.frames);
+	buffer_release(&text);
+	return (double)(end - begin) / CLOCKS_PER_SEC;
+}
+
+/* What might be a path, again and again before a module: no more work than for anything else. */
+static void test_many_parentheses(void **state)
+{
+	char plain[1100] = "#0 x", hostile[1100] = "#0 x";
+	(void)state;
+	while (strlen(hostile) < 1000) {
+		strcat(plain, " ((");
+		strcat(hostile, " (/");
+	}
+	strcat(plain, " ) (a+0x1)");
+	strcat(hostile, " ) (a+0x1)");
+	double usual = time_of(plain, rounds(8 << 20)), most = time_of(hostile, rounds(8 << 20));
+	print_message("%.3f s, %.3f s\n", usual, most);
+	assert_true(most < 5 * usual + 0.1);
+}
+
 static void test_many_modules(void **state)
 {
 	(void)state;
@@ -528,6 +564,7 @@ int main(void)
 	        cmocka_unit_test(test_forgetting),
 	        cmocka_unit_test(test_long_lines),
 	        cmocka_unit_test(test_many_frames),
+	        cmocka_unit_test(test_many_parentheses),
 	        cmocka_unit_test(test_many_modules),
 	        cmocka_unit_test(test_stopping),
 	        cmocka_unit_test(test_names),
