@@ -165,22 +165,26 @@ static enum symbolicate_result lose_missing(struct batch *b, size_t from)
 	return result;
 }
 
-/* Takes pages from memory, or makes them if the module's text is in memory. *missing: how many are left. */
-static enum symbolicate_result make_pages(struct batch *b, struct page_get *pages, size_t count, size_t *missing)
+/* Takes pages from memory, or makes them if the module's text is in memory, of up to *most bytes in all; *most: what is
+ * left of it. *missing: how many are left. */
+static enum symbolicate_result make_pages(
+        struct batch *b, struct page_get *pages, size_t count, uint64_t *most, size_t *missing)
 {
 	struct page_cache *cache = modules_cache(b->in->modules);
 	size_t had = 0;
 	*missing = 0;
 	for (size_t i = 0; i < count; i++) {
 		struct page_get *g = &pages[i];
-		if ((g->page = module_page(cache, g->module, g->kind, g->number))) {
+		if ((g->page = module_page(cache, g->module, g->kind, g->number)))
 			had++;
-			continue;
-		}
-		if (clock_now() >= b->symbols->deadline)
+		else if (clock_now() >= b->symbols->deadline)
 			return SYMBOLICATE_TOO_LATE;
-		if (module_make_page(cache, g->module, g->kind, g->number, &g->page))
+		else if (module_make_page(cache, g->module, g->kind, g->number, &g->page))
 			return SYMBOLICATE_NO_MEMORY;
+		uint64_t len = g->page ? g->page->len : 0;
+		if (len > *most)
+			return SYMBOLICATE_TOO_LARGE;
+		*most -= len;
 		*missing += !g->page;
 	}
 	b->in->stats->cache_count += count;
@@ -190,24 +194,26 @@ static enum symbolicate_result make_pages(struct batch *b, struct page_get *page
 	return SYMBOLICATE_OK;
 }
 
-/* Gets the pages from `from` on: from memory or a module's text, the rest in one multiget from memcached. */
-static enum symbolicate_result fetch_pages(struct batch *b, size_t from)
+/* Gets the pages from `from` on: from memory or a module's text, the rest in one multiget from memcached. TOO_LARGE:
+ * they have more than `most` bytes in all. */
+static enum symbolicate_result fetch_pages(struct batch *b, size_t from, uint64_t most)
 {
 	struct page_cache *cache = modules_cache(b->in->modules);
 	struct page_get *pages = b->symbols->pages + from;
 	size_t count = b->symbols->page_count - from, open, found = 0, n = 0;
 	uint64_t bytes = 0;
-	enum symbolicate_result result = make_pages(b, pages, count, &open);
+	enum symbolicate_result result = make_pages(b, pages, count, &most, &open);
 	if (result || !open)
 		return result;
 	int64_t start = clock_now();
 	struct mc_client *client = modules_memcached(b->in->modules);
 	struct page_get *missing = malloc(open * sizeof *missing);
+	bool all = true;
 	if (client && missing) {
 		for (size_t i = 0; i < count; i++)
 			if (!pages[i].page)
 				missing[n++] = pages[i];
-		page_memcached_pages(client, missing, n, b->symbols->deadline, &bytes);
+		all = page_memcached_pages(client, missing, n, most, b->symbols->deadline, &bytes);
 	}
 	for (size_t i = 0, at = 0; at < n; i++) {
 		struct page_get *g = &pages[i];
@@ -226,7 +232,7 @@ static enum symbolicate_result fetch_pages(struct batch *b, size_t from)
 	b->in->stats->cache_time += clock_now() - start;
 	metric_add(M_CACHE_PAGE_MEMCACHED, (int64_t)found);
 	metric_add(M_CACHE_PAGE_NONE, (int64_t)(open - found));
-	return lose_missing(b, from);
+	return all ? lose_missing(b, from) : SYMBOLICATE_TOO_LARGE;
 }
 
 /* ---- code pages ---- */
@@ -265,7 +271,7 @@ static enum symbolicate_result look_up(struct batch *b, const struct lookup *loo
 	size_t i, from = s->page_count, used = s->arena->used;
 	if (!want_code_pages(b, lookups, count))
 		return SYMBOLICATE_NO_MEMORY;
-	enum symbolicate_result result = fetch_pages(b, from);
+	enum symbolicate_result result = fetch_pages(b, from, UINT64_MAX);
 	if (result)
 		return result;
 	for (i = 0; i < count && s->arena->used - used < BATCH_BYTES; i++) {
@@ -388,14 +394,17 @@ static bool is_first(const struct batch *b, size_t i)
 	return !i || b->found[i] != b->found[i - 1];
 }
 
-/* Fetches the string pages of the answers, and replaces ids by bytes. */
+/* Fetches the string pages of the answers, and replaces ids by bytes. A page above twice OFFMAP_PAGE_SIZE is one
+ * string, which will be written: pages that have more bytes than that and the rest of the reply give no reply. */
 static enum symbolicate_result resolve(struct batch *b, const struct lookup *lookups, size_t count)
 {
-	size_t from = b->symbols->page_count;
+	struct symbols *s = b->symbols;
+	size_t from = s->page_count;
 	for (size_t i = 0; i < count; i++)
 		if (is_first(b, i) && !want_strings(b, b->in->wants[lookups[i].want].module, &b->found[i]->answer))
 			return SYMBOLICATE_NO_MEMORY;
-	enum symbolicate_result result = fetch_pages(b, from);
+	uint64_t most = s->max_size - s->size + (s->page_count - from) * UINT64_C(2) * OFFMAP_PAGE_SIZE;
+	enum symbolicate_result result = fetch_pages(b, from, most);
 	if (result)
 		return result;
 	for (size_t i = 0; i < count; i++) {
@@ -478,7 +487,10 @@ enum symbolicate_result symbolicate(const struct symbolication *in)
 	for (size_t at = 0, done; at < count && !result; at += done) {
 		uint32_t from = s->page_count;
 		done = count - at < most ? count - at : most;
-		result = look_up(&b, in->lookups + at, done, &done);
+		if (clock_now() >= s->deadline)
+			result = SYMBOLICATE_TOO_LATE;
+		else
+			result = look_up(&b, in->lookups + at, done, &done);
 		if (!result)
 			result = resolve(&b, in->lookups + at, done);
 		if (!result)

@@ -128,7 +128,8 @@ out:
 struct pages {
 	struct mac *mac;
 	struct page_get *pages;
-	uint64_t bytes;
+	uint64_t most, bytes; /* of pages that may yet be taken; received */
+	bool more;            /* than may be taken */
 };
 
 static void found_page(void *arg, size_t at, const uint8_t *value, size_t len, uint64_t cas)
@@ -138,7 +139,7 @@ static void found_page(void *arg, size_t at, const uint8_t *value, size_t len, u
 	struct value_id id = {g->module->hash, g->module->map->generation, g->number, g->kind};
 	(void)cas;
 	p->bytes += len;
-	if (g->page)
+	if (g->page || p->more)
 		return;
 	enum err err = value_decode(value, len, &id, p->mac, &g->page);
 	if (!err && !offmap_is_page(g->module->map, g->page, g->number)) {
@@ -148,11 +149,20 @@ static void found_page(void *arg, size_t at, const uint8_t *value, size_t len, u
 	}
 	if (err == ERR_CORRUPT)
 		metric_add(M_PAGES_INVALID, 1);
+	if (err)
+		return;
+	if ((p->more = g->page->len > p->most)) {
+		page_unref(g->page);
+		g->page = NULL;
+		return;
+	}
+	p->most -= g->page->len;
 }
 
-void page_memcached_pages(struct mc_client *c, struct page_get *pages, size_t count, int64_t deadline, uint64_t *bytes)
+bool page_memcached_pages(
+        struct mc_client *c, struct page_get *pages, size_t count, uint64_t most, int64_t deadline, uint64_t *bytes)
 {
-	struct pages all = {mc_mac(c), pages, 0};
+	struct pages all = {mc_mac(c), pages, most, 0, false};
 	struct mc_get *gets = calloc(count + 1, sizeof *gets);
 	for (size_t i = 0; i < count; i++) {
 		pages[i].page = NULL;
@@ -164,6 +174,7 @@ void page_memcached_pages(struct mc_client *c, struct page_get *pages, size_t co
 		mc_multiget(c, gets, count, deadline, found_page, &all);
 	*bytes = all.bytes;
 	free(gets);
+	return !all.more;
 }
 
 /* ---- markers and leases ---- */

@@ -1027,7 +1027,7 @@ static unsigned fetch_pages(struct client *c, uint64_t first_address, uint32_t f
 	struct module *m = small_module(first_address, first_string);
 	struct page_get gets[] = {{m, 0, PAGE_CODE, NULL}, {m, 0, PAGE_STRINGS, NULL}};
 	uint64_t bytes;
-	page_memcached_pages(c->mc, gets, 2, INT64_MAX, &bytes);
+	assert_true(page_memcached_pages(c->mc, gets, 2, UINT64_MAX, INT64_MAX, &bytes));
 	unsigned found = (gets[0].page != NULL) + (gets[1].page != NULL);
 	page_unref(gets[0].page);
 	page_unref(gets[1].page);
@@ -1050,6 +1050,29 @@ static void a_page_that_starts_elsewhere_is_lost(void **state)
 	assert_int_equal(fetch_pages(&c, 0x1000, 1), 2);
 	assert_int_equal(fetch_pages(&c, 0x1001, 1), 1);
 	assert_int_equal(fetch_pages(&c, 0x1000, 2), 1);
+	client_close(&c);
+}
+
+static void pages_of_more_than_may_be_taken(void **state)
+{
+	(void)state;
+	struct client c;
+	uint64_t bytes;
+	const struct store_options options = {CODEC_RAW, 1 << 20, 0};
+	start(&servers[0], NULL, NULL);
+	client_open(&c, 0, 1, LONGEST * SECOND);
+	struct module *m = small_module(0x1000, 1);
+	const struct store_source source = {.page = get_page, .go_on = go_on, .arg = m};
+	assert_int_equal(page_memcached_store(c.mc, m, &options, &source, &bytes), MC_OK);
+	const uint64_t both = m->map->code[0]->len + m->map->strings[0]->len;
+	for (unsigned lacking = 0; lacking < 2; lacking++) {
+		struct page_get gets[] = {{m, 0, PAGE_CODE, NULL}, {m, 0, PAGE_STRINGS, NULL}};
+		assert_int_equal(page_memcached_pages(c.mc, gets, 2, both - lacking, INT64_MAX, &bytes), !lacking);
+		assert_int_equal(!gets[0].page + !gets[1].page, lacking);
+		page_unref(gets[0].page);
+		page_unref(gets[1].page);
+	}
+	module_unref(m);
 	client_close(&c);
 }
 
@@ -1129,6 +1152,7 @@ int main(void)
 	        cmocka_unit_test_teardown(add_that_was_late_is_ours, after_each),
 	        cmocka_unit_test_teardown(trouble_never_gives_wrong_values, after_each),
 	        cmocka_unit_test_teardown(a_page_that_starts_elsewhere_is_lost, after_each),
+	        cmocka_unit_test_teardown(pages_of_more_than_may_be_taken, after_each),
 	};
 	return cmocka_run_group_tests(tests, set_up, tear_down);
 }

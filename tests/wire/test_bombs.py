@@ -92,6 +92,28 @@ def test_v4_keeps_nothing_of_inlined_calls(stack):
     assert reply["symbolicatedStacks"] == [["f (in deep.so)"] * frames]
 
 
+def test_lookups_end_with_the_time_of_a_request():
+    """Also when all is in memory: 20,000 frames of 500 calls each take longer than they may."""
+    with Stack(config={"request_timeout": "100ms", "max_reply": "4G"}) as s:
+        depth, frames = 500, 20000
+        lines = ["INLINE_ORIGIN 0 in", "FILE 0 a.c", f"FUNC 1000 {frames:x} 0 f", *(f"INLINE {i} 1 0 0 1000 {frames:x}" for i in range(depth))]
+        module = s.symbols.add("deep.so", "\n".join([*lines, ""]))
+        wait_for(lambda: s.client.post("/symbolicate/v5", job([module], [[0, 0x1000]])).status == 200, "the module", 60)
+        s.client.post("/symbolicate/v5", job([module], [[0, 0x1000 + i] for i in range(frames)])).error(503)
+
+
+@pytest.mark.parametrize("memcached", [0, 1])
+def test_names_that_no_reply_could_hold(memcached):
+    """One frame whose inlined calls have names of 6 MB each, as JSON: refused before all of them are in memory."""
+    with Stack(memcached=memcached, config={"max_reply": "16M", "cache_size": "16M"}) as s:
+        lines = [b"FUNC 1000 10 0 f", *(b"INLINE %d 1 0 %d 1000 10" % (i, i) for i in range(60))]
+        names = (b"INLINE_ORIGIN %d " % i + b"\x01" * MIB for i in range(60))
+        ident = debug_id("names")
+        s.symbols.put("names.so", ident, gzip.compress(b"\n".join([module_line("names.so", ident) + b"FILE 0 a.c", *names, *lines, b""]), 1))
+        with Growth(s, 128 * MIB):
+            s.client.post("/symbolicate/v5", job([["names.so", ident]], [[0, 0x1000]])).error(400)
+
+
 def in_order(n):
     return "".join(f"FUNC {a:x} 10 0 function{a}\n{a:x} 8 {a % 999} 0\n" for a in range(0x1000, 0x1000 + 16 * n, 16))
 
