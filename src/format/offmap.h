@@ -26,6 +26,8 @@ enum {
 	OFFMAP_INLINE_NAME = 1024,  /* so are function names of up to this many */
 	OFFMAP_PIECE_SEGMENTS = 64, /* segments in each piece of a function that is cut */
 	OFFMAP_NODES_MAX = 100000,  /* inline nodes of one function; a function with more keeps only its lines */
+	OFFMAP_REPEATED_MAX = 5 * OFFMAP_NODES_MAX, /* the same for a function's nodes in all its spans: each repeats
+	                                               the chain at its start */
 };
 
 enum page_kind { PAGE_ROOT = 1, PAGE_CODE = 2, PAGE_STRINGS = 3 };

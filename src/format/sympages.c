@@ -24,7 +24,8 @@
 #include "format/position.h"
 
 enum {
-	KEPT_BYTES = 64 << 20,  /* kept functions may take this and a quarter of the text: all is read a few times */
+	KEPT_BYTES = 64 << 20,  /* kept functions, without the largest, may take this and a quarter of the text: all is
+	                           read a few times */
 	SPARE_BYTES = 64 << 10, /* largest flat that is reused */
 	SPARE_MAX = 64,
 	LARGE_TEXT = 1 << 20,  /* a function of this size is kept in `large`, not read again for every page */
@@ -32,6 +33,7 @@ enum {
 	IDLE_BYTES = 16 << 20, /* larger buffers are freed when a page is done */
 	SLOTS_MAX = 2048,      /* plus twice the number that kept functions may name */
 	RECENT_FILES = 64,     /* a power of two */
+	NODES_PER_RECORD = 64, /* that may be repeated, see repeats_too_much */
 };
 
 /* id of a FILE or INLINE_ORIGIN -> slot */
@@ -64,6 +66,7 @@ struct sympages {
 	uint32_t kept_base, kept_count, kept_cap;
 	struct kept large; /* the large function that answered last and is not in `kept`; its flat may be NULL */
 	uint64_t kept_bytes, kept_names; /* of all: bytes, and how many slots they may name */
+	uint64_t largest_flat;           /* bytes of the largest function so far */
 	struct flat *spare;              /* a list */
 	uint32_t spare_count;
 	uint64_t spare_bytes;
@@ -330,6 +333,17 @@ static bool add_inline(struct sympages *m, const struct flat *f)
 	return true;
 }
 
+/* Whether the spans of a FUNC, each of which repeats the chain of inlined calls at its start, may make its pages large
+ * compared with its text. */
+static bool repeats_too_much(const struct sympages *m, uint32_t symbol)
+{
+	const struct func_records *r = &m->records;
+	uint64_t spans = symspans_of(m->s, symbol),
+	         depth = r->deepest < r->inline_count ? r->deepest + 1 : r->inline_count,
+	         most = NODES_PER_RECORD * (spans + r->line_count + r->inline_count);
+	return spans * depth > (most < OFFMAP_REPEATED_MAX ? most : OFFMAP_REPEATED_MAX);
+}
+
 /* Reads and flattens a FUNC. */
 static bool read_func(struct sympages *m, uint32_t symbol, struct flat *f, struct sympages_counts *counts)
 {
@@ -359,6 +373,8 @@ static bool read_func(struct sympages *m, uint32_t symbol, struct flat *f, struc
 	}
 	counts->damaged = from->damaged;
 	f->has_lines = counts->lines != 0;
+	if (r->range_count && repeats_too_much(m, symbol))
+		r->range_count = 0;
 	return flatten(m->flattener, r, f);
 }
 
@@ -423,12 +439,14 @@ static struct flat *take_flat(struct sympages *m)
 	return f;
 }
 
-/* Drops the outermost kept functions while they take too much. */
+/* Drops the outermost kept functions while they take too much. The largest does not count, so that only as much as the
+ * bound can displace it, not each small function that interrupts it. */
 static void make_room(struct sympages *m)
 {
-	if (m->kept_bytes > kept_max(m->x))
+	uint64_t most = kept_max(m->x) + m->largest_flat;
+	if (m->kept_bytes > most)
 		release_large(m);
-	while (m->kept_bytes > kept_max(m->x) && m->kept_base < m->kept_count)
+	while (m->kept_bytes > most && m->kept_base < m->kept_count)
 		release_kept(m, &m->kept[m->kept_base++]);
 	if (m->kept_base == m->kept_count) {
 		m->kept_base = m->kept_count = 0;
@@ -448,6 +466,8 @@ static bool read_new(struct sympages *m, struct kept *k)
 		return false;
 	}
 	m->kept_bytes += flat_bytes(k->flat);
+	if (flat_bytes(k->flat) > m->largest_flat)
+		m->largest_flat = flat_bytes(k->flat);
 	m->kept_names += names_of(k->flat);
 	return true;
 }

@@ -25,6 +25,7 @@
 enum {
 	PAGE_TEXT = 20 << 10,
 	SPAN_TEXT = 32, /* what a span weighs in addition to its text */
+	FEW_SPANS = 4,  /* more of one FUNC are noted */
 	/* fractions and multiples of PAGE_TEXT, see above */
 	RETURN_PART = 5,
 	STRIDE_PART = 40,
@@ -37,6 +38,7 @@ struct open_symbol {
 	uint32_t symbol;
 	uint32_t page; /* 1 + the last page that it is in; 0: none yet */
 	uint32_t first_cut, cut_count;
+	uint32_t spans;
 };
 
 struct sweep {
@@ -209,13 +211,23 @@ static bool emit_span(struct sweep *w, struct open_symbol *o, position to)
 	if (to > end && end > from && end - page_first(w) > UINT32_MAX && !begin_page(w, (uint64_t)end, span))
 		return false;
 	o->page = out->page_count;
+	o->spans++;
 	w->cursor = to;
 	return true;
 }
 
-static void pop_symbol(struct sweep *w)
+static bool pop_symbol(struct sweep *w)
 {
-	w->cut_count = w->open[--w->open_count].first_cut;
+	struct symspans *out = w->out;
+	const struct open_symbol *top = &w->open[--w->open_count];
+	w->cut_count = top->first_cut;
+	if (top->spans <= FEW_SPANS)
+		return true;
+	if (!array_reserve(
+	            &out->interrupted, &out->interrupted_cap, out->interrupted_count + 1, sizeof *out->interrupted))
+		return false;
+	out->interrupted[out->interrupted_count++] = (struct symspan_interrupted){top->symbol, top->spans};
+	return true;
 }
 
 /* Adds spans from the cursor up to `to`, where the next symbol starts. */
@@ -231,7 +243,8 @@ static bool advance_to(struct sweep *w, position to)
 			if (!emit_span(w, top, end < to ? end : to))
 				return false;
 		} else if (top) {
-			pop_symbol(w);
+			if (!pop_symbol(w))
+				return false;
 		} else if (w->last_public.symbol != NO_SYMBOL) {
 			if (!emit_span(w, &w->last_public, to))
 				return false;
@@ -324,7 +337,8 @@ static bool sweep_group(struct sweep *w, uint32_t first, uint32_t end)
 	/* Also pop one that ends where these start; otherwise functions without gaps between them would all stay open.
 	 */
 	while (w->open_count && (w->out->nearest || end_of(symbol_of(w, &w->open[w->open_count - 1])) <= w->cursor))
-		pop_symbol(w);
+		if (!pop_symbol(w))
+			return false;
 	for (uint32_t i = first; i < end; i++) {
 		funcs += !all[i].is_public;
 		if (all[i].is_public && public == NO_SYMBOL)
@@ -332,6 +346,12 @@ static bool sweep_group(struct sweep *w, uint32_t first, uint32_t end)
 	}
 	w->last_public = (struct open_symbol){.symbol = funcs ? NO_SYMBOL : public};
 	return push_group(w, first, end, funcs);
+}
+
+static int symbol_order(const void *a, const void *b)
+{
+	const struct symspan_interrupted *x = a, *y = b;
+	return (x->symbol > y->symbol) - (x->symbol < y->symbol);
 }
 
 static bool sweep_symbols(struct sweep *w)
@@ -343,7 +363,14 @@ static bool sweep_symbols(struct sweep *w)
 		if (!sweep_group(w, first, end))
 			return false;
 	}
-	return advance_to(w, ADDRESS_END);
+	if (!advance_to(w, ADDRESS_END))
+		return false;
+	while (w->open_count)
+		if (!pop_symbol(w))
+			return false;
+	if (w->out->interrupted_count)
+		qsort(w->out->interrupted, w->out->interrupted_count, sizeof *w->out->interrupted, symbol_order);
+	return true;
 }
 
 struct symspans *symspans_new(const struct symindex *x, const struct symtext *text, bool nearest, uint32_t page_text)
@@ -376,11 +403,20 @@ void symspans_free(struct symspans *s)
 	free(s->symbols);
 	free(s->page_first);
 	free(s->page_span);
+	free(s->interrupted);
 	free(s);
+}
+
+uint64_t symspans_of(const struct symspans *s, uint32_t symbol)
+{
+	size_t n = search_up_to(s->interrupted, s->interrupted_count, sizeof *s->interrupted,
+	        offsetof(struct symspan_interrupted, symbol), symbol);
+	return n && s->interrupted[n - 1].symbol == symbol ? s->interrupted[n - 1].spans : 1;
 }
 
 uint64_t symspans_bytes(const struct symspans *s)
 {
 	return sizeof *s + s->starts_cap * (uint64_t)sizeof *s->starts + s->symbols_cap * (uint64_t)sizeof *s->symbols +
-	       s->page_first_cap * (uint64_t)sizeof *s->page_first + s->page_span_cap * (uint64_t)sizeof *s->page_span;
+	       s->page_first_cap * (uint64_t)sizeof *s->page_first + s->page_span_cap * (uint64_t)sizeof *s->page_span +
+	       s->interrupted_cap * (uint64_t)sizeof *s->interrupted;
 }

@@ -283,6 +283,33 @@ static void test_cut_by_others(void **state)
 	offmap_free(m.map);
 }
 
+/* One whose chain grows with the number of those that lie in it. */
+static void make_deep_cut(struct buffer *text, unsigned n)
+{
+	text_add(text, "FILE 0 a.c\nFUNC 0 %x 0 around\n", 16 * n);
+	for (unsigned i = 0; i < n; i++)
+		text_add(text, "INLINE %u 1 0 0 0 %x\n", i, 16 * n);
+	text_add(text, "0 %x 7 0\n", 16 * n);
+	for (unsigned i = 0; i < n; i++)
+		text_add(text, "FUNC %x 4 0 f\n", 16 * i + 8);
+}
+
+/* If chains were repeated, the map would grow with the square of the file. So this function keeps only its lines, and
+ * so does one that would write more than OFFMAP_REPEATED_MAX nodes. */
+static void test_deep_chains_cut_by_others(void **state)
+{
+	struct measured m = check_growth(make_deep_cut, 2000, &plain_options, 3, 60),
+	                under = measure(make_cut, OFFMAP_REPEATED_MAX / 100 - 1, &plain_options),
+	                over = measure(make_cut, OFFMAP_REPEATED_MAX / 100, &plain_options);
+	(void)state;
+	assert_answer(m.map, 16 * 3999 + 15, "around+0xf9ff/0xfa00 a.c:7");
+	assert_int_equal(inlines_at(under.map, 16 * 4000 + 15), 100);
+	assert_int_equal(inlines_at(over.map, 16 * 4000 + 15), 0);
+	offmap_free(m.map);
+	offmap_free(under.map);
+	offmap_free(over.map);
+}
+
 static void make_far_publics(struct buffer *text, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++)
@@ -643,6 +670,7 @@ int main(void)
 	        cmocka_unit_test(test_nested_funcs),
 	        cmocka_unit_test(test_adjacent_funcs),
 	        cmocka_unit_test(test_cut_by_others),
+	        cmocka_unit_test(test_deep_chains_cut_by_others),
 	        cmocka_unit_test(test_far_publics),
 	        cmocka_unit_test(test_lines_under_a_chain),
 	        cmocka_unit_test(test_overlapping),

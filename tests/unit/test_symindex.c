@@ -593,6 +593,36 @@ static void test_a_large_function_is_read_once(void **state)
 	buffer_release(&t);
 }
 
+/* So does whoever makes the pages of one that others interrupt, and that takes more memory than all others may. */
+static void test_a_large_function_that_others_interrupt_is_read_once(void **state)
+{
+	enum { INNER = 20 };
+	unsigned ranges = rounds(2000000);
+	struct buffer t = text_new();
+	(void)state;
+	text_add(&t, "MODULE a b 0 c\nFUNC 0 %x 0 large", 2 * ranges);
+	for (unsigned i = 0; i < ranges; i++)
+		text_add(&t, "%s %x 1", i % 5000 ? "" : "\nINLINE 0 1 0 0", 2 * i);
+	for (unsigned i = 0; i < INNER; i++)
+		text_add(&t, "\nFUNC %x 1 0 f", 1000 + 2 * i);
+	struct counted c = {t.data, 0};
+	struct symtext text = {get_counted, &c};
+	struct symindex *x = index_of(text_str(&t), SIZE_MAX);
+	struct symspans *s = symspans_new(x, &text, false, 0);
+	assert_non_null(s);
+	assert_true(symspans_of(s, 0) == INNER + 1 && symspans_of(s, 1) == 1);
+	struct sympages *m = sympages_new(x, s, &text);
+	assert_non_null(m);
+	c.read = 0;
+	for (uint32_t i = 0; i < s->page_count; i++)
+		page_unref(sympages_code(m, i, NULL));
+	assert_in_range(c.read, t.len / 2, 2 * t.len);
+	sympages_free(m);
+	symspans_free(s);
+	symindex_free(x);
+	buffer_release(&t);
+}
+
 /* Functions whose records take much memory for their text. */
 static void make_costly(struct buffer *t, unsigned what, unsigned n)
 {
@@ -773,6 +803,7 @@ int main(void)
 	        cmocka_unit_test(test_nested_functions),
 	        cmocka_unit_test(test_long_names),
 	        cmocka_unit_test(test_a_large_function_is_read_once),
+	        cmocka_unit_test(test_a_large_function_that_others_interrupt_is_read_once),
 	        cmocka_unit_test(test_memory_of_pages),
 	        cmocka_unit_test(test_no_memory),
 	        cmocka_unit_test(test_text_gone),
