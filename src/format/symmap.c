@@ -26,6 +26,7 @@ struct symmap {
 	pthread_cond_t given;
 	struct symmap_maker idle[IDLE_MAX];
 	unsigned idle_count, taken;
+	unsigned makers_max; /* that work at once */
 	uint64_t maker_bytes, charged;
 };
 
@@ -143,6 +144,16 @@ enum err symmap_feed(struct symmap *m, const uint8_t *data, size_t len, struct e
 	return err;
 }
 
+/* How many makers memory_max and the cores allow at once; at least one. */
+static unsigned count_makers(const struct symmap *m)
+{
+	uint64_t max = m->options.memory_max, bytes = held(m), each = sympages_page_bytes_max(m->index),
+	         count = cores_count();
+	if (max && count > 1 && bytes + count * each > max)
+		count = bytes + 2 * each > max ? 1 : (max - bytes) / each;
+	return (unsigned)count;
+}
+
 enum err symmap_finish(struct symmap *m, struct error *e)
 {
 	enum err err = symindex_finish(m->index, e);
@@ -158,6 +169,7 @@ enum err symmap_finish(struct symmap *m, struct error *e)
 	symstore_reader_free(reader);
 	if (!m->spans || !(m->needs = symneeds_new(m->index, m->spans)))
 		return no_memory(e);
+	m->makers_max = count_makers(m);
 	return check_memory(m, 0, e);
 }
 
@@ -180,7 +192,7 @@ bool symmap_take(struct symmap *m, bool more, struct symmap_maker *maker)
 {
 	*maker = (struct symmap_maker){0};
 	pthread_mutex_lock(&m->lock);
-	while (!more && !m->idle_count && m->taken >= cores_count())
+	while (!more && !m->idle_count && m->taken >= m->makers_max)
 		pthread_cond_wait(&m->given, &m->lock);
 	if (m->idle_count) {
 		*maker = m->idle[--m->idle_count];

@@ -360,13 +360,15 @@ struct loaded {
 	uint64_t seed;
 };
 
-static void load(struct loaded *l, const struct buffer *t, uint64_t limit)
+static void load(struct loaded *l, const struct buffer *t, uint64_t limit, uint64_t memory_max)
 {
 	struct module_hash hash = {0};
+	struct offmap_options options = plain_options;
+	options.memory_max = memory_max;
 	*l = (struct loaded){.pool = block_pool_new(0),
 	        .budget = {.limit = limit, .one = limit},
 	        .cache = page_cache_new(UINT32_MAX)};
-	l->text = symmap_new(&plain_options, l->pool, &l->budget, str_from(""));
+	l->text = symmap_new(&options, l->pool, &l->budget, str_from(""));
 	assert_non_null(l->text);
 	assert_int_equal(symmap_feed(l->text, t->data, t->len, NULL), ERR_OK);
 	assert_int_equal(symmap_finish(l->text, NULL), ERR_OK);
@@ -443,7 +445,7 @@ static void test_text_goes_while_pages_are_made(void **state)
 		for (unsigned asked = 0; asked < 2; asked++) {
 			struct loaded l;
 			pthread_t threads[THREADS];
-			load(&l, &t, packed ? 0 : UINT64_MAX);
+			load(&l, &t, packed ? 0 : UINT64_MAX, 0);
 			l.want = want;
 			uint64_t before = block_pool_used(l.pool), half = before;
 			l.seed = seed_of(5);
@@ -473,7 +475,7 @@ static void test_idle_makers_are_few(void **state)
 	struct symmap_maker makers[MAKERS];
 	unsigned cores = cores_count();
 	(void)state;
-	load(&l, &t, UINT64_MAX);
+	load(&l, &t, UINT64_MAX, 0);
 	for (unsigned i = 0; i < MAKERS; i++)
 		assert_true(symmap_take(l.text, true, &makers[i]));
 	assert_int_equal(l.budget.idle_makers, 0);
@@ -484,6 +486,60 @@ static void test_idle_makers_are_few(void **state)
 	assert_int_equal(l.budget.idle_makers, (cores < MAKERS ? cores : MAKERS) - 1);
 	symmap_give(l.text, &makers[0]);
 	unload(&l);
+	buffer_release(&t);
+}
+
+enum { MAKING = 3 };
+
+struct making {
+	struct symmap *text;
+	pthread_barrier_t together;
+	atomic_uint now, most;
+};
+
+static void *make_often(void *arg)
+{
+	struct making *w = arg;
+	pthread_barrier_wait(&w->together);
+	for (unsigned i = 0; i < rounds(50); i++) {
+		struct symmap_maker maker;
+		assert_true(symmap_take(w->text, false, &maker));
+		unsigned now = ++w->now, most = w->most;
+		while (now > most && !atomic_compare_exchange_weak(&w->most, &most, now))
+			continue;
+		struct page *p = symmap_make(&maker, PAGE_CODE, 0, NULL);
+		assert_non_null(p);
+		page_unref(p);
+		w->now--;
+		symmap_give(w->text, &maker);
+	}
+	return NULL;
+}
+
+/* Each may take 24 bytes for each byte of the largest function. */
+static void test_makers_wait_for_memory(void **state)
+{
+	struct buffer t = text_new();
+	(void)state;
+	text_add(&t, "MODULE a b 0 c\nFUNC 0 10000000 0 f\n");
+	for (unsigned i = 0; t.len < 1 << 20; i++)
+		text_add(&t, "%x 4 %u 0\n", 4 * i, i % 100);
+	for (unsigned one = 0; one < 2; one++) {
+		struct loaded l;
+		struct making w = {0};
+		pthread_t threads[MAKING];
+		load(&l, &t, UINT64_MAX, one ? 40 << 20 : 0);
+		w.text = l.text;
+		pthread_barrier_init(&w.together, NULL, MAKING);
+		for (unsigned i = 0; i < MAKING; i++)
+			assert_int_equal(pthread_create(&threads[i], NULL, make_often, &w), 0);
+		for (unsigned i = 0; i < MAKING; i++)
+			pthread_join(threads[i], NULL);
+		pthread_barrier_destroy(&w.together);
+		print_message("%s: %u at once\n", one ? "memory for one" : "without a bound", w.most);
+		assert_true(w.most <= (one ? 1 : cores_count()));
+		unload(&l);
+	}
 	buffer_release(&t);
 }
 
@@ -558,6 +614,7 @@ int main(void)
 	        cmocka_unit_test(test_the_text_as_it_came),
 	        cmocka_unit_test(test_raw_text_of_one_and_of_all),
 	        cmocka_unit_test(test_idle_makers_are_few),
+	        cmocka_unit_test(test_makers_wait_for_memory),
 	        cmocka_unit_test(test_bytes),
 	        cmocka_unit_test(test_a_writer_that_helps),
 	        cmocka_unit_test(test_pages_by_threads),
