@@ -11,7 +11,10 @@
 #include "base/error.h"
 #include "base/str.h"
 
-enum { SYMBFILE_MESSAGE_MAX = 16 << 20 }; /* bytes */
+enum {
+	SYMBFILE_MESSAGE_MAX = 16 << 20,                  /* bytes */
+	SYMBFILE_ENTRIES_MAX = SYMBFILE_MESSAGE_MAX / 10, /* lines of a range, frames of a return pad */
+};
 
 /* What a file contains. */
 enum symbfile_kind { SYMBFILE_RANGES, SYMBFILE_RETURNPADS };

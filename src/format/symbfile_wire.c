@@ -121,10 +121,15 @@ static size_t count_varints(struct str s)
 	return n;
 }
 
+static const char too_many[] = "more than 1677721 lines or frames";
+
 static enum err take_packed(struct wire_column *to, const struct proto_field *f, struct wire_fault *fault)
 {
 	struct reader in = proto_start(f->bytes).in;
-	if (!column_reserve(to, count_varints(f->bytes)))
+	size_t count = count_varints(f->bytes);
+	if (count > SYMBFILE_ENTRIES_MAX - to->count)
+		return bad_field(fault, f, too_many);
+	if (!column_reserve(to, count))
 		return ERR_NO_MEMORY;
 	while (in.at < in.end) {
 		uint32_t value = (uint32_t)reader_varint(&in);
@@ -139,7 +144,9 @@ static enum err take_column(struct wire_column *to, const struct proto_field *f,
 {
 	if (f->wire == PROTO_BYTES)
 		return take_packed(to, f, fault);
-	return f->wire == PROTO_VARINT ? column_add(to, (uint32_t)f->value) : wrong_wire(fault, f);
+	if (f->wire != PROTO_VARINT)
+		return wrong_wire(fault, f);
+	return to->count < SYMBFILE_ENTRIES_MAX ? column_add(to, (uint32_t)f->value) : bad_field(fault, f, too_many);
 }
 
 /* ---- messages ---- */

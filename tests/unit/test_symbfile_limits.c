@@ -266,46 +266,77 @@ static void test_longest_message(void **state)
 	buffer_release(&range);
 }
 
+/* Adds a packed field of n varints of one byte. */
+static void add_column(struct buffer *b, uint8_t number, size_t n)
+{
+	uint8_t head[1 + VARINT_MAX] = {(uint8_t)(number << 3 | 2)};
+	buffer_append(b, head, (size_t)(varint_put(head + 1, n) - head));
+	assert_true(buffer_reserve(b, n));
+	memset(b->data + b->len, 1, n);
+	b->len += n;
+}
+
+static void add_message(struct buffer *b, unsigned type, const struct buffer *body)
+{
+	uint8_t head[2 * VARINT_MAX];
+	buffer_append(b, head, (size_t)(varint_put(varint_put(head, body->len), type) - head));
+	buffer_append(b, body->data, body->len);
+	assert_false(b->failed || body->failed);
+}
+
+/* A range of n lines, or a return pad of n frames behind a table. */
+static struct buffer make_entries(bool pad, size_t n)
+{
+	struct buffer file, body, lines;
+	buffer_init(&file, 2 * SYMBFILE_MESSAGE_MAX);
+	buffer_init(&body, SYMBFILE_MESSAGE_MAX);
+	buffer_init(&lines, SYMBFILE_MESSAGE_MAX);
+	buffer_append(&file, "symbfile\0\1", 10);
+	if (pad) {
+		buffer_append(&body, "\x0a\0\x0a\0", 4);
+		add_message(&file, 4, &body);
+		buffer_reset(&body);
+		buffer_append(&body, "\x28\1", 2);
+		for (uint8_t field = 2; field <= 4; field++)
+			add_column(&body, field, n);
+		add_message(&file, 3, &body);
+	} else {
+		uint8_t length[VARINT_MAX];
+		add_column(&lines, 1, n);
+		add_column(&lines, 2, n);
+		buffer_append(&body, "\x60\1\x1a\1\x61\x42", 6);
+		buffer_append(&body, length, (size_t)(varint_put(length, lines.len) - length));
+		buffer_append(&body, lines.data, lines.len);
+		add_message(&file, 2, &body);
+	}
+	buffer_release(&body);
+	buffer_release(&lines);
+	return file;
+}
+
 /* Messages that become as large as can be in memory. */
 static void test_greedy_messages(void **state)
 {
 	(void)state;
-	size_t items, third = (SYMBFILE_MESSAGE_MAX - 64) / 3, half = (SYMBFILE_MESSAGE_MAX - 64) / 2;
-	uint8_t head[64], *at;
+	size_t items;
 	/* a table of empty strings: 0a 00 0a 00 … */
 	struct buffer table = make_message(4, SYMBFILE_MESSAGE_MAX, "", 0, 0);
 	for (size_t i = table.len - SYMBFILE_MESSAGE_MAX; i < table.len; i += 2)
 		table.data[i] = 0x0a;
 	assert_true(read_message(table.data, table.len, table.len, ERR_OK, &items) < 128 * (size_t)MIB);
-	/* a range with 8 million lines, by one byte each */
-	at = head;
-	memcpy(at, "\x60\1\x1a\1\x61\x42", 6);
-	at = varint_put(at + 6, 2 * half + 10);
-	*at++ = 0x0a;
-	at = varint_put(at, half);
-	struct buffer range = make_message(2, (size_t)(at - head) + 2 * half + 5, (char *)head, (size_t)(at - head), 1);
-	at = range.data + range.len - half - 5;
-	*at++ = 0x12;
-	assert_ptr_equal(varint_put(at, half), at + 4);
-	assert_true(read_message(range.data, range.len, range.len, ERR_OK, &items) < 160 * (size_t)MIB);
-	assert_int_equal(items, half);
-	buffer_release(&range);
-	/* a return pad with 5 million frames, behind a table */
-	struct buffer pad = make_message(3, third * 3 + 17, "", 0, 0);
-	at = pad.data + pad.len - (third * 3 + 17);
-	memcpy(at, "\x28\1", 2);
-	at += 2;
-	for (uint8_t field = 2; field <= 4; field++) {
-		*at++ = (uint8_t)(field << 3 | 2);
-		at = varint_put(at, third) + third;
-	}
-	assert_ptr_equal(at, pad.data + pad.len);
-	buffer_append(&table, pad.data + 10, pad.len - 10);
-	assert_false(table.failed);
-	assert_true(read_message(table.data, table.len, table.len, ERR_OK, &items) < 400 * (size_t)MIB);
-	assert_int_equal(items, third);
-	buffer_release(&pad);
 	buffer_release(&table);
+	for (unsigned pad = 0; pad < 2; pad++) {
+		const size_t fits = SYMBFILE_ENTRIES_MAX, most = (SYMBFILE_MESSAGE_MAX - 64) / (pad ? 3 : 2);
+		const size_t counts[] = {fits, fits + 1, most};
+		for (unsigned i = 0; i < 3; i++) {
+			struct buffer b = make_entries(pad, counts[i]);
+			size_t peak = read_message(b.data, b.len, b.len, i ? ERR_CORRUPT : ERR_OK, &items);
+			print_message("%zu %s: %zu bytes\n", counts[i], pad ? "frames" : "lines", peak);
+			assert_int_equal(items, i ? 0 : fits);
+			assert_true(peak < (i ? 32 : pad ? 128 : 64) * (size_t)MIB);
+			buffer_release(&b);
+		}
+	}
 }
 
 /* ---- too little memory ---- */
