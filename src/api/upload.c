@@ -45,12 +45,14 @@ static void refuse(struct exchange *x, const struct error *e)
 	metric_add(status < 500 ? M_UPLOADS_REFUSED : M_UPLOADS_FAILED, 1);
 	log_event(
 	        LOG_LEVEL_WARNING, "upload refused", "%s, uuid %s, request %s: %s", code, uuid, x->request_id, e->text);
-	json_t *body = json_pack("{s:b, s:s, s:{s:s, s:s}, s:i}", "success", 0, "uuid", uuid, "error", "Code", code,
-	        "Text", e->text, "status", status);
-	char *text = json_text(body, JSON_COMPACT);
-	exchange_reply_text(x, status, "application/json", extra, str_from(text ? text : "{\"success\":false}"));
-	free(text);
-	json_decref(body);
+	struct buffer body;
+	buffer_init(&body, 8192);
+	buffer_printf(&body, "{\"success\":false,\"uuid\":\"%s\",\"error\":{\"Code\":\"%s\",\"Text\":", uuid, code);
+	buffer_append_json(&body, str_from(e->text));
+	buffer_printf(&body, "},\"status\":%d}", status);
+	exchange_reply_text(x, status, "application/json", extra,
+	        body.failed ? str_from("{\"success\":false}") : (struct str){(char *)body.data, body.len});
+	buffer_release(&body);
 }
 
 /* ---- what comes before the body ---- */

@@ -422,6 +422,12 @@ def test_headers(one, change, words):
     refused(one, upload(one, "ranges", b64, write(ranges("f")), **change), 400, *words)
 
 
+def test_an_encoding_that_is_not_utf8(one):
+    """The reason is told all the same."""
+    _, b64 = new_id()
+    refused(one, upload(one, "ranges", b64, write(ranges("f")), **{"Content-Encoding": "\xff\xfe"}), 400, "Content-Encoding", "\N{REPLACEMENT CHARACTER}" * 2)
+
+
 def test_bodies_that_are_no_symbfile(one):
     _, b64 = new_id()
     good = write(ranges("f"))
