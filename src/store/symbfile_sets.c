@@ -133,42 +133,68 @@ static enum err list_parts(
 
 /* For each part below `end`: the newest generation before c that has it, as 1 + its index counted from c->oldest; 0:
  * none. NULL if out of memory. */
-static uint32_t *parts_before(const struct candidate *c, unsigned end, unsigned *known)
+static uint32_t *parts_before(const struct candidate *c, unsigned end)
 {
 	uint32_t *places = calloc(end + 1, sizeof *places);
-	*known = 0;
 	for (const struct store_part *p = c->oldest; places && p < c->first; p++)
-		if (p->part < end) {
-			*known += !places[p->part];
+		if (p->part < end)
 			places[p->part] = (uint32_t)(p - c->oldest) + 1;
-		}
 	return places;
 }
 
-/* Has all parts, or those from some part to the last if older generations have the ones before. */
-static bool is_whole(const struct candidate *c)
+/* Goes through the sets and generations of a listing in order. */
+struct walk {
+	const struct listing *l;
+	size_t at; /* parts that were passed */
+	struct candidate here;
+	bool *older;          /* by part: an older generation of the set has it */
+	unsigned older_first; /* older generations have all parts before this one */
+};
+
+/* False if out of memory. */
+static bool walk_begin(struct walk *w, const struct listing *l)
 {
-	unsigned first = c->first->part, known = 0;
-	if (c->count != c->first->parts - first)
-		return false;
-	if (first > 0)
-		free(parts_before(c, first, &known));
-	return known == first;
+	*w = (struct walk){.l = l, .older = calloc(STORE_PARTS_MAX + 1, sizeof *w->older)};
+	return w->older;
 }
 
-static struct candidate next_candidate(const struct listing *l, size_t at)
+/* Passes w->here, which the next one follows. */
+static void walk_past(struct walk *w, const struct store_part *next)
 {
-	struct candidate c = {.first = &l->parts[at], .time = l->parts[at].time, .told = l->parts[at].told};
-	c.oldest = c.first;
-	while (c.oldest > l->parts && base_order(c.oldest - 1, c.first) == 0)
-		c.oldest--;
-	for (; at < l->count && set_order(c.first, &l->parts[at]) == 0; at++, c.count++)
-		if (l->parts[at].told != c.told ? l->parts[at].told : l->parts[at].time < c.time) {
-			c.time = l->parts[at].time;
-			c.told = l->parts[at].told;
+	struct candidate *c = &w->here;
+	if (!c->first || base_order(c->first, next) != 0) {
+		for (const struct store_part *p = c->oldest; p < c->first; p++)
+			w->older[p->part] = false;
+		w->older_first = 0;
+		c->oldest = next;
+		return;
+	}
+	for (size_t i = 0; i < c->count; i++)
+		w->older[c->first[i].part] = true;
+	while (w->older[w->older_first])
+		w->older_first++;
+}
+
+/* The next one is in w->here. False at the end. */
+static bool walk_next(struct walk *w)
+{
+	const struct listing *l = w->l;
+	if (w->at == l->count)
+		return false;
+	const struct store_part *first = &l->parts[w->at];
+	walk_past(w, first);
+	struct candidate *c = &w->here;
+	*c = (struct candidate){.first = first, .time = first->time, .told = first->told, .oldest = c->oldest};
+	for (; w->at < l->count && set_order(first, &l->parts[w->at]) == 0; w->at++, c->count++) {
+		const struct store_part *p = &l->parts[w->at];
+		if (p->told != c->told ? p->told : p->time < c->time) {
+			c->time = p->time;
+			c->told = p->told;
 		}
-	c.whole = is_whole(&c);
-	return c;
+	}
+	/* all parts, or those from some part to the last if older generations have the ones before */
+	c->whole = c->count == first->parts - first->part && w->older_first >= first->part;
+	return true;
 }
 
 /* If two sets have the same time, every host must pick the same one: the later in the order. */
@@ -183,8 +209,8 @@ static bool take_candidate(struct symbfile_set *set, const struct candidate *c)
 {
 	if (!c->first)
 		return true;
-	unsigned before = c->whole ? c->first->part : 0, known = 0;
-	uint32_t *places = before ? parts_before(c, before, &known) : NULL;
+	unsigned before = c->whole ? c->first->part : 0;
+	uint32_t *places = before ? parts_before(c, before) : NULL;
 	size_t ignored;
 	set->have = malloc((before + c->count) * sizeof *set->have);
 	set->generations = before ? malloc((before + c->count) * sizeof *set->generations) : NULL;
@@ -233,15 +259,15 @@ enum err symbfile_sets_get(struct symbfile_sets *sets, struct store_client *c, c
         const atomic_bool *cancel, struct error *e)
 {
 	struct listing l = {0};
+	struct walk w = {0};
 	struct candidate best[SYMBFILE_KINDS] = {{0}};
 	memset(sets, 0, sizeof *sets);
 	enum err err = list_parts(&l, c, id, cancel, e);
-	for (size_t at = 0; !err && at < l.count;) {
-		struct candidate next = next_candidate(&l, at);
-		if (is_better(&next, &best[next.first->kind]))
-			best[next.first->kind] = next;
-		at += next.count;
-	}
+	l.no_memory = !err && !walk_begin(&w, &l);
+	while (!err && !l.no_memory && walk_next(&w))
+		if (is_better(&w.here, &best[w.here.first->kind]))
+			best[w.here.first->kind] = w.here;
+	free(w.older);
 	for (unsigned i = 0; i < SYMBFILE_KINDS; i++)
 		sets->hash = hash_of(&best[i], sets->hash);
 	for (unsigned i = 0; i < SYMBFILE_KINDS && !err; i++)
@@ -254,29 +280,30 @@ enum err symbfile_sets_get(struct symbfile_sets *sets, struct store_client *c, c
 	return err;
 }
 
-/* The best candidate of a kind that was not taken yet; taken, as used, is by places in the listing. */
-static struct candidate best_left(const struct listing *l, enum symbfile_kind kind, const bool *taken)
+/* The best candidate of a kind that was not taken yet; taken, as used, is by places in the listing. False if out of
+ * memory. */
+static bool best_left(const struct listing *l, enum symbfile_kind kind, const bool *taken, struct candidate *best)
 {
-	struct candidate best = {0};
-	for (size_t at = 0; at < l->count;) {
-		struct candidate next = next_candidate(l, at);
-		if (next.first->kind == kind && !taken[at] && is_better(&next, &best))
-			best = next;
-		at += next.count;
-	}
-	return best;
+	struct walk w;
+	*best = (struct candidate){0};
+	if (!walk_begin(&w, l))
+		return false;
+	while (walk_next(&w))
+		if (w.here.first->kind == kind && !taken[w.here.first - l->parts] && is_better(&w.here, best))
+			*best = w.here;
+	free(w.older);
+	return true;
 }
 
 /* Its parts, those before them, and the newest of each number. */
 static bool mark_used(const struct listing *l, const struct candidate *c, bool *used)
 {
 	const struct store_part *end = c->oldest;
-	unsigned ignored;
 	while (end < l->parts + l->count && base_order(end, c->first) == 0)
 		end++;
 	struct candidate all = {.first = end, .oldest = c->oldest};
-	uint32_t *own = parts_before(c, c->first->part, &ignored);
-	uint32_t *newest = parts_before(&all, c->first->parts, &ignored);
+	uint32_t *own = parts_before(c, c->first->part);
+	uint32_t *newest = parts_before(&all, c->first->parts);
 	size_t base = (size_t)(c->oldest - l->parts), first = (size_t)(c->first - l->parts);
 	for (size_t i = 0; i < c->count; i++)
 		used[first + i] = true;
@@ -296,7 +323,9 @@ static bool mark_kept(const struct listing *l, unsigned keep, bool *used, bool *
 {
 	for (unsigned kind = 0; kind < SYMBFILE_KINDS; kind++)
 		for (unsigned n = 0; n < keep; n++) {
-			struct candidate best = best_left(l, (enum symbfile_kind)kind, taken);
+			struct candidate best;
+			if (!best_left(l, (enum symbfile_kind)kind, taken, &best))
+				return false;
 			if (!best.first || (n > 0 && !best.whole))
 				break;
 			taken[best.first - l->parts] = true;

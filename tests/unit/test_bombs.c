@@ -22,6 +22,7 @@
 #include "format/sympages.h"
 #include "offmap_tools.h"
 #include "store/bucket_backend.h"
+#include "store/symbfile_sets.h"
 #include "work.h"
 
 enum { CONSTANT_BYTES = 256 << 10, CONSTANT_CALLS = 64 };
@@ -440,6 +441,56 @@ static void test_keys(void **state)
 	}
 }
 
+/* ---- symbfiles ---- */
+
+enum { GENERATION_PARTS = 3 };
+
+static unsigned generations;
+
+enum err __wrap_store_list_with_times(struct store_client *c, const struct file_id *id,
+        bool (*found)(void *arg, const struct store_part *part), void *arg, const atomic_bool *cancel, struct error *e);
+
+/* A set whose last parts were uploaded again and again. */
+enum err __wrap_store_list_with_times(struct store_client *c, const struct file_id *id,
+        bool (*found)(void *arg, const struct store_part *part), void *arg, const atomic_bool *cancel, struct error *e)
+{
+	struct store_part p = {.parts = GENERATION_PARTS, .size = 1};
+	(void)c, (void)id, (void)cancel, (void)e;
+	for (unsigned g = 0; g < generations; g++)
+		for (p.part = g ? 1 : 0; p.part < p.parts; p.part++) {
+			snprintf(p.set, sizeof p.set, g ? "%u%c%u" : "%u", p.parts, STORE_SET_GENERATION, g);
+			p.time = g;
+			found(arg, &p);
+		}
+	return ERR_OK;
+}
+
+static void make_generations(struct buffer *t, unsigned n)
+{
+	(void)t;
+	generations = n;
+}
+
+static bool get_sets(void *arg)
+{
+	struct bomb *b = arg;
+	struct symbfile_sets sets;
+	b->err = symbfile_sets_get(&sets, NULL, &(struct file_id){0}, NULL, &(struct error){0});
+	const struct symbfile_set *set = &sets.kinds[SYMBFILE_RANGES];
+	b->text_bytes =
+	        set->have_count == GENERATION_PARTS && set->generations ? set->generations[GENERATION_PARTS - 1] : 0;
+	symbfile_sets_release(&sets);
+	return !b->err;
+}
+
+static void test_generations(void **state)
+{
+	struct bomb b;
+	(void)state;
+	measure_both("generations of a set", make_generations, 2000, get_sets, &b);
+	assert_int_equal(b.text_bytes, 2 * 2000 - 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -450,6 +501,7 @@ int main(void)
 	        cmocka_unit_test(test_modules),
 	        cmocka_unit_test(test_json),
 	        cmocka_unit_test(test_keys),
+	        cmocka_unit_test(test_generations),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
