@@ -25,8 +25,8 @@ struct symmap {
 	pthread_mutex_t lock;
 	pthread_cond_t given;
 	struct symmap_maker idle[IDLE_MAX];
-	unsigned idle_count, taken;
-	unsigned makers_max; /* that work at once */
+	unsigned idle_count, taken, taken_more; /* taken_more: of `taken`, those with `more` */
+	unsigned makers_max;                    /* of the others */
 	uint64_t maker_bytes, charged;
 };
 
@@ -144,14 +144,14 @@ enum err symmap_feed(struct symmap *m, const uint8_t *data, size_t len, struct e
 	return err;
 }
 
-/* How many makers memory_max and the cores allow at once; at least one. */
+/* How many makers memory_max and the cores allow at once, beside one with `more`; at least one. */
 static unsigned count_makers(const struct symmap *m)
 {
 	uint64_t max = m->options.memory_max, bytes = held(m), each = sympages_page_bytes_max(m->index),
-	         count = cores_count();
-	if (max && count > 1 && bytes + count * each > max)
-		count = bytes + 2 * each > max ? 1 : (max - bytes) / each;
-	return (unsigned)count;
+	         cores = cores_count();
+	if (!max || bytes + (cores + 1) * each <= max)
+		return (unsigned)cores;
+	return bytes + 3 * each > max ? 1 : (unsigned)((max - bytes) / each - 1);
 }
 
 enum err symmap_finish(struct symmap *m, struct error *e)
@@ -192,13 +192,15 @@ bool symmap_take(struct symmap *m, bool more, struct symmap_maker *maker)
 {
 	*maker = (struct symmap_maker){0};
 	pthread_mutex_lock(&m->lock);
-	while (!more && !m->idle_count && m->taken >= m->makers_max)
+	while (!more && m->taken - m->taken_more >= m->makers_max)
 		pthread_cond_wait(&m->given, &m->lock);
 	if (m->idle_count) {
 		*maker = m->idle[--m->idle_count];
 		atomic_fetch_sub_explicit(&m->budget->idle_makers, 1, memory_order_relaxed);
 	}
 	m->taken++;
+	m->taken_more += more;
+	maker->more = more;
 	pthread_mutex_unlock(&m->lock);
 	if (maker->pages)
 		return true;
@@ -264,6 +266,7 @@ void symmap_give(struct symmap *m, struct symmap_maker *maker)
 {
 	pthread_mutex_lock(&m->lock);
 	m->taken--;
+	m->taken_more -= maker->more;
 	bool kept = maker->pages && keeps_maker(m);
 	set_bytes(m, maker, kept ? bytes_of(maker) : 0);
 	if (kept)

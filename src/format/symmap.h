@@ -38,9 +38,10 @@ struct symmap_maker {
 	struct symstore_reader *reader;
 	struct sympages *pages;
 	uint64_t bytes; /* charged for it */
+	bool more;
 };
-/* If there are as many makers as cores, or as memory_max allows, waits until one is given back, unless `more`. False if
- * out of memory. */
+/* If there are as many makers as cores, or as memory_max allows, waits until one is given back. With `more` it never
+ * waits, and nobody waits for it. False if out of memory. */
 bool symmap_take(struct symmap *m, bool more, struct symmap_maker *maker);
 /* As sympages_code or sympages_strings; counts apply to code pages. */
 struct page *symmap_make(

@@ -8,11 +8,13 @@
 
 #include <inttypes.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 #include <zstd.h>
 
 #include <cmocka.h>
@@ -489,6 +491,30 @@ static void test_idle_makers_are_few(void **state)
 	buffer_release(&t);
 }
 
+/* On one core, too. */
+static void test_nobody_waits_for_a_load_that_is_finished(void **state)
+{
+	struct buffer t = make_runs();
+	struct loaded l;
+	struct symmap_maker finisher, maker;
+	cpu_set_t all, one;
+	(void)state;
+	assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
+	CPU_ZERO(&one);
+	CPU_SET(sched_getcpu(), &one);
+	assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+	load(&l, &t, UINT64_MAX, 0);
+	assert_true(symmap_take(l.text, true, &finisher));
+	alarm(60); /* it would wait for ever */
+	assert_true(symmap_take(l.text, false, &maker));
+	alarm(0);
+	symmap_give(l.text, &maker);
+	symmap_give(l.text, &finisher);
+	unload(&l);
+	assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
+	buffer_release(&t);
+}
+
 enum { MAKING = 3 };
 
 struct making {
@@ -614,6 +640,7 @@ int main(void)
 	        cmocka_unit_test(test_the_text_as_it_came),
 	        cmocka_unit_test(test_raw_text_of_one_and_of_all),
 	        cmocka_unit_test(test_idle_makers_are_few),
+	        cmocka_unit_test(test_nobody_waits_for_a_load_that_is_finished),
 	        cmocka_unit_test(test_makers_wait_for_memory),
 	        cmocka_unit_test(test_bytes),
 	        cmocka_unit_test(test_a_writer_that_helps),
