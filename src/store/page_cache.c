@@ -373,7 +373,16 @@ static struct symmap *text_of(struct module *m)
 	return text;
 }
 
-/* Makes a page from a text that stays. Another thread may have made the page while this one waited. */
+static bool has_text(struct module *m, const struct symmap *text)
+{
+	pthread_mutex_lock(&m->lock);
+	bool has = m->text == text;
+	pthread_mutex_unlock(&m->lock);
+	return has;
+}
+
+/* Makes a page from a text. While this thread waited, another may have made the page, or finished them all: then the
+ * text may be gone, and the page evicted, as module_make_page has it. */
 static enum err make_page(struct page_cache *c, struct module *m, struct symmap *text, enum page_kind kind,
         uint32_t number, struct page **out)
 {
@@ -386,7 +395,7 @@ static enum err make_page(struct page_cache *c, struct module *m, struct symmap 
 		page_cache_evict(c);
 	}
 	symmap_give(text, &maker);
-	return *out ? ERR_OK : ERR_NO_MEMORY;
+	return *out || !has_text(m, text) ? ERR_OK : ERR_NO_MEMORY;
 }
 
 enum err module_make_page(

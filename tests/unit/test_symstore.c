@@ -11,6 +11,7 @@
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -491,18 +492,24 @@ static void test_idle_makers_are_few(void **state)
 	buffer_release(&t);
 }
 
+static void use_one_core(cpu_set_t *before)
+{
+	cpu_set_t one;
+	assert_int_equal(sched_getaffinity(0, sizeof *before, before), 0);
+	CPU_ZERO(&one);
+	CPU_SET(sched_getcpu(), &one);
+	assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+}
+
 /* On one core, too. */
 static void test_nobody_waits_for_a_load_that_is_finished(void **state)
 {
 	struct buffer t = make_runs();
 	struct loaded l;
 	struct symmap_maker finisher, maker;
-	cpu_set_t all, one;
+	cpu_set_t all;
 	(void)state;
-	assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
-	CPU_ZERO(&one);
-	CPU_SET(sched_getcpu(), &one);
-	assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+	use_one_core(&all);
 	load(&l, &t, UINT64_MAX, 0);
 	assert_true(symmap_take(l.text, true, &finisher));
 	alarm(60); /* it would wait for ever */
@@ -511,6 +518,64 @@ static void test_nobody_waits_for_a_load_that_is_finished(void **state)
 	symmap_give(l.text, &maker);
 	symmap_give(l.text, &finisher);
 	unload(&l);
+	assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
+	buffer_release(&t);
+}
+
+struct late {
+	struct loaded *loaded;
+	_Atomic pid_t thread;
+	enum err err;
+	struct page *page;
+};
+
+static void *ask_late(void *arg)
+{
+	struct late *l = arg;
+	l->thread = gettid();
+	l->err = module_make_page(l->loaded->cache, l->loaded->module, PAGE_CODE, 0, &l->page);
+	return NULL;
+}
+
+static bool sleeps(pid_t thread)
+{
+	char path[64], state = 0;
+	snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)thread);
+	FILE *f = fopen(path, "re");
+	assert_non_null(f);
+	assert_int_equal(fscanf(f, "%*d (%*[^)]) %c", &state), 1);
+	fclose(f);
+	return state == 'S';
+}
+
+/* Then it is in memcached, if the cache has evicted it already. */
+static void test_a_page_that_waited_until_the_text_was_gone(void **state)
+{
+	struct buffer t = make_runs();
+	struct offmap *want = map_build(text_str(&t), &plain_options);
+	struct loaded l;
+	struct late late = {.loaded = &l};
+	struct symmap_maker maker;
+	pthread_t thread;
+	cpu_set_t all;
+	(void)state;
+	use_one_core(&all);
+	load(&l, &t, UINT64_MAX, 0);
+	assert_true(symmap_take(l.text, false, &maker));
+	assert_int_equal(pthread_create(&thread, NULL, ask_late, &late), 0);
+	while (!late.thread || !sleeps(late.thread)) /* it waits for the maker */
+		nanosleep(&(struct timespec){0, MS}, NULL);
+	for (uint32_t i = 0; i < want->string_count; i++)
+		symmap_made(l.text, PAGE_STRINGS, i);
+	for (uint32_t i = 0; i < want->code_count; i++)
+		symmap_made(l.text, PAGE_CODE, i);
+	module_drop_text(l.module);
+	symmap_give(l.text, &maker);
+	pthread_join(thread, NULL);
+	assert_int_equal(late.err, ERR_OK);
+	page_unref(late.page);
+	unload(&l);
+	offmap_free(want);
 	assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
 	buffer_release(&t);
 }
@@ -641,6 +706,7 @@ int main(void)
 	        cmocka_unit_test(test_raw_text_of_one_and_of_all),
 	        cmocka_unit_test(test_idle_makers_are_few),
 	        cmocka_unit_test(test_nobody_waits_for_a_load_that_is_finished),
+	        cmocka_unit_test(test_a_page_that_waited_until_the_text_was_gone),
 	        cmocka_unit_test(test_makers_wait_for_memory),
 	        cmocka_unit_test(test_bytes),
 	        cmocka_unit_test(test_a_writer_that_helps),
