@@ -160,7 +160,8 @@ void load_symbfile(struct loader *r, struct load *l)
 	if (symbfile_sets_get(&sets, r->store, &l->file_id, &r->means->stopping, &e)) {
 		log_event(LOG_LEVEL_WARNING, "download failed", "list of %s: %s", l->id, e.text);
 		metric_add(M_DOWNLOADS_FAILED, 1);
-		keep_cached(r, l, NULL);
+		if (keep_cached(r, l, NULL))
+			l->failure.checked = clock_now(); /* it took its time to fail */
 		return;
 	}
 	if (!sets.kinds[SYMBFILE_RANGES].have_count && !sets.kinds[SYMBFILE_RETURNPADS].have_count) {

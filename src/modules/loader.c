@@ -106,7 +106,6 @@ static void take_module(struct loader *r, struct load *l)
 static enum load_step run_load(struct loaders *all, struct loader *r, struct load *l)
 {
 	enum load_step step = LOAD_HERE;
-	l->failure.checked = clock_now();
 	if (mc_enabled(r->means->servers))
 		step = l->transferring ? ask_lease(all, r, l) : look_again(r, l);
 	if (step == LOAD_ELSEWHERE || (step == LOAD_HERE && !l->transferring))
@@ -159,6 +158,7 @@ static void *loader_main(void *arg)
 	struct load *l;
 	while ((l = take_load(all->cold))) {
 		enum load_step step = LOAD_DONE;
+		l->failure.checked = clock_now();
 		if (equip(&r))
 			step = run_load(all, &r, l);
 		else

@@ -28,6 +28,8 @@ struct page *__wrap_sympages_code(struct sympages *m, uint32_t number, struct sy
 void __wrap_bucket_fetch(struct bucket_client *c, unsigned source, struct bucket_object object,
         const struct bucket_sink *sink, const atomic_bool *cancel, struct bucket_result *result);
 uint64_t __wrap_resident_bytes(void);
+struct bucket_client *__real_bucket_client_new(struct bucket_sources *s);
+struct bucket_client *__wrap_bucket_client_new(struct bucket_sources *s);
 
 #define ID "0123456789ABCDEF0123456789ABCDEF0"
 
@@ -46,6 +48,13 @@ static _Atomic uint64_t resident;
 uint64_t __wrap_resident_bytes(void)
 {
 	return resident;
+}
+
+static atomic_bool no_clients;
+
+struct bucket_client *__wrap_bucket_client_new(struct bucket_sources *s)
+{
+	return no_clients ? NULL : __real_bucket_client_new(s);
 }
 
 /* ---- threads that stand still ---- */
@@ -340,12 +349,32 @@ static void test_what_a_request_needs_is_kept_within_max_memory(void **state)
 	stop(m);
 }
 
+/* A request that has read the module's marker takes that result, too. */
+static void test_a_loader_without_memory_for_its_clients(void **state)
+{
+	struct load_wait wait;
+	struct module_want want;
+	struct modules *m = start("1G");
+	(void)state;
+	no_clients = true;
+	assert_true(module_want_init(&want, LOOKUP_COVERING, str_from("f.so"), str_from(ID)));
+	want.own.marker = 1;
+	want.own.marker_seen = clock_now();
+	load(m, &wait, &want, 1);
+	assert_int_equal(want.state, WANT_FAILED);
+	assert_int_equal(want.failure, FAILURE_TEMPORARY);
+	release(m, &wait, &want, 1);
+	no_clients = false;
+	stop(m);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test(test_two_functions_in_hundreds_of_megabytes),
 	        cmocka_unit_test(test_all_functions_cover_the_offset),
 	        cmocka_unit_test(test_what_a_request_needs_is_kept_within_max_memory),
+	        cmocka_unit_test(test_a_loader_without_memory_for_its_clients),
 	};
 	return cmocka_run_group_tests(tests, choose_sizes, NULL);
 }

@@ -3,6 +3,7 @@
 
 import gzip
 import os
+import signal
 import sys
 
 import pytest
@@ -208,6 +209,29 @@ def test_uploads_without_fileset(s3):
         assert files() == [f"{below}/2/2/0", f"{below}/2/2/1", f"{below}/2~1/2/1"]
         send(stack, 0, "c0")
         assert files()[-2:] == [f"{below}/2~1/2/0", f"{below}/2~1/2/1"]
+
+
+def test_uploads_in_memory_answer_while_the_store_hangs(s3):
+    """Without memcached one request in each revalidate_after waits for the store, the others do not."""
+    ident = "6b" * 16
+    settings = {**s3.settings(), "s3_credentials_file": s3.credentials(), "symbfile_store": f"s3://{BUCKET}/hangs", "source": f"s3://{BUCKET}"}
+    waits = {"revalidate_after": "4s", "bucket_stall_timeout": "5s", "bucket_retries": "0"}
+    with Stack(keys=True, bucket=False, memcached=0, config={**QUICK, **settings, **waits}) as stack:
+        body = write([{"t": "range", "va": "0x1000", "len": 16, "depth": 0, "func": "f", "file": "/a.c", "lines": [[0, 1]]}])
+        headers = {"FileID": ident, "FilePart": "0", "FileParts": "1", "Authorization": stack.key}
+        assert stack.client.request("POST", "/api/symbols-ranges", body, headers).status == 200
+
+        def answered():
+            assert stack.client.frames(["prog", ident], [0x1000])[0]["function"] == "f"
+            return stack.node.metrics()['symbolicated_downloads_total{outcome="failed"}']
+
+        before = answered()
+        s3.signal(signal.SIGSTOP)
+        try:
+            wait_for(lambda: answered() > before, "a look into the store that fails", 60)
+            assert answered() == before + 1
+        finally:
+            s3.signal(signal.SIGCONT)
 
 
 # What a server that looks closely sees
