@@ -30,6 +30,9 @@ enum {
 	OUT_OF_DESCRIPTORS_MS = 50,
 };
 
+/* How long threads may take to end when all connections are cut off. */
+static const int64_t end_bound = 5 * SECOND;
+
 /* While draining, idle connections are waited for this long. nginx closes them after the keepalive_timeout of its
  * upstream; one that we close while nginx still holds it would cost it a request. */
 static const int64_t idle_bound = 6 * SECOND;
@@ -371,15 +374,20 @@ static enum err start_workers(struct front *f, unsigned count, struct error *e)
 	return ERR_OK;
 }
 
-static void stop_workers(struct front *f)
+/* False if not all have ended in time: one may wait for a store, say. */
+static bool stop_workers(struct front *f)
 {
+	const int64_t until = clock_now() + end_bound;
+	const struct timespec t = {.tv_sec = until / SECOND, .tv_nsec = until % SECOND};
 	uint64_t one = 1;
 	if (write(f->stop, &one, sizeof one) < 0)
 		log_event(LOG_LEVEL_ERROR, "stop", "%s", strerror(errno));
 	permits_end(&f->awake);
+	while (f->worker_count && pthread_clockjoin_np(f->workers[f->worker_count - 1], NULL, CLOCK_MONOTONIC, &t) == 0)
+		f->worker_count--;
 	for (unsigned i = 0; i < f->worker_count; i++)
-		pthread_join(f->workers[i], NULL);
-	f->worker_count = 0;
+		pthread_detach(f->workers[i]);
+	return !f->worker_count;
 }
 
 /* ---- start and stop ---- */
@@ -527,7 +535,8 @@ unsigned front_stop(struct front *f, int64_t bound)
 	stop_listening(f);
 	unsigned cut = drain(f, bound);
 	cut_off(f);
-	stop_workers(f);
+	if (!stop_workers(f))
+		return cut ? cut : 1;
 	/* a request may have arrived between the two, and be waiting */
 	unsigned left = atomic_load(&f->in_hand);
 	pthread_mutex_lock(&f->lock);

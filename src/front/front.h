@@ -20,7 +20,8 @@ struct front *front_start(const struct config *c, int fd, void (*handle)(struct 
  * are running. */
 void front_set_config(struct front *f, const struct config *c);
 /* Stops accepting, lets requests in progress finish within the bound, ends the threads and frees f. Returns the number
- * of requests that were cut off. */
+ * of requests that were cut off. If a thread takes five seconds more, because it waits for something else than its
+ * client, f stays with it. */
 unsigned front_stop(struct front *f, int64_t bound);
 
 #endif

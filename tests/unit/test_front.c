@@ -179,13 +179,25 @@ static void handle_large(struct exchange *x)
 	exchange_reply(x, 200, "application/octet-stream", NULL, parts, count);
 }
 
+static atomic_bool blocked, goes_on;
+
+/* As one that waits for a store. */
+static void handle_block(struct exchange *x)
+{
+	atomic_store(&blocked, true);
+	while (!atomic_load(&goes_on))
+		poll(NULL, 0, 1);
+	exchange_reply_text(x, 200, "text/plain", "", str_from("late"));
+}
+
 static void dispatch(struct exchange *x)
 {
 	static const struct {
 		const char *path;
 		void (*handle)(struct exchange *x);
 	} own[] = {{"/t/echo", handle_echo}, {"/t/park", handle_park}, {"/t/gone", handle_park},
-	        {"/t/hold", handle_hold}, {"/t/ignore", handle_ignore}, {"/t/large/", handle_large}};
+	        {"/t/hold", handle_hold}, {"/t/ignore", handle_ignore}, {"/t/large/", handle_large},
+	        {"/t/block", handle_block}};
 	for (unsigned i = 0; i < sizeof own / sizeof own[0]; i++)
 		if (x->path.len && strncmp(x->path.data, own[i].path, strlen(own[i].path)) == 0) {
 			own[i].handle(x);
@@ -974,6 +986,23 @@ static void draining_is_bounded(void **state)
 	assert_int_equal(metric_get(M_CONNECTIONS), 0);
 }
 
+static void draining_does_not_wait_for_a_worker_that_is_held_up(void **state)
+{
+	static struct front *left; /* it is not freed */
+	(void)state;
+	start_front();
+	int fd = client_connect(path);
+	assert_true(client_send(fd, &(struct client_request){.method = "GET", .uri = "/t/block"}));
+	wait_until(atomic_load(&blocked));
+	left = front;
+	front = NULL;
+	assert_int_equal(front_stop(left, 0), 1);
+	assert_true(client_is_closed(fd));
+	close(fd);
+	atomic_store(&goes_on, true);
+	wait_until(metric_get(M_REQUESTS_IN_FLIGHT) == 0 && metric_get(M_CONNECTIONS) == 0);
+}
+
 /* The linker sends the front's calls here. With a late client, the connections are cut off when its request has woken a
  * worker: behind the end of draining. */
 int __real_epoll_wait(int epoll, struct epoll_event *events, int count, int timeout);
@@ -1146,6 +1175,7 @@ int main(void)
 	        TEST(settings_of_a_request_are_those_of_its_arrival),
 	        TEST(draining_finishes_what_is_in_hand),
 	        TEST(draining_is_bounded),
+	        TEST(draining_does_not_wait_for_a_worker_that_is_held_up),
 	        TEST(a_request_that_comes_behind_draining_is_cut_off),
 	        TEST(draining_while_requests_pour_in),
 	        TEST(a_shared_listener),
