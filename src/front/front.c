@@ -61,6 +61,7 @@ struct front {
 	atomic_uint in_hand;  /* requests between their arrival and their release */
 	pthread_mutex_t lock; /* guards what follows */
 	pthread_cond_t quiet; /* front_stop may have got what it waits for */
+	unsigned running;     /* workers that have not ended */
 	LIST_HEAD(, connection) connections;
 	unsigned connection_count;
 	STAILQ_HEAD(, exchange_private) queue; /* resumed, oldest first */
@@ -334,20 +335,19 @@ static void handle_resumed(struct front *f)
 
 /* ---- workers ---- */
 
-static void *worker_main(void *arg)
+static void handle_events(struct front *f)
 {
-	struct front *f = arg;
 	while (permit_take(&f->awake)) {
 		struct epoll_event event;
 		int n = epoll_wait(f->epoll, &event, 1, -1);
 		if (n < 0 && errno != EINTR) {
 			log_event(LOG_LEVEL_ERROR, "epoll", "%s", strerror(errno));
-			return NULL;
+			return;
 		}
 		if (n <= 0)
 			continue;
 		if (event.data.ptr == &f->stop)
-			return NULL;
+			return;
 		if (event.data.ptr == &f->listener)
 			handle_listener(f);
 		else if (event.data.ptr == &f->resumable)
@@ -355,6 +355,16 @@ static void *worker_main(void *arg)
 		else
 			handle_connection(f, event.data.ptr);
 	}
+}
+
+static void *worker_main(void *arg)
+{
+	struct front *f = arg;
+	handle_events(f);
+	pthread_mutex_lock(&f->lock);
+	if (--f->running == 0)
+		pthread_cond_signal(&f->quiet);
+	pthread_mutex_unlock(&f->lock);
 	return NULL;
 }
 
@@ -365,7 +375,11 @@ static enum err start_workers(struct front *f, unsigned count, struct error *e)
 		return no_memory(e);
 	for (; f->worker_count < count; f->worker_count++) {
 		char name[16];
+		pthread_mutex_lock(&f->lock);
 		int failed = pthread_create(&f->workers[f->worker_count], NULL, worker_main, f);
+		if (!failed)
+			f->running++;
+		pthread_mutex_unlock(&f->lock);
 		if (failed)
 			return error_set(e, ERR_IO, "thread: %s", strerror(failed));
 		snprintf(name, sizeof name, "worker-%u", f->worker_count);
@@ -378,16 +392,21 @@ static enum err start_workers(struct front *f, unsigned count, struct error *e)
 static bool stop_workers(struct front *f)
 {
 	const int64_t until = clock_now() + end_bound;
-	const struct timespec t = {.tv_sec = until / SECOND, .tv_nsec = until % SECOND};
 	uint64_t one = 1;
 	if (write(f->stop, &one, sizeof one) < 0)
 		log_event(LOG_LEVEL_ERROR, "stop", "%s", strerror(errno));
 	permits_end(&f->awake);
-	while (f->worker_count && pthread_clockjoin_np(f->workers[f->worker_count - 1], NULL, CLOCK_MONOTONIC, &t) == 0)
-		f->worker_count--;
+	pthread_mutex_lock(&f->lock);
+	while (f->running && clock_wait(&f->quiet, &f->lock, until))
+		;
+	bool ended = !f->running;
+	pthread_mutex_unlock(&f->lock);
 	for (unsigned i = 0; i < f->worker_count; i++)
-		pthread_detach(f->workers[i]);
-	return !f->worker_count;
+		if (ended)
+			pthread_join(f->workers[i], NULL);
+		else
+			pthread_detach(f->workers[i]);
+	return ended;
 }
 
 /* ---- start and stop ---- */

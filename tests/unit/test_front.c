@@ -179,7 +179,7 @@ static void handle_large(struct exchange *x)
 	exchange_reply(x, 200, "application/octet-stream", NULL, parts, count);
 }
 
-static atomic_bool blocked, goes_on;
+static atomic_bool blocked, goes_on, gone_on;
 
 /* As one that waits for a store. */
 static void handle_block(struct exchange *x)
@@ -188,6 +188,7 @@ static void handle_block(struct exchange *x)
 	while (!atomic_load(&goes_on))
 		poll(NULL, 0, 1);
 	exchange_reply_text(x, 200, "text/plain", "", str_from("late"));
+	atomic_store(&gone_on, true);
 }
 
 static void dispatch(struct exchange *x)
@@ -1000,7 +1001,7 @@ static void draining_does_not_wait_for_a_worker_that_is_held_up(void **state)
 	assert_true(client_is_closed(fd));
 	close(fd);
 	atomic_store(&goes_on, true);
-	wait_until(metric_get(M_REQUESTS_IN_FLIGHT) == 0 && metric_get(M_CONNECTIONS) == 0);
+	wait_until(atomic_load(&gone_on) && metric_get(M_REQUESTS_IN_FLIGHT) == 0 && metric_get(M_CONNECTIONS) == 0);
 }
 
 /* The linker sends the front's calls here. With a late client, the connections are cut off when its request has woken a
