@@ -98,7 +98,7 @@ const struct config_row config_rows[] = {
                 "Compression of what is kept in memcached."},
         {"revalidate_after", TYPE_DURATION, AT(revalidate_after), "5s", 0, DAY, NULL, false, CACHES,
                 "How long a module is used before it is checked for an invalidation by another process."},
-        {"root_max_age", TYPE_DURATION, AT(root_max_age), "1d", SEC, 30 * DAY, NULL, false, CACHES,
+        {"root_max_age", TYPE_DURATION, AT(root_max_age), "1d", SEC, 29 * DAY, NULL, false, CACHES,
                 "Modules in memcached are loaded again after this time."},
         {"missing_ttl", TYPE_DURATION, AT(missing_ttl), "10m", 0, 30 * DAY, NULL, false, CACHES,
                 "How long to remember that no source has a symbol file."},

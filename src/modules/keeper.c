@@ -38,12 +38,12 @@ static void watch_memory(struct cold *c, int64_t now, struct memory_watch *w)
 		page_cache_shrink(c->means->cache, bytes - most + most / 16);
 }
 
-/* False when the process is stopping. */
-static bool wait_for_tick(struct keeper *k)
+/* Rests that long. False when the process is stopping. */
+static bool rest(struct keeper *k, int64_t time)
 {
 	pthread_mutex_lock(k->cold->lock);
 	if (!k->cold->means->stopping)
-		clock_wait(&k->stop, k->cold->lock, clock_now() + TICK_MS * MS);
+		clock_wait(&k->stop, k->cold->lock, clock_now() + time);
 	bool goes_on = !k->cold->means->stopping;
 	pthread_mutex_unlock(k->cold->lock);
 	return goes_on;
@@ -53,10 +53,9 @@ static void *keeper_main(void *arg)
 {
 	struct keeper *k = arg;
 	struct load_means *means = k->cold->means;
-	struct mc_client *client = mc_client_new(means->servers);
 	int64_t second = clock_now(), trimmed = second;
 	struct memory_watch memory = {0};
-	while (wait_for_tick(k)) {
+	while (rest(k, TICK_MS * MS)) {
 		int64_t now = clock_now();
 		bool next_second = now - second >= SECOND;
 		if (next_second)
@@ -65,15 +64,25 @@ static void *keeper_main(void *arg)
 		watch_memory(k->cold, now, &memory);
 		if (next_second)
 			page_cache_evict(means->cache); /* requests may have released pages that they held */
-		if (client && next_second) {
-			leases_renew(k->leases, client);
-			markers_put(k->markers, client);
-		}
 		if (now - trimmed >= TRIM_INTERVAL * SECOND) {
 			trimmed = now;
 			block_pool_trim(means->blocks);
 		}
 	}
+	return NULL;
+}
+
+static void *teller_main(void *arg)
+{
+	struct keeper *k = arg;
+	struct mc_client *client = mc_client_new(k->cold->means->servers);
+	while (client && rest(k, SECOND)) {
+		leases_renew(k->leases, client);
+		markers_put(k->markers, client);
+	}
+	if (client)
+		markers_put(k->markers, client);
+	markers_note_left(k->markers);
 	mc_client_free(client);
 	return NULL;
 }
@@ -86,8 +95,10 @@ void keeper_init(struct keeper *k, struct cold *cold, struct leases *leases, str
 
 bool keeper_start(struct keeper *k)
 {
-	k->runs = pthread_create(&k->thread, NULL, keeper_main, k) == 0;
-	return k->runs;
+	void *(*const run[])(void *) = {keeper_main, teller_main};
+	while (k->running < 2 && pthread_create(&k->threads[k->running], NULL, run[k->running], k) == 0)
+		k->running++;
+	return k->running == 2;
 }
 
 void keeper_stop(struct keeper *k)
@@ -95,7 +106,7 @@ void keeper_stop(struct keeper *k)
 	pthread_mutex_lock(k->cold->lock);
 	pthread_cond_broadcast(&k->stop);
 	pthread_mutex_unlock(k->cold->lock);
-	if (k->runs)
-		pthread_join(k->thread, NULL);
+	while (k->running)
+		pthread_join(k->threads[--k->running], NULL);
 	pthread_cond_destroy(&k->stop);
 }

@@ -5,6 +5,8 @@
 
 #include <stdlib.h>
 
+#include "base/log.h"
+
 enum { MARKERS_MAX = 10000 };
 
 struct marker {
@@ -18,18 +20,35 @@ void markers_init(struct markers *ms)
 	pthread_mutex_init(&ms->lock, NULL);
 }
 
+static bool is_kept(const struct markers *ms, const struct module_hash *hash)
+{
+	const struct marker *marker;
+	SLIST_FOREACH(marker, &ms->list, next)
+	if (module_hash_equal(&marker->hash, hash))
+		return true;
+	return false;
+}
+
+/* With the lock held. */
+static void keep(struct markers *ms, struct marker *marker)
+{
+	SLIST_INSERT_HEAD(&ms->list, marker, next);
+	ms->count++;
+}
+
 void markers_keep(struct markers *ms, const struct module_hash *hash)
 {
-	struct marker *marker = malloc(sizeof *marker);
 	pthread_mutex_lock(&ms->lock);
-	if (marker && ms->count < MARKERS_MAX) {
-		marker->hash = *hash;
-		SLIST_INSERT_HEAD(&ms->list, marker, next);
-		ms->count++;
-		marker = NULL;
+	if (!is_kept(ms, hash)) {
+		struct marker *marker = ms->count < MARKERS_MAX ? malloc(sizeof *marker) : NULL;
+		if (marker) {
+			marker->hash = *hash;
+			keep(ms, marker);
+		} else {
+			ms->dropped++;
+		}
 	}
 	pthread_mutex_unlock(&ms->lock);
-	free(marker);
 }
 
 static struct marker *take_first(struct marker_list *list)
@@ -40,19 +59,41 @@ static struct marker *take_first(struct marker_list *list)
 	return marker;
 }
 
+static void note_untold(unsigned count)
+{
+	if (count)
+		log_event(LOG_LEVEL_WARNING, "not announced",
+		        "memcached did not learn of %u invalidations: other processes may go on with the old modules "
+		        "for as "
+		        "long as root_max_age",
+		        count);
+}
+
 void markers_put(struct markers *ms, struct mc_client *c)
 {
 	struct marker *marker;
 	pthread_mutex_lock(&ms->lock);
 	struct marker_list list = ms->list;
+	unsigned dropped = ms->dropped;
 	SLIST_INIT(&ms->list);
 	ms->count = 0;
+	ms->dropped = 0;
 	pthread_mutex_unlock(&ms->lock);
+	note_untold(dropped);
 	while ((marker = take_first(&list))) {
-		if (page_memcached_invalidate(c, &marker->hash) != MC_OK)
-			markers_keep(ms, &marker->hash);
-		free(marker);
+		if (page_memcached_invalidate(c, &marker->hash) == MC_OK) {
+			free(marker);
+			continue;
+		}
+		pthread_mutex_lock(&ms->lock);
+		keep(ms, marker);
+		pthread_mutex_unlock(&ms->lock);
 	}
+}
+
+void markers_note_left(struct markers *ms)
+{
+	note_untold(ms->count + ms->dropped);
 }
 
 void markers_release(struct markers *ms)

@@ -504,7 +504,7 @@ static void documentation_names_every_setting(void **state)
 	}
 	assert_true(settings > 40);
 	assert_non_null(strstr(markdown, "| `listen_mode` | `0660` | 0000 to 0777 | restart | "));
-	assert_non_null(strstr(markdown, "| `root_max_age` | `1d` | 1s to 30d | restart | "));
+	assert_non_null(strstr(markdown, "| `root_max_age` | `1d` | 1s to 29d | restart | "));
 	assert_non_null(strstr(markdown, "| `max_body` | `32M` | 1 to 4G | yes | "));
 	assert_non_null(strstr(markdown, "| `codec` | `lz4` | none, lz4, zstd | restart | "));
 	assert_non_null(strstr(usage, "\n  --check-config\n"));

@@ -518,6 +518,22 @@ def test_two_processes_one_after_the_other():
         assert s.bucket.hits() == 1
 
 
+def test_requests_end_in_time_while_memcached_hangs_with_their_leases():
+    """Whoever renews the leases waits for memcached; whoever ends the requests does not."""
+    config = {"memcached_timeout": "40s", "request_timeout": "4s", "bucket_stall_timeout": "60s", "bucket_total_timeout": "60s"}
+    with Stack(config=config) as s:
+        module = s.symbols.add("held.so", SAMPLE)
+        s.bucket.misbehave(module, "stall")
+        with ThreadPoolExecutor(1) as pool:
+            began = time.monotonic()
+            answer = pool.submit(s.client.post, "/symbolicate/v5", job([module], [[0, 0x1000]]))
+            wait_for(lambda: s.bucket.hits(module), "the load to begin")
+            with s.memcached[0].suspended():
+                assert answer.result(60).status == 503
+                assert time.monotonic() - began < 30
+        s.bucket.reset()
+
+
 def test_a_loader_that_dies_is_followed_by_another():
     """Its lease runs out, the one that waited takes over."""
     with sample_stack(daemons=2) as s:

@@ -344,6 +344,31 @@ def test_an_upload_is_seen_by_all_within_the_bound(one):
     assert time.monotonic() - done < REVALIDATE + 3
 
 
+def test_uploads_that_memcached_never_learned_of_are_logged_at_the_end(tmp_path):
+    """Each executable once, however often it was uploaded; what memcached learned later does not count."""
+    os.makedirs(tmp_path / "store")
+    with Stack(keys=True, config=store_config(tmp_path)) as s:
+
+        def untold():
+            return [line["text"] for line in s.daemon.log_lines() if line["event"] == "not announced"]
+
+        (hexa, b64), (_, other) = new_id(), new_id()
+        s.memcached[0].kill()
+        accepted(upload(s, "ranges", b64, write(ranges("f"))))
+        s.memcached[0].start()
+        wait_for(lambda: s.client.get("/__heartbeat__").status == 200, "memcached to be back", 30, 0.2)
+        with s.memcached[0].raw() as raw:
+            wait_for(raw.keys, "it to learn of the upload", 30, 0.2)
+        s.node.restart()
+        assert not untold()
+        s.memcached[0].kill()
+        for b64 in (other, other, new_id()[1]):
+            accepted(upload(s, "ranges", b64, write(ranges("f"))))
+        s.node.restart()
+        assert [re.search(r"of (\d+) invalidations", text).group(1) for text in untold()] == ["2"]
+        s.memcached[0].start()
+
+
 def test_without_memcached_an_upload_is_seen_by_all_within_the_bound(tmp_path):
     """The store is asked what it has; what did not change is not loaded again, and stays while the store is gone."""
     os.makedirs(tmp_path / "store")
