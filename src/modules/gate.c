@@ -50,11 +50,16 @@ void gate_leave_line(struct gate *g, struct load_wait *wait)
 	metric_add(M_COLD_QUEUED, -1);
 }
 
+bool gate_has_place(const struct gate *g)
+{
+	return g->places < g->config->cold_requests;
+}
+
 enum load_result gate_enter(struct gate *g, struct waits *waits, struct load_wait *wait, bool starts)
 {
 	uint64_t room = g->config->cold_requests + g->config->cold_queue;
 	bool full = gate_memory_full(g);
-	if (!full && starts && g->places < g->config->cold_requests) {
+	if (!full && starts && gate_has_place(g)) {
 		take_place(g, wait);
 		return LOAD_READY;
 	}
@@ -80,7 +85,7 @@ void gate_leave(struct gate *g, struct load_wait *wait)
 void gate_admit(struct gate *g, struct waits *waits, struct wait_list *over)
 {
 	struct load_wait *wait;
-	while ((wait = TAILQ_FIRST(&g->line)) && !g->memory_full && g->places < g->config->cold_requests) {
+	while ((wait = TAILQ_FIRST(&g->line)) && !g->memory_full && gate_has_place(g)) {
 		gate_leave_line(g, wait);
 		take_place(g, wait);
 		waits_end(waits, wait, over);

@@ -25,6 +25,8 @@ void gate_init(struct gate *g, const struct config *c);
 /* For a request without a place that needs a load. `starts`: one that nobody has started. LOAD_WAIT: it stands in line,
  * and its wait has begun. */
 enum load_result gate_enter(struct gate *g, struct waits *waits, struct load_wait *wait, bool starts);
+/* Whether a request that comes now gets a place at once. */
+bool gate_has_place(const struct gate *g);
 void gate_leave_line(struct gate *g, struct load_wait *wait);
 /* Gives the request's place back. */
 void gate_leave(struct gate *g, struct load_wait *wait);

@@ -114,7 +114,7 @@ void queue_abandon(struct load_queue *q, struct load_wait *owner)
 
 /* ---- taken and put back ---- */
 
-static bool has_room(const struct load_queue *q)
+bool queue_has_room(const struct load_queue *q)
 {
 	uint64_t unfinished = (uint64_t)page_cache_charged(q->means->cache) + q->finishing_bytes;
 	return q->transfers < q->means->config->bucket_parallel &&
@@ -125,7 +125,7 @@ static bool has_room(const struct load_queue *q)
 static struct load *take_queued(struct load_queue *q)
 {
 	struct load_wait *owner;
-	if (!has_room(q))
+	if (!queue_has_room(q))
 		return NULL;
 	TAILQ_FOREACH(owner, &q->turns, queue.next)
 		if (owner->queue.running_count < q->means->config->bucket_parallel_request)
@@ -216,7 +216,7 @@ void queue_finishing(struct load_queue *q, uint64_t bytes)
 
 void queue_room(struct load_queue *q)
 {
-	if (!TAILQ_EMPTY(&q->turns) && has_room(q))
+	if (!TAILQ_EMPTY(&q->turns) && queue_has_room(q))
 		pthread_cond_signal(&q->changed);
 }
 

@@ -46,6 +46,8 @@ void queue_abandon(struct load_queue *q, struct load_wait *owner);
 /* The module was invalidated: only requests that already wait get the results of its loads. */
 void queue_forget(struct load_queue *q, const struct module_hash *hash);
 
+/* Whether there is room for one more transfer. */
+bool queue_has_room(const struct load_queue *q);
 /* The next load to check on or, if `transferring` is set in it, to run; NULL: none at present. */
 struct load *queue_take(struct load_queue *q);
 /* Waits until there may be one. */

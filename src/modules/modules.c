@@ -67,11 +67,16 @@ static void free_client(void *client)
 enum freshness { FRESH, STALE };
 
 /* Without memcached, uploads to other hosts are not announced. So the store is asked, by a load that keeps what is
- * still current; but not while memory is full, because that load would have to wait. */
-static bool asks_store(const struct modules *m, const struct module_want *w)
+ * still current; but not if that load would have to wait. */
+static bool asks_store(struct modules *m, const struct module_want *w)
 {
-	return w->kind == WANT_SYMBFILE && m->means.store && !mc_enabled(m->means.servers) &&
-	       !gate_above_memory(&m->cold.gate);
+	if (w->kind != WANT_SYMBFILE || !m->means.store || mc_enabled(m->means.servers) ||
+	        gate_above_memory(&m->cold.gate))
+		return false;
+	pthread_mutex_lock(&m->lock);
+	bool begins = gate_has_place(&m->cold.gate) && queue_has_room(&m->queue);
+	pthread_mutex_unlock(&m->lock);
+	return begins;
 }
 
 /* The cached result is old: leaves the want to a load that asks the store. */

@@ -333,6 +333,30 @@ def test_without_fileset_another_extraction_is_not_mixed_with_the_old_one(one):
     assert functions() == ["f0", "f1", "f2"]
 
 
+@pytest.mark.parametrize("full", ["bucket_parallel", "cold_requests"])
+def test_without_memcached_what_is_in_memory_does_not_wait_for_loads(tmp_path, full):
+    """It is not checked while a check would have to wait."""
+    config = {full: "1", "bucket_parallel_request": "1", "request_timeout": "60s", "cold_wait": "60s", "bucket_stall_timeout": "60s",
+              "bucket_total_timeout": "60s"}  # fmt: skip
+    os.makedirs(tmp_path / "store")
+    with Stack(keys=True, memcached=0, config=store_config(tmp_path, **config)) as s:
+        hexa, b64 = new_id()
+        accepted(upload(s, "ranges", b64, write(ranges("f"))))
+        assert frames(s, hexa, [0x1000])[0]["function"] == "f"
+        module = s.symbols.add("stalled.so", SAMPLE)
+        s.bucket.misbehave(module, "stall")
+        with ThreadPoolExecutor(1) as pool:
+            cold = pool.submit(s.client.post, "/symbolicate/v5", job([module], [[0, 0x1000]]))
+            wait_for(lambda: s.bucket.hits(module), "the load to begin")
+            time.sleep(REVALIDATE)
+            began = time.monotonic()
+            assert frames(s, hexa, [0x1000])[0]["function"] == "f"
+            assert time.monotonic() - began < 30 and not cold.done()
+            s.bucket.kill()
+            cold.result(90)
+            s.bucket.start()
+
+
 def test_an_upload_is_seen_by_all_within_the_bound(one):
     hexa, b64 = new_id()
     for node in (0, 1):
