@@ -64,15 +64,13 @@ def wait_for(condition, what, bound=20.0, pause=0.02):
 
 
 def free_port():
-    """A port below the range that the kernel hands out, so that no outgoing connection takes it meanwhile, and kept from
-    all other test processes by a lock that ends with this one."""
-    folder = os.path.join(tempfile.gettempdir(), f"symbolicated-ports-{os.getuid()}")
-    os.makedirs(folder, exist_ok=True)
+    """A port below the range that the kernel hands out, so that no outgoing connection takes it meanwhile. All test
+    processes that share this network keep it from each other by a socket with its name, which ends with the process."""
     for _ in range(200):
         port = random.SystemRandom().randrange(10000, 20000)  # tests seed the common one
-        lock = open(os.path.join(folder, str(port)), "w")
+        lock = socket.socket(socket.AF_UNIX)
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock.bind(f"\0symbolicated-port-{port}")
             with socket.socket() as s:
                 s.bind(("127.0.0.1", port))
         except OSError:
