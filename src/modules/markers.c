@@ -24,16 +24,9 @@ static bool is_kept(const struct markers *ms, const struct module_hash *hash)
 {
 	const struct marker *marker;
 	SLIST_FOREACH(marker, &ms->list, next)
-	if (module_hash_equal(&marker->hash, hash))
-		return true;
+		if (module_hash_equal(&marker->hash, hash))
+			return true;
 	return false;
-}
-
-/* With the lock held. */
-static void keep(struct markers *ms, struct marker *marker)
-{
-	SLIST_INSERT_HEAD(&ms->list, marker, next);
-	ms->count++;
 }
 
 void markers_keep(struct markers *ms, const struct module_hash *hash)
@@ -43,7 +36,8 @@ void markers_keep(struct markers *ms, const struct module_hash *hash)
 		struct marker *marker = ms->count < MARKERS_MAX ? malloc(sizeof *marker) : NULL;
 		if (marker) {
 			marker->hash = *hash;
-			keep(ms, marker);
+			SLIST_INSERT_HEAD(&ms->list, marker, next);
+			ms->count++;
 		} else {
 			ms->dropped++;
 		}
@@ -63,9 +57,8 @@ static void note_untold(unsigned count)
 {
 	if (count)
 		log_event(LOG_LEVEL_WARNING, "not announced",
-		        "memcached did not learn of %u invalidations: other processes may go on with the old modules "
-		        "for as "
-		        "long as root_max_age",
+		        "memcached did not learn of %u invalidations: other processes may use the old modules for "
+		        "up to root_max_age",
 		        count);
 }
 
@@ -81,19 +74,18 @@ void markers_put(struct markers *ms, struct mc_client *c)
 	pthread_mutex_unlock(&ms->lock);
 	note_untold(dropped);
 	while ((marker = take_first(&list))) {
-		if (page_memcached_invalidate(c, &marker->hash) == MC_OK) {
-			free(marker);
-			continue;
-		}
-		pthread_mutex_lock(&ms->lock);
-		keep(ms, marker);
-		pthread_mutex_unlock(&ms->lock);
+		if (page_memcached_invalidate(c, &marker->hash) != MC_OK)
+			markers_keep(ms, &marker->hash);
+		free(marker);
 	}
 }
 
 void markers_note_left(struct markers *ms)
 {
-	note_untold(ms->count + ms->dropped);
+	pthread_mutex_lock(&ms->lock);
+	unsigned left = ms->count + ms->dropped;
+	pthread_mutex_unlock(&ms->lock);
+	note_untold(left);
 }
 
 void markers_release(struct markers *ms)

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Invalidations that memcached missed. The linker sends what memcached and the log are told to the test (--wrap). With
+ * real servers: wire/test_symbfile.py. */
+#include <config.h>
+
+#include "modules/markers.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/log.h"
+
+enum mc_status __wrap_page_memcached_invalidate(struct mc_client *c, const struct module_hash *hash);
+void __wrap_log_event(enum log_level level, const char *event, const char *format, ...);
+
+enum { MOST = 10000 };
+
+static struct markers markers;
+static bool answers, uploads_meanwhile;
+static unsigned asked;
+static char logged[200];
+
+enum mc_status __wrap_page_memcached_invalidate(struct mc_client *c, const struct module_hash *hash)
+{
+	assert_null(c);
+	asked++;
+	if (uploads_meanwhile)
+		markers_keep(&markers, hash);
+	return answers ? MC_OK : MC_DOWN;
+}
+
+void __wrap_log_event(enum log_level level, const char *event, const char *format, ...)
+{
+	va_list arguments;
+	assert_int_equal(level, LOG_LEVEL_WARNING);
+	assert_string_equal(event, "not announced");
+	va_start(arguments, format);
+	vsnprintf(logged, sizeof logged, format, arguments);
+	va_end(arguments);
+}
+
+static void keep(unsigned first, unsigned count)
+{
+	for (unsigned i = first; i < first + count; i++) {
+		struct module_hash hash;
+		char name[20];
+		snprintf(name, sizeof name, "%u", i);
+		assert_true(module_hash_make(&hash, "test", str_from(name), str_from("0")));
+		markers_keep(&markers, &hash);
+	}
+}
+
+static void put(unsigned asks)
+{
+	asked = 0;
+	markers_put(&markers, NULL);
+	assert_int_equal(asked, asks);
+}
+
+static int begin(void **state)
+{
+	(void)state;
+	markers_init(&markers);
+	answers = uploads_meanwhile = false;
+	logged[0] = 0;
+	return 0;
+}
+
+static int end(void **state)
+{
+	(void)state;
+	markers_release(&markers);
+	return 0;
+}
+
+static void test_each_is_kept_once_until_memcached_takes_it(void **state)
+{
+	(void)state;
+	keep(0, 3);
+	keep(1, 1);
+	put(3);
+	put(3);
+	answers = true;
+	put(3);
+	put(0);
+	markers_note_left(&markers);
+	assert_string_equal(logged, "");
+}
+
+/* What memcached took, or will take, may be of the file before. */
+static void test_one_that_comes_while_it_is_sent_is_sent_again(void **state)
+{
+	(void)state;
+	keep(0, 2);
+	uploads_meanwhile = true;
+	put(2);
+	answers = true;
+	put(2);
+	uploads_meanwhile = false;
+	put(2);
+	put(0);
+}
+
+static void test_those_above_the_limit_are_logged(void **state)
+{
+	(void)state;
+	keep(0, MOST);
+	keep(0, MOST / 10);
+	put(MOST);
+	assert_string_equal(logged, "");
+	keep(MOST, 7);
+	put(MOST);
+	assert_non_null(strstr(logged, " of 7 invalidations"));
+	keep(MOST, 2);
+	markers_note_left(&markers);
+	assert_non_null(strstr(logged, " of 10002 invalidations"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	        cmocka_unit_test_setup_teardown(test_each_is_kept_once_until_memcached_takes_it, begin, end),
+	        cmocka_unit_test_setup_teardown(test_one_that_comes_while_it_is_sent_is_sent_again, begin, end),
+	        cmocka_unit_test_setup_teardown(test_those_above_the_limit_are_logged, begin, end),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
