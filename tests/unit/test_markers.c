@@ -16,7 +16,8 @@
 #include "base/log.h"
 
 enum mc_status __wrap_page_memcached_invalidate(struct mc_client *c, const struct module_hash *hash);
-void __wrap_log_event(enum log_level level, const char *event, const char *format, ...);
+void __wrap_log_event(enum log_level level, const char *event, const char *format, ...)
+        __attribute__((format(printf, 3, 4)));
 
 enum { MOST = 10000 };
 
