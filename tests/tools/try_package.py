@@ -66,8 +66,8 @@ def test_an_upgrade_keeps_what_was_changed_and_restarts():
     wait_for("another process", lambda: main_process() not in (0, before))
     wait_for("an answer", lambda: answers(ASK))
     shell(f"grep -q '^source = file' {SETTINGS} && grep -q '^# of mine' /etc/nginx/snippets/symbolicated-location.conf")
-    version = shell("symbolicated --version").split()
-    assert any(word.startswith("0.1") or word.startswith("1.") for word in version), version
+    package_version = shell("dpkg-query -W -f '${Version}' symbolicated")
+    assert package_version in shell("symbolicated --version").split(), package_version
 
 
 def test_logs_are_rotated():
