@@ -15,12 +15,12 @@
 #include "base/config.h"
 #include "base/log.h"
 #include "base/sandbox.h"
+#include "cache/memcached.h"
 #include "front/front.h"
 #include "keys/auth.h"
 #include "modules/services.h"
-#include "store/bucket.h"
-#include "store/memcached.h"
-#include "store/symbfile_store.h"
+#include "objects/bucket.h"
+#include "uploads/store.h"
 
 /* The settings in force. Older ones live until the end: requests and services may still read them, and SIGHUP is rare.
  */

@@ -7,9 +7,9 @@
 #include "base/log.h"
 #include "keys/auth.h"
 #include "modules/services.h"
-#include "store/bucket.h"
-#include "store/percent.h"
-#include "store/symbfile_alias.h"
+#include "objects/bucket.h"
+#include "objects/percent.h"
+#include "uploads/alias.h"
 
 /* Percent-decodes a segment of the path into the arena. */
 static enum err decode_segment(struct exchange *x, struct str segment, struct str *out)

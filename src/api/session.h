@@ -4,8 +4,8 @@
 #ifndef API_SESSION_H
 #define API_SESSION_H
 
-#include "format/request_json.h"
 #include "front/exchange.h"
+#include "json/request.h"
 #include "modules/symbolicate.h"
 
 enum { MODULE_UNUSED = -1 }; /* instead of the index of a want: no frame refers to the module, or it has no id */

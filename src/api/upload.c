@@ -12,11 +12,11 @@
 #include "base/json_text.h"
 #include "base/log.h"
 #include "base/random.h"
-#include "format/symbfile.h"
 #include "keys/auth.h"
 #include "modules/services.h"
-#include "store/symbfile_alias.h"
-#include "store/symbfile_sets.h"
+#include "symbfile/symbfile.h"
+#include "uploads/alias.h"
+#include "uploads/sets.h"
 
 enum { UUID_SIZE = 37, RETRY_AFTER = 2 };
 

@@ -7,7 +7,7 @@
 
 #include "api/session.h"
 #include "base/hash.h"
-#include "store/bucket.h"
+#include "objects/bucket.h"
 
 /* Wants by name and id, for one request. */
 struct want_table {

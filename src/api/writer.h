@@ -4,8 +4,8 @@
 #ifndef API_WRITER_H
 #define API_WRITER_H
 
-#include "format/reply_json.h"
 #include "front/exchange.h"
+#include "json/reply.h"
 #include "modules/symbolicate.h"
 
 struct writer {

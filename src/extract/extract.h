@@ -5,7 +5,7 @@
 
 #include <limits.h>
 
-#include "format/symbfile.h"
+#include "symbfile/symbfile.h"
 
 struct extract_options {
 	const char *debug_file; /* with the DWARF; NULL: the executable itself, else the file that it names */

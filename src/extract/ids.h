@@ -8,8 +8,8 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "format/build_id.h"
-#include "format/file_id.h"
+#include "symbfile/build_id.h"
+#include "symbfile/file_id.h"
 
 enum {
 	GO_BUILD_ID_MAX = 256, /* letters */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "format/build_id.h"
+#include "symbfile/build_id.h"
 
 bool place_by_build_id(char out[PATH_MAX], const char *dir, const uint8_t *id, size_t len)
 {

@@ -4,7 +4,7 @@
 #define EXTRACT_RECORD_JSON_H
 
 #include "base/buffer.h"
-#include "format/symbfile.h"
+#include "symbfile/symbfile.h"
 
 /* Append one object, without a line feed. */
 void record_json_range(struct buffer *out, const struct symbfile_range *r);

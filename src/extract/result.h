@@ -4,7 +4,7 @@
 #define EXTRACT_RESULT_H
 
 #include "base/arena.h"
-#include "format/symbfile.h"
+#include "symbfile/symbfile.h"
 
 /* Code without a gap, and the records for it. */
 struct result_piece {

@@ -11,9 +11,9 @@
 #include <sys/random.h>
 
 #include "base/clock.h"
+#include "base/gzip.h"
 #include "base/hex.h"
 #include "base/permits.h"
-#include "format/gzip.h"
 
 enum {
 	CHUNK = 64 * 1024,

@@ -7,9 +7,9 @@
 #include <strings.h>
 
 #include "base/clock.h"
+#include "base/gzip.h"
 #include "base/log.h"
 #include "base/permits.h"
-#include "format/gzip.h"
 #include "front/exchange_private.h"
 
 enum { HEAD_MAX = 8192, LOGGED_PATH = 300, LOGGED_AGENT = 150 };

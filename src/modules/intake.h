@@ -7,8 +7,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "format/symmap.h"
-#include "store/object.h"
+#include "objects/object.h"
+#include "sym/symmap.h"
 
 enum { INTAKE_BLOCKS = 4 };
 

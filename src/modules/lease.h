@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <sys/queue.h>
 
-#include "store/page_memcached.h"
+#include "cache/page_memcached.h"
 
 /* The lease of one load. Starts zeroed. */
 struct lease {

@@ -6,10 +6,10 @@
 #ifndef MODULES_LOAD_H
 #define MODULES_LOAD_H
 
-#include "format/symmap.h"
 #include "modules/lease.h"
 #include "modules/wait.h"
-#include "store/bucket.h"
+#include "objects/bucket.h"
+#include "sym/symmap.h"
 
 /* What all loads share. Set at the start; what changes later has locks of its own. */
 struct load_means {
@@ -18,11 +18,11 @@ struct load_means {
 	struct failures *failures;
 	struct mc_servers *servers;
 	struct bucket_sources *sources;
-	struct symbfile_store *store; /* NULL: none is configured */
-	struct block_pool *blocks;    /* for the text of symbol files */
-	struct symstore_budget texts; /* of all texts together */
-	atomic_uint readers;          /* for intake.c */
-	atomic_bool stopping;         /* set under the lock; running loads then end soon */
+	struct symbfile_store *store;   /* NULL: none is configured */
+	struct block_pool *blocks;      /* for the text of symbol files */
+	struct text_store_budget texts; /* of all texts together */
+	atomic_uint readers;            /* for intake.c */
+	atomic_bool stopping;           /* set under the lock; running loads then end soon */
 };
 
 /* A load, queued or running. Guarded by the lock of struct modules, except what only its loader touches. */

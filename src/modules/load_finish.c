@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/nice.h"
-#include "format/offmap_value.h"
+#include "map/value.h"
 
 enum { NICE_FINISHING = 10 };
 

@@ -7,10 +7,10 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/metrics.h"
-#include "format/symbfile.h"
-#include "format/symbfile_map.h"
-#include "store/symbfile_alias.h"
-#include "store/symbfile_sets.h"
+#include "symbfile/map.h"
+#include "symbfile/symbfile.h"
+#include "uploads/alias.h"
+#include "uploads/sets.h"
 
 /* Passes the bytes of the parts into the map. */
 struct intake {

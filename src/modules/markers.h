@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <sys/queue.h>
 
-#include "store/page_memcached.h"
+#include "cache/page_memcached.h"
 
 SLIST_HEAD(marker_list, marker);
 

@@ -3,10 +3,10 @@
 #ifndef MODULES_MODULES_H
 #define MODULES_MODULES_H
 
+#include "cache/memcached.h"
 #include "modules/gate.h"
 #include "modules/wait.h"
 #include "modules/want.h"
-#include "store/memcached.h"
 
 struct modules;
 

@@ -9,7 +9,7 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/metrics.h"
-#include "format/reply_json.h"
+#include "json/reply.h"
 
 enum {
 	BATCH = 8192,           /* lookups whose pages are fetched together */

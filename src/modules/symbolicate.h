@@ -4,9 +4,9 @@
 #ifndef MODULES_SYMBOLICATE_H
 #define MODULES_SYMBOLICATE_H
 
-#include "format/offmap_read.h"
+#include "cache/page_memcached.h"
+#include "map/read.h"
 #include "modules/modules.h"
-#include "store/page_memcached.h"
 
 /* One frame to look up. */
 struct lookup {

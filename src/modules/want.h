@@ -7,10 +7,10 @@
 #include <sys/queue.h>
 
 #include "base/config.h"
-#include "format/file_id.h"
-#include "store/failures.h"
-#include "store/page_cache.h"
-#include "store/symbfile_store.h"
+#include "cache/failures.h"
+#include "cache/page_cache.h"
+#include "symbfile/file_id.h"
+#include "uploads/store.h"
 
 struct load_wait;
 

@@ -4,8 +4,8 @@
 #define SYMBTOOL_ANSWER_H
 
 #include "base/buffer.h"
-#include "format/offmap.h"
-#include "format/offmap_read.h"
+#include "map/offmap.h"
+#include "map/read.h"
 #include "symbtool/question.h"
 #include "symbtool/server.h"
 

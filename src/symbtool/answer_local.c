@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "format/offmap_read.h"
-#include "format/reply_json.h"
+#include "json/reply.h"
+#include "map/read.h"
 #include "symbtool/answer.h"
 
 /* The string itself, where it lies in a string page. */

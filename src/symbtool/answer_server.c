@@ -13,7 +13,7 @@
 
 #include "base/array.h"
 #include "extract/ids.h"
-#include "format/file_id.h"
+#include "symbfile/file_id.h"
 #include "symbtool/answer.h"
 #include "symbtool/cli.h"
 

@@ -13,7 +13,7 @@
 
 #include "base/array.h"
 #include "base/hex.h"
-#include "format/symtext.h"
+#include "sym/records.h"
 #include "symbtool/input.h"
 #include "symbtool/visible.h"
 

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
-#include "format/file_id.h"
+#include "symbfile/file_id.h"
 #include "symbtool/visible.h"
 
 enum { MESSAGE_MAX = 2048 };

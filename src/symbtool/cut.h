@@ -5,8 +5,8 @@
 
 #include "extract/extract.h"
 #include "extract/ids.h"
-#include "format/file_id.h"
-#include "format/symbfile.h"
+#include "symbfile/file_id.h"
+#include "symbfile/symbfile.h"
 #include "symbtool/spool.h"
 
 struct cut_options {

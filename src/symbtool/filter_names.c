@@ -13,7 +13,7 @@
 #include "base/array.h"
 #include "base/utf8.h"
 #include "extract/ids.h"
-#include "format/offmap_read.h"
+#include "map/read.h"
 #include "symbtool/answer.h"
 
 enum {

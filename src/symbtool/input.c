@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "format/gzip.h"
+#include "base/gzip.h"
 
 enum { BLOCK = 256 << 10 };
 

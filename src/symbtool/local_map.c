@@ -3,8 +3,8 @@
 
 #include "symbtool/local_map.h"
 
-#include "format/symbfile_map.h"
-#include "format/symmap.h"
+#include "sym/symmap.h"
+#include "symbfile/map.h"
 #include "symbtool/input.h"
 #include "symbtool/progress.h"
 
@@ -83,7 +83,7 @@ static enum err read_text(struct symmap *m, const char *path, struct offmap **ou
 
 static enum err read_breakpad(const char *path, struct offmap **out, struct error *e)
 {
-	struct symstore_budget budget = {.limit = UINT64_MAX, .one = UINT64_MAX};
+	struct text_store_budget budget = {.limit = UINT64_MAX, .one = UINT64_MAX};
 	struct block_pool *pool = block_pool_new(0);
 	struct symmap *m = pool ? symmap_new(&map_options, pool, &budget, (struct str){"", 0}) : NULL;
 	enum err err = m ? read_text(m, path, out, e) : no_memory(e);

@@ -4,7 +4,7 @@
 #define SYMBTOOL_LOCAL_MAP_H
 
 #include "extract/extract.h"
-#include "format/offmap.h"
+#include "map/offmap.h"
 
 /* Takes executables and symbfiles, all about one executable, together; or one Breakpad symbol file. The error's text
  * names the file. ERR_IO, ERR_CORRUPT, ERR_MISSING, ERR_NO_MEMORY. */

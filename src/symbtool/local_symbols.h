@@ -4,7 +4,7 @@
 #define SYMBTOOL_LOCAL_SYMBOLS_H
 
 #include "extract/extract.h"
-#include "format/offmap.h"
+#include "map/offmap.h"
 #include "text/reader.h"
 
 enum local_why {

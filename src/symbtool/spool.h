@@ -4,7 +4,7 @@
 #define SYMBTOOL_SPOOL_H
 
 #include "base/hash.h"
-#include "format/symbfile.h"
+#include "symbfile/symbfile.h"
 
 enum { SPOOL_SET = 32 }; /* characters of a set's name */
 

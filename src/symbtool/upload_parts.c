@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "format/gzip.h"
+#include "base/gzip.h"
 #include "symbtool/progress.h"
 
 enum { PARALLEL_MAX = 64, REPLY_MAX = 16 << 20 };

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "format/symbfile.h"
+#include "symbfile/symbfile.h"
 #include "symbtool/check_sym.h"
 #include "symbtool/input.h"
 #include "symbtool/verbs.h"

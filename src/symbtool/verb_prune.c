@@ -9,8 +9,8 @@
 
 #include "base/clock.h"
 #include "base/config.h"
-#include "store/symbfile_prune.h"
 #include "symbtool/verbs.h"
+#include "uploads/prune.h"
 
 static const char usage[] =
         "Usage: symbtool prune [--config FILE] [--store URL] [--older-than DAYS] [--keep N] [--delete]\n"

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "format/sympages.h"
+#include "sym/pages.h"
 
 enum { CHUNK = 256 << 10, RUNS_MAX = 101, THREADS = 2 };
 

@@ -10,7 +10,7 @@
 #include <time.h>
 
 #include "base/arena.h"
-#include "format/request_json.h"
+#include "json/request.h"
 
 enum { ROUNDS = 15, FRAME_MAX = 32 };
 

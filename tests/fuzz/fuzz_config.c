@@ -7,11 +7,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "keys/auth.h"
 #include "base/config.h"
 #include "fuzz.h"
-#include "store/bucket.h"
-#include "store/symbfile_store.h"
+#include "keys/auth.h"
+#include "objects/bucket.h"
+#include "uploads/store.h"
 
 enum { FILE_, KEYS, ARGUMENTS, KINDS, ARGUMENTS_MAX = 16, PATH_SIZE = 64 };
 

@@ -13,14 +13,14 @@
 #include <fastcgi.h>
 
 #include "../unit/fcgi_client.h"
+#include "api/router.h"
 #include "api/status.h"
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/log.h"
-#include "front/front.h"
 #include "front/fcgi_request.h"
+#include "front/front.h"
 #include "fuzz.h"
-#include "api/router.h"
 #include "modules/services.h"
 
 enum { INPUT_MAX = 16 << 10, LINE_MAX_ = 4000 };

@@ -6,8 +6,8 @@
 #include "base/arena.h"
 #include "base/hash.h"
 #include "fuzz.h"
-#include "format/offmap_read.h"
-#include "format/offmap_value.h"
+#include "map/read.h"
+#include "map/value.h"
 
 enum { CODE, STRINGS, ROOT, VALUE, SEALED, KINDS, ARENA_MAX = 64 << 20, RAW_MAX = 1 << 20 };
 

@@ -5,8 +5,8 @@
 
 #include "base/utf8.h"
 #include "fuzz.h"
-#include "text/write_names.h"
 #include "text/reader.h"
+#include "text/write_names.h"
 
 enum { MODULES = 50 };
 

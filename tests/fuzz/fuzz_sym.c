@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fuzz.h"
 #include "../tools/indexed_map.h"
+#include "fuzz.h"
 #include "plain_map.h"
 #include "plain_sym.h"
 

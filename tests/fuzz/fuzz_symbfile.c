@@ -3,8 +3,8 @@
 #include <config.h>
 
 #include "base/buffer.h"
-#include "format/symbfile.h"
 #include "fuzz.h"
+#include "symbfile/symbfile.h"
 
 static enum err write_range(void *arg, const struct symbfile_range *r, struct error *e)
 {

@@ -4,9 +4,9 @@
 #include <config.h>
 
 #include "base/arena.h"
-#include "format/offmap_read.h"
-#include "format/symbfile_map.h"
 #include "fuzz.h"
+#include "map/read.h"
+#include "symbfile/map.h"
 
 typedef unsigned __int128 position;
 

@@ -8,15 +8,15 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "keys/auth.h"
 #include "base/buffer.h"
+#include "base/gzip.h"
 #include "base/utf8.h"
-#include "format/file_id.h"
-#include "format/gzip.h"
 #include "fuzz.h"
-#include "store/bucket.h"
-#include "store/bucket_backend.h"
-#include "store/s3.h"
+#include "keys/auth.h"
+#include "objects/bucket.h"
+#include "objects/bucket_backend.h"
+#include "objects/s3.h"
+#include "symbfile/file_id.h"
 
 enum { NAMES, FILE_ID, AUTHORIZATION, ESCAPES, XML, GUNZIP, OBJECT, KINDS, TEXT_MAX = 1 << 20 };
 

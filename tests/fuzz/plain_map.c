@@ -6,8 +6,8 @@
 #include <inttypes.h>
 
 #include "base/arena.h"
-#include "format/offmap_read.h"
 #include "fuzz.h"
+#include "map/read.h"
 
 static void put_string(const struct offmap *m, struct offmap_string s, struct buffer *out)
 {

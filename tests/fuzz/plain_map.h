@@ -4,7 +4,7 @@
 #define FUZZ_PLAIN_MAP_H
 
 #include "base/buffer.h"
-#include "format/offmap.h"
+#include "map/offmap.h"
 
 /* Appends what an offset is, in the form of plain_sym_describe. Ends the process when a page is not sound. */
 void plain_map_describe(const struct offmap *m, uint64_t offset, struct buffer *out);

@@ -40,14 +40,14 @@ VALGRIND = (
 )
 # Unit tests in which there are threads.
 WITH_THREADS = [f"tests/unit/test_{name}" for name in (
-    "bucket", "front", "gate", "intake", "lease", "load", "load_queue", "memcached", "page_cache", "s3", "symbfile_store", "symbtool", "symstore", "wait",
+    "bucket", "front", "gate", "intake", "lease", "load", "load_queue", "memcached", "page_cache", "s3", "symbfile_store", "symbtool", "text_store", "wait",
 )]  # fmt: skip
 # Enough to see that what clang makes of it, with zlib, works; all is compiled.
 OF_CLANG = [f"tests/unit/test_{name}" for name in ("base", "gzip", "offmap", "request_json", "symbfile_map")]
 # They count what large inputs cost; AddressSanitizer sees them as well.
 UNDER_VALGRIND_TOO_LONG = ("_limits", "_bombs")
 # These begin first: nobody waits for one of them alone at the end.
-LONG_UNDER_VALGRIND = ("test_symstore", "test_symindex", "test_intake")
+LONG_UNDER_VALGRIND = ("test_text_store", "test_symindex", "test_intake")
 SANITIZER_OPTIONS = {
     "ASAN_OPTIONS": "detect_stack_use_after_return=1:strict_string_checks=1:exitcode=99",
     "UBSAN_OPTIONS": "print_stacktrace=1",

@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "format/symindex.h"
-#include "format/sympages.h"
-#include "format/symspans.h"
+#include "sym/index.h"
+#include "sym/pages.h"
+#include "sym/spans.h"
 
 enum { THREADS_MAX = 16 };
 

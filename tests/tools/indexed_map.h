@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/str.h"
-#include "format/offmap.h"
+#include "map/offmap.h"
 
 struct indexed_how {
 	bool nearest;

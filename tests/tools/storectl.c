@@ -19,7 +19,7 @@
 #include <string.h>
 
 #include "base/config.h"
-#include "store/symbfile_store.h"
+#include "uploads/store.h"
 
 enum { WRITE_SIZE = 100000 };
 

@@ -24,9 +24,9 @@
 
 #include "base/arena.h"
 #include "base/buffer.h"
-#include "format/offmap_read.h"
-#include "format/offmap_value.h"
 #include "indexed_map.h"
+#include "map/read.h"
+#include "map/value.h"
 
 static _Noreturn void die(const char *what)
 {

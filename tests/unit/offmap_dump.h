@@ -4,7 +4,7 @@
 #define TESTS_OFFMAP_DUMP_H
 
 #include "base/buffer.h"
-#include "format/offmap_value.h"
+#include "map/value.h"
 
 /* Appends all that the value of the page has: header and payload, which must be raw. Reads the bytes by itself, not
  * with the service's reader. */

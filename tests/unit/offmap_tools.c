@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "format/symmap.h"
+#include "sym/symmap.h"
 
 const struct offmap_options plain_options = {.raw_budget = UINT64_MAX};
 const struct offmap_options nearest_options = {.nearest = true, .raw_budget = UINT64_MAX};
@@ -43,7 +43,7 @@ struct str text_str(const struct buffer *text)
 enum err map_try(
         struct str text, size_t cut, const struct offmap_options *options, struct offmap **out, struct error *e)
 {
-	struct symstore_budget budget = {.limit = UINT64_MAX, .one = UINT64_MAX};
+	struct text_store_budget budget = {.limit = UINT64_MAX, .one = UINT64_MAX};
 	struct block_pool *pool = block_pool_new(0);
 	struct symmap *m = pool ? symmap_new(options, pool, &budget, str_from("")) : NULL;
 	*out = NULL;

@@ -4,8 +4,8 @@
 #define TESTS_OFFMAP_TOOLS_H
 
 #include "base/buffer.h"
-#include "format/offmap_memory.h"
-#include "format/offmap_read.h"
+#include "map/memory.h"
+#include "map/read.h"
 #include "seed.h"
 
 /* No limit of memory, lookup = covering or nearest. */

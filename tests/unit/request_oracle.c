@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "format/json_scan.h"
+#include "json/scan.h"
 #include "request_oracle.h"
 
 enum verdict { NO_JSON, JSON, NO_VERDICT };

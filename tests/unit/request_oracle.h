@@ -3,7 +3,7 @@
 #ifndef REQUEST_ORACLE_H
 #define REQUEST_ORACLE_H
 
-#include "format/request_json.h"
+#include "json/request.h"
 
 /* NULL when both agree: on whether the body is JSON, on whether and with which words it is refused, and on all that a
  * request says. Else what they differ in, in memory that the next call reuses. */

@@ -6,7 +6,7 @@
 #include <jansson.h>
 
 #include "base/buffer.h"
-#include "format/symbfile.h"
+#include "symbfile/symbfile.h"
 
 /* A file, or NULL when there is none; the caller frees. */
 char *load_file(const char *path, size_t *len);

@@ -17,12 +17,12 @@
 #include <cmocka.h>
 
 #include "alloc_fail.h"
-#include "format/gzip.h"
-#include "format/request_json.h"
-#include "format/sympages.h"
+#include "base/gzip.h"
+#include "json/request.h"
+#include "objects/bucket_backend.h"
 #include "offmap_tools.h"
-#include "store/bucket_backend.h"
-#include "store/symbfile_sets.h"
+#include "sym/pages.h"
+#include "uploads/sets.h"
 #include "work.h"
 
 enum { CONSTANT_BYTES = 256 << 10, CONSTANT_CALLS = 64 };

@@ -3,7 +3,7 @@
  */
 #include <config.h>
 
-#include "store/bucket.h"
+#include "objects/bucket.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -29,7 +29,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "format/gzip.h"
+#include "base/gzip.h"
 #include "seed.h"
 
 #define ID "44E4EC8C2F41492B9369D6B9A059577C2"

@@ -2,7 +2,7 @@
 /* Which ids mean which build ids: against GUIDs that are written out here, and all forms of random build ids. */
 #include <config.h>
 
-#include "format/build_id.h"
+#include "symbfile/build_id.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

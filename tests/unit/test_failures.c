@@ -2,7 +2,7 @@
 /* The memory of failures: how long each kind is remembered, and how many are. */
 #include <config.h>
 
-#include "store/failures.h"
+#include "cache/failures.h"
 
 #include <pthread.h>
 #include <setjmp.h>

@@ -2,7 +2,7 @@
 /* FileIDs: their spellings, and what they are of files. */
 #include <config.h>
 
-#include "format/file_id.h"
+#include "symbfile/file_id.h"
 
 #include <fcntl.h>
 #include <setjmp.h>

@@ -26,12 +26,12 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "api/router.h"
 #include "base/clock.h"
 #include "base/cores.h"
 #include "base/log.h"
 #include "base/metrics.h"
 #include "fcgi_client.h"
-#include "api/router.h"
 
 enum { PATTERN = 70 * 1024 * 1024, BOUND_SECONDS = 60 };
 

@@ -2,7 +2,7 @@
 /* gzip in both directions; zlib is the oracle, also where ISA-L does the work. */
 #include <config.h>
 
-#include "format/gzip.h"
+#include "base/gzip.h"
 #include "seed.h"
 
 #include <setjmp.h>

@@ -74,7 +74,7 @@ program symbolicated-keys src/keys/keys_main.o
 
 # In these files there is nothing that level 2 could check: what the copies go to has a length that is known at run time only.
 if [ "$optimised" != 0 ] && [ $lto = no ]; then
-	has '__mem[a-z]*_chk' "$(nm -u src/format/symindex.o src/format/sympages.o)" ||
-		complain src/format/symindex.o 'fortified, but not at level 3'
+	has '__mem[a-z]*_chk' "$(nm -u src/sym/index.o src/sym/pages.o)" ||
+		complain src/sym/index.o 'fortified, but not at level 3'
 fi
 exit $failed

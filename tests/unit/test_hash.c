@@ -18,7 +18,7 @@
 #include <openssl/evp.h>
 
 #include "base/mac.h"
-#include "format/file_id.h"
+#include "symbfile/file_id.h"
 
 enum { THREADS = 8 };
 

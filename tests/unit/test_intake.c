@@ -48,7 +48,7 @@ uint8_t *__wrap_block_get(struct block_pool *p)
 enum { LARGE = 24 * BLOCK_SIZE };
 
 static struct block_pool *pool;
-static struct symstore_budget budget = {.limit = UINT64_MAX, .one = UINT64_MAX};
+static struct text_store_budget budget = {.limit = UINT64_MAX, .one = UINT64_MAX};
 static struct buffer large;
 static atomic_uint readers;
 

@@ -7,14 +7,16 @@ cd "${srcdir:-.}/src"
 
 allowed() {
 	case $1 in
-	main) echo api modules front keys store text format base ;;
-	api) echo modules front keys store text format base ;;
-	modules) echo front keys store format base ;;
-	front | keys | store) echo format base ;;
-	symbtool) echo extract keys store text format base ;;
-	extract) echo format base ;;
-	text) echo base ;;
-	format) echo base ;;
+	main) echo api modules front keys cache uploads objects text json sym symbfile map base ;;
+	api) echo modules front keys cache uploads objects text json sym symbfile map base ;;
+	modules) echo front keys cache uploads objects json sym symbfile map base ;;
+	cache) echo uploads objects sym symbfile map base ;;
+	uploads) echo objects symbfile map base ;;
+	front | keys | objects) echo base ;;
+	symbtool) echo extract keys uploads objects text json sym symbfile map base ;;
+	extract) echo symbfile base ;;
+	json | sym | symbfile) echo map base ;;
+	map | text) echo base ;;
 	base) ;;
 	*) return 1 ;;
 	esac

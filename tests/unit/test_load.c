@@ -17,11 +17,11 @@
 
 #include "base/clock.h"
 #include "base/metrics.h"
-#include "format/sympages.h"
 #include "modules/modules.h"
 #include "modules/symbolicate.h"
-#include "store/bucket.h"
+#include "objects/bucket.h"
 #include "seed.h"
+#include "sym/pages.h"
 
 struct page *__real_sympages_code(struct sympages *m, uint32_t number, struct sympages_counts *counts);
 struct page *__wrap_sympages_code(struct sympages *m, uint32_t number, struct sympages_counts *counts);

@@ -17,7 +17,7 @@
 #include "base/hash.h"
 #include "base/mac.h"
 #include "base/varint.h"
-#include "format/offmap_value.h"
+#include "map/value.h"
 
 static struct mac *mac_of(uint8_t first)
 {

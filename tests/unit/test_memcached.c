@@ -2,7 +2,7 @@
 /* The memcached client against real servers, which are paused, killed and restarted. */
 #include <config.h>
 
-#include "store/memcached.h"
+#include "cache/memcached.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -30,7 +30,7 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/varint.h"
-#include "store/page_memcached.h"
+#include "cache/page_memcached.h"
 
 enum { SERVERS = 4, LONGEST = 30 }; /* seconds that a test waits for anything */
 

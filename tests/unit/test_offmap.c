@@ -11,11 +11,11 @@
 
 #include <cmocka.h>
 
-#include "format/breakpad_line.h"
 #include "indexed_map.h"
 #include "offmap_dump.h"
 #include "offmap_tools.h"
 #include "seed.h"
+#include "sym/line.h"
 
 /* Every kind of record, several damaged ones, both forms of INLINE; all but the last line end in LF. */
 static const char everything[] =

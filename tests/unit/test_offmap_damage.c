@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "base/varint.h"
-#include "format/offmap_value.h"
+#include "map/value.h"
 #include "offmap_tools.h"
 #include "seed.h"
 

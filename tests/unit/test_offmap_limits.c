@@ -15,8 +15,8 @@
 #include <cmocka.h>
 
 #include "alloc_fail.h"
-#include "format/symmap.h"
 #include "offmap_tools.h"
+#include "sym/symmap.h"
 #include "work.h"
 
 /* ---- measuring ---- */
@@ -592,7 +592,7 @@ static void make_pages(struct symmap *m, enum page_kind kind, uint32_t count)
 static enum err build_within(struct str text, uint64_t memory_max, struct account *a, uint64_t *held)
 {
 	const struct offmap_options options = {.memory_max = memory_max, .charge = charge, .charge_arg = a};
-	struct symstore_budget budget = {.limit = UINT64_MAX, .one = UINT64_MAX};
+	struct text_store_budget budget = {.limit = UINT64_MAX, .one = UINT64_MAX};
 	struct error e;
 	enum err err = ERR_OK;
 	size_t at = 0;

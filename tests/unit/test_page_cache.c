@@ -14,8 +14,8 @@
 
 #include "base/clock.h"
 #include "base/metrics.h"
-#include "format/offmap_value.h"
-#include "store/page_cache.h"
+#include "cache/page_cache.h"
+#include "map/value.h"
 #include "seed.h"
 
 enum { PAGES = 4, PAGE_BYTES = 2000, MODULE_BYTES = 2 * PAGES * (PAGE_BYTES + 100) };

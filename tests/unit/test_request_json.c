@@ -14,8 +14,8 @@
 
 #include <cmocka.h>
 
-#include "format/json_scan.h"
-#include "format/request_json.h"
+#include "json/request.h"
+#include "json/scan.h"
 #include "request_oracle.h"
 #include "seed.h"
 

@@ -38,7 +38,7 @@ static void counting_free(void *p)
 #define realloc counting_realloc
 #define free counting_free
 #include "../../src/base/array.c"
-#include "../../src/format/request_json.c"
+#include "../../src/json/request.c"
 #undef realloc
 #undef free
 

@@ -3,7 +3,7 @@
  * tests/wire/test_s3.py. */
 #include <config.h>
 
-#include "store/s3.h"
+#include "objects/s3.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

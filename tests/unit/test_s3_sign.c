@@ -4,7 +4,7 @@
  * others normalise paths, which S3 does not. */
 #include <config.h>
 
-#include "store/s3_sign.h"
+#include "objects/s3_sign.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

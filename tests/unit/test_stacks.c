@@ -16,9 +16,9 @@
 #include <cmocka.h>
 
 #include "base/buffer.h"
-#include "text/write_names.h"
-#include "text/reader.h"
 #include "seed.h"
+#include "text/reader.h"
+#include "text/write_names.h"
 
 enum { OUT_MAX = 64 << 20 };
 

@@ -2,7 +2,7 @@
 /* Symbfiles: what is read from them, what is refused and where, and what is written. */
 #include <config.h>
 
-#include "format/symbfile.h"
+#include "symbfile/symbfile.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 /* Symbfiles at their limits: large ones in bounded memory, too little memory, damage. */
 #include <config.h>
 
-#include "format/symbfile.h"
+#include "symbfile/symbfile.h"
 
 #include <inttypes.h>
 #include <setjmp.h>
@@ -14,8 +14,8 @@
 
 #include "alloc_fail.h"
 #include "base/varint.h"
-#include "symbfile_dump.h"
 #include "seed.h"
+#include "symbfile_dump.h"
 
 enum { MIB = 1 << 20 };
 

@@ -18,10 +18,10 @@
 
 #include "base/bit_tree.h"
 #include "base/utf8.h"
-#include "format/offmap_value.h"
-#include "format/symbfile_map.h"
+#include "map/value.h"
 #include "offmap_tools.h"
 #include "seed.h"
+#include "symbfile/map.h"
 
 typedef unsigned __int128 position;
 

@@ -15,10 +15,10 @@
 #include <cmocka.h>
 
 #include "alloc_fail.h"
-#include "format/symbfile_records.h"
 #include "offmap_tools.h"
-#include "work.h"
 #include "seed.h"
+#include "symbfile/records.h"
+#include "work.h"
 
 /* ---- measuring ---- */
 

@@ -3,7 +3,7 @@
  * rules over S3 are in tests/wire/test_symbfile_store.py. */
 #include <config.h>
 
-#include "store/symbfile_store.h"
+#include "uploads/store.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -17,14 +17,14 @@
 #include <cmocka.h>
 
 #include "alloc_fail.h"
-#include "format/breakpad_line.h"
-#include "format/symindex_scan.h"
-#include "format/sympages.h"
 #include "indexed_map.h"
 #include "offmap_tools.h"
 #include "plain_map.h"
 #include "plain_sym.h"
 #include "seed.h"
+#include "sym/index_scan.h"
+#include "sym/line.h"
+#include "sym/pages.h"
 
 static struct str no_id = {"", 0};
 

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <config.h>
+
+#include "cache/failures.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/queue.h>
+
+#include "base/clock.h"
+#include "base/metrics.h"
+#include "base/random.h"
+
+enum { CHAINS = 4096 };
+
+struct entry {
+	struct module_hash hash, spelling;
+	struct failure failure;
+	int64_t ttl; /* of a temporary failure */
+	LIST_ENTRY(entry) chain;
+	TAILQ_ENTRY(entry) age;
+};
+
+LIST_HEAD(chain, entry);
+
+struct failures {
+	pthread_mutex_t lock;
+	struct chain chains[CHAINS];
+	TAILQ_HEAD(ages, entry) ages; /* the oldest first */
+	uint64_t count, max;
+	uint64_t seed; /* of the chains */
+	int64_t ttl_missing, ttl_corrupt, ttl_min, ttl_max;
+};
+
+struct failures *failures_new(const struct config *c)
+{
+	struct failures *f = calloc(1, sizeof *f);
+	if (!f)
+		return NULL;
+	pthread_mutex_init(&f->lock, NULL);
+	TAILQ_INIT(&f->ages);
+	f->max = c->failures_max;
+	f->seed = random_u64();
+	f->ttl_missing = c->missing_ttl;
+	f->ttl_corrupt = c->corrupt_ttl;
+	f->ttl_min = c->failure_ttl_min;
+	f->ttl_max = c->failure_ttl_max;
+	return f;
+}
+
+static struct chain *chain_of(struct failures *f, const struct module_hash *hash)
+{
+	return &f->chains[module_hash_seeded(hash, f->seed) % CHAINS];
+}
+
+static struct entry *find_entry(struct failures *f, const struct module_hash *hash, const struct module_hash *spelling)
+{
+	struct entry *e;
+	LIST_FOREACH(e, chain_of(f, hash), chain)
+		if (module_hash_equal(&e->hash, hash) && module_hash_equal(&e->spelling, spelling))
+			break;
+	return e;
+}
+
+static void drop_entry(struct failures *f, struct entry *e)
+{
+	LIST_REMOVE(e, chain);
+	TAILQ_REMOVE(&f->ages, e, age);
+	free(e);
+	f->count--;
+	metric_set(M_FAILURES_REMEMBERED, (int64_t)f->count);
+}
+
+void failures_free(struct failures *f)
+{
+	if (!f)
+		return;
+	struct entry *e;
+	while ((e = TAILQ_FIRST(&f->ages)))
+		drop_entry(f, e);
+	pthread_mutex_destroy(&f->lock);
+	free(f);
+}
+
+struct failure failures_get(struct failures *f, const struct module_hash *hash, const struct module_hash *spelling)
+{
+	struct failure found = {.class = FAILURE_NONE};
+	pthread_mutex_lock(&f->lock);
+	struct entry *e = find_entry(f, hash, spelling);
+	/* An expired temporary failure stays, so that the next one counts as a repeat. */
+	if (e && e->failure.until > clock_now())
+		found = e->failure;
+	pthread_mutex_unlock(&f->lock);
+	return found;
+}
+
+static int64_t time_to_live(const struct failures *f, struct entry *e, enum failure_class class, bool again)
+{
+	if (class == FAILURE_MISSING || class == FAILURE_ALIAS)
+		return f->ttl_missing;
+	if (class == FAILURE_CORRUPT)
+		return f->ttl_corrupt;
+	e->ttl = again ? 2 * e->ttl : f->ttl_min;
+	if (e->ttl > f->ttl_max)
+		e->ttl = f->ttl_max;
+	return e->ttl;
+}
+
+void failure_why(char why[FAILURE_WHY_SIZE], const char *text)
+{
+	size_t n = 0;
+	for (; text[n] && n < FAILURE_WHY_SIZE - 1; n++)
+		why[n] = text[n] >= ' ' && text[n] <= '~' ? text[n] : '?';
+	why[n] = 0;
+}
+
+unsigned failure_seconds(int64_t until, int64_t now)
+{
+	return until > now ? (unsigned)((until - now - 1) / SECOND) + 1 : 1;
+}
+
+int64_t failures_set(struct failures *f, const struct module_hash *hash, const struct module_hash *spelling,
+        const struct failure *what)
+{
+	int64_t ttl = 0, until;
+	bool again = false;
+	struct entry *e = calloc(1, sizeof *e);
+	if (!e)
+		return 0;
+	pthread_mutex_lock(&f->lock);
+	struct entry *old = find_entry(f, hash, spelling);
+	if (old) {
+		again = what->class == FAILURE_TEMPORARY && old->failure.class == FAILURE_TEMPORARY &&
+		        clock_now() - old->failure.until < f->ttl_max;
+		ttl = old->ttl;
+		drop_entry(f, old);
+	}
+	while (f->count && f->count >= f->max)
+		drop_entry(f, TAILQ_FIRST(&f->ages));
+	*e = (struct entry){.hash = *hash, .spelling = *spelling, .ttl = ttl};
+	until = clock_now() + time_to_live(f, e, what->class, again);
+	e->failure = *what;
+	e->failure.until = until;
+	LIST_INSERT_HEAD(chain_of(f, hash), e, chain);
+	TAILQ_INSERT_TAIL(&f->ages, e, age);
+	f->count++;
+	metric_set(M_FAILURES_REMEMBERED, (int64_t)f->count);
+	pthread_mutex_unlock(&f->lock);
+	return until;
+}
+
+void failures_checked(
+        struct failures *f, const struct module_hash *hash, const struct module_hash *spelling, int64_t checked)
+{
+	pthread_mutex_lock(&f->lock);
+	struct entry *e = find_entry(f, hash, spelling);
+	if (e)
+		e->failure.checked = checked;
+	pthread_mutex_unlock(&f->lock);
+}
+
+void failures_forget(struct failures *f, const struct module_hash *hash)
+{
+	pthread_mutex_lock(&f->lock);
+	for (struct entry *e = LIST_FIRST(chain_of(f, hash)), *next; e; e = next) {
+		next = LIST_NEXT(e, chain);
+		if (module_hash_equal(&e->hash, hash))
+			drop_entry(f, e);
+	}
+	pthread_mutex_unlock(&f->lock);
+}

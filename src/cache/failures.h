@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Remembers which modules could not be loaded under which ids; bounded by count, dropping the oldest first. */
+#ifndef CACHE_FAILURES_H
+#define CACHE_FAILURES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/config.h"
+#include "base/hash.h"
+#include "uploads/alias.h"
+
+enum failure_class {
+	FAILURE_NONE,
+	FAILURE_MISSING,   /* no source has it */
+	FAILURE_CORRUPT,   /* a source has it, but it cannot be read */
+	FAILURE_TEMPORARY, /* a source did not answer properly */
+	FAILURE_ALIAS,     /* the id leads to an uploaded executable */
+};
+
+enum { FAILURE_WHY_SIZE = 80 };
+
+struct failures;
+struct failures *failures_new(const struct config *c);
+void failures_free(struct failures *f);
+
+struct failure {
+	enum failure_class class;
+	uint64_t marker;             /* the module's invalidation marker at that time */
+	int64_t until;               /* clock_now() when it is forgotten */
+	int64_t checked;             /* when the marker was last seen unchanged */
+	char why[FAILURE_WHY_SIZE];  /* what is wrong with a corrupt file; may be empty */
+	struct symbfile_alias alias; /* for FAILURE_ALIAS */
+};
+
+/* What is wrong with a file, in printable ASCII, cut to fit. */
+void failure_why(char why[FAILURE_WHY_SIZE], const char *text);
+
+/* hash: the module; spelling: the debug id as it was requested. FAILURE_NONE if nothing is remembered any more. */
+struct failure failures_get(struct failures *f, const struct module_hash *hash, const struct module_hash *spelling);
+/* Whole seconds from now to `until`, rounded up and at least 1: by then nothing is remembered any more. */
+unsigned failure_seconds(int64_t until, int64_t now);
+/* Remembers a failure. Repeated temporary failures are remembered twice as long each time. Returns `until`; 0 if out of
+ * memory. */
+int64_t failures_set(struct failures *f, const struct module_hash *hash, const struct module_hash *spelling,
+        const struct failure *what);
+void failures_checked(
+        struct failures *f, const struct module_hash *hash, const struct module_hash *spelling, int64_t checked);
+/* Forgets all spellings of a module. */
+void failures_forget(struct failures *f, const struct module_hash *hash);
+
+#endif

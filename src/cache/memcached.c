@@ -1,0 +1,771 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rules. libmemcached can return the value of another key, or abort the process, when it is used in other ways than
+ * these; they were found by trial with servers that were paused, killed and restarted. docs/memcached.md says what this
+ * means for operators.
+ *
+ * Library
+ *
+ *  1. ASCII protocol, VERIFY_KEY, keys of [A-Za-z0-9:_-] up to MC_KEY_MAX bytes. Never NOREPLY, BUFFER_REQUESTS,
+ *     NO_BLOCK, replicas, UDP or ejection of servers; never memcached_get, which does not compare the key.
+ *
+ *  2. One handle for each thread and server, so that the library never chooses a server and a hung one cannot look like
+ *     a miss.
+ *
+ *  3. Values are read with memcached_mget and memcached_fetch_result, to the end; each key that comes is matched to one
+ *     that was asked.
+ *
+ *  4. After anything unclean (an unexpected code, an end that is neither END nor NOTFOUND, a fetch that was left early)
+ *     the handle is thrown away with its connection; a later call would read the answer to an earlier one. A new handle
+ *     has no memory of failures, so the library's own RETRY_TIMEOUT never holds a server back that has returned.
+ *
+ * Servers
+ *
+ *  5. A key's route chooses the server on a ring of hashed points made of the servers' names: with one more server
+ *     about 1/n of the routes move, all of them to it.
+ *
+ *  6. The library waits memcached_timeout in every call to a hung server, for ever. So each server has a breaker,
+ *     shared by all threads: two calls in a row without an answer open it. Then one thread in a second may try;
+ *     everybody else gets MC_DOWN at once.
+ *
+ *  7. A server that closed an idle connection, or was restarted, fails the first call over the old one: such a call is
+ *     made once more. A timeout is not, since it has used its time.
+ *
+ * Meaning
+ *
+ *  8. MC_MISSING is never authoritative, and a write without an answer may have been applied: mc_add, mc_renew and
+ *     mc_release read back.
+ *
+ * Memory
+ *
+ *  9. The library ends the process when it cannot allocate one of its errors. So each handle has some memory to spare
+ *     for these.
+ */
+#include <config.h>
+
+#include "cache/memcached.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/un.h>
+
+#include <libmemcached/memcached.h>
+#include <openssl/crypto.h>
+
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "base/permits.h"
+#include "base/search.h"
+#include "base/varint.h"
+
+enum {
+	POINTS = 160,      /* points of each server on the ring */
+	MGET_MAX = 200,    /* keys a call */
+	FAILURES_OPEN = 2, /* in a row */
+	FETCH_WAITS = 10, /* a whole fetch may take this many times memcached_timeout; that timeout bounds a single wait
+	                     only */
+	EXPIRE_MAX = 30 * 24 * 3600, /* memcached takes a larger number for a date */
+	SPARE_BLOCKS = 8,            /* of a handle; no call makes more errors than this */
+	SPARE_SIZE = 2560,           /* one of the library's errors, with its text of 2 KiB */
+};
+static const int64_t probe_interval = SECOND;
+
+struct server {
+	const char *name;            /* as configured; in mc_servers.names */
+	char host[CONFIG_HOST_SIZE]; /* empty: name is the path of a unix socket */
+	in_port_t port;
+	/* the breaker */
+	atomic_uint failures;    /* in a row */
+	atomic_int reason;       /* errno of the last failure, if it tells an administrator something; else 0 */
+	atomic_llong next_probe; /* while it is open: when somebody may try next; 0: closed */
+};
+
+struct point {
+	uint64_t at;
+	unsigned server;
+};
+
+struct mc_servers {
+	unsigned count;
+	long connect_ms, wait_ms;
+	struct server items[CONFIG_LIST_MAX];
+	struct point ring[CONFIG_LIST_MAX * POINTS];
+	char *names[CONFIG_LIST_MAX];
+	bool keyed;
+	struct mac_key key; /* when keyed */
+};
+
+/* The memory that the library gets when there is no other and it asks for little. */
+struct spare {
+	bool taken[SPARE_BLOCKS];
+	_Alignas(16) uint8_t blocks[SPARE_BLOCKS][SPARE_SIZE];
+};
+
+/* One thread's connection to one server. */
+struct handle {
+	memcached_st *st;           /* NULL: not open */
+	struct spare *spare;        /* owned; there with st */
+	memcached_result_st result; /* reused for every value; valid with st */
+	bool proven;                /* a call over this connection has succeeded */
+};
+
+struct mc_client {
+	struct mc_servers *servers; /* not owned */
+	struct mac *mac;            /* NULL: not keyed */
+	struct handle handles[CONFIG_LIST_MAX];
+	uint32_t *order;  /* indices of gets, by server; then the server of each get */
+	size_t order_cap; /* capacity in gets */
+	bool repeated;    /* the last call was repeated */
+};
+
+/* ---- servers and their ring ---- */
+
+/* No host names: they would be resolved inside calls, without a timeout. */
+static enum err parse_server(struct server *s, const char *name, struct error *e)
+{
+	if (*name == '/' ? strlen(name) < sizeof((struct sockaddr_un *)0)->sun_path
+	                 : config_parse_address(s->host, &s->port, name))
+		return ERR_OK;
+	return error_set(e, ERR_CONFIG,
+	        "memcached: %.100s is neither address:port (numbers, IPv6 in brackets) nor the path of a unix socket",
+	        name);
+}
+
+static int compare_points(const void *a, const void *b)
+{
+	const struct point *p = a, *q = b;
+	return p->at < q->at ? -1 : p->at > q->at;
+}
+
+static void ring_init(struct mc_servers *s)
+{
+	for (unsigned i = 0; i < s->count; i++)
+		for (unsigned k = 0; k < POINTS; k++) {
+			uint8_t number[4];
+			put_u32(number, k);
+			s->ring[i * POINTS + k].at = checksum(s->names[i], strlen(s->names[i]), number, sizeof number);
+			s->ring[i * POINTS + k].server = i;
+		}
+	qsort(s->ring, s->count * POINTS, sizeof s->ring[0], compare_points);
+}
+
+/* The server of the first point at or after the route's hash. There is at least one server. */
+static unsigned server_of(const struct mc_servers *s, uint64_t route)
+{
+	uint8_t bytes[8];
+	if (s->count == 1)
+		return 0;
+	put_u64(bytes, route);
+	uint64_t at = checksum(bytes, sizeof bytes, NULL, 0);
+	size_t i =
+	        at ? search_up_to(s->ring, s->count * POINTS, sizeof *s->ring, offsetof(struct point, at), at - 1) : 0;
+	return s->ring[i < s->count * POINTS ? i : 0].server;
+}
+
+static enum err add_server(struct mc_servers *s, const char *name, struct error *e)
+{
+	struct server *server = &s->items[s->count];
+	for (unsigned i = 0; i < s->count; i++)
+		if (strcmp(s->names[i], name) == 0)
+			return error_set(e, ERR_CONFIG, "memcached: %.100s is named twice", name);
+	enum err result = parse_server(server, name, e);
+	if (result)
+		return result;
+	s->names[s->count] = strdup(name);
+	if (!s->names[s->count])
+		return no_memory(e);
+	server->name = s->names[s->count++];
+	return ERR_OK;
+}
+
+static long milliseconds(int64_t t)
+{
+	return t < MS ? 1 : (long)(t / MS);
+}
+
+struct mc_servers *mc_servers_new(const struct config *c, struct error *e)
+{
+	struct mc_servers *s = calloc(1, sizeof *s);
+	if (!s) {
+		no_memory(e);
+		return NULL;
+	}
+	s->connect_ms = milliseconds(c->memcached_connect_timeout);
+	s->wait_ms = milliseconds(c->memcached_timeout);
+	for (unsigned i = 0; i < c->memcached.count; i++)
+		if (add_server(s, c->memcached.items[i], e)) {
+			mc_servers_free(s);
+			return NULL;
+		}
+	s->keyed = c->memcached_secret_file && *c->memcached_secret_file;
+	if (s->keyed && mac_key_load(&s->key, c->memcached_secret_file, e)) {
+		mc_servers_free(s);
+		return NULL;
+	}
+	ring_init(s);
+	return s;
+}
+
+void mc_servers_free(struct mc_servers *s)
+{
+	if (!s)
+		return;
+	for (unsigned i = 0; i < s->count; i++)
+		free(s->names[i]);
+	OPENSSL_cleanse(&s->key, sizeof s->key);
+	free(s);
+}
+
+enum err mc_check(const struct config *c, struct error *e)
+{
+	struct mc_servers *s = mc_servers_new(c, e);
+	mc_servers_free(s);
+	return s ? ERR_OK : e->code;
+}
+
+bool mc_enabled(const struct mc_servers *s)
+{
+	return s->count > 0;
+}
+
+/* ---- breakers ---- */
+
+/* While the breaker is open, true for the one thread that may try. */
+static bool breaker_allows(struct server *s)
+{
+	long long next = atomic_load(&s->next_probe), now = clock_now();
+	return next == 0 ||
+	       (now >= next && atomic_compare_exchange_strong(&s->next_probe, &next, now + probe_interval));
+}
+
+static void breaker_answered(struct server *s)
+{
+	atomic_store(&s->failures, 0);
+	if (atomic_load(&s->next_probe) != 0 && atomic_exchange(&s->next_probe, 0) != 0)
+		log_event(LOG_LEVEL_INFO, "memcached back", "%s answers again", s->name);
+}
+
+/* "": we know only that it does not answer. */
+static const char *reason_of(struct server *s, char *out, size_t size)
+{
+	int reason = atomic_load(&s->reason);
+	out[0] = 0;
+	if (reason)
+		snprintf(out, size, ": %s%s", strerror(reason),
+		        reason == EACCES && !*s->host ? " (docs/memcached.md says which group it takes)" : "");
+	return out;
+}
+
+static void breaker_failed(struct server *s)
+{
+	char reason[160];
+	long long closed = 0;
+	metric_add(M_MEMCACHED_ERRORS, 1);
+	if (atomic_fetch_add(&s->failures, 1) + 1 < FAILURES_OPEN)
+		return;
+	/* Many threads can fail at the same time: only one opens it. */
+	if (!atomic_compare_exchange_strong(&s->next_probe, &closed, clock_now() + probe_interval))
+		return;
+	metric_add(M_MEMCACHED_BREAKER_OPEN, 1);
+	log_event(LOG_LEVEL_WARNING, "memcached gone", "%s does not answer%s; it is asked again once a second", s->name,
+	        reason_of(s, reason, sizeof reason));
+}
+
+/* Call before the handle is thrown away, while the library still knows the reason. Only errors about reaching the
+ * server count. */
+static void note_reason(struct server *s, const memcached_st *st)
+{
+	static const int known[] = {EACCES, EPERM, ENOENT, ECONNREFUSED, EHOSTUNREACH, ENETUNREACH};
+	int reason = st ? memcached_last_error_errno(st) : 0, kept = 0;
+	for (unsigned i = 0; i < sizeof known / sizeof known[0]; i++)
+		if (reason == known[i])
+			kept = reason;
+	atomic_store(&s->reason, kept);
+}
+
+bool mc_reachable(struct mc_client *c, uint64_t route)
+{
+	struct mc_servers *s = c->servers;
+	return s->count > 0 && atomic_load(&s->items[server_of(s, route)].next_probe) == 0;
+}
+
+/* ---- memory for the library ---- */
+
+static void *spare_alloc(const memcached_st *st, size_t n, void *context)
+{
+	struct spare *s = context;
+	void *p = malloc(n);
+	(void)st;
+	for (unsigned i = 0; !p && n <= SPARE_SIZE && i < SPARE_BLOCKS; i++)
+		if (!s->taken[i]) {
+			s->taken[i] = true;
+			p = s->blocks[i];
+		}
+	return p;
+}
+
+static void spare_free(const memcached_st *st, void *p, void *context)
+{
+	struct spare *s = context;
+	(void)st;
+	for (unsigned i = 0; i < SPARE_BLOCKS; i++)
+		if (p == s->blocks[i]) {
+			s->taken[i] = false;
+			return;
+		}
+	free(p);
+}
+
+static void *spare_calloc(const memcached_st *st, size_t count, size_t size, void *context)
+{
+	(void)st;
+	(void)context;
+	return calloc(count, size);
+}
+
+/* Never a spare block: errors do not grow. Growing anything else of a spare block fails, as it would without it. */
+static void *spare_realloc(const memcached_st *st, void *p, size_t n, void *context)
+{
+	const struct spare *s = context;
+	(void)st;
+	for (unsigned i = 0; i < SPARE_BLOCKS; i++)
+		if (p == s->blocks[i])
+			return n <= SPARE_SIZE ? p : NULL;
+	return realloc(p, n);
+}
+
+/* ---- handles ---- */
+
+static void handle_drop(struct handle *h)
+{
+	if (!h->st)
+		return;
+	memcached_result_free(&h->result);
+	memcached_free(h->st);
+	free(h->spare);
+	h->st = NULL;
+	h->spare = NULL;
+	h->proven = false;
+}
+
+static bool set_behaviors(memcached_st *st, const struct mc_servers *s)
+{
+	const struct {
+		memcached_behavior_t behavior;
+		uint64_t value;
+	} table[] = {
+	        {MEMCACHED_BEHAVIOR_VERIFY_KEY, 1},
+	        {MEMCACHED_BEHAVIOR_SUPPORT_CAS, 1},
+	        {MEMCACHED_BEHAVIOR_TCP_NODELAY, 1},
+	        {MEMCACHED_BEHAVIOR_TCP_KEEPALIVE, 1},
+	        {MEMCACHED_BEHAVIOR_CONNECT_TIMEOUT, (uint64_t)s->connect_ms},
+	        {MEMCACHED_BEHAVIOR_POLL_TIMEOUT, (uint64_t)s->wait_ms},
+	        {MEMCACHED_BEHAVIOR_RETRY_TIMEOUT, 1},
+	};
+	for (unsigned i = 0; i < sizeof table / sizeof table[0]; i++)
+		if (memcached_behavior_set(st, table[i].behavior, table[i].value) != MEMCACHED_SUCCESS)
+			return false;
+	return true;
+}
+
+static bool handle_open(struct handle *h, const struct mc_servers *s, const struct server *server)
+{
+	if (h->st)
+		return true;
+	struct spare *spare = calloc(1, sizeof *spare);
+	memcached_st *st = spare ? memcached_create(NULL) : NULL;
+	bool ok = st && memcached_set_memory_allocators(
+	                        st, spare_alloc, spare_free, spare_realloc, spare_calloc, spare) == MEMCACHED_SUCCESS;
+	ok = ok && set_behaviors(st, s);
+	if (ok && *server->host)
+		ok = memcached_server_add(st, server->host, server->port) == MEMCACHED_SUCCESS;
+	else if (ok)
+		ok = memcached_server_add_unix_socket(st, server->name) == MEMCACHED_SUCCESS;
+	if (!ok || !memcached_result_create(st, &h->result)) {
+		memcached_free(st);
+		free(spare);
+		return false;
+	}
+	h->st = st;
+	h->spare = spare;
+	return true;
+}
+
+struct mc_client *mc_client_new(struct mc_servers *s)
+{
+	struct mc_client *c = calloc(1, sizeof *c);
+	if (!c)
+		return NULL;
+	c->servers = s;
+	/* Never go on without it: we would trust values that are not ours. */
+	if (!s->keyed || (c->mac = mac_new(&s->key)))
+		return c;
+	free(c);
+	return NULL;
+}
+
+struct mac *mc_mac(struct mc_client *c)
+{
+	return c->mac;
+}
+
+void mc_client_free(struct mc_client *c)
+{
+	if (!c)
+		return;
+	for (unsigned i = 0; i < c->servers->count; i++)
+		handle_drop(&c->handles[i]);
+	mac_free(c->mac);
+	free(c->order);
+	free(c);
+}
+
+/* ---- calls about one key ---- */
+
+enum call_kind { CALL_SET, CALL_ADD, CALL_CAS, CALL_DELETE };
+
+struct call {
+	enum call_kind kind;
+	const struct mc_key *key;
+	const void *value;
+	size_t len;
+	time_t expire;
+	uint64_t cas;
+};
+
+static memcached_return_t call_once(memcached_st *st, const struct call *call)
+{
+	const char *key = call->key ? call->key->text : "", *value = call->len > 0 ? call->value : "";
+	size_t key_len = call->key ? call->key->len : 0;
+	switch (call->kind) {
+	case CALL_SET:
+		return memcached_set(st, key, key_len, value, call->len, call->expire, 0);
+	case CALL_ADD:
+		return memcached_add(st, key, key_len, value, call->len, call->expire, 0);
+	case CALL_CAS:
+		return memcached_cas(st, key, key_len, value, call->len, call->expire, 0, call->cas);
+	case CALL_DELETE:
+		break;
+	}
+	return memcached_delete(st, key, key_len, 0);
+}
+
+/* MC_DOWN for every code that the call should not return. */
+static enum mc_status call_status(enum call_kind kind, memcached_return_t code)
+{
+	bool stores = kind == CALL_SET || kind == CALL_ADD || kind == CALL_CAS;
+	if (code == MEMCACHED_SUCCESS)
+		return MC_OK;
+	if (stores && code == MEMCACHED_E2BIG)
+		return MC_TOO_LARGE;
+	if ((kind == CALL_ADD && code == MEMCACHED_NOTSTORED) ||
+	        ((kind == CALL_ADD || kind == CALL_CAS) && code == MEMCACHED_DATA_EXISTS))
+		return MC_EXISTS;
+	if ((kind == CALL_CAS || kind == CALL_DELETE) && code == MEMCACHED_NOTFOUND)
+		return MC_MISSING;
+	return MC_DOWN;
+}
+
+/* An answer, though not a helpful one: the server is alive. */
+static bool is_server_error(memcached_return_t code)
+{
+	return code == MEMCACHED_SERVER_ERROR || code == MEMCACHED_SERVER_MEMORY_ALLOCATION_FAILURE;
+}
+
+static enum mc_status call_server(struct mc_client *c, unsigned server, const struct call *call)
+{
+	struct server *s = &c->servers->items[server];
+	struct handle *h = &c->handles[server];
+	c->repeated = false;
+	if (!breaker_allows(s))
+		return MC_DOWN;
+	permit_give();
+	for (unsigned attempt = 0; attempt < 2 && handle_open(h, c->servers, s); attempt++) {
+		bool proven = h->proven;
+		c->repeated = attempt > 0;
+		memcached_return_t code = call_once(h->st, call);
+		enum mc_status status = call_status(call->kind, code);
+		if (status != MC_DOWN) {
+			h->proven = true;
+			breaker_answered(s);
+			return status;
+		}
+		note_reason(s, h->st);
+		handle_drop(h);
+		if (is_server_error(code)) {
+			metric_add(M_MEMCACHED_ERRORS, 1);
+			breaker_answered(s);
+			return MC_DOWN;
+		}
+		if (!proven || code == MEMCACHED_TIMEOUT)
+			break;
+	}
+	breaker_failed(s);
+	return MC_DOWN;
+}
+
+static enum mc_status call_key(struct mc_client *c, const struct call *call)
+{
+	if (c->servers->count == 0)
+		return MC_DOWN;
+	return call_server(c, server_of(c->servers, call->key->route), call);
+}
+
+static time_t expire_time(uint32_t seconds)
+{
+	return seconds < EXPIRE_MAX ? seconds : EXPIRE_MAX;
+}
+
+/* ---- multiget ---- */
+
+/* The keys that one call asks one server for. */
+struct batch {
+	struct mc_get *gets;
+	const uint32_t *indices; /* into gets; NULL: nothing */
+	size_t count;
+	void (*found)(void *arg, size_t index, const uint8_t *value, size_t len, uint64_t cas);
+	void *arg;
+	bool sent, proven; /* proven: as the handle was before */
+};
+
+enum fetch_end { FETCH_WHOLE, FETCH_TIMEOUT, FETCH_BROKEN };
+
+/* Asks for what has not arrived yet. */
+static bool batch_send(struct mc_client *c, unsigned server, struct batch *b)
+{
+	struct handle *h = &c->handles[server];
+	const char *keys[MGET_MAX];
+	size_t lens[MGET_MAX], n = 0;
+	if (!handle_open(h, c->servers, &c->servers->items[server]))
+		return false;
+	b->proven = h->proven;
+	for (size_t i = 0; i < b->count; i++) {
+		const struct mc_get *get = &b->gets[b->indices[i]];
+		if (get->status == MC_OK)
+			continue;
+		keys[n] = get->key.text;
+		lens[n++] = get->key.len;
+	}
+	return n > 0 && memcached_mget(h->st, keys, lens, n) == MEMCACHED_SUCCESS;
+}
+
+/* The place in the batch, searching round from *at, of a key that is still awaited. A server answers in the order of
+ * the question, so the first comparison nearly always hits. */
+static bool batch_match(const struct batch *b, const char *key, size_t len, size_t *at)
+{
+	for (size_t i = 0; i < b->count; i++) {
+		size_t place = (*at + i) % b->count;
+		const struct mc_get *get = &b->gets[b->indices[place]];
+		if (get->status != MC_OK && get->key.len == len && memcmp(get->key.text, key, len) == 0) {
+			*at = place;
+			return true;
+		}
+	}
+	return false;
+}
+
+static enum fetch_end batch_fetch(struct mc_client *c, struct handle *h, struct batch *b)
+{
+	int64_t deadline = clock_now() + FETCH_WAITS * MS * c->servers->wait_ms;
+	memcached_return_t code = MEMCACHED_FAILURE;
+	memcached_result_st *r;
+	size_t at = 0;
+	while ((r = memcached_fetch_result(h->st, &h->result, &code))) {
+		if (!batch_match(b, memcached_result_key_value(r), memcached_result_key_length(r), &at))
+			return FETCH_BROKEN;
+		const char *value = memcached_result_value(r);
+		b->gets[b->indices[at]].status = MC_OK;
+		b->found(b->arg, b->indices[at], (const uint8_t *)(value ? value : ""), memcached_result_length(r),
+		        memcached_result_cas(r));
+		at = (at + 1) % b->count;
+		if (clock_now() > deadline)
+			return FETCH_TIMEOUT;
+	}
+	if (code == MEMCACHED_END || code == MEMCACHED_NOTFOUND)
+		return FETCH_WHOLE;
+	return code == MEMCACHED_TIMEOUT ? FETCH_TIMEOUT : FETCH_BROKEN;
+}
+
+/* Reads the answers, asking again if the connection turns out to be dead. */
+static void batch_finish(struct mc_client *c, unsigned server, struct batch *b)
+{
+	struct handle *h = &c->handles[server];
+	enum fetch_end end = b->sent ? batch_fetch(c, h, b) : FETCH_BROKEN;
+	if (end == FETCH_BROKEN && b->proven) {
+		handle_drop(h);
+		end = batch_send(c, server, b) ? batch_fetch(c, h, b) : FETCH_BROKEN;
+	}
+	if (end != FETCH_WHOLE) {
+		note_reason(&c->servers->items[server], h->st);
+		handle_drop(h);
+		breaker_failed(&c->servers->items[server]);
+		return;
+	}
+	h->proven = true;
+	breaker_answered(&c->servers->items[server]);
+	for (size_t i = 0; i < b->count; i++)
+		if (b->gets[b->indices[i]].status != MC_OK)
+			b->gets[b->indices[i]].status = MC_MISSING;
+}
+
+/* Fills c->order with the indices of the gets by server; those of server i start at first[i]. false if out of memory.
+ */
+static bool sort_by_server(
+        struct mc_client *c, const struct mc_get *gets, size_t count, size_t first[CONFIG_LIST_MAX + 1])
+{
+	size_t next[CONFIG_LIST_MAX + 1] = {0};
+	if (count > c->order_cap) {
+		uint32_t *bigger = realloc(c->order, 2 * count * sizeof *bigger);
+		if (!bigger)
+			return false;
+		c->order = bigger;
+		c->order_cap = count;
+	}
+	uint32_t *server = c->order + count;
+	memset(first, 0, (CONFIG_LIST_MAX + 1) * sizeof *first);
+	for (size_t i = 0; i < count; i++) {
+		server[i] = server_of(c->servers, gets[i].key.route);
+		first[server[i] + 1]++;
+	}
+	for (unsigned s = 0; s < CONFIG_LIST_MAX; s++) {
+		first[s + 1] += first[s];
+		next[s] = first[s];
+	}
+	for (size_t i = 0; i < count; i++)
+		c->order[next[server[i]]++] = (uint32_t)i;
+	return true;
+}
+
+void mc_multiget(struct mc_client *c, struct mc_get *gets, size_t count, int64_t deadline,
+        void (*found)(void *arg, size_t index, const uint8_t *value, size_t len, uint64_t cas), void *arg)
+{
+	size_t first[CONFIG_LIST_MAX + 1];
+	unsigned servers = c->servers->count;
+	for (size_t i = 0; i < count; i++)
+		gets[i].status = MC_DOWN;
+	if (servers == 0 || count > UINT32_MAX || !sort_by_server(c, gets, count, first))
+		return;
+	permit_give();
+	for (size_t done = 0; done < count && (!done || clock_now() < deadline); done += MGET_MAX) {
+		struct batch batches[CONFIG_LIST_MAX] = {0};
+		/* All servers work while the first is read. */
+		for (unsigned s = 0; s < servers; s++) {
+			size_t left = first[s + 1] - first[s] > done ? first[s + 1] - first[s] - done : 0;
+			if (left == 0 || !breaker_allows(&c->servers->items[s]))
+				continue;
+			batches[s] = (struct batch){gets, c->order + first[s] + done, left < MGET_MAX ? left : MGET_MAX,
+			        found, arg, false, false};
+			batches[s].sent = batch_send(c, s, &batches[s]);
+		}
+		for (unsigned s = 0; s < servers; s++)
+			if (batches[s].count > 0)
+				batch_finish(c, s, &batches[s]);
+	}
+}
+
+/* ---- what reads back ---- */
+
+struct comparison {
+	const void *expected;
+	size_t len;
+	bool same;
+	uint64_t cas;
+};
+
+static void compare_found(void *arg, size_t index, const uint8_t *value, size_t len, uint64_t cas)
+{
+	struct comparison *c = arg;
+	(void)index;
+	c->same = len == c->len && memcmp(value, len ? c->expected : value, len) == 0;
+	c->cas = cas;
+}
+
+/* MC_OK: the same value is there; MC_EXISTS: another one. */
+static enum mc_status compare_value(
+        struct mc_client *c, const struct mc_key *key, const void *expected, size_t len, uint64_t *cas)
+{
+	struct mc_get get = {.key = *key};
+	struct comparison comparison = {.expected = expected, .len = len};
+	mc_multiget(c, &get, 1, INT64_MAX, compare_found, &comparison);
+	*cas = comparison.cas;
+	return get.status == MC_OK && !comparison.same ? MC_EXISTS : get.status;
+}
+
+enum mc_status mc_set(struct mc_client *c, const struct mc_key *key, const void *value, size_t len, uint32_t expire)
+{
+	struct call call = {CALL_SET, key, value, len, expire_time(expire), 0};
+	return call_key(c, &call);
+}
+
+enum mc_status mc_add(struct mc_client *c, const struct mc_key *key, const void *value, size_t len, uint32_t expire)
+{
+	struct call call = {CALL_ADD, key, value, len, expire_time(expire), 0};
+	uint64_t cas;
+	enum mc_status status = call_key(c, &call);
+	/* If the call was repeated, the value that exists can be that of the first attempt. */
+	if (status != MC_DOWN && !(status == MC_EXISTS && c->repeated))
+		return status;
+	status = compare_value(c, key, value, len, &cas);
+	return status == MC_MISSING ? MC_DOWN : status;
+}
+
+/* After a cas without a clear answer: did it succeed? */
+static enum mc_status replaced(struct mc_client *c, const struct call *call, bool release)
+{
+	uint64_t cas;
+	enum mc_status status = compare_value(c, call->key, call->value, call->len, &cas);
+	if (release && status == MC_MISSING)
+		return MC_OK;
+	if (status != MC_OK && status != MC_EXISTS)
+		return status;
+	/* The number changes with every write: if it is unchanged, nothing was written. */
+	if (cas == call->cas)
+		return MC_DOWN;
+	return release ? MC_EXISTS : status;
+}
+
+/* Gets with cas, compares, and writes with cas. The time -1 means "at once", and makes it a conditional delete. */
+static enum mc_status replace(struct mc_client *c, struct call *call)
+{
+	bool release = call->expire < 0;
+	enum mc_status status = compare_value(c, call->key, call->value, call->len, &call->cas);
+	if (status != MC_OK)
+		return status;
+	status = call_key(c, call);
+	return status == MC_DOWN || (status != MC_OK && c->repeated) ? replaced(c, call, release) : status;
+}
+
+enum mc_status mc_renew(struct mc_client *c, const struct mc_key *key, const void *value, size_t len, uint32_t expire)
+{
+	return replace(c, &(struct call){CALL_CAS, key, value, len, expire_time(expire), 0});
+}
+
+enum mc_status mc_release(struct mc_client *c, const struct mc_key *key, const void *value, size_t len)
+{
+	return replace(c, &(struct call){CALL_CAS, key, value, len, -1, 0});
+}
+
+enum mc_status mc_delete(struct mc_client *c, const struct mc_key *key)
+{
+	struct call call = {.kind = CALL_DELETE, .key = key};
+	return call_key(c, &call);
+}
+
+enum err mc_probe(struct mc_client *c, struct error *e)
+{
+	/* This writes a value: libmemcached answers version requests from its own memory, and takes a get from a dead
+	 * server for a miss. */
+	static const struct mc_key key = {.text = "symbolicated:probe", .len = 18};
+	struct call call = {.kind = CALL_SET, .key = &key, .value = "1", .len = 1, .expire = 60};
+	char reason[160];
+	for (unsigned i = 0; i < c->servers->count; i++)
+		if (call_server(c, i, &call) != MC_OK)
+			return error_set(e, ERR_UNAVAILABLE, "memcached %.80s does not answer%s",
+			        c->servers->items[i].name, reason_of(&c->servers->items[i], reason, sizeof reason));
+	return ERR_OK;
+}

@@ -1,0 +1,424 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <config.h>
+
+#include "cache/page_cache.h"
+
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/metrics.h"
+#include "base/permits.h"
+#include "map/value.h"
+#include "sym/symmap.h"
+
+enum { SHARDS = 32, CHAINS = 256 };
+
+struct shard {
+	pthread_mutex_t lock; /* guards the chains; a module's own lock is taken inside it, never the other way round */
+	struct module *chains[CHAINS];
+};
+
+struct page_cache {
+	struct shard shards[SHARDS];
+	uint64_t budget;
+	_Atomic int64_t bytes;   /* of the modules in the cache */
+	_Atomic int64_t charged; /* of maps being built */
+	pthread_mutex_t evicting;
+	unsigned hand; /* shard that the clock comes to next, under evicting */
+};
+
+struct page_cache *page_cache_new(uint64_t budget)
+{
+	struct page_cache *c = calloc(1, sizeof *c);
+	if (!c)
+		return NULL;
+	c->budget = budget;
+	pthread_mutex_init(&c->evicting, NULL);
+	for (unsigned i = 0; i < SHARDS; i++)
+		pthread_mutex_init(&c->shards[i].lock, NULL);
+	return c;
+}
+
+static struct shard *shard_of(struct page_cache *c, const struct module_hash *hash)
+{
+	return &c->shards[hash->bytes[0] % SHARDS];
+}
+
+static struct module **chain_of(struct shard *s, const struct module_hash *hash)
+{
+	return &s->chains[hash->bytes[1] % CHAINS];
+}
+
+/* ---- modules ---- */
+
+static uint64_t root_bytes(const struct offmap *m)
+{
+	return sizeof(struct module) + sizeof *m + m->code_file_len +
+	       m->code_count * (sizeof *m->code + sizeof *m->code_first) +
+	       m->string_count * (sizeof *m->strings + sizeof *m->string_first);
+}
+
+static uint64_t page_bytes(const struct page *p)
+{
+	return sizeof *p + p->len;
+}
+
+struct module *module_new(const struct module_hash *hash, struct offmap *map)
+{
+	struct module *m = calloc(1, sizeof *m);
+	if (!m) {
+		offmap_free(map);
+		return NULL;
+	}
+	m->hash = *hash;
+	m->since = clock_now();
+	m->map = map;
+	atomic_init(&m->damaged, map->damaged);
+	m->bytes = root_bytes(map);
+	for (uint32_t i = 0; i < map->code_count; i++)
+		m->bytes += map->code[i] ? page_bytes(map->code[i]) : 0;
+	for (uint32_t i = 0; i < map->string_count; i++)
+		m->bytes += map->strings[i] ? page_bytes(map->strings[i]) : 0;
+	pthread_mutex_init(&m->lock, NULL);
+	atomic_init(&m->refs, 1);
+	atomic_init(&m->used, true);
+	return m;
+}
+
+void module_ref(struct module *m)
+{
+	atomic_fetch_add_explicit(&m->refs, 1, memory_order_relaxed);
+}
+
+void module_unref(struct module *m)
+{
+	if (!m || atomic_fetch_sub_explicit(&m->refs, 1, memory_order_acq_rel) != 1)
+		return;
+	symmap_unref(m->text);
+	offmap_free(m->map);
+	pthread_mutex_destroy(&m->lock);
+	free(m);
+}
+
+/* ---- accounts ---- */
+
+static void account(struct page_cache *c, int64_t bytes)
+{
+	atomic_fetch_add_explicit(&c->bytes, bytes, memory_order_relaxed);
+	metric_add(M_CACHE_BYTES, bytes);
+}
+
+static int64_t over(const struct page_cache *c, uint64_t limit)
+{
+	return atomic_load_explicit(&c->bytes, memory_order_relaxed) +
+	       atomic_load_explicit(&c->charged, memory_order_relaxed) - (int64_t)limit;
+}
+
+/* Takes a module out of its shard, whose lock is held. Returns the bytes that this frees. */
+static int64_t unlink_module(struct page_cache *c, struct module *m)
+{
+	*m->link = m->next;
+	if (m->next)
+		m->next->link = m->link;
+	pthread_mutex_lock(&m->lock);
+	int64_t bytes = (int64_t)m->bytes;
+	m->in_cache = false;
+	account(c, -bytes);
+	pthread_mutex_unlock(&m->lock);
+	metric_add(M_CACHE_MAPS, -1);
+	return bytes;
+}
+
+/* ---- eviction ---- */
+
+/* Drops pages that are not held and were not used since the clock last passed. Returns how many are left. */
+static uint32_t sweep_pages(struct page_cache *c, struct module *m, struct page **slots, uint32_t count)
+{
+	uint32_t left = 0;
+	for (uint32_t i = 0; i < count; i++) {
+		struct page *p = slots[i];
+		if (!p)
+			continue;
+		if (atomic_exchange_explicit(&p->used, 0, memory_order_relaxed)) {
+			left++;
+			continue;
+		}
+		int64_t bytes = (int64_t)page_bytes(p);
+		slots[i] = NULL;
+		m->bytes -= (uint64_t)bytes;
+		account(c, -bytes);
+		metric_add(M_CACHE_EVICTED, bytes);
+		page_unref(p);
+	}
+	return left;
+}
+
+/* Whether the module may be evicted as a whole. */
+static bool sweep_module(struct page_cache *c, struct module *m)
+{
+	uint32_t left = 0;
+	if (atomic_load(&m->holds))
+		return false;
+	if (atomic_load(&m->stored)) {
+		pthread_mutex_lock(&m->lock);
+		left = sweep_pages(c, m, m->map->code, m->map->code_count) +
+		       sweep_pages(c, m, m->map->strings, m->map->string_count);
+		pthread_mutex_unlock(&m->lock);
+	}
+	return !atomic_exchange(&m->used, false) && !left;
+}
+
+static void sweep_shard(struct page_cache *c, struct shard *s, uint64_t goal)
+{
+	for (unsigned i = 0; i < CHAINS; i++)
+		for (struct module *m = s->chains[i], *next; m && over(c, goal) > 0; m = next) {
+			next = m->next;
+			if (!sweep_module(c, m))
+				continue;
+			metric_add(M_CACHE_EVICTED, unlink_module(c, m));
+			module_unref(m);
+		}
+}
+
+/* Runs a clock over all shards: at most three rounds, since pages that are held stay. */
+static void evict_to(struct page_cache *c, uint64_t goal)
+{
+	if (pthread_mutex_trylock(&c->evicting) != 0)
+		return;
+	for (unsigned i = 0; i < 3 * SHARDS && over(c, goal) > 0; i++) {
+		struct shard *s = &c->shards[c->hand++ % SHARDS];
+		pthread_mutex_lock(&s->lock);
+		sweep_shard(c, s, goal);
+		pthread_mutex_unlock(&s->lock);
+	}
+	pthread_mutex_unlock(&c->evicting);
+}
+
+void page_cache_evict(struct page_cache *c)
+{
+	if (over(c, c->budget) > 0)
+		evict_to(c, c->budget - c->budget / 16);
+}
+
+bool page_cache_has_room(const struct page_cache *c, uint64_t bytes)
+{
+	return over(c, c->budget - c->budget / 16) + (int64_t)bytes <= 0;
+}
+
+void page_cache_shrink(struct page_cache *c, uint64_t bytes)
+{
+	uint64_t all = (uint64_t)over(c, 0);
+	evict_to(c, all > bytes ? all - bytes : 0);
+}
+
+void page_cache_charge(struct page_cache *c, int64_t bytes)
+{
+	atomic_fetch_add_explicit(&c->charged, bytes, memory_order_relaxed);
+	metric_add(M_LOADING_BYTES, bytes);
+	if (bytes > 0)
+		page_cache_evict(c);
+}
+
+int64_t page_cache_charged(const struct page_cache *c)
+{
+	return atomic_load_explicit(&c->charged, memory_order_relaxed);
+}
+
+/* ---- the table ---- */
+
+static struct module *find_module(struct shard *s, const struct module_hash *hash)
+{
+	struct module *m = *chain_of(s, hash);
+	while (m && !module_hash_equal(&m->hash, hash))
+		m = m->next;
+	return m;
+}
+
+struct module *page_cache_get(struct page_cache *c, const struct module_hash *hash)
+{
+	struct shard *s = shard_of(c, hash);
+	pthread_mutex_lock(&s->lock);
+	struct module *m = find_module(s, hash);
+	if (m)
+		module_ref(m);
+	pthread_mutex_unlock(&s->lock);
+	if (m && !atomic_load_explicit(&m->used, memory_order_relaxed))
+		atomic_store_explicit(&m->used, true, memory_order_relaxed);
+	return m;
+}
+
+void page_cache_add(struct page_cache *c, struct module *m)
+{
+	struct shard *s = shard_of(c, &m->hash);
+	struct module **chain = chain_of(s, &m->hash), *old;
+	pthread_mutex_lock(&s->lock);
+	old = find_module(s, &m->hash);
+	if (old)
+		unlink_module(c, old);
+	module_ref(m);
+	m->next = *chain;
+	m->link = chain;
+	if (m->next)
+		m->next->link = &m->next;
+	*chain = m;
+	pthread_mutex_lock(&m->lock);
+	m->in_cache = true;
+	account(c, (int64_t)m->bytes);
+	pthread_mutex_unlock(&m->lock);
+	pthread_mutex_unlock(&s->lock);
+	metric_add(M_CACHE_MAPS, 1);
+	module_unref(old);
+}
+
+void page_cache_remove(struct page_cache *c, const struct module_hash *hash, const struct module *only)
+{
+	struct shard *s = shard_of(c, hash);
+	pthread_mutex_lock(&s->lock);
+	struct module *m = find_module(s, hash);
+	if (m && only && m != only)
+		m = NULL;
+	if (m)
+		unlink_module(c, m);
+	pthread_mutex_unlock(&s->lock);
+	module_unref(m);
+}
+
+void page_cache_free(struct page_cache *c)
+{
+	if (!c)
+		return;
+	for (unsigned i = 0; i < SHARDS; i++) {
+		for (unsigned k = 0; k < CHAINS; k++)
+			while (c->shards[i].chains[k])
+				page_cache_remove(c, &c->shards[i].chains[k]->hash, NULL);
+		pthread_mutex_destroy(&c->shards[i].lock);
+	}
+	pthread_mutex_destroy(&c->evicting);
+	free(c);
+}
+
+/* ---- pages ---- */
+
+static struct page **slot_of(struct module *m, enum page_kind kind, uint32_t number)
+{
+	if (kind == PAGE_CODE)
+		return number < m->map->code_count ? &m->map->code[number] : NULL;
+	return number < m->map->string_count ? &m->map->strings[number] : NULL;
+}
+
+/* Puts a page into a slot, with a reference of its own, and releases the old one. Call with the module's lock. */
+static void fill_slot(struct page_cache *c, struct module *m, struct page **slot, struct page *p)
+{
+	int64_t bytes = (int64_t)page_bytes(p) - (*slot ? (int64_t)page_bytes(*slot) : 0);
+	page_ref(p);
+	page_unref(*slot);
+	*slot = p;
+	m->bytes = (uint64_t)((int64_t)m->bytes + bytes);
+	if (m->in_cache)
+		account(c, bytes);
+}
+
+struct page *module_slot_page(struct module *m, enum page_kind kind, uint32_t number)
+{
+	struct page **slot = slot_of(m, kind, number), *p = NULL;
+	if (!slot)
+		return NULL;
+	pthread_mutex_lock(&m->lock);
+	if (*slot)
+		page_ref(p = *slot);
+	pthread_mutex_unlock(&m->lock);
+	return p;
+}
+
+struct page *module_page(struct page_cache *c, struct module *m, enum page_kind kind, uint32_t number)
+{
+	struct page **slot = slot_of(m, kind, number), *p = module_slot_page(m, kind, number);
+	if (!p)
+		return NULL;
+	if (p->codec != CODEC_RAW) {
+		struct page *raw = page_expand(p);
+		if (raw) {
+			pthread_mutex_lock(&m->lock);
+			if (*slot == p)
+				fill_slot(c, m, slot, raw);
+			pthread_mutex_unlock(&m->lock);
+			page_cache_evict(c);
+		}
+		page_unref(p);
+		return raw;
+	}
+	if (!atomic_load_explicit(&p->used, memory_order_relaxed))
+		atomic_store_explicit(&p->used, 1, memory_order_relaxed);
+	return p;
+}
+
+void module_put_page(struct page_cache *c, struct module *m, uint32_t number, struct page *p)
+{
+	struct page **slot = slot_of(m, p->kind, number);
+	if (!slot)
+		return;
+	pthread_mutex_lock(&m->lock);
+	if (!*slot)
+		fill_slot(c, m, slot, p);
+	pthread_mutex_unlock(&m->lock);
+}
+
+static struct symmap *text_of(struct module *m)
+{
+	pthread_mutex_lock(&m->lock);
+	struct symmap *text = m->text;
+	if (text)
+		symmap_ref(text);
+	pthread_mutex_unlock(&m->lock);
+	return text;
+}
+
+static bool has_text(struct module *m, const struct symmap *text)
+{
+	pthread_mutex_lock(&m->lock);
+	bool has = m->text == text;
+	pthread_mutex_unlock(&m->lock);
+	return has;
+}
+
+/* Makes a page from a text. While this thread waited, another may have made the page, or finished them all: then the
+ * text may be gone, and the page evicted, as module_make_page has it. */
+static enum err make_page(struct page_cache *c, struct module *m, struct symmap *text, enum page_kind kind,
+        uint32_t number, struct page **out)
+{
+	struct symmap_maker maker;
+	permit_give();
+	if (!symmap_take(text, false, &maker))
+		return ERR_NO_MEMORY;
+	if (!(*out = module_page(c, m, kind, number)) && (*out = symmap_make(&maker, kind, number, NULL))) {
+		module_put_page(c, m, number, *out);
+		page_cache_evict(c);
+	}
+	symmap_give(text, &maker);
+	return *out || !has_text(m, text) ? ERR_OK : ERR_NO_MEMORY;
+}
+
+enum err module_make_page(
+        struct page_cache *c, struct module *m, enum page_kind kind, uint32_t number, struct page **out)
+{
+	*out = NULL;
+	if (!slot_of(m, kind, number))
+		return ERR_OK;
+	struct symmap *text = text_of(m);
+	if (text) {
+		enum err err = make_page(c, m, text, kind, number, out);
+		symmap_unref(text);
+		return err;
+	}
+	*out = module_page(c, m, kind, number); /* the last page may have been made since the caller looked */
+	return ERR_OK;
+}
+
+void module_drop_text(struct module *m)
+{
+	pthread_mutex_lock(&m->lock);
+	struct symmap *text = m->text;
+	m->text = NULL;
+	pthread_mutex_unlock(&m->lock);
+	symmap_unref(text);
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Maps in memory: modules by hash, and their pages, within one budget of bytes. The least recently used go first. */
+#ifndef CACHE_PAGE_CACHE_H
+#define CACHE_PAGE_CACHE_H
+
+#include <pthread.h>
+
+#include "map/offmap.h"
+
+struct symmap;
+
+/* A module whose root is known. lock guards the page slots of its map; everything else in the map is constant for its
+ * readers. */
+struct module {
+	struct module_hash hash;
+	struct offmap *map;
+	struct symmap *text; /* under lock: missing pages are made from it; NULL: they are in memcached, if anywhere */
+	pthread_mutex_t lock;
+	atomic_uint refs;
+	atomic_uint holds; /* while above 0, nothing of the module is evicted: it is being stored, or a request has just
+	                      loaded it */
+	atomic_bool stored; /* memcached has its pages, so they may be evicted one by one; otherwise only the whole
+	                       module */
+	atomic_bool used;   /* since the clock last passed */
+	int64_t since;      /* clock_now() when it was made */
+	_Atomic uint64_t damaged; /* map->damaged, readable while that is still being counted */
+	uint64_t origin;          /* for symbfiles: symbfile_sets.hash when they were loaded; 0: unknown */
+	_Atomic int64_t checked;  /* clock_now() when its marker or origin was last seen unchanged */
+	int64_t lost_at; /* clock_now() when it was loaded because memcached had lost a page; 0: not for that */
+	uint64_t bytes;  /* charged to the cache, under lock */
+	bool in_cache;   /* under lock */
+	struct module *next, **link; /* chain of its shard */
+};
+
+struct page_cache;
+
+/* budget: bytes of pages and roots. NULL if out of memory. */
+struct page_cache *page_cache_new(uint64_t budget);
+void page_cache_free(struct page_cache *c);
+
+/* A module with one reference, not in the cache; takes the map. NULL if out of memory (the map is freed). */
+struct module *module_new(const struct module_hash *hash, struct offmap *map);
+void module_ref(struct module *m);
+void module_unref(struct module *m); /* NULL is fine */
+
+/* The module with a further reference, or NULL. */
+struct module *page_cache_get(struct page_cache *c, const struct module_hash *hash);
+/* Adds m, in place of an older module with the same hash. */
+void page_cache_add(struct page_cache *c, struct module *m);
+/* Evicts what exceeds the budget. Call it after page_cache_add and module_put_page, without any lock. */
+void page_cache_evict(struct page_cache *c);
+/* Whether this many more bytes fit into the budget. */
+bool page_cache_has_room(const struct page_cache *c, uint64_t bytes);
+/* Evicts this many bytes, whatever the budget. */
+void page_cache_shrink(struct page_cache *c, uint64_t bytes);
+/* Removes a module; if `only` is not NULL, only if it is that one. */
+void page_cache_remove(struct page_cache *c, const struct module_hash *hash, const struct module *only);
+
+/* A raw page with a further reference, or NULL when it is not in memory. */
+struct page *module_page(struct page_cache *c, struct module *m, enum page_kind kind, uint32_t number);
+/* The page as cached, perhaps compressed, with a further reference, or NULL. */
+struct page *module_slot_page(struct module *m, enum page_kind kind, uint32_t number);
+/* Makes a missing page from the module's text and puts it into its slot; *out gets a reference. *out is NULL if there
+ * is no text (any more). ERR_NO_MEMORY. */
+enum err module_make_page(
+        struct page_cache *c, struct module *m, enum page_kind kind, uint32_t number, struct page **out);
+/* Releases the text. Call when all pages are available elsewhere. */
+void module_drop_text(struct module *m);
+/* Puts a page into its slot, if that is empty. The caller keeps its reference, and calls page_cache_evict after the
+ * last of several pages. */
+void module_put_page(struct page_cache *c, struct module *m, uint32_t number, struct page *p);
+
+/* Counts memory of maps being built against the budget; negative to give it back. */
+void page_cache_charge(struct page_cache *c, int64_t bytes);
+int64_t page_cache_charged(const struct page_cache *c);
+
+#endif

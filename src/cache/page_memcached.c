@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Keys: "s" format version, what ("r" root, "c" code page, "s" string page, "m" marker, "l" lease), ":" module hash in
+ * base64url; pages add ":" generation in base64url ":" number in hex. Markers have a version of their own, which stays:
+ * an invalidation reaches processes of every version, and those of an older one after a rollback. Root, marker and
+ * lease of a module are on one server, its pages are spread over all.
+ */
+#include <config.h>
+
+#include "cache/page_memcached.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/metrics.h"
+#include "base/put.h"
+#include "base/random.h"
+#include "base/varint.h"
+#include "map/value.h"
+
+enum { MARKER_VERSION = 1 }; /* of its eight bytes */
+enum { MARKER_SECONDS = 30 * 86400 - 60, PAGES_OUTLIVE = 3600, STORE_TRIES = 10, STORE_PAUSE_MS = 150 };
+
+/* Up to the module. */
+static uint8_t *put_module(struct mc_key *key, unsigned version, char what, const struct module_hash *hash)
+{
+	uint8_t *at = put_decimal(PUT((uint8_t *)key->text, "s"), version);
+	at = PUT(put_text(at, &what, 1), ":");
+	return at + base64url((char *)at, hash->bytes, sizeof hash->bytes);
+}
+
+static void end_key(struct mc_key *key, uint8_t *end)
+{
+	*end = 0;
+	key->len = (uint8_t)(end - (uint8_t *)key->text);
+}
+
+static void module_key(struct mc_key *key, char what, const struct module_hash *hash)
+{
+	end_key(key, put_module(key, what == 'm' ? MARKER_VERSION : OFFMAP_VERSION, what, hash));
+	key->route = get_u64(hash->bytes + 8);
+}
+
+static void page_key(
+        struct mc_key *key, const struct module_hash *hash, uint64_t generation, uint8_t kind, uint32_t number)
+{
+	uint8_t bytes[8];
+	put_u64(bytes, generation);
+	uint8_t *at = PUT(put_module(key, OFFMAP_VERSION, kind == PAGE_CODE ? 'c' : 's', hash), ":");
+	at += base64url((char *)at, bytes, sizeof bytes);
+	end_key(key, put_hex(PUT(at, ":"), number));
+	key->route = checksum(hash->bytes, sizeof hash->bytes, key->text, key->len);
+}
+
+/* ---- roots and markers ---- */
+
+/* The keys that may be asked for each module; those not wanted are left out. */
+enum { ASK_MARKER, ASK_ROOT, ASK_LEASE, ASK_KINDS };
+struct roots {
+	struct mac *mac;
+	struct root_get *roots;
+	const size_t *index; /* for each get: ASK_KINDS times its index in roots, plus what it asks for */
+};
+
+static void found_root(void *arg, size_t at, const uint8_t *value, size_t len, uint64_t cas)
+{
+	struct roots *r = arg;
+	struct root_get *g = &r->roots[r->index[at] / ASK_KINDS];
+	size_t kind = r->index[at] % ASK_KINDS;
+	(void)cas;
+	if (kind == ASK_MARKER && len == 8)
+		g->marker = get_u64(value);
+	if (kind == ASK_LEASE)
+		g->leased = true;
+	if (kind != ASK_ROOT)
+		return;
+	struct value_id id = {*g->hash, 0, 0, PAGE_ROOT};
+	struct page *p = NULL;
+	offmap_free(g->map);
+	g->map = NULL;
+	enum err err = value_decode(value, len, &id, r->mac, &p);
+	if (!err)
+		err = offmap_root_decode(p->bytes, p->len, &g->map);
+	if (err == ERR_CORRUPT)
+		metric_add(M_PAGES_INVALID, 1);
+	page_unref(p);
+}
+
+void page_memcached_roots(struct mc_client *c, struct root_get *roots, size_t count, int64_t deadline)
+{
+	static const char letters[ASK_KINDS] = {'m', 'r', 'l'};
+	struct mc_get *gets = calloc(ASK_KINDS * count + 1, sizeof *gets);
+	size_t *index = calloc(ASK_KINDS * count + 1, sizeof *index), n = 0;
+	for (size_t i = 0; i < count; i++) {
+		roots[i].reached = roots[i].leased = false;
+		roots[i].marker = 0;
+		roots[i].map = NULL;
+	}
+	if (!gets || !index)
+		goto out;
+	for (size_t i = 0; i < ASK_KINDS * count; i++) {
+		const struct root_get *g = &roots[i / ASK_KINDS];
+		size_t kind = i % ASK_KINDS;
+		if ((kind == ASK_ROOT && !g->want_root) || (kind == ASK_LEASE && !g->want_lease))
+			continue;
+		module_key(&gets[n].key, letters[kind], g->hash);
+		index[n++] = i;
+	}
+	mc_multiget(c, gets, n, deadline, found_root, &(struct roots){mc_mac(c), roots, index});
+	for (size_t i = 0; i < n; i++)
+		if (index[i] % ASK_KINDS == ASK_MARKER)
+			roots[index[i] / ASK_KINDS].reached = gets[i].status != MC_DOWN;
+	for (size_t i = 0; i < count; i++)
+		if (roots[i].map && (!roots[i].reached || roots[i].map->marker != roots[i].marker)) {
+			offmap_free(roots[i].map); /* stored by a load that began before the module was invalidated */
+			roots[i].map = NULL;
+		}
+out:
+	free(gets);
+	free(index);
+}
+
+/* ---- pages ---- */
+
+/* The gets of one call, and their results. */
+struct pages {
+	struct mac *mac;
+	struct page_get *pages;
+	uint64_t most, bytes; /* of pages that may yet be taken; received */
+	bool more;            /* than may be taken */
+};
+
+static void found_page(void *arg, size_t at, const uint8_t *value, size_t len, uint64_t cas)
+{
+	struct pages *p = arg;
+	struct page_get *g = &p->pages[at];
+	struct value_id id = {g->module->hash, g->module->map->generation, g->number, g->kind};
+	(void)cas;
+	p->bytes += len;
+	if (g->page || p->more)
+		return;
+	enum err err = value_decode(value, len, &id, p->mac, &g->page);
+	if (!err && !offmap_is_page(g->module->map, g->page, g->number)) {
+		page_unref(g->page);
+		g->page = NULL;
+		err = ERR_CORRUPT;
+	}
+	if (err == ERR_CORRUPT)
+		metric_add(M_PAGES_INVALID, 1);
+	if (err)
+		return;
+	if ((p->more = g->page->len > p->most)) {
+		page_unref(g->page);
+		g->page = NULL;
+		return;
+	}
+	p->most -= g->page->len;
+}
+
+bool page_memcached_pages(
+        struct mc_client *c, struct page_get *pages, size_t count, uint64_t most, int64_t deadline, uint64_t *bytes)
+{
+	struct pages all = {mc_mac(c), pages, most, 0, false};
+	struct mc_get *gets = calloc(count + 1, sizeof *gets);
+	for (size_t i = 0; i < count; i++) {
+		pages[i].page = NULL;
+		if (gets)
+			page_key(&gets[i].key, &pages[i].module->hash, pages[i].module->map->generation, pages[i].kind,
+			        pages[i].number);
+	}
+	if (gets)
+		mc_multiget(c, gets, count, deadline, found_page, &all);
+	*bytes = all.bytes;
+	free(gets);
+	return !all.more;
+}
+
+/* ---- markers and leases ---- */
+
+enum mc_status page_memcached_invalidate(struct mc_client *c, const struct module_hash *hash)
+{
+	struct mc_key marker, root, lease;
+	uint8_t value[8];
+	module_key(&marker, 'm', hash);
+	module_key(&root, 'r', hash);
+	module_key(&lease, 'l', hash);
+	put_u64(value, random_u64());
+	enum mc_status status = mc_set(c, &marker, value, sizeof value, MARKER_SECONDS);
+	if (status != MC_OK)
+		return MC_DOWN;
+	/* If the root cannot be deleted, it still has the old marker, so nobody believes it. */
+	mc_delete(c, &root);
+	/* a new load must not wait for one that still loads or stores the old file */
+	mc_delete(c, &lease);
+	return MC_OK;
+}
+
+enum mc_status page_memcached_lease(struct mc_client *c, const struct module_hash *hash, uint64_t token)
+{
+	struct mc_key key;
+	uint8_t value[8];
+	module_key(&key, 'l', hash);
+	put_u64(value, token);
+	return mc_add(c, &key, value, sizeof value, LEASE_SECONDS);
+}
+
+static enum mc_status replace_lease(struct mc_client *c, const struct module_hash *hash, uint64_t token, bool release)
+{
+	struct mc_key key;
+	uint8_t value[8];
+	module_key(&key, 'l', hash);
+	put_u64(value, token);
+	return release ? mc_release(c, &key, value, sizeof value)
+	               : mc_renew(c, &key, value, sizeof value, LEASE_SECONDS);
+}
+
+enum mc_status page_memcached_lease_renew(
+        struct mc_client *c, const struct module_hash *hash, uint64_t token, uint64_t marker)
+{
+	enum mc_status status = replace_lease(c, hash, token, false);
+	if (status != MC_MISSING)
+		return status;
+	status = page_memcached_lease(c, hash, token);
+	if (status != MC_OK)
+		return status;
+	/* An invalidation deletes the lease, after it has put its marker. */
+	struct root_get g = {.hash = hash};
+	page_memcached_roots(c, &g, 1, INT64_MAX);
+	if (g.reached && g.marker == marker)
+		return MC_OK;
+	page_memcached_lease_release(c, hash, token);
+	return g.reached ? MC_MISSING : MC_DOWN;
+}
+
+void page_memcached_lease_release(struct mc_client *c, const struct module_hash *hash, uint64_t token)
+{
+	if (replace_lease(c, hash, token, true) == MC_EXISTS) /* it may have been renewed meanwhile */
+		replace_lease(c, hash, token, true);
+}
+
+/* ---- storing ---- */
+
+struct storing {
+	struct mc_client *client;
+	const struct module *module;
+	const struct store_options *options;
+	const struct store_source *source;
+	struct buffer value;
+	uint64_t *total;
+};
+
+static enum mc_status store_value(
+        struct storing *s, const struct mc_key *key, const struct value_id *id, const struct page *p, uint32_t expire)
+{
+	if (value_encode(&s->value, id, p, s->options->codec, mc_mac(s->client)))
+		return MC_DOWN;
+	/* memcached counts key, value and some 60 bytes of its own against its limit */
+	if (s->value.len + key->len + 64 > s->options->item_max)
+		return MC_TOO_LARGE;
+	enum mc_status status = mc_set(s->client, key, s->value.data, s->value.len, expire);
+	/* one slow answer from a busy server should not cost the whole map */
+	for (unsigned i = 0; i < STORE_TRIES && status == MC_DOWN && s->source->go_on(s->source->arg); i++) {
+		nanosleep(&(struct timespec){0, STORE_PAUSE_MS * MS}, NULL);
+		status = mc_set(s->client, key, s->value.data, s->value.len, expire);
+	}
+	if (status == MC_OK) {
+		*s->total += s->value.len;
+		metric_add(M_PAGES_STORED, 1);
+	}
+	return status;
+}
+
+static enum mc_status store_pages(struct storing *s, enum page_kind kind, uint32_t count, const uint32_t *order)
+{
+	const struct offmap *map = s->module->map;
+	for (uint32_t i = 0; i < count; i++) {
+		struct mc_key key;
+		struct value_id id = {s->module->hash, map->generation, order ? order[i] : i, (uint8_t)kind};
+		struct page *p =
+		        s->source->go_on(s->source->arg) ? s->source->page(s->source->arg, kind, id.number) : NULL;
+		if (!p)
+			return MC_DOWN;
+		page_key(&key, &id.module, id.generation, id.kind, id.number);
+		enum mc_status status =
+		        store_value(s, &key, &id, p, s->options->expire ? s->options->expire + PAGES_OUTLIVE : 0);
+		page_unref(p);
+		if (status != MC_OK)
+			return status;
+	}
+	return MC_OK;
+}
+
+bool page_memcached_reachable(struct mc_client *c, const struct module_hash *hash)
+{
+	struct mc_key key;
+	module_key(&key, 'r', hash);
+	return mc_reachable(c, key.route);
+}
+
+enum mc_status page_memcached_store(struct mc_client *c, const struct module *m, const struct store_options *options,
+        const struct store_source *source, uint64_t *bytes)
+{
+	struct storing s = {.client = c, .module = m, .options = options, .source = source, .total = bytes};
+	struct mc_key key;
+	struct value_id id = {m->hash, 0, 0, PAGE_ROOT};
+	struct page *root = NULL;
+	*bytes = 0;
+	buffer_init(&s.value, SIZE_MAX);
+	enum mc_status status = store_pages(&s, PAGE_STRINGS, m->map->string_count, NULL);
+	if (status == MC_OK)
+		status = store_pages(&s, PAGE_CODE, m->map->code_count, source->code_order);
+	if (status == MC_OK && (!(root = offmap_root_encode(m->map)) || !source->go_on(source->arg)))
+		status = MC_DOWN;
+	if (status == MC_OK) {
+		module_key(&key, 'r', &m->hash);
+		status = store_value(&s, &key, &id, root, options->expire);
+	}
+	page_unref(root);
+	buffer_release(&s.value);
+	return status;
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Roots, pages, markers and leases in memcached: their keys, and the checks before a value is believed. */
+#ifndef CACHE_PAGE_MEMCACHED_H
+#define CACHE_PAGE_MEMCACHED_H
+
+#include "cache/memcached.h"
+#include "cache/page_cache.h"
+
+/* A module's invalidation marker and, if wanted, its root, and whether anybody has a lease on it. */
+struct root_get {
+	const struct module_hash *hash;
+	bool want_root, want_lease;
+	/* out */
+	bool reached;    /* its server did not fail; otherwise marker means nothing */
+	uint64_t marker; /* 0: none */
+	bool leased;
+	struct offmap *map; /* the root if it is there, complete, and has this marker; owned by the caller */
+};
+/* Gets them all in one multiget, which ends at the deadline (clock_now()). */
+void page_memcached_roots(struct mc_client *c, struct root_get *gets, size_t count, int64_t deadline);
+
+struct page_get {
+	struct module *module;
+	uint32_t number;
+	uint8_t kind;      /* PAGE_CODE or PAGE_STRINGS */
+	struct page *page; /* out: raw, with a reference for the caller; NULL: missing */
+};
+/* The same for pages, of up to `most` bytes in all; false: there were more, and the rest is missing. *bytes: received
+ * from memcached. */
+bool page_memcached_pages(
+        struct mc_client *c, struct page_get *gets, size_t count, uint64_t most, int64_t deadline, uint64_t *bytes);
+
+/* Puts a new marker and deletes the root, in this order. */
+enum mc_status page_memcached_invalidate(struct mc_client *c, const struct module_hash *hash);
+
+/* A lease: whoever holds it loads the module and stores it, for all hosts. */
+enum { LEASE_SECONDS = 3 };
+enum mc_status page_memcached_lease(struct mc_client *c, const struct module_hash *hash, uint64_t token);
+/* A lease that ran out because its holder was held up is taken again, unless somebody else has it or the module's
+ * marker has changed: then MC_EXISTS or MC_MISSING. */
+enum mc_status page_memcached_lease_renew(
+        struct mc_client *c, const struct module_hash *hash, uint64_t token, uint64_t marker);
+void page_memcached_lease_release(struct mc_client *c, const struct module_hash *hash, uint64_t token);
+
+/* Whether the module's server answered lately. */
+bool page_memcached_reachable(struct mc_client *c, const struct module_hash *hash);
+
+struct store_options {
+	enum page_codec codec;
+	uint64_t item_max; /* of the servers; a map with a larger value is not stored at all */
+	uint32_t expire;   /* seconds until the root expires; pages live a little longer */
+};
+/* Supplies the pages to store. */
+struct store_source {
+	struct page *(*page)(void *arg, enum page_kind kind, uint32_t number); /* with a reference; NULL gives up */
+	bool (*go_on)(void *arg);   /* called before each value; false gives up */
+	const uint32_t *code_order; /* numbers of the code pages in the order to store them; NULL: ascending */
+	void *arg;
+};
+/* Writes all string pages, all code pages, then the root. Gives up if a value is refused for about 2 seconds. *bytes:
+ * of all values. */
+enum mc_status page_memcached_store(struct mc_client *c, const struct module *m, const struct store_options *options,
+        const struct store_source *source, uint64_t *bytes);
+
+#endif

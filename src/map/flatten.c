@@ -1,0 +1,577 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Flattening turns the line and INLINE records of one function into segments that do not overlap, each with a line, a
+ * file and a node in a tree of inlined calls.
+ *
+ * INLINE ranges are swept by address. active[d] is the range of depth d that covers the position. The chain is the
+ * longest run of depths from 0 that all cover it (docs: "at each depth from 0 the INLINE that covers, until none
+ * does"), so a range whose parent has not started stays in active[] and joins the chain when the parent starts. A node
+ * is one INLINE record under one parent node: the same record may be under several parents.
+ */
+#include <config.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "map/flat.h"
+#include "map/offmap.h"
+
+struct active_range {
+	uint64_t end;
+	uint32_t record;
+};
+
+struct chain_link {
+	uint64_t end; /* the lowest end in the chain up to here */
+	uint32_t node;
+};
+
+/* The first node made for a record. */
+struct first_node {
+	uint32_t parent, node; /* 0: none yet */
+};
+
+/* (record, parent) -> node, for a record's further nodes. */
+struct memo_entry {
+	uint32_t record, parent, node; /* 0: free */
+};
+
+enum { MEMO_LEAST = 64 };
+
+struct flattener {
+	struct active_range *active;
+	struct chain_link *chain;
+	uint32_t depth_cap, chain_cap;
+	uint64_t *keys, *keys_spare; /* start << 32 | index of a range */
+	uint32_t keys_cap, spare_cap;
+	struct line_record *breaks; /* disjoint lines */
+	uint32_t breaks_cap;
+	struct inline_range *ranges; /* ranges, disjoint within each depth */
+	uint32_t ranges_cap;
+	uint32_t *stack;
+	uint32_t stack_cap;
+	struct first_node *first; /* by record */
+	uint32_t first_cap;
+	struct memo_entry *memo;
+	uint32_t memo_cap;
+	uint32_t memo_size, memo_count; /* for this function: size is a power of two, at least half of it free */
+};
+
+/* Ranges ascending by start. */
+struct ordered {
+	const struct inline_range *ranges;
+	const uint64_t *keys; /* their order; NULL: as stored */
+	uint32_t count;
+};
+
+enum sweep_end { SWEEP_NO_MEMORY, SWEEP_DONE, SWEEP_OVERLAP, SWEEP_TOO_MUCH };
+
+struct flattener *flattener_new(void)
+{
+	return calloc(1, sizeof(struct flattener));
+}
+
+void flattener_free(struct flattener *f)
+{
+	if (!f)
+		return;
+	free(f->active);
+	free(f->chain);
+	free(f->keys);
+	free(f->keys_spare);
+	free(f->breaks);
+	free(f->ranges);
+	free(f->stack);
+	free(f->first);
+	free(f->memo);
+	free(f);
+}
+
+uint64_t flattener_bytes(const struct flattener *f)
+{
+	return sizeof *f + f->depth_cap * (uint64_t)sizeof *f->active + f->chain_cap * (uint64_t)sizeof *f->chain +
+	       ((uint64_t)f->keys_cap + f->spare_cap) * sizeof *f->keys + f->breaks_cap * (uint64_t)sizeof *f->breaks +
+	       f->ranges_cap * (uint64_t)sizeof *f->ranges + f->stack_cap * (uint64_t)sizeof *f->stack +
+	       f->first_cap * (uint64_t)sizeof *f->first + f->memo_cap * (uint64_t)sizeof *f->memo;
+}
+
+void func_records_release(struct func_records *r)
+{
+	free(r->lines);
+	free(r->inlines);
+	free(r->ranges);
+	*r = (struct func_records){0};
+}
+
+uint64_t func_records_bytes(const struct func_records *r)
+{
+	return (uint64_t)r->line_cap * sizeof *r->lines + (uint64_t)r->inline_cap * sizeof *r->inlines +
+	       (uint64_t)r->range_cap * sizeof *r->ranges;
+}
+
+void flat_free(struct flat *f)
+{
+	if (!f)
+		return;
+	free(f->name);
+	free(f->nodes);
+	free(f->segments);
+	free(f);
+}
+
+uint64_t flat_bytes(const struct flat *f)
+{
+	enum { BESIDE = 64 };
+	return sizeof *f + BESIDE + f->name_cap + (uint64_t)f->node_cap * sizeof *f->nodes +
+	       (uint64_t)f->segment_cap * sizeof *f->segments;
+}
+
+bool flat_set_name(struct flat *f, const char *name, uint32_t len)
+{
+	if (len > f->name_cap || !f->name) {
+		char *grown = realloc(f->name, (size_t)len + 1);
+		if (!grown)
+			return false;
+		f->name = grown;
+		f->name_cap = len;
+	}
+	if (len)
+		memcpy(f->name, name, len);
+	f->name_len = len;
+	f->name_external = f->name_page = 0;
+	return true;
+}
+
+bool flat_reserve_segments(struct flat *f, uint32_t count)
+{
+	return array_reserve(&f->segments, &f->segment_cap, count, sizeof *f->segments);
+}
+
+bool flat_reserve_nodes(struct flat *f, uint32_t count)
+{
+	return array_reserve(&f->nodes, &f->node_cap, count + 1, sizeof *f->nodes);
+}
+
+/* ---- lines ---- */
+
+/* Orders indices of lines by start, then by place in the file. */
+static int line_order(const void *a, const void *b, void *lines)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+	const struct line_record *l = lines;
+	if (l[x].start != l[y].start)
+		return l[x].start < l[y].start ? -1 : 1;
+	return (x > y) - (x < y);
+}
+
+static bool add_break(struct flattener *f, uint32_t count, uint64_t start, const struct line_record *l)
+{
+	if (!array_reserve(&f->breaks, &f->breaks_cap, count + 1, sizeof *f->breaks))
+		return false;
+	f->breaks[count] = (struct line_record){start, 0, l->line, l->file};
+	return true;
+}
+
+/* Pushes lines order[0..n), which start at one address, without those that can never be on top. The first in the file
+ * ends up on top. */
+static uint32_t push_lines(uint32_t *stack, const struct line_record *lines, const uint32_t *order, uint32_t n)
+{
+	uint32_t kept = 0;
+	uint64_t covered = lines[order[0]].start;
+	for (uint32_t k = 0; k < n; k++)
+		if (lines[order[k]].end > covered) {
+			covered = lines[order[k]].end;
+			stack[kept++] = order[k];
+		}
+	for (uint32_t k = 0; k < kept / 2; k++) {
+		uint32_t swap = stack[k];
+		stack[k] = stack[kept - 1 - k];
+		stack[kept - 1 - k] = swap;
+	}
+	return kept;
+}
+
+/* Resolves overlaps: of the records that cover an address the one with the greatest start wins, then the first in the
+ * file; where none covers, the last one that started. Leaves disjoint breaks, each valid up to the next. False if out
+ * of memory. */
+static bool break_lines(struct flattener *f, const struct func_records *r, uint32_t *count)
+{
+	struct line_record *lines = r->lines;
+	uint32_t n = r->line_count, depth = 0, group = 0, end;
+	if (!array_reserve(&f->stack, &f->stack_cap, 2 * n, sizeof *f->stack))
+		return false;
+	uint32_t *order = f->stack + n; /* the stack itself needs at most n */
+	for (uint32_t i = 0; i < n; i++)
+		order[i] = i;
+	qsort_r(order, n, sizeof *order, line_order, lines);
+	*count = 0;
+	for (; group < n; group = end) {
+		uint64_t cursor = lines[order[group]].start, to = UINT64_MAX;
+		for (end = group; end < n && lines[order[end]].start == cursor; end++)
+			;
+		depth += push_lines(f->stack + depth, lines, order + group, end - group);
+		if (end < n)
+			to = lines[order[end]].start;
+		while (cursor < to) {
+			while (depth && lines[f->stack[depth - 1]].end <= cursor)
+				depth--;
+			const struct line_record *l = &lines[depth ? f->stack[depth - 1] : order[group]];
+			if (!add_break(f, (*count)++, cursor, l))
+				return false;
+			cursor = depth && l->end < to ? l->end : to;
+		}
+	}
+	return true;
+}
+
+/* ---- inline ranges ---- */
+
+/* Sorts keys by their upper 32 bits, stably: few by insertion, many by a radix sort over the bits in use. */
+static bool sort_keys(struct flattener *f, uint32_t n, uint64_t highest)
+{
+	uint64_t *keys = f->keys;
+	if (n <= 48) {
+		for (uint32_t i = 1; i < n; i++) {
+			uint64_t k = keys[i];
+			uint32_t j = i;
+			for (; j && keys[j - 1] > k; j--)
+				keys[j] = keys[j - 1];
+			keys[j] = k;
+		}
+		return true;
+	}
+	if (!array_reserve(&f->keys_spare, &f->spare_cap, n, sizeof *f->keys_spare))
+		return false;
+	uint64_t *from = f->keys, *to = f->keys_spare;
+	for (unsigned shift = 32; shift < 64 && highest >> shift; shift += 8) {
+		uint32_t counts[256] = {0}, at = 0;
+		for (uint32_t i = 0; i < n; i++)
+			counts[from[i] >> shift & 255]++;
+		for (unsigned i = 0; i < 256; i++) {
+			uint32_t c = counts[i];
+			counts[i] = at;
+			at += c;
+		}
+		for (uint32_t i = 0; i < n; i++)
+			to[counts[from[i] >> shift & 255]++] = from[i];
+		uint64_t *swap = from;
+		from = to;
+		to = swap;
+	}
+	if (from != f->keys) {
+		memcpy(f->keys, from, n * sizeof *from);
+	}
+	return true;
+}
+
+static int range_order(const void *a, const void *b)
+{
+	const struct inline_range *x = a, *y = b;
+	if (x->start != y->start)
+		return x->start < y->start ? -1 : 1;
+	return (x->record > y->record) - (x->record < y->record);
+}
+
+static bool order_ranges(struct flattener *f, struct func_records *r, struct ordered *out)
+{
+	struct inline_range *ranges = r->ranges;
+	uint64_t highest = 0;
+	bool sorted = true;
+	*out = (struct ordered){ranges, NULL, r->range_count};
+	for (uint32_t i = 0; i < r->range_count; i++) {
+		sorted = sorted && (!i || ranges[i].start >= ranges[i - 1].start);
+		highest |= ranges[i].start;
+	}
+	if (sorted)
+		return true;
+	if (highest >> 32) {
+		qsort(ranges, r->range_count, sizeof *ranges, range_order);
+		return true;
+	}
+	if (!array_reserve(&f->keys, &f->keys_cap, r->range_count, sizeof *f->keys))
+		return false;
+	for (uint32_t i = 0; i < r->range_count; i++)
+		f->keys[i] = ranges[i].start << 32 | i;
+	out->keys = f->keys;
+	return sort_keys(f, r->range_count, highest << 32);
+}
+
+/* A heap of indices into ranges; the first record in the file is on top. */
+static void heap_push(uint32_t *heap, uint32_t n, const struct inline_range *ranges, uint32_t v)
+{
+	for (; n && ranges[heap[(n - 1) / 2]].record > ranges[v].record; n = (n - 1) / 2)
+		heap[n] = heap[(n - 1) / 2];
+	heap[n] = v;
+}
+
+static void heap_pop(uint32_t *heap, uint32_t n, const struct inline_range *ranges)
+{
+	uint32_t v = heap[--n], at = 0;
+	for (uint32_t child; (child = 2 * at + 1) < n; at = child) {
+		if (child + 1 < n && ranges[heap[child + 1]].record < ranges[heap[child]].record)
+			child++;
+		if (ranges[v].record <= ranges[heap[child]].record)
+			break;
+		heap[at] = heap[child];
+	}
+	heap[at] = v;
+}
+
+static int depth_order(const void *a, const void *b)
+{
+	const struct inline_range *x = a, *y = b;
+	if (x->depth != y->depth)
+		return x->depth < y->depth ? -1 : 1;
+	return range_order(a, b);
+}
+
+static bool add_range(
+        struct flattener *f, uint32_t *count, uint64_t start, uint64_t end, const struct inline_range *from)
+{
+	if (*count && f->ranges[*count - 1].record == from->record && f->ranges[*count - 1].end == start) {
+		f->ranges[*count - 1].end = end;
+		return true;
+	}
+	if (!array_reserve(&f->ranges, &f->ranges_cap, *count + 1, sizeof *f->ranges))
+		return false;
+	f->ranges[(*count)++] = (struct inline_range){start, end, from->record, from->depth};
+	return true;
+}
+
+/* Resolves overlaps within a depth: of several ranges that cover an address the first in the file wins. Leaves
+ * f->ranges disjoint in each depth and ascending by start. False if out of memory. */
+static bool part_ranges(struct flattener *f, struct func_records *r, uint32_t *count)
+{
+	struct inline_range *in = r->ranges;
+	uint32_t n = r->range_count, end;
+	*count = 0;
+	if (!array_reserve(&f->stack, &f->stack_cap, n, sizeof *f->stack))
+		return false;
+	qsort(in, n, sizeof *in, depth_order);
+	for (uint32_t i = 0; i < n; i = end) {
+		uint32_t depth = in[i].depth, heap = 0;
+		uint64_t cursor = 0;
+		for (end = i; end < n && in[end].depth == depth; end++)
+			;
+		for (uint32_t k = i; k <= end; k++) {
+			uint64_t to = k < end ? in[k].start : UINT64_MAX;
+			while (heap && cursor < to) {
+				const struct inline_range *top = &in[f->stack[0]];
+				if (top->end <= cursor) {
+					heap_pop(f->stack, heap--, in);
+					continue;
+				}
+				uint64_t stop = top->end < to ? top->end : to;
+				if (!add_range(f, count, cursor, stop, top))
+					return false;
+				cursor = stop;
+			}
+			cursor = to;
+			if (k < end)
+				heap_push(f->stack, heap++, in, k);
+		}
+	}
+	qsort(f->ranges, *count, sizeof *f->ranges, range_order);
+	return true;
+}
+
+/* ---- the sweep ---- */
+
+static uint32_t memo_place(uint32_t record, uint32_t parent, uint32_t size)
+{
+	return (record * 0x9e3779b1u ^ parent * 0x85ebca6bu) & (size - 1);
+}
+
+static bool memo_grow(struct flattener *f)
+{
+	uint32_t size = f->memo_size ? 2 * f->memo_size : MEMO_LEAST;
+	struct memo_entry *memo = calloc(size, sizeof *memo);
+	if (!memo)
+		return false;
+	for (uint32_t i = 0; i < f->memo_size; i++)
+		if (f->memo[i].node) {
+			uint32_t at = memo_place(f->memo[i].record, f->memo[i].parent, size);
+			while (memo[at].node)
+				at = (at + 1) & (size - 1);
+			memo[at] = f->memo[i];
+		}
+	free(f->memo);
+	f->memo = memo;
+	f->memo_cap = f->memo_size = size;
+	return true;
+}
+
+/* Returns the new node; 0 if out of memory. */
+static uint32_t add_node(const struct func_records *r, struct flat *out, uint32_t record, uint32_t parent)
+{
+	if (out->node_count + 1 >= out->node_cap && !flat_reserve_nodes(out, out->node_count + 1))
+		return 0;
+	const struct inline_record *i = &r->inlines[record];
+	uint32_t node = ++out->node_count;
+	out->nodes[node] = (struct flat_node){
+	        parent, parent ? out->nodes[parent].depth + 1 : 1, i->origin, i->call_file, i->call_line};
+	return node;
+}
+
+/* Like find_node, for a record that has a first node under another parent. */
+static uint32_t find_further_node(
+        struct flattener *f, const struct func_records *r, struct flat *out, uint32_t record, uint32_t parent)
+{
+	if (2 * (f->memo_count + 1) > f->memo_size && !memo_grow(f))
+		return 0;
+	uint32_t at = memo_place(record, parent, f->memo_size);
+	for (; f->memo[at].node; at = (at + 1) & (f->memo_size - 1))
+		if (f->memo[at].record == record && f->memo[at].parent == parent)
+			return f->memo[at].node;
+	uint32_t node = add_node(r, out, record, parent);
+	if (!node)
+		return 0;
+	f->memo[at] = (struct memo_entry){record, parent, node};
+	f->memo_count++;
+	return node;
+}
+
+/* The node of a record under a parent, made if new; 0 if out of memory. */
+static inline uint32_t find_node(
+        struct flattener *f, const struct func_records *r, struct flat *out, uint32_t record, uint32_t parent)
+{
+	struct first_node *first = &f->first[record];
+	if (!first->node)
+		*first = (struct first_node){parent, add_node(r, out, record, parent)};
+	return first->parent == parent ? first->node : find_further_node(f, r, out, record, parent);
+}
+
+static bool add_segment(struct flat *out, uint64_t start, uint32_t node, uint32_t line, uint32_t file)
+{
+	if (!array_reserve(&out->segments, &out->segment_cap, out->segment_count + 1, sizeof *out->segments))
+		return false;
+	out->segments[out->segment_count++] = (struct flat_segment){start, node, line, file};
+	return true;
+}
+
+static inline const struct inline_range *range_at(const struct ordered *o, uint32_t i)
+{
+	return &o->ranges[o->keys ? (uint32_t)o->keys[i] : i];
+}
+
+/* How deep a chain can be: at most as deep as there are records, since every depth above must be filled. */
+static uint32_t count_depths(const struct func_records *r)
+{
+	return r->deepest < r->inline_count ? r->deepest + 1 : r->inline_count;
+}
+
+static enum sweep_end sweep_ranges(struct flattener *f, const struct func_records *r, const struct ordered *ordered,
+        const struct line_record *breaks, uint32_t break_count, struct flat *out)
+{
+	uint32_t depths = ordered->count ? count_depths(r) : 0, chain = 0, at_range = 0, at_break = 0;
+	uint64_t steps = 1000000 + 100 * ((uint64_t)ordered->count + break_count), position = 0;
+	uint64_t next_break = break_count ? breaks->start : UINT64_MAX;
+	uint64_t next_range = ordered->count ? range_at(ordered, 0)->start : UINT64_MAX;
+	uint64_t chain_end = UINT64_MAX; /* lowest end in the chain whose last node is `node` */
+	uint32_t node = 0, line = 0, file = 0, last_node = 0, last_line = 0, last_file = 0;
+	if (!array_reserve(&f->active, &f->depth_cap, depths + 1, sizeof *f->active) ||
+	        !array_reserve(&f->chain, &f->chain_cap, depths + 1, sizeof *f->chain))
+		return SWEEP_NO_MEMORY;
+	memset(f->active, 0, (depths + 1) * sizeof *f->active);
+	for (;;) {
+		uint32_t changed = UINT32_MAX;
+		while (next_break <= position) {
+			line = breaks[at_break].line;
+			file = breaks[at_break++].file;
+			next_break = at_break < break_count ? breaks[at_break].start : UINT64_MAX;
+		}
+		while (next_range <= position) {
+			const struct inline_range *g = range_at(ordered, at_range++);
+			uint32_t depth = g->depth;
+			next_range = at_range < ordered->count ? range_at(ordered, at_range)->start : UINT64_MAX;
+			if (depth >= depths)
+				continue;
+			if (f->active[depth].end > g->start)
+				return SWEEP_OVERLAP;
+			f->active[depth] = (struct active_range){g->end, g->record};
+			if (depth < changed)
+				changed = depth;
+		}
+		while (chain && f->chain[chain - 1].end <= position)
+			changed = --chain < changed ? chain : changed;
+		if (changed <= chain) {
+			node = changed ? f->chain[changed - 1].node : 0;
+			chain_end = changed ? f->chain[changed - 1].end : UINT64_MAX;
+			for (chain = changed; chain < depths && f->active[chain].end > position; chain++) {
+				if (f->active[chain].end < chain_end)
+					chain_end = f->active[chain].end;
+				node = find_node(f, r, out, f->active[chain].record, node);
+				if (!node)
+					return SWEEP_NO_MEMORY;
+				if (out->node_count > OFFMAP_NODES_MAX || !steps--)
+					return SWEEP_TOO_MUCH;
+				f->chain[chain] = (struct chain_link){chain_end, node};
+			}
+		}
+		if (!out->segment_count || node != last_node || line != last_line || file != last_file) {
+			if (!add_segment(out, position, node, line, file))
+				return SWEEP_NO_MEMORY;
+			last_node = node;
+			last_line = line;
+			last_file = file;
+		}
+		uint64_t next = out->size;
+		if (next_break < next)
+			next = next_break;
+		if (next_range < next)
+			next = next_range;
+		if (chain_end < next)
+			next = chain_end;
+		if (next >= out->size)
+			return SWEEP_DONE;
+		position = next;
+	}
+}
+
+static bool begin_function(struct flattener *f, const struct func_records *r, struct flat *out)
+{
+	out->node_count = out->segment_count = 0;
+	if (!array_reserve(&f->first, &f->first_cap, r->inline_count, sizeof *f->first))
+		return false;
+	if (r->inline_count)
+		memset(f->first, 0, r->inline_count * sizeof *f->first);
+	/* drop a large function's table: the next function would have to clear it */
+	if (f->memo_count)
+		memset(f->memo, 0, f->memo_size * sizeof *f->memo);
+	f->memo_size = f->memo_cap < MEMO_LEAST ? f->memo_cap : MEMO_LEAST;
+	f->memo_count = 0;
+	return true;
+}
+
+bool flatten(struct flattener *f, struct func_records *r, struct flat *out)
+{
+	const struct line_record *breaks = r->lines;
+	uint32_t break_count = r->line_count;
+	struct ordered ordered;
+	if (!begin_function(f, r, out))
+		return false;
+	if (!out->size || (!break_count && !r->range_count))
+		return true;
+	if (!r->lines_sorted && break_count) {
+		if (!break_lines(f, r, &break_count))
+			return false;
+		breaks = f->breaks;
+	}
+	if (!order_ranges(f, r, &ordered))
+		return false;
+	enum sweep_end end = sweep_ranges(f, r, &ordered, breaks, break_count, out);
+	if (end == SWEEP_OVERLAP) {
+		if (!part_ranges(f, r, &ordered.count) || !begin_function(f, r, out))
+			return false;
+		ordered.ranges = f->ranges;
+		ordered.keys = NULL;
+		end = sweep_ranges(f, r, &ordered, breaks, break_count, out);
+	}
+	if (end == SWEEP_TOO_MUCH) {
+		ordered.count = 0;
+		end = begin_function(f, r, out) ? sweep_ranges(f, r, &ordered, breaks, break_count, out)
+		                                : SWEEP_NO_MEMORY;
+	}
+	return end == SWEEP_DONE;
+}

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <config.h>
+
+#include "map/offmap.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/search.h"
+#include "base/varint.h"
+
+struct page *page_new(enum page_kind kind, uint32_t len)
+{
+	struct page *p = malloc(sizeof *p + len);
+	if (!p)
+		return NULL;
+	atomic_init(&p->refs, 1);
+	atomic_init(&p->used, 1);
+	atomic_init(&p->index, NULL);
+	p->len = p->raw_len = len;
+	p->kind = (uint8_t)kind;
+	p->codec = CODEC_RAW;
+	return p;
+}
+
+void page_ref(struct page *p)
+{
+	atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);
+}
+
+void page_unref(struct page *p)
+{
+	if (!p || atomic_fetch_sub_explicit(&p->refs, 1, memory_order_acq_rel) != 1)
+		return;
+	free(atomic_load_explicit(&p->index, memory_order_relaxed));
+	free(p);
+}
+
+void offmap_free(struct offmap *m)
+{
+	if (!m)
+		return;
+	for (uint32_t i = 0; m->code && i < m->code_count; i++)
+		page_unref(m->code[i]);
+	for (uint32_t i = 0; m->strings && i < m->string_count; i++)
+		page_unref(m->strings[i]);
+	free(m->code);
+	free(m->strings);
+	free(m->code_first);
+	free(m->string_first);
+	free(m->code_file);
+	free(m);
+}
+
+/* The root: generation u64, marker u64, then varints: the counts, the code file, and the first address or id of each
+ * page as differences. */
+struct page *offmap_root_encode(const struct offmap *m)
+{
+	const uint64_t counts[] = {m->code_count, m->string_count, m->funcs, m->publics, m->lines, m->inlines,
+	        m->damaged, m->text_bytes, m->raw_bytes, m->code_file_len};
+	size_t room = 16 + VARINT_MAX * (sizeof counts / sizeof *counts + (size_t)m->code_count + m->string_count) +
+	              m->code_file_len;
+	uint8_t *bytes = room <= UINT32_MAX ? malloc(room) : NULL;
+	if (!bytes)
+		return NULL;
+	uint8_t *at = put_u64(put_u64(bytes, m->generation), m->marker);
+	for (unsigned i = 0; i < sizeof counts / sizeof *counts; i++)
+		at = varint_put(at, counts[i]);
+	if (m->code_file_len) {
+		memcpy(at, m->code_file, m->code_file_len);
+		at += m->code_file_len;
+	}
+	uint64_t last = 0;
+	for (uint32_t i = 0; i < m->code_count; last = m->code_first[i++])
+		at = varint_put(at, m->code_first[i] - last);
+	last = 0;
+	for (uint32_t i = 0; i < m->string_count; last = m->string_first[i++])
+		at = varint_put(at, m->string_first[i] - last);
+	struct page *p = page_new(PAGE_ROOT, (uint32_t)(at - bytes));
+	if (p)
+		memcpy(p->bytes, bytes, p->len);
+	free(bytes);
+	return p;
+}
+
+/* Reads the lists of firsts, which must ascend. */
+static bool read_firsts(struct reader *r, struct offmap *m)
+{
+	uint64_t last = 0;
+	for (uint32_t i = 0; i < m->code_count; i++) {
+		uint64_t step = reader_varint(r);
+		if ((i && !step) || last + step < last)
+			return false;
+		m->code_first[i] = last += step;
+	}
+	last = 0;
+	for (uint32_t i = 0; i < m->string_count; i++) {
+		uint64_t step = reader_varint(r);
+		if (!step || step > UINT32_MAX || last + step > UINT32_MAX)
+			return false;
+		m->string_first[i] = (uint32_t)(last += step);
+	}
+	return !r->bad && r->at == r->end;
+}
+
+enum err offmap_root_decode(const uint8_t *bytes, size_t len, struct offmap **out)
+{
+	uint64_t counts[10];
+	*out = NULL;
+	if (len < 16)
+		return ERR_CORRUPT;
+	struct reader r = {bytes + 16, bytes + len, false};
+	for (unsigned i = 0; i < sizeof counts / sizeof *counts; i++)
+		counts[i] = reader_varint(&r);
+	uint64_t left = (uint64_t)(r.end - r.at);
+	/* each first takes at least one byte */
+	if (r.bad || counts[0] > left || counts[1] > left || counts[9] > left ||
+	        counts[0] + counts[1] + counts[9] > left)
+		return ERR_CORRUPT;
+	struct offmap *m = calloc(1, sizeof *m);
+	if (!m)
+		return ERR_NO_MEMORY;
+	*m = (struct offmap){.generation = get_u64(bytes),
+	        .marker = get_u64(bytes + 8),
+	        .code_count = (uint32_t)counts[0],
+	        .string_count = (uint32_t)counts[1],
+	        .funcs = counts[2],
+	        .publics = counts[3],
+	        .lines = counts[4],
+	        .inlines = counts[5],
+	        .damaged = counts[6],
+	        .text_bytes = counts[7],
+	        .raw_bytes = counts[8],
+	        .code_file_len = (uint32_t)counts[9]};
+	m->code = calloc(m->code_count + 1, sizeof *m->code);
+	m->strings = calloc(m->string_count + 1, sizeof *m->strings);
+	m->code_first = calloc(m->code_count + 1, sizeof *m->code_first);
+	m->string_first = calloc(m->string_count + 1, sizeof *m->string_first);
+	m->code_file = m->code_file_len ? malloc(m->code_file_len) : NULL;
+	if (!m->code || !m->strings || !m->code_first || !m->string_first || (m->code_file_len && !m->code_file)) {
+		offmap_free(m);
+		return ERR_NO_MEMORY;
+	}
+	if (m->code_file_len) {
+		memcpy(m->code_file, r.at, m->code_file_len);
+		r.at += m->code_file_len;
+	}
+	if (!read_firsts(&r, m)) {
+		offmap_free(m);
+		return ERR_CORRUPT;
+	}
+	*out = m;
+	return ERR_OK;
+}
+
+int64_t offmap_code_page(const struct offmap *m, uint64_t offset)
+{
+	return (int64_t)search_up_to(m->code_first, m->code_count, sizeof *m->code_first, 0, offset) - 1;
+}
+
+static bool is_page_up_to(const void *string_first, size_t i, uint64_t id)
+{
+	return ((const uint32_t *)string_first)[i] <= id;
+}
+
+int64_t offmap_string_page(const struct offmap *m, uint32_t id)
+{
+	return (int64_t)search_before(m->string_count, is_page_up_to, m->string_first, id) - 1;
+}
+
+bool offmap_is_page(const struct offmap *m, const struct page *p, uint32_t number)
+{
+	if (p->codec != CODEC_RAW || p->len < sizeof(uint64_t))
+		return false;
+	if (p->kind == PAGE_CODE)
+		return number < m->code_count && get_u64(p->bytes) == m->code_first[number];
+	return p->kind == PAGE_STRINGS && number < m->string_count && get_u32(p->bytes) == m->string_first[number];
+}

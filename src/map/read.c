@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <config.h>
+
+#include "map/read.h"
+
+#include <stdlib.h>
+#include <string.h>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
+uint32_t code_page_pieces(const struct page *p)
+{
+	if (p->kind != PAGE_CODE || p->codec != CODEC_RAW || p->len < CODE_HEADER)
+		return 0;
+	uint32_t pieces = get_u32(p->bytes + 8);
+	uint32_t codes = get_u32(p->bytes + 16), far = get_u32(p->bytes + 20), strings = get_u32(p->bytes + 12);
+	if (pieces > (p->len - CODE_HEADER) / CODE_ENTRY || codes > far || far > p->len || strings > far - codes)
+		return 0;
+	return pieces;
+}
+
+static uint64_t piece_address(const struct page *p, uint32_t index)
+{
+	return get_u64(p->bytes) + get_u32(p->bytes + CODE_HEADER + (size_t)CODE_ENTRY * index);
+}
+
+/* The last piece at or below an offset. There must be pieces, the first at or below it. Not search_before, which would
+ * also compare the first piece. */
+static uint32_t find_piece(const struct page *p, uint32_t pieces, uint64_t offset)
+{
+	uint32_t low = 0, high = pieces;
+	while (high - low > 1) {
+		uint32_t mid = low + (high - low) / 2;
+		if (piece_address(p, mid) <= offset)
+			low = mid;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+static uint32_t read_u32(struct reader *r)
+{
+	uint64_t v = reader_varint(r);
+	if (v > UINT32_MAX)
+		r->bad = true;
+	return (uint32_t)v;
+}
+
+bool piece_read(const struct page *p, uint32_t index, struct piece *out)
+{
+	uint32_t entry = get_u32(p->bytes + CODE_HEADER + (size_t)CODE_ENTRY * index + 4),
+	         codes = get_u32(p->bytes + 16);
+	uint32_t body = entry & ~PIECE_HAS_LINES;
+	if (body >= codes)
+		return false;
+	struct reader r = {p->bytes + body, p->bytes + codes, false};
+	uint64_t head = reader_varint(&r);
+	*out = (struct piece){.address = piece_address(p, index),
+	        .is_public = head & PIECE_PUBLIC,
+	        .has_lines = entry & PIECE_HAS_LINES};
+	out->size = reader_varint(&r);
+	out->from = head & PIECE_CONTINUED ? reader_varint(&r) : 0;
+	out->name = read_u32(&r);
+	out->covered = head & PIECE_WHOLE ? out->size - out->from : reader_varint(&r);
+	out->segments = head >> 3 > UINT32_MAX ? UINT32_MAX : (uint32_t)(head >> 3);
+	if (head & PIECE_WHOLE && out->from >= out->size)
+		return false;
+	if (out->segments) {
+		out->root_file = read_u32(&r);
+		out->root_line = read_u32(&r);
+		out->node_count = read_u32(&r);
+		if (out->node_count) {
+			uint64_t length = reader_varint(&r);
+			if (r.bad || length > (uint64_t)(r.end - r.at) || out->node_count > length)
+				return false;
+			out->nodes = (struct reader){r.at, r.at + length, false};
+			r.at += length;
+		}
+	}
+	out->rest = r;
+	return !r.bad;
+}
+
+bool piece_read_node(struct piece *p, struct piece_node *nodes, uint32_t index)
+{
+	struct reader *r = &p->nodes;
+	uint64_t up = reader_varint(r);
+	if (r->bad || up >> 1 == 0 || up >> 1 > index)
+		return false;
+	struct piece_node *n = &nodes[index];
+	n->parent = index - (uint32_t)(up >> 1);
+	n->origin = read_u32(r);
+	n->call_line = nodes[n->parent].line + (uint32_t)unzigzag(reader_varint(r));
+	n->call_file = up & 1 ? read_u32(r) : nodes[n->parent].file;
+	n->file = read_u32(r);
+	n->line = read_u32(r);
+	return !r->bad;
+}
+
+/* The state of a walk over segments. line = base line of the node + line_delta; file = own_file if has_file, else the
+ * node's base file. */
+struct segment_walk {
+	uint32_t node, highest, own_file;
+	bool has_file;
+	uint32_t line_delta; /* modulo 2^32, as all lines */
+	uint64_t size;       /* of the segment; 0 for the last one: up to the end of the piece */
+};
+
+static bool segment_next(struct reader *r, struct segment_walk *w)
+{
+	uint64_t head = reader_varint(r);
+	w->size = head >> 2;
+	switch (head & 3) {
+	case SEGMENT_SAME_NODE:
+		w->line_delta += (uint32_t)unzigzag(reader_varint(r));
+		return !r->bad;
+	case SEGMENT_NEW_NODE:
+		w->node = w->highest + read_u32(r);
+		w->line_delta = 0;
+		w->has_file = false;
+		break;
+	default:
+		w->node += (uint32_t)unzigzag(reader_varint(r));
+		w->line_delta = (uint32_t)unzigzag(reader_varint(r));
+		w->has_file = (head & 3) == SEGMENT_NODE_FILE;
+		if (w->has_file)
+			w->own_file = read_u32(r);
+	}
+	if (w->node > w->highest)
+		w->highest = w->node;
+	return !r->bad;
+}
+
+/* Adds up four sums of 16 bits. */
+static uint32_t fold(uint64_t sums)
+{
+	return (uint32_t)(sums & 0xffff) + (uint32_t)(sums >> 16 & 0xffff) + (uint32_t)(sums >> 32 & 0xffff) +
+	       (uint32_t)(sums >> 48);
+}
+
+/* Adds up the lengths of the data, which are the low seven bits of each code. Takes sixteen or eight at a time: a page
+ * has about a hundred codes, and every string needs their sum. */
+static uint32_t sum_lengths(const uint8_t *code, uint32_t count)
+{
+	static const uint64_t low7 = UINT64_C(0x007f007f007f007f);
+	uint32_t sum = 0, i = 0;
+#ifdef __SSE2__
+	__m128i low = _mm_set1_epi8(127), none = _mm_setzero_si128(), both = none;
+	for (; count - i >= 16; i += 16) {
+		__m128i lengths = _mm_and_si128(_mm_loadu_si128((const __m128i *)(const void *)(code + i)), low);
+		both = _mm_add_epi64(both, _mm_sad_epu8(lengths, none));
+	}
+	sum = (uint32_t)(_mm_cvtsi128_si64(both) + _mm_cvtsi128_si64(_mm_unpackhi_epi64(both, both)));
+#endif
+	while (count - i >= 8) {
+		/* stop before a sum of 16 bits can overflow */
+		uint32_t stop = count - i < 1024 ? count - i : 1024;
+		uint64_t sums = 0;
+		for (stop = i + stop / 8 * 8; i < stop; i += 8) {
+			uint64_t eight = get_u64(code + i);
+			sums += (eight & low7) + (eight >> 8 & low7);
+		}
+		sum += fold(sums);
+	}
+	for (; i < count; i++)
+		sum += code[i] & 127;
+	return sum;
+}
+
+bool page_string(const struct page *p, uint32_t index, struct offmap_string *out)
+{
+	uint32_t strings = get_u32(p->bytes + 12), codes = get_u32(p->bytes + 16), far = get_u32(p->bytes + 20), at;
+	const uint8_t *code = p->bytes + codes;
+	*out = (struct offmap_string){0};
+	if (!index)
+		return true;
+	if (index > strings)
+		return false;
+	at = sum_lengths(code, index - 1);
+	uint32_t len = code[index - 1] & 127;
+	const uint8_t *data = code + strings;
+	if ((uint64_t)codes + strings + at + len > far)
+		return false;
+	data += at;
+	if (code[index - 1] <= STRING_INLINE_MAX) {
+		*out = (struct offmap_string){.data = data, .len = len};
+		return true;
+	}
+	if (code[index - 1] == STRING_EXTERNAL) {
+		out->external = get_u32(data);
+		return out->external != 0;
+	}
+	if (code[index - 1] != STRING_FAR)
+		return false;
+	uint64_t start = (uint64_t)far + get_u32(data);
+	len = get_u16(data + 4);
+	if (start + len > p->len)
+		return false;
+	*out = (struct offmap_string){.data = p->bytes + start, .len = len};
+	return true;
+}
+
+/* Walks to the segment that holds `within` bytes from the start of the piece. */
+static bool find_segment(const struct piece *p, uint64_t within, struct segment_walk *out)
+{
+	struct segment_walk w = {0};
+	struct reader r = p->rest;
+	for (uint32_t i = 0; i < p->segments; i++) {
+		if (!segment_next(&r, &w))
+			return false;
+		if (!w.size || within < w.size) {
+			*out = w;
+			return true;
+		}
+		within -= w.size;
+	}
+	return false;
+}
+
+/* Follows the chain of inlined calls outwards from `node`. Fills answer->inlines, and leaves the call site within the
+ * function itself in answer->frame. */
+static enum err read_chain(const struct page *page, const struct piece_node *nodes, uint32_t node, struct arena *arena,
+        struct offmap_answer *answer)
+{
+	uint32_t count = 0, i = 0;
+	for (uint32_t n = node; n; n = nodes[n].parent)
+		count++;
+	answer->inlines = arena_alloc(arena, count * sizeof *answer->inlines);
+	if (!answer->inlines)
+		return ERR_NO_MEMORY;
+	answer->inline_count = count;
+	struct offmap_call *site = &answer->frame; /* first the innermost file and line */
+	for (uint32_t n = node; n; n = nodes[n].parent, i++) {
+		struct offmap_call *call = &answer->inlines[i];
+		if (!page_string(page, nodes[n].origin, &call->function))
+			return ERR_CORRUPT;
+		call->file = site->file;
+		call->line = site->line;
+		if (!page_string(page, nodes[n].call_file, &site->file))
+			return ERR_CORRUPT;
+		site->line = nodes[n].call_line;
+	}
+	return ERR_OK;
+}
+
+static enum err read_place(
+        const struct page *page, struct piece *p, uint64_t within, struct arena *arena, struct offmap_answer *answer)
+{
+	struct piece_node few[128], *nodes = few, *many = NULL;
+	struct segment_walk w;
+	enum err err = ERR_CORRUPT;
+	if (!find_segment(p, within, &w) || w.node > p->node_count)
+		return ERR_CORRUPT;
+	if (w.node >= sizeof few / sizeof *few && !(nodes = many = malloc((w.node + 1) * sizeof *nodes)))
+		return ERR_NO_MEMORY;
+	nodes[0] = (struct piece_node){.file = p->root_file, .line = p->root_line};
+	for (uint32_t i = 1; i <= w.node; i++)
+		if (!piece_read_node(p, nodes, i))
+			goto out;
+	if (!page_string(page, w.has_file ? w.own_file : nodes[w.node].file, &answer->frame.file))
+		goto out;
+	answer->frame.line = nodes[w.node].line + w.line_delta;
+	err = w.node ? read_chain(page, nodes, w.node, arena, answer) : ERR_OK;
+out:
+	free(many);
+	return err;
+}
+
+/* Finds the function at an offset. If one answers, p is its piece and *within the offset from the start of that piece.
+ */
+static enum err find_function(
+        const struct page *code, uint64_t offset, struct piece *p, uint64_t *within, struct offmap_answer *answer)
+{
+	uint32_t pieces = code_page_pieces(code);
+	*answer = (struct offmap_answer){0};
+	if (!pieces)
+		return ERR_CORRUPT;
+	if (offset < piece_address(code, 0))
+		return ERR_OK;
+	if (!piece_read(code, find_piece(code, pieces, offset), p))
+		return ERR_CORRUPT;
+	*within = offset - p->address;
+	if (p->covered && *within >= p->covered)
+		return ERR_OK;
+	if (!page_string(code, p->name, &answer->frame.function))
+		return ERR_CORRUPT;
+	answer->found = true;
+	answer->function_offset = p->from + *within;
+	answer->function_size = p->size;
+	answer->has_size = p->size || !p->is_public;
+	return ERR_OK;
+}
+
+enum err offmap_lookup_function(const struct page *code, uint64_t offset, struct offmap_answer *answer)
+{
+	struct piece p;
+	uint64_t within;
+	return find_function(code, offset, &p, &within, answer);
+}
+
+enum err offmap_lookup(const struct page *code, uint64_t offset, struct arena *arena, struct offmap_answer *answer)
+{
+	struct piece p;
+	uint64_t within;
+	enum err err = find_function(code, offset, &p, &within, answer);
+	return !err && answer->found && p.segments ? read_place(code, &p, within, arena, answer) : err;
+}
+
+/* Strings follow one another, each after its length. Walking them costs a cache miss per string, so it is done once per
+ * page. */
+static struct string_index *make_index(const struct page *strings, uint32_t count)
+{
+	struct reader r = {strings->bytes + STRINGS_HEADER, strings->bytes + strings->len, false};
+	struct string_index *index = malloc(sizeof *index + count * sizeof *index->strings);
+	if (!index)
+		return NULL;
+	for (index->count = 0; index->count < count; index->count++) {
+		uint64_t len = reader_varint(&r);
+		if (r.bad || len > (uint64_t)(r.end - r.at))
+			break;
+		index->strings[index->count].at = (uint32_t)(r.at - strings->bytes);
+		index->strings[index->count].len = (uint32_t)len;
+		r.at += len;
+	}
+	return index;
+}
+
+/* The page's index, made if it does not exist; NULL if out of memory. If two threads make it, one of them wins. */
+static const struct string_index *index_of(const struct page *strings, uint32_t count)
+{
+	/* The index is the only part of a page that changes; no page object is defined const. */
+	_Atomic(struct string_index *) *slot = &((struct page *)(uintptr_t)strings)->index;
+	struct string_index *index = atomic_load_explicit(slot, memory_order_acquire), *mine = NULL;
+	if (index || !(mine = make_index(strings, count)))
+		return index;
+	if (atomic_compare_exchange_strong_explicit(slot, &index, mine, memory_order_acq_rel, memory_order_acquire))
+		return mine;
+	free(mine);
+	return index;
+}
+
+enum err offmap_string_lookup(const struct page *strings, uint32_t id, struct offmap_string *out)
+{
+	if (strings->kind != PAGE_STRINGS || strings->codec != CODEC_RAW || strings->len < STRINGS_HEADER)
+		return ERR_CORRUPT;
+	uint32_t first = get_u32(strings->bytes), count = get_u32(strings->bytes + 4);
+	/* each string takes at least one byte */
+	if (count > strings->len - STRINGS_HEADER || id < first || id - first >= count)
+		return ERR_CORRUPT;
+	const struct string_index *index = index_of(strings, count);
+	if (!index)
+		return ERR_NO_MEMORY;
+	if (id - first >= index->count)
+		return ERR_CORRUPT;
+	uint32_t at = index->strings[id - first].at, len = index->strings[id - first].len;
+	if (at > strings->len || len > strings->len - at)
+		return ERR_CORRUPT;
+	*out = (struct offmap_string){.data = strings->bytes + at, .len = len};
+	return ERR_OK;
+}

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <config.h>
+
+#include "objects/bucket.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <strings.h>
+
+#include "base/clock.h"
+#include "base/hex.h"
+#include "base/utf8.h"
+#include "objects/bucket_backend.h"
+#include "objects/percent.h"
+
+/* A new kind of bucket is a row here and a file of its own. */
+static const struct bucket_backend *const backends[] = {&bucket_http, &bucket_https, &bucket_s3, &bucket_file};
+
+struct source {
+	const struct bucket_backend *backend;
+	void *own; /* the backend's */
+};
+
+struct bucket_sources {
+	unsigned count;
+	uint64_t max_size;
+	struct source items[CONFIG_LIST_MAX];
+};
+
+struct bucket_client {
+	struct bucket_sources *sources; /* not owned */
+	struct bucket_body *body;
+	void *own[CONFIG_LIST_MAX]; /* one per source, made when first needed */
+};
+
+static const struct bucket_backend *backend_of(const char *url)
+{
+	for (unsigned i = 0; i < sizeof backends / sizeof backends[0]; i++)
+		if (strncasecmp(url, backends[i]->scheme, strlen(backends[i]->scheme)) == 0)
+			return backends[i];
+	return NULL;
+}
+
+static enum err source_init(
+        struct source *s, const char *url, const struct config *c, const struct bucket_limits *limits, struct error *e)
+{
+	s->backend = backend_of(url);
+	/* The URL may contain a password, so the text does not repeat it. */
+	if (!s->backend)
+		return error_set(
+		        e, ERR_CONFIG, "source: the URL starts with none of http://, https://, s3://, file://");
+	s->own = s->backend->source_new(url, c, limits, e);
+	return s->own ? ERR_OK : e ? e->code : ERR_CONFIG;
+}
+
+struct bucket_sources *bucket_sources_new(const struct config *c, struct error *e)
+{
+	struct bucket_limits limits = bucket_limits_of(c);
+	struct bucket_sources *s = calloc(1, sizeof *s);
+	if (!s) {
+		no_memory(e);
+		return NULL;
+	}
+	s->max_size = limits.max_size;
+	for (; s->count < c->sources.count; s->count++)
+		if (source_init(&s->items[s->count], c->sources.items[s->count], c, &limits, e)) {
+			bucket_sources_free(s);
+			return NULL;
+		}
+	return s;
+}
+
+void bucket_sources_free(struct bucket_sources *s)
+{
+	if (!s)
+		return;
+	for (unsigned i = 0; i < s->count; i++)
+		s->items[i].backend->source_free(s->items[i].own);
+	free(s);
+}
+
+unsigned bucket_sources_count(const struct bucket_sources *s)
+{
+	return s->count;
+}
+
+const char *bucket_source_name(const struct bucket_sources *s, unsigned source)
+{
+	return s->items[source].backend->source_name(s->items[source].own);
+}
+
+enum err bucket_check_url(const struct config *c, const char *url, struct error *e)
+{
+	struct bucket_limits limits = bucket_limits_of(c);
+	struct source s = {0};
+	enum err result = source_init(&s, url, c, &limits, e);
+	if (!result)
+		s.backend->source_free(s.own);
+	return result;
+}
+
+enum err bucket_check_local(const struct config *c, const char *url, struct error *e)
+{
+	struct bucket_limits limits = bucket_limits_of(c);
+	struct bucket_result result = {.outcome = BUCKET_OK};
+	struct source s;
+	if (backend_of(url) != &bucket_file)
+		return ERR_OK;
+	enum err err = source_init(&s, url, c, &limits, e);
+	if (err)
+		return err;
+	void *client = s.backend->client_new(s.own);
+	if (client)
+		s.backend->probe(client, NULL, &result);
+	else
+		err = no_memory(e);
+	if (result.outcome == BUCKET_FAILED)
+		err = error_set(e, ERR_CONFIG, "source: %.190s", result.text);
+	s.backend->client_free(client);
+	s.backend->source_free(s.own);
+	return err;
+}
+
+struct bucket_client *bucket_client_new(struct bucket_sources *s)
+{
+	struct bucket_client *c = calloc(1, sizeof *c);
+	struct bucket_body *body = bucket_body_new();
+	if (!c || !body) {
+		free(c);
+		bucket_body_free(body);
+		return NULL;
+	}
+	c->sources = s;
+	c->body = body;
+	return c;
+}
+
+void bucket_client_free(struct bucket_client *c)
+{
+	if (!c)
+		return;
+	for (unsigned i = 0; i < c->sources->count; i++)
+		if (c->own[i])
+			c->sources->items[i].backend->client_free(c->own[i]);
+	bucket_body_free(c->body);
+	free(c);
+}
+
+static bool name_is_possible(struct str name)
+{
+	if (name.len == 0 || name.len > 1024 || str_equal(name, str_from(".")) || str_equal(name, str_from("..")))
+		return false;
+	for (size_t at = 0; at < name.len;) {
+		unsigned char c = (unsigned char)name.data[at];
+		unsigned n = utf8_sequence((const uint8_t *)name.data + at, name.len - at);
+		if (n == 0 || c < 0x20 || c == 0x7f || c == '/' || c == '\\')
+			return false;
+		at += n;
+	}
+	return true;
+}
+
+static bool is_hex(struct str s)
+{
+	for (size_t i = 0; i < s.len; i++)
+		if (hex_value(s.data[i]) < 0)
+			return false;
+	return s.len > 0 && s.len <= 1024;
+}
+
+bool bucket_can_hold(struct str name, struct str id)
+{
+	return name_is_possible(name) && is_hex(id);
+}
+
+struct str bucket_stem(struct str name)
+{
+	if (name.len >= 4 && strncasecmp(name.data + name.len - 4, ".pdb", 4) == 0)
+		name.len -= 4;
+	return name;
+}
+
+size_t bucket_object_path(char out[BUCKET_PATH_MAX], struct str name, struct str id)
+{
+	char *at = percent_encode(out, name, false);
+	*at++ = '/';
+	at = percent_encode(at, id, false);
+	*at++ = '/';
+	at = percent_encode(at, bucket_stem(name), false);
+	memcpy(at, ".sym", sizeof ".sym");
+	return (size_t)(at - out) + strlen(".sym");
+}
+
+static void *own_client(struct bucket_client *c, unsigned source)
+{
+	if (!c->own[source])
+		c->own[source] = c->sources->items[source].backend->client_new(c->sources->items[source].own);
+	return c->own[source];
+}
+
+/* One attempt at an object or, if it has no id, a probe. */
+static void try_source(struct bucket_client *c, unsigned source, struct bucket_object object,
+        const struct bucket_sink *sink, const atomic_bool *cancel, struct bucket_result *result)
+{
+	const struct bucket_backend *backend = c->sources->items[source].backend;
+	int64_t started = clock_now();
+	void *own = own_client(c, source);
+	bucket_body_start(c->body, sink, c->sources->max_size);
+	if (!own)
+		bucket_result_set(result, BUCKET_FAILED, "out of memory");
+	else if (object.id.len > 0)
+		backend->fetch(own, object.name, object.id, c->body, cancel, result);
+	else
+		backend->probe(own, c->body, result);
+	result->wire_bytes = bucket_body_wire_bytes(c->body);
+	result->text_bytes = bucket_body_text_bytes(c->body);
+	result->delivered = result->text_bytes > 0;
+	result->elapsed = clock_now() - started;
+}
+
+void bucket_fetch(struct bucket_client *c, unsigned source, struct bucket_object object, const struct bucket_sink *sink,
+        const atomic_bool *cancel, struct bucket_result *result)
+{
+	*result = (struct bucket_result){0};
+	if (bucket_can_hold(object.name, object.id))
+		try_source(c, source, object, sink, cancel, result);
+	else
+		bucket_result_set(result, BUCKET_MISSING, "no bucket can hold such a name or id");
+}
+
+static uint8_t *discard_space(void *arg, size_t *room)
+{
+	*room = 4096;
+	return arg;
+}
+
+static bool discard_commit(void *arg, size_t n)
+{
+	(void)arg;
+	(void)n;
+	return true;
+}
+
+enum err bucket_probe(struct bucket_client *c, unsigned source, struct error *e)
+{
+	uint8_t scratch[4096];
+	struct bucket_sink sink = {discard_space, discard_commit, scratch};
+	struct bucket_result result = {0};
+	try_source(c, source, (struct bucket_object){0}, &sink, NULL, &result);
+	/* A server may have a page at that place. Otherwise the result is what loads would see: an object is missing,
+	 * or they fail. */
+	if (result.outcome == BUCKET_OK || result.outcome == BUCKET_MISSING || result.status == 200)
+		return ERR_OK;
+	return error_set(e, ERR_UNAVAILABLE, "%s: %.100s", bucket_source_name(c->sources, source), result.text);
+}

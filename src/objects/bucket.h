@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Symbol files in buckets: sources of several kinds, chosen by URL scheme (http, https, s3, file). */
+#ifndef OBJECTS_BUCKET_H
+#define OBJECTS_BUCKET_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/config.h"
+#include "base/error.h"
+#include "base/str.h"
+#include "objects/object.h"
+
+/* The sources in the configuration, shared by all threads. */
+struct bucket_sources;
+struct bucket_sources *bucket_sources_new(const struct config *c, struct error *e);
+void bucket_sources_free(struct bucket_sources *s);
+unsigned bucket_sources_count(const struct bucket_sources *s);
+/* Checks that bucket_sources_new would accept this source URL. */
+enum err bucket_check_url(const struct config *c, const char *url, struct error *e);
+
+/* Checks that a source on this machine (file://) can be used now; ERR_OK for others. ERR_CONFIG. */
+enum err bucket_check_local(const struct config *c, const char *url, struct error *e);
+
+/* One thread's connections to them. */
+struct bucket_client;
+struct bucket_client *bucket_client_new(struct bucket_sources *s);
+void bucket_client_free(struct bucket_client *c);
+
+/* Whether a bucket can hold this name and id at all. It cannot if one is empty or longer than 1,024 bytes, contains a
+ * slash, a backslash or a control character (DEL too), is "." or "..", if the name is not UTF-8, or if the id is not
+ * hex. */
+bool bucket_can_hold(struct str name, struct str id);
+/* "name/id/name.sym", with each segment percent-encoded except A-Za-z0-9-._~; a final ".pdb" in any case is replaced by
+ * ".sym". Returns the length. */
+enum { BUCKET_PATH_MAX = 3 * 3 * 1024 + 16 };
+size_t bucket_object_path(char out[BUCKET_PATH_MAX], struct str name, struct str id);
+
+struct bucket_object {
+	struct str name, id;
+};
+/* One attempt at one source. The caller handles retries, other sources and other spellings. *cancel (may be NULL) ends
+ * it within about a second. */
+void bucket_fetch(struct bucket_client *c, unsigned source, struct bucket_object object, const struct bucket_sink *sink,
+        const atomic_bool *cancel, struct bucket_result *result);
+
+/* For the heartbeat, asks a source for an object that cannot exist: ERR_OK if it is missing, ERR_UNAVAILABLE if loads
+ * would fail (no answer, no such bucket, or no permission to read). */
+enum err bucket_probe(struct bucket_client *c, unsigned source, struct error *e);
+const char *bucket_source_name(
+        const struct bucket_sources *s, unsigned source); /* URL without user, password or query */
+
+#endif

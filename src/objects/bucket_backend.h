@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The interface between bucket.c and the kinds of buckets, and the body of an object that all kinds fill. Private to
+ * the buckets. */
+#ifndef OBJECTS_BUCKET_BACKEND_H
+#define OBJECTS_BUCKET_BACKEND_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/str.h"
+#include "objects/bucket.h"
+
+/* Turns the bytes of an object into text for the sink. The object may be plain, gzip, or gzip in gzip. */
+struct bucket_body;
+struct bucket_body *bucket_body_new(void);
+void bucket_body_free(struct bucket_body *b);
+/* Makes it ready for another object, whose text may have max bytes. */
+void bucket_body_start(struct bucket_body *b, const struct bucket_sink *sink, uint64_t max);
+/* Adds bytes of the object. Anything but BUCKET_OK is final; after BUCKET_BROKEN bytes are still counted, so that the
+ * caller can tell whether the object is whole. */
+enum bucket_outcome bucket_body_add(struct bucket_body *b, const uint8_t *data, size_t len);
+/* The object ends here: BUCKET_BROKEN if its gzip does not. */
+enum bucket_outcome bucket_body_end(struct bucket_body *b);
+/* What was wrong, if anything. */
+const char *bucket_body_problem(const struct bucket_body *b);
+bool bucket_body_is_gzip(const struct bucket_body *b);
+/* The text so far ends with a line feed. */
+bool bucket_body_ends_line(const struct bucket_body *b);
+uint64_t bucket_body_wire_bytes(const struct bucket_body *b);
+uint64_t bucket_body_text_bytes(const struct bucket_body *b);
+
+/* A source is made from a URL and shared by all threads; a client is one thread's access to it. */
+struct bucket_backend {
+	const char *scheme; /* with "://" */
+	void *(*source_new)(
+	        const char *url, const struct config *c, const struct bucket_limits *limits, struct error *e);
+	void (*source_free)(void *source);
+	/* The URL without its secrets. */
+	const char *(*source_name)(const void *source);
+	/* NULL if out of memory. */
+	void *(*client_new)(void *source);
+	void (*client_free)(void *client);
+	/* One attempt: feeds body, and sets outcome, status, length_known and text of the result. bucket_can_hold is
+	 * true for the name and id. */
+	void (*fetch)(void *client, struct str name, struct str id, struct bucket_body *body, const atomic_bool *cancel,
+	        struct bucket_result *result);
+	/* Like fetch, but for a name that no object has. */
+	void (*probe)(void *client, struct bucket_body *body, struct bucket_result *result);
+};
+
+extern const struct bucket_backend bucket_http, bucket_https, bucket_s3, bucket_file;
+
+/* The name without a final ".pdb" of any case: what ".sym" is appended to. */
+struct str bucket_stem(struct str name);
+
+#endif

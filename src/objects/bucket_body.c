@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Headers lie about compression (files stored as gzip and served with or without Content-Encoding, or compressed again
+ * on the way), so the first two bytes decide: of the body, and again of what it inflates to. A third layer is not
+ * looked for. */
+#include <config.h>
+
+#include "objects/bucket_backend.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/gzip.h"
+
+enum { LAYERS = 2, BETWEEN_SIZE = 65536 };
+
+enum form { FORM_UNKNOWN, FORM_PLAIN, FORM_GZIP };
+
+struct layer {
+	enum form form;
+	uint8_t head[2]; /* kept until the form is known */
+	uint8_t head_len;
+	uint64_t bytes;        /* seen in this layer */
+	struct gunzip *gunzip; /* made when first needed, then kept */
+};
+
+struct bucket_body {
+	const struct bucket_sink *sink;
+	uint64_t max, text;
+	struct layer layers[LAYERS];
+	uint8_t *between; /* BETWEEN_SIZE bytes, from the first layer to the second */
+	uint8_t last;     /* byte of the text */
+	enum bucket_outcome outcome;
+	const char *problem;
+};
+
+struct bucket_body *bucket_body_new(void)
+{
+	return calloc(1, sizeof(struct bucket_body));
+}
+
+void bucket_body_free(struct bucket_body *b)
+{
+	if (!b)
+		return;
+	for (unsigned i = 0; i < LAYERS; i++)
+		gunzip_free(b->layers[i].gunzip);
+	free(b->between);
+	free(b);
+}
+
+void bucket_body_start(struct bucket_body *b, const struct bucket_sink *sink, uint64_t max)
+{
+	b->sink = sink;
+	b->max = max < UINT64_MAX / 4 ? max : UINT64_MAX / 4; /* so that sums of it do not overflow */
+	b->text = 0;
+	b->last = 0;
+	b->outcome = BUCKET_OK;
+	b->problem = "";
+	for (unsigned i = 0; i < LAYERS; i++)
+		b->layers[i] = (struct layer){.gunzip = b->layers[i].gunzip};
+}
+
+static bool stop_body(struct bucket_body *b, enum bucket_outcome outcome, const char *problem)
+{
+	b->outcome = outcome;
+	b->problem = problem;
+	return false;
+}
+
+/* Room in the sink, at most one byte more than the object may have. */
+static uint8_t *text_space(struct bucket_body *b, size_t *room)
+{
+	uint8_t *space = b->sink->space(b->sink->arg, room);
+	uint64_t left = b->max - b->text + 1;
+	if (space && *room > left)
+		*room = (size_t)left;
+	if (!space || *room == 0)
+		stop_body(b, BUCKET_ABORTED, "stopped by the reader");
+	return space;
+}
+
+static bool text_commit(struct bucket_body *b, const uint8_t *space, size_t n)
+{
+	if (n == 0)
+		return true;
+	if (n > b->max - b->text)
+		return stop_body(b, BUCKET_TOO_LARGE, "larger than bucket_max_size");
+	b->text += n;
+	b->last = space[n - 1];
+	return b->sink->commit(b->sink->arg, n) || stop_body(b, BUCKET_ABORTED, "stopped by the reader");
+}
+
+static bool text_copy(struct bucket_body *b, const uint8_t *data, size_t len)
+{
+	while (len > 0) {
+		size_t room = 0;
+		uint8_t *space = text_space(b, &room);
+		if (b->outcome != BUCKET_OK)
+			return false;
+		size_t n = len < room ? len : room;
+		memcpy(space, data, n);
+		if (!text_commit(b, space, n))
+			return false;
+		data += n;
+		len -= n;
+	}
+	return true;
+}
+
+/* Whether a step of gunzip went well. */
+static bool inflated(struct bucket_body *b, enum err e)
+{
+	if (e == ERR_NO_MEMORY)
+		return stop_body(b, BUCKET_FAILED, "out of memory");
+	return !e || stop_body(b, BUCKET_BROKEN, "bad gzip");
+}
+
+/* The inflated bytes are text: they go straight into the sink, as much at a time as it has room for. */
+static bool inflate_text(struct bucket_body *b, struct layer *l, const uint8_t *data, size_t len)
+{
+	size_t room = 0, got = 0;
+	do {
+		uint8_t *space = text_space(b, &room);
+		if (b->outcome != BUCKET_OK || !inflated(b, gunzip_step(l->gunzip, &data, &len, space, room, &got)) ||
+		        !text_commit(b, space, got))
+			return false;
+	} while (len > 0 || got == room);
+	return true;
+}
+
+static bool layer_add(struct bucket_body *b, unsigned level, const uint8_t *data, size_t len);
+
+/* The first two inflated bytes, and all of them if they are gzip again, go through the layer below. */
+static bool inflate_layer(struct bucket_body *b, unsigned level, const uint8_t *data, size_t len)
+{
+	struct layer *l = &b->layers[level];
+	size_t room, got;
+	do {
+		struct layer *below = level + 1 < LAYERS ? &b->layers[level + 1] : NULL;
+		if (!below || below->form == FORM_PLAIN)
+			return inflate_text(b, l, data, len);
+		room = below->form == FORM_UNKNOWN ? sizeof below->head - below->head_len : BETWEEN_SIZE;
+		if (!inflated(b, gunzip_step(l->gunzip, &data, &len, b->between, room, &got)) ||
+		        !layer_add(b, level + 1, b->between, got))
+			return false;
+	} while (len > 0 || got == room);
+	return true;
+}
+
+static bool start_gzip(struct bucket_body *b, struct layer *l)
+{
+	if (!l->gunzip)
+		l->gunzip = gunzip_new();
+	if (!b->between)
+		b->between = malloc(BETWEEN_SIZE);
+	if (!l->gunzip || !b->between)
+		return stop_body(b, BUCKET_FAILED, "out of memory");
+	gunzip_reset(l->gunzip);
+	return true;
+}
+
+/* Collects bytes in the head until the form is known. */
+static bool layer_look(struct bucket_body *b, struct layer *l, const uint8_t **data, size_t *len)
+{
+	while (*len > 0 && l->head_len < sizeof l->head) {
+		l->head[l->head_len++] = *(*data)++;
+		--*len;
+	}
+	if (l->head_len < sizeof l->head)
+		return true;
+	l->form = l->head[0] == 0x1f && l->head[1] == 0x8b ? FORM_GZIP : FORM_PLAIN;
+	return l->form == FORM_PLAIN || start_gzip(b, l);
+}
+
+static bool layer_pass(struct bucket_body *b, unsigned level, const uint8_t *data, size_t len)
+{
+	if (len == 0)
+		return true;
+	return b->layers[level].form == FORM_PLAIN ? text_copy(b, data, len) : inflate_layer(b, level, data, len);
+}
+
+/* Data that inflates to nothing is bounded too; gzip of noise is slightly larger than the noise. */
+static bool layer_count(struct bucket_body *b, struct layer *l, size_t len)
+{
+	l->bytes += len;
+	return l->bytes <= b->max + b->max / 8 + BETWEEN_SIZE ||
+	       stop_body(b, BUCKET_TOO_LARGE, "larger than bucket_max_size");
+}
+
+static bool layer_add(struct bucket_body *b, unsigned level, const uint8_t *data, size_t len)
+{
+	struct layer *l = &b->layers[level];
+	if (!layer_count(b, l, len))
+		return false;
+	if (l->form != FORM_UNKNOWN)
+		return layer_pass(b, level, data, len);
+	if (!layer_look(b, l, &data, &len))
+		return false;
+	return l->form == FORM_UNKNOWN ||
+	       (layer_pass(b, level, l->head, l->head_len) && layer_pass(b, level, data, len));
+}
+
+enum bucket_outcome bucket_body_add(struct bucket_body *b, const uint8_t *data, size_t len)
+{
+	if (b->outcome == BUCKET_OK)
+		layer_add(b, 0, data, len);
+	else if (b->outcome == BUCKET_BROKEN)
+		layer_count(b, &b->layers[0], len);
+	return b->outcome;
+}
+
+enum bucket_outcome bucket_body_end(struct bucket_body *b)
+{
+	for (unsigned i = 0; i < LAYERS && b->outcome == BUCKET_OK; i++) {
+		struct layer *l = &b->layers[i];
+		if (l->form == FORM_GZIP && !gunzip_complete(l->gunzip))
+			stop_body(b, BUCKET_BROKEN, "gzip ends early");
+		else if (l->form == FORM_UNKNOWN)
+			text_copy(b, l->head, l->head_len); /* a text of one byte or none */
+		l->head_len = 0;
+	}
+	return b->outcome;
+}
+
+const char *bucket_body_problem(const struct bucket_body *b)
+{
+	return b->problem;
+}
+
+bool bucket_body_is_gzip(const struct bucket_body *b)
+{
+	return b->layers[0].form == FORM_GZIP;
+}
+
+bool bucket_body_ends_line(const struct bucket_body *b)
+{
+	return b->text > 0 && b->last == '\n';
+}
+
+uint64_t bucket_body_wire_bytes(const struct bucket_body *b)
+{
+	return b->layers[0].bytes;
+}
+
+uint64_t bucket_body_text_bytes(const struct bucket_body *b)
+{
+	return b->text;
+}

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Symbol files over HTTP. Rules besides those of transfer.c: gzip is recognised and inflated in bucket_body.c. A
+ * transfer is whole if Content-Length, the last chunk or a gzip trailer says so; without any of them, if its last line
+ * is whole. User, password and query of a source are secrets: they appear in no text. */
+#include <config.h>
+
+#include "objects/bucket_http.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <curl/curl.h>
+
+#include "objects/transfer.h"
+
+struct http_source {
+	struct transfer_pool *pool;
+	struct transfer_settings settings; /* points to the texts below */
+	char *base;                        /* URL with a final slash, without secrets */
+	char *query;                       /* "?…", or empty */
+	char *user, *password;
+	bool credentials;
+};
+
+struct http_client {
+	struct http_source *source; /* not owned */
+	struct transfer *transfer;
+};
+
+/* A part of the URL, decoded, which the caller frees; empty if it is absent. NULL if out of memory, or if it contains
+ * what no URL may. */
+static char *url_part(CURLU *url, CURLUPart part, unsigned flags)
+{
+	char *text = NULL, *copy = NULL;
+	CURLUcode code = curl_url_get(url, part, &text, flags);
+	if (code == CURLUE_OK || code == CURLUE_NO_USER || code == CURLUE_NO_PASSWORD || code == CURLUE_NO_QUERY)
+		copy = strdup(text ? text : "");
+	curl_free(text);
+	return copy;
+}
+
+static char *concatenated(const char *a, const char *b)
+{
+	char *all = NULL;
+	return asprintf(&all, "%s%s", a, b) < 0 ? NULL : all;
+}
+
+/* Splits the URL into what may be shown and what may not. */
+static bool take_url(struct http_source *s, CURLU *url)
+{
+	char *query = url_part(url, CURLUPART_QUERY, 0), *shown = NULL;
+	s->user = url_part(url, CURLUPART_USER, CURLU_URLDECODE);
+	s->password = url_part(url, CURLUPART_PASSWORD, CURLU_URLDECODE);
+	if (!query || !s->user || !s->password)
+		goto out;
+	s->credentials = *s->user || *s->password || *query;
+	s->query = concatenated(*query ? "?" : "", query);
+	curl_url_set(url, CURLUPART_USER, NULL, 0);
+	curl_url_set(url, CURLUPART_PASSWORD, NULL, 0);
+	curl_url_set(url, CURLUPART_QUERY, NULL, 0);
+	shown = url_part(url, CURLUPART_URL, 0);
+	if (shown && *shown)
+		s->base = concatenated(shown, shown[strlen(shown) - 1] == '/' ? "" : "/");
+out:
+	free(query);
+	free(shown);
+	return s->query && s->base;
+}
+
+static void http_source_free(void *source)
+{
+	struct http_source *s = source;
+	transfer_pool_free(s->pool);
+	free(s->base);
+	free(s->query);
+	free(s->user);
+	free(s->password);
+	free(s);
+}
+
+static void *http_source_new(
+        const char *text, const struct config *config, const struct bucket_limits *limits, struct error *e)
+{
+	struct http_source *s = calloc(1, sizeof *s);
+	CURLU *url = curl_url();
+	(void)config;
+	if (s)
+		s->pool = transfer_pool_new(limits);
+	if (!s || !s->pool || !url) {
+		error_set(e, ERR_NO_MEMORY, "source: out of memory");
+		goto fail;
+	}
+	CURLUcode code = curl_url_set(url, CURLUPART_URL, text, CURLU_PATH_AS_IS);
+	/* curl would take http:///symbols for the host "symbols". */
+	if (code != CURLUE_OK || strstr(text, ":///") || strchr(text, '#') || !take_url(s, url)) {
+		error_set(e, ERR_CONFIG, "source: not a usable URL: %s",
+		        code ? curl_url_strerror(code) : "no host, a fragment, or bad characters");
+		goto fail;
+	}
+	s->settings =
+	        (struct transfer_settings){.user = s->user, .password = s->password, .follow = true, .gzip = true};
+	curl_url_cleanup(url);
+	return s;
+fail:
+	curl_url_cleanup(url);
+	if (s)
+		http_source_free(s);
+	return NULL;
+}
+
+static const char *http_source_name(const void *source)
+{
+	return ((const struct http_source *)source)->base;
+}
+
+static void http_client_free(void *client)
+{
+	struct http_client *c = client;
+	transfer_free(c->transfer);
+	free(c);
+}
+
+static void *http_client_new(void *source)
+{
+	struct http_source *s = source;
+	struct http_client *c = calloc(1, sizeof *c);
+	if (!c)
+		return NULL;
+	c->source = s;
+	c->transfer = transfer_new(s->pool, &s->settings);
+	if (c->transfer)
+		return c;
+	free(c);
+	return NULL;
+}
+
+/* curl took the body for whole: is it? */
+static enum bucket_outcome check_whole(
+        struct bucket_body *body, const struct transfer_reply *reply, struct bucket_result *result)
+{
+	if (reply->many_lengths)
+		return bucket_result_set(result, BUCKET_FAILED, "more than one Content-Length");
+	if (reply->sized && reply->length != bucket_body_wire_bytes(body))
+		return bucket_result_set(result, BUCKET_FAILED, "other length than Content-Length");
+	enum bucket_outcome outcome = bucket_body_end(body);
+	/* If nothing tells its length, it may have been cut off on the way. */
+	if (outcome == BUCKET_BROKEN && !reply->chunked && !reply->sized)
+		outcome = BUCKET_FAILED;
+	if (outcome != BUCKET_OK)
+		return bucket_result_set(result, outcome, "%s", bucket_body_problem(body));
+	result->length_known = reply->chunked || reply->sized || bucket_body_is_gzip(body);
+	if (!result->length_known && !bucket_body_ends_line(body))
+		return bucket_result_set(result, BUCKET_FAILED, "a body of unknown length ends within a line");
+	return result->outcome = BUCKET_OK;
+}
+
+static enum bucket_outcome judge(struct bucket_body *body, const struct transfer_reply *reply,
+        const struct bucket_http_call *call, struct bucket_result *result)
+{
+	enum bucket_outcome outcome = bucket_body_add(body, NULL, 0);
+	if (reply->cancelled)
+		return bucket_result_set(result, BUCKET_ABORTED, "cancelled");
+	if (outcome != BUCKET_OK && outcome != BUCKET_BROKEN)
+		return bucket_result_set(result, outcome, "%s", bucket_body_problem(body));
+	/* If the host has several addresses, another may have been used instead. */
+	if (reply->address_refused && !reply->whole)
+		return bucket_result_set(result, BUCKET_FAILED, "redirect to a local address");
+	if (!reply->whole && (reply->status < 400 || reply->status > 599))
+		return bucket_result_set(
+		        result, reply->too_large ? BUCKET_TOO_LARGE : BUCKET_FAILED, "%.150s", reply->problem);
+	return reply->status == 200 ? check_whole(body, reply, result)
+	                            : call->of_status(reply, call->credentials, result);
+}
+
+static bool add_to_body(void *arg, const uint8_t *data, size_t len)
+{
+	enum bucket_outcome outcome = bucket_body_add(arg, data, len);
+	/* a broken body is read to its end, to tell one that was cut off from one that is stored like that */
+	return outcome == BUCKET_OK || outcome == BUCKET_BROKEN;
+}
+
+void bucket_http_get(
+        struct transfer *t, const struct bucket_http_call *call, struct bucket_body *body, struct bucket_result *result)
+{
+	struct transfer_request request = {
+	        .method = "GET", .url = call->url, .body = add_to_body, .arg = body, .cancel = call->cancel};
+	struct transfer_reply reply;
+	transfer_run(t, &request, &reply);
+	result->status = reply.status;
+	judge(body, &reply, call, result);
+}
+
+/* What a status other than 200 means. */
+static enum bucket_outcome judge_status(
+        const struct transfer_reply *reply, bool credentials, struct bucket_result *result)
+{
+	enum bucket_outcome outcome = BUCKET_FAILED;
+	switch (reply->status) {
+	case 400:
+	case 404:
+	case 410:
+	case 414:
+	case 451:
+		outcome = BUCKET_MISSING;
+		break;
+	case 403: /* to clients that may not list, S3 answers 403 for a missing object; to others it means missing
+	             rights */
+		outcome = credentials ? BUCKET_FAILED : BUCKET_MISSING;
+		break;
+	}
+	return bucket_result_set(result, outcome, "HTTP status %d", reply->status);
+}
+
+static void fetch_path(struct http_client *c, const char *path, struct bucket_body *body, const atomic_bool *cancel,
+        struct bucket_result *result)
+{
+	char *url = NULL;
+	if (asprintf(&url, "%s%s%s", c->source->base, path, c->source->query) < 0) {
+		bucket_result_set(result, BUCKET_FAILED, "out of memory");
+		return;
+	}
+	struct bucket_http_call call = {url, cancel, judge_status, c->source->credentials};
+	bucket_http_get(c->transfer, &call, body, result);
+	free(url);
+}
+
+static void http_fetch(void *client, struct str name, struct str id, struct bucket_body *body,
+        const atomic_bool *cancel, struct bucket_result *result)
+{
+	char path[BUCKET_PATH_MAX];
+	bucket_object_path(path, name, id);
+	fetch_path(client, path, body, cancel, result);
+}
+
+/* No object has a name without slashes. */
+static void http_probe(void *client, struct bucket_body *body, struct bucket_result *result)
+{
+	fetch_path(client, "__heartbeat__", body, NULL, result);
+}
+
+#define HTTP_BACKEND(name)                                                                                       \
+	{                                                                                                        \
+		.scheme = name, .source_new = http_source_new, .source_free = http_source_free,                  \
+		.source_name = http_source_name, .client_new = http_client_new, .client_free = http_client_free, \
+		.fetch = http_fetch, .probe = http_probe,                                                        \
+	}
+
+const struct bucket_backend bucket_http = HTTP_BACKEND("http://");
+const struct bucket_backend bucket_https = HTTP_BACKEND("https://");

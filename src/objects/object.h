@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What transfers, buckets and the store of symbfiles share: where the bytes of an object go, within which limits, and
+ * the outcome. */
+#ifndef OBJECTS_OBJECT_H
+#define OBJECTS_OBJECT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/config.h"
+
+/* Where the text goes: space() returns room for at least one byte, commit() says how many bytes were put there.
+ * Returning NULL or false aborts the transfer. The sink cannot tell plain from gzip objects. */
+struct bucket_sink {
+	uint8_t *(*space)(void *arg, size_t *room);
+	bool (*commit)(void *arg, size_t n);
+	void *arg;
+};
+
+enum bucket_outcome {
+	BUCKET_OK,
+	BUCKET_MISSING,   /* 404, 410, 400, 414, 451, 403 without credentials; fewer for S3 (s3.h); no such file */
+	BUCKET_FAILED,    /* timeout, refused, TLS, 5xx, 429, other 4xx, short or broken transfer: temporary */
+	BUCKET_BROKEN,    /* completely received, but its gzip is bad or ends early: counts as corrupt */
+	BUCKET_TOO_LARGE, /* above bucket_max_size inflated: counts as corrupt */
+	BUCKET_ABORTED,   /* by the sink or *cancel */
+};
+
+struct bucket_result {
+	enum bucket_outcome outcome;
+	int status; /* HTTP status, or 0 */
+	uint64_t wire_bytes, text_bytes;
+	int64_t elapsed;   /* nanoseconds */
+	bool length_known; /* Content-Length, the last chunk, a gzip trailer or the file's size told where the object
+	                      ends */
+	bool delivered;    /* the sink has received bytes */
+	char text[200];    /* about a failure, without secrets */
+};
+
+/* Sets outcome and text, and returns the outcome. */
+enum bucket_outcome bucket_result_set(struct bucket_result *r, enum bucket_outcome outcome, const char *format, ...)
+        __attribute__((format(printf, 3, 4)));
+
+/* The settings that matter for a transfer, copied from the configuration. Times are nanoseconds, sizes bytes. */
+struct bucket_limits {
+	int64_t connect_timeout, stall_timeout, total_timeout;
+	uint64_t max_size;
+	bool allow_local_redirects;
+};
+
+struct bucket_limits bucket_limits_of(const struct config *c);
+
+/* Waits before another try: 150 to 250 ms, at random, so that tries of several hosts do not coincide. */
+void bucket_pause(void);
+
+#endif

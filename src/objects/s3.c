@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <config.h>
+
+#include "objects/s3.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/hash.h"
+#include "objects/percent.h"
+#include "objects/s3_sign.h"
+
+static const char scheme[] = "s3://";
+
+/* The setting, else the first of two environment variables that is not empty, else "". */
+static const char *setting_of(const char *setting, const char *variable, const char *other)
+{
+	const char *text = setting;
+	if (!text || !*text)
+		text = getenv(variable);
+	if (!text || !*text)
+		text = getenv(other);
+	return text ? text : "";
+}
+
+static bool is_word(const char *text, size_t len, const char *others)
+{
+	for (size_t i = 0; i < len; i++) {
+		char c = text[i];
+		if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || strchr(others, c)))
+			return false;
+	}
+	return len > 0;
+}
+
+/* Where the host of an endpoint begins, and its length; 0 if it is not an endpoint. An endpoint has neither path nor
+ * user. */
+static size_t host_of(const char *endpoint, size_t *at)
+{
+	*at = strncasecmp(endpoint, "https://", 8) == 0 ? 8 : strncasecmp(endpoint, "http://", 7) == 0 ? 7 : 0;
+	size_t len = strlen(endpoint + *at);
+	if (len && endpoint[*at + len - 1] == '/')
+		len--;
+	return *at && is_word(endpoint + *at, len, ".-:[]_") ? len : 0;
+}
+
+/* The URLs of the bucket, in path style or virtual-host style. */
+static enum err make_urls(struct s3_place *p, struct str bucket, const struct config *c, struct error *e)
+{
+	const char *endpoint = setting_of(c->s3_endpoint, "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL");
+	char amazon[128], *encoded = malloc(3 * strlen(p->prefix) + 1);
+	size_t at, len;
+	int made = -1;
+	if (!*endpoint) {
+		snprintf(amazon, sizeof amazon, "https://s3.%s.amazonaws.com", p->region);
+		endpoint = amazon;
+	}
+	len = host_of(endpoint, &at);
+	if (!len) {
+		free(encoded);
+		return error_set(
+		        e, ERR_CONFIG, "s3_endpoint: not an http:// or https:// URL with a host and nothing else");
+	}
+	if (encoded)
+		*percent_encode(encoded, str_from(p->prefix), true) = 0;
+	if (encoded && c->s3_addressing == S3_VIRTUAL)
+		made = asprintf(
+		        &p->bucket, "%.*s%.*s.%.*s/", (int)at, endpoint, STR_FMT(bucket), (int)len, endpoint + at);
+	else if (encoded)
+		made = asprintf(
+		        &p->bucket, "%.*s%.*s/%.*s", (int)at, endpoint, (int)len, endpoint + at, STR_FMT(bucket));
+	if (made < 0)
+		p->bucket = NULL;
+	else if (asprintf(&p->base, "%s%s%s", p->bucket, c->s3_addressing == S3_VIRTUAL ? "" : "/", encoded) < 0)
+		p->base = NULL;
+	free(encoded);
+	return p->base ? ERR_OK : no_memory(e);
+}
+
+/* Decodes the prefix, and adds a final slash if it is not empty. */
+static enum err take_prefix(struct s3_place *p, const char *text, struct error *e)
+{
+	size_t len = strlen(text);
+	p->prefix = malloc(len + 2);
+	if (!p->prefix)
+		return no_memory(e);
+	if (!percent_decode(p->prefix, str_from(text)) || *p->prefix == '/' || strpbrk(text, "?#"))
+		return error_set(e, ERR_CONFIG, "not of the form s3://bucket/prefix");
+	len = strlen(p->prefix);
+	if (len && p->prefix[len - 1] != '/')
+		memcpy(p->prefix + len, "/", 2);
+	return ERR_OK;
+}
+
+static enum err take_url(struct s3_place *p, const char *url, const struct config *c, struct error *e)
+{
+	struct str bucket = {url + strlen(scheme), strcspn(url + strlen(scheme), "/")};
+	const char *rest = bucket.data + bucket.len;
+	if (!is_word(bucket.data, bucket.len, ".-_") || bucket.len < 3 || bucket.len > 63)
+		return error_set(e, ERR_CONFIG, "not of the form s3://bucket/prefix, with a bucket of 3 to 63 letters");
+	enum err err = take_prefix(p, *rest ? rest + 1 : rest, e);
+	if (!err && asprintf(&p->name, "%s%.*s/%s", scheme, STR_FMT(bucket), p->prefix) < 0) {
+		p->name = NULL;
+		err = no_memory(e);
+	}
+	return err ? err : make_urls(p, bucket, c, e);
+}
+
+static enum err take_region(struct s3_place *p, const struct config *c, struct error *e)
+{
+	const char *region = setting_of(c->s3_region, "AWS_REGION", "AWS_DEFAULT_REGION");
+	if (!*region)
+		region = "us-east-1";
+	/* It is part of host names and of what is signed. */
+	if (strlen(region) > 64 || !is_word(region, strlen(region), "-"))
+		return error_set(e, ERR_CONFIG, "s3_region: \"%.64s\" is not the name of a region", region);
+	p->region = strdup(region);
+	return p->region ? ERR_OK : no_memory(e);
+}
+
+/* ---- signing ---- */
+
+/* The parts of a URL that are signed. As in libcurl, the host includes the port unless it is the scheme's default. */
+struct url_parts {
+	char host[300];
+	struct str path, query;
+};
+
+static bool split_url(struct url_parts *parts, const char *url)
+{
+	bool tls = strncasecmp(url, "https://", 8) == 0;
+	const char *host = strstr(url, "://"), *own = tls ? ":443" : ":80";
+	if (!host)
+		return false;
+	host += 3;
+	size_t len = strcspn(host, "/?"), own_len = strlen(own);
+	const char *path = host + len, *question = strchr(path, '?');
+	if (len > own_len && memcmp(path - own_len, own, own_len) == 0)
+		len -= own_len;
+	if (*path != '/' || len >= sizeof parts->host)
+		return false;
+	memcpy(parts->host, host, len);
+	parts->host[len] = 0;
+	parts->path = (struct str){path, question ? (size_t)(question - path) : strlen(path)};
+	parts->query = str_from(question ? question + 1 : "");
+	return true;
+}
+
+/* Host is sent as it was signed, whatever libcurl would have sent. */
+static bool sign_with(
+        const struct s3_place *p, const struct s3_keys *keys, const struct transfer_request *q, struct buffer *lines)
+{
+	struct url_parts url;
+	char date[S3_SIGN_DATE], payload[SHA256_HEX + 1];
+	struct s3_header headers[] = {{"Host", url.host}, {"x-amz-content-sha256", payload}, {"x-amz-date", date},
+	        {"Content-Type", q->content_type ? q->content_type : TRANSFER_CONTENT_TYPE},
+	        {"x-amz-security-token", keys->token}};
+	struct s3_signing s = {.access = keys->access,
+	        .secret = keys->secret,
+	        .region = p->region,
+	        .service = "s3",
+	        .date = date,
+	        .method = q->method,
+	        .payload = payload,
+	        .headers = headers,
+	        .count = 3};
+	s3_sign_date(date, time(NULL));
+	if (!split_url(&url, q->url) || !sha256_hex(payload, q->data, q->len))
+		return false;
+	s.path = url.path;
+	s.query = url.query;
+	for (unsigned i = 0; i < s.count; i++)
+		buffer_printf(lines, "%s: %s\n", headers[i].name, headers[i].value);
+	/* the transfer itself sends this header */
+	if (q->data)
+		s.count++;
+	if (keys->token && *keys->token) {
+		buffer_printf(lines, "x-amz-security-token: %s\n", keys->token);
+		headers[s.count++] = headers[4];
+	}
+	return buffer_printf(lines, "Authorization: ") && s3_sign(lines, &s) && buffer_append(lines, "\n", 1);
+}
+
+static bool sign(void *signer, const struct transfer_request *q, struct buffer *lines, struct error *e)
+{
+	const struct s3_place *p = signer;
+	struct s3_keys keys;
+	if (s3_credentials_get(p->credentials, &keys, e))
+		return false;
+	bool ok = sign_with(p, &keys, q, lines);
+	s3_keys_release(&keys);
+	if (!ok)
+		error_set(e, ERR_NO_MEMORY, "no memory to sign a request");
+	return ok;
+}
+
+struct s3_place *s3_place_new(const char *url, const char *what, const struct config *c, struct error *e)
+{
+	struct error inner = {.code = ERR_NO_MEMORY, .text = "out of memory"};
+	struct s3_place *p = calloc(1, sizeof *p);
+	if (p && !take_region(p, c, &inner) && !take_url(p, url, c, &inner) &&
+	        (p->credentials = s3_credentials_new(c, p->region, &inner))) {
+		if (s3_place_has_keys(p))
+			p->settings = (struct transfer_settings){.sign = sign, .signer = p};
+		return p;
+	}
+	error_set(e, inner.code, "%s: %s", what, inner.text);
+	s3_place_free(p);
+	return NULL;
+}
+
+void s3_place_free(struct s3_place *p)
+{
+	if (!p)
+		return;
+	s3_credentials_free(p->credentials);
+	free(p->name);
+	free(p->bucket);
+	free(p->base);
+	free(p->prefix);
+	free(p->region);
+	free(p);
+}
+
+const char *s3_reply_text(char out[S3_TEXT_SIZE], const struct transfer_reply *reply)
+{
+	char code[S3_CODE_SIZE];
+	s3_error_code(code, reply->error_body, reply->error_len);
+	if (reply->status >= 300)
+		snprintf(out, S3_TEXT_SIZE, "HTTP status %d%s%s", reply->status, *code ? ", " : "", code);
+	else
+		snprintf(out, S3_TEXT_SIZE, "%.170s", reply->whole ? "an answer that is not S3's" : reply->problem);
+	return out;
+}
+
+enum bucket_outcome s3_judge_status(const struct transfer_reply *reply, bool has_keys, struct bucket_result *result)
+{
+	char code[S3_CODE_SIZE], text[S3_TEXT_SIZE];
+	s3_error_code(code, reply->error_body, reply->error_len);
+	bool missing = (reply->status == 404 && (!*code || strcmp(code, "NoSuchKey") == 0)) ||
+	               (reply->status == 403 && !has_keys) ||
+	               (reply->status == 400 && strcmp(code, "KeyTooLongError") == 0) || reply->status == 410 ||
+	               reply->status == 414 || reply->status == 451;
+	return bucket_result_set(result, missing ? BUCKET_MISSING : BUCKET_FAILED, "%s", s3_reply_text(text, reply));
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* S3: places named by URLs, the keys that sign requests, and S3's XML. Private to the store. */
+#ifndef OBJECTS_S3_H
+#define OBJECTS_S3_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/config.h"
+#include "base/error.h"
+#include "base/str.h"
+#include "objects/transfer.h"
+
+/* Owned texts; NULL if absent. Secrets: they appear in no other text. */
+struct s3_keys {
+	char *access, *secret, *token;
+};
+/* Reads the file that the settings name, else the environment; all NULL if there are no keys. Errors name file and
+ * line. */
+enum err s3_keys_find(struct s3_keys *k, const struct config *c, struct error *e);
+void s3_keys_release(struct s3_keys *k);
+
+/* Where the settings and the environment say that keys come from, and the keys in force. Shared by all threads. A file
+ * is read again when it changes; temporary keys are renewed before they expire. */
+struct s3_credentials;
+/* Reads the file or the environment; contacts no service. region need not outlive the call. */
+struct s3_credentials *s3_credentials_new(const struct config *c, const char *region, struct error *e);
+void s3_credentials_free(struct s3_credentials *c);
+/* Whether requests are signed. */
+bool s3_credentials_any(const struct s3_credentials *c);
+/* Copies the keys in force; the caller releases them. May wait a few seconds for a service. ERR_UNAVAILABLE if the
+ * service has no keys to give. */
+enum err s3_credentials_get(struct s3_credentials *c, struct s3_keys *k, struct error *e);
+
+/* A bucket and a prefix in it, immutable. */
+struct s3_place {
+	char *name;   /* "s3://bucket/prefix/" as it may be shown */
+	char *bucket; /* URL of the bucket, ready for a query */
+	char *base;   /* URL below which the prefix is; ends with a slash */
+	char *prefix; /* as in object keys: empty, or with a final slash */
+	char *region;
+	struct s3_credentials *credentials;
+	struct transfer_settings settings; /* for requests to this place; they sign */
+};
+/* Makes a place from a URL s3://bucket/prefix with a percent-encoded prefix. The settings' texts may be NULL. Errors
+ * begin with `what`, the setting that holds the URL. */
+struct s3_place *s3_place_new(const char *url, const char *what, const struct config *c, struct error *e);
+void s3_place_free(struct s3_place *p);
+static inline bool s3_place_has_keys(const struct s3_place *p)
+{
+	return s3_credentials_any(p->credentials);
+}
+
+/* Calls element at the end of each element, with its depth (the root has 1) and, unless it contains other elements, its
+ * text. False if the XML is malformed or cut off; elements up to there have been reported. */
+bool s3_xml_read(const void *data, size_t len,
+        void (*element)(void *arg, unsigned depth, const char *name, struct str text), void *arg);
+/* The <Code> of an error ("NoSuchKey"), letters and digits only; empty if there is none. */
+enum { S3_CODE_SIZE = 64 };
+void s3_error_code(char out[S3_CODE_SIZE], const void *data, size_t len);
+/* "HTTP status 403, AccessDenied", or why the transfer failed. */
+enum { S3_TEXT_SIZE = 180 };
+const char *s3_reply_text(char out[S3_TEXT_SIZE], const struct transfer_reply *reply);
+/* Interprets a status other than 200: sets outcome and text, and returns the outcome. S3 has a code for every error, so
+ * fewer statuses mean "missing" than with a web server: 400 can be a wrong region or an expired token, 404 a missing
+ * bucket. */
+enum bucket_outcome s3_judge_status(const struct transfer_reply *reply, bool has_keys, struct bucket_result *result);
+
+#endif

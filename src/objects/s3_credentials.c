@@ -1,0 +1,483 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The keys that sign requests to S3. They are looked for where Amazon's SDKs look, in the same order: the file that
+ * the settings name, the environment, a web identity that the token service exchanges for keys, the container's
+ * agent and, if the settings allow it, the machine's metadata service. The first that is present is used.
+ *
+ * Keys from a service expire. Five minutes before that, or after half of their life if that is later, one thread
+ * asks for new ones. Until they arrive, all threads use the old ones as long as these are valid. */
+#include <config.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "objects/percent.h"
+#include "objects/s3.h"
+
+enum {
+	ANSWER_MAX = 64 * 1024, /* bytes of a service's reply */
+	TOKEN_MAX = 32 * 1024,  /* of a file with a token */
+	EARLY = 300,            /* seconds */
+	UNTOLD = 3600,          /* how long keys count as valid if nothing says so; seconds */
+	CONNECT_TIMEOUT = 2,    /* seconds */
+	TOTAL_TIMEOUT = 5,      /* of one request; seconds */
+	SESSION_TTL = 21600,    /* lifetime of a metadata service's token; seconds, as SDKs request it */
+};
+static const int64_t retry_pause = SECOND; /* after a service has given no keys */
+
+#define METADATA "http://169.254.169.254"
+#define CONTAINER "http://169.254.170.2"
+#define ROLES "/latest/meta-data/iam/security-credentials/"
+
+enum source { SOURCE_NONE, SOURCE_FILE, SOURCE_ENVIRONMENT, SOURCE_WEB_IDENTITY, SOURCE_CONTAINER, SOURCE_INSTANCE };
+
+struct s3_credentials {
+	enum source source;
+	const struct config *config; /* not owned; of SOURCE_FILE */
+	char *sts;                   /* URL of the token service */
+	struct transfer_pool *pool;  /* for services; NULL: none is asked */
+	struct transfer_settings settings;
+	pthread_mutex_t lock; /* of what follows; no network is touched under it */
+	pthread_cond_t changed;
+	struct s3_keys keys;
+	struct stat file;         /* as it was read */
+	int64_t refresh, expires; /* when to ask for new keys, and when these expire; seconds since 1970 */
+	bool refreshing;          /* somebody asks */
+	int64_t next_try;         /* clock_now(); after a failure */
+	struct error failure;     /* the most recent one */
+};
+
+/* ---- asking a service ---- */
+
+static const char *variable(const char *name)
+{
+	const char *text = getenv(name);
+	return text ? text : "";
+}
+
+static bool add_answer(void *arg, const uint8_t *data, size_t len)
+{
+	return buffer_append(arg, data, len);
+}
+
+/* The reply to one request, NUL-terminated. Errors name the service, never what it said. */
+static enum err request(
+        struct s3_credentials *c, struct transfer_request *q, struct buffer *answer, const char *what, struct error *e)
+{
+	struct transfer_reply reply;
+	struct transfer *t = transfer_new(c->pool, &c->settings);
+	if (!t)
+		return no_memory(e);
+	buffer_reset(answer);
+	q->body = add_answer;
+	q->arg = answer;
+	bool good = transfer_run(t, q, &reply) && reply.status == 200 && buffer_append(answer, "", 1);
+	transfer_free(t);
+	if (good)
+		return ERR_OK;
+	if (reply.status)
+		return error_set(e, ERR_UNAVAILABLE, "keys of S3: %s: HTTP status %d", what, reply.status);
+	return error_set(e, ERR_UNAVAILABLE, "keys of S3: %s: %.150s", what, reply.problem);
+}
+
+static void wipe(struct buffer *b)
+{
+	if (b->data)
+		explicit_bzero(b->data, b->len);
+	buffer_release(b);
+}
+
+/* Whether it can go into a header. */
+static bool is_printable(const char *text)
+{
+	for (; *text; text++)
+		if (*text <= ' ' || *text > '~')
+			return false;
+	return true;
+}
+
+/* The only line of a file, without trailing blanks. */
+static enum err read_token(const char *path, struct buffer *token, struct error *e)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 || !buffer_reserve(token, TOKEN_MAX) ? -1 : read(fd, token->data, TOKEN_MAX);
+	int error = errno;
+	if (fd >= 0)
+		close(fd);
+	if (n < 0)
+		return error_set(e, ERR_UNAVAILABLE, "keys of S3: %.100s: %s", path, strerror(error));
+	token->len = (size_t)n;
+	while (token->len && strchr(" \t\r\n", token->data[token->len - 1]))
+		token->len--;
+	if (!token->len || token->len == TOKEN_MAX || !buffer_append(token, "", 1) ||
+	        !is_printable((const char *)token->data))
+		return error_set(e, ERR_UNAVAILABLE, "keys of S3: %.100s: no token", path);
+	return ERR_OK;
+}
+
+/* ---- what a service gives ---- */
+
+/* Keys and when they expire, in seconds since 1970. */
+struct given {
+	struct s3_keys keys;
+	int64_t expires;
+};
+
+/* Parses "2026-11-22T15:04:05Z", with or without a fraction; an hour from now if it is malformed. */
+static int64_t parse_end(const char *text)
+{
+	struct tm tm = {0};
+	const char *end = text ? strptime(text, "%Y-%m-%dT%H:%M:%S", &tm) : NULL;
+	return end && (*end == 'Z' || *end == '.') ? (int64_t)timegm(&tm) : (int64_t)time(NULL) + UNTOLD;
+}
+
+static enum err check_given(struct given *g, const char *what, struct error *e)
+{
+	const struct s3_keys *k = &g->keys;
+	if (k->access && *k->access && is_printable(k->access) && k->secret && *k->secret && is_printable(k->secret) &&
+	        (!k->token || is_printable(k->token)))
+		return ERR_OK;
+	s3_keys_release(&g->keys);
+	return error_set(e, ERR_UNAVAILABLE, "keys of S3: %s: no keys in its answer", what);
+}
+
+static char *json_text_of(const json_t *object, const char *key)
+{
+	const char *text = json_string_value(json_object_get(object, key));
+	return text ? strdup(text) : NULL;
+}
+
+/* {"AccessKeyId", "SecretAccessKey", "Token", "Expiration"} */
+static enum err read_json(struct given *g, const struct buffer *answer, const char *what, struct error *e)
+{
+	json_t *root = json_loads((const char *)answer->data, 0, NULL);
+	*g = (struct given){.keys = {json_text_of(root, "AccessKeyId"), json_text_of(root, "SecretAccessKey"),
+	                            json_text_of(root, "Token")}};
+	g->expires = parse_end(json_string_value(json_object_get(root, "Expiration")));
+	json_decref(root);
+	return check_given(g, what, e);
+}
+
+static enum err ask_instance(struct s3_credentials *c, struct given *g, struct error *e)
+{
+	static const char what[] = "the metadata service";
+	const char *base = variable("AWS_EC2_METADATA_SERVICE_ENDPOINT");
+	char url[1024], ttl[100];
+	struct transfer_request q = {.method = "PUT", .url = url, .lines = ttl, .data = (const uint8_t *)""};
+	struct buffer lines, answer;
+	size_t len = strlen(base);
+	buffer_init(&lines, ANSWER_MAX);
+	buffer_init(&answer, ANSWER_MAX);
+	if (!len) {
+		base = METADATA;
+		len = strlen(base);
+	}
+	len -= base[len - 1] == '/';
+	snprintf(ttl, sizeof ttl, "X-aws-ec2-metadata-token-ttl-seconds: %d\n", SESSION_TTL);
+	snprintf(url, sizeof url, "%.*s/latest/api/token", (int)len, base);
+	enum err err = request(c, &q, &answer, what, e);
+	if (!err && (!is_printable((const char *)answer.data) ||
+	                    !buffer_printf(&lines, "X-aws-ec2-metadata-token: %s\n", (const char *)answer.data)))
+		err = error_set(e, ERR_UNAVAILABLE, "keys of S3: %s: no token", what);
+	q = (struct transfer_request){.method = "GET", .url = url, .lines = (const char *)lines.data};
+	snprintf(url, sizeof url, "%.*s" ROLES, (int)len, base);
+	if (!err)
+		err = request(c, &q, &answer, what, e);
+	if (!err) {
+		/* the first role in the list */
+		struct str role = {(const char *)answer.data, strcspn((const char *)answer.data, "\r\n")};
+		size_t at = strlen(url);
+		if (!role.len || 3 * role.len >= sizeof url - at)
+			err = error_set(e, ERR_UNAVAILABLE, "keys of S3: %s: the machine has no role", what);
+		else
+			*percent_encode(url + at, role, false) = 0;
+	}
+	if (!err)
+		err = request(c, &q, &answer, what, e);
+	if (!err)
+		err = read_json(g, &answer, what, e);
+	wipe(&lines);
+	wipe(&answer);
+	return err;
+}
+
+static enum err ask_container(struct s3_credentials *c, struct given *g, struct error *e)
+{
+	static const char what[] = "the container's agent";
+	const char *path = variable("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
+	const char *file = variable("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
+	const char *token = variable("AWS_CONTAINER_AUTHORIZATION_TOKEN");
+	struct buffer url, lines, answer, read;
+	buffer_init(&url, ANSWER_MAX);
+	buffer_init(&lines, ANSWER_MAX);
+	buffer_init(&answer, ANSWER_MAX);
+	buffer_init(&read, ANSWER_MAX);
+	enum err err = *file ? read_token(file, &read, e) : ERR_OK;
+	if (!err && *file)
+		token = (const char *)read.data;
+	buffer_printf(
+	        &url, "%s%s", *path ? CONTAINER : "", *path ? path : variable("AWS_CONTAINER_CREDENTIALS_FULL_URI"));
+	buffer_printf(&lines, "%s%s%s", *token ? "Authorization: " : "", token, *token ? "\n" : "");
+	if (!err && (url.failed || lines.failed || strpbrk(token, "\r\n")))
+		err = error_set(e, ERR_UNAVAILABLE, "keys of S3: %s: no usable token in the environment", what);
+	struct transfer_request q = {.method = "GET", .url = (const char *)url.data, .lines = (const char *)lines.data};
+	if (!err)
+		err = request(c, &q, &answer, what, e);
+	if (!err)
+		err = read_json(g, &answer, what, e);
+	wipe(&read);
+	wipe(&lines);
+	wipe(&answer);
+	buffer_release(&url);
+	return err;
+}
+
+/* Reads the token service's XML, where keys are in AssumeRoleWithWebIdentityResult/Credentials. */
+struct sts_answer {
+	struct given *given;
+	char end[64];
+};
+
+static void on_sts_element(void *arg, unsigned depth, const char *name, struct str text)
+{
+	struct sts_answer *a = arg;
+	struct s3_keys *k = &a->given->keys;
+	char **to = strcmp(name, "AccessKeyId") == 0       ? &k->access
+	            : strcmp(name, "SecretAccessKey") == 0 ? &k->secret
+	            : strcmp(name, "SessionToken") == 0    ? &k->token
+	                                                   : NULL;
+	if (depth == 4 && to && !*to && (*to = malloc(text.len + 1))) {
+		memcpy(*to, text.data, text.len);
+		(*to)[text.len] = '\0';
+	}
+	if (depth == 4 && strcmp(name, "Expiration") == 0)
+		snprintf(a->end, sizeof a->end, "%.*s", STR_FMT(text));
+}
+
+static bool add_parameter(struct buffer *form, const char *name, const char *value)
+{
+	if (!buffer_printf(form, "&%s=", name) || !buffer_reserve(form, 3 * strlen(value)))
+		return false;
+	form->len = (size_t)((uint8_t *)percent_encode((char *)form->data + form->len, str_from(value), false) -
+	                     form->data);
+	return true;
+}
+
+static enum err ask_sts(struct s3_credentials *c, struct given *g, struct error *e)
+{
+	static const char what[] = "the token service";
+	const char *session = variable("AWS_ROLE_SESSION_NAME");
+	struct buffer form, answer, token;
+	struct sts_answer read = {.given = g};
+	*g = (struct given){0};
+	buffer_init(&form, 4 * TOKEN_MAX);
+	buffer_init(&answer, ANSWER_MAX);
+	buffer_init(&token, ANSWER_MAX);
+	/* read each time: whoever wrote the token replaces it before it expires */
+	enum err err = read_token(variable("AWS_WEB_IDENTITY_TOKEN_FILE"), &token, e);
+	if (!err && (!buffer_printf(&form, "Action=AssumeRoleWithWebIdentity&Version=2011-06-15") ||
+	                    !add_parameter(&form, "RoleArn", variable("AWS_ROLE_ARN")) ||
+	                    !add_parameter(&form, "RoleSessionName", *session ? session : "symbolicated") ||
+	                    !add_parameter(&form, "WebIdentityToken", (const char *)token.data)))
+		err = no_memory(e);
+	struct transfer_request q = {.method = "POST",
+	        .url = c->sts,
+	        .data = form.data,
+	        .len = form.len,
+	        .content_type = "application/x-www-form-urlencoded"};
+	if (!err)
+		err = request(c, &q, &answer, what, e);
+	if (!err) {
+		s3_xml_read(answer.data, answer.len - 1, on_sts_element, &read);
+		g->expires = parse_end(read.end);
+		err = check_given(g, what, e);
+	}
+	wipe(&token);
+	wipe(&form);
+	wipe(&answer);
+	return err;
+}
+
+/* ---- which source ---- */
+
+static enum source find_source(const struct config *c, const struct s3_keys *k)
+{
+	if (c->s3_credentials_file && *c->s3_credentials_file)
+		return SOURCE_FILE;
+	if (k->access)
+		return SOURCE_ENVIRONMENT;
+	if (*variable("AWS_WEB_IDENTITY_TOKEN_FILE") && *variable("AWS_ROLE_ARN"))
+		return SOURCE_WEB_IDENTITY;
+	if (*variable("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI") || *variable("AWS_CONTAINER_CREDENTIALS_FULL_URI"))
+		return SOURCE_CONTAINER;
+	return c->s3_instance_keys ? SOURCE_INSTANCE : SOURCE_NONE;
+}
+
+static enum err make_services(struct s3_credentials *c, const char *region, struct error *e)
+{
+	const char *endpoint = variable("AWS_ENDPOINT_URL_STS");
+	struct bucket_limits limits = {.connect_timeout = CONNECT_TIMEOUT * SECOND,
+	        .stall_timeout = TOTAL_TIMEOUT * SECOND,
+	        .total_timeout = TOTAL_TIMEOUT * SECOND,
+	        .max_size = ANSWER_MAX};
+	int made = *endpoint ? asprintf(&c->sts, "%s", endpoint)
+	                     : asprintf(&c->sts, "https://sts.%s.amazonaws.com/", region);
+	if (made < 0)
+		c->sts = NULL;
+	c->pool = transfer_pool_new(&limits);
+	return c->sts && c->pool ? ERR_OK : no_memory(e);
+}
+
+struct s3_credentials *s3_credentials_new(const struct config *config, const char *region, struct error *e)
+{
+	struct s3_credentials *c = calloc(1, sizeof *c);
+	if (!c) {
+		no_memory(e);
+		return NULL;
+	}
+	pthread_mutex_init(&c->lock, NULL);
+	pthread_cond_init(&c->changed, NULL);
+	c->config = config;
+	/* taken before reading, so that a change in between is noticed */
+	if (config->s3_credentials_file && *config->s3_credentials_file)
+		stat(config->s3_credentials_file, &c->file);
+	enum err err = s3_keys_find(&c->keys, config, e);
+	if (!err)
+		c->source = find_source(config, &c->keys);
+	if (!err && c->source >= SOURCE_WEB_IDENTITY)
+		err = make_services(c, region, e);
+	if (!err)
+		return c;
+	s3_credentials_free(c);
+	return NULL;
+}
+
+void s3_credentials_free(struct s3_credentials *c)
+{
+	if (!c)
+		return;
+	s3_keys_release(&c->keys);
+	transfer_pool_free(c->pool);
+	free(c->sts);
+	pthread_cond_destroy(&c->changed);
+	pthread_mutex_destroy(&c->lock);
+	free(c);
+}
+
+bool s3_credentials_any(const struct s3_credentials *c)
+{
+	return c->source != SOURCE_NONE;
+}
+
+/* ---- the keys in force; all under c->lock ---- */
+
+static bool is_same_file(const struct stat *a, const struct stat *b)
+{
+	return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
+	       a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec &&
+	       a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
+}
+
+/* If a file cannot be read, or is half written, the keys stay as they were: the next request looks again. */
+static void look_at_file(struct s3_credentials *c)
+{
+	struct stat now;
+	struct s3_keys fresh;
+	if (stat(c->config->s3_credentials_file, &now) != 0 || is_same_file(&now, &c->file) ||
+	        s3_keys_find(&fresh, c->config, NULL))
+		return;
+	s3_keys_release(&c->keys);
+	c->keys = fresh;
+	c->file = now;
+}
+
+static enum err get_keys(struct s3_credentials *c, struct given *g, struct error *e)
+{
+	switch (c->source) {
+	case SOURCE_WEB_IDENTITY:
+		return ask_sts(c, g, e);
+	case SOURCE_CONTAINER:
+		return ask_container(c, g, e);
+	default:
+		return ask_instance(c, g, e);
+	}
+}
+
+/* Asks without holding the lock, then takes over the result. */
+static void refresh(struct s3_credentials *c)
+{
+	struct given g = {0};
+	struct error e;
+	c->refreshing = true;
+	pthread_mutex_unlock(&c->lock);
+	enum err err = get_keys(c, &g, &e);
+	pthread_mutex_lock(&c->lock);
+	c->refreshing = false;
+	if (!err && g.expires <= (int64_t)time(NULL))
+		err = error_set(&e, ERR_UNAVAILABLE, "keys of S3: the service gave keys that have already expired");
+	if (err) {
+		s3_keys_release(&g.keys);
+		c->failure = e;
+		c->next_try = clock_now() + retry_pause;
+	} else {
+		int64_t now = time(NULL), half = now + (g.expires - now) / 2;
+		s3_keys_release(&c->keys);
+		c->keys = g.keys;
+		c->expires = g.expires;
+		c->refresh = half > g.expires - EARLY ? half : g.expires - EARLY;
+	}
+	pthread_cond_broadcast(&c->changed);
+}
+
+/* Makes sure that there are valid keys from a service. */
+static enum err have_keys(struct s3_credentials *c, struct error *e)
+{
+	for (;;) {
+		int64_t now = time(NULL);
+		bool good = c->keys.access && now < c->expires, asks = clock_now() >= c->next_try;
+		if ((good && now < c->refresh) || (good && (c->refreshing || !asks)))
+			return ERR_OK;
+		if (c->refreshing)
+			pthread_cond_wait(&c->changed, &c->lock);
+		else if (asks)
+			refresh(c);
+		else
+			return error_set(e, c->failure.code, "%s", c->failure.text);
+	}
+}
+
+static bool copy_text(char **to, const char *from)
+{
+	*to = from ? strdup(from) : NULL;
+	return *to || !from;
+}
+
+static enum err copy_keys(struct s3_keys *to, const struct s3_keys *from, struct error *e)
+{
+	*to = (struct s3_keys){0};
+	if (copy_text(&to->access, from->access) && copy_text(&to->secret, from->secret) &&
+	        copy_text(&to->token, from->token))
+		return ERR_OK;
+	s3_keys_release(to);
+	return no_memory(e);
+}
+
+enum err s3_credentials_get(struct s3_credentials *c, struct s3_keys *k, struct error *e)
+{
+	pthread_mutex_lock(&c->lock);
+	if (c->source == SOURCE_FILE)
+		look_at_file(c);
+	enum err err = c->source >= SOURCE_WEB_IDENTITY ? have_keys(c, e) : ERR_OK;
+	if (!err)
+		err = copy_keys(k, &c->keys, e);
+	pthread_mutex_unlock(&c->lock);
+	return err;
+}

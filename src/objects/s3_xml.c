@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The few elements of S3's XML that are needed, read by expat piece by piece. */
+#include <config.h>
+
+#include "objects/s3.h"
+
+#include <limits.h>
+
+#include <expat.h>
+
+#include "base/buffer.h"
+
+/* The text of one element; S3 keys have at most 1,024 bytes, continuation tokens a few hundred. */
+enum { TEXT_MAX = 16384, DEPTH_MAX = 64 };
+
+struct reader {
+	XML_Parser parser;
+	void (*element)(void *arg, unsigned depth, const char *name, struct str text);
+	void *arg;
+	unsigned depth;
+	struct buffer text; /* since the last tag */
+};
+
+static void on_start(void *data, const char *name, const char **attributes)
+{
+	struct reader *r = data;
+	(void)name;
+	(void)attributes;
+	buffer_reset(&r->text);
+	if (++r->depth > DEPTH_MAX)
+		XML_StopParser(r->parser, XML_FALSE);
+}
+
+static void on_end(void *data, const char *name)
+{
+	struct reader *r = data;
+	struct str text = {r->text.len ? (const char *)r->text.data : "", r->text.len};
+	r->element(r->arg, r->depth--, name, text);
+	buffer_reset(&r->text);
+}
+
+static void on_text(void *data, const char *text, int len)
+{
+	struct reader *r = data;
+	if (!buffer_append(&r->text, text, (size_t)len))
+		XML_StopParser(r->parser, XML_FALSE);
+}
+
+/* S3 sends no document types, and hostile XML is made of entities. */
+static void on_doctype(void *data, const char *name, const char *system, const char *public, int internal)
+{
+	struct reader *r = data;
+	(void)name;
+	(void)system;
+	(void)public;
+	(void)internal;
+	XML_StopParser(r->parser, XML_FALSE);
+}
+
+bool s3_xml_read(const void *data, size_t len,
+        void (*element)(void *arg, unsigned depth, const char *name, struct str text), void *arg)
+{
+	struct reader r = {.parser = XML_ParserCreate("UTF-8"), .element = element, .arg = arg};
+	if (!r.parser || len > INT_MAX) {
+		XML_ParserFree(r.parser);
+		return false;
+	}
+	buffer_init(&r.text, TEXT_MAX);
+	XML_SetUserData(r.parser, &r);
+	XML_SetElementHandler(r.parser, on_start, on_end);
+	XML_SetCharacterDataHandler(r.parser, on_text);
+	XML_SetStartDoctypeDeclHandler(r.parser, on_doctype);
+	bool whole = XML_Parse(r.parser, data, (int)len, XML_TRUE) == XML_STATUS_OK;
+	XML_ParserFree(r.parser);
+	buffer_release(&r.text);
+	return whole;
+}
+
+static void take_code(void *arg, unsigned depth, const char *name, struct str text)
+{
+	char *out = arg;
+	if (depth != 2 || strcmp(name, "Code") != 0 || text.len >= S3_CODE_SIZE)
+		return;
+	for (size_t i = 0; i < text.len; i++) {
+		char c = text.data[i];
+		if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9')))
+			return;
+	}
+	memcpy(out, text.data, text.len);
+	out[text.len] = 0;
+}
+
+void s3_error_code(char out[S3_CODE_SIZE], const void *data, size_t len)
+{
+	out[0] = 0;
+	/* The body may be cut off after its code. */
+	s3_xml_read(data, len, take_code, out);
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* HTTP requests with libcurl: one handle per thread, limits, cancelling, no redirects into private networks. Private to
+ * the store. */
+#ifndef OBJECTS_TRANSFER_H
+#define OBJECTS_TRANSFER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buffer.h"
+#include "base/error.h"
+#include "objects/object.h"
+
+/* What all threads share for one server: limits, DNS cache and TLS sessions. NULL if out of memory. */
+struct transfer_pool;
+struct transfer_pool *transfer_pool_new(const struct bucket_limits *limits);
+void transfer_pool_free(struct transfer_pool *p);
+
+struct transfer_request;
+
+/* Texts are not owned and must outlive the handles; NULL counts as empty. */
+struct transfer_settings {
+	const char *user, *password; /* sent to the first host only; empty: none */
+	/* Appends the headers that sign a request, each as a line "Name: value\n". They may include Host. NULL:
+	 * requests are not signed. False, with e set, if signing fails: the request is not sent. */
+	bool (*sign)(void *signer, const struct transfer_request *q, struct buffer *lines, struct error *e);
+	void *signer;
+	bool follow; /* follow redirects; never when requests are signed */
+	bool gzip;   /* accept gzip, and pass it on as it comes */
+};
+
+/* One thread's handle and its connections. NULL if out of memory. */
+struct transfer;
+struct transfer *transfer_new(struct transfer_pool *p, const struct transfer_settings *settings);
+void transfer_free(struct transfer *t);
+
+struct transfer_request {
+	const char *method; /* GET, PUT, POST, DELETE */
+	const char *url; /* sent as it is; in path and query everything except A-Za-z0-9-._~/ must be upper-case %XX */
+	const char *lines;   /* more headers, "Name: value\n" each; may be NULL */
+	const uint8_t *data; /* the body to send; not with GET and DELETE */
+	size_t len;
+	const char *content_type; /* type of data; NULL: TRANSFER_CONTENT_TYPE */
+	bool (*body)(
+	        void *arg, const uint8_t *data, size_t len); /* receives the body of a 200; false ends the transfer */
+	void *arg;
+	const atomic_bool *cancel; /* may be NULL */
+};
+
+#define TRANSFER_CONTENT_TYPE "application/octet-stream"
+
+enum { TRANSFER_ERROR_BODY = 1024, TRANSFER_PROBLEM = 256, TRANSFER_ETAG = 128 };
+
+struct transfer_reply {
+	int status; /* 0: none came */
+	bool whole; /* as far as HTTP can tell */
+	bool cancelled;
+	bool address_refused; /* of a redirect */
+	bool too_large;       /* as its Content-Length says */
+	bool chunked;         /* its end is marked */
+	bool sized;           /* by one Content-Length of `length` bytes */
+	bool many_lengths;    /* more than one */
+	uint64_t length;
+	char etag[TRANSFER_ETAG];             /* empty if there is none */
+	int64_t date;                         /* the server's clock, seconds since 1970; -1: not given */
+	char problem[TRANSFER_PROBLEM];       /* if it is not whole; without secrets */
+	char error_body[TRANSFER_ERROR_BODY]; /* the beginning of the body of another status */
+	size_t error_len;
+};
+
+/* Returns reply->whole. */
+bool transfer_run(struct transfer *t, const struct transfer_request *request, struct transfer_reply *reply);
+
+#endif

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Skips the lines of a symbol file that the index does not need, at the speed of memory. Private to sym/index.c and its
+ * test. */
+#ifndef SYM_INDEX_SCAN_H
+#define SYM_INDEX_SCAN_H
+
+#include <stdint.h>
+
+/* Finds the first line at or after `at` that is neither a function's record in the form that writers use nor junk that
+ * starts with no keyword's letter; returns end if there is none. [at, end) must be whole lines: the last byte is a line
+ * feed. */
+typedef const uint8_t *symindex_scan(const uint8_t *at, const uint8_t *end);
+
+enum { SYMINDEX_SCANS = 3 };
+/* NULL if this processor lacks variant `which`. The last one that is not NULL is the fastest. */
+symindex_scan *symindex_scan_by(unsigned which);
+symindex_scan *symindex_scan_best(void);
+
+#endif

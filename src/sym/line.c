@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <config.h>
+
+#include "sym/line.h"
+
+#include <string.h>
+
+/* ---- fields ---- */
+
+static const int8_t hex_values[256] = {
+#define HEX(c, v) [c] = (v) + 1
+        HEX('0', 0),
+        HEX('1', 1),
+        HEX('2', 2),
+        HEX('3', 3),
+        HEX('4', 4),
+        HEX('5', 5),
+        HEX('6', 6),
+        HEX('7', 7),
+        HEX('8', 8),
+        HEX('9', 9),
+        HEX('a', 10),
+        HEX('b', 11),
+        HEX('c', 12),
+        HEX('d', 13),
+        HEX('e', 14),
+        HEX('f', 15),
+        HEX('A', 10),
+        HEX('B', 11),
+        HEX('C', 12),
+        HEX('D', 13),
+        HEX('E', 14),
+        HEX('F', 15),
+#undef HEX
+};
+
+/* The value of a hex digit, or -1. */
+static inline int hex_value(uint8_t c)
+{
+	return hex_values[c] - 1;
+}
+
+static inline bool is_blank(uint8_t c)
+{
+	return c == ' ' || c == '\t';
+}
+
+static void skip_blanks(struct line *l)
+{
+	while (l->at < l->end && is_blank(*l->at))
+		l->at++;
+}
+
+/* A field ends at a blank or the end of the line. */
+static bool field_ends(const struct line *l)
+{
+	return l->at == l->end || is_blank(*l->at);
+}
+
+static bool take_hex(struct line *l, uint64_t *value)
+{
+	uint64_t v = 0;
+	skip_blanks(l);
+	const uint8_t *start = l->at;
+	for (int d; l->at < l->end && (d = hex_value(*l->at)) >= 0; l->at++) {
+		if (v >> 60)
+			return false;
+		v = v << 4 | (unsigned)d;
+	}
+	*value = v;
+	return l->at > start && field_ends(l);
+}
+
+/* An id has at most 64 bits. */
+static bool take_id(struct line *l, uint64_t *value)
+{
+	uint64_t v = 0;
+	skip_blanks(l);
+	const uint8_t *start = l->at;
+	for (; l->at < l->end && *l->at >= '0' && *l->at <= '9'; l->at++)
+		if (__builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, (uint64_t)(*l->at - '0'), &v))
+			return false;
+	*value = v;
+	return l->at > start && field_ends(l);
+}
+
+static bool take_decimal(struct line *l, uint32_t *value)
+{
+	uint64_t v;
+	if (!take_id(l, &v) || v > UINT32_MAX)
+		return false;
+	*value = (uint32_t)v;
+	return true;
+}
+
+static struct str take_rest(struct line *l)
+{
+	skip_blanks(l);
+	return (struct str){(const char *)l->at, (size_t)(l->end - l->at)};
+}
+
+static struct str take_word(struct line *l)
+{
+	skip_blanks(l);
+	const uint8_t *start = l->at;
+	while (!field_ends(l))
+		l->at++;
+	return (struct str){(const char *)start, (size_t)(l->at - start)};
+}
+
+/* Takes the keyword and the blank after it, or nothing. */
+static inline bool take_keyword(struct line *l, const char *word, size_t len)
+{
+	if ((size_t)(l->end - l->at) < len || memcmp(l->at, word, len) != 0)
+		return false;
+	if ((size_t)(l->end - l->at) > len && !is_blank(l->at[len]))
+		return false;
+	l->at += len;
+	return true;
+}
+#define TAKE_KEYWORD(l, word) take_keyword((l), (word), sizeof(word) - 1)
+
+static void take_multiple_mark(struct line *l)
+{
+	struct line mark = *l;
+	struct str word = take_word(&mark);
+	if (word.len == 1 && word.data[0] == 'm')
+		*l = mark;
+}
+
+/* ---- lines ---- */
+
+struct line line_content(const uint8_t *at, const uint8_t *end)
+{
+	struct line l = {at, end};
+	const uint8_t *nul = memchr(at, 0, (size_t)(end - at));
+	if (nul)
+		l.end = nul;
+	while (l.end > l.at && l.end[-1] == '\r')
+		l.end--;
+	return l;
+}
+
+enum line_kind line_take_kind(struct line *l)
+{
+	skip_blanks(l);
+	if (l->at == l->end)
+		return LINE_BLANK;
+	if (TAKE_KEYWORD(l, "FUNC"))
+		return LINE_FUNC;
+	if (TAKE_KEYWORD(l, "INLINE"))
+		return LINE_INLINE;
+	if (TAKE_KEYWORD(l, "PUBLIC"))
+		return LINE_PUBLIC;
+	if (TAKE_KEYWORD(l, "INLINE_ORIGIN"))
+		return LINE_ORIGIN;
+	if (TAKE_KEYWORD(l, "FILE"))
+		return LINE_FILE;
+	if (TAKE_KEYWORD(l, "STACK"))
+		return LINE_STACK;
+	return TAKE_KEYWORD(l, "INFO") ? LINE_INFO : LINE_OTHER;
+}
+
+bool line_read_module(struct line l, struct str *id)
+{
+	bool ok = TAKE_KEYWORD(&l, "MODULE") && take_word(&l).len && take_word(&l).len;
+	*id = ok ? take_word(&l) : (struct str){"", 0};
+	for (size_t i = 0; i < id->len; i++)
+		ok = ok && hex_value((uint8_t)id->data[i]) >= 0;
+	return ok && id->len && take_rest(&l).len;
+}
+
+bool line_read_func(struct line l, uint64_t *addr, uint64_t *size, struct str *name)
+{
+	uint64_t parameters;
+	take_multiple_mark(&l);
+	if (!take_hex(&l, addr) || !take_hex(&l, size) || !take_hex(&l, &parameters))
+		return false;
+	*name = take_rest(&l);
+	return true;
+}
+
+bool line_read_public(struct line l, uint64_t *addr, struct str *name)
+{
+	uint64_t parameters;
+	take_multiple_mark(&l);
+	if (!take_hex(&l, addr) || !take_hex(&l, &parameters))
+		return false;
+	*name = take_rest(&l);
+	return true;
+}
+
+bool line_read_file(struct line l, uint64_t *id, struct str *name)
+{
+	if (!take_id(&l, id))
+		return false;
+	*name = take_rest(&l);
+	return name->len != 0;
+}
+
+/* In the form of 2021 the file's number, or -1, precedes the name. */
+static void drop_file_number(struct str *name)
+{
+	struct line l = {(const uint8_t *)name->data, (const uint8_t *)name->data + name->len};
+	const uint8_t *digits = l.at;
+	if (l.end - l.at >= 2 && l.at[0] == '-' && l.at[1] == '1') {
+		l.at += 2;
+	} else {
+		while (l.at < l.end && *l.at >= '0' && *l.at <= '9')
+			l.at++;
+	}
+	if (l.at == digits || l.at == l.end || !is_blank(*l.at))
+		return;
+	struct str text = take_rest(&l);
+	if (text.len)
+		*name = text;
+}
+bool line_read_origin(struct line l, uint64_t *id, struct str *name)
+{
+	if (!take_id(&l, id))
+		return false;
+	*name = take_rest(&l);
+	drop_file_number(name);
+	return true;
+}
+
+bool line_read_record(struct line l, uint64_t *addr, uint64_t *size, uint32_t *line, uint64_t *file)
+{
+	return take_hex(&l, addr) && take_hex(&l, size) && take_decimal(&l, line) && take_id(&l, file);
+}
+
+bool line_read_code_file(struct line l, struct str *name)
+{
+	skip_blanks(&l);
+	if (!TAKE_KEYWORD(&l, "CODE_ID") || !take_word(&l).len)
+		return false;
+	*name = take_rest(&l);
+	return name->len != 0;
+}
+
+/* Whether the rest of the line is one or more pairs of hex numbers. */
+static bool has_ranges(struct line l)
+{
+	uint64_t addr, size, pairs = 0;
+	for (skip_blanks(&l); l.at < l.end; skip_blanks(&l), pairs++)
+		if (!take_hex(&l, &addr) || !take_hex(&l, &size))
+			return false;
+	return pairs != 0;
+}
+
+bool line_read_inline(struct line *l, struct inline_fields *out)
+{
+	uint32_t third;
+	if (!take_decimal(l, &out->depth) || !take_decimal(l, &out->call_line) || !take_decimal(l, &third))
+		return false;
+	struct line behind = *l;
+	/* With a call file there are four numbers before the ranges; the form of 2021 has three. */
+	out->has_call_file = take_decimal(&behind, &out->origin) && has_ranges(behind);
+	out->call_file = third;
+	if (out->has_call_file) {
+		*l = behind;
+		return true;
+	}
+	out->origin = third;
+	return has_ranges(*l);
+}
+
+bool line_take_range(struct line *l, uint64_t *addr, uint64_t *size)
+{
+	skip_blanks(l);
+	return l->at < l->end && take_hex(l, addr) && take_hex(l, size);
+}
+
+/* ---- digits alone ---- */
+
+bool line_slow_hex(const uint8_t **at, uint64_t *value)
+{
+	const uint8_t *c = *at;
+	uint64_t v = 0;
+	for (int d; (d = hex_value(*c)) >= 0; c++)
+		v = v << 4 | (unsigned)d;
+	if (c == *at || c - *at > 16)
+		return false;
+	*value = v;
+	*at = c;
+	return true;
+}
+
+bool line_slow_decimal(const uint8_t **at, uint32_t *value)
+{
+	const uint8_t *c = *at;
+	uint32_t v = 0;
+	while (*c >= '0' && *c <= '9')
+		v = v * 10 + (uint32_t)(*c++ - '0');
+	if (c == *at || c - *at > 9)
+		return false;
+	*value = v;
+	*at = c;
+	return true;
+}

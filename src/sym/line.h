@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reads the lines of a Breakpad symbol file one at a time; docs/sym-files.md has the grammar. For speed, try
+ * sym/fields.h first for line and INLINE records, and use this for what it refuses. */
+#ifndef SYM_LINE_H
+#define SYM_LINE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/str.h"
+
+enum { BREAKPAD_LINE_MAX = (1 << 20) + (1 << 16) }; /* bytes without the line end; longer lines are damaged */
+
+/* The unread part of a line, without its line end. */
+struct line {
+	const uint8_t *at, *end;
+};
+
+enum line_kind {
+	LINE_BLANK,
+	LINE_FUNC,
+	LINE_INLINE,
+	LINE_PUBLIC,
+	LINE_ORIGIN,
+	LINE_FILE,
+	LINE_STACK,
+	LINE_INFO,
+	LINE_OTHER, /* a line record, or damaged */
+};
+
+/* The part of the line [at, end), without its line feed, that counts: up to a NUL, and without trailing CRs. */
+struct line line_content(const uint8_t *at, const uint8_t *end);
+/* Skips blanks and the keyword; for LINE_OTHER there is no keyword. */
+enum line_kind line_take_kind(struct line *l);
+
+/* Read the fields after the keyword. False if the line is damaged. Strings point into the line; a name may be empty. */
+bool line_read_module(struct line l, struct str *id); /* keyword included */
+bool line_read_func(struct line l, uint64_t *addr, uint64_t *size, struct str *name);
+bool line_read_public(struct line l, uint64_t *addr, struct str *name);
+bool line_read_file(struct line l, uint64_t *id, struct str *name);
+bool line_read_origin(struct line l, uint64_t *id, struct str *name);
+bool line_read_record(struct line l, uint64_t *addr, uint64_t *size, uint32_t *line, uint64_t *file);
+/* Reads the name of the code file; false if this INFO line has none. */
+bool line_read_code_file(struct line l, struct str *name);
+
+/* An INLINE record without its ranges. */
+struct inline_fields {
+	uint32_t depth, call_line, call_file, origin;
+	bool has_call_file; /* false in the form of 2021 */
+};
+
+/* Leaves *l at the ranges, of which there is at least one. */
+bool line_read_inline(struct line *l, struct inline_fields *out);
+/* Reads the next range; false if there are no more. */
+bool line_take_range(struct line *l, uint64_t *addr, uint64_t *size);
+
+/* Reads up to 16 hex digits, or 9 decimal ones. *at stays where it is if there are none, or more. */
+bool line_slow_hex(const uint8_t **at, uint64_t *value);
+bool line_slow_decimal(const uint8_t **at, uint32_t *value);
+
+#endif

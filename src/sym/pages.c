@@ -1,0 +1,721 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * To make a page, each symbol of its spans is read from the text, flattened and encoded, as far as it answers within
+ * the page. A flattened function is kept until an address past its end comes up, because it may answer again after
+ * functions that lie within it. `kept` is a stack, like the sweep's. If it takes too much memory, the outermost
+ * functions are dropped, and read again when they come up.
+ *
+ * Strings are named by slots, which live as long as the kept functions: an id has the same slot in all of them. The
+ * choice of slots does not influence the bytes of pages.
+ */
+#include <config.h>
+
+#include "sym/pages.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/array.h"
+#include "base/search.h"
+#include "base/utf8.h"
+#include "map/encode.h"
+#include "map/flat.h"
+#include "map/position.h"
+
+enum {
+	KEPT_BYTES = 64 << 20,  /* kept functions, without the largest, may take this and a quarter of the text: all is
+	                           read a few times */
+	SPARE_BYTES = 64 << 10, /* largest flat that is reused */
+	SPARE_MAX = 64,
+	LARGE_TEXT = 1 << 20,  /* a function of this size is kept in `large`, not read again for every page */
+	RECORD_BYTES = 24,     /* memory per byte of text while one function is read */
+	IDLE_BYTES = 16 << 20, /* larger buffers are freed when a page is done */
+	SLOTS_MAX = 2048,      /* plus twice the number that kept functions may name */
+	RECENT_FILES = 64,     /* a power of two */
+	NODES_PER_RECORD = 64, /* that may be repeated, see repeats_too_much */
+};
+
+/* id of a FILE or INLINE_ORIGIN -> slot */
+struct slot_entry {
+	uint64_t id;
+	uint32_t slot; /* 0: free */
+	bool is_origin;
+};
+
+struct kept {
+	uint32_t symbol;
+	struct flat *flat;
+	struct sympages_counts counts;
+};
+
+struct sympages {
+	const struct symindex *x;
+	const struct symspans *s;
+	const struct symtext *text;
+	struct encoder *encoder;
+	struct flattener *flattener;
+	struct symrecords reader;
+	struct func_records records;
+	struct string_table strings;
+	struct slot_entry *entries; /* hash table: a power of two, at least half free */
+	uint32_t entry_count, entry_cap;
+	uint64_t salt;                          /* so that nobody can choose ids that collide */
+	struct slot_entry recent[RECENT_FILES]; /* files by the lower bits of their ids: most are found here */
+	struct kept *kept;                      /* [kept_base, kept_count), ascending by symbol */
+	uint32_t kept_base, kept_count, kept_cap;
+	struct kept large; /* the large function that answered last and is not in `kept`; its flat may be NULL */
+	uint64_t kept_bytes, kept_names; /* of all: bytes, and how many slots they may name */
+	uint64_t largest_flat;           /* bytes of the largest function so far */
+	struct flat *spare;              /* a list */
+	uint32_t spare_count;
+	uint64_t spare_bytes;
+	struct flat public;
+	uint8_t *escaped;
+	uint32_t escaped_cap;
+};
+
+static void reset_slots(struct sympages *m)
+{
+	m->strings.count = 1;
+	m->strings.texts_len = 0;
+	memset(m->recent, 0, sizeof m->recent);
+	if (m->entry_count)
+		memset(m->entries, 0, m->entry_cap * sizeof *m->entries);
+	m->entry_count = 0;
+}
+
+struct sympages *sympages_new(const struct symindex *x, const struct symspans *s, const struct symtext *text)
+{
+	struct sympages *m = calloc(1, sizeof *m);
+	if (!m)
+		return NULL;
+	m->x = x;
+	m->s = s;
+	m->text = text;
+	m->encoder = page_encoder_new();
+	m->flattener = flattener_new();
+	m->strings.cap = 64;
+	m->strings.slots = calloc(m->strings.cap, sizeof *m->strings.slots);
+	if (getrandom(&m->salt, sizeof m->salt, GRND_NONBLOCK) <= 0)
+		m->salt = (uintptr_t)m;
+	if (!m->encoder || !m->flattener || !m->strings.slots) {
+		sympages_free(m);
+		return NULL;
+	}
+	reset_slots(m);
+	return m;
+}
+
+static void free_slots(struct sympages *m)
+{
+	free(m->entries);
+	free(m->strings.texts);
+	m->entries = NULL;
+	m->strings.texts = NULL;
+	m->entry_cap = m->entry_count = m->strings.texts_cap = 0;
+}
+
+void sympages_free(struct sympages *m)
+{
+	if (!m)
+		return;
+	for (uint32_t i = m->kept_base; i < m->kept_count; i++)
+		flat_free(m->kept[i].flat);
+	for (struct flat *f = m->spare, *next; f; f = next) {
+		next = f->next;
+		flat_free(f);
+	}
+	flat_free(m->large.flat);
+	free(m->kept);
+	encoder_free(m->encoder);
+	flattener_free(m->flattener);
+	symrecords_release(&m->reader);
+	func_records_release(&m->records);
+	free_slots(m);
+	free(m->strings.slots);
+	free(m->public.name);
+	free(m->escaped);
+	free(m);
+}
+
+static uint64_t kept_max(const struct symindex *x)
+{
+	return KEPT_BYTES + x->text_bytes / 4;
+}
+
+static uint64_t slot_bytes(const struct sympages *m)
+{
+	return m->strings.cap * (uint64_t)sizeof *m->strings.slots + m->strings.texts_cap +
+	       m->entry_cap * (uint64_t)sizeof *m->entries;
+}
+
+uint64_t sympages_bytes(const struct sympages *m)
+{
+	return sizeof *m + m->kept_bytes + m->kept_cap * (uint64_t)sizeof *m->kept + m->spare_bytes +
+	       func_records_bytes(&m->records) + slot_bytes(m) + symrecords_bytes(&m->reader) +
+	       flattener_bytes(m->flattener) + encoder_buffer_bytes(m->encoder) + m->escaped_cap + m->public.name_cap;
+}
+
+uint64_t sympages_page_bytes_max(const struct symindex *x)
+{
+	uint64_t largest = 0;
+	for (uint32_t i = 0; i < x->symbol_count; i++)
+		if (symindex_text_of(&x->symbols[i]) > largest)
+			largest = symindex_text_of(&x->symbols[i]);
+	return RECORD_BYTES * largest;
+}
+
+/* ---- strings ---- */
+
+/* Escapes a text into m->escaped. False if out of memory. */
+static bool escape(struct sympages *m, const uint8_t *text, size_t len, uint32_t *escaped_len)
+{
+	if (!array_reserve(&m->escaped, &m->escaped_cap, 6 * (uint32_t)len + 16, sizeof *m->escaped))
+		return false;
+	*escaped_len = (uint32_t)json_escape(m->escaped, text, len);
+	return true;
+}
+
+static bool define(struct sympages *m, struct string_slot *slot, const struct symindex_definition *d)
+{
+	struct string_table *t = &m->strings;
+	uint32_t len;
+	if (d->external) {
+		slot->external = slot->defined = true;
+		slot->id = d->string;
+		return true;
+	}
+	if (!d->len)
+		return true; /* an INLINE_ORIGIN without a name is <unknown> */
+	if (!escape(m, (const uint8_t *)m->x->texts + d->at, d->len, &len) || len > UINT32_MAX - t->texts_len)
+		return false;
+	if (!array_reserve(&t->texts, &t->texts_cap, t->texts_len + len, sizeof *t->texts))
+		return false;
+	memcpy(t->texts + t->texts_len, m->escaped, len);
+	slot->defined = true;
+	slot->text = t->texts_len;
+	slot->len = (uint16_t)len;
+	t->texts_len += len;
+	return true;
+}
+
+static uint32_t entry_place(const struct sympages *m, uint64_t id, bool is_origin)
+{
+	uint64_t h = (id ^ m->salt) * UINT64_C(0x9e3779b97f4a7c15) + is_origin;
+	h = (h ^ h >> 32 ^ m->salt) * UINT64_C(0xbf58476d1ce4e5b9);
+	return (uint32_t)(h >> 32) & (m->entry_cap - 1);
+}
+
+static bool grow_entries(struct sympages *m)
+{
+	struct slot_entry *old = m->entries;
+	uint32_t old_cap = m->entry_cap, cap = old_cap ? 2 * old_cap : 256;
+	struct slot_entry *grown = cap > old_cap ? calloc(cap, sizeof *grown) : NULL;
+	if (!grown)
+		return false;
+	m->entries = grown;
+	m->entry_cap = cap;
+	for (uint32_t i = 0; i < old_cap; i++)
+		if (old[i].slot) {
+			uint32_t at = entry_place(m, old[i].id, old[i].is_origin);
+			while (grown[at].slot)
+				at = (at + 1) & (cap - 1);
+			grown[at] = old[i];
+		}
+	free(old);
+	return true;
+}
+
+/* The slot of an id, made if new; 0 if out of memory. */
+static uint32_t find_slot(struct sympages *m, uint64_t id, bool is_origin)
+{
+	struct string_table *t = &m->strings;
+	if (2 * (m->entry_count + 1) > m->entry_cap && !grow_entries(m))
+		return 0;
+	uint32_t at = entry_place(m, id, is_origin);
+	for (; m->entries[at].slot; at = (at + 1) & (m->entry_cap - 1))
+		if (m->entries[at].id == id && m->entries[at].is_origin == is_origin)
+			return m->entries[at].slot;
+	if (!array_reserve(&t->slots, &t->cap, t->count + 1, sizeof *t->slots))
+		return 0;
+	struct string_slot *slot = &t->slots[t->count];
+	const struct symindex_definition *d = symindex_find(is_origin ? &m->x->origins : &m->x->files, id);
+	*slot = (struct string_slot){.is_origin = is_origin};
+	if (d && !define(m, slot, d))
+		return 0;
+	m->entries[at] = (struct slot_entry){id, t->count, is_origin};
+	m->entry_count++;
+	return t->count++;
+}
+
+static inline uint32_t file_slot(struct sympages *m, uint64_t id)
+{
+	struct slot_entry *recent = &m->recent[id % RECENT_FILES];
+	if (!recent->slot || recent->id != id)
+		*recent = (struct slot_entry){id, find_slot(m, id, false), false};
+	return recent->slot;
+}
+
+/* ---- symbols ---- */
+
+/* The id of a name that is in a string page. */
+static uint32_t external_name(const struct symindex *x, uint64_t place)
+{
+	return (uint32_t)search_up_to(
+	        x->strings, x->string_count, sizeof *x->strings, offsetof(struct symindex_string, place), place);
+}
+
+/* Opens the symbol's text and sets the name of f. */
+static bool begin_symbol(struct sympages *m, const struct symindex_symbol *symbol, struct flat *f)
+{
+	struct symrecords *r = &m->reader;
+	uint32_t len;
+	if (!symrecords_begin(r, m->text, symbol))
+		return false;
+	bool external = r->name.len > OFFMAP_INLINE_NAME;
+	struct str name = r->name.len ? r->name : str_from("<unknown>");
+	if (external)
+		name.len = 0;
+	if (!escape(m, (const uint8_t *)name.data, name.len, &len) || !flat_set_name(f, (char *)m->escaped, len))
+		return false;
+	if (external)
+		f->name_external = external_name(m->x, r->name_place);
+	f->addr = symbol->addr;
+	f->size = symbol->size;
+	f->is_public = symbol->is_public;
+	f->has_lines = false;
+	f->node_count = f->segment_count = f->next_segment = 0;
+	return true;
+}
+
+static bool add_lines(struct sympages *m, const struct flat *f, const struct symtext_line *from, uint32_t n)
+{
+	struct func_records *r = &m->records;
+	uint64_t last = r->line_count ? r->lines[r->line_count - 1].end : 0;
+	if (!array_reserve(&r->lines, &r->line_cap, r->line_count + n, sizeof *r->lines))
+		return false;
+	for (uint32_t i = 0; i < n; i++) {
+		struct line_record l = {0, 0, (uint32_t)from[i].line, 0};
+		if (!clip_to_function(f->addr, f->size, from[i].addr, from[i].size, &l.start, &l.end))
+			continue;
+		if (!(l.file = file_slot(m, from[i].file)))
+			return false;
+		if (l.end == l.start || l.start < last)
+			r->lines_sorted = false;
+		last = l.end;
+		r->lines[r->line_count++] = l;
+	}
+	return true;
+}
+
+static bool add_inline(struct sympages *m, const struct flat *f)
+{
+	const struct symrecords *from = &m->reader;
+	const struct inline_fields *fields = &from->fields;
+	struct func_records *r = &m->records;
+	struct inline_record i = {fields->depth, fields->call_line, 0, 0};
+	if ((fields->has_call_file && !(i.call_file = file_slot(m, fields->call_file))) ||
+	        !(i.origin = find_slot(m, fields->origin, true)))
+		return false;
+	if (!array_reserve(&r->inlines, &r->inline_cap, r->inline_count + 1, sizeof *r->inlines) ||
+	        !array_reserve(&r->ranges, &r->range_cap, r->range_count + from->range_count / 2, sizeof *r->ranges))
+		return false;
+	for (uint32_t k = 0; k < from->range_count; k += 2) {
+		struct inline_range g = {0, 0, r->inline_count, fields->depth};
+		if (clip_to_function(f->addr, f->size, from->ranges[k], from->ranges[k + 1], &g.start, &g.end) &&
+		        g.start != g.end)
+			r->ranges[r->range_count++] = g;
+	}
+	r->inlines[r->inline_count++] = i;
+	if (i.depth > r->deepest)
+		r->deepest = i.depth;
+	return true;
+}
+
+/* Whether the spans of a FUNC, each of which repeats the chain of inlined calls at its start, may make its pages large
+ * compared with its text. */
+static bool repeats_too_much(const struct sympages *m, uint32_t symbol)
+{
+	const struct func_records *r = &m->records;
+	uint64_t spans = symspans_of(m->s, symbol),
+	         depth = r->deepest < r->inline_count ? r->deepest + 1 : r->inline_count,
+	         most = NODES_PER_RECORD * (spans + r->line_count + r->inline_count);
+	return spans * depth > (most < OFFMAP_REPEATED_MAX ? most : OFFMAP_REPEATED_MAX);
+}
+
+/* Reads and flattens a FUNC. */
+static bool read_func(struct sympages *m, uint32_t symbol, struct flat *f, struct sympages_counts *counts)
+{
+	enum { AT_ONCE = 64 };
+	struct symtext_line lines[AT_ONCE];
+	struct symrecords *from = &m->reader;
+	struct func_records *r = &m->records;
+	enum record_kind kind = RECORD_LINE;
+	*counts = (struct sympages_counts){0};
+	r->line_count = r->inline_count = r->range_count = r->deepest = 0;
+	r->lines_sorted = true;
+	if (!begin_symbol(m, &m->x->symbols[symbol], f))
+		return false;
+	while (kind) {
+		uint32_t n = symrecords_lines(from, lines, AT_ONCE);
+		kind = n ? RECORD_LINE : symrecords_next(from);
+		if (kind == RECORD_FAILED || (kind == RECORD_INLINE && !add_inline(m, f)))
+			return false;
+		counts->inlines += kind == RECORD_INLINE;
+		if (kind != RECORD_LINE)
+			continue;
+		if (!n)
+			lines[n++] = (struct symtext_line){from->addr, from->size, from->line, from->file};
+		if (!add_lines(m, f, lines, n))
+			return false;
+		counts->lines += n;
+	}
+	counts->damaged = from->damaged;
+	f->has_lines = counts->lines != 0;
+	if (r->range_count && repeats_too_much(m, symbol))
+		r->range_count = 0;
+	return flatten(m->flattener, r, f);
+}
+
+/* ---- functions that are kept ---- */
+
+static uint64_t names_of(const struct flat *f)
+{
+	return f->segment_count + 2 * (uint64_t)f->node_count;
+}
+
+static void release_kept(struct sympages *m, const struct kept *k)
+{
+	struct flat *f = k->flat;
+	if (!f)
+		return;
+	m->kept_bytes -= flat_bytes(f);
+	m->kept_names -= names_of(f);
+	if (m->spare_count == SPARE_MAX || flat_bytes(f) > SPARE_BYTES) {
+		flat_free(f);
+		return;
+	}
+	f->next = m->spare;
+	m->spare = f;
+	m->spare_count++;
+	m->spare_bytes += flat_bytes(f);
+}
+
+/* Drops the innermost kept function. */
+static void pop_kept(struct sympages *m)
+{
+	const struct kept *top = &m->kept[--m->kept_count], old = m->large;
+	if (symindex_text_of(&m->x->symbols[top->symbol]) < LARGE_TEXT) {
+		release_kept(m, top);
+		return;
+	}
+	m->large = *top;
+	release_kept(m, &old);
+}
+
+static void release_large(struct sympages *m)
+{
+	release_kept(m, &m->large);
+	m->large.flat = NULL;
+}
+
+static void drop_all(struct sympages *m)
+{
+	while (m->kept_count > m->kept_base)
+		pop_kept(m);
+	release_large(m);
+	m->kept_base = m->kept_count = 0;
+}
+
+static struct flat *take_flat(struct sympages *m)
+{
+	struct flat *f = m->spare;
+	if (!f)
+		return calloc(1, sizeof *f);
+	m->spare = f->next;
+	m->spare_count--;
+	m->spare_bytes -= flat_bytes(f);
+	return f;
+}
+
+/* Drops the outermost kept functions while they take too much. The largest does not count, so that only as much as the
+ * bound can displace it, not each small function that interrupts it. */
+static void make_room(struct sympages *m)
+{
+	uint64_t most = kept_max(m->x) + m->largest_flat;
+	if (m->kept_bytes > most)
+		release_large(m);
+	while (m->kept_bytes > most && m->kept_base < m->kept_count)
+		release_kept(m, &m->kept[m->kept_base++]);
+	if (m->kept_base == m->kept_count) {
+		m->kept_base = m->kept_count = 0;
+	} else if (m->kept_base > m->kept_count / 2) {
+		m->kept_count -= m->kept_base;
+		memmove(m->kept, m->kept + m->kept_base, m->kept_count * sizeof *m->kept);
+		m->kept_base = 0;
+	}
+}
+
+static bool read_new(struct sympages *m, struct kept *k)
+{
+	k->flat = take_flat(m);
+	if (!k->flat || !read_func(m, k->symbol, k->flat, &k->counts)) {
+		flat_free(k->flat);
+		k->flat = NULL;
+		return false;
+	}
+	m->kept_bytes += flat_bytes(k->flat);
+	if (flat_bytes(k->flat) > m->largest_flat)
+		m->largest_flat = flat_bytes(k->flat);
+	m->kept_names += names_of(k->flat);
+	return true;
+}
+
+/* The FUNC that answers from `from` on, read if it is not kept; NULL as for RECORD_FAILED. */
+static struct kept *take_func(struct sympages *m, uint32_t symbol, uint64_t from)
+{
+	struct kept k = {.symbol = symbol};
+	if (m->large.flat && m->large.symbol == symbol) {
+		k = m->large;
+		m->large.flat = NULL;
+	}
+	while (m->kept_count > m->kept_base) {
+		struct kept *top = &m->kept[m->kept_count - 1];
+		if (top->symbol == symbol)
+			return top;
+		if (top->symbol < symbol && from - top->flat->addr < top->flat->size)
+			break;
+		pop_kept(m);
+	}
+	make_room(m);
+	if (!array_reserve(&m->kept, &m->kept_cap, m->kept_count + 1, sizeof *m->kept) ||
+	        (!k.flat && !read_new(m, &k))) {
+		release_kept(m, &k);
+		return NULL;
+	}
+	m->kept[m->kept_count] = k;
+	return &m->kept[m->kept_count++];
+}
+
+/* Between pages: frees buffers that only a large function needed, and slots that no kept function names. */
+static void tidy(struct sympages *m)
+{
+	if (m->strings.count > SLOTS_MAX + 2 * m->kept_names) {
+		drop_all(m);
+		reset_slots(m);
+		if (slot_bytes(m) > IDLE_BYTES)
+			free_slots(m);
+	}
+	if (func_records_bytes(&m->records) > IDLE_BYTES)
+		func_records_release(&m->records);
+	if (symrecords_bytes(&m->reader) > IDLE_BYTES)
+		symrecords_release(&m->reader);
+	if (flattener_bytes(m->flattener) > IDLE_BYTES) {
+		struct flattener *fresh = flattener_new();
+		if (fresh) {
+			flattener_free(m->flattener);
+			m->flattener = fresh;
+		}
+	}
+}
+
+/* ---- code pages ---- */
+
+/* The segment that covers the byte at `from`. */
+static uint32_t find_segment(const struct flat *f, uint64_t from)
+{
+	size_t started = search_up_to(
+	        f->segments, f->segment_count, sizeof *f->segments, offsetof(struct flat_segment, start), from);
+	return started ? (uint32_t)started - 1 : 0;
+}
+
+static bool encode(struct sympages *m, struct flat *f, position from, position to, bool endless)
+{
+	uint64_t start = (uint64_t)(from - f->addr);
+	f->next_segment = f->segment_count ? find_segment(f, start) : 0;
+	return encode_function(m->encoder, &m->strings, f, start, endless ? start : (uint64_t)(to - f->addr), endless);
+}
+
+/* Encodes a FUNC as the answer for [from, to); past its end only with lookup = nearest. */
+static bool encode_func(
+        struct sympages *m, uint32_t symbol, position from, position to, bool is_first, struct sympages_counts *counts)
+{
+	struct kept *k = take_func(m, symbol, (uint64_t)from);
+	if (!k)
+		return false;
+	struct flat *f = k->flat;
+	position end = (position)f->addr + f->size, stop = end < to ? end : to;
+	if (is_first && counts) {
+		counts->lines += k->counts.lines;
+		counts->inlines += k->counts.inlines;
+		counts->damaged += k->counts.damaged;
+	}
+	if (from < stop && !encode(m, f, from, stop, false))
+		return false;
+	if (!m->s->nearest || end >= to)
+		return true;
+	return encode(m, f, end > from ? end : from, to, to == ADDRESS_END);
+}
+
+/* The address of the next symbol that starts above this one. */
+static position next_address(const struct symindex *x, uint32_t symbol)
+{
+	size_t next = search_up_to(x->symbols, x->symbol_count, sizeof *x->symbols,
+	        offsetof(struct symindex_symbol, addr), x->symbols[symbol].addr);
+	return next < x->symbol_count ? x->symbols[next].addr : ADDRESS_END;
+}
+
+static bool encode_public(struct sympages *m, uint32_t symbol, position from)
+{
+	struct flat *f = &m->public;
+	position end = next_address(m->x, symbol);
+	if (!begin_symbol(m, &m->x->symbols[symbol], f))
+		return false;
+	f->size = end == ADDRESS_END ? 0 : (uint64_t)(end - f->addr);
+	return encode(m, f, from, end, end == ADDRESS_END);
+}
+
+static bool encode_spans(struct sympages *m, uint32_t number, struct sympages_counts *counts)
+{
+	const struct symspans *s = m->s;
+	position from = s->page_first[number],
+	         end = number + 1 < s->page_count ? s->page_first[number + 1] : ADDRESS_END;
+	for (uint32_t i = s->page_span[number]; i < s->count && s->starts[i] < end; i++) {
+		position to = i + 1 < s->count && s->starts[i + 1] < end ? s->starts[i + 1] : end;
+		uint32_t symbol = s->symbols[i] & ~SYMSPAN_FIRST;
+		bool is_first = s->symbols[i] & SYMSPAN_FIRST && s->starts[i] >= from;
+		if (s->starts[i] > from)
+			from = s->starts[i];
+		if (m->x->symbols[symbol].is_public ? !encode_public(m, symbol, from)
+		                                    : !encode_func(m, symbol, from, to, is_first, counts))
+			return false;
+	}
+	return true;
+}
+
+struct page *sympages_code(struct sympages *m, uint32_t number, struct sympages_counts *counts)
+{
+	struct page *p = NULL;
+	if (encode_spans(m, number, counts))
+		p = encoder_take_code(m->encoder);
+	else
+		encoder_drop_open(m->encoder);
+	tidy(m);
+	return p;
+}
+
+bool sympages_count_rest(struct sympages *m, struct sympages_counts *counts)
+{
+	const struct symspans *s = m->s;
+	uint32_t count = m->x->symbol_count;
+	uint8_t *in_page = calloc(count / 8 + 1, 1);
+	bool ok = in_page != NULL;
+	for (uint32_t i = 0; i < s->count && ok; i++) {
+		uint32_t symbol = s->symbols[i] & ~SYMSPAN_FIRST;
+		in_page[symbol / 8] |= (uint8_t)(1u << symbol % 8);
+	}
+	for (uint32_t i = 0; i < count && ok; i++) {
+		if (in_page[i / 8] >> i % 8 & 1 || m->x->symbols[i].is_public)
+			continue;
+		enum record_kind kind = RECORD_FAILED;
+		if (symrecords_begin(&m->reader, m->text, &m->x->symbols[i]))
+			while ((kind = symrecords_next(&m->reader)) == RECORD_LINE || kind == RECORD_INLINE) {
+				counts->lines += kind == RECORD_LINE;
+				counts->inlines += kind == RECORD_INLINE;
+			}
+		counts->damaged += m->reader.damaged;
+		ok = kind == RECORD_NONE;
+	}
+	free(in_page);
+	return ok;
+}
+
+/* ---- string pages ---- */
+
+struct page *sympages_strings(struct sympages *m, uint32_t number)
+{
+	const struct symindex *x = m->x;
+	uint32_t first = x->string_first[number], id,
+	         end = number + 1 < x->string_page_count ? x->string_first[number + 1] : x->string_count + 1;
+	for (uint32_t i = first; i < end; i++) {
+		const struct symindex_string *s = &x->strings[i - 1];
+		uint8_t *room = malloc(s->len);
+		const uint8_t *text = room ? m->text->get(m->text->arg, s->place, s->len, room) : NULL;
+		uint32_t len;
+		bool ok = text && escape(m, text, s->len, &len) &&
+		          encode_string(m->encoder, (const char *)m->escaped, len, &id);
+		free(room);
+		if (!ok) {
+			encoder_drop_open(m->encoder);
+			return NULL;
+		}
+	}
+	return encoder_take_strings(m->encoder, first);
+}
+
+/* ---- whole maps ---- */
+
+struct offmap *sympages_map(const struct symindex *x, const struct symspans *s)
+{
+	struct offmap *m = calloc(1, sizeof *m);
+	if (!m)
+		return NULL;
+	m->generation = x->generation;
+	m->code_count = s->page_count;
+	m->string_count = x->string_page_count;
+	m->funcs = x->funcs;
+	m->publics = x->publics;
+	m->damaged = x->damaged;
+	m->text_bytes = x->text_bytes;
+	m->code = calloc((size_t)m->code_count + 1, sizeof *m->code);
+	m->strings = calloc((size_t)m->string_count + 1, sizeof *m->strings);
+	m->code_first = malloc((m->code_count + (size_t)1) * sizeof *m->code_first);
+	m->string_first = malloc((m->string_count + (size_t)1) * sizeof *m->string_first);
+	m->code_file = malloc(6 * x->code_file_len + 1);
+	if (!m->code || !m->strings || !m->code_first || !m->string_first || !m->code_file) {
+		offmap_free(m);
+		return NULL;
+	}
+	if (m->code_count)
+		memcpy(m->code_first, s->page_first, m->code_count * sizeof *m->code_first);
+	if (m->string_count)
+		memcpy(m->string_first, x->string_first, m->string_count * sizeof *m->string_first);
+	if (x->code_file_len)
+		m->code_file_len =
+		        (uint32_t)json_escape((uint8_t *)m->code_file, (const uint8_t *)x->code_file, x->code_file_len);
+	return m;
+}
+
+static bool fill_map(struct sympages *pages, struct offmap *map)
+{
+	struct sympages_counts counts = {0};
+	for (uint32_t i = 0; i < map->string_count; i++) {
+		if (!(map->strings[i] = sympages_strings(pages, i)))
+			return false;
+		map->raw_bytes += map->strings[i]->len;
+	}
+	for (uint32_t i = 0; i < map->code_count; i++) {
+		if (!(map->code[i] = sympages_code(pages, i, &counts)))
+			return false;
+		map->raw_bytes += map->code[i]->len;
+	}
+	if (!sympages_count_rest(pages, &counts))
+		return false;
+	map->lines = counts.lines;
+	map->inlines = counts.inlines;
+	map->damaged += counts.damaged;
+	return true;
+}
+
+struct offmap *sympages_all(const struct symindex *x, const struct symspans *s, const struct symtext *text)
+{
+	struct offmap *map = sympages_map(x, s);
+	struct sympages *pages = map ? sympages_new(x, s, text) : NULL;
+	bool ok = pages && fill_map(pages, map);
+	sympages_free(pages);
+	if (ok)
+		return map;
+	offmap_free(map);
+	return NULL;
+}

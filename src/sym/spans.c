@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The sweep over the index: lookup rules 1 to 3 of docs/sym-files.md. `open` holds the FUNCs that may still answer; the
+ * one on top answers now.
+ *
+ * A page takes spans until their text reaches PAGE_TEXT bytes. A symbol that answers again after another one counts
+ * again, but only once per page and for at most a fifth of PAGE_TEXT. So all pages together read a few times the file's
+ * text, and one page reads at most PAGE_TEXT, as much again for five functions that end in it, and one that goes on.
+ *
+ * A FUNC with more text than that is cut at addresses of its own records: one is looked at every 512 bytes of text, or
+ * all of them if it has more than 50 times PAGE_TEXT, or more addresses than a page can have.
+ */
+#include <config.h>
+
+#include "sym/spans.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/search.h"
+#include "map/flat.h"
+#include "map/position.h"
+
+enum {
+	PAGE_TEXT = 20 << 10,
+	SPAN_TEXT = 32, /* what a span weighs in addition to its text */
+	FEW_SPANS = 4,  /* more of one FUNC are noted */
+	/* fractions and multiples of PAGE_TEXT, see above */
+	RETURN_PART = 5,
+	STRIDE_PART = 40,
+	EXACT_PAGES = 50,
+};
+
+#define NO_SYMBOL UINT32_MAX
+
+struct open_symbol {
+	uint32_t symbol;
+	uint32_t page; /* 1 + the last page that it is in; 0: none yet */
+	uint32_t first_cut, cut_count;
+	uint32_t spans;
+};
+
+struct sweep {
+	const struct symindex *x;
+	const struct symtext *text;
+	struct symspans *out;
+	struct symrecords records;
+	struct open_symbol *open;
+	uint32_t open_count, open_cap;
+	uint64_t *cuts; /* of the open symbols, one after the other */
+	uint32_t cut_count, cuts_cap;
+	uint64_t *events; /* addresses where a segment of one FUNC may start */
+	uint32_t event_count, events_cap;
+	struct open_symbol last_public; /* no FUNC has started after it */
+	position cursor;
+	uint64_t page_text, weight; /* weight: of the open page */
+};
+
+static const struct symindex_symbol *symbol_of(const struct sweep *w, const struct open_symbol *o)
+{
+	return &w->x->symbols[o->symbol];
+}
+
+static position end_of(const struct symindex_symbol *s)
+{
+	return (position)s->addr + s->size;
+}
+
+/* ---- large functions ---- */
+
+static bool is_vast(const struct symindex_symbol *s)
+{
+	return s->size > UINT32_MAX;
+}
+
+static bool add_event(struct sweep *w, const struct symindex_symbol *s, uint64_t within)
+{
+	if (!within || within >= s->size)
+		return true;
+	if (!array_reserve(&w->events, &w->events_cap, w->event_count + 1, sizeof *w->events))
+		return false;
+	w->events[w->event_count++] = s->addr + within;
+	return true;
+}
+
+static bool add_events(struct sweep *w, const struct symindex_symbol *s, uint64_t addr, uint64_t size)
+{
+	uint64_t start, end;
+	return !clip_to_function(s->addr, s->size, addr, size, &start, &end) ||
+	       (add_event(w, s, start) && add_event(w, s, end));
+}
+
+static int address_order(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+	return (x > y) - (x < y);
+}
+
+static bool find_events(struct sweep *w, const struct symindex_symbol *s)
+{
+	struct symrecords *r = &w->records;
+	bool all = is_vast(s) || symindex_text_of(s) > EXACT_PAGES * w->page_text;
+	enum record_kind kind;
+	w->event_count = 0;
+	if (!symrecords_begin(r, w->text, s))
+		return false;
+	while ((kind = symrecords_next(r))) {
+		if (kind == RECORD_FAILED || (kind == RECORD_LINE && !add_events(w, s, r->addr, r->size)))
+			return false;
+		for (uint32_t i = 0; kind == RECORD_INLINE && i < r->range_count; i += 2)
+			if (!add_events(w, s, r->ranges[i], r->ranges[i + 1]))
+				return false;
+		if (!all && !symrecords_skip(r, w->page_text / STRIDE_PART))
+			return false;
+	}
+	if (w->event_count)
+		qsort(w->events, w->event_count, sizeof *w->events, address_order);
+	return true;
+}
+
+/* Chooses where pages begin within a FUNC: its text is shared evenly, and no segment starts too far above a page's
+ * first address. */
+static bool find_cuts(struct sweep *w, struct open_symbol *o)
+{
+	const struct symindex_symbol *s = symbol_of(w, o);
+	o->first_cut = w->cut_count;
+	if (symindex_text_of(s) <= w->page_text && !is_vast(s))
+		return true;
+	if (!find_events(w, s))
+		return false;
+	uint64_t pages = symindex_text_of(s) / w->page_text + 1, last = s->addr, share = w->event_count / pages + 1,
+	         passed = 0;
+	for (uint32_t i = 0; i < w->event_count; i++) {
+		uint64_t event = w->events[i];
+		if (event == last || (++passed < share && event - last <= UINT32_MAX))
+			continue;
+		if (!array_reserve(&w->cuts, &w->cuts_cap, w->cut_count + 1, sizeof *w->cuts))
+			return false;
+		w->cuts[w->cut_count++] = last = event;
+		passed = 0;
+	}
+	o->cut_count = w->cut_count - o->first_cut;
+	return true;
+}
+
+/* ---- spans and pages ---- */
+
+static bool begin_page(struct sweep *w, uint64_t first, uint32_t span)
+{
+	struct symspans *out = w->out;
+	if (!array_reserve(&out->page_first, &out->page_first_cap, out->page_count + 1, sizeof *out->page_first) ||
+	        !array_reserve(&out->page_span, &out->page_span_cap, out->page_count + 1, sizeof *out->page_span))
+		return false;
+	out->page_first[out->page_count] = first;
+	out->page_span[out->page_count++] = span;
+	w->weight = 0;
+	return true;
+}
+
+static uint64_t page_first(const struct sweep *w)
+{
+	return w->out->page_first[w->out->page_count - 1];
+}
+
+static uint64_t weigh(const struct sweep *w, const struct open_symbol *o)
+{
+	uint64_t text = symindex_text_of(symbol_of(w, o));
+	if (!o->page)
+		return SPAN_TEXT + (text < w->page_text ? text : w->page_text);
+	if (o->page == w->out->page_count)
+		return SPAN_TEXT;
+	uint64_t most = w->page_text / RETURN_PART;
+	return SPAN_TEXT + (text < most ? text : most);
+}
+
+/* Begins a page at each cut of a large function within one of its spans. */
+static bool cut_span(struct sweep *w, const struct open_symbol *o, uint32_t span, position from, position stop)
+{
+	uint32_t cut = o->first_cut, end = cut + o->cut_count;
+	cut += (uint32_t)search_up_to(w->cuts + cut, o->cut_count, sizeof *w->cuts, 0, (uint64_t)from);
+	for (; cut < end && w->cuts[cut] < stop; cut++) {
+		if (!begin_page(w, w->cuts[cut], span))
+			return false;
+		w->weight = w->page_text;
+	}
+	return true;
+}
+
+/* Adds a span: o answers from the cursor up to `to`. */
+static bool emit_span(struct sweep *w, struct open_symbol *o, position to)
+{
+	struct symspans *out = w->out;
+	const struct symindex_symbol *s = symbol_of(w, o);
+	position from = w->cursor, end = end_of(s), stop = end < to ? end : to;
+	uint32_t span = out->count;
+	if (!array_reserve(&out->starts, &out->starts_cap, span + 1, sizeof *out->starts) ||
+	        !array_reserve(&out->symbols, &out->symbols_cap, span + 1, sizeof *out->symbols))
+		return false;
+	out->starts[span] = (uint64_t)from;
+	out->symbols[span] = o->symbol | (o->page ? 0 : SYMSPAN_FIRST);
+	out->count++;
+	/* the last address where one of its pieces may start */
+	position last = to > end && end > from ? end : stop > from ? stop - 1 : from;
+	if (!out->page_count || w->weight + weigh(w, o) > w->page_text || last - page_first(w) > UINT32_MAX)
+		if (!begin_page(w, (uint64_t)from, span))
+			return false;
+	w->weight += weigh(w, o);
+	if (o->cut_count && !cut_span(w, o, span, from, stop))
+		return false;
+	if (to > end && end > from && end - page_first(w) > UINT32_MAX && !begin_page(w, (uint64_t)end, span))
+		return false;
+	o->page = out->page_count;
+	o->spans++;
+	w->cursor = to;
+	return true;
+}
+
+static bool pop_symbol(struct sweep *w)
+{
+	struct symspans *out = w->out;
+	const struct open_symbol *top = &w->open[--w->open_count];
+	w->cut_count = top->first_cut;
+	if (top->spans <= FEW_SPANS)
+		return true;
+	if (!array_reserve(
+	            &out->interrupted, &out->interrupted_cap, out->interrupted_count + 1, sizeof *out->interrupted))
+		return false;
+	out->interrupted[out->interrupted_count++] = (struct symspan_interrupted){top->symbol, top->spans};
+	return true;
+}
+
+/* Adds spans from the cursor up to `to`, where the next symbol starts. */
+static bool advance_to(struct sweep *w, position to)
+{
+	while (w->cursor < to) {
+		struct open_symbol *top = w->open_count ? &w->open[w->open_count - 1] : NULL;
+		position end = top ? end_of(symbol_of(w, top)) : 0;
+		if (top && w->out->nearest) {
+			if (!emit_span(w, top, to))
+				return false;
+		} else if (top && end > w->cursor) {
+			if (!emit_span(w, top, end < to ? end : to))
+				return false;
+		} else if (top) {
+			if (!pop_symbol(w))
+				return false;
+		} else if (w->last_public.symbol != NO_SYMBOL) {
+			if (!emit_span(w, &w->last_public, to))
+				return false;
+		} else {
+			w->cursor = to;
+		}
+	}
+	return true;
+}
+
+/* ---- symbols of one address ---- */
+
+/* Whether the symbol has a line record, at any address. */
+static bool has_lines(struct sweep *w, const struct symindex_symbol *s, bool *has)
+{
+	enum record_kind kind;
+	*has = false;
+	if (!symrecords_begin(&w->records, w->text, s))
+		return false;
+	while ((kind = symrecords_next(&w->records)) == RECORD_INLINE)
+		;
+	*has = kind == RECORD_LINE;
+	return kind != RECORD_FAILED;
+}
+
+/* Whether it may answer where the better symbols of its address, whose longest has `covered` bytes, do not. */
+static bool is_longer(const struct sweep *w, const struct symindex_symbol *s, uint32_t kept, uint64_t covered)
+{
+	if (s->is_public)
+		return false;
+	return w->out->nearest ? !kept : s->size > covered;
+}
+
+static bool push_symbol(struct sweep *w, uint32_t symbol)
+{
+	if (!array_reserve(&w->open, &w->open_cap, w->open_count + 1, sizeof *w->open))
+		return false;
+	w->open[w->open_count++] = (struct open_symbol){.symbol = symbol};
+	return true;
+}
+
+/* Pushes the FUNCs of symbols [first, end), which start at one address, worst first: FUNCs with lines are better than
+ * those without; within each group the first in the file is best. */
+static bool push_group(struct sweep *w, uint32_t first, uint32_t end, uint32_t funcs)
+{
+	const struct symindex_symbol *all = w->x->symbols;
+	uint32_t base = w->open_count, with_lines, next = base;
+	uint64_t covered = 0;
+	for (uint32_t i = first; i < end && funcs > 1; i++) {
+		bool lines;
+		if (!is_longer(w, &all[i], w->open_count - base, covered))
+			continue;
+		if (!has_lines(w, &all[i], &lines))
+			return false;
+		if (lines && !push_symbol(w, i))
+			return false;
+		if (lines)
+			covered = all[i].size;
+	}
+	with_lines = w->open_count;
+	for (uint32_t i = first; i < end; i++) {
+		if (next < with_lines && w->open[next].symbol == i) {
+			next++;
+			continue;
+		}
+		if (!is_longer(w, &all[i], w->open_count - base, covered))
+			continue;
+		if (!push_symbol(w, i))
+			return false;
+		covered = all[i].size;
+	}
+	for (uint32_t low = base, high = w->open_count; low + 1 < high; low++) {
+		struct open_symbol swap = w->open[low];
+		w->open[low] = w->open[--high];
+		w->open[high] = swap;
+	}
+	for (uint32_t i = base; i < w->open_count; i++)
+		if (!find_cuts(w, &w->open[i]))
+			return false;
+	return true;
+}
+
+static bool sweep_group(struct sweep *w, uint32_t first, uint32_t end)
+{
+	const struct symindex_symbol *all = w->x->symbols;
+	uint32_t public = NO_SYMBOL, funcs = 0;
+	if (!advance_to(w, all[first].addr))
+		return false;
+	w->cursor = all[first].addr;
+	/* Also pop one that ends where these start; otherwise functions without gaps between them would all stay open.
+	 */
+	while (w->open_count && (w->out->nearest || end_of(symbol_of(w, &w->open[w->open_count - 1])) <= w->cursor))
+		if (!pop_symbol(w))
+			return false;
+	for (uint32_t i = first; i < end; i++) {
+		funcs += !all[i].is_public;
+		if (all[i].is_public && public == NO_SYMBOL)
+		public = i;
+	}
+	w->last_public = (struct open_symbol){.symbol = funcs ? NO_SYMBOL : public};
+	return push_group(w, first, end, funcs);
+}
+
+static int symbol_order(const void *a, const void *b)
+{
+	const struct symspan_interrupted *x = a, *y = b;
+	return (x->symbol > y->symbol) - (x->symbol < y->symbol);
+}
+
+static bool sweep_symbols(struct sweep *w)
+{
+	const struct symindex_symbol *all = w->x->symbols;
+	for (uint32_t first = 0, end; first < w->x->symbol_count; first = end) {
+		for (end = first + 1; end < w->x->symbol_count && all[end].addr == all[first].addr; end++)
+			;
+		if (!sweep_group(w, first, end))
+			return false;
+	}
+	if (!advance_to(w, ADDRESS_END))
+		return false;
+	while (w->open_count)
+		if (!pop_symbol(w))
+			return false;
+	if (w->out->interrupted_count)
+		qsort(w->out->interrupted, w->out->interrupted_count, sizeof *w->out->interrupted, symbol_order);
+	return true;
+}
+
+struct symspans *symspans_new(const struct symindex *x, const struct symtext *text, bool nearest, uint32_t page_text)
+{
+	struct sweep w = {.x = x,
+	        .text = text,
+	        .page_text = page_text ? page_text : PAGE_TEXT,
+	        .last_public = {.symbol = NO_SYMBOL}};
+	w.out = calloc(1, sizeof *w.out);
+	if (!w.out)
+		return NULL;
+	w.out->nearest = nearest;
+	bool ok = sweep_symbols(&w);
+	symrecords_release(&w.records);
+	free(w.open);
+	free(w.cuts);
+	free(w.events);
+	if (!ok) {
+		symspans_free(w.out);
+		return NULL;
+	}
+	return w.out;
+}
+
+void symspans_free(struct symspans *s)
+{
+	if (!s)
+		return;
+	free(s->starts);
+	free(s->symbols);
+	free(s->page_first);
+	free(s->page_span);
+	free(s->interrupted);
+	free(s);
+}
+
+uint64_t symspans_of(const struct symspans *s, uint32_t symbol)
+{
+	size_t n = search_up_to(s->interrupted, s->interrupted_count, sizeof *s->interrupted,
+	        offsetof(struct symspan_interrupted, symbol), symbol);
+	return n && s->interrupted[n - 1].symbol == symbol ? s->interrupted[n - 1].spans : 1;
+}
+
+uint64_t symspans_bytes(const struct symspans *s)
+{
+	return sizeof *s + s->starts_cap * (uint64_t)sizeof *s->starts + s->symbols_cap * (uint64_t)sizeof *s->symbols +
+	       s->page_first_cap * (uint64_t)sizeof *s->page_first + s->page_span_cap * (uint64_t)sizeof *s->page_span +
+	       s->interrupted_cap * (uint64_t)sizeof *s->interrupted;
+}

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <config.h>
+
+#include "sym/symmap.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cores.h"
+#include "sym/needs.h"
+
+enum { IDLE_MAX = 16 };
+
+struct symmap {
+	struct offmap_options options;
+	struct text_store_budget *budget;
+	atomic_uint refs;
+	struct text_store *store;
+	struct symindex *index;
+	struct symspans *spans;
+	uint64_t unchecked; /* bytes of text since memory was last checked */
+	/* under lock, after finishing */
+	struct symneeds *needs;
+	pthread_mutex_t lock;
+	pthread_cond_t given;
+	struct symmap_maker idle[IDLE_MAX];
+	unsigned idle_count, taken, taken_more; /* taken_more: of `taken`, those with `more` */
+	unsigned makers_max;                    /* of the others */
+	uint64_t maker_bytes, charged;
+};
+
+struct symmap *symmap_new(
+        const struct offmap_options *options, struct block_pool *pool, struct text_store_budget *budget, struct str id)
+{
+	struct symmap *m = calloc(1, sizeof *m);
+	if (!m)
+		return NULL;
+	m->options = *options;
+	m->budget = budget;
+	atomic_init(&m->refs, 1);
+	pthread_mutex_init(&m->lock, NULL);
+	pthread_cond_init(&m->given, NULL);
+	if ((m->store = text_store_new(pool, budget)) && (m->index = symindex_new(id)))
+		return m;
+	symmap_unref(m);
+	return NULL;
+}
+
+void symmap_ref(struct symmap *m)
+{
+	atomic_fetch_add_explicit(&m->refs, 1, memory_order_relaxed);
+}
+
+static void charge(struct symmap *m, uint64_t bytes)
+{
+	if (m->options.charge && bytes != m->charged)
+		m->options.charge(m->options.charge_arg, (int64_t)bytes - (int64_t)m->charged);
+	m->charged = bytes;
+}
+
+static void release_maker(struct symmap_maker *maker)
+{
+	sympages_free(maker->pages);
+	text_store_reader_free(maker->reader);
+}
+
+void symmap_unref(struct symmap *m)
+{
+	if (!m || atomic_fetch_sub_explicit(&m->refs, 1, memory_order_acq_rel) != 1)
+		return;
+	atomic_fetch_sub_explicit(&m->budget->idle_makers, m->idle_count, memory_order_relaxed);
+	while (m->idle_count)
+		release_maker(&m->idle[--m->idle_count]);
+	symneeds_free(m->needs);
+	symspans_free(m->spans);
+	symindex_free(m->index);
+	text_store_free(m->store);
+	charge(m, 0);
+	pthread_cond_destroy(&m->given);
+	pthread_mutex_destroy(&m->lock);
+	free(m);
+}
+
+/* ---- the text arrives ---- */
+
+static uint64_t held(const struct symmap *m)
+{
+	return text_store_bytes(m->store) + symindex_bytes(m->index) + (m->spans ? symspans_bytes(m->spans) : 0) +
+	       (m->needs ? symneeds_bytes(m->needs) : 0);
+}
+
+/* Charges the memory held. Fails if that and `more` bytes would exceed memory_max. */
+static enum err check_memory(struct symmap *m, uint64_t more, struct error *e)
+{
+	uint64_t bytes = held(m), max = m->options.memory_max;
+	charge(m, bytes);
+	return max && bytes + more > max ? error_set(e, ERR_TOO_LARGE, "too large") : ERR_OK;
+}
+
+uint8_t *symmap_space(struct symmap *m, size_t *room)
+{
+	return text_store_space(m->store, room);
+}
+
+/* After n bytes: checks memory now and then. */
+static enum err check_after(struct symmap *m, size_t n, struct error *e)
+{
+	m->unchecked += n;
+	if (m->unchecked < BLOCK_SIZE)
+		return ERR_OK;
+	m->unchecked = 0;
+	return check_memory(m, 0, e);
+}
+
+enum err symmap_commit(struct symmap *m, size_t n, struct error *e)
+{
+	size_t room;
+	enum err err = symindex_feed(m->index, text_store_space(m->store, &room), n, e);
+	if (!err && !text_store_commit(m->store, n))
+		err = no_memory(e);
+	return err ? err : check_after(m, n, e);
+}
+
+enum err symmap_append(struct symmap *m, uint8_t *block, size_t n, struct error *e)
+{
+	enum err err = symindex_feed(m->index, block, n, e);
+	if (!text_store_append(m->store, block, n) && !err)
+		err = no_memory(e);
+	return err ? err : check_after(m, n, e);
+}
+
+enum err symmap_feed(struct symmap *m, const uint8_t *data, size_t len, struct error *e)
+{
+	enum err err = ERR_OK;
+	for (size_t n; len && !err; data += n, len -= n) {
+		uint8_t *to = symmap_space(m, &n);
+		if (!to)
+			return no_memory(e);
+		n = n < len ? n : len;
+		memcpy(to, data, n);
+		err = symmap_commit(m, n, e);
+	}
+	return err;
+}
+
+/* How many makers memory_max and the cores allow at once, beside one with `more`; at least one. */
+static unsigned count_makers(const struct symmap *m)
+{
+	uint64_t max = m->options.memory_max, bytes = held(m), each = sympages_page_bytes_max(m->index),
+	         cores = cores_count();
+	if (!max || bytes + (cores + 1) * each <= max)
+		return (unsigned)cores;
+	return bytes + 3 * each > max ? 1 : (unsigned)((max - bytes) / each - 1);
+}
+
+enum err symmap_finish(struct symmap *m, struct error *e)
+{
+	enum err err = symindex_finish(m->index, e);
+	if (!err && !text_store_end(m->store))
+		err = no_memory(e);
+	if (!err)
+		err = check_memory(m, sympages_page_bytes_max(m->index), e);
+	if (err)
+		return err;
+	struct text_store_reader *reader = text_store_reader_new(m->store);
+	if (reader)
+		m->spans = symspans_new(m->index, text_store_reader_text(reader), m->options.nearest, 0);
+	text_store_reader_free(reader);
+	if (!m->spans || !(m->needs = symneeds_new(m->index, m->spans)))
+		return no_memory(e);
+	m->makers_max = count_makers(m);
+	return check_memory(m, 0, e);
+}
+
+struct offmap *symmap_map(const struct symmap *m)
+{
+	return sympages_map(m->index, m->spans);
+}
+
+struct offmap *symmap_all(const struct symmap *m)
+{
+	struct text_store_reader *reader = text_store_reader_new(m->store);
+	struct offmap *map = reader ? sympages_all(m->index, m->spans, text_store_reader_text(reader)) : NULL;
+	text_store_reader_free(reader);
+	return map;
+}
+
+/* ---- pages ---- */
+
+bool symmap_take(struct symmap *m, bool more, struct symmap_maker *maker)
+{
+	*maker = (struct symmap_maker){0};
+	pthread_mutex_lock(&m->lock);
+	while (!more && m->taken - m->taken_more >= m->makers_max)
+		pthread_cond_wait(&m->given, &m->lock);
+	if (m->idle_count) {
+		*maker = m->idle[--m->idle_count];
+		atomic_fetch_sub_explicit(&m->budget->idle_makers, 1, memory_order_relaxed);
+	}
+	m->taken++;
+	m->taken_more += more;
+	maker->more = more;
+	pthread_mutex_unlock(&m->lock);
+	if (maker->pages)
+		return true;
+	if ((maker->reader = text_store_reader_new(m->store)) &&
+	        (maker->pages = sympages_new(m->index, m->spans, text_store_reader_text(maker->reader))))
+		return true;
+	symmap_give(m, maker);
+	return false;
+}
+
+struct page *symmap_make(
+        struct symmap_maker *maker, enum page_kind kind, uint32_t number, struct sympages_counts *counts)
+{
+	return kind == PAGE_CODE ? sympages_code(maker->pages, number, counts) : sympages_strings(maker->pages, number);
+}
+
+const uint32_t *symmap_order(const struct symmap *m)
+{
+	return m->needs->order;
+}
+
+void symmap_made(struct symmap *m, enum page_kind kind, uint32_t number)
+{
+	struct symneeds *n = m->needs;
+	pthread_mutex_lock(&m->lock);
+	symneeds_made(n, m->index, m->spans, kind == PAGE_CODE, number);
+	while (m->taken == 1 && n->idle_count)
+		text_store_let_go(m->store, n->idle[--n->idle_count]);
+	pthread_mutex_unlock(&m->lock);
+}
+
+static void set_bytes(struct symmap *m, struct symmap_maker *maker, uint64_t bytes)
+{
+	m->maker_bytes += bytes - maker->bytes;
+	maker->bytes = bytes;
+	charge(m, held(m) + m->maker_bytes);
+}
+
+static uint64_t bytes_of(const struct symmap_maker *maker)
+{
+	return sympages_bytes(maker->pages) + text_store_reader_bytes(maker->reader);
+}
+
+void symmap_charge(struct symmap *m, struct symmap_maker *maker)
+{
+	pthread_mutex_lock(&m->lock);
+	set_bytes(m, maker, bytes_of(maker));
+	pthread_mutex_unlock(&m->lock);
+}
+
+/* Whether one more idle maker may be kept: over all texts at most as many as can work at once. */
+static bool keeps_maker(struct symmap *m)
+{
+	if (m->idle_count == IDLE_MAX)
+		return false;
+	if (atomic_fetch_add_explicit(&m->budget->idle_makers, 1, memory_order_relaxed) < cores_count())
+		return true;
+	atomic_fetch_sub_explicit(&m->budget->idle_makers, 1, memory_order_relaxed);
+	return false;
+}
+
+void symmap_give(struct symmap *m, struct symmap_maker *maker)
+{
+	pthread_mutex_lock(&m->lock);
+	m->taken--;
+	m->taken_more -= maker->more;
+	bool kept = maker->pages && keeps_maker(m);
+	set_bytes(m, maker, kept ? bytes_of(maker) : 0);
+	if (kept)
+		m->idle[m->idle_count++] = *maker;
+	pthread_cond_signal(&m->given);
+	pthread_mutex_unlock(&m->lock);
+	if (!kept)
+		release_maker(maker);
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The text of a symbol file in memory, for the makers of pages: raw, or compressed if raw text takes too much. */
+#ifndef SYM_TEXT_STORE_H
+#define SYM_TEXT_STORE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/block_pool.h"
+#include "sym/records.h"
+
+/* Shared by several stores. */
+struct text_store_budget {
+	/* bytes of raw text, for all stores and for one: a full block beyond these is compressed */
+	uint64_t limit, one;
+	_Atomic uint64_t used;   /* bytes of blocks with raw text */
+	atomic_uint idle_makers; /* for symmap.c */
+};
+
+struct text_store;
+
+/* Pool and budget must outlive it. NULL if out of memory. */
+struct text_store *text_store_new(struct block_pool *pool, struct text_store_budget *budget);
+/* Its readers must be freed before. NULL is fine. */
+void text_store_free(struct text_store *s);
+
+/* Space for the next bytes of the text, and how many fit: at least one. The same space until bytes are committed. NULL
+ * if out of memory. */
+uint8_t *text_store_space(struct text_store *s, size_t *room);
+/* Takes n bytes written there; the space must not be used again. Waits if compression has fallen behind. False if out
+ * of memory; then the store can only be freed. */
+bool text_store_commit(struct text_store *s, size_t n);
+/* Takes a block of the pool with the next n bytes of the text, even if it fails. All blocks before must be full. Helps
+ * if compression has fallen behind. False as above. */
+bool text_store_append(struct text_store *s, uint8_t *block, size_t n);
+/* Ends the text, which may then be read. False as above. */
+bool text_store_end(struct text_store *s);
+/* Frees these BLOCK_SIZE bytes of text; reading them fails from then on. Call it while nobody reads. */
+void text_store_let_go(struct text_store *s, uint32_t block);
+
+/* Bytes of memory that it takes. May be called on any thread. */
+uint64_t text_store_bytes(const struct text_store *s);
+
+/* A reader of a complete text, for one thread. NULL if out of memory. */
+struct text_store_reader *text_store_reader_new(const struct text_store *s);
+void text_store_reader_free(struct text_store_reader *r); /* NULL is fine */
+/* Valid as long as the reader. */
+const struct symtext *text_store_reader_text(const struct text_store_reader *r);
+uint64_t text_store_reader_bytes(const struct text_store_reader *r);
+
+#endif

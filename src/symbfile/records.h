@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The records of symbfiles in compact form, between reading and the sweep. Private to symbfile_map. */
+#ifndef SYMBFILE_RECORDS_H
+#define SYMBFILE_RECORDS_H
+
+#include "base/arena.h"
+#include "map/encode.h"
+#include "map/memory.h"
+#include "map/position.h"
+#include "symbfile/map.h"
+
+#define PARENTS_FILE UINT32_MAX /* a call_file that is that of the record around */
+
+enum {
+	CHAIN_MAX = 10000, /* most frames at an address; deeper ones are left out */
+	CHAIN_SHORT = 8,   /* the same, once ranges that do not nest have cost too much */
+	NODES_PER_RANGE = 4,
+	NODES_FREE = 4096, /* too much means more than this many nodes for each range, plus this many */
+};
+
+/* A range, or one more piece of it. Strings are slots of the map, 0: none. */
+struct range_record {
+	uint64_t va, length; /* length > 0; va + length is at most 2^64 */
+	uint64_t lines;      /* offset of the next line in the blob */
+	uint32_t lines_left;
+	uint32_t offset, line; /* the line at the sweep's position; 0 before the first */
+	uint32_t depth;        /* as in the file; once sorted, its rank among the depths that occur */
+	uint32_t func, file, call_file, call_line;
+	union {
+		uint32_t arrival; /* until sorted: order of arrival */
+		uint32_t below;   /* in the sweep: the record of this depth that it hides, + 1; 0: none */
+	};
+	uint32_t symbol; /* for a function: index + 1 */
+};
+
+struct pad_record {
+	uint64_t va;
+	uint64_t frames; /* offset in the blob, which is in order of arrival: count, then function, file and line of
+	                    each */
+};
+
+/* Adjoining pieces of one function. */
+struct range_symbol {
+	uint64_t start, size;
+};
+
+struct map_string {
+	char *text; /* escaped, in the arena */
+	uint32_t len;
+	uint32_t external; /* id in the string pages; 0: none assigned */
+	uint64_t hash;     /* salted hash of the unescaped text */
+};
+
+struct symbfile_map {
+	struct offmap_options options;
+	struct map_string *slots;
+	uint32_t slot_count, slot_cap;
+	uint32_t *table; /* slots by hash, 0: free; not map64, which takes 16 bytes a slot instead of 4 */
+	uint32_t table_size;
+	uint64_t salt; /* so that nobody can choose strings with equal hashes */
+	struct arena texts;
+	uint64_t strings, string_bytes; /* received */
+	uint8_t *scratch;               /* escaped text */
+	uint32_t scratch_cap;
+	struct range_record *ranges;
+	uint32_t range_count, range_cap;
+	struct pad_record *pads;
+	uint32_t pad_count, pad_cap;
+	uint8_t *blob; /* varints */
+	uint64_t blob_len, blob_cap;
+	struct range_symbol *symbols;
+	uint32_t symbol_count, symbol_cap;
+	uint32_t depths; /* how many there are */
+	uint64_t funcs, inlines, lines;
+	struct offmap_memory memory;
+	bool failed, too_large;
+};
+
+static inline position range_end(const struct range_record *r)
+{
+	return (position)r->va + r->length;
+}
+
+/* Charges the memory held, plus `more`. False if that is more than allowed. */
+static inline bool symbfile_map_count(struct symbfile_map *m, uint64_t more)
+{
+	uint64_t bytes = m->texts.used + (uint64_t)m->slot_cap * sizeof *m->slots +
+	                 (uint64_t)m->table_size * sizeof *m->table + m->blob_len +
+	                 (uint64_t)m->range_count * sizeof *m->ranges + (uint64_t)m->pad_count * sizeof *m->pads +
+	                 (uint64_t)m->symbol_count * sizeof *m->symbols + more;
+	m->too_large = m->too_large || !offmap_memory_set(&m->memory, bytes);
+	return !m->too_large;
+}
+
+/* Writes the records, which must be sorted and have their symbols, to pages of e. False if out of memory. */
+bool symbfile_sweep(struct symbfile_map *m, struct encoder *e);
+
+#endif

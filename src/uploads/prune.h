@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Removes what nobody needs from a store of symbfiles, while servers use it. */
+#ifndef UPLOADS_PRUNE_H
+#define UPLOADS_PRUNE_H
+
+#include "uploads/store.h"
+
+/* Called for each object that is removed, with its path below the store's URL; time as in store_part. */
+typedef void prune_told(void *arg, const char *path, uint64_t size, int64_t time);
+
+/* An executable to which something was stored within a day stays as it is: an upload may be under way. */
+struct prune_rules {
+	unsigned keep;      /* complete sets of each kind to keep per executable, the newest; 0: all */
+	int64_t older_than; /* nanoseconds before now; an executable to which nothing was stored since is removed as a
+	                       whole; 0: none */
+	bool remove;        /* false: only report what would be removed */
+	int64_t now;        /* nanoseconds since 1970, by the clock that set the times of parts */
+	prune_told *told;
+	void *arg;
+};
+
+struct prune_counts {
+	uint64_t executables, objects, bytes;                /* found in the store */
+	uint64_t gone_executables, gone_objects, gone_bytes; /* of these, removed, or to be removed */
+};
+
+/* Goes through the whole store. Also removes claims of build ids whose executable is gone. After a failure the
+ * counts say what was done so far; it may be run again. ERR_UNAVAILABLE, ERR_NO_MEMORY. */
+enum err symbfile_prune(
+        struct store_client *c, const struct prune_rules *rules, struct prune_counts *counts, struct error *e);
+
+#endif

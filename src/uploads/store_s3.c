@@ -1,0 +1,654 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Symbfiles in S3. A part that is larger than a piece is uploaded in pieces while it arrives (a multipart upload),
+ * so only one piece is in memory; the object appears with the last request. Every request carries the hash of what
+ * it sends, which S3 checks. If a process is killed, its unfinished upload is no object and never listed; a
+ * lifecycle rule of the bucket removes it.
+ *
+ * S3 cannot write "unless it is the same", and writing sets a new time. So an existing object is read and compared
+ * before the last request. */
+#include <config.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/buffer.h"
+#include "base/clock.h"
+#include "base/hash.h"
+#include "objects/percent.h"
+#include "objects/s3.h"
+#include "objects/transfer.h"
+#include "uploads/store_backend.h"
+
+enum {
+	PIECE = 8 << 20,     /* bytes; S3 wants at least 5 MiB */
+	PIECES_MAX = 10000,  /* says S3 */
+	REPLY_MAX = 8 << 20, /* bytes of XML: 1,000 keys of at most 1,024 bytes, and the markup of each */
+	PAGES_MAX = 1000,    /* of a listing */
+	PAGE_OBJECTS = 1000,
+	UPLOAD_ID_MAX = 1024, /* percent-encoded */
+	PROBE_PERIOD = 60,    /* seconds */
+	CLOCKS_AGREE = 1,     /* seconds */
+};
+
+struct s3_store {
+	struct transfer_pool *pool;
+	struct s3_place *place;
+	int64_t total_timeout;
+	atomic_llong writable_until; /* clock_now(): until then the heartbeat does not try again */
+	uint64_t retries;
+};
+
+struct s3_client {
+	struct s3_store *store; /* not owned */
+	struct transfer *transfer;
+};
+
+struct s3_put {
+	struct s3_client *client; /* not owned */
+	const atomic_bool *cancel;
+	char *url, *same;    /* of the object; of one that may be the same, or NULL */
+	struct buffer piece; /* not sent yet */
+	struct buffer etags; /* XML of the pieces sent so far */
+	unsigned pieces;
+	struct sha256 *hash;        /* of all */
+	uint64_t size;              /* of all */
+	char upload[UPLOAD_ID_MAX]; /* of a multipart upload; empty: none is open */
+	bool with_time;
+	int64_t date; /* S3's clock in its last reply; seconds since 1970, -1: not given */
+};
+
+static void s3_store_free(void *store)
+{
+	struct s3_store *s = store;
+	transfer_pool_free(s->pool);
+	s3_place_free(s->place);
+	free(s);
+}
+
+static void *s3_store_new(const char *url, const struct config *c, struct error *e)
+{
+	struct bucket_limits limits = bucket_limits_of(c);
+	struct s3_store *s = calloc(1, sizeof *s);
+	if (!s) {
+		error_set(e, ERR_NO_MEMORY, "symbfile_store: out of memory");
+		return NULL;
+	}
+	s->place = s3_place_new(url, "symbfile_store", c, e);
+	if (s->place && !(s->pool = transfer_pool_new(&limits)))
+		error_set(e, ERR_NO_MEMORY, "symbfile_store: out of memory");
+	s->total_timeout = limits.total_timeout;
+	s->retries = c->bucket_retries;
+	if (s->place && s->pool)
+		return s;
+	s3_store_free(s);
+	return NULL;
+}
+
+static void s3_client_free(void *client)
+{
+	struct s3_client *c = client;
+	transfer_free(c->transfer);
+	free(c);
+}
+
+static void *s3_client_new(void *store)
+{
+	struct s3_store *s = store;
+	struct s3_client *c = calloc(1, sizeof *c);
+	if (!c)
+		return NULL;
+	c->store = s;
+	c->transfer = transfer_new(s->pool, &s->place->settings);
+	if (c->transfer)
+		return c;
+	free(c);
+	return NULL;
+}
+
+static enum err refused(struct error *e, const char *what, const struct transfer_reply *reply)
+{
+	char text[S3_TEXT_SIZE];
+	return error_set(e, ERR_UNAVAILABLE, "symbfile_store: %s: %s", what, s3_reply_text(text, reply));
+}
+
+static bool add_to_buffer(void *arg, const uint8_t *data, size_t len)
+{
+	return buffer_append(arg, data, len);
+}
+
+/* ---- storing ---- */
+
+/* Makes one request about the object, whose URL ends with `more`; the reply goes to xml, which may be NULL. */
+static bool send_request(struct s3_put *p, const char *method, const char *more, const struct str *data,
+        struct buffer *xml, struct transfer_reply *reply)
+{
+	char *url = NULL;
+	struct transfer_request request = {.method = method, .cancel = p->cancel};
+	if (asprintf(&url, "%s%s", p->url, more) < 0) {
+		*reply = (struct transfer_reply){.problem = "out of memory"};
+		return false;
+	}
+	request.url = url;
+	if (data) {
+		request.data = (const uint8_t *)data->data;
+		request.len = data->len;
+	}
+	if (xml) {
+		request.body = add_to_buffer;
+		request.arg = xml;
+	}
+	bool good = transfer_run(p->client->transfer, &request, reply) && reply->status / 100 == 2;
+	free(url);
+	return good;
+}
+
+/* Reads the reply to the first or last request of a multipart upload. */
+struct upload_answer {
+	char *upload; /* UPLOAD_ID_MAX bytes, or NULL */
+	bool completed;
+};
+
+static void on_upload_element(void *arg, unsigned depth, const char *name, struct str text)
+{
+	struct upload_answer *a = arg;
+	if (a->upload && depth == 2 && strcmp(name, "UploadId") == 0 && 3 * text.len < UPLOAD_ID_MAX)
+		*percent_encode(a->upload, text, false) = 0;
+	a->completed |= depth == 1 && strcmp(name, "CompleteMultipartUploadResult") == 0;
+}
+
+static enum err begin_pieces(struct s3_put *p, struct error *e)
+{
+	struct buffer xml;
+	struct transfer_reply reply;
+	struct upload_answer answer = {.upload = p->upload};
+	const struct str nothing = {"", 0};
+	buffer_init(&xml, REPLY_MAX);
+	bool good = send_request(p, "POST", "?uploads=", &nothing, &xml, &reply) &&
+	            s3_xml_read(xml.data, xml.len, on_upload_element, &answer);
+	buffer_release(&xml);
+	return good && *p->upload ? ERR_OK : refused(e, "beginning an upload", &reply);
+}
+
+static enum err send_piece(struct s3_put *p, struct error *e)
+{
+	char query[UPLOAD_ID_MAX + 64];
+	struct transfer_reply reply;
+	struct str data = {(const char *)p->piece.data, p->piece.len};
+	if (p->pieces == PIECES_MAX)
+		return error_set(e, ERR_TOO_LARGE, "more than S3 takes in pieces of %d bytes", PIECE);
+	enum err err = *p->upload ? ERR_OK : begin_pieces(p, e);
+	if (err)
+		return err;
+	snprintf(query, sizeof query, "?partNumber=%u&uploadId=%s", ++p->pieces, p->upload);
+	if (!send_request(p, "PUT", query, &data, NULL, &reply))
+		return refused(e, "sending a piece", &reply);
+	if (!*reply.etag || strpbrk(reply.etag, "<>&"))
+		return refused(e, "sending a piece: no ETag", &reply);
+	buffer_printf(&p->etags, "<Part><PartNumber>%u</PartNumber><ETag>%s</ETag></Part>", p->pieces, reply.etag);
+	buffer_reset(&p->piece);
+	return p->etags.failed ? no_memory(e) : ERR_OK;
+}
+
+static enum err complete(struct s3_put *p, struct error *e)
+{
+	char query[UPLOAD_ID_MAX + 64];
+	struct buffer xml;
+	struct transfer_reply reply;
+	struct upload_answer answer = {0};
+	if (!buffer_printf(&p->etags, "</CompleteMultipartUpload>"))
+		return no_memory(e);
+	struct str data = {(const char *)p->etags.data, p->etags.len};
+	snprintf(query, sizeof query, "?uploadId=%s", p->upload);
+	buffer_init(&xml, REPLY_MAX);
+	bool good = send_request(p, "POST", query, &data, &xml, &reply);
+	/* S3 sends the status before it knows the outcome: later failures are in the body. */
+	bool whole = good && s3_xml_read(xml.data, xml.len, on_upload_element, &answer) && answer.completed;
+	if (good && !whole && xml.len) {
+		reply.error_len = xml.len < sizeof reply.error_body ? xml.len : sizeof reply.error_body;
+		memcpy(reply.error_body, xml.data, reply.error_len);
+		reply.status = 500;
+	}
+	buffer_release(&xml);
+	if (!whole)
+		return refused(e, "ending an upload", &reply);
+	p->upload[0] = 0;
+	return ERR_OK;
+}
+
+/* Aborts an open multipart upload. False: it stays. */
+static bool drop_pieces(struct s3_put *p, struct transfer_reply *reply)
+{
+	char query[UPLOAD_ID_MAX + 64];
+	if (!*p->upload)
+		return true;
+	snprintf(query, sizeof query, "?uploadId=%s", p->upload);
+	p->upload[0] = 0;
+	return send_request(p, "DELETE", query, NULL, NULL, reply);
+}
+
+static void s3_put_free(void *put)
+{
+	struct s3_put *p = put;
+	struct transfer_reply ignored;
+	/* Even if it was cancelled. */
+	p->cancel = NULL;
+	drop_pieces(p, &ignored);
+	buffer_release(&p->piece);
+	buffer_release(&p->etags);
+	sha256_free(p->hash);
+	free(p->same);
+	free(p->url);
+	free(p);
+}
+
+static void *s3_put_begin(void *client, const char *path, const atomic_bool *cancel, struct error *e)
+{
+	struct s3_client *c = client;
+	struct s3_put *p = calloc(1, sizeof *p);
+	if (!p) {
+		no_memory(e);
+		return NULL;
+	}
+	p->client = c;
+	p->cancel = cancel;
+	buffer_init(&p->piece, PIECE);
+	buffer_init(&p->etags, PIECES_MAX * (TRANSFER_ETAG + 100));
+	buffer_printf(&p->etags, "<CompleteMultipartUpload>");
+	p->hash = sha256_new();
+	/* Paths consist of characters that need no encoding. */
+	if (asprintf(&p->url, "%s%s", c->store->place->base, path) < 0)
+		p->url = NULL;
+	if (p->hash && p->url && !p->etags.failed)
+		return p;
+	s3_put_free(p);
+	no_memory(e);
+	return NULL;
+}
+
+/* A full piece is sent only when more comes: what fits into one goes up in a single request. */
+static enum err s3_put_write(void *put, const uint8_t *data, size_t len, struct error *e)
+{
+	struct s3_put *p = put;
+	enum err err = sha256_add(p->hash, data, len) ? ERR_OK : no_memory(e);
+	p->size += len;
+	while (!err && len) {
+		size_t room = PIECE - p->piece.len, n = room < len ? room : len;
+		if (!room) {
+			err = send_piece(p, e);
+			continue;
+		}
+		if (!buffer_append(&p->piece, data, n))
+			return no_memory(e);
+		data += n;
+		len -= n;
+	}
+	return err;
+}
+
+struct comparison {
+	struct sha256 *hash;
+	uint64_t left; /* bytes until it is larger */
+};
+
+static bool compare_stored(void *arg, const uint8_t *data, size_t len)
+{
+	struct comparison *c = arg;
+	bool fits = len <= c->left;
+	c->left -= fits ? len : c->left + 1;
+	return fits && sha256_add(c->hash, data, len);
+}
+
+/* Is the object there with the same content? mine is the hash of everything written. */
+static enum err is_there(struct s3_put *p, const char *url, const char *mine, bool *there, struct error *e)
+{
+	char theirs[SHA256_HEX + 1];
+	struct comparison c = {sha256_new(), p->size};
+	struct transfer_request request = {
+	        .method = "GET", .url = url, .body = compare_stored, .arg = &c, .cancel = p->cancel};
+	struct transfer_reply reply;
+	struct bucket_result result;
+	*there = false;
+	if (!c.hash)
+		return no_memory(e);
+	bool whole = transfer_run(p->client->transfer, &request, &reply);
+	p->date = reply.date;
+	*there = whole && reply.status == 200 && c.left == 0 && sha256_end(c.hash, theirs) && strcmp(theirs, mine) == 0;
+	sha256_free(c.hash);
+	/* A larger object ended its transfer early. */
+	if ((whole && reply.status == 200) || c.left > p->size)
+		return ERR_OK;
+	if (whole && reply.status != 200 && s3_judge_status(&reply, true, &result) == BUCKET_MISSING)
+		return ERR_OK;
+	return refused(e, "looking for an older part", &reply);
+}
+
+static void s3_put_unless_same(void *put, const char *path)
+{
+	struct s3_put *p = put;
+	/* out of memory: it is stored again */
+	if (asprintf(&p->same, "%s%s", p->client->store->place->base, path) < 0)
+		p->same = NULL;
+}
+
+static void s3_put_with_time(void *put)
+{
+	((struct s3_put *)put)->with_time = true;
+}
+
+/* The time of storing, comparable between hosts: by S3's clock, which counts seconds, unless ours agrees with it. */
+static enum err store_time(struct s3_put *p, struct error *e)
+{
+	char more[32];
+	struct timespec now;
+	struct transfer_reply reply;
+	const struct str nothing = {"", 0};
+	clock_gettime(CLOCK_REALTIME, &now);
+	int64_t time = now.tv_sec * SECOND + now.tv_nsec;
+	if (p->date >= 0 && llabs(now.tv_sec - p->date) > CLOCKS_AGREE)
+		time = p->date * SECOND;
+	snprintf(more, sizeof more, STORE_TIME, time);
+	return send_request(p, "PUT", more, &nothing, NULL, &reply) ? ERR_OK : refused(e, "storing", &reply);
+}
+
+static enum err s3_put_commit(void *put, struct error *e)
+{
+	struct s3_put *p = put;
+	char hash[SHA256_HEX + 1];
+	bool there;
+	struct transfer_reply reply;
+	if (!sha256_end(p->hash, hash))
+		return no_memory(e);
+	enum err err = p->same ? is_there(p, p->same, hash, &there, e) : ERR_OK;
+	if (!err && !(p->same && there))
+		err = is_there(p, p->url, hash, &there, e);
+	if (err || there)
+		return err;
+	if (p->with_time && (err = store_time(p, e)))
+		return err;
+	if (p->pieces > 0) {
+		err = send_piece(p, e);
+		return err ? err : complete(p, e);
+	}
+	struct str data = {p->piece.len ? (const char *)p->piece.data : "", p->piece.len};
+	return send_request(p, "PUT", "", &data, NULL, &reply) ? ERR_OK : refused(e, "storing", &reply);
+}
+
+/* ---- listing ---- */
+
+struct page {
+	const struct store_found *found;
+	const char *prefix; /* prefix of the keys, with its slash */
+	char key[1024 + 1];
+	size_t key_len;
+	uint64_t size;
+	int64_t time; /* -1: missing or malformed */
+	bool truncated, stopped, is_listing;
+	char next[16384]; /* token of the next page, percent-encoded */
+	unsigned count;   /* objects per request */
+	uint64_t retries; /* of one request */
+	int64_t deadline; /* of all */
+};
+
+/* Converts "2026-11-21T15:17:30.123Z" to nanoseconds; -1 for anything else. */
+static int64_t parse_time(struct str text)
+{
+	char copy[64];
+	struct tm tm = {0};
+	if (text.len >= sizeof copy)
+		return -1;
+	memcpy(copy, text.data, text.len);
+	copy[text.len] = 0;
+	const char *end = strptime(copy, "%Y-%m-%dT%H:%M:%S", &tm);
+	if (!end)
+		return -1;
+	int64_t fraction = 0, unit = SECOND;
+	if (*end == '.')
+		for (end++; *end >= '0' && *end <= '9'; end++) {
+			unit /= 10;
+			fraction += (*end - '0') * unit;
+		}
+	return strcmp(end, "Z") == 0 ? timegm(&tm) * SECOND + fraction : -1;
+}
+
+static uint64_t parse_size(struct str text)
+{
+	uint64_t size = 0;
+	for (size_t i = 0; i < text.len && i < 18 && text.data[i] >= '0' && text.data[i] <= '9'; i++)
+		size = 10 * size + (uint64_t)(text.data[i] - '0');
+	return size;
+}
+
+static void end_object(struct page *p)
+{
+	size_t skip = strlen(p->prefix);
+	if (p->key_len > skip && memcmp(p->key, p->prefix, skip) == 0 && p->time >= 0 && !p->stopped) {
+		struct str path = {p->key + skip, p->key_len - skip};
+		p->stopped = !p->found->object(p->found->arg, path, p->size, p->time);
+	}
+	p->key_len = 0;
+	p->size = 0;
+	p->time = -1;
+}
+
+static void on_list_element(void *arg, unsigned depth, const char *name, struct str text)
+{
+	struct page *p = arg;
+	if (depth == 1) {
+		p->is_listing = strcmp(name, "ListBucketResult") == 0;
+	} else if (depth == 2) {
+		if (strcmp(name, "Contents") == 0)
+			end_object(p);
+		else if (strcmp(name, "IsTruncated") == 0)
+			p->truncated = str_equal(text, str_from("true"));
+		else if (strcmp(name, "NextContinuationToken") == 0 && 3 * text.len < sizeof p->next)
+			*percent_encode(p->next, text, false) = 0;
+	} else if (depth == 3) {
+		if (strcmp(name, "Key") == 0 && text.len < sizeof p->key) {
+			memcpy(p->key, text.data, text.len);
+			p->key_len = text.len;
+		} else if (strcmp(name, "LastModified") == 0) {
+			p->time = parse_time(text);
+		} else if (strcmp(name, "Size") == 0) {
+			p->size = parse_size(text);
+		}
+	}
+}
+
+/* Nothing of a page is reported before all of it has arrived, so it can be requested again. */
+static bool run_with_retries(
+        struct s3_client *c, const struct page *p, const struct transfer_request *request, struct transfer_reply *reply)
+{
+	for (uint64_t tries = 0;; tries++) {
+		buffer_reset(request->arg);
+		if (transfer_run(c->transfer, request, reply) && reply->status == 200)
+			return true;
+		if (tries == p->retries || reply->cancelled || clock_now() > p->deadline)
+			return false;
+		bucket_pause();
+	}
+}
+
+/* Requests the page that p->next names, or the first one. */
+static enum err list_page(
+        struct s3_client *c, struct page *p, const char *prefix, const atomic_bool *cancel, struct error *e)
+{
+	struct buffer xml;
+	struct transfer_request request = {.method = "GET", .body = add_to_buffer, .arg = &xml, .cancel = cancel};
+	struct transfer_reply reply;
+	char *url = NULL;
+	/* Parameters are sorted by name, as the signature wants. */
+	if (asprintf(&url, "%s?%s%s%slist-type=2&max-keys=%u&prefix=%s", c->store->place->bucket,
+	            *p->next ? "continuation-token=" : "", p->next, *p->next ? "&" : "", p->count, prefix) < 0)
+		return no_memory(e);
+	p->next[0] = 0;
+	p->truncated = p->is_listing = false;
+	buffer_init(&xml, REPLY_MAX);
+	request.url = url;
+	bool good = run_with_retries(c, p, &request, &reply) && s3_xml_read(xml.data, xml.len, on_list_element, p) &&
+	            p->is_listing;
+	buffer_release(&xml);
+	free(url);
+	return good ? ERR_OK : refused(e, "listing", &reply);
+}
+
+static enum err list_pages(struct s3_client *c, struct page *p, const atomic_bool *cancel, struct error *e)
+{
+	char *encoded = malloc(3 * strlen(p->prefix) + 1);
+	enum err err = encoded ? ERR_OK : no_memory(e);
+	if (encoded)
+		*percent_encode(encoded, str_from(p->prefix), false) = 0;
+	for (unsigned pages = 0; !err && pages < PAGES_MAX; pages++) {
+		err = list_page(c, p, encoded, cancel, e);
+		if (err || p->stopped || !p->truncated || !*p->next || clock_now() > p->deadline)
+			break;
+	}
+	free(encoded);
+	if (!err && !p->stopped && p->truncated)
+		err = error_set(e, ERR_UNAVAILABLE, "symbfile_store: the listing does not end");
+	return err;
+}
+
+/* Lists the objects below path; each request may be retried. A probe is one request, for one object. */
+static enum err list_below(struct s3_client *c, const char *path, bool probe, const struct store_found *found,
+        const atomic_bool *cancel, struct error *e)
+{
+	struct page *p = calloc(1, sizeof *p);
+	char *prefix = NULL;
+	enum err err = ERR_NO_MEMORY;
+	if (p && asprintf(&prefix, "%s%s/", c->store->place->prefix, path) >= 0) {
+		p->found = found;
+		p->prefix = prefix;
+		p->time = -1;
+		p->count = probe ? 1 : PAGE_OBJECTS;
+		p->retries = probe ? 0 : c->store->retries;
+		p->deadline = clock_now() + c->store->total_timeout;
+		err = list_pages(c, p, cancel, e);
+		free(prefix);
+	} else {
+		no_memory(e);
+	}
+	free(p);
+	return err;
+}
+
+static enum err s3_list(
+        void *client, const char *path, const struct store_found *found, const atomic_bool *cancel, struct error *e)
+{
+	return list_below(client, path, false, found, cancel, e);
+}
+
+static enum err s3_remove(void *client, const char *path, struct error *e)
+{
+	struct s3_client *c = client;
+	struct transfer_request request = {.method = "DELETE"};
+	struct transfer_reply reply;
+	char *url = NULL;
+	if (asprintf(&url, "%s%s", c->store->place->base, path) < 0)
+		return no_memory(e);
+	request.url = url;
+	bool gone = transfer_run(c->transfer, &request, &reply) && (reply.status / 100 == 2 || reply.status == 404);
+	free(url);
+	return gone ? ERR_OK : refused(e, "removing", &reply);
+}
+
+/* ---- reading ---- */
+
+static bool add_to_read(void *arg, const uint8_t *data, size_t len)
+{
+	return store_read_add(arg, data, len);
+}
+
+static void judge(struct s3_client *c, const struct transfer_reply *reply, struct store_read *read)
+{
+	struct bucket_result *result = read->result;
+	bool whole = reply->whole && !reply->many_lengths && (reply->chunked || reply->sized) &&
+	             (!reply->sized || reply->length == result->wire_bytes);
+	/* store_read_add may have set the reason already. */
+	if (result->outcome != BUCKET_OK)
+		return;
+	if (reply->cancelled)
+		bucket_result_set(result, BUCKET_ABORTED, "cancelled");
+	else if (reply->whole && reply->status != 200)
+		s3_judge_status(reply, s3_place_has_keys(c->store->place), result);
+	else if (reply->too_large)
+		bucket_result_set(result, BUCKET_TOO_LARGE, "larger than bucket_max_size");
+	else if (!whole)
+		bucket_result_set(result, BUCKET_FAILED, "%.150s",
+		        reply->whole ? "other length than Content-Length, or none" : reply->problem);
+	result->length_known = whole;
+}
+
+static void s3_get(void *client, const char *path, struct store_read *read)
+{
+	struct s3_client *c = client;
+	struct transfer_request request = {.method = "GET", .body = add_to_read, .arg = read, .cancel = read->cancel};
+	struct transfer_reply reply;
+	char *url = NULL;
+	if (asprintf(&url, "%s%s", c->store->place->base, path) < 0) {
+		bucket_result_set(read->result, BUCKET_FAILED, "out of memory");
+		return;
+	}
+	request.url = url;
+	transfer_run(c->transfer, &request, &reply);
+	read->result->status = reply.status;
+	judge(c, &reply, read);
+	free(url);
+}
+
+static bool ignore_object(void *arg, struct str path, uint64_t size, int64_t time)
+{
+	(void)arg;
+	(void)path;
+	(void)size;
+	(void)time;
+	return false;
+}
+
+/* Begins and aborts a multipart upload, which needs the permissions of storing but creates no object. */
+static enum err probe_writing(struct s3_client *c, struct error *e)
+{
+	struct transfer_reply reply;
+	struct s3_put *p = s3_put_begin(c, "symbfiles/__heartbeat__", NULL, e);
+	if (!p)
+		return e->code;
+	enum err err = begin_pieces(p, e);
+	if (!err && !drop_pieces(p, &reply))
+		err = refused(e, "giving up an upload", &reply);
+	s3_put_free(p);
+	return err;
+}
+
+/* Tries writing at most once a minute while that succeeds, since S3 charges for it. */
+static enum err s3_probe(void *client, struct error *e)
+{
+	struct s3_client *c = client;
+	struct store_found found = {.object = ignore_object};
+	int64_t now = clock_now();
+	enum err err = list_below(c, "symbfiles", true, &found, NULL, e);
+	if (err || now < atomic_load(&c->store->writable_until))
+		return err;
+	err = probe_writing(c, e);
+	if (!err)
+		atomic_store(&c->store->writable_until, now + PROBE_PERIOD * SECOND);
+	return err;
+}
+
+const struct store_backend store_s3 = {
+        .scheme = "s3://",
+        .store_new = s3_store_new,
+        .store_free = s3_store_free,
+        .client_new = s3_client_new,
+        .client_free = s3_client_free,
+        .put_begin = s3_put_begin,
+        .put_unless_same = s3_put_unless_same,
+        .put_with_time = s3_put_with_time,
+        .put_write = s3_put_write,
+        .put_commit = s3_put_commit,
+        .put_free = s3_put_free,
+        .list = s3_list,
+        .remove = s3_remove,
+        .get = s3_get,
+        .probe = s3_probe,
+};

@@ -1,0 +1,719 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The text of a symbol file in memory, raw and compressed: every byte as it came, pages by several threads, what is
+ * taken, what is let go, and what is given back. The linker sends allocations through alloc_fail.c, and the calls below
+ * here (--wrap).
+ */
+#include <config.h>
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <zstd.h>
+
+#include <cmocka.h>
+
+#include "alloc_fail.h"
+#include "base/clock.h"
+#include "base/cores.h"
+#include "cache/page_cache.h"
+#include "offmap_tools.h"
+#include "seed.h"
+#include "sym/symmap.h"
+
+enum { KIB = 1 << 10 };
+
+uint8_t *__real_block_get(struct block_pool *p);
+uint8_t *__wrap_block_get(struct block_pool *p);
+size_t __real_ZSTD_compressCCtx(ZSTD_CCtx *z, void *to, size_t room, const void *from, size_t len, int level);
+size_t __wrap_ZSTD_compressCCtx(ZSTD_CCtx *z, void *to, size_t room, const void *from, size_t len, int level);
+
+/* Blocks that may be had yet, by any thread. */
+static atomic_uint blocks_left = UINT32_MAX;
+
+/* Fails where an allocation would. */
+uint8_t *__wrap_block_get(struct block_pool *p)
+{
+	unsigned left = blocks_left;
+	while (left && !atomic_compare_exchange_weak(&blocks_left, &left, left - 1))
+		continue;
+	if (!left)
+		return NULL;
+	void *probe = malloc(1);
+	free(probe);
+	return probe ? __real_block_get(p) : NULL;
+}
+
+/* Lines, with bytes among them that cannot be compressed. */
+static struct buffer make_text(size_t len, uint64_t *seed)
+{
+	struct buffer t = text_new();
+	while (t.len < len) {
+		text_add(&t, "%x %x %u 0\n", next_random(seed), next_random(seed) % 64, next_random(seed) % 1000);
+		if (next_random(seed) % 5000 == 0)
+			for (unsigned n = next_random(seed) % (64 * KIB); n; n--)
+				assert_true(buffer_append(&t, &(uint8_t){(uint8_t)next_random(seed)}, 1));
+	}
+	t.len = len;
+	return t;
+}
+
+static bool fill(struct text_store *s, const struct buffer *t, size_t chunk)
+{
+	for (size_t at = 0, n; at < t->len; at += n) {
+		uint8_t *to = text_store_space(s, &n);
+		if (!to)
+			return false;
+		n = n < chunk ? n : chunk;
+		n = n < t->len - at ? n : t->len - at;
+		memcpy(to, t->data + at, n);
+		if (!text_store_commit(s, n))
+			return false;
+	}
+	return text_store_end(s);
+}
+
+struct stored {
+	struct block_pool *pool;
+	struct text_store_budget budget;
+	struct text_store *store;
+};
+
+static void store(struct stored *s, const struct buffer *t, size_t chunk, uint64_t limit)
+{
+	s->pool = block_pool_new(1 << 20);
+	assert_non_null(s->pool);
+	s->budget = (struct text_store_budget){.limit = limit, .one = limit};
+	s->store = text_store_new(s->pool, &s->budget);
+	assert_non_null(s->store);
+	assert_true(fill(s->store, t, chunk));
+}
+
+/* All that was taken is back. */
+static void release(struct stored *s)
+{
+	text_store_free(s->store);
+	assert_int_equal(block_pool_used(s->pool), 0);
+	assert_int_equal(s->budget.used, 0);
+	block_pool_free(s->pool);
+}
+
+static void check_read(const struct symtext *text, const struct buffer *t, uint64_t place, size_t len)
+{
+	uint8_t *room = malloc(len); /* of that size, so that a write behind it is seen */
+	assert_non_null(room);
+	const uint8_t *got = text->get(text->arg, place, len, room);
+	assert_non_null(got);
+	assert_memory_equal(got, t->data + place, len);
+	free(room);
+}
+
+static void check_reads(const struct text_store *s, const struct buffer *t, uint64_t *seed)
+{
+	struct text_store_reader *r = text_store_reader_new(s);
+	assert_non_null(r);
+	const struct symtext *text = text_store_reader_text(r);
+	for (unsigned i = 0; i < rounds(500); i++) {
+		size_t at = next_random(seed) % t->len, len = t->len - at;
+		size_t cap = (size_t)1 << next_random(seed) % 21;
+		check_read(text, t, at, len < cap ? len : cap);
+	}
+	for (uint64_t at = 0, n = 3000; at < t->len; at += n) /* one after the other */
+		check_read(text, t, at, n < t->len - at ? n : t->len - at);
+	assert_in_range(text_store_reader_bytes(r), 1, 2 * BLOCK_SIZE);
+	text_store_reader_free(r);
+}
+
+/* One text may have four raw blocks and all texts six, beside the last block of each, which is not full. */
+static void test_raw_text_of_one_and_of_all(void **state)
+{
+	uint64_t seed = seed_of(6);
+	struct buffer t = make_text(10 * BLOCK_SIZE + 100, &seed);
+	struct block_pool *pool = block_pool_new(0);
+	struct text_store_budget budget = {.limit = 6 * BLOCK_SIZE, .one = 4 * BLOCK_SIZE};
+	struct text_store *stores[2];
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		stores[i] = text_store_new(pool, &budget);
+		assert_non_null(stores[i]);
+		assert_true(fill(stores[i], &t, 100000));
+		assert_int_equal(budget.used, (i ? 7 : 5) * BLOCK_SIZE);
+	}
+	for (unsigned i = 0; i < 2; i++) {
+		check_reads(stores[i], &t, &seed);
+		text_store_free(stores[i]);
+	}
+	assert_int_equal(budget.used, 0);
+	assert_int_equal(block_pool_used(pool), 0);
+	block_pool_free(pool);
+	buffer_release(&t);
+}
+
+static void test_the_text_as_it_came(void **state)
+{
+	static const size_t lens[] = {
+	        1, BLOCK_SIZE - 1, BLOCK_SIZE, BLOCK_SIZE + 1, 3 * BLOCK_SIZE, 10 * BLOCK_SIZE - 7};
+	static const uint64_t limits[] = {0, 3 * BLOCK_SIZE, UINT64_MAX};
+	uint64_t seed = seed_of(1);
+	(void)state;
+	for (unsigned l = 0; l < sizeof lens / sizeof *lens; l++)
+		for (unsigned k = 0; k < sizeof limits / sizeof *limits; k++) {
+			struct buffer t = make_text(lens[l], &seed);
+			struct stored s;
+			store(&s, &t, k ? 5000 : SIZE_MAX, limits[k]);
+			assert_true(s.budget.used <= BLOCK_SIZE || s.budget.used - BLOCK_SIZE <= limits[k]);
+			check_reads(s.store, &t, &seed);
+			release(&s);
+			buffer_release(&t);
+		}
+}
+
+/* What is said to be taken is what is taken, and compressed text takes less. */
+static void test_bytes(void **state)
+{
+	struct buffer t = text_new();
+	uint64_t raw = 0;
+	(void)state;
+	for (unsigned i = 0; t.len < 40 * BLOCK_SIZE; i++)
+		text_add(&t, "FUNC %x 10 0 a_function_with_a_name\n%x 10 1 0\n", 16 * i, 16 * i);
+	for (unsigned compressed = 0; compressed < 2; compressed++) {
+		struct stored s;
+		store(&s, &t, SIZE_MAX, compressed ? 0 : UINT64_MAX);
+		uint64_t bytes = text_store_bytes(s.store), blocks = block_pool_used(s.pool);
+		assert_in_range(bytes, blocks, blocks + 64 * KIB);
+		if (!compressed)
+			raw = bytes;
+		else
+			assert_true(2 * bytes < raw);
+		release(&s);
+	}
+	buffer_release(&t);
+}
+
+/* The store's thread, while held, waits with its first slice until a slice is compressed by the test's. */
+static atomic_bool held;
+static atomic_uint helped; /* slices that the test's thread has compressed */
+static _Thread_local bool is_writer;
+
+size_t __wrap_ZSTD_compressCCtx(ZSTD_CCtx *z, void *to, size_t room, const void *from, size_t len, int level)
+{
+	if (is_writer)
+		helped++;
+	for (int64_t end = clock_now() + 30 * SECOND; !is_writer && held && !helped;) {
+		nanosleep(&(struct timespec){0, MS}, NULL);
+		if (clock_now() >= end)
+			held = false;
+	}
+	return __real_ZSTD_compressCCtx(z, to, room, from, len, level);
+}
+
+/* Appends blocks. Returns how many were taken. */
+static unsigned append(struct text_store *s, struct block_pool *pool, const struct buffer *t)
+{
+	for (size_t at = 0; at < t->len; at += BLOCK_SIZE) {
+		size_t n = t->len - at < BLOCK_SIZE ? t->len - at : BLOCK_SIZE;
+		uint8_t *block = block_get(pool);
+		if (!block)
+			return (unsigned)(at / BLOCK_SIZE);
+		memcpy(block, t->data + at, n);
+		if (!text_store_append(s, block, n))
+			return (unsigned)(at / BLOCK_SIZE);
+	}
+	return (unsigned)(t->len / BLOCK_SIZE);
+}
+
+static void test_a_writer_that_helps(void **state)
+{
+	enum { BLOCKS = 120 }; /* the thread may be 64 behind */
+	uint64_t seed = seed_of(7);
+	struct buffer part = make_text(5 * BLOCK_SIZE / 2, &seed), t = text_new();
+	(void)state;
+	while (t.len <= BLOCKS * BLOCK_SIZE)
+		assert_true(buffer_append(&t, part.data, part.len));
+	t.len = BLOCKS * BLOCK_SIZE + 7;
+	for (unsigned left = 20; left <= 320; left += 150) { /* the last are enough */
+		struct block_pool *pool = block_pool_new(0);
+		struct text_store_budget budget = {.limit = 0};
+		struct text_store *s = text_store_new(pool, &budget);
+		assert_non_null(s);
+		blocks_left = left;
+		helped = 0;
+		held = is_writer = true;
+		unsigned taken = append(s, pool, &t);
+		held = is_writer = false;
+		bool good = text_store_end(s);
+		blocks_left = UINT32_MAX;
+		assert_true(left < 320 ? !good || taken < BLOCKS : good && taken == BLOCKS && helped);
+		if (good && taken == BLOCKS)
+			check_reads(s, &t, &seed);
+		text_store_free(s);
+		assert_int_equal(budget.used, 0);
+		assert_int_equal(block_pool_used(pool), 0);
+		block_pool_free(pool);
+	}
+	buffer_release(&t);
+	buffer_release(&part);
+}
+
+/* ---- pages ---- */
+
+struct maker {
+	const struct text_store *store;
+	const struct symindex *index;
+	const struct symspans *spans;
+	struct offmap *map; /* of its own */
+};
+
+static void *make_map(void *arg)
+{
+	struct maker *m = arg;
+	struct text_store_reader *r = text_store_reader_new(m->store);
+	m->map = r ? sympages_all(m->index, m->spans, text_store_reader_text(r)) : NULL;
+	text_store_reader_free(r);
+	return NULL;
+}
+
+/* Threads that read one store at the same time make the pages that a text in one piece gives. */
+static void test_pages_by_threads(void **state)
+{
+	enum { THREADS = 4 };
+	struct buffer t = text_new();
+	(void)state;
+	text_add(&t, "MODULE Linux x86_64 0 a\nFILE 0 a.c\nINLINE_ORIGIN 0 %0100u\n", 1);
+	for (unsigned i = 0; t.len < 6 * BLOCK_SIZE; i++) { /* in no order */
+		unsigned at = i * 7919u % 65536 * 0x100;
+		text_add(&t, "FUNC %x 100 0 function%u\nINLINE 0 %u 0 0 %x 8\n", at, i, i, at);
+		for (unsigned k = 0; k < 16; k++)
+			text_add(&t, "%x 10 %u 0\n", at + 16 * k, i + k);
+	}
+	struct symindex *x = symindex_new((struct str){"", 0});
+	assert_non_null(x);
+	assert_int_equal(symindex_feed(x, t.data, t.len, NULL), ERR_OK);
+	assert_int_equal(symindex_finish(x, NULL), ERR_OK);
+	struct symtext whole = symtext_whole(t.data);
+	struct symspans *spans = symspans_new(x, &whole, false, 0);
+	assert_non_null(spans);
+	struct offmap *want = sympages_all(x, spans, &whole);
+	assert_non_null(want);
+	for (uint64_t limit = 0; limit <= 3 * BLOCK_SIZE; limit += 3 * BLOCK_SIZE) {
+		struct stored s;
+		struct maker makers[THREADS];
+		pthread_t threads[THREADS];
+		store(&s, &t, SIZE_MAX, limit);
+		for (unsigned i = 0; i < THREADS; i++) {
+			makers[i] = (struct maker){s.store, x, spans, NULL};
+			assert_int_equal(pthread_create(&threads[i], NULL, make_map, &makers[i]), 0);
+		}
+		for (unsigned i = 0; i < THREADS; i++) {
+			pthread_join(threads[i], NULL);
+			assert_non_null(makers[i].map);
+			assert_same_maps(want, makers[i].map);
+			offmap_free(makers[i].map);
+		}
+		release(&s);
+	}
+	offmap_free(want);
+	symspans_free(spans);
+	symindex_free(x);
+	buffer_release(&t);
+}
+
+/* ---- text that goes ---- */
+
+enum { RUNS = 3, FUNCS = 5000, PLACES = RUNS * FUNCS, ASKED = 500 };
+
+/* RUNS runs of functions in turn, each ascending, but each begins elsewhere among the addresses; with names for
+ * string pages, one large function, and text that no page needs. */
+static struct buffer make_runs(void)
+{
+	uint64_t seed = seed_of(6);
+	struct buffer t = text_new();
+	text_add(&t, "MODULE Linux x86_64 0 a\nFILE 0 a.c\nINLINE_ORIGIN 0 %0100u\n", 1);
+	for (unsigned i = 0; i < PLACES; i++) {
+		unsigned step = (i / RUNS + i % RUNS * FUNCS / RUNS) % FUNCS, at = (RUNS * step + i % RUNS) * 0x100;
+		text_add(&t, "FUNC %x 100 0 function%u\nINLINE 0 %u 0 0 %x 8\n", at, i, i, at);
+		for (unsigned k = 0; k < 16; k++)
+			text_add(&t, "%x 10 %u 0\n", at + 16 * k, next_random(&seed));
+		if (i % 1000 == 0)
+			text_add(&t, "INLINE_ORIGIN %u %0200u\n", i + 1, i);
+	}
+	text_add(&t, "FUNC %x 1000000 0 large\n", PLACES * 0x100);
+	for (unsigned i = 0; i < 0x1000000; i += 0x80)
+		text_add(&t, "%x 80 %u 0\n", PLACES * 0x100 + i, i);
+	for (size_t end = t.len + 4 * BLOCK_SIZE; t.len < end;)
+		text_add(&t, "STACK CFI 100 .cfa: $rsp 8 +\n");
+	return t;
+}
+
+/* A module without pages whose text is attached, as a load leaves it. */
+struct loaded {
+	struct block_pool *pool;
+	struct text_store_budget budget;
+	struct symmap *text;
+	struct page_cache *cache;
+	struct module *module;
+	const struct offmap *want;
+	uint64_t seed;
+};
+
+static void load(struct loaded *l, const struct buffer *t, uint64_t limit, uint64_t memory_max)
+{
+	struct module_hash hash = {0};
+	struct offmap_options options = plain_options;
+	options.memory_max = memory_max;
+	*l = (struct loaded){.pool = block_pool_new(0),
+	        .budget = {.limit = limit, .one = limit},
+	        .cache = page_cache_new(UINT32_MAX)};
+	l->text = symmap_new(&options, l->pool, &l->budget, str_from(""));
+	assert_non_null(l->text);
+	assert_int_equal(symmap_feed(l->text, t->data, t->len, NULL), ERR_OK);
+	assert_int_equal(symmap_finish(l->text, NULL), ERR_OK);
+	l->module = module_new(&hash, symmap_map(l->text));
+	assert_non_null(l->module);
+	symmap_ref(l->text);
+	l->module->text = l->text;
+}
+
+static void unload(struct loaded *l)
+{
+	symmap_unref(l->text);
+	module_unref(l->module);
+	assert_int_equal(block_pool_used(l->pool), 0);
+	assert_int_equal(l->budget.used, 0);
+	assert_int_equal(l->budget.idle_makers, 0);
+	page_cache_free(l->cache);
+	block_pool_free(l->pool);
+}
+
+/* Makes a page, puts it into the cache, and lets its text go. */
+static void finish_page(struct loaded *l, struct symmap_maker *maker, enum page_kind kind, uint32_t number)
+{
+	struct page *p = symmap_make(maker, kind, number, NULL);
+	assert_non_null(p);
+	module_put_page(l->cache, l->module, number, p);
+	page_unref(p);
+	symmap_made(l->text, kind, number);
+}
+
+/* All of them. `half`: what is in use when half of the code pages are made. */
+static void finish_pages(struct loaded *l, uint64_t *half)
+{
+	struct symmap_maker maker;
+	assert_true(symmap_take(l->text, true, &maker));
+	for (uint32_t i = 0; i < l->want->string_count; i++)
+		finish_page(l, &maker, PAGE_STRINGS, i);
+	for (uint32_t i = 0; i < l->want->code_count; i++) {
+		finish_page(l, &maker, PAGE_CODE, symmap_order(l->text)[i]);
+		if (i == l->want->code_count / 2)
+			*half = block_pool_used(l->pool);
+	}
+	symmap_give(l->text, &maker);
+}
+
+static void *ask_for_pages(void *arg)
+{
+	struct loaded *l = arg;
+	uint64_t seed = l->seed + (uintptr_t)&seed;
+	for (unsigned i = 0; i < ASKED; i++) {
+		bool code = next_random(&seed) % 8;
+		uint32_t number = next_random(&seed) % (code ? l->want->code_count : l->want->string_count);
+		enum page_kind kind = code ? PAGE_CODE : PAGE_STRINGS;
+		struct page *p = module_page(l->cache, l->module, kind, number);
+		if (!p)
+			assert_int_equal(module_make_page(l->cache, l->module, kind, number, &p), ERR_OK);
+		assert_non_null(p);
+		const struct page *want = (code ? l->want->code : l->want->strings)[number];
+		assert_int_equal(p->len, want->len);
+		assert_memory_equal(p->bytes, want->bytes, p->len);
+		page_unref(p);
+	}
+	return NULL;
+}
+
+/* Whether the file is in order or not, text goes as pages are made, and all the while every page can be had. */
+static void test_text_goes_while_pages_are_made(void **state)
+{
+	enum { THREADS = 3 };
+	struct buffer t = make_runs();
+	struct offmap *want = map_build(text_str(&t), &plain_options);
+	(void)state;
+	for (unsigned packed = 0; packed < 2; packed++)
+		for (unsigned asked = 0; asked < 2; asked++) {
+			struct loaded l;
+			pthread_t threads[THREADS];
+			load(&l, &t, packed ? 0 : UINT64_MAX, 0);
+			l.want = want;
+			uint64_t before = block_pool_used(l.pool), half = before;
+			l.seed = seed_of(5);
+			for (unsigned i = 0; i < THREADS && asked; i++)
+				assert_int_equal(pthread_create(&threads[i], NULL, ask_for_pages, &l), 0);
+			finish_pages(&l, &half);
+			for (unsigned i = 0; i < THREADS && asked; i++)
+				pthread_join(threads[i], NULL);
+			uint64_t after = block_pool_used(l.pool);
+			print_message("%s: %" PRIu64 " KiB, half of the pages %" PRIu64 ", all %" PRIu64 "\n",
+			        packed ? "compressed" : "raw", before / KIB, half / KIB, after / KIB);
+			/* the large function's text stays, and what readers have open */
+			assert_true(asked || half < before * (packed ? 9 : 6) / 10);
+			assert_true(asked || after < before / 2);
+			assert_same_pages(l.want, l.module->map);
+			unload(&l);
+		}
+	offmap_free(want);
+	buffer_release(&t);
+}
+
+static void test_idle_makers_are_few(void **state)
+{
+	enum { MAKERS = 12 };
+	struct buffer t = make_runs();
+	struct loaded l;
+	struct symmap_maker makers[MAKERS];
+	unsigned cores = cores_count();
+	(void)state;
+	load(&l, &t, UINT64_MAX, 0);
+	for (unsigned i = 0; i < MAKERS; i++)
+		assert_true(symmap_take(l.text, true, &makers[i]));
+	assert_int_equal(l.budget.idle_makers, 0);
+	for (unsigned i = 0; i < MAKERS; i++)
+		symmap_give(l.text, &makers[i]);
+	assert_int_equal(l.budget.idle_makers, cores < MAKERS ? cores : MAKERS);
+	assert_true(symmap_take(l.text, true, &makers[0]));
+	assert_int_equal(l.budget.idle_makers, (cores < MAKERS ? cores : MAKERS) - 1);
+	symmap_give(l.text, &makers[0]);
+	unload(&l);
+	buffer_release(&t);
+}
+
+static void use_one_core(cpu_set_t *before)
+{
+	cpu_set_t one;
+	assert_int_equal(sched_getaffinity(0, sizeof *before, before), 0);
+	CPU_ZERO(&one);
+	CPU_SET(sched_getcpu(), &one);
+	assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+}
+
+/* On one core, too. */
+static void test_nobody_waits_for_a_load_that_is_finished(void **state)
+{
+	struct buffer t = make_runs();
+	struct loaded l;
+	struct symmap_maker finisher, maker;
+	cpu_set_t all;
+	(void)state;
+	use_one_core(&all);
+	load(&l, &t, UINT64_MAX, 0);
+	assert_true(symmap_take(l.text, true, &finisher));
+	alarm(60); /* it would wait for ever */
+	assert_true(symmap_take(l.text, false, &maker));
+	alarm(0);
+	symmap_give(l.text, &maker);
+	symmap_give(l.text, &finisher);
+	unload(&l);
+	assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
+	buffer_release(&t);
+}
+
+struct late {
+	struct loaded *loaded;
+	_Atomic pid_t thread;
+	enum err err;
+	struct page *page;
+};
+
+static void *ask_late(void *arg)
+{
+	struct late *l = arg;
+	l->thread = gettid();
+	l->err = module_make_page(l->loaded->cache, l->loaded->module, PAGE_CODE, 0, &l->page);
+	return NULL;
+}
+
+static bool sleeps(pid_t thread)
+{
+	char path[64], state = 0;
+	snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)thread);
+	FILE *f = fopen(path, "re");
+	assert_non_null(f);
+	assert_int_equal(fscanf(f, "%*d (%*[^)]) %c", &state), 1);
+	fclose(f);
+	return state == 'S';
+}
+
+/* Then it is in memcached, if the cache has evicted it already. */
+static void test_a_page_that_waited_until_the_text_was_gone(void **state)
+{
+	struct buffer t = make_runs();
+	struct offmap *want = map_build(text_str(&t), &plain_options);
+	struct loaded l;
+	struct late late = {.loaded = &l};
+	struct symmap_maker maker;
+	pthread_t thread;
+	cpu_set_t all;
+	(void)state;
+	use_one_core(&all);
+	load(&l, &t, UINT64_MAX, 0);
+	assert_true(symmap_take(l.text, false, &maker));
+	assert_int_equal(pthread_create(&thread, NULL, ask_late, &late), 0);
+	while (!late.thread || !sleeps(late.thread)) /* it waits for the maker */
+		nanosleep(&(struct timespec){0, MS}, NULL);
+	for (uint32_t i = 0; i < want->string_count; i++)
+		symmap_made(l.text, PAGE_STRINGS, i);
+	for (uint32_t i = 0; i < want->code_count; i++)
+		symmap_made(l.text, PAGE_CODE, i);
+	module_drop_text(l.module);
+	symmap_give(l.text, &maker);
+	pthread_join(thread, NULL);
+	assert_int_equal(late.err, ERR_OK);
+	page_unref(late.page);
+	unload(&l);
+	offmap_free(want);
+	assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
+	buffer_release(&t);
+}
+
+enum { MAKING = 3 };
+
+struct making {
+	struct symmap *text;
+	pthread_barrier_t together;
+	atomic_uint now, most;
+};
+
+static void *make_often(void *arg)
+{
+	struct making *w = arg;
+	pthread_barrier_wait(&w->together);
+	for (unsigned i = 0; i < rounds(50); i++) {
+		struct symmap_maker maker;
+		assert_true(symmap_take(w->text, false, &maker));
+		unsigned now = ++w->now, most = w->most;
+		while (now > most && !atomic_compare_exchange_weak(&w->most, &most, now))
+			continue;
+		struct page *p = symmap_make(&maker, PAGE_CODE, 0, NULL);
+		assert_non_null(p);
+		page_unref(p);
+		w->now--;
+		symmap_give(w->text, &maker);
+	}
+	return NULL;
+}
+
+/* Each may take 24 bytes for each byte of the largest function. */
+static void test_makers_wait_for_memory(void **state)
+{
+	struct buffer t = text_new();
+	(void)state;
+	text_add(&t, "MODULE a b 0 c\nFUNC 0 10000000 0 f\n");
+	for (unsigned i = 0; t.len < 1 << 20; i++)
+		text_add(&t, "%x 4 %u 0\n", 4 * i, i % 100);
+	for (unsigned one = 0; one < 2; one++) {
+		struct loaded l;
+		struct making w = {0};
+		pthread_t threads[MAKING];
+		load(&l, &t, UINT64_MAX, one ? 40 << 20 : 0);
+		w.text = l.text;
+		pthread_barrier_init(&w.together, NULL, MAKING);
+		for (unsigned i = 0; i < MAKING; i++)
+			assert_int_equal(pthread_create(&threads[i], NULL, make_often, &w), 0);
+		for (unsigned i = 0; i < MAKING; i++)
+			pthread_join(threads[i], NULL);
+		pthread_barrier_destroy(&w.together);
+		print_message("%s: %u at once\n", one ? "memory for one" : "without a bound", w.most);
+		assert_true(w.most <= (one ? 1 : cores_count()));
+		unload(&l);
+	}
+	buffer_release(&t);
+}
+
+/* ---- failures ---- */
+
+struct attempt {
+	struct buffer text;
+	uint64_t limit;
+};
+
+static bool read_all(const struct text_store *s, const struct buffer *t)
+{
+	struct text_store_reader *r = text_store_reader_new(s);
+	bool ok = r != NULL;
+	for (uint64_t at = 0; ok && at < t->len; at += 100) {
+		uint8_t room[100];
+		size_t len = t->len - at < 100 ? t->len - at : 100;
+		const struct symtext *text = text_store_reader_text(r);
+		const uint8_t *got = text->get(text->arg, at, len, room);
+		ok = got != NULL;
+		assert_true(!ok || memcmp(got, t->data + at, len) == 0);
+	}
+	text_store_reader_free(r);
+	return ok;
+}
+
+static bool try_all(void *arg)
+{
+	struct attempt *a = arg;
+	struct stored s = {.pool = block_pool_new(0), .budget = {.limit = a->limit, .one = a->limit}};
+	s.store = s.pool ? text_store_new(s.pool, &s.budget) : NULL;
+	bool ok = s.store && fill(s.store, &a->text, SIZE_MAX) && read_all(s.store, &a->text);
+	text_store_free(s.store);
+	if (s.pool)
+		assert_int_equal(block_pool_used(s.pool), 0);
+	assert_int_equal(s.budget.used, 0);
+	block_pool_free(s.pool);
+	return ok;
+}
+
+static void test_no_memory(void **state)
+{
+	uint64_t seed = seed_of(3);
+	struct attempt a = {.text = make_text(20 * BLOCK_SIZE + 17, &seed)};
+	(void)state;
+	for (unsigned k = 0; k < 2; k++) {
+		a.limit = k * 10 * BLOCK_SIZE;
+		assert_in_range(fail_each_allocation(try_all, &a), 20, 200);
+	}
+	buffer_release(&a.text);
+}
+
+/* The thread that compresses may find no block either. */
+static void test_no_block(void **state)
+{
+	uint64_t seed = seed_of(4);
+	struct attempt a = {.text = make_text(20 * BLOCK_SIZE + 17, &seed)};
+	unsigned n = 0;
+	(void)state;
+	for (bool done = false; !done; n++) {
+		blocks_left = n;
+		done = try_all(&a);
+	}
+	blocks_left = UINT32_MAX;
+	assert_in_range(n, 3, 40);
+	buffer_release(&a.text);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	        cmocka_unit_test(test_the_text_as_it_came),
+	        cmocka_unit_test(test_raw_text_of_one_and_of_all),
+	        cmocka_unit_test(test_idle_makers_are_few),
+	        cmocka_unit_test(test_nobody_waits_for_a_load_that_is_finished),
+	        cmocka_unit_test(test_a_page_that_waited_until_the_text_was_gone),
+	        cmocka_unit_test(test_makers_wait_for_memory),
+	        cmocka_unit_test(test_bytes),
+	        cmocka_unit_test(test_a_writer_that_helps),
+	        cmocka_unit_test(test_pages_by_threads),
+	        cmocka_unit_test(test_text_goes_while_pages_are_made),
+	        cmocka_unit_test(test_no_memory),
+	        cmocka_unit_test(test_no_block),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
