@@ -12,6 +12,7 @@
 
 #include "api/router.h"
 #include "api/status.h"
+#include "base/cgroup.h"
 #include "base/config.h"
 #include "base/log.h"
 #include "base/sandbox.h"
@@ -112,7 +113,11 @@ static enum err check_machine(const struct config *c, struct error *e)
 static enum err read_settings(const struct process *p, struct config *c, unsigned *actions, struct error *e)
 {
 	enum err err = config_init(c, e);
-	return err ? err : config_parse_args(c, p->argc, p->argv, actions, e);
+	if (!err)
+		err = config_parse_args(c, p->argc, p->argv, actions, e);
+	if (!err)
+		config_fit_memory(c, machine_memory(""));
+	return err;
 }
 
 /* ---- signals ---- */

@@ -137,6 +137,22 @@ uint64_t cgroup_memory(const char *root)
 	return limit_of(root, "memory", memory2, memory1);
 }
 
+/* Of /proc/meminfo's first line, "MemTotal:       24683252 kB". */
+static uint64_t total_memory(const char *root)
+{
+	char line[128], kilobytes[64] = "";
+	if (!read_line(root, "proc/meminfo", line, sizeof line) || sscanf(line, "MemTotal: %63[0-9]", kilobytes) != 1)
+		return UINT64_MAX;
+	uint64_t total = strtoull(kilobytes, NULL, 10);
+	return total < UINT64_MAX / 1024 ? total * 1024 : UINT64_MAX;
+}
+
+uint64_t machine_memory(const char *root)
+{
+	uint64_t bytes = least(total_memory(root), cgroup_memory(root));
+	return bytes == UINT64_MAX ? 0 : bytes;
+}
+
 uint64_t cgroup_processors(const char *root)
 {
 	return limit_of(root, "cpu", processors2, processors1);

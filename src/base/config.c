@@ -190,8 +190,24 @@ static enum err check_lists(const struct config *c, struct error *e)
 	return ERR_OK;
 }
 
-/* The least that the process needs besides its cache to load anything. */
-enum { BESIDE_CACHE_MIN = 256 << 20 };
+static uint64_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* With less, hardly a request could be answered. */
+enum { MEMORY_MIN = 64 << 20 };
+
+void config_fit_memory(struct config *c, uint64_t machine)
+{
+	uint64_t most = c->max_memory ? c->max_memory : UINT64_MAX;
+	if (!c->memory)
+		c->memory = !machine ? UINT64_MAX : machine / 10 * 7 > MEMORY_MIN ? machine / 10 * 7 : MEMORY_MIN;
+	c->memory = least(least(c->memory, most), INT64_MAX);
+	c->max_memory = c->memory;
+	c->cache_size = least(c->cache_size, c->memory / 4 * 3);
+	c->load_memory_max = least(c->load_memory_max, c->memory / 4 * 3);
+}
 
 enum err config_check(const struct config *c, struct error *e)
 {
@@ -204,7 +220,7 @@ enum err config_check(const struct config *c, struct error *e)
 		return error_set(e, ERR_CONFIG, "bucket_parallel_request is above bucket_parallel");
 	if (c->max_body > c->max_body_inflated)
 		return error_set(e, ERR_CONFIG, "max_body is above max_body_inflated");
-	if (c->max_memory && c->max_memory < c->cache_size + BESIDE_CACHE_MIN)
-		return error_set(e, ERR_CONFIG, "max_memory is less than cache_size and 256M");
+	if ((c->memory && c->memory < MEMORY_MIN) || (c->max_memory && c->max_memory < MEMORY_MIN))
+		return error_set(e, ERR_CONFIG, "memory is less than 64M");
 	return ERR_OK;
 }

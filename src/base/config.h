@@ -51,6 +51,11 @@ struct config {
 	bool s3_instance_keys;                  /* when there are no other keys, ask the machine's metadata service */
 	char *symbfile_store;                   /* file:///… or s3://…; empty: uploads are refused */
 
+	/* memory, in bytes; config_fit_memory has set all to what is in force */
+	uint64_t memory;          /* that the process may have resident; 0: a part of what the machine has */
+	uint64_t max_memory;      /* an older bound of the same; 0: none */
+	uint64_t load_memory_max; /* that one module may take while it is loaded */
+
 	/* caches */
 	uint64_t cache_size;          /* bytes of maps kept in the process */
 	struct config_list memcached; /* host:port, numeric addresses, or paths of unix sockets */
@@ -67,13 +72,11 @@ struct config {
 	uint64_t max_body, max_body_inflated, max_reply, max_upload;
 	uint64_t max_jobs, max_frames, max_stacks, max_modules;
 	uint64_t upload_parallel;
-	uint64_t cold_modules;    /* unknown modules a request may load */
-	uint64_t cold_requests;   /* requests that load at one time */
-	uint64_t cold_queue;      /* requests that wait for such a place */
-	int64_t cold_wait;        /* and for how long */
-	uint64_t load_memory_max; /* bytes that one module may take while it is loaded */
-	uint64_t max_memory;      /* resident bytes; above this, requests that must wait for a load are refused */
-	uint64_t gzip_min_size;   /* replies of at least so many bytes are compressed for clients that accept it */
+	uint64_t cold_modules;  /* unknown modules a request may load */
+	uint64_t cold_requests; /* requests that load at one time */
+	uint64_t cold_queue;    /* requests that wait for such a place */
+	int64_t cold_wait;      /* and for how long */
+	uint64_t gzip_min_size; /* replies of at least so many bytes are compressed for clients that accept it */
 
 	/* operation */
 	char *keys_file;             /* API keys; empty: nobody has one */
@@ -110,6 +113,9 @@ bool config_parse_address(char host[CONFIG_HOST_SIZE], uint16_t *port, const cha
  * (line 7)". */
 enum { CONFIG_SOURCE_SIZE = 140 };
 const char *config_show_source(char out[CONFIG_SOURCE_SIZE], const struct config *c, unsigned source);
+/* Sets what memory is left open: memory from what the machine has (bytes; 0: unknown), and the bounds of its parts from
+ * that. Call it once, after the settings are read. */
+void config_fit_memory(struct config *c, uint64_t machine);
 /* Copies strings too; `to` need not be initialised. For SIGHUP: other threads read the settings in force, so a copy is
  * changed. */
 enum err config_copy(struct config *to, const struct config *from);

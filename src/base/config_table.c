@@ -79,9 +79,20 @@ const struct config_row config_rows[] = {
                 "If there are no other keys, ask the machine's metadata service (EC2, IMDSv2) for those of its "
                 "role."},
 
+#define MEMORY "Memory"
+        {"memory", TYPE_BYTES, AT(memory), "0", 0, 64 * T, NULL, false, MEMORY,
+                "All that the process may have resident; 0: seven tenths of what the machine or a control group above "
+                "the process has, whichever is least."},
+        {"cache_size", TYPE_BYTES, AT(cache_size), "64T", 0, 64 * T, NULL, false, MEMORY,
+                "Most of it for maps kept in the process; never above three quarters of memory."},
+        {"load_memory_max", TYPE_BYTES, AT(load_memory_max), "64T", M, 64 * T, NULL, false, MEMORY,
+                "Most of it that one module may take while it is loaded: the text of a symbol file, the records of "
+                "symbfiles; never above three quarters of memory. A module that needs more is too large for this "
+                "server."},
+        {"max_memory", TYPE_BYTES, AT(max_memory), "0", 0, 64 * T, NULL, false, MEMORY,
+                "An older name of memory; the smaller of the two holds. 0: not set."},
+
 #define CACHES "Caches"
-        {"cache_size", TYPE_BYTES, AT(cache_size), "1G", 0, 64 * T, NULL, false, CACHES,
-                "Memory for maps kept in the process."},
         {"memcached", TYPE_LIST, AT(memcached), "", 0, 0, NULL, false, CACHES,
                 "memcached servers: paths of unix sockets, or address:port with a numeric address. May be given "
                 "several times."},
@@ -136,12 +147,6 @@ const struct config_row config_rows[] = {
                 "Requests that wait for such a place; above it 503."},
         {"cold_wait", TYPE_DURATION, AT(cold_wait), "2s", 0, HOUR, NULL, false, LIMITS,
                 "How long they wait; then 503."},
-        {"load_memory_max", TYPE_BYTES, AT(load_memory_max), "2G", M, T, NULL, false, LIMITS,
-                "Memory that one module may take while it is loaded: the text of a symbol file, the records of "
-                "symbfiles. A module that needs more counts as corrupt."},
-        {"max_memory", TYPE_BYTES, AT(max_memory), "0", 0, 64 * T, NULL, false, LIMITS,
-                "Above this resident memory, requests that must wait for symbols get 503; 0: 1.25 times cache_size "
-                "plus 2G, or nine tenths of the control group's limit if that is less."},
         {"gzip_min_size", TYPE_BYTES, AT(gzip_min_size), "1400", 0, T, NULL, true, LIMITS,
                 "Replies of at least this size are compressed for clients that accept it."},
 

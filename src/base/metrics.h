@@ -71,6 +71,17 @@
 	X(LAST_MAP_RAW_BYTES, gauge, "symbolicated_last_map_bytes", "form=\"raw\"",                                   \
 	        "Size of the map built last, raw and as stored in memcached.")                                        \
 	X(LAST_MAP_STORED_BYTES, gauge, "symbolicated_last_map_bytes", "form=\"stored\"", "")                         \
+	X(MEMORY_PAGES, gauge, "symbolicated_memory_bytes", "kind=\"pages\"",                                         \
+	        "Memory that is charged to the account, by what it is for.")                                          \
+	X(MEMORY_TEXTS, gauge, "symbolicated_memory_bytes", "kind=\"texts\"", "")                                     \
+	X(MEMORY_MAKERS, gauge, "symbolicated_memory_bytes", "kind=\"makers\"", "")                                   \
+	X(MEMORY_RECORDS, gauge, "symbolicated_memory_bytes", "kind=\"records\"", "")                                 \
+	X(MEMORY_UPLOADS, gauge, "symbolicated_memory_bytes", "kind=\"uploads\"", "")                                 \
+	X(MEMORY_BODIES, gauge, "symbolicated_memory_bytes", "kind=\"bodies\"", "")                                   \
+	X(MEMORY_REPLIES, gauge, "symbolicated_memory_bytes", "kind=\"replies\"", "")                                 \
+	X(MEMORY_BESIDE, gauge, "symbolicated_memory_beside_bytes", "",                                               \
+	        "Resident memory that is not charged, as measured last.")                                             \
+	X(MEMORY_LIMIT, gauge, "symbolicated_memory_limit_bytes", "", "The setting memory; 0: no limit.")             \
 	X(FAILURES_REMEMBERED, gauge, "symbolicated_failures_remembered", "",                                         \
 	        "Modules remembered as missing, corrupt or failing.")                                                 \
 	X(INVALIDATIONS, counter, "symbolicated_invalidations_total", "",                                             \

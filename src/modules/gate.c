@@ -3,26 +3,13 @@
 
 #include "modules/gate.h"
 
-#include "base/cgroup.h"
 #include "base/clock.h"
 #include "base/metrics.h"
 #include "base/resident.h"
 
-/* Allowance for memory outside the cache if max_memory is not set; a quarter of the cache is added for malloc's
- * overhead. */
-#define MEMORY_BESIDE_CACHE ((uint64_t)2 << 30)
-
-/* Resident bytes. Stays a tenth below the control group's limit, for what is allocated between two checks. */
-static uint64_t memory_max(const struct config *c)
-{
-	uint64_t most = c->cache_size + c->cache_size / 4 + MEMORY_BESIDE_CACHE, limit = cgroup_memory("");
-	limit -= limit / 10;
-	return c->max_memory ? c->max_memory : most < limit ? most : limit;
-}
-
 void gate_init(struct gate *g, const struct config *c)
 {
-	*g = (struct gate){.config = c, .memory_max = memory_max(c)};
+	*g = (struct gate){.config = c, .memory_max = c->memory ? c->memory : UINT64_MAX};
 	TAILQ_INIT(&g->line);
 }
 

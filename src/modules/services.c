@@ -3,6 +3,7 @@
 
 #include "modules/services.h"
 
+#include "base/account.h"
 #include "keys/auth.h"
 
 static struct modules *modules;
@@ -12,6 +13,7 @@ enum err services_start(const struct config *c, struct error *e)
 	enum err err = auth_load(c->keys_file, e);
 	if (err)
 		return err;
+	account_start(c->memory);
 	modules = modules_start(c, e);
 	return modules ? ERR_OK : e->code;
 }

@@ -496,6 +496,16 @@ static void make_tree(const char *root, const char *const *files)
 	}
 }
 
+static void memory_is(const char *const *files, uint64_t memory)
+{
+	char root[] = "/tmp/test-cgroup-XXXXXX", command[100];
+	assert_non_null(mkdtemp(root));
+	make_tree(root, files);
+	assert_int_equal(machine_memory(root), memory);
+	snprintf(command, sizeof command, "rm -r %s", root);
+	assert_int_equal(system(command), 0);
+}
+
 static void limits_are(const char *const *files, uint64_t memory, uint64_t processors)
 {
 	char root[] = "/tmp/test-cgroup-XXXXXX", command[100];
@@ -538,6 +548,20 @@ static void limits_of_control_groups(void **state)
 	        2000000, 2500);
 	limits_are(FILES("proc/self/cgroup=nonsense\n1:\n::\n0::/a", GROUPS "a/memory.max=", GROUPS "a/cpu.max=1"),
 	        UINT64_MAX, UINT64_MAX);
+}
+
+static void memory_is_the_least_of_the_machine_and_its_groups(void **state)
+{
+	(void)state;
+	memory_is(FILES("other=x"), 0);
+	memory_is(FILES("proc/meminfo=MemTotal:         1000 kB"), 1024000);
+	memory_is(FILES("proc/meminfo=MemTotal: lots"), 0);
+	memory_is(FILES("proc/meminfo=MemTotal:  1000 kB", "proc/self/cgroup=0::/a", GROUPS "a/memory.max=5000"), 5000);
+	memory_is(FILES("proc/meminfo=MemTotal:  1000 kB", "proc/self/cgroup=4:memory:/a",
+	                  GROUPS "memory/a/memory.limit_in_bytes=7000",
+	                  GROUPS "memory/memory.limit_in_bytes=9223372036854771712"),
+	        7000);
+	memory_is(FILES("proc/meminfo=MemTotal:  4 kB", "proc/self/cgroup=0::/a", GROUPS "a/memory.max=5000"), 4096);
 }
 
 /* --- hashes --- */
@@ -716,6 +740,7 @@ int main(void)
 	        cmocka_unit_test(strings_are_cut_and_trimmed),
 	        cmocka_unit_test(table_of_numbers),
 	        cmocka_unit_test(limits_of_control_groups),
+	        cmocka_unit_test(memory_is_the_least_of_the_machine_and_its_groups),
 	        cmocka_unit_test(arena_pieces_are_aligned_and_apart),
 	        cmocka_unit_test(arena_keeps_to_its_cap),
 	        cmocka_unit_test(arena_calloc_clears_used_memory),

@@ -84,7 +84,10 @@ static void defaults(void **state)
 	assert_int_equal(c->bucket_retries, 2);
 	assert_true(c->bucket_max_size == 4ull << 30);
 	assert_false(c->bucket_allow_local_redirects);
-	assert_int_equal(c->cache_size, 1 << 30);
+	assert_int_equal(c->memory, 0);
+	assert_true(c->cache_size == 64ull << 40);
+	assert_true(c->load_memory_max == 64ull << 40);
+	assert_int_equal(c->max_memory, 0);
 	assert_int_equal(c->memcached.count, 0);
 	assert_true(c->memcached_connect_timeout == 150 * MS);
 	assert_true(c->memcached_timeout == 200 * MS);
@@ -372,7 +375,8 @@ static void check_finds_what_no_key_shows(void **state)
 	        {"failure_ttl_min", "11s", "failure_ttl_min is above failure_ttl_max"},
 	        {"bucket_parallel", "7", "bucket_parallel_request is above bucket_parallel"},
 	        {"max_body", "129M", "max_body is above max_body_inflated"},
-	        {"max_memory", "1279M", "max_memory is less than cache_size and 256M"},
+	        {"max_memory", "63M", "memory is less than 64M"},
+	        {"memory", "63M", "memory is less than 64M"},
 	};
 	struct config *c = *state;
 	struct error e = {0};
@@ -388,6 +392,37 @@ static void check_finds_what_no_key_shows(void **state)
 		assert_int_equal(config_check(&other, &e), ERR_CONFIG);
 		assert_string_equal(e.text, cases[i].text);
 		config_release(&other);
+	}
+}
+
+/* Sizes in megabytes. */
+static void memory_is_fitted_to_the_machine(void **state)
+{
+	static const struct {
+		const char *memory, *max_memory, *cache_size, *load_memory_max;
+		uint64_t machine, of_memory, of_cache, of_load;
+	} cases[] = {
+	        {"0", "0", "64T", "64T", 1000, 700, 525, 525},
+	        {"0", "0", "100M", "64T", 1000, 700, 100, 525},
+	        {"0", "0", "64T", "200M", 1000, 700, 525, 200},
+	        {"0", "0", "0", "64T", 1000, 700, 0, 525},
+	        {"0", "0", "64T", "64T", 10, 64, 48, 48},
+	        {"800M", "0", "64T", "64T", 1000, 800, 600, 600},
+	        {"2000M", "0", "64T", "64T", 1000, 2000, 1500, 1500},
+	        {"0", "400M", "64T", "64T", 1000, 400, 300, 300},
+	        {"0", "800M", "64T", "64T", 1000, 700, 525, 525},
+	        {"200M", "100M", "64T", "64T", 0, 100, 75, 75},
+	};
+	struct config *c = *state;
+	for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+		assert_int_equal(config_set(c, "memory", cases[i].memory, NULL), ERR_OK);
+		assert_int_equal(config_set(c, "max_memory", cases[i].max_memory, NULL), ERR_OK);
+		assert_int_equal(config_set(c, "cache_size", cases[i].cache_size, NULL), ERR_OK);
+		assert_int_equal(config_set(c, "load_memory_max", cases[i].load_memory_max, NULL), ERR_OK);
+		config_fit_memory(c, cases[i].machine << 20);
+		assert_int_equal(c->memory >> 20, cases[i].of_memory);
+		assert_int_equal(c->cache_size >> 20, cases[i].of_cache);
+		assert_int_equal(c->load_memory_max >> 20, cases[i].of_load);
 	}
 }
 
@@ -533,6 +568,7 @@ int main(void)
 	        cmocka_unit_test_setup_teardown(flags_replace_the_file, setup, teardown),
 	        cmocka_unit_test_setup_teardown(flags_that_are_wrong, setup, teardown),
 	        cmocka_unit_test_setup_teardown(check_finds_what_no_key_shows, setup, teardown),
+	        cmocka_unit_test_setup_teardown(memory_is_fitted_to_the_machine, setup, teardown),
 	        cmocka_unit_test_setup_teardown(bad_sources_are_shown_without_secrets, setup, teardown),
 	        cmocka_unit_test_setup_teardown(reload_takes_what_may_change, setup, teardown),
 	        cmocka_unit_test_setup_teardown(example_is_the_defaults, setup, teardown),

@@ -18,7 +18,7 @@ enum { PLACES = 2, LINE = 3, MOST = 1000 };
 
 static uint64_t resident;
 static const struct config config = {
-        .cold_requests = PLACES, .cold_queue = LINE, .cold_wait = 5 * SECOND, .max_memory = MOST};
+        .cold_requests = PLACES, .cold_queue = LINE, .cold_wait = 5 * SECOND, .memory = MOST};
 static struct gate gate;
 static struct waits waits;
 static struct wait_list over;

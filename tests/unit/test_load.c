@@ -104,6 +104,7 @@ static struct modules *start(const char *cache_size)
 	assert_int_equal(config_set(&config, "source", "file:///nowhere", &e), ERR_OK);
 	assert_int_equal(config_set(&config, "bucket_retries", "0", &e), ERR_OK);
 	assert_int_equal(config_set(&config, "cache_size", cache_size, &e), ERR_OK);
+	config_fit_memory(&config, (uint64_t)4 << 30);
 	struct modules *m = modules_start(&config, &e);
 	assert_non_null(m);
 	return m;
@@ -336,7 +337,7 @@ static unsigned load_two(struct modules *m, const char *one, const char *other)
 	return found;
 }
 
-static void test_what_a_request_needs_is_kept_within_max_memory(void **state)
+static void test_what_a_request_needs_is_kept_within_memory(void **state)
 {
 	(void)state;
 	struct modules *m = start("0");
@@ -373,7 +374,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test(test_two_functions_in_hundreds_of_megabytes),
 	        cmocka_unit_test(test_all_functions_cover_the_offset),
-	        cmocka_unit_test(test_what_a_request_needs_is_kept_within_max_memory),
+	        cmocka_unit_test(test_what_a_request_needs_is_kept_within_memory),
 	        cmocka_unit_test(test_a_loader_without_memory_for_its_clients),
 	};
 	return cmocka_run_group_tests(tests, choose_sizes, NULL);
