@@ -177,9 +177,8 @@ static enum err receive(struct exchange *x, struct store_client *c, struct part 
 {
 	char same_name[STORE_SET_MAX + 1];
 	struct store_key same = {.set = NULL};
-	static const struct symbfile_sink sinks[SYMBFILE_KINDS] = {
-	        [SYMBFILE_RANGES] = {.range = accept_range}, [SYMBFILE_RETURNPADS] = {.pad = accept_pad}};
-	struct upload u = {.reader = symbfile_reader_new(&sinks[p->key.kind])};
+	static const struct symbfile_sink sink = {.range = accept_range, .pad = accept_pad};
+	struct upload u = {.reader = symbfile_reader_new(&sink)};
 	enum err err = u.reader ? ERR_OK : no_memory(e);
 	if (!err && !p->key.set)
 		err = symbfile_sets_place(&p->key, p->set, &same, same_name, c, e);

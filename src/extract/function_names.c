@@ -246,8 +246,10 @@ static enum err resolve(struct names *n, const Dwarf_Die *first, struct str *nam
 		linkage = linkage.len > 0 ? linkage : linkage_name(n, &die);
 		plain = plain.len > 0 ? plain : text_attribute(n, &die, DW_AT_name);
 	}
+	/* gcc's OpenMP regions and transactional clones have no linkage name: theirs is the plain one. */
+	struct str mangled = linkage.len > 0 || !demangle_wanted(plain) ? linkage : plain;
 	*name = (struct str){"", 0};
-	if (linkage.len > 0 && !demangled(n, linkage, name))
+	if (mangled.len > 0 && !demangled(n, mangled, name))
 		return no_memory(e);
 	if (name->len > 0)
 		return ERR_OK;

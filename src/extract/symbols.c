@@ -19,9 +19,12 @@ struct symbol {
 };
 
 struct symbols {
-	struct symbol *items;
+	struct symbol *items; /* those with a size */
 	size_t count;
 	uint32_t cap;
+	struct symbol *bare; /* labels without one; the name is empty where only the code before ends */
+	size_t bare_count;
+	uint32_t bare_cap;
 	const struct code_map *code;
 	struct coverage *coverage;
 	struct records records; /* of what is found */
@@ -33,21 +36,48 @@ struct symbols {
 static bool may_be_code(const GElf_Sym *sym)
 {
 	unsigned type = GELF_ST_TYPE(sym->st_info);
-	return (type == STT_FUNC || type == STT_GNU_IFUNC || type == STT_NOTYPE) && sym->st_shndx != SHN_UNDEF &&
-	       sym->st_size > 0;
+	return (type == STT_FUNC || type == STT_GNU_IFUNC || type == STT_NOTYPE) && sym->st_shndx != SHN_UNDEF;
+}
+
+static bool is_function(const GElf_Sym *sym)
+{
+	return GELF_ST_TYPE(sym->st_info) != STT_NOTYPE;
+}
+
+/* Where a symbol's code begins: 32-bit Arm sets bit 0 for Thumb instructions. */
+static uint64_t code_address(const struct symbols *s, const GElf_Sym *sym)
+{
+	return s->code->machine == EM_ARM && is_function(sym) ? sym->st_value & ~(GElf_Addr)1 : sym->st_value;
+}
+
+static bool append_symbol(struct symbol **items, uint32_t *cap, size_t *count, struct symbol symbol)
+{
+	if (!array_reserve(items, cap, *count + 1, sizeof **items))
+		return false;
+	(*items)[(*count)++] = symbol;
+	return true;
+}
+
+/* Assembler often gives functions no size. A local label without a type is a place within a function. */
+static bool add_bare(struct symbols *s, const GElf_Sym *sym, struct symbol symbol)
+{
+	if (!is_function(sym) && symbol.binding == STB_LOCAL)
+		return true;
+	symbol.name = is_function(sym) ? symbol.name : "";
+	return append_symbol(&s->bare, &s->bare_cap, &s->bare_count, symbol);
 }
 
 static enum err add_symbol(struct symbols *s, const GElf_Sym *sym, const char *name)
 {
-	const struct code_section *section = code_map_find(s->code, sym->st_value);
+	uint64_t start = code_address(s, sym);
+	const struct code_section *section = code_map_find(s->code, start);
 	if (!may_be_code(sym) || !section || !name || !*name)
 		return ERR_OK;
-	if (!array_reserve(&s->items, &s->cap, s->count + 1, sizeof *s->items))
-		return no_memory(s->e);
-	uint64_t room = section->end - sym->st_value;
-	uint64_t end = sym->st_value + (sym->st_size < room ? sym->st_size : room);
-	s->items[s->count++] = (struct symbol){sym->st_value, end, name, GELF_ST_BIND(sym->st_info)};
-	return ERR_OK;
+	uint64_t room = section->end - start;
+	struct symbol symbol = {
+	        start, start + (sym->st_size < room ? sym->st_size : room), name, GELF_ST_BIND(sym->st_info)};
+	bool ok = sym->st_size > 0 ? append_symbol(&s->items, &s->cap, &s->count, symbol) : add_bare(s, sym, symbol);
+	return ok ? ERR_OK : no_memory(s->e);
 }
 
 static enum err read_table(struct symbols *s, Elf *elf, Elf_Scn *section)
@@ -89,6 +119,14 @@ static int compare_symbols(const void *a, const void *b)
 	if (underscores(x->name) != underscores(y->name))
 		return underscores(x->name) < underscores(y->name) ? -1 : 1;
 	return strcmp(x->name, y->name);
+}
+
+static void sort_symbols(struct symbols *s)
+{
+	if (s->count > 0)
+		qsort(s->items, s->count, sizeof *s->items, compare_symbols);
+	if (s->bare_count > 0)
+		qsort(s->bare, s->bare_count, sizeof *s->bare, compare_symbols);
 }
 
 /* A function without inlined calls. */
@@ -144,6 +182,27 @@ static enum err sweep_symbols(struct symbols *s)
 	return err;
 }
 
+static uint64_t next_start(const struct symbol *items, size_t count, uint64_t address, uint64_t end)
+{
+	size_t i = search_up_to(items, count, sizeof *items, offsetof(struct symbol, start), address);
+	return i < count && items[i].start < end ? items[i].start : end;
+}
+
+/* Functions without a size run to the next symbol or the section's end, as far as their code is free. */
+static enum err add_bare_symbols(struct symbols *s)
+{
+	enum err err = ERR_OK;
+	for (size_t i = 0; i < s->bare_count && !err; i++) {
+		const struct symbol *bare = &s->bare[i];
+		uint64_t end = code_map_find(s->code, bare->start)->end;
+		end = next_start(s->items, s->count, bare->start, end);
+		end = next_start(s->bare, s->bare_count, bare->start, end);
+		if (*bare->name && (end = coverage_take(s->coverage, bare->start, end)) > bare->start)
+			err = add_piece(s, bare->start, end, bare->name);
+	}
+	return err;
+}
+
 enum err symbols_read(
         Elf *elf, const char *section, const struct symbols_wanted *w, struct result *out, struct error *e)
 {
@@ -153,12 +212,15 @@ enum err symbols_read(
 	        .code = code, .lines = w->lines, .names = w->names, .strings = w->names->strings, .out = out};
 	Elf_Scn *found = elf_find_section(elf, section);
 	enum err err = found ? read_table(&s, elf, found) : ERR_OK;
-	if (!err && s.count > 0) {
-		qsort(s.items, s.count, sizeof *s.items, compare_symbols);
+	if (!err)
+		sort_symbols(&s);
+	if (!err && s.count > 0)
 		err = sweep_symbols(&s);
-	}
+	if (!err)
+		err = add_bare_symbols(&s);
 	records_release(&s.records);
 	free(s.items);
+	free(s.bare);
 	return err;
 }
 
@@ -178,10 +240,10 @@ enum err symbol_names_read(
 		if (found)
 			err = read_table(&s, files->tables[i].elf, found);
 	}
+	sort_symbols(&s);
 	n->items = s.items;
 	n->count = s.count;
-	if (s.count > 0)
-		qsort(s.items, s.count, sizeof *s.items, compare_symbols);
+	free(s.bare);
 	return err;
 }
 

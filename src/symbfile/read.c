@@ -168,8 +168,6 @@ static enum err take_range(struct symbfile_reader *r, struct str body)
 {
 	struct wire_fault fault;
 	struct symbfile_range out = {.func = {"", 0}, .file = {"", 0}, .call_file = {"", 0}};
-	if (!r->sink.range)
-		return corrupt(r, r->start, "a range in a file that must not have any");
 	enum err err = check_body(r, body, wire_range_read(&r->range, body, &fault), &fault);
 	if (!err)
 		err = resolve_address(r, &r->range.address, &out.va);
@@ -208,8 +206,6 @@ static enum err take_pad(struct symbfile_reader *r, struct str body)
 	struct wire_fault fault;
 	struct symbfile_pad out = {0};
 	const struct wire_pad *w = &r->pad;
-	if (!r->sink.pad)
-		return corrupt(r, r->start, "a return pad in a file that must not have any");
 	enum err err = check_body(r, body, wire_pad_read(&r->pad, body, &fault), &fault);
 	if (!err && (w->funcs.count != w->files.count || w->funcs.count != w->lines.count))
 		err = corrupt(r, r->start, "a return pad whose columns have %zu functions, %zu files and %zu lines",

@@ -16,7 +16,7 @@ enum {
 	SYMBFILE_ENTRIES_MAX = SYMBFILE_MESSAGE_MAX / 10, /* lines of a range, frames of a return pad */
 };
 
-/* What a file contains. */
+/* What a file is uploaded as. It may contain records of the other kind too. */
 enum symbfile_kind { SYMBFILE_RANGES, SYMBFILE_RETURNPADS };
 enum { SYMBFILE_KINDS = 2 };
 /* "ranges", "returnpads" */
@@ -50,9 +50,8 @@ struct symbfile_pad {
 	size_t count;
 };
 
-/* Receives records in the order of the file; what they point to is valid only during the call. Any result but ERR_OK
- * ends the reading with that error, whose text the sink has set. If a member is NULL, its kind of record is refused
- * (ERR_CORRUPT). */
+/* Receives records in the order of the file, which may have both kinds; what they point to is valid only during the
+ * call. Any result but ERR_OK ends the reading with that error, whose text the sink has set. */
 struct symbfile_sink {
 	enum err (*range)(void *arg, const struct symbfile_range *r, struct error *e);
 	enum err (*pad)(void *arg, const struct symbfile_pad *p, struct error *e);

@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """judge_extract.py --tool EXTRACT_DUMP [--debug-dir DIR] [--original FILE] [--count N] [--seed N] PROGRAM...: how much of what is extracted is wrong.
 
-Addresses are drawn from the sized functions of the symbol table. Judges are binutils' addr2line and llvm-symbolizer: a table has the share
-of addresses where each of them says something else, and of those where neither agrees on the places, or on a name. They read --original,
-the program before it was stripped or rewritten, where they cannot read what became of it."""
+Addresses are drawn from all of .text. Judges are binutils' addr2line and llvm-symbolizer: a table has the share
+of addresses where each of them says something else, of those where neither agrees on the places, or on a name, and of those that have no
+name while both judges give the same one. They read --original, the program before it was stripped or rewritten, where they cannot read what
+became of it."""
 import argparse
 import json
 import os
@@ -15,19 +16,10 @@ import sys
 import check_extract as check
 
 
-def functions(path):
-    """(start, size) of each sized function, sorted."""
-    done = subprocess.run(["nm", "-S", "--defined-only", path], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False)
-    fields = (line.split() for line in done.stdout.splitlines())
-    return sorted({(int(f[0], 16), int(f[1], 16)) for f in fields if len(f) >= 4 and f[2] in "tTWi" and int(f[1], 16)})
-
-
 def draw(path, count, seed):
-    """Addresses in proportion to the functions' sizes."""
-    found = functions(path)
-    chance = random.Random(seed)
-    chosen = chance.choices(found, [size for _, size in found], k=count) if found else []
-    return sorted({start + chance.randrange(size) for start, size in chosen})
+    """Addresses, each as likely as the other."""
+    addresses = list(check.code_addresses(path, 1))
+    return sorted(random.Random(seed).sample(addresses, min(count, len(addresses))))
 
 
 def places(got, want):
@@ -52,11 +44,15 @@ def judge(tool, program, debug_dir, original, count, seed):
     options = ["-d", debug_dir] if debug_dir else []
     with_dwarf = original or file_with_dwarf(tool, program, options)
     records = check.extract(tool, program, *options)
-    addresses = draw(with_dwarf, count, seed)
+    addresses = draw(program, count, seed)
     binutils, llvm = check.addr2line(with_dwarf, addresses), check.llvm_symbolizer(with_dwarf, addresses)
-    wrong = {"addr2line": 0, "llvm-symbolizer": 0, "both": 0}
+    wrong = {"addr2line": 0, "llvm-symbolizer": 0, "both": 0, "unnamed": 0}
     for address in addresses:
         got, answers = records.frames(address), {"addr2line": binutils.get(address, []), "llvm-symbolizer": llvm.get(address, [])}
+        if not got:
+            known = [want[0][0] for want in answers.values() if want and want[0][0] != "??"]
+            wrong["unnamed"] += len(known) == 2 and known[0] == known[1]
+            continue
         if len(got) == 1 and got[0][1] is None:
             answers = {who: without_units(want) for who, want in answers.items()}
         for who, want in answers.items():
@@ -78,7 +74,7 @@ def main():
     parser.add_argument("program", nargs="+")
     a = parser.parse_args()
     check.SECONDS = 3600
-    print("| program | addresses | addr2line differs | llvm-symbolizer differs | wrong |\n|---|---|---|---|---|")
+    print("| program | addresses | addr2line differs | llvm-symbolizer differs | wrong | unnamed |\n|---|---|---|---|---|---|")
     for program in a.program:
         judge(a.tool, program, a.debug_dir, a.original, a.count, a.seed)
     return 0

@@ -488,9 +488,13 @@ def test_bodies_that_are_no_symbfile(one):
 
 
 def test_records_of_the_other_kind(one):
-    _, b64 = new_id()
-    refused(one, upload(one, "ranges", b64, write(pads("f"))), 400, "byte")
-    refused(one, upload(one, "returnpads", b64, write(ranges("f"))), 400, "byte")
+    """One file may have both kinds, whatever it was uploaded as."""
+    for kind in "ranges", "returnpads":
+        hexa, b64 = new_id()
+        accepted(upload(one, kind, b64, write(ranges("f") + pads("f"))))
+        pad, beside = frames(one, hexa, [0x1024, 0x1025])
+        assert (pad["function"], pad["line"], pad["inlines"]) == ("f", 31, [{"function": "f_pad"}])
+        assert beside["inlines"] == [{"function": "f_in", "file": "/src/b.h", "line": 7}]
 
 
 def test_keys(one):
