@@ -141,6 +141,15 @@ static void remember(struct cold *c, struct load *l)
 	l->retry_after = failure_seconds(until, clock_now());
 }
 
+/* Whether the result is the want's too. If not, its request loads the module again: it was invalidated meanwhile, or
+ * the file may be there under the id as this want spells it. */
+static bool settles(const struct load *l, const struct module_want *w)
+{
+	bool other_file = !l->module && l->failure.class != FAILURE_TEMPORARY &&
+	                  !module_hash_equal(&l->spelling, &w->own.spelling);
+	return !other_file && !want_outdates(w, l->failure.marker, l->failure.checked);
+}
+
 void cold_publish(struct cold *c, struct load *l)
 {
 	struct wait_list over = LIST_HEAD_INITIALIZER(over);
@@ -151,7 +160,7 @@ void cold_publish(struct cold *c, struct load *l)
 	while ((w = LIST_FIRST(&l->waiters))) {
 		struct load_wait *wait = w->own.wait;
 		wait_leave(w);
-		if (!want_outdates(w, l->failure.marker, l->failure.checked))
+		if (settles(l, w))
 			end_wait(c, l, w);
 		if (w->state == WANT_FAILED && w->failure == FAILURE_TEMPORARY)
 			wait_leave_all(wait); /* the request is refused: no need to wait for its other loads */

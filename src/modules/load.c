@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/metrics.h"
 #include "modules/intake.h"
@@ -44,6 +45,7 @@ struct load *load_new(const struct module_want *w)
 	l->file_id = w->file_id;
 	l->question = w->question;
 	l->lost = w->own.lost;
+	l->since = clock_now();
 	return l;
 }
 

@@ -35,6 +35,7 @@ struct load {
 	struct build_id_question question;
 	size_t name_len, id_len;
 	unsigned lost; /* as in module_want */
+	int64_t since; /* clock_now() when it was asked for */
 	struct waiters waiters;
 	/* for load_queue.c */
 	struct load_wait *owner;   /* the request in whose queue it is or was; NULL: that request is gone */

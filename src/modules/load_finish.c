@@ -252,7 +252,7 @@ static void *finisher_main(void *arg)
 	for (;;) {
 		struct load *l;
 		pthread_mutex_lock(all->lock);
-		while (!(l = STAILQ_FIRST(&all->waiting)) && !all->means->stopping)
+		while (!(l = STAILQ_FIRST(&all->waiting)) && !all->ended)
 			pthread_cond_wait(&all->added, all->lock);
 		if (l)
 			STAILQ_REMOVE_HEAD(&all->waiting, queued);
@@ -285,6 +285,7 @@ bool finishers_start(struct finishers *all)
 void finishers_stop(struct finishers *all)
 {
 	pthread_mutex_lock(all->lock);
+	all->ended = true;
 	pthread_cond_broadcast(&all->added);
 	pthread_mutex_unlock(all->lock);
 	for (unsigned i = 0; i < all->count; i++)

@@ -12,12 +12,13 @@
 enum { FINISHERS = 2 };
 
 struct finishers {
-	pthread_mutex_t *lock; /* of struct modules; guards `waiting` */
+	pthread_mutex_t *lock; /* of struct modules; guards `waiting` and `ended` */
 	struct load_means *means;
 	struct leases *leases;
 	struct load_queue *queue;
 	pthread_cond_t added; /* signalled when a load is added, or when stopping */
 	STAILQ_HEAD(, load) waiting;
+	bool ended; /* no load comes any more; until then the last loads are waited for, even when stopping */
 	pthread_t threads[FINISHERS];
 	unsigned count;
 };

@@ -14,16 +14,16 @@ void queue_init(struct load_queue *q, struct load_means *means, struct leases *l
 
 /* ---- loads in flight ---- */
 
-static uint32_t chain_of(const struct load_queue *q, const struct module_hash *spelling)
+static uint32_t chain_of(const struct load_queue *q, const struct module_hash *hash)
 {
-	return (uint32_t)(module_hash_seeded(spelling, q->seed) % LOAD_CHAINS);
+	return (uint32_t)(module_hash_seeded(hash, q->seed) % LOAD_CHAINS);
 }
 
 struct load *queue_find(struct load_queue *q, const struct module_want *w)
 {
 	struct load *l;
-	LIST_FOREACH(l, &q->chains[chain_of(q, &w->own.spelling)], chain)
-		if (!l->lease.stale && module_hash_equal(&l->spelling, &w->own.spelling))
+	LIST_FOREACH(l, &q->chains[chain_of(q, &w->own.hash)], chain)
+		if (!l->lease.stale && module_hash_equal(&l->lease.hash, &w->own.hash))
 			break;
 	return l;
 }
@@ -31,10 +31,9 @@ struct load *queue_find(struct load_queue *q, const struct module_want *w)
 void queue_forget(struct load_queue *q, const struct module_hash *hash)
 {
 	struct load *l;
-	for (unsigned i = 0; i < LOAD_CHAINS; i++)
-		LIST_FOREACH(l, &q->chains[i], chain)
-			if (module_hash_equal(&l->lease.hash, hash))
-				l->lease.stale = true;
+	LIST_FOREACH(l, &q->chains[chain_of(q, hash)], chain)
+		if (module_hash_equal(&l->lease.hash, hash))
+			l->lease.stale = true;
 }
 
 static void drop_load(struct load *l)
@@ -78,7 +77,7 @@ struct load *queue_start(struct load_queue *q, const struct module_want *w, stru
 	struct load *l = load_new(w);
 	if (!l)
 		return NULL;
-	LIST_INSERT_HEAD(&q->chains[chain_of(q, &l->spelling)], l, chain);
+	LIST_INSERT_HEAD(&q->chains[chain_of(q, &l->lease.hash)], l, chain);
 	add_load(q, l, owner);
 	return l;
 }

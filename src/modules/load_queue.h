@@ -36,7 +36,7 @@ void queue_init(struct load_queue *q, struct load_means *means, struct leases *l
 /* Call when no loader runs any more. Drops the loads that wait for other hosts. */
 void queue_release(struct load_queue *q);
 
-/* A load in flight that the want can join, or NULL. */
+/* A load in flight that the want can join, or NULL: one for its module, however the id is spelled. */
 struct load *queue_find(struct load_queue *q, const struct module_want *w);
 /* Queues a new load; NULL if out of memory. */
 struct load *queue_start(struct load_queue *q, const struct module_want *w, struct load_wait *owner);

@@ -88,6 +88,21 @@ static void load_from_sources(struct loader *r, struct load *l)
 	metric_add(M_LOADS_TOTAL, l->module && !l->kept);
 }
 
+/* Another request may have put the module into the cache since the load was asked for. */
+static bool take_cached(struct loader *r, struct load *l)
+{
+	struct module *module = l->lost ? NULL : page_cache_get(r->means->cache, &l->lease.hash);
+	if (!module || atomic_load(&module->checked) < l->since) {
+		module_unref(module);
+		return false;
+	}
+	l->module = module;
+	l->kept = true;
+	l->failure.marker = module->map->marker;
+	l->failure.checked = atomic_load(&module->checked);
+	return true;
+}
+
 static void take_module(struct loader *r, struct load *l)
 {
 	l->failure.class = FAILURE_NONE;
@@ -106,7 +121,9 @@ static void take_module(struct loader *r, struct load *l)
 static enum load_step run_load(struct loaders *all, struct loader *r, struct load *l)
 {
 	enum load_step step = LOAD_HERE;
-	if (mc_enabled(r->means->servers))
+	if (take_cached(r, l))
+		step = LOAD_DONE;
+	else if (mc_enabled(r->means->servers))
 		step = l->transferring ? ask_lease(all, r, l) : look_again(r, l);
 	if (step == LOAD_ELSEWHERE || (step == LOAD_HERE && !l->transferring))
 		return step;

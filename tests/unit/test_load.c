@@ -31,16 +31,27 @@ uint64_t __wrap_resident_bytes(void);
 struct bucket_client *__real_bucket_client_new(struct bucket_sources *s);
 struct bucket_client *__wrap_bucket_client_new(struct bucket_sources *s);
 
+void __real_mc_client_free(struct mc_client *c);
+void __wrap_mc_client_free(struct mc_client *c);
+
 #define ID "0123456789ABCDEF0123456789ABCDEF0"
 
 static void (*serve)(const struct bucket_sink *sink, struct bucket_result *result); /* every transfer of a test */
+static const atomic_bool *cancelled;
+static atomic_uint transfers;
+static const char *only_id; /* the spelling under which the file is there; NULL: any */
 
 void __wrap_bucket_fetch(struct bucket_client *c, unsigned source, struct bucket_object object,
         const struct bucket_sink *sink, const atomic_bool *cancel, struct bucket_result *result)
 {
-	(void)c, (void)source, (void)object, (void)cancel;
+	(void)c, (void)source;
+	cancelled = cancel;
 	*result = (struct bucket_result){.outcome = BUCKET_OK};
-	serve(sink, result);
+	transfers++;
+	if (only_id && !str_equal(object.id, str_from(only_id)))
+		result->outcome = BUCKET_MISSING;
+	else
+		serve(sink, result);
 }
 
 static _Atomic uint64_t resident;
@@ -64,7 +75,8 @@ static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static bool over;
 static enum who { NOBODY, FINISHER, REQUEST } held; /* who makes a page, and waits before that */
 static bool is_held, may_go;
-static _Thread_local bool is_request;
+static _Thread_local bool is_request, is_finisher;
+static atomic_uint finishers_gone;
 
 static void wait_until(const bool *done)
 {
@@ -84,6 +96,7 @@ static void note(bool *what)
 
 struct page *__wrap_sympages_code(struct sympages *m, uint32_t number, struct sympages_counts *counts)
 {
+	is_finisher = !is_request;
 	if (held == (is_request ? REQUEST : FINISHER)) {
 		note(&is_held);
 		wait_until(&may_go);
@@ -91,6 +104,12 @@ struct page *__wrap_sympages_code(struct sympages *m, uint32_t number, struct sy
 		wait_until(&is_held);
 	}
 	return __real_sympages_code(m, number, counts);
+}
+
+void __wrap_mc_client_free(struct mc_client *c)
+{
+	finishers_gone += is_finisher;
+	__real_mc_client_free(c);
 }
 
 /* ---- a service, and one request ---- */
@@ -350,6 +369,112 @@ static void test_what_a_request_needs_is_kept_within_memory(void **state)
 	stop(m);
 }
 
+/* ---- one load for a module ---- */
+
+enum { SPELLINGS = 4 };
+static const char *const spellings[SPELLINGS] = {"0123456789abcdef0123456789ABCDEF0",
+        "0123456789ABCDEF0123456789ABCDEF0", "0123456789aBCDEF0123456789ABCDEF0", "0123456789abcdef0123456789abcdef0"};
+
+/* Asks for one module in all spellings at once. Returns how many transfers that took. */
+static unsigned load_spellings(struct modules *m, enum want_state state)
+{
+	struct load_wait wait;
+	struct module_want wants[SPELLINGS];
+	for (unsigned i = 0; i < SPELLINGS; i++)
+		assert_true(module_want_init(&wants[i], LOOKUP_COVERING, str_from("f.so"), str_from(spellings[i])));
+	transfers = 0;
+	load(m, &wait, wants, SPELLINGS);
+	enum load_result result = LOAD_WAIT;
+	while (result == LOAD_WAIT) { /* those that the first load did not settle */
+		over = false;
+		result = modules_load(m, &wait, wants, SPELLINGS);
+		if (result == LOAD_WAIT)
+			wait_until(&over);
+	}
+	for (unsigned i = 0; i < SPELLINGS; i++)
+		assert_int_equal(wants[i].state, state);
+	release(m, &wait, wants, SPELLINGS);
+	return transfers;
+}
+
+static void test_one_load_however_the_id_is_spelled(void **state)
+{
+	(void)state;
+	struct modules *m = start("1G");
+	serve = serve_small;
+	assert_int_equal(load_spellings(m, WANT_FOUND), 1);
+	stop(m);
+}
+
+static void test_the_file_may_be_there_in_another_spelling(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < SPELLINGS; i++) {
+		struct modules *m = start("1G");
+		serve = serve_small;
+		only_id = spellings[i];
+		struct load_wait wait;
+		struct module_want wants[2];
+		/* the spelling that is there joins the load of one that is not */
+		assert_true(module_want_init(&wants[0], LOOKUP_COVERING, str_from("f.so"), str_from(spellings[!i])));
+		assert_true(module_want_init(&wants[1], LOOKUP_COVERING, str_from("f.so"), str_from(spellings[i])));
+		load(m, &wait, wants, 2);
+		for (over = false; modules_load(m, &wait, wants, 2) == LOAD_WAIT; over = false)
+			wait_until(&over);
+		assert_int_equal(wants[1].state, WANT_FOUND);
+		release(m, &wait, wants, 2);
+		stop(m);
+	}
+	only_id = "none";
+	struct modules *m = start("1G");
+	assert_int_equal(load_spellings(m, WANT_FAILED), 2 * SPELLINGS - 1);
+	stop(m);
+	only_id = NULL;
+}
+
+/* ---- the end ---- */
+
+static bool is_served;
+
+/* The transfer ends when the process is stopping and, if they end before the loaders, the finishers have gone. */
+static void serve_last(const struct bucket_sink *sink, struct bucket_result *result)
+{
+	note(&is_served);
+	while (!*cancelled)
+		nanosleep(&(struct timespec){0, MS}, NULL);
+	note(&may_go);
+	for (unsigned i = 0; i < 50 && finishers_gone < 2; i++)
+		nanosleep(&(struct timespec){0, 10 * MS}, NULL);
+	serve_small(sink, result);
+}
+
+/* Two loads are being finished, the third is in transfer when the process stops. */
+static void test_a_load_that_ends_after_the_stop_is_let_go(void **state)
+{
+	(void)state;
+	struct modules *m = start("1G");
+	struct load_wait wait[3];
+	struct module_want wants[3];
+	static const char *const names[] = {"a.so", "b.so", "c.so"};
+	held = FINISHER;
+	is_held = may_go = is_served = false;
+	finishers_gone = 0;
+	for (unsigned i = 0; i < 3; i++)
+		assert_true(module_want_init(&wants[i], LOOKUP_COVERING, str_from(names[i]), str_from(ID)));
+	serve = serve_small;
+	load(m, &wait[0], &wants[0], 1);
+	load(m, &wait[1], &wants[1], 1);
+	serve = serve_last;
+	wait[2] = (struct load_wait){.done = wait_over, .gone = nobody_gone, .deadline = INT64_MAX};
+	assert_int_equal(modules_load(m, &wait[2], &wants[2], 1), LOAD_WAIT);
+	wait_until(&is_served);
+	for (unsigned i = 0; i < 3; i++)
+		release(m, &wait[i], &wants[i], 1);
+	stop(m);
+	held = NOBODY;
+	assert_int_equal(metric_get(M_LOADS_IN_FLIGHT), 0);
+}
+
 /* A request that has read the module's marker takes that result, too. */
 static void test_a_loader_without_memory_for_its_clients(void **state)
 {
@@ -375,6 +500,9 @@ int main(void)
 	        cmocka_unit_test(test_two_functions_in_hundreds_of_megabytes),
 	        cmocka_unit_test(test_all_functions_cover_the_offset),
 	        cmocka_unit_test(test_what_a_request_needs_is_kept_within_memory),
+	        cmocka_unit_test(test_one_load_however_the_id_is_spelled),
+	        cmocka_unit_test(test_the_file_may_be_there_in_another_spelling),
+	        cmocka_unit_test(test_a_load_that_ends_after_the_stop_is_let_go),
 	        cmocka_unit_test(test_a_loader_without_memory_for_its_clients),
 	};
 	return cmocka_run_group_tests(tests, choose_sizes, NULL);
