@@ -9,7 +9,7 @@
     bare_root.py --user 13 env LC_ALL=C ./check wire
     bare_root.py --boot 12 tests/tools/try_readme.py
 
-COMMAND runs in the clone, in /src/symbolicated, and gives the exit code; without one it is ./check. Uncommitted changes are not in
+COMMAND runs in the clone, in /src/symbolicated, and gives the exit code; without one it is ./check all. Uncommitted changes are not in
 the clone. --user runs it as a user without sudo, after root installed the packages of ./check. --boot starts systemd first, so that
 units run, and python3 is there. --keep leaves the root where it is, and says where.
 
@@ -133,7 +133,7 @@ def shared_data():
 def script(given):
     """What runs in the root, as root."""
     lines = ["set -eu", f"cd {PLACE}", "export DEBIAN_FRONTEND=noninteractive"]
-    command = shlex.join(given.command or ["./check"])
+    command = shlex.join(given.command or ["./check", "all"])
     if given.user:
         lines += [
             "tests/tools/install_packages.sh check",

@@ -26,7 +26,9 @@ else
 	echo "These packages are missing, and there is no sudo. As root: apt-get install$missing" >&2
 	exit 1
 fi
+# Another apt that runs has the lock for a while.
+# shellcheck disable=SC2086 # lists of words
+wait="-o DPkg::Lock::Timeout=600"
 # On standard error: what ./run and ./check print last is read by programs.
-$as_root env DEBIAN_FRONTEND=noninteractive apt-get update -q >&2
-# shellcheck disable=SC2086 # a list of words
-$as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $missing >&2
+$as_root env DEBIAN_FRONTEND=noninteractive apt-get $wait update -q >&2
+$as_root env DEBIAN_FRONTEND=noninteractive apt-get $wait install -q -y --no-install-recommends $missing >&2

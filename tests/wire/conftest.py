@@ -9,6 +9,10 @@ import stack as stacks
 from symbols import compile_gensym
 
 
+def pytest_configure(config):
+    config.addinivalue_line("markers", "slow: takes a second or more; ./check without arguments leaves it out")
+
+
 @pytest.fixture(autouse=True)
 def healthy():
     """No daemon may have ended by itself or reported through a sanitizer while a test ran."""

@@ -51,6 +51,7 @@ class Growth:
             assert grown <= self.bound or has_sanitizer(), f"grown by {grown} bytes"
 
 
+@pytest.mark.slow
 def test_gzip_request(stack):
     """A thousand times its size, inside and above the limit."""
     good = b'{"stacks":[],"memoryMap":[]' + b" " * (15 * MIB) + b"}"
@@ -63,6 +64,7 @@ def test_gzip_request(stack):
         reply.error(413)
 
 
+@pytest.mark.slow
 def test_gzip_object(stack):
     """The same of an object: too large is an answer, not a failure."""
     ident = debug_id("bomb")
@@ -147,6 +149,7 @@ def given_up(stack, module):
     assert stack.client.found(stack.symbols.add("good.so", SAMPLE)) is True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", BUILT)
 def test_a_map_that_takes_too_much_memory_is_given_up(small_builder, kind):
     ident = debug_id(kind)
@@ -155,6 +158,7 @@ def test_a_map_that_takes_too_much_memory_is_given_up(small_builder, kind):
     given_up(small_builder, ["built.so", ident])
 
 
+@pytest.mark.slow
 def test_a_set_of_symbfiles_that_takes_too_much_memory_is_given_up(small_builder):
     """Each part is small, all together are not."""
     raw = b"a large program."
@@ -205,6 +209,7 @@ def test_long_numbers(stack):
     assert [f["module_offset"] for f in frames] == [digits, f"-0.{digits}"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(has_sanitizer(), reason="a sanitizer or valgrind keeps what is freed")
 def test_requests_that_wait_do_not_take_all_memory():
     """Each of them holds some 50 MB while the bucket stands still. Those that were let in are below the bound: memory is

@@ -103,6 +103,7 @@ def test_missing(one, mode):
     assert one.bucket.hits(module) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compress", [False, True], ids=["plain", "gzip"])
 @pytest.mark.parametrize("mode", TEMPORARY)
 def test_temporary(one, mode, compress):
@@ -118,6 +119,7 @@ def test_temporary(one, mode, compress):
     is_found(ask(one, module), module)
 
 
+@pytest.mark.slow
 def test_a_stall_is_seen_however_much_came_before(one):
     """The mean speed of the last seconds stays high for a while when a megabyte had come."""
     module = fresh(one, SAMPLE + "STACK CFI INIT 1000 10 .cfa: $rsp 8 +\n" * 50_000)
@@ -208,6 +210,7 @@ def test_junk_is_corrupt(one):
     assert one.bucket.hits(module) == 1
 
 
+@pytest.mark.slow
 def test_retry_after_is_what_the_failure_is_remembered_for():
     """Rounded up: who waits that long is not answered from memory."""
     config = {**QUICK, "failure_ttl_min": "2500ms", "failure_ttl_max": "2500ms"}
@@ -343,6 +346,7 @@ def test_credentials_are_sent_and_never_shown():
 # Redirects
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("allowed", ["no", "yes"])
 def test_a_redirect_to_a_local_address(allowed):
     """Followed only where the settings say so: a bucket must not lead the server to what stands beside it."""
@@ -374,6 +378,7 @@ def test_a_redirect_to_another_scheme_is_refused(scheme):
 # Two sources
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", ["status:404", "status:403", "status:503", "refuse", "cut:50", "stall", "redirect-loop"])
 def test_the_second_source_answers_where_the_first_does_not(two, first):
     module = fresh(two, bucket=1)
@@ -439,6 +444,7 @@ def test_a_folder_as_source(tmp_path):
 # The memory of failures
 
 
+@pytest.mark.slow
 def test_missing_is_asked_again_after_its_time():
     with Stack(config={**QUICK, "missing_ttl": "1s"}) as s:
         module = ["late.so", debug_id("late.so")]
@@ -450,6 +456,7 @@ def test_missing_is_asked_again_after_its_time():
         assert s.bucket.hits(module) == 2
 
 
+@pytest.mark.slow
 def test_corrupt_is_asked_again_after_its_time():
     with Stack(config={**QUICK, "corrupt_ttl": "1s"}) as s:
         module = s.symbols.add("mended.so", "")
@@ -459,6 +466,7 @@ def test_corrupt_is_asked_again_after_its_time():
         assert s.bucket.hits(module) == 2
 
 
+@pytest.mark.slow
 def test_one_request_probes_a_failing_bucket():
     with Stack(config={**QUICK, "failure_ttl_min": "2s", "failure_ttl_max": "2s"}) as s:
         module = s.symbols.add("failing.so", SAMPLE)
@@ -492,6 +500,7 @@ def test_one_request_probes_a_failing_bucket():
         is_found(ask(s, module), module)
 
 
+@pytest.mark.slow
 def test_the_time_of_a_failure_doubles():
     with Stack(config={**QUICK, "failure_ttl_min": "500ms", "failure_ttl_max": "4s"}) as s:
         module = s.symbols.add("doubling.so", SAMPLE)
@@ -533,6 +542,7 @@ def test_too_large_an_object():
 # A slow bucket and the rest of the service
 
 
+@pytest.mark.slow
 def test_warm_requests_do_not_wait_for_a_slow_bucket():
     with Stack(config={**STANDS_STILL, "workers": "2"}) as s:
         warm = fresh(s)
@@ -551,6 +561,7 @@ def test_warm_requests_do_not_wait_for_a_slow_bucket():
                 is_unavailable(future.result())
 
 
+@pytest.mark.slow
 def test_too_many_cold_requests_are_told_to_come_back():
     config = {**QUICK, "cold_requests": "2", "cold_queue": "1", "cold_wait": "300ms",
               "bucket_stall_timeout": "20s", "bucket_total_timeout": "30s"}  # fmt: skip
@@ -569,6 +580,7 @@ def test_too_many_cold_requests_are_told_to_come_back():
             wait_for(lambda m=module: ask(s, m).status == 200, "each of them later", 30, 0.1)
 
 
+@pytest.mark.slow
 def test_waiting_for_a_load_that_runs_needs_no_place():
     config = {**QUICK, "cold_requests": "1", "cold_queue": "1", "cold_wait": "300ms",
               "bucket_stall_timeout": "20s", "bucket_total_timeout": "30s"}  # fmt: skip
@@ -581,6 +593,7 @@ def test_waiting_for_a_load_that_runs_needs_no_place():
         assert s.bucket.hits(module) == 1
 
 
+@pytest.mark.slow
 def test_who_waits_for_a_place_gets_what_others_have_loaded():
     """One place: the first in the line takes it, loads what the second wants, and keeps it for another module."""
     with Stack(symbols=[None, None], config={**STANDS_STILL, "cold_requests": "1", "cold_wait": "5s"}) as s:
@@ -626,6 +639,7 @@ def cold_requests(stack):
     return m['symbolicated_cold_requests{state="running"}'], m['symbolicated_cold_requests{state="queued"}']
 
 
+@pytest.mark.slow
 def test_who_went_away_gives_his_place_back():
     """Who loads and who waits for a place: nobody is there any more, and the bucket stands still."""
     config = {**STANDS_STILL, "cold_requests": "2", "cold_queue": "1", "cold_wait": "300s", "request_timeout": "300s"}
@@ -676,6 +690,7 @@ def test_modules_of_one_request_load_side_by_side():
             is_unavailable(asked.result())
 
 
+@pytest.mark.slow
 def test_a_transfer_cap_holds():
     config = {**QUICK, "bucket_parallel": "2", "bucket_parallel_request": "1"}
     with Stack(config=config) as s:
@@ -686,6 +701,7 @@ def test_a_transfer_cap_holds():
         assert time.monotonic() - started > 4 * 0.4 * 0.9
 
 
+@pytest.mark.slow
 def test_what_nobody_waits_for_any_more_is_not_loaded():
     config = {**QUICK, "request_timeout": "2s", "bucket_stall_timeout": "30s", "bucket_total_timeout": "60s",
               "bucket_parallel_request": "3"}  # fmt: skip
@@ -702,6 +718,7 @@ def test_what_nobody_waits_for_any_more_is_not_loaded():
         assert s.bucket.hits() <= 4
 
 
+@pytest.mark.slow
 def test_what_another_request_waits_for_is_loaded():
     """The first gives up; the second, which has joined a load that was still queued, does not."""
     with Stack(config={**STANDS_STILL, "request_timeout": "5s", "bucket_parallel_request": "1"}) as s:
@@ -717,6 +734,7 @@ def test_what_another_request_waits_for_is_loaded():
             is_unavailable(first.result())
 
 
+@pytest.mark.slow
 def test_requests_load_in_turn():
     with Stack(config={**STANDS_STILL, "bucket_parallel": "1", "bucket_parallel_request": "1"}) as s:
         many, single = [fresh(s) for _ in range(20)], fresh(s)
@@ -730,6 +748,7 @@ def test_requests_load_in_turn():
         assert order.index(single[0]) < 15, order
 
 
+@pytest.mark.slow
 def test_one_failure_ends_the_wait_for_all():
     with Stack(config=STANDS_STILL) as s:
         slow, bad = fresh(s), fresh(s)
@@ -738,6 +757,7 @@ def test_one_failure_ends_the_wait_for_all():
         is_unavailable(ask(s, slow, bad))
 
 
+@pytest.mark.slow
 def test_a_request_ends_within_its_own_bound():
     with Stack(config={**STANDS_STILL, "request_timeout": "2s"}) as s:
         module = fresh(s)

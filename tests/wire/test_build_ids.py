@@ -13,7 +13,7 @@ import uuid
 import pytest
 
 from client import job
-from s3 import BUCKET, S3, program_or_skip
+from s3 import BUCKET, S3, program_or_fail
 from stack import Stack, wait_for
 from symbols import SAMPLE, SAMPLE_FRAMES
 from test_symbfile import REVALIDATE, accepted, frames, listed, new_id, one, ranges, refused, store_config, upload, write  # noqa: F401
@@ -56,7 +56,7 @@ def store(request, tmp_path_factory):
     config = store_config(place)
     server = None
     if request.param == "s3":
-        server = S3(place, program_or_skip())
+        server = S3(place, program_or_fail())
         server.start()
         config |= {"symbfile_store": f"s3://{BUCKET}/a%20b", "s3_credentials_file": server.credentials(), **server.settings()}
         root = os.path.join(server.root, BUCKET, "a b")
@@ -72,6 +72,7 @@ def store(request, tmp_path_factory):
 # One upload, all ids
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [8, 16, 20, 32])
 def test_every_kind_of_id_leads_to_an_upload(store, size):
     build_id = new_build_id(size)
@@ -160,6 +161,7 @@ def test_32_digits_are_a_file_id_first(store):
 # What is remembered
 
 
+@pytest.mark.slow
 def test_an_upload_is_seen_behind_a_miss(store):
     build_id = new_build_id()
     ids = (debug_id(build_id), guid(build_id), build_id[:16].hex() + "0", build_id[:16].hex(), build_id.hex())
@@ -188,6 +190,7 @@ def test_a_missing_module_costs_one_look_into_the_store(store):
     assert missing() == before + 4
 
 
+@pytest.mark.slow
 def test_forgetting_takes_every_kind_of_id(store):
     """What is cached of an upload goes with it, on all hosts."""
     for ident_of in (lambda h, b: h[0], lambda h, b: h[1], lambda h, b: debug_id(b), lambda h, b: b.hex()):
@@ -283,6 +286,7 @@ def test_of_two_executables_the_same_answers_from_a_copied_store(store):
 # Two executables, one build id
 
 
+@pytest.mark.slow
 def test_of_two_the_newest_complete_set_answers(store):
     build_id = new_build_id()
     first, second = new_id(), new_id()
@@ -413,6 +417,7 @@ def test_without_a_store_nothing_is_asked_for(tmp_path):
         assert s.client.request("DELETE", f"/cache/prog/{debug_id(build_id)}", headers={"Authorization": s.key}).status == 200
 
 
+@pytest.mark.slow
 def test_a_store_that_fails_is_no_missing_module(tmp_path):
     os.makedirs(tmp_path / "store")
     with Stack(keys=True, config=store_config(tmp_path, bucket_retries="0")) as s:
@@ -465,6 +470,7 @@ def ids_of(program):
     return json.loads(out)
 
 
+@pytest.mark.slow
 @needs_symbtool
 @pytest.mark.parametrize("name", ["pie", "fixed", "uuid"])
 def test_a_program_is_pushed_once(store, programs, name, tmp_path):

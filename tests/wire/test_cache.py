@@ -111,6 +111,7 @@ def test_pages_of_another_codec_are_read(gensym):
         assert s.bucket.hits() == 1
 
 
+@pytest.mark.slow
 def test_a_small_process_cache_answers_right(gensym):
     """Pages come and go; what is answered stays the same."""
     with Stack(config={"cache_size": "1M"}) as s:
@@ -121,6 +122,7 @@ def test_a_small_process_cache_answers_right(gensym):
                 assert wrong_answers(s.client, module, right) == []
 
 
+@pytest.mark.slow
 def test_values_stay_below_the_item_limit(gensym):
     """A function larger than a page is split; nothing is too large for memcached."""
     with Stack() as s:
@@ -171,6 +173,7 @@ def test_roots_expire(gensym):
 # memcached that is absent, dies, hangs, is too small, or holds nonsense
 
 
+@pytest.mark.slow
 def test_memcached_absent_at_start():
     with sample_stack() as s:
         s.memcached[0].kill()
@@ -260,6 +263,7 @@ def test_requests_that_wait_for_memcached_keep_nobody_from_running():
         assert all(one.result() for one in waiting)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hung", [1, 2])
 def test_memcached_hangs_under_load(gensym, hung):
     """One of two servers, or both, accept connections and say nothing: nobody gets an error or waits long."""
@@ -304,6 +308,7 @@ def relayed(keys=False, **config):
         yield s, relay
 
 
+@pytest.mark.slow
 def test_a_slow_memcached_is_not_asked_after_the_deadline():
     """Each answer comes in time, and all of them would take twelve seconds."""
     modules = [[f"m{i}.so", debug_id(f"m{i}")] for i in range(8000)]
@@ -316,6 +321,7 @@ def test_a_slow_memcached_is_not_asked_after_the_deadline():
         assert s.bucket.hits() == 0
 
 
+@pytest.mark.slow
 def test_pages_that_are_late_are_not_lost(gensym):
     """They are had the next time, and no bucket is asked again."""
     with relayed(cache_size="1M", request_timeout="60s") as (s, relay):
@@ -354,6 +360,7 @@ def test_loaded_while_memcached_answers():
             assert cold.result().status == 503
 
 
+@pytest.mark.slow
 def test_memcached_comes_and_goes_under_load(gensym):
     with sample_stack(config={"revalidate_after": "100ms", "cache_size": "1M", **SOON_HUNG}) as s:
         answers = add_big(s, gensym)
@@ -382,6 +389,7 @@ def test_memcached_comes_and_goes_under_load(gensym):
             assert not failures, (disturb, failures[:3])
 
 
+@pytest.mark.slow
 def test_memcached_too_small(gensym):
     """Eight megabytes for maps of twice that: pages are lost all the time, the answers stay right."""
     with Stack(memory=8, config={"cache_size": "1M"}) as s:
@@ -414,6 +422,7 @@ SPOILERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [*SPOILERS, "exchanged"])
 def test_spoilt_values(gensym, kind):
     """Every value in memcached is spoilt: a miss, a counter, never a wrong answer or an error."""
@@ -445,6 +454,7 @@ def test_spoilt_values(gensym, kind):
         assert wrong_answers(s.client, BIG, answers) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["one bit", "random", "exchanged", "deleted"])
 def test_some_values_spoilt(gensym, kind):
     """A third of the values, so that good roots lead to bad pages."""
@@ -485,6 +495,7 @@ def test_a_generation_that_was_lost_is_loaded_again(gensym):
 # One load for many
 
 
+@pytest.mark.slow
 def test_twenty_clients_make_one_load():
     with sample_stack() as s:
         s.bucket.control("slow:0.7")
@@ -518,6 +529,7 @@ def test_two_processes_one_after_the_other():
         assert s.bucket.hits() == 1
 
 
+@pytest.mark.slow
 def test_requests_end_in_time_while_memcached_hangs_with_their_leases():
     """Whoever renews the leases waits for memcached; whoever ends the requests does not."""
     config = {"memcached_timeout": "40s", "request_timeout": "4s", "bucket_stall_timeout": "60s", "bucket_total_timeout": "60s"}
@@ -534,6 +546,7 @@ def test_requests_end_in_time_while_memcached_hangs_with_their_leases():
         s.bucket.reset()
 
 
+@pytest.mark.slow
 def test_a_loader_that_dies_is_followed_by_another():
     """Its lease runs out, the one that waited takes over."""
     with sample_stack(daemons=2) as s:
@@ -557,6 +570,7 @@ def leases(stack):
     return [key for _, key in stack.stored_keys() if re.match(LEASE, key)]
 
 
+@pytest.mark.slow
 def test_a_lease_that_ran_out_is_taken_again():
     """A host that stands still for seconds goes on with its load as if nothing had been, unless another took it over."""
     with sample_stack(config={"bucket_stall_timeout": "300s"}) as s:
@@ -730,6 +744,7 @@ def test_a_changed_file_is_served_after_delete(pair, name):
         assert function(pair, module, node) == "new"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("node", [0, 1])
 def test_delete_reaches_processes_of_another_version(node):
     """While hosts are upgraded one by one, and after they were rolled back."""
@@ -768,6 +783,7 @@ def test_delete_in_another_case(pair):
     assert function(pair, module) == "new"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("was", ["missing", "corrupt"])
 def test_delete_forgets_failures(pair, was):
     module = [f"{was}-then-there.so", debug_id(f"{was}-then-there.so")]
@@ -782,6 +798,7 @@ def test_delete_forgets_failures(pair, was):
     wait_for(lambda: pair.nodes[1].client().found(module), "the second process to find it", 20)
 
 
+@pytest.mark.slow
 def test_a_removed_file_is_missing_after_delete(pair):
     module = pair.symbols.add("removed.so", tiny())
     for node in (0, 1):
@@ -792,6 +809,7 @@ def test_a_removed_file_is_missing_after_delete(pair):
     wait_for(lambda: not pair.nodes[1].client().found(module), "the second process to miss it", 20)
 
 
+@pytest.mark.slow
 def test_delete_during_a_load_does_not_keep_the_old_file(pair):
     """The transfer that began before is not what is served afterwards."""
     module = pair.symbols.add("raced.so", tiny("old"))
@@ -808,6 +826,7 @@ def test_delete_during_a_load_does_not_keep_the_old_file(pair):
     wait_for(lambda: function(pair, module, 1) == "new", "the second process to serve the new file", 20)
 
 
+@pytest.mark.slow
 def test_who_has_seen_the_deletion_does_not_get_what_began_before():
     """A load of one process began before another deleted; who asks the first process afterwards gets the new file."""
     config = {"bucket_stall_timeout": "3s", "bucket_retries": "0", "revalidate_after": f"{int(REVALIDATE)}s"}
@@ -823,6 +842,7 @@ def test_who_has_seen_the_deletion_does_not_get_what_began_before():
             assert first.result(30).status in (200, 503)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("memcached", [0, 1])
 def test_modules_of_one_request_may_be_larger_than_the_cache(memcached, gensym):
     """They are kept until it is answered, at the first try."""
@@ -837,6 +857,7 @@ def test_modules_of_one_request_may_be_larger_than_the_cache(memcached, gensym):
         wait_for(lambda: s.node.metrics()["symbolicated_cache_bytes"] <= 1 << 20, "the cache to be within its size")
 
 
+@pytest.mark.slow
 def test_delete_under_load(pair):
     """Old or new, never a mixture or an error; and new for good in the end."""
     name = "busy.so"
@@ -902,6 +923,7 @@ def test_delete_while_another_process_loads():
         assert first.result().status == 503
 
 
+@pytest.mark.slow
 def test_delete_while_memcached_hangs():
     with Stack(keys=True, config={"revalidate_after": "1s", **SOON_HUNG}) as s:
         module = s.symbols.add("hung.so", tiny("old"))

@@ -102,12 +102,14 @@ def server(place):
         process.wait()
 
 
+@pytest.mark.slow
 def test_without_servers_nothing_is_asked(place):
     place.empty_cache()
     done = run("symbolicate", place.stripped[0], place.addresses[0], env=place.env(), code=1)
     assert "no debug data, nor below /usr/lib/debug: install them, or give" in done.stderr and place.cached() == []
 
 
+@pytest.mark.slow
 def test_debug_files_and_shared_ones_are_fetched_and_kept(place, server):
     place.empty_cache()
     assert place.frames(place.stripped[0], "--debuginfod", server) == place.whole
@@ -170,6 +172,7 @@ def bad(place):
     s.server_close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode, word", [("other", "debuginfod gave another file for build id"), ("cut", "from debuginfod: "), ("stall", "from debuginfod: ")])
 def test_bad_servers_are_told_and_cost_nothing_else(place, bad, mode, word, tmp_path):
     place.empty_cache()
@@ -180,6 +183,7 @@ def test_bad_servers_are_told_and_cost_nothing_else(place, bad, mode, word, tmp_
     assert bad.asked.is_set() and place.cached() == []
 
 
+@pytest.mark.slow
 def test_a_terminal_shows_how_far_it_is(place, bad, tmp_path):
     place.empty_cache()
     bad.mode = "slow"

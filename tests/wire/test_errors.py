@@ -290,6 +290,7 @@ def test_many_empty_stacks_are_refused(stack):
     assert refused(stack, body) == "too many stacks: at most 1000000 a request"
 
 
+@pytest.mark.slow
 def test_the_largest_request(stack):
     """At every limit at once, of which none is in the way of another."""
     modules = [[APP, *([f"m{j}-{i}", "ABC"] for i in range(9))] for j in range(1000)]
@@ -336,6 +337,7 @@ def test_the_connection_lives_on_after_a_refused_body(limited):
     client.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [40 * 2**20, 2**40])
 def test_body_in_nginx(stack, size):
     """Refused by its announced length; the reply is JSON with the headers of any other."""
@@ -359,6 +361,7 @@ def test_inflated_body(limited, over):
         assert reply["results"][0]["stacks"][0][0]["function"] == "main"
 
 
+@pytest.mark.slow
 def test_bomb(stack):
     """200 KB of gzip that would be 200 MB."""
     packer = zlib.compressobj(9, zlib.DEFLATED, 31)

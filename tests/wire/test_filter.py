@@ -251,6 +251,7 @@ def test_glibc_with_symbols(tmp_path):
     assert "__libc_start_main" in out and len(out.splitlines()) == len(stack.splitlines())
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("perf"), reason="linux-perf is not installed")
 def test_perf(tmp_path):
     program = compile_c(str(tmp_path), "hot", HOT)
@@ -555,6 +556,7 @@ def pump(pieces):
     return int(errors.split()[-1]) * 1024, count[0], errors
 
 
+@pytest.mark.slow
 @pytest.mark.skipif("sanitizer" in os.environ.get("SYMBTOOL_BUILD", ""), reason="memory of sanitizers")
 def test_memory_is_bounded(program):
     """One line of 200 MB, ten million frames, modules without end."""

@@ -82,6 +82,7 @@ def run_requests(stack, requests):
         return sum(pool.map(one, [requests[i::CLIENTS] for i in range(CLIENTS)]))
 
 
+@pytest.mark.slow
 def test_real_requests(requests, real_bucket):
     lines = requests[1][: less_when_watched(len(requests[1]))]
     with Stack(symbols=real_bucket) as s:
@@ -98,6 +99,7 @@ def test_real_requests(requests, real_bucket):
         assert m["symbolicated_loads_total"] == 0 and m["symbolicated_pages_invalid_total"] == 0
 
 
+@pytest.mark.slow
 def test_real_requests_with_a_small_cache(requests, real_bucket):
     """Little memory here and in memcached: pages are evicted all the time."""
     lines = requests[1][::4]
@@ -106,6 +108,7 @@ def test_real_requests_with_a_small_cache(requests, real_bucket):
         assert first > 100 and run_requests(s, lines) == first
 
 
+@pytest.mark.slow
 def test_jobs_of_many_requests(requests, real_bucket):
     """The same frames in one request of many jobs as in many requests."""
     with Stack(symbols=real_bucket, config={"cold_modules": "1000"}) as s:
@@ -127,6 +130,7 @@ SHAPES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compress", [False, True], ids=["text", "gzip"])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_generated(gensym, tmp_path, shape, compress):
@@ -144,6 +148,7 @@ def test_generated(gensym, tmp_path, shape, compress):
         assert s.bucket.hits() == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("coding", ["identity", "gzip"])
 @pytest.mark.parametrize("cache_size", ["0", "16M", "1G"])
 def test_a_large_request(gensym, tmp_path, cache_size, coding):
@@ -161,6 +166,7 @@ def test_a_large_request(gensym, tmp_path, cache_size, coding):
         assert differences(asked, frames)[:10] == []
 
 
+@pytest.mark.slow
 def test_small_requests_are_answered_beside_large_ones(gensym):
     """Each large one takes a worker, be it warm, and each cold one none."""
     with Stack(config={"workers": "4", "bucket_stall_timeout": "60s", "bucket_retries": "0"}) as s:
@@ -206,6 +212,7 @@ def test_generated_at_high_addresses(gensym, tmp_path):
 REAL = ["libc.so.6", "dump_syms", "ceph-osd"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", REAL)
 def test_real_answers(shared_data, tmp_path, name):
     packed = shared_data and os.path.join(shared_data, name + ".sym.zst")
@@ -246,6 +253,7 @@ def ask_few(client, module, answers, seed):
 MADE = 'symbolicated_cache_lookups_total{what="page",level="none"}'
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compress", [False, True], ids=["text", "gzip"])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_few_of_a_large_file(gensym, tmp_path, shape, compress):
@@ -264,6 +272,7 @@ def test_few_of_a_large_file(gensym, tmp_path, shape, compress):
         assert s.node.metrics()[MADE] == made and s.bucket.hits() == 1  # all pages are there
 
 
+@pytest.mark.slow
 def test_many_ask_for_a_few(gensym, tmp_path):
     """Each for other functions of a file that nobody has loaded yet."""
     with Stack(symbols=tmp_path / "symbols") as s:
@@ -276,6 +285,7 @@ def test_many_ask_for_a_few(gensym, tmp_path):
         assert s.bucket.hits() == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["cut:3000000", "chunked-cut:3000000", "no-length-cut:3000001", "short-length:1", "reset", "bad-gzip"])
 def test_nothing_is_answered_of_a_broken_transfer(gensym, tmp_path, mode):
     with Stack(symbols=tmp_path / "symbols") as s:

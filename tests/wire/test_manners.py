@@ -104,6 +104,7 @@ def test_results_come_as_they_are_asked_for(program):
         watchdog.cancel()
 
 
+@pytest.mark.slow
 def test_more_than_a_million_addresses(one):
     good = one.symbols.add("many.so", "FUNC 1000 20 0 m\n")
     done = run("symbolicate", "--url", url(one), "/".join(good), "-", stdin=("0x1000 " * 1000 + "\n") * 1001)

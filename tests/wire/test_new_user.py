@@ -53,6 +53,7 @@ def push(url, key_file, program):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="chromium and chromium-driver are not installed")
 @pytest.mark.parametrize("compiler, option", [("gcc", "-pie"), ("gcc", "-no-pie"), ("clang", "-pie")])
 def test_a_crash_is_named_alike_on_the_page_and_by_the_filter(run, tmp_path, compiler, option):
@@ -152,6 +153,7 @@ def test_the_request_of_profiler_cli(one, pushed, path):
     assert "function" not in unknown and "function" not in missing["stacks"][0][0]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("perf"), reason="linux-perf is not installed")
 def test_the_text_of_perf(one, pushed, tmp_path):
     data = str(tmp_path / "perf.data")
@@ -163,15 +165,21 @@ def test_the_text_of_perf(one, pushed, tmp_path):
     script = subprocess.run(["perf", "script", "-i", data], capture_output=True, text=True, timeout=BOUND, check=True, env=env).stdout
     assert f"[unknown] ({pushed.path})" in script
     frames = script.count(f"[unknown] ({pushed.path})")
+
+    def named(text):
+        """Samples lie on any line of the function, and where is up to the processor."""
+        return len(re.findall(r"\bhot at \S*whole\.c:\d+", text))
+
     # by the file that ran, which is stripped
-    assert filtered(script, "--url", one.url).count(PLACE) > frames / 4
+    assert named(filtered(script, "--url", one.url)) > frames / 4
     os.remove(pushed.path)
     # by what the user says, on the command line and in the text
-    assert filtered(script, "--url", one.url, "--module", f"hot={pushed.build_id}").count(PLACE) > frames / 4
+    assert named(filtered(script, "--url", one.url, "--module", f"hot={pushed.build_id}")) > frames / 4
     text = f"MODULE Linux x86_64 {debug_id(bytes.fromhex(pushed.build_id))} hot\n{script}"
-    assert one.client.post("/symbolicate/text", text).text.count(PLACE) > frames / 4
+    assert named(one.client.post("/symbolicate/text", text).text) > frames / 4
 
 
+@pytest.mark.slow
 def test_addresses_of_a_stripped_copy(one, pushed):
     done = subprocess.run([SYMBTOOL, "symbolicate", "--url", one.url, pushed.path, hex(pushed.address)], capture_output=True, text=True, timeout=BOUND)
     assert done.returncode == 0 and "hot at " in done.stdout and PLACE in done.stdout, done

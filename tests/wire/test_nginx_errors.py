@@ -319,6 +319,7 @@ def test_413_with_expect_comes_before_the_body(own):
     check_error(reply, 413)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [0, 5 << 20])
 def test_504_of_a_silent_responder(hasty, size):
     check_error(hasty.client.post("/symbolicate/v5", body_of(size), Do="silence"), 504, "5")

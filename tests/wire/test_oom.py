@@ -121,6 +121,7 @@ def recovers(stack, failing, modules):
     stack.check()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("one_in", [1000, 100, 20, 5, 2, 1])
 def test_some_allocations_fail(stack, failing, one_in):
     """At random: new modules each time, known ones, and other routes."""
@@ -205,6 +206,7 @@ def ask_v5(stack, modules):
     return reply
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("request_", [ask_v5, ask_v4, ask_gzip, ask_debug, upload, ask_by_build_id], ids=lambda f: f.__name__)
 def test_each_allocation_fails(stack, failing, request_):
     """The first of a request, the second, and so on until the request needs no more: each time a module that nobody has

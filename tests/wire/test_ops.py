@@ -50,6 +50,7 @@ def test_heartbeat(stack):
     assert reply.status == 200 and isinstance(reply.json(), dict)
 
 
+@pytest.mark.slow
 def test_heartbeat_names_the_backend_that_is_gone():
     with make(memcached=2) as s:
         assert s.client.get("/__heartbeat__").status == 200
@@ -344,6 +345,7 @@ def events(stack, name, since=0):
     return [line for line in stack.daemon.log_lines()[since:] if line["event"] == name]
 
 
+@pytest.mark.slow
 def test_memcached_going_and_coming_is_logged_once_each():
     """However many requests and threads notice it."""
     with make() as s:
@@ -361,6 +363,7 @@ def test_memcached_going_and_coming_is_logged_once_each():
         assert (len(events(s, "memcached gone")), len(events(s, "memcached back"))) == (1, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("why", ["memcached does not answer", "the module was invalidated meanwhile", "(memcached_item_max)"])
 def test_not_stored_says_why(why):
     config = {"memcached_item_max": "1K"} if "item_max" in why else {}
@@ -381,6 +384,7 @@ def test_not_stored_says_why(why):
         assert line["level"] == "warning" and module[0] in line["text"] and line["text"].endswith(why), line
 
 
+@pytest.mark.slow
 def test_health_checks_are_logged_when_they_fail_or_the_settings_say_so():
     with make() as s:
         paths = ("/__lbheartbeat__", "/__heartbeat__", "/__metrics__")
@@ -665,6 +669,7 @@ def test_sighup_under_load():
         assert not failures, failures[:3]
 
 
+@pytest.mark.slow
 def test_sigterm_finishes_what_is_in_hand():
     config = {"shutdown_timeout": "20s", "bucket_stall_timeout": "20s"}
     with make(config=config) as s:
@@ -686,6 +691,7 @@ def test_sigterm_finishes_what_is_in_hand():
         works(s)
 
 
+@pytest.mark.slow
 def test_sigterm_is_bounded():
     config = {"shutdown_timeout": "1s", "bucket_stall_timeout": "60s", "bucket_total_timeout": "100s", "request_timeout": "100s"}
     with make(config=config) as s:
@@ -720,6 +726,7 @@ def test_two_signals_are_no_more_than_one():
         assert s.daemon.wait() == 0
 
 
+@pytest.mark.slow
 def test_restart_over_a_left_socket():
     with make() as s:
         works(s)
@@ -754,6 +761,7 @@ def test_a_balancer_is_told_before_the_process_ends(how):
 # Sockets
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["stdin", "systemd", "spawn-fcgi"])
 def test_an_inherited_socket(how):
     with make(memcached=0, how=how) as s:
@@ -792,6 +800,7 @@ def test_client_leaves_in_the_middle_of_its_body(stack):
     works(stack)
 
 
+@pytest.mark.slow
 def test_client_leaves_while_its_module_is_loaded():
     with make(config={"bucket_stall_timeout": "10s"}) as s:
         modules = [s.symbols.add(f"left{i}.so", SAMPLE) for i in range(10)]

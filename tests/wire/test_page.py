@@ -149,6 +149,7 @@ def test_the_sample(page):
     page.shot("page")  # docs/page.png is this one
 
 
+@pytest.mark.slow
 def test_pasted_text_with_a_module_that_is_given(page):
     page.part("form").find_element(By.TAG_NAME, "summary").click()
     page.put("app=" + APP[1], "modules")
@@ -167,6 +168,7 @@ def test_pasted_text_with_a_module_that_is_given(page):
     page.shot("text")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", [4, 5])
 def test_frames_of_a_request_say_why_they_have_no_name(page, stack, version):
     """Each by its own reason, as the frames of a text do."""
@@ -208,6 +210,7 @@ def test_an_error_names_the_place_and_marks_it(page):
     page.wait("the third", lambda: "nothing to look up" in page.text("error"))
 
 
+@pytest.mark.slow
 def test_a_503_counts_down_and_is_tried_again(page, stack):
     module = ["late", debug_id("late")]
     stack.symbols.add(module[0], BODY, module[1])
@@ -217,6 +220,7 @@ def test_a_503_counts_down_and_is_tried_again(page, stack):
     page.result("main")
 
 
+@pytest.mark.slow
 def test_replies_never_overtake_each_other(page, stack):
     slow = ["slow", debug_id("slow")]
     stack.symbols.add(slow[0], BODY.replace(" main", " too_late"), slow[1])
@@ -229,6 +233,7 @@ def test_replies_never_overtake_each_other(page, stack):
     assert not any("too_late" in row for row in page.rows())
 
 
+@pytest.mark.slow
 def test_sixty_thousand_frames_stay_fluid(page):
     page.driver.execute_script(
         "window.longest = 0; new PerformanceObserver(l => l.getEntries().forEach(e => window.longest = Math.max(window.longest, e.duration)))"
@@ -273,12 +278,14 @@ def test_a_link_carries_the_input_and_never_reaches_the_server(page, stack):
         assert fragment[:40] not in log.read()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fragment", ["i=!!!", "i=AAAA", "i=" + base64.urlsafe_b64encode(b"\xff" * 50).decode()])
 def test_a_damaged_link_is_told(page, fragment):
     page.open("/symbolicate/#" + fragment)
     page.wait("the error", lambda: "link is damaged" in page.text("error"))
 
 
+@pytest.mark.slow
 def test_on_a_phone_nothing_is_wider_than_the_screen(page):
     page.driver.execute_cdp_cmd(
         "Emulation.setDeviceMetricsOverride", {"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": True}
@@ -293,6 +300,7 @@ def test_on_a_phone_nothing_is_wider_than_the_screen(page):
         page.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
+@pytest.mark.slow
 def test_by_keyboard_alone(page):
     seen = []
     for _ in range(30):
@@ -301,6 +309,7 @@ def test_by_keyboard_alone(page):
     assert {"input", "send", "sample", "link"} <= set(seen), seen
 
 
+@pytest.mark.slow
 def test_the_status_view(page):
     page.open("/symbolicate/page/status.html")
     page.wait_state = lambda: "up for" in page.driver.execute_script("return document.getElementById('state').textContent")
@@ -332,6 +341,7 @@ def axe():
         return f.read()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_no_violation(page, scheme):
     text = axe()

@@ -169,6 +169,7 @@ def test_every_alert_is_in_the_runbook():
     assert set(re.findall(r"alertname: (\w+)", read(ROOT, "tests/data/prometheus/alerts.test.yml"))) == set(names)
 
 
+@pytest.mark.slow
 def test_a_dead_bucket_fires_and_ends(stack, prometheus):
     assert stack.client.frames(["app", debug_id("app")], [0x1000])[0]["function"] == "main"
     wait_for(lambda: prometheus.query('up{job="symbolicated"} == 1'), "the first scrape", BOUND)
@@ -188,6 +189,7 @@ def test_a_dead_bucket_fires_and_ends(stack, prometheus):
     prometheus.ends("SymbolicatedDownloadsFailing", "SymbolicatedUnavailable", "SymbolicatedHeartbeatFailing")
 
 
+@pytest.mark.slow
 def test_what_nginx_answers_itself_is_counted(stack, prometheus):
     assert stack.client.request("POST", "/symbolicate/v5", b"{" * (33 << 20)).status == 413
     wait_for(lambda: prometheus.query('symbolicated_nginx_own_replies_total{status="413"}'), "413 to be counted", BOUND)
@@ -236,6 +238,7 @@ class Responders(Asked):
         return {r["metric"]["instance"]: r["value"][1] for r in self.query("process_start_time_seconds")}
 
 
+@pytest.mark.slow
 def test_each_of_two_responders_is_scraped_alone():
     with Stack(daemons=2, nginx=False) as s:
         for name, node in zip("ab", s.nodes):

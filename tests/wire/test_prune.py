@@ -103,6 +103,7 @@ def test_the_newest_complete_versions_stay(aged):
     assert aged.get("ranges", "c", 1, 2) == b"x"
 
 
+@pytest.mark.slow
 def test_generations_keep_the_parts_that_they_share(aged):
     for part in range(3):
         aged.old(30, "ranges", "3", part, 3, data=b"old%d" % part)

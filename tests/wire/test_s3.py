@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from client import job
-from s3 import ACCESS, BUCKET, S3, SECRET, KeyServices, Watcher, program_or_skip, signature
+from s3 import ACCESS, BUCKET, S3, SECRET, KeyServices, Watcher, program_or_fail, signature
 from stack import Stack, wait_for
 from symbols import SAMPLE, SAMPLE_FRAMES, TOOLS, debug_id, module_line
 from test_symbfile import parts_below
@@ -34,7 +34,7 @@ def no_keys_around(monkeypatch):
 
 @pytest.fixture(scope="module")
 def s3(tmp_path_factory):
-    server = S3(tmp_path_factory.mktemp("s3"), program_or_skip())
+    server = S3(tmp_path_factory.mktemp("s3"), program_or_fail())
     server.start()
     yield server
     server.stop()
@@ -211,6 +211,7 @@ def test_uploads_without_fileset(s3):
         assert files()[-2:] == [f"{below}/2~1/2/0", f"{below}/2~1/2/1"]
 
 
+@pytest.mark.slow
 def test_uploads_in_memory_answer_while_the_store_hangs(s3):
     """Without memcached one request in each revalidate_after waits for the store, the others do not."""
     ident = "6b" * 16
@@ -269,6 +270,7 @@ def test_unsigned_without_keys():
     assert not [name for name in headers if name.lower().startswith(("authorization", "x-amz"))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("status", [301, 307])
 def test_signatures_are_not_sent_elsewhere(status, monkeypatch):
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", ACCESS)
@@ -292,6 +294,7 @@ def keys_from(services, kind, tmp_path, monkeypatch):
     return settings
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SOURCES_OF_KEYS)
 def test_keys_of_a_service_and_their_end(kind, tmp_path, monkeypatch):
     """They are asked for once, and again before they are over."""
@@ -314,6 +317,7 @@ def test_keys_of_a_service_and_their_end(kind, tmp_path, monkeypatch):
     assert services.given <= len(set(used)) + 1 < len(used)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SOURCES_OF_KEYS)
 def test_a_service_without_keys(kind, tmp_path, monkeypatch):
     module = ["nokeys.so", debug_id("nokeys")]
@@ -330,6 +334,7 @@ def test_a_service_without_keys(kind, tmp_path, monkeypatch):
             assert SECRET not in text and "token-1" not in text and services.TOKEN not in text and services.IDENTITY[:20] not in text
 
 
+@pytest.mark.slow
 def test_many_that_need_keys_ask_once(tmp_path, monkeypatch):
     modules = [[f"many-{i}.so", debug_id("many")] for i in range(64)]
     with KeyServices() as services, Watcher() as watcher:
@@ -339,6 +344,7 @@ def test_many_that_need_keys_ask_once(tmp_path, monkeypatch):
             assert services.given == 1 and watcher.requests
 
 
+@pytest.mark.slow
 def test_the_metadata_service_is_asked_only_when_the_settings_say_so(tmp_path, monkeypatch):
     module = ["noinstance.so", debug_id("noinstance")]
     with KeyServices() as services, Watcher(module_line(*module) + SAMPLE.encode()) as watcher:

@@ -136,6 +136,7 @@ def test_hostile_names_over_http():
         check_log(s.daemon.log)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keys", [False, True], ids=["unsigned", "signed"])
 def test_hostile_names_over_s3(monkeypatch, tmp_path, keys):
     """Below the prefix of the bucket, and without a query that would ask for something else than an object."""
@@ -242,6 +243,7 @@ def settled(stack):
 BIG = ["big.pdb", debug_id("big.pdb")]
 
 
+@pytest.mark.slow
 def test_processes_with_different_secrets_do_not_believe_each_other(tmp_path, gensym):
     """One secret, another, none: whoever comes with other than the writer's loads anew; the writer's own is believed."""
     secrets = [secret_file(tmp_path, "one", "1" * 32 + "\n"), secret_file(tmp_path, "two", "2" * 32), None]

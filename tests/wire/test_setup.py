@@ -85,6 +85,7 @@ def test_readme_installs_the_packages_of_packages_txt(tmp_path):
     assert ["make", "install"] in lines
 
 
+@pytest.mark.slow
 def test_packages_are_those_of_the_includes_and_libraries():
     """Each library that configure asks for has its package in the list of what is built with."""
     with open(os.path.join(ROOT, "configure.ac"), encoding="utf-8") as f:
@@ -203,6 +204,7 @@ def tarball(tmp_path_factory):
     return next(build.glob("*.tar.*"))
 
 
+@pytest.mark.slow
 def test_the_tarball_has_no_compiled_programs(tarball):
     with tarfile.open(tarball) as tar:
         names = tar.getnames()
@@ -218,6 +220,7 @@ def test_the_tarball_needs_no_package_of_the_tests(tarball):
     assert tarball.suffix == ".gz" and "xz-utils" not in packages("build", "run")
 
 
+@pytest.mark.slow
 def test_the_tarball_knows_its_commit(tarball, tmp_path):
     with tarfile.open(tarball) as tar:
         tar.extractall(tmp_path)

@@ -333,6 +333,7 @@ def test_without_fileset_another_extraction_is_not_mixed_with_the_old_one(one):
     assert functions() == ["f0", "f1", "f2"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("full", ["bucket_parallel", "cold_requests"])
 def test_without_memcached_what_is_in_memory_does_not_wait_for_loads(tmp_path, full):
     """It is not checked while a check would have to wait."""
@@ -357,6 +358,7 @@ def test_without_memcached_what_is_in_memory_does_not_wait_for_loads(tmp_path, f
             s.bucket.start()
 
 
+@pytest.mark.slow
 def test_an_upload_is_seen_by_all_within_the_bound(one):
     hexa, b64 = new_id()
     for node in (0, 1):
@@ -368,6 +370,7 @@ def test_an_upload_is_seen_by_all_within_the_bound(one):
     assert time.monotonic() - done < REVALIDATE + 3
 
 
+@pytest.mark.slow
 def test_uploads_that_memcached_never_learned_of_are_logged_at_the_end(tmp_path):
     """Each executable once, however often it was uploaded; what memcached learned later does not count."""
     os.makedirs(tmp_path / "store")
@@ -393,6 +396,7 @@ def test_uploads_that_memcached_never_learned_of_are_logged_at_the_end(tmp_path)
         s.memcached[0].start()
 
 
+@pytest.mark.slow
 def test_without_memcached_an_upload_is_seen_by_all_within_the_bound(tmp_path):
     """The store is asked what it has; what did not change is not loaded again, and stays while the store is gone."""
     os.makedirs(tmp_path / "store")
@@ -600,6 +604,7 @@ def test_a_store_that_stands_still_does_not_take_all_workers():
             silent.close()
 
 
+@pytest.mark.slow
 def test_a_killed_server_loses_nothing_that_it_accepted(tmp_path):
     """SIGKILL at random points during 200 uploads: what was answered 200 is there, and nothing is torn."""
     os.makedirs(tmp_path / "store")

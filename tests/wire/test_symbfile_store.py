@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from s3 import ACCESS, BUCKET, S3, SECRET, program_or_skip, signature
+from s3 import ACCESS, BUCKET, S3, SECRET, program_or_fail, signature
 from stack import DAEMON, command_of, wait_for
 from test_symbfile import parts_below
 
@@ -41,7 +41,7 @@ def tool():
 
 @pytest.fixture(scope="module")
 def s3(tmp_path_factory):
-    server = S3(tmp_path_factory.mktemp("s3"), program_or_skip())
+    server = S3(tmp_path_factory.mktemp("s3"), program_or_fail())
     server.start()
     yield server
     server.stop()
@@ -117,6 +117,7 @@ def test_listing(store):
     assert store.get("ranges", "a", 0, 1, ident=OTHER) == b"other"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [3, PIECE + 3])
 def test_same_content_keeps_its_time(store, size):
     key = ("ranges", "set", 0, 1)
@@ -285,6 +286,7 @@ def test_a_store_that_may_be_read_only_fails_its_heartbeat(answers, good):
         assert liar.requests[1:3] == asked[: len(answers) - 1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "answers, size, aborted",
     [
@@ -377,6 +379,7 @@ def test_what_is_sent_is_signed(monkeypatch):
             assert headers["x-amz-content-sha256"] == hashlib.sha256(body).hexdigest()
 
 
+@pytest.mark.slow
 def test_parts_that_are_cut(tmp_path):
     for answer in [(200, b"x", {"Content-Length": 2}), (500, b"", {}), (403, b"", {})]:
         with Liar([answer]) as liar:
@@ -391,6 +394,7 @@ CUT = (200, b"abc", {"Content-Length": 6, "Connection": "close"})
 QUICK = {"bucket_stall_timeout": "1s", "bucket_total_timeout": "10s"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", [BUSY, CUT])
 def test_listings_and_parts_are_tried_again(first):
     """As often as bucket_retries says, and never more; nothing comes twice."""
@@ -411,6 +415,7 @@ def test_listings_and_parts_are_tried_again(first):
                 assert done.returncode == 1 and len(liar.requests) == retries + 1, done
 
 
+@pytest.mark.slow
 def test_a_part_that_is_another_at_the_second_try_is_not_mixed():
     with Liar([CUT, (200, b"ab", {}), (200, b"abcdef", {})]) as liar:
         done = liar.store.run(*GET, **QUICK)

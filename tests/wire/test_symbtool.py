@@ -197,6 +197,7 @@ def test_tls(one, program):
     run("symbolicate", "--url", tls, "--insecure", program, "0x1")
 
 
+@pytest.mark.slow
 def test_several_parts(one, tmp_path):
     program = fresh(tmp_path, 17)
     first = pushed(one, "--part-size", "4K", program)[0]
@@ -235,6 +236,7 @@ def test_the_same_set_whatever_the_threads(program):
     assert other["ranges_set"] != o["ranges_set"]
 
 
+@pytest.mark.slow
 def test_what_is_there_is_not_sent_again(one, tmp_path):
     program = fresh(tmp_path, 19)
     assert pushed(one, program)[0]["sent"] == 2
@@ -323,6 +325,7 @@ def read_until(process, word):
     raise AssertionError(f"ended without {word}: {out}")
 
 
+@pytest.mark.slow
 def test_a_server_that_is_away_is_waited_for(one, tmp_path):
     program = fresh(tmp_path, 31)
     key = ["--api-key-file", one.key_path]
@@ -340,6 +343,7 @@ def test_a_server_that_is_away_is_waited_for(one, tmp_path):
     assert json.loads(out)["sent"] == 2
 
 
+@pytest.mark.slow
 def test_a_terminal_shows_progress(one, tmp_path):
     program = fresh(tmp_path, 41)
     ours, theirs = pty.openpty()
@@ -379,6 +383,7 @@ def test_a_server_that_stays_away_is_given_up(one, program):
     assert "trying again" in done.stderr and "127.0.0.1:1" in done.stderr.splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_retry_after_is_honoured(tmp_path, program):
     """A server whose store is gone says 503 and Retry-After: 2."""
     os.mkdir(tmp_path / "store")
@@ -403,6 +408,7 @@ def test_a_server_without_a_store_refuses_for_good(tmp_path, program):
         assert "404" in last and "symbfile_store" in last and "uuid" in last, done.stderr
 
 
+@pytest.mark.slow
 def test_a_killed_push_is_completed_by_the_next(one, tmp_path):
     program = fresh(tmp_path, 37)
     arguments = ["push-symbols", "--url", url(one), "--api-key-file", one.key_path, "--part-size", "1K", "--parallel", 1, "--json", program]
@@ -657,6 +663,7 @@ def ids_of(program):
     return json.loads(run("file-id", "--json", program).stdout)
 
 
+@pytest.mark.slow
 def test_ids_of_programs_with_a_build_id(tmp_path):
     """The first is real: what dump_syms called ceph-osd of that build id."""
     for build_id, want in (
@@ -678,6 +685,7 @@ def test_ids_of_programs_with_a_build_id(tmp_path):
     assert ids_of(tmp_path / "headless")["build_id"] == build_id
 
 
+@pytest.mark.slow
 def test_ids_of_programs_without_a_build_id(tmp_path):
     program = compile_program(tmp_path, "program", 5, "-Wl,--build-id=none")
     subprocess.run(["objcopy", "-O", "binary", "-j", ".text", program, tmp_path / "text"], check=True)
