@@ -30,11 +30,12 @@ struct config {
 	uint64_t listen_mode; /* of the unix socket, octal in the file */
 	char *listen_group;   /* of the unix socket; empty: the process's */
 	uint64_t listen_backlog;
-	bool listen_tcp_anywhere; /* allow TCP that is not loopback */
-	uint64_t workers;         /* threads that answer requests; 0: three a core */
-	int64_t shutdown_timeout; /* SIGTERM: how long requests in hand may take */
-	int64_t io_timeout;       /* SO_RCVTIMEO and SO_SNDTIMEO of connections from nginx */
-	int64_t request_timeout;  /* a request not answered by then gets 503 */
+	bool listen_tcp_anywhere;    /* allow TCP that is not loopback */
+	uint64_t workers;            /* threads that answer requests; 0: three a core */
+	uint64_t client_ipv6_prefix; /* bits of an IPv6 address that tell clients apart */
+	int64_t shutdown_timeout;    /* SIGTERM: how long requests in hand may take */
+	int64_t io_timeout;          /* SO_RCVTIMEO and SO_SNDTIMEO of connections from nginx */
+	int64_t request_timeout;     /* a request not answered by then gets 503 */
 
 	/* symbols */
 	struct config_list sources;       /* http://…/, https://…/, s3://…, file:///…, asked in this order */

@@ -33,6 +33,10 @@ const struct config_row config_rows[] = {
                 "process."},
         {"workers", TYPE_COUNT, AT(workers), "0", 0, 1024, NULL, false, FRONT,
                 "Threads that answer requests; 0: three for each core that the control group allows."},
+        {"client_ipv6_prefix", TYPE_COUNT, AT(client_ipv6_prefix), "64", 0, 128, NULL, true, FRONT,
+                "Addresses of IPv6 that share so many first bits are one client, as is each address of IPv4; workers "
+                "are "
+                "shared between clients."},
         {"shutdown_timeout", TYPE_DURATION, AT(shutdown_timeout), "30s", 0, HOUR, NULL, true, FRONT,
                 "How long requests in hand may take after SIGTERM."},
         {"io_timeout", TYPE_DURATION, AT(io_timeout), "30s", 100 * MSEC, HOUR, NULL, false, FRONT,

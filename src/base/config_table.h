@@ -31,7 +31,7 @@ struct config_row {
 };
 
 /* At least the number of rows; the table itself ends with a row without key. */
-enum { CONFIG_ROWS_MAX = 64 };
+enum { CONFIG_ROWS_MAX = 96 };
 extern const struct config_row config_rows[];
 
 /* Flags that are not settings; the table ends with one without a name. */

@@ -116,6 +116,7 @@ bool exchange_begin(struct exchange_private *p, const struct config *c, int fd)
 	const char *query = memchr(x->path.data, '?', x->path.len);
 	if (query)
 		x->path.len = (size_t)(query - x->path.data);
+	x->client = client_key_of(exchange_param(x, "REMOTE_ADDR"), (unsigned)c->client_ipv6_prefix);
 	choose_request_id(x);
 	return true;
 }

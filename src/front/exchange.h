@@ -9,6 +9,7 @@
 
 #include "base/arena.h"
 #include "base/buffer.h"
+#include "base/client_key.h"
 #include "base/config.h"
 #include "base/error.h"
 #include "base/metrics.h"
@@ -20,7 +21,8 @@ struct exchange {
 	struct str method;   /* "GET" */
 	struct str path;     /* as the client sent it: REQUEST_URI up to '?', still percent-encoded */
 	char request_id[64]; /* from nginx (param REQUEST_ID), or made here; goes into the log line and X-Request-Id */
-	struct arena *arena; /* freed with the exchange */
+	struct client_key client; /* by REMOTE_ADDR */
+	struct arena *arena;      /* freed with the exchange */
 	/* Another, without a bound, for one user who may empty it. Both keep a block for the next exchange. */
 	struct arena *scratch;
 	const struct config *config; /* the settings in force when the request came */

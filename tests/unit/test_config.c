@@ -466,17 +466,20 @@ static void reload_takes_what_may_change(void **state)
 	config_set(&fresh, "workers", "9", NULL);
 	config_set(&fresh, "listen", "/run/other", NULL);
 	config_set(&fresh, "max_jobs", "9", NULL);
+	config_set(&fresh, "client_ipv6_prefix", "56", NULL);
 	config_set(&fresh, "log_level", "debug", NULL);
 	/* A copy is changed; what other threads read stays as it was. */
 	assert_int_equal(config_copy(&copy, running), ERR_OK);
 	assert_int_equal(config_reload(&copy, &fresh, names, sizeof names), 3);
 	assert_string_equal(names, "listen workers source");
 	assert_int_equal(copy.max_jobs, 9);
+	assert_int_equal(copy.client_ipv6_prefix, 56);
 	assert_string_equal(copy.log_level, "debug");
 	assert_string_equal(copy.listen, "");
 	assert_string_equal(copy.sources.items[0], "http://a/");
 	assert_int_equal(copy.workers, 0);
 	assert_int_equal(running->max_jobs, 1000);
+	assert_int_equal(running->client_ipv6_prefix, 64);
 	assert_string_equal(running->log_level, "info");
 	assert_int_equal(config_reload(&copy, &fresh, few, sizeof few), 3);
 	assert_string_equal(few, "listen work");
