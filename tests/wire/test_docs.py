@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The documents against what they describe: settings, metrics, routes, limits and the examples."""
+
+import json
+import os
+import re
+import subprocess
+
+import pytest
+
+from stack import DAEMON, ROOT, Stack
+
+SAMPLES = os.path.join(ROOT, "tests", "data", "symbols")
+METRIC = re.compile(r"\b(?:symbolicated|process)_[a-z_]+[a-z]\b")
+SUFFIXES = ("_bucket", "_sum", "_count")  # of a histogram's series
+
+
+def read(*path):
+    with open(os.path.join(ROOT, *path), encoding="utf-8") as f:
+        return f.read()
+
+
+def printed(option):
+    return subprocess.run([*DAEMON, option], capture_output=True, text=True, check=True).stdout
+
+
+def settings():
+    """Every setting, and its default."""
+    return dict(re.findall(r"^\| `(\w+)` \| `?(.*?)`? \|", printed("--print-config-markdown"), re.M))
+
+
+@pytest.fixture(scope="module")
+def one():
+    with Stack(symbols=SAMPLES) as s:
+        yield s
+
+
+def test_configuration_md_is_what_the_program_prints():
+    assert read("docs", "configuration.md") == printed("--print-config-markdown"), "run make docs"
+
+
+def families(one):
+    return set(re.findall(r"^# TYPE (\S+)", one.client.get("/__metrics__").text, re.M))
+
+
+def test_each_metric_is_in_operation_md(one):
+    named = set(METRIC.findall(read("docs", "operation.md")))
+    assert sorted(families(one) - named) == []
+
+
+METRIC_NAMES_ELSEWHERE = re.compile(r"symbolicated_(server|http|location|errors|root|page|example|nginx\w*|hosts?|each)$")
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["docs/operation.md", "docs/runbook.md", "docs/memcached.md", "contrib/grafana/symbolicated.json", "contrib/prometheus/alerts.yml", "contrib/prometheus/recording.yml"],
+)  # fmt: skip
+def test_metrics_that_are_named_exist(one, path):
+    known = families(one)
+    if path.endswith((".yml", ".json")):
+        known |= set(re.findall(r"counter (symbolicated_nginx\w+)", read("contrib", "mtail", "symbolicated-nginx.mtail")))
+    missing = set()
+    for name in METRIC.findall(read(*path.split("/"))):
+        family = next((name[: -len(s)] for s in SUFFIXES if name.endswith(s) and name[: -len(s)] in known), name)
+        if family not in known and not METRIC_NAMES_ELSEWHERE.match(name):
+            missing.add(name)
+    assert sorted(missing) == []
+
+
+def test_each_route_is_in_api_md():
+    """The rows of the router's table against those of the document's."""
+    routes = set(re.findall(r"^\s+\{\"(/[^\"]*)\", (?:true|false)", read("src", "api", "router.c"), re.M))
+    assert len(routes) > 8
+    api = read("docs", "api.md")
+    assert [route for route in sorted(routes) if f"`{route}" not in api] == []
+
+
+def size(text):
+    number, unit = re.fullmatch(r"([\d.,]+) ?([KMGT]?)(?:iB)?", text).groups()
+    return int(float(number.replace(",", "")) * 1024 ** " KMGT".index(unit or " "))
+
+
+# What the table of limits calls a setting.
+LIMITS = {
+    "body as sent": "max_body",
+    "body inflated": "max_body_inflated",
+    "reply, before gzip": "max_reply",
+    "jobs in a request": "max_jobs",
+    "frames in a request": "max_frames",
+    "modules in a request": "max_modules",
+    "modules that one request loads because they are in no cache": "cold_modules",
+}
+
+
+@pytest.mark.parametrize("row", LIMITS)
+def test_limits_of_api_md_are_the_defaults(row):
+    told = re.search(rf"^\| {re.escape(row)} \| ([^|]+?) \|", read("docs", "api.md"), re.M).group(1)
+    assert size(told) == size(settings()[LIMITS[row]])
+
+
+def example(version):
+    """The request of a section of api.md, and the reply that follows it."""
+    text = read("docs", "api.md")
+    request = text[text.index(f"```\nPOST /symbolicate/{version}\n\n") :]
+    body = re.match(r"```\nPOST \S+\n\n(.*?)```", request, re.S).group(1)
+    reply = re.search(r"```json\n(.*?)```", request, re.S).group(1)
+    return body, json.loads(reply)
+
+
+@pytest.mark.parametrize("version", ["v5", "v4"])
+def test_examples_of_api_md(one, version):
+    body, reply = example(version)
+    assert one.client.post(f"/symbolicate/{version}", body).json() == reply
+
+
+def test_files_that_documents_name_exist():
+    """src/…, tests/… and the like; a name may leave out its ending."""
+    tracked = subprocess.run(["git", "-C", ROOT, "ls-files"], capture_output=True, text=True, check=False).stdout.split()
+    if not tracked:
+        pytest.skip("not a checkout")
+    missing = set()
+    for name in ["README", *(path for path in tracked if path.startswith("docs/") and path.endswith(".md"))]:
+        for path in re.findall(r"(?<![\w/.-])((?:src|tests|contrib|nginx|systemd|web|man)/[\w./-]*\w)", read(*name.split("/"))):
+            placeholder = re.search(r"[A-Z]{4}", path) and not path.endswith("README")
+            elsewhere = path.startswith("src/shared/")  # systemd's
+            if not placeholder and not elsewhere and not any(t.startswith(path) for t in tracked):
+                missing.add(f"{name}: {path}")
+    assert sorted(missing) == []
+
+
+def anchors(text):
+    """Of the headings of a document, as code hosts make them."""
+    headings = re.findall(r"^#+ (.+)$", re.sub(r"```.*?```", "", text, flags=re.S), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_links_between_documents_lead_somewhere():
+    docs = sorted(name for name in os.listdir(os.path.join(ROOT, "docs")) if name.endswith(".md"))
+    broken = []
+    for name in docs:
+        for target in re.findall(r"\]\(([^)\s]+)\)", read("docs", name)):
+            file, _, anchor = target.partition("#")
+            if "://" in target:
+                continue
+            path = os.path.join(ROOT, "docs", file or name)
+            if not os.path.exists(path) or anchor and path.endswith(".md") and anchor not in anchors(read("docs", os.path.relpath(path, os.path.join(ROOT, "docs")))):
+                broken.append(f"{name}: {target}")
+    assert broken == []
