@@ -24,37 +24,25 @@ static bool set_module(json_t *object, const struct module_want *w, json_t *valu
 	return true;
 }
 
-/* Counts one more of these; false if out of memory. */
-static bool count_reason(json_t *counts, const char *reason)
-{
-	json_int_t n = json_integer_value(json_object_get(counts, reason));
-	return json_object_set_new(counts, reason, json_integer(n + 1)) == 0;
-}
-
-static const char *frame_reason(
-        const struct session *s, uint32_t job, const struct request_frame *f, const struct symbol *symbol)
-{
-	char detail[FAILURE_WHY_SIZE];
-	if (f->module < 0)
-		return "no module";
-	if (f->kind == OFFSET_TEXT || f->kind == OFFSET_NONE)
-		return f->kind == OFFSET_TEXT ? "no integer" : "no offset";
-	return session_reason(session_want(s, job, f->module), symbol, detail);
-}
-
 /* How many frames have no name, for each reason. */
-static bool count_unnamed(const struct session *s, json_t *counts)
+static bool count_unnamed(const struct session *s, json_t *counts, json_t *reasons)
 {
 	bool ok = true;
-	uint64_t frame = 0;
+	uint64_t count[REASONS] = {0}, frame = 0;
 	for (uint32_t j = 0; j < s->request.job_count; j++)
 		for (uint32_t i = 0; i < s->request.jobs[j].stack_count; i++) {
 			const struct request_stack *stack = &s->request.jobs[j].stacks[i];
-			for (uint32_t k = 0; k < stack->count; k++, frame++) {
-				const char *why = frame_reason(s, j, &stack->frames[k], s->symbol_of[frame]);
-				ok = ok && (!why || count_reason(counts, why));
-			}
+			for (uint32_t k = 0; k < stack->count; k++)
+				count[session_reason(s, j, &stack->frames[k], frame++).reason]++;
 		}
+	for (unsigned i = 1; i < REASONS; i++) {
+		const struct reason_row *row = reason_row((enum reason)i);
+		if (!count[i])
+			continue;
+		ok = ok && !json_object_set_new(counts, row->word, json_integer((json_int_t)count[i]));
+		ok = ok && !json_object_set_new(
+		                   reasons, row->word, json_pack("{s:s, s:s}", "means", row->means, "help", row->help));
+	}
 	return ok;
 }
 
@@ -63,13 +51,12 @@ static bool tell_modules(const struct session *s, json_t *modules)
 {
 	bool ok = true;
 	for (uint32_t i = 0; i < s->want_count; i++) {
-		char detail[FAILURE_WHY_SIZE], text[2 * FAILURE_WHY_SIZE];
 		const struct module_want *w = &s->wants[i];
-		const char *why = session_reason(w, NULL, detail);
-		if (w->state == WANT_FOUND && !*detail)
-			continue;
-		snprintf(text, sizeof text, "%s%s%s", why, *detail ? ": " : "", detail);
-		ok = ok && set_module(modules, w, json_string(text));
+		struct session_reason why = session_module_reason(w);
+		if (why.reason)
+			ok = ok && set_module(modules, w,
+			                   json_sprintf("%s%s%s", reason_row(why.reason)->word, *why.detail ? ": " : "",
+			                           why.detail));
 	}
 	return ok;
 }
@@ -78,8 +65,8 @@ json_t *debug_json(const struct session *s)
 {
 	json_t *stacks_per = json_object(), *bases = json_object(), *sizes = json_object(), *times = json_object(),
 	       *fails = json_object(), *parses = json_object(), *parse_fails = json_object(), *damaged = json_object(),
-	       *missing = json_object(), *unnamed = json_object(), *lacking = json_object();
-	bool ok = count_unnamed(s, unnamed) && tell_modules(s, lacking);
+	       *missing = json_object(), *unnamed = json_object(), *lacking = json_object(), *reasons = json_object();
+	bool ok = count_unnamed(s, unnamed, reasons) && tell_modules(s, lacking);
 	int64_t download_time = 0, parse_time = 0;
 	uint64_t download_bytes = 0, downloads = 0, loads = 0, real = s->request.frame_count;
 	for (uint32_t j = 0; j < s->request.job_count; j++)
@@ -110,7 +97,7 @@ json_t *debug_json(const struct session *s)
 	}
 	json_t *debug = json_pack(
 	        "{s:f, s:{s:I, s:I}, s:{s:I, s:o}, s:{s:I, s:I, s:I, s:f}, s:{s:I, s:I, s:f, s:o, s:o, s:o}, "
-	        "s:{s:f, s:o, s:o, s:o}, s:{s:f, s:{}}, s:o, s:o, s:{s:o, s:o}}",
+	        "s:{s:f, s:o, s:o, s:o}, s:{s:f, s:{}}, s:o, s:o, s:{s:o, s:o}, s:o}",
 	        "time", seconds(clock_now() - s->exchange->started), "stacks", "count",
 	        (json_int_t)s->request.frame_count, "real", (json_int_t)real, "modules", "count",
 	        (json_int_t)s->want_count, "stacks_per_module", stacks_per, "cache_lookups", "count",
@@ -121,7 +108,7 @@ json_t *debug_json(const struct session *s)
 	        times, "fail_time_per_module", fails, "parse_sym", "time", seconds(parse_time), "time_per_module",
 	        parses, "fail_time_per_module", parse_fails, "damaged_lines_per_module", damaged, "save_symcache",
 	        "time", 0.0, "time_per_module", "missing_parts_per_module", missing, "image_bases", bases, "unnamed",
-	        "frames", unnamed, "modules", lacking);
+	        "frames", unnamed, "modules", lacking, "reasons", reasons);
 	if (ok)
 		return debug;
 	json_decref(debug);

@@ -61,6 +61,10 @@ static void write_v5_frame(struct writer *w, const struct session *s, uint32_t j
 	WRITE(w, ",\"module\":\"");
 	write_str(w, module_name(s, j, f));
 	WRITE(w, "\",");
+	if (s->debug) {
+		struct session_reason why = session_reason(s, j, f, frame);
+		session_write_reason(w, &why);
+	}
 	if (s->symbol_of[frame]) {
 		write_symbol(w, s->symbol_of[frame], false);
 		return;

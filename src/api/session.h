@@ -4,6 +4,7 @@
 #ifndef API_SESSION_H
 #define API_SESSION_H
 
+#include "base/reason.h"
 #include "front/exchange.h"
 #include "json/request.h"
 #include "modules/symbolicate.h"
@@ -11,6 +12,7 @@
 enum { MODULE_UNUSED = -1 }; /* instead of the index of a want: no frame refers to the module, or it has no id */
 
 struct session;
+struct writer;
 
 struct session_kind {
 	bool functions_only; /* look up no files, lines and inlined calls */
@@ -49,11 +51,21 @@ void session_start(struct exchange *x, const struct session_kind *kind);
 /* The want for a module of a job; NULL if it has none. */
 const struct module_want *session_want(const struct session *s, uint32_t job, int32_t module);
 
-/* Why a frame has no name; NULL if it has one. symbol is NULL if it was not looked up because the module could not be
- * loaded; want is NULL if the module has no name or id. *detail: more about it, or "". */
-const char *session_reason(const struct module_want *want, const struct symbol *symbol, char detail[FAILURE_WHY_SIZE]);
+/* Why a frame has no name. */
+struct session_reason {
+	enum reason reason;
+	char detail[FAILURE_WHY_SIZE]; /* more about it in printable ASCII, or "" */
+};
+/* number: of the frame, counted through all jobs. */
+struct session_reason session_reason(
+        const struct session *s, uint32_t job, const struct request_frame *f, uint64_t number);
+/* Why frames of a module have no names, whatever their offsets are; REASON_NONE: the module has all its symbols. */
+struct session_reason session_module_reason(const struct module_want *want);
+/* "reason":"...", and "detail":"..." if there is one, each with a comma behind it; nothing for REASON_NONE. */
+void session_write_reason(struct writer *w, const struct session_reason *r);
+/* "reasons":{...}: what the words mean, and what to do. seen: bit i stands for reason i. */
+void session_write_reasons(struct writer *w, uint32_t seen);
 
-struct writer;
 /* Replies with what write(w, arg) writes. write is called twice, first to count. size: bytes that symbols.size already
  * counts. The session is gone. */
 void session_reply(struct session *s, const char *content_type, uint64_t size,

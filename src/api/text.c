@@ -219,11 +219,9 @@ static void write_json_string(struct writer *w, struct text *t, struct str s)
 		write_bytes(w, t->piece.data, t->piece.len);
 }
 
-static void write_frame(struct writer *w, struct text *t, const struct text_frame *f, const struct symbol *symbol)
+static void write_frame(struct writer *w, struct text *t, const struct text_frame *f, const struct session_reason *why,
+        const struct symbol *symbol)
 {
-	const struct session *s = t->session;
-	char detail[FAILURE_WHY_SIZE] = "";
-	const char *why = f->module < 0 ? "no module" : session_reason(session_want(s, 0, f->module), symbol, detail);
 	WRITE(w, "{\"text_line\":");
 	write_number(w, f->line);
 	if (f->module >= 0) {
@@ -235,17 +233,8 @@ static void write_frame(struct writer *w, struct text *t, const struct text_fram
 	}
 	WRITE(w, ",\"offset\":\"");
 	write_hex(w, f->offset);
-	if (why) {
-		WRITE(w, "\",\"reason\":\"");
-		write_str(w, str_from(why));
-	}
-	if (*detail) {
-		WRITE(w, "\",\"detail\":");
-		write_json_string(w, t, str_from(detail));
-		WRITE(w, ",");
-	} else {
-		WRITE(w, "\",");
-	}
+	WRITE(w, "\",");
+	session_write_reason(w, why);
 	if (symbol) {
 		write_symbol(w, symbol, false);
 		return;
@@ -258,15 +247,22 @@ static void write_frame(struct writer *w, struct text *t, const struct text_fram
 static void write_json(struct writer *w, void *arg)
 {
 	struct text *t = arg;
+	const struct session *s = t->session;
+	const struct request_frame *frames = s->request.jobs[0].stacks[0].frames;
 	struct walk walk = {0};
 	const struct text_frame *f;
+	uint32_t seen = 0;
 	WRITE(w, "{\"frames\":[");
 	for (uint64_t i = 0; (f = next_frame(t, &walk)); i++) {
+		struct session_reason why = session_reason(s, 0, &frames[i], i);
+		seen |= UINT32_C(1) << why.reason;
 		if (i)
 			WRITE(w, ",");
-		write_frame(w, t, f, t->session->symbol_of[i]);
+		write_frame(w, t, f, &why, s->symbol_of[i]);
 	}
-	WRITE(w, "]}");
+	WRITE(w, "],");
+	session_write_reasons(w, seen);
+	WRITE(w, "}");
 }
 
 static void reply(struct session *s)

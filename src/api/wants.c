@@ -200,29 +200,3 @@ const struct module_want *session_want(const struct session *s, uint32_t job, in
 	int32_t want = module < 0 ? MODULE_UNUSED : s->want_of[job][module];
 	return want < 0 ? NULL : &s->wants[want];
 }
-
-/* The store says how many parts of the set are missing. */
-static bool lacks_parts(const struct module_want *want)
-{
-	return want && want->kind == WANT_SYMBFILE && want->state == WANT_FOUND && atomic_load(&want->module->damaged);
-}
-
-const char *session_reason(const struct module_want *want, const struct symbol *symbol, char detail[FAILURE_WHY_SIZE])
-{
-	*detail = 0;
-	if (symbol && symbol->answer.found)
-		return NULL;
-	if (lacks_parts(want)) {
-		snprintf(detail, FAILURE_WHY_SIZE, "%llu parts of the upload are missing",
-		        (unsigned long long)atomic_load(&want->module->damaged));
-		return "parts missing";
-	}
-	if (symbol)
-		return "no function";
-	if (!want)
-		return "no id";
-	if (want->failure != FAILURE_CORRUPT)
-		return "not found";
-	memcpy(detail, want->why, sizeof want->why);
-	return "corrupt";
-}

@@ -98,7 +98,7 @@ static int64_t time_to_live(const struct failures *f, struct entry *e, enum fail
 {
 	if (class == FAILURE_MISSING || class == FAILURE_ALIAS)
 		return f->ttl_missing;
-	if (class == FAILURE_CORRUPT)
+	if (class == FAILURE_CORRUPT || class == FAILURE_TOO_LARGE)
 		return f->ttl_corrupt;
 	e->ttl = again ? 2 * e->ttl : f->ttl_min;
 	if (e->ttl > f->ttl_max)

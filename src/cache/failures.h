@@ -14,6 +14,7 @@ enum failure_class {
 	FAILURE_NONE,
 	FAILURE_MISSING,   /* no source has it */
 	FAILURE_CORRUPT,   /* a source has it, but it cannot be read */
+	FAILURE_TOO_LARGE, /* a source has it, but it is above a limit of this server */
 	FAILURE_TEMPORARY, /* a source did not answer properly */
 	FAILURE_ALIAS,     /* the id leads to an uploaded executable */
 };
@@ -29,7 +30,7 @@ struct failure {
 	uint64_t marker;             /* the module's invalidation marker at that time */
 	int64_t until;               /* clock_now() when it is forgotten */
 	int64_t checked;             /* when the marker was last seen unchanged */
-	char why[FAILURE_WHY_SIZE];  /* what is wrong with a corrupt file; may be empty */
+	char why[FAILURE_WHY_SIZE];  /* what is wrong with a corrupt or too large file; may be empty */
 	struct symbfile_alias alias; /* for FAILURE_ALIAS */
 };
 

@@ -9,6 +9,9 @@
 #include <emmintrin.h>
 #endif
 
+/* No module is as large: beyond it are addresses in memory. */
+#define MODULE_MAX (UINT64_C(1) << 32)
+
 uint32_t code_page_pieces(const struct page *p)
 {
 	if (p->kind != PAGE_CODE || p->codec != CODEC_RAW || p->len < CODE_HEADER)
@@ -279,11 +282,14 @@ static enum err find_function(
 		return ERR_CORRUPT;
 	if (offset < piece_address(code, 0))
 		return ERR_OK;
-	if (!piece_read(code, find_piece(code, pieces, offset), p))
+	uint32_t index = find_piece(code, pieces, offset);
+	if (!piece_read(code, index, p))
 		return ERR_CORRUPT;
 	*within = offset - p->address;
-	if (p->covered && *within >= p->covered)
+	if (p->covered && *within >= p->covered) {
+		answer->between = index + 1 < pieces;
 		return ERR_OK;
+	}
 	if (!page_string(code, p->name, &answer->frame.function))
 		return ERR_CORRUPT;
 	answer->found = true;
@@ -306,6 +312,19 @@ enum err offmap_lookup(const struct page *code, uint64_t offset, struct arena *a
 	uint64_t within;
 	enum err err = find_function(code, offset, &p, &within, answer);
 	return !err && answer->found && p.segments ? read_place(code, &p, within, arena, answer) : err;
+}
+
+enum reason offmap_reason(const struct offmap *m, uint64_t offset, const struct offmap_answer *answer)
+{
+	if (answer->found)
+		return REASON_NONE;
+	if (!m->code_count)
+		return REASON_STRIPPED;
+	if (offset < m->code_first[0])
+		return REASON_BELOW_FIRST;
+	if (answer->between || offset < m->code_first[m->code_count - 1])
+		return REASON_BETWEEN;
+	return offset < MODULE_MAX ? REASON_ABOVE_LAST : REASON_WRONG_OFFSET;
 }
 
 /* Strings follow one another, each after its length. Walking them costs a cache miss per string, so it is done once per

@@ -4,6 +4,7 @@
 #define MAP_READ_H
 
 #include "base/arena.h"
+#include "base/reason.h"
 #include "base/varint.h"
 #include "map/offmap.h"
 
@@ -41,7 +42,8 @@ struct offmap_call {
 };
 
 struct offmap_answer {
-	bool found; /* a FUNC or PUBLIC answers */
+	bool found;   /* a FUNC or PUBLIC answers */
+	bool between; /* not found, but a later symbol is in the same page */
 	bool has_size;
 	uint64_t function_offset, function_size;
 	struct offmap_call frame;    /* the function itself */
@@ -54,6 +56,9 @@ struct offmap_answer {
 enum err offmap_lookup(const struct page *code, uint64_t offset, struct arena *arena, struct offmap_answer *answer);
 /* The same for the function only: no file, line or inlined calls, and no memory for them. ERR_CORRUPT. */
 enum err offmap_lookup_function(const struct page *code, uint64_t offset, struct offmap_answer *answer);
+
+/* Why an offset has no name. answer: of its lookup; zeroed if no page holds the offset. */
+enum reason offmap_reason(const struct offmap *m, uint64_t offset, const struct offmap_answer *answer);
 
 /* Looks up a string in a raw string page. ERR_CORRUPT, ERR_NO_MEMORY. */
 enum err offmap_string_lookup(const struct page *strings, uint32_t id, struct offmap_string *out);

@@ -112,7 +112,7 @@ static enum failure_class take_result(struct loader *r, struct load *l, unsigned
 		const char *why = in->err == ERR_TOO_LARGE ? load_too_large : in->err ? in->error.text : t->text;
 		failure_why(l->failure.why, why);
 		log_failure(r, l, source, "corrupt", why);
-		return FAILURE_CORRUPT;
+		return t->outcome == BUCKET_TOO_LARGE || in->err == ERR_TOO_LARGE ? FAILURE_TOO_LARGE : FAILURE_CORRUPT;
 	}
 	if (t->outcome != BUCKET_OK || !map) {
 		metric_add(M_DOWNLOADS_FAILED, 1);
@@ -182,7 +182,7 @@ void load_sym(struct loader *r, struct load *l)
 		enum failure_class class = try_source(r, l, i, l->id);
 		if (class == FAILURE_MISSING && memcmp(upper, l->id, n) != 0)
 			class = try_source(r, l, i, upper);
-		if (class == FAILURE_NONE || class == FAILURE_CORRUPT) {
+		if (class == FAILURE_NONE || class == FAILURE_CORRUPT || class == FAILURE_TOO_LARGE) {
 			l->failure.class = class;
 			return;
 		}

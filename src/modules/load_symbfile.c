@@ -84,7 +84,7 @@ static enum failure_class get_part(struct loader *r, struct load *l, struct inta
 		const char *why = in->err == ERR_CORRUPT ? in->error.text : load_too_large;
 		failure_why(l->failure.why, why);
 		log_part(l, key, "corrupt", why);
-		return FAILURE_CORRUPT;
+		return in->err == ERR_CORRUPT ? FAILURE_CORRUPT : FAILURE_TOO_LARGE;
 	}
 	if (result.outcome != BUCKET_OK || in->err) {
 		metric_add(M_DOWNLOADS_FAILED, 1);
@@ -120,7 +120,7 @@ static enum failure_class finish_map(struct load *l, struct intake *in, unsigned
 		log_event(LOG_LEVEL_WARNING, "corrupt", "symbfiles of %s: %s", l->id, load_too_large);
 	}
 	if (err)
-		return err == ERR_TOO_LARGE ? FAILURE_CORRUPT : FAILURE_TEMPORARY;
+		return err == ERR_TOO_LARGE ? FAILURE_TOO_LARGE : FAILURE_TEMPORARY;
 	l->costs.parse_time = in->parse_time + clock_now() - start;
 	l->costs.download_bytes = in->bytes;
 	histogram_observe(H_PARSE, l->costs.parse_time);

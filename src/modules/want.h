@@ -43,7 +43,7 @@ struct module_want {
 	enum want_state state;
 	struct module *module; /* a reference, released by module_want_release */
 	enum failure_class failure;
-	char why[FAILURE_WHY_SIZE];  /* what is wrong with a corrupt file */
+	char why[FAILURE_WHY_SIZE];  /* what is wrong with a corrupt or too large file */
 	struct symbfile_alias alias; /* for FAILURE_ALIAS */
 	unsigned retry_after;        /* seconds */
 	bool loaded;                 /* a load was run for it, or joined; costs are that load's */

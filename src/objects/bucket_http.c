@@ -167,8 +167,8 @@ static enum bucket_outcome judge(struct bucket_body *body, const struct transfer
 	if (reply->address_refused && !reply->whole)
 		return bucket_result_set(result, BUCKET_FAILED, "redirect to a local address");
 	if (!reply->whole && (reply->status < 400 || reply->status > 599))
-		return bucket_result_set(
-		        result, reply->too_large ? BUCKET_TOO_LARGE : BUCKET_FAILED, "%.150s", reply->problem);
+		return bucket_result_set(result, reply->too_large ? BUCKET_TOO_LARGE : BUCKET_FAILED, "%.150s",
+		        reply->too_large ? "larger than bucket_max_size" : reply->problem);
 	return reply->status == 200 ? check_whole(body, reply, result)
 	                            : call->of_status(reply, call->credentials, result);
 }

@@ -41,7 +41,7 @@ struct filter {
 	bool coloured;
 	bool failed; /* standard output is closed or full */
 	struct error trouble;
-	uint64_t why[WHYS];
+	uint64_t why[REASONS];
 	struct buffer lacking; /* names of modules that lack symbols, NUL-terminated each */
 	unsigned lacking_count;
 };
@@ -122,28 +122,24 @@ static void print_lacking(const struct filter *f)
 
 static void print_tally(const struct filter *f)
 {
-	static const char *const reasons[WHYS] = {
-	        [WHY_NO_MODULE] = "an address alone",
-	        [WHY_NO_ID] = "in modules whose build nothing tells",
-	        [WHY_NOT_FOUND] = "in modules without symbols",
-	        [WHY_OTHER_BUILD] = "in modules whose file is of another build",
-	        [WHY_UNREADABLE] = "in modules whose file cannot be read",
-	        [WHY_NO_FUNCTION] = "in no function",
-	        [WHY_NO_ANSWER] = "without an answer of the server",
-	};
 	uint64_t all = 0;
-	for (unsigned i = 0; i < WHYS; i++)
+	for (unsigned i = 0; i < REASONS; i++)
 		all += f->why[i];
-	fprintf(stderr, "symbtool: %" PRIu64 " frames, %" PRIu64 " named", all, f->why[WHY_NAMED]);
+	fprintf(stderr, "symbtool: %" PRIu64 " frames, %" PRIu64 " named", all, f->why[REASON_NONE]);
 	const char *before = "; no name: ";
-	for (unsigned i = 0; i < WHYS; i++) {
-		if (!f->why[i] || !reasons[i])
+	for (unsigned i = 1; i < REASONS; i++) {
+		if (!f->why[i])
 			continue;
-		fprintf(stderr, "%s%" PRIu64 " %s", before, f->why[i], reasons[i]);
+		fprintf(stderr, "%s%" PRIu64 " %s", before, f->why[i], reason_row((enum reason)i)->word);
 		before = ", ";
 	}
 	print_lacking(f);
 	fputc('\n', stderr);
+	for (unsigned i = 1; i < REASONS; i++) {
+		const struct reason_row *row = reason_row((enum reason)i);
+		if (f->why[i])
+			fprintf(stderr, "symbtool: %s: %s %s\n", row->word, row->means, row->help);
+	}
 }
 
 /* ---- a batch ---- */
@@ -155,9 +151,10 @@ static void compose(struct filter *f, const struct frame_names *names)
 	for (size_t i = 0; i < f->frame_count; i++) {
 		const struct frame_names *n = &names[i];
 		f->why[n->why]++;
-		if (n->why == WHY_NO_ID || n->why == WHY_NOT_FOUND || n->why == WHY_OTHER_BUILD)
+		if (n->why == REASON_NO_ID || n->why == REASON_NOT_FOUND || n->why == REASON_OTHER_BUILD ||
+		        n->why == REASON_STRIPPED)
 			note_lacking(f, f->frames[i].module);
-		for (unsigned k = 0; k < f->frames[i].edit_count && n->why == WHY_NAMED; k++) {
+		for (unsigned k = 0; k < f->frames[i].edit_count && n->why == REASON_NONE; k++) {
 			const struct text_edit *edit = &f->frames[i].edits[k];
 			size_t from = (size_t)(edit->at - f->base);
 			if (edit->at < f->base || from < at)

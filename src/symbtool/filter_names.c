@@ -24,7 +24,7 @@ enum {
 /* A module of the text, and what we found out about it. */
 struct module {
 	bool decided;
-	enum why why;              /* WHY_NAMED: it has symbols */
+	enum reason why;           /* REASON_NONE: it has symbols */
 	char *path;                /* of its file; NULL: a server answers */
 	struct local_place *place; /* of its file; NULL: none. The first of ids is then its FileID */
 	unsigned id;               /* on the server: which one of ids */
@@ -98,11 +98,11 @@ void filter_names_free(struct filter_names *n)
 
 /* ---- modules ---- */
 
-static enum why why_not_local(enum local_why why, const struct text_module *m)
+static enum reason why_not_local(enum local_why why, const struct text_module *m)
 {
 	if (why == LOCAL_OTHER_BUILD)
-		return WHY_OTHER_BUILD;
-	return m->id.len ? WHY_NOT_FOUND : WHY_NO_ID;
+		return REASON_OTHER_BUILD;
+	return m->id.len ? REASON_NOT_FOUND : REASON_NO_ID;
 }
 
 static char *file_id_text(const char *path)
@@ -122,13 +122,13 @@ static bool module_init(struct filter_names *n, struct module *out, const struct
 {
 	char path[PATH_MAX];
 	unsigned ids = 0;
-	*out = (struct module){.why = WHY_NAMED};
+	*out = (struct module){.why = REASON_NONE};
 	enum local_why why = local_symbols_find(n->local, m, path);
 	if (why == LOCAL_FOUND && !(out->place = local_place_read(path)))
 		return false;
 	if (!n->server) {
 		out->decided = true;
-		out->why = why == LOCAL_FOUND ? WHY_NAMED : why_not_local(why, m);
+		out->why = why == LOCAL_FOUND ? REASON_NONE : why_not_local(why, m);
 		out->path = why == LOCAL_FOUND ? strdup(path) : NULL;
 		return why != LOCAL_FOUND || out->path;
 	}
@@ -156,7 +156,7 @@ static bool see_modules(struct filter_names *n, const struct text_reader *r)
 	for (size_t i = 0; i < count; i++) {
 		struct module *m = &n->modules[i];
 		const struct text_module *told = text_reader_module(r, (uint32_t)i);
-		if (m->decided && m->why == WHY_NO_ID && told->id.len && !module_init(n, m, told))
+		if (m->decided && m->why == REASON_NO_ID && told->id.len && !module_init(n, m, told))
 			return false;
 	}
 	return true;
@@ -210,7 +210,7 @@ static bool set_calls(struct frame_names *names, const struct offmap_answer *a, 
 		const struct offmap_call *c = i < a->inline_count ? &a->inlines[i] : &a->frame;
 		calls[i] = (struct text_call){text_of(c->function), text_of(c->file), c->line};
 	}
-	*names = (struct frame_names){WHY_NAMED, calls, count};
+	*names = (struct frame_names){REASON_NONE, calls, count};
 	return true;
 }
 
@@ -218,12 +218,12 @@ static enum err ask_file(struct filter_names *n, struct asked *q, struct arena *
 {
 	const struct module *m = &n->modules[q->module];
 	struct offmap_answer a;
-	const struct offmap *map = local_symbols_open(n->local, m->path);
-	q->names.why = WHY_UNREADABLE;
+	const struct offmap *map = local_symbols_open(n->local, m->path, &q->names.why);
 	if (!map)
 		return ERR_OK;
-	enum err err = answer_look_up(map, local_place_address(m->place, q->address, q->base), arena, &a);
-	q->names.why = WHY_NO_FUNCTION;
+	uint64_t address = local_place_address(m->place, q->address, q->base);
+	enum err err = answer_look_up(map, address, arena, &a);
+	q->names.why = err ? REASON_CORRUPT : offmap_reason(map, address, &a);
 	if (err == ERR_NO_MEMORY || (!err && a.found && !set_calls(&q->names, &a, arena)))
 		return no_memory(e);
 	return ERR_OK;
@@ -237,7 +237,7 @@ static bool is_asked(const struct filter_names *n, const struct asked *q, unsign
 	if (q->module < 0)
 		return false;
 	const struct module *m = &n->modules[q->module];
-	return m->ids[id] && !(m->decided && (m->why != WHY_NAMED || m->id != id));
+	return m->ids[id] && !(m->decided && (m->why != REASON_NONE || m->id != id));
 }
 
 /* The address to ask a server for under an id: for a FileID, the file's own address; otherwise one in the image. */
@@ -315,7 +315,10 @@ static bool copy_frame(struct frame_names *names, const json_t *frame, struct ar
 {
 	const json_t *inlines = json_object_get(frame, "inlines");
 	size_t count = json_array_size(inlines) + 1;
-	names->why = WHY_NO_FUNCTION;
+	const char *word = json_string_value(json_object_get(frame, "reason"));
+	names->why = word ? reason_of_word(str_from(word)) : REASON_NONE;
+	if (!names->why)
+		names->why = REASON_NO_FUNCTION; /* a server that does not say more, or says it in a word of its own */
 	if (!json_object_get(frame, "function"))
 		return true;
 	struct text_call *calls = arena_alloc(arena, count * sizeof *calls);
@@ -323,7 +326,7 @@ static bool copy_frame(struct frame_names *names, const json_t *frame, struct ar
 	for (size_t i = 0; i < count && ok; i++)
 		ok = copy_call(&calls[i], i + 1 < count ? json_array_get(inlines, i) : frame, arena);
 	if (ok)
-		*names = (struct frame_names){WHY_NAMED, calls, count};
+		*names = (struct frame_names){REASON_NONE, calls, count};
 	return ok;
 }
 
@@ -350,7 +353,7 @@ static void decide(struct filter_names *n, struct questions *all, const json_t *
 		if (!asked)
 			continue;
 		m->decided = true;
-		m->why = is_found ? WHY_NAMED : WHY_NOT_FOUND;
+		m->why = is_found ? REASON_NONE : REASON_NOT_FOUND;
 	}
 }
 
@@ -368,13 +371,13 @@ static enum err read_reply(struct filter_names *n, struct questions *all, const 
 			const json_t *frame = json_array_get(json_array_get(stacks, id), at[id]++);
 			if (!frame)
 				return error_set(e, ERR_CORRUPT, "the reply lacks frames");
-			if ((id == 0 || q->names.why != WHY_NAMED) && !copy_frame(&q->names, frame, all->arena))
+			if ((id == 0 || q->names.why != REASON_NONE) && !copy_frame(&q->names, frame, all->arena))
 				return no_memory(e);
 		}
 	decide(n, all, json_object_get(result, "found_modules"),
 	        json_object_get(json_object_get(root, "debug"), "image_bases"));
 	for (size_t i = 0; i < all->count; i++)
-		if (all->items[i].module >= 0 && n->modules[all->items[i].module].why != WHY_NAMED)
+		if (all->items[i].module >= 0 && n->modules[all->items[i].module].why != REASON_NONE)
 			all->items[i].names.why = n->modules[all->items[i].module].why;
 	return ERR_OK;
 }
@@ -424,7 +427,7 @@ static enum err ask_all(struct filter_names *n, struct questions *all, struct er
 	for (size_t i = 0; i < all->count && !err; i++) {
 		struct asked *q = &all->items[i];
 		const struct module *m = q->module < 0 ? NULL : &n->modules[q->module];
-		q->names.why = !m ? WHY_NO_MODULE : m->decided && m->why != WHY_NAMED ? m->why : WHY_NO_ANSWER;
+		q->names.why = !m ? REASON_NO_MODULE : m->decided && m->why != REASON_NONE ? m->why : REASON_NO_ANSWER;
 		if (m && m->path)
 			err = ask_file(n, q, all->arena, e);
 	}

@@ -4,25 +4,14 @@
 #define SYMBTOOL_FILTER_NAMES_H
 
 #include "base/arena.h"
+#include "base/reason.h"
 #include "symbtool/local_symbols.h"
 #include "symbtool/server.h"
 #include "text/write_names.h"
 
-enum why {
-	WHY_NAMED,
-	WHY_NO_MODULE,   /* the text has only an address */
-	WHY_NO_ID,       /* nothing says which build the module is, and its file is not here */
-	WHY_NOT_FOUND,   /* there are no symbols for the module */
-	WHY_OTHER_BUILD, /* the file with this name is another build */
-	WHY_UNREADABLE,
-	WHY_NO_FUNCTION, /* the address is in no function */
-	WHY_NO_ANSWER,   /* the server gave no answer */
-	WHYS,
-};
-
-/* A frame's names: without calls unless it is WHY_NAMED. In the arena. */
+/* A frame's names: without calls unless why is REASON_NONE. In the arena. */
 struct frame_names {
-	enum why why;
+	enum reason why;
 	const struct text_call *calls;
 	size_t count;
 };
@@ -41,7 +30,7 @@ struct frame_batch {
 	struct arena *arena;
 };
 /* Finds names for all frames of a batch. ERR_NO_MEMORY; or the server's error, which the
- * caller reports: names[] then says WHY_NO_ANSWER where its answer is missing. */
+ * caller reports: names[] then says REASON_NO_ANSWER where its answer is missing. */
 enum err filter_names_find(struct filter_names *n, const struct frame_batch *b, struct error *e);
 /* To be called when the reader has forgotten its modules. */
 void filter_names_forget(struct filter_names *n);

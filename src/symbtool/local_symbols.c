@@ -34,8 +34,9 @@ struct local_place {
 struct local_file {
 	struct local_file *next;
 	char *path;
-	struct offmap *map; /* NULL: it cannot be read */
-	bool used;          /* since settle */
+	struct offmap *map; /* NULL: see why */
+	enum reason why;
+	bool used; /* since settle */
 };
 
 struct local_symbols {
@@ -177,7 +178,9 @@ static struct local_file *file_read(struct local_symbols *s, const char *path)
 		free(f);
 		return NULL;
 	}
-	if (local_map_new(&f->path, 1, s->extract, &f->map, &e) && s->complaints++ < COMPLAINTS_MAX)
+	enum err err = local_map_new(&f->path, 1, s->extract, &f->map, &e);
+	f->why = err == ERR_MISSING ? REASON_STRIPPED : err ? REASON_CORRUPT : REASON_NONE;
+	if (err && s->complaints++ < COMPLAINTS_MAX)
 		complain(path, "%s", e.text);
 	f->next = s->open;
 	s->open = f;
@@ -185,13 +188,14 @@ static struct local_file *file_read(struct local_symbols *s, const char *path)
 	return f;
 }
 
-const struct offmap *local_symbols_open(struct local_symbols *s, const char *path)
+const struct offmap *local_symbols_open(struct local_symbols *s, const char *path, enum reason *why)
 {
 	struct local_file *f = s->open;
 	while (f && strcmp(f->path, path) != 0)
 		f = f->next;
 	if (!f)
 		f = file_read(s, path);
+	*why = f ? f->why : REASON_CORRUPT;
 	if (f)
 		f->used = true;
 	return f ? f->map : NULL;

@@ -3,6 +3,7 @@
 #ifndef SYMBTOOL_LOCAL_SYMBOLS_H
 #define SYMBTOOL_LOCAL_SYMBOLS_H
 
+#include "base/reason.h"
 #include "extract/extract.h"
 #include "map/offmap.h"
 #include "text/reader.h"
@@ -11,7 +12,6 @@ enum local_why {
 	LOCAL_FOUND,
 	LOCAL_NOWHERE,     /* no such file */
 	LOCAL_OTHER_BUILD, /* a file of this name, but of another build */
-	LOCAL_UNREADABLE,  /* it has been reported */
 };
 
 struct local_symbols;
@@ -24,8 +24,9 @@ void local_symbols_free(struct local_symbols *s);
 /* The path of a module's file. A path from the text must be an ELF file, and the build that the text names. */
 enum local_why local_symbols_find(const struct local_symbols *s, const struct text_module *m, char path[PATH_MAX]);
 
-/* A file's map, valid until local_symbols_settle. NULL if it cannot be read. */
-const struct offmap *local_symbols_open(struct local_symbols *s, const char *path);
+/* A file's map, valid until local_symbols_settle. NULL if it has none: *why says the reason, which has been reported.
+ */
+const struct offmap *local_symbols_open(struct local_symbols *s, const char *path, enum reason *why);
 
 /* Where a file's code is, in the file and in memory. */
 struct local_place;

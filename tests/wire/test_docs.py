@@ -146,3 +146,12 @@ def test_links_between_documents_lead_somewhere():
             if not os.path.exists(path) or anchor and path.endswith(".md") and anchor not in anchors(read("docs", os.path.relpath(path, os.path.join(ROOT, "docs")))):
                 broken.append(f"{name}: {target}")
     assert broken == []
+
+
+def test_reasons_are_those_of_the_program():
+    """The table of api.md, row by row, is that of src/base/reason.c; no word or sentence needs escaping."""
+    rows = re.findall(r'\[REASON_\w+\] = \{"([^"]+)",\s*"([^"]+)",\s*"([^"]+)"\}', read("src/base/reason.c"))
+    assert len(rows) == read("src/base/reason.h").count("\tREASON_") - 1 and len({word for word, _, _ in rows}) == len(rows)
+    table = read("docs/api.md").split("\n## Reasons\n")[1].split("\n## ")[0]
+    assert re.findall(r"^\| `(.+?)` \| (.+?) \| (.+?) \|$", table, re.M) == rows
+    assert all(text.isascii() and "\\" not in text for row in rows for text in row)

@@ -254,7 +254,7 @@ def test_parts_answer_as_they_come(one):
     assert listed(one, hexa) == {"ranges": {"parts": 3, "have": [0, 1, 2], "set": "3"}, "returnpads": {"parts": 0, "have": []}}
     whole = one.client.post("/symbolicate/v5", job([["prog", hexa]], [[0, 1]]), Debug="1").json()["debug"]
     assert whole["missing_parts_per_module"] == {}
-    assert whole["unnamed"] == {"frames": {"no function": 1}, "modules": {}}
+    assert whole["unnamed"] == {"frames": {"below first symbol": 1}, "modules": {}}
 
 
 def test_sets_are_not_mixed(one):

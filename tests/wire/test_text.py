@@ -11,7 +11,7 @@ import pytest
 
 from client import Client
 from stack import Stack
-from symbols import SAMPLE, debug_id, tiny
+from symbols import SAMPLE, debug_id, module_line, tiny
 
 APP = ["app", debug_id("app")]
 BUILD_ID = "93ac61ec5a8eb1396f9fbd350e3169a558528a40"
@@ -38,7 +38,7 @@ ANSWER = TEXT.replace(
 
 @pytest.fixture(scope="module")
 def one():
-    with Stack(config={"max_frames": 1000, "max_modules": 100, "max_body": "2M", "max_body_inflated": "4M", "max_reply": "6M"}) as s:
+    with Stack(config={"max_frames": 1000, "max_modules": 100, "max_body": "2M", "max_body_inflated": "4M", "max_reply": "6M", "bucket_max_size": "2M"}) as s:
         assert s.symbols.add(APP[0], SAMPLE, APP[1]) == APP
         s.symbols.add(LIBC[0], "FILE 0 libc.c\nFUNC 27000 1000 0 start\n27000 1000 7 0\n", LIBC[1])
         s.symbols.put(*CORRUPT, b"no symbol file\n")
@@ -96,7 +96,7 @@ def test_frames_as_json_with_reasons(one):
         (7, None, "no module"),
         (8, "app", None),
         (10, "bad.so", "corrupt"),
-        (10, "app", "no function"),
+        (10, "app", "below first symbol"),
     ]
     assert frames[6]["detail"] == "no MODULE line at the start", frames[6]
     assert frames[4] == {"text_line": 7, "offset": "0x7f85bd54d249", "reason": "no module", "module_offset": "0x7f85bd54d249"}
@@ -206,12 +206,39 @@ def test_a_module_is_loaded_once():
 
 
 def test_debug_says_why_frames_have_no_name(one):
-    """The same reasons for v5 and v4, and found_modules as it is."""
-    module = [CORRUPT, APP, ["gone.so", debug_id("gone")]]
-    stack = [[0, 1], [1, 0x10], [1, 0x1014], [1, 1.5], [1, -1], [2, 1], [-1, 4]]
+    """The same reasons for v5 and v4, and found_modules as it is. In v5 each frame has its own; without Debug nothing is added."""
+    module = [CORRUPT, APP, ["gone.so", debug_id("gone")], ["", "12"], ["huge.so", debug_id("huge")]]
+    module.append(one.symbols.add("two.so", "FUNC 1000 10 0 f\nFUNC 2000 10 0 g\n"))
+    one.symbols.put(*module[4], module_line(*module[4]) + b"FUNC 0 1 0 f\n" + b"# \n" * 1_000_000)
+    stack = [[0, 1], [1, 0x10], [1, 0x1014], [1, 1.5], [1, -1], [2, 1], [-1, 4], [5, 0x1010], [5, 0x2010], [5, 0x7F0000001014], [3, 1], [4, 1]]
+    words = ["corrupt", "below first symbol", None, "no integer", "no offset", "not found", "no module", "between symbols"]
+    words += ["above last symbol", "wrong offset", "no id", "too large"]
     for version in ("v5", "v4"):
         for _ in range(2):  # then it is remembered
-            reply = Client(one.node.nginx.port).post(f"/symbolicate/{version}", {"memoryMap": module, "stacks": [stack]}, Debug="true")
-            unnamed = reply.json()["debug"]["unnamed"]
-            assert unnamed["frames"] == {"corrupt": 1, "no function": 1, "no integer": 1, "no offset": 1, "not found": 1, "no module": 1}
-            assert unnamed["modules"] == {"/".join(CORRUPT): "corrupt: no MODULE line at the start", "gone.so/" + debug_id("gone"): "not found"}
+            asked = {"memoryMap": module, "stacks": [stack]}
+            reply = Client(one.node.nginx.port).post(f"/symbolicate/{version}", asked, Debug="true").json()
+            unnamed = reply["debug"]["unnamed"]
+            assert unnamed["frames"] == {word: 1 for word in words if word}
+            assert unnamed["modules"] == {
+                "/".join(CORRUPT): "corrupt: no MODULE line at the start",
+                "/".join(module[2]): "not found",
+                "/".join(module[4]): "too large: larger than bucket_max_size",
+            }
+            reasons = reply["debug"]["reasons"]
+            assert set(reasons) == set(unnamed["frames"]) and all(set(r) == {"means", "help"} and all(r.values()) for r in reasons.values())
+        if version == "v4":
+            continue
+        frames = reply["results"][0]["stacks"][0]
+        assert [f.get("reason") for f in frames] == words
+        assert [f.get("detail") for f in frames] == ["no MODULE line at the start", *[None] * 10, "larger than bucket_max_size"]
+        plain = Client(one.node.nginx.port).post("/symbolicate/v5", asked).json()
+        for f in frames:
+            f.pop("reason", None), f.pop("detail", None)
+        assert plain["results"][0]["stacks"][0] == frames and "debug" not in plain
+
+
+def test_the_words_of_a_text_are_explained(one):
+    reply = post(one, TEXT, JSON).json()
+    assert set(reply["reasons"]) == {f["reason"] for f in reply["frames"] if "reason" in f} > set()
+    assert post(one, "/x/app+0x1014", JSON).json()["reasons"].keys() == {"no id"}
+    assert post(one, f"MODULE Linux x86_64 {APP[1]} app\napp+0x1014", JSON).json()["reasons"] == {}

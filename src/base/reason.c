@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <config.h>
+
+#include "base/reason.h"
+
+static const struct reason_row rows[REASONS] = {
+        [REASON_NONE] = {"", "", ""},
+        [REASON_NO_MODULE] = {"no module", "The frame has an address, but nothing says which module it is in.",
+                "Add the memory map of the process to the text, or give the module and an offset in it."},
+        [REASON_NO_OFFSET] = {"no offset", "The frame has no offset.", "Give the offset in the module."},
+        [REASON_NO_INTEGER] = {"no integer", "The offset is not an integer.", "Give it as an integer, 0 or more."},
+        [REASON_NO_ID] = {"no id", "Nothing says which build of the module this is.",
+                "Give its id, which symbtool file-id FILE and readelf -n FILE print."},
+        [REASON_NOT_FOUND] = {"not found", "No source has symbols for this build of the module.",
+                "Check the id, or add the symbols: symbtool push-symbols FILE."},
+        [REASON_OTHER_BUILD] = {"other build", "The file with the module's name is another build.",
+                "Get the file of the build that crashed, or ask a server that has its symbols."},
+        [REASON_STRIPPED] = {"stripped", "The module's file can be read, but it has no symbols: it was stripped.",
+                "Use the file as it was before strip, or its debug file: --debug-file, --debug-dir."},
+        [REASON_CORRUPT] = {"corrupt", "There is a file with the module's symbols, but it cannot be used.",
+                "Replace it; the detail says what is wrong."},
+        [REASON_TOO_LARGE] = {"too large", "The module's symbols are larger than this server accepts.",
+                "The operator can raise the limit that the detail names; symbtool without --url has none."},
+        [REASON_PARTS_MISSING] = {"parts missing", "Some parts of the upload for the module are missing.",
+                "Upload it again: symbtool push-symbols FILE."},
+        [REASON_BELOW_FIRST] = {"below first symbol", "The offset is below the module's first symbol.",
+                "Check what the offset counts from: the start of the image in memory is meant."},
+        [REASON_BETWEEN] = {"between symbols", "The offset is between two symbols of the module, and in neither.",
+                "If it should be in a function, the symbols do not list all of them, or are of another build."},
+        [REASON_ABOVE_LAST] = {"above last symbol", "The offset is above the module's last symbol.",
+                "Check what the offset counts from: the start of the image in memory is meant."},
+        [REASON_WRONG_OFFSET] = {"wrong offset", "The offset lies outside the module: it is an address.",
+                "Subtract the address at which the module begins."},
+        [REASON_NO_FUNCTION] = {"no function", "The offset is in no function of the module.",
+                "Check the offset and the id."},
+        [REASON_NO_ANSWER] = {"no answer", "The server did not answer.", "Try again later."},
+};
+
+const struct reason_row *reason_row(enum reason reason)
+{
+	return &rows[reason];
+}
+
+enum reason reason_of_word(struct str word)
+{
+	for (unsigned i = 1; i < REASONS; i++)
+		if (str_equal(word, str_from(rows[i].word)))
+			return (enum reason)i;
+	return REASON_NONE;
+}
