@@ -46,8 +46,9 @@ const struct config_row config_rows[] = {
 
 #define SYMBOLS "Symbol files"
         {"source", TYPE_LIST, AT(sources), "", 0, 0, NULL, false, SYMBOLS,
-                "Where symbol files are: http://, https://, s3:// or file:/// URLs, asked in this order. May be given "
-                "several times."},
+                "Where symbol files are: http://, https://, s3:// or file:/// URLs, asked in this order; with "
+                "#symstore "
+                "at the end, in folders of two characters (docs/buckets.md). May be given several times."},
         {"bucket_parallel", TYPE_COUNT, AT(bucket_parallel), "16", 1, 1024, NULL, false, SYMBOLS,
                 "Transfers at a time."},
         {"bucket_parallel_request", TYPE_COUNT, AT(bucket_parallel_request), "8", 1, 1024, NULL, false, SYMBOLS,

@@ -16,9 +16,13 @@
 /* A new kind of bucket is a row here and a file of its own. */
 static const struct bucket_backend *const backends[] = {&bucket_http, &bucket_https, &bucket_s3, &bucket_file};
 
+/* At the end of a source's URL: names have a folder named after their first two characters above them. */
+#define SYMSTORE "#symstore"
+
 struct source {
 	const struct bucket_backend *backend;
 	void *own; /* the backend's */
+	bool two_levels;
 };
 
 struct bucket_sources {
@@ -49,7 +53,13 @@ static enum err source_init(
 	if (!s->backend)
 		return error_set(
 		        e, ERR_CONFIG, "source: the URL starts with none of http://, https://, s3://, file://");
-	s->own = s->backend->source_new(url, c, limits, e);
+	size_t len = strlen(url), end = strlen(SYMSTORE);
+	s->two_levels = len > end && strcmp(url + len - end, SYMSTORE) == 0;
+	char *place = strndup(url, s->two_levels ? len - end : len);
+	if (!place)
+		return no_memory(e);
+	s->own = s->backend->source_new(place, c, limits, e);
+	free(place);
 	return s->own ? ERR_OK : e ? e->code : ERR_CONFIG;
 }
 
@@ -173,22 +183,59 @@ bool bucket_can_hold(struct str name, struct str id)
 	return name_is_possible(name) && is_hex(id);
 }
 
-struct str bucket_stem(struct str name)
+/* The name without a final ".pdb" of any case: what ".sym" is appended to. */
+static struct str stem_of(struct str name)
 {
 	if (name.len >= 4 && strncasecmp(name.data + name.len - 4, ".pdb", 4) == 0)
 		name.len -= 4;
 	return name;
 }
 
-size_t bucket_object_path(char out[BUCKET_PATH_MAX], struct str name, struct str id)
+static char *write_path(char *at, struct str name, struct str id)
 {
-	char *at = percent_encode(out, name, false);
+	at = percent_encode(at, name, false);
 	*at++ = '/';
 	at = percent_encode(at, id, false);
 	*at++ = '/';
-	at = percent_encode(at, bucket_stem(name), false);
+	at = percent_encode(at, stem_of(name), false);
 	memcpy(at, ".sym", sizeof ".sym");
-	return (size_t)(at - out) + strlen(".sym");
+	return at + strlen(".sym");
+}
+
+size_t bucket_object_path(char out[BUCKET_PATH_MAX], struct str name, struct str id)
+{
+	return (size_t)(write_path(out, name, id) - out);
+}
+
+/* The first two characters of the name, or the only one. */
+static struct str first_two(struct str name)
+{
+	size_t at = utf8_sequence((const uint8_t *)name.data, name.len);
+	name.len = at + (at < name.len ? utf8_sequence((const uint8_t *)name.data + at, name.len - at) : 0);
+	return name;
+}
+
+/* The folder above a name that begins with two dots would lead out of the source. */
+static bool source_can_hold(const struct source *s, struct bucket_object object)
+{
+	return bucket_can_hold(object.name, object.id) &&
+	       !(s->two_levels && str_equal(first_two(object.name), str_from("..")));
+}
+
+static const struct bucket_path *make_path(struct bucket_path *path, struct bucket_object object, bool two_levels)
+{
+	struct str above = {"", 0};
+	char *encoded = path->encoded;
+	if (two_levels) {
+		above = first_two(object.name);
+		encoded = percent_encode(encoded, above, false);
+		*encoded++ = '/';
+	}
+	write_path(encoded, object.name, object.id);
+	int n = snprintf(path->plain, sizeof path->plain, "%.*s%s%.*s/%.*s/%.*s.sym", STR_FMT(above),
+	        two_levels ? "/" : "", STR_FMT(object.name), STR_FMT(object.id), STR_FMT(stem_of(object.name)));
+	path->plain_len = (size_t)n;
+	return path;
 }
 
 static void *own_client(struct bucket_client *c, unsigned source)
@@ -203,13 +250,15 @@ static void try_source(struct bucket_client *c, unsigned source, struct bucket_o
         const struct bucket_sink *sink, const atomic_bool *cancel, struct bucket_result *result)
 {
 	const struct bucket_backend *backend = c->sources->items[source].backend;
+	struct bucket_path path;
 	int64_t started = clock_now();
 	void *own = own_client(c, source);
 	bucket_body_start(c->body, sink, c->sources->max_size);
 	if (!own)
 		bucket_result_set(result, BUCKET_FAILED, "out of memory");
 	else if (object.id.len > 0)
-		backend->fetch(own, object.name, object.id, c->body, cancel, result);
+		backend->fetch(
+		        own, make_path(&path, object, c->sources->items[source].two_levels), c->body, cancel, result);
 	else
 		backend->probe(own, c->body, result);
 	result->wire_bytes = bucket_body_wire_bytes(c->body);
@@ -222,7 +271,7 @@ void bucket_fetch(struct bucket_client *c, unsigned source, struct bucket_object
         const atomic_bool *cancel, struct bucket_result *result)
 {
 	*result = (struct bucket_result){0};
-	if (bucket_can_hold(object.name, object.id))
+	if (source_can_hold(&c->sources->items[source], object))
 		try_source(c, source, object, sink, cancel, result);
 	else
 		bucket_result_set(result, BUCKET_MISSING, "no bucket can hold such a name or id");

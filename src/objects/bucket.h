@@ -12,7 +12,8 @@
 #include "base/str.h"
 #include "objects/object.h"
 
-/* The sources in the configuration, shared by all threads. */
+/* The sources in the configuration, shared by all threads. A URL that ends in "#symstore" has the two-level layout of
+ * symstore: a folder named after the first two characters of the name above all. */
 struct bucket_sources;
 struct bucket_sources *bucket_sources_new(const struct config *c, struct error *e);
 void bucket_sources_free(struct bucket_sources *s);
@@ -34,7 +35,7 @@ void bucket_client_free(struct bucket_client *c);
 bool bucket_can_hold(struct str name, struct str id);
 /* "name/id/name.sym", with each segment percent-encoded except A-Za-z0-9-._~; a final ".pdb" in any case is replaced by
  * ".sym". Returns the length. */
-enum { BUCKET_PATH_MAX = 3 * 3 * 1024 + 16 };
+enum { BUCKET_PATH_MAX = 3 * 3 * 1024 + 48 };
 size_t bucket_object_path(char out[BUCKET_PATH_MAX], struct str name, struct str id);
 
 struct bucket_object {

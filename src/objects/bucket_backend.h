@@ -12,7 +12,8 @@
 #include "base/str.h"
 #include "objects/bucket.h"
 
-/* Turns the bytes of an object into text for the sink. The object may be plain, gzip, or gzip in gzip. */
+/* Turns the bytes of an object into text for the sink. The object may be plain, gzip or zstd, or one of these in
+ * another. */
 struct bucket_body;
 struct bucket_body *bucket_body_new(void);
 void bucket_body_free(struct bucket_body *b);
@@ -21,15 +22,22 @@ void bucket_body_start(struct bucket_body *b, const struct bucket_sink *sink, ui
 /* Adds bytes of the object. Anything but BUCKET_OK is final; after BUCKET_BROKEN bytes are still counted, so that the
  * caller can tell whether the object is whole. */
 enum bucket_outcome bucket_body_add(struct bucket_body *b, const uint8_t *data, size_t len);
-/* The object ends here: BUCKET_BROKEN if its gzip does not. */
+/* The object ends here: BUCKET_BROKEN if its gzip or zstd does not. */
 enum bucket_outcome bucket_body_end(struct bucket_body *b);
 /* What was wrong, if anything. */
 const char *bucket_body_problem(const struct bucket_body *b);
-bool bucket_body_is_gzip(const struct bucket_body *b);
+bool bucket_body_is_packed(const struct bucket_body *b);
 /* The text so far ends with a line feed. */
 bool bucket_body_ends_line(const struct bucket_body *b);
 uint64_t bucket_body_wire_bytes(const struct bucket_body *b);
 uint64_t bucket_body_text_bytes(const struct bucket_body *b);
+
+/* Where an object is below a source. */
+struct bucket_path {
+	char plain[3 * 1024 + 48]; /* as a file or a key is called */
+	size_t plain_len;
+	char encoded[BUCKET_PATH_MAX]; /* for a URL */
+};
 
 /* A source is made from a URL and shared by all threads; a client is one thread's access to it. */
 struct bucket_backend {
@@ -42,17 +50,14 @@ struct bucket_backend {
 	/* NULL if out of memory. */
 	void *(*client_new)(void *source);
 	void (*client_free)(void *client);
-	/* One attempt: feeds body, and sets outcome, status, length_known and text of the result. bucket_can_hold is
-	 * true for the name and id. */
-	void (*fetch)(void *client, struct str name, struct str id, struct bucket_body *body, const atomic_bool *cancel,
+	/* One attempt: feeds body, and sets outcome, status, length_known and text of the result. No segment of the
+	 * path leads out of its place. */
+	void (*fetch)(void *client, const struct bucket_path *path, struct bucket_body *body, const atomic_bool *cancel,
 	        struct bucket_result *result);
 	/* Like fetch, but for a name that no object has. */
 	void (*probe)(void *client, struct bucket_body *body, struct bucket_result *result);
 };
 
 extern const struct bucket_backend bucket_http, bucket_https, bucket_s3, bucket_file;
-
-/* The name without a final ".pdb" of any case: what ".sym" is appended to. */
-struct str bucket_stem(struct str name);
 
 #endif

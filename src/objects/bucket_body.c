@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Headers lie about compression (files stored as gzip and served with or without Content-Encoding, or compressed again
- * on the way), so the first two bytes decide: of the body, and again of what it inflates to. A third layer is not
+ * on the way), so the first bytes decide: of the body, and again of what it inflates to. A third layer is not
  * looked for. */
 #include <config.h>
 
@@ -9,18 +9,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/gzip.h"
+#include "base/unpack.h"
 
 enum { LAYERS = 2, BETWEEN_SIZE = 65536 };
 
-enum form { FORM_UNKNOWN, FORM_PLAIN, FORM_GZIP };
-
 struct layer {
-	enum form form;
-	uint8_t head[2]; /* kept until the form is known */
+	enum packing packing;
+	uint8_t head[PACKING_HEAD]; /* kept until the packing is known */
 	uint8_t head_len;
-	uint64_t bytes;        /* seen in this layer */
-	struct gunzip *gunzip; /* made when first needed, then kept */
+	uint64_t bytes;            /* seen in this layer */
+	struct unpacker *unpacker; /* made when first needed, then kept */
 };
 
 struct bucket_body {
@@ -43,7 +41,7 @@ void bucket_body_free(struct bucket_body *b)
 	if (!b)
 		return;
 	for (unsigned i = 0; i < LAYERS; i++)
-		gunzip_free(b->layers[i].gunzip);
+		unpacker_free(b->layers[i].unpacker);
 	free(b->between);
 	free(b);
 }
@@ -57,7 +55,7 @@ void bucket_body_start(struct bucket_body *b, const struct bucket_sink *sink, ui
 	b->outcome = BUCKET_OK;
 	b->problem = "";
 	for (unsigned i = 0; i < LAYERS; i++)
-		b->layers[i] = (struct layer){.gunzip = b->layers[i].gunzip};
+		b->layers[i] = (struct layer){.unpacker = b->layers[i].unpacker};
 }
 
 static bool stop_body(struct bucket_body *b, enum bucket_outcome outcome, const char *problem)
@@ -107,12 +105,12 @@ static bool text_copy(struct bucket_body *b, const uint8_t *data, size_t len)
 	return true;
 }
 
-/* Whether a step of gunzip went well. */
-static bool inflated(struct bucket_body *b, enum err e)
+/* Whether a step went well. */
+static bool inflated(struct bucket_body *b, const struct layer *l, enum err e)
 {
 	if (e == ERR_NO_MEMORY)
 		return stop_body(b, BUCKET_FAILED, "out of memory");
-	return !e || stop_body(b, BUCKET_BROKEN, "bad gzip");
+	return !e || stop_body(b, BUCKET_BROKEN, unpacker_bad(l->unpacker));
 }
 
 /* The inflated bytes are text: they go straight into the sink, as much at a time as it has room for. */
@@ -121,7 +119,8 @@ static bool inflate_text(struct bucket_body *b, struct layer *l, const uint8_t *
 	size_t room = 0, got = 0;
 	do {
 		uint8_t *space = text_space(b, &room);
-		if (b->outcome != BUCKET_OK || !inflated(b, gunzip_step(l->gunzip, &data, &len, space, room, &got)) ||
+		if (b->outcome != BUCKET_OK ||
+		        !inflated(b, l, unpacker_step(l->unpacker, &data, &len, space, room, &got)) ||
 		        !text_commit(b, space, got))
 			return false;
 	} while (len > 0 || got == room);
@@ -130,53 +129,50 @@ static bool inflate_text(struct bucket_body *b, struct layer *l, const uint8_t *
 
 static bool layer_add(struct bucket_body *b, unsigned level, const uint8_t *data, size_t len);
 
-/* The first two inflated bytes, and all of them if they are gzip again, go through the layer below. */
+/* The first inflated bytes, and all of them if they are packed again, go through the layer below. */
 static bool inflate_layer(struct bucket_body *b, unsigned level, const uint8_t *data, size_t len)
 {
 	struct layer *l = &b->layers[level];
 	size_t room, got;
 	do {
 		struct layer *below = level + 1 < LAYERS ? &b->layers[level + 1] : NULL;
-		if (!below || below->form == FORM_PLAIN)
+		if (!below || below->packing == PACKING_NONE)
 			return inflate_text(b, l, data, len);
-		room = below->form == FORM_UNKNOWN ? sizeof below->head - below->head_len : BETWEEN_SIZE;
-		if (!inflated(b, gunzip_step(l->gunzip, &data, &len, b->between, room, &got)) ||
+		room = below->packing == PACKING_UNKNOWN ? sizeof below->head - below->head_len : BETWEEN_SIZE;
+		if (!inflated(b, l, unpacker_step(l->unpacker, &data, &len, b->between, room, &got)) ||
 		        !layer_add(b, level + 1, b->between, got))
 			return false;
 	} while (len > 0 || got == room);
 	return true;
 }
 
-static bool start_gzip(struct bucket_body *b, struct layer *l)
+static bool start_unpacking(struct bucket_body *b, struct layer *l)
 {
-	if (!l->gunzip)
-		l->gunzip = gunzip_new();
+	if (!l->unpacker)
+		l->unpacker = unpacker_new();
 	if (!b->between)
 		b->between = malloc(BETWEEN_SIZE);
-	if (!l->gunzip || !b->between)
+	if (!l->unpacker || !b->between || !unpacker_start(l->unpacker, l->packing))
 		return stop_body(b, BUCKET_FAILED, "out of memory");
-	gunzip_reset(l->gunzip);
 	return true;
 }
 
-/* Collects bytes in the head until the form is known. */
+/* Collects bytes in the head until the packing is known. */
 static bool layer_look(struct bucket_body *b, struct layer *l, const uint8_t **data, size_t *len)
 {
-	while (*len > 0 && l->head_len < sizeof l->head) {
+	while (*len > 0 && l->packing == PACKING_UNKNOWN) {
 		l->head[l->head_len++] = *(*data)++;
 		--*len;
+		l->packing = packing_of(l->head, l->head_len);
 	}
-	if (l->head_len < sizeof l->head)
-		return true;
-	l->form = l->head[0] == 0x1f && l->head[1] == 0x8b ? FORM_GZIP : FORM_PLAIN;
-	return l->form == FORM_PLAIN || start_gzip(b, l);
+	return l->packing == PACKING_UNKNOWN || l->packing == PACKING_NONE || start_unpacking(b, l);
 }
 
 static bool layer_pass(struct bucket_body *b, unsigned level, const uint8_t *data, size_t len)
 {
 	if (len == 0)
 		return true;
-	return b->layers[level].form == FORM_PLAIN ? text_copy(b, data, len) : inflate_layer(b, level, data, len);
+	return b->layers[level].packing == PACKING_NONE ? text_copy(b, data, len) : inflate_layer(b, level, data, len);
 }
 
 /* Data that inflates to nothing is bounded too; gzip of noise is slightly larger than the noise. */
@@ -192,11 +188,11 @@ static bool layer_add(struct bucket_body *b, unsigned level, const uint8_t *data
 	struct layer *l = &b->layers[level];
 	if (!layer_count(b, l, len))
 		return false;
-	if (l->form != FORM_UNKNOWN)
+	if (l->packing != PACKING_UNKNOWN)
 		return layer_pass(b, level, data, len);
 	if (!layer_look(b, l, &data, &len))
 		return false;
-	return l->form == FORM_UNKNOWN ||
+	return l->packing == PACKING_UNKNOWN ||
 	       (layer_pass(b, level, l->head, l->head_len) && layer_pass(b, level, data, len));
 }
 
@@ -213,10 +209,10 @@ enum bucket_outcome bucket_body_end(struct bucket_body *b)
 {
 	for (unsigned i = 0; i < LAYERS && b->outcome == BUCKET_OK; i++) {
 		struct layer *l = &b->layers[i];
-		if (l->form == FORM_GZIP && !gunzip_complete(l->gunzip))
-			stop_body(b, BUCKET_BROKEN, "gzip ends early");
-		else if (l->form == FORM_UNKNOWN)
-			text_copy(b, l->head, l->head_len); /* a text of one byte or none */
+		if (l->packing == PACKING_UNKNOWN)
+			text_copy(b, l->head, l->head_len); /* a text of a few bytes or none */
+		else if (l->packing != PACKING_NONE && !unpacker_complete(l->unpacker))
+			stop_body(b, BUCKET_BROKEN, unpacker_cut(l->unpacker));
 		l->head_len = 0;
 	}
 	return b->outcome;
@@ -227,9 +223,9 @@ const char *bucket_body_problem(const struct bucket_body *b)
 	return b->problem;
 }
 
-bool bucket_body_is_gzip(const struct bucket_body *b)
+bool bucket_body_is_packed(const struct bucket_body *b)
 {
-	return b->layers[0].form == FORM_GZIP;
+	return b->layers[0].packing == PACKING_GZIP || b->layers[0].packing == PACKING_ZSTD;
 }
 
 bool bucket_body_ends_line(const struct bucket_body *b)

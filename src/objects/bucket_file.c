@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A directory as a bucket: DIR/name/id/name.sym, with names as they are (not percent-encoded) and files plain or gzip.
+/* A directory as a bucket: DIR/name/id/name.sym, with names as they are (not percent-encoded).
  * Links inside are followed: that is up to whoever fills the bucket. Names come from clients, but a name that could
  * lead out of its place never gets here (bucket_can_hold). */
 #include <config.h>
@@ -154,18 +154,15 @@ static enum bucket_outcome read_object(struct file_client *c, int fd, const stru
 	return BUCKET_OK;
 }
 
-static void file_fetch(void *client, struct str name, struct str id, struct bucket_body *body,
+static void file_fetch(void *client, const struct bucket_path *path, struct bucket_body *body,
         const atomic_bool *cancel, struct bucket_result *result)
 {
 	struct file_client *c = client;
-	struct str stem = bucket_stem(name);
-	char path[3 * 1024 + 16];
 	struct stat st;
 	int directory = open_directory(c->source, result);
 	if (directory < 0)
 		return;
-	snprintf(path, sizeof path, "%.*s/%.*s/%.*s.sym", STR_FMT(name), STR_FMT(id), STR_FMT(stem));
-	int fd = open_object(directory, path, &st, result);
+	int fd = open_object(directory, path->plain, &st, result);
 	if (fd >= 0) {
 		read_object(c, fd, &st, body, cancel, result);
 		close(fd);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Symbol files over HTTP. Rules besides those of transfer.c: gzip is recognised and inflated in bucket_body.c. A
- * transfer is whole if Content-Length, the last chunk or a gzip trailer says so; without any of them, if its last line
- * is whole. User, password and query of a source are secrets: they appear in no text. */
+/* Symbol files over HTTP. Rules besides those of transfer.c: gzip and zstd are recognised and unpacked in
+ * bucket_body.c. A transfer is whole if Content-Length, the last chunk or the end of its gzip or zstd says so; without
+ * any of them, if its last line is whole. User, password and query of a source are secrets: they appear in no text. */
 #include <config.h>
 
 #include "objects/bucket_http.h"
@@ -149,7 +149,7 @@ static enum bucket_outcome check_whole(
 		outcome = BUCKET_FAILED;
 	if (outcome != BUCKET_OK)
 		return bucket_result_set(result, outcome, "%s", bucket_body_problem(body));
-	result->length_known = reply->chunked || reply->sized || bucket_body_is_gzip(body);
+	result->length_known = reply->chunked || reply->sized || bucket_body_is_packed(body);
 	if (!result->length_known && !bucket_body_ends_line(body))
 		return bucket_result_set(result, BUCKET_FAILED, "a body of unknown length ends within a line");
 	return result->outcome = BUCKET_OK;
@@ -225,12 +225,10 @@ static void fetch_path(struct http_client *c, const char *path, struct bucket_bo
 	free(url);
 }
 
-static void http_fetch(void *client, struct str name, struct str id, struct bucket_body *body,
+static void http_fetch(void *client, const struct bucket_path *path, struct bucket_body *body,
         const atomic_bool *cancel, struct bucket_result *result)
 {
-	char path[BUCKET_PATH_MAX];
-	bucket_object_path(path, name, id);
-	fetch_path(client, path, body, cancel, result);
+	fetch_path(client, path->encoded, body, cancel, result);
 }
 
 /* No object has a name without slashes. */

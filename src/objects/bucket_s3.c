@@ -89,17 +89,14 @@ static void fetch_path(struct s3_client *c, const char *path, struct bucket_body
 	free(url);
 }
 
-static void s3_fetch(void *client, struct str name, struct str id, struct bucket_body *body, const atomic_bool *cancel,
+static void s3_fetch(void *client, const struct bucket_path *path, struct bucket_body *body, const atomic_bool *cancel,
         struct bucket_result *result)
 {
 	struct s3_client *c = client;
-	char path[BUCKET_PATH_MAX];
-	size_t len = strlen(c->source->place->prefix) + name.len + id.len + bucket_stem(name).len + strlen("//.sym");
-	bucket_object_path(path, name, id);
-	if (len > KEY_MAX)
+	if (strlen(c->source->place->prefix) + path->plain_len > KEY_MAX)
 		bucket_result_set(result, BUCKET_MISSING, "longer than a key of S3 can be");
 	else
-		fetch_path(c, path, body, cancel, result);
+		fetch_path(c, path->encoded, body, cancel, result);
 }
 
 /* No object has a name without slashes. */

@@ -11,7 +11,7 @@
 #include "base/config.h"
 
 /* Where the text goes: space() returns room for at least one byte, commit() says how many bytes were put there.
- * Returning NULL or false aborts the transfer. The sink cannot tell plain from gzip objects. */
+ * Returning NULL or false aborts the transfer. The sink cannot tell packed objects from plain ones. */
 struct bucket_sink {
 	uint8_t *(*space)(void *arg, size_t *room);
 	bool (*commit)(void *arg, size_t n);
@@ -22,7 +22,7 @@ enum bucket_outcome {
 	BUCKET_OK,
 	BUCKET_MISSING,   /* 404, 410, 400, 414, 451, 403 without credentials; fewer for S3 (s3.h); no such file */
 	BUCKET_FAILED,    /* timeout, refused, TLS, 5xx, 429, other 4xx, short or broken transfer: temporary */
-	BUCKET_BROKEN,    /* completely received, but its gzip is bad or ends early: counts as corrupt */
+	BUCKET_BROKEN,    /* completely received, but its gzip or zstd is bad or ends early: counts as corrupt */
 	BUCKET_TOO_LARGE, /* above bucket_max_size inflated: counts as corrupt */
 	BUCKET_ABORTED,   /* by the sink or *cancel */
 };
@@ -32,8 +32,8 @@ struct bucket_result {
 	int status; /* HTTP status, or 0 */
 	uint64_t wire_bytes, text_bytes;
 	int64_t elapsed;   /* nanoseconds */
-	bool length_known; /* Content-Length, the last chunk, a gzip trailer or the file's size told where the object
-	                      ends */
+	bool length_known; /* Content-Length, the last chunk, the end of its gzip or zstd, or the file's size told where
+	                      the object ends */
 	bool delivered;    /* the sink has received bytes */
 	char text[200];    /* about a failure, without secrets */
 };

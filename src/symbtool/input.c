@@ -8,39 +8,38 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/gzip.h"
+#include "base/unpack.h"
 
 enum { BLOCK = 256 << 10 };
 
 struct input {
 	enum err (*take)(void *arg, const uint8_t *data, size_t len, struct error *e);
 	void *arg;
-	struct gunzip *gunzip; /* NULL: not gzip */
+	struct unpacker *unpacker; /* NULL: not packed */
 	uint8_t *inflated;
 };
 
-static bool is_gzip(const uint8_t *data, size_t len)
+/* A file's first block is as large as the file, or larger than any head. */
+static enum err begin(struct input *in, const uint8_t *data, size_t len, struct error *e)
 {
-	return len > 2 && data[0] == 0x1f && data[1] == 0x8b;
-}
-
-static enum err begin_gzip(struct input *in, struct error *e)
-{
-	in->gunzip = gunzip_new();
+	enum packing packing = packing_of(data, len);
+	if (packing != PACKING_GZIP && packing != PACKING_ZSTD)
+		return ERR_OK;
+	in->unpacker = unpacker_new();
 	in->inflated = malloc(BLOCK);
-	return in->gunzip && in->inflated ? ERR_OK : no_memory(e);
+	return in->unpacker && in->inflated && unpacker_start(in->unpacker, packing) ? ERR_OK : no_memory(e);
 }
 
 static enum err pass_on(struct input *in, const uint8_t *data, size_t len, struct error *e)
 {
 	enum err err = ERR_OK;
 	size_t out = BLOCK;
-	if (!in->gunzip)
+	if (!in->unpacker)
 		return in->take(in->arg, data, len, e);
 	while (!err && (len > 0 || out == BLOCK)) {
-		err = gunzip_step(in->gunzip, &data, &len, in->inflated, BLOCK, &out);
+		err = unpacker_step(in->unpacker, &data, &len, in->inflated, BLOCK, &out);
 		if (err)
-			return error_set(e, err, "not sound as gzip");
+			return error_set(e, err, "%s", unpacker_bad(in->unpacker));
 		if (out > 0)
 			err = in->take(in->arg, in->inflated, out, e);
 	}
@@ -52,15 +51,15 @@ static enum err read_all(struct input *in, FILE *f, uint8_t *block, struct error
 	enum err err = ERR_OK;
 	bool first = true;
 	for (size_t n; !err && (n = fread(block, 1, BLOCK, f)) > 0; first = false) {
-		if (first && is_gzip(block, n))
-			err = begin_gzip(in, e);
+		if (first)
+			err = begin(in, block, n, e);
 		if (!err)
 			err = pass_on(in, block, n, e);
 	}
 	if (!err && ferror(f))
 		err = error_set(e, ERR_IO, "%s", strerror(errno));
-	if (!err && in->gunzip && !gunzip_complete(in->gunzip))
-		err = error_set(e, ERR_CORRUPT, "gzip that is cut off");
+	if (!err && in->unpacker && !unpacker_complete(in->unpacker))
+		err = error_set(e, ERR_CORRUPT, "%s", unpacker_cut(in->unpacker));
 	return err;
 }
 
@@ -79,7 +78,7 @@ enum err input_read(const char *path, enum err (*take)(void *arg, const uint8_t 
 		err = read_all(&in, f, block, e);
 	if (f)
 		fclose(f);
-	gunzip_free(in.gunzip);
+	unpacker_free(in.unpacker);
 	free(in.inflated);
 	free(block);
 	return err;

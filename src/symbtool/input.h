@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads a file in pieces, inflating gzip on the way. */
+/* Reads a file in pieces, inflating gzip and zstd on the way. */
 #ifndef SYMBTOOL_INPUT_H
 #define SYMBTOOL_INPUT_H
 
@@ -10,7 +10,7 @@
 
 enum input_kind { INPUT_ELF, INPUT_SYMBFILE, INPUT_OTHER };
 
-/* Decides by the first bytes, after inflating them. ERR_IO, ERR_CORRUPT (bad gzip). */
+/* Decides by the first bytes, after inflating them. ERR_IO, ERR_CORRUPT (bad gzip or zstd). */
 enum err input_kind_of(const char *path, enum input_kind *kind, struct error *e);
 /* Passes all bytes to take, whose failure ends the reading. ERR_IO, ERR_CORRUPT, ERR_NO_MEMORY. */
 enum err input_read(const char *path, enum err (*take)(void *arg, const uint8_t *data, size_t len, struct error *e),

@@ -16,7 +16,7 @@
 static const char usage[] =
         "Usage: symbtool check [--json] FILE...\n"
         "\n"
-        "Reads symbfiles and Breakpad symbol files (gzip too) and reports what is in them: the error and its\n"
+        "Reads symbfiles and Breakpad symbol files (gzip and zstd too) and reports what is in them: the error and its\n"
         "place, or every damaged line with its number. The exit code is 1 if anything is wrong.\n";
 
 struct symbfile_counts {

@@ -15,6 +15,7 @@
 
 #include <arpa/inet.h>
 #include <cmocka.h>
+#include <zstd.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -177,6 +178,16 @@ static void put_gzip(const char *name, const char *file, const void *data, size_
 	free(packed);
 }
 
+static void put_zstd(const char *name, const char *file, const void *data, size_t len)
+{
+	size_t room = ZSTD_compressBound(len);
+	void *packed = malloc(room);
+	size_t n = ZSTD_compress(packed, room, data, len, 1);
+	assert_false(ZSTD_isError(n));
+	put(name, file, packed, n);
+	free(packed);
+}
+
 static void make_text(void)
 {
 	FILE *out = open_memstream(&text, &text_len);
@@ -195,6 +206,7 @@ static int set_up(void **state)
 	put_gzip("gz1", "gz1.sym", text, text_len, 1);
 	put_gzip("gz2", "gz2.sym", text, text_len, 2);
 	put_gzip("gz3", "gz3.sym", text, text_len, 3);
+	put_zstd("zs1", "zs1.sym", text, text_len);
 	put("empty", "empty.sym", "", 0);
 	put("one", "one.sym", "\n", 1);
 	put("xul.PDB", "xul.sym", text, text_len);
@@ -448,10 +460,12 @@ static void urls(void **state)
 {
 	(void)state;
 	static const char *const good[] = {"http://a/", "https://a.example:8443/x/y", "HTTP://a", "file:///a",
+	        "http://a#symstore", "https://a/b#symstore", "s3://bucket/a#symstore", "file:///a#symstore",
 	        "file://localhost/a/b", "http://u:p@a/", "http://[::1]:80/", "https://a/c?sig=1", "file:///a%20b"};
 	static const char *const bad[] = {"", "a", "ftp://a/", "s3:/", "http://", "http:///x", "file://a",
 	        "file://host/a", "file:///a%2", "file:///a%00", "file:///a?b", "http://a b/", "http://a/#x",
-	        "http://a:99999/", "/etc", "http://u:p@"};
+	        "http://a/#symstore/", "file:///a#symstore#symstore", "#symstore", "http://a:99999/", "/etc",
+	        "http://u:p@"};
 	struct config none = {0};
 	struct error e;
 	for (unsigned i = 0; i < sizeof good / sizeof good[0]; i++)
@@ -495,7 +509,7 @@ static void file_objects(void **state)
 	char path[5000], link_to[5000];
 	sprintf(b.url, "file://%s", directory);
 	bucket_open(&b);
-	const char *const whole[] = {"plain", "gz1", "gz2", "xul.PDB", "a b+%41[x]:~,é&?#.so"};
+	const char *const whole[] = {"plain", "gz1", "gz2", "zs1", "xul.PDB", "a b+%41[x]:~,é&?#.so"};
 	for (unsigned i = 0; i < sizeof whole / sizeof whole[0]; i++) {
 		assert_int_equal(fetch(&b, whole[i], &r), BUCKET_OK);
 		assert_true(r.length_known && r.delivered);
@@ -644,6 +658,37 @@ static void file_cut_gzip(void **state)
 	bucket_close(&b);
 }
 
+/* A folder of the first two characters above the name, and nothing outside the source. */
+static void two_levels(void **state)
+{
+	(void)state;
+	static const char *const names[] = {"gz1", "é", "..up"};
+	char path[5000], place[5000];
+	struct bucket b = {0};
+	struct bucket_result r;
+	sprintf(path, "%s/levels", directory);
+	assert_int_equal(mkdir(path, 0755), 0);
+	for (unsigned i = 0; i < 3; i++) {
+		static const char *const folders[] = {"levels/gz", "levels/é", "."};
+		sprintf(path, "%s/%s", directory, folders[i]);
+		mkdir(path, 0755);
+		sprintf(path, "%s.sym", names[i]);
+		sprintf(place, "%s/%s", folders[i], names[i]);
+		put(place, path, text, text_len);
+	}
+	sprintf(b.url, "file://%s/levels#symstore", directory);
+	bucket_open(&b);
+	assert_int_equal(fetch(&b, "gz1", &r), BUCKET_OK);
+	assert_int_equal(fetch(&b, "é", &r), BUCKET_OK);
+	assert_int_equal(fetch(&b, "..up", &r), BUCKET_MISSING);
+	assert_int_equal(fetch(&b, "plain", &r), BUCKET_MISSING);
+	bucket_close(&b);
+	snprintf(b.url, sizeof b.url, "http://127.0.0.1:%d/levels#symstore", plain.port);
+	bucket_open(&b);
+	assert_int_equal(fetch(&b, "é", &r), BUCKET_OK);
+	bucket_close(&b);
+}
+
 /* Half a file that somebody writes to is no broken one. */
 static void file_that_is_being_written(void **state)
 {
@@ -675,7 +720,7 @@ static void http_objects(void **state)
 {
 	(void)state;
 	const struct server *servers[] = {&plain, &with_header};
-	const char *const names[] = {"plain", "gz1", "gz2", "xul.PDB", "a b+%41[x]:~,é&?#.so"};
+	const char *const names[] = {"plain", "gz1", "gz2", "zs1", "xul.PDB", "a b+%41[x]:~,é&?#.so"};
 	for (unsigned i = 0; i < 2; i++) {
 		struct bucket b = {0};
 		struct bucket_result r;
@@ -684,7 +729,7 @@ static void http_objects(void **state)
 			assert_int_equal(fetch(&b, names[k], &r), BUCKET_OK);
 			assert_int_equal(r.status, 200);
 			assert_true(r.length_known && r.delivered && r.wire_bytes > 0);
-			assert_int_equal(r.wire_bytes < text_len, names[k][0] == 'g');
+			assert_int_equal(r.wire_bytes < text_len, names[k][0] == 'g' || names[k][0] == 'z');
 		}
 		bucket_close(&b);
 	}
@@ -1318,6 +1363,7 @@ int main(void)
 	        cmocka_unit_test(heartbeat_of_a_directory_that_lets_nobody_in),
 	        cmocka_unit_test(file_directory_gone),
 	        cmocka_unit_test(file_cut_gzip),
+	        cmocka_unit_test(two_levels),
 	        cmocka_unit_test(file_that_is_being_written),
 	        cmocka_unit_test(http_objects),
 	        cmocka_unit_test(path_is_sent_encoded),

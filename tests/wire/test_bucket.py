@@ -4,6 +4,7 @@
 import gzip
 import json
 import os
+import subprocess
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -291,6 +292,71 @@ def test_gzip_in_gzip(one):
     module = [name, debug_id(name)]
     one.symbols.put(*module, gzip.compress(module_line(*module) + SAMPLE.encode()), compress=True)
     is_found(ask(one, module, offset=0x1014), module, 0x1014)
+
+
+def zstd(data, *options):
+    """As the real program packs it."""
+    return subprocess.run(["zstd", "-q", "-c", *options], input=data, stdout=subprocess.PIPE, check=True).stdout
+
+
+ZSTD = {
+    "plain": lambda text: zstd(text),
+    "slow": lambda text: zstd(text, "-19"),
+    "large window": lambda text: zstd(text, "--long=27"),
+    "ultra": lambda text: zstd(text, "--ultra", "-22"),
+    "frames": lambda text: b"".join(zstd(text[i : i + 97]) for i in range(0, len(text), 97)),
+    "in gzip": lambda text: gzip.compress(zstd(text)),
+    "of gzip": lambda text: zstd(gzip.compress(text)),
+}
+
+
+@pytest.mark.parametrize("kind", ZSTD)
+def test_zstd(one, kind):
+    module = fresh(one)
+    with open(one.symbols.path(*module), "rb") as plain:
+        text = plain.read()
+    one.symbols.put(*module, ZSTD[kind](text))
+    is_found(ask(one, module, offset=0x1014), module, 0x1014)
+
+
+@pytest.mark.parametrize("mode", ["ok", "chunked", "no-length"])
+def test_a_zstd_frame_tells_where_it_ends(one, mode):
+    module = fresh(one)
+    with open(one.symbols.path(*module), "rb") as plain:
+        packed = zstd(plain.read().rstrip(b"\n"))
+    one.symbols.put(*module, packed)
+    one.bucket.misbehave(module, mode)
+    is_found(ask(one, module), module)
+
+
+DAMAGED_ZSTD = {
+    "cut": lambda text: zstd(text)[:-3],
+    "junk behind": lambda text: zstd(text) + b"junk",
+    "changed": lambda text: zstd(text)[:-1] + b"?",
+    "huge window": lambda text: zstd(text, "--long=30"),
+    "in zstd in zstd": lambda text: zstd(zstd(zstd(text))),
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGED_ZSTD)
+def test_damaged_zstd_is_corrupt(one, kind):
+    module = fresh(one)
+    with open(one.symbols.path(*module), "rb") as plain:
+        text = plain.read()
+    one.symbols.put(*module, DAMAGED_ZSTD[kind](text))
+    is_missing(ask(one, module), module)
+    assert one.bucket.hits(module) == 1
+    is_missing(ask(one, module), module)
+    assert one.bucket.hits(module) == 1
+
+
+def test_a_source_in_the_layout_of_symstore(tmp_path):
+    name = "xul.pdb"
+    ident = debug_id(name)
+    Symbols(tmp_path / "xu").put(name, ident, zstd(module_line(name, ident) + SAMPLE.encode()))
+    with Stack(bucket=False, config={**QUICK, "source": f"file://{tmp_path}#symstore"}) as s:
+        is_found(ask(s, [name, ident]), [name, ident])
+        is_missing(ask(s, ["..a", ident]), ["..a", ident])
 
 
 def test_one_temporary_failure_fails_the_request(one):
