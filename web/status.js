@@ -24,7 +24,7 @@ async function look() {
 	try {
 		const answer = await fetch("../../__metrics__");
 		if (answer.status === 403)
-			throw new Error("This address is not on the server's allow list (symbolicated-http.conf)");
+			throw new Error("This address is not on the server's allow list (symbolicated-allow.conf)");
 		if (!answer.ok)
 			throw new Error(`The server answered ${answer.status}`);
 		samples.push({ at: performance.now(), ...read(await answer.text()) });

@@ -39,7 +39,7 @@ SITE = """
 """
 UPLOADS = ("/api/symbols-ranges", "/api/symbols-returnpads")
 # Nobody is on the allow list: loopback is a client as any other.
-NOBODY_ALLOWED = ("symbolicated-http.conf", r"127\.0\.0\.0/8 1;", "127.0.0.0/8 0;")
+NOBODY_ALLOWED = ("symbolicated-allow.conf", r"127\.0\.0\.0/8 1;", "127.0.0.0/8 0;")
 SLOW_RATE = ("symbolicated-http.conf", r"rate=50r/s", "rate=1r/m")
 SMALL_BURST = ("symbolicated-location.conf", r"burst=200", "burst=2")
 
@@ -402,7 +402,7 @@ def test_429(strict):
 
 
 def test_429_by_connections():
-    changes = [NOBODY_ALLOWED, ("symbolicated-location.conf", r"limit_conn symbolicated_connections 64", "limit_conn symbolicated_connections 1")]
+    changes = [NOBODY_ALLOWED, ("symbolicated-location.conf", r"limit_conn symbolicated_connections 16", "limit_conn symbolicated_connections 1")]
     with Front("connections", changes=changes) as front:
         held = front.client.connect()
         held.request("GET", "/symbolicate/v5", headers={"Do": "silence"})

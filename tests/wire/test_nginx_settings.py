@@ -16,6 +16,7 @@ BODIES = {
     "^~ /symbolicate/": "max_body",
     "^~ /api/symbols": "max_upload",
     "^~ /cache/": None,
+    "= /_symbolicated_small": None,
     "= /symbolicate": None,
     "= /cache": None,
     "= /__lbheartbeat__": None,

@@ -121,7 +121,7 @@ class Prometheus(Asked):
 
 # Of loopback, 127.0.0.1 alone has no limit; others get one request a minute, and two at once besides.
 ONLY_ONE_ALLOWED = [
-    ("symbolicated-http.conf", r"127\.0\.0\.0/8 1;", "127.0.0.1 1;"),
+    ("symbolicated-allow.conf", r"127\.0\.0\.0/8 1;", "127.0.0.1 1;"),
     ("symbolicated-http.conf", r"rate=50r/s", "rate=1r/m"),
     ("symbolicated-location.conf", r"burst=200", "burst=2"),
 ]
@@ -136,14 +136,13 @@ def status_of_limited(stack):
 
 @pytest.fixture(scope="module")
 def stack():
-    log = re.search(r"log_format symbolicated.*?;", read(ROOT, "nginx", "symbolicated-example.conf"), re.S).group(0)
     config = {"failure_ttl_min": "200ms", "failure_ttl_max": "200ms", "bucket_connect_timeout": "2s"}
     with Stack(config=config) as s:
         s.symbols.add("app", SAMPLE)
         s.node.nginx.stop()
         shutil.rmtree(s.node.nginx.directory)
         s.node.nginx = Nginx(
-            "nginx", s.directory, s.daemon.socket, http=log + "\n\taccess_log full.log symbolicated;", changes=ONLY_ONE_ALLOWED
+            "nginx", s.directory, s.daemon.socket, server=OWN_SERVER + "\n\t\taccess_log full.log symbolicated;", changes=ONLY_ONE_ALLOWED
         )
         s.node.nginx.start()
         yield s
