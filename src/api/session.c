@@ -70,7 +70,7 @@ void session_reply(struct session *s, const char *content_type, uint64_t size,
 	write(&w, arg);
 	if (w.size > x->config->max_reply) {
 		too_large(s);
-	} else if (!writer_make_block(&w, s->symbols.largest)) {
+	} else if (w.failed || !writer_make_block(&w, s->symbols.largest)) {
 		session_fail(s, ERR_NO_MEMORY, 1, "out of memory");
 	} else {
 		count_results(s);

@@ -32,13 +32,10 @@ struct text {
 	uint64_t count;
 	bool full; /* more frames than a request may have; otherwise out of memory */
 	bool json;
-	/* Used by the reply. Counting grows them to the size they need, so that writing needs no memory. If counting
-	 * ran out of memory, no more names are written, and the reply breaks off rather than differ from the announced
-	 * length. */
+	/* Used by the reply. Counting grows them to the size they need, so that writing needs no memory. */
 	struct buffer piece;
 	struct text_call *calls;
 	uint32_t call_cap;
-	bool failed;
 };
 
 /* Frame i; unless it is the first of a chunk, it follows the previous one. */
@@ -92,6 +89,8 @@ static enum err read_frames(struct text *t, struct error *e)
 		return ERR_OK;
 	case TEXT_TOO_MANY_MODULES:
 		return error_set(e, ERR_BAD_REQUEST, "more than %u modules", (unsigned)max_modules(s));
+	case TEXT_NO_MEMORY:
+		return no_memory(e);
 	case TEXT_STOPPED:
 		break;
 	}
@@ -168,8 +167,7 @@ static struct text_call call_of(const struct offmap_call *c)
 /* The calls of an answer, innermost first. false if out of memory. */
 static bool take_calls(struct text *t, const struct offmap_answer *a)
 {
-	t->failed = t->failed || !array_reserve(&t->calls, &t->call_cap, a->inline_count + 1, sizeof *t->calls);
-	if (t->failed)
+	if (!array_reserve(&t->calls, &t->call_cap, a->inline_count + 1, sizeof *t->calls))
 		return false;
 	for (uint32_t i = 0; i < a->inline_count; i++)
 		t->calls[i] = call_of(&a->inlines[i]);
@@ -177,14 +175,22 @@ static bool take_calls(struct text *t, const struct offmap_answer *a)
 	return true;
 }
 
+static void write_piece(struct writer *w, const struct text *t)
+{
+	w->failed = w->failed || t->piece.failed;
+	if (!w->failed)
+		write_bytes(w, t->piece.data, t->piece.len);
+}
+
 static void write_names(struct writer *w, struct text *t, enum text_style style, const struct offmap_answer *a)
 {
 	buffer_reset(&t->piece);
-	if (take_calls(t, a))
+	if (take_calls(t, a)) {
 		text_write_names(&t->piece, style, t->calls, a->inline_count + (size_t)1);
-	t->failed = t->failed || t->piece.failed;
-	if (!t->failed)
-		write_bytes(w, t->piece.data, t->piece.len);
+		write_piece(w, t);
+	} else {
+		w->failed = true;
+	}
 }
 
 static void write_text(struct writer *w, void *arg)
@@ -214,9 +220,8 @@ static void write_text(struct writer *w, void *arg)
 static void write_json_string(struct writer *w, struct text *t, struct str s)
 {
 	buffer_reset(&t->piece);
-	t->failed = !buffer_append_json(&t->piece, s) || t->failed;
-	if (!t->failed)
-		write_bytes(w, t->piece.data, t->piece.len);
+	buffer_append_json(&t->piece, s);
+	write_piece(w, t);
 }
 
 static void write_frame(struct writer *w, struct text *t, const struct text_frame *f, const struct session_reason *why,

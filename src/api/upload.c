@@ -36,12 +36,11 @@ static void make_uuid(char out[UUID_SIZE], const struct exchange *x)
 
 static void refuse(struct exchange *x, const struct error *e)
 {
-	char uuid[UUID_SIZE], code[16], extra[64] = "";
+	char uuid[UUID_SIZE], code[16], extra[64];
 	int status = error_http_status(e->code);
 	make_uuid(uuid, x);
 	snprintf(code, sizeof code, "%d", status);
-	if (status == 503)
-		snprintf(extra, sizeof extra, "Retry-After: %d\r\n", RETRY_AFTER);
+	exchange_error_headers(extra, e->code, RETRY_AFTER);
 	metric_add(status < 500 ? M_UPLOADS_REFUSED : M_UPLOADS_FAILED, 1);
 	log_event(
 	        LOG_LEVEL_WARNING, "upload refused", "%s, uuid %s, request %s: %s", code, uuid, x->request_id, e->text);

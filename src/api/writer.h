@@ -12,7 +12,7 @@ struct writer {
 	struct exchange *exchange;
 	uint8_t *block, *at, *end;
 	uint64_t size; /* counted */
-	bool failed;   /* the client is gone */
+	bool failed;   /* out of memory, or the client is gone: nothing more is sent */
 };
 
 /* Allocates a block for a reply of w->size bytes, in which a piece of `largest` bytes is never split. A small reply is

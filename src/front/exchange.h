@@ -64,7 +64,9 @@ void exchange_reply_end(struct exchange *x);
 void exchange_reply_text(struct exchange *x, int status, const char *content_type, const char *extra, struct str body);
 /* {"error":…,"title":…,"status":…}; 503 carries Retry-After: retry_after seconds (at least 1). */
 void exchange_reply_error(struct exchange *x, const struct error *e, unsigned retry_after);
-/* The same with the caller's own header lines instead. */
+/* The header lines that an error's status brings with it, for a reply of the caller's own. */
+void exchange_error_headers(char extra[64], enum err code, unsigned retry_after);
+/* As exchange_reply_error, with the caller's own header lines instead. */
 void exchange_reply_refusal(struct exchange *x, const struct error *e, const char *extra);
 
 /* Frees the thread before the reply is known. Whoever holds x calls exchange_resume later, once, from any thread; fn

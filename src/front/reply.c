@@ -318,13 +318,19 @@ void exchange_reply_refusal(struct exchange *x, const struct error *e, const cha
 	buffer_release(&body);
 }
 
+void exchange_error_headers(char extra[64], enum err code, unsigned retry_after)
+{
+	int status = error_http_status(code);
+	*extra = 0;
+	if (status == 503)
+		snprintf(extra, 64, "Retry-After: %u\r\n", retry_after ? retry_after : 1);
+	else if (status == 401)
+		snprintf(extra, 64, "WWW-Authenticate: APIKey\r\n");
+}
+
 void exchange_reply_error(struct exchange *x, const struct error *e, unsigned retry_after)
 {
-	char extra[64] = "";
-	int status = error_http_status(e->code);
-	if (status == 503)
-		snprintf(extra, sizeof extra, "Retry-After: %u\r\n", retry_after ? retry_after : 1);
-	else if (status == 401)
-		snprintf(extra, sizeof extra, "WWW-Authenticate: APIKey\r\n");
+	char extra[64];
+	exchange_error_headers(extra, e->code, retry_after);
 	exchange_reply_refusal(x, e, extra);
 }

@@ -213,7 +213,7 @@ static enum err read_lines(struct filter *f, bool last, struct error *e)
 		enum err err = ERR_OK;
 		if (result == TEXT_STOPPED)
 			return no_memory(e);
-		if (result == TEXT_TOO_MANY_MODULES) {
+		if (result == TEXT_TOO_MANY_MODULES || result == TEXT_NO_MEMORY) {
 			err = end_batch(f, e);
 			text_reader_forget(f->reader);
 			filter_names_forget(f->names);

@@ -238,6 +238,11 @@ bool text_modules_crowded(const struct text_modules *t)
 	return t->count > t->max / 2 || t->known_count > t->max / 2 || t->arena.used > MEMORY_MAX / 2;
 }
 
+bool text_modules_full(const struct text_modules *t)
+{
+	return t->count == t->max || t->known_count == t->max || t->arena.used > MEMORY_MAX - 4 * TEXT_NAME_MAX;
+}
+
 /* ---- modules ---- */
 
 /* Its index; NONE if it is not there, and *key is where it would be. */

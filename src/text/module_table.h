@@ -43,6 +43,8 @@ int32_t text_modules_find(struct text_modules *t, struct str path, struct str id
 const struct text_module *text_modules_at(const struct text_modules *t, uint32_t index);
 /* Whether half of the room is used. */
 bool text_modules_crowded(const struct text_modules *t);
+/* Whether all of it is used: otherwise what found no room found no memory. */
+bool text_modules_full(const struct text_modules *t);
 
 /* The part after the last slash, backslash or, in an archive, exclamation mark. */
 struct str text_base_name(struct str path);

@@ -66,7 +66,7 @@ bool text_found(struct text_reader *r, struct text_frame *f, struct str path, st
 	if (path.len) {
 		f->module = text_modules_find(&r->modules, path, id, kind);
 		if (f->module < 0) {
-			r->result = TEXT_TOO_MANY_MODULES;
+			r->result = text_modules_full(&r->modules) ? TEXT_TOO_MANY_MODULES : TEXT_NO_MEMORY;
 			return true;
 		}
 	}
@@ -86,7 +86,7 @@ void text_edit_one(
 bool text_told(struct text_reader *r, struct str path, struct str symbols, struct str id, enum text_id kind)
 {
 	if (!r->result && !text_modules_know(&r->modules, path, symbols, id, kind, false))
-		r->result = TEXT_TOO_MANY_MODULES;
+		r->result = text_modules_full(&r->modules) ? TEXT_TOO_MANY_MODULES : TEXT_NO_MEMORY;
 	return true;
 }
 

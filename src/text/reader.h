@@ -81,8 +81,9 @@ bool text_reader_know(struct text_reader *r, struct str name, struct str id);
 
 enum text_result {
 	TEXT_OK,
-	TEXT_STOPPED,          /* frame returned false */
-	TEXT_TOO_MANY_MODULES, /* or no memory for them */
+	TEXT_STOPPED, /* frame returned false */
+	TEXT_TOO_MANY_MODULES,
+	TEXT_NO_MEMORY,
 };
 
 /* Reads whole lines of text, which begins where the previous text ended. *used: the bytes of these lines. The rest

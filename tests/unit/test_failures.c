@@ -183,6 +183,27 @@ static void test_forget_all_spellings(void **state)
 	failures_free(f);
 }
 
+/* A text of any length leaves what stands behind it alone, and ends. */
+static void test_a_reason_ends_in_its_room(void **state)
+{
+	struct {
+		char why[FAILURE_WHY_SIZE], next[8];
+	} room;
+	char text[2 * FAILURE_WHY_SIZE];
+	(void)state;
+	memset(text, 'x', sizeof text - 1);
+	text[sizeof text - 1] = 0;
+	for (size_t len = FAILURE_WHY_SIZE - 2; len < FAILURE_WHY_SIZE + 3; len++) {
+		memset(&room, '!', sizeof room);
+		failure_why(room.why, text + sizeof text - 1 - len);
+		assert_int_equal(
+		        strnlen(room.why, sizeof room.why), len < FAILURE_WHY_SIZE ? len : FAILURE_WHY_SIZE - 1);
+		assert_memory_equal(room.next, "!!!!!!!!", sizeof room.next);
+	}
+	failure_why(room.why, "a\tb\x7f\xc3");
+	assert_string_equal(room.why, "a?b??");
+}
+
 static void *fail_and_ask(void *arg)
 {
 	struct failures *f = arg;
@@ -229,6 +250,7 @@ int main(void)
 	        TEST(test_failure_seconds_are_rounded_up),
 	        TEST(test_failures_are_bounded),
 	        TEST(test_forget_all_spellings),
+	        TEST(test_a_reason_ends_in_its_room),
 	        TEST(test_failures_from_threads),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -227,8 +227,7 @@ def test_deep_nesting(stack, opening, closing, closed):
     deep = opening * 200_000 + "1" + (closing * 200_000 if closed else "")
     for body in (deep, '{"memoryMap": [], "x": %s, "stacks": []}' % deep, '{"memoryMap": [], "stacks": %s}' % deep):
         reply = stack.client.post("/symbolicate/v5", body)
-        assert reply.status in (200, 400), reply
-        reply.json()
+        reply.error(400)
     still_works(stack)
 
 

@@ -154,6 +154,19 @@ def ask_v4(stack, modules):
     return reply
 
 
+def ask_text(stack, modules):
+    """The frames of a report whose table of modules tells the ids."""
+    lines = [f"MODULE Linux x86_64 {ident} {name}" for name, ident in modules]
+    lines += [f"    #{i} 0x1 ({name}+{offset:#x})" for i, (offset, (name, _)) in enumerate((o, m) for m in modules for o in SAMPLE_FRAMES)]
+    reply = stack.client.post("/symbolicate/text", "\n".join(lines), Accept="application/json")
+    if reply.status == 200:
+        frames = reply.json()["frames"]
+        assert len(frames) == len(modules) * len(SAMPLE_FRAMES)
+        assert all(("function" in frame) != ("reason" in frame) for frame in frames), frames
+        assert any("function" in frame for frame in frames), frames
+    return reply
+
+
 def ask_gzip(stack, modules):
     """Compressed both ways; without memory for that the reply is plain."""
     packed = gzip.compress(json.dumps({"jobs": [body(modules)] * 8}).encode())
@@ -207,7 +220,7 @@ def ask_v5(stack, modules):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("request_", [ask_v5, ask_v4, ask_gzip, ask_debug, upload, ask_by_build_id], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("request_", [ask_v5, ask_v4, ask_text, ask_gzip, ask_debug, upload, ask_by_build_id], ids=lambda f: f.__name__)
 def test_each_allocation_fails(stack, failing, request_):
     """The first of a request, the second, and so on until the request needs no more: each time a module that nobody has
     asked for yet, and a known one."""

@@ -546,7 +546,7 @@ def test_preflight_does_not_echo_line_ends(client):
         "/symbolicate/v5",
         headers={"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "x\t,<script>"},
     )
-    assert reply.status in (200, 400) and "\n" not in reply.headers.get("Access-Control-Allow-Headers", "")
+    assert reply.status == 200 and "Access-Control-Allow-Headers" not in reply.headers
 
 
 # The debug block
