@@ -55,6 +55,9 @@ static enum err add_frame(struct buffer *out, const struct question *q, size_t n
 	buffer_printf(out, "%s{\"frame\":%zu,\"module\":", number ? "," : "", number);
 	buffer_append_json(out, str_from(base_name(q->modules[f->module])));
 	buffer_append(out, ",", 1);
+	enum reason why = q->reasons && maps[f->module] ? offmap_reason(maps[f->module], f->address, &a) : REASON_NONE;
+	if (why)
+		buffer_printf(out, "\"reason\":\"%s\",", reason_row(why)->word);
 	size_t size = (size_t)v5_tail_size(f->address, &a);
 	if (!buffer_reserve(out, size))
 		return ERR_NO_MEMORY;

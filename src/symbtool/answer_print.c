@@ -39,7 +39,10 @@ static void print_frame(const json_t *frame)
 	int indent = print_visible(stdout, text_of(frame, "module")) + printf("+");
 	indent += print_visible(stdout, text_of(frame, "module_offset")) + printf("  ");
 	if (!json_object_get(frame, "function")) {
-		puts("??");
+		const char *reason = text_of(frame, "reason");
+		fputs(*reason ? "??  " : "??", stdout);
+		print_visible(stdout, reason);
+		putchar('\n');
 		return;
 	}
 	for (size_t i = 0; i < json_array_size(inlines); i++) {

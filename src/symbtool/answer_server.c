@@ -17,6 +17,9 @@
 #include "symbtool/answer.h"
 #include "symbtool/cli.h"
 
+#define JSON_HEADER "Content-Type: application/json\n"
+#define DEBUG_HEADERS JSON_HEADER "Debug: true\n"
+
 /* ---- modules ---- */
 
 /* How a module is asked for. */
@@ -226,7 +229,7 @@ enum err answer_server(const struct question *q, struct server_modules *modules,
 		buffer_reset(reply);
 		err = write_request(&body, q, modules, e);
 		if (!err)
-			err = send_v5(s, "Content-Type: application/json\n", &body, reply, e);
+			err = send_v5(s, q->reasons ? DEBUG_HEADERS : JSON_HEADER, &body, reply, e);
 		if (!err && has_untried(modules))
 			err = decide(modules, reply, &again, e);
 	}
@@ -287,7 +290,7 @@ enum err answer_missing(struct server *s, const struct buffer *reply, json_t *to
 	const json_t *result = json_array_get(json_object_get(root, "results"), 0);
 	if (write_why(&body, json_object_get(result, "found_modules"), told)) {
 		*lacking = true;
-		err = send_v5(s, "Content-Type: application/json\nDebug: true\n", &body, &why, e);
+		err = send_v5(s, DEBUG_HEADERS, &body, &why, e);
 		json_t *reasons = err ? NULL : json_loadb((const char *)why.data, why.len, JSON_ALLOW_NUL, NULL);
 		result = json_array_get(json_object_get(reasons, "results"), 0);
 		complain_of(json_object_get(result, "found_modules"),

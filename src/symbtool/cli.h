@@ -42,14 +42,14 @@ struct option_row {
 	{                                                                                           \
 		"--insecure", OPTION_FLAG, &(server).insecure, 0, 0, "trust any certificate"        \
 	}
-#define DEBUG_FILE_ROWS(extract, debuginfod)                                            \
-	{"--debug-file FILE", OPTION_TEXT, &(extract).debug_file, 0, 0,                 \
-	        "the file with the debug information, for a single executable"},        \
-	        {"--debug-dir DIR", OPTION_TEXT, &(extract).debug_dir, 0, 0,            \
-	                "where to look for such files (/usr/lib/debug)"},               \
-	{                                                                               \
-		"--debuginfod URLS", OPTION_TEXT, &(debuginfod), 0, 0,                  \
-		        "servers to ask for files that are not there (DEBUGINFOD_URLS)" \
+#define DEBUG_FILE_ROWS(extract, debuginfod)                                                    \
+	{"--debug-file FILE", OPTION_TEXT, &(extract).debug_file, 0, 0,                         \
+	        "the file with the debug information, for a single executable"},                \
+	        {"--debug-dir DIR", OPTION_TEXT, &(extract).debug_dir, 0, 0,                    \
+	                "where to look for such files, by name and build id (/usr/lib/debug)"}, \
+	{                                                                                       \
+		"--debuginfod URLS", OPTION_TEXT, &(debuginfod), 0, 0,                          \
+		        "servers to ask for files that are not there (DEBUGINFOD_URLS)"         \
 	}
 
 /* Values of an option; the caller frees items. Texts point into argv. */

@@ -12,6 +12,7 @@
 #include "extract/elf_file.h"
 #include "extract/ids.h"
 #include "symbtool/cli.h"
+#include "symbtool/debug_dir.h"
 #include "symbtool/local_map.h"
 
 enum {
@@ -112,6 +113,25 @@ static bool copy_path(char path[PATH_MAX], struct str from)
 	return true;
 }
 
+/* A library without a path, where the dynamic loader would look. */
+static enum local_why find_library(char path[PATH_MAX], struct str name, struct str build_id)
+{
+	static const char *const dirs =
+	        "/usr/local/lib:/lib/x86_64-linux-gnu:/usr/lib/x86_64-linux-gnu:"
+	        "/lib/aarch64-linux-gnu:/usr/lib/aarch64-linux-gnu:/lib64:/usr/lib64:/lib:/usr/lib";
+	const char *own = getenv("LD_LIBRARY_PATH");
+	struct str lists[] = {str_from(own ? own : ""), str_from(dirs)};
+	bool library = name.len > 3 && memmem(name.data, name.len, ".so", 3) && !memchr(name.data, '/', name.len);
+	enum local_why why = LOCAL_NOWHERE;
+	for (unsigned i = 0; i < 2 && library && why == LOCAL_NOWHERE; i++)
+		while (lists[i].len && why == LOCAL_NOWHERE) {
+			struct str dir = str_cut(&lists[i], ':');
+			int n = snprintf(path, PATH_MAX, "%.*s/%.*s", STR_FMT(dir), STR_FMT(name));
+			why = dir.len && n < PATH_MAX ? check_elf(path, build_id) : LOCAL_NOWHERE;
+		}
+	return why;
+}
+
 enum local_why local_symbols_find(const struct local_symbols *s, const struct text_module *m, char path[PATH_MAX])
 {
 	const char *named = named_file(s, m->path), *dir = s->extract->debug_dir;
@@ -120,11 +140,16 @@ enum local_why local_symbols_find(const struct local_symbols *s, const struct te
 		return check_elf(path, m->build_id) == LOCAL_OTHER_BUILD ? LOCAL_OTHER_BUILD : LOCAL_FOUND;
 	if (copy_path(path, m->path))
 		why = check_elf(path, m->build_id);
+	if (why == LOCAL_NOWHERE)
+		why = find_library(path, m->path, m->build_id);
 	if (why == LOCAL_FOUND || m->build_id.len < 3 || m->build_id.len > BUILD_ID_HEX)
 		return why;
 	int n = snprintf(path, PATH_MAX, "%s/.build-id/%.2s/%.*s.debug", dir ? dir : "/usr/lib/debug", m->build_id.data,
 	        (int)m->build_id.len - 2, m->build_id.data + 2);
-	return n < PATH_MAX && check_elf(path, m->build_id) == LOCAL_FOUND ? LOCAL_FOUND : why;
+	struct build_id id;
+	if (n < PATH_MAX && check_elf(path, m->build_id) == LOCAL_FOUND)
+		return LOCAL_FOUND;
+	return build_id_parse(&id, m->build_id) && debug_dir_find(id.bytes, id.len, path) ? LOCAL_FOUND : why;
 }
 
 /* ---- what is in it ---- */

@@ -21,7 +21,8 @@ struct local_symbols *local_symbols_new(
         const struct extract_options *extract, const char *const *files, size_t file_count);
 void local_symbols_free(struct local_symbols *s);
 
-/* The path of a module's file. A path from the text must be an ELF file, and the build that the text names. */
+/* The path of a module's file. A path from the text must be an ELF file, and the build that the text names. A library
+ * without a path is looked for where the dynamic loader does. */
 enum local_why local_symbols_find(const struct local_symbols *s, const struct text_module *m, char path[PATH_MAX]);
 
 /* A file's map, valid until local_symbols_settle. NULL if it has none: *why says the reason, which has been reported.

@@ -45,7 +45,7 @@ static size_t stack_start(const struct question *q)
 	return q->stack_count ? q->ends[q->stack_count - 1] : 0;
 }
 
-static enum err add_frame(struct question *q, uint32_t module, uint64_t address, struct error *e)
+static enum err add_frame(struct question *q, uint32_t module, uint64_t address, uint64_t as_hex, struct error *e)
 {
 	if (q->count == QUESTION_FRAMES)
 		return error_set(e, ERR_TOO_LARGE, "more than %d addresses", QUESTION_FRAMES);
@@ -53,7 +53,7 @@ static enum err add_frame(struct question *q, uint32_t module, uint64_t address,
 		return no_memory(e);
 	if (q->return_addresses && q->count > stack_start(q) && address > 0)
 		address--;
-	q->frames[q->count++] = (struct question_frame){module, address};
+	q->frames[q->count++] = (struct question_frame){module, address, as_hex};
 	return ERR_OK;
 }
 
@@ -76,7 +76,11 @@ enum err question_frame(struct question *q, const char *text, struct error *e)
 	} else if (!q->module_count) {
 		return error_set(e, ERR_BAD_REQUEST, "%.100s: no module", text);
 	}
-	return add_frame(q, module, address, e);
+	uint64_t as_hex = 0;
+	const char *digits = plus ? plus + 1 : text;
+	if (!q->hex && strspn(digits, "0123456789") == strlen(digits) && strlen(digits) < 17)
+		as_hex = strtoull(digits, NULL, 16);
+	return add_frame(q, module, address, as_hex != address ? as_hex : 0, e);
 }
 
 enum err question_end_stack(struct question *q, struct error *e)
@@ -99,6 +103,23 @@ enum err question_line(struct question *q, char *line, struct error *e)
 	if (err)
 		q->count = count;
 	return err ? err : question_end_stack(q, e);
+}
+
+size_t question_read_as_hex(
+        struct question *q, bool (*wanted)(const void *arg, size_t frame), const void *arg, size_t max)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < q->count && kept < max; i++)
+		if (q->frames[i].as_hex && wanted(arg, i)) {
+			q->frames[kept] = q->frames[i];
+			q->frames[kept].address = q->frames[i].as_hex;
+			q->frames[kept++].as_hex = 0;
+		}
+	if (kept)
+		q->ends[0] = kept;
+	q->count = kept;
+	q->stack_count = kept != 0;
+	return kept;
 }
 
 void question_reset(struct question *q)

@@ -15,6 +15,7 @@ enum { QUESTION_FRAMES = 1000000, QUESTION_MODULES = 10000 }; /* at most, as a s
 struct question_frame {
 	uint32_t module;
 	uint64_t address;
+	uint64_t as_hex; /* what its digits mean in hex, if they were read as decimal and mean something else; or 0 */
 };
 
 struct question {
@@ -29,6 +30,7 @@ struct question {
 	size_t stack_count;
 	uint32_t stack_cap;
 	bool hex;              /* addresses without 0x are hex */
+	bool reasons;          /* answers say why a frame has no name */
 	bool return_addresses; /* look up all frames of a stack except the first one byte before */
 };
 
@@ -42,6 +44,9 @@ enum err question_frame(struct question *q, const char *text, struct error *e);
 enum err question_end_stack(struct question *q, struct error *e);
 /* Adds a stack, whose frames are separated by blanks. A line with a malformed frame adds nothing. */
 enum err question_line(struct question *q, char *line, struct error *e);
+/* Keeps only the frames whose digits may have been meant as hex, at most max, read so. Returns how many. */
+size_t question_read_as_hex(
+        struct question *q, bool (*wanted)(const void *arg, size_t frame), const void *arg, size_t max);
 /* Forgets the frames; modules keep their numbers. */
 void question_reset(struct question *q);
 

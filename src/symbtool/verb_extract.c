@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/write_all.h"
 #include "symbtool/cut.h"
+#include "symbtool/debug_dir.h"
 #include "symbtool/debuginfod.h"
 #include "symbtool/verbs.h"
 #include "symbtool/visible.h"
@@ -157,6 +158,7 @@ static int run_extract(const struct verb *v, int argc, char **argv)
 	x.cut.extract.threads = (unsigned)x.threads;
 	debuginfod_use(x.debuginfod);
 	debuginfod_serve(&x.cut.extract);
+	debug_dir_serve(&x.cut.extract);
 	code = EXIT_DONE;
 	for (size_t i = 0; i < operands.count; i++) {
 		if (extract_one(&x, operands.items[i], &e)) {

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "extract/ids.h"
 #include "symbtool/api_key.h"
+#include "symbtool/debug_dir.h"
 #include "symbtool/debuginfod.h"
 #include "symbtool/executables.h"
 #include "symbtool/upload_parts.h"
@@ -141,6 +142,7 @@ static enum err prepare(struct push *p, char **header, struct error *e)
 	p->cut.extract.threads = (unsigned)p->threads;
 	debuginfod_use(p->debuginfod);
 	debuginfod_serve(&p->cut.extract);
+	debug_dir_serve(&p->cut.extract);
 	return err;
 }
 

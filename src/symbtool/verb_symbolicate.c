@@ -13,6 +13,7 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "symbtool/answer.h"
+#include "symbtool/debug_dir.h"
 #include "symbtool/debuginfod.h"
 #include "symbtool/filter.h"
 #include "symbtool/lines.h"
@@ -39,7 +40,10 @@ static const char usage[] =
         "\n"
         "The exit code is 1 if a module was not found, or a line of standard input was malformed.\n";
 
-enum { BATCH = 8192 }; /* frames answered at a time */
+enum {
+	BATCH = 8192,   /* frames answered at a time */
+	HEX_TRIED = 64, /* addresses of a batch that are tried as hex when they say nothing as decimal */
+};
 
 struct symbolicate {
 	struct question q;
@@ -58,6 +62,7 @@ struct symbolicate {
 	struct answer_tally tally;
 	json_t *told; /* modules that were reported */
 	bool asked, bad_line, lacking;
+	bool warned; /* of decimal addresses */
 	bool failed; /* answering failed, not reading the question */
 };
 
@@ -88,6 +93,55 @@ static enum err print_reply(struct symbolicate *s, struct error *e)
 	return ERR_OK;
 }
 
+static enum err answer(struct symbolicate *s, struct error *e)
+{
+	buffer_reset(&s->reply);
+	return s->server.url ? answer_server(&s->q, &s->server_modules, &s->server, &s->reply, e)
+	                     : answer_from_files(s, e);
+}
+
+/* The frames of the reply, of all stacks. The caller releases it; NULL if out of memory. */
+static json_t *frames_of(const struct symbolicate *s)
+{
+	json_t *root = json_loadb((const char *)s->reply.data, s->reply.len, JSON_ALLOW_NUL, NULL), *out = json_array();
+	const json_t *stacks = json_object_get(json_array_get(json_object_get(root, "results"), 0), "stacks");
+	for (size_t i = 0; i < json_array_size(stacks); i++)
+		json_array_extend(out, json_array_get(stacks, i));
+	json_decref(root);
+	return out;
+}
+
+static bool is_unnamed(const void *frames, size_t frame)
+{
+	return !json_object_get(json_array_get(frames, frame), "function");
+}
+
+/* Addresses without 0x that say nothing, and would as hex. Forgets the question. */
+static enum err warn_of_decimal(struct symbolicate *s, struct error *e)
+{
+	json_t *frames = frames_of(s);
+	enum err err = ERR_OK;
+	if (question_read_as_hex(&s->q, is_unnamed, frames, HEX_TRIED)) {
+		err = answer(s, e);
+		json_decref(frames);
+		frames = err ? NULL : frames_of(s);
+	}
+	for (size_t i = 0; i < s->q.count && !err && !s->warned; i++) {
+		const json_t *frame = json_array_get(frames, i);
+		const char *function = json_string_value(json_object_get(frame, "function"));
+		if (!function)
+			continue;
+		complain("",
+		        "addresses without 0x are read as decimal, and %" PRIx64 " has no name; 0x%" PRIx64
+		        " is in %.100s: write 0x, or give --hex",
+		        s->q.frames[i].address, s->q.frames[i].address, function);
+		s->warned = true;
+	}
+	json_decref(frames);
+	question_reset(&s->q);
+	return err;
+}
+
 /* Answers what was asked so far. */
 static enum err answer_stacks(struct symbolicate *s, struct error *e)
 {
@@ -95,14 +149,15 @@ static enum err answer_stacks(struct symbolicate *s, struct error *e)
 	if (err || !s->q.count)
 		return err;
 	s->asked = true;
-	buffer_reset(&s->reply);
-	err = s->server.url ? answer_server(&s->q, &s->server_modules, &s->server, &s->reply, e)
-	                    : answer_from_files(s, e);
+	s->q.reasons = !s->json;
+	err = answer(s, e);
 	if (!err)
 		err = print_reply(s, e);
 	fflush(stdout);
 	if (!err && s->server.url)
 		err = answer_missing(&s->server, &s->reply, s->told, &s->lacking, e);
+	if (!err && !s->warned)
+		err = warn_of_decimal(s, e);
 	question_reset(&s->q);
 	s->failed = err;
 	return err;
@@ -229,6 +284,7 @@ static int run_with(const struct verb *v, struct symbolicate *s, int argc, char 
 		return code;
 	debuginfod_use(s->debuginfod);
 	debuginfod_serve(&s->extract);
+	debug_dir_serve(&s->extract);
 	if (s->filter)
 		return run_filter(v, s, &operands);
 	if (s->modules.count)

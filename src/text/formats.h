@@ -28,12 +28,13 @@ struct text_reader {
 	void *arg;
 	enum text_result result;
 	/* the line */
-	uint64_t line;       /* its number */
-	uint64_t at;         /* where it begins in the whole text */
-	const char *start;   /* the same in memory */
-	unsigned frames;     /* found in it */
-	bool skips;          /* it is longer than TEXT_LINE_MAX, and the rest is still to come */
-	unsigned perf_depth; /* frames of the sample so far */
+	uint64_t line;          /* its number */
+	uint64_t at;            /* where it begins in the whole text */
+	const char *start;      /* the same in memory */
+	unsigned frames;        /* found in it */
+	bool skips;             /* it is longer than TEXT_LINE_MAX, and the rest is still to come */
+	unsigned perf_depth;    /* frames of the sample so far */
+	unsigned hotspot_depth; /* frames of Java's stack so far, with this line's */
 	struct {
 		int32_t module;
 		uint64_t base;

@@ -115,10 +115,17 @@ static bool may_say_something(struct rest line)
 	                    *line.at == 'I');
 }
 
+/* Java's hs_err: "C  [libjn.so+0x112c]  name+0x1c", "j  J.go()V+1", "v  ~StubRoutines::call_stub". */
+static bool is_hotspot(struct rest line)
+{
+	return line.end - line.at > 2 && memchr("CVvJjA", *line.at, 6) && line.at[1] == ' ';
+}
+
 static void read_line(struct text_reader *r, struct rest line)
 {
 	unsigned perf_depth = r->perf_depth;
 	r->frames = 0;
+	r->hotspot_depth = is_hotspot(line) ? r->hotspot_depth + 1 : 0;
 	if (line.end > line.at && line.end[-1] == '\r')
 		line.end--;
 	for (size_t i = 0; may_say_something(line) && i < sizeof formats / sizeof *formats; i++)

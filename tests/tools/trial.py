@@ -13,7 +13,7 @@ SETTINGS = "/etc/symbolicated/symbolicated.conf"
 # README: sudo is not needed for root.
 PREAMBLE = 'set -e\nsudo() { "$@"; }\nexport DEBIAN_FRONTEND=noninteractive\n'
 APT = "apt-get install -q -y --no-install-recommends"
-SAMPLE = '{"memoryMap":[["libc.so.6","EC61AC938E5A39B16F9FBD350E3169A50"]],"stacks":[[[0,277722]]]}'
+SAMPLE = '{"memoryMap":[["libc.so.6","5AB31EC08E5A39B16F9FBD350E3169A50"]],"stacks":[[[0,277722]]]}'
 BOUND = 60  # seconds until something must have happened
 
 

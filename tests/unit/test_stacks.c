@@ -301,10 +301,44 @@ static void test_anything(void **state)
 	        "libbar+0x3\n",
 	        "1 app app/0123456789ABCDEF0123456789ABCDEF1 0x1f image []\n"
 	        "1 libfoo.so.1 libfoo.so.1/ 0x20 image []\n"
-	        "2 libc-2.31.so libc-2.31.so/ 0x29d90 image []\n"
+	        "2 libc-2.31.so libc-2.31.so/ 0x29d8f image []\n"
 	        "3 C:\\Program\\app.exe app.exe/ 0x10 image []\n"
 	        "3 app app/0123456789ABCDEF0123456789ABCDEF1 0x2 image []\n"
 	        "5 libbar libbar/000102030405060708090A0B0C0D0E0F0 0x3 image []\n");
+}
+
+/* All frames of a stack but the first have return addresses. */
+static void test_return_addresses_of_offsets(void **state)
+{
+	(void)state;
+	expect("# C  [libjn.so+0x10fc]\n"
+	       "Native frames: (J=compiled Java code, j=interpreted, Vv=VM code, C=native code)\n"
+	       "C  [libjn.so+0x10fc]\n"
+	       "C  [libjn.so+0x1118]  Java_J_die+0xb\n"
+	       "j  J.die(I)I+0\n"
+	       "v  ~StubRoutines::call_stub\n"
+	       "V  [libjvm.so+0x8282d2]  JavaCalls::call_helper(JavaValue*)+0x302\n"
+	       "\n"
+	       "C  [libjn.so+0x10fc]\n",
+	        "1 libjn.so libjn.so/ 0x10fc image []\n"
+	        "3 libjn.so libjn.so/ 0x10fc image []\n"
+	        "4 libjn.so libjn.so/ 0x1117 image []\n"
+	        "7 libjvm.so libjvm.so/ 0x8282d1 image []\n"
+	        "9 libjn.so libjn.so/ 0x10fc image []\n");
+	expect(" 0  a.so + 0x10\n    rip = 0x1\n 1  a.so + 0x20\n 1 a.so + 0x30\n11  a.so + 0x40 b.so + 0x50\n",
+	        "1 a.so a.so/ 0x10 image []\n"
+	        "3 a.so a.so/ 0x1f image []\n"
+	        "4 a.so a.so/ 0x30 image []\n"
+	        "5 a.so a.so/ 0x3f image []\n"
+	        "5 b.so b.so/ 0x50 image []\n");
+	expect("00 000000c8`2a0ff5c8 00007ff7`12341234 a.dll+0x10\n"
+	       "01 000000c8`2a0ff5d0 00007ff7`12341240 a.dll+0x20\n"
+	       "0a 0012f6c8 00401136 a.dll+0x30\n"
+	       "01 12 13 a.dll+0x40\n",
+	        "1 a.dll a.dll/ 0x10 image []\n"
+	        "2 a.dll a.dll/ 0x1f image []\n"
+	        "3 a.dll a.dll/ 0x2f image []\n"
+	        "4 a.dll a.dll/ 0x40 image []\n");
 }
 
 static void test_gdb(void **state)
@@ -558,6 +592,7 @@ int main(void)
 	        cmocka_unit_test(test_minidump_pipes),
 	        cmocka_unit_test(test_minidump_json),
 	        cmocka_unit_test(test_anything),
+	        cmocka_unit_test(test_return_addresses_of_offsets),
 	        cmocka_unit_test(test_gdb),
 	        cmocka_unit_test(test_what_is_no_frame),
 	        cmocka_unit_test(test_ids_that_change),

@@ -482,6 +482,55 @@ def test_debug_files_by_build_id(tmp_path, program):
     expect_places(out, SOURCE, ("main", "main"))
 
 
+def test_an_unstripped_copy_anywhere_below_debug_dir(tmp_path):
+    """Of the same build id, under any name; the stripped file is where the text says, or gone. Without the copy the reason is said."""
+    program = compile_c(str(tmp_path), "shipped", LEAK, "-Wl,--build-id=sha1")
+    _, after = call_in(program, "main", "lose")
+    ident = build_id(program)
+    (tmp_path / "kept" / "of" / "may").mkdir(parents=True)
+    shutil.copy(program, tmp_path / "kept" / "of" / "may" / "a-name")
+    (tmp_path / "kept" / "noise").write_bytes(b"no ELF")
+    subprocess.run(["strip", program], check=True)
+    text = f"    #1 0x1  ({program}+{after - 1:#x}) (BuildId: {ident})\n"
+    done = run_filter(text)
+    assert done.stdout.decode() == text and "no name: 1 stripped (shipped)\n" in done.stderr.decode()
+    expect_places(filtered(text, "--debug-dir", str(tmp_path / "kept")), LEAK, ("main", "main"))
+    os.unlink(program)
+    expect_places(filtered(text, "--debug-dir", str(tmp_path / "kept")), LEAK, ("main", "main"))
+
+
+def test_a_library_without_a_path_is_the_loaders(tmp_path, monkeypatch):
+    """As gcc's TSan and Java write it."""
+    library = compile_c(str(tmp_path), "libkeeps.so", LEAK, "-shared", "-fPIC", "-Wl,--build-id=sha1")
+    _, after = call_in(library, "main", "lose")
+    text = f"C  [libkeeps.so+{after - 1:#x}]\n"
+    assert run_filter(text).stdout.decode() == text
+    monkeypatch.setenv("LD_LIBRARY_PATH", f"/nowhere:{tmp_path}")
+    expect_places(filtered(text), LEAK, ("main", "main"))
+
+
+def test_the_crash_of_readme(tmp_path):
+    """Word by word: a report without names, and then with them."""
+    with open(os.path.join(ROOT, "README"), encoding="utf-8") as f:
+        lines = [line.strip() for line in f if line.startswith("    ")]
+    first = next(i for i, line in enumerate(lines) if line.endswith("> program.c"))
+    commands = lines[first : first + 4]
+    assert commands[3].startswith("build/symbtool symbolicate --filter crash.log")
+    script = "\n".join(commands).replace("build/symbtool", SYMBTOOL)
+    done = subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=BOUND)
+    assert done.returncode == 0, done
+    assert " in main" not in (tmp_path / "crash.log").read_text() and "program.c:1 (" in done.stdout and " in main " in done.stdout
+
+
+def test_the_sample_of_libc_does_not_shadow_the_systems():
+    """Its id is of its own, since it is only a part of the symbols."""
+    folder = os.path.join(ROOT, "tests", "data", "symbols", "libc.so.6")
+    (ident,) = os.listdir(folder)
+    libc = next(line.split()[-1] for line in subprocess.run(["ldd", sys.executable], capture_output=True, text=True).stdout.replace("(", "\n(").splitlines() if "libc.so.6 =>" in line)
+    own = subprocess.run([SYMBTOOL, "file-id", libc], capture_output=True, text=True, check=True).stdout
+    assert "debug id" in own and ident not in own and ident != "EC61AC938E5A39B16F9FBD350E3169A50"
+
+
 def test_a_file_of_another_build_is_not_believed(program):
     other = "00112233445566778899aabbccddeeff00112233"
     text = f"    #1 0x1  ({program}+0x1140) (BuildId: {other})\n"

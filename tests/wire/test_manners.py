@@ -61,6 +61,22 @@ def test_modules_that_are_missing_are_told_with_the_reason(one):
     assert len(done.stderr.splitlines()) == 1 and done.stdout.count("??") == 20000
 
 
+def test_decimal_by_habit_is_warned_of(one, program):
+    """The address of a tool that prints hex without 0x; from files and from a server. One that says something is not doubted."""
+    good = one.symbols.add("good3.so", "FUNC 1267 20 0 good\n")
+    for where in (["--url", url(one), "/".join(good)], [program]):
+        address = 1267 if len(where) > 1 else symbol_address(program, "main")
+        digits = f"{address:x}" if len(where) == 1 else "1267"
+        if not digits.isdigit():
+            continue
+        done = run("symbolicate", *where, digits)
+        assert "  ??  " in done.stdout and f"0x{digits} is in " in done.stderr and "--hex" in done.stderr, done
+    where = ["--url", url(one), "/".join(good)]
+    assert "decimal" not in run("symbolicate", *where, "4711").stderr  # 0x1267, and 0x4711 is nothing
+    assert "decimal" not in run("symbolicate", *where, "0x10").stderr
+    assert run("symbolicate", *where, "-", stdin="1267\n1267 1268\n").stderr.count("decimal") == 1
+
+
 def test_addresses_in_no_function_are_told(one, program):
     good = one.symbols.add("good2.so", "FUNC 1000 20 0 good\n")
     done = run("symbolicate", "--url", url(one), "/".join(good), "0x1000", "0x10", "0x20")
