@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What clients do that want everything for themselves: each shape is a row of the siege's table."""
+
+import gzip
+import json
+import random
+
+from symbols import debug_id
+
+BIG_FRAMES = 0x7FFFFF  # offsets below this are somewhere in the big file
+NAMES = 1000  # unknown modules in one request
+
+
+class Shape:
+    """connections: at a time, of each client. reads: "all", "nothing" or "slow" (of the reply). sends: bytes a second, None: at once.
+    leaves: seconds after which the connection is closed, whatever was answered. http2: streams of one connection. memcached: is there
+    one? warm: a module that it wants to be loaded before. short: part of the short form."""
+
+    connections, reads, sends, leaves, http2, memcached, warm, short = 64, "all", None, None, 0, True, None, False
+    path, headers = "/symbolicate/v5", ()
+
+    def __init__(self, seed):
+        self.random = random.Random(seed)
+        self.made = 0
+
+    @classmethod
+    def name(cls):
+        return cls.__name__.lower().replace("_", "-")
+
+    def body(self):
+        """Of the next request."""
+        raise NotImplementedError
+
+    def fresh(self, word):
+        """A module that nobody asked for before."""
+        self.made += 1
+        name = f"{word}-{self.random.randrange(1 << 48):x}-{self.made}"
+        return [name, debug_id(name)]
+
+
+def job(modules, frames):
+    return json.dumps({"memoryMap": modules, "stacks": [frames]}, separators=(",", ":")).encode()
+
+
+def zipped(data):
+    return gzip.compress(data, 9, mtime=0)
+
+
+class Unknown_Modules(Shape):
+    """Row 1: requests that each name a thousand modules of no bucket."""
+
+    short = True
+
+    def body(self):
+        return job([self.fresh("none") for _ in range(NAMES)], [[i, 0x1000] for i in range(NAMES)])
+
+
+class One_Frame_Often(Shape):
+    """Row 2: a few KB of gzip, and one frame 217,000 times."""
+
+    headers = (("Content-Encoding", "gzip"),)
+    connections, short = 64, True
+
+    def __init__(self, seed):
+        super().__init__(seed)
+        self.same = zipped(job([["warm-0", debug_id("warm-0")]], [[0, 0x1000]] * 217_000))
+
+    def body(self):
+        return self.same
+
+
+class Random_Frames(Shape):
+    """Row 2: 400,000 frames anywhere in a large module."""
+
+    headers = (("Content-Encoding", "gzip"),)
+    connections, warm = 16, "big-0"
+
+    def __init__(self, seed):
+        super().__init__(seed)
+        frames = [[0, self.random.randrange(BIG_FRAMES)] for _ in range(400_000)]
+        self.same = gzip.compress(job([["big-0", debug_id("big-0")]], frames), 6, mtime=0)
+
+    def body(self):
+        return self.same
+
+
+class Text_Frames(Shape):
+    """200,000 lines of text, each with the same frame."""
+
+    path, headers = "/symbolicate/text", (("Content-Encoding", "gzip"),)
+
+    def __init__(self, seed):
+        super().__init__(seed)
+        line = b"MODULE Linux x86_64 %s warm-0.so\n" % debug_id("warm-0").encode()
+        self.same = zipped(line + b"warm-0.so+0x1040\n" * 200_000)
+
+    def body(self):
+        return self.same
+
+
+class Unread(Shape):
+    """Row 3: a body of a few KB makes a reply as large as may be, which nobody reads."""
+
+    headers = (("Content-Encoding", "gzip"),)
+    reads = "nothing"
+
+    def __init__(self, seed):
+        super().__init__(seed)
+        self.same = zipped(job([["warm-0", debug_id("warm-0")]], [[0, 0x1040]] * 900_000))
+
+    def body(self):
+        return self.same
+
+
+class Slow_Reader(Unread):
+    """The same reply, read at a byte a second."""
+
+    reads = "slow"
+
+
+class Spellings(Shape):
+    """Row 4: one large module, its id in 60 spellings."""
+
+    memcached, connections = False, 60
+
+    def body(self):
+        name = f"big-{self.made // 60}"
+        self.made += 1
+        ident = "".join(self.random.choice((c.lower(), c.upper())) for c in debug_id(name))
+        return job([[name, ident]], [[0, 0x1000]])
+
+
+class Parked_Bodies(Shape):
+    """Row 5: 128 MB in 130 KB, which wait for a module that does not come."""
+
+    headers = (("Content-Encoding", "gzip"),)
+    connections = 30
+
+    def __init__(self, seed):
+        super().__init__(seed)
+        module = self.fresh("slow")
+        self.same = zipped(job([module], [[0, 0x1000]]) + b" " * (127 << 20))
+
+    def body(self):
+        return self.same
+
+
+class Large_Modules(Shape):
+    """Row 7: a few bytes that ask for 24 cold modules of 46 MB."""
+
+    connections = 16
+
+    def body(self):
+        return job([self.fresh("big") for _ in range(24)], [[i, 0x1000] for i in range(24)])
+
+
+class Slow_Modules(Shape):
+    """Modules that come at a byte a second: each holds a transfer as long as it may."""
+
+    def body(self):
+        return job([self.fresh("slow")], [[0, 0x1000]])
+
+
+class Cancelled(Shape):
+    """Cold requests whose client goes away at once."""
+
+    leaves = 0.05
+
+    def body(self):
+        return job([self.fresh("cold") for _ in range(100)], [[i, 0x1000] for i in range(100)])
+
+
+class Slow_Sender(Shape):
+    """Bodies that come at a byte a second."""
+
+    sends = 1
+
+    def body(self):
+        return job([["warm-0", debug_id("warm-0")]], [[0, 0x1000]] * 100)
+
+
+class Uploads(Shape):
+    """Uploads of 64 MB without a key."""
+
+    path = "/api/symbols-ranges"
+
+    def __init__(self, seed):
+        super().__init__(seed)
+        self.same = bytes(60 << 20)
+
+    def body(self):
+        return self.same
+
+
+class Streams(Shape):
+    """A hundred streams in each of a few connections of HTTP/2, each with cold modules."""
+
+    http2, connections = 100, 8
+
+    def body(self):
+        return job([self.fresh("cold") for _ in range(20)], [[i, 0x1000] for i in range(20)])
+
+
+class Small_Requests(Shape):
+    """As many small requests as it gets answered."""
+
+    def body(self):
+        return job([["warm-0", debug_id("warm-0")]], [[0, 0x1000]])
+
+
+SHAPES = (
+    Unknown_Modules, One_Frame_Often, Random_Frames, Text_Frames, Unread, Slow_Reader, Spellings, Parked_Bodies, Large_Modules, Slow_Modules,
+    Cancelled, Slow_Sender, Uploads, Streams, Small_Requests,
+)  # fmt: skip
