@@ -4,24 +4,12 @@
 
 #include "api/router.h"
 #include "api/store_place.h"
+#include "api/sym_path.h"
 #include "base/log.h"
 #include "keys/auth.h"
 #include "modules/services.h"
 #include "objects/bucket.h"
-#include "objects/percent.h"
 #include "uploads/alias.h"
-
-/* Percent-decodes a segment of the path into the arena. */
-static enum err decode_segment(struct exchange *x, struct str segment, struct str *out)
-{
-	char *text = arena_alloc(x->arena, segment.len + 1);
-	if (!text)
-		return ERR_NO_MEMORY;
-	if (!percent_decode(text, segment))
-		return ERR_BAD_REQUEST;
-	*out = str_from(text);
-	return ERR_OK;
-}
 
 /* Accepts exactly /cache/NAME/ID. */
 static enum err parse_path(struct exchange *x, struct str *name, struct str *id)
@@ -33,8 +21,8 @@ static enum err parse_path(struct exchange *x, struct str *name, struct str *id)
 	const char *slash = memchr(start, '/', (size_t)(end - start));
 	if (!slash || memchr(slash + 1, '/', (size_t)(end - slash - 1)))
 		return ERR_BAD_REQUEST;
-	enum err err = decode_segment(x, (struct str){start, (size_t)(slash - start)}, name);
-	return err ? err : decode_segment(x, (struct str){slash + 1, (size_t)(end - slash - 1)}, id);
+	enum err err = sym_path_decode(x, (struct str){start, (size_t)(slash - start)}, name);
+	return err ? err : sym_path_decode(x, (struct str){slash + 1, (size_t)(end - slash - 1)}, id);
 }
 
 /* Uploads are known by their id, whatever the name. */
@@ -63,6 +51,16 @@ static enum err forget_executables(const struct exchange *x, struct str id, stru
 	return err;
 }
 
+/* Other processes learn of it by the marker in memcached. */
+static enum err forget_download(const struct exchange *x, struct str name, struct str id, struct error *e)
+{
+	struct module_want want;
+	if (!module_want_init(&want, x->config->lookup, name, id))
+		return no_memory(e);
+	symfiles_forget(services_symfiles(), &want.own.hash);
+	return ERR_OK;
+}
+
 void cache_delete_handle(struct exchange *x)
 {
 	struct error e = {ERR_OK, ""};
@@ -77,6 +75,8 @@ void cache_delete_handle(struct exchange *x)
 		error_set(&e, err, "the path is not /cache/<debug_filename>/<debug_id>");
 	else if (err == ERR_NO_MEMORY)
 		error_set(&e, err, "out of memory");
+	if (!err)
+		err = forget_download(x, name, id, &e);
 	if (!err)
 		err = modules_invalidate(services_modules(), name, id, &e);
 	if (!err)

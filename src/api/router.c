@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/sym_path.h"
+
 enum { ACTIONS = 2, ECHOED_MAX = 1024 };
 
 struct action {
@@ -15,6 +17,7 @@ struct action {
 };
 
 enum { BAD_BODY = 1, BAD_KEY = 2, HEALTH_CHECK = 4, NO_STORE = 8 };
+#define SYM_FILE "*.sym" /* for a path: every one that sym_path_is takes, and no other row */
 
 struct route {
 	const char *path; /* NULL: everything that no other row matches */
@@ -35,6 +38,7 @@ static const struct route routes[] = {
                 {{"POST", upload_returnpads_handle}}},
         {"/api/symbols/", true, "uploads", BAD_KEY | NO_STORE, {{"GET", uploads_list_handle}}},
         {"/cache/", true, "cache", BAD_KEY, {{"DELETE", cache_delete_handle}}},
+        {SYM_FILE, false, "sym", NO_STORE, {{"GET", sym_get_handle}}},
         {"/__lbheartbeat__", false, "lbheartbeat", HEALTH_CHECK, {{"GET", lbheartbeat_handle}}},
         {"/__heartbeat__", false, "heartbeat", HEALTH_CHECK, {{"GET", heartbeat_handle}}},
         {"/__version__", false, "version", 0, {{"GET", version_handle}}},
@@ -79,6 +83,8 @@ static struct str without_slashes(struct str path)
 static bool is_route(const struct route *r, struct str path)
 {
 	struct str want = str_from(r->path);
+	if (strcmp(r->path, SYM_FILE) == 0)
+		return sym_path_is(path);
 	if (r->prefix ? path.len > want.len : path.len == want.len + 1 && path.data[want.len] == '/')
 		path.len = want.len;
 	return str_equal(path, want);

@@ -18,6 +18,7 @@ struct config_list {
 	unsigned lines[CONFIG_LIST_MAX]; /* the line of the file that set each; 0: set by a flag */
 };
 
+enum config_downloads { DOWNLOADS_NO, DOWNLOADS_STREAM };
 enum config_codec { CODEC_CHOICE_NONE, CODEC_CHOICE_LZ4, CODEC_CHOICE_ZSTD };
 enum config_addressing { S3_PATH, S3_VIRTUAL };
 enum config_sandbox { SANDBOX_OFF, SANDBOX_AUTO, SANDBOX_ON };
@@ -50,7 +51,9 @@ struct config {
 	enum config_addressing s3_addressing;
 	char *s3_credentials_file, *s3_profile; /* empty: the keys of the environment, if any */
 	bool s3_instance_keys;                  /* when there are no other keys, ask the machine's metadata service */
-	char *symbfile_store;                   /* file:///… or s3://…; empty: uploads are refused */
+	enum config_downloads downloads;
+	uint64_t download_parallel;
+	char *symbfile_store; /* file:///… or s3://…; empty: uploads are refused */
 
 	/* memory, in bytes; config_fit_memory has set all to what is in force */
 	uint64_t memory;          /* that the process may have resident; 0: a part of what the machine has */

@@ -65,6 +65,10 @@ const struct config_row config_rows[] = {
                 "Largest symbol file, inflated; a larger one counts as corrupt."},
         {"bucket_allow_local_redirects", TYPE_BOOL, AT(bucket_allow_local_redirects), "no", 0, 0, NULL, false, SYMBOLS,
                 "Let a redirect lead to a loopback, link-local or private address."},
+        {"downloads", TYPE_CHOICE, AT(downloads), "no", 0, 0, "no stream", true, SYMBOLS,
+                "Give symbol files to everybody who asks for /NAME/ID/FILE.sym; no: they stay private."},
+        {"download_parallel", TYPE_COUNT, AT(download_parallel), "4", 1, 1024, NULL, false, SYMBOLS,
+                "Such downloads at a time; each holds a worker; above it 503."},
         {"symbfile_store", TYPE_STRING, AT(symbfile_store), "", 0, 0, NULL, false, SYMBOLS,
                 "Where uploaded symbfiles are kept: file:///directory or s3://bucket/prefix; empty: uploads are "
                 "refused."},

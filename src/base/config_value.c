@@ -13,7 +13,8 @@
 
 _Static_assert(sizeof(enum config_sandbox) == sizeof(unsigned) && sizeof(enum config_codec) == sizeof(unsigned) &&
                        sizeof(enum config_lookup) == sizeof(unsigned) &&
-                       sizeof(enum config_addressing) == sizeof(unsigned),
+                       sizeof(enum config_addressing) == sizeof(unsigned) &&
+                       sizeof(enum config_downloads) == sizeof(unsigned),
         "CHOICE is written as unsigned");
 
 /* The first name of a factor is the one that is printed; a number without a unit has the factor of "". */

@@ -26,12 +26,15 @@ static const struct {
 	const char *phrase;
 } phrases[] = {
         {200, "OK"},
+        {206, "Partial Content"},
+        {304, "Not Modified"},
         {400, "Bad Request"},
         {401, "Unauthorized"},
         {403, "Forbidden"},
         {404, "Not Found"},
         {405, "Method Not Allowed"},
         {413, "Payload Too Large"},
+        {416, "Range Not Satisfiable"},
         {500, "Internal Server Error"},
         {503, "Service Unavailable"},
 };

@@ -18,7 +18,7 @@
 
 /* Each thread counts in one of several shards, placed far apart so that threads do not contend for cache lines; a
  * reader adds up the shards. Gauges that are set live in the first shard only. */
-enum { SHARDS = 16, ROUTES = 16, EDGES = 19 };
+enum { SHARDS = 16, ROUTES = 24, EDGES = 19 };
 
 /* Upper edges of the histograms' buckets. */
 static const struct {

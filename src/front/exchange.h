@@ -61,6 +61,15 @@ void exchange_reply(struct exchange *x, int status, const char *content_type, co
 void exchange_reply_begin(struct exchange *x, int status, const char *content_type, uint64_t length);
 bool exchange_reply_add(struct exchange *x, const void *data, size_t len);
 void exchange_reply_end(struct exchange *x);
+/* Like exchange_reply_begin, for a body that is sent as it is stored somewhere: never compressed, and within
+ * bucket_total_timeout. `extra` must live until the first add. Of EXCHANGE_UNSIZED it is not known how long it will
+ * be. If it breaks off, exchange_reply_cut takes the place of end, and breaks the connection. */
+#define EXCHANGE_UNSIZED UINT64_MAX
+void exchange_reply_begin_stored(
+        struct exchange *x, int status, const char *content_type, const char *extra, uint64_t length);
+void exchange_reply_cut(struct exchange *x);
+/* Whether the client accepts a content coding ("gzip"), by name or by *. */
+bool exchange_accepts(const struct exchange *x, const char *coding);
 void exchange_reply_text(struct exchange *x, int status, const char *content_type, const char *extra, struct str body);
 /* {"error":…,"title":…,"status":…}; 503 carries Retry-After: retry_after seconds (at least 1). */
 void exchange_reply_error(struct exchange *x, const struct error *e, unsigned retry_after);

@@ -19,8 +19,10 @@ struct reply {
 	uint64_t length, left;     /* bytes of the body as sent; bytes still to be added */
 	struct gzip *gzip;         /* NULL: the body is sent uncompressed */
 	bool gzipped;
-	bool begun; /* the head has been sent, or could not be */
-	bool good;  /* everything so far has been sent */
+	bool stored; /* sent as it is */
+	bool ending; /* an unsized body is whole */
+	bool begun;  /* the head has been sent, or could not be */
+	bool good;   /* everything so far has been sent */
 	int64_t deadline;
 };
 

@@ -62,16 +62,18 @@ static bool is_refused(struct str parameters)
 	return false;
 }
 
-/* Accept-Encoding: gzip by name, or by * if gzip is not named. */
-static bool accepts_gzip(struct str header)
+/* Accept-Encoding: by name, or by * if it is not named. "x-gzip" is an old name of gzip. */
+bool exchange_accepts(const struct exchange *x, const char *coding)
 {
+	const char *accepted = exchange_param(x, "HTTP_ACCEPT_ENCODING");
+	struct str header = str_from(accepted ? accepted : "");
 	bool any = false;
 	while (header.len) {
 		struct str item = next_item(&header, ',');
-		struct str coding = next_item(&item, ';');
-		if (is_name(coding, "gzip") || is_name(coding, "x-gzip"))
+		struct str name = next_item(&item, ';');
+		if (is_name(name, coding) || (is_name(name, "x-gzip") && strcmp(coding, "gzip") == 0))
 			return !is_refused(item);
-		if (is_name(coding, "*"))
+		if (is_name(name, "*"))
 			any = !is_refused(item);
 	}
 	return any;
@@ -79,25 +81,26 @@ static bool accepts_gzip(struct str header)
 
 static bool wants_gzip(const struct exchange *x, uint64_t length)
 {
-	const char *accepted = exchange_param(x, "HTTP_ACCEPT_ENCODING");
-	return accepted && length > 0 && length >= x->config->gzip_min_size && accepts_gzip(str_from(accepted));
+	return length > 0 && length >= x->config->gzip_min_size && exchange_accepts(x, "gzip");
 }
 
 /* The length of the header lines with the empty line after them; 0 if they do not fit. */
 static size_t make_head(const struct exchange_private *p, char head[HEAD_MAX])
 {
 	const struct reply *r = &p->reply;
+	char length[48] = "";
+	if (r->length != EXCHANGE_UNSIZED)
+		snprintf(length, sizeof length, "Content-Length: %llu\r\n", (unsigned long long)r->length);
 	int n = snprintf(head, HEAD_MAX,
 	        "Status: %d %s\r\n"
 	        "Content-Type: %s\r\n"
-	        "Content-Length: %llu\r\n"
-	        "%s"
+	        "%s%s"
 	        "Access-Control-Allow-Origin: *\r\n"
 	        "Access-Control-Expose-Headers: X-Request-Id, Retry-After\r\n"
 	        "Vary: Accept-Encoding\r\n"
 	        "X-Request-Id: %s\r\n"
 	        "%s\r\n",
-	        r->status, http_status_phrase(r->status), r->content_type, (unsigned long long)r->length,
+	        r->status, http_status_phrase(r->status), r->content_type, length,
 	        r->gzipped ? "Content-Encoding: gzip\r\n" : "", p->x.request_id, r->extra ? r->extra : "");
 	return n > 0 && n < HEAD_MAX ? (size_t)n : 0;
 }
@@ -154,9 +157,10 @@ static size_t begin_reply(struct exchange_private *p, char head[HEAD_MAX])
 	exchange_drain(p);
 	if (r->length > QUICK_REPLY)
 		permit_give();
-	r->deadline = clock_now() + p->x.config->request_timeout;
+	const struct config *c = p->x.config;
+	r->deadline = clock_now() + (r->stored ? c->bucket_total_timeout : c->request_timeout);
 	r->left = head_only(p) ? 0 : r->length;
-	p->bytes_out = r->left;
+	p->bytes_out = r->left == EXCHANGE_UNSIZED ? 0 : r->left;
 	r->good = head_len;
 	return head_len;
 }
@@ -173,9 +177,11 @@ static void send_piece(struct exchange_private *p, const struct iovec *body, uns
 	parts = head_only(p) ? 0 : parts;
 	for (unsigned i = 0; i < parts; i++)
 		size += body[i].iov_len;
-	if (r->begun && !size)
+	if (r->begun && !size && !r->ending)
 		return;
 	r->begun = true;
+	if (r->length == EXCHANGE_UNSIZED)
+		p->bytes_out += size;
 	bool last = size == r->left;
 	/* Settled before the end is sent: from then on nginx may use the connection again, unless it sees that it may
 	 * not. */
@@ -259,6 +265,26 @@ bool exchange_reply_add(struct exchange *x, const void *data, size_t len)
 	return r->good;
 }
 
+void exchange_reply_begin_stored(
+        struct exchange *x, int status, const char *content_type, const char *extra, uint64_t length)
+{
+	struct reply r = {.status = status,
+	        .content_type = content_type,
+	        .extra = extra,
+	        .length = length,
+	        .stored = true,
+	        .good = true};
+	exchange_private(x)->reply = r;
+}
+
+void exchange_reply_cut(struct exchange *x)
+{
+	struct exchange_private *p = exchange_private(x);
+	p->reply.good = false;
+	p->keep = false;
+	finish_reply(p);
+}
+
 /* Nothing that was compressed has been sent yet: only now is its length known. */
 static void send_gzipped(struct exchange_private *p)
 {
@@ -285,10 +311,19 @@ static void send_gzipped(struct exchange_private *p)
 void exchange_reply_end(struct exchange *x)
 {
 	struct exchange_private *p = exchange_private(x);
-	if (p->reply.gzip)
+	struct reply *r = &p->reply;
+	if (r->gzip) {
 		send_gzipped(p);
-	else
-		finish_reply(p);
+		return;
+	}
+	if (r->length == EXCHANGE_UNSIZED && r->begun && !head_only(p)) {
+		r->ending = true;
+		r->left = 0;
+		send_piece(p, NULL, 0);
+	} else if (r->length == EXCHANGE_UNSIZED && !r->begun) {
+		r->length = 0;
+	}
+	finish_reply(p);
 }
 
 void exchange_reply_text(struct exchange *x, int status, const char *content_type, const char *extra, struct str body)

@@ -7,6 +7,7 @@
 #include "keys/auth.h"
 
 static struct modules *modules;
+static struct symfiles *symfiles;
 
 enum err services_start(const struct config *c, struct error *e)
 {
@@ -14,14 +15,26 @@ enum err services_start(const struct config *c, struct error *e)
 	if (err)
 		return err;
 	account_start(c->memory);
-	modules = modules_start(c, e);
-	return modules ? ERR_OK : e->code;
+	symfiles = symfiles_new(c, e);
+	modules = symfiles ? modules_start(c, e) : NULL;
+	if (modules)
+		return ERR_OK;
+	symfiles_free(symfiles);
+	symfiles = NULL;
+	return e->code;
 }
 
 void services_stop(void)
 {
 	modules_stop(modules);
 	modules = NULL;
+	symfiles_free(symfiles);
+	symfiles = NULL;
+}
+
+struct symfiles *services_symfiles(void)
+{
+	return symfiles;
 }
 
 struct modules *services_modules(void)

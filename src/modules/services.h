@@ -4,9 +4,11 @@
 #define MODULES_SERVICES_H
 
 #include "modules/modules.h"
+#include "symfiles/symfiles.h"
 
 enum err services_start(const struct config *c, struct error *e);
 void services_stop(void);
 struct modules *services_modules(void);
+struct symfiles *services_symfiles(void);
 
 #endif

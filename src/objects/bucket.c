@@ -183,8 +183,7 @@ bool bucket_can_hold(struct str name, struct str id)
 	return name_is_possible(name) && is_hex(id);
 }
 
-/* The name without a final ".pdb" of any case: what ".sym" is appended to. */
-static struct str stem_of(struct str name)
+struct str bucket_stem(struct str name)
 {
 	if (name.len >= 4 && strncasecmp(name.data + name.len - 4, ".pdb", 4) == 0)
 		name.len -= 4;
@@ -197,7 +196,7 @@ static char *write_path(char *at, struct str name, struct str id)
 	*at++ = '/';
 	at = percent_encode(at, id, false);
 	*at++ = '/';
-	at = percent_encode(at, stem_of(name), false);
+	at = percent_encode(at, bucket_stem(name), false);
 	memcpy(at, ".sym", sizeof ".sym");
 	return at + strlen(".sym");
 }
@@ -233,7 +232,7 @@ static const struct bucket_path *make_path(struct bucket_path *path, struct buck
 	}
 	write_path(encoded, object.name, object.id);
 	int n = snprintf(path->plain, sizeof path->plain, "%.*s%s%.*s/%.*s/%.*s.sym", STR_FMT(above),
-	        two_levels ? "/" : "", STR_FMT(object.name), STR_FMT(object.id), STR_FMT(stem_of(object.name)));
+	        two_levels ? "/" : "", STR_FMT(object.name), STR_FMT(object.id), STR_FMT(bucket_stem(object.name)));
 	path->plain_len = (size_t)n;
 	return path;
 }
@@ -245,15 +244,14 @@ static void *own_client(struct bucket_client *c, unsigned source)
 	return c->own[source];
 }
 
-/* One attempt at an object or, if it has no id, a probe. */
-static void try_source(struct bucket_client *c, unsigned source, struct bucket_object object,
-        const struct bucket_sink *sink, const atomic_bool *cancel, struct bucket_result *result)
+/* One attempt at an object or, if it has no id, a probe; the body has been started. */
+static void try_source(struct bucket_client *c, unsigned source, struct bucket_object object, const atomic_bool *cancel,
+        struct bucket_result *result)
 {
 	const struct bucket_backend *backend = c->sources->items[source].backend;
 	struct bucket_path path;
 	int64_t started = clock_now();
 	void *own = own_client(c, source);
-	bucket_body_start(c->body, sink, c->sources->max_size);
 	if (!own)
 		bucket_result_set(result, BUCKET_FAILED, "out of memory");
 	else if (object.id.len > 0)
@@ -267,14 +265,28 @@ static void try_source(struct bucket_client *c, unsigned source, struct bucket_o
 	result->elapsed = clock_now() - started;
 }
 
-void bucket_fetch(struct bucket_client *c, unsigned source, struct bucket_object object, const struct bucket_sink *sink,
+static void fetch_object(struct bucket_client *c, unsigned source, struct bucket_object object,
         const atomic_bool *cancel, struct bucket_result *result)
 {
 	*result = (struct bucket_result){0};
 	if (source_can_hold(&c->sources->items[source], object))
-		try_source(c, source, object, sink, cancel, result);
+		try_source(c, source, object, cancel, result);
 	else
 		bucket_result_set(result, BUCKET_MISSING, "no bucket can hold such a name or id");
+}
+
+void bucket_fetch(struct bucket_client *c, unsigned source, struct bucket_object object, const struct bucket_sink *sink,
+        const atomic_bool *cancel, struct bucket_result *result)
+{
+	bucket_body_start(c->body, sink, c->sources->max_size);
+	fetch_object(c, source, object, cancel, result);
+}
+
+void bucket_fetch_raw(struct bucket_client *c, unsigned source, struct bucket_object object,
+        const struct bucket_raw_sink *sink, const atomic_bool *cancel, struct bucket_result *result)
+{
+	bucket_body_start_raw(c->body, sink, c->sources->max_size);
+	fetch_object(c, source, object, cancel, result);
 }
 
 static uint8_t *discard_space(void *arg, size_t *room)
@@ -295,7 +307,8 @@ enum err bucket_probe(struct bucket_client *c, unsigned source, struct error *e)
 	uint8_t scratch[4096];
 	struct bucket_sink sink = {discard_space, discard_commit, scratch};
 	struct bucket_result result = {0};
-	try_source(c, source, (struct bucket_object){0}, &sink, NULL, &result);
+	bucket_body_start(c->body, &sink, c->sources->max_size);
+	try_source(c, source, (struct bucket_object){0}, NULL, &result);
 	/* A server may have a page at that place. Otherwise the result is what loads would see: an object is missing,
 	 * or they fail. */
 	if (result.outcome == BUCKET_OK || result.outcome == BUCKET_MISSING || result.status == 200)

@@ -33,6 +33,8 @@ void bucket_client_free(struct bucket_client *c);
  * slash, a backslash or a control character (DEL too), is "." or "..", if the name is not UTF-8, or if the id is not
  * hex. */
 bool bucket_can_hold(struct str name, struct str id);
+/* The name without a final ".pdb" of any case: what ".sym" is appended to. */
+struct str bucket_stem(struct str name);
 /* "name/id/name.sym", with each segment percent-encoded except A-Za-z0-9-._~; a final ".pdb" in any case is replaced by
  * ".sym". Returns the length. */
 enum { BUCKET_PATH_MAX = 3 * 3 * 1024 + 48 };
@@ -45,6 +47,10 @@ struct bucket_object {
  * it within about a second. */
 void bucket_fetch(struct bucket_client *c, unsigned source, struct bucket_object object, const struct bucket_sink *sink,
         const atomic_bool *cancel, struct bucket_result *result);
+
+/* The same for the bytes as they are stored. Of the result, text_bytes is the number of these. */
+void bucket_fetch_raw(struct bucket_client *c, unsigned source, struct bucket_object object,
+        const struct bucket_raw_sink *sink, const atomic_bool *cancel, struct bucket_result *result);
 
 /* For the heartbeat, asks a source for an object that cannot exist: ERR_OK if it is missing, ERR_UNAVAILABLE if loads
  * would fail (no answer, no such bucket, or no permission to read). */

@@ -19,6 +19,10 @@ struct bucket_body *bucket_body_new(void);
 void bucket_body_free(struct bucket_body *b);
 /* Makes it ready for another object, whose text may have max bytes. */
 void bucket_body_start(struct bucket_body *b, const struct bucket_sink *sink, uint64_t max);
+/* Makes it ready for an object of at most max bytes that is passed on as it is. */
+void bucket_body_start_raw(struct bucket_body *b, const struct bucket_raw_sink *sink, uint64_t max);
+/* What is known of the object, before its first bytes; a second call does nothing. */
+enum bucket_outcome bucket_body_begin(struct bucket_body *b, const struct bucket_head *head);
 /* Adds bytes of the object. Anything but BUCKET_OK is final; after BUCKET_BROKEN bytes are still counted, so that the
  * caller can tell whether the object is whole. */
 enum bucket_outcome bucket_body_add(struct bucket_body *b, const uint8_t *data, size_t len);

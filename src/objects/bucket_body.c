@@ -23,6 +23,8 @@ struct layer {
 
 struct bucket_body {
 	const struct bucket_sink *sink;
+	const struct bucket_raw_sink *raw; /* instead of sink; NULL: none */
+	bool begun;
 	uint64_t max, text;
 	struct layer layers[LAYERS];
 	uint8_t *between; /* BETWEEN_SIZE bytes, from the first layer to the second */
@@ -49,6 +51,8 @@ void bucket_body_free(struct bucket_body *b)
 void bucket_body_start(struct bucket_body *b, const struct bucket_sink *sink, uint64_t max)
 {
 	b->sink = sink;
+	b->raw = NULL;
+	b->begun = false;
 	b->max = max < UINT64_MAX / 4 ? max : UINT64_MAX / 4; /* so that sums of it do not overflow */
 	b->text = 0;
 	b->last = 0;
@@ -56,6 +60,12 @@ void bucket_body_start(struct bucket_body *b, const struct bucket_sink *sink, ui
 	b->problem = "";
 	for (unsigned i = 0; i < LAYERS; i++)
 		b->layers[i] = (struct layer){.unpacker = b->layers[i].unpacker};
+}
+
+void bucket_body_start_raw(struct bucket_body *b, const struct bucket_raw_sink *sink, uint64_t max)
+{
+	bucket_body_start(b, NULL, max);
+	b->raw = sink;
 }
 
 static bool stop_body(struct bucket_body *b, enum bucket_outcome outcome, const char *problem)
@@ -196,9 +206,28 @@ static bool layer_add(struct bucket_body *b, unsigned level, const uint8_t *data
 	       (layer_pass(b, level, l->head, l->head_len) && layer_pass(b, level, data, len));
 }
 
+enum bucket_outcome bucket_body_begin(struct bucket_body *b, const struct bucket_head *head)
+{
+	if (b->raw && !b->begun && b->outcome == BUCKET_OK && !b->raw->begin(b->raw->arg, head))
+		stop_body(b, BUCKET_ABORTED, "stopped by the reader");
+	b->begun = true;
+	return b->outcome;
+}
+
+static bool pass_raw(struct bucket_body *b, const uint8_t *data, size_t len)
+{
+	if (!layer_count(b, &b->layers[0], len) || len == 0)
+		return b->outcome == BUCKET_OK;
+	b->text += len;
+	b->last = data[len - 1];
+	return b->raw->add(b->raw->arg, data, len) || stop_body(b, BUCKET_ABORTED, "stopped by the reader");
+}
+
 enum bucket_outcome bucket_body_add(struct bucket_body *b, const uint8_t *data, size_t len)
 {
-	if (b->outcome == BUCKET_OK)
+	if (b->outcome == BUCKET_OK && b->raw)
+		pass_raw(b, data, len);
+	else if (b->outcome == BUCKET_OK)
 		layer_add(b, 0, data, len);
 	else if (b->outcome == BUCKET_BROKEN)
 		layer_count(b, &b->layers[0], len);
@@ -207,7 +236,7 @@ enum bucket_outcome bucket_body_add(struct bucket_body *b, const uint8_t *data, 
 
 enum bucket_outcome bucket_body_end(struct bucket_body *b)
 {
-	for (unsigned i = 0; i < LAYERS && b->outcome == BUCKET_OK; i++) {
+	for (unsigned i = 0; i < LAYERS && b->outcome == BUCKET_OK && !b->raw; i++) {
 		struct layer *l = &b->layers[i];
 		if (l->packing == PACKING_UNKNOWN)
 			text_copy(b, l->head, l->head_len); /* a text of a few bytes or none */

@@ -130,8 +130,15 @@ static enum bucket_outcome read_object(struct file_client *c, int fd, const stru
         const atomic_bool *cancel, struct bucket_result *result)
 {
 	int64_t deadline = clock_now() + c->source->limits.total_timeout;
+	struct bucket_head head = {.sized = true, .length = (uint64_t)st->st_size};
 	off_t at = 0;
 	ssize_t n;
+	/* like nginx's */
+	snprintf(head.etag, sizeof head.etag, "\"%llx-%llx\"",
+	        (unsigned long long)st->st_mtim.tv_sec * SECOND + (unsigned long long)st->st_mtim.tv_nsec,
+	        (unsigned long long)st->st_size);
+	if (bucket_body_begin(body, &head) != BUCKET_OK)
+		return bucket_result_set(result, BUCKET_ABORTED, "%s", bucket_body_problem(body));
 	while ((n = read(fd, c->buffer, sizeof c->buffer)) > 0) {
 		at += n;
 		if (bucket_body_add(body, c->buffer, (size_t)n) != BUCKET_OK)

@@ -173,9 +173,24 @@ static enum bucket_outcome judge(struct bucket_body *body, const struct transfer
 	                            : call->of_status(reply, call->credentials, result);
 }
 
+struct arriving {
+	struct bucket_body *body;
+	const struct transfer_reply *reply; /* its head is known when the first bytes come */
+};
+
+static enum bucket_outcome begin_body(const struct arriving *a)
+{
+	struct bucket_head head = {.sized = a->reply->sized, .length = a->reply->length};
+	snprintf(head.etag, sizeof head.etag, "%s", a->reply->etag);
+	return bucket_body_begin(a->body, &head);
+}
+
 static bool add_to_body(void *arg, const uint8_t *data, size_t len)
 {
-	enum bucket_outcome outcome = bucket_body_add(arg, data, len);
+	const struct arriving *a = arg;
+	enum bucket_outcome outcome = begin_body(a);
+	if (outcome == BUCKET_OK || outcome == BUCKET_BROKEN)
+		outcome = bucket_body_add(a->body, data, len);
 	/* a broken body is read to its end, to tell one that was cut off from one that is stored like that */
 	return outcome == BUCKET_OK || outcome == BUCKET_BROKEN;
 }
@@ -183,11 +198,14 @@ static bool add_to_body(void *arg, const uint8_t *data, size_t len)
 void bucket_http_get(
         struct transfer *t, const struct bucket_http_call *call, struct bucket_body *body, struct bucket_result *result)
 {
-	struct transfer_request request = {
-	        .method = "GET", .url = call->url, .body = add_to_body, .arg = body, .cancel = call->cancel};
 	struct transfer_reply reply;
+	struct arriving arriving = {body, &reply};
+	struct transfer_request request = {
+	        .method = "GET", .url = call->url, .body = add_to_body, .arg = &arriving, .cancel = call->cancel};
 	transfer_run(t, &request, &reply);
 	result->status = reply.status;
+	if (reply.whole && reply.status == 200)
+		begin_body(&arriving); /* of an empty object */
 	judge(body, &reply, call, result);
 }
 

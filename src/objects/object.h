@@ -18,6 +18,20 @@ struct bucket_sink {
 	void *arg;
 };
 
+/* What a source says of an object before its bytes come. */
+enum { BUCKET_ETAG = 128 };
+struct bucket_head {
+	bool sized;
+	uint64_t length;        /* if it is sized: bytes as they are stored */
+	char etag[BUCKET_ETAG]; /* as the source sends it, with its quotes; empty: none */
+};
+/* Where an object goes as it is stored: begin once, then add for each piece. Returning false aborts the transfer. */
+struct bucket_raw_sink {
+	bool (*begin)(void *arg, const struct bucket_head *head);
+	bool (*add)(void *arg, const uint8_t *data, size_t len);
+	void *arg;
+};
+
 enum bucket_outcome {
 	BUCKET_OK,
 	BUCKET_MISSING,   /* 404, 410, 400, 414, 451, 403 without credentials; fewer for S3 (s3.h); no such file */

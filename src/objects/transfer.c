@@ -247,6 +247,35 @@ static bool add_error_body(struct transfer *t, const char *data, size_t len)
 	return t->error_body <= ERROR_BODY_MAX;
 }
 
+/* The value of a header of the last reply, valid until the next request; NULL if absent. */
+static const char *header(CURL *h, const char *name, size_t *amount)
+{
+	struct curl_header *found = NULL;
+	*amount = 0;
+	if (curl_easy_header(h, name, 0, CURLH_HEADER, -1, &found) != CURLHE_OK)
+		return NULL;
+	*amount = found->amount;
+	return found->value;
+}
+
+static void read_head(struct transfer *t)
+{
+	struct transfer_reply *r = t->reply;
+	size_t lengths, ignored;
+	curl_off_t length = -1;
+	r->status = (int)status_of(t);
+	r->chunked = header(t->easy, "Transfer-Encoding", &ignored);
+	header(t->easy, "Content-Length", &lengths);
+	r->many_lengths = lengths > 1;
+	curl_easy_getinfo(t->easy, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
+	r->sized = lengths == 1 && !r->chunked && length >= 0;
+	r->length = r->sized ? (uint64_t)length : 0;
+	const char *etag = header(t->easy, "ETag", &ignored);
+	snprintf(r->etag, sizeof r->etag, "%s", etag ? etag : "");
+	const char *date = header(t->easy, "Date", &ignored);
+	r->date = date ? (int64_t)curl_getdate(date, NULL) : -1;
+}
+
 /* Called with at most 16 KiB. Any result but len ends the transfer. */
 static size_t on_body(char *data, size_t size, size_t len, void *arg)
 {
@@ -255,6 +284,8 @@ static size_t on_body(char *data, size_t size, size_t len, void *arg)
 	(void)size;
 	if (cancelled(t))
 		return CURL_WRITEFUNC_ERROR;
+	if (!t->reply->status)
+		read_head(t);
 	bool more = status_of(t) == 200 && q->body ? q->body(q->arg, (const uint8_t *)data, len)
 	                                           : add_error_body(t, data, len);
 	return more ? len : CURL_WRITEFUNC_ERROR;
@@ -397,35 +428,6 @@ static bool set_request(CURL *h, const struct transfer_request *q, struct curl_s
 	return !q->data ||
 	       (!curl_easy_setopt(h, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)q->len) &&
 	               !curl_easy_setopt(h, CURLOPT_POSTFIELDS, q->data) && !curl_easy_setopt(h, CURLOPT_POST, 1L));
-}
-
-/* The value of a header of the last reply, valid until the next request; NULL if absent. */
-static const char *header(CURL *h, const char *name, size_t *amount)
-{
-	struct curl_header *found = NULL;
-	*amount = 0;
-	if (curl_easy_header(h, name, 0, CURLH_HEADER, -1, &found) != CURLHE_OK)
-		return NULL;
-	*amount = found->amount;
-	return found->value;
-}
-
-static void read_head(struct transfer *t)
-{
-	struct transfer_reply *r = t->reply;
-	size_t lengths, ignored;
-	curl_off_t length = -1;
-	r->status = (int)status_of(t);
-	r->chunked = header(t->easy, "Transfer-Encoding", &ignored);
-	header(t->easy, "Content-Length", &lengths);
-	r->many_lengths = lengths > 1;
-	curl_easy_getinfo(t->easy, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
-	r->sized = lengths == 1 && !r->chunked && length >= 0;
-	r->length = r->sized ? (uint64_t)length : 0;
-	const char *etag = header(t->easy, "ETag", &ignored);
-	snprintf(r->etag, sizeof r->etag, "%s", etag ? etag : "");
-	const char *date = header(t->easy, "Date", &ignored);
-	r->date = date ? (int64_t)curl_getdate(date, NULL) : -1;
 }
 
 bool transfer_run(struct transfer *t, const struct transfer_request *request, struct transfer_reply *reply)

@@ -43,8 +43,8 @@ struct transfer_request {
 	const uint8_t *data; /* the body to send; not with GET and DELETE */
 	size_t len;
 	const char *content_type; /* type of data; NULL: TRANSFER_CONTENT_TYPE */
-	bool (*body)(
-	        void *arg, const uint8_t *data, size_t len); /* receives the body of a 200; false ends the transfer */
+	/* Receives the body of a 200, when the reply already has the head; false ends the transfer. */
+	bool (*body)(void *arg, const uint8_t *data, size_t len);
 	void *arg;
 	const atomic_bool *cancel; /* may be NULL */
 };

@@ -17,6 +17,7 @@ BODIES = {
     "^~ /api/symbols": "max_upload",
     "^~ /cache/": None,
     "= /_symbolicated_small": None,
+    r"~ ^/[^/]+/[0-9A-Fa-f]+/[^/]+\.sym$": None,
     "= /symbolicate": None,
     "= /cache": None,
     "= /__lbheartbeat__": None,

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <config.h>
+
+#include "api/sym_path.h"
+
+#include <string.h>
+
+#include "base/hex.h"
+#include "objects/bucket.h"
+#include "objects/percent.h"
+
+enum { SEGMENTS = 3 };
+
+/* Splits "/a/b/c"; false if there are more or fewer segments. */
+static bool split(struct str path, struct str segments[SEGMENTS])
+{
+	for (unsigned i = 0; i < SEGMENTS; i++) {
+		if (!path.len || path.data[0] != '/')
+			return false;
+		path = (struct str){path.data + 1, path.len - 1};
+		const char *slash = memchr(path.data, '/', path.len);
+		segments[i] = (struct str){path.data, slash ? (size_t)(slash - path.data) : path.len};
+		path = (struct str){path.data + segments[i].len, path.len - segments[i].len};
+	}
+	return path.len == 0;
+}
+
+static bool ends_in_sym(struct str s)
+{
+	return s.len > 4 && memcmp(s.data + s.len - 4, ".sym", 4) == 0;
+}
+
+bool sym_path_is(struct str path)
+{
+	struct str s[SEGMENTS];
+	if (!split(path, s) || !s[0].len || !s[1].len || !ends_in_sym(s[2]))
+		return false;
+	for (size_t i = 0; i < s[1].len; i++)
+		if (hex_value(s[1].data[i]) < 0)
+			return false;
+	return true;
+}
+
+enum err sym_path_decode(struct exchange *x, struct str segment, struct str *out)
+{
+	char *text = arena_alloc(x->arena, segment.len + 1);
+	if (!text)
+		return ERR_NO_MEMORY;
+	if (!percent_decode(text, segment))
+		return ERR_BAD_REQUEST;
+	*out = str_from(text);
+	return ERR_OK;
+}
+
+bool sym_path_read(struct exchange *x, struct str path, struct str *name, struct str *id)
+{
+	struct str s[SEGMENTS], file;
+	if (!split(path, s) || sym_path_decode(x, s[0], name) || sym_path_decode(x, s[1], id) ||
+	        sym_path_decode(x, s[2], &file) || !bucket_can_hold(*name, *id) || !ends_in_sym(file))
+		return false;
+	file.len -= strlen(".sym");
+	return str_equal(file, bucket_stem(*name));
+}

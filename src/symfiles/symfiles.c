@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <config.h>
+
+#include "symfiles/symfiles.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "cache/failures.h"
+
+enum { CLIENTS_MAX = 64, ID_MAX = 1024 };
+
+struct symfiles {
+	const struct config *config; /* not owned */
+	struct bucket_sources *sources;
+	struct failures *missing;
+	pthread_mutex_t lock; /* guards what follows */
+	uint64_t busy;
+	struct bucket_client *idle[CLIENTS_MAX]; /* with their connections, for the next download */
+	unsigned idle_count;
+};
+
+void symfiles_free(struct symfiles *s)
+{
+	if (!s)
+		return;
+	for (unsigned i = 0; i < s->idle_count; i++)
+		bucket_client_free(s->idle[i]);
+	bucket_sources_free(s->sources);
+	failures_free(s->missing);
+	pthread_mutex_destroy(&s->lock);
+	free(s);
+}
+
+struct symfiles *symfiles_new(const struct config *c, struct error *e)
+{
+	struct symfiles *s = calloc(1, sizeof *s);
+	no_memory(e);
+	if (!s)
+		return NULL;
+	pthread_mutex_init(&s->lock, NULL);
+	s->config = c;
+	s->missing = failures_new(c);
+	if (s->missing && (s->sources = bucket_sources_new(c, e)))
+		return s;
+	symfiles_free(s);
+	return NULL;
+}
+
+/* ---- places ---- */
+
+static struct bucket_client *take_place(struct symfiles *s, struct error *e)
+{
+	struct bucket_client *c = NULL;
+	pthread_mutex_lock(&s->lock);
+	bool full = s->busy >= s->config->download_parallel;
+	if (!full) {
+		s->busy++;
+		c = s->idle_count ? s->idle[--s->idle_count] : NULL;
+	}
+	pthread_mutex_unlock(&s->lock);
+	if (full) {
+		error_set(e, ERR_UNAVAILABLE, "too many downloads at a time; try again");
+		return NULL;
+	}
+	if (!c && !(c = bucket_client_new(s->sources))) {
+		no_memory(e);
+		pthread_mutex_lock(&s->lock);
+		s->busy--;
+		pthread_mutex_unlock(&s->lock);
+	}
+	return c;
+}
+
+static void leave_place(struct symfiles *s, struct bucket_client *c)
+{
+	pthread_mutex_lock(&s->lock);
+	s->busy--;
+	if (s->idle_count < CLIENTS_MAX) {
+		s->idle[s->idle_count++] = c;
+		c = NULL;
+	}
+	pthread_mutex_unlock(&s->lock);
+	bucket_client_free(c);
+}
+
+/* ---- one file ---- */
+
+/* Notices whether the reader has been given anything: then there is no second try. */
+struct watched {
+	const struct bucket_raw_sink *sink;
+	bool begun;
+};
+
+static bool watched_begin(void *arg, const struct bucket_head *head)
+{
+	struct watched *w = arg;
+	w->begun = true;
+	return w->sink->begin(w->sink->arg, head);
+}
+
+static bool watched_add(void *arg, const uint8_t *data, size_t len)
+{
+	const struct watched *w = arg;
+	return w->sink->add(w->sink->arg, data, len);
+}
+
+static void try_source(struct symfiles *s, struct bucket_client *c, unsigned source, struct bucket_object object,
+        struct watched *w, struct bucket_result *result)
+{
+	struct bucket_raw_sink sink = {watched_begin, watched_add, w};
+	bucket_fetch_raw(c, source, object, &sink, NULL, result);
+	for (uint64_t i = 0; i < s->config->bucket_retries && result->outcome == BUCKET_FAILED && !w->begun; i++) {
+		bucket_pause();
+		bucket_fetch_raw(c, source, object, &sink, NULL, result);
+	}
+}
+
+/* The id in upper case; false if it is already. */
+static bool upper_id(char upper[ID_MAX], struct str id)
+{
+	bool differs = false;
+	for (size_t i = 0; i < id.len && i < ID_MAX; i++) {
+		bool lower = id.data[i] >= 'a' && id.data[i] <= 'z';
+		upper[i] = (char)(lower ? id.data[i] - 'a' + 'A' : id.data[i]);
+		differs = differs || lower;
+	}
+	return differs;
+}
+
+static void ask_sources(struct symfiles *s, struct bucket_client *c, const struct symfile *file, struct watched *w,
+        struct bucket_result *result)
+{
+	char upper[ID_MAX];
+	struct bucket_result failed = {.outcome = BUCKET_MISSING};
+	bool spelled = upper_id(upper, file->id);
+	bucket_result_set(result, BUCKET_MISSING, "there are no sources");
+	for (unsigned i = 0; i < bucket_sources_count(s->sources); i++) {
+		try_source(s, c, i, (struct bucket_object){file->name, file->id}, w, result);
+		if (result->outcome == BUCKET_MISSING && spelled)
+			try_source(s, c, i, (struct bucket_object){file->name, {upper, file->id.len}}, w, result);
+		if (w->begun || result->outcome == BUCKET_OK)
+			return;
+		if (result->outcome != BUCKET_MISSING)
+			failed = *result;
+	}
+	if (failed.outcome != BUCKET_MISSING)
+		*result = failed;
+}
+
+enum err symfiles_get(struct symfiles *s, const struct symfile *file, const struct bucket_raw_sink *sink,
+        struct bucket_result *result, struct error *e)
+{
+	struct watched w = {.sink = sink};
+	struct bucket_client *c = take_place(s, e);
+	if (!c)
+		return e->code;
+	ask_sources(s, c, file, &w, result);
+	leave_place(s, c);
+	return ERR_OK;
+}
+
+/* ---- what is missing ---- */
+
+bool symfiles_is_missing(struct symfiles *s, const struct symfile *file, uint64_t marker)
+{
+	struct failure f = failures_get(s->missing, &file->hash, &file->hash);
+	return f.class == FAILURE_MISSING && f.marker == marker;
+}
+
+void symfiles_set_missing(struct symfiles *s, const struct symfile *file, uint64_t marker)
+{
+	struct failure f = {.class = FAILURE_MISSING, .marker = marker, .checked = clock_now()};
+	failures_set(s->missing, &file->hash, &file->hash, &f);
+}
+
+void symfiles_forget(struct symfiles *s, const struct module_hash *hash)
+{
+	failures_forget(s->missing, hash);
+}

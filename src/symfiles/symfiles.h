@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Symbol files as they are stored: from the first source that has one, with a memory of which are missing. */
+#ifndef SYMFILES_SYMFILES_H
+#define SYMFILES_SYMFILES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/config.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "objects/bucket.h"
+
+/* For all threads. c must outlive it. */
+struct symfiles;
+struct symfiles *symfiles_new(const struct config *c, struct error *e);
+void symfiles_free(struct symfiles *s); /* NULL is fine */
+
+/* Which file: hash names it in every cache. */
+struct symfile {
+	struct str name, id;
+	struct module_hash hash;
+};
+
+/* Asks the sources in order, as loads do: for the id as it is and, if it is missing, in upper case; with retries as
+ * long as nothing has come. BUCKET_OK: sink has it all. BUCKET_MISSING: no source has it. ERR_UNAVAILABLE or
+ * ERR_NO_MEMORY in *e, with nothing asked, if download_parallel others are at it; else ERR_OK. */
+enum err symfiles_get(struct symfiles *s, const struct symfile *file, const struct bucket_raw_sink *sink,
+        struct bucket_result *result, struct error *e);
+
+/* Whether it is known to be missing, as long as its marker in memcached is this one. */
+bool symfiles_is_missing(struct symfiles *s, const struct symfile *file, uint64_t marker);
+void symfiles_set_missing(struct symfiles *s, const struct symfile *file, uint64_t marker);
+/* In this process, whatever the marker. */
+void symfiles_forget(struct symfiles *s, const struct module_hash *hash);
+
+#endif

@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Symbol files for tools that read them themselves: GET /NAME/ID/FILE.sym."""
+
+import gzip
+import http.client
+import os
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from stack import Stack, wait_for
+from symbols import SAMPLE, debug_id, module_line
+
+LARGE = ("FUNC 1000 10 0 a\n" + "1000 10 1 0\n") * 40000
+QUICK = {"bucket_stall_timeout": "2s", "downloads": "stream", "failure_ttl_min": "100ms", "revalidate_after": "200ms"}
+MISSING = b'{"error":"no source has this symbol file","title":"Not Found","status":404}'
+
+
+def zstd(data):
+    return subprocess.run(["zstd", "-q", "-c"], input=data, stdout=subprocess.PIPE, check=True).stdout
+
+
+def text_of(name, body=SAMPLE):
+    return module_line(name, debug_id(name)) + body.encode()
+
+
+# How files are stored, by name.
+STORED = {
+    "plain.so": text_of("plain.so", LARGE),
+    "packed.pdb": gzip.compress(text_of("packed.pdb", LARGE)),
+    "modern.so": zstd(text_of("modern.so", LARGE)),
+    "a b+é.so": text_of("a b+é.so"),
+    "tiny.so": b"\x28\xb5",
+    "empty.so": b"",
+}
+
+
+def path_of(name, ident=None):
+    stem = name[:-4] if name.endswith(".pdb") else name
+    return f"/{name}/{ident or debug_id(name)}/{stem}.sym".replace(" ", "%20").replace("é", "%C3%A9")
+
+
+@pytest.fixture(scope="module", params=["http", "file"])
+def served(request, tmp_path_factory):
+    place = tmp_path_factory.mktemp("symbols")
+    if request.param == "http":
+        stack = Stack(symbols=[None, str(place)], config=QUICK, keys=True)
+    else:
+        (place / "first").mkdir()
+        stack = Stack(bucket=False, config={**QUICK, "source": [f"file://{place}/first", f"file://{place}"]}, keys=True)
+    os.chmod(place.parent, 0o755)
+    for name, data in STORED.items():
+        folder = place / name / debug_id(name)
+        folder.mkdir(parents=True)
+        (folder / path_of(name).rsplit("/", 1)[1].replace("%20", " ").replace("%C3%A9", "é")).write_bytes(data)
+    with stack as s:
+        yield s
+
+
+@pytest.mark.parametrize("name", STORED)
+def test_files_come_as_they_are_stored(served, name):
+    reply = served.client.get(path_of(name), Accept_Encoding="gzip, zstd")
+    assert reply.status == 200 and reply.raw == STORED[name]
+    coding = {"packed.pdb": "gzip", "modern.so": "zstd"}.get(name)
+    assert reply.headers.get("Content-Encoding") == coding
+    assert reply.headers["Content-Length"] == str(len(STORED[name]))
+    assert reply.headers["Content-Type"] == "text/plain" and reply.headers["Access-Control-Allow-Origin"] == "*"
+    assert reply.headers["Accept-Ranges"] == "bytes" or not STORED[name]
+
+
+def test_gzip_stays_gzip_and_zstd_is_unpacked_for_others(served):
+    reply = served.client.get(path_of("packed.pdb"))
+    assert reply.raw == STORED["packed.pdb"] and reply.headers["Content-Encoding"] == "gzip"
+    reply = served.client.get(path_of("modern.so"), Accept_Encoding="gzip")
+    assert reply.raw == text_of("modern.so", LARGE)
+    assert "Content-Encoding" not in reply.headers and "ETag" not in reply.headers
+
+
+def test_head_has_the_headers_of_get(served):
+    for name in STORED:
+        got, head = (served.client.request(method, path_of(name), headers={"Accept-Encoding": "zstd"}) for method in ("GET", "HEAD"))
+        assert head.status == 200 and head.raw == b"", name
+        for header in ("Content-Length", "Content-Encoding", "ETag", "Accept-Ranges", "Content-Type"):
+            assert got.headers.get(header) == head.headers.get(header), (name, header)
+
+
+@pytest.mark.parametrize(
+    "asked,first,last", [("0-0", 0, 0), ("10-19", 10, 19), ("100000-", 100000, -1), ("-7", -7, -1), ("5-99999999999", 5, -1)]
+)
+def test_ranges(served, asked, first, last):
+    for name in ("plain.so", "packed.pdb"):
+        data = STORED[name]
+        first_at, last_at = first % len(data), last % len(data)
+        if first_at > last_at:
+            continue
+        reply = served.client.get(path_of(name), Range="bytes=" + asked)
+        if first >= len(data):
+            assert reply.status == 416
+            continue
+        assert reply.status == 206 and reply.raw == data[first_at : last_at + 1], (name, asked)
+        assert reply.headers["Content-Range"] == f"bytes {first_at}-{last_at}/{len(data)}"
+
+
+def test_ranges_that_lie_outside_or_are_none(served):
+    whole = STORED["plain.so"]
+    for bad in (f"bytes={len(whole)}-", "bytes=-0"):
+        reply = served.client.get(path_of("plain.so"), Range=bad)
+        assert reply.status == 416 and reply.headers["Content-Range"] == f"bytes */{len(whole)}"
+    for odd in ("bytes=5-4", "bytes=a-b", "lines=1-2", "bytes=1-2,4-5", "bytes=", "bytes=--1", "bytes=1-2x", "bytes=-"):
+        reply = served.client.get(path_of("plain.so"), Range=odd)
+        assert reply.status == 200 and reply.raw == whole, odd
+
+
+def test_entity_tags(served):
+    first = served.client.get(path_of("packed.pdb"))
+    etag = first.headers.get("ETag")
+    if not etag:
+        pytest.skip("this bucket has none")
+    same = served.client.get(path_of("packed.pdb"), If_None_Match=etag)
+    assert same.status == 304 and same.raw == b"" and same.headers["ETag"] == etag
+    assert served.client.get(path_of("packed.pdb"), If_None_Match='"other"').raw == first.raw
+    assert served.client.get(path_of("packed.pdb"), Range="bytes=0-9", If_Range=etag).status == 206
+    assert served.client.get(path_of("packed.pdb"), Range="bytes=0-9", If_Range='"other"').raw == first.raw
+
+
+def test_the_id_in_lower_case(served):
+    assert served.client.get(path_of("plain.so", debug_id("plain.so").lower())).raw == STORED["plain.so"]
+
+
+def test_what_is_no_symbol_file_of_that_name(served):
+    ident = debug_id("plain.so")
+    for path in (f"/plain.so/{ident}/other.sym", f"/plain.so/{ident}/plain.so", f"/a%2Fplain.so/{ident}/plain.so.sym", f"/packed.pdb/{ident}/packed.pdb.sym"):
+        served.client.get(path).error(404)
+    reply = served.client.request("POST", path_of("plain.so"), b"x")
+    reply.error(405)
+    assert reply.headers["Allow"] == "GET, HEAD, OPTIONS"
+
+
+def test_curl_gets_it_unchanged(served, tmp_path):
+    base = f"http://127.0.0.1:{served.node.nginx.port}"
+    for name in ("plain.so", "packed.pdb", "modern.so"):
+        out = tmp_path / "out"
+        subprocess.run(["curl", "-sf", "--compressed", "-o", out, base + path_of(name)], check=True)
+        assert out.read_bytes() == text_of(name, LARGE)
+    out = subprocess.run(["curl", "-sI", base + path_of("plain.so")], check=True, stdout=subprocess.PIPE).stdout
+    assert out.startswith(b"HTTP/1.1 200") and b"Accept-Ranges: bytes" in out
+    out = subprocess.run(["curl", "-s", "-r", "10-19", base + path_of("plain.so")], check=True, stdout=subprocess.PIPE).stdout
+    assert out == STORED["plain.so"][10:20]
+
+
+# Misses and failures
+
+
+@pytest.fixture(scope="module")
+def one():
+    with Stack(config={**QUICK, "missing_ttl": "1h"}, keys=True, daemons=2) as s:
+        yield s
+
+
+def test_misses_are_remembered_until_the_module_is_invalidated(one):
+    module = ["late.so", debug_id("late.so")]
+    for _ in range(3):
+        reply = one.client.get(path_of("late.so"))
+        assert reply.status == 404 and reply.raw == MISSING
+    assert one.bucket.hits(module) == 1
+    assert one.nodes[1].client().get(path_of("late.so")).status == 404
+    one.symbols.add("late.so", SAMPLE)
+    assert one.client.get(path_of("late.so")).status == 404
+    assert one.client.request("DELETE", f"/cache/late.so/{module[1]}", headers={"Authorization": one.key}).status == 200
+    for node in one.nodes:
+        assert node.client().get(path_of("late.so")).raw == text_of("late.so")
+
+
+def test_a_source_that_fails_is_no_miss(one):
+    module = one.symbols.add("failing.so", SAMPLE)
+    one.bucket.misbehave(module, "status:503")
+    reply = one.client.get(path_of("failing.so"))
+    reply.error(503)
+    assert int(reply.headers["Retry-After"]) >= 1
+    one.bucket.misbehave(module, "ok")
+    assert one.client.get(path_of("failing.so")).raw == text_of("failing.so")
+
+
+def test_a_transfer_that_breaks_off_is_seen_as_broken(one):
+    module = one.symbols.add("broken.so", LARGE)
+    one.bucket.misbehave(module, "cut:100000")
+    done = subprocess.run(
+        ["curl", "-s", "-o", "/dev/null", f"http://127.0.0.1:{one.node.nginx.port}{path_of('broken.so')}"], check=False
+    )
+    assert done.returncode == 18, "curl: transfer closed with outstanding data"
+    one.bucket.misbehave(module, "chunked-cut:100000")
+    done = subprocess.run(
+        ["curl", "-s", "-o", "/dev/null", f"http://127.0.0.1:{one.node.nginx.port}{path_of('broken.so')}"], check=False
+    )
+    assert done.returncode == 18
+
+
+@pytest.mark.parametrize("mode", ["chunked", "no-length"])
+def test_a_source_that_does_not_say_the_length(one, mode):
+    module = one.symbols.add(f"{mode}.so", LARGE)
+    one.bucket.misbehave(module, mode)
+    reply = one.client.get(path_of(module[0]), Range="bytes=0-9")
+    assert reply.status == 200 and reply.raw == text_of(module[0], LARGE)
+    assert "Content-Length" not in reply.headers
+
+
+def test_damaged_zstd_breaks_off():
+    data = bytearray(zstd(text_of("bad.so", LARGE)))
+    data[len(data) // 2] ^= 0xFF
+    with Stack(config=QUICK) as s:
+        s.symbols.put("bad.so", debug_id("bad.so"), bytes(data))
+        done = subprocess.run(["curl", "-s", "-o", "/dev/null", f"http://127.0.0.1:{s.node.nginx.port}{path_of('bad.so')}"], check=False)
+        assert done.returncode == 18
+
+
+def test_only_so_many_at_a_time():
+    with Stack(config={**QUICK, "download_parallel": "1"}) as s:
+        slow = s.symbols.add("slow.so", LARGE)
+        s.symbols.add("other.so", SAMPLE)
+        s.bucket.misbehave(slow, "stall")
+        with ThreadPoolExecutor(1) as pool:
+            running = pool.submit(s.client.get, path_of("slow.so"))
+            wait_for(lambda: s.bucket.hits(slow) == 1, "the first to be under way")
+            s.client.get(path_of("other.so")).error(503)
+            assert s.client.frames(["other.so", debug_id("other.so")], [0x1000])[0]["function"]
+            with pytest.raises(http.client.IncompleteRead):
+                running.result()
+        assert s.client.get(path_of("other.so")).status == 200
+
+
+def test_nothing_is_given_out_unless_a_setting_says_so():
+    with Stack() as s:
+        module = s.symbols.add("private.so", SAMPLE)
+        s.client.get(path_of("private.so")).error(404)
+        assert s.bucket.hits(module) == 0
