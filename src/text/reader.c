@@ -6,6 +6,9 @@
 #include <stdlib.h>
 
 #include "text/formats.h"
+#include "text/signs.h"
+
+enum { SIGN_FIRST = 64 }; /* the line begins with P, I or M, as headings of reports and lines MODULE do */
 
 struct text_reader *text_reader_new(
         uint32_t max_modules, bool (*frame)(void *arg, const struct text_frame *f), void *arg)
@@ -92,28 +95,20 @@ bool text_told(struct text_reader *r, struct str path, struct str symbols, struc
 
 /* ---- lines ---- */
 
-/* The first format that recognises a line takes it. */
-static bool (*const formats[])(struct text_reader *r, struct rest line) = {
-        text_read_json,
-        text_read_numbered,
-        text_read_glibc,
-        text_read_perf,
-        text_read_mac,
-        text_read_module_line,
-        text_read_pipes,
-        text_read_anything,
+/* The first format that recognises a line takes it. It is not asked unless the line has one of its signs. */
+static const struct {
+	unsigned signs;
+	bool (*read)(struct text_reader *r, struct rest line);
+} formats[] = {
+        {SIGN_BRACE | SIGN_QUOTE, text_read_json},
+        {SIGN_QUOTE, text_read_numbered},
+        {SIGN_HEX, text_read_glibc},
+        {SIGN_PAREN, text_read_perf},
+        {SIGN_HEX | SIGN_FIRST, text_read_mac},
+        {SIGN_BUILD | SIGN_FIRST, text_read_module_line},
+        {SIGN_BRACE, text_read_pipes},
+        {SIGN_PLUS, text_read_anything},
 };
-
-/* Most lines of a log have no format: every format needs one of these characters. */
-static bool may_say_something(struct rest line)
-{
-	size_t n = (size_t)(line.end - line.at);
-	return n && (memchr(line.at, '+', n) || memchr(line.at, '|', n) || memchr(line.at, '#', n) ||
-	                    memchr(line.at, '<', n) || memchr(line.at, '(', n) || memchr(line.at, '"', n) ||
-	                    memchr(line.at, '{', n) || memchr(line.at, '}', n) || memmem(line.at, n, "[0x", 3) ||
-	                    memmem(line.at, n, "odule ", 6) || memmem(line.at, n, "MODULE ", 7) || *line.at == 'P' ||
-	                    *line.at == 'I');
-}
 
 /* Java's hs_err: "C  [libjn.so+0x112c]  name+0x1c", "j  J.go()V+1", "v  ~StubRoutines::call_stub". */
 static bool is_hotspot(struct rest line)
@@ -121,15 +116,17 @@ static bool is_hotspot(struct rest line)
 	return line.end - line.at > 2 && memchr("CVvJjA", *line.at, 6) && line.at[1] == ' ';
 }
 
-static void read_line(struct text_reader *r, struct rest line)
+static void read_line(struct text_reader *r, struct rest line, unsigned signs)
 {
 	unsigned perf_depth = r->perf_depth;
 	r->frames = 0;
 	r->hotspot_depth = is_hotspot(line) ? r->hotspot_depth + 1 : 0;
 	if (line.end > line.at && line.end[-1] == '\r')
 		line.end--;
-	for (size_t i = 0; may_say_something(line) && i < sizeof formats / sizeof *formats; i++)
-		if (formats[i](r, line))
+	if (line.at < line.end && memchr("PIM", *line.at, 3))
+		signs |= SIGN_FIRST;
+	for (size_t i = 0; signs && line.at < line.end && i < sizeof formats / sizeof *formats; i++)
+		if (signs & formats[i].signs && formats[i].read(r, line))
 			break;
 	if (!r->frames)
 		r->base_count = 0;
@@ -145,17 +142,20 @@ enum text_result text_reader_read(struct text_reader *r, struct str text, bool l
 	*used = 0;
 	r->result = TEXT_OK;
 	while (*used < text.len && !r->result) {
-		const char *start = text.data + *used, *lf = memchr(start, '\n', text.len - *used);
-		size_t len = lf ? (size_t)(lf - start) : text.len - *used;
+		unsigned signs;
+		const char *start = text.data + *used, *end = text.data + text.len;
+		const char *stop = text_scan_line(start, end, &signs);
+		bool lf = stop < end;
+		size_t len = (size_t)(stop - start);
 		if (!lf && !last && !r->skips && len <= TEXT_LINE_MAX)
 			break;
 		if (!r->skips)
 			r->line++;
 		r->start = start;
 		if (!r->skips && len <= TEXT_LINE_MAX)
-			read_line(r, (struct rest){start, start + len});
+			read_line(r, (struct rest){start, stop}, signs);
 		r->skips = !lf;
-		len += lf != NULL;
+		len += lf;
 		*used += len;
 		r->at += len;
 	}

@@ -18,6 +18,7 @@
 #include "base/buffer.h"
 #include "seed.h"
 #include "text/reader.h"
+#include "text/signs.h"
 #include "text/write_names.h"
 
 enum { OUT_MAX = 64 << 20 };
@@ -356,6 +357,26 @@ static void test_what_is_no_frame(void **state)
 	        "");
 }
 
+/* The end is the same, no sign is missed, and in the last line none is invented. */
+static void test_signs_by_sixteen_and_one_by_one(void **state)
+{
+	static const char letters[] = "0xd-+{|}\"#(\n az\x7f\x80\xff";
+	(void)state;
+	uint64_t seed = seed_of(31);
+	for (unsigned i = 0; i < 20000; i++) {
+		char text[100];
+		size_t len = next_random(&seed) % sizeof text;
+		for (size_t k = 0; k < len; k++)
+			text[k] = next_random(&seed) % 4 ? 'a' : letters[next_random(&seed) % (sizeof letters - 1)];
+		unsigned fast, plain;
+		const char *stop = text_scan_line_plain(text, text + len, &plain);
+		assert_ptr_equal(text_scan_line(text, text + len, &fast), stop);
+		assert_int_equal(plain & ~fast, 0);
+		if (stop == text + len)
+			assert_int_equal(fast, plain);
+	}
+}
+
 /* ---- ids ---- */
 
 static void test_ids_that_change(void **state)
@@ -595,6 +616,7 @@ int main(void)
 	        cmocka_unit_test(test_return_addresses_of_offsets),
 	        cmocka_unit_test(test_gdb),
 	        cmocka_unit_test(test_what_is_no_frame),
+	        cmocka_unit_test(test_signs_by_sixteen_and_one_by_one),
 	        cmocka_unit_test(test_ids_that_change),
 	        cmocka_unit_test(test_forgetting),
 	        cmocka_unit_test(test_long_lines),

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One pass over a line: where it ends, and which signs of a frame it has. Most lines of a log have none. */
+#ifndef TEXT_SIGNS_H
+#define TEXT_SIGNS_H
+
+enum text_sign {
+	SIGN_PLUS = 1,   /* + */
+	SIGN_BRACE = 2,  /* { | } ~ or DEL */
+	SIGN_QUOTE = 4,  /* " or # */
+	SIGN_PAREN = 8,  /* ( */
+	SIGN_HEX = 16,   /* 0x */
+	SIGN_BUILD = 32, /* d-, as in build-id */
+};
+
+/* The line feed, or end if there is none. *signs: the signs before it; there may be others that come soon after it. */
+const char *text_scan_line(const char *from, const char *end, unsigned *signs);
+/* The same, byte by byte and exact: for processors without SSE2, and for tests. */
+const char *text_scan_line_plain(const char *from, const char *end, unsigned *signs);
+
+#endif
