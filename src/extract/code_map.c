@@ -90,3 +90,11 @@ const struct code_section *code_map_find(const struct code_map *m, uint64_t addr
 	        search_up_to(m->sections, m->count, sizeof *m->sections, offsetof(struct code_section, end), address);
 	return i < m->count && m->sections[i].start <= address ? &m->sections[i] : NULL;
 }
+
+bool code_map_asked(const struct code_map *m, uint64_t start, uint64_t end)
+{
+	if (!m->asked_count)
+		return true;
+	size_t i = start ? search_up_to(m->asked, m->asked_count, sizeof *m->asked, 0, start - 1) : 0;
+	return i < m->asked_count && m->asked[i] < end;
+}

@@ -4,6 +4,7 @@
 #define EXTRACT_CODE_MAP_H
 
 #include <libelf.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,6 +19,9 @@ struct code_map {
 	struct code_section *sections; /* by address, not overlapping */
 	size_t count;
 	uint16_t machine; /* EM_X86_64, ... */
+	/* Set by the caller: the addresses that are asked for, in ascending order. 0: all. */
+	const uint64_t *asked;
+	size_t asked_count;
 };
 
 /* elf must stay open as long as the map is used. ERR_CORRUPT: sections outside the file, or more than 4 GiB of code. */
@@ -25,5 +29,8 @@ enum err code_map_read(struct code_map *m, Elf *elf, struct error *e);
 void code_map_release(struct code_map *m);
 /* The section of an address, or NULL. Discarded code is in none. */
 const struct code_section *code_map_find(const struct code_map *m, uint64_t address);
+
+/* Whether any address from start to end - 1 is asked for. */
+bool code_map_asked(const struct code_map *m, uint64_t start, uint64_t end);
 
 #endif

@@ -43,7 +43,8 @@ struct extraction {
 	struct symbol_names symbol_names;
 	char absence[EXTRACT_NOTE_LENGTH]; /* that there are no debug data, and what helps */
 	bool pads;
-	bool go; /* Go's table was read */
+	bool go;     /* Go's table was read */
+	bool others; /* there are functions that nobody asked for */
 	struct join join;
 };
 
@@ -198,7 +199,7 @@ static enum err add_symbols(struct extraction *x, Elf *elf, const char *section)
 	struct names names;
 	struct result *r = result_new();
 	names_init(&names, &strings);
-	struct symbols_wanted wanted = {&x->coverage, &x->join.lines, &names, x->pads};
+	struct symbols_wanted wanted = {&x->coverage, &x->join.lines, &names, x->pads, &x->others};
 	enum err err = r ? symbols_read(elf, section, &wanted, r, x->error) : no_memory(x->error);
 	if (!err)
 		err = join_emit(&x->join, r, x->error);
@@ -335,6 +336,8 @@ static enum err extract_all(struct extraction *x, struct worker *workers)
 	enum err err = elf_file_open(&x->file, x->path, x->error);
 	if (!err)
 		err = code_map_read(&x->code, x->file.elf, x->error);
+	x->code.asked = x->options->asked;
+	x->code.asked_count = x->options->asked_count;
 	if (!err)
 		err = coverage_init(&x->coverage, &x->code, x->error);
 	if (err)
@@ -356,7 +359,8 @@ static enum err extract_all(struct extraction *x, struct worker *workers)
 		err = add_symbol_tables(x);
 	x->stats->ranges = x->join.ranges;
 	x->stats->pads = x->join.pads;
-	if (!err && x->stats->ranges == 0)
+	bool others = x->others || (x->code.asked_count && (x->unit_count || x->go));
+	if (!err && x->stats->ranges == 0 && !others)
 		err = error_set(x->error, ERR_MISSING, "neither debug data nor symbols describe any code%s%.180s",
 		        x->stats->note_count ? "; " : "", x->stats->note_count ? x->stats->notes[0] : "");
 	return err;

@@ -11,6 +11,10 @@ struct extract_options {
 	const char *debug_file; /* with the DWARF; NULL: the executable itself, else the file that it names */
 	const char *debug_dir;  /* where such files are looked for; NULL: /usr/lib/debug */
 	unsigned threads;       /* 0: one for each processor, at most 64 */
+	/* Only what describes code at one of these addresses is needed, in ascending order: other units and functions
+	 * are left out. 0: all code. */
+	const uint64_t *asked;
+	size_t asked_count;
 	/* Fetches the file with the debug data of a build id that is not here; NULL: nothing is fetched. ERR_MISSING:
 	 * nobody has it; other errors are told in notes. */
 	enum err (*fetch)(void *arg, const uint8_t *id, size_t len, char found[PATH_MAX], struct error *e);

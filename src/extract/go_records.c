@@ -278,7 +278,7 @@ enum err go_reader_read(struct go_reader *g, size_t *next, struct result *out, s
 	enum err err = ERR_OK;
 	while (*next < g->table.count && !err && result_size(out) < RESULT_BYTES) {
 		struct go_function f;
-		if (go_table_function(&g->table, (*next)++, &f) &&
+		if (go_table_function(&g->table, (*next)++, &f) && code_map_asked(g->coverage->code, f.start, f.end) &&
 		        coverage_free(g->coverage, f.start, f.start + 1) == f.start)
 			err = add_function(g, &f, out, e);
 	}

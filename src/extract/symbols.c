@@ -28,7 +28,7 @@ struct symbols {
 	const struct code_map *code;
 	struct coverage *coverage;
 	struct records records; /* of what is found */
-	bool pads;
+	bool pads, *others;
 	struct error *e;
 };
 
@@ -132,11 +132,16 @@ static void sort_symbols(struct symbols *s)
 /* A function without inlined calls. */
 static enum err add_piece(struct symbols *s, uint64_t start, uint64_t end, const char *symbol)
 {
-	struct code_node node = {.parent = NO_NODE, .name = names_of_symbol(s->records.names, str_from(symbol))};
+	struct code_node node = {.parent = NO_NODE};
 	struct functions functions = {.nodes = &node, .node_count = 1};
 	struct segment all = {start, end, 0};
 	struct segments segments = {.items = &all, .count = 1};
 	size_t first = s->records.out->piece_count;
+	if (!code_map_asked(s->code, start, end)) {
+		*s->others = true;
+		return ERR_OK;
+	}
+	node.name = names_of_symbol(s->records.names, str_from(symbol));
 	if (!node.name.data)
 		return no_memory(s->e);
 	s->records.functions = &functions;
@@ -207,7 +212,7 @@ enum err symbols_read(
         Elf *elf, const char *section, const struct symbols_wanted *w, struct result *out, struct error *e)
 {
 	const struct code_map *code = w->coverage->code;
-	struct symbols s = {.code = code, .coverage = w->coverage, .pads = w->pads, .e = e};
+	struct symbols s = {.code = code, .coverage = w->coverage, .pads = w->pads, .others = w->others, .e = e};
 	s.records = (struct records){
 	        .code = code, .lines = w->lines, .names = w->names, .strings = w->names->strings, .out = out};
 	Elf_Scn *found = elf_find_section(elf, section);

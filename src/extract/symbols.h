@@ -14,6 +14,7 @@ struct symbols_wanted {
 	struct line_table *lines;  /* of other code, sorted */
 	struct names *names;
 	bool pads;
+	bool *others; /* set if there are functions that nobody asked for */
 };
 
 /* Adds a range, and return pads if wanted, for code that is free in the coverage and in a function of the table named

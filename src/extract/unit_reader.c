@@ -117,9 +117,10 @@ static enum err add_functions(struct unit_reader *u, struct error *e)
 	enum err err = ERR_OK;
 	for (size_t i = 0, next; i < f->piece_count && !err; i = next) {
 		uint32_t function = f->nodes[f->pieces[i].node].function;
-		for (next = i + 1; next < f->piece_count && f->nodes[f->pieces[next].node].function == function;)
-			next++;
-		err = add_function(u, f->pieces + i, next - i, e);
+		bool asked = false;
+		for (next = i; next < f->piece_count && f->nodes[f->pieces[next].node].function == function; next++)
+			asked = asked || code_map_asked(u->code, f->pieces[next].start, f->pieces[next].end);
+		err = asked ? add_function(u, f->pieces + i, next - i, e) : ERR_OK;
 	}
 	return err;
 }
@@ -171,7 +172,27 @@ static bool find_root(struct unit_reader *u, uint64_t at, Dwarf_Die *root)
 	return true;
 }
 
-static enum err open_unit(struct unit_reader *u, uint64_t at, struct die_unit *unit, struct error *e)
+/* Whether the unit may have code at an address that is asked for. A compile unit that does not say where its code is
+ * may. */
+static bool may_be_asked(const struct unit_reader *u, Dwarf_Die *root)
+{
+	Dwarf_Addr base, start, end;
+	ptrdiff_t at = 0;
+	int tag = dwarf_tag(root);
+	if (!u->code->asked_count)
+		return true;
+	if (tag != DW_TAG_compile_unit && tag != DW_TAG_skeleton_unit)
+		return false;
+	if (!dwarf_hasattr(root, DW_AT_low_pc) && !dwarf_hasattr(root, DW_AT_ranges))
+		return true;
+	while ((at = dwarf_ranges(root, at, &base, &start, &end)) > 0)
+		if (code_map_asked(u->code, start, end))
+			return true;
+	return at < 0;
+}
+
+/* *asked: whether the unit is needed; otherwise it is not opened. */
+static enum err open_unit(struct unit_reader *u, uint64_t at, struct die_unit *unit, bool *asked, struct error *e)
 {
 	Dwarf_Off next;
 	Dwarf_Half version;
@@ -184,7 +205,8 @@ static enum err open_unit(struct unit_reader *u, uint64_t at, struct die_unit *u
 		        (unsigned long long)at, version);
 	if (!find_root(u, at + header, &root))
 		return error_set(e, ERR_CORRUPT, "unit at 0x%llx: %s", (unsigned long long)at, dwarf_errmsg(-1));
-	return die_unit_open(unit, &root, &u->abbrevs, e);
+	*asked = may_be_asked(u, &root);
+	return *asked ? die_unit_open(unit, &root, &u->abbrevs, e) : ERR_OK;
 }
 
 /* Names are known by their place, which is in another file for the next unit. */
@@ -225,10 +247,11 @@ struct result *unit_reader_read(struct unit_reader *u, uint64_t offset)
 {
 	struct die_unit unit;
 	struct result *r = result_new();
+	bool asked = false;
 	if (!r)
 		return NULL;
-	r->err = open_unit(u, offset, &unit, &r->error);
-	if (r->err)
+	r->err = open_unit(u, offset, &unit, &asked, &r->error);
+	if (r->err || !asked)
 		return r;
 	r->err = read_any(u, &unit, r, &r->error);
 	dwarf_source_done(u->source, (size_t)(unit.end - unit.start));

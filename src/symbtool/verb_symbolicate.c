@@ -45,6 +45,11 @@ enum {
 	HEX_TRIED = 64, /* addresses of a batch that are tried as hex when they say nothing as decimal */
 };
 
+struct local_module {
+	unsigned reads; /* 1: for some addresses; 2: whole */
+	bool failed;
+};
+
 struct symbolicate {
 	struct question q;
 	struct server server;
@@ -55,8 +60,9 @@ struct symbolicate {
 	const char *debuginfod; /* URLs */
 	/* for modules that are read here */
 	struct offmap **maps;
+	struct local_module *local;
 	size_t map_count;
-	uint32_t map_cap;
+	uint32_t map_cap, local_cap;
 	struct server_modules server_modules;
 	struct buffer reply;
 	struct answer_tally tally;
@@ -66,22 +72,62 @@ struct symbolicate {
 	bool failed; /* answering failed, not reading the question */
 };
 
-/* Reads new modules itself. One that cannot be read is reported, and the others are answered. */
+static int compare_addresses(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+	return x < y ? -1 : x > y;
+}
+
+/* Reads a module: at first only what the addresses need that are asked now, which of a large executable is a small
+ * part; if more come later, all of it. */
+static enum err read_module(struct symbolicate *s, size_t module, uint64_t *asked, size_t count, struct error *e)
+{
+	struct local_module *m = &s->local[module];
+	struct extract_options extract = s->extract;
+	if (!count || m->failed || m->reads == 2)
+		return ERR_OK;
+	if (m->reads++ == 0) {
+		qsort(asked, count, sizeof *asked, compare_addresses);
+		extract.asked = asked;
+		extract.asked_count = count;
+	}
+	offmap_free(s->maps[module]);
+	s->maps[module] = NULL;
+	enum err err = local_map_new(&s->q.modules[module], 1, &extract, &s->maps[module], e);
+	m->failed = err;
+	s->lacking = s->lacking || err;
+	if (err && err != ERR_NO_MEMORY)
+		complain(s->q.modules[module], "%s", e->text);
+	return err == ERR_NO_MEMORY ? err : ERR_OK;
+}
+
+static enum err read_modules(struct symbolicate *s, struct error *e)
+{
+	uint64_t *asked = calloc(s->q.count + 1, sizeof *asked);
+	enum err err = asked ? ERR_OK : no_memory(e);
+	for (size_t module = 0; module < s->q.module_count && !err; module++) {
+		size_t count = 0;
+		for (size_t i = 0; i < s->q.count; i++)
+			if (s->q.frames[i].module == module)
+				asked[count++] = s->q.frames[i].address;
+		err = read_module(s, module, asked, count, e);
+	}
+	free(asked);
+	return err;
+}
+
+/* One that cannot be read is reported, and the others are answered. */
 static enum err answer_from_files(struct symbolicate *s, struct error *e)
 {
-	if (!array_reserve(&s->maps, &s->map_cap, s->q.module_count, sizeof *s->maps))
+	if (!array_reserve(&s->maps, &s->map_cap, s->q.module_count, sizeof *s->maps) ||
+	        !array_reserve(&s->local, &s->local_cap, s->q.module_count, sizeof *s->local))
 		return no_memory(e);
 	for (; s->map_count < s->q.module_count; s->map_count++) {
-		char *const *path = &s->q.modules[s->map_count];
 		s->maps[s->map_count] = NULL;
-		enum err err = local_map_new(path, 1, &s->extract, &s->maps[s->map_count], e);
-		if (err == ERR_NO_MEMORY)
-			return err;
-		s->lacking = s->lacking || err;
-		if (err)
-			complain(*path, "%s", e->text);
+		s->local[s->map_count] = (struct local_module){0};
 	}
-	return answer_local(&s->q, s->maps, &s->reply, e);
+	enum err err = read_modules(s, e);
+	return err ? err : answer_local(&s->q, s->maps, &s->reply, e);
 }
 
 static enum err print_reply(struct symbolicate *s, struct error *e)
@@ -256,6 +302,7 @@ static void release_all(struct symbolicate *s)
 	for (size_t i = 0; i < s->map_count; i++)
 		offmap_free(s->maps[i]);
 	free(s->maps);
+	free(s->local);
 	server_modules_release(&s->server_modules);
 	buffer_release(&s->reply);
 	question_release(&s->q);

@@ -315,6 +315,12 @@ def start(*arguments):
     )
 
 
+def start_with_input(*arguments):
+    return subprocess.Popen(
+        [SYMBTOOL, *map(str, arguments)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, preexec_fn=die_with_parent
+    )  # fmt: skip
+
+
 def read_until(process, word):
     """Lines of its standard error up to the one with this word; symbtool gives up by itself, so that this ends."""
     out = ""
@@ -510,6 +516,50 @@ def test_help(verb):
 def test_an_executable_of_its_own(program):
     addresses = code_addresses(program)
     check_against_addr2line(program, v5_frames(run("symbolicate", "--json", program, *map(hex, addresses)).stdout))
+
+
+UNIT = """
+static inline __attribute__((always_inline)) int twice_NAME(int a)
+{
+	return a * 2 + NUMBER;
+}
+int NAME(int a)
+{
+	for (int i = 0; i < a; i++)
+		a += twice_NAME(i);
+	return a;
+}
+"""
+
+
+@pytest.mark.parametrize("options", [["-gdwarf-4"], ["-gdwarf-5"], ["-g", "-gsplit-dwarf"], ["-g", "-flto"], ["-g0"]], ids=" ".join)
+def test_addresses_alone_and_among_others(tmp_path, options):
+    """Of a large executable only the units are read that the addresses need: each alone gets what all together get, and what a
+    second batch gets, for which everything is read."""
+    names = [f"unit{i}" for i in range(6)]
+    for i, name in enumerate(names):
+        (tmp_path / f"{name}.c").write_text(UNIT.replace("NAME", name).replace("NUMBER", str(i)))
+    calls = " + ".join(f"{name}(argc)" for name in names)
+    (tmp_path / "main.c").write_text("".join(f"int {name}(int);" for name in names) + f"int main(int argc, char **argv) {{ return {calls}; }}")
+    program = str(tmp_path / "units")
+    subprocess.run(["gcc", "-O1", *options, "-o", program, *(f"{name}.c" for name in [*names, "main"])], cwd=tmp_path, check=True, timeout=BOUND)
+    addresses = code_addresses(program, 5)
+    together = v5_frames(run("symbolicate", "--json", program, *map(hex, addresses)).stdout)
+    assert {frame.get("function") for frame in together} >= {*names, "main"} or "-flto" in options
+    for number, address in enumerate(addresses):
+        alone = v5_frames(run("symbolicate", "--json", program, hex(address)).stdout)[0]
+        assert {**alone, "frame": number} == together[number]
+    # line by line: the first is answered before the next is read
+    process = start_with_input("symbolicate", "--hex", program, "-")
+    lines = []
+    for address in addresses[:4]:
+        process.stdin.write(f"{address:x}\n")
+        process.stdin.flush()
+        while not lines or not lines[-1].startswith(f"units+{address:#x} "):
+            lines.append(process.stdout.readline())
+            assert lines[-1], lines
+    process.communicate(timeout=BOUND)
+    assert process.returncode == 0
 
 
 def test_symbfiles_of_their_own(program, tmp_path):
