@@ -375,7 +375,7 @@ INSTRUCTION = re.compile(r"^\s*([0-9a-f]+):\t((?:[0-9a-f]{2} )+|[0-9a-f]{8} )\s*
 
 def check_pads(program, records):
     """Each call that objdump shows has a pad, and nothing else has."""
-    done = subprocess.run(["objdump", "-d", "-w", "-j", ".text", program], stdout=subprocess.PIPE, text=True, check=True)
+    done = subprocess.run(["objdump", "-d", "-w", program], stdout=subprocess.PIPE, text=True, check=True)
     want = {}
     for line in done.stdout.splitlines():
         if CALL.match(line):
