@@ -38,6 +38,7 @@ static const struct route routes[] = {
                 {{"POST", upload_returnpads_handle}}},
         {"/api/symbols/", true, "uploads", BAD_KEY | NO_STORE, {{"GET", uploads_list_handle}}},
         {"/cache/", true, "cache", BAD_KEY, {{"DELETE", cache_delete_handle}}},
+        {"/api/missing", false, "missing", BAD_KEY, {{"GET", missing_handle}}},
         {SYM_FILE, false, "sym", NO_STORE, {{"GET", sym_get_handle}}},
         {"/__lbheartbeat__", false, "lbheartbeat", HEALTH_CHECK, {{"GET", lbheartbeat_handle}}},
         {"/__heartbeat__", false, "heartbeat", HEALTH_CHECK, {{"GET", heartbeat_handle}}},

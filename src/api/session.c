@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <strings.h>
 
+#include "api/missing.h"
 #include "api/writer.h"
 #include "base/clock.h"
 #include "base/metrics.h"
@@ -47,6 +48,8 @@ static void count_results(struct session *s)
 	for (uint32_t i = 0; i < s->want_count; i++) {
 		*(s->wants[i].state == WANT_FOUND ? &found : &missing) += 1;
 		s->exchange->loads += s->wants[i].loaded;
+		if (s->wants[i].state == WANT_FAILED && s->wants[i].failure == FAILURE_MISSING)
+			missing_note_request(s->exchange, s->wants[i].name, s->wants[i].id);
 	}
 	for (uint32_t j = 0; j < s->request.job_count; j++)
 		skipped += s->request.jobs[j].text_count;
@@ -79,6 +82,7 @@ void session_reply(struct session *s, const char *content_type, uint64_t size,
 		writer_flush(&w);
 		release_session(s);
 		exchange_reply_end(x);
+		missing_share_soon();
 	}
 }
 

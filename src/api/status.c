@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "api/missing.h"
 #include "api/router.h"
 #include "base/clock.h"
 #include "base/metrics.h"
@@ -60,6 +61,7 @@ void metrics_handle(struct exchange *x)
 {
 	struct buffer text;
 	struct error e;
+	missing_share_soon();
 	buffer_init(&text, 1 << 20);
 	metrics_print(&text);
 	if (text.failed) {
@@ -128,6 +130,7 @@ static bool wait_for_result(struct exchange *x, struct error *result)
 void heartbeat_handle(struct exchange *x)
 {
 	struct error result;
+	missing_share_soon();
 	pthread_mutex_lock(&heart.lock);
 	bool parked = wait_for_result(x, &result);
 	pthread_mutex_unlock(&heart.lock);

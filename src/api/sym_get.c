@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/missing.h"
 #include "api/router.h"
 #include "api/sym_path.h"
 #include "base/clock.h"
@@ -261,6 +262,7 @@ static void send_file(struct exchange *x, const struct symfile *file)
 	struct error e;
 	uint64_t marker = marker_of(&file->hash);
 	if (symfiles_is_missing(all, file, marker)) {
+		missing_note_request(x, file->name, file->id);
 		refuse(x, ERR_NOT_FOUND, missing);
 		return;
 	}
@@ -269,6 +271,7 @@ static void send_file(struct exchange *x, const struct symfile *file)
 		exchange_reply_error(x, &e, 1);
 	} else if (result.outcome == BUCKET_MISSING) {
 		symfiles_set_missing(all, file, marker);
+		missing_note_request(x, file->name, file->id);
 		refuse(x, ERR_NOT_FOUND, missing);
 	} else {
 		finish(&s, &result);

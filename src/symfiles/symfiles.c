@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/random.h"
 #include "cache/failures.h"
 
 enum { CLIENTS_MAX = 64, ID_MAX = 1024 };
@@ -16,6 +17,7 @@ struct symfiles {
 	const struct config *config; /* not owned */
 	struct bucket_sources *sources;
 	struct failures *missing;
+	struct missing_list *wanted;
 	pthread_mutex_t lock; /* guards what follows */
 	uint64_t busy;
 	struct bucket_client *idle[CLIENTS_MAX]; /* with their connections, for the next download */
@@ -30,6 +32,7 @@ void symfiles_free(struct symfiles *s)
 		bucket_client_free(s->idle[i]);
 	bucket_sources_free(s->sources);
 	failures_free(s->missing);
+	missing_list_free(s->wanted);
 	pthread_mutex_destroy(&s->lock);
 	free(s);
 }
@@ -43,7 +46,8 @@ struct symfiles *symfiles_new(const struct config *c, struct error *e)
 	pthread_mutex_init(&s->lock, NULL);
 	s->config = c;
 	s->missing = failures_new(c);
-	if (s->missing && (s->sources = bucket_sources_new(c, e)))
+	s->wanted = missing_list_new(random_u64());
+	if (s->missing && s->wanted && (s->sources = bucket_sources_new(c, e)))
 		return s;
 	symfiles_free(s);
 	return NULL;
@@ -179,4 +183,9 @@ void symfiles_set_missing(struct symfiles *s, const struct symfile *file, uint64
 void symfiles_forget(struct symfiles *s, const struct module_hash *hash)
 {
 	failures_forget(s->missing, hash);
+}
+
+struct missing_list *symfiles_missing(struct symfiles *s)
+{
+	return s->wanted;
 }

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "objects/bucket.h"
+#include "symfiles/missing.h"
 
 /* For all threads. c must outlive it. */
 struct symfiles;
@@ -33,5 +34,8 @@ bool symfiles_is_missing(struct symfiles *s, const struct symfile *file, uint64_
 void symfiles_set_missing(struct symfiles *s, const struct symfile *file, uint64_t marker);
 /* In this process, whatever the marker. */
 void symfiles_forget(struct symfiles *s, const struct module_hash *hash);
+
+/* What requests of any kind asked for in vain. */
+struct missing_list *symfiles_missing(struct symfiles *s);
 
 #endif

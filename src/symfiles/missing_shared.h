@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The lists of missing modules of all hosts, through memcached. Each process writes its own under a name of its own,
+ * and all names are in one more value; so what a process counted outlives it for a week. */
+#ifndef SYMFILES_MISSING_SHARED_H
+#define SYMFILES_MISSING_SHARED_H
+
+#include "cache/memcached.h"
+#include "symfiles/missing.h"
+
+/* Writes this process's list if it has changed and was not written within some seconds; quick otherwise. c may be NULL,
+ * or have no servers. */
+void missing_share(struct missing_list *l, struct mc_client *c, int64_t now);
+
+/* The most wanted modules of all hosts as JSON, at most max, as docs/api.md has it; the caller frees it. NULL if out of
+ * memory. */
+char *missing_json(struct missing_list *l, struct mc_client *c, size_t max, int64_t now);
+
+#endif
