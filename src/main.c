@@ -15,6 +15,7 @@
 #include "base/cgroup.h"
 #include "base/config.h"
 #include "base/log.h"
+#include "base/resident.h"
 #include "base/sandbox.h"
 #include "cache/memcached.h"
 #include "front/front.h"
@@ -250,6 +251,7 @@ static int serve(struct process *p)
 {
 	struct error e;
 	const struct config *c = &p->settings->config;
+	resident_return_large();
 	if (log_open(c->log_file, c->log_level, &e) || enter_sandbox(c, &e) || start_process(p, &e))
 		return complain(&e);
 	reset_handlers();

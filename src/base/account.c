@@ -6,7 +6,10 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
-enum { SMALL_PART = 8 /* of the whole is kept for account_take_small */ };
+enum {
+	SMALL_PART = 8, /* of the whole is kept for account_take_small */
+	SLOWLY = 4,     /* by such a part, what is beside the account falls with each call */
+};
 
 static struct {
 	_Atomic uint64_t memory; /* 0: no limit */
@@ -19,6 +22,7 @@ static struct {
 void account_start(uint64_t memory)
 {
 	atomic_store(&account.memory, memory);
+	atomic_store(&account.beside, 0);
 	metric_set(M_MEMORY_LIMIT, (int64_t)memory);
 }
 
@@ -30,7 +34,10 @@ void account_on_full(void (*make_room)(void *arg, uint64_t bytes), void *arg)
 
 void account_note_resident(uint64_t bytes)
 {
-	uint64_t used = account_used(), beside = bytes > used ? bytes - used : 0;
+	uint64_t used = account_used(), beside = bytes > used ? bytes - used : 0, before = atomic_load(&account.beside);
+	/* what was there a moment ago may soon come back */
+	if (beside < before)
+		beside = before - (before - beside) / SLOWLY - 1;
 	atomic_store(&account.beside, beside);
 	metric_set(M_MEMORY_BESIDE, (int64_t)beside);
 }
@@ -39,6 +46,11 @@ uint64_t account_total(void)
 {
 	uint64_t memory = atomic_load(&account.memory), beside = atomic_load(&account.beside);
 	return !memory ? UINT64_MAX : memory > beside ? memory - beside : 0;
+}
+
+uint64_t account_beside(void)
+{
+	return atomic_load(&account.beside);
 }
 
 uint64_t account_used(void)

@@ -33,6 +33,8 @@ bool account_take_small(enum account_kind kind, uint64_t bytes);
 /* Charges, or with a negative number gives back, without asking: for what must go on, or is there already. */
 void account_add(enum account_kind kind, int64_t bytes);
 
+/* What is resident but not charged, as told by account_note_resident. */
+uint64_t account_beside(void);
 /* What is charged, in all and for one kind. */
 uint64_t account_used(void);
 uint64_t account_used_for(enum account_kind kind);
@@ -44,7 +46,8 @@ uint64_t account_left(void);
 /* make_room is called when something does not fit, with the bytes that lack, by the thread that asks; so ask without
  * locks that it needs. There is one; NULL takes it away, after the last call of account_take. */
 void account_on_full(void (*make_room)(void *arg, uint64_t bytes), void *arg);
-/* Tells how many bytes are resident: what is above the charges is taken from the room. To be called now and then. */
+/* Tells how many bytes are resident: what is above the charges is taken from the room, at once; given back it is in
+ * steps. To be called ten times a second. */
 void account_note_resident(uint64_t bytes);
 
 /* For tests at the end: the kind that is not 0, as its gauge is labelled; NULL: all are. */

@@ -41,6 +41,7 @@
 	X(DOWNLOADS_MISSING, counter, "symbolicated_downloads_total", "outcome=\"missing\"", "")                      \
 	X(DOWNLOADS_FAILED, counter, "symbolicated_downloads_total", "outcome=\"failed\"", "")                        \
 	X(DOWNLOADS_CORRUPT, counter, "symbolicated_downloads_total", "outcome=\"corrupt\"", "")                      \
+	X(DOWNLOADS_TOO_LARGE, counter, "symbolicated_downloads_total", "outcome=\"too_large\"", "")                  \
 	X(DOWNLOAD_BYTES_WIRE, counter, "symbolicated_download_bytes_total", "form=\"wire\"",                         \
 	        "Bytes from buckets, as received and inflated.")                                                      \
 	X(DOWNLOAD_BYTES_TEXT, counter, "symbolicated_download_bytes_total", "form=\"text\"", "")                     \

@@ -5,13 +5,14 @@
 
 #include <stdlib.h>
 
+#include "base/account.h"
 #include "base/clock.h"
 #include "base/metrics.h"
 #include "base/permits.h"
 #include "map/value.h"
 #include "sym/symmap.h"
 
-enum { SHARDS = 32, CHAINS = 256 };
+enum { SHARDS = 32, CHAINS = 256, IN_USE_TICKS = 3 };
 
 struct shard {
 	pthread_mutex_t lock; /* guards the chains; a module's own lock is taken inside it, never the other way round */
@@ -25,6 +26,7 @@ struct page_cache {
 	_Atomic int64_t charged; /* of maps being built */
 	pthread_mutex_t evicting;
 	unsigned hand; /* shard that the clock comes to next, under evicting */
+	atomic_uint tick;
 };
 
 struct page_cache *page_cache_new(uint64_t budget)
@@ -82,6 +84,7 @@ struct module *module_new(const struct module_hash *hash, struct offmap *map)
 	pthread_mutex_init(&m->lock, NULL);
 	atomic_init(&m->refs, 1);
 	atomic_init(&m->used, true);
+	account_add(ACCOUNT_PAGES, (int64_t)root_bytes(map));
 	return m;
 }
 
@@ -95,6 +98,7 @@ void module_unref(struct module *m)
 	if (!m || atomic_fetch_sub_explicit(&m->refs, 1, memory_order_acq_rel) != 1)
 		return;
 	symmap_unref(m->text);
+	account_add(ACCOUNT_PAGES, -(int64_t)root_bytes(m->map));
 	offmap_free(m->map);
 	pthread_mutex_destroy(&m->lock);
 	free(m);
@@ -153,11 +157,18 @@ static uint32_t sweep_pages(struct page_cache *c, struct module *m, struct page 
 	return left;
 }
 
+/* Asked for within the last ticks. */
+static bool is_in_use(const struct page_cache *c, const struct module *m)
+{
+	unsigned tick = atomic_load_explicit(&c->tick, memory_order_relaxed);
+	return tick && tick - atomic_load_explicit(&m->used_at, memory_order_relaxed) < IN_USE_TICKS;
+}
+
 /* Whether the module may be evicted as a whole. */
-static bool sweep_module(struct page_cache *c, struct module *m)
+static bool sweep_module(struct page_cache *c, struct module *m, bool spares)
 {
 	uint32_t left = 0;
-	if (atomic_load(&m->holds))
+	if (atomic_load(&m->holds) || (spares && is_in_use(c, m)))
 		return false;
 	if (atomic_load(&m->stored)) {
 		pthread_mutex_lock(&m->lock);
@@ -168,36 +179,38 @@ static bool sweep_module(struct page_cache *c, struct module *m)
 	return !atomic_exchange(&m->used, false) && !left;
 }
 
-static void sweep_shard(struct page_cache *c, struct shard *s, uint64_t goal)
+static void sweep_shard(struct page_cache *c, struct shard *s, uint64_t goal, bool spares)
 {
 	for (unsigned i = 0; i < CHAINS; i++)
 		for (struct module *m = s->chains[i], *next; m && over(c, goal) > 0; m = next) {
 			next = m->next;
-			if (!sweep_module(c, m))
+			if (!sweep_module(c, m, spares))
 				continue;
 			metric_add(M_CACHE_EVICTED, unlink_module(c, m));
 			module_unref(m);
 		}
 }
 
-/* Runs a clock over all shards: at most three rounds, since pages that are held stay. */
-static void evict_to(struct page_cache *c, uint64_t goal)
+/* Runs a clock over all shards: at most three rounds, since pages that are held stay. spares: what is in use. */
+static void evict_to(struct page_cache *c, uint64_t goal, bool spares)
 {
 	if (pthread_mutex_trylock(&c->evicting) != 0)
 		return;
 	for (unsigned i = 0; i < 3 * SHARDS && over(c, goal) > 0; i++) {
 		struct shard *s = &c->shards[c->hand++ % SHARDS];
 		pthread_mutex_lock(&s->lock);
-		sweep_shard(c, s, goal);
+		sweep_shard(c, s, goal, spares);
 		pthread_mutex_unlock(&s->lock);
 	}
 	pthread_mutex_unlock(&c->evicting);
 }
 
+/* If the modules alone are within the budget, what is in use does not give way to what is being built. */
 void page_cache_evict(struct page_cache *c)
 {
+	int64_t bytes = atomic_load_explicit(&c->bytes, memory_order_relaxed);
 	if (over(c, c->budget) > 0)
-		evict_to(c, c->budget - c->budget / 16);
+		evict_to(c, c->budget - c->budget / 16, bytes <= (int64_t)c->budget);
 }
 
 bool page_cache_has_room(const struct page_cache *c, uint64_t bytes)
@@ -208,7 +221,12 @@ bool page_cache_has_room(const struct page_cache *c, uint64_t bytes)
 void page_cache_shrink(struct page_cache *c, uint64_t bytes)
 {
 	uint64_t all = (uint64_t)over(c, 0);
-	evict_to(c, all > bytes ? all - bytes : 0);
+	evict_to(c, all > bytes ? all - bytes : 0, true);
+}
+
+void page_cache_tick(struct page_cache *c)
+{
+	atomic_fetch_add_explicit(&c->tick, 1, memory_order_relaxed);
 }
 
 void page_cache_charge(struct page_cache *c, int64_t bytes)
@@ -217,11 +235,6 @@ void page_cache_charge(struct page_cache *c, int64_t bytes)
 	metric_add(M_LOADING_BYTES, bytes);
 	if (bytes > 0)
 		page_cache_evict(c);
-}
-
-int64_t page_cache_charged(const struct page_cache *c)
-{
-	return atomic_load_explicit(&c->charged, memory_order_relaxed);
 }
 
 /* ---- the table ---- */
@@ -234,6 +247,15 @@ static struct module *find_module(struct shard *s, const struct module_hash *has
 	return m;
 }
 
+static void note_use(const struct page_cache *c, struct module *m)
+{
+	unsigned tick = atomic_load_explicit(&c->tick, memory_order_relaxed);
+	if (!atomic_load_explicit(&m->used, memory_order_relaxed))
+		atomic_store_explicit(&m->used, true, memory_order_relaxed);
+	if (atomic_load_explicit(&m->used_at, memory_order_relaxed) != tick)
+		atomic_store_explicit(&m->used_at, tick, memory_order_relaxed);
+}
+
 struct module *page_cache_get(struct page_cache *c, const struct module_hash *hash)
 {
 	struct shard *s = shard_of(c, hash);
@@ -242,8 +264,8 @@ struct module *page_cache_get(struct page_cache *c, const struct module_hash *ha
 	if (m)
 		module_ref(m);
 	pthread_mutex_unlock(&s->lock);
-	if (m && !atomic_load_explicit(&m->used, memory_order_relaxed))
-		atomic_store_explicit(&m->used, true, memory_order_relaxed);
+	if (m)
+		note_use(c, m);
 	return m;
 }
 
@@ -256,6 +278,7 @@ void page_cache_add(struct page_cache *c, struct module *m)
 	if (old)
 		unlink_module(c, old);
 	module_ref(m);
+	note_use(c, m);
 	m->next = *chain;
 	m->link = chain;
 	if (m->next)

@@ -19,10 +19,11 @@ struct module {
 	atomic_uint refs;
 	atomic_uint holds; /* while above 0, nothing of the module is evicted: it is being stored, or a request has just
 	                      loaded it */
-	atomic_bool stored; /* memcached has its pages, so they may be evicted one by one; otherwise only the whole
-	                       module */
-	atomic_bool used;   /* since the clock last passed */
-	int64_t since;      /* clock_now() when it was made */
+	atomic_bool stored;  /* memcached has its pages, so they may be evicted one by one; otherwise only the whole
+	                        module */
+	atomic_bool used;    /* since the clock last passed */
+	atomic_uint used_at; /* page_cache_tick when it was last asked for */
+	int64_t since;       /* clock_now() when it was made */
 	_Atomic uint64_t damaged; /* map->damaged, readable while that is still being counted */
 	uint64_t origin;          /* for symbfiles: symbfile_sets.hash when they were loaded; 0: unknown */
 	_Atomic int64_t checked;  /* clock_now() when its marker or origin was last seen unchanged */
@@ -51,8 +52,10 @@ void page_cache_add(struct page_cache *c, struct module *m);
 void page_cache_evict(struct page_cache *c);
 /* Whether this many more bytes fit into the budget. */
 bool page_cache_has_room(const struct page_cache *c, uint64_t bytes);
-/* Evicts this many bytes, whatever the budget. */
+/* Evicts this many bytes, whatever the budget; but no module that was asked for within the last ticks. */
 void page_cache_shrink(struct page_cache *c, uint64_t bytes);
+/* To be called once a second: tells what is in use. Without it nothing is. */
+void page_cache_tick(struct page_cache *c);
 /* Removes a module; if `only` is not NULL, only if it is that one. */
 void page_cache_remove(struct page_cache *c, const struct module_hash *hash, const struct module *only);
 
@@ -70,8 +73,8 @@ void module_drop_text(struct module *m);
  * last of several pages. */
 void module_put_page(struct page_cache *c, struct module *m, uint32_t number, struct page *p);
 
-/* Counts memory of maps being built against the budget; negative to give it back. */
+/* Counts memory of maps being built against the budget; negative to give it back. What is in use stays, as for
+ * page_cache_shrink. */
 void page_cache_charge(struct page_cache *c, int64_t bytes);
-int64_t page_cache_charged(const struct page_cache *c);
 
 #endif

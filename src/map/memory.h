@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that a map takes while it is built: limited, and reported to a callback. Private to the builders of maps. */
+/* Memory that a map takes while it is built: limited, charged to the account, and reported to a callback. Private to
+ * the builders of maps. */
 #ifndef MAP_MEMORY_H
 #define MAP_MEMORY_H
 
 #include <stdatomic.h>
 
+#include "base/account.h"
 #include "map/offmap.h"
 
 struct offmap_options {
@@ -16,19 +18,27 @@ struct offmap_options {
 	 */
 	void (*charge)(void *arg, int64_t bytes);
 	void *charge_arg;
+	/* Takes bytes from the account, beside those that it `has`; false: there is no room, ERR_TOO_LARGE. NULL: goes
+	 * on whatever the account says. */
+	bool (*take)(void *arg, enum account_kind kind, uint64_t has, uint64_t bytes);
+	void *take_arg;
 };
 
+/* Charges a change in what is held, to the account and by `charge`; more only if there is room. `has`: what is charged
+ * so far. */
+bool offmap_charge(const struct offmap_options *o, enum account_kind kind, uint64_t has, int64_t bytes);
+
 struct offmap_memory {
+	struct offmap_options options;
 	uint64_t max;
-	void (*charge)(void *arg, int64_t bytes);
-	void *arg;
 	_Atomic uint64_t charged;
 };
 
 void offmap_memory_init(struct offmap_memory *m, const struct offmap_options *options);
 /* Reports that all memory is given back. */
 void offmap_memory_release(struct offmap_memory *m);
-/* Sets how many bytes are held now. False if that is above memory_max. May be called on any thread. */
+/* Sets how many bytes are held now. False if that is above memory_max, or the account has no room. May be called on any
+ * thread. */
 bool offmap_memory_set(struct offmap_memory *m, uint64_t bytes);
 
 #endif

@@ -6,14 +6,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/account.h"
 #include "base/search.h"
 #include "base/varint.h"
 
 struct page *page_new(enum page_kind kind, uint32_t len)
 {
-	struct page *p = malloc(sizeof *p + len);
-	if (!p)
+	if (!account_take_small(ACCOUNT_PAGES, sizeof(struct page) + (uint64_t)len))
 		return NULL;
+	struct page *p = malloc(sizeof *p + len);
+	if (!p) {
+		account_add(ACCOUNT_PAGES, -(int64_t)(sizeof *p + len));
+		return NULL;
+	}
 	atomic_init(&p->refs, 1);
 	atomic_init(&p->used, 1);
 	atomic_init(&p->index, NULL);
@@ -33,6 +38,7 @@ void page_unref(struct page *p)
 	if (!p || atomic_fetch_sub_explicit(&p->refs, 1, memory_order_acq_rel) != 1)
 		return;
 	free(atomic_load_explicit(&p->index, memory_order_relaxed));
+	account_add(ACCOUNT_PAGES, -(int64_t)(sizeof *p + p->len));
 	free(p);
 }
 

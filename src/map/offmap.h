@@ -52,7 +52,7 @@ struct page {
 	uint8_t bytes[];
 };
 
-/* A page with one reference and uninitialised bytes; NULL if out of memory. */
+/* A page with one reference and uninitialised bytes, charged to the account; NULL if out of memory. */
 struct page *page_new(enum page_kind kind, uint32_t len);
 void page_ref(struct page *p);
 void page_unref(struct page *p); /* NULL is fine */

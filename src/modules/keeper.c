@@ -3,27 +3,40 @@
 
 #include "modules/keeper.h"
 
+#include "base/account.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/resident.h"
 
-enum { TICK_MS = 100, TRIM_INTERVAL = 30 /* seconds */ };
+enum { TICK_MS = 100, TRIM_INTERVAL = 30 /* seconds */, SPARE_PART = 16 /* of the limit */ };
 
 struct memory_watch {
 	int64_t trimmed; /* when malloc last returned free memory to the system */
+	int64_t in_vain; /* when that last gave little */
 	bool full;
 };
+
+/* Whether malloc may have much that is free: more is resident than is charged, and trimming has helped lately. */
+static bool has_spare(const struct memory_watch *w, uint64_t most, int64_t now)
+{
+	return account_beside() > most / SPARE_PART && now - w->in_vain >= TRIM_INTERVAL * SECOND;
+}
 
 /* Above the limit, first returns the memory that malloc keeps after free. If that is not enough and no request is
  * waiting, also evicts from the cache. */
 static void watch_memory(struct cold *c, int64_t now, struct memory_watch *w)
 {
 	uint64_t bytes = resident_bytes(), most = c->gate.memory_max;
-	bool trims = bytes > most && now - w->trimmed >= SECOND;
+	account_note_resident(bytes);
+	bool trims = (bytes > most || has_spare(w, most, now)) && now - w->trimmed >= SECOND;
 	if (trims) {
+		uint64_t before = bytes;
 		w->trimmed = now;
 		resident_trim();
 		bytes = resident_bytes();
+		account_note_resident(bytes);
+		if (before < bytes + most / SPARE_PART / 4)
+			w->in_vain = now;
 	}
 	bool full = bytes > most;
 	pthread_mutex_lock(c->lock);
@@ -62,6 +75,8 @@ static void *keeper_main(void *arg)
 			second = now;
 		cold_expire(k->cold, now, next_second);
 		watch_memory(k->cold, now, &memory);
+		if (next_second)
+			page_cache_tick(means->cache);
 		if (next_second)
 			page_cache_evict(means->cache); /* requests may have released pages that they held */
 		if (now - trimmed >= TRIM_INTERVAL * SECOND) {

@@ -6,6 +6,7 @@
 #ifndef MODULES_LOAD_H
 #define MODULES_LOAD_H
 
+#include "base/account.h"
 #include "modules/lease.h"
 #include "modules/wait.h"
 #include "objects/bucket.h"
@@ -22,6 +23,8 @@ struct load_means {
 	struct block_pool *blocks;      /* for the text of symbol files */
 	struct text_store_budget texts; /* of all texts together */
 	atomic_uint readers;            /* for intake.c */
+	atomic_uint heavy;              /* loads that run and have taken more than load_small_bytes */
+	_Atomic(struct load *) needy;   /* the one load that waits for memory while it runs */
 	atomic_bool stopping;           /* set under the lock; running loads then end soon */
 };
 
@@ -36,6 +39,12 @@ struct load {
 	size_t name_len, id_len;
 	unsigned lost; /* as in module_want */
 	int64_t since; /* clock_now() when it was asked for */
+	/* memory; while it runs, for its loader and who takes its text */
+	struct load_means *means;
+	int64_t room_until; /* how long to wait for memory; 0: has not waited */
+	bool no_room;       /* it was given up because there was none */
+	bool heavy;         /* it counts as such */
+	bool large;         /* it has been given up for that before: runs when no other such load does */
 	struct waiters waiters;
 	/* for load_queue.c */
 	struct load_wait *owner;   /* the request in whose queue it is or was; NULL: that request is gone */
@@ -47,21 +56,19 @@ struct load {
 	struct module *module;
 	struct symmap *text;    /* of the symbol file just loaded; a reference */
 	bool kept;              /* module was in the cache, and is still current */
-	uint64_t module_bytes;  /* of module in memory, without its text */
 	struct failure failure; /* marker and checked are from the start of the load, even if it succeeds */
 	unsigned retry_after;
 	struct load_costs costs;
 };
 
-/* Bytes that the texts and maps of unfinished loads may take together. Above this, no new load starts, and text is
- * compressed: evicting a page that memcached can send again is cheaper than making a request wait for its load. */
-static inline uint64_t unfinished_max(const struct config *c)
+/* What a load may take before it counts as large. */
+static inline uint64_t load_small_bytes(void)
 {
-	return c->cache_size / 8 * 7;
+	return account_total() / 32;
 }
 
 /* A load for this want; NULL if out of memory. */
-struct load *load_new(const struct module_want *w);
+struct load *load_new(struct load_means *means, const struct module_want *w);
 void load_free(struct load *l);
 static inline struct load *load_of_lease(struct lease *l)
 {
@@ -76,9 +83,14 @@ struct loader {
 	struct store_client *store; /* NULL: none is configured */
 };
 
-/* How maps are built: their memory is charged to the cache, and limited. */
-struct offmap_options load_options(const struct load_means *means);
-extern const char load_too_large[]; /* the failure text for a map above that limit */
+/* How the load's map is built: its memory is charged to the account and the cache, and limited. */
+struct offmap_options load_options(struct load_means *means, struct load *l);
+/* The map took more memory than it may, or than there was. Returns the failure, with its text in l: too large; or, if
+ * other loads have the memory, temporary with no_room set. `from`: where the file is, for the log. */
+enum failure_class load_lacks_memory(struct loader *r, struct load *l, const char *from);
+
+/* It needs no more memory: another load may wait for some. */
+void load_end_need(struct load *l);
 
 /* Asks the sources in order. Sets l->module and l->text, or l->failure. May take as long as the timeouts allow. */
 void load_sym(struct loader *r, struct load *l);

@@ -75,7 +75,7 @@ static const char *why_not_stored(struct mc_client *memcached, const struct fini
  * perhaps compressed. */
 static bool keep_page(struct finishing *f, uint32_t number, struct page **p, uint64_t raw_bytes)
 {
-	const struct offmap_options options = load_options(f->means);
+	const struct offmap_options options = load_options(f->means, NULL);
 	if (raw_bytes > options.raw_budget)
 		*p = page_compress(*p, options.codec);
 	if (!f->keeps && !page_cache_has_room(f->means->cache, (*p)->len))
@@ -206,7 +206,6 @@ static void finish_module(struct mc_client *memcached, struct finishing *f)
 
 static void finish_load(struct finishers *all, struct load *l, struct mc_client *memcached)
 {
-	uint64_t bytes = l->module_bytes;
 	if (l->module) {
 		struct finishing f = {.all = all,
 		        .means = all->means,
@@ -224,7 +223,7 @@ static void finish_load(struct finishers *all, struct load *l, struct mc_client 
 	symmap_unref(l->text);
 	load_free(l);
 	pthread_mutex_lock(all->lock);
-	queue_finished(all->queue, bytes);
+	queue_finished(all->queue);
 	pthread_mutex_unlock(all->lock);
 }
 
@@ -232,7 +231,6 @@ void load_finish(struct finishers *all, struct load *l, struct mc_client *memcac
 {
 	bool later = l->module && !atomic_load(&l->module->stored);
 	pthread_mutex_lock(all->lock);
-	queue_finishing(all->queue, l->module_bytes);
 	if (later) {
 		STAILQ_INSERT_TAIL(&all->waiting, l, queued);
 		pthread_cond_signal(&all->added);

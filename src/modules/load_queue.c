@@ -3,6 +3,7 @@
 
 #include "modules/load_queue.h"
 
+#include "base/account.h"
 #include "base/clock.h"
 
 void queue_init(struct load_queue *q, struct load_means *means, struct leases *leases, uint64_t seed)
@@ -74,7 +75,7 @@ static void add_load(struct load_queue *q, struct load *l, struct load_wait *own
 
 struct load *queue_start(struct load_queue *q, const struct module_want *w, struct load_wait *owner)
 {
-	struct load *l = load_new(w);
+	struct load *l = load_new(q->means, w);
 	if (!l)
 		return NULL;
 	LIST_INSERT_HEAD(&q->chains[chain_of(q, &l->lease.hash)], l, chain);
@@ -113,26 +114,43 @@ void queue_abandon(struct load_queue *q, struct load_wait *owner)
 
 /* ---- taken and put back ---- */
 
-bool queue_has_room(const struct load_queue *q)
+/* A load begins if there is room for a small one; how large it is shows only while it runs. */
+static bool has_memory(void)
 {
-	uint64_t unfinished = (uint64_t)page_cache_charged(q->means->cache) + q->finishing_bytes;
-	return q->transfers < q->means->config->bucket_parallel &&
-	       (!q->unfinished || unfinished < unfinished_max(q->means->config));
+	uint64_t total = account_total(), used = account_used();
+	return total == UINT64_MAX || used + load_small_bytes() <= total;
 }
 
-/* The next load of the first request in turn that does not have too many running. */
+bool queue_has_room(const struct load_queue *q)
+{
+	return q->transfers < q->means->config->bucket_parallel && (!q->unfinished || has_memory());
+}
+
+/* The first load of a request that may run now: one that lacked memory, when no other has much. */
+static struct load *next_of(const struct load_queue *q, const struct load_wait *owner)
+{
+	struct load *l;
+	if (owner->queue.running_count >= q->means->config->bucket_parallel_request)
+		return NULL;
+	STAILQ_FOREACH(l, &owner->queue.queued, queued)
+		if (!l->large || !atomic_load(&q->means->heavy))
+			break;
+	return l;
+}
+
+/* The next load of the first request in turn that has one. */
 static struct load *take_queued(struct load_queue *q)
 {
 	struct load_wait *owner;
+	struct load *l = NULL;
 	if (!queue_has_room(q))
 		return NULL;
 	TAILQ_FOREACH(owner, &q->turns, queue.next)
-		if (owner->queue.running_count < q->means->config->bucket_parallel_request)
+		if ((l = next_of(q, owner)))
 			break;
-	if (!owner)
+	if (!l)
 		return NULL;
-	struct load *l = STAILQ_FIRST(&owner->queue.queued);
-	STAILQ_REMOVE_HEAD(&owner->queue.queued, queued);
+	STAILQ_REMOVE(&owner->queue.queued, l, load, queued);
 	next_turn(q, owner);
 	LIST_INSERT_HEAD(&owner->queue.running, l, running);
 	owner->queue.running_count++;
@@ -193,6 +211,8 @@ void queue_put_back(struct load_queue *q, struct load *l, bool elsewhere)
 {
 	end_transfer(q, l);
 	q->unfinished--;
+	l->large = l->large || l->no_room;
+	l->no_room = false;
 	if (elsewhere)
 		leases_wait(q->leases, &l->lease, clock_now());
 	else
@@ -208,21 +228,15 @@ void queue_done(struct load_queue *q, struct load *l)
 
 /* ---- until it is finished ---- */
 
-void queue_finishing(struct load_queue *q, uint64_t bytes)
-{
-	q->finishing_bytes += bytes;
-}
-
 void queue_room(struct load_queue *q)
 {
 	if (!TAILQ_EMPTY(&q->turns) && queue_has_room(q))
 		pthread_cond_signal(&q->changed);
 }
 
-void queue_finished(struct load_queue *q, uint64_t bytes)
+void queue_finished(struct load_queue *q)
 {
 	q->unfinished--;
-	q->finishing_bytes -= bytes;
 	queue_room(q);
 }
 

@@ -22,7 +22,6 @@ struct load_queue {
 	TAILQ_HEAD(, load_wait) turns; /* requests that have loads queued */
 	unsigned transfers;            /* loads that count as transfers */
 	unsigned unfinished;           /* loads taken but not finished */
-	uint64_t finishing_bytes;      /* of modules waiting for a finisher or being finished, without their texts */
 	pthread_cond_t changed;        /* signalled when there may be a load to take, or when stopping */
 };
 
@@ -55,12 +54,11 @@ void queue_wait(struct load_queue *q, pthread_mutex_t *lock);
 /* Call after `stopping` is set: wakes all loaders. */
 void queue_wake(struct load_queue *q);
 /* Returns a load that was taken but not done. `elsewhere`: another host has its lease; otherwise it is loaded here when
- * its turn comes. */
+ * its turn comes, after a lack of memory (no_room) when no other load lacks it. */
 void queue_put_back(struct load_queue *q, struct load *l, bool elsewhere);
 /* Takes a load that is done out of flight. It still has to be finished. */
 void queue_done(struct load_queue *q, struct load *l);
-void queue_finishing(struct load_queue *q, uint64_t bytes);
-void queue_finished(struct load_queue *q, uint64_t bytes);
+void queue_finished(struct load_queue *q);
 /* Call when memory may have been freed: starts the next load if there is room. */
 void queue_room(struct load_queue *q);
 

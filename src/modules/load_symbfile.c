@@ -42,9 +42,9 @@ static bool intake_commit(void *arg, size_t n)
 	return in->err == ERR_OK;
 }
 
-static bool intake_init(struct intake *in, const struct load_means *means)
+static bool intake_init(struct intake *in, struct load_means *means, struct load *l)
 {
-	const struct offmap_options options = load_options(means);
+	const struct offmap_options options = load_options(means, l);
 	*in = (struct intake){
 	        .map = symbfile_map_new(&options), .hash = text_hash_new(), .block = block_get(means->blocks)};
 	return in->map && in->hash && in->block;
@@ -79,12 +79,13 @@ static enum failure_class get_part(struct loader *r, struct load *l, struct inta
 	metric_add(M_DOWNLOAD_BYTES_WIRE, (int64_t)result.wire_bytes);
 	metric_add(M_DOWNLOAD_BYTES_TEXT, (int64_t)result.text_bytes);
 	l->costs.download_time += result.elapsed;
-	if (in->err == ERR_CORRUPT || in->err == ERR_TOO_LARGE) {
+	if (in->err == ERR_TOO_LARGE)
+		return load_lacks_memory(r, l, "uploads");
+	if (in->err == ERR_CORRUPT) {
 		metric_add(M_DOWNLOADS_CORRUPT, 1);
-		const char *why = in->err == ERR_CORRUPT ? in->error.text : load_too_large;
-		failure_why(l->failure.why, why);
-		log_part(l, key, "corrupt", why);
-		return in->err == ERR_CORRUPT ? FAILURE_CORRUPT : FAILURE_TOO_LARGE;
+		failure_why(l->failure.why, in->error.text);
+		log_part(l, key, "corrupt", in->error.text);
+		return FAILURE_CORRUPT;
 	}
 	if (result.outcome != BUCKET_OK || in->err) {
 		metric_add(M_DOWNLOADS_FAILED, 1);
@@ -110,17 +111,14 @@ static enum failure_class get_parts(
 	return class;
 }
 
-static enum failure_class finish_map(struct load *l, struct intake *in, unsigned missing, uint64_t origin)
+static enum failure_class finish_map(
+        struct loader *r, struct load *l, struct intake *in, unsigned missing, uint64_t origin)
 {
 	struct offmap *map = NULL;
 	int64_t start = clock_now();
 	enum err err = symbfile_map_finish(in->map, &map);
-	if (err == ERR_TOO_LARGE) {
-		failure_why(l->failure.why, load_too_large);
-		log_event(LOG_LEVEL_WARNING, "corrupt", "symbfiles of %s: %s", l->id, load_too_large);
-	}
 	if (err)
-		return err == ERR_TOO_LARGE ? FAILURE_TOO_LARGE : FAILURE_TEMPORARY;
+		return err == ERR_TOO_LARGE ? load_lacks_memory(r, l, "uploads") : FAILURE_TEMPORARY;
 	l->costs.parse_time = in->parse_time + clock_now() - start;
 	l->costs.download_bytes = in->bytes;
 	histogram_observe(H_PARSE, l->costs.parse_time);
@@ -168,11 +166,12 @@ void load_symbfile(struct loader *r, struct load *l)
 		metric_add(M_DOWNLOADS_MISSING, 1);
 		l->failure.class = FAILURE_MISSING;
 	} else if (!keep_cached(r, l, &sets)) {
-		if (intake_init(&in, r->means))
+		if (intake_init(&in, r->means, l))
 			l->failure.class = get_parts(r, l, &in, &sets);
 		if (l->failure.class == FAILURE_NONE)
-			l->failure.class = finish_map(l, &in, symbfile_sets_missing(&sets), sets.hash);
+			l->failure.class = finish_map(r, l, &in, symbfile_sets_missing(&sets), sets.hash);
 		intake_release(&in, r->means);
+		load_end_need(l);
 	}
 	symbfile_sets_release(&sets);
 }

@@ -106,9 +106,6 @@ static bool take_cached(struct loader *r, struct load *l)
 static void take_module(struct loader *r, struct load *l)
 {
 	l->failure.class = FAILURE_NONE;
-	pthread_mutex_lock(&l->module->lock);
-	l->module_bytes = l->module->bytes;
-	pthread_mutex_unlock(&l->module->lock);
 	atomic_store(&l->module->checked, l->failure.checked);
 	atomic_fetch_add(&l->module->holds, 1); /* until load_finish is done */
 	if (!l->kept)
@@ -129,6 +126,12 @@ static enum load_step run_load(struct loaders *all, struct loader *r, struct loa
 		return step;
 	if (step == LOAD_HERE)
 		load_from_sources(r, l);
+	if (l->no_room) { /* once more, when no other load has much memory */
+		if (l->lease.held)
+			lease_give_back(all->leases, &l->lease, r->memcached);
+		l->failure = (struct failure){0};
+		return LOAD_HERE;
+	}
 	if (l->module)
 		take_module(r, l);
 	return LOAD_DONE;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/account.h"
 #include "base/clock.h"
 #include "base/metrics.h"
 #include "base/random.h"
@@ -230,15 +231,21 @@ static void init_parts(struct modules *m)
 	keeper_init(&m->keeper, &m->cold, &m->leases, &m->markers);
 }
 
+static void make_room(void *cache, uint64_t bytes)
+{
+	page_cache_shrink(cache, bytes);
+}
+
 static bool make_means(struct load_means *means, const struct config *c, struct error *e)
 {
 	means->cache = page_cache_new(c->cache_size);
 	means->failures = failures_new(c);
 	means->blocks = block_pool_new(c->cache_size / 32 < BLOCKS_KEPT ? c->cache_size / 32 : BLOCKS_KEPT);
-	means->texts.limit = unfinished_max(c);
+	means->texts.limit = c->cache_size / 2;
 	means->texts.one = c->cache_size / 4 < TEXT_MAX ? c->cache_size / 4 : TEXT_MAX;
 	if (!means->cache || !means->failures || !means->blocks)
 		return !no_memory(e);
+	account_on_full(make_room, means->cache);
 	means->servers = mc_servers_new(c, e);
 	means->sources = means->servers ? bucket_sources_new(c, e) : NULL;
 	if (means->sources && *c->symbfile_store)
@@ -290,6 +297,7 @@ void modules_stop(struct modules *m)
 	markers_release(&m->markers);
 	mc_client_free(pthread_getspecific(m->client_key));
 	pthread_key_delete(m->client_key);
+	account_on_full(NULL, NULL);
 	page_cache_free(m->means.cache);
 	failures_free(m->means.failures);
 	block_pool_free(m->means.blocks);

@@ -157,6 +157,11 @@ uint64_t sympages_bytes(const struct sympages *m)
 	       flattener_bytes(m->flattener) + encoder_buffer_bytes(m->encoder) + m->escaped_cap + m->public.name_cap;
 }
 
+uint64_t sympages_kept_bytes_max(const struct symindex *x)
+{
+	return (8 << 20) + kept_max(x);
+}
+
 uint64_t sympages_page_bytes_max(const struct symindex *x)
 {
 	uint64_t largest = 0;

@@ -21,6 +21,8 @@ void sympages_free(struct sympages *m); /* NULL is fine */
 /* Bytes that it holds between pages: some 8 MB, and functions that may answer again: the largest, and others of up to
  * 64 MiB plus a quarter of the text. */
 uint64_t sympages_bytes(const struct sympages *m);
+/* The most that this may be, without the largest function. */
+uint64_t sympages_kept_bytes_max(const struct symindex *x);
 /* The most that it takes in addition while it makes a page: 24 bytes for each byte of the largest symbol's text, whose
  * records it reads all at once. */
 uint64_t sympages_page_bytes_max(const struct symindex *x);

@@ -27,7 +27,8 @@ struct symmap {
 	struct symmap_maker idle[IDLE_MAX];
 	unsigned idle_count, taken, taken_more; /* taken_more: of `taken`, those with `more` */
 	unsigned makers_max;                    /* of the others */
-	uint64_t maker_bytes, charged;
+	uint64_t each;                          /* that a maker may take */
+	uint64_t maker_bytes, charged;          /* charged: for the text, and its index */
 };
 
 struct symmap *symmap_new(
@@ -52,11 +53,13 @@ void symmap_ref(struct symmap *m)
 	atomic_fetch_add_explicit(&m->refs, 1, memory_order_relaxed);
 }
 
-static void charge(struct symmap *m, uint64_t bytes)
+static bool charge(struct symmap *m, uint64_t bytes)
 {
-	if (m->options.charge && bytes != m->charged)
-		m->options.charge(m->options.charge_arg, (int64_t)bytes - (int64_t)m->charged);
+	if (bytes != m->charged &&
+	        !offmap_charge(&m->options, ACCOUNT_TEXTS, m->charged, (int64_t)bytes - (int64_t)m->charged))
+		return false;
 	m->charged = bytes;
+	return true;
 }
 
 static void release_maker(struct symmap_maker *maker)
@@ -77,6 +80,8 @@ void symmap_unref(struct symmap *m)
 	symindex_free(m->index);
 	text_store_free(m->store);
 	charge(m, 0);
+	if (m->maker_bytes)
+		offmap_charge(&m->options, ACCOUNT_MAKERS, 0, -(int64_t)m->maker_bytes);
 	pthread_cond_destroy(&m->given);
 	pthread_mutex_destroy(&m->lock);
 	free(m);
@@ -90,12 +95,13 @@ static uint64_t held(const struct symmap *m)
 	       (m->needs ? symneeds_bytes(m->needs) : 0);
 }
 
-/* Charges the memory held. Fails if that and `more` bytes would exceed memory_max. */
-static enum err check_memory(struct symmap *m, uint64_t more, struct error *e)
+/* Charges the memory held, and what will be `ahead`. Fails if there is no room, or if that and `more` bytes would
+ * exceed memory_max. */
+static enum err check_memory(struct symmap *m, uint64_t ahead, uint64_t more, struct error *e)
 {
 	uint64_t bytes = held(m), max = m->options.memory_max;
-	charge(m, bytes);
-	return max && bytes + more > max ? error_set(e, ERR_TOO_LARGE, "too large") : ERR_OK;
+	bool fits = !max || bytes + more <= max;
+	return fits && charge(m, bytes + ahead) ? ERR_OK : error_set(e, ERR_TOO_LARGE, "too large");
 }
 
 uint8_t *symmap_space(struct symmap *m, size_t *room)
@@ -110,7 +116,7 @@ static enum err check_after(struct symmap *m, size_t n, struct error *e)
 	if (m->unchecked < BLOCK_SIZE)
 		return ERR_OK;
 	m->unchecked = 0;
-	return check_memory(m, 0, e);
+	return check_memory(m, BLOCK_SIZE, 0, e);
 }
 
 enum err symmap_commit(struct symmap *m, size_t n, struct error *e)
@@ -147,8 +153,7 @@ enum err symmap_feed(struct symmap *m, const uint8_t *data, size_t len, struct e
 /* How many makers memory_max and the cores allow at once, beside one with `more`; at least one. */
 static unsigned count_makers(const struct symmap *m)
 {
-	uint64_t max = m->options.memory_max, bytes = held(m), each = sympages_page_bytes_max(m->index),
-	         cores = cores_count();
+	uint64_t max = m->options.memory_max, bytes = held(m), each = m->each, cores = cores_count();
 	if (!max || bytes + (cores + 1) * each <= max)
 		return (unsigned)cores;
 	return bytes + 3 * each > max ? 1 : (unsigned)((max - bytes) / each - 1);
@@ -160,7 +165,7 @@ enum err symmap_finish(struct symmap *m, struct error *e)
 	if (!err && !text_store_end(m->store))
 		err = no_memory(e);
 	if (!err)
-		err = check_memory(m, sympages_page_bytes_max(m->index), e);
+		err = check_memory(m, 0, sympages_page_bytes_max(m->index), e);
 	if (err)
 		return err;
 	struct text_store_reader *reader = text_store_reader_new(m->store);
@@ -169,8 +174,11 @@ enum err symmap_finish(struct symmap *m, struct error *e)
 	text_store_reader_free(reader);
 	if (!m->spans || !(m->needs = symneeds_new(m->index, m->spans)))
 		return no_memory(e);
+	m->each = sympages_page_bytes_max(m->index) + sympages_kept_bytes_max(m->index);
 	m->makers_max = count_makers(m);
-	return check_memory(m, 0, e);
+	err = check_memory(m, 0, 0, e);
+	m->options.take = NULL; /* from now on it shrinks, but for its makers */
+	return err;
 }
 
 struct offmap *symmap_map(const struct symmap *m)
@@ -188,11 +196,17 @@ struct offmap *symmap_all(const struct symmap *m)
 
 /* ---- pages ---- */
 
+static bool has_enough_makers(const struct symmap *m)
+{
+	unsigned makers = m->taken - m->taken_more;
+	return makers >= m->makers_max || (makers && account_left() < m->each);
+}
+
 bool symmap_take(struct symmap *m, bool more, struct symmap_maker *maker)
 {
 	*maker = (struct symmap_maker){0};
 	pthread_mutex_lock(&m->lock);
-	while (!more && m->taken - m->taken_more >= m->makers_max)
+	while (!more && has_enough_makers(m))
 		pthread_cond_wait(&m->given, &m->lock);
 	if (m->idle_count) {
 		*maker = m->idle[--m->idle_count];
@@ -234,9 +248,11 @@ void symmap_made(struct symmap *m, enum page_kind kind, uint32_t number)
 
 static void set_bytes(struct symmap *m, struct symmap_maker *maker, uint64_t bytes)
 {
+	if (bytes != maker->bytes)
+		offmap_charge(&m->options, ACCOUNT_MAKERS, m->maker_bytes, (int64_t)(bytes - maker->bytes));
 	m->maker_bytes += bytes - maker->bytes;
 	maker->bytes = bytes;
-	charge(m, held(m) + m->maker_bytes);
+	charge(m, held(m));
 }
 
 static uint64_t bytes_of(const struct symmap_maker *maker)
@@ -254,7 +270,7 @@ void symmap_charge(struct symmap *m, struct symmap_maker *maker)
 /* Whether one more idle maker may be kept: over all texts at most as many as can work at once. */
 static bool keeps_maker(struct symmap *m)
 {
-	if (m->idle_count == IDLE_MAX)
+	if (m->idle_count == IDLE_MAX || account_left() < account_total() / 4)
 		return false;
 	if (atomic_fetch_add_explicit(&m->budget->idle_makers, 1, memory_order_relaxed) < cores_count())
 		return true;

@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "base/account.h"
 #include "base/clock.h"
 #include "base/metrics.h"
 #include "modules/modules.h"
@@ -133,6 +134,7 @@ static void stop(struct modules *m)
 {
 	modules_stop(m);
 	config_release(&config);
+	assert_null(account_unbalanced());
 }
 
 static void wait_over(struct load_wait *w)

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "base/account.h"
 #include "base/metrics.h"
 #include "modules/load_queue.h"
 
@@ -85,7 +86,7 @@ static void finish(struct load *l)
 	while (!LIST_EMPTY(&l->waiters))
 		wait_leave(LIST_FIRST(&l->waiters));
 	load_free(l);
-	queue_finished(&queue, 0);
+	queue_finished(&queue);
 }
 
 static void leave(unsigned request)
@@ -138,16 +139,35 @@ static void test_what_is_not_finished_stops_the_rest(void **state)
 	(void)state;
 	start(0, 2);
 	struct load *l = take("a0");
-	queue_finishing(&queue, unfinished_max(&config));
+	account_start(32 << 20);
+	account_note_resident(0);
+	account_add(ACCOUNT_TEXTS, 32 << 20);
 	queue_done(&queue, l);
 	take(NULL);
-	queue_finished(&queue, unfinished_max(&config));
+	queue_finished(&queue);
 	wait_leave(&wants[0][0]);
 	load_free(l);
-	page_cache_charge(means.cache, (int64_t)config.cache_size);
 	l = take("a1"); /* one goes on, whatever is charged */
-	page_cache_charge(means.cache, -(int64_t)config.cache_size);
+	account_add(ACCOUNT_TEXTS, -(32 << 20));
+	account_start(0);
 	finish(l);
+}
+
+/* A load that lacked memory runs again when no other has much of it; others pass it. */
+static void test_a_load_that_lacked_memory_waits_for_those_that_have_it(void **state)
+{
+	(void)state;
+	start(0, 3);
+	struct load *a0 = take("a0");
+	a0->no_room = true;
+	means.heavy = 1;
+	queue_put_back(&queue, a0, false);
+	finish(take("a1"));
+	finish(take("a2"));
+	take(NULL);
+	means.heavy = 0;
+	finish(take("a0"));
+	take(NULL);
 }
 
 static void test_loads_of_a_request_that_goes(void **state)
@@ -214,6 +234,8 @@ int main(void)
 	        cmocka_unit_test_setup_teardown(test_requests_take_turns, begin, end),
 	        cmocka_unit_test_setup_teardown(test_limits_of_transfers, begin, end),
 	        cmocka_unit_test_setup_teardown(test_what_is_not_finished_stops_the_rest, begin, end),
+	        cmocka_unit_test_setup_teardown(
+	                test_a_load_that_lacked_memory_waits_for_those_that_have_it, begin, end),
 	        cmocka_unit_test_setup_teardown(test_loads_of_a_request_that_goes, begin, end),
 	        cmocka_unit_test_setup_teardown(test_a_load_elsewhere_has_no_place, begin, end),
 	        cmocka_unit_test_setup_teardown(test_a_load_of_an_invalidated_module_is_not_joined, begin, end),

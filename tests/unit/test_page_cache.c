@@ -302,6 +302,32 @@ static void test_charge(void **state)
 	page_cache_free(c);
 }
 
+/* What was asked for lately does not give way to maps that are being built; what was not does. */
+static void test_what_is_in_use_stays_while_maps_are_built(void **state)
+{
+	const uint64_t budget = 20 * MODULE_BYTES;
+	struct page_cache *c = page_cache_new(budget);
+	(void)state;
+	for (unsigned i = 0; i < 15; i++)
+		put(c, i, false);
+	for (unsigned i = 0; i < 3; i++)
+		page_cache_tick(c);
+	for (unsigned i = 0; i < 5; i++) {
+		struct module_hash hash = hash_of(i);
+		module_unref(page_cache_get(c, &hash));
+	}
+	page_cache_charge(c, (int64_t)budget);
+	assert_int_equal(metric_get(M_CACHE_MAPS), 5);
+	page_cache_shrink(c, budget);
+	assert_int_equal(metric_get(M_CACHE_MAPS), 5);
+	page_cache_charge(c, -(int64_t)budget);
+	for (unsigned i = 0; i < 3; i++)
+		page_cache_tick(c);
+	page_cache_shrink(c, budget);
+	assert_int_equal(cache_bytes(), 0);
+	page_cache_free(c);
+}
+
 static void test_shrink(void **state)
 {
 	struct page_cache *c = page_cache_new(20 * MODULE_BYTES);
@@ -547,6 +573,7 @@ int main(void)
 	        TEST(test_budget_is_kept),
 	        TEST(test_larger_than_budget),
 	        TEST(test_charge),
+	        TEST(test_what_is_in_use_stays_while_maps_are_built),
 	        TEST(test_shrink),
 	        TEST(test_clock_spares_what_is_used),
 	        TEST(test_stored_module_loses_pages),

@@ -144,7 +144,7 @@ def given_up(stack, module):
         # with debug a request waits for the map; without it could be answered from the few functions it asks for
         result = stack.client.v5(job([module], [[0, 0x1000]]), Debug="1")["results"][0]
         assert result["found_modules"] == {"/".join(module): False}
-    assert any(line["event"] == "corrupt" and module[1] in line["text"] and "load_memory_max" in line["text"] for line in stack.daemon.log_lines())
+    assert any(line["event"] == "too large" and module[1] in line["text"] and "load_memory_max" in line["text"] for line in stack.daemon.log_lines())
     stack.node.settled()
     assert stack.client.found(stack.symbols.add("good.so", SAMPLE)) is True
 
