@@ -37,7 +37,5 @@ struct answer_tally {
 
 /* For people: one line for each frame, and one for each inlined call. ERR_CORRUPT: the reply has another form. */
 enum err answer_print(const struct buffer *reply, struct answer_tally *tally, struct error *e);
-/* An object a frame, each on a line. */
-enum err answer_print_lines(const struct buffer *reply, struct error *e);
 
 #endif

@@ -62,8 +62,7 @@ static bool found_all(const json_t *result)
 	return true;
 }
 
-static enum err print_all(
-        const struct buffer *reply, void (*print)(const json_t *frame), struct answer_tally *tally, struct error *e)
+enum err answer_print(const struct buffer *reply, struct answer_tally *tally, struct error *e)
 {
 	json_t *root = json_loadb((const char *)reply->data, reply->len, JSON_ALLOW_NUL, NULL);
 	const json_t *result = json_array_get(json_object_get(root, "results"), 0);
@@ -72,25 +71,15 @@ static enum err print_all(
 	enum err err = json_is_array(stacks) ? ERR_OK : error_set(e, ERR_CORRUPT, "the reply has no stacks");
 	for (size_t i = 0; i < json_array_size(stacks); i++) {
 		const json_t *stack = json_array_get(stacks, i);
-		if (tally && tally->stacks++)
+		if (tally->stacks++)
 			putchar('\n');
 		for (size_t j = 0; j < json_array_size(stack); j++) {
 			const json_t *frame = json_array_get(stack, j);
-			print(frame);
-			if (tally && all && !json_object_get(frame, "function"))
+			print_frame(frame);
+			if (all && !json_object_get(frame, "function"))
 				tally->nameless++;
 		}
 	}
 	json_decref(root);
 	return err;
-}
-
-enum err answer_print(const struct buffer *reply, struct answer_tally *tally, struct error *e)
-{
-	return print_all(reply, print_frame, tally, e);
-}
-
-enum err answer_print_lines(const struct buffer *reply, struct error *e)
-{
-	return print_all(reply, print_json_line, NULL, e);
 }

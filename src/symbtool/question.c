@@ -57,30 +57,42 @@ static enum err add_frame(struct question *q, uint32_t module, uint64_t address,
 	return ERR_OK;
 }
 
-enum err question_frame(struct question *q, const char *text, struct error *e)
+/* What stands before the plus: a function of module 0, or another module. */
+static enum err read_prefix(
+        struct question *q, const char *text, size_t len, uint32_t *module, uint64_t *start, struct error *e)
 {
-	uint64_t address;
-	uint32_t module = 0;
-	const char *plus = strrchr(text, '+');
+	char *name = strndup(text, len);
+	enum err err = name ? ERR_OK : no_memory(e);
+	*start = 0;
+	if (!err && !(q->function && q->module_count && q->function(q->modules[0], name, start)))
+		err = question_module(q, name, module, e);
+	free(name);
+	return err;
+}
+
+/* A frame of this module, unless it names another. */
+static enum err add_text(struct question *q, uint32_t module, const char *text, struct error *e)
+{
+	uint64_t address, start = 0;
+	const char *plus = strrchr(text, '+'), *digits = plus ? plus + 1 : text;
 	if (plus == text)
 		return error_set(e, ERR_BAD_REQUEST, "%.100s: no module before +", text);
-	enum err bad = read_address(plus ? plus + 1 : text, q->hex, &address, e);
-	if (bad)
-		return bad;
-	if (plus) {
-		char *name = strndup(text, (size_t)(plus - text));
-		enum err err = name ? question_module(q, name, &module, e) : no_memory(e);
-		free(name);
-		if (err)
-			return err;
-	} else if (!q->module_count) {
-		return error_set(e, ERR_BAD_REQUEST, "%.100s: no module", text);
-	}
+	enum err err = read_address(digits, q->hex, &address, e);
+	if (!err && plus)
+		err = read_prefix(q, text, (size_t)(plus - text), &module, &start, e);
+	else if (!err && !q->module_count)
+		err = error_set(e, ERR_BAD_REQUEST, "%.100s: no module", text);
+	if (err)
+		return err;
 	uint64_t as_hex = 0;
-	const char *digits = plus ? plus + 1 : text;
 	if (!q->hex && strspn(digits, "0123456789") == strlen(digits) && strlen(digits) < 17)
 		as_hex = strtoull(digits, NULL, 16);
-	return add_frame(q, module, address, as_hex != address ? as_hex : 0, e);
+	return add_frame(q, module, start + address, as_hex != address ? start + as_hex : 0, e);
+}
+
+enum err question_frame(struct question *q, const char *text, struct error *e)
+{
+	return add_text(q, 0, text, e);
 }
 
 enum err question_end_stack(struct question *q, struct error *e)
@@ -93,13 +105,56 @@ enum err question_end_stack(struct question *q, struct error *e)
 	return ERR_OK;
 }
 
+static char *next_word(char **line)
+{
+	char *word = NULL;
+	*line += strspn(*line, " \t\r");
+	if (**line == '"') {
+		char *end = strchr(++*line, '"');
+		word = *line;
+		*line = end ? end + 1 : *line + strlen(*line);
+		if (end)
+			*end = 0;
+	} else if (**line) {
+		word = *line;
+		*line += strcspn(*line, " \t\r");
+		if (**line)
+			*(*line)++ = 0;
+	}
+	return word;
+}
+
+/* Whether the line goes on with an address, so that the word before it names a module. */
+static bool address_follows(const struct question *q, const char *line)
+{
+	uint64_t address;
+	char word[32];
+	struct error ignored;
+	line += strspn(line, " \t\r");
+	size_t len = strcspn(line, " \t\r");
+	if (!len || len >= sizeof word)
+		return false;
+	memcpy(word, line, len);
+	word[len] = 0;
+	return !read_address(word, q->hex, &address, &ignored);
+}
+
 enum err question_line(struct question *q, char *line, struct error *e)
 {
 	size_t count = q->count;
+	uint32_t module = 0;
+	uint64_t address;
+	struct error ignored;
 	enum err err = ERR_OK;
-	for (char *word; !err && (word = strsep(&line, " \t\r"));)
-		if (*word)
-			err = question_frame(q, word, e);
+	char *word = next_word(&line);
+	if (word && strcmp(word, "CODE") == 0 && *line)
+		word = next_word(&line);
+	if (word && !strchr(word, '+') && read_address(word, q->hex, &address, &ignored) && address_follows(q, line)) {
+		err = question_module(q, word, &module, e);
+		word = next_word(&line);
+	}
+	for (; word && !err; word = next_word(&line))
+		err = add_text(q, module, word, e);
 	if (err)
 		q->count = count;
 	return err ? err : question_end_stack(q, e);

@@ -32,17 +32,21 @@ struct question {
 	bool hex;              /* addresses without 0x are hex */
 	bool reasons;          /* answers say why a frame has no name */
 	bool return_addresses; /* look up all frames of a stack except the first one byte before */
+	/* Where a function of a module begins, or false; NULL: functions are not known. */
+	bool (*function)(const char *module, const char *name, uint64_t *address);
 };
 
 /* Zeroed at first. */
 void question_release(struct question *q);
 /* The number of a module, which is added if it is new. ERR_NO_MEMORY, ERR_TOO_LARGE. */
 enum err question_module(struct question *q, const char *name, uint32_t *number, struct error *e);
-/* Adds a frame to the current stack: ADDRESS, of module 0, or MODULE+ADDRESS. ERR_BAD_REQUEST as well. */
+/* Adds a frame to the current stack: ADDRESS, of module 0, FUNCTION+ADDRESS of it, or MODULE+ADDRESS. ERR_BAD_REQUEST
+ * as well. */
 enum err question_frame(struct question *q, const char *text, struct error *e);
 /* Ends the stack; an empty one is ignored. */
 enum err question_end_stack(struct question *q, struct error *e);
-/* Adds a stack, whose frames are separated by blanks. A line with a malformed frame adds nothing. */
+/* Adds a stack, whose frames are separated by blanks. The first word may be the module of those that follow, behind
+ * CODE and within quotes, as llvm-symbolizer has it. A line with a malformed frame adds nothing. */
 enum err question_line(struct question *q, char *line, struct error *e);
 /* Keeps only the frames whose digits may have been meant as hex, at most max, read so. Returns how many. */
 size_t question_read_as_hex(

@@ -16,6 +16,7 @@
 #include "symbtool/debug_dir.h"
 #include "symbtool/debuginfod.h"
 #include "symbtool/filter.h"
+#include "symbtool/function_address.h"
 #include "symbtool/lines.h"
 #include "symbtool/local_map.h"
 #include "symbtool/verbs.h"
@@ -23,16 +24,18 @@
 
 static const char usage[] =
         "Usage: symbtool symbolicate [OPTION]... --url URL MODULE ADDRESS...\n"
-        "       symbtool symbolicate [OPTION]... FILE ADDRESS...\n"
+        "       symbtool symbolicate [OPTION]... FILE... ADDRESS...\n"
         "       symbtool symbolicate --filter [OPTION]... [FILE]...\n"
         "\n"
         "Prints function, file and line of addresses, including inlined functions. It asks a server or, without\n"
-        "--url, reads FILE itself: an executable, a symbfile or a Breakpad symbol file.\n"
+        "--url, reads FILE itself: an executable, a Breakpad symbol file, or symbfiles of one executable, all\n"
+        "together.\n"
         "\n"
         "MODULE is an executable, NAME/ID, or an ID: a FileID, a debug id or a build id. With NAME/ID or ID,\n"
         "addresses count from the start of the image in memory; otherwise they are addresses in the file. An\n"
-        "ADDRESS is 0x and hex digits, or decimal; MODULE+ADDRESS is in another module. With - it reads stacks\n"
-        "from standard input, one on each line, with blanks between the addresses.\n"
+        "ADDRESS is 0x and hex digits, or decimal; FUNCTION+ADDRESS counts from a function of the executable, and\n"
+        "MODULE+ADDRESS is in another module. Without an address, or with -, it reads stacks from standard input,\n"
+        "one on each line, with blanks between the addresses; MODULE ADDRESS may stand there too.\n"
         "\n"
         "With --filter it copies text from files or standard input and adds names wherever it finds frames of\n"
         "stacks: reports of sanitizers, backtraces of glibc, coredumpctl, perf script, Firefox, Android, macOS,\n"
@@ -55,6 +58,9 @@ struct symbolicate {
 	struct server server;
 	struct extract_options extract;
 	struct option_list modules;
+	const char *executable; /* -e */
+	char *const *files;     /* the operands that are files, if there are several: of module 0, all together */
+	size_t file_count;
 	uint64_t retry_time;
 	bool json, filter;
 	const char *debuginfod; /* URLs */
@@ -93,7 +99,9 @@ static enum err read_module(struct symbolicate *s, size_t module, uint64_t *aske
 	}
 	offmap_free(s->maps[module]);
 	s->maps[module] = NULL;
-	enum err err = local_map_new(&s->q.modules[module], 1, &extract, &s->maps[module], e);
+	bool together = module == 0 && s->file_count > 1;
+	enum err err = local_map_new(together ? s->files : &s->q.modules[module], together ? s->file_count : 1,
+	        &extract, &s->maps[module], e);
 	m->failed = err;
 	s->lacking = s->lacking || err;
 	if (err && err != ERR_NO_MEMORY)
@@ -234,20 +242,40 @@ static enum err read_stacks(struct symbolicate *s, struct error *e)
 	return err;
 }
 
-/* The module comes first, unless each address names its own. */
+static bool is_frame(const struct symbolicate *s, const char *text)
+{
+	struct error ignored;
+	struct question probe = {.hex = s->q.hex};
+	bool frame = strcmp(text, "-") == 0 || !question_frame(&probe, text, &ignored) ||
+	             (probe.module_count == 0 && !read_address(text, s->q.hex, &(uint64_t){0}, &ignored));
+	question_release(&probe);
+	return frame;
+}
+
+/* The module comes first, unless each address names its own. Several files are parts of one executable. */
+static size_t count_files(const struct symbolicate *s, const struct operands *o)
+{
+	size_t n = 0;
+	while (n < o->count && !s->executable && !is_frame(s, o->items[n]) &&
+	        (n == 0 || access(o->items[n], F_OK) == 0))
+		n++;
+	return n;
+}
+
 static enum err read_operands(struct symbolicate *s, const struct operands *o, struct error *e)
 {
-	enum err err = ERR_OK;
-	uint32_t module;
-	size_t i = 0;
-	struct question probe = {.hex = s->q.hex};
-	bool is_frame = strcmp(o->items[0], "-") == 0 || !question_frame(&probe, o->items[0], e);
-	question_release(&probe);
-	if (!is_frame)
-		err = question_module(&s->q, o->items[i++], &module, e);
-	for (; i < o->count && !err; i++)
+	uint32_t number;
+	s->files = o->items;
+	s->file_count = count_files(s, o);
+	const char *module = s->executable ? s->executable : s->file_count ? s->files[0] : NULL;
+	enum err err = module ? question_module(&s->q, module, &number, e) : ERR_OK;
+	if (s->file_count > 1 && s->server.url)
+		err = error_set(e, ERR_CONFIG, "%.100s: a server is asked for one module", s->files[1]);
+	if (!s->server.url)
+		s->q.function = function_address;
+	for (size_t i = s->file_count; i < o->count && !err; i++)
 		err = strcmp(o->items[i], "-") == 0 ? read_stacks(s, e) : question_frame(&s->q, o->items[i], e);
-	return err;
+	return s->file_count == o->count && !err ? read_stacks(s, e) : err;
 }
 
 static enum err filter(struct symbolicate *s, const struct operands *files, struct error *e)
@@ -315,6 +343,7 @@ static int run_with(const struct verb *v, struct symbolicate *s, int argc, char 
 	        SERVER_ROWS(s->server),
 	        {"--retry-time SECONDS", OPTION_NUMBER, &s->retry_time, 0, 86400,
 	                "how long to retry a failing request (30)"},
+	        {"-e, --exe MODULE", OPTION_TEXT, &s->executable, 0, 0, "the module, as addr2line has it"},
 	        {"--filter", OPTION_FLAG, &s->filter, 0, 0, "copy text, adding names"},
 	        {"--module NAME=ID|FILE", OPTION_LIST, &s->modules, 0, 0,
 	                "the build id, debug id, FileID or file of a module in the text; may be repeated"},
@@ -336,8 +365,6 @@ static int run_with(const struct verb *v, struct symbolicate *s, int argc, char 
 		return run_filter(v, s, &operands);
 	if (s->modules.count)
 		return complain_usage(v, "--module goes with --filter");
-	if (!operands.count)
-		return complain_usage(v, "no module");
 	enum err err = symbolicate(s, &operands, &e);
 	if (err)
 		complain("", "%s", e.text);

@@ -83,7 +83,7 @@ def test_logs_are_rotated():
 def test_symbtool_needs_no_server():
     shell(f"{APT} {package('symbtool')}")
     assert "symbtool" in shell("symbtool --help; man -w symbtool 2>/dev/null || ls /usr/share/man/man1/symbtool.1.gz")
-    text = shell("symbtool lookup tests/data/symbols/libc.so.6/5AB31EC08E5A39B16F9FBD350E3169A50/libc.so.6.sym 277722")
+    text = shell("symbtool symbolicate tests/data/symbols/libc.so.6/5AB31EC08E5A39B16F9FBD350E3169A50/libc.so.6.sym 277722")
     assert "str_to_mpn" in text, text
 
 

@@ -498,13 +498,13 @@ def test_wrong_calls(program):
         ([], "Usage"), (["nothing"], "unknown verb"), (["push-symbols", program], "--url"), (["push-symbols", "--url"], "needs a value"),
         (["push-symbols", "--url", "http://x"], "no executable"), (["extract", "--threads", "x", program], "--threads"),
         (["extract", "--part-size", "1", program], "--part-size"), (["dump"], "no file"), (["dump", "--bad"], "--bad"),
-        (["symbolicate", program], "no address"), (["symbolicate", program, "zz"], "neither an address"), (["lookup", program], "no address"),
+        (["symbolicate", program, "zz"], "neither an address"),
         (["push-symbols", "--url", "ftp://x", "--api-key", "a:b", program], "not an http"),
     ):  # fmt: skip
         assert word in run(*arguments, code=2).stderr, arguments
 
 
-@pytest.mark.parametrize("verb", ["push-symbols", "extract", "symbolicate", "lookup", "dump", "check", "file-id", "keys"])
+@pytest.mark.parametrize("verb", ["push-symbols", "extract", "symbolicate", "dump", "check", "file-id", "keys"])
 def test_help(verb):
     assert run(verb, "--help").stdout.startswith(f"Usage: symbtool {verb} ")
     assert verb in run("--help").stdout
@@ -567,19 +567,18 @@ def test_symbfiles_of_their_own(program, tmp_path):
     ranges, pads = (glob.glob(f"{tmp_path}/*.{kind}.*")[0] for kind in ("ranges", "returnpads"))
     addresses = [hex(a) for a in code_addresses(program)]
     check_against_addr2line(program, v5_frames(run("symbolicate", "--json", ranges, *addresses).stdout))
-    check_against_addr2line(program, [json.loads(line) for line in run("lookup", "--json", pads, ranges, *addresses).stdout.splitlines()])
+    check_against_addr2line(program, v5_frames(run("symbolicate", "--json", pads, ranges, *addresses).stdout))
 
 
 def test_the_answers_of_kept_symbfiles():
-    """lookup against what another reader says of ranges and pads."""
+    """Several files of one executable, against what another reader says of ranges and pads."""
     folder = os.path.join(DATA, "cpp-pie-x86_64")
     files = [os.path.join(folder, name) for name in ("ranges.symbfile", "pads.symbfile")]
     with open(os.path.join(folder, "padlookups.jsonl"), encoding="utf-8") as f:
         truth = {int(o["addr"], 16): o["frames"] for o in map(json.loads, f) if o["frames"]}
-    lines = run("lookup", "--json", *files, *map(hex, truth)).stdout.splitlines()
-    assert len(lines) == len(truth) > 20
-    for line in lines:
-        frame = json.loads(line)
+    frames = v5_frames(run("symbolicate", "--json", *files, *map(hex, truth)).stdout)
+    assert len(frames) == len(truth) > 20
+    for frame in frames:
         chain = [*frame.get("inlines", []), frame]
         want = [(f["func"], f["file"] or None, (f["line"] or None) if f["file"] else None) for f in truth[int(frame["module_offset"], 16)]]
         assert [(f["function"], f.get("file"), f.get("line")) for f in chain] == want
@@ -875,3 +874,49 @@ def test_keys(one, tmp_path, program):
     one.daemon.signal(signal.SIGHUP)
     wait_for(lambda: one.client.get("/api/symbols/" + "0" * 32, Authorization=key).status == 200, "the new key to be read")
     run("push-symbols", "--url", url(one), "--api-key", key, "--force", program)
+
+
+# As other tools are asked
+
+
+def first_word_gone(text):
+    return [line.split("  ", 1)[-1].strip() for line in text.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def asked(program):
+    """(the program, an address in it, what it is named)"""
+    address = next(a for a in code_addresses(program) if len(first_word_gone(run("symbolicate", program, hex(a)).stdout)) > 1)
+    return program, address, first_word_gone(run("symbolicate", program, hex(address)).stdout)
+
+
+@pytest.mark.parametrize(
+    "arguments, line",
+    [
+        ([], "{program} {address:#x}"),  # llvm-symbolizer
+        ([], "CODE {program} {address:#x}"),
+        ([], '"{program}" {address:#x}'),
+        (["{program}"], "{address:#x}"),
+        (["-e", "{program}"], "{address:#x}"),  # addr2line
+        (["--exe", "{program}", "--hex"], "{address:x}"),
+        (["-e", "{program}"], "{symbol}+{distance:#x}"),  # eu-addr2line
+    ],
+)
+def test_addresses_as_other_tools_take_them(asked, arguments, line):
+    program, address, named = asked
+    names = subprocess.run(["nm", program], capture_output=True, text=True, check=True).stdout
+    start, symbol = max((int(a, 16), name) for a, name in re.findall(r"^([0-9a-f]+) [Tt] (\S+)$", names, re.M) if int(a, 16) <= address)
+    place = {"program": program, "address": address, "symbol": symbol, "distance": address - start}
+    done = run("symbolicate", *(a.format(**place) for a in arguments), stdin=line.format(**place) + "\n")
+    assert first_word_gone(done.stdout) == named
+    assert len(named) > 1 and all(word.startswith("(inlined by)") or i == 0 for i, word in enumerate(named))
+
+
+def test_a_line_with_no_address_is_told(program):
+    done = run("symbolicate", stdin=f"{program} zz\n{program} 0x0 nonsense\n", code=1)
+    assert "standard input:1: " in done.stderr and "standard input:2: " in done.stderr and done.stdout == ""
+
+
+def test_two_modules_are_not_asked_of_a_server(one, program):
+    done = run("symbolicate", "--url", url(one), program, PROGRAM, "0x1000", code=2)
+    assert "a server is asked for one module" in done.stderr
