@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <gelf.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -24,9 +25,18 @@ static enum err check_type(Elf *elf, const char *path, struct error *e)
 	return ERR_OK;
 }
 
+/* A process that may open nothing names its descriptors like this. */
+static int open_path(const char *path)
+{
+	static const char own[] = "/dev/fd/";
+	if (strncmp(path, own, sizeof own - 1) == 0)
+		return fcntl(atoi(path + sizeof own - 1), F_DUPFD_CLOEXEC, 0);
+	return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+}
+
 static int open_regular(const char *path, struct error *e)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	int fd = open_path(path);
 	struct stat st;
 	if (fd < 0 || fstat(fd, &st) != 0) {
 		error_set(e, ERR_IO, "%s: %s", path, strerror(errno));

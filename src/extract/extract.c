@@ -311,6 +311,12 @@ static enum err check_debug_file(struct extraction *x, bool *has)
 	return err;
 }
 
+static void tell(const struct extraction *x, const char *what)
+{
+	if (x->options->doing)
+		x->options->doing(x->options->doing_arg, what);
+}
+
 /* Opens the first reader, and has it list the units. */
 static enum err open_dwarf(struct extraction *x, struct worker *first)
 {
@@ -333,6 +339,7 @@ static enum err open_dwarf(struct extraction *x, struct worker *first)
 
 static enum err extract_all(struct extraction *x, struct worker *workers)
 {
+	tell(x, "reading its sections");
 	enum err err = elf_file_open(&x->file, x->path, x->error);
 	if (!err)
 		err = code_map_read(&x->code, x->file.elf, x->error);
@@ -344,17 +351,21 @@ static enum err extract_all(struct extraction *x, struct worker *workers)
 		return err;
 	x->stats->pads_known = calls_known(x->code.machine);
 	x->pads = x->stats->pads_known && x->sink->pad;
+	tell(x, "opening its debug data");
 	err = open_dwarf(x, &workers[0]);
 	if (!err)
 		err = symbol_files_open(&x->symbols, x->file.elf, x->stats->debug_file, x->error);
 	if (!err && x->symbols.mini_error.code)
 		add_note(x->stats, "its .gnu_debugdata is left out: %s", x->symbols.mini_error.text);
+	tell(x, "reading its debug data");
 	if (!err)
 		err = read_units(x, workers);
+	tell(x, "reading Go's table");
 	if (!err)
 		err = add_go_functions(x);
 	if (!err && x->absence[0] && !x->go)
 		add_note(x->stats, "%s", x->absence);
+	tell(x, "reading its symbols");
 	if (!err)
 		err = add_symbol_tables(x);
 	x->stats->ranges = x->join.ranges;

@@ -19,6 +19,8 @@ struct extract_options {
 	 * nobody has it; other errors are told in notes. */
 	enum err (*fetch)(void *arg, const uint8_t *id, size_t len, char found[PATH_MAX], struct error *e);
 	void *fetch_arg;
+	void (*doing)(void *arg, const char *what); /* told what comes next; may be NULL */
+	void *doing_arg;
 };
 
 enum { EXTRACT_NOTES = 8, EXTRACT_NOTE_LENGTH = 512 };

@@ -4,6 +4,7 @@
 #include "extract/inflate.h"
 
 #include <errno.h>
+#include <lzma.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,10 @@
 
 #include "extract/temp_file.h"
 
-enum { BLOCK = 128 << 10 };
+enum {
+	BLOCK = 128 << 10,
+	XZ_MEMORY = 128 << 20, /* xz -9 takes 65 MiB */
+};
 
 /* A transfer from one file to the other. */
 struct transfer {
@@ -114,10 +118,48 @@ static void close_zstd(void *state)
 	ZSTD_freeDCtx(state);
 }
 
+static void *open_xz(void)
+{
+	static const lzma_stream empty = LZMA_STREAM_INIT;
+	lzma_stream *s = malloc(sizeof *s);
+	if (!s)
+		return NULL;
+	*s = empty;
+	if (lzma_stream_decoder(s, XZ_MEMORY, LZMA_CONCATENATED) == LZMA_OK)
+		return s;
+	free(s);
+	return NULL;
+}
+
+static enum err step_xz(struct transfer *t, struct error *e)
+{
+	lzma_stream *s = t->state;
+	s->next_in = t->in + t->at;
+	s->avail_in = t->len - t->at;
+	s->next_out = t->out;
+	s->avail_out = BLOCK;
+	lzma_ret status = lzma_code(s, t->rest.len > 0 ? LZMA_RUN : LZMA_FINISH);
+	if (status == LZMA_MEM_ERROR)
+		return no_memory(e);
+	if (status != LZMA_OK && status != LZMA_STREAM_END && status != LZMA_BUF_ERROR)
+		return corrupt(e, status == LZMA_MEMLIMIT_ERROR ? "its dictionary is too large" : "damaged");
+	t->ended = status == LZMA_STREAM_END;
+	t->at = t->len - s->avail_in;
+	t->made = BLOCK - s->avail_out;
+	return ERR_OK;
+}
+
+static void close_xz(void *state)
+{
+	lzma_end(state);
+	free(state);
+}
+
 static const struct method methods[] = {
         [INFLATE_NONE] = {open_plain, step_plain, free},
         [INFLATE_ZLIB] = {open_zlib, step_zlib, close_zlib},
         [INFLATE_ZSTD] = {open_zstd, step_zstd, close_zstd},
+        [INFLATE_XZ] = {open_xz, step_xz, close_xz},
 };
 
 /* ---- transfer ---- */

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 
-enum inflate_method { INFLATE_NONE, INFLATE_ZLIB, INFLATE_ZSTD }; /* INFLATE_NONE: the bytes as they are */
+enum inflate_method { INFLATE_NONE, INFLATE_ZLIB, INFLATE_ZSTD, INFLATE_XZ }; /* INFLATE_NONE: the bytes as they are */
 
 /* len bytes of a file from at on. */
 struct inflate_source {

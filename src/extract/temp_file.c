@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -40,6 +41,8 @@ enum err temp_file_open(int *fd, struct error *e)
 	*fd = open(folder(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 	if (*fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL))
 		*fd = open_named();
+	if (*fd < 0 && errno == ENOENT) /* the process may open nothing: the server's helper */
+		*fd = memfd_create("symbolicated-extract", MFD_CLOEXEC);
 	return *fd < 0 ? error_set(e, ERR_IO, "temporary folder %.150s: %s", folder(), strerror(errno)) : ERR_OK;
 }
 

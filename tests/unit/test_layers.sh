@@ -14,6 +14,8 @@ allowed() {
 	cache) echo uploads objects sym symbfile map base ;;
 	uploads) echo objects symbfile map base ;;
 	front | keys | objects) echo base ;;
+	elf) echo objects symbfile map base ;;
+	helper) echo elf extract symbfile base ;;
 	symbtool) echo extract keys uploads objects text json sym symbfile map base ;;
 	extract) echo symbfile base ;;
 	json | sym | symbfile) echo map base ;;

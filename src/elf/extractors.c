@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <config.h>
+
+#include "elf/extractors.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+enum {
+	POLL_MS = 200,
+	GRACE = 5,        /* seconds that a job may be late: its own alarm comes first */
+	START_MS = 30000, /* for the helper's first packet */
+	WANTS_MAX = 8,    /* files that a job may ask for */
+};
+
+struct extractors {
+	pthread_mutex_t lock; /* one job is handed over at a time */
+	int socket;
+	pid_t pid;
+};
+
+/* ---- the helper ---- */
+
+/* The path of the program that is beside this process's. */
+static bool find_beside(char out[PATH_MAX])
+{
+	static const char name[] = "symbolicated-extract";
+	ssize_t len = readlink("/proc/self/exe", out, PATH_MAX - 1);
+	char *slash = NULL;
+	if (len > 0) {
+		out[len] = 0;
+		slash = strrchr(out, '/');
+	}
+	if (!slash || slash + 1 + sizeof name > out + PATH_MAX)
+		return false;
+	memcpy(slash + 1, name, sizeof name);
+	return true;
+}
+
+__attribute__((noreturn)) static void be_helper(int socket, const char *path)
+{
+	sigset_t none;
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	if (dup2(socket, HELPER_SOCKET) == HELPER_SOCKET) /* which clears close-on-exec */
+		execl(path, path, (char *)NULL);
+	_exit(127);
+}
+
+static bool readable(int socket, int milliseconds)
+{
+	struct pollfd p = {.fd = socket, .events = POLLIN};
+	return poll(&p, 1, milliseconds) == 1;
+}
+
+static enum err check_ready(int socket, const char *path, struct error *e)
+{
+	struct packet *p = malloc(sizeof *p);
+	enum err err = ERR_OK;
+	if (!p)
+		return no_memory(e);
+	if (!readable(socket, START_MS) || !packet_receive(socket, p) || p->kind != PACKET_READY)
+		err = error_set(e, ERR_CONFIG, "%.200s does not start: sources of executables need it", path);
+	else if (strcmp((const char *)p->data, PACKAGE_VERSION) != 0)
+		err = error_set(e, ERR_CONFIG, "%.150s is of version %.30s, not " PACKAGE_VERSION, path, p->data);
+	free(p);
+	return err;
+}
+
+enum err extractors_start(struct extractors **x, const char *path, struct error *e)
+{
+	char beside[PATH_MAX];
+	int ends[2];
+	*x = NULL;
+	if (!path && find_beside(beside))
+		path = beside;
+	if (!path || access(path, X_OK) != 0)
+		return error_set(e, ERR_CONFIG, "sources of executables need the program %.150s: %s",
+		        path ? path : "symbolicated-extract", strerror(errno));
+	struct extractors *made = malloc(sizeof *made);
+	if (!made)
+		return no_memory(e);
+	/* Above the descriptor that the helper gets it at. */
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+		free(made);
+		return error_set(e, ERR_CONFIG, "no socket for %.150s: %s", path, strerror(errno));
+	}
+	*made = (struct extractors){.socket = ends[0], .pid = fork()};
+	pthread_mutex_init(&made->lock, NULL);
+	if (made->pid == 0)
+		be_helper(ends[1], path);
+	close(ends[1]);
+	enum err err = made->pid < 0 ? error_set(e, ERR_CONFIG, "no process for %.150s: %s", path, strerror(errno))
+	                             : check_ready(made->socket, path, e);
+	if (err)
+		extractors_stop(made);
+	else
+		*x = made;
+	return err;
+}
+
+void extractors_stop(struct extractors *x)
+{
+	if (!x)
+		return;
+	close(x->socket);
+	if (x->pid > 0)
+		waitpid(x->pid, NULL, 0);
+	pthread_mutex_destroy(&x->lock);
+	free(x);
+}
+
+/* ---- a job ---- */
+
+struct session {
+	const struct extraction *job;
+	int socket;
+	struct symbfile_reader *reader;
+	struct packet *packet;
+	char doing[80];
+	int64_t deadline;
+	unsigned wants;
+	bool known, ended; /* the build id was right; nothing follows */
+};
+
+static enum err no_helper(struct error *e)
+{
+	return error_set(e, ERR_UNAVAILABLE, "the helper symbolicated-extract has ended: restart symbolicated");
+}
+
+static enum err hand_over(struct extractors *x, struct session *s, struct error *e)
+{
+	char limits[JOB_LIMITS_TEXT];
+	int ends[2];
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+		return error_set(e, ERR_UNAVAILABLE, "no socket for the helper: %s", strerror(errno));
+	s->socket = ends[0];
+	job_limits_print(limits, &s->job->limits);
+	pthread_mutex_lock(&x->lock);
+	bool ok = packet_send(x->socket, PACKET_JOB, limits, strlen(limits), (int[]){ends[1], s->job->file}, 2);
+	pthread_mutex_unlock(&x->lock);
+	close(ends[1]);
+	return ok ? ERR_OK : no_helper(e);
+}
+
+/* What was going on is told only once the job has begun. */
+static enum err died(const struct session *s, const char *how, struct error *e)
+{
+	return error_set(e, ERR_CORRUPT, "its reader %s while %s", how, s->doing);
+}
+
+static enum err judge_death(const struct session *s, uint8_t how, struct error *e)
+{
+	char text[32];
+	switch (how) {
+	case SIGALRM:
+	case SIGXCPU:
+		return died(s, "took too long", e);
+	case SIGXFSZ:
+		return error_set(e, ERR_CORRUPT, "it becomes too large while %s", s->doing);
+	default:
+		snprintf(text, sizeof text, how < 128 ? "died of signal %d" : "ended with status %d", how & 127);
+		return died(s, text, e);
+	}
+}
+
+/* The helper may have been told anything by the file, so its errors are checked like data. */
+static enum err judge_end(struct session *s, struct error *e)
+{
+	const struct packet *p = s->packet;
+	enum err err = p->len > 0 ? (enum err)p->data[0] : ERR_CORRUPT;
+	const char *text = p->len > 1 ? (const char *)p->data + 1 : "its reader does not say why it failed";
+	s->ended = true;
+	switch (err) {
+	case ERR_OK:
+		if (!s->known)
+			return error_set(e, ERR_CORRUPT, "its reader sent nothing");
+		err = symbfile_reader_finish(s->reader, e);
+		return err;
+	case ERR_MISSING:
+	case ERR_UNAVAILABLE:
+		return error_set(e, err, "%.200s", text);
+	case ERR_NO_MEMORY:
+		return died(s, "needed too much memory", e);
+	default:
+		return error_set(e, ERR_CORRUPT, "%.200s", text);
+	}
+}
+
+static enum err check_id(struct session *s, struct error *e)
+{
+	struct build_id id = {.len = s->packet->len};
+	char hex[BUILD_ID_HEX + 1];
+	if (id.len > BUILD_ID_MAX)
+		return error_set(e, ERR_CORRUPT, "its build id is too long");
+	memcpy(id.bytes, s->packet->data, id.len);
+	build_id_hex(hex, id.bytes, id.len);
+	if (!id.len)
+		return error_set(e, ERR_CORRUPT, "the file has no build id");
+	if (!build_id_answers(&id, s->job->question))
+		return error_set(e, ERR_CORRUPT, "the file is another one: its build id is %s", hex);
+	s->known = true;
+	return ERR_OK;
+}
+
+static enum err give_file(struct session *s, struct error *e)
+{
+	struct build_id id = {.len = s->packet->len};
+	int file = -1;
+	if (id.len > BUILD_ID_MAX || ++s->wants > WANTS_MAX)
+		return error_set(e, ERR_CORRUPT, "its reader asks for too many files");
+	memcpy(id.bytes, s->packet->data, id.len);
+	if (s->job->provide)
+		file = s->job->provide(s->job->provide_arg, &id);
+	bool ok = packet_send(s->socket, PACKET_FILE, NULL, 0, &file, file >= 0);
+	if (file >= 0)
+		close(file);
+	/* If it died meanwhile, the next packet says so. */
+	return ok || errno == EPIPE || errno == ECONNRESET ? ERR_OK
+	                                                   : error_set(e, ERR_UNAVAILABLE, "%s", strerror(errno));
+}
+
+/* For log lines and replies. */
+static void note_doing(struct session *s)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < s->packet->len && n < sizeof s->doing - 1; i++) {
+		uint8_t c = s->packet->data[i];
+		s->doing[n++] = (char)(c < 0x20 || c > 0x7e ? '?' : c);
+	}
+	s->doing[n] = 0;
+}
+
+static enum err take_packet(struct session *s, struct error *e)
+{
+	const struct packet *p = s->packet;
+	switch (p->kind) {
+	case PACKET_DOING:
+		note_doing(s);
+		return ERR_OK;
+	case PACKET_ID:
+		return check_id(s, e);
+	case PACKET_WANT:
+		return give_file(s, e);
+	case PACKET_RECORDS:
+		if (!s->known)
+			return error_set(e, ERR_CORRUPT, "its reader sent records before a build id");
+		return symbfile_reader_feed(s->reader, p->data, p->len, e);
+	case PACKET_END:
+		return judge_end(s, e);
+	case PACKET_DIED:
+		return judge_death(s, p->len == 1 ? p->data[0] : 0, e);
+	default:
+		return error_set(e, ERR_CORRUPT, "its reader sent what nobody understands");
+	}
+}
+
+static enum err run_session(struct session *s, struct error *e)
+{
+	const atomic_bool *cancel = s->job->cancel;
+	enum err err = ERR_OK;
+	while (!err && !s->ended) {
+		if (cancel && atomic_load(cancel))
+			return error_set(e, ERR_UNAVAILABLE, "cancelled");
+		if (clock_now() > s->deadline)
+			return died(s, "took too long", e);
+		if (!readable(s->socket, POLL_MS))
+			continue;
+		if (!packet_receive(s->socket, s->packet))
+			return *s->doing ? died(s, "died", e) : no_helper(e);
+		err = take_packet(s, e);
+		packet_close_fds(s->packet);
+	}
+	return err;
+}
+
+enum err extract_file(struct extractors *x, const struct extraction *job, struct error *e)
+{
+	struct session s = {.job = job,
+	        .socket = -1,
+	        .reader = symbfile_reader_new(&job->sink),
+	        .packet = malloc(sizeof *s.packet),
+	        .deadline = clock_now() + (job->limits.seconds + GRACE) * SECOND};
+	enum err err = s.reader && s.packet ? hand_over(x, &s, e) : no_memory(e);
+	if (!err)
+		err = run_session(&s, e);
+	if (s.socket >= 0)
+		close(s.socket);
+	symbfile_reader_free(s.reader);
+	free(s.packet);
+	return err;
+}

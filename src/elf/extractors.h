@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Executables are read by a helper, symbolicated-extract, since a file from a network may break its reader: each file
+ * by a process of its own, with limits, that can do nothing but this. */
+#ifndef ELF_EXTRACTORS_H
+#define ELF_EXTRACTORS_H
+
+#include <stdatomic.h>
+
+#include "base/error.h"
+#include "elf/packet.h"
+#include "symbfile/build_id.h"
+#include "symbfile/symbfile.h"
+
+/* The helper. Its functions may be called by any thread. */
+struct extractors;
+
+/* Starts the program at path; NULL: "symbolicated-extract" beside this process's own. To be called before there are
+ * threads, and before the sandbox is entered. The helper ends when the process does. ERR_CONFIG: there is no such
+ * program, it does not start, or is of another version. */
+enum err extractors_start(struct extractors **x, const char *path, struct error *e);
+void extractors_stop(struct extractors *x);
+
+/* One file. */
+struct extraction {
+	int file; /* open for reading; stays the caller's */
+	struct job_limits limits;
+	const struct build_id_question *question; /* the file must have a build id that answers it */
+	struct symbfile_sink sink;
+	/* Returns a descriptor, which extract_file closes, of the file with the debug data of a build id, or -1. May be
+	 * NULL. */
+	int (*provide)(void *arg, const struct build_id *id);
+	void *provide_arg;
+	const atomic_bool *cancel; /* ends it within about a second; may be NULL */
+};
+
+/* Passes what the file says about its code to the sink, at addresses relative to the image. ERR_MISSING: it says
+ * nothing; ERR_CORRUPT: it is malformed, another file than asked for, or its reader died: the text says of what, and
+ * what it was doing; ERR_UNAVAILABLE: cancelled, or there is no helper; ERR_NO_MEMORY of this process; what the sink
+ * returns. */
+enum err extract_file(struct extractors *x, const struct extraction *job, struct error *e);
+
+#endif

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Packets between the server and its helper symbolicated-extract: messages of a SOCK_SEQPACKET socket, with
+ * descriptors. */
+#ifndef ELF_PACKET_H
+#define ELF_PACKET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+	PACKET_MAX = 64 << 10, /* bytes of data */
+	PACKET_FDS = 2,
+	HELPER_SOCKET = 3, /* the helper's end of the socket that jobs come from */
+};
+
+enum packet_kind {
+	/* on the helper's socket */
+	PACKET_READY = 'R', /* from the helper, first: its version */
+	PACKET_JOB = 'J',   /* to the helper: struct job_limits as text; the job's socket and the file */
+	/* on a job's socket, from the helper */
+	PACKET_DOING = 'S',   /* text: what it does now */
+	PACKET_ID = 'I',      /* the file's build id, perhaps empty */
+	PACKET_WANT = 'W',    /* the build id of another file; answered by PACKET_FILE */
+	PACKET_RECORDS = 'D', /* the next bytes of a symbfile */
+	PACKET_END = 'E',     /* enum err as a byte, text; the last */
+	PACKET_DIED = 'X',    /* a byte: the signal that killed the job, or 128 and its exit status; the last */
+	/* on a job's socket, to the helper */
+	PACKET_FILE = 'F', /* the file, or none if there is no descriptor */
+};
+
+/* What one job may take. */
+struct job_limits {
+	uint64_t memory;    /* bytes, besides the file itself */
+	uint64_t file_size; /* bytes that a file may inflate to */
+	unsigned seconds;
+	unsigned threads;
+	bool sandbox; /* without a filter of system calls it must not run */
+};
+
+struct packet {
+	enum packet_kind kind;
+	size_t len;
+	unsigned fd_count;
+	int fds[PACKET_FDS];          /* the receiver's */
+	uint8_t data[PACKET_MAX + 1]; /* a NUL follows */
+};
+
+/* Waits until there is room. False: errno says why. Descriptors stay the caller's. */
+bool packet_send(int socket, enum packet_kind kind, const void *data, size_t len, const int *fds, unsigned fd_count);
+/* Waits for the next one. False: the other side is gone, or sent what no packet is. */
+bool packet_receive(int socket, struct packet *p);
+void packet_close_fds(struct packet *p);
+
+enum { JOB_LIMITS_TEXT = 96 };
+void job_limits_print(char out[JOB_LIMITS_TEXT], const struct job_limits *l);
+bool job_limits_parse(struct job_limits *l, const char *text);
+
+#endif

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <config.h>
+
+#include "helper/job.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "extract/extract.h"
+#include "extract/ids.h"
+#include "extract/inflate.h"
+#include "extract/temp_file.h"
+#include "helper/cage.h"
+
+struct job {
+	const struct job_limits *limits;
+	int socket;
+	struct symbfile_writer *writer;
+	uint64_t image_base;
+	struct packet packet; /* answers */
+};
+
+static enum err gone(struct error *e)
+{
+	return error_set(e, ERR_IO, "the server is gone");
+}
+
+static void doing(void *arg, const char *what)
+{
+	const struct job *j = arg;
+	packet_send(j->socket, PACKET_DOING, what, strlen(what), NULL, 0);
+}
+
+/* ---- files ---- */
+
+static enum inflate_method method_of(int file)
+{
+	uint8_t magic[6] = {0};
+	if (pread(file, magic, sizeof magic, 0) != sizeof magic)
+		return INFLATE_NONE;
+	if (memcmp(magic, "\x28\xb5\x2f\xfd", 4) == 0)
+		return INFLATE_ZSTD;
+	return memcmp(magic,
+	               "\xfd"
+	               "7zXZ",
+	               6) == 0
+	               ? INFLATE_XZ
+	               : INFLATE_NONE;
+}
+
+/* Replaces a compressed file by what is in it. */
+static enum err open_file(struct job *j, int *file, struct error *e)
+{
+	struct stat st;
+	uint64_t size;
+	int to;
+	enum inflate_method method = method_of(*file);
+	if (method == INFLATE_NONE)
+		return ERR_OK;
+	doing(j, "inflating the file");
+	if (fstat(*file, &st) != 0)
+		return error_set(e, ERR_IO, "the file cannot be read");
+	enum err err = temp_file_open(&to, e);
+	if (err)
+		return err;
+	const struct inflate_source all = {*file, 0, (uint64_t)st.st_size};
+	err = inflate_file(method, &all, j->limits->file_size, to, &size, e);
+	close(*file);
+	*file = to;
+	return err;
+}
+
+/* For extract_options: the server is asked for the file of a build id. */
+static enum err fetch(void *arg, const uint8_t *id, size_t len, char found[PATH_MAX], struct error *e)
+{
+	struct job *j = arg;
+	doing(j, "waiting for another file");
+	if (!packet_send(j->socket, PACKET_WANT, id, len, NULL, 0) || !packet_receive(j->socket, &j->packet))
+		return gone(e);
+	if (j->packet.fd_count != 1)
+		return ERR_MISSING;
+	int file = j->packet.fds[0];
+	enum err err = open_file(j, &file, e);
+	snprintf(found, PATH_MAX, "/dev/fd/%d", file);
+	return err;
+}
+
+/* ---- records ---- */
+
+static enum err write_records(void *arg, const uint8_t *data, size_t len, struct error *e)
+{
+	const struct job *j = arg;
+	for (size_t n; len > 0; data += n, len -= n) {
+		n = len < PACKET_MAX ? len : PACKET_MAX;
+		if (!packet_send(j->socket, PACKET_RECORDS, data, n, NULL, 0))
+			return gone(e);
+	}
+	return ERR_OK;
+}
+
+/* A record that no message can hold is left out. */
+static enum err unless_too_large(enum err err)
+{
+	return err == ERR_TOO_LARGE ? ERR_OK : err;
+}
+
+static enum err take_range(void *arg, const struct symbfile_range *r, struct error *e)
+{
+	const struct job *j = arg;
+	struct symbfile_range moved = *r;
+	if (r->va < j->image_base)
+		return ERR_OK;
+	moved.va -= j->image_base;
+	return unless_too_large(symbfile_write_range(j->writer, &moved, e));
+}
+
+static enum err take_pad(void *arg, const struct symbfile_pad *p, struct error *e)
+{
+	const struct job *j = arg;
+	struct symbfile_pad moved = *p;
+	if (p->va < j->image_base)
+		return ERR_OK;
+	moved.va -= j->image_base;
+	return unless_too_large(symbfile_write_pad(j->writer, &moved, e));
+}
+
+static enum err read_ids(struct job *j, int file, struct error *e)
+{
+	struct ids ids;
+	enum err err = ids_of_fd(&ids, file, e);
+	if (err)
+		return error_set(e, ERR_CORRUPT, "not an ELF file");
+	j->image_base = ids.image_base;
+	if (!packet_send(j->socket, PACKET_ID, ids.build_id.bytes, ids.build_id.len, NULL, 0))
+		return gone(e);
+	return ERR_OK;
+}
+
+static enum err extract(struct job *j, int file, struct error *e)
+{
+	char path[32];
+	struct symbfile_sink sink = {take_range, take_pad, j};
+	struct extract_options options = {.debug_dir = "/dev/null",
+	        .threads = j->limits->threads,
+	        .fetch = fetch,
+	        .fetch_arg = j,
+	        .doing = doing,
+	        .doing_arg = j};
+	snprintf(path, sizeof path, "/dev/fd/%d", file);
+	j->writer = symbfile_writer_new(write_records, j);
+	if (!j->writer)
+		return no_memory(e);
+	enum err err = extract_executable(path, &options, &sink, NULL, e);
+	return err ? err : symbfile_writer_finish(j->writer, e);
+}
+
+/* Names of descriptors say nothing to a reader. */
+static const char *without_path(const char *text)
+{
+	int skip = 0;
+	if (sscanf(text, "/dev/fd/%*d: %n", &skip) == 0 && skip > 0)
+		text += skip;
+	return text;
+}
+
+static void finish(const struct job *j, enum err err, const struct error *e)
+{
+	uint8_t body[1 + sizeof e->text];
+	const char *text = without_path(e->text);
+	size_t len = err ? strlen(text) : 0;
+	body[0] = (uint8_t)err;
+	memcpy(body + 1, text, len);
+	packet_send(j->socket, PACKET_END, body, 1 + len, NULL, 0);
+}
+
+void job_run(int socket, int file, const struct job_limits *l)
+{
+	static struct job j;
+	struct error e = {0};
+	j = (struct job){.limits = l, .socket = socket};
+	doing(&j, "starting");
+	enum err err = cage_enter(l, &e);
+	if (!err)
+		err = open_file(&j, &file, &e);
+	if (!err)
+		err = read_ids(&j, file, &e);
+	if (!err)
+		err = extract(&j, file, &e);
+	finish(&j, err, &e);
+}

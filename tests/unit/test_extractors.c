@@ -1,0 +1,506 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The helper that reads executables: the same records as in this process; files that lie, and readers that die. */
+#include <config.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "elf/extractors.h"
+#include "extract/extract.h"
+#include "extract/ids.h"
+
+#define HELPER "./symbolicated-extract"
+
+static struct extractors *helper;
+
+static int start_helper(void **state)
+{
+	(void)state;
+	struct error e;
+	return extractors_start(&helper, HELPER, &e) ? -1 : 0;
+}
+
+static int stop_helper(void **state)
+{
+	(void)state;
+	extractors_stop(helper);
+	return 0;
+}
+
+/* ---- what is extracted ---- */
+
+struct tally {
+	uint64_t ranges, pads, sum; /* sum: of all that the records say, in any order */
+	uint64_t base;
+	enum err refuse;
+};
+
+static uint64_t mix(uint64_t h, const void *data, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		h = (h ^ ((const uint8_t *)data)[i]) * 0x100000001b3;
+	return h;
+}
+
+static uint64_t mix_text(uint64_t h, struct str s)
+{
+	return mix(mix(h, s.data, s.len), "", 1);
+}
+
+static enum err take_range(void *arg, const struct symbfile_range *r, struct error *e)
+{
+	struct tally *t = arg;
+	uint64_t h = 14695981039346656037U, va = r->va - t->base;
+	h = mix(mix(h, &va, sizeof va), &r->length, sizeof r->length);
+	h = mix(mix(h, &r->depth, sizeof r->depth), &r->call_line, sizeof r->call_line);
+	h = mix_text(mix_text(mix_text(h, r->func), r->file), r->call_file);
+	for (size_t i = 0; i < r->line_count; i++)
+		h = mix(mix(h, &r->lines[i].offset, 4), &r->lines[i].line, 4);
+	t->ranges++;
+	t->sum += h;
+	return t->refuse ? error_set(e, t->refuse, "enough") : ERR_OK;
+}
+
+static enum err take_pad(void *arg, const struct symbfile_pad *p, struct error *e)
+{
+	struct tally *t = arg;
+	uint64_t h = 1, va = p->va - t->base;
+	h = mix(h, &va, sizeof va);
+	for (size_t i = 0; i < p->count; i++)
+		h = mix(mix_text(mix_text(h, p->frames[i].func), p->frames[i].file), &p->frames[i].line, 4);
+	(void)e;
+	t->pads++;
+	t->sum += h;
+	return ERR_OK;
+}
+
+static const char *data(const char *name)
+{
+	static _Thread_local char path[512];
+	const char *source = getenv("srcdir");
+	snprintf(path, sizeof path, "%s/tests/data/symbfile/%s/%s", source ? source : ".", name, name);
+	return path;
+}
+
+static struct job_limits limits(void)
+{
+	return (struct job_limits){
+	        .memory = 1U << 30, .file_size = 1U << 30, .seconds = 60, .threads = 2, .sandbox = true};
+}
+
+static struct build_id_question question_of(const struct build_id *id)
+{
+	return (struct build_id_question){.whole = *id};
+}
+
+static struct build_id id_of(int fd, uint64_t *base)
+{
+	struct ids ids;
+	assert_int_equal(ids_of_fd(&ids, fd, NULL), ERR_OK);
+	*base = ids.image_base;
+	return ids.build_id;
+}
+
+/* Asks for a file by its own build id. */
+static enum err ask(int fd, struct job_limits l, struct tally *t, struct error *e)
+{
+	uint64_t base;
+	struct build_id id = id_of(fd, &base);
+	struct build_id_question question = question_of(&id);
+	struct extraction job = {.file = fd, .limits = l, .question = &question, .sink = {take_range, take_pad, t}};
+	return extract_file(helper, &job, e);
+}
+
+static void check_same(const char *path)
+{
+	struct tally got = {0}, want = {0};
+	struct error e = {0};
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	assert_true(fd >= 0);
+	id_of(fd, &want.base);
+	struct symbfile_sink sink = {take_range, take_pad, &want};
+	struct extract_options options = {.debug_dir = "/dev/null", .threads = 1};
+	assert_int_equal(extract_executable(path, &options, &sink, NULL, &e), ERR_OK);
+	enum err err = ask(fd, limits(), &got, &e);
+	if (err)
+		fail_msg("%s: %s", path, e.text);
+	assert_true(want.ranges > 0);
+	assert_int_equal(got.ranges, want.ranges);
+	assert_int_equal(got.pads, want.pads);
+	assert_true(got.sum == want.sum);
+	close(fd);
+}
+
+static void test_same_records(void **state)
+{
+	(void)state;
+	static const char *const names[] = {"c-dynsym-x86_64", "c-symtab-x86_64", "c-zlib-x86_64", "cpp-pie-x86_64",
+	        "nolibc-static-x86_64", "nolibc-static-aarch64"};
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		check_same(data(names[i]));
+}
+
+/* ---- other files than asked for ---- */
+
+static int file_of(const void *bytes, size_t len)
+{
+	int fd = memfd_create("test", MFD_CLOEXEC);
+	assert_true(fd >= 0);
+	assert_int_equal(pwrite(fd, bytes, len, 0), len);
+	return fd;
+}
+
+static void check_refused(int fd, const struct build_id *id, enum err want, const char *text)
+{
+	struct tally t = {0};
+	struct error e = {0};
+	struct build_id_question question = question_of(id);
+	struct extraction job = {
+	        .file = fd, .limits = limits(), .question = &question, .sink = {take_range, take_pad, &t}};
+	assert_int_equal(extract_file(helper, &job, &e), want);
+	if (!strstr(e.text, text))
+		fail_msg("%s is not in: %s", text, e.text);
+	assert_int_equal(t.ranges, 0);
+	close(fd);
+}
+
+static void test_other_files(void **state)
+{
+	(void)state;
+	uint64_t base;
+	int fd = open(data("c-zlib-x86_64"), O_RDONLY | O_CLOEXEC);
+	struct build_id id = id_of(fd, &base), other = id;
+	other.bytes[19] ^= 1;
+	check_refused(fd, &other, ERR_CORRUPT, "another one");
+	check_refused(file_of("not ELF", 7), &id, ERR_CORRUPT, "not an ELF file");
+	check_refused(file_of("", 0), &id, ERR_CORRUPT, "not an ELF file");
+	check_refused(file_of("\x28\xb5\x2f\xfdxxxxxxxxxxxx", 16), &id, ERR_CORRUPT, "compressed data");
+	check_refused(file_of("\xfd"
+	                      "7zXZ\0xxxxxxxxxx",
+	                      16),
+	        &id, ERR_CORRUPT, "compressed data");
+	check_refused(open("/dev/null", O_RDONLY | O_CLOEXEC), &id, ERR_CORRUPT, "not an ELF file");
+}
+
+/* ---- limits ---- */
+
+/* Zeros of xz or zstd that would fill the disk. */
+static void test_bomb(void **state)
+{
+	(void)state;
+	struct build_id id = {.len = 20};
+	char line[256];
+	char path[] = "/tmp/test_extractors-XXXXXX";
+	int fd = mkstemp(path);
+	assert_true(fd >= 0);
+	static const char *const tools[] = {"xz -0", "zstd -1"};
+	for (size_t i = 0; i < 2; i++) {
+		snprintf(line, sizeof line, "head -c 64M /dev/zero | %s >%s 2>/dev/null", tools[i], path);
+		if (system(line) != 0)
+			continue;
+		struct tally t = {0};
+		struct error e = {0};
+		struct build_id_question question = question_of(&id);
+		struct extraction job = {.file = open(path, O_RDONLY | O_CLOEXEC),
+		        .limits = limits(),
+		        .question = &question,
+		        .sink = {take_range, take_pad, &t}};
+		job.limits.file_size = 32 << 20;
+		assert_int_equal(extract_file(helper, &job, &e), ERR_CORRUPT);
+		assert_non_null(strstr(e.text, "compressed data: more than"));
+		close(job.file);
+	}
+	unlink(path);
+	close(fd);
+}
+
+static void test_too_little_memory(void **state)
+{
+	(void)state;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+	skip(); /* memory cannot be limited */
+#endif
+	struct tally t = {0};
+	struct error e = {0};
+	struct job_limits l = limits();
+	int fd = open(data("cpp-pie-x86_64"), O_RDONLY | O_CLOEXEC);
+	l.memory = 1 << 20;
+	l.threads = 1;
+	assert_int_equal(ask(fd, l, &t, &e), ERR_CORRUPT);
+	assert_non_null(strstr(e.text, "its reader needed too much memory while"));
+	close(fd);
+}
+
+/* A sink that refuses ends it, with its own error. */
+static void test_sink_refuses(void **state)
+{
+	(void)state;
+	struct tally t = {.refuse = ERR_TOO_LARGE};
+	struct error e = {0};
+	int fd = open(data("cpp-pie-x86_64"), O_RDONLY | O_CLOEXEC);
+	assert_int_equal(ask(fd, limits(), &t, &e), ERR_TOO_LARGE);
+	assert_string_equal(e.text, "enough");
+	close(fd);
+}
+
+/* ---- readers that die ---- */
+
+/* The processes of a parent. */
+static unsigned children(pid_t parent, pid_t *first)
+{
+	char path[64];
+	unsigned n = 0;
+	long pid;
+	snprintf(path, sizeof path, "/proc/%d/task/%d/children", parent, parent);
+	FILE *f = fopen(path, "r");
+	while (f && fscanf(f, "%ld", &pid) == 1)
+		if (n++ == 0)
+			*first = (pid_t)pid;
+	if (f)
+		fclose(f);
+	return n;
+}
+
+/* Once the processes of earlier jobs are gone. */
+static unsigned wait_for_children(pid_t parent, unsigned want, pid_t *first)
+{
+	int64_t until = clock_now() + 30 * SECOND;
+	unsigned n;
+	while ((n = children(parent, first)) != want && clock_now() < until)
+		usleep(1000);
+	return n;
+}
+
+struct killing {
+	int signal;
+	bool done;
+};
+
+/* The files that a reader asks for come when it has been killed. */
+static int kill_reader(void *arg, const struct build_id *id)
+{
+	struct killing *k = arg;
+	pid_t self = getpid(), server = 0, reader = 0;
+	(void)id;
+	if (children(self, &server) != 1 || wait_for_children(server, 1, &reader) != 1)
+		return -1;
+	kill(reader, k->signal);
+	k->done = wait_for_children(server, 0, &reader) == 0;
+	return -1;
+}
+
+static void test_killed(void **state)
+{
+	(void)state;
+	static const struct {
+		int signal;
+		const char *text;
+	} deaths[] = {{SIGKILL, "its reader died of signal 9 while waiting for another file"},
+	        {SIGSEGV, "its reader died of signal 11 while waiting for another file"},
+	        {SIGALRM, "its reader took too long while waiting for another file"},
+	        {SIGXCPU, "its reader took too long while waiting for another file"},
+	        {SIGXFSZ, "it becomes too large while waiting for another file"}};
+	uint64_t base;
+	int fd = open(data("c-symtab-x86_64"), O_RDONLY | O_CLOEXEC);
+	struct build_id id = id_of(fd, &base);
+	struct build_id_question question = question_of(&id);
+	for (size_t i = 0; i < sizeof deaths / sizeof *deaths; i++) {
+		struct tally t = {0};
+		struct error e = {0};
+		struct killing k = {.signal = deaths[i].signal};
+		struct extraction job = {.file = fd,
+		        .limits = limits(),
+		        .question = &question,
+		        .sink = {take_range, take_pad, &t},
+		        .provide = kill_reader,
+		        .provide_arg = &k};
+		assert_int_equal(extract_file(helper, &job, &e), ERR_CORRUPT);
+		assert_true(k.done);
+		assert_string_equal(e.text, deaths[i].text);
+	}
+	close(fd);
+	check_same(data("c-zlib-x86_64")); /* the next one is not affected */
+}
+
+/* It waits for a file for ever: its own alarm ends it. */
+static int sleep_long(void *arg, const struct build_id *id)
+{
+	(void)id;
+	struct timespec pause = {.tv_sec = 3};
+	nanosleep(&pause, NULL);
+	*(bool *)arg = true;
+	return -1;
+}
+
+static void test_too_slow(void **state)
+{
+	(void)state;
+	uint64_t base;
+	struct tally t = {0};
+	struct error e = {0};
+	bool asked = false;
+	int fd = open(data("c-symtab-x86_64"), O_RDONLY | O_CLOEXEC);
+	struct build_id id = id_of(fd, &base);
+	struct build_id_question question = question_of(&id);
+	struct extraction job = {.file = fd,
+	        .limits = limits(),
+	        .question = &question,
+	        .sink = {take_range, take_pad, &t},
+	        .provide = sleep_long,
+	        .provide_arg = &asked};
+	job.limits.seconds = 1;
+	assert_int_equal(extract_file(helper, &job, &e), ERR_CORRUPT);
+	assert_true(asked);
+	assert_string_equal(e.text, "its reader took too long while waiting for another file");
+	close(fd);
+}
+
+static void test_cancelled(void **state)
+{
+	(void)state;
+	struct build_id id = {.len = 1};
+	struct build_id_question question = question_of(&id);
+	struct tally t = {0};
+	struct error e = {0};
+	atomic_bool cancel = true;
+	struct extraction job = {.file = file_of("x", 1),
+	        .limits = limits(),
+	        .question = &question,
+	        .sink = {take_range, take_pad, &t},
+	        .cancel = &cancel};
+	assert_int_equal(extract_file(helper, &job, &e), ERR_UNAVAILABLE);
+	close(job.file);
+}
+
+static void *ask_many(void *arg)
+{
+	(void)arg;
+	for (int i = 0; i < 5; i++)
+		check_same(data("c-zlib-x86_64"));
+	return NULL;
+}
+
+static void test_several_at_a_time(void **state)
+{
+	(void)state;
+	pthread_t threads[4];
+	pid_t server = 0, reader;
+	for (size_t i = 0; i < 4; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, ask_many, NULL), 0);
+	for (size_t i = 0; i < 4; i++)
+		pthread_join(threads[i], NULL);
+	assert_int_equal(children(getpid(), &server), 1);
+	assert_int_equal(wait_for_children(server, 0, &reader), 0); /* nothing is left over */
+}
+
+/* ---- damage ---- */
+
+static void check_damaged(uint8_t *bytes, size_t len, const struct build_id *id)
+{
+	struct tally t = {0};
+	struct error e = {0};
+	struct build_id_question question = question_of(id);
+	struct extraction job = {.file = file_of(bytes, len),
+	        .limits = limits(),
+	        .question = &question,
+	        .sink = {take_range, take_pad, &t}};
+	enum err err = extract_file(helper, &job, &e);
+	assert_true(err == ERR_OK || err == ERR_CORRUPT || err == ERR_MISSING);
+	assert_true(!err || *e.text);
+	if (strstr(e.text, "its reader"))
+		fail_msg("%s", e.text); /* none of these kills it */
+	close(job.file);
+}
+
+static void test_damaged(void **state)
+{
+	(void)state;
+	uint64_t base;
+	struct stat st;
+	int fd = open(data("cpp-pie-x86_64"), O_RDONLY | O_CLOEXEC);
+	struct build_id id = id_of(fd, &base);
+	assert_int_equal(fstat(fd, &st), 0);
+	size_t len = (size_t)st.st_size;
+	uint8_t *whole = malloc(len), *bytes = malloc(len);
+	assert_int_equal(pread(fd, whole, len, 0), len);
+	srandom(7);
+	for (int i = 0; i < 100; i++) {
+		memcpy(bytes, whole, len);
+		for (int k = 0; k < 20; k++)
+			bytes[(size_t)random() % len] = (uint8_t)random();
+		check_damaged(bytes, i % 3 == 0 ? (size_t)random() % len : len, &id);
+	}
+	free(whole);
+	free(bytes);
+	close(fd);
+}
+
+/* ---- start and end ---- */
+
+static void test_wrong_programs(void **state)
+{
+	(void)state;
+	struct extractors *x;
+	struct error e = {0};
+	assert_int_equal(extractors_start(&x, "/nowhere/at/all", &e), ERR_CONFIG);
+	assert_non_null(strstr(e.text, "/nowhere/at/all"));
+	assert_int_equal(extractors_start(&x, "/bin/true", &e), ERR_CONFIG);
+	assert_non_null(strstr(e.text, "does not start"));
+	assert_null(x);
+	extractors_stop(NULL);
+}
+
+/* The helper itself is gone: no guess, and no crash. The last test. */
+static void test_without_helper(void **state)
+{
+	(void)state;
+	pid_t server = 0;
+	struct build_id id = {.len = 1};
+	struct build_id_question question = question_of(&id);
+	struct tally t = {0};
+	struct error e = {0};
+	assert_int_equal(children(getpid(), &server), 1);
+	kill(server, SIGKILL);
+	struct extraction job = {
+	        .file = file_of("x", 1), .limits = limits(), .question = &question, .sink = {take_range, take_pad, &t}};
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(extract_file(helper, &job, &e), ERR_UNAVAILABLE);
+		assert_non_null(strstr(e.text, "symbolicated-extract has ended"));
+	}
+	close(job.file);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	        cmocka_unit_test(test_same_records),
+	        cmocka_unit_test(test_other_files),
+	        cmocka_unit_test(test_bomb),
+	        cmocka_unit_test(test_too_little_memory),
+	        cmocka_unit_test(test_sink_refuses),
+	        cmocka_unit_test(test_killed),
+	        cmocka_unit_test(test_too_slow),
+	        cmocka_unit_test(test_cancelled),
+	        cmocka_unit_test(test_several_at_a_time),
+	        cmocka_unit_test(test_damaged),
+	        cmocka_unit_test(test_wrong_programs),
+	        cmocka_unit_test(test_without_helper),
+	};
+	return cmocka_run_group_tests(tests, start_helper, stop_helper);
+}
