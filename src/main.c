@@ -18,6 +18,7 @@
 #include "base/resident.h"
 #include "base/sandbox.h"
 #include "cache/memcached.h"
+#include "elf/elf_source.h"
 #include "front/front.h"
 #include "keys/auth.h"
 #include "modules/services.h"
@@ -36,6 +37,7 @@ struct process {
 	char **argv;
 	struct settings *settings;
 	struct front *front;
+	struct extractors *extractors; /* NULL: no source is of executables */
 };
 
 /* ---- settings ---- */
@@ -107,6 +109,8 @@ static enum err check_machine(const struct config *c, struct error *e)
 		err = log_check(c->log_file, e);
 	if (!err)
 		err = check_sources(c, bucket_check_local, e);
+	if (!err && elf_sources_wanted(c))
+		err = extractors_check(e);
 	return err ? err : symbfile_store_check_local(c, e);
 }
 
@@ -219,7 +223,7 @@ static enum err start_process(struct process *p, struct error *e)
 	enum err err = front_listen(c, &fd, e);
 	if (err)
 		return err;
-	err = services_start(c, e);
+	err = services_start(c, p->extractors, e);
 	if (err) {
 		close(fd);
 		return err;
@@ -247,12 +251,22 @@ static enum err enter_sandbox(const struct config *c, struct error *e)
 	return ERR_OK;
 }
 
+/* Before the sandbox, in which no program can be started. */
+static enum err start_extractors(struct process *p, struct error *e)
+{
+	const struct config *c = &p->settings->config;
+	if (!elf_sources_wanted(c))
+		return ERR_OK;
+	return extractors_start(&p->extractors, NULL, (unsigned)c->executables_parallel, e);
+}
+
 static int serve(struct process *p)
 {
 	struct error e;
 	const struct config *c = &p->settings->config;
 	resident_return_large();
-	if (log_open(c->log_file, c->log_level, &e) || enter_sandbox(c, &e) || start_process(p, &e))
+	if (log_open(c->log_file, c->log_level, &e) || start_extractors(p, &e) || enter_sandbox(c, &e) ||
+	        start_process(p, &e))
 		return complain(&e);
 	reset_handlers();
 	log_event(LOG_LEVEL_INFO, "start", "symbolicated %s, process %ld", PACKAGE_VERSION, (long)getpid());
@@ -266,6 +280,7 @@ static int serve(struct process *p)
 	}
 	status_stop();
 	services_stop();
+	extractors_stop(p->extractors);
 	log_event(LOG_LEVEL_INFO, "stop", "done");
 	return EXIT_SUCCESS;
 }

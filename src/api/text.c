@@ -116,6 +116,7 @@ static enum err make_request(struct text *t, struct error *e)
 		const struct text_module *m = text_reader_module(t->reader, i);
 		module[i].name = m->name;
 		module[i].id = m->id;
+		module[i].build_id = m->build_id;
 	}
 	const struct text_frame *f;
 	for (uint64_t i = 0; (f = next_frame(t, &walk)); i++)

@@ -44,12 +44,16 @@ static bool has_store(const struct session *s)
 }
 
 /* FileIDs are recognised by their form, whatever the name. */
-static bool init_want(struct session *s, struct module_want *w, struct str name, struct str id)
+static bool init_want(struct session *s, struct module_want *w, const struct request_module *m)
 {
 	struct file_id file_id;
-	if (has_store(s) && file_id_parse(&file_id, id))
-		return module_want_init_file(w, name, id, &file_id);
-	return init_sym(s, w, name, id);
+	if (has_store(s) && file_id_parse(&file_id, m->id))
+		return module_want_init_file(w, m->name, m->id, &file_id);
+	if (!init_sym(s, w, m->name, m->id))
+		return false;
+	if (!build_id_parse(&w->question.whole, m->build_id))
+		w->question.whole.len = 0;
+	return true;
 }
 
 /* The next place where a missing module may be: after an upload the buckets, after these the executable of a build id.
@@ -100,7 +104,7 @@ static bool find_want(
 		return true;
 	uint32_t *slot = want_slot(s, t, m);
 	if (!*slot && make) {
-		if (!init_want(s, &s->wants[s->want_count], m->name, m->id))
+		if (!init_want(s, &s->wants[s->want_count], m))
 			return false;
 		*slot = ++s->want_count;
 	}

@@ -45,6 +45,11 @@ struct config {
 	int64_t bucket_connect_timeout, bucket_stall_timeout, bucket_total_timeout;
 	uint64_t bucket_retries;           /* further tries of a transfer that failed for a temporary reason */
 	uint64_t bucket_max_size;          /* of one object, inflated */
+	char *executable_folder;           /* where executables are while they are read */
+	uint64_t executable_max_size;      /* of one, inflated */
+	uint64_t executable_memory;        /* that its reader may take */
+	int64_t executable_timeout;        /* for its reader */
+	uint64_t executables_parallel;     /* read at a time */
 	bool bucket_allow_local_redirects; /* let a redirect lead to loopback, link-local or private addresses */
 	char *s3_endpoint; /* http://… or https://…; empty: from the environment, else Amazon's for the region */
 	char *s3_region;   /* empty: from the environment, else us-east-1 */

@@ -48,7 +48,8 @@ const struct config_row config_rows[] = {
         {"source", TYPE_LIST, AT(sources), "", 0, 0, NULL, false, SYMBOLS,
                 "Where symbol files are: http://, https://, s3:// or file:/// URLs, asked in this order; with "
                 "#symstore "
-                "at the end, in folders of two characters (docs/buckets.md). May be given several times."},
+                "at the end, in folders of two characters (docs/buckets.md). debuginfod+https:// and elf+ before any "
+                "of these: executables and debug files (docs/executables.md). May be given several times."},
         {"bucket_parallel", TYPE_COUNT, AT(bucket_parallel), "16", 1, 1024, NULL, false, SYMBOLS,
                 "Transfers at a time."},
         {"bucket_parallel_request", TYPE_COUNT, AT(bucket_parallel_request), "8", 1, 1024, NULL, false, SYMBOLS,
@@ -69,6 +70,16 @@ const struct config_row config_rows[] = {
                 "Give symbol files to everybody who asks for /NAME/ID/FILE.sym; no: they stay private."},
         {"download_parallel", TYPE_COUNT, AT(download_parallel), "4", 1, 1024, NULL, false, SYMBOLS,
                 "Such downloads at a time; each holds a worker; above it 503."},
+        {"executables_parallel", TYPE_COUNT, AT(executables_parallel), "2", 1, 64, NULL, false, SYMBOLS,
+                "Executables read at a time, by helper processes that may use two cores each."},
+        {"executable_folder", TYPE_STRING, AT(executable_folder), "/var/tmp", 0, 0, NULL, false, SYMBOLS,
+                "Where executables are kept, without a name, while they are read."},
+        {"executable_max_size", TYPE_BYTES, AT(executable_max_size), "2G", 1, T, NULL, false, SYMBOLS,
+                "Largest executable or debug file, inflated; a larger one counts as corrupt."},
+        {"executable_memory", TYPE_BYTES, AT(executable_memory), "1G", 16 * M, T, NULL, false, SYMBOLS,
+                "Memory that reading one may take, besides the file itself; one that needs more counts as corrupt."},
+        {"executable_timeout", TYPE_DURATION, AT(executable_timeout), "60s", SEC, HOUR, NULL, false, SYMBOLS,
+                "How long reading one may take; one that needs longer counts as corrupt."},
         {"symbfile_store", TYPE_STRING, AT(symbfile_store), "", 0, 0, NULL, false, SYMBOLS,
                 "Where uploaded symbfiles are kept: file:///directory or s3://bucket/prefix; empty: uploads are "
                 "refused."},

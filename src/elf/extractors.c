@@ -4,6 +4,7 @@
 #include "elf/extractors.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <pthread.h>
@@ -16,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/hash.h"
 
 enum {
 	POLL_MS = 200,
@@ -25,8 +27,10 @@ enum {
 };
 
 struct extractors {
-	pthread_mutex_t lock; /* one job is handed over at a time */
+	pthread_mutex_t lock; /* guards the socket and what follows */
 	int socket;
+	pthread_cond_t left;
+	unsigned places; /* that are free */
 	pid_t pid;
 };
 
@@ -48,12 +52,35 @@ static bool find_beside(char out[PATH_MAX])
 	return true;
 }
 
+static enum err find_program(char beside[PATH_MAX], const char **path, struct error *e)
+{
+	if (!*path && find_beside(beside))
+		*path = beside;
+	if (*path && access(*path, X_OK) == 0)
+		return ERR_OK;
+	return error_set(e, ERR_CONFIG, "sources of executables need the program %.150s: %s",
+	        *path ? *path : "symbolicated-extract", strerror(errno));
+}
+
+enum err extractors_check(struct error *e)
+{
+	char beside[PATH_MAX];
+	const char *path = NULL;
+	return find_program(beside, &path, e);
+}
+
+/* Nothing of the server's is left open, such as the socket that it listens on, but where errors are written to. */
 __attribute__((noreturn)) static void be_helper(int socket, const char *path)
 {
 	sigset_t none;
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	if (dup2(socket, HELPER_SOCKET) == HELPER_SOCKET) /* which clears close-on-exec */
+	int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+	/* dup2 clears close-on-exec, except of a descriptor that has the number already. */
+	if (socket == HELPER_SOCKET)
+		fcntl(socket, F_SETFD, 0);
+	if (dup2(socket, HELPER_SOCKET) == HELPER_SOCKET && dup2(nothing, STDIN_FILENO) == STDIN_FILENO &&
+	        dup2(nothing, STDOUT_FILENO) == STDOUT_FILENO && close_range(HELPER_SOCKET + 1, ~0U, 0) == 0)
 		execl(path, path, (char *)NULL);
 	_exit(127);
 }
@@ -78,31 +105,29 @@ static enum err check_ready(int socket, const char *path, struct error *e)
 	return err;
 }
 
-enum err extractors_start(struct extractors **x, const char *path, struct error *e)
+enum err extractors_start(struct extractors **x, const char *path, unsigned parallel, struct error *e)
 {
 	char beside[PATH_MAX];
 	int ends[2];
 	*x = NULL;
-	if (!path && find_beside(beside))
-		path = beside;
-	if (!path || access(path, X_OK) != 0)
-		return error_set(e, ERR_CONFIG, "sources of executables need the program %.150s: %s",
-		        path ? path : "symbolicated-extract", strerror(errno));
+	enum err err = find_program(beside, &path, e);
+	if (err)
+		return err;
 	struct extractors *made = malloc(sizeof *made);
 	if (!made)
 		return no_memory(e);
-	/* Above the descriptor that the helper gets it at. */
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
 		free(made);
 		return error_set(e, ERR_CONFIG, "no socket for %.150s: %s", path, strerror(errno));
 	}
-	*made = (struct extractors){.socket = ends[0], .pid = fork()};
+	*made = (struct extractors){.socket = ends[0], .places = parallel, .pid = fork()};
 	pthread_mutex_init(&made->lock, NULL);
+	pthread_cond_init(&made->left, NULL);
 	if (made->pid == 0)
 		be_helper(ends[1], path);
 	close(ends[1]);
-	enum err err = made->pid < 0 ? error_set(e, ERR_CONFIG, "no process for %.150s: %s", path, strerror(errno))
-	                             : check_ready(made->socket, path, e);
+	err = made->pid < 0 ? error_set(e, ERR_CONFIG, "no process for %.150s: %s", path, strerror(errno))
+	                    : check_ready(made->socket, path, e);
 	if (err)
 		extractors_stop(made);
 	else
@@ -117,8 +142,33 @@ void extractors_stop(struct extractors *x)
 	close(x->socket);
 	if (x->pid > 0)
 		waitpid(x->pid, NULL, 0);
+	pthread_cond_destroy(&x->left);
 	pthread_mutex_destroy(&x->lock);
 	free(x);
+}
+
+bool extractors_enter(struct extractors *x, const atomic_bool *cancel)
+{
+	bool cancelled = false;
+	pthread_mutex_lock(&x->lock);
+	while (x->places == 0 && !(cancelled = cancel && atomic_load(cancel))) {
+		struct timespec until;
+		clock_gettime(CLOCK_REALTIME, &until);
+		until.tv_sec++; /* nobody tells when *cancel changes */
+		pthread_cond_timedwait(&x->left, &x->lock, &until);
+	}
+	if (!cancelled)
+		x->places--;
+	pthread_mutex_unlock(&x->lock);
+	return !cancelled;
+}
+
+void extractors_leave(struct extractors *x)
+{
+	pthread_mutex_lock(&x->lock);
+	x->places++;
+	pthread_cond_signal(&x->left);
+	pthread_mutex_unlock(&x->lock);
 }
 
 /* ---- a job ---- */
@@ -127,6 +177,7 @@ struct session {
 	const struct extraction *job;
 	int socket;
 	struct symbfile_reader *reader;
+	struct text_hash *hash;
 	struct packet *packet;
 	char doing[80];
 	int64_t deadline;
@@ -209,7 +260,7 @@ static enum err check_id(struct session *s, struct error *e)
 	if (!id.len)
 		return error_set(e, ERR_CORRUPT, "the file has no build id");
 	if (!build_id_answers(&id, s->job->question))
-		return error_set(e, ERR_CORRUPT, "the file is another one: its build id is %s", hex);
+		return error_set(e, ERR_CORRUPT, "another file: its build id is %s", hex);
 	s->known = true;
 	return ERR_OK;
 }
@@ -256,6 +307,7 @@ static enum err take_packet(struct session *s, struct error *e)
 	case PACKET_RECORDS:
 		if (!s->known)
 			return error_set(e, ERR_CORRUPT, "its reader sent records before a build id");
+		text_hash_add(s->hash, p->data, p->len);
 		return symbfile_reader_feed(s->reader, p->data, p->len, e);
 	case PACKET_END:
 		return judge_end(s, e);
@@ -285,19 +337,23 @@ static enum err run_session(struct session *s, struct error *e)
 	return err;
 }
 
-enum err extract_file(struct extractors *x, const struct extraction *job, struct error *e)
+enum err extract_file(struct extractors *x, struct extraction *job, struct error *e)
 {
 	struct session s = {.job = job,
 	        .socket = -1,
 	        .reader = symbfile_reader_new(&job->sink),
+	        .hash = text_hash_new(),
 	        .packet = malloc(sizeof *s.packet),
 	        .deadline = clock_now() + (job->limits.seconds + GRACE) * SECOND};
-	enum err err = s.reader && s.packet ? hand_over(x, &s, e) : no_memory(e);
+	enum err err = s.reader && s.hash && s.packet ? hand_over(x, &s, e) : no_memory(e);
 	if (!err)
 		err = run_session(&s, e);
 	if (s.socket >= 0)
 		close(s.socket);
+	if (!err)
+		job->hash = text_hash_value(s.hash);
 	symbfile_reader_free(s.reader);
+	text_hash_free(s.hash);
 	free(s.packet);
 	return err;
 }

@@ -5,6 +5,7 @@
 #define ELF_EXTRACTORS_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 
 #include "base/error.h"
 #include "elf/packet.h"
@@ -17,8 +18,14 @@ struct extractors;
 /* Starts the program at path; NULL: "symbolicated-extract" beside this process's own. To be called before there are
  * threads, and before the sandbox is entered. The helper ends when the process does. ERR_CONFIG: there is no such
  * program, it does not start, or is of another version. */
-enum err extractors_start(struct extractors **x, const char *path, struct error *e);
+enum err extractors_start(struct extractors **x, const char *path, unsigned parallel, struct error *e);
 void extractors_stop(struct extractors *x);
+/* Whether the program that extractors_start would start is there. */
+enum err extractors_check(struct error *e);
+
+/* Waits until fewer than `parallel` others are in between the two. False: *cancel, which may be NULL, was set. */
+bool extractors_enter(struct extractors *x, const atomic_bool *cancel);
+void extractors_leave(struct extractors *x);
 
 /* One file. */
 struct extraction {
@@ -31,12 +38,13 @@ struct extraction {
 	int (*provide)(void *arg, const struct build_id *id);
 	void *provide_arg;
 	const atomic_bool *cancel; /* ends it within about a second; may be NULL */
+	uint64_t hash;             /* out: of all records, in order */
 };
 
 /* Passes what the file says about its code to the sink, at addresses relative to the image. ERR_MISSING: it says
  * nothing; ERR_CORRUPT: it is malformed, another file than asked for, or its reader died: the text says of what, and
  * what it was doing; ERR_UNAVAILABLE: cancelled, or there is no helper; ERR_NO_MEMORY of this process; what the sink
  * returns. */
-enum err extract_file(struct extractors *x, const struct extraction *job, struct error *e);
+enum err extract_file(struct extractors *x, struct extraction *job, struct error *e);
 
 #endif

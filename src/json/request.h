@@ -31,6 +31,7 @@ struct request_stack {
  * halves of surrogate pairs, which many readers refuse, have become \ufffd. text: decoded; may contain NULs. */
 struct request_module {
 	struct str name_raw, id_raw, name, id;
+	struct str build_id; /* in hex, where a text told it and the id was made from it; else empty */
 };
 
 struct request_job {

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "modules/intake.h"
+#include "modules/load_elf.h"
 
 /* ---- loads ---- */
 
@@ -207,6 +208,9 @@ static enum failure_class take_result(struct loader *r, struct load *l, unsigned
 
 static enum failure_class transfer(struct loader *r, struct load *l, unsigned source, const char *id)
 {
+	/* How the digits of a build id are spelled does not matter. */
+	if (bucket_source_kind(r->means->sources, source) != BUCKET_SYMS)
+		return id == l->id ? load_elf(r, l, source) : FAILURE_MISSING;
 	struct offmap_options options = load_options(r->means, l);
 	options.nearest = r->means->config->lookup == LOOKUP_NEAREST;
 	struct symmap *text = symmap_new(&options, r->means->blocks, &r->means->texts, (struct str){l->id, l->id_len});

@@ -261,7 +261,7 @@ static bool start_threads(struct modules *m, struct error *e)
 	return false;
 }
 
-struct modules *modules_start(const struct config *c, struct error *e)
+struct modules *modules_start(const struct config *c, struct extractors *extractors, struct error *e)
 {
 	struct modules *m = calloc(1, sizeof *m);
 	if (!m) {
@@ -271,7 +271,9 @@ struct modules *modules_start(const struct config *c, struct error *e)
 	m->means.config = c;
 	m->seed = random_u64();
 	init_parts(m);
-	if (make_means(&m->means, c, e) && start_threads(m, e))
+	bool ok = make_means(&m->means, c, e);
+	m->means.elf = elf_sources_of(c, extractors, m->means.sources);
+	if (ok && start_threads(m, e))
 		return m;
 	modules_stop(m);
 	return NULL;

@@ -8,10 +8,11 @@
 #include "modules/wait.h"
 #include "modules/want.h"
 
+struct extractors;
 struct modules;
 
 /* Starts the service: caches, loader threads, keeper. c must outlive it. */
-struct modules *modules_start(const struct config *c, struct error *e);
+struct modules *modules_start(const struct config *c, struct extractors *extractors, struct error *e);
 /* Call after the last request. Cancels running transfers. */
 void modules_stop(struct modules *m);
 

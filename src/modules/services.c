@@ -9,14 +9,14 @@
 static struct modules *modules;
 static struct symfiles *symfiles;
 
-enum err services_start(const struct config *c, struct error *e)
+enum err services_start(const struct config *c, struct extractors *extractors, struct error *e)
 {
 	enum err err = auth_load(c->keys_file, e);
 	if (err)
 		return err;
 	account_start(c->memory);
 	symfiles = symfiles_new(c, e);
-	modules = symfiles ? modules_start(c, e) : NULL;
+	modules = symfiles ? modules_start(c, extractors, e) : NULL;
 	if (modules)
 		return ERR_OK;
 	symfiles_free(symfiles);

@@ -6,7 +6,7 @@
 #include "modules/modules.h"
 #include "symfiles/symfiles.h"
 
-enum err services_start(const struct config *c, struct error *e);
+enum err services_start(const struct config *c, struct extractors *extractors, struct error *e);
 void services_stop(void);
 struct modules *services_modules(void);
 struct symfiles *services_symfiles(void);

@@ -36,7 +36,8 @@ struct module_want {
 	struct str name, id; /* not owned; must outlive the want */
 	enum want_kind kind;
 	struct file_id file_id;
-	struct build_id_question question;
+	struct build_id_question
+	        question;    /* of WANT_SYM: the whole build id, if the caller knows more than the id says */
 	bool by_alias;       /* set by the caller: a build id led to the executable */
 	uint64_t image_base; /* set by the caller: offsets count from here */
 	/* out */

@@ -19,7 +19,11 @@ static const struct bucket_backend *const backends[] = {&bucket_http, &bucket_ht
 /* At the end of a source's URL: names have a folder named after their first two characters above them. */
 #define SYMSTORE "#symstore"
 
+/* What may stand before a URL. */
+static const char *const kinds[] = {[BUCKET_SYMS] = "", [BUCKET_DEBUGINFOD] = "debuginfod+", [BUCKET_ELF] = "elf+"};
+
 struct source {
+	enum bucket_kind kind;
 	const struct bucket_backend *backend;
 	void *own; /* the backend's */
 	bool two_levels;
@@ -37,6 +41,19 @@ struct bucket_client {
 	void *own[CONFIG_LIST_MAX]; /* one per source, made when first needed */
 };
 
+enum bucket_kind bucket_kind_of_url(const char *url)
+{
+	for (unsigned i = BUCKET_ELF; i > BUCKET_SYMS; i--)
+		if (strncasecmp(url, kinds[i], strlen(kinds[i])) == 0)
+			return (enum bucket_kind)i;
+	return BUCKET_SYMS;
+}
+
+static const char *without_kind(const char *url)
+{
+	return url + strlen(kinds[bucket_kind_of_url(url)]);
+}
+
 static const struct bucket_backend *backend_of(const char *url)
 {
 	for (unsigned i = 0; i < sizeof backends / sizeof backends[0]; i++)
@@ -48,6 +65,8 @@ static const struct bucket_backend *backend_of(const char *url)
 static enum err source_init(
         struct source *s, const char *url, const struct config *c, const struct bucket_limits *limits, struct error *e)
 {
+	s->kind = bucket_kind_of_url(url);
+	url = without_kind(url);
 	s->backend = backend_of(url);
 	/* The URL may contain a password, so the text does not repeat it. */
 	if (!s->backend)
@@ -99,6 +118,11 @@ const char *bucket_source_name(const struct bucket_sources *s, unsigned source)
 	return s->items[source].backend->source_name(s->items[source].own);
 }
 
+enum bucket_kind bucket_source_kind(const struct bucket_sources *s, unsigned source)
+{
+	return s->items[source].kind;
+}
+
 enum err bucket_check_url(const struct config *c, const char *url, struct error *e)
 {
 	struct bucket_limits limits = bucket_limits_of(c);
@@ -114,7 +138,7 @@ enum err bucket_check_local(const struct config *c, const char *url, struct erro
 	struct bucket_limits limits = bucket_limits_of(c);
 	struct bucket_result result = {.outcome = BUCKET_OK};
 	struct source s;
-	if (backend_of(url) != &bucket_file)
+	if (backend_of(without_kind(url)) != &bucket_file)
 		return ERR_OK;
 	enum err err = source_init(&s, url, c, &limits, e);
 	if (err)
@@ -217,7 +241,7 @@ static struct str first_two(struct str name)
 /* The folder above a name that begins with two dots would lead out of the source. */
 static bool source_can_hold(const struct source *s, struct bucket_object object)
 {
-	return bucket_can_hold(object.name, object.id) &&
+	return s->kind == BUCKET_SYMS && bucket_can_hold(object.name, object.id) &&
 	       !(s->two_levels && str_equal(first_two(object.name), str_from("..")));
 }
 
@@ -244,19 +268,17 @@ static void *own_client(struct bucket_client *c, unsigned source)
 	return c->own[source];
 }
 
-/* One attempt at an object or, if it has no id, a probe; the body has been started. */
-static void try_source(struct bucket_client *c, unsigned source, struct bucket_object object, const atomic_bool *cancel,
-        struct bucket_result *result)
+/* One attempt at an object or, without a path, a probe; the body has been started. */
+static void try_source(struct bucket_client *c, unsigned source, const struct bucket_path *path,
+        const atomic_bool *cancel, struct bucket_result *result)
 {
 	const struct bucket_backend *backend = c->sources->items[source].backend;
-	struct bucket_path path;
 	int64_t started = clock_now();
 	void *own = own_client(c, source);
 	if (!own)
 		bucket_result_set(result, BUCKET_FAILED, "out of memory");
-	else if (object.id.len > 0)
-		backend->fetch(
-		        own, make_path(&path, object, c->sources->items[source].two_levels), c->body, cancel, result);
+	else if (path)
+		backend->fetch(own, path, c->body, cancel, result);
 	else
 		backend->probe(own, c->body, result);
 	result->wire_bytes = bucket_body_wire_bytes(c->body);
@@ -268,9 +290,11 @@ static void try_source(struct bucket_client *c, unsigned source, struct bucket_o
 static void fetch_object(struct bucket_client *c, unsigned source, struct bucket_object object,
         const atomic_bool *cancel, struct bucket_result *result)
 {
+	const struct source *s = &c->sources->items[source];
+	struct bucket_path path;
 	*result = (struct bucket_result){0};
-	if (source_can_hold(&c->sources->items[source], object))
-		try_source(c, source, object, cancel, result);
+	if (source_can_hold(s, object))
+		try_source(c, source, make_path(&path, object, s->two_levels), cancel, result);
 	else
 		bucket_result_set(result, BUCKET_MISSING, "no bucket can hold such a name or id");
 }
@@ -287,6 +311,17 @@ void bucket_fetch_raw(struct bucket_client *c, unsigned source, struct bucket_ob
 {
 	bucket_body_start_raw(c->body, sink, c->sources->max_size);
 	fetch_object(c, source, object, cancel, result);
+}
+
+void bucket_fetch_path(struct bucket_client *c, unsigned source, const char *text, uint64_t max,
+        const struct bucket_sink *sink, const atomic_bool *cancel, struct bucket_result *result)
+{
+	struct bucket_path path = {.plain_len = strlen(text)};
+	*result = (struct bucket_result){0};
+	memcpy(path.plain, text, path.plain_len + 1);
+	memcpy(path.encoded, text, path.plain_len + 1);
+	bucket_body_start(c->body, sink, max);
+	try_source(c, source, &path, cancel, result);
 }
 
 static uint8_t *discard_space(void *arg, size_t *room)
@@ -308,7 +343,7 @@ enum err bucket_probe(struct bucket_client *c, unsigned source, struct error *e)
 	struct bucket_sink sink = {discard_space, discard_commit, scratch};
 	struct bucket_result result = {0};
 	bucket_body_start(c->body, &sink, c->sources->max_size);
-	try_source(c, source, (struct bucket_object){0}, NULL, &result);
+	try_source(c, source, NULL, NULL, &result);
 	/* A server may have a page at that place. Otherwise the result is what loads would see: an object is missing,
 	 * or they fail. */
 	if (result.outcome == BUCKET_OK || result.outcome == BUCKET_MISSING || result.status == 200)

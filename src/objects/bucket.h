@@ -52,6 +52,21 @@ void bucket_fetch(struct bucket_client *c, unsigned source, struct bucket_object
 void bucket_fetch_raw(struct bucket_client *c, unsigned source, struct bucket_object object,
         const struct bucket_raw_sink *sink, const atomic_bool *cancel, struct bucket_result *result);
 
+/* What a source has. */
+enum bucket_kind {
+	BUCKET_SYMS,       /* symbol files */
+	BUCKET_DEBUGINFOD, /* executables and debug files by their build ids, as debuginfod has them: "debuginfod+" URLs
+	                    */
+	BUCKET_ELF,        /* the same in the layouts of trees of such files: "elf+" URLs */
+};
+enum bucket_kind bucket_kind_of_url(const char *url);
+enum bucket_kind bucket_source_kind(const struct bucket_sources *s, unsigned source);
+/* One attempt at any object, of at most max bytes inflated, by its path below the source: of letters, digits and "-._/"
+ * only, shorter than BUCKET_PLAIN_MAX. */
+enum { BUCKET_PLAIN_MAX = 3 * 1024 };
+void bucket_fetch_path(struct bucket_client *c, unsigned source, const char *path, uint64_t max,
+        const struct bucket_sink *sink, const atomic_bool *cancel, struct bucket_result *result);
+
 /* For the heartbeat, asks a source for an object that cannot exist: ERR_OK if it is missing, ERR_UNAVAILABLE if loads
  * would fail (no answer, no such bucket, or no permission to read). */
 enum err bucket_probe(struct bucket_client *c, unsigned source, struct error *e);

@@ -72,7 +72,7 @@ static void start(void)
 	set("max_body_inflated", "64K");
 	fuzz_check(log_open(config.log_file, config.log_level, &e) == ERR_OK, e.text);
 	fuzz_check(front_listen(&config, &fd, &e) == ERR_OK, e.text);
-	fuzz_check(services_start(&config, &e) == ERR_OK && status_start(&e) == ERR_OK, e.text);
+	fuzz_check(services_start(&config, NULL, &e) == ERR_OK && status_start(&e) == ERR_OK, e.text);
 	front = front_start(&config, fd, router_handle, &e);
 	fuzz_check(front, e.text);
 	signal(SIGPIPE, SIG_IGN);

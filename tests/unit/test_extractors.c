@@ -27,13 +27,19 @@
 
 #define HELPER "./symbolicated-extract"
 
+#ifdef HAVE_SECCOMP
+enum { SANDBOX = 1 };
+#else
+enum { SANDBOX = 0 };
+#endif
+
 static struct extractors *helper;
 
 static int start_helper(void **state)
 {
 	(void)state;
 	struct error e;
-	return extractors_start(&helper, HELPER, &e) ? -1 : 0;
+	return extractors_start(&helper, HELPER, 2, &e) ? -1 : 0;
 }
 
 static int stop_helper(void **state)
@@ -101,7 +107,7 @@ static const char *data(const char *name)
 static struct job_limits limits(void)
 {
 	return (struct job_limits){
-	        .memory = 1U << 30, .file_size = 1U << 30, .seconds = 60, .threads = 2, .sandbox = true};
+	        .memory = 1U << 30, .file_size = 1U << 30, .seconds = 60, .threads = 2, .sandbox = SANDBOX};
 }
 
 static struct build_id_question question_of(const struct build_id *id)
@@ -187,7 +193,7 @@ static void test_other_files(void **state)
 	int fd = open(data("c-zlib-x86_64"), O_RDONLY | O_CLOEXEC);
 	struct build_id id = id_of(fd, &base), other = id;
 	other.bytes[19] ^= 1;
-	check_refused(fd, &other, ERR_CORRUPT, "another one");
+	check_refused(fd, &other, ERR_CORRUPT, "another file");
 	check_refused(file_of("not ELF", 7), &id, ERR_CORRUPT, "not an ELF file");
 	check_refused(file_of("", 0), &id, ERR_CORRUPT, "not an ELF file");
 	check_refused(file_of("\x28\xb5\x2f\xfdxxxxxxxxxxxx", 16), &id, ERR_CORRUPT, "compressed data");
@@ -458,9 +464,9 @@ static void test_wrong_programs(void **state)
 	(void)state;
 	struct extractors *x;
 	struct error e = {0};
-	assert_int_equal(extractors_start(&x, "/nowhere/at/all", &e), ERR_CONFIG);
+	assert_int_equal(extractors_start(&x, "/nowhere/at/all", 1, &e), ERR_CONFIG);
 	assert_non_null(strstr(e.text, "/nowhere/at/all"));
-	assert_int_equal(extractors_start(&x, "/bin/true", &e), ERR_CONFIG);
+	assert_int_equal(extractors_start(&x, "/bin/true", 1, &e), ERR_CONFIG);
 	assert_non_null(strstr(e.text, "does not start"));
 	assert_null(x);
 	extractors_stop(NULL);

@@ -125,7 +125,7 @@ static struct modules *start(const char *cache_size)
 	assert_int_equal(config_set(&config, "bucket_retries", "0", &e), ERR_OK);
 	assert_int_equal(config_set(&config, "cache_size", cache_size, &e), ERR_OK);
 	config_fit_memory(&config, (uint64_t)4 << 30);
-	struct modules *m = modules_start(&config, &e);
+	struct modules *m = modules_start(&config, NULL, &e);
 	assert_non_null(m);
 	return m;
 }

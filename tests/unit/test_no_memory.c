@@ -340,7 +340,7 @@ static void test_lookup(void **state)
 	assert_true(parse(&s, &m));
 	alloc_pause();
 	assert_int_equal(config_init(&c, &e), ERR_OK);
-	a.modules = modules_start(&c, &e);
+	a.modules = modules_start(&c, NULL, &e);
 	assert_non_null(a.modules);
 	a.module = module_new(&h, m);
 	assert_non_null(a.module);
@@ -356,7 +356,7 @@ static void test_lookup(void **state)
 static bool start_modules(void *arg)
 {
 	struct error e = {0};
-	struct modules *m = modules_start(arg, &e);
+	struct modules *m = modules_start(arg, NULL, &e);
 	check(m || (e.code && *e.text));
 	if (m)
 		modules_stop(m);

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <config.h>
+
+#include "elf/elf_source.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/write_all.h"
+#include "elf/layouts.h"
+
+enum { BLOCK = 256 << 10, THREADS = 2 };
+
+/* One module that is being loaded. */
+struct elf_load {
+	const struct elf_sources *sources;
+	struct bucket_client *client;
+	unsigned source;
+	enum bucket_kind kind;
+	const atomic_bool *cancel;
+	struct bucket_result *result; /* sums up what all transfers took */
+	struct elf_source_report *report;
+	int file;    /* that is being fetched */
+	int problem; /* errno of writing it */
+	uint8_t *block;
+};
+
+struct elf_sources elf_sources_of(const struct config *c, struct extractors *x, const struct bucket_sources *buckets)
+{
+	return (struct elf_sources){.extractors = x,
+	        .buckets = buckets,
+	        .folder = c->executable_folder,
+	        .max_size = c->executable_max_size,
+	        .limits = {.memory = c->executable_memory,
+	                .file_size = c->executable_max_size,
+	                .seconds = (unsigned)((c->executable_timeout + SECOND - 1) / SECOND),
+	                .threads = THREADS,
+	                .sandbox = c->seccomp == SANDBOX_ON}};
+}
+
+bool elf_sources_wanted(const struct config *c)
+{
+	for (unsigned i = 0; i < c->sources.count; i++)
+		if (bucket_kind_of_url(c->sources.items[i]) != BUCKET_SYMS)
+			return true;
+	return false;
+}
+
+/* ---- files ---- */
+
+static uint8_t *file_space(void *arg, size_t *room)
+{
+	struct elf_load *l = arg;
+	*room = BLOCK;
+	return l->block;
+}
+
+static bool file_commit(void *arg, size_t n)
+{
+	struct elf_load *l = arg;
+	if (write_all(l->file, l->block, n))
+		return true;
+	l->problem = errno;
+	return false;
+}
+
+static int open_folder(const char *folder)
+{
+	int fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL))
+		return fd;
+	char path[4096];
+	if (snprintf(path, sizeof path, "%s/symbolicated-XXXXXX", folder) >= (int)sizeof path) {
+		errno = ENAMETOOLONG;
+		return -1;
+	}
+	fd = mkostemp(path, O_CLOEXEC);
+	if (fd >= 0)
+		unlink(path);
+	return fd;
+}
+
+static enum bucket_outcome folder_failed(struct elf_load *l, int problem)
+{
+	return bucket_result_set(
+	        l->result, BUCKET_FAILED, "executable_folder %.100s: %s", l->sources->folder, strerror(problem));
+}
+
+/* Adds one transfer to what all took; its outcome is that of all so far. */
+static void add_result(struct bucket_result *all, const struct bucket_result *one)
+{
+	struct bucket_result sum = *one;
+	sum.wire_bytes += all->wire_bytes;
+	sum.text_bytes += all->text_bytes;
+	sum.elapsed += all->elapsed;
+	sum.delivered = sum.delivered || all->delivered;
+	*all = sum;
+}
+
+/* Fetches the object at path into a file without a name, *file. */
+static enum bucket_outcome fetch_path(struct elf_load *l, const char *path, int *file)
+{
+	struct bucket_sink sink = {file_space, file_commit, l};
+	struct bucket_result one;
+	l->problem = 0;
+	l->file = open_folder(l->sources->folder);
+	if (l->file < 0)
+		return folder_failed(l, errno);
+	bucket_fetch_path(l->client, l->source, path, l->sources->max_size, &sink, l->cancel, &one);
+	add_result(l->result, &one);
+	if (one.outcome == BUCKET_OK) {
+		*file = l->file;
+		return BUCKET_OK;
+	}
+	close(l->file);
+	return l->problem ? folder_failed(l, l->problem) : one.outcome;
+}
+
+/* The first file of a build id from the path `*number` on, which becomes that of the next one. */
+static enum bucket_outcome find_file(struct elf_load *l, const struct build_id *id, unsigned *number, int *file)
+{
+	char path[LAYOUT_PATH_MAX];
+	while (layout_path(path, l->kind, (*number)++, id)) {
+		enum bucket_outcome outcome = fetch_path(l, path, file);
+		if (outcome != BUCKET_MISSING)
+			return outcome;
+	}
+	return bucket_result_set(l->result, BUCKET_MISSING, "no file of this build id");
+}
+
+/* For struct extraction: what shares its entries with others (dwz -m) needs one more file. */
+static int provide(void *arg, const struct build_id *id)
+{
+	struct elf_load *l = arg;
+	struct bucket_result before = *l->result;
+	unsigned number = 0;
+	int file = -1;
+	if (id->len == 0 || find_file(l, id, &number, &file) != BUCKET_OK)
+		file = -1;
+	l->result->outcome = before.outcome;
+	memcpy(l->result->text, before.text, sizeof before.text);
+	return file;
+}
+
+/* ---- a module ---- */
+
+static enum bucket_outcome judge(struct elf_load *l, enum err err)
+{
+	const char *text = l->report->error.text;
+	bool cancelled = l->cancel && atomic_load(l->cancel);
+	switch (err) {
+	case ERR_OK:
+		return l->result->outcome = BUCKET_OK;
+	case ERR_MISSING:
+		return bucket_result_set(l->result, BUCKET_MISSING, "%.190s", text);
+	case ERR_CORRUPT:
+		return bucket_result_set(l->result, BUCKET_BROKEN, "%.190s", text);
+	case ERR_UNAVAILABLE:
+		return bucket_result_set(l->result, cancelled ? BUCKET_ABORTED : BUCKET_FAILED, "%.190s", text);
+	default:
+		return bucket_result_set(l->result, BUCKET_ABORTED, "%.190s", text);
+	}
+}
+
+static enum bucket_outcome read_file(
+        struct elf_load *l, const struct build_id_question *question, int file, const struct symbfile_sink *sink)
+{
+	struct extraction job = {.file = file,
+	        .limits = l->sources->limits,
+	        .question = question,
+	        .sink = *sink,
+	        .provide = provide,
+	        .provide_arg = l,
+	        .cancel = l->cancel};
+	int64_t start = clock_now();
+	enum err err = extract_file(l->sources->extractors, &job, &l->report->error);
+	l->report->hash = job.hash;
+	l->report->read_time += clock_now() - start;
+	return judge(l, err);
+}
+
+/* Asks for one file after the other until one says anything. */
+static void load_whole(struct elf_load *l, const struct build_id_question *question, const struct symbfile_sink *sink)
+{
+	enum bucket_outcome outcome = BUCKET_MISSING;
+	for (unsigned number = 0; outcome == BUCKET_MISSING;) {
+		int file;
+		if (find_file(l, &question->whole, &number, &file) != BUCKET_OK)
+			break;
+		outcome = read_file(l, question, file, sink);
+		close(file);
+	}
+}
+
+void elf_source_load(const struct elf_sources *s, struct bucket_client *c, unsigned source,
+        const struct build_id_question *question, const struct symbfile_sink *sink, const atomic_bool *cancel,
+        struct bucket_result *result, struct elf_source_report *report)
+{
+	*result = (struct bucket_result){0};
+	*report = (struct elf_source_report){0};
+	if (!question->whole.len) {
+		bucket_result_set(result, BUCKET_MISSING, "the source needs the whole build id, not a debug id");
+	} else if (!extractors_enter(s->extractors, cancel)) {
+		bucket_result_set(result, BUCKET_ABORTED, "cancelled");
+	} else {
+		struct elf_load l = {.sources = s,
+		        .client = c,
+		        .source = source,
+		        .kind = bucket_source_kind(s->buckets, source),
+		        .cancel = cancel,
+		        .result = result,
+		        .report = report,
+		        .block = malloc(BLOCK)};
+		if (l.block)
+			load_whole(&l, question, sink);
+		else
+			bucket_result_set(result, BUCKET_FAILED, "out of memory");
+		free(l.block);
+		extractors_leave(s->extractors);
+	}
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A module's records from a source of executables: finds the file with its debug data by build id, and has it read. */
+#ifndef ELF_ELF_SOURCE_H
+#define ELF_ELF_SOURCE_H
+
+#include "elf/extractors.h"
+#include "objects/bucket.h"
+
+/* What all calls share. */
+struct elf_sources {
+	struct extractors *extractors;
+	const struct bucket_sources *buckets;
+	const char *folder; /* where files are kept, without a name, while they are read */
+	uint64_t max_size;  /* bytes of a file, inflated */
+	struct job_limits limits;
+};
+
+/* From the settings, which must outlive it, like what it points to. */
+struct elf_sources elf_sources_of(const struct config *c, struct extractors *x, const struct bucket_sources *buckets);
+/* Whether any source of the settings is one of executables. */
+bool elf_sources_wanted(const struct config *c);
+
+/* What is known beside the result. */
+struct elf_source_report {
+	struct error error; /* why reading the file failed; the sink's own error, if it had one */
+	uint64_t hash;      /* of all records, in order */
+	int64_t read_time;  /* nanoseconds, in which a file that shares entries may be fetched too */
+};
+
+/* One attempt at the source, which is not of the kind BUCKET_SYMS, for the module that has this build id. Passes its
+ * records to the sink, at addresses relative to the image. BUCKET_MISSING: no such module there, or the question is not
+ * about a whole build id: the text says which; BUCKET_BROKEN: the file is malformed, or another one, or its reader
+ * died; BUCKET_FAILED: temporary; BUCKET_ABORTED: cancelled, or by the sink, or memory ran out. */
+void elf_source_load(const struct elf_sources *s, struct bucket_client *c, unsigned source,
+        const struct build_id_question *question, const struct symbfile_sink *sink, const atomic_bool *cancel,
+        struct bucket_result *result, struct elf_source_report *report);
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <config.h>
+
+#include "elf/layouts.h"
+
+#include <stdio.h>
+
+/* A path: the build id stands between the two texts, whole, or with a slash behind its first two digits. */
+struct layout {
+	const char *before, *after;
+	bool divided;
+};
+
+static const struct layout debuginfod[] = {
+        {"buildid/", "/debuginfo", false},
+        {"buildid/", "/executable", false},
+};
+
+/* Debug files come before executables: they name more. */
+static const struct layout trees[] = {
+        {".build-id/", ".debug", true},                  /* distributions, gdb */
+        {"_.debug/elf-buildid-sym-", "/_.debug", false}, /* symbol servers (SSQP) */
+        {"", "/debuginfo", true},                        /* Symbolicator's unified layout */
+        {".build-id/", "/debug", true},                  /* perf buildid-cache */
+        {".build-id/", "/elf", true},                    /* the same */
+        {"", "/executable", true},                       /* unified */
+};
+
+bool layout_path(char out[LAYOUT_PATH_MAX], enum bucket_kind kind, unsigned number, const struct build_id *id)
+{
+	bool is_tree = kind == BUCKET_ELF;
+	size_t count = is_tree ? sizeof trees / sizeof *trees : sizeof debuginfod / sizeof *debuginfod;
+	char hex[BUILD_ID_HEX + 1];
+	if (number >= count)
+		return false;
+	const struct layout *l = is_tree ? &trees[number] : &debuginfod[number];
+	build_id_hex(hex, id->bytes, id->len);
+	snprintf(out, LAYOUT_PATH_MAX, "%s%.2s%s%s%s", l->before, hex, l->divided ? "/" : "", hex + 2, l->after);
+	return true;
+}

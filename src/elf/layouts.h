@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where the files of a build id are in a source, by the layouts that are in use. */
+#ifndef ELF_LAYOUTS_H
+#define ELF_LAYOUTS_H
+
+#include "objects/bucket.h"
+#include "symbfile/build_id.h"
+
+enum { LAYOUT_PATH_MAX = BUILD_ID_HEX + 64 };
+
+/* The paths to ask for, the most useful first, by number from 0 on. False: there are no more. */
+bool layout_path(char out[LAYOUT_PATH_MAX], enum bucket_kind kind, unsigned number, const struct build_id *id);
+
+#endif

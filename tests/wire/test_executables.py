@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sources of executables: nobody has pushed anything, and names come from debug files in the layouts that are in use, over a directory,
+HTTP and elfutils' own debuginfod. Files that lie or kill their reader cost one module."""
+
+import gzip
+import lzma
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from client import job
+from stack import DAEMON, Stack, wait_for
+from test_debuginfod import Place, build_id_of, place, server  # noqa: F401
+from test_symbtool import SYMBTOOL, code_addresses, compile_program, run, v5_frames
+
+PROGRAM = DAEMON[-1]
+LIBC = "/lib/x86_64-linux-gnu/libc.so.6"
+HELPER = os.path.join(os.path.dirname(PROGRAM), "symbolicated-extract")
+pytestmark = pytest.mark.skipif(not os.path.exists(HELPER), reason="symbolicated-extract was not built")
+
+
+def facts(frames):
+    return [(f.get("function"), f.get("file"), f.get("line"), f.get("inlines")) for f in frames]
+
+
+def named(stack, build_id, addresses, name="prog"):
+    return facts(stack.client.frames([name, build_id], addresses))
+
+
+class Tree:
+    """One program, whole and as what a distribution has of it."""
+
+    def __init__(self, base):
+        self.base = base
+        self.program = compile_program(str(base), "program", 5, "-no-pie")
+        self.id = build_id_of(self.program)
+        self.addresses = code_addresses(self.program)
+        self.debug, self.stripped = f"{base}/program.debug", f"{base}/program.stripped"
+        subprocess.run(["objcopy", "--only-keep-debug", self.program, self.debug], check=True)
+        subprocess.run(["strip", "-o", self.stripped, self.program], check=True)
+        asked = [hex(a) for a in self.addresses]
+        self.whole = facts(v5_frames(run("symbolicate", "--json", self.program, *asked).stdout))
+        headers = subprocess.run(["readelf", "-lW", self.program], stdout=subprocess.PIPE, text=True, check=True).stdout
+        self.image_base = int(re.search(r"LOAD\s+\S+\s+(\S+)", headers)[1], 16)
+        self.offsets = [a - self.image_base for a in self.addresses]
+
+    def put(self, root, path, data):
+        path = f"{root}/{path}"
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as file:
+            file.write(data)
+
+    def bytes(self, path=None):
+        with open(path or self.debug, "rb") as file:
+            return file.read()
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory):
+    return Tree(tmp_path_factory.mktemp("tree"))
+
+
+def paths(build_id):
+    """As elfutils, perf, symbol servers and Symbolicator have them."""
+    xx, rest = build_id[:2], build_id[2:]
+    return [f".build-id/{xx}/{rest}.debug", f".build-id/{xx}/{rest}/debug", f"_.debug/elf-buildid-sym-{build_id}/_.debug", f"{xx}/{rest}/debuginfo"]
+
+
+def over(root, **config):
+    return Stack(bucket=False, config={"source": [f"elf+file://{root}"], **config})
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_layouts_of_debug_files(tree, tmp_path, number):
+    """A program at a fixed address, by offsets in its image."""
+    tree.put(tmp_path, paths(tree.id)[number], tree.bytes())
+    with over(tmp_path) as s:
+        assert tree.image_base > 0 and len(tree.offsets) > 30
+        assert named(s, tree.id, tree.offsets) == tree.whole
+        assert named(s, tree.id.upper(), tree.offsets) == tree.whole
+
+
+@pytest.mark.parametrize("path", [".build-id/{0}/{1}/elf", "{0}/{1}/executable"])
+def test_layouts_of_executables(tree, tmp_path, path):
+    tree.put(tmp_path, path.format(tree.id[:2], tree.id[2:]), tree.bytes(tree.program))
+    with over(tmp_path) as s:
+        assert named(s, tree.id, tree.offsets) == tree.whole
+
+
+def zstd(data):
+    return subprocess.run(["zstd", "-c"], input=data, stdout=subprocess.PIPE, check=True).stdout
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, lzma.compress, pytest.param(zstd, marks=pytest.mark.skipif(not shutil.which("zstd"), reason="no zstd"))])
+def test_packed(tree, tmp_path, pack):
+    tree.put(tmp_path, paths(tree.id)[0], pack(tree.bytes()))
+    with over(tmp_path) as s:
+        assert named(s, tree.id, tree.offsets) == tree.whole
+
+
+def test_another_host_and_a_restart_know_what_was_read(tree, tmp_path):
+    """Its pages are in memcached like any others: the source is not asked again."""
+    tree.put(tmp_path, paths(tree.id)[0], tree.bytes())
+    with Stack(bucket=False, daemons=2, config={"source": [f"elf+file://{tmp_path}"]}) as s:
+        assert named(s, tree.id, tree.offsets) == tree.whole
+        os.unlink(tmp_path / paths(tree.id)[0])
+        other = s.nodes[1].client()
+        wait_for(lambda: facts(other.frames(["prog", tree.id], tree.offsets)) == tree.whole, "the pages of the other host")
+
+
+def test_a_debug_id_is_not_guessed(tree, tmp_path):
+    tree.put(tmp_path, paths(tree.id)[0], tree.bytes())
+    with over(tmp_path) as s:
+        debug_id = tree.id[:32].upper() + "0"
+        assert named(s, debug_id, tree.offsets[:1]) == [(None, None, None, None)]
+
+
+def test_texts_tell_the_build_id(tree, tmp_path):
+    """As AddressSanitizer has it: the debug id made from it would not be enough."""
+    tree.put(tmp_path, paths(tree.id)[0], tree.bytes())
+    at = next(i for i, f in enumerate(tree.whole) if f[0] and f[2])
+    with over(tmp_path) as s:
+        line = f"    #0 0x55d902ef6f36  (/opt/prog+{tree.offsets[at]:#x}) (BuildId: {tree.id})\n"
+        reply = s.client.post("/symbolicate/text", line.encode())
+        assert reply.status == 200 and tree.whole[at][0] in reply.body.decode(), reply.body
+
+
+# ---- files that lie ----
+
+
+def why(stack, build_id, offset=0x1000):
+    """The reason of a frame without a name, as texts have it."""
+    text = f"#0 0x55d902ef6f36  (/opt/prog+{offset:#x}) (BuildId: {build_id})\n".encode()
+    reply = stack.client.post("/symbolicate/text", text, Accept="application/json")
+    assert reply.status == 200, reply
+    return reply.body.decode()
+
+
+def test_another_file_is_not_believed(tree, tmp_path):
+    other = "00" + tree.id[2:]
+    tree.put(tmp_path, paths(other)[0], tree.bytes())
+    with over(tmp_path) as s:
+        assert f"another file: its build id is {tree.id}" in why(s, other)
+
+
+def test_damage_costs_one_module(tree, tmp_path):
+    """Half a file, no ELF file, a file without anything: each with its reason; the whole one beside them is right."""
+    ids = {"half": "11" * 20, "text": "22" * 20}
+    tree.put(tmp_path, paths(tree.id)[0], tree.bytes())
+    tree.put(tmp_path, paths(ids["half"])[0], tree.bytes()[: len(tree.bytes()) // 2])
+    tree.put(tmp_path, paths(ids["text"])[0], b"nothing of use" * 100)
+    with over(tmp_path) as s:
+        assert "corrupt" in why(s, ids["half"])
+        assert "not an ELF file" in why(s, ids["text"])
+        assert named(s, tree.id, tree.offsets) == tree.whole
+
+
+def test_limits(tree, tmp_path):
+    tree.put(tmp_path, paths(tree.id)[0], tree.bytes())
+    with over(tmp_path, executable_max_size="1000") as s:
+        assert '"reason":"too large"' in why(s, tree.id)
+
+
+def test_a_folder_that_cannot_be_written_to_is_temporary(tree, tmp_path):
+    tree.put(tmp_path, paths(tree.id)[0], tree.bytes())
+    with over(tmp_path, executable_folder="/nowhere/at/all") as s:
+        reply = s.client.v5(job([["prog", tree.id]], [[0, tree.offsets[0]]]))
+        assert reply.status == 503, reply
+        assert any("executable_folder /nowhere/at/all: No such file" in str(line) for line in s.daemon.log_lines())
+
+
+def test_without_the_helper_nothing_starts(tmp_path):
+    lonely = shutil.copy(PROGRAM, tmp_path / "symbolicated")
+    done = subprocess.run([lonely, "--source", f"elf+file://{tmp_path}", "--check-config"], capture_output=True, text=True)
+    assert done.returncode == 1 and "need the program" in done.stderr and "symbolicated-extract" in done.stderr
+
+
+# ---- what distributions have ----
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("debuginfod"), reason="debuginfod is not installed")
+def test_debuginfod(place, server):  # noqa: F811
+    """Elfutils' own: a debug file, and the one that it shares entries with (dwz -m)."""
+    with Stack(bucket=False, config={"source": [f"debuginfod+{server}"]}) as s:
+        for program, stripped in zip(place.programs, place.stripped, strict=True):
+            addresses = code_addresses(program)
+            asked = [hex(a) for a in addresses]
+            want = facts(v5_frames(run("symbolicate", "--json", program, *asked, env=place.env()).stdout))
+            assert named(s, build_id_of(stripped), addresses) == want
+        assert named(s, "00" * 20, [0x1000]) == [(None, None, None, None)]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not os.path.exists(LIBC) or not os.path.exists("/usr/lib/debug/.build-id"), reason="libc6-dbg is not installed")
+def test_the_libc_of_debian():
+    """By its tree of debug files: a file of Debian's is named by addr2line too."""
+    build_id = build_id_of(LIBC)
+    debug = f"/usr/lib/debug/.build-id/{build_id[:2]}/{build_id[2:]}.debug"
+    if not os.path.exists(debug):
+        pytest.skip("libc6-dbg is of another version")
+    addresses = code_addresses(LIBC, 997)
+    asked = "".join(f"{a:#x}\n" for a in addresses)
+    out = subprocess.run(["addr2line", "-f", "-e", debug], input=asked, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
+    with over("/usr/lib/debug") as s:
+        frames = s.client.frames(["libc.so.6", build_id], addresses)
+    places = [(f["inlines"][0] if f.get("inlines") else f) for f in frames]
+    same = sum(str(p.get("line")) == o.rpartition(":")[2].split(" ")[0] for p, o in zip(places, out[1::2], strict=True) if not o.endswith("?"))
+    known = sum(not o.endswith("?") for o in out[1::2])
+    assert known > 300 and same >= known * 0.99, (same, known)
+    assert sum("function" in f for f in frames) >= known
