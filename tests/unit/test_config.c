@@ -83,6 +83,11 @@ static void defaults(void **state)
 	assert_true(c->bucket_total_timeout == 300 * SECOND);
 	assert_int_equal(c->bucket_retries, 2);
 	assert_true(c->bucket_max_size == 4ull << 30);
+	assert_true(c->executable_max_size == 2ull << 30);
+	assert_true(c->executable_memory == 1ull << 30);
+	assert_true(c->executable_timeout == 60 * SECOND);
+	assert_true(c->executables_parallel == 2);
+	assert_string_equal(c->executable_folder, "/var/tmp");
 	assert_false(c->bucket_allow_local_redirects);
 	assert_int_equal(c->memory, 0);
 	assert_true(c->cache_size == 64ull << 40);

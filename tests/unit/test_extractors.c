@@ -318,7 +318,7 @@ static void test_killed(void **state)
 		int signal;
 		const char *text;
 	} deaths[] = {{SIGKILL, "its reader died of signal 9 while waiting for another file"},
-	        {SIGSEGV, "its reader died of signal 11 while waiting for another file"},
+	        {SIGABRT, "its reader died of signal 6 while waiting for another file"},
 	        {SIGALRM, "its reader took too long while waiting for another file"},
 	        {SIGXCPU, "its reader took too long while waiting for another file"},
 	        {SIGXFSZ, "it becomes too large while waiting for another file"}};

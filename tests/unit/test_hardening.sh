@@ -71,6 +71,7 @@ program() {
 program symbolicated src/main.o
 program symbolicated-keys src/keys/keys_main.o
 [ ! -e symbtool ] || program symbtool src/symbtool/symbtool-main.o
+[ ! -e symbolicated-extract ] || program symbolicated-extract src/helper/symbolicated_extract-main.o
 
 # In these files there is nothing that level 2 could check: what the copies go to has a length that is known at run time only.
 if [ "$optimised" != 0 ] && [ $lto = no ]; then
