@@ -109,8 +109,8 @@ static enum err check_machine(const struct config *c, struct error *e)
 		err = log_check(c->log_file, e);
 	if (!err)
 		err = check_sources(c, bucket_check_local, e);
-	if (!err && elf_sources_wanted(c))
-		err = extractors_check(e);
+	if (!err)
+		err = elf_sources_check(c, e);
 	return err ? err : symbfile_store_check_local(c, e);
 }
 

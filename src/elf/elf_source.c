@@ -84,6 +84,18 @@ static int open_folder(const char *folder)
 	return fd;
 }
 
+enum err elf_sources_check(const struct config *c, struct error *e)
+{
+	enum err err = elf_sources_wanted(c) ? extractors_check(e) : ERR_OK;
+	if (err || !elf_sources_wanted(c))
+		return err;
+	int fd = open_folder(c->executable_folder);
+	if (fd < 0)
+		return error_set(e, ERR_CONFIG, "executable_folder %.100s: %s", c->executable_folder, strerror(errno));
+	close(fd);
+	return ERR_OK;
+}
+
 static enum bucket_outcome folder_failed(struct elf_load *l, int problem)
 {
 	return bucket_result_set(

@@ -20,6 +20,9 @@ struct elf_sources elf_sources_of(const struct config *c, struct extractors *x, 
 /* Whether any source of the settings is one of executables. */
 bool elf_sources_wanted(const struct config *c);
 
+/* Whether this user can have executables read: the program and the folder. ERR_CONFIG. */
+enum err elf_sources_check(const struct config *c, struct error *e);
+
 /* What is known beside the result. */
 struct elf_source_report {
 	struct error error; /* why reading the file failed; the sink's own error, if it had one */

@@ -167,9 +167,16 @@ def test_limits(tree, tmp_path):
 def test_a_folder_that_cannot_be_written_to_is_temporary(tree, tmp_path):
     tree.put(tmp_path, paths(tree.id)[0], tree.bytes())
     with over(tmp_path, executable_folder="/nowhere/at/all") as s:
-        reply = s.client.v5(job([["prog", tree.id]], [[0, tree.offsets[0]]]))
+        reply = s.client.post("/symbolicate/v5", job([["prog", tree.id]], [[0, tree.offsets[0]]]))
         assert reply.status == 503, reply
         assert any("executable_folder /nowhere/at/all: No such file" in str(line) for line in s.daemon.log_lines())
+
+
+def test_check_config_says_what_is_missing(tmp_path):
+    command = [*DAEMON, "--source", f"elf+file://{tmp_path}", "--check-config"]
+    assert subprocess.run(command, capture_output=True, check=False).returncode == 0
+    done = subprocess.run([*command, "--executable-folder", "/nowhere/at/all"], capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "executable_folder /nowhere/at/all: No such file" in done.stderr
 
 
 def test_without_the_helper_nothing_starts(tmp_path):
