@@ -20,7 +20,7 @@ struct load_means {
 	struct failures *failures;
 	struct mc_servers *servers;
 	struct bucket_sources *sources;
-	struct elf_sources elf; /* without extractors: no source is of executables */
+	struct elf_sources elf;         /* without extractors: no source is of executables */
 	struct symbfile_store *store;   /* NULL: none is configured */
 	struct block_pool *blocks;      /* for the text of symbol files */
 	struct text_store_budget texts; /* of all texts together */
