@@ -13,6 +13,7 @@
 #include "base/cores.h"
 #include "base/json_text.h"
 
+enum { UNYIELDING = 64 }; /* frames without a turn for others */
 enum { PREFETCH_STRING_MAX = 512 };
 enum { AHEAD_SYMBOL = 12, AHEAD_INLINES = 8, AHEAD_NAMES = 4 }; /* frames */
 
@@ -132,6 +133,8 @@ static void write_stacks(struct writer *w, const struct session *s, uint32_t j, 
 		for (uint32_t k = 0; k < job->stacks[i].count; k++, (*frame)++) {
 			if (k)
 				WRITE(w, ",");
+			if (*frame % UNYIELDING == UNYIELDING - 1)
+				exchange_turn(s->exchange);
 			if (w->block)
 				prefetch_symbols(s, *frame);
 			(is_v4(s) ? write_v4_frame : write_v5_frame)(w, s, j, k, &job->stacks[i].frames[k], *frame);
@@ -231,8 +234,9 @@ static enum err read_json(struct session *s, struct error *e)
 {
 	const struct config *c = s->exchange->config;
 	struct request_limits limits = {c->max_jobs, c->max_frames, c->max_modules, c->max_stacks};
-	return request_read(&s->request, (struct str){(const char *)s->body.data, s->body.len},
-	        is_v4(s) ? REQUEST_V4 : REQUEST_V5, &limits, s->exchange->arena, e);
+	const struct yield yield = session_yield(s);
+	return request_read_yielding(&s->request, (struct str){(const char *)s->body.data, s->body.len},
+	        is_v4(s) ? REQUEST_V4 : REQUEST_V5, &limits, &yield, s->exchange->arena, e);
 }
 
 static uint32_t **order_modules(const struct session *s)

@@ -61,6 +61,8 @@ static void count_route(unsigned route)
 		MAY_GIVE(route, 200, 405, 500, 503);
 	if (routes[route].flags & BAD_BODY)
 		MAY_GIVE(route, 400, 413);
+	if ((routes[route].flags & (BAD_BODY | BAD_KEY)) == BAD_BODY)
+		MAY_GIVE(route, 499);
 	if (routes[route].flags & BAD_KEY)
 		MAY_GIVE(route, 400, 401, 403);
 	if (routes[route].flags & NO_STORE)

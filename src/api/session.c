@@ -8,6 +8,7 @@
 
 #include "api/missing.h"
 #include "api/writer.h"
+#include "base/account.h"
 #include "base/clock.h"
 #include "base/metrics.h"
 #include "modules/services.h"
@@ -28,6 +29,8 @@ static void release_session(struct session *s)
 	if (s->kind->release)
 		s->kind->release(s);
 	buffer_release(&s->body);
+	account_add(ACCOUNT_REPLIES, -(int64_t)s->charged);
+	s->charged = 0;
 	symbols_release(&s->symbols);
 }
 
@@ -65,6 +68,17 @@ static void too_large(struct session *s)
 	session_fail(s, ERR_BAD_REQUEST, 0, "reply too large: ask for fewer frames");
 }
 
+/* What the reply holds while it waits for its reader, besides the body and the pages. */
+static bool charge_reply(struct session *s)
+{
+	const struct exchange *x = s->exchange;
+	s->charged = x->arena->used + x->scratch->used;
+	if (account_take_small(ACCOUNT_REPLIES, s->charged))
+		return true;
+	s->charged = 0;
+	return false;
+}
+
 void session_reply(struct session *s, const char *content_type, uint64_t size,
         void (*write)(struct writer *w, void *arg), void *arg)
 {
@@ -75,6 +89,8 @@ void session_reply(struct session *s, const char *content_type, uint64_t size,
 		too_large(s);
 	} else if (w.failed || !writer_make_block(&w, s->symbols.largest)) {
 		session_fail(s, ERR_NO_MEMORY, 1, "out of memory");
+	} else if (!charge_reply(s)) {
+		session_fail(s, ERR_UNAVAILABLE, 2, busy);
 	} else {
 		count_results(s);
 		exchange_reply_begin(x, 200, content_type, w.size);
@@ -84,6 +100,22 @@ void session_reply(struct session *s, const char *content_type, uint64_t size,
 		exchange_reply_end(x);
 		missing_share_soon();
 	}
+}
+
+/* Nobody sees it but the log and the metrics. */
+static void gone(struct session *s)
+{
+	session_fail(s, ERR_GONE, 0, "the client went away");
+}
+
+static bool take_turn(void *arg)
+{
+	return exchange_turn(arg);
+}
+
+struct yield session_yield(const struct session *s)
+{
+	return (struct yield){take_turn, s->exchange};
 }
 
 /* A temporary failure of one module fails the request. */
@@ -141,7 +173,8 @@ static bool answer(struct session *s)
 	        .functions_only = s->kind->functions_only,
 	        .symbols = &s->symbols,
 	        .symbol_of = s->symbol_of,
-	        .stats = &s->stats};
+	        .stats = &s->stats,
+	        .yield = session_yield(s)};
 	switch (symbolicate(&in)) {
 	case SYMBOLICATE_OK:
 		s->kind->reply(s);
@@ -150,6 +183,9 @@ static bool answer(struct session *s)
 		if (++s->restarts <= RESTARTS_MAX)
 			return true;
 		session_fail(s, ERR_UNAVAILABLE, 1, "pages of a module were lost again and again; try again");
+		return false;
+	case SYMBOLICATE_GONE:
+		gone(s);
 		return false;
 	case SYMBOLICATE_TOO_LATE:
 		session_fail(s, ERR_UNAVAILABLE, 1, late);
@@ -202,7 +238,7 @@ static void proceed(struct session *s)
 static void proceed_unless_gone(struct session *s)
 {
 	if (exchange_gone(s->exchange))
-		session_fail(s, ERR_UNAVAILABLE, 1, "the client went away");
+		gone(s);
 	else
 		proceed(s);
 }

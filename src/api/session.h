@@ -43,7 +43,11 @@ struct session {
 	struct symbols symbols;
 	struct symbolicate_stats stats;
 	unsigned restarts;
+	uint64_t charged; /* to the account, for the reply */
 };
+
+/* Lets others have their turn; for work that takes long. */
+struct yield session_yield(const struct session *s);
 
 /* Handles a request: replies or parks it. */
 void session_start(struct exchange *x, const struct session_kind *kind);

@@ -16,6 +16,7 @@
 
 enum {
 	CHUNK_FRAMES = 256,
+	PIECE = 256 << 10,    /* of the text, read at a time */
 	MODULES_MAX = 100000, /* whatever max_modules is: tables are this large */
 };
 
@@ -70,6 +71,8 @@ static bool take_frame(void *arg, const struct text_frame *f)
 		t->last = c;
 	}
 	t->last->frames[t->count++ % CHUNK_FRAMES] = *f;
+	if (t->count % CHUNK_FRAMES == 0)
+		exchange_turn(t->session->exchange);
 	return true;
 }
 
@@ -79,12 +82,26 @@ static uint32_t max_modules(const struct session *s)
 	return max < MODULES_MAX ? (uint32_t)max : MODULES_MAX;
 }
 
+/* Reads the text in pieces of whole lines, so that others get their turn; a piece that holds no line end grows. */
+static enum text_result read_pieces(struct text *t)
+{
+	const struct session *s = t->session;
+	const char *text = s->body.len ? (const char *)s->body.data : "";
+	enum text_result result = TEXT_OK;
+	size_t size = PIECE, used;
+	for (size_t at = 0, left; (left = s->body.len - at) && result == TEXT_OK; at += used) {
+		bool last = left <= size;
+		result = text_reader_read(t->reader, (struct str){text + at, last ? left : size}, last, &used);
+		size = used ? PIECE : 2 * size;
+		exchange_turn(s->exchange);
+	}
+	return result;
+}
+
 static enum err read_frames(struct text *t, struct error *e)
 {
 	const struct session *s = t->session;
-	size_t used;
-	struct str text = {(const char *)s->body.data, s->body.len};
-	switch (text_reader_read(t->reader, text, true, &used)) {
+	switch (read_pieces(t)) {
 	case TEXT_OK:
 		return ERR_OK;
 	case TEXT_TOO_MANY_MODULES:
@@ -204,6 +221,8 @@ static void write_text(struct writer *w, void *arg)
 	uint64_t at = 0;
 	for (uint64_t i = 0; (f = next_frame(t, &walk)); i++) {
 		const struct symbol *symbol = s->symbol_of[i];
+		if (i)
+			exchange_turn(s->exchange);
 		for (unsigned k = 0; symbol && symbol->answer.found && k < f->edit_count; k++) {
 			const struct text_edit *edit = &f->edits[k];
 			if (edit->at < at)
@@ -262,8 +281,10 @@ static void write_json(struct writer *w, void *arg)
 	for (uint64_t i = 0; (f = next_frame(t, &walk)); i++) {
 		struct session_reason why = session_reason(s, 0, &frames[i], i);
 		seen |= UINT32_C(1) << why.reason;
-		if (i)
+		if (i) {
 			WRITE(w, ",");
+			exchange_turn(t->session->exchange);
+		}
 		write_frame(w, t, f, &why, s->symbol_of[i]);
 	}
 	WRITE(w, "],");

@@ -18,6 +18,7 @@ void writer_flush(struct writer *w)
 {
 	w->failed = w->failed || !exchange_reply_add(w->exchange, w->block, (size_t)(w->at - w->block));
 	w->at = w->block;
+	exchange_turn(w->exchange);
 }
 
 void writer_across(struct writer *w, const char *data, size_t len)

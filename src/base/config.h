@@ -36,6 +36,7 @@ struct config {
 	uint64_t client_ipv6_prefix; /* bits of an IPv6 address that tell clients apart */
 	int64_t shutdown_timeout;    /* SIGTERM: how long requests in hand may take */
 	int64_t io_timeout;          /* SO_RCVTIMEO and SO_SNDTIMEO of connections from nginx */
+	uint64_t reply_rate_min;     /* bytes a second that a reply's reader must take */
 	int64_t request_timeout;     /* a request not answered by then gets 503 */
 
 	/* symbols */

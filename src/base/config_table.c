@@ -41,6 +41,10 @@ const struct config_row config_rows[] = {
                 "How long requests in hand may take after SIGTERM."},
         {"io_timeout", TYPE_DURATION, AT(io_timeout), "30s", 100 * MSEC, HOUR, NULL, false, FRONT,
                 "How long a read from or a write to nginx may stand still."},
+        {"reply_rate_min", TYPE_BYTES, AT(reply_rate_min), "16K", 0, G, NULL, true, FRONT,
+                "Bytes of a reply that nginx must take in a second; once it is io_timeout behind, the reply is cut "
+                "off. "
+                "0: any progress will do."},
         {"request_timeout", TYPE_DURATION, AT(request_timeout), "120s", 100 * MSEC, HOUR, NULL, true, FRONT,
                 "A request that is not answered within this time gets 503."},
 

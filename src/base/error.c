@@ -17,6 +17,7 @@ static const struct {
         {ERR_NOT_FOUND, 404},
         {ERR_BAD_METHOD, 405},
         {ERR_TOO_LARGE, 413},
+        {ERR_GONE, 499},
         {ERR_INTERNAL, 500},
         {ERR_UNAVAILABLE, 503},
 };
@@ -35,6 +36,7 @@ static const struct {
         {405, "Method Not Allowed"},
         {413, "Payload Too Large"},
         {416, "Range Not Satisfiable"},
+        {499, "Client Closed Request"},
         {500, "Internal Server Error"},
         {503, "Service Unavailable"},
 };

@@ -15,6 +15,7 @@ enum err {
 	ERR_BAD_METHOD,   /* 405 */
 	ERR_TOO_LARGE,    /* body above a limit: 413 */
 	ERR_INTERNAL,     /* a defect or an impossible state: 500 */
+	ERR_GONE,         /* the client went away: 499, for the log and the metrics */
 	ERR_UNAVAILABLE,  /* temporary; the client should try again: 503 with Retry-After */
 	ERR_CORRUPT,      /* malformed data */
 	ERR_MISSING,      /* no such object */

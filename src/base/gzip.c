@@ -333,6 +333,15 @@ bool gzip_add(struct gzip *g, const void *data, size_t len)
 	return deflate_some(g, data, len, false);
 }
 
+struct iovec gzip_take(struct gzip *g, size_t least)
+{
+	struct iovec made = {g->out, g->len};
+	if (g->len < least)
+		return (struct iovec){NULL, 0};
+	g->len = 0;
+	return made;
+}
+
 enum err gzip_finish(struct gzip *g, uint8_t **out, size_t *out_len)
 {
 	if (!deflate_some(g, "", 0, true))

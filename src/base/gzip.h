@@ -29,7 +29,9 @@ struct gzip *gzip_new(uint64_t size);
 void gzip_free(struct gzip *g); /* NULL is fine */
 /* false if out of memory. */
 bool gzip_add(struct gzip *g, const void *data, size_t len);
-/* Ends the member and returns its bytes, in memory from malloc that the caller frees. */
+/* Hands out the bytes made so far, if they are at least `least`, else none; they are valid until the next call. */
+struct iovec gzip_take(struct gzip *g, size_t least);
+/* Ends the member and returns its bytes, less those that were taken, in memory from malloc that the caller frees. */
 enum err gzip_finish(struct gzip *g, uint8_t **out, size_t *out_len);
 
 /* Compresses the parts to one gzip member at a fast level, in memory from malloc that the caller frees. */

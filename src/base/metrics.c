@@ -55,7 +55,7 @@ static const struct {
 };
 
 /* The statuses with a series of their own; 0 stands for all others. */
-static const int statuses[] = {200, 400, 401, 403, 404, 405, 413, 500, 503, 0};
+static const int statuses[] = {200, 400, 401, 403, 404, 405, 413, 499, 500, 503, 0};
 enum { STATUSES = sizeof statuses / sizeof statuses[0] };
 
 enum kind { KIND_counter, KIND_gauge };

@@ -88,7 +88,10 @@
 	X(INVALIDATIONS, counter, "symbolicated_invalidations_total", "",                                             \
 	        "Modules forgotten because of DELETE or a changed marker.")                                           \
 	X(CONNECTIONS, gauge, "symbolicated_connections", "", "FastCGI connections that are open.")                   \
-	X(REQUESTS_IN_FLIGHT, gauge, "symbolicated_requests_in_flight", "", "Requests that are being answered.")
+	X(REQUESTS_IN_FLIGHT, gauge, "symbolicated_requests_in_flight", "", "Requests that are being answered.")      \
+	X(REPLIES_WAITING, gauge, "symbolicated_replies_waiting", "", "Replies that wait for their readers.")         \
+	X(REPLIES_SLOW, counter, "symbolicated_replies_slow_total", "",                                               \
+	        "Replies cut off because their readers were too slow.")
 
 enum metric {
 #define METRIC_ENUM(name, type, family, labels, help) M_##name,

@@ -49,6 +49,11 @@ void permit_give(void)
 	pthread_mutex_unlock(&p->lock);
 }
 
+bool permit_held(void)
+{
+	return mine != NULL;
+}
+
 void permits_end(struct permits *p)
 {
 	pthread_mutex_lock(&p->lock);

@@ -20,6 +20,8 @@ void permits_destroy(struct permits *p);
 bool permit_take(struct permits *p);
 /* Gives the calling thread's permit back, if it has one. For any thread, at any time. */
 void permit_give(void);
+/* Whether the calling thread has one. */
+bool permit_held(void);
 /* Nobody waits any more. */
 void permits_end(struct permits *p);
 

@@ -17,7 +17,7 @@
 
 enum {
 	CHUNK = 64 * 1024,
-	QUICK_BODY = 8192, /* a larger one may take longer to arrive, and to answer */
+	QUICK_BODY = 64 * 1024, /* a larger one may take longer to arrive */
 	/* How much of its arena a request may use: a few times the body for names and texts, and this many bytes for
 	   each thing that is counted. */
 	ARENA_BODIES = 2,
@@ -116,7 +116,9 @@ bool exchange_begin(struct exchange_private *p, const struct config *c, int fd)
 	const char *query = memchr(x->path.data, '?', x->path.len);
 	if (query)
 		x->path.len = (size_t)(query - x->path.data);
+	p->paused = false;
 	x->client = client_key_of(exchange_param(x, "REMOTE_ADDR"), (unsigned)c->client_ipv6_prefix);
+	p->turn = (struct turn){.client = x->client};
 	choose_request_id(x);
 	return true;
 }
@@ -234,6 +236,7 @@ static enum err inflate(struct intake *in, const uint8_t *data, size_t n, struct
 		err = err ? no_memory(e) : take_text(in, at, made, e);
 		if (err)
 			return err;
+		exchange_turn(&in->p->x);
 	} while (n > 0 || made == room);
 	return ERR_OK;
 }
@@ -267,6 +270,8 @@ static enum err read_to_end(struct intake *in, struct error *e)
 		enum err err = in->gunzip ? inflate(in, at, (size_t)n, e) : take_text(in, at, (size_t)n, e);
 		if (err)
 			return err;
+		if (!exchange_turn(&in->p->x))
+			return error_set(e, ERR_GONE, "the client went away");
 	}
 }
 
@@ -278,7 +283,7 @@ static enum err read_body(struct intake *in, uint64_t inflated_max, struct error
 	enum err err = announced_length(x, in->sent_max, &in->length, &in->announced, e);
 	if (!err)
 		err = choose_decoder(x, &in->gunzip, e);
-	if (!in->announced || in->length > QUICK_BODY || in->gunzip)
+	if (!in->announced || in->length > QUICK_BODY)
 		permit_give();
 	in->max = in->gunzip ? inflated_max : in->announced ? in->length : in->sent_max;
 	if (!err && in->body && in->announced && !in->gunzip && !buffer_reserve(in->body, (size_t)in->length))

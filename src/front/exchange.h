@@ -41,7 +41,7 @@ struct exchange {
 const char *exchange_param(const struct exchange *x, const char *name);
 
 /* The whole body, inflated when Content-Encoding says gzip, within max_body as received and max_body_inflated. A
- * refused body is drained. Errors: ERR_TOO_LARGE, ERR_BAD_REQUEST (short body, bad gzip, other encodings),
+ * refused body is drained. Errors: ERR_TOO_LARGE, ERR_BAD_REQUEST (short body, bad gzip, other encodings), ERR_GONE,
  * ERR_NO_MEMORY. */
 enum err exchange_read_body(struct exchange *x, struct buffer *body, struct error *e);
 
@@ -56,13 +56,14 @@ enum err exchange_stream_body(struct exchange *x, uint64_t max,
 void exchange_reply(struct exchange *x, int status, const char *content_type, const char *extra,
         const struct iovec *body, unsigned parts);
 /* The same in pieces, for a body that is produced while it is sent. After `begin` come exactly `length` bytes by `add`,
- * then `end`; then x is gone. Once `add` has returned false (the client went away, or out of memory) further adds do
+ * then `end`; then x is gone. The body goes out as it comes, compressed or not; `add` waits for the reader and may
+ * return on another thread. Once `add` has returned false (the client went away, or out of memory) further adds do
  * nothing. A body that turns out shorter breaks the connection. */
 void exchange_reply_begin(struct exchange *x, int status, const char *content_type, uint64_t length);
 bool exchange_reply_add(struct exchange *x, const void *data, size_t len);
 void exchange_reply_end(struct exchange *x);
-/* Like exchange_reply_begin, for a body that is sent as it is stored somewhere: never compressed, and within
- * bucket_total_timeout. `extra` must live until the first add. Of EXCHANGE_UNSIZED it is not known how long it will
+/* Like exchange_reply_begin, for a body that is sent as it is stored somewhere: never compressed, and without
+ * leaving the thread. `extra` must live until the first add. Of EXCHANGE_UNSIZED it is not known how long it will
  * be. If it breaks off, exchange_reply_cut takes the place of end, and breaks the connection. */
 #define EXCHANGE_UNSIZED UINT64_MAX
 void exchange_reply_begin_stored(
@@ -81,6 +82,10 @@ void exchange_reply_refusal(struct exchange *x, const struct error *e, const cha
 /* Frees the thread before the reply is known. Whoever holds x calls exchange_resume later, once, from any thread; fn
  * then runs on a worker, and may park again. */
 void exchange_resume(struct exchange *x, void (*fn)(struct exchange *x));
+/* To be called now and then by whoever works for long, on the thread that has x and without locks: when a slice of
+ * processor time is used up, lets those run that wait for their turn. It may return on another thread. False: the
+ * client has gone, so nobody waits for the reply. */
+bool exchange_turn(struct exchange *x);
 /* Whether nginx has closed the connection, so that nobody waits for the reply. Does not block; only for whoever holds
  * x. */
 bool exchange_gone(const struct exchange *x);

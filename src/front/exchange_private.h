@@ -3,13 +3,23 @@
 #ifndef FRONT_EXCHANGE_PRIVATE_H
 #define FRONT_EXCHANGE_PRIVATE_H
 
+#include <stddef.h>
 #include <sys/queue.h>
 
 #include "front/exchange.h"
 #include "front/fcgi_request.h"
+#include "front/turns.h"
 
 struct front;
 struct connection;
+struct fiber;
+struct worker;
+
+/* What a paused exchange waits for. */
+enum pause {
+	PAUSE_TURN,   /* its turn */
+	PAUSE_READER, /* that its connection takes more of the reply */
+};
 
 /* A reply that is being sent. */
 struct reply {
@@ -19,11 +29,12 @@ struct reply {
 	uint64_t length, left;     /* bytes of the body as sent; bytes still to be added */
 	struct gzip *gzip;         /* NULL: the body is sent uncompressed */
 	bool gzipped;
-	bool stored; /* sent as it is */
-	bool ending; /* an unsized body is whole */
-	bool begun;  /* the head has been sent, or could not be */
-	bool good;   /* everything so far has been sent */
-	int64_t deadline;
+	bool stored;    /* sent as it is */
+	bool ending;    /* an unsized body is whole */
+	bool begun;     /* the head has been sent, or could not be */
+	bool good;      /* everything so far has been sent */
+	int64_t waited; /* how long its reader was waited for */
+	bool slow;      /* it was given up because its reader was too slow */
 };
 
 struct exchange_private {
@@ -32,8 +43,19 @@ struct exchange_private {
 	struct connection *connection;
 	struct fcgi_request *fcgi;
 	struct arena arena, scratch;
-	void (*resumed)(struct exchange *x); /* what a worker runs when it is resumed */
-	STAILQ_ENTRY(exchange_private) next; /* in the front's queue or its free list */
+	void (*resumed)(
+	        struct exchange *x); /* what a worker runs: its handler, or when it is resumed what was asked for */
+	STAILQ_ENTRY(exchange_private) next; /* in the front's free list */
+	struct turn turn;
+	struct worker *worker; /* which runs it */
+	struct fiber *fiber;   /* on which it runs or has paused */
+	bool paused;
+	enum pause why;
+	int64_t look_at,
+	        slice_time; /* when to look whether the slice is over; the thread's time when its half was over */
+	LIST_ENTRY(exchange_private) readers; /* with PAUSE_READER */
+	int64_t paused_at, waited;            /* since when, and how long it has waited for its reader */
+	int64_t patience;                     /* how long its reader may be waited for */
 	struct reply reply;
 	uint64_t bytes_in, bytes_out; /* of the bodies, as sent */
 	bool body_ended, broken;      /* the whole body has been read; reading has failed */
@@ -43,6 +65,11 @@ struct exchange_private {
 static inline struct exchange_private *exchange_private(const struct exchange *x)
 {
 	return (struct exchange_private *)x;
+}
+
+static inline struct exchange_private *exchange_of(struct turn *turn)
+{
+	return (struct exchange_private *)((char *)turn - offsetof(struct exchange_private, turn));
 }
 
 /* exchange.c */
@@ -63,6 +90,9 @@ void exchange_drop(struct exchange_private *p);
 
 /* Whether connections are kept, which they are not while the front drains. */
 bool front_keeps(const struct front *f);
+/* Lets others run, until what it waits for has come. To be called on the fiber of p. False: out of memory, so it has
+ * not paused. */
+bool front_pause(struct exchange_private *p, enum pause why);
 /* The reply of p is written: its connection waits for the next request, and p returns to the front. */
 void front_release(struct exchange_private *p);
 

@@ -12,8 +12,6 @@
 #include <fastcgi.h>
 #include <fcgiapp.h>
 
-#include "base/clock.h"
-
 struct fcgi_request {
 	/* ipcFd and keepConnection are marked as internal. There is no other way to hand libfcgi a connection; they
 	 * have kept their meaning for twenty years, and test_front fails if that changes. */
@@ -177,24 +175,31 @@ static void skip_written(struct iovec **piece, unsigned *count, size_t done)
 	}
 }
 
-/* The descriptor blocks for SO_SNDTIMEO at most; the deadline is for a peer that accepts a little now and then. */
-static bool write_batch(int fd, struct batch *b, int64_t deadline)
+/* The bytes that the socket takes at once; -1: the peer has gone. On its own because of errno, as fiber.h says. */
+static __attribute__((noinline)) ssize_t send_some(int fd, struct iovec *piece, unsigned count)
+{
+	struct msghdr m = {.msg_iov = piece, .msg_iovlen = count};
+	ssize_t n = sendmsg(fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+	return n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) ? 0 : n;
+}
+
+static bool write_batch(int fd, struct batch *b, const struct fcgi_waiter *w)
 {
 	struct iovec *piece = b->pieces;
 	unsigned count = b->count;
 	while (count) {
-		ssize_t n = writev(fd, piece, (int)count);
-		if (n < 0 && errno != EINTR)
+		ssize_t n = send_some(fd, piece, count);
+		if (n < 0)
 			return false;
-		skip_written(&piece, &count, n > 0 ? (size_t)n : 0);
-		if (count && clock_now() > deadline)
+		skip_written(&piece, &count, (size_t)n);
+		if (count && !w->wait(w->arg, (size_t)n))
 			return false;
 	}
 	return true;
 }
 
 bool fcgi_request_write(struct fcgi_request *r, struct iovec head, const struct iovec *body, unsigned parts, bool last,
-        int64_t deadline)
+        const struct fcgi_waiter *w)
 {
 	struct cursor c = {head, body, parts};
 	struct batch b;
@@ -206,7 +211,7 @@ bool fcgi_request_write(struct fcgi_request *r, struct iovec head, const struct 
 			more = take_record(&b, &c, r->lib.requestId);
 		if (!more && last)
 			take_end(&b, r->lib.requestId);
-		good = write_batch(r->lib.ipcFd, &b, deadline);
+		good = write_batch(r->lib.ipcFd, &b, w);
 	}
 	/* Half a record may have been sent. */
 	if (!good)

@@ -29,11 +29,16 @@ const char *fcgi_request_param(const struct fcgi_request *r, const char *name);
 /* Reads some of the body, waiting for at least a byte. 0 at its end; -1 on failure: the peer went away, or was silent
  * for the connection's SO_RCVTIMEO. */
 ssize_t fcgi_request_read(struct fcgi_request *r, void *to, size_t n);
+/* Waits until a connection takes more; `taken`: the bytes that it took since the wait before. False: gives it up. */
+struct fcgi_waiter {
+	bool (*wait)(void *arg, size_t taken);
+	void *arg;
+};
 /* Sends a piece of the reply: `head`, which begins it and ends in an empty line, or nothing, then parts of its body.
- * With `last` the reply ends here; one that is cut short has none. False: the peer does not accept it by the deadline,
- * nothing more may be written, and the connection will be closed. */
+ * With `last` the reply ends here; one that is cut short has none. False: the peer has gone or was given up, nothing
+ * more may be written, and the connection will be closed. */
 bool fcgi_request_write(struct fcgi_request *r, struct iovec head, const struct iovec *body, unsigned parts, bool last,
-        int64_t deadline);
+        const struct fcgi_waiter *w);
 
 /* Nothing more is sent or received. */
 void fcgi_request_shut(struct fcgi_request *r);

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <config.h>
 
+/* Workers get events from epoll. What arrives is read as far as its parameters and then waits for its turn, mostly for
+ * no time. Its handler runs on a fiber; where it pauses, because its slice is used up or its reader takes no more, the
+ * fiber stays with the exchange and the worker goes on with another. */
 #include "front/front.h"
 
 #include <errno.h>
@@ -14,12 +17,15 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/cores.h"
+#include "base/fiber.h"
 #include "base/log.h"
 #include "base/permits.h"
+#include "base/random.h"
 #include "front/exchange_private.h"
 
 enum {
@@ -27,8 +33,14 @@ enum {
 	MORE_THAN_CORES = 1, /* workers that are awake */
 	ACCEPTS_MAX = 64,    /* in a row, before another event is handled */
 	FREE_MAX = 256,      /* exchanges kept for reuse */
+	SPARE_MAX = 64,      /* fibers kept for reuse */
+	EVENTS_MAX = 16,     /* taken at a time while others wait */
 	OUT_OF_DESCRIPTORS_MS = 50,
 };
+
+/* Processor time that an exchange uses before others get their turn: a few thousand frames. Twice as much is hardly
+ * cheaper, and who waits would notice. */
+static const int64_t slice = 2 * MS;
 
 /* How long threads may take to end when all connections are cut off. */
 static const int64_t end_bound = 5 * SECOND;
@@ -39,7 +51,8 @@ static const int64_t idle_bound = 6 * SECOND;
 
 struct connection {
 	int fd;
-	bool busy; /* held by a worker or an exchange; otherwise by epoll */
+	bool busy;                       /* held by a worker or an exchange; otherwise by epoll */
+	struct exchange_private *writer; /* it has paused until more can be written */
 	LIST_ENTRY(connection) all;
 };
 
@@ -48,11 +61,13 @@ struct front {
 	_Atomic(const struct config *) config;
 	int64_t io_timeout;
 	int epoll;
-	int resumable; /* eventfd, a semaphore: one for each exchange in the queue */
-	int stop;      /* eventfd, never read: it wakes all workers */
+	int wake;  /* eventfd, edge-triggered and never read: each write wakes a worker */
+	int stop;  /* eventfd, never read: it wakes all workers */
+	int timer; /* timerfd: runs while there are readers that may be too slow */
 	struct permits awake;
-	pthread_t *workers;
+	struct worker *workers;
 	unsigned worker_count;
+	atomic_uint idle; /* workers that look for work, or sleep */
 
 	pthread_mutex_t accepting; /* whose turn it is to use the listener */
 	int listener;              /* -1: no longer */
@@ -64,12 +79,23 @@ struct front {
 	unsigned running;     /* workers that have not ended */
 	LIST_HEAD(, connection) connections;
 	unsigned connection_count;
-	STAILQ_HEAD(, exchange_private) queue; /* resumed, oldest first */
+	struct turns turns;
+	unsigned paused;                       /* exchanges whose fibers have paused */
+	LIST_HEAD(, exchange_private) readers; /* those that wait for their readers */
+	struct fiber *spare[SPARE_MAX];
+	unsigned spare_count;
 	STAILQ_HEAD(, exchange_private) free;
 	unsigned free_count;
 	unsigned exchanges; /* not on the free list */
 	bool stopped;       /* no worker is left: exchanges that are resumed now are dropped */
 	bool abandoned;     /* the last exchange frees the front */
+};
+
+struct worker {
+	pthread_t thread;
+	struct front *front;
+	struct fiber *fiber;        /* for the next exchange */
+	struct turn_client *client; /* who holds the worker */
 };
 
 /* ---- connections ---- */
@@ -194,6 +220,22 @@ static void handle_listener(struct front *f)
 
 /* ---- exchanges ---- */
 
+static struct exchange_private *make_exchange(struct front *f)
+{
+	struct exchange_private *p = exchange_new();
+	if (!p)
+		return NULL;
+	pthread_mutex_lock(&f->lock);
+	bool room = turns_grow(&f->turns);
+	pthread_mutex_unlock(&f->lock);
+	if (!room) {
+		exchange_free(p);
+		return NULL;
+	}
+	p->front = f;
+	return p;
+}
+
 /* The exchange for what arrived on c; NULL if out of memory. */
 static struct exchange_private *take_exchange(struct front *f, struct connection *c)
 {
@@ -207,9 +249,7 @@ static struct exchange_private *take_exchange(struct front *f, struct connection
 	}
 	pthread_mutex_unlock(&f->lock);
 	if (!p)
-		p = exchange_new();
-	if (p)
-		p->front = f;
+		p = make_exchange(f);
 	return p;
 }
 
@@ -223,7 +263,8 @@ static void give_exchange(struct front *f, struct exchange_private *p)
 	if (keep) {
 		STAILQ_INSERT_HEAD(&f->free, p, next);
 		f->free_count++;
-	}
+	} else if (p)
+		turns_shrink(&f->turns);
 	bool last = --f->exchanges == 0 && f->abandoned;
 	pthread_mutex_unlock(&f->lock);
 	if (p && !keep)
@@ -274,9 +315,19 @@ static void drop_exchange(struct exchange_private *p)
 	give_exchange(f, p);
 }
 
-/* Something arrived on a connection: mostly a request. Its handler answers or parks it; either way it is no longer ours
- * afterwards. */
-static void handle_connection(struct front *f, struct connection *c)
+/* A worker that sleeps looks for work. */
+static void wake_worker(struct front *f)
+{
+	uint64_t one = 1;
+	/* This never blocks: the count cannot come near 2^64. */
+	if (write(f->wake, &one, sizeof one) < 0)
+		log_event(LOG_LEVEL_ERROR, "wake", "%s", strerror(errno));
+}
+
+/* ---- turns ---- */
+
+/* A request arrived, or nonsense: it waits for its turn. */
+static void begin_exchange(struct front *f, struct connection *c)
 {
 	struct exchange_private *p = take_exchange(f, c);
 	count_request(f, 1);
@@ -284,7 +335,10 @@ static void handle_connection(struct front *f, struct connection *c)
 		close(c->fd);
 	if (p && exchange_begin(p, atomic_load(&f->config), c->fd)) {
 		p->connection = c;
-		f->handle(&p->x);
+		p->resumed = f->handle;
+		pthread_mutex_lock(&f->lock);
+		turns_add(&f->turns, &p->turn);
+		pthread_mutex_unlock(&f->lock);
 		return;
 	}
 	connection_forget(f, c);
@@ -292,80 +346,330 @@ static void handle_connection(struct front *f, struct connection *c)
 	give_exchange(f, p);
 }
 
+/* Something happened on a connection: a request arrived, or the reader of a reply takes more of it, or has gone. */
+static void handle_connection(struct front *f, struct connection *c)
+{
+	pthread_mutex_lock(&f->lock);
+	struct exchange_private *p = c->writer;
+	c->writer = NULL;
+	if (p) {
+		LIST_REMOVE(p, readers);
+		p->waited += clock_now() - p->paused_at;
+		turns_add(&f->turns, &p->turn);
+	}
+	pthread_mutex_unlock(&f->lock);
+	if (!p)
+		begin_exchange(f, c);
+	else
+		metric_add(M_REPLIES_WAITING, -1);
+}
+
 void exchange_resume(struct exchange *x, void (*fn)(struct exchange *x))
 {
 	struct exchange_private *p = exchange_private(x);
 	struct front *f = p->front;
-	uint64_t one = 1;
 	p->resumed = fn;
 	pthread_mutex_lock(&f->lock);
 	bool dropped = f->stopped;
 	if (!dropped) {
-		STAILQ_INSERT_TAIL(&f->queue, p, next);
-		/* Under the lock, so that the front still exists. This never blocks: the count cannot come near 2^64.
-		 */
-		if (write(f->resumable, &one, sizeof one) < 0)
-			log_event(LOG_LEVEL_ERROR, "resume", "%s", strerror(errno));
+		turns_add(&f->turns, &p->turn);
+		/* Under the lock, so that the front still exists. */
+		wake_worker(f);
 	}
 	pthread_mutex_unlock(&f->lock);
 	if (dropped)
 		drop_exchange(p);
 }
 
-static struct exchange_private *next_resumed(struct front *f)
+/* Who waits for its turn and has not begun, or waited for something else: it is dropped. Returns how many. */
+static unsigned drop_waiting(struct front *f)
 {
+	struct turn_list begun = STAILQ_HEAD_INITIALIZER(begun), others = STAILQ_HEAD_INITIALIZER(others);
+	struct turn *turn;
+	unsigned count = 0;
 	pthread_mutex_lock(&f->lock);
-	struct exchange_private *p = STAILQ_FIRST(&f->queue);
-	if (p)
-		STAILQ_REMOVE_HEAD(&f->queue, next);
+	while ((turn = turns_remove(&f->turns)))
+		if (exchange_of(turn)->paused)
+			STAILQ_INSERT_TAIL(&begun, turn, next);
+		else
+			STAILQ_INSERT_TAIL(&others, turn, next);
+	while ((turn = STAILQ_FIRST(&begun))) {
+		STAILQ_REMOVE_HEAD(&begun, next);
+		turns_add(&f->turns, turn);
+	}
 	pthread_mutex_unlock(&f->lock);
-	return p;
+	for (; (turn = STAILQ_FIRST(&others)); count++) {
+		STAILQ_REMOVE_HEAD(&others, next);
+		drop_exchange(exchange_of(turn));
+	}
+	return count;
 }
 
-static void handle_resumed(struct front *f)
+/* ---- slow readers ---- */
+
+/* How often readers are looked at: they are given up so much too late at most. */
+static void run_timer(struct front *f, bool on)
 {
-	uint64_t one;
-	/* Another worker may have been faster. */
-	if (read(f->resumable, &one, sizeof one) < 0)
+	int64_t every = !on ? 0 : f->io_timeout < 4 * SECOND ? f->io_timeout / 4 : SECOND;
+	struct timespec t = {.tv_sec = every / SECOND, .tv_nsec = every % SECOND};
+	struct itimerspec times = {t, t};
+	timerfd_settime(f->timer, 0, &times, NULL);
+}
+
+/* Readers that are too slow are cut off: their exchanges go on, and find it out. */
+static void handle_timer(struct front *f)
+{
+	struct exchange_private *p;
+	uint64_t times;
+	int64_t now = clock_now();
+	if (read(f->timer, &times, sizeof times) < 0)
 		return;
-	struct exchange_private *p = next_resumed(f);
-	if (p)
-		p->resumed(&p->x);
+	pthread_mutex_lock(&f->lock);
+	LIST_FOREACH(p, &f->readers, readers)
+		if (now - p->paused_at > p->patience)
+			shutdown(p->connection->fd, SHUT_RDWR);
+	if (LIST_EMPTY(&f->readers))
+		run_timer(f, false);
+	pthread_mutex_unlock(&f->lock);
+}
+
+/* With f->lock held. The exchange has its turn when its connection takes more. */
+static void await_reader(struct front *f, struct exchange_private *p)
+{
+	struct connection *c = p->connection;
+	struct epoll_event event = {.events = EPOLLOUT | EPOLLONESHOT, .data.ptr = c};
+	if (epoll_ctl(f->epoll, EPOLL_CTL_MOD, c->fd, &event)) {
+		shutdown(c->fd, SHUT_RDWR);
+		turns_add(&f->turns, &p->turn);
+		return;
+	}
+	if (LIST_EMPTY(&f->readers))
+		run_timer(f, true);
+	c->writer = p;
+	p->paused_at = clock_now();
+	LIST_INSERT_HEAD(&f->readers, p, readers);
+	metric_add(M_REPLIES_WAITING, 1);
+}
+
+/* ---- fibers ---- */
+
+/* The worker has a fiber for another exchange; false: there is no memory for one. */
+static bool worker_has_fiber(struct worker *w)
+{
+	struct front *f = w->front;
+	if (w->fiber)
+		return true;
+	pthread_mutex_lock(&f->lock);
+	if (f->spare_count)
+		w->fiber = f->spare[--f->spare_count];
+	pthread_mutex_unlock(&f->lock);
+	if (!w->fiber)
+		w->fiber = fiber_new();
+	return w->fiber != NULL;
+}
+
+static void keep_fiber(struct worker *w, struct fiber *fiber)
+{
+	struct front *f = w->front;
+	if (!w->fiber) {
+		w->fiber = fiber;
+		return;
+	}
+	pthread_mutex_lock(&f->lock);
+	bool keep = f->spare_count < SPARE_MAX;
+	if (keep)
+		f->spare[f->spare_count++] = fiber;
+	pthread_mutex_unlock(&f->lock);
+	if (!keep)
+		fiber_free(fiber);
+}
+
+bool front_pause(struct exchange_private *p, enum pause why)
+{
+	if (!worker_has_fiber(p->worker))
+		return false;
+	p->why = why;
+	fiber_pause(p->fiber);
+	return true;
+}
+
+static int64_t processor_time(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return t.tv_sec * SECOND + t.tv_nsec;
+}
+
+/* The first half of a slice is measured by the clock and the second by the processor's time, which is asked as rarely
+ * as may be: that is a system call. */
+static bool slice_is_over(struct exchange_private *p)
+{
+	int64_t now = clock_now(), used, left;
+	if (!p->look_at)
+		p->look_at = now + slice / 2;
+	if (now < p->look_at)
+		return false;
+	used = processor_time();
+	if (!p->slice_time)
+		p->slice_time = used;
+	left = slice / 2 - (used - p->slice_time);
+	p->look_at = now + (left > slice / 16 ? left : slice / 16);
+	return left <= 0;
+}
+
+bool exchange_turn(struct exchange *x)
+{
+	struct exchange_private *p = exchange_private(x);
+	if (!slice_is_over(p))
+		return true;
+	if (exchange_gone(x))
+		return false;
+	p->look_at = p->slice_time = 0;
+	front_pause(p, PAUSE_TURN);
+	return true;
+}
+
+static void run_handler(void *arg)
+{
+	struct exchange_private *p = arg;
+	p->resumed(&p->x);
+}
+
+/* With f->lock held. */
+static void settle_paused(struct front *f, struct exchange_private *p)
+{
+	p->paused = p->turn.begun = true;
+	f->paused++;
+	if (p->why == PAUSE_TURN)
+		turns_add(&f->turns, &p->turn);
+	else
+		await_reader(f, p);
+}
+
+/* Runs the exchange until it is answered, is parked by its handler, or pauses. */
+static void run_exchange(struct worker *w, struct exchange_private *p)
+{
+	struct front *f = w->front;
+	bool paused = p->paused, ended;
+	struct fiber *fiber = paused ? p->fiber : w->fiber;
+	p->paused = false;
+	p->fiber = fiber;
+	p->worker = w;
+	p->look_at = p->slice_time = 0;
+	if (!paused)
+		w->fiber = NULL;
+	ended = paused ? fiber_resume(fiber) : fiber_run(fiber, run_handler, p);
+	/* If it has ended, p is gone. */
+	if (ended)
+		keep_fiber(w, fiber);
+	pthread_mutex_lock(&f->lock);
+	f->paused -= paused;
+	if (!ended)
+		settle_paused(f, p);
+	turns_done(&f->turns, w->client);
+	w->client = NULL;
+	bool ready = turns_ready(&f->turns);
+	pthread_mutex_unlock(&f->lock);
+	/* This worker may have to wait for a permit while others that have one sleep. */
+	if (ready && !permit_held() && atomic_load(&f->idle))
+		wake_worker(f);
 }
 
 /* ---- workers ---- */
 
-static void handle_events(struct front *f)
+static bool handle_event(struct front *f, const struct epoll_event *event)
 {
+	if (event->data.ptr == &f->stop)
+		return false;
+	if (event->data.ptr == &f->listener)
+		handle_listener(f);
+	else if (event->data.ptr == &f->timer)
+		handle_timer(f);
+	else if (event->data.ptr != &f->wake)
+		handle_connection(f, event->data.ptr);
+	return true;
+}
+
+/* While some wait, others must not stand behind them unseen. */
+static void take_events(struct front *f)
+{
+	struct epoll_event events[EVENTS_MAX];
+	int n = epoll_wait(f->epoll, events, EVENTS_MAX, 0);
+	for (int i = 0; i < n; i++)
+		handle_event(f, &events[i]);
+}
+
+/* Whose turn it is; NULL: nobody's. */
+static struct exchange_private *next_exchange(struct worker *w, bool looked)
+{
+	struct front *f = w->front;
+	pthread_mutex_lock(&f->lock);
+	if (!looked && f->turns.waiting) {
+		pthread_mutex_unlock(&f->lock);
+		take_events(f);
+		pthread_mutex_lock(&f->lock);
+	}
+	struct turn *turn = turns_next(&f->turns, &w->client);
+	bool more = turn && turns_ready(&f->turns);
+	pthread_mutex_unlock(&f->lock);
+	/* This worker is one of the idle ones. */
+	if (more && atomic_load(&f->idle) > 1)
+		wake_worker(f);
+	return turn ? exchange_of(turn) : NULL;
+}
+
+/* What has begun is brought to its end, for it has a stack. */
+static bool may_end(struct front *f)
+{
+	pthread_mutex_lock(&f->lock);
+	bool none = f->paused == 0;
+	pthread_mutex_unlock(&f->lock);
+	if (!none)
+		poll(NULL, 0, 1);
+	return none;
+}
+
+/* A worker counts as idle before it looks whether there is work, so whoever adds some later sees it. */
+static void work(struct worker *w)
+{
+	struct front *f = w->front;
+	bool looked = false;
 	while (permit_take(&f->awake)) {
 		struct epoll_event event;
-		int n = epoll_wait(f->epoll, &event, 1, -1);
-		if (n < 0 && errno != EINTR) {
+		int n = 0;
+		atomic_fetch_add(&f->idle, 1);
+		struct exchange_private *p = next_exchange(w, looked);
+		if (!p)
+			n = epoll_wait(f->epoll, &event, 1, -1);
+		atomic_fetch_sub(&f->idle, 1);
+		looked = !p;
+		if (p)
+			run_exchange(w, p);
+		else if (n < 0 && errno != EINTR) {
 			log_event(LOG_LEVEL_ERROR, "epoll", "%s", strerror(errno));
 			return;
-		}
-		if (n <= 0)
-			continue;
-		if (event.data.ptr == &f->stop)
+		} else if (n > 0 && !handle_event(f, &event) && may_end(f))
 			return;
-		if (event.data.ptr == &f->listener)
-			handle_listener(f);
-		else if (event.data.ptr == &f->resumable)
-			handle_resumed(f);
-		else
-			handle_connection(f, event.data.ptr);
 	}
 }
 
 static void *worker_main(void *arg)
 {
-	struct front *f = arg;
-	handle_events(f);
+	struct worker *w = arg;
+	struct front *f = w->front;
+	work(w);
 	pthread_mutex_lock(&f->lock);
 	if (--f->running == 0)
 		pthread_cond_signal(&f->quiet);
 	pthread_mutex_unlock(&f->lock);
 	return NULL;
+}
+
+static bool prepare_worker(struct front *f, struct worker *w)
+{
+	w->front = f;
+	/* The record of a client may be held by a worker when its exchange has gone. */
+	return turns_grow(&f->turns) && worker_has_fiber(w);
 }
 
 static enum err start_workers(struct front *f, unsigned count, struct error *e)
@@ -375,15 +679,18 @@ static enum err start_workers(struct front *f, unsigned count, struct error *e)
 		return no_memory(e);
 	for (; f->worker_count < count; f->worker_count++) {
 		char name[16];
+		struct worker *w = &f->workers[f->worker_count];
+		if (!prepare_worker(f, w))
+			return no_memory(e);
 		pthread_mutex_lock(&f->lock);
-		int failed = pthread_create(&f->workers[f->worker_count], NULL, worker_main, f);
+		int failed = pthread_create(&w->thread, NULL, worker_main, w);
 		if (!failed)
 			f->running++;
 		pthread_mutex_unlock(&f->lock);
 		if (failed)
 			return error_set(e, ERR_IO, "thread: %s", strerror(failed));
 		snprintf(name, sizeof name, "worker-%u", f->worker_count);
-		pthread_setname_np(f->workers[f->worker_count], name);
+		pthread_setname_np(w->thread, name);
 	}
 	return ERR_OK;
 }
@@ -403,9 +710,9 @@ static bool stop_workers(struct front *f)
 	pthread_mutex_unlock(&f->lock);
 	for (unsigned i = 0; i < f->worker_count; i++)
 		if (ended)
-			pthread_join(f->workers[i], NULL);
+			pthread_join(f->workers[i].thread, NULL);
 		else
-			pthread_detach(f->workers[i]);
+			pthread_detach(f->workers[i].thread);
 	return ended;
 }
 
@@ -424,8 +731,14 @@ static void front_free(struct front *f)
 		STAILQ_REMOVE_HEAD(&f->free, next);
 		exchange_free(p);
 	}
+	for (unsigned i = 0; i < f->spare_count; i++)
+		fiber_free(f->spare[i]);
+	for (unsigned i = 0; f->workers && i < f->turns.workers; i++)
+		fiber_free(f->workers[i].fiber);
+	turns_destroy(&f->turns);
 	close_open(f->listener);
-	close_open(f->resumable);
+	close_open(f->wake);
+	close_open(f->timer);
 	close_open(f->stop);
 	close_open(f->epoll);
 	permits_destroy(&f->awake);
@@ -436,10 +749,9 @@ static void front_free(struct front *f)
 	free(f);
 }
 
-/* A level-triggered event. */
-static bool watch(struct front *f, int fd, void *tag)
+static bool watch(struct front *f, int fd, uint32_t events, void *tag)
 {
-	struct epoll_event event = {.events = EPOLLIN, .data.ptr = tag};
+	struct epoll_event event = {.events = events, .data.ptr = tag};
 	return fd >= 0 && epoll_ctl(f->epoll, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
@@ -448,9 +760,11 @@ static bool open_descriptors(struct front *f)
 	/* See accept_one. */
 	set_timeouts(f->listener, 100 * MS);
 	f->epoll = epoll_create1(EPOLL_CLOEXEC);
-	f->resumable = eventfd(0, EFD_SEMAPHORE | EFD_NONBLOCK | EFD_CLOEXEC);
+	f->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	f->stop = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	return f->epoll >= 0 && watch(f, f->resumable, &f->resumable) && watch(f, f->stop, &f->stop);
+	f->timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+	return f->epoll >= 0 && watch(f, f->wake, EPOLLIN | EPOLLET, &f->wake) &&
+	       watch(f, f->stop, EPOLLIN, &f->stop) && watch(f, f->timer, EPOLLIN, &f->timer);
 }
 
 struct front *front_start(const struct config *c, int fd, void (*handle)(struct exchange *), struct error *e)
@@ -464,8 +778,10 @@ struct front *front_start(const struct config *c, int fd, void (*handle)(struct 
 	f->handle = handle;
 	f->listener = fd;
 	f->io_timeout = c->io_timeout;
-	STAILQ_INIT(&f->queue);
+	LIST_INIT(&f->readers);
 	STAILQ_INIT(&f->free);
+	const unsigned workers = c->workers ? (unsigned)c->workers : WORKERS_A_CORE * cores_count();
+	turns_init(&f->turns, workers, random_u64());
 	atomic_init(&f->config, c);
 	permits_init(&f->awake, cores_count() + MORE_THAN_CORES);
 	pthread_mutex_init(&f->accepting, NULL);
@@ -475,7 +791,7 @@ struct front *front_start(const struct config *c, int fd, void (*handle)(struct 
 	if (!open_descriptors(f) || !fcgi_library_init())
 		err = error_set(e, ERR_IO, "the front: %s", strerror(errno));
 	if (!err)
-		err = start_workers(f, c->workers ? (unsigned)c->workers : WORKERS_A_CORE * cores_count(), e);
+		err = start_workers(f, workers, e);
 	/* Last, so that nothing is accepted if there are no workers. */
 	if (!err && !arm_listener(f, EPOLL_CTL_ADD))
 		err = error_set(e, ERR_IO, "the listening socket: %s", strerror(errno));
@@ -549,20 +865,19 @@ static void close_idle(struct front *f)
 
 unsigned front_stop(struct front *f, int64_t bound)
 {
-	struct exchange_private *p;
 	atomic_store(&f->draining, true);
 	stop_listening(f);
 	unsigned cut = drain(f, bound);
 	cut_off(f);
+	unsigned dropped = drop_waiting(f);
 	if (!stop_workers(f))
 		return cut ? cut : 1;
 	/* a request may have arrived between the two, and be waiting */
-	unsigned left = atomic_load(&f->in_hand);
+	unsigned left = atomic_load(&f->in_hand) + dropped;
 	pthread_mutex_lock(&f->lock);
 	f->stopped = true;
 	pthread_mutex_unlock(&f->lock);
-	while ((p = next_resumed(f)))
-		drop_exchange(p);
+	drop_waiting(f);
 	close_idle(f);
 	pthread_mutex_lock(&f->lock);
 	f->abandoned = true;

@@ -2,6 +2,7 @@
 /* The reply to an exchange: its headers, its compression, and its log line and metrics. */
 #include <config.h>
 
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <strings.h>
@@ -13,7 +14,7 @@
 #include "front/exchange_private.h"
 
 enum { HEAD_MAX = 8192, LOGGED_PATH = 300, LOGGED_AGENT = 150 };
-enum { QUICK_REPLY = 128 << 10 }; /* a larger one may wait for its peer */
+enum { GZIP_PIECE = 256 << 10 }; /* compressed bytes that are sent before the rest is known */
 
 static bool is_blank(char c)
 {
@@ -125,6 +126,8 @@ static void log_request(const struct exchange_private *p, int64_t elapsed)
 	log_str(&l, "method", str_first(x->method, 32));
 	log_int(&l, "status", r->status);
 	log_seconds(&l, "seconds", elapsed);
+	if (r->waited)
+		log_seconds(&l, "reader_seconds", r->waited);
 	log_int(&l, "bytes_in", (int64_t)p->bytes_in);
 	log_int(&l, "bytes_out", (int64_t)p->bytes_out);
 	log_int(&l, "frames", (int64_t)x->frames);
@@ -132,6 +135,8 @@ static void log_request(const struct exchange_private *p, int64_t elapsed)
 	log_int(&l, "loads", (int64_t)x->loads);
 	if (!r->good)
 		log_int(&l, "aborted", 1);
+	if (r->slow)
+		log_int(&l, "slow", 1);
 	log_param(&l, "remote", x, "REMOTE_ADDR");
 	if (r->error)
 		log_str(&l, "error", str_from(r->error->text));
@@ -155,14 +160,43 @@ static size_t begin_reply(struct exchange_private *p, char head[HEAD_MAX])
 	/* The body is read to its end even if nobody wanted it: otherwise the rest would be taken for the next request.
 	 */
 	exchange_drain(p);
-	if (r->length > QUICK_REPLY)
-		permit_give();
-	const struct config *c = p->x.config;
-	r->deadline = clock_now() + (r->stored ? c->bucket_total_timeout : c->request_timeout);
+	p->patience = p->x.config->io_timeout;
 	r->left = head_only(p) ? 0 : r->length;
 	p->bytes_out = r->left == EXCHANGE_UNSIZED ? 0 : r->left;
 	r->good = head_len;
 	return head_len;
+}
+
+/* Without a pause, the thread waits. */
+static void wait_here(struct exchange_private *p)
+{
+	struct pollfd fd = {.fd = fcgi_request_fd(p->fcgi), .events = POLLOUT};
+	int64_t began = clock_now();
+	permit_give();
+	poll(&fd, 1, (int)(p->patience / MS) + 1);
+	p->waited += clock_now() - began;
+}
+
+/* Waits for the reader. Each byte that it takes earns it the time that reply_rate_min grants for it, and it may be
+ * io_timeout behind; what others take of the processor meanwhile does not count. */
+static bool wait_for_reader(void *arg, size_t taken)
+{
+	struct exchange_private *p = arg;
+	const struct config *c = p->x.config;
+	int64_t earned = taken && c->reply_rate_min ? (int64_t)taken * SECOND / (int64_t)c->reply_rate_min
+	                 : taken                    ? c->io_timeout
+	                                            : 0;
+	p->patience = c->io_timeout - p->patience > earned ? p->patience + earned : c->io_timeout;
+	p->waited = 0;
+	/* Inside a transfer there is no pausing: what runs it may not be ready to go on on another thread. */
+	if (p->reply.stored || !front_pause(p, PAUSE_READER))
+		wait_here(p);
+	p->patience -= p->waited;
+	p->reply.waited += p->waited;
+	p->reply.slow = p->patience <= 0;
+	if (p->reply.slow)
+		metric_add(M_REPLIES_SLOW, 1);
+	return !p->reply.slow;
 }
 
 /* Sends a piece of the body; with the first one the head, and with the last one the end. */
@@ -186,7 +220,8 @@ static void send_piece(struct exchange_private *p, const struct iovec *body, uns
 	/* Settled before the end is sent: from then on nginx may use the connection again, unless it sees that it may
 	 * not. */
 	p->keep = last && p->body_ended && front_keeps(p->front);
-	r->good = r->good && size <= r->left && fcgi_request_write(p->fcgi, head, body, parts, last, r->deadline);
+	const struct fcgi_waiter waiter = {wait_for_reader, p};
+	r->good = r->good && size <= r->left && fcgi_request_write(p->fcgi, head, body, parts, last, &waiter);
 	r->left -= r->good ? size : 0;
 	p->keep = p->keep && r->good;
 	if (last && !p->keep)
@@ -200,7 +235,8 @@ static void finish_reply(struct exchange_private *p)
 		send_piece(p, NULL, 0);
 	int64_t elapsed = clock_now() - p->x.started;
 	r->good = r->good && r->left == 0;
-	metric_request_seconds(p->x.route, elapsed);
+	/* How long a reader takes says nothing about the service. */
+	metric_request_seconds(p->x.route, elapsed - r->waited);
 	log_request(p, elapsed);
 	front_release(p);
 }
@@ -250,7 +286,20 @@ void exchange_reply_begin(struct exchange *x, int status, const char *content_ty
 	struct exchange_private *p = exchange_private(x);
 	p->reply = (struct reply){.status = status, .content_type = content_type, .length = length, .good = true};
 	if (wants_gzip(x, length))
-		p->reply.gzip = gzip_new(length);
+		p->reply.gzip = gzip_new(length < 8 * GZIP_PIECE ? length : 8 * GZIP_PIECE);
+}
+
+/* As long as all of it may be one piece, nothing is sent, so that its length can be told. */
+static void add_gzipped(struct exchange_private *p, const void *data, size_t len)
+{
+	struct reply *r = &p->reply;
+	r->good = r->good && gzip_add(r->gzip, data, len);
+	struct iovec made = gzip_take(r->gzip, GZIP_PIECE);
+	if (!r->good || !made.iov_len)
+		return;
+	r->gzipped = true;
+	r->length = EXCHANGE_UNSIZED;
+	send_piece(p, &made, 1);
 }
 
 bool exchange_reply_add(struct exchange *x, const void *data, size_t len)
@@ -259,7 +308,7 @@ bool exchange_reply_add(struct exchange *x, const void *data, size_t len)
 	struct reply *r = &p->reply;
 	struct iovec part = {(void *)(uintptr_t)data, len};
 	if (r->gzip)
-		r->good = r->good && gzip_add(r->gzip, data, len);
+		add_gzipped(p, data, len);
 	else
 		send_piece(p, &part, 1);
 	return r->good;
@@ -285,7 +334,7 @@ void exchange_reply_cut(struct exchange *x)
 	finish_reply(p);
 }
 
-/* Nothing that was compressed has been sent yet: only now is its length known. */
+/* The rest of what was compressed; mostly all of it, so its length is known now. */
 static void send_gzipped(struct exchange_private *p)
 {
 	struct reply *r = &p->reply;
@@ -295,13 +344,18 @@ static void send_gzipped(struct exchange_private *p)
 	if (r->good && !gzip_finish(r->gzip, &bytes, &len))
 		packed = (struct iovec){bytes, len};
 	gzip_free(r->gzip);
-	if (!packed.iov_base) {
+	if (!packed.iov_base && !r->begun) {
 		struct error e;
 		no_memory(&e);
 		exchange_reply_error(&p->x, &e, 1);
 		return;
 	}
-	r->length = len;
+	r->good = r->good && packed.iov_base;
+	if (r->begun)
+		r->left = len;
+	else
+		r->length = len;
+	r->ending = true;
 	r->gzipped = true;
 	send_piece(p, &packed, 1);
 	free(packed.iov_base);

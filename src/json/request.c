@@ -623,15 +623,15 @@ static void release_lists(struct reading *r)
 	free(r->texts.items);
 }
 
-enum err request_read(struct request *request, struct str body, enum request_version version,
-        const struct request_limits *limits, struct arena *arena, struct error *e)
+enum err request_read_yielding(struct request *request, struct str body, enum request_version version,
+        const struct request_limits *limits, const struct yield *y, struct arena *arena, struct error *e)
 {
 	const uint8_t *start = (const uint8_t *)(body.data ? body.data : "");
 	struct reading r = {.limits = limits, .version = version};
 	*request = (struct request){0};
 	if (body.len > UINT32_MAX) /* so that every count fits in 32 bits */
 		return error_set(e, ERR_BAD_REQUEST, "the body is longer than 4 GiB");
-	r.scan = (struct scan){.start = start, .at = start, .end = start + body.len};
+	r.scan = (struct scan){.start = start, .at = start, .end = start + body.len, .yield = y};
 	enum err err = read_body(&r);
 	if (!err)
 		err = build(&r, request, arena);
@@ -639,4 +639,10 @@ enum err request_read(struct request *request, struct str body, enum request_ver
 		report(&r, err, e);
 	release_lists(&r);
 	return err == ERR_CORRUPT ? ERR_BAD_REQUEST : err;
+}
+
+enum err request_read(struct request *request, struct str body, enum request_version version,
+        const struct request_limits *limits, struct arena *arena, struct error *e)
+{
+	return request_read_yielding(request, body, version, limits, NULL, arena, e);
 }

@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/str.h"
+#include "base/yield.h"
 
 enum offset_kind {
 	OFFSET_ADDRESS, /* look it up */
@@ -59,5 +60,8 @@ enum request_version { REQUEST_V4, REQUEST_V5 };
  * memoryMap"; for bad JSON the byte offset); ERR_NO_MEMORY. */
 enum err request_read(struct request *r, struct str body, enum request_version version,
         const struct request_limits *limits, struct arena *arena, struct error *e);
+/* The same; calls y now and then. */
+enum err request_read_yielding(struct request *r, struct str body, enum request_version version,
+        const struct request_limits *limits, const struct yield *y, struct arena *arena, struct error *e);
 
 #endif

@@ -48,15 +48,23 @@ static bool scan_utf8(struct scan *s)
 	return n > 0 || fault(s, "a string that is not UTF-8");
 }
 
-bool scan_string(struct scan *s, struct str *raw)
+int scan_peek_far(struct scan *s)
 {
-	const uint8_t *first = ++s->at;
 	while (s->at < s->end) {
+		const uint8_t *stop = s->end - s->at > SCAN_UNYIELDING ? s->at + SCAN_UNYIELDING : s->end;
+		for (; s->at < stop; s->at++)
+			if (!scan_is_blank(*s->at))
+				return *s->at;
+		scan_yield(s);
+	}
+	return SCAN_END;
+}
+
+/* The rest of a string, up to its quote or `stop`. False: it is broken. */
+static bool scan_piece(struct scan *s, const uint8_t *stop)
+{
+	while (s->at < stop && *s->at != '"') {
 		uint8_t c = *s->at;
-		if (c == '"') {
-			*raw = (struct str){(const char *)first, (size_t)(s->at++ - first)};
-			return true;
-		}
 		if (c < 0x20)
 			return fault(s, "control character in a string");
 		if (c < 0x80 && c != '\\')
@@ -64,7 +72,21 @@ bool scan_string(struct scan *s, struct str *raw)
 		else if (!(c == '\\' ? scan_escape(s) : scan_utf8(s)))
 			return false;
 	}
-	return fault(s, "a string does not end");
+	return true;
+}
+
+bool scan_string(struct scan *s, struct str *raw)
+{
+	const uint8_t *first = ++s->at;
+	while (s->at < s->end && *s->at != '"') {
+		scan_yield(s);
+		if (!scan_piece(s, s->end - s->at > SCAN_UNYIELDING ? s->at + SCAN_UNYIELDING : s->end))
+			return false;
+	}
+	if (s->at == s->end)
+		return fault(s, "a string does not end");
+	*raw = (struct str){(const char *)first, (size_t)(s->at++ - first)};
+	return true;
 }
 
 static bool scan_digits(struct scan *s)
@@ -202,6 +224,7 @@ bool scan_skip(struct scan *s)
 	struct nest n;
 	n.depth = 0;
 	do {
+		scan_yield(s);
 		int c = scan_peek(s);
 		bool descend = c == '[' || c == '{', empty = false;
 		if (!(descend ? nest_enter(s, &n, &empty) : skip_scalar(s, c)))

@@ -7,16 +7,21 @@
 #include <stdint.h>
 
 #include "base/str.h"
+#include "base/yield.h"
 
 enum {
-	SCAN_END = -1,         /* scan_peek at the end of the text */
-	SCAN_DEPTH_MAX = 2048, /* deepest nesting of lists and objects in a value that is skipped */
+	SCAN_END = -1,              /* scan_peek at the end of the text */
+	SCAN_DEPTH_MAX = 2048,      /* deepest nesting of lists and objects in a value that is skipped */
+	SCAN_UNYIELDING = 64 << 10, /* bytes between calls of yield, at least */
+	SCAN_FEW = 16,              /* as much white space is usual */
 };
 
-/* A position in a text. The caller sets start, at and end. */
+/* A position in a text. The caller sets start, at and end, and yield, which may be NULL: it is called now and then. */
 struct scan {
 	const uint8_t *start, *at, *end;
-	const char *fault; /* what is wrong at `at`, after a function here has returned false */
+	const struct yield *yield;
+	const uint8_t *yielded; /* where it was called last; NULL: not yet */
+	const char *fault;      /* what is wrong at `at`, after a function here has returned false */
 };
 
 struct scan_number {
@@ -57,13 +62,30 @@ static inline bool scan_is_digit(int c)
 	return c >= '0' && c <= '9';
 }
 
+/* Calls yield if enough has been read since. */
+static inline void scan_yield(struct scan *s)
+{
+	if (s->at - (s->yielded ? s->yielded : s->start) < SCAN_UNYIELDING)
+		return;
+	s->yielded = s->at;
+	yield_now(s->yield);
+}
+
+static inline bool scan_is_blank(uint8_t c)
+{
+	return c <= ' ' && (c == ' ' || c == '\n' || c == '\r' || c == '\t');
+}
+
+/* The same as scan_peek for much white space. */
+int scan_peek_far(struct scan *s);
+
 /* The next byte that is not white space, without taking it. */
 static inline int scan_peek(struct scan *s)
 {
-	for (; s->at < s->end; s->at++)
-		if (*s->at > ' ' || (*s->at != ' ' && *s->at != '\n' && *s->at != '\r' && *s->at != '\t'))
+	for (unsigned i = 0; i < SCAN_FEW && s->at < s->end; i++, s->at++)
+		if (!scan_is_blank(*s->at))
 			return *s->at;
-	return SCAN_END;
+	return scan_peek_far(s);
 }
 
 /* Takes the byte if it is next after any white space. */
@@ -79,6 +101,7 @@ static inline bool scan_take(struct scan *s, int c)
  * after the closing bracket, -1 on anything else. */
 static inline int scan_step(struct scan *s, int close, bool *first)
 {
+	scan_yield(s);
 	int c = scan_peek(s);
 	if (*first && c != close) {
 		*first = false;

@@ -12,7 +12,8 @@
 #include "json/reply.h"
 
 enum {
-	BATCH = 8192,           /* lookups whose pages are fetched together */
+	BATCH = 1024,           /* lookups whose pages are fetched together; more would hold a worker for too long */
+	STEP = 32,              /* lookups without a yield */
 	BATCH_BYTES = 32 << 20, /* a batch ends early when its answers take this much, without their strings */
 	SORT_SMALL = 64,        /* up to this many are sorted by insertion */
 	RADIX_BITS = 8,
@@ -75,7 +76,7 @@ static void radix_pass(const struct lookup *from, struct lookup *to, size_t coun
 }
 
 /* Skips digits in which all are equal. False if out of memory. */
-static bool sort_many(struct lookup *lookups, size_t count)
+static bool sort_many(struct lookup *lookups, size_t count, const struct yield *y)
 {
 	struct lookup differs = {0}, *spare = malloc(count * sizeof *spare), *from = lookups, *to = spare;
 	if (!spare)
@@ -90,6 +91,7 @@ static bool sort_many(struct lookup *lookups, size_t count)
 			struct lookup *sorted = to;
 			to = from;
 			from = sorted;
+			yield_now(y);
 		}
 	if (from != lookups)
 		memcpy(lookups, from, count * sizeof *lookups);
@@ -97,13 +99,13 @@ static bool sort_many(struct lookup *lookups, size_t count)
 	return true;
 }
 
-static bool sort_lookups(struct lookup *lookups, size_t count)
+static bool sort_lookups(struct lookup *lookups, size_t count, const struct yield *y)
 {
 	bool sorted = true;
 	for (size_t i = 1; i < count && sorted; i++)
 		sorted = !is_before(&lookups[i], &lookups[i - 1]);
 	if (!sorted && count > SORT_SMALL)
-		return sort_many(lookups, count);
+		return sort_many(lookups, count, y);
 	if (!sorted)
 		sort_few(lookups, count);
 	return true;
@@ -148,6 +150,12 @@ static void lose(struct batch *b, const struct module *module)
 			modules_lost_page(b->in->modules, &b->in->wants[i]);
 }
 
+/* To be called between two steps. False: nobody needs the answers. */
+static bool step_on(const struct batch *b, size_t step)
+{
+	return (step + 1) % STEP || yield_now(&b->in->yield);
+}
+
 /* Marks all modules that still miss a page, so that they are loaded together. */
 static enum symbolicate_result lose_missing(struct batch *b, size_t from)
 {
@@ -186,6 +194,8 @@ static enum symbolicate_result make_pages(
 			return SYMBOLICATE_TOO_LARGE;
 		*most -= len;
 		*missing += !g->page;
+		if (!step_on(b, i))
+			return SYMBOLICATE_GONE;
 	}
 	b->in->stats->cache_count += count;
 	b->in->stats->cache_hits += had;
@@ -275,6 +285,8 @@ static enum symbolicate_result look_up(struct batch *b, const struct lookup *loo
 	if (result)
 		return result;
 	for (i = 0; i < count && s->arena->used - used < BATCH_BYTES; i++) {
+		if (!step_on(b, i))
+			return SYMBOLICATE_GONE;
 		if (i && same_place(&lookups[i], &lookups[i - 1])) {
 			b->found[i] = b->found[i - 1];
 			continue;
@@ -415,6 +427,8 @@ static enum symbolicate_result resolve(struct batch *b, const struct lookup *loo
 		}
 		if (err)
 			return SYMBOLICATE_NO_MEMORY;
+		if (!step_on(b, i))
+			return SYMBOLICATE_GONE;
 	}
 	return SYMBOLICATE_OK;
 }
@@ -482,7 +496,7 @@ enum symbolicate_result symbolicate(const struct symbolication *in)
 	struct batch b = {.in = in, .symbols = s};
 	b.code_index = arena_alloc(s->arena, most * sizeof *b.code_index);
 	b.found = arena_alloc(s->arena, most * sizeof *b.found);
-	if (!b.code_index || !b.found || !fill_table(&b, 0, 0) || !sort_lookups(in->lookups, count))
+	if (!b.code_index || !b.found || !fill_table(&b, 0, 0) || !sort_lookups(in->lookups, count, &in->yield))
 		result = SYMBOLICATE_NO_MEMORY;
 	for (size_t at = 0, done; at < count && !result; at += done) {
 		uint32_t from = s->page_count;

@@ -4,6 +4,7 @@
 #ifndef MODULES_SYMBOLICATE_H
 #define MODULES_SYMBOLICATE_H
 
+#include "base/yield.h"
 #include "cache/page_memcached.h"
 #include "map/read.h"
 #include "modules/modules.h"
@@ -37,6 +38,7 @@ struct symbols {
 enum symbolicate_result {
 	SYMBOLICATE_OK,
 	SYMBOLICATE_LOAD,      /* a page was lost, so some wants are LOAD again: load them and call again */
+	SYMBOLICATE_GONE,      /* yield has returned false */
 	SYMBOLICATE_TOO_LATE,  /* the deadline has passed */
 	SYMBOLICATE_TOO_LARGE, /* the texts are larger than a reply may be */
 	SYMBOLICATE_NO_MEMORY,
@@ -65,6 +67,7 @@ struct symbolication {
 	struct symbols *symbols;         /* must be empty */
 	const struct symbol **symbol_of; /* out, by lookup.frame */
 	struct symbolicate_stats *stats; /* added to */
+	struct yield yield;
 };
 
 /* Looks up all frames, each distinct one once. Call it again after SYMBOLICATE_LOAD. */

@@ -31,6 +31,7 @@
 #include "base/cores.h"
 #include "base/log.h"
 #include "base/metrics.h"
+#include "base/permits.h"
 #include "fcgi_client.h"
 
 enum { PATTERN = 70 * 1024 * 1024, BOUND_SECONDS = 60 };
@@ -191,6 +192,24 @@ static void handle_block(struct exchange *x)
 	atomic_store(&gone_on, true);
 }
 
+static atomic_uint working;
+static atomic_bool work_ends;
+
+/* Works until it is told to end, in slices; /t/work/unpermitted: as one that has waited for memcached. */
+static void handle_work(struct exchange *x)
+{
+	const int64_t end = clock_now() + BOUND_SECONDS * SECOND;
+	bool needed = true;
+	if (str_equal(x->path, str_from("/t/work/unpermitted")))
+		permit_give();
+	working++;
+	while (!atomic_load(&work_ends) && needed && clock_now() < end)
+		needed = exchange_turn(x);
+	working--;
+	seen_gone += !needed;
+	exchange_reply_text(x, 200, "text/plain", "", str_from("done"));
+}
+
 static void dispatch(struct exchange *x)
 {
 	static const struct {
@@ -198,7 +217,7 @@ static void dispatch(struct exchange *x)
 		void (*handle)(struct exchange *x);
 	} own[] = {{"/t/echo", handle_echo}, {"/t/park", handle_park}, {"/t/gone", handle_park},
 	        {"/t/hold", handle_hold}, {"/t/ignore", handle_ignore}, {"/t/large/", handle_large},
-	        {"/t/block", handle_block}};
+	        {"/t/block", handle_block}, {"/t/work", handle_work}};
 	for (unsigned i = 0; i < sizeof own / sizeof own[0]; i++)
 		if (x->path.len && strncmp(x->path.data, own[i].path, strlen(own[i].path)) == 0) {
 			own[i].handle(x);
@@ -271,6 +290,8 @@ static int setup(void **state)
 	set("listen", path);
 	set("workers", "4");
 	atomic_store(&held, NULL);
+	atomic_store(&work_ends, false);
+	working = 0;
 	resumer.stopping = false;
 	return pthread_create(&resumer.thread, NULL, resume_all, NULL);
 }
@@ -874,6 +895,150 @@ static void those_that_wait_for_a_peer_keep_nobody_from_running(void **state)
 		close(fds[i]);
 }
 
+static int send_to(const char *uri, const char *address)
+{
+	int fd = client_connect(path);
+	struct client_request q = {.method = "GET", .uri = uri, .params = {{"REMOTE_ADDR", address}}};
+	assert_true(fd >= 0 && client_send(fd, &q));
+	return fd;
+}
+
+static void read_and_close(int fd, const void *body, size_t len)
+{
+	struct client_reply r;
+	client_read(fd, &r, 1, 0);
+	assert_true(r.sound && r.ended && is_body(&r, body, len));
+	client_reply_release(&r);
+	close(fd);
+}
+
+/* Replies wait for their readers and hold no worker, however many there are; afterwards nothing is missing. */
+static void readers_that_read_nothing_hold_no_worker(void **state)
+{
+	enum { READERS = 20 };
+	int fds[READERS];
+	(void)state;
+	set("workers", "1");
+	start_front();
+	for (unsigned i = 0; i < READERS; i++)
+		fds[i] = send_to("/t/large/4000000", "192.0.2.1");
+	wait_until(metric_get(M_REPLIES_WAITING) == READERS);
+	still_works();
+	for (unsigned i = 0; i < READERS; i++)
+		read_and_close(fds[i], pattern, 4000000);
+	wait_until(metric_get(M_REQUESTS_IN_FLIGHT) == 0);
+	assert_int_equal(metric_get(M_REPLIES_WAITING), 0);
+}
+
+/* A reader that takes a little is given up like one that takes nothing, unless that is as much as it must. */
+static void a_reader_that_is_too_slow_is_given_up(void **state)
+{
+	char some[1000];
+	(void)state;
+	set("workers", "1");
+	set("io_timeout", "300ms");
+	set("reply_rate_min", "1G");
+	start_front();
+	int64_t before = metric_get(M_REPLIES_SLOW), end = clock_now() + BOUND_SECONDS * SECOND;
+	int fd = send_to("/t/large/70000000", "192.0.2.1");
+	while (metric_get(M_REPLIES_SLOW) == before && clock_now() < end) {
+		assert_true(recv(fd, some, sizeof some, 0) > 0);
+		poll(NULL, 0, 1);
+	}
+	assert_int_equal(metric_get(M_REPLIES_SLOW), before + 1);
+	close(fd);
+	wait_until(metric_get(M_REQUESTS_IN_FLIGHT) == 0);
+	assert_int_equal(metric_get(M_REPLIES_WAITING), 0);
+}
+
+/* It takes several times io_timeout, but goes on. */
+static void a_slow_reader_that_goes_on_gets_its_reply(void **state)
+{
+	struct client_reply r;
+	(void)state;
+	set("io_timeout", "2s");
+	set("reply_rate_min", "1K");
+	start_front();
+	int64_t began = clock_now();
+	int fd = send_to("/t/large/4000000", "192.0.2.1");
+	client_read(fd, &r, 1, 30000);
+	assert_true(r.sound && r.ended && is_body(&r, pattern, 4000000));
+	assert_true(clock_now() - began > 2 * SECOND);
+	client_reply_release(&r);
+	close(fd);
+}
+
+/* As many large requests as there are workers, and more: small ones pass them, those of the same client too. */
+static void small_requests_pass_large_ones(void **state)
+{
+	enum { LARGE = 10 };
+	int fds[LARGE];
+	(void)state;
+	set("workers", "2");
+	start_front();
+	for (unsigned i = 0; i < LARGE; i++)
+		fds[i] = send_to("/t/work", "192.0.2.1");
+	wait_until(working == LARGE);
+	for (unsigned i = 0; i < 20; i++) {
+		read_and_close(send_to("/t/echo", "192.0.2.2"), "/t/echo", 7);
+		read_and_close(send_to("/t/echo", "192.0.2.1"), "/t/echo", 7);
+	}
+	assert_int_equal(working, LARGE);
+	atomic_store(&work_ends, true);
+	for (unsigned i = 0; i < LARGE; i++)
+		read_and_close(fds[i], "done", 4);
+}
+
+/* It pauses when it has no permit, and those that have one sleep: who wakes them? */
+static void a_slice_without_a_permit_is_not_the_last(void **state)
+{
+	char workers[16];
+	(void)state;
+	snprintf(workers, sizeof workers, "%u", cores_count() + 2);
+	set("workers", workers);
+	start_front();
+	for (unsigned i = 0; i < 20; i++) {
+		atomic_store(&work_ends, false);
+		int fd = send_to("/t/work/unpermitted", "192.0.2.1"), other = send_to("/t/work", "192.0.2.1");
+		wait_until(working == 2);
+		poll(NULL, 0, 5);
+		atomic_store(&work_ends, true);
+		read_and_close(fd, "done", 4);
+		read_and_close(other, "done", 4);
+	}
+}
+
+static void work_that_nobody_waits_for_ends(void **state)
+{
+	(void)state;
+	set("workers", "2");
+	start_front();
+	seen_gone = 0;
+	int fd = send_to("/t/work", "192.0.2.1");
+	wait_until(working == 1);
+	close(fd);
+	wait_until(seen_gone == 1 && metric_get(M_REQUESTS_IN_FLIGHT) == 0);
+}
+
+/* What has a stack is brought to its end: work in slices, and a reply that nobody reads. */
+static void draining_ends_what_has_paused(void **state)
+{
+	(void)state;
+	set("workers", "2");
+	start_front();
+	int fds[] = {send_to("/t/work", "192.0.2.1"), send_to("/t/work", "192.0.2.2"), send_to("/t/work", "192.0.2.3"),
+	        send_to("/t/large/4000000", "192.0.2.1")};
+	wait_until(working == 3 && metric_get(M_REPLIES_WAITING) == 1);
+	assert_int_equal(front_stop(front, 100 * MS), 4);
+	front = NULL;
+	assert_int_equal(working, 0);
+	assert_int_equal(metric_get(M_REQUESTS_IN_FLIGHT), 0);
+	assert_int_equal(metric_get(M_CONNECTIONS), 0);
+	assert_int_equal(metric_get(M_REPLIES_WAITING), 0);
+	for (unsigned i = 0; i < sizeof fds / sizeof fds[0]; i++)
+		close(fds[i]);
+}
+
 static void a_parked_request_whose_peer_leaves(void **state)
 {
 	(void)state;
@@ -1171,6 +1336,13 @@ int main(void)
 	        TEST(large_replies_to_slow_and_leaving_peers),
 	        TEST(a_peer_that_takes_nothing_is_given_up),
 	        TEST(those_that_wait_for_a_peer_keep_nobody_from_running),
+	        TEST(readers_that_read_nothing_hold_no_worker),
+	        TEST(a_reader_that_is_too_slow_is_given_up),
+	        TEST(a_slow_reader_that_goes_on_gets_its_reply),
+	        TEST(small_requests_pass_large_ones),
+	        TEST(a_slice_without_a_permit_is_not_the_last),
+	        TEST(work_that_nobody_waits_for_ends),
+	        TEST(draining_ends_what_has_paused),
 	        TEST(a_parked_request_whose_peer_leaves),
 	        TEST(more_parked_requests_than_threads),
 	        TEST(settings_of_a_request_are_those_of_its_arrival),

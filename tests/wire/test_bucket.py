@@ -724,6 +724,9 @@ def test_who_went_away_gives_his_place_back():
             for connection in connections:
                 connection.close()
             wait_for(lambda: cold_requests(s) == (1, 0), "the places of who went away to be free")
+            # they are no failures of the service
+            wait_for(lambda: s.node.metrics()['symbolicated_requests_total{route="v5",status="499"}'] == 2, "both to be counted")
+            wait_for(lambda: [line["status"] for line in s.daemon.log_lines() if "went away" in line.get("error", "")] == [499, 499], "their lines")
             is_found(ask(s, quick), quick)
             assert not stays.done()
             s.bucket.kill()

@@ -233,7 +233,7 @@ def test_series_of_requests_exist_from_the_start():
             return series.get(f'symbolicated_requests_total{{route="{route}",status="{status}"}}')
 
         for route in ("v5", "v4", "home"):
-            assert [count(route, status) for status in (200, 400, 405, 413, 500, 503)] == [0] * 6, route
+            assert [count(route, status) for status in (200, 400, 405, 413, 499, 500, 503)] == [0] * 7, route
         for route in ("ranges", "returnpads"):
             assert [count(route, status) for status in (200, 400, 401, 403, 404, 405, 413, 500, 503)] == [0] * 9, route
         for route in ("uploads", "cache"):

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <config.h>
+
+#include "front/turns.h"
+
+#include <stdlib.h>
+
+void turns_init(struct turns *t, unsigned workers, uint64_t seed)
+{
+	*t = (struct turns){.workers = workers, .seed = seed};
+	TAILQ_INIT(&t->order);
+	LIST_INIT(&t->free);
+	for (unsigned i = 0; i < TURNS_CHAINS; i++)
+		LIST_INIT(&t->chains[i]);
+}
+
+void turns_destroy(struct turns *t)
+{
+	while (!LIST_EMPTY(&t->free))
+		turns_shrink(t);
+}
+
+bool turns_grow(struct turns *t)
+{
+	struct turn_client *c = calloc(1, sizeof *c);
+	if (c)
+		LIST_INSERT_HEAD(&t->free, c, chain);
+	return c != NULL;
+}
+
+void turns_shrink(struct turns *t)
+{
+	struct turn_client *c = LIST_FIRST(&t->free);
+	LIST_REMOVE(c, chain);
+	free(c);
+}
+
+static bool waits(const struct turn_client *c)
+{
+	return !STAILQ_EMPTY(&c->fresh) || !STAILQ_EMPTY(&c->begun);
+}
+
+/* There is a free one, since there are as many as exchanges. */
+static struct turn_client *find_client(struct turns *t, struct client_key key)
+{
+	struct turn_chain *chain = &t->chains[client_key_hash(key, t->seed) % TURNS_CHAINS];
+	struct turn_client *c;
+	LIST_FOREACH(c, chain, chain)
+		if (client_key_equal(c->key, key))
+			return c;
+	c = LIST_FIRST(&t->free);
+	LIST_REMOVE(c, chain);
+	*c = (struct turn_client){.key = key};
+	STAILQ_INIT(&c->fresh);
+	STAILQ_INIT(&c->begun);
+	LIST_INSERT_HEAD(chain, c, chain);
+	return c;
+}
+
+static void forget_idle(struct turns *t, struct turn_client *c)
+{
+	if (c->held || waits(c))
+		return;
+	LIST_REMOVE(c, chain);
+	LIST_INSERT_HEAD(&t->free, c, chain);
+}
+
+void turns_add(struct turns *t, struct turn *turn)
+{
+	struct turn_client *c = find_client(t, turn->client);
+	if (!waits(c)) {
+		TAILQ_INSERT_TAIL(&t->order, c, order);
+		t->waiting++;
+	}
+	STAILQ_INSERT_TAIL(turn->begun ? &c->begun : &c->fresh, turn, next);
+}
+
+static bool may_have(const struct turns *t, const struct turn_client *c)
+{
+	unsigned idle = t->workers - t->busy;
+	if (!idle || !c->held)
+		return idle;
+	return idle > t->workers / 4 && (t->waiting == 1 || c->held < (t->workers + 1) / 2);
+}
+
+static struct turn_client *next_client(const struct turns *t)
+{
+	struct turn_client *c;
+	TAILQ_FOREACH(c, &t->order, order)
+		if (may_have(t, c))
+			return c;
+	return NULL;
+}
+
+bool turns_ready(const struct turns *t)
+{
+	return next_client(t) != NULL;
+}
+
+static struct turn *take(struct turns *t, struct turn_client *c)
+{
+	bool begun = STAILQ_EMPTY(&c->fresh) || (!c->after_begun && !STAILQ_EMPTY(&c->begun));
+	struct turn_list *list = begun ? &c->begun : &c->fresh;
+	struct turn *turn = STAILQ_FIRST(list);
+	STAILQ_REMOVE_HEAD(list, next);
+	c->after_begun = begun;
+	TAILQ_REMOVE(&t->order, c, order);
+	if (waits(c))
+		TAILQ_INSERT_TAIL(&t->order, c, order);
+	else
+		t->waiting--;
+	return turn;
+}
+
+struct turn *turns_next(struct turns *t, struct turn_client **client)
+{
+	struct turn_client *c = next_client(t);
+	if (!c)
+		return NULL;
+	struct turn *turn = take(t, c);
+	c->held++;
+	t->busy++;
+	*client = c;
+	return turn;
+}
+
+void turns_done(struct turns *t, struct turn_client *client)
+{
+	client->held--;
+	t->busy--;
+	forget_idle(t, client);
+}
+
+struct turn *turns_remove(struct turns *t)
+{
+	struct turn_client *c = TAILQ_FIRST(&t->order);
+	struct turn *turn = c ? take(t, c) : NULL;
+	if (turn)
+		forget_idle(t, c);
+	return turn;
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whose turn it is to get a worker: what waits is served in turn by client, and of each client in turn what is new and
+ * what has begun, the oldest first. While another client waits none holds more than half of the workers, and the last
+ * quarter is for clients that hold none. The caller has the lock.
+ */
+#ifndef FRONT_TURNS_H
+#define FRONT_TURNS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "base/client_key.h"
+
+enum { TURNS_CHAINS = 1024 };
+
+/* What waits; part of an exchange. */
+struct turn {
+	struct client_key client;
+	bool begun; /* it has had a turn */
+	STAILQ_ENTRY(turn) next;
+};
+STAILQ_HEAD(turn_list, turn);
+
+/* A client that holds workers or waits for one. */
+struct turn_client {
+	struct client_key key;
+	unsigned held;
+	struct turn_list fresh, begun;
+	bool after_begun;               /* the turn before was that of one that had begun */
+	TAILQ_ENTRY(turn_client) order; /* if it waits: in the order of turns */
+	LIST_ENTRY(turn_client) chain;  /* by key, or of those that are free */
+};
+
+struct turns {
+	unsigned workers, busy;
+	unsigned waiting; /* clients */
+	uint64_t seed;
+	TAILQ_HEAD(, turn_client) order;
+	LIST_HEAD(turn_chain, turn_client) chains[TURNS_CHAINS], free;
+};
+
+void turns_init(struct turns *t, unsigned workers, uint64_t seed);
+void turns_destroy(struct turns *t);
+/* Makes room for one more that may wait or hold a worker; so nothing below needs memory. False: there is none. */
+bool turns_grow(struct turns *t);
+/* One fewer. */
+void turns_shrink(struct turns *t);
+
+/* It waits from now on, behind others of its client. */
+void turns_add(struct turns *t, struct turn *turn);
+/* Whose turn it is; it no longer waits, and *client holds one worker more. NULL: nobody may have one. */
+struct turn *turns_next(struct turns *t, struct turn_client **client);
+/* Whether turns_next would give one. */
+bool turns_ready(const struct turns *t);
+/* The client holds one worker less. */
+void turns_done(struct turns *t, struct turn_client *client);
+/* Any that waits, whoever may have a worker; it no longer waits. */
+struct turn *turns_remove(struct turns *t);
+
+#endif
