@@ -1,38 +1,54 @@
 // SPDX-License-Identifier: Apache-2.0
-// The page: what is typed goes to the worker, and the rows that are in sight come back.
+// The page: what is given goes to the worker, and what comes back is shown.
+import { toClipboard } from "./clipboard.js";
 import { List } from "./list.js";
-import { errorPlace, requestOf } from "./request.js";
 import { fragmentOf, inputOf } from "./link.js";
-import { sample } from "./sample.js";
-import { visible } from "./frames.js";
+import { withNames } from "./module_ids.js";
+import { showModules } from "./module_table.js";
+import { part } from "./part.js";
+import { Recent } from "./recent.js";
+import { reportRow, stackRow } from "./row_elements.js";
+import { samples } from "./samples.js";
+import * as session from "./session.js";
+import { source } from "./source.js";
+import { takeTexts } from "./taking.js";
+import { count, visible } from "./visible.js";
 
-const FILE_MAX = 32 << 20; // bytes of a dropped file
 const TRIES = 10;
 
-const part = id => document.getElementById(id);
 const input = part("input"), modules = part("modules");
 const worker = new Worker(new URL("worker.js", import.meta.url), { type: "module" });
 const lists = {
-	frames: new List(part("frames"), (first, last) => worker.postMessage({ what: "rows", number, view: "frames", first, last })),
-	text: new List(part("text"), (first, last) => worker.postMessage({ what: "rows", number, view: "text", first, last })),
+	frames: new List(part("frames"), (first, last) => worker.postMessage({ what: "rows", number, view: "frames", first, last }), stackRow),
+	report: new List(part("report"), (first, last) => worker.postMessage({ what: "rows", number, view: "report", first, last }), reportRow),
 };
-let number = 0; // of the request that the page shows, or waits for; replies to older ones are dropped
-let started = 0, tries = 0, timer = null, copied = null;
+const recent = new Recent(one => take(one.input, "The text", one.modules));
 
-function showError(text, field = input, from = null, to = null) {
+let number = 0; // of the request that the page shows, or waits for; replies to older ones are dropped
+let tries = 0, timer = null, saving = null, copied = null;
+let reply = null; // the body of what is shown, if it is short enough to be kept
+let replied = null; // when it came, until its first rows are shown
+
+// ---- what it says ----
+
+function showError(text, field = "input", from, to) {
 	part("error").textContent = text;
 	part("error").hidden = !text;
 	for (const one of [input, modules])
-		one.setAttribute("aria-invalid", Boolean(text) && one === field);
-	if (from === null || !text)
+		one.setAttribute("aria-invalid", Boolean(text) && one.id === field);
+	if (!text || from === undefined)
 		return;
-	if (field === modules)
-		part("modules").closest("details").open = true;
-	field.focus();
-	field.setSelectionRange(from, to);
-	// The marked place comes into sight.
-	const lines = field.value.slice(0, from).split("\n").length;
-	field.scrollTop = Math.max(0, (lines - 4) * parseFloat(getComputedStyle(field).lineHeight));
+	if (field === "input") {
+		source.mark(from, to);
+		return;
+	}
+	part("ids").open = true;
+	modules.focus();
+	modules.setSelectionRange(from, to);
+}
+
+function say(text) {
+	part("progress").textContent = text;
 }
 
 function waiting(yes) {
@@ -40,61 +56,118 @@ function waiting(yes) {
 	part("result").setAttribute("aria-busy", yes);
 }
 
-function send() {
-	clearInterval(timer);
-	const request = requestOf(input.value, modules.value);
-	number++;
-	if (request.error) {
-		waiting(false);
-		part("progress").textContent = "";
-		worker.postMessage({ what: "cancel" });
-		showError(request.error, request.field === "modules" ? modules : input, request.from, request.to);
-		return;
-	}
-	showError("");
-	part("progress").textContent = "Waiting for the server…";
-	waiting(true);
-	started = performance.now();
-	worker.postMessage({ what: "send", number, request });
+function hideResult() {
+	part("result").hidden = part("unknown").hidden = true;
+	document.body.classList.remove("answered");
+	reply = null;
 }
 
-function failed({ status, retry, error }) {
+// ---- asking ----
+
+function send() {
+	clearTimeout(timer);
+	number++;
+	showError("");
+	say("Waiting for the server…");
+	waiting(true);
+	replied = null;
+	worker.postMessage({ what: "send", number, input: source.text, modules: modules.value });
+}
+
+function fresh() {
+	tries = 0;
+	send();
+}
+
+function take(text, name, ids = modules.value) {
+	source.set(text, name);
+	modules.value = ids;
+	fresh();
+}
+
+function stop(words) {
+	clearTimeout(timer);
+	number++;
+	worker.postMessage({ what: "cancel" });
+	waiting(false);
+	say(words);
+}
+
+function failed({ status, retry, error, field, from, to }) {
+	hideResult();
 	if ((status === 429 || status === 503) && ++tries < TRIES) {
-		let left = retry;
-		const tell = () => {
-			part("progress").textContent = `${status === 429 ? "Too many requests" : "The symbols are not there yet"}: trying again in ${left} s`;
-		};
-		tell();
-		timer = setInterval(() => {
-			if (--left > 0)
-				tell();
-			else
-				send();
-		}, 1000);
+		countDown(status === 429 ? "Too many requests" : "The symbols are not there yet", retry);
 		return;
 	}
 	waiting(false);
-	part("progress").textContent = "";
-	const place = status === 400 ? errorPlace(error, input.value) : null;
-	showError(status ? error : `No answer from the server: ${error}`, input, place?.[0] ?? null, place?.[1] ?? null);
+	say("");
+	showError(error, field, from, to);
+	save();
+}
+
+function countDown(why, left) {
+	say(`${why}: trying again in ${left} s`);
+	timer = setTimeout(() => left > 1 ? countDown(why, left - 1) : send(), 1000);
+}
+
+// ---- the answer ----
+
+function summaryOf({ frames, named, stacks, modules, took }) {
+	const missing = modules.filter(one => !one.found).length;
+	return [
+		`${count(frames, "frame")}${stacks > 1 ? ` in ${count(stacks, "stack")}` : ""}, ${named === frames ? "all" : named ? named.toLocaleString("en") : "none"} with a name`,
+		missing ? `${count(missing, "module")} without symbols` : "",
+		took === null ? "" : `${Math.round(took)} ms`,
+	].filter(Boolean).join(" · ");
 }
 
 function done(data) {
 	waiting(false);
-	part("progress").textContent = `${Math.round(performance.now() - started)} ms`;
-	part("result").hidden = false;
-	part("summary").textContent = data.summary;
-	part("missing").replaceChildren(...data.missing.slice(0, 1000).map(({ name, reason }) => {
-		const item = document.createElement("li");
-		item.textContent = `${name}: ${reason}`;
-		return item;
-	}));
-	part("missing").hidden = data.missing.length === 0;
-	lists.frames.reset(data.rows);
-	lists.text.reset(data.lines);
+	say("");
+	reply = data.kept;
+	replied = data.at;
+	document.body.classList.add("answered");
+	part("unknown").hidden = data.understood;
+	part("hint").textContent = data.hint;
+	part("result").hidden = !data.understood;
+	if (data.understood) {
+		part("summary").textContent = summaryOf(data);
+		part("views").hidden = part("copy-report").hidden = !data.lines;
+		part("fold").hidden = !data.folds;
+		part("fold").setAttribute("aria-pressed", true);
+		part("filter").value = part("hits").textContent = "";
+		part("modules-found").hidden = !data.modules.length;
+		showModules(part("modules-rows"), data.modules, name => askForIds([name]));
+		if (!data.lines)
+			view("frames");
+		lists.frames.reset(data.rows);
+		lists.report.reset(data.lines);
+		openIds(data.modules);
+	}
+	recent.add(source.text, modules.value);
+	save();
 }
 
-worker.addEventListener("message", async ({ data }) => {
+// Without a single id, the names of the modules are what can be helped with.
+function openIds(found) {
+	const without = found.filter(one => one.lacksId);
+	if (without.length && without.length === found.length)
+		fillIds(without.map(one => one.name));
+}
+
+function fillIds(names) {
+	modules.value = withNames(modules.value, names);
+	part("ids").open = true;
+}
+
+function askForIds(names) {
+	fillIds(names);
+	const at = modules.value.indexOf(`${names[0]} = `) + names[0].length + 3;
+	modules.focus();
+	modules.setSelectionRange(at, at);
+}
+
+worker.addEventListener("message", ({ data }) => {
 	if (data.number !== number)
 		return;
 	switch (data.what) {
@@ -104,8 +177,13 @@ worker.addEventListener("message", async ({ data }) => {
 	case "failed":
 		failed(data);
 		break;
+	case "changed":
+		lists.frames.reset(data.rows, data.stay);
+		part("hits").textContent = data.hits === null ? "" : count(data.hits, "hit");
+		break;
 	case "rows":
 		lists[data.view].show(data.first, data.rows);
+		measure();
 		break;
 	case "copy":
 		copied?.(data.text);
@@ -113,87 +191,124 @@ worker.addEventListener("message", async ({ data }) => {
 	}
 });
 
+// For those who look at the page with the browser's tools, and for its tests.
+function measure() {
+	if (replied !== null)
+		performance.measure("from the reply to the first rows", { start: replied - performance.timeOrigin, end: performance.now() });
+	replied = null;
+}
+
+// ---- looking at it ----
+
 function view(which) {
-	for (const name of ["frames", "text"]) {
+	for (const name of ["frames", "report"]) {
 		part(name).hidden = name !== which;
 		part(`view-${name}`).setAttribute("aria-pressed", name === which);
 		lists[name].look();
 	}
 }
 
-async function toClipboard(text) {
-	let good = true;
-	try {
-		await navigator.clipboard.writeText(text);
-	} catch {
-		// Without TLS there is no clipboard for scripts, but for what is selected.
-		const field = document.createElement("textarea");
-		field.value = text;
-		document.body.append(field);
-		field.select();
-		good = document.execCommand("copy");
-		field.remove();
-	}
-	part("copied").textContent = good ? "Copied" : "The browser does not let this page copy";
-	setTimeout(() => { part("copied").textContent = ""; }, 3000);
+function set(wanted) {
+	view("frames");
+	worker.postMessage({ what: "set", number, ...wanted });
 }
 
-async function takeFile(file) {
-	if (file.size > FILE_MAX) {
-		showError(`${visible(file.name)} is larger than ${FILE_MAX >> 20} MiB`);
+async function copy(text, what) {
+	say(await toClipboard(text) ? `${what} copied` : "The browser does not let this page copy");
+	setTimeout(() => { if (part("progress").textContent.endsWith("copied")) say(""); }, 4000);
+}
+
+// Of a long list the browser's own search would see only the rows in sight.
+function findInLongList(event) {
+	const long = !part("result").hidden && !lists.frames.whole;
+	if (long && event.key === "f" && (event.ctrlKey || event.metaKey) && document.activeElement !== part("filter")) {
+		event.preventDefault();
+		part("filter").focus();
+		part("filter").select();
+	}
+}
+
+// ---- across loads ----
+
+function saveSoon() {
+	clearTimeout(saving);
+	saving = setTimeout(save, 300);
+}
+
+function save() {
+	clearTimeout(saving);
+	session.keep({ input: source.text, modules: modules.value, link: location.hash, reply });
+}
+
+async function begin() {
+	const before = session.kept();
+	if (before && before.link === location.hash) {
+		source.set(before.input);
+		modules.value = before.modules;
+		if (before.reply)
+			worker.postMessage({ what: "restore", number: ++number, input: before.input, modules: before.modules, body: before.reply });
+		else if (before.input.trim())
+			fresh();
 		return;
 	}
-	input.value = await file.text();
-	fresh();
-}
-
-function fresh() {
-	tries = 0;
-	send();
-}
-
-async function followLink() {
 	try {
 		const found = await inputOf(location.hash);
-		if (!found)
-			return;
-		input.value = found.input;
-		modules.value = found.modules;
-		fresh();
+		if (found)
+			take(found.input, "The text", found.modules);
 	} catch (problem) {
-		showError(`The link is damaged: ${visible(String(problem.message ?? problem))}`);
+		showError(`The link is damaged: ${visible(String(problem.message ?? problem), 300)}`);
 	}
 }
+
+// ---- events ----
 
 part("form").addEventListener("submit", event => {
 	event.preventDefault();
 	fresh();
 });
-part("cancel").addEventListener("click", () => {
-	clearInterval(timer);
-	number++;
-	worker.postMessage({ what: "cancel" });
-	waiting(false);
-	part("progress").textContent = "Cancelled";
+part("cancel").addEventListener("click", () => stop("Cancelled"));
+part("clear").addEventListener("click", () => {
+	stop("");
+	source.set("");
+	modules.value = "";
+	part("ids").open = false;
+	showError("");
+	hideResult();
+	history.replaceState(null, "", location.pathname);
+	session.forget();
+	input.focus();
 });
-part("sample").addEventListener("click", () => {
-	input.value = sample;
-	fresh();
+part("samples").addEventListener("click", event => {
+	const name = event.target.dataset.sample;
+	if (name)
+		take(samples[name], "The sample", "");
 });
 part("link").addEventListener("click", async () => {
-	const fragment = await fragmentOf(input.value, modules.value);
-	history.replaceState(null, "", fragment);
-	await toClipboard(location.href);
+	history.replaceState(null, "", await fragmentOf(source.text, modules.value));
+	save();
+	await copy(location.href, "Link");
 });
-for (const name of ["frames", "text"])
+for (const name of ["frames", "report"])
 	part(`view-${name}`).addEventListener("click", () => view(name));
-for (const as of ["text", "markdown", "json"])
-	part(`copy-${as}`).addEventListener("click", async () => {
+part("fold").addEventListener("click", () => {
+	const fold = part("fold").getAttribute("aria-pressed") !== "true";
+	part("fold").setAttribute("aria-pressed", fold);
+	set({ fold });
+});
+part("filter").addEventListener("input", () => set({ words: part("filter").value }));
+part("frames").addEventListener("click", event => {
+	const key = event.target.dataset.fold;
+	if (key)
+		worker.postMessage({ what: "unfold", number, key });
+});
+for (const as of ["report", "frames", "markdown", "json"])
+	part(`copy-${as}`).addEventListener("click", async event => {
 		const text = await new Promise(resolve => {
 			copied = resolve;
 			worker.postMessage({ what: "copy", number, as });
 		});
-		await toClipboard(text);
+		await copy(text, { report: "Report", frames: "Frames", markdown: "Markdown", json: "JSON" }[as]);
+		event.target.focus();
 	});
 for (const field of [input, modules])
 	field.addEventListener("keydown", event => {
@@ -202,14 +317,14 @@ for (const field of [input, modules])
 			fresh();
 		}
 	});
-for (const [name, over] of [["dragenter", true], ["dragover", true], ["dragleave", false], ["drop", false]])
-	input.addEventListener(name, event => {
-		event.preventDefault();
-		input.classList.toggle("over", over);
-		if (name === "drop" && event.dataTransfer.files.length)
-			takeFile(event.dataTransfer.files[0]);
-		else if (name === "drop")
-			input.value = event.dataTransfer.getData("text");
-	});
-addEventListener("hashchange", followLink);
-followLink();
+for (const field of [input, modules])
+	field.addEventListener("input", saveSoon);
+addEventListener("pagehide", save);
+addEventListener("keydown", findInLongList);
+addEventListener("hashchange", begin);
+takeTexts(take, words => {
+	stop("");
+	hideResult();
+	showError(words);
+});
+begin();

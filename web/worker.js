@@ -1,73 +1,146 @@
 // SPDX-License-Identifier: Apache-2.0
 // Asks the server, and keeps the reply: the page gets the rows that it shows, never the whole, so that a large reply does not hold it up.
-import { build, copy, textRows, unnamedModules, visible } from "./frames.js";
+import { Annotated } from "./annotated.js";
+import { copyOf } from "./copies.js";
+import { errorPlace } from "./error_place.js";
+import { modulesOf } from "./modules.js";
+import { requestOf } from "./request.js";
+import { Rows } from "./rows.js";
+import { siteRules } from "./source_link.js";
+import { stacksOfJobs, stacksOfText } from "./stacks.js";
+import { visible } from "./visible.js";
 
-const MODULES_ASKED = 1000; // for the reason why they have no symbols
+const KEPT_MAX = 1 << 20; // characters of a reply that the page may keep for a reload
 
-let rows = [], textLines = [], reply = null, controller = null;
+let shown = null; // {number, reply, rows, report}
+let controller = null;
+let rules = null;
 
-addEventListener("message", async ({ data }) => {
-	switch (data.what) {
-	case "send":
-		controller?.abort();
-		controller = new AbortController();
-		await send(data, controller.signal);
-		break;
-	case "cancel":
-		controller?.abort();
-		break;
-	case "rows": {
-		const from = data.view === "text" ? textLines : rows;
-		postMessage({ what: "rows", number: data.number, view: data.view, first: data.first, rows: from.slice(data.first, data.last) });
-		break;
+const handlers = { send, restore, cancel, rows, set, unfold, copy };
+
+addEventListener("message", ({ data }) => handlers[data.what](data));
+
+function cancel() {
+	controller?.abort();
+}
+
+async function send({ number, input, modules }) {
+	controller?.abort();
+	controller = new AbortController();
+	const { signal } = controller;
+	const request = requestOf(input, modules);
+	if (request.error) {
+		postMessage({ what: "failed", number, ...request, status: 400 });
+		return;
 	}
-	case "copy":
-		postMessage({ what: "copy", number: data.number, text: reply ? copy(data.as, reply, rows) : "" });
-		break;
-	}
-});
-
-async function send({ number, request }, signal) {
+	const started = performance.now();
 	try {
-		const url = new URL(`../${request.url}`, import.meta.url);
-		const answer = await fetch(url, { method: "POST", body: request.body, headers: request.headers, signal });
+		const answer = await fetch(new URL(`../${request.url}`, import.meta.url), { method: "POST", body: request.body, headers: request.headers, signal });
 		const body = await answer.text();
+		await readRules();
 		if (signal.aborted)
 			return;
 		if (!answer.ok) {
-			postMessage({ what: "failed", number, status: answer.status, retry: retryAfter(answer), error: errorOf(answer, body) });
+			const error = errorOf(answer, body);
+			const place = answer.status === 400 ? errorPlace(error, input) : null;
+			postMessage({ what: "failed", number, status: answer.status, retry: retryAfter(answer), error, field: "input", from: place?.[0], to: place?.[1] });
 			return;
 		}
-		// The text with names is another reply of the same route.
-		let text = null;
-		if (request.kind === "text") {
-			const second = await fetch(url, { method: "POST", body: request.body, signal });
-			text = second.ok ? await second.text() : "";
-		}
-		const value = JSON.parse(body);
-		const reasons = request.kind === "v5" ? await reasonsOf(url, request, value, signal) : {};
-		if (signal.aborted)
-			return;
-		reply = value;
-		const built = build(request, reply, reasons);
-		rows = built.rows;
-		textLines = textRows(request, text, rows);
-		postMessage({ what: "done", number, rows: rows.length, lines: textLines.length, summary: built.summary, missing: built.missing });
+		show(number, request, body, { took: performance.now() - started, at: performance.timeOrigin + performance.now() });
 	} catch (problem) {
 		if (!signal.aborted)
-			postMessage({ what: "failed", number, status: 0, retry: 0, error: String(problem.message ?? problem) });
+			postMessage({ what: "failed", number, status: 0, error: `No answer from the server: ${visible(String(problem.message ?? problem), 500)}`, field: "input" });
 	}
 }
 
-// Why modules have no symbols, or lack some: a reply of version 5 does not say it, but for who asks with Debug, which takes longer. So one
-// frame of each such module is asked for again.
-async function reasonsOf(url, request, value, signal) {
-	const memoryMap = [...unnamedModules(request, value).values()].slice(0, MODULES_ASKED);
-	if (!memoryMap.length)
-		return {};
-	const body = JSON.stringify({ memoryMap, stacks: [memoryMap.map((_, i) => [i, 0])] });
-	const answer = await fetch(url, { method: "POST", body, headers: { ...request.headers, Debug: "true" }, signal });
-	return answer.ok ? (await answer.json()).debug.unnamed.modules : {};
+// What was shown before the page was loaded again.
+async function restore({ number, input, modules, body }) {
+	await readRules();
+	try {
+		show(number, requestOf(input, modules), body, {});
+	} catch {
+		send({ number, input, modules });
+	}
+}
+
+// took: milliseconds; at: when the reply was there. Both are left out for one that was kept.
+function show(number, request, body, { took = null, at = null }) {
+	const reply = JSON.parse(body);
+	const text = request.kind === "text";
+	const stacks = text ? stacksOfText(reply.frames, withoutLines(request.body, request.added), request.added) : stacksOfJobs(request, reply);
+	const frames = text ? reply.frames : stacks.flatMap(stack => stack.entries.map(entry => entry.frame));
+	const reasons = reply.reasons ?? reply.debug?.reasons ?? {};
+	shown = { number, reply, rows: new Rows(stacks, rules, reasons), report: text ? new Annotated(request.body, reply.frames, request.added) : null };
+	postMessage({
+		what: "done", number, took, at, stacks: stacks.length, modules: modulesOf(stacks, reasons), folds: shown.rows.folds,
+		frames: stacks.reduce((sum, stack) => sum + stack.entries.length, 0),
+		named: stacks.reduce((sum, stack) => sum + stack.entries.filter(({ frame }) => !frame || frame.function).length, 0),
+		understood: frames.length > 0 || !text, rows: shown.rows.shown.length, lines: shown.report?.length ?? 0,
+		kept: body.length <= KEPT_MAX ? body : null,
+	});
+}
+
+function withoutLines(text, lines) {
+	let at = 0;
+	for (let i = 0; i < lines; i++)
+		at = text.indexOf("\n", at) + 1;
+	return text.slice(at);
+}
+
+function rows({ number, view, first, last }) {
+	if (number !== shown?.number)
+		return;
+	const out = [];
+	if (view === "report")
+		for (let i = first; i < last; i++)
+			out.push({ kind: "line", pieces: shown.report.line(i).map(([text, name]) => [shownLine(text), name]) });
+	else
+		for (const row of shown.rows.shown.slice(first, last))
+			out.push(shownRow(row));
+	postMessage({ what: "rows", number, view, first, rows: out });
+}
+
+function shownLine(text) {
+	return visible(text.replace(/\r$/, "").replaceAll("\t", "        "));
+}
+
+function shownRow(row) {
+	const out = { ...row, name: visible(row.name, 1000) };
+	for (const key of ["place", "where", "lead", "file"])
+		if (row[key])
+			out[key] = visible(row[key], 500);
+	return out;
+}
+
+function set({ number, ...wanted }) {
+	shown.rows.set(wanted);
+	changed(number);
+}
+
+function unfold({ number, key }) {
+	shown.rows.unfold(key);
+	changed(number, true);
+}
+
+function changed(number, stay = false) {
+	postMessage({ what: "changed", number, rows: shown.rows.shown.length, hits: shown.rows.words ? shown.rows.hits : null, stay });
+}
+
+function copy({ number, as }) {
+	postMessage({ what: "copy", number, text: shown ? copyOf(as, shown.reply, shown.rows.shown, shown.report) : "" });
+}
+
+// How this site links file names; a site that has no such file links as the page does by itself.
+async function readRules() {
+	if (rules)
+		return;
+	rules = [];
+	try {
+		const answer = await fetch(new URL("site.json", import.meta.url));
+		rules = answer.ok ? siteRules(await answer.json()) : [];
+	} catch {
+		// the links are no reason to show nothing
+	}
 }
 
 function retryAfter(answer) {
@@ -77,7 +150,7 @@ function retryAfter(answer) {
 
 function errorOf(answer, body) {
 	try {
-		return visible(String(JSON.parse(body).error));
+		return visible(String(JSON.parse(body).error), 1000);
 	} catch {
 		return `The server answered ${answer.status}`;
 	}

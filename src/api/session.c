@@ -256,10 +256,10 @@ static bool must_load(const struct session *s)
 	return false;
 }
 
-static bool wants_debug(const struct exchange *x)
+bool session_asks_for(const struct exchange *x, const char *header)
 {
 	static const char *const off[] = {"", "0", "false", "no"};
-	const char *value = exchange_param(x, "HTTP_DEBUG");
+	const char *value = exchange_param(x, header);
 	bool on = value != NULL;
 	for (unsigned i = 0; on && i < sizeof off / sizeof *off; i++)
 		on = strcasecmp(value, off[i]) != 0;
@@ -279,7 +279,7 @@ void session_start(struct exchange *x, const struct session_kind *kind)
 	s->exchange = x;
 	s->modules = services_modules();
 	s->kind = kind;
-	s->debug = wants_debug(x);
+	s->debug = session_asks_for(x, "HTTP_DEBUG");
 	s->wait.done = wait_done;
 	s->wait.gone = is_gone;
 	s->wait.deadline = x->started + c->request_timeout;

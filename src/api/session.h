@@ -70,6 +70,9 @@ void session_write_reason(struct writer *w, const struct session_reason *r);
 /* "reasons":{...}: what the words mean, and what to do. seen: bit i stands for reason i. */
 void session_write_reasons(struct writer *w, uint32_t seen);
 
+/* Whether a header such as HTTP_DEBUG is there and has another value than none, 0, false or no. */
+bool session_asks_for(const struct exchange *x, const char *header);
+
 /* Replies with what write(w, arg) writes. write is called twice, first to count. size: bytes that symbols.size already
  * counts. The session is gone. */
 void session_reply(struct session *s, const char *content_type, uint64_t size,

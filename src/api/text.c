@@ -31,10 +31,10 @@ struct text {
 	struct text_reader *reader;
 	struct chunk *first, *last;
 	uint64_t count;
-	bool full; /* more frames than a request may have; otherwise out of memory */
-	bool json;
+	bool full;        /* more frames than a request may have; otherwise out of memory */
+	bool json, edits; /* edits: with what the reply as text has in place of what */
 	/* Used by the reply. Counting grows them to the size they need, so that writing needs no memory. */
-	struct buffer piece;
+	struct buffer piece, escaped;
 	struct text_call *calls;
 	uint32_t call_cap;
 };
@@ -157,7 +157,9 @@ static enum err read_text(struct session *s, struct error *e)
 	if (!t)
 		return no_memory(e);
 	*t = (struct text){.session = s, .json = accepts_json(s->exchange)};
+	t->edits = t->json && session_asks_for(s->exchange, "HTTP_EDITS");
 	buffer_init(&t->piece, SIZE_MAX);
+	buffer_init(&t->escaped, SIZE_MAX);
 	t->reader = text_reader_new(max_modules(s), take_frame, t);
 	s->user = t;
 	enum err err = t->reader ? read_frames(t, e) : no_memory(e);
@@ -171,6 +173,7 @@ static void release_text(struct session *s)
 		return;
 	text_reader_free(t->reader);
 	buffer_release(&t->piece);
+	buffer_release(&t->escaped);
 	free(t->calls);
 }
 
@@ -193,22 +196,21 @@ static bool take_calls(struct text *t, const struct offmap_answer *a)
 	return true;
 }
 
-static void write_piece(struct writer *w, const struct text *t)
+static void write_buffer(struct writer *w, const struct buffer *b)
 {
-	w->failed = w->failed || t->piece.failed;
+	w->failed = w->failed || b->failed;
 	if (!w->failed)
-		write_bytes(w, t->piece.data, t->piece.len);
+		write_bytes(w, b->data, b->len);
 }
 
-static void write_names(struct writer *w, struct text *t, enum text_style style, const struct offmap_answer *a)
+/* The names as they stand in the text, in t->piece. */
+static void make_names(struct writer *w, struct text *t, enum text_style style, const struct offmap_answer *a)
 {
 	buffer_reset(&t->piece);
-	if (take_calls(t, a)) {
+	bool taken = take_calls(t, a);
+	if (taken)
 		text_write_names(&t->piece, style, t->calls, a->inline_count + (size_t)1);
-		write_piece(w, t);
-	} else {
-		w->failed = true;
-	}
+	w->failed = w->failed || !taken || t->piece.failed;
 }
 
 static void write_text(struct writer *w, void *arg)
@@ -228,7 +230,8 @@ static void write_text(struct writer *w, void *arg)
 			if (edit->at < at)
 				continue; /* an object inside another */
 			write_bytes(w, body + at, edit->at - at);
-			write_names(w, t, edit->style, &symbol->answer);
+			make_names(w, t, edit->style, &symbol->answer);
+			write_buffer(w, &t->piece);
 			at = edit->at + edit->cut;
 		}
 	}
@@ -239,9 +242,27 @@ static void write_text(struct writer *w, void *arg)
 
 static void write_json_string(struct writer *w, struct text *t, struct str s)
 {
-	buffer_reset(&t->piece);
-	buffer_append_json(&t->piece, s);
-	write_piece(w, t);
+	buffer_reset(&t->escaped);
+	buffer_append_json(&t->escaped, s);
+	write_buffer(w, &t->escaped);
+}
+
+/* "edits":[[at,cut,"names"]...], each in place of `cut` bytes of the text. */
+static void write_edits(struct writer *w, struct text *t, const struct text_frame *f, const struct offmap_answer *a)
+{
+	WRITE(w, "\"edits\":[");
+	for (unsigned k = 0; k < f->edit_count; k++) {
+		const struct text_edit *edit = &f->edits[k];
+		write_str(w, str_from(k ? ",[" : "["));
+		write_number(w, edit->at);
+		WRITE(w, ",");
+		write_number(w, edit->cut);
+		WRITE(w, ",");
+		make_names(w, t, edit->style, a);
+		write_json_string(w, t, (struct str){(const char *)t->piece.data, t->piece.len});
+		WRITE(w, "]");
+	}
+	WRITE(w, "],");
 }
 
 static void write_frame(struct writer *w, struct text *t, const struct text_frame *f, const struct session_reason *why,
@@ -260,6 +281,8 @@ static void write_frame(struct writer *w, struct text *t, const struct text_fram
 	write_hex(w, f->offset);
 	WRITE(w, "\",");
 	session_write_reason(w, why);
+	if (t->edits && symbol && symbol->answer.found)
+		write_edits(w, t, f, &symbol->answer);
 	if (symbol) {
 		write_symbol(w, symbol, false);
 		return;

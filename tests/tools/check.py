@@ -26,7 +26,7 @@ CLANG_FORMAT = 14  # Debian 12's
 # Sources that are held to .clang-format.
 FORMATTED = ("src", "tests/unit", "tests/fuzz", "tests/bench")
 # Wire tests in which a sanitizer has nothing new to see: of the nginx files, of Prometheus, and of the page.
-WITHOUT_DAEMON = ("test_nginx_errors.py", "test_nginx_settings.py", "test_page.py", "test_prometheus.py", "test_setup.py")
+WITHOUT_DAEMON = ("test_nginx_errors.py", "test_nginx_settings.py", "test_page.py", "test_page_pictures.py", "test_prometheus.py", "test_setup.py")
 # One request after the other about what goes in and out: nothing that two threads could race for.
 WITHOUT_RACES = (
     "test_corners.py", "test_errors.py", "test_filter.py", "test_manners.py", "test_new_user.py", "test_text.py", "test_v4.py", "test_v5.py",

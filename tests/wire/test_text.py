@@ -102,6 +102,30 @@ def test_frames_as_json_with_reasons(one):
     assert frames[4] == {"text_line": 7, "offset": "0x7f85bd54d249", "reason": "no module", "module_offset": "0x7f85bd54d249"}
 
 
+def test_edits_applied_to_the_text_give_the_reply_as_text(one):
+    def applied(body, frames):
+        out, end = b"", 0
+        for at, cut, names in (edit for frame in frames for edit in frame.get("edits", [])):
+            if at >= end:
+                out += body[end:at] + names.encode()
+                end = at + cut
+        return out + body[end:]
+
+    quoted = 'FUNC 1000 10 0 a "quoted\\name|\x7f\n1000 10 3 0\n'
+    hostile = one.symbols.add("hostile.so", "FILE 0 c:\\a.c\n" + quoted)
+    frame = f'{{"module": "{APP[0]}", "module_offset": "0x1014", "function": null, "file": null, "line": null, "inlines": null}}'
+    texts = [
+        TEXT, f"MODULE Linux x86_64 {hostile[1]} hostile.so\n0|0|hostile.so||||0x1000\nhostile.so(+0x1001) [0x7f]\n\xc3\xa4 hostile.so+0x1000\n",
+        f'{{"modules": [{{"debug_file": "{APP[0]}", "debug_id": "{APP[1]}", "filename": "{APP[0]}"}}],\n"frames": [{frame}]}}\n', "",
+    ]  # fmt: skip
+    for text in texts:
+        body = text.encode("latin-1")
+        frames = frames_of(post(one, body, {**JSON, "Edits": "true"}))
+        assert applied(body, frames) == post(one, body).body, text
+        assert [{k: v for k, v in f.items() if k != "edits"} for f in frames] == frames_of(post(one, body, JSON))
+        assert not text or any("edits" in f for f in frames)
+
+
 def test_return_addresses(one):
     text = f"Module app with build-id {BUILD_ID}\n#0  0x1 n/a (app + 0x1010)\n#1  0x1 n/a (app + 0x1010)\n"
     one.symbols.add("app", SAMPLE, LIBC[1])

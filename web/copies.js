@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is shown, as text to be copied.
+import { rowText } from "./rows.js";
+
+// rows: as they are shown; report: the text with its names, or null.
+export function copyOf(as, reply, rows, report) {
+	if (as === "json")
+		return JSON.stringify(reply, (key, value) => key === "edits" ? undefined : value, 2);
+	const text = as === "report" && report ? report.text() : `${rows.map((row, i) => row.kind === "stack" && i ? `\n${rowText(row)}` : rowText(row)).join("\n")}\n`;
+	return as === "markdown" ? fenced(text) : text;
+}
+
+// A fence longer than any in the text.
+function fenced(text) {
+	let longest = 2;
+	for (const run of text.matchAll(/`+/g))
+		longest = Math.max(longest, run[0].length);
+	const fence = "`".repeat(longest + 1);
+	return `${fence}\n${text}${fence}\n`;
+}

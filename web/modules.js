@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// The modules that the frames of some stacks are in, each with what became of it.
+import { sentenceOf } from "./reasons.js";
+import { isSystem } from "./system_modules.js";
+import { visible } from "./visible.js";
+
+const SHOWN = 1000;
+const OF_MODULE = new Set(["no id", "not found", "other build", "stripped", "corrupt", "too large", "parts missing"]); // the others are of a frame
+
+// [{name, id, frames, named, found, system, reason, help, lacksId}]: one's own without symbols first, then the system's, then what was found.
+// reasons: what the reply says of them: {word: {means, help}}.
+export function modulesOf(stacks, reasons) {
+	const all = new Map();
+	for (const { entries } of stacks)
+		for (const { frame, line } of entries) {
+			if (!frame?.module || frame.reason === "no module")
+				continue;
+			const key = `${frame.asked ?? frame.module}/${frame.id ?? ""}`;
+			let one = all.get(key);
+			if (!one)
+				all.set(key, one = { name: frame.asked ?? frame.module, id: frame.id ?? "", frames: 0, named: 0, found: true, system: isSystem(frame.module, line), reason: "", help: "", lacksId: false });
+			one.frames++;
+			one.named += frame.function ? 1 : 0;
+			if (!frame.function && OF_MODULE.has(frame.reason)) {
+				one.found = false;
+				one.reason = sentenceOf(frame, reasons);
+				one.help = reasons[frame.reason]?.help ?? "";
+				one.lacksId = frame.reason === "no id";
+			}
+		}
+	return [...all.values()].sort((a, b) => a.found - b.found || a.system - b.system || b.frames - a.frames).slice(0, SHOWN)
+		.map(one => ({ ...one, shown: visible(one.name, 200), id: visible(one.id, 200), reason: visible(one.reason, 500) }));
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows of stacks and of the report as elements.
+import { element } from "./part.js";
+
+function placeOf(row) {
+	if (!row.url)
+		return element("span", "place", row.place, row.file ? { title: row.file } : {});
+	const link = element("a", "", row.place, { href: row.url, target: "_blank", rel: "noopener noreferrer", title: row.file });
+	const place = element("span", "place");
+	place.append(link);
+	return place;
+}
+
+function titleRow(row) {
+	const one = element("div", "row stack");
+	if (row.lead)
+		one.append(element("span", "lead", row.lead));
+	one.append(element("h2", "", row.name), element("span", "dim", row.frames));
+	return one;
+}
+
+function foldRow(row) {
+	const one = element("div", "row fold");
+	one.append(element("button", "plain", row.name, { type: "button", "data-fold": row.key, "aria-expanded": "false" }));
+	return one;
+}
+
+// The columns: number, name, place, module. Between them stand blanks, for those who select and copy.
+export function stackRow(row) {
+	if (row.kind === "stack")
+		return titleRow(row);
+	if (row.kind === "fold")
+		return foldRow(row);
+	const one = element("div", `row ${row.kind}${row.system ? " system" : ""}`);
+	const name = element("span", "name", row.name);
+	if (row.kind === "inline")
+		name.append(" ", element("span", "tag", "inlined"));
+	one.append(element("span", "number", row.number), " ", name, " ", placeOf(row), " ", element("span", "where", row.where));
+	return one;
+}
+
+export function reportRow(row) {
+	const one = element("div", "row line");
+	for (const [text, isName] of row.pieces)
+		one.append(isName ? element("b", "", text) : text);
+	return one;
+}

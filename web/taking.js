@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ways in which a text comes to the page other than by typing: pasted, dropped anywhere, or from a file.
+import { part } from "./part.js";
+import { textOfFile } from "./text_of_file.js";
+import { visible } from "./visible.js";
+
+// take(text, name) is called with a text; refuse(words) when a file is none.
+export function takeTexts(take, refuse) {
+	const takeFile = async file => {
+		const name = visible(file.name, 100);
+		try {
+			take(await textOfFile(file), name);
+		} catch (problem) {
+			refuse(`${name} ${visible(String(problem.message ?? problem), 300)}.`);
+		}
+	};
+	part("open").addEventListener("click", () => part("file").click());
+	part("file").addEventListener("change", () => {
+		const [file] = part("file").files;
+		part("file").value = "";
+		if (file)
+			takeFile(file);
+	});
+	takeDrops(take, takeFile);
+	takePastes(take, takeFile);
+}
+
+function takeDrops(take, takeFile) {
+	let inside = 0;
+	const over = change => {
+		inside = change ? Math.max(0, inside + change) : 0;
+		document.body.classList.toggle("over", inside > 0);
+	};
+	addEventListener("dragenter", event => { event.preventDefault(); over(1); });
+	addEventListener("dragleave", () => over(-1));
+	addEventListener("dragover", event => event.preventDefault());
+	addEventListener("drop", event => {
+		event.preventDefault();
+		over(0);
+		const [file] = event.dataTransfer.files;
+		const text = event.dataTransfer.getData("text");
+		if (file)
+			takeFile(file);
+		else if (text)
+			take(text);
+	});
+}
+
+// A paste is looked up at once. In the middle of a text, it becomes a part of it.
+function takePastes(take, takeFile) {
+	addEventListener("paste", event => {
+		const at = event.target, field = part("input");
+		if (at !== field && at.closest?.("textarea, input"))
+			return;
+		const [file] = event.clipboardData.files;
+		const text = event.clipboardData.getData("text");
+		if (!file && !text)
+			return;
+		event.preventDefault();
+		if (file)
+			takeFile(file);
+		else if (at === field && !field.readOnly && field.selectionEnd - field.selectionStart < field.value.length)
+			take(field.value.slice(0, field.selectionStart) + text + field.value.slice(field.selectionEnd));
+		else
+			take(text);
+	});
+}
