@@ -222,14 +222,14 @@ class Memcached(Server):
 
     def __init__(self, name, directory, memory, address=None, within=()):
         super().__init__(name, directory, within)
-        self.memory = memory
+        self.memory, self.options = memory, []
         self.address = address or os.path.join(directory, name + ".sock")
         self.setting = "%s:%d" % address if address else self.address
 
     def start(self):
         where = ["-s", self.address, "-a", "0777"] if isinstance(self.address, str) else ["-l", self.address[0], "-p", str(self.address[1])]
         user = ["-u", "root"] if os.getuid() == 0 else []
-        self.spawn(["memcached", *where, "-U", "0", "-m", str(self.memory), "-t", "2", *user])
+        self.spawn(["memcached", *where, "-U", "0", "-m", str(self.memory), "-t", "2", *user, *self.options])
         self.ready(lambda: connects(self.address))
 
     def stop(self):
