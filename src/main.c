@@ -23,7 +23,7 @@
 #include "keys/auth.h"
 #include "modules/services.h"
 #include "objects/bucket.h"
-#include "uploads/store.h"
+#include "objects/store.h"
 
 /* The settings in force. Older ones live until the end: requests and services may still read them, and SIGHUP is rare.
  */

@@ -4,7 +4,7 @@
 #define API_STORE_PLACE_H
 
 #include "front/exchange.h"
-#include "uploads/store.h"
+#include "objects/store.h"
 
 /* Takes a store client and one of the upload_parallel places to use it. Call it after all other checks, so that
  * strangers take no place. NULL: ERR_NOT_FOUND if there is no store, ERR_UNAVAILABLE if all places are taken,

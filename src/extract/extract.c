@@ -368,6 +368,7 @@ static enum err extract_all(struct extraction *x, struct worker *workers)
 	tell(x, "reading its symbols");
 	if (!err)
 		err = add_symbol_tables(x);
+	x->stats->dynamic = !x->unit_count && !x->go && !symbol_files_have_symtab(&x->symbols);
 	x->stats->ranges = x->join.ranges;
 	x->stats->pads = x->join.pads;
 	bool others = x->others || (x->code.asked_count && (x->unit_count || x->go));

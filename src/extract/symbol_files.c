@@ -3,6 +3,8 @@
 
 #include "extract/symbol_files.h"
 
+#include <string.h>
+
 static void add_table(struct symbol_files *f, Elf *elf, const char *section)
 {
 	f->tables[f->count++] = (struct symbol_table){elf, section};
@@ -25,6 +27,15 @@ enum err symbol_files_open(struct symbol_files *f, Elf *elf, const char *debug_p
 	if (f->mini.elf)
 		add_table(f, f->mini.elf, ".symtab");
 	return err == ERR_NO_MEMORY ? no_memory(e) : ERR_OK;
+}
+
+bool symbol_files_have_symtab(const struct symbol_files *f)
+{
+	bool any = false;
+	for (size_t i = 0; i < f->count; i++)
+		any = any ||
+		      (strcmp(f->tables[i].section, ".symtab") == 0 && elf_find_section(f->tables[i].elf, ".symtab"));
+	return any;
 }
 
 void symbol_files_close(struct symbol_files *f)

@@ -26,6 +26,8 @@ struct symbol_files {
 /* elf, the executable, must stay open; debug_path is empty if there is no debug file. Must be closed even after an
  * error. */
 enum err symbol_files_open(struct symbol_files *f, Elf *elf, const char *debug_path, struct error *e);
+/* Whether any of them is more than the executable's dynamic symbols. */
+bool symbol_files_have_symtab(const struct symbol_files *f);
 /* A cleared one is closed. */
 void symbol_files_close(struct symbol_files *f);
 

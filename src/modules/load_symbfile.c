@@ -57,21 +57,23 @@ static void intake_release(struct intake *in, const struct load_means *means)
 	block_put(means->blocks, in->block);
 }
 
-static void log_part(const struct load *l, const struct store_key *key, const char *what, const char *text)
+static void log_part(const struct load *l, const char *path, const char *what, const char *text)
 {
-	log_event(LOG_LEVEL_WARNING, what, "%s of %s, set %s, part %u of %u: %s", symbfile_kind_names[key->kind], l->id,
-	        key->set, key->part, key->parts, text);
+	log_event(LOG_LEVEL_WARNING, what, "%s of %s: %s", path, l->id, text);
 }
 
-static enum failure_class get_part(struct loader *r, struct load *l, struct intake *in, const struct store_key *key)
+/* path: below the executable's folder. */
+static enum failure_class get_part(struct loader *r, struct load *l, struct intake *in, const char *path)
 {
+	char full[STORE_PATH_MAX];
 	struct bucket_sink sink = {intake_space, intake_commit, in};
 	struct bucket_result result = {.outcome = BUCKET_FAILED};
 	struct symbfile_sink records = symbfile_map_sink(in->map);
 	in->reader = symbfile_reader_new(&records);
 	if (!in->reader)
 		return FAILURE_TEMPORARY;
-	store_get(r->store, key, &sink, &r->means->stopping, &result);
+	layout_below(full, &l->file_id, path);
+	store_get(r->store, full, &sink, &r->means->stopping, &result);
 	if (result.outcome == BUCKET_OK)
 		in->err = symbfile_reader_finish(in->reader, &in->error);
 	symbfile_reader_free(in->reader);
@@ -84,12 +86,12 @@ static enum failure_class get_part(struct loader *r, struct load *l, struct inta
 	if (in->err == ERR_CORRUPT) {
 		metric_add(M_DOWNLOADS_CORRUPT, 1);
 		failure_why(l->failure.why, in->error.text);
-		log_part(l, key, "corrupt", in->error.text);
+		log_part(l, path, "corrupt", in->error.text);
 		return FAILURE_CORRUPT;
 	}
 	if (result.outcome != BUCKET_OK || in->err) {
 		metric_add(M_DOWNLOADS_FAILED, 1);
-		log_part(l, key, "download failed", result.outcome == BUCKET_OK ? "out of memory" : result.text);
+		log_part(l, path, "download failed", result.outcome == BUCKET_OK ? "out of memory" : result.text);
 		return FAILURE_TEMPORARY;
 	}
 	metric_add(M_DOWNLOADS_OK, 1);
@@ -101,12 +103,9 @@ static enum failure_class get_parts(
 {
 	enum failure_class class = FAILURE_NONE;
 	for (unsigned kind = 0; kind < SYMBFILE_KINDS; kind++) {
-		const struct symbfile_set *set = &sets->kinds[kind];
-		for (unsigned i = 0; i < set->have_count && class == FAILURE_NONE; i++) {
-			char name[STORE_SET_MAX + 1];
-			struct store_key key = symbfile_set_key(set, &l->file_id, (enum symbfile_kind)kind, i, name);
-			class = get_part(r, l, in, &key);
-		}
+		const struct symbfile_set *set = sets->best[kind];
+		for (unsigned i = 0; set && i < set->have_count && class == FAILURE_NONE; i++)
+			class = get_part(r, l, in, set->have[i].path);
 	}
 	return class;
 }
@@ -162,7 +161,7 @@ void load_symbfile(struct loader *r, struct load *l)
 			l->failure.checked = clock_now(); /* it took its time to fail */
 		return;
 	}
-	if (!sets.kinds[SYMBFILE_RANGES].have_count && !sets.kinds[SYMBFILE_RETURNPADS].have_count) {
+	if (!sets.best[SYMBFILE_RANGES] && !sets.best[SYMBFILE_RETURNPADS]) {
 		metric_add(M_DOWNLOADS_MISSING, 1);
 		l->failure.class = FAILURE_MISSING;
 	} else if (!keep_cached(r, l, &sets)) {
@@ -196,7 +195,7 @@ void load_alias(struct loader *r, struct load *l)
 		char hex[FILE_ID_HEX + 1];
 		file_id_hex(hex, &l->failure.alias.id);
 		log_event(LOG_LEVEL_WARNING, "build id claimed",
-		        "%s%u executables claim build id %s; %s answers, whose set is the newest that is complete",
+		        "%s%u executables claim build id %s; %s answers, whose set is the best",
 		        claims.count == ALIAS_CLAIMS ? "at least " : "", claims.count, l->id, hex);
 	}
 	metric_add(M_DOWNLOADS_MISSING, !found);

@@ -10,7 +10,7 @@
 #include "cache/failures.h"
 #include "cache/page_cache.h"
 #include "symbfile/file_id.h"
-#include "uploads/store.h"
+#include "objects/store.h"
 
 struct load_wait;
 

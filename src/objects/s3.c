@@ -155,8 +155,8 @@ static bool sign_with(
 	struct url_parts url;
 	char date[S3_SIGN_DATE], payload[SHA256_HEX + 1];
 	struct s3_header headers[] = {{"Host", url.host}, {"x-amz-content-sha256", payload}, {"x-amz-date", date},
-	        {"Content-Type", q->content_type ? q->content_type : TRANSFER_CONTENT_TYPE},
-	        {"x-amz-security-token", keys->token}};
+	        {"Content-Type", q->content_type ? q->content_type : TRANSFER_CONTENT_TYPE}, {NULL, NULL},
+	        {NULL, NULL}};
 	struct s3_signing s = {.access = keys->access,
 	        .secret = keys->secret,
 	        .region = p->region,
@@ -173,12 +173,14 @@ static bool sign_with(
 	s.query = url.query;
 	for (unsigned i = 0; i < s.count; i++)
 		buffer_printf(lines, "%s: %s\n", headers[i].name, headers[i].value);
-	/* the transfer itself sends this header */
+	/* the transfer itself sends these two */
 	if (q->data)
 		s.count++;
+	if (q->copy_source)
+		headers[s.count++] = (struct s3_header){"x-amz-copy-source", q->copy_source};
 	if (keys->token && *keys->token) {
 		buffer_printf(lines, "x-amz-security-token: %s\n", keys->token);
-		headers[s.count++] = headers[4];
+		headers[s.count++] = (struct s3_header){"x-amz-security-token", keys->token};
 	}
 	return buffer_printf(lines, "Authorization: ") && s3_sign(lines, &s) && buffer_append(lines, "\n", 1);
 }

@@ -402,6 +402,8 @@ static enum err make_headers(
 	no_memory(e);
 	if (q->data)
 		buffer_printf(&lines, "Content-Type: %s\n", q->content_type ? q->content_type : TRANSFER_CONTENT_TYPE);
+	if (q->copy_source)
+		buffer_printf(&lines, "x-amz-copy-source: %s\n", q->copy_source);
 	bool ok = !t->settings->sign || t->settings->sign(t->settings->signer, q, &lines, e);
 	ok = ok && buffer_printf(&lines, "%s", q->lines ? q->lines : "") && add_lines(list, (char *)lines.data);
 	if (lines.data)

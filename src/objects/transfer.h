@@ -42,6 +42,7 @@ struct transfer_request {
 	const char *lines;   /* more headers, "Name: value\n" each; may be NULL */
 	const uint8_t *data; /* the body to send; not with GET and DELETE */
 	size_t len;
+	const char *copy_source;  /* the header x-amz-copy-source; may be NULL */
 	const char *content_type; /* type of data; NULL: TRANSFER_CONTENT_TYPE */
 	/* Receives the body of a 200, when the reply already has the head; false ends the transfer. */
 	bool (*body)(void *arg, const uint8_t *data, size_t len);

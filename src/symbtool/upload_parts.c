@@ -20,13 +20,15 @@ enum { PARALLEL_MAX = 64, REPLY_MAX = 16 << 20 };
 struct job {
 	enum symbfile_kind kind;
 	unsigned part;
+	bool last; /* of its set, to be sent after all others */
 };
 
 struct upload {
 	struct server *server;
 	const struct cut *cut;
+	bool force;
 	struct job *jobs;
-	unsigned count;
+	unsigned count; /* up to which they are sent at a time */
 	atomic_uint next;
 	struct progress progress;
 	pthread_mutex_t lock; /* of what follows */
@@ -37,8 +39,8 @@ struct upload {
 
 /* ---- what is there ---- */
 
-/* Marks the parts of this kind and set that the server already has. */
-static void mark_kind(const struct spool *s, const json_t *kind, bool *there)
+/* Marks the parts of this set that the server already has; kind: what it says of one. */
+static void mark_set(const struct spool *s, const json_t *kind, bool *there)
 {
 	const char *set = json_string_value(json_object_get(kind, "set"));
 	const json_t *have = json_object_get(kind, "have");
@@ -48,6 +50,21 @@ static void mark_kind(const struct spool *s, const json_t *kind, bool *there)
 		json_int_t part = json_integer_value(json_array_get(have, i));
 		if (part >= 0 && (uint64_t)part < s->count)
 			there[part] = true;
+	}
+}
+
+/* Of all sets that the server has; versions before 1.1 tell of one of each kind. */
+static void mark_kind(const struct spool *s, const char *kind, const json_t *reply, bool *there)
+{
+	const json_t *sets = json_object_get(reply, "sets");
+	if (!sets)
+		mark_set(s, json_object_get(reply, kind), there);
+	for (size_t i = 0; i < json_array_size(sets); i++) {
+		const json_t *set = json_array_get(sets, i);
+		const char *its_kind = json_string_value(json_object_get(set, "kind"));
+		bool old = json_object_get(set, "version") && !json_is_true(json_object_get(set, "complete"));
+		if (its_kind && strcmp(its_kind, kind) == 0 && !old)
+			mark_set(s, set, there);
 	}
 }
 
@@ -106,7 +123,7 @@ static enum err ask_what_is_there(struct server_connection *c, const struct cut 
 	if (!root)
 		return e->code;
 	for (unsigned i = 0; i < SYMBFILE_KINDS; i++) {
-		mark_kind(&cut->kinds[i], json_object_get(root, symbfile_kind_names[i]), there + count);
+		mark_kind(&cut->kinds[i], symbfile_kind_names[i], root, there + count);
 		count += cut->kinds[i].count;
 	}
 	json_decref(root);
@@ -160,8 +177,9 @@ static enum err send_part(
 	build_id_hex(build_id, own->build_id.bytes, own->build_id.len);
 	int n = snprintf(headers, sizeof headers,
 	        "Content-Type: application/octet-stream\nContent-Encoding: gzip\nFileID: %s\nFilePart: %u\nFileParts: "
-	        "%zu\nFileSet: %s\n",
-	        id, job->part, s->count, s->set);
+	        "%zu\nFileSet: %s\nFileMore: %d\n%s%s",
+	        id, job->part, s->count, s->set, !job->last, u->force ? "FileForce: 1\n" : "",
+	        u->cut->stats.dynamic ? "FileSymbols: dynamic\n" : "");
 	if (*build_id)
 		snprintf(headers + n, sizeof headers - (size_t)n, "BuildID: %s\nImageBase: 0x%" PRIx64 "\n", build_id,
 		        own->image_base);
@@ -215,8 +233,9 @@ static void run_threads(struct upload *u, unsigned parallel)
 {
 	pthread_t threads[PARALLEL_MAX];
 	unsigned started = 0, wanted = parallel < PARALLEL_MAX ? parallel : PARALLEL_MAX;
-	if (wanted > u->count)
-		wanted = u->count;
+	unsigned left = u->count - atomic_load(&u->next);
+	if (wanted > left)
+		wanted = left;
 	while (started + 1 < wanted && pthread_create(&threads[started], NULL, send_parts, u) == 0)
 		started++;
 	send_parts(u);
@@ -235,11 +254,40 @@ static uint64_t list_jobs(struct upload *u, const bool *there)
 				u->counts->there++;
 				continue;
 			}
-			u->jobs[u->count++] = (struct job){(enum symbfile_kind)kind, part};
+			u->jobs[u->count++] = (struct job){(enum symbfile_kind)kind, part, false};
 			bytes += s->parts[part].len;
 		}
 	}
 	return bytes;
+}
+
+/* Moves the last part of each set to the end. Returns how many others there are. */
+static unsigned put_last_ones_last(struct upload *u)
+{
+	struct job last[SYMBFILE_KINDS];
+	unsigned count = 0, others = 0;
+	for (unsigned i = 0; i < u->count; i++) {
+		u->jobs[i].last = i + 1 == u->count || u->jobs[i + 1].kind != u->jobs[i].kind;
+		if (u->jobs[i].last)
+			last[count++] = u->jobs[i];
+		else
+			u->jobs[others++] = u->jobs[i];
+	}
+	memcpy(u->jobs + others, last, count * sizeof *last);
+	return others;
+}
+
+/* A set is complete with its last part, so that one comes when all others are there. */
+static void send_all(struct upload *u, unsigned parallel)
+{
+	unsigned all = u->count;
+	u->count = put_last_ones_last(u);
+	if (u->count)
+		run_threads(u, parallel);
+	atomic_store(&u->next, u->count);
+	u->count = all;
+	if (!u->err)
+		run_threads(u, parallel);
 }
 
 static enum err find_jobs(struct upload *u, bool force, uint64_t *bytes, struct error *e)
@@ -261,7 +309,7 @@ static enum err find_jobs(struct upload *u, bool force, uint64_t *bytes, struct 
 enum err upload_cut(struct server *s, const struct cut *c, const struct upload_options *o, struct upload_counts *counts,
         struct error *e)
 {
-	struct upload u = {.server = s, .cut = c, .counts = counts, .error = e};
+	struct upload u = {.server = s, .cut = c, .force = o->force, .counts = counts, .error = e};
 	uint64_t bytes = 0;
 	*counts = (struct upload_counts){0};
 	atomic_store(&s->cancel, false);
@@ -269,7 +317,7 @@ enum err upload_cut(struct server *s, const struct cut *c, const struct upload_o
 	if (!err && u.count) {
 		pthread_mutex_init(&u.lock, NULL);
 		progress_begin(&u.progress, o->label, "bytes", bytes);
-		run_threads(&u, o->parallel);
+		send_all(&u, o->parallel);
 		progress_end(&u.progress);
 		pthread_mutex_destroy(&u.lock);
 		err = u.err;

@@ -15,7 +15,7 @@ struct upload_counts {
 struct upload_options {
 	const char *label; /* of the progress that a terminal shows */
 	unsigned parallel; /* parts at a time */
-	bool force;        /* also what the server has already */
+	bool force;        /* also what the server has already; it is to answer, whatever else there is */
 };
 
 /* Sends the parts that the server does not have yet. After the first

@@ -3,6 +3,7 @@
 
 #include "uploads/alias.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "uploads/sets.h"
@@ -13,25 +14,27 @@ struct gathering {
 };
 
 /* For equal times, any order that is the same on every host will do. */
-static bool is_later(const struct store_claim *a, const struct store_claim *b)
+static bool is_later(const struct claim *a, const struct claim *b)
 {
 	return a->time != b->time ? a->time > b->time : memcmp(a->id.bytes, b->id.bytes, sizeof a->id.bytes) > 0;
 }
 
-static bool take_claim(void *arg, const struct store_claim *claim)
+static bool take_claim(void *arg, struct str path, uint64_t size, int64_t time)
 {
 	const struct gathering *g = arg;
 	struct symbfile_claims *c = g->claims;
+	struct claim claim = {.time = time};
 	unsigned at = c->count;
-	if (!build_id_answers(&claim->build_id, g->question))
+	(void)size;
+	if (!layout_parse_claim(&claim, path) || !build_id_answers(&claim.build_id, g->question))
 		return true;
-	while (at > 0 && is_later(claim, &c->items[at - 1]))
+	while (at > 0 && is_later(&claim, &c->items[at - 1]))
 		at--;
 	if (at == ALIAS_CLAIMS)
 		return true;
 	c->count += c->count < ALIAS_CLAIMS;
 	memmove(&c->items[at + 1], &c->items[at], (c->count - at - 1) * sizeof *c->items);
-	c->items[at] = *claim;
+	c->items[at] = claim;
 	return true;
 }
 
@@ -39,57 +42,57 @@ enum err symbfile_claims_get(struct symbfile_claims *claims, struct store_client
         const atomic_bool *cancel, struct error *e)
 {
 	struct gathering g = {claims, q};
+	char path[STORE_PATH_MAX];
 	claims->count = 0;
-	return store_list_claims(c, q, take_claim, &g, cancel, e);
+	layout_claims(path, q);
+	return store_list(c, path, take_claim, &g, cancel, e);
 }
 
-/* How good a claim is: complete sets come first, then newer ones, as uploads/sets.h says. */
-struct merit {
-	bool any, whole, told;
-	int64_t time;
+/* What the executables have, in the order of the claims. */
+struct merits {
+	struct symbfile_sets sets[ALIAS_CLAIMS];
+	struct symbfile_set items[ALIAS_CLAIMS];
+	bool any[ALIAS_CLAIMS];
 };
 
-static struct merit merit_of(const struct symbfile_sets *sets)
+static enum err get_merits(struct merits *m, const struct symbfile_claims *claims, struct store_client *c,
+        const atomic_bool *cancel, struct error *e)
 {
-	struct merit m = {.whole = symbfile_sets_missing(sets) == 0};
-	for (unsigned i = 0; i < SYMBFILE_KINDS; i++) {
-		const struct symbfile_set *set = &sets->kinds[i];
-		m.any = m.any || set->have_count;
-		if (set->have_count && (set->told != m.told ? set->told : set->time > m.time)) {
-			m.time = set->time;
-			m.told = set->told;
-		}
+	bool fresh = false;
+	enum err err = ERR_OK;
+	for (unsigned i = 0; i < claims->count && !err; i++) {
+		err = symbfile_sets_get(&m->sets[i], c, &claims->items[i].id, cancel, e);
+		m->any[i] = !err && symbfile_sets_merit(&m->items[i], &m->sets[i]);
+		fresh = fresh || (m->any[i] && !m->items[i].old);
 	}
-	return m;
+	/* among themselves old sets are compared by their times, as version 1.0 did */
+	for (unsigned i = 0; i < claims->count && !err && fresh; i++)
+		if (m->any[i] && m->items[i].old)
+			err = symbfile_set_count(&m->items[i], c, &claims->items[i].id, cancel, e);
+	return err;
 }
 
-static bool is_better(const struct merit *a, const struct merit *b)
+static enum err choose(unsigned *chosen, const struct symbfile_claims *claims, struct store_client *c,
+        const atomic_bool *cancel, struct error *e)
 {
-	if (a->any != b->any || a->whole != b->whole)
-		return a->any != b->any ? a->any : a->whole;
-	return a->told != b->told ? a->told : a->time > b->time;
+	struct merits *m = calloc(1, sizeof *m);
+	enum err err = m ? get_merits(m, claims, c, cancel, e) : no_memory(e);
+	for (unsigned i = 1; i < claims->count && !err; i++)
+		if (m->any[i] && (!m->any[*chosen] || symbfile_set_is_better(&m->items[i], &m->items[*chosen])))
+			*chosen = i;
+	for (unsigned i = 0; i < claims->count && m; i++)
+		symbfile_sets_release(&m->sets[i]);
+	free(m);
+	return err;
 }
 
 enum err symbfile_alias_choose(struct symbfile_alias *alias, bool *found, const struct symbfile_claims *claims,
         struct store_client *c, const atomic_bool *cancel, struct error *e)
 {
-	struct merit best = {0};
-	const struct store_claim *chosen = claims->count ? &claims->items[0] : NULL;
-	enum err err = ERR_OK;
-	for (unsigned i = 0; i < claims->count && claims->count > 1 && !err; i++) {
-		struct symbfile_sets sets;
-		err = symbfile_sets_get(&sets, c, &claims->items[i].id, cancel, e);
-		if (err)
-			break;
-		struct merit merit = merit_of(&sets);
-		symbfile_sets_release(&sets);
-		if (is_better(&merit, &best)) {
-			best = merit;
-			chosen = &claims->items[i];
-		}
-	}
-	*found = chosen && !err;
+	unsigned chosen = 0;
+	enum err err = claims->count > 1 ? choose(&chosen, claims, c, cancel, e) : ERR_OK;
+	*found = claims->count && !err;
 	if (*found)
-		*alias = (struct symbfile_alias){chosen->id, chosen->image_base};
+		*alias = (struct symbfile_alias){claims->items[chosen].id, claims->items[chosen].image_base};
 	return err;
 }

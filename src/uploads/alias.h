@@ -3,7 +3,7 @@
 #ifndef UPLOADS_ALIAS_H
 #define UPLOADS_ALIAS_H
 
-#include "uploads/store.h"
+#include "uploads/layout.h"
 
 /* The executable. Offsets in a request that uses the build id count from image_base. */
 struct symbfile_alias {
@@ -14,15 +14,15 @@ struct symbfile_alias {
 /* The executables that claim a build id; at most ALIAS_CLAIMS, the latest ones. */
 enum { ALIAS_CLAIMS = 16 };
 struct symbfile_claims {
-	struct store_claim items[ALIAS_CLAIMS]; /* the latest first */
+	struct claim items[ALIAS_CLAIMS]; /* the latest first */
 	unsigned count;
 };
 /* Asks the store. ERR_UNAVAILABLE, ERR_NO_MEMORY. */
 enum err symbfile_claims_get(struct symbfile_claims *claims, struct store_client *c, const struct build_id_question *q,
         const atomic_bool *cancel, struct error *e);
 
-/* Chooses the executable that answers: the one with the newest complete sets or, if none is complete, with the newest
- * sets. If several claim the id, asks the store what each has. *found is false if there is none. */
+/* Chooses the executable that answers, by the rule for sets (uploads/sets.h): if several claim the id, asks the store
+ * what each has. *found is false if there is none. */
 enum err symbfile_alias_choose(struct symbfile_alias *alias, bool *found, const struct symbfile_claims *claims,
         struct store_client *c, const atomic_bool *cancel, struct error *e);
 

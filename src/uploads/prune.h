@@ -3,14 +3,15 @@
 #ifndef UPLOADS_PRUNE_H
 #define UPLOADS_PRUNE_H
 
-#include "uploads/store.h"
+#include "objects/store.h"
 
 /* Called for each object that is removed, with its path below the store's URL; time as in store_part. */
 typedef void prune_told(void *arg, const char *path, uint64_t size, int64_t time);
 
 /* An executable to which something was stored within a day stays as it is: an upload may be under way. */
 struct prune_rules {
-	unsigned keep;      /* complete sets of each kind to keep per executable, the newest; 0: all */
+	unsigned keep;      /* complete sets of each kind to keep per executable, the best; 0: all. Those that are not
+	                       complete go. */
 	int64_t older_than; /* nanoseconds before now; an executable to which nothing was stored since is removed as a
 	                       whole; 0: none */
 	bool remove;        /* false: only report what would be removed */
@@ -24,7 +25,8 @@ struct prune_counts {
 	uint64_t gone_executables, gone_objects, gone_bytes; /* of these, removed, or to be removed */
 };
 
-/* Goes through the whole store. Also removes claims of build ids whose executable is gone. After a failure the
+/* Goes through the whole store. Also removes claims of build ids whose executable is gone, and what processes that died
+ * left behind. After a failure the
  * counts say what was done so far; it may be run again. ERR_UNAVAILABLE, ERR_NO_MEMORY. */
 enum err symbfile_prune(
         struct store_client *c, const struct prune_rules *rules, struct prune_counts *counts, struct error *e);

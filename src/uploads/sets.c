@@ -3,409 +3,474 @@
 
 #include "uploads/sets.h"
 
-#include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "base/hash.h"
+#include "uploads/old.h"
+
+enum { ARENA_MAX = 1 << 30 };
+
+/* An object of a set that is not old. */
+struct entry {
+	enum symbfile_kind kind;
+	const char *set, *name;
+	uint64_t size;
+	int64_t time;
+	bool is_manifest;
+	struct part_name part; /* of what is none */
+};
 
 struct listing {
-	struct store_part *parts;
+	struct arena *arena;
+	struct entry *entries;
 	size_t count;
-	size_t times; /* number of objects that hold times, after the parts */
 	uint32_t cap;
+	struct old_part *old;
+	size_t old_count;
+	uint32_t old_cap;
 	bool no_memory;
 };
 
-/* The parts of one set, which are adjacent once the listing is sorted, as are the generations of a set, oldest first.
- */
-struct candidate {
-	const struct store_part *first;
-	size_t count;
-	int64_t time;                    /* of its oldest part */
-	bool told;                       /* time is one that was stored with a part */
-	const struct store_part *oldest; /* the first part of the set's first generation */
-	bool whole;
-};
+/* ---- what is there ---- */
 
-/* The number of a generation, 0 if the set has none; base becomes the length of the name before it. */
-static unsigned generation_of(const char *set, size_t *base)
+static const char *copy(struct arena *a, struct str text)
 {
-	const char *mark = strchr(set, STORE_SET_GENERATION);
-	*base = mark ? (size_t)(mark - set) : strlen(set);
-	return mark ? (unsigned)strtoul(mark + 1, NULL, 10) : 0;
+	char *out = arena_alloc(a, text.len + 1);
+	if (!out)
+		return NULL;
+	memcpy(out, text.data, text.len);
+	out[text.len] = 0;
+	return out;
 }
 
-static void print_generation(char name[STORE_SET_MAX + 1], unsigned parts, unsigned generation)
+/* KIND/SET/NAME; false for any other path. */
+static bool parse_entry(struct listing *l, struct entry *x, struct str path)
 {
-	if (generation)
-		snprintf(name, STORE_SET_MAX + 1, "%u%c%u", parts, STORE_SET_GENERATION, generation);
-	else
-		snprintf(name, STORE_SET_MAX + 1, "%u", parts);
+	struct str kind, set, name;
+	if (!layout_segment(&path, &kind) || !layout_segment(&path, &set) || !layout_segment(&path, &name) ||
+	        path.len || !layout_parse_kind(kind, &x->kind) || !set_name_is_stored(set))
+		return false;
+	x->is_manifest = manifest_is_name(name);
+	if (!x->is_manifest && !part_name_parse(&x->part, name))
+		return false;
+	x->set = copy(l->arena, set);
+	x->name = copy(l->arena, name);
+	l->no_memory = !x->set || !x->name;
+	return true;
 }
 
-static bool found_part(void *arg, const struct store_part *part)
+static bool on_object(void *arg, struct str path, uint64_t size, int64_t time)
 {
 	struct listing *l = arg;
-	l->no_memory = !array_reserve(&l->parts, &l->cap, l->count + 1, sizeof *l->parts);
-	if (l->no_memory)
+	struct entry x = {.size = size, .time = time};
+	struct old_part part = {.size = size, .time = time};
+	if (parse_entry(l, &x, path)) {
+		l->no_memory = l->no_memory || !array_reserve(&l->entries, &l->cap, l->count + 1, sizeof *l->entries);
+		if (!l->no_memory)
+			l->entries[l->count++] = x;
+	} else if (old_part_parse(&part, path)) {
+		l->no_memory = !array_reserve(&l->old, &l->old_cap, l->old_count + 1, sizeof *l->old);
+		if (!l->no_memory)
+			l->old[l->old_count++] = part;
+	}
+	return !l->no_memory;
+}
+
+static int set_order(const struct entry *a, const struct entry *b)
+{
+	return a->kind != b->kind ? (a->kind < b->kind ? -1 : 1) : strcmp(a->set, b->set);
+}
+
+/* Manifests first, then parts by number; of one number the newest first. */
+static int entry_order(const void *a, const void *b)
+{
+	const struct entry *x = a, *y = b;
+	int order = set_order(x, y);
+	if (order || x->is_manifest != y->is_manifest)
+		return order ? order : y->is_manifest - x->is_manifest;
+	if (!x->is_manifest && x->part.part != y->part.part)
+		return x->part.part < y->part.part ? -1 : 1;
+	return x->time != y->time ? (x->time < y->time ? 1 : -1) : strcmp(x->name, y->name);
+}
+
+/* ---- sets ---- */
+
+static bool take_part(struct arena *arena, struct symbfile_set *s, const struct entry *x)
+{
+	char path[STORE_PATH_MAX];
+	snprintf(path, sizeof path, "%s/%s/%s", symbfile_kind_names[x->kind], x->set, x->name);
+	const char *kept = copy(arena, str_from(path));
+	s->have[s->have_count++] = (struct set_part){x->part.part, kept, x->size};
+	return kept;
+}
+
+static const struct entry *find_part(const struct entry *parts, size_t count, const char *name)
+{
+	struct part_name wanted;
+	if (!name || !part_name_parse(&wanted, str_from(name)))
+		return NULL;
+	size_t low = 0, high = count;
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+		if (parts[mid].part.part < wanted.part)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	for (; low < count && parts[low].part.part == wanted.part; low++)
+		if (strcmp(parts[low].name, name) == 0)
+			return &parts[low];
+	return NULL;
+}
+
+/* Takes the parts that a manifest names, if all are there. */
+static bool take_named(struct symbfile_sets *sets, struct symbfile_set *s, const struct entry *parts, size_t count,
+        const json_t *names)
+{
+	size_t named = json_array_size(names);
+	if (!named || named > SET_PARTS_MAX || !(s->have = arena_calloc(&sets->arena, named, sizeof *s->have)))
 		return false;
-	l->parts[l->count++] = *part;
+	for (size_t i = 0; i < named; i++) {
+		const struct entry *x = find_part(parts, count, json_string_value(json_array_get(names, i)));
+		if (!x || x->part.part != i || x->part.parts != named || !take_part(&sets->arena, s, x))
+			return false;
+	}
+	s->parts = (unsigned)named;
 	return true;
 }
 
-/* The same name with another number of parts is another set. */
-static int base_order(const struct store_part *a, const struct store_part *b)
+/* What is there of a set without manifest: of each number the newest, and of the same number of parts. */
+static bool take_pending(struct symbfile_sets *sets, struct symbfile_set *s, const struct entry *parts, size_t count)
 {
-	size_t a_len, b_len;
-	if (a->kind != b->kind)
-		return a->kind < b->kind ? -1 : 1;
-	generation_of(a->set, &a_len);
-	generation_of(b->set, &b_len);
-	int order = memcmp(a->set, b->set, a_len < b_len ? a_len : b_len);
-	order = order ? order : (a_len > b_len) - (a_len < b_len);
-	return order ? order : (a->parts > b->parts) - (a->parts < b->parts);
-}
-
-static int set_order(const struct store_part *a, const struct store_part *b)
-{
-	size_t ignored;
-	int order = base_order(a, b);
-	unsigned x = generation_of(a->set, &ignored), y = generation_of(b->set, &ignored);
-	order = order ? order : (x > y) - (x < y);
-	return order ? order : strcmp(a->set, b->set);
-}
-
-static int place_order(const struct store_part *a, const struct store_part *b)
-{
-	int order = set_order(a, b);
-	return order ? order : (a->part > b->part) - (a->part < b->part);
-}
-
-/* Parts first. */
-static int part_order(const void *a, const void *b)
-{
-	const struct store_part *x = a, *y = b;
-	int order = x->is_time != y->is_time ? x->is_time - y->is_time : place_order(x, y);
-	return order ? order : (x->time > y->time) - (x->time < y->time);
-}
-
-/* The part to which time i belongs, searched from *at on; NULL if there is none. Call it for all times in turn, with
- * *at 0 at first. */
-static struct store_part *part_of_time(const struct listing *l, size_t i, size_t *at)
-{
-	const struct store_part *time = &l->parts[l->count + i];
-	while (*at < l->count && place_order(&l->parts[*at], time) < 0)
-		++*at;
-	return *at < l->count && place_order(&l->parts[*at], time) == 0 ? &l->parts[*at] : NULL;
-}
-
-/* Gives each part the newest time that was stored with it. */
-static void take_times(struct listing *l)
-{
-	size_t at = 0;
-	for (; l->count && l->parts[l->count - 1].is_time; l->times++)
-		l->count--;
-	for (size_t i = 0; i < l->times; i++) {
-		struct store_part *part = part_of_time(l, i, &at);
-		if (part) {
-			part->time = l->parts[l->count + i].time;
-			part->told = true;
+	s->complete = false;
+	s->have_count = 0;
+	s->have = arena_calloc(&sets->arena, count + 1, sizeof *s->have);
+	for (size_t i = 0; i < count; i++)
+		if (parts[i].time > s->time || !s->parts) {
+			s->time = parts[i].time;
+			s->parts = parts[i].part.parts;
 		}
+	for (size_t i = 0; s->have && i < count; i++) {
+		const struct part_name *p = &parts[i].part;
+		bool again = s->have_count && s->have[s->have_count - 1].part == p->part;
+		if (p->parts == s->parts && !again && !take_part(&sets->arena, s, &parts[i]))
+			return false;
 	}
+	s->all_there = s->have && s->have_count == s->parts;
+	return s->have;
 }
 
-/* Sorted. On failure, too, l->parts is to be freed. */
-static enum err list_parts(
-        struct listing *l, struct store_client *c, const struct file_id *id, const atomic_bool *cancel, struct error *e)
+/* Of those that are not forced only the newest are read. */
+static int64_t oldest_to_read(const struct listing *l)
 {
-	enum err err = store_list_with_times(c, id, found_part, l, cancel, e);
-	if (!err && l->no_memory)
-		return no_memory(e);
-	if (err || !l->count)
-		return err;
-	qsort(l->parts, l->count, sizeof *l->parts, part_order);
-	take_times(l);
-	return ERR_OK;
+	int64_t newest[MANIFESTS_READ];
+	size_t n = 0;
+	for (size_t i = 0; i < l->count; i++) {
+		if (!l->entries[i].is_manifest)
+			continue;
+		size_t at = n < MANIFESTS_READ ? n++ : MANIFESTS_READ;
+		for (; at > 0 && newest[at - 1] < l->entries[i].time; at--)
+			if (at < MANIFESTS_READ)
+				newest[at] = newest[at - 1];
+		if (at < MANIFESTS_READ)
+			newest[at] = l->entries[i].time;
+	}
+	return n < MANIFESTS_READ ? INT64_MIN : newest[n - 1];
 }
 
-/* For each part below `end`: the newest generation before c that has it, as 1 + its index counted from c->oldest; 0:
- * none. NULL if out of memory. */
-static uint32_t *parts_before(const struct candidate *c, unsigned end)
-{
-	uint32_t *places = calloc(end + 1, sizeof *places);
-	for (const struct store_part *p = c->oldest; places && p < c->first; p++)
-		if (p->part < end)
-			places[p->part] = (uint32_t)(p - c->oldest) + 1;
-	return places;
-}
-
-/* Goes through the sets and generations of a listing in order. */
-struct walk {
-	const struct listing *l;
-	size_t at; /* parts that were passed */
-	struct candidate here;
-	bool *older;          /* by part: an older generation of the set has it */
-	unsigned older_first; /* older generations have all parts before this one */
+/* Where a manifest is read: its store, and what it costs. */
+struct reading {
+	struct store_client *client;
+	const atomic_bool *cancel;
+	int64_t since;
+	unsigned left; /* manifests that may still be read */
 };
 
-/* False if out of memory. */
-static bool walk_begin(struct walk *w, const struct listing *l)
+/* Reads a manifest and takes the parts that it names; a set whose manifest is none, or whose parts are not all there,
+ * stays incomplete. */
+static enum err read_set(struct symbfile_sets *sets, struct symbfile_set *s, const struct reading *r,
+        const struct entry *manifest, const struct entry *parts, size_t count, struct error *e)
 {
-	*w = (struct walk){.l = l, .older = calloc(STORE_PARTS_MAX + 1, sizeof *w->older)};
-	return w->older;
+	struct buffer b;
+	char path[STORE_PATH_MAX];
+	layout_object(path, &sets->id, s->kind, s->name, manifest->name);
+	buffer_init(&b, MANIFEST_MAX);
+	enum err err = store_get_object(r->client, path, &b, r->cancel, e);
+	json_t *names = err ? NULL : manifest_read(&s->manifest, (struct str){(const char *)b.data, b.len});
+	buffer_release(&b);
+	s->have_count = 0;
+	s->complete = names && take_named(sets, s, parts, count, names);
+	json_decref(names);
+	s->manifest.kind = s->kind;
+	s->manifest.set = s->name;
+	s->manifest.forced = strcmp(manifest->name, MANIFEST_FORCED) == 0;
+	s->time = s->manifest.time;
+	s->quality = set_quality_of(&s->manifest.counts, s->manifest.dynamic);
+	return err == ERR_MISSING ? ERR_OK : err; /* it was removed meanwhile */
 }
 
-/* Passes w->here, which the next one follows. */
-static void walk_past(struct walk *w, const struct store_part *next)
+/* A set whose entries are these, the manifests first. */
+static enum err take_set(
+        struct symbfile_sets *sets, struct reading *r, const struct entry *first, size_t count, struct error *e)
 {
-	struct candidate *c = &w->here;
-	if (!c->first || base_order(c->first, next) != 0) {
-		for (const struct store_part *p = c->oldest; p < c->first; p++)
-			w->older[p->part] = false;
-		w->older_first = 0;
-		c->oldest = next;
-		return;
-	}
-	for (size_t i = 0; i < c->count; i++)
-		w->older[c->first[i].part] = true;
-	while (w->older[w->older_first])
-		w->older_first++;
-}
-
-/* The next one is in w->here. False at the end. */
-static bool walk_next(struct walk *w)
-{
-	const struct listing *l = w->l;
-	if (w->at == l->count)
-		return false;
-	const struct store_part *first = &l->parts[w->at];
-	walk_past(w, first);
-	struct candidate *c = &w->here;
-	*c = (struct candidate){.first = first, .time = first->time, .told = first->told, .oldest = c->oldest};
-	for (; w->at < l->count && set_order(first, &l->parts[w->at]) == 0; w->at++, c->count++) {
-		const struct store_part *p = &l->parts[w->at];
-		if (p->told != c->told ? p->told : p->time < c->time) {
-			c->time = p->time;
-			c->told = p->told;
+	struct symbfile_set *s = &sets->items[sets->count++];
+	const struct entry *manifests[2] = {NULL, NULL}, *end = first + count; /* the forced one first */
+	enum err err = ERR_OK;
+	*s = (struct symbfile_set){.kind = first->kind, .name = first->set};
+	for (; first < end && first->is_manifest; first++)
+		manifests[strcmp(first->name, MANIFEST_FORCED) != 0] = first;
+	for (unsigned i = 0; i < 2 && !err && !s->complete; i++)
+		if (manifests[i] && (i == 0 || manifests[i]->time >= r->since) && r->left) {
+			r->left--;
+			err = read_set(sets, s, r, manifests[i], first, (size_t)(end - first), e);
 		}
-	}
-	/* all parts, or those from some part to the last if older generations have the ones before */
-	c->whole = c->count == first->parts - first->part && w->older_first >= first->part;
-	return true;
+	if (!err && !s->complete && !take_pending(sets, s, first, (size_t)(end - first)))
+		err = no_memory(e);
+	return err;
 }
 
-/* If two sets have the same time, every host must pick the same one: the later in the order. */
-static bool is_better(const struct candidate *c, const struct candidate *than)
+/* One set for each kind of which version 1.0 stored anything. */
+static bool take_old(struct symbfile_sets *sets, struct listing *l)
 {
-	if (!than->first || c->whole != than->whole)
-		return !than->first || c->whole;
-	return c->told != than->told ? c->told : c->time >= than->time;
-}
-
-static bool take_candidate(struct symbfile_set *set, const struct candidate *c)
-{
-	if (!c->first)
-		return true;
-	unsigned before = c->whole ? c->first->part : 0;
-	uint32_t *places = before ? parts_before(c, before) : NULL;
-	size_t ignored;
-	set->have = malloc((before + c->count) * sizeof *set->have);
-	set->generations = before ? malloc((before + c->count) * sizeof *set->generations) : NULL;
-	if (!set->have || (before && (!places || !set->generations))) {
-		free(places);
+	struct old_set old[SYMBFILE_KINDS];
+	bool good = old_sets(old, l->old, l->old_count);
+	if (!good)
 		return false;
+	for (unsigned kind = 0; kind < SYMBFILE_KINDS; kind++) {
+		const struct old_set *from = &old[kind];
+		if (!from->parts)
+			continue;
+		struct symbfile_set *s = &sets->items[sets->count++];
+		*s = (struct symbfile_set){.kind = (enum symbfile_kind)kind,
+		        .old = true,
+		        .parts = from->parts,
+		        .time = from->time,
+		        .told = from->told,
+		        .complete = from->have_count == from->parts};
+		s->name = copy(&sets->arena, str_from(from->set));
+		s->have = arena_calloc(&sets->arena, from->have_count, sizeof *s->have);
+		good = good && s->name && s->have;
+		for (unsigned i = 0; good && i < from->have_count; i++) {
+			char path[STORE_PATH_MAX];
+			old_part_path(path, from->have[i]);
+			const char *kept = copy(&sets->arena, str_from(path));
+			s->have[s->have_count++] = (struct set_part){from->have[i]->part, kept, from->have[i]->size};
+			good = kept;
+		}
+		free(from->have);
 	}
-	memcpy(set->set, c->first->set, sizeof set->set);
-	set->parts = c->first->parts;
-	set->time = c->time;
-	set->told = c->told;
-	set->have_count = (unsigned)(before + c->count);
-	for (unsigned i = 0; i < set->have_count; i++) {
-		const struct store_part *p = i < before ? &c->oldest[places[i] - 1] : &c->first[i - before];
-		set->have[i] = p->part;
-		if (before)
-			set->generations[i] = generation_of(p->set, &ignored);
-	}
-	free(places);
-	return true;
+	return good;
 }
 
-struct store_key symbfile_set_key(const struct symbfile_set *set, const struct file_id *id, enum symbfile_kind kind,
-        unsigned i, char name[STORE_SET_MAX + 1])
+/* ---- which one is used ---- */
+
+bool symbfile_set_is_better(const struct symbfile_set *a, const struct symbfile_set *b)
 {
-	if (set->generations)
-		print_generation(name, set->parts, set->generations[i]);
-	else
-		memcpy(name, set->set, sizeof set->set);
-	return (struct store_key){*id, kind, name, set->have[i], set->parts};
+	if (a->complete != b->complete)
+		return a->complete;
+	if (a->manifest.forced != b->manifest.forced)
+		return a->manifest.forced;
+	if (!a->manifest.forced && a->quality != b->quality)
+		return a->quality > b->quality;
+	if (a->old != b->old)
+		return b->old;
+	if (a->told != b->told)
+		return a->told;
+	return a->time != b->time ? a->time > b->time : strcmp(a->name, b->name) > 0;
 }
 
-/* Parts and kinds come in a fixed order, and no set's name is a prefix of another's text here. */
-static uint64_t hash_of(const struct candidate *c, uint64_t before)
+struct intake {
+	uint8_t block[16384];
+	struct symbfile_reader *reader;
+	struct error error;
+};
+
+static uint8_t *intake_space(void *arg, size_t *room)
+{
+	struct intake *in = arg;
+	*room = sizeof in->block;
+	return in->block;
+}
+
+static bool intake_commit(void *arg, size_t n)
+{
+	struct intake *in = arg;
+	return symbfile_reader_feed(in->reader, in->block, n, &in->error) == ERR_OK;
+}
+
+/* A part that cannot be read has no records. */
+static enum err count_part(struct symbfile_counts *counts, struct store_client *c, const char *path,
+        const atomic_bool *cancel, struct error *e)
+{
+	struct symbfile_counts own = {0};
+	struct symbfile_sink records = symbfile_counts_sink(&own);
+	struct intake *in = malloc(sizeof *in);
+	struct bucket_sink sink = {intake_space, intake_commit, in};
+	struct bucket_result result;
+	if (!in || !(in->reader = symbfile_reader_new(&records))) {
+		free(in);
+		return no_memory(e);
+	}
+	in->error.code = ERR_OK;
+	store_get(c, path, &sink, cancel, &result);
+	bool corrupt = in->error.code == ERR_CORRUPT, no_room = in->error.code == ERR_NO_MEMORY;
+	if (result.outcome == BUCKET_OK && symbfile_reader_finish(in->reader, &in->error) == ERR_OK)
+		symbfile_counts_add(counts, &own);
+	symbfile_reader_free(in->reader);
+	free(in);
+	if (no_room)
+		return no_memory(e);
+	bool failed = result.outcome == BUCKET_FAILED || (result.outcome == BUCKET_ABORTED && !corrupt);
+	return failed ? error_set(e, ERR_UNAVAILABLE, "symbfile_store: %s", result.text) : ERR_OK;
+}
+
+enum err symbfile_set_count(struct symbfile_set *s, struct store_client *c, const struct file_id *id,
+        const atomic_bool *cancel, struct error *e)
+{
+	char path[STORE_PATH_MAX];
+	enum err err = ERR_OK;
+	if (s->quality != QUALITY_UNKNOWN)
+		return ERR_OK;
+	s->manifest.counts = (struct symbfile_counts){0};
+	for (unsigned i = 0; i < s->have_count && !err; i++) {
+		layout_below(path, id, s->have[i].path);
+		err = count_part(&s->manifest.counts, c, path, cancel, e);
+	}
+	if (!err)
+		s->quality = set_quality_of(&s->manifest.counts, false);
+	return err;
+}
+
+/* Of all but the old one. */
+static struct symbfile_set *best_of(const struct symbfile_sets *sets, enum symbfile_kind kind, bool old)
+{
+	struct symbfile_set *best = NULL;
+	for (size_t i = 0; i < sets->count; i++) {
+		struct symbfile_set *s = &sets->items[i];
+		if (s->kind == kind && s->old == old && (s->complete || s->old) &&
+		        (!best || symbfile_set_is_better(s, best)))
+			best = s;
+	}
+	return best;
+}
+
+/* An old set is only read if that decides. */
+static enum err choose(struct symbfile_sets *sets, enum symbfile_kind kind, const struct reading *r, struct error *e)
+{
+	struct symbfile_set *best = best_of(sets, kind, false), *old = best_of(sets, kind, true);
+	bool open = best && old && old->complete && !best->manifest.forced && best->quality < QUALITY_INLINES;
+	enum err err = open ? symbfile_set_count(old, r->client, &sets->id, r->cancel, e) : ERR_OK;
+	if (!best || (open && !err && symbfile_set_is_better(old, best)))
+		best = old;
+	if (best && !err)
+		best->answers = true;
+	sets->best[kind] = best;
+	return err;
+}
+
+static uint64_t hash_of(const struct symbfile_set *s, uint64_t before)
 {
 	uint64_t hash = before;
-	for (size_t i = 0; i < c->count; i++) {
-		const struct store_part *p = &c->first[i];
-		uint64_t numbers[] = {hash, p->part, p->parts, p->size, (uint64_t)p->time, (uint64_t)p->kind};
-		hash = checksum(numbers, sizeof numbers, p->set, strlen(p->set));
+	for (unsigned i = 0; s && i < s->have_count; i++) {
+		uint64_t numbers[] = {hash, s->have[i].size, (uint64_t)s->time};
+		hash = checksum(numbers, sizeof numbers, s->have[i].path, strlen(s->have[i].path));
 	}
 	return hash;
+}
+
+static size_t count_sets(const struct listing *l)
+{
+	size_t count = 0;
+	for (size_t i = 0; i < l->count; i++)
+		count += i == 0 || set_order(&l->entries[i - 1], &l->entries[i]) != 0;
+	return count;
+}
+
+static enum err gather(struct symbfile_sets *sets, struct listing *l, struct reading *r, struct error *e)
+{
+	enum err err = ERR_OK;
+	if (l->count)
+		qsort(l->entries, l->count, sizeof *l->entries, entry_order);
+	r->since = oldest_to_read(l);
+	sets->items = arena_calloc(&sets->arena, count_sets(l) + SYMBFILE_KINDS, sizeof *sets->items);
+	if (!sets->items || !take_old(sets, l))
+		return no_memory(e);
+	for (size_t i = 0, end; i < l->count && !err; i = end) {
+		for (end = i; end < l->count && set_order(&l->entries[i], &l->entries[end]) == 0; end++)
+			continue;
+		err = take_set(sets, r, &l->entries[i], end - i, e);
+	}
+	for (unsigned kind = 0; kind < SYMBFILE_KINDS && !err; kind++)
+		err = choose(sets, (enum symbfile_kind)kind, r, e);
+	for (unsigned kind = 0; kind < SYMBFILE_KINDS && !err; kind++)
+		sets->hash = hash_of(sets->best[kind], sets->hash);
+	return err;
 }
 
 enum err symbfile_sets_get(struct symbfile_sets *sets, struct store_client *c, const struct file_id *id,
         const atomic_bool *cancel, struct error *e)
 {
-	struct listing l = {0};
-	struct walk w = {0};
-	struct candidate best[SYMBFILE_KINDS] = {{0}};
-	memset(sets, 0, sizeof *sets);
-	enum err err = list_parts(&l, c, id, cancel, e);
-	l.no_memory = !err && !walk_begin(&w, &l);
-	while (!err && !l.no_memory && walk_next(&w))
-		if (is_better(&w.here, &best[w.here.first->kind]))
-			best[w.here.first->kind] = w.here;
-	free(w.older);
-	for (unsigned i = 0; i < SYMBFILE_KINDS; i++)
-		sets->hash = hash_of(&best[i], sets->hash);
-	for (unsigned i = 0; i < SYMBFILE_KINDS && !err; i++)
-		l.no_memory = l.no_memory || !take_candidate(&sets->kinds[i], &best[i]);
-	free(l.parts);
-	if (l.no_memory)
+	char path[STORE_PATH_MAX];
+	struct reading r = {.client = c, .cancel = cancel, .left = 2 * MANIFESTS_READ};
+	*sets = (struct symbfile_sets){.id = *id};
+	arena_init(&sets->arena, ARENA_MAX);
+	struct listing l = {.arena = &sets->arena};
+	layout_executable(path, id);
+	enum err err = store_list(c, path, on_object, &l, cancel, e);
+	if (!err && l.no_memory)
 		err = no_memory(e);
+	if (!err)
+		err = gather(sets, &l, &r, e);
+	free(l.entries);
+	free(l.old);
 	if (err)
 		symbfile_sets_release(sets);
 	return err;
 }
 
-/* The best candidate of a kind that was not taken yet; taken, as used, is by places in the listing. False if out of
- * memory. */
-static bool best_left(const struct listing *l, enum symbfile_kind kind, const bool *taken, struct candidate *best)
-{
-	struct walk w;
-	*best = (struct candidate){0};
-	if (!walk_begin(&w, l))
-		return false;
-	while (walk_next(&w))
-		if (w.here.first->kind == kind && !taken[w.here.first - l->parts] && is_better(&w.here, best))
-			*best = w.here;
-	free(w.older);
-	return true;
-}
-
-/* Its parts, those before them, and the newest of each number. */
-static bool mark_used(const struct listing *l, const struct candidate *c, bool *used)
-{
-	const struct store_part *end = c->oldest;
-	while (end < l->parts + l->count && base_order(end, c->first) == 0)
-		end++;
-	struct candidate all = {.first = end, .oldest = c->oldest};
-	uint32_t *own = parts_before(c, c->first->part);
-	uint32_t *newest = parts_before(&all, c->first->parts);
-	size_t base = (size_t)(c->oldest - l->parts), first = (size_t)(c->first - l->parts);
-	for (size_t i = 0; i < c->count; i++)
-		used[first + i] = true;
-	for (unsigned i = 0; own && i < c->first->part; i++)
-		if (own[i])
-			used[base + own[i] - 1] = true;
-	for (unsigned i = 0; newest && i < c->first->parts; i++)
-		if (newest[i])
-			used[base + newest[i] - 1] = true;
-	bool good = own && newest;
-	free(own);
-	free(newest);
-	return good;
-}
-
-static bool mark_kept(const struct listing *l, unsigned keep, bool *used, bool *taken)
-{
-	for (unsigned kind = 0; kind < SYMBFILE_KINDS; kind++)
-		for (unsigned n = 0; n < keep; n++) {
-			struct candidate best;
-			if (!best_left(l, (enum symbfile_kind)kind, taken, &best))
-				return false;
-			if (!best.first || (n > 0 && !best.whole))
-				break;
-			taken[best.first - l->parts] = true;
-			if (!mark_used(l, &best, used))
-				return false;
-		}
-	return true;
-}
-
-enum err symbfile_sets_unused(
-        struct store_client *c, const struct file_id *id, const struct symbfile_unused *unused, struct error *e)
-{
-	struct listing l = {0};
-	enum err err = list_parts(&l, c, id, NULL, e);
-	bool *flags = calloc(l.count + 1, 2), young = false; /* used, then taken */
-	if (!err && (!flags || !mark_kept(&l, unused->keep, flags, flags + l.count)))
-		err = no_memory(e);
-	for (size_t i = 0; i < l.count + l.times; i++)
-		young = young || l.parts[i].time > unused->since;
-	bool going = !err && !young;
-	for (size_t i = 0; i < l.count && going; i++)
-		going = flags[i] || unused->found(unused->arg, &l.parts[i]);
-	for (size_t i = 0, at = 0; i < l.times && going; i++) {
-		const struct store_part *part = part_of_time(&l, i, &at);
-		going = (part && flags[at]) || unused->found(unused->arg, &l.parts[l.count + i]);
-	}
-	free(flags);
-	free(l.parts);
-	return err;
-}
-
-enum err symbfile_sets_place(struct store_key *key, char name[STORE_SET_MAX + 1], struct store_key *same,
-        char same_name[STORE_SET_MAX + 1], struct store_client *c, struct error *e)
-{
-	struct listing l = {0};
-	struct store_part wanted = {.kind = key->kind, .parts = key->parts};
-	unsigned newest = 0, holder = 0, first = UINT_MAX;
-	bool any = false, held = false;
-	size_t ignored;
-	print_generation(wanted.set, key->parts, 0);
-	enum err err = list_parts(&l, c, &key->id, NULL, e);
-	for (size_t i = 0; !err && i < l.count; i++) {
-		const struct store_part *p = &l.parts[i];
-		unsigned generation = generation_of(p->set, &ignored);
-		if (base_order(p, &wanted) != 0)
-			continue;
-		if (!any || generation > newest)
-			first = UINT_MAX; /* a part of the newest generation */
-		newest = !any || generation > newest ? generation : newest;
-		first = generation == newest && p->part < first ? p->part : first;
-		if (p->part == key->part && (!held || generation > holder)) {
-			holder = generation;
-			held = true;
-		}
-		any = true;
-	}
-	free(l.parts);
-	/* parts before the newest generation's own may be unchanged from an older one */
-	bool there = held && holder == newest, before = held && !there && key->part < first;
-	print_generation(name, key->parts, there ? newest + 1 : newest);
-	key->set = name;
-	*same = *key;
-	same->set = there || before ? same_name : NULL;
-	print_generation(same_name, key->parts, holder);
-	return err;
-}
-
 void symbfile_sets_release(struct symbfile_sets *sets)
 {
-	for (unsigned i = 0; i < SYMBFILE_KINDS; i++) {
-		free(sets->kinds[i].generations);
-		free(sets->kinds[i].have);
-	}
-	memset(sets, 0, sizeof *sets);
+	arena_release(&sets->arena);
+	*sets = (struct symbfile_sets){.count = 0};
 }
 
 unsigned symbfile_sets_missing(const struct symbfile_sets *sets)
 {
 	unsigned missing = 0;
 	for (unsigned i = 0; i < SYMBFILE_KINDS; i++)
-		missing += sets->kinds[i].parts - sets->kinds[i].have_count;
+		if (sets->best[i])
+			missing += sets->best[i]->parts - sets->best[i]->have_count;
 	return missing;
+}
+
+bool symbfile_sets_merit(struct symbfile_set *merit, const struct symbfile_sets *sets)
+{
+	const struct symbfile_set *ranges = sets->best[SYMBFILE_RANGES], *pads = sets->best[SYMBFILE_RETURNPADS];
+	if (!ranges && !pads)
+		return false;
+	*merit = ranges ? *ranges : *pads;
+	merit->complete = symbfile_sets_missing(sets) == 0;
+	if (ranges && pads && (pads->told != ranges->told ? pads->told : pads->time > ranges->time)) {
+		merit->time = pads->time;
+		merit->told = pads->told;
+	}
+	return true;
+}
+
+const char *symbfile_set_reason(const struct symbfile_sets *sets, const struct symbfile_set *best)
+{
+	const struct symbfile_set *next = NULL;
+	if (!best->complete)
+		return "nothing is complete";
+	if (best->manifest.forced)
+		return "forced";
+	for (size_t i = 0; i < sets->count; i++) {
+		const struct symbfile_set *s = &sets->items[i];
+		if (s != best && s->kind == best->kind && s->complete && (!next || symbfile_set_is_better(s, next)))
+			next = s;
+	}
+	if (!next)
+		return "the only one";
+	return best->quality > next->quality ? "better" : "newer";
 }

@@ -1,62 +1,69 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decides which of an executable's uploaded parts are used: parts of different sets are never mixed.
+ * Decides which of an executable's uploaded sets is used; parts of different sets are never mixed.
  *
- * An upload that names no set belongs to the set that is named after its number of parts, "3". If another extraction
- * yields a different part, that part does not replace the old one, since this would mix the two: it starts the next
- * generation of the set, "3~1", then "3~2". A part that did not change is not stored again. So if parts are sent in
- * order, a generation has the parts from the first changed one to the last, and older generations complete it.
+ * A set is what one extraction yielded of one kind. It is complete when its manifest is stored and all parts that this
+ * names are there. Of the complete ones, those whose upload said so answer, the newest first; then the best: with lines
+ * and inlined calls, with lines, functions alone, dynamic symbols alone; then the newest. All that version 1.0 stored
+ * of a kind counts as one set, older than all others; it may also answer incomplete, if no set is complete.
  */
 #ifndef UPLOADS_SETS_H
 #define UPLOADS_SETS_H
 
-#include "uploads/store.h"
+#include "base/arena.h"
+#include "uploads/manifest.h"
 
-/* The set of one kind that is used: the newest complete one, or the newest if none is complete. A set is as old as
- * its oldest part. Times that are stored with parts survive a copy of the store, times of objects do not. So a set
- * with stored times is newer than one without, and only stored times count in it. */
+struct set_part {
+	unsigned part;
+	const char *path; /* below the executable's folder */
+	uint64_t size;
+};
+
 struct symbfile_set {
-	char set[STORE_SET_MAX + 1];
-	unsigned parts; /* in the complete set; 0: nothing was uploaded */
-	unsigned *have; /* numbers of the parts that are there, ascending */
+	enum symbfile_kind kind;
+	const char *name;
+	bool old; /* stored by version 1.0 */
+	bool complete;
+	bool answers; /* it is used for its kind */
+	unsigned parts;
+	struct set_part *have; /* those that are there, ascending; of each number one */
 	unsigned have_count;
-	unsigned *generations; /* the generation of each part; NULL: all belong to `set` itself */
-	int64_t time;          /* of the oldest part */
-	bool told;             /* time was stored with the part */
+	bool all_there; /* a set without a manifest that has all parts */
+	bool told;      /* of an old set: its time was stored with it */
+	enum set_quality quality;
+	int64_t time;
+	struct manifest manifest; /* of a complete set that is not old */
 };
-/* The key of the part have[i]; name holds its set. */
-struct store_key symbfile_set_key(const struct symbfile_set *set, const struct file_id *id, enum symbfile_kind kind,
-        unsigned i, char name[STORE_SET_MAX + 1]);
-/* Decides where a part goes that names no set: fills name and sets key->set to it. If the part has the same content as
- * *same, it need not be stored; same->set is NULL if there is no such part. Asks the store, like symbfile_sets_get. */
-enum err symbfile_sets_place(struct store_key *key, char name[STORE_SET_MAX + 1], struct store_key *same,
-        char same_name[STORE_SET_MAX + 1], struct store_client *c, struct error *e);
 
-/* By enum symbfile_kind. */
+/* Of one executable. */
 struct symbfile_sets {
-	struct symbfile_set kinds[SYMBFILE_KINDS];
-	uint64_t
-	        hash; /* of their names and parts, with sizes and times: changes whenever a relevant part is uploaded */
+	struct file_id id;
+	struct symbfile_set *items;
+	size_t count;
+	/* By kind, the one that answers; NULL: none. */
+	const struct symbfile_set *best[SYMBFILE_KINDS];
+	uint64_t hash; /* of those two, with their parts, sizes and times: changes with what answers */
+	struct arena arena;
 };
 
-/* Asks the store. On failure there is nothing to release. ERR_UNAVAILABLE, ERR_NO_MEMORY. */
+/* Asks the store: one listing, and one request for each manifest, at most MANIFESTS_READ, the newest, and as many
+ * forced ones. On failure there is nothing to release. ERR_UNAVAILABLE, ERR_NO_MEMORY. */
+enum { MANIFESTS_READ = 128 };
 enum err symbfile_sets_get(struct symbfile_sets *sets, struct store_client *c, const struct file_id *id,
         const atomic_bool *cancel, struct error *e);
-/* What to look for, and a function to report each part to, until it returns false. */
-struct symbfile_unused {
-	unsigned keep;
-	int64_t since; /* nanoseconds since 1970 */
-	bool (*found)(void *arg, const struct store_part *part);
-	void *arg;
-};
-/* Reports the parts that nobody needs: those that are in none of the `keep` newest complete sets of their kind,
- * would not answer if none is complete, and are not what an upload may leave out because it is there (the newest
- * part of each number besides those). Reports nothing if anything was stored since `since`. Fails as
- * symbfile_sets_get does. */
-enum err symbfile_sets_unused(
-        struct store_client *c, const struct file_id *id, const struct symbfile_unused *unused, struct error *e);
 void symbfile_sets_release(struct symbfile_sets *sets);
-/* The number of parts missing in both kinds. */
+/* The number of parts that those that answer lack. */
 unsigned symbfile_sets_missing(const struct symbfile_sets *sets);
+/* What makes the executable better or worse than another with the same build id, as a set to compare; its parts belong
+ * to sets. False: nothing was uploaded. */
+bool symbfile_sets_merit(struct symbfile_set *merit, const struct symbfile_sets *sets);
+
+/* Whether a set is used rather than another. */
+bool symbfile_set_is_better(const struct symbfile_set *a, const struct symbfile_set *b);
+/* Finds out the quality of an old set, by reading it. */
+enum err symbfile_set_count(struct symbfile_set *s, struct store_client *c, const struct file_id *id,
+        const atomic_bool *cancel, struct error *e);
+/* Why the set that answers does: "the only one", "forced", "better", "newer", "nothing is complete". */
+const char *symbfile_set_reason(const struct symbfile_sets *sets, const struct symbfile_set *best);
 
 #endif

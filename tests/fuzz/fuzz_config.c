@@ -11,7 +11,7 @@
 #include "fuzz.h"
 #include "keys/auth.h"
 #include "objects/bucket.h"
-#include "uploads/store.h"
+#include "objects/store.h"
 
 enum { FILE_, KEYS, ARGUMENTS, KINDS, ARGUMENTS_MAX = 16, PATH_SIZE = 64 };
 

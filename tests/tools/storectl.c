@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * storectl: a store of symbfiles by hand.
+ * storectl: a store of objects by hand.
  *
- *   storectl [--SETTING VALUE]... -- put ID KIND SET PART PARTS   stores standard input, in writes of 100,000 bytes
- *   storectl [--SETTING VALUE]... -- abort ID KIND SET PART PARTS the same, given up before its end
- *   storectl [--SETTING VALUE]... -- get ID KIND SET PART PARTS   writes the part to standard output
- *   storectl [--SETTING VALUE]... -- list ID                      lines of kind, set, part, parts, size, nanoseconds
+ *   storectl [--SETTING VALUE]... -- put PATH    stores standard input, in writes of 100,000 bytes
+ *   storectl [--SETTING VALUE]... -- abort PATH  the same, given up before its end
+ *   storectl [--SETTING VALUE]... -- get PATH    writes the object to standard output
+ *   storectl [--SETTING VALUE]... -- remove PATH
+ *   storectl [--SETTING VALUE]... -- list PATH   lines of a path below it, size, nanoseconds
+ *   storectl [--SETTING VALUE]... -- clock       stores an object, removes it, and prints the store's clock
  *   storectl [--SETTING VALUE]... -- probe
  *
- * ID is 32 hex digits. Exit code 0: done; 1: a failure, told on standard error; 2: wrong use; 3: no such part.
+ * Exit code 0: done; 1: a failure, told on standard error; 2: wrong use; 3: no such object.
  */
 #include <config.h>
 
@@ -19,7 +21,7 @@
 #include <string.h>
 
 #include "base/config.h"
-#include "uploads/store.h"
+#include "objects/store.h"
 
 enum { WRITE_SIZE = 100000 };
 
@@ -33,23 +35,12 @@ static int complain(const struct error *e)
 	return 1;
 }
 
-static bool parse_key(struct store_key *key, char **words)
-{
-	unsigned kind = 0;
-	while (kind < SYMBFILE_KINDS && strcmp(words[1], symbfile_kind_names[kind]) != 0)
-		kind++;
-	*key = (struct store_key){.kind = (enum symbfile_kind)kind, .set = words[2]};
-	key->part = (unsigned)strtoul(words[3], NULL, 10);
-	key->parts = (unsigned)strtoul(words[4], NULL, 10);
-	return file_id_parse(&key->id, str_from(words[0]));
-}
-
-static int put(struct store_client *c, const struct store_key *key, bool commit)
+static int put(struct store_client *c, const char *path, bool commit)
 {
 	static char block[WRITE_SIZE];
 	struct error e = {0};
 	size_t n;
-	struct store_put *p = store_put_begin(c, key, NULL, &e);
+	struct store_put *p = store_put_begin(c, NULL, &e);
 	if (!p)
 		return complain(&e);
 	while ((n = fread(block, 1, sizeof block, stdin)) > 0)
@@ -58,7 +49,7 @@ static int put(struct store_client *c, const struct store_key *key, bool commit)
 			return complain(&e);
 		}
 	if (commit)
-		return store_put_commit(p, &e) ? complain(&e) : 0;
+		return store_put_commit(p, path, &e) ? complain(&e) : 0;
 	store_put_abort(p);
 	return 0;
 }
@@ -76,41 +67,53 @@ static bool commit(void *arg, size_t n)
 	return fwrite(t->block, 1, n, stdout) == n;
 }
 
-static int get(struct store_client *c, const struct store_key *key)
+static int get(struct store_client *c, const char *path)
 {
 	struct target t;
 	struct bucket_sink sink = {space, commit, &t};
 	struct bucket_result r;
-	store_get(c, key, &sink, NULL, &r);
+	store_get(c, path, &sink, NULL, &r);
 	if (r.outcome == BUCKET_OK)
 		return fflush(stdout) ? 1 : 0;
 	fprintf(stderr, "storectl: %s\n", r.text);
 	return r.outcome == BUCKET_MISSING ? 3 : 1;
 }
 
-static bool print_part(void *arg, const struct store_part *p)
+static bool print_object(void *arg, struct str path, uint64_t size, int64_t time)
 {
 	(void)arg;
-	printf("%s %s %u %u %" PRIu64 " %" PRId64 "\n", symbfile_kind_names[p->kind], p->set, p->part, p->parts,
-	        p->size, p->time);
+	printf("%.*s %" PRIu64 " %" PRId64 "\n", STR_FMT(path), size, time);
 	return true;
+}
+
+static int show_clock(struct store_client *c)
+{
+	static const char path[] = STORE_FOLDER "/clock";
+	struct error e = {0};
+	if (store_put_object(c, path, str_from("x"), NULL, &e) || store_remove(c, path, &e))
+		return complain(&e);
+	printf("%" PRId64 "\n", store_now(c));
+	return 0;
 }
 
 static int run(struct store_client *c, int count, char **words)
 {
-	struct store_key key;
 	struct error e = {0};
 	if (count == 1 && strcmp(words[0], "probe") == 0)
 		return store_probe(c, &e) ? complain(&e) : 0;
-	if (count == 2 && strcmp(words[0], "list") == 0 && file_id_parse(&key.id, str_from(words[1])))
-		return store_list(c, &key.id, print_part, NULL, NULL, &e) ? complain(&e) : 0;
-	if (count != 6 || !parse_key(&key, words + 1))
+	if (count == 1 && strcmp(words[0], "clock") == 0)
+		return show_clock(c);
+	if (count != 2)
 		return 2;
+	if (strcmp(words[0], "list") == 0)
+		return store_list(c, words[1], print_object, NULL, NULL, &e) ? complain(&e) : 0;
+	if (strcmp(words[0], "remove") == 0)
+		return store_remove(c, words[1], &e) ? complain(&e) : 0;
 	if (strcmp(words[0], "get") == 0)
-		return get(c, &key);
+		return get(c, words[1]);
 	if (strcmp(words[0], "put") == 0)
-		return put(c, &key, true);
-	return strcmp(words[0], "abort") == 0 ? put(c, &key, false) : 2;
+		return put(c, words[1], true);
+	return strcmp(words[0], "abort") == 0 ? put(c, words[1], false) : 2;
 }
 
 int main(int argc, char **argv)

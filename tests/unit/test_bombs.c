@@ -447,20 +447,22 @@ enum { GENERATION_PARTS = 3 };
 
 static unsigned generations;
 
-enum err __wrap_store_list_with_times(struct store_client *c, const struct file_id *id,
-        bool (*found)(void *arg, const struct store_part *part), void *arg, const atomic_bool *cancel, struct error *e);
+enum err __wrap_store_list(struct store_client *c, const char *path, store_found *found, void *arg,
+        const atomic_bool *cancel, struct error *e);
 
-/* A set whose last parts were uploaded again and again. */
-enum err __wrap_store_list_with_times(struct store_client *c, const struct file_id *id,
-        bool (*found)(void *arg, const struct store_part *part), void *arg, const atomic_bool *cancel, struct error *e)
+/* A set whose last parts were uploaded to version 1.0 again and again. */
+enum err __wrap_store_list(struct store_client *c, const char *path, store_found *found, void *arg,
+        const atomic_bool *cancel, struct error *e)
 {
-	struct store_part p = {.parts = GENERATION_PARTS, .size = 1};
-	(void)c, (void)id, (void)cancel, (void)e;
+	char name[100];
+	(void)c, (void)path, (void)cancel, (void)e;
 	for (unsigned g = 0; g < generations; g++)
-		for (p.part = g ? 1 : 0; p.part < p.parts; p.part++) {
-			snprintf(p.set, sizeof p.set, g ? "%u%c%u" : "%u", p.parts, STORE_SET_GENERATION, g);
-			p.time = g;
-			found(arg, &p);
+		for (unsigned part = g ? 1 : 0; part < GENERATION_PARTS; part++) {
+			int at = snprintf(name, sizeof name, "ranges/%u", GENERATION_PARTS);
+			if (g)
+				at += snprintf(name + at, sizeof name - (size_t)at, "%c%u", SET_OURS, g);
+			snprintf(name + at, sizeof name - (size_t)at, "/%u/%u", GENERATION_PARTS, part);
+			found(arg, str_from(name), 1, g);
 		}
 	return ERR_OK;
 }
@@ -476,9 +478,11 @@ static bool get_sets(void *arg)
 	struct bomb *b = arg;
 	struct symbfile_sets sets;
 	b->err = symbfile_sets_get(&sets, NULL, &(struct file_id){0}, NULL, &(struct error){0});
-	const struct symbfile_set *set = &sets.kinds[SYMBFILE_RANGES];
-	b->text_bytes =
-	        set->have_count == GENERATION_PARTS && set->generations ? set->generations[GENERATION_PARTS - 1] : 0;
+	const struct symbfile_set *set = sets.best[SYMBFILE_RANGES];
+	const char *mark = set && set->have_count == GENERATION_PARTS
+	                           ? strchr(set->have[GENERATION_PARTS - 1].path, SET_OURS)
+	                           : NULL;
+	b->text_bytes = mark ? strtoul(mark + 1, NULL, 10) : 0;
 	symbfile_sets_release(&sets);
 	return !b->err;
 }

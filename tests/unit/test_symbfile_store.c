@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The store of symbfiles in a directory: what is durable when, what is listed, what a killed process leaves. The same
- * rules over S3 are in tests/wire/test_symbfile_store.py. */
+/* The store in a directory: what is durable when, what is listed, what a killed process leaves; and which sets of
+ * symbfiles in it answer. The same rules over S3 are in tests/wire/test_symbfile_store.py and test_store.py. */
 #include <config.h>
 
-#include "uploads/store.h"
+#include "objects/store.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,6 +27,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "uploads/alias.h"
+#include "uploads/sets.h"
 
 static const struct file_id id = {
         {0x00, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xaa, 0xbb, 0xcc, 0xdd, 0xee, 0xff}};
@@ -127,14 +129,12 @@ static int teardown(void **state)
 	return 0;
 }
 
-static struct store_key key_of(enum symbfile_kind kind, const char *set, unsigned part, unsigned parts)
-{
-	return (struct store_key){id, kind, set, part, parts};
-}
+#define FOLDER "symbfiles/" HEX
+#define ONE FOLDER "/ranges/set/one"
 
-static enum err put(struct place *p, struct store_key key, const void *data, size_t len, struct error *e)
+static enum err put(struct place *p, const char *path, const void *data, size_t len, struct error *e)
 {
-	struct store_put *put = store_put_begin(p->client, &key, NULL, e);
+	struct store_put *put = store_put_begin(p->client, NULL, e);
 	if (!put)
 		return e->code;
 	/* In two writes, so that there is something to put together. */
@@ -143,26 +143,32 @@ static enum err put(struct place *p, struct store_key key, const void *data, siz
 		store_put_abort(put);
 		return e->code;
 	}
-	return store_put_commit(put, e);
+	return store_put_commit(put, path, e);
 }
 
-static void put_text(struct place *p, struct store_key key, const char *text)
+static void put_text(struct place *p, const char *path, const char *text)
 {
 	struct error e = {0};
-	if (put(p, key, text, strlen(text), &e))
+	if (put(p, path, text, strlen(text), &e))
 		fail_msg("%s", e.text);
 }
 
 struct seen {
-	struct store_part parts[1000];
+	struct {
+		char path[STORE_PATH_MAX];
+		uint64_t size;
+		int64_t time;
+	} objects[1000];
 	unsigned count, stop;
 };
 
-static bool see(void *arg, const struct store_part *part)
+static bool see(void *arg, struct str path, uint64_t size, int64_t time)
 {
 	struct seen *s = arg;
 	assert_true(s->count < 1000);
-	s->parts[s->count++] = *part;
+	snprintf(s->objects[s->count].path, STORE_PATH_MAX, "%.*s", STR_FMT(path));
+	s->objects[s->count].size = size;
+	s->objects[s->count++].time = time;
 	return s->count != s->stop;
 }
 
@@ -170,7 +176,7 @@ static void list(struct place *p, struct seen *s)
 {
 	struct error e = {0};
 	s->count = 0;
-	if (store_list(p->client, &id, see, s, NULL, &e))
+	if (store_list(p->client, FOLDER, see, s, NULL, &e))
 		fail_msg("%s", e.text);
 }
 
@@ -193,23 +199,23 @@ static bool commit(void *arg, size_t n)
 	return !t->stop || t->len < t->stop;
 }
 
-static enum bucket_outcome get(struct place *p, struct store_key key, struct target *t, const atomic_bool *cancel)
+static enum bucket_outcome get(struct place *p, const char *path, struct target *t, const atomic_bool *cancel)
 {
 	struct bucket_sink sink = {space, commit, t};
 	struct bucket_result r;
 	t->len = 0;
 	memset(&r, 0x55, sizeof r);
-	store_get(p->client, &key, &sink, cancel, &r);
+	store_get(p->client, path, &sink, cancel, &r);
 	assert_int_equal(r.text_bytes, t->len);
 	assert_true(r.outcome == BUCKET_OK || *r.text);
 	return r.outcome;
 }
 
-static void has_text(struct place *p, struct store_key key, const char *text)
+static void has_text(struct place *p, const char *path, const char *text)
 {
 	static struct target t;
 	t.stop = 0;
-	assert_int_equal(get(p, key, &t, NULL), BUCKET_OK);
+	assert_int_equal(get(p, path, &t, NULL), BUCKET_OK);
 	assert_int_equal(t.len, strlen(text));
 	assert_memory_equal(t.data, text, t.len);
 }
@@ -227,194 +233,6 @@ static unsigned files_in(struct place *p, const char *below)
 
 /* tests */
 
-static void nothing_there(void **state)
-{
-	struct place *p = *state;
-	static struct seen seen;
-	static struct target t;
-	struct error e;
-	list(p, &seen);
-	assert_int_equal(seen.count, 0);
-	assert_int_equal(get(p, key_of(SYMBFILE_RANGES, "a", 0, 1), &t, NULL), BUCKET_MISSING);
-	assert_int_equal(store_probe(p->client, &e), ERR_OK);
-}
-
-static void put_list_get(void **state)
-{
-	struct place *p = *state;
-	static struct seen seen;
-	struct timespec now;
-	clock_gettime(CLOCK_REALTIME, &now);
-	put_text(p, key_of(SYMBFILE_RANGES, "2026.a-b_C", 1, 3), "one");
-	put_text(p, key_of(SYMBFILE_RANGES, "2026.a-b_C", 0, 3), "");
-	put_text(p, key_of(SYMBFILE_RETURNPADS, "x", 99999, 100000), "pads");
-	list(p, &seen);
-	assert_int_equal(seen.count, 3);
-	for (unsigned i = 0; i < 3; i++) {
-		const struct store_part *part = &seen.parts[i];
-		bool pads = part->kind == SYMBFILE_RETURNPADS;
-		assert_string_equal(part->set, pads ? "x" : "2026.a-b_C");
-		assert_int_equal(part->parts, pads ? 100000 : 3);
-		assert_int_equal(part->size, pads ? 4 : part->part == 1 ? 3 : 0);
-		assert_true(part->time / SECOND - now.tv_sec >= -1 && part->time / SECOND - now.tv_sec < 120);
-	}
-	has_text(p, key_of(SYMBFILE_RANGES, "2026.a-b_C", 1, 3), "one");
-	has_text(p, key_of(SYMBFILE_RANGES, "2026.a-b_C", 0, 3), "");
-	has_text(p, key_of(SYMBFILE_RETURNPADS, "x", 99999, 100000), "pads");
-	seen.stop = 2;
-	list(p, &seen);
-	assert_int_equal(seen.count, 2);
-	seen.stop = 0;
-}
-
-static void path_is_as_documented(void **state)
-{
-	struct place *p = *state;
-	char path[300];
-	put_text(p, key_of(SYMBFILE_RETURNPADS, "set", 4, 5), "x");
-	snprintf(path, sizeof path, "%s/symbfiles/" HEX "/returnpads/set/5/4", p->directory);
-	assert_int_equal(access(path, R_OK), 0);
-}
-
-static void bad_keys(void **state)
-{
-	struct place *p = *state;
-	struct error e;
-	static struct target t;
-	char longest[STORE_SET_MAX + 2];
-	memset(longest, 'a', sizeof longest - 1);
-	longest[sizeof longest - 1] = 0;
-	const struct store_key keys[] = {
-	        key_of(SYMBFILE_RANGES, "", 0, 1),
-	        key_of(SYMBFILE_RANGES, "..", 0, 1),
-	        key_of(SYMBFILE_RANGES, ".tmp", 0, 1),
-	        key_of(SYMBFILE_RANGES, "a/b", 0, 1),
-	        key_of(SYMBFILE_RANGES, "a b", 0, 1),
-	        key_of(SYMBFILE_RANGES, longest, 0, 1),
-	        key_of(SYMBFILE_RANGES, NULL, 0, 1),
-	        key_of(SYMBFILE_RANGES, "a", 1, 1),
-	        key_of(SYMBFILE_RANGES, "a", 0, 0),
-	        key_of(SYMBFILE_RANGES, "a", 0, STORE_PARTS_MAX + 1),
-	        key_of((enum symbfile_kind)SYMBFILE_KINDS, "a", 0, 1),
-	};
-	for (unsigned i = 0; i < sizeof keys / sizeof keys[0]; i++) {
-		assert_false(store_key_is_valid(&keys[i]));
-		assert_null(store_put_begin(p->client, &keys[i], NULL, &e));
-		assert_int_equal(e.code, ERR_BAD_REQUEST);
-		assert_int_equal(get(p, keys[i], &t, NULL), BUCKET_MISSING);
-	}
-	longest[STORE_SET_MAX] = 0;
-	put_text(p, key_of(SYMBFILE_RANGES, longest, 0, STORE_PARTS_MAX), "fits");
-	has_text(p, key_of(SYMBFILE_RANGES, longest, 0, STORE_PARTS_MAX), "fits");
-}
-
-struct claims {
-	struct store_claim items[10];
-	unsigned count;
-};
-
-static bool see_claim(void *arg, const struct store_claim *claim)
-{
-	struct claims *c = arg;
-	assert_true(c->count < 10);
-	c->items[c->count++] = *claim;
-	return true;
-}
-
-/* Durable as parts are, and listed by every question that the build id answers. */
-static void claims_are_kept(void **state)
-{
-	struct place *p = *state;
-	struct error e;
-	struct store_claim claim = {.build_id = {{0xee, 0x01, 0x02, 0x03}, 20}, .id = id, .image_base = 0x400000};
-	struct build_id_question questions[BUILD_ID_QUESTIONS];
-	static const char key[] = "030201ee000000000000000000000000",
-	                  whole[] = "ee01020300000000000000000000000000000000";
-	char expected[2000], names[600];
-	snprintf(names, sizeof names,
-	        "fsync symbfiles\n"
-	        "fsync symbfiles/build-ids\n"
-	        "fsync symbfiles/build-ids/%s\n"
-	        "fsync symbfiles/build-ids/%s/%s\n"
-	        "fsync symbfiles/build-ids/%s/%s/" HEX "\n"
-	        "fsync .\n",
-	        key, key, whole, key, whole);
-	snprintf(expected, sizeof expected,
-	        "fsync symbfiles/temporary\nrename symbfiles/build-ids/%s/%s/" HEX "/400000\n%s", key, whole, names);
-	events[0] = 0;
-	recording = true;
-	assert_int_equal(store_put_claim(p->client, &claim, NULL, &e), ERR_OK);
-	recording = false;
-	assert_string_equal(events, expected);
-	build_id_questions(questions, &claim.build_id);
-	for (unsigned i = 0; i < BUILD_ID_QUESTIONS; i++) {
-		struct claims seen = {.count = 0};
-		assert_int_equal(store_list_claims(p->client, &questions[i], see_claim, &seen, NULL, &e), ERR_OK);
-		assert_int_equal(seen.count, 1);
-		assert_memory_equal(&seen.items[0].id, &id, sizeof id);
-		assert_int_equal(seen.items[0].image_base, 0x400000);
-		assert_int_equal(seen.items[0].build_id.len, 20);
-		assert_memory_equal(seen.items[0].build_id.bytes, claim.build_id.bytes, 20);
-		assert_true(seen.items[0].time > 0);
-	}
-	claim.image_base = 0;
-	assert_int_equal(store_put_claim(p->client, &claim, NULL, &e), ERR_OK);
-	fsync_fails = true;
-	claim.image_base = UINT64_MAX;
-	assert_int_equal(store_put_claim(p->client, &claim, NULL, &e), ERR_UNAVAILABLE);
-	fsync_fails = false;
-	assert_int_equal(files_in(p, "symbfiles/build-ids"), 2);
-	assert_int_equal(files_in(p, "symbfiles/.tmp"), 0);
-}
-
-/* Content before its name, names before the answer. */
-static void order_of_durability(void **state)
-{
-	struct place *p = *state;
-	events[0] = 0;
-	recording = true;
-	put_text(p, key_of(SYMBFILE_RANGES, "set", 0, 1), "text");
-	static const char names[] = "fsync symbfiles\n"
-	                            "fsync symbfiles/" HEX "\n"
-	                            "fsync symbfiles/" HEX "/ranges\n"
-	                            "fsync symbfiles/" HEX "/ranges/set\n"
-	                            "fsync symbfiles/" HEX "/ranges/set/1\n"
-	                            "fsync .\n";
-	char expected[1000];
-	snprintf(expected, sizeof expected, "fsync symbfiles/temporary\nrename symbfiles/" HEX "/ranges/set/1/0\n%s",
-	        names);
-	assert_string_equal(events, expected);
-	/* The same content: what is there is made safe, whoever stored it. */
-	events[0] = 0;
-	put_text(p, key_of(SYMBFILE_RANGES, "set", 0, 1), "text");
-	snprintf(expected, sizeof expected, "fsync symbfiles/temporary\nfsync symbfiles/" HEX "/ranges/set/1/0\n%s",
-	        names);
-	assert_string_equal(events, expected);
-	recording = false;
-}
-
-static void failing_disk(void **state)
-{
-	struct place *p = *state;
-	static struct seen seen;
-	struct error e = {0};
-	fsync_fails = true;
-	assert_int_equal(put(p, key_of(SYMBFILE_RANGES, "set", 0, 1), "text", 4, &e), ERR_UNAVAILABLE);
-	fsync_fails = false;
-	assert_non_null(strstr(e.text, strerror(EIO)));
-	list(p, &seen);
-	assert_int_equal(seen.count, 0);
-	assert_int_equal(files_in(p, "symbfiles"), 0);
-}
-
-static int64_t time_of(struct place *p)
-{
-	static struct seen seen;
-	list(p, &seen);
-	assert_int_equal(seen.count, 1);
-	return seen.parts[0].time;
-}
-
 static void set_old(struct place *p, const char *below, int64_t seconds)
 {
 	char path[300];
@@ -426,31 +244,308 @@ static void set_old(struct place *p, const char *below, int64_t seconds)
 	assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
 }
 
-static void same_content_keeps_its_time(void **state)
+static void nothing_there(void **state)
 {
 	struct place *p = *state;
-	struct store_key key = key_of(SYMBFILE_RANGES, "set", 0, 1);
-	put_text(p, key, "text");
-	set_old(p, "symbfiles/" HEX "/ranges/set/1/0", 1000);
-	int64_t before = time_of(p);
-	put_text(p, key, "text");
-	assert_true(time_of(p) == before);
-	put_text(p, key, "next");
-	assert_true(time_of(p) > before + 900 * SECOND);
-	has_text(p, key, "next");
-	put_text(p, key, "longer");
-	has_text(p, key, "longer");
-	/* and what says when each of the three contents was stored */
-	assert_int_equal(files_in(p, "symbfiles"), 1 + 3);
+	static struct seen seen;
+	static struct target t;
+	struct error e;
+	list(p, &seen);
+	assert_int_equal(seen.count, 0);
+	assert_int_equal(get(p, ONE, &t, NULL), BUCKET_MISSING);
+	assert_int_equal(store_probe(p->client, &e), ERR_OK);
+}
+
+static void put_list_get(void **state)
+{
+	struct place *p = *state;
+	static struct seen seen;
+	struct timespec now;
+	struct error e;
+	clock_gettime(CLOCK_REALTIME, &now);
+	put_text(p, FOLDER "/ranges/2026.a-b_C/1", "one");
+	put_text(p, FOLDER "/ranges/2026.a-b_C/0", "");
+	put_text(p, FOLDER "/returnpads/~x/2", "pads");
+	list(p, &seen);
+	assert_int_equal(seen.count, 3);
+	for (unsigned i = 0; i < 3; i++) {
+		bool pads = strcmp(seen.objects[i].path, "returnpads/~x/2") == 0;
+		bool one = strcmp(seen.objects[i].path, "ranges/2026.a-b_C/1") == 0;
+		assert_int_equal(seen.objects[i].size, pads ? 4 : one ? 3 : 0);
+		int64_t seconds = seen.objects[i].time / SECOND - now.tv_sec;
+		assert_true(seconds >= -1 && seconds < 120);
+	}
+	has_text(p, FOLDER "/ranges/2026.a-b_C/1", "one");
+	has_text(p, FOLDER "/ranges/2026.a-b_C/0", "");
+	has_text(p, FOLDER "/returnpads/~x/2", "pads");
+	seen.stop = 2;
+	list(p, &seen);
+	assert_int_equal(seen.count, 2);
+	seen.stop = 0;
+	put_text(p, FOLDER "/returnpads/~x/2", "other");
+	has_text(p, FOLDER "/returnpads/~x/2", "other");
+	for (unsigned i = 0; i < 2; i++)
+		assert_int_equal(store_remove(p->client, FOLDER "/returnpads/~x/2", &e), ERR_OK);
+	list(p, &seen);
+	assert_int_equal(seen.count, 2);
+	assert_int_equal(files_in(p, "symbfiles"), 2);
+}
+
+static void an_object_in_memory(void **state)
+{
+	struct place *p = *state;
+	struct error e;
+	struct buffer b;
+	buffer_init(&b, 10);
+	assert_int_equal(store_put_object(p->client, ONE, str_from("0123456789"), NULL, &e), ERR_OK);
+	assert_int_equal(store_get_object(p->client, ONE, &b, NULL, &e), ERR_OK);
+	assert_int_equal(b.len, 10);
+	assert_memory_equal(b.data, "0123456789", 10);
+	assert_int_equal(store_put_object(p->client, ONE, str_from("0123456789a"), NULL, &e), ERR_OK);
+	buffer_reset(&b);
+	assert_int_equal(store_get_object(p->client, ONE, &b, NULL, &e), ERR_UNAVAILABLE);
+	buffer_reset(&b);
+	assert_int_equal(store_get_object(p->client, ONE "x", &b, NULL, &e), ERR_MISSING);
+	buffer_release(&b);
+}
+
+/* The clock of hosts that share a directory is that of the directory. */
+static void clock_of_the_store(void **state)
+{
+	struct place *p = *state;
+	put_text(p, ONE, "x");
+	assert_true(llabs(store_now(p->client) / SECOND - time(NULL)) <= 2);
+}
+
+/* ---- sets ---- */
+
+/* Listed by every question that the build id answers. */
+static void claims_are_kept(void **state)
+{
+	struct place *p = *state;
+	struct error e;
+	struct claim claim = {.build_id = {{0xee, 0x01, 0x02, 0x03}, 20}, .id = id, .image_base = 0x400000};
+	struct build_id_question questions[BUILD_ID_QUESTIONS];
+	char path[STORE_PATH_MAX];
+	layout_claim(path, &claim);
+	assert_string_equal(path, "symbfiles/build-ids/030201ee000000000000000000000000/"
+	                          "ee01020300000000000000000000000000000000/" HEX "/400000");
+	put_text(p, path, "");
+	build_id_questions(questions, &claim.build_id);
+	for (unsigned i = 0; i < BUILD_ID_QUESTIONS; i++) {
+		struct symbfile_claims seen;
+		assert_int_equal(symbfile_claims_get(&seen, p->client, &questions[i], NULL, &e), ERR_OK);
+		assert_int_equal(seen.count, 1);
+		assert_memory_equal(&seen.items[0].id, &id, sizeof id);
+		assert_int_equal(seen.items[0].image_base, 0x400000);
+		assert_int_equal(seen.items[0].build_id.len, 20);
+		assert_memory_equal(seen.items[0].build_id.bytes, claim.build_id.bytes, 20);
+		assert_true(seen.items[0].time > 0);
+	}
+}
+
+static void names_of_parts(void **state)
+{
+	static const char *const bad[] = {"", "0", "0.1", "0.1.a", "1.1.0123456789abcdef0123456789abcdef.0.0.0",
+	        "0.0.0123456789abcdef0123456789abcdef.0.0.0", "0.100001.0123456789abcdef0123456789abcdef.0.0.0",
+	        "00.1.0123456789abcdef0123456789abcdef.0.0.0", "0.1.0123456789ABCDEF0123456789abcdef.0.0.0",
+	        "0.1.0123456789abcdef0123456789abcde.0.0.0", "0.1.0123456789abcdef0123456789abcdef.0.0",
+	        "0.1.0123456789abcdef0123456789abcdef.0.0.0.0", "0.1.0123456789abcdef0123456789abcdef.0.0.-1",
+	        "0.1.0123456789abcdef0123456789abcdef.0.0.99999999999999999999"};
+	struct part_name name = {3, 100000, "0123456789abcdef0123456789abcdef", {1, INT64_MAX, 0}}, again;
+	char text[PART_NAME_SIZE];
+	(void)state;
+	part_name_print(text, &name);
+	assert_string_equal(text, "3.100000.0123456789abcdef0123456789abcdef.1.9223372036854775807.0");
+	assert_true(part_name_parse(&again, str_from(text)));
+	assert_int_equal(again.part, 3);
+	assert_int_equal(again.parts, 100000);
+	assert_int_equal(again.counts.lines, INT64_MAX);
+	assert_string_equal(again.hash, name.hash);
+	for (unsigned i = 0; i < sizeof bad / sizeof *bad; i++)
+		if (part_name_parse(&again, str_from(bad[i])))
+			fail_msg("%s is taken", bad[i]);
+}
+
+static void names_of_sets(void **state)
+{
+	char longest[SET_NAME_MAX + 2];
+	static const char *const bad[] = {"", "..", ".tmp", "a/b", "a b", "\xc3\xa9"};
+	(void)state;
+	memset(longest, 'a', sizeof longest - 1);
+	longest[sizeof longest - 1] = 0;
+	for (unsigned i = 0; i < sizeof bad / sizeof *bad; i++)
+		assert_false(set_name_is_valid(str_from(bad[i])) || set_name_is_stored(str_from(bad[i])));
+	assert_false(set_name_is_valid(str_from(longest)));
+	assert_true(set_name_is_valid((struct str){longest, SET_NAME_MAX}));
+	assert_true(!set_name_is_valid(str_from("3~1")) && set_name_is_stored(str_from("3~1")));
+	assert_false(set_name_is_stored((struct str){"a\0b", 3}));
+}
+
+#define PART "0123456789abcdef0123456789abcdef.1.1.1"
+
+static void get_sets(struct place *p, struct symbfile_sets *sets)
+{
+	struct error e;
+	if (symbfile_sets_get(sets, p->client, &id, NULL, &e))
+		fail_msg("%s", e.text);
+}
+
+/* A manifest that names these parts, as JSON strings. */
+static void put_manifest(struct place *p, const char *path, const char *parts, int64_t time, const char *more)
+{
+	char text[1000];
+	snprintf(text, sizeof text,
+	        "{\"version\":1,\"time\":%lld,\"functions\":1,\"lines\":1,\"inlines\":1,\"parts\":[%s]%s}",
+	        (long long)time, parts, more);
+	put_text(p, path, text);
+}
+
+/* Nothing of a set is used before its manifest, or without one of the parts that this names. */
+static void a_manifest_makes_a_set_visible(void **state)
+{
+	struct place *p = *state;
+	struct symbfile_sets sets;
+	put_text(p, FOLDER "/ranges/a/0.2." PART, "x");
+	put_text(p, FOLDER "/ranges/a/1.2." PART, "x");
+	get_sets(p, &sets);
+	assert_int_equal(sets.count, 1);
+	assert_null(sets.best[SYMBFILE_RANGES]);
+	assert_true(sets.items[0].all_there && !sets.items[0].complete);
+	symbfile_sets_release(&sets);
+	put_manifest(p, FOLDER "/ranges/a/set.json", "\"0.2." PART "\",\"1.2." PART "\"", 5, "");
+	get_sets(p, &sets);
+	assert_ptr_equal(sets.best[SYMBFILE_RANGES], &sets.items[0]);
+	assert_int_equal(sets.items[0].have_count, 2);
+	assert_string_equal(sets.items[0].have[1].path, "ranges/a/1.2." PART);
+	assert_int_equal(sets.items[0].quality, QUALITY_INLINES);
+	assert_int_equal(symbfile_sets_missing(&sets), 0);
+	symbfile_sets_release(&sets);
+	static const char *const bad[] = {"\"0.2." PART "\"", "\"1.2." PART "\",\"0.2." PART "\"",
+	        "\"0.2." PART "\",\"1.2.1" PART "\"", "1,2", "", "\"../a\",\"1.2." PART "\""};
+	for (unsigned i = 0; i < sizeof bad / sizeof *bad; i++) {
+		put_manifest(p, FOLDER "/ranges/a/set.json", bad[i], 5, "");
+		get_sets(p, &sets);
+		assert_null(sets.best[SYMBFILE_RANGES]);
+		symbfile_sets_release(&sets);
+	}
+	put_text(p, FOLDER "/ranges/a/set.json", "{");
+	get_sets(p, &sets);
+	assert_null(sets.best[SYMBFILE_RANGES]);
+	symbfile_sets_release(&sets);
+}
+
+static void which_set_answers(void **state)
+{
+	struct place *p = *state;
+	struct symbfile_sets sets;
+	struct error e;
+	static const char *const names[] = {"a", "b", "c", "d"};
+	for (unsigned i = 0; i < 4; i++) {
+		char path[300];
+		snprintf(path, sizeof path, FOLDER "/ranges/%s/0.1." PART, names[i]);
+		put_text(p, path, "x");
+		snprintf(path, sizeof path, FOLDER "/ranges/%s/set.json", names[i]);
+		/* the last key of a name counts */
+		put_manifest(p, path, "\"0.1." PART "\"", 10 + i,
+		        i == 3   ? ",\"inlines\":0"
+		        : i == 2 ? ",\"dynamic\":true"
+		                 : "");
+	}
+	get_sets(p, &sets);
+	assert_string_equal(sets.best[SYMBFILE_RANGES]->name, "b");
+	assert_string_equal(symbfile_set_reason(&sets, sets.best[SYMBFILE_RANGES]), "newer");
+	uint64_t hash = sets.hash;
+	symbfile_sets_release(&sets);
+	put_manifest(p, FOLDER "/ranges/c/forced.json", "\"0.1." PART "\"", 1, ",\"dynamic\":true");
+	get_sets(p, &sets);
+	assert_string_equal(sets.best[SYMBFILE_RANGES]->name, "c");
+	assert_string_equal(symbfile_set_reason(&sets, sets.best[SYMBFILE_RANGES]), "forced");
+	assert_int_equal(sets.best[SYMBFILE_RANGES]->quality, QUALITY_DYNAMIC);
+	assert_true(sets.hash != hash);
+	symbfile_sets_release(&sets);
+	put_manifest(p, FOLDER "/ranges/d/forced.json", "\"0.1." PART "\"", 2, "");
+	get_sets(p, &sets);
+	assert_string_equal(sets.best[SYMBFILE_RANGES]->name, "d");
+	symbfile_sets_release(&sets);
+	for (unsigned i = 2; i < 4; i++) {
+		char path[300];
+		snprintf(path, sizeof path, FOLDER "/ranges/%s/forced.json", names[i]);
+		assert_int_equal(store_remove(p->client, path, &e), ERR_OK);
+	}
+	assert_int_equal(store_remove(p->client, FOLDER "/ranges/a/set.json", &e), ERR_OK);
+	assert_int_equal(store_remove(p->client, FOLDER "/ranges/b/set.json", &e), ERR_OK);
+	get_sets(p, &sets);
+	assert_string_equal(sets.best[SYMBFILE_RANGES]->name, "d");
+	assert_string_equal(symbfile_set_reason(&sets, sets.best[SYMBFILE_RANGES]), "better");
+	symbfile_sets_release(&sets);
+}
+
+/* More manifests than are read: the newest are, and those that are forced. */
+static void many_sets(void **state)
+{
+	struct place *p = *state;
+	struct symbfile_sets sets;
+	char path[300];
+	for (unsigned i = 0; i < MANIFESTS_READ + 20; i++) {
+		snprintf(path, sizeof path, FOLDER "/ranges/s%03u/0.1." PART, i);
+		put_text(p, path, "x");
+		snprintf(path, sizeof path, FOLDER "/ranges/s%03u/set.json", i);
+		put_manifest(p, path, "\"0.1." PART "\"", i + 1, "");
+		set_old(p, path, 1000 - (int64_t)i);
+	}
+	get_sets(p, &sets);
+	assert_int_equal(sets.count, MANIFESTS_READ + 20);
+	unsigned complete = 0;
+	for (size_t i = 0; i < sets.count; i++)
+		complete += sets.items[i].complete;
+	assert_int_equal(complete, MANIFESTS_READ);
+	assert_string_equal(sets.best[SYMBFILE_RANGES]->name, "s147");
+	symbfile_sets_release(&sets);
+	put_manifest(p, FOLDER "/ranges/s000/forced.json", "\"0.1." PART "\"", 1, "");
+	set_old(p, FOLDER "/ranges/s000/forced.json", 5000);
+	get_sets(p, &sets);
+	assert_string_equal(sets.best[SYMBFILE_RANGES]->name, "s000");
+	symbfile_sets_release(&sets);
+}
+
+/* Content before its name, names before the answer. */
+static void order_of_durability(void **state)
+{
+	struct place *p = *state;
+	events[0] = 0;
+	recording = true;
+	put_text(p, ONE, "text");
+	assert_string_equal(events, "fsync symbfiles/temporary\n"
+	                            "rename symbfiles/" HEX "/ranges/set/one\n"
+	                            "fsync symbfiles\n"
+	                            "fsync symbfiles/" HEX "\n"
+	                            "fsync symbfiles/" HEX "/ranges\n"
+	                            "fsync symbfiles/" HEX "/ranges/set\n"
+	                            "fsync .\n");
+	recording = false;
+}
+
+static void failing_disk(void **state)
+{
+	struct place *p = *state;
+	static struct seen seen;
+	struct error e = {0};
+	fsync_fails = true;
+	assert_int_equal(put(p, ONE, "text", 4, &e), ERR_UNAVAILABLE);
+	fsync_fails = false;
+	assert_non_null(strstr(e.text, strerror(EIO)));
+	list(p, &seen);
+	assert_int_equal(seen.count, 0);
+	assert_int_equal(files_in(p, "symbfiles"), 0);
 }
 
 static void abort_leaves_nothing(void **state)
 {
 	struct place *p = *state;
-	struct store_key key = key_of(SYMBFILE_RANGES, "set", 0, 1);
 	struct error e;
 	static struct seen seen;
-	struct store_put *put = store_put_begin(p->client, &key, NULL, &e);
+	struct store_put *put = store_put_begin(p->client, NULL, &e);
 	assert_non_null(put);
 	assert_int_equal(store_put_write(put, "text", 4, &e), ERR_OK);
 	list(p, &seen);
@@ -466,7 +561,7 @@ static void large_part(void **state)
 	static struct target t;
 	static char data[300001];
 	struct error e = {0};
-	struct store_key key = key_of(SYMBFILE_RANGES, "set", 0, 1);
+	const char *key = ONE;
 	for (size_t i = 0; i < sizeof data; i++)
 		data[i] = (char)(i * 31 + i / 256);
 	assert_int_equal(put(p, key, data, sizeof data, &e), ERR_OK);
@@ -494,45 +589,49 @@ static void large_part(void **state)
 	assert_int_equal(get(p, key, &t, NULL), BUCKET_TOO_LARGE);
 }
 
-static void foreign_files_are_not_listed(void **state)
+/* What is not as it was written belongs to no set: of version 1.0, and of today. */
+static void foreign_files_belong_to_no_set(void **state)
 {
 	struct place *p = *state;
-	static struct seen seen;
+	struct symbfile_sets sets;
 	char command[1000];
-	put_text(p, key_of(SYMBFILE_RANGES, "set", 0, 2), "text");
+	put_text(p, FOLDER "/ranges/set/2/0", "text");
 	snprintf(command, sizeof command,
 	        "cd %s/symbfiles/" HEX "/ranges/set/2 && touch -- .hidden 2 x 00 01 -1 1x 4294967296 && mkdir 1 && "
 	        "touch 1/0 && ln -s 0 1l && mkdir -p ../../../other/set/1 ../../.set/1 ../../se,t/1 ../0 ../007 "
 	        "../100001 && "
 	        "touch ../../../other/set/1/0 ../../.set/1/0 ../../se,t/1/0 ../0/0 ../007/0 ../100001/0 ../file "
-	        "../../../file",
+	        "../../../file ../0.1." PART
+	        "x ../set.jsonx && mkdir ../../new && ln -s ../set/2/0 ../../new/0.1." PART,
 	        p->directory);
 	assert_int_equal(system(command), 0);
-	list(p, &seen);
-	assert_int_equal(seen.count, 1);
-	assert_string_equal(seen.parts[0].set, "set");
-	static struct target t;
-	assert_int_equal(get(p, key_of(SYMBFILE_RANGES, "set", 1, 2), &t, NULL), BUCKET_MISSING);
+	get_sets(p, &sets);
+	assert_int_equal(sets.count, 1);
+	assert_string_equal(sets.items[0].name, "set");
+	assert_int_equal(sets.items[0].have_count, 1);
+	assert_true(sets.items[0].old && !sets.items[0].told);
+	symbfile_sets_release(&sets);
 }
 
-static void times_that_are_none_are_not_listed(void **state)
+static void times_of_version_1_0_that_are_none(void **state)
 {
 	struct place *p = *state;
-	static struct seen seen;
-	struct error e = {0};
+	struct symbfile_sets sets;
 	char command[400];
-	put_text(p, key_of(SYMBFILE_RANGES, "set", 0, 1), "text");
+	put_text(p, FOLDER "/ranges/set/1/0", "text");
 	snprintf(command, sizeof command,
-	        "cd %s/symbfiles/" HEX "/ranges/set/1 && "
-	        "touch 0. 0.0 0.x 0.-1 0.+1 0.01 0.1x 0.1.1 .1 1.1 0.9223372036854775808 0.99999999999999999999 && "
-	        "touch 0.9223372036854775807",
+	        "cd %s/" FOLDER "/ranges/set/1 && "
+	        "touch 0. 0.0 0.x 0.-1 0.+1 0.01 0.1x 0.1.1 .1 1.1 0.9223372036854775808 0.99999999999999999999",
 	        p->directory);
 	assert_int_equal(system(command), 0);
-	assert_int_equal(store_list_with_times(p->client, &id, see, &seen, NULL, &e), ERR_OK);
-	assert_int_equal(seen.count, 3); /* the part, its time, and the latest that there is */
-	for (unsigned i = 0; i < seen.count; i++)
-		assert_true(!seen.parts[i].is_time || seen.parts[i].time == INT64_MAX ||
-		            llabs(seen.parts[i].time / 1000000000 - time(NULL)) < 600);
+	get_sets(p, &sets);
+	assert_false(sets.items[0].told);
+	assert_true(llabs(sets.items[0].time / SECOND - time(NULL)) < 600);
+	symbfile_sets_release(&sets);
+	put_text(p, FOLDER "/ranges/set/1/0.9223372036854775807", "");
+	get_sets(p, &sets);
+	assert_true(sets.items[0].told && sets.items[0].time == INT64_MAX);
+	symbfile_sets_release(&sets);
 }
 
 static void leftovers_go_when_old(void **state)
@@ -544,7 +643,7 @@ static void leftovers_go_when_old(void **state)
 	assert_int_equal(system(command), 0);
 	set_old(p, "symbfiles/.tmp/old", 25 * 3600);
 	set_old(p, "symbfiles/.tmp/young", 23 * 3600);
-	put_text(p, key_of(SYMBFILE_RANGES, "set", 0, 1), "text");
+	put_text(p, ONE, "text");
 	assert_int_equal(files_in(p, "symbfiles/.tmp"), 1);
 	assert_int_equal(files_in(p, "symbfiles/.tmp/young"), 1);
 }
@@ -555,10 +654,10 @@ static void directory_gone(void **state)
 	static struct seen seen;
 	static struct target t;
 	struct error e = {0};
-	struct store_key key = key_of(SYMBFILE_RANGES, "set", 0, 1);
+	const char *key = ONE;
 	assert_int_equal(rmdir(p->directory), 0);
 	assert_int_equal(put(p, key, "x", 1, &e), ERR_UNAVAILABLE);
-	assert_int_equal(store_list(p->client, &id, see, &seen, NULL, &e), ERR_UNAVAILABLE);
+	assert_int_equal(store_list(p->client, FOLDER, see, &seen, NULL, &e), ERR_UNAVAILABLE);
 	assert_int_equal(get(p, key, &t, NULL), BUCKET_FAILED);
 	assert_int_equal(store_probe(p->client, &e), ERR_UNAVAILABLE);
 	assert_int_equal(mkdir(p->directory, 0777), 0);
@@ -601,14 +700,14 @@ static void heartbeat_of_a_store_that_cannot_be_written(void **state)
 	assert_int_equal(probe_without_right(p, "", &e), ERR_UNAVAILABLE);
 	assert_non_null(strstr(e.text, "symbfile_store"));
 	assert_non_null(strstr(e.text, strerror(EACCES)));
-	assert_int_equal(put(p, key_of(SYMBFILE_RANGES, "a", 0, 1), "x", 1, &e), ERR_OK);
+	assert_int_equal(put(p, ONE, "x", 1, &e), ERR_OK);
 	for (unsigned i = 0; i < 2; i++)
 		assert_int_equal(probe_without_right(p, below[i], &e), ERR_UNAVAILABLE);
 	assert_int_equal(store_probe(p->client, &e), ERR_OK);
-	/* nothing but the part and its time was left behind */
+	/* nothing but the object was left behind */
 	files_seen = 0;
 	assert_int_equal(nftw(p->directory, count_one, 16, FTW_PHYS), 0);
-	assert_int_equal(files_seen, 2);
+	assert_int_equal(files_seen, 1);
 }
 
 static void urls(void **state)
@@ -642,19 +741,31 @@ struct worker {
 	unsigned number, good;
 };
 
-/* Parts of its own, and one that all of them store. */
+/* The path of a numbered object. */
+static const char *path_of(char path[STORE_PATH_MAX], unsigned number)
+{
+	snprintf(path, STORE_PATH_MAX, FOLDER "/ranges/set/%u", number);
+	return path;
+}
+
+/* Objects of its own, and one that all of them store. */
 static void *work(void *arg)
 {
 	struct worker *w = arg;
 	struct error e;
-	char text[20];
+	char text[20], path[STORE_PATH_MAX];
 	for (unsigned i = 0; i < THREAD_PUTS; i++) {
 		unsigned own = 1 + w->number * THREAD_PUTS + i;
 		snprintf(text, sizeof text, "part %u", own);
-		w->good += !put(&w->place, key_of(SYMBFILE_RANGES, "set", own, 100), text, strlen(text), &e) &&
-		           !put(&w->place, key_of(SYMBFILE_RANGES, "set", 0, 100), "shared", 6, &e);
+		w->good += !put(&w->place, path_of(path, own), text, strlen(text), &e) &&
+		           !put(&w->place, path_of(path, 0), "shared", 6, &e);
 	}
 	return NULL;
+}
+
+static unsigned number_of(const char *path)
+{
+	return (unsigned)strtoul(path + strlen("ranges/set/"), NULL, 10);
 }
 
 static void threads_share_a_store(void **state)
@@ -675,10 +786,10 @@ static void threads_share_a_store(void **state)
 	list(p, &seen);
 	assert_int_equal(seen.count, THREADS * THREAD_PUTS + 1);
 	for (unsigned i = 0; i < seen.count; i++) {
-		char text[20];
-		snprintf(text, sizeof text, "part %u", seen.parts[i].part);
-		has_text(p, key_of(SYMBFILE_RANGES, "set", seen.parts[i].part, 100),
-		        seen.parts[i].part ? text : "shared");
+		char text[20], path[STORE_PATH_MAX];
+		unsigned number = number_of(seen.objects[i].path);
+		snprintf(text, sizeof text, "part %u", number);
+		has_text(p, path_of(path, number), number ? text : "shared");
 	}
 	assert_int_equal(files_in(p, "symbfiles/.tmp"), 0);
 }
@@ -698,10 +809,11 @@ static void fill(char data[SIZE], unsigned part, unsigned round)
 static void store_all(struct place *p, unsigned round, int out)
 {
 	static char data[SIZE];
+	char path[STORE_PATH_MAX];
 	struct error e;
 	for (unsigned part = 0; part < PUTS; part++) {
 		fill(data, part, round);
-		if (put(p, key_of(SYMBFILE_RANGES, "set", part, PUTS), data, SIZE, &e) || write(out, "", 1) != 1)
+		if (put(p, path_of(path, part), data, SIZE, &e) || write(out, "", 1) != 1)
 			_exit(1);
 	}
 	_exit(0);
@@ -742,9 +854,10 @@ static void check_parts(struct place *p, unsigned round, unsigned acknowledged, 
 	list(p, &seen);
 	assert_true(seen.count >= acknowledged);
 	for (unsigned i = 0; i < seen.count; i++) {
-		unsigned part = seen.parts[i].part;
-		assert_int_equal(seen.parts[i].size, SIZE);
-		assert_int_equal(get(p, key_of(SYMBFILE_RANGES, "set", part, PUTS), &t, NULL), BUCKET_OK);
+		char path[STORE_PATH_MAX];
+		unsigned part = number_of(seen.objects[i].path);
+		assert_int_equal(seen.objects[i].size, SIZE);
+		assert_int_equal(get(p, path_of(path, part), &t, NULL), BUCKET_OK);
 		assert_int_equal(t.len, SIZE);
 		fill(now, part, round);
 		fill(before, part, newest[part]);
@@ -779,16 +892,20 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test_setup_teardown(nothing_there, setup, teardown),
 	        cmocka_unit_test_setup_teardown(put_list_get, setup, teardown),
-	        cmocka_unit_test_setup_teardown(path_is_as_documented, setup, teardown),
-	        cmocka_unit_test_setup_teardown(bad_keys, setup, teardown),
+	        cmocka_unit_test_setup_teardown(an_object_in_memory, setup, teardown),
+	        cmocka_unit_test_setup_teardown(clock_of_the_store, setup, teardown),
 	        cmocka_unit_test_setup_teardown(claims_are_kept, setup, teardown),
+	        cmocka_unit_test(names_of_parts),
+	        cmocka_unit_test(names_of_sets),
+	        cmocka_unit_test_setup_teardown(a_manifest_makes_a_set_visible, setup, teardown),
+	        cmocka_unit_test_setup_teardown(which_set_answers, setup, teardown),
+	        cmocka_unit_test_setup_teardown(many_sets, setup, teardown),
 	        cmocka_unit_test_setup_teardown(order_of_durability, setup, teardown),
 	        cmocka_unit_test_setup_teardown(failing_disk, setup, teardown),
-	        cmocka_unit_test_setup_teardown(same_content_keeps_its_time, setup, teardown),
 	        cmocka_unit_test_setup_teardown(abort_leaves_nothing, setup, teardown),
 	        cmocka_unit_test_setup_teardown(large_part, setup, teardown),
-	        cmocka_unit_test_setup_teardown(foreign_files_are_not_listed, setup, teardown),
-	        cmocka_unit_test_setup_teardown(times_that_are_none_are_not_listed, setup, teardown),
+	        cmocka_unit_test_setup_teardown(foreign_files_belong_to_no_set, setup, teardown),
+	        cmocka_unit_test_setup_teardown(times_of_version_1_0_that_are_none, setup, teardown),
 	        cmocka_unit_test_setup_teardown(leftovers_go_when_old, setup, teardown),
 	        cmocka_unit_test_setup_teardown(directory_gone, setup, teardown),
 	        cmocka_unit_test_setup_teardown(heartbeat_of_a_store_that_cannot_be_written, setup, teardown),

@@ -12,7 +12,6 @@ from client import job
 from s3 import ACCESS, BUCKET, S3, SECRET, KeyServices, Watcher, program_or_fail, signature
 from stack import Stack, wait_for
 from symbols import SAMPLE, SAMPLE_FRAMES, TOOLS, debug_id, module_line
-from test_symbfile import parts_below
 
 sys.path.insert(0, TOOLS)
 from plain_symbfile import write  # noqa: E402
@@ -180,35 +179,6 @@ def test_the_server_goes_and_comes_back(s3):
         s3.start(s3.port)
         wait_for(lambda: ask(stack, after).status == 200, "the module after its bucket came back", 30, 0.1)
         are_found(ask(stack, after), after)
-
-
-def test_uploads_without_fileset(s3):
-    """As test_symbfile has it of a directory: another extraction is a generation of its own, and nothing is stored twice."""
-    ident, place = "5a" * 16, os.path.join(s3.root, BUCKET, "generations")
-    settings = {**s3.settings(), "s3_credentials_file": s3.credentials(), "symbfile_store": f"s3://{BUCKET}/generations", "source": f"s3://{BUCKET}"}
-
-    def send(stack, part, name):
-        body = write([{"t": "range", "va": hex(0x1000 * (part + 1)), "len": 16, "depth": 0, "func": name, "file": "/a.c", "lines": [[0, 1]]}])
-        headers = {"FileID": ident, "FilePart": str(part), "FileParts": "2", "Authorization": stack.key}
-        assert stack.client.request("POST", "/api/symbols-ranges", body, headers).status == 200
-
-    def functions(stack):
-        return [f["function"] for f in stack.client.frames(["prog", ident], [0x1000, 0x2000])]
-
-    def files():
-        return parts_below(place)
-
-    with Stack(keys=True, bucket=False, config={**QUICK, **settings}) as stack:
-        for part, name in ((0, "a0"), (1, "a1"), (0, "a0"), (1, "a1")):
-            send(stack, part, name)
-        assert functions(stack) == ["a0", "a1"] and len(files()) == 2
-        send(stack, 0, "a0")
-        send(stack, 1, "b1")
-        assert functions(stack) == ["a0", "b1"]
-        below = f"symbfiles/{ident}/ranges"
-        assert files() == [f"{below}/2/2/0", f"{below}/2/2/1", f"{below}/2~1/2/1"]
-        send(stack, 0, "c0")
-        assert files()[-2:] == [f"{below}/2~1/2/0", f"{below}/2~1/2/1"]
 
 
 @pytest.mark.slow

@@ -205,8 +205,7 @@ def test_several_parts(one, tmp_path):
     assert first["sent"] == first["ranges_parts"] + first["returnpads_parts"]
     listed = one.client.get(f"/api/symbols/{first['file_id']}", Authorization=one.key).json()
     assert listed["ranges"] == {"parts": first["ranges_parts"], "have": list(range(first["ranges_parts"])), "set": first["ranges_set"]}
-    # without the objects beside the parts that tell their times
-    stored = [os.path.join(where, name) for where, _, names in os.walk(one.place / "store") for name in names if "." not in name]
+    stored = [os.path.join(where, name) for where, _, names in os.walk(one.place / "store") for name in names if name != "set.json"]
     sizes = [os.path.getsize(p) for p in stored if first["ranges_set"] in p or first["returnpads_set"] in p]
     assert len(sizes) == first["sent"] and max(sizes) <= 4096
     addresses = code_addresses(program)
@@ -246,12 +245,35 @@ def test_what_is_there_is_not_sent_again(one, tmp_path):
     assert pushed(one, "--part-size", "4K", program)[0]["there"] == 0
 
 
+@pytest.mark.slow
+def test_stripped_copies_do_not_displace_the_full_one(one, tmp_path):
+    """In no order; the poorest answers if it is forced. All have one build id."""
+    full = compile_program(tmp_path, "copies", 47, "-rdynamic", "-Wl,--build-id=sha1")
+    copies = {"full": full, "symbols": f"{full}-g", "dynamic": f"{full}-s"}
+    subprocess.run(["strip", "-g", full, "-o", copies["symbols"]], check=True)
+    subprocess.run(["strip", full, "-o", copies["dynamic"]], check=True)
+    build_id = json.loads(run("file-id", "--json", full).stdout)["build_id"]
+
+    def quality():
+        reply = one.client.get(f"/api/symbols/{build_id}", Authorization=one.key).json()
+        return [s["quality"] for s in reply["sets"] if s["answers"] and s["kind"] == "ranges"]
+
+    expected = {"full": ["inlines"], "symbols": ["functions"], "dynamic": ["dynamic symbols"]}
+    for name, best in (("dynamic", "dynamic"), ("symbols", "symbols"), ("full", "full"), ("dynamic", "full"), ("symbols", "full")):
+        pushed(one, copies[name])
+        assert quality() == expected[best], name
+    pushed(one, "--force", copies["dynamic"])
+    assert quality() == expected["dynamic"]
+    pushed(one, "--force", copies["full"])
+    assert quality() == expected["full"]
+
+
 def test_uploads_are_gzipped(one, tmp_path):
     program = fresh(tmp_path, 43)
     sizes = json.loads(run("extract", "--dry-run", "--json", program).stdout)
     first = pushed(one, program)[0]
     assert 0 < first["bytes"] < (sizes["ranges_bytes"] + sizes["returnpads_bytes"]) * 3 // 4
-    stored = [os.path.join(where, name) for where, _, names in os.walk(one.place / "store") for name in names]
+    stored = [os.path.join(where, name) for where, _, names in os.walk(one.place / "store") for name in names if name != "set.json"]
     kept = {kind: sum(os.path.getsize(p) for p in stored if first[kind + "_set"] in p) for kind in ("ranges", "returnpads")}
     assert kept == {kind: sizes[kind + "_bytes"] for kind in kept}
 

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Symbfiles in S3. A part that is larger than a piece is uploaded in pieces while it arrives (a multipart upload),
- * so only one piece is in memory; the object appears with the last request. Every request carries the hash of what
- * it sends, which S3 checks. If a process is killed, its unfinished upload is no object and never listed; a
- * lifecycle rule of the bucket removes it.
- *
- * S3 cannot write "unless it is the same", and writing sets a new time. So an existing object is read and compared
- * before the last request. */
+/* Objects in S3. One that is larger than a piece is uploaded in pieces while it arrives (a multipart upload) to a place
+ * of its own, so only one piece is in memory; its path is known only at the end, when S3 copies it there. Smaller ones
+ * are one request. Every request carries the hash of what it sends, which S3 checks. If a process is killed, its
+ * unfinished upload is no object and never listed; a lifecycle rule of the bucket removes it. */
 #include <config.h>
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,11 +13,11 @@
 
 #include "base/buffer.h"
 #include "base/clock.h"
-#include "base/hash.h"
+#include "base/random.h"
 #include "objects/percent.h"
 #include "objects/s3.h"
 #include "objects/transfer.h"
-#include "uploads/store_backend.h"
+#include "objects/store_backend.h"
 
 enum {
 	PIECE = 8 << 20,     /* bytes; S3 wants at least 5 MiB */
@@ -29,7 +27,7 @@ enum {
 	PAGE_OBJECTS = 1000,
 	UPLOAD_ID_MAX = 1024, /* percent-encoded */
 	PROBE_PERIOD = 60,    /* seconds */
-	CLOCKS_AGREE = 1,     /* seconds */
+	CLOCKS_AGREE = 2,     /* seconds */
 };
 
 struct s3_store {
@@ -48,15 +46,11 @@ struct s3_client {
 struct s3_put {
 	struct s3_client *client; /* not owned */
 	const atomic_bool *cancel;
-	char *url, *same;    /* of the object; of one that may be the same, or NULL */
+	char *temporary;     /* URL of the place for pieces */
 	struct buffer piece; /* not sent yet */
 	struct buffer etags; /* XML of the pieces sent so far */
 	unsigned pieces;
-	struct sha256 *hash;        /* of all */
-	uint64_t size;              /* of all */
 	char upload[UPLOAD_ID_MAX]; /* of a multipart upload; empty: none is open */
-	bool with_time;
-	int64_t date; /* S3's clock in its last reply; seconds since 1970, -1: not given */
 };
 
 static void s3_store_free(void *store)
@@ -120,33 +114,41 @@ static bool add_to_buffer(void *arg, const uint8_t *data, size_t len)
 
 /* ---- storing ---- */
 
-/* Makes one request about the object, whose URL ends with `more`; the reply goes to xml, which may be NULL. */
-static bool send_request(struct s3_put *p, const char *method, const char *more, const struct str *data,
-        struct buffer *xml, struct transfer_reply *reply)
+/* Sends a request; the reply's body goes to xml, which may be NULL. */
+static bool send_request(
+        struct s3_put *p, struct transfer_request request, struct buffer *xml, struct transfer_reply *reply)
 {
-	char *url = NULL;
-	struct transfer_request request = {.method = method, .cancel = p->cancel};
-	if (asprintf(&url, "%s%s", p->url, more) < 0) {
-		*reply = (struct transfer_reply){.problem = "out of memory"};
-		return false;
-	}
-	request.url = url;
-	if (data) {
-		request.data = (const uint8_t *)data->data;
-		request.len = data->len;
-	}
+	request.cancel = p->cancel;
 	if (xml) {
 		request.body = add_to_buffer;
 		request.arg = xml;
 	}
-	bool good = transfer_run(p->client->transfer, &request, reply) && reply->status / 100 == 2;
+	return transfer_run(p->client->transfer, &request, reply) && reply->status / 100 == 2;
+}
+
+/* The same for the upload in pieces: its URL ends with query. */
+static bool send_about_pieces(struct s3_put *p, const char *method, const char *query, const struct str *data,
+        struct buffer *xml, struct transfer_reply *reply)
+{
+	char *url = NULL;
+	if (asprintf(&url, "%s%s", p->temporary, query) < 0) {
+		*reply = (struct transfer_reply){.problem = "out of memory"};
+		return false;
+	}
+	struct transfer_request request = {.method = method, .url = url};
+	if (data) {
+		request.data = (const uint8_t *)data->data;
+		request.len = data->len;
+	}
+	bool good = send_request(p, request, xml, reply);
 	free(url);
 	return good;
 }
 
-/* Reads the reply to the first or last request of a multipart upload. */
+/* Reads the reply to the first or last request of a multipart upload, or to a copy. */
 struct upload_answer {
-	char *upload; /* UPLOAD_ID_MAX bytes, or NULL */
+	char *upload;     /* UPLOAD_ID_MAX bytes, or NULL */
+	const char *root; /* of a reply that says that it was done */
 	bool completed;
 };
 
@@ -155,7 +157,7 @@ static void on_upload_element(void *arg, unsigned depth, const char *name, struc
 	struct upload_answer *a = arg;
 	if (a->upload && depth == 2 && strcmp(name, "UploadId") == 0 && 3 * text.len < UPLOAD_ID_MAX)
 		*percent_encode(a->upload, text, false) = 0;
-	a->completed |= depth == 1 && strcmp(name, "CompleteMultipartUploadResult") == 0;
+	a->completed |= depth == 1 && a->root && strcmp(name, a->root) == 0;
 }
 
 static enum err begin_pieces(struct s3_put *p, struct error *e)
@@ -165,7 +167,7 @@ static enum err begin_pieces(struct s3_put *p, struct error *e)
 	struct upload_answer answer = {.upload = p->upload};
 	const struct str nothing = {"", 0};
 	buffer_init(&xml, REPLY_MAX);
-	bool good = send_request(p, "POST", "?uploads=", &nothing, &xml, &reply) &&
+	bool good = send_about_pieces(p, "POST", "?uploads=", &nothing, &xml, &reply) &&
 	            s3_xml_read(xml.data, xml.len, on_upload_element, &answer);
 	buffer_release(&xml);
 	return good && *p->upload ? ERR_OK : refused(e, "beginning an upload", &reply);
@@ -182,7 +184,7 @@ static enum err send_piece(struct s3_put *p, struct error *e)
 	if (err)
 		return err;
 	snprintf(query, sizeof query, "?partNumber=%u&uploadId=%s", ++p->pieces, p->upload);
-	if (!send_request(p, "PUT", query, &data, NULL, &reply))
+	if (!send_about_pieces(p, "PUT", query, &data, NULL, &reply))
 		return refused(e, "sending a piece", &reply);
 	if (!*reply.etag || strpbrk(reply.etag, "<>&"))
 		return refused(e, "sending a piece: no ETag", &reply);
@@ -191,30 +193,62 @@ static enum err send_piece(struct s3_put *p, struct error *e)
 	return p->etags.failed ? no_memory(e) : ERR_OK;
 }
 
+/* S3 sends the status of some requests before it knows the outcome: later failures are in the body. */
+static bool is_done(bool good, const struct buffer *xml, const char *root, struct transfer_reply *reply)
+{
+	struct upload_answer answer = {.root = root};
+	bool done = good && s3_xml_read(xml->data, xml->len, on_upload_element, &answer) && answer.completed;
+	if (good && !done && xml->len) {
+		reply->error_len = xml->len < sizeof reply->error_body ? xml->len : sizeof reply->error_body;
+		memcpy(reply->error_body, xml->data, reply->error_len);
+		reply->status = 500;
+	}
+	return done;
+}
+
 static enum err complete(struct s3_put *p, struct error *e)
 {
 	char query[UPLOAD_ID_MAX + 64];
 	struct buffer xml;
 	struct transfer_reply reply;
-	struct upload_answer answer = {0};
 	if (!buffer_printf(&p->etags, "</CompleteMultipartUpload>"))
 		return no_memory(e);
 	struct str data = {(const char *)p->etags.data, p->etags.len};
 	snprintf(query, sizeof query, "?uploadId=%s", p->upload);
 	buffer_init(&xml, REPLY_MAX);
-	bool good = send_request(p, "POST", query, &data, &xml, &reply);
-	/* S3 sends the status before it knows the outcome: later failures are in the body. */
-	bool whole = good && s3_xml_read(xml.data, xml.len, on_upload_element, &answer) && answer.completed;
-	if (good && !whole && xml.len) {
-		reply.error_len = xml.len < sizeof reply.error_body ? xml.len : sizeof reply.error_body;
-		memcpy(reply.error_body, xml.data, reply.error_len);
-		reply.status = 500;
-	}
+	bool done = is_done(send_about_pieces(p, "POST", query, &data, &xml, &reply), &xml,
+	        "CompleteMultipartUploadResult", &reply);
 	buffer_release(&xml);
-	if (!whole)
+	if (!done)
 		return refused(e, "ending an upload", &reply);
 	p->upload[0] = 0;
 	return ERR_OK;
+}
+
+/* "/bucket/key" of the place of pieces, as its URL encodes it. NULL if out of memory. */
+static char *copy_source(const struct s3_put *p)
+{
+	const struct s3_place *place = p->client->store->place;
+	const char *bucket = place->name + strlen(store_s3.scheme), *key = p->temporary + strlen(place->bucket);
+	char *text = NULL;
+	key += *key == '/';
+	return asprintf(&text, "/%.*s/%s", (int)strcspn(bucket, "/"), bucket, key) < 0 ? NULL : text;
+}
+
+/* From the place of pieces to the object's own. */
+static enum err copy(struct s3_put *p, const char *url, struct transfer_reply *reply, struct error *e)
+{
+	struct buffer xml;
+	char *source = copy_source(p);
+	struct transfer_request request = {
+	        .method = "PUT", .url = url, .data = (const uint8_t *)"", .copy_source = source};
+	if (!source)
+		return no_memory(e);
+	buffer_init(&xml, REPLY_MAX);
+	bool done = is_done(send_request(p, request, &xml, reply), &xml, "CopyObjectResult", reply);
+	buffer_release(&xml);
+	free(source);
+	return done ? ERR_OK : refused(e, "naming an upload", reply);
 }
 
 /* Aborts an open multipart upload. False: it stays. */
@@ -225,7 +259,7 @@ static bool drop_pieces(struct s3_put *p, struct transfer_reply *reply)
 		return true;
 	snprintf(query, sizeof query, "?uploadId=%s", p->upload);
 	p->upload[0] = 0;
-	return send_request(p, "DELETE", query, NULL, NULL, reply);
+	return send_about_pieces(p, "DELETE", query, NULL, NULL, reply);
 }
 
 static void s3_put_free(void *put)
@@ -237,13 +271,11 @@ static void s3_put_free(void *put)
 	drop_pieces(p, &ignored);
 	buffer_release(&p->piece);
 	buffer_release(&p->etags);
-	sha256_free(p->hash);
-	free(p->same);
-	free(p->url);
+	free(p->temporary);
 	free(p);
 }
 
-static void *s3_put_begin(void *client, const char *path, const atomic_bool *cancel, struct error *e)
+static void *s3_put_begin(void *client, const atomic_bool *cancel, struct error *e)
 {
 	struct s3_client *c = client;
 	struct s3_put *p = calloc(1, sizeof *p);
@@ -256,11 +288,9 @@ static void *s3_put_begin(void *client, const char *path, const atomic_bool *can
 	buffer_init(&p->piece, PIECE);
 	buffer_init(&p->etags, PIECES_MAX * (TRANSFER_ETAG + 100));
 	buffer_printf(&p->etags, "<CompleteMultipartUpload>");
-	p->hash = sha256_new();
-	/* Paths consist of characters that need no encoding. */
-	if (asprintf(&p->url, "%s%s", c->store->place->base, path) < 0)
-		p->url = NULL;
-	if (p->hash && p->url && !p->etags.failed)
+	if (asprintf(&p->temporary, "%s" STORE_TEMPORARY "/%016" PRIx64, c->store->place->base, random_u64()) < 0)
+		p->temporary = NULL;
+	if (p->temporary && !p->etags.failed)
 		return p;
 	s3_put_free(p);
 	no_memory(e);
@@ -271,8 +301,7 @@ static void *s3_put_begin(void *client, const char *path, const atomic_bool *can
 static enum err s3_put_write(void *put, const uint8_t *data, size_t len, struct error *e)
 {
 	struct s3_put *p = put;
-	enum err err = sha256_add(p->hash, data, len) ? ERR_OK : no_memory(e);
-	p->size += len;
+	enum err err = ERR_OK;
 	while (!err && len) {
 		size_t room = PIECE - p->piece.len, n = room < len ? room : len;
 		if (!room) {
@@ -287,98 +316,51 @@ static enum err s3_put_write(void *put, const uint8_t *data, size_t len, struct 
 	return err;
 }
 
-struct comparison {
-	struct sha256 *hash;
-	uint64_t left; /* bytes until it is larger */
-};
-
-static bool compare_stored(void *arg, const uint8_t *data, size_t len)
+static enum err put_whole(struct s3_put *p, const char *url, struct transfer_reply *reply, struct error *e)
 {
-	struct comparison *c = arg;
-	bool fits = len <= c->left;
-	c->left -= fits ? len : c->left + 1;
-	return fits && sha256_add(c->hash, data, len);
+	struct transfer_request request = {.method = "PUT",
+	        .url = url,
+	        .data = p->piece.len ? p->piece.data : (const uint8_t *)"",
+	        .len = p->piece.len};
+	return send_request(p, request, NULL, reply) ? ERR_OK : refused(e, "storing", reply);
 }
 
-/* Is the object there with the same content? mine is the hash of everything written. */
-static enum err is_there(struct s3_put *p, const char *url, const char *mine, bool *there, struct error *e)
+static enum err put_pieces(struct s3_put *p, const char *url, struct transfer_reply *reply, struct error *e)
 {
-	char theirs[SHA256_HEX + 1];
-	struct comparison c = {sha256_new(), p->size};
-	struct transfer_request request = {
-	        .method = "GET", .url = url, .body = compare_stored, .arg = &c, .cancel = p->cancel};
-	struct transfer_reply reply;
-	struct bucket_result result;
-	*there = false;
-	if (!c.hash)
-		return no_memory(e);
-	bool whole = transfer_run(p->client->transfer, &request, &reply);
-	p->date = reply.date;
-	*there = whole && reply.status == 200 && c.left == 0 && sha256_end(c.hash, theirs) && strcmp(theirs, mine) == 0;
-	sha256_free(c.hash);
-	/* A larger object ended its transfer early. */
-	if ((whole && reply.status == 200) || c.left > p->size)
-		return ERR_OK;
-	if (whole && reply.status != 200 && s3_judge_status(&reply, true, &result) == BUCKET_MISSING)
-		return ERR_OK;
-	return refused(e, "looking for an older part", &reply);
+	struct transfer_reply ignored;
+	enum err err = send_piece(p, e);
+	if (!err)
+		err = complete(p, e);
+	if (err)
+		return err;
+	err = copy(p, url, reply, e);
+	/* what stays there is no object, and is pruned when it is a day old */
+	send_about_pieces(p, "DELETE", "", NULL, NULL, &ignored);
+	return err;
 }
 
-static void s3_put_unless_same(void *put, const char *path)
+static enum err s3_put_commit(void *put, const char *path, int64_t *ahead, struct error *e)
 {
 	struct s3_put *p = put;
-	/* out of memory: it is stored again */
-	if (asprintf(&p->same, "%s%s", p->client->store->place->base, path) < 0)
-		p->same = NULL;
-}
-
-static void s3_put_with_time(void *put)
-{
-	((struct s3_put *)put)->with_time = true;
-}
-
-/* The time of storing, comparable between hosts: by S3's clock, which counts seconds, unless ours agrees with it. */
-static enum err store_time(struct s3_put *p, struct error *e)
-{
-	char more[32];
-	struct timespec now;
 	struct transfer_reply reply;
-	const struct str nothing = {"", 0};
-	clock_gettime(CLOCK_REALTIME, &now);
-	int64_t time = now.tv_sec * SECOND + now.tv_nsec;
-	if (p->date >= 0 && llabs(now.tv_sec - p->date) > CLOCKS_AGREE)
-		time = p->date * SECOND;
-	snprintf(more, sizeof more, STORE_TIME, time);
-	return send_request(p, "PUT", more, &nothing, NULL, &reply) ? ERR_OK : refused(e, "storing", &reply);
-}
-
-static enum err s3_put_commit(void *put, struct error *e)
-{
-	struct s3_put *p = put;
-	char hash[SHA256_HEX + 1];
-	bool there;
-	struct transfer_reply reply;
-	if (!sha256_end(p->hash, hash))
+	char *url = NULL;
+	/* Paths consist of characters that need no encoding. */
+	if (asprintf(&url, "%s%s", p->client->store->place->base, path) < 0)
 		return no_memory(e);
-	enum err err = p->same ? is_there(p, p->same, hash, &there, e) : ERR_OK;
-	if (!err && !(p->same && there))
-		err = is_there(p, p->url, hash, &there, e);
-	if (err || there)
+	enum err err = p->pieces ? put_pieces(p, url, &reply, e) : put_whole(p, url, &reply, e);
+	free(url);
+	if (err || reply.date < 0)
 		return err;
-	if (p->with_time && (err = store_time(p, e)))
-		return err;
-	if (p->pieces > 0) {
-		err = send_piece(p, e);
-		return err ? err : complete(p, e);
-	}
-	struct str data = {p->piece.len ? (const char *)p->piece.data : "", p->piece.len};
-	return send_request(p, "PUT", "", &data, NULL, &reply) ? ERR_OK : refused(e, "storing", &reply);
+	/* S3's clock counts seconds */
+	int64_t between = reply.date * SECOND - store_clock();
+	*ahead = llabs(between) > CLOCKS_AGREE * SECOND ? between : 0;
+	return ERR_OK;
 }
 
 /* ---- listing ---- */
 
 struct page {
-	const struct store_found *found;
+	const struct store_listing *listing;
 	const char *prefix; /* prefix of the keys, with its slash */
 	char key[1024 + 1];
 	size_t key_len;
@@ -423,9 +405,10 @@ static uint64_t parse_size(struct str text)
 static void end_object(struct page *p)
 {
 	size_t skip = strlen(p->prefix);
-	if (p->key_len > skip && memcmp(p->key, p->prefix, skip) == 0 && p->time >= 0 && !p->stopped) {
+	if (p->key_len > skip && memcmp(p->key, p->prefix, skip) == 0 && p->key[skip] != '.' && p->time >= 0 &&
+	        !p->stopped) {
 		struct str path = {p->key + skip, p->key_len - skip};
-		p->stopped = !p->found->object(p->found->arg, path, p->size, p->time);
+		p->stopped = !p->listing->found(p->listing->arg, path, p->size, p->time);
 	}
 	p->key_len = 0;
 	p->size = 0;
@@ -511,14 +494,14 @@ static enum err list_pages(struct s3_client *c, struct page *p, const atomic_boo
 }
 
 /* Lists the objects below path; each request may be retried. A probe is one request, for one object. */
-static enum err list_below(struct s3_client *c, const char *path, bool probe, const struct store_found *found,
+static enum err list_below(struct s3_client *c, const char *path, bool probe, const struct store_listing *listing,
         const atomic_bool *cancel, struct error *e)
 {
 	struct page *p = calloc(1, sizeof *p);
 	char *prefix = NULL;
 	enum err err = ERR_NO_MEMORY;
 	if (p && asprintf(&prefix, "%s%s/", c->store->place->prefix, path) >= 0) {
-		p->found = found;
+		p->listing = listing;
 		p->prefix = prefix;
 		p->time = -1;
 		p->count = probe ? 1 : PAGE_OBJECTS;
@@ -534,9 +517,9 @@ static enum err list_below(struct s3_client *c, const char *path, bool probe, co
 }
 
 static enum err s3_list(
-        void *client, const char *path, const struct store_found *found, const atomic_bool *cancel, struct error *e)
+        void *client, const char *path, const struct store_listing *listing, const atomic_bool *cancel, struct error *e)
 {
-	return list_below(client, path, false, found, cancel, e);
+	return list_below(client, path, false, listing, cancel, e);
 }
 
 static enum err s3_remove(void *client, const char *path, struct error *e)
@@ -610,7 +593,7 @@ static bool ignore_object(void *arg, struct str path, uint64_t size, int64_t tim
 static enum err probe_writing(struct s3_client *c, struct error *e)
 {
 	struct transfer_reply reply;
-	struct s3_put *p = s3_put_begin(c, "symbfiles/__heartbeat__", NULL, e);
+	struct s3_put *p = s3_put_begin(c, NULL, e);
 	if (!p)
 		return e->code;
 	enum err err = begin_pieces(p, e);
@@ -624,9 +607,9 @@ static enum err probe_writing(struct s3_client *c, struct error *e)
 static enum err s3_probe(void *client, struct error *e)
 {
 	struct s3_client *c = client;
-	struct store_found found = {.object = ignore_object};
+	struct store_listing found = {.found = ignore_object};
 	int64_t now = clock_now();
-	enum err err = list_below(c, "symbfiles", true, &found, NULL, e);
+	enum err err = list_below(c, STORE_FOLDER, true, &found, NULL, e);
 	if (err || now < atomic_load(&c->store->writable_until))
 		return err;
 	err = probe_writing(c, e);
@@ -642,8 +625,6 @@ const struct store_backend store_s3 = {
         .client_new = s3_client_new,
         .client_free = s3_client_free,
         .put_begin = s3_put_begin,
-        .put_unless_same = s3_put_unless_same,
-        .put_with_time = s3_put_with_time,
         .put_write = s3_put_write,
         .put_commit = s3_put_commit,
         .put_free = s3_put_free,

@@ -1,18 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The interface between uploads/store.c and the kinds of stores. Private to them. */
-#ifndef UPLOADS_STORE_BACKEND_H
-#define UPLOADS_STORE_BACKEND_H
+/* The interface between objects/store.c and the kinds of stores. Private to them. */
+#ifndef OBJECTS_STORE_BACKEND_H
+#define OBJECTS_STORE_BACKEND_H
 
-#include <inttypes.h>
-
-#include "uploads/store.h"
-
-/* Objects are called by paths below the URL, "symbfiles/HEX/KIND/SET/PARTS/PART" and
- * "symbfiles/build-ids/KEY/BUILDID/HEX/BASE": safe in any file system and URL. */
-enum { STORE_PATH_MAX = 256 };
-
-/* Appended to the path of a part: nanoseconds since 1970. */
-#define STORE_TIME ".%" PRId64
+#include "base/clock.h"
+#include "objects/store.h"
 
 /* An object that is being read. */
 struct store_read {
@@ -29,13 +21,21 @@ struct store_read {
 /* False if it cannot go on; the result says why. */
 bool store_read_add(struct store_read *r, const uint8_t *data, size_t len);
 
-/* What a listing reports of an object: its path below the listed one. False to stop. */
-struct store_found {
-	bool (*object)(void *arg, struct str path, uint64_t size, int64_t time);
+/* A listing that runs. */
+struct store_listing {
+	store_found *found;
 	void *arg;
 };
 
-/* Errors are those of uploads/store.h. */
+/* Nanoseconds since 1970, by this machine. */
+static inline int64_t store_clock(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_REALTIME, &now);
+	return now.tv_sec * SECOND + now.tv_nsec;
+}
+
+/* Errors are those of objects/store.h. */
 struct store_backend {
 	const char *scheme; /* with "://" */
 	void *(*store_new)(const char *url, const struct config *c, struct error *e);
@@ -43,16 +43,13 @@ struct store_backend {
 	/* NULL if out of memory. */
 	void *(*client_new)(void *store);
 	void (*client_free)(void *client);
-	void *(*put_begin)(void *client, const char *path, const atomic_bool *cancel, struct error *e);
-	/* Store nothing if this object is the same. */
-	void (*put_unless_same)(void *put, const char *path);
-	/* If the object is stored, first store an empty one, whose path ends in STORE_TIME: the time of storing. */
-	void (*put_with_time)(void *put);
+	void *(*put_begin)(void *client, const atomic_bool *cancel, struct error *e);
 	enum err (*put_write)(void *put, const uint8_t *data, size_t len, struct error *e);
-	enum err (*put_commit)(void *put, struct error *e);
+	/* *ahead becomes how far the store's clock is ahead of this machine's; 0 if they agree to within a second. */
+	enum err (*put_commit)(void *put, const char *path, int64_t *ahead, struct error *e);
 	/* Call in any case; without a successful commit nothing stays behind. */
 	void (*put_free)(void *put);
-	enum err (*list)(void *client, const char *path, const struct store_found *found, const atomic_bool *cancel,
+	enum err (*list)(void *client, const char *path, const struct store_listing *l, const atomic_bool *cancel,
 	        struct error *e);
 	/* Succeeds if there is no such object. */
 	enum err (*remove)(void *client, const char *path, struct error *e);

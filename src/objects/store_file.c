@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Symbfiles in a directory that must exist: only what is below it is created here. A part is written to a file in
+/* Objects in a directory that must exist: only what is below it is created here. An object is written to a file in
  * symbfiles/.tmp, synced, and renamed to its place; then the directories above it are synced, up to the store's own,
- * even those that another process created. A file that a killed process leaves in .tmp belongs to no part, and is
- * removed when it is a day old. */
+ * even those that another process created. A file that a killed process leaves in .tmp is no object, and is removed
+ * when it is a day old. */
 #include <config.h>
 
 #include <dirent.h>
@@ -20,17 +20,17 @@
 #include "base/clock.h"
 #include "base/write_all.h"
 #include "objects/percent.h"
-#include "uploads/store_backend.h"
+#include "objects/store_backend.h"
 
-#define DIRECTORY "symbfiles"
-#define TEMPORARY DIRECTORY "/.tmp"
+#define DIRECTORY STORE_FOLDER
+#define TEMPORARY STORE_TEMPORARY
 
 enum {
 	BLOCK = 256 * 1024,
 	LEFTOVER_AGE = 24 * 3600, /* seconds; far longer than an upload may take */
 	CLEANING_PERIOD = 3600,   /* seconds */
 	ENTRIES_MAX = 4000000,    /* of one walk */
-	LEVELS = 5,               /* levels of directories and files below an executable's */
+	LEVELS = 6,               /* levels of directories and files below a listed one */
 	TEMPORARY_MAX = 64,
 };
 
@@ -42,16 +42,13 @@ struct file_store {
 
 struct file_client {
 	struct file_store *store; /* not owned */
-	uint8_t blocks[2][BLOCK];
+	uint8_t block[BLOCK];
 };
 
 struct file_put {
-	struct file_client *client; /* not owned */
-	int base, fd;               /* the store's directory, the temporary file */
-	uint64_t size;
-	bool with_time;
-	char temporary[TEMPORARY_MAX];                   /* its path; empty when it is gone */
-	char path[STORE_PATH_MAX], same[STORE_PATH_MAX]; /* path of the object; of one that may be the same, or empty */
+	struct file_client *client;    /* not owned */
+	int base, fd;                  /* the store's directory, the temporary file */
+	char temporary[TEMPORARY_MAX]; /* its path; empty when it is gone */
 };
 
 static enum err io_error(struct error *e, const char *what)
@@ -204,7 +201,7 @@ static void file_put_free(void *put)
 	free(p);
 }
 
-static void *file_put_begin(void *client, const char *path, const atomic_bool *cancel, struct error *e)
+static void *file_put_begin(void *client, const atomic_bool *cancel, struct error *e)
 {
 	struct file_put *p = calloc(1, sizeof *p);
 	(void)cancel;
@@ -214,7 +211,6 @@ static void *file_put_begin(void *client, const char *path, const atomic_bool *c
 	}
 	p->client = client;
 	p->fd = -1;
-	snprintf(p->path, sizeof p->path, "%s", path);
 	p->base = open_base(p->client->store, e);
 	if (p->base >= 0)
 		clean(p->client->store, p->base);
@@ -229,9 +225,39 @@ static enum err file_put_write(void *put, const uint8_t *data, size_t len, struc
 	struct file_put *p = put;
 	if (!write_all(p->fd, data, len))
 		return io_error(e, "write");
-	p->size += len;
 	return ERR_OK;
 }
+
+static bool move_to_place(const struct file_put *p, const char *path)
+{
+	return each_directory(p->base, path, make_directory) && renameat(p->base, p->temporary, p->base, path) == 0;
+}
+
+/* A file server has a clock of its own: it sets the file's time. Without it this machine's clock counts. */
+static int64_t clock_ahead(int fd)
+{
+	struct stat st;
+	if (futimens(fd, NULL) != 0 || fstat(fd, &st) != 0)
+		return 0;
+	int64_t ahead = st.st_mtim.tv_sec * SECOND + st.st_mtim.tv_nsec - store_clock();
+	return llabs(ahead) > SECOND ? ahead : 0;
+}
+
+static enum err file_put_commit(void *put, const char *path, int64_t *ahead, struct error *e)
+{
+	struct file_put *p = put;
+	*ahead = clock_ahead(p->fd);
+	/* Before the rename, so that no name appears without its content. */
+	if (fsync(p->fd) != 0)
+		return io_error(e, "fsync");
+	/* pruning may have removed a directory in between */
+	if (!move_to_place(p, path) && (errno != ENOENT || !move_to_place(p, path)))
+		return io_error(e, "rename");
+	p->temporary[0] = 0;
+	return sync_names(p->base, path) ? ERR_OK : io_error(e, "fsync of a directory");
+}
+
+/* ---- reading ---- */
 
 /* Reads a whole block, or less at the end of the file; -1 on failure. */
 static ssize_t read_block(int fd, uint8_t block[BLOCK], off_t at)
@@ -245,86 +271,9 @@ static ssize_t read_block(int fd, uint8_t block[BLOCK], off_t at)
 	return n < 0 ? -1 : (ssize_t)have;
 }
 
-static bool same_bytes(struct file_client *c, int a, int b)
-{
-	ssize_t n = BLOCK;
-	for (off_t at = 0; n == BLOCK; at += n) {
-		n = read_block(a, c->blocks[0], at);
-		if (n < 0 || read_block(b, c->blocks[1], at) != n || memcmp(c->blocks[0], c->blocks[1], (size_t)n) != 0)
-			return false;
-	}
-	return true;
-}
-
-/* Is the part already there, with the same content and synced? */
-static bool is_there(struct file_put *p, const char *path)
-{
-	struct stat st;
-	int there = openat(p->base, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-	if (there < 0)
-		return false;
-	int mine = openat(p->base, p->temporary, O_RDONLY | O_CLOEXEC);
-	bool same = mine >= 0 && fstat(there, &st) == 0 && S_ISREG(st.st_mode) && (uint64_t)st.st_size == p->size &&
-	            same_bytes(p->client, mine, there) && fsync(there) == 0;
-	if (mine >= 0)
-		close(mine);
-	close(there);
-	return same;
-}
-
-static void file_put_unless_same(void *put, const char *path)
-{
-	struct file_put *p = put;
-	snprintf(p->same, sizeof p->same, "%s", path);
-}
-
-static void file_put_with_time(void *put)
-{
-	((struct file_put *)put)->with_time = true;
-}
-
-/* The object is empty: its name is as durable as the part's, which is in the same directory. */
-static bool store_time(const struct file_put *p)
-{
-	char path[STORE_PATH_MAX + 24];
-	struct stat st;
-	if (!p->with_time)
-		return true;
-	if (fstat(p->fd, &st) != 0)
-		return false;
-	snprintf(path, sizeof path, "%s" STORE_TIME, p->path, st.st_mtim.tv_sec * SECOND + st.st_mtim.tv_nsec);
-	int fd = openat(p->base, path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
-	return fd >= 0 && close(fd) == 0;
-}
-
-static bool move_to_place(const struct file_put *p)
-{
-	return each_directory(p->base, p->path, make_directory) && store_time(p) &&
-	       renameat(p->base, p->temporary, p->base, p->path) == 0;
-}
-
-static enum err file_put_commit(void *put, struct error *e)
-{
-	struct file_put *p = put;
-	/* Before the rename, so that no name appears without its content. */
-	if (fsync(p->fd) != 0)
-		return io_error(e, "fsync");
-	if (*p->same && is_there(p, p->same))
-		return sync_names(p->base, p->same) ? ERR_OK : io_error(e, "fsync of a directory");
-	if (!is_there(p, p->path)) {
-		/* pruning may have removed a directory in between */
-		if (!move_to_place(p) && (errno != ENOENT || !move_to_place(p)))
-			return io_error(e, "rename");
-		p->temporary[0] = 0;
-	}
-	return sync_names(p->base, p->path) ? ERR_OK : io_error(e, "fsync of a directory");
-}
-
-/* ---- reading ---- */
-
-/* A walk through the directories below an executable's. */
+/* A walk through directories. */
 struct walk {
-	const struct store_found *found;
+	const struct store_listing *listing;
 	const atomic_bool *cancel;
 	struct error *e;
 	int64_t deadline;
@@ -354,7 +303,7 @@ static enum err walk_entry(struct walk *w, int directory, const char *name, size
 	}
 	struct str path = {w->path, len + name_len};
 	int64_t time = st.st_mtim.tv_sec * SECOND + st.st_mtim.tv_nsec;
-	w->stopped = S_ISREG(st.st_mode) && !w->found->object(w->found->arg, path, (uint64_t)st.st_size, time);
+	w->stopped = S_ISREG(st.st_mode) && !w->listing->found(w->listing->arg, path, (uint64_t)st.st_size, time);
 	return ERR_OK;
 }
 
@@ -383,10 +332,10 @@ static enum err walk_into(struct walk *w, int fd, size_t len, unsigned level)
 }
 
 static enum err file_list(
-        void *client, const char *path, const struct store_found *found, const atomic_bool *cancel, struct error *e)
+        void *client, const char *path, const struct store_listing *listing, const atomic_bool *cancel, struct error *e)
 {
 	const struct file_client *c = client;
-	struct walk w = {.found = found, .cancel = cancel, .e = e};
+	struct walk w = {.listing = listing, .cancel = cancel, .e = e};
 	w.deadline = clock_now() + c->store->total_timeout;
 	int base = open_base(c->store, e);
 	if (base < 0)
@@ -415,14 +364,15 @@ static enum err file_remove(void *client, const char *path, struct error *e)
 	snprintf(above, sizeof above, "%s", path);
 	for (char *slash = strrchr(above, '/'); !err && slash; slash = strrchr(above, '/')) {
 		*slash = 0;
-		if (strcmp(above, DIRECTORY) == 0 || unlinkat(base, above, AT_REMOVEDIR) != 0)
+		if (strcmp(above, DIRECTORY) == 0 || strcmp(above, TEMPORARY) == 0 ||
+		        unlinkat(base, above, AT_REMOVEDIR) != 0)
 			break;
 	}
 	close(base);
 	return err;
 }
 
-static void read_part(struct file_client *c, int fd, struct store_read *read)
+static void read_object(struct file_client *c, int fd, struct store_read *read)
 {
 	struct bucket_result *result = read->result;
 	int64_t deadline = clock_now() + c->store->total_timeout;
@@ -433,9 +383,9 @@ static void read_part(struct file_client *c, int fd, struct store_read *read)
 		bucket_result_set(result, BUCKET_MISSING, "not a regular file");
 		return;
 	}
-	while (n == BLOCK && (n = read_block(fd, c->blocks[0], at)) > 0) {
+	while (n == BLOCK && (n = read_block(fd, c->block, at)) > 0) {
 		at += n;
-		if (!store_read_add(read, c->blocks[0], (size_t)n))
+		if (!store_read_add(read, c->block, (size_t)n))
 			return;
 		if (clock_now() > deadline) {
 			bucket_result_set(result, BUCKET_FAILED, "not read within bucket_total_timeout");
@@ -466,7 +416,7 @@ static void file_get(void *client, const char *path, struct store_read *read)
 		        errno == ENOENT || errno == ENOTDIR || errno == ELOOP ? BUCKET_MISSING : BUCKET_FAILED, "%s",
 		        strerror(errno));
 	else
-		read_part(c, fd, read);
+		read_object(c, fd, read);
 	if (fd >= 0)
 		close(fd);
 	close(base);
@@ -510,8 +460,6 @@ const struct store_backend store_file = {
         .client_new = file_client_new,
         .client_free = file_client_free,
         .put_begin = file_put_begin,
-        .put_unless_same = file_put_unless_same,
-        .put_with_time = file_put_with_time,
         .put_write = file_put_write,
         .put_commit = file_put_commit,
         .put_free = file_put_free,

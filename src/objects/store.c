@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <config.h>
+
+#include "objects/store.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/clock.h"
+#include "base/hash.h"
+#include "objects/store_backend.h"
+
+static const struct store_backend *const backends[] = {&store_file, &store_s3};
+
+struct symbfile_store {
+	const struct store_backend *backend;
+	void *own; /* the backend's */
+	uint64_t max_size, retries;
+};
+
+struct store_client {
+	struct symbfile_store *store; /* not owned */
+	void *own;
+	int64_t ahead; /* as put_commit says */
+};
+
+struct store_put {
+	struct store_client *client; /* not owned */
+	void *own;
+};
+
+static const struct store_backend *backend_of(const char *url)
+{
+	for (unsigned i = 0; i < sizeof backends / sizeof backends[0]; i++)
+		if (strncasecmp(url, backends[i]->scheme, strlen(backends[i]->scheme)) == 0)
+			return backends[i];
+	return NULL;
+}
+
+struct symbfile_store *symbfile_store_new(const struct config *c, struct error *e)
+{
+	const char *url = c->symbfile_store ? c->symbfile_store : "";
+	struct symbfile_store *s = calloc(1, sizeof *s);
+	if (!s) {
+		no_memory(e);
+		return NULL;
+	}
+	s->max_size = c->bucket_max_size;
+	s->retries = c->bucket_retries;
+	s->backend = backend_of(url);
+	if (s->backend)
+		s->own = s->backend->store_new(url, c, e);
+	else
+		error_set(e, ERR_CONFIG, "symbfile_store: neither file:///directory nor s3://bucket/prefix");
+	if (s->own)
+		return s;
+	free(s);
+	return NULL;
+}
+
+void symbfile_store_free(struct symbfile_store *s)
+{
+	if (!s)
+		return;
+	s->backend->store_free(s->own);
+	free(s);
+}
+
+enum err symbfile_store_check(const struct config *c, struct error *e)
+{
+	struct error inner = {.code = ERR_OK};
+	if (!c->symbfile_store || !*c->symbfile_store)
+		return ERR_OK;
+	symbfile_store_free(symbfile_store_new(c, &inner));
+	return inner.code ? error_set(e, inner.code, "%s", inner.text) : ERR_OK;
+}
+
+struct store_client *store_client_new(struct symbfile_store *s)
+{
+	struct store_client *c = calloc(1, sizeof *c);
+	if (!c)
+		return NULL;
+	c->store = s;
+	c->own = s->backend->client_new(s->own);
+	if (c->own)
+		return c;
+	free(c);
+	return NULL;
+}
+
+void store_client_free(struct store_client *c)
+{
+	if (!c)
+		return;
+	c->store->backend->client_free(c->own);
+	free(c);
+}
+
+enum err symbfile_store_check_local(const struct config *c, struct error *e)
+{
+	if (!c->symbfile_store || backend_of(c->symbfile_store) != &store_file)
+		return ERR_OK;
+	struct symbfile_store *s = symbfile_store_new(c, e);
+	if (!s)
+		return e->code;
+	struct store_client *client = store_client_new(s);
+	enum err err = client ? store_probe(client, e) : no_memory(e);
+	store_client_free(client);
+	symbfile_store_free(s);
+	return err;
+}
+
+/* ---- storing ---- */
+
+struct store_put *store_put_begin(struct store_client *c, const atomic_bool *cancel, struct error *e)
+{
+	struct store_put *p = calloc(1, sizeof *p);
+	if (!p) {
+		no_memory(e);
+		return NULL;
+	}
+	p->client = c;
+	p->own = c->store->backend->put_begin(c->own, cancel, e);
+	if (p->own)
+		return p;
+	free(p);
+	return NULL;
+}
+
+enum err store_put_write(struct store_put *p, const void *data, size_t len, struct error *e)
+{
+	return len ? p->client->store->backend->put_write(p->own, data, len, e) : ERR_OK;
+}
+
+enum err store_put_commit(struct store_put *p, const char *path, struct error *e)
+{
+	enum err err = p->client->store->backend->put_commit(p->own, path, &p->client->ahead, e);
+	store_put_abort(p);
+	return err;
+}
+
+void store_put_abort(struct store_put *p)
+{
+	if (!p)
+		return;
+	p->client->store->backend->put_free(p->own);
+	free(p);
+}
+
+enum err store_put_object(
+        struct store_client *c, const char *path, struct str data, const atomic_bool *cancel, struct error *e)
+{
+	struct store_put *p = store_put_begin(c, cancel, e);
+	enum err err = p ? store_put_write(p, data.data, data.len, e) : e->code;
+	if (!err)
+		return store_put_commit(p, path, e);
+	store_put_abort(p);
+	return err;
+}
+
+int64_t store_now(const struct store_client *c)
+{
+	return store_clock() + c->ahead;
+}
+
+/* ---- reading ---- */
+
+enum err store_list(struct store_client *c, const char *path, store_found *found, void *arg, const atomic_bool *cancel,
+        struct error *e)
+{
+	return c->store->backend->list(c->own, path, &(struct store_listing){found, arg}, cancel, e);
+}
+
+enum err store_remove(struct store_client *c, const char *path, struct error *e)
+{
+	return c->store->backend->remove(c->own, path, e);
+}
+
+/* Skips what the sink has from an earlier try. False if it differs. */
+static bool pass_over(struct store_read *r, const uint8_t **data, size_t *len)
+{
+	uint64_t left = r->result->text_bytes - r->passed;
+	size_t n = *len < left ? *len : (size_t)left;
+	if (!r->again || !left)
+		return true;
+	text_hash_add(r->again, *data, n);
+	r->passed += n;
+	*data += n;
+	*len -= n;
+	if (r->passed < r->result->text_bytes || text_hash_value(r->again) == text_hash_value(r->given))
+		return true;
+	r->differs = true;
+	return bucket_result_set(r->result, BUCKET_FAILED, "another object than at the first try") == BUCKET_OK;
+}
+
+bool store_read_add(struct store_read *r, const uint8_t *data, size_t len)
+{
+	r->result->wire_bytes += len;
+	if (r->cancel && atomic_load(r->cancel))
+		return bucket_result_set(r->result, BUCKET_ABORTED, "cancelled") == BUCKET_OK;
+	if (r->result->wire_bytes > r->max)
+		return bucket_result_set(r->result, BUCKET_TOO_LARGE, "larger than bucket_max_size") == BUCKET_OK;
+	if (!pass_over(r, &data, &len))
+		return false;
+	while (len) {
+		size_t room = 0;
+		uint8_t *space = r->sink->space(r->sink->arg, &room);
+		size_t n = room < len ? room : len;
+		if (space) {
+			memcpy(space, data, n);
+			r->result->text_bytes += n;
+			r->passed += n;
+			if (r->given)
+				text_hash_add(r->given, data, n);
+		}
+		if (!space || !room || !r->sink->commit(r->sink->arg, n))
+			return bucket_result_set(r->result, BUCKET_ABORTED, "aborted by the reader") == BUCKET_OK;
+		data += n;
+		len -= n;
+	}
+	return true;
+}
+
+/* Retries while the failure is temporary. */
+static void get_object(struct store_client *c, const char *path, struct store_read *read)
+{
+	struct bucket_result *result = read->result;
+	if (c->store->retries)
+		read->given = text_hash_new();
+	c->store->backend->get(c->own, path, read);
+	for (uint64_t i = 0; i < c->store->retries && result->outcome == BUCKET_FAILED && read->given &&
+	                     !read->differs && !(read->cancel && atomic_load(read->cancel));
+	        i++) {
+		bucket_pause();
+		text_hash_free(read->again);
+		read->again = text_hash_new();
+		if (!read->again)
+			break;
+		*result = (struct bucket_result){.text_bytes = result->text_bytes};
+		read->passed = 0;
+		c->store->backend->get(c->own, path, read);
+		/* the sink has more than the object */
+		if (result->outcome == BUCKET_OK && read->passed < result->text_bytes)
+			bucket_result_set(result, BUCKET_FAILED, "another object than at the first try");
+	}
+	text_hash_free(read->given);
+	text_hash_free(read->again);
+}
+
+void store_get(struct store_client *c, const char *path, const struct bucket_sink *sink, const atomic_bool *cancel,
+        struct bucket_result *result)
+{
+	int64_t started = clock_now();
+	struct store_read read = {.sink = sink, .cancel = cancel, .max = c->store->max_size, .result = result};
+	*result = (struct bucket_result){0};
+	get_object(c, path, &read);
+	result->delivered = result->text_bytes > 0;
+	result->elapsed = clock_now() - started;
+}
+
+enum { BLOCK = 16384 };
+
+static uint8_t *buffer_space(void *arg, size_t *room)
+{
+	struct buffer *b = arg;
+	*room = b->max - b->len < BLOCK ? b->max - b->len : BLOCK;
+	return *room && buffer_reserve(b, *room) ? b->data + b->len : NULL;
+}
+
+static bool buffer_commit(void *arg, size_t n)
+{
+	((struct buffer *)arg)->len += n;
+	return true;
+}
+
+enum err store_get_object(
+        struct store_client *c, const char *path, struct buffer *b, const atomic_bool *cancel, struct error *e)
+{
+	const struct bucket_sink sink = {buffer_space, buffer_commit, b};
+	struct bucket_result result;
+	store_get(c, path, &sink, cancel, &result);
+	if (result.outcome == BUCKET_OK)
+		return ERR_OK;
+	return error_set(e, result.outcome == BUCKET_MISSING ? ERR_MISSING : ERR_UNAVAILABLE,
+	        "symbfile_store: %.150s: %s", path, result.text);
+}
+
+enum err store_probe(struct store_client *c, struct error *e)
+{
+	return c->store->backend->probe(c->own, e);
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A place for objects that the server itself writes, in a directory or in S3, chosen by URL: put, get, list and remove
+ * by path. */
+#ifndef OBJECTS_STORE_H
+#define OBJECTS_STORE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buffer.h"
+#include "base/config.h"
+#include "base/error.h"
+#include "base/str.h"
+#include "objects/object.h"
+
+/* Paths are relative, consist of A-Za-z0-9._~- and single slashes, and are shorter than this. Their first segment is
+ * STORE_FOLDER. */
+enum { STORE_PATH_MAX = 400 };
+#define STORE_FOLDER "symbfiles"
+/* What is being stored, or was left behind by a process that died. */
+#define STORE_TEMPORARY STORE_FOLDER "/.tmp"
+
+/* The place that the setting symbfile_store names, shared by all threads. */
+struct symbfile_store;
+/* NULL on failure; ERR_CONFIG also if the setting is empty. */
+struct symbfile_store *symbfile_store_new(const struct config *c, struct error *e);
+void symbfile_store_free(struct symbfile_store *s);
+/* Checks that symbfile_store_new would succeed, or that the setting is empty. */
+enum err symbfile_store_check(const struct config *c, struct error *e);
+/* Checks that a store on this machine (file://) can be read and written now; ERR_OK for others. */
+enum err symbfile_store_check_local(const struct config *c, struct error *e);
+
+/* One thread's access to it. NULL if out of memory. */
+struct store_client;
+struct store_client *store_client_new(struct symbfile_store *s);
+void store_client_free(struct store_client *c);
+
+/* Storing an object: begin, any number of writes, and then either commit, which gives it its path, or abort; both free
+ * it. *cancel (may be NULL) ends a wait for the network.
+ *
+ * When commit returns ERR_OK the object is durable, complete and listed, and has replaced any other at that path; until
+ * then the store is unchanged. Failures: ERR_TOO_LARGE for more than S3 takes, ERR_NO_MEMORY, else ERR_UNAVAILABLE. */
+struct store_put;
+struct store_put *store_put_begin(struct store_client *c, const atomic_bool *cancel, struct error *e);
+enum err store_put_write(struct store_put *p, const void *data, size_t len, struct error *e);
+enum err store_put_commit(struct store_put *p, const char *path, struct error *e);
+void store_put_abort(struct store_put *p);
+/* The same for an object in memory. */
+enum err store_put_object(
+        struct store_client *c, const char *path, struct str data, const atomic_bool *cancel, struct error *e);
+
+/* Now, in nanoseconds since 1970, by a clock that hosts share: the store's own, as this client's last successful commit
+ * saw it, unless this machine's agrees with it. */
+int64_t store_now(const struct store_client *c);
+
+/* What a listing reports: an object's path below the listed one, its size, and the time when it was stored, in
+ * nanoseconds since 1970, in whole seconds if the store has no finer time. False to stop. */
+typedef bool store_found(void *arg, struct str path, uint64_t size, int64_t time);
+/* Lists every object below path, in any order, except those in folders that begin with a dot, with bucket_retries
+ * retries. None at all is ERR_OK. After ERR_UNAVAILABLE or ERR_NO_MEMORY those reported so far may not be all. Objects
+ * of one folder come one after the other. */
+enum err store_list(struct store_client *c, const char *path, store_found *found, void *arg, const atomic_bool *cancel,
+        struct error *e);
+
+/* Fetches the bytes of an object as they were stored, under the rules of bucket_fetch. A fetch that fails may have
+ * given the sink some bytes. */
+void store_get(struct store_client *c, const char *path, const struct bucket_sink *sink, const atomic_bool *cancel,
+        struct bucket_result *result);
+/* The same into a buffer, whose max holds. ERR_MISSING, ERR_UNAVAILABLE. */
+enum err store_get_object(
+        struct store_client *c, const char *path, struct buffer *b, const atomic_bool *cancel, struct error *e);
+
+/* Removes an object; succeeds if there is none. ERR_UNAVAILABLE. */
+enum err store_remove(struct store_client *c, const char *path, struct error *e);
+
+/* For the heartbeat: ERR_OK if the store answers and can be read and written. Leaves nothing behind. */
+enum err store_probe(struct store_client *c, struct error *e);
+
+#endif

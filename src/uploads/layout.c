@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <config.h>
+
+#include "uploads/layout.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/hex.h"
+
+#define FOLDER STORE_FOLDER
+
+static bool is_word(struct str text, const char *marks)
+{
+	for (size_t i = 0; i < text.len; i++) {
+		char c = text.data[i];
+		if (!((c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9')) &&
+		        !(c && strchr(marks, c)))
+			return false;
+	}
+	return text.len > 0 && text.len <= SET_NAME_MAX && text.data[0] != '.';
+}
+
+bool set_name_is_valid(struct str name)
+{
+	return is_word(name, "._-");
+}
+
+bool set_name_is_stored(struct str name)
+{
+	return is_word(name, "._-~");
+}
+
+void part_name_print(char out[PART_NAME_SIZE], const struct part_name *name)
+{
+	snprintf(out, PART_NAME_SIZE, "%u.%u.%s.%" PRIu64 ".%" PRIu64 ".%" PRIu64, name->part, name->parts, name->hash,
+	        name->counts.functions, name->counts.lines, name->counts.inlines);
+}
+
+bool layout_segment(struct str *path, struct str *segment)
+{
+	*segment = str_cut(path, '/');
+	return segment->len > 0;
+}
+
+bool layout_parse_number(struct str text, uint64_t max, uint64_t *value)
+{
+	*value = 0;
+	if (!text.len || text.len > 19 || (text.data[0] == '0' && text.len > 1))
+		return false;
+	for (size_t i = 0; i < text.len; i++) {
+		if (text.data[i] < '0' || text.data[i] > '9')
+			return false;
+		*value = 10 * *value + (uint64_t)(text.data[i] - '0');
+	}
+	return *value <= max;
+}
+
+static bool is_lower_hex(struct str text)
+{
+	for (size_t i = 0; i < text.len; i++)
+		if (hex_value(text.data[i]) < 0 || (text.data[i] >= 'A' && text.data[i] <= 'F'))
+			return false;
+	return text.len > 0;
+}
+
+bool part_name_parse(struct part_name *name, struct str text)
+{
+	uint64_t numbers[2], *counts[] = {&name->counts.functions, &name->counts.lines, &name->counts.inlines};
+	for (unsigned i = 0; i < 2; i++)
+		if (!layout_parse_number(str_cut(&text, '.'), SET_PARTS_MAX, &numbers[i]))
+			return false;
+	struct str hash = str_cut(&text, '.');
+	if (numbers[0] >= numbers[1] || hash.len != PART_HASH || !is_lower_hex(hash))
+		return false;
+	name->part = (unsigned)numbers[0];
+	name->parts = (unsigned)numbers[1];
+	memcpy(name->hash, hash.data, PART_HASH);
+	name->hash[PART_HASH] = 0;
+	for (unsigned i = 0; i < 3; i++)
+		if (!layout_parse_number(str_cut(&text, '.'), INT64_MAX, counts[i]))
+			return false;
+	return text.len == 0;
+}
+
+void layout_executable(char out[STORE_PATH_MAX], const struct file_id *id)
+{
+	char hex[FILE_ID_HEX + 1];
+	file_id_hex(hex, id);
+	snprintf(out, STORE_PATH_MAX, FOLDER "/%s", hex);
+}
+
+void layout_below(char out[STORE_PATH_MAX], const struct file_id *id, const char *path)
+{
+	char hex[FILE_ID_HEX + 1];
+	file_id_hex(hex, id);
+	snprintf(out, STORE_PATH_MAX, FOLDER "/%s/%s", hex, path);
+}
+
+void layout_set(char out[STORE_PATH_MAX], const struct file_id *id, enum symbfile_kind kind, const char *set)
+{
+	char below[STORE_PATH_MAX / 2];
+	snprintf(below, sizeof below, "%s/%s", symbfile_kind_names[kind], set);
+	layout_below(out, id, below);
+}
+
+/* The longest has 42 + 11 + 65 + 120 bytes. */
+void layout_object(
+        char out[STORE_PATH_MAX], const struct file_id *id, enum symbfile_kind kind, const char *set, const char *name)
+{
+	layout_set(out, id, kind, set);
+	size_t at = strlen(out);
+	snprintf(out + at, STORE_PATH_MAX - at, "/%s", name);
+}
+
+/* The longest has 20 + 32 + 129 + 33 + 17 bytes. */
+void layout_claim(char out[STORE_PATH_MAX], const struct claim *claim)
+{
+	char key[BUILD_ID_KEY + 1], build_id[BUILD_ID_HEX + 1], id[FILE_ID_HEX + 1];
+	build_id_key(key, &claim->build_id);
+	build_id_hex(build_id, claim->build_id.bytes, claim->build_id.len);
+	file_id_hex(id, &claim->id);
+	snprintf(out, STORE_PATH_MAX, FOLDER "/" CLAIMS_FOLDER "/%s/%s/%s/%" PRIx64, key, build_id, id,
+	        claim->image_base);
+}
+
+void layout_claims(char out[STORE_PATH_MAX], const struct build_id_question *q)
+{
+	char key[BUILD_ID_KEY + 1];
+	build_id_question_key(key, q);
+	snprintf(out, STORE_PATH_MAX, FOLDER "/" CLAIMS_FOLDER "/%s", key);
+}
+
+bool layout_parse_kind(struct str text, enum symbfile_kind *kind)
+{
+	for (unsigned i = 0; i < SYMBFILE_KINDS; i++)
+		if (str_equal(text, str_from(symbfile_kind_names[i]))) {
+			*kind = (enum symbfile_kind)i;
+			return true;
+		}
+	return false;
+}
+
+/* Parses what layout_claim writes: no leading zeros. */
+static bool parse_base(struct str text, uint64_t *base)
+{
+	*base = 0;
+	for (size_t i = 0; i < text.len && i < 16; i++)
+		*base = *base << 4 | (unsigned)hex_value(text.data[i]);
+	return text.len <= 16 && (text.data[0] != '0' || text.len == 1);
+}
+
+bool layout_parse_claim(struct claim *c, struct str path)
+{
+	struct str segments[3];
+	for (unsigned i = 0; i < 3; i++)
+		if (!layout_segment(&path, &segments[i]) || !is_lower_hex(segments[i]))
+			return false;
+	return path.len == 0 && build_id_parse(&c->build_id, segments[0]) &&
+	       hex_read(c->id.bytes, sizeof c->id.bytes, segments[1]) && parse_base(segments[2], &c->image_base);
+}

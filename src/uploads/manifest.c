@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <config.h>
+
+#include "uploads/manifest.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/guid.h"
+#include "base/hex.h"
+#include "base/json_text.h"
+
+enum { FORM = 1 };
+
+enum set_quality set_quality_of(const struct symbfile_counts *counts, bool dynamic)
+{
+	if (!counts->functions && !counts->inlines)
+		return QUALITY_EMPTY;
+	if (dynamic)
+		return QUALITY_DYNAMIC;
+	if (!counts->lines)
+		return QUALITY_FUNCTIONS;
+	return counts->inlines ? QUALITY_INLINES : QUALITY_LINES;
+}
+
+const char *set_quality_name(enum set_quality quality)
+{
+	static const char *const names[] = {"unknown", "empty", "dynamic symbols", "functions", "lines", "inlines"};
+	return names[quality];
+}
+
+bool manifest_is_name(struct str name)
+{
+	return str_equal(name, str_from(MANIFEST_NAME)) || str_equal(name, str_from(MANIFEST_FORCED));
+}
+
+/* ---- load segments ---- */
+
+static bool read_hex(struct str text, uint64_t *value)
+{
+	*value = 0;
+	for (size_t i = 0; i < text.len; i++) {
+		int digit = hex_value(text.data[i]);
+		if (digit < 0)
+			return false;
+		*value = *value << 4 | (unsigned)digit;
+	}
+	return text.len > 0 && text.len <= 16;
+}
+
+static bool parse_segment(struct load_segment *s, struct str text)
+{
+	return read_hex(str_cut(&text, ':'), &s->offset) && read_hex(str_cut(&text, ':'), &s->address) &&
+	       read_hex(str_cut(&text, ':'), &s->file_size) && read_hex(text, &s->memory_size);
+}
+
+bool load_segments_parse(struct load_segments *s, struct str text)
+{
+	s->count = 0;
+	while (text.len) {
+		if (s->count == SEGMENTS_MAX || !parse_segment(&s->items[s->count], str_cut(&text, ',')))
+			return false;
+		s->count++;
+	}
+	return s->count > 0;
+}
+
+/* ---- writing ---- */
+
+static json_t *hex_json(uint64_t number)
+{
+	char text[24];
+	snprintf(text, sizeof text, "0x%" PRIx64, number);
+	return json_string(text);
+}
+
+static bool set(json_t *object, const char *key, json_t *value)
+{
+	return json_object_set_new(object, key, value) == 0;
+}
+
+/* NULL if out of memory. */
+static json_t *segments_json(const struct load_segments *s)
+{
+	json_t *array = json_array();
+	for (unsigned i = 0; array && i < s->count; i++) {
+		const struct load_segment *l = &s->items[i];
+		json_t *one = json_pack("{s:o, s:o, s:o, s:o}", "offset", hex_json(l->offset), "address",
+		        hex_json(l->address), "file_size", hex_json(l->file_size), "memory_size",
+		        hex_json(l->memory_size));
+		if (json_array_append_new(array, one) != 0) {
+			json_decref(array);
+			return NULL;
+		}
+	}
+	return array;
+}
+
+/* The debug ids that a build id makes, of little-endian and of big-endian executables. */
+static json_t *debug_ids_json(const struct build_id *id)
+{
+	uint8_t bytes[2][GUID_BYTES] = {{0}};
+	json_t *array = json_array();
+	size_t len = id->len < GUID_BYTES ? id->len : GUID_BYTES;
+	memcpy(bytes[1], id->bytes, len);
+	for (unsigned i = 0; i < GUID_BYTES; i++)
+		bytes[0][i] = bytes[1][guid_order[i]];
+	for (unsigned k = 0; k < 2; k++) {
+		char hex[2 * GUID_BYTES + 2];
+		hex_write(hex, bytes[k], GUID_BYTES);
+		for (char *c = hex; *c; c++)
+			*c = *c >= 'a' ? (char)(*c - 'a' + 'A') : *c;
+		strcat(hex, "0");
+		if (array && json_array_append_new(array, json_string(hex)) != 0) {
+			json_decref(array);
+			return NULL;
+		}
+	}
+	return array;
+}
+
+static bool add_executable(const struct manifest *m, json_t *object)
+{
+	char build_id[BUILD_ID_HEX + 1];
+	bool ok = true;
+	if (m->build_id.len) {
+		build_id_hex(build_id, m->build_id.bytes, m->build_id.len);
+		ok = set(object, "build_id", json_string(build_id)) &&
+		     set(object, "debug_ids", debug_ids_json(&m->build_id)) &&
+		     set(object, "image_base", hex_json(m->image_base));
+	}
+	return ok && (!m->segments.count || set(object, "segments", segments_json(&m->segments)));
+}
+
+static bool add_all(const struct manifest *m, json_t *object)
+{
+	const struct symbfile_counts *c = &m->counts;
+	return set(object, "uploader", json_string(m->uploader)) &&
+	       set(object, "size", json_integer((json_int_t)m->size)) &&
+	       set(object, "functions", json_integer((json_int_t)c->functions)) &&
+	       set(object, "lines", json_integer((json_int_t)c->lines)) &&
+	       set(object, "inlines", json_integer((json_int_t)c->inlines)) &&
+	       set(object, "quality", json_string(set_quality_name(set_quality_of(c, m->dynamic)))) &&
+	       set(object, "dynamic", json_boolean(m->dynamic)) && set(object, "forced", json_boolean(m->forced)) &&
+	       add_executable(m, object);
+}
+
+char *manifest_text(const struct manifest *m, const struct part_name *parts, unsigned count)
+{
+	json_t *object = json_object(), *names = json_array();
+	char name[PART_NAME_SIZE];
+	bool ok = names != NULL;
+	for (unsigned i = 0; ok && i < count; i++) {
+		part_name_print(name, &parts[i]);
+		ok = json_array_append_new(names, json_string(name)) == 0;
+	}
+	ok = ok && set(object, "version", json_integer(FORM)) &&
+	     set(object, "kind", json_string(symbfile_kind_names[m->kind])) &&
+	     set(object, "set", json_string(m->set)) && set(object, "time", json_integer(m->time)) &&
+	     add_all(m, object) && set(object, "parts", json_incref(names));
+	char *text = ok ? json_text(object, JSON_COMPACT) : NULL;
+	json_decref(names);
+	json_decref(object);
+	return text;
+}
+
+bool manifest_show(const struct manifest *m, json_t *object)
+{
+	char time[40];
+	time_t seconds = m->time / SECOND;
+	struct tm tm;
+	if (!gmtime_r(&seconds, &tm) || !strftime(time, sizeof time, "%Y-%m-%dT%H:%M:%SZ", &tm))
+		*time = 0;
+	return set(object, "time", json_string(time)) && add_all(m, object);
+}
+
+/* ---- reading ---- */
+
+static uint64_t read_count(const json_t *object, const char *key)
+{
+	json_int_t n = json_integer_value(json_object_get(object, key));
+	return n > 0 ? (uint64_t)n : 0;
+}
+
+static uint64_t read_number(const json_t *object, const char *key)
+{
+	const char *text = json_string_value(json_object_get(object, key));
+	uint64_t n = 0;
+	return text && strncmp(text, "0x", 2) == 0 && read_hex(str_from(text + 2), &n) ? n : 0;
+}
+
+static void read_segments(struct load_segments *s, const json_t *array)
+{
+	s->count = 0;
+	for (size_t i = 0; i < json_array_size(array) && i < SEGMENTS_MAX; i++) {
+		const json_t *l = json_array_get(array, i);
+		s->items[s->count++] = (struct load_segment){read_number(l, "offset"), read_number(l, "address"),
+		        read_number(l, "file_size"), read_number(l, "memory_size")};
+	}
+}
+
+json_t *manifest_read(struct manifest *m, struct str text)
+{
+	json_t *root = json_loadb(text.data, text.len, 0, NULL), *parts = json_object_get(root, "parts");
+	const char *uploader = json_string_value(json_object_get(root, "uploader"));
+	const char *build_id = json_string_value(json_object_get(root, "build_id"));
+	if (json_integer_value(json_object_get(root, "version")) != FORM || !json_is_array(parts)) {
+		json_decref(root);
+		return NULL;
+	}
+	m->time = json_integer_value(json_object_get(root, "time"));
+	snprintf(m->uploader, sizeof m->uploader, "%s", uploader ? uploader : "");
+	m->dynamic = json_is_true(json_object_get(root, "dynamic"));
+	m->forced = json_is_true(json_object_get(root, "forced"));
+	m->size = read_count(root, "size");
+	m->counts = (struct symbfile_counts){
+	        read_count(root, "functions"), read_count(root, "lines"), read_count(root, "inlines")};
+	if (!build_id || !build_id_parse(&m->build_id, str_from(build_id)))
+		m->build_id.len = 0;
+	m->image_base = read_number(root, "image_base");
+	read_segments(&m->segments, json_object_get(root, "segments"));
+	json_incref(parts);
+	json_decref(root);
+	return parts;
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A set's manifest: what makes its parts visible, and says what is known of them, as JSON. */
+#ifndef UPLOADS_MANIFEST_H
+#define UPLOADS_MANIFEST_H
+
+#include <jansson.h>
+
+#include "uploads/layout.h"
+
+/* From the poorest to the best. */
+enum set_quality {
+	QUALITY_UNKNOWN, /* of a set that version 1.0 stored, until it is counted */
+	QUALITY_EMPTY,
+	QUALITY_DYNAMIC, /* functions, from dynamic symbols alone */
+	QUALITY_FUNCTIONS,
+	QUALITY_LINES,   /* functions with lines */
+	QUALITY_INLINES, /* functions with lines and inlined calls */
+};
+enum set_quality set_quality_of(const struct symbfile_counts *counts, bool dynamic);
+/* "functions" */
+const char *set_quality_name(enum set_quality quality);
+
+enum { UPLOADER_SIZE = 64, SEGMENTS_MAX = 64 };
+
+/* A PT_LOAD segment of the executable: where it is in the file, and among the executable's addresses. */
+struct load_segment {
+	uint64_t offset, address, file_size, memory_size;
+};
+struct load_segments {
+	struct load_segment items[SEGMENTS_MAX];
+	unsigned count; /* 0: not known */
+};
+/* "OFFSET:ADDRESS:FILESIZE:MEMORYSIZE,…", each up to 16 hex digits. */
+bool load_segments_parse(struct load_segments *s, struct str text);
+
+/* What an upload says of itself and its executable. */
+struct manifest {
+	enum symbfile_kind kind;
+	const char *set; /* not owned */
+	int64_t time;    /* nanoseconds since 1970 */
+	char uploader[UPLOADER_SIZE];
+	bool dynamic, forced;
+	uint64_t size; /* of all parts, in bytes */
+	struct symbfile_counts counts;
+	struct build_id build_id; /* len 0: none */
+	uint64_t image_base;
+	struct load_segments segments;
+};
+
+/* Whether an object of a set is its manifest. */
+bool manifest_is_name(struct str name);
+/* The text of a manifest, with the names of the set's parts in order; the caller frees it. NULL if out of memory. */
+char *manifest_text(const struct manifest *m, const struct part_name *parts, unsigned count);
+
+/* Reads all but kind and set. NULL: it is not one. Else an array of the names of its parts, which the caller gives
+ * back. */
+enum { MANIFEST_MAX = 24 << 20 }; /* bytes */
+json_t *manifest_read(struct manifest *m, struct str text);
+
+/* What it says, for people: adds to the object. False if out of memory. */
+bool manifest_show(const struct manifest *m, json_t *object);
+
+#endif

@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The store of symbols: which set answers, what a store of version 1.0 answers, what uploads cost and leave behind."""
+
+import itertools
+import json
+import os
+import shutil
+
+import pytest
+
+from s3 import BUCKET, S3, program_or_fail
+from stack import ROOT, Stack, wait_for
+from symbols import TOOLS  # noqa: F401
+from test_build_ids import debug_id, new_build_id
+from test_symbfile import REVALIDATE, accepted, listed, new_id, pads, ranges, refused, store_config, upload
+from test_symbfile_store import SENT, Liar
+from plain_symbfile import write
+
+OLD = os.path.join(ROOT, "tests", "data", "store-1.0")
+
+
+@pytest.fixture(scope="module", params=["file", "s3"])
+def store(request, tmp_path_factory):
+    """Two hosts over one store."""
+    place = tmp_path_factory.mktemp("store")
+    os.makedirs(place / "store")
+    config, server, root = store_config(place), None, place / "store"
+    if request.param == "s3":
+        server = S3(place, program_or_fail())
+        server.start()
+        config |= {"symbfile_store": f"s3://{BUCKET}/a%20b", "s3_credentials_file": server.credentials(), **server.settings()}
+        root = os.path.join(server.root, BUCKET, "a b")
+    with Stack(keys=True, daemons=2, config=config) as s:
+        s.root = str(root)
+        yield s
+    if server:
+        server.stop()
+
+
+def named(stack, ident, node=0):
+    return stack.nodes[node].client().frames(["prog", ident], [0x1000])[0].get("function")
+
+
+# Which set answers
+
+WITHOUT_LINES = [{"t": "range", "va": "0x1000", "len": 64, "depth": 0, "func": "symbols"}]
+UPLOADS = {
+    "full": (write(ranges("full")), {}),
+    "lines": (write(ranges("lines")[:1]), {}),
+    "symbols": (write(WITHOUT_LINES), {}),
+    "dynamic": (write([{**WITHOUT_LINES[0], "func": "dynamic"}]), {"FileSymbols": "dynamic"}),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("same", [True, False])
+def test_24_orders_end_in_the_best(store, same):
+    """Whoever sends what, and in which order: the best answers; or, if one is forced, that one."""
+    asked = []
+    for order in itertools.permutations(UPLOADS):
+        for forced in (None, order[len(asked) // 2 % 4]):
+            build_id, one = new_build_id(), new_id()
+            for i, name in enumerate(order):
+                body, headers = UPLOADS[name]
+                force = {"FileForce": "1"} if name == forced else {}
+                ident = one[1] if same else new_id()[1]
+                accepted(upload(store, "ranges", ident, body, node=i % 2, BuildID=build_id.hex(), **headers, **force))
+            asked.append((build_id, forced or "full", order, forced))
+    for i, (build_id, expected, *what) in enumerate(asked):
+        assert named(store, debug_id(build_id), node=i % 2) == expected, what
+    best = [s for s in listed(store, asked[0][0].hex())["sets"] if s["answers"]]
+    assert [(s["quality"], s["why"]) for s in best] == [("inlines", "better" if same else "the only one")]
+    best = [s for s in listed(store, asked[1][0].hex())["sets"] if s["answers"]]
+    assert [(s["quality"], s["why"], s["forced"]) for s in best] == [("inlines", "forced", True)]
+
+
+def test_of_equals_the_newer_answers_also_if_it_was_sent_before(store):
+    ident = new_id()
+    for name in ("a", "b", "a"):
+        accepted(upload(store, "ranges", ident[1], write(ranges(name))))
+        wait_for(lambda n=name: named(store, ident[0], node=1) == n, "the upload to answer", REVALIDATE + 10)
+
+
+def test_return_pads_are_ranked_too(store):
+    ident = new_id()
+    bare = [{"t": "pad", "va": "0x1000", "entries": [{"func": "bare", "file": "", "line": 0}]}]
+    for body in (write(pads("full", 0x1000)), write(bare)):
+        accepted(upload(store, "returnpads", ident[1], body))
+    assert named(store, ident[0]) == "full"
+
+
+def test_the_manifest_says_what_is_known(store):
+    ident, build_id = new_id(), new_build_id()
+    accepted(upload(store, "ranges", ident[1], write(ranges("f")), 0, 2, "mine", BuildID=build_id.hex(), ImageBase="0x400000"))
+    last = upload(store, "ranges", ident[1], write(ranges("g", 0x2000)), 1, 2, "mine", BuildID=build_id.hex(), ImageBase="0x400000",
+                  FileSegments="0:400000:1000:1000,1000:402000:234:2000")  # fmt: skip
+    accepted(last)
+    [told] = listed(store, ident[0])["sets"]
+    assert told.pop("time").startswith("20") and told.pop("size") > 0
+    assert told == {
+        "kind": "ranges", "set": "mine", "parts": 2, "have": [0, 1], "complete": True, "answers": True, "why": "the only one", "uploader": "tester",
+        "functions": 2, "lines": 6, "inlines": 2, "quality": "inlines", "dynamic": False, "forced": False, "build_id": build_id.hex(),
+        "debug_ids": [debug_id(build_id), build_id[:16].hex().upper() + "0"], "image_base": "0x400000",
+        "segments": [{"offset": "0x0", "address": "0x400000", "file_size": "0x1000", "memory_size": "0x1000"},
+                     {"offset": "0x1000", "address": "0x402000", "file_size": "0x234", "memory_size": "0x2000"}],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("header, value", [
+    ("FileMore", "2"), ("FileMore", "yes"), ("FileForce", "0"), ("FileSymbols", "debug"), ("FileSegments", "0:0:0"), ("FileSegments", "0:0:0:g"),
+    ("FileSegments", "0:0:0:11111111111111111"), ("FileSegments", ",".join(["0:0:0:0"] * 65)), ("FileSegments", "0:0:0:0,"[:-1] + ":0"),
+])  # fmt: skip
+def test_headers_that_are_none(store, header, value):
+    ident = new_id()
+    refused(store, upload(store, "ranges", ident[1], write(ranges("f")), **{header: value}), 400, header)
+    assert listed(store, ident[0])["sets"] == []
+
+
+# Parts and manifests
+
+
+def objects(store, ident):
+    place = os.path.join(store.root, "symbfiles", ident)
+    return sorted(os.path.relpath(os.path.join(folder, f), place) for folder, _, names in os.walk(place) for f in names)
+
+
+def test_an_upload_that_is_repeated_leaves_the_same_objects(store):
+    ident = new_id()
+    for _ in range(3):
+        for part in (0, 1):
+            accepted(upload(store, "ranges", ident[1], write(ranges("f", 0x1000 * (part + 1))), part, 2, "s", node=part))
+        accepted(upload(store, "returnpads", ident[1], write(pads("f"))))
+    there = objects(store, ident[0])
+    assert len(there) == 5 and [path.rsplit("/", 1)[1] for path in there].count("set.json") == 2, there
+
+
+def test_without_its_manifest_nothing_of_a_set_is_visible(store):
+    """As if the server had died between part and manifest; the next push stores it."""
+    ident, build_id = new_id(), new_build_id()
+    accepted(upload(store, "ranges", ident[1], write(ranges("f")), fileset="s", BuildID=build_id.hex()))
+    os.unlink(os.path.join(store.root, "symbfiles", ident[0], "ranges", "s", "set.json"))
+    assert store.client.found(["prog", ident[0]]) is False and store.client.found(["prog", debug_id(build_id)]) is False
+    assert listed(store, ident[0])["ranges"] == {"parts": 1, "have": [], "set": "s"}
+    accepted(upload(store, "ranges", ident[1], write(ranges("f")), fileset="s", BuildID=build_id.hex()))
+    assert named(store, ident[0]) == named(store, debug_id(build_id), node=1) == "f"
+
+
+def test_only_the_last_part_makes_a_set_visible(store):
+    """A client that says that others follow; the last one must find all others."""
+    ident = new_id()
+    parts = [write(ranges(f"f{i}", 0x1000 * (i + 1))) for i in range(3)]
+    accepted(upload(store, "ranges", ident[1], parts[0], 0, 3, "s", FileMore="1"))
+    refused(store, upload(store, "ranges", ident[1], parts[2], 2, 3, "s", FileMore="0"), 503, "1 of the set's 3 parts")
+    accepted(upload(store, "ranges", ident[1], parts[1], 1, 3, "s", node=1, FileMore="1"))
+    assert store.client.found(["prog", ident[0]]) is False
+    accepted(upload(store, "ranges", ident[1], parts[2], 2, 3, "s", FileMore="0"))
+    wait_for(lambda: named(store, ident[0]) == "f0", "the set to be seen", REVALIDATE + 10)
+
+
+def test_what_an_upload_costs(tmp_path):
+    """One request a part and one a set; a set of several parts is listed once, one with a build id is noted under that."""
+    with Liar([SENT] * 3) as liar, Stack(keys=True, config=liar.store.settings) as s:
+        ident, build_id = new_id(), new_build_id()
+        accepted(upload(s, "ranges", ident[1], write(ranges("f"))))
+        assert [(method, path.count(ident[0])) for method, path in liar.requests] == [("PUT", 1)] * 2
+        accepted(upload(s, "ranges", ident[1], write(ranges("f")), fileset="s", FileMore="1", part=0, parts=2, BuildID=build_id.hex()))
+        assert len(liar.requests) == 3
+        part, manifest = (path.split("?")[0].rsplit("/", 1)[1] for _, path in liar.requests[:2])
+        assert part.startswith("0.1.") and manifest == "set.json"
+        first = liar.requests[2][1].removeprefix("/bucket/")
+        listed_now = f"<ListBucketResult><Contents><Key>{first}</Key><LastModified>2026-11-21T15:17:30Z</LastModified><Size>6</Size></Contents></ListBucketResult>"
+        liar.answers += [SENT, (200, listed_now.encode(), {}), SENT, SENT]
+        accepted(upload(s, "ranges", ident[1], write(ranges("g")), fileset="s", FileMore="0", part=1, parts=2, BuildID=build_id.hex()))
+        assert [method for method, _ in liar.requests[3:]] == ["PUT", "GET", "PUT", "PUT"] and build_id.hex() in liar.requests[5][1]
+
+
+def test_two_who_upload_sets_without_a_name_at_once_are_not_mixed(store):
+    """They have keys of their own."""
+    ident = new_id()
+    other = store.add_key(f"other-{ident[0]}", "upload")
+    for node in store.nodes:
+        node.daemon.reload()
+    for part in range(2):
+        for name, key in (("a", store.key), ("b", other)):
+            accepted(upload(store, "ranges", ident[1], write(ranges(f"{name}{part}", 0x1000 * (part + 1))), part, 2, node=part, key=key))
+    got = store.client.frames(["prog", ident[0]], [0x1000, 0x2000])
+    assert [f["function"] for f in got] == ["b0", "b1"]
+
+
+# A store of version 1.0
+
+
+@pytest.fixture
+def old(store, tmp_path):
+    """The kept store, in place of what other tests have left there."""
+    place = os.path.join(store.root, "symbfiles")
+    shutil.rmtree(place, ignore_errors=True)
+    shutil.copytree(os.path.join(OLD, "symbfiles"), place)
+    for ident in [*os.listdir(place), *(i for folder in os.listdir(os.path.join(place, "build-ids")) for i in os.listdir(os.path.join(place, "build-ids", folder)))]:
+        if ident != "build-ids":
+            assert store.client.request("DELETE", f"/cache/prog/{ident}", headers={"Authorization": store.key}).status == 200
+    before = objects(store, ".")
+    yield store
+    assert set(before) <= set(objects(store, ".")), "it was rewritten"
+
+
+def test_a_store_of_version_1_0_answers_as_before(old):
+    with open(os.path.join(OLD, "answers.json"), encoding="utf-8") as f:
+        kept = json.load(f)
+    assert len(kept) > 20
+    for one in kept:
+        reply = old.client.post(one["path"], one["request"])
+        assert reply.status == 200 and reply.body.decode() == one["answer"], one
+
+
+def test_what_version_1_0_stored_is_ranked_by_what_is_in_it(old):
+    full, bare = "0004a0a1a2a3a4a5a6a7a8a9aaabacad", "0005a0a1a2a3a4a5a6a7a8a9aaabacad"
+    for ident in (full, bare):
+        accepted(upload(old, "ranges", ident, write(ranges("lines")[:1])))
+        [told] = [s for s in listed(old, ident)["sets"] if s["answers"]]
+        assert (told.get("version"), told["why"]) == (("1.0", "better") if ident == full else (None, "better"))
+    wait_for(lambda: named(old, bare, node=1) == "lines", "the better set to answer", REVALIDATE + 10)
+    assert named(old, full) == "full"
+    # and so are executables of one build id: the best of the three is as old as the hills
+    accepted(upload(old, "ranges", new_id()[1], write(WITHOUT_LINES), BuildID="4a" * 10 + "17" * 10))
+    assert listed(old, "4a" * 10 + "17" * 10)["file_id"] == full
+
+
+def test_an_upload_to_version_1_0_that_was_not_complete_is_sent_as_a_whole(old):
+    ident = "0003a0a1a2a3a4a5a6a7a8a9aaabacad"
+    assert listed(old, ident)["ranges"]["have"] == []
+    for part in range(3):
+        accepted(upload(old, "ranges", ident, write(ranges(f"n{part}", 0x1000 * (part + 1))), part, 3, "half"))
+    wait_for(lambda: named(old, ident) == "n0", "the set to answer", REVALIDATE + 10)
