@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/guid.h"
 #include "base/write_all.h"
 #include "elf/layouts.h"
 
@@ -158,6 +159,50 @@ static int provide(void *arg, const struct build_id *id)
 	return file;
 }
 
+/* ---- build ids ---- */
+
+/* A search for the one build id that answers a question. */
+struct id_search {
+	const struct build_id_question *question;
+	uint8_t first; /* byte, of the folder's build ids */
+	struct build_id found;
+	bool several;
+};
+
+static bool take_entry(void *arg, const char *name)
+{
+	struct id_search *s = arg;
+	struct build_id id;
+	if (!layout_entry(&id, s->first, name) || !build_id_answers(&id, s->question))
+		return true;
+	s->several = s->found.len > 0 && (s->found.len != id.len || memcmp(s->found.bytes, id.bytes, id.len) != 0);
+	s->found = id;
+	return !s->several;
+}
+
+static void search_folders(struct elf_load *l, struct id_search *s)
+{
+	char folder[LAYOUT_PATH_MAX];
+	struct bucket_result listed;
+	for (unsigned number = 0; !s->several && layout_folder(folder, l->kind, number, s->first); number++)
+		bucket_list(l->client, l->source, folder, take_entry, s, &listed);
+}
+
+/* A debug id is made of the first bytes of a build id, in one of two orders: a folder tells the rest, unless several
+ * build ids begin like this. */
+static bool find_whole(struct elf_load *l, const struct build_id_question *question, struct build_id *whole)
+{
+	struct id_search s = {.question = question, .first = question->first[0]};
+	if (!question->has_first)
+		return false;
+	search_folders(l, &s);
+	s.first = question->first[guid_order[0]];
+	if (s.first != question->first[0])
+		search_folders(l, &s);
+	*whole = s.found;
+	return s.found.len > 0 && !s.several;
+}
+
 /* ---- a module ---- */
 
 static enum bucket_outcome judge(struct elf_load *l, enum err err)
@@ -196,16 +241,27 @@ static enum bucket_outcome read_file(
 }
 
 /* Asks for one file after the other until one says anything. */
-static void load_whole(struct elf_load *l, const struct build_id_question *question, const struct symbfile_sink *sink)
+static void load_whole(struct elf_load *l, const struct build_id *id, const struct build_id_question *question,
+        const struct symbfile_sink *sink)
 {
 	enum bucket_outcome outcome = BUCKET_MISSING;
 	for (unsigned number = 0; outcome == BUCKET_MISSING;) {
 		int file;
-		if (find_file(l, &question->whole, &number, &file) != BUCKET_OK)
+		if (find_file(l, id, &number, &file) != BUCKET_OK)
 			break;
 		outcome = read_file(l, question, file, sink);
 		close(file);
 	}
+}
+
+static void load(struct elf_load *l, const struct build_id_question *question, const struct symbfile_sink *sink)
+{
+	struct build_id whole;
+	bucket_result_set(l->result, BUCKET_MISSING, "the source needs the whole build id, not a debug id");
+	if (question->whole.len > 0)
+		load_whole(l, &question->whole, question, sink);
+	if (l->result->outcome == BUCKET_MISSING && find_whole(l, question, &whole))
+		load_whole(l, &whole, question, sink);
 }
 
 void elf_source_load(const struct elf_sources *s, struct bucket_client *c, unsigned source,
@@ -214,24 +270,22 @@ void elf_source_load(const struct elf_sources *s, struct bucket_client *c, unsig
 {
 	*result = (struct bucket_result){0};
 	*report = (struct elf_source_report){0};
-	if (!question->whole.len) {
-		bucket_result_set(result, BUCKET_MISSING, "the source needs the whole build id, not a debug id");
-	} else if (!extractors_enter(s->extractors, cancel)) {
+	if (!extractors_enter(s->extractors, cancel)) {
 		bucket_result_set(result, BUCKET_ABORTED, "cancelled");
-	} else {
-		struct elf_load l = {.sources = s,
-		        .client = c,
-		        .source = source,
-		        .kind = bucket_source_kind(s->buckets, source),
-		        .cancel = cancel,
-		        .result = result,
-		        .report = report,
-		        .block = malloc(BLOCK)};
-		if (l.block)
-			load_whole(&l, question, sink);
-		else
-			bucket_result_set(result, BUCKET_FAILED, "out of memory");
-		free(l.block);
-		extractors_leave(s->extractors);
+		return;
 	}
+	struct elf_load l = {.sources = s,
+	        .client = c,
+	        .source = source,
+	        .kind = bucket_source_kind(s->buckets, source),
+	        .cancel = cancel,
+	        .result = result,
+	        .report = report,
+	        .block = malloc(BLOCK)};
+	if (l.block)
+		load(&l, question, sink);
+	else
+		bucket_result_set(result, BUCKET_FAILED, "out of memory");
+	free(l.block);
+	extractors_leave(s->extractors);
 }

@@ -4,6 +4,7 @@
 #include "elf/layouts.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* A path: the build id stands between the two texts, whole, or with a slash behind its first two digits. */
 struct layout {
@@ -37,4 +38,23 @@ bool layout_path(char out[LAYOUT_PATH_MAX], enum bucket_kind kind, unsigned numb
 	build_id_hex(hex, id->bytes, id->len);
 	snprintf(out, LAYOUT_PATH_MAX, "%s%.2s%s%s%s", l->before, hex, l->divided ? "/" : "", hex + 2, l->after);
 	return true;
+}
+
+bool layout_folder(char out[LAYOUT_PATH_MAX], enum bucket_kind kind, unsigned number, uint8_t first)
+{
+	static const char *const above[] = {".build-id/", ""};
+	if (kind != BUCKET_ELF || number >= sizeof above / sizeof *above)
+		return false;
+	snprintf(out, LAYOUT_PATH_MAX, "%s%02x", above[number], first);
+	return true;
+}
+
+bool layout_entry(struct build_id *id, uint8_t first, const char *name)
+{
+	char hex[BUILD_ID_HEX + 1];
+	size_t digits = strspn(name, "0123456789abcdef");
+	if (digits + 2 > BUILD_ID_HEX || (name[digits] && strcmp(name + digits, ".debug") != 0))
+		return false;
+	snprintf(hex, sizeof hex, "%02x%.*s", first, (int)digits, name);
+	return build_id_parse(id, str_from(hex));
 }

@@ -11,4 +11,9 @@ enum { LAYOUT_PATH_MAX = BUILD_ID_HEX + 64 };
 /* The paths to ask for, the most useful first, by number from 0 on. False: there are no more. */
 bool layout_path(char out[LAYOUT_PATH_MAX], enum bucket_kind kind, unsigned number, const struct build_id *id);
 
+/* The folders, by number from 0 on, of the build ids that begin with this byte. False: there are no more. */
+bool layout_folder(char out[LAYOUT_PATH_MAX], enum bucket_kind kind, unsigned number, uint8_t first);
+/* The build id whose file or folder has this name there; false: none. */
+bool layout_entry(struct build_id *id, uint8_t first, const char *name);
+
 #endif

@@ -66,7 +66,7 @@ static struct build_id_question question_of(const struct load *l)
 	if (l->question.whole.len > 0)
 		return l->question;
 	if (!build_id_question_parse(&q, (struct str){l->id, l->id_len}))
-		q.whole.len = 0;
+		q = (struct build_id_question){.has_first = false};
 	return q;
 }
 

@@ -324,6 +324,20 @@ void bucket_fetch_path(struct bucket_client *c, unsigned source, const char *tex
 	try_source(c, source, &path, cancel, result);
 }
 
+void bucket_list(struct bucket_client *c, unsigned source, const char *folder,
+        bool (*each)(void *arg, const char *name), void *arg, struct bucket_result *result)
+{
+	const struct bucket_backend *backend = c->sources->items[source].backend;
+	void *own = own_client(c, source);
+	*result = (struct bucket_result){0};
+	if (!own)
+		bucket_result_set(result, BUCKET_FAILED, "out of memory");
+	else if (backend->list)
+		backend->list(own, folder, each, arg, result);
+	else
+		bucket_result_set(result, BUCKET_MISSING, "a source that is not listed");
+}
+
 static uint8_t *discard_space(void *arg, size_t *room)
 {
 	*room = 4096;

@@ -58,6 +58,10 @@ struct bucket_backend {
 	 * path leads out of its place. */
 	void (*fetch)(void *client, const struct bucket_path *path, struct bucket_body *body, const atomic_bool *cancel,
 	        struct bucket_result *result);
+	/* Passes the name of each entry of a folder to `each`, until that returns false. NULL: such a source cannot be
+	 * listed. */
+	void (*list)(void *client, const char *folder, bool (*each)(void *arg, const char *name), void *arg,
+	        struct bucket_result *result);
 	/* Like fetch, but for a name that no object has. */
 	void (*probe)(void *client, struct bucket_body *body, struct bucket_result *result);
 };

@@ -4,6 +4,7 @@
  * lead out of its place never gets here (bucket_can_hold). */
 #include <config.h>
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -177,6 +178,29 @@ static void file_fetch(void *client, const struct bucket_path *path, struct buck
 	close(directory);
 }
 
+static void file_list(void *client, const char *folder, bool (*each)(void *arg, const char *name), void *arg,
+        struct bucket_result *result)
+{
+	const struct file_client *c = client;
+	int directory = open_directory(c->source, result);
+	if (directory < 0)
+		return;
+	int fd = openat(directory, folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+	result->outcome = BUCKET_OK;
+	if (!dir) {
+		bool absent = errno == ENOENT || errno == ENOTDIR;
+		bucket_result_set(result, absent ? BUCKET_MISSING : BUCKET_FAILED, "%s", strerror(errno));
+	}
+	for (struct dirent *entry; dir && (entry = readdir(dir)) && each(arg, entry->d_name);)
+		;
+	if (dir)
+		closedir(dir);
+	else if (fd >= 0)
+		close(fd);
+	close(directory);
+}
+
 /* It answers if the directory can be searched for a name. */
 static void file_probe(void *client, struct bucket_body *body, struct bucket_result *result)
 {
@@ -200,5 +224,6 @@ const struct bucket_backend bucket_file = {
         .client_new = file_client_new,
         .client_free = file_client_free,
         .fetch = file_fetch,
+        .list = file_list,
         .probe = file_probe,
 };

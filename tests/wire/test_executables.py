@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import subprocess
+import uuid
 
 import pytest
 
@@ -111,11 +112,30 @@ def test_another_host_and_a_restart_know_what_was_read(tree, tmp_path):
         wait_for(lambda: facts(other.frames(["prog", tree.id], tree.offsets)) == tree.whole, "the pages of the other host")
 
 
-def test_a_debug_id_is_not_guessed(tree, tmp_path):
-    tree.put(tmp_path, paths(tree.id)[0], tree.bytes())
+NOTHING = (None, None, None, None)
+
+
+def guid(build_id):
+    return uuid.UUID(bytes_le=bytes.fromhex(build_id)[:16]).hex.upper()
+
+
+@pytest.mark.parametrize("number", [0, 3])
+def test_a_folder_tells_the_build_id_of_a_debug_id(tree, tmp_path, number):
+    """By both orders of its bytes: the id does not tell which one it has."""
+    tree.put(tmp_path, paths(tree.id)[number], tree.bytes())
     with over(tmp_path) as s:
-        debug_id = tree.id[:32].upper() + "0"
-        assert named(s, debug_id, tree.offsets[:1]) == [(None, None, None, None)]
+        for debug_id in guid(tree.id) + "0", tree.id[:32].upper() + "0", guid(tree.id), tree.id[:32]:
+            assert named(s, debug_id, tree.offsets) == tree.whole
+        assert named(s, guid("ff" * 20) + "0", tree.offsets[:1]) == [NOTHING]
+        assert named(s, guid(tree.id) + "1", tree.offsets[:1]) == [NOTHING]  # the age is that of no build id
+
+
+def test_two_build_ids_that_begin_alike_are_not_guessed(tree, tmp_path):
+    tree.put(tmp_path, paths(tree.id)[0], tree.bytes())
+    tree.put(tmp_path, paths(tree.id[:-2] + "00")[0], tree.bytes())
+    with over(tmp_path) as s:
+        assert named(s, guid(tree.id) + "0", tree.offsets[:1]) == [NOTHING]
+        assert named(s, tree.id, tree.offsets) == tree.whole
 
 
 def test_texts_tell_the_build_id(tree, tmp_path):
@@ -198,7 +218,7 @@ def test_debuginfod(place, server):  # noqa: F811
             asked = [hex(a) for a in addresses]
             want = facts(v5_frames(run("symbolicate", "--json", program, *asked, env=place.env()).stdout))
             assert named(s, build_id_of(stripped), addresses) == want
-        assert named(s, "00" * 20, [0x1000]) == [(None, None, None, None)]
+        assert named(s, "00" * 20, [0x1000]) == [NOTHING]
 
 
 @pytest.mark.slow
