@@ -15,7 +15,8 @@ static const struct store_backend *const backends[] = {&store_file, &store_s3};
 
 struct symbfile_store {
 	const struct store_backend *backend;
-	void *own; /* the backend's */
+	void *own;        /* the backend's */
+	const char *what; /* the setting */
 	uint64_t max_size, retries;
 };
 
@@ -38,25 +39,30 @@ static const struct store_backend *backend_of(const char *url)
 	return NULL;
 }
 
-struct symbfile_store *symbfile_store_new(const struct config *c, struct error *e)
+struct symbfile_store *store_new(const char *url, const char *what, const struct config *c, struct error *e)
 {
-	const char *url = c->symbfile_store ? c->symbfile_store : "";
 	struct symbfile_store *s = calloc(1, sizeof *s);
 	if (!s) {
 		no_memory(e);
 		return NULL;
 	}
+	s->what = what;
 	s->max_size = c->bucket_max_size;
 	s->retries = c->bucket_retries;
 	s->backend = backend_of(url);
 	if (s->backend)
-		s->own = s->backend->store_new(url, c, e);
+		s->own = s->backend->store_new(url, what, c, e);
 	else
-		error_set(e, ERR_CONFIG, "symbfile_store: neither file:///directory nor s3://bucket/prefix");
+		error_set(e, ERR_CONFIG, "%s: neither file:///directory nor s3://bucket/prefix", what);
 	if (s->own)
 		return s;
 	free(s);
 	return NULL;
+}
+
+struct symbfile_store *symbfile_store_new(const struct config *c, struct error *e)
+{
+	return store_new(c->symbfile_store ? c->symbfile_store : "", "symbfile_store", c, e);
 }
 
 void symbfile_store_free(struct symbfile_store *s)
@@ -97,11 +103,11 @@ void store_client_free(struct store_client *c)
 	free(c);
 }
 
-enum err symbfile_store_check_local(const struct config *c, struct error *e)
+enum err store_check_local(const char *url, const char *what, const struct config *c, struct error *e)
 {
-	if (!c->symbfile_store || backend_of(c->symbfile_store) != &store_file)
+	if (!url || backend_of(url) != &store_file)
 		return ERR_OK;
-	struct symbfile_store *s = symbfile_store_new(c, e);
+	struct symbfile_store *s = store_new(url, what, c, e);
 	if (!s)
 		return e->code;
 	struct store_client *client = store_client_new(s);
@@ -109,6 +115,21 @@ enum err symbfile_store_check_local(const struct config *c, struct error *e)
 	store_client_free(client);
 	symbfile_store_free(s);
 	return err;
+}
+
+enum err symbfile_store_check_local(const struct config *c, struct error *e)
+{
+	return store_check_local(c->symbfile_store, "symbfile_store", c, e);
+}
+
+/* Puts the setting's name before what is wrong with the place. */
+static enum err blame(const struct symbfile_store *s, enum err err, struct error *e)
+{
+	struct error inner;
+	if (err != ERR_UNAVAILABLE || !e)
+		return err;
+	inner = *e;
+	return error_set(e, err, "%s: %.*s", s->what, (int)(sizeof inner.text - 1 - strlen(s->what) - 2), inner.text);
 }
 
 /* ---- storing ---- */
@@ -124,18 +145,21 @@ struct store_put *store_put_begin(struct store_client *c, const atomic_bool *can
 	p->own = c->store->backend->put_begin(c->own, cancel, e);
 	if (p->own)
 		return p;
+	blame(c->store, e->code, e);
 	free(p);
 	return NULL;
 }
 
 enum err store_put_write(struct store_put *p, const void *data, size_t len, struct error *e)
 {
-	return len ? p->client->store->backend->put_write(p->own, data, len, e) : ERR_OK;
+	const struct symbfile_store *s = p->client->store;
+	return len ? blame(s, s->backend->put_write(p->own, data, len, e), e) : ERR_OK;
 }
 
 enum err store_put_commit(struct store_put *p, const char *path, struct error *e)
 {
-	enum err err = p->client->store->backend->put_commit(p->own, path, &p->client->ahead, e);
+	const struct symbfile_store *s = p->client->store;
+	enum err err = blame(s, s->backend->put_commit(p->own, path, &p->client->ahead, e), e);
 	store_put_abort(p);
 	return err;
 }
@@ -169,12 +193,13 @@ int64_t store_now(const struct store_client *c)
 enum err store_list(struct store_client *c, const char *path, store_found *found, void *arg, const atomic_bool *cancel,
         struct error *e)
 {
-	return c->store->backend->list(c->own, path, &(struct store_listing){found, arg}, cancel, e);
+	struct store_listing listing = {found, arg};
+	return blame(c->store, c->store->backend->list(c->own, path, &listing, cancel, e), e);
 }
 
 enum err store_remove(struct store_client *c, const char *path, struct error *e)
 {
-	return c->store->backend->remove(c->own, path, e);
+	return blame(c->store, c->store->backend->remove(c->own, path, e), e);
 }
 
 /* Skips what the sink has from an earlier try. False if it differs. */
@@ -282,11 +307,11 @@ enum err store_get_object(
 	store_get(c, path, &sink, cancel, &result);
 	if (result.outcome == BUCKET_OK)
 		return ERR_OK;
-	return error_set(e, result.outcome == BUCKET_MISSING ? ERR_MISSING : ERR_UNAVAILABLE,
-	        "symbfile_store: %.150s: %s", path, result.text);
+	return error_set(e, result.outcome == BUCKET_MISSING ? ERR_MISSING : ERR_UNAVAILABLE, "%s: %.150s: %s",
+	        c->store->what, path, result.text);
 }
 
 enum err store_probe(struct store_client *c, struct error *e)
 {
-	return c->store->backend->probe(c->own, e);
+	return blame(c->store, c->store->backend->probe(c->own, e), e);
 }

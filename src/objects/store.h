@@ -14,9 +14,9 @@
 #include "base/str.h"
 #include "objects/object.h"
 
-/* Paths are relative, consist of A-Za-z0-9._~- and single slashes, and are shorter than this. Their first segment is
- * STORE_FOLDER. */
-enum { STORE_PATH_MAX = 400 };
+/* Paths are relative, with single slashes, and shorter than this. Those that are listed, read or removed consist of
+ * A-Za-z0-9._~- besides, and their first segment is STORE_FOLDER. */
+enum { STORE_PATH_MAX = 1024 };
 #define STORE_FOLDER "symbfiles"
 /* What is being stored, or was left behind by a process that died. */
 #define STORE_TEMPORARY STORE_FOLDER "/.tmp"
@@ -25,6 +25,10 @@ enum { STORE_PATH_MAX = 400 };
 struct symbfile_store;
 /* NULL on failure; ERR_CONFIG also if the setting is empty. */
 struct symbfile_store *symbfile_store_new(const struct config *c, struct error *e);
+/* The same for another place, by the URL that the setting `what` (not owned) holds. */
+struct symbfile_store *store_new(const char *url, const char *what, const struct config *c, struct error *e);
+/* Whether it can be read and written now, if it is on this machine; ERR_OK for others. */
+enum err store_check_local(const char *url, const char *what, const struct config *c, struct error *e);
 void symbfile_store_free(struct symbfile_store *s);
 /* Checks that symbfile_store_new would succeed, or that the setting is empty. */
 enum err symbfile_store_check(const struct config *c, struct error *e);

@@ -35,10 +35,10 @@ static inline int64_t store_clock(void)
 	return now.tv_sec * SECOND + now.tv_nsec;
 }
 
-/* Errors are those of objects/store.h. */
+/* Errors are those of objects/store.h; those that are ERR_UNAVAILABLE get the name of the setting there. */
 struct store_backend {
 	const char *scheme; /* with "://" */
-	void *(*store_new)(const char *url, const struct config *c, struct error *e);
+	void *(*store_new)(const char *url, const char *what, const struct config *c, struct error *e);
 	void (*store_free)(void *store);
 	/* NULL if out of memory. */
 	void *(*client_new)(void *store);

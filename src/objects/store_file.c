@@ -53,7 +53,7 @@ struct file_put {
 
 static enum err io_error(struct error *e, const char *what)
 {
-	return error_set(e, ERR_UNAVAILABLE, "symbfile_store: %s: %s", what, strerror(errno));
+	return error_set(e, ERR_UNAVAILABLE, "%s: %s", what, strerror(errno));
 }
 
 static void file_store_free(void *store)
@@ -63,17 +63,17 @@ static void file_store_free(void *store)
 	free(s);
 }
 
-static void *file_store_new(const char *url, const struct config *c, struct error *e)
+static void *file_store_new(const char *url, const char *what, const struct config *c, struct error *e)
 {
 	const char *path = url + strlen(store_file.scheme);
 	if (*path != '/' || strpbrk(path, "?#")) {
-		error_set(e, ERR_CONFIG, "symbfile_store: file:// needs an absolute path and nothing after it");
+		error_set(e, ERR_CONFIG, "%s: file:// needs an absolute path and nothing after it", what);
 		return NULL;
 	}
 	struct file_store *s = calloc(1, sizeof *s);
 	char *directory = malloc(strlen(path) + 1);
 	if (!s || !directory || !percent_decode(directory, str_from(path))) {
-		error_set(e, s && directory ? ERR_CONFIG : ERR_NO_MEMORY, "symbfile_store: cannot take %.150s", url);
+		error_set(e, s && directory ? ERR_CONFIG : ERR_NO_MEMORY, "%s: cannot take %.150s", what, url);
 		free(directory);
 		free(s);
 		return NULL;
@@ -320,8 +320,7 @@ static enum err walk_into(struct walk *w, int fd, size_t len, unsigned level)
 	while (!err && !w->stopped && (errno = 0, entry = readdir(directory))) {
 		bool over = ++w->entries > ENTRIES_MAX || clock_now() > w->deadline;
 		if (over || (w->cancel && atomic_load(w->cancel)))
-			err = error_set(w->e, ERR_UNAVAILABLE, "symbfile_store: listing %s",
-			        over ? "takes too long" : "was cancelled");
+			err = error_set(w->e, ERR_UNAVAILABLE, "listing %s", over ? "takes too long" : "was cancelled");
 		else
 			err = walk_entry(w, fd, entry->d_name, len, level);
 	}

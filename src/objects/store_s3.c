@@ -61,17 +61,17 @@ static void s3_store_free(void *store)
 	free(s);
 }
 
-static void *s3_store_new(const char *url, const struct config *c, struct error *e)
+static void *s3_store_new(const char *url, const char *what, const struct config *c, struct error *e)
 {
 	struct bucket_limits limits = bucket_limits_of(c);
 	struct s3_store *s = calloc(1, sizeof *s);
 	if (!s) {
-		error_set(e, ERR_NO_MEMORY, "symbfile_store: out of memory");
+		error_set(e, ERR_NO_MEMORY, "%s: out of memory", what);
 		return NULL;
 	}
-	s->place = s3_place_new(url, "symbfile_store", c, e);
+	s->place = s3_place_new(url, what, c, e);
 	if (s->place && !(s->pool = transfer_pool_new(&limits)))
-		error_set(e, ERR_NO_MEMORY, "symbfile_store: out of memory");
+		error_set(e, ERR_NO_MEMORY, "%s: out of memory", what);
 	s->total_timeout = limits.total_timeout;
 	s->retries = c->bucket_retries;
 	if (s->place && s->pool)
@@ -104,7 +104,7 @@ static void *s3_client_new(void *store)
 static enum err refused(struct error *e, const char *what, const struct transfer_reply *reply)
 {
 	char text[S3_TEXT_SIZE];
-	return error_set(e, ERR_UNAVAILABLE, "symbfile_store: %s: %s", what, s3_reply_text(text, reply));
+	return error_set(e, ERR_UNAVAILABLE, "%s: %s", what, s3_reply_text(text, reply));
 }
 
 static bool add_to_buffer(void *arg, const uint8_t *data, size_t len)
@@ -344,8 +344,11 @@ static enum err s3_put_commit(void *put, const char *path, int64_t *ahead, struc
 	struct s3_put *p = put;
 	struct transfer_reply reply;
 	char *url = NULL;
-	/* Paths consist of characters that need no encoding. */
-	if (asprintf(&url, "%s%s", p->client->store->place->base, path) < 0)
+	char encoded[3 * STORE_PATH_MAX];
+	if (strlen(path) >= STORE_PATH_MAX)
+		return error_set(e, ERR_BAD_REQUEST, "the name is too long");
+	*percent_encode(encoded, str_from(path), true) = 0;
+	if (asprintf(&url, "%s%s", p->client->store->place->base, encoded) < 0)
 		return no_memory(e);
 	enum err err = p->pieces ? put_pieces(p, url, &reply, e) : put_whole(p, url, &reply, e);
 	free(url);
@@ -489,7 +492,7 @@ static enum err list_pages(struct s3_client *c, struct page *p, const atomic_boo
 	}
 	free(encoded);
 	if (!err && !p->stopped && p->truncated)
-		err = error_set(e, ERR_UNAVAILABLE, "symbfile_store: the listing does not end");
+		err = error_set(e, ERR_UNAVAILABLE, "the listing does not end");
 	return err;
 }
 
