@@ -38,6 +38,7 @@ static const struct route routes[] = {
                 {{"POST", upload_returnpads_handle}}},
         {"/api/symbols/", true, "uploads", BAD_KEY | NO_STORE, {{"GET", uploads_list_handle}}},
         {"/cache/", true, "cache", BAD_KEY, {{"DELETE", cache_delete_handle}}},
+        {"/api/sym/", true, "sym_upload", BAD_BODY | BAD_KEY | NO_STORE, {{"PUT", sym_put_handle}}},
         {"/api/missing", false, "missing", BAD_KEY, {{"GET", missing_handle}}},
         {SYM_FILE, false, "sym", NO_STORE, {{"GET", sym_get_handle}}},
         {"/__lbheartbeat__", false, "lbheartbeat", HEALTH_CHECK, {{"GET", lbheartbeat_handle}}},

@@ -16,6 +16,7 @@ void upload_ranges_handle(struct exchange *x);    /* upload.c */
 void upload_returnpads_handle(struct exchange *x);
 void uploads_list_handle(struct exchange *x);
 void cache_delete_handle(struct exchange *x); /* cache.c */
+void sym_put_handle(struct exchange *x);      /* sym_put.c */
 void missing_handle(struct exchange *x);      /* missing.c */
 void sym_get_handle(struct exchange *x);      /* sym_get.c */
 void heartbeat_handle(struct exchange *x);    /* status.c */

@@ -10,13 +10,8 @@
 
 static atomic_uint busy;
 
-struct store_client *store_place_take(const struct exchange *x, struct error *e)
+static struct store_client *take(const struct exchange *x, struct symbfile_store *store, struct error *e)
 {
-	struct symbfile_store *store = modules_store(services_modules());
-	if (!store) {
-		error_set(e, ERR_NOT_FOUND, "this server keeps no symbfiles (symbfile_store is not set)");
-		return NULL;
-	}
 	struct store_client *c = NULL;
 	permit_give();
 	if (atomic_fetch_add(&busy, 1) >= x->config->upload_parallel)
@@ -26,6 +21,24 @@ struct store_client *store_place_take(const struct exchange *x, struct error *e)
 	if (!c)
 		atomic_fetch_sub(&busy, 1);
 	return c;
+}
+
+struct store_client *store_place_take(const struct exchange *x, struct error *e)
+{
+	struct symbfile_store *store = modules_store(services_modules());
+	if (store)
+		return take(x, store, e);
+	error_set(e, ERR_NOT_FOUND, "this server keeps no symbfiles (symbfile_store is not set)");
+	return NULL;
+}
+
+struct store_client *store_place_take_sym(const struct exchange *x, struct error *e)
+{
+	struct symbfile_store *store = symfiles_store(services_symfiles());
+	if (store)
+		return take(x, store, e);
+	error_set(e, ERR_NOT_FOUND, "this server takes no symbol files (sym_store is not set)");
+	return NULL;
 }
 
 void store_place_leave(struct store_client *c)

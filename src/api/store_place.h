@@ -10,6 +10,8 @@
  * strangers take no place. NULL: ERR_NOT_FOUND if there is no store, ERR_UNAVAILABLE if all places are taken,
  * ERR_NO_MEMORY. */
 struct store_client *store_place_take(const struct exchange *x, struct error *e);
+/* The same for symbol files. */
+struct store_client *store_place_take_sym(const struct exchange *x, struct error *e);
 void store_place_leave(struct store_client *c);
 
 #endif

@@ -178,7 +178,7 @@ const char *config_show_source(char out[CONFIG_SOURCE_SIZE], const struct config
 
 static enum err check_lists(const struct config *c, struct error *e)
 {
-	if (!c->sources.count)
+	if (!c->sources.count && !*c->sym_store)
 		return error_set(e, ERR_CONFIG, "no source is set: there are no symbols to look up");
 	char host[CONFIG_HOST_SIZE];
 	uint16_t port;

@@ -57,6 +57,8 @@ struct config {
 	enum config_addressing s3_addressing;
 	char *s3_credentials_file, *s3_profile; /* empty: the keys of the environment, if any */
 	bool s3_instance_keys;                  /* when there are no other keys, ask the machine's metadata service */
+	char *sym_store;         /* file:///… or s3://…: where uploaded symbol files are kept; empty: refused */
+	uint64_t max_sym_upload; /* bytes of one, or of a ZIP of them */
 	enum config_downloads downloads;
 	uint64_t download_parallel;
 	char *symbfile_store; /* file:///… or s3://…; empty: uploads are refused */

@@ -70,6 +70,9 @@ const struct config_row config_rows[] = {
                 "Largest symbol file, inflated; a larger one counts as corrupt."},
         {"bucket_allow_local_redirects", TYPE_BOOL, AT(bucket_allow_local_redirects), "no", 0, 0, NULL, false, SYMBOLS,
                 "Let a redirect lead to a loopback, link-local or private address."},
+        {"sym_store", TYPE_STRING, AT(sym_store), "", 0, 0, NULL, false, SYMBOLS,
+                "Where uploaded symbol files are kept: file:///directory or s3://bucket/prefix. It is asked before the "
+                "sources, and its folder try after them; empty: uploads of symbol files are refused."},
         {"downloads", TYPE_CHOICE, AT(downloads), "no", 0, 0, "no stream", true, SYMBOLS,
                 "Give symbol files to everybody who asks for /NAME/ID/FILE.sym; no: they stay private."},
         {"download_parallel", TYPE_COUNT, AT(download_parallel), "4", 1, 1024, NULL, false, SYMBOLS,
@@ -157,6 +160,8 @@ const struct config_row config_rows[] = {
                 "Largest reply before compression; above it 400."},
         {"max_upload", TYPE_BYTES, AT(max_upload), "64M", 1, 4 * G, NULL, true, LIMITS,
                 "Largest part of a symbfile that may be uploaded; above it 413."},
+        {"max_sym_upload", TYPE_BYTES, AT(max_sym_upload), "1G", 1, T, NULL, true, LIMITS,
+                "Largest symbol file, or ZIP of symbol files, that may be uploaded; above it 413."},
         {"upload_parallel", TYPE_COUNT, AT(upload_parallel), "2", 1, 1024, NULL, true, LIMITS,
                 "Uploads, and requests for what was uploaded, at a time; each holds a worker; above it 503."},
         {"max_jobs", TYPE_COUNT, AT(max_jobs), "1000", 1, 1000000, NULL, true, LIMITS, "Jobs of a request."},

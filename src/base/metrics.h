@@ -54,6 +54,12 @@
 	X(UPLOADS_REFUSED, counter, "symbolicated_uploads_total", "outcome=\"refused\"", "")                          \
 	X(UPLOADS_FAILED, counter, "symbolicated_uploads_total", "outcome=\"failed\"", "")                            \
 	X(UPLOAD_BYTES, counter, "symbolicated_upload_bytes_total", "", "Bytes of symbfiles that were stored.")       \
+	X(SYM_UPLOADS_OK, counter, "symbolicated_sym_uploads_total", "outcome=\"stored\"",                            \
+	        "Symbol files that were uploaded, by outcome.")                                                       \
+	X(SYM_UPLOADS_REFUSED, counter, "symbolicated_sym_uploads_total", "outcome=\"refused\"", "")                  \
+	X(SYM_UPLOADS_FAILED, counter, "symbolicated_sym_uploads_total", "outcome=\"failed\"", "")                    \
+	X(SYM_UPLOAD_BYTES, counter, "symbolicated_sym_upload_bytes_total", "",                                       \
+	        "Bytes of uploaded symbol files, unpacked.")                                                          \
 	X(LOADS_IN_FLIGHT, gauge, "symbolicated_loads_in_flight", "",                                                 \
 	        "Modules that are being loaded, or stored in memcached.")                                             \
 	X(LOADS_TOTAL, counter, "symbolicated_loads_total", "", "Modules loaded from a bucket and parsed.")           \

@@ -25,20 +25,23 @@ static const char *const kinds[] = {[BUCKET_SYMS] = "", [BUCKET_DEBUGINFOD] = "d
 struct source {
 	enum bucket_kind kind;
 	const struct bucket_backend *backend;
-	void *own; /* the backend's */
+	void *own;         /* the backend's */
+	const char *above; /* before all paths: empty, or with a final slash */
 	bool two_levels;
 };
+
+enum { SOURCES_MAX = CONFIG_LIST_MAX + 2 };
 
 struct bucket_sources {
 	unsigned count;
 	uint64_t max_size;
-	struct source items[CONFIG_LIST_MAX];
+	struct source items[SOURCES_MAX];
 };
 
 struct bucket_client {
 	struct bucket_sources *sources; /* not owned */
 	struct bucket_body *body;
-	void *own[CONFIG_LIST_MAX]; /* one per source, made when first needed */
+	void *own[SOURCES_MAX]; /* one per source, made when first needed */
 };
 
 enum bucket_kind bucket_kind_of_url(const char *url)
@@ -82,6 +85,18 @@ static enum err source_init(
 	return s->own ? ERR_OK : e ? e->code : ERR_CONFIG;
 }
 
+static bool add_source(struct bucket_sources *s, const char *url, const char *above, const struct config *c,
+        const struct bucket_limits *limits, struct error *e)
+{
+	struct source *new = &s->items[s->count];
+	if (source_init(new, url, c, limits, e))
+		return false;
+	new->above = above;
+	s->count++;
+	return true;
+}
+
+/* What was uploaded comes first, except for what was uploaded as a try. */
 struct bucket_sources *bucket_sources_new(const struct config *c, struct error *e)
 {
 	struct bucket_limits limits = bucket_limits_of(c);
@@ -91,12 +106,13 @@ struct bucket_sources *bucket_sources_new(const struct config *c, struct error *
 		return NULL;
 	}
 	s->max_size = limits.max_size;
-	for (; s->count < c->sources.count; s->count++)
-		if (source_init(&s->items[s->count], c->sources.items[s->count], c, &limits, e)) {
-			bucket_sources_free(s);
-			return NULL;
-		}
-	return s;
+	bool stores = c->sym_store && *c->sym_store, good = !stores || add_source(s, c->sym_store, "", c, &limits, e);
+	for (unsigned i = 0; i < c->sources.count && good; i++)
+		good = add_source(s, c->sources.items[i], "", c, &limits, e);
+	if (good && (!stores || add_source(s, c->sym_store, BUCKET_TRY "/", c, &limits, e)))
+		return s;
+	bucket_sources_free(s);
+	return NULL;
 }
 
 void bucket_sources_free(struct bucket_sources *s)
@@ -245,18 +261,19 @@ static bool source_can_hold(const struct source *s, struct bucket_object object)
 	       !(s->two_levels && str_equal(first_two(object.name), str_from("..")));
 }
 
-static const struct bucket_path *make_path(struct bucket_path *path, struct bucket_object object, bool two_levels)
+static const struct bucket_path *make_path(
+        struct bucket_path *path, struct bucket_object object, const struct source *s)
 {
 	struct str above = {"", 0};
-	char *encoded = path->encoded;
-	if (two_levels) {
+	char *encoded = stpcpy(path->encoded, s->above);
+	if (s->two_levels) {
 		above = first_two(object.name);
 		encoded = percent_encode(encoded, above, false);
 		*encoded++ = '/';
 	}
 	write_path(encoded, object.name, object.id);
-	int n = snprintf(path->plain, sizeof path->plain, "%.*s%s%.*s/%.*s/%.*s.sym", STR_FMT(above),
-	        two_levels ? "/" : "", STR_FMT(object.name), STR_FMT(object.id), STR_FMT(bucket_stem(object.name)));
+	int n = snprintf(path->plain, sizeof path->plain, "%s%.*s%s%.*s/%.*s/%.*s.sym", s->above, STR_FMT(above),
+	        s->two_levels ? "/" : "", STR_FMT(object.name), STR_FMT(object.id), STR_FMT(bucket_stem(object.name)));
 	path->plain_len = (size_t)n;
 	return path;
 }
@@ -294,7 +311,7 @@ static void fetch_object(struct bucket_client *c, unsigned source, struct bucket
 	struct bucket_path path;
 	*result = (struct bucket_result){0};
 	if (source_can_hold(s, object))
-		try_source(c, source, make_path(&path, object, s->two_levels), cancel, result);
+		try_source(c, source, make_path(&path, object, s), cancel, result);
 	else
 		bucket_result_set(result, BUCKET_MISSING, "no bucket can hold such a name or id");
 }

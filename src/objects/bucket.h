@@ -24,6 +24,9 @@ enum err bucket_check_url(const struct config *c, const char *url, struct error 
 /* Checks that a source on this machine (file://) can be used now; ERR_OK for others. ERR_CONFIG. */
 enum err bucket_check_local(const struct config *c, const char *url, struct error *e);
 
+/* The folder of sym_store that is asked after all sources. */
+#define BUCKET_TRY "try"
+
 /* One thread's connections to them. */
 struct bucket_client;
 struct bucket_client *bucket_client_new(struct bucket_sources *s);

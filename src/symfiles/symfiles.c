@@ -16,6 +16,7 @@ enum { CLIENTS_MAX = 64, ID_MAX = 1024 };
 struct symfiles {
 	const struct config *config; /* not owned */
 	struct bucket_sources *sources;
+	struct symbfile_store *store; /* NULL: none */
 	struct failures *missing;
 	struct missing_list *wanted;
 	pthread_mutex_t lock; /* guards what follows */
@@ -31,6 +32,7 @@ void symfiles_free(struct symfiles *s)
 	for (unsigned i = 0; i < s->idle_count; i++)
 		bucket_client_free(s->idle[i]);
 	bucket_sources_free(s->sources);
+	symbfile_store_free(s->store);
 	failures_free(s->missing);
 	missing_list_free(s->wanted);
 	pthread_mutex_destroy(&s->lock);
@@ -47,10 +49,16 @@ struct symfiles *symfiles_new(const struct config *c, struct error *e)
 	s->config = c;
 	s->missing = failures_new(c);
 	s->wanted = missing_list_new(random_u64());
-	if (s->missing && s->wanted && (s->sources = bucket_sources_new(c, e)))
+	bool good = s->missing && s->wanted && (s->sources = bucket_sources_new(c, e));
+	if (good && (!*c->sym_store || (s->store = store_new(c->sym_store, "sym_store", c, e))))
 		return s;
 	symfiles_free(s);
 	return NULL;
+}
+
+struct symbfile_store *symfiles_store(const struct symfiles *s)
+{
+	return s->store;
 }
 
 /* ---- places ---- */

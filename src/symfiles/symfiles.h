@@ -10,12 +10,16 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "objects/bucket.h"
+#include "objects/store.h"
 #include "symfiles/missing.h"
 
 /* For all threads. c must outlive it. */
 struct symfiles;
 struct symfiles *symfiles_new(const struct config *c, struct error *e);
 void symfiles_free(struct symfiles *s); /* NULL is fine */
+
+/* The place that sym_store names; NULL if it names none. */
+struct symbfile_store *symfiles_store(const struct symfiles *s);
 
 /* Which file: hash names it in every cache. */
 struct symfile {

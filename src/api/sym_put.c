@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* PUT /api/sym/NAME/ID/FILE.sym: one symbol file, checked while it arrives and kept compressed in sym_store. */
+#include <config.h>
+
+#include "api/sym_put.h"
+
+#include <string.h>
+
+#include "api/router.h"
+#include "api/store_place.h"
+#include "api/sym_path.h"
+#include "base/log.h"
+#include "keys/auth.h"
+#include "modules/services.h"
+#include "symfiles/put.h"
+
+enum err sym_put_announce(const struct exchange *x, struct str name, struct str id, const char *key_id,
+        const struct symfile_facts *facts, struct error *e)
+{
+	struct module_want want;
+	metric_add(M_SYM_UPLOADS_OK, 1);
+	metric_add(M_SYM_UPLOAD_BYTES, (int64_t)facts->text);
+	log_event(LOG_LEVEL_INFO, "sym uploaded", "%.*s/%.*s, %llu bytes unpacked, by key %s, request %s",
+	        STR_FMT(name), STR_FMT(id), (unsigned long long)facts->text, key_id, x->request_id);
+	if (!module_want_init(&want, x->config->lookup, name, id))
+		return no_memory(e);
+	symfiles_forget(services_symfiles(), &want.own.hash);
+	return modules_invalidate(services_modules(), name, id, e);
+}
+
+static enum err take_piece(void *arg, const uint8_t *data, size_t len, struct error *e)
+{
+	return symfile_put_add(arg, data, len, e);
+}
+
+struct target {
+	struct str name, id;
+	bool to_try;
+};
+
+/* Also for a body that was packed once more for the way: Content-Encoding is the transport's matter. */
+static enum err receive(struct exchange *x, struct store_client *c, const struct target *t, struct symfile_facts *facts,
+        struct error *e)
+{
+	struct symfile_put *put = symfile_put_begin(c, t->name, t->id, x->config->bucket_max_size, e);
+	if (!put)
+		return e->code;
+	enum err err = exchange_stream_body(x, x->config->max_sym_upload, take_piece, put, e);
+	if (!err)
+		return symfile_put_commit(put, t->to_try, facts, e);
+	symfile_put_abort(put);
+	return err;
+}
+
+static enum err read_path(struct exchange *x, struct target *t, struct error *e)
+{
+	static const char prefix[] = "/api/sym", try_prefix[] = "/api/sym/" BUCKET_TRY;
+	struct str path = {x->path.data + strlen(prefix), x->path.len - strlen(prefix)};
+	t->to_try = !sym_path_is(path) && x->path.len > strlen(try_prefix) &&
+	            memcmp(x->path.data, try_prefix, strlen(try_prefix)) == 0;
+	if (t->to_try)
+		path = (struct str){x->path.data + strlen(try_prefix), x->path.len - strlen(try_prefix)};
+	if (sym_path_is(path) && sym_path_read(x, path, &t->name, &t->id))
+		return ERR_OK;
+	return error_set(e, ERR_BAD_REQUEST,
+	        "the path is not /api/sym/<debug_filename>/<debug_id>/<name>.sym, or /api/sym/try/… for a try");
+}
+
+static enum err put(struct exchange *x, struct error *e)
+{
+	char key_id[64];
+	struct target t;
+	struct symfile_facts facts;
+	enum err err = auth_check(exchange_param(x, "HTTP_AUTHORIZATION"), RIGHT_UPLOAD, key_id, e);
+	if (!err)
+		err = read_path(x, &t, e);
+	if (err)
+		return err;
+	struct store_client *c = store_place_take_sym(x, e);
+	if (!c)
+		return e->code;
+	err = receive(x, c, &t, &facts, e);
+	store_place_leave(c);
+	return err ? err : sym_put_announce(x, t.name, t.id, key_id, &facts, e);
+}
+
+void sym_put_handle(struct exchange *x)
+{
+	struct error e;
+	enum err err = put(x, &e);
+	if (!err) {
+		exchange_reply_text(x, 200, "application/json", NULL, str_from("{\"success\":true,\"status\":200}"));
+		return;
+	}
+	metric_add(error_http_status(err) < 500 ? M_SYM_UPLOADS_REFUSED : M_SYM_UPLOADS_FAILED, 1);
+	exchange_reply_error(x, &e, 2);
+}

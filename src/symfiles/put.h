@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Stores a symbol file that arrives: checked, and kept compressed. */
+#ifndef SYMFILES_PUT_H
+#define SYMFILES_PUT_H
+
+#include "objects/store.h"
+#include "symfiles/check.h"
+
+/* Begin, any number of adds, then commit or abort; both free it. What is plain is packed as gzip on the way; gzip and
+ * zstd stay as they are. The file is a name's and an id's as in every bucket, in upper case; name and id are not owned
+ * and bucket_can_hold is true for them. Errors are those of symfile_check_add and of store.h. */
+struct symfile_put;
+struct symfile_put *symfile_put_begin(
+        struct store_client *c, struct str name, struct str id, uint64_t max_text, struct error *e);
+enum err symfile_put_add(struct symfile_put *p, const uint8_t *data, size_t len, struct error *e);
+/* Durable and to be had when it returns ERR_OK. to_try: asked for after all sources. facts may be NULL. */
+enum err symfile_put_commit(struct symfile_put *p, bool to_try, struct symfile_facts *facts, struct error *e);
+void symfile_put_abort(struct symfile_put *p); /* NULL is fine */
+
+#endif

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Symbol files in: PUT /api/sym/NAME/ID/FILE.sym, to a store that is a source like any other."""
+
+import gzip
+import os
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from client import job
+from s3 import BUCKET, S3, program_or_fail
+from stack import Stack, wait_for
+from symbols import SAMPLE, SAMPLE_FRAMES, debug_id, module_line
+
+QUICK = {"downloads": "stream", "revalidate_after": "200ms", "failure_ttl_min": "100ms", "symbfile_store": ""}
+
+
+def zstd(data):
+    return subprocess.run(["zstd", "-q", "-c"], input=data, stdout=subprocess.PIPE, check=True).stdout
+
+
+def text_of(name, body=SAMPLE, ident=None):
+    return module_line(name, ident or debug_id(name)) + body.encode()
+
+
+def path_of(name, ident=None):
+    stem = name[:-4] if name.endswith(".pdb") else name
+    return f"/{name}/{ident or debug_id(name)}/{stem}.sym".replace(" ", "%20").replace("é", "%C3%A9")
+
+
+class Store:
+    """A stack, and where its uploads lie."""
+
+    def __init__(self, stack, folder):
+        self.stack, self.folder = stack, folder
+
+    def put(self, name, data, node=0, path=None, key=None):
+        headers = {"Authorization": key or self.stack.key}
+        return self.stack.nodes[node].client().request("PUT", "/api/sym" + (path or path_of(name)), data, headers)
+
+    def objects(self):
+        found = []
+        for folder, _, files in os.walk(self.folder):
+            found += [os.path.relpath(os.path.join(folder, f), self.folder) for f in files if ".sgwtmp" not in folder]
+        return sorted(found)
+
+    def frame(self, name, node=0, ident=None):
+        reply = self.stack.nodes[node].client().post("/symbolicate/v5", job([[name, ident or debug_id(name)]], [[0, 0x1014]]))
+        assert reply.status == 200, reply
+        return reply.json()["results"][0]["stacks"][0][0]
+
+
+@pytest.fixture(scope="module", params=["file", "s3"])
+def store(request, tmp_path_factory):
+    place = tmp_path_factory.mktemp("store")
+    if request.param == "file":
+        os.chmod(place.parent, 0o755)
+        os.chmod(place, 0o777)
+        with Stack(keys=True, daemons=2, config={**QUICK, "sym_store": f"file://{place}"}) as s:
+            yield Store(s, place)
+        return
+    server = S3(place, program_or_fail())
+    server.start()
+    config = {**QUICK, **server.settings(), "s3_credentials_file": server.credentials(), "sym_store": f"s3://{BUCKET}/pre%20fix"}
+    with Stack(keys=True, daemons=2, config=config) as s:
+        yield Store(s, os.path.join(server.root, BUCKET, "pre fix"))
+    server.stop()
+
+
+PACKED = {"plain": lambda t: t, "gzip": gzip.compress, "zstd": zstd}
+
+
+@pytest.mark.parametrize("kind", PACKED)
+def test_what_is_put_is_named_on_all_hosts(store, kind):
+    name = f"{kind} é+.pdb" if kind != "plain" else "plain.so"
+    for node in (0, 1):
+        assert "function" not in store.frame(name, node)
+    data = PACKED[kind](text_of(name))
+    reply = store.put(name, data)
+    assert reply.status == 200 and reply.json() == {"success": True, "status": 200}
+    for node in (0, 1):
+        wait_for(lambda: store.frame(name, node).get("function"), "the other host to hear of it", 5)
+        assert store.frame(name, node)["function"] == SAMPLE_FRAMES[0x1014]["function"]
+        got = store.stack.nodes[node].client().get(path_of(name), Accept_Encoding="zstd")
+        assert got.status == 200 and got.headers["Content-Encoding"] == ("zstd" if kind == "zstd" else "gzip")
+        assert got.raw == data if kind != "plain" else gzip.decompress(got.raw) == data
+
+
+def test_a_new_file_replaces_the_old_one(store):
+    name = "twice.so"
+    for version in ("first", "second"):
+        assert store.put(name, text_of(name, f"FUNC 1000 100 0 {version}\n")).status == 200
+        for node in (0, 1):
+            wait_for(lambda: store.frame(name, node).get("function") == version, version, 5)
+
+
+def test_ids_are_stored_in_upper_case(store):
+    name, ident = "lower.so", debug_id("lower.so")
+    assert store.put(name, text_of(name, ident=ident), path=path_of(name, ident.lower())).status == 200
+    assert f"{name}/{ident}/{name}.sym" in store.objects()
+
+
+def test_a_large_file(store):
+    name = "large.so"
+    noise = "".join(f"PUBLIC {n:x} 0 {os.urandom(40).hex()}\n" for n in range(300_000))
+    assert store.put(name, text_of(name, noise)).status == 200
+    got = store.stack.client.get(path_of(name))
+    assert gzip.decompress(got.raw) == text_of(name, noise) and len(got.raw) > 9 << 20
+
+
+def test_tries_come_after_all_sources(store):
+    name, other = "tried.so", "both.so"
+    assert store.put(name, text_of(name, "FUNC 1000 100 0 tried\n"), path="/try" + path_of(name)).status == 200
+    assert store.frame(name)["function"] == "tried"
+    assert f"try/{name}/{debug_id(name)}/{name}.sym" in store.objects()
+    store.stack.symbols.add(other, "FUNC 1000 100 0 source\n")
+    assert store.put(other, text_of(other, "FUNC 1000 100 0 tried\n"), path="/try" + path_of(other)).status == 200
+    assert store.frame(other)["function"] == "source"
+    assert store.put(other, text_of(other, "FUNC 1000 100 0 released\n")).status == 200
+    assert store.frame(other)["function"] == "released"
+
+
+TEXT = text_of("bad.so")
+BAD = {
+    "empty": (b"", "no MODULE line"),
+    "text": (b"hello\n", "no MODULE line"),
+    "another id": (text_of("bad.so", ident="A" * 33), "line 1: the id is"),
+    "no symbol": (text_of("bad.so", "FILE 0 a.c\nFUNC 1000\n"), "neither a readable FUNC"),
+    "cut gzip": (gzip.compress(TEXT)[:-5], "gzip ends early"),
+    "bad gzip": (gzip.compress(TEXT)[:-8] + b"12345678", "bad gzip"),
+    "cut zstd": (zstd(TEXT)[:-5], "zstd ends early"),
+    "bad zstd": (zstd(TEXT) + b"junk", "bad zstd"),
+    "a page of HTML": (b"<!DOCTYPE html>" + b"x" * 100_000, "no MODULE line"),
+    "gzip in gzip": (gzip.compress(gzip.compress(TEXT)), "no MODULE line"),
+    "binary": (b"MODULE\0\xff" * 1000, "no MODULE line"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_what_is_no_symbol_file_is_refused_and_leaves_nothing(store, kind):
+    before = store.objects()
+    data, why = BAD[kind]
+    error = store.put("bad.so", data).error(400)
+    assert why in error["error"]
+    assert store.objects() == before
+
+
+def test_what_unpacks_to_more_than_bucket_max_size(tmp_path):
+    os.chmod(tmp_path, 0o777)
+    bomb = gzip.compress(TEXT + b"FUNC 1 1 0 a\n" * 1_000_000)
+    with Stack(keys=True, config={**QUICK, "bucket_max_size": "1M", "sym_store": f"file://{tmp_path}"}) as s:
+        store = Store(s, tmp_path)
+        assert "bucket_max_size" in store.put("bad.so", bomb).error(413)["error"]
+        assert store.objects() == []
+
+
+def test_paths_that_are_none(store):
+    for path in ("/x", "/bad.so/XYZ/bad.so.sym", f"/bad.so/{debug_id('bad.so')}/other.sym", f"/a%2Fb/{debug_id('bad.so')}/a%2Fb.sym", f"/try/try{path_of('bad.so')}",
+                 f"/{'x' * 250}/AB/{'x' * 250}.sym"):  # fmt: skip
+        store.put("bad.so", TEXT, path=path).error(400)
+
+
+def test_keys_are_needed(store):
+    client = store.stack.client
+    client.request("PUT", "/api/sym" + path_of("bad.so"), TEXT).error(401)
+    client.request("PUT", "/api/sym" + path_of("bad.so"), TEXT, {"Authorization": "APIKey bm9ib2R5OmtleQ=="}).error(403)
+    reply = client.get("/api/sym" + path_of("bad.so"))
+    reply.error(405)
+    assert reply.headers["Allow"] == "PUT, OPTIONS"
+
+
+def test_two_at_once_leave_one_whole_file(store):
+    name = "race.so"
+    versions = [text_of(name, f"FUNC 1000 100 0 v{i}\n" + f"PUBLIC {i + 5000:x} 0 {'x' * 5000}\n" * 50) for i in range(4)]
+    with ThreadPoolExecutor(2) as pool:
+        replies = list(pool.map(lambda i: store.put(name, versions[i], node=i % 2).status, range(4)))
+    assert set(replies) <= {200, 503} and 200 in replies
+    assert gzip.decompress(store.stack.client.get(path_of(name)).raw) in versions
+
+
+def test_without_a_store():
+    with Stack(keys=True) as s:
+        error = s.client.request("PUT", "/api/sym" + path_of("x.so"), text_of("x.so"), {"Authorization": s.key}).error(404)
+        assert "sym_store" in error["error"]
