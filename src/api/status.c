@@ -76,8 +76,15 @@ void metrics_handle(struct exchange *x)
 
 /* The heartbeat of the backends. Requests for it are parked until the thread knows. */
 
-enum { WAITING_MAX = 64 };
+enum { WAITING_MAX = 64, TEXT_MAX = 4096 };
 static const int64_t kept = 5 * SECOND, patience = 10 * SECOND;
+
+/* What is wrong. */
+struct diagnosis {
+	struct error first; /* ERR_OK: nothing */
+	size_t len;
+	char all[TEXT_MAX]; /* those that have room, in one line */
+};
 
 static struct {
 	pthread_t thread;
@@ -88,13 +95,23 @@ static struct {
 	bool runs, stopping;
 	int64_t asking_since; /* 0: no check is running */
 	int64_t known_until;  /* time of the result; 0: there is none */
-	struct error result;
+	struct diagnosis result;
 } heart = {.lock = PTHREAD_MUTEX_INITIALIZER, .wanted = PTHREAD_COND_INITIALIZER};
 
-static void reply_heartbeat(struct exchange *x, const struct error *result)
+static void diagnose(void *arg, const struct error *e)
 {
-	if (result->code)
-		exchange_reply_error(x, result, kept / SECOND);
+	struct diagnosis *d = arg;
+	if (!d->first.code)
+		d->first = *e;
+	int n = snprintf(d->all + d->len, TEXT_MAX - d->len, "%s%s", d->len ? "; " : "", e->text);
+	if (n > 0 && (size_t)n < TEXT_MAX - d->len)
+		d->len += (size_t)n;
+}
+
+static void reply_heartbeat(struct exchange *x, const struct diagnosis *result)
+{
+	if (result->first.code)
+		exchange_reply_problems(x, &result->first, (struct str){result->all, result->len}, kept / SECOND);
 	else
 		exchange_reply_text(x, 200, json, NULL, str_from(ok));
 }
@@ -102,13 +119,13 @@ static void reply_heartbeat(struct exchange *x, const struct error *result)
 static void reply_result(struct exchange *x)
 {
 	pthread_mutex_lock(&heart.lock);
-	struct error result = heart.result;
+	struct diagnosis result = heart.result;
 	pthread_mutex_unlock(&heart.lock);
 	reply_heartbeat(x, &result);
 }
 
 /* With the lock held: parks x; false if *result can be answered now. */
-static bool wait_for_result(struct exchange *x, struct error *result)
+static bool wait_for_result(struct exchange *x, struct diagnosis *result)
 {
 	int64_t now = clock_now();
 	if (now < heart.known_until) {
@@ -117,7 +134,10 @@ static bool wait_for_result(struct exchange *x, struct error *result)
 	}
 	bool stuck = heart.asking_since && now - heart.asking_since > patience;
 	if (stuck || !heart.runs || heart.waiting_count == WAITING_MAX) {
-		error_set(result, ERR_UNAVAILABLE, "the backends take too long to answer");
+		struct error e;
+		error_set(&e, ERR_UNAVAILABLE, "the backends take too long to answer");
+		*result = (struct diagnosis){0};
+		diagnose(result, &e);
 		return false;
 	}
 	x->user = heart.waiting;
@@ -129,7 +149,7 @@ static bool wait_for_result(struct exchange *x, struct error *result)
 
 void heartbeat_handle(struct exchange *x)
 {
-	struct error result;
+	struct diagnosis result;
 	missing_share_soon();
 	pthread_mutex_lock(&heart.lock);
 	bool parked = wait_for_result(x, &result);
@@ -153,17 +173,17 @@ static void *beat(void *arg)
 {
 	pthread_mutex_lock(&heart.lock);
 	while (!heart.stopping) {
-		struct error e = {ERR_OK, ""};
+		struct diagnosis found = {0};
 		if (!heart.waiting) {
 			pthread_cond_wait(&heart.wanted, &heart.lock);
 			continue;
 		}
 		heart.asking_since = clock_now();
 		pthread_mutex_unlock(&heart.lock);
-		modules_probe(services_modules(), &e);
+		modules_probe(services_modules(), diagnose, &found);
 		pthread_mutex_lock(&heart.lock);
 		heart.asking_since = 0;
-		heart.result = e;
+		heart.result = found;
 		heart.known_until = clock_now() + kept;
 		resume_waiting();
 	}

@@ -228,6 +228,11 @@ enum err mc_check(const struct config *c, struct error *e)
 	return s ? ERR_OK : e->code;
 }
 
+unsigned mc_servers_count(const struct mc_servers *s)
+{
+	return s->count;
+}
+
 bool mc_enabled(const struct mc_servers *s)
 {
 	return s->count > 0;
@@ -756,16 +761,16 @@ enum mc_status mc_delete(struct mc_client *c, const struct mc_key *key)
 	return call_key(c, &call);
 }
 
-enum err mc_probe(struct mc_client *c, struct error *e)
+enum err mc_probe(struct mc_client *c, unsigned server, struct error *e)
 {
 	/* This writes a value: libmemcached answers version requests from its own memory, and takes a get from a dead
 	 * server for a miss. */
 	static const struct mc_key key = {.text = "symbolicated:probe", .len = 18};
 	struct call call = {.kind = CALL_SET, .key = &key, .value = "1", .len = 1, .expire = 60};
 	char reason[160];
-	for (unsigned i = 0; i < c->servers->count; i++)
-		if (call_server(c, i, &call) != MC_OK)
-			return error_set(e, ERR_UNAVAILABLE, "memcached %.80s does not answer%s",
-			        c->servers->items[i].name, reason_of(&c->servers->items[i], reason, sizeof reason));
-	return ERR_OK;
+	struct server *s = &c->servers->items[server];
+	if (call_server(c, server, &call) == MC_OK)
+		return ERR_OK;
+	return error_set(
+	        e, ERR_UNAVAILABLE, "memcached %.80s does not answer%s", s->name, reason_of(s, reason, sizeof reason));
 }

@@ -19,6 +19,7 @@ struct mc_servers *mc_servers_new(const struct config *c, struct error *e);
 void mc_servers_free(struct mc_servers *s);
 /* Checks that mc_servers_new would succeed. */
 enum err mc_check(const struct config *c, struct error *e);
+unsigned mc_servers_count(const struct mc_servers *s);
 bool mc_enabled(const struct mc_servers *s);
 
 /* One thread's handles. */
@@ -66,7 +67,7 @@ enum mc_status mc_release(struct mc_client *c, const struct mc_key *key, const v
 enum mc_status mc_delete(struct mc_client *c, const struct mc_key *key); /* MC_MISSING if it was not there */
 /* Whether the breaker of this route's server is closed. */
 bool mc_reachable(struct mc_client *c, uint64_t route);
-/* Writes a small value to every server; the error names the first one that refuses it. ERR_UNAVAILABLE. */
-enum err mc_probe(struct mc_client *c, struct error *e);
+/* Writes a small value to the server of this number; the error names it if it refuses that. ERR_UNAVAILABLE. */
+enum err mc_probe(struct mc_client *c, unsigned server, struct error *e);
 
 #endif

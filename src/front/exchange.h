@@ -74,6 +74,8 @@ bool exchange_accepts(const struct exchange *x, const char *coding);
 void exchange_reply_text(struct exchange *x, int status, const char *content_type, const char *extra, struct str body);
 /* {"error":…,"title":…,"status":…}; 503 carries Retry-After: retry_after seconds (at least 1). */
 void exchange_reply_error(struct exchange *x, const struct error *e, unsigned retry_after);
+/* The same for several at once: e is the one for the log, text all of them. */
+void exchange_reply_problems(struct exchange *x, const struct error *e, struct str text, unsigned retry_after);
 /* The header lines that an error's status brings with it, for a reply of the caller's own. */
 void exchange_error_headers(char extra[64], enum err code, unsigned retry_after);
 /* As exchange_reply_error, with the caller's own header lines instead. */

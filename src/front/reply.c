@@ -386,7 +386,7 @@ void exchange_reply_text(struct exchange *x, int status, const char *content_typ
 	exchange_reply(x, status, content_type, extra, &part, 1);
 }
 
-void exchange_reply_refusal(struct exchange *x, const struct error *e, const char *extra)
+static void refuse(struct exchange *x, const struct error *e, struct str text, const char *extra)
 {
 	struct buffer body;
 	char plain[160];
@@ -394,7 +394,7 @@ void exchange_reply_refusal(struct exchange *x, const struct error *e, const cha
 	const char *title = http_status_phrase(status);
 	buffer_init(&body, 8192);
 	buffer_printf(&body, "{\"error\":");
-	buffer_append_json(&body, str_from(e->text));
+	buffer_append_json(&body, text);
 	buffer_printf(&body, ",\"title\":\"%s\",\"status\":%d}", title, status);
 	struct iovec part = {body.data, body.len};
 	if (body.failed) { /* out of memory for the text of the error */
@@ -405,6 +405,11 @@ void exchange_reply_refusal(struct exchange *x, const struct error *e, const cha
 	struct reply r = {.status = status, .content_type = "application/json", .extra = extra, .error = e};
 	send_reply(x, &r, &part, 1);
 	buffer_release(&body);
+}
+
+void exchange_reply_refusal(struct exchange *x, const struct error *e, const char *extra)
+{
+	refuse(x, e, str_from(e->text), extra);
 }
 
 void exchange_error_headers(char extra[64], enum err code, unsigned retry_after)
@@ -422,4 +427,11 @@ void exchange_reply_error(struct exchange *x, const struct error *e, unsigned re
 	char extra[64];
 	exchange_error_headers(extra, e->code, retry_after);
 	exchange_reply_refusal(x, e, extra);
+}
+
+void exchange_reply_problems(struct exchange *x, const struct error *e, struct str text, unsigned retry_after)
+{
+	char extra[64];
+	exchange_error_headers(extra, e->code, retry_after);
+	refuse(x, e, text, extra);
 }

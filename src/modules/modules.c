@@ -406,21 +406,52 @@ void modules_forget_build_id(struct modules *m, const struct build_id *build_id)
 			forget_later(m, &w.own.hash);
 }
 
-enum err modules_probe(struct modules *m, struct error *e)
+struct probe {
+	void (*wrong)(void *arg, const struct error *e);
+	void *arg;
+	struct error e;
+};
+
+static void probed(struct probe *p, enum err err)
 {
-	enum err err = ERR_OK;
-	struct mc_client *client = mc_enabled(m->means.servers) ? modules_memcached(m) : NULL;
-	if (client)
-		err = mc_probe(client, e);
-	struct bucket_client *bucket = err ? NULL : bucket_client_new(m->means.sources);
-	if (!err && !bucket)
-		err = no_memory(e);
-	for (unsigned i = 0; !err && i < bucket_sources_count(m->means.sources); i++)
-		err = bucket_probe(bucket, i, e);
-	bucket_client_free(bucket);
-	struct store_client *store = !err && m->means.store ? store_client_new(m->means.store) : NULL;
-	if (!err && m->means.store)
-		err = store ? store_probe(store, e) : no_memory(e);
-	store_client_free(store);
-	return err;
+	if (err)
+		p->wrong(p->arg, &p->e);
+}
+
+static void probe_memcached(struct modules *m, struct probe *p)
+{
+	if (!mc_enabled(m->means.servers))
+		return;
+	struct mc_client *client = modules_memcached(m);
+	if (!client)
+		return probed(p, no_memory(&p->e));
+	for (unsigned i = 0; i < mc_servers_count(m->means.servers); i++)
+		probed(p, mc_probe(client, i, &p->e));
+}
+
+static void probe_sources(struct modules *m, struct probe *p)
+{
+	struct bucket_client *client = bucket_client_new(m->means.sources);
+	if (!client)
+		return probed(p, no_memory(&p->e));
+	for (unsigned i = 0; i < bucket_sources_count(m->means.sources); i++)
+		probed(p, bucket_probe(client, i, &p->e));
+	bucket_client_free(client);
+}
+
+static void probe_store(struct modules *m, struct probe *p)
+{
+	if (!m->means.store)
+		return;
+	struct store_client *client = store_client_new(m->means.store);
+	probed(p, client ? store_probe(client, &p->e) : no_memory(&p->e));
+	store_client_free(client);
+}
+
+void modules_probe(struct modules *m, void (*wrong)(void *arg, const struct error *e), void *arg)
+{
+	struct probe p = {.wrong = wrong, .arg = arg};
+	probe_memcached(m, &p);
+	probe_sources(m, &p);
+	probe_store(m, &p);
 }

@@ -44,7 +44,7 @@ struct page_cache *modules_cache(struct modules *m);
 uint64_t modules_seed(const struct modules *m);
 /* The calling thread's client; NULL if out of memory. Freed when the thread ends. */
 struct mc_client *modules_memcached(struct modules *m);
-/* For the heartbeat. The error names the first backend that does not answer. */
-enum err modules_probe(struct modules *m, struct error *e);
+/* For the heartbeat: asks every backend, and calls wrong with an error for each that cannot be used, which it names. */
+void modules_probe(struct modules *m, void (*wrong)(void *arg, const struct error *e), void *arg);
 
 #endif

@@ -250,7 +250,7 @@ static void no_server(void **state)
 	assert_int_equal(mc_renew(c.mc, &k, "x", 1, 0), MC_DOWN);
 	assert_int_equal(mc_delete(c.mc, &k), MC_DOWN);
 	assert_false(mc_reachable(c.mc, 1));
-	assert_int_equal(mc_probe(c.mc, &e), ERR_OK);
+	assert_int_equal(mc_probe(c.mc, 0, &e), ERR_OK);
 	client_close(&c);
 	mc_client_free(NULL);
 	mc_servers_free(NULL);
@@ -301,7 +301,7 @@ static void set_get_delete(void **state)
 	for (unsigned i = 0; i < 2; i++) { /* over TCP and over a unix socket */
 		start(&servers[i], NULL, NULL);
 		client_open(&c, i, 1, 5 * SECOND);
-		assert_int_equal(mc_probe(c.mc, &e), ERR_OK);
+		assert_int_equal(mc_probe(c.mc, 0, &e), ERR_OK);
 		assert_int_equal(get(&c, &k, &seen), MC_MISSING);
 		assert_int_equal(set_text(&c, &k, "one"), MC_OK);
 		check_value(&c, &k, "one");
@@ -674,7 +674,7 @@ static void stopped_server(void **state)
 	assert_int_equal(mc_add(c.mc, &k, "z", 1, 0), MC_DOWN);
 	assert_int_equal(mc_release(c.mc, &k, "z", 1), MC_DOWN);
 	assert_int_equal(mc_delete(c.mc, &k), MC_DOWN);
-	assert_int_equal(mc_probe(c.mc, &e), ERR_UNAVAILABLE);
+	assert_int_equal(mc_probe(c.mc, 0, &e), ERR_UNAVAILABLE);
 	assert_non_null(strstr(e.text, servers[1].name));
 	/* It comes back by itself, within the pause between two tries. */
 	kill(servers[1].pid, SIGCONT);
@@ -685,7 +685,7 @@ static void stopped_server(void **state)
 	assert_true(mc_reachable(c.mc, k.route));
 	assert_int_equal(set_text(&c, &k, "back"), MC_OK);
 	check_value(&c, &k, "back");
-	assert_int_equal(mc_probe(c.mc, &e), ERR_OK);
+	assert_int_equal(mc_probe(c.mc, 0, &e), ERR_OK);
 	free(seen.value);
 	client_close(&c);
 }
@@ -732,7 +732,7 @@ static void killed_and_restarted(void **state)
 		for (unsigned round = 0; round < 20; round++)
 			assert_true(timed_get(&c, &k, MC_DOWN) < 5 * SECOND);
 		assert_int_equal(set_text(&c, &k, "x"), MC_DOWN);
-		assert_int_equal(mc_probe(c.mc, &e), ERR_UNAVAILABLE);
+		assert_int_equal(mc_probe(c.mc, 0, &e), ERR_UNAVAILABLE);
 		start(&servers[i], NULL, NULL);
 		int64_t started = clock_now();
 		while (set_text(&c, &k, "y") != MC_OK)
@@ -768,7 +768,7 @@ static void restart_between_calls_is_not_seen(void **state)
 		else if (kind == 4)
 			assert_int_equal(mc_renew(c.mc, &k, "x", 1, 0), MC_MISSING);
 		else
-			assert_int_equal(mc_probe(c.mc, &e), ERR_OK);
+			assert_int_equal(mc_probe(c.mc, 0, &e), ERR_OK);
 	}
 	free(seen.value);
 	client_close(&c);
@@ -1100,7 +1100,7 @@ static void socket_without_permission_is_told(void **state)
 	struct mc_client *client = mc_client_new(s);
 	if (user == 0)
 		assert_int_equal(seteuid(65534), 0);
-	enum err err[2] = {mc_probe(client, &e), mc_probe(client, &e)};
+	enum err err[2] = {mc_probe(client, 0, &e), mc_probe(client, 0, &e)};
 	if (user == 0)
 		assert_int_equal(seteuid(0), 0);
 	assert_int_equal(err[0], ERR_UNAVAILABLE);
@@ -1120,7 +1120,7 @@ static void socket_without_permission_is_told(void **state)
 	unlink(path);
 	s = mc_servers_new(&c, &e);
 	client = mc_client_new(s);
-	assert_int_equal(mc_probe(client, &e), ERR_UNAVAILABLE);
+	assert_int_equal(mc_probe(client, 0, &e), ERR_UNAVAILABLE);
 	assert_non_null(strstr(e.text, "closed.sock does not answer: No such file"));
 	mc_client_free(client);
 	mc_servers_free(s);

@@ -66,6 +66,20 @@ def test_heartbeat_names_the_backend_that_is_gone():
         assert "127.0.0.1" in text or "bucket" in text or "source" in text
 
 
+@pytest.mark.slow
+def test_heartbeat_names_all_that_is_wrong():
+    with make(memcached=2, symbols=[None, None], config={"symbfile_store": "file:///nowhere/at/all"}) as s:
+        for server in [*s.memcached, *s.buckets]:
+            server.kill()
+        names = [m.address for m in s.memcached] + [b.url.rstrip("/") for b in s.buckets] + ["/nowhere/at/all"]
+
+        def told():
+            text = s.client.get("/__heartbeat__").error(503)["error"]
+            return all(text.count(name) == 1 for name in names)
+
+        wait_for(told, f"the heartbeat to name {names}", 60, 0.2)
+
+
 def test_heartbeat_is_content_with_a_bucket_that_has_nothing(stack):
     with Stack() as s:
         s.bucket.control("status:403")
