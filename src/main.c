@@ -296,11 +296,26 @@ static int serve(struct process *p)
 	return EXIT_SUCCESS;
 }
 
+/* Of sources with a password that the file has, not a flag. */
+static void warn_of_secrets(const struct config *c)
+{
+	char shown[CONFIG_SOURCE_SIZE], text[CONFIG_SOURCE_SIZE + 128];
+	for (unsigned i = 0; c->read_by_all && i < c->sources.count; i++) {
+		if (!c->sources.lines[i] || !config_source_is_secret(c, i))
+			continue;
+		snprintf(text, sizeof text,
+		        "source %s has a password, and everybody on this machine may read the file: chmod 0640",
+		        config_show_source(shown, c, i));
+		log_outcome(LOG_LEVEL_WARNING, "check", text);
+	}
+}
+
 static int check_and_report(const struct config *c)
 {
 	struct error e;
 	if (check_settings(c, &e) || auth_load(c->keys_file, &e) || check_machine(c, &e))
 		return complain(&e);
+	warn_of_secrets(c);
 	log_outcome(LOG_LEVEL_INFO, "check", "the configuration is good");
 	return EXIT_SUCCESS;
 }

@@ -161,6 +161,11 @@ bool config_parse_address(char host[CONFIG_HOST_SIZE], uint16_t *port, const cha
 	return inet_pton(six ? AF_INET6 : AF_INET, host, ignored) == 1;
 }
 
+bool config_source_is_secret(const struct config *c, unsigned source)
+{
+	return strpbrk(c->sources.items[source], "@?");
+}
+
 /* Hides everything that may be secret, and rather too much than too little: a password may contain any character. */
 const char *config_show_source(char out[CONFIG_SOURCE_SIZE], const struct config *c, unsigned source)
 {

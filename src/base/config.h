@@ -26,6 +26,8 @@ enum config_lookup { LOOKUP_COVERING, LOOKUP_NEAREST };
 
 /* Immutable once the server runs; SIGHUP makes a new one. Times are nanoseconds, sizes bytes. */
 struct config {
+	bool read_by_all; /* everybody on this machine may read the file that was read; false in a copy */
+
 	/* front */
 	char *listen;         /* unix socket path or host:port; empty: descriptor 0 or systemd's 3 */
 	uint64_t listen_mode; /* of the unix socket, octal in the file */
@@ -125,6 +127,8 @@ bool config_parse_address(char host[CONFIG_HOST_SIZE], uint16_t *port, const cha
  * (line 7)". */
 enum { CONFIG_SOURCE_SIZE = 140 };
 const char *config_show_source(char out[CONFIG_SOURCE_SIZE], const struct config *c, unsigned source);
+/* Whether a source has a user, a password or a query. */
+bool config_source_is_secret(const struct config *c, unsigned source);
 /* Sets what memory is left open: memory from what the machine has (bytes; 0: unknown), and the bounds of its parts from
  * that. Call it once, after the settings are read. */
 void config_fit_memory(struct config *c, uint64_t machine);

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/str.h"
 
@@ -63,6 +64,13 @@ static enum err read_line(struct config *c, char line[LINE_SIZE], bool last, uns
 	return *text ? set_from_line(c, text, number, lines, e) : ERR_OK;
 }
 
+/* By its own mode alone: its folder may still be closed. */
+static bool everybody_may_read(FILE *in)
+{
+	struct stat st;
+	return fstat(fileno(in), &st) == 0 && st.st_mode & S_IROTH;
+}
+
 enum err config_read_file(struct config *c, const char *path, struct error *e)
 {
 	char line[LINE_SIZE];
@@ -72,6 +80,7 @@ enum err config_read_file(struct config *c, const char *path, struct error *e)
 	FILE *in = fopen(path, "re");
 	if (!in)
 		return error_set(e, ERR_CONFIG, "%s: %s", path, strerror(errno));
+	c->read_by_all = everybody_may_read(in);
 	while (!err && fgets(line, sizeof line, in))
 		err = read_line(c, line, feof(in), ++number, lines, &inner);
 	if (err)

@@ -58,6 +58,9 @@ static const struct {
 static const int statuses[] = {200, 400, 401, 403, 404, 405, 413, 499, 500, 503, 0};
 enum { STATUSES = sizeof statuses / sizeof statuses[0] };
 
+static const char *const transfers[TRANSFER_COUNT] = {
+        [TRANSFER_OK] = "ok", [TRANSFER_MISSING] = "missing", [TRANSFER_FAILED] = "failed"};
+
 enum kind { KIND_counter, KIND_gauge };
 
 static const struct {
@@ -76,13 +79,16 @@ struct histogram_shard {
 
 struct shard {
 	_Alignas(CACHE_LINE) atomic_int_fast64_t values[M_COUNT];
-	struct histogram_shard histograms[H_COUNT + ROUTES]; /* then requests by route */
+	struct histogram_shard
+	        histograms[H_COUNT + ROUTES + SOURCES_COUNTED]; /* then requests by route, and transfers */
+	atomic_int_fast64_t transfers[SOURCES_COUNTED][TRANSFER_COUNT];
 	atomic_int_fast64_t requests[ROUTES][STATUSES];
 };
 
 static struct shard shards[SHARDS];
 static _Atomic(const char *) route_names[ROUTES];
-static atomic_uint route_statuses[ROUTES]; /* one bit for each of `statuses`: has a series from the start */
+static char source_urls[SOURCES_COUNTED][128]; /* as values of labels; empty: there is no such source */
+static atomic_uint route_statuses[ROUTES];     /* one bit for each of `statuses`: has a series from the start */
 
 static void cell_add(atomic_int_fast64_t *to, int64_t n)
 {
@@ -170,6 +176,23 @@ void metric_route_may_give(unsigned route, const int *some, unsigned count)
 {
 	for (unsigned i = 0; i < count && route < ROUTES; i++)
 		atomic_fetch_or(&route_statuses[route], 1u << status_index(some[i]));
+}
+
+void metric_transfer(unsigned source, enum transfer outcome, int64_t nanoseconds)
+{
+	cell_add(&own_shard()->transfers[source][outcome], 1);
+	observe(H_COUNT + ROUTES + source, nanoseconds);
+}
+
+void metric_name_source(unsigned source, const char *url)
+{
+	char *to = source_urls[source], *end = to + sizeof source_urls[source] - 2;
+	for (; *url && to < end; url++) {
+		if (*url == '"' || *url == '\\')
+			*to++ = '\\';
+		*to++ = *url;
+	}
+	*to = 0;
 }
 
 static void print_head(struct buffer *out, const char *family, const char *type, const char *help)
@@ -264,9 +287,42 @@ static void print_request_seconds(struct buffer *out)
 	}
 }
 
+static void source_label(char label[192], unsigned source)
+{
+	snprintf(label, 192, "source=\"%u\",url=\"%.128s\"", source + 1, source_urls[source]);
+}
+
+static void print_transfers(struct buffer *out)
+{
+	static const char family[] = "symbolicated_source_downloads_total";
+	char label[192];
+	print_head(out, family, "counter", "Transfers from buckets by source, as it answered.");
+	for (unsigned i = 0; i < SOURCES_COUNTED && *source_urls[i]; i++)
+		for (unsigned t = 0; t < TRANSFER_COUNT; t++) {
+			int64_t count = 0;
+			for (unsigned s = 0; s < SHARDS; s++)
+				count += cell_get(&shards[s].transfers[i][t]);
+			source_label(label, i);
+			buffer_printf(
+			        out, "%s{%s,outcome=\"%s\"} %lld\n", family, label, transfers[t], (long long)count);
+		}
+}
+
+static void print_source_seconds(struct buffer *out)
+{
+	static const char family[] = "symbolicated_source_seconds";
+	char label[192];
+	print_head(out, family, "histogram", "Time of a transfer from a bucket, by source.");
+	for (unsigned i = 0; i < SOURCES_COUNTED && *source_urls[i]; i++) {
+		source_label(label, i);
+		print_histogram(out, H_COUNT + ROUTES + i, family, label);
+	}
+}
+
 static void print_histograms(struct buffer *out)
 {
 	print_request_seconds(out);
+	print_source_seconds(out);
 	for (unsigned h = 0; h < H_COUNT; h++) {
 		print_head(out, histograms[h].family, "histogram", histograms[h].help);
 		print_histogram(out, h, histograms[h].family, "");
@@ -367,6 +423,7 @@ static void print_process(struct buffer *out)
 void metrics_print(struct buffer *out)
 {
 	print_values(out);
+	print_transfers(out);
 	print_requests(out);
 	print_histograms(out);
 	print_process(out);

@@ -236,6 +236,13 @@ static void make_room(void *cache, uint64_t bytes)
 	page_cache_shrink(cache, bytes);
 }
 
+static void name_sources(const struct bucket_sources *sources)
+{
+	_Static_assert((int)SOURCES_COUNTED == (int)CONFIG_LIST_MAX, "each source has series of its own");
+	for (unsigned i = 0; i < bucket_sources_count(sources); i++)
+		metric_name_source(i, bucket_source_name(sources, i));
+}
+
 static bool make_means(struct load_means *means, const struct config *c, struct error *e)
 {
 	means->cache = page_cache_new(c->cache_size);
@@ -250,6 +257,8 @@ static bool make_means(struct load_means *means, const struct config *c, struct 
 	means->sources = means->servers ? bucket_sources_new(c, e) : NULL;
 	if (means->sources && *c->symbfile_store)
 		means->store = symbfile_store_new(c, e);
+	if (means->sources)
+		name_sources(means->sources);
 	return means->sources && (means->store || !*c->symbfile_store);
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/hex.h"
+#include "base/metrics.h"
 #include "base/utf8.h"
 #include "objects/bucket_backend.h"
 #include "objects/percent.h"
@@ -316,11 +317,23 @@ static void fetch_object(struct bucket_client *c, unsigned source, struct bucket
 		bucket_result_set(result, BUCKET_MISSING, "no bucket can hold such a name or id");
 }
 
+static void count(unsigned source, const struct bucket_result *result)
+{
+	if (result->outcome == BUCKET_ABORTED || !result->elapsed) /* it was not asked to the end, or not at all */
+		return;
+	metric_transfer(source,
+	        result->outcome == BUCKET_MISSING  ? TRANSFER_MISSING
+	        : result->outcome == BUCKET_FAILED ? TRANSFER_FAILED
+	                                           : TRANSFER_OK,
+	        result->elapsed);
+}
+
 void bucket_fetch(struct bucket_client *c, unsigned source, struct bucket_object object, const struct bucket_sink *sink,
         const atomic_bool *cancel, struct bucket_result *result)
 {
 	bucket_body_start(c->body, sink, c->sources->max_size);
 	fetch_object(c, source, object, cancel, result);
+	count(source, result);
 }
 
 void bucket_fetch_raw(struct bucket_client *c, unsigned source, struct bucket_object object,

@@ -45,6 +45,7 @@ def test_an_older_build_is_installed_and_waits_for_a_source():
         systemctl start nginx memcached""")
     assert (state("symbolicated.socket"), state("symbolicated.service")) == ("inactive", "inactive")
     shell("getent passwd symbolicated; ! systemctl --failed | grep symbolicated")
+    assert shell(f"stat -c %U:%G:%a {SETTINGS}").strip() == "root:symbolicated:640"
 
 
 def test_debians_nginx_answers_through_the_snippets():
@@ -68,6 +69,13 @@ def test_an_upgrade_keeps_what_was_changed_and_restarts():
     shell(f"grep -q '^source = file' {SETTINGS} && grep -q '^# of mine' /etc/nginx/snippets/symbolicated-location.conf")
     package_version = shell("dpkg-query -W -f '${Version}' symbolicated")
     assert package_version in shell("symbolicated --version").split(), package_version
+
+
+def test_an_upgrade_leaves_a_mode_alone_that_was_chosen():
+    shell(f"chmod 0600 {SETTINGS} && chown symbolicated {SETTINGS} && {APT} --reinstall {package('symbolicated')}")
+    assert shell(f"stat -c %U:%G:%a {SETTINGS}").strip() == "symbolicated:symbolicated:600"
+    shell(f"chown root {SETTINGS} && chmod 0640 {SETTINGS}")
+    wait_for("an answer", lambda: answers(ASK))
 
 
 def test_logs_are_rotated():

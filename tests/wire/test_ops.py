@@ -277,6 +277,26 @@ def test_requests_are_counted_by_route_and_status(stack):
     assert any(labels["status"] == "400" for labels in grown), grown
 
 
+def test_downloads_are_counted_by_source():
+    with make(symbols=[None, None], auth="user:hidden") as s:
+        other = s.buckets[1].symbols.add("other", SAMPLE)
+        works(s)
+        assert s.client.found(other) and not s.client.found(["none", debug_id("none")])
+        s.buckets[0].control("status:500")
+        s.client.post("/symbolicate/v5", job([["late", debug_id("late")]], [[0, 0x1000]]))
+        text = s.client.get("/__metrics__").text
+
+    def count(source, outcome):
+        url = s.buckets[source - 1].url
+        series = f'symbolicated_source_downloads_total{{source="{source}",url="{url}",outcome="{outcome}"}}'
+        return int(re.search(f"^{re.escape(series)} (\\d+)$", text, re.M)[1])
+
+    assert [count(1, o) for o in ("ok", "missing", "failed")] == [1, 2, 1]
+    assert [count(2, o) for o in ("ok", "missing")] == [1, 2]
+    assert f'symbolicated_source_seconds_count{{source="1",url="{s.buckets[0].url}"}} 4\n' in text
+    assert "hidden" not in text
+
+
 def test_status_pages_are_for_the_allow_list():
     """An address that is not on the list gets 403 for what shows the inside, and is limited in rate."""
     with make() as s:
@@ -569,6 +589,27 @@ def test_what_is_said_at_start_is_json(tmp_path):
         assert lines and lines[-1]["level"] == level and word in lines[-1]["text"], done
         assert all({"time", "level", "event", "text"} <= line.keys() for line in lines)
         assert (done.returncode == 0) == (level == "info")
+
+
+@pytest.mark.parametrize(
+    "source,mode,warned",
+    [
+        ("https://user:secret@symbols.example.org/v1/", 0o644, True),
+        ("https://symbols.example.org/v1/?token=secret", 0o604, True),
+        ("https://user:secret@symbols.example.org/v1/", 0o640, False),
+        ("https://symbols.example.org/v1/", 0o644, False),
+    ],
+)
+def test_a_settings_file_with_a_password_that_others_may_read(tmp_path, source, mode, warned):
+    path = tmp_path / "open.conf"
+    path.write_text(f"source = {source}\n", encoding="utf-8")
+    path.chmod(mode)
+    done = run_daemon("--check-config", "--config", str(path), "--listen", str(tmp_path / "here.sock"))
+    lines = [json.loads(line) for line in done.stderr.splitlines()]
+    assert done.returncode == 0 and lines[-1]["text"] == "the configuration is good"
+    assert [line["level"] for line in lines] == ["warning"] * warned + ["info"]
+    assert "secret" not in done.stderr
+    assert not warned or "symbols.example.org" in lines[0]["text"] and "(line 1)" in lines[0]["text"]
 
 
 def test_errors_at_start_are_on_standard_error_and_in_the_log_file(tmp_path):
