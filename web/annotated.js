@@ -10,6 +10,7 @@ export class Annotated {
 			this.starts.push(at + 1);
 		this.starts.splice(0, added);
 		this.edits = this.inOrder(frames.flatMap(frame => frame.edits ?? []));
+		this.found = null; // the lines that a search found; null: all are shown
 		this.decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 	}
 
@@ -19,8 +20,24 @@ export class Annotated {
 		return edits.filter(([at, cut]) => at >= end && (end = at + cut, true));
 	}
 
+	// How many lines are shown.
 	get length() {
-		return this.starts.length;
+		return this.found?.length ?? this.starts.length;
+	}
+
+	search(words) {
+		const wanted = words.trimStart().toLowerCase();
+		this.found = null;
+		if (wanted)
+			this.found = [...this.starts.keys()].filter(i => this.line(i).map(([text]) => text).join("").toLowerCase().includes(wanted));
+	}
+
+	// Those that are shown, from one to another.
+	lines(first, last) {
+		const out = [];
+		for (let i = first; i < last; i++)
+			out.push(this.line(this.found ? this.found[i] : i));
+		return out;
 	}
 
 	// The first edit at or after a byte.

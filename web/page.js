@@ -19,13 +19,16 @@ const TRIES = 10;
 const input = part("input"), modules = part("modules");
 const worker = new Worker(new URL("worker.js", import.meta.url), { type: "module" });
 const lists = {
-	frames: new List(part("frames"), (first, last) => worker.postMessage({ what: "rows", number, view: "frames", first, last }), stackRow),
-	report: new List(part("report"), (first, last) => worker.postMessage({ what: "rows", number, view: "report", first, last }), reportRow),
+	frames: new List(part("frames"), (first, last) => worker.postMessage({ what: "rows", number: answered, revision, view: "frames", first, last }), stackRow),
+	report: new List(part("report"), (first, last) => worker.postMessage({ what: "rows", number: answered, revision, view: "report", first, last }), reportRow),
 };
 const recent = new Recent(one => take(one.input, "The text", one.modules));
 
-let number = 0; // of the request that the page shows, or waits for; replies to older ones are dropped
+let number = 0; // of the last request: replies to older ones are dropped
+let answered = 0; // of the request whose answer is shown
+let revision = 0; // of the rows: a search makes a new one
 let tries = 0, timer = null, saving = null, copied = null;
+let hits = null; // of a search, by view
 let reply = null; // the body of what is shown, if it is short enough to be kept
 let replied = null; // when it came, until its first rows are shown
 
@@ -126,6 +129,8 @@ function done(data) {
 	say("");
 	reply = data.kept;
 	replied = data.at;
+	answered = data.number;
+	revision = 0;
 	document.body.classList.add("answered");
 	part("unknown").hidden = data.understood;
 	part("hint").textContent = data.hint;
@@ -136,6 +141,7 @@ function done(data) {
 		part("fold").hidden = !data.folds;
 		part("fold").setAttribute("aria-pressed", true);
 		part("filter").value = part("hits").textContent = "";
+		hits = null;
 		part("modules-found").hidden = !data.modules.length;
 		showModules(part("modules-rows"), data.modules, name => askForIds([name]));
 		if (!data.lines)
@@ -168,7 +174,8 @@ function askForIds(names) {
 }
 
 worker.addEventListener("message", ({ data }) => {
-	if (data.number !== number)
+	const awaited = data.what === "done" || data.what === "failed" ? number : answered;
+	if (data.number !== awaited)
 		return;
 	switch (data.what) {
 	case "done":
@@ -178,8 +185,12 @@ worker.addEventListener("message", ({ data }) => {
 		failed(data);
 		break;
 	case "changed":
+		revision = data.revision;
 		lists.frames.reset(data.rows, data.stay);
-		part("hits").textContent = data.hits === null ? "" : count(data.hits, "hit");
+		if (!data.stay)
+			lists.report.reset(data.lines);
+		hits = data.hits;
+		showHits();
 		break;
 	case "rows":
 		lists[data.view].show(data.first, data.rows);
@@ -206,11 +217,15 @@ function view(which) {
 		part(`view-${name}`).setAttribute("aria-pressed", name === which);
 		lists[name].look();
 	}
+	showHits();
+}
+
+function showHits() {
+	part("hits").textContent = hits ? count(hits[part("report").hidden ? "frames" : "report"], "hit") : "";
 }
 
 function set(wanted) {
-	view("frames");
-	worker.postMessage({ what: "set", number, ...wanted });
+	worker.postMessage({ what: "set", number: answered, ...wanted });
 }
 
 async function copy(text, what) {
@@ -220,7 +235,8 @@ async function copy(text, what) {
 
 // Of a long list the browser's own search would see only the rows in sight.
 function findInLongList(event) {
-	const long = !part("result").hidden && !lists.frames.whole;
+	const list = part("report").hidden ? lists.frames : lists.report;
+	const long = !part("result").hidden && (!list.whole || part("filter").value);
 	if (long && event.key === "f" && (event.ctrlKey || event.metaKey) && document.activeElement !== part("filter")) {
 		event.preventDefault();
 		part("filter").focus();
@@ -293,19 +309,20 @@ for (const name of ["frames", "report"])
 part("fold").addEventListener("click", () => {
 	const fold = part("fold").getAttribute("aria-pressed") !== "true";
 	part("fold").setAttribute("aria-pressed", fold);
+	view("frames");
 	set({ fold });
 });
 part("filter").addEventListener("input", () => set({ words: part("filter").value }));
 part("frames").addEventListener("click", event => {
 	const key = event.target.dataset.fold;
 	if (key)
-		worker.postMessage({ what: "unfold", number, key });
+		worker.postMessage({ what: "unfold", number: answered, key });
 });
 for (const as of ["report", "frames", "markdown", "json"])
 	part(`copy-${as}`).addEventListener("click", async event => {
 		const text = await new Promise(resolve => {
 			copied = resolve;
-			worker.postMessage({ what: "copy", number, as });
+			worker.postMessage({ what: "copy", number: answered, as });
 		});
 		await copy(text, { report: "Report", frames: "Frames", markdown: "Markdown", json: "JSON" }[as]);
 		event.target.focus();

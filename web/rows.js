@@ -15,7 +15,7 @@ function callRow(kind, call, rules) {
 }
 
 // index: its place in the stack, which is its number where the text does not number frames.
-function rowsOf({ number, frame, given }, index, rules, reasons) {
+function rowsOf({ number, frame, given, line }, index, rules, reasons) {
 	const rows = [];
 	if (given) {
 		rows.push({ kind: "given", number: "", name: given, place: "", file: "", url: null, where: "" });
@@ -25,7 +25,7 @@ function rowsOf({ number, frame, given }, index, rules, reasons) {
 		rows.push({ ...callRow("frame", frame, rules), where: `${frame.module ?? "?"}+${frame.module_offset}` });
 	} else {
 		const name = frame.module && frame.reason !== "no module" ? `${frame.module}+${frame.module_offset}` : frame.module_offset;
-		rows.push({ kind: "none", number: "", name, place: sentenceOf(frame, reasons), file: "", url: null, where: "" });
+		rows.push({ kind: "none", number: "", name, place: sentenceOf(frame, reasons), file: line.trim(), url: null, where: "" });
 	}
 	rows[0].number = `#${number ?? index}`;
 	return rows;

@@ -10,8 +10,12 @@ function numberOf(line) {
 	return found ? Number(found[1]) : null;
 }
 
-// A frame that a tool has given a name to.
+// A frame that a tool has given a name to: of sanitizers and gdb, and of macOS.
 const NAMED = /^\s*#(\d{1,6})\s+(0x[0-9A-Fa-f]+\s+in\s.+|\S.*\s(?:at|in)\s\S.*)$/;
+const NAMED_BY_MACOS = /^(\d{1,6})\s+(\S.*?\s0x[0-9A-Fa-f]+\s+\S.*\s\+\s\d+)\s*$/;
+
+const LEAD = /(?:ERROR|WARNING): \w+Sanitizer|is located /; // a line above a title that says what the title is about
+const NEXT_STACK = /"frames"\s*:/; // in a report in JSON
 
 const NO_STACK = /^SUMMARY: /; // a frame once more, below the stacks of a sanitizer
 
@@ -25,7 +29,18 @@ class Stacks {
 
 	add(at, number, entry) {
 		if (this.begins(at, number))
-			this.begin(at);
+			this.begin(this.titleOf(at));
+		this.put(at, number, entry);
+	}
+
+	// In a report in JSON no line is a title, and no number is of a frame.
+	addOfJson(at, entry) {
+		if (!this.current || this.lines.slice(this.end + 1, at + 1).some(line => NEXT_STACK.test(line)))
+			this.begin({ lead: "", title: "" });
+		this.put(at, null, entry);
+	}
+
+	put(at, number, entry) {
 		this.current.entries.push(entry);
 		this.current.last = number;
 		this.end = at;
@@ -46,41 +61,43 @@ class Stacks {
 		return false;
 	}
 
-	begin(at) {
+	begin(titles) {
+		this.current = { ...titles, entries: [], last: null };
+		this.all.push(this.current);
+	}
+
+	titleOf(at) {
+		const thread = /^(\d+)\|\d+\|/.exec(this.lines[at]); // of minidump_stackwalk
+		if (thread)
+			return { lead: "", title: `Thread ${thread[1]}` };
 		let above = at - 1;
 		while (above > this.end && !this.lines[above].trim())
 			above--;
-		const titled = above > this.end;
-		const lead = titled && above - 1 > this.end && /[A-Za-z]/.test(this.lines[above - 1]) ? this.lines[above - 1].trim() : "";
-		const thread = /^(\d+)\|\d+\|/.exec(this.lines[at]);
-		const title = thread ? `Thread ${thread[1]}` : titled ? this.lines[above].trim() : "";
-		this.current = { lead: thread ? "" : lead.slice(0, TITLE_MAX), title: title.slice(0, TITLE_MAX), entries: [], last: null };
-		this.all.push(this.current);
+		const line = index => index > this.end ? this.lines[index].trim().slice(0, TITLE_MAX) : "";
+		return { lead: LEAD.test(line(above - 1)) ? line(above - 1) : "", title: line(above) };
 	}
 }
 
 // added: lines of the body above the text.
 export function stacksOfText(frames, text, added) {
 	const lines = text.split("\n");
-	const json = /^\s*[{[]/.test(text); // a report in JSON: its lines are no titles
+	const json = /^\s*\{/.test(text);
 	const stacks = new Stacks(lines);
 	let next = 0;
-	for (let at = 0; at < lines.length; at++) {
-		const line = lines[at];
-		if (frames[next]?.text_line - added - 1 !== at) {
-			const given = json ? null : NAMED.exec(line);
-			if (given)
-				stacks.add(at, Number(given[1]), { number: Number(given[1]), given: given[2].trim(), line });
-			continue;
-		}
-		for (; frames[next]?.text_line - added - 1 === at; next++)
-			if (!NO_STACK.test(line)) {
-				const number = json ? null : numberOf(line);
+	lines.forEach((line, at) => {
+		const isFrame = frames[next]?.text_line - added - 1 === at;
+		const given = isFrame || json ? null : NAMED.exec(line) ?? NAMED_BY_MACOS.exec(line);
+		if (given)
+			stacks.add(at, Number(given[1]), { number: Number(given[1]), given: given[2].trim(), line });
+		for (; frames[next]?.text_line - added - 1 === at; next++) {
+			const number = json ? null : numberOf(line);
+			if (json)
+				stacks.addOfJson(at, { number, frame: frames[next], line });
+			else if (!NO_STACK.test(line))
 				stacks.add(at, number, { number, frame: frames[next], line });
-			}
-	}
-	return json ? [{ lead: "", title: "", entries: stacks.all.flatMap(one => one.entries) }].filter(one => one.entries.length)
-		: stacks.all.filter(one => one.entries.length > 1 || one.entries[0].frame);
+		}
+	});
+	return stacks.all.filter(one => one.entries.length > 1 || one.entries[0].frame);
 }
 
 // Of a request of version 5 and its reply.

@@ -12,7 +12,7 @@ import { visible } from "./visible.js";
 
 const KEPT_MAX = 1 << 20; // characters of a reply that the page may keep for a reload
 
-let shown = null; // {number, reply, rows, report}
+let shown = null; // {number, revision, reply, rows, report}; what is asked about an older revision has been asked again, or will be
 let controller = null;
 let rules = null;
 
@@ -49,7 +49,7 @@ async function send({ number, input, modules }) {
 		show(number, request, body, { took: performance.now() - started, at: performance.timeOrigin + performance.now() });
 	} catch (problem) {
 		if (!signal.aborted)
-			postMessage({ what: "failed", number, status: 0, error: `No answer from the server: ${visible(String(problem.message ?? problem), 500)}`, field: "input" });
+			postMessage({ what: "failed", number, status: 0, error: unanswered(problem), field: "input" });
 	}
 }
 
@@ -70,7 +70,7 @@ function show(number, request, body, { took = null, at = null }) {
 	const stacks = text ? stacksOfText(reply.frames, withoutLines(request.body, request.added), request.added) : stacksOfJobs(request, reply);
 	const frames = text ? reply.frames : stacks.flatMap(stack => stack.entries.map(entry => entry.frame));
 	const reasons = reply.reasons ?? reply.debug?.reasons ?? {};
-	shown = { number, reply, rows: new Rows(stacks, rules, reasons), report: text ? new Annotated(request.body, reply.frames, request.added) : null };
+	shown = { number, revision: 0, reply, rows: new Rows(stacks, rules, reasons), report: text ? new Annotated(request.body, reply.frames, request.added) : null };
 	postMessage({
 		what: "done", number, took, at, stacks: stacks.length, modules: modulesOf(stacks, reasons), folds: shown.rows.folds,
 		frames: stacks.reduce((sum, stack) => sum + stack.entries.length, 0),
@@ -87,13 +87,13 @@ function withoutLines(text, lines) {
 	return text.slice(at);
 }
 
-function rows({ number, view, first, last }) {
-	if (number !== shown?.number)
+function rows({ number, revision, view, first, last }) {
+	if (number !== shown?.number || revision !== shown.revision)
 		return;
 	const out = [];
 	if (view === "report")
-		for (let i = first; i < last; i++)
-			out.push({ kind: "line", pieces: shown.report.line(i).map(([text, name]) => [shownLine(text), name]) });
+		for (const line of shown.report.lines(first, last))
+			out.push({ kind: "line", pieces: line.map(([text, name]) => [shownLine(text), name]) });
 	else
 		for (const row of shown.rows.shown.slice(first, last))
 			out.push(shownRow(row));
@@ -113,21 +113,29 @@ function shownRow(row) {
 }
 
 function set({ number, ...wanted }) {
+	if (number !== shown?.number)
+		return;
 	shown.rows.set(wanted);
+	if (wanted.words !== undefined)
+		shown.report?.search(wanted.words);
 	changed(number);
 }
 
 function unfold({ number, key }) {
+	if (number !== shown?.number)
+		return;
 	shown.rows.unfold(key);
 	changed(number, true);
 }
 
 function changed(number, stay = false) {
-	postMessage({ what: "changed", number, rows: shown.rows.shown.length, hits: shown.rows.words ? shown.rows.hits : null, stay });
+	shown.revision++;
+	const hits = shown.rows.words ? { frames: shown.rows.hits, report: shown.report?.length } : null;
+	postMessage({ what: "changed", number, revision: shown.revision, rows: shown.rows.shown.length, lines: shown.report?.length ?? 0, hits, stay });
 }
 
 function copy({ number, as }) {
-	postMessage({ what: "copy", number, text: shown ? copyOf(as, shown.reply, shown.rows.shown, shown.report) : "" });
+	postMessage({ what: "copy", number, text: number === shown?.number ? copyOf(as, shown.reply, shown.rows.shown, shown.report) : "" });
 }
 
 // How this site links file names; a site that has no such file links as the page does by itself.
@@ -141,6 +149,10 @@ async function readRules() {
 	} catch {
 		// the links are no reason to show nothing
 	}
+}
+
+function unanswered(problem) {
+	return navigator.onLine ? `No answer from the server: ${visible(String(problem.message ?? problem), 500)}` : "This browser is offline.";
 }
 
 function retryAfter(answer) {
