@@ -280,7 +280,7 @@ static void reply(struct session *s)
 	free(text);
 }
 
-static const struct session_kind v5 = {false, read_json, reply, NULL}, v4 = {true, read_json, reply, NULL};
+static const struct session_kind v5 = {false, true, read_json, reply, NULL}, v4 = {true, true, read_json, reply, NULL};
 
 void symbolicate_v5_handle(struct exchange *x)
 {

@@ -14,6 +14,7 @@
 #include "modules/services.h"
 
 enum { PAGES_MAX = 128 << 20 }; /* bytes of pages that one request may hold */
+enum { BODY_KEPT = 256 << 10 }; /* bytes of a body that it does not pay to free */
 enum { RESTARTS_MAX = 8 };      /* a page may be lost again while its module is reloaded */
 
 static void session_resumed(struct exchange *x);
@@ -32,6 +33,7 @@ static void release_session(struct session *s)
 	account_add(ACCOUNT_REPLIES, -(int64_t)s->charged);
 	s->charged = 0;
 	symbols_release(&s->symbols);
+	account_add(ACCOUNT_BODIES, -(int64_t)s->body_charged);
 }
 
 void session_fail(struct session *s, enum err code, unsigned retry_after, const char *text)
@@ -266,6 +268,25 @@ bool session_asks_for(const struct exchange *x, const char *header)
 	return on;
 }
 
+/* A large body is not kept while the request waits, if little of it is needed. */
+static void leave_body(struct session *s)
+{
+	struct str body = {(const char *)s->body.data, s->body.len};
+	if (s->kind->in_json && body.len > BODY_KEPT &&
+	        request_leave_body(&s->request, body, body.len / 4, s->exchange->arena))
+		buffer_release(&s->body);
+}
+
+/* Charges what the request holds from now on; false: there is no room. */
+static bool charge(struct session *s)
+{
+	uint64_t bytes = s->body.cap + s->exchange->arena->used;
+	if (bytes <= BODY_KEPT ? !account_take_small(ACCOUNT_BODIES, bytes) : !account_take(ACCOUNT_BODIES, bytes))
+		return false;
+	s->body_charged = bytes;
+	return true;
+}
+
 void session_start(struct exchange *x, const struct session_kind *kind)
 {
 	struct error e;
@@ -283,6 +304,7 @@ void session_start(struct exchange *x, const struct session_kind *kind)
 	s->wait.done = wait_done;
 	s->wait.gone = is_gone;
 	s->wait.deadline = x->started + c->request_timeout;
+	s->wait.client = x->client;
 	x->user = s;
 	x->dropped = drop;
 	buffer_init(&s->body, c->max_body_inflated);
@@ -295,8 +317,13 @@ void session_start(struct exchange *x, const struct session_kind *kind)
 		e.code = err;
 		release_session(s);
 		exchange_reply_error(x, &e, 1);
-	} else if (!wants_collect(s)) {
+		return;
+	}
+	leave_body(s);
+	if (!wants_collect(s)) {
 		session_fail(s, ERR_NO_MEMORY, 1, "out of memory");
+	} else if (!charge(s)) {
+		session_fail(s, ERR_UNAVAILABLE, 2, busy);
 	} else {
 		modules_resolve(s->modules, s->wants, s->want_count, s->wait.deadline);
 		(must_load(s) ? proceed_unless_gone : proceed)(s);

@@ -16,6 +16,7 @@ struct writer;
 
 struct session_kind {
 	bool functions_only; /* look up no files, lines and inlined calls */
+	bool in_json;        /* after reading, of the body only the texts of s->request are needed */
 	/* Reads s->body into s->request, with memory from the exchange's arena. */
 	enum err (*read)(struct session *s, struct error *e);
 	/* Replies, after everything is looked up, by session_reply or session_fail. */
@@ -32,6 +33,7 @@ struct session {
 	bool debug;
 	void *user; /* of the kind */
 	struct buffer body;
+	uint64_t body_charged; /* to the account, for the body and what was read from it */
 	struct request request;
 	struct module_want *wants;
 	uint32_t want_count;

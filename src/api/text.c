@@ -324,7 +324,7 @@ static void reply(struct session *s)
 		session_reply(s, "text/plain", 0, write_text, t);
 }
 
-static const struct session_kind text = {false, read_text, reply, release_text};
+static const struct session_kind text = {false, false, read_text, reply, release_text};
 
 void symbolicate_text_handle(struct exchange *x)
 {

@@ -69,6 +69,8 @@
 	X(COLD_QUEUED, gauge, "symbolicated_cold_requests", "state=\"queued\"", "")                                   \
 	X(COLD_REFUSED, counter, "symbolicated_cold_refused_total", "",                                               \
 	        "Requests answered 503 because too many were loading, or memory was full.")                           \
+	X(HELD_BACK, counter, "symbolicated_held_back_total", "",                                                     \
+	        "Requests that had to wait, or were refused, only because their client held much already.")           \
 	X(CACHE_BYTES, gauge, "symbolicated_cache_bytes", "", "Bytes of maps held in the process's cache.")           \
 	X(CACHE_MAPS, gauge, "symbolicated_cache_maps", "", "Maps held in the process's cache.")                      \
 	X(CACHE_EVICTED, counter, "symbolicated_cache_evicted_bytes_total", "",                                       \

@@ -646,3 +646,47 @@ enum err request_read(struct request *request, struct str body, enum request_ver
 {
 	return request_read_yielding(request, body, version, limits, NULL, arena, e);
 }
+
+/* ---- without the body ---- */
+
+/* Where texts go; without memory, only counts how much they need. */
+struct copies {
+	struct str body;
+	char *to;
+	size_t bytes;
+};
+
+static void move_text(struct copies *c, struct str *s)
+{
+	if (!s->len || s->data < c->body.data || s->data >= c->body.data + c->body.len)
+		return;
+	if (c->to)
+		s->data = memcpy(c->to + c->bytes, s->data, s->len);
+	c->bytes += s->len;
+}
+
+static void move_texts(struct copies *c, const struct request *r)
+{
+	for (uint32_t j = 0; j < r->job_count; j++) {
+		const struct request_job *job = &r->jobs[j];
+		for (uint32_t i = 0; i < job->module_count; i++) {
+			struct request_module *m = &job->modules[i];
+			struct str *const texts[] = {&m->name_raw, &m->id_raw, &m->name, &m->id};
+			for (unsigned k = 0; k < sizeof texts / sizeof *texts; k++)
+				move_text(c, texts[k]);
+		}
+		for (uint32_t i = 0; i < job->text_count; i++)
+			move_text(c, &job->texts[i]);
+	}
+}
+
+bool request_leave_body(struct request *r, struct str body, size_t most, struct arena *arena)
+{
+	struct copies c = {.body = body};
+	move_texts(&c, r);
+	if (c.bytes > most || !(c.to = arena_alloc(arena, c.bytes)))
+		return false;
+	c.bytes = 0;
+	move_texts(&c, r);
+	return true;
+}

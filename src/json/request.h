@@ -63,5 +63,8 @@ enum err request_read(struct request *r, struct str body, enum request_version v
 /* The same; calls y now and then. */
 enum err request_read_yielding(struct request *r, struct str body, enum request_version version,
         const struct request_limits *limits, const struct yield *y, struct arena *arena, struct error *e);
+/* Copies what points into the body to the arena, so that the body can be freed; but not if that is more than `most`
+ * bytes. False: nothing is changed, and the body is still needed. */
+bool request_leave_body(struct request *r, struct str body, size_t most, struct arena *arena);
 
 #endif

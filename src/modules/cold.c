@@ -6,9 +6,9 @@
 #include "base/clock.h"
 #include "base/metrics.h"
 
-void cold_init(struct cold *c, pthread_mutex_t *lock, struct load_means *means, struct load_queue *queue)
+void cold_init(struct cold *c, pthread_mutex_t *lock, struct load_means *means, struct load_queue *queue, uint64_t seed)
 {
-	*c = (struct cold){.lock = lock, .means = means, .queue = queue};
+	*c = (struct cold){.lock = lock, .means = means, .queue = queue, .shares.seed = seed};
 	gate_init(&c->gate, means->config);
 }
 
@@ -82,7 +82,11 @@ enum load_result cold_load(struct cold *c, struct load_wait *wait, struct module
 	wait->want_count = count;
 	pthread_mutex_lock(c->lock);
 	if (needs_load(c, wait, &starts)) {
-		if (!wait->gate.placed)
+		if (!wait->share)
+			wait->share = shares_get(&c->shares, wait->client);
+		if (!wait->share)
+			result = LOAD_REFUSED;
+		else if (!wait->gate.placed)
 			result = gate_enter(&c->gate, &c->waits, wait, starts);
 		if (result == LOAD_READY)
 			get_loads(c, wait);
@@ -105,6 +109,8 @@ void cold_leave(struct cold *c, struct load_wait *wait)
 		gate_leave(&c->gate, wait);
 		gate_admit(&c->gate, &c->waits, &over);
 	}
+	share_put(wait->share);
+	wait->share = NULL;
 	pthread_mutex_unlock(c->lock);
 	waits_call_done(&over);
 }

@@ -12,10 +12,12 @@ struct cold {
 	struct load_means *means;
 	struct load_queue *queue;
 	struct waits waits;
+	struct shares shares; /* of the clients of these */
 	struct gate gate;
 };
 
-void cold_init(struct cold *c, pthread_mutex_t *lock, struct load_means *means, struct load_queue *queue);
+void cold_init(
+        struct cold *c, pthread_mutex_t *lock, struct load_means *means, struct load_queue *queue, uint64_t seed);
 
 /* Call these without the lock. The first two are modules_load and modules_leave. */
 enum load_result cold_load(struct cold *c, struct load_wait *wait, struct module_want *wants, size_t count);

@@ -10,6 +10,8 @@
 
 enum { TICK_MS = 100, TRIM_INTERVAL = 30 /* seconds */, SPARE_PART = 16 /* of the limit */ };
 
+#define MINUTE (60 * SECOND)
+
 struct memory_watch {
 	int64_t trimmed; /* when malloc last returned free memory to the system */
 	int64_t in_vain; /* when that last gave little */
@@ -62,11 +64,27 @@ static bool rest(struct keeper *k, int64_t time)
 	return goes_on;
 }
 
+/* At most one line a minute. */
+static void tell_held_back(struct cold *c)
+{
+	struct client_key client;
+	char text[CLIENT_KEY_TEXT];
+	pthread_mutex_lock(c->lock);
+	uint64_t count = gate_held_back(&c->gate, &client);
+	pthread_mutex_unlock(c->lock);
+	if (count)
+		log_event(LOG_LEVEL_WARNING, "client held back",
+		        "%s, the last of %llu requests that waited or were refused only because their client loads "
+		        "much already",
+		        client_key_text(text, client, (unsigned)c->means->config->client_ipv6_prefix),
+		        (unsigned long long)count);
+}
+
 static void *keeper_main(void *arg)
 {
 	struct keeper *k = arg;
 	struct load_means *means = k->cold->means;
-	int64_t second = clock_now(), trimmed = second;
+	int64_t second = clock_now(), trimmed = second, told = second - MINUTE;
 	struct memory_watch memory = {0};
 	while (rest(k, TICK_MS * MS)) {
 		int64_t now = clock_now();
@@ -79,6 +97,10 @@ static void *keeper_main(void *arg)
 			page_cache_tick(means->cache);
 		if (next_second)
 			page_cache_evict(means->cache); /* requests may have released pages that they held */
+		if (next_second && now - told >= MINUTE) {
+			told = now;
+			tell_held_back(k->cold);
+		}
 		if (now - trimmed >= TRIM_INTERVAL * SECOND) {
 			trimmed = now;
 			block_pool_trim(means->blocks);

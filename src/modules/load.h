@@ -54,6 +54,7 @@ struct load {
 	LIST_ENTRY(load) running;  /* among the owner's running loads */
 	LIST_ENTRY(load) chain;    /* chain of loads in flight */
 	bool transferring;         /* it counts as a transfer */
+	struct share *share;       /* of the client for whom it transfers */
 	/* outcome */
 	struct module *module;
 	struct symmap *text;    /* of the symbol file just loaded; a reference */

@@ -47,9 +47,13 @@ static void drop_load(struct load *l)
 
 static void end_turn(struct load_queue *q, struct load_wait *owner)
 {
-	if (owner->queue.in_turn)
-		TAILQ_REMOVE(&q->turns, owner, queue.next);
+	if (!owner->queue.in_turn)
+		return;
+	TAILQ_REMOVE(&q->turns, owner, queue.next);
 	owner->queue.in_turn = false;
+	q->queues--;
+	if (owner->share)
+		owner->share->queues--;
 }
 
 /* Puts the owner at the end of the turns if it has loads queued. */
@@ -60,6 +64,9 @@ static void next_turn(struct load_queue *q, struct load_wait *owner)
 		return;
 	TAILQ_INSERT_TAIL(&q->turns, owner, queue.next);
 	owner->queue.in_turn = true;
+	q->queues++;
+	if (owner->share)
+		owner->share->queues++;
 }
 
 static void add_load(struct load_queue *q, struct load *l, struct load_wait *owner)
@@ -130,7 +137,10 @@ bool queue_has_room(const struct load_queue *q)
 static struct load *next_of(const struct load_queue *q, const struct load_wait *owner)
 {
 	struct load *l;
-	if (owner->queue.running_count >= q->means->config->bucket_parallel_request)
+	const struct share *share = owner->share;
+	if (owner->queue.running_count >= q->means->config->bucket_parallel_request ||
+	        (share && !share_allows(share->transfers, q->transfers, q->means->config->bucket_parallel,
+	                          q->queues > share->queues)))
 		return NULL;
 	STAILQ_FOREACH(l, &owner->queue.queued, queued)
 		if (!l->large || !atomic_load(&q->means->heavy))
@@ -138,18 +148,30 @@ static struct load *next_of(const struct load_queue *q, const struct load_wait *
 	return l;
 }
 
-/* The next load of the first request in turn that has one. */
+static uint64_t turn_of(const struct load_wait *owner)
+{
+	return owner->share ? owner->share->turn : 0;
+}
+
+/* The next load of the client whose last turn was longest ago, and of its request that has waited longest. */
 static struct load *take_queued(struct load_queue *q)
 {
-	struct load_wait *owner;
-	struct load *l = NULL;
+	struct load_wait *owner = NULL, *one;
+	struct load *l = NULL, *next;
 	if (!queue_has_room(q))
 		return NULL;
-	TAILQ_FOREACH(owner, &q->turns, queue.next)
-		if ((l = next_of(q, owner)))
-			break;
+	TAILQ_FOREACH(one, &q->turns, queue.next)
+		if ((!owner || turn_of(one) < turn_of(owner)) && (next = next_of(q, one))) {
+			owner = one;
+			l = next;
+		}
 	if (!l)
 		return NULL;
+	if ((l->share = owner->share)) {
+		l->share->users++;
+		l->share->transfers++;
+		l->share->turn = ++q->turn;
+	}
 	STAILQ_REMOVE(&owner->queue.queued, l, load, queued);
 	next_turn(q, owner);
 	LIST_INSERT_HEAD(&owner->queue.running, l, running);
@@ -203,6 +225,10 @@ static void end_transfer(struct load_queue *q, struct load *l)
 	if (l->owner)
 		disown(l);
 	q->transfers -= l->transferring;
+	if (l->share)
+		l->share->transfers--;
+	share_put(l->share);
+	l->share = NULL;
 	l->transferring = false;
 	pthread_cond_signal(&q->changed);
 }

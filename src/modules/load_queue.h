@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loads in flight, and whose turn it is. Each request has its own queue, and loaders take from the queues in turn, so
- * that a request with one module does not wait behind a thousand modules of another. If no request waits for a load any
+ * Loads in flight, and whose turn it is. Each request has its own queue. Clients have turns, and in each turn of
+ * a client the next of its requests, so that a request with one module does not wait behind a thousand modules of
+ * another. If no request waits for a load any
  * more, it is dropped while queued, but completes once it runs. Call these functions with the lock of struct modules
  * held.
  */
@@ -20,6 +21,8 @@ struct load_queue {
 	uint64_t seed;         /* for hashing, so that clients cannot choose modules that share a chain */
 	LIST_HEAD(, load) chains[LOAD_CHAINS];
 	TAILQ_HEAD(, load_wait) turns; /* requests that have loads queued */
+	uint64_t queues;               /* how many these are */
+	uint64_t turn;                 /* counts them */
 	unsigned transfers;            /* loads that count as transfers */
 	unsigned unfinished;           /* loads taken but not finished */
 	pthread_cond_t changed;        /* signalled when there may be a load to take, or when stopping */

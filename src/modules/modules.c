@@ -75,7 +75,7 @@ static bool asks_store(struct modules *m, const struct module_want *w)
 	        gate_above_memory(&m->cold.gate))
 		return false;
 	pthread_mutex_lock(&m->lock);
-	bool begins = gate_has_place(&m->cold.gate) && queue_has_room(&m->queue);
+	bool begins = gate_has_place(&m->cold.gate, NULL) && queue_has_room(&m->queue);
 	pthread_mutex_unlock(&m->lock);
 	return begins;
 }
@@ -224,7 +224,7 @@ static void init_parts(struct modules *m)
 	pthread_key_create(&m->client_key, free_client);
 	leases_init(&m->leases, &m->lock, loaders_max(m->means.config));
 	queue_init(&m->queue, &m->means, &m->leases, m->seed);
-	cold_init(&m->cold, &m->lock, &m->means, &m->queue);
+	cold_init(&m->cold, &m->lock, &m->means, &m->queue, m->seed);
 	finishers_init(&m->finishers, &m->lock, &m->means, &m->leases, &m->queue);
 	loaders_init(&m->loaders, &m->cold, &m->leases, &m->finishers);
 	markers_init(&m->markers);

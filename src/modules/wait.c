@@ -35,6 +35,8 @@ void waits_begin(struct waits *all, struct load_wait *wait)
 	wait->waiting = true;
 	LIST_INSERT_HEAD(&all->list, wait, next);
 	all->count++;
+	if (wait->share)
+		wait->share->waits++;
 }
 
 void waits_end(struct waits *all, struct load_wait *wait, struct wait_list *over)
@@ -42,6 +44,8 @@ void waits_end(struct waits *all, struct load_wait *wait, struct wait_list *over
 	wait->waiting = false;
 	LIST_REMOVE(wait, next);
 	all->count--;
+	if (wait->share)
+		wait->share->waits--;
 	LIST_INSERT_HEAD(over, wait, next);
 }
 

@@ -3,6 +3,7 @@
 #ifndef MODULES_WAIT_H
 #define MODULES_WAIT_H
 
+#include "modules/shares.h"
 #include "modules/want.h"
 
 struct load;
@@ -13,6 +14,7 @@ struct load_wait {
 	bool (*gone)(const struct load_wait *w); /* set by the caller: whether the client has gone. Called on another
 	                                            thread once a second during the wait; must not block */
 	int64_t deadline;                        /* set by the caller; clock_now() */
+	struct client_key client;                /* set by the caller: whose request it is */
 	/* out, when done */
 	bool timed_out; /* the deadline passed; modules loaded until then are set */
 	bool refused;   /* too many requests were loading, or memory was full, for too long */
@@ -22,6 +24,7 @@ struct load_wait {
 	size_t pending; /* wants that wait for a load */
 	size_t held;    /* wants that hold a module just loaded */
 	bool waiting;
+	struct share *share;        /* its client's, from the first load that it needs until modules_leave */
 	LIST_ENTRY(load_wait) next; /* in the list of all waits, or of those that are over */
 	struct {
 		bool placed; /* has a place to load */

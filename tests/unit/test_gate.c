@@ -130,6 +130,77 @@ static void test_nobody_comes_in_while_memory_is_full(void **state)
 	assert_ptr_equal(admit(), &w[PLACES]);
 }
 
+/* ---- clients ---- */
+
+static struct shares shares;
+
+/* A request of this client. */
+static struct load_wait request_of(unsigned client)
+{
+	struct load_wait w = {.client = {0, client}};
+	w.share = shares_get(&shares, w.client);
+	assert_non_null(w.share);
+	return w;
+}
+
+static const struct config wide = {.cold_requests = 8, .cold_queue = 8, .cold_wait = 5 * SECOND, .memory = MOST};
+
+static int open_wide(void **state)
+{
+	open_gate(state);
+	gate_init(&gate, &wide);
+	return 0;
+}
+
+/* The last places are for clients that hold none, and so are the last in the line. */
+static void test_one_client_does_not_take_all_places(void **state)
+{
+	struct load_wait a[20], b[3], c = request_of(3);
+	struct client_key client;
+	enum load_result expected[20];
+	(void)state;
+	for (unsigned i = 0; i < 20; i++)
+		expected[i] = i < 6 ? LOAD_READY : i < 12 ? LOAD_WAIT : LOAD_REFUSED;
+	for (unsigned i = 0; i < 20; i++) {
+		a[i] = request_of(1);
+		assert_int_equal(enter(&a[i]), expected[i]);
+	}
+	assert_int_equal(gate_held_back(&gate, &client), 14);
+	assert_true(client_key_equal(client, a[0].client));
+	assert_int_equal(gate_held_back(&gate, &client), 0);
+	for (unsigned i = 0; i < 3; i++)
+		b[i] = request_of(2);
+	assert_int_equal(enter(&b[0]), LOAD_READY);
+	assert_int_equal(enter(&c), LOAD_READY);
+	assert_int_equal(enter(&b[1]), LOAD_WAIT);
+	/* the next place goes to who holds fewer, though the other came first */
+	gate_leave(&gate, &a[0]);
+	gate_leave(&gate, &a[1]);
+	gate_leave(&gate, &a[2]);
+	assert_ptr_equal(admit(), &b[1]);
+	assert_null(admit()); /* the last quarter */
+	for (unsigned i = 0; i < 20; i++)
+		share_put(a[i].share);
+	for (unsigned i = 0; i < 3; i++)
+		share_put(b[i].share);
+	share_put(c.share);
+	for (unsigned i = 0; i < SHARE_CHAINS; i++)
+		assert_true(LIST_EMPTY(&shares.chains[i]));
+}
+
+static void test_no_more_than_half_while_others_wait(void **state)
+{
+	(void)state;
+	assert_true(share_allows(5, 5, 8, false));
+	assert_true(share_allows(3, 5, 8, true));
+	assert_false(share_allows(4, 5, 8, true));
+	assert_false(share_allows(1, 6, 8, false)); /* the last quarter */
+	assert_true(share_allows(0, 7, 8, true));
+	assert_false(share_allows(0, 8, 8, false));
+	assert_true(share_allows(0, 0, 1, true));
+	assert_false(share_allows(1, 1, 1, false));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -137,6 +208,8 @@ int main(void)
 	        cmocka_unit_test_setup(test_a_free_place_goes_to_the_first_in_line, open_gate),
 	        cmocka_unit_test_setup(test_who_only_joins_needs_no_place, open_gate),
 	        cmocka_unit_test_setup(test_nobody_comes_in_while_memory_is_full, open_gate),
+	        cmocka_unit_test_setup(test_one_client_does_not_take_all_places, open_wide),
+	        cmocka_unit_test(test_no_more_than_half_while_others_wait),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

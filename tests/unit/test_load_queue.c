@@ -134,6 +134,52 @@ static void test_limits_of_transfers(void **state)
 	take(NULL);
 }
 
+/* Requests 0 and 1 are one client's, 2 is another's: of four transfers one client gets three, two while another waits.
+ */
+static void test_clients_take_turns(void **state)
+{
+	static struct shares shares;
+	struct load *a[2], *b[2], *c[2];
+	(void)state;
+	for (unsigned r = 0; r < REQUESTS; r++) {
+		waits[r].client.lo = r / 2;
+		assert_non_null(waits[r].share = shares_get(&shares, waits[r].client));
+	}
+	start(0, 4);
+	start(1, 4);
+	a[0] = take("a0");
+	b[0] = take("b0");
+	a[1] = take("a1");
+	take(NULL); /* the last quarter is for a client that holds none */
+	start(2, 3);
+	c[0] = take("c0");
+	finish(b[0]);
+	take(NULL); /* it still is, whoever waits */
+	finish(a[0]);
+	b[0] = take("b1"); /* both hold one; its last turn was longer ago */
+	take(NULL);
+	finish(c[0]);
+	c[1] = take("c1");
+	finish(a[1]);
+	a[0] = take("a2");
+	finish(c[1]);
+	c[0] = take("c2");
+	take(NULL);
+	finish(c[0]);
+	b[1] = take("b2"); /* nobody else waits any more */
+	take(NULL);
+	finish(b[0]);
+	a[1] = take("a3");
+	finish(a[0]);
+	finish(a[1]);
+	finish(b[1]);
+	finish(take("b3"));
+	for (unsigned r = 0; r < REQUESTS; r++)
+		share_put(waits[r].share);
+	for (unsigned i = 0; i < SHARE_CHAINS; i++)
+		assert_true(LIST_EMPTY(&shares.chains[i]));
+}
+
 static void test_what_is_not_finished_stops_the_rest(void **state)
 {
 	(void)state;
@@ -233,6 +279,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test_setup_teardown(test_requests_take_turns, begin, end),
 	        cmocka_unit_test_setup_teardown(test_limits_of_transfers, begin, end),
+	        cmocka_unit_test_setup_teardown(test_clients_take_turns, begin, end),
 	        cmocka_unit_test_setup_teardown(test_what_is_not_finished_stops_the_rest, begin, end),
 	        cmocka_unit_test_setup_teardown(
 	                test_a_load_that_lacked_memory_waits_for_those_that_have_it, begin, end),

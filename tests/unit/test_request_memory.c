@@ -204,6 +204,43 @@ static void test_every_arena_is_too_small(void **state)
 	free(b.data);
 }
 
+static void assert_text(struct str s, const char *text)
+{
+	assert_true(str_equal(s, str_from(text)));
+}
+
+/* What a request says stays when its body is overwritten; the body is kept if much of it would have to be copied. */
+static void test_a_request_without_its_body(void **state)
+{
+	static const char text[] = "{\"memoryMap\":[[\"a.so\",\"AB\"],[\"q\\\"uo\",\"CD\"],[\"\",\"\"]],"
+	                           "\"stacks\":[[[0,1.5],[1,16],[-1,\"0x1\"]]]}";
+	char body[sizeof text];
+	struct arena arena;
+	struct request r;
+	struct error e;
+	(void)state;
+	memcpy(body, text, sizeof text);
+	arena_init(&arena, SIZE_MAX);
+	const struct str all = {body, sizeof text - 1};
+	assert_int_equal(request_read(&r, all, REQUEST_V5, &limits, &arena, &e), ERR_OK);
+	assert_false(request_leave_body(&r, all, 4, &arena));
+	assert_true(request_leave_body(&r, all, sizeof text, &arena));
+	memset(body, '!', sizeof body);
+	const struct request_module *m = r.jobs[0].modules;
+	assert_text(m[0].name, "a.so");
+	assert_text(m[0].name_raw, "a.so");
+	assert_text(m[0].id, "AB");
+	assert_text(m[0].id_raw, "AB");
+	assert_text(m[1].name_raw, "q\\\"uo");
+	assert_text(m[1].name, "q\"uo");
+	assert_text(m[1].id, "CD");
+	assert_int_equal(m[2].name.len + m[2].id.len, 0);
+	assert_int_equal(r.jobs[0].text_count, 2);
+	assert_text(r.jobs[0].texts[0], "1.5");
+	assert_text(r.jobs[0].texts[1], "0x1");
+	arena_release(&arena);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -213,6 +250,7 @@ int main(void)
 	        cmocka_unit_test(test_late_refusals),
 	        cmocka_unit_test(test_every_list_allocation_fails),
 	        cmocka_unit_test(test_every_arena_is_too_small),
+	        cmocka_unit_test(test_a_request_without_its_body),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

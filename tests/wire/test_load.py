@@ -175,13 +175,13 @@ def test_small_requests_are_answered_beside_large_ones(gensym):
         offsets = [int(a["offset"], 16) for a in answers]
         large = json.dumps(job([module], [[0, o] for o in offsets] * 200))
         assert differences(answers, s.client.frames(module, offsets)) == []
-        stalled = [s.symbols.add(f"stalled{i}.so", SAMPLE) for i in range(70)]
+        stalled = [s.symbols.add(f"stalled{i}.so", SAMPLE) for i in range(54)]
         for m in stalled:
             s.bucket.misbehave(m, "stall")
         small = 0
-        with ThreadPoolExecutor(73) as pool:
+        with ThreadPoolExecutor(57) as pool:
             cold = [pool.submit(s.client.post, "/symbolicate/v5", job([m], [[0, 0x1000]])) for m in stalled]
-            wait_for(lambda: s.node.metrics()['symbolicated_cold_requests{state="running"}'] == 64, "as many cold requests as there may be")
+            wait_for(lambda: s.node.metrics()['symbolicated_cold_requests{state="running"}'] == 48, "as many cold requests as one client may have")
             busy = [pool.submit(s.client.post, "/symbolicate/v5", large) for _ in range(3)]
             while not all(f.done() for f in busy):
                 assert differences(answers[:20], s.client.frames(module, offsets[:20])) == []
