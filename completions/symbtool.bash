@@ -12,7 +12,7 @@ _symbtool()
 	fi
 	case $before in
 	--debug-dir | --output | -o) mapfile -t COMPREPLY < <(compgen -d -- "$word") ;;
-	--url | --store | --older-than | --keep | --api-key | --build-id | --debuginfod | --module | --parallel | --threads | --part-size | --retry-time) ;;
+	--url | --set | --uploader | --limit | --api-key | --build-id | --debuginfod | --module | --parallel | --threads | --part-size | --retry-time) ;;
 	*)
 		case $word in
 		-*)

@@ -14,7 +14,9 @@ void symbolicate_v4_handle(struct exchange *x);
 void symbolicate_text_handle(struct exchange *x); /* text.c */
 void upload_ranges_handle(struct exchange *x);    /* upload.c */
 void upload_returnpads_handle(struct exchange *x);
-void uploads_list_handle(struct exchange *x);
+void symbols_show_handle(struct exchange *x); /* symbols.c */
+void symbols_remove_handle(struct exchange *x);
+void symbols_list_handle(struct exchange *x);
 void cache_delete_handle(struct exchange *x); /* cache.c */
 void sym_put_handle(struct exchange *x);      /* sym_put.c */
 void missing_handle(struct exchange *x);      /* missing.c */

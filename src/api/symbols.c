@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GET /api/symbols/<id> tells what was uploaded for an executable, and which set answers. */
+/* GET /api/symbols/<id> tells what was uploaded for an executable, and which set answers; DELETE removes it, or one set
+ * of it. GET /api/symbols lists the sets of all executables. */
 #include <config.h>
 
 #include <inttypes.h>
@@ -11,9 +12,13 @@
 #include "api/store_place.h"
 #include "api/upload.h"
 #include "base/json_text.h"
+#include "base/log.h"
 #include "keys/auth.h"
+#include "modules/services.h"
+#include "objects/percent.h"
 #include "uploads/alias.h"
-#include "uploads/sets.h"
+#include "uploads/catalog.h"
+#include "uploads/remove.h"
 
 /* ---- one executable ---- */
 
@@ -152,18 +157,34 @@ static bool is_id(struct str text)
 	return file_id_parse(&file_id, text) || build_id_question_parse(&question, text);
 }
 
-static enum err show(struct exchange *x, char **text, struct error *e)
+/* Cuts the path into the id and, if set is not NULL, what is after it. */
+static enum err read_path(const struct exchange *x, struct str *id, struct str *set, struct error *e)
 {
 	static const char prefix[] = "/api/symbols/";
-	struct str id = {x->path.data + sizeof prefix - 1, x->path.len - (sizeof prefix - 1)};
+	struct str rest = {x->path.data + sizeof prefix - 1, x->path.len - (sizeof prefix - 1)};
+	*id = set ? str_cut(&rest, '/') : rest;
+	if (set)
+		*set = rest;
+	return is_id(*id) ? ERR_OK
+	                  : error_set(e, ERR_BAD_REQUEST,
+	                            "the path is not /api/symbols/ and a FileID, a build id, or a debug id of age 0");
+}
+
+static enum err check_key(struct exchange *x, unsigned rights, char key_id[UPLOADER_SIZE], struct error *e)
+{
+	return auth_check(exchange_param(x, "HTTP_AUTHORIZATION"), rights, key_id, e);
+}
+
+static enum err show(struct exchange *x, char **text, struct error *e)
+{
 	struct uploads uploads;
-	char key_id[64];
-	enum err err = auth_check(exchange_param(x, "HTTP_AUTHORIZATION"), RIGHT_UPLOAD, key_id, e);
+	struct str id;
+	char key_id[UPLOADER_SIZE];
+	enum err err = check_key(x, RIGHT_UPLOAD | RIGHT_READ, key_id, e);
+	if (!err)
+		err = read_path(x, &id, NULL, e);
 	if (err)
 		return err;
-	if (!is_id(id))
-		return error_set(e, ERR_BAD_REQUEST,
-		        "the path is not /api/symbols/ and a FileID, a build id, or a debug id of age 0");
 	struct store_client *c = store_place_take(x, e);
 	if (!c)
 		return e->code;
@@ -176,13 +197,198 @@ static enum err show(struct exchange *x, char **text, struct error *e)
 	return *text ? ERR_OK : no_memory(e);
 }
 
-void uploads_list_handle(struct exchange *x)
+static void reply(struct exchange *x, enum err (*make)(struct exchange *x, char **text, struct error *e))
 {
 	struct error e;
 	char *text = NULL;
-	if (show(x, &text, &e))
+	if (make(x, &text, &e))
 		upload_refuse(x, &e);
 	else
 		exchange_reply_text(x, 200, "application/json", NULL, str_from(text));
 	free(text);
+}
+
+void symbols_show_handle(struct exchange *x)
+{
+	reply(x, show);
+}
+
+/* ---- removing ---- */
+
+/* All hosts look again, also if not everything was removed. */
+static void forget(const struct file_id *id, const struct symbfile_sets *sets)
+{
+	modules_forget_file(services_modules(), id);
+	for (size_t i = 0; i < sets->count; i++) {
+		const struct build_id *build_id = &sets->items[i].manifest.build_id;
+		bool again = i > 0 && memcmp(build_id, &sets->items[i - 1].manifest.build_id, sizeof *build_id) == 0;
+		if (build_id->len && !again)
+			modules_forget_build_id(services_modules(), build_id);
+	}
+}
+
+static enum err remove_of(
+        struct removal *r, struct store_client *c, const struct file_id *id, struct str set, struct error *e)
+{
+	struct symbfile_sets sets;
+	enum err err = symbfile_sets_get(&sets, c, id, NULL, e);
+	if (err)
+		return err;
+	err = set.len ? symbfile_remove_set(r, c, id, set, e) : symbfile_remove(r, c, id, e);
+	forget(id, &sets);
+	symbfile_sets_release(&sets);
+	return err;
+}
+
+/* A FileID of which there is nothing may be a build id: then of all executables that have it. */
+static enum err remove_all(struct removal *r, struct store_client *c, struct str id, struct str set, struct error *e)
+{
+	struct file_id file_id;
+	struct build_id_question question;
+	struct symbfile_claims claims = {.count = 0};
+	enum err err = file_id_parse(&file_id, id) ? remove_of(r, c, &file_id, set, e) : ERR_OK;
+	if (!err && !r->objects && build_id_question_parse(&question, id))
+		err = symbfile_claims_get(&claims, c, &question, NULL, e);
+	for (unsigned i = 0; i < claims.count && !err; i++) {
+		err = remove_of(r, c, &claims.items[i].id, set, e);
+		modules_forget_build_id(services_modules(), &claims.items[i].build_id);
+	}
+	return err || r->objects
+	               ? err
+	               : error_set(e, ERR_NOT_FOUND, "nothing is stored under this id%s", set.len ? " and set" : "");
+}
+
+static enum err read_set(struct str *set, char text[3 * SET_NAME_MAX + 1], struct error *e)
+{
+	if (set->len <= 3 * SET_NAME_MAX && percent_decode(text, *set))
+		*set = str_from(text);
+	return !set->len || set_name_is_stored(*set)
+	               ? ERR_OK
+	               : error_set(e, ERR_BAD_REQUEST, "the path does not end with a set");
+}
+
+static enum err remove_uploads(struct exchange *x, char **text, struct error *e)
+{
+	char key_id[UPLOADER_SIZE], name[3 * SET_NAME_MAX + 1];
+	struct str id, set;
+	struct removal r = {.keeps = NULL};
+	enum err err = check_key(x, RIGHT_REMOVE, key_id, e);
+	if (!err)
+		err = read_path(x, &id, &set, e);
+	if (!err)
+		err = read_set(&set, name, e);
+	if (err)
+		return err;
+	struct store_client *c = store_place_take(x, e);
+	if (!c)
+		return e->code;
+	err = remove_all(&r, c, id, set, e);
+	store_place_leave(c);
+	if (r.objects)
+		log_event(LOG_LEVEL_INFO, "removed",
+		        "%.*s%s%.*s: %" PRIu64 " objects, %" PRIu64 " bytes%s, by key %s, request %s", STR_FMT(id),
+		        set.len ? ", set " : "", STR_FMT(set), r.objects, r.bytes, err ? ", but not all" : "", key_id,
+		        x->request_id);
+	if (err)
+		return err;
+	if (asprintf(text, "{\"success\":true,\"status\":200,\"objects\":%" PRIu64 ",\"bytes\":%" PRIu64 "}", r.objects,
+	            r.bytes) < 0)
+		*text = NULL;
+	return *text ? ERR_OK : no_memory(e);
+}
+
+void symbols_remove_handle(struct exchange *x)
+{
+	reply(x, remove_uploads);
+}
+
+/* ---- all executables ---- */
+
+/* A parameter's value, decoded into memory of the request. NULL: there is none. */
+static enum err read_parameter(struct exchange *x, const char *name, const char **value, struct error *e)
+{
+	const char *uri = exchange_param(x, "REQUEST_URI"), *query = uri ? strchr(uri, '?') : NULL;
+	struct str rest = str_from(query ? query + 1 : "");
+	*value = NULL;
+	while (rest.len) {
+		struct str part = str_cut(&rest, '&'), key = str_cut(&part, '=');
+		if (!str_equal(key, str_from(name)))
+			continue;
+		char *text = arena_alloc(x->arena, part.len + 1);
+		if (!text)
+			return no_memory(e);
+		if (!percent_decode(text, part))
+			return error_set(e, ERR_BAD_REQUEST, "%s is not percent-encoded", name);
+		*value = text;
+	}
+	return ERR_OK;
+}
+
+static enum err read_query(struct exchange *x, struct catalog_query *q, struct error *e)
+{
+	const char *sort, *limit;
+	uint64_t number = CATALOG_PAGE_MAX / 4;
+	enum err err = read_parameter(x, "sort", &sort, e);
+	if (!err)
+		err = read_parameter(x, "limit", &limit, e);
+	if (!err)
+		err = read_parameter(x, "uploader", &q->uploader, e);
+	if (!err)
+		err = read_parameter(x, "after", &q->after, e);
+	if (err)
+		return err;
+	if (sort && strcmp(sort, "newest") != 0 && strcmp(sort, "size") != 0)
+		return error_set(e, ERR_BAD_REQUEST, "sort is neither newest nor size");
+	if (limit && (!layout_parse_number(str_from(limit), CATALOG_PAGE_MAX, &number) || !number))
+		return error_set(e, ERR_BAD_REQUEST, "limit is not a number from 1 to %d", CATALOG_PAGE_MAX);
+	q->by_size = sort && strcmp(sort, "size") == 0;
+	q->limit = (unsigned)number;
+	return ERR_OK;
+}
+
+static bool add_to_list(void *arg, const struct catalog_set *s)
+{
+	char hex[FILE_ID_HEX + 1], time[TIME_TEXT];
+	file_id_hex(hex, &s->id);
+	manifest_time(time, s->time);
+	json_t *object = json_pack("{s:s, s:s, s:s, s:I, s:s}", "file_id", hex, "kind", symbfile_kind_names[s->kind],
+	        "set", s->name, "size", (json_int_t)s->size, "time", time);
+	bool ok = object;
+	if (ok && s->complete)
+		ok = manifest_show(&s->manifest, object);
+	else if (ok && s->old)
+		ok = json_object_set_new(object, "version", json_string("1.0")) == 0;
+	if (ok && !s->old)
+		ok = json_object_set_new(object, "complete", json_boolean(s->complete)) == 0;
+	if (ok)
+		return json_array_append_new(arg, object) == 0;
+	json_decref(object);
+	return false;
+}
+
+static enum err list(struct exchange *x, char **text, struct error *e)
+{
+	char key_id[UPLOADER_SIZE], next[CATALOG_CURSOR];
+	struct catalog_query q = {.limit = 0};
+	enum err err = check_key(x, RIGHT_READ, key_id, e);
+	if (!err)
+		err = read_query(x, &q, e);
+	if (err)
+		return err;
+	struct store_client *c = store_place_take(x, e);
+	if (!c)
+		return e->code;
+	json_t *sets = json_array();
+	err = sets ? symbfile_catalog(c, &q, add_to_list, sets, next, e) : no_memory(e);
+	store_place_leave(c);
+	json_t *body = err ? NULL : json_pack("{s:O, s:s*}", "sets", sets, "next", *next ? next : NULL);
+	json_decref(sets);
+	*text = body ? json_text(body, JSON_COMPACT) : NULL;
+	json_decref(body);
+	return err || *text ? err : no_memory(e);
+}
+
+void symbols_list_handle(struct exchange *x)
+{
+	reply(x, list);
 }

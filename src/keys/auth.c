@@ -54,6 +54,8 @@ static const struct {
 } rights_by_name[] = {
         {"upload", RIGHT_UPLOAD},
         {"invalidate", RIGHT_INVALIDATE},
+        {"remove", RIGHT_REMOVE},
+        {"read", RIGHT_READ},
 };
 enum { RIGHTS = sizeof rights_by_name / sizeof rights_by_name[0] };
 
@@ -259,14 +261,14 @@ static bool match_key(const struct key *k, struct str key, bool *same)
 	return true;
 }
 
-static enum err check_key(struct str id, struct str key, enum auth_right right, char id_out[ID_SIZE], struct error *e)
+static enum err check_key(struct str id, struct str key, unsigned rights, char id_out[ID_SIZE], struct error *e)
 {
 	char name[ID_SIZE];
 	memcpy(name, id.data, id.len);
 	name[id.len] = 0;
 	pthread_rwlock_rdlock(&lock);
 	const struct key *k = find_key(in_force, name);
-	bool same, hashed = match_key(k, key, &same), may = same && k->rights & right;
+	bool same, hashed = match_key(k, key, &same), may = same && k->rights & rights;
 	pthread_rwlock_unlock(&lock);
 	if (!hashed)
 		return no_memory(e);
@@ -278,7 +280,7 @@ static enum err check_key(struct str id, struct str key, enum auth_right right, 
 	return ERR_OK;
 }
 
-enum err auth_check(const char *header, enum auth_right right, char id_out[ID_SIZE], struct error *e)
+enum err auth_check(const char *header, unsigned rights, char id_out[ID_SIZE], struct error *e)
 {
 	uint8_t text[HEADER_MAX];
 	struct str id, key;
@@ -289,7 +291,7 @@ enum err auth_check(const char *header, enum auth_right right, char id_out[ID_SI
 	else if (!parse_header(header, text, &id, &key))
 		err = error_set(e, ERR_UNAUTHORIZED, "Authorization is not of the form APIKey base64(id:key)");
 	else
-		err = check_key(id, key, right, id_out, e);
+		err = check_key(id, key, rights, id_out, e);
 	OPENSSL_cleanse(text, sizeof text);
 	return err;
 }

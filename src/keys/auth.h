@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/str.h"
 
-enum auth_right { RIGHT_UPLOAD = 1, RIGHT_INVALIDATE = 2 };
+enum auth_right { RIGHT_UPLOAD = 1, RIGHT_INVALIDATE = 2, RIGHT_REMOVE = 4, RIGHT_READ = 8 };
 
 /* Reads the keys of a file (`id:rights:salt:hash` lines, docs/operation.md); an empty path: no keys. NULL on an error.
  */
@@ -18,9 +18,9 @@ void auth_use(struct auth_keys *keys);
 /* auth_read and auth_use; on an error the old keys stay in force. */
 enum err auth_load(const char *path, struct error *e);
 /* Checks `Authorization: APIKey base64(id:key)`. A NULL header: ERR_UNAUTHORIZED. Unknown id, wrong key, or a key
- * without the right: ERR_FORBIDDEN; ERR_NO_MEMORY. Compares in constant time; the text never contains the key. On
+ * with none of the rights: ERR_FORBIDDEN; ERR_NO_MEMORY. Compares in constant time; the text never contains the key. On
  * success the id is copied to id_out. */
-enum err auth_check(const char *header, enum auth_right right, char id_out[64], struct error *e);
+enum err auth_check(const char *header, unsigned rights, char id_out[64], struct error *e);
 
 /* "upload,invalidate" to RIGHT_ bits; at least one. */
 enum err auth_parse_rights(struct str text, unsigned *rights, struct error *e);

@@ -21,12 +21,13 @@
 #include "keys/auth.h"
 
 static const char usage[] =
-        "Usage: %1$s add ID --rights upload,invalidate FILE\n"
+        "Usage: %1$s add ID --rights RIGHT,... FILE\n"
         "       %1$s revoke ID FILE\n"
         "       %1$s list FILE\n"
         "\n"
-        "add prints the new key, ready as the value of an Authorization header; it is not kept and cannot be\n"
-        "printed again. symbolicated reads the file anew on SIGHUP.\n";
+        "The rights are upload, invalidate, read and remove. add prints the new key, ready as the value of an\n"
+        "Authorization header; it is not kept and cannot be printed again. symbolicated reads the file anew on\n"
+        "SIGHUP.\n";
 
 enum { FILE_MAX = 4 * 1024 * 1024 };
 

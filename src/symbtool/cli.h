@@ -42,6 +42,12 @@ struct option_row {
 	{                                                                                           \
 		"--insecure", OPTION_FLAG, &(server).insecure, 0, 0, "trust any certificate"        \
 	}
+#define KEY_ROWS(key, key_file)                                                                                 \
+	{"--api-key ID:KEY", OPTION_TEXT, &(key), 0, 0, "the key, or the line that symbolicated-keys printed"}, \
+	{                                                                                                       \
+		"--api-key-file FILE", OPTION_TEXT, &(key_file), 0, 0,                                          \
+		        "a file with it, which is safer; so is SYMBTOOL_API_KEY in the environment"             \
+	}
 #define DEBUG_FILE_ROWS(extract, debuginfod)                                                    \
 	{"--debug-file FILE", OPTION_TEXT, &(extract).debug_file, 0, 0,                         \
 	        "the file with the debug information, for a single executable"},                \

@@ -9,7 +9,7 @@
 #include "symbtool/verbs.h"
 
 static const struct verb *const verbs[] = {
-        &verb_push, &verb_extract, &verb_symbolicate, &verb_dump, &verb_check, &verb_file_id, &verb_keys, &verb_prune};
+        &verb_push, &verb_extract, &verb_symbolicate, &verb_dump, &verb_check, &verb_file_id, &verb_list, &verb_remove};
 enum {
 	VERBS = sizeof verbs / sizeof *verbs,
 	LARGE = 1 << 20, /* bytes; larger blocks go back to the system when they are freed, whichever thread allocated

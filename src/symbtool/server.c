@@ -17,6 +17,7 @@
 #include "symbtool/cli.h"
 
 enum {
+	OBJECT_MAX = 64 << 20,
 	CONNECT_TIMEOUT = 10, /* seconds */
 	STALL_TIMEOUT = 120,  /* without receiving a byte: the server writes a part to its store before it replies */
 	RETRY_AFTER_MAX = 300,
@@ -201,6 +202,8 @@ static CURLcode perform(struct server_connection *c, const char *url, struct cur
 		code = curl_easy_setopt(h, CURLOPT_HTTPHEADER, headers);
 	if (!code)
 		code = curl_easy_setopt(h, CURLOPT_HTTPGET, 1L);
+	if (!code)
+		code = curl_easy_setopt(h, CURLOPT_CUSTOMREQUEST, c->request->remove ? "DELETE" : NULL);
 	if (!code && c->request->post)
 		code = curl_easy_setopt(h, CURLOPT_POST, 1L);
 	if (!code && c->request->post)
@@ -322,4 +325,21 @@ enum err connection_send(
 	free_headers(headers, c->server->authorization);
 	free(url);
 	return err;
+}
+
+json_t *connection_ask(struct server_connection *c, const struct server_request *request, struct error *e)
+{
+	struct buffer body;
+	json_t *root = NULL;
+	buffer_init(&body, OBJECT_MAX);
+	if (!connection_send(c, request, &body, e)) {
+		root = json_loadb((const char *)body.data, body.len, 0, NULL);
+		if (!json_is_object(root)) {
+			error_set(e, ERR_CORRUPT, "%.100s: the reply is not a JSON object", request->path);
+			json_decref(root);
+			root = NULL;
+		}
+	}
+	buffer_release(&body);
+	return root;
 }

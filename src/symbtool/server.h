@@ -3,6 +3,7 @@
 #ifndef SYMBTOOL_SERVER_H
 #define SYMBTOOL_SERVER_H
 
+#include <jansson.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -33,7 +34,8 @@ void connection_free(struct server_connection *c);
 struct server_request {
 	const char *path;    /* added to the URL */
 	const char *headers; /* lines, each ended by a line feed; NULL: none */
-	bool post;           /* otherwise GET, which has no body */
+	bool post;           /* otherwise GET, or DELETE, which have no body */
+	bool remove;         /* DELETE */
 	const void *data;    /* the body, of len bytes */
 	uint64_t len;
 	void (*sent)(void *arg, int64_t n); /* this many more bytes, or fewer if it starts again. May be NULL */
@@ -46,5 +48,7 @@ struct server_request {
  * is reported on standard error. */
 enum err connection_send(
         struct server_connection *c, const struct server_request *request, struct buffer *body, struct error *e);
+/* The same for a reply that is a JSON object, of at most 64 MiB. NULL on failure. */
+json_t *connection_ask(struct server_connection *c, const struct server_request *request, struct error *e);
 
 #endif

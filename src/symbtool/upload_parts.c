@@ -72,21 +72,8 @@ static void mark_kind(const struct spool *s, const char *kind, const json_t *rep
 static json_t *ask_for_parts(struct server_connection *c, const char *id, struct error *e)
 {
 	char path[64 + BUILD_ID_HEX];
-	struct buffer body;
 	snprintf(path, sizeof path, "/api/symbols/%s", id);
-	struct server_request request = {.path = path};
-	buffer_init(&body, REPLY_MAX);
-	json_t *root = NULL;
-	if (!connection_send(c, &request, &body, e)) {
-		root = json_loadb((const char *)body.data, body.len, 0, NULL);
-		if (!json_is_object(root)) {
-			error_set(e, ERR_CORRUPT, "%.100s: the reply is not a JSON object", path);
-			json_decref(root);
-			root = NULL;
-		}
-	}
-	buffer_release(&body);
-	return root;
+	return connection_ask(c, &(struct server_request){.path = path}, e);
 }
 
 /* Whether the build id leads to this executable, too; true if it has none. An older symbtool sent no build ids, so

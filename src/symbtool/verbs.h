@@ -5,7 +5,7 @@
 
 #include "symbtool/cli.h"
 
-extern const struct verb verb_push, verb_extract, verb_dump, verb_file_id, verb_check, verb_symbolicate, verb_keys,
-        verb_prune;
+extern const struct verb verb_push, verb_extract, verb_dump, verb_file_id, verb_check, verb_symbolicate, verb_list,
+        verb_remove;
 
 #endif

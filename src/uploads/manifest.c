@@ -167,13 +167,18 @@ char *manifest_text(const struct manifest *m, const struct part_name *parts, uns
 	return text;
 }
 
+void manifest_time(char out[TIME_TEXT], int64_t time)
+{
+	time_t seconds = time / SECOND;
+	struct tm tm;
+	if (!gmtime_r(&seconds, &tm) || !strftime(out, TIME_TEXT, "%Y-%m-%dT%H:%M:%SZ", &tm))
+		*out = 0;
+}
+
 bool manifest_show(const struct manifest *m, json_t *object)
 {
-	char time[40];
-	time_t seconds = m->time / SECOND;
-	struct tm tm;
-	if (!gmtime_r(&seconds, &tm) || !strftime(time, sizeof time, "%Y-%m-%dT%H:%M:%SZ", &tm))
-		*time = 0;
+	char time[TIME_TEXT];
+	manifest_time(time, m->time);
 	return set(object, "time", json_string(time)) && add_all(m, object);
 }
 

@@ -57,6 +57,9 @@ char *manifest_text(const struct manifest *m, const struct part_name *parts, uns
 enum { MANIFEST_MAX = 24 << 20 }; /* bytes */
 json_t *manifest_read(struct manifest *m, struct str text);
 
+/* "2026-11-24T22:41:00Z"; empty for what is no time. */
+enum { TIME_TEXT = 40 };
+void manifest_time(char out[TIME_TEXT], int64_t time);
 /* What it says, for people: adds to the object. False if out of memory. */
 bool manifest_show(const struct manifest *m, json_t *object);
 

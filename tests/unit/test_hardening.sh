@@ -70,6 +70,7 @@ program() {
 
 program symbolicated src/main.o
 program symbolicated-keys src/keys/keys_main.o
+program symbolicated-store src/uploads/store_main.o
 [ ! -e symbtool ] || program symbtool src/symbtool/symbtool-main.o
 [ ! -e symbolicated-extract ] || program symbolicated-extract src/helper/symbolicated_extract-main.o
 

@@ -15,7 +15,7 @@ from test_filter import BOUND, LEAK, SYMBTOOL, compile_c, line_of, symbol_addres
 
 pytestmark = pytest.mark.skipif(not os.path.exists(SYMBTOOL), reason="symbtool was not built")
 
-VERBS = ["push-symbols", "extract", "symbolicate", "dump", "check", "file-id", "keys", "prune"]
+VERBS = ["push-symbols", "extract", "symbolicate", "dump", "check", "file-id", "list", "remove"]
 
 
 def run(*arguments, code=0, stdin="", env=None):

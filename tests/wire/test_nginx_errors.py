@@ -367,7 +367,7 @@ def test_400_of_plain_http_on_the_tls_port(own):
 def test_405_of_a_method_that_nginx_refuses(own):
     for path, allow in (
         ("/symbolicate/v5", "POST, OPTIONS"), ("/cache/a/1", "DELETE, OPTIONS"), ("/__version__", "GET, HEAD, OPTIONS"),
-        ("/", "GET, HEAD, POST, OPTIONS"), ("/api/symbols/AA", "GET, HEAD, OPTIONS"), ("/api/symbols-ranges", "POST, OPTIONS"),
+        ("/", "GET, HEAD, POST, OPTIONS"), ("/api/symbols/AA", "GET, HEAD, DELETE, OPTIONS"), ("/api/symbols-ranges", "POST, OPTIONS"),
     ):  # fmt: skip
         reply = own.raw(f"TRACE {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
         assert reply.status == 405 and reply.headers["Allow"] == allow, path

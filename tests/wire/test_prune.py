@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""symbtool prune: old uploads go from a store, a directory or a real S3 server, and nothing else does."""
+"""symbolicated-store prune: old uploads go from a store, a directory or a real S3 server, and nothing else does."""
 
 import json
 import os
@@ -16,8 +16,7 @@ from stack import DAEMON, Stack, command_of
 from test_symbfile import accepted, new_id, ranges, store_config, upload
 from test_symbfile_store import ID, OTHER, Store, no_keys_around, part_name, s3, tool  # noqa: F401
 
-SYMBTOOL = command_of("SYMBTOOL", os.path.join(os.path.dirname(DAEMON[-1]), "symbtool"))
-pytestmark = pytest.mark.skipif(not os.path.exists(SYMBTOOL[-1]), reason="symbtool was not built")
+COMMAND = command_of("SYMBOLICATED_STORE", os.path.join(os.path.dirname(DAEMON[-1]), "symbolicated-store"))
 DAY = 24 * 3600
 
 numbers = iter(range(1000))
@@ -68,7 +67,7 @@ class Aged(Store):
         return path
 
     def prune(self, *words, code=0):
-        done = subprocess.run([*SYMBTOOL, "prune", "--config", str(self.config), *words], capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run([*COMMAND, "prune", "--config", str(self.config), *words], capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode == code, done
         return done.stdout.splitlines()
 
@@ -226,6 +225,6 @@ def test_beside_a_server(tmp_path):
 ])  # fmt: skip
 def test_refusals(words, code, says, monkeypatch):
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
-    done = subprocess.run([*SYMBTOOL, "prune", *words], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([*COMMAND, "prune", *words], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == code and says in done.stderr, done
     assert "would delete 1" not in done.stdout

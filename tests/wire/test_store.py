@@ -5,6 +5,8 @@ import itertools
 import json
 import os
 import shutil
+import time
+import urllib.parse
 
 import pytest
 
@@ -16,6 +18,7 @@ from test_symbfile import REVALIDATE, accepted, listed, new_id, pads, ranges, re
 from test_symbfile_store import SENT, Liar
 from plain_symbfile import write
 
+fresh = itertools.count()
 OLD = os.path.join(ROOT, "tests", "data", "store-1.0")
 
 
@@ -232,3 +235,139 @@ def test_an_upload_to_version_1_0_that_was_not_complete_is_sent_as_a_whole(old):
     for part in range(3):
         accepted(upload(old, "ranges", ident, write(ranges(f"n{part}", 0x1000 * (part + 1))), part, 3, "half"))
     wait_for(lambda: named(old, ident) == "n0", "the set to answer", REVALIDATE + 10)
+
+
+# Seen and removed
+
+
+def remove(store, path, key=None, node=0):
+    return store.nodes[node].client().request("DELETE", f"/api/symbols/{path}", headers={"Authorization": key or remover(store)})
+
+
+def remover(store):
+    """A key with all rights but uploading."""
+    if not hasattr(store, "remover"):
+        store.remover = store.add_key("janitor", "remove,read")
+        for node in store.nodes:
+            node.daemon.reload()
+    return store.remover
+
+
+@pytest.mark.parametrize("kind_of_id", ["file id", "build id", "debug id"])
+def test_what_is_removed_is_gone_on_all_hosts(store, kind_of_id):
+    ident, build_id = new_id(), new_build_id()
+    accepted(upload(store, "ranges", ident[1], write(ranges("f")), BuildID=build_id.hex()))
+    accepted(upload(store, "returnpads", ident[1], write(pads("f")), BuildID=build_id.hex()))
+    for node in (0, 1):
+        assert named(store, ident[0], node=node) == named(store, debug_id(build_id), node=node) == "f"
+    one = {"file id": ident[1], "build id": build_id.hex(), "debug id": debug_id(build_id)}[kind_of_id]
+    reply = remove(store, one)
+    assert reply.status == 200 and reply.json()["objects"] == 4 and reply.json()["bytes"] > 0, reply
+    for node in (0, 1):
+        for asked in (ident[0], debug_id(build_id)):
+            wait_for(lambda n=node, i=asked: store.nodes[n].client().found(["prog", i]) is False, "it to be gone", REVALIDATE + 10)
+    assert objects(store, ident[0]) == [] and listed(store, ident[0])["sets"] == []
+    refused(store, remove(store, one), 404, "nothing is stored")
+    # and may come again
+    accepted(upload(store, "ranges", ident[1], write(ranges("f")), BuildID=build_id.hex()))
+    for node in (0, 1):
+        wait_for(lambda n=node: named(store, debug_id(build_id), node=n) == "f", "it to be seen again", REVALIDATE + 10)
+
+
+def test_one_set_is_removed(store):
+    ident = new_id()
+    for name in ("a", "b"):
+        accepted(upload(store, "ranges", ident[1], write(ranges(name)), fileset=name))
+    assert named(store, ident[0]) == "b"
+    refused(store, remove(store, f"{ident[0]}/c"), 404, "and set")
+    assert remove(store, f"{ident[0]}/b").status == 200
+    for node in (0, 1):
+        wait_for(lambda n=node: named(store, ident[0], node=n) == "a", "the other set to answer", REVALIDATE + 10)
+    accepted(upload(store, "ranges", ident[1], write(ranges("unnamed"))))
+    name = next(s["set"] for s in listed(store, ident[0])["sets"] if s["answers"])
+    assert name.startswith("~") and remove(store, f"{ident[0]}/{name.replace('~', '%7e')}").status == 200
+    assert [s["set"] for s in listed(store, ident[0])["sets"]] == ["a"]
+
+
+def test_what_version_1_0_stored_is_removed_as_one_set(old):
+    ident = "0002a0a1a2a3a4a5a6a7a8a9aaabacad"
+    [name] = [s["set"] for s in listed(old, ident)["sets"]]
+    kept = objects(old, ".")
+    place = os.path.join(old.root, "symbfiles", ident)
+    shutil.copytree(place, place + "-kept")
+    assert remove(old, f"{ident}/{name}").status == 200
+    assert objects(old, ident) == [] and listed(old, ident)["sets"] == []
+    os.rename(place + "-kept", place)
+    assert objects(old, ".") == kept
+
+
+@pytest.mark.parametrize("path", ["x", "0" * 34, f"{'0' * 32}/.x", f"{'0' * 32}/a/b", f"{'0' * 32}/..", f"{'0' * 32}/%2e%2e", f"{'0' * 32}/a%2fb", f"{'0' * 32}/{'a' * 65}"])
+def test_paths_that_lead_nowhere(store, path):
+    refused(store, remove(store, path), 400, "the path")
+
+
+def test_rights(store):
+    """No key sees or removes what it may not."""
+    ident = new_id()
+    accepted(upload(store, "ranges", ident[1], write(ranges("f"))))
+    keys = {right: store.add_key(f"only-{right}-{ident[0]}", right) for right in ("upload", "invalidate", "remove", "read")}
+    for node in store.nodes:
+        node.daemon.reload()
+    may = {"show": ("upload", "read"), "list": ("read",), "remove": ("remove",), "upload": ("upload",)}
+    for right, key in [*keys.items(), ("none", None)]:
+        headers = {"Authorization": key} if key else {}
+        replies = {
+            "show": store.client.get(f"/api/symbols/{ident[0]}", **headers),
+            "list": store.client.get("/api/symbols", **headers),
+            "upload": store.client.request("POST", "/api/symbols-ranges", write(ranges("f")), {"FileID": ident[1], "FilePart": "0", "FileParts": "1", **headers}),
+            "remove": store.client.request("DELETE", f"/api/symbols/{ident[0]}", headers=headers),
+        }
+        for what, reply in replies.items():
+            assert reply.status == (200 if right in may[what] else 403 if key else 401), (right, what, reply)
+
+
+def catalog(store, **query):
+    """All pages of it: a list of lists."""
+    pages, after = [], None
+    while True:
+        asked = {**query, **({"after": after} if after else {})}
+        reply = store.client.get("/api/symbols?" + urllib.parse.urlencode(asked), Authorization=remover(store))
+        assert reply.status == 200, reply
+        pages.append(reply.json()["sets"])
+        after = reply.json().get("next")
+        if not after:
+            return pages
+
+
+def test_the_list(store):
+    shutil.rmtree(os.path.join(store.root, "symbfiles"), ignore_errors=True)
+    assert catalog(store) == [[]]
+    other, idents = store.add_key(f"other-lister-{next(fresh)}", "upload"), []
+    for node in store.nodes:
+        node.daemon.reload()
+    for i in range(7):
+        idents.append(new_id())
+        recs = [r for k in range(7 - i) for r in ranges(f"f{k}", 0x1000 * (k + 1))]
+        accepted(upload(store, "ranges", idents[-1][1], write(recs), key=other if i % 3 == 0 else store.key))
+        at = time.time() - 1000 + i
+        for path in objects(store, idents[-1][0]):
+            os.utime(os.path.join(store.root, "symbfiles", idents[-1][0], path), (at, at))
+    accepted(upload(store, "ranges", idents[0][1], write(ranges("half")), 0, 2, "half"))
+    pages = catalog(store, limit=3)
+    assert [len(page) for page in pages] == [3, 3, 2]
+    ids = [s["file_id"] for page in pages for s in page]
+    assert ids == [idents[0][0], *(i[0] for i in reversed(idents))]
+    assert pages[0][0]["complete"] is False and pages[0][0]["set"] == "half"
+    assert (pages[0][1]["uploader"], pages[0][1]["functions"], pages[0][1]["quality"]) == (pages[2][1]["uploader"], 1, "inlines")
+    by_size = [s["file_id"] for page in catalog(store, sort="size", limit=4) for s in page if s["complete"]]
+    assert by_size == [i[0] for i in idents]
+    name = pages[2][1]["uploader"]
+    mine = [s["file_id"] for page in catalog(store, uploader=name, limit=2) for s in page]
+    assert mine == [idents[i][0] for i in (6, 3, 0)]
+    assert catalog(store, uploader="nobody") == [[]]
+
+
+@pytest.mark.parametrize("query, word", [("sort=best", "sort"), ("limit=0", "limit"), ("limit=201", "limit"), ("limit=x", "limit"), ("after=1", "after"),
+                                         ("after=1/00/ranges/x", "after"), ("uploader=%zz", "uploader")])  # fmt: skip
+def test_queries_that_are_none(store, query, word):
+    refused(store, store.client.get(f"/api/symbols?{query}", Authorization=remover(store)), 400, word)

@@ -517,8 +517,9 @@ def test_without_a_store():
 def test_wrong_methods(one):
     for path in ("/api/symbols-ranges", "/api/symbols-returnpads"):
         assert one.client.get(path).status == 405
-    assert one.client.request("POST", "/api/symbols/" + new_id()[0], b"").status == 405
-    assert one.client.get("/api/symbols").status == 404
+    reply = one.client.request("POST", "/api/symbols/" + new_id()[0], b"")
+    assert reply.status == 405 and reply.headers["Allow"] == "GET, HEAD, DELETE, OPTIONS"
+    assert one.client.request("DELETE", "/api/symbols").status == 405
 
 
 # Load and crashes

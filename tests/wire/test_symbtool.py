@@ -522,11 +522,13 @@ def test_wrong_calls(program):
         (["extract", "--part-size", "1", program], "--part-size"), (["dump"], "no file"), (["dump", "--bad"], "--bad"),
         (["symbolicate", program, "zz"], "neither an address"),
         (["push-symbols", "--url", "ftp://x", "--api-key", "a:b", program], "not an http"),
+        (["list"], "--url"), (["list", "--url", "http://x", "--by-size", "00"], "list of all"), (["remove", "--url", "http://x"], "no id"),
+        (["remove", "--url", "http://x", "00"], "no API key"),
     ):  # fmt: skip
         assert word in run(*arguments, code=2).stderr, arguments
 
 
-@pytest.mark.parametrize("verb", ["push-symbols", "extract", "symbolicate", "dump", "check", "file-id", "keys"])
+@pytest.mark.parametrize("verb", ["push-symbols", "extract", "symbolicate", "dump", "check", "file-id", "list", "remove"])
 def test_help(verb):
     assert run(verb, "--help").stdout.startswith(f"Usage: symbtool {verb} ")
     assert verb in run("--help").stdout
@@ -881,21 +883,26 @@ def test_the_plain_reader_reads_what_is_extracted(program, tmp_path):
         assert run("dump", "--json", again).stdout == dump
 
 
-# Keys
+# What was uploaded
 
 
-def test_keys(one, tmp_path, program):
-    path = tmp_path / "keys"
-    added = run("keys", "add", "ci", "--rights", "upload", path).stdout
-    assert re.fullmatch(r"APIKey \S+\n", added) and os.stat(path).st_mode & 0o777 == 0o600
-    assert run("keys", "list", path).stdout == "ci upload\n"
-    assert "symbtool: " in run("keys", "add", "ci", "--rights", "upload", path, code=1).stderr
-    run("keys", "revoke", "ci", path)
-    assert run("keys", "list", path).stdout == ""
-    key = run("keys", "add", "second", "--rights", "upload", one.keys_file).stdout.strip()
-    one.daemon.signal(signal.SIGHUP)
-    wait_for(lambda: one.client.get("/api/symbols/" + "0" * 32, Authorization=key).status == 200, "the new key to be read")
-    run("push-symbols", "--url", url(one), "--api-key", key, "--force", program)
+@pytest.mark.slow
+def test_list_and_remove(one, tmp_path):
+    program = fresh(tmp_path, 53)
+    ids = json.loads(run("file-id", "--json", program).stdout)
+    pushed(one, program)
+    env = {"SYMBTOOL_API_KEY": one.add_key("janitor", "read,remove")}
+    one.daemon.reload()
+    of_one = run("list", "--url", url(one), ids["hex"], env=env).stdout.splitlines()
+    assert len(of_one) == 2 and all(re.match(rf"[*] {ids['hex']} \S+Z +(ranges|returnpads) +\d+ inlines +tester [0-9a-f]{{32}}$", line) for line in of_one)
+    assert [s["file_id"] for s in map(json.loads, run("list", "--url", url(one), "--json", "--limit", 2, env=env).stdout.splitlines())] == [ids["hex"]] * 2
+    assert len(run("list", "--url", url(one), "--by-size", "--uploader", "tester", "--limit", "1", env=env).stdout.splitlines()) == 1
+    sets = of_one[0].split()[-1], of_one[1].split()[-1]
+    assert re.search(rf"{ids['hex']}: removed 2 objects, \d+ bytes", run("remove", "--url", url(one), "--set", sets[0], ids["hex"], env=env).stdout)
+    assert json.loads(run("remove", "--url", url(one), "--json", ids["build_id"], env=env).stdout)["objects"] == 2
+    assert "nothing is stored" in run("remove", "--url", url(one), ids["hex"], env=env, code=1).stderr
+    assert "nothing was uploaded" in run("list", "--url", url(one), ids["hex"], env=env, code=1).stderr
+    assert "403" in run("remove", "--url", url(one), "--api-key-file", one.key_path, ids["hex"], code=1).stderr
 
 
 # As other tools are asked

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* symbtool list and remove: what a server has of executables. */
+#include <config.h>
+
+#include <curl/curl.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "symbtool/api_key.h"
+#include "symbtool/server.h"
+#include "symbtool/verbs.h"
+#include "symbtool/visible.h"
+
+static const char list_usage[] =
+        "Usage: symbtool list [OPTION]... --url URL [ID]...\n"
+        "\n"
+        "Lists the uploads of executables, by FileID, build id or debug id; without one those of all, the\n"
+        "newest first. A star marks what answers. The key needs the right read (or, with ids, upload).\n";
+static const char remove_usage[] =
+        "Usage: symbtool remove [OPTION]... --url URL ID...\n"
+        "\n"
+        "Removes the uploads of executables, or one set of each. The key needs the right remove.\n";
+
+enum { PAGE = 200 };
+
+struct asking {
+	struct server server;
+	const char *key, *key_file, *uploader, *set;
+	uint64_t limit, retry_time;
+	bool by_size, json;
+	struct server_connection *connection;
+};
+
+/* ---- requests ---- */
+
+/* NULL on failure. */
+static json_t *ask(struct asking *a, const char *path, bool remove, struct error *e)
+{
+	return connection_ask(a->connection, &(struct server_request){.path = path, .remove = remove}, e);
+}
+
+/* Appends a text to a path, percent-encoded. False if out of memory. */
+static bool add_escaped(struct buffer *path, const char *before, const char *text)
+{
+	char *escaped = curl_easy_escape(NULL, text, 0);
+	bool ok = escaped && buffer_printf(path, "%s%s", before, escaped);
+	curl_free(escaped);
+	return ok;
+}
+
+/* ---- list ---- */
+
+static const char *text_of(const json_t *set, const char *key)
+{
+	const char *text = json_string_value(json_object_get(set, key));
+	return text ? text : "-";
+}
+
+static void print_set(const struct asking *a, const char *file_id, json_t *set)
+{
+	if (a->json) {
+		json_object_set_new(set, "file_id", json_string(file_id));
+		print_json_line(set);
+		return;
+	}
+	bool answers = json_is_true(json_object_get(set, "answers")), old = json_object_get(set, "version");
+	bool pending = json_is_false(json_object_get(set, "complete"));
+	printf("%c %s %-20s %-10s %12" JSON_INTEGER_FORMAT " %-15s ", answers ? '*' : ' ', file_id,
+	        text_of(set, "time"), text_of(set, "kind"), json_integer_value(json_object_get(set, "size")),
+	        old       ? "of version 1.0"
+	        : pending ? "not complete"
+	                  : text_of(set, "quality"));
+	print_visible(stdout, text_of(set, "uploader"));
+	printf(" %s%s\n", text_of(set, "set"), json_is_true(json_object_get(set, "forced")) ? " forced" : "");
+}
+
+static enum err list_one(struct asking *a, const char *id, struct error *e)
+{
+	struct buffer path;
+	buffer_init(&path, 4096);
+	json_t *root = NULL;
+	if (add_escaped(&path, "/api/symbols/", id) && buffer_append(&path, "", 1))
+		root = ask(a, (const char *)path.data, false, e);
+	else
+		no_memory(e);
+	buffer_release(&path);
+	if (!root)
+		return e->code;
+	json_t *sets = json_object_get(root, "sets");
+	const char *file_id = json_string_value(json_object_get(root, "file_id"));
+	for (size_t i = 0; i < json_array_size(sets); i++)
+		print_set(a, file_id ? file_id : id, json_array_get(sets, i));
+	enum err err = json_array_size(sets) ? ERR_OK : error_set(e, ERR_MISSING, "nothing was uploaded");
+	json_decref(root);
+	return err;
+}
+
+/* The text of a path; the caller frees it. NULL if out of memory. */
+static char *page_path(const struct asking *a, uint64_t limit, const char *after)
+{
+	struct buffer path;
+	buffer_init(&path, 4096);
+	buffer_printf(&path, "/api/symbols?sort=%s&limit=%" PRIu64, a->by_size ? "size" : "newest", limit);
+	bool ok = (!a->uploader || add_escaped(&path, "&uploader=", a->uploader)) &&
+	          (!*after || add_escaped(&path, "&after=", after)) && buffer_append(&path, "", 1);
+	char *text = ok ? strdup((const char *)path.data) : NULL;
+	buffer_release(&path);
+	return text;
+}
+
+static enum err list_all(struct asking *a, struct error *e)
+{
+	char after[512] = "";
+	uint64_t left = a->limit;
+	do {
+		char *path = page_path(a, left < PAGE ? left : PAGE, after);
+		json_t *root = path ? ask(a, path, false, e) : NULL;
+		if (!path)
+			no_memory(e);
+		free(path);
+		if (!root)
+			return e->code;
+		json_t *sets = json_object_get(root, "sets");
+		const char *next = json_string_value(json_object_get(root, "next"));
+		for (size_t i = 0; i < json_array_size(sets) && left; i++, left--)
+			print_set(a, text_of(json_array_get(sets, i), "file_id"), json_array_get(sets, i));
+		snprintf(after, sizeof after, "%s", next ? next : "");
+		json_decref(root);
+	} while (left && *after);
+	return ERR_OK;
+}
+
+/* ---- remove ---- */
+
+static enum err remove_one(struct asking *a, const char *id, struct error *e)
+{
+	struct buffer path;
+	buffer_init(&path, 4096);
+	bool ok = add_escaped(&path, "/api/symbols/", id) && (!a->set || add_escaped(&path, "/", a->set)) &&
+	          buffer_append(&path, "", 1);
+	json_t *root = ok ? ask(a, (const char *)path.data, true, e) : NULL;
+	if (!ok)
+		no_memory(e);
+	buffer_release(&path);
+	if (!root)
+		return e->code;
+	if (a->json) {
+		json_object_set_new(root, "id", json_string(id));
+		print_json_line(root);
+	} else {
+		printf("%s: removed %" JSON_INTEGER_FORMAT " objects, %" JSON_INTEGER_FORMAT " bytes\n", id,
+		        json_integer_value(json_object_get(root, "objects")),
+		        json_integer_value(json_object_get(root, "bytes")));
+	}
+	json_decref(root);
+	return ERR_OK;
+}
+
+/* ---- both ---- */
+
+static enum err connect_to(struct asking *a, char **header, struct error *e)
+{
+	enum err err = server_check(&a->server, e);
+	/* We own the argument's memory: api_key_header wipes it. */
+	if (!err)
+		err = api_key_header(header, (char *)(uintptr_t)a->key, a->key_file, e);
+	if (!err && !*header)
+		err = error_set(e, ERR_CONFIG, "no API key: --api-key-file, --api-key or SYMBTOOL_API_KEY");
+	a->server.authorization = *header;
+	a->server.retry_time = (int64_t)a->retry_time * SECOND;
+	if (!err && !(a->connection = connection_new(&a->server)))
+		err = no_memory(e);
+	return err;
+}
+
+static int each_id(const struct verb *v, struct asking *a, const struct operands *ids,
+        enum err (*one)(struct asking *a, const char *id, struct error *e))
+{
+	struct error e = {0};
+	char *header = NULL;
+	unsigned failed = 0;
+	enum err err = connect_to(a, &header, &e);
+	if (!err && !ids->count)
+		err = list_all(a, &e);
+	if (err)
+		complain(v->name, "%s", e.text);
+	for (size_t i = 0; i < ids->count && !err; i++)
+		if (one(a, ids->items[i], &e)) {
+			complain(ids->items[i], "%s", e.text);
+			failed++;
+		}
+	connection_free(a->connection);
+	api_key_free(header);
+	return e.code == ERR_CONFIG ? EXIT_USAGE : err || failed ? EXIT_FAILED : EXIT_DONE;
+}
+
+static int run_list(const struct verb *v, int argc, char **argv)
+{
+	struct asking a = {.limit = 50, .retry_time = 30};
+	const struct option_row rows[] = {
+	        SERVER_ROWS(a.server),
+	        KEY_ROWS(a.key, a.key_file),
+	        {"--by-size", OPTION_FLAG, &a.by_size, 0, 0, "the largest first"},
+	        {"--uploader NAME", OPTION_TEXT, &a.uploader, 0, 0, "only what this key uploaded"},
+	        {"--limit N", OPTION_NUMBER, &a.limit, 1, UINT32_MAX, "how many at most (50)"},
+	        {"--json", OPTION_FLAG, &a.json, 0, 0, "one object for each set"},
+	};
+	struct operands ids;
+	int code = options_read(v, rows, sizeof rows / sizeof *rows, argc, argv, &ids);
+	if (code != OPTIONS_GO_ON)
+		return code;
+	if (!a.server.url)
+		return complain_usage(v, "--url is missing");
+	if (ids.count && (a.uploader || a.by_size))
+		return complain_usage(v, "--uploader and --by-size are for the list of all");
+	return each_id(v, &a, &ids, list_one);
+}
+
+static int run_remove(const struct verb *v, int argc, char **argv)
+{
+	struct asking a = {.retry_time = 30};
+	const struct option_row rows[] = {
+	        SERVER_ROWS(a.server),
+	        KEY_ROWS(a.key, a.key_file),
+	        {"--set SET", OPTION_TEXT, &a.set, 0, 0, "only this set, as list prints it"},
+	        {"--json", OPTION_FLAG, &a.json, 0, 0, "one object for each id"},
+	};
+	struct operands ids;
+	int code = options_read(v, rows, sizeof rows / sizeof *rows, argc, argv, &ids);
+	if (code != OPTIONS_GO_ON)
+		return code;
+	if (!a.server.url || !ids.count)
+		return complain_usage(v, !a.server.url ? "--url is missing" : "no id");
+	return each_id(v, &a, &ids, remove_one);
+}
+
+const struct verb verb_list = {"list", "list what was uploaded", list_usage, run_list},
+                  verb_remove = {"remove", "remove what was uploaded", remove_usage, run_remove};

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <config.h>
+
+#include "uploads/catalog.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/hex.h"
+#include "uploads/old.h"
+
+enum { LOOKED_THROUGH = 1000 }; /* sets, for an uploader's */
+
+/* The best of the sets that come after the cursor. */
+struct catalog {
+	const struct catalog_query *q;
+	struct catalog_set here; /* the set whose objects are being listed */
+	bool any;                /* there is one */
+	struct catalog_set *sets;
+	size_t count, max;
+	bool more; /* than max */
+	struct catalog_set after;
+	bool has_after;
+};
+
+static uint64_t rank_of(const struct catalog_query *q, const struct catalog_set *s)
+{
+	return q->by_size ? s->size : (uint64_t)s->time;
+}
+
+/* Below 0: a comes first. Every set has its own place. */
+static int order(const struct catalog_query *q, const struct catalog_set *a, const struct catalog_set *b)
+{
+	uint64_t x = rank_of(q, a), y = rank_of(q, b);
+	if (x != y)
+		return x > y ? -1 : 1;
+	int by_id = memcmp(a->id.bytes, b->id.bytes, sizeof a->id.bytes);
+	if (by_id || a->kind != b->kind)
+		return by_id ? by_id : (a->kind < b->kind ? -1 : 1);
+	return strcmp(a->name, b->name);
+}
+
+/* ---- cursors: RANK/FILEID/KIND/SET ---- */
+
+static void print_cursor(char out[CATALOG_CURSOR], const struct catalog_query *q, const struct catalog_set *s)
+{
+	char hex[FILE_ID_HEX + 1];
+	file_id_hex(hex, &s->id);
+	snprintf(
+	        out, CATALOG_CURSOR, "%" PRIu64 "/%s/%s/%s", rank_of(q, s), hex, symbfile_kind_names[s->kind], s->name);
+}
+
+static bool parse_folder(struct catalog_set *s, struct str *path)
+{
+	struct str id, kind, set;
+	if (!layout_segment(path, &id) || !layout_segment(path, &kind) || !layout_segment(path, &set) ||
+	        !hex_read(s->id.bytes, sizeof s->id.bytes, id) || !layout_parse_kind(kind, &s->kind) ||
+	        !set_name_is_stored(set))
+		return false;
+	snprintf(s->name, sizeof s->name, "%.*s", STR_FMT(set));
+	return true;
+}
+
+static bool parse_cursor(struct catalog *c, struct str text)
+{
+	struct str number;
+	uint64_t rank;
+	bool good = layout_segment(&text, &number) && layout_parse_number(number, INT64_MAX, &rank) &&
+	            parse_folder(&c->after, &text) && !text.len;
+	if (!good)
+		return false;
+	c->after.size = rank;
+	c->after.time = (int64_t)rank;
+	c->has_after = true;
+	return true;
+}
+
+/* ---- listing ---- */
+
+/* The set that was listed is complete: takes it, if it is among the best. */
+static void take(struct catalog *c)
+{
+	const struct catalog_set *s = &c->here;
+	if (!c->any || (c->has_after && order(c->q, &c->after, s) >= 0))
+		return;
+	size_t at = c->count;
+	while (at > 0 && order(c->q, s, &c->sets[at - 1]) < 0)
+		at--;
+	c->more = c->more || c->count == c->max;
+	if (at == c->max)
+		return;
+	c->count += c->count < c->max;
+	memmove(&c->sets[at + 1], &c->sets[at], (c->count - at - 1) * sizeof *c->sets);
+	c->sets[at] = *s;
+}
+
+static bool is_ours(struct str name, struct str path)
+{
+	struct part_name part;
+	struct old_part old;
+	return manifest_is_name(name) || part_name_parse(&part, name) || old_part_parse(&old, path);
+}
+
+static bool on_object(void *arg, struct str path, uint64_t size, int64_t time)
+{
+	struct catalog *c = arg;
+	struct catalog_set s = {.time = 0};
+	struct str name = path, below = path, id;
+	if (!parse_folder(&s, &name) || !layout_segment(&below, &id) || !is_ours(name, below))
+		return true;
+	bool same = c->any && memcmp(&s.id, &c->here.id, sizeof s.id) == 0 && s.kind == c->here.kind &&
+	            strcmp(s.name, c->here.name) == 0;
+	if (!same) {
+		take(c);
+		c->here = s;
+		c->any = true;
+	}
+	bool manifest = manifest_is_name(name);
+	c->here.manifest.forced = c->here.manifest.forced || str_equal(name, str_from(MANIFEST_FORCED));
+	c->here.complete = c->here.complete || manifest;
+	c->here.old = c->here.old || memchr(name.data, '/', name.len);
+	c->here.size += manifest ? 0 : size;
+	c->here.time = time > c->here.time ? time : c->here.time;
+	return true;
+}
+
+/* A set that is being removed has no manifest any more. */
+static enum err read_manifest(struct catalog_set *s, struct store_client *c, struct error *e)
+{
+	struct buffer b;
+	char path[STORE_PATH_MAX];
+	layout_object(path, &s->id, s->kind, s->name, s->manifest.forced ? MANIFEST_FORCED : MANIFEST_NAME);
+	buffer_init(&b, MANIFEST_MAX);
+	enum err err = store_get_object(c, path, &b, NULL, e);
+	bool forced = s->manifest.forced;
+	json_t *names = err ? NULL : manifest_read(&s->manifest, (struct str){(const char *)b.data, b.len});
+	s->manifest.forced = forced;
+	s->complete = names != NULL;
+	json_decref(names);
+	buffer_release(&b);
+	return err == ERR_MISSING ? ERR_OK : err;
+}
+
+static enum err pass_on(struct catalog *c, struct store_client *client,
+        bool (*found)(void *arg, const struct catalog_set *set), void *arg, char next[CATALOG_CURSOR], struct error *e)
+{
+	unsigned passed = 0;
+	enum err err = ERR_OK;
+	for (size_t i = 0; i < c->count && !err; i++) {
+		struct catalog_set *s = &c->sets[i];
+		if (s->complete)
+			err = read_manifest(s, client, e);
+		const char *uploader = c->q->uploader;
+		bool wanted = !uploader || (s->complete && strcmp(s->manifest.uploader, uploader) == 0);
+		if (!err && wanted && !found(arg, s))
+			err = no_memory(e);
+		passed += wanted;
+		if (passed == c->q->limit || i + 1 == c->count) {
+			if (i + 1 < c->count || c->more)
+				print_cursor(next, c->q, s);
+			break;
+		}
+	}
+	return err;
+}
+
+enum err symbfile_catalog(struct store_client *client, const struct catalog_query *q,
+        bool (*found)(void *arg, const struct catalog_set *set), void *arg, char next[CATALOG_CURSOR], struct error *e)
+{
+	struct catalog *c = calloc(1, sizeof *c);
+	*next = 0;
+	if (!c)
+		return no_memory(e);
+	c->q = q;
+	c->max = q->uploader ? LOOKED_THROUGH : q->limit;
+	c->sets = calloc(c->max, sizeof *c->sets);
+	enum err err = c->sets ? ERR_OK : no_memory(e);
+	if (!err && q->after && !parse_cursor(c, str_from(q->after)))
+		err = error_set(e, ERR_BAD_REQUEST, "after is not what a page of this list gave as next");
+	if (!err)
+		err = store_list(client, STORE_FOLDER, on_object, c, NULL, e);
+	if (!err) {
+		take(c);
+		err = pass_on(c, client, found, arg, next, e);
+	}
+	free(c->sets);
+	free(c);
+	return err;
+}
