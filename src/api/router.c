@@ -40,6 +40,7 @@ static const struct route routes[] = {
                 {{"GET", symbols_show_handle}, {"DELETE", symbols_remove_handle}}},
         {"/api/symbols", false, "symbols", BAD_KEY | NO_STORE, {{"GET", symbols_list_handle}}},
         {"/cache/", true, "cache", BAD_KEY, {{"DELETE", cache_delete_handle}}},
+        {"/upload", false, "zip_upload", BAD_BODY | BAD_KEY | NO_STORE, {{"POST", sym_zip_handle}}},
         {"/api/sym/", true, "sym_upload", BAD_BODY | BAD_KEY | NO_STORE, {{"PUT", sym_put_handle}}},
         {"/api/missing", false, "missing", BAD_KEY, {{"GET", missing_handle}}},
         {SYM_FILE, false, "sym", NO_STORE, {{"GET", sym_get_handle}}},

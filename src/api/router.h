@@ -18,6 +18,7 @@ void symbols_show_handle(struct exchange *x); /* symbols.c */
 void symbols_remove_handle(struct exchange *x);
 void symbols_list_handle(struct exchange *x);
 void cache_delete_handle(struct exchange *x); /* cache.c */
+void sym_zip_handle(struct exchange *x);      /* sym_zip.c */
 void sym_put_handle(struct exchange *x);      /* sym_put.c */
 void missing_handle(struct exchange *x);      /* missing.c */
 void sym_get_handle(struct exchange *x);      /* sym_get.c */

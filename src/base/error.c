@@ -27,6 +27,7 @@ static const struct {
 	const char *phrase;
 } phrases[] = {
         {200, "OK"},
+        {201, "Created"},
         {206, "Partial Content"},
         {304, "Not Modified"},
         {400, "Bad Request"},

@@ -16,6 +16,7 @@ BODIES = {
     "^~ /symbolicate/": "max_body",
     "^~ /api/symbols": "max_upload",
     "^~ /cache/": None,
+    "= /upload/": "max_sym_upload",
     "^~ /api/sym/": "max_sym_upload",
     "= /api/missing": None,
     "= /_symbolicated_small": None,

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* POST /upload/: a ZIP of symbol files in form data, as Mozilla's Tecken takes it, with its replies. The ZIP is kept in
+ * an unnamed file and read twice: all of it must be good before the first file is stored. */
+#include <config.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "api/multipart.h"
+#include "api/router.h"
+#include "api/store_place.h"
+#include "api/sym_put.h"
+#include "base/json_text.h"
+#include "base/log.h"
+#include "base/write_all.h"
+#include "keys/auth.h"
+#include "modules/services.h"
+#include "symfiles/put.h"
+#include "symfiles/zip.h"
+
+enum { FORM_ROOM = 64 << 10, NAME_SIZE = 128, KEYS_LISTED = 1000 };
+
+struct zip_upload {
+	struct exchange *x;
+	char key_id[64], filename[NAME_SIZE];
+	bool to_try;
+	struct store_client *client;
+	int fd; /* of the ZIP */
+	bool has_file, in_file, in_try;
+	uint64_t size;
+	/* of the file that is being read */
+	struct symfile_check *check;
+	struct symfile_put *put;
+	struct str name, id;
+	char *kept; /* name and id */
+	uint64_t files;
+	json_t *ignored; /* names of members */
+};
+
+/* ---- the form ---- */
+
+/* A file that has no name, and so is gone when it is closed. */
+static int open_unnamed(struct error *e)
+{
+	const char *folder = getenv("TMPDIR");
+	char path[4096];
+	if (!folder || !*folder)
+		folder = "/var/tmp";
+	int fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	if (fd >= 0)
+		return fd;
+	snprintf(path, sizeof path, "%s/symbolicated-XXXXXX", folder);
+	fd = mkostemp(path, O_CLOEXEC);
+	if (fd >= 0)
+		unlink(path);
+	else
+		error_set(e, ERR_UNAVAILABLE, "no file for the ZIP in %.100s: %s", folder, strerror(errno));
+	return fd;
+}
+
+static enum err begin_part(void *arg, struct str name, struct str filename, struct error *e)
+{
+	struct zip_upload *u = arg;
+	(void)e;
+	u->in_file = filename.data && !u->has_file;
+	u->in_try = !filename.data && str_equal(name, str_from("try"));
+	if (!u->in_file)
+		return ERR_OK;
+	u->has_file = true;
+	snprintf(u->filename, sizeof u->filename, "%.*s", STR_FMT(str_first(filename, NAME_SIZE - 1)));
+	return ERR_OK;
+}
+
+static enum err add_to_part(void *arg, const uint8_t *data, size_t len, struct error *e)
+{
+	struct zip_upload *u = arg;
+	u->to_try = u->to_try || (u->in_try && len > 0);
+	if (!u->in_file)
+		return ERR_OK;
+	u->size += len;
+	if (!write_all(u->fd, data, len))
+		return error_set(e, ERR_UNAVAILABLE, "the ZIP cannot be kept: %s", strerror(errno));
+	return ERR_OK;
+}
+
+static enum err receive_form(struct zip_upload *u, struct error *e)
+{
+	struct multipart_visitor visitor = {begin_part, add_to_part, u};
+	struct multipart *m = multipart_new(exchange_param(u->x, "CONTENT_TYPE"), &visitor, e);
+	if (!m)
+		return e->code;
+	enum err err = exchange_stream_body(u->x, u->x->config->max_sym_upload + FORM_ROOM, multipart_add, m, e);
+	if (!err)
+		err = multipart_end(m, e);
+	if (!err && !u->has_file)
+		err = error_set(e, ERR_BAD_REQUEST, "must be multipart form data with at least one file");
+	multipart_free(m);
+	return err;
+}
+
+/* ---- the first reading ---- */
+
+static enum err begin_check(void *arg, struct str name, struct str id, struct error *e)
+{
+	struct zip_upload *u = arg;
+	(void)name;
+	u->check = symfile_check_new(id, u->x->config->bucket_max_size);
+	return u->check ? ERR_OK : no_memory(e);
+}
+
+static enum err add_check(void *arg, const uint8_t *data, size_t len, struct error *e)
+{
+	return symfile_check_add(((struct zip_upload *)arg)->check, data, len, e);
+}
+
+static enum err end_check(void *arg, struct error *e)
+{
+	struct zip_upload *u = arg;
+	enum err err = symfile_check_end(u->check, e);
+	symfile_check_free(u->check);
+	u->check = NULL;
+	u->files++;
+	return err;
+}
+
+static enum err note_ignored(void *arg, struct str path, struct error *e)
+{
+	const struct zip_upload *u = arg;
+	(void)e;
+	if (json_array_size(u->ignored) < KEYS_LISTED)
+		json_array_append_new(u->ignored, json_stringn(path.data, path.len));
+	return ERR_OK;
+}
+
+static enum err check_zip(struct zip_upload *u, struct error *e)
+{
+	struct zip_visitor visitor = {begin_check, add_check, end_check, note_ignored, u};
+	enum err err = zip_read(u->fd, &visitor, e);
+	symfile_check_free(u->check);
+	u->check = NULL;
+	return !err && !u->files ? error_set(e, ERR_BAD_REQUEST, "the ZIP has no symbol file") : err;
+}
+
+/* ---- the second ---- */
+
+static enum err begin_put(void *arg, struct str name, struct str id, struct error *e)
+{
+	struct zip_upload *u = arg;
+	free(u->kept);
+	u->kept = malloc(name.len + id.len);
+	if (!u->kept)
+		return no_memory(e);
+	memcpy(u->kept, name.data, name.len);
+	memcpy(u->kept + name.len, id.data, id.len);
+	u->name = (struct str){u->kept, name.len};
+	u->id = (struct str){u->kept + name.len, id.len};
+	u->put = symfile_put_begin(u->client, u->name, u->id, u->x->config->bucket_max_size, e);
+	return u->put ? ERR_OK : e->code;
+}
+
+static enum err add_put(void *arg, const uint8_t *data, size_t len, struct error *e)
+{
+	return symfile_put_add(((struct zip_upload *)arg)->put, data, len, e);
+}
+
+static enum err end_put(void *arg, struct error *e)
+{
+	struct zip_upload *u = arg;
+	struct symfile_facts facts;
+	struct symfile_put *put = u->put;
+	u->put = NULL;
+	enum err err = symfile_put_commit(put, u->to_try, &facts, e);
+	return err ? err : sym_put_announce(u->x, u->name, u->id, u->key_id, &facts, e);
+}
+
+static enum err store_zip(struct zip_upload *u, struct error *e)
+{
+	struct zip_visitor visitor = {begin_put, add_put, end_put, NULL, u};
+	enum err err = zip_read(u->fd, &visitor, e);
+	symfile_put_abort(u->put);
+	free(u->kept);
+	return err;
+}
+
+/* ---- the request ---- */
+
+/* Tecken's tokens are our keys without the word APIKey, and what is wrong with one is always 403. */
+static enum err check_token(struct zip_upload *u, struct error *e)
+{
+	static const char scheme[] = "APIKey ";
+	char header[600];
+	const char *token = exchange_param(u->x, "HTTP_AUTH_TOKEN");
+	if (!token)
+		return error_set(e, ERR_FORBIDDEN, "this requires an Auth-Token to authenticate the request");
+	bool named = strncmp(token, scheme, strlen(scheme)) == 0;
+	snprintf(header, sizeof header, "%s%s", named ? "" : scheme, token);
+	enum err err = auth_check(header, RIGHT_UPLOAD, u->key_id, e);
+	return err == ERR_UNAUTHORIZED ? (e->code = ERR_FORBIDDEN) : err;
+}
+
+static enum err take_zip(struct zip_upload *u, struct error *e)
+{
+	u->fd = open_unnamed(e);
+	if (u->fd < 0)
+		return e->code;
+	enum err err = receive_form(u, e);
+	if (!err)
+		err = check_zip(u, e);
+	if (!err)
+		err = store_zip(u, e);
+	close(u->fd);
+	return err;
+}
+
+static enum err upload(struct zip_upload *u, struct error *e)
+{
+	enum err err = check_token(u, e);
+	if (err)
+		return err;
+	u->client = store_place_take_sym(u->x, e);
+	if (!u->client)
+		return e->code;
+	err = take_zip(u, e);
+	store_place_leave(u->client);
+	return err;
+}
+
+/* NULL if out of memory. */
+static char *reply_text(const struct zip_upload *u)
+{
+	json_t *body = json_pack("{s:{s:s, s:I, s:b, s:I, s:[], s:O, s:s}}", "upload", "filename", u->filename, "size",
+	        (json_int_t)u->size, "try_symbols", (int)u->to_try, "files", (json_int_t)u->files, "skipped_keys",
+	        "ignored_keys", u->ignored, "user", u->key_id);
+	char *text = json_text(body, JSON_COMPACT);
+	json_decref(body);
+	return text;
+}
+
+void sym_zip_handle(struct exchange *x)
+{
+	struct error e;
+	struct zip_upload u = {.x = x, .fd = -1, .ignored = json_array()};
+	enum err err = u.ignored ? upload(&u, &e) : no_memory(&e);
+	char *text = err ? NULL : reply_text(&u);
+	if (!err && !text)
+		err = no_memory(&e);
+	json_decref(u.ignored);
+	if (!err)
+		exchange_reply_text(x, 201, "application/json", NULL, str_from(text));
+	else
+		metric_add(error_http_status(err) < 500 ? M_SYM_UPLOADS_REFUSED : M_SYM_UPLOADS_FAILED, 1);
+	if (err)
+		exchange_reply_error(x, &e, 2);
+	free(text);
+}

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""POST /upload/: ZIPs of symbol files, as Tecken takes them; and ZIPs that nobody should take."""
+
+import io
+import os
+import struct
+import subprocess
+import warnings
+import zipfile
+
+import pytest
+
+from stack import Stack, wait_for
+from symbols import SAMPLE, SAMPLE_FRAMES, debug_id, module_line
+from test_sym_uploads import QUICK, Store, path_of, text_of
+
+NAME = "xul.pdb"
+MEMBER = path_of(NAME)[1:]
+GOOD = text_of(NAME)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    place = tmp_path_factory.mktemp("store")
+    os.chmod(place.parent, 0o755)
+    os.chmod(place, 0o777)
+    with Stack(keys=True, daemons=2, config={**QUICK, "sym_store": f"file://{place}", "bucket_max_size": "200M"}) as s:
+        yield Store(s, place)
+
+
+def zip_of(members, method=zipfile.ZIP_DEFLATED):
+    """members: {name: bytes}, or a list of pairs, in which names may repeat."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", method) as z, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of names that repeat
+        for name, data in members.items() if isinstance(members, dict) else members:
+            z.writestr(name, data)
+    return out.getvalue()
+
+
+def token(store):
+    return store.stack.key.split()[1]
+
+
+def form(parts, boundary="93cafe4b0f2b"):
+    """As the library requests makes it."""
+    body = b""
+    for headers, data in parts:
+        body += f"--{boundary}\r\nContent-Disposition: form-data; {headers}\r\n\r\n".encode() + data + b"\r\n"
+    return body + f"--{boundary}--\r\n".encode(), f"multipart/form-data; boundary={boundary}"
+
+
+def post(store, data, fields=(), key=None, filename="symbols.zip"):
+    body, content_type = form([*fields, (f'name="{filename}"; filename="{filename}"', data)])
+    headers = {"Auth-Token": key or token(store), "Content-Type": content_type, "User-Agent": "python-requests/2.31.0"}
+    return store.stack.client.request("POST", "/upload/", body, headers)
+
+
+def test_what_is_uploaded_is_named_on_all_hosts(store):
+    other = "libxul.so"
+    members = {
+        MEMBER: GOOD,
+        path_of(other)[1:]: text_of(other),
+        f"{NAME}/{debug_id(NAME)}/xul.pd_": b"MSCF",
+        f"{other}/{debug_id(other)}/{other}.dbg.gz": b"\x1f\x8b",
+        "firefox-symbols.txt": b"a list",
+        f"{NAME}/": b"",
+        ".DS_Store": b"x",
+    }
+    reply = post(store, zip_of(members))
+    assert reply.status == 201, reply
+    upload = reply.json()["upload"]
+    assert upload["files"] == 2 and upload["filename"] == "symbols.zip" and upload["try_symbols"] is False
+    assert upload["skipped_keys"] == [] and len(upload["ignored_keys"]) == 4
+    assert store.objects() == sorted([MEMBER, path_of(other)[1:]])
+    for node in (0, 1):
+        for name in (NAME, other):
+            wait_for(lambda: store.frame(name, node).get("function") == SAMPLE_FRAMES[0x1014]["function"], "both hosts to name it", 5)
+
+
+def test_curl_as_tecken_documents_it(store, tmp_path):
+    name = "curled.so"
+    (tmp_path / "myfile.zip").write_bytes(zip_of({path_of(name)[1:]: text_of(name)}, zipfile.ZIP_STORED))
+    url = f"http://127.0.0.1:{store.stack.node.nginx.port}/upload/"
+    command = ["curl", "-s", "-w", "%{http_code}", "-X", "POST", "-H", f"auth-token: {token(store)}", "--form", "try=true", "--form"]
+    done = subprocess.run([*command, f"myfile.zip=@{tmp_path}/myfile.zip", url], check=True, capture_output=True, text=True)
+    assert done.stdout.endswith("201") and '"try_symbols":true' in done.stdout
+    assert f"try/{path_of(name)[1:]}" in store.objects()
+    assert store.frame(name)["function"] == SAMPLE_FRAMES[0x1014]["function"]
+
+
+def test_a_zip_of_many_megabytes(store):
+    members = {}
+    for n in range(40):
+        name = f"part{n}.so"
+        members[path_of(name)[1:]] = text_of(name, "".join(f"PUBLIC {i:x} 0 {os.urandom(30).hex()}\n" for i in range(4000)))
+    reply = post(store, zip_of(members), fields=[('name="note"', b"\r\n--93cafe4b0f2x\r\n" * 100)])
+    assert reply.status == 201 and reply.json()["upload"]["files"] == 40
+
+
+def patched(data, signature, at, form_of, value):
+    """The field at an offset of every record with a signature."""
+    out = bytearray(data)
+    start = out.find(signature)
+    while start >= 0:
+        struct.pack_into(form_of, out, start + at, value)
+        start = out.find(signature, start + 4)
+    return bytes(out)
+
+
+def link():
+    info = zipfile.ZipInfo(MEMBER)
+    info.create_system = 3
+    info.external_attr = 0o120777 << 16
+    return zip_of([(info, b"/etc/passwd")])
+
+
+def renamed(old, new):
+    assert len(old) == len(new)
+    return zip_of({old: GOOD}).replace(old.encode(), new.encode())
+
+
+LOCAL, CENTRAL = b"PK\x03\x04", b"PK\x01\x02"
+AFTER = {path_of("after.so")[1:]: text_of("after.so")}
+HOSTILE = {
+    "nothing": (lambda: b"", "not sound as a ZIP"),
+    "no ZIP": (lambda: b"hello" * 1000, "not sound as a ZIP"),
+    "tar": (lambda: b"x" * 257 + b"ustar\0" + b"0" * 1000, "not sound as a ZIP"),
+    "empty": (lambda: zip_of({}), "not sound as a ZIP"),
+    "only others": (lambda: zip_of({"a-symbols.txt": b"x"}), "no symbol file"),
+    "cut at the end": (lambda: zip_of({MEMBER: GOOD, **AFTER})[:-30], "not sound as a ZIP"),
+    "cut in the middle": (lambda: zip_of({MEMBER: GOOD, **AFTER})[:300], "not sound as a ZIP"),
+    "parent": (lambda: zip_of({"../x/AB1/x.sym": GOOD}), "../x/AB1/x.sym: such a name"),
+    "parent inside": (lambda: zip_of({"x/../AB1/x.sym": GOOD}), "x/../AB1/x.sym: such a name"),
+    "absolute": (lambda: renamed("aetc/AB1/aetc.sym", "/etc/AB1/aetc.sym"), "/etc/AB1/aetc.sym: such a name"),
+    "backslashes": (lambda: renamed("xxx/AB1/xxx.sym", "xxx\\AB1\\xxx.sym"), "xxx/AB1/xxx.sym: line 1: the id is"),
+    "a control character": (lambda: renamed("xxx/AB1/xxx.sym", "x\nx/AB1/x\nx.sym"), "not of the form"),
+    "too deep": (lambda: zip_of({"a/" + MEMBER: GOOD}), "not of the form"),
+    "too flat": (lambda: zip_of({"xul.sym": GOOD}), "xul.sym: not of the form"),
+    "no id": (lambda: zip_of({"xul.pdb/XYZ/xul.sym": GOOD}), "not of the form"),
+    "another file's name": (lambda: zip_of({f"{NAME}/{debug_id(NAME)}/other.sym": GOOD}), "not of the form"),
+    "a long name": (lambda: zip_of({f"{'x' * 700}/AB1/{'x' * 700}.sym": GOOD}), "such a name"),
+    "a link": (link, f"{MEMBER}: it is no plain file"),
+    "twice": (lambda: zip_of([(MEMBER, GOOD), (MEMBER, GOOD)]), f"{MEMBER}: the ZIP has it twice"),
+    "twice by case": (lambda: zip_of({MEMBER: GOOD, MEMBER.replace(debug_id(NAME), debug_id(NAME).lower()): GOOD}), "the ZIP has it twice"),
+    "encrypted": (lambda: patched(patched(zip_of({MEMBER: GOOD}), LOCAL, 6, "<H", 1), CENTRAL, 8, "<H", 1), "encrypted"),
+    "wrong checksum": (lambda: patched(patched(zip_of({MEMBER: GOOD}), LOCAL, 14, "<I", 7), CENTRAL, 16, "<I", 7), MEMBER),
+    "smaller than it says": (lambda: patched(zip_of({MEMBER: GOOD}, zipfile.ZIP_STORED), CENTRAL, 20, "<I", 1 << 30), "Inconsistent compressed size"),
+    "larger than it says": (lambda: patched(patched(zip_of({MEMBER: GOOD}), LOCAL, 22, "<I", 9), CENTRAL, 24, "<I", 9), MEMBER),
+    "a method nobody knows": (lambda: patched(patched(zip_of({MEMBER: GOOD}), LOCAL, 8, "<H", 77), CENTRAL, 10, "<H", 77), MEMBER),
+    "damaged": (lambda: zip_of({MEMBER: GOOD})[:90] + b"\xff\xff\xff\xff\xff" + zip_of({MEMBER: GOOD})[95:], MEMBER),
+    "a bomb": (lambda: zip_of({MEMBER: GOOD + b"\n" * 100_000_000}), f"{MEMBER}: the ZIP unpacks to far more"),
+    "a bomb of members": (lambda: zip_of({path_of(f"b{i}.so")[1:]: text_of(f"b{i}.so", "PUBLIC 1 0 a\n" * 1_000_000) for i in range(15)}), "far more"),
+    "100,000 members": (lambda: zip_of({f"{i}-symbols.txt": b"" for i in range(100_000)}, zipfile.ZIP_STORED), "more than 20000 members"),
+    "a bad file at the end": (lambda: zip_of({**AFTER, MEMBER: b"no symbol file"}), f"{MEMBER}: line 1 is no MODULE line"),
+    "another id": (lambda: zip_of({**AFTER, MEMBER: text_of(NAME, ident="A" * 33)}), f"{MEMBER}: line 1: the id is"),
+    "no symbols": (lambda: zip_of({**AFTER, MEMBER: module_line(NAME, debug_id(NAME))}), f"{MEMBER}: the file has neither"),
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_hostile_zips_are_refused_and_leave_nothing(store, kind):
+    make, why = HOSTILE[kind]
+    before = store.objects()
+    error = post(store, make()).error(400)["error"]
+    assert why in error, error
+    assert store.objects() == before
+    assert post(store, zip_of({path_of("still.so")[1:]: text_of("still.so")})).status == 201
+    os.remove(os.path.join(store.folder, path_of("still.so")[1:]))
+
+
+def test_forms_that_are_none(store):
+    good = zip_of({MEMBER: GOOD})
+    body, content_type = form([('name="a"; filename="a.zip"', good)])
+    cases = {
+        "no form": (good, "application/zip"),
+        "no boundary": (body, "multipart/form-data"),
+        "another boundary": (body, "multipart/form-data; boundary=other"),
+        "no file": form([('name="try"', b"1")]),
+        "no end": (body[:-20], content_type),
+        "cut in the file": (body[: len(body) // 2], content_type),
+        "a URL": (b"url=https://example.org/symbols.zip", "application/x-www-form-urlencoded"),
+        "long headers": form([('name="' + "a" * 10000 + '"; filename="a"', good)]),
+        "empty": (b"", content_type),
+    }
+    for kind, (data, kind_of) in cases.items():
+        reply = store.stack.client.request("POST", "/upload/", data, {"Auth-Token": token(store), "Content-Type": kind_of})
+        assert reply.status == 400, (kind, reply)
+
+
+def test_tokens(store):
+    good = zip_of({MEMBER: GOOD})
+    body, content_type = form([('name="a"; filename="a.zip"', good)])
+    store.stack.client.request("POST", "/upload/", body, {"Content-Type": content_type}).error(403)
+    post(store, good, key="bm9ib2R5OmtleQ==").error(403)
+    post(store, good, key="?").error(403)
+    assert post(store, good, key=store.stack.key).status == 201
+    reply = store.stack.client.get("/upload/")
+    reply.error(405)
+    assert reply.headers["Allow"] == "POST, OPTIONS"
+
+
+def test_without_a_store():
+    with Stack(keys=True) as s:
+        post(Store(s, None), zip_of({MEMBER: GOOD})).error(404)
+
+
+def test_a_zip_above_max_sym_upload(tmp_path):
+    os.chmod(tmp_path, 0o777)
+    with Stack(keys=True, config={**QUICK, "sym_store": f"file://{tmp_path}", "max_sym_upload": "1K"}) as s:
+        big = text_of(NAME, "".join(f"PUBLIC {i:x} 0 {os.urandom(30).hex()}\n" for i in range(4000)))
+        post(Store(s, tmp_path), zip_of({MEMBER: big})).error(413)
