@@ -107,7 +107,7 @@ static struct connection *connection_new(struct front *f, int fd)
 	if (!c)
 		return NULL;
 	pthread_mutex_lock(&f->lock);
-	*c = (struct connection){.fd = fd, .busy = true};
+	*c = (struct connection){.fd = fd};
 	LIST_INSERT_HEAD(&f->connections, c, all);
 	f->connection_count++;
 	pthread_mutex_unlock(&f->lock);
@@ -134,15 +134,11 @@ static void connection_forget(struct front *f, struct connection *c)
 }
 
 /* Hands it to epoll, for one event. Afterwards it belongs to the worker that gets the event, which takes the lock
- * first: that makes visible to it what was done here. */
+ * first: that makes visible to it what was done under the lock before, c->busy = false at the least. */
 static void connection_wait(struct front *f, struct connection *c, int op)
 {
 	struct epoll_event event = {.events = EPOLLIN | EPOLLONESHOT, .data.ptr = c};
-	pthread_mutex_lock(&f->lock);
-	bool given = epoll_ctl(f->epoll, op, c->fd, &event) == 0;
-	c->busy = !given;
-	pthread_mutex_unlock(&f->lock);
-	if (given)
+	if (epoll_ctl(f->epoll, op, c->fd, &event) == 0)
 		return;
 	close(c->fd);
 	connection_forget(f, c);
@@ -236,39 +232,35 @@ static struct exchange_private *make_exchange(struct front *f)
 	return p;
 }
 
-/* The exchange for what arrived on c; NULL if out of memory. */
-static struct exchange_private *take_exchange(struct front *f, struct connection *c)
-{
-	pthread_mutex_lock(&f->lock);
-	c->busy = true;
-	f->exchanges++;
-	struct exchange_private *p = STAILQ_FIRST(&f->free);
-	if (p) {
-		STAILQ_REMOVE_HEAD(&f->free, next);
-		f->free_count--;
-	}
-	pthread_mutex_unlock(&f->lock);
-	if (!p)
-		p = make_exchange(f);
-	return p;
-}
-
 static void front_free(struct front *f);
 
-/* p may be NULL: take_exchange could not make one. */
-static void give_exchange(struct front *f, struct exchange_private *p)
+/* With f->lock held. Whether p is kept for another request; p may be NULL. */
+static bool keep_exchange(struct front *f, struct exchange_private *p)
 {
-	pthread_mutex_lock(&f->lock);
 	bool keep = p && f->free_count < FREE_MAX;
 	if (keep) {
 		STAILQ_INSERT_HEAD(&f->free, p, next);
 		f->free_count++;
-	} else if (p)
+	} else if (p) {
 		turns_shrink(&f->turns);
-	bool last = --f->exchanges == 0 && f->abandoned;
+	}
+	f->exchanges--;
+	return keep;
+}
+
+/* It ends; c is the connection if that waits for another request, or NULL. p may be NULL: there was no memory for it.
+ */
+static void give_exchange(struct front *f, struct exchange_private *p, struct connection *c)
+{
+	pthread_mutex_lock(&f->lock);
+	bool keep = keep_exchange(f, p), last = f->exchanges == 0 && f->abandoned;
+	if (c)
+		c->busy = false;
 	pthread_mutex_unlock(&f->lock);
 	if (p && !keep)
 		exchange_free(p);
+	if (c)
+		connection_wait(f, c, EPOLL_CTL_MOD);
 	if (last)
 		front_free(f);
 }
@@ -295,12 +287,12 @@ void front_release(struct exchange_private *p)
 {
 	struct front *f = p->front;
 	struct connection *c = p->connection;
-	if (exchange_end(p) < 0)
+	if (exchange_end(p) < 0) {
 		connection_forget(f, c);
-	else
-		connection_wait(f, c, EPOLL_CTL_MOD);
+		c = NULL;
+	}
 	count_request(f, -1);
-	give_exchange(f, p);
+	give_exchange(f, p, c);
 }
 
 static void drop_exchange(struct exchange_private *p)
@@ -312,7 +304,7 @@ static void drop_exchange(struct exchange_private *p)
 	exchange_drop(p);
 	connection_forget(f, c);
 	count_request(f, -1);
-	give_exchange(f, p);
+	give_exchange(f, p, NULL);
 }
 
 /* A worker that sleeps looks for work. */
@@ -326,42 +318,56 @@ static void wake_worker(struct front *f)
 
 /* ---- turns ---- */
 
-/* A request arrived, or nonsense: it waits for its turn. */
-static void begin_exchange(struct front *f, struct connection *c)
+/* With f->lock held: an exchange that has been used before, or NULL. */
+static struct exchange_private *take_free(struct front *f)
 {
-	struct exchange_private *p = take_exchange(f, c);
+	struct exchange_private *p = STAILQ_FIRST(&f->free);
+	f->exchanges++;
+	if (!p)
+		return NULL;
+	STAILQ_REMOVE_HEAD(&f->free, next);
+	f->free_count--;
+	return p;
+}
+
+/* Begins an exchange, in p if that is not NULL, with what arrived: a request, or nonsense. NULL: there is none. */
+static struct exchange_private *begin_exchange(struct front *f, struct connection *c, struct exchange_private *p)
+{
+	p = p ? p : make_exchange(f);
 	count_request(f, 1);
 	if (!p)
 		close(c->fd);
 	if (p && exchange_begin(p, atomic_load(&f->config), c->fd)) {
 		p->connection = c;
 		p->resumed = f->handle;
-		pthread_mutex_lock(&f->lock);
-		turns_add(&f->turns, &p->turn);
-		pthread_mutex_unlock(&f->lock);
-		return;
+		return p;
 	}
 	connection_forget(f, c);
 	count_request(f, -1);
-	give_exchange(f, p);
+	give_exchange(f, p, NULL);
+	return NULL;
 }
 
-/* Something happened on a connection: a request arrived, or the reader of a reply takes more of it, or has gone. */
-static void handle_connection(struct front *f, struct connection *c)
+/* Something happened on a connection: a request arrived, or the reader of a reply takes more of it, or has gone. The
+ * exchange that is to wait for its turn; NULL: none. */
+static struct exchange_private *handle_connection(struct front *f, struct connection *c)
 {
+	struct exchange_private *p, *used = NULL;
 	pthread_mutex_lock(&f->lock);
-	struct exchange_private *p = c->writer;
-	c->writer = NULL;
+	p = c->writer;
 	if (p) {
+		c->writer = NULL;
 		LIST_REMOVE(p, readers);
 		p->waited += clock_now() - p->paused_at;
-		turns_add(&f->turns, &p->turn);
+	} else {
+		c->busy = true;
+		used = take_free(f);
 	}
 	pthread_mutex_unlock(&f->lock);
 	if (!p)
-		begin_exchange(f, c);
-	else
-		metric_add(M_REPLIES_WAITING, -1);
+		return begin_exchange(f, c, used);
+	metric_add(M_REPLIES_WAITING, -1);
+	return p;
 }
 
 void exchange_resume(struct exchange *x, void (*fn)(struct exchange *x))
@@ -546,6 +552,14 @@ static void settle_paused(struct front *f, struct exchange_private *p)
 		await_reader(f, p);
 }
 
+/* With f->lock held. */
+static void end_turn(struct worker *w)
+{
+	if (w->client)
+		turns_done(&w->front->turns, w->client);
+	w->client = NULL;
+}
+
 /* Runs the exchange until it is answered, is parked by its handler, or pauses. */
 static void run_exchange(struct worker *w, struct exchange_private *p)
 {
@@ -562,23 +576,27 @@ static void run_exchange(struct worker *w, struct exchange_private *p)
 	/* If it has ended, p is gone. */
 	if (ended)
 		keep_fiber(w, fiber);
+	bool stays = permit_held();
+	if (ended && !paused && stays)
+		return;
 	pthread_mutex_lock(&f->lock);
 	f->paused -= paused;
 	if (!ended)
 		settle_paused(f, p);
-	turns_done(&f->turns, w->client);
-	w->client = NULL;
+	end_turn(w);
 	bool ready = turns_ready(&f->turns);
 	pthread_mutex_unlock(&f->lock);
 	/* This worker may have to wait for a permit while others that have one sleep. */
-	if (ready && !permit_held() && atomic_load(&f->idle))
+	if (ready && !stays && atomic_load(&f->idle))
 		wake_worker(f);
 }
 
 /* ---- workers ---- */
 
-static bool handle_event(struct front *f, const struct epoll_event *event)
+/* False: the workers are to end. *p: the exchange that is to wait for its turn, or NULL. */
+static bool handle_event(struct front *f, const struct epoll_event *event, struct exchange_private **p)
 {
+	*p = NULL;
 	if (event->data.ptr == &f->stop)
 		return false;
 	if (event->data.ptr == &f->listener)
@@ -586,7 +604,7 @@ static bool handle_event(struct front *f, const struct epoll_event *event)
 	else if (event->data.ptr == &f->timer)
 		handle_timer(f);
 	else if (event->data.ptr != &f->wake)
-		handle_connection(f, event->data.ptr);
+		*p = handle_connection(f, event->data.ptr);
 	return true;
 }
 
@@ -594,21 +612,31 @@ static bool handle_event(struct front *f, const struct epoll_event *event)
 static void take_events(struct front *f)
 {
 	struct epoll_event events[EVENTS_MAX];
+	struct exchange_private *p;
 	int n = epoll_wait(f->epoll, events, EVENTS_MAX, 0);
-	for (int i = 0; i < n; i++)
-		handle_event(f, &events[i]);
+	for (int i = 0; i < n; i++) {
+		handle_event(f, &events[i], &p);
+		if (!p)
+			continue;
+		pthread_mutex_lock(&f->lock);
+		turns_add(&f->turns, &p->turn);
+		pthread_mutex_unlock(&f->lock);
+	}
 }
 
-/* Whose turn it is; NULL: nobody's. */
-static struct exchange_private *next_exchange(struct worker *w, bool looked)
+/* Whose turn it is; NULL: nobody's. `arrived`, if not NULL, comes last. */
+static struct exchange_private *next_exchange(struct worker *w, struct exchange_private *arrived)
 {
 	struct front *f = w->front;
 	pthread_mutex_lock(&f->lock);
-	if (!looked && f->turns.waiting) {
+	end_turn(w);
+	if (f->turns.waiting) {
 		pthread_mutex_unlock(&f->lock);
 		take_events(f);
 		pthread_mutex_lock(&f->lock);
 	}
+	if (arrived)
+		turns_add(&f->turns, &arrived->turn);
 	struct turn *turn = turns_next(&f->turns, &w->client);
 	bool more = turn && turns_ready(&f->turns);
 	pthread_mutex_unlock(&f->lock);
@@ -633,22 +661,22 @@ static bool may_end(struct front *f)
 static void work(struct worker *w)
 {
 	struct front *f = w->front;
-	bool looked = false;
+	struct exchange_private *arrived = NULL;
 	while (permit_take(&f->awake)) {
 		struct epoll_event event;
 		int n = 0;
 		atomic_fetch_add(&f->idle, 1);
-		struct exchange_private *p = next_exchange(w, looked);
+		struct exchange_private *p = next_exchange(w, arrived);
+		arrived = NULL;
 		if (!p)
 			n = epoll_wait(f->epoll, &event, 1, -1);
 		atomic_fetch_sub(&f->idle, 1);
-		looked = !p;
 		if (p)
 			run_exchange(w, p);
 		else if (n < 0 && errno != EINTR) {
 			log_event(LOG_LEVEL_ERROR, "epoll", "%s", strerror(errno));
 			return;
-		} else if (n > 0 && !handle_event(f, &event) && may_end(f))
+		} else if (n > 0 && !handle_event(f, &event, &arrived) && may_end(f))
 			return;
 	}
 }
@@ -659,6 +687,7 @@ static void *worker_main(void *arg)
 	struct front *f = w->front;
 	work(w);
 	pthread_mutex_lock(&f->lock);
+	end_turn(w);
 	if (--f->running == 0)
 		pthread_cond_signal(&f->quiet);
 	pthread_mutex_unlock(&f->lock);
