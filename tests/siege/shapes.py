@@ -8,6 +8,7 @@ import random
 from symbols import debug_id
 
 BIG_FRAMES = 0x7FFFFF  # offsets below this are somewhere in the big file
+FRAMES_MAX = 200_000  # max_frames
 NAMES = 1000  # unknown modules in one request
 
 
@@ -56,28 +57,28 @@ class Unknown_Modules(Shape):
 
 
 class One_Frame_Often(Shape):
-    """Row 2: a few KB of gzip, and one frame 217,000 times."""
+    """Row 2: a few KB of gzip, and one frame as often as may be."""
 
     headers = (("Content-Encoding", "gzip"),)
     connections, short = 64, True
 
     def __init__(self, seed):
         super().__init__(seed)
-        self.same = zipped(job([["warm-0", debug_id("warm-0")]], [[0, 0x1000]] * 217_000))
+        self.same = zipped(job([["warm-0", debug_id("warm-0")]], [[0, 0x1000]] * FRAMES_MAX))
 
     def body(self):
         return self.same
 
 
 class Random_Frames(Shape):
-    """Row 2: 400,000 frames anywhere in a large module."""
+    """Row 2: as many frames as may be, anywhere in a large module."""
 
     headers = (("Content-Encoding", "gzip"),)
     connections, warm = 16, "big-0"
 
     def __init__(self, seed):
         super().__init__(seed)
-        frames = [[0, self.random.randrange(BIG_FRAMES)] for _ in range(400_000)]
+        frames = [[0, self.random.randrange(BIG_FRAMES)] for _ in range(FRAMES_MAX)]
         self.same = gzip.compress(job([["big-0", debug_id("big-0")]], frames), 6, mtime=0)
 
     def body(self):
@@ -85,14 +86,14 @@ class Random_Frames(Shape):
 
 
 class Text_Frames(Shape):
-    """200,000 lines of text, each with the same frame."""
+    """As many lines of text as may be, each with the same frame."""
 
     path, headers = "/symbolicate/text", (("Content-Encoding", "gzip"),)
 
     def __init__(self, seed):
         super().__init__(seed)
         line = b"MODULE Linux x86_64 %s warm-0.so\n" % debug_id("warm-0").encode()
-        self.same = zipped(line + b"warm-0.so+0x1040\n" * 200_000)
+        self.same = zipped(line + b"warm-0.so+0x1040\n" * FRAMES_MAX)
 
     def body(self):
         return self.same
@@ -106,7 +107,7 @@ class Unread(Shape):
 
     def __init__(self, seed):
         super().__init__(seed)
-        self.same = zipped(job([["warm-0", debug_id("warm-0")]], [[0, 0x1040]] * 900_000))
+        self.same = zipped(job([["warm-0", debug_id("warm-0")]], [[0, 0x1040]] * FRAMES_MAX))
 
     def body(self):
         return self.same

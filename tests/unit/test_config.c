@@ -108,9 +108,9 @@ static void defaults(void **state)
 	assert_int_equal(c->lookup, LOOKUP_COVERING);
 	assert_int_equal(c->max_body, 32 << 20);
 	assert_int_equal(c->max_body_inflated, 128 << 20);
-	assert_int_equal(c->max_reply, 256 << 20);
+	assert_int_equal(c->max_reply, 192 << 20);
 	assert_int_equal(c->max_jobs, 1000);
-	assert_int_equal(c->max_frames, 1000000);
+	assert_int_equal(c->max_frames, 200000);
 	assert_int_equal(c->max_stacks, 1000000);
 	assert_int_equal(c->max_modules, 10000);
 	assert_int_equal(c->cold_modules, 1000);

@@ -214,7 +214,7 @@ def test_long_numbers(stack):
 @pytest.mark.slow
 def test_requests_that_wait_do_not_take_all_memory():
     """Each of them holds some 30 MB while the bucket stands still. Those that have no room are refused; small ones find some."""
-    config = {"cache_size": "16M", "memory": "160M", "workers": "2", "bucket_stall_timeout": "60s", "bucket_retries": "0"}
+    config = {"cache_size": "16M", "memory": "160M", "workers": "2", "max_frames": "1000000", "bucket_stall_timeout": "60s", "bucket_retries": "0"}
     with Stack(symbols=[None, None], config=config) as s:
         stalled = s.symbols.add("stalled.so", SAMPLE)
         cold = (s.buckets[1].symbols.add(f"cold{i}.so", SAMPLE) for i in itertools.count())

@@ -293,12 +293,12 @@ def test_many_empty_stacks_are_refused(stack):
 def test_the_largest_request(stack):
     """At every limit at once, of which none is in the way of another."""
     modules = [[APP, *([f"m{j}-{i}", "ABC"] for i in range(9))] for j in range(1000)]
-    stacks = b",".join([b"[[0,4099]]"] * 1000)
+    stacks = b",".join([b"[[0,4099]]"] * 200)
     jobs = (b'{"memoryMap":%b,"stacks":[%b]}' % (json.dumps(m).encode(), stacks) for m in modules)
     reply = stack.client.post("/symbolicate/v5", b'{"jobs":[' + b",".join(jobs) + b"]}")
     assert reply.status == 200, reply
     frame = b'[{"frame":0,"module":"app","module_offset":"0x1003","function":"main",'
-    assert reply.body.count(frame) == 1_000_000
+    assert reply.body.count(frame) == 200_000
     assert reply.body.count(b":null") == 9000 and reply.body.count(b":true") == 1000
 
 

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Clients that do not read their replies, or slowly: they hold no worker, and nginx keeps nothing in files for them."""
+
+import gzip
+import http.client
+import json
+import os
+import random
+import socket
+
+import pytest
+
+from client import job
+from stack import Stack, wait_for
+from symbols import debug_id
+
+APP = ["app", debug_id("app")]
+FUNCTIONS, FRAMES, READERS = 2000, 15_000, 8
+WAITING, SLOW = "symbolicated_replies_waiting", "symbolicated_replies_slow_total"
+
+
+def make(**config):
+    """One worker only, and names that hardly compress."""
+    s = Stack(memcached=0, config={"workers": "1", **config})
+    s.start()
+    noise = random.Random(29)
+    s.symbols.add(APP[0], "".join(f"FUNC {0x1000 + 16 * i:x} 10 0 f{noise.randbytes(400).hex()}\n" for i in range(FUNCTIONS)), APP[1])
+    return s
+
+
+@pytest.fixture(scope="module")
+def stack():
+    s = make()
+    yield s
+    s.stop()
+
+
+BODY = json.dumps(job([APP], [[0, 0x1000 + 16 * (i * 997 % FUNCTIONS)] for i in range(FRAMES)]))
+
+
+def ask(stack, headers=()):
+    """Asks and reads nothing; what is on the way is little."""
+    connection = stack.client.connect()
+    connection.sock = socket.socket()
+    connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+    connection.sock.settimeout(60)
+    connection.sock.connect((connection.host, connection.port))
+    connection.request("POST", "/symbolicate/v5", BODY, dict(headers))
+    return connection
+
+
+def replies_in_files(stack):
+    """Files that nginx has open and removed already."""
+    found = []
+    for pid in children(stack.node.nginx.process.pid):
+        for fd in os.listdir(f"/proc/{pid}/fd"):
+            found += [name for name in [os.readlink(f"/proc/{pid}/fd/{fd}")] if "/tmp-fastcgi/" in name]
+    return found
+
+
+def children(pid):
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as f:
+        return f.read().split()
+
+
+def names(data):
+    (stack,) = json.loads(data)["results"][0]["stacks"]
+    return [frame["function"] for frame in stack]
+
+
+def test_readers_that_read_nothing_hold_no_worker(stack):
+    connections = [ask(stack, {"Accept-Encoding": "gzip"} if i % 2 else ()) for i in range(READERS)]
+    wait_for(lambda: stack.node.metrics()[WAITING] == READERS, "all replies to wait for their readers")
+    assert stack.node.metrics()['symbolicated_memory_bytes{kind="replies"}'] > 0
+    assert len(names(stack.client.post("/symbolicate/v5", job([APP], [[0, 0x1000]])).body)) == 1
+    assert replies_in_files(stack) == []
+    seen = set()
+    for i, connection in enumerate(connections):
+        reply = connection.getresponse()
+        data = reply.read()
+        # how long gzip will be is not known before it is made
+        assert (reply.getheader("Content-Length") is None) == bool(i % 2)
+        seen.add(gzip.decompress(data) if i % 2 else data)
+        connection.close()
+    (data,) = seen
+    assert len(names(data)) == FRAMES
+    wait_for(lambda: stack.node.metrics()['symbolicated_memory_bytes{kind="replies"}'] == 0, "the account to be settled")
+    assert stack.node.metrics()[WAITING] == 0 and stack.node.metrics()[SLOW] == 0
+
+
+def test_a_reader_that_leaves_ends_its_reply(stack):
+    connection = ask(stack)
+    wait_for(lambda: stack.node.metrics()[WAITING] == 1, "the reply to wait for its reader")
+    connection.close()
+    wait_for(lambda: stack.node.metrics()[WAITING] == 0, "the reply to end")
+    wait_for(lambda: any(line.get("aborted") and "slow" not in line for line in stack.daemon.log_lines()), "its line")
+
+
+def test_a_reader_that_is_too_slow_is_cut_off():
+    s = make(io_timeout="1s")
+    try:
+        connection = ask(s)
+        wait_for(lambda: s.node.metrics()[SLOW] == 1, "the reader to be given up")
+        wait_for(lambda: any(line.get("slow") == 1 and line["reader_seconds"] >= 1 for line in s.daemon.log_lines()), "its line")
+        with pytest.raises((http.client.IncompleteRead, ConnectionError)):
+            connection.getresponse().read()
+    finally:
+        s.stop()
