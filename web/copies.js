@@ -6,7 +6,9 @@ import { rowText } from "./rows.js";
 export function copyOf(as, reply, rows, report) {
 	if (as === "json")
 		return JSON.stringify(reply, (key, value) => key === "edits" ? undefined : value, 2);
-	const text = as === "report" && report ? report.text() : `${rows.map((row, i) => row.kind === "stack" && i ? `\n${rowText(row)}` : rowText(row)).join("\n")}\n`;
+	if (as === "report" && report)
+		return report.text();
+	const text = rows.map((row, i) => row.kind === "stack" && i ? `\n${rowText(row)}\n` : `${rowText(row)}\n`).join("");
 	return as === "markdown" ? fenced(text) : text;
 }
 

@@ -7,6 +7,13 @@ import { visible } from "./visible.js";
 const SHOWN = 1000;
 const OF_MODULE = new Set(["no id", "not found", "other build", "stripped", "corrupt", "too large", "parts missing"]); // the others are of a frame
 
+function newModule(frame, line) {
+	return {
+		name: frame.asked ?? frame.module, id: frame.id ?? "", frames: 0, named: 0,
+		found: true, system: isSystem(frame.module, line), reason: "", help: "", lacksId: false,
+	};
+}
+
 // [{name, id, frames, named, found, system, reason, help, lacksId}]: one's own without symbols first, then the system's, then what was found.
 // reasons: what the reply says of them: {word: {means, help}}.
 export function modulesOf(stacks, reasons) {
@@ -18,7 +25,7 @@ export function modulesOf(stacks, reasons) {
 			const key = `${frame.asked ?? frame.module}/${frame.id ?? ""}`;
 			let one = all.get(key);
 			if (!one)
-				all.set(key, one = { name: frame.asked ?? frame.module, id: frame.id ?? "", frames: 0, named: 0, found: true, system: isSystem(frame.module, line), reason: "", help: "", lacksId: false });
+				all.set(key, one = newModule(frame, line));
 			one.frames++;
 			one.named += frame.function ? 1 : 0;
 			if (!frame.function && OF_MODULE.has(frame.reason)) {

@@ -118,7 +118,8 @@ function countDown(why, left) {
 function summaryOf({ frames, named, stacks, modules, took }) {
 	const missing = modules.filter(one => !one.found).length;
 	return [
-		`${count(frames, "frame")}${stacks > 1 ? ` in ${count(stacks, "stack")}` : ""}, ${named === frames ? "all" : named ? named.toLocaleString("en") : "none"} with a name`,
+		count(frames, "frame") + (stacks > 1 ? ` in ${count(stacks, "stack")}` : ""),
+		`${named === frames ? "all" : named ? named.toLocaleString("en") : "none"} with a name`,
 		missing ? `${count(missing, "module")} without symbols` : "",
 		took === null ? "" : `${Math.round(took)} ms`,
 	].filter(Boolean).join(" · ");
@@ -143,6 +144,7 @@ function done(data) {
 		part("filter").value = part("hits").textContent = "";
 		hits = null;
 		part("modules-found").hidden = !data.modules.length;
+		part("to-modules").hidden = data.modules.every(one => one.found);
 		showModules(part("modules-rows"), data.modules, name => askForIds([name]));
 		if (!data.lines)
 			view("frames");
@@ -228,9 +230,11 @@ function set(wanted) {
 	worker.postMessage({ what: "set", number: answered, ...wanted });
 }
 
-async function copy(text, what) {
-	say(await toClipboard(text) ? `${what} copied` : "The browser does not let this page copy");
-	setTimeout(() => { if (part("progress").textContent.endsWith("copied")) say(""); }, 4000);
+// where: the element that says whether it went well, for some seconds.
+async function copy(text, where) {
+	const words = await toClipboard(text) ? "Copied" : "The browser does not let this page copy";
+	part(where).textContent = words;
+	setTimeout(() => { if (part(where).textContent === words) part(where).textContent = ""; }, 4000);
 }
 
 // Of a long list the browser's own search would see only the rows in sight.
@@ -302,10 +306,14 @@ part("samples").addEventListener("click", event => {
 part("link").addEventListener("click", async () => {
 	history.replaceState(null, "", await fragmentOf(source.text, modules.value));
 	save();
-	await copy(location.href, "Link");
+	await copy(location.href, "progress");
 });
 for (const name of ["frames", "report"])
 	part(`view-${name}`).addEventListener("click", () => view(name));
+part("to-modules").addEventListener("click", () => {
+	part("modules-found").scrollIntoView();
+	part("modules-found").focus({ preventScroll: true });
+});
 part("fold").addEventListener("click", () => {
 	const fold = part("fold").getAttribute("aria-pressed") !== "true";
 	part("fold").setAttribute("aria-pressed", fold);
@@ -324,7 +332,7 @@ for (const as of ["report", "frames", "markdown", "json"])
 			copied = resolve;
 			worker.postMessage({ what: "copy", number: answered, as });
 		});
-		await copy(text, { report: "Report", frames: "Frames", markdown: "Markdown", json: "JSON" }[as]);
+		await copy(text, "copied");
 		event.target.focus();
 	});
 for (const field of [input, modules])

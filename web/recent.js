@@ -4,7 +4,7 @@ import { element, part } from "./part.js";
 import { visible } from "./visible.js";
 
 const KEY = "symbolicated-recent", MOST = 10;
-const LONGEST = 200_000; // characters of one that is kept
+const LONGEST = 100_000; // characters of one that is kept
 const TELLING = /error|exception|panic|fatal|signal|crash|abort|assert/i;
 
 function all() {
@@ -16,11 +16,12 @@ function all() {
 	}
 }
 
+// What of it could be stored.
 function store(list) {
 	while (list.length)
 		try {
 			localStorage.setItem(KEY, JSON.stringify(list));
-			return;
+			return list;
 		} catch {
 			list = list.slice(0, -1); // full: without the oldest
 		}
@@ -29,6 +30,7 @@ function store(list) {
 	} catch {
 		// not allowed: nothing is there
 	}
+	return list;
 }
 
 // By the line that says most about a report.
@@ -58,9 +60,8 @@ export class Recent {
 	constructor(choose) {
 		this.choose = choose;
 		part("forget").addEventListener("click", () => {
-			store([]);
 			part("recent").open = false;
-			show([], choose);
+			show(store([]), choose);
 		});
 		show(all(), choose);
 	}
@@ -70,7 +71,6 @@ export class Recent {
 			return;
 		const list = all().filter(one => one.input !== input);
 		list.unshift({ name: nameOf(input), when: Date.now(), input, modules });
-		store(list.slice(0, MOST));
-		show(all(), this.choose);
+		show(store(list.slice(0, MOST)), this.choose);
 	}
 }

@@ -2,21 +2,19 @@
 // What this tab shows, kept for when it is loaded again or comes back. The browser forgets it with the tab.
 
 const KEY = "symbolicated";
-const MAX = 4 << 20; // characters; browsers keep about five million
+const MAX = 2 << 20; // characters; browsers keep about five million, but writing them takes its time
 
 // state: {input, modules, link, reply}; reply: the body of the reply, or null. What is too large is not kept.
 export function keep(state) {
-	for (const one of [state, { ...state, reply: null }]) {
-		const text = JSON.stringify(one);
+	for (const one of [state, { ...state, reply: null }])
 		try {
-			if (text.length <= MAX) {
-				sessionStorage.setItem(KEY, text);
+			if (one.input.length + one.modules.length + one.link.length + (one.reply?.length ?? 0) <= MAX) {
+				sessionStorage.setItem(KEY, JSON.stringify(one));
 				return;
 			}
 		} catch {
 			// full, or not allowed: less may fit
 		}
-	}
 	forget();
 }
 

@@ -67,7 +67,7 @@ def test_a_report_of_a_sanitizer_is_three_titled_stacks(page):
     page.sample("crash").result("order(Inventory&, unsigned long, int)")
     assert titles(page) == ["READ of size 4 at 0x6040000000b0 thread T0", "freed by thread T0 here:", "previously allocated by thread T0 here:"]
     assert "heap-use-after-free" in page.cells("#frames .lead")[0]
-    assert "13 frames in 3 stacks, 7 with a name" in page.text("summary")  # and not the SUMMARY as another frame
+    assert "13 frames in 3 stacks · 7 with a name" in page.text("summary")  # and not the SUMMARY as another frame
     page.cdp("Emulation.setDeviceMetricsOverride", width=1200, height=860, deviceScaleFactor=1, mobile=False)
     page.shot("page")  # docs/page.png is this one
 
@@ -492,6 +492,7 @@ def test_copies_are_what_is_seen(page):
     assert frames.splitlines()[1] == "     main  src/main.c:15  (app+0x1010)"
     assert frames.splitlines()[2].startswith("#1   app+0x9000  The offset is above")
     assert page.copied("copy-markdown") == f"```\n{frames}```\n"
+    assert page.shows("copied") and page.text("copied") == "Copied"
     reply = json.loads(page.copied("copy-json"))
     assert [f["function"] for f in reply["results"][0]["stacks"][0] if "function" in f] == ["main"]
     assert not page.shows("copy-report")  # a request has no report
@@ -510,7 +511,7 @@ def test_copies_are_what_is_seen(page):
 def test_the_first_copy_of_a_link_answers_and_the_link_never_reaches_the_server(page, stack):
     page.put(REPORT)
     page.click("link")
-    page.wait("the word", lambda: page.shows("progress") and page.text("progress") == "Link copied")
+    page.wait("the word", lambda: page.shows("progress") and page.text("progress") == "Copied")
     fragment = page.driver.current_url.split("#", 1)[1]
     page.open("/symbolicate/#" + fragment)
     page.result("main")
