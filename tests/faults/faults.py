@@ -14,12 +14,11 @@ from stack import tail, wait_for
 from symbols import sym_name
 from world import says
 
-# false_ok: `false` is a right answer while it lasts. cut_ok: replies may be cut that were in flight at a KILL, or WHILE it lasts.
-# excused: statuses that are no answer and right while it lasts, as are replies that were cut twice.
+# false_ok: `false` is a right answer while it lasts. cut_ok: replies may be cut that were in flight at a kill.
+# excused: statuses that are no answer and right while it lasts.
 # bound: seconds until answers must be right again. refused: the share of requests that may be. short: part of the short form.
 Fault = collections.namedtuple("Fault", "name inject bound false_ok cut_ok excused refused short")
 
-KILL, WHILE = "kill", "while"
 HARDLY, ANY = 0.02, 1.0  # refusals: where nobody has to be refused, on a busy machine; where nothing else is possible
 FAILURE_MEMORY = 2.0  # seconds: failure_ttl_max of the configuration
 BRIEF, MEMORY, LOADER = 2.0, FAILURE_MEMORY + 2.0, 5.0
@@ -259,7 +258,7 @@ def full_nginx(w, seconds):
 def all_faults():
     out = []
 
-    def add(name, inject, bound=BRIEF, false_ok=False, cut_ok=None, excused=(), refused=HARDLY, short=True):
+    def add(name, inject, bound=BRIEF, false_ok=False, cut_ok=False, excused=(), refused=HARDLY, short=True):
         out.append(Fault(name, inject, bound, false_ok, cut_ok, excused, refused, short))
 
     add("memcached-kill-a", kill_one(0))
@@ -294,8 +293,8 @@ def all_faults():
     add("bucket-gone", gone, MEMORY, short=False)
 
     add("responder-term", terminate)
-    add("responder-kill", kill, LOADER, cut_ok=KILL)
-    add("responder-kill-load", kill_loader, LOADER, cut_ok=KILL)
+    add("responder-kill", kill, LOADER, cut_ok=True)
+    add("responder-kill-load", kill_loader, LOADER, cut_ok=True)
     add("responder-stop", suspend)
     add("nginx-reload", reload_nginx)
     add("file-changed", change_file)
@@ -303,6 +302,6 @@ def all_faults():
     add("clock-1h", step_clock(-3600))
     add("descriptors", descriptors, refused=ANY)
     add("disk-full-store", full_store, refused=ANY)
-    # nginx can neither take a large body (500) nor keep a large reply for a slow client (cut).
-    add("disk-full-nginx", full_nginx, cut_ok=WHILE, excused=(500,), refused=ANY)
+    # nginx cannot take a large body.
+    add("disk-full-nginx", full_nginx, excused=(500,), refused=ANY)
     return out

@@ -9,7 +9,7 @@ import threading
 import time
 
 from client import job
-from faults import ANY, BRIEF, HARDLY, KILL, LOADER, MEMORY, Fault, kill_one, restart_each, stop_one
+from faults import ANY, BRIEF, HARDLY, LOADER, MEMORY, Fault, kill_one, restart_each, stop_one
 from plain_symbfile import write
 from stack import another_version, wait_for
 from symbols import debug_id, tiny
@@ -225,16 +225,16 @@ def clocks_apart(w, seconds):
 def all_host_faults():
     out = []
 
-    def add(name, inject, bound=BRIEF, cut_ok=None, refused=HARDLY):
+    def add(name, inject, bound=BRIEF, cut_ok=False, refused=HARDLY):
         out.append(Fault(name, inject, bound, False, cut_ok, (), refused, True))
 
     add("one-load", one_load)
     add("upload-here-ask-there", upload_here_ask_there)
     add("delete-here-ask-there", delete_here_ask_there)
-    add("host-off-a", switch_off(0), LOADER, KILL)
-    add("host-off-b", switch_off(1), LOADER, KILL)
-    add("host-killed", kill_all_of_one, LOADER, KILL)
-    add("responder-killed", kill_responder, LOADER, KILL)
+    add("host-off-a", switch_off(0), LOADER, True)
+    add("host-off-b", switch_off(1), LOADER, True)
+    add("host-killed", kill_all_of_one, LOADER, True)
+    add("responder-killed", kill_responder, LOADER, True)
     add("host-slow-links", slow_links)
     add("memcached-kill", kill_one(0))
     add("memcached-hang", stop_one(1))

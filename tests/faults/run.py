@@ -23,7 +23,7 @@ for folder in ("wire", "tools"):
 
 import network  # noqa: E402
 import s3_server  # noqa: E402
-from faults import FAILURE_MEMORY, KILL, WHILE, all_faults  # noqa: E402
+from faults import FAILURE_MEMORY, all_faults  # noqa: E402
 from host_faults import all_host_faults  # noqa: E402
 from hosts import HostsWorld  # noqa: E402
 from load import Load  # noqa: E402
@@ -71,15 +71,12 @@ class Row:
         return self.fault.false_ok and r.start < self.end + (0.1 if r.fresh else MEMORY_ENDS)
 
     def is_excused(self, r):
-        """Only while it lasts: what nginx says without room for its files, and replies that it cannot keep."""
-        during = r.start < self.end
-        return during and self.fault.excused and (r.status in self.fault.excused or (r.outcome == "lost" and len(r.cuts) == 2))
+        """Only while it lasts: what nginx says without room for its files."""
+        return r.start < self.end and r.status in self.fault.excused
 
     def cut_is_right(self, begin, end):
-        """Only of what was in flight when a responder was killed, or began while nginx had no room."""
-        if self.fault.cut_ok == KILL:
-            return any(begin <= after and before <= end for before, after in self.kills)
-        return self.fault.cut_ok == WHILE and begin < self.end
+        """Only of what was in flight when a responder was killed."""
+        return self.fault.cut_ok and any(begin <= after and before <= end for before, after in self.kills)
 
     def problems(self, short):
         out = [f"{r.outcome}: {r.kind} after {r.end - r.start:.2f} s: {r.text}" for r in (self.wrong + self.lost)]

@@ -56,9 +56,11 @@ class Attack:
             asyncio.get_running_loop().add_signal_handler(number, end.set)
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(end.wait(), self.options.seconds)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        self.left = 0  # wait_for may keep a cancellation for itself
+        while tasks:
+            for task in tasks:
+                task.cancel()
+            _, tasks = await asyncio.wait(tasks, timeout=0.2)
 
     async def requests(self, client):
         """One after the other on connections of their own."""
@@ -78,7 +80,7 @@ class Attack:
         reader, writer = await asyncio.open_connection("127.0.0.1", self.options.port, limit=1 << 16)
         try:
             body = self.shape.body()
-            lines = [f"POST {self.shape.path} HTTP/1.1", "Host: x", "Connection: close", f"X-Forwarded-For: {client.address()}"]
+            lines = [f"{self.shape.method} {self.shape.path} HTTP/1.1", "Host: x", "Connection: close", f"X-Forwarded-For: {client.address()}"]
             lines += [f"{name}: {value}" for name, value in (*self.shape.headers, ("Content-Length", len(body)))]
             writer.write("\r\n".join([*lines, "", ""]).encode())
             with contextlib.suppress(OSError):  # refused before it was sent: the reply is there all the same

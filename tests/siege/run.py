@@ -151,7 +151,7 @@ class World:
     """The servers, and what they take: sampled all the time."""
 
     def __init__(self, shape, big):
-        self.directory = tempfile.mkdtemp(prefix="sym-siege-")
+        self.shape, self.directory = shape, tempfile.mkdtemp(prefix="sym-siege-")
         os.chmod(self.directory, 0o755)
         self.bucket = SiegeBucket(self.directory, big)
         self.memcached = Memcached("memcached", self.directory, 256) if shape.memcached else None
@@ -166,7 +166,9 @@ class World:
     def start(self):
         for server in reversed(self.servers()):
             if server is self.daemon:
-                server.settings = {"source": self.bucket.url, **({"memcached": self.memcached.setting} if self.memcached else {})}
+                server.settings = {"source": self.bucket.url, **self.shape.settings}
+                if self.memcached:
+                    server.settings["memcached"] = self.memcached.setting
             server.start()
         self.workers = [int(p) for p in read(f"/proc/{self.nginx.process.pid}/task/{self.nginx.process.pid}/children").split()]
         threading.Thread(target=self.sample, daemon=True).start()

@@ -18,7 +18,8 @@ class Shape:
     one? warm: a module that it wants to be loaded before. short: part of the short form."""
 
     connections, reads, sends, leaves, http2, memcached, warm, short = 64, "all", None, None, 0, True, None, False
-    path, headers = "/symbolicate/v5", ()
+    method, path, headers = "POST", "/symbolicate/v5", ()
+    settings = {}  # beside the defaults
 
     def __init__(self, seed):
         self.random = random.Random(seed)
@@ -119,6 +120,16 @@ class Slow_Reader(Unread):
     reads = "slow"
 
 
+class Unread_Files(Shape):
+    """Symbol files of 46 MB that nobody reads, where they may be had as files."""
+
+    settings = {"downloads": "stream", "download_parallel": 64}
+    method, path, reads = "GET", f"/big-0/{debug_id('big-0')}/big-0.sym", "nothing"
+
+    def body(self):
+        return b""
+
+
 class Spellings(Shape):
     """Row 4: one large module, its id in 60 spellings."""
 
@@ -210,6 +221,6 @@ class Small_Requests(Shape):
 
 
 SHAPES = (
-    Unknown_Modules, One_Frame_Often, Random_Frames, Text_Frames, Unread, Slow_Reader, Spellings, Parked_Bodies, Large_Modules, Slow_Modules,
+    Unknown_Modules, One_Frame_Often, Random_Frames, Text_Frames, Unread, Slow_Reader, Unread_Files, Spellings, Parked_Bodies, Large_Modules, Slow_Modules,
     Cancelled, Slow_Sender, Uploads, Streams, Small_Requests,
 )  # fmt: skip
