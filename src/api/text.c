@@ -98,14 +98,36 @@ static enum text_result read_pieces(struct text *t)
 	return result;
 }
 
+static enum err too_many_modules(const struct session *s, struct error *e)
+{
+	return error_set(e, ERR_BAD_REQUEST, "more than %u modules", (unsigned)max_modules(s));
+}
+
+/* Frames that are only addresses, by the memory maps of the text. */
+static enum err place_frames(struct text *t, struct error *e)
+{
+	uint64_t left = t->count;
+	for (struct chunk *c = t->first; c; c = c->next)
+		for (unsigned i = 0; i < CHUNK_FRAMES && left; i++, left--)
+			switch (text_reader_place(t->reader, &c->frames[i])) {
+			case TEXT_OK:
+				break;
+			case TEXT_NO_MEMORY:
+				return no_memory(e);
+			default:
+				return too_many_modules(t->session, e);
+			}
+	return ERR_OK;
+}
+
 static enum err read_frames(struct text *t, struct error *e)
 {
 	const struct session *s = t->session;
 	switch (read_pieces(t)) {
 	case TEXT_OK:
-		return ERR_OK;
+		return place_frames(t, e);
 	case TEXT_TOO_MANY_MODULES:
-		return error_set(e, ERR_BAD_REQUEST, "more than %u modules", (unsigned)max_modules(s));
+		return too_many_modules(s, e);
 	case TEXT_NO_MEMORY:
 		return no_memory(e);
 	case TEXT_STOPPED:
@@ -114,6 +136,14 @@ static enum err read_frames(struct text *t, struct error *e)
 	return t->full ? error_set(e, ERR_BAD_REQUEST, "more than %llu frames",
 	                         (unsigned long long)s->exchange->config->max_frames)
 	               : no_memory(e);
+}
+
+/* Where a section or segment begins is only known to who has the file. */
+static enum offset_kind kind_of(enum text_base base)
+{
+	if (base == TEXT_CODE || base == TEXT_EXEC)
+		return OFFSET_NONE;
+	return base == TEXT_ELF ? OFFSET_ELF : OFFSET_ADDRESS;
 }
 
 /* The request that the text stands for: one job with one stack. */
@@ -137,8 +167,7 @@ static enum err make_request(struct text *t, struct error *e)
 	}
 	const struct text_frame *f;
 	for (uint64_t i = 0; (f = next_frame(t, &walk)); i++)
-		frames[i] = (struct request_frame){
-		        f->address, f->module, f->base == TEXT_ELF ? OFFSET_ELF : OFFSET_ADDRESS};
+		frames[i] = (struct request_frame){f->address, f->module, kind_of(f->base)};
 	*stack = (struct request_stack){frames, (uint32_t)t->count};
 	*job = (struct request_job){.modules = module, .stacks = stack, .module_count = modules, .stack_count = 1};
 	*r = (struct request){job, 1, t->count, modules};

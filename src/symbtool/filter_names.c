@@ -166,7 +166,7 @@ static bool see_modules(struct filter_names *n, const struct text_reader *r)
 
 static uint32_t *slot_of(const struct filter_names *n, const struct asked *questions, const struct text_frame *f)
 {
-	uint64_t hash = (f->address * 31 + (uint64_t)(uint32_t)f->module * 4 + f->base) * UINT64_C(0x9e3779b97f4a7c15);
+	uint64_t hash = (f->address * 31 + (uint64_t)(uint32_t)f->module * 8 + f->base) * UINT64_C(0x9e3779b97f4a7c15);
 	uint32_t at = (uint32_t)(hash >> 40) & (TABLE_SLOTS - 1);
 	for (unsigned tries = 0; n->table[at] && tries < 8; tries++, at = (at + 1) & (TABLE_SLOTS - 1)) {
 		const struct asked *q = &questions[n->table[at] - 1];
@@ -231,12 +231,20 @@ static enum err ask_file(struct filter_names *n, struct asked *q, struct arena *
 
 /* ---- from a server ---- */
 
+/* Only a file says where its sections and segments begin. */
+static bool knows_base(const struct module *m, enum text_base base)
+{
+	return m->place ? local_place_knows(m->place, base) : base != TEXT_CODE && base != TEXT_EXEC;
+}
+
 /* Whether a question is sent under this id. */
 static bool is_asked(const struct filter_names *n, const struct asked *q, unsigned id)
 {
 	if (q->module < 0)
 		return false;
 	const struct module *m = &n->modules[q->module];
+	if (!knows_base(m, q->base))
+		return false;
 	return m->ids[id] && !(m->decided && (m->why != REASON_NONE || m->id != id));
 }
 
@@ -428,7 +436,9 @@ static enum err ask_all(struct filter_names *n, struct questions *all, struct er
 		struct asked *q = &all->items[i];
 		const struct module *m = q->module < 0 ? NULL : &n->modules[q->module];
 		q->names.why = !m ? REASON_NO_MODULE : m->decided && m->why != REASON_NONE ? m->why : REASON_NO_ANSWER;
-		if (m && m->path)
+		if (q->names.why == REASON_NO_ANSWER && !knows_base(m, q->base))
+			q->names.why = REASON_NO_OFFSET;
+		else if (m && m->path)
 			err = ask_file(n, q, all->arena, e);
 	}
 	return err || !n->server ? err : ask_server(n, all, e);

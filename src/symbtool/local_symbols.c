@@ -18,7 +18,8 @@
 enum {
 	FILES_KEPT = 32,
 	SEGMENTS_MAX = 32,
-	COMPLAINTS_MAX = 20, /* about files, in all */
+	MAPPING_ALIGNMENT = 4096, /* of segments in memory */
+	COMPLAINTS_MAX = 20,      /* about files, in all */
 };
 
 struct segment {
@@ -29,6 +30,9 @@ struct local_place {
 	struct segment segments[SEGMENTS_MAX];
 	size_t segment_count;
 	uint64_t image_base;
+	uint64_t code; /* the address of .text */
+	bool exec_known;
+	uint64_t exec; /* where the mapping of the first segment with code begins */
 	char debug_id[DEBUG_ID_LEN + 1];
 };
 
@@ -154,6 +158,13 @@ enum local_why local_symbols_find(const struct local_symbols *s, const struct te
 
 /* ---- what is in it ---- */
 
+static uint64_t address_of_text(Elf *elf)
+{
+	GElf_Shdr header;
+	Elf_Scn *text = elf_find_section(elf, ".text");
+	return text && gelf_getshdr(text, &header) ? header.sh_addr : 0;
+}
+
 struct local_place *local_place_read(const char *path)
 {
 	struct elf_file elf;
@@ -165,11 +176,16 @@ struct local_place *local_place_read(const char *path)
 	ids_read(&ids, elf.elf);
 	place->image_base = ids.image_base;
 	memcpy(place->debug_id, ids.debug_id, sizeof ids.debug_id);
+	place->code = address_of_text(elf.elf);
 	elf_getphdrnum(elf.elf, &count);
 	for (size_t i = 0; i < count && place->segment_count < SEGMENTS_MAX; i++) {
 		GElf_Phdr p;
 		if (!gelf_getphdr(elf.elf, (int)i, &p) || p.p_type != PT_LOAD)
 			continue;
+		if (p.p_flags & PF_X && !place->exec_known) {
+			place->exec_known = true;
+			place->exec = p.p_vaddr - p.p_vaddr % MAPPING_ALIGNMENT;
+		}
 		place->segments[place->segment_count++] = (struct segment){p.p_offset, p.p_vaddr, p.p_filesz};
 	}
 	elf_file_close(&elf);
@@ -181,10 +197,17 @@ const char *local_place_debug_id(const struct local_place *place)
 	return place->debug_id;
 }
 
+bool local_place_knows(const struct local_place *place, enum text_base base)
+{
+	return base == TEXT_CODE ? place->code != 0 : base == TEXT_EXEC ? place->exec_known : true;
+}
+
 uint64_t local_place_address(const struct local_place *place, uint64_t address, enum text_base base)
 {
 	if (base == TEXT_IMAGE)
 		return address + place->image_base;
+	if (base == TEXT_CODE || base == TEXT_EXEC)
+		return address + (base == TEXT_CODE ? place->code : place->exec);
 	for (size_t i = 0; base == TEXT_FILE && i < place->segment_count; i++) {
 		const struct segment *s = &place->segments[i];
 		if (address >= s->offset && address - s->offset < s->size)

@@ -103,6 +103,28 @@ static bool is_named(struct str middle)
 	return middle.len && !find_word(middle.data, middle.data + middle.len, "<null>");
 }
 
+/* 0x7fff in ?? (), or in ?? () from /lib/libc.so.6; n/a (n/a + 0x0); (<unknown module>): no more than an address. After
+ * gdb's <signal handler called> it is where the signal came, not a return address. */
+static bool take_address_alone(struct text_reader *r, struct rest line, struct text_frame *f, uint64_t number)
+{
+	blanks(&line);
+	const char *from = line.at;
+	bool caller = number && r->line != r->signal_line;
+	if (take_literal(&line, "in ?? ()")) {
+		text_edit_one(r, f, from + strlen("in "), line.at, TEXT_AT);
+	} else if (take_literal(&line, "n/a (n/a + 0x0)")) {
+		text_edit_one(r, f, from, line.at, TEXT_AT);
+	} else if (take_literal(&line, "(<unknown module>)")) {
+		text_edit_one(r, f, from, from, TEXT_IN);
+		caller = false;
+	} else {
+		return false;
+	}
+	if (caller && f->address)
+		f->address--;
+	return text_found(r, f, (struct str){"", 0}, (struct str){"", 0}, TEXT_ID_GIVEN);
+}
+
 /* 0x7fe9  (/lib/libc.so.6+0x27249) (BuildId: …), or 0x7f2d n/a (libc.so.6 + 0x8ce3c), or 0x7fff in ?? () */
 static bool take_numbered_address(struct text_reader *r, struct rest line, uint64_t number)
 {
@@ -114,11 +136,7 @@ static bool take_numbered_address(struct text_reader *r, struct rest line, uint6
 	f.offset = f.address;
 	after = line.at;
 	if (!text_last_group(line, &g)) {
-		blanks(&line);
-		if (!take_literal(&line, "in ?? ()") && !take_literal(&line, "n/a (n/a + 0x0)") &&
-		        !take_literal(&line, "(<unknown module>)"))
-			return false;
-		return text_found(r, &f, (struct str){"", 0}, (struct str){"", 0}, TEXT_ID_GIVEN);
+		return take_address_alone(r, line, &f, number);
 	}
 	f.offset = f.address = g.offset;
 	if (g.spaced) {
@@ -167,6 +185,8 @@ bool text_read_numbered(struct text_reader *r, struct rest line)
 			continue;
 		if (take_literal(&line, "pc "))
 			return read_android(r, line);
+		if (take_literal(&line, "<signal handler called>"))
+			r->signal_line = r->line + 1;
 		return peek(&line) == '0' ? take_numbered_address(r, line, number) : read_tsan(r, line);
 	}
 	return false;

@@ -3,6 +3,7 @@
 #ifndef TEXT_FORMATS_H
 #define TEXT_FORMATS_H
 
+#include "text/maps.h"
 #include "text/module_table.h"
 #include "text/scan.h"
 
@@ -24,6 +25,9 @@ struct text_object {
 
 struct text_reader {
 	struct text_modules modules;
+	struct text_maps maps;
+	uint32_t settled; /* modules whose paths the maps were asked for, when there were so many mappings */
+	uint32_t settled_maps;
 	bool (*frame)(void *arg, const struct text_frame *f);
 	void *arg;
 	enum text_result result;
@@ -34,6 +38,11 @@ struct text_reader {
 	unsigned frames;        /* found in it */
 	bool skips;             /* it is longer than TEXT_LINE_MAX, and the rest is still to come */
 	unsigned perf_depth;    /* frames of the sample so far */
+	uint64_t signal_line;   /* the one below gdb's <signal handler called> */
+	unsigned at_depth;      /* addresses of glog's stack so far */
+	uint64_t at_line;       /* the last line of one */
+	unsigned strace_depth;  /* frames of strace's stack so far */
+	uint64_t pid;           /* in the last ==PID==; 0: none yet */
 	unsigned hotspot_depth; /* frames of Java's stack so far, with this line's */
 	struct {
 		int32_t module;
@@ -73,6 +82,10 @@ bool text_read_mac(struct text_reader *r, struct rest line);
 bool text_read_module_line(struct text_reader *r, struct rest line); /* tables of modules */
 bool text_read_pipes(struct text_reader *r, struct rest line);       /* minidump-stackwalk -m */
 bool text_read_json(struct text_reader *r, struct rest line);        /* minidump-stackwalk --json */
+bool text_read_map(struct text_reader *r, struct rest line);         /* a line of a memory map */
+bool text_read_address(struct text_reader *r, struct rest line);     /* addresses in memory */
+bool text_read_kernel(struct text_reader *r, struct rest line);      /* segfault at … */
+bool text_read_beginning(struct text_reader *r, struct rest line);   /* of another process; always false */
 bool text_read_anything(struct text_reader *r, struct rest line);    /* NAME+0xOFFSET, wherever it stands */
 
 #endif

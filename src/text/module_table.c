@@ -302,3 +302,9 @@ const struct text_module *text_modules_at(const struct text_modules *t, uint32_t
 {
 	return &t->entries[index].module;
 }
+
+void text_modules_set_path(struct text_modules *t, uint32_t index, struct str path)
+{
+	if (path.len)
+		t->entries[index].module.path = path;
+}

@@ -8,7 +8,7 @@
 #include "text/formats.h"
 #include "text/signs.h"
 
-enum { SIGN_FIRST = 64 }; /* the line begins with P, I or M, as headings of reports and lines MODULE do */
+enum { SIGN_FIRST = 64 }; /* the line begins as a heading of a report or a line of a map or table may */
 
 struct text_reader *text_reader_new(
         uint32_t max_modules, bool (*frame)(void *arg, const struct text_frame *f), void *arg)
@@ -18,6 +18,7 @@ struct text_reader *text_reader_new(
 		return NULL;
 	r->frame = frame;
 	r->arg = arg;
+	text_maps_init(&r->maps);
 	if (text_modules_init(&r->modules, max_modules))
 		return r;
 	text_reader_free(r);
@@ -29,6 +30,7 @@ void text_reader_free(struct text_reader *r)
 	if (!r)
 		return;
 	text_modules_release(&r->modules);
+	text_maps_release(&r->maps);
 	free(r);
 }
 
@@ -55,7 +57,40 @@ bool text_reader_is_crowded(const struct text_reader *r)
 void text_reader_forget(struct text_reader *r)
 {
 	text_modules_forget(&r->modules);
-	r->base_count = 0;
+	text_maps_forget(&r->maps);
+	r->base_count = r->settled = 0;
+}
+
+/* ---- what maps say ---- */
+
+enum text_result text_reader_place(struct text_reader *r, struct text_frame *f)
+{
+	struct text_location at;
+	uint64_t caller = f->offset - f->address; /* 1 for a return address */
+	if (f->module != TEXT_NO_MODULE || !text_maps_find(&r->maps, f->process, f->address, &at))
+		return TEXT_OK;
+	int32_t module = text_modules_find(&r->modules, at.path, (struct str){"", 0}, TEXT_ID_GIVEN);
+	if (module < 0)
+		return text_modules_full(&r->modules) ? TEXT_TOO_MANY_MODULES : TEXT_NO_MEMORY;
+	f->module = module;
+	f->address -= at.start;
+	f->offset = f->address + caller;
+	f->base = at.base;
+	return TEXT_OK;
+}
+
+void text_reader_settle(struct text_reader *r)
+{
+	if (r->settled_maps != r->maps.count)
+		r->settled = 0;
+	r->settled_maps = r->maps.count;
+	if (!r->maps.count)
+		return;
+	for (; r->settled < r->modules.count; r->settled++) {
+		const struct text_module *m = text_modules_at(&r->modules, r->settled);
+		if (!memchr(m->path.data, '/', m->path.len))
+			text_modules_set_path(&r->modules, r->settled, text_maps_path(&r->maps, m->path));
+	}
 }
 
 /* ---- what formats find ---- */
@@ -66,6 +101,7 @@ bool text_found(struct text_reader *r, struct text_frame *f, struct str path, st
 		return true;
 	f->line = r->line;
 	f->module = TEXT_NO_MODULE;
+	f->process = r->maps.process;
 	if (path.len) {
 		f->module = text_modules_find(&r->modules, path, id, kind);
 		if (f->module < 0) {
@@ -100,13 +136,17 @@ static const struct {
 	unsigned signs;
 	bool (*read)(struct text_reader *r, struct rest line);
 } formats[] = {
+        {SIGN_FIRST, text_read_beginning},
+        {SIGN_FIRST | SIGN_HEX, text_read_map},
         {SIGN_BRACE | SIGN_QUOTE, text_read_json},
+        {SIGN_HEX, text_read_address},
         {SIGN_QUOTE, text_read_numbered},
         {SIGN_HEX, text_read_glibc},
         {SIGN_PAREN, text_read_perf},
         {SIGN_HEX | SIGN_FIRST, text_read_mac},
         {SIGN_BUILD | SIGN_FIRST, text_read_module_line},
         {SIGN_BRACE, text_read_pipes},
+        {SIGN_PLUS, text_read_kernel},
         {SIGN_PLUS, text_read_anything},
 };
 
@@ -116,6 +156,20 @@ static bool is_hotspot(struct rest line)
 	return line.end - line.at > 2 && memchr("CVvJjA", *line.at, 6) && line.at[1] == ' ';
 }
 
+/* Letters with which headings begin, and the addresses of a memory map, of five digits or more. */
+static bool may_begin(struct rest line)
+{
+	blanks(&line);
+	if (line.at == line.end)
+		return false;
+	if (memchr("PIMSC*#htT=F(", *line.at, 13))
+		return true;
+	uint64_t ignored;
+	const char *from = line.at;
+	return hex_value((unsigned char)*from) >= 0 && take_hex(&line, &ignored) && line.at - from > 4 &&
+	       peek(&line) == '-';
+}
+
 static void read_line(struct text_reader *r, struct rest line, unsigned signs)
 {
 	unsigned perf_depth = r->perf_depth;
@@ -123,13 +177,13 @@ static void read_line(struct text_reader *r, struct rest line, unsigned signs)
 	r->hotspot_depth = is_hotspot(line) ? r->hotspot_depth + 1 : 0;
 	if (line.end > line.at && line.end[-1] == '\r')
 		line.end--;
-	if (line.at < line.end && memchr("PIM", *line.at, 3))
+	if (may_begin(line))
 		signs |= SIGN_FIRST;
 	for (size_t i = 0; signs && line.at < line.end && i < sizeof formats / sizeof *formats; i++)
 		if (signs & formats[i].signs && formats[i].read(r, line))
 			break;
 	if (!r->frames)
-		r->base_count = 0;
+		r->base_count = r->strace_depth = 0;
 	if (r->perf_depth == perf_depth)
 		r->perf_depth = 0;
 	blanks(&line);

@@ -46,6 +46,8 @@ enum text_base {
 	TEXT_ELF,   /* the addresses of the file itself */
 	TEXT_IMAGE, /* where the image begins in memory */
 	TEXT_FILE,  /* the beginning of the file */
+	TEXT_CODE,  /* where .text begins; only who has the file knows where that is */
+	TEXT_EXEC,  /* where the mapping begins that has the code; likewise */
 };
 
 enum { TEXT_NO_MODULE = -1 };
@@ -56,6 +58,7 @@ struct text_frame {
 	uint64_t offset;  /* as the text has it */
 	uint64_t address; /* the address to look up: for a return address, one byte before it */
 	enum text_base base;
+	uint32_t process;                       /* of several in one text; see text_reader_place */
 	struct text_edit edits[TEXT_EDITS_MAX]; /* in the order of the text */
 	unsigned edit_count;
 };
@@ -94,9 +97,16 @@ enum text_result text_reader_read(struct text_reader *r, struct str text, bool l
 /* The modules that frames refer to, numbered in the order of the text. A module's id may be told by a later line. */
 uint32_t text_reader_modules(const struct text_reader *r);
 const struct text_module *text_reader_module(const struct text_reader *r, uint32_t index);
+/* Gives a frame that is only an address its module and offset, if a memory map in the text says what lies there: the
+ * map of the same process, before or after the frame. The frame stays as it is if none does, or if maps do not agree.
+ * TEXT_TOO_MANY_MODULES, TEXT_NO_MEMORY. */
+enum text_result text_reader_place(struct text_reader *r, struct text_frame *f);
+/* Gives modules that were named without a path the one that the maps tell. */
+void text_reader_settle(struct text_reader *r);
 /* Half of the room for modules is used. */
 bool text_reader_is_crowded(const struct text_reader *r);
-/* Forgets all modules and what the text said about them, but not what the user knows. Numbers begin at 0 again. */
+/* Forgets all modules and maps, and what the text said about them, but not what the user knows. Numbers begin at 0
+ * again. */
 void text_reader_forget(struct text_reader *r);
 
 #endif

@@ -8,13 +8,14 @@
 #include "text/reader.h"
 #include "text/write_names.h"
 
-enum { MODULES = 50 };
+enum { MODULES = 50, PLACED = 1000 };
 
 struct seen {
 	const struct text_reader *reader;
 	const uint8_t *data;
 	size_t size;
 	uint64_t line, sum, count;
+	struct text_frame frames[PLACED]; /* the first ones, for the maps to place */
 };
 
 static bool take_frame(void *arg, const struct text_frame *f)
@@ -34,6 +35,8 @@ static bool take_frame(void *arg, const struct text_frame *f)
 		s->sum = s->sum * 31 + e->at * 7 + e->cut * 3 + e->style;
 	}
 	s->sum = s->sum * 31 + (uint64_t)f->module + f->address + f->line;
+	if (s->count < PLACED)
+		s->frames[s->count] = *f;
 	s->count++;
 	return true;
 }
@@ -42,7 +45,9 @@ static enum text_result read_pieces(const uint8_t *data, size_t size, size_t pie
 {
 	size_t at = 0, end = 0, used;
 	enum text_result result = TEXT_OK;
-	*s = (struct seen){.data = data, .size = size};
+	memset(s, 0, sizeof *s);
+	s->data = data;
+	s->size = size;
 	struct text_reader *r = text_reader_new(MODULES, take_frame, s);
 	fuzz_check(
 	        r && text_reader_know(r, str_from("prog"), str_from("0123456789ABCDEF0123456789ABCDEF0")), "no memory");
@@ -53,6 +58,16 @@ static enum text_result read_pieces(const uint8_t *data, size_t size, size_t pie
 		fuzz_check(used <= end - at && (result || used || end < size), "not used");
 		at += used;
 	}
+	for (size_t i = 0; i < s->count && i < PLACED; i++) {
+		struct text_frame *f = &s->frames[i];
+		if (text_reader_place(r, f))
+			continue;
+		fuzz_check(f->address <= f->offset && f->offset - f->address <= 1, "a placed address");
+		fuzz_check(
+		        f->module == TEXT_NO_MODULE || (uint32_t)f->module < text_reader_modules(r), "no such module");
+		s->sum = s->sum * 31 + (uint64_t)f->module + f->address + f->base;
+	}
+	text_reader_settle(r);
 	for (uint32_t i = 0; i < text_reader_modules(r); i++) {
 		const struct text_module *m = text_reader_module(r, i);
 		fuzz_check(m->path.len && m->path.len <= TEXT_NAME_MAX, "a module without a path");
@@ -81,7 +96,7 @@ static void write_names(const uint8_t *data, size_t size)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct seen whole, pieces;
+	static struct seen whole, pieces;
 	uint8_t *exact = fuzz_copy(data, size);
 	enum text_result result = read_pieces(exact, size, SIZE_MAX / 2, &whole);
 	fuzz_check(read_pieces(exact, size, 5, &pieces) == result, "another result in pieces");

@@ -59,7 +59,7 @@ static enum text_result read_in_pieces(struct text_reader *r, const char *text, 
 
 static char *show(const struct text_reader *r, const struct found *f)
 {
-	static const char *const bases[] = {"elf", "image", "file"};
+	static const char *const bases[] = {"elf", "image", "file", "code", "exec"};
 	struct buffer out;
 	buffer_init(&out, OUT_MAX);
 	for (size_t i = 0; i < f->count; i++) {
@@ -90,6 +90,9 @@ static void expect_after(const char *name, const char *id, const char *text, con
 		if (name)
 			assert_true(text_reader_know(r, str_from(name), str_from(id)));
 		assert_int_equal(read_in_pieces(r, text, strlen(text), pieces[i]), TEXT_OK);
+		for (size_t k = 0; k < f.count; k++)
+			assert_int_equal(text_reader_place(r, &f.frames[k]), TEXT_OK);
+		text_reader_settle(r);
 		char *shown = show(r, &f);
 		assert_string_equal(shown, expected);
 		free(shown);
@@ -124,7 +127,7 @@ static void test_sanitizers(void **state)
 	        "3 /tmp/s/prog prog/ 0x11f3 elf [  ]\n"
 	        "4 /lib/x86_64-linux-gnu/libc.so.6 libc.so.6/" DEBUG_ID " 0x27249 elf [  ]\n"
 	        "5 /tmp/a (b)/prog prog/ 0x1214 elf [ in outer ]\n"
-	        "7 no module\n"
+	        "7 no module []\n"
 	        "9 /tmp/s/prog prog/ 0x11f3 image []\n");
 }
 
@@ -345,7 +348,171 @@ static void test_return_addresses_of_offsets(void **state)
 static void test_gdb(void **state)
 {
 	(void)state;
-	expect("#0  0x00007ffff7e4e4e1 in ?? ()\n#1  0x00007ffff7e4e4e1 in main () at a.c:4\n", "1 no module\n");
+	expect("#0  0x00007ffff7e4e4e1 in ?? ()\n#1  0x00007ffff7e4e4e1 in main () at a.c:4\n",
+	        "1 no module [?? ()]\n");
+}
+
+/* ---- memory maps ---- */
+
+#define MAP_A                                                                                     \
+	"10000-11000 r--p 00000000 fe:00 12    /a\n10000000-10001000 r--p 00000000 fe:00 12 /x\n" \
+	"11000-12000 r-xp 00001000 fe:00 12    /a\n12000-13000 rw-p 00002000 fe:00 12   /a\n"
+#define AT "    @            0x11010 (unknown)\n"
+/* The fourth of glog's addresses is a return address. */
+#define HANDLER "@ 0x1 f\n@ 0x2 f\n@ 0x3 f\n"
+
+static void test_maps_before_and_after(void **state)
+{
+	(void)state;
+	expect(MAP_A HANDLER AT, "8 /a a/ 0x100f image [(unknown)]\n");
+	expect(HANDLER AT MAP_A, "4 /a a/ 0x100f image [(unknown)]\n");
+	expect(AT "\n" MAP_A, "1 /a a/ 0x1010 image [(unknown)]\n");
+	/* data, a gap, and what is in no file */
+	expect("@ 0x12010 (unknown)\n\n@ 0x13000 (unknown)\n\n@ 0x1 (unknown)\n" MAP_A
+	       "20000-21000 r-xp 00000000 00:00 0\n"
+	       "30000-31000 r-xp 00000000 00:00 0  [vdso]\n@ 0x20001 (unknown)\n\n@ 0x30001 (unknown)\n",
+	        "1 no module [(unknown)]\n3 no module [(unknown)]\n5 no module [(unknown)]\n"
+	        "12 no module [(unknown)]\n14 no module [(unknown)]\n");
+	/* the file was replaced meanwhile; the beginning of another is not mapped */
+	expect("@ 0x11010 (unknown)\n11000-12000 r-xp 00000000 fe:00 1 /a b (deleted)\n\n@ 0x21010 (unknown)\n"
+	       "21000-22000 r-xp 00001000 fe:00 1 /b\n",
+	        "1 /a b a b/ 0x10 image [(unknown)]\n4 no module [(unknown)]\n");
+	/* a small file of lld: each mapping has its beginning */
+	expect("@ 0x11010 (unknown)\n10000-11000 r--p 00000000 fe:00 1 /a\n11000-12000 r-xp 00000000 fe:00 1 /a\n",
+	        "1 /a a/ 0x1010 image [(unknown)]\n");
+}
+
+static void test_maps_that_do_not_agree(void **state)
+{
+	(void)state;
+	expect(MAP_A MAP_A AT, "9 /a a/ 0x1010 image [(unknown)]\n");
+	expect(MAP_A "11800-11900 r-xp 00000000 fe:00 1 /b\n" AT, "6 no module [(unknown)]\n");
+	expect(MAP_A "00000-20000 r-xp 00000000 fe:00 1 /b\n" AT, "6 no module [(unknown)]\n");
+	expect(MAP_A "11000-11001 r-xp 00000000 fe:00 1 /a\n" AT, "6 no module [(unknown)]\n");
+	expect("18446744073709551615-0 r-xp 0 0:0 0 /a\nffffffffffffffff-10 r-xp 0 0:0 0 /a\n2026-11-24 r-xp 0 0:0 0 "
+	       "/a\n" AT,
+	        "4 no module [(unknown)]\n");
+}
+
+static void test_maps_of_several_processes(void **state)
+{
+	static const char *const begins[] = {"Starting program: /a\n", "Process: a [1]\n",
+	        "*** Aborted at 1 (unix time)\n", "  PID: 12 (a)\n", "Thread 1 \"a\" received signal SIGSEGV\n",
+	        "==12==x\n==13==y\n", "*** SIGSEGV received at time=1 on cpu 0 ***\n", "heap_v2/1\n"};
+	(void)state;
+	for (size_t i = 0; i < sizeof begins / sizeof *begins; i++) {
+		char text[1000], expected[100];
+		snprintf(text, sizeof text, "%s%s%s", MAP_A, begins[i], AT);
+		snprintf(expected, sizeof expected, "%d no module [(unknown)]\n",
+		        strchr(begins[i], 'y') && i == 5 ? 7 : 6);
+		expect(text, expected);
+		snprintf(text, sizeof text, "%s%s%s", AT, begins[i], MAP_A);
+		expect(text, "1 no module [(unknown)]\n");
+	}
+}
+
+static void test_maps_of_debuggers(void **state)
+{
+	(void)state;
+	expect("      0x555555554000     0x555555555000     0x1000        0x0  r--p   /tmp/app\n"
+	       "      0x555555555000     0x555555556000     0x1000     0x1000  r-xp   /tmp/app\n"
+	       "#0  0x0000555555555142 in ?? ()\n#1  <signal handler called>\n#2  0x0000555555555143 in ?? ()\n"
+	       "#3  0x0000555555555144 in ?? () from /tmp/app\n",
+	        "3 /tmp/app app/ 0x1142 image [?? ()]\n5 /tmp/app app/ 0x1143 image [?? ()]\n"
+	        "6 /tmp/app app/ 0x1143 image [?? ()]\n");
+	expect("#1  0x00007ffff7fbc115 in ?? ()\n"
+	       "0x00007ffff7fbc050  0x00007ffff7fbc11a  Yes (*)     /tmp/libdie.so\n"
+	       "0x00007ffff7fcb060  0x00007ffff7ff0111  Yes         /lib64/ld.so\n",
+	        "1 /tmp/libdie.so libdie.so/ 0xc4 code [?? ()]\n");
+	expect("  * frame #0: 0x00007ffff7fbc0f9 libdie.so`___lldb_unnamed_symbol9\n"
+	       "    frame #1: 0x00007ffff7fbc105 libdie.so`___lldb_unnamed_symbol10 + 9\n"
+	       "    frame #2: 0x00007ffff7fbc130 libdie.so`die(a=app`___lldb_unnamed_symbol1) + 14\n"
+	       "    frame #3: 0x0000000000000130\n"
+	       "[  0] 9F9E35E1-464E-F2F4-0A12-892428C41D51-86D8C6FE 0x0000555555554000 /tmp/app \n"
+	       "[  1] 93AC61EC-5A8E-B139-6F9F-BD350E3169A5-58528A40 0x00007ffff7fbb000 /tmp/libdie.so \n",
+	        "1 /tmp/libdie.so libdie.so/" DEBUG_ID " 0x10f9 image [___lldb_unnamed_symbol9]\n"
+	        "2 /tmp/libdie.so libdie.so/" DEBUG_ID " 0x1104 image [___lldb_unnamed_symbol10 + 9]\n"
+	        "4 no module []\n");
+}
+
+/* A library that Java names without a path. */
+static void test_paths_from_maps(void **state)
+{
+	(void)state;
+	expect("C  [a+0x10]\nC  [libx.so+0x20]\nC  [libx.so+0x20]\nC  [liby.so+0x20]\n" MAP_A
+	       "40000-41000 r-xp 00000000 fe:00 1 /l/libx.so\n"
+	       "50000-51000 r-xp 00000000 fe:00 1 /l/liby.so\n60000-61000 r-xp 00000000 fe:00 1 /m/liby.so\n",
+	        "2 /l/libx.so libx.so/ 0x1f image []\n3 /l/libx.so libx.so/ 0x1f image []\n4 liby.so liby.so/ 0x1f "
+	        "image []\n");
+}
+
+static void test_addresses(void **state)
+{
+	(void)state;
+	expect(MAP_A "PC: @ 0x11010 (unknown)\n"
+	             "    @            0x11011         32  (unknown)\n"
+	             "    @            0x11012         32  main\n"
+	             "    @            0x11013  (unknown)  main\n"
+	             "    @            0x11014  (unknown)  (unknown)\n"
+	             "   4:     0x11015 - <unknown>\n"
+	             "   5:     0x11016 - main\n"
+	             " 0# 0x0000000000011017 in ./a\n"
+	             " 1# main in ./a\n"
+	             "==12==    at 0x11018: ??? (in /a)\n"
+	             "==12==    by 0x11019: main (in /a)\n"
+	             "  1: 100 [ 1: 100] @ 0x1101a 0x1101b\n"
+	             "@ 0x1101c\n"
+	             "mail a@ 0x1101d\n",
+	        "5 /a a/ 0x1010 image [(unknown)]\n6 /a a/ 0x1011 image [(unknown)]\n9 /a a/ 0x1013 image [(unknown)]\n"
+	        "10 /a a/ 0x1014 image [<unknown>]\n12 /a a/ 0x1016 image []\n14 /a a/ 0x1018 image [???]\n"
+	        "16 /a a/ 0x1019 image []\n16 /a a/ 0x101a image []\n17 /a a/ 0x101b image []\n");
+}
+
+/* Python 3.14: _Py_DumpStack of its traceback.c, from its source. */
+static void test_python(void **state)
+{
+	(void)state;
+	expect("Current thread's C stack trace (most recent call first):\n"
+	       "  Binary file \"/usr/bin/python3.14\", at _Py_DumpStack+0x48 [0x55ab12345678]\n"
+	       "  Binary file \"/tmp/a b.so\", at +0x1115 [0x7f0123451115]\n",
+	        "3 /tmp/a b.so a b.so/ 0x1114 image []\n");
+}
+
+static void test_node(void **state)
+{
+	(void)state;
+	expect(" 1: 0xb78db3 node::OOMErrorHandler(char const*, v8::OOMDetails const&) [node]\n"
+	       " 4: 0x10fb205  [node]\n"
+	       "10: 0x195e476  [/usr/bin/node]\n",
+	        "2 node node/ 0x10fb204 elf []\n3 /usr/bin/node node/ 0x195e475 elf []\n");
+}
+
+static void test_kernel(void **state)
+{
+	(void)state;
+	expect("[ 7132.3] app[2]: segfault at 0 ip 00007f1416ff50f9 sp 00007fff79c78748 error 4 in "
+	       "libcrash.so[10f9,7f1416ff5000+1000] likely on CPU 1\n"
+	       "app[2]: segfault at 0 ip 00007f1416ff50f9 sp 00007fff79c78748 error 4 in "
+	       "libcrash.so[7f1416ff5000+1000]\n"
+	       "app[2]: segfault at 0 ip 00007f1416ff50f9 sp 00007fff79c78748 error 4 in "
+	       "libcrash.so[7f1416ff6000+1000]\n"
+	       "traps: app[3] general protection fault ip:4005d4 sp:7ffd error:0 in app[400000+1000]\n",
+	        "1 libcrash.so libcrash.so/ 0x10f9 file []\n2 libcrash.so libcrash.so/ 0xf9 exec []\n4 app app/ 0x5d4 "
+	        "exec []\n");
+}
+
+static void test_strace(void **state)
+{
+	(void)state;
+	expect("--- SIGSEGV {si_signo=SIGSEGV} ---\n"
+	       " > /opt/libcrash.so() [0x10f9]\n"
+	       " > /opt/libcrash.so(crash+0xe) [0x1130]\n"
+	       " > /opt/app (1)(std::f(int)+0xe) [0x1131]\n"
+	       " > unexpected_backtracing_error [0x1]\n"
+	       "getpid() = 1\n"
+	       " > /opt/libcrash.so() [0x10f9]\n",
+	        "2 /opt/libcrash.so libcrash.so/ 0x10f9 image []\n3 /opt/libcrash.so libcrash.so/ 0x112f image []\n"
+	        "4 /opt/app (1) app (1)/ 0x1130 image []\n7 /opt/libcrash.so libcrash.so/ 0x10f9 image []\n");
 }
 
 static void test_what_is_no_frame(void **state)
@@ -615,6 +782,16 @@ int main(void)
 	        cmocka_unit_test(test_anything),
 	        cmocka_unit_test(test_return_addresses_of_offsets),
 	        cmocka_unit_test(test_gdb),
+	        cmocka_unit_test(test_maps_before_and_after),
+	        cmocka_unit_test(test_maps_that_do_not_agree),
+	        cmocka_unit_test(test_maps_of_several_processes),
+	        cmocka_unit_test(test_maps_of_debuggers),
+	        cmocka_unit_test(test_paths_from_maps),
+	        cmocka_unit_test(test_addresses),
+	        cmocka_unit_test(test_python),
+	        cmocka_unit_test(test_node),
+	        cmocka_unit_test(test_kernel),
+	        cmocka_unit_test(test_strace),
 	        cmocka_unit_test(test_what_is_no_frame),
 	        cmocka_unit_test(test_signs_by_sixteen_and_one_by_one),
 	        cmocka_unit_test(test_ids_that_change),

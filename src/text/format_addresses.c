@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Stacks of addresses in memory, which a memory map in the text may explain; and those that have an offset or a fixed
+ * address of their own: Node.js, Python's faulthandler, strace -k, the Linux kernel's lines of a segmentation fault. */
+#include <config.h>
+
+#include "text/formats.h"
+
+enum {
+	ADDRESSES_MAX = 256, /* of a line */
+	FIXED_MAX = 0x7fffffff,
+	HANDLER_FRAMES = 3, /* of glog and absl, up to where a signal came */
+};
+
+/* An address of a process. For a caller, the call is one byte before it. */
+static bool found_address(struct text_reader *r, struct text_frame *f, uint64_t address, bool caller)
+{
+	f->offset = address;
+	f->address = caller && address ? address - 1 : address;
+	return text_found(r, f, (struct str){"", 0}, (struct str){"", 0}, TEXT_ID_GIVEN);
+}
+
+/* glog: "    @     0x55d902ef6f36 (unknown)", "    @     0x55d902ef6f36 main"; absl with the size of the stack frame
+ * before the name: "    @     0x55d902ef6f36         32  (unknown)", where that may be unknown as well. "PC: @ 0x…
+ * (unknown)" is where a signal came. That place is also among the first three addresses of the stack, behind those of
+ * the handler. */
+static bool read_at(struct text_reader *r, struct rest line)
+{
+	struct text_frame f = {.base = TEXT_ELF};
+	uint64_t address, size;
+	bool top = take_literal(&line, "PC: ");
+	blanks(&line);
+	if (!take_literal(&line, "@") || !blanks(&line) || !take_0x(&line, &address) || !blanks(&line))
+		return false;
+	r->at_depth = top ? 0 : r->at_depth + 1;
+	r->at_line = r->line;
+	struct rest behind = line;
+	if ((take_decimal(&behind, &size) || take_literal(&behind, "(unknown)")) && blanks(&behind) &&
+	        behind.at < behind.end)
+		line = behind;
+	const char *name = line.at;
+	if (!take_literal(&line, "(unknown)"))
+		return !take_literal(&line, "0x"); /* it has a name, or is of a heap profile */
+	text_edit_one(r, &f, name, line.at, TEXT_AT);
+	return found_address(r, &f, address, !top && r->at_depth > HANDLER_FRAMES);
+}
+
+/* Heap profiles of tcmalloc and jemalloc: "1: 1000 [ 1: 1000] @ 0x401136 0x401157", "@ 0x401136 0x401157" */
+static bool read_heap(struct text_reader *r, struct rest line)
+{
+	uint64_t address;
+	const char *at = find_word(line.at, line.end, "@ 0x");
+	if (!at || (at != line.at && (at - line.at < 2 || at[-2] != ']')))
+		return false;
+	line.at = at + 1;
+	for (unsigned i = 0; i < ADDRESSES_MAX && blanks(&line) && take_0x(&line, &address) && !r->result; i++) {
+		struct text_frame f = {.base = TEXT_ELF};
+		text_edit_one(r, &f, line.at, line.at, TEXT_PARENTHESES);
+		found_address(r, &f, address, true);
+	}
+	return true;
+}
+
+/* Rust: "   4:     0x55d9f3f4a1b2 - <unknown>" */
+static bool read_rust(struct text_reader *r, struct rest line, uint64_t address)
+{
+	struct text_frame f = {.base = TEXT_ELF};
+	if (!take_literal(&line, " - "))
+		return false;
+	const char *name = line.at;
+	if (!take_literal(&line, "<unknown>"))
+		return false;
+	text_edit_one(r, &f, name, line.at, TEXT_AT);
+	return found_address(r, &f, address, true);
+}
+
+/* Node.js and Electron: " 4: 0x10fb205  [node]". The executable is loaded where it was linked, or it needs a map. */
+static bool read_node(struct text_reader *r, struct rest line, uint64_t address)
+{
+	struct text_frame f = {.base = TEXT_ELF, .offset = address, .address = address ? address - 1 : 0};
+	const char *name = line.at;
+	while (line.end > line.at && is_blank((unsigned char)line.end[-1]))
+		line.end--;
+	if (!take_literal(&line, "  [") || line.end[-1] != ']')
+		return false;
+	struct str path = between(line.at, line.end - 1);
+	text_edit_one(r, &f, name + 1, name + 1, TEXT_AT);
+	if (address > FIXED_MAX || !path.len)
+		return found_address(r, &f, address, true);
+	return text_found(r, &f, path, (struct str){"", 0}, TEXT_ID_GIVEN);
+}
+
+/* boost::stacktrace: " 0# 0x000055D9F2B4119A in ./app" */
+static bool read_boost(struct text_reader *r, struct rest line)
+{
+	struct text_frame f = {.base = TEXT_ELF};
+	uint64_t address;
+	if (!take_literal(&line, "# ") || !take_0x(&line, &address) || !take_literal(&line, " in ") ||
+	        line.at == line.end)
+		return false;
+	text_edit_one(r, &f, line.end, line.end, TEXT_PARENTHESES);
+	return found_address(r, &f, address, true);
+}
+
+static bool read_counted(struct text_reader *r, struct rest line)
+{
+	uint64_t number, address;
+	if (!take_decimal(&line, &number))
+		return false;
+	if (peek(&line) == '#')
+		return read_boost(r, line);
+	if (!take_literal(&line, ":") || !blanks(&line) || !take_0x(&line, &address))
+		return false;
+	return read_rust(r, line, address) || read_node(r, line, address);
+}
+
+/* valgrind: "==123==    by 0x4012AB: ??? (in /tmp/app)". It has already gone back from the return address. */
+static bool read_valgrind(struct text_reader *r, struct rest line)
+{
+	struct text_frame f = {.base = TEXT_ELF};
+	uint64_t pid, address;
+	if (!take_literal(&line, "==") || !take_decimal(&line, &pid) || !take_literal(&line, "==") || !blanks(&line) ||
+	        (!take_literal(&line, "by ") && !take_literal(&line, "at ")) || !take_0x(&line, &address) ||
+	        !take_literal(&line, ": "))
+		return false;
+	const char *name = line.at;
+	if (!take_literal(&line, "???"))
+		return false;
+	text_edit_one(r, &f, name, line.at, TEXT_AT);
+	return found_address(r, &f, address, false);
+}
+
+/* lldb: "frame #1: 0x0000555555555142 app`___lldb_unnamed_symbol5 + 12" */
+static bool read_lldb(struct text_reader *r, struct rest line)
+{
+	struct text_frame f = {.base = TEXT_ELF};
+	uint64_t number, address;
+	take_literal(&line, "* ");
+	blanks(&line);
+	if (!take_literal(&line, "frame #") || !take_decimal(&line, &number) || !take_literal(&line, ": ") ||
+	        !take_0x(&line, &address))
+		return false;
+	const char *tick = memchr(line.at, '`', (size_t)(line.end - line.at)), *name = tick ? tick + 1 : NULL;
+	struct rest unnamed = {name, line.end};
+	if (name ? !take_literal(&unnamed, "___lldb_unnamed_symbol") : line.at != line.end)
+		return true; /* it has a name */
+	text_edit_one(r, &f, name ? name : line.end, line.end, name ? TEXT_AT : TEXT_PARENTHESES);
+	return found_address(r, &f, address, number > 0);
+}
+
+/* The parenthesis that belongs to the one at close; NULL: there is none. */
+static const char *opening(const char *from, const char *close)
+{
+	unsigned depth = 1;
+	while (close > from && depth) {
+		close--;
+		depth += *close == ')';
+		depth -= *close == '(';
+	}
+	return depth ? NULL : close;
+}
+
+/* strace -k: " > /usr/lib/libc.so.6(__libc_start_main+0x85) [0x27305]", where the last is an offset. The first frame of
+ * a stack is where the process stopped. */
+static bool read_strace(struct text_reader *r, struct rest line)
+{
+	struct text_frame f = {.base = TEXT_IMAGE};
+	if (!take_literal(&line, " > "))
+		return false;
+	const char *close = find_last(line.at, line.end, ')'), *open = close ? opening(line.at, close) : NULL;
+	struct rest hex = {close ? close + 1 : line.end, line.end};
+	if (!open || open == line.at || !take_literal(&hex, " [") || !take_0x(&hex, &f.offset) ||
+	        !take_literal(&hex, "]") || hex.at != hex.end)
+		return false;
+	bool first = !r->strace_depth++;
+	f.address = !first && f.offset ? f.offset - 1 : f.offset;
+	text_edit_one(r, &f, line.end, line.end, TEXT_PARENTHESES);
+	return text_found(r, &f, between(line.at, open), (struct str){"", 0}, TEXT_ID_GIVEN);
+}
+
+/* Python 3.14:   Binary file "/usr/lib/libc.so.6", at +0x27249 [0x7f…]; with a symbol before the plus it has a name */
+static bool read_python(struct text_reader *r, struct rest line)
+{
+	struct text_frame f = {.base = TEXT_IMAGE};
+	blanks(&line);
+	if (!take_literal(&line, "Binary file \""))
+		return false;
+	const char *end = find_word(line.at, line.end, "\", at +0x");
+	if (!end)
+		return find_word(line.at, line.end, "\", at ") != NULL;
+	struct str path = between(line.at, end);
+	line.at = end + strlen("\", at +");
+	if (!take_0x(&line, &f.offset))
+		return false;
+	f.address = f.offset ? f.offset - 1 : 0;
+	text_edit_one(r, &f, line.at, line.at, TEXT_PARENTHESES);
+	return text_found(r, &f, path, (struct str){"", 0}, TEXT_ID_GIVEN);
+}
+
+/* Linux: "app[123]: segfault at 0 ip 00007f… sp … error 4 in libdie.so[1109,7f3356c8b000+1000]". Older kernels do not
+ * tell the offset in the file, only where the mapping begins, as does "traps: app[123] general protection fault ip:…".
+ */
+static bool read_kernel(struct text_reader *r, struct rest line)
+{
+	struct text_frame f = {.base = TEXT_FILE};
+	uint64_t ip, start, size;
+	const char *word = find_word(line.at, line.end, " ip");
+	const char *in = word ? find_word(word, line.end, " in ") : NULL;
+	if (!in)
+		return false;
+	struct rest at = {word + strlen(" ip:"), line.end}, rest = {in + strlen(" in "), line.end};
+	const char *open = memchr(rest.at, '[', (size_t)(rest.end - rest.at));
+	if (!open || open == rest.at || !take_hex(&at, &ip) || !find_word(at.at, in, " error"))
+		return false;
+	struct str path = between(rest.at, open);
+	rest.at = open + 1;
+	if (!take_hex(&rest, &start))
+		return false;
+	bool told = take_literal(&rest, ",");
+	f.offset = start;
+	if ((told && !take_hex(&rest, &start)) || !take_literal(&rest, "+") || !take_hex(&rest, &size) ||
+	        !take_literal(&rest, "]") || ip < start || ip - start >= size)
+		return false;
+	if (!told) {
+		f.base = TEXT_EXEC;
+		f.offset = ip - start;
+	}
+	f.address = f.offset;
+	text_edit_one(r, &f, rest.at, rest.at, TEXT_PARENTHESES);
+	return text_found(r, &f, path, (struct str){"", 0}, TEXT_ID_GIVEN);
+}
+
+bool text_read_address(struct text_reader *r, struct rest line)
+{
+	unsigned strace_depth = r->strace_depth;
+	if (r->line != r->at_line + 1)
+		r->at_depth = 0;
+	bool found = read_strace(r, line) || read_at(r, line);
+	if (!found) {
+		struct rest inner = line;
+		blanks(&inner);
+		found = read_counted(r, inner) || read_lldb(r, inner) || read_valgrind(r, line) ||
+		        read_heap(r, inner) || read_python(r, line);
+	}
+	if (r->strace_depth == strace_depth)
+		r->strace_depth = 0;
+	return found;
+}
+
+bool text_read_kernel(struct text_reader *r, struct rest line)
+{
+	return read_kernel(r, line);
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory maps that a text contains: which file lies at an address of a process, and how far from the start of its
+ * image. Maps may stand before or after the addresses. */
+#ifndef TEXT_MAPS_H
+#define TEXT_MAPS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/map64.h"
+#include "text/reader.h"
+
+enum { TEXT_MAPPINGS_MAX = 65536 }; /* in all; the map of a process whose lines do not fit is not used */
+
+enum text_map_kind {
+	MAP_FILES,  /* with offsets in files: /proc/PID/maps and the like */
+	MAP_CODE,   /* where .text of each file is: gdb's info sharedlibrary */
+	MAP_STARTS, /* where each image begins: lldb's image list */
+	MAP_KINDS,
+};
+
+struct text_mapping {
+	uint64_t start, end; /* MAP_STARTS: end is not told */
+	uint64_t offset;     /* MAP_FILES: in the file */
+	struct str path;
+	uint32_t process;
+	uint8_t kind;    /* enum text_map_kind */
+	bool executable; /* or it is not told */
+	bool disputed;   /* two lines of one process do not agree about it */
+	bool ambiguous;  /* another path ends in the same name */
+};
+
+struct text_maps {
+	struct arena arena;
+	struct text_mapping *items;
+	uint32_t count, cap;
+	uint32_t process;     /* of the lines that are read now, from 1 */
+	uint32_t overflowed;  /* the first process whose lines did not fit; 0: none */
+	bool sorted;          /* and checked */
+	struct map64 by_name; /* the first mapping of each file, by the hash of its name: index + 1 */
+	uint64_t seed;
+};
+
+void text_maps_init(struct text_maps *m);
+void text_maps_release(struct text_maps *m);
+void text_maps_forget(struct text_maps *m);
+/* From here on the text is about another process, or may be. */
+void text_maps_begin_process(struct text_maps *m);
+/* False if out of memory. What names no file is ignored. */
+bool text_maps_add(struct text_maps *m, const struct text_mapping *mapping);
+
+/* The file at an address, and what its base is; NULL if none is known, or not for certain. */
+struct text_location {
+	struct str path;
+	uint64_t start; /* address - start is the offset */
+	enum text_base base;
+};
+bool text_maps_find(struct text_maps *m, uint32_t process, uint64_t address, struct text_location *out);
+/* The only path in all maps that ends in this name; empty: there is none, or more than one. */
+struct str text_maps_path(struct text_maps *m, struct str name);
+
+#endif

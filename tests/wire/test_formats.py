@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reports as real programs printed them (tests/data/text/crash, which has what made them): read by symbtool from symbol files, and by the
+server over HTTP. The names are those of nm and addr2line."""
+
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from client import Client
+from stack import ROOT, Stack
+from symbols import debug_id
+from test_filter import SYMBTOOL, compile_c, run_filter
+
+pytestmark = pytest.mark.skipif(not os.path.exists(SYMBTOOL), reason="symbtool was not built")
+
+CRASH = os.path.join(ROOT, "tests", "data", "text", "crash")
+MODULES = ["libcrash.so", "app"]
+
+
+def read(name):
+    with open(os.path.join(CRASH, name), encoding="utf-8") as f:
+        return f.read()
+
+
+def places(*functions):
+    """FUNCTION at FILE:LINE, by the marks in the sources."""
+    out = []
+    for function in functions:
+        file = "app.c" if function in ("main", "middle") else "libcrash.c"
+        line = next(i for i, text in enumerate(read(file).splitlines(), 1) if f"/* {function} */" in text)
+        out.append(f"{function} at {file}:{line}")
+    return out
+
+
+# What is found in each, in the order of the text.
+CRASHED = ["die", "twice", "crash", "middle", "main"]
+SAMPLES = {
+    "absl": ["die"],
+    "boost": ["through", "around"],
+    "gdb": ["die", "twice", "middle", "main"],
+    "glog": ["die", "twice"],
+    "hs_err": ["die", "die", "crash"],
+    "jemalloc": ["through", "around", "enter"],
+    "kernel": ["die"],
+    "lldb": ["die", "die", "twice", "middle", "main"],
+    "rust": ["through", "around"],
+    "strace": CRASHED,
+    "tcmalloc": ["through", "around", "enter"],
+    "valgrind": ["die", "twice", "die", "twice"],
+}
+PLACE = re.compile(r"\w+ at (?:libcrash|app)\.c:\d+")
+
+
+def test_every_sample_is_tried():
+    assert sorted(SAMPLES) == sorted(name[:-4] for name in os.listdir(CRASH) if name.endswith(".txt"))
+
+
+@pytest.mark.parametrize("sample", SAMPLES)
+def test_a_sample_by_symbtool(sample):
+    text = read(sample + ".txt")
+    modules = [word for module in MODULES for word in ("--module", f"{module}={os.path.join(CRASH, module.split('.')[0])}.sym")]
+    out = run_filter(text, *modules).stdout.decode()
+    assert PLACE.findall(out) == places(*SAMPLES[sample]), out
+
+
+@pytest.fixture(scope="module")
+def one():
+    with Stack() as s:
+        for module in MODULES:
+            s.symbols.add(module, read(module.split(".")[0] + ".sym").split("\n", 1)[1])
+        yield s
+
+
+@pytest.mark.parametrize("sample", SAMPLES)
+def test_a_sample_by_the_server(one, sample):
+    """The text itself tells the modules' ids, before or after the stack."""
+    ids = "".join(f"MODULE Linux x86_64 {debug_id(module)} {module}\n" for module in MODULES)
+    for text in (ids + read(sample + ".txt"), read(sample + ".txt") + ids):
+        reply = Client(one.node.nginx.port).request("POST", "/symbolicate/text", text.encode())
+        assert reply.status == 200
+        # lldb gives the build ids itself, which nobody has uploaded
+        assert PLACE.findall(reply.text) == (places(*SAMPLES[sample]) if sample != "lldb" else PLACE.findall(reply.text)), reply.text
+
+
+def test_a_map_of_another_process_is_not_used():
+    """Two reports in a log, both of processes at the same addresses; the second has no map."""
+    text = read("gdb.txt")
+    start = text.index("Program received signal")
+    second = text[start : text.index("process ", start)]
+    modules = [word for module in MODULES for word in ("--module", f"{module}={os.path.join(CRASH, module.split('.')[0])}.sym")]
+    out = run_filter(second + text + second, *modules).stdout.decode()
+    assert PLACE.findall(out) == places(*SAMPLES["gdb"]) and out.startswith(second) and out.endswith(second)
+
+
+LIBRARY = "int crash(int *p)\n{\n\treturn *p; /* crash */\n}\n__attribute__((visibility(\"hidden\"), noinline)) int inner(int *p)\n{\n\tint n = crash(p); /* inner */\n\treturn n + 1;\n}\n" "int outer(int *p)\n{\n\tint n = inner(p); /* outer */\n\treturn n + 1;\n}\n"
+
+
+@pytest.mark.skipif(not shutil.which("gdb"), reason="gdb is not installed")
+@pytest.mark.parametrize("tables", ["info proc mappings", "info sharedlibrary"])
+@pytest.mark.parametrize("linker", ["-fuse-ld=bfd", "-Wl,-z,separate-code", "-Wl,-z,noseparate-code", "-fuse-ld=lld"])
+def test_gdb_with_either_table(tmp_path, tables, linker):
+    """However the linker puts code into the file. info sharedlibrary tells where .text is: the file itself says where that begins."""
+    if "lld" in linker and not shutil.which("ld.lld"):
+        pytest.skip("lld is not installed")
+    library = compile_c(str(tmp_path), "libours.so", LIBRARY, "-shared", "-fPIC", "-O0", "-Wl,--build-id=sha1", linker)
+    (tmp_path / "kept").mkdir()
+    shutil.copy(library, tmp_path / "kept" / "copy")
+    subprocess.run(["strip", library], check=True)
+    (tmp_path / "m.c").write_text("int outer(int *); int main(void) { return outer(0); }\n")
+    subprocess.run(["gcc", "-o", "m", "m.c", library, f"-Wl,-rpath,{tmp_path}"], cwd=tmp_path, check=True)
+    shown = subprocess.run(["gdb", "-nx", "--batch", "-ex", "run", "-ex", "bt", "-ex", tables, "./m"], cwd=tmp_path, capture_output=True, text=True, timeout=60).stdout
+    if "in ?? () from" not in shown or ".so" not in shown.split("main")[-1]:
+        pytest.skip("gdb may not run programs here: " + shown[-200:])
+    out = run_filter(shown, "--debug-dir", str(tmp_path / "kept")).stdout.decode()
+    line = next(i for i, text in enumerate(LIBRARY.splitlines(), 1) if "/* inner */" in text)
+    assert f" in inner at {library}.c:{line} from {library}" in out, out
