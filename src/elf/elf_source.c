@@ -22,6 +22,10 @@ struct elf_load {
 	struct bucket_client *client;
 	unsigned source;
 	enum bucket_kind kind;
+	enum layout_use use;
+	struct job_limits limits;
+	const struct symbfile_sink *sink; /* for LAYOUT_DEBUG */
+	const struct code_sink *code;     /* for LAYOUT_CODE */
 	const atomic_bool *cancel;
 	struct bucket_result *result; /* sums up what all transfers took */
 	struct elf_source_report *report;
@@ -134,15 +138,19 @@ static enum bucket_outcome fetch_path(struct elf_load *l, const char *path, int 
 }
 
 /* The first file of a build id from the path `*number` on, which becomes that of the next one. */
-static enum bucket_outcome find_file(struct elf_load *l, const struct build_id *id, unsigned *number, int *file)
+static enum bucket_outcome find_file(
+        struct elf_load *l, enum layout_use use, const struct build_id *id, unsigned *number, int *file)
 {
 	char path[LAYOUT_PATH_MAX];
-	while (layout_path(path, l->kind, (*number)++, id)) {
+	while (layout_path(path, l->kind, use, (*number)++, id)) {
 		enum bucket_outcome outcome = fetch_path(l, path, file);
 		if (outcome != BUCKET_MISSING)
 			return outcome;
 	}
-	return bucket_result_set(l->result, BUCKET_MISSING, "no file of this build id");
+	/* What an earlier file said is worth more. */
+	return l->result->outcome == BUCKET_MISSING && l->report->error.code
+	               ? BUCKET_MISSING
+	               : bucket_result_set(l->result, BUCKET_MISSING, "no file of this build id");
 }
 
 /* For struct extraction: what shares its entries with others (dwz -m) needs one more file. */
@@ -152,7 +160,7 @@ static int provide(void *arg, const struct build_id *id)
 	struct bucket_result before = *l->result;
 	unsigned number = 0;
 	int file = -1;
-	if (id->len == 0 || find_file(l, id, &number, &file) != BUCKET_OK)
+	if (id->len == 0 || find_file(l, LAYOUT_DEBUG, id, &number, &file) != BUCKET_OK)
 		file = -1;
 	l->result->outcome = before.outcome;
 	memcpy(l->result->text, before.text, sizeof before.text);
@@ -223,17 +231,19 @@ static enum bucket_outcome judge(struct elf_load *l, enum err err)
 	}
 }
 
-static enum bucket_outcome read_file(
-        struct elf_load *l, const struct build_id_question *question, int file, const struct symbfile_sink *sink)
+static enum bucket_outcome read_file(struct elf_load *l, const struct build_id_question *question, int file)
 {
 	struct extraction job = {.file = file,
-	        .limits = l->sources->limits,
+	        .limits = l->limits,
 	        .question = question,
-	        .sink = *sink,
 	        .provide = provide,
 	        .provide_arg = l,
 	        .cancel = l->cancel};
 	int64_t start = clock_now();
+	if (l->use == LAYOUT_CODE)
+		job.code = *l->code;
+	else
+		job.sink = *l->sink;
 	enum err err = extract_file(l->sources->extractors, &job, &l->report->error);
 	l->report->hash = job.hash;
 	l->report->read_time += clock_now() - start;
@@ -241,51 +251,77 @@ static enum bucket_outcome read_file(
 }
 
 /* Asks for one file after the other until one says anything. */
-static void load_whole(struct elf_load *l, const struct build_id *id, const struct build_id_question *question,
-        const struct symbfile_sink *sink)
+static void load_whole(struct elf_load *l, const struct build_id *id, const struct build_id_question *question)
 {
 	enum bucket_outcome outcome = BUCKET_MISSING;
 	for (unsigned number = 0; outcome == BUCKET_MISSING;) {
 		int file;
-		if (find_file(l, id, &number, &file) != BUCKET_OK)
+		if (find_file(l, l->use, id, &number, &file) != BUCKET_OK)
 			break;
-		outcome = read_file(l, question, file, sink);
+		outcome = read_file(l, question, file);
 		close(file);
 	}
 }
 
-static void load(struct elf_load *l, const struct build_id_question *question, const struct symbfile_sink *sink)
+static void load(struct elf_load *l, const struct build_id_question *question)
 {
 	struct build_id whole;
 	bucket_result_set(l->result, BUCKET_MISSING, "the source needs the whole build id, not a debug id");
 	if (question->whole.len > 0)
-		load_whole(l, &question->whole, question, sink);
+		load_whole(l, &question->whole, question);
 	if (l->result->outcome == BUCKET_MISSING && find_whole(l, question, &whole))
-		load_whole(l, &whole, question, sink);
+		load_whole(l, &whole, question);
+}
+
+static void run(struct elf_load *l, const struct build_id_question *question)
+{
+	*l->result = (struct bucket_result){0};
+	*l->report = (struct elf_source_report){0};
+	l->kind = bucket_source_kind(l->sources->buckets, l->source);
+	if (!extractors_enter(l->sources->extractors, l->cancel)) {
+		bucket_result_set(l->result, BUCKET_ABORTED, "cancelled");
+		return;
+	}
+	l->block = malloc(BLOCK);
+	if (l->block)
+		load(l, question);
+	else
+		bucket_result_set(l->result, BUCKET_FAILED, "out of memory");
+	free(l->block);
+	extractors_leave(l->sources->extractors);
 }
 
 void elf_source_load(const struct elf_sources *s, struct bucket_client *c, unsigned source,
         const struct build_id_question *question, const struct symbfile_sink *sink, const atomic_bool *cancel,
         struct bucket_result *result, struct elf_source_report *report)
 {
-	*result = (struct bucket_result){0};
-	*report = (struct elf_source_report){0};
-	if (!extractors_enter(s->extractors, cancel)) {
-		bucket_result_set(result, BUCKET_ABORTED, "cancelled");
-		return;
-	}
 	struct elf_load l = {.sources = s,
 	        .client = c,
 	        .source = source,
-	        .kind = bucket_source_kind(s->buckets, source),
+	        .use = LAYOUT_DEBUG,
+	        .limits = s->limits,
+	        .sink = sink,
 	        .cancel = cancel,
 	        .result = result,
-	        .report = report,
-	        .block = malloc(BLOCK)};
-	if (l.block)
-		load(&l, question, sink);
-	else
-		bucket_result_set(result, BUCKET_FAILED, "out of memory");
-	free(l.block);
-	extractors_leave(s->extractors);
+	        .report = report};
+	run(&l, question);
+}
+
+void elf_source_code(const struct elf_sources *s, struct bucket_client *c, unsigned source,
+        const struct build_id_question *question, const struct code_range *range, const struct code_sink *sink,
+        struct bucket_result *result, struct elf_source_report *report)
+{
+	struct elf_load l = {.sources = s,
+	        .client = c,
+	        .source = source,
+	        .use = LAYOUT_CODE,
+	        .limits = s->limits,
+	        .code = sink,
+	        .result = result,
+	        .report = report};
+	l.limits.code = true;
+	l.limits.code_start = range->start;
+	l.limits.code_size = range->size;
+	l.limits.to_function_end = range->to_function_end;
+	run(&l, question);
 }

@@ -39,4 +39,15 @@ void elf_source_load(const struct elf_sources *s, struct bucket_client *c, unsig
         const struct build_id_question *question, const struct symbfile_sink *sink, const atomic_bool *cancel,
         struct bucket_result *result, struct elf_source_report *report);
 
+/* A range of code. */
+struct code_range {
+	uint64_t start, size; /* relative to the image */
+	bool to_function_end; /* go on behind size, to the end of the function that start is in, if a symbol tells it */
+};
+
+/* The same for the instructions of a range, from the executable itself. */
+void elf_source_code(const struct elf_sources *s, struct bucket_client *c, unsigned source,
+        const struct build_id_question *question, const struct code_range *range, const struct code_sink *sink,
+        struct bucket_result *result, struct elf_source_report *report);
+
 #endif

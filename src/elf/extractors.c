@@ -18,6 +18,7 @@
 
 #include "base/clock.h"
 #include "base/hash.h"
+#include "base/varint.h"
 
 enum {
 	POLL_MS = 200,
@@ -182,7 +183,7 @@ struct session {
 	char doing[80];
 	int64_t deadline;
 	unsigned wants;
-	bool known, ended; /* the build id was right; nothing follows */
+	bool known, begun, ended; /* the build id was right; instructions follow; nothing follows */
 };
 
 static enum err no_helper(struct error *e)
@@ -237,8 +238,7 @@ static enum err judge_end(struct session *s, struct error *e)
 	case ERR_OK:
 		if (!s->known)
 			return error_set(e, ERR_CORRUPT, "its reader sent nothing");
-		err = symbfile_reader_finish(s->reader, e);
-		return err;
+		return s->job->limits.code ? ERR_OK : symbfile_reader_finish(s->reader, e);
 	case ERR_MISSING:
 	case ERR_UNAVAILABLE:
 		return error_set(e, err, "%.200s", text);
@@ -282,15 +282,33 @@ static enum err give_file(struct session *s, struct error *e)
 	                                                   : error_set(e, ERR_UNAVAILABLE, "%s", strerror(errno));
 }
 
-/* For log lines and replies. */
+/* The packet's text from an offset on, in printable ASCII: for log lines and replies. */
+static struct str text_of(struct packet *p, size_t from)
+{
+	for (size_t i = from; i < p->len; i++)
+		if (p->data[i] < 0x20 || p->data[i] > 0x7e)
+			p->data[i] = '?';
+	return (struct str){(const char *)p->data + from, p->len - from};
+}
+
 static void note_doing(struct session *s)
 {
-	size_t n = 0;
-	for (size_t i = 0; i < s->packet->len && n < sizeof s->doing - 1; i++) {
-		uint8_t c = s->packet->data[i];
-		s->doing[n++] = (char)(c < 0x20 || c > 0x7e ? '?' : c);
-	}
-	s->doing[n] = 0;
+	struct str text = text_of(s->packet, 0);
+	snprintf(s->doing, sizeof s->doing, "%.*s", STR_FMT(text));
+}
+
+static enum err take_code(struct session *s, struct error *e)
+{
+	struct packet *p = s->packet;
+	const struct code_sink *sink = &s->job->code;
+	if (!s->known || !s->job->limits.code || (p->kind == PACKET_CODE && (p->len < 4 || !s->begun)))
+		return error_set(e, ERR_CORRUPT, "its reader sent instructions that nobody wants");
+	if (p->kind == PACKET_CODE)
+		return sink->instruction(sink->arg, get_u32(p->data), text_of(p, 4), e);
+	if (s->begun)
+		return error_set(e, ERR_CORRUPT, "its reader began twice");
+	s->begun = true;
+	return sink->begin(sink->arg, text_of(p, 0), e);
 }
 
 static enum err take_packet(struct session *s, struct error *e)
@@ -304,8 +322,11 @@ static enum err take_packet(struct session *s, struct error *e)
 		return check_id(s, e);
 	case PACKET_WANT:
 		return give_file(s, e);
+	case PACKET_ARCH:
+	case PACKET_CODE:
+		return take_code(s, e);
 	case PACKET_RECORDS:
-		if (!s->known)
+		if (!s->known || s->job->limits.code)
 			return error_set(e, ERR_CORRUPT, "its reader sent records before a build id");
 		text_hash_add(s->hash, p->data, p->len);
 		return symbfile_reader_feed(s->reader, p->data, p->len, e);

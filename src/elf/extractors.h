@@ -27,12 +27,20 @@ enum err extractors_check(struct error *e);
 bool extractors_enter(struct extractors *x, const atomic_bool *cancel);
 void extractors_leave(struct extractors *x);
 
+/* Receives instructions, as `struct disassembly` has them; texts are printable ASCII. */
+struct code_sink {
+	enum err (*begin)(void *arg, struct str arch, struct error *e);
+	enum err (*instruction)(void *arg, uint32_t offset, struct str text, struct error *e);
+	void *arg;
+};
+
 /* One file. */
 struct extraction {
 	int file; /* open for reading; stays the caller's */
 	struct job_limits limits;
 	const struct build_id_question *question; /* the file must have a build id that answers it */
-	struct symbfile_sink sink;
+	struct symbfile_sink sink; /* for records */
+	struct code_sink code;     /* for instructions, if limits.code is set */
 	/* Returns a descriptor, which extract_file closes, of the file with the debug data of a build id, or -1. May be
 	 * NULL. */
 	int (*provide)(void *arg, const struct build_id *id);

@@ -12,29 +12,43 @@ struct layout {
 	bool divided;
 };
 
-static const struct layout debuginfod[] = {
-        {"buildid/", "/debuginfo", false},
-        {"buildid/", "/executable", false},
+enum { PATHS_MAX = 6 };
+
+/* Debug files come before executables: they name more. Only executables have code. */
+static const struct layout layouts[][2][PATHS_MAX] = {
+        [BUCKET_DEBUGINFOD] =
+                {
+                        [LAYOUT_DEBUG] = {{"buildid/", "/debuginfo", false}, {"buildid/", "/executable", false}},
+                        [LAYOUT_CODE] = {{"buildid/", "/executable", false}},
+                },
+        [BUCKET_ELF] =
+                {
+                        [LAYOUT_DEBUG] =
+                                {
+                                        {".build-id/", ".debug", true},                  /* distributions, gdb */
+                                        {"_.debug/elf-buildid-sym-", "/_.debug", false}, /* symbol servers (SSQP) */
+                                        {"", "/debuginfo", true},         /* Symbolicator's unified layout */
+                                        {".build-id/", "/debug", true},   /* perf buildid-cache */
+                                        {".build-id/", "/elf", true},     /* the same */
+                                        {"", "/executable", true},        /* unified */
+                                },
+                        [LAYOUT_CODE] =
+                                {
+                                        {".build-id/", "", true}, /* distributions: a link to the program */
+                                        {".build-id/", "/elf", true},
+                                        {"", "/executable", true},
+                                        {".build-id/", ".debug", true}, /* not every such file is without code */
+                                },
+                },
 };
 
-/* Debug files come before executables: they name more. */
-static const struct layout trees[] = {
-        {".build-id/", ".debug", true},                  /* distributions, gdb */
-        {"_.debug/elf-buildid-sym-", "/_.debug", false}, /* symbol servers (SSQP) */
-        {"", "/debuginfo", true},                        /* Symbolicator's unified layout */
-        {".build-id/", "/debug", true},                  /* perf buildid-cache */
-        {".build-id/", "/elf", true},                    /* the same */
-        {"", "/executable", true},                       /* unified */
-};
-
-bool layout_path(char out[LAYOUT_PATH_MAX], enum bucket_kind kind, unsigned number, const struct build_id *id)
+bool layout_path(char out[LAYOUT_PATH_MAX], enum bucket_kind kind, enum layout_use use, unsigned number,
+        const struct build_id *id)
 {
-	bool is_tree = kind == BUCKET_ELF;
-	size_t count = is_tree ? sizeof trees / sizeof *trees : sizeof debuginfod / sizeof *debuginfod;
 	char hex[BUILD_ID_HEX + 1];
-	if (number >= count)
+	const struct layout *l = number < PATHS_MAX ? &layouts[kind][use][number] : NULL;
+	if (!l || !l->before)
 		return false;
-	const struct layout *l = is_tree ? &trees[number] : &debuginfod[number];
 	build_id_hex(hex, id->bytes, id->len);
 	snprintf(out, LAYOUT_PATH_MAX, "%s%.2s%s%s%s", l->before, hex, l->divided ? "/" : "", hex + 2, l->after);
 	return true;

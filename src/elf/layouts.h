@@ -6,10 +6,14 @@
 #include "objects/bucket.h"
 #include "symbfile/build_id.h"
 
+/* What is wanted of a file. */
+enum layout_use { LAYOUT_DEBUG, LAYOUT_CODE };
+
 enum { LAYOUT_PATH_MAX = BUILD_ID_HEX + 64 };
 
 /* The paths to ask for, the most useful first, by number from 0 on. False: there are no more. */
-bool layout_path(char out[LAYOUT_PATH_MAX], enum bucket_kind kind, unsigned number, const struct build_id *id);
+bool layout_path(char out[LAYOUT_PATH_MAX], enum bucket_kind kind, enum layout_use use, unsigned number,
+        const struct build_id *id);
 
 /* The folders, by number from 0 on, of the build ids that begin with this byte. False: there are no more. */
 bool layout_folder(char out[LAYOUT_PATH_MAX], enum bucket_kind kind, unsigned number, uint8_t first);

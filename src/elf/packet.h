@@ -23,19 +23,24 @@ enum packet_kind {
 	PACKET_ID = 'I',      /* the file's build id, perhaps empty */
 	PACKET_WANT = 'W',    /* the build id of another file; answered by PACKET_FILE */
 	PACKET_RECORDS = 'D', /* the next bytes of a symbfile */
+	PACKET_ARCH = 'A',    /* text: the machine whose instructions follow */
+	PACKET_CODE = 'C',    /* an instruction: its offset as four bytes, little-endian, and its text */
 	PACKET_END = 'E',     /* enum err as a byte, text; the last */
 	PACKET_DIED = 'X',    /* a byte: the signal that killed the job, or 128 and its exit status; the last */
 	/* on a job's socket, to the helper */
 	PACKET_FILE = 'F', /* the file, or none if there is no descriptor */
 };
 
-/* What one job may take. */
+/* What one job may take, and what is wanted of it. */
 struct job_limits {
 	uint64_t memory;    /* bytes, besides the file itself */
 	uint64_t file_size; /* bytes that a file may inflate to */
 	unsigned seconds;
 	unsigned threads;
 	bool sandbox; /* without a filter of system calls it must not run */
+	/* If code is set, not records are wanted, but the instructions at this offset of the image. */
+	bool code, to_function_end;
+	uint64_t code_start, code_size;
 };
 
 struct packet {
@@ -52,7 +57,7 @@ bool packet_send(int socket, enum packet_kind kind, const void *data, size_t len
 bool packet_receive(int socket, struct packet *p);
 void packet_close_fds(struct packet *p);
 
-enum { JOB_LIMITS_TEXT = 96 };
+enum { JOB_LIMITS_TEXT = 160 };
 void job_limits_print(char out[JOB_LIMITS_TEXT], const struct job_limits *l);
 bool job_limits_parse(struct job_limits *l, const char *text);
 

@@ -262,7 +262,8 @@ void symbol_names_release(struct symbol_names *n)
 	*n = (struct symbol_names){0};
 }
 
-enum err symbol_names_find(struct symbol_names *n, uint64_t address, struct str *name, struct error *e)
+/* Of several for the same code the first one counts. */
+static const struct symbol *find_symbol(const struct symbol_names *n, uint64_t address)
 {
 	size_t started = search_up_to(n->items, n->count, sizeof *n->items, offsetof(struct symbol, start), address);
 	const struct symbol *found = NULL;
@@ -271,8 +272,24 @@ enum err symbol_names_find(struct symbol_names *n, uint64_t address, struct str 
 		if (found && s->start != found->start)
 			break;
 		if (s->end > address)
-			found = s; /* of several for the same code the first one counts */
+			found = s;
 	}
+	return found;
+}
+
+enum err symbol_names_find(struct symbol_names *n, uint64_t address, struct str *name, struct error *e)
+{
+	const struct symbol *found = find_symbol(n, address);
 	*name = found ? names_of_symbol(&n->names, str_from(found->name)) : (struct str){"", 0};
 	return name->data ? ERR_OK : no_memory(e);
+}
+
+bool symbol_names_bounds(const struct symbol_names *n, uint64_t address, uint64_t *start, uint64_t *end)
+{
+	const struct symbol *found = find_symbol(n, address);
+	if (found && start)
+		*start = found->start;
+	if (found && end)
+		*end = found->end;
+	return found;
 }

@@ -39,4 +39,7 @@ void symbol_names_release(struct symbol_names *n);
 /* The name of the symbol that address is in; empty: there is none. It lives as long as n. */
 enum err symbol_names_find(struct symbol_names *n, uint64_t address, struct str *name, struct error *e);
 
+/* Where that symbol's code begins and ends; either may be NULL. False: there is none. */
+bool symbol_names_bounds(const struct symbol_names *n, uint64_t address, uint64_t *start, uint64_t *end);
+
 #endif

@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/varint.h"
+#include "extract/disassemble.h"
 #include "extract/extract.h"
 #include "extract/ids.h"
 #include "extract/inflate.h"
@@ -156,6 +158,38 @@ static enum err extract(struct job *j, int file, struct error *e)
 	return err ? err : symbfile_writer_finish(j->writer, e);
 }
 
+/* ---- instructions ---- */
+
+static enum err begin_code(void *arg, const char *arch, struct error *e)
+{
+	const struct job *j = arg;
+	return packet_send(j->socket, PACKET_ARCH, arch, strlen(arch), NULL, 0) ? ERR_OK : gone(e);
+}
+
+static enum err send_instruction(void *arg, uint32_t offset, struct str text, struct error *e)
+{
+	const struct job *j = arg;
+	uint8_t body[1024];
+	size_t len = text.len < sizeof body - 4 ? text.len : sizeof body - 4;
+	put_u32(body, offset);
+	memcpy(body + 4, text.data, len);
+	return packet_send(j->socket, PACKET_CODE, body, 4 + len, NULL, 0) ? ERR_OK : gone(e);
+}
+
+static enum err read_instructions(struct job *j, int file, struct error *e)
+{
+	char path[32];
+	struct disassembly d = {.start = j->limits->code_start,
+	        .size = j->limits->code_size,
+	        .to_function_end = j->limits->to_function_end,
+	        .begin = begin_code,
+	        .instruction = send_instruction,
+	        .arg = j};
+	doing(j, "reading its code");
+	snprintf(path, sizeof path, "/dev/fd/%d", file);
+	return disassemble(path, &d, e);
+}
+
 /* Names of descriptors say nothing to a reader. */
 static const char *without_path(const char *text)
 {
@@ -187,6 +221,6 @@ void job_run(int socket, int file, const struct job_limits *l)
 	if (!err)
 		err = read_ids(&j, file, &e);
 	if (!err)
-		err = extract(&j, file, &e);
+		err = l->code ? read_instructions(&j, file, &e) : extract(&j, file, &e);
 	finish(&j, err, &e);
 }

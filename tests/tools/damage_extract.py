@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 
-LIMITS = "1073741824 2147483648 {seconds} 2 {sandbox}"
+LIMITS = "1073741824 2147483648 {seconds} 2 {sandbox} 0 0 0 0"
 ERRORS = {0: "records", 1: "out of memory", 10: "malformed", 11: "nothing known", 13: "unreadable"}
 
 

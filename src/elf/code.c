@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <config.h>
+
+#include "elf/code.h"
+
+#include <stdlib.h>
+
+struct elf_code {
+	const struct config *config;
+	struct bucket_sources *buckets;
+	struct elf_sources sources;
+	atomic_uint asking;
+};
+
+void elf_code_free(struct elf_code *code)
+{
+	if (!code)
+		return;
+	bucket_sources_free(code->buckets);
+	free(code);
+}
+
+struct elf_code *elf_code_new(const struct config *c, struct extractors *x, struct error *e)
+{
+	struct elf_code *code = calloc(1, sizeof *code);
+	no_memory(e);
+	if (!code)
+		return NULL;
+	code->config = c;
+	code->buckets = bucket_sources_new(c, e);
+	code->sources = elf_sources_of(c, x, code->buckets);
+	if (code->buckets)
+		return code;
+	elf_code_free(code);
+	return NULL;
+}
+
+static enum err judge(const struct bucket_result *r, const struct elf_source_report *report, struct error *e)
+{
+	switch (r->outcome) {
+	case BUCKET_OK:
+		return ERR_OK;
+	case BUCKET_MISSING:
+		return error_set(e, ERR_MISSING, "%s", r->text);
+	case BUCKET_BROKEN:
+	case BUCKET_TOO_LARGE:
+		return error_set(e, ERR_CORRUPT, "%s", r->text);
+	default:
+		return error_set(e, report->error.code == ERR_NO_MEMORY ? ERR_NO_MEMORY : ERR_UNAVAILABLE,
+		        "a source cannot be read at present; try again");
+	}
+}
+
+static enum err ask_sources(struct elf_code *code, struct bucket_client *client,
+        const struct build_id_question *question, const struct code_range *range, const struct code_sink *sink,
+        struct error *e)
+{
+	enum err err = error_set(e, ERR_MISSING, "no source has the module");
+	for (unsigned i = 0; i < bucket_sources_count(code->buckets) && err == ERR_MISSING; i++) {
+		struct bucket_result result;
+		struct elf_source_report report;
+		if (bucket_source_kind(code->buckets, i) == BUCKET_SYMS)
+			continue;
+		elf_source_code(&code->sources, client, i, question, range, sink, &result, &report);
+		err = judge(&result, &report, e);
+	}
+	return err;
+}
+
+enum err elf_code_get(struct elf_code *code, const struct build_id_question *question, const struct code_range *range,
+        const struct code_sink *sink, struct error *e)
+{
+	enum err err;
+	struct bucket_client *client = NULL;
+	if (atomic_fetch_add(&code->asking, 1) >= code->config->executables_parallel)
+		err = error_set(e, ERR_UNAVAILABLE, "too many ask for code at a time; try again");
+	else if (!(client = bucket_client_new(code->buckets)))
+		err = no_memory(e);
+	else
+		err = ask_sources(code, client, question, range, sink, e);
+	bucket_client_free(client);
+	atomic_fetch_sub(&code->asking, 1);
+	return err;
+}

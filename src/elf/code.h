@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Machine code of modules, from the first source of executables that has it. */
+#ifndef ELF_CODE_H
+#define ELF_CODE_H
+
+#include "elf/elf_source.h"
+
+/* For all threads. */
+struct elf_code;
+/* c and x must outlive it. */
+struct elf_code *elf_code_new(const struct config *c, struct extractors *x, struct error *e);
+void elf_code_free(struct elf_code *code); /* NULL is fine */
+
+/* Asks the sources of executables in their order. ERR_MISSING: none has the module, or its code there; ERR_CORRUPT: the file, or
+ * its reader died; ERR_UNAVAILABLE: too many ask at a time, or a source fails; ERR_NO_MEMORY. The texts are for the client. */
+enum err elf_code_get(struct elf_code *code, const struct build_id_question *question, const struct code_range *range,
+        const struct code_sink *sink, struct error *e);
+
+#endif

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <config.h>
+
+#include "extract/disassemble.h"
+
+#include <Zydis/Zydis.h>
+#include <elf.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "extract/code_map.h"
+#include "extract/elf_file.h"
+#include "extract/ids.h"
+#include "extract/symbol_files.h"
+#include "extract/symbols.h"
+
+enum { TEXT_MAX = 512, SHOWN_NAME_MAX = 300 };
+
+struct reader {
+	struct disassembly *d;
+	struct elf_file file;
+	struct code_map code;
+	struct symbol_files tables;
+	struct symbol_names names;
+	uint64_t image_base;
+	ZydisDecoder decoder;
+	ZydisFormatter formatter;
+};
+
+static enum err open_decoder(struct reader *r, struct error *e)
+{
+	bool wide = r->code.machine == EM_X86_64;
+	if (!wide && r->code.machine != EM_386)
+		return error_set(e, ERR_CORRUPT, "code of this machine is not disassembled here: only of x86");
+	ZydisDecoderInit(&r->decoder, wide ? ZYDIS_MACHINE_MODE_LONG_64 : ZYDIS_MACHINE_MODE_LEGACY_32,
+	        wide ? ZYDIS_STACK_WIDTH_64 : ZYDIS_STACK_WIDTH_32);
+	ZydisFormatterInit(&r->formatter, ZYDIS_FORMATTER_STYLE_INTEL);
+	return r->d->begin(r->d->arg, wide ? "x86_64" : "i686", e);
+}
+
+/* Behind a branch to an address that is known: " <name+0x12>". */
+static enum err add_target(struct reader *r, const ZydisDecodedInstruction *i, const ZydisDecodedOperand *operands,
+        uint64_t address, char text[TEXT_MAX], struct error *e)
+{
+	ZyanU64 target;
+	uint64_t start;
+	struct str name;
+	bool branches = i->meta.branch_type != ZYDIS_BRANCH_TYPE_NONE && i->operand_count_visible > 0 &&
+	                operands[0].type == ZYDIS_OPERAND_TYPE_IMMEDIATE;
+	if (!branches || !ZYAN_SUCCESS(ZydisCalcAbsoluteAddress(i, &operands[0], address, &target)))
+		return ERR_OK;
+	enum err err = symbol_names_find(&r->names, target + r->image_base, &name, e);
+	if (err || name.len == 0)
+		return err;
+	symbol_names_bounds(&r->names, target + r->image_base, &start, NULL);
+	size_t n = strlen(text);
+	uint64_t distance = target + r->image_base - start;
+	int len = name.len < SHOWN_NAME_MAX ? (int)name.len : SHOWN_NAME_MAX;
+	n += (size_t)snprintf(text + n, TEXT_MAX - n, " <%.*s", len, name.data);
+	if (n < TEXT_MAX && distance > 0)
+		n += (size_t)snprintf(text + n, TEXT_MAX - n, "+%#llx", (unsigned long long)distance);
+	if (n < TEXT_MAX - 1)
+		memcpy(text + n, ">", 2);
+	return ERR_OK;
+}
+
+/* One instruction at address, of the image; a byte that starts none is "(bad)", as objdump has it. */
+static enum err read_one(struct reader *r, const uint8_t *bytes, size_t len, uint64_t address, size_t *used,
+        char text[TEXT_MAX], struct error *e)
+{
+	ZydisDecodedInstruction i;
+	ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
+	*used = 1;
+	snprintf(text, TEXT_MAX, "(bad)");
+	if (!ZYAN_SUCCESS(ZydisDecoderDecodeFull(&r->decoder, bytes, len, &i, operands)) || i.length == 0)
+		return ERR_OK;
+	*used = i.length;
+	if (!ZYAN_SUCCESS(ZydisFormatterFormatInstruction(&r->formatter, &i, operands, i.operand_count_visible, text,
+	            TEXT_MAX, address, ZYAN_NULL)))
+		return ERR_OK;
+	return add_target(r, &i, operands, address, text, e);
+}
+
+static enum err read_code(struct reader *r, const uint8_t *bytes, size_t len, size_t wanted, struct error *e)
+{
+	char text[TEXT_MAX];
+	enum err err = ERR_OK;
+	size_t at = 0, used = 0;
+	/* The last instruction may end behind what was asked for. */
+	for (; at < wanted && !err; at += used) {
+		err = read_one(r, bytes + at, len - at, r->d->start + at, &used, text, e);
+		if (!err)
+			err = r->d->instruction(r->d->arg, (uint32_t)at, str_from(text), e);
+	}
+	r->d->read = at;
+	return err;
+}
+
+static enum err read_range(struct reader *r, struct error *e)
+{
+	uint64_t start = r->image_base + r->d->start, end, wanted = r->d->size;
+	const struct code_section *s = code_map_find(&r->code, start);
+	if (!s)
+		return error_set(e, ERR_MISSING, "no code is at this address");
+	if (!s->bytes)
+		return error_set(e, ERR_MISSING, "the file has no bytes of its code: it is a debug file");
+	if (r->d->to_function_end && symbol_names_bounds(&r->names, start, NULL, &end) && end - start > wanted)
+		wanted = end - start;
+	if (wanted > DISASSEMBLE_MAX)
+		wanted = DISASSEMBLE_MAX;
+	uint64_t room = s->end - start;
+	enum err err = open_decoder(r, e);
+	return err ? err
+	           : read_code(r, s->bytes + (start - s->start), (size_t)room,
+	                     (size_t)(wanted < room ? wanted : room), e);
+}
+
+enum err disassemble(const char *path, struct disassembly *d, struct error *e)
+{
+	struct ids ids;
+	struct reader r = {.d = d, .file = {.fd = -1}};
+	d->read = 0;
+	enum err err = elf_file_open(&r.file, path, e);
+	if (err)
+		return err;
+	ids_read(&ids, r.file.elf);
+	r.image_base = ids.image_base;
+	err = code_map_read(&r.code, r.file.elf, e);
+	if (!err)
+		err = symbol_files_open(&r.tables, r.file.elf, "", e);
+	if (!err)
+		err = symbol_names_read(&r.names, &r.tables, &r.code, e);
+	if (!err)
+		err = read_range(&r, e);
+	symbol_names_release(&r.names);
+	symbol_files_close(&r.tables);
+	code_map_release(&r.code);
+	elf_file_close(&r.file);
+	return err;
+}
