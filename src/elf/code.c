@@ -53,7 +53,7 @@ static enum err judge(const struct bucket_result *r, const struct elf_source_rep
 
 static enum err ask_sources(struct elf_code *code, struct bucket_client *client,
         const struct build_id_question *question, const struct code_range *range, const struct code_sink *sink,
-        struct error *e)
+        uint64_t *size, struct error *e)
 {
 	enum err err = error_set(e, ERR_MISSING, "no source has the module");
 	for (unsigned i = 0; i < bucket_sources_count(code->buckets) && err == ERR_MISSING; i++) {
@@ -62,13 +62,14 @@ static enum err ask_sources(struct elf_code *code, struct bucket_client *client,
 		if (bucket_source_kind(code->buckets, i) == BUCKET_SYMS)
 			continue;
 		elf_source_code(&code->sources, client, i, question, range, sink, &result, &report);
+		*size = report.code_size;
 		err = judge(&result, &report, e);
 	}
 	return err;
 }
 
 enum err elf_code_get(struct elf_code *code, const struct build_id_question *question, const struct code_range *range,
-        const struct code_sink *sink, struct error *e)
+        const struct code_sink *sink, uint64_t *size, struct error *e)
 {
 	enum err err;
 	struct bucket_client *client = NULL;
@@ -77,7 +78,7 @@ enum err elf_code_get(struct elf_code *code, const struct build_id_question *que
 	else if (!(client = bucket_client_new(code->buckets)))
 		err = no_memory(e);
 	else
-		err = ask_sources(code, client, question, range, sink, e);
+		err = ask_sources(code, client, question, range, sink, size, e);
 	bucket_client_free(client);
 	atomic_fetch_sub(&code->asking, 1);
 	return err;

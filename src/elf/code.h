@@ -11,9 +11,10 @@ struct elf_code;
 struct elf_code *elf_code_new(const struct config *c, struct extractors *x, struct error *e);
 void elf_code_free(struct elf_code *code); /* NULL is fine */
 
-/* Asks the sources of executables in their order. ERR_MISSING: none has the module, or its code there; ERR_CORRUPT: the file, or
- * its reader died; ERR_UNAVAILABLE: too many ask at a time, or a source fails; ERR_NO_MEMORY. The texts are for the client. */
+/* Asks the sources of executables in their order. *size: the bytes that the instructions have. ERR_MISSING: none has
+ * the module, or its code there; ERR_CORRUPT: the file, or its reader died; ERR_UNAVAILABLE: too many ask at a time, or
+ * a source fails; ERR_NO_MEMORY. The texts are for the client. */
 enum err elf_code_get(struct elf_code *code, const struct build_id_question *question, const struct code_range *range,
-        const struct code_sink *sink, struct error *e);
+        const struct code_sink *sink, uint64_t *size, struct error *e);
 
 #endif

@@ -246,6 +246,7 @@ static enum bucket_outcome read_file(struct elf_load *l, const struct build_id_q
 		job.sink = *l->sink;
 	enum err err = extract_file(l->sources->extractors, &job, &l->report->error);
 	l->report->hash = job.hash;
+	l->report->code_size = job.code_size;
 	l->report->read_time += clock_now() - start;
 	return judge(l, err);
 }

@@ -27,6 +27,7 @@ enum err elf_sources_check(const struct config *c, struct error *e);
 struct elf_source_report {
 	struct error error; /* why reading the file failed; the sink's own error, if it had one */
 	uint64_t hash;      /* of all records, in order */
+	uint64_t code_size; /* bytes of the instructions */
 	int64_t read_time;  /* nanoseconds, in which a file that shares entries may be fetched too */
 };
 

@@ -175,7 +175,7 @@ void extractors_leave(struct extractors *x)
 /* ---- a job ---- */
 
 struct session {
-	const struct extraction *job;
+	struct extraction *job;
 	int socket;
 	struct symbfile_reader *reader;
 	struct text_hash *hash;
@@ -301,10 +301,12 @@ static enum err take_code(struct session *s, struct error *e)
 {
 	struct packet *p = s->packet;
 	const struct code_sink *sink = &s->job->code;
-	if (!s->known || !s->job->limits.code || (p->kind == PACKET_CODE && (p->len < 4 || !s->begun)))
+	if (!s->known || !s->job->limits.code || (p->kind == PACKET_CODE && (p->len < 8 || !s->begun)))
 		return error_set(e, ERR_CORRUPT, "its reader sent instructions that nobody wants");
-	if (p->kind == PACKET_CODE)
-		return sink->instruction(sink->arg, get_u32(p->data), text_of(p, 4), e);
+	if (p->kind == PACKET_CODE) {
+		s->job->code_size = get_u32(p->data);
+		return sink->instruction(sink->arg, get_u32(p->data + 4), text_of(p, 8), e);
+	}
 	if (s->begun)
 		return error_set(e, ERR_CORRUPT, "its reader began twice");
 	s->begun = true;

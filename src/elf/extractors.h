@@ -39,14 +39,15 @@ struct extraction {
 	int file; /* open for reading; stays the caller's */
 	struct job_limits limits;
 	const struct build_id_question *question; /* the file must have a build id that answers it */
-	struct symbfile_sink sink; /* for records */
-	struct code_sink code;     /* for instructions, if limits.code is set */
+	struct symbfile_sink sink;                /* for records */
+	struct code_sink code;                    /* for instructions, if limits.code is set */
 	/* Returns a descriptor, which extract_file closes, of the file with the debug data of a build id, or -1. May be
 	 * NULL. */
 	int (*provide)(void *arg, const struct build_id *id);
 	void *provide_arg;
 	const atomic_bool *cancel; /* ends it within about a second; may be NULL */
 	uint64_t hash;             /* out: of all records, in order */
+	uint64_t code_size;        /* out: bytes of the instructions */
 };
 
 /* Passes what the file says about its code to the sink, at addresses relative to the image. ERR_MISSING: it says

@@ -27,16 +27,15 @@ static const struct layout layouts[][2][PATHS_MAX] = {
                                 {
                                         {".build-id/", ".debug", true},                  /* distributions, gdb */
                                         {"_.debug/elf-buildid-sym-", "/_.debug", false}, /* symbol servers (SSQP) */
-                                        {"", "/debuginfo", true},         /* Symbolicator's unified layout */
-                                        {".build-id/", "/debug", true},   /* perf buildid-cache */
-                                        {".build-id/", "/elf", true},     /* the same */
-                                        {"", "/executable", true},        /* unified */
+                                        {"", "/debuginfo", true},       /* Symbolicator's unified layout */
+                                        {".build-id/", "/debug", true}, /* perf buildid-cache */
+                                        {".build-id/", "/elf", true},   /* the same */
+                                        {"", "/executable", true},      /* unified */
                                 },
                         [LAYOUT_CODE] =
                                 {
                                         {".build-id/", "", true}, /* distributions: a link to the program */
-                                        {".build-id/", "/elf", true},
-                                        {"", "/executable", true},
+                                        {".build-id/", "/elf", true}, {"", "/executable", true},
                                         {".build-id/", ".debug", true}, /* not every such file is without code */
                                 },
                 },

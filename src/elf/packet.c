@@ -87,8 +87,9 @@ void packet_close_fds(struct packet *p)
 
 void job_limits_print(char out[JOB_LIMITS_TEXT], const struct job_limits *l)
 {
-	snprintf(out, JOB_LIMITS_TEXT, "%" PRIu64 " %" PRIu64 " %u %u %d %d %d %" PRIu64 " %" PRIu64, l->memory, l->file_size, l->seconds,
-	        l->threads, l->sandbox, l->code, l->to_function_end, l->code_start, l->code_size);
+	snprintf(out, JOB_LIMITS_TEXT, "%" PRIu64 " %" PRIu64 " %u %u %d %d %d %" PRIu64 " %" PRIu64, l->memory,
+	        l->file_size, l->seconds, l->threads, l->sandbox, l->code, l->to_function_end, l->code_start,
+	        l->code_size);
 }
 
 bool job_limits_parse(struct job_limits *l, const char *text)

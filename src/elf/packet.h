@@ -24,9 +24,9 @@ enum packet_kind {
 	PACKET_WANT = 'W',    /* the build id of another file; answered by PACKET_FILE */
 	PACKET_RECORDS = 'D', /* the next bytes of a symbfile */
 	PACKET_ARCH = 'A',    /* text: the machine whose instructions follow */
-	PACKET_CODE = 'C',    /* an instruction: its offset as four bytes, little-endian, and its text */
-	PACKET_END = 'E',     /* enum err as a byte, text; the last */
-	PACKET_DIED = 'X',    /* a byte: the signal that killed the job, or 128 and its exit status; the last */
+	PACKET_CODE = 'C', /* an instruction: where it ends and begins, four bytes each, little-endian, and its text */
+	PACKET_END = 'E',  /* enum err as a byte, text; the last */
+	PACKET_DIED = 'X', /* a byte: the signal that killed the job, or 128 and its exit status; the last */
 	/* on a job's socket, to the helper */
 	PACKET_FILE = 'F', /* the file, or none if there is no descriptor */
 };

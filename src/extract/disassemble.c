@@ -16,7 +16,7 @@
 
 enum { TEXT_MAX = 512, SHOWN_NAME_MAX = 300 };
 
-struct reader {
+struct code_reader {
 	struct disassembly *d;
 	struct elf_file file;
 	struct code_map code;
@@ -27,7 +27,7 @@ struct reader {
 	ZydisFormatter formatter;
 };
 
-static enum err open_decoder(struct reader *r, struct error *e)
+static enum err open_decoder(struct code_reader *r, struct error *e)
 {
 	bool wide = r->code.machine == EM_X86_64;
 	if (!wide && r->code.machine != EM_386)
@@ -39,7 +39,7 @@ static enum err open_decoder(struct reader *r, struct error *e)
 }
 
 /* Behind a branch to an address that is known: " <name+0x12>". */
-static enum err add_target(struct reader *r, const ZydisDecodedInstruction *i, const ZydisDecodedOperand *operands,
+static enum err add_target(struct code_reader *r, const ZydisDecodedInstruction *i, const ZydisDecodedOperand *operands,
         uint64_t address, char text[TEXT_MAX], struct error *e)
 {
 	ZyanU64 target;
@@ -65,7 +65,7 @@ static enum err add_target(struct reader *r, const ZydisDecodedInstruction *i, c
 }
 
 /* One instruction at address, of the image; a byte that starts none is "(bad)", as objdump has it. */
-static enum err read_one(struct reader *r, const uint8_t *bytes, size_t len, uint64_t address, size_t *used,
+static enum err read_one(struct code_reader *r, const uint8_t *bytes, size_t len, uint64_t address, size_t *used,
         char text[TEXT_MAX], struct error *e)
 {
 	ZydisDecodedInstruction i;
@@ -75,13 +75,13 @@ static enum err read_one(struct reader *r, const uint8_t *bytes, size_t len, uin
 	if (!ZYAN_SUCCESS(ZydisDecoderDecodeFull(&r->decoder, bytes, len, &i, operands)) || i.length == 0)
 		return ERR_OK;
 	*used = i.length;
-	if (!ZYAN_SUCCESS(ZydisFormatterFormatInstruction(&r->formatter, &i, operands, i.operand_count_visible, text,
-	            TEXT_MAX, address, ZYAN_NULL)))
+	if (!ZYAN_SUCCESS(ZydisFormatterFormatInstruction(
+	            &r->formatter, &i, operands, i.operand_count_visible, text, TEXT_MAX, address, ZYAN_NULL)))
 		return ERR_OK;
 	return add_target(r, &i, operands, address, text, e);
 }
 
-static enum err read_code(struct reader *r, const uint8_t *bytes, size_t len, size_t wanted, struct error *e)
+static enum err read_code(struct code_reader *r, const uint8_t *bytes, size_t len, size_t wanted, struct error *e)
 {
 	char text[TEXT_MAX];
 	enum err err = ERR_OK;
@@ -90,13 +90,12 @@ static enum err read_code(struct reader *r, const uint8_t *bytes, size_t len, si
 	for (; at < wanted && !err; at += used) {
 		err = read_one(r, bytes + at, len - at, r->d->start + at, &used, text, e);
 		if (!err)
-			err = r->d->instruction(r->d->arg, (uint32_t)at, str_from(text), e);
+			err = r->d->instruction(r->d->arg, (uint32_t)at, (uint32_t)(at + used), str_from(text), e);
 	}
-	r->d->read = at;
 	return err;
 }
 
-static enum err read_range(struct reader *r, struct error *e)
+static enum err read_range(struct code_reader *r, struct error *e)
 {
 	uint64_t start = r->image_base + r->d->start, end, wanted = r->d->size;
 	const struct code_section *s = code_map_find(&r->code, start);
@@ -111,15 +110,14 @@ static enum err read_range(struct reader *r, struct error *e)
 	uint64_t room = s->end - start;
 	enum err err = open_decoder(r, e);
 	return err ? err
-	           : read_code(r, s->bytes + (start - s->start), (size_t)room,
-	                     (size_t)(wanted < room ? wanted : room), e);
+	           : read_code(r, s->bytes + (start - s->start), (size_t)room, (size_t)(wanted < room ? wanted : room),
+	                     e);
 }
 
 enum err disassemble(const char *path, struct disassembly *d, struct error *e)
 {
 	struct ids ids;
-	struct reader r = {.d = d, .file = {.fd = -1}};
-	d->read = 0;
+	struct code_reader r = {.d = d, .file = {.fd = -1}};
 	enum err err = elf_file_open(&r.file, path, e);
 	if (err)
 		return err;

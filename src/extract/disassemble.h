@@ -16,15 +16,14 @@ struct disassembly {
 	bool to_function_end; /* go on behind size, to the end of the function that start is in, if a symbol tells it */
 	/* Called once before the first instruction; arch is "x86_64" or "i686". */
 	enum err (*begin)(void *arg, const char *arch, struct error *e);
-	/* offset: from start. */
-	enum err (*instruction)(void *arg, uint32_t offset, struct str text, struct error *e);
+	/* offset and end: from start. */
+	enum err (*instruction)(void *arg, uint32_t offset, uint32_t end, struct str text, struct error *e);
 	void *arg;
-	uint64_t read; /* out: bytes of code that were read */
 };
 
-/* Addresses in the text are relative to the image; targets of branches have the names of symbols behind them. ERR_MISSING:
- * there is no code at that address, or the file has none of its bytes; ERR_CORRUPT: malformed, or the machine is another one;
- * ERR_NO_MEMORY; what the functions return. */
+/* Addresses in the text are relative to the image; targets of branches have the names of symbols behind them.
+ * ERR_MISSING: there is no code at that address, or the file has none of its bytes; ERR_CORRUPT: malformed, or the
+ * machine is another one; ERR_NO_MEMORY; what the functions return. */
 enum err disassemble(const char *path, struct disassembly *d, struct error *e);
 
 #endif

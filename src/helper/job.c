@@ -155,6 +155,8 @@ static enum err extract(struct job *j, int file, struct error *e)
 	if (!j->writer)
 		return no_memory(e);
 	enum err err = extract_executable(path, &options, &sink, NULL, e);
+	if (err == ERR_MISSING) /* its advice is for users of symbtool */
+		return error_set(e, err, "neither debug data nor symbols describe any code");
 	return err ? err : symbfile_writer_finish(j->writer, e);
 }
 
@@ -166,14 +168,14 @@ static enum err begin_code(void *arg, const char *arch, struct error *e)
 	return packet_send(j->socket, PACKET_ARCH, arch, strlen(arch), NULL, 0) ? ERR_OK : gone(e);
 }
 
-static enum err send_instruction(void *arg, uint32_t offset, struct str text, struct error *e)
+static enum err send_instruction(void *arg, uint32_t offset, uint32_t end, struct str text, struct error *e)
 {
 	const struct job *j = arg;
 	uint8_t body[1024];
-	size_t len = text.len < sizeof body - 4 ? text.len : sizeof body - 4;
-	put_u32(body, offset);
-	memcpy(body + 4, text.data, len);
-	return packet_send(j->socket, PACKET_CODE, body, 4 + len, NULL, 0) ? ERR_OK : gone(e);
+	size_t len = text.len < sizeof body - 8 ? text.len : sizeof body - 8;
+	put_u32(put_u32(body, end), offset);
+	memcpy(body + 8, text.data, len);
+	return packet_send(j->socket, PACKET_CODE, body, 8 + len, NULL, 0) ? ERR_OK : gone(e);
 }
 
 static enum err read_instructions(struct job *j, int file, struct error *e)

@@ -8,6 +8,7 @@
 
 static struct modules *modules;
 static struct symfiles *symfiles;
+static struct elf_code *code; /* NULL: no source is of executables */
 
 enum err services_start(const struct config *c, struct extractors *extractors, struct error *e)
 {
@@ -16,11 +17,12 @@ enum err services_start(const struct config *c, struct extractors *extractors, s
 		return err;
 	account_start(c->memory);
 	symfiles = symfiles_new(c, e);
-	modules = symfiles ? modules_start(c, extractors, e) : NULL;
+	if (symfiles && extractors)
+		code = elf_code_new(c, extractors, e);
+	modules = symfiles && (code || !extractors) ? modules_start(c, extractors, e) : NULL;
 	if (modules)
 		return ERR_OK;
-	symfiles_free(symfiles);
-	symfiles = NULL;
+	services_stop();
 	return e->code;
 }
 
@@ -30,6 +32,13 @@ void services_stop(void)
 	modules = NULL;
 	symfiles_free(symfiles);
 	symfiles = NULL;
+	elf_code_free(code);
+	code = NULL;
+}
+
+struct elf_code *services_code(void)
+{
+	return code;
 }
 
 struct symfiles *services_symfiles(void)

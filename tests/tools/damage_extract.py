@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""damage_extract.py --helper SYMBOLICATED-EXTRACT [--count N] [--seconds S] [--seed N] [--sandbox 0|1] [--keep FOLDER] FILE...: damages
+"""damage_extract.py --helper SYMBOLICATED-EXTRACT [--count N] [--seconds S] [--seed N] [--sandbox 0|1] [--code OFFSET] [--keep FOLDER]
+FILE...: damages
 executables and debug files in many ways, and has the helper read each as the server does. Each must end with records or a reason; the
 table says with which. Ends with 1 if one did not, or its reader died; such files are kept in FOLDER."""
 
@@ -17,8 +18,11 @@ import subprocess
 import sys
 import time
 
-LIMITS = "1073741824 2147483648 {seconds} 2 {sandbox} 0 0 0 0"
-ERRORS = {0: "records", 1: "out of memory", 10: "malformed", 11: "nothing known", 13: "unreadable"}
+LIMITS = "1073741824 2147483648 {seconds} 2 {sandbox} {code}"
+HEADER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "src", "base", "error.h")
+with open(HEADER, encoding="utf-8") as header:
+    CODES = re.findall(r"^\t(ERR_\w+)", header.read(), re.M)
+FINE = ("ERR_OK", "ERR_NO_MEMORY", "ERR_CORRUPT", "ERR_MISSING", "ERR_IO")
 
 
 def start(helper):
@@ -36,12 +40,12 @@ def send(sock, data, fds):
     sock.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))])
 
 
-def read(control, data, seconds, sandbox):
+def read(control, data, seconds, sandbox, code):
     """How a file ended: (kind, text, bytes of records)."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     file = os.memfd_create("damaged")
     os.write(file, data)
-    send(control, b"J" + LIMITS.format(seconds=seconds, sandbox=sandbox).encode(), [theirs.fileno(), file])
+    send(control, b"J" + LIMITS.format(seconds=seconds, sandbox=sandbox, code=code).encode(), [theirs.fileno(), file])
     theirs.close()
     os.close(file)
     ours.settimeout(seconds + 10)
@@ -50,12 +54,12 @@ def read(control, data, seconds, sandbox):
         kind, body = packet[:1], packet[1:]
         if kind == b"S":
             doing = body.decode()
-        elif kind == b"D":
+        elif kind in (b"D", b"C"):
             size += len(body)
         elif kind == b"W":
             ours.send(b"F")
         elif kind == b"E":
-            return ERRORS.get(body[0], f"error {body[0]}"), body[1:].decode(errors="replace"), size
+            return CODES[body[0]], body[1:].decode(errors="replace"), size
         elif kind == b"X":
             how = f"died of {signal.Signals(body[0]).name}" if body[0] < 128 else f"ended with {body[0] - 128}"
             return how, doing, size
@@ -95,6 +99,7 @@ def main():
     parser.add_argument("--seconds", type=int, default=60)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--sandbox", type=int, default=1)
+    parser.add_argument("--code", type=int, help="has instructions read from this offset on, not records")
     parser.add_argument("--keep", default=".")
     parser.add_argument("file", nargs="+")
     a = parser.parse_args()
@@ -108,11 +113,11 @@ def main():
     for i in range(a.count):
         data = damaged(contents[i % len(contents)], chance)
         began = time.monotonic()
-        how, text, size = read(control, data, a.seconds, a.sandbox)
+        how, text, size = read(control, data, a.seconds, a.sandbox, "1 1 {} 65536".format(a.code) if a.code else "0 0 0 0")
         slowest = max(slowest, time.monotonic() - began)
         tally[how] += 1
         reasons[re.sub(r"0x[0-9a-f]+|\d+", "N", text)[:70]] += bool(text)
-        if how not in ERRORS.values() or (how != "records" and not text):
+        if how not in FINE or (how != "ERR_OK" and not text):
             bad += 1
             name = os.path.join(a.keep, f"damaged-{a.seed}-{i}")
             with open(name, "wb") as file:

@@ -205,6 +205,104 @@ def test_without_the_helper_nothing_starts(tmp_path):
     assert done.returncode == 1 and "need the program" in done.stderr and "symbolicated-extract" in done.stderr
 
 
+# ---- assembly ----
+
+
+def asm(stack, build_id, start, length, **more):
+    """As the profiler asks: the code id of an ELF file is its build id."""
+    request = {"debugName": "prog", "debugId": guid(build_id) + "0", "name": "prog", "codeId": build_id, "startAddress": hex(start), "size": hex(length), **more}
+    reply = stack.client.post("/asm/v1", {k: v for k, v in request.items() if v is not None})
+    assert reply.status == 200 and reply.headers["Content-Type"] == "application/json", reply
+    return reply.json()
+
+
+def objdump(program, start, end):
+    """Where instructions begin, and their mnemonics."""
+    command = ["objdump", "-d", "-M", "intel", "-w", "--no-show-raw-insn", f"--start-address={start:#x}", f"--stop-address={end:#x}", program]
+    out = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+    return [(int(a, 16), m) for a, m in re.findall(r"^ +([0-9a-f]+):\t(\S*)", out, re.M)]
+
+
+def function_of(program, name):
+    out = subprocess.run(["nm", "-S", program], stdout=subprocess.PIPE, text=True, check=True).stdout
+    return next((int(f[0], 16), int(f[1], 16)) for f in map(str.split, out.splitlines()) if len(f) == 4 and f[3] == name)
+
+
+@pytest.fixture(scope="module")
+def served(tree, tmp_path_factory):
+    root = tmp_path_factory.mktemp("served")
+    tree.put(root, paths(tree.id)[0], tree.bytes())
+    tree.put(root, f"{tree.id[:2]}/{tree.id[2:]}/executable", tree.bytes(tree.program))
+    with over(root) as s:
+        yield s
+
+
+def test_assembly_of_a_function(tree, served):
+    start, size = function_of(tree.program, "main")
+    got = asm(served, tree.id, start - tree.image_base, size)
+    assert (got["startAddress"], got["size"], got["arch"], got["syntax"]) == (hex(start - tree.image_base), hex(size), "x86_64", ["Intel"])
+    assert [start + i[0] for i in got["instructions"]] == [a for a, _ in objdump(tree.program, start, start + size)]
+    assert all(len(i) == 2 and isinstance(i[1], str) and i[1] for i in got["instructions"])
+    called = [i[1] for i in got["instructions"] if i[1].startswith("call")]
+    assert called and all(re.fullmatch(r"call 0x[0-9A-F]+( <.*>)?", c) for c in called) and any("<" in c for c in called), called
+
+
+def test_assembly_up_to_the_end_of_the_function(tree, served):
+    start, size = function_of(tree.program, "main")
+    whole = asm(served, tree.id, start - tree.image_base, size)
+    assert asm(served, tree.id, start - tree.image_base, 1, continueUntilFunctionEnd=True) == whole
+    first = asm(served, tree.id, start - tree.image_base, 1, continueUntilFunctionEnd=False)
+    assert first["instructions"] == whole["instructions"][:1] and int(first["size"], 16) == whole["instructions"][1][0]
+
+
+def test_assembly_by_the_debug_id(tree, served):
+    start, size = function_of(tree.program, "main")
+    assert asm(served, tree.id, start - tree.image_base, size, codeId=None)["instructions"]
+
+
+@pytest.mark.parametrize("change, word", [
+    ({"startAddress": "4096"}, "startAddress is not a string"), ({"startAddress": 4096}, "startAddress is not a string"),
+    ({"size": "0x"}, "size is not a string"), ({"size": None}, "size is not a string"), ({"continueUntilFunctionEnd": 1}, "continueUntilFunctionEnd"),
+    ({"codeId": "xyz", "debugId": "xyz"}, "neither codeId nor debugId"), ({"codeId": "00" * 20}, "no file of this build id"),
+    ({"startAddress": "0x7fffffff"}, "no code is at this address"), ({"startAddress": "0xffffffffffffffff"}, "no code is at this address"),
+])  # fmt: skip
+def test_errors_of_assembly_are_told(tree, served, change, word):
+    start, size = function_of(tree.program, "main")
+    assert word in asm(served, tree.id, start - tree.image_base, size, **change)["error"]
+
+
+def test_assembly_of_what_is_no_request(served):
+    for body in b"", b"[]", b"{", b"null", b'{"size":"0x1"}':
+        assert "error" in served.client.post("/asm/v1", body).json()
+    assert served.client.get("/asm/v1").status == 405
+
+
+def test_assembly_without_a_source_of_executables(tree):
+    with Stack() as s:
+        assert asm(s, tree.id, 0x1000, 16) == {"error": "the server has no source of executables"}
+
+
+def test_assembly_needs_the_executable(tree, tmp_path):
+    tree.put(tmp_path, paths(tree.id)[0], tree.bytes())
+    start, size = function_of(tree.program, "main")
+    with over(tmp_path) as s:
+        assert "it is a debug file" in asm(s, tree.id, start - tree.image_base, size)["error"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not os.path.exists(LIBC), reason="no libc of x86-64")
+def test_assembly_of_libc_has_the_boundaries_of_objdump(tmp_path):
+    build_id = build_id_of(LIBC)
+    os.makedirs(tmp_path / ".build-id" / build_id[:2])
+    shutil.copy(LIBC, tmp_path / ".build-id" / build_id[:2] / build_id[2:])
+    start = code_addresses(LIBC, 1)[0]
+    with over(tmp_path) as s:
+        got = asm(s, build_id, start, 0x30000)
+    want = objdump(LIBC, start, start + 0x30000)
+    assert len(want) > 40000
+    assert {start + i[0] for i in got["instructions"]} == {a for a, m in want if m}
+
+
 # ---- what distributions have ----
 
 

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* POST /asm/v1, as samply and the Firefox Profiler define it: the instructions of a range of a module. An error is a
+ * 200 with `error`, since those clients show nothing of other replies. */
+#include <config.h>
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/router.h"
+#include "base/buffer.h"
+#include "elf/code.h"
+#include "modules/services.h"
+
+enum {
+	REQUEST_MAX = 64 << 10, /* bytes */
+	REPLY_MAX = 64 << 20,   /* of any range that is read */
+};
+
+struct asm_request {
+	struct build_id_question question;
+	struct code_range range;
+};
+
+/* ---- the request ---- */
+
+static struct str text_member(const json_t *object, const char *key)
+{
+	const json_t *value = json_object_get(object, key);
+	return json_is_string(value) ? (struct str){json_string_value(value), json_string_length(value)}
+	                             : (struct str){"", 0};
+}
+
+/* "0x12ab" */
+static enum err read_number(const json_t *object, const char *key, uint64_t *number, struct error *e)
+{
+	struct str text = text_member(object, key);
+	char *end;
+	if (text.len > 2 && text.len <= 18 && memcmp(text.data, "0x", 2) == 0 &&
+	        strspn(text.data + 2, "0123456789abcdefABCDEF") == text.len - 2) {
+		*number = strtoull(text.data + 2, &end, 16);
+		return ERR_OK;
+	}
+	return error_set(e, ERR_BAD_REQUEST, "%s is not a string of a hexadecimal number, such as \"0x12ab\"", key);
+}
+
+/* The code id of an ELF file is its build id, of which the debug id has a part only. */
+static enum err read_question(const json_t *object, struct build_id_question *q, struct error *e)
+{
+	struct str code_id = text_member(object, "codeId"), debug_id = text_member(object, "debugId");
+	if (code_id.len > 0 && build_id_question_parse(q, code_id) && q->whole.len > 0) {
+		q->has_first = false;
+		return ERR_OK;
+	}
+	if (debug_id.len > 0 && build_id_question_parse(q, debug_id))
+		return ERR_OK;
+	return error_set(e, ERR_BAD_REQUEST, "neither codeId nor debugId is a build id, or was made from one");
+}
+
+static enum err read_object(const json_t *object, struct asm_request *r, struct error *e)
+{
+	const json_t *to_end = json_object_get(object, "continueUntilFunctionEnd");
+	if (!json_is_object(object))
+		return error_set(e, ERR_BAD_REQUEST, "the request is not a JSON object");
+	enum err err = read_number(object, "startAddress", &r->range.start, e);
+	if (!err)
+		err = read_number(object, "size", &r->range.size, e);
+	if (!err && to_end && !json_is_boolean(to_end) && !json_is_null(to_end))
+		err = error_set(e, ERR_BAD_REQUEST, "continueUntilFunctionEnd is not true or false");
+	r->range.to_function_end = json_is_true(to_end);
+	return err ? err : read_question(object, &r->question, e);
+}
+
+static enum err read_request(struct exchange *x, struct asm_request *r, struct error *e)
+{
+	struct buffer body;
+	json_error_t fault;
+	buffer_init(&body, REQUEST_MAX);
+	enum err err = exchange_read_body(x, &body, e);
+	if (!err) {
+		json_t *object = json_loadb((const char *)body.data, body.len, JSON_REJECT_DUPLICATES, &fault);
+		err = object ? read_object(object, r, e)
+		             : error_set(e, ERR_BAD_REQUEST, "the request is not JSON: %.150s", fault.text);
+		json_decref(object);
+	}
+	buffer_release(&body);
+	return err;
+}
+
+/* ---- the reply ---- */
+
+struct asm_reply {
+	struct buffer instructions; /* "[0,"push rbp"],…" */
+	char arch[16];
+};
+
+static enum err begin(void *arg, struct str arch, struct error *e)
+{
+	struct asm_reply *r = arg;
+	(void)e;
+	snprintf(r->arch, sizeof r->arch, "%.*s", STR_FMT(arch));
+	return ERR_OK;
+}
+
+static enum err add_instruction(void *arg, uint32_t offset, struct str text, struct error *e)
+{
+	struct asm_reply *r = arg;
+	struct buffer *b = &r->instructions;
+	buffer_printf(b, "%s[%" PRIu32 ",", b->len > 0 ? "," : "", offset);
+	buffer_append_json(b, text);
+	return buffer_append(b, "]", 1) ? ERR_OK : no_memory(e);
+}
+
+static void reply(struct exchange *x, struct buffer *body)
+{
+	struct error e;
+	if (!body->failed)
+		exchange_reply_text(
+		        x, 200, "application/json", NULL, (struct str){(const char *)body->data, body->len});
+	else
+		exchange_reply_error(x, (no_memory(&e), &e), 1);
+}
+
+static void reply_instructions(
+        struct exchange *x, const struct asm_request *q, const struct asm_reply *r, uint64_t size)
+{
+	struct buffer body;
+	buffer_init(&body, REPLY_MAX);
+	buffer_printf(
+	        &body, "{\"startAddress\":\"%#" PRIx64 "\",\"size\":\"%#" PRIx64 "\",\"arch\":", q->range.start, size);
+	buffer_append_json(&body, str_from(r->arch));
+	buffer_printf(&body, ",\"syntax\":[\"Intel\"],\"instructions\":[");
+	buffer_append(&body, r->instructions.data, r->instructions.len);
+	buffer_append(&body, "]}", 2);
+	reply(x, &body);
+	buffer_release(&body);
+}
+
+static void reply_failure(struct exchange *x, const struct error *e)
+{
+	struct buffer body;
+	buffer_init(&body, REQUEST_MAX);
+	buffer_append_str(&body, str_from("{\"error\":"));
+	buffer_append_json(&body, str_from(e->text));
+	buffer_append(&body, "}", 1);
+	reply(x, &body);
+	buffer_release(&body);
+}
+
+void asm_handle(struct exchange *x)
+{
+	struct asm_request q = {.range = {0}};
+	struct asm_reply r = {.arch = ""};
+	const struct code_sink sink = {begin, add_instruction, &r};
+	struct error e;
+	uint64_t size = 0;
+	enum err err = read_request(x, &q, &e);
+	if (err == ERR_GONE || err == ERR_TOO_LARGE || err == ERR_NO_MEMORY) {
+		exchange_reply_error(x, &e, 1);
+		return;
+	}
+	buffer_init(&r.instructions, REPLY_MAX - REQUEST_MAX);
+	if (!err && !services_code())
+		err = error_set(&e, ERR_MISSING, "the server has no source of executables");
+	if (!err)
+		err = elf_code_get(services_code(), &q.question, &q.range, &sink, &size, &e);
+	if (err)
+		reply_failure(x, &e);
+	else
+		reply_instructions(x, &q, &r, size);
+	buffer_release(&r.instructions);
+}
