@@ -70,11 +70,11 @@ static void too_large(struct session *s)
 	session_fail(s, ERR_BAD_REQUEST, 0, "reply too large: ask for fewer frames");
 }
 
-/* What the reply holds while it waits for its reader, besides the body and the pages. */
+/* What the reply holds while it waits for its reader, besides its pages and what is charged for the body. */
 static bool charge_reply(struct session *s)
 {
 	const struct exchange *x = s->exchange;
-	s->charged = x->arena->used + x->scratch->used;
+	s->charged = x->arena->used + s->body.cap + x->scratch->used - s->body_charged;
 	if (account_take_small(ACCOUNT_REPLIES, s->charged))
 		return true;
 	s->charged = 0;
@@ -281,6 +281,7 @@ static void leave_body(struct session *s)
 static bool charge(struct session *s)
 {
 	uint64_t bytes = s->body.cap + s->exchange->arena->used;
+	exchange_uncharge_body(s->exchange);
 	if (bytes <= BODY_KEPT ? !account_take_small(ACCOUNT_BODIES, bytes) : !account_take(ACCOUNT_BODIES, bytes))
 		return false;
 	s->body_charged = bytes;
@@ -316,7 +317,7 @@ void session_start(struct exchange *x, const struct session_kind *kind)
 	if (err) {
 		e.code = err;
 		release_session(s);
-		exchange_reply_error(x, &e, 1);
+		exchange_reply_error(x, &e, 2);
 		return;
 	}
 	leave_body(s);

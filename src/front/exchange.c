@@ -10,6 +10,7 @@
 #include <strings.h>
 #include <sys/random.h>
 
+#include "base/account.h"
 #include "base/clock.h"
 #include "base/gzip.h"
 #include "base/hex.h"
@@ -17,6 +18,7 @@
 
 enum {
 	CHUNK = 64 * 1024,
+	CHARGE_STEP = 2 << 20,  /* of a body */
 	QUICK_BODY = 64 * 1024, /* a larger one may take longer to arrive */
 	/* How much of its arena a request may use: a few times the body for names and texts, and this many bytes for
 	   each thing that is counted. */
@@ -118,7 +120,7 @@ bool exchange_begin(struct exchange_private *p, const struct config *c, int fd)
 		x->path.len = (size_t)(query - x->path.data);
 	p->paused = false;
 	x->client = client_key_of(exchange_param(x, "REMOTE_ADDR"), (unsigned)c->client_ipv6_prefix);
-	p->turn = (struct turn){.client = x->client};
+	p->turn = (struct turn){.client = x->client, .since = x->started};
 	choose_request_id(x);
 	return true;
 }
@@ -211,6 +213,26 @@ static uint8_t *place_for(struct intake *in, uint8_t scrap[CHUNK], size_t *room)
 	return scrap;
 }
 
+void exchange_uncharge_body(struct exchange *x)
+{
+	account_add(ACCOUNT_BODIES, -(int64_t)x->body_charged);
+	x->body_charged = 0;
+}
+
+/* Charges a body that becomes large, in steps, before it is read further. */
+static bool charge_body(struct intake *in)
+{
+	struct exchange *x = &in->p->x;
+	uint64_t more = in->taken + CHARGE_STEP;
+	if (!in->body || in->taken < x->body_charged || in->taken < CHARGE_STEP / 2)
+		return true;
+	more -= x->body_charged;
+	if (!account_take(ACCOUNT_BODIES, more))
+		return false;
+	x->body_charged += more;
+	return true;
+}
+
 static enum err take_text(struct intake *in, const uint8_t *at, size_t n, struct error *e)
 {
 	in->taken += n;
@@ -218,6 +240,8 @@ static enum err take_text(struct intake *in, const uint8_t *at, size_t n, struct
 		return error_set(e, ERR_BAD_REQUEST, "the body is longer than Content-Length says");
 	if (in->taken > in->max)
 		return too_large(e, in->max, in->gunzip ? " inflated" : "");
+	if (!charge_body(in))
+		return error_set(e, ERR_UNAVAILABLE, "too much memory is in use; try again");
 	if (in->take)
 		return n ? in->take(in->arg, at, n, e) : ERR_OK;
 	in->body->len += n;
@@ -318,6 +342,7 @@ bool exchange_gone(const struct exchange *x)
 
 static void empty_arenas(struct exchange_private *p)
 {
+	exchange_uncharge_body(&p->x);
 	arena_reset(&p->arena);
 	arena_reset(&p->scratch);
 }

@@ -31,6 +31,9 @@ struct exchange {
 	/* Set by a handler that parks the exchange; called, on any thread, if the process ends before a reply. Releases
 	 * what `user` holds. May be NULL. */
 	void (*dropped)(struct exchange *x);
+	/* Bytes of the body that are charged to ACCOUNT_BODIES. Given back with the exchange, or before by whoever
+	 * charges the body himself. */
+	uint64_t body_charged;
 	unsigned route;    /* for the metrics, filled by the router */
 	bool health_check; /* set by the router; logged only if the settings say so, or if it fails */
 	/* for the log line, filled by the handler */
@@ -42,13 +45,16 @@ const char *exchange_param(const struct exchange *x, const char *name);
 
 /* The whole body, inflated when Content-Encoding says gzip, within max_body as received and max_body_inflated. A
  * refused body is drained. Errors: ERR_TOO_LARGE, ERR_BAD_REQUEST (short body, bad gzip, other encodings), ERR_GONE,
- * ERR_NO_MEMORY. */
+ * ERR_UNAVAILABLE (the account of memory has no room), ERR_NO_MEMORY. */
 enum err exchange_read_body(struct exchange *x, struct buffer *body, struct error *e);
 
 /* The same, but passes the body to `take` in pieces as it arrives; at most max bytes, both as received and inflated.
  * Any result of take other than ERR_OK stops it and is returned. */
 enum err exchange_stream_body(struct exchange *x, uint64_t max,
         enum err (*take)(void *arg, const uint8_t *data, size_t len, struct error *e), void *arg, struct error *e);
+
+/* Gives back what is charged for the body. */
+void exchange_uncharge_body(struct exchange *x);
 
 /* Writes the reply, its log line and its metrics, and ends the exchange: x is gone. `extra` is NULL or header lines,
  * each ending in "\r\n". The body is compressed if that pays and the client accepts gzip. Content-Length, CORS,

@@ -390,22 +390,22 @@ void exchange_resume(struct exchange *x, void (*fn)(struct exchange *x))
 /* Who waits for its turn and has not begun, or waited for something else: it is dropped. Returns how many. */
 static unsigned drop_waiting(struct front *f)
 {
-	struct turn_list begun = STAILQ_HEAD_INITIALIZER(begun), others = STAILQ_HEAD_INITIALIZER(others);
+	struct turn_list begun = TAILQ_HEAD_INITIALIZER(begun), others = TAILQ_HEAD_INITIALIZER(others);
 	struct turn *turn;
 	unsigned count = 0;
 	pthread_mutex_lock(&f->lock);
 	while ((turn = turns_remove(&f->turns)))
 		if (exchange_of(turn)->paused)
-			STAILQ_INSERT_TAIL(&begun, turn, next);
+			TAILQ_INSERT_TAIL(&begun, turn, next);
 		else
-			STAILQ_INSERT_TAIL(&others, turn, next);
-	while ((turn = STAILQ_FIRST(&begun))) {
-		STAILQ_REMOVE_HEAD(&begun, next);
+			TAILQ_INSERT_TAIL(&others, turn, next);
+	while ((turn = TAILQ_FIRST(&begun))) {
+		TAILQ_REMOVE(&begun, turn, next);
 		turns_add(&f->turns, turn);
 	}
 	pthread_mutex_unlock(&f->lock);
-	for (; (turn = STAILQ_FIRST(&others)); count++) {
-		STAILQ_REMOVE_HEAD(&others, next);
+	for (; (turn = TAILQ_FIRST(&others)); count++) {
+		TAILQ_REMOVE(&others, turn, next);
 		drop_exchange(exchange_of(turn));
 	}
 	return count;

@@ -37,7 +37,7 @@ void turns_shrink(struct turns *t)
 
 static bool waits(const struct turn_client *c)
 {
-	return !STAILQ_EMPTY(&c->fresh) || !STAILQ_EMPTY(&c->begun);
+	return !TAILQ_EMPTY(&c->fresh) || !TAILQ_EMPTY(&c->begun);
 }
 
 /* There is a free one, since there are as many as exchanges. */
@@ -51,8 +51,8 @@ static struct turn_client *find_client(struct turns *t, struct client_key key)
 	c = LIST_FIRST(&t->free);
 	LIST_REMOVE(c, chain);
 	*c = (struct turn_client){.key = key};
-	STAILQ_INIT(&c->fresh);
-	STAILQ_INIT(&c->begun);
+	TAILQ_INIT(&c->fresh);
+	TAILQ_INIT(&c->begun);
 	LIST_INSERT_HEAD(chain, c, chain);
 	return c;
 }
@@ -65,6 +65,24 @@ static void forget_idle(struct turns *t, struct turn_client *c)
 	LIST_INSERT_HEAD(&t->free, c, chain);
 }
 
+/* Mostly it is the oldest of those that have begun, or the youngest of the new ones. */
+static void insert_by_age(struct turn_list *list, struct turn *turn)
+{
+	struct turn *other, *before = NULL, *last = TAILQ_LAST(list, turn_list);
+	if (last && last->since <= turn->since)
+		before = last;
+	else
+		TAILQ_FOREACH(other, list, next) {
+			if (other->since > turn->since)
+				break;
+			before = other;
+		}
+	if (before)
+		TAILQ_INSERT_AFTER(list, before, turn, next);
+	else
+		TAILQ_INSERT_HEAD(list, turn, next);
+}
+
 void turns_add(struct turns *t, struct turn *turn)
 {
 	struct turn_client *c = find_client(t, turn->client);
@@ -72,7 +90,7 @@ void turns_add(struct turns *t, struct turn *turn)
 		TAILQ_INSERT_TAIL(&t->order, c, order);
 		t->waiting++;
 	}
-	STAILQ_INSERT_TAIL(turn->begun ? &c->begun : &c->fresh, turn, next);
+	insert_by_age(turn->begun ? &c->begun : &c->fresh, turn);
 }
 
 static bool may_have(const struct turns *t, const struct turn_client *c)
@@ -99,10 +117,10 @@ bool turns_ready(const struct turns *t)
 
 static struct turn *take(struct turns *t, struct turn_client *c)
 {
-	bool begun = STAILQ_EMPTY(&c->fresh) || (!c->after_begun && !STAILQ_EMPTY(&c->begun));
+	bool begun = TAILQ_EMPTY(&c->fresh) || (!c->after_begun && !TAILQ_EMPTY(&c->begun));
 	struct turn_list *list = begun ? &c->begun : &c->fresh;
-	struct turn *turn = STAILQ_FIRST(list);
-	STAILQ_REMOVE_HEAD(list, next);
+	struct turn *turn = TAILQ_FIRST(list);
+	TAILQ_REMOVE(list, turn, next);
 	c->after_begun = begun;
 	TAILQ_REMOVE(&t->order, c, order);
 	if (waits(c))

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whose turn it is to get a worker: what waits is served in turn by client, and of each client in turn what is new and
- * what has begun, the oldest first. While another client waits none holds more than half of the workers, and the last
+ * Whose turn it is to get a worker: what waits is served in turn by client, and of each client alternately the oldest
+ * that is new and the oldest that has begun; so of what has begun one after the other is brought to its end, and few
+ * take memory. While another client waits none holds more than half of the workers, and the last
  * quarter is for clients that hold none. The caller has the lock.
  */
 #ifndef FRONT_TURNS_H
@@ -18,16 +19,17 @@ enum { TURNS_CHAINS = 1024 };
 /* What waits; part of an exchange. */
 struct turn {
 	struct client_key client;
-	bool begun; /* it has had a turn */
-	STAILQ_ENTRY(turn) next;
+	bool begun;    /* it has had a turn */
+	int64_t since; /* its age */
+	TAILQ_ENTRY(turn) next;
 };
-STAILQ_HEAD(turn_list, turn);
+TAILQ_HEAD(turn_list, turn);
 
 /* A client that holds workers or waits for one. */
 struct turn_client {
 	struct client_key key;
 	unsigned held;
-	struct turn_list fresh, begun;
+	struct turn_list fresh, begun;  /* the oldest first */
 	bool after_begun;               /* the turn before was that of one that had begun */
 	TAILQ_ENTRY(turn_client) order; /* if it waits: in the order of turns */
 	LIST_ENTRY(turn_client) chain;  /* by key, or of those that are free */
@@ -48,7 +50,7 @@ bool turns_grow(struct turns *t);
 /* One fewer. */
 void turns_shrink(struct turns *t);
 
-/* It waits from now on, behind others of its client. */
+/* It waits from now on. */
 void turns_add(struct turns *t, struct turn *turn);
 /* Whose turn it is; it no longer waits, and *client holds one worker more. NULL: nobody may have one. */
 struct turn *turns_next(struct turns *t, struct turn_client **client);

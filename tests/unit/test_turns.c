@@ -35,12 +35,17 @@ static void end(void)
 	turns_destroy(&turns);
 }
 
-static struct turn *add(unsigned client, bool begun)
+static struct turn *add_old(unsigned client, bool begun, int64_t since)
 {
 	struct turn *t = &all[made++];
-	*t = (struct turn){.client = {0, client}, .begun = begun};
+	*t = (struct turn){.client = {0, client}, .begun = begun, .since = since};
 	turns_add(&turns, t);
 	return t;
+}
+
+static struct turn *add(unsigned client, bool begun)
+{
+	return add_old(client, begun, 0);
 }
 
 static void expect(const struct turn *t, struct turn_client **client)
@@ -79,6 +84,24 @@ static void test_new_and_begun_in_turn(void **state)
 	struct turn *order[] = {b1, n1, b2, n2, b3};
 	for (unsigned i = 0; i < sizeof order / sizeof *order; i++)
 		expect_alone(order[i]);
+	end();
+}
+
+/* Of what has begun one after the other ends, so that few take memory. */
+static void test_the_oldest_first(void **state)
+{
+	(void)state;
+	begin(1);
+	struct turn *t[4];
+	static const int64_t ages[] = {30, 10, 40, 20};
+	for (unsigned i = 0; i < 4; i++)
+		t[i] = add_old(1, true, ages[i]);
+	expect_alone(t[1]);
+	turns_add(&turns, t[1]); /* it is not over */
+	expect_alone(t[1]);
+	expect_alone(t[3]);
+	expect_alone(t[0]);
+	expect_alone(t[2]);
 	end();
 }
 
@@ -176,6 +199,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test(test_in_turn_by_client),
 	        cmocka_unit_test(test_new_and_begun_in_turn),
+	        cmocka_unit_test(test_the_oldest_first),
 	        cmocka_unit_test(test_the_last_quarter),
 	        cmocka_unit_test(test_no_more_than_half),
 	        cmocka_unit_test(test_random),
