@@ -173,6 +173,7 @@ static bool answer(struct session *s)
 	        .lookups = s->lookups,
 	        .lookup_count = s->lookup_count,
 	        .functions_only = s->kind->functions_only,
+	        .hot = s->kind->in_json && !s->debug ? modules_hot_frames(s->modules) : NULL,
 	        .symbols = &s->symbols,
 	        .symbol_of = s->symbol_of,
 	        .stats = &s->stats,

@@ -16,7 +16,9 @@ struct writer;
 
 struct session_kind {
 	bool functions_only; /* look up no files, lines and inlined calls */
-	bool in_json;        /* after reading, of the body only the texts of s->request are needed */
+	/* After reading, of the body only the texts of s->request are needed; and of symbols only their texts, unless
+	 * the request has a header Debug. */
+	bool in_json;
 	/* Reads s->body into s->request, with memory from the exchange's arena. */
 	enum err (*read)(struct session *s, struct error *e);
 	/* Replies, after everything is looked up, by session_reply or session_fail. */

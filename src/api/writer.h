@@ -58,7 +58,10 @@ static inline void write_symbol(struct writer *w, const struct symbol *symbol, b
 		return;
 	if (symbol->size > (size_t)(w->end - w->at))
 		writer_flush(w);
-	w->at = (v4 ? put_v4_head : put_v5_tail)(w->at, symbol->offset, &symbol->answer);
+	if (symbol->hot)
+		w->at = put_text(w->at, symbol->hot->text, symbol->hot->len);
+	else
+		w->at = (v4 ? put_v4_head : put_v5_tail)(w->at, symbol->offset, &symbol->answer);
 }
 
 #endif

@@ -25,6 +25,8 @@
 	X(CACHE_PAGE_PROCESS, counter, "symbolicated_cache_lookups_total", "what=\"page\",level=\"process\"", "")     \
 	X(CACHE_PAGE_MEMCACHED, counter, "symbolicated_cache_lookups_total", "what=\"page\",level=\"memcached\"", "") \
 	X(CACHE_PAGE_NONE, counter, "symbolicated_cache_lookups_total", "what=\"page\",level=\"none\"", "")           \
+	X(CACHE_FRAME_PROCESS, counter, "symbolicated_cache_lookups_total", "what=\"frame\",level=\"process\"", "")   \
+	X(CACHE_FRAME_NONE, counter, "symbolicated_cache_lookups_total", "what=\"frame\",level=\"none\"", "")         \
 	X(PAGES_INVALID, counter, "symbolicated_pages_invalid_total", "",                                             \
 	        "Values from memcached that failed a check and were taken as missing.")                               \
 	X(PAGES_RELOADED, counter, "symbolicated_page_reloads_total", "",                                             \

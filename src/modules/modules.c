@@ -14,7 +14,7 @@
 #include "modules/loader.h"
 
 #define LOST_PAUSE (60 * SECOND)
-enum { BLOCKS_KEPT = 8 << 20, TEXT_MAX = 128 << 20 };
+enum { BLOCKS_KEPT = 8 << 20, TEXT_MAX = 128 << 20, HOT_FRAMES_MIN = 1 << 20, HOT_FRAMES_MAX = 32 << 20 };
 
 struct modules {
 	/* Guards the states and lists of the parts below, as their headers say. Never held across network or disk
@@ -28,6 +28,7 @@ struct modules {
 	struct loaders loaders;
 	struct markers markers;
 	struct keeper keeper;
+	struct hot_frames *hot_frames;
 	uint64_t seed;
 	pthread_key_t client_key;
 	_Atomic uint64_t invalidations; /* counted in this process; written under the lock */
@@ -41,6 +42,11 @@ struct symbfile_store *modules_store(struct modules *m)
 uint64_t modules_seed(const struct modules *m)
 {
 	return m->seed;
+}
+
+struct hot_frames *modules_hot_frames(struct modules *m)
+{
+	return m->hot_frames;
 }
 
 struct page_cache *modules_cache(struct modules *m)
@@ -262,6 +268,13 @@ static bool make_means(struct load_means *means, const struct config *c, struct 
 	return means->sources && (means->store || !*c->symbfile_store);
 }
 
+/* Some ten thousand frames: real traffic asks for the same ones again and again. */
+static uint64_t hot_frames_budget(const struct config *c)
+{
+	uint64_t budget = c->cache_size / 32;
+	return budget > HOT_FRAMES_MAX ? HOT_FRAMES_MAX : budget < HOT_FRAMES_MIN ? 0 : budget;
+}
+
 static bool start_threads(struct modules *m, struct error *e)
 {
 	if (keeper_start(&m->keeper) && loaders_start(&m->loaders) && finishers_start(&m->finishers))
@@ -281,6 +294,7 @@ struct modules *modules_start(const struct config *c, struct extractors *extract
 	m->seed = random_u64();
 	init_parts(m);
 	bool ok = make_means(&m->means, c, e);
+	m->hot_frames = hot_frames_new(hot_frames_budget(c), m->seed);
 	m->means.elf = elf_sources_of(c, extractors, m->means.sources);
 	if (ok && start_threads(m, e))
 		return m;
@@ -309,6 +323,7 @@ void modules_stop(struct modules *m)
 	mc_client_free(pthread_getspecific(m->client_key));
 	pthread_key_delete(m->client_key);
 	account_on_full(NULL, NULL);
+	hot_frames_free(m->hot_frames);
 	page_cache_free(m->means.cache);
 	failures_free(m->means.failures);
 	block_pool_free(m->means.blocks);

@@ -3,6 +3,7 @@
 #ifndef MODULES_MODULES_H
 #define MODULES_MODULES_H
 
+#include "cache/hot_frames.h"
 #include "cache/memcached.h"
 #include "modules/gate.h"
 #include "modules/wait.h"
@@ -40,6 +41,7 @@ void modules_forget_build_id(struct modules *m, const struct build_id *build_id)
 /* Where symbfiles are kept; NULL if not configured. */
 struct symbfile_store *modules_store(struct modules *m);
 struct page_cache *modules_cache(struct modules *m);
+struct hot_frames *modules_hot_frames(struct modules *m); /* may be NULL */
 /* A random seed for hash tables; constant while the process runs. */
 uint64_t modules_seed(const struct modules *m);
 /* The calling thread's client; NULL if out of memory. Freed when the thread ends. */

@@ -26,6 +26,8 @@ struct batch {
 	struct symbols *symbols;
 	uint32_t *code_index; /* of each lookup's page in the set; NO_PAGE: the offset is below the first symbol */
 	struct symbol **found;
+	const struct hot_frame **hot; /* of each lookup's text; NULL: it is looked up */
+	bool *wanted;                 /* its text is worth keeping */
 	/* Hash table of the string pages in the set, by module and number; values are index + 1, 0 is empty */
 	uint32_t *table;
 	size_t table_mask, table_count;
@@ -130,6 +132,9 @@ void symbols_release(struct symbols *s)
 {
 	drop_pages(s, 0);
 	free(s->pages);
+	for (uint32_t i = 0; i < s->hot_count; i++)
+		hot_frame_unref(s->hot[i]);
+	free(s->hot);
 	arena_reset(s->arena);
 	symbols_init(s, s->arena, s->max_size, s->max_pages, s->deadline);
 }
@@ -254,14 +259,59 @@ static uint64_t address_of(const struct batch *b, const struct lookup *l)
 	return l->offset > UINT64_MAX - base ? UINT64_MAX : l->offset + base;
 }
 
+static struct hot_key hot_key_of(const struct batch *b, const struct lookup *l)
+{
+	const struct module *m = b->in->wants[l->want].module;
+	return (struct hot_key){m->hash, m->map->generation, address_of(b, l), l->offset, b->in->functions_only};
+}
+
+/* Takes the texts that are kept. False if out of memory. */
+static bool find_hot(struct batch *b, const struct lookup *lookups, size_t count)
+{
+	struct symbols *s = b->symbols;
+	int64_t hits = 0, misses = 0;
+	for (size_t i = 0; i < count; i++) {
+		bool again = i && same_place(&lookups[i], &lookups[i - 1]);
+		b->wanted[i] = false;
+		b->hot[i] = again ? b->hot[i - 1] : NULL;
+		if (again || !b->in->hot)
+			continue;
+		if (!array_reserve(&s->hot, &s->hot_cap, s->hot_count + (size_t)1, sizeof *s->hot))
+			return false;
+		const struct hot_key key = hot_key_of(b, &lookups[i]);
+		struct hot_frame *hot = hot_frames_get(b->in->hot, &key, &b->wanted[i]);
+		if (hot)
+			s->hot[s->hot_count++] = hot;
+		b->hot[i] = hot;
+		hits += hot != NULL;
+		misses += !hot;
+	}
+	metric_add(M_CACHE_FRAME_PROCESS, hits);
+	metric_add(M_CACHE_FRAME_NONE, misses);
+	return true;
+}
+
+/* Keeps the text of a symbol that was just looked up. */
+static void keep_hot(const struct batch *b, const struct lookup *l, const struct symbol *symbol)
+{
+	const struct hot_key key = hot_key_of(b, l);
+	struct hot_frame *f = symbol->size <= UINT32_MAX ? hot_frame_new(&key, (uint32_t)symbol->size) : NULL;
+	if (!f)
+		return;
+	f->found = symbol->answer.found;
+	(key.function_only ? put_v4_head : put_v5_tail)(f->text, symbol->offset, &symbol->answer);
+	hot_frames_add(b->in->hot, f);
+	hot_frame_unref(f);
+}
+
 static bool want_code_pages(struct batch *b, const struct lookup *lookups, size_t count)
 {
 	struct symbols *s = b->symbols;
 	size_t first = s->page_count;
 	for (size_t i = 0; i < count; i++) {
 		struct module *m = b->in->wants[lookups[i].want].module;
-		if (i && same_place(&lookups[i], &lookups[i - 1])) {
-			b->code_index[i] = b->code_index[i - 1];
+		if (b->hot[i] || (i && same_place(&lookups[i], &lookups[i - 1]))) {
+			b->code_index[i] = b->hot[i] ? NO_PAGE : b->code_index[i - 1];
 			continue;
 		}
 		int64_t page = offmap_code_page(m->map, address_of(b, &lookups[i]));
@@ -279,7 +329,7 @@ static enum symbolicate_result look_up(struct batch *b, const struct lookup *loo
 {
 	struct symbols *s = b->symbols;
 	size_t i, from = s->page_count, used = s->arena->used;
-	if (!want_code_pages(b, lookups, count))
+	if (!find_hot(b, lookups, count) || !want_code_pages(b, lookups, count))
 		return SYMBOLICATE_NO_MEMORY;
 	enum symbolicate_result result = fetch_pages(b, from, UINT64_MAX);
 	if (result)
@@ -294,7 +344,8 @@ static enum symbolicate_result look_up(struct batch *b, const struct lookup *loo
 		struct symbol *symbol = b->found[i] = arena_alloc(s->arena, sizeof *symbol);
 		if (!symbol)
 			return SYMBOLICATE_NO_MEMORY;
-		*symbol = (struct symbol){.offset = lookups[i].offset};
+		*symbol = (struct symbol){.offset = lookups[i].offset, .hot = b->hot[i]};
+		symbol->answer.found = b->hot[i] && b->hot[i]->found;
 		if (b->code_index[i] == NO_PAGE)
 			continue;
 		const struct page_get *get = &s->pages[b->code_index[i]];
@@ -479,9 +530,13 @@ static enum symbolicate_result measure(struct batch *b, const struct lookup *loo
 		struct symbol *symbol = b->found[i];
 		b->in->symbol_of[lookups[i].frame] = symbol;
 		b->in->stats->found += symbol->answer.found;
-		if (is_first(b, i))
+		if (is_first(b, i) && symbol->hot)
+			symbol->size = symbol->hot->len;
+		else if (is_first(b, i))
 			symbol->size =
 			        (b->in->functions_only ? v4_head_size : v5_tail_size)(symbol->offset, &symbol->answer);
+		if (b->wanted[i] && is_first(b, i))
+			keep_hot(b, &lookups[i], symbol);
 		s->size += symbol->size;
 		s->largest = symbol->size > s->largest ? symbol->size : s->largest;
 	}
@@ -496,7 +551,10 @@ enum symbolicate_result symbolicate(const struct symbolication *in)
 	struct batch b = {.in = in, .symbols = s};
 	b.code_index = arena_alloc(s->arena, most * sizeof *b.code_index);
 	b.found = arena_alloc(s->arena, most * sizeof *b.found);
-	if (!b.code_index || !b.found || !fill_table(&b, 0, 0) || !sort_lookups(in->lookups, count, &in->yield))
+	b.hot = arena_alloc(s->arena, most * sizeof *b.hot);
+	b.wanted = arena_alloc(s->arena, most * sizeof *b.wanted);
+	if (!b.code_index || !b.found || !b.hot || !b.wanted || !fill_table(&b, 0, 0) ||
+	        !sort_lookups(in->lookups, count, &in->yield))
 		result = SYMBOLICATE_NO_MEMORY;
 	for (size_t at = 0, done; at < count && !result; at += done) {
 		uint32_t from = s->page_count;

@@ -5,6 +5,7 @@
 #define MODULES_SYMBOLICATE_H
 
 #include "base/yield.h"
+#include "cache/hot_frames.h"
 #include "cache/page_memcached.h"
 #include "map/read.h"
 #include "modules/modules.h"
@@ -19,7 +20,8 @@ struct lookup {
 /* A distinct frame, ready to be written. */
 struct symbol {
 	uint64_t offset;
-	uint64_t size; /* bytes of its text: v5 tail or v4 head */
+	uint64_t size;               /* bytes of its text: v5 tail or v4 head */
+	const struct hot_frame *hot; /* that text, if it was kept: then only `found` is set in answer */
 	struct offmap_answer answer;
 };
 
@@ -30,9 +32,11 @@ struct symbols {
 	struct arena *arena;
 	struct page_get *pages; /* a reference to each */
 	uint32_t page_count, page_cap;
-	uint64_t page_bytes; /* bytes of these pages */
-	uint64_t size;       /* bytes of the texts of all lookups */
-	uint64_t largest;    /* bytes of the largest text */
+	uint64_t page_bytes;    /* bytes of these pages */
+	struct hot_frame **hot; /* a reference to each */
+	uint32_t hot_count, hot_cap;
+	uint64_t size;    /* bytes of the texts of all lookups */
+	uint64_t largest; /* bytes of the largest text */
 };
 
 enum symbolicate_result {
@@ -64,6 +68,7 @@ struct symbolication {
 	struct lookup *lookups; /* symbolicate sorts them */
 	size_t lookup_count;
 	bool functions_only;             /* as in v4: no files, lines or inlined calls */
+	struct hot_frames *hot;          /* where texts are kept; NULL: the caller needs the answers themselves */
 	struct symbols *symbols;         /* must be empty */
 	const struct symbol **symbol_of; /* out, by lookup.frame */
 	struct symbolicate_stats *stats; /* added to */

@@ -37,7 +37,7 @@ VALGRIND = (
 )
 # Unit tests in which there are threads.
 WITH_THREADS = [f"tests/unit/test_{name}" for name in (
-    "bucket", "front", "gate", "intake", "lease", "load", "load_queue", "memcached", "page_cache", "s3", "symbfile_store", "symbtool", "text_store", "wait",
+    "bucket", "front", "gate", "hot_frames", "intake", "lease", "load", "load_queue", "memcached", "page_cache", "s3", "symbfile_store", "symbtool", "text_store", "wait",
 )]  # fmt: skip
 # Enough to see that what clang makes of it, with zlib, works; all is compiled.
 OF_CLANG = [f"tests/unit/test_{name}" for name in ("base", "gzip", "offmap", "request_json", "symbfile_map")]
