@@ -11,6 +11,7 @@
 #include "api/writer.h"
 #include "base/array.h"
 #include "base/utf8.h"
+#include "objects/percent.h"
 #include "text/reader.h"
 #include "text/write_names.h"
 
@@ -180,6 +181,30 @@ static bool accepts_json(const struct exchange *x)
 	return accept && strstr(accept, "application/json");
 }
 
+/* ?module=NAME=ID, which may be repeated: as a line MODULE in the text, but it counts more. */
+static enum err read_modules(struct text *t, struct error *e)
+{
+	const struct exchange *x = t->session->exchange;
+	const char *uri = exchange_param(x, "REQUEST_URI"), *query = uri ? strchr(uri, '?') : NULL;
+	struct str rest = str_from(query ? query + 1 : "");
+	while (rest.len) {
+		struct str part = str_cut(&rest, '&'), key = str_cut(&part, '=');
+		if (!str_equal(key, str_from("module")))
+			continue;
+		char *value = arena_alloc(x->arena, part.len + 1);
+		if (!value)
+			return no_memory(e);
+		if (!percent_decode(value, part))
+			return error_set(e, ERR_BAD_REQUEST, "module is not percent-encoded");
+		struct str id = str_from(value), name = str_cut(&id, '=');
+		if (!name.len || !id.len || name.len > TEXT_NAME_MAX || id.len > TEXT_NAME_MAX)
+			return error_set(e, ERR_BAD_REQUEST, "module=%.100s: not NAME=ID", value);
+		if (!text_reader_know(t->reader, name, id))
+			return too_many_modules(t->session, e);
+	}
+	return ERR_OK;
+}
+
 static enum err read_text(struct session *s, struct error *e)
 {
 	struct text *t = arena_calloc(s->exchange->arena, 1, sizeof *t);
@@ -191,7 +216,9 @@ static enum err read_text(struct session *s, struct error *e)
 	buffer_init(&t->escaped, SIZE_MAX);
 	t->reader = text_reader_new(max_modules(s), take_frame, t);
 	s->user = t;
-	enum err err = t->reader ? read_frames(t, e) : no_memory(e);
+	enum err err = t->reader ? read_modules(t, e) : no_memory(e);
+	if (!err)
+		err = read_frames(t, e);
 	return err ? err : make_request(t, e);
 }
 
@@ -321,6 +348,25 @@ static void write_frame(struct writer *w, struct text *t, const struct text_fram
 	WRITE(w, "\"}");
 }
 
+/* When nothing is understood: what looks most like a frame, what it lacks, and what would be understood. */
+static void write_guess(struct writer *w, struct text *t)
+{
+	struct text_guess guess;
+	WRITE(w, ",\"guess\":{");
+	if (text_reader_guess(t->reader, &guess)) {
+		WRITE(w, "\"text_line\":");
+		write_number(w, guess.line);
+		WRITE(w, ",\"line\":");
+		write_json_string(w, t, guess.text);
+		WRITE(w, ",\"missing\":");
+		write_json_string(w, t, str_from(guess.missing));
+		WRITE(w, ",");
+	}
+	WRITE(w, "\"formats\":");
+	write_json_string(w, t, str_from(text_formats));
+	WRITE(w, "}");
+}
+
 static void write_json(struct writer *w, void *arg)
 {
 	struct text *t = arg;
@@ -341,6 +387,8 @@ static void write_json(struct writer *w, void *arg)
 	}
 	WRITE(w, "],");
 	session_write_reasons(w, seen);
+	if (!t->count)
+		write_guess(w, t);
 	WRITE(w, "}");
 }
 

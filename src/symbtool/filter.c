@@ -15,6 +15,7 @@
 #include "base/array.h"
 #include "symbtool/cli.h"
 #include "symbtool/filter_names.h"
+#include "symbtool/visible.h"
 #include "text/module_table.h"
 
 enum {
@@ -135,6 +136,12 @@ static void print_tally(const struct filter *f)
 	}
 	print_lacking(f);
 	fputc('\n', stderr);
+	struct text_guess guess;
+	if (text_reader_guess(f->reader, &guess)) {
+		fprintf(stderr, "symbtool: line %" PRIu64 " looks most like a frame: ", guess.line);
+		print_visible_str(stderr, guess.text);
+		fprintf(stderr, "\nsymbtool: %s\nsymbtool: frames are read of %s\n", guess.missing, text_formats);
+	}
 	for (unsigned i = 1; i < REASONS; i++) {
 		const struct reason_row *row = reason_row((enum reason)i);
 		if (f->why[i])

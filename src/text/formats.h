@@ -3,6 +3,7 @@
 #ifndef TEXT_FORMATS_H
 #define TEXT_FORMATS_H
 
+#include "text/guess.h"
 #include "text/maps.h"
 #include "text/module_table.h"
 #include "text/scan.h"
@@ -28,6 +29,8 @@ struct text_reader {
 	struct text_maps maps;
 	uint32_t settled; /* modules whose paths the maps were asked for, when there were so many mappings */
 	uint32_t settled_maps;
+	struct guess guess;
+	uint64_t all_frames; /* of the whole text */
 	bool (*frame)(void *arg, const struct text_frame *f);
 	void *arg;
 	enum text_result result;

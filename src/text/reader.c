@@ -93,6 +93,21 @@ void text_reader_settle(struct text_reader *r)
 	}
 }
 
+/* ---- when there is none ---- */
+
+const char text_formats[] =
+        "sanitizers, glibc, gdb, lldb, valgrind, strace -k, Linux kernel, hs_err of Java, Node.js, Python, Rust, glog, "
+        "absl, "
+        "boost, heap profiles, coredumpctl, perf script, Firefox, Android, macOS, minidump-stackwalk, WinDbg, "
+        "NAME+0xOFFSET";
+
+bool text_reader_guess(const struct text_reader *r, struct text_guess *out)
+{
+	const struct guess *g = &r->guess;
+	*out = (struct text_guess){g->line, {g->text, g->len}, g->missing};
+	return !r->all_frames && g->score;
+}
+
 /* ---- what formats find ---- */
 
 bool text_found(struct text_reader *r, struct text_frame *f, struct str path, struct str id, enum text_id kind)
@@ -110,6 +125,7 @@ bool text_found(struct text_reader *r, struct text_frame *f, struct str path, st
 		}
 	}
 	r->frames++;
+	r->all_frames++;
 	if (!r->frame(r->arg, f))
 		r->result = TEXT_STOPPED;
 	return true;
@@ -184,6 +200,8 @@ static void read_line(struct text_reader *r, struct rest line, unsigned signs)
 			break;
 	if (!r->frames)
 		r->base_count = r->strace_depth = 0;
+	if (!r->all_frames && signs & (SIGN_HEX | SIGN_PLUS | SIGN_QUOTE))
+		guess_look(&r->guess, line, r->line);
 	if (r->perf_depth == perf_depth)
 		r->perf_depth = 0;
 	blanks(&line);

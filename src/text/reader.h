@@ -103,6 +103,16 @@ const struct text_module *text_reader_module(const struct text_reader *r, uint32
 enum text_result text_reader_place(struct text_reader *r, struct text_frame *f);
 /* Gives modules that were named without a path the one that the maps tell. */
 void text_reader_settle(struct text_reader *r);
+/* The formats that are read, as a list for people. */
+extern const char text_formats[];
+/* The line that looks most like a frame, if the text had none so far, and what is missing in it, as a sentence. The
+ * strings stay as long as the reader. False: there is none. */
+struct text_guess {
+	uint64_t line;
+	struct str text; /* its beginning */
+	const char *missing;
+};
+bool text_reader_guess(const struct text_reader *r, struct text_guess *out);
 /* Half of the room for modules is used. */
 bool text_reader_is_crowded(const struct text_reader *r);
 /* Forgets all modules and maps, and what the text said about them, but not what the user knows. Numbers begin at 0

@@ -155,3 +155,15 @@ def test_reasons_are_those_of_the_program():
     table = read("docs/api.md").split("\n## Reasons\n")[1].split("\n## ")[0]
     assert re.findall(r"^\| `(.+?)` \| (.+?) \| (.+?) \|$", table, re.M) == rows
     assert all(text.isascii() and "\\" not in text for row in rows for text in row)
+
+
+def test_formats_are_the_same_everywhere():
+    """The list in the program against --help, the manual page and the first column of stack-text.md, in the same order."""
+    source = re.search(r"const char text_formats\[\] =\s*((?:\s*\"[^\"]*\")+);", read("src/text/reader.c")).group(1)
+    formats = "".join(re.findall(r'"([^"]*)"', source)).split(", ")
+    assert len(formats) > 20
+    rows = re.findall(r"^\| ([^|]+?) \| ", read("docs/stack-text.md").split("## Memory maps")[0], re.M)[1:]
+    column = [name for row in rows for name in row.split(":")[0].split(", ")]
+    assert sorted(set(column)) == sorted(formats)
+    for text in (read("src/symbtool/verb_symbolicate.c").replace('\\n"\n        "', " "), read("man/symbtool.1").replace("\n", " ")):
+        assert ", ".join(formats) in text

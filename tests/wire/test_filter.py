@@ -634,3 +634,11 @@ def test_wrong_calls():
         assert b"--filter" in run_filter(b"", *arguments, code=2).stderr
     done = subprocess.run([SYMBTOOL, "symbolicate", "--module", "a=b", "x", "1"], capture_output=True, timeout=BOUND, check=False)
     assert done.returncode == 2 and b"--filter" in done.stderr
+
+
+def test_a_text_without_a_frame():
+    text = "ok\n\x1b[1m#0  0x00007ffff7e4e4e1 in main () at a.c:3\x1b[0m\n  #1  0x00007ffff7e4e4e1 in start () at a.c:4\n"
+    done = run_filter(text)
+    said = done.stderr.decode()
+    assert done.stdout.decode() == text and "0 frames, 0 named\n" in said and "line 3 looks most like a frame:" in said and "a name already" in said
+    assert run_filter("nothing\nto see\n").stderr.decode() == "symbtool: 0 frames, 0 named\n"

@@ -266,3 +266,34 @@ def test_the_words_of_a_text_are_explained(one):
     assert set(reply["reasons"]) == {f["reason"] for f in reply["frames"] if "reason" in f} > set()
     assert post(one, "/x/app+0x1014", JSON).json()["reasons"].keys() == {"no id"}
     assert post(one, f"MODULE Linux x86_64 {APP[1]} app\napp+0x1014", JSON).json()["reasons"] == {}
+
+
+def test_modules_in_the_query(one):
+    """?module=NAME=ID, repeated: as lines MODULE, and before them."""
+    ids = f"?module=app={APP[1]}&module=libc.so.6={BUILD_ID}&other=1"
+    text = "/x/app+0x1014 libc.so.6+0x27249\n"
+    wanted = "/x/app+0x1014 (inner(int) at a/../b.c:40, inlined by outer<char>(char const*) at hg:"
+    out = text_of(post(one, text, path=f"/symbolicate/text{ids}"))
+    assert out.startswith(wanted) and out.endswith("libc.so.6+0x27249 (start at libc.c:7)\n")
+    assert text_of(post(one, f"MODULE Linux x86_64 {debug_id('nobody')} app\n" + text, path=f"/symbolicate/text{ids}")).split("\n", 1)[1] == out
+    assert text_of(post(one, "a b.so+0x1 app+0x1014\n", path=f"/symbolicate/text?module=%61pp%3D{APP[1]}")).count("(inner") == 1
+    for bad in ("app", "=1", "app=", "%zz=1", "a%00=1"):
+        assert "module" in post(one, text, path=f"/symbolicate/text?module={bad}").error(400)["error"]
+    many = "&".join(f"module=m{i}=1" for i in range(150))
+    assert "more than 100 modules" in post(one, text, path=f"/symbolicate/text?{many}").error(400)["error"]
+
+
+def test_a_text_without_a_frame_says_what_is_missing(one):
+    def guess(text):
+        reply = post(one, text, JSON).json()
+        assert reply["frames"] == [] and "NAME+0xOFFSET" in reply["guess"]["formats"] and "gdb" in reply["guess"]["formats"]
+        return reply["guess"].get("text_line"), reply["guess"].get("line"), reply["guess"].get("missing")
+
+    assert guess("") == guess("no frame\nat all + 0x12\n") == (None, None, None)
+    line, text, missing = guess("Nov 24 started #1\ncrashed in main+0x12 at 0x55d902ef6f36\nbye\n")
+    assert (line, text) == (2, "crashed in main+0x12 at 0x55d902ef6f36") and "NAME=ID" in missing
+    assert "memory map" in guess("trace: 0x00005555555551 ??\n")[2]
+    assert "already" in guess("#1  0x00005555555551 in main () at a.c:3\n")[2]
+    line, text, missing = guess('"\xff\0' + "x" * 300 + "\n#0 \xff\x01 0x00005555555551 " + "\xc3\xa9" * 300)
+    assert line == 2 and len(text.encode()) <= 3 * 200
+    assert "guess" not in post(one, TEXT, JSON).json()

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <config.h>
+
+#include "text/guess.h"
+
+enum { SEARCHED = 1000, ADDRESS_DIGITS = 6 };
+
+static const char has_name[] = "It has a name already.";
+static const char lacks_module[] =
+        "It has an address and no module: add the memory map of the process (/proc/PID/maps, or the "
+        "debugger's list of modules) to the text.";
+static const char lacks_id[] =
+        "Its module is not known to be one: give NAME=ID, or a line MODULE Linux x86_64 ID NAME.";
+
+static bool has(struct rest line, const char *word)
+{
+	return find_word(line.at, line.end, word) != NULL;
+}
+
+/* A number that is written as an address. */
+static bool has_address(struct rest line)
+{
+	const char *at = line.at;
+	while ((at = find_word(at, line.end, "0x"))) {
+		struct rest digits = {at, line.end};
+		uint64_t ignored;
+		if (take_0x(&digits, &ignored) && digits.at - at >= ADDRESS_DIGITS + 2)
+			return true;
+		at += 2;
+	}
+	return false;
+}
+
+/* "#3 ", "3: ", "at ", "by ", "@ " at its beginning. */
+static bool begins_like_frame(struct rest line)
+{
+	uint64_t number;
+	blanks(&line);
+	struct rest counted = line;
+	bool sign = take_literal(&counted, "#");
+	if (take_decimal(&counted, &number) && (sign || take_literal(&counted, ": ") || take_literal(&counted, "# ")))
+		return true;
+	return take_literal(&line, "at ") || take_literal(&line, "by ") || take_literal(&line, "@ ") ||
+	       take_literal(&line, "frame ");
+}
+
+/* NAME+0x12, where NAME is not empty. */
+static bool has_offset(struct rest line)
+{
+	const char *plus = find_word(line.at, line.end, "+0x");
+	return plus && plus > line.at && !is_blank((unsigned char)plus[-1]) && plus[-1] != '(';
+}
+
+void guess_look(struct guess *g, struct rest line, uint64_t number)
+{
+	if (line.end - line.at > SEARCHED)
+		line.end = line.at + SEARCHED;
+	bool begins = begins_like_frame(line), address = has_address(line), offset = has_offset(line);
+	bool nameless = has(line, "??") || has(line, "unknown") || has(line, "<null>");
+	unsigned score = 2 * begins + 2 * address + 2 * nameless + 2 * offset + has(line, ".so") + has(line, " in ");
+	if (score < 3 || score <= g->score)
+		return;
+	g->score = score;
+	g->line = number;
+	g->missing = offset                ? lacks_id
+	             : address && nameless ? lacks_module
+	             : begins && address   ? has_name
+	                                   : lacks_module;
+	g->len = line.end - line.at < GUESS_MAX ? (size_t)(line.end - line.at) : GUESS_MAX;
+	memcpy(g->text, line.at, g->len);
+}

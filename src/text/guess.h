@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* For a text without a frame: the line that looks most like one, and what it lacks. */
+#ifndef TEXT_GUESS_H
+#define TEXT_GUESS_H
+
+#include "text/scan.h"
+
+enum { GUESS_MAX = 200 }; /* bytes of the line that are kept */
+
+struct guess {
+	unsigned score; /* 0: no line looks like a frame */
+	uint64_t line;  /* its number */
+	const char *missing;
+	size_t len;
+	char text[GUESS_MAX];
+};
+
+/* Looks at a line in which no format found a frame. */
+void guess_look(struct guess *g, struct rest line, uint64_t number);
+
+#endif
