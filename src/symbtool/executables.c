@@ -12,6 +12,7 @@
 
 #include "base/array.h"
 #include "extract/elf_file.h"
+#include "symbtool/push_sym.h"
 
 void executables_release(struct executables *x)
 {
@@ -19,6 +20,11 @@ void executables_release(struct executables *x)
 		free(x->items[i].path);
 	free(x->items);
 	*x = (struct executables){0};
+}
+
+static bool is_sym(const struct executables *x, const char *path)
+{
+	return x->with_syms && push_sym_kind_of(path) != PUSH_SYM_NONE;
 }
 
 static enum err add_executable(
@@ -29,7 +35,7 @@ static enum err add_executable(
 	char *copy = strdup(path);
 	if (!copy)
 		return no_memory(e);
-	x->items[x->count++] = (struct executable){copy, found, st->st_dev, st->st_ino};
+	x->items[x->count++] = (struct executable){copy, is_sym(x, path), found, st->st_dev, st->st_ino};
 	return ERR_OK;
 }
 
@@ -70,7 +76,8 @@ static enum err take_entry(struct executables *x, const FTSENT *entry, struct er
 {
 	if (entry->fts_info == FTS_D || entry->fts_info == FTS_DP)
 		return ERR_OK;
-	if (entry->fts_info != FTS_F || is_known(x, entry->fts_statp) || !is_executable(entry->fts_path)) {
+	if (entry->fts_info != FTS_F || is_known(x, entry->fts_statp) ||
+	        (!is_sym(x, entry->fts_path) && !is_executable(entry->fts_path))) {
 		x->others++;
 		return ERR_OK;
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The executables that a command line names. */
+/* The executables that a command line names, and symbol files. */
 #ifndef SYMBTOOL_EXECUTABLES_H
 #define SYMBTOOL_EXECUTABLES_H
 
@@ -11,6 +11,7 @@
 
 struct executable {
 	char *path;
+	bool sym;              /* a symbol file, or a ZIP of them, by its name */
 	bool found;            /* found below a directory; otherwise it was named */
 	uint64_t device, node; /* so that a file with several names is listed once */
 };
@@ -20,7 +21,8 @@ struct executables {
 	struct executable *items;
 	size_t count;
 	uint32_t cap;
-	size_t others; /* files below directories that are not executables, or are debug files */
+	bool with_syms; /* set by the caller: symbol files count too */
+	size_t others;  /* files below directories that are not executables, or are debug files */
 };
 
 void executables_release(struct executables *x);

@@ -197,17 +197,19 @@ static char *full_url(const struct server_connection *c)
 static CURLcode perform(struct server_connection *c, const char *url, struct curl_slist *headers)
 {
 	CURL *h = c->easy;
+	const struct server_request *q = c->request;
+	bool has_body = q->post || q->put;
 	CURLcode code = curl_easy_setopt(h, CURLOPT_URL, url);
 	if (!code)
 		code = curl_easy_setopt(h, CURLOPT_HTTPHEADER, headers);
 	if (!code)
 		code = curl_easy_setopt(h, CURLOPT_HTTPGET, 1L);
 	if (!code)
-		code = curl_easy_setopt(h, CURLOPT_CUSTOMREQUEST, c->request->remove ? "DELETE" : NULL);
-	if (!code && c->request->post)
+		code = curl_easy_setopt(h, CURLOPT_CUSTOMREQUEST, q->remove ? "DELETE" : q->put ? "PUT" : NULL);
+	if (!code && has_body)
 		code = curl_easy_setopt(h, CURLOPT_POST, 1L);
-	if (!code && c->request->post)
-		code = curl_easy_setopt(h, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)c->request->len);
+	if (!code && has_body)
+		code = curl_easy_setopt(h, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)q->len);
 	c->read = 0;
 	c->problem[0] = 0;
 	buffer_reset(c->body);

@@ -35,6 +35,7 @@ struct server_request {
 	const char *path;    /* added to the URL */
 	const char *headers; /* lines, each ended by a line feed; NULL: none */
 	bool post;           /* otherwise GET, or DELETE, which have no body */
+	bool put;            /* PUT, with a body */
 	bool remove;         /* DELETE */
 	const void *data;    /* the body, of len bytes */
 	uint64_t len;

@@ -13,27 +13,30 @@
 #include "symbtool/debug_dir.h"
 #include "symbtool/debuginfod.h"
 #include "symbtool/executables.h"
+#include "symbtool/push_sym.h"
 #include "symbtool/upload_parts.h"
 #include "symbtool/verbs.h"
 #include "symbtool/visible.h"
 
 static const char usage[] =
-        "Usage: symbtool push-symbols [OPTION]... --url URL EXECUTABLE...\n"
+        "Usage: symbtool push-symbols [OPTION]... --url URL FILE...\n"
         "       symbtool push-symbols [OPTION]... --url URL --build-id ID... --debuginfod URLS\n"
         "\n"
-        "Extracts the symbols of executables and uploads them. What the server already has is not sent again.\n";
+        "Extracts the symbols of executables and uploads them. What the server already has is not sent again.\n"
+        "Breakpad symbol files (.sym, .sym.gz, .sym.zst), and ZIPs of them, are uploaded as they are.\n";
 
 struct push {
 	struct cut_options cut;
 	struct server server;
 	const char *key, *key_file;
 	uint64_t parallel, threads, retry_time;
-	bool recursive, force, json;
+	bool recursive, force, json, to_try;
 	struct executables files;
 	unsigned failed, without; /* found below a directory, without any information about their code */
 	bool hopeless;            /* the server refuses, or is unreachable */
 	const char *debuginfod;   /* URLs */
 	struct option_list build_ids;
+	struct server_connection *connection; /* for symbol files; made when first needed */
 };
 
 static void print_json(const struct cut *c, const char *path, const struct upload_counts *n)
@@ -75,8 +78,43 @@ static void fail(struct push *p, const char *path, const struct error *e)
 	p->failed++;
 }
 
+static void print_sym(const struct push *p, const char *path, const struct push_sym_counts *n)
+{
+	if (p->json) {
+		json_t *o = json_pack(
+		        "{s:s?, s:I, s:I}", "path", path, "files", (json_int_t)n->files, "bytes", (json_int_t)n->bytes);
+		print_json_line(o);
+		json_decref(o);
+		return;
+	}
+	print_visible(stdout, path);
+	printf(": sent %" PRIu64 " symbol file%s, %" PRIu64 " bytes\n", n->files, n->files == 1 ? "" : "s", n->bytes);
+}
+
+static void push_sym_one(struct push *p, const char *path)
+{
+	struct push_sym_counts counts;
+	struct error e;
+	if (!p->connection && !(p->connection = connection_new(&p->server))) {
+		no_memory(&e);
+		fail(p, path, &e);
+		return;
+	}
+	enum err err = push_sym(p->connection, path, p->to_try, &counts, &e);
+	p->hopeless = err == ERR_FORBIDDEN || err == ERR_UNAVAILABLE || err == ERR_MISSING;
+	if (err)
+		fail(p, path, &e);
+	else
+		print_sym(p, path, &counts);
+	fflush(stdout);
+}
+
 static void push_one(struct push *p, const struct executable *file)
 {
+	if (file->sym) {
+		push_sym_one(p, file->path);
+		return;
+	}
 	struct cut cut;
 	struct upload_counts counts;
 	struct error e;
@@ -124,7 +162,7 @@ static int push_all(struct push *p, const struct operands *operands)
 	for (size_t i = 0; i < p->files.count && !p->hopeless; i++)
 		push_one(p, &p->files.items[i]);
 	if (p->recursive && !p->json)
-		printf("%zu executables, %u without symbols, %u failed; %zu other files\n", p->files.count, p->without,
+		printf("%zu files, %u without symbols, %u failed; %zu other files\n", p->files.count, p->without,
 		        p->failed, p->files.others);
 	return p->failed ? EXIT_FAILED : EXIT_DONE;
 }
@@ -157,7 +195,8 @@ static int run_with(const struct verb *v, struct push *p, int argc, char **argv)
 	        {"--build-id ID", OPTION_LIST, &p->build_ids, 0, 0,
 	                "an executable to fetch from debuginfod servers; may be repeated"},
 	        {"-r, --recursive", OPTION_FLAG, &p->recursive, 0, 0,
-	                "all executables and libraries below directories"},
+	                "all executables, libraries, symbol files and ZIPs below directories"},
+	        {"--try", OPTION_FLAG, &p->to_try, 0, 0, "symbol files are used only where no other source has one"},
 	        {"--force", OPTION_FLAG, &p->force, 0, 0,
 	                "also send what the server already has; it answers then, whatever is better"},
 	        {"--parallel N", OPTION_NUMBER, &p->parallel, 1, 64, "parts to send at a time (4)"},
@@ -172,7 +211,7 @@ static int run_with(const struct verb *v, struct push *p, int argc, char **argv)
 	if (code != OPTIONS_GO_ON)
 		return code;
 	if (!p->server.url || !(operands.count + p->build_ids.count))
-		return complain_usage(v, !p->server.url ? "--url is missing" : "no executable");
+		return complain_usage(v, !p->server.url ? "--url is missing" : "no file");
 	if (p->cut.extract.debug_file && (operands.count + p->build_ids.count > 1 || p->recursive))
 		return complain_usage(v, "--debug-file takes a single executable");
 	if (p->build_ids.count && !p->debuginfod && !debuginfod_wanted())
@@ -184,13 +223,14 @@ static int run_with(const struct verb *v, struct push *p, int argc, char **argv)
 		code = push_all(p, &operands);
 	}
 	api_key_free(header);
+	connection_free(p->connection);
 	executables_release(&p->files);
 	return code;
 }
 
 static int run_push(const struct verb *v, int argc, char **argv)
 {
-	struct push p = {.cut = {.part_size = PART_SIZE}, .parallel = 4, .retry_time = 300};
+	struct push p = {.cut = {.part_size = PART_SIZE}, .parallel = 4, .retry_time = 300, .files.with_syms = true};
 	int code = run_with(v, &p, argc, argv);
 	free(p.build_ids.items);
 	return code;

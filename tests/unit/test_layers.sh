@@ -16,7 +16,7 @@ allowed() {
 	front | keys | objects) echo base ;;
 	elf) echo objects symbfile map base ;;
 	helper) echo elf extract symbfile base ;;
-	symbtool) echo extract text json sym symbfile map base ;;
+	symbtool) echo symfiles objects extract text json sym symbfile map base ;;
 	extract) echo symbfile base ;;
 	json | sym | symbfile) echo map base ;;
 	map | text) echo base ;;

@@ -3,17 +3,21 @@
 
 import gzip
 import os
+import re
 import subprocess
+import zipfile
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from client import job
 from s3 import BUCKET, S3, program_or_fail
-from stack import Stack, wait_for
+from stack import DAEMON, Stack, wait_for
 from symbols import SAMPLE, SAMPLE_FRAMES, debug_id, module_line
 
 QUICK = {"downloads": "stream", "revalidate_after": "200ms", "failure_ttl_min": "100ms", "symbfile_store": ""}
+SYMBTOOL = os.environ.get("SYMBTOOL", os.path.join(os.path.dirname(os.path.abspath(DAEMON[-1])), "symbtool"))
+needs_symbtool = pytest.mark.skipif(not os.path.exists(SYMBTOOL), reason="symbtool was not built")
 
 
 def zstd(data):
@@ -183,3 +187,49 @@ def test_without_a_store():
     with Stack(keys=True) as s:
         error = s.client.request("PUT", "/api/sym" + path_of("x.so"), text_of("x.so"), {"Authorization": s.key}).error(404)
         assert "sym_store" in error["error"]
+
+
+# symbtool
+
+
+def push(store, *args, code=0):
+    url = f"http://127.0.0.1:{store.stack.node.nginx.port}"
+    done = subprocess.run(
+        [SYMBTOOL, "push-symbols", "--url", url, "--api-key", store.stack.key, "--retry-time", "1", *map(str, args)],
+        capture_output=True, text=True, timeout=100, check=False,
+    )  # fmt: skip
+    assert done.returncode == code, done
+    return done
+
+
+@needs_symbtool
+def test_symbtool_pushes_a_tree_of_symbol_files_and_zips(store, tmp_path):
+    names = ["tree plain.so", "tree.pdb", "treezstd.so"]
+    files = [text_of(names[0]), gzip.compress(text_of(names[1])), zstd(text_of(names[2]))]
+    for name, data, tail in zip(names, files, ("", ".gz", ".zst")):
+        place = tmp_path / (path_of(name)[1:].replace("%20", " ") + tail)
+        place.parent.mkdir(parents=True)
+        place.write_bytes(data)
+    (tmp_path / "notes.txt").write_text("not for the server")
+    with zipfile.ZipFile(tmp_path / "more.zip", "w", zipfile.ZIP_DEFLATED) as z:
+        for name in ("zipped.so", "zipped.pdb"):
+            z.writestr(path_of(name)[1:], text_of(name))
+        z.writestr("more-symbols.txt", "a list")
+    out = push(store, "-r", tmp_path).stdout
+    assert "sent 2 symbol files" in out and "4 files, 0 without symbols, 0 failed; 1 other" in out
+    for name in [*names, "zipped.so", "zipped.pdb"]:
+        for node in (0, 1):
+            wait_for(lambda: store.frame(name, node).get("function") == SAMPLE_FRAMES[0x1014]["function"], "both hosts to name it", 5)
+
+
+@needs_symbtool
+def test_symbtool_says_which_file_is_refused(store, tmp_path):
+    (tmp_path / "bad.sym").write_bytes(module_line("x.so", debug_id("x.so")))
+    (tmp_path / "text.sym").write_bytes(b"hello\n")
+    (tmp_path / "tried.sym").write_bytes(text_of("from symbtool.so"))
+    with zipfile.ZipFile(tmp_path / "bad.zip", "w") as z:
+        z.writestr("../x/AB1/x.sym", text_of("x"))
+    done = push(store, "-r", "--try", tmp_path, code=1)
+    assert re.search(r"bad\.sym: .*neither a readable FUNC", done.stderr) and re.search(r"text\.sym: no MODULE line", done.stderr)
+    assert re.search(r"bad\.zip: \.\./x/AB1/x\.sym: such a name", done.stderr)
+    assert [o for o in store.objects() if "from symbtool" in o] == [f"try{path_of('from symbtool.so').replace('%20', ' ')}"]

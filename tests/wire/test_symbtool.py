@@ -294,7 +294,7 @@ def test_directories(one, tmp_path):
     subprocess.run(["strip", "-R", ".dynsym", "-R", ".symtab", stripped], check=True)
     done = push(one, "--recursive", tree)
     last = done.stdout.splitlines()[-1]
-    assert last == "2 executables, 1 without symbols, 0 failed; 6 other files", done.stdout
+    assert last == "2 files, 1 without symbols, 0 failed; 6 other files", done.stdout
     assert "tree: a directory: --recursive" in push(one, tree, code=1).stderr
 
 
@@ -518,7 +518,7 @@ def test_what_is_no_executable(one, tmp_path):
 def test_wrong_calls(program):
     for arguments, word in (
         ([], "Usage"), (["nothing"], "unknown verb"), (["push-symbols", program], "--url"), (["push-symbols", "--url"], "needs a value"),
-        (["push-symbols", "--url", "http://x"], "no executable"), (["extract", "--threads", "x", program], "--threads"),
+        (["push-symbols", "--url", "http://x"], "no file"), (["extract", "--threads", "x", program], "--threads"),
         (["extract", "--part-size", "1", program], "--part-size"), (["dump"], "no file"), (["dump", "--bad"], "--bad"),
         (["symbolicate", program, "zz"], "neither an address"),
         (["push-symbols", "--url", "ftp://x", "--api-key", "a:b", program], "not an http"),

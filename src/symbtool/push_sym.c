@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <config.h>
+
+#include "symbtool/push_sym.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/gzip.h"
+#include "base/unpack.h"
+#include "objects/bucket.h"
+#include "sym/line.h"
+#include "symbtool/input.h"
+#include "symfiles/zip.h"
+
+enum { BLOCK = 256 << 10, REPLY_MAX = 1 << 20, MODULE_MAX = 4096, GZIP_GUESS = 1 << 20 };
+
+static bool ends_in(const char *path, const char *end)
+{
+	size_t n = strlen(path), k = strlen(end);
+	return n > k && strcmp(path + n - k, end) == 0;
+}
+
+enum push_sym_kind push_sym_kind_of(const char *path)
+{
+	if (ends_in(path, ".sym") || ends_in(path, ".sym.gz") || ends_in(path, ".sym.zst"))
+		return PUSH_SYM_FILE;
+	return ends_in(path, ".zip") ? PUSH_SYM_ZIP : PUSH_SYM_NONE;
+}
+
+struct pushing {
+	struct server_connection *connection;
+	struct push_sym_counts *counts;
+	bool to_try;
+	char *name, *id;   /* of the member of a ZIP that is being read */
+	struct gzip *gzip; /* what has come of it */
+};
+
+static enum err send(
+        struct pushing *p, struct str name, struct str id, const uint8_t *data, size_t len, struct error *e)
+{
+	char object[BUCKET_PATH_MAX], *path = NULL;
+	struct buffer reply;
+	if (!bucket_can_hold(name, id))
+		return error_set(e, ERR_BAD_REQUEST, "no bucket can hold such a name or id");
+	bucket_object_path(object, name, id);
+	if (asprintf(&path, "/api/sym/%s%s", p->to_try ? BUCKET_TRY "/" : "", object) < 0)
+		return no_memory(e);
+	struct server_request request = {.path = path, .put = true, .data = data, .len = len};
+	buffer_init(&reply, REPLY_MAX);
+	enum err err = connection_send(p->connection, &request, &reply, e);
+	buffer_release(&reply);
+	free(path);
+	p->counts->files += !err;
+	p->counts->bytes += err ? 0 : len;
+	return err;
+}
+
+/* Ends what was packed, and sends it. */
+static enum err send_gzip(struct pushing *p, struct str name, struct str id, struct error *e)
+{
+	uint8_t *data = NULL;
+	size_t len = 0;
+	enum err err = gzip_finish(p->gzip, &data, &len) ? no_memory(e) : send(p, name, id, data, len, e);
+	free(data);
+	return err;
+}
+
+static enum err add_gzip(void *arg, const uint8_t *data, size_t len, struct error *e)
+{
+	return gzip_add(((struct pushing *)arg)->gzip, data, len) ? ERR_OK : no_memory(e);
+}
+
+/* ---- a file ---- */
+
+/* "MODULE os arch id name" at the beginning of a file, unpacked. */
+struct module_line {
+	char text[MODULE_MAX + 1];
+	size_t len;
+	struct str id, name;
+};
+
+/* ERR_MISSING, which nothing else returns, once the line is there. */
+static enum err take_start(void *arg, const uint8_t *data, size_t len, struct error *e)
+{
+	struct module_line *m = arg;
+	(void)e;
+	size_t room = MODULE_MAX - m->len, n = len < room ? len : room;
+	memcpy(m->text + m->len, data, n);
+	m->len += n;
+	return m->len < MODULE_MAX && !memchr(m->text, '\n', m->len) ? ERR_OK : ERR_MISSING;
+}
+
+static enum err read_module(struct module_line *m, const char *path, struct error *e)
+{
+	enum err err = input_read(path, take_start, m, e);
+	if (err && err != ERR_MISSING)
+		return err;
+	const char *end = memchr(m->text, '\n', m->len);
+	struct line l = line_content((const uint8_t *)m->text, (const uint8_t *)(end ? end : m->text + m->len));
+	if (!line_read_module(l, &m->id))
+		return error_set(e, ERR_CORRUPT, "no MODULE line");
+	m->name = (struct str){m->id.data + m->id.len, (size_t)((const char *)l.end - m->id.data) - m->id.len};
+	while (m->name.len && (m->name.data[0] == ' ' || m->name.data[0] == '\t'))
+		m->name = (struct str){m->name.data + 1, m->name.len - 1};
+	return m->name.len ? ERR_OK : error_set(e, ERR_CORRUPT, "the MODULE line has no name");
+}
+
+/* All of a file; the caller frees it. NULL on failure. */
+static uint8_t *read_all(const char *path, size_t *len, struct error *e)
+{
+	FILE *f = fopen(path, "rbe");
+	struct buffer all;
+	size_t n = 1;
+	buffer_init(&all, SIZE_MAX / 2);
+	while (f && n > 0 && buffer_reserve(&all, BLOCK)) {
+		n = fread(all.data + all.len, 1, BLOCK, f);
+		all.len += n;
+	}
+	bool good = f && !ferror(f) && !all.failed;
+	if (all.failed)
+		no_memory(e);
+	else if (!good)
+		error_set(e, ERR_IO, "%s", strerror(errno));
+	if (f)
+		fclose(f);
+	*len = all.len;
+	if (good)
+		return all.data;
+	buffer_release(&all);
+	return NULL;
+}
+
+static enum err send_plain(struct pushing *p, const char *path, const struct module_line *m, struct error *e)
+{
+	p->gzip = gzip_new(GZIP_GUESS);
+	enum err err = p->gzip ? input_read(path, add_gzip, p, e) : no_memory(e);
+	if (!err)
+		err = send_gzip(p, m->name, m->id, e);
+	gzip_free(p->gzip);
+	return err;
+}
+
+static enum err push_file(struct pushing *p, const char *path, struct error *e)
+{
+	struct module_line m = {.len = 0};
+	size_t len;
+	enum err err = read_module(&m, path, e);
+	uint8_t *data = err ? NULL : read_all(path, &len, e);
+	if (!data)
+		return e->code;
+	enum packing packing = packing_of(data, len);
+	if (packing == PACKING_GZIP || packing == PACKING_ZSTD)
+		err = send(p, m.name, m.id, data, len, e);
+	else
+		err = send_plain(p, path, &m, e);
+	free(data);
+	return err;
+}
+
+/* ---- a ZIP ---- */
+
+static enum err begin_member(void *arg, struct str name, struct str id, struct error *e)
+{
+	struct pushing *p = arg;
+	p->name = strndup(name.data, name.len);
+	p->id = strndup(id.data, id.len);
+	p->gzip = gzip_new(GZIP_GUESS);
+	return p->name && p->id && p->gzip ? ERR_OK : no_memory(e);
+}
+
+static void release_member(struct pushing *p)
+{
+	free(p->name);
+	free(p->id);
+	gzip_free(p->gzip);
+	p->name = p->id = NULL;
+	p->gzip = NULL;
+}
+
+static enum err end_member(void *arg, struct error *e)
+{
+	struct pushing *p = arg;
+	enum err err = send_gzip(p, str_from(p->name), str_from(p->id), e);
+	release_member(p);
+	return err;
+}
+
+static enum err push_zip(struct pushing *p, const char *path, struct error *e)
+{
+	struct zip_visitor visitor = {begin_member, add_gzip, end_member, NULL, p};
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return error_set(e, ERR_IO, "%s", strerror(errno));
+	enum err err = zip_read(fd, &visitor, e);
+	release_member(p);
+	close(fd);
+	return err;
+}
+
+enum err push_sym(
+        struct server_connection *c, const char *path, bool to_try, struct push_sym_counts *n, struct error *e)
+{
+	struct pushing p = {.connection = c, .counts = n, .to_try = to_try};
+	*n = (struct push_sym_counts){0};
+	return push_sym_kind_of(path) == PUSH_SYM_ZIP ? push_zip(&p, path, e) : push_file(&p, path, e);
+}
