@@ -62,6 +62,8 @@ struct session_reason session_reason(
 	r = session_module_reason(want);
 	if (!r.reason && symbol)
 		r.reason = offset_reason(want, symbol);
+	else if (!r.reason && f->kind == OFFSET_FILE)
+		r.reason = want->file.count ? REASON_NOT_LOADED : REASON_NO_SEGMENTS;
 	return r;
 }
 

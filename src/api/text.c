@@ -144,6 +144,8 @@ static enum offset_kind kind_of(enum text_base base)
 {
 	if (base == TEXT_CODE || base == TEXT_EXEC)
 		return OFFSET_NONE;
+	if (base == TEXT_FILE)
+		return OFFSET_FILE;
 	return base == TEXT_ELF ? OFFSET_ELF : OFFSET_ADDRESS;
 }
 

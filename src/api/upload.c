@@ -80,7 +80,7 @@ static enum err read_executable(const struct exchange *x, struct manifest *m, st
 		return error_set(e, ERR_BAD_REQUEST,
 		        "FileSegments is not up to %d times OFFSET:ADDRESS:FILESIZE:MEMORYSIZE in hex, separated by "
 		        "commas",
-		        SEGMENTS_MAX);
+		        LOAD_SEGMENTS_MAX);
 	if (!base || !*base)
 		return ERR_OK;
 	size_t digits = strncmp(base, "0x", 2) == 0 ? strlen(base + 2) : 0;

@@ -68,6 +68,7 @@ static bool next_place(struct session *s, struct module_want *w, bool *next)
 		ok = module_want_init_file(w, w->name, w->id, &alias.id);
 		w->by_alias = true;
 		w->image_base = alias.image_base;
+		w->file = alias.file;
 	} else if (w->state == WANT_FAILED && w->failure == FAILURE_MISSING && !w->by_alias) {
 		*next = true;
 		if (w->kind == WANT_SYMBFILE)
@@ -153,15 +154,16 @@ bool wants_collect(struct session *s)
 	return true;
 }
 
-static bool is_looked_up(const struct request_frame *f)
+/* The offset in the image. False if the frame has none. */
+static bool offset_in(const struct module_want *w, const struct request_frame *f, uint64_t *offset)
 {
-	return f->kind == OFFSET_ADDRESS || f->kind == OFFSET_ELF;
-}
-
-/* The offset in the image; an ELF address below the image stays as it is. */
-static uint64_t offset_in(const struct module_want *w, const struct request_frame *f)
-{
-	return f->kind == OFFSET_ELF && f->offset >= w->image_base ? f->offset - w->image_base : f->offset;
+	*offset = f->offset;
+	if (f->kind == OFFSET_FILE && w->kind == WANT_SYMBFILE && !file_map_address(&w->file, f->offset, offset))
+		return false;
+	/* what lies below the image stays as it is */
+	bool address = f->kind == OFFSET_ELF || (f->kind == OFFSET_FILE && w->kind == WANT_SYMBFILE);
+	*offset -= address && *offset >= w->image_base ? w->image_base : 0;
+	return f->kind == OFFSET_ADDRESS || f->kind == OFFSET_ELF || f->kind == OFFSET_FILE;
 }
 
 bool wants_lookups(struct session *s)
@@ -191,9 +193,9 @@ bool wants_lookups(struct session *s)
 					last_stack[want] = number;
 					s->stacks_of[want]++;
 				}
-				if (is_looked_up(f) && s->wants[want].state == WANT_FOUND)
-					s->lookups[s->lookup_count++] =
-					        (struct lookup){offset_in(&s->wants[want], f), (uint32_t)want, frame};
+				uint64_t offset;
+				if (s->wants[want].state == WANT_FOUND && offset_in(&s->wants[want], f, &offset))
+					s->lookups[s->lookup_count++] = (struct lookup){offset, (uint32_t)want, frame};
 			}
 		}
 	return true;

@@ -43,4 +43,16 @@ static inline bool hex_read(uint8_t *out, size_t len, struct str text)
 	return text.len == 2 * len;
 }
 
+/* 1 to 16 digits of either case. */
+static inline bool hex_read_number(struct str text, uint64_t *value)
+{
+	*value = 0;
+	for (size_t i = 0; i < text.len; i++) {
+		if (hex_value(text.data[i]) < 0)
+			return false;
+		*value = *value << 4 | (unsigned)hex_value(text.data[i]);
+	}
+	return text.len > 0 && text.len <= 16;
+}
+
 #endif

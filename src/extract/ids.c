@@ -131,6 +131,35 @@ enum err ids_of_fd(struct ids *ids, int fd, struct error *e)
 	return err;
 }
 
+void segments_read(struct load_segments *s, Elf *elf)
+{
+	GElf_Phdr header;
+	size_t count;
+	s->count = 0;
+	if (elf_getphdrnum(elf, &count) != 0)
+		return;
+	for (size_t i = 0; i < count && i <= INT32_MAX && gelf_getphdr(elf, (int)i, &header); i++) {
+		if (header.p_type != PT_LOAD)
+			continue;
+		if (s->count == LOAD_SEGMENTS_MAX) {
+			s->count = 0;
+			return;
+		}
+		s->items[s->count++] =
+		        (struct load_segment){header.p_offset, header.p_vaddr, header.p_filesz, header.p_memsz};
+	}
+}
+
+void segments_of_fd(struct load_segments *s, int fd)
+{
+	elf_version(EV_CURRENT);
+	Elf *elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
+	s->count = 0;
+	if (elf && elf_kind(elf) == ELF_K_ELF)
+		segments_read(s, elf);
+	elf_end(elf);
+}
+
 /* All of len bytes from an offset. */
 static enum err read_at(int fd, uint8_t *to, size_t len, off_t offset, struct error *e)
 {

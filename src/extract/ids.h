@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "symbfile/build_id.h"
 #include "symbfile/file_id.h"
+#include "symbfile/segments.h"
 
 enum {
 	GO_BUILD_ID_MAX = 256, /* letters */
@@ -27,6 +28,10 @@ struct ids {
 void ids_read(struct ids *ids, Elf *elf);
 /* The same of an open file. ERR_MISSING: not ELF. */
 enum err ids_of_fd(struct ids *ids, int fd, struct error *e);
+/* The load segments of an ELF file; none if it has more than there is room for. */
+void segments_read(struct load_segments *s, Elf *elf);
+/* The same of an open file, which may be another one. */
+void segments_of_fd(struct load_segments *s, int fd);
 /* The FileID of an open file; its position is not used. ERR_IO. */
 enum err file_id_of_fd(struct file_id *id, int fd, struct error *e);
 

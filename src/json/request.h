@@ -13,12 +13,13 @@
 enum offset_kind {
 	OFFSET_ADDRESS, /* look it up */
 	OFFSET_ELF,     /* the same for an address within the ELF file; never in JSON */
+	OFFSET_FILE,    /* the same for an offset in the file; never in JSON */
 	OFFSET_NONE,    /* -1: returned as -0x1 */
 	OFFSET_TEXT,    /* not an integer from 0 to 2^64-1: returned as written */
 };
 
 struct request_frame {
-	uint64_t offset; /* OFFSET_ADDRESS, OFFSET_ELF; for OFFSET_TEXT an index into job.texts */
+	uint64_t offset; /* OFFSET_ADDRESS, OFFSET_ELF, OFFSET_FILE; for OFFSET_TEXT an index into job.texts */
 	int32_t module;  /* index into the job's memory map; negative numbers become -1: none */
 	uint8_t kind;    /* enum offset_kind */
 };

@@ -37,9 +37,10 @@ struct module_want {
 	enum want_kind kind;
 	struct file_id file_id;
 	struct build_id_question
-	        question;    /* of WANT_SYM: the whole build id, if the caller knows more than the id says */
-	bool by_alias;       /* set by the caller: a build id led to the executable */
-	uint64_t image_base; /* set by the caller: offsets count from here */
+	        question;     /* of WANT_SYM: the whole build id, if the caller knows more than the id says */
+	bool by_alias;        /* set by the caller: a build id led to the executable */
+	uint64_t image_base;  /* set by the caller: offsets count from here */
+	struct file_map file; /* set by the caller, with by_alias: where the executable's file is loaded */
 	/* out */
 	enum want_state state;
 	struct module *module; /* a reference, released by module_want_release */

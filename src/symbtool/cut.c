@@ -41,6 +41,8 @@ static enum err read_ids(struct cut *c, const char *path, struct error *e)
 	enum err err = file_id_of_fd(&c->id, fd, e);
 	if (!err)
 		ids_of_fd(&c->own, fd, &none); /* extraction says what is wrong with the file */
+	if (!err)
+		segments_of_fd(&c->segments, fd);
 	close(fd);
 	return err;
 }

@@ -6,6 +6,7 @@
 #include "extract/extract.h"
 #include "extract/ids.h"
 #include "symbfile/file_id.h"
+#include "symbfile/segments.h"
 #include "symbfile/symbfile.h"
 #include "symbtool/spool.h"
 
@@ -18,6 +19,7 @@ struct cut_options {
 struct cut {
 	struct file_id id;
 	struct ids own; /* that the executable has itself */
+	struct load_segments segments;
 	struct spool kinds[SYMBFILE_KINDS];
 	struct extract_stats stats;
 };

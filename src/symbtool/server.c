@@ -156,7 +156,7 @@ static bool add_line(struct curl_slist **list, const char *line)
 /* The API key and the request's own header lines; no 100-continue, which costs a round trip. */
 static bool make_headers(const struct server_connection *c, struct curl_slist **list)
 {
-	char line[256];
+	char line[8192];
 	bool ok = add_line(list, "Expect:");
 	if (c->server->authorization)
 		ok = ok && add_line(list, c->server->authorization);

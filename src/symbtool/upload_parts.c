@@ -14,7 +14,7 @@
 #include "base/gzip.h"
 #include "symbtool/progress.h"
 
-enum { PARALLEL_MAX = 64, REPLY_MAX = 16 << 20 };
+enum { PARALLEL_MAX = 64, REPLY_MAX = 16 << 20, HEADERS_MAX = 1 << 20 };
 
 /* A part to send. */
 struct job {
@@ -53,18 +53,24 @@ static void mark_set(const struct spool *s, const json_t *kind, bool *there)
 	}
 }
 
-/* Of all sets that the server has; versions before 1.1 tell of one of each kind. */
-static void mark_kind(const struct spool *s, const char *kind, const json_t *reply, bool *there)
+/* Of all sets that the server has; version 1.0 tells of one of each kind. What that stored is sent again, and so is the
+ * last part of what was sent without the load segments: the server does not know these. */
+static void mark_kind(const struct cut *cut, unsigned kind, const json_t *reply, bool *there)
 {
+	const struct spool *s = &cut->kinds[kind];
 	const json_t *sets = json_object_get(reply, "sets");
 	if (!sets)
-		mark_set(s, json_object_get(reply, kind), there);
+		mark_set(s, json_object_get(reply, symbfile_kind_names[kind]), there);
 	for (size_t i = 0; i < json_array_size(sets); i++) {
 		const json_t *set = json_array_get(sets, i);
 		const char *its_kind = json_string_value(json_object_get(set, "kind"));
-		bool old = json_object_get(set, "version") && !json_is_true(json_object_get(set, "complete"));
-		if (its_kind && strcmp(its_kind, kind) == 0 && !old)
-			mark_set(s, set, there);
+		const char *name = json_string_value(json_object_get(set, "set"));
+		if (!its_kind || strcmp(its_kind, symbfile_kind_names[kind]) != 0 || json_object_get(set, "version"))
+			continue;
+		mark_set(s, set, there);
+		bool unknown = cut->segments.count && !json_object_get(set, "segments");
+		if (unknown && name && strcmp(name, s->set) == 0)
+			there[s->count - 1] = false;
 	}
 }
 
@@ -110,7 +116,7 @@ static enum err ask_what_is_there(struct server_connection *c, const struct cut 
 	if (!root)
 		return e->code;
 	for (unsigned i = 0; i < SYMBFILE_KINDS; i++) {
-		mark_kind(&cut->kinds[i], symbfile_kind_names[i], root, there + count);
+		mark_kind(cut, i, root, there + count);
 		count += cut->kinds[i].count;
 	}
 	json_decref(root);
@@ -146,39 +152,53 @@ static enum err compress_part(const struct spool *s, size_t part, uint8_t **out,
 	return err;
 }
 
-/* *len is the number of bytes sent. */
-static enum err send_part(
-        struct upload *u, struct server_connection *c, const struct job *job, size_t *len, struct error *e)
+static void print_headers(struct buffer *out, const struct upload *u, const struct job *job)
 {
 	const struct spool *s = &u->cut->kinds[job->kind];
-	char path[64], headers[512], id[FILE_ID_BASE64 + 1], build_id[BUILD_ID_HEX + 1];
 	const struct ids *own = &u->cut->own;
-	struct buffer body;
-	uint8_t *data = NULL;
-	enum err err = compress_part(s, job->part, &data, len, e);
-	if (err)
-		return err;
-	progress_resize(&u->progress, (int64_t)*len - (int64_t)s->parts[job->part].len);
+	char id[FILE_ID_BASE64 + 1], build_id[BUILD_ID_HEX + 1];
 	file_id_base64(id, &u->cut->id);
-	snprintf(path, sizeof path, "/api/symbols-%s", symbfile_kind_names[job->kind]);
 	build_id_hex(build_id, own->build_id.bytes, own->build_id.len);
-	int n = snprintf(headers, sizeof headers,
+	buffer_printf(out,
 	        "Content-Type: application/octet-stream\nContent-Encoding: gzip\nFileID: %s\nFilePart: %u\nFileParts: "
 	        "%zu\nFileSet: %s\nFileMore: %d\n%s%s",
 	        id, job->part, s->count, s->set, !job->last, u->force ? "FileForce: 1\n" : "",
 	        u->cut->stats.dynamic ? "FileSymbols: dynamic\n" : "");
 	if (*build_id)
-		snprintf(headers + n, sizeof headers - (size_t)n, "BuildID: %s\nImageBase: 0x%" PRIx64 "\n", build_id,
-		        own->image_base);
+		buffer_printf(out, "BuildID: %s\nImageBase: 0x%" PRIx64 "\n", build_id, own->image_base);
+	if (u->cut->segments.count) {
+		buffer_printf(out, "FileSegments: ");
+		load_segments_print(out, &u->cut->segments);
+		buffer_printf(out, "\n");
+	}
+	buffer_append(out, "", 1);
+}
+
+/* *len is the number of bytes sent. */
+static enum err send_part(
+        struct upload *u, struct server_connection *c, const struct job *job, size_t *len, struct error *e)
+{
+	const struct spool *s = &u->cut->kinds[job->kind];
+	char path[64];
+	struct buffer headers, body;
+	uint8_t *data = NULL;
+	enum err err = compress_part(s, job->part, &data, len, e);
+	if (err)
+		return err;
+	progress_resize(&u->progress, (int64_t)*len - (int64_t)s->parts[job->part].len);
+	snprintf(path, sizeof path, "/api/symbols-%s", symbfile_kind_names[job->kind]);
+	buffer_init(&headers, HEADERS_MAX);
+	buffer_init(&body, REPLY_MAX);
+	print_headers(&headers, u, job);
 	struct server_request request = {.path = path,
-	        .headers = headers,
+	        .headers = (const char *)headers.data,
 	        .post = true,
 	        .data = data,
 	        .len = *len,
 	        .sent = on_sent,
 	        .arg = &u->progress};
-	buffer_init(&body, REPLY_MAX);
-	err = connection_send(c, &request, &body, e);
+	err = headers.failed ? no_memory(e) : connection_send(c, &request, &body, e);
+	buffer_release(&headers);
 	buffer_release(&body);
 	free(data);
 	return err;

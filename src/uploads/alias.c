@@ -66,33 +66,39 @@ static enum err get_merits(struct merits *m, const struct symbfile_claims *claim
 		fresh = fresh || (m->any[i] && !m->items[i].old);
 	}
 	/* among themselves old sets are compared by their times, as version 1.0 did */
-	for (unsigned i = 0; i < claims->count && !err && fresh; i++)
+	for (unsigned i = 0; i < claims->count && claims->count > 1 && !err && fresh; i++)
 		if (m->any[i] && m->items[i].old)
 			err = symbfile_set_count(&m->items[i], c, &claims->items[i].id, cancel, e);
 	return err;
 }
 
-static enum err choose(unsigned *chosen, const struct symbfile_claims *claims, struct store_client *c,
-        const atomic_bool *cancel, struct error *e)
+/* The latest upload that says where the executable's segments are. */
+static struct file_map file_of(const struct symbfile_sets *sets)
 {
-	struct merits *m = calloc(1, sizeof *m);
-	enum err err = m ? get_merits(m, claims, c, cancel, e) : no_memory(e);
-	for (unsigned i = 1; i < claims->count && !err; i++)
-		if (m->any[i] && (!m->any[*chosen] || symbfile_set_is_better(&m->items[i], &m->items[*chosen])))
-			*chosen = i;
-	for (unsigned i = 0; i < claims->count && m; i++)
-		symbfile_sets_release(&m->sets[i]);
-	free(m);
-	return err;
+	const struct symbfile_set *latest = NULL;
+	for (size_t i = 0; i < sets->count; i++) {
+		const struct symbfile_set *s = &sets->items[i];
+		if (s->complete && s->manifest.segments.count && (!latest || s->time > latest->time))
+			latest = s;
+	}
+	return latest ? file_map_of(&latest->manifest.segments) : (struct file_map){.count = 0};
 }
 
 enum err symbfile_alias_choose(struct symbfile_alias *alias, bool *found, const struct symbfile_claims *claims,
         struct store_client *c, const atomic_bool *cancel, struct error *e)
 {
+	struct merits *m = calloc(1, sizeof *m);
 	unsigned chosen = 0;
-	enum err err = claims->count > 1 ? choose(&chosen, claims, c, cancel, e) : ERR_OK;
+	enum err err = m ? get_merits(m, claims, c, cancel, e) : no_memory(e);
+	for (unsigned i = 1; i < claims->count && !err; i++)
+		if (m->any[i] && (!m->any[chosen] || symbfile_set_is_better(&m->items[i], &m->items[chosen])))
+			chosen = i;
 	*found = claims->count && !err;
 	if (*found)
-		*alias = (struct symbfile_alias){claims->items[chosen].id, claims->items[chosen].image_base};
+		*alias = (struct symbfile_alias){
+		        claims->items[chosen].id, claims->items[chosen].image_base, file_of(&m->sets[chosen])};
+	for (unsigned i = 0; i < claims->count && m; i++)
+		symbfile_sets_release(&m->sets[i]);
+	free(m);
 	return err;
 }

@@ -3,12 +3,14 @@
 #ifndef UPLOADS_ALIAS_H
 #define UPLOADS_ALIAS_H
 
+#include "symbfile/segments.h"
 #include "uploads/layout.h"
 
 /* The executable. Offsets in a request that uses the build id count from image_base. */
 struct symbfile_alias {
 	struct file_id id;
 	uint64_t image_base;
+	struct file_map file; /* as the latest upload says that knows it */
 };
 
 /* The executables that claim a build id; at most ALIAS_CLAIMS, the latest ones. */
@@ -21,8 +23,8 @@ struct symbfile_claims {
 enum err symbfile_claims_get(struct symbfile_claims *claims, struct store_client *c, const struct build_id_question *q,
         const atomic_bool *cancel, struct error *e);
 
-/* Chooses the executable that answers, by the rule for sets (uploads/sets.h): if several claim the id, asks the store
- * what each has. *found is false if there is none. */
+/* Chooses the executable that answers, by the rule for sets (uploads/sets.h). Asks the store what each has. *found is
+ * false if there is none. */
 enum err symbfile_alias_choose(struct symbfile_alias *alias, bool *found, const struct symbfile_claims *claims,
         struct store_client *c, const atomic_bool *cancel, struct error *e);
 

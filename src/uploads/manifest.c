@@ -37,37 +37,6 @@ bool manifest_is_name(struct str name)
 	return str_equal(name, str_from(MANIFEST_NAME)) || str_equal(name, str_from(MANIFEST_FORCED));
 }
 
-/* ---- load segments ---- */
-
-static bool read_hex(struct str text, uint64_t *value)
-{
-	*value = 0;
-	for (size_t i = 0; i < text.len; i++) {
-		int digit = hex_value(text.data[i]);
-		if (digit < 0)
-			return false;
-		*value = *value << 4 | (unsigned)digit;
-	}
-	return text.len > 0 && text.len <= 16;
-}
-
-static bool parse_segment(struct load_segment *s, struct str text)
-{
-	return read_hex(str_cut(&text, ':'), &s->offset) && read_hex(str_cut(&text, ':'), &s->address) &&
-	       read_hex(str_cut(&text, ':'), &s->file_size) && read_hex(text, &s->memory_size);
-}
-
-bool load_segments_parse(struct load_segments *s, struct str text)
-{
-	s->count = 0;
-	while (text.len) {
-		if (s->count == SEGMENTS_MAX || !parse_segment(&s->items[s->count], str_cut(&text, ',')))
-			return false;
-		s->count++;
-	}
-	return s->count > 0;
-}
-
 /* ---- writing ---- */
 
 static json_t *hex_json(uint64_t number)
@@ -194,13 +163,13 @@ static uint64_t read_number(const json_t *object, const char *key)
 {
 	const char *text = json_string_value(json_object_get(object, key));
 	uint64_t n = 0;
-	return text && strncmp(text, "0x", 2) == 0 && read_hex(str_from(text + 2), &n) ? n : 0;
+	return text && strncmp(text, "0x", 2) == 0 && hex_read_number(str_from(text + 2), &n) ? n : 0;
 }
 
 static void read_segments(struct load_segments *s, const json_t *array)
 {
 	s->count = 0;
-	for (size_t i = 0; i < json_array_size(array) && i < SEGMENTS_MAX; i++) {
+	for (size_t i = 0; i < json_array_size(array) && i < LOAD_SEGMENTS_MAX; i++) {
 		const json_t *l = json_array_get(array, i);
 		s->items[s->count++] = (struct load_segment){read_number(l, "offset"), read_number(l, "address"),
 		        read_number(l, "file_size"), read_number(l, "memory_size")};

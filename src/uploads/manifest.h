@@ -5,6 +5,7 @@
 
 #include <jansson.h>
 
+#include "symbfile/segments.h"
 #include "uploads/layout.h"
 
 /* From the poorest to the best. */
@@ -20,18 +21,7 @@ enum set_quality set_quality_of(const struct symbfile_counts *counts, bool dynam
 /* "functions" */
 const char *set_quality_name(enum set_quality quality);
 
-enum { UPLOADER_SIZE = 64, SEGMENTS_MAX = 64 };
-
-/* A PT_LOAD segment of the executable: where it is in the file, and among the executable's addresses. */
-struct load_segment {
-	uint64_t offset, address, file_size, memory_size;
-};
-struct load_segments {
-	struct load_segment items[SEGMENTS_MAX];
-	unsigned count; /* 0: not known */
-};
-/* "OFFSET:ADDRESS:FILESIZE:MEMORYSIZE,…", each up to 16 hex digits. */
-bool load_segments_parse(struct load_segments *s, struct str text);
+enum { UPLOADER_SIZE = 64 };
 
 /* What an upload says of itself and its executable. */
 struct manifest {
