@@ -29,7 +29,6 @@ let answered = 0; // of the request whose answer is shown
 let revision = 0; // of the rows: a search makes a new one
 let tries = 0, timer = null, saving = null, copied = null;
 let hits = null; // of a search, by view
-let reply = null; // the body of what is shown, if it is short enough to be kept
 let replied = null; // when it came, until its first rows are shown
 
 // ---- what it says ----
@@ -62,7 +61,7 @@ function waiting(yes) {
 function hideResult() {
 	part("result").hidden = part("unknown").hidden = true;
 	document.body.classList.remove("answered");
-	reply = null;
+	session.keepAnswer(null);
 }
 
 // ---- asking ----
@@ -73,6 +72,7 @@ function send() {
 	showError("");
 	say("Waiting for the server…");
 	waiting(true);
+	save();
 	replied = null;
 	worker.postMessage({ what: "send", number, input: source.text, modules: modules.value });
 }
@@ -128,7 +128,6 @@ function summaryOf({ frames, named, stacks, modules, took }) {
 function done(data) {
 	waiting(false);
 	say("");
-	reply = data.kept;
 	replied = data.at;
 	answered = data.number;
 	revision = 0;
@@ -176,7 +175,7 @@ function askForIds(names) {
 }
 
 worker.addEventListener("message", ({ data }) => {
-	const awaited = data.what === "done" || data.what === "failed" ? number : answered;
+	const awaited = ["rows", "changed", "copy"].includes(data.what) ? answered : number;
 	if (data.number !== awaited)
 		return;
 	switch (data.what) {
@@ -185,6 +184,12 @@ worker.addEventListener("message", ({ data }) => {
 		break;
 	case "failed":
 		failed(data);
+		break;
+	case "kept":
+		session.keepAnswer(data.packed);
+		break;
+	case "restored":
+		restored(data);
 		break;
 	case "changed":
 		revision = data.revision;
@@ -257,18 +262,27 @@ function saveSoon() {
 
 function save() {
 	clearTimeout(saving);
-	session.keep({ input: source.text, modules: modules.value, link: location.hash, reply });
+	session.keepState({ input: source.isLong ? null : source.text, modules: modules.value, link: location.hash, waiting: !part("cancel").hidden });
+}
+
+// A long input comes from the worker. Without an answer it is asked for again, if one was awaited.
+function restored({ input: text, answered: hasAnswer }) {
+	const before = session.kept();
+	if (before.input === null)
+		source.set(text);
+	if (!hasAnswer && before.waiting)
+		fresh();
 }
 
 async function begin() {
 	const before = session.kept();
 	if (before && before.link === location.hash) {
-		source.set(before.input);
+		source.set(before.input ?? "");
 		modules.value = before.modules;
-		if (before.reply)
-			worker.postMessage({ what: "restore", number: ++number, input: before.input, modules: before.modules, body: before.reply });
-		else if (before.input.trim())
+		if (before.waiting && before.input !== null)
 			fresh();
+		else if (before.packed)
+			worker.postMessage({ what: "restore", number: ++number, packed: before.packed });
 		return;
 	}
 	try {

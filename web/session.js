@@ -1,35 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
 // What this tab shows, kept for when it is loaded again or comes back. The browser forgets it with the tab.
 
-const KEY = "symbolicated";
-const MAX = 2 << 20; // characters; browsers keep about five million, but writing them takes its time
+const STATE = "symbolicated", ANSWER = "symbolicated-answer";
+const MAX = 3 << 20; // characters of a packed answer; browsers keep about five million
 
-// state: {input, modules, link, reply}; reply: the body of the reply, or null. What is too large is not kept.
-export function keep(state) {
-	for (const one of [state, { ...state, reply: null }])
-		try {
-			if (one.input.length + one.modules.length + one.link.length + (one.reply?.length ?? 0) <= MAX) {
-				sessionStorage.setItem(KEY, JSON.stringify(one));
-				return;
-			}
-		} catch {
-			// full, or not allowed: less may fit
-		}
-	forget();
-}
-
-export function forget() {
+function store(key, text) {
 	try {
-		sessionStorage.removeItem(KEY);
+		if (text === null)
+			sessionStorage.removeItem(key);
+		else
+			sessionStorage.setItem(key, text);
 	} catch {
-		// not allowed: nothing was kept
+		// full, or not allowed: it is not kept
 	}
 }
 
+// state: {input, modules, link, waiting}. A long input is null here, and packed with the answer.
+export function keepState(state) {
+	store(STATE, JSON.stringify(state));
+}
+
+// packed: by the worker, of {input, modules, body}; null: there is no answer.
+export function keepAnswer(packed) {
+	store(ANSWER, packed?.length <= MAX ? packed : null);
+}
+
+export function forget() {
+	store(STATE, null);
+	store(ANSWER, null);
+}
+
+// {input, modules, link, waiting, packed}, or null.
 export function kept() {
 	try {
-		const state = JSON.parse(sessionStorage.getItem(KEY));
-		return typeof state?.input === "string" && typeof state.modules === "string" ? state : null;
+		const state = JSON.parse(sessionStorage.getItem(STATE));
+		const good = state && typeof state.modules === "string" && (state.input === null || typeof state.input === "string");
+		return good ? { ...state, packed: sessionStorage.getItem(ANSWER) } : null;
 	} catch {
 		return null;
 	}

@@ -12,6 +12,10 @@ export const source = {
 		return long ?? field.value;
 	},
 
+	get isLong() {
+		return long !== null;
+	},
+
 	set(text, name = "The text") {
 		long = text.length > LONG ? text : null;
 		field.value = long ? text.slice(0, SHOWN) : text;

@@ -4,13 +4,14 @@ import { Annotated } from "./annotated.js";
 import { copyOf } from "./copies.js";
 import { errorPlace } from "./error_place.js";
 import { modulesOf } from "./modules.js";
+import { pack, unpack } from "./pack.js";
 import { requestOf } from "./request.js";
 import { Rows } from "./rows.js";
 import { siteRules } from "./source_link.js";
 import { stacksOfJobs, stacksOfText } from "./stacks.js";
 import { visible } from "./visible.js";
 
-const KEPT_MAX = 1 << 20; // characters of a reply that the page may keep for a reload
+const KEPT_MAX = 64 << 20; // characters of an input and its reply that are packed, for when the page is loaded again
 
 let shown = null; // {number, revision, reply, rows, report}; what is asked about an older revision has been asked again, or will be
 let controller = null;
@@ -44,22 +45,34 @@ async function send({ number, input, modules }) {
 			const error = errorOf(answer, body);
 			const place = answer.status === 400 ? errorPlace(error, input) : null;
 			postMessage({ what: "failed", number, status: answer.status, retry: retryAfter(answer), error, field: "input", from: place?.[0], to: place?.[1] });
+			await keep(number, input, modules, null);
 			return;
 		}
 		show(number, request, body, { took: performance.now() - started, at: performance.timeOrigin + performance.now() });
+		await keep(number, input, modules, body);
 	} catch (problem) {
-		if (!signal.aborted)
-			postMessage({ what: "failed", number, status: 0, error: unanswered(problem), field: "input" });
+		if (signal.aborted)
+			return;
+		postMessage({ what: "failed", number, status: 0, error: unanswered(problem), field: "input" });
+		await keep(number, input, modules, null);
 	}
 }
 
+async function keep(number, input, modules, body) {
+	const size = input.length + (body?.length ?? 0);
+	postMessage({ what: "kept", number, packed: size <= KEPT_MAX ? await pack({ input, modules, body }) : null });
+}
+
 // What was shown before the page was loaded again.
-async function restore({ number, input, modules, body }) {
-	await readRules();
+async function restore({ number, packed }) {
 	try {
-		show(number, requestOf(input, modules), body, {});
-	} catch {
-		send({ number, input, modules });
+		const { input, modules, body } = await unpack(packed, 4 * KEPT_MAX);
+		await readRules();
+		postMessage({ what: "restored", number, input, answered: body !== null });
+		if (body !== null)
+			show(number, requestOf(input, modules), body, {});
+	} catch (problem) {
+		postMessage({ what: "failed", number, status: 0, error: `What was shown cannot be restored: ${visible(String(problem.message ?? problem), 300)}`, field: "input" });
 	}
 }
 
@@ -76,7 +89,6 @@ function show(number, request, body, { took = null, at = null }) {
 		frames: stacks.reduce((sum, stack) => sum + stack.entries.length, 0),
 		named: stacks.reduce((sum, stack) => sum + stack.entries.filter(({ frame }) => !frame || frame.function).length, 0),
 		understood: frames.length > 0 || !text, rows: shown.rows.shown.length, lines: shown.report?.length ?? 0,
-		kept: body.length <= KEPT_MAX ? body : null,
 	});
 }
 

@@ -401,6 +401,7 @@ def test_what_is_no_id_is_marked(page):
 
 def test_a_reload_keeps_input_and_result_without_asking_again(page, stack):
     page.put(f"app = {APP[1]}", "modules").put(WITHOUT_IDS).click("send").result("main")
+    page.wait("the answer to be kept", lambda: page.run("return sessionStorage.getItem('symbolicated-answer')"))
     before = asked(stack)
     page.driver.refresh()
     page.result("main")
@@ -409,6 +410,29 @@ def test_a_reload_keeps_input_and_result_without_asking_again(page, stack):
     page.driver.back()
     page.result("main")
     assert asked(stack) == before
+
+
+def test_a_reload_keeps_also_what_is_long(page, stack):
+    text = REPORT + "".join(f"    #{i} 0x55d9c3a01000  (/opt/app+0x{0x1000 + i % 32:x})\n" for i in range(2, 50_000))
+    drop(page, "body", text.encode(), "long.txt")
+    page.result("main")
+    page.wait("the answer to be kept", lambda: page.run("return sessionStorage.getItem('symbolicated-answer')"))
+    before = asked(stack)
+    page.driver.refresh()
+    page.result("main")
+    assert "50,000 frames" in page.text("summary") and page.shows("attached") and asked(stack) == before
+    assert page.copied("copy-report").count(" main src/main.c:") > 49_000
+
+
+def test_a_reload_keeps_an_input_without_an_answer_and_asks_only_what_was_asked(page, stack):
+    before = asked(stack)
+    page.part("input").send_keys("half a report")
+    page.driver.refresh()
+    page.wait("the input", lambda: page.part("input").get_attribute("value") == "half a report")
+    page.put('{"memoryMap": [}').click("send").error("byte")
+    page.driver.refresh()
+    page.wait("the input", lambda: page.part("input").get_attribute("value") == '{"memoryMap": [}')
+    assert asked(stack) == before + 1 and not page.shows("result")
 
 
 def test_the_last_pastes_are_named_and_forgotten(page):
