@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#include "base/digests.h"
+
 bool module_want_init(struct module_want *w, enum config_lookup lookup, struct str name, struct str id)
 {
 	bool lower = false;
@@ -12,7 +14,7 @@ bool module_want_init(struct module_want *w, enum config_lookup lookup, struct s
 	memset(w, 0, sizeof *w);
 	w->name = name;
 	w->id = id;
-	if (!module_hash_make(&w->own.hash, lookup == LOOKUP_NEAREST ? "sym-nearest" : "sym", name, id))
+	if (!digest_of_module(&w->own.hash, lookup == LOOKUP_NEAREST ? "sym-nearest" : "sym", name, id))
 		return false;
 	w->own.spelling = w->own.hash;
 	for (size_t i = 0; i < id.len; i++)
@@ -23,7 +25,7 @@ bool module_want_init(struct module_want *w, enum config_lookup lookup, struct s
 	memcpy(exact, name.data, name.len);
 	exact[name.len] = 0;
 	memcpy(exact + name.len + 1, id.data, id.len);
-	return module_hash_make(
+	return digest_of_module(
 	        &w->own.spelling, "spelling", (struct str){exact, name.len + 1 + id.len}, (struct str){"", 0});
 }
 
@@ -33,7 +35,7 @@ static bool init_by_key(struct module_want *w, struct str name, struct str id, c
 	memset(w, 0, sizeof *w);
 	w->name = name;
 	w->id = id;
-	if (!module_hash_make(&w->own.hash, what, str_from(""), str_from(key)))
+	if (!digest_of_module(&w->own.hash, what, str_from(""), str_from(key)))
 		return false;
 	w->own.spelling = w->own.hash;
 	return true;

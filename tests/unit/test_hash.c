@@ -3,7 +3,9 @@
  * with OpenSSL 3.5 the same test shows the race that this avoids. */
 #include <config.h>
 
+#include "base/digests.h"
 #include "base/hash.h"
+#include "seed.h"
 
 #include <pthread.h>
 #include <setjmp.h>
@@ -123,11 +125,60 @@ static void hmac_of_the_standard(void **state)
 	assert_string_equal(hex, "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
 }
 
+struct asker {
+	uint64_t seed;
+	unsigned wrong;
+};
+
+static size_t random_text(char *out, size_t max, uint64_t *seed)
+{
+	static const char letters[] = "abcDEF019._-\0/";
+	size_t len = next_random(seed) % max;
+	for (size_t i = 0; i < len; i++)
+		out[i] = letters[next_random(seed) % (sizeof letters - 1)];
+	return len;
+}
+
+/* Few names, so that they come again, and some that are too long to be kept. */
+static void *ask_for_digests(void *arg)
+{
+	static const char *const kinds[] = {"sym", "sym-nearest", "spelling", "symbfile"};
+	struct asker *a = arg;
+	for (unsigned i = 0; i < 20000 / slowness(); i++) {
+		char name[200], id[60];
+		uint64_t seed = a->seed + next_random(&a->seed) % 3000;
+		struct str n = {name, random_text(name, i % 10 ? 4 : sizeof name, &seed)};
+		struct str d = {id, random_text(id, i % 10 ? 4 : sizeof id, &seed)};
+		const char *kind = kinds[next_random(&seed) % 4];
+		struct module_hash want, got;
+		if (!module_hash_make(&want, kind, n, d) || !digest_of_module(&got, kind, n, d) ||
+		        !module_hash_equal(&want, &got))
+			a->wrong++;
+	}
+	return NULL;
+}
+
+static void digests_that_are_remembered_are_the_same(void **state)
+{
+	struct asker askers[4];
+	pthread_t threads[4];
+	(void)state;
+	for (unsigned i = 0; i < 4; i++) {
+		askers[i] = (struct asker){seed_of(i), 0};
+		assert_int_equal(pthread_create(&threads[i], NULL, ask_for_digests, &askers[i]), 0);
+	}
+	for (unsigned i = 0; i < 4; i++) {
+		pthread_join(threads[i], NULL);
+		assert_int_equal(askers[i].wrong, 0);
+	}
+}
+
 int main(void)
 {
 	/* the first one first: afterwards everything has been fetched */
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test(threads_that_hash_first_fetch_the_digest_once),
+	        cmocka_unit_test(digests_that_are_remembered_are_the_same),
 	        cmocka_unit_test(hmac_of_the_standard),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
