@@ -19,6 +19,7 @@
 #include "base/sandbox.h"
 #include "cache/memcached.h"
 #include "elf/elf_source.h"
+#include "elf/source_code.h"
 #include "front/front.h"
 #include "keys/auth.h"
 #include "modules/services.h"
@@ -100,6 +101,8 @@ static enum err sym_store_check(const struct config *c, struct error *e)
 static enum err check_settings(const struct config *c, struct error *e)
 {
 	enum err err = config_check(c, e);
+	if (!err)
+		err = source_code_check(c, e);
 	if (!err)
 		err = check_sources(c, bucket_check_url, e);
 	if (!err)

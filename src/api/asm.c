@@ -3,6 +3,8 @@
  * 200 with `error`, since those clients show nothing of other replies. */
 #include <config.h>
 
+#include "api/asm.h"
+
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -25,7 +27,7 @@ struct asm_request {
 
 /* ---- the request ---- */
 
-static struct str text_member(const json_t *object, const char *key)
+struct str asm_text(const json_t *object, const char *key)
 {
 	const json_t *value = json_object_get(object, key);
 	return json_is_string(value) ? (struct str){json_string_value(value), json_string_length(value)}
@@ -33,9 +35,9 @@ static struct str text_member(const json_t *object, const char *key)
 }
 
 /* "0x12ab" */
-static enum err read_number(const json_t *object, const char *key, uint64_t *number, struct error *e)
+enum err asm_number(const json_t *object, const char *key, uint64_t *number, struct error *e)
 {
-	struct str text = text_member(object, key);
+	struct str text = asm_text(object, key);
 	char *end;
 	if (text.len > 2 && text.len <= 18 && memcmp(text.data, "0x", 2) == 0 &&
 	        strspn(text.data + 2, "0123456789abcdefABCDEF") == text.len - 2) {
@@ -48,7 +50,7 @@ static enum err read_number(const json_t *object, const char *key, uint64_t *num
 /* The code id of an ELF file is its build id, of which the debug id has a part only. */
 static enum err read_question(const json_t *object, struct build_id_question *q, struct error *e)
 {
-	struct str code_id = text_member(object, "codeId"), debug_id = text_member(object, "debugId");
+	struct str code_id = asm_text(object, "codeId"), debug_id = asm_text(object, "debugId");
 	if (code_id.len > 0 && build_id_question_parse(q, code_id) && q->whole.len > 0) {
 		q->has_first = false;
 		return ERR_OK;
@@ -63,9 +65,9 @@ static enum err read_object(const json_t *object, struct asm_request *r, struct 
 	const json_t *to_end = json_object_get(object, "continueUntilFunctionEnd");
 	if (!json_is_object(object))
 		return error_set(e, ERR_BAD_REQUEST, "the request is not a JSON object");
-	enum err err = read_number(object, "startAddress", &r->range.start, e);
+	enum err err = asm_number(object, "startAddress", &r->range.start, e);
 	if (!err)
-		err = read_number(object, "size", &r->range.size, e);
+		err = asm_number(object, "size", &r->range.size, e);
 	if (!err && to_end && !json_is_boolean(to_end) && !json_is_null(to_end))
 		err = error_set(e, ERR_BAD_REQUEST, "continueUntilFunctionEnd is not true or false");
 	r->range.to_function_end = json_is_true(to_end);
@@ -161,8 +163,6 @@ void asm_handle(struct exchange *x)
 		return;
 	}
 	buffer_init(&r.instructions, REPLY_MAX - REQUEST_MAX);
-	if (!err && !services_code())
-		err = error_set(&e, ERR_MISSING, "the server has no source of executables");
 	if (!err)
 		err = elf_code_get(services_code(), &q.question, &q.range, &sink, &size, &e);
 	if (err)

@@ -33,6 +33,7 @@ static const struct route routes[] = {
         {"/symbolicate/v4", false, "v4", BAD_BODY, {{"POST", symbolicate_v4_handle}}},
         {"/symbolicate/text", false, "text", BAD_BODY, {{"POST", symbolicate_text_handle}}},
         {"/asm/v1", false, "asm", BAD_BODY, {{"POST", asm_handle}}},
+        {"/source/v1", false, "source", BAD_BODY, {{"POST", source_handle}}},
         {"/", false, "home", BAD_BODY, {{"POST", symbolicate_v4_handle}}},
         {"/api/symbols-ranges", false, "ranges", BAD_BODY | BAD_KEY | NO_STORE, {{"POST", upload_ranges_handle}}},
         {"/api/symbols-returnpads", false, "returnpads", BAD_BODY | BAD_KEY | NO_STORE,

@@ -12,6 +12,7 @@ void router_handle(struct exchange *x);
 void symbolicate_v5_handle(struct exchange *x); /* json.c */
 void symbolicate_v4_handle(struct exchange *x);
 void symbolicate_text_handle(struct exchange *x); /* text.c */
+void source_handle(struct exchange *x);           /* source.c */
 void asm_handle(struct exchange *x);              /* asm.c */
 void upload_ranges_handle(struct exchange *x);    /* upload.c */
 void upload_returnpads_handle(struct exchange *x);

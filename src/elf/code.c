@@ -5,6 +5,8 @@
 
 #include <stdlib.h>
 
+#include "elf/source_code.h"
+
 struct elf_code {
 	const struct config *config;
 	struct bucket_sources *buckets;
@@ -68,18 +70,39 @@ static enum err ask_sources(struct elf_code *code, struct bucket_client *client,
 	return err;
 }
 
+/* A client for one question; NULL: too many ask at a time, or out of memory. To be given back in any case. */
+static struct bucket_client *enter(struct elf_code *code, struct error *e)
+{
+	struct bucket_client *client = NULL;
+	if (atomic_fetch_add(&code->asking, 1) >= code->config->executables_parallel)
+		error_set(e, ERR_UNAVAILABLE, "too many ask for code at a time; try again");
+	else if (!(client = bucket_client_new(code->buckets)))
+		no_memory(e);
+	return client;
+}
+
+static void leave(struct elf_code *code, struct bucket_client *client)
+{
+	bucket_client_free(client);
+	atomic_fetch_sub(&code->asking, 1);
+}
+
 enum err elf_code_get(struct elf_code *code, const struct build_id_question *question, const struct code_range *range,
         const struct code_sink *sink, uint64_t *size, struct error *e)
 {
-	enum err err;
-	struct bucket_client *client = NULL;
-	if (atomic_fetch_add(&code->asking, 1) >= code->config->executables_parallel)
-		err = error_set(e, ERR_UNAVAILABLE, "too many ask for code at a time; try again");
-	else if (!(client = bucket_client_new(code->buckets)))
-		err = no_memory(e);
-	else
-		err = ask_sources(code, client, question, range, sink, size, e);
-	bucket_client_free(client);
-	atomic_fetch_sub(&code->asking, 1);
+	if (!code->sources.extractors)
+		return error_set(e, ERR_MISSING, "the server has no source of executables");
+	struct bucket_client *client = enter(code, e);
+	enum err err = client ? ask_sources(code, client, question, range, sink, size, e) : e->code;
+	leave(code, client);
+	return err;
+}
+
+enum err elf_code_source(
+        struct elf_code *code, const struct build_id *id, struct str file, struct buffer *out, struct error *e)
+{
+	struct bucket_client *client = enter(code, e);
+	enum err err = client ? source_code_get(code->config, code->buckets, client, id, file, out, e) : e->code;
+	leave(code, client);
 	return err;
 }

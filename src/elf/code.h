@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Machine code of modules, from the first source of executables that has it. */
+/* Machine code of modules, from the first source of executables that has it; and their source code. */
 #ifndef ELF_CODE_H
 #define ELF_CODE_H
 
+#include "base/buffer.h"
 #include "elf/elf_source.h"
 
 /* For all threads. */
 struct elf_code;
-/* c and x must outlive it. */
+/* c and x must outlive it. x NULL: there are no sources of executables. */
 struct elf_code *elf_code_new(const struct config *c, struct extractors *x, struct error *e);
 void elf_code_free(struct elf_code *code); /* NULL is fine */
 
@@ -16,5 +17,9 @@ void elf_code_free(struct elf_code *code); /* NULL is fine */
  * a source fails; ERR_NO_MEMORY. The texts are for the client. */
 enum err elf_code_get(struct elf_code *code, const struct build_id_question *question, const struct code_range *range,
         const struct code_sink *sink, uint64_t *size, struct error *e);
+
+/* source_code_get, of which as few run at a time. */
+enum err elf_code_source(
+        struct elf_code *code, const struct build_id *id, struct str file, struct buffer *out, struct error *e);
 
 #endif

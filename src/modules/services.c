@@ -8,7 +8,7 @@
 
 static struct modules *modules;
 static struct symfiles *symfiles;
-static struct elf_code *code; /* NULL: no source is of executables */
+static struct elf_code *code;
 
 enum err services_start(const struct config *c, struct extractors *extractors, struct error *e)
 {
@@ -17,9 +17,9 @@ enum err services_start(const struct config *c, struct extractors *extractors, s
 		return err;
 	account_start(c->memory);
 	symfiles = symfiles_new(c, e);
-	if (symfiles && extractors)
+	if (symfiles)
 		code = elf_code_new(c, extractors, e);
-	modules = symfiles && (code || !extractors) ? modules_start(c, extractors, e) : NULL;
+	modules = code ? modules_start(c, extractors, e) : NULL;
 	if (modules)
 		return ERR_OK;
 	services_stop();

@@ -11,6 +11,6 @@ enum err services_start(const struct config *c, struct extractors *extractors, s
 void services_stop(void);
 struct modules *services_modules(void);
 struct symfiles *services_symfiles(void);
-struct elf_code *services_code(void); /* NULL: no source is of executables */
+struct elf_code *services_code(void);
 
 #endif

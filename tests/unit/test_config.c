@@ -88,6 +88,7 @@ static void defaults(void **state)
 	assert_true(c->executable_timeout == 60 * SECOND);
 	assert_true(c->executables_parallel == 2);
 	assert_string_equal(c->executable_folder, "/var/tmp");
+	assert_int_equal(c->source_code.count, 0);
 	assert_false(c->bucket_allow_local_redirects);
 	assert_int_equal(c->memory, 0);
 	assert_true(c->cache_size == 64ull << 40);

@@ -442,7 +442,7 @@ def test_unknown_route(stack, path, method):
         reply.error(reply.status)
 
 
-ROUTES = ["/symbolicate/v5", "/symbolicate/v4", "/symbolicate/text", "/asm/v1", "/api/symbols-ranges", "/api/symbols-returnpads", f"/api/symbols/{'0' * 32}",
+ROUTES = ["/symbolicate/v5", "/symbolicate/v4", "/symbolicate/text", "/asm/v1", "/source/v1", "/api/symbols-ranges", "/api/symbols-returnpads", f"/api/symbols/{'0' * 32}",
           "/cache/a/12", "/__lbheartbeat__", "/__heartbeat__", "/__version__", "/__metrics__", "/__broken__", "/nothing"]  # fmt: skip
 
 

@@ -303,6 +303,97 @@ def test_assembly_of_libc_has_the_boundaries_of_objdump(tmp_path):
     assert {start + i[0] for i in got["instructions"]} == {a for a, m in want if m}
 
 
+# ---- source code ----
+
+
+def source(stack, file, offset, **more):
+    request = {"debugName": "prog", "debugId": more.pop("build_id"), "moduleOffset": hex(offset), "file": file, **more}
+    reply = stack.client.post("/source/v1", {k: v for k, v in request.items() if v is not None})
+    assert reply.status == 200 and reply.headers["Content-Type"] == "application/json", reply
+    return reply.json()
+
+
+@pytest.fixture(scope="module")
+def with_source(tree, tmp_path_factory):
+    """Folders: the program's own sources, and one with a link that leads out, a file that is no text, and a large one."""
+    root = tmp_path_factory.mktemp("with-source")
+    tree.put(root, paths(tree.id)[0], tree.bytes())
+    with over(root, source_code=[f"{tree.base}={tree.base}"]) as s:
+        yield s
+
+
+def place_in(tree):
+    """An offset with its file."""
+    return next((o, f[1]) for o, f in zip(tree.offsets, tree.whole, strict=True) if f[1] and f[1].startswith(str(tree.base)))
+
+
+def test_source_code_of_a_file_that_the_symbols_name(tree, with_source):
+    offset, file = place_in(tree)
+    with open(file, encoding="utf-8") as f:
+        want = {"symbolsLastModified": None, "sourceLastModified": None, "file": file, "source": f.read()}
+    assert source(with_source, file, offset, build_id=tree.id) == want
+    assert source(with_source, file, offset, build_id=guid(tree.id) + "0", codeId=tree.id) == want
+
+
+def test_source_code_that_the_symbols_do_not_name_is_not_given(tree, with_source):
+    offset, file = place_in(tree)
+    other = f"{tree.base}/secret"
+    with open(other, "w", encoding="utf-8") as f:
+        f.write("secret")
+    for asked in other, "/etc/passwd", file + "/", file + "x", f"{tree.base}/../../../../etc/passwd", f"{tree.base}/./{os.path.basename(file)}":
+        got = source(with_source, asked, offset, build_id=tree.id)
+        assert got == {"error": "the symbols of the module do not name this file at this offset"}, asked
+    assert "error" in source(with_source, file, 0, build_id=tree.id)
+    assert "error" in source(with_source, file, offset, build_id="00" * 20)
+
+
+def test_source_code_is_given_only_if_the_settings_say_so(tree, served):
+    offset, file = place_in(tree)
+    assert source(served, file, offset, build_id=tree.id) == {"error": "the server gives no source code"}
+
+
+@pytest.mark.parametrize("what, word", [("link", "no such file"), ("folder", "no such file"), ("nul", "no text"), ("large", "larger than 4 MiB"), ("gone", "no such file")])
+def test_files_of_source_code_that_are_not_given(tree, tmp_path, what, word):
+    offset, file = place_in(tree)
+    tree.put(tmp_path, paths(tree.id)[0], tree.bytes())
+    code = tmp_path / "code"
+    os.makedirs(code)
+    at = code / os.path.basename(file)
+    if what == "link":
+        os.symlink(file, at)
+    elif what == "folder":
+        os.makedirs(at)
+    elif what != "gone":
+        at.write_bytes(b"int a;\0" if what == "nul" else b"x" * (4 << 20) + b"y")
+    with over(tmp_path, source_code=[f"{tree.base}={code}"]) as s:
+        assert word in source(s, file, offset, build_id=tree.id)["error"]
+
+
+def test_source_code_of_a_symbol_file(tmp_path):
+    """Paths that are not absolute, with dots, as Debian's are; and a file that is not UTF-8."""
+    ident = "44E4EC8C2F41492B9369D6B9A059577C2"
+    os.makedirs(tmp_path / "app" / ident)
+    (tmp_path / "app" / ident / "app.sym").write_text(f"MODULE Linux x86_64 {ident} app\nFILE 0 ./lib/../src/a.c\nFILE 1 ../../etc/passwd\nFUNC 1000 10 0 f\n1000 8 1 0\n1008 8 2 1\n")
+    os.makedirs(tmp_path / "code" / "src")
+    (tmp_path / "code" / "src" / "a.c").write_bytes(b"int \xff;\n")
+    with Stack(symbols=str(tmp_path), config={"source_code": [f"src={tmp_path}/code/src", f"=/{tmp_path}/code"]}) as s:
+        assert source(s, "./lib/../src/a.c", 0x1000, build_id=ident, debugName="app")["source"] == "int \ufffd;\n"
+        assert "no such file" in source(s, "../../etc/passwd", 0x1008, build_id=ident, debugName="app")["error"]
+
+
+def test_errors_of_source_code_are_told(tree, with_source):
+    for body in b"", b"[]", b"null", b"{}", b'{"moduleOffset":"0x1"}':
+        assert "error" in with_source.client.post("/source/v1", body).json()
+    assert "moduleOffset is not a string" in source(with_source, "a", 0, build_id=tree.id, moduleOffset=1)["error"]
+    assert with_source.client.get("/source/v1").status == 405
+
+
+def test_settings_of_source_code_are_checked(tmp_path):
+    for value in "x", "=relative", "debuginfod2", "a=":
+        done = subprocess.run([*DAEMON, "--source", f"file://{tmp_path}", "--source-code", value, "--check-config"], capture_output=True, text=True, check=False)
+        assert done.returncode == 1 and "is neither debuginfod nor PREFIX=/directory" in done.stderr, value
+
+
 # ---- what distributions have ----
 
 
@@ -317,6 +408,11 @@ def test_debuginfod(place, server):  # noqa: F811
             want = facts(v5_frames(run("symbolicate", "--json", program, *asked, env=place.env()).stdout))
             assert named(s, build_id_of(stripped), addresses) == want
         assert named(s, "00" * 20, [0x1000]) == [NOTHING]
+    with Stack(bucket=False, config={"source": [f"debuginfod+{server}"], "source_code": ["debuginfod"]}) as s:
+        build_id, file = build_id_of(place.stripped[0]), place.programs[0] + ".cpp"
+        at = next(a for a in code_addresses(place.programs[0]) if named(s, build_id, [a])[0][1] == file)
+        with open(file, encoding="utf-8") as f:
+            assert source(s, file, at, build_id=build_id)["source"] == f.read()
 
 
 @pytest.mark.slow

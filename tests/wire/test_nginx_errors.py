@@ -182,7 +182,7 @@ def test_every_method_is_the_responders_matter(own, method):
 
 @pytest.mark.parametrize(
     "path",
-    ["/symbolicate", "/symbolicate/v4", "/symbolicate/nothing", "/asm/v1", "/api/symbols-ranges",
+    ["/symbolicate", "/symbolicate/v4", "/symbolicate/nothing", "/asm/v1", "/source/v1", "/api/symbols-ranges",
      "/api/symbols-returnpads", "/api/symbols/AAAA", "/cache", "/cache/", "/cache/a.pdb/1F", "/cache/a%2Fb%20c/1f",
      "/__lbheartbeat__", "/__heartbeat__", "/__version__", "/__broken__", "/__metrics__"],
 )  # fmt: skip

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What requests of profilers for assembly and for source code have in common. */
+#ifndef API_ASM_H
+#define API_ASM_H
+
+#include <jansson.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/str.h"
+
+/* A member of an object; empty: it is absent or no string. It lives as long as the object. */
+struct str asm_text(const json_t *object, const char *key);
+/* A member such as "0x12ab". ERR_BAD_REQUEST. */
+enum err asm_number(const json_t *object, const char *key, uint64_t *number, struct error *e);
+
+#endif

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* POST /source/v1, as samply and the Firefox Profiler define it: the source code of a file. Only a file that the
+ * symbols of the module name at the given offset is given out, so that nobody can ask for any other. An error in the
+ * request, or a file that is not there, is a 200 with `error`, since those clients show nothing of other replies. */
+#include <config.h>
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/asm.h"
+#include "api/router.h"
+#include "api/session.h"
+#include "api/writer.h"
+#include "elf/code.h"
+#include "elf/source_code.h"
+#include "modules/services.h"
+
+struct source_request {
+	struct str file;
+	struct build_id id;
+	struct buffer reply;
+	struct error error; /* what is wrong with the request */
+};
+
+/* ---- the request ---- */
+
+static struct str keep(struct arena *arena, struct str s)
+{
+	char *copy = arena_alloc(arena, s.len + 1);
+	if (copy)
+		memcpy(copy, s.data, s.len);
+	return (struct str){copy, copy ? s.len : 0};
+}
+
+static enum err read_object(struct session *s, struct source_request *r, const json_t *object, struct error *e)
+{
+	struct arena *arena = s->exchange->arena;
+	struct request_module *module = arena_calloc(arena, 1, sizeof *module);
+	struct request_frame *frame = arena_calloc(arena, 1, sizeof *frame);
+	struct request_stack *stack = arena_calloc(arena, 1, sizeof *stack);
+	struct request_job *job = arena_calloc(arena, 1, sizeof *job);
+	struct str code_id = asm_text(object, "codeId");
+	uint64_t offset;
+	enum err err = json_is_object(object) ? asm_number(object, "moduleOffset", &offset, e)
+	                                      : error_set(e, ERR_BAD_REQUEST, "the request is not a JSON object");
+	if (err)
+		return err;
+	if (!module || !frame || !stack || !job)
+		return no_memory(e);
+	module->name = keep(arena, asm_text(object, "debugName"));
+	module->id = keep(arena, asm_text(object, "debugId"));
+	module->build_id = keep(arena, code_id);
+	r->file = keep(arena, asm_text(object, "file"));
+	if (!module->name.len || !module->id.len || !r->file.len)
+		return error_set(e, ERR_BAD_REQUEST, "debugName, debugId or file is missing");
+	if (!build_id_parse(&r->id, code_id.len > 0 ? code_id : module->id))
+		r->id.len = 0;
+	*frame = (struct request_frame){offset, 0, OFFSET_ADDRESS};
+	*stack = (struct request_stack){frame, 1};
+	*job = (struct request_job){.modules = module, .stacks = stack, .module_count = 1, .stack_count = 1};
+	s->request = (struct request){job, 1, 1, 1};
+	return ERR_OK;
+}
+
+static enum err read_source(struct session *s, struct error *e)
+{
+	json_error_t fault;
+	struct source_request *r = arena_calloc(s->exchange->arena, 1, sizeof *r);
+	if (!r)
+		return no_memory(e);
+	buffer_init(&r->reply, SIZE_MAX);
+	s->user = r;
+	json_t *object = json_loadb((const char *)s->body.data, s->body.len, JSON_REJECT_DUPLICATES, &fault);
+	enum err err = object ? read_object(s, r, object, e)
+	                      : error_set(e, ERR_BAD_REQUEST, "the request is not JSON: %.150s", fault.text);
+	json_decref(object);
+	if (err != ERR_BAD_REQUEST)
+		return err;
+	r->error = *e; /* told in the reply */
+	s->request = (struct request){0};
+	return ERR_OK;
+}
+
+/* ---- the reply ---- */
+
+static bool is_file(struct offmap_string s, struct str file)
+{
+	return s.len == file.len && memcmp(s.data, file.data, s.len) == 0;
+}
+
+static bool names_file(const struct symbol *symbol, struct str file)
+{
+	const struct offmap_answer *a = symbol ? &symbol->answer : NULL;
+	bool named = a && a->found && is_file(a->frame.file, file);
+	for (uint32_t i = 0; a && a->found && i < a->inline_count && !named; i++)
+		named = is_file(a->inlines[i].file, file);
+	return named;
+}
+
+static enum err get_source(struct session *s, struct source_request *r, struct buffer *text, struct error *e)
+{
+	if (r->error.code)
+		return error_set(e, r->error.code, "%s", r->error.text);
+	if (!s->exchange->config->source_code.count)
+		return error_set(e, ERR_MISSING, "the server gives no source code");
+	if (!names_file(s->symbol_of[0], r->file))
+		return error_set(e, ERR_MISSING, "the symbols of the module do not name this file at this offset");
+	return elf_code_source(services_code(), &r->id, r->file, text, e);
+}
+
+static void write_reply(struct writer *w, void *arg)
+{
+	const struct source_request *r = arg;
+	write_bytes(w, (const char *)r->reply.data, r->reply.len);
+}
+
+static void reply_source(struct session *s)
+{
+	struct source_request *r = s->user;
+	struct buffer text;
+	struct error e;
+	buffer_init(&text, SOURCE_CODE_MAX);
+	enum err err = get_source(s, r, &text, &e);
+	if (err) {
+		buffer_append_str(&r->reply, str_from("{\"error\":"));
+		buffer_append_json(&r->reply, str_from(e.text));
+	} else {
+		buffer_append_str(
+		        &r->reply, str_from("{\"symbolsLastModified\":null,\"sourceLastModified\":null,\"file\":"));
+		buffer_append_json(&r->reply, r->file);
+		buffer_append_str(&r->reply, str_from(",\"source\":"));
+		buffer_append_json(&r->reply, (struct str){text.data ? (const char *)text.data : "", text.len});
+	}
+	buffer_append(&r->reply, "}", 1);
+	buffer_release(&text);
+	if (r->reply.failed)
+		session_fail(s, ERR_NO_MEMORY, 1, "out of memory");
+	else
+		session_reply(s, "application/json", 0, write_reply, r);
+}
+
+static void release_source(struct session *s)
+{
+	struct source_request *r = s->user;
+	if (r)
+		buffer_release(&r->reply);
+}
+
+void source_handle(struct exchange *x)
+{
+	static const struct session_kind kind = {.read = read_source, .reply = reply_source, .release = release_source};
+	session_start(x, &kind);
+}
