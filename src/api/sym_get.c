@@ -252,12 +252,27 @@ static void refuse(struct exchange *x, enum err code, const char *text)
 	exchange_reply_error(x, &e, 1);
 }
 
+/* The URL lets anybody read the file, so nobody but the client is told. */
+static void redirect(struct exchange *x, const char *url)
+{
+	char *extra = NULL;
+	if (asprintf(&extra, "Location: %s\r\nCache-Control: no-store\r\n", url) < 0) {
+		refuse(x, ERR_NO_MEMORY, "out of memory");
+		return;
+	}
+	exchange_reply_text(x, 302, "text/plain", extra, str_from(""));
+	free(extra);
+}
+
 static void send_file(struct exchange *x, const struct symfile *file)
 {
 	static const char missing[] = "no source has this symbol file";
 	struct symfiles *all = services_symfiles();
 	struct sending s = {.x = x};
-	struct bucket_raw_sink sink = {on_begin, on_bytes, &s};
+	char *url = NULL;
+	bool redirects = x->config->downloads == DOWNLOADS_REDIRECT && str_equal(x->method, str_from("GET"));
+	struct symfiles_reader reader = {
+	        {on_begin, on_bytes, &s}, exchange_accepts(x, "zstd"), redirects ? &url : NULL};
 	struct bucket_result result;
 	struct error e;
 	uint64_t marker = marker_of(&file->hash);
@@ -267,15 +282,18 @@ static void send_file(struct exchange *x, const struct symfile *file)
 		return;
 	}
 	permit_give();
-	if (symfiles_get(all, file, &sink, &result, &e)) {
+	if (symfiles_get(all, file, &reader, &result, &e)) {
 		exchange_reply_error(x, &e, 1);
 	} else if (result.outcome == BUCKET_MISSING) {
 		symfiles_set_missing(all, file, marker);
 		missing_note_request(x, file->name, file->id);
 		refuse(x, ERR_NOT_FOUND, missing);
+	} else if (url) {
+		redirect(x, url);
 	} else {
 		finish(&s, &result);
 	}
+	free(url);
 	unpacker_free(s.unpacker);
 	free(s.unpacked);
 }

@@ -18,7 +18,7 @@ struct config_list {
 	unsigned lines[CONFIG_LIST_MAX]; /* the line of the file that set each; 0: set by a flag */
 };
 
-enum config_downloads { DOWNLOADS_NO, DOWNLOADS_STREAM };
+enum config_downloads { DOWNLOADS_NO, DOWNLOADS_STREAM, DOWNLOADS_REDIRECT };
 enum config_codec { CODEC_CHOICE_NONE, CODEC_CHOICE_LZ4, CODEC_CHOICE_ZSTD };
 enum config_addressing { S3_PATH, S3_VIRTUAL };
 enum config_sandbox { SANDBOX_OFF, SANDBOX_AUTO, SANDBOX_ON };

@@ -73,8 +73,10 @@ const struct config_row config_rows[] = {
         {"sym_store", TYPE_STRING, AT(sym_store), "", 0, 0, NULL, false, SYMBOLS,
                 "Where uploaded symbol files are kept: file:///directory or s3://bucket/prefix. It is asked before the "
                 "sources, and its folder try after them; empty: uploads of symbol files are refused."},
-        {"downloads", TYPE_CHOICE, AT(downloads), "no", 0, 0, "no stream", true, SYMBOLS,
-                "Give symbol files to everybody who asks for /NAME/ID/FILE.sym; no: they stay private."},
+        {"downloads", TYPE_CHOICE, AT(downloads), "no", 0, 0, "no stream redirect", true, SYMBOLS,
+                "Give symbol files to everybody who asks for /NAME/ID/FILE.sym; redirect: those in S3 by a URL of S3 "
+                "that is "
+                "good for five minutes, so that no worker passes them on; no: they stay private."},
         {"download_parallel", TYPE_COUNT, AT(download_parallel), "4", 1, 1024, NULL, false, SYMBOLS,
                 "Such downloads at a time; each holds a worker; above it 503."},
         {"executables_parallel", TYPE_COUNT, AT(executables_parallel), "2", 1, 64, NULL, false, SYMBOLS,

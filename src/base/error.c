@@ -29,6 +29,7 @@ static const struct {
         {200, "OK"},
         {201, "Created"},
         {206, "Partial Content"},
+        {302, "Found"},
         {304, "Not Modified"},
         {400, "Bad Request"},
         {401, "Unauthorized"},

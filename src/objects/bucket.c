@@ -343,6 +343,16 @@ void bucket_fetch_raw(struct bucket_client *c, unsigned source, struct bucket_ob
 	fetch_object(c, source, object, cancel, result);
 }
 
+char *bucket_locate(
+        struct bucket_client *c, unsigned source, struct bucket_object object, bool zstd, struct bucket_result *result)
+{
+	const struct source *s = &c->sources->items[source];
+	struct bucket_path path;
+	*result = (struct bucket_result){.outcome = BUCKET_FAILED};
+	void *own = s->backend->locate && source_can_hold(s, object) ? own_client(c, source) : NULL;
+	return own ? s->backend->locate(own, make_path(&path, object, s), zstd, result) : NULL;
+}
+
 void bucket_fetch_path(struct bucket_client *c, unsigned source, const char *text, uint64_t max,
         const struct bucket_sink *sink, const atomic_bool *cancel, struct bucket_result *result)
 {

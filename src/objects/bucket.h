@@ -55,6 +55,12 @@ void bucket_fetch(struct bucket_client *c, unsigned source, struct bucket_object
 void bucket_fetch_raw(struct bucket_client *c, unsigned source, struct bucket_object object,
         const struct bucket_raw_sink *sink, const atomic_bool *cancel, struct bucket_result *result);
 
+/* The URL by which anybody may GET an object for some minutes, if the source has it and gives such URLs (S3 with keys);
+ * the caller frees it. NULL: it must be fetched, unless the outcome is BUCKET_MISSING. zstd: whether the reader takes
+ * an object that is packed so. One attempt. */
+char *bucket_locate(
+        struct bucket_client *c, unsigned source, struct bucket_object object, bool zstd, struct bucket_result *result);
+
 /* What a source has. */
 enum bucket_kind {
 	BUCKET_SYMS,       /* symbol files */

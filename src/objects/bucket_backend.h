@@ -62,6 +62,10 @@ struct bucket_backend {
 	 * listed. */
 	void (*list)(void *client, const char *folder, bool (*each)(void *arg, const char *name), void *arg,
 	        struct bucket_result *result);
+	/* One attempt: sets outcome, status and text of the result and, if there is such an object, the URL by which
+	 * anybody may GET it for some minutes; the caller frees it. NULL, or a NULL URL: it must be fetched. zstd:
+	 * whether the reader takes an object that is packed so. */
+	char *(*locate)(void *client, const struct bucket_path *path, bool zstd, struct bucket_result *result);
 	/* Like fetch, but for a name that no object has. */
 	void (*probe)(void *client, struct bucket_body *body, struct bucket_result *result);
 };

@@ -7,11 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/unpack.h"
 #include "objects/bucket_http.h"
 #include "objects/s3.h"
 #include "objects/transfer.h"
 
-enum { KEY_MAX = 1024 }; /* bytes, says S3 */
+enum { KEY_MAX = 1024 /* bytes, says S3 */, PRESIGNED_SECONDS = 300 };
 
 struct s3_source {
 	struct transfer_pool *pool;
@@ -99,6 +100,39 @@ static void s3_fetch(void *client, const struct bucket_path *path, struct bucket
 		fetch_path(c, path->encoded, body, cancel, result);
 }
 
+/* A few bytes tell how it is packed: S3 is asked to say so to the reader, since who stored it may not have. */
+static char *s3_locate(void *client, const struct bucket_path *path, bool zstd, struct bucket_result *result)
+{
+	struct s3_client *c = client;
+	const struct s3_place *place = c->source->place;
+	struct transfer_reply reply;
+	char *url = NULL, *presigned = NULL;
+	if (strlen(place->prefix) + path->plain_len > KEY_MAX) {
+		bucket_result_set(result, BUCKET_MISSING, "longer than a key of S3 can be");
+		return NULL;
+	}
+	if (asprintf(&url, "%s%s", place->base, path->encoded) < 0) {
+		bucket_result_set(result, BUCKET_FAILED, "out of memory");
+		return NULL;
+	}
+	struct transfer_request request = {.method = "GET", .url = url, .lines = "Range: bytes=0-3\n"};
+	transfer_run(c->transfer, &request, &reply);
+	result->status = reply.status;
+	if (reply.whole && reply.status == 206) {
+		enum packing packing = packing_of((const uint8_t *)reply.error_body, reply.error_len);
+		const char *encoding = packing == PACKING_GZIP ? "gzip" : packing == PACKING_ZSTD ? "zstd" : NULL;
+		if (packing != PACKING_ZSTD || zstd)
+			presigned = s3_presign(place, url, PRESIGNED_SECONDS, encoding);
+		result->outcome = BUCKET_OK;
+	} else if (reply.whole && reply.status >= 400 && reply.status != 416) {
+		s3_judge_status(&reply, s3_place_has_keys(place), result);
+	} else {
+		bucket_result_set(result, BUCKET_FAILED, "%.150s", reply.problem);
+	}
+	free(url);
+	return presigned;
+}
+
 /* No object has a name without slashes. */
 static void s3_probe(void *client, struct bucket_body *body, struct bucket_result *result)
 {
@@ -113,5 +147,6 @@ const struct bucket_backend bucket_s3 = {
         .client_new = s3_client_new,
         .client_free = s3_client_free,
         .fetch = s3_fetch,
+        .locate = s3_locate,
         .probe = s3_probe,
 };

@@ -185,6 +185,77 @@ static bool sign_with(
 	return buffer_printf(lines, "Authorization: ") && s3_sign(lines, &s) && buffer_append(lines, "\n", 1);
 }
 
+enum { PRESIGNED_MAX = 6000 }; /* it goes into a header of a reply */
+
+/* Everything but the signature, in the order of names. */
+static bool add_signed_query(struct buffer *out, const struct s3_place *p, const struct s3_keys *keys, const char *date,
+        unsigned seconds, const char *encoding)
+{
+	char *credential = NULL, encoded[3 * 512];
+	if (asprintf(&credential, "%s/%.8s/%s/s3/aws4_request", keys->access, date, p->region) < 0)
+		return false;
+	bool fits = strlen(credential) < 512;
+	if (fits)
+		*percent_encode(encoded, str_from(credential), false) = 0;
+	free(credential);
+	if (!fits)
+		return false;
+	buffer_printf(out, "X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=%s&X-Amz-Date=%s&X-Amz-Expires=%u",
+	        encoded, date, seconds);
+	if (keys->token && *keys->token) {
+		char *token = malloc(3 * strlen(keys->token) + 1);
+		if (!token)
+			return false;
+		*percent_encode(token, str_from(keys->token), false) = 0;
+		buffer_printf(out, "&X-Amz-Security-Token=%s", token);
+		free(token);
+	}
+	buffer_printf(out, "&X-Amz-SignedHeaders=host");
+	return buffer_printf(out, "%s%s", encoding ? "&response-content-encoding=" : "", encoding ? encoding : "");
+}
+
+static bool presign_with(struct buffer *out, const struct s3_place *p, const struct s3_keys *keys, const char *url,
+        unsigned seconds, const char *encoding)
+{
+	struct url_parts parts;
+	char date[S3_SIGN_DATE], signature[SHA256_HEX + 1];
+	struct s3_header host = {"Host", parts.host};
+	struct s3_signing s = {.access = keys->access,
+	        .secret = keys->secret,
+	        .region = p->region,
+	        .service = "s3",
+	        .date = date,
+	        .method = "GET",
+	        .payload = "UNSIGNED-PAYLOAD",
+	        .headers = &host,
+	        .count = 1};
+	s3_sign_date(date, time(NULL));
+	buffer_printf(out, "%s?", url);
+	size_t at = out->len;
+	if (!split_url(&parts, url) || !add_signed_query(out, p, keys, date, seconds, encoding))
+		return false;
+	s.path = parts.path;
+	s.query = (struct str){(const char *)out->data + at, out->len - at};
+	return s3_signature(signature, &s) && buffer_printf(out, "&X-Amz-Signature=%s", signature) &&
+	       buffer_append(out, "", 1);
+}
+
+char *s3_presign(const struct s3_place *p, const char *url, unsigned seconds, const char *encoding)
+{
+	struct s3_keys keys;
+	struct buffer out;
+	struct error e;
+	if (!s3_place_has_keys(p) || s3_credentials_get(p->credentials, &keys, &e))
+		return NULL;
+	buffer_init(&out, 64 << 10);
+	bool ok = presign_with(&out, p, &keys, url, seconds, encoding);
+	s3_keys_release(&keys);
+	if (ok && out.len <= PRESIGNED_MAX)
+		return (char *)out.data;
+	buffer_release(&out);
+	return NULL;
+}
+
 static bool sign(void *signer, const struct transfer_request *q, struct buffer *lines, struct error *e)
 {
 	const struct s3_place *p = signer;

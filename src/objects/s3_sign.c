@@ -166,16 +166,30 @@ void s3_sign_date(char out[S3_SIGN_DATE], time_t now)
 	strftime(out, S3_SIGN_DATE, "%Y%m%dT%H%M%SZ", &tm);
 }
 
-bool s3_sign(struct buffer *out, const struct s3_signing *s)
+/* Sorts the headers, and makes scope and signature from them. */
+static bool sign_sorted(struct s3_header sorted[S3_SIGN_HEADERS_MAX], char scope[SCOPE_MAX],
+        char signature[SHA256_HEX + 1], const struct s3_signing *s)
 {
-	struct s3_header sorted[S3_SIGN_HEADERS_MAX];
-	char scope[SCOPE_MAX], signature[SHA256_HEX + 1];
-	int n = snprintf(scope, sizeof scope, "%.8s/%s/%s/aws4_request", s->date, s->region, s->service);
+	int n = snprintf(scope, SCOPE_MAX, "%.8s/%s/%s/aws4_request", s->date, s->region, s->service);
 	if (s->count > S3_SIGN_HEADERS_MAX || n >= SCOPE_MAX)
 		return false;
 	memcpy(sorted, s->headers, s->count * sizeof *sorted);
 	qsort(sorted, s->count, sizeof *sorted, compare_headers);
-	if (!make_signature(signature, s, scope, sorted))
+	return make_signature(signature, s, scope, sorted);
+}
+
+bool s3_signature(char out[SHA256_HEX + 1], const struct s3_signing *s)
+{
+	struct s3_header sorted[S3_SIGN_HEADERS_MAX];
+	char scope[SCOPE_MAX];
+	return sign_sorted(sorted, scope, out, s);
+}
+
+bool s3_sign(struct buffer *out, const struct s3_signing *s)
+{
+	struct s3_header sorted[S3_SIGN_HEADERS_MAX];
+	char scope[SCOPE_MAX], signature[SHA256_HEX + 1];
+	if (!sign_sorted(sorted, scope, signature, s))
 		return false;
 	buffer_printf(out, "AWS4-HMAC-SHA256 Credential=%s/%s, SignedHeaders=", s->access, scope);
 	add_names(out, sorted, s->count);

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "base/buffer.h"
+#include "base/hash.h"
 #include "base/str.h"
 
 struct s3_header {
@@ -31,6 +32,8 @@ enum { S3_SIGN_HEADERS_MAX = 16, S3_SIGN_PARAMETERS_MAX = 16, S3_SIGN_DATE = 17 
 
 /* "20130524T000000Z" */
 void s3_sign_date(char out[S3_SIGN_DATE], time_t now);
+/* The signature alone, for a URL whose query has the rest. The same failures. */
+bool s3_signature(char out[SHA256_HEX + 1], const struct s3_signing *s);
 /* Appends the value of Authorization. False if out of memory, or with more headers or parameters than the maxima. */
 bool s3_sign(struct buffer *out, const struct s3_signing *s);
 

@@ -102,7 +102,7 @@ static void leave_place(struct symfiles *s, struct bucket_client *c)
 
 /* Notices whether the reader has been given anything: then there is no second try. */
 struct watched {
-	const struct bucket_raw_sink *sink;
+	const struct symfiles_reader *reader;
 	bool begun;
 };
 
@@ -110,19 +110,23 @@ static bool watched_begin(void *arg, const struct bucket_head *head)
 {
 	struct watched *w = arg;
 	w->begun = true;
-	return w->sink->begin(w->sink->arg, head);
+	return w->reader->sink.begin(w->reader->sink.arg, head);
 }
 
 static bool watched_add(void *arg, const uint8_t *data, size_t len)
 {
 	const struct watched *w = arg;
-	return w->sink->add(w->sink->arg, data, len);
+	return w->reader->sink.add(w->reader->sink.arg, data, len);
 }
 
 static void try_source(struct symfiles *s, struct bucket_client *c, unsigned source, struct bucket_object object,
         struct watched *w, struct bucket_result *result)
 {
 	struct bucket_raw_sink sink = {watched_begin, watched_add, w};
+	if (w->reader->url && (*w->reader->url = bucket_locate(c, source, object, w->reader->zstd, result)))
+		w->begun = true;
+	if (w->begun || (w->reader->url && result->outcome == BUCKET_MISSING))
+		return;
 	bucket_fetch_raw(c, source, object, &sink, NULL, result);
 	for (uint64_t i = 0; i < s->config->bucket_retries && result->outcome == BUCKET_FAILED && !w->begun; i++) {
 		bucket_pause();
@@ -162,10 +166,10 @@ static void ask_sources(struct symfiles *s, struct bucket_client *c, const struc
 		*result = failed;
 }
 
-enum err symfiles_get(struct symfiles *s, const struct symfile *file, const struct bucket_raw_sink *sink,
+enum err symfiles_get(struct symfiles *s, const struct symfile *file, const struct symfiles_reader *reader,
         struct bucket_result *result, struct error *e)
 {
-	struct watched w = {.sink = sink};
+	struct watched w = {.reader = reader};
 	struct bucket_client *c = take_place(s, e);
 	if (!c)
 		return e->code;

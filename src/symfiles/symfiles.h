@@ -27,10 +27,18 @@ struct symfile {
 	struct module_hash hash;
 };
 
+/* Who reads a file. */
+struct symfiles_reader {
+	struct bucket_raw_sink sink;
+	bool zstd;  /* takes what is packed so */
+	char **url; /* not NULL: may get a URL instead, which the caller frees; then the outcome is BUCKET_OK, and sink
+	               has nothing */
+};
+
 /* Asks the sources in order, as loads do: for the id as it is and, if it is missing, in upper case; with retries as
  * long as nothing has come. BUCKET_OK: sink has it all. BUCKET_MISSING: no source has it. ERR_UNAVAILABLE or
  * ERR_NO_MEMORY in *e, with nothing asked, if download_parallel others are at it; else ERR_OK. */
-enum err symfiles_get(struct symfiles *s, const struct symfile *file, const struct bucket_raw_sink *sink,
+enum err symfiles_get(struct symfiles *s, const struct symfile *file, const struct symfiles_reader *reader,
         struct bucket_result *result, struct error *e);
 
 /* Whether it is known to be missing, as long as its marker in memcached is this one. */

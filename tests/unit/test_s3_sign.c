@@ -178,11 +178,37 @@ static void more_than_is_signed_is_refused(void **state)
 	buffer_release(&out);
 }
 
+/* "Authenticating Requests: Using Query Parameters" of Amazon's documentation. */
+static void the_example_of_a_presigned_url(void **state)
+{
+	(void)state;
+	static const struct s3_header host = {"Host", "examplebucket.s3.amazonaws.com"};
+	static const char query[] =
+	        "X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=AKIAIOSFODNN7EXAMPLE%2F20130524%2F"
+	        "us-east-1%2Fs3%2Faws4_request&X-Amz-Date=20130524T000000Z&X-Amz-Expires=86400&"
+	        "X-Amz-SignedHeaders=host";
+	struct s3_signing s = {.access = "AKIAIOSFODNN7EXAMPLE",
+	        .secret = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
+	        .region = "us-east-1",
+	        .service = "s3",
+	        .date = "20130524T000000Z",
+	        .method = "GET",
+	        .path = str_from("/test.txt"),
+	        .query = str_from(query),
+	        .payload = "UNSIGNED-PAYLOAD",
+	        .headers = &host,
+	        .count = 1};
+	char signature[SHA256_HEX + 1];
+	assert_true(s3_signature(signature, &s));
+	assert_string_equal(signature, "aeeed9bbccd4d02ee5c0109b86d86835f995330da4c265957d157751f604d404");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test(the_test_suite_of_amazon),
 	        cmocka_unit_test(the_examples_of_s3),
+	        cmocka_unit_test(the_example_of_a_presigned_url),
 	        cmocka_unit_test(more_than_is_signed_is_refused),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,12 +5,15 @@ import gzip
 import http.client
 import os
 import subprocess
+import urllib.error
+import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from s3 import BUCKET, S3, program_or_fail
 from stack import Stack, wait_for
-from symbols import SAMPLE, debug_id, module_line
+from symbols import SAMPLE, Symbols, debug_id, module_line
 
 LARGE = ("FUNC 1000 10 0 a\n" + "1000 10 1 0\n") * 40000
 QUICK = {"bucket_stall_timeout": "2s", "downloads": "stream", "failure_ttl_min": "100ms", "revalidate_after": "200ms"}
@@ -234,3 +237,60 @@ def test_nothing_is_given_out_unless_a_setting_says_so():
         module = s.symbols.add("private.so", SAMPLE)
         s.client.get(path_of("private.so")).error(404)
         assert s.bucket.hits(module) == 0
+
+
+# Redirects
+
+
+@pytest.fixture(scope="module")
+def buckets(tmp_path_factory):
+    """Two sources in S3, and one that is a directory, with the settings of those who redirect."""
+    server = S3(tmp_path_factory.mktemp("s3"), program_or_fail())
+    server.start()
+    folder = tmp_path_factory.mktemp("folder")
+    os.chmod(folder.parent, 0o755)
+    sources = [f"s3://{BUCKET}/first%20one", f"s3://{BUCKET}/second", f"file://{folder}"]
+    config = {**QUICK, **server.settings(), "s3_credentials_file": server.credentials(), "source": sources, "downloads": "redirect"}
+    for name, data in STORED.items():
+        server.symbols("first one").put(name, debug_id(name), data)
+    server.symbols("second").put("second.so", debug_id("second.so"), text_of("second.so"))
+    Symbols(folder).put("folder.so", debug_id("folder.so"), text_of("folder.so"))
+    with Stack(bucket=False, config=config) as s:
+        yield s
+    server.stop()
+
+
+def test_files_in_s3_are_redirected_to(buckets, tmp_path):
+    base = f"http://127.0.0.1:{buckets.node.nginx.port}"
+    for name in ("plain.so", "packed.pdb", "a b+é.so", "second.so"):
+        reply = buckets.client.get(path_of(name))
+        assert reply.status == 302 and f"/{BUCKET}/" in reply.headers["Location"], reply
+        assert reply.headers["Cache-Control"] == "no-store"
+        out = tmp_path / "out"
+        subprocess.run(["curl", "-sfL", "--compressed", "-o", out, base + path_of(name)], check=True)
+        assert out.read_bytes() == text_of(name, LARGE if name in ("plain.so", "packed.pdb") else SAMPLE)
+
+
+def test_a_redirect_says_that_gzip_is_gzip_whoever_stored_it(buckets):
+    target = urllib.request.urlopen(f"http://127.0.0.1:{buckets.node.nginx.port}{path_of('packed.pdb')}")
+    assert target.headers["Content-Encoding"] == "gzip" and target.read() == STORED["packed.pdb"]
+
+
+def test_what_cannot_be_redirected_is_streamed(buckets):
+    assert buckets.client.get(path_of("folder.so")).raw == text_of("folder.so")
+    assert buckets.client.get(path_of("modern.so")).raw == text_of("modern.so", LARGE)
+    assert buckets.client.get(path_of("modern.so"), Accept_Encoding="zstd").status == 302
+    head = buckets.client.request("HEAD", path_of("packed.pdb"))
+    assert head.status == 200 and head.headers["Content-Encoding"] == "gzip"
+    assert buckets.client.get(path_of("nowhere.so")).raw == MISSING
+    with open(buckets.daemon.log, encoding="utf-8") as log:
+        assert "X-Amz-" not in log.read()
+
+
+def test_a_redirect_is_good_for_that_file_only_and_not_for_ever(buckets):
+    url = buckets.client.get(path_of("plain.so")).headers["Location"]
+    assert urllib.request.urlopen(url).read() == STORED["plain.so"]
+    for other in (url.replace("plain.so.sym", "other.so.sym"), url[:-1] + ("0" if url[-1] != "0" else "1"), url.replace("Expires=300", "Expires=900")):
+        with pytest.raises(urllib.error.HTTPError) as e:
+            urllib.request.urlopen(other)
+        assert e.value.code == 403
