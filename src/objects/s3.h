@@ -47,8 +47,8 @@ struct s3_place {
 struct s3_place *s3_place_new(const char *url, const char *what, const struct config *c, struct error *e);
 void s3_place_free(struct s3_place *p);
 /* A URL by which anybody may GET an object for some seconds; `url` is the object's. S3 says then that it has this
- * content encoding (NULL: what it says otherwise). The caller frees it. NULL without keys, if it would be too long for a
- * header, or if out of memory. */
+ * content encoding (NULL: what it says otherwise). The caller frees it. NULL without keys, if it would be too long for
+ * a header, or if out of memory. */
 char *s3_presign(const struct s3_place *p, const char *url, unsigned seconds, const char *encoding);
 static inline bool s3_place_has_keys(const struct s3_place *p)
 {
