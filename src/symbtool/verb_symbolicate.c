@@ -40,7 +40,7 @@ static const char usage[] =
         "With --filter it copies text from files or standard input and adds names wherever it finds frames of\n"
         "stacks: sanitizers, glibc, gdb, lldb, valgrind, strace -k, Linux kernel, hs_err of Java, Node.js, Python,\n"
         "Rust, glog, absl, boost, heap profiles, coredumpctl, perf script, Firefox, Android, macOS,\n"
-        "minidump-stackwalk, WinDbg, NAME+0xOFFSET.\n"
+        "minidump-stackwalk, Sentry, .ips of Apple, WinDbg, NAME+0xOFFSET.\n"
         "\n"
         "The exit code is 1 if a module was not found, or a line of standard input was malformed.\n";
 

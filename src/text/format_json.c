@@ -1,10 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* JSON of minidump-stackwalk, on one line or many: objects that have a module and an offset in it, and no function.
- * Their offsets are already those of calls. Objects with debug_file and debug_id give a module's id. Text that is not
- * JSON does no harm: an extra brace is ignored. */
+/* JSON, on one line or many. Text that is not JSON does no harm: an extra brace is ignored.
+ *
+ * minidump-stackwalk: objects that have a module and an offset in it, and no function. Their offsets are already those
+ * of calls. Objects with debug_file and debug_id give a module's id. Sentry's events: frames with an instruction_addr,
+ * the innermost last, and images with image_addr, image_size, code_file and ids, before or after them. Apple's .ips:
+ * frames with imageOffset and imageIndex, the innermost first, and then the usedImages. Images become memory maps:
+ * Sentry's of their addresses, Apple's of addresses made up from their numbers. */
 #include <config.h>
 
 #include "text/formats.h"
+
+enum { IMAGES_MAX = 1 << 20, IMAGE_SHIFT = 40 };
+#define IMAGE_SIZE_MAX (UINT64_C(1) << IMAGE_SHIFT)
+/* Processes of JSON are others than those of text; Apple's numbers of images are not addresses. */
+#define JSON_PROCESS UINT32_C(0x80000000)
+#define JSON_IMAGES UINT32_C(0x40000000)
 
 static struct text_object *open_object(struct text_reader *r)
 {
@@ -13,6 +23,11 @@ static struct text_object *open_object(struct text_reader *r)
 
 static void begin_object(struct text_reader *r)
 {
+	if (!r->depth) {
+		r->json_process = (r->json_process + 1) % JSON_IMAGES;
+		r->frames_depth = r->images_depth = 0;
+		r->is_pending = false;
+	}
 	r->depth += r->depth < UINT32_MAX;
 	struct text_object *o = open_object(r);
 	if (!o)
@@ -20,13 +35,96 @@ static void begin_object(struct text_reader *r)
 	o->module_len = o->debug_file_len = o->debug_id_len = 0;
 	o->edit_count = 0;
 	o->has_offset = o->unnamed = false;
+	o->path_len = 0;
+	o->size = 0;
+	o->has_address = o->has_base = o->has_image_offset = o->has_image_index = o->named = false;
 }
 
-/* Edits in the order of the text. */
-static void end_object(struct text_reader *r)
+/* Sentry's latest frame. A caller has a return address. */
+static void flush_pending(struct text_reader *r, bool caller)
+{
+	struct text_frame f = r->pending;
+	if (!r->is_pending)
+		return;
+	r->is_pending = false;
+	if (caller && f.address)
+		f.address--;
+	text_found(r, &f, (struct str){"", 0}, (struct str){"", 0}, TEXT_ID_GIVEN);
+}
+
+/* at: of the brace that ends the object. */
+static void end_frame(struct text_reader *r, const struct text_object *o, const char *at)
+{
+	struct text_frame f = {.process = JSON_PROCESS | r->json_process, .offset = o->address, .address = o->address};
+	flush_pending(r, true);
+	if (o->has_image_offset && o->has_image_index && o->image_index < IMAGES_MAX &&
+	        o->image_offset < IMAGE_SIZE_MAX) {
+		bool caller = r->frame_index++;
+		f.process |= JSON_IMAGES;
+		f.offset = f.address = (o->image_index << IMAGE_SHIFT) + o->image_offset;
+		f.address -= caller && o->image_offset;
+		text_edit_one(r, &f, at, at, TEXT_JSON_IPS);
+		if (!o->named)
+			text_found(r, &f, (struct str){"", 0}, (struct str){"", 0}, TEXT_ID_GIVEN);
+		return;
+	}
+	text_edit_one(r, &f, at, at, TEXT_JSON_SENTRY);
+	if (o->unnamed) {
+		memcpy(f.edits, o->edits, o->edit_count * sizeof *f.edits);
+		f.edit_count = o->edit_count;
+	}
+	r->pending = f;
+	r->is_pending = o->has_address && !o->named;
+}
+
+/* Without dashes, and with an age: as symbol servers are asked for it. */
+static struct str plain_debug_id(const struct text_object *o, char out[sizeof o->debug_id + 1])
+{
+	size_t n = 0;
+	for (size_t i = 0; i < o->debug_id_len; i++)
+		if (o->debug_id[i] != '-')
+			out[n++] = o->debug_id[i];
+	if (n == 32)
+		out[n++] = '0';
+	return (struct str){out, n};
+}
+
+static void end_image(struct text_reader *r, const struct text_object *o)
+{
+	char id[sizeof o->debug_id + 1];
+	bool apple = r->images_depth == r->depth;
+	uint64_t number = r->image_index;
+	r->image_index += apple;
+	struct str path = {o->path, o->path_len}, debug_file = {o->debug_file, o->debug_file_len};
+	path = path.len ? path : debug_file;
+	if (!path.len || !o->has_base || !o->size || o->size > IMAGE_SIZE_MAX || number >= IMAGES_MAX)
+		return;
+	if (o->debug_id_len)
+		text_told(r, path, debug_file, plain_debug_id(o, id), TEXT_ID_GIVEN);
+	struct text_mapping m = {.kind = MAP_FILES, .path = path, .executable = true, .start = o->base};
+	m.process = JSON_PROCESS | r->json_process;
+	if (apple) {
+		m.process |= JSON_IMAGES;
+		m.start = number << IMAGE_SHIFT;
+	}
+	m.end = m.start > UINT64_MAX - o->size ? UINT64_MAX : m.start + o->size;
+	if (!r->result && !text_maps_add(&r->maps, &m))
+		r->result = TEXT_NO_MEMORY;
+}
+
+/* Edits in the order of the text. at: of the brace. */
+static void end_object(struct text_reader *r, const char *at)
 {
 	struct text_object *o = open_object(r);
+	if (o && (r->images_depth == r->depth || o->has_base))
+		end_image(r, o);
+	else if (o && (o->has_address || o->has_image_offset))
+		end_frame(r, o, at);
 	r->depth -= r->depth > 0;
+	if (r->depth + 1 < r->frames_depth) {
+		flush_pending(r, false); /* the list has ended, and it was the last */
+		r->frames_depth = 0;
+	}
 	if (!o)
 		return;
 	struct str module = {o->module, o->module_len}, none = {"", 0};
@@ -49,10 +147,58 @@ static const char *string_end(const char *p, const char *end)
 	return p < end ? p : NULL;
 }
 
+/* Apple escapes slashes. Values with other escapes are not kept. */
 static void keep_value(char *out, size_t room, size_t *len, struct str value)
 {
-	*len = value.len <= room && !memchr(value.data, '\\', value.len) ? value.len : 0;
-	memcpy(out, value.data, *len);
+	*len = 0;
+	if (value.len > room)
+		return;
+	for (size_t i = 0; i < value.len; i++) {
+		if (value.data[i] == '\\' && (++i == value.len || value.data[i] != '/')) {
+			*len = 0;
+			return;
+		}
+		out[(*len)++] = value.data[i];
+	}
+}
+
+/* A number, in JSON or as a string of 0x and hex digits. */
+static bool take_number(struct str value, uint64_t *out)
+{
+	struct rest r = {value.data, value.data + value.len};
+	return (take_0x(&r, out) || take_decimal(&r, out)) && r.at == r.end;
+}
+
+/* A string or a number of Sentry's or Apple's. */
+static void take_value(struct text_object *o, struct str key, struct str value)
+{
+	if (str_equal(key, str_from("instruction_addr")))
+		o->has_address = take_number(value, &o->address);
+	else if (str_equal(key, str_from("imageOffset")))
+		o->has_image_offset = take_number(value, &o->image_offset);
+	else if (str_equal(key, str_from("imageIndex")))
+		o->has_image_index = take_number(value, &o->image_index);
+	else if (str_equal(key, str_from("image_addr")) || str_equal(key, str_from("base")))
+		o->has_base = take_number(value, &o->base);
+	else if ((str_equal(key, str_from("image_size")) || str_equal(key, str_from("size"))) &&
+	         !take_number(value, &o->size))
+		o->size = 0;
+}
+
+/* A list begins that is the value of this key. */
+static void begin_list(struct text_reader *r, struct str key)
+{
+	if (str_equal(key, str_from("frames")) || str_equal(key, str_from("lastExceptionBacktrace"))) {
+		flush_pending(r, false);
+		r->frames_depth = r->depth + 1;
+		r->frame_index =
+		        key.len != strlen("frames"); /* where an exception was thrown is a return address, too */
+	} else if (str_equal(key, str_from("usedImages"))) {
+		r->images_depth = r->depth + 1;
+		r->image_index = 0;
+	} else if (r->images_depth == r->depth + 1) {
+		r->images_depth = 0;
+	}
 }
 
 static void take_string(struct text_object *o, struct str key, struct str value)
@@ -62,7 +208,11 @@ static void take_string(struct text_object *o, struct str key, struct str value)
 		keep_value(o->module, sizeof o->module, &o->module_len, value);
 	else if (str_equal(key, str_from("debug_file")))
 		keep_value(o->debug_file, sizeof o->debug_file, &o->debug_file_len, value);
-	else if (str_equal(key, str_from("debug_id")))
+	else if (str_equal(key, str_from("code_file")) || str_equal(key, str_from("path")))
+		keep_value(o->path, sizeof o->path, &o->path_len, value);
+	else if (str_equal(key, str_from("function")) || str_equal(key, str_from("symbol")))
+		o->named = value.len > 0;
+	else if (str_equal(key, str_from("debug_id")) || str_equal(key, str_from("uuid")))
 		keep_value(o->debug_id, sizeof o->debug_id, &o->debug_id_len, value);
 	else if (str_equal(key, str_from("module_offset")))
 		o->has_offset = take_0x(&hex, &o->offset) && hex.at == hex.end;
@@ -106,9 +256,18 @@ static bool read_pair(struct text_reader *r, struct rest *line)
 		end = string_end(line->at, line->end);
 		if (!end)
 			return false;
-		if (o)
+		if (o) {
 			take_string(o, key, between(line->at, end));
+			take_value(o, key, between(line->at, end));
+		}
 		line->at = end + 1;
+	} else if (is_digit(peek(line))) {
+		while (line->at < line->end && is_digit(peek(line)))
+			line->at++;
+		if (o)
+			take_value(o, key, between(value, line->at));
+	} else {
+		begin_list(r, key);
 	}
 	return true;
 }
@@ -128,7 +287,7 @@ bool text_read_json(struct text_reader *r, struct rest line)
 			begin_object(r);
 			break;
 		case '}':
-			end_object(r);
+			end_object(r, line.at - 1);
 			break;
 		case '"':
 			if (!read_pair(r, &line))

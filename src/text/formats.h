@@ -11,7 +11,7 @@
 /* Modules whose position in memory is known from the frames just before. */
 enum { TEXT_BASES = 8 };
 
-/* What minidump-stackwalk's JSON has said so far about the open object at each depth. */
+/* What JSON has said so far about the open object at each depth. */
 enum { TEXT_JSON_DEPTH = 8, TEXT_JSON_VALUE = 256 };
 
 struct text_object {
@@ -19,6 +19,11 @@ struct text_object {
 	size_t module_len, debug_file_len, debug_id_len;
 	uint64_t offset;
 	bool has_offset;
+	/* Sentry's events and Apple's .ips */
+	char path[TEXT_JSON_VALUE];
+	size_t path_len;
+	uint64_t address, base, size, image_offset, image_index;
+	bool has_address, has_base, has_image_offset, has_image_index, named;
 	struct text_edit edits[TEXT_EDITS_MAX];
 	unsigned edit_count;
 	bool unnamed; /* "function": null */
@@ -54,6 +59,12 @@ struct text_reader {
 	unsigned base_count;
 	struct text_object objects[TEXT_JSON_DEPTH];
 	unsigned depth;
+	/* of the JSON value that is open */
+	uint32_t json_process;
+	unsigned frames_depth, images_depth; /* of the objects in a list of frames or images; 0: none is open */
+	uint64_t frame_index, image_index;   /* of the next */
+	struct text_frame pending;           /* Sentry's latest, which has a return address unless it is the last */
+	bool is_pending;
 };
 
 /* Reports one frame of the line to the caller, after looking up its module. An empty path: only an address. Returns

@@ -69,7 +69,7 @@ bool text_maps_add(struct text_maps *m, const struct text_mapping *mapping)
 {
 	struct text_mapping add = *mapping;
 	add.path = clean_path(add.path);
-	add.process = m->process;
+	add.process = add.process ? add.process : m->process;
 	if (!add.path.len || add.path.len > TEXT_NAME_MAX || *add.path.data == '[' || add.end <= add.start)
 		return true;
 	if (m->sorted && m->count) { /* lines that come after questions were answered */
@@ -80,7 +80,7 @@ bool text_maps_add(struct text_maps *m, const struct text_mapping *mapping)
 	if (m->overflowed)
 		return true;
 	if (m->count == TEXT_MAPPINGS_MAX || m->arena.used + add.path.len > PATHS_MAX / 2) {
-		m->overflowed = m->process;
+		m->overflowed = add.process;
 		return true;
 	}
 	if (!array_reserve(&m->items, &m->cap, m->count + (size_t)1, sizeof *m->items))

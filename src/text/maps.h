@@ -24,11 +24,11 @@ struct text_mapping {
 	uint64_t start, end; /* MAP_STARTS: end is not told */
 	uint64_t offset;     /* MAP_FILES: in the file */
 	struct str path;
-	uint32_t process;
-	uint8_t kind;    /* enum text_map_kind */
-	bool executable; /* or it is not told */
-	bool disputed;   /* two lines of one process do not agree about it */
-	bool ambiguous;  /* another path ends in the same name */
+	uint32_t process; /* 0: the one that the text is about now */
+	uint8_t kind;     /* enum text_map_kind */
+	bool executable;  /* or it is not told */
+	bool disputed;    /* two lines of one process do not agree about it */
+	bool ambiguous;   /* another path ends in the same name */
 };
 
 struct text_maps {

@@ -98,8 +98,8 @@ void text_reader_settle(struct text_reader *r)
 const char text_formats[] =
         "sanitizers, glibc, gdb, lldb, valgrind, strace -k, Linux kernel, hs_err of Java, Node.js, Python, Rust, glog, "
         "absl, "
-        "boost, heap profiles, coredumpctl, perf script, Firefox, Android, macOS, minidump-stackwalk, WinDbg, "
-        "NAME+0xOFFSET";
+        "boost, heap profiles, coredumpctl, perf script, Firefox, Android, macOS, minidump-stackwalk, "
+        "Sentry, .ips of Apple, WinDbg, NAME+0xOFFSET";
 
 bool text_reader_guess(const struct text_reader *r, struct text_guess *out)
 {
@@ -116,7 +116,7 @@ bool text_found(struct text_reader *r, struct text_frame *f, struct str path, st
 		return true;
 	f->line = r->line;
 	f->module = TEXT_NO_MODULE;
-	f->process = r->maps.process;
+	f->process = f->process ? f->process : r->maps.process;
 	if (path.len) {
 		f->module = text_modules_find(&r->modules, path, id, kind);
 		if (f->module < 0) {
@@ -186,6 +186,16 @@ static bool may_begin(struct rest line)
 	       peek(&line) == '-';
 }
 
+/* A number or word alone, as in lists of pretty-printed JSON. */
+static bool is_scalar(struct rest line)
+{
+	if (line.end > line.at && line.end[-1] == ',')
+		line.end--;
+	while (line.at < line.end && (is_digit(peek(&line)) || strchr("-+.eEtrufalsn", *line.at)) && *line.at)
+		line.at++;
+	return line.at == line.end;
+}
+
 static void read_line(struct text_reader *r, struct rest line, unsigned signs)
 {
 	unsigned perf_depth = r->perf_depth;
@@ -205,7 +215,7 @@ static void read_line(struct text_reader *r, struct rest line, unsigned signs)
 	if (r->perf_depth == perf_depth)
 		r->perf_depth = 0;
 	blanks(&line);
-	if (line.at < line.end && !strchr("{}[]\"", *line.at))
+	if (line.at < line.end && !strchr("{}[]\"", *line.at) && !is_scalar(line))
 		r->depth = 0;
 }
 

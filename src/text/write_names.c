@@ -109,6 +109,25 @@ static void put_json_inlines(struct buffer *out, const struct text_call *calls, 
 	put_words(out, "]");
 }
 
+/* The function's name, file and line under these keys, as far as they are known, and the calls inside it. */
+static void put_json_members(struct buffer *out, const char *function, const char *file, const char *line,
+        const struct text_call *calls, size_t count)
+{
+	const struct text_call *own = &calls[count - 1];
+	buffer_printf(out, ",\"%s\":", function);
+	put_json_string(out, own->function);
+	if (own->file.len) {
+		buffer_printf(out, ",\"%s\":", file);
+		put_json_string(out, own->file);
+	}
+	if (own->file.len && own->line)
+		buffer_printf(out, ",\"%s\":%" PRIu32, line, own->line);
+	if (count > 1) {
+		put_words(out, ",\"inlines\":");
+		put_json_inlines(out, calls, count);
+	}
+}
+
 void text_write_names(struct buffer *out, enum text_style style, const struct text_call *calls, size_t count)
 {
 	const struct text_call *function = &calls[count - 1];
@@ -148,6 +167,12 @@ void text_write_names(struct buffer *out, enum text_style style, const struct te
 		break;
 	case TEXT_JSON_INLINES:
 		put_json_inlines(out, calls, count);
+		break;
+	case TEXT_JSON_SENTRY:
+		put_json_members(out, "function", "filename", "lineno", calls, count);
+		break;
+	case TEXT_JSON_IPS:
+		put_json_members(out, "symbol", "sourceFile", "sourceLine", calls, count);
 		break;
 	}
 }

@@ -515,6 +515,73 @@ static void test_strace(void **state)
 	        "4 /opt/app (1) app (1)/ 0x1130 image []\n7 /opt/libcrash.so libcrash.so/ 0x10f9 image []\n");
 }
 
+/* Apple, "Interpreting the JSON format of a crash report": a header, then the report, whose images come last. */
+static void test_ips(void **state)
+{
+	(void)state;
+	expect("{\"app_name\":\"MyApp\",\"bug_type\":\"309\"}\n"
+	       "{\n"
+	       "  \"pid\" : 77,\n"
+	       "  \"threads\" : [{\"triggered\":true,\"frames\":[{\"imageOffset\":18644,\"imageIndex\":1},"
+	       "{\"imageOffset\":100,\"symbol\":\"main\",\"symbolLocation\":3,\"imageIndex\":0},"
+	       "{\"imageOffset\":200,\"imageIndex\":0},{\"imageOffset\":999999,\"imageIndex\":0},"
+	       "{\"imageOffset\":1,\"imageIndex\":7}]},{\"frames\":[{\"imageOffset\":300,\"imageIndex\":0}]}],\n"
+	       "  \"lastExceptionBacktrace\" : [{\"imageOffset\":400,\"imageIndex\":0}],\n"
+	       "  \"usedImages\" : [\n"
+	       "  {\n"
+	       "    \"source\" : \"P\",\n"
+	       "    \"base\" : 4372152320,\n"
+	       "    \"size\" : 16384,\n"
+	       "    \"uuid\" : \"5a9832e5-2872-41c1-838e-d98914e9b7ff\",\n"
+	       "    \"path\" : \"\\/Applications\\/My App\"\n"
+	       "  },\n"
+	       "  "
+	       "{\"base\":1,\"size\":32768,\"uuid\":\"00000000-0000-0000-0000-000000000001\",\"path\":\"\\/usr\\/lib\\/"
+	       "a.dylib\"}\n"
+	       "],\n"
+	       "  \"sharedCache\" : {\"base\":4372152320,\"size\":4,\"path\":\"x\"}\n"
+	       "}\n",
+	        "4 /usr/lib/a.dylib a.dylib/000000000000000000000000000000010 0x48d4 image []\n"
+	        "4 /Applications/My App My App/5a9832e5287241c1838ed98914e9b7ff0 0xc7 image []\n"
+	        "4 no module []\n"
+	        "4 no module []\n"
+	        "4 /Applications/My App My App/5a9832e5287241c1838ed98914e9b7ff0 0x12c image []\n"
+	        "5 /Applications/My App My App/5a9832e5287241c1838ed98914e9b7ff0 0x18f image []\n");
+}
+
+/* Sentry's documentation of events: stack traces from the oldest frame to the newest, and images with debug ids. */
+static void test_sentry(void **state)
+{
+	static const char images[] = "\"debug_meta\":{\"images\":[{\"type\":\"elf\",\"code_file\":\"/opt/"
+	                             "app\",\"image_addr\":\"0x5000\",\"image_size\":8192,"
+	                             "\"debug_id\":\"ec61ac93-8e5a-39b1-6f9f-bd350e3169a5\"},{\"type\":\"pe\",\"debug_"
+	                             "file\":\"C:\\\\a.pdb\"},"
+	                             "{\"type\":\"pe_dotnet\",\"image_addr\":\"0x9000\",\"image_size\":4096,\"code_"
+	                             "file\":\"a.dll\",\"debug_file\":\"a.pdb\","
+	                             "\"debug_id\":\"ec61ac93-8e5a-39b1-6f9f-bd350e3169a5-1f\"}]}";
+	static const char frames[] = "\"exception\":{\"values\":[{\"type\":\"SIGSEGV\",\"stacktrace\":{\"frames\":[{"
+	                             "\"instruction_addr\":\"0x5010\"},"
+	                             "{\"instruction_addr\":\"0x9020\",\"function\":null,\"vars\":{\"a\":[1]}},{"
+	                             "\"instruction_addr\":\"0x5030\",\"function\":\"f\"},"
+	                             "{\"instruction_addr\":\"0x5040\",\"package\":\"/opt/"
+	                             "app\"}]}},{\"stacktrace\":{\"frames\":[{\"instruction_addr\":20560}]}}]}";
+	static const char expected[] = "1 /opt/app app/ec61ac938e5a39b16f9fbd350e3169a50 0xf image []\n"
+	                               "1 a.dll a.pdb/ec61ac938e5a39b16f9fbd350e3169a51f 0x1f image [null]\n"
+	                               "1 /opt/app app/ec61ac938e5a39b16f9fbd350e3169a50 0x40 image []\n"
+	                               "1 /opt/app app/ec61ac938e5a39b16f9fbd350e3169a50 0x50 image []\n";
+	char text[4000];
+	(void)state;
+	snprintf(text, sizeof text, "{%s,%s}\n", images, frames);
+	expect(text, expected);
+	snprintf(text, sizeof text, "{%s,%s}", frames, images);
+	expect(text, expected);
+	/* an event of its own, of another process */
+	snprintf(text, sizeof text, "{%s}\n{%s}\n", images, frames);
+	expect(text, "2 no module []\n2 no module [null]\n2 no module []\n2 no module []\n");
+	snprintf(text, sizeof text, "5000-6000 r-xp 0 0:0 0 /opt/app\n{%s}\n", frames);
+	expect(text, "2 no module []\n2 no module [null]\n2 no module []\n2 no module []\n");
+}
+
 static void test_what_is_no_frame(void **state)
 {
 	(void)state;
@@ -792,6 +859,8 @@ int main(void)
 	        cmocka_unit_test(test_node),
 	        cmocka_unit_test(test_kernel),
 	        cmocka_unit_test(test_strace),
+	        cmocka_unit_test(test_ips),
+	        cmocka_unit_test(test_sentry),
 	        cmocka_unit_test(test_what_is_no_frame),
 	        cmocka_unit_test(test_signs_by_sixteen_and_one_by_one),
 	        cmocka_unit_test(test_ids_that_change),

@@ -2,10 +2,12 @@
 """Reports as real programs printed them (tests/data/text/crash, which has what made them): read by symbtool from symbol files, and by the
 server over HTTP. The names are those of nm and addr2line."""
 
+import json
 import os
 import re
 import shutil
 import subprocess
+import uuid
 
 import pytest
 
@@ -18,6 +20,7 @@ pytestmark = pytest.mark.skipif(not os.path.exists(SYMBTOOL), reason="symbtool w
 
 CRASH = os.path.join(ROOT, "tests", "data", "text", "crash")
 MODULES = ["libcrash.so", "app"]
+IDS = {module: debug_id(module)[:32] + "0" for module in MODULES}
 
 
 def read(name):
@@ -70,19 +73,51 @@ def test_a_sample_by_symbtool(sample):
 def one():
     with Stack() as s:
         for module in MODULES:
-            s.symbols.add(module, read(module.split(".")[0] + ".sym").split("\n", 1)[1])
+            s.symbols.add(module, read(module.split(".")[0] + ".sym").split("\n", 1)[1], IDS[module])
         yield s
 
 
 @pytest.mark.parametrize("sample", SAMPLES)
 def test_a_sample_by_the_server(one, sample):
     """The text itself tells the modules' ids, before or after the stack."""
-    ids = "".join(f"MODULE Linux x86_64 {debug_id(module)} {module}\n" for module in MODULES)
+    ids = "".join(f"MODULE Linux x86_64 {IDS[module]} {module}\n" for module in MODULES)
     for text in (ids + read(sample + ".txt"), read(sample + ".txt") + ids):
         reply = Client(one.node.nginx.port).request("POST", "/symbolicate/text", text.encode())
         assert reply.status == 200
         # lldb gives the build ids itself, which nobody has uploaded
         assert PLACE.findall(reply.text) == (places(*SAMPLES[sample]) if sample != "lldb" else PLACE.findall(reply.text)), reply.text
+
+
+def functions(one, text):
+    """What the server puts into JSON leaves it JSON."""
+    reply = Client(one.node.nginx.port).request("POST", "/symbolicate/text", text.encode())
+    assert reply.status == 200
+    return reply.text
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_a_sentry_event(one, indent):
+    """In the form of Sentry's documentation of stack traces and debug images: the newest frame is the last, and has no return address."""
+    ident = str(uuid.UUID(IDS["libcrash.so"][:32]))
+    image = {"type": "elf", "code_file": "/opt/libcrash.so", "debug_id": ident, "image_addr": "0x7f0000000000", "image_size": 16384}
+    frames = [{"instruction_addr": hex(0x7F0000000000 + at), "package": "/opt/libcrash.so"} for at in (0x1130, 0x1105, 0x10F9)]
+    frames.insert(1, {"instruction_addr": "0x1234", "in_app": True, "registers": {}, "vars": {"list": [1, 2, None]}})
+    event = {"exception": {"values": [{"type": "SIGSEGV", "stacktrace": {"frames": frames}}]}, "debug_meta": {"images": [image]}}
+    event = json.loads(functions(one, json.dumps(event, indent=indent)))
+    named = [(f.get("function"), f.get("filename"), f.get("lineno")) for f in event["exception"]["values"][0]["stacktrace"]["frames"]]
+    crash, twice, die = [(name, *where.split(":")) for name, where in (place.split(" at ") for place in places("crash", "twice", "die"))]
+    assert [n and (n[0], n[1], str(n[2])) for n in (named[0], named[2], named[3])] == [crash, twice, die] and named[1] == (None, None, None)
+
+
+def test_apples_ips(one):
+    """In the form of "Interpreting the JSON format of a crash report", pretty-printed as macOS does."""
+    images = [{"source": "P", "base": 1, "size": 9, "path": "/x"}]
+    images.append({"source": "P", "base": 4372152320, "size": 16384, "uuid": str(uuid.UUID(IDS["libcrash.so"][:32])), "path": "/opt/libcrash.so"})
+    frames = [{"imageOffset": at, "imageIndex": 1} for at in (0x10F9, 0x1105, 0x1130)]
+    body = json.dumps({"pid": 7, "threads": [{"id": 1, "frames": frames}], "usedImages": images}, indent=2).replace('": ', '" : ').replace("/", "\\/")
+    head, body = functions(one, '{"app_name":"x","bug_type":"309"}\n' + body).split("\n", 1)
+    named = [f"{f.get('symbol')} at {f.get('sourceFile')}:{f.get('sourceLine')}" for f in json.loads(body)["threads"][0]["frames"]]
+    assert named == places("die", "twice", "crash") and json.loads(head)["app_name"] == "x"
 
 
 def test_a_map_of_another_process_is_not_used():
