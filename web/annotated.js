@@ -2,13 +2,11 @@
 // The report with its names: the text that was sent, with the edits that the reply has for it, line by line.
 
 export class Annotated {
-	// added: lines of the body above the report.
-	constructor(body, frames, added) {
+	constructor(body, frames) {
 		this.bytes = new TextEncoder().encode(body);
 		this.starts = [0];
 		for (let at = this.bytes.indexOf(10); at >= 0; at = this.bytes.indexOf(10, at + 1))
 			this.starts.push(at + 1);
-		this.starts.splice(0, added);
 		this.edits = this.inOrder(frames.flatMap(frame => frame.edits ?? []));
 		this.found = null; // the lines that a search found; null: all are shown
 		this.decoder = new TextDecoder("utf-8", { ignoreBOM: true });

@@ -5,16 +5,16 @@ import { isSystem } from "./system_modules.js";
 import { visible } from "./visible.js";
 
 const SHOWN = 1000;
-const OF_MODULE = new Set(["no id", "not found", "other build", "stripped", "corrupt", "too large", "parts missing"]); // the others are of a frame
 
 function newModule(frame, line) {
 	return {
 		name: frame.asked ?? frame.module, id: frame.id ?? "", frames: 0, named: 0,
-		found: true, system: isSystem(frame.module, line), reason: "", help: "", lacksId: false,
+		system: isSystem(frame.module, line), reason: "", help: "", lacksId: false,
 	};
 }
 
-// [{name, id, frames, named, found, system, reason, help, lacksId}]: one's own without symbols first, then the system's, then what was found.
+// [{name, id, frames, named, found, system, reason, help, lacksId}]: found if a frame has a name, else with the reason of
+// the first. One's own without names come first, then the system's, then what was found.
 // reasons: what the reply says of them: {word: {means, help}}.
 export function modulesOf(stacks, reasons) {
 	const all = new Map();
@@ -28,13 +28,11 @@ export function modulesOf(stacks, reasons) {
 				all.set(key, one = newModule(frame, line));
 			one.frames++;
 			one.named += frame.function ? 1 : 0;
-			if (!frame.function && OF_MODULE.has(frame.reason)) {
-				one.found = false;
-				one.reason = sentenceOf(frame, reasons);
-				one.help = reasons[frame.reason]?.help ?? "";
-				one.lacksId = frame.reason === "no id";
-			}
+			if (!one.reason && !frame.function)
+				Object.assign(one, { reason: sentenceOf(frame, reasons), help: reasons[frame.reason]?.help ?? "", lacksId: frame.reason === "no id" });
 		}
+	for (const one of all.values())
+		one.found = one.named > 0;
 	return [...all.values()].sort((a, b) => a.found - b.found || a.system - b.system || b.frames - a.frames).slice(0, SHOWN)
 		.map(one => ({ ...one, shown: visible(one.name, 200), id: visible(one.id, 200), reason: visible(one.reason, 500) }));
 }

@@ -120,7 +120,7 @@ function summaryOf({ frames, named, stacks, modules, took }) {
 	return [
 		count(frames, "frame") + (stacks > 1 ? ` in ${count(stacks, "stack")}` : ""),
 		`${named === frames ? "all" : named ? named.toLocaleString("en") : "none"} with a name`,
-		missing ? `${count(missing, "module")} without symbols` : "",
+		missing ? `${count(missing, "module")} without names` : "",
 		took === null ? "" : `${Math.round(took)} ms`,
 	].filter(Boolean).join(" · ");
 }
@@ -132,10 +132,11 @@ function done(data) {
 	answered = data.number;
 	revision = 0;
 	document.body.classList.add("answered");
-	part("unknown").hidden = data.understood;
-	part("hint").textContent = data.hint;
-	part("result").hidden = !data.understood;
-	if (data.understood) {
+	part("unknown").hidden = !data.guess;
+	part("result").hidden = Boolean(data.guess);
+	if (data.guess) {
+		showGuess(data.guess);
+	} else {
 		part("summary").textContent = summaryOf(data);
 		part("views").hidden = part("copy-report").hidden = !data.lines;
 		part("fold").hidden = !data.folds;
@@ -153,6 +154,14 @@ function done(data) {
 	}
 	recent.add(source.text, modules.value);
 	save();
+}
+
+// text_line: 0 or undefined where no line looks like a frame.
+function showGuess({ text_line: number, line, missing, formats }) {
+	part("guess").hidden = !number;
+	part("guess-line").textContent = number ? `${number}: ${line}` : "";
+	part("guess-missing").textContent = missing ?? "";
+	part("formats").textContent = formats;
 }
 
 // Without a single id, the names of the modules are what can be helped with.

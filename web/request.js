@@ -4,16 +4,19 @@
 import { readModules } from "./module_ids.js";
 import { visible } from "./visible.js";
 
-// {kind, url, body, headers, added}, where added is how many lines stand before the input in the body;
-// or {error, field, from, to} with the place of an error in a field.
+const QUERY_MAX = 6000; // characters; nginx takes 8 KiB of request line
+
+// {kind, url, body, headers}, or {error, field, from, to} with the place of an error in a field.
 export function requestOf(input, modules) {
 	if (!input.trim())
 		return { error: "There is nothing to look up yet. Paste a report, or open a file.", field: "input", from: 0, to: 0 };
 	if (/^\s*\{\s*"(jobs|memoryMap|stacks|version)"/.test(input))
-		return { kind: "v5", url: "v5", body: input, headers: { "Content-Type": "application/json", Debug: "true" }, added: 0 };
+		return { kind: "v5", url: "v5", body: input, headers: { "Content-Type": "application/json", Debug: "true" } };
 	const given = readModules(modules);
 	if (given.error)
 		return { ...given, error: visible(given.error, 200), field: "modules" };
-	const records = given.modules.map(({ name, id }) => `MODULE Linux x86_64 ${id} ${name}\n`);
-	return { kind: "text", url: "text", body: records.join("") + input, headers: { Accept: "application/json", Edits: "true" }, added: records.length };
+	const query = given.modules.map(({ name, id }) => `module=${encodeURIComponent(`${name}=${id}`)}`).join("&");
+	if (query.length > QUERY_MAX)
+		return { error: "These are more modules than one request takes.", field: "modules", from: 0, to: 0 };
+	return { kind: "text", url: query ? `text?${query}` : "text", body: input, headers: { Accept: "application/json", Edits: "true" } };
 }

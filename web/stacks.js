@@ -5,14 +5,28 @@
 const TITLE_MAX = 300;
 
 // What a line numbers itself as: "#3", "1|3|" of minidump_stackwalk, "3   MyApp  0x…" of macOS. Null: it does not.
-function numberOf(line) {
-	const found = /(?:^|\s)#(\d{1,6})[:\s]/.exec(line) ?? /^\d+\|(\d{1,6})\|/.exec(line) ?? /^\s*(\d{1,6})\s+\S.*\s0x[0-9A-Fa-f]+\s/.exec(line);
+// Where a format does not number, a frame follows the last one; last: its number, -1 if this line begins anew.
+function numberOf(line, last) {
+	const called = /^==\d+==\s+(at|by) 0x/.exec(line); // valgrind
+	if (called)
+		return called[1] === "at" ? 0 : last + 1;
+	if (/^\s*@\s+0x/.test(line)) // glog, absl
+		return last + 1;
+	const windbg = /^([0-9a-f]{2}) [0-9a-f`]{8,17} [0-9a-f`]{8,17} /.exec(line);
+	if (windbg)
+		return parseInt(windbg[1], 16);
+	const found = /(?:^|\s)#(\d{1,6})[:\s]/.exec(line) ?? /^\d+\|(\d{1,6})\|/.exec(line) ?? /^\s*(\d{1,6})[:#]\s/.exec(line)
+		?? /^\s*(\d{1,6})\s+\S.*\s0x[0-9A-Fa-f]+\s/.exec(line);
 	return found ? Number(found[1]) : null;
 }
 
-// A frame that a tool has given a name to: of sanitizers and gdb, and of macOS.
-const NAMED = /^\s*#(\d{1,6})\s+(0x[0-9A-Fa-f]+\s+in\s.+|\S.*\s(?:at|in)\s\S.*)$/;
-const NAMED_BY_MACOS = /^(\d{1,6})\s+(\S.*?\s0x[0-9A-Fa-f]+\s+\S.*\s\+\s\d+)\s*$/;
+// Lines of frames that a tool has given a name to.
+const NAMED = [
+	/^\s*#\d{1,6}\s+(0x[0-9A-Fa-f]+\s+in\s.+|\S.*\s(?:at|in)\s\S.*)$/, // sanitizers, gdb
+	/^\d{1,6}\s+(\S.*?\s0x[0-9A-Fa-f]+\s+\S.*\s\+\s\d+)\s*$/, // macOS
+	/^==\d+==\s+(?:at|by) (0x[0-9A-F]+: .+)$/, // valgrind
+	/^\s*@\s+(0x[0-9A-Fa-f]+\s+(?!0x)\S.*)$/, // glog, absl
+];
 
 const LEAD = /(?:ERROR|WARNING): \w+Sanitizer|is located /; // a line above a title that says what the title is about
 const NEXT_STACK = /"frames"\s*:/; // in a report in JSON
@@ -31,6 +45,18 @@ class Stacks {
 		if (this.begins(at, number))
 			this.begin(this.titleOf(at));
 		this.put(at, number, entry);
+	}
+
+	// If the line has a frame with a name.
+	addNamed(at, number) {
+		const named = number === null ? null : NAMED.map(pattern => pattern.exec(this.lines[at])).find(Boolean);
+		if (named)
+			this.add(at, number, { number, given: named[1].trim(), line: this.lines[at] });
+	}
+
+	// The number of a frame right above this line; -1: there is none.
+	lastBefore(at) {
+		return this.current && this.end === at - 1 ? this.current.last ?? -1 : -1;
 	}
 
 	// In a report in JSON no line is a title, and no number is of a frame.
@@ -78,24 +104,20 @@ class Stacks {
 	}
 }
 
-// added: lines of the body above the text.
-export function stacksOfText(frames, text, added) {
+export function stacksOfText(frames, text) {
 	const lines = text.split("\n");
 	const json = /^\s*\{/.test(text);
 	const stacks = new Stacks(lines);
 	let next = 0;
 	lines.forEach((line, at) => {
-		const isFrame = frames[next]?.text_line - added - 1 === at;
-		const given = isFrame || json ? null : NAMED.exec(line) ?? NAMED_BY_MACOS.exec(line);
-		if (given)
-			stacks.add(at, Number(given[1]), { number: Number(given[1]), given: given[2].trim(), line });
-		for (; frames[next]?.text_line - added - 1 === at; next++) {
-			const number = json ? null : numberOf(line);
+		const number = json ? null : numberOf(line, stacks.lastBefore(at));
+		if (!json && frames[next]?.text_line !== at + 1)
+			stacks.addNamed(at, number);
+		for (; frames[next]?.text_line === at + 1; next++)
 			if (json)
 				stacks.addOfJson(at, { number, frame: frames[next], line });
 			else if (!NO_STACK.test(line))
 				stacks.add(at, number, { number, frame: frames[next], line });
-		}
 	});
 	return stacks.all.filter(one => one.entries.length > 1 || one.entries[0].frame);
 }

@@ -80,23 +80,20 @@ async function restore({ number, packed }) {
 function show(number, request, body, { took = null, at = null }) {
 	const reply = JSON.parse(body);
 	const text = request.kind === "text";
-	const stacks = text ? stacksOfText(reply.frames, withoutLines(request.body, request.added), request.added) : stacksOfJobs(request, reply);
-	const frames = text ? reply.frames : stacks.flatMap(stack => stack.entries.map(entry => entry.frame));
+	const stacks = text ? stacksOfText(reply.frames, request.body) : stacksOfJobs(request, reply);
 	const reasons = reply.reasons ?? reply.debug?.reasons ?? {};
-	shown = { number, revision: 0, reply, rows: new Rows(stacks, rules, reasons), report: text ? new Annotated(request.body, reply.frames, request.added) : null };
+	shown = { number, revision: 0, reply, rows: new Rows(stacks, rules, reasons), report: text ? new Annotated(request.body, reply.frames) : null };
 	postMessage({
 		what: "done", number, took, at, stacks: stacks.length, modules: modulesOf(stacks, reasons), folds: shown.rows.folds,
 		frames: stacks.reduce((sum, stack) => sum + stack.entries.length, 0),
 		named: stacks.reduce((sum, stack) => sum + stack.entries.filter(({ frame }) => !frame || frame.function).length, 0),
-		understood: frames.length > 0 || !text, rows: shown.rows.shown.length, lines: shown.report?.length ?? 0,
+		guess: guessOf(reply), rows: shown.rows.shown.length, lines: shown.report?.length ?? 0,
 	});
 }
 
-function withoutLines(text, lines) {
-	let at = 0;
-	for (let i = 0; i < lines; i++)
-		at = text.indexOf("\n", at) + 1;
-	return text.slice(at);
+// What the server says of a text in which it found no frame; null: it found some.
+function guessOf({ guess }) {
+	return guess ? { ...guess, line: visible(guess.line ?? "", 300) } : null;
 }
 
 function rows({ number, revision, view, first, last }) {

@@ -113,7 +113,7 @@ def test_a_report_without_ids(page):
 
 
 def test_an_unknown_format(page):
-    page.send("Dear sir,\nthe program does not work since yesterday.\n")
+    page.send("Dear sir,\nthe program does not work since yesterday. It says:\n#1 plugin+0x1234 (unknown)\n")
     page.wait("the word", lambda: page.shows("unknown"))
     look_at(page, "unknown")
 
