@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* symbolicated-extract, the helper of symbolicated that reads executables: it may die of them, and the server does not.
- * The server starts it before it enters its sandbox. Each job is a process of its own, in a cage (cage.h); this one
- * only starts them, and tells the server how they died. */
+ * The server starts it before it enters its sandbox, and cannot start it again: so the first process only starts the
+ * second one, whenever that has died. The second one starts a process for each job, in a cage (cage.h), and tells the
+ * server how it died. */
 #include <config.h>
 
 #include <errno.h>
@@ -124,6 +125,23 @@ static int serve(struct helper *h)
 	}
 }
 
+/* Returns in the process that serves; the one that watches it does not return. */
+static void watch(void)
+{
+	int status;
+	for (;;) {
+		pid_t self = getpid(), pid = fork();
+		if (pid == 0) {
+			if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != self)
+				_exit(EXIT_FAILURE);
+			return;
+		}
+		if (pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status))
+			_exit(WEXITSTATUS(status)); /* the server is gone, or it cannot work */
+		sleep(1);                           /* it was killed, or there is no process for it */
+	}
+}
+
 static bool is_socket(int fd)
 {
 	int type;
@@ -147,6 +165,7 @@ int main(int argc, char **argv)
 	signal(SIGINT, SIG_IGN);
 	signal(SIGTERM, SIG_IGN);
 	signal(SIGHUP, SIG_IGN);
+	watch();
 	sigemptyset(&child);
 	sigaddset(&child, SIGCHLD);
 	sigprocmask(SIG_SETMASK, &child, NULL);

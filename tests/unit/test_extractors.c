@@ -293,6 +293,15 @@ static unsigned wait_for_children(pid_t parent, unsigned want, pid_t *first)
 	return n;
 }
 
+/* The process that starts the readers: the helper's second one. */
+static pid_t serving(void)
+{
+	pid_t watcher = 0, server = 0;
+	assert_int_equal(wait_for_children(getpid(), 1, &watcher), 1);
+	assert_int_equal(wait_for_children(watcher, 1, &server), 1);
+	return server;
+}
+
 struct killing {
 	int signal;
 	bool done;
@@ -302,9 +311,9 @@ struct killing {
 static int kill_reader(void *arg, const struct build_id *id)
 {
 	struct killing *k = arg;
-	pid_t self = getpid(), server = 0, reader = 0;
+	pid_t server = serving(), reader = 0;
 	(void)id;
-	if (children(self, &server) != 1 || wait_for_children(server, 1, &reader) != 1)
+	if (wait_for_children(server, 1, &reader) != 1)
 		return -1;
 	kill(reader, k->signal);
 	k->done = wait_for_children(server, 0, &reader) == 0;
@@ -406,13 +415,12 @@ static void test_several_at_a_time(void **state)
 {
 	(void)state;
 	pthread_t threads[4];
-	pid_t server = 0, reader;
+	pid_t reader;
 	for (size_t i = 0; i < 4; i++)
 		assert_int_equal(pthread_create(&threads[i], NULL, ask_many, NULL), 0);
 	for (size_t i = 0; i < 4; i++)
 		pthread_join(threads[i], NULL);
-	assert_int_equal(children(getpid(), &server), 1);
-	assert_int_equal(wait_for_children(server, 0, &reader), 0); /* nothing is left over */
+	assert_int_equal(wait_for_children(serving(), 0, &reader), 0); /* nothing is left over */
 }
 
 /* ---- damage ---- */
@@ -472,6 +480,16 @@ static void test_wrong_programs(void **state)
 	extractors_stop(NULL);
 }
 
+/* Whoever starts the readers is started again. */
+static void test_restarted(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		kill(serving(), SIGKILL);
+		check_same(data("c-zlib-x86_64"));
+	}
+}
+
 /* The helper itself is gone: no guess, and no crash. The last test. */
 static void test_without_helper(void **state)
 {
@@ -506,6 +524,7 @@ int main(void)
 	        cmocka_unit_test(test_several_at_a_time),
 	        cmocka_unit_test(test_damaged),
 	        cmocka_unit_test(test_wrong_programs),
+	        cmocka_unit_test(test_restarted),
 	        cmocka_unit_test(test_without_helper),
 	};
 	return cmocka_run_group_tests(tests, start_helper, stop_helper);
