@@ -33,7 +33,7 @@ void missing_handle(struct exchange *x)
 {
 	struct error e;
 	char key_id[64];
-	if (auth_check(exchange_param(x, "HTTP_AUTHORIZATION"), RIGHT_UPLOAD, key_id, &e)) {
+	if (auth_check(exchange_param(x, "HTTP_AUTHORIZATION"), RIGHT_UPLOAD | RIGHT_READ, key_id, &e)) {
 		exchange_reply_error(x, &e, 1);
 		return;
 	}

@@ -252,6 +252,8 @@ static void refuse(struct exchange *x, enum err code, const char *text)
 	exchange_reply_error(x, &e, 1);
 }
 
+static const char missing[] = "no source has this symbol file";
+
 /* The URL lets anybody read the file, so nobody but the client is told. */
 static void redirect(struct exchange *x, const char *url)
 {
@@ -264,10 +266,37 @@ static void redirect(struct exchange *x, const char *url)
 	free(extra);
 }
 
-static void send_file(struct exchange *x, const struct symfile *file)
+/* As Tecken does: the client learns the module's own name and id. Relative, since what is before the path here may not
+ * be all that is before it at nginx. */
+static void redirect_to_module(struct exchange *x, const struct code_module *m)
 {
-	static const char missing[] = "no source has this symbol file";
+	char path[BUCKET_PATH_MAX + 8] = "../../";
+	bucket_object_path(path + strlen(path), m->name, m->id);
+	redirect(x, path);
+}
+
+/* No source has the file: the path may be that of a code file. */
+static void try_code_id(struct exchange *x, const struct symfile *file, uint64_t marker)
+{
 	struct symfiles *all = services_symfiles();
+	struct code_module m;
+	struct error e;
+	switch (symfiles_find_code(all, file->name, file->id, &m, &e)) {
+	case ERR_OK:
+		redirect_to_module(x, &m);
+		break;
+	case ERR_MISSING:
+		symfiles_set_missing(all, file, marker);
+		missing_note_request(x, file->name, file->id);
+		refuse(x, ERR_NOT_FOUND, missing);
+		break;
+	default:
+		exchange_reply_error(x, &e, 1);
+	}
+}
+
+static void send_file(struct exchange *x, const struct symfile *file, uint64_t marker)
+{
 	struct sending s = {.x = x};
 	char *url = NULL;
 	bool redirects = x->config->downloads == DOWNLOADS_REDIRECT && str_equal(x->method, str_from("GET"));
@@ -275,41 +304,48 @@ static void send_file(struct exchange *x, const struct symfile *file)
 	        {on_begin, on_bytes, &s}, exchange_accepts(x, "zstd"), redirects ? &url : NULL};
 	struct bucket_result result;
 	struct error e;
+	if (symfiles_get(services_symfiles(), file, &reader, &result, &e))
+		exchange_reply_error(x, &e, 1);
+	else if (result.outcome == BUCKET_MISSING)
+		try_code_id(x, file, marker);
+	else if (url)
+		redirect(x, url);
+	else
+		finish(&s, &result);
+	free(url);
+	unpacker_free(s.unpacker);
+	free(s.unpacked);
+}
+
+static void answer(struct exchange *x, const struct symfile *file)
+{
 	uint64_t marker = marker_of(&file->hash);
-	if (symfiles_is_missing(all, file, marker)) {
+	if (symfiles_is_missing(services_symfiles(), file, marker)) {
 		missing_note_request(x, file->name, file->id);
 		refuse(x, ERR_NOT_FOUND, missing);
 		return;
 	}
 	permit_give();
-	if (symfiles_get(all, file, &reader, &result, &e)) {
-		exchange_reply_error(x, &e, 1);
-	} else if (result.outcome == BUCKET_MISSING) {
-		symfiles_set_missing(all, file, marker);
-		missing_note_request(x, file->name, file->id);
-		refuse(x, ERR_NOT_FOUND, missing);
-	} else if (url) {
-		redirect(x, url);
-	} else {
-		finish(&s, &result);
-	}
-	free(url);
-	unpacker_free(s.unpacker);
-	free(s.unpacked);
+	if (file->by_code)
+		try_code_id(x, file, marker);
+	else
+		send_file(x, file, marker);
 }
 
 void sym_get_handle(struct exchange *x)
 {
 	struct module_want want;
 	struct symfile file;
+	bool own;
 	if (x->config->downloads == DOWNLOADS_NO) {
 		refuse(x, ERR_NOT_FOUND, "no such page");
-	} else if (!sym_path_read(x, x->path, &file.name, &file.id)) {
-		refuse(x, ERR_NOT_FOUND, "the path is not /NAME/ID/FILE.sym with the file's own name");
+	} else if (!sym_path_read(x, x->path, &file.name, &file.id, &own)) {
+		refuse(x, ERR_NOT_FOUND, "the path is not /NAME/ID/FILE.sym");
 	} else if (!module_want_init(&want, x->config->lookup, file.name, file.id)) {
 		refuse(x, ERR_NO_MEMORY, "out of memory");
 	} else {
 		file.hash = want.own.hash;
-		send_file(x, &file);
+		file.by_code = !own; /* it is called otherwise than a symbol file of that name */
+		answer(x, &file);
 	}
 }

@@ -52,12 +52,13 @@ enum err sym_path_decode(struct exchange *x, struct str segment, struct str *out
 	return ERR_OK;
 }
 
-bool sym_path_read(struct exchange *x, struct str path, struct str *name, struct str *id)
+bool sym_path_read(struct exchange *x, struct str path, struct str *name, struct str *id, bool *own)
 {
 	struct str s[SEGMENTS], file;
 	if (!split(path, s) || sym_path_decode(x, s[0], name) || sym_path_decode(x, s[1], id) ||
 	        sym_path_decode(x, s[2], &file) || !bucket_can_hold(*name, *id) || !ends_in_sym(file))
 		return false;
 	file.len -= strlen(".sym");
-	return str_equal(file, bucket_stem(*name));
+	*own = str_equal(file, bucket_stem(*name));
+	return true;
 }

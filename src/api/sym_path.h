@@ -7,9 +7,9 @@
 
 /* Whether a path, still percent-encoded, has three segments, of which the second is hex and the third ends in .sym. */
 bool sym_path_is(struct str path);
-/* Reads such a path into the exchange's arena. False if the file is not called as that of this name, if no bucket can
- * hold it, or if out of memory. */
-bool sym_path_read(struct exchange *x, struct str path, struct str *name, struct str *id);
+/* Reads such a path into the exchange's arena. False if no bucket can hold the name and id, or if out of memory. *own:
+ * whether the file is called as that of this name. */
+bool sym_path_read(struct exchange *x, struct str path, struct str *name, struct str *id, bool *own);
 
 /* Percent-decodes a segment of a path into the arena: ERR_BAD_REQUEST, ERR_NO_MEMORY. */
 enum err sym_path_decode(struct exchange *x, struct str segment, struct str *out);

@@ -14,18 +14,29 @@
 #include "modules/services.h"
 #include "symfiles/put.h"
 
-enum err sym_put_announce(const struct exchange *x, struct str name, struct str id, const char *key_id,
-        const struct symfile_facts *facts, struct error *e)
+/* On all hosts. */
+static enum err forget(const struct exchange *x, struct str name, struct str id, struct error *e)
 {
 	struct module_want want;
-	metric_add(M_SYM_UPLOADS_OK, 1);
-	metric_add(M_SYM_UPLOAD_BYTES, (int64_t)facts->text);
-	log_event(LOG_LEVEL_INFO, "sym uploaded", "%.*s/%.*s, %llu bytes unpacked, by key %s, request %s",
-	        STR_FMT(name), STR_FMT(id), (unsigned long long)facts->text, key_id, x->request_id);
 	if (!module_want_init(&want, x->config->lookup, name, id))
 		return no_memory(e);
 	symfiles_forget(services_symfiles(), &want.own.hash);
 	return modules_invalidate(services_modules(), name, id, e);
+}
+
+enum err sym_put_announce(const struct exchange *x, struct store_client *c, struct str name, struct str id,
+        const char *key_id, const struct symfile_facts *facts, struct error *e)
+{
+	enum err err = ERR_OK;
+	metric_add(M_SYM_UPLOADS_OK, 1);
+	metric_add(M_SYM_UPLOAD_BYTES, (int64_t)facts->text);
+	log_event(LOG_LEVEL_INFO, "sym uploaded", "%.*s/%.*s, %llu bytes unpacked, by key %s, request %s",
+	        STR_FMT(name), STR_FMT(id), (unsigned long long)facts->text, key_id, x->request_id);
+	if (code_id_is_told(facts))
+		err = code_id_put(c, facts, name, id, e);
+	if (!err && code_id_is_told(facts))
+		err = forget(x, str_from(facts->code_file), str_from(facts->code_id), e);
+	return err ? err : forget(x, name, id, e);
 }
 
 static enum err take_piece(void *arg, const uint8_t *data, size_t len, struct error *e)
@@ -60,7 +71,8 @@ static enum err read_path(struct exchange *x, struct target *t, struct error *e)
 	            memcmp(x->path.data, try_prefix, strlen(try_prefix)) == 0;
 	if (t->to_try)
 		path = (struct str){x->path.data + strlen(try_prefix), x->path.len - strlen(try_prefix)};
-	if (sym_path_is(path) && sym_path_read(x, path, &t->name, &t->id))
+	bool own = false;
+	if (sym_path_is(path) && sym_path_read(x, path, &t->name, &t->id, &own) && own)
 		return ERR_OK;
 	return error_set(e, ERR_BAD_REQUEST,
 	        "the path is not /api/sym/<debug_filename>/<debug_id>/<name>.sym, or /api/sym/try/… for a try");
@@ -80,8 +92,10 @@ static enum err put(struct exchange *x, struct error *e)
 	if (!c)
 		return e->code;
 	err = receive(x, c, &t, &facts, e);
+	if (!err)
+		err = sym_put_announce(x, c, t.name, t.id, key_id, &facts, e);
 	store_place_leave(c);
-	return err ? err : sym_put_announce(x, t.name, t.id, key_id, &facts, e);
+	return err;
 }
 
 void sym_put_handle(struct exchange *x)

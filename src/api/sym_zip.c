@@ -174,7 +174,7 @@ static enum err end_put(void *arg, struct error *e)
 	struct symfile_put *put = u->put;
 	u->put = NULL;
 	enum err err = symfile_put_commit(put, u->to_try, &facts, e);
-	return err ? err : sym_put_announce(u->x, u->name, u->id, u->key_id, &facts, e);
+	return err ? err : sym_put_announce(u->x, u->client, u->name, u->id, u->key_id, &facts, e);
 }
 
 static enum err store_zip(struct zip_upload *u, struct error *e)

@@ -178,23 +178,50 @@ enum err symfiles_get(struct symfiles *s, const struct symfile *file, const stru
 	return ERR_OK;
 }
 
+/* Takes a download's place for as long as the store is asked. */
+enum err symfiles_find_code(
+        struct symfiles *s, struct str code_file, struct str code_id, struct code_module *m, struct error *e)
+{
+	if (!s->store)
+		return error_set(e, ERR_MISSING, "no symbol files are uploaded to this server");
+	struct bucket_client *place = take_place(s, e);
+	if (!place)
+		return e->code;
+	struct store_client *c = store_client_new(s->store);
+	enum err err = c ? code_id_get(c, code_file, code_id, m, e) : no_memory(e);
+	store_client_free(c);
+	leave_place(s, place);
+	return err;
+}
+
 /* ---- what is missing ---- */
+
+static struct module_hash key_of(const struct module_hash *hash, bool by_code)
+{
+	struct module_hash key = *hash;
+	key.bytes[0] ^= by_code;
+	return key;
+}
 
 bool symfiles_is_missing(struct symfiles *s, const struct symfile *file, uint64_t marker)
 {
-	struct failure f = failures_get(s->missing, &file->hash, &file->hash);
+	struct module_hash key = key_of(&file->hash, file->by_code);
+	struct failure f = failures_get(s->missing, &key, &key);
 	return f.class == FAILURE_MISSING && f.marker == marker;
 }
 
 void symfiles_set_missing(struct symfiles *s, const struct symfile *file, uint64_t marker)
 {
+	struct module_hash key = key_of(&file->hash, file->by_code);
 	struct failure f = {.class = FAILURE_MISSING, .marker = marker, .checked = clock_now()};
-	failures_set(s->missing, &file->hash, &file->hash, &f);
+	failures_set(s->missing, &key, &key, &f);
 }
 
 void symfiles_forget(struct symfiles *s, const struct module_hash *hash)
 {
+	struct module_hash code = key_of(hash, true);
 	failures_forget(s->missing, hash);
+	failures_forget(s->missing, &code);
 }
 
 struct missing_list *symfiles_missing(struct symfiles *s)

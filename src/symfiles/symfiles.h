@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "objects/bucket.h"
 #include "objects/store.h"
+#include "symfiles/code_ids.h"
 #include "symfiles/missing.h"
 
 /* For all threads. c must outlive it. */
@@ -25,6 +26,7 @@ struct symbfile_store *symfiles_store(const struct symfiles *s);
 struct symfile {
 	struct str name, id;
 	struct module_hash hash;
+	bool by_code; /* only its code file and code id are known: these count apart among what is missing */
 };
 
 /* Who reads a file. */
@@ -40,6 +42,10 @@ struct symfiles_reader {
  * ERR_NO_MEMORY in *e, with nothing asked, if download_parallel others are at it; else ERR_OK. */
 enum err symfiles_get(struct symfiles *s, const struct symfile *file, const struct symfiles_reader *reader,
         struct bucket_result *result, struct error *e);
+
+/* The uploaded module that has this code file and code id. ERR_MISSING: there is none; or as symfiles_get. */
+enum err symfiles_find_code(
+        struct symfiles *s, struct str code_file, struct str code_id, struct code_module *m, struct error *e);
 
 /* Whether it is known to be missing, as long as its marker in memcached is this one. */
 bool symfiles_is_missing(struct symfiles *s, const struct symfile *file, uint64_t marker);

@@ -135,6 +135,7 @@ def test_what_is_no_symbol_file_of_that_name(served):
     ident = debug_id("plain.so")
     for path in (f"/plain.so/{ident}/other.sym", f"/plain.so/{ident}/plain.so", f"/a%2Fplain.so/{ident}/plain.so.sym", f"/packed.pdb/{ident}/packed.pdb.sym"):
         served.client.get(path).error(404)
+    assert served.client.get(path_of("plain.so")).raw == STORED["plain.so"], "the miss is of another file"
     reply = served.client.request("POST", path_of("plain.so"), b"x")
     reply.error(405)
     assert reply.headers["Allow"] == "GET, HEAD, OPTIONS"

@@ -189,6 +189,47 @@ def test_without_a_store():
         assert "sym_store" in error["error"]
 
 
+
+# Code ids
+
+
+def told(name, code_file, code_id, ident=None):
+    return text_of(name, f"INFO CODE_ID {code_id} {code_file}\nFUNC 1000 100 0 f\n", ident)
+
+
+def test_a_code_id_leads_to_the_module(store):
+    name = "coded é.pdb"
+    asked = ["/coded.dll/5CF2591C6859000/coded.sym", "/CODED.DLL/5cf2591c6859000/CODED.sym"]
+    for path in asked:
+        for node in (0, 1):
+            store.stack.nodes[node].client().get(path).error(404)
+    assert store.put(name, told(name, "coded.dll", "5CF2591C6859000")).status == 200
+    for path in asked:
+        for node in (0, 1):
+            client = store.stack.nodes[node].client()
+            # of the two spellings the other host only hears of the one in the file
+            reply = wait_for(lambda: (r := client.get(path)).status == 302 and r, "the host to hear of it") if path == asked[0] else client.get(path)
+            if path == asked[0]:
+                assert reply.headers["Location"] == "../.." + path_of(name)
+    url = f"http://127.0.0.1:{store.stack.node.nginx.port}{asked[0]}"
+    done = subprocess.run(["curl", "-sfL", "--compressed", "-w", "%{url_effective}", url], check=True, stdout=subprocess.PIPE)
+    assert done.stdout.startswith(told(name, "coded.dll", "5CF2591C6859000"))
+    assert done.stdout.endswith(path_of(name).encode())
+
+
+def test_the_latest_upload_with_a_code_id_counts(store):
+    for ident in ("A" * 32 + "1", "B" * 32 + "1"):
+        path = path_of("again.pdb", ident)
+        assert store.put("again.pdb", told("again.pdb", "again.exe", "AB12", ident), path=path).status == 200
+        assert store.stack.client.get("/again.exe/AB12/again.sym").headers["Location"] == "../.." + path
+
+
+def test_a_code_file_that_no_path_can_name_does_no_harm(store):
+    for code_file, code_id in (("../x.dll", "AB"), ("a/b.dll", "AB"), ("x.dll", "not hex"), ("..", "AB"), ("x" * 300, "AB")):
+        assert store.put("odd.pdb", told("odd.pdb", code_file, code_id)).status == 200
+    store.stack.client.get("/x.dll/AB/x.sym").error(404)
+
+
 # symbtool
 
 

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The object is called code-ids/HASH, and holds "NAME\nID\n". */
+#include <config.h>
+
+#include "symfiles/code_ids.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/hex.h"
+#include "objects/bucket.h"
+
+enum { PATH_SIZE = 64, FILE_MAX = 1024 };
+
+bool code_id_is_told(const struct symfile_facts *f)
+{
+	return *f->code_file && bucket_can_hold(str_from(f->code_file), str_from(f->code_id));
+}
+
+/* False if out of memory, or if the name is too long to be one. */
+static bool make_path(char path[PATH_SIZE], struct str code_file, struct str code_id)
+{
+	char lower[FILE_MAX], hex[2 * sizeof(struct module_hash) + 1];
+	struct module_hash hash;
+	if (code_file.len > FILE_MAX)
+		return false;
+	for (size_t i = 0; i < code_file.len; i++)
+		lower[i] = (char)tolower((unsigned char)code_file.data[i]);
+	if (!module_hash_make(&hash, "code", (struct str){lower, code_file.len}, code_id))
+		return false;
+	hex_write(hex, hash.bytes, sizeof hash.bytes);
+	snprintf(path, PATH_SIZE, "code-ids/%s", hex);
+	return true;
+}
+
+enum err code_id_put(
+        struct store_client *c, const struct symfile_facts *f, struct str name, struct str id, struct error *e)
+{
+	char path[PATH_SIZE], text[CODE_ID_TEXT];
+	int n = snprintf(text, sizeof text, "%.*s\n%.*s\n", STR_FMT(name), STR_FMT(id));
+	if (n >= CODE_ID_TEXT)
+		return ERR_OK; /* no client asks for such a module */
+	if (!make_path(path, str_from(f->code_file), str_from(f->code_id)))
+		return no_memory(e);
+	return store_put_object(c, path, (struct str){text, (size_t)n}, NULL, e);
+}
+
+enum err code_id_get(
+        struct store_client *c, struct str code_file, struct str code_id, struct code_module *m, struct error *e)
+{
+	char path[PATH_SIZE];
+	struct buffer b;
+	if (!make_path(path, code_file, code_id))
+		return no_memory(e);
+	buffer_init(&b, CODE_ID_TEXT);
+	enum err err = store_get_object(c, path, &b, NULL, e);
+	if (!err)
+		memcpy(m->text, b.data, b.len);
+	struct str rest = {(const char *)m->text, err ? 0 : b.len};
+	buffer_release(&b);
+	if (err)
+		return err;
+	m->name = str_cut(&rest, '\n');
+	m->id = str_cut(&rest, '\n');
+	return bucket_can_hold(m->name, m->id) ? ERR_OK : error_set(e, ERR_MISSING, "%s is damaged", path);
+}
