@@ -44,6 +44,7 @@ static const struct route routes[] = {
         {"/cache/", true, "cache", BAD_KEY, {{"DELETE", cache_delete_handle}}},
         {"/upload", false, "zip_upload", BAD_BODY | BAD_KEY | NO_STORE, {{"POST", sym_zip_handle}}},
         {"/api/sym/", true, "sym_upload", BAD_BODY | BAD_KEY | NO_STORE, {{"PUT", sym_put_handle}}},
+        {"/api/key", false, "key", BAD_KEY | HEALTH_CHECK, {{"GET", key_handle}}},
         {"/api/missing", false, "missing", BAD_KEY, {{"GET", missing_handle}}},
         {SYM_FILE, false, "sym", NO_STORE, {{"GET", sym_get_handle}}},
         {"/__lbheartbeat__", false, "lbheartbeat", HEALTH_CHECK, {{"GET", lbheartbeat_handle}}},

@@ -23,6 +23,7 @@ void cache_delete_handle(struct exchange *x); /* cache.c */
 void sym_zip_handle(struct exchange *x);      /* sym_zip.c */
 void sym_put_handle(struct exchange *x);      /* sym_put.c */
 void missing_handle(struct exchange *x);      /* missing.c */
+void key_handle(struct exchange *x);          /* key.c */
 void sym_get_handle(struct exchange *x);      /* sym_get.c */
 void heartbeat_handle(struct exchange *x);    /* status.c */
 void lbheartbeat_handle(struct exchange *x);

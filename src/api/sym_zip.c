@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "api/key.h"
 #include "api/multipart.h"
 #include "api/router.h"
 #include "api/store_place.h"
@@ -17,7 +18,6 @@
 #include "base/json_text.h"
 #include "base/log.h"
 #include "base/write_all.h"
-#include "keys/auth.h"
 #include "modules/services.h"
 #include "symfiles/put.h"
 #include "symfiles/zip.h"
@@ -191,14 +191,10 @@ static enum err store_zip(struct zip_upload *u, struct error *e)
 /* Tecken's tokens are our keys without the word APIKey, and what is wrong with one is always 403. */
 static enum err check_token(struct zip_upload *u, struct error *e)
 {
-	static const char scheme[] = "APIKey ";
-	char header[600];
 	const char *token = exchange_param(u->x, "HTTP_AUTH_TOKEN");
 	if (!token)
 		return error_set(e, ERR_FORBIDDEN, "this requires an Auth-Token to authenticate the request");
-	bool named = strncmp(token, scheme, strlen(scheme)) == 0;
-	snprintf(header, sizeof header, "%s%s", named ? "" : scheme, token);
-	enum err err = auth_check(header, RIGHT_UPLOAD, u->key_id, e);
+	enum err err = key_of_token(token, u->key_id, e);
 	return err == ERR_UNAUTHORIZED ? (e->code = ERR_FORBIDDEN) : err;
 }
 

@@ -19,6 +19,7 @@ BODIES = {
     "= /upload/": "max_sym_upload",
     "^~ /api/sym/": "max_sym_upload",
     "= /api/missing": None,
+    "~ ^/(asm|source)/v1$": None,
     "= /_symbolicated_small": None,
     r"~ ^/[^/]+/[0-9A-Fa-f]+/[^/]+\.sym$": None,
     "= /symbolicate": None,
@@ -94,9 +95,9 @@ def http(conf):
 
 @pytest.fixture(scope="module")
 def locations(http):
-    """Those that are symbolicated's: by what stands between `location` and the brace."""
+    """Those that are symbolicated's, but for the question of nginx itself: by what stands between `location` and the brace."""
     found = {" ".join(d[1:-1]): d[-1] for server in blocks(http, "server") for d in blocks(server[-1], "location")}
-    return {name: inside for name, inside in found.items() if any(d[0] == "fastcgi_pass" for d in inside)}
+    return {name: inside for name, inside in found.items() if any(d[0] == "fastcgi_pass" for d in inside) and name != "= /_symbolicated_key"}
 
 
 @pytest.fixture(scope="module")

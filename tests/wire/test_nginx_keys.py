@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""nginx asks the responder for the key of a large upload before it reads its body: a stranger's fills no disk."""
+
+import http.client
+import socket
+
+import pytest
+
+from client import Reply
+from stack import Stack
+from test_nginx_errors import check_error
+
+LARGE = 60 << 20
+PLACES = [("POST", "/api/symbols-ranges"), ("PUT", "/api/sym/a.pdb/0123456789ABCDEF0123456789ABCDEF1/a.sym"), ("POST", "/upload/")]
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("store")
+    for name in ("symbfiles", "syms"):
+        (folder / name).mkdir()
+    with Stack(keys=True, config={"symbfile_store": f"file://{folder}/symbfiles", "sym_store": f"file://{folder}/syms"}) as s:
+        yield s
+
+
+def before_its_body(stack, method, path, *lines):
+    """The answer to the head of a request alone."""
+    with socket.create_connection(("127.0.0.1", stack.node.nginx.port), timeout=30) as s:
+        s.sendall("\r\n".join([f"{method} {path} HTTP/1.1", "Host: x", *lines, "", ""]).encode())
+        with http.client.HTTPResponse(s) as reply:
+            reply.begin()
+            return Reply(reply.status, reply.headers, reply.read())
+
+
+@pytest.mark.parametrize("method,path", PLACES)
+@pytest.mark.parametrize("length", [f"Content-Length: {LARGE}", "Transfer-Encoding: chunked"])
+def test_a_large_upload_without_a_key_is_refused_before_its_body(stack, method, path, length):
+    reply = before_its_body(stack, method, path, length)
+    assert reply.status == 401 and reply.headers["WWW-Authenticate"] == "APIKey"
+    assert reply.headers.get_all("Access-Control-Allow-Origin") == ["*"]
+    reply = before_its_body(stack, method, path, length, "Authorization: APIKey bm90OmFrZXk=")
+    assert reply.status == 403 and "key" in reply.text
+
+
+def test_keys_of_either_header_are_taken(stack):
+    """And then the body is read: that it is no upload is told by the responder."""
+    for (method, path), header in zip(PLACES, ("Authorization", "Authorization", "Auth-Token")):
+        key = stack.key if header == "Authorization" else stack.key.removeprefix("APIKey ")
+        reply = stack.client.request(method, path, bytes(3_000_000), {header: key})
+        assert reply.status == 400, (path, reply)
+
+
+def test_a_small_upload_without_a_key_gets_the_responders_own_words(stack):
+    reply = stack.client.post("/api/symbols-ranges", b"x")
+    assert reply.status == 401 and reply.json()["error"]["Text"] != "authorization is required"
+
+
+def test_a_large_upload_to_nobody_is_told_so(stack):
+    stack.daemon.crash()
+    try:
+        check_error(stack.client.post("/upload/", bytes(3_000_000)), 502, "1")
+    finally:
+        stack.daemon.start()
+
+
+def test_the_question_is_not_to_be_had_from_outside(stack):
+    assert stack.client.get("/_symbolicated_key").status == 404
+    assert stack.client.get("/api/key").status == 404
