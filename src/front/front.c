@@ -107,7 +107,7 @@ static struct connection *connection_new(struct front *f, int fd)
 	if (!c)
 		return NULL;
 	pthread_mutex_lock(&f->lock);
-	*c = (struct connection){.fd = fd};
+	*c = (struct connection){.fd = fd, .busy = true};
 	LIST_INSERT_HEAD(&f->connections, c, all);
 	f->connection_count++;
 	pthread_mutex_unlock(&f->lock);
@@ -133,15 +133,29 @@ static void connection_forget(struct front *f, struct connection *c)
 	free(c);
 }
 
-/* Hands it to epoll, for one event. Afterwards it belongs to the worker that gets the event, which takes the lock
- * first: that makes visible to it what was done under the lock before, c->busy = false at the least. */
-static void connection_wait(struct front *f, struct connection *c, int op)
+/* Hands it to epoll, for one event, with f->lock held. Afterwards it belongs to the worker that gets the event, which
+ * takes the lock first: that makes visible to it what was done here. False: it must be closed. */
+static bool connection_wait(struct front *f, struct connection *c, int op)
 {
 	struct epoll_event event = {.events = EPOLLIN | EPOLLONESHOT, .data.ptr = c};
-	if (epoll_ctl(f->epoll, op, c->fd, &event) == 0)
-		return;
+	bool given = epoll_ctl(f->epoll, op, c->fd, &event) == 0;
+	c->busy = !given;
+	return given;
+}
+
+static void connection_close(struct front *f, struct connection *c)
+{
 	close(c->fd);
 	connection_forget(f, c);
+}
+
+static void connection_first_wait(struct front *f, struct connection *c)
+{
+	pthread_mutex_lock(&f->lock);
+	bool given = connection_wait(f, c, EPOLL_CTL_ADD);
+	pthread_mutex_unlock(&f->lock);
+	if (!given)
+		connection_close(f, c);
 }
 
 static void set_timeouts(int fd, int64_t timeout)
@@ -185,7 +199,7 @@ static int accept_some(struct front *f)
 		set_timeouts(fd, f->io_timeout);
 		struct connection *c = connection_new(f, fd);
 		if (c)
-			connection_wait(f, c, EPOLL_CTL_ADD);
+			connection_first_wait(f, c);
 		else
 			close(fd);
 	}
@@ -254,13 +268,12 @@ static void give_exchange(struct front *f, struct exchange_private *p, struct co
 {
 	pthread_mutex_lock(&f->lock);
 	bool keep = keep_exchange(f, p), last = f->exchanges == 0 && f->abandoned;
-	if (c)
-		c->busy = false;
+	bool lost = c && !connection_wait(f, c, EPOLL_CTL_MOD);
 	pthread_mutex_unlock(&f->lock);
 	if (p && !keep)
 		exchange_free(p);
-	if (c)
-		connection_wait(f, c, EPOLL_CTL_MOD);
+	if (lost)
+		connection_close(f, c);
 	if (last)
 		front_free(f);
 }
