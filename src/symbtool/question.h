@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 
-enum { QUESTION_FRAMES = 1000000, QUESTION_MODULES = 10000 }; /* at most, as a server accepts */
+enum { QUESTION_FRAMES = 200000, QUESTION_MODULES = 10000 }; /* at most, as a server accepts */
 
 struct question_frame {
 	uint32_t module;

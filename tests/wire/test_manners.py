@@ -125,6 +125,9 @@ def test_more_than_a_million_addresses(one):
     good = one.symbols.add("many.so", "FUNC 1000 20 0 m\n")
     done = run("symbolicate", "--url", url(one), "/".join(good), "-", stdin=("0x1000 " * 1000 + "\n") * 1001)
     assert done.stdout.count("  m\n") == 1_001_000
+    # as JSON each request has as much as a server takes
+    done = run("symbolicate", "--json", "--url", url(one), "/".join(good), "-", stdin=("0x1000 " * 1000 + "\n") * 301)
+    assert len(re.findall(r'"function": ?"m"', done.stdout)) == 301_000
 
 
 def test_hex_without_0x(program):
