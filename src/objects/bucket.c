@@ -391,13 +391,22 @@ static bool discard_commit(void *arg, size_t n)
 	return true;
 }
 
+/* debuginfod answers 503 to a path that is none of its own, and 404 to a build id that it does not have. */
+static const struct bucket_path *probe_path(const struct source *s)
+{
+#define NO_BUILD_ID "buildid/0000000000000000000000000000000000000000/debuginfo"
+	static const struct bucket_path path = {
+	        .plain = NO_BUILD_ID, .plain_len = sizeof NO_BUILD_ID - 1, .encoded = NO_BUILD_ID};
+	return s->kind == BUCKET_DEBUGINFOD ? &path : NULL;
+}
+
 enum err bucket_probe(struct bucket_client *c, unsigned source, struct error *e)
 {
 	uint8_t scratch[4096];
 	struct bucket_sink sink = {discard_space, discard_commit, scratch};
 	struct bucket_result result = {0};
 	bucket_body_start(c->body, &sink, c->sources->max_size);
-	try_source(c, source, NULL, NULL, &result);
+	try_source(c, source, probe_path(&c->sources->items[source]), NULL, &result);
 	/* A server may have a page at that place. Otherwise the result is what loads would see: an object is missing,
 	 * or they fail. */
 	if (result.outcome == BUCKET_OK || result.outcome == BUCKET_MISSING || result.status == 200)

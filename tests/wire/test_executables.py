@@ -408,6 +408,7 @@ def test_debuginfod(place, server):  # noqa: F811
             want = facts(v5_frames(run("symbolicate", "--json", program, *asked, env=place.env()).stdout))
             assert named(s, build_id_of(stripped), addresses) == want
         assert named(s, "00" * 20, [0x1000]) == [NOTHING]
+        assert s.client.get("/__heartbeat__").status == 200  # debuginfod has a 503 for paths that it does not know
     with Stack(bucket=False, config={"source": [f"debuginfod+{server}"], "source_code": ["debuginfod"]}) as s:
         build_id, file = build_id_of(place.stripped[0]), place.programs[0] + ".cpp"
         at = next(a for a in code_addresses(place.programs[0]) if named(s, build_id, [a])[0][1] == file)
