@@ -1,7 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
+// Copies texts, and says so.
+import { part } from "./part.js";
+
+// where: the element that says whether it went well, for some seconds.
+export async function copy(text, where) {
+	const words = await toClipboard(text) ? "Copied" : "The browser does not let this page copy";
+	part(where).textContent = words;
+	setTimeout(() => { if (part(where).textContent === words) part(where).textContent = ""; }, 4000);
+}
 
 // Whether the browser lets the page copy this text.
-export async function toClipboard(text) {
+async function toClipboard(text) {
 	try {
 		await navigator.clipboard.writeText(text);
 		return true;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The page: what is given goes to the worker, and what comes back is shown.
-import { toClipboard } from "./clipboard.js";
+import { copy } from "./clipboard.js";
 import { List } from "./list.js";
 import { fragmentOf, inputOf } from "./link.js";
 import { withNames } from "./module_ids.js";
@@ -9,6 +9,7 @@ import { part } from "./part.js";
 import { Recent } from "./recent.js";
 import { reportRow, stackRow } from "./row_elements.js";
 import { samples } from "./samples.js";
+import { say, showError, showGuess, summaryOf, waiting } from "./saying.js";
 import * as session from "./session.js";
 import { source } from "./source.js";
 import { takeTexts } from "./taking.js";
@@ -30,33 +31,6 @@ let revision = 0; // of the rows: a search makes a new one
 let tries = 0, timer = null, saving = null, copied = null;
 let hits = null; // of a search, by view
 let replied = null; // when it came, until its first rows are shown
-
-// ---- what it says ----
-
-function showError(text, field = "input", from, to) {
-	part("error").textContent = text;
-	part("error").hidden = !text;
-	for (const one of [input, modules])
-		one.setAttribute("aria-invalid", Boolean(text) && one.id === field);
-	if (!text || from === undefined)
-		return;
-	if (field === "input") {
-		source.mark(from, to);
-		return;
-	}
-	part("ids").open = true;
-	modules.focus();
-	modules.setSelectionRange(from, to);
-}
-
-function say(text) {
-	part("progress").textContent = text;
-}
-
-function waiting(yes) {
-	part("cancel").hidden = !yes;
-	part("result").setAttribute("aria-busy", yes);
-}
 
 function hideResult() {
 	part("result").hidden = part("unknown").hidden = true;
@@ -115,16 +89,6 @@ function countDown(why, left) {
 
 // ---- the answer ----
 
-function summaryOf({ frames, named, stacks, modules, took }) {
-	const missing = modules.filter(one => !one.found).length;
-	return [
-		count(frames, "frame") + (stacks > 1 ? ` in ${count(stacks, "stack")}` : ""),
-		`${named === frames ? "all" : named ? named.toLocaleString("en") : "none"} with a name`,
-		missing ? `${count(missing, "module")} without names` : "",
-		took === null ? "" : `${Math.round(took)} ms`,
-	].filter(Boolean).join(" · ");
-}
-
 function done(data) {
 	waiting(false);
 	say("");
@@ -154,14 +118,6 @@ function done(data) {
 	}
 	recent.add(source.text, modules.value);
 	save();
-}
-
-// text_line: 0 or undefined where no line looks like a frame.
-function showGuess({ text_line: number, line, missing, formats }) {
-	part("guess").hidden = !number;
-	part("guess-line").textContent = number ? `${number}: ${line}` : "";
-	part("guess-missing").textContent = missing ?? "";
-	part("formats").textContent = formats;
 }
 
 // Without a single id, the names of the modules are what can be helped with.
@@ -242,13 +198,6 @@ function showHits() {
 
 function set(wanted) {
 	worker.postMessage({ what: "set", number: answered, ...wanted });
-}
-
-// where: the element that says whether it went well, for some seconds.
-async function copy(text, where) {
-	const words = await toClipboard(text) ? "Copied" : "The browser does not let this page copy";
-	part(where).textContent = words;
-	setTimeout(() => { if (part(where).textContent === words) part(where).textContent = ""; }, 4000);
 }
 
 // Of a long list the browser's own search would see only the rows in sight.
