@@ -32,6 +32,10 @@ static bool read_at(struct text_reader *r, struct rest line)
 	if (!take_literal(&line, "@") || !blanks(&line) || !take_0x(&line, &address) || !blanks(&line))
 		return false;
 	r->at_depth = top ? 0 : r->at_depth + 1;
+	if (top)
+		r->pc_line = r->line;
+	if (r->at_depth == 1)
+		r->at_signal = r->pc_line && r->line - r->pc_line <= 2;
 	r->at_line = r->line;
 	struct rest behind = line;
 	if ((take_decimal(&behind, &size) || take_literal(&behind, "(unknown)")) && blanks(&behind) &&
@@ -41,7 +45,7 @@ static bool read_at(struct text_reader *r, struct rest line)
 	if (!take_literal(&line, "(unknown)"))
 		return !take_literal(&line, "0x"); /* it has a name, or is of a heap profile */
 	text_edit_one(r, &f, name, line.at, TEXT_AT);
-	return found_address(r, &f, address, !top && r->at_depth > HANDLER_FRAMES);
+	return found_address(r, &f, address, !top && !(r->at_signal && r->at_depth <= HANDLER_FRAMES));
 }
 
 /* Heap profiles of tcmalloc and jemalloc: "1: 1000 [ 1: 1000] @ 0x401136 0x401157", "@ 0x401136 0x401157" */

@@ -48,6 +48,8 @@ struct text_reader {
 	unsigned perf_depth;    /* frames of the sample so far */
 	uint64_t signal_line;   /* the one below gdb's <signal handler called> */
 	unsigned at_depth;      /* addresses of glog's stack so far */
+	uint64_t pc_line;       /* the last line "PC: @" */
+	bool at_signal;         /* one of them stands before this stack */
 	uint64_t at_line;       /* the last line of one */
 	unsigned strace_depth;  /* frames of strace's stack so far */
 	uint64_t pid;           /* in the last ==PID==; 0: none yet */

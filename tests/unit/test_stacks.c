@@ -366,7 +366,7 @@ static void test_maps_before_and_after(void **state)
 	(void)state;
 	expect(MAP_A HANDLER AT, "8 /a a/ 0x100f image [(unknown)]\n");
 	expect(HANDLER AT MAP_A, "4 /a a/ 0x100f image [(unknown)]\n");
-	expect(AT "\n" MAP_A, "1 /a a/ 0x1010 image [(unknown)]\n");
+	expect(AT "\n" MAP_A, "1 /a a/ 0x100f image [(unknown)]\n");
 	/* data, a gap, and what is in no file */
 	expect("@ 0x12010 (unknown)\n\n@ 0x13000 (unknown)\n\n@ 0x1 (unknown)\n" MAP_A
 	       "20000-21000 r-xp 00000000 00:00 0\n"
@@ -376,16 +376,16 @@ static void test_maps_before_and_after(void **state)
 	/* the file was replaced meanwhile; the beginning of another is not mapped */
 	expect("@ 0x11010 (unknown)\n11000-12000 r-xp 00000000 fe:00 1 /a b (deleted)\n\n@ 0x21010 (unknown)\n"
 	       "21000-22000 r-xp 00001000 fe:00 1 /b\n",
-	        "1 /a b a b/ 0x10 image [(unknown)]\n4 no module [(unknown)]\n");
+	        "1 /a b a b/ 0xf image [(unknown)]\n4 no module [(unknown)]\n");
 	/* a small file of lld: each mapping has its beginning */
 	expect("@ 0x11010 (unknown)\n10000-11000 r--p 00000000 fe:00 1 /a\n11000-12000 r-xp 00000000 fe:00 1 /a\n",
-	        "1 /a a/ 0x1010 image [(unknown)]\n");
+	        "1 /a a/ 0x100f image [(unknown)]\n");
 }
 
 static void test_maps_that_do_not_agree(void **state)
 {
 	(void)state;
-	expect(MAP_A MAP_A AT, "9 /a a/ 0x1010 image [(unknown)]\n");
+	expect(MAP_A MAP_A AT, "9 /a a/ 0x100f image [(unknown)]\n");
 	expect(MAP_A "11800-11900 r-xp 00000000 fe:00 1 /b\n" AT, "6 no module [(unknown)]\n");
 	expect(MAP_A "00000-20000 r-xp 00000000 fe:00 1 /b\n" AT, "6 no module [(unknown)]\n");
 	expect(MAP_A "11000-11001 r-xp 00000000 fe:00 1 /a\n" AT, "6 no module [(unknown)]\n");
@@ -444,6 +444,23 @@ static void test_paths_from_maps(void **state)
 	       "50000-51000 r-xp 00000000 fe:00 1 /l/liby.so\n60000-61000 r-xp 00000000 fe:00 1 /m/liby.so\n",
 	        "2 /l/libx.so libx.so/ 0x1f image []\n3 /l/libx.so libx.so/ 0x1f image []\n4 liby.so liby.so/ 0x1f "
 	        "image []\n");
+}
+
+/* glog's stack of a failed CHECK has return addresses from the first on; that of a signal, from the fourth. */
+static void test_where_a_signal_came(void **state)
+{
+	static const char stack[] =
+	        "    @ 0x11010 (unknown)\n    @ 0x11020 (unknown)\n    @ 0x11030 (unknown)\n    @ 0x11040 (unknown)\n";
+	char text[1000];
+	(void)state;
+	snprintf(text, sizeof text, "%s*** Check failure stack trace: ***\n%s", MAP_A, stack);
+	expect(text,
+	        "6 /a a/ 0x100f image [(unknown)]\n7 /a a/ 0x101f image [(unknown)]\n8 /a a/ 0x102f image [(unknown)]\n"
+	        "9 /a a/ 0x103f image [(unknown)]\n");
+	snprintf(text, sizeof text, "%sPC: @ 0x0 f\n*** SIGSEGV received by PID 1; stack trace: ***\n%s", MAP_A, stack);
+	expect(text,
+	        "7 /a a/ 0x1010 image [(unknown)]\n8 /a a/ 0x1020 image [(unknown)]\n9 /a a/ 0x1030 image [(unknown)]\n"
+	        "10 /a a/ 0x103f image [(unknown)]\n");
 }
 
 static void test_addresses(void **state)
@@ -855,6 +872,7 @@ int main(void)
 	        cmocka_unit_test(test_maps_of_debuggers),
 	        cmocka_unit_test(test_paths_from_maps),
 	        cmocka_unit_test(test_addresses),
+	        cmocka_unit_test(test_where_a_signal_came),
 	        cmocka_unit_test(test_python),
 	        cmocka_unit_test(test_node),
 	        cmocka_unit_test(test_kernel),
