@@ -79,6 +79,7 @@ struct config {
 	char *memcached_secret_file; /* keys the checksums of values; empty: memcached is trusted */
 	enum config_codec codec;
 	int64_t revalidate_after, root_max_age;
+	int64_t finish_after; /* without loads, until maps that were asked for once are made whole */
 	int64_t missing_ttl, corrupt_ttl, failure_ttl_min, failure_ttl_max;
 	uint64_t failures_max; /* remembered, oldest out first */
 	enum config_lookup lookup;

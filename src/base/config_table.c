@@ -144,6 +144,9 @@ const struct config_row config_rows[] = {
                 "How long a module is used before it is checked for an invalidation by another process."},
         {"root_max_age", TYPE_DURATION, AT(root_max_age), "1d", SEC, 29 * DAY, NULL, false, CACHES,
                 "Modules in memcached are loaded again after this time."},
+        {"finish_after", TYPE_DURATION, AT(finish_after), "30s", 0, DAY, NULL, false, CACHES,
+                "Of a map that was asked for once, the pages that were needed are made and kept in memcached. The rest "
+                "follows when it is asked for again, or when no module was loaded for this time; 0: always, at once."},
         {"missing_ttl", TYPE_DURATION, AT(missing_ttl), "10m", 0, 30 * DAY, NULL, false, CACHES,
                 "How long to remember that no source has a symbol file."},
         {"corrupt_ttl", TYPE_DURATION, AT(corrupt_ttl), "1h", 0, 30 * DAY, NULL, false, CACHES,

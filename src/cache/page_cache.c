@@ -101,7 +101,16 @@ void module_unref(struct module *m)
 	account_add(ACCOUNT_PAGES, -(int64_t)root_bytes(m->map));
 	offmap_free(m->map);
 	pthread_mutex_destroy(&m->lock);
+	free(m->label);
 	free(m);
+}
+
+bool module_is_cached(struct module *m)
+{
+	pthread_mutex_lock(&m->lock);
+	bool cached = m->in_cache;
+	pthread_mutex_unlock(&m->lock);
+	return cached;
 }
 
 /* ---- accounts ---- */
@@ -170,12 +179,11 @@ static bool sweep_module(struct page_cache *c, struct module *m, bool spares)
 	uint32_t left = 0;
 	if (atomic_load(&m->holds) || (spares && is_in_use(c, m)))
 		return false;
-	if (atomic_load(&m->stored)) {
-		pthread_mutex_lock(&m->lock);
+	pthread_mutex_lock(&m->lock);
+	if (m->text || atomic_load(&m->stored)) /* what is evicted can be made, or had, again */
 		left = sweep_pages(c, m, m->map->code, m->map->code_count) +
 		       sweep_pages(c, m, m->map->strings, m->map->string_count);
-		pthread_mutex_unlock(&m->lock);
-	}
+	pthread_mutex_unlock(&m->lock);
 	return !atomic_exchange(&m->used, false) && !left;
 }
 
@@ -291,6 +299,28 @@ void page_cache_add(struct page_cache *c, struct module *m)
 	pthread_mutex_unlock(&s->lock);
 	metric_add(M_CACHE_MAPS, 1);
 	module_unref(old);
+}
+
+static struct module *unfinished_of(struct shard *s)
+{
+	for (unsigned i = 0; i < CHAINS; i++)
+		for (struct module *m = s->chains[i]; m; m = m->next)
+			if (m->label && !atomic_load(&m->finished)) {
+				module_ref(m);
+				return m;
+			}
+	return NULL;
+}
+
+struct module *page_cache_unfinished(struct page_cache *c)
+{
+	struct module *m = NULL;
+	for (unsigned i = 0; i < SHARDS && !m; i++) {
+		pthread_mutex_lock(&c->shards[i].lock);
+		m = unfinished_of(&c->shards[i]);
+		pthread_mutex_unlock(&c->shards[i].lock);
+	}
+	return m;
 }
 
 void page_cache_remove(struct page_cache *c, const struct module_hash *hash, const struct module *only)

@@ -15,15 +15,19 @@ struct module {
 	struct module_hash hash;
 	struct offmap *map;
 	struct symmap *text; /* under lock: missing pages are made from it; NULL: they are in memcached, if anywhere */
+	char *label;         /* owned: "name/id" for the log, if it was loaded here as a text; else NULL */
 	pthread_mutex_t lock;
 	atomic_uint refs;
 	atomic_uint holds; /* while above 0, nothing of the module is evicted: it is being stored, or a request has just
 	                      loaded it */
-	atomic_bool stored;  /* memcached has its pages, so they may be evicted one by one; otherwise only the whole
-	                        module */
-	atomic_bool used;    /* since the clock last passed */
-	atomic_uint used_at; /* page_cache_tick when it was last asked for */
-	int64_t since;       /* clock_now() when it was made */
+	atomic_bool shared;   /* memcached has its root: pages that are made from the text are sent there */
+	atomic_bool finished; /* all its pages are being made, or have been */
+	atomic_uint sent;     /* pages that were made from the text and sent to memcached */
+	atomic_bool stored;   /* memcached has its pages, so they may be evicted one by one; otherwise only the whole
+	                         module */
+	atomic_bool used;     /* since the clock last passed */
+	atomic_uint used_at;  /* page_cache_tick when it was last asked for */
+	int64_t since;        /* clock_now() when it was made */
 	_Atomic uint64_t damaged; /* map->damaged, readable while that is still being counted */
 	uint64_t origin;          /* for symbfiles: symbfile_sets.hash when they were loaded; 0: unknown */
 	_Atomic int64_t checked;  /* clock_now() when its marker or origin was last seen unchanged */
@@ -41,6 +45,8 @@ void page_cache_free(struct page_cache *c);
 
 /* A module with one reference, not in the cache; takes the map. NULL if out of memory (the map is freed). */
 struct module *module_new(const struct module_hash *hash, struct offmap *map);
+/* Whether it is in the cache: not evicted, replaced or forgotten. */
+bool module_is_cached(struct module *m);
 void module_ref(struct module *m);
 void module_unref(struct module *m); /* NULL is fine */
 
@@ -56,6 +62,8 @@ bool page_cache_has_room(const struct page_cache *c, uint64_t bytes);
 void page_cache_shrink(struct page_cache *c, uint64_t bytes);
 /* To be called once a second: tells what is in use. Without it nothing is. */
 void page_cache_tick(struct page_cache *c);
+/* A module, with a further reference, that has a text and is not finished; NULL if there is none. */
+struct module *page_cache_unfinished(struct page_cache *c);
 /* Removes a module; if `only` is not NULL, only if it is that one. */
 void page_cache_remove(struct page_cache *c, const struct module_hash *hash, const struct module *only);
 

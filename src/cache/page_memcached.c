@@ -272,19 +272,36 @@ static enum mc_status store_value(
 	return status;
 }
 
+static enum mc_status store_page(struct storing *s, uint32_t number, const struct page *p)
+{
+	struct mc_key key;
+	struct value_id id = {s->module->hash, s->module->map->generation, number, p->kind};
+	page_key(&key, &id.module, id.generation, id.kind, id.number);
+	return store_value(s, &key, &id, p, s->options->expire ? s->options->expire + PAGES_OUTLIVE : 0);
+}
+
+static enum mc_status store_root(struct storing *s)
+{
+	struct mc_key key;
+	const struct value_id id = {s->module->hash, 0, 0, PAGE_ROOT};
+	struct page *root = offmap_root_encode(s->module->map);
+	if (!root)
+		return MC_DOWN;
+	module_key(&key, 'r', &s->module->hash);
+	enum mc_status status = store_value(s, &key, &id, root, s->options->expire);
+	page_unref(root);
+	return status;
+}
+
 static enum mc_status store_pages(struct storing *s, enum page_kind kind, uint32_t count, const uint32_t *order)
 {
-	const struct offmap *map = s->module->map;
 	for (uint32_t i = 0; i < count; i++) {
-		struct mc_key key;
-		struct value_id id = {s->module->hash, map->generation, order ? order[i] : i, (uint8_t)kind};
+		uint32_t number = order ? order[i] : i;
 		struct page *p =
-		        s->source->go_on(s->source->arg) ? s->source->page(s->source->arg, kind, id.number) : NULL;
+		        s->source->go_on(s->source->arg) ? s->source->page(s->source->arg, kind, number) : NULL;
 		if (!p)
 			return MC_DOWN;
-		page_key(&key, &id.module, id.generation, id.kind, id.number);
-		enum mc_status status =
-		        store_value(s, &key, &id, p, s->options->expire ? s->options->expire + PAGES_OUTLIVE : 0);
+		enum mc_status status = store_page(s, number, p);
 		page_unref(p);
 		if (status != MC_OK)
 			return status;
@@ -303,21 +320,44 @@ enum mc_status page_memcached_store(struct mc_client *c, const struct module *m,
         const struct store_source *source, uint64_t *bytes)
 {
 	struct storing s = {.client = c, .module = m, .options = options, .source = source, .total = bytes};
-	struct mc_key key;
-	struct value_id id = {m->hash, 0, 0, PAGE_ROOT};
-	struct page *root = NULL;
 	*bytes = 0;
 	buffer_init(&s.value, SIZE_MAX);
 	enum mc_status status = store_pages(&s, PAGE_STRINGS, m->map->string_count, NULL);
 	if (status == MC_OK)
 		status = store_pages(&s, PAGE_CODE, m->map->code_count, source->code_order);
-	if (status == MC_OK && (!(root = offmap_root_encode(m->map)) || !source->go_on(source->arg)))
-		status = MC_DOWN;
-	if (status == MC_OK) {
-		module_key(&key, 'r', &m->hash);
-		status = store_value(&s, &key, &id, root, options->expire);
-	}
-	page_unref(root);
+	if (status == MC_OK)
+		status = source->go_on(source->arg) ? store_root(&s) : MC_DOWN;
+	buffer_release(&s.value);
+	return status;
+}
+
+/* For what is stored by itself: it can be had otherwise, so it is tried once. */
+static bool do_not_go_on(void *arg)
+{
+	(void)arg;
+	return false;
+}
+
+static const struct store_source once = {.go_on = do_not_go_on};
+
+enum mc_status page_memcached_store_root(
+        struct mc_client *c, const struct module *m, const struct store_options *options)
+{
+	uint64_t bytes = 0;
+	struct storing s = {.client = c, .module = m, .options = options, .source = &once, .total = &bytes};
+	buffer_init(&s.value, SIZE_MAX);
+	enum mc_status status = store_root(&s);
+	buffer_release(&s.value);
+	return status;
+}
+
+enum mc_status page_memcached_store_page(struct mc_client *c, const struct module *m, uint32_t number,
+        const struct page *p, const struct store_options *options)
+{
+	uint64_t bytes = 0;
+	struct storing s = {.client = c, .module = m, .options = options, .source = &once, .total = &bytes};
+	buffer_init(&s.value, SIZE_MAX);
+	enum mc_status status = store_page(&s, number, p);
 	buffer_release(&s.value);
 	return status;
 }

@@ -71,11 +71,17 @@ struct offmap {
 	uint64_t funcs, publics, lines, inlines; /* counts of records in the symbol file */
 	uint64_t damaged;                        /* lines that were skipped */
 	uint64_t text_bytes;                     /* size of the symbol file */
-	uint64_t raw_bytes;                      /* of all code and string pages, uncompressed */
+	uint64_t raw_bytes; /* of all code and string pages, uncompressed; 0: not all have been made yet */
 };
 
 /* Frees the map and releases its pages; NULL is fine. */
 void offmap_free(struct offmap *m);
+
+/* Whether all pages have been made, so that memcached has, or had, each of a stored map. */
+static inline bool offmap_is_whole(const struct offmap *m)
+{
+	return m->raw_bytes || !(m->code_count + m->string_count);
+}
 
 /* Encode and decode the root. Decoding checks everything: ERR_CORRUPT, ERR_NO_MEMORY. */
 struct page *offmap_root_encode(const struct offmap *m);

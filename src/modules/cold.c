@@ -14,15 +14,22 @@ void cold_init(struct cold *c, pthread_mutex_t *lock, struct load_means *means, 
 
 /* ---- what requests call ---- */
 
+/* A module in memcached has lost the same page, or nobody has made it; one that is not stored has all its pages. */
+static bool lacks_the_same(const struct module_want *w, struct module *module)
+{
+	if (!w->own.lost || !atomic_load(&module->stored))
+		return false;
+	return w->own.lost == LOST_UNMADE ? !offmap_is_whole(module->map) : module->lost_at < w->own.lost_at;
+}
+
 /* A load may have ended since the request looked in the caches. A result from before an invalidation that the want has
  * seen does not count. */
 static bool just_loaded(struct cold *c, struct module_want *w)
 {
 	struct module *module = page_cache_get(c->means->cache, &w->own.hash);
-	/* A module in memcached has lost the same page; one that is not stored has all its pages. */
-	if (module && ((w->own.lost && module->lost_at < w->own.lost_at && atomic_load(&module->stored)) ||
-	                      want_outdates(w, module->map->marker, atomic_load(&module->checked)) ||
-	                      atomic_load(&module->checked) < w->own.not_before)) {
+	if (module &&
+	        (lacks_the_same(w, module) || want_outdates(w, module->map->marker, atomic_load(&module->checked)) ||
+	                atomic_load(&module->checked) < w->own.not_before)) {
 		module_unref(module);
 		return false;
 	}

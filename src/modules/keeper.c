@@ -93,10 +93,11 @@ static void *keeper_main(void *arg)
 			second = now;
 		cold_expire(k->cold, now, next_second);
 		watch_memory(k->cold, now, &memory);
-		if (next_second)
+		if (next_second) {
 			page_cache_tick(means->cache);
-		if (next_second)
 			page_cache_evict(means->cache); /* requests may have released pages that they held */
+			finish_when_idle(k->finishers, now);
+		}
 		if (next_second && now - told >= MINUTE) {
 			told = now;
 			tell_held_back(k->cold);
@@ -124,9 +125,10 @@ static void *teller_main(void *arg)
 	return NULL;
 }
 
-void keeper_init(struct keeper *k, struct cold *cold, struct leases *leases, struct markers *markers)
+void keeper_init(struct keeper *k, struct cold *cold, struct leases *leases, struct markers *markers,
+        struct finishers *finishers)
 {
-	*k = (struct keeper){.cold = cold, .leases = leases, .markers = markers};
+	*k = (struct keeper){.cold = cold, .leases = leases, .markers = markers, .finishers = finishers};
 	clock_condition_init(&k->stop);
 }
 

@@ -39,8 +39,8 @@ struct load {
 	struct file_id file_id;
 	struct build_id_question question;
 	size_t name_len, id_len;
-	unsigned lost; /* as in module_want */
-	int64_t since; /* clock_now() when it was asked for */
+	enum want_lost lost; /* as in module_want */
+	int64_t since;       /* clock_now() when it was asked for */
 	/* memory; while it runs, for its loader and who takes its text */
 	struct load_means *means;
 	int64_t room_until; /* how long to wait for memory; 0: has not waited */

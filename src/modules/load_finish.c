@@ -3,18 +3,42 @@
 
 #include "modules/load_finish.h"
 
+#include <stdlib.h>
+
+#include "base/account.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/nice.h"
 #include "map/value.h"
 
-enum { NICE_FINISHING = 10 };
+enum {
+	NICE_FINISHING = 10,
+	PAGES_WAITING = 4096, /* pages that may wait to be sent */
+	FIRST_PAGE_MS = 20,   /* the root waits so long for the pages of who waited for the load */
+	PAUSE_MS = 500,       /* while memory is full */
+};
+
+/* A map to be made whole. */
+struct finish_job {
+	STAILQ_ENTRY(finish_job) next;
+	struct module *module; /* a reference, and a hold */
+	struct load *load;     /* of symbfiles, stored under its lease; NULL: module has a text */
+};
+
+struct page_job {
+	STAILQ_ENTRY(page_job) next;
+	struct module *module; /* references */
+	struct page *page;
+	uint32_t number;
+};
 
 struct finishing {
 	const struct finishers *all;
 	struct load_means *means;
-	struct load *load;
+	struct module *module;
+	const char *label;
+	const struct load *load; /* as in the job */
 	int64_t until; /* clock_now(): storing stops then, so that a slow memcached does not hold the thread for ever */
 	const char *given_up; /* why, or NULL */
 	/* for a symbol file */
@@ -29,9 +53,11 @@ struct finishing {
 /* Why finishing is no longer useful; NULL: it is. Call with the lock held. */
 static const char *why_over(const struct finishing *f)
 {
-	return f->means->stopping     ? "the process ends"
-	       : f->load->lease.stale ? "the module was invalidated meanwhile"
-	                              : NULL;
+	if (f->means->stopping)
+		return "the process ends";
+	if (f->load ? f->load->lease.stale : !module_is_cached(f->module))
+		return "the module was invalidated meanwhile";
+	return NULL;
 }
 
 /* Called before each page. The text of earlier pages may have been freed, so there may be room for another load. */
@@ -50,7 +76,7 @@ static bool may_store(void *arg)
 	pthread_mutex_lock(f->all->lock);
 	queue_room(f->all->queue);
 	f->given_up = why_over(f);
-	if (!f->given_up && f->load->lease.lost)
+	if (!f->given_up && f->load && f->load->lease.lost)
 		f->given_up = "its lease was lost: another process may load it too";
 	pthread_mutex_unlock(f->all->lock);
 	if (!f->given_up && clock_now() >= f->until)
@@ -64,7 +90,7 @@ static const char *why_not_stored(struct mc_client *memcached, const struct fini
 		return "a value is above memcached's item limit (memcached_item_max)";
 	if (f->given_up)
 		return f->given_up;
-	return page_memcached_reachable(memcached, &f->load->lease.hash)
+	return page_memcached_reachable(memcached, &f->module->hash)
 	               ? "memcached answers, and takes no value: it may have no memory for its size"
 	               : "memcached does not answer";
 }
@@ -80,7 +106,7 @@ static bool keep_page(struct finishing *f, uint32_t number, struct page **p, uin
 		*p = page_compress(*p, options.codec);
 	if (!f->keeps && !page_cache_has_room(f->means->cache, (*p)->len))
 		return false;
-	module_put_page(f->means->cache, f->load->module, number, *p);
+	module_put_page(f->means->cache, f->module, number, *p);
 	page_cache_evict(f->means->cache);
 	return true;
 }
@@ -90,9 +116,9 @@ static bool keep_page(struct finishing *f, uint32_t number, struct page **p, uin
 static struct page *make_page(void *arg, enum page_kind kind, uint32_t number)
 {
 	struct finishing *f = arg;
-	struct offmap *map = f->load->module->map;
+	struct offmap *map = f->module->map;
 	bool again = f->step++ < f->made;
-	struct page *p = again ? module_slot_page(f->load->module, kind, number) : NULL;
+	struct page *p = again ? module_slot_page(f->module, kind, number) : NULL;
 	if (p)
 		return p;
 	p = symmap_make(&f->maker, kind, number, again ? NULL : &f->counts);
@@ -124,7 +150,7 @@ static bool keep_pages(struct finishing *f, enum page_kind kind, uint32_t count,
 
 static bool keep_map(struct finishing *f)
 {
-	const struct offmap *map = f->load->module->map;
+	const struct offmap *map = f->module->map;
 	f->keeps = true;
 	f->step = 0;
 	return keep_pages(f, PAGE_STRINGS, map->string_count, NULL) &&
@@ -136,84 +162,94 @@ static bool keep_map(struct finishing *f)
 static struct page *slot_page(void *arg, enum page_kind kind, uint32_t number)
 {
 	const struct finishing *f = arg;
-	return module_slot_page(f->load->module, kind, number);
+	return module_slot_page(f->module, kind, number);
+}
+
+static struct store_options store_options(const struct config *c)
+{
+	return (struct store_options){c->codec == CODEC_CHOICE_ZSTD  ? CODEC_ZSTD
+	                              : c->codec == CODEC_CHOICE_LZ4 ? CODEC_LZ4
+	                                                             : CODEC_RAW,
+	        c->memcached_item_max, (uint32_t)(c->root_max_age / SECOND)};
 }
 
 static bool store_map(struct mc_client *memcached, struct finishing *f)
 {
-	const struct config *c = f->means->config;
-	struct load *l = f->load;
 	int64_t start = clock_now();
 	uint64_t bytes;
-	struct store_options options = {c->codec == CODEC_CHOICE_ZSTD  ? CODEC_ZSTD
-	                                : c->codec == CODEC_CHOICE_LZ4 ? CODEC_LZ4
-	                                                               : CODEC_RAW,
-	        c->memcached_item_max, (uint32_t)(c->root_max_age / SECOND)};
+	const struct store_options options = store_options(f->means->config);
 	struct store_source source = {
 	        f->text ? make_page : slot_page, may_store, f->text ? symmap_order(f->text) : NULL, f};
-	f->until = start + c->bucket_total_timeout;
-	enum mc_status status = page_memcached_store(memcached, l->module, &options, &source, &bytes);
+	f->until = start + f->means->config->bucket_total_timeout;
+	enum mc_status status = page_memcached_store(memcached, f->module, &options, &source, &bytes);
 	histogram_observe(H_STORE, clock_now() - start);
 	if (status == MC_OK) {
-		atomic_store(&l->module->stored, true);
+		atomic_store(&f->module->stored, true);
 		metric_set(M_LAST_MAP_STORED_BYTES, (int64_t)bytes);
 		return true;
 	}
 	metric_add(M_STORES_FAILED, 1);
-	log_event(LOG_LEVEL_WARNING, "not stored", "%s/%s: %s", l->name, l->id, why_not_stored(memcached, f, status));
+	log_event(LOG_LEVEL_WARNING, "not stored", "%s: %s", f->label, why_not_stored(memcached, f, status));
 	return false;
 }
 
-/* ---- the end of a load ---- */
+/* ---- one map ---- */
+
+enum elsewhere { NOT_WHOLE, WHOLE, OUTDATED };
+
+/* Whether another host has made the map whole meanwhile, or the module was invalidated. */
+static enum elsewhere look_elsewhere(struct mc_client *memcached, const struct finishing *f)
+{
+	struct root_get g = {.hash = &f->module->hash, .want_root = true};
+	page_memcached_roots(memcached, &g, 1, INT64_MAX);
+	bool whole = g.map && offmap_is_whole(g.map) && g.map->generation == f->module->map->generation;
+	offmap_free(g.map);
+	return g.reached && g.marker != f->module->map->marker ? OUTDATED : whole ? WHOLE : NOT_WHOLE;
+}
 
 /* Call when all pages are counted, and in memcached or the cache. */
 static void let_text_go(struct finishing *f)
 {
-	struct load *l = f->load;
-	uint64_t damaged = l->module->map->damaged;
-	atomic_store(&l->module->damaged, damaged);
-	module_drop_text(l->module);
-	metric_set(M_LAST_MAP_RAW_BYTES, (int64_t)l->module->map->raw_bytes);
+	uint64_t damaged = f->module->map->damaged;
+	atomic_store(&f->module->damaged, damaged);
+	module_drop_text(f->module);
+	metric_set(M_LAST_MAP_RAW_BYTES, (int64_t)f->module->map->raw_bytes);
 	metric_add(M_PARSE_DAMAGED_LINES, (int64_t)damaged);
 	if (damaged)
-		log_event(LOG_LEVEL_INFO, "damaged lines", "%s/%s: %llu lines skipped", l->name, l->id,
+		log_event(LOG_LEVEL_INFO, "damaged lines", "%s: %llu lines skipped", f->label,
 		        (unsigned long long)damaged);
 }
 
-static bool finish_text(struct mc_client *memcached, struct finishing *f, bool stores)
+static bool make_all(struct mc_client *memcached, struct finishing *f, bool stores)
 {
 	if (!symmap_take(f->text, true, &f->maker))
 		return false;
-	f->load->module->map->raw_bytes = 0;
+	f->module->map->raw_bytes = 0;
 	bool done =
 	        sympages_count_rest(f->maker.pages, &f->counts) && ((stores && store_map(memcached, f)) || keep_map(f));
 	symmap_give(f->text, &f->maker);
 	return done;
 }
 
-static void finish_module(struct mc_client *memcached, struct finishing *f)
+static void finish_text(struct mc_client *memcached, struct finishing *f)
 {
-	struct load *l = f->load;
-	bool stores = memcached && l->lease.held && !atomic_load(&l->module->stored) && l->lost < 2;
-	if (f->text && finish_text(memcached, f, stores))
+	bool stores = memcached && mc_enabled(f->means->servers) && atomic_load(&f->module->shared);
+	enum elsewhere elsewhere = stores ? look_elsewhere(memcached, f) : NOT_WHOLE;
+	if (elsewhere == OUTDATED || why_over(f))
+		return;
+	if (elsewhere == WHOLE) {
+		atomic_store(&f->module->stored, true);
+		module_drop_text(f->module);
+	} else if (make_all(memcached, f, stores)) {
 		let_text_go(f);
-	else if (f->text) /* out of memory: requests that hold the module can still make its pages, the next request
-	                     loads it again */
-		page_cache_remove(f->means->cache, &l->lease.hash, l->module);
-	else if (stores)
-		store_map(memcached, f);
+	} else { /* out of memory: requests that hold the module can still make its pages, the next one loads it again
+		  */
+		page_cache_remove(f->means->cache, &f->module->hash, f->module);
+	}
 }
 
-static void finish_load(struct finishers *all, struct load *l, struct mc_client *memcached)
+static void end_load(struct finishers *all, struct load *l, struct mc_client *memcached)
 {
-	if (l->module) {
-		struct finishing f = {.all = all,
-		        .means = all->means,
-		        .load = l,
-		        .text = l->text,
-		        .damaged = l->module->map->damaged};
-		finish_module(memcached, &f);
-	}
 	if (l->lease.held)
 		lease_give_back(all->leases, &l->lease, memcached);
 	if (l->module) {
@@ -227,39 +263,181 @@ static void finish_load(struct finishers *all, struct load *l, struct mc_client 
 	pthread_mutex_unlock(all->lock);
 }
 
+static void run_job(struct finishers *all, struct finish_job *job, struct mc_client *memcached)
+{
+	struct module *m = job->module;
+	struct finishing f = {.all = all,
+	        .means = all->means,
+	        .module = m,
+	        .load = job->load,
+	        .label = m->label ? m->label : job->load->id,
+	        .text = job->load ? NULL : m->text,
+	        .damaged = m->map->damaged};
+	if (!job->load)
+		finish_text(memcached, &f);
+	else if (memcached && job->load->lease.held && job->load->lost < LOST_AGAIN)
+		store_map(memcached, &f);
+	if (job->load)
+		end_load(all, job->load, memcached);
+	atomic_fetch_sub(&m->holds, 1);
+	module_unref(m);
+	free(job);
+	metric_add(M_LOADS_IN_FLIGHT, -1);
+}
+
+/* False if out of memory. */
+static bool add_job(struct finishers *all, struct module *m, struct load *l)
+{
+	struct finish_job *job = malloc(sizeof *job);
+	if (!job)
+		return false;
+	*job = (struct finish_job){.module = m, .load = l};
+	module_ref(m);
+	atomic_fetch_add(&m->holds, 1);
+	metric_add(M_LOADS_IN_FLIGHT, 1);
+	pthread_mutex_lock(all->lock);
+	STAILQ_INSERT_TAIL(&all->jobs, job, next);
+	all->working++;
+	pthread_cond_broadcast(&all->added);
+	pthread_mutex_unlock(all->lock);
+	return true;
+}
+
+void finish_module(struct finishers *all, struct module *m)
+{
+	if (m->label && !atomic_exchange(&m->finished, true) && !add_job(all, m, NULL))
+		atomic_store(&m->finished, false);
+}
+
+void finish_when_idle(struct finishers *all, int64_t now)
+{
+	pthread_mutex_lock(all->lock);
+	bool idle = !all->working && !all->queue->unfinished &&
+	            now - all->queue->last_end >= all->means->config->finish_after;
+	pthread_mutex_unlock(all->lock);
+	struct module *m = idle ? page_cache_unfinished(all->means->cache) : NULL;
+	if (m)
+		finish_module(all, m);
+	module_unref(m);
+}
+
+/* Stores the root under the lease: other hosts that wait for it then find the module. Those who waited here make their
+ * first pages meanwhile, and others will ask for the same. */
+static void announce(struct load *l, struct mc_client *memcached, const struct config *c)
+{
+	const struct store_options options = store_options(c);
+	for (unsigned i = 0; i < FIRST_PAGE_MS && !atomic_load(&l->module->sent) && !l->lease.stale; i++)
+		nanosleep(&(struct timespec){0, MS}, NULL);
+	if (!l->lease.stale && !l->lease.lost)
+		page_memcached_store_root(memcached, l->module, &options);
+}
+
 void load_finish(struct finishers *all, struct load *l, struct mc_client *memcached)
 {
-	bool later = l->module && !atomic_load(&l->module->stored);
+	const struct config *c = all->means->config;
+	if (l->text && atomic_load(&l->module->shared) && l->lease.held)
+		announce(l, memcached, c);
+	if (l->text && (l->lost || !c->finish_after)) /* it was asked for before */
+		finish_module(all, l->module);
+	bool later = l->module && !l->text && !l->kept && !atomic_load(&l->module->stored);
+	if (!later || !add_job(all, l->module, l))
+		end_load(all, l, memcached);
+}
+
+/* ---- single pages ---- */
+
+void finish_page(struct finishers *all, struct module *m, uint32_t number, struct page *p)
+{
+	struct page_job *job = atomic_load(&m->shared) ? malloc(sizeof *job) : NULL;
+	if (!job)
+		return;
+	*job = (struct page_job){.module = m, .page = p, .number = number};
 	pthread_mutex_lock(all->lock);
-	if (later) {
-		STAILQ_INSERT_TAIL(&all->waiting, l, queued);
-		pthread_cond_signal(&all->added);
+	bool takes = all->page_count < PAGES_WAITING && !all->ended;
+	if (takes) {
+		module_ref(m);
+		page_ref(p);
+		STAILQ_INSERT_TAIL(&all->pages, job, next);
+		all->page_count++;
+		pthread_cond_broadcast(&all->added);
 	}
 	pthread_mutex_unlock(all->lock);
-	if (!later)
-		finish_load(all, l, memcached);
+	if (!takes)
+		free(job);
+}
+
+/* Waits for the next page; NULL at the end. */
+static struct page_job *take_page(struct finishers *all)
+{
+	struct page_job *job;
+	pthread_mutex_lock(all->lock);
+	while (!(job = STAILQ_FIRST(&all->pages)) && !all->ended)
+		pthread_cond_wait(&all->added, all->lock);
+	if (job) {
+		STAILQ_REMOVE_HEAD(&all->pages, next);
+		all->page_count--;
+	}
+	pthread_mutex_unlock(all->lock);
+	return job;
+}
+
+static void *sender_main(void *arg)
+{
+	struct finishers *all = arg;
+	struct mc_client *memcached = NULL;
+	const struct store_options options = store_options(all->means->config);
+	struct page_job *job;
+	while ((job = take_page(all))) {
+		if (!memcached)
+			memcached = mc_client_new(all->means->servers);
+		if (memcached && !atomic_load(&all->means->stopping))
+			page_memcached_store_page(memcached, job->module, job->number, job->page, &options);
+		atomic_fetch_add(&job->module->sent, 1);
+		page_unref(job->page);
+		module_unref(job->module);
+		free(job);
+	}
+	mc_client_free(memcached);
+	return NULL;
 }
 
 /* ---- threads ---- */
+
+/* Waits for the next job; NULL at the end. While memory is full, maps are not made whole. */
+static struct finish_job *take_job(struct finishers *all)
+{
+	struct finish_job *job;
+	pthread_mutex_lock(all->lock);
+	for (;;) {
+		job = STAILQ_FIRST(&all->jobs);
+		if (job && (job->load || account_left() || all->means->stopping))
+			break;
+		if (all->ended && !job)
+			break;
+		if (job)
+			clock_wait(&all->added, all->lock, clock_now() + PAUSE_MS * MS);
+		else
+			pthread_cond_wait(&all->added, all->lock);
+	}
+	if (job)
+		STAILQ_REMOVE_HEAD(&all->jobs, next);
+	pthread_mutex_unlock(all->lock);
+	return job;
+}
 
 static void *finisher_main(void *arg)
 {
 	struct finishers *all = arg;
 	struct mc_client *memcached = NULL;
+	struct finish_job *job;
 	give_way(NICE_FINISHING);
-	for (;;) {
-		struct load *l;
-		pthread_mutex_lock(all->lock);
-		while (!(l = STAILQ_FIRST(&all->waiting)) && !all->ended)
-			pthread_cond_wait(&all->added, all->lock);
-		if (l)
-			STAILQ_REMOVE_HEAD(&all->waiting, queued);
-		pthread_mutex_unlock(all->lock);
-		if (!l)
-			break;
+	while ((job = take_job(all))) {
 		if (!memcached)
 			memcached = mc_client_new(all->means->servers);
-		finish_load(all, l, memcached);
+		run_job(all, job, memcached);
+		pthread_mutex_lock(all->lock);
+		all->working--;
+		pthread_mutex_unlock(all->lock);
 	}
 	mc_client_free(memcached);
 	return NULL;
@@ -269,15 +447,17 @@ void finishers_init(struct finishers *all, pthread_mutex_t *lock, struct load_me
         struct load_queue *queue)
 {
 	*all = (struct finishers){.lock = lock, .means = means, .leases = leases, .queue = queue};
-	STAILQ_INIT(&all->waiting);
+	STAILQ_INIT(&all->jobs);
+	STAILQ_INIT(&all->pages);
 	clock_condition_init(&all->added);
 }
 
 bool finishers_start(struct finishers *all)
 {
-	while (all->count < FINISHERS && pthread_create(&all->threads[all->count], NULL, finisher_main, all) == 0)
+	while (all->count <= FINISHERS && pthread_create(&all->threads[all->count], NULL,
+	                                          all->count < FINISHERS ? finisher_main : sender_main, all) == 0)
 		all->count++;
-	return all->count == FINISHERS;
+	return all->count == FINISHERS + 1;
 }
 
 void finishers_stop(struct finishers *all)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * After the reply, low-priority threads make all remaining pages, write the map to memcached and free the text. If
- * memcached takes the map, pages stay in the cache only while there is room; otherwise all of them stay: raw up to a
- * quarter of the cache, the rest compressed. The text of a page that stays is freed at once.
+ * After the reply. The root of a text's map goes to memcached at once, and its pages as they are made. When the module
+ * is asked for again, or nothing else is loaded for a while, threads of low priority make and store the rest and free
+ * the text. If memcached takes the map, pages stay in the cache only while there is room; otherwise all of them stay:
+ * raw up to a quarter of the cache, the rest compressed. The text of a page that stays is freed at once.
  */
 #ifndef MODULES_LOAD_FINISH_H
 #define MODULES_LOAD_FINISH_H
@@ -12,25 +13,34 @@
 enum { FINISHERS = 2 };
 
 struct finishers {
-	pthread_mutex_t *lock; /* of struct modules; guards `waiting` and `ended` */
+	pthread_mutex_t *lock; /* of struct modules; guards the lists and `ended` */
 	struct load_means *means;
 	struct leases *leases;
 	struct load_queue *queue;
-	pthread_cond_t added; /* signalled when a load is added, or when stopping */
-	STAILQ_HEAD(, load) waiting;
-	bool ended; /* no load comes any more; until then the last loads are waited for, even when stopping */
-	pthread_t threads[FINISHERS];
+	pthread_cond_t added; /* signalled when a job is added, or at the end */
+	STAILQ_HEAD(, finish_job) jobs;
+	STAILQ_HEAD(, page_job) pages; /* to be sent to memcached, by a thread of its own */
+	unsigned page_count;
+	bool ended;       /* no load comes any more; until then the last loads are waited for, even when stopping */
+	unsigned working; /* jobs in the list, or in hand */
+	pthread_t threads[FINISHERS + 1];
 	unsigned count;
 };
 
 void finishers_init(struct finishers *all, pthread_mutex_t *lock, struct load_means *means, struct leases *leases,
         struct load_queue *queue);
 bool finishers_start(struct finishers *all);
-/* Call after `stopping` is set and the loaders have ended. Loads that still wait are given up quickly. */
+/* Call after `stopping` is set and the loaders have ended. Jobs that still wait are given up quickly. */
 void finishers_stop(struct finishers *all);
 
-/* Makes the remaining pages, writes the map to memcached, gives the lease back and frees the load: at once with this
- * client if the map is stored already or there is none, else in a finisher's thread. */
+/* Ends a load that is published, gives its lease back and frees it: at once with this client; but what was loaded of
+ * symbfiles is stored first, in a finisher's thread. */
 void load_finish(struct finishers *all, struct load *l, struct mc_client *memcached);
+/* The module was asked for again: it is finished if it is not. */
+void finish_module(struct finishers *all, struct module *m);
+/* Finishes a module if nothing was loaded for finish_after. To be called once a second. */
+void finish_when_idle(struct finishers *all, int64_t now);
+/* Sends a page that was made from a text to memcached, if its root is there; later, and perhaps not at all. */
+void finish_page(struct finishers *all, struct module *m, uint32_t number, struct page *p);
 
 #endif

@@ -263,6 +263,7 @@ void queue_room(struct load_queue *q)
 void queue_finished(struct load_queue *q)
 {
 	q->unfinished--;
+	q->last_end = clock_now();
 	queue_room(q);
 }
 

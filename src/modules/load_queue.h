@@ -25,6 +25,7 @@ struct load_queue {
 	uint64_t turn;                 /* counts them */
 	unsigned transfers;            /* loads that count as transfers */
 	unsigned unfinished;           /* loads taken but not finished */
+	int64_t last_end;              /* clock_now() when one was finished */
 	pthread_cond_t changed;        /* signalled when there may be a load to take, or when stopping */
 };
 

@@ -3,6 +3,7 @@
 
 #include "modules/loader.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -22,14 +23,15 @@ enum load_step {
 /* ---- the lease ---- */
 
 /* Looks for a root that another host has stored meanwhile, and uses it if `believe` (trust that its pages are still
- * there). Also reads the marker, and looks for a lease. */
+ * there), or if the map has become whole since a page was missed. Also reads the marker, and looks for a lease. */
 static bool find_root(struct loader *r, struct load *l, bool believe, struct root_get *g)
 {
 	*g = (struct root_get){.hash = &l->lease.hash, .want_root = true, .want_lease = true};
 	l->failure.checked = clock_now();
 	page_memcached_roots(r->memcached, g, 1, INT64_MAX);
 	l->failure.marker = g->marker;
-	if (!g->map || !believe) {
+	bool made = g->map && l->lost == LOST_UNMADE && offmap_is_whole(g->map);
+	if (!g->map || (!believe && !made)) {
 		offmap_free(g->map);
 		return false;
 	}
@@ -109,7 +111,12 @@ static void take_module(struct loader *r, struct load *l)
 	atomic_store(&l->module->checked, l->failure.checked);
 	atomic_fetch_add(&l->module->holds, 1); /* until load_finish is done */
 	if (!l->kept)
-		l->module->lost_at = l->lost ? clock_now() : 0;
+		l->module->lost_at = l->lost >= LOST_PAGE ? clock_now() : 0;
+	if (l->text) {
+		atomic_store(&l->module->shared, l->lost == LOST_UNMADE || (l->lease.held && l->lost < LOST_AGAIN));
+		if (asprintf(&l->module->label, "%s/%s", l->name, l->id) < 0)
+			l->module->label = NULL;
+	}
 	failures_forget(r->means->failures, &l->lease.hash);
 }
 
@@ -118,8 +125,11 @@ static void take_module(struct loader *r, struct load *l)
 static enum load_step run_load(struct loaders *all, struct loader *r, struct load *l)
 {
 	enum load_step step = LOAD_HERE;
+	struct root_get g;
 	if (take_cached(r, l))
 		step = LOAD_DONE;
+	else if (l->lost == LOST_UNMADE) /* other hosts' loads do not help: each makes the pages that it needs */
+		step = find_root(r, l, false, &g) ? LOAD_DONE : LOAD_HERE;
 	else if (mc_enabled(r->means->servers))
 		step = l->transferring ? ask_lease(all, r, l) : look_again(r, l);
 	if (step == LOAD_ELSEWHERE || (step == LOAD_HERE && !l->transferring))

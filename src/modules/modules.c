@@ -110,6 +110,7 @@ static enum freshness look_in_memory(struct modules *m, struct module_want *w, i
 	if (module) {
 		want_found(w, module);
 		metric_add(M_CACHE_ROOT_PROCESS, 1);
+		finish_module(&m->finishers, module);
 		if (now - atomic_load(&module->checked) >= m->means.config->revalidate_after && asks_store(m, w))
 			return check_store(m, w, now);
 		return !shared || now - atomic_load(&module->checked) < m->means.config->revalidate_after ? FRESH
@@ -234,7 +235,7 @@ static void init_parts(struct modules *m)
 	finishers_init(&m->finishers, &m->lock, &m->means, &m->leases, &m->queue);
 	loaders_init(&m->loaders, &m->cold, &m->leases, &m->finishers);
 	markers_init(&m->markers);
-	keeper_init(&m->keeper, &m->cold, &m->leases, &m->markers);
+	keeper_init(&m->keeper, &m->cold, &m->leases, &m->markers, &m->finishers);
 }
 
 static void make_room(void *cache, uint64_t bytes)
@@ -348,12 +349,19 @@ void modules_leave(struct modules *m, struct load_wait *wait)
 
 void modules_lost_page(struct modules *m, struct module_want *w)
 {
-	metric_add(M_PAGES_RELOADED, 1);
-	w->own.lost = w->module->lost_at && clock_now() - w->module->lost_at < LOST_PAUSE ? 2 : 1;
+	bool whole = offmap_is_whole(w->module->map);
+	bool again = w->module->lost_at && clock_now() - w->module->lost_at < LOST_PAUSE;
+	metric_add(M_PAGES_RELOADED, whole);
+	w->own.lost = !whole ? LOST_UNMADE : again ? LOST_AGAIN : LOST_PAGE;
 	w->own.lost_at = clock_now();
 	page_cache_remove(m->means.cache, &w->own.hash, w->module);
 	module_want_release(w);
 	w->state = WANT_LOAD;
+}
+
+void modules_made_page(struct modules *m, struct module *module, uint32_t number, struct page *p)
+{
+	finish_page(&m->finishers, module, number, p);
 }
 
 /* Forgets the module in this process. Running loads, and answers of memcached that are under way, serve only requests

@@ -27,7 +27,9 @@ enum load_result modules_load(struct modules *m, struct load_wait *wait, struct 
  * request. */
 void modules_leave(struct modules *m, struct load_wait *wait);
 
-/* Memcached has lost a page, so the module must be loaded again: the want becomes LOAD. */
+/* A page was made from the module's text: memcached gets it, later. */
+void modules_made_page(struct modules *m, struct module *module, uint32_t number, struct page *p);
+/* Memcached has lost a page, or never had it, so the module must be loaded again: the want becomes LOAD. */
 void modules_lost_page(struct modules *m, struct module_want *w);
 
 /* Forgets a module, whatever the kind of its id, here and on all hosts; but not what was uploaded for executables with

@@ -194,6 +194,8 @@ static enum symbolicate_result make_pages(
 			return SYMBOLICATE_TOO_LATE;
 		else if (module_make_page(cache, g->module, g->kind, g->number, &g->page))
 			return SYMBOLICATE_NO_MEMORY;
+		else if (g->page)
+			modules_made_page(b->in->modules, g->module, g->number, g->page);
 		uint64_t len = g->page ? g->page->len : 0;
 		if (len > *most)
 			return SYMBOLICATE_TOO_LARGE;

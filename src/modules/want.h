@@ -26,6 +26,14 @@ enum want_kind {
 	WANT_ALIAS,    /* the executable that has a build id: always FAILED, with FAILURE_ALIAS if one was uploaded */
 };
 
+/* Whether memcached had the module's root, but not a page that was needed. */
+enum want_lost {
+	LOST_NOTHING,
+	LOST_UNMADE, /* the map is not whole yet: ordinary */
+	LOST_PAGE,   /* memcached has lost it */
+	LOST_AGAIN,  /* for the second time within a minute: the module is no longer stored */
+};
+
 /* What a load cost, for `debug`: nanoseconds and bytes. */
 struct load_costs {
 	uint64_t download_bytes;
@@ -58,7 +66,7 @@ struct module_want {
 		int64_t not_before;  /* clock_now(): results checked earlier do not count; 0: all count */
 		size_t *held;        /* set while the module, just loaded, must not be evicted; release decrements it */
 		int64_t lost_at;     /* clock_now() when the latest loss was noticed */
-		unsigned lost; /* 0, 1, or 2: how often memcached lost a page of it, if that was within a minute */
+		enum want_lost lost;
 		struct load_wait *wait;
 		bool pending; /* it is among the waiters of a load */
 		LIST_ENTRY(module_want) next;

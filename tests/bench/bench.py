@@ -346,7 +346,7 @@ class Service:
             with contextlib.suppress(FileNotFoundError):
                 os.remove(self.memcached.address)
             self.memcached.start()
-        self.daemon.settings = {"source": self.bucket.url + source, "memcached": self.memcached.setting, **settings}
+        self.daemon.settings = {"source": self.bucket.url + source, "memcached": self.memcached.setting, "finish_after": "0", **settings}
         self.daemon.start()
         # nginx's connection to the new process is made by this one.
         with urllib.request.urlopen(self.url("/__lbheartbeat__"), timeout=20) as reply:

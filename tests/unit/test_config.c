@@ -101,6 +101,7 @@ static void defaults(void **state)
 	assert_int_equal(c->codec, CODEC_CHOICE_LZ4);
 	assert_true(c->revalidate_after == 5 * SECOND);
 	assert_true(c->root_max_age == 86400 * SECOND);
+	assert_true(c->finish_after == 30 * SECOND);
 	assert_true(c->missing_ttl == 600 * SECOND);
 	assert_true(c->corrupt_ttl == 3600 * SECOND);
 	assert_true(c->failure_ttl_min == SECOND);

@@ -38,7 +38,7 @@ void __wrap_mc_client_free(struct mc_client *c);
 #define ID "0123456789ABCDEF0123456789ABCDEF0"
 
 static void (*serve)(const struct bucket_sink *sink, struct bucket_result *result); /* every transfer of a test */
-static const atomic_bool *cancelled;
+static _Atomic(const atomic_bool *) cancelled;
 static atomic_uint transfers;
 static const char *only_id; /* the spelling under which the file is there; NULL: any */
 
@@ -123,6 +123,7 @@ static struct modules *start(const char *cache_size)
 	assert_int_equal(config_init(&config, &e), ERR_OK);
 	assert_int_equal(config_set(&config, "source", "file:///nowhere", &e), ERR_OK);
 	assert_int_equal(config_set(&config, "bucket_retries", "0", &e), ERR_OK);
+	assert_int_equal(config_set(&config, "finish_after", "0", &e), ERR_OK);
 	assert_int_equal(config_set(&config, "cache_size", cache_size, &e), ERR_OK);
 	config_fit_memory(&config, (uint64_t)4 << 30);
 	struct modules *m = modules_start(&config, NULL, &e);
@@ -442,7 +443,7 @@ static bool is_served;
 static void serve_last(const struct bucket_sink *sink, struct bucket_result *result)
 {
 	note(&is_served);
-	while (!*cancelled)
+	while (!atomic_load(cancelled))
 		nanosleep(&(struct timespec){0, MS}, NULL);
 	note(&may_go);
 	for (unsigned i = 0; i < 50 && finishers_gone < 2; i++)

@@ -597,6 +597,7 @@ DEFAULTS = {
     "memcached_connect_timeout": "10s",
     "memcached_timeout": "10s",
     "log_level": "debug",
+    "finish_after": "0",  # as if every map were asked for again
 }
 
 
