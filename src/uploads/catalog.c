@@ -134,7 +134,9 @@ static enum err read_manifest(struct catalog_set *s, struct store_client *c, str
 	buffer_init(&b, MANIFEST_MAX);
 	enum err err = store_get_object(c, path, &b, NULL, e);
 	bool forced = s->manifest.forced;
-	json_t *names = err ? NULL : manifest_read(&s->manifest, (struct str){(const char *)b.data, b.len});
+	json_t *names = NULL;
+	if (!err)
+		err = manifest_read(&s->manifest, &names, (struct str){(const char *)b.data, b.len}, e);
 	s->manifest.forced = forced;
 	s->complete = names != NULL;
 	json_decref(names);

@@ -176,14 +176,34 @@ static void read_segments(struct load_segments *s, const json_t *array)
 	}
 }
 
-json_t *manifest_read(struct manifest *m, struct str text)
+/* jansson says "invalid token" of a text for which it has no memory. So its allocator notes what it lacks. */
+static _Thread_local bool lacked_memory;
+
+static void *allocate(size_t size)
 {
+	void *block = malloc(size);
+	lacked_memory = lacked_memory || !block;
+	return block;
+}
+
+/* Before there are threads. */
+__attribute__((constructor)) static void note_allocations(void)
+{
+	json_set_alloc_funcs(allocate, free);
+}
+
+enum err manifest_read(struct manifest *m, json_t **names, struct str text, struct error *e)
+{
+	lacked_memory = false;
 	json_t *root = json_loadb(text.data, text.len, 0, NULL), *parts = json_object_get(root, "parts");
 	const char *uploader = json_string_value(json_object_get(root, "uploader"));
 	const char *build_id = json_string_value(json_object_get(root, "build_id"));
+	*names = NULL;
+	if (!root && lacked_memory)
+		return no_memory(e);
 	if (json_integer_value(json_object_get(root, "version")) != FORM || !json_is_array(parts)) {
 		json_decref(root);
-		return NULL;
+		return ERR_OK;
 	}
 	m->time = json_integer_value(json_object_get(root, "time"));
 	snprintf(m->uploader, sizeof m->uploader, "%s", uploader ? uploader : "");
@@ -196,7 +216,7 @@ json_t *manifest_read(struct manifest *m, struct str text)
 		m->build_id.len = 0;
 	m->image_base = read_number(root, "image_base");
 	read_segments(&m->segments, json_object_get(root, "segments"));
-	json_incref(parts);
+	*names = json_incref(parts);
 	json_decref(root);
-	return parts;
+	return ERR_OK;
 }

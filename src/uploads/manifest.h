@@ -42,10 +42,10 @@ bool manifest_is_name(struct str name);
 /* The text of a manifest, with the names of the set's parts in order; the caller frees it. NULL if out of memory. */
 char *manifest_text(const struct manifest *m, const struct part_name *parts, unsigned count);
 
-/* Reads all but kind and set. NULL: it is not one. Else an array of the names of its parts, which the caller gives
- * back. */
+/* Reads all but kind and set. *names becomes an array of the names of its parts, which the caller gives back; NULL: it
+ * is no manifest. ERR_NO_MEMORY. */
 enum { MANIFEST_MAX = 24 << 20 }; /* bytes */
-json_t *manifest_read(struct manifest *m, struct str text);
+enum err manifest_read(struct manifest *m, json_t **names, struct str text, struct error *e);
 
 /* "2026-11-24T22:41:00Z"; empty for what is no time. */
 enum { TIME_TEXT = 40 };

@@ -124,20 +124,26 @@ static const struct entry *find_part(const struct entry *parts, size_t count, co
 	return NULL;
 }
 
-/* Takes the parts that a manifest names, if all are there. */
+/* Takes the parts that a manifest names, and is complete if all are there. False if out of memory. */
 static bool take_named(struct symbfile_sets *sets, struct symbfile_set *s, const struct entry *parts, size_t count,
         const json_t *names)
 {
 	size_t named = json_array_size(names);
-	if (!named || named > SET_PARTS_MAX || !(s->have = arena_calloc(&sets->arena, named, sizeof *s->have)))
-		return false;
-	for (size_t i = 0; i < named; i++) {
+	s->complete = false;
+	s->have_count = 0;
+	if (!named || named > SET_PARTS_MAX)
+		return true;
+	s->have = arena_calloc(&sets->arena, named, sizeof *s->have);
+	for (size_t i = 0; s->have && i < named; i++) {
 		const struct entry *x = find_part(parts, count, json_string_value(json_array_get(names, i)));
-		if (!x || x->part.part != i || x->part.parts != named || !take_part(&sets->arena, s, x))
+		if (!x || x->part.part != i || x->part.parts != named)
+			return true;
+		if (!take_part(&sets->arena, s, x))
 			return false;
 	}
 	s->parts = (unsigned)named;
-	return true;
+	s->complete = s->have;
+	return s->have;
 }
 
 /* What is there of a set without manifest: of each number the newest, and of the same number of parts. */
@@ -197,10 +203,12 @@ static enum err read_set(struct symbfile_sets *sets, struct symbfile_set *s, con
 	layout_object(path, &sets->id, s->kind, s->name, manifest->name);
 	buffer_init(&b, MANIFEST_MAX);
 	enum err err = store_get_object(r->client, path, &b, r->cancel, e);
-	json_t *names = err ? NULL : manifest_read(&s->manifest, (struct str){(const char *)b.data, b.len});
+	json_t *names = NULL;
+	if (!err)
+		err = manifest_read(&s->manifest, &names, (struct str){(const char *)b.data, b.len}, e);
 	buffer_release(&b);
-	s->have_count = 0;
-	s->complete = names && take_named(sets, s, parts, count, names);
+	if (names && !take_named(sets, s, parts, count, names))
+		err = no_memory(e);
 	json_decref(names);
 	s->manifest.kind = s->kind;
 	s->manifest.set = s->name;

@@ -11,6 +11,7 @@ import time
 
 from load import SAMPLE_MODULE
 from stack import tail, wait_for
+from store_faults import add_store_faults
 from symbols import sym_name
 from world import says
 
@@ -302,6 +303,7 @@ def all_faults():
     add("clock-1h", step_clock(-3600))
     add("descriptors", descriptors, refused=ANY)
     add("disk-full-store", full_store, refused=ANY)
+    add_store_faults(add, LOADER)
     # nginx cannot take a large body.
     add("disk-full-nginx", full_nginx, excused=(500,), refused=ANY)
     return out

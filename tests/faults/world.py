@@ -121,7 +121,7 @@ class World:
         return self.nginx.port
 
     def make_key(self):
-        self.key = Stack.add_key(self, "tester", "upload,invalidate")
+        self.key = Stack.add_key(self, "tester", "upload,invalidate,remove")
 
     def client(self):
         return Client(self.port, timeout=20, host=self.host)
