@@ -215,7 +215,7 @@ static void read_line(struct text_reader *r, struct rest line, unsigned signs)
 	if (r->perf_depth == perf_depth)
 		r->perf_depth = 0;
 	blanks(&line);
-	if (line.at < line.end && !strchr("{}[]\"", *line.at) && !is_scalar(line))
+	if (r->depth && line.at < line.end && !strchr("{}[]\"", *line.at) && !is_scalar(line))
 		r->depth = 0;
 }
 
