@@ -123,7 +123,7 @@ class Slow_Reader(Unread):
 class Unread_Files(Shape):
     """Symbol files of 46 MB that nobody reads, where they may be had as files."""
 
-    settings = {"downloads": "stream", "download_parallel": 64}
+    settings = {"downloads": "stream"}
     method, path, reads = "GET", f"/big-0/{debug_id('big-0')}/big-0.sym", "nothing"
 
     def body(self):

@@ -259,11 +259,11 @@ def tell(command, env=None):
         left_out[reason] += skipped
 
 
-def faults(*options):
-    """The short form."""
+def short_form(folder, *options):
+    """Of tests/FOLDER/run.py."""
     directory = built("check")
     if directory:
-        program = os.path.join(ROOT, "tests", "faults", "run.py")
+        program = os.path.join(ROOT, "tests", folder, "run.py")
         command = [sys.executable, program, *options, "--short", "--seed", os.environ.get("SEED", "1")]
         tell(command, {"SYMBOLICATED": shlex.quote(os.path.join(directory, "symbolicated"))})
 
@@ -306,8 +306,9 @@ PARTS = {  # and the build that a part is about
     "format": (check_format, None),
     "unit": (lambda: unit("check"), "check"),
     "wire": (lambda: wire("check"), "check"),
-    "faults": (faults, "check"),
-    "hosts": (lambda: faults("--hosts"), "check"),
+    "siege": (lambda: short_form("siege"), "check"),
+    "faults": (lambda: short_form("faults"), "check"),
+    "hosts": (lambda: short_form("faults", "--hosts"), "check"),
     "clang": (lambda: unit("check-clang", " ".join(OF_CLANG)), "check-clang"),
     "valgrind": (check_valgrind, "check"),
     "container": (check_container, None),

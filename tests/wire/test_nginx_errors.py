@@ -257,6 +257,16 @@ def test_a_large_reply_waits_for_its_reader_and_in_no_file():
         connection.close()
 
 
+def test_a_slow_client_of_a_symbol_file_holds_no_responder(own):
+    """The responder is done with 64 MB although the client has not read a byte: inside a transfer it cannot wait without a thread."""
+    finished = own.responders[0].finished
+    connection = own.client.connect()
+    connection.request("GET", "/a.pdb/1F/a.sym", headers={"Do": f"size:{64 << 20}"})
+    wait_for(lambda: own.responders[0].finished > finished, "the responder to be done")
+    assert len(connection.getresponse().read()) == 64 << 20
+    connection.close()
+
+
 def nginx_files(pid):
     """What this nginx and its workers have open."""
     with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as f:
