@@ -18,10 +18,12 @@ struct memory_watch {
 	bool full;
 };
 
-/* Whether malloc may have much that is free: more is resident than is charged, and trimming has helped lately. */
-static bool has_spare(const struct memory_watch *w, uint64_t most, int64_t now)
+/* Whether malloc may have much that is free: more is resident than is charged, and trimming has helped lately, or a
+ * load waits for memory. */
+static bool has_spare(struct load_means *means, const struct memory_watch *w, uint64_t most, int64_t now)
 {
-	return account_beside() > most / SPARE_PART && now - w->in_vain >= TRIM_INTERVAL * SECOND;
+	return account_beside() > most / SPARE_PART &&
+	       (atomic_load(&means->needy) || now - w->in_vain >= TRIM_INTERVAL * SECOND);
 }
 
 /* Above the limit, first returns the memory that malloc keeps after free. If that is not enough and no request is
@@ -30,7 +32,7 @@ static void watch_memory(struct cold *c, int64_t now, struct memory_watch *w)
 {
 	uint64_t bytes = resident_bytes(), most = c->gate.memory_max;
 	account_note_resident(bytes);
-	bool trims = (bytes > most || has_spare(w, most, now)) && now - w->trimmed >= SECOND;
+	bool trims = (bytes > most || has_spare(c->means, w, most, now)) && now - w->trimmed >= SECOND;
 	if (trims) {
 		uint64_t before = bytes;
 		w->trimmed = now;

@@ -6,6 +6,8 @@
 #include "base/account.h"
 #include "keys/auth.h"
 
+enum { MARGIN_PART = 16 };
+
 static struct modules *modules;
 static struct symfiles *symfiles;
 static struct elf_code *code;
@@ -15,7 +17,9 @@ enum err services_start(const struct config *c, struct extractors *extractors, s
 	enum err err = auth_load(c->keys_file, e);
 	if (err)
 		return err;
-	account_start(c->memory);
+	/* a little is left for what is not charged and grows between two measurements */
+	account_start(c->memory - c->memory / MARGIN_PART);
+	metric_set(M_MEMORY_LIMIT, (int64_t)c->memory);
 	symfiles = symfiles_new(c, e);
 	if (symfiles)
 		code = elf_code_new(c, extractors, e);
