@@ -169,7 +169,7 @@ def test_a_large_request(gensym, tmp_path, cache_size, coding):
 @pytest.mark.slow
 def test_small_requests_are_answered_beside_large_ones(gensym):
     """Each large one takes a worker, be it warm, and each cold one none."""
-    with Stack(config={"workers": "4", "bucket_stall_timeout": "60s", "bucket_retries": "0"}) as s:
+    with Stack(config={"workers": "4", "max_frames": "1000000", "max_reply": "1G", "bucket_stall_timeout": "60s", "bucket_retries": "0"}) as s:
         module = ["large.pdb", debug_id("large")]
         answers = run_gensym(gensym, s.symbols, module, "-f", "2000", answers=1000)
         offsets = [int(a["offset"], 16) for a in answers]
