@@ -199,8 +199,10 @@ enum err manifest_read(struct manifest *m, json_t **names, struct str text, stru
 	const char *uploader = json_string_value(json_object_get(root, "uploader"));
 	const char *build_id = json_string_value(json_object_get(root, "build_id"));
 	*names = NULL;
-	if (!root && lacked_memory)
+	if (lacked_memory) { /* also where there is a value: its strings may lack some bytes */
+		json_decref(root);
 		return no_memory(e);
+	}
 	if (json_integer_value(json_object_get(root, "version")) != FORM || !json_is_array(parts)) {
 		json_decref(root);
 		return ERR_OK;

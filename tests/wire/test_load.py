@@ -173,7 +173,7 @@ def test_small_requests_are_answered_beside_large_ones(gensym):
         module = ["large.pdb", debug_id("large")]
         answers = run_gensym(gensym, s.symbols, module, "-f", "2000", answers=1000)
         offsets = [int(a["offset"], 16) for a in answers]
-        large = json.dumps(job([module], [[0, o] for o in offsets] * 200))
+        large = json.dumps(job([module], [[0, o] for o in offsets] * 100))
         assert differences(answers, s.client.frames(module, offsets)) == []
         stalled = [s.symbols.add(f"stalled{i}.so", SAMPLE) for i in range(54)]
         for m in stalled:

@@ -16,7 +16,7 @@ from client import job
 from stack import DAEMON, ROOT, Server, Stack
 from test_build_ids import debug_id
 from test_filter import BOUND, HOT, SOURCE, SYMBTOOL, build_id, compile_c, crash, filtered, line_of
-from test_page import CHROMIUM, DRIVER, Page, chromium
+from browser import CHROMIUM, DRIVER, Page, chromium
 
 pytestmark = pytest.mark.skipif(not os.path.exists(SYMBTOOL), reason="symbtool was not built")
 
@@ -59,9 +59,8 @@ def push(url, key_file, program):
 def test_a_crash_is_named_alike_on_the_page_and_by_the_filter(run, tmp_path, compiler, option):
     driver = chromium(tmp_path)
     try:
-        driver.set_window_size(1280, 900)
-        page = Page(driver, types.SimpleNamespace(node=types.SimpleNamespace(nginx=run))).open()
-        page.part("sample").click()
+        page = Page(driver, run.port).open()
+        page.sample("json")
         page.result("str_to_mpn")
 
         program = compile_c(str(tmp_path), "program", SOURCE, "-fsanitize=address", option, "-Wl,--build-id=sha1", compiler=compiler)
@@ -73,15 +72,14 @@ def test_a_crash_is_named_alike_on_the_page_and_by_the_filter(run, tmp_path, com
 
         page.open()
         if "BuildId" not in report:  # gcc before 13 and clang before 15 do not write it
-            page.part("form").find_element("tag name", "summary").click()
-            page.put(f"program={build_id(program)}", "modules")
-        page.send(report)
+            page.click("clear").put(f"program={build_id(program)}", "modules").put(report).click("send")
+        else:
+            page.send(report)
         page.result("faulty", "main")
-        page.part("view-text").click()
-        lines = page.wait("the text", lambda: page.rows("text"))
+        page.click("view-report")
+        lines = page.wait("the report", lambda: page.rows("report"))
         assert [p for p in places("\n".join(lines)) if p in by_files] == by_files
-        page.part("view-frames").click()
-        page.part("input").click()
+        page.click("view-frames")
         page.shot(f"crash-{compiler}{option}")
         page.quiet()
     finally:
