@@ -165,8 +165,8 @@ enum err symmap_finish(struct symmap *m, struct error *e)
 	if (!err && !text_store_end(m->store))
 		err = no_memory(e);
 	if (!err)
-		/* the spans, which are made next, take about as much as the index */
-		err = check_memory(m, symindex_bytes(m->index), sympages_page_bytes_max(m->index), e);
+		/* the spans, which are made next, take up to half as much as the index */
+		err = check_memory(m, symindex_bytes(m->index) / 2, sympages_page_bytes_max(m->index), e);
 	if (err)
 		return err;
 	struct text_store_reader *reader = text_store_reader_new(m->store);
