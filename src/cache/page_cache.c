@@ -101,7 +101,6 @@ void module_unref(struct module *m)
 	account_add(ACCOUNT_PAGES, -(int64_t)root_bytes(m->map));
 	offmap_free(m->map);
 	pthread_mutex_destroy(&m->lock);
-	free(m->label);
 	free(m);
 }
 
@@ -305,7 +304,7 @@ static struct module *unfinished_of(struct shard *s)
 {
 	for (unsigned i = 0; i < CHAINS; i++)
 		for (struct module *m = s->chains[i]; m; m = m->next)
-			if (m->label && !atomic_load(&m->finished)) {
+			if (*m->label && !atomic_load(&m->finished)) {
 				module_ref(m);
 				return m;
 			}

@@ -15,7 +15,7 @@ struct module {
 	struct module_hash hash;
 	struct offmap *map;
 	struct symmap *text; /* under lock: missing pages are made from it; NULL: they are in memcached, if anywhere */
-	char *label;         /* owned: "name/id" for the log, if it was loaded here as a text; else NULL */
+	char label[128];     /* "name/id" for the log, if it was loaded here as a text; else empty */
 	pthread_mutex_t lock;
 	atomic_uint refs;
 	atomic_uint holds; /* while above 0, nothing of the module is evicted: it is being stored, or a request has just

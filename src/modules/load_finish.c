@@ -270,7 +270,7 @@ static void run_job(struct finishers *all, struct finish_job *job, struct mc_cli
 	        .means = all->means,
 	        .module = m,
 	        .load = job->load,
-	        .label = m->label ? m->label : job->load->id,
+	        .label = *m->label ? m->label : job->load->id,
 	        .text = job->load ? NULL : m->text,
 	        .damaged = m->map->damaged};
 	if (!job->load)
@@ -305,7 +305,7 @@ static bool add_job(struct finishers *all, struct module *m, struct load *l)
 
 void finish_module(struct finishers *all, struct module *m)
 {
-	if (m->label && !atomic_exchange(&m->finished, true) && !add_job(all, m, NULL))
+	if (*m->label && !atomic_exchange(&m->finished, true) && !add_job(all, m, NULL))
 		atomic_store(&m->finished, false);
 }
 

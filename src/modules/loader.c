@@ -114,8 +114,7 @@ static void take_module(struct loader *r, struct load *l)
 		l->module->lost_at = l->lost >= LOST_PAGE ? clock_now() : 0;
 	if (l->text) {
 		atomic_store(&l->module->shared, l->lost == LOST_UNMADE || (l->lease.held && l->lost < LOST_AGAIN));
-		if (asprintf(&l->module->label, "%s/%s", l->name, l->id) < 0)
-			l->module->label = NULL;
+		snprintf(l->module->label, sizeof l->module->label, "%s/%s", l->name, l->id);
 	}
 	failures_forget(r->means->failures, &l->lease.hash);
 }
