@@ -50,13 +50,15 @@ struct finishing {
 	bool keeps;          /* keep every page in the cache; otherwise only while there is room */
 };
 
-/* Why finishing is no longer useful; NULL: it is. Call with the lock held. */
+static const char invalidated[] = "the module was invalidated meanwhile";
+
+/* Why finishing is no longer useful; NULL: it is. For symbfiles call it with the lock held. */
 static const char *why_over(const struct finishing *f)
 {
 	if (f->means->stopping)
 		return "the process ends";
 	if (f->load ? f->load->lease.stale : !module_is_cached(f->module))
-		return "the module was invalidated meanwhile";
+		return invalidated;
 	return NULL;
 }
 
@@ -235,9 +237,11 @@ static void finish_text(struct mc_client *memcached, struct finishing *f)
 {
 	bool stores = memcached && mc_enabled(f->means->servers) && atomic_load(&f->module->shared);
 	enum elsewhere elsewhere = stores ? look_elsewhere(memcached, f) : NOT_WHOLE;
-	if (elsewhere == OUTDATED || why_over(f))
-		return;
-	if (elsewhere == WHOLE) {
+	const char *over = elsewhere == OUTDATED ? invalidated : why_over(f);
+	if (over) {
+		metric_add(M_STORES_FAILED, stores);
+		log_event(LOG_LEVEL_WARNING, "not stored", "%s: %s", f->label, over);
+	} else if (elsewhere == WHOLE) {
 		atomic_store(&f->module->stored, true);
 		module_drop_text(f->module);
 	} else if (make_all(memcached, f, stores)) {
