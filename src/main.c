@@ -15,7 +15,7 @@
 #include "base/cgroup.h"
 #include "base/config.h"
 #include "base/log.h"
-#include "base/resident.h"
+#include "base/process.h"
 #include "base/sandbox.h"
 #include "cache/memcached.h"
 #include "elf/elf_source.h"

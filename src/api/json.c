@@ -10,8 +10,8 @@
 #include "api/router.h"
 #include "api/session.h"
 #include "api/writer.h"
-#include "base/cores.h"
 #include "base/json_text.h"
+#include "base/process.h"
 
 enum { UNYIELDING = 64 }; /* frames without a turn for others */
 enum { PREFETCH_STRING_MAX = 512 };

@@ -11,7 +11,7 @@
 #include "api/upload.h"
 #include "base/hash.h"
 #include "base/log.h"
-#include "base/random.h"
+#include "base/process.h"
 #include "keys/auth.h"
 #include "modules/services.h"
 #include "symbfile/symbfile.h"

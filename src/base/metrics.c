@@ -13,8 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/cores.h"
-#include "base/resident.h"
+#include "base/process.h"
 
 /* Each thread counts in one of several shards, placed far apart so that threads do not contend for cache lines; a
  * reader adds up the shards. Gauges that are set live in the first shard only. */

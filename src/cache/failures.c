@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/metrics.h"
-#include "base/random.h"
+#include "base/process.h"
 
 enum { CHAINS = 4096 };
 

@@ -15,8 +15,8 @@
 
 #include "base/clock.h"
 #include "base/metrics.h"
+#include "base/process.h"
 #include "base/put.h"
-#include "base/random.h"
 #include "base/varint.h"
 #include "map/value.h"
 

@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/files.h"
 #include "base/guid.h"
-#include "base/write_all.h"
 #include "elf/layouts.h"
 
 enum { BLOCK = 256 << 10, THREADS = 2 };

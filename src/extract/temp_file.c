@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/write_all.h"
+#include "base/files.h"
 
 static const char *folder(void)
 {

@@ -21,11 +21,10 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/cores.h"
 #include "base/fiber.h"
 #include "base/log.h"
 #include "base/permits.h"
-#include "base/random.h"
+#include "base/process.h"
 #include "front/exchange_private.h"
 
 enum {

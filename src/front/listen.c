@@ -16,7 +16,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "base/folder.h"
+#include "base/files.h"
 
 enum { SYSTEMD_FIRST = 3, INHERITED_STDIN = 0 };
 

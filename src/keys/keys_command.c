@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "base/buffer.h"
-#include "base/write_all.h"
+#include "base/files.h"
 #include "keys/auth.h"
 
 static const char usage[] =

@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "base/metrics.h"
-#include "base/resident.h"
+#include "base/process.h"
 
 void gate_init(struct gate *g, const struct config *c)
 {

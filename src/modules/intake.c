@@ -9,7 +9,7 @@
 #include "modules/intake.h"
 
 #include "base/clock.h"
-#include "base/cores.h"
+#include "base/process.h"
 
 enum { DIRECT_MAX = 4 * BLOCK_SIZE }; /* of a shorter text, a thread would cost more than it saves */
 

@@ -6,7 +6,7 @@
 #include "base/account.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/resident.h"
+#include "base/process.h"
 
 enum { TICK_MS = 100, TRIM_INTERVAL = 30 /* seconds */, SPARE_PART = 16 /* of the limit */ };
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "base/random.h"
+#include "base/process.h"
 
 enum { LEASE_POLL_MS = 30 };
 

@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/metrics.h"
-#include "base/nice.h"
+#include "base/process.h"
 #include "map/value.h"
 
 enum {

@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "base/metrics.h"
-#include "base/nice.h"
+#include "base/process.h"
 #include "modules/load_symbfile.h"
 
 /* Loading gives way to requests that need no load; finishing, after the reply, gives way to both. */

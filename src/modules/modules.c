@@ -9,7 +9,7 @@
 #include "base/account.h"
 #include "base/clock.h"
 #include "base/metrics.h"
-#include "base/random.h"
+#include "base/process.h"
 #include "modules/keeper.h"
 #include "modules/loader.h"
 

@@ -8,7 +8,7 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "base/random.h"
+#include "base/process.h"
 
 struct bucket_limits bucket_limits_of(const struct config *c)
 {

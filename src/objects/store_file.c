@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/write_all.h"
+#include "base/files.h"
 #include "objects/percent.h"
 #include "objects/store_backend.h"
 

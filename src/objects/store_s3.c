@@ -13,11 +13,11 @@
 
 #include "base/buffer.h"
 #include "base/clock.h"
-#include "base/random.h"
+#include "base/process.h"
 #include "objects/percent.h"
 #include "objects/s3.h"
-#include "objects/transfer.h"
 #include "objects/store_backend.h"
+#include "objects/transfer.h"
 
 enum {
 	PIECE = 8 << 20,     /* bytes; S3 wants at least 5 MiB */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cores.h"
+#include "base/process.h"
 #include "sym/needs.h"
 
 enum { IDLE_MAX = 16 };

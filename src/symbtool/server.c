@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/random.h"
+#include "base/process.h"
 #include "symbtool/cli.h"
 
 enum {

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/write_all.h"
+#include "base/files.h"
 #include "symbtool/cut.h"
 #include "symbtool/debug_dir.h"
 #include "symbtool/debuginfod.h"

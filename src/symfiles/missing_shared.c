@@ -13,7 +13,7 @@
 
 #include "base/clock.h"
 #include "base/json_text.h"
-#include "base/random.h"
+#include "base/process.h"
 
 enum {
 	SHARE_PERIOD = 2,      /* seconds */

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/random.h"
+#include "base/process.h"
 #include "cache/failures.h"
 
 enum { CLIENTS_MAX = 64, ID_MAX = 1024 };

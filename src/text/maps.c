@@ -8,7 +8,7 @@
 
 #include "base/array.h"
 #include "base/hash.h"
-#include "base/random.h"
+#include "base/process.h"
 #include "text/module_table.h"
 
 enum {

@@ -10,7 +10,7 @@
 #include "base/guid.h"
 #include "base/hash.h"
 #include "base/hex.h"
-#include "base/random.h"
+#include "base/process.h"
 
 enum {
 	NONE = -1,

@@ -25,7 +25,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/map64.h"
-#include "base/nice.h"
+#include "base/process.h"
 #include "base/search.h"
 #include "base/utf8.h"
 #include "seed.h"

@@ -28,10 +28,10 @@
 
 #include "api/router.h"
 #include "base/clock.h"
-#include "base/cores.h"
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/permits.h"
+#include "base/process.h"
 #include "fcgi_client.h"
 
 enum { PATTERN = 70 * 1024 * 1024, BOUND_SECONDS = 60 };

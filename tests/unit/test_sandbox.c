@@ -25,7 +25,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/nice.h"
+#include "base/process.h"
 #include "base/sandbox.h"
 
 /* Each attempt gives 0 or errno. */

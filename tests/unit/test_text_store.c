@@ -22,7 +22,7 @@
 
 #include "alloc_fail.h"
 #include "base/clock.h"
-#include "base/cores.h"
+#include "base/process.h"
 #include "cache/page_cache.h"
 #include "offmap_tools.h"
 #include "seed.h"

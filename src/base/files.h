@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writing all bytes to a file, which write alone may do in part. */
-#ifndef BASE_WRITE_ALL_H
-#define BASE_WRITE_ALL_H
+/* Files that are written: their folders, and all of their bytes. */
+#ifndef BASE_FILES_H
+#define BASE_FILES_H
 
 #include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <unistd.h>
+
+#include "base/error.h"
+
+/* Checks that this process may create a file at the path: the folder exists and is writable. ERR_CONFIG; the text
+ * begins with `what`, the setting that holds the path. */
+enum err folder_check(const char *path, const char *what, struct error *e);
 
 /* False: errno says why; part of the bytes may be there. */
 static inline bool write_all(int fd, const void *data, size_t len)

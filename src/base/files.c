@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <config.h>
 
-#include "base/folder.h"
+#include "base/files.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the system gives this process: cores, memory, priorities of threads, and randomness. */
+#ifndef BASE_PROCESS_H
+#define BASE_PROCESS_H
+
+#include <stdint.h>
+
+/* The cores that the calling thread may run on, limited by the processor time that the control groups allow; 1 when the
+ * system does not say. */
+unsigned cores_count(void);
+
+enum { CACHE_LINE = 64 }; /* bytes */
+
+/* Resident memory in bytes, from /proc/self/statm (proc(5)); 0 if that cannot be read. Takes a few microseconds. */
+uint64_t resident_bytes(void);
+/* For the start: what is large goes back to the system as soon as it is freed. */
+void resident_return_large(void);
+/* Returns freed memory that malloc still holds to the system. Takes milliseconds per GB. */
+void resident_trim(void);
+
+/* Lowers the calling thread's priority by this many steps (1 to 19) below its current one. A process that was started
+ * with a low priority never raises its own. */
+void give_way(int steps);
+
+/* A random number that nobody can guess: for tokens, markers and seeds. Never 0. */
+uint64_t random_u64(void);
+
+#endif
