@@ -34,8 +34,6 @@ struct extract_stats {
 	unsigned note_count;
 };
 
-/* Adds a note; those that find no room are dropped. */
-
 /* Passes all ranges and return pads of the executable at path to sink, whose functions are called by one thread at a
  * time, not always the same. If a member is NULL, such records are not made. Their order and contents do not depend
  * on the number of threads. stats may be NULL. ERR_MISSING: nothing is known about the code; ERR_CORRUPT: the file

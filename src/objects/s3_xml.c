@@ -47,12 +47,12 @@ static void on_text(void *data, const char *text, int len)
 }
 
 /* S3 sends no document types, and hostile XML is made of entities. */
-static void on_doctype(void *data, const char *name, const char *system, const char *public, int internal)
+static void on_doctype(void *data, const char *name, const char *system, const char *public_id, int internal)
 {
 	struct reader *r = data;
 	(void)name;
 	(void)system;
-	(void)public;
+	(void)public_id;
 	(void)internal;
 	XML_StopParser(r->parser, XML_FALSE);
 }

@@ -70,7 +70,7 @@ struct sympages {
 	struct flat *spare;              /* a list */
 	uint32_t spare_count;
 	uint64_t spare_bytes;
-	struct flat public;
+	struct flat of_public;
 	uint8_t *escaped;
 	uint32_t escaped_cap;
 };
@@ -134,7 +134,7 @@ void sympages_free(struct sympages *m)
 	func_records_release(&m->records);
 	free_slots(m);
 	free(m->strings.slots);
-	free(m->public.name);
+	free(m->of_public.name);
 	free(m->escaped);
 	free(m);
 }
@@ -154,7 +154,8 @@ uint64_t sympages_bytes(const struct sympages *m)
 {
 	return sizeof *m + m->kept_bytes + m->kept_cap * (uint64_t)sizeof *m->kept + m->spare_bytes +
 	       func_records_bytes(&m->records) + slot_bytes(m) + symrecords_bytes(&m->reader) +
-	       flattener_bytes(m->flattener) + encoder_buffer_bytes(m->encoder) + m->escaped_cap + m->public.name_cap;
+	       flattener_bytes(m->flattener) + encoder_buffer_bytes(m->encoder) + m->escaped_cap +
+	       m->of_public.name_cap;
 }
 
 uint64_t sympages_kept_bytes_max(const struct symindex *x)
@@ -573,7 +574,7 @@ static position next_address(const struct symindex *x, uint32_t symbol)
 
 static bool encode_public(struct sympages *m, uint32_t symbol, position from)
 {
-	struct flat *f = &m->public;
+	struct flat *f = &m->of_public;
 	position end = next_address(m->x, symbol);
 	if (!begin_symbol(m, &m->x->symbols[symbol], f))
 		return false;

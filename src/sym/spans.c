@@ -330,7 +330,7 @@ static bool push_group(struct sweep *w, uint32_t first, uint32_t end, uint32_t f
 static bool sweep_group(struct sweep *w, uint32_t first, uint32_t end)
 {
 	const struct symindex_symbol *all = w->x->symbols;
-	uint32_t public = NO_SYMBOL, funcs = 0;
+	uint32_t first_public = NO_SYMBOL, funcs = 0;
 	if (!advance_to(w, all[first].addr))
 		return false;
 	w->cursor = all[first].addr;
@@ -341,10 +341,10 @@ static bool sweep_group(struct sweep *w, uint32_t first, uint32_t end)
 			return false;
 	for (uint32_t i = first; i < end; i++) {
 		funcs += !all[i].is_public;
-		if (all[i].is_public && public == NO_SYMBOL)
-		public = i;
+		if (all[i].is_public && first_public == NO_SYMBOL)
+			first_public = i;
 	}
-	w->last_public = (struct open_symbol){.symbol = funcs ? NO_SYMBOL : public};
+	w->last_public = (struct open_symbol){.symbol = funcs ? NO_SYMBOL : first_public};
 	return push_group(w, first, end, funcs);
 }
 
