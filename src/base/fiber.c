@@ -28,6 +28,13 @@
 #include <sanitizer/tsan_interface.h>
 #endif
 
+#if __has_include(<valgrind/valgrind.h>)
+#include <valgrind/valgrind.h>
+#else
+#define VALGRIND_STACK_REGISTER(low, high) 0u
+#define VALGRIND_STACK_DEREGISTER(id) (void)(id)
+#endif
+
 /* Of address space; memory is what is touched of it. As much as the libraries that handlers call may want. */
 enum { STACK = 1 << 20 };
 
@@ -36,7 +43,8 @@ struct fiber {
 	void (*fn)(void *arg);
 	void *arg;
 	bool ended;
-	uint8_t *stack; /* its lowest page is a guard */
+	uint8_t *stack;    /* its lowest page is a guard */
+	unsigned valgrind; /* what valgrind calls it */
 	/* What the sanitizers are told of a switch. */
 	void *fake_own, *fake_caller, *track_own, *track_caller;
 	const void *caller_stack;
@@ -148,6 +156,7 @@ static bool prepare(struct fiber *f)
 	f->stack = stack == MAP_FAILED ? NULL : stack;
 	if (!f->stack || mprotect(f->stack, (size_t)sysconf(_SC_PAGESIZE), PROT_NONE) || getcontext(&f->own))
 		return false;
+	f->valgrind = VALGRIND_STACK_REGISTER(f->stack, f->stack + STACK);
 	f->own.uc_stack.ss_sp = f->stack;
 	f->own.uc_stack.ss_size = STACK;
 	f->own.uc_link = NULL; /* work never returns */
@@ -169,7 +178,9 @@ void fiber_free(struct fiber *f)
 	if (!f)
 		return;
 	untrack(f);
-	if (f->stack)
+	if (f->stack) {
+		VALGRIND_STACK_DEREGISTER(f->valgrind);
 		munmap(f->stack, STACK);
+	}
 	free(f);
 }

@@ -14,7 +14,7 @@
 #include "uploads/remove.h"
 
 #define BUILD_IDS CLAIMS_FOLDER "/"
-#define TEMPORARY (STORE_TEMPORARY + sizeof STORE_FOLDER)
+#define TEMPORARY (&STORE_TEMPORARY[sizeof STORE_FOLDER])
 
 enum { YOUNG = 24 * 3600 }; /* seconds; far longer than an upload takes */
 

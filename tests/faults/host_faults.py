@@ -27,7 +27,8 @@ def function(host, module):
 
 
 def one_load(w, _seconds):
-    """Many clients ask both hosts for the same modules, which nobody has asked for: each file is fetched once."""
+    """Many clients ask both hosts for the same modules, which nobody has asked for: each file is fetched once, or once by each host
+    where the other's page was not there yet."""
     modules = [w.load.fresh_tiny(w.rng).module for _ in range(MODULES)]
     body, together, wrong = job(modules, [[i, 0x1000] for i in range(MODULES)]), threading.Barrier(CLIENTS), []
 
@@ -43,8 +44,8 @@ def one_load(w, _seconds):
         thread.join(120)
     assert not wrong, f"{len(wrong)} wrong frames, the first: {wrong[0]}"
     wait_for(lambda: all(w.s3.gets(m) for m in modules), "all requests in the log of the S3 server")
-    gets = sum(w.s3.gets(m) for m in modules)
-    assert gets == MODULES, f"{MODULES} modules were fetched {gets} times"
+    often = [gets for gets in map(w.s3.gets, modules) if gets > len(w.hosts)]
+    assert not often, f"{len(often)} of {MODULES} modules were fetched more than once by each host"
 
 
 def upload_here_ask_there(w, seconds):

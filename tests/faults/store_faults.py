@@ -68,7 +68,10 @@ class Executable:
             seen.append(self.functions())
             return len(seen) >= 8 and seen[-1] in wanted and all(s == seen[-1] for s in seen[-8:])
 
-        wait_for(settled, f"{names} to answer, and not {seen[-3:]}", 30)
+        try:
+            wait_for(settled, f"{names} to answer", 30)
+        except AssertionError as e:
+            raise AssertionError(f"{e}; seen: {seen[-8:]}") from None
 
 
 def together(*functions):

@@ -114,8 +114,8 @@ static void types(void **state)
 	        TYPE, "Multipart/Form-Data; charset=x; boundary=\"a b\"", "multipart/form-data;BOUNDARY=a"};
 	static const char *const bad[] = {"", "multipart/form-data",
 	        "multipart/form-data; boundary=", "application/zip; boundary=a", "multipart/form-data; xboundary=a",
-	        "multipart/form-data; "
-	        "boundary=aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"};
+	        ("multipart/form-data; "
+	         "boundary=aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa")};
 	struct error e;
 	(void)state;
 	for (unsigned i = 0; i < sizeof good / sizeof good[0]; i++) {

@@ -336,9 +336,8 @@ def test_log_lines_are_json_with_the_request_id(stack):
     assert {"time", "level", "event"} <= line[0].keys()
     assert 200 in line[0].values() and "POST" in line[0].values() and "/symbolicate/v5" in line[0].values()
     assert re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z$", line[0]["time"])
-    with open(stack.daemon.log, encoding="utf-8") as log:
-        for text in log:
-            assert isinstance(json.loads(text), dict), text
+    for text in stack.daemon.log_text().splitlines():
+        assert isinstance(json.loads(text), dict), text
 
 
 @pytest.mark.parametrize("path", ["/a%22b%0a%7b", "/caf%c3%a9", "/%ff%fe", "/" + "x" * 5000, '/"\\'])
@@ -348,9 +347,8 @@ def test_hostile_paths_do_not_break_the_log(path):
         s.client.get("/cache" + path)
         works(s)
         s.daemon.stop()
-        with open(s.daemon.log, "rb") as log:
-            for text in log.read().decode("utf-8").splitlines():
-                assert isinstance(json.loads(text), dict), text
+        for text in s.daemon.log_text().splitlines():
+            assert isinstance(json.loads(text), dict), text
 
 
 def test_a_request_id_of_nginx_is_in_errors_too(stack):
