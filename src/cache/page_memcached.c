@@ -244,7 +244,7 @@ void page_memcached_lease_release(struct mc_client *c, const struct module_hash 
 
 struct storing {
 	struct mc_client *client;
-	const struct module *module;
+	struct module *module;
 	const struct store_options *options;
 	const struct store_source *source;
 	struct buffer value;
@@ -284,7 +284,9 @@ static enum mc_status store_root(struct storing *s)
 {
 	struct mc_key key;
 	const struct value_id id = {s->module->hash, 0, 0, PAGE_ROOT};
+	pthread_mutex_lock(&s->module->lock); /* its counts may just be set */
 	struct page *root = offmap_root_encode(s->module->map);
+	pthread_mutex_unlock(&s->module->lock);
 	if (!root)
 		return MC_DOWN;
 	module_key(&key, 'r', &s->module->hash);
@@ -316,7 +318,7 @@ bool page_memcached_reachable(struct mc_client *c, const struct module_hash *has
 	return mc_reachable(c, key.route);
 }
 
-enum mc_status page_memcached_store(struct mc_client *c, const struct module *m, const struct store_options *options,
+enum mc_status page_memcached_store(struct mc_client *c, struct module *m, const struct store_options *options,
         const struct store_source *source, uint64_t *bytes)
 {
 	struct storing s = {.client = c, .module = m, .options = options, .source = source, .total = bytes};
@@ -341,7 +343,7 @@ static bool do_not_go_on(void *arg)
 static const struct store_source once = {.go_on = do_not_go_on};
 
 enum mc_status page_memcached_store_root(
-        struct mc_client *c, const struct module *m, const struct store_options *options)
+        struct mc_client *c, struct module *m, const struct store_options *options)
 {
 	uint64_t bytes = 0;
 	struct storing s = {.client = c, .module = m, .options = options, .source = &once, .total = &bytes};
@@ -351,7 +353,7 @@ enum mc_status page_memcached_store_root(
 	return status;
 }
 
-enum mc_status page_memcached_store_page(struct mc_client *c, const struct module *m, uint32_t number,
+enum mc_status page_memcached_store_page(struct mc_client *c, struct module *m, uint32_t number,
         const struct page *p, const struct store_options *options)
 {
 	uint64_t bytes = 0;

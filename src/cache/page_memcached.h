@@ -59,12 +59,12 @@ struct store_source {
 };
 /* Write the root of a map whose pages are not all there, or one of its pages. */
 enum mc_status page_memcached_store_root(
-        struct mc_client *c, const struct module *m, const struct store_options *options);
-enum mc_status page_memcached_store_page(struct mc_client *c, const struct module *m, uint32_t number,
+        struct mc_client *c, struct module *m, const struct store_options *options);
+enum mc_status page_memcached_store_page(struct mc_client *c, struct module *m, uint32_t number,
         const struct page *p, const struct store_options *options);
 /* Writes all string pages, all code pages, then the root. Gives up if a value is refused for about 2 seconds. *bytes:
  * of all values. */
-enum mc_status page_memcached_store(struct mc_client *c, const struct module *m, const struct store_options *options,
+enum mc_status page_memcached_store(struct mc_client *c, struct module *m, const struct store_options *options,
         const struct store_source *source, uint64_t *bytes);
 
 #endif

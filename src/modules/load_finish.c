@@ -46,6 +46,7 @@ struct finishing {
 	struct symmap_maker maker;
 	struct sympages_counts counts;
 	uint64_t damaged;    /* lines that the index counted as damaged */
+	uint64_t raw_bytes;  /* of the pages that were made */
 	uint64_t step, made; /* step: pages seen in this pass; made: pages made, and so counted, in all passes */
 	bool keeps;          /* keep every page in the cache; otherwise only while there is room */
 };
@@ -113,6 +114,18 @@ static bool keep_page(struct finishing *f, uint32_t number, struct page **p, uin
 	return true;
 }
 
+/* Only now: a root that is stored meanwhile must not say that the map is whole. */
+static void note_whole(struct finishing *f)
+{
+	struct offmap *map = f->module->map;
+	pthread_mutex_lock(&f->module->lock);
+	map->raw_bytes = f->raw_bytes;
+	map->lines = f->counts.lines;
+	map->inlines = f->counts.inlines;
+	map->damaged = f->damaged + f->counts.damaged;
+	pthread_mutex_unlock(&f->module->lock);
+}
+
 /* The next page of a pass over all pages. The text of a page that stays in the cache is freed, so a second pass does
  * not make it again. */
 static struct page *make_page(void *arg, enum page_kind kind, uint32_t number)
@@ -127,13 +140,11 @@ static struct page *make_page(void *arg, enum page_kind kind, uint32_t number)
 	if (!p)
 		return NULL;
 	if (!again) {
-		f->made++;
-		map->raw_bytes += p->len;
-		map->lines = f->counts.lines;
-		map->inlines = f->counts.inlines;
-		map->damaged = f->damaged + f->counts.damaged;
+		f->raw_bytes += p->len;
+		if (++f->made == (uint64_t)map->code_count + map->string_count)
+			note_whole(f);
 	}
-	if (keep_page(f, number, &p, map->raw_bytes))
+	if (keep_page(f, number, &p, f->raw_bytes))
 		symmap_made(f->text, kind, number);
 	symmap_charge(f->text, &f->maker);
 	return p;
@@ -226,7 +237,6 @@ static bool make_all(struct mc_client *memcached, struct finishing *f, bool stor
 {
 	if (!symmap_take(f->text, true, &f->maker))
 		return false;
-	f->module->map->raw_bytes = 0;
 	bool done =
 	        sympages_count_rest(f->maker.pages, &f->counts) && ((stores && store_map(memcached, f)) || keep_map(f));
 	symmap_give(f->text, &f->maker);
@@ -325,14 +335,22 @@ void finish_when_idle(struct finishers *all, int64_t now)
 	module_unref(m);
 }
 
+static bool is_ours(struct finishers *all, const struct load *l)
+{
+	pthread_mutex_lock(all->lock);
+	bool ours = !l->lease.stale && !l->lease.lost;
+	pthread_mutex_unlock(all->lock);
+	return ours;
+}
+
 /* Stores the root under the lease: other hosts that wait for it then find the module. Those who waited here make their
  * first pages meanwhile, and others will ask for the same. */
-static void announce(struct load *l, struct mc_client *memcached, const struct config *c)
+static void announce(struct finishers *all, struct load *l, struct mc_client *memcached)
 {
-	const struct store_options options = store_options(c);
-	for (unsigned i = 0; i < FIRST_PAGE_MS && !atomic_load(&l->module->sent) && !l->lease.stale; i++)
+	const struct store_options options = store_options(all->means->config);
+	for (unsigned i = 0; i < FIRST_PAGE_MS && !atomic_load(&l->module->sent) && is_ours(all, l); i++)
 		nanosleep(&(struct timespec){0, MS}, NULL);
-	if (!l->lease.stale && !l->lease.lost)
+	if (is_ours(all, l))
 		page_memcached_store_root(memcached, l->module, &options);
 }
 
@@ -340,7 +358,7 @@ void load_finish(struct finishers *all, struct load *l, struct mc_client *memcac
 {
 	const struct config *c = all->means->config;
 	if (l->text && atomic_load(&l->module->shared) && l->lease.held)
-		announce(l, memcached, c);
+		announce(all, l, memcached);
 	if (l->text && (l->lost || !c->finish_after)) /* it was asked for before */
 		finish_module(all, l->module);
 	bool later = l->module && !l->text && !l->kept && !atomic_load(&l->module->stored);
