@@ -342,8 +342,7 @@ static bool do_not_go_on(void *arg)
 
 static const struct store_source once = {.go_on = do_not_go_on};
 
-enum mc_status page_memcached_store_root(
-        struct mc_client *c, struct module *m, const struct store_options *options)
+enum mc_status page_memcached_store_root(struct mc_client *c, struct module *m, const struct store_options *options)
 {
 	uint64_t bytes = 0;
 	struct storing s = {.client = c, .module = m, .options = options, .source = &once, .total = &bytes};
@@ -353,8 +352,8 @@ enum mc_status page_memcached_store_root(
 	return status;
 }
 
-enum mc_status page_memcached_store_page(struct mc_client *c, struct module *m, uint32_t number,
-        const struct page *p, const struct store_options *options)
+enum mc_status page_memcached_store_page(struct mc_client *c, struct module *m, uint32_t number, const struct page *p,
+        const struct store_options *options)
 {
 	uint64_t bytes = 0;
 	struct storing s = {.client = c, .module = m, .options = options, .source = &once, .total = &bytes};

@@ -58,10 +58,9 @@ struct store_source {
 	void *arg;
 };
 /* Write the root of a map whose pages are not all there, or one of its pages. */
-enum mc_status page_memcached_store_root(
-        struct mc_client *c, struct module *m, const struct store_options *options);
-enum mc_status page_memcached_store_page(struct mc_client *c, struct module *m, uint32_t number,
-        const struct page *p, const struct store_options *options);
+enum mc_status page_memcached_store_root(struct mc_client *c, struct module *m, const struct store_options *options);
+enum mc_status page_memcached_store_page(struct mc_client *c, struct module *m, uint32_t number, const struct page *p,
+        const struct store_options *options);
 /* Writes all string pages, all code pages, then the root. Gives up if a value is refused for about 2 seconds. *bytes:
  * of all values. */
 enum mc_status page_memcached_store(struct mc_client *c, struct module *m, const struct store_options *options,
