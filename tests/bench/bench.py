@@ -9,6 +9,22 @@ short runs, to see that every line works; its numbers mean nothing. --once: each
 it. Needs a build with the programs of `make bench`.
 """
 
+# What other programs measure. bench.py runs `tests/bench/bench_X.py --json --build DIR [--quick]` with an end after EXTERNAL_BOUND
+# seconds, and takes the last line of its standard output, one JSON object:
+#
+#   {"lines": [{"line": "push of 1 GB in 500 files",      what was measured, in a few words: the row's name
+#               "figure": 1.12,                           the median; null: it could not be measured, and "note" says why
+#               "min": 1.08, "max": 1.31, "n": 3,         its spread over n rounds; may be left out
+#               "unit": "x aws s3 cp",                    behind the figure: "x PEER" for a ratio, else "s", "ms", "MB", ...
+#               "target": "<= 1.3",                       "<= NUMBER" or ">= NUMBER" in that unit; "" or left out: for information
+#               "met": true,                              may be left out: it follows from figure and target
+#               "ours": "9.1 s", "against": "8.1 s",      what a ratio is made of, ready to print; may be left out
+#               "wall": "",                               of a missed line: what stands in the way, one sentence
+#               "note": ""}, ...]}
+#
+# A bare list of such objects is read too. With --quick it takes some seconds, and its figures mean nothing. What it says on
+# standard error is shown when its exit code is not 0.
+
 import argparse
 import contextlib
 import glob
