@@ -149,6 +149,11 @@ struct alloc_use alloc_watched(void)
 	return (struct alloc_use){calls, peak, work_done() - work_before};
 }
 
+size_t alloc_held(void)
+{
+	return bytes;
+}
+
 static bool run(bool (*attempt)(void *arg), void *arg, size_t from, size_t to)
 {
 	start(from, to);

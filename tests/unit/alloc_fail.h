@@ -20,6 +20,8 @@ struct alloc_use count_allocations(bool (*attempt)(void *arg), void *arg);
 /* The same of what is done between these two, which may keep blocks. */
 void alloc_watch(void);
 struct alloc_use alloc_watched(void);
+/* The bytes that are held now, of what was allocated since alloc_watch. */
+size_t alloc_held(void);
 /* Between these two nothing fails and nothing is counted: for what an attempt does to check its result. */
 void alloc_pause(void);
 void alloc_go_on(void);

@@ -701,6 +701,89 @@ static void test_memory_of_pages(void **state)
 	}
 }
 
+/* Each function has a name, files and origins of its own, all in one page now and then in many. */
+static void make_distinct(struct buffer *t, unsigned n)
+{
+	text_add(t, "MODULE a b 0 c\n");
+	for (unsigned i = 0; i < n; i++)
+		text_add(t, "FILE %u %0*u.c\nINLINE_ORIGIN %u origin_%u\n", i, 20 + i % 50, i, i, i);
+	for (unsigned i = 0; i < n; i++)
+		text_add(t, "FUNC %x 30 0 function_%0*u\nINLINE 0 1 %u %u %x 8\n%x 30 1 %u\n", i * 0x40, 10 + i % 90, i,
+		        i, i, i * 0x40, i * 0x40, i);
+}
+
+/* Functions that lie in others, some of them large, so that they are kept, dropped, and spare. */
+static void make_kept(struct buffer *t, unsigned n)
+{
+	text_add(t, "MODULE a b 0 c\nFILE 0 f\n");
+	for (unsigned i = 0; i < n; i++) {
+		text_add(t, "FUNC %x %x 0 f%u\n", i * 0x40, i % 100 ? 0x30 + i % 7 * 0x40 : 0x40 * n, i);
+		for (unsigned j = 0; j < (i % 1000 ? 3 : 3000); j++)
+			text_add(t, "%x 8 %u 0\n", i * 0x40 + j * 8, j);
+	}
+}
+
+/* Functions of some 50 KB in memory, each in all before it; and small ones behind them. */
+static void make_deep(struct buffer *t, unsigned n)
+{
+	text_add(t, "MODULE a b 0 c\nFILE 0 f\n");
+	for (unsigned i = 0; i < n; i++) {
+		text_add(t, "FUNC %x %x 0 f%u\n", i * 0x2000, (n - i) * 0x2000, i);
+		for (unsigned j = 0; j < 1500; j++)
+			text_add(t, "%x 4 %u 0\n", i * 0x2000 + j * 4, j);
+	}
+	for (unsigned i = 0; i < 2000; i++)
+		text_add(t, "FUNC %x 8 0 small%u\n%x 8 1 0\n", n * 0x2000 + i * 8, i, n * 0x2000 + i * 8);
+}
+
+/* After each page a maker counts what it holds, as malloc does; and it lets go what it need not keep. */
+static void check_counted(const struct buffer *t, uint64_t most, uint64_t last)
+{
+	enum { UNCOUNTED = 64 << 10 }; /* an eighth, too: what malloc adds is guessed */
+	struct symindex *x = index_of(text_str(t), SIZE_MAX);
+	struct symtext text = symtext_whole(t->data);
+	struct symspans *s = symspans_new(x, &text, false, 0);
+	assert_non_null(s);
+	assert_in_range(s->page_count, 20, UINT32_MAX);
+	alloc_watch();
+	struct sympages *m = sympages_new(x, s, &text);
+	assert_non_null(m);
+	uint64_t peak = 0, held = 0;
+	for (uint32_t i = 0; i < s->page_count; i++) {
+		struct page *p = sympages_code(m, i, NULL);
+		assert_non_null(p);
+		page_unref(p);
+		uint64_t counted = sympages_bytes(m);
+		held = alloc_held();
+		if (counted > held + held / 8 + UNCOUNTED || held > counted + counted / 8 + UNCOUNTED)
+			fail_msg("page %u: %" PRIu64 " bytes are counted, %" PRIu64 " held", i, counted, held);
+		peak = held > peak ? held : peak;
+	}
+	print_message("text %zu, %u pages, held between two at most %" PRIu64 ", at the end %" PRIu64 "\n", t->len,
+	        s->page_count, peak, held);
+	assert_true(peak <= most && held <= last);
+	sympages_free(m);
+	assert_int_equal(alloc_held(), 0);
+	alloc_watched();
+	symspans_free(s);
+	symindex_free(x);
+}
+
+static void test_what_is_counted_is_held(void **state)
+{
+	(void)state;
+	struct buffer t = text_new();
+	make_distinct(&t, rounds(60000));
+	check_counted(&t, 1 << 20, 1 << 20);
+	t.len = 0;
+	make_kept(&t, rounds(20000));
+	check_counted(&t, 16 << 20, 16 << 20);
+	t.len = 0;
+	make_deep(&t, 150);
+	check_counted(&t, 16 << 20, 5 << 20);
+	buffer_release(&t);
+}
+
 /* ---- failures ---- */
 
 struct attempt {
@@ -805,6 +888,7 @@ int main(void)
 	        cmocka_unit_test(test_a_large_function_is_read_once),
 	        cmocka_unit_test(test_a_large_function_that_others_interrupt_is_read_once),
 	        cmocka_unit_test(test_memory_of_pages),
+	        cmocka_unit_test(test_what_is_counted_is_held),
 	        cmocka_unit_test(test_no_memory),
 	        cmocka_unit_test(test_text_gone),
 	};
