@@ -335,6 +335,7 @@ def check_compiled(tool, sources, folder):
     check_absence(tool, folder)
     check_alt_file(tool, folder)
     check_split_file(tool, os.path.join(folder, "gcc-5"), folder)
+    check_link_sum(tool, os.path.join(folder, "gcc-5"), folder)
     check_go(tool, folder)
     check_mini_debug(tool, folder)
     check_split_dwarf(tool, sources, folder)
@@ -744,6 +745,19 @@ def check_split_file(tool, program, folder):
     check("split", dump(tool, stripped, "-d", folder) != whole, "a file that is not the debug file was taken")
     done = subprocess.run([tool, "-d", folder, stripped], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=SECONDS)
     check("split", done.returncode in (0, 1), done.stderr)
+
+
+def check_link_sum(tool, program, folder):
+    """Without a build id, the debug file is the one whose bytes have the checksum of the link."""
+    bare, stripped, debug = (os.path.join(folder, name) for name in ("no-id", "no-id-stripped", "no-id.debug"))
+    subprocess.run(["objcopy", "--remove-section=.note.gnu.build-id", program, bare], check=True)
+    subprocess.run(["objcopy", "--only-keep-debug", bare, debug], check=True)
+    subprocess.run(["objcopy", "--strip-all", "--add-gnu-debuglink=" + debug, bare, stripped], check=True)
+    whole = dump(tool, bare)
+    check("link", dump(tool, stripped) == whole, "the file of the link is not taken")
+    with open(debug, "ab") as file:
+        file.write(b"\0")
+    check("link", dump(tool, stripped) != whole, "a file with another checksum was taken")
 
 
 DETAILS = """struct A { virtual ~A() {} virtual int a() { return 1; } };
@@ -1156,8 +1170,38 @@ def check_bad_sections(tool, program, path, kind):
         check("sections", done.returncode in (0, 1) and what.strip() in text and ".debug_info" in text, kind, what, done.returncode, text)
 
 
+WITHOUT_TMPFILE = """#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+int open(const char *path, int flags, ...)
+{
+	if ((flags & O_TMPFILE) == O_TMPFILE) {
+		fprintf(stderr, "nameless file refused\\n");
+		errno = EOPNOTSUPP;
+		return -1;
+	}
+	int (*real)(const char *, int, int) = (int (*)(const char *, int, int))dlsym(RTLD_NEXT, "open");
+	return real(path, flags, 0600);
+}
+"""
+
+
+def check_named_temporary(tool, program, folder):
+    """Where a file system has no files without a name, the same comes out, and nothing stays behind."""
+    library, place = os.path.join(folder, "without-tmpfile.so"), os.path.join(folder, "named")
+    os.makedirs(place)
+    subprocess.run(["gcc", "-shared", "-fPIC", "-x", "c", "-", "-o", library], input=WITHOUT_TMPFILE.encode(), check=True, timeout=SECONDS)
+    done = subprocess.run([tool, program], capture_output=True, timeout=SECONDS, check=False, env={"TMPDIR": place, "LD_PRELOAD": library})
+    check("temporary", b"nameless file refused" in done.stderr and done.stdout == dump(tool, program), done.stderr)
+    check("temporary", not os.listdir(place), os.listdir(place))
+
+
 def check_temporary(tool, program, folder):
     """Instead of a folder that is not there it takes another; one that is full is told; an interrupted run leaves nothing in it."""
+    if not has_sanitizer(tool):
+        check_named_temporary(tool, program, folder)
     done, text = run(tool, "-q", program, env={"TMPDIR": folder + "/none"})
     check("temporary", done.returncode == 0 and "temporary folder" not in text, text)
     small = os.path.join(folder, "small")
@@ -1243,7 +1287,79 @@ def check_made(tool, folder):
     check_discarded(tool, folder)
     check_scopes(tool, folder)
     check_extremes(tool, folder)
+    check_forms(tool, folder)
     check_go_tables(tool, folder)
+
+
+# Of DWARF 5: what tells the address of a function, "where" being where it begins in the unit's code; and forms that a table of lines
+# may have for a path, for the number of a directory, and for what is not known, with a value each.
+PLACES = (".byte 9, 3\n.quad where", *(f".byte {len}, 3\n.quad code\n.byte {op}\n{value} where - code\n.byte 0x22" for len, op, value in (
+    (12, 8, ".byte"), (13, 10, ".short"), (15, 12, ".long"), (19, 14, ".quad"))),
+    ".byte 13, 3\n.quad code\n.byte 0x10\n.byte (where - code) % 128 + 128, (where - code) / 128, 0x22",
+    ".byte 12, 3\n.quad code\n.byte 0x23\n.byte (where - code) % 128 + 128, (where - code) / 128")
+PATHS = ((0x08, '.asciz "{}"'), (0x1f, ".long {}"), (0x0e, ".long {}"))
+DIRECTORIES = ((0x0f, ".byte 0x81, 0"), (0x0b, ".byte 1"), (0x05, ".short 1"), (0x06, ".long 1"), (0x07, ".quad 1"))
+VENDOR = ((0x1e, ".quad 1, 2"), (0x0d, ".byte 0xff, 0x7f"), (0x09, ".byte 2, 1, 1"), (0x18, ".byte 3, 1, 1, 1"), (0x0a, ".byte 1, 1"),
+          (0x03, ".short 2\n.byte 1, 1"), (0x04, ".long 1\n.byte 1"), (0x1a, ".byte 0x80, 1"), (0x0c, ".byte 1"), (0x17, ".long 1"))
+
+
+def line_table(i):
+    """Of the i-th unit: its file is one.c or two.c, in the second of two directories."""
+    (path, name), (directory, one) = PATHS[i % len(PATHS)], DIRECTORIES[i % len(DIRECTORIES)]
+    known = f".byte 1, {path}, 2, {directory}"
+    vendor = "\n".join(f".uleb128 {0x2001 + k}, {form}" for k, (form, _) in enumerate(VENDOR))
+    values = "\n".join(value for _, value in VENDOR)
+    return f"""lines{i}: .long lines{i}_end - lines{i}_start
+lines{i}_start: .short 5
+.byte 8, 0
+.long program{i} - header{i}
+header{i}: .byte 1, 1, 1, -5, 14, 13, 0, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 1, 1, 1, 8, 2
+.asciz "/first"
+.asciz "/second"
+.byte {2 + len(VENDOR)}
+{vendor}
+{known}
+.byte 2
+{values}
+{name.format("one" if path == 8 else 8)}
+{one}
+{values}
+{name.format("two" if path == 8 else 12)}
+{one}
+program{i}: .byte 0, 9, 2
+.quad where{i}
+.byte 4, {i % 2}, 3, 6, 1, 2, 16, 0, 1, 1
+lines{i}_end:
+"""
+
+
+def check_forms(tool, folder):
+    """Each form of DWARF 5 for the address of a function and in a table of lines, whose files and lines LLVM reads the same."""
+    count = max(len(PLACES), len(DIRECTORIES) * len(PATHS))
+    text = [".text", ".globl code", ".type code,@function", "code:"]
+    for i in range(count):
+        text += [f"where{i}:", ".skip 16, 0x90"]
+    text += [".size code, .-code", '.section .debug_abbrev,"",@progbits', ".uleb128 1,0x11,1, 0x03,0x08, 0x13,0x0b, 0x10,0x17, 0x11,0x01, 0x12,0x0f, 0,0",
+             ".uleb128 2,0x2e,0, 0x03,0x08, 0x11,0x18, 0x12,0x0f, 0,0, 0", '.section .debug_info,"",@progbits']
+    for i in range(count):
+        place = PLACES[i % len(PLACES)].replace("where", f"where{i}")
+        text += [f".long end{i} - start{i}", f"start{i}: .short 5", ".byte 1, 8", ".long 0", ".byte 1", '.asciz "unit.c"', ".byte 12", f".long lines{i}",
+                 f".quad where{i}", ".byte 16, 2", f'.asciz "f{i}"', place, ".byte 16, 0", f"end{i}:"]
+    text += ['.section .debug_line,"",@progbits', *map(line_table, range(count))]
+    for section in "line_str", "str":
+        text += [f'.section .debug_{section},"MS",@progbits,1', ".asciz \"nothing\", \"one\", \"two\""]
+    path = os.path.join(folder, "forms")
+    with open(path + ".s", "w", encoding="utf-8") as file:
+        file.write("\n".join(text + ['.section .note.GNU-stack,"",@progbits', ""]))
+    subprocess.run(["as", "-o", path + ".o", path + ".s"], check=True, timeout=SECONDS)
+    subprocess.run(["ld", "--no-relax", "-e", "0", "-shared", "-o", path, path + ".o"], check=True, timeout=SECONDS)
+    records, base = extract(tool, path), code_start(path)
+    addresses = [base + 16 * i + j for i in range(count) for j in (0, 15)]
+    got = [records.frames(a) for a in addresses]
+    want = [[(f"f{i}", f"/second/{('one', 'two')[i % 2]}", 7)] for i in range(count) for _ in range(2)]
+    check("forms", [[tuple(f) for f in frames] for frames in got] == want, got)
+    judged = llvm_symbolizer(path, addresses)  # it takes the names from the symbols, since it does not read such places
+    check("forms", [[frame[1:] for frame in judged[a]] for a in addresses] == [[frame[1:] for frame in frames] for frames in want], judged)
 
 
 def check_go_tables(tool, folder):

@@ -798,6 +798,10 @@ def test_check_of_corner_symbfiles():
         assert v["ok"] or re.match(r"byte \d+: ", o["error"]), o
         kinds = [r["t"] for r in v["records"]]
         assert (o["ranges"], o["returnpads"]) == (kinds.count("range"), kinds.count("pad")), v
+        told = run("check", os.path.join(DATA, "corner", v["file"]), code=done.returncode).stdout
+        counts = [o[k] for k in ("ranges", "lines", "returnpads", "frames")]
+        assert told.startswith(o["path"] + ": symbfile, ") and told.endswith(f": {o['error'] or 'sound'}\n"), told
+        assert list(map(int, re.findall(r" (\d+) (?:ranges|lines|return pads|frames)", told)[:4])) == counts, told
         wrong += not v["ok"]
     assert wrong > 10 and wrong < len(verdicts)
 
