@@ -73,7 +73,7 @@ def store(request, tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", [8, 16, 20, 32])
+@pytest.mark.parametrize("size", [8, 16, 20, 32, 64])
 def test_every_kind_of_id_leads_to_an_upload(store, size):
     build_id = new_build_id(size)
     hexa = send(store, build_id)
