@@ -5,15 +5,17 @@ import gzip
 import json
 import os
 import random
+import shutil
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from client import job
-from stack import Stack, less_when_watched, seed_of, wait_for
+from stack import ROOT, Stack, less_when_watched, seed_of, wait_for
 from symbols import SAMPLE, debug_id, differences, make_bucket, module_line, read_answers, run_gensym
 
+DATA = os.path.join(ROOT, "tests", "data")
 CLIENTS = 4
 BATCH = 1000
 
@@ -33,10 +35,8 @@ def ask_all(stack, module, answers):
 
 
 @pytest.fixture(scope="module")
-def requests(shared_data):
-    path = shared_data and os.path.join(shared_data, "requests.jsonl.gz")
-    if not path or not os.path.exists(path):
-        pytest.skip("requests.jsonl.gz is not there: set SHARED_DATA to the folder that holds it")
+def requests():
+    path = os.path.join(DATA, "requests.jsonl.gz")
     with gzip.open(path, "rb") as lines:
         return path, [line.strip() for line in lines]
 
@@ -209,15 +209,38 @@ def test_generated_at_high_addresses(gensym, tmp_path):
 
 # Real files with their answers
 
-REAL = ["libc.so.6", "dump_syms", "ceph-osd"]
+CUT = {"libc.so.6": "libc.so.6", "dump_syms": "dump_syms", "xul.pdb": "xul"}  # name of the module, and of its file
+
+
+def ask_twice(stack, module, answers):
+    """All answers, from a cold and from a warm process, and as v4 has them."""
+    assert ask_all(stack, module, answers)[:10] == []
+    stack.node.settled()
+    assert stack.bucket.hits() == 1
+    stack.node.restart()
+    assert ask_all(stack, module, answers)[:10] == []
+    assert stack.bucket.hits() == 1
+    value = job([module], [[0, int(a["offset"], 16)] for a in answers])
+    names = stack.client.v4(value)["symbolicatedStacks"][0]
+    assert names == [f"{a.get('function', a['offset'])} (in {module[0]})" for a in answers]
+
+
+@pytest.mark.parametrize("name", CUT)
+def test_real_answers_of_cut_files(tmp_path, name):
+    with Stack(symbols=tmp_path / "symbols") as s:
+        ident = os.listdir(os.path.join(DATA, "symbols", name))[0]
+        path = s.symbols.path(name, ident)
+        os.makedirs(os.path.dirname(path))
+        shutil.copy(os.path.join(DATA, "symbols", name, ident, CUT[name] + ".sym"), path)
+        ask_twice(s, [name, ident], read_answers(os.path.join(DATA, "symbols", "answers", name + ".jsonl")))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", REAL)
+@pytest.mark.parametrize("name", ["libc.so.6", "dump_syms", "ceph-osd"])
 def test_real_answers(shared_data, tmp_path, name):
     packed = shared_data and os.path.join(shared_data, name + ".sym.zst")
     if not packed or not os.path.exists(packed):
-        pytest.skip(f"{name}.sym.zst is not there: set SHARED_DATA to the folder that holds it")
+        pytest.skip(f"{name}.sym.zst, the whole file, is not there: set SHARED_DATA to the folder that holds it")
     with Stack(symbols=tmp_path / "symbols") as s:
         plain = tmp_path / "plain.sym"
         subprocess.run(["zstd", "-q", "-d", packed, "-o", str(plain)], check=True)
@@ -228,16 +251,7 @@ def test_real_answers(shared_data, tmp_path, name):
         path = s.symbols.path(*module)
         os.makedirs(os.path.dirname(path))
         os.rename(plain, path)
-        answers = read_answers(os.path.join(shared_data, name + ".answers.jsonl"))
-        assert ask_all(s, module, answers)[:10] == []
-        s.node.settled()
-        assert s.bucket.hits() == 1
-        s.node.restart()
-        assert ask_all(s, module, answers)[:10] == []
-        assert s.bucket.hits() == 1
-        value = job([module], [[0, int(a["offset"], 16)] for a in answers])
-        names = s.client.v4(value)["symbolicatedStacks"][0]
-        assert names == [f"{a.get('function', a['offset'])} (in {module[0]})" for a in answers]
+        ask_twice(s, module, read_answers(os.path.join(shared_data, name + ".answers.jsonl")))
 
 
 # A few functions of a large file are answered before all of its pages are made
