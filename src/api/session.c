@@ -8,13 +8,11 @@
 
 #include "api/missing.h"
 #include "api/writer.h"
-#include "base/account.h"
 #include "base/clock.h"
 #include "base/metrics.h"
 #include "modules/services.h"
 
 enum { PAGES_MAX = 128 << 20 }; /* bytes of pages that one request may hold */
-enum { BODY_KEPT = 256 << 10 }; /* bytes of a body that it does not pay to free */
 enum { RESTARTS_MAX = 8 };      /* a page may be lost again while its module is reloaded */
 
 static void session_resumed(struct exchange *x);
@@ -30,10 +28,15 @@ static void release_session(struct session *s)
 	if (s->kind->release)
 		s->kind->release(s);
 	buffer_release(&s->body);
-	account_add(ACCOUNT_REPLIES, -(int64_t)s->charged);
-	s->charged = 0;
 	symbols_release(&s->symbols);
-	account_add(ACCOUNT_BODIES, -(int64_t)s->body_charged);
+	exchange_uncharge_body(s->exchange);
+}
+
+/* Of memory that the account would not give. */
+static void say_busy(const struct session *s, struct error *e)
+{
+	if (e->code == ERR_NO_MEMORY && (s->exchange->arena->refused || s->exchange->scratch->refused))
+		error_set(e, ERR_UNAVAILABLE, "%s", busy);
 }
 
 void session_fail(struct session *s, enum err code, unsigned retry_after, const char *text)
@@ -41,6 +44,7 @@ void session_fail(struct session *s, enum err code, unsigned retry_after, const 
 	struct error e;
 	struct exchange *x = s->exchange;
 	error_set(&e, code, "%s", text);
+	say_busy(s, &e);
 	release_session(s);
 	exchange_reply_error(x, &e, retry_after);
 }
@@ -70,17 +74,6 @@ static void too_large(struct session *s)
 	session_fail(s, ERR_BAD_REQUEST, 0, "reply too large: ask for fewer frames");
 }
 
-/* What the reply holds while it waits for its reader, besides its pages and what is charged for the body. */
-static bool charge_reply(struct session *s)
-{
-	const struct exchange *x = s->exchange;
-	s->charged = x->arena->used + s->body.cap + x->scratch->used - s->body_charged;
-	if (account_take_small(ACCOUNT_REPLIES, s->charged))
-		return true;
-	s->charged = 0;
-	return false;
-}
-
 void session_reply(struct session *s, const char *content_type, uint64_t size,
         void (*write)(struct writer *w, void *arg), void *arg)
 {
@@ -91,8 +84,6 @@ void session_reply(struct session *s, const char *content_type, uint64_t size,
 		too_large(s);
 	} else if (w.failed || !writer_make_block(&w, s->symbols.largest)) {
 		session_fail(s, ERR_NO_MEMORY, 1, "out of memory");
-	} else if (!charge_reply(s)) {
-		session_fail(s, ERR_UNAVAILABLE, 2, busy);
 	} else {
 		count_results(s);
 		exchange_reply_begin(x, 200, content_type, w.size);
@@ -273,20 +264,11 @@ bool session_asks_for(const struct exchange *x, const char *header)
 static void leave_body(struct session *s)
 {
 	struct str body = {(const char *)s->body.data, s->body.len};
-	if (s->kind->in_json && body.len > BODY_KEPT &&
-	        request_leave_body(&s->request, body, body.len / 4, s->exchange->arena))
+	if (s->kind->in_json && body.len > EXCHANGE_SMALL &&
+	        request_leave_body(&s->request, body, body.len / 4, s->exchange->arena)) {
 		buffer_release(&s->body);
-}
-
-/* Charges what the request holds from now on; false: there is no room. */
-static bool charge(struct session *s)
-{
-	uint64_t bytes = s->body.cap + s->exchange->arena->used;
-	exchange_uncharge_body(s->exchange);
-	if (bytes <= BODY_KEPT ? !account_take_small(ACCOUNT_BODIES, bytes) : !account_take(ACCOUNT_BODIES, bytes))
-		return false;
-	s->body_charged = bytes;
-	return true;
+		exchange_uncharge_body(s->exchange);
+	}
 }
 
 void session_start(struct exchange *x, const struct session_kind *kind)
@@ -317,6 +299,7 @@ void session_start(struct exchange *x, const struct session_kind *kind)
 		err = kind->read(s, &e);
 	if (err) {
 		e.code = err;
+		say_busy(s, &e);
 		release_session(s);
 		exchange_reply_error(x, &e, 2);
 		return;
@@ -324,8 +307,6 @@ void session_start(struct exchange *x, const struct session_kind *kind)
 	leave_body(s);
 	if (!wants_collect(s)) {
 		session_fail(s, ERR_NO_MEMORY, 1, "out of memory");
-	} else if (!charge(s)) {
-		session_fail(s, ERR_UNAVAILABLE, 2, busy);
 	} else {
 		modules_resolve(s->modules, s->wants, s->want_count, s->wait.deadline);
 		(must_load(s) ? proceed_unless_gone : proceed)(s);

@@ -35,7 +35,6 @@ struct session {
 	bool debug;
 	void *user; /* of the kind */
 	struct buffer body;
-	uint64_t body_charged; /* to the account, for the body and what was read from it */
 	struct request request;
 	struct module_want *wants;
 	uint32_t want_count;
@@ -47,7 +46,6 @@ struct session {
 	struct symbols symbols;
 	struct symbolicate_stats stats;
 	unsigned restarts;
-	uint64_t charged; /* to the account, for the reply */
 };
 
 /* Lets others have their turn; for work that takes long. */

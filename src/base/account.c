@@ -6,14 +6,21 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
+#include "base/process.h"
+
 enum {
 	SMALL_PART = 8, /* of the whole is kept for account_take_small */
-	SLOWLY = 4,     /* by such a part, what is beside the account falls with each call */
+	SLOWLY = 32,    /* by such a part, what is beside the account falls with each call: to a half in two seconds */
+	LOOKED_AT = 1 << 20, /* bytes taken between two looks at what is resident */
 };
+
+#define UNKNOWN UINT64_MAX
 
 static struct {
 	_Atomic uint64_t memory; /* 0: no limit */
 	_Atomic uint64_t beside; /* resident, but not charged */
+	_Atomic uint64_t fixed;  /* the same at the start: what is always there */
+	_Atomic uint64_t taken;  /* since resident bytes were last looked at */
 	_Atomic int64_t used;
 	_Atomic(void *) arg;
 	_Atomic(void (*)(void *arg, uint64_t bytes)) make_room;
@@ -23,7 +30,14 @@ void account_start(uint64_t memory)
 {
 	atomic_store(&account.memory, memory);
 	atomic_store(&account.beside, 0);
+	atomic_store(&account.fixed, UNKNOWN);
 	metric_set(M_MEMORY_LIMIT, (int64_t)memory);
+}
+
+static void note_beside(uint64_t bytes)
+{
+	atomic_store(&account.beside, bytes);
+	metric_set(M_MEMORY_BESIDE, (int64_t)bytes);
 }
 
 void account_on_full(void (*make_room)(void *arg, uint64_t bytes), void *arg)
@@ -32,14 +46,26 @@ void account_on_full(void (*make_room)(void *arg, uint64_t bytes), void *arg)
 	atomic_store(&account.make_room, make_room);
 }
 
+/* What is charged may not be touched yet, so one measurement alone says too little. */
 void account_note_resident(uint64_t bytes)
 {
 	uint64_t used = account_used(), beside = bytes > used ? bytes - used : 0, before = atomic_load(&account.beside);
-	/* what was there a moment ago may soon come back */
-	if (beside < before)
-		beside = before - (before - beside) / SLOWLY - 1;
-	atomic_store(&account.beside, beside);
-	metric_set(M_MEMORY_BESIDE, (int64_t)beside);
+	uint64_t fixed = atomic_load(&account.fixed), least = before - before / SLOWLY - (before > 0);
+	if (fixed == UNKNOWN)
+		atomic_store(&account.fixed, fixed = beside);
+	least = least > fixed ? least : fixed;
+	note_beside(beside > least ? beside : least);
+}
+
+/* Between two calls of account_note_resident much may be touched: whoever takes much looks himself. */
+static void look(uint64_t bytes)
+{
+	if (atomic_fetch_add_explicit(&account.taken, bytes, memory_order_relaxed) + bytes < LOOKED_AT)
+		return;
+	atomic_store_explicit(&account.taken, 0, memory_order_relaxed);
+	uint64_t used = account_used(), resident = resident_bytes();
+	if (resident > used + atomic_load(&account.beside))
+		note_beside(resident - used);
 }
 
 uint64_t account_total(void)
@@ -101,6 +127,7 @@ static uint64_t charge(enum account_kind kind, uint64_t bytes, bool small)
 
 static bool take(enum account_kind kind, uint64_t bytes, bool small)
 {
+	look(bytes);
 	uint64_t lacks = charge(kind, bytes, small);
 	void (*make_room)(void *arg, uint64_t bytes) = lacks ? atomic_load(&account.make_room) : NULL;
 	if (!make_room)

@@ -3,7 +3,6 @@
 
 #include "base/arena.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,6 +50,39 @@ void arena_init(struct arena *a, size_t max)
 	*a = (struct arena){.max = max};
 }
 
+void arena_charge(struct arena *a, enum account_kind kind, uint64_t small_max)
+{
+	a->charges = true;
+	a->kind = kind;
+	a->small_max = small_max;
+}
+
+static bool take(struct arena *a, uint64_t bytes)
+{
+	bool small = a->charged + bytes <= a->small_max;
+	return small ? account_take_small(a->kind, bytes) : account_take(a->kind, bytes);
+}
+
+bool arena_hold(struct arena *a, int64_t bytes)
+{
+	if (!a->charges || !bytes)
+		return true;
+	if (bytes < 0)
+		account_add(a->kind, bytes);
+	else if (!take(a, (uint64_t)bytes))
+		return !(a->refused = true);
+	a->charged += (uint64_t)bytes;
+	return true;
+}
+
+static void uncharge(struct arena *a)
+{
+	if (a->charged)
+		account_add(a->kind, -(int64_t)a->charged);
+	a->charged = 0;
+	a->refused = false;
+}
+
 /* Frees the list starting at b, but keeps the first block of the usual size if keep is set. */
 static struct arena_block *free_blocks(struct arena_block *b, bool keep)
 {
@@ -68,6 +100,7 @@ static struct arena_block *free_blocks(struct arena_block *b, bool keep)
 
 void arena_release(struct arena *a)
 {
+	uncharge(a);
 	free_blocks(a->head, false);
 	a->head = NULL;
 	a->used = 0;
@@ -75,6 +108,7 @@ void arena_release(struct arena *a)
 
 void arena_reset(struct arena *a)
 {
+	uncharge(a);
 	a->head = free_blocks(a->head, true);
 	a->used = 0;
 	if (a->head) {
@@ -88,7 +122,9 @@ void arena_reset(struct arena *a)
 static struct arena_block *add_block(struct arena *a, size_t n)
 {
 	size_t size = n > ARENA_BLOCK / 4 ? n : ARENA_BLOCK;
-	struct arena_block *b = malloc(sizeof *b + size);
+	/* with the block that was kept, which is in use from now on */
+	int64_t bytes = (int64_t)(sizeof(struct arena_block) + size + (a->charged || !a->head ? 0 : ARENA_BLOCK));
+	struct arena_block *b = arena_hold(a, bytes) ? malloc(sizeof *b + size) : NULL;
 	if (!b)
 		return NULL;
 	b->size = size;
@@ -115,6 +151,8 @@ void *arena_alloc(struct arena *a, size_t n)
 		return NULL;
 	if (!b || b->size - b->used < whole + GAP)
 		b = add_block(a, whole + GAP);
+	else if (!a->charged && !arena_hold(a, ARENA_BLOCK))
+		return NULL;
 	if (!b)
 		return NULL;
 	void *p = b->data + b->used;

@@ -18,7 +18,6 @@
 
 enum {
 	CHUNK = 64 * 1024,
-	CHARGE_STEP = 2 << 20,  /* of a body */
 	QUICK_BODY = 64 * 1024, /* a larger one may take longer to arrive */
 	/* How much of its arena a request may use: a few times the body for names and texts, and this many bytes for
 	   each thing that is counted. */
@@ -38,6 +37,8 @@ struct exchange_private *exchange_new(void)
 	if (!p)
 		return NULL;
 	arena_init(&p->scratch, SIZE_MAX);
+	arena_charge(&p->arena, ACCOUNT_BODIES, EXCHANGE_SMALL);
+	arena_charge(&p->scratch, ACCOUNT_REPLIES, UINT64_MAX);
 	p->fcgi = fcgi_request_new();
 	if (p->fcgi)
 		return p;
@@ -219,15 +220,15 @@ void exchange_uncharge_body(struct exchange *x)
 	x->body_charged = 0;
 }
 
-/* Charges a body that becomes large, in steps, before it is read further. */
+/* Charges a body before it is read further; a large one in steps of an eighth. */
 static bool charge_body(struct intake *in)
 {
 	struct exchange *x = &in->p->x;
-	uint64_t more = in->taken + CHARGE_STEP;
-	if (!in->body || in->taken < x->body_charged || in->taken < CHARGE_STEP / 2)
+	if (!in->body || in->taken <= x->body_charged)
 		return true;
-	more -= x->body_charged;
-	if (!account_take(ACCOUNT_BODIES, more))
+	bool small = in->taken <= EXCHANGE_SMALL;
+	uint64_t more = in->taken + (small ? 0 : in->taken / 8) - x->body_charged;
+	if (small ? !account_take_small(ACCOUNT_BODIES, more) : !account_take(ACCOUNT_BODIES, more))
 		return false;
 	x->body_charged += more;
 	return true;

@@ -15,6 +15,8 @@
 #include "base/metrics.h"
 #include "base/str.h"
 
+enum { EXCHANGE_SMALL = 256 << 10 }; /* bytes of a body, or read from it, that count as small */
+
 /* An exchange lives from the arrival of a request until its reply is written. It may pass from thread to thread, but
  * only one thread has it at a time. Opaque except for these fields. */
 struct exchange {
@@ -23,7 +25,8 @@ struct exchange {
 	char request_id[64]; /* from nginx (param REQUEST_ID), or made here; goes into the log line and X-Request-Id */
 	struct client_key client; /* by REMOTE_ADDR */
 	struct arena *arena;      /* freed with the exchange */
-	/* Another, without a bound, for one user who may empty it. Both keep a block for the next exchange. */
+	/* Another, without a bound, for one user who may empty it. Both keep a block for the next exchange, and are
+	 * charged: as ACCOUNT_BODIES, and this one as ACCOUNT_REPLIES. */
 	struct arena *scratch;
 	const struct config *config; /* the settings in force when the request came */
 	int64_t started;             /* clock_now() */
@@ -31,11 +34,9 @@ struct exchange {
 	/* Set by a handler that parks the exchange; called, on any thread, if the process ends before a reply. Releases
 	 * what `user` holds. May be NULL. */
 	void (*dropped)(struct exchange *x);
-	/* Bytes of the body that are charged to ACCOUNT_BODIES. Given back with the exchange, or before by whoever
-	 * charges the body himself. */
-	uint64_t body_charged;
-	unsigned route;    /* for the metrics, filled by the router */
-	bool health_check; /* set by the router; logged only if the settings say so, or if it fails */
+	uint64_t body_charged; /* bytes of the body; given back with the exchange, or when the body is freed before */
+	unsigned route;        /* for the metrics, filled by the router */
+	bool health_check;     /* set by the router; logged only if the settings say so, or if it fails */
 	/* for the log line, filled by the handler */
 	uint64_t frames, modules, loads;
 };
@@ -53,7 +54,7 @@ enum err exchange_read_body(struct exchange *x, struct buffer *body, struct erro
 enum err exchange_stream_body(struct exchange *x, uint64_t max,
         enum err (*take)(void *arg, const uint8_t *data, size_t len, struct error *e), void *arg, struct error *e);
 
-/* Gives back what is charged for the body. */
+/* Gives back what is charged for the body, which its owner has freed. */
 void exchange_uncharge_body(struct exchange *x);
 
 /* Writes the reply, its log line and its metrics, and ends the exchange: x is gone. `extra` is NULL or header lines,

@@ -22,8 +22,9 @@
 #include "json/scan.h"
 
 enum {
-	KEY_RAW_MAX = 54, /* "memoryMap" with every letter as \uXXXX */
-	INDEX_SHOWN = 40, /* digits of a module_index that an error repeats */
+	KEY_RAW_MAX = 54,      /* "memoryMap" with every letter as \uXXXX */
+	INDEX_SHOWN = 40,      /* digits of a module_index that an error repeats */
+	LIST_SMALL = 16 << 10, /* bytes of a list that is not charged */
 };
 
 #define INDEX_HUGE INT32_MAX /* stands for every module_index of at least this: no memory map is that long */
@@ -46,6 +47,7 @@ struct list {
 	void *items; /* malloc'd */
 	size_t count;
 	uint32_t cap;
+	uint64_t held; /* bytes charged for it */
 };
 
 struct raw_module {
@@ -63,6 +65,7 @@ struct draft {
 
 struct reading {
 	struct scan scan; /* the body */
+	struct arena *arena;
 	const struct request_limits *limits;
 	enum request_version version;
 	struct refusal refusal;
@@ -99,10 +102,24 @@ static enum key key_of(struct str raw)
 	return KEY_OTHER;
 }
 
-/* The slot of a new last item; NULL if out of memory. */
-static inline void *push_item(struct list *l, size_t size)
+/* A list that becomes large is charged. */
+static bool enlarge(struct arena *arena, struct list *l, size_t size)
 {
-	if (!array_reserve(&l->items, &l->cap, l->count + 1, size))
+	if (!array_enlarge(&l->items, &l->cap, l->count + 1, size))
+		return false;
+	uint64_t bytes = l->cap * (uint64_t)size;
+	if (bytes <= LIST_SMALL)
+		return true;
+	if (!arena_hold(arena, (int64_t)(bytes - l->held)))
+		return false;
+	l->held = bytes;
+	return true;
+}
+
+/* The slot of a new last item; NULL if out of memory. */
+static inline void *push_item(struct reading *r, struct list *l, size_t size)
+{
+	if (l->count == l->cap && !enlarge(r->arena, l, size))
 		return NULL;
 	return (char *)l->items + size * l->count++;
 }
@@ -196,7 +213,7 @@ static inline bool read_index(struct reading *r, int32_t *module)
 
 static enum err keep_text(struct reading *r, struct request_frame *f, struct str text)
 {
-	struct str *slot = push_item(&r->texts, sizeof *slot);
+	struct str *slot = push_item(r, &r->texts, sizeof *slot);
 	if (!slot)
 		return ERR_NO_MEMORY;
 	*slot = text;
@@ -238,7 +255,7 @@ static enum err read_frame(struct reading *r)
 		return err;
 	if (!scan_take(&r->scan, ']'))
 		return refuse_frame(r, no_pair);
-	struct request_frame *slot = push_item(&r->frames, sizeof *slot);
+	struct request_frame *slot = push_item(r, &r->frames, sizeof *slot);
 	if (!slot)
 		return ERR_NO_MEMORY;
 	*slot = f;
@@ -255,7 +272,7 @@ static enum err read_stack(struct reading *r)
 	enum err err = read_items(r, read_frame);
 	if (err)
 		return err;
-	uint32_t *count = push_item(&r->stacks, sizeof *count);
+	uint32_t *count = push_item(r, &r->stacks, sizeof *count);
 	if (!count)
 		return ERR_NO_MEMORY;
 	*count = (uint32_t)(r->frames.count - r->job.stack_frames);
@@ -289,7 +306,7 @@ static enum err read_module(struct reading *r)
 		return refuse_module(r, "debug_id is not a string");
 	if (!scan_take(&r->scan, ']'))
 		return refuse_module(r, no_pair);
-	struct raw_module *slot = push_item(&r->modules, sizeof *slot);
+	struct raw_module *slot = push_item(r, &r->modules, sizeof *slot);
 	if (!slot)
 		return ERR_NO_MEMORY;
 	*slot = m;
@@ -406,7 +423,7 @@ static enum err end_job(struct reading *r)
 		return refuse_kept(r, &d->stacks_value, "no stacks");
 	if (d->highest >= 0 && (size_t)d->highest >= modules)
 		return refuse_index(r, modules);
-	struct request_job *job = push_item(&r->jobs, sizeof *job);
+	struct request_job *job = push_item(r, &r->jobs, sizeof *job);
 	if (!job)
 		return ERR_NO_MEMORY;
 	*job = (struct request_job){.module_count = (uint32_t)modules,
@@ -616,18 +633,18 @@ static void report(const struct reading *r, enum err err, struct error *e)
 
 static void release_lists(struct reading *r)
 {
-	free(r->jobs.items);
-	free(r->modules.items);
-	free(r->stacks.items);
-	free(r->frames.items);
-	free(r->texts.items);
+	struct list *const lists[] = {&r->jobs, &r->modules, &r->stacks, &r->frames, &r->texts};
+	for (unsigned i = 0; i < sizeof lists / sizeof lists[0]; i++) {
+		free(lists[i]->items);
+		arena_hold(r->arena, -(int64_t)lists[i]->held);
+	}
 }
 
 enum err request_read_yielding(struct request *request, struct str body, enum request_version version,
         const struct request_limits *limits, const struct yield *y, struct arena *arena, struct error *e)
 {
 	const uint8_t *start = (const uint8_t *)(body.data ? body.data : "");
-	struct reading r = {.limits = limits, .version = version};
+	struct reading r = {.arena = arena, .limits = limits, .version = version};
 	*request = (struct request){0};
 	if (body.len > UINT32_MAX) /* so that every count fits in 32 bits */
 		return error_set(e, ERR_BAD_REQUEST, "the body is longer than 4 GiB");

@@ -4,6 +4,7 @@
 #include "modules/services.h"
 
 #include "base/account.h"
+#include "base/process.h"
 #include "keys/auth.h"
 
 enum { MARGIN_PART = 16 };
@@ -24,6 +25,7 @@ enum err services_start(const struct config *c, struct extractors *extractors, s
 	if (symfiles)
 		code = elf_code_new(c, extractors, e);
 	modules = code ? modules_start(c, extractors, e) : NULL;
+	account_note_resident(resident_bytes());
 	if (modules)
 		return ERR_OK;
 	services_stop();

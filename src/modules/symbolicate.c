@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/account.h"
 #include "base/clock.h"
 #include "base/metrics.h"
 #include "json/reply.h"
@@ -80,9 +81,14 @@ static void radix_pass(const struct lookup *from, struct lookup *to, size_t coun
 /* Skips digits in which all are equal. False if out of memory. */
 static bool sort_many(struct lookup *lookups, size_t count, const struct yield *y)
 {
-	struct lookup differs = {0}, *spare = malloc(count * sizeof *spare), *from = lookups, *to = spare;
-	if (!spare)
+	uint64_t bytes = count * sizeof *lookups;
+	if (!account_take_small(ACCOUNT_REPLIES, bytes))
 		return false;
+	struct lookup differs = {0}, *spare = malloc(bytes), *from = lookups, *to = spare;
+	if (!spare) {
+		account_add(ACCOUNT_REPLIES, -(int64_t)bytes);
+		return false;
+	}
 	for (size_t i = 1; i < count; i++) {
 		differs.offset |= lookups[i].offset ^ lookups[0].offset;
 		differs.want |= lookups[i].want ^ lookups[0].want;
@@ -98,6 +104,7 @@ static bool sort_many(struct lookup *lookups, size_t count, const struct yield *
 	if (from != lookups)
 		memcpy(lookups, from, count * sizeof *lookups);
 	free(spare);
+	account_add(ACCOUNT_REPLIES, -(int64_t)bytes);
 	return true;
 }
 
