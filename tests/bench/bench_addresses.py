@@ -32,6 +32,23 @@ def run(command):
     return usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
 
 
+def compare(symbtool, program, count, rounds, names):
+    """{name: [(processor seconds, megabytes) of each round]} of those that are installed, for count addresses."""
+    start, size = text_section(program)
+    chance = random.Random(count)
+    addresses = [hex(start + chance.randrange(size)) for _ in range(count)]
+    programs = {
+        "symbtool": [symbtool, "symbolicate", program, *addresses],
+        "llvm-symbolizer": ["llvm-symbolizer", "-e", program, *addresses],
+        "addr2line": ["addr2line", "-fiCe", program, *addresses],
+    }
+    figures = {name: [] for name in names if name == "symbtool" or shutil.which(name)}
+    for _ in range(rounds):
+        for name, results in figures.items():
+            results.append(run(programs[name]))
+    return figures
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--symbtool", default=os.path.join(ROOT, "build", "symbtool"))
@@ -39,19 +56,8 @@ def main():
     parser.add_argument("--addresses", type=int, nargs="+", default=[1, 2000])
     parser.add_argument("program")
     given = parser.parse_args()
-    start, size = text_section(given.program)
     for count in given.addresses:
-        chance = random.Random(count)
-        addresses = [hex(start + chance.randrange(size)) for _ in range(count)]
-        programs = {
-            "symbtool": [given.symbtool, "symbolicate", given.program, *addresses],
-            "llvm-symbolizer": ["llvm-symbolizer", "-e", given.program, *addresses],
-            "addr2line": ["addr2line", "-fiCe", given.program, *addresses],
-        }
-        figures = {name: [] for name in programs if name == "symbtool" or shutil.which(name)}
-        for _ in range(given.rounds):
-            for name, results in figures.items():
-                results.append(run(programs[name]))
+        figures = compare(given.symbtool, given.program, count, given.rounds, ("symbtool", "llvm-symbolizer", "addr2line"))
         for name, results in figures.items():
             seconds, megabytes = (statistics.median(column) for column in zip(*results))
             print(f"{count:6} addresses  {name:16} {seconds:7.3f} s {megabytes:7.0f} MB")

@@ -31,18 +31,19 @@ def compile_program(place):
     return program, [int(line.split()[0], 16) for line in names if line.split()[-1][:1] == "f" and line.split()[-1][1:].isdigit()]
 
 
-def write_log(path, program, addresses, size):
-    """Returns the number of frames."""
+def write_log(path, program, addresses, size, frames=True):
+    """Returns the number of frames; frames=False: there are none."""
     chance = random.Random(1)
     words = [f"request {chance.randrange(1 << 40):x} took {chance.randrange(10_000)} us for /a/path/{i}" for i in range(1000)]
-    frames = written = 0
+    count = written = 0
     with open(path, "w", encoding="ascii") as f:
         while written < size:
             address = chance.choice(addresses) + 8
             text = "".join(f"2026-11-22T00:00:00Z info {chance.choice(words)}\n" for _ in range(FRAME_EVERY // 75))
-            written += f.write(f"{text}    #{frames % 9} 0x55d0c0{address:06x}  ({program}+{address:#x})\n")
-            frames += 1
-    return frames
+            frame = f"    #{count % 9} 0x55d0c0{address:06x}  ({program}+{address:#x})\n" if frames else ""
+            written += f.write(text + frame)
+            count += 1
+    return count if frames else 0
 
 
 def run(command, log):

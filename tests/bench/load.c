@@ -5,14 +5,21 @@
  *
  *   -c N  connections (1)   -n N  at most so many replies (1000000)   -t S  at most so many seconds (10)
  *   -w S  replies of the first seconds are not counted (0)            -s    TLS
+ *   -r R  open loop: request k is due k/R seconds after the start, whatever became of those before it, and its latency
+ *         counts from then, also while it waits for one of the connections to be free
+ *   -i S  also prints "timeline": how many replies there were in each S seconds
  *   -o F  writes a line for each request: status and bytes of the body of its last reply
  *
  * Ends early on SIGTERM. Prints one JSON object: counted replies, errors (a status that is not 200, a connection that
- * broke, no reply at the end), seconds, replies a second, bytes of bodies, and latencies in microseconds.
+ * broke, no reply at the end), seconds, replies a second, bytes of bodies, latencies in microseconds ("first": the
+ * median time until a body's first byte), and in the open loop how many requests were due and not sent ("behind"), and
+ * all replies ("all"). Replies have a length, chunks, or the end of the connection as their end; what the server closes
+ * is opened again.
  */
 #include "config.h"
 
 #include <arpa/inet.h>
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -26,11 +33,26 @@
 #include <strings.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 
-enum { CONNECTIONS_MAX = 1024, REPLIES_MAX = 20000000, HEAD_MAX = 16384, BODY_PIECE = 1 << 18, TICK_MS = 50 };
+enum {
+	CONNECTIONS_MAX = 1024,
+	REPLIES_MAX = 20000000,
+	HEAD_MAX = 16384,
+	BODY_PIECE = 1 << 18,
+	TICK_MS = 50,
+	INTERVALS_MAX = 4096,
+};
+
+/* How the end of a body is known. */
+enum framing { BY_LENGTH, BY_CHUNKS, BY_CLOSE };
+
+/* Where in a chunked body: the digits of a chunk's size, the rest of that line, its data, the line end behind it, the
+ * lines behind the last chunk. */
+enum chunk_state { CHUNK_SIZE, CHUNK_LINE, CHUNK_DATA, CHUNK_END, CHUNK_TRAILER };
 
 /* One request of the file, and what its last reply was. */
 struct record {
@@ -45,22 +67,26 @@ struct connection {
 	SSL *tls;
 	struct record *record; /* in flight; NULL: idle */
 	size_t sent, head_len;
-	int64_t start;
-	uint64_t body_left;
+	int64_t start, first; /* first: when the body began */
+	enum framing framing;
+	enum chunk_state chunk;
+	uint64_t body_left; /* of the body, or of the chunk */
+	bool line_empty;
 	bool in_body, close, writing; /* writing: epoll waits for room */
 	char head[HEAD_MAX];
 };
 
 struct load {
 	unsigned port, connection_count, replies_max;
-	double seconds, warm_up;
+	double seconds, warm_up, rate, interval; /* rate: 0 for a closed loop */
 	const char *out;
 	SSL_CTX *tls;
-	int epoll;
+	int epoll, timer;
 	struct record *records;
 	size_t record_count, next;
 	int64_t begin, counted_from, end;
-	uint32_t *latencies; /* microseconds */
+	uint32_t *latencies, *firsts; /* microseconds */
+	unsigned timeline[INTERVALS_MAX];
 	size_t counted, capacity;
 	uint64_t replies, errors, bytes;
 	struct connection *connections;
@@ -198,12 +224,19 @@ static bool send_more(struct load *l, struct connection *c)
 	return true;
 }
 
+/* When request n of an open loop is to be sent. */
+static int64_t due(const struct load *l, size_t n)
+{
+	return l->begin + (int64_t)((double)n / l->rate * 1e9);
+}
+
 static bool send_next(struct load *l, struct connection *c)
 {
+	c->start = l->rate > 0 ? due(l, l->next) : clock_now();
 	c->record = &l->records[l->next++ % l->record_count];
 	c->sent = c->head_len = 0;
 	c->in_body = false;
-	c->start = clock_now();
+	c->first = 0;
 	return send_more(l, c);
 }
 
@@ -213,24 +246,87 @@ static const char *header(const char *head, const char *name)
 	return at ? at + strlen(name) : NULL;
 }
 
-/* Reads the head when it is complete; the body's bytes behind it are counted. false: no reply that is understood. */
-static bool read_head(struct connection *c)
+/* Bytes of a chunked body. 1: it is complete, 0: not yet, -1: no chunks. */
+static int read_chunks(struct connection *c, const char *p, size_t len)
+{
+	for (const char *end = p + len; p < end; p++) {
+		switch (c->chunk) {
+		case CHUNK_SIZE:
+			if (isxdigit((unsigned char)*p)) {
+				c->body_left =
+				        c->body_left * 16 + (uint64_t)(*p <= '9' ? *p - '0' : (*p | 32) - 'a' + 10);
+				break;
+			}
+			c->chunk = CHUNK_LINE;
+			/* fall through */
+		case CHUNK_LINE:
+			if (*p == '\n')
+				c->chunk = c->body_left ? CHUNK_DATA : CHUNK_TRAILER;
+			c->line_empty = true;
+			break;
+		case CHUNK_DATA: {
+			size_t n = (uint64_t)(end - p) < c->body_left ? (size_t)(end - p) : (size_t)c->body_left;
+			c->record->bytes += n;
+			c->body_left -= n;
+			p += n - 1;
+			if (!c->body_left)
+				c->chunk = CHUNK_END;
+			break;
+		}
+		case CHUNK_END:
+			if (*p == '\n')
+				c->chunk = CHUNK_SIZE;
+			else if (*p != '\r')
+				return -1;
+			break;
+		case CHUNK_TRAILER:
+			if (*p == '\n' && c->line_empty)
+				return p + 1 == end ? 1 : -1;
+			c->line_empty = *p == '\n' || (*p == '\r' && c->line_empty);
+			break;
+		}
+	}
+	return 0;
+}
+
+/* Bytes of the body. 1: it is complete, 0: not yet, -1: too many. */
+static int read_body(struct connection *c, const char *data, size_t len)
+{
+	if (len && !c->first)
+		c->first = clock_now();
+	if (c->framing == BY_CHUNKS)
+		return read_chunks(c, data, len);
+	c->record->bytes += len;
+	if (c->framing == BY_CLOSE)
+		return 0;
+	if (len > c->body_left)
+		return -1;
+	c->body_left -= len;
+	return !c->body_left;
+}
+
+/* Reads the head when it is complete, and the body's bytes behind it. 1: the reply is complete, 0: not yet, -1: no
+ * reply that is understood. */
+static int read_head(struct connection *c)
 {
 	c->head[c->head_len] = 0;
 	char *end = strstr(c->head, "\r\n\r\n");
 	if (!end)
-		return c->head_len < HEAD_MAX - 1;
-	size_t body = c->head_len - (size_t)(end + 4 - c->head);
+		return c->head_len < HEAD_MAX - 1 ? 0 : -1;
 	end[2] = 0;
-	const char *length = header(c->head, "\r\nContent-Length:"), *close = header(c->head, "\r\nConnection:");
-	if (strncmp(c->head, "HTTP/1.1 ", 9) != 0 || !length)
-		return false;
+	const char *length = header(c->head, "\r\nContent-Length:"), *close = header(c->head, "\r\nConnection:"),
+	           *encoding = header(c->head, "\r\nTransfer-Encoding:");
+	if (strncmp(c->head, "HTTP/1.", 7) != 0)
+		return -1;
 	c->record->status = atoi(c->head + 9);
-	c->record->bytes = strtoull(length, NULL, 10);
-	c->close = close && strncasecmp(close + strspn(close, " "), "close", 5) == 0;
+	c->record->bytes = 0;
+	c->framing = encoding ? BY_CHUNKS : length ? BY_LENGTH : BY_CLOSE;
+	c->body_left = c->framing == BY_LENGTH ? strtoull(length, NULL, 10) : 0;
+	c->chunk = CHUNK_SIZE;
+	c->close = c->framing == BY_CLOSE || c->head[7] == '0' ||
+	           (close && strncasecmp(close + strspn(close, " "), "close", 5) == 0);
 	c->in_body = true;
-	c->body_left = c->record->bytes - body;
-	return body <= c->record->bytes;
+	return read_body(c, end + 4, c->head_len - (size_t)(end + 4 - c->head));
 }
 
 /* One read. 1: the reply is complete, 0: not yet, -1: broken. *again: there may be more to read. */
@@ -242,24 +338,24 @@ static int read_some(struct connection *c, bool *again)
 	*again = n > 0;
 	if (n == -2)
 		return 0;
+	if (n == 0 && c->record && c->in_body && c->framing == BY_CLOSE)
+		return 1;
 	if (n <= 0 || !c->record)
 		return -1;
-	if (!c->in_body) {
-		c->head_len += (size_t)n;
-		if (!read_head(c))
-			return -1;
-	} else if ((uint64_t)n > c->body_left) {
-		return -1;
-	} else {
-		c->body_left -= (uint64_t)n;
-	}
-	return c->in_body && !c->body_left;
+	if (c->in_body)
+		return read_body(c, scratch, (size_t)n);
+	c->head_len += (size_t)n;
+	return read_head(c);
 }
 
 static void count(struct load *l, const struct connection *c)
 {
 	int64_t now = clock_now();
 	l->replies++;
+	if (l->interval > 0) {
+		double n = (double)(now - l->begin) / 1e9 / l->interval;
+		l->timeline[n < INTERVALS_MAX ? (unsigned)n : INTERVALS_MAX - 1]++;
+	}
 	if (c->start < l->counted_from)
 		return;
 	if (c->record->status != 200)
@@ -268,9 +364,11 @@ static void count(struct load *l, const struct connection *c)
 	if (l->counted == l->capacity) {
 		l->capacity = l->capacity ? l->capacity * 2 : 65536;
 		l->latencies = realloc(l->latencies, l->capacity * sizeof *l->latencies);
-		if (!l->latencies)
+		l->firsts = realloc(l->firsts, l->capacity * sizeof *l->firsts);
+		if (!l->latencies || !l->firsts)
 			die("memory");
 	}
+	l->firsts[l->counted] = (uint32_t)(((c->first ? c->first : now) - c->start) / 1000);
 	l->latencies[l->counted++] = (uint32_t)((now - c->start) / 1000);
 	l->end = now;
 }
@@ -278,6 +376,12 @@ static void count(struct load *l, const struct connection *c)
 static bool more_wanted(const struct load *l)
 {
 	return !stopped && l->next < l->replies_max && (double)(clock_now() - l->begin) / 1e9 < l->seconds;
+}
+
+/* May the next request be sent now? */
+static bool next_may_go(const struct load *l)
+{
+	return more_wanted(l) && (l->rate <= 0 || due(l, l->next) <= clock_now());
 }
 
 /* Leaves the connection idle, or with the next request in flight. */
@@ -290,7 +394,7 @@ static void go_on(struct load *l, struct connection *c, bool broken)
 		connection_close(c);
 		connection_open(l, c);
 	}
-	if (more_wanted(l) && !send_next(l, c)) {
+	if (next_may_go(l) && !send_next(l, c)) {
 		/* Once more at most: a server that refuses every connection ends the run by its bounds. */
 		l->errors++;
 		connection_close(c);
@@ -316,7 +420,7 @@ static void handle(struct load *l, struct connection *c, uint32_t events)
 		/* nginx gave an idle connection up. */
 		connection_close(c);
 		connection_open(l, c);
-		if (more_wanted(l))
+		if (next_may_go(l))
 			go_on(l, c, false);
 	}
 }
@@ -329,23 +433,54 @@ static unsigned in_flight(const struct load *l)
 	return n;
 }
 
+/* The open loop: sends what is due on idle connections, and sets the timer to what is due next. While none is idle the
+ * end of a reply sends what waits. */
+static void send_due(struct load *l)
+{
+	for (unsigned i = 0; i < l->connection_count && next_may_go(l); i++)
+		if (!l->connections[i].record)
+			go_on(l, &l->connections[i], false);
+	int64_t at = due(l, l->next);
+	if (more_wanted(l) && at > clock_now()) {
+		struct itimerspec when = {.it_value = {.tv_sec = at / 1000000000, .tv_nsec = at % 1000000000}};
+		if (timerfd_settime(l->timer, TFD_TIMER_ABSTIME, &when, NULL) != 0)
+			die("timer");
+	}
+}
+
+static void open_timer(struct load *l)
+{
+	struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
+	l->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (l->timer < 0 || epoll_ctl(l->epoll, EPOLL_CTL_ADD, l->timer, &event) != 0)
+		die("timer");
+}
+
 static void run(struct load *l)
 {
 	struct epoll_event events[64];
+	uint64_t ticks;
 	l->epoll = epoll_create1(EPOLL_CLOEXEC);
 	for (unsigned i = 0; i < l->connection_count; i++)
 		connection_open(l, &l->connections[i]);
 	l->begin = l->end = clock_now();
 	l->counted_from = l->begin + (int64_t)(l->warm_up * 1e9);
-	for (unsigned i = 0; i < l->connection_count && more_wanted(l); i++)
+	open_timer(l);
+	for (unsigned i = 0; i < l->connection_count && next_may_go(l); i++)
 		if (!send_next(l, &l->connections[i]))
 			go_on(l, &l->connections[i], true);
 	/* What is in flight at the end is waited for until half the time has passed once more, or ten seconds. */
 	double patience = l->seconds * 1.5 + 10;
-	while (in_flight(l) && (double)(clock_now() - l->begin) / 1e9 < patience) {
+	while ((in_flight(l) || (l->rate > 0 && more_wanted(l))) && (double)(clock_now() - l->begin) / 1e9 < patience) {
+		if (l->rate > 0)
+			send_due(l);
 		int n = epoll_wait(l->epoll, events, 64, TICK_MS);
-		for (int i = 0; i < n; i++)
-			handle(l, events[i].data.ptr, events[i].events);
+		for (int i = 0; i < n; i++) {
+			if (events[i].data.ptr)
+				handle(l, events[i].data.ptr, events[i].events);
+			else if (read(l->timer, &ticks, sizeof ticks) < 0 && errno != EAGAIN)
+				die("timer");
+		}
 	}
 	l->errors += in_flight(l);
 }
@@ -358,20 +493,46 @@ static int order(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static uint32_t percentile(const struct load *l, unsigned percent)
+static uint32_t percentile(const uint32_t *sorted, size_t count, double percent)
 {
-	return l->counted ? l->latencies[(l->counted - 1) * percent / 100] : 0;
+	return count ? sorted[(size_t)((double)(count - 1) * percent / 100)] : 0;
+}
+
+/* Requests that were due and not sent when the time was over. */
+static size_t behind(const struct load *l)
+{
+	double wanted = (l->seconds < (double)l->replies_max / l->rate ? l->seconds * l->rate : (double)l->replies_max);
+	return l->rate > 0 && !stopped && wanted > (double)l->next ? (size_t)(wanted - (double)l->next) : 0;
+}
+
+static void print_timeline(const struct load *l)
+{
+	unsigned count = 0;
+	for (unsigned i = 0; i < INTERVALS_MAX; i++)
+		count = l->timeline[i] ? i + 1 : count;
+	printf(", \"timeline\": [");
+	for (unsigned i = 0; i < count; i++)
+		printf("%s%u", i ? ", " : "", l->timeline[i]);
+	printf("]");
 }
 
 static void print_result(struct load *l)
 {
 	double seconds = (double)(l->end - l->counted_from) / 1e9;
-	if (l->counted)
+	if (l->counted) {
 		qsort(l->latencies, l->counted, sizeof *l->latencies, order);
-	printf("{\"requests\": %zu, \"errors\": %" PRIu64 ", \"seconds\": %.4f, \"rate\": %.1f, \"bytes\": %" PRIu64
-	       ", \"p50\": %" PRIu32 ", \"p99\": %" PRIu32 ", \"max\": %" PRIu32 "}\n",
-	        l->counted, l->errors, seconds, seconds > 0 ? (double)l->counted / seconds : 0, l->bytes,
-	        percentile(l, 50), percentile(l, 99), percentile(l, 100));
+		qsort(l->firsts, l->counted, sizeof *l->firsts, order);
+	}
+	printf("{\"requests\": %zu, \"errors\": %" PRIu64 ", \"seconds\": %.4f, \"rate\": %.1f, \"bytes\": %" PRIu64,
+	        l->counted, l->errors, seconds, seconds > 0 ? (double)l->counted / seconds : 0, l->bytes);
+	printf(", \"p50\": %" PRIu32 ", \"p99\": %" PRIu32 ", \"p999\": %" PRIu32 ", \"max\": %" PRIu32
+	       ", \"first\": %" PRIu32 ", \"behind\": %zu, \"all\": %" PRIu64,
+	        percentile(l->latencies, l->counted, 50), percentile(l->latencies, l->counted, 99),
+	        percentile(l->latencies, l->counted, 99.9), percentile(l->latencies, l->counted, 100),
+	        percentile(l->firsts, l->counted, 50), behind(l), l->replies);
+	if (l->interval > 0)
+		print_timeline(l);
+	puts("}");
 }
 
 static void write_replies(const struct load *l)
@@ -401,7 +562,7 @@ static void start_tls(struct load *l)
 static bool read_options(struct load *l, int argc, char **argv)
 {
 	int option;
-	while ((option = getopt(argc, argv, "c:n:t:w:so:")) != -1) {
+	while ((option = getopt(argc, argv, "c:n:t:w:r:i:so:")) != -1) {
 		switch (option) {
 		case 'c':
 			l->connection_count = (unsigned)strtoul(optarg, NULL, 10);
@@ -415,6 +576,12 @@ static bool read_options(struct load *l, int argc, char **argv)
 		case 'w':
 			l->warm_up = strtod(optarg, NULL);
 			break;
+		case 'r':
+			l->rate = strtod(optarg, NULL);
+			break;
+		case 'i':
+			l->interval = strtod(optarg, NULL);
+			break;
 		case 's':
 			start_tls(l);
 			break;
@@ -426,7 +593,7 @@ static bool read_options(struct load *l, int argc, char **argv)
 		}
 	}
 	return argc - optind == 2 && l->connection_count >= 1 && l->connection_count <= CONNECTIONS_MAX &&
-	       l->replies_max <= REPLIES_MAX && l->seconds > 0 && l->seconds <= 600;
+	       l->replies_max <= REPLIES_MAX && l->seconds > 0 && l->seconds <= 600 && l->rate >= 0 && l->interval >= 0;
 }
 
 int main(int argc, char **argv)
@@ -435,7 +602,7 @@ int main(int argc, char **argv)
 	struct sigaction stop = {.sa_handler = on_stop};
 	size_t len;
 	if (!read_options(&l, argc, argv)) {
-		fputs("usage: load [-c N] [-n N] [-t S] [-w S] [-s] [-o FILE] PORT FILE\n", stderr);
+		fputs("usage: load [-c N] [-n N] [-t S] [-w S] [-r RATE] [-i S] [-s] [-o FILE] PORT FILE\n", stderr);
 		return 2;
 	}
 	sigaction(SIGTERM, &stop, NULL);
@@ -451,9 +618,11 @@ int main(int argc, char **argv)
 	print_result(&l);
 	for (unsigned i = 0; i < l.connection_count; i++)
 		connection_close(&l.connections[i]);
+	close(l.timer);
 	SSL_CTX_free(l.tls);
 	free(l.connections);
 	free(l.latencies);
+	free(l.firsts);
 	free(l.records);
 	free(data);
 	return 0;

@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lines of the benchmark, and how they are shown: as text, in docs/performance.md, as JSON, and as a picture."""
+
+import re
+import statistics
+from dataclasses import dataclass, field
+
+USERS, DEVELOPERS = "users", "developers"
+BEGIN, END = "<!-- bench: {} -->", "<!-- bench: end -->"
+
+
+@dataclass
+class Line:
+    """What is measured; group: what one asks for on the command line; target: in `unit`, "" for information; wall: what is in the
+    way where the target is missed; short: in the picture."""
+
+    key: str
+    group: str
+    table: str
+    title: str
+    target: str
+    unit: str
+    short: str = ""
+    wall: str = ""
+
+
+# fmt: off
+LINES = [
+    Line("warm", "warm", USERS, "warm crash reports, 16 connections: rate", ">= 0.72", "x the null responder", "Warm: rate of an empty responder",
+         "lookups and JSON: the null responder does neither, and nginx takes as long for both"),
+    Line("warm-p99", "warm", USERS, "the same: p99", "<= 1.7", "x the null responder", "Warm: slowest hundredth",
+         "16 requests share two cores with nginx and the client; a reply waits for those before it"),
+    Line("open", "open", USERS, "open loop at half of that rate: p99", "<= 2", "x the null responder", "Warm, half load: slowest hundredth",
+         "a request that comes while another is worked on waits for a core"),
+    Line("beside-loads", "beside", USERS, "the same while four cold loads of half a GB run: p99", "<= 3", "x without loads", "Warm beside four huge loads",
+         "two cores: what nginx, the bucket and the loads take of them is not there for warm requests"),
+    Line("far", "stack", USERS, "a crash's cold stack, five modules of 3 to 9 MB, 50 ms and 100 Mbit/s", "<= 1.05", "x curl -Z", "New crash, bucket far away",
+         "the last module's last bytes are still inflated and indexed when curl is done"),
+    Line("near", "stack", USERS, "the same, 5 ms and 1 Gbit/s", "<= 1.05", "x curl -Z", "New crash, bucket near",
+         "the transfer takes less time than inflating and indexing 80 MB of text on two cores, which the bucket and the line use too"),
+    Line("large-far", "large", USERS, "one cold module of Firefox's size (482 MB, gzip), 50 ms and 100 Mbit/s", "<= 0.1", "s above the transfer", "Firefox, bucket far away",
+         "what arrives last is inflated, indexed and made into pages behind the transfer"),
+    Line("large-near", "large", USERS, "the same, 5 ms and 1 Gbit/s", "<= 0.1", "s above the transfer", "Firefox, bucket near",
+         "one thread inflates 482 MB in about a second, and what does not fit 128 MiB is compressed: more than the transfer takes"),
+    Line("restart", "restart", USERS, "a module known before a restart of the node, nothing from the bucket", "<= 20", "ms", "Known module after a restart"),
+    Line("profile", "profile", USERS, "a profile of 60,000 frames", "<= 1.4", "x the null responder", "Profile, 60,000 frames",
+         "the length of a reply comes before its first byte, so all lookups come before it too; then names are copied from all over the map"),
+    Line("jobs", "profile", USERS, "ten jobs of 10,000 addresses in one request", "<= 1.4", "x the null responder", "Ten jobs of 10,000 addresses",
+         "as for the profile"),
+    Line("first-byte", "profile", USERS, "10,000 frames: first byte", "<= 5", "ms", "10,000 frames: first byte",
+         "all lookups of the request come before its first byte"),
+    Line("start", "node", USERS, "a new node: start to first answer", "<= 20", "ms", "New node: first answer"),
+    Line("rollout", "node", USERS, "a new node: to 90 % of the warm rate with memcached", "<= 10", "s", "New node: to full speed"),
+    Line("cpu", "warm", USERS, "processor time of nginx and responder for a million warm requests", "<= 80", "s", "A million requests: processor",
+         "nginx takes about half of it, most of that in the kernel for four sockets a request"),
+    Line("memory", "memory", USERS, "memory of cached modules, of their touched pages", "<= 1.2", "x", "Memory of cached modules",
+         "the allocator's rounding and the threads' arenas"),
+    Line("memcached", "memcached", USERS, "all from memcached, with a cache of 32 MB: rate", ">= 0.333", "x warm", "Small cache: rate of warm",
+         "some 40 pages a request are asked for, copied and unpacked"),
+    Line("filter", "symbtool", USERS, "symbtool symbolicate --filter: text without frames", ">= 1", "GB/s", "symbtool --filter"),
+    Line("address-1", "symbtool", USERS, "symbtool: one address of a large program, processor time", "<= 1.5", "x llvm-symbolizer", "symbtool: one address"),
+    Line("address-2000", "symbtool", USERS, "symbtool: 2,000 addresses of it, processor time", "<= 1.5", "x llvm-symbolizer", "symbtool: 2,000 addresses"),
+    Line("extract", "symbtool", USERS, "symbtool: extraction on one thread, processor time", "", "x a walk of libdw", "symbtool: extraction"),
+    Line("1", "1", DEVELOPERS, "a symbol file made into an index and all raw pages, one thread", ">= 0.1", "x memchr's speed", "",
+         "a code page takes 440,000 instructions, 775 a record: reading 47 %, inlined calls 29 %, writing 22 %"),
+    Line("1b", "1", DEVELOPERS, "the same on two threads", ">= 1.8", "x line 1", "",
+         "index and spans are made by one thread: two cores that never wait give 1.78"),
+    Line("1c", "1", DEVELOPERS, "records a second in line 1", "", "M/s"),
+    Line("1c-gensym", "1", DEVELOPERS, "records a second, gensym", "", "M/s"),
+    Line("2", "2", DEVELOPERS, "cold request, plain bucket on loopback", "<= 1.3", "x curl", "",
+         "sending, receiving and indexing share two cores: 1.4 to 1.9 if they never wait, as curl takes 80 to 60 ms"),
+    Line("3", "3", DEVELOPERS, "cold request, gzip bucket on loopback", "<= 0.22", "x curl and gunzip", "",
+         "108 ms for inflating on one thread and 40 ms that cannot be shared: 0.24"),
+    Line("4", "4", DEVELOPERS, "line 3 on half a gigabyte", "<= 0.4", "x curl and gunzip", "",
+         "0.9 s inflating, 1.9 s compressing what does not fit 128 MiB, 0.25 s memory and index on two cores: 0.4"),
+]
+# fmt: on
+BY_KEY = {line.key: line for line in LINES}
+
+
+def short(x):
+    return f"{x:,.0f}" if abs(x) >= 100 else f"{x:.3g}"
+
+
+class Value:
+    """Median and spread of repeated measurements."""
+
+    def __init__(self, samples, unit):
+        self.samples, self.unit = list(samples), unit
+        self.median, self.least, self.most = statistics.median(self.samples), min(self.samples), max(self.samples)
+
+    def __str__(self):
+        spread = f" ({short(self.least)} to {short(self.most)})" if len(self.samples) > 1 else ""
+        return f"{short(self.median)} {self.unit}{spread}"
+
+
+def ratios(ours, against, unit):
+    """Round by round: what is measured one after the other sees the same machine."""
+    return Value([a / b for a, b in zip(ours.samples, against.samples)], unit)
+
+
+@dataclass
+class Row:
+    """One line with its result. figure None: not measured, note says why. absolute: (median, unit) of ours, for pair.py."""
+
+    line: str
+    table: str
+    title: str
+    target: str = ""
+    unit: str = ""
+    figure: float = None
+    least: float = None
+    most: float = None
+    n: int = 1
+    ours: str = ""
+    against: str = ""
+    peer: str = ""
+    wall: str = ""
+    note: str = ""
+    short: str = ""
+    absolute: tuple = None
+    met: bool = field(default=None)
+
+    def __post_init__(self):
+        found = re.match(r"([<>]=)\s*([\d.]+)", self.target)
+        if self.met is None and found and self.figure is not None:
+            self.met = self.figure <= float(found[2]) if found[1] == "<=" else self.figure >= float(found[2])
+
+    def bound(self):
+        return float(self.target.split()[1]) if self.target else None
+
+    def shown(self):
+        if self.figure is None:
+            return "not measured"
+        spread = f" ({short(self.least)} to {short(self.most)})" if self.n > 1 and self.least is not None else ""
+        return f"{short(self.figure)} {self.unit}{spread}"
+
+    def verdict(self):
+        return "not measured" if self.figure is None else "" if self.met is None else "met" if self.met else "missed"
+
+    def because(self):
+        return self.wall if self.met is False else ""
+
+
+
+def row(key, value=None, **options):
+    """The row of a line; value None: it was not measured."""
+    line = BY_KEY[key]
+    known = {} if value is None else {"figure": value.median, "least": value.least, "most": value.most, "n": len(value.samples)}
+    return Row(line.key, line.table, line.title, line.target, line.unit, wall=line.wall, short=line.short, **known, **options)
+
+
+def from_program(program, found):
+    """Rows of what another program printed; see bench.py for its form."""
+    lines = found.get("lines", found.get("rows", [])) if isinstance(found, dict) else found
+    rows = []
+    for one in lines:
+        name = str(one.get("line") or one.get("name") or program)
+        spread = one.get("spread") if isinstance(one.get("spread"), (list, tuple)) else (one.get("min"), one.get("max"))
+        rows.append(Row(name, USERS, name, str(one.get("target") or ""), str(one.get("unit") or ""), one.get("figure"), spread[0], spread[-1],
+                        int(one.get("n") or (2 if spread[0] is not None else 1)), str(one.get("ours") or ""), str(one.get("against") or ""),
+                        wall=str(one.get("wall") or ""), note=str(one.get("note") or ""), short=str(one.get("short") or name), met=one.get("met")))  # fmt: skip
+    return rows
+
+
+# ---- text ----
+
+
+def cells_of(r):
+    return [r.title, r.shown(), r.target or "-", r.verdict(), "; ".join(filter(None, [r.ours, r.against])), r.peer]
+
+
+def print_tables(rows):
+    for table, title in ((USERS, "What users feel"), (DEVELOPERS, "The mechanism")):
+        of_table = [r for r in rows if r.table == table]
+        if not of_table:
+            continue
+        cells = [[title, "figure (least to most)", "target", "", "ours; the limit", "the peer"], *map(cells_of, of_table)]
+        columns = 6 if any(r.peer for r in of_table) else 5
+        widths = [max(len(c[i]) for c in cells) for i in range(columns)]
+        print()
+        for c in cells:
+            print("  ".join(text.ljust(width) for text, width in zip(c, widths)).rstrip())
+        for r in of_table:
+            for text in filter(None, (r.because() and "the wall: " + r.because(), r.note)):
+                print(f"  {r.title}: {text}")
+
+
+# ---- docs/performance.md ----
+
+
+def markdown_table(rows, table):
+    of_table = [r for r in rows if r.table == table]
+    peer = any(r.peer for r in of_table)
+    out = ["| line | figure | target | | ours; the limit |" + (" the peer |" if peer else ""), "|---|---|---|---|---|" + ("---|" if peer else "")]
+    out += ["| " + " | ".join(c.replace("|", "\\|") for c in cells_of(r)[: 6 if peer else 5]) + " |" for r in of_table]
+    reasons = [f"- **{r.title}**: {r.because() if r.figure is not None else r.note}" for r in of_table if (r.because() or r.figure is None)]
+    if reasons:
+        out += ["", "What stands in the way of what was missed or not measured:", "", *reasons]
+    return "\n".join(out)
+
+
+def write_markdown(path, rows, about):
+    """Puts the tables, and what they were measured on, between the page's markers."""
+    with open(path, encoding="utf-8") as f:
+        text = f.read()
+    parts = {"about": about, **{t: markdown_table(rows, t) for t in (USERS, DEVELOPERS)}}
+    for name, part in parts.items():
+        begin = BEGIN.format(name)
+        if text.count(begin) != 1:
+            raise ValueError(f"{path} has not one {begin}")
+        head, _, rest = text.partition(begin)
+        _, end, rest = rest.partition(END)
+        if not end:
+            raise ValueError(f"{path}: {begin} has no {END}")
+        text = f"{head}{begin}\n{part}\n{END}{rest}"
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(text)
+
+
+def tables_of(text):
+    """{table: titles of its rows} of such a page."""
+    found = {}
+    for table in (USERS, DEVELOPERS):
+        part = text.split(BEGIN.format(table))[1].split(END)[0]
+        found[table] = re.findall(r"^\| (.*?) \|", part, re.M)[1:]
+    return found
