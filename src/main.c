@@ -12,6 +12,7 @@
 
 #include "api/router.h"
 #include "api/status.h"
+#include "base/account.h"
 #include "base/cgroup.h"
 #include "base/config.h"
 #include "base/log.h"
@@ -295,6 +296,10 @@ static int serve(struct process *p)
 	status_stop();
 	services_stop();
 	extractors_stop(p->extractors);
+	const char *charged = account_unbalanced();
+	if (charged)
+		log_event(LOG_LEVEL_ERROR, "account", "%lld bytes of %s were not given back", (long long)account_used(),
+		        charged);
 	log_event(LOG_LEVEL_INFO, "stop", "done");
 	return EXIT_SUCCESS;
 }

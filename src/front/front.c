@@ -22,6 +22,7 @@
 
 #include "base/clock.h"
 #include "base/fiber.h"
+#include "base/held_back.h"
 #include "base/log.h"
 #include "base/permits.h"
 #include "base/process.h"
@@ -651,7 +652,12 @@ static struct exchange_private *next_exchange(struct worker *w, struct exchange_
 		turns_add(&f->turns, &arrived->turn);
 	struct turn *turn = turns_next(&f->turns, &w->client);
 	bool more = turn && turns_ready(&f->turns);
+	struct client_key held_back = f->turns.held_back;
+	unsigned held_back_count = f->turns.held_back_count;
+	f->turns.held_back_count = 0;
 	pthread_mutex_unlock(&f->lock);
+	if (held_back_count)
+		held_back_note(held_back, held_back_count, (unsigned)atomic_load(&f->config)->client_ipv6_prefix);
 	/* This worker is one of the idle ones. */
 	if (more && atomic_load(&f->idle) > 1)
 		wake_worker(f);

@@ -101,6 +101,13 @@ static bool may_have(const struct turns *t, const struct turn_client *c)
 	return idle > t->workers / 4 && (t->waiting == 1 || c->held < (t->workers + 1) / 2);
 }
 
+/* The list whose first comes next. */
+static struct turn_list *next_list(struct turn_client *c)
+{
+	bool begun = TAILQ_EMPTY(&c->fresh) || (!c->after_begun && !TAILQ_EMPTY(&c->begun));
+	return begun ? &c->begun : &c->fresh;
+}
+
 static struct turn_client *next_client(const struct turns *t)
 {
 	struct turn_client *c;
@@ -110,6 +117,22 @@ static struct turn_client *next_client(const struct turns *t)
 	return NULL;
 }
 
+/* The clients before `next` must wait although it was their turn. */
+static void note_held_back(struct turns *t, const struct turn_client *next)
+{
+	struct turn_client *c;
+	TAILQ_FOREACH(c, &t->order, order) {
+		if (c == next)
+			return;
+		struct turn *turn = TAILQ_FIRST(next_list(c));
+		if (turn->held)
+			continue;
+		turn->held = true;
+		t->held_back = c->key;
+		t->held_back_count++;
+	}
+}
+
 bool turns_ready(const struct turns *t)
 {
 	return next_client(t) != NULL;
@@ -117,8 +140,8 @@ bool turns_ready(const struct turns *t)
 
 static struct turn *take(struct turns *t, struct turn_client *c)
 {
-	bool begun = TAILQ_EMPTY(&c->fresh) || (!c->after_begun && !TAILQ_EMPTY(&c->begun));
-	struct turn_list *list = begun ? &c->begun : &c->fresh;
+	struct turn_list *list = next_list(c);
+	bool begun = list == &c->begun;
 	struct turn *turn = TAILQ_FIRST(list);
 	TAILQ_REMOVE(list, turn, next);
 	c->after_begun = begun;
@@ -135,6 +158,7 @@ struct turn *turns_next(struct turns *t, struct turn_client **client)
 	struct turn_client *c = next_client(t);
 	if (!c)
 		return NULL;
+	note_held_back(t, c);
 	struct turn *turn = take(t, c);
 	c->held++;
 	t->busy++;

@@ -20,6 +20,7 @@ enum { TURNS_CHAINS = 1024 };
 struct turn {
 	struct client_key client;
 	bool begun;    /* it has had a turn */
+	bool held;     /* another client had a worker before it, for what its own holds */
 	int64_t since; /* its age */
 	TAILQ_ENTRY(turn) next;
 };
@@ -37,7 +38,9 @@ struct turn_client {
 
 struct turns {
 	unsigned workers, busy;
-	unsigned waiting; /* clients */
+	unsigned waiting;            /* clients */
+	struct client_key held_back; /* whose turn was the last that is `held`, */
+	unsigned held_back_count;    /* of so many; reset by whoever tells of it */
 	uint64_t seed;
 	TAILQ_HEAD(, turn_client) order;
 	LIST_HEAD(turn_chain, turn_client) chains[TURNS_CHAINS], free;

@@ -150,6 +150,7 @@ class Driver:
         settled = self.settle(first, end)
         row = Row(fault, end, self.load.answered(first), recovery, self.world.kills)
         problems += row.problems(self.options.short) + self.daemons() + self.load.broken
+        problems += self.charged()
         if not settled:
             problems.append("a request that began before the end of the fault is not answered")
         print_row(row.cells())
@@ -188,6 +189,19 @@ class Driver:
                 return True
             self.world.hold(0.02)
         return False
+
+    def charged(self):
+        """What is never let go: the load goes on, but between two requests nothing is charged for any."""
+        limit = time.monotonic() + UNRECOVERED
+        left = {}
+        while time.monotonic() < limit and not self.world.stopping.is_set():
+            process, charges = self.world.charges()
+            known = left.setdefault(process, set(charges))
+            known &= {kind for kind, value in charges.items() if value}
+            if len(left) >= len(self.world.daemons) and not any(left.values()):
+                return []
+            self.world.hold(0.01)
+        return [f"still charged after {UNRECOVERED} s: {', '.join(sorted(kinds))}" for kinds in left.values() if kinds]
 
     def daemons(self):
         out = []

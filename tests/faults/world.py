@@ -8,6 +8,7 @@ import glob
 import json
 import os
 import random
+import re
 import shutil
 import stat
 import subprocess
@@ -196,6 +197,12 @@ class World:
                 if line.startswith(series + " "):
                     values.append(float(line.rsplit(" ", 1)[1]))
         return max(values)
+
+    def charges(self):
+        """(when a responder started, what it has charged for requests, by kind): now of the one, now of the other."""
+        text = self.client().get("/__metrics__").text
+        found = re.findall(r'^symbolicated_memory_bytes\{kind="(bodies|replies|uploads|records)"\} (\S+)', text, re.M)
+        return re.search(r"^process_start_time_seconds (\S+)", text, re.M)[1], {kind: float(value) for kind, value in found}
 
     def growth(self, series):
         """Whether this counter has grown since now: a fault has done something."""

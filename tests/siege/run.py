@@ -39,6 +39,7 @@ WARM_RATE, COLD_RATE = 10, 3  # a second: together below nginx's limit
 WARM_MODULES, FRAMES = 5, 25
 PATIENCE = 30.0  # seconds that the victim waits for an answer
 STREAK = 15  # usual answers in a row, after the end
+LET_GO = 120.0  # seconds after which nothing of requests and loads may be charged
 UNUSUAL = 60.0  # seconds after which the end of it is given up
 BIG_FUNCTIONS = 33_000  # of the large module: 46 MB
 CLIENTS = "set_real_ip_from 127.0.0.1; real_ip_header X-Forwarded-For;"  # everybody has the address that is said
@@ -157,7 +158,7 @@ class World:
         self.memcached = Memcached("memcached", self.directory, 256) if shape.memcached else None
         self.daemon = Daemon("symbolicated", self.directory, {})
         self.nginx = Nginx("nginx", self.directory, self.daemon.socket, http=CLIENTS, server=OWN_SERVER)
-        self.resident = self.files = 0
+        self.files = 0
         self.stopping = threading.Event()
 
     def servers(self):
@@ -176,16 +177,27 @@ class World:
     def sample(self):
         while not self.stopping.wait(0.1):
             with contextlib.suppress(OSError, IndexError):
-                pages = int(read(f"/proc/{self.daemon.process.pid}/statm").split()[1])
-                self.resident = max(self.resident, pages * os.sysconf("SC_PAGE_SIZE"))
                 self.files = max(self.files, sum(map(temporary_bytes, self.workers)))
+
+    def peak(self):
+        """Bytes that were resident at one time."""
+        return int(re.search(r"^VmHWM:\s+(\d+)", read(f"/proc/{self.daemon.process.pid}/status"), re.M)[1]) * 1024
+
+    def metrics(self, pattern):
+        """{what the pattern's group found: value}"""
+        connection = http.client.HTTPConnection("127.0.0.1", self.nginx.port, timeout=PATIENCE)
+        connection.request("GET", "/__metrics__")
+        text = connection.getresponse().read().decode()
+        return {name: float(value) for name, value in re.findall(rf"^{pattern} (\S+)", text, re.M)}
 
     def limit(self):
         """The setting `memory`; None where there is no such thing."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.nginx.port, timeout=PATIENCE)
-        connection.request("GET", "/__metrics__")
-        found = re.search(r"^symbolicated_memory_limit_bytes (\S+)", connection.getresponse().read().decode(), re.M)
-        return found and float(found[1])
+        return self.metrics("symbolicated_(memory_limit_bytes)").get("memory_limit_bytes")
+
+    def charged(self):
+        """What requests and loads have, of which nothing is left when all have ended."""
+        kinds = self.metrics(r'symbolicated_memory_bytes\{kind="(.+)"\}')
+        return {kind: value for kind, value in kinds.items() if value and kind != "pages"}
 
     def stop(self):
         self.stopping.set()
@@ -263,8 +275,12 @@ class Row:
             self.got = json.loads(attack.communicate(timeout=60)[0].splitlines()[-1])
         self.usual = self.usual_again(victim, end)
         self.held = victim.between(started, end)
-        self.resident, self.files = world.resident, world.files
+        self.resident, self.files = world.peak(), world.files
         self.judge()
+        victim.stop()
+        with contextlib.suppress(AssertionError):
+            wait_for(lambda: not world.charged(), "the account to be empty", LET_GO)
+        self.demand(not world.charged(), f"charged when all has ended: {world.charged()}")
 
     def usual_again(self, victim, end):
         """Seconds from the end to the first of so many answers in a row as they were alone; None when there are none."""

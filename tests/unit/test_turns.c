@@ -74,6 +74,30 @@ static void test_in_turn_by_client(void **state)
 	end();
 }
 
+/* Who is passed because he holds much is held back, once for each turn. */
+static void test_held_back(void **state)
+{
+	(void)state;
+	begin(4);
+	struct turn *a1 = add(1, false), *a2 = add(1, false), *a3 = add(1, false), *b1 = add(2, false);
+	struct turn_client *clients[6];
+	struct turn *order[] = {a1, b1, a2};
+	for (unsigned i = 0; i < 3; i++)
+		expect(order[i], &clients[i]);
+	expect(NULL, &clients[3]); /* the last is for others, of whom there are none */
+	assert_int_equal(turns.held_back_count, 0);
+	expect(add(3, false), &clients[3]);
+	assert_int_equal(turns.held_back_count, 1);
+	assert_true(client_key_equal(turns.held_back, (struct client_key){0, 1}));
+	turns_done(&turns, clients[3]);
+	expect(add(4, false), &clients[3]);
+	assert_int_equal(turns.held_back_count, 1);
+	for (unsigned i = 0; i < 4; i++)
+		turns_done(&turns, clients[i]);
+	expect_alone(a3);
+	end();
+}
+
 /* A new one does not wait for all that have begun, nor these for all new ones. */
 static void test_new_and_begun_in_turn(void **state)
 {
@@ -198,6 +222,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test(test_in_turn_by_client),
+	        cmocka_unit_test(test_held_back),
 	        cmocka_unit_test(test_new_and_begun_in_turn),
 	        cmocka_unit_test(test_the_oldest_first),
 	        cmocka_unit_test(test_the_last_quarter),

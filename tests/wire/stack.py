@@ -509,6 +509,8 @@ class Daemon(Server):
         report = SANITIZER.search(text)
         if report:
             raise AssertionError(f"{self.name}: {text[max(0, report.start() - 500):][:8000]}")
+        unbalanced = re.search(r'.*"event":"account".*', text)
+        assert not unbalanced, f"{self.name}: {unbalanced[0]}"
 
     def terminate(self):
         """SIGTERM; the test that does so waits for the end itself."""
