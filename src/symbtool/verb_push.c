@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <jansson.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -25,6 +26,8 @@ static const char usage[] =
         "Extracts the symbols of executables and uploads them. What the server already has is not sent again.\n"
         "Breakpad symbol files (.sym, .sym.gz, .sym.zst), and ZIPs of them, are uploaded as they are.\n";
 
+enum { PARALLEL_MAX = 64 };
+
 struct push {
 	struct cut_options cut;
 	struct server server;
@@ -36,7 +39,8 @@ struct push {
 	bool hopeless;            /* the server refuses, or is unreachable */
 	const char *debuginfod;   /* URLs */
 	struct option_list build_ids;
-	struct server_connection *connection; /* for symbol files; made when first needed */
+	atomic_size_t next;   /* symbol file to be sent */
+	pthread_mutex_t lock; /* of what several threads report */
 };
 
 static void print_json(const struct cut *c, const char *path, const struct upload_counts *n)
@@ -91,30 +95,58 @@ static void print_sym(const struct push *p, const char *path, const struct push_
 	printf(": sent %" PRIu64 " symbol file%s, %" PRIu64 " bytes\n", n->files, n->files == 1 ? "" : "s", n->bytes);
 }
 
-static void push_sym_one(struct push *p, const char *path)
+/* What became of one. After a failure that ends all, the others' are its consequence. */
+static void note_sym(
+        struct push *p, const char *path, const struct push_sym_counts *n, enum err err, const struct error *e)
 {
-	struct push_sym_counts counts;
-	struct error e;
-	if (!p->connection && !(p->connection = connection_new(&p->server))) {
-		no_memory(&e);
-		fail(p, path, &e);
-		return;
+	pthread_mutex_lock(&p->lock);
+	if (!err)
+		print_sym(p, path, n);
+	else if (!p->hopeless)
+		fail(p, path, e);
+	if (err == ERR_FORBIDDEN || err == ERR_UNAVAILABLE || err == ERR_MISSING) {
+		p->hopeless = true;
+		atomic_store(&p->server.cancel, true);
 	}
-	enum err err = push_sym(p->connection, path, p->to_try, &counts, &e);
-	p->hopeless = err == ERR_FORBIDDEN || err == ERR_UNAVAILABLE || err == ERR_MISSING;
-	if (err)
-		fail(p, path, &e);
-	else
-		print_sym(p, path, &counts);
 	fflush(stdout);
+	pthread_mutex_unlock(&p->lock);
+}
+
+static void *push_syms(void *arg)
+{
+	struct push *p = arg;
+	struct server_connection *c = connection_new(&p->server);
+	for (size_t i; !atomic_load(&p->server.cancel) && (i = atomic_fetch_add(&p->next, 1)) < p->files.count;) {
+		const struct executable *file = &p->files.items[i];
+		struct push_sym_counts counts;
+		struct error e;
+		if (!file->sym)
+			continue;
+		enum err err = c ? push_sym(c, file->path, p->to_try, &counts, &e) : no_memory(&e);
+		note_sym(p, file->path, &counts, err, &e);
+	}
+	connection_free(c);
+	return NULL;
+}
+
+/* Several at a time; the calling thread is one of those that send. */
+static void push_all_syms(struct push *p)
+{
+	pthread_t threads[PARALLEL_MAX];
+	size_t count = 0, started = 0;
+	for (size_t i = 0; i < p->files.count; i++)
+		count += p->files.items[i].sym;
+	size_t wanted = count < p->parallel ? count : (size_t)p->parallel;
+	while (started + 1 < wanted && pthread_create(&threads[started], NULL, push_syms, p) == 0)
+		started++;
+	if (count)
+		push_syms(p);
+	for (size_t i = 0; i < started; i++)
+		pthread_join(threads[i], NULL);
 }
 
 static void push_one(struct push *p, const struct executable *file)
 {
-	if (file->sym) {
-		push_sym_one(p, file->path);
-		return;
-	}
 	struct cut cut;
 	struct upload_counts counts;
 	struct error e;
@@ -159,8 +191,10 @@ static int push_all(struct push *p, const struct operands *operands)
 	for (size_t i = 0; i < operands->count; i++)
 		if (executables_add(&p->files, operands->items[i], p->recursive, &e))
 			fail(p, operands->items[i], &e);
+	push_all_syms(p);
 	for (size_t i = 0; i < p->files.count && !p->hopeless; i++)
-		push_one(p, &p->files.items[i]);
+		if (!p->files.items[i].sym)
+			push_one(p, &p->files.items[i]);
 	if (p->recursive && !p->json)
 		printf("%zu files, %u without symbols, %u failed; %zu other files\n", p->files.count, p->without,
 		        p->failed, p->files.others);
@@ -199,7 +233,8 @@ static int run_with(const struct verb *v, struct push *p, int argc, char **argv)
 	        {"--try", OPTION_FLAG, &p->to_try, 0, 0, "symbol files are used only where no other source has one"},
 	        {"--force", OPTION_FLAG, &p->force, 0, 0,
 	                "also send what the server already has; it answers then, whatever is better"},
-	        {"--parallel N", OPTION_NUMBER, &p->parallel, 1, 64, "parts to send at a time (4)"},
+	        {"--parallel N", OPTION_NUMBER, &p->parallel, 1, PARALLEL_MAX,
+	                "parts or symbol files to send at a time (2)"},
 	        {"--threads N", OPTION_NUMBER, &p->threads, 1, 64, "threads that extract (one for each processor)"},
 	        {"--part-size SIZE", OPTION_SIZE, &p->cut.part_size, 1024, 0, "largest size of a part (32M)"},
 	        {"--json", OPTION_FLAG, &p->json, 0, 0, "one object for each executable on standard output"},
@@ -223,15 +258,16 @@ static int run_with(const struct verb *v, struct push *p, int argc, char **argv)
 		code = push_all(p, &operands);
 	}
 	api_key_free(header);
-	connection_free(p->connection);
 	executables_release(&p->files);
 	return code;
 }
 
 static int run_push(const struct verb *v, int argc, char **argv)
 {
-	struct push p = {.cut = {.part_size = PART_SIZE}, .parallel = 4, .retry_time = 300, .files.with_syms = true};
+	struct push p = {.cut = {.part_size = PART_SIZE}, .parallel = 2, .retry_time = 300, .files.with_syms = true};
+	pthread_mutex_init(&p.lock, NULL);
 	int code = run_with(v, &p, argc, argv);
+	pthread_mutex_destroy(&p.lock);
 	free(p.build_ids.items);
 	return code;
 }
