@@ -177,11 +177,13 @@ struct id_search {
 	bool several;
 };
 
-static bool take_entry(void *arg, const char *name)
+static bool take_entry(void *arg, struct str entry, uint64_t size, int64_t time)
 {
+	(void)size;
+	(void)time;
 	struct id_search *s = arg;
 	struct build_id id;
-	if (!layout_entry(&id, s->first, name) || !build_id_answers(&id, s->question))
+	if (!layout_entry(&id, s->first, entry.data) || !build_id_answers(&id, s->question))
 		return true;
 	s->several = s->found.len > 0 && (s->found.len != id.len || memcmp(s->found.bytes, id.bytes, id.len) != 0);
 	s->found = id;
@@ -191,9 +193,8 @@ static bool take_entry(void *arg, const char *name)
 static void search_folders(struct elf_load *l, struct id_search *s)
 {
 	char folder[LAYOUT_PATH_MAX];
-	struct bucket_result listed;
 	for (unsigned number = 0; !s->several && layout_folder(folder, l->kind, number, s->first); number++)
-		bucket_list(l->client, l->source, folder, take_entry, s, &listed);
+		bucket_list(l->client, l->source, folder, take_entry, s);
 }
 
 /* A debug id is made of the first bytes of a build id, in one of two orders: a folder tells the rest, unless several

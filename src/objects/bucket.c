@@ -58,7 +58,7 @@ static const char *without_kind(const char *url)
 	return url + strlen(kinds[bucket_kind_of_url(url)]);
 }
 
-static const struct bucket_backend *backend_of(const char *url)
+const struct bucket_backend *bucket_backend_of(const char *url)
 {
 	for (unsigned i = 0; i < sizeof backends / sizeof backends[0]; i++)
 		if (strncasecmp(url, backends[i]->scheme, strlen(backends[i]->scheme)) == 0)
@@ -71,7 +71,7 @@ static enum err source_init(
 {
 	s->kind = bucket_kind_of_url(url);
 	url = without_kind(url);
-	s->backend = backend_of(url);
+	s->backend = bucket_backend_of(url);
 	/* The URL may contain a password, so the text does not repeat it. */
 	if (!s->backend)
 		return error_set(
@@ -81,7 +81,7 @@ static enum err source_init(
 	char *place = strndup(url, s->two_levels ? len - end : len);
 	if (!place)
 		return no_memory(e);
-	s->own = s->backend->source_new(place, c, limits, e);
+	s->own = s->backend->source_new(place, NULL, c, limits, e);
 	free(place);
 	return s->own ? ERR_OK : e ? e->code : ERR_CONFIG;
 }
@@ -155,7 +155,7 @@ enum err bucket_check_local(const struct config *c, const char *url, struct erro
 	struct bucket_limits limits = bucket_limits_of(c);
 	struct bucket_result result = {.outcome = BUCKET_OK};
 	struct source s;
-	if (backend_of(without_kind(url)) != &bucket_file)
+	if (bucket_backend_of(without_kind(url)) != &bucket_file)
 		return ERR_OK;
 	enum err err = source_init(&s, url, c, &limits, e);
 	if (err)
@@ -364,18 +364,13 @@ void bucket_fetch_path(struct bucket_client *c, unsigned source, const char *tex
 	try_source(c, source, &path, cancel, result);
 }
 
-void bucket_list(struct bucket_client *c, unsigned source, const char *folder,
-        bool (*each)(void *arg, const char *name), void *arg, struct bucket_result *result)
+void bucket_list(struct bucket_client *c, unsigned source, const char *folder, store_found *found, void *arg)
 {
-	const struct bucket_backend *backend = c->sources->items[source].backend;
+	struct bucket_listing flat = {found, arg, true};
 	void *own = own_client(c, source);
-	*result = (struct bucket_result){0};
-	if (!own)
-		bucket_result_set(result, BUCKET_FAILED, "out of memory");
-	else if (backend->list)
-		backend->list(own, folder, each, arg, result);
-	else
-		bucket_result_set(result, BUCKET_MISSING, "a source that is not listed");
+	struct error e;
+	if (own && c->sources->items[source].backend == &bucket_file)
+		bucket_file.list(own, folder, &flat, NULL, &e);
 }
 
 static uint8_t *discard_space(void *arg, size_t *room)

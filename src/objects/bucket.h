@@ -76,10 +76,9 @@ enum { BUCKET_PLAIN_MAX = 3 * 1024 };
 void bucket_fetch_path(struct bucket_client *c, unsigned source, const char *path, uint64_t max,
         const struct bucket_sink *sink, const atomic_bool *cancel, struct bucket_result *result);
 
-/* Passes the name of each entry of a folder below the source to `each`, until that returns false. BUCKET_MISSING: there
- * is no such folder, or the source is not of the kind file://. */
-void bucket_list(struct bucket_client *c, unsigned source, const char *folder,
-        bool (*each)(void *arg, const char *name), void *arg, struct bucket_result *result);
+/* Passes the name of each entry of a folder below the source to `found`, until that returns false: none if there is no
+ * such folder, or the source is not of the kind file://. */
+void bucket_list(struct bucket_client *c, unsigned source, const char *folder, store_found *found, void *arg);
 
 /* For the heartbeat, asks a source for an object that cannot exist: ERR_OK if it is missing, ERR_UNAVAILABLE if loads
  * would fail (no answer, no such bucket, or no permission to read). */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The interface between bucket.c and the kinds of buckets, and the body of an object that all kinds fill. Private to
- * the buckets. */
+/* The table of what each kind of place does (get, list, put, remove), for bucket.c and store.c; and the body of an
+ * object that all kinds fill. Private to objects. */
 #ifndef OBJECTS_BUCKET_BACKEND_H
 #define OBJECTS_BUCKET_BACKEND_H
 
@@ -8,9 +8,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/str.h"
 #include "objects/bucket.h"
+#include "objects/store.h"
 
 /* Turns the bytes of an object into text for the sink. The object may be plain, gzip or zstd, or one of these in
  * another. */
@@ -43,11 +45,27 @@ struct bucket_path {
 	char encoded[BUCKET_PATH_MAX]; /* for a URL */
 };
 
+/* A listing that runs. */
+struct bucket_listing {
+	store_found *found;
+	void *arg;
+	bool flat; /* the entries of one folder, folders too: NUL-terminated, without size and time; only file:// can */
+};
+
+/* Nanoseconds since 1970, by this machine. */
+static inline int64_t store_clock(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_REALTIME, &now);
+	return now.tv_sec * SECOND + now.tv_nsec;
+}
+
 /* A source is made from a URL and shared by all threads; a client is one thread's access to it. */
 struct bucket_backend {
 	const char *scheme; /* with "://" */
-	void *(*source_new)(
-	        const char *url, const struct config *c, const struct bucket_limits *limits, struct error *e);
+	/* what: the setting that names a place to write, not owned; NULL: a source. */
+	void *(*source_new)(const char *url, const char *what, const struct config *c,
+	        const struct bucket_limits *limits, struct error *e);
 	void (*source_free)(void *source);
 	/* The URL without its secrets. */
 	const char *(*source_name)(const void *source);
@@ -58,18 +76,31 @@ struct bucket_backend {
 	 * path leads out of its place. */
 	void (*fetch)(void *client, const struct bucket_path *path, struct bucket_body *body, const atomic_bool *cancel,
 	        struct bucket_result *result);
-	/* Passes the name of each entry of a folder to `each`, until that returns false. NULL: such a source cannot be
-	 * listed. */
-	void (*list)(void *client, const char *folder, bool (*each)(void *arg, const char *name), void *arg,
-	        struct bucket_result *result);
 	/* One attempt: sets outcome, status and text of the result and, if there is such an object, the URL by which
 	 * anybody may GET it for some minutes; the caller frees it. NULL, or a NULL URL: it must be fetched. zstd:
 	 * whether the reader takes an object that is packed so. */
 	char *(*locate)(void *client, const struct bucket_path *path, bool zstd, struct bucket_result *result);
 	/* Like fetch, but for a name that no object has. */
 	void (*probe)(void *client, struct bucket_body *body, struct bucket_result *result);
+
+	/* All NULL of a kind that cannot be written. Errors are those of objects/store.h; those that are
+	 * ERR_UNAVAILABLE get the name of the setting there. */
+	enum err (*list)(void *client, const char *path, const struct bucket_listing *l, const atomic_bool *cancel,
+	        struct error *e);
+	/* Succeeds if there is no such object. */
+	enum err (*remove)(void *client, const char *path, struct error *e);
+	void *(*put_begin)(void *client, const atomic_bool *cancel, struct error *e);
+	enum err (*put_write)(void *put, const uint8_t *data, size_t len, struct error *e);
+	/* *ahead becomes how far the place's clock is ahead of this machine's; 0 if they agree to within a second. */
+	enum err (*put_commit)(void *put, const char *path, int64_t *ahead, struct error *e);
+	/* Call in any case; without a successful commit nothing stays behind. */
+	void (*put_free)(void *put);
+	enum err (*probe_writing)(void *client, struct error *e);
 };
 
 extern const struct bucket_backend bucket_http, bucket_https, bucket_s3, bucket_file;
+
+/* The kind of a URL; NULL: none. */
+const struct bucket_backend *bucket_backend_of(const char *url);
 
 #endif

@@ -1,35 +1,68 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A directory as a bucket: DIR/name/id/name.sym, with names as they are (not percent-encoded).
- * Links inside are followed: that is up to whoever fills the bucket. Names come from clients, but a name that could
- * lead out of its place never gets here (bucket_can_hold). */
+/* A directory that must exist: objects are files below it, with names as they are (not percent-encoded). Links inside
+ * are followed: that is up to whoever fills it. Names come from clients, but a name that could lead out of its place
+ * never gets here (bucket_can_hold).
+ *
+ * An object is written to a file in symbfiles/.tmp, synced, and renamed to its place; then the directories above it are
+ * synced, up to the place's own, even those that another process created. A file that a killed process leaves in .tmp
+ * is no object, and is removed when it is a day old. */
 #include <config.h>
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/files.h"
 #include "objects/bucket_backend.h"
 #include "objects/percent.h"
+#include "objects/store.h"
 
-enum { READ_SIZE = 256 * 1024, POLL_MS = 50 };
+#define DIRECTORY STORE_FOLDER
+#define TEMPORARY STORE_TEMPORARY
+
+enum {
+	READ_SIZE = 256 * 1024,
+	POLL_MS = 50,
+	LEFTOVER_AGE = 24 * 3600, /* seconds; far longer than an upload may take */
+	CLEANING_PERIOD = 3600,   /* seconds */
+	ENTRIES_MAX = 4000000,    /* of one walk */
+	LEVELS = 6,               /* levels of directories and files below a listed one */
+	TEMPORARY_MAX = 64,
+};
+
 static const int64_t settled_after = SECOND; /* a file that has not changed for this long is not being written */
 
 struct file_source {
 	struct bucket_limits limits;
 	char *directory;
-	char name[]; /* the URL */
+	atomic_llong cleaned; /* clock_now() of the last look at leftovers; 0: none yet */
+	char name[];          /* the URL */
 };
 
 struct file_client {
-	const struct file_source *source; /* not owned */
+	struct file_source *source; /* not owned */
 	uint8_t buffer[READ_SIZE];
 };
+
+struct file_put {
+	struct file_client *client;    /* not owned */
+	int base, fd;                  /* the store's directory, the temporary file */
+	char temporary[TEMPORARY_MAX]; /* its path; empty when it is gone */
+};
+
+static enum err io_error(struct error *e, const char *what)
+{
+	return error_set(e, ERR_UNAVAILABLE, "%s: %s", what, strerror(errno));
+}
 
 static void file_source_free(void *source)
 {
@@ -38,27 +71,29 @@ static void file_source_free(void *source)
 	free(s);
 }
 
-static void *file_source_new(
-        const char *url, const struct config *config, const struct bucket_limits *limits, struct error *e)
+static void *file_source_new(const char *url, const char *what, const struct config *config,
+        const struct bucket_limits *limits, struct error *e)
 {
 	(void)config;
+	what = what ? what : "source";
 	const char *path = url + strlen(bucket_file.scheme);
 	if (strncasecmp(path, "localhost/", 10) == 0)
 		path += strlen("localhost");
 	if (*path != '/' || strpbrk(path, "?#")) {
-		error_set(e, ERR_CONFIG, "source: file:// needs an absolute path and nothing after it: %.150s", url);
+		error_set(e, ERR_CONFIG, "%s: file:// needs an absolute path and nothing after it: %.150s", what, url);
 		return NULL;
 	}
 	struct file_source *s = malloc(sizeof *s + strlen(url) + 1);
 	char *directory = malloc(strlen(path) + 1);
 	if (!s || !directory || !percent_decode(directory, str_from(path))) {
-		error_set(e, s && directory ? ERR_CONFIG : ERR_NO_MEMORY, "source: cannot take %.150s", url);
+		error_set(e, s && directory ? ERR_CONFIG : ERR_NO_MEMORY, "%s: cannot take %.150s", what, url);
 		free(directory);
 		free(s);
 		return NULL;
 	}
 	s->limits = *limits;
 	s->directory = directory;
+	atomic_init(&s->cleaned, 0);
 	memcpy(s->name, url, strlen(url) + 1);
 	return s;
 }
@@ -81,15 +116,183 @@ static void file_client_free(void *client)
 	free(client);
 }
 
-/* Opened for each fetch, so that a file system mounted later is seen. */
-static int open_directory(const struct file_source *s, struct bucket_result *result)
+/* Opened for each call, so that a file system mounted later is seen. Without the directory nothing is known. */
+static int open_base_as(const struct file_source *s, int access, struct error *e)
 {
-	int fd = open(s->directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	/* If the directory itself does not exist, we cannot say that an object is missing. */
+	int fd = open(s->directory, access | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
-		bucket_result_set(result, BUCKET_FAILED, "%.120s: %s", s->directory, strerror(errno));
+		io_error(e, s->directory);
 	return fd;
 }
+
+static int open_base(const struct file_source *s, struct error *e)
+{
+	return open_base_as(s, O_RDONLY, e);
+}
+
+/* For one object, where the directory need not be readable itself. -1: the result says why. */
+static int open_directory(const struct file_source *s, struct bucket_result *result)
+{
+	struct error e;
+	int fd = open_base_as(s, O_PATH, &e);
+	if (fd < 0)
+		bucket_result_set(result, BUCKET_FAILED, "%.190s", e.text);
+	return fd;
+}
+
+/* ---- storing ---- */
+
+/* Calls step for the directories of a path, outermost first: for "a/b/c" with "a" and "a/b". */
+static bool each_directory(int base, const char *path, bool (*step)(int base, const char *directory))
+{
+	char part[STORE_PATH_MAX];
+	for (const char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
+		size_t len = (size_t)(slash - path);
+		if (len >= sizeof part)
+			return false;
+		memcpy(part, path, len);
+		part[len] = 0;
+		if (!step(base, part))
+			return false;
+	}
+	return true;
+}
+
+static bool make_directory(int base, const char *directory)
+{
+	return mkdirat(base, directory, 0777) == 0 || errno == EEXIST;
+}
+
+static bool sync_directory(int base, const char *directory)
+{
+	int fd = openat(base, directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	bool good = fd >= 0 && fsync(fd) == 0;
+	if (fd >= 0)
+		close(fd);
+	return good;
+}
+
+/* Makes sure that the object's name, and those of the directories above it, survive a crash. Another process may have
+ * created them and not synced them yet, so all of them are synced. */
+static bool sync_names(int base, const char *path)
+{
+	return each_directory(base, path, sync_directory) && fsync(base) == 0;
+}
+
+static void remove_leftovers(int base)
+{
+	int fd = openat(base, TEMPORARY, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *directory = fd >= 0 ? fdopendir(fd) : NULL;
+	if (!directory) {
+		if (fd >= 0)
+			close(fd);
+		return;
+	}
+	struct timespec now;
+	clock_gettime(CLOCK_REALTIME, &now);
+	const struct dirent *entry;
+	for (unsigned n = 0; n < ENTRIES_MAX && (entry = readdir(directory)); n++) {
+		struct stat st;
+		if (fstatat(fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
+		        st.st_mtime < now.tv_sec - LEFTOVER_AGE)
+			unlinkat(fd, entry->d_name, 0);
+	}
+	closedir(directory);
+}
+
+/* At the process's first upload, and now and then afterwards. */
+static void clean(struct file_source *s, int base)
+{
+	long long now = clock_now(), last = atomic_load(&s->cleaned);
+	bool due = !last || now - last > CLEANING_PERIOD * SECOND;
+	if (due && atomic_compare_exchange_strong(&s->cleaned, &last, now))
+		remove_leftovers(base);
+}
+
+/* A new file in TEMPORARY. */
+static enum err open_temporary(struct file_put *p, struct error *e)
+{
+	uint64_t random;
+	if (!each_directory(p->base, TEMPORARY "/", make_directory))
+		return io_error(e, TEMPORARY);
+	if (getrandom(&random, sizeof random, 0) != sizeof random)
+		return io_error(e, "getrandom");
+	snprintf(p->temporary, sizeof p->temporary, TEMPORARY "/%016" PRIx64, random);
+	p->fd = openat(p->base, p->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	if (p->fd < 0)
+		p->temporary[0] = 0;
+	return p->fd < 0 ? io_error(e, TEMPORARY) : ERR_OK;
+}
+
+static void file_put_free(void *put)
+{
+	struct file_put *p = put;
+	if (p->fd >= 0)
+		close(p->fd);
+	if (*p->temporary)
+		unlinkat(p->base, p->temporary, 0);
+	if (p->base >= 0)
+		close(p->base);
+	free(p);
+}
+
+static void *file_put_begin(void *client, const atomic_bool *cancel, struct error *e)
+{
+	struct file_put *p = calloc(1, sizeof *p);
+	(void)cancel;
+	if (!p) {
+		no_memory(e);
+		return NULL;
+	}
+	p->client = client;
+	p->fd = -1;
+	p->base = open_base(p->client->source, e);
+	if (p->base >= 0)
+		clean(p->client->source, p->base);
+	if (p->base >= 0 && !open_temporary(p, e))
+		return p;
+	file_put_free(p);
+	return NULL;
+}
+
+static enum err file_put_write(void *put, const uint8_t *data, size_t len, struct error *e)
+{
+	struct file_put *p = put;
+	if (!write_all(p->fd, data, len))
+		return io_error(e, "write");
+	return ERR_OK;
+}
+
+static bool move_to_place(const struct file_put *p, const char *path)
+{
+	return each_directory(p->base, path, make_directory) && renameat(p->base, p->temporary, p->base, path) == 0;
+}
+
+/* A file server has a clock of its own: it sets the file's time. Without it this machine's clock counts. */
+static int64_t clock_ahead(int fd)
+{
+	struct stat st;
+	if (futimens(fd, NULL) != 0 || fstat(fd, &st) != 0)
+		return 0;
+	int64_t ahead = st.st_mtim.tv_sec * SECOND + st.st_mtim.tv_nsec - store_clock();
+	return llabs(ahead) > SECOND ? ahead : 0;
+}
+
+static enum err file_put_commit(void *put, const char *path, int64_t *ahead, struct error *e)
+{
+	struct file_put *p = put;
+	*ahead = clock_ahead(p->fd);
+	/* Before the rename, so that no name appears without its content. */
+	if (fsync(p->fd) != 0)
+		return io_error(e, "fsync");
+	/* pruning may have removed a directory in between */
+	if (!move_to_place(p, path) && (errno != ENOENT || !move_to_place(p, path)))
+		return io_error(e, "rename");
+	p->temporary[0] = 0;
+	return sync_names(p->base, path) ? ERR_OK : io_error(e, "fsync of a directory");
+}
+
+/* ---- reading ---- */
 
 /* The descriptor of a regular file, and its state when it was opened; or -1, with the result set. */
 static int open_object(int directory, const char *path, struct stat *st, struct bucket_result *result)
@@ -178,28 +381,113 @@ static void file_fetch(void *client, const struct bucket_path *path, struct buck
 	close(directory);
 }
 
-static void file_list(void *client, const char *folder, bool (*each)(void *arg, const char *name), void *arg,
-        struct bucket_result *result)
+/* ---- listing ---- */
+
+/* A walk through directories. */
+struct walk {
+	const struct bucket_listing *listing;
+	const atomic_bool *cancel;
+	struct error *e;
+	int64_t deadline;
+	unsigned entries;
+	bool stopped;
+	char path[LEVELS * (NAME_MAX + 1)]; /* of the directory being read; with a slash, or empty */
+};
+
+static enum err walk_into(struct walk *w, int directory, size_t len, unsigned level);
+
+static enum err walk_entry(struct walk *w, int directory, const char *name, size_t len, unsigned level)
+{
+	struct stat st;
+	size_t name_len = strlen(name);
+	if (w->listing->flat) {
+		w->stopped = name[0] != '.' && !w->listing->found(w->listing->arg, (struct str){name, name_len}, 0, 0);
+		return ERR_OK;
+	}
+	if (name[0] == '.' || len + name_len + 1 >= sizeof w->path)
+		return ERR_OK;
+	/* What disappears meanwhile counts as not there. */
+	if (fstatat(directory, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
+		return errno == ENOENT ? ERR_OK : io_error(w->e, "listing");
+	memcpy(w->path + len, name, name_len);
+	if (S_ISDIR(st.st_mode) && level + 1 < LEVELS) {
+		int below = openat(directory, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+		w->path[len + name_len] = '/';
+		if (below < 0)
+			return errno == ENOENT ? ERR_OK : io_error(w->e, "listing");
+		return walk_into(w, below, len + name_len + 1, level + 1);
+	}
+	struct str path = {w->path, len + name_len};
+	int64_t time = st.st_mtim.tv_sec * SECOND + st.st_mtim.tv_nsec;
+	w->stopped = S_ISREG(st.st_mode) && !w->listing->found(w->listing->arg, path, (uint64_t)st.st_size, time);
+	return ERR_OK;
+}
+
+/* Closes the descriptor. At most LEVELS deep. */
+static enum err walk_into(struct walk *w, int fd, size_t len, unsigned level)
+{
+	enum err err = ERR_OK;
+	const struct dirent *entry;
+	DIR *directory = fdopendir(fd);
+	if (!directory) {
+		close(fd);
+		return io_error(w->e, "listing");
+	}
+	while (!err && !w->stopped && (errno = 0, entry = readdir(directory))) {
+		bool over = ++w->entries > ENTRIES_MAX || clock_now() > w->deadline;
+		if (over || (w->cancel && atomic_load(w->cancel)))
+			err = error_set(w->e, ERR_UNAVAILABLE, "listing %s", over ? "takes too long" : "was cancelled");
+		else
+			err = walk_entry(w, fd, entry->d_name, len, level);
+	}
+	if (!err && !w->stopped && errno)
+		err = io_error(w->e, "listing");
+	closedir(directory);
+	return err;
+}
+
+static enum err file_list(void *client, const char *path, const struct bucket_listing *listing,
+        const atomic_bool *cancel, struct error *e)
 {
 	const struct file_client *c = client;
-	int directory = open_directory(c->source, result);
-	if (directory < 0)
-		return;
-	int fd = openat(directory, folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
-	result->outcome = BUCKET_OK;
-	if (!dir) {
-		bool absent = errno == ENOENT || errno == ENOTDIR;
-		bucket_result_set(result, absent ? BUCKET_MISSING : BUCKET_FAILED, "%s", strerror(errno));
-	}
-	for (struct dirent *entry; dir && (entry = readdir(dir)) && each(arg, entry->d_name);)
-		;
-	if (dir)
-		closedir(dir);
-	else if (fd >= 0)
-		close(fd);
-	close(directory);
+	struct walk w = {.listing = listing, .cancel = cancel, .e = e};
+	w.deadline = clock_now() + c->source->limits.total_timeout;
+	int base = open_base(c->source, e);
+	if (base < 0)
+		return ERR_UNAVAILABLE;
+	int fd = openat(base, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	bool absent = fd < 0 && errno == ENOENT;
+	enum err err = ERR_OK;
+	if (fd >= 0)
+		err = walk_into(&w, fd, 0, 0);
+	else if (!absent)
+		err = io_error(e, "listing");
+	close(base);
+	return err;
 }
+
+/* Also removes the directories above it that become empty. */
+static enum err file_remove(void *client, const char *path, struct error *e)
+{
+	const struct file_client *c = client;
+	char above[STORE_PATH_MAX];
+	int base = open_base(c->source, e);
+	if (base < 0)
+		return ERR_UNAVAILABLE;
+	bool gone = unlinkat(base, path, 0) == 0 || errno == ENOENT;
+	enum err err = gone ? ERR_OK : io_error(e, "removing");
+	snprintf(above, sizeof above, "%s", path);
+	for (char *slash = strrchr(above, '/'); !err && slash; slash = strrchr(above, '/')) {
+		*slash = 0;
+		if (strcmp(above, DIRECTORY) == 0 || strcmp(above, TEMPORARY) == 0 ||
+		        unlinkat(base, above, AT_REMOVEDIR) != 0)
+			break;
+	}
+	close(base);
+	return err;
+}
+
+/* ---- probes ---- */
 
 /* It answers if the directory can be searched for a name. */
 static void file_probe(void *client, struct bucket_body *body, struct bucket_result *result)
@@ -216,6 +504,37 @@ static void file_probe(void *client, struct bucket_body *body, struct bucket_res
 	close(directory);
 }
 
+/* Writes an unnamed file, which disappears with its descriptor. If the file system cannot do that, checks the
+ * permissions instead. */
+static bool can_write(int base, const char *directory)
+{
+	static const uint8_t bytes[512];
+	int fd = openat(base, directory, O_WRONLY | O_TMPFILE | O_CLOEXEC, 0600);
+	if (fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR))
+		return faccessat(base, directory, W_OK | X_OK, AT_EACCESS) == 0;
+	if (fd < 0)
+		return false;
+	ssize_t n = write(fd, bytes, sizeof bytes);
+	int failed = n < 0 ? errno : n < (ssize_t)sizeof bytes ? ENOSPC : 0;
+	close(fd);
+	errno = failed;
+	return !failed;
+}
+
+/* Checks what an upload needs; it creates missing directories itself. */
+static enum err file_probe_writing(void *client, struct error *e)
+{
+	const struct file_client *c = client;
+	int base = open_base(c->source, e);
+	if (base < 0)
+		return ERR_UNAVAILABLE;
+	bool good = can_write(base, TEMPORARY) || errno == ENOENT;
+	good = good && (can_write(base, DIRECTORY) || (errno == ENOENT && can_write(base, ".")));
+	enum err err = good ? ERR_OK : io_error(e, c->source->directory);
+	close(base);
+	return err;
+}
+
 const struct bucket_backend bucket_file = {
         .scheme = "file://",
         .source_new = file_source_new,
@@ -224,6 +543,12 @@ const struct bucket_backend bucket_file = {
         .client_new = file_client_new,
         .client_free = file_client_free,
         .fetch = file_fetch,
-        .list = file_list,
         .probe = file_probe,
+        .list = file_list,
+        .remove = file_remove,
+        .put_begin = file_put_begin,
+        .put_write = file_put_write,
+        .put_commit = file_put_commit,
+        .put_free = file_put_free,
+        .probe_writing = file_probe_writing,
 };

@@ -79,12 +79,13 @@ static void http_source_free(void *source)
 	free(s);
 }
 
-static void *http_source_new(
-        const char *text, const struct config *config, const struct bucket_limits *limits, struct error *e)
+static void *http_source_new(const char *text, const char *what, const struct config *config,
+        const struct bucket_limits *limits, struct error *e)
 {
 	struct http_source *s = calloc(1, sizeof *s);
 	CURLU *url = curl_url();
 	(void)config;
+	(void)what;
 	if (s)
 		s->pool = transfer_pool_new(limits);
 	if (!s || !s->pool || !url) {

@@ -1,27 +1,63 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Symbol files in S3: HTTP requests, signed if there are keys. Redirects are not followed: S3 sends them for a wrong
- * region or endpoint, and the signature is for one host. */
+/* Objects in S3: HTTP requests, signed if there are keys. Redirects are not followed: S3 sends them for a wrong region
+ * or endpoint, and the signature is for one host.
+ *
+ * What is written and larger than a piece is uploaded in pieces while it arrives (a multipart upload) to a place of its
+ * own, so only one piece is in memory; its path is known only at the end, when S3 copies it there. Smaller ones are one
+ * request. Every request carries the hash of what it sends, which S3 checks. If a process is killed, its unfinished
+ * upload is no object and never listed; a lifecycle rule of the bucket removes it. */
 #include <config.h>
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
+#include "base/buffer.h"
+#include "base/clock.h"
+#include "base/process.h"
 #include "base/unpack.h"
 #include "objects/bucket_http.h"
+#include "objects/percent.h"
 #include "objects/s3.h"
+#include "objects/store.h"
 #include "objects/transfer.h"
 
-enum { KEY_MAX = 1024 /* bytes, says S3 */, PRESIGNED_SECONDS = 300 };
+enum {
+	KEY_MAX = 1024, /* bytes, says S3 */
+	PRESIGNED_SECONDS = 300,
+	PIECE = 8 << 20,     /* bytes; S3 wants at least 5 MiB */
+	PIECES_MAX = 10000,  /* says S3 */
+	REPLY_MAX = 8 << 20, /* bytes of XML: 1,000 keys of at most 1,024 bytes, and the markup of each */
+	PAGES_MAX = 1000,    /* of a listing */
+	PAGE_OBJECTS = 1000,
+	UPLOAD_ID_MAX = 1024, /* percent-encoded */
+	PROBE_PERIOD = 60,    /* seconds */
+	CLOCKS_AGREE = 2,     /* seconds */
+};
 
 struct s3_source {
 	struct transfer_pool *pool;
 	struct s3_place *place;
+	int64_t total_timeout;
+	uint64_t retries;
+	atomic_llong writable_until; /* clock_now(): until then the heartbeat does not try again */
 };
 
 struct s3_client {
 	struct s3_source *source; /* not owned */
 	struct transfer *transfer;
+};
+
+struct s3_put {
+	struct s3_client *client; /* not owned */
+	const atomic_bool *cancel;
+	char *temporary;     /* URL of the place for pieces */
+	struct buffer piece; /* not sent yet */
+	struct buffer etags; /* XML of the pieces sent so far */
+	unsigned pieces;
+	char upload[UPLOAD_ID_MAX]; /* of a multipart upload; empty: none is open */
 };
 
 static void s3_source_free(void *source)
@@ -32,18 +68,24 @@ static void s3_source_free(void *source)
 	free(s);
 }
 
-static void *s3_source_new(const char *url, const struct config *c, const struct bucket_limits *limits, struct error *e)
+/* What is written is read as it is: nobody on the way may pack it. */
+static void *s3_source_new(
+        const char *url, const char *what, const struct config *c, const struct bucket_limits *limits, struct error *e)
 {
 	struct s3_source *s = calloc(1, sizeof *s);
+	bool stored = what != NULL;
+	what = stored ? what : "source";
 	if (!s) {
-		error_set(e, ERR_NO_MEMORY, "source: out of memory");
+		error_set(e, ERR_NO_MEMORY, "%s: out of memory", what);
 		return NULL;
 	}
-	s->place = s3_place_new(url, "source", c, e);
+	s->total_timeout = limits->total_timeout;
+	s->retries = c->bucket_retries;
+	s->place = s3_place_new(url, what, c, e);
 	if (s->place && !(s->pool = transfer_pool_new(limits)))
-		error_set(e, ERR_NO_MEMORY, "source: out of memory");
+		error_set(e, ERR_NO_MEMORY, "%s: out of memory", what);
 	if (s->place && s->pool) {
-		s->place->settings.gzip = true;
+		s->place->settings.gzip = !stored;
 		return s;
 	}
 	s3_source_free(s);
@@ -75,6 +117,456 @@ static void *s3_client_new(void *source)
 	free(c);
 	return NULL;
 }
+
+static enum err refused(struct error *e, const char *what, const struct transfer_reply *reply)
+{
+	char text[S3_TEXT_SIZE];
+	return error_set(e, ERR_UNAVAILABLE, "%s: %s", what, s3_reply_text(text, reply));
+}
+
+static bool add_to_buffer(void *arg, const uint8_t *data, size_t len)
+{
+	return buffer_append(arg, data, len);
+}
+
+/* The URL of an object; the caller frees it. NULL if out of memory, or if the path is too long. */
+static char *url_of(const struct s3_client *c, const char *path, struct error *e)
+{
+	char *url = NULL, encoded[3 * STORE_PATH_MAX];
+	if (strlen(path) >= STORE_PATH_MAX) {
+		error_set(e, ERR_BAD_REQUEST, "the name is too long");
+		return NULL;
+	}
+	*percent_encode(encoded, str_from(path), true) = 0;
+	if (asprintf(&url, "%s%s", c->source->place->base, encoded) >= 0)
+		return url;
+	no_memory(e);
+	return NULL;
+}
+
+/* ---- storing ---- */
+
+/* Sends a request; the reply's body goes to xml, which may be NULL. */
+static bool send_request(
+        struct s3_put *p, struct transfer_request request, struct buffer *xml, struct transfer_reply *reply)
+{
+	request.cancel = p->cancel;
+	if (xml) {
+		request.body = add_to_buffer;
+		request.arg = xml;
+	}
+	return transfer_run(p->client->transfer, &request, reply) && reply->status / 100 == 2;
+}
+
+/* The same for the upload in pieces: its URL ends with query. */
+static bool send_about_pieces(struct s3_put *p, const char *method, const char *query, const struct str *data,
+        struct buffer *xml, struct transfer_reply *reply)
+{
+	char *url = NULL;
+	if (asprintf(&url, "%s%s", p->temporary, query) < 0) {
+		*reply = (struct transfer_reply){.problem = "out of memory"};
+		return false;
+	}
+	struct transfer_request request = {.method = method, .url = url};
+	if (data) {
+		request.data = (const uint8_t *)data->data;
+		request.len = data->len;
+	}
+	bool good = send_request(p, request, xml, reply);
+	free(url);
+	return good;
+}
+
+/* Reads the reply to the first or last request of a multipart upload, or to a copy. */
+struct upload_answer {
+	char *upload;     /* UPLOAD_ID_MAX bytes, or NULL */
+	const char *root; /* of a reply that says that it was done */
+	bool completed;
+};
+
+static void on_upload_element(void *arg, unsigned depth, const char *name, struct str text)
+{
+	struct upload_answer *a = arg;
+	if (a->upload && depth == 2 && strcmp(name, "UploadId") == 0 && 3 * text.len < UPLOAD_ID_MAX)
+		*percent_encode(a->upload, text, false) = 0;
+	a->completed |= depth == 1 && a->root && strcmp(name, a->root) == 0;
+}
+
+static enum err begin_pieces(struct s3_put *p, struct error *e)
+{
+	struct buffer xml;
+	struct transfer_reply reply;
+	struct upload_answer answer = {.upload = p->upload};
+	const struct str nothing = {"", 0};
+	buffer_init(&xml, REPLY_MAX);
+	bool good = send_about_pieces(p, "POST", "?uploads=", &nothing, &xml, &reply) &&
+	            s3_xml_read(xml.data, xml.len, on_upload_element, &answer);
+	buffer_release(&xml);
+	return good && *p->upload ? ERR_OK : refused(e, "beginning an upload", &reply);
+}
+
+static enum err send_piece(struct s3_put *p, struct error *e)
+{
+	char query[UPLOAD_ID_MAX + 64];
+	struct transfer_reply reply;
+	struct str data = {(const char *)p->piece.data, p->piece.len};
+	if (p->pieces == PIECES_MAX)
+		return error_set(e, ERR_TOO_LARGE, "more than S3 takes in pieces of %d bytes", PIECE);
+	enum err err = *p->upload ? ERR_OK : begin_pieces(p, e);
+	if (err)
+		return err;
+	snprintf(query, sizeof query, "?partNumber=%u&uploadId=%s", ++p->pieces, p->upload);
+	if (!send_about_pieces(p, "PUT", query, &data, NULL, &reply))
+		return refused(e, "sending a piece", &reply);
+	if (!*reply.etag || strpbrk(reply.etag, "<>&"))
+		return refused(e, "sending a piece: no ETag", &reply);
+	buffer_printf(&p->etags, "<Part><PartNumber>%u</PartNumber><ETag>%s</ETag></Part>", p->pieces, reply.etag);
+	buffer_reset(&p->piece);
+	return p->etags.failed ? no_memory(e) : ERR_OK;
+}
+
+/* S3 sends the status of some requests before it knows the outcome: later failures are in the body. */
+static bool is_done(bool good, const struct buffer *xml, const char *root, struct transfer_reply *reply)
+{
+	struct upload_answer answer = {.root = root};
+	bool done = good && s3_xml_read(xml->data, xml->len, on_upload_element, &answer) && answer.completed;
+	if (good && !done && xml->len) {
+		reply->error_len = xml->len < sizeof reply->error_body ? xml->len : sizeof reply->error_body;
+		memcpy(reply->error_body, xml->data, reply->error_len);
+		reply->status = 500;
+	}
+	return done;
+}
+
+static enum err complete(struct s3_put *p, struct error *e)
+{
+	char query[UPLOAD_ID_MAX + 64];
+	struct buffer xml;
+	struct transfer_reply reply;
+	if (!buffer_printf(&p->etags, "</CompleteMultipartUpload>"))
+		return no_memory(e);
+	struct str data = {(const char *)p->etags.data, p->etags.len};
+	snprintf(query, sizeof query, "?uploadId=%s", p->upload);
+	buffer_init(&xml, REPLY_MAX);
+	bool done = is_done(send_about_pieces(p, "POST", query, &data, &xml, &reply), &xml,
+	        "CompleteMultipartUploadResult", &reply);
+	buffer_release(&xml);
+	if (!done)
+		return refused(e, "ending an upload", &reply);
+	p->upload[0] = 0;
+	return ERR_OK;
+}
+
+/* "/bucket/key" of the place of pieces, as its URL encodes it. NULL if out of memory. */
+static char *copy_source(const struct s3_put *p)
+{
+	const struct s3_place *place = p->client->source->place;
+	const char *bucket = place->name + strlen(bucket_s3.scheme), *key = p->temporary + strlen(place->bucket);
+	char *text = NULL;
+	key += *key == '/';
+	return asprintf(&text, "/%.*s/%s", (int)strcspn(bucket, "/"), bucket, key) < 0 ? NULL : text;
+}
+
+/* From the place of pieces to the object's own. */
+static enum err copy(struct s3_put *p, const char *url, struct transfer_reply *reply, struct error *e)
+{
+	struct buffer xml;
+	char *source = copy_source(p);
+	struct transfer_request request = {
+	        .method = "PUT", .url = url, .data = (const uint8_t *)"", .copy_source = source};
+	if (!source)
+		return no_memory(e);
+	buffer_init(&xml, REPLY_MAX);
+	bool done = is_done(send_request(p, request, &xml, reply), &xml, "CopyObjectResult", reply);
+	buffer_release(&xml);
+	free(source);
+	return done ? ERR_OK : refused(e, "naming an upload", reply);
+}
+
+/* Aborts an open multipart upload. False: it stays. */
+static bool drop_pieces(struct s3_put *p, struct transfer_reply *reply)
+{
+	char query[UPLOAD_ID_MAX + 64];
+	if (!*p->upload)
+		return true;
+	snprintf(query, sizeof query, "?uploadId=%s", p->upload);
+	p->upload[0] = 0;
+	return send_about_pieces(p, "DELETE", query, NULL, NULL, reply);
+}
+
+static void s3_put_free(void *put)
+{
+	struct s3_put *p = put;
+	struct transfer_reply ignored;
+	/* Even if it was cancelled. */
+	p->cancel = NULL;
+	drop_pieces(p, &ignored);
+	buffer_release(&p->piece);
+	buffer_release(&p->etags);
+	free(p->temporary);
+	free(p);
+}
+
+static void *s3_put_begin(void *client, const atomic_bool *cancel, struct error *e)
+{
+	struct s3_client *c = client;
+	struct s3_put *p = calloc(1, sizeof *p);
+	if (!p) {
+		no_memory(e);
+		return NULL;
+	}
+	p->client = c;
+	p->cancel = cancel;
+	buffer_init(&p->piece, PIECE);
+	buffer_init(&p->etags, PIECES_MAX * (TRANSFER_ETAG + 100));
+	buffer_printf(&p->etags, "<CompleteMultipartUpload>");
+	if (asprintf(&p->temporary, "%s" STORE_TEMPORARY "/%016" PRIx64, c->source->place->base, random_u64()) < 0)
+		p->temporary = NULL;
+	if (p->temporary && !p->etags.failed)
+		return p;
+	s3_put_free(p);
+	no_memory(e);
+	return NULL;
+}
+
+/* A full piece is sent only when more comes: what fits into one goes up in a single request. */
+static enum err s3_put_write(void *put, const uint8_t *data, size_t len, struct error *e)
+{
+	struct s3_put *p = put;
+	enum err err = ERR_OK;
+	while (!err && len) {
+		size_t room = PIECE - p->piece.len, n = room < len ? room : len;
+		if (!room) {
+			err = send_piece(p, e);
+			continue;
+		}
+		if (!buffer_append(&p->piece, data, n))
+			return no_memory(e);
+		data += n;
+		len -= n;
+	}
+	return err;
+}
+
+static enum err put_whole(struct s3_put *p, const char *url, struct transfer_reply *reply, struct error *e)
+{
+	struct transfer_request request = {.method = "PUT",
+	        .url = url,
+	        .data = p->piece.len ? p->piece.data : (const uint8_t *)"",
+	        .len = p->piece.len};
+	return send_request(p, request, NULL, reply) ? ERR_OK : refused(e, "storing", reply);
+}
+
+static enum err put_pieces(struct s3_put *p, const char *url, struct transfer_reply *reply, struct error *e)
+{
+	struct transfer_reply ignored;
+	enum err err = send_piece(p, e);
+	if (!err)
+		err = complete(p, e);
+	if (err)
+		return err;
+	err = copy(p, url, reply, e);
+	/* what stays there is no object, and is pruned when it is a day old */
+	send_about_pieces(p, "DELETE", "", NULL, NULL, &ignored);
+	return err;
+}
+
+static enum err s3_put_commit(void *put, const char *path, int64_t *ahead, struct error *e)
+{
+	struct s3_put *p = put;
+	struct transfer_reply reply;
+	char *url = url_of(p->client, path, e);
+	if (!url)
+		return e->code;
+	enum err err = p->pieces ? put_pieces(p, url, &reply, e) : put_whole(p, url, &reply, e);
+	free(url);
+	if (err || reply.date < 0)
+		return err;
+	/* S3's clock counts seconds */
+	int64_t between = reply.date * SECOND - store_clock();
+	*ahead = llabs(between) > CLOCKS_AGREE * SECOND ? between : 0;
+	return ERR_OK;
+}
+
+/* ---- listing ---- */
+
+struct page {
+	const struct bucket_listing *listing;
+	const char *prefix; /* prefix of the keys, with its slash */
+	char key[1024 + 1];
+	size_t key_len;
+	uint64_t size;
+	int64_t time; /* -1: missing or malformed */
+	bool truncated, stopped, is_listing;
+	char next[16384]; /* token of the next page, percent-encoded */
+	unsigned count;   /* objects per request */
+	uint64_t retries; /* of one request */
+	int64_t deadline; /* of all */
+};
+
+/* Converts "2026-11-21T15:17:30.123Z" to nanoseconds; -1 for anything else. */
+static int64_t parse_time(struct str text)
+{
+	char copy[64];
+	struct tm tm = {0};
+	if (text.len >= sizeof copy)
+		return -1;
+	memcpy(copy, text.data, text.len);
+	copy[text.len] = 0;
+	const char *end = strptime(copy, "%Y-%m-%dT%H:%M:%S", &tm);
+	if (!end)
+		return -1;
+	int64_t fraction = 0, unit = SECOND;
+	if (*end == '.')
+		for (end++; *end >= '0' && *end <= '9'; end++) {
+			unit /= 10;
+			fraction += (*end - '0') * unit;
+		}
+	return strcmp(end, "Z") == 0 ? timegm(&tm) * SECOND + fraction : -1;
+}
+
+static uint64_t parse_size(struct str text)
+{
+	uint64_t size = 0;
+	for (size_t i = 0; i < text.len && i < 18 && text.data[i] >= '0' && text.data[i] <= '9'; i++)
+		size = 10 * size + (uint64_t)(text.data[i] - '0');
+	return size;
+}
+
+static void end_object(struct page *p)
+{
+	size_t skip = strlen(p->prefix);
+	if (p->key_len > skip && memcmp(p->key, p->prefix, skip) == 0 && p->key[skip] != '.' && p->time >= 0 &&
+	        !p->stopped) {
+		struct str path = {p->key + skip, p->key_len - skip};
+		p->stopped = !p->listing->found(p->listing->arg, path, p->size, p->time);
+	}
+	p->key_len = 0;
+	p->size = 0;
+	p->time = -1;
+}
+
+static void on_list_element(void *arg, unsigned depth, const char *name, struct str text)
+{
+	struct page *p = arg;
+	if (depth == 1) {
+		p->is_listing = strcmp(name, "ListBucketResult") == 0;
+	} else if (depth == 2) {
+		if (strcmp(name, "Contents") == 0)
+			end_object(p);
+		else if (strcmp(name, "IsTruncated") == 0)
+			p->truncated = str_equal(text, str_from("true"));
+		else if (strcmp(name, "NextContinuationToken") == 0 && 3 * text.len < sizeof p->next)
+			*percent_encode(p->next, text, false) = 0;
+	} else if (depth == 3) {
+		if (strcmp(name, "Key") == 0 && text.len < sizeof p->key) {
+			memcpy(p->key, text.data, text.len);
+			p->key_len = text.len;
+		} else if (strcmp(name, "LastModified") == 0) {
+			p->time = parse_time(text);
+		} else if (strcmp(name, "Size") == 0) {
+			p->size = parse_size(text);
+		}
+	}
+}
+
+/* Nothing of a page is reported before all of it has arrived, so it can be requested again. */
+static bool run_with_retries(
+        struct s3_client *c, const struct page *p, const struct transfer_request *request, struct transfer_reply *reply)
+{
+	for (uint64_t tries = 0;; tries++) {
+		buffer_reset(request->arg);
+		if (transfer_run(c->transfer, request, reply) && reply->status == 200)
+			return true;
+		if (tries == p->retries || reply->cancelled || clock_now() > p->deadline)
+			return false;
+		bucket_pause();
+	}
+}
+
+/* Requests the page that p->next names, or the first one. */
+static enum err list_page(
+        struct s3_client *c, struct page *p, const char *prefix, const atomic_bool *cancel, struct error *e)
+{
+	struct buffer xml;
+	struct transfer_request request = {.method = "GET", .body = add_to_buffer, .arg = &xml, .cancel = cancel};
+	struct transfer_reply reply;
+	char *url = NULL;
+	/* Parameters are sorted by name, as the signature wants. */
+	if (asprintf(&url, "%s?%s%s%slist-type=2&max-keys=%u&prefix=%s", c->source->place->bucket,
+	            *p->next ? "continuation-token=" : "", p->next, *p->next ? "&" : "", p->count, prefix) < 0)
+		return no_memory(e);
+	p->next[0] = 0;
+	p->truncated = p->is_listing = false;
+	buffer_init(&xml, REPLY_MAX);
+	request.url = url;
+	bool good = run_with_retries(c, p, &request, &reply) && s3_xml_read(xml.data, xml.len, on_list_element, p) &&
+	            p->is_listing;
+	buffer_release(&xml);
+	free(url);
+	return good ? ERR_OK : refused(e, "listing", &reply);
+}
+
+static enum err list_pages(struct s3_client *c, struct page *p, const atomic_bool *cancel, struct error *e)
+{
+	char *encoded = malloc(3 * strlen(p->prefix) + 1);
+	enum err err = encoded ? ERR_OK : no_memory(e);
+	if (encoded)
+		*percent_encode(encoded, str_from(p->prefix), false) = 0;
+	for (unsigned pages = 0; !err && pages < PAGES_MAX; pages++) {
+		err = list_page(c, p, encoded, cancel, e);
+		if (err || p->stopped || !p->truncated || !*p->next || clock_now() > p->deadline)
+			break;
+	}
+	free(encoded);
+	if (!err && !p->stopped && p->truncated)
+		err = error_set(e, ERR_UNAVAILABLE, "the listing does not end");
+	return err;
+}
+
+/* Lists the objects below path; each request may be retried. A probe is one request, for one object. */
+static enum err list_below(struct s3_client *c, const char *path, bool probe, const struct bucket_listing *listing,
+        const atomic_bool *cancel, struct error *e)
+{
+	struct page *p = calloc(1, sizeof *p);
+	char *prefix = NULL;
+	enum err err = ERR_NO_MEMORY;
+	if (p && asprintf(&prefix, "%s%s/", c->source->place->prefix, path) >= 0) {
+		p->listing = listing;
+		p->prefix = prefix;
+		p->time = -1;
+		p->count = probe ? 1 : PAGE_OBJECTS;
+		p->retries = probe ? 0 : c->source->retries;
+		p->deadline = clock_now() + c->source->total_timeout;
+		err = list_pages(c, p, cancel, e);
+		free(prefix);
+	} else {
+		no_memory(e);
+	}
+	free(p);
+	return err;
+}
+
+static enum err s3_list(void *client, const char *path, const struct bucket_listing *listing, const atomic_bool *cancel,
+        struct error *e)
+{
+	return list_below(client, path, false, listing, cancel, e);
+}
+
+static enum err s3_remove(void *client, const char *path, struct error *e)
+{
+	struct s3_client *c = client;
+	struct transfer_reply reply;
+	char *url = url_of(c, path, e);
+	struct transfer_request request = {.method = "DELETE", .url = url};
+	if (!url)
+		return e->code;
+	bool gone = transfer_run(c->transfer, &request, &reply) && (reply.status / 100 == 2 || reply.status == 404);
+	free(url);
+	return gone ? ERR_OK : refused(e, "removing", &reply);
+}
+
+/* ---- reading ---- */
 
 static void fetch_path(struct s3_client *c, const char *path, struct bucket_body *body, const atomic_bool *cancel,
         struct bucket_result *result)
@@ -139,6 +631,44 @@ static void s3_probe(void *client, struct bucket_body *body, struct bucket_resul
 	fetch_path(client, "__heartbeat__", body, NULL, result);
 }
 
+static bool ignore_object(void *arg, struct str path, uint64_t size, int64_t time)
+{
+	(void)arg;
+	(void)path;
+	(void)size;
+	(void)time;
+	return false;
+}
+
+/* Begins and aborts a multipart upload, which needs the permissions of storing but creates no object. */
+static enum err probe_writing(struct s3_client *c, struct error *e)
+{
+	struct transfer_reply reply;
+	struct s3_put *p = s3_put_begin(c, NULL, e);
+	if (!p)
+		return e->code;
+	enum err err = begin_pieces(p, e);
+	if (!err && !drop_pieces(p, &reply))
+		err = refused(e, "giving up an upload", &reply);
+	s3_put_free(p);
+	return err;
+}
+
+/* Tries writing at most once a minute while that succeeds, since S3 charges for it. */
+static enum err s3_probe_writing(void *client, struct error *e)
+{
+	struct s3_client *c = client;
+	struct bucket_listing found = {.found = ignore_object};
+	int64_t now = clock_now();
+	enum err err = list_below(c, STORE_FOLDER, true, &found, NULL, e);
+	if (err || now < atomic_load(&c->source->writable_until))
+		return err;
+	err = probe_writing(c, e);
+	if (!err)
+		atomic_store(&c->source->writable_until, now + PROBE_PERIOD * SECOND);
+	return err;
+}
+
 const struct bucket_backend bucket_s3 = {
         .scheme = "s3://",
         .source_new = s3_source_new,
@@ -149,4 +679,11 @@ const struct bucket_backend bucket_s3 = {
         .fetch = s3_fetch,
         .locate = s3_locate,
         .probe = s3_probe,
+        .list = s3_list,
+        .remove = s3_remove,
+        .put_begin = s3_put_begin,
+        .put_write = s3_put_write,
+        .put_commit = s3_put_commit,
+        .put_free = s3_put_free,
+        .probe_writing = s3_probe_writing,
 };

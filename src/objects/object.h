@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "base/config.h"
+#include "base/str.h"
 
 /* Where the text goes: space() returns room for at least one byte, commit() says how many bytes were put there.
  * Returning NULL or false aborts the transfer. The sink cannot tell packed objects from plain ones. */
@@ -65,6 +66,9 @@ struct bucket_limits {
 
 struct bucket_limits bucket_limits_of(const struct config *c);
 
+/* What a listing reports: an object's path below the listed one, its size, and the time when it was stored, in
+ * nanoseconds since 1970, in whole seconds if the store has no finer time. False to stop. */
+typedef bool store_found(void *arg, struct str path, uint64_t size, int64_t time);
 /* Waits before another try: 150 to 250 ms, at random, so that tries of several hosts do not coincide. */
 void bucket_pause(void);
 

@@ -9,12 +9,11 @@
 
 #include "base/clock.h"
 #include "base/hash.h"
-#include "objects/store_backend.h"
-
-static const struct store_backend *const backends[] = {&store_file, &store_s3};
+#include "objects/bucket_backend.h"
+#include "objects/percent.h"
 
 struct symbfile_store {
-	const struct store_backend *backend;
+	const struct bucket_backend *backend;
 	void *own;        /* the backend's */
 	const char *what; /* the setting */
 	uint64_t max_size, retries;
@@ -23,6 +22,7 @@ struct symbfile_store {
 struct store_client {
 	struct symbfile_store *store; /* not owned */
 	void *own;
+	struct bucket_body *body;
 	int64_t ahead; /* as put_commit says */
 };
 
@@ -31,16 +31,9 @@ struct store_put {
 	void *own;
 };
 
-static const struct store_backend *backend_of(const char *url)
-{
-	for (unsigned i = 0; i < sizeof backends / sizeof backends[0]; i++)
-		if (strncasecmp(url, backends[i]->scheme, strlen(backends[i]->scheme)) == 0)
-			return backends[i];
-	return NULL;
-}
-
 struct symbfile_store *store_new(const char *url, const char *what, const struct config *c, struct error *e)
 {
+	struct bucket_limits limits = bucket_limits_of(c);
 	struct symbfile_store *s = calloc(1, sizeof *s);
 	if (!s) {
 		no_memory(e);
@@ -49,9 +42,9 @@ struct symbfile_store *store_new(const char *url, const char *what, const struct
 	s->what = what;
 	s->max_size = c->bucket_max_size;
 	s->retries = c->bucket_retries;
-	s->backend = backend_of(url);
-	if (s->backend)
-		s->own = s->backend->store_new(url, what, c, e);
+	s->backend = bucket_backend_of(url);
+	if (s->backend && s->backend->put_begin)
+		s->own = s->backend->source_new(url, what, c, &limits, e);
 	else
 		error_set(e, ERR_CONFIG, "%s: neither file:///directory nor s3://bucket/prefix", what);
 	if (s->own)
@@ -69,7 +62,7 @@ void symbfile_store_free(struct symbfile_store *s)
 {
 	if (!s)
 		return;
-	s->backend->store_free(s->own);
+	s->backend->source_free(s->own);
 	free(s);
 }
 
@@ -89,9 +82,10 @@ struct store_client *store_client_new(struct symbfile_store *s)
 		return NULL;
 	c->store = s;
 	c->own = s->backend->client_new(s->own);
-	if (c->own)
+	c->body = bucket_body_new();
+	if (c->own && c->body)
 		return c;
-	free(c);
+	store_client_free(c);
 	return NULL;
 }
 
@@ -99,13 +93,15 @@ void store_client_free(struct store_client *c)
 {
 	if (!c)
 		return;
-	c->store->backend->client_free(c->own);
+	if (c->own)
+		c->store->backend->client_free(c->own);
+	bucket_body_free(c->body);
 	free(c);
 }
 
 enum err store_check_local(const char *url, const char *what, const struct config *c, struct error *e)
 {
-	if (!url || backend_of(url) != &store_file)
+	if (!url || bucket_backend_of(url) != &bucket_file)
 		return ERR_OK;
 	struct symbfile_store *s = store_new(url, what, c, e);
 	if (!s)
@@ -193,7 +189,7 @@ int64_t store_now(const struct store_client *c)
 enum err store_list(struct store_client *c, const char *path, store_found *found, void *arg, const atomic_bool *cancel,
         struct error *e)
 {
-	struct store_listing listing = {found, arg};
+	struct bucket_listing listing = {found, arg, false};
 	return blame(c->store, c->store->backend->list(c->own, path, &listing, cancel, e), e);
 }
 
@@ -202,10 +198,31 @@ enum err store_remove(struct store_client *c, const char *path, struct error *e)
 	return blame(c->store, c->store->backend->remove(c->own, path, e), e);
 }
 
-/* Skips what the sink has from an earlier try. False if it differs. */
-static bool pass_over(struct store_read *r, const uint8_t **data, size_t *len)
+/* An object that is being read. If it is fetched again, bytes that the sink has already are skipped, and must be the
+ * same. */
+struct reading {
+	const struct bucket_sink *sink;
+	uint64_t max, wire, text, passed; /* bytes: at most, of this try, that the sink has, of this try that it has */
+	struct text_hash *given, *again; /* hashes of the bytes that the sink has, and of the same when they come again;
+	                                    NULL: never fetched again */
+	const char *problem;             /* why reading stopped here, and what that means */
+	enum bucket_outcome outcome;
+	bool differs;
+};
+
+static bool stop_reading(struct reading *r, enum bucket_outcome outcome, const char *problem)
 {
-	uint64_t left = r->result->text_bytes - r->passed;
+	r->outcome = outcome;
+	r->problem = problem;
+	return false;
+}
+
+static const char another_object[] = "another object than at the first try";
+
+/* Skips what the sink has from an earlier try. False if it differs. */
+static bool pass_over(struct reading *r, const uint8_t **data, size_t *len)
+{
+	uint64_t left = r->text - r->passed;
 	size_t n = *len < left ? *len : (size_t)left;
 	if (!r->again || !left)
 		return true;
@@ -213,19 +230,25 @@ static bool pass_over(struct store_read *r, const uint8_t **data, size_t *len)
 	r->passed += n;
 	*data += n;
 	*len -= n;
-	if (r->passed < r->result->text_bytes || text_hash_value(r->again) == text_hash_value(r->given))
+	if (r->passed < r->text || text_hash_value(r->again) == text_hash_value(r->given))
 		return true;
 	r->differs = true;
-	return bucket_result_set(r->result, BUCKET_FAILED, "another object than at the first try") == BUCKET_OK;
+	return stop_reading(r, BUCKET_FAILED, another_object);
 }
 
-bool store_read_add(struct store_read *r, const uint8_t *data, size_t len)
+static bool begin_reading(void *arg, const struct bucket_head *head)
 {
-	r->result->wire_bytes += len;
-	if (r->cancel && atomic_load(r->cancel))
-		return bucket_result_set(r->result, BUCKET_ABORTED, "cancelled") == BUCKET_OK;
-	if (r->result->wire_bytes > r->max)
-		return bucket_result_set(r->result, BUCKET_TOO_LARGE, "larger than bucket_max_size") == BUCKET_OK;
+	(void)arg;
+	(void)head;
+	return true;
+}
+
+static bool add_reading(void *arg, const uint8_t *data, size_t len)
+{
+	struct reading *r = arg;
+	r->wire += len;
+	if (r->wire > r->max)
+		return stop_reading(r, BUCKET_TOO_LARGE, "larger than bucket_max_size");
 	if (!pass_over(r, &data, &len))
 		return false;
 	while (len) {
@@ -234,53 +257,66 @@ bool store_read_add(struct store_read *r, const uint8_t *data, size_t len)
 		size_t n = room < len ? room : len;
 		if (space) {
 			memcpy(space, data, n);
-			r->result->text_bytes += n;
+			r->text += n;
 			r->passed += n;
 			if (r->given)
 				text_hash_add(r->given, data, n);
 		}
 		if (!space || !room || !r->sink->commit(r->sink->arg, n))
-			return bucket_result_set(r->result, BUCKET_ABORTED, "aborted by the reader") == BUCKET_OK;
+			return stop_reading(r, BUCKET_ABORTED, "aborted by the reader");
 		data += n;
 		len -= n;
 	}
 	return true;
 }
 
-/* Retries while the failure is temporary. */
-static void get_object(struct store_client *c, const char *path, struct store_read *read)
+static void get_once(struct store_client *c, const struct bucket_path *path, struct reading *r,
+        const atomic_bool *cancel, struct bucket_result *result)
 {
-	struct bucket_result *result = read->result;
-	if (c->store->retries)
-		read->given = text_hash_new();
-	c->store->backend->get(c->own, path, read);
-	for (uint64_t i = 0; i < c->store->retries && result->outcome == BUCKET_FAILED && read->given &&
-	                     !read->differs && !(read->cancel && atomic_load(read->cancel));
-	        i++) {
-		bucket_pause();
-		text_hash_free(read->again);
-		read->again = text_hash_new();
-		if (!read->again)
-			break;
-		*result = (struct bucket_result){.text_bytes = result->text_bytes};
-		read->passed = 0;
-		c->store->backend->get(c->own, path, read);
-		/* the sink has more than the object */
-		if (result->outcome == BUCKET_OK && read->passed < result->text_bytes)
-			bucket_result_set(result, BUCKET_FAILED, "another object than at the first try");
-	}
-	text_hash_free(read->given);
-	text_hash_free(read->again);
+	struct bucket_raw_sink sink = {begin_reading, add_reading, r};
+	*result = (struct bucket_result){0};
+	r->outcome = BUCKET_OK;
+	r->wire = r->passed = 0;
+	bucket_body_start_raw(c->body, &sink, UINT64_MAX);
+	c->store->backend->fetch(c->own, path, c->body, cancel, result);
+	if (r->outcome != BUCKET_OK)
+		bucket_result_set(result, r->outcome, "%s", r->problem);
+	else if (result->outcome == BUCKET_OK && r->passed < r->text)
+		bucket_result_set(result, BUCKET_FAILED, another_object); /* the sink has more than the object */
+	else if (result->outcome == BUCKET_OK && !result->length_known)
+		bucket_result_set(result, BUCKET_FAILED, "no Content-Length");
 }
 
-void store_get(struct store_client *c, const char *path, const struct bucket_sink *sink, const atomic_bool *cancel,
+/* Retries while the failure is temporary. */
+void store_get(struct store_client *c, const char *text, const struct bucket_sink *sink, const atomic_bool *cancel,
         struct bucket_result *result)
 {
 	int64_t started = clock_now();
-	struct store_read read = {.sink = sink, .cancel = cancel, .max = c->store->max_size, .result = result};
-	*result = (struct bucket_result){0};
-	get_object(c, path, &read);
-	result->delivered = result->text_bytes > 0;
+	struct bucket_path path = {.plain_len = strlen(text)};
+	struct reading r = {.sink = sink, .max = c->store->max_size};
+	*result = (struct bucket_result){.outcome = BUCKET_MISSING, .text = "no object has such a name"};
+	if (path.plain_len >= STORE_PATH_MAX)
+		return;
+	memcpy(path.plain, text, path.plain_len + 1);
+	*percent_encode(path.encoded, str_from(text), true) = 0;
+	if (c->store->retries)
+		r.given = text_hash_new();
+	get_once(c, &path, &r, cancel, result);
+	for (uint64_t i = 0; i < c->store->retries && result->outcome == BUCKET_FAILED && r.given && !r.differs &&
+	                     !(cancel && atomic_load(cancel));
+	        i++) {
+		bucket_pause();
+		text_hash_free(r.again);
+		r.again = text_hash_new();
+		if (!r.again)
+			break;
+		get_once(c, &path, &r, cancel, result);
+	}
+	text_hash_free(r.given);
+	text_hash_free(r.again);
+	result->wire_bytes = r.wire;
+	result->text_bytes = r.text;
+	result->delivered = r.text > 0;
 	result->elapsed = clock_now() - started;
 }
 
@@ -313,5 +349,5 @@ enum err store_get_object(
 
 enum err store_probe(struct store_client *c, struct error *e)
 {
-	return blame(c->store, c->store->backend->probe(c->own, e), e);
+	return blame(c->store, c->store->backend->probe_writing(c->own, e), e);
 }

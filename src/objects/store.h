@@ -58,9 +58,6 @@ enum err store_put_object(
  * saw it, unless this machine's agrees with it. */
 int64_t store_now(const struct store_client *c);
 
-/* What a listing reports: an object's path below the listed one, its size, and the time when it was stored, in
- * nanoseconds since 1970, in whole seconds if the store has no finer time. False to stop. */
-typedef bool store_found(void *arg, struct str path, uint64_t size, int64_t time);
 /* Lists every object below path, in any order, except those in folders that begin with a dot, with bucket_retries
  * retries. None at all is ERR_OK. After ERR_UNAVAILABLE or ERR_NO_MEMORY those reported so far may not be all. Objects
  * of one folder come one after the other. */
