@@ -10,6 +10,7 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/hex.h"
+#include "objects/bucket.h"
 #include "uploads/old.h"
 #include "uploads/remove.h"
 
@@ -321,5 +322,63 @@ enum err symbfile_prune(
 		free(p.claims[i].path);
 	free(p.claims);
 	free(p.executables);
+	return err;
+}
+
+/* ---- tries ---- */
+
+static bool on_try(void *arg, struct str path, uint64_t size, int64_t time)
+{
+	struct prune *p = arg;
+	p->counts->objects++;
+	p->counts->bytes += size;
+	return time >= p->rules->now - p->rules->older_than || add_claim(p, path, &(struct file_id){{0}}, size, time);
+}
+
+/* The folder of a file has no other. */
+struct later {
+	int64_t since;
+	bool found;
+};
+
+static bool look_for_later(void *arg, struct str path, uint64_t size, int64_t time)
+{
+	struct later *l = arg;
+	(void)path;
+	(void)size;
+	l->found |= time >= l->since;
+	return true;
+}
+
+/* Unless it has been uploaded again meanwhile. */
+static enum err prune_try(struct prune *p, const struct lead *file, struct error *e)
+{
+	char full[STORE_PATH_MAX], folder[STORE_PATH_MAX];
+	struct later later = {.since = p->rules->now - p->rules->older_than};
+	int n = snprintf(full, sizeof full, BUCKET_TRY "/%s", file->path);
+	if (n >= (int)sizeof full)
+		return ERR_OK; /* nothing that an upload can have written */
+	snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(full, '/') - full), full);
+	enum err err = p->rules->remove ? store_list(p->client, folder, look_for_later, &later, NULL, e) : ERR_OK;
+	if (!err && p->rules->remove && !later.found)
+		err = store_remove(p->client, full, e);
+	if (!err && !later.found)
+		tell(p, full, file->size, file->time);
+	return err;
+}
+
+enum err symfile_prune_tries(
+        struct store_client *c, const struct prune_rules *rules, struct prune_counts *counts, struct error *e)
+{
+	struct prune p = {.client = c, .rules = rules, .counts = counts};
+	memset(counts, 0, sizeof *counts);
+	enum err err = store_list(c, BUCKET_TRY, on_try, &p, NULL, e);
+	if (!err && p.no_memory)
+		err = no_memory(e);
+	for (size_t i = 0; i < p.claim_count && !err; i++)
+		err = prune_try(&p, &p.claims[i], e);
+	for (size_t i = 0; i < p.claim_count; i++)
+		free(p.claims[i].path);
+	free(p.claims);
 	return err;
 }

@@ -31,4 +31,9 @@ struct prune_counts {
 enum err symbfile_prune(
         struct store_client *c, const struct prune_rules *rules, struct prune_counts *counts, struct error *e);
 
+/* In the place of symbol files: removes those that were uploaded as tries longer ago than rules->older_than, and
+ * nothing else; of the counts, objects and bytes are those of all tries. The same errors. */
+enum err symfile_prune_tries(
+        struct store_client *c, const struct prune_rules *rules, struct prune_counts *counts, struct error *e);
+
 #endif

@@ -19,11 +19,13 @@ static const char usage[] =
         "Lists uploads in a server's store that may be removed; with --delete, removes them. Servers may go on\n"
         "running. An executable that received an upload within the last day is left alone.\n"
         "\n"
-        "  --config FILE      the server's settings: symbfile_store, and those of S3\n"
-        "  --store URL        file:///directory or s3://bucket/prefix, instead of symbfile_store\n"
-        "  --older-than DAYS  executables to which nothing was uploaded for this many days\n"
-        "  --keep N           of each executable, all sets but the N best complete ones\n"
-        "  --delete           remove them\n"
+        "  --config FILE            the server's settings: symbfile_store, sym_store, and those of S3\n"
+        "  --store URL              file:///directory or s3://bucket/prefix, instead of symbfile_store\n"
+        "  --older-than DAYS        executables to which nothing was uploaded for this many days\n"
+        "  --keep N                 of each executable, all sets but the N best complete ones\n"
+        "  --sym-store URL          the same as --store, instead of sym_store\n"
+        "  --tries-older-than DAYS  symbol files that were uploaded as tries so many days ago\n"
+        "  --delete                 remove them\n"
         "\n"
         "Keys of S3 come from where the server has them: s3_credentials_file, or the environment.\n"
         "Exit codes: 0 success, 1 failure, 2 wrong usage.\n";
@@ -39,8 +41,8 @@ enum {
 };
 
 struct wanted {
-	const char *config, *store;
-	uint64_t days, keep;
+	const char *config, *store, *sym_store;
+	uint64_t days, keep, try_days;
 	bool remove;
 };
 
@@ -55,17 +57,36 @@ static void print_removed(void *arg, const char *path, uint64_t size, int64_t ti
 	printf("%s %12" PRIu64 " %s\n", day, size, path);
 }
 
-static void sum_up(const struct prune_counts *n, bool remove)
+static void sum_up(const struct prune_counts *n, const char *what, bool remove)
 {
-	printf("%s %" PRIu64 " of %" PRIu64 " objects, %" PRIu64 " of %" PRIu64 " bytes, %" PRIu64 " of %" PRIu64
-	       " executables%s\n",
-	        remove ? "deleted" : "would delete", n->gone_objects, n->objects, n->gone_bytes, n->bytes,
-	        n->gone_executables, n->executables, remove ? "" : "; nothing is deleted without --delete");
+	printf("%s %" PRIu64 " of %" PRIu64 " %s, %" PRIu64 " of %" PRIu64 " bytes",
+	        remove ? "deleted" : "would delete", n->gone_objects, n->objects, what, n->gone_bytes, n->bytes);
+	if (n->executables)
+		printf(", %" PRIu64 " of %" PRIu64 " executables", n->gone_executables, n->executables);
+	puts(remove ? "" : "; nothing is deleted without --delete");
 }
 
-static enum err prune(const struct config *c, const struct wanted *w, struct error *e)
+typedef enum err prune_store(
+        struct store_client *c, const struct prune_rules *rules, struct prune_counts *counts, struct error *e);
+
+/* One of the two places. */
+static enum err prune(struct symbfile_store *store, prune_store *function, const char *what,
+        const struct prune_rules *rules, struct error *e)
 {
 	struct prune_counts counts;
+	struct store_client *client = store ? store_client_new(store) : NULL;
+	enum err err = !store ? e->code : client ? ERR_OK : no_memory(e);
+	if (!err) {
+		err = function(client, rules, &counts, e);
+		sum_up(&counts, what, rules->remove);
+	}
+	store_client_free(client);
+	symbfile_store_free(store);
+	return err;
+}
+
+static enum err prune_both(const struct config *c, const struct wanted *w, struct error *e)
+{
 	struct timespec now;
 	clock_gettime(CLOCK_REALTIME, &now);
 	struct prune_rules rules = {.keep = (unsigned)w->keep,
@@ -73,25 +94,27 @@ static enum err prune(const struct config *c, const struct wanted *w, struct err
 	        .remove = w->remove,
 	        .now = now.tv_sec * SECOND + now.tv_nsec,
 	        .told = print_removed};
-	struct symbfile_store *store = symbfile_store_new(c, e);
-	struct store_client *client = store ? store_client_new(store) : NULL;
-	enum err err = !store ? e->code : client ? ERR_OK : no_memory(e);
-	if (!err) {
-		err = symbfile_prune(client, &rules, &counts, e);
-		sum_up(&counts, w->remove);
-	}
-	store_client_free(client);
-	symbfile_store_free(store);
+	enum err err = ERR_OK;
+	if (w->days || w->keep)
+		err = prune(symbfile_store_new(c, e), symbfile_prune, "objects", &rules, e);
+	rules.older_than = (int64_t)w->try_days * DAY * SECOND;
+	if (!err && w->try_days)
+		err = prune(store_new(c->sym_store, "sym_store", c, e), symfile_prune_tries, "tries", &rules, e);
 	return err;
 }
 
 static enum err read_settings(struct config *c, const struct wanted *w, struct error *e)
 {
+	const char *place = w->config ? w->config : "no option";
 	enum err err = w->config ? config_read_file(c, w->config, e) : ERR_OK;
 	if (!err && w->store)
 		err = config_set(c, "symbfile_store", w->store, e);
-	if (!err && (!c->symbfile_store || !*c->symbfile_store))
-		err = error_set(e, ERR_CONFIG, "%s names no symbfile_store", w->config ? w->config : "--store");
+	if (!err && w->sym_store)
+		err = config_set(c, "sym_store", w->sym_store, e);
+	if (!err && (w->days || w->keep) && !*c->symbfile_store)
+		err = error_set(e, ERR_CONFIG, "%s names no symbfile_store", place);
+	if (!err && w->try_days && !*c->sym_store)
+		err = error_set(e, ERR_CONFIG, "%s names no sym_store", place);
 	c->bucket_total_timeout = DAY * SECOND; /* of the listing of all */
 	return err;
 }
@@ -120,18 +143,23 @@ static int read_options(struct wanted *w, int argc, char **argv)
 	static const struct option options[] = {{"config", required_argument, NULL, 'c'},
 	        {"store", required_argument, NULL, 's'}, {"older-than", required_argument, NULL, 'o'},
 	        {"keep", required_argument, NULL, 'k'}, {"delete", no_argument, NULL, 'd'},
+	        {"sym-store", required_argument, NULL, 'y'}, {"tries-older-than", required_argument, NULL, 't'},
 	        {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
 	for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
 		if (option == 'c')
 			w->config = optarg;
 		else if (option == 's')
 			w->store = optarg;
+		else if (option == 'y')
+			w->sym_store = optarg;
 		else if (option == 'd')
 			w->remove = true;
 		else if (option == 'h')
 			return fputs(usage, stdout) < 0;
 		else if (option == 'o' && !read_number(optarg, DAYS_MAX, &w->days))
 			return complain_usage("--older-than: a number of days from 1 to 36500, not ", optarg);
+		else if (option == 't' && !read_number(optarg, DAYS_MAX, &w->try_days))
+			return complain_usage("--tries-older-than: a number of days from 1 to 36500, not ", optarg);
 		else if (option == 'k' && !read_number(optarg, KEEP_MAX, &w->keep))
 			return complain_usage("--keep: a number from 1 to 1000000, not ", optarg);
 		else if (option == '?')
@@ -139,10 +167,10 @@ static int read_options(struct wanted *w, int argc, char **argv)
 	}
 	if (optind < argc)
 		return complain_usage(argv[optind], ": prune takes options only");
-	if (!w->config && !w->store)
+	if (!w->config && !w->store && !w->sym_store)
 		return complain_usage("", "which store? --config FILE or --store URL");
-	if (!w->days && !w->keep)
-		return complain_usage("", "remove what? --older-than DAYS, --keep N, or both");
+	if (!w->days && !w->keep && !w->try_days)
+		return complain_usage("", "remove what? --older-than DAYS, --keep N, --tries-older-than DAYS");
 	return GO_ON;
 }
 
@@ -158,7 +186,7 @@ static int run_prune(int argc, char **argv)
 	if (!err)
 		err = read_settings(&config, &w, &e);
 	if (!err)
-		err = prune(&config, &w, &e);
+		err = prune_both(&config, &w, &e);
 	config_release(&config);
 	return err ? complain(e.text) : DONE;
 }

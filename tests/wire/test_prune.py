@@ -216,12 +216,38 @@ def test_beside_a_server(tmp_path):
         assert set(names) == {"version_19"}, set(names)
 
 
+def test_tries_go_when_they_are_old(aged):
+    """By age alone, with everything that a name may have; what was uploaded otherwise stays, however old."""
+    place = aged.settings.pop("symbfile_store")
+    aged.config.write_text("".join(f"{k} = {v}\n" for k, v in {**aged.settings, "sym_store": place}.items()))
+    aged.root = os.path.dirname(aged.root)
+    ident = "0123456789ABCDEF0123456789ABCDEF1"
+    for days, path in (
+        (40, f"try/old é+ &<.pdb/{ident}/old é+ &<.sym"), (20, f"try/young.so/{ident}/young.so.sym"), (40, f"kept.so/{ident}/kept.so.sym")
+    ):  # fmt: skip
+        file = os.path.join(aged.root, path)
+        os.makedirs(os.path.dirname(file))
+        with open(file, "wb") as out:
+            out.write(b"x" * days)
+        aged.age(days, path)
+    before = aged.files()
+    told = aged.prune("--tries-older-than", "30")
+    assert len(told) == 2 and told[0].endswith(f" 40 try/old é+ &<.pdb/{ident}/old é+ &<.sym") and aged.files() == before
+    assert told[1] == "would delete 1 of 2 tries, 40 of 60 bytes; nothing is deleted without --delete"
+    told = aged.prune("--tries-older-than", "30", "--delete")
+    assert told[1] == "deleted 1 of 2 tries, 40 of 60 bytes"
+    assert before - aged.files() == {f"try/old é+ &<.pdb/{ident}/old é+ &<.sym"}
+    assert aged.prune("--tries-older-than", "30", "--delete") == ["deleted 0 of 1 tries, 0 of 20 bytes"]
+    assert aged.prune("--tries-older-than", "19", "--delete")[-1] == "deleted 1 of 1 tries, 20 of 20 bytes"
+
+
 @pytest.mark.parametrize("words,code,says", [
     (["--keep", "1"], 2, "which store"), (["--store", "file:///x"], 2, "remove what"), (["--store", "file:///x", "--keep", "0"], 2, "keep"),
     (["--store", "file:///x", "--older-than", "-1"], 2, "older-than"), (["--store", "file:///x", "--keep", "1", "x"], 2, "options only"),
     (["--store", "http://x/", "--keep", "1"], 1, "symbfile_store"), (["--store", "file:///no/such/place", "--keep", "1"], 1, "/no/such/place"),
     (["--config", "/no/such/file", "--keep", "1"], 1, "/no/such/file"), (["--config", "/dev/null", "--keep", "1"], 1, "/dev/null names no symbfile_store"),
-    (["--store", "s3://b/x", "--keep", "1"], 1, "symbfile_store"),
+    (["--store", "s3://b/x", "--keep", "1"], 1, "symbfile_store"), (["--store", "file:///x", "--tries-older-than", "1"], 1, "no sym_store"),
+    (["--sym-store", "file:///x", "--tries-older-than", "0"], 2, "tries-older-than"), (["--sym-store", "s3://b/x", "--tries-older-than", "1"], 1, "sym_store"),
 ])  # fmt: skip
 def test_refusals(words, code, says, monkeypatch):
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
