@@ -283,6 +283,7 @@ static int serve(struct process *p)
 	if (log_open(c->log_file, c->log_level, &e) || start_extractors(p, &e) || enter_sandbox(c, &e) ||
 	        start_process(p, &e))
 		return complain(&e);
+	log_gather();
 	reset_handlers();
 	log_event(LOG_LEVEL_INFO, "start", "symbolicated %s, process %ld", PACKAGE_VERSION, (long)getpid());
 	wait_for_end(p);
@@ -291,11 +292,13 @@ static int serve(struct process *p)
 	if (cut) {
 		log_event(LOG_LEVEL_WARNING, "stop", "%u requests were cut off", cut);
 		/* The services still work for those requests and cannot be stopped. */
+		log_flush();
 		_exit(EXIT_SUCCESS);
 	}
 	status_stop();
 	services_stop();
 	extractors_stop(p->extractors);
+	log_gather_end();
 	const char *charged = account_unbalanced();
 	if (charged)
 		log_event(LOG_LEVEL_ERROR, "account", "%lld bytes of %s were not given back", (long long)account_used(),

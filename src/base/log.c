@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -31,12 +32,86 @@ static const char *const priorities[] = {"<3>", "<4>", "<6>", "<7>"};
 static atomic_int log_fd = STDERR_FILENO;
 static atomic_int log_level = LOG_LEVEL_INFO;
 
+/* Lines that wait to be written together. No more than a pipe takes at once, so that they do not mix with those of
+ * other processes. */
+static const int64_t delay = 100 * MS;
+static struct {
+	pthread_mutex_t lock; /* guards what follows, except for thread */
+	pthread_cond_t changed;
+	pthread_t thread; /* writes them when `delay` has passed */
+	bool runs, rests; /* rests: it waits for a first line */
+	size_t len;
+	char text[PIPE_BUF];
+} waiting = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
 static int level_by_name(const char *name)
 {
 	for (int i = 0; i <= LOG_LEVEL_DEBUG; i++)
 		if (strcmp(levels[i], name) == 0)
 			return i;
 	return -1;
+}
+
+/* A full disk loses lines but never stops the service. */
+static void write_out(int fd, const char *text, size_t len)
+{
+	for (int tries = 0; tries < 10; tries++)
+		if (write(fd, text, len) >= 0 || errno != EINTR)
+			break;
+}
+
+/* With waiting.lock held. */
+static void write_waiting(void)
+{
+	if (waiting.len)
+		write_out(atomic_load(&log_fd), waiting.text, waiting.len);
+	waiting.len = 0;
+}
+
+void log_flush(void)
+{
+	pthread_mutex_lock(&waiting.lock);
+	write_waiting();
+	pthread_mutex_unlock(&waiting.lock);
+}
+
+static void *write_in_time(void *arg)
+{
+	(void)arg;
+	pthread_mutex_lock(&waiting.lock);
+	while (waiting.runs) {
+		waiting.rests = !waiting.len;
+		while (waiting.runs && !waiting.len)
+			pthread_cond_wait(&waiting.changed, &waiting.lock);
+		waiting.rests = false;
+		for (int64_t until = clock_now() + delay;
+		        waiting.runs && clock_wait(&waiting.changed, &waiting.lock, until);)
+			;
+		write_waiting();
+	}
+	pthread_mutex_unlock(&waiting.lock);
+	return NULL;
+}
+
+void log_gather(void)
+{
+	pthread_mutex_lock(&waiting.lock);
+	clock_condition_init(&waiting.changed);
+	waiting.runs = pthread_create(&waiting.thread, NULL, write_in_time, NULL) == 0;
+	if (waiting.runs)
+		pthread_setname_np(waiting.thread, "log");
+	pthread_mutex_unlock(&waiting.lock);
+}
+
+void log_gather_end(void)
+{
+	pthread_mutex_lock(&waiting.lock);
+	bool ran = waiting.runs;
+	waiting.runs = false;
+	pthread_cond_signal(&waiting.changed);
+	pthread_mutex_unlock(&waiting.lock);
+	if (ran)
+		pthread_join(waiting.thread, NULL);
 }
 
 /* Puts fd in the place of the log's descriptor; own: fd belongs to nobody else. */
@@ -63,6 +138,7 @@ enum err log_open(const char *path, const char *level, struct error *e)
 		fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0640);
 	if (fd < 0)
 		return error_set(e, ERR_IO, "%s: %s", path, strerror(errno));
+	log_flush();
 	if (file || atomic_load(&log_fd) != STDERR_FILENO) {
 		enum err err = switch_to(fd, file, e);
 		if (err)
@@ -243,22 +319,43 @@ void log_seconds(struct log_line *l, const char *key, int64_t nanoseconds)
 	put_number(l, key, digits, put_fraction(point, us % 1000000, 1000000));
 }
 
-void log_end(struct log_line *l)
+/* Returns the length of the whole line; 0: the level is not logged. */
+static size_t end_line(struct log_line *l)
 {
 	const char *end = l->cut ? end_cut : end_whole;
-	size_t n = strlen(end);
-	if (!l->len)
-		return;
+	size_t n = strlen(end), len = l->len;
 	memcpy(l->text + l->len, end, n);
-	/* One write, so that lines of several threads and processes do not mix. A full disk loses lines but never stops
-	 * the service. */
-	ssize_t done;
-	for (int tries = 0; tries < 10; tries++) {
-		done = write(l->fd, l->text, l->len + n);
-		if (done >= 0 || errno != EINTR)
-			break;
-	}
 	l->len = 0;
+	return len ? len + n : 0;
+}
+
+/* One write, so that lines of several threads and processes do not mix. */
+void log_end(struct log_line *l)
+{
+	size_t len = end_line(l);
+	if (!len)
+		return;
+	pthread_mutex_lock(&waiting.lock);
+	write_waiting();
+	write_out(l->fd, l->text, len);
+	pthread_mutex_unlock(&waiting.lock);
+}
+
+void log_end_later(struct log_line *l)
+{
+	size_t len = end_line(l);
+	if (!len)
+		return;
+	pthread_mutex_lock(&waiting.lock);
+	if (waiting.len + len > sizeof waiting.text)
+		write_waiting();
+	memcpy(waiting.text + waiting.len, l->text, len);
+	waiting.len += len;
+	if (!waiting.runs)
+		write_waiting();
+	else if (waiting.rests)
+		pthread_cond_signal(&waiting.changed);
+	pthread_mutex_unlock(&waiting.lock);
 }
 
 void log_event(enum log_level level, const char *event, const char *format, ...)

@@ -26,7 +26,7 @@ void log_event(enum log_level level, const char *event, const char *format, ...)
  * terminal, and in the log if that is a file. */
 void log_outcome(enum log_level level, const char *event, const char *text);
 
-/* A line built field by field on the caller's stack and written at once. Values are escaped. */
+/* A line built field by field on the caller's stack. Values are escaped. */
 struct log_line {
 	char text[2048];
 	unsigned len; /* 0: the level is not logged */
@@ -37,6 +37,14 @@ void log_begin(struct log_line *l, enum log_level level, const char *event);
 void log_str(struct log_line *l, const char *key, struct str value);
 void log_int(struct log_line *l, const char *key, int64_t value);
 void log_seconds(struct log_line *l, const char *key, int64_t nanoseconds);
+/* Writes it, behind those that wait. */
 void log_end(struct log_line *l);
+/* The same, but together with others, at most a tenth of a second later. */
+void log_end_later(struct log_line *l);
+/* From now on lines may wait; the process must call log_gather_end, and before _exit log_flush. */
+void log_gather(void);
+void log_gather_end(void);
+/* Writes the lines that wait. */
+void log_flush(void);
 
 #endif

@@ -142,7 +142,7 @@ static void log_request(const struct exchange_private *p, int64_t elapsed)
 		log_str(&l, "error", str_from(r->error->text));
 	log_str(&l, "path", str_first(x->path, LOGGED_PATH));
 	log_param(&l, "agent", x, "HTTP_USER_AGENT");
-	log_end(&l);
+	log_end_later(&l);
 }
 
 static bool head_only(const struct exchange_private *p)
