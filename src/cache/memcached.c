@@ -6,18 +6,20 @@
  *
  * Library
  *
- *  1. ASCII protocol, VERIFY_KEY, keys of [A-Za-z0-9:_-] up to MC_KEY_MAX bytes. Never NOREPLY, BUFFER_REQUESTS,
- *     NO_BLOCK, replicas, UDP or ejection of servers; never memcached_get, which does not compare the key.
+ *  1. Calls about one key are the library's: ASCII protocol, VERIFY_KEY, keys of [A-Za-z0-9:_-] up to MC_KEY_MAX
+ *     bytes. Never NOREPLY, BUFFER_REQUESTS, NO_BLOCK, replicas, UDP or ejection of servers; never memcached_get, which
+ *     does not compare the key.
  *
  *  2. One handle for each thread and server, so that the library never chooses a server and a hung one cannot look like
  *     a miss.
  *
- *  3. Values are read with memcached_mget and memcached_fetch_result, to the end; each key that comes is matched to one
- *     that was asked.
+ *  3. Many keys are read and written over a connection of our own beside it (mc_connection.h): the library reads in
+ *     pieces of 8 KB, and writes one value a round trip. Each key that comes is matched to one that was asked for, and
+ *     each answer is read to its end.
  *
- *  4. After anything unclean (an unexpected code, an end that is neither END nor NOTFOUND, a fetch that was left early)
- *     the handle is thrown away with its connection; a later call would read the answer to an earlier one. A new handle
- *     has no memory of failures, so the library's own RETRY_TIMEOUT never holds a server back that has returned.
+ *  4. After anything unclean (an unexpected code or answer, a timeout, a fetch that was left early) the handle or the
+ *     connection is thrown away; a later call would read the answer to an earlier one. A new handle has no memory of
+ *     failures, so the library's own RETRY_TIMEOUT never holds a server back that has returned.
  *
  * Servers
  *
@@ -45,6 +47,7 @@
 
 #include "cache/memcached.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -60,18 +63,21 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/permits.h"
+#include "base/put.h"
 #include "base/search.h"
 #include "base/varint.h"
+#include "cache/mc_connection.h"
 
 enum {
 	POINTS = 160,      /* points of each server on the ring */
 	MGET_MAX = 200,    /* keys a call */
 	FAILURES_OPEN = 2, /* in a row */
-	FETCH_WAITS = 10, /* a whole fetch may take this many times memcached_timeout; that timeout bounds a single wait
-	                     only */
+	CALL_WAITS = 10, /* a whole call for many keys may take this many times memcached_timeout, which bounds a single
+	                    wait only */
 	EXPIRE_MAX = 30 * 24 * 3600, /* memcached takes a larger number for a date */
 	SPARE_BLOCKS = 8,            /* of a handle; no call makes more errors than this */
-	SPARE_SIZE = 2560,           /* one of the library's errors, with its text of 2 KiB */
+	COMMAND_MAX = MC_KEY_MAX + 100,
+	SPARE_SIZE = 2560, /* one of the library's errors, with its text of 2 KiB */
 };
 static const int64_t probe_interval = SECOND;
 
@@ -79,6 +85,7 @@ struct server {
 	const char *name;            /* as configured; in mc_servers.names */
 	char host[CONFIG_HOST_SIZE]; /* empty: name is the path of a unix socket */
 	in_port_t port;
+	struct mc_address address; /* the same */
 	/* the breaker */
 	atomic_uint failures;    /* in a row */
 	atomic_int reason;       /* errno of the last failure, if it tells an administrator something; else 0 */
@@ -106,11 +113,11 @@ struct spare {
 	_Alignas(16) uint8_t blocks[SPARE_BLOCKS][SPARE_SIZE];
 };
 
-/* One thread's connection to one server. */
+/* One thread's connection to one server, for one key. */
 struct handle {
 	memcached_st *st;           /* NULL: not open */
 	struct spare *spare;        /* owned; there with st */
-	memcached_result_st result; /* reused for every value; valid with st */
+	memcached_result_st result; /* valid with st */
 	bool proven;                /* a call over this connection has succeeded */
 };
 
@@ -118,18 +125,44 @@ struct mc_client {
 	struct mc_servers *servers; /* not owned */
 	struct mac *mac;            /* NULL: not keyed */
 	struct handle handles[CONFIG_LIST_MAX];
-	uint32_t *order;  /* indices of gets, by server; then the server of each get */
-	size_t order_cap; /* capacity in gets */
-	bool repeated;    /* the last call was repeated */
+	struct mc_connection connections[CONFIG_LIST_MAX]; /* for many keys */
+	uint32_t *order;                                   /* indices of gets, by server; then the server of each get */
+	size_t order_cap;                                  /* capacity in gets */
+	bool repeated;                                     /* the last call was repeated */
 };
 
 /* ---- servers and their ring ---- */
 
 /* No host names: they would be resolved inside calls, without a timeout. */
+static bool parse_address(struct server *s, const char *name)
+{
+	struct mc_address *a = &s->address;
+	struct sockaddr_un *path = (struct sockaddr_un *)&a->to;
+	struct sockaddr_in *four = (struct sockaddr_in *)&a->to;
+	struct sockaddr_in6 *six = (struct sockaddr_in6 *)&a->to;
+	if (*name == '/' && strlen(name) < sizeof path->sun_path) {
+		path->sun_family = AF_UNIX;
+		strcpy(path->sun_path, name);
+		a->len = sizeof *path;
+		return true;
+	}
+	if (*name == '/' || !config_parse_address(s->host, &s->port, name))
+		return false;
+	if (*name == '[') {
+		six->sin6_family = AF_INET6;
+		six->sin6_port = htons(s->port);
+		a->len = sizeof *six;
+		return inet_pton(AF_INET6, s->host, &six->sin6_addr) == 1;
+	}
+	four->sin_family = AF_INET;
+	four->sin_port = htons(s->port);
+	a->len = sizeof *four;
+	return inet_pton(AF_INET, s->host, &four->sin_addr) == 1;
+}
+
 static enum err parse_server(struct server *s, const char *name, struct error *e)
 {
-	if (*name == '/' ? strlen(name) < sizeof((struct sockaddr_un *)0)->sun_path
-	                 : config_parse_address(s->host, &s->port, name))
+	if (parse_address(s, name))
 		return ERR_OK;
 	return error_set(e, ERR_CONFIG,
 	        "memcached: %.100s is neither address:port (numbers, IPv6 in brackets) nor the path of a unix socket",
@@ -281,15 +314,14 @@ static void breaker_failed(struct server *s)
 	        reason_of(s, reason, sizeof reason));
 }
 
-/* Call before the handle is thrown away, while the library still knows the reason. Only errors about reaching the
- * server count. */
-static void note_reason(struct server *s, const memcached_st *st)
+/* Only errors about reaching the server tell an administrator something. */
+static void note_reason(struct server *s, int error)
 {
 	static const int known[] = {EACCES, EPERM, ENOENT, ECONNREFUSED, EHOSTUNREACH, ENETUNREACH};
-	int reason = st ? memcached_last_error_errno(st) : 0, kept = 0;
+	int kept = 0;
 	for (unsigned i = 0; i < sizeof known / sizeof known[0]; i++)
-		if (reason == known[i])
-			kept = reason;
+		if (error == known[i])
+			kept = error;
 	atomic_store(&s->reason, kept);
 }
 
@@ -423,8 +455,10 @@ void mc_client_free(struct mc_client *c)
 {
 	if (!c)
 		return;
-	for (unsigned i = 0; i < c->servers->count; i++)
+	for (unsigned i = 0; i < c->servers->count; i++) {
 		handle_drop(&c->handles[i]);
+		mc_connection_close(&c->connections[i]);
+	}
 	mac_free(c->mac);
 	free(c->order);
 	free(c);
@@ -432,7 +466,7 @@ void mc_client_free(struct mc_client *c)
 
 /* ---- calls about one key ---- */
 
-enum call_kind { CALL_SET, CALL_ADD, CALL_CAS, CALL_DELETE };
+enum call_kind { CALL_SET, CALL_ADD, CALL_CAS, CALL_DELETE, CALL_COMPARE };
 
 struct call {
 	enum call_kind kind;
@@ -440,11 +474,31 @@ struct call {
 	const void *value;
 	size_t len;
 	time_t expire;
-	uint64_t cas;
+	uint64_t cas; /* CALL_COMPARE: out */
 };
 
-static memcached_return_t call_once(memcached_st *st, const struct call *call)
+/* Whether the value is the same: MEMCACHED_SUCCESS, or DATA_EXISTS if it is another. */
+static memcached_return_t compare_once(struct handle *h, struct call *call)
 {
+	const char *key = call->key->text;
+	size_t key_len = call->key->len;
+	memcached_return_t code = memcached_mget(h->st, &key, &key_len, 1), found = MEMCACHED_NOTFOUND;
+	memcached_result_st *r;
+	while (code == MEMCACHED_SUCCESS && (r = memcached_fetch_result(h->st, &h->result, &code))) {
+		if (memcached_result_key_length(r) != key_len ||
+		        memcmp(memcached_result_key_value(r), key, key_len) != 0)
+			return MEMCACHED_PROTOCOL_ERROR;
+		size_t len = memcached_result_length(r);
+		bool same = len == call->len && (!len || memcmp(memcached_result_value(r), call->value, len) == 0);
+		found = same ? MEMCACHED_SUCCESS : MEMCACHED_DATA_EXISTS;
+		call->cas = memcached_result_cas(r);
+	}
+	return code == MEMCACHED_END || code == MEMCACHED_NOTFOUND ? found : code;
+}
+
+static memcached_return_t call_once(struct handle *h, struct call *call)
+{
+	memcached_st *st = h->st;
 	const char *key = call->key ? call->key->text : "", *value = call->len > 0 ? call->value : "";
 	size_t key_len = call->key ? call->key->len : 0;
 	switch (call->kind) {
@@ -454,6 +508,8 @@ static memcached_return_t call_once(memcached_st *st, const struct call *call)
 		return memcached_add(st, key, key_len, value, call->len, call->expire, 0);
 	case CALL_CAS:
 		return memcached_cas(st, key, key_len, value, call->len, call->expire, 0, call->cas);
+	case CALL_COMPARE:
+		return compare_once(h, call);
 	case CALL_DELETE:
 		break;
 	}
@@ -469,9 +525,9 @@ static enum mc_status call_status(enum call_kind kind, memcached_return_t code)
 	if (stores && code == MEMCACHED_E2BIG)
 		return MC_TOO_LARGE;
 	if ((kind == CALL_ADD && code == MEMCACHED_NOTSTORED) ||
-	        ((kind == CALL_ADD || kind == CALL_CAS) && code == MEMCACHED_DATA_EXISTS))
+	        ((kind == CALL_ADD || kind == CALL_CAS || kind == CALL_COMPARE) && code == MEMCACHED_DATA_EXISTS))
 		return MC_EXISTS;
-	if ((kind == CALL_CAS || kind == CALL_DELETE) && code == MEMCACHED_NOTFOUND)
+	if ((kind == CALL_CAS || kind == CALL_DELETE || kind == CALL_COMPARE) && code == MEMCACHED_NOTFOUND)
 		return MC_MISSING;
 	return MC_DOWN;
 }
@@ -482,7 +538,7 @@ static bool is_server_error(memcached_return_t code)
 	return code == MEMCACHED_SERVER_ERROR || code == MEMCACHED_SERVER_MEMORY_ALLOCATION_FAILURE;
 }
 
-static enum mc_status call_server(struct mc_client *c, unsigned server, const struct call *call)
+static enum mc_status call_server(struct mc_client *c, unsigned server, struct call *call)
 {
 	struct server *s = &c->servers->items[server];
 	struct handle *h = &c->handles[server];
@@ -493,14 +549,15 @@ static enum mc_status call_server(struct mc_client *c, unsigned server, const st
 	for (unsigned attempt = 0; attempt < 2 && handle_open(h, c->servers, s); attempt++) {
 		bool proven = h->proven;
 		c->repeated = attempt > 0;
-		memcached_return_t code = call_once(h->st, call);
+		memcached_return_t code = call_once(h, call);
 		enum mc_status status = call_status(call->kind, code);
 		if (status != MC_DOWN) {
 			h->proven = true;
 			breaker_answered(s);
 			return status;
 		}
-		note_reason(s, h->st);
+		/* while the library still knows it */
+		note_reason(s, memcached_last_error_errno(h->st));
 		handle_drop(h);
 		if (is_server_error(code)) {
 			metric_add(M_MEMCACHED_ERRORS, 1);
@@ -514,7 +571,7 @@ static enum mc_status call_server(struct mc_client *c, unsigned server, const st
 	return MC_DOWN;
 }
 
-static enum mc_status call_key(struct mc_client *c, const struct call *call)
+static enum mc_status call_key(struct mc_client *c, struct call *call)
 {
 	if (c->servers->count == 0)
 		return MC_DOWN;
@@ -526,7 +583,179 @@ static time_t expire_time(uint32_t seconds)
 	return seconds < EXPIRE_MAX ? seconds : EXPIRE_MAX;
 }
 
-/* ---- multiget ---- */
+/* ---- many keys in one round trip, over our own connections ---- */
+
+/* From now on for a whole call. */
+static struct mc_connection *bound_waits(struct mc_client *c, unsigned server)
+{
+	c->connections[server].until = clock_now() + CALL_WAITS * MS * c->servers->wait_ms;
+	return &c->connections[server];
+}
+
+static bool connection_open(struct mc_client *c, unsigned server)
+{
+	const struct mc_servers *s = c->servers;
+	bool open = mc_connection_open(&c->connections[server], &s->items[server].address, s->connect_ms, s->wait_ms);
+	bound_waits(c, server);
+	return open;
+}
+
+/* A call over a connection has ended; answered: clearly. Whether it is to be made once more, over a new one. */
+static bool call_ended(struct mc_client *c, unsigned server, bool answered)
+{
+	struct server *s = &c->servers->items[server];
+	struct mc_connection *connection = &c->connections[server];
+	bool again = !answered && connection->proven && connection->error != ETIMEDOUT;
+	if (answered) {
+		connection->proven = true;
+		breaker_answered(s);
+		return false;
+	}
+	mc_connection_close(connection);
+	/* an answer, though not a helpful one: the server is alive */
+	if (connection->error == EREMOTEIO) {
+		metric_add(M_MEMCACHED_ERRORS, 1);
+		breaker_answered(s);
+		return false;
+	}
+	if (again)
+		return true;
+	note_reason(s, connection->error);
+	breaker_failed(s);
+	return false;
+}
+
+/* Fills c->order with indices by server; those of server i start at first[i]. The keys lie `size` bytes apart. False
+ * if out of memory. */
+static bool sort_by_server(
+        struct mc_client *c, const void *first_key, size_t size, size_t count, size_t first[CONFIG_LIST_MAX + 1])
+{
+	size_t next[CONFIG_LIST_MAX + 1] = {0};
+	if (count > c->order_cap) {
+		uint32_t *bigger = realloc(c->order, 2 * count * sizeof *bigger);
+		if (!bigger)
+			return false;
+		c->order = bigger;
+		c->order_cap = count;
+	}
+	uint32_t *server = c->order + count;
+	memset(first, 0, (CONFIG_LIST_MAX + 1) * sizeof *first);
+	for (size_t i = 0; i < count; i++) {
+		const struct mc_key *key = (const void *)((const char *)first_key + i * size);
+		server[i] = server_of(c->servers, key->route);
+		first[server[i] + 1]++;
+	}
+	for (unsigned s = 0; s < CONFIG_LIST_MAX; s++) {
+		first[s + 1] += first[s];
+		next[s] = first[s];
+	}
+	for (size_t i = 0; i < count; i++)
+		c->order[next[server[i]]++] = (uint32_t)i;
+	return true;
+}
+
+static uint8_t *put_number(uint8_t *at, uint64_t v)
+{
+	return put_decimal(PUT(at, " "), v);
+}
+
+/* "set KEY 0 EXPIRE LENGTH", the value, and an end of line. */
+static void put_set(struct iovec parts[3], char command[COMMAND_MAX], const struct mc_item *item)
+{
+	uint8_t *at = PUT((uint8_t *)command, "set ");
+	at = PUT(put_text(at, item->key.text, item->key.len), " 0");
+	at = put_number(at, (uint64_t)expire_time(item->expire));
+	at = PUT(put_number(at, item->len), "\r\n");
+	parts[0] = (struct iovec){command, (size_t)(at - (uint8_t *)command)};
+	parts[1] = (struct iovec){(void *)(uintptr_t)item->value, item->len};
+	parts[2] = (struct iovec){(void *)(uintptr_t) "\r\n", 2};
+}
+
+/* MC_DOWN: the server has no memory for it. False: the answer is of another form, or breaks off. */
+static bool read_answer(struct mc_connection *c, enum mc_status *status)
+{
+	struct str line;
+	if (!mc_connection_line(c, &line))
+		return false;
+	if (str_equal(line, str_from("STORED"))) {
+		*status = MC_OK;
+		return true;
+	}
+	if (str_equal(line, str_from("SERVER_ERROR object too large for cache"))) {
+		*status = MC_TOO_LARGE;
+		return true;
+	}
+	if (str_equal(line, str_from("SERVER_ERROR out of memory storing object"))) {
+		metric_add(M_MEMCACHED_ERRORS, 1);
+		*status = MC_DOWN;
+		return true;
+	}
+	c->error = str_equal(str_first(line, 13), str_from("SERVER_ERROR ")) ? EREMOTEIO : EPROTO;
+	return false;
+}
+
+/* What one server gets of them, from the first that has no answer yet. */
+struct writing {
+	struct mc_client *client;
+	struct mc_item *items;
+	const uint32_t *indices; /* into items */
+	size_t count, answered;
+	bool sent;
+};
+
+static bool writing_send(struct writing *w, unsigned server)
+{
+	char commands[MC_SET_MAX][COMMAND_MAX];
+	struct iovec parts[3 * MC_SET_MAX];
+	size_t n = 0;
+	if (!connection_open(w->client, server))
+		return false;
+	for (size_t i = w->answered; i < w->count; i++) {
+		put_set(parts + n, commands[i], &w->items[w->indices[i]]);
+		n += 3;
+	}
+	return mc_connection_send(&w->client->connections[server], parts, n);
+}
+
+static bool writing_read(struct writing *w, unsigned server)
+{
+	struct mc_connection *connection = bound_waits(w->client, server);
+	for (; w->answered < w->count; w->answered++)
+		if (!read_answer(connection, &w->items[w->indices[w->answered]].status))
+			return false;
+	return true;
+}
+
+static void writing_finish(struct writing *w, unsigned server)
+{
+	bool sent = w->sent;
+	while (call_ended(w->client, server, sent && writing_read(w, server)))
+		sent = writing_send(w, server);
+}
+
+void mc_set_many(struct mc_client *c, struct mc_item *items, size_t count)
+{
+	size_t first[CONFIG_LIST_MAX + 1];
+	struct writing all[CONFIG_LIST_MAX];
+	unsigned servers = c->servers->count;
+	for (size_t i = 0; i < count; i++)
+		items[i].status = MC_DOWN;
+	if (!servers || !count || !sort_by_server(c, &items->key, sizeof *items, count, first))
+		return;
+	permit_give();
+	for (unsigned s = 0; s < servers; s++) {
+		all[s] = (struct writing){c, items, c->order + first[s], first[s + 1] - first[s], 0, false};
+		if (!all[s].count)
+			continue;
+		if (!breaker_allows(&c->servers->items[s]))
+			all[s].count = 0;
+		else
+			all[s].sent = writing_send(&all[s], s);
+	}
+	for (unsigned s = 0; s < servers; s++)
+		if (all[s].count)
+			writing_finish(&all[s], s);
+}
 
 /* The keys that one call asks one server for. */
 struct batch {
@@ -535,28 +764,26 @@ struct batch {
 	size_t count;
 	void (*found)(void *arg, size_t index, const uint8_t *value, size_t len, uint64_t cas);
 	void *arg;
-	bool sent, proven; /* proven: as the handle was before */
+	bool sent;
 };
 
-enum fetch_end { FETCH_WHOLE, FETCH_TIMEOUT, FETCH_BROKEN };
-
 /* Asks for what has not arrived yet. */
-static bool batch_send(struct mc_client *c, unsigned server, struct batch *b)
+static bool batch_send(struct mc_client *c, unsigned server, const struct batch *b)
 {
-	struct handle *h = &c->handles[server];
-	const char *keys[MGET_MAX];
-	size_t lens[MGET_MAX], n = 0;
-	if (!handle_open(h, c->servers, &c->servers->items[server]))
+	struct iovec parts[2 * MGET_MAX + 2];
+	size_t n = 0;
+	if (!connection_open(c, server))
 		return false;
-	b->proven = h->proven;
+	parts[n++] = (struct iovec){(void *)(uintptr_t) "gets", 4};
 	for (size_t i = 0; i < b->count; i++) {
-		const struct mc_get *get = &b->gets[b->indices[i]];
+		struct mc_get *get = &b->gets[b->indices[i]];
 		if (get->status == MC_OK)
 			continue;
-		keys[n] = get->key.text;
-		lens[n++] = get->key.len;
+		parts[n++] = (struct iovec){(void *)(uintptr_t) " ", 1};
+		parts[n++] = (struct iovec){get->key.text, get->key.len};
 	}
-	return n > 0 && memcached_mget(h->st, keys, lens, n) == MEMCACHED_SUCCESS;
+	parts[n++] = (struct iovec){(void *)(uintptr_t) "\r\n", 2};
+	return n > 2 && mc_connection_send(&c->connections[server], parts, n);
 }
 
 /* The place in the batch, searching round from *at, of a key that is still awaited. A server answers in the order of
@@ -574,76 +801,57 @@ static bool batch_match(const struct batch *b, const char *key, size_t len, size
 	return false;
 }
 
-static enum fetch_end batch_fetch(struct mc_client *c, struct handle *h, struct batch *b)
+/* The last word of *line as a number; *line is what comes before it. */
+static bool take_number(struct str *line, uint64_t *number)
 {
-	int64_t deadline = clock_now() + FETCH_WAITS * MS * c->servers->wait_ms;
-	memcached_return_t code = MEMCACHED_FAILURE;
-	memcached_result_st *r;
-	size_t at = 0;
-	while ((r = memcached_fetch_result(h->st, &h->result, &code))) {
-		if (!batch_match(b, memcached_result_key_value(r), memcached_result_key_length(r), &at))
-			return FETCH_BROKEN;
-		const char *value = memcached_result_value(r);
-		b->gets[b->indices[at]].status = MC_OK;
-		b->found(b->arg, b->indices[at], (const uint8_t *)(value ? value : ""), memcached_result_length(r),
-		        memcached_result_cas(r));
-		at = (at + 1) % b->count;
-		if (clock_now() > deadline)
-			return FETCH_TIMEOUT;
+	size_t at = line->len;
+	uint64_t v = 0, place = 1;
+	while (at && line->data[at - 1] >= '0' && line->data[at - 1] <= '9' && line->len - at < 20) {
+		v += place * (uint64_t)(line->data[--at] - '0');
+		place *= 10;
 	}
-	if (code == MEMCACHED_END || code == MEMCACHED_NOTFOUND)
-		return FETCH_WHOLE;
-	return code == MEMCACHED_TIMEOUT ? FETCH_TIMEOUT : FETCH_BROKEN;
+	if (at == line->len || !at || line->data[at - 1] != ' ')
+		return false;
+	line->len = at - 1;
+	*number = v;
+	return true;
+}
+
+/* "VALUE KEY FLAGS LENGTH CAS", the value, and so on, until "END". False: anything else came, or nothing. */
+static bool batch_read(struct mc_client *c, unsigned server, struct batch *b)
+{
+	struct mc_connection *connection = bound_waits(c, server);
+	struct str line;
+	size_t at = 0;
+	while (mc_connection_line(connection, &line)) {
+		uint64_t flags, len, cas;
+		const uint8_t *value;
+		if (str_equal(line, str_from("END")))
+			return true;
+		if (line.len < 6 || memcmp(line.data, "VALUE ", 6) != 0 || !take_number(&line, &cas) ||
+		        !take_number(&line, &len) || !take_number(&line, &flags) || line.len < 6 ||
+		        !batch_match(b, line.data + 6, line.len - 6, &at)) {
+			connection->error = EPROTO;
+			return false;
+		}
+		if (!mc_connection_bytes(connection, len, &value))
+			return false;
+		b->gets[b->indices[at]].status = MC_OK;
+		b->found(b->arg, b->indices[at], value, len, cas);
+		at = (at + 1) % b->count;
+	}
+	return false;
 }
 
 /* Reads the answers, asking again if the connection turns out to be dead. */
 static void batch_finish(struct mc_client *c, unsigned server, struct batch *b)
 {
-	struct handle *h = &c->handles[server];
-	enum fetch_end end = b->sent ? batch_fetch(c, h, b) : FETCH_BROKEN;
-	if (end == FETCH_BROKEN && b->proven) {
-		handle_drop(h);
-		end = batch_send(c, server, b) ? batch_fetch(c, h, b) : FETCH_BROKEN;
-	}
-	if (end != FETCH_WHOLE) {
-		note_reason(&c->servers->items[server], h->st);
-		handle_drop(h);
-		breaker_failed(&c->servers->items[server]);
-		return;
-	}
-	h->proven = true;
-	breaker_answered(&c->servers->items[server]);
-	for (size_t i = 0; i < b->count; i++)
+	bool whole = b->sent && batch_read(c, server, b);
+	while (call_ended(c, server, whole))
+		whole = batch_send(c, server, b) && batch_read(c, server, b);
+	for (size_t i = 0; i < b->count && whole; i++)
 		if (b->gets[b->indices[i]].status != MC_OK)
 			b->gets[b->indices[i]].status = MC_MISSING;
-}
-
-/* Fills c->order with the indices of the gets by server; those of server i start at first[i]. false if out of memory.
- */
-static bool sort_by_server(
-        struct mc_client *c, const struct mc_get *gets, size_t count, size_t first[CONFIG_LIST_MAX + 1])
-{
-	size_t next[CONFIG_LIST_MAX + 1] = {0};
-	if (count > c->order_cap) {
-		uint32_t *bigger = realloc(c->order, 2 * count * sizeof *bigger);
-		if (!bigger)
-			return false;
-		c->order = bigger;
-		c->order_cap = count;
-	}
-	uint32_t *server = c->order + count;
-	memset(first, 0, (CONFIG_LIST_MAX + 1) * sizeof *first);
-	for (size_t i = 0; i < count; i++) {
-		server[i] = server_of(c->servers, gets[i].key.route);
-		first[server[i] + 1]++;
-	}
-	for (unsigned s = 0; s < CONFIG_LIST_MAX; s++) {
-		first[s + 1] += first[s];
-		next[s] = first[s];
-	}
-	for (size_t i = 0; i < count; i++)
-		c->order[next[server[i]]++] = (uint32_t)i;
-	return true;
 }
 
 void mc_multiget(struct mc_client *c, struct mc_get *gets, size_t count, int64_t deadline,
@@ -653,7 +861,7 @@ void mc_multiget(struct mc_client *c, struct mc_get *gets, size_t count, int64_t
 	unsigned servers = c->servers->count;
 	for (size_t i = 0; i < count; i++)
 		gets[i].status = MC_DOWN;
-	if (servers == 0 || count > UINT32_MAX || !sort_by_server(c, gets, count, first))
+	if (servers == 0 || count > UINT32_MAX || !sort_by_server(c, &gets->key, sizeof *gets, count, first))
 		return;
 	permit_give();
 	for (size_t done = 0; done < count && (!done || clock_now() < deadline); done += MGET_MAX) {
@@ -663,8 +871,8 @@ void mc_multiget(struct mc_client *c, struct mc_get *gets, size_t count, int64_t
 			size_t left = first[s + 1] - first[s] > done ? first[s + 1] - first[s] - done : 0;
 			if (left == 0 || !breaker_allows(&c->servers->items[s]))
 				continue;
-			batches[s] = (struct batch){gets, c->order + first[s] + done, left < MGET_MAX ? left : MGET_MAX,
-			        found, arg, false, false};
+			batches[s] = (struct batch){
+			        gets, c->order + first[s] + done, left < MGET_MAX ? left : MGET_MAX, found, arg, false};
 			batches[s].sent = batch_send(c, s, &batches[s]);
 		}
 		for (unsigned s = 0; s < servers; s++)
@@ -675,30 +883,14 @@ void mc_multiget(struct mc_client *c, struct mc_get *gets, size_t count, int64_t
 
 /* ---- what reads back ---- */
 
-struct comparison {
-	const void *expected;
-	size_t len;
-	bool same;
-	uint64_t cas;
-};
-
-static void compare_found(void *arg, size_t index, const uint8_t *value, size_t len, uint64_t cas)
-{
-	struct comparison *c = arg;
-	(void)index;
-	c->same = len == c->len && memcmp(value, len ? c->expected : value, len) == 0;
-	c->cas = cas;
-}
-
 /* MC_OK: the same value is there; MC_EXISTS: another one. */
 static enum mc_status compare_value(
         struct mc_client *c, const struct mc_key *key, const void *expected, size_t len, uint64_t *cas)
 {
-	struct mc_get get = {.key = *key};
-	struct comparison comparison = {.expected = expected, .len = len};
-	mc_multiget(c, &get, 1, INT64_MAX, compare_found, &comparison);
-	*cas = comparison.cas;
-	return get.status == MC_OK && !comparison.same ? MC_EXISTS : get.status;
+	struct call call = {CALL_COMPARE, key, expected, len, 0, 0};
+	enum mc_status status = call_key(c, &call);
+	*cas = call.cas;
+	return status;
 }
 
 enum mc_status mc_set(struct mc_client *c, const struct mc_key *key, const void *value, size_t len, uint32_t expire)

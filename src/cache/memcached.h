@@ -22,7 +22,7 @@ enum err mc_check(const struct config *c, struct error *e);
 unsigned mc_servers_count(const struct mc_servers *s);
 bool mc_enabled(const struct mc_servers *s);
 
-/* One thread's handles. */
+/* One thread's handles and connections. */
 struct mc_client;
 struct mc_client *mc_client_new(struct mc_servers *s);
 void mc_client_free(struct mc_client *c);
@@ -58,6 +58,16 @@ void mc_multiget(struct mc_client *c, struct mc_get *gets, size_t count, int64_t
         void (*found)(void *arg, size_t index, const uint8_t *value, size_t len, uint64_t cas), void *arg);
 
 /* expire: seconds, 0 = never, at most 30 days. */
+enum { MC_SET_MAX = 32 };
+struct mc_item {
+	struct mc_key key;
+	const void *value;
+	size_t len;
+	uint32_t expire;
+	enum mc_status status; /* out */
+};
+/* Sets up to MC_SET_MAX values in one round trip to each server. */
+void mc_set_many(struct mc_client *c, struct mc_item *items, size_t count);
 enum mc_status mc_set(struct mc_client *c, const struct mc_key *key, const void *value, size_t len, uint32_t expire);
 /* After a timeout the value is read back and compared, so MC_OK means that it is ours. */
 enum mc_status mc_add(struct mc_client *c, const struct mc_key *key, const void *value, size_t len, uint32_t expire);

@@ -242,42 +242,88 @@ void page_memcached_lease_release(struct mc_client *c, const struct module_hash 
 
 /* ---- storing ---- */
 
+enum { BATCH_BYTES = 256 << 10 }; /* of values that are sent together */
+
 struct storing {
 	struct mc_client *client;
 	struct module *module;
 	const struct store_options *options;
 	const struct store_source *source;
-	struct buffer value;
 	uint64_t *total;
+	/* the values that are to be sent together */
+	struct mc_item items[MC_SET_MAX];
+	struct buffer values[MC_SET_MAX];
+	unsigned count;
+	size_t bytes;
 };
 
-static enum mc_status store_value(
-        struct storing *s, const struct mc_key *key, const struct value_id *id, const struct page *p, uint32_t expire)
+static void storing_init(struct storing *s)
 {
-	if (value_encode(&s->value, id, p, s->options->codec, mc_mac(s->client)))
-		return MC_DOWN;
-	/* memcached counts key, value and some 60 bytes of its own against its limit */
-	if (s->value.len + key->len + 64 > s->options->item_max)
-		return MC_TOO_LARGE;
-	enum mc_status status = mc_set(s->client, key, s->value.data, s->value.len, expire);
-	/* one slow answer from a busy server should not cost the whole map */
-	for (unsigned i = 0; i < STORE_TRIES && status == MC_DOWN && s->source->go_on(s->source->arg); i++) {
-		nanosleep(&(struct timespec){0, STORE_PAUSE_MS * MS}, NULL);
-		status = mc_set(s->client, key, s->value.data, s->value.len, expire);
+	for (unsigned i = 0; i < MC_SET_MAX; i++)
+		buffer_init(&s->values[i], SIZE_MAX);
+}
+
+static void storing_release(struct storing *s)
+{
+	for (unsigned i = 0; i < MC_SET_MAX; i++)
+		buffer_release(&s->values[i]);
+}
+
+/* Counts what was stored; what the server did not take stays. MC_DOWN: there is some of that. */
+static enum mc_status note_stored(struct storing *s)
+{
+	unsigned left = 0;
+	enum mc_status status = MC_OK;
+	for (unsigned i = 0; i < s->count; i++) {
+		if (s->items[i].status == MC_OK) {
+			*s->total += s->items[i].len;
+			metric_add(M_PAGES_STORED, 1);
+			continue;
+		}
+		if (status != MC_TOO_LARGE)
+			status = s->items[i].status;
+		s->items[left++] = s->items[i];
 	}
-	if (status == MC_OK) {
-		*s->total += s->value.len;
-		metric_add(M_PAGES_STORED, 1);
-	}
+	s->count = left;
 	return status;
 }
 
-static enum mc_status store_page(struct storing *s, uint32_t number, const struct page *p)
+/* Sends the values that were added. */
+static enum mc_status flush(struct storing *s)
+{
+	mc_set_many(s->client, s->items, s->count);
+	enum mc_status status = note_stored(s);
+	/* one slow answer from a busy server should not cost the whole map */
+	for (unsigned i = 0; i < STORE_TRIES && status == MC_DOWN && s->source->go_on(s->source->arg); i++) {
+		nanosleep(&(struct timespec){0, STORE_PAUSE_MS * MS}, NULL);
+		mc_set_many(s->client, s->items, s->count);
+		status = note_stored(s);
+	}
+	s->count = 0;
+	s->bytes = 0;
+	return status;
+}
+
+static enum mc_status add_value(
+        struct storing *s, const struct mc_key *key, const struct value_id *id, const struct page *p, uint32_t expire)
+{
+	struct buffer *value = &s->values[s->count];
+	if (value_encode(value, id, p, s->options->codec, mc_mac(s->client)))
+		return MC_DOWN;
+	/* memcached counts key, value and some 60 bytes of its own against its limit */
+	if (value->len + key->len + 64 > s->options->item_max)
+		return MC_TOO_LARGE;
+	s->items[s->count++] = (struct mc_item){*key, value->data, value->len, expire, MC_DOWN};
+	s->bytes += value->len;
+	return s->count == MC_SET_MAX || s->bytes >= BATCH_BYTES ? flush(s) : MC_OK;
+}
+
+static enum mc_status add_page(struct storing *s, uint32_t number, const struct page *p)
 {
 	struct mc_key key;
 	struct value_id id = {s->module->hash, s->module->map->generation, number, p->kind};
 	page_key(&key, &id.module, id.generation, id.kind, id.number);
-	return store_value(s, &key, &id, p, s->options->expire ? s->options->expire + PAGES_OUTLIVE : 0);
+	return add_value(s, &key, &id, p, s->options->expire ? s->options->expire + PAGES_OUTLIVE : 0);
 }
 
 static enum mc_status store_root(struct storing *s)
@@ -290,9 +336,9 @@ static enum mc_status store_root(struct storing *s)
 	if (!root)
 		return MC_DOWN;
 	module_key(&key, 'r', &s->module->hash);
-	enum mc_status status = store_value(s, &key, &id, root, s->options->expire);
+	enum mc_status status = add_value(s, &key, &id, root, s->options->expire);
 	page_unref(root);
-	return status;
+	return status == MC_OK ? flush(s) : status;
 }
 
 static enum mc_status store_pages(struct storing *s, enum page_kind kind, uint32_t count, const uint32_t *order)
@@ -303,12 +349,12 @@ static enum mc_status store_pages(struct storing *s, enum page_kind kind, uint32
 		        s->source->go_on(s->source->arg) ? s->source->page(s->source->arg, kind, number) : NULL;
 		if (!p)
 			return MC_DOWN;
-		enum mc_status status = store_page(s, number, p);
+		enum mc_status status = add_page(s, number, p);
 		page_unref(p);
 		if (status != MC_OK)
 			return status;
 	}
-	return MC_OK;
+	return flush(s);
 }
 
 bool page_memcached_reachable(struct mc_client *c, const struct module_hash *hash)
@@ -323,13 +369,13 @@ enum mc_status page_memcached_store(struct mc_client *c, struct module *m, const
 {
 	struct storing s = {.client = c, .module = m, .options = options, .source = source, .total = bytes};
 	*bytes = 0;
-	buffer_init(&s.value, SIZE_MAX);
+	storing_init(&s);
 	enum mc_status status = store_pages(&s, PAGE_STRINGS, m->map->string_count, NULL);
 	if (status == MC_OK)
 		status = store_pages(&s, PAGE_CODE, m->map->code_count, source->code_order);
 	if (status == MC_OK)
 		status = source->go_on(source->arg) ? store_root(&s) : MC_DOWN;
-	buffer_release(&s.value);
+	storing_release(&s);
 	return status;
 }
 
@@ -346,9 +392,9 @@ enum mc_status page_memcached_store_root(struct mc_client *c, struct module *m, 
 {
 	uint64_t bytes = 0;
 	struct storing s = {.client = c, .module = m, .options = options, .source = &once, .total = &bytes};
-	buffer_init(&s.value, SIZE_MAX);
+	storing_init(&s);
 	enum mc_status status = store_root(&s);
-	buffer_release(&s.value);
+	storing_release(&s);
 	return status;
 }
 
@@ -357,8 +403,10 @@ enum mc_status page_memcached_store_page(struct mc_client *c, struct module *m, 
 {
 	uint64_t bytes = 0;
 	struct storing s = {.client = c, .module = m, .options = options, .source = &once, .total = &bytes};
-	buffer_init(&s.value, SIZE_MAX);
-	enum mc_status status = store_page(&s, number, p);
-	buffer_release(&s.value);
+	storing_init(&s);
+	enum mc_status status = add_page(&s, number, p);
+	if (status == MC_OK)
+		status = flush(&s);
+	storing_release(&s);
 	return status;
 }

@@ -23,6 +23,7 @@
 #include "base/buffer.h"
 #include "base/cgroup.h"
 #include "base/hash.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/map64.h"
 #include "base/process.h"
@@ -433,28 +434,86 @@ static void *write_lines(void *arg)
 	return NULL;
 }
 
-/* As logrotate does it: the file is renamed and opened again while threads write. No line is lost or mixed. */
-static void log_is_reopened_under_load(void **state)
+static size_t lines_of(const char *path)
+{
+	json_t *lines = read_log(path);
+	size_t count = json_array_size(lines);
+	json_decref(lines);
+	return count;
+}
+
+/* As logrotate does it: the file is renamed and opened again while threads write. */
+static void reopen_while(void *(*write)(void *), char old[80])
 {
 	pthread_t threads[WRITERS];
 	atomic_uint done = 0;
-	char old[80];
-	(void)state;
-	snprintf(old, sizeof old, "%s.old", log_path);
-	unlink(log_path);
-	assert_int_equal(log_open(log_path, "info", NULL), ERR_OK);
+	snprintf(old, 80, "%s.old", log_path);
 	for (unsigned i = 0; i < WRITERS; i++)
-		assert_int_equal(pthread_create(&threads[i], NULL, write_lines, &done), 0);
+		assert_int_equal(pthread_create(&threads[i], NULL, write, &done), 0);
 	assert_int_equal(rename(log_path, old), 0);
 	do
 		assert_int_equal(log_open(log_path, "info", NULL), ERR_OK);
 	while (atomic_load(&done) < WRITERS);
 	for (unsigned i = 0; i < WRITERS; i++)
 		pthread_join(threads[i], NULL);
-	json_t *before = read_log(old), *after = read_log(log_path);
-	assert_int_equal(json_array_size(before) + json_array_size(after), WRITERS * LINES);
-	json_decref(before);
-	json_decref(after);
+}
+
+/* No line is lost or mixed. */
+static void log_is_reopened_under_load(void **state)
+{
+	char old[80];
+	(void)state;
+	unlink(log_path);
+	assert_int_equal(log_open(log_path, "info", NULL), ERR_OK);
+	reopen_while(write_lines, old);
+	assert_int_equal(lines_of(old) + lines_of(log_path), WRITERS * LINES);
+}
+
+static void *write_requests(void *arg)
+{
+	atomic_uint *done = arg;
+	for (int i = 0; i < LINES; i++) {
+		struct log_line l;
+		log_begin(&l, LOG_LEVEL_INFO, "request");
+		log_int(&l, "number", i);
+		log_end_later(&l);
+	}
+	atomic_fetch_add(done, 1);
+	return NULL;
+}
+
+static void write_one_later(void)
+{
+	struct log_line l;
+	log_begin(&l, LOG_LEVEL_INFO, "request");
+	log_end_later(&l);
+}
+
+/* They come by themselves, before any other line, and at the end; none is lost or mixed. */
+static void log_lines_that_wait_for_others(void **state)
+{
+	char old[80];
+	(void)state;
+	unlink(log_path);
+	assert_int_equal(log_open(log_path, "info", NULL), ERR_OK);
+	write_one_later();
+	assert_int_equal(lines_of(log_path), 1); /* nobody gathers them yet */
+	log_gather();
+	write_one_later();
+	for (int64_t started = clock_now(); lines_of(log_path) < 2;)
+		assert_true(clock_now() - started < 30 * SECOND);
+	write_one_later();
+	log_event(LOG_LEVEL_INFO, "note", "behind it");
+	assert_int_equal(lines_of(log_path), 4);
+	write_one_later();
+	log_flush();
+	assert_int_equal(lines_of(log_path), 5);
+	reopen_while(write_requests, old);
+	write_one_later();
+	log_gather_end();
+	assert_int_equal(lines_of(old) + lines_of(log_path), WRITERS * LINES + 6);
+	write_one_later();
+	assert_int_equal(lines_of(old) + lines_of(log_path), WRITERS * LINES + 7);
 }
 
 static void log_goes_back_to_standard_error(void **state)
@@ -756,6 +815,7 @@ int main(void)
 	        cmocka_unit_test(log_cuts_long_lines_to_valid_ones),
 	        cmocka_unit_test(log_refuses_what_it_cannot_do),
 	        cmocka_unit_test(log_is_reopened_under_load),
+	        cmocka_unit_test(log_lines_that_wait_for_others),
 	        cmocka_unit_test(log_goes_back_to_standard_error),
 	        cmocka_unit_test(chosen_names_are_spread_by_another_seed),
 	        cmocka_unit_test(give_way_never_raises_a_priority),

@@ -509,6 +509,164 @@ static void thousand_keys_over_three_servers(void **state)
 	client_close(&c);
 }
 
+/* Values of several servers in each round trip, one of them too large, and one server restarted in between. */
+static void many_are_set_together(void **state)
+{
+	(void)state;
+	struct client c;
+	struct mc_item items[MC_SET_MAX];
+	struct seen seen = {0};
+	char *large = calloc(1, 1 << 20);
+	for (unsigned i = 0; i < 3; i++)
+		start(&servers[i], NULL, NULL);
+	client_open(&c, 0, 3, 5 * SECOND);
+	int64_t errors = metric_get(M_MEMCACHED_ERRORS);
+	for (unsigned at = 0; at < 960; at += MC_SET_MAX) {
+		for (unsigned i = 0; i < MC_SET_MAX; i++) {
+			struct mc_key k = key_of(at + i);
+			items[i] = (struct mc_item){.key = k, .len = k.len, .status = MC_EXISTS};
+		}
+		for (unsigned i = 0; i < MC_SET_MAX; i++)
+			items[i].value = items[i].key.text;
+		items[7].value = large;
+		items[7].len = 1 << 20;
+		if (at == 320) {
+			stop(&servers[1]);
+			start(&servers[1], NULL, NULL);
+		}
+		mc_set_many(c.mc, items, MC_SET_MAX);
+		for (unsigned i = 0; i < MC_SET_MAX; i++)
+			assert_int_equal(items[i].status, i == 7 ? MC_TOO_LARGE : MC_OK);
+		for (unsigned i = 0; i < MC_SET_MAX; i++)
+			if (i != 7)
+				check_value(&c, &items[i].key, items[i].key.text);
+			else
+				assert_int_equal(get(&c, &items[i].key, &seen), MC_MISSING);
+	}
+	assert_int_equal(metric_get(M_MEMCACHED_ERRORS), errors);
+	mc_set_many(c.mc, items, 0);
+	/* of a server that is gone nothing is said to be stored; the others take theirs */
+	stop(&servers[1]);
+	unsigned stored = 0;
+	items[7].len = 1;
+	mc_set_many(c.mc, items, MC_SET_MAX);
+	for (unsigned i = 0; i < MC_SET_MAX; i++) {
+		stored += items[i].status == MC_OK;
+		assert_true(items[i].status == MC_OK || items[i].status == MC_DOWN);
+	}
+	assert_in_range(stored, 1, MC_SET_MAX - 1);
+	free(large);
+	free(seen.value);
+	client_close(&c);
+}
+
+/* A server without room refuses some of many, and the connection goes on. */
+static void some_of_many_are_refused(void **state)
+{
+	(void)state;
+	enum { LARGE = 200000 };
+	struct client c;
+	struct mc_item items[MC_SET_MAX];
+	struct mc_key small = key_of(100000);
+	char *value = calloc(1, LARGE);
+	unsigned stored = 0, refused = 0;
+	start(&servers[1], "-M", NULL);
+	client_open(&c, 1, 1, 5 * SECOND);
+	assert_int_equal(set_text(&c, &small, "small"), MC_OK);
+	for (unsigned round = 0; round < 16; round++) {
+		for (unsigned i = 0; i < MC_SET_MAX; i++)
+			items[i] = (struct mc_item){key_of(round * MC_SET_MAX + i), value, LARGE, 0, MC_EXISTS};
+		mc_set_many(c.mc, items, MC_SET_MAX);
+		for (unsigned i = 0; i < MC_SET_MAX; i++) {
+			stored += items[i].status == MC_OK;
+			refused += items[i].status == MC_DOWN;
+		}
+	}
+	assert_int_equal(stored + refused, 16 * MC_SET_MAX);
+	assert_true(stored > 0 && refused > 0);
+	assert_true(mc_reachable(c.mc, small.route));
+	check_value(&c, &small, "small");
+	free(value);
+	client_close(&c);
+}
+
+/* What no memcached says: the connection is closed, and nothing of it is believed. */
+static const char *const nonsense[] = {
+        "VALUE 1:p:Key-1_ 0 3\r\none\r\nEND\r\n",                         /* no number to compare by */
+        "VALUE 1:p:Key-2_ 0 3 7\r\ntwo\r\nEND\r\n",                       /* another key */
+        "VALUE 1:p:Key-1_ 0 4 7\r\none\r\nEND\r\n",                       /* longer than it is */
+        "VALUE 1:p:Key-1_ 0 2 7\r\none\r\nEND\r\n",                       /* shorter */
+        "VALUE 1:p:Key-1_ 0 99999999999999999999999 7\r\none\r\nEND\r\n", /* a length that is no number */
+        "VALUE 1:p:Key-1_ 0 18446744073709551615 7\r\none\r\nEND\r\n",
+        "VALUE 1:p:Key-1_ 0 -3 7\r\none\r\nEND\r\n",
+        "VALUE \r\n\r\nEND\r\n",
+        "VALUE 0 0 0\r\n\r\nEND\r\n",
+        "END\n",
+        "\r\n",
+        "STORED\r\n",
+        "ERROR\r\n",
+        "",
+};
+
+struct liar {
+	int listener;
+	unsigned next;
+	atomic_uint calls;
+};
+
+/* Answers one call on each connection, then waits for its end. */
+static void *lie(void *arg)
+{
+	struct liar *l = arg;
+	for (;;) {
+		char buffer[1000];
+		int fd = accept(l->listener, NULL, NULL);
+		if (fd < 0)
+			return NULL;
+		if (read(fd, buffer, sizeof buffer) > 0) {
+			const char *text = nonsense[l->next];
+			atomic_fetch_add(&l->calls, 1);
+			assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+			shutdown(fd, SHUT_WR);
+			while (read(fd, buffer, sizeof buffer) > 0)
+				;
+		}
+		close(fd);
+	}
+}
+
+static void nonsense_is_not_believed(void **state)
+{
+	(void)state;
+	struct sockaddr_un un = {.sun_family = AF_UNIX};
+	struct client c;
+	struct liar liar = {.listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+	struct mc_key k = key_of(1);
+	pthread_t thread;
+	strcpy(un.sun_path, servers[3].name);
+	unlink(un.sun_path);
+	assert_int_equal(bind(liar.listener, (struct sockaddr *)&un, sizeof un), 0);
+	assert_int_equal(listen(liar.listener, 5), 0);
+	assert_int_equal(pthread_create(&thread, NULL, lie, &liar), 0);
+	for (unsigned i = 0; i < sizeof nonsense / sizeof *nonsense; i++) {
+		struct mc_get one = {.key = k};
+		struct seen seen = {0};
+		liar.next = i;
+		client_open(&c, 3, 1, LONGEST * SECOND);
+		mc_multiget(c.mc, &one, 1, INT64_MAX, remember, &seen);
+		if (one.status == MC_OK) /* the value was whole before the nonsense began */
+			assert_true(seen.len == 3 && memcmp(seen.value, "one", 3) == 0);
+		else
+			assert_int_equal(one.status, MC_DOWN);
+		assert_int_equal(atomic_load(&liar.calls), i + 1);
+		free(seen.value);
+		client_close(&c);
+	}
+	shutdown(liar.listener, SHUT_RDWR);
+	pthread_join(thread, NULL);
+	close(liar.listener);
+}
+
 /* A fetch that goes on and on is left in the middle of an answer; what was on its way must not reach the next call. */
 static void long_fetch_is_left(void **state)
 {
@@ -1138,6 +1296,9 @@ int main(void)
 	        cmocka_unit_test_teardown(too_large, after_each),
 	        cmocka_unit_test_teardown(out_of_memory_is_not_down, after_each),
 	        cmocka_unit_test_teardown(thousand_keys_over_three_servers, after_each),
+	        cmocka_unit_test_teardown(many_are_set_together, after_each),
+	        cmocka_unit_test_teardown(some_of_many_are_refused, after_each),
+	        cmocka_unit_test_teardown(nonsense_is_not_believed, after_each),
 	        cmocka_unit_test_teardown(long_fetch_is_left, after_each),
 	        cmocka_unit_test_teardown(equal_routes_are_together, after_each),
 	        cmocka_unit_test_teardown(ring_is_stable, after_each),
