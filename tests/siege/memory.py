@@ -1,16 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The service in a control group that limits its memory: large symbol files are loaded one after another and side by
-side, while small new modules are asked for ten times a second. The kernel must never end the process.
+"""The service with little memory, on one core: a hundred large symbol files are asked for, some side by side, while small new
+modules are asked for ten times a second. The kernel must never end the process.
 
-    tests/siege/memory.py --memory 512M [--files 46M,200M,983M] [--rounds 3] [--beside 2] [--config cache_size=128M]
+    tests/siege/memory.py --memory 512M [--hidden] [--loads 100] [--largest 2G] [--beside 2] [--config cache_size=128M]
 
-Needs root and control groups of version 1 or 2 that can be written. Prints a table; exit code 1 if the process was
-ended, an answer was wrong, or more than `memory` was resident."""
+The service runs in a control group with that limit, which it sees. With --hidden it sees no control group, but a machine
+with so much RAM, as in a virtual machine; the kernel still holds it to the limit. Needs root and control groups of version 1
+or 2 that can be written. Prints a table and the largest file of each shape that was loaded; exit code 1 if the process was
+ended, an answer was wrong or without its reason, small modules were slow, or more than `memory` was resident."""
 
 import argparse
 import collections
 import os
+import random
 import statistics
 import subprocess
 import sys
@@ -20,6 +23,8 @@ import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path[:0] = [os.path.join(ROOT, "tests", "wire"), os.path.join(ROOT, "tests", "tools")]
+
+from plain_symbfile import field, message  # noqa: E402
 
 UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 V1, V2 = "/sys/fs/cgroup/memory", "/sys/fs/cgroup"
@@ -41,10 +46,19 @@ class Group:
         with open(os.path.join(self.path, "memory.limit_in_bytes" if v1 else "memory.max"), "w") as out:
             out.write(str(limit))
 
-    def command(self, directory, program):
+    def command(self, directory, program, hidden):
+        """A program that starts `program` in the group; hidden: a list of what it is to see instead of the group."""
         path = os.path.join(directory, "in_group")
         with open(path, "w") as out:
-            out.write(f'#!/bin/sh\necho $$ > {self.path}/cgroup.procs\nexec {program} "$@"\n')
+            out.write(f"#!/bin/sh\necho $$ > {self.path}/cgroup.procs\n")
+            if hidden:
+                meminfo = os.path.join(directory, "meminfo")
+                with open(meminfo, "w") as info:
+                    info.write(f"MemTotal:       {hidden // 1024} kB\n")
+                mounts = f"mount --bind {meminfo} /proc/meminfo && mount -t tmpfs none /sys/fs/cgroup"
+                out.write(f"exec unshare -m sh -c '{mounts} && exec {program} \"$@\"' sh \"$@\"\n")
+            else:
+                out.write(f'exec {program} "$@"\n')
         os.chmod(path, 0o755)
         return path
 
@@ -65,33 +79,50 @@ def header(name, ident):
     return f"MODULE Linux x86_64 {ident} {name}\n".encode()
 
 
+BLOCK = 0x1000  # functions
+PART = 48 << 20  # bytes of a symbfile at most
+MARK = b"@@@@@"  # where the number of the block stands
+
+
+def block_of(shape):
+    """Functions of one block; each MARK becomes five digits, and !!!!! what is left of them (for sizes that become smaller)."""
+    lines = []
+    for i in range(BLOCK):
+        at = f"1@@@@@{i * 16:04x}" if shape != "nested" else f"1@@@@@{i:03x}"
+        if shape == "publics":
+            lines.append(f"PUBLIC {at} 0 a public symbol with a name of some length, @@@@@ {i}\n")
+        elif shape == "nested":
+            lines.append(f"FUNC {at} !!!!!{0x1FFF - 2 * i:04x} 0 function_@@@@@_{i}\n{at} 1 {i} 0\n")
+        else:
+            lines.append(f"FUNC {at} 10 0 function_number_@@@@@_{i}\n{at} 8 {i % 1000} 0\n1@@@@@{i * 16 + 8:04x} 8 {i % 999} 0\n")
+    if shape == "unsorted":
+        lines = [lines[i * 2731 % BLOCK] for i in range(BLOCK)]
+    return "".join(lines).encode()
+
+
 class Files:
-    """Symbol files of a size and shape; each is written for its module and removed when it has been asked for."""
+    """Symbol files and sets of symbfiles of a size and shape; each is made when it is asked for."""
 
-    SHAPES = ("sorted", "unsorted", "nested", "publics")
+    SHAPES = ("sorted", "unsorted", "nested", "publics", "symbfile")
 
-    def __init__(self, symbols):
-        self.symbols = symbols
+    def __init__(self, stack, directory):
+        self.stack, self.symbols, self.directory = stack, stack.symbols, directory
+        self.blocks = {shape: block_of(shape) for shape in self.SHAPES if shape != "symbfile"}
 
     def lines(self, shape, size, out):
         """About `size` bytes; the first function is at 1000 and has 16 bytes."""
         written = out.write(b"FILE 0 a.c\nFUNC 1000 10 0 first\n1000 10 1 0\n")
-        count, i = size // 70, 0
+        number = 0
         while written < size:
-            block = []
-            for i in range(i, i + 10000):
-                if shape == "publics":
-                    block.append(f"PUBLIC {0x2000 + 16 * i:x} 0 a public symbol with a name of some length, number {i}\n")
-                elif shape == "nested":
-                    block.append(f"FUNC {0x2000 + i:x} {2 * count + 0x10000 - 2 * i:x} 0 function_{i}\n{0x2000 + i:x} 1 {i} 0\n" if i < count
-                                 else f"FUNC {0x40000000 + 16 * i:x} 10 0 function_{i}\n{0x40000000 + 16 * i:x} 10 7 0\n")
-                else:
-                    at = 0x2000 + 16 * (i if shape == "sorted" else i ^ 0x5555)
-                    block.append(f"FUNC {at:x} 10 0 function_number_{i}\n{at:x} 8 {i % 1000} 0\n{at + 8:x} 8 {i % 999} 0\n")
-            i += 1
-            written += out.write("".join(block).encode())
+            block = self.blocks[shape].replace(MARK, b"%05x" % (number ^ (shape == "unsorted"))).replace(b"!!!!!", b"%05x" % (0xFFFFF - number))
+            left = size - written
+            written += out.write(block if left >= len(block) else block[: block.find(b"\n", left) + 1] or block)
+            number += 1
 
     def put(self, name, ident, shape, size):
+        """[name, id] as in a request; sym: the file."""
+        if shape == "symbfile":
+            return self.put_set(name, size)
         path = self.symbols.path(name, ident)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path + ".new", "wb", 1 << 20) as out:
@@ -99,6 +130,28 @@ class Files:
             self.lines(shape, size, out)
         os.replace(path + ".new", path)
         return [name, ident]
+
+    def put_set(self, name, size):
+        """Parts of ranges of 16 bytes one after the other, uploaded."""
+        file_id = name.encode().ljust(16, b".").hex()
+        parts = max(1, -(-size // PART))
+        for part in range(parts):
+            body = field(2, 16) + field(3, "first" if part == 0 else "other") + field(7, 0)
+            data = b"symbfile" + message(1, b"") + message(2, field(12, part << 40) + body)
+            range_message = message(2, field(1, 16) + body)
+            data += range_message * (max(size // parts, 8192) // len(range_message))
+            headers = {"FileID": file_id, "FilePart": str(part), "FileParts": str(parts), "Authorization": self.stack.key}
+            reply = self.stack.nodes[0].client(timeout=300).request("POST", "/api/symbols-ranges", data, headers)
+            assert reply.status == 200, reply
+        return [name, file_id]
+
+    def remove(self, module, shape):
+        if shape != "symbfile":
+            self.symbols.remove(*module)
+            return
+        for path, folders, _ in os.walk(os.path.join(self.directory, "store")):
+            if module[1] in folders:
+                subprocess.run(["rm", "-rf", os.path.join(path, module[1])], check=True)
 
 
 def job(module):
@@ -153,14 +206,18 @@ def ask_large(stack, files, plan, results, lock):
         reason = "too large" if any(e["event"] == "too large" and name in e["text"] for e in stack.daemon.log_lines()) else ""
         with lock:
             results.append((size, shape, answer, reason, took))
-        stack.symbols.remove(*module)
+        files.remove(module, shape)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--memory", default="512M", help="limit of the control group")
-    parser.add_argument("--files", default="46M,200M,983M", help="sizes of the large files")
-    parser.add_argument("--rounds", type=int, default=2, help="how often each size is asked for, in turn in each shape")
+    parser.add_argument("--hidden", action="store_true", help="the service sees so much RAM instead of the control group")
+    parser.add_argument("--loads", type=int, default=100, help="files asked for, in turn of each shape, in even steps of size")
+    parser.add_argument("--smallest", default="1K")
+    parser.add_argument("--largest", default="2G")
+    parser.add_argument("--slack", type=float, default=1.0, help="how many times the bound of time small modules may take")
+    parser.add_argument("--seed", type=int, default=1, help="of the order of the files")
     parser.add_argument("--beside", type=int, default=2, help="large files asked for at a time")
     parser.add_argument("--memcached", type=int, default=1, help="servers of memcached")
     parser.add_argument("--config", action="append", default=[], help="settings beside the defaults")
@@ -172,18 +229,21 @@ def main():
     program = os.environ.get("SYMBOLICATED", os.path.join(ROOT, "build", "symbolicated"))
     keys = os.environ.setdefault("SYMBOLICATED_KEYS", program + "-keys")
     assert os.path.exists(keys), keys
-    os.environ["SYMBOLICATED"] = group.command(directory, f"taskset -c {options.core} {program}")
+    os.environ["SYMBOLICATED"] = group.command(directory, f"taskset -c {options.core} {program}", size_of(options.memory) if options.hidden else 0)
     from stack import Stack
 
     failed = []
-    config = {"cache_size": "64T", "request_timeout": "120s", **dict(c.split("=", 1) for c in options.config)}
+    os.makedirs(os.path.join(directory, "store"))
+    for path in (directory, os.path.join(directory, "store")):
+        os.chmod(path, 0o777)
+    config = {"finish_after": "10s", "symbfile_store": f"file://{directory}/store", **dict(c.split("=", 1) for c in options.config)}
     try:
-        with Stack(memcached=options.memcached, memory=512, bucket=False, config={**config, "source": f"file://{directory}/symbols"}) as stack:
+        with Stack(memcached=options.memcached, memory=512, bucket=False, keys=True, config={**config, "source": f"file://{directory}/symbols"}) as stack:
             from symbols import Symbols
 
             symbols = Symbols(os.path.join(directory, "symbols"))
             type(stack).symbols = property(lambda _: symbols)
-            run(stack, Files(symbols), options, failed)
+            run(stack, Files(stack, directory), options, failed)
             if group.kills():
                 failed.append("the kernel ended the process")
     finally:
@@ -194,23 +254,31 @@ def main():
     return 1 if failed else 0
 
 
-def resident(pid):
+def resident(pid, name):
+    """Bytes: VmRSS now, VmHWM at most."""
     try:
-        with open(f"/proc/{pid}/statm") as line:
-            return int(line.read().split()[1]) * os.sysconf("SC_PAGESIZE")
-    except OSError:
+        with open(f"/proc/{pid}/status") as lines:
+            return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(name))
+    except (OSError, StopIteration):
         return 0
 
 
+def plan_of(options):
+    """(number, shape, size) of each load: sizes in even steps of their logarithm, in random order, each shape with all sizes."""
+    first, last, n = size_of(options.smallest), size_of(options.largest), options.loads
+    plan = [(i, Files.SHAPES[i % len(Files.SHAPES)], int(first * (last / first) ** (i / max(1, n - 1)))) for i in range(n)]
+    random.Random(options.seed).shuffle(plan)
+    return plan
+
+
 def run(stack, files, options, failed):
-    sizes = [size_of(s) for s in options.files.split(",")]
-    plan = [(i, Files.SHAPES[i % len(Files.SHAPES)], sizes[i % len(sizes)]) for i in range(options.rounds * len(sizes))][::-1]
+    plan = plan_of(options)
     results, lock, small = [], threading.Lock(), Small(stack)
-    most, over = [0], threading.Event()
+    most, over, pid = [0], threading.Event(), stack.daemon.process.pid
 
     def watch():
         while not over.wait(0.05):
-            now = resident(stack.daemon.process.pid)
+            now = resident(pid, "VmRSS")
             if options.verbose and now > most[0] + (20 << 20):
                 kinds = {k: v >> 20 for k, v in ((k, int(v)) for k, v in stack.node.metrics().items()) if k.startswith("symbolicated_memory") and v >> 20}
                 print(f"{now >> 20} MB:", {k.split('"')[1] if '"' in k else k[20:]: v for k, v in kinds.items()})
@@ -226,21 +294,29 @@ def run(stack, files, options, failed):
         asker.join()
     small.over.set()
     small.join()
+    if len(results) < options.loads:
+        failed.append(f"only {len(results)} of {options.loads} files were asked for")
     over.set()
     watcher.join()
     if options.verbose:
         for event in stack.daemon.log_lines():
             if event["level"] not in ("info", "debug"):
                 print(event["time"], event["event"], event.get("text"))
+    most[0] = max(most[0], resident(pid, "VmHWM"))
     limit = stack.node.metrics()["symbolicated_memory_limit_bytes"]
-    print("| size | shape | answer | seconds |\n|---|---|---|---|")
-    for size, shape, answer, reason, took in results:
-        print(f"| {size >> 20} MB | {shape} | {answer} {reason} | {took:.1f} |")
+    print("| size, MB | shape | answer | seconds |\n|---:|---|---|---:|")
+    for size, shape, answer, reason, took in sorted(results):
+        print(f"| {size / 2**20:.3f} | {shape} | {answer} {reason} | {took:.1f} |")
         if answer not in ("right", "false") or (answer == "false" and not reason):
             failed.append(f"{size >> 20} MB, {shape}: {answer} {reason}")
+    for shape in Files.SHAPES:
+        right, refused = ([size >> 20 for size, s, answer, *_ in results if s == shape and answer == wanted] for wanted in ("right", "false"))
+        print(f"{options.memory}, {shape}: loaded up to {max(right, default=0)} MB, too large from {min(refused, default='-')} MB")
     times = sorted(small.times)
     print(f"small: {dict(small.answers)}, median {statistics.median(times):.3f} s, p99 {times[len(times) * 99 // 100]:.3f} s, most {times[-1]:.3f} s")
     print(f"memory {limit / 2**20:.0f} MB, most resident {most[0] / 2**20:.0f} MB")
+    if times[len(times) * 99 // 100] > options.slack:
+        failed.append("small modules are slow")
     if most[0] > limit:
         failed.append("more than `memory` was resident")
     if set(small.answers) - {"right"}:
