@@ -308,6 +308,7 @@ void session_start(struct exchange *x, const struct session_kind *kind)
 	if (!wants_collect(s)) {
 		session_fail(s, ERR_NO_MEMORY, 1, "out of memory");
 	} else {
+		exchange_turn(x); /* of many frames, collecting takes long */
 		modules_resolve(s->modules, s->wants, s->want_count, s->wait.deadline);
 		(must_load(s) ? proceed_unless_gone : proceed)(s);
 	}

@@ -94,7 +94,8 @@ static enum text_result read_pieces(struct text *t)
 		bool last = left <= size;
 		result = text_reader_read(t->reader, (struct str){text + at, last ? left : size}, last, &used);
 		size = used ? PIECE : 2 * size;
-		exchange_turn(s->exchange);
+		if (!exchange_turn(s->exchange))
+			return TEXT_STOPPED;
 	}
 	return result;
 }
@@ -134,9 +135,10 @@ static enum err read_frames(struct text *t, struct error *e)
 	case TEXT_STOPPED:
 		break;
 	}
-	return t->full ? error_set(e, ERR_BAD_REQUEST, "more than %llu frames",
-	                         (unsigned long long)s->exchange->config->max_frames)
-	               : no_memory(e);
+	if (t->full)
+		return error_set(e, ERR_BAD_REQUEST, "more than %llu frames",
+		        (unsigned long long)s->exchange->config->max_frames);
+	return exchange_gone(s->exchange) ? error_set(e, ERR_GONE, "the client went away") : no_memory(e);
 }
 
 /* Where a section or segment begins is only known to who has the file. */

@@ -259,9 +259,10 @@ static enum err inflate(struct intake *in, const uint8_t *data, size_t n, struct
 		if (err == ERR_CORRUPT)
 			return error_set(e, ERR_BAD_REQUEST, "the body is not valid gzip");
 		err = err ? no_memory(e) : take_text(in, at, made, e);
+		if (!err && !exchange_turn(&in->p->x))
+			err = error_set(e, ERR_GONE, "the client went away");
 		if (err)
 			return err;
-		exchange_turn(&in->p->x);
 	} while (n > 0 || made == room);
 	return ERR_OK;
 }

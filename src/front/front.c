@@ -541,11 +541,10 @@ bool exchange_turn(struct exchange *x)
 	struct exchange_private *p = exchange_private(x);
 	if (!slice_is_over(p))
 		return true;
-	if (exchange_gone(x))
-		return false;
 	p->look_at = p->slice_time = 0;
+	/* also when nobody waits for the reply: not every caller can stop at once */
 	front_pause(p, PAUSE_TURN);
-	return true;
+	return !exchange_gone(x);
 }
 
 static void run_handler(void *arg)
