@@ -14,16 +14,6 @@
 #include "modules/services.h"
 #include "symfiles/put.h"
 
-/* On all hosts. */
-static enum err forget(const struct exchange *x, struct str name, struct str id, struct error *e)
-{
-	struct module_want want;
-	if (!module_want_init(&want, x->config->lookup, name, id))
-		return no_memory(e);
-	symfiles_forget(services_symfiles(), &want.own.hash);
-	return modules_invalidate(services_modules(), name, id, e);
-}
-
 enum err sym_put_announce(const struct exchange *x, struct store_client *c, struct str name, struct str id,
         const char *key_id, const struct symfile_facts *facts, struct error *e)
 {
@@ -35,8 +25,8 @@ enum err sym_put_announce(const struct exchange *x, struct store_client *c, stru
 	if (code_id_is_told(facts))
 		err = code_id_put(c, facts, name, id, e);
 	if (!err && code_id_is_told(facts))
-		err = forget(x, str_from(facts->code_file), str_from(facts->code_id), e);
-	return err ? err : forget(x, name, id, e);
+		err = services_forget(str_from(facts->code_file), str_from(facts->code_id), e);
+	return err ? err : services_forget(name, id, e);
 }
 
 static enum err take_piece(void *arg, const uint8_t *data, size_t len, struct error *e)

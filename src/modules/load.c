@@ -14,6 +14,7 @@
 #include "base/metrics.h"
 #include "modules/intake.h"
 #include "modules/load_elf.h"
+#include "symfiles/code_notes.h"
 
 /* ---- loads ---- */
 
@@ -228,6 +229,9 @@ static enum failure_class transfer(struct loader *r, struct load *l, unsigned so
 	enum failure_class class = take_result(r, l, source, &t, &in, map);
 	count_transfer(l, &t, class == FAILURE_NONE);
 	*(class == FAILURE_NONE ? &l->costs.parse_time : &l->costs.parse_fail_time) += in.parse_time;
+	struct str code_file, code_id;
+	if (class == FAILURE_NONE && symmap_code(text, &code_file, &code_id))
+		code_note((struct str){l->name, l->name_len}, (struct str){id, l->id_len}, code_file, code_id);
 	symmap_unref(text);
 	load_end_need(l);
 	return class;

@@ -6,12 +6,30 @@
 #include "base/account.h"
 #include "base/process.h"
 #include "keys/auth.h"
+#include "symfiles/code_notes.h"
 
 enum { MARGIN_PART = 16 };
 
 static struct modules *modules;
 static struct symfiles *symfiles;
 static struct elf_code *code;
+static enum config_lookup lookup;
+
+enum err services_forget(struct str name, struct str id, struct error *e)
+{
+	struct module_want want;
+	if (!module_want_init(&want, lookup, name, id))
+		return no_memory(e);
+	symfiles_forget(symfiles, &want.own.hash);
+	return modules_invalidate(modules, name, id, e);
+}
+
+/* A code id is known that requests may have asked for in vain, here or on other hosts. */
+static void code_is_known(struct str code_file, struct str code_id)
+{
+	struct error e;
+	services_forget(code_file, code_id, &e);
+}
 
 enum err services_start(const struct config *c, struct extractors *extractors, struct error *e)
 {
@@ -21,11 +39,14 @@ enum err services_start(const struct config *c, struct extractors *extractors, s
 	/* a little is left for what is not charged and grows between two measurements */
 	account_start(c->memory - c->memory / MARGIN_PART);
 	metric_set(M_MEMORY_LIMIT, (int64_t)c->memory);
+	lookup = c->lookup;
 	symfiles = symfiles_new(c, e);
 	if (symfiles)
 		code = elf_code_new(c, extractors, e);
 	modules = code ? modules_start(c, extractors, e) : NULL;
 	account_note_resident(resident_bytes());
+	if (modules && symfiles_store(symfiles))
+		code_notes_start(symfiles_store(symfiles), code_is_known);
 	if (modules)
 		return ERR_OK;
 	services_stop();
@@ -34,6 +55,7 @@ enum err services_start(const struct config *c, struct extractors *extractors, s
 
 void services_stop(void)
 {
+	code_notes_stop();
 	modules_stop(modules);
 	modules = NULL;
 	symfiles_free(symfiles);

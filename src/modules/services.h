@@ -12,5 +12,8 @@ void services_stop(void);
 struct modules *services_modules(void);
 struct symfiles *services_symfiles(void);
 struct elf_code *services_code(void);
+/* A module has another file now: on all hosts nobody goes on with what they know of it. Errors are
+ * modules_invalidate's. */
+enum err services_forget(struct str name, struct str id, struct error *e);
 
 #endif

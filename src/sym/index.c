@@ -9,6 +9,7 @@
 
 #include "sym/index.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -146,7 +147,7 @@ static bool add_symbol(struct symindex *x, struct symindex_symbol symbol, struct
 	return name.len <= OFFMAP_INLINE_NAME || add_string(x, name_place, name.len);
 }
 
-static bool set_code_file(struct symindex *x, struct str name)
+static bool set_code_file(struct symindex *x, struct str id, struct str name)
 {
 	char *copy = malloc(name.len);
 	if (!copy)
@@ -155,6 +156,7 @@ static bool set_code_file(struct symindex *x, struct str name)
 	free(x->code_file);
 	x->code_file = copy;
 	x->code_file_len = name.len;
+	snprintf(x->code_id, sizeof x->code_id, "%.*s", id.len < CODE_ID_SIZE ? (int)id.len : 0, id.data);
 	return true;
 }
 
@@ -224,7 +226,7 @@ static bool read_definition(struct symindex *x, const struct placed_line *p, str
 static bool read_line(struct symindex *x, const struct placed_line *p)
 {
 	struct line l = line_content(p->at, p->stop);
-	struct str name;
+	struct str id, name;
 	switch (line_take_kind(&l)) {
 	case LINE_FUNC:
 		return read_symbol(x, p, l, false);
@@ -235,7 +237,7 @@ static bool read_line(struct symindex *x, const struct placed_line *p)
 	case LINE_FILE:
 		return read_definition(x, p, l, false);
 	case LINE_INFO:
-		return !line_read_code_file(l, &name) || set_code_file(x, name);
+		return !line_read_code_file(l, &id, &name) || set_code_file(x, id, name);
 	case LINE_INLINE:
 	case LINE_OTHER:
 		x->damaged += !x->state->in_func;

@@ -229,10 +229,10 @@ bool line_read_record(struct line l, uint64_t *addr, uint64_t *size, uint32_t *l
 	return take_hex(&l, addr) && take_hex(&l, size) && take_decimal(&l, line) && take_id(&l, file);
 }
 
-bool line_read_code_file(struct line l, struct str *name)
+bool line_read_code_file(struct line l, struct str *id, struct str *name)
 {
 	skip_blanks(&l);
-	if (!TAKE_KEYWORD(&l, "CODE_ID") || !take_word(&l).len)
+	if (!TAKE_KEYWORD(&l, "CODE_ID") || !(*id = take_word(&l)).len)
 		return false;
 	*name = take_rest(&l);
 	return name->len != 0;

@@ -182,6 +182,13 @@ enum err symmap_finish(struct symmap *m, struct error *e)
 	return err;
 }
 
+bool symmap_code(const struct symmap *m, struct str *file, struct str *id)
+{
+	*file = (struct str){m->index->code_file, m->index->code_file_len};
+	*id = str_from(m->index->code_id);
+	return file->len && id->len;
+}
+
 struct offmap *symmap_map(const struct symmap *m)
 {
 	return sympages_map(m->index, m->spans);

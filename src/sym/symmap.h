@@ -29,6 +29,8 @@ enum err symmap_feed(struct symmap *m, const uint8_t *data, size_t len, struct e
 enum err symmap_append(struct symmap *m, uint8_t *block, size_t n, struct error *e);
 /* Ends the text. Errors as above. */
 enum err symmap_finish(struct symmap *m, struct error *e);
+/* After finishing: the code file that the text names, and its code id; false if it names none. */
+bool symmap_code(const struct symmap *m, struct str *file, struct str *id);
 /* After finishing: the map without its pages (see sympages_map), or with all of them. NULL if out of memory. */
 struct offmap *symmap_map(const struct symmap *m);
 struct offmap *symmap_all(const struct symmap *m);

@@ -86,18 +86,10 @@ static void copy_word(char to[CHECK_WORD], struct str word)
 /* "CODE_ID id file" */
 static void take_info(struct symfile_check *k, struct line l)
 {
-	struct str file;
-	if (!line_read_code_file(l, &file))
+	struct str id, file;
+	if (!line_read_code_file(l, &id, &file))
 		return;
-	const char *at = (const char *)l.at, *end = (const char *)l.end;
-	at = memchr(at, 'C', (size_t)(end - at)); /* the keyword is there */
-	at += strlen("CODE_ID");
-	while (at < end && (*at == ' ' || *at == '\t'))
-		at++;
-	const char *stop = at;
-	while (stop < end && *stop != ' ' && *stop != '\t')
-		stop++;
-	copy_word(k->facts.code_id, (struct str){at, (size_t)(stop - at)});
+	copy_word(k->facts.code_id, id);
 	copy_word(k->facts.code_file, file);
 }
 

@@ -224,6 +224,21 @@ def test_the_latest_upload_with_a_code_id_counts(store):
         assert store.stack.client.get("/again.exe/AB12/again.sym").headers["Location"] == "../.." + path
 
 
+def test_the_code_id_of_a_file_that_was_loaded_leads_to_it(store):
+    """From a source that nobody uploads to; of a code id that was uploaded, the upload stays the answer."""
+    name, path = "loaded é.pdb", "/loaded.dll/5CF2591C6859A0/loaded.sym"
+    store.stack.symbols.put(name, debug_id(name), told(name, "loaded.dll", "5CF2591C6859A0"))
+    assert store.put("first.pdb", told("first.pdb", "first.dll", "AB34")).status == 200
+    store.stack.symbols.put("second.pdb", debug_id("second.pdb"), told("second.pdb", "first.dll", "AB34"))
+    for loaded in ("second.pdb", name):
+        assert store.frame(loaded)["function"] == "f"
+    for node in (0, 1):
+        client = store.stack.nodes[node].client()
+        reply = wait_for(lambda client=client: (r := client.get(path)).status == 302 and r, "its code id to be known")
+        assert reply.headers["Location"] == "../.." + path_of(name)
+        assert client.get("/first.dll/AB34/first.sym").headers["Location"] == "../.." + path_of("first.pdb")
+
+
 def test_a_code_file_that_no_path_can_name_does_no_harm(store):
     for code_file, code_id in (("../x.dll", "AB"), ("a/b.dll", "AB"), ("x.dll", "not hex"), ("..", "AB"), ("x" * 300, "AB")):
         assert store.put("odd.pdb", told("odd.pdb", code_file, code_id)).status == 200

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The code ids of symbol files that are loaded, whatever source has them: kept beside those of uploaded files, by a
+ * thread that no load waits for. One for the process. */
+#ifndef SYMFILES_CODE_NOTES_H
+#define SYMFILES_CODE_NOTES_H
+
+#include "base/str.h"
+#include "objects/store.h"
+
+/* Starts the thread; without it nothing is kept. The store must outlive it. kept is called, by that thread, after a
+ * code id was written that was not known before. */
+void code_notes_start(struct symbfile_store *store, void (*kept)(struct str code_file, struct str code_id));
+/* Ends it; what it has not done yet is dropped. */
+void code_notes_stop(void);
+/* The file of this module says that it belongs to this code file and code id. Waits for nothing: if too many wait, it
+ * is dropped, and told again by the next load. What was uploaded stays the answer. */
+void code_note(struct str name, struct str id, struct str code_file, struct str code_id);
+
+#endif
