@@ -57,7 +57,7 @@ import bench_addresses  # noqa: E402
 import bench_extract  # noqa: E402
 import bench_filter  # noqa: E402
 
-BUDGET = 700  # seconds for everything; what is not begun by then is left out
+BUDGET = 700  # seconds for everything but the inputs, which are made once; what is not begun by then is left out
 EXTERNAL_BOUND = 120  # seconds for a program of its own
 EXTERNALS = ("loads", "push", "executables")
 FAR, NEAR = (50, 100), (5, 1000)  # round trip in ms, Mbit/s
@@ -90,6 +90,8 @@ class Bench:
         """ours, against: Values that the figure is made of; limit: the name of the latter."""
         absolute = ours or value
         texts = {"ours": str(ours) if ours else "", "against": f"{limit} {against}" if against else limit}
+        if ours and against:
+            texts["pair"] = f"{short(ours.median)} : {short(against.median)} {ours.unit}"
         self.rows.append(row(key, value, **{**texts, "absolute": (absolute.median, absolute.unit), **options}))
 
     def file(self, name, data):
@@ -187,24 +189,26 @@ class Bench:
         ours, against = Value(ours, "s"), Value(against, "s")
         self.add("2", ratios(ours, against, ""), ours, against, "curl", note=label)
 
-    def cold_gzip(self, key, label, module, path, repeats):
-        self.inputs.compressed(module, path)
+    def cold_gzip(self, key, label, source, module, path, repeats):
         body = self.file("body", body_of(job_of([module], [frames_of(path, STACK_FRAMES)])))
-        get = f"curl -sS {self.object_url('gzip/', module)} | gunzip >/dev/null"
+        get = f"curl -sS {self.object_url(source, module)} | gunzip >/dev/null"
         wall(get)
         ours, against = [], []
         for _ in range(repeats):
             against.append(wall(get))
-            ours.append(self.cold("gzip/", body)[1])
+            ours.append(self.cold(source, body)[1])
         ours, against = Value(ours, "s"), Value(against, "s")
         self.add(key, ratios(ours, against, ""), ours, against, "curl and gunzip", note=label)
 
     def group_3(self):
-        self.cold_gzip("3", *self.inputs.real(), self.sizes.repeats)
+        label, module, path = self.inputs.real()
+        self.inputs.compressed(module, path)
+        self.cold_gzip("3", label, "gzip/", module, path, self.sizes.repeats)
 
     def group_4(self):
-        module, path = self.inputs.xul()
-        self.cold_gzip("4", f"gensym -f {self.sizes.xul}, {os.path.getsize(path) / MB:.0f} MB", module, path, self.sizes.large_repeats)
+        _, path = self.inputs.xul()
+        module = self.inputs.copies("xul", path, ["large"])[0]
+        self.cold_gzip("4", f"gensym -f {self.sizes.xul}, {os.path.getsize(path) / MB:.0f} MB", "corpus/", module, path, self.sizes.large_repeats)
 
     # -- a distant bucket
 
@@ -244,7 +248,7 @@ class Bench:
 
     def group_large(self):
         _, path = self.inputs.xul()
-        module = self.inputs.copies("firefox", path, ["large"])[0]
+        module = self.inputs.copies("xul", path, ["large"])[0]
         body = self.file("body", body_of(job_of([module], [frames_of(path, STACK_FRAMES)])))
         note = f"{os.path.getsize(path) / MB:.0f} MB, as gzip {os.path.getsize(self.inputs.path('corpus', *module, sym_name(module[0]))) / MB:.0f} MB"
         for key, line, rounds in (("large-far", FAR, 1), ("large-near", NEAR, self.sizes.large_repeats)):
@@ -628,13 +632,13 @@ def machine(build):
     }
 
 
-def measure(bench, wanted, started):
-    """Every wanted group; a line that could not be measured says so."""
+def measure(bench, wanted, started, after):
+    """Every wanted group; a line that could not be measured says so. after(rows): called behind each group."""
     for group in [n for n in ORDER if n in wanted]:
         begun = time.monotonic()
         why = ""
         try:
-            if begun - started > BUDGET:
+            if begun - started - bench.inputs.seconds > BUDGET:
                 raise Failure(f"left out, {BUDGET} s are over")
             if group in EXTERNALS:
                 bench.external(group)
@@ -646,8 +650,9 @@ def measure(bench, wanted, started):
         missing = [line for line in LINES if line.group == group and line.key not in there]
         bench.rows += [row(line.key, note=why or "no figure") for line in missing]
         if why and group in EXTERNALS:
-            bench.rows.append(Row(group, USERS, f"tests/bench/bench_{group}.py", note=why))
+            bench.rows.append(Row(group, USERS, f"what bench_{group}.py measures", note=why))
         print(f"{group}: {time.monotonic() - begun:.1f} s {why}", file=sys.stderr, flush=True)
+        after(bench.rows)
 
 
 def sorted_rows(rows):
@@ -669,7 +674,10 @@ def show(options, about, rows):
 
 
 def described(about):
-    return f"{about['cpu']}, {about['kernel']}, {about['day']}, {about['commit']}; load {about['load']}; {about['nginx']}, {about['memcached']}, {about['compiler']}."
+    busy = float(about["load"].split()[0]) > (os.cpu_count() or 1) / 2
+    warning = " **The machine was busy: these figures are no measure of the program.**" if busy else ""
+    return (f"{about['cpu']}, Linux {about['kernel']}, {about['day']}, {about['commit']}; load {about['load']}; {about['nginx'].split()[-1]}, "
+            f"{about['memcached']}, {about['compiler']}.{warning}")  # fmt: skip
 
 
 def run_all(options, build, sizes):
@@ -683,19 +691,21 @@ def run_all(options, build, sizes):
         os.chmod(work, 0o755)
         inputs = Inputs(os.path.join(build, "bench-quick" if options.quick else "bench"), sizes, shared)
         service = Service(work, inputs, build, int(os.environ.get("PEER_BUCKET_PORT", BUCKET_PORT)) if peer else None)
+
+        def save(rows):
+            about["seconds"], about["peer"] = round(time.monotonic() - started, 1), peer.said() if peer else ""
+            result = {"machine": about, "quick": options.quick, "seed": SEED, "inputs": inputs.left_out, "rows": [vars(r) for r in sorted_rows(rows)]}
+            with open(os.path.join(build, "bench.json"), "w", encoding="utf-8") as out:
+                json.dump(result, out, indent=1)
+                out.write("\n")
+
         bench = Bench(service, inputs, sizes, work, peer)
         try:
             service.start()
-            measure(bench, wanted, started)
+            measure(bench, wanted, started, save)
         finally:
             service.stop()
-    rows = sorted_rows(bench.rows)
-    about["seconds"], about["peer"] = round(time.monotonic() - started, 1), peer.said() if peer else ""
-    result = {"machine": about, "quick": options.quick, "seed": SEED, "inputs": inputs.left_out, "rows": [vars(r) for r in rows]}
-    with open(os.path.join(build, "bench.json"), "w", encoding="utf-8") as out:
-        json.dump(result, out, indent=1)
-        out.write("\n")
-    return about, rows
+    return about, sorted_rows(bench.rows)
 
 
 def main():

@@ -28,7 +28,7 @@ class Sizes:
     def __init__(self, quick, once):
         self.quick = quick
         self.small = 5000 if quick else 100000  # functions
-        self.xul = 10000 if quick else 380000
+        self.xul = 10000 if quick else 350000  # 482 MB
         # About 2.2 MB of text and 1 MB of gzip for each 2,200 functions: transfers of 3 to 9 MB.
         self.stack = [300, 400, 500, 600, 700] if quick else [6500, 10000, 13000, 16000, 19500]
         self.random_requests = 100 if quick else 600
@@ -68,6 +68,7 @@ class Inputs:
 
     def __init__(self, directory, sizes, shared):
         self.sizes, self.shared, self.left_out = sizes, None if sizes.quick else shared, []
+        self.seconds = 0.0  # that making them took
         # The bucket fits its requests: another set of them has another directory.
         self.directory = directory if self.from_shared("requests.jsonl.gz") else directory + "-generated"
         directory = self.directory
@@ -80,9 +81,11 @@ class Inputs:
     def made(self, path, make):
         """path; make(temporary path) writes it unless it is there."""
         if not os.path.exists(path):
+            begun = time.monotonic()
             os.makedirs(os.path.dirname(path), exist_ok=True)
             make(path + ".part")
             os.replace(path + ".part", path)
+            self.seconds += time.monotonic() - begun
         return path
 
     def from_shared(self, name):

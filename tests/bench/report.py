@@ -26,53 +26,56 @@ class Line:
 
 # fmt: off
 LINES = [
-    Line("warm", "warm", USERS, "warm crash reports, 16 connections: rate", ">= 0.72", "x the null responder", "Warm: rate of an empty responder",
-         "lookups and JSON: the null responder does neither, and nginx takes as long for both"),
-    Line("warm-p99", "warm", USERS, "the same: p99", "<= 1.7", "x the null responder", "Warm: slowest hundredth",
-         "16 requests share two cores with nginx and the client; a reply waits for those before it"),
-    Line("open", "open", USERS, "open loop at half of that rate: p99", "<= 2", "x the null responder", "Warm, half load: slowest hundredth",
-         "a request that comes while another is worked on waits for a core"),
-    Line("beside-loads", "beside", USERS, "the same while four cold loads of half a GB run: p99", "<= 3", "x without loads", "Warm beside four huge loads",
-         "two cores: what nginx, the bucket and the loads take of them is not there for warm requests"),
-    Line("far", "stack", USERS, "a crash's cold stack, five modules of 3 to 9 MB, 50 ms and 100 Mbit/s", "<= 1.05", "x curl -Z", "New crash, bucket far away",
-         "the last module's last bytes are still inflated and indexed when curl is done"),
-    Line("near", "stack", USERS, "the same, 5 ms and 1 Gbit/s", "<= 1.05", "x curl -Z", "New crash, bucket near",
-         "the transfer takes less time than inflating and indexing 80 MB of text on two cores, which the bucket and the line use too"),
-    Line("large-far", "large", USERS, "one cold module of Firefox's size (482 MB, gzip), 50 ms and 100 Mbit/s", "<= 0.1", "s above the transfer", "Firefox, bucket far away",
+    Line("warm", "warm", USERS, "warm crash reports, 16 connections: rate", ">= 0.72", "x null", "Warm: rate of an empty responder",
+         "lookups and JSON, which the null responder does not do"),
+    Line("warm-p99", "warm", USERS, "the same: p99", "<= 1.7", "x null", "Warm: slowest hundredth",
+         "16 requests share two cores with nginx and the client"),
+    Line("open", "open", USERS, "open loop at half of that rate: p99", "<= 2", "x null", "Warm, half load: slowest hundredth",
+         "what comes while another is worked on waits for a core"),
+    Line("beside-loads", "beside", USERS, "the same beside four cold loads of half a GB: p99", "<= 3", "x idle", "Warm beside four huge loads",
+         "loads, nginx and the bucket take of the two cores"),
+    Line("far", "stack", USERS, "cold stack, five modules of 3 to 9 MB, 50 ms and 100 Mbit/s", "<= 1.05", "x curl -Z", "New crash, bucket far away",
+         "the last bytes are still to be inflated and indexed when curl is done"),
+    Line("near", "stack", USERS, "cold stack, 5 ms and 1 Gbit/s", "<= 1.05", "x curl -Z", "New crash, bucket near",
+         "80 MB to inflate and index take longer than the transfer, on cores that bucket and line use too"),
+    Line("large-far", "large", USERS, "cold module of Firefox's size (482 MB, gzip), 50 ms and 100 Mbit/s: above the transfer", "<= 0.1", "s", "Firefox, bucket far away",
          "what arrives last is inflated, indexed and made into pages behind the transfer"),
-    Line("large-near", "large", USERS, "the same, 5 ms and 1 Gbit/s", "<= 0.1", "s above the transfer", "Firefox, bucket near",
-         "one thread inflates 482 MB in about a second, and what does not fit 128 MiB is compressed: more than the transfer takes"),
-    Line("restart", "restart", USERS, "a module known before a restart of the node, nothing from the bucket", "<= 20", "ms", "Known module after a restart"),
-    Line("profile", "profile", USERS, "a profile of 60,000 frames", "<= 1.4", "x the null responder", "Profile, 60,000 frames",
-         "the length of a reply comes before its first byte, so all lookups come before it too; then names are copied from all over the map"),
-    Line("jobs", "profile", USERS, "ten jobs of 10,000 addresses in one request", "<= 1.4", "x the null responder", "Ten jobs of 10,000 addresses",
-         "as for the profile"),
+    Line("large-near", "large", USERS, "the same, 5 ms and 1 Gbit/s", "<= 0.1", "s", "Firefox, bucket near",
+         "one thread inflates for a second, and text beyond 128 MiB is compressed"),
+    Line("restart", "restart", USERS, "known module after a restart, nothing from the bucket", "<= 20", "ms", "Known module after a restart"),
+    Line("profile", "profile", USERS, "profile of 60,000 frames", "<= 1.4", "x null", "Profile, 60,000 frames",
+         "all lookups come before the first byte, as the length does; names are copied from all over the map"),
+    Line("jobs", "profile", USERS, "ten jobs of 10,000 addresses", "<= 1.4", "x null", "Ten jobs of 10,000 addresses",
+         "all lookups come before the first byte, as the length does; names are copied from all over the map"),
     Line("first-byte", "profile", USERS, "10,000 frames: first byte", "<= 5", "ms", "10,000 frames: first byte",
-         "all lookups of the request come before its first byte"),
-    Line("start", "node", USERS, "a new node: start to first answer", "<= 20", "ms", "New node: first answer"),
-    Line("rollout", "node", USERS, "a new node: to 90 % of the warm rate with memcached", "<= 10", "s", "New node: to full speed"),
-    Line("cpu", "warm", USERS, "processor time of nginx and responder for a million warm requests", "<= 80", "s", "A million requests: processor",
-         "nginx takes about half of it, most of that in the kernel for four sockets a request"),
+         "all lookups of the request come before it"),
+    Line("start", "node", USERS, "new node: start to first answer", "<= 20", "ms", "New node: first answer"),
+    Line("rollout", "node", USERS, "new node: to 90 % of the warm rate with memcached", "<= 10", "s", "New node: to full speed"),
+    Line("cpu", "warm", USERS, "processor time for a million warm requests, nginx and responder", "<= 80", "s", "A million requests: processor",
+         "nginx takes half of it, most of that in the kernel"),
     Line("memory", "memory", USERS, "memory of cached modules, of their touched pages", "<= 1.2", "x", "Memory of cached modules",
-         "the allocator's rounding and the threads' arenas"),
-    Line("memcached", "memcached", USERS, "all from memcached, with a cache of 32 MB: rate", ">= 0.333", "x warm", "Small cache: rate of warm",
+         "what the threads and the allocator take besides"),
+    Line("memcached", "memcached", USERS, "all from memcached, cache of 32 MB: rate", ">= 0.333", "x warm", "Small cache: rate of warm",
          "some 40 pages a request are asked for, copied and unpacked"),
-    Line("filter", "symbtool", USERS, "symbtool symbolicate --filter: text without frames", ">= 1", "GB/s", "symbtool --filter"),
-    Line("address-1", "symbtool", USERS, "symbtool: one address of a large program, processor time", "<= 1.5", "x llvm-symbolizer", "symbtool: one address"),
-    Line("address-2000", "symbtool", USERS, "symbtool: 2,000 addresses of it, processor time", "<= 1.5", "x llvm-symbolizer", "symbtool: 2,000 addresses"),
-    Line("extract", "symbtool", USERS, "symbtool: extraction on one thread, processor time", "", "x a walk of libdw", "symbtool: extraction"),
-    Line("1", "1", DEVELOPERS, "a symbol file made into an index and all raw pages, one thread", ">= 0.1", "x memchr's speed", "",
-         "a code page takes 440,000 instructions, 775 a record: reading 47 %, inlined calls 29 %, writing 22 %"),
-    Line("1b", "1", DEVELOPERS, "the same on two threads", ">= 1.8", "x line 1", "",
-         "index and spans are made by one thread: two cores that never wait give 1.78"),
-    Line("1c", "1", DEVELOPERS, "records a second in line 1", "", "M/s"),
-    Line("1c-gensym", "1", DEVELOPERS, "records a second, gensym", "", "M/s"),
-    Line("2", "2", DEVELOPERS, "cold request, plain bucket on loopback", "<= 1.3", "x curl", "",
-         "sending, receiving and indexing share two cores: 1.4 to 1.9 if they never wait, as curl takes 80 to 60 ms"),
-    Line("3", "3", DEVELOPERS, "cold request, gzip bucket on loopback", "<= 0.22", "x curl and gunzip", "",
-         "108 ms for inflating on one thread and 40 ms that cannot be shared: 0.24"),
-    Line("4", "4", DEVELOPERS, "line 3 on half a gigabyte", "<= 0.4", "x curl and gunzip", "",
-         "0.9 s inflating, 1.9 s compressing what does not fit 128 MiB, 0.25 s memory and index on two cores: 0.4"),
+    Line("filter", "symbtool", USERS, "`symbtool symbolicate --filter`, text without frames", ">= 1", "GB/s", "symbtool --filter",
+         "each byte is looked at more than once"),
+    Line("address-1", "symbtool", USERS, "symbtool: one address of a large program, processor time", "<= 1.5", "x llvm-symbolizer", "symbtool: one address",
+         "more debug information is read than the address needs"),
+    Line("address-2000", "symbtool", USERS, "symbtool: 2,000 addresses of it", "<= 1.5", "x llvm-symbolizer", "symbtool: 2,000 addresses",
+         "more debug information is read than the addresses need"),
+    Line("extract", "symbtool", USERS, "symbtool: extraction on one thread, processor time", "", "x libdw's walk", "symbtool: extraction"),
+    Line("1", "1", DEVELOPERS, "1: index and all raw pages of a symbol file, one thread", ">= 0.1", "x memchr", "Line 1",
+         "775 instructions a record: reading 47 %, inlined calls 29 %, writing 22 %; a fifth less would do"),
+    Line("1b", "1", DEVELOPERS, "1b: the same on two threads", ">= 1.8", "x line 1", "Line 1b",
+         "one thread makes index and spans: 1.78 if two cores never wait"),
+    Line("1c", "1", DEVELOPERS, "1c: records a second in line 1", "", "M/s"),
+    Line("1c-gensym", "1", DEVELOPERS, "1c: the same, generated", "", "M/s"),
+    Line("2", "2", DEVELOPERS, "2: cold request, plain bucket", "<= 1.3", "x curl", "Line 2",
+         "sender, receiver and indexer take 226 ms of two cores: 1.4 to 1.9, as curl takes 80 to 60 ms"),
+    Line("3", "3", DEVELOPERS, "3: cold request, gzip bucket", "<= 0.22", "x curl and gunzip", "Line 3",
+         "108 ms inflating on one thread, 40 that cannot be shared: 0.24"),
+    Line("4", "4", DEVELOPERS, "4: line 3 on half a gigabyte", "<= 0.4", "x curl and gunzip", "Line 4",
+         "0.9 s inflating, 1.9 s compressing what does not fit 128 MiB, 0.25 s memory and index: 0.4"),
 ]
 # fmt: on
 BY_KEY = {line.key: line for line in LINES}
@@ -101,7 +104,8 @@ def ratios(ours, against, unit):
 
 @dataclass
 class Row:
-    """One line with its result. figure None: not measured, note says why. absolute: (median, unit) of ours, for pair.py."""
+    """One line with its result. figure None: not measured, note says why. pair: ours and against, in short. absolute: (median, unit)
+    of ours, for pair.py."""
 
     line: str
     table: str
@@ -118,6 +122,7 @@ class Row:
     wall: str = ""
     note: str = ""
     short: str = ""
+    pair: str = ""
     absolute: tuple = None
     met: bool = field(default=None)
 
@@ -159,7 +164,7 @@ def from_program(program, found):
         spread = one.get("spread") if isinstance(one.get("spread"), (list, tuple)) else (one.get("min"), one.get("max"))
         rows.append(Row(name, USERS, name, str(one.get("target") or ""), str(one.get("unit") or ""), one.get("figure"), spread[0], spread[-1],
                         int(one.get("n") or (2 if spread[0] is not None else 1)), str(one.get("ours") or ""), str(one.get("against") or ""),
-                        wall=str(one.get("wall") or ""), note=str(one.get("note") or ""), short=str(one.get("short") or name), met=one.get("met")))  # fmt: skip
+                        pair=" : ".join(filter(None, [one.get("ours"), one.get("against")])), wall=str(one.get("wall") or ""), note=str(one.get("note") or ""), short=str(one.get("short") or name), met=one.get("met")))  # fmt: skip
     return rows
 
 
@@ -189,14 +194,27 @@ def print_tables(rows):
 # ---- docs/performance.md ----
 
 
+def markdown_cells(r):
+    figure = "not measured" if r.figure is None else short(r.figure)
+    if r.n > 1 and r.figure is not None and r.least is not None:
+        figure += f" ({short(r.least)}–{short(r.most)})"
+    return [r.title, figure, f"{r.target} {r.unit}".strip(), "" if r.figure is None else r.verdict(), r.pair, r.peer]
+
+
 def markdown_table(rows, table):
     of_table = [r for r in rows if r.table == table]
-    peer = any(r.peer for r in of_table)
-    out = ["| line | figure | target | | ours; the limit |" + (" the peer |" if peer else ""), "|---|---|---|---|---|" + ("---|" if peer else "")]
-    out += ["| " + " | ".join(c.replace("|", "\\|") for c in cells_of(r)[: 6 if peer else 5]) + " |" for r in of_table]
-    reasons = [f"- **{r.title}**: {r.because() if r.figure is not None else r.note}" for r in of_table if (r.because() or r.figure is None)]
+    columns = 6 if any(r.peer for r in of_table) else 5
+    heads = ["line", "figure", "target", "", "ours : limit", "the peer"]
+    out = ["| " + " | ".join(heads[:columns]) + " |", "|" + "---|" * columns]
+    out += ["| " + " | ".join(c.replace("|", "\\|") for c in markdown_cells(r)[:columns]) + " |" for r in of_table]
+    reasons = {}
+    for r in of_table:
+        reason = r.note if r.figure is None else r.because()
+        if reason:
+            reasons.setdefault(reason, []).append(r.short or r.title)
     if reasons:
-        out += ["", "What stands in the way of what was missed or not measured:", "", *reasons]
+        out += ["", "In the way of what was missed or not measured:", ""]
+        out += [f"- {'; '.join(titles)}: *{reason}*" for reason, titles in reasons.items()]
     return "\n".join(out)
 
 

@@ -154,7 +154,7 @@ class Service:
         command = self.load_command(requests, port, **options)
         result = json.loads(run(command))
         if result["errors"] or not result["requests"]:
-            raise Failure(f"the load had errors: {result}")
+            raise Failure(f"of {result['requests']} requests {result['errors']} had errors")
         return result
 
     def load_command(self, requests, port=None, connections=1, null=False, warm_up=0.0, out=None, count=1000000, seconds=60.0, rate=0.0, interval=0.0):
