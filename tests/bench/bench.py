@@ -676,7 +676,7 @@ def show(options, about, rows):
 def described(about):
     busy = float(about["load"].split()[0]) > (os.cpu_count() or 1) / 2
     warning = " **The machine was busy: these figures are no measure of the program.**" if busy else ""
-    return (f"{about['cpu']}, Linux {about['kernel']}, {about['day']}, {about['commit']}; load {about['load']}; {about['nginx'].split()[-1]}, "
+    return (f"{about['cpu']}, Linux {about['kernel']}, {about['day']}, {about['commit']}; load {about['load']}; {about['nginx'].split()[-1].replace('/', ' ')}, "
             f"{about['memcached']}, {about['compiler']}.{warning}")  # fmt: skip
 
 
