@@ -117,20 +117,44 @@ static bool read_counted(struct text_reader *r, struct rest line)
 	return read_rust(r, line, address) || read_node(r, line, address);
 }
 
-/* valgrind: "==123==    by 0x4012AB: ??? (in /tmp/app)". It has already gone back from the return address. */
-static bool read_valgrind(struct text_reader *r, struct rest line)
+/* Addresses that the program did not find a name for, each with a map. All have gone back from return addresses:
+ *   ==123==    by 0x4853104: ??? (in /tmp/libx.so)         valgrind; its massif and dhat too
+ *   #1  0x7f0c97b0d104 in ???                              gfortran
+ *   ???:?:?: 0x7f3d62e6610f in ??? (/tmp/libx.so)          Zig
+ *   #1    Object "/tmp/libx.so", at 0x7f97a43ab104, in     backward-cpp
+ *   ??:? ???[0x7f3c7e7ba10f]                               D
+ * before: what stands before the address; after: behind it. */
+static bool read_unknown(struct text_reader *r, struct rest line)
 {
-	struct text_frame f = {.base = TEXT_ELF};
-	uint64_t pid, address;
-	if (!take_literal(&line, "==") || !take_decimal(&line, &pid) || !take_literal(&line, "==") || !blanks(&line) ||
-	        (!take_literal(&line, "by ") && !take_literal(&line, "at ")) || !take_0x(&line, &address) ||
-	        !take_literal(&line, ": "))
+	static const struct {
+		const char *before, *after;
+		unsigned name; /* where the name goes, so far behind the address */
+	} forms[] = {
+	        {"", ": ??? (in ", 2},
+	        {"  ", " in ???", 4},
+	        {"???:?:?: ", " in ??? (", 4},
+	        {"\", at ", ", in ", 5},
+	        {"??:? ???[", "]", 1},
+	        {"??:? [", "]", 1},
+	};
+	const char *hex = find_word(line.at, line.end, "0x");
+	struct rest rest = {hex, line.end};
+	uint64_t address;
+	if (!hex || !take_0x(&rest, &address))
 		return false;
-	const char *name = line.at;
-	if (!take_literal(&line, "???"))
-		return false;
-	text_edit_one(r, &f, name, line.at, TEXT_AT);
-	return found_address(r, &f, address, false);
+	for (unsigned i = 0; i < sizeof forms / sizeof *forms; i++) {
+		struct text_frame f = {.base = TEXT_ELF};
+		struct rest after = rest;
+		if (!ends_with(between(line.at, hex), forms[i].before) || !take_literal(&after, forms[i].after))
+			continue;
+		struct rest marks = {rest.at + forms[i].name, line.end};
+		const char *name = marks.at;
+		if (!take_literal(&marks, "???") && marks.at != line.end)
+			return false; /* it has a name */
+		text_edit_one(r, &f, name, marks.at, forms[i].name > 1 ? TEXT_AT : TEXT_PARENTHESES);
+		return found_address(r, &f, address, false);
+	}
+	return false;
 }
 
 /* lldb: "frame #1: 0x0000555555555142 app`___lldb_unnamed_symbol5 + 12" */
@@ -181,23 +205,67 @@ static bool read_strace(struct text_reader *r, struct rest line)
 	return text_found(r, &f, between(line.at, open), (struct str){"", 0}, TEXT_ID_GIVEN);
 }
 
-/* Python 3.14:   Binary file "/usr/lib/libc.so.6", at +0x27249 [0x7f…]; with a symbol before the plus it has a name */
+/* Python 3.14, with an executable of a fixed address in the last:
+ *   Binary file "/usr/lib/libc.so.6", at +0x27249 [0x7f…]
+ *   Binary file "/usr/lib/libc.so.6", at __libc_start_main+0x85 [0x7f…]
+ *   Binary file "/usr/bin/python3.14" [0x53d28e] */
 static bool read_python(struct text_reader *r, struct rest line)
 {
 	struct text_frame f = {.base = TEXT_IMAGE};
+	struct text_place at = {.has_offset = true};
 	blanks(&line);
 	if (!take_literal(&line, "Binary file \""))
 		return false;
-	const char *end = find_word(line.at, line.end, "\", at +0x");
-	if (!end)
-		return find_word(line.at, line.end, "\", at ") != NULL;
-	struct str path = between(line.at, end);
-	line.at = end + strlen("\", at +");
-	if (!take_0x(&line, &f.offset))
+	const char *quote = find_last(line.at, line.end, '"');
+	if (!quote || quote == line.at)
 		return false;
-	f.address = f.offset ? f.offset - 1 : 0;
-	text_edit_one(r, &f, line.at, line.at, TEXT_PARENTHESES);
-	return text_found(r, &f, path, (struct str){"", 0}, TEXT_ID_GIVEN);
+	at.path = between(line.at, quote);
+	line.at = quote + 1;
+	const char *end = line.at;
+	if (take_literal(&line, ", at ")) {
+		const char *plus = memchr(line.at, '+', (size_t)(line.end - line.at));
+		if (!plus)
+			return true;
+		at.name = between(line.at, plus);
+		at.has_offset = !at.name.len;
+		line.at = plus + 1;
+		if (!take_0x(&line, &at.offset))
+			return true;
+		end = line.at;
+	}
+	if (!take_literal(&line, " [") || !take_0x(&line, &at.address) || peek(&line) != ']')
+		return true;
+	if (!at.name.len && end == quote + 1) {
+		at.offset = at.address;
+		at.has_offset = at.address <= FIXED_MAX;
+		f.base = TEXT_ELF;
+	}
+	text_edit_one(r, &f, end, end, TEXT_PARENTHESES);
+	return text_found_caller(r, &f, &at);
+}
+
+/* PyTorch: "frame #2: <unknown function> + 0x1110 (0x7f38397ed110 in /opt/libours.so)", or a function's name and an
+ * offset in it. */
+static bool read_torch(struct text_reader *r, struct rest line)
+{
+	struct text_frame f = {.base = TEXT_IMAGE};
+	struct text_place at = {.has_offset = true};
+	uint64_t number;
+	if (!take_literal(&line, "frame #") || !take_decimal(&line, &number) || !take_literal(&line, ": "))
+		return false;
+	const char *open = find_last(line.at, line.end, '('), *plus = open ? find_last(line.at, open, '+') : NULL;
+	struct rest offset = {plus ? plus + 1 : line.end, line.end}, tail = {open ? open + 1 : line.end, line.end};
+	if (!plus || plus[-1] != ' ' || !take_literal(&offset, " ") || !take_0x(&offset, &at.offset) ||
+	        !take_literal(&offset, " (") || !take_0x(&tail, &at.address) || !take_literal(&tail, " in ") ||
+	        tail.end - tail.at < 2 || tail.end[-1] != ')')
+		return false;
+	at.path = between(tail.at, tail.end - 1);
+	at.name = between(line.at, plus - 1);
+	if (str_equal(at.name, str_from("<unknown function>")))
+		at.name.len = 0;
+	at.has_offset = !at.name.len;
+	text_edit_one(r, &f, line.at, plus - 1, TEXT_AT);
+	return text_found_caller(r, &f, &at);
 }
 
 /* Linux: "app[123]: segfault at 0 ip 00007f… sp … error 4 in libdie.so[1109,7f3356c8b000+1000]". Older kernels do not
@@ -242,8 +310,8 @@ bool text_read_address(struct text_reader *r, struct rest line)
 	if (!found) {
 		struct rest inner = line;
 		blanks(&inner);
-		found = read_counted(r, inner) || read_lldb(r, inner) || read_valgrind(r, line) ||
-		        read_heap(r, inner) || read_python(r, line);
+		found = read_counted(r, inner) || read_lldb(r, inner) || read_torch(r, inner) ||
+		        read_unknown(r, line) || read_heap(r, inner) || read_python(r, line);
 	}
 	if (r->strace_depth == strace_depth)
 		r->strace_depth = 0;

@@ -3,9 +3,9 @@
  *
  * minidump-stackwalk: objects that have a module and an offset in it, and no function. Their offsets are already those
  * of calls. Objects with debug_file and debug_id give a module's id. Sentry's events: frames with an instruction_addr,
- * the innermost last, and images with image_addr, image_size, code_file and ids, before or after them. Apple's .ips:
- * frames with imageOffset and imageIndex, the innermost first, and then the usedImages. Images become memory maps:
- * Sentry's of their addresses, Apple's of addresses made up from their numbers. */
+ * the innermost last, and images with image_addr, image_size, code_file (or name) and ids, before or after them.
+ * Apple's .ips: frames with imageOffset and imageIndex, the innermost first, and then the usedImages. Images become
+ * memory maps: Sentry's of their addresses, Apple's of addresses made up from their numbers. */
 #include <config.h>
 
 #include "text/formats.h"
@@ -34,6 +34,7 @@ static void begin_object(struct text_reader *r)
 		return;
 	o->module_len = o->debug_file_len = o->debug_id_len = 0;
 	o->edit_count = 0;
+	o->unknown.cut = 0;
 	o->has_offset = o->unnamed = false;
 	o->path_len = 0;
 	o->size = 0;
@@ -73,6 +74,8 @@ static void end_frame(struct text_reader *r, const struct text_object *o, const 
 		memcpy(f.edits, o->edits, o->edit_count * sizeof *f.edits);
 		f.edit_count = o->edit_count;
 	}
+	if (o->unknown.cut)
+		f.edits[0] = o->unknown;
 	r->pending = f;
 	r->is_pending = o->has_address && !o->named;
 }
@@ -96,7 +99,7 @@ static void end_image(struct text_reader *r, const struct text_object *o)
 	uint64_t number = r->image_index;
 	r->image_index += apple;
 	struct str path = {o->path, o->path_len}, debug_file = {o->debug_file, o->debug_file_len};
-	path = path.len ? path : debug_file;
+	path = path.len ? path : debug_file.len ? debug_file : (struct str){o->module, o->module_len};
 	if (!path.len || !o->has_base || !o->size || o->size > IMAGE_SIZE_MAX || number >= IMAGES_MAX)
 		return;
 	if (o->debug_id_len)
@@ -210,9 +213,12 @@ static void take_string(struct text_object *o, struct str key, struct str value)
 		keep_value(o->debug_file, sizeof o->debug_file, &o->debug_file_len, value);
 	else if (str_equal(key, str_from("code_file")) || str_equal(key, str_from("path")))
 		keep_value(o->path, sizeof o->path, &o->path_len, value);
+	else if (str_equal(key, str_from("name")) && !o->module_len)
+		keep_value(o->module, sizeof o->module, &o->module_len, value);
 	else if (str_equal(key, str_from("function")) || str_equal(key, str_from("symbol")))
-		o->named = value.len > 0;
-	else if (str_equal(key, str_from("debug_id")) || str_equal(key, str_from("uuid")))
+		o->named = value.len && !str_equal(value, str_from("<unknown>"));
+	else if (str_equal(key, str_from("debug_id")) || str_equal(key, str_from("uuid")) ||
+	         (str_equal(key, str_from("id")) && !o->debug_id_len))
 		keep_value(o->debug_id, sizeof o->debug_id, &o->debug_id_len, value);
 	else if (str_equal(key, str_from("module_offset")))
 		o->has_offset = take_0x(&hex, &o->offset) && hex.at == hex.end;
@@ -232,6 +238,13 @@ static void take_null(const struct text_reader *r, struct text_object *o, struct
 		o->edits[o->edit_count++] =
 		        (struct text_edit){r->at + (uint64_t)(value - r->start), strlen("null"), values[i].style};
 	}
+}
+
+/* Sentry's SDK for Rust: "function":"<unknown>", which goes. */
+static void take_unknown(const struct text_reader *r, struct text_object *o, const char *from, const char *to)
+{
+	o->unknown = (struct text_edit){
+	        r->at + (uint64_t)(from - r->start), (uint32_t)(to - from), TEXT_JSON_SENTRY_MEMBERS};
 }
 
 /* A key whose opening quote has been passed, and its value if that is a string or null. False if the line ends in it.
@@ -260,6 +273,9 @@ static bool read_pair(struct text_reader *r, struct rest *line)
 			take_string(o, key, between(line->at, end));
 			take_value(o, key, between(line->at, end));
 		}
+		if (o && str_equal(key, str_from("function")) &&
+		        str_equal(between(line->at, end), str_from("<unknown>")))
+			take_unknown(r, o, key.data - 1, end + 1);
 		line->at = end + 1;
 	} else if (is_digit(peek(line))) {
 		while (line->at < line->end && is_digit(peek(line)))

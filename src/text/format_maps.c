@@ -20,8 +20,8 @@ static bool add(struct text_reader *r, struct text_mapping mapping, struct rest 
 	return true;
 }
 
-/* Four letters such as r-xp; *executable: the third is x. */
-static bool take_permissions(struct rest *r, bool *executable)
+/* Four letters such as r-xp; *executable: the third is x. *shared: the last is s, as of a file that is only read. */
+static bool take_permissions(struct rest *r, bool *executable, bool *shared)
 {
 	static const char *const letters[] = {"r-", "w-", "x-", "ps"};
 	const char *p = r->at;
@@ -31,6 +31,7 @@ static bool take_permissions(struct rest *r, bool *executable)
 		if (p[i] != letters[i][0] && p[i] != letters[i][1])
 			return false;
 	*executable = p[2] == 'x';
+	*shared = p[3] == 's';
 	r->at += 4;
 	return true;
 }
@@ -40,15 +41,16 @@ static bool read_proc(struct text_reader *r, struct rest line)
 {
 	struct text_mapping m = {.kind = MAP_FILES};
 	uint64_t ignored;
+	bool shared;
 	blanks(&line);
 	const char *from = line.at;
 	if (!take_hex(&line, &m.start) || line.at - from < ADDRESS_DIGITS_MIN || !take_literal(&line, "-") ||
-	        !take_hex(&line, &m.end) || !blanks(&line) || !take_permissions(&line, &m.executable) ||
+	        !take_hex(&line, &m.end) || !blanks(&line) || !take_permissions(&line, &m.executable, &shared) ||
 	        !blanks(&line) || !take_hex(&line, &m.offset) || !blanks(&line) || !take_hex(&line, &ignored) ||
 	        !take_literal(&line, ":") || !take_hex(&line, &ignored) || !blanks(&line) ||
 	        !take_decimal(&line, &ignored))
 		return false;
-	return add(r, m, line);
+	return shared || add(r, m, line);
 }
 
 /* gdb:  0x555555555000  0x555555556000  0x1000  0x1000  r-xp  /tmp/app, without permissions before gdb 12 */
@@ -56,6 +58,7 @@ static bool read_gdb(struct text_reader *r, struct rest line)
 {
 	struct text_mapping m = {.kind = MAP_FILES, .executable = true};
 	uint64_t size;
+	bool shared = false;
 	blanks(&line);
 	if (!take_0x(&line, &m.start) || !blanks(&line) || !take_0x(&line, &m.end) || !blanks(&line))
 		return false;
@@ -63,8 +66,8 @@ static bool read_gdb(struct text_reader *r, struct rest line)
 		if (size != m.end - m.start || !blanks(&line) || !take_0x(&line, &m.offset))
 			return false;
 		blanks(&line);
-		take_permissions(&line, &m.executable);
-		return add(r, m, line);
+		take_permissions(&line, &m.executable, &shared);
+		return shared || add(r, m, line);
 	}
 	/* 0x00007ffff7fbc050  0x00007ffff7fbc11a  Yes (*)     /tmp/libdie.so */
 	if (!take_literal(&line, "Yes") && !take_literal(&line, "No"))

@@ -5,7 +5,10 @@
 
 #include "text/formats.h"
 
-enum { TRIES = 8 }; /* at a character that may start a frame */
+enum {
+	TRIES = 8, /* at a character that may start a frame */
+	LLVM_WIDTH = 18,
+};
 
 bool text_last_group(struct rest line, struct text_group *g)
 {
@@ -125,12 +128,13 @@ static bool take_address_alone(struct text_reader *r, struct rest line, struct t
 	return text_found(r, f, (struct str){"", 0}, (struct str){"", 0}, TEXT_ID_GIVEN);
 }
 
-/* 0x7fe9  (/lib/libc.so.6+0x27249) (BuildId: …), or 0x7f2d n/a (libc.so.6 + 0x8ce3c), or 0x7fff in ?? () */
+/* 0x7fe9  (/lib/libc.so.6+0x27249) (BuildId: …), or 0x7f2d n/a (libc.so.6 + 0x8ce3c), or 0x7fff in ?? (). LLVM's own
+ * programs write it as sanitizers do, but return addresses, padded: 0x00007f8b7d45a050 (/lib/libc.so.6+0x3c050) */
 static bool take_numbered_address(struct text_reader *r, struct rest line, uint64_t number)
 {
 	struct text_group g;
 	struct text_frame f = {.base = TEXT_ELF};
-	const char *after = line.at;
+	const char *from = line.at, *after;
 	if (!take_0x(&line, &f.address))
 		return false;
 	f.offset = f.address;
@@ -139,13 +143,16 @@ static bool take_numbered_address(struct text_reader *r, struct rest line, uint6
 		return take_address_alone(r, line, &f, number);
 	}
 	f.offset = f.address = g.offset;
+	blanks(&line);
+	struct str name = trimmed(between(line.at, g.open));
 	if (g.spaced) {
-		blanks(&line);
 		f.base = TEXT_IMAGE;
-		if (number && f.address)
-			f.address--; /* systemd writes return addresses */
+		if (number) /* systemd writes return addresses */
+			text_caller(r, &f, g.path, str_equal(name, str_from("n/a")) ? (struct str){"", 0} : name);
 		text_edit_one(r, &f, line.at, g.open > line.at && g.open[-1] == ' ' ? g.open - 1 : g.open, TEXT_AT);
 	} else {
+		if (after - from == LLVM_WIDTH && from[2] == '0')
+			text_caller(r, &f, g.path, name);
 		text_edit_one(r, &f, after, g.open, TEXT_IN);
 	}
 	if (g.spaced && str_equal(g.path, str_from("n/a")))

@@ -44,12 +44,35 @@ static void learn_base(struct text_reader *r, int32_t module, uint64_t base)
 	}
 }
 
+bool text_found_caller(struct text_reader *r, struct text_frame *f, const struct text_place *at)
+{
+	struct str none = {"", 0};
+	if (at->path.len > TEXT_NAME_MAX)
+		return true;
+	f->offset = at->offset;
+	if (!at->has_offset) {
+		int32_t index = text_modules_find(&r->modules, at->path, none, TEXT_ID_GIVEN);
+		const uint64_t *base = base_of(r, index);
+		if (!base || at->address < *base) {
+			text_caller(r, f, at->path, at->name);
+			r->frames++; /* it has a name, or its position cannot be known: the stack goes on */
+			return true;
+		}
+		f->offset = at->address - *base;
+	}
+	text_caller(r, f, at->path, at->name);
+	text_found(r, f, at->path, none, TEXT_ID_GIVEN);
+	if (at->has_offset && f->module >= 0 && at->address > at->offset)
+		learn_base(r, f->module, at->address - at->offset);
+	return true;
+}
+
 /* prog(+0x12) [0x55...], prog(f+0x12)[0x55...], prog() [0x401136], prog[0x401136]: all are return addresses. A symbol
- * gives the module's position only together with a frame that has an offset in the module. */
+ * gives the module's position only together with a frame that has an offset in the module. Ruby writes
+ * prog(0x12) [0x55...], or twice the address, and a memory map below: prog(0x55...) [0x55...] */
 bool text_read_glibc(struct text_reader *r, struct rest line)
 {
 	struct text_frame f = {.base = TEXT_ELF};
-	struct str none = {"", 0};
 	uint64_t address, offset = 0;
 	while (line.end > line.at && is_blank(line.end[-1]))
 		line.end--;
@@ -80,27 +103,21 @@ bool text_read_glibc(struct text_reader *r, struct rest line)
 		return false;
 	if (plus && (!take_0x(&digits, &offset) || digits.at != close))
 		return false;
-	if (module.len > TEXT_NAME_MAX)
-		return true;
-	if (plus == inner + 1) {
-		f.offset = offset;
-	} else if (inner + 1 == close && address <= FIXED_MAX) {
-		f.offset = address;
-	} else {
-		int32_t index = text_modules_find(&r->modules, module, none, TEXT_ID_GIVEN);
-		const uint64_t *base = base_of(r, index);
-		if (!base || address < *base) {
-			r->frames++; /* it has a name, or its position cannot be known: the stack goes on */
-			return true;
-		}
-		f.offset = address - *base;
-	}
-	f.address = f.offset ? f.offset - 1 : 0;
+	struct text_place at = {module, between(inner + 1, plus ? plus : close), offset, address, plus == inner + 1};
+	struct rest again = {inner + 1, close};
 	text_edit_one(r, &f, line.end, line.end, TEXT_PARENTHESES);
-	text_found(r, &f, module, none, TEXT_ID_GIVEN);
-	if (plus == inner + 1 && f.module >= 0 && address >= offset)
-		learn_base(r, f.module, address - offset);
-	return true;
+	if (take_0x(&again, &f.offset) && again.at == close) {
+		if (f.offset == address) {
+			text_caller(r, &f, module, at.name);
+			return text_found(r, &f, (struct str){"", 0}, (struct str){"", 0}, TEXT_ID_GIVEN);
+		}
+		at = (struct text_place){module, {"", 0}, f.offset, address, true};
+	}
+	if (inner + 1 == close && address <= FIXED_MAX) {
+		at.offset = address;
+		at.has_offset = true;
+	}
+	return text_found_caller(r, &f, &at);
 }
 
 /* ---- perf script ---- */

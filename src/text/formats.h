@@ -26,7 +26,8 @@ struct text_object {
 	bool has_address, has_base, has_image_offset, has_image_index, named;
 	struct text_edit edits[TEXT_EDITS_MAX];
 	unsigned edit_count;
-	bool unnamed; /* "function": null */
+	bool unnamed;             /* "function": null */
+	struct text_edit unknown; /* "function": "<unknown>"; cut is 0: there is none */
 };
 
 struct text_reader {
@@ -46,7 +47,7 @@ struct text_reader {
 	unsigned frames;        /* found in it */
 	bool skips;             /* it is longer than TEXT_LINE_MAX, and the rest is still to come */
 	unsigned perf_depth;    /* frames of the sample so far */
-	uint64_t signal_line;   /* the one below gdb's <signal handler called> */
+	uint64_t signal_line;   /* the one with the place where a signal came: no return address */
 	unsigned at_depth;      /* addresses of glog's stack so far */
 	uint64_t pc_line;       /* the last line "PC: @" */
 	bool at_signal;         /* one of them stands before this stack */
@@ -75,6 +76,17 @@ bool text_found(struct text_reader *r, struct text_frame *f, struct str path, st
 /* f->edits is one: from, to are in the line. */
 void text_edit_one(
         const struct text_reader *r, struct text_frame *f, const char *from, const char *to, enum text_style style);
+/* f->offset is a return address, unless it is where a signal came. Sets f->address, and notes whether this frame is the
+ * C library's trampoline, below which that place stands. name: of the function; empty: the text has none. */
+void text_caller(struct text_reader *r, struct text_frame *f, struct str path, struct str name);
+/* Reports a frame with a return address in this module. Without an offset, it is found from the frames just before that
+ * have one in the same module, if there are any. Returns true. */
+struct text_place {
+	struct str path, name;    /* name: of the function; empty: the text has none */
+	uint64_t offset, address; /* in the module, and in memory */
+	bool has_offset;
+};
+bool text_found_caller(struct text_reader *r, struct text_frame *f, const struct text_place *at);
 /* Notes what a line says about a module's id. Returns true. */
 bool text_told(struct text_reader *r, struct str path, struct str symbols, struct str id, enum text_id kind);
 

@@ -14,6 +14,7 @@
 enum {
 	PATHS_MAX = 16 << 20, /* bytes of paths */
 	STEPS_BACK = 64,      /* mappings of one file before the one of an address */
+	PAGE_MAX = 64 << 10,  /* bytes */
 };
 #define IMAGE_MAX (UINT64_C(512) << 20) /* of a MAP_STARTS whose successor is far away */
 
@@ -204,8 +205,17 @@ static const struct text_mapping *find_below(
 	return found && same_group(found, &wanted) ? found : NULL;
 }
 
+/* At most so large are the pages of a process that has these bounds. */
+static uint64_t page_size(uint64_t bounds)
+{
+	uint64_t lowest = bounds & -bounds;
+	return lowest && lowest < PAGE_MAX ? lowest : PAGE_MAX;
+}
+
 /* Where the image begins that a mapping belongs to: at the lowest of the mappings of the same file that lie below it,
- * with offsets that rise. The first has the beginning of the file; in a small file others may have it too. */
+ * with offsets that rise. The first has the beginning of the file; in a small file others may have it too. Neighbours
+ * of an image share a page of the file at most: where they share more, the lower one is of somebody who reads the file,
+ * and nothing is certain. */
 static bool find_start(const struct text_maps *m, const struct text_mapping *of, uint64_t *start)
 {
 	const struct text_mapping *at = of;
@@ -213,6 +223,9 @@ static bool find_start(const struct text_maps *m, const struct text_mapping *of,
 		const struct text_mapping *below = at - 1;
 		if (!same_group(below, of) || !str_equal(below->path, of->path) || below->offset > at->offset)
 			break;
+		if (below->end - below->start >
+		        at->offset - below->offset + page_size(below->start | below->end | at->start | at->end))
+			return false;
 	}
 	*start = at->start;
 	return !at->offset && !at->disputed;

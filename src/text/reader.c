@@ -95,11 +95,10 @@ void text_reader_settle(struct text_reader *r)
 
 /* ---- when there is none ---- */
 
-const char text_formats[] =
-        "sanitizers, glibc, gdb, lldb, valgrind, strace -k, Linux kernel, hs_err of Java, Node.js, Python, Rust, glog, "
-        "absl, "
-        "boost, heap profiles, coredumpctl, perf script, Firefox, Android, macOS, minidump-stackwalk, "
-        "Sentry, .ips of Apple, WinDbg, NAME+0xOFFSET";
+const char text_formats[] = "sanitizers, LLVM, glibc, Ruby, PyTorch, gdb, lldb, valgrind, gfortran, Zig, D, "
+                            "backward-cpp, strace -k, Linux kernel, hs_err of Java, Node.js, Python, Rust, glog, absl, "
+                            "boost, heap profiles, coredumpctl, perf script, Sentry, minidump-stackwalk, Firefox, "
+                            "Android, macOS, .ips of Apple, WinDbg, NAME+0xOFFSET";
 
 bool text_reader_guess(const struct text_reader *r, struct text_guess *out)
 {
@@ -129,6 +128,26 @@ bool text_found(struct text_reader *r, struct text_frame *f, struct str path, st
 	if (!r->frame(r->arg, f))
 		r->result = TEXT_STOPPED;
 	return true;
+}
+
+/* The address behind the call of a signal's handler is that of a function of its own, which starts at a multiple of
+ * 16; other return addresses seldom do. */
+static bool is_trampoline(uint64_t offset, struct str path, struct str name)
+{
+	struct str file = text_base_name(path);
+	if (str_equal(name, str_from("__restore_rt")) || str_equal(name, str_from("__kernel_rt_sigreturn")))
+		return true;
+	return !name.len && offset % 16 == 0 &&
+	       (str_equal(file, str_from("libc.so.6")) || str_equal(file, str_from("libpthread.so.0")));
+}
+
+void text_caller(struct text_reader *r, struct text_frame *f, struct str path, struct str name)
+{
+	f->address = r->line != r->signal_line && f->offset ? f->offset - 1 : f->offset;
+	if (is_trampoline(f->offset, path, name)) {
+		f->address = f->offset;
+		r->signal_line = r->line + 1;
+	}
 }
 
 void text_edit_one(

@@ -33,7 +33,8 @@ enum text_style {
 	TEXT_JSON_FILE,
 	TEXT_JSON_LINE,
 	TEXT_JSON_INLINES,
-	TEXT_JSON_SENTRY, /* further members of an object, each after a comma */
+	TEXT_JSON_SENTRY,         /* further members of an object, each after a comma */
+	TEXT_JSON_SENTRY_MEMBERS, /* the same without the first comma */
 	TEXT_JSON_IPS,
 };
 

@@ -109,12 +109,13 @@ static void put_json_inlines(struct buffer *out, const struct text_call *calls, 
 	put_words(out, "]");
 }
 
-/* The function's name, file and line under these keys, as far as they are known, and the calls inside it. */
+/* The function's name, file and line under these keys, as far as they are known, and the calls inside it. No comma
+ * stands before the first. */
 static void put_json_members(struct buffer *out, const char *function, const char *file, const char *line,
         const struct text_call *calls, size_t count)
 {
 	const struct text_call *own = &calls[count - 1];
-	buffer_printf(out, ",\"%s\":", function);
+	buffer_printf(out, "\"%s\":", function);
 	put_json_string(out, own->function);
 	if (own->file.len) {
 		buffer_printf(out, ",\"%s\":", file);
@@ -169,9 +170,14 @@ void text_write_names(struct buffer *out, enum text_style style, const struct te
 		put_json_inlines(out, calls, count);
 		break;
 	case TEXT_JSON_SENTRY:
+		put_words(out, ",");
+		put_json_members(out, "function", "filename", "lineno", calls, count);
+		break;
+	case TEXT_JSON_SENTRY_MEMBERS:
 		put_json_members(out, "function", "filename", "lineno", calls, count);
 		break;
 	case TEXT_JSON_IPS:
+		put_words(out, ",");
 		put_json_members(out, "symbol", "sourceFile", "sourceLine", calls, count);
 		break;
 	}

@@ -485,14 +485,92 @@ static void test_addresses(void **state)
 	        "16 /a a/ 0x1019 image []\n16 /a a/ 0x101a image []\n17 /a a/ 0x101b image []\n");
 }
 
-/* Python 3.14: _Py_DumpStack of its traceback.c, from its source. */
+/* Python 3.14.10 of Debian, an executable with a fixed address. Below the trampoline of libc stands where the signal
+ * came. */
 static void test_python(void **state)
 {
 	(void)state;
 	expect("Current thread's C stack trace (most recent call first):\n"
-	       "  Binary file \"/usr/bin/python3.14\", at _Py_DumpStack+0x48 [0x55ab12345678]\n"
-	       "  Binary file \"/tmp/a b.so\", at +0x1115 [0x7f0123451115]\n",
-	        "3 /tmp/a b.so a b.so/ 0x1114 image []\n");
+	       "  Binary file \"/usr/bin/python3.14\", at _Py_DumpStack+0x4a [0x49b2f9]\n"
+	       "  Binary file \"/usr/bin/python3.14\" [0x53d28e]\n"
+	       "  Binary file \"/usr/lib/libc.so.6\", at +0x406b0 [0x7fbf608fb6b0]\n"
+	       "  Binary file \"/tmp/a b.so\", at +0x1115 [0x7f0123451115]\n"
+	       "  Binary file \"/tmp/a b.so\", at +0x1125 [0x7f0123451125]\n"
+	       "  Binary file \"/tmp/a b.so\", at crash+0xe [0x7f0123451130]\n"
+	       "  Binary file \"/tmp/c.so\", at crash+0xe [0x7f0123451130]\n"
+	       "  Binary file \"/tmp/c.so\" [0x7f0123451130]\n"
+	       "  Binary file \"/tmp/c.so\", at\n"
+	       "  Binary file \"/tmp/c.so\n",
+	        "3 /usr/bin/python3.14 python3.14/ 0x53d28d elf []\n4 /usr/lib/libc.so.6 libc.so.6/ 0x406b0 image []\n"
+	        "5 /tmp/a b.so a b.so/ 0x1115 image []\n6 /tmp/a b.so a b.so/ 0x1124 image []\n7 /tmp/a b.so a b.so/ "
+	        "0x112f image []\n");
+}
+
+/* Open MPI 4.1 and Ruby 3.1 of Debian 12, and LLVM 14's programs. */
+static void test_where_a_signal_came_by_the_trampoline(void **state)
+{
+	(void)state;
+	expect("[vm:1] [ 0] /lib/libc.so.6(+0x3c050)[0x7f9491f53050]\n"
+	       "[vm:1] [ 1] /l/a.so(+0x10f9)[0x7f949224b0f9]\n"
+	       "[vm:1] [ 2] /l/a.so(+0x1105)[0x7f949224b105]\n"
+	       "/lib/libc.so.6(+0x3c051)[0x7f9491f53051]\n"
+	       "/l/a.so(+0x1105)[0x7f949224b105]\n"
+	       "/lib/libc.so.6(__restore_rt+0x0) [0x7f6876af9050]\n"
+	       "/l/a.so(+0x1105)[0x7f949224b105]\n"
+	       " #4 0x00007f8b7d45a050 (/lib/libc.so.6+0x3c050)\n"
+	       " #5 0x00007f8b84e20692 (/lib/b.so+0xa20692)\n"
+	       " #6 0x00007f8b84e1971f clang::Go(int) (/lib/b.so+0xa1971f)\n"
+	       "    #6 0x7f8b84e1971f (/lib/b.so+0xa1971f)\n",
+	        "1 /lib/libc.so.6 libc.so.6/ 0x3c050 elf []\n2 /l/a.so a.so/ 0x10f9 elf []\n3 /l/a.so a.so/ 0x1104 elf "
+	        "[]\n"
+	        "4 /lib/libc.so.6 libc.so.6/ 0x3c050 elf []\n5 /l/a.so a.so/ 0x1104 elf []\n"
+	        "7 /l/a.so a.so/ 0x1105 elf []\n"
+	        "8 /lib/libc.so.6 libc.so.6/ 0x3c050 elf [ ]\n9 /lib/b.so b.so/ 0xa20692 elf [ ]\n"
+	        "10 /lib/b.so b.so/ 0xa1971e elf [ clang::Go(int) ]\n11 /lib/b.so b.so/ 0xa1971f elf [ ]\n");
+}
+
+static void test_torch(void **state)
+{
+	(void)state;
+	expect("frame #1: c10::f(char const*) + 0xfc (0x7f38398098de in /lib/libc10.so)\n"
+	       "frame #2: <unknown function> + 0x1209 (0x5583d456c209 in ./t h)\n"
+	       "frame #3: enter + 0x9 (0x5583d456c13e in ./t h)\n"
+	       "frame #4: enter + 0x9\n",
+	        "2 ./t h t h/ 0x1208 image [<unknown function>]\n3 ./t h t h/ 0x113d image [enter]\n");
+}
+
+/* What other programs mark as unknown: all are addresses of calls. */
+static void test_unknown(void **state)
+{
+	(void)state;
+	expect(MAP_A "->99.99% (10B) 0x11010: ??? (in /a)\n"
+	             "#3  0x11011 in ???\n"
+	             "???:?:?: 0x11012 in ??? (/a)\n"
+	             "#1    Object \"/a\", at 0x11013, in \n"
+	             "#1    Object \"/a\", at 0x11014, in main\n"
+	             "??:? ???[0x11015]\n"
+	             "??:? [0x11016]\n"
+	             "??:? f [0x11017]\n"
+	             "b.zig:3:4: 0x11018 in main (/a)\n"
+	             "/a(0x11019) [0x11019]\n"
+	             "/a(0x101a) [0x1101a]\n",
+	        "5 /a a/ 0x1010 image [???]\n6 /a a/ 0x1011 image [???]\n7 /a a/ 0x1012 image [???]\n8 /a a/ 0x1013 "
+	        "image []\n"
+	        "10 /a a/ 0x1015 image []\n11 /a a/ 0x1016 image []\n14 /a a/ 0x1018 image []\n15 /a a/ 0x1019 elf "
+	        "[]\n");
+}
+
+/* Ruby maps the files that it reads names from, next to their images. */
+static void test_a_map_of_who_reads_the_file(void **state)
+{
+	(void)state;
+	expect("10000-14000 r--s 00000000 fe:00 1 /a\n14000-15000 r--p 00000000 fe:00 1 /a\n15000-16000 r-xp 00001000 "
+	       "fe:00 1 /a\n"
+	       "20000-24000 r--p 00000000 fe:00 1 /b\n24000-25000 r--p 00000000 fe:00 1 /b\n25000-26000 r-xp 00001000 "
+	       "fe:00 1 /b\n"
+	       "30000-31000 r--p 00000000 fe:00 1 /c\n31000-32000 r-xp 00000000 fe:00 1 /c\n"
+	       "#0  0x15010 in ???\n  #0  0x25010 in ???\n  #0  0x31010 in ???\n",
+	        "9 /a a/ 0x1010 image [???]\n10 no module [???]\n11 /c c/ 0x1010 image [???]\n");
 }
 
 static void test_node(void **state)
@@ -874,6 +952,10 @@ int main(void)
 	        cmocka_unit_test(test_addresses),
 	        cmocka_unit_test(test_where_a_signal_came),
 	        cmocka_unit_test(test_python),
+	        cmocka_unit_test(test_where_a_signal_came_by_the_trampoline),
+	        cmocka_unit_test(test_torch),
+	        cmocka_unit_test(test_unknown),
+	        cmocka_unit_test(test_a_map_of_who_reads_the_file),
 	        cmocka_unit_test(test_node),
 	        cmocka_unit_test(test_kernel),
 	        cmocka_unit_test(test_strace),

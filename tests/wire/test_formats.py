@@ -42,17 +42,28 @@ def places(*functions):
 CRASHED = ["die", "twice", "crash", "middle", "main"]
 SAMPLES = {
     "absl": ["die"],
+    "backward": ["twice", "die"],
     "boost": ["through", "around"],
+    "coredumpctl": CRASHED,
+    "d": ["through", "around"],
     "gdb": ["die", "twice", "middle", "main"],
+    "gfortran": CRASHED[:3],
     "glog": ["die", "twice"],
     "hs_err": ["die", "die", "crash"],
     "jemalloc": ["through", "around", "enter"],
     "kernel": ["die"],
     "lldb": ["die", "die", "twice", "middle", "main"],
+    "massif": ["through", "around"],
+    "node": ["through", "around"],
+    "openmpi": CRASHED[:3],
+    "python": CRASHED[:3],
+    "ruby": ["die", "twice"],
     "rust": ["through", "around"],
     "strace": CRASHED,
     "tcmalloc": ["through", "around", "enter"],
+    "torch": ["through", "around", "enter"],
     "valgrind": ["die", "twice", "die", "twice"],
+    "zig": ["through", "around", "enter"],
 }
 PLACE = re.compile(r"\w+ at (?:libcrash|app)\.c:\d+")
 
@@ -107,6 +118,18 @@ def test_a_sentry_event(one, indent):
     named = [(f.get("function"), f.get("filename"), f.get("lineno")) for f in event["exception"]["values"][0]["stacktrace"]["frames"]]
     crash, twice, die = [(name, *where.split(":")) for name, where in (place.split(" at ") for place in places("crash", "twice", "die"))]
     assert [n and (n[0], n[1], str(n[2])) for n in (named[0], named[2], named[3])] == [crash, twice, die] and named[1] == (None, None, None)
+
+
+def test_an_event_of_sentrys_sdk_for_rust(one):
+    """Images by name, id and code_id; frames without a name are <unknown>, which leaves no second member of that name."""
+    text = read("sentry.json")
+    ident = next(image["id"] for image in json.loads(text)["debug_meta"]["images"] if image["name"].endswith("libcrash.so"))
+    one.symbols.add("libcrash.so", read("libcrash.sym").split("\n", 1)[1], ident.replace("-", "").upper() + "0")
+    pairs = []
+    event = json.loads(functions(one, text), object_pairs_hook=lambda all: pairs.append([name for name, _ in all]) or dict(all))
+    assert all(len(set(names)) == len(names) for names in pairs)
+    frames = [f"{f['function']} at {f.get('filename')}:{f.get('lineno')}" for f in event["threads"]["values"][0]["stacktrace"]["frames"]]
+    assert [frame for frame in frames if "libcrash.c" in frame] == places("around", "through"), frames
 
 
 def test_apples_ips(one):

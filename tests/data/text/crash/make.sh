@@ -113,4 +113,139 @@ javac Crash.java && java -XX:ErrorFile=./hs_err.log Crash $place/libjni.so > /de
 sed -n '1,/^siginfo/p' hs_err.log > hs_err.txt
 sed -n '/^Dynamic libraries:/,/^$/p' hs_err.log | grep "^Dynamic\|libjni\|libcrash\|libjvm" >> hs_err.txt
 
-cp libcrash.sym app.sym {gdb,lldb,strace,kernel,glog,absl,boost,tcmalloc,jemalloc,valgrind,rust,hs_err}.txt "$here"
+# What follows needs also gfortran gdc ruby libopenmpi-dev openmpi-bin libtorch-dev libbackward-cpp-dev nodejs systemd-coredump, Zig
+# 0.17 (the PyPI package ziglang, as zig) and Python 3.14 (of a later Debian, as python3.14).
+
+cat > preload.c <<'END'
+#include "maps.h"
+__attribute__((constructor)) static void at_start(void) { print_maps(); }
+END
+gcc -shared -fPIC -o preload.so preload.c
+with_map() { LD_PRELOAD=$place/preload.so "$@" 2>&1 | cat; ours; }
+
+cat > py.py <<'END'
+import ctypes, faulthandler
+faulthandler.enable()
+ctypes.CDLL("/opt/crash/libcrash.so").crash()
+END
+python3.14 -I py.py > python.txt 2>&1
+
+cat > fortran.f90 <<'END'
+program fortran
+  use iso_c_binding
+  interface
+    integer(c_int) function crash() bind(c)
+      import
+    end function
+  end interface
+  print *, crash()
+end program
+END
+gfortran -O1 -fno-omit-frame-pointer -o fortran fortran.f90 $flags && with_map ./fortran > gfortran.txt
+
+cat > thrown.d <<'END'
+extern(C) int enter(int function());
+extern(C) int f() { throw new Exception("no way"); }
+void main() { enter(&f); }
+END
+gdc -O1 -o thrown thrown.d $flags && with_map ./thrown > d.txt
+
+cat > panic.zig <<'END'
+const std = @import("std");
+extern fn enter(f: *const fn () callconv(.c) c_int) c_int;
+fn show() callconv(.c) c_int { @panic("no way"); }
+pub fn main() void { _ = enter(&show); }
+END
+zig build-exe panic.zig -lc -L. -lcrash -rpath $place && with_map ./panic > zig.txt
+
+{ echo '#include "maps.h"'; sed 's/int main(void) {/& print_maps();/' heap.c; } > grows.c
+gcc -O1 -fno-omit-frame-pointer -o grows grows.c $flags && valgrind -q --tool=massif --detailed-freq=1 --massif-out-file=massif.out ./grows
+{ ms_print massif.out | grep -B2 -A3 '??? (in .*libcrash' | tail -7; ours; } > massif.txt
+
+cat > handled.cc <<'END'
+#include "maps.h"
+#include <backward.hpp>
+backward::SignalHandling handling;
+extern "C" int crash(void);
+int main() { print_maps(); return crash(); }
+END
+g++ -O1 -o handled handled.cc $flags && { ./handled 2>&1 | cat; ours; } > backward.txt
+
+cat > check.cc <<'END'
+#include <c10/util/Exception.h>
+#include <iostream>
+extern "C" int enter(int (*)(void));
+static int check(void) { try { TORCH_CHECK(false, "no way"); } catch (const c10::Error &e) { std::cout << e.what(); } return 1; }
+int main() { return enter(check) == 7; }
+END
+g++ -O1 -o check check.cc -lc10 $flags && ./check > torch.txt
+
+cat > mpi.c <<'END'
+#include <mpi.h>
+int crash(void);
+int main(int n, char **v) { MPI_Init(&n, &v); return crash(); }
+END
+mpicc -O1 -o mpi mpi.c $flags && OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun -n 1 ./mpi 2>&1 | grep '^\[' > openmpi.txt
+
+cat > fiddle.rb <<'END'
+require "fiddle"
+Fiddle::Function.new(Fiddle.dlopen("/opt/crash/libcrash.so")["crash"], [], Fiddle::TYPE_INT).call
+END
+ruby fiddle.rb > maps 2>&1
+{ sed -n '/^-- C level/,/^$/p' maps; grep -A1 '^\* Process memory map' maps; grep '^[0-9a-f-]* .* \(/opt/\|/usr/bin\)' maps; } > ruby.txt
+
+cat > addon.c <<'END'
+#include <stddef.h>
+typedef void *napi_env, *napi_value;
+int napi_create_function(napi_env, const char *, size_t, napi_value (*)(napi_env, napi_value), void *, napi_value *);
+void napi_fatal_error(const char *, size_t, const char *, size_t);
+int enter(int (*)(void));
+static int end(void) { napi_fatal_error("here", 4, "no way", 6); return 1; }
+static napi_value call(napi_env e, napi_value i) { (void)e; (void)i; enter(end); return NULL; }
+napi_value napi_register_module_v1(napi_env e, napi_value x) { (void)x; napi_value f; napi_create_function(e, "call", 4, call, NULL, &f); return f; }
+END
+gcc -O1 -fno-omit-frame-pointer -shared -fPIC -o addon.node addon.c $flags
+node -e 'const a = require("./addon.node"); const fs = require("fs"); fs.writeFileSync("maps", fs.readFileSync("/proc/self/maps")); a()' 2>&1 | sed -n '/^FATAL/,/JavaScript/p' > node.txt
+grep 'addon\|libcrash' maps >> node.txt
+
+# Sentry's SDK: crates sentry 0.49.5 (features backtrace, debug-images) and serde_json.
+mkdir -p sentried/src && cat > sentried/Cargo.toml <<'END'
+[package]
+name = "sentried"
+version = "0.1.0"
+edition = "2021"
+[dependencies]
+sentry = { version = "=0.49.5", default-features = false, features = ["backtrace", "contexts", "debug-images", "panic"] }
+serde_json = "1"
+END
+echo 'fn main() { println!("cargo:rustc-link-search=/opt/crash\ncargo:rustc-link-arg=-Wl,-rpath,/opt/crash"); }' > sentried/build.rs
+cat > sentried/src/main.rs <<'END'
+use std::sync::Arc;
+struct Writer;
+impl sentry::Transport for Writer {
+    fn send_envelope(&self, e: sentry::Envelope) {
+        if let Some(event) = e.event() { std::fs::write("event.json", serde_json::to_string_pretty(event).unwrap()).unwrap(); }
+    }
+}
+#[link(name = "crash")]
+extern "C" { fn enter(call: extern "C" fn() -> i32) -> i32; }
+extern "C" fn say() -> i32 { sentry::capture_message("no way", sentry::Level::Error); 1 }
+fn main() {
+    let options = sentry::ClientOptions::new().dsn("http://a@127.0.0.1/1").attach_stacktrace(true);
+    let _guard = sentry::init(options.transport(|_: &sentry::ClientOptions| -> Arc<dyn sentry::Transport> { Arc::new(Writer) }));
+    unsafe { enter(say); }
+}
+END
+(cd sentried && cargo build -q && strip target/debug/sentried && target/debug/sentried)
+# without what it says about the machine, and without other images
+python3 -c 'import json; e = json.load(open("sentried/event.json")); del e["contexts"], e["server_name"]; m = e["debug_meta"]
+m["images"] = [i for i in m["images"] if "libcrash" in i["name"] or "sentried" in i["name"]]; json.dump(e, open("sentry.json", "w"), indent=2)'
+
+# The kernel hands the core to systemd-coredump, by its sysctl file; without systemd, these two stand in for its units.
+/lib/systemd/systemd-journald & journald=$!
+systemd-socket-activate --seqpacket --accept -l /run/systemd/coredump /lib/systemd/systemd-coredump & listener=$!
+sleep 1; ./app; sleep 5; coredumpctl --no-pager -1 info > coredumpctl.txt
+kill $journald $listener
+
+cp libcrash.sym app.sym {gdb,lldb,strace,kernel,glog,absl,boost,tcmalloc,jemalloc,valgrind,rust,hs_err}.txt \
+	{python,gfortran,d,zig,massif,backward,torch,openmpi,ruby,node,coredumpctl}.txt sentry.json "$here"
