@@ -95,20 +95,33 @@ json_t *debug_json(const struct session *s)
 		ok &= set_module(times, w, json_real(seconds(w->costs.download_time)));
 		ok &= set_module(parses, w, json_real(seconds(w->costs.parse_time)));
 	}
-	json_t *debug = json_pack(
-	        "{s:f, s:{s:I, s:I}, s:{s:I, s:o}, s:{s:I, s:I, s:I, s:f}, s:{s:I, s:I, s:f, s:o, s:o, s:o}, "
-	        "s:{s:f, s:o, s:o, s:o}, s:{s:f, s:{}}, s:o, s:o, s:{s:o, s:o}, s:o}",
-	        "time", seconds(clock_now() - s->exchange->started), "stacks", "count",
-	        (json_int_t)s->request.frame_count, "real", (json_int_t)real, "modules", "count",
-	        (json_int_t)s->want_count, "stacks_per_module", stacks_per, "cache_lookups", "count",
-	        (json_int_t)(s->stats.cache_count + s->want_count), "hits",
-	        (json_int_t)(s->stats.cache_hits + s->want_count - loads), "size", (json_int_t)s->stats.cache_bytes,
-	        "time", seconds(s->stats.cache_time), "downloads", "count", (json_int_t)downloads, "size",
-	        (json_int_t)download_bytes, "time", seconds(download_time), "size_per_module", sizes, "time_per_module",
-	        times, "fail_time_per_module", fails, "parse_sym", "time", seconds(parse_time), "time_per_module",
-	        parses, "fail_time_per_module", parse_fails, "damaged_lines_per_module", damaged, "save_symcache",
-	        "time", 0.0, "time_per_module", "missing_parts_per_module", missing, "image_bases", bases, "unnamed",
-	        "frames", unnamed, "modules", lacking, "reasons", reasons);
+	const struct {
+		const char *name;
+		json_t *value;
+	} parts[] = {
+	        {"time", json_real(seconds(clock_now() - s->exchange->started))},
+	        {"stacks",
+	                json_pack("{s:I, s:I}", "count", (json_int_t)s->request.frame_count, "real", (json_int_t)real)},
+	        {"modules",
+	                json_pack("{s:I, s:o}", "count", (json_int_t)s->want_count, "stacks_per_module", stacks_per)},
+	        {"cache_lookups",
+	                json_pack("{s:I, s:I, s:I, s:f}", "count", (json_int_t)(s->stats.cache_count + s->want_count),
+	                        "hits", (json_int_t)(s->stats.cache_hits + s->want_count - loads), "size",
+	                        (json_int_t)s->stats.cache_bytes, "time", seconds(s->stats.cache_time))},
+	        {"downloads", json_pack("{s:I, s:I, s:f, s:o, s:o, s:o}", "count", (json_int_t)downloads, "size",
+	                              (json_int_t)download_bytes, "time", seconds(download_time), "size_per_module",
+	                              sizes, "time_per_module", times, "fail_time_per_module", fails)},
+	        {"parse_sym", json_pack("{s:f, s:o, s:o, s:o}", "time", seconds(parse_time), "time_per_module", parses,
+	                              "fail_time_per_module", parse_fails, "damaged_lines_per_module", damaged)},
+	        {"save_symcache", json_pack("{s:f, s:{}}", "time", 0.0, "time_per_module")},
+	        {"missing_parts_per_module", missing},
+	        {"image_bases", bases},
+	        {"unnamed", json_pack("{s:o, s:o}", "frames", unnamed, "modules", lacking)},
+	        {"reasons", reasons},
+	};
+	json_t *debug = json_object();
+	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+		ok = json_object_set_new(debug, parts[i].name, parts[i].value) == 0 && ok;
 	if (ok)
 		return debug;
 	json_decref(debug);
