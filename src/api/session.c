@@ -111,6 +111,16 @@ struct yield session_yield(const struct session *s)
 	return (struct yield){take_turn, s->exchange};
 }
 
+static void offer(void *arg, struct help_work *w)
+{
+	exchange_offer(arg, w);
+}
+
+static void take_back(void *arg, struct help_work *w)
+{
+	exchange_take_back(arg, w);
+}
+
 /* A temporary failure of one module fails the request. */
 static bool refuse_temporary(struct session *s)
 {
@@ -168,7 +178,8 @@ static bool answer(struct session *s)
 	        .symbols = &s->symbols,
 	        .symbol_of = s->symbol_of,
 	        .stats = &s->stats,
-	        .yield = session_yield(s)};
+	        .yield = session_yield(s),
+	        .help = {offer, take_back, s->exchange}};
 	switch (symbolicate(&in)) {
 	case SYMBOLICATE_OK:
 		s->kind->reply(s);

@@ -27,6 +27,8 @@
 	X(CACHE_PAGE_NONE, counter, "symbolicated_cache_lookups_total", "what=\"page\",level=\"none\"", "")           \
 	X(CACHE_FRAME_PROCESS, counter, "symbolicated_cache_lookups_total", "what=\"frame\",level=\"process\"", "")   \
 	X(CACHE_FRAME_NONE, counter, "symbolicated_cache_lookups_total", "what=\"frame\",level=\"none\"", "")         \
+	X(LOOKUPS_SHARED, counter, "symbolicated_lookups_shared_total", "",                                           \
+	        "Lookups of large requests that other workers did, which were idle.")                                 \
 	X(PAGES_INVALID, counter, "symbolicated_pages_invalid_total", "",                                             \
 	        "Values from memcached that failed a check and were taken as missing.")                               \
 	X(PAGES_RELOADED, counter, "symbolicated_page_reloads_total", "",                                             \

@@ -12,6 +12,7 @@
 #include "base/client_key.h"
 #include "base/config.h"
 #include "base/error.h"
+#include "base/help.h"
 #include "base/metrics.h"
 #include "base/str.h"
 
@@ -95,6 +96,9 @@ void exchange_resume(struct exchange *x, void (*fn)(struct exchange *x));
  * processor time is used up, lets those run that wait for their turn. It may return on another thread. False: the
  * client has gone, so nobody waits for the reply. */
 bool exchange_turn(struct exchange *x);
+/* Workers that are idle help with the work, as long as no request waits; see struct help. */
+void exchange_offer(struct exchange *x, struct help_work *w);
+void exchange_take_back(struct exchange *x, struct help_work *w);
 /* Whether nginx has closed the connection, so that nobody waits for the reply. Does not block; only for whoever holds
  * x. */
 bool exchange_gone(const struct exchange *x);

@@ -64,6 +64,7 @@ struct front {
 	int wake;  /* eventfd, edge-triggered and never read: each write wakes a worker */
 	int stop;  /* eventfd, never read: it wakes all workers */
 	int timer; /* timerfd: runs while there are readers that may be too slow */
+	unsigned cores;
 	struct permits awake;
 	struct worker *workers;
 	unsigned worker_count;
@@ -80,6 +81,9 @@ struct front {
 	LIST_HEAD(, connection) connections;
 	unsigned connection_count;
 	struct turns turns;
+	LIST_HEAD(, help_work) offered;        /* for those that are idle */
+	unsigned helping;                      /* workers */
+	pthread_cond_t helped;                 /* one of them has ended */
 	unsigned paused;                       /* exchanges whose fibers have paused */
 	LIST_HEAD(, exchange_private) readers; /* those that wait for their readers */
 	struct fiber *spare[SPARE_MAX];
@@ -547,6 +551,93 @@ bool exchange_turn(struct exchange *x)
 	return !exchange_gone(x);
 }
 
+/* ---- help ---- */
+
+/* With f->lock held: whether a worker that has nothing else to do, or helps already, may help. */
+static bool may_help(const struct front *f, unsigned others)
+{
+	return !f->turns.waiting && f->turns.busy + others < f->cores;
+}
+
+void exchange_offer(struct exchange *x, struct help_work *w)
+{
+	struct front *f = exchange_private(x)->front;
+	pthread_mutex_lock(&f->lock);
+	w->helpers = 0;
+	w->is_listed = true;
+	LIST_INSERT_HEAD(&f->offered, w, next);
+	bool wanted = may_help(f, f->helping);
+	pthread_mutex_unlock(&f->lock);
+	if (wanted && atomic_load(&f->idle))
+		wake_worker(f);
+}
+
+/* With f->lock held. */
+static void unlist(struct help_work *w)
+{
+	if (w->is_listed)
+		LIST_REMOVE(w, next);
+	w->is_listed = false;
+}
+
+/* A helper is never far from its end, and holds nothing that the caller holds. */
+void exchange_take_back(struct exchange *x, struct help_work *w)
+{
+	struct front *f = exchange_private(x)->front;
+	pthread_mutex_lock(&f->lock);
+	unlist(w);
+	while (w->helpers)
+		pthread_cond_wait(&f->helped, &f->lock);
+	pthread_mutex_unlock(&f->lock);
+}
+
+/* What an idle worker may help with, or NULL. */
+static struct help_work *take_work(struct front *f)
+{
+	pthread_mutex_lock(&f->lock);
+	struct help_work *w = may_help(f, f->helping) ? LIST_FIRST(&f->offered) : NULL;
+	if (w) {
+		w->helpers++;
+		f->helping++;
+	}
+	pthread_mutex_unlock(&f->lock);
+	return w;
+}
+
+struct helping {
+	struct front *front;
+	int64_t look_at;
+};
+
+/* Whether nobody else needs the worker; looked at once in half a slice. */
+static bool may_go_on(void *arg)
+{
+	struct helping *h = arg;
+	struct front *f = h->front;
+	int64_t now = clock_now();
+	if (now < h->look_at)
+		return true;
+	h->look_at = now + slice / 2;
+	pthread_mutex_lock(&f->lock);
+	bool may = may_help(f, f->helping - 1);
+	pthread_mutex_unlock(&f->lock);
+	return may;
+}
+
+static void help(struct front *f, struct help_work *w)
+{
+	struct helping h = {f, 0};
+	const struct yield y = {may_go_on, &h};
+	w->run(w, &y);
+	pthread_mutex_lock(&f->lock);
+	if (may_help(f, f->helping - 1))
+		unlist(w); /* nothing is left */
+	w->helpers--;
+	f->helping--;
+	pthread_cond_broadcast(&f->helped);
+	pthread_mutex_unlock(&f->lock);
+}
+
 static void run_handler(void *arg)
 {
 	struct exchange_private *p = arg;
@@ -681,15 +772,18 @@ static void work(struct worker *w)
 	struct exchange_private *arrived = NULL;
 	while (permit_take(&f->awake)) {
 		struct epoll_event event;
+		struct help_work *offered = NULL;
 		int n = 0;
 		atomic_fetch_add(&f->idle, 1);
 		struct exchange_private *p = next_exchange(w, arrived);
 		arrived = NULL;
-		if (!p)
+		if (!p && !(offered = take_work(f)))
 			n = epoll_wait(f->epoll, &event, 1, -1);
 		atomic_fetch_sub(&f->idle, 1);
 		if (p)
 			run_exchange(w, p);
+		else if (offered)
+			help(f, offered);
 		else if (n < 0 && errno != EINTR) {
 			log_event(LOG_LEVEL_ERROR, "epoll", "%s", strerror(errno));
 			return;
@@ -789,6 +883,7 @@ static void front_free(struct front *f)
 	close_open(f->epoll);
 	permits_destroy(&f->awake);
 	pthread_cond_destroy(&f->quiet);
+	pthread_cond_destroy(&f->helped);
 	pthread_mutex_destroy(&f->lock);
 	pthread_mutex_destroy(&f->accepting);
 	free(f->workers);
@@ -829,10 +924,13 @@ struct front *front_start(const struct config *c, int fd, void (*handle)(struct 
 	const unsigned workers = c->workers ? (unsigned)c->workers : WORKERS_A_CORE * cores_count();
 	turns_init(&f->turns, workers, random_u64());
 	atomic_init(&f->config, c);
-	permits_init(&f->awake, cores_count() + MORE_THAN_CORES);
+	f->cores = cores_count();
+	permits_init(&f->awake, f->cores + MORE_THAN_CORES);
 	pthread_mutex_init(&f->accepting, NULL);
 	pthread_mutex_init(&f->lock, NULL);
 	clock_condition_init(&f->quiet);
+	pthread_cond_init(&f->helped, NULL);
+	LIST_INIT(&f->offered);
 	enum err err = ERR_OK;
 	if (!open_descriptors(f) || !fcgi_library_init())
 		err = error_set(e, ERR_IO, "the front: %s", strerror(errno));

@@ -3,6 +3,7 @@
 
 #include "modules/symbolicate.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,18 +14,43 @@
 #include "json/reply.h"
 
 enum {
-	BATCH = 1024,           /* lookups whose pages are fetched together; more would hold a worker for too long */
-	STEP = 32,              /* lookups without a yield */
-	BATCH_BYTES = 32 << 20, /* a batch ends early when its answers take this much, without their strings */
-	SORT_SMALL = 64,        /* up to this many are sorted by insertion */
+	BATCH = 1024,             /* lookups whose pages are fetched together; more would hold a worker for too long */
+	SHARED_LEAST = 4 * BATCH, /* so many lookups are shared with others */
+	STEP = 32,                /* lookups without a yield */
+	BATCH_BYTES = 32 << 20,   /* a batch ends early when its answers take this much, without their strings */
+	SORT_SMALL = 64,          /* up to this many are sorted by insertion */
 	RADIX_BITS = 8,
 };
 
 #define NO_PAGE UINT32_MAX
 
+/* What a helper looked up. */
+struct symbols_share {
+	struct symbols_share *next;
+	struct symbols symbols;
+	struct arena arena;
+	struct symbolicate_stats stats;
+};
+
+/* All lookups of a request, in batches, each done by whoever takes it. */
+struct work {
+	struct help_work help; /* first */
+	const struct symbolication *in;
+	size_t batches;
+	bool *done;                     /* which of them */
+	atomic_size_t next;             /* the one to be taken next */
+	atomic_ullong size, page_bytes; /* of all texts; of the pages that are held */
+	_Atomic(struct symbols_share *) shares;
+};
+
+/* What one thread needs for one batch after the other. */
 struct batch {
 	const struct symbolication *in;
+	struct work *work;
 	struct symbols *symbols;
+	struct symbolicate_stats *stats;
+	const struct yield *yield;
+	bool alone;           /* nobody else is at work, so modules may be marked */
 	uint32_t *code_index; /* of each lookup's page in the set; NO_PAGE: the offset is below the first symbol */
 	struct symbol **found;
 	const struct hot_frame **hot; /* of each lookup's text; NULL: it is looked up */
@@ -142,6 +168,12 @@ void symbols_release(struct symbols *s)
 	for (uint32_t i = 0; i < s->hot_count; i++)
 		hot_frame_unref(s->hot[i]);
 	free(s->hot);
+	for (struct symbols_share *share = s->shares, *next; share; share = next) {
+		next = share->next;
+		symbols_release(&share->symbols);
+		arena_release(&share->arena);
+		free(share);
+	}
 	arena_reset(s->arena);
 	symbols_init(s, s->arena, s->max_size, s->max_pages, s->deadline);
 }
@@ -154,10 +186,11 @@ static bool add_page(struct symbols *s, struct module *m, uint8_t kind, uint32_t
 	return true;
 }
 
-/* Marks a module for loading again, because a page of it is missing or corrupt. */
+/* Marks a module for loading again, because a page of it is missing or corrupt. Whoever is not alone will find it again
+ * when he is. */
 static void lose(struct batch *b, const struct module *module)
 {
-	for (size_t i = 0; i < b->in->want_count; i++)
+	for (size_t i = 0; b->alone && i < b->in->want_count; i++)
 		if (b->in->wants[i].module == module)
 			modules_lost_page(b->in->modules, &b->in->wants[i]);
 }
@@ -165,7 +198,7 @@ static void lose(struct batch *b, const struct module *module)
 /* To be called between two steps. False: nobody needs the answers. */
 static bool step_on(const struct batch *b, size_t step)
 {
-	return (step + 1) % STEP || yield_now(&b->in->yield);
+	return (step + 1) % STEP || yield_now(b->yield);
 }
 
 /* Marks all modules that still miss a page, so that they are loaded together. */
@@ -211,8 +244,8 @@ static enum symbolicate_result make_pages(
 		if (!step_on(b, i))
 			return SYMBOLICATE_GONE;
 	}
-	b->in->stats->cache_count += count;
-	b->in->stats->cache_hits += had;
+	b->stats->cache_count += count;
+	b->stats->cache_hits += had;
 	metric_add(M_CACHE_PAGE_PROCESS, (int64_t)had);
 	metric_add(M_CACHE_PAGE_NONE, (int64_t)(count - had - *missing));
 	return SYMBOLICATE_OK;
@@ -251,9 +284,9 @@ static enum symbolicate_result fetch_pages(struct batch *b, size_t from, uint64_
 	}
 	free(missing);
 	page_cache_evict(cache);
-	b->in->stats->cache_hits += found;
-	b->in->stats->cache_bytes += bytes;
-	b->in->stats->cache_time += clock_now() - start;
+	b->stats->cache_hits += found;
+	b->stats->cache_bytes += bytes;
+	b->stats->cache_time += clock_now() - start;
 	metric_add(M_CACHE_PAGE_MEMCACHED, (int64_t)found);
 	metric_add(M_CACHE_PAGE_NONE, (int64_t)(open - found));
 	return all ? lose_missing(b, from) : SYMBOLICATE_TOO_LARGE;
@@ -521,10 +554,9 @@ static bool settle_pages(struct batch *b, size_t count, uint32_t from)
 	uint64_t bytes = 0;
 	for (size_t i = from; i < s->page_count; i++)
 		bytes += s->pages[i].page->len;
-	if (s->page_bytes + bytes <= s->max_pages) {
-		s->page_bytes += bytes;
+	if (atomic_fetch_add(&b->work->page_bytes, bytes) + bytes <= s->max_pages)
 		return true;
-	}
+	atomic_fetch_sub(&b->work->page_bytes, bytes);
 	for (size_t i = 0; i < count; i++)
 		if (is_first(b, i) && !own_strings(s->arena, &b->found[i]->answer))
 			return false;
@@ -535,10 +567,11 @@ static bool settle_pages(struct batch *b, size_t count, uint32_t from)
 static enum symbolicate_result measure(struct batch *b, const struct lookup *lookups, size_t count)
 {
 	struct symbols *s = b->symbols;
+	uint64_t before = s->size;
 	for (size_t i = 0; i < count; i++) {
 		struct symbol *symbol = b->found[i];
 		b->in->symbol_of[lookups[i].frame] = symbol;
-		b->in->stats->found += symbol->answer.found;
+		b->stats->found += symbol->answer.found;
 		if (is_first(b, i) && symbol->hot)
 			symbol->size = symbol->hot->len;
 		else if (is_first(b, i))
@@ -549,36 +582,146 @@ static enum symbolicate_result measure(struct batch *b, const struct lookup *loo
 		s->size += symbol->size;
 		s->largest = symbol->size > s->largest ? symbol->size : s->largest;
 	}
-	return s->size > s->max_size ? SYMBOLICATE_TOO_LARGE : SYMBOLICATE_OK;
+	uint64_t more = s->size - before;
+	return atomic_fetch_add(&b->work->size, more) + more > s->max_size ? SYMBOLICATE_TOO_LARGE : SYMBOLICATE_OK;
+}
+
+/* ---- batches ---- */
+
+static bool batch_init(struct batch *b, struct work *w, struct symbols *symbols, struct symbolicate_stats *stats,
+        const struct yield *y, bool alone)
+{
+	size_t most = w->in->lookup_count < BATCH ? w->in->lookup_count : BATCH;
+	struct arena *arena = symbols->arena;
+	*b = (struct batch){.in = w->in, .work = w, .symbols = symbols, .stats = stats, .yield = y, .alone = alone};
+	b->code_index = arena_alloc(arena, most * sizeof *b->code_index);
+	b->found = arena_alloc(arena, most * sizeof *b->found);
+	b->hot = arena_alloc(arena, most * sizeof *b->hot);
+	b->wanted = arena_alloc(arena, most * sizeof *b->wanted);
+	return b->code_index && b->found && b->hot && b->wanted && fill_table(b, 0, 0);
+}
+
+/* Some of the lookups, at least one. */
+static enum symbolicate_result answer_some(struct batch *b, struct lookup *lookups, size_t count, size_t *done)
+{
+	struct symbols *s = b->symbols;
+	uint32_t from = s->page_count;
+	if (clock_now() >= s->deadline)
+		return SYMBOLICATE_TOO_LATE;
+	enum symbolicate_result result = look_up(b, lookups, count, done);
+	if (!result)
+		result = resolve(b, lookups, *done);
+	if (!result)
+		result = measure(b, lookups, *done);
+	if (!result && !settle_pages(b, *done, from))
+		result = SYMBOLICATE_NO_MEMORY;
+	return result;
+}
+
+/* One that fails counts for nothing: it may be done again. */
+static enum symbolicate_result answer_batch(struct batch *b, size_t number)
+{
+	enum symbolicate_result result = SYMBOLICATE_OK;
+	const uint64_t size = b->symbols->size, found = b->stats->found;
+	size_t at = number * BATCH, left = b->in->lookup_count - at, end = at + (left < BATCH ? left : BATCH), done = 0;
+	for (; at < end && !result; at += done)
+		result = answer_some(b, b->in->lookups + at, end - at, &done);
+	if (result) {
+		atomic_fetch_sub(&b->work->size, b->symbols->size - size);
+		b->symbols->size = size;
+		b->stats->found = found;
+	}
+	b->work->done[number] = !result;
+	if (!result && b->symbols != b->in->symbols)
+		metric_add(M_LOOKUPS_SHARED, (int64_t)(end - number * BATCH));
+	return result;
+}
+
+/* Batches that nobody has taken, one after the other. */
+static enum symbolicate_result answer_batches(struct batch *b)
+{
+	enum symbolicate_result result = SYMBOLICATE_OK;
+	struct work *w = b->work;
+	while (!result) {
+		if (!yield_now(b->yield))
+			return SYMBOLICATE_GONE;
+		size_t number = atomic_fetch_add(&w->next, 1);
+		if (number >= w->batches)
+			break;
+		result = answer_batch(b, number);
+	}
+	return result;
+}
+
+/* On a helper's thread. What he cannot do is left. */
+static void help_out(struct help_work *help, const struct yield *y)
+{
+	struct work *w = (struct work *)help;
+	const struct symbols *s = w->in->symbols;
+	struct batch b = {0};
+	struct symbols_share *share = calloc(1, sizeof *share);
+	if (!share)
+		return;
+	arena_init(&share->arena, SIZE_MAX);
+	arena_charge(&share->arena, ACCOUNT_REPLIES, UINT64_MAX);
+	symbols_init(&share->symbols, &share->arena, s->max_size, s->max_pages, s->deadline);
+	if (batch_init(&b, w, &share->symbols, &share->stats, y, false))
+		answer_batches(&b);
+	free(b.table);
+	share->next = atomic_load(&w->shares);
+	while (!atomic_compare_exchange_weak(&w->shares, &share->next, share))
+		;
+}
+
+static void take_shares(struct work *w)
+{
+	struct symbols *s = w->in->symbols;
+	struct symbolicate_stats *stats = w->in->stats;
+	s->shares = atomic_load(&w->shares);
+	for (const struct symbols_share *share = s->shares; share; share = share->next) {
+		s->size += share->symbols.size;
+		s->largest = share->symbols.largest > s->largest ? share->symbols.largest : s->largest;
+		stats->found += share->stats.found;
+		stats->cache_count += share->stats.cache_count;
+		stats->cache_hits += share->stats.cache_hits;
+		stats->cache_bytes += share->stats.cache_bytes;
+		stats->cache_time += share->stats.cache_time;
+	}
+}
+
+/* With help, as far as all goes well; the rest then alone. */
+static enum symbolicate_result answer_all(struct batch *b)
+{
+	struct work *w = b->work;
+	const struct help *h = &b->in->help;
+	enum symbolicate_result result = SYMBOLICATE_OK;
+	if (h->offer && b->in->lookup_count >= SHARED_LEAST) {
+		b->alone = false;
+		h->offer(h->arg, &w->help);
+		result = answer_batches(b);
+		atomic_store(&w->next, w->batches);
+		h->take_back(h->arg, &w->help);
+		take_shares(w);
+		b->alone = true;
+	}
+	if (result == SYMBOLICATE_GONE)
+		return result;
+	result = SYMBOLICATE_OK;
+	for (size_t i = 0; i < w->batches && !result; i++)
+		if (!w->done[i])
+			result = answer_batch(b, i);
+	return result;
 }
 
 enum symbolicate_result symbolicate(const struct symbolication *in)
 {
-	enum symbolicate_result result = SYMBOLICATE_OK;
-	struct symbols *s = in->symbols;
-	size_t count = in->lookup_count, most = count < BATCH ? count : BATCH;
-	struct batch b = {.in = in, .symbols = s};
-	b.code_index = arena_alloc(s->arena, most * sizeof *b.code_index);
-	b.found = arena_alloc(s->arena, most * sizeof *b.found);
-	b.hot = arena_alloc(s->arena, most * sizeof *b.hot);
-	b.wanted = arena_alloc(s->arena, most * sizeof *b.wanted);
-	if (!b.code_index || !b.found || !b.hot || !b.wanted || !fill_table(&b, 0, 0) ||
-	        !sort_lookups(in->lookups, count, &in->yield))
-		result = SYMBOLICATE_NO_MEMORY;
-	for (size_t at = 0, done; at < count && !result; at += done) {
-		uint32_t from = s->page_count;
-		done = count - at < most ? count - at : most;
-		if (clock_now() >= s->deadline)
-			result = SYMBOLICATE_TOO_LATE;
-		else
-			result = look_up(&b, in->lookups + at, done, &done);
-		if (!result)
-			result = resolve(&b, in->lookups + at, done);
-		if (!result)
-			result = measure(&b, in->lookups + at, done);
-		if (!result && !settle_pages(&b, done, from))
-			result = SYMBOLICATE_NO_MEMORY;
-	}
+	enum symbolicate_result result = SYMBOLICATE_NO_MEMORY;
+	struct work w = {.help = {.run = help_out}, .in = in, .batches = (in->lookup_count + BATCH - 1) / BATCH};
+	struct batch b = {0};
+	w.done = arena_calloc(in->symbols->arena, w.batches, sizeof *w.done);
+	if (w.done && batch_init(&b, &w, in->symbols, in->stats, &in->yield, true) &&
+	        sort_lookups(in->lookups, in->lookup_count, &in->yield))
+		result = answer_all(&b);
 	free(b.table);
 	return result;
 }

@@ -4,6 +4,7 @@
 #ifndef MODULES_SYMBOLICATE_H
 #define MODULES_SYMBOLICATE_H
 
+#include "base/help.h"
 #include "base/yield.h"
 #include "cache/hot_frames.h"
 #include "cache/page_memcached.h"
@@ -32,11 +33,11 @@ struct symbols {
 	struct arena *arena;
 	struct page_get *pages; /* a reference to each */
 	uint32_t page_count, page_cap;
-	uint64_t page_bytes;    /* bytes of these pages */
 	struct hot_frame **hot; /* a reference to each */
 	uint32_t hot_count, hot_cap;
-	uint64_t size;    /* bytes of the texts of all lookups */
-	uint64_t largest; /* bytes of the largest text */
+	uint64_t size;                /* bytes of the texts of all lookups */
+	uint64_t largest;             /* bytes of the largest text */
+	struct symbols_share *shares; /* what helpers looked up */
 };
 
 enum symbolicate_result {
@@ -73,6 +74,7 @@ struct symbolication {
 	const struct symbol **symbol_of; /* out, by lookup.frame */
 	struct symbolicate_stats *stats; /* added to */
 	struct yield yield;
+	struct help help; /* for many lookups */
 };
 
 /* Looks up all frames, each distinct one once. Call it again after SYMBOLICATE_LOAD. */
