@@ -60,6 +60,10 @@ void arena_charge(struct arena *a, enum account_kind kind, uint64_t small_max)
 static bool take(struct arena *a, uint64_t bytes)
 {
 	bool small = a->charged + bytes <= a->small_max;
+	if (!a->charged && bytes <= sizeof(struct arena_block) + ARENA_BLOCK) { /* every request has its first block */
+		account_add(a->kind, (int64_t)bytes);
+		return true;
+	}
 	return small ? account_take_small(a->kind, bytes) : account_take(a->kind, bytes);
 }
 

@@ -59,12 +59,12 @@ uint64_t resident_bytes(void)
 	return strtoull(resident, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* malloc would raise its bound of what is large to 32 MB when something large is freed, and so keep the arrays of an
- * index for ever. */
+/* Each of malloc's arenas keeps what is free up to its bounds, and nobody is charged for that. By itself it would also
+ * raise the bound of what is large to 32 MB when something large is freed, and so keep the arrays of an index for ever. */
 void resident_return_large(void)
 {
-	mallopt(M_MMAP_THRESHOLD, 4 << 20);
-	mallopt(M_TRIM_THRESHOLD, 8 << 20);
+	mallopt(M_MMAP_THRESHOLD, 512 << 10);
+	mallopt(M_TRIM_THRESHOLD, 1 << 20);
 }
 
 void resident_trim(void)

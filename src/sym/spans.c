@@ -54,8 +54,22 @@ struct sweep {
 	uint32_t event_count, events_cap;
 	struct open_symbol last_public; /* no FUNC has started after it */
 	position cursor;
-	uint64_t page_text, weight; /* weight: of the open page */
+	uint64_t page_text, weight;              /* weight: of the open page */
+	bool (*grow)(void *arg, uint64_t bytes); /* NULL: it may take what it needs */
+	void *arg;
 };
+
+static uint64_t sweep_bytes(const struct sweep *w)
+{
+	return symspans_bytes(w->out) + w->open_cap * (uint64_t)sizeof *w->open +
+	       w->cuts_cap * (uint64_t)sizeof *w->cuts + w->events_cap * (uint64_t)sizeof *w->events;
+}
+
+/* array_reserve for one of its arrays. */
+static inline bool reserve(struct sweep *w, void *array, uint32_t *cap, size_t need, size_t size)
+{
+	return need <= *cap || (array_enlarge(array, cap, need, size) && (!w->grow || w->grow(w->arg, sweep_bytes(w))));
+}
 
 static const struct symindex_symbol *symbol_of(const struct sweep *w, const struct open_symbol *o)
 {
@@ -78,7 +92,7 @@ static bool add_event(struct sweep *w, const struct symindex_symbol *s, uint64_t
 {
 	if (!within || within >= s->size)
 		return true;
-	if (!array_reserve(&w->events, &w->events_cap, w->event_count + 1, sizeof *w->events))
+	if (!reserve(w, &w->events, &w->events_cap, w->event_count + 1, sizeof *w->events))
 		return false;
 	w->events[w->event_count++] = s->addr + within;
 	return true;
@@ -135,7 +149,7 @@ static bool find_cuts(struct sweep *w, struct open_symbol *o)
 		uint64_t event = w->events[i];
 		if (event == last || (++passed < share && event - last <= UINT32_MAX))
 			continue;
-		if (!array_reserve(&w->cuts, &w->cuts_cap, w->cut_count + 1, sizeof *w->cuts))
+		if (!reserve(w, &w->cuts, &w->cuts_cap, w->cut_count + 1, sizeof *w->cuts))
 			return false;
 		w->cuts[w->cut_count++] = last = event;
 		passed = 0;
@@ -149,8 +163,8 @@ static bool find_cuts(struct sweep *w, struct open_symbol *o)
 static bool begin_page(struct sweep *w, uint64_t first, uint32_t span)
 {
 	struct symspans *out = w->out;
-	if (!array_reserve(&out->page_first, &out->page_first_cap, out->page_count + 1, sizeof *out->page_first) ||
-	        !array_reserve(&out->page_span, &out->page_span_cap, out->page_count + 1, sizeof *out->page_span))
+	if (!reserve(w, &out->page_first, &out->page_first_cap, out->page_count + 1, sizeof *out->page_first) ||
+	        !reserve(w, &out->page_span, &out->page_span_cap, out->page_count + 1, sizeof *out->page_span))
 		return false;
 	out->page_first[out->page_count] = first;
 	out->page_span[out->page_count++] = span;
@@ -194,8 +208,8 @@ static bool emit_span(struct sweep *w, struct open_symbol *o, position to)
 	const struct symindex_symbol *s = symbol_of(w, o);
 	position from = w->cursor, end = end_of(s), stop = end < to ? end : to;
 	uint32_t span = out->count;
-	if (!array_reserve(&out->starts, &out->starts_cap, span + 1, sizeof *out->starts) ||
-	        !array_reserve(&out->symbols, &out->symbols_cap, span + 1, sizeof *out->symbols))
+	if (!reserve(w, &out->starts, &out->starts_cap, span + 1, sizeof *out->starts) ||
+	        !reserve(w, &out->symbols, &out->symbols_cap, span + 1, sizeof *out->symbols))
 		return false;
 	out->starts[span] = (uint64_t)from;
 	out->symbols[span] = o->symbol | (o->page ? 0 : SYMSPAN_FIRST);
@@ -223,8 +237,7 @@ static bool pop_symbol(struct sweep *w)
 	w->cut_count = top->first_cut;
 	if (top->spans <= FEW_SPANS)
 		return true;
-	if (!array_reserve(
-	            &out->interrupted, &out->interrupted_cap, out->interrupted_count + 1, sizeof *out->interrupted))
+	if (!reserve(w, &out->interrupted, &out->interrupted_cap, out->interrupted_count + 1, sizeof *out->interrupted))
 		return false;
 	out->interrupted[out->interrupted_count++] = (struct symspan_interrupted){top->symbol, top->spans};
 	return true;
@@ -280,7 +293,7 @@ static bool is_longer(const struct sweep *w, const struct symindex_symbol *s, ui
 
 static bool push_symbol(struct sweep *w, uint32_t symbol)
 {
-	if (!array_reserve(&w->open, &w->open_cap, w->open_count + 1, sizeof *w->open))
+	if (!reserve(w, &w->open, &w->open_cap, w->open_count + 1, sizeof *w->open))
 		return false;
 	w->open[w->open_count++] = (struct open_symbol){.symbol = symbol};
 	return true;
@@ -375,8 +388,16 @@ static bool sweep_symbols(struct sweep *w)
 
 struct symspans *symspans_new(const struct symindex *x, const struct symtext *text, bool nearest, uint32_t page_text)
 {
+	return symspans_new_within(x, text, nearest, page_text, NULL, NULL);
+}
+
+struct symspans *symspans_new_within(const struct symindex *x, const struct symtext *text, bool nearest,
+        uint32_t page_text, bool (*grow)(void *arg, uint64_t bytes), void *arg)
+{
 	struct sweep w = {.x = x,
 	        .text = text,
+	        .grow = grow,
+	        .arg = arg,
 	        .page_text = page_text ? page_text : PAGE_TEXT,
 	        .last_public = {.symbol = NO_SYMBOL}};
 	w.out = calloc(1, sizeof *w.out);

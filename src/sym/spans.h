@@ -36,6 +36,9 @@ struct symspans {
  * parts, large ones. page_text: bytes of text per page; pass 0 except in tests, since the bytes of pages depend on it.
  * NULL if out of memory, or if the text is not available. Time and memory are linear in the text. */
 struct symspans *symspans_new(const struct symindex *x, const struct symtext *text, bool nearest, uint32_t page_text);
+/* The same; grow is told how many bytes it will hold before it touches them, and stops it by false. */
+struct symspans *symspans_new_within(const struct symindex *x, const struct symtext *text, bool nearest,
+        uint32_t page_text, bool (*grow)(void *arg, uint64_t bytes), void *arg);
 void symspans_free(struct symspans *s); /* NULL is fine */
 /* How many spans a FUNC has; a few count as one. */
 uint64_t symspans_of(const struct symspans *s, uint32_t symbol);

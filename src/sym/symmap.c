@@ -159,6 +159,21 @@ static unsigned count_makers(const struct symmap *m)
 	return bytes + 3 * each > max ? 1 : (unsigned)((max - bytes) / each - 1);
 }
 
+struct growth {
+	struct symmap *map;
+	bool refused;
+};
+
+/* The spans take so many bytes, which may be more than was charged ahead. */
+static bool charge_spans(void *arg, uint64_t bytes)
+{
+	struct growth *g = arg;
+	struct symmap *m = g->map;
+	uint64_t all = held(m) + bytes, max = m->options.memory_max;
+	g->refused = all > m->charged && ((max && all > max) || !charge(m, all));
+	return !g->refused;
+}
+
 enum err symmap_finish(struct symmap *m, struct error *e)
 {
 	enum err err = symindex_finish(m->index, e);
@@ -169,10 +184,14 @@ enum err symmap_finish(struct symmap *m, struct error *e)
 		err = check_memory(m, symindex_bytes(m->index) / 2, sympages_page_bytes_max(m->index), e);
 	if (err)
 		return err;
+	struct growth growth = {.map = m};
 	struct text_store_reader *reader = text_store_reader_new(m->store);
 	if (reader)
-		m->spans = symspans_new(m->index, text_store_reader_text(reader), m->options.nearest, 0);
+		m->spans = symspans_new_within(
+		        m->index, text_store_reader_text(reader), m->options.nearest, 0, charge_spans, &growth);
 	text_store_reader_free(reader);
+	if (growth.refused)
+		return error_set(e, ERR_TOO_LARGE, "too large");
 	if (!m->spans || !(m->needs = symneeds_new(m->index, m->spans)))
 		return no_memory(e);
 	m->each = sympages_page_bytes_max(m->index) + sympages_kept_bytes_max(m->index);
