@@ -60,7 +60,8 @@ uint64_t resident_bytes(void)
 }
 
 /* Each of malloc's arenas keeps what is free up to its bounds, and nobody is charged for that. By itself it would also
- * raise the bound of what is large to 32 MB when something large is freed, and so keep the arrays of an index for ever. */
+ * raise the bound of what is large to 32 MB when something large is freed, and so keep the arrays of an index for ever.
+ */
 void resident_return_large(void)
 {
 	mallopt(M_MMAP_THRESHOLD, 512 << 10);
