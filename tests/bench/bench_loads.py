@@ -1,0 +1,213 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What a cold load costs beside what it answers.
+
+    tests/bench/bench_loads.py [--build build] [--functions 33000] [--rounds 5] [--json]
+
+Once: a large module that is asked for once, for one frame. The processor time is compared with that of its parts, each
+measured alone: receiving the file, bench_parse making its index and spans and as many pages as were stored. (The file
+is not compressed, so that inflating is no part of it.) Two: of two responders that share memcached the second is asked 50 ms
+after the first, with memcached a delay away. --json prints one object: for each line its figure and its target."""
+
+import argparse
+import asyncio
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path[:0] = [os.path.join(ROOT, "tests", "wire")]
+import stack  # noqa: E402
+from client import job  # noqa: E402
+from stack import Memcached, Stack, connects, free_port, wait_for  # noqa: E402
+from symbols import compile_gensym, debug_id  # noqa: E402
+
+PARTS, LATER, PAGES = 1.3, 1.5, 8  # targets: times its parts; times the first's answer; pages that one frame touches at most
+AFTER = 0.05  # seconds
+DELAYS = (0.0, 0.0005, 0.002)  # seconds to memcached and back
+CONFIG = {"finish_after": "30s", "log_level": "info"}  # the default: a map that was asked for once stays in parts
+
+
+def make_file(directory, functions):
+    path = os.path.join(directory, "large.sym")
+    with open(path, "wb") as out:
+        subprocess.run([compile_gensym(directory), "-n", "large.so", "-i", debug_id("large"), "-f", str(functions)], stdout=out, check=True)
+    return path
+
+
+class Module:
+    """The file under a new id each time."""
+
+    def __init__(self, path):
+        with open(path, "rb") as file:
+            self.line, _, self.rest = file.read().partition(b"\n")
+        self.address = int(re.search(rb"^FUNC (?:m )?([0-9a-f]+)", self.rest, re.M)[1], 16)
+        self.count = 0
+
+    def put(self, symbols):
+        self.count += 1
+        name, ident = f"large{self.count}.so", debug_id(f"large{self.count}")
+        symbols.put(name, ident, f"MODULE Linux x86_64 {ident} {name}\n".encode() + self.rest)
+        return [name, ident]
+
+    def body(self, module):
+        return job([module], [[0, self.address]])
+
+
+def download(url):
+    """Seconds of processor time to receive it and to drop it."""
+    buffer, start = bytearray(1 << 18), time.thread_time()
+    with urllib.request.urlopen(url) as reply:
+        while reply.readinto(buffer):
+            pass
+    return time.thread_time() - start
+
+
+def memcached_bytes(address):
+    """Bytes that it was sent, by its own count."""
+    with stack.socket.socket(stack.socket.AF_UNIX) as s:
+        s.connect(address)
+        s.sendall(b"stats\r\n")
+        text = b""
+        while not text.endswith(b"END\r\n"):
+            text += s.recv(1 << 16)
+    return int(re.search(rb"STAT bytes_read (\d+)", text)[1])
+
+
+def answer(client, body):
+    """Seconds until the name is there."""
+    start = time.monotonic()
+    result = client.v5(body)["results"][0]
+    assert "function" in result["stacks"][0][0], result
+    return time.monotonic() - start
+
+
+def load_once(module):
+    """Figures of one load by a new process."""
+    with Stack(config=CONFIG) as s:
+        s.client.get("/__version__")
+        symbols = module.put(s.symbols)
+        before, sent = s.node.metrics(), memcached_bytes(s.memcached[0].address)
+        wall = answer(s.client, module.body(symbols))
+        wait_for(lambda: s.node.metrics()["symbolicated_loads_in_flight"] == 0, "the load to end", 60)
+        after = s.node.metrics()
+        grown = {key: after[key] - before.get(key, 0) for key in after}
+        return {
+            "processor": grown["process_cpu_seconds_total"],
+            "wall": wall,
+            "read": grown['symbolicated_download_bytes_total{form="wire"}'],
+            "stored": memcached_bytes(s.memcached[0].address) - sent,
+            "pages": grown["symbolicated_pages_stored_total"],
+            "download": download(f"{s.bucket.url}{symbols[0]}/{symbols[1]}/{symbols[0]}.sym"),
+        }
+
+
+def parts_of(program, path, pages):
+    """Seconds for the index, the spans and so many pages."""
+    found = json.loads(subprocess.run([program, path, "5"], capture_output=True, text=True, check=True).stdout)
+    return found["text"] / found["index"]["median"] + found["spans_ms"] / 1e3 + pages * found["page_us"] / 1e6
+
+
+class Delay(threading.Thread):
+    """A way to memcached that takes so long, there and back."""
+
+    def __init__(self, address, seconds):
+        super().__init__(daemon=True)
+        self.address, self.half, self.port = address, seconds / 2, free_port()
+
+    def run(self):
+        asyncio.run(self.serve())
+
+    async def serve(self):
+        server = await asyncio.start_server(self.connect, "127.0.0.1", self.port, limit=1 << 22)
+        async with server:
+            await server.serve_forever()
+
+    async def connect(self, reader, writer):
+        there, back = await asyncio.open_unix_connection(self.address, limit=1 << 22)
+        await asyncio.gather(self.pass_on(reader, back), self.pass_on(there, writer), return_exceptions=True)
+
+    async def pass_on(self, reader, writer):
+        loop = asyncio.get_running_loop()
+        while data := await reader.read(1 << 20):
+            if self.half:
+                loop.call_later(self.half, writer.write, data)
+            else:
+                writer.write(data)
+        loop.call_later(self.half, writer.close)
+
+
+def second_beside_first(module, delay, directory, rounds):
+    """The second's answer in times of the first's: the median of the rounds."""
+    memcached = Memcached("memcached", directory, 512)
+    memcached.start()
+    try:
+        way = Delay(memcached.address, delay)
+        way.start()
+        wait_for(lambda: connects(("127.0.0.1", way.port)), "the way to memcached")
+        with Stack(memcached=0, daemons=2, config={**CONFIG, "memcached": f"127.0.0.1:{way.port}"}) as s:
+            return statistics.median(ratio(s, module) for _ in range(rounds))
+    finally:
+        memcached.stop()
+
+
+def ratio(s, module):
+    body, first = module.body(module.put(s.symbols)), []
+    asker = threading.Thread(target=lambda: first.append(answer(s.nodes[0].client(), body)))
+    asker.start()
+    time.sleep(AFTER)
+    second = answer(s.nodes[1].client(), body)
+    asker.join()
+    return second / first[0]
+
+
+def measure(options, directory):
+    path = make_file(directory, options.functions)
+    module, program = Module(path), os.path.join(options.build, "tests", "bench", "bench_parse")
+    runs = [load_once(module) for _ in range(options.rounds)]
+    once = {key: statistics.median(run[key] for run in runs) for key in runs[0]}
+    parts = once["download"] + parts_of(program, path, once["pages"])
+    lines = {
+        "once: processor time, times its parts": (once["processor"] / parts, PARTS),
+        "once: bytes read, times the file": (once["read"] / os.path.getsize(path), 1.01),
+        "once: pages stored": (once["pages"], PAGES),
+        "once: bytes to memcached, MB": (once["stored"] / 1e6, None),
+        "once: processor time, s": (once["processor"], None),
+        "once: its parts, s": (parts, None),
+    }
+    for delay in DELAYS:
+        lines[f"two: the second's answer, times the first's, memcached {delay * 1000:g} ms away"] = (
+            second_beside_first(module, delay, directory, options.rounds), LATER,
+        )  # fmt: skip
+    return lines
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", default=os.path.join(ROOT, "build"))
+    parser.add_argument("--functions", type=int, default=33_000, help="of the module: 33,000 are 46 MB")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    options.build = os.path.abspath(options.build)
+    subprocess.run(["make", "-s", "-C", options.build, "tests/bench/bench_parse"], check=True)
+    stack.DAEMON[:] = [os.path.join(options.build, "symbolicated")]
+    with tempfile.TemporaryDirectory(prefix="sym-bench-loads-") as directory:
+        os.chmod(directory, 0o755)
+        lines = measure(options, directory)
+    if options.json:
+        print(json.dumps({name: {"figure": round(figure, 4), "target": target} for name, (figure, target) in lines.items()}, indent=1))
+        return
+    for name, (figure, target) in lines.items():
+        print(f"{name}: {figure:.3f}" + ("" if target is None else f" (at most {target}{'' if figure <= target else ': MISSED'})"))
+
+
+if __name__ == "__main__":
+    main()
