@@ -89,7 +89,7 @@ def picture(rows, about):
     for n, row in enumerate(shown):
         out += bar(row, TOP + STEP * n)
     out.append(f'<path d="M{line:.1f} {TOP - 6}V{TOP + STEP * len(shown) - STEP + BAR + 6}" class="target"/>')
-    foot = f"{about['cpu']}, {about['day']}, {about['commit']}. All servers and the load share this machine."
+    foot = f"{about['cpu']}, {about['day']}, {about['commit']}. All servers and the load share this machine" + (", which was busy." if about.get("busy") else ".")
     out.append(text(24, height - 20, foot, "muted"))
     return "\n".join([*out, "</svg>", ""])
 
