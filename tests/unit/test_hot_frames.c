@@ -133,6 +133,51 @@ static void test_budget(void **state)
 	assert_int_equal(account_used_for(ACCOUNT_PAGES), 0);
 }
 
+/* A client that asks for a million frames, each once, or each twice in a row so that all are added, beside others who
+ * ask for few: theirs stay. */
+static void test_an_attacker_pushes_nothing_out(void **state)
+{
+	enum { HOT = 300, DISTINCT = 1000000, BUDGET = 4 << 20, LEN = 500, ASKED = 8 };
+	(void)state;
+	for (unsigned times = 1; times <= 2; times++) {
+		struct hot_frames *h = hot_frames_new(BUDGET, 7);
+		uint64_t added = 0, found = 0, asked = 0;
+		struct hot_key key = some;
+		for (uint64_t i = 0; i < HOT; i++) {
+			key.address = i;
+			add(h, &key, LEN);
+		}
+		for (uint64_t i = 0; i < DISTINCT; i++) {
+			bool wanted;
+			for (unsigned n = 0; n < times; n++) {
+				key.address = HOT + i;
+				assert_null(hot_frames_get(h, &key, &wanted));
+			}
+			if (wanted)
+				add(h, &key, LEN);
+			added += wanted;
+			if (i % ASKED)
+				continue;
+			key.address = i / ASKED % HOT;
+			struct hot_frame *f = hot_frames_get(h, &key, &wanted);
+			asked++;
+			found += f != NULL;
+			if (!f && wanted)
+				add(h, &key, LEN);
+			hot_frame_unref(f);
+		}
+		print_message("%u times: %llu added, others found %llu of %llu\n", times, (unsigned long long)added,
+		        (unsigned long long)found, (unsigned long long)asked);
+		if (times == 1)
+			assert_in_range(added, 0, DISTINCT / 1000);
+		else
+			assert_true(added > DISTINCT / 2);
+		assert_true(found * 100 > asked * (times == 1 ? 98 : 90));
+		hot_frames_free(h);
+		assert_int_equal(account_used_for(ACCOUNT_PAGES), 0);
+	}
+}
+
 static void test_held_frames_outlive_the_table(void **state)
 {
 	struct hot_frames *h = hot_frames_new(1 << 20, 7);
@@ -207,6 +252,7 @@ int main(void)
 	        cmocka_unit_test(test_wanted_at_the_second_miss),
 	        cmocka_unit_test(test_withheld_now_and_then),
 	        cmocka_unit_test(test_budget),
+	        cmocka_unit_test(test_an_attacker_pushes_nothing_out),
 	        cmocka_unit_test(test_held_frames_outlive_the_table),
 	        cmocka_unit_test(test_too_large),
 	        cmocka_unit_test(test_threads),

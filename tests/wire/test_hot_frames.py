@@ -39,11 +39,13 @@ def requests(offsets, count):
         yield job(MODULES, stack, [[-1, 5], [0, -1], [1, 1.5]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", PATHS)
 def test_replies_are_the_same_bytes(stacks, path):
+    """100,000 frames."""
     keeps, plain, offsets = stacks
     before = keeps.node.metrics()[KEPT]
-    for request in requests(offsets, 400):
+    for request in requests(offsets, 2000):
         first, second = (s.client.post(path, request) for s in (keeps, plain))
         assert first.status == second.status == 200
         assert first.body == second.body
