@@ -136,7 +136,7 @@ static bool refuse_temporary(struct session *s)
 	if (!first)
 		return false;
 	char text[200];
-	snprintf(text, sizeof text, "symbols of %.*s/%.*s cannot be had at present; try again",
+	snprintf(text, sizeof text, "the symbols of %.*s/%.*s cannot be fetched right now; try again",
 	        first->name.len > 80 ? 80 : (int)first->name.len, first->name.data,
 	        first->id.len > 50 ? 50 : (int)first->id.len, first->id.data);
 	session_fail(s, ERR_UNAVAILABLE, retry_after, text);
@@ -187,7 +187,8 @@ static bool answer(struct session *s)
 	case SYMBOLICATE_LOAD:
 		if (++s->restarts <= RESTARTS_MAX)
 			return true;
-		session_fail(s, ERR_UNAVAILABLE, 1, "pages of a module were lost again and again; try again");
+		session_fail(
+		        s, ERR_UNAVAILABLE, 1, "parts of a module's symbols kept vanishing from the cache; try again");
 		return false;
 	case SYMBOLICATE_GONE:
 		gone(s);

@@ -223,7 +223,7 @@ static void finish(struct sending *s, const struct bucket_result *result)
 	}
 	whole = s->unpacker ? whole && unpacker_complete(s->unpacker) : whole || s->left == 0;
 	if (!s->begun) {
-		error_set(&e, ERR_UNAVAILABLE, "the file cannot be had at present: %.150s", result->text);
+		error_set(&e, ERR_UNAVAILABLE, "the file cannot be fetched right now: %.150s", result->text);
 		exchange_reply_error(s->x, &e, 2);
 	} else if (whole) {
 		exchange_reply_end(s->x);

@@ -295,7 +295,7 @@ static void print_transfers(struct buffer *out)
 {
 	static const char family[] = "symbolicated_source_downloads_total";
 	char label[192];
-	print_head(out, family, "counter", "Transfers from buckets by source, as it answered.");
+	print_head(out, family, "counter", "Transfers from buckets, by source and result.");
 	for (unsigned i = 0; i < SOURCES_COUNTED && *source_urls[i]; i++)
 		for (unsigned t = 0; t < TRANSFER_COUNT; t++) {
 			int64_t count = 0;

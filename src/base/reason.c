@@ -32,7 +32,7 @@ static const struct reason_row rows[REASONS] = {
         [REASON_WRONG_OFFSET] = {"wrong offset", "The offset lies outside the module: it is an address.",
                 "Subtract the address at which the module begins."},
         [REASON_NO_SEGMENTS] = {"no segments",
-                "The offset counts from the start of the file, and nothing says where that is loaded.",
+                "The offset counts from the start of the file, and it is not known where that part is loaded.",
                 "Upload the executable again, with a newer symbtool, and give its build id."},
         [REASON_NOT_LOADED] = {"not loaded", "The offset counts from the start of the file, and no segment loads it.",
                 "Check the offset and the id."},

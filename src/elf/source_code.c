@@ -162,7 +162,7 @@ static enum err judge(const struct bucket_result *r, struct error *e)
 	case BUCKET_TOO_LARGE:
 		return error_set(e, ERR_TOO_LARGE, "the file is larger than 4 MiB");
 	default:
-		return error_set(e, ERR_UNAVAILABLE, "the file cannot be had at present; try again");
+		return error_set(e, ERR_UNAVAILABLE, "the file cannot be fetched right now; try again");
 	}
 }
 

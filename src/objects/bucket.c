@@ -314,7 +314,7 @@ static void fetch_object(struct bucket_client *c, unsigned source, struct bucket
 	if (source_can_hold(s, object))
 		try_source(c, source, make_path(&path, object, s), cancel, result);
 	else
-		bucket_result_set(result, BUCKET_MISSING, "no bucket can hold such a name or id");
+		bucket_result_set(result, BUCKET_MISSING, "no bucket can hold a file with this name or id");
 }
 
 static void count(unsigned source, const struct bucket_result *result)

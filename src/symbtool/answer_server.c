@@ -275,8 +275,7 @@ static void complain_of(const json_t *found, const json_t *reasons)
 		const char *why = json_string_value(json_object_get(reasons, key));
 		if (json_is_false(value))
 			complain(key, "%s",
-			        why && strcmp(why, "not found") != 0 ? why
-			                                             : "no source of the server has symbols of it");
+			        why && strcmp(why, "not found") != 0 ? why : "the server has no symbols for it");
 	}
 }
 

@@ -46,7 +46,7 @@ static enum err send(
 	char object[BUCKET_PATH_MAX], *path = NULL;
 	struct buffer reply;
 	if (!bucket_can_hold(name, id))
-		return error_set(e, ERR_BAD_REQUEST, "no bucket can hold such a name or id");
+		return error_set(e, ERR_BAD_REQUEST, "no bucket can hold a file with this name or id");
 	bucket_object_path(object, name, id);
 	if (asprintf(&path, "/api/sym/%s%s", p->to_try ? BUCKET_TRY "/" : "", object) < 0)
 		return no_memory(e);

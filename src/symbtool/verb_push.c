@@ -232,7 +232,7 @@ static int run_with(const struct verb *v, struct push *p, int argc, char **argv)
 	                "all executables, libraries, symbol files and ZIPs below directories"},
 	        {"--try", OPTION_FLAG, &p->to_try, 0, 0, "symbol files are used only where no other source has one"},
 	        {"--force", OPTION_FLAG, &p->force, 0, 0,
-	                "also send what the server already has; it answers then, whatever is better"},
+	                "send also what the server has, and make this upload the answer"},
 	        {"--parallel N", OPTION_NUMBER, &p->parallel, 1, PARALLEL_MAX,
 	                "parts or symbol files to send at a time (2)"},
 	        {"--threads N", OPTION_NUMBER, &p->threads, 1, 64, "threads that extract (one for each processor)"},

@@ -132,6 +132,14 @@ def test_an_event_of_sentrys_sdk_for_rust(one):
     assert [frame for frame in frames if "libcrash.c" in frame] == places("around", "through"), frames
 
 
+def test_the_json_of_minidump_stackwalk(one):
+    """rust-minidump's, of a minidump that its minidump-writer made. Offsets are already those of calls."""
+    text = read("minidump-stackwalk.json")
+    one.symbols.add("libcrash.so", read("libcrash.sym").split("\n", 1)[1], json.loads(text)["modules"][0]["debug_id"])
+    named = [f"{f['function']} at {f['file']}:{f['line']}" for f in json.loads(functions(one, text))["threads"][0]["frames"]]
+    assert named == places("through", "around", "enter")
+
+
 def test_apples_ips(one):
     """In the form of "Interpreting the JSON format of a crash report", pretty-printed as macOS does."""
     images = [{"source": "P", "base": 1, "size": 9, "path": "/x"}]

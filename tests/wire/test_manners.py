@@ -54,7 +54,7 @@ def test_modules_that_are_missing_are_told_with_the_reason(one):
     told = done.stderr.splitlines()
     assert f"symbtool: {names[1]}: corrupt: no MODULE line at the start" in told
     assert any(line.startswith(f"symbtool: {names[2]}: corrupt: ") for line in told)
-    assert f"symbtool: {names[3]}: no source of the server has symbols of it" in told
+    assert f"symbtool: {names[3]}: the server has no symbols for it" in told
     assert len(told) == 3
     # a module is told once, however many stacks ask for it
     done = run("symbolicate", "--url", url(one), "-", stdin=f"{names[3]}+1\n" * 20000, code=1)
@@ -80,8 +80,8 @@ def test_decimal_by_habit_is_warned_of(one, program):
 def test_addresses_in_no_function_are_told(one, program):
     good = one.symbols.add("good2.so", "FUNC 1000 20 0 good\n")
     done = run("symbolicate", "--url", url(one), "/".join(good), "0x1000", "0x10", "0x20")
-    assert done.stderr == "symbtool: addresses in no function of their modules: 2\n"
-    assert "in no function of their modules: 1" in run("symbolicate", program, "1").stderr
+    assert done.stderr == "symbtool: addresses outside every function: 2\n"
+    assert "outside every function: 1" in run("symbolicate", program, "1").stderr
     assert run("symbolicate", program, hex(symbol_address(program, "main"))).stderr == ""
 
 
