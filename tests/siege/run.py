@@ -385,7 +385,7 @@ def main():
     parser.add_argument("--short", action="store_true", help="a few shapes from one address, with slack: below half a minute")
     parser.add_argument("--shape", action="append", choices=names, help="this one; may be given several times")
     parser.add_argument("--from", dest="where", action="append", choices=tuple(BOUNDS), help="one address, one /64, four addresses; default all")
-    parser.add_argument("--seconds", type=float, help="how long a siege lasts; default 20, with --short 4")
+    parser.add_argument("--seconds", type=float, help="how long a siege lasts; default 12, with --short 4")
     parser.add_argument("--slack", type=float, help="how many times the bounds of time it may take; default 1, with --short 20")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", metavar="DIRECTORY", help="where the logs of all servers are put")
@@ -394,8 +394,8 @@ def main():
     if options.list:
         print("\n".join(names))
         return 0
-    options.seconds = options.seconds or (4.0 if options.short else 20.0)
-    options.alone = min(options.seconds, 10.0)
+    options.seconds = options.seconds or (4.0 if options.short else 12.0)
+    options.alone = min(options.seconds, 6.0)
     options.slack = options.slack or (20.0 if options.short else 1.0)
     shapes = [s for s in SHAPES if s.name() in options.shape] if options.shape else [s for s in SHAPES if s.short or not options.short]
     sources = options.where or (["one"] if options.short else ["one", "net", "four"])

@@ -86,6 +86,15 @@ class Random_Frames(Shape):
         return self.same
 
 
+class Distinct_Frames(Shape):
+    """Other frames of the large module in each request, so that no frame is hot twice and the victim's may be evicted."""
+
+    connections, warm = 16, "big-0"
+
+    def body(self):
+        return job([["big-0", debug_id("big-0")]], [[0, self.random.randrange(BIG_FRAMES)] for _ in range(2000)])
+
+
 class Text_Frames(Shape):
     """As many lines of text as may be, each with the same frame."""
 
@@ -125,6 +134,16 @@ class Unread_Files(Shape):
 
     settings = {"downloads": "stream"}
     method, path, reads = "GET", f"/big-0/{debug_id('big-0')}/big-0.sym", "nothing"
+
+    def body(self):
+        return b""
+
+
+class Downloads(Shape):
+    """The same files, read as fast as they come."""
+
+    settings = {"downloads": "stream"}
+    method, path = "GET", f"/big-0/{debug_id('big-0')}/big-0.sym"
 
     def body(self):
         return b""
@@ -221,6 +240,6 @@ class Small_Requests(Shape):
 
 
 SHAPES = (
-    Unknown_Modules, One_Frame_Often, Random_Frames, Text_Frames, Unread, Slow_Reader, Unread_Files, Spellings, Parked_Bodies, Large_Modules, Slow_Modules,
-    Cancelled, Slow_Sender, Uploads, Streams, Small_Requests,
+    Unknown_Modules, One_Frame_Often, Random_Frames, Distinct_Frames, Text_Frames, Unread, Slow_Reader, Unread_Files, Downloads, Spellings,
+    Parked_Bodies, Large_Modules, Slow_Modules, Cancelled, Slow_Sender, Uploads, Streams, Small_Requests,
 )  # fmt: skip
