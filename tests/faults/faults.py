@@ -11,6 +11,7 @@ import time
 
 from load import SAMPLE_MODULE
 from stack import tail, wait_for
+from s3_world import all_s3_faults
 from store_faults import add_store_faults
 from symbols import sym_name
 from world import says
@@ -256,12 +257,24 @@ def full_nginx(w, seconds):
         w.hold(seconds, seen)
 
 
-def all_faults():
+def adder():
     out = []
 
     def add(name, inject, bound=BRIEF, false_ok=False, cut_ok=False, excused=(), refused=HARDLY, short=True):
         out.append(Fault(name, inject, bound, false_ok, cut_ok, excused, refused, short))
 
+    return out, add
+
+
+def all_store_faults_in_s3():
+    out, add = adder()
+    all_s3_faults(add, LOADER)
+    add("disk-full-store", full_store, refused=ANY)
+    return out
+
+
+def all_faults():
+    out, add = adder()
     add("memcached-kill-a", kill_one(0))
     add("memcached-kill-b", kill_one(1), short=False)
     add("memcached-stop-a", stop_one(0))

@@ -3,6 +3,7 @@
 """Fault tests: a mixed load on real servers, and one fault after the other. docs/testing.md says what is counted.
 
     run.py [--short] [--only NAME]... [--seed N] [--seconds S] [--keep DIRECTORY] [--list]     SYMBOLICATED=PATH of the program
+    run.py --s3 …                                    the store of uploads in a real S3 server, and its faults
     run.py --hosts …                                 several hosts, each with a network of its own, and other faults: what happens to hosts
     run.py --soak MINUTES                                                  the load alone, and how much memory it takes
 
@@ -23,10 +24,11 @@ for folder in ("wire", "tools"):
 
 import network  # noqa: E402
 import s3_server  # noqa: E402
-from faults import FAILURE_MEMORY, all_faults  # noqa: E402
+from faults import FAILURE_MEMORY, all_faults, all_store_faults_in_s3  # noqa: E402
 from host_faults import all_host_faults  # noqa: E402
 from hosts import HostsWorld  # noqa: E402
 from load import Load  # noqa: E402
+from s3_world import S3World  # noqa: E402
 from soak import soak  # noqa: E402
 from world import CONFIG, REVALIDATE, World, is_sanitized  # noqa: E402
 
@@ -233,12 +235,13 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seconds", type=float, help="how long a fault is held; default 3, with --short 1")
     parser.add_argument("--hosts", action="store_true", help="two hosts behind a balancer instead of two responders behind an nginx")
+    parser.add_argument("--s3", action="store_true", help="the faults of the store, with uploads in a real S3 server behind a bad network")
     parser.add_argument("--soak", type=float, metavar="MINUTES")
     parser.add_argument("--keep", metavar="DIRECTORY", help="where the logs of all servers are put at the end")
     parser.add_argument("--list", action="store_true", help="the names of the faults")
     options = parser.parse_args()
     options.seconds = options.seconds or (1.0 if options.short else 3.0)
-    faults = all_host_faults() if options.hosts else all_faults()
+    faults = all_host_faults() if options.hosts else all_store_faults_in_s3() if options.s3 else all_faults()
     names = [f.name for f in faults]
     if options.list:
         print("\n".join(names))
@@ -271,7 +274,7 @@ def why_no_hosts():
 def make_world(options, stopping):
     if options.hosts:
         return HostsWorld(options.seed, stopping, small_disks=False)
-    return World(options.seed, stopping, small_disks=not options.soak)
+    return (S3World if options.s3 else World)(options.seed, stopping, small_disks=not options.soak)
 
 
 def drive(options, faults):

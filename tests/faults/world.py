@@ -105,7 +105,7 @@ class World:
         self.make_key()
         settings = {
             "source": [b.source for b in self.buckets], "memcached": [m.setting for m in self.memcached], "keys_file": self.keys_file,
-            "symbfile_store": f"file://{self.directory}/store", **CONFIG,
+            **self.store_settings(), **CONFIG,
         }  # fmt: skip
         for i in range(2):
             self.daemons.append(FaultDaemon(f"symbolicated{i}", self.directory, settings))
@@ -116,6 +116,9 @@ class World:
             os.mkdir(os.path.join(self.directory, "nginx", name))
             os.chmod(os.path.join(self.directory, "nginx", name), 0o777)
         self.nginx.start()
+
+    def store_settings(self):
+        return {"symbfile_store": f"file://{self.directory}/store"}
 
     @property
     def port(self):

@@ -14,7 +14,7 @@ from plain_symbfile import write
 from stack import Stack, seed_of
 from test_build_ids import debug_id, needs_symbtool, new_build_id
 from test_symbfile import accepted, new_id, ranges, store_config, upload
-from test_symbtool import BOUND, code_addresses, run
+from test_symbtool import BOUND, SYMBTOOL, code_addresses, run
 
 SOURCE = """
 #include <cstdio>
@@ -73,15 +73,26 @@ def names_of(program, addresses):
     """What addr2line calls the function of each address, not what is inlined there."""
     asked = "".join(f"{a:#x}\n" for a in addresses)
     out = subprocess.run(["addr2line", "-i", "-a", "-f", "-C", "-e", program], input=asked, capture_output=True, text=True, check=True).stdout
-    names = []
-    for address in re.split(r"^0x", out, flags=re.M)[1:]:
-        names.append(address.splitlines()[1::2][-1])
-    return names
+    return [address.splitlines()[1::2][-1] for address in re.split(r"^0x", out, flags=re.M)[1:]]
 
 
 def perf_text(offsets):
     """Samples of one frame: no offset is a return address."""
     return "".join(f"prog 1 1.0: 1 cpu-clock:u: \n\t{offset:16x} [unknown] (/opt/prog)\n\n" for offset in offsets)
+
+
+def names_in(text, chains):
+    """The function of each sample where its line says what is inlined there, or the function itself."""
+    samples = [sample.split("\n", 1)[1] for sample in text.strip().split("\n\n")]
+    names = [re.findall(r"^\s*(?:[0-9a-f]+ )?(.*?)(?:\+0x[0-9a-f]+| at .*| \(/opt/prog\))+$", sample, re.M) for sample in samples]
+    return [None if n == ["[unknown]"] else chain[-1] if set(n) <= set(chain) else n for n, chain in zip(names, chains)]
+
+
+def symbol_file(program, base):
+    """Functions alone, as the symbol table has them, named as addr2line does."""
+    out = subprocess.run(["nm", "-SC", "--defined-only", program], capture_output=True, text=True, check=True).stdout
+    rows = re.findall(r"^([0-9a-f]+) ([0-9a-f]+) [tTwW] (.*)$", out, re.M)
+    return "".join(f"FUNC {int(at, 16) - base:x} {size} 0 {name}\n" for at, size, name in rows)
 
 
 @needs_symbtool
@@ -101,16 +112,46 @@ def test_offsets_in_the_file(one, tmp_path, linker, pie):
     command = ["g++", "-g", "-O1", *flags, f"-B{tools}", "-Wl,--build-id=sha1", "-o", program, str(source)]
     subprocess.run(command, check=True, timeout=BOUND)
     segments, build_id = segments_of(program), json.loads(run("file-id", "--json", program).stdout)["build_id"]
+    file_id = json.loads(run("file-id", "--json", program).stdout)["hex"]
     run("push-symbols", "--url", f"http://127.0.0.1:{one.node.nginx.port}", program, env={"SYMBTOOL_API_KEY": one.key})
     addresses = code_addresses(program, 1)
     chosen = sorted(random.Random(seed_of(f"{linker} {pie}")).sample(addresses, min(400, len(addresses))))
     expected = names_of(program, chosen)
-    got = frames_of(one, perf_text(file_offset(segments, a) for a in chosen), debug_id(bytes.fromhex(build_id)))
-    assert len(got) == len(chosen) == len(expected)
-    wrong = [(hex(a), e, g["function"]) for a, e, g in zip(chosen, expected, got) if g.get("function", e) != e]
-    assert not wrong, (len(wrong), wrong[:5], segments)
+    text = perf_text(file_offset(segments, a) for a in chosen)
+
+    def named(got):
+        """How many, none of them wrong."""
+        assert len(got) == len(chosen) == len(expected)
+        wrong = [(hex(a), e, g) for a, e, g in zip(chosen, expected, got) if g not in (None, e)]
+        assert not wrong, (len(wrong), wrong[:5], segments)
+        return sum(g is not None for g in got)
+
     # addr2line names what lies between functions after the one before
-    assert sum("function" in g for g in got) > 0.95 * sum(e != "??" for e in expected)
+    most = 0.95 * sum(e != "??" for e in expected)
+    for node in (0, 1):
+        got = frames_of(one, text, debug_id(bytes.fromhex(build_id)), node)
+        assert named([f.get("function") for f in got]) > most
+    # what is inlined where, judges do not agree on: the function counts
+    chains = [[i["function"] for i in f.get("inlines", [])] + [e] for f, e in zip(got, expected)]
+    # without the file: the server is asked by build id; where segments are needed, frames may stay as they are
+    url = f"http://127.0.0.1:{one.node.nginx.port}"
+    done = subprocess.run(
+        [SYMBTOOL, "symbolicate", "--filter", "--url", url, "--module", f"prog={build_id}"], input=text, capture_output=True, text=True, timeout=BOUND, check=True
+    )  # fmt: skip
+    assert named(names_in(done.stdout, chains)) in (0, *range(int(most), len(chosen) + 1)), done.stdout[:400]
+    # of what is known by its FileID alone, segments are not: a reason, or the right name
+    got = frames_of(one, text, file_id)
+    named([f.get("function") for f in got])
+    assert all("function" in f or f["reason"] == "no segments" for f in got), got[0]
+    # a symbol file says nothing of segments
+    sym_id = new_build_id()
+    base = min(start - offset for offset, start, _ in segments)
+    one.symbols.add("prog", symbol_file(program, base), debug_id(sym_id))
+    got = frames_of(one, text, debug_id(sym_id))
+    named([f.get("function") for f in got])
+    assert all("function" in f or f["reason"] for f in got)
+    # and in the image it is the same program
+    assert named([f.get("function") for f in one.client.frames(["prog", debug_id(sym_id)], [a - base for a in chosen])]) > 0.85 * len(chosen)
 
 
 @pytest.mark.parametrize("segments, expected", [
