@@ -3,11 +3,11 @@
 """How long `symbtool push-symbols` takes to bring symbol files through the server into a real S3 server, beside a client that puts the
 same files there itself, and how many requests S3 gets for each.
 
-    tests/bench/bench_push.py [--symbtool build/symbtool] [--files 500] [--megabytes 1000] [--rounds 3] [--json]
+    tests/bench/bench_push.py [--build build] [--files 500] [--megabytes 1000] [--rounds 3] [--quick] [--json]
 
 The peer is `aws s3 cp --recursive` where that is installed, else curl, which signs too. Its files are the same ones, as they lie in the
 tree. A second row has gzip files: there nobody packs anything, and both move the same bytes. Rounds alternate; the figure is the best of
-each. docs/performance.md says more."""
+each. --json: as bench.py reads it. docs/performance.md says more."""
 
 import argparse
 import json
@@ -24,6 +24,7 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(ROOT, "tests", "wire"))
 from s3 import ACCESS, BUCKET, S3, SECRET, s3_server  # noqa: E402
+import stack  # noqa: E402
 from stack import Stack  # noqa: E402
 from symbols import debug_id, module_line  # noqa: E402
 
@@ -104,7 +105,7 @@ def measure(given, place, packed):
     try:
         with Stack(keys=True, bucket=False, config=settings) as s:
             url = f"http://127.0.0.1:{s.node.nginx.port}"
-            push = [given.symbtool, "push-symbols", "--json", "--parallel", str(PARALLEL), "-r", "--url", url, "--api-key", s.key, tree]
+            push = [os.path.join(given.build, "symbtool"), "push-symbols", "--json", "--parallel", str(PARALLEL), "-r", "--url", url, "--api-key", s.key, tree]
             for n in range(given.rounds):
                 requests = Requests(server)
                 ours.append(timed(push))
@@ -113,17 +114,35 @@ def measure(given, place, packed):
     finally:
         server.stop()
     shutil.rmtree(tree)
-    return {"files": "gzip" if packed else "plain", "ours": min(ours), "peer": min(peer), "times": min(ours) / min(peer), "requests": asked / given.files}
+    return {"files": "gzip" if packed else "plain", "ours": min(ours), "peer": min(peer), "times": min(ours) / min(peer), "requests": asked / given.files,
+            "rounds": [a / b for a, b in zip(ours, peer)]}  # fmt: skip
+
+
+def as_lines(given, rows, peer):
+    """What bench.py reads: two lines for each kind of files."""
+    lines = []
+    for r in rows:
+        name = f"push of {given.megabytes} MB in {given.files} {r['files']} files"
+        lines.append({"line": name, "figure": r["times"], "min": min(r["rounds"]), "max": max(r["rounds"]), "n": len(r["rounds"]), "unit": f"x {peer}", "target": f"<= {TIMES}",
+                      "ours": f"{r['ours']:.3g} s", "against": f"{r['peer']:.3g} s", "short": f"Push of {given.files} {r['files']} files"})  # fmt: skip
+        lines.append({"line": f"{name}: requests to S3", "figure": r["requests"], "unit": "a file", "target": f"<= {REQUESTS}", "short": f"S3 requests, {r['files']} files"})
+    return {"lines": lines}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", 1)[0])
-    parser.add_argument("--symbtool", default=os.path.join(ROOT, "build", "symbtool"))
+    parser.add_argument("--build", default=os.path.join(ROOT, "build"))
+    parser.add_argument("--quick", action="store_true", help="20 files of 20 MB, one round")
     parser.add_argument("--files", type=int, default=500)
     parser.add_argument("--megabytes", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
+    given.build = os.path.abspath(given.build)
+    stack.DAEMON[:] = [os.path.join(given.build, "symbolicated")]
+    stack.KEYS_TOOL[:] = [stack.DAEMON[0] + "-keys"]
+    if given.quick:
+        given.files, given.megabytes, given.rounds = 20, 20, 1
     rows = []
     for packed in (False, True):
         with tempfile.TemporaryDirectory() as place:
@@ -132,11 +151,11 @@ def main():
     peer = "aws s3 cp" if shutil.which("aws") else "curl"
     good = all(r["times"] <= TIMES and r["requests"] <= REQUESTS for r in rows)
     if given.json:
-        print(json.dumps({"files": given.files, "megabytes": given.megabytes, "peer": peer, "rows": rows, "targets": {"times": TIMES, "requests": REQUESTS}, "good": good}))
-    else:
-        print(f"| {given.files} files, {given.megabytes} MB | symbtool, s | {peer}, s | times (≤ {TIMES}) | requests to S3 a file (≤ {REQUESTS}) |\n|---|---|---|---|---|")
-        for r in rows:
-            print(f"| {r['files']} | {r['ours']:.1f} | {r['peer']:.1f} | {r['times']:.2f} | {r['requests']:.3f} |")
+        print(json.dumps(as_lines(given, rows, peer)))
+        return 0
+    print(f"| {given.files} files, {given.megabytes} MB | symbtool, s | {peer}, s | times (≤ {TIMES}) | requests to S3 a file (≤ {REQUESTS}) |\n|---|---|---|---|---|")
+    for r in rows:
+        print(f"| {r['files']} | {r['ours']:.1f} | {r['peer']:.1f} | {r['times']:.2f} | {r['requests']:.3f} |")
     return 0 if good else 1
 
 
