@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a cold load costs beside what it answers.
 
-    tests/bench/bench_loads.py [--build build] [--functions 33000] [--rounds 5] [--json]
+    tests/bench/bench_loads.py [--build build] [--functions 33000] [--rounds 5] [--quick] [--json]
 
 Once: a large module that is asked for once, for one frame. The processor time is compared with that of its parts, each
 measured alone: receiving the file, bench_parse making its index and spans and as many pages as were stored. (The file
 is not compressed, so that inflating is no part of it.) Two: of two responders that share memcached the second is asked 50 ms
-after the first, with memcached a delay away. --json prints one object: for each line its figure and its target."""
+after the first, with memcached a delay away. --json: as bench.py reads it."""
 
 import argparse
 import asyncio
@@ -194,8 +194,11 @@ def main():
     parser.add_argument("--build", default=os.path.join(ROOT, "build"))
     parser.add_argument("--functions", type=int, default=33_000, help="of the module: 33,000 are 46 MB")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--quick", action="store_true", help="1,000 functions, one round")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
+    if options.quick:
+        options.functions, options.rounds = 1000, 1
     options.build = os.path.abspath(options.build)
     subprocess.run(["make", "-s", "-C", options.build, "tests/bench/bench_parse"], check=True)
     stack.DAEMON[:] = [os.path.join(options.build, "symbolicated")]
@@ -203,7 +206,8 @@ def main():
         os.chmod(directory, 0o755)
         lines = measure(options, directory)
     if options.json:
-        print(json.dumps({name: {"figure": round(figure, 4), "target": target} for name, (figure, target) in lines.items()}, indent=1))
+        shown = [{"line": name, "figure": figure, "unit": "", "target": "" if target is None else f"<= {target}"} for name, (figure, target) in lines.items()]
+        print(json.dumps({"lines": shown}))
         return
     for name, (figure, target) in lines.items():
         print(f"{name}: {figure:.3f}" + ("" if target is None else f" (at most {target}{'' if figure <= target else ': MISSED'})"))
