@@ -16,9 +16,13 @@
 #include "extract/temp_file.h"
 #include "helper/cage.h"
 
+enum { OTHERS_MAX = 4 };
+
 struct job {
 	const struct job_limits *limits;
 	int socket;
+	int others[OTHERS_MAX]; /* files that were asked for */
+	unsigned other_count;
 	struct symbfile_writer *writer;
 	uint64_t image_base;
 	struct packet packet; /* answers */
@@ -78,14 +82,17 @@ static enum err open_file(struct job *j, int *file, struct error *e)
 static enum err fetch(void *arg, const uint8_t *id, size_t len, char found[PATH_MAX], struct error *e)
 {
 	struct job *j = arg;
+	if (j->other_count == OTHERS_MAX)
+		return ERR_MISSING;
 	doing(j, "waiting for another file");
 	if (!packet_send(j->socket, PACKET_WANT, id, len, NULL, 0) || !packet_receive(j->socket, &j->packet))
 		return gone(e);
 	if (j->packet.fd_count != 1)
 		return ERR_MISSING;
-	int file = j->packet.fds[0];
-	enum err err = open_file(j, &file, e);
-	snprintf(found, PATH_MAX, "/dev/fd/%d", file);
+	int *file = &j->others[j->other_count++];
+	*file = j->packet.fds[0];
+	enum err err = open_file(j, file, e);
+	snprintf(found, PATH_MAX, "/dev/fd/%d", *file);
 	return err;
 }
 
@@ -224,5 +231,9 @@ void job_run(int socket, int file, const struct job_limits *l)
 		err = read_ids(&j, file, &e);
 	if (!err)
 		err = l->code ? read_instructions(&j, file, &e) : extract(&j, file, &e);
+	close(file);
+	while (j.other_count > 0)
+		close(j.others[--j.other_count]);
+	symbfile_writer_free(j.writer);
 	finish(&j, err, &e);
 }

@@ -5,8 +5,7 @@
 
 #include "elf/packet.h"
 
-/* Enters the cage and works; the last packet tells how it ended. socket and file belong to the process, which ends
- * afterwards. */
+/* Enters the cage and works; the last packet tells how it ended. file is closed. One at a time in a process. */
 void job_run(int socket, int file, const struct job_limits *l);
 
 #endif
