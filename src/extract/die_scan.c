@@ -7,6 +7,7 @@
 
 #include "extract/abbrev.h"
 #include "extract/die_address.h"
+#include "extract/elf_file.h"
 
 static enum err corrupt(const struct die_unit *u, const uint8_t *at, struct error *e)
 {
@@ -14,7 +15,21 @@ static enum err corrupt(const struct die_unit *u, const uint8_t *at, struct erro
 	return error_set(e, ERR_CORRUPT, "debug entry at 0x%llx: malformed", (unsigned long long)dwarf_dieoffset(&die));
 }
 
-/* What libdw does not say about a unit is in its header, which libdw has checked. */
+/* Where the section ends that a unit is in. */
+static const uint8_t *section_end(Dwarf *dwarf, const uint8_t *unit)
+{
+	static const char *const names[] = {".debug_info", ".debug_types"};
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		struct str s = elf_section_bytes(dwarf_getelf(dwarf), names[i]);
+		const uint8_t *begin = (const uint8_t *)s.data;
+		if (s.len > 0 && unit >= begin && unit < begin + s.len)
+			return begin + s.len;
+	}
+	return NULL;
+}
+
+/* What libdw does not say about a unit is in its header. libdw has checked it, but not that the unit ends within its
+ * section: libdw itself reads a longer one up to there. */
 static bool read_header(struct die_unit *u, Dwarf *dwarf, uint64_t *abbrev_offset)
 {
 	Dwarf_Off start = dwarf_dieoffset(&u->root) - dwarf_cuoffset(&u->root), next;
@@ -25,7 +40,11 @@ static bool read_header(struct die_unit *u, Dwarf *dwarf, uint64_t *abbrev_offse
 	        0)
 		return false;
 	u->start = (const uint8_t *)u->root.addr - dwarf_cuoffset(&u->root);
-	u->end = u->start + (next - start);
+	u->end = section_end(dwarf, u->start);
+	if (!u->end || next <= start)
+		return false;
+	if (next - start < (uint64_t)(u->end - u->start))
+		u->end = u->start + (next - start);
 	u->version = version;
 	u->address_size = address_size;
 	u->offset_size = offset_size;

@@ -4,6 +4,7 @@
 #include "extract/functions.h"
 
 #include <dwarf.h>
+#include <elf.h>
 #include <stdlib.h>
 
 #include "base/array.h"
@@ -80,6 +81,11 @@ static uint64_t read_number(Dwarf_Attribute *a)
 static void add_piece(struct collector *c, uint64_t start, uint64_t end, bool is_function)
 {
 	struct functions *f = c->f;
+	/* GNU's assembler describes a Thumb function by its symbol, of which bit 0 is no part of the address. */
+	if (c->code->machine == EM_ARM && (start & 1)) {
+		start &= ~(uint64_t)1;
+		end &= ~(uint64_t)1;
+	}
 	const struct code_section *section = is_function ? code_map_find(c->code, start) : NULL;
 	if (start >= end || (is_function && !section))
 		return;

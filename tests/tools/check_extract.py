@@ -921,10 +921,49 @@ def check_sizeless(tool, folder):
         check_named(tool, program, names)
 
 
+# As GNU's assembler describes functions: bit 0 of the first one's address is set, as in its symbol.
+THUMB_ENTRIES = """.syntax unified
+.text
+.thumb
+.type thumb,%function
+.thumb_func
+thumb: nop
+nop
+nop
+.size thumb,.-thumb
+.Lnext: nop
+nop
+.section .debug_abbrev,"",%progbits
+.byte 1,0x11,1,3,8,0,0
+.byte 2,0x2e,0,3,8,0x11,1,0x12,6,0,0
+.byte 0
+.section .debug_info,"",%progbits
+.4byte .Lend-.Lbegin
+.Lbegin: .2byte 4
+.4byte 0
+.byte 4,1
+.asciz "thumb.s"
+.byte 2
+.asciz "thumb"
+.4byte thumb,6
+.byte 2
+.asciz "next"
+.4byte .Lnext,4
+.byte 0
+.Lend:
+"""
+
+
 def check_thumb(tool, folder):
     program = assembled(folder, "thumb", THUMB, "armv7-linux-gnueabihf")
     if program:
         check_named(tool, program, ["thumb"] * 3 + ["bare"] * 3 + ["arm"] * 4)
+    program = assembled(folder, "thumb-entries", THUMB_ENTRIES, "armv7-linux-gnueabihf")
+    if program:
+        records = extract(tool, program)
+        start = next(code_addresses(program, 2))
+        got = [(va - start, r["len"], r["func"]) for va, r in sorted(records.ranges, key=lambda item: item[0])]
+        check(program, got == [(0, 6, "thumb"), (6, 4, "next")], got)
 
 
 CLONED = """#include <cstdio>
