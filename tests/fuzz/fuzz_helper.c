@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libFuzzer: the helper whole: a file goes in, packets come out. It always ends with one verdict; records are a symbfile
- * that its reader takes, of code that is in order; instructions follow each other. The process's limits are left out. */
+/* libFuzzer: the helper whole: a file goes in, packets come out. It always ends with one verdict; records are a
+ * symbfile that its reader takes, of code that is in order; instructions follow each other. The process's limits are
+ * left out. */
 #include <config.h>
 
 #include <poll.h>
