@@ -102,18 +102,19 @@ bool text_last_group(struct rest line, struct text_group *g);
 /* The text in "(BuildId: ...)" after a frame; empty if it is absent. */
 struct str text_build_id(struct rest after);
 
-/* Each takes a line without its end, and returns whether the line has its format. */
-bool text_read_numbered(struct text_reader *r, struct rest line); /* #0 …: sanitizers, systemd, Firefox, Android, gdb */
-bool text_read_glibc(struct text_reader *r, struct rest line);
-bool text_read_perf(struct text_reader *r, struct rest line);
-bool text_read_mac(struct text_reader *r, struct rest line);
-bool text_read_module_line(struct text_reader *r, struct rest line); /* tables of modules */
-bool text_read_pipes(struct text_reader *r, struct rest line);       /* minidump-stackwalk -m */
-bool text_read_json(struct text_reader *r, struct rest line);        /* minidump-stackwalk --json */
-bool text_read_map(struct text_reader *r, struct rest line);         /* a line of a memory map */
-bool text_read_address(struct text_reader *r, struct rest line);     /* addresses in memory */
-bool text_read_kernel(struct text_reader *r, struct rest line);      /* segfault at … */
-bool text_read_beginning(struct text_reader *r, struct rest line);   /* of another process; always false */
-bool text_read_anything(struct text_reader *r, struct rest line);    /* NAME+0xOFFSET, wherever it stands */
+/* Each takes a line without its end, and returns whether the line has one of its formats, which stand behind it as in
+ * text_formats; (…): it reads what is no frame. */
+bool text_read_numbered(struct text_reader *r, struct rest line);    /* sanitizers, coredumpctl, Firefox, Android, gdb */
+bool text_read_glibc(struct text_reader *r, struct rest line);       /* glibc */
+bool text_read_perf(struct text_reader *r, struct rest line);        /* perf script */
+bool text_read_mac(struct text_reader *r, struct rest line);         /* macOS */
+bool text_read_module_line(struct text_reader *r, struct rest line); /* (tables of modules) */
+bool text_read_pipes(struct text_reader *r, struct rest line);       /* minidump-stackwalk */
+bool text_read_json(struct text_reader *r, struct rest line);        /* minidump-stackwalk, Sentry, .ips of Apple */
+bool text_read_map(struct text_reader *r, struct rest line);         /* (memory maps) */
+bool text_read_address(struct text_reader *r, struct rest line);     /* lldb, valgrind, strace -k, Node.js, Python, Rust */
+bool text_read_kernel(struct text_reader *r, struct rest line);      /* Linux kernel */
+bool text_read_beginning(struct text_reader *r, struct rest line);   /* (of another process; always false) */
+bool text_read_anything(struct text_reader *r, struct rest line);    /* hs_err of Java, WinDbg, NAME+0xOFFSET */
 
 #endif

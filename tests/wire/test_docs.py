@@ -67,6 +67,59 @@ def test_metrics_that_are_named_exist(one, path):
     assert sorted(missing) == []
 
 
+def sources(*folders):
+    """What the C, Python and header files below the folders contain, by path."""
+    paths = [os.path.join(folder, name) for top in folders for folder, _, names in os.walk(os.path.join(ROOT, top)) for name in names]
+    here = os.path.abspath(__file__)
+    return {os.path.relpath(path, ROOT): read(path) for path in paths if path.endswith((".c", ".h", ".py")) and os.path.abspath(path) != here}
+
+
+def named(word, texts):
+    return any(re.search(rf"(?<![\w]){re.escape(word)}(?![\w])", text) for text in texts)
+
+
+def test_each_setting_has_a_row_a_reader_and_a_test():
+    rows = dict(re.findall(r"^\s+\{\"(\w+)\", TYPE_\w+, AT\((\w+)\)", read("src/base/config_table.c"), re.M))
+    assert rows.keys() == settings().keys()
+    struct = re.sub(r"/\*.*?\*/", "", re.search(r"\nstruct config \{(.*?)\n\};", read("src/base/config.h"), re.S).group(1), flags=re.S)
+    fields = [name for line in re.findall(r"[^;]+;", struct) for name in re.findall(r"\*?(\w+)(?=[,;])", line)]
+    assert sorted(set(fields) - set(rows.values())) == ["read_by_all"]
+    code = [text for path, text in sources("src").items() if not re.search(r"base/config(_\w+)?\.h|base/config_", path)]
+    assert [key for key, field in rows.items() if not re.search(rf"(?:->|\.){field}\b", "\n".join(code))] == []
+    tests = sources("tests").values()
+    assert [key for key in rows if not named(key, tests)] == []
+
+
+def test_each_metric_is_counted_and_tested():
+    rows = re.findall(r"X\((\w+), (?:counter|gauge), \"(\w+)\"", read("src/base/metrics.h"))
+    assert len(rows) > 50
+    code = [text for path, text in sources("src").items() if path != "src/base/metrics.h"]
+    assert [name for name, _ in rows if not named(f"M_{name}", code)] == []
+    tests = [re.sub(r"\nEXPECTED = \[.*?\]", "", text, flags=re.S) for text in sources("tests").values()]  # that is a list of names
+    assert sorted({family for name, family in rows if not named(family, tests) and not named(f"M_{name}", tests)}) == []
+
+
+def test_each_reason_is_given_and_tested():
+    rows = re.findall(r"\[(REASON_\w+)\] = \{\"([^\"]+)\"", read("src/base/reason.c"))
+    code = [text for path, text in sources("src").items() if not path.startswith("src/base/reason.")]
+    assert [name for name, _ in rows if not named(name, code)] == []
+    tests = sources("tests").values()
+    assert [word for name, word in rows if not named(word, tests) and not named(name, tests)] == []
+
+
+def test_each_format_has_a_reader_and_a_test():
+    """The list of names against the comments behind the readers; each reader is asked, and each name is in a test."""
+    readers = dict(re.findall(r"^bool (text_read_\w+)\(.*\); +/\* (.*) \*/$", read("src/text/formats.h"), re.M))
+    assert len(readers) == read("src/text/formats.h").count("bool text_read_")
+    asked = re.findall(r"^\s+\{SIGN_.*, (text_read_\w+)\},$", read("src/text/reader.c"), re.M)
+    assert sorted(asked) == sorted(readers)
+    told = {name for names in readers.values() if not names.startswith("(") for name in names.split(", ")}
+    assert told == set(text_formats())
+    tests = [text.lower() for path, text in sources("tests").items() if re.search("unit/test_stacks|wire/test_(filter|text|stack)", path)]
+    words = {name: name.lower().removeprefix("the ").split(" ")[0 if name != "Linux kernel" else 1] for name in told}
+    assert [name for name, word in words.items() if not any(word in text for text in tests)] == []
+
+
 def test_each_route_is_in_api_md():
     """The rows of the router's table against those of the document's."""
     routes = set(re.findall(r"^\s+\{\"(/[^\"]*)\", (?:true|false)", read("src", "api", "router.c"), re.M))
@@ -157,10 +210,14 @@ def test_reasons_are_those_of_the_program():
     assert all(text.isascii() and "\\" not in text for row in rows for text in row)
 
 
+def text_formats():
+    source = re.search(r"const char text_formats\[\] =\s*((?:\s*\"[^\"]*\")+);", read("src/text/reader.c")).group(1)
+    return "".join(re.findall(r'"([^"]*)"', source)).split(", ")
+
+
 def test_formats_are_the_same_everywhere():
     """The list in the program against --help, the manual page and the first column of stack-text.md, in the same order."""
-    source = re.search(r"const char text_formats\[\] =\s*((?:\s*\"[^\"]*\")+);", read("src/text/reader.c")).group(1)
-    formats = "".join(re.findall(r'"([^"]*)"', source)).split(", ")
+    formats = text_formats()
     assert len(formats) > 20
     rows = re.findall(r"^\| ([^|]+?) \| ", read("docs/stack-text.md").split("## Memory maps")[0], re.M)[1:]
     column = [name for row in rows for name in row.split(":")[0].split(", ")]

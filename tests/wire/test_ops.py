@@ -392,6 +392,7 @@ def test_memcached_going_and_coming_is_logged_once_each():
         back = wait_for(lambda: s.client.get("/__heartbeat__") and events(s, "memcached back"), "the log to tell of its return", 30, 0.2)
         assert back[0]["level"] == "info" and s.memcached[0].setting in back[0]["text"]
         works(s)
+        assert s.node.metrics()["symbolicated_memcached_breaker_open_total"] >= 1
         assert (len(events(s, "memcached gone")), len(events(s, "memcached back"))) == (1, 1)
 
 

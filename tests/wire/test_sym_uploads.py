@@ -72,6 +72,7 @@ def store(request, tmp_path_factory):
     server.stop()
 
 
+STORED, REFUSED = (f'symbolicated_sym_uploads_total{{outcome="{outcome}"}}' for outcome in ("stored", "refused"))
 PACKED = {"plain": lambda t: t, "gzip": gzip.compress, "zstd": zstd}
 
 
@@ -81,8 +82,12 @@ def test_what_is_put_is_named_on_all_hosts(store, kind):
     for node in (0, 1):
         assert "function" not in store.frame(name, node)
     data = PACKED[kind](text_of(name))
+    before = store.stack.node.metrics()
     reply = store.put(name, data)
     assert reply.status == 200 and reply.json() == {"success": True, "status": 200}
+    after = store.stack.node.metrics()
+    assert after[STORED] == before[STORED] + 1
+    assert after["symbolicated_sym_upload_bytes_total"] == before["symbolicated_sym_upload_bytes_total"] + len(text_of(name))
     for node in (0, 1):
         wait_for(lambda: store.frame(name, node).get("function"), "the other host to hear of it", 5)
         assert store.frame(name, node)["function"] == SAMPLE_FRAMES[0x1014]["function"]
@@ -143,11 +148,12 @@ BAD = {
 
 @pytest.mark.parametrize("kind", BAD)
 def test_what_is_no_symbol_file_is_refused_and_leaves_nothing(store, kind):
-    before = store.objects()
+    before, refused = store.objects(), store.stack.node.metrics()[REFUSED]
     data, why = BAD[kind]
     error = store.put("bad.so", data).error(400)
     assert why in error["error"]
     assert store.objects() == before
+    assert store.stack.node.metrics()[REFUSED] == refused + 1
 
 
 def test_what_unpacks_to_more_than_bucket_max_size(tmp_path):
