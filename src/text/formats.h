@@ -102,19 +102,32 @@ bool text_last_group(struct rest line, struct text_group *g);
 /* The text in "(BuildId: ...)" after a frame; empty if it is absent. */
 struct str text_build_id(struct rest after);
 
-/* Each takes a line without its end, and returns whether the line has one of its formats, which stand behind it as in
- * text_formats; (…): it reads what is no frame. */
-bool text_read_numbered(struct text_reader *r, struct rest line);    /* sanitizers, coredumpctl, Firefox, Android, gdb */
-bool text_read_glibc(struct text_reader *r, struct rest line);       /* glibc */
-bool text_read_perf(struct text_reader *r, struct rest line);        /* perf script */
-bool text_read_mac(struct text_reader *r, struct rest line);         /* macOS */
-bool text_read_module_line(struct text_reader *r, struct rest line); /* (tables of modules) */
-bool text_read_pipes(struct text_reader *r, struct rest line);       /* minidump-stackwalk */
-bool text_read_json(struct text_reader *r, struct rest line);        /* minidump-stackwalk, Sentry, .ips of Apple */
-bool text_read_map(struct text_reader *r, struct rest line);         /* (memory maps) */
-bool text_read_address(struct text_reader *r, struct rest line);     /* lldb, valgrind, strace -k, Node.js, Python, Rust */
-bool text_read_kernel(struct text_reader *r, struct rest line);      /* Linux kernel */
-bool text_read_beginning(struct text_reader *r, struct rest line);   /* (of another process; always false) */
-bool text_read_anything(struct text_reader *r, struct rest line);    /* hs_err of Java, WinDbg, NAME+0xOFFSET */
+/* Each takes a line without its end, and returns whether the line has one of its formats, which stand above it as in
+ * text_formats; (…): it reads what is no frame. docs/development.md says how to add one. */
+/* sanitizers, LLVM, gdb, coredumpctl, Firefox, Android */
+bool text_read_numbered(struct text_reader *r, struct rest line);
+/* glibc, Ruby */
+bool text_read_glibc(struct text_reader *r, struct rest line);
+/* perf script */
+bool text_read_perf(struct text_reader *r, struct rest line);
+/* macOS */
+bool text_read_mac(struct text_reader *r, struct rest line);
+/* (tables of modules) */
+bool text_read_module_line(struct text_reader *r, struct rest line);
+/* minidump-stackwalk */
+bool text_read_pipes(struct text_reader *r, struct rest line);
+/* minidump-stackwalk, Sentry, .ips of Apple */
+bool text_read_json(struct text_reader *r, struct rest line);
+/* (memory maps) */
+bool text_read_map(struct text_reader *r, struct rest line);
+/* lldb, valgrind, gfortran, Zig, D, backward-cpp, PyTorch, strace -k, Python, Rust, Node.js, glog, absl, boost,
+ * heap profiles */
+bool text_read_address(struct text_reader *r, struct rest line);
+/* Linux kernel */
+bool text_read_kernel(struct text_reader *r, struct rest line);
+/* (of another process; always false) */
+bool text_read_beginning(struct text_reader *r, struct rest line);
+/* hs_err of Java, WinDbg, NAME+0xOFFSET */
+bool text_read_anything(struct text_reader *r, struct rest line);
 
 #endif

@@ -171,7 +171,9 @@ def test_misses_are_remembered_until_the_module_is_invalidated(one):
     assert one.nodes[1].client().get(path_of("late.so")).status == 404
     one.symbols.add("late.so", SAMPLE)
     assert one.client.get(path_of("late.so")).status == 404
+    before = one.node.metrics()["symbolicated_invalidations_total"]
     assert one.client.request("DELETE", f"/cache/late.so/{module[1]}", headers={"Authorization": one.key}).status == 200
+    assert one.node.metrics()["symbolicated_invalidations_total"] == before + 1
     for node in one.nodes:
         assert node.client().get(path_of("late.so")).raw == text_of("late.so")
 
