@@ -121,7 +121,7 @@ def test_each_format_has_a_reader_and_a_test():
     assert told == set(text_formats())
     data = [name for _, _, names in os.walk(os.path.join(ROOT, "tests", "data", "text")) for name in names]
     tests = [text.lower() for text in [*sources("tests").values(), *data]]
-    words = {name: name.lower().removeprefix("the ").split(" ")[0 if name != "Linux kernel" else 1] for name in told}
+    words = {name: re.split("[ -]", name.lower())[name == "Linux kernel"].strip(".").removesuffix(".js").removeprefix("py") for name in told}
     assert [name for name, word in words.items() if not any(word in text for text in tests)] == []
 
 
