@@ -10,6 +10,7 @@ import shutil
 import struct
 import subprocess
 import time
+import zlib
 
 from stack import tail
 from symbols import compile_gensym, debug_id, make_bucket, sym_name
@@ -17,6 +18,7 @@ from symbols import compile_gensym, debug_id, make_bucket, sym_name
 COMMAND_BOUND = 180  # seconds for one command
 SEED = 20261121
 STACK_FRAMES = 25
+GZIP_HEAD = 10  # bytes, without a name
 MB = 1e6
 
 
@@ -136,7 +138,7 @@ class Inputs:
         return self.made(self.path("gzip", *module, sym_name(module[0])), make)
 
     def copies(self, name, path, tags):
-        """One text under several ids, as gzip objects of two members, beside the corpus. Their names end with .gz.pdb: the
+        """One text under several ids, as gzip objects of one member, beside the corpus. Their names end with .gz.pdb: the
         bucket says Content-Encoding of those."""
         with open(path, "rb") as f:
             rest_at = len(f.readline())
@@ -145,9 +147,18 @@ class Inputs:
         for file, ident in modules:
 
             def make(part, file=file, ident=ident):
+                first = f"MODULE windows x86_64 {ident} {file}\n".encode()
+                packer = zlib.compressobj(1, zlib.DEFLATED, -15)
                 with open(rest, "rb") as f, open(part, "wb") as out:
-                    out.write(gzip.compress(f"MODULE windows x86_64 {ident} {file}\n".encode()))
+                    out.write(f.read(GZIP_HEAD) + packer.compress(first) + packer.flush(zlib.Z_SYNC_FLUSH))
                     shutil.copyfileobj(f, out, 1 << 20)
+                with open(path, "rb") as f, open(part, "rb+") as out:
+                    f.seek(rest_at)
+                    check = zlib.crc32(first)
+                    while block := f.read(1 << 20):
+                        check = zlib.crc32(block, check)
+                    out.seek(-8, os.SEEK_END)
+                    out.write(struct.pack("<II", check, (f.tell() - rest_at + len(first)) & 0xFFFFFFFF))
 
             self.made(self.path("corpus", file, ident, sym_name(file)), make)
         return modules
