@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Changes one place of the sources at a time, and sees whether a test notices.
 
-    mutate.py [--count 300] [--seed N] [--work DIRECTORY] [--again RESULTS] [--minutes M] [FILE...]
+    mutate.py [--count 300] [--seed N] [--work DIRECTORY] [--again RESULTS] [--minutes M] [--slow] [FILE...]
 
 FILE: sources to change; without any, those of ROOMS. The places are drawn by the seed. A change that gives the same
 object code, or does not compile, is not counted. Each other one is built into the tests that reach its line (by gcov), quickest
-first: unit tests, then files of wire tests. A test that fails is run once more, so that chance kills nothing.
+first: unit tests, then wire tests, file by file; not the slow ones, without --slow. A test that fails is run once more, so that chance kills nothing.
 --work keeps the two builds and the table of which test reaches what, for the next time; --again tries the survivors of an
 earlier run. tests/data/mutants.txt lists changes that no test can notice, with the reason; they count as killed, and are told.
 
@@ -29,6 +29,7 @@ ROOMS = ("api", "base", "cache", "front", "json", "map", "modules", "objects", "
 OTHER_WIRE = {"test_page.py", "test_page_pictures.py", "test_prometheus.py", "test_setup.py", "test_nginx_errors.py", "test_stunnel.py", "test_docs.py"}
 EQUIVALENT = os.path.join("tests", "data", "mutants.txt")
 TARGET = 0.95
+NO_TESTS = 5  # pytest's exit code
 COMMAND = 1800  # seconds for a build or a test whose usual time is not known
 SWAPS = {
     "<": ("<=", ">"), "<=": ("<", ">="), ">": (">=", "<"), ">=": (">", "<="), "==": ("!=",), "!=": ("==",),
@@ -120,7 +121,8 @@ def must(command, **options):
 class Tree:
     """A copy of the sources, built; one for coverage, one for the changes."""
 
-    def __init__(self, work, name, flags):
+    def __init__(self, work, name, flags, slow):
+        self.slow = slow
         self.root = os.path.join(work, name)
         self.build = os.path.join(self.root, "build", "check")
         self.wire_environment = {
@@ -145,9 +147,13 @@ class Tree:
         return sorted(n for n in os.listdir(os.path.join(self.root, "tests", "wire")) if n.startswith("test_") and n not in OTHER_WIRE)
 
     def run_test(self, name, bound=COMMAND):
-        """Exit code and output of a unit test or of a file of wire tests."""
+        """Exit code and output of a unit test or of a file of wire tests; 0 when all of its tests are slow."""
         if name.endswith(".py"):
             command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-n", "2", os.path.join(self.root, "tests", "wire", name)]
+            if not self.slow:
+                command += ["-m", "not slow"]
+                code, out = run(command, bound, cwd=self.root, env=self.wire_environment)
+                return (0 if code == NO_TESTS else code), out
             return run(command, bound, cwd=self.root, env=self.wire_environment)
         environment = {**os.environ, "srcdir": self.root, "SYMBOLICATED_KEYS": "./symbolicated-keys"}
         return run([os.path.join("tests", "unit", name)], bound, cwd=self.build, env=environment)
@@ -172,16 +178,17 @@ def covered(build):
     return lines
 
 
-def table_of(work):
+def table_of(work, slow):
     """Which test reaches which lines, and how long it takes."""
-    path = os.path.join(work, "coverage.json")
+    path, table = os.path.join(work, "coverage.json"), {}
     if os.path.exists(path):
         with open(path, encoding="utf-8") as f:
-            return json.load(f)
-    tree = Tree(work, "coverage", "-O0 -g --coverage -fprofile-update=atomic")
+            table = json.load(f)
+    tree = Tree(work, "coverage", "-O0 -g --coverage -fprofile-update=atomic", slow)
     covered(tree.build)
-    table = {}
     for name in tree.unit_tests() + tree.wire_tests():
+        if name in table:
+            continue
         begin = time.monotonic()
         code, out = tree.run_test(name)
         seconds = time.monotonic() - begin
@@ -191,15 +198,15 @@ def table_of(work):
         if code == 0:
             table[name] = {"seconds": seconds, "lines": {p: sorted(x) for p, x in lines.items()}}
             print(f"{name}: {seconds:.1f} s, {sum(map(len, lines.values()))} lines", flush=True)
-    with open(path, "w", encoding="utf-8") as f:
-        json.dump(table, f)
+            with open(path, "w", encoding="utf-8") as f:
+                json.dump(table, f)
     return table
 
 
 class Trial:
-    def __init__(self, work):
-        self.table = table_of(work)
-        self.tree = Tree(work, "changed", "-O1")
+    def __init__(self, work, slow):
+        self.table = table_of(work, slow)
+        self.tree = Tree(work, "changed", "-O1", slow)
         self.objects = os.path.join(work, "objects")
         os.makedirs(self.objects, exist_ok=True)
         include = [f"-I{os.path.join(self.tree.root, 'src')}", f"-I{self.tree.build}"]
@@ -291,13 +298,14 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--work", metavar="DIRECTORY")
     parser.add_argument("--again", metavar="RESULTS")
+    parser.add_argument("--slow", action="store_true")
     parser.add_argument("--minutes", type=float, default=600, help="begin no change after so long")
     given = parser.parse_args()
     work = os.path.abspath(given.work) if given.work else tempfile.mkdtemp(prefix="mutate-")
     os.makedirs(work, exist_ok=True)
     print(f"seed {given.seed}", flush=True)
     known, changes = equivalents(), chosen(given)
-    trial = Trial(work)
+    trial = Trial(work, given.slow)
     results, end = [], time.monotonic() + 60 * given.minutes
     try:
         for change in changes:
