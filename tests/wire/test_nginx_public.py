@@ -109,6 +109,16 @@ def test_a_client_has_16_requests_at_a_time():
             assert front.client.get("/symbolicate/v5", X_Forwarded_For="203.0.113.2").status == 200
 
 
+def test_a_client_fetches_four_symbol_files_at_a_time():
+    path = "/app/AB0/app.sym"
+    with clients() as front:
+        with held(front, 4, head("203.0.113.1", "Do: silence", method="GET", path=path)):
+            wait_for(lambda: front.responders[0].requests == 4, "four requests to arrive")
+            check_error(front.client.get(path, X_Forwarded_For="203.0.113.1"), 429, "1")
+            assert front.client.get(path, X_Forwarded_For="203.0.113.2").status == 200
+            assert front.client.get("/symbolicate/v5", X_Forwarded_For="203.0.113.1").status == 200
+
+
 @pytest.mark.parametrize("line", ["Content-Length: 2000000", "Transfer-Encoding: chunked"])
 @pytest.mark.parametrize("path", ["/symbolicate/v5", "/api/symbols-ranges"])
 def test_a_client_sends_three_large_bodies_at_a_time(path, line):
