@@ -23,7 +23,7 @@
 #include "elf/source_code.h"
 #include "front/front.h"
 #include "keys/auth.h"
-#include "modules/services.h"
+#include "api/services.h"
 #include "objects/bucket.h"
 #include "objects/store.h"
 

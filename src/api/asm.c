@@ -13,7 +13,7 @@
 #include "api/router.h"
 #include "base/buffer.h"
 #include "elf/code.h"
-#include "modules/services.h"
+#include "api/services.h"
 
 enum {
 	REQUEST_MAX = 64 << 10, /* bytes */

@@ -7,7 +7,7 @@
 #include "api/sym_path.h"
 #include "base/log.h"
 #include "keys/auth.h"
-#include "modules/services.h"
+#include "api/services.h"
 #include "objects/bucket.h"
 #include "uploads/alias.h"
 

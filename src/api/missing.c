@@ -10,7 +10,7 @@
 
 #include "api/router.h"
 #include "keys/auth.h"
-#include "modules/services.h"
+#include "api/services.h"
 #include "objects/bucket.h"
 #include "symfiles/missing_shared.h"
 

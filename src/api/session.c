@@ -10,7 +10,7 @@
 #include "api/writer.h"
 #include "base/clock.h"
 #include "base/metrics.h"
-#include "modules/services.h"
+#include "api/services.h"
 
 enum { PAGES_MAX = 128 << 20 }; /* bytes of pages that one request may hold */
 enum { RESTARTS_MAX = 8 };      /* a page may be lost again while its module is reloaded */

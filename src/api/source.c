@@ -14,7 +14,7 @@
 #include "api/writer.h"
 #include "elf/code.h"
 #include "elf/source_code.h"
-#include "modules/services.h"
+#include "api/services.h"
 
 struct source_request {
 	struct str file;

@@ -13,7 +13,7 @@
 #include "api/router.h"
 #include "base/clock.h"
 #include "base/metrics.h"
-#include "modules/services.h"
+#include "api/services.h"
 
 #ifdef HAVE_ISAL
 #define INFLATES_WITH "ISA-L"

@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 
 #include "base/permits.h"
-#include "modules/services.h"
+#include "api/services.h"
 
 static atomic_uint busy;
 

@@ -16,7 +16,7 @@
 #include "base/permits.h"
 #include "base/unpack.h"
 #include "cache/page_memcached.h"
-#include "modules/services.h"
+#include "api/services.h"
 #include "symfiles/symfiles.h"
 
 enum { UNPACKED_SIZE = 64 << 10, EXTRA_MAX = 512 };

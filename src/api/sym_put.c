@@ -11,7 +11,7 @@
 #include "api/sym_path.h"
 #include "base/log.h"
 #include "keys/auth.h"
-#include "modules/services.h"
+#include "api/services.h"
 #include "symfiles/put.h"
 
 enum err sym_put_announce(const struct exchange *x, struct store_client *c, struct str name, struct str id,

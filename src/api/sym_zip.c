@@ -18,7 +18,7 @@
 #include "base/files.h"
 #include "base/json_text.h"
 #include "base/log.h"
-#include "modules/services.h"
+#include "api/services.h"
 #include "symfiles/put.h"
 #include "symfiles/zip.h"
 

@@ -14,7 +14,7 @@
 #include "base/json_text.h"
 #include "base/log.h"
 #include "keys/auth.h"
-#include "modules/services.h"
+#include "api/services.h"
 #include "objects/percent.h"
 #include "uploads/alias.h"
 #include "uploads/catalog.h"

@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "base/process.h"
 #include "keys/auth.h"
-#include "modules/services.h"
+#include "api/services.h"
 #include "symbfile/symbfile.h"
 #include "uploads/arrive.h"
 

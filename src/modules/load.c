@@ -8,12 +8,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/account.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/metrics.h"
-#include "modules/intake.h"
-#include "modules/load_elf.h"
+#include "modules/arrival.h"
 #include "symfiles/code_notes.h"
 
 /* ---- loads ---- */
@@ -29,7 +27,7 @@ static char *copy_text(struct str s)
 	return copy;
 }
 
-struct load *load_new(struct load_means *means, const struct module_want *w)
+struct load *load_new(struct load_context *context, const struct module_want *w)
 {
 	struct load *l = calloc(1, sizeof *l);
 	if (!l)
@@ -43,14 +41,14 @@ struct load *load_new(struct load_means *means, const struct module_want *w)
 	}
 	l->name_len = w->name.len;
 	l->id_len = w->id.len;
-	l->lease.hash = w->own.hash;
+	l->hash = w->own.hash;
 	l->spelling = w->own.spelling;
 	l->kind = w->kind;
 	l->file_id = w->file_id;
 	l->question = w->question;
 	l->lost = w->own.lost;
 	l->since = clock_now();
-	l->means = means;
+	l->context = context;
 	return l;
 }
 
@@ -73,11 +71,11 @@ enum { ROOM_POLL_MS = 10 };
 static bool wait_for_room(struct load *l)
 {
 	struct load *needy = NULL;
-	bool may_wait = atomic_compare_exchange_strong(&l->means->needy, &needy, l) || needy == l;
+	bool may_wait = atomic_compare_exchange_strong(&l->context->needy, &needy, l) || needy == l;
 	int64_t now = clock_now();
 	if (!l->room_until)
 		l->room_until = now + ROOM_WAIT;
-	l->no_room = !may_wait || now >= l->room_until || atomic_load(&l->means->stopping);
+	l->no_room = !may_wait || now >= l->room_until || atomic_load(&l->context->stopping);
 	if (!l->no_room)
 		nanosleep(&(struct timespec){0, ROOM_POLL_MS * MS}, NULL);
 	return !l->no_room;
@@ -90,9 +88,9 @@ static bool take_memory(void *arg, enum account_kind kind, uint64_t has, uint64_
 	bool small = has + bytes <= load_small_bytes();
 	if (!small && !l->heavy) {
 		l->heavy = true;
-		atomic_fetch_add(&l->means->heavy, 1);
+		atomic_fetch_add(&l->context->heavy, 1);
 		if (l->large) /* others have had their turn */
-			atomic_compare_exchange_strong(&l->means->needy, &needy, l);
+			atomic_compare_exchange_strong(&l->context->needy, &needy, l);
 	}
 	do
 		if (small ? account_take_small(kind, bytes) : account_take(kind, bytes))
@@ -104,17 +102,56 @@ static bool take_memory(void *arg, enum account_kind kind, uint64_t has, uint64_
 void load_end_need(struct load *l)
 {
 	struct load *needy = l;
-	atomic_compare_exchange_strong(&l->means->needy, &needy, NULL);
-	atomic_fetch_sub(&l->means->heavy, l->heavy);
+	atomic_compare_exchange_strong(&l->context->needy, &needy, NULL);
+	atomic_fetch_sub(&l->context->heavy, l->heavy);
 	l->heavy = false;
 	l->room_until = 0;
 }
 
-/* A load that has waited in vain although no other has much memory does not fit. */
-enum failure_class load_lacks_memory(struct loader *r, struct load *l, const char *from)
+static void charge(void *cache, int64_t bytes)
 {
-	uint64_t most = r->means->config->load_memory_max;
-	if (l->no_room && atomic_load(&r->means->heavy) > l->heavy) {
+	page_cache_charge(cache, bytes);
+}
+
+struct offmap_options load_options(struct load_context *context, struct load *l)
+{
+	const struct config *c = context->config;
+	return (struct offmap_options){.raw_budget = c->cache_size / 4,
+	        .codec = c->codec == CODEC_CHOICE_ZSTD ? CODEC_ZSTD : CODEC_LZ4,
+	        .memory_max = c->load_memory_max,
+	        .charge = charge,
+	        .charge_arg = context->cache,
+	        .take = l ? take_memory : NULL,
+	        .take_arg = l};
+}
+
+/* ---- what comes of a transfer ---- */
+
+void load_count(struct load *l, const struct bucket_result *t, int64_t parse_time, bool good)
+{
+	struct load_costs *c = &l->costs;
+	histogram_observe(H_DOWNLOAD, t->elapsed);
+	metric_add(M_DOWNLOAD_BYTES_WIRE, (int64_t)t->wire_bytes);
+	metric_add(M_DOWNLOAD_BYTES_TEXT, (int64_t)t->text_bytes);
+	c->download_bytes += good ? t->text_bytes : 0;
+	*(good ? &c->download_time : &c->fail_time) += t->elapsed;
+	*(good ? &c->parse_time : &c->parse_fail_time) += parse_time;
+}
+
+enum failure_class load_take_map(struct load *l, struct offmap *map)
+{
+	if (!map)
+		return FAILURE_TEMPORARY;
+	map->marker = l->failure.marker;
+	l->module = module_new(&l->hash, map);
+	return l->module ? FAILURE_NONE : FAILURE_TEMPORARY;
+}
+
+/* A load that has waited in vain although no other has much memory does not fit. */
+static enum failure_class lacks_memory(struct loader *r, struct load *l, const char *from)
+{
+	uint64_t most = r->context->config->load_memory_max;
+	if (l->no_room && atomic_load(&r->context->heavy) > l->heavy) {
 		log_event(LOG_LEVEL_INFO, "no room", "%s/%s: it is loaded when other loads have given memory back",
 		        l->name, l->id);
 		return FAILURE_TEMPORARY;
@@ -129,106 +166,70 @@ enum failure_class load_lacks_memory(struct loader *r, struct load *l, const cha
 	        "%s/%s from %s: it needs more than %llu MB while it is loaded; memory is %llu MB, load_memory_max %llu "
 	        "MB",
 	        l->name, l->id, from, (unsigned long long)most >> 20,
-	        (unsigned long long)r->means->config->memory >> 20,
-	        (unsigned long long)r->means->config->load_memory_max >> 20);
+	        (unsigned long long)r->context->config->memory >> 20,
+	        (unsigned long long)r->context->config->load_memory_max >> 20);
 	return FAILURE_TOO_LARGE;
 }
 
-static void charge(void *cache, int64_t bytes)
+enum failure_class load_failed(struct loader *r, struct load *l, const char *what, const char *from,
+        const struct bucket_result *t, enum err err, const char *why)
 {
-	page_cache_charge(cache, bytes);
-}
-
-struct offmap_options load_options(struct load_means *means, struct load *l)
-{
-	const struct config *c = means->config;
-	return (struct offmap_options){.raw_budget = c->cache_size / 4,
-	        .codec = c->codec == CODEC_CHOICE_ZSTD ? CODEC_ZSTD : CODEC_LZ4,
-	        .memory_max = c->load_memory_max,
-	        .charge = charge,
-	        .charge_arg = means->cache,
-	        .take = l ? take_memory : NULL,
-	        .take_arg = l};
-}
-
-/* ---- sources ---- */
-
-static void log_failure(
-        const struct loader *r, const struct load *l, unsigned source, const char *what, const char *text)
-{
-	log_event(LOG_LEVEL_WARNING, what, "%s/%s from %s: %s", l->name, l->id,
-	        bucket_source_name(r->means->sources, source), text);
-}
-
-static void count_transfer(struct load *l, const struct bucket_result *t, bool good)
-{
-	histogram_observe(H_DOWNLOAD, t->elapsed);
-	metric_add(M_DOWNLOAD_BYTES_WIRE, (int64_t)t->wire_bytes);
-	metric_add(M_DOWNLOAD_BYTES_TEXT, (int64_t)t->text_bytes);
-	if (good) {
-		l->costs.download_bytes += t->text_bytes;
-		l->costs.download_time += t->elapsed;
-	} else {
-		l->costs.fail_time += t->elapsed;
-	}
-}
-
-/* Turns the outcome of one transfer into a failure class. FAILURE_NONE: l->module is set. */
-static enum failure_class take_result(struct loader *r, struct load *l, unsigned source, const struct bucket_result *t,
-        struct intake *in, struct offmap *map)
-{
+	bool corrupt = t->outcome == BUCKET_TOO_LARGE || t->outcome == BUCKET_BROKEN || err == ERR_CORRUPT;
+	if (err == ERR_TOO_LARGE)
+		return lacks_memory(r, l, from);
 	if (t->outcome == BUCKET_MISSING) {
 		metric_add(M_DOWNLOADS_MISSING, 1);
 		return FAILURE_MISSING;
 	}
-	if (in->err == ERR_TOO_LARGE)
-		return load_lacks_memory(r, l, bucket_source_name(r->means->sources, source));
-	if (t->outcome == BUCKET_TOO_LARGE || t->outcome == BUCKET_BROKEN || in->err == ERR_CORRUPT) {
-		metric_add(M_DOWNLOADS_CORRUPT, 1);
-		const char *why = in->err ? in->error.text : t->text;
-		failure_why(l->failure.why, why);
-		log_failure(r, l, source, "corrupt", why);
-		return t->outcome == BUCKET_TOO_LARGE ? FAILURE_TOO_LARGE : FAILURE_CORRUPT;
-	}
-	if (t->outcome != BUCKET_OK || !map) {
-		metric_add(M_DOWNLOADS_FAILED, 1);
-		log_failure(r, l, source, "download failed",
-		        in->err || t->outcome == BUCKET_OK ? "out of memory" : t->text);
+	const char *text = corrupt && err ? why : err || t->outcome == BUCKET_OK ? "out of memory" : t->text;
+	metric_add(corrupt ? M_DOWNLOADS_CORRUPT : M_DOWNLOADS_FAILED, 1);
+	log_event(LOG_LEVEL_WARNING, corrupt ? "corrupt" : "download failed", "%s%s/%s from %s: %s", what, l->name,
+	        l->id, from, text);
+	if (!corrupt)
 		return FAILURE_TEMPORARY;
-	}
+	failure_why(l->failure.why, text);
+	return t->outcome == BUCKET_TOO_LARGE ? FAILURE_TOO_LARGE : FAILURE_CORRUPT;
+}
+
+/* ---- sources ---- */
+
+static enum failure_class take_text(struct load *l, struct symmap *text, struct offmap *map)
+{
+	enum failure_class class = load_take_map(l, map);
 	metric_add(M_DOWNLOADS_OK, 1);
-	map->marker = l->failure.marker;
-	l->module = module_new(&l->lease.hash, map);
-	if (!l->module)
-		return FAILURE_TEMPORARY;
-	symmap_ref(in->map);
-	symmap_ref(in->map);
-	l->text = l->module->text = in->map;
-	return FAILURE_NONE;
+	if (l->module) {
+		symmap_ref(text);
+		symmap_ref(text);
+		l->text = l->module->text = text;
+	}
+	return class;
 }
 
 static enum failure_class transfer(struct loader *r, struct load *l, unsigned source, const char *id)
 {
 	/* How the digits of a build id are spelled does not matter. */
-	if (bucket_source_kind(r->means->sources, source) != BUCKET_SYMS)
+	if (bucket_source_kind(r->context->sources, source) != BUCKET_SYMS)
 		return id == l->id ? load_elf(r, l, source) : FAILURE_MISSING;
-	struct offmap_options options = load_options(r->means, l);
-	options.nearest = r->means->config->lookup == LOOKUP_NEAREST;
-	struct symmap *text = symmap_new(&options, r->means->blocks, &r->means->texts, (struct str){l->id, l->id_len});
+	struct offmap_options options = load_options(r->context, l);
+	options.nearest = r->context->config->lookup == LOOKUP_NEAREST;
+	struct symmap *text =
+	        symmap_new(&options, r->context->blocks, &r->context->texts, (struct str){l->id, l->id_len});
 	if (!text)
 		return FAILURE_TEMPORARY;
-	struct intake in;
-	intake_begin(&in, text, r->means->blocks, &r->means->readers);
-	struct bucket_sink sink = intake_sink(&in);
+	struct arrival in;
+	arrival_begin(&in, text, r->context->blocks, &r->context->readers);
+	struct bucket_sink sink = arrival_sink(&in);
 	struct bucket_result t = {.outcome = BUCKET_FAILED};
 	bucket_fetch(r->bucket, source, (struct bucket_object){{l->name, l->name_len}, {id, l->id_len}}, &sink,
-	        &r->means->stopping, &t);
-	struct offmap *map = intake_finish(&in, t.outcome == BUCKET_OK);
+	        &r->context->stopping, &t);
+	struct offmap *map = arrival_finish(&in, t.outcome == BUCKET_OK);
 	if (t.delivered)
 		histogram_observe(H_PARSE, in.parse_time);
-	enum failure_class class = take_result(r, l, source, &t, &in, map);
-	count_transfer(l, &t, class == FAILURE_NONE);
-	*(class == FAILURE_NONE ? &l->costs.parse_time : &l->costs.parse_fail_time) += in.parse_time;
+	enum failure_class class = t.outcome == BUCKET_OK && map
+	                                   ? take_text(l, text, map)
+	                                   : load_failed(r, l, "", bucket_source_name(r->context->sources, source), &t,
+	                                             in.err, in.error.text);
+	load_count(l, &t, in.parse_time, class == FAILURE_NONE);
 	struct str code_file, code_id;
 	if (class == FAILURE_NONE && symmap_code(text, &code_file, &code_id))
 		code_note((struct str){l->name, l->name_len}, (struct str){id, l->id_len}, code_file, code_id);
@@ -241,8 +242,8 @@ static enum failure_class transfer(struct loader *r, struct load *l, unsigned so
 static enum failure_class try_source(struct loader *r, struct load *l, unsigned source, const char *id)
 {
 	enum failure_class class = transfer(r, l, source, id);
-	for (uint64_t i = 0; i < r->means->config->bucket_retries && class == FAILURE_TEMPORARY && !l->no_room &&
-	                     !atomic_load(&r->means->stopping);
+	for (uint64_t i = 0; i < r->context->config->bucket_retries && class == FAILURE_TEMPORARY && !l->no_room &&
+	                     !atomic_load(&r->context->stopping);
 	        i++) {
 		bucket_pause();
 		class = transfer(r, l, source, id);
@@ -261,7 +262,7 @@ void load_sym(struct loader *r, struct load *l)
 		upper[i] = (char)(l->id[i] >= 'a' && l->id[i] <= 'z' ? l->id[i] - 'a' + 'A' : l->id[i]);
 	upper[n] = 0;
 	l->failure.class = FAILURE_MISSING;
-	for (unsigned i = 0; i < bucket_sources_count(r->means->sources); i++) {
+	for (unsigned i = 0; i < bucket_sources_count(r->context->sources); i++) {
 		enum failure_class class = try_source(r, l, i, l->id);
 		if (class == FAILURE_MISSING && memcmp(upper, l->id, n) != 0)
 			class = try_source(r, l, i, upper);

@@ -7,14 +7,14 @@
 #define MODULES_LOAD_H
 
 #include "base/account.h"
+#include "cache/page_memcached.h"
 #include "elf/elf_source.h"
-#include "modules/lease.h"
-#include "modules/wait.h"
+#include "modules/want.h"
 #include "objects/bucket.h"
 #include "sym/symmap.h"
 
 /* What all loads share. Set at the start; what changes later has locks of its own. */
-struct load_means {
+struct load_context {
 	const struct config *config;
 	struct page_cache *cache;
 	struct failures *failures;
@@ -24,37 +24,49 @@ struct load_means {
 	struct symbfile_store *store;   /* NULL: none is configured */
 	struct block_pool *blocks;      /* for the text of symbol files */
 	struct text_store_budget texts; /* of all texts together */
-	atomic_uint readers;            /* for intake.c */
+	atomic_uint readers;            /* for arrival.c */
 	atomic_uint heavy;              /* loads that run and have taken more than load_small_bytes */
 	_Atomic(struct load *) needy;   /* the one load that waits for memory while it runs */
 	atomic_bool stopping;           /* set under the lock; running loads then end soon */
 };
 
-/* A load, queued or running. Guarded by the lock of struct modules, except what only its loader touches. */
+/* A load, queued or running. Guarded by the lock of struct loads, except what only its loader touches. */
 struct load {
-	struct lease lease; /* first member, for load_of_lease; its hash is the module's */
-	struct module_hash spelling;
-	char *name, *id;     /* NUL-terminated */
-	enum want_kind kind; /* this and the next two are as in the want */
+	struct module_hash hash, spelling; /* of the module; of its id as it was asked for */
+	char *name, *id;                   /* NUL-terminated */
+	size_t name_len, id_len;
+	enum want_kind kind; /* this and the next three are as in the want */
 	struct file_id file_id;
 	struct build_id_question question;
-	size_t name_len, id_len;
-	enum want_lost lost; /* as in module_want */
-	int64_t since;       /* clock_now() when it was asked for */
+	enum want_lost lost;
+	int64_t since; /* clock_now() when it was asked for */
 	/* memory; while it runs, for its loader and who takes its text */
-	struct load_means *means;
+	struct load_context *context;
 	int64_t room_until; /* how long to wait for memory; 0: has not waited */
 	bool no_room;       /* it was given up because there was none */
 	bool heavy;         /* it counts as such */
 	bool large;         /* it has been given up for that before: runs when no other such load does */
-	struct waiters waiters;
-	/* for load_queue.c */
-	struct load_wait *owner;   /* the request in whose queue it is or was; NULL: that request is gone */
-	STAILQ_ENTRY(load) queued; /* in the owner's queue; later among those that wait to be finished */
-	LIST_ENTRY(load) running;  /* among the owner's running loads */
-	LIST_ENTRY(load) chain;    /* chain of loads in flight */
-	bool transferring;         /* it counts as a transfer */
-	struct share *share;       /* of the client for whom it transfers */
+	/* for loads.c */
+	LIST_HEAD(, module_want) waiters; /* the wants that wait for it */
+	struct load_wait *owner;          /* the request in whose queue it is or was; NULL: that request is gone */
+	STAILQ_ENTRY(load) queued;        /* in the owner's queue */
+	LIST_ENTRY(load) running;         /* among the owner's running loads */
+	LIST_ENTRY(load) chain;           /* of loads in flight */
+	bool transferring;                /* it runs here, and counts as a transfer */
+	struct share *share;              /* of the client for whom it transfers */
+	/* its lease */
+	struct {
+		uint64_t token;
+		bool held;       /* used only by its loader */
+		uint64_t marker; /* the module's invalidation marker when the lease was taken */
+		bool lost;       /* another process may hold it now */
+		bool stale;      /* the module was invalidated: the lease is not renewed */
+		LIST_ENTRY(load) next;
+		/* while another host holds it */
+		int64_t look_at; /* when to look next */
+		int64_t until;   /* how long to wait for the other host; 0: no other host held it */
+		TAILQ_ENTRY(load) elsewhere;
+	} lease;
 	/* outcome */
 	struct module *module;
 	struct symmap *text;    /* of the symbol file just loaded; a reference */
@@ -71,31 +83,42 @@ static inline uint64_t load_small_bytes(void)
 }
 
 /* A load for this want; NULL if out of memory. */
-struct load *load_new(struct load_means *means, const struct module_want *w);
+struct load *load_new(struct load_context *context, const struct module_want *w);
 void load_free(struct load *l);
-static inline struct load *load_of_lease(struct lease *l)
-{
-	return (struct load *)l;
-}
 
-/* What each loader thread owns. */
+/* What each thread that runs loads owns. */
 struct loader {
-	struct load_means *means;
+	struct load_context *context;
 	struct mc_client *memcached;
 	struct bucket_client *bucket;
 	struct store_client *store; /* NULL: none is configured */
 };
 
-/* How the load's map is built: its memory is charged to the account and the cache, and limited. */
-struct offmap_options load_options(struct load_means *means, struct load *l);
-/* The map took more memory than it may, or than there was. Returns the failure, with its text in l: too large; or, if
- * other loads have the memory, temporary with no_room set. `from`: where the file is, for the log. */
-enum failure_class load_lacks_memory(struct loader *r, struct load *l, const char *from);
+/* Asks the sources in order. Sets l->module and l->text, or l->failure, as the next two do. May take as long as the
+ * timeouts allow. */
+void load_sym(struct loader *r, struct load *l);
+/* Asks the store for what was uploaded for an executable: its symbfiles become one map. */
+void load_symbfile(struct loader *r, struct load *l);
+/* The same for a build id: always sets l->failure, with its alias if an executable was uploaded. */
+void load_alias(struct loader *r, struct load *l);
 
+/* ---- for the forms of a load ---- */
+
+/* One attempt at a source of executables: what the file's debug data say becomes a map. FAILURE_NONE: l->module is set.
+ */
+enum failure_class load_elf(struct loader *r, struct load *l, unsigned source);
+
+/* How the load's map is built: its memory is charged to the account and the cache, and limited. */
+struct offmap_options load_options(struct load_context *context, struct load *l);
+/* Counts what a transfer took, for the metrics and the load's costs. */
+void load_count(struct load *l, const struct bucket_result *t, int64_t parse_time, bool good);
+/* Takes the map, if there is one, as the load's result. */
+enum failure_class load_take_map(struct load *l, struct offmap *map);
+/* The outcome of a transfer that gave no map, which it counts and logs. what, from: names the file and where it is, for
+ * the log; err, why: of reading it. Too large for other loads' sake: temporary, with no_room set. */
+enum failure_class load_failed(struct loader *r, struct load *l, const char *what, const char *from,
+        const struct bucket_result *t, enum err err, const char *why);
 /* It needs no more memory: another load may wait for some. */
 void load_end_need(struct load *l);
-
-/* Asks the sources in order. Sets l->module and l->text, or l->failure. May take as long as the timeouts allow. */
-void load_sym(struct loader *r, struct load *l);
 
 #endif

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <config.h>
 
-#include "modules/load_symbfile.h"
-
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/metrics.h"
+#include "modules/load.h"
 #include "symbfile/map.h"
 #include "symbfile/symbfile.h"
 #include "uploads/alias.h"
 #include "uploads/sets.h"
 
-/* Passes the bytes of the parts into the map. */
-struct intake {
+/* The parts of an executable on their way into one map. */
+struct parts {
 	struct symbfile_map *map;
 	struct symbfile_reader *reader; /* of the current part */
 	struct text_hash *hash;         /* over all parts in order; becomes the map's generation */
@@ -24,120 +23,99 @@ struct intake {
 	int64_t parse_time;
 };
 
-static uint8_t *intake_space(void *arg, size_t *room)
+static uint8_t *parts_space(void *arg, size_t *room)
 {
-	struct intake *in = arg;
+	struct parts *p = arg;
 	*room = BLOCK_SIZE;
-	return in->block;
+	return p->block;
 }
 
-static bool intake_commit(void *arg, size_t n)
+static bool parts_commit(void *arg, size_t n)
 {
-	struct intake *in = arg;
+	struct parts *p = arg;
 	int64_t start = clock_now();
-	in->bytes += n;
-	text_hash_add(in->hash, in->block, n);
-	in->err = symbfile_reader_feed(in->reader, in->block, n, &in->error);
-	in->parse_time += clock_now() - start;
-	return in->err == ERR_OK;
+	p->bytes += n;
+	text_hash_add(p->hash, p->block, n);
+	p->err = symbfile_reader_feed(p->reader, p->block, n, &p->error);
+	p->parse_time += clock_now() - start;
+	return p->err == ERR_OK;
 }
 
-static bool intake_init(struct intake *in, struct load_means *means, struct load *l)
+static bool parts_init(struct parts *p, struct load_context *context, struct load *l)
 {
-	const struct offmap_options options = load_options(means, l);
-	*in = (struct intake){
-	        .map = symbfile_map_new(&options), .hash = text_hash_new(), .block = block_get(means->blocks)};
-	return in->map && in->hash && in->block;
+	const struct offmap_options options = load_options(context, l);
+	*p = (struct parts){
+	        .map = symbfile_map_new(&options), .hash = text_hash_new(), .block = block_get(context->blocks)};
+	return p->map && p->hash && p->block;
 }
 
-static void intake_release(struct intake *in, const struct load_means *means)
+static void parts_release(struct parts *p, const struct load_context *context)
 {
-	symbfile_map_free(in->map);
-	text_hash_free(in->hash);
-	block_put(means->blocks, in->block);
+	symbfile_map_free(p->map);
+	text_hash_free(p->hash);
+	block_put(context->blocks, p->block);
 }
 
-static void log_part(const struct load *l, const char *path, const char *what, const char *text)
-{
-	log_event(LOG_LEVEL_WARNING, what, "%s of %s: %s", path, l->id, text);
-}
-
-/* path: below the executable's folder. */
-static enum failure_class get_part(struct loader *r, struct load *l, struct intake *in, const char *path)
+/* path: below the executable's folder. A part that is missing may be there again: the list of them named it. */
+static enum failure_class get_part(struct loader *r, struct load *l, struct parts *p, const char *path)
 {
 	char full[STORE_PATH_MAX];
-	struct bucket_sink sink = {intake_space, intake_commit, in};
+	struct bucket_sink sink = {parts_space, parts_commit, p};
 	struct bucket_result result = {.outcome = BUCKET_FAILED};
-	struct symbfile_sink records = symbfile_map_sink(in->map);
-	in->reader = symbfile_reader_new(&records);
-	if (!in->reader)
+	struct symbfile_sink records = symbfile_map_sink(p->map);
+	p->reader = symbfile_reader_new(&records);
+	if (!p->reader)
 		return FAILURE_TEMPORARY;
 	layout_below(full, &l->file_id, path);
-	store_get(r->store, full, &sink, &r->means->stopping, &result);
+	store_get(r->store, full, &sink, &r->context->stopping, &result);
 	if (result.outcome == BUCKET_OK)
-		in->err = symbfile_reader_finish(in->reader, &in->error);
-	symbfile_reader_free(in->reader);
-	histogram_observe(H_DOWNLOAD, result.elapsed);
-	metric_add(M_DOWNLOAD_BYTES_WIRE, (int64_t)result.wire_bytes);
-	metric_add(M_DOWNLOAD_BYTES_TEXT, (int64_t)result.text_bytes);
-	l->costs.download_time += result.elapsed;
-	if (in->err == ERR_TOO_LARGE)
-		return load_lacks_memory(r, l, "uploads");
-	if (in->err == ERR_CORRUPT) {
-		metric_add(M_DOWNLOADS_CORRUPT, 1);
-		failure_why(l->failure.why, in->error.text);
-		log_part(l, path, "corrupt", in->error.text);
-		return FAILURE_CORRUPT;
-	}
-	if (result.outcome != BUCKET_OK || in->err) {
-		metric_add(M_DOWNLOADS_FAILED, 1);
-		log_part(l, path, "download failed", result.outcome == BUCKET_OK ? "out of memory" : result.text);
-		return FAILURE_TEMPORARY;
-	}
-	metric_add(M_DOWNLOADS_OK, 1);
-	return FAILURE_NONE;
+		p->err = symbfile_reader_finish(p->reader, &p->error);
+	else
+		result.outcome = BUCKET_FAILED;
+	symbfile_reader_free(p->reader);
+	bool good = result.outcome == BUCKET_OK && !p->err;
+	load_count(l, &result, 0, good);
+	metric_add(M_DOWNLOADS_OK, good);
+	return good ? FAILURE_NONE : load_failed(r, l, "", full, &result, p->err, p->error.text);
 }
 
-static enum failure_class get_parts(
-        struct loader *r, struct load *l, struct intake *in, const struct symbfile_sets *sets)
+static enum failure_class get_parts(struct loader *r, struct load *l, struct parts *p, const struct symbfile_sets *sets)
 {
 	enum failure_class class = FAILURE_NONE;
 	for (unsigned kind = 0; kind < SYMBFILE_KINDS; kind++) {
 		const struct symbfile_set *set = sets->best[kind];
 		for (unsigned i = 0; set && i < set->have_count && class == FAILURE_NONE; i++)
-			class = get_part(r, l, in, set->have[i].path);
+			class = get_part(r, l, p, set->have[i].path);
 	}
 	return class;
 }
 
 static enum failure_class finish_map(
-        struct loader *r, struct load *l, struct intake *in, unsigned missing, uint64_t origin)
+        struct loader *r, struct load *l, struct parts *p, unsigned missing, uint64_t origin)
 {
 	struct offmap *map = NULL;
 	int64_t start = clock_now();
-	enum err err = symbfile_map_finish(in->map, &map);
+	enum err err = symbfile_map_finish(p->map, &map);
 	if (err)
-		return err == ERR_TOO_LARGE ? load_lacks_memory(r, l, "uploads") : FAILURE_TEMPORARY;
-	l->costs.parse_time = in->parse_time + clock_now() - start;
-	l->costs.download_bytes = in->bytes;
+		return load_failed(r, l, "", "uploads", &(struct bucket_result){.outcome = BUCKET_OK}, err, NULL);
+	l->costs.parse_time += p->parse_time + clock_now() - start;
 	histogram_observe(H_PARSE, l->costs.parse_time);
 	metric_set(M_LAST_MAP_RAW_BYTES, (int64_t)map->raw_bytes);
 	metric_add(M_SYMBFILE_PARTS_MISSING, missing);
-	map->generation = text_hash_value(in->hash);
-	map->text_bytes = in->bytes;
+	map->generation = text_hash_value(p->hash);
+	map->text_bytes = p->bytes;
 	map->damaged = missing;
-	map->marker = l->failure.marker;
-	l->module = module_new(&l->lease.hash, map);
+	enum failure_class class = load_take_map(l, map);
 	if (l->module)
 		l->module->origin = origin;
-	return l->module ? FAILURE_NONE : FAILURE_TEMPORARY;
+	return class;
 }
 
 /* Keeps the cached module if the store still has the same sets, or cannot be asked (sets NULL). Only without memcached:
  * with it, markers announce uploads. */
 static bool keep_cached(struct loader *r, struct load *l, const struct symbfile_sets *sets)
 {
-	struct module *module = mc_enabled(r->means->servers) ? NULL : page_cache_get(r->means->cache, &l->lease.hash);
+	struct module *module = mc_enabled(r->context->servers) ? NULL : page_cache_get(r->context->cache, &l->hash);
 	if (module && sets && module->origin != sets->hash) {
 		module_unref(module);
 		module = NULL;
@@ -149,12 +127,12 @@ static bool keep_cached(struct loader *r, struct load *l, const struct symbfile_
 void load_symbfile(struct loader *r, struct load *l)
 {
 	struct symbfile_sets sets;
-	struct intake in;
+	struct parts parts;
 	struct error e;
 	l->failure.class = FAILURE_TEMPORARY;
 	if (!r->store)
 		return;
-	if (symbfile_sets_get(&sets, r->store, &l->file_id, &r->means->stopping, &e)) {
+	if (symbfile_sets_get(&sets, r->store, &l->file_id, &r->context->stopping, &e)) {
 		log_event(LOG_LEVEL_WARNING, "download failed", "list of %s: %s", l->id, e.text);
 		metric_add(M_DOWNLOADS_FAILED, 1);
 		if (keep_cached(r, l, NULL))
@@ -165,11 +143,11 @@ void load_symbfile(struct loader *r, struct load *l)
 		metric_add(M_DOWNLOADS_MISSING, 1);
 		l->failure.class = FAILURE_MISSING;
 	} else if (!keep_cached(r, l, &sets)) {
-		if (intake_init(&in, r->means, l))
-			l->failure.class = get_parts(r, l, &in, &sets);
+		if (parts_init(&parts, r->context, l))
+			l->failure.class = get_parts(r, l, &parts, &sets);
 		if (l->failure.class == FAILURE_NONE)
-			l->failure.class = finish_map(r, l, &in, symbfile_sets_missing(&sets), sets.hash);
-		intake_release(&in, r->means);
+			l->failure.class = finish_map(r, l, &parts, symbfile_sets_missing(&sets), sets.hash);
+		parts_release(&parts, r->context);
 		load_end_need(l);
 	}
 	symbfile_sets_release(&sets);
@@ -183,9 +161,9 @@ void load_alias(struct loader *r, struct load *l)
 	l->failure.class = FAILURE_TEMPORARY;
 	if (!r->store)
 		return;
-	enum err err = symbfile_claims_get(&claims, r->store, &l->question, &r->means->stopping, &e);
+	enum err err = symbfile_claims_get(&claims, r->store, &l->question, &r->context->stopping, &e);
 	if (!err)
-		err = symbfile_alias_choose(&l->failure.alias, &found, &claims, r->store, &r->means->stopping, &e);
+		err = symbfile_alias_choose(&l->failure.alias, &found, &claims, r->store, &r->context->stopping, &e);
 	if (err) {
 		log_event(LOG_LEVEL_WARNING, "download failed", "executables with build id %s: %s", l->id, e.text);
 		metric_add(M_DOWNLOADS_FAILED, 1);

@@ -9,7 +9,6 @@
 #include "base/clock.h"
 #include "base/metrics.h"
 #include "base/process.h"
-#include "modules/load_symbfile.h"
 
 /* Loading gives way to requests that need no load; finishing, after the reply, gives way to both. */
 enum { NICE_LOADING = 5 };
@@ -26,7 +25,7 @@ enum load_step {
  * there), or if the map has become whole since a page was missed. Also reads the marker, and looks for a lease. */
 static bool find_root(struct loader *r, struct load *l, bool believe, struct root_get *g)
 {
-	*g = (struct root_get){.hash = &l->lease.hash, .want_root = true, .want_lease = true};
+	*g = (struct root_get){.hash = &l->hash, .want_root = true, .want_lease = true};
 	l->failure.checked = clock_now();
 	page_memcached_roots(r->memcached, g, 1, INT64_MAX);
 	l->failure.marker = g->marker;
@@ -35,7 +34,7 @@ static bool find_root(struct loader *r, struct load *l, bool believe, struct roo
 		offmap_free(g->map);
 		return false;
 	}
-	l->module = module_new(&l->lease.hash, g->map);
+	l->module = module_new(&l->hash, g->map);
 	if (l->module)
 		atomic_store(&l->module->stored, true);
 	return l->module != NULL;
@@ -43,24 +42,24 @@ static bool find_root(struct loader *r, struct load *l, bool believe, struct roo
 
 /* Takes the lease. LOAD_ELSEWHERE: another host has it, and we wait for its map, though not for ever. If memcached does
  * not answer, every host loads. */
-static enum load_step ask_lease(struct loaders *all, struct loader *r, struct load *l)
+static enum load_step ask_lease(struct loads *ls, struct loader *r, struct load *l)
 {
 	struct root_get g;
 	bool waited = l->lease.until;
-	enum mc_status status = lease_take(&l->lease, r->memcached);
+	enum mc_status status = lease_take(l, r->memcached);
 	bool is_held = status == MC_OK;
 	if (status == MC_DOWN)
 		return LOAD_HERE;
 	/* Looked for behind it: who had the lease until now has stored the module, lost page included. */
 	bool found = find_root(r, l, !l->lost || (is_held && waited), &g);
 	if (is_held)
-		lease_hold(all->leases, &l->lease, l->failure.marker);
+		lease_hold(ls, l);
 	if (found)
 		return LOAD_DONE;
 	if (status != MC_EXISTS || (waited && clock_now() >= l->lease.until))
 		return LOAD_HERE;
 	if (!waited) {
-		l->lease.until = clock_now() + r->means->config->bucket_total_timeout;
+		l->lease.until = clock_now() + r->context->config->bucket_total_timeout;
 		metric_add(M_LEASE_WAITS, 1);
 	}
 	return LOAD_ELSEWHERE;
@@ -93,7 +92,7 @@ static void load_from_sources(struct loader *r, struct load *l)
 /* Another request may have put the module into the cache since the load was asked for. */
 static bool take_cached(struct loader *r, struct load *l)
 {
-	struct module *module = l->lost ? NULL : page_cache_get(r->means->cache, &l->lease.hash);
+	struct module *module = l->lost ? NULL : page_cache_get(r->context->cache, &l->hash);
 	if (!module || atomic_load(&module->checked) < l->since) {
 		module_unref(module);
 		return false;
@@ -116,12 +115,12 @@ static void take_module(struct loader *r, struct load *l)
 		atomic_store(&l->module->shared, l->lost == LOST_UNMADE || (l->lease.held && l->lost < LOST_AGAIN));
 		snprintf(l->module->label, sizeof l->module->label, "%s/%s", l->name, l->id);
 	}
-	failures_forget(r->means->failures, &l->lease.hash);
+	failures_forget(r->context->failures, &l->hash);
 }
 
 /* Sets the outcome of l: from memcached if another host was faster, else from the sources. May take as long as the
  * timeouts allow. If l is no transfer, only checks on the other host. */
-static enum load_step run_load(struct loaders *all, struct loader *r, struct load *l)
+static enum load_step run_load(struct loads *ls, struct loader *r, struct load *l)
 {
 	enum load_step step = LOAD_HERE;
 	struct root_get g;
@@ -129,15 +128,15 @@ static enum load_step run_load(struct loaders *all, struct loader *r, struct loa
 		step = LOAD_DONE;
 	else if (l->lost == LOST_UNMADE) /* other hosts' loads do not help: each makes the pages that it needs */
 		step = find_root(r, l, false, &g) ? LOAD_DONE : LOAD_HERE;
-	else if (mc_enabled(r->means->servers))
-		step = l->transferring ? ask_lease(all, r, l) : look_again(r, l);
+	else if (mc_enabled(r->context->servers))
+		step = l->transferring ? ask_lease(ls, r, l) : look_again(r, l);
 	if (step == LOAD_ELSEWHERE || (step == LOAD_HERE && !l->transferring))
 		return step;
 	if (step == LOAD_HERE)
 		load_from_sources(r, l);
 	if (l->no_room) { /* once more, when no other load has much memory */
 		if (l->lease.held)
-			lease_give_back(all->leases, &l->lease, r->memcached);
+			lease_give_back(ls, l, r->memcached);
 		l->failure = (struct failure){0};
 		return LOAD_HERE;
 	}
@@ -151,52 +150,34 @@ static enum load_step run_load(struct loaders *all, struct loader *r, struct loa
 /* Opens the loader's clients. If memory runs out, tries again with the next load. */
 static bool equip(struct loader *r)
 {
-	const struct load_means *means = r->means;
+	const struct load_context *context = r->context;
 	if (!r->memcached)
-		r->memcached = mc_client_new(means->servers);
+		r->memcached = mc_client_new(context->servers);
 	if (!r->bucket)
-		r->bucket = bucket_client_new(means->sources);
-	if (!r->store && means->store)
-		r->store = store_client_new(means->store);
-	return r->memcached && r->bucket && (r->store || !means->store);
-}
-
-/* Waits for the next load; NULL when stopping. */
-static struct load *take_load(struct cold *c)
-{
-	struct load *l = NULL;
-	pthread_mutex_lock(c->lock);
-	while (!c->means->stopping && !(l = queue_take(c->queue)))
-		queue_wait(c->queue, c->lock);
-	pthread_mutex_unlock(c->lock);
-	return l;
-}
-
-static void put_back(struct cold *c, struct load *l, bool elsewhere)
-{
-	pthread_mutex_lock(c->lock);
-	queue_put_back(c->queue, l, elsewhere);
-	pthread_mutex_unlock(c->lock);
+		r->bucket = bucket_client_new(context->sources);
+	if (!r->store && context->store)
+		r->store = store_client_new(context->store);
+	return r->memcached && r->bucket && (r->store || !context->store);
 }
 
 static void *loader_main(void *arg)
 {
-	struct loaders *all = arg;
-	struct loader r = {.means = all->cold->means};
-	give_way(NICE_LOADING);
+	const struct loaders *all = arg;
+	struct loader r = {.context = all->loads->context};
 	struct load *l;
-	while ((l = take_load(all->cold))) {
+	give_way(NICE_LOADING);
+	while ((l = loads_take(all->loads))) {
 		enum load_step step = LOAD_DONE;
 		l->failure.checked = clock_now();
 		if (equip(&r))
-			step = run_load(all, &r, l);
+			step = run_load(all->loads, &r, l);
 		else
 			l->failure.class = FAILURE_TEMPORARY;
 		if (step == LOAD_DONE) {
-			cold_publish(all->cold, l);
-			load_finish(all->finishers, l, r.memcached);
+			loads_publish(all->loads, l);
+			finish_load(all->finishers, l, r.memcached);
 		} else {
-			put_back(all->cold, l, step == LOAD_ELSEWHERE);
+			loads_put_back(all->loads, l, step == LOAD_ELSEWHERE);
 		}
 	}
 	mc_client_free(r.memcached);
@@ -205,15 +186,10 @@ static void *loader_main(void *arg)
 	return NULL;
 }
 
-void loaders_init(struct loaders *all, struct cold *cold, struct leases *leases, struct finishers *finishers)
+bool loaders_start(struct loaders *all, struct loads *loads, struct finishers *finishers)
 {
-	*all = (struct loaders){.cold = cold, .leases = leases, .finishers = finishers};
-}
-
-bool loaders_start(struct loaders *all)
-{
-	unsigned count = loaders_max(all->cold->means->config);
-	all->threads = calloc(count, sizeof *all->threads);
+	unsigned count = loaders_max(loads->context->config);
+	*all = (struct loaders){.loads = loads, .finishers = finishers, .threads = calloc(count, sizeof *all->threads)};
 	while (all->threads && all->count < count &&
 	        pthread_create(&all->threads[all->count], NULL, loader_main, all) == 0)
 		all->count++;

@@ -4,21 +4,18 @@
 #ifndef MODULES_LOADER_H
 #define MODULES_LOADER_H
 
-#include "modules/cold.h"
-#include "modules/load_finish.h"
+#include "modules/finish.h"
 
 struct loaders {
-	struct cold *cold;
-	struct leases *leases;
+	struct loads *loads;
 	struct finishers *finishers;
 	pthread_t *threads;
 	unsigned count;
 };
 
-void loaders_init(struct loaders *all, struct cold *cold, struct leases *leases, struct finishers *finishers);
 /* Starts loaders_max threads. False if not all could be started; loaders_stop ends those that were. */
-bool loaders_start(struct loaders *all);
-/* Call after `stopping` is set and queue_wake. */
+bool loaders_start(struct loaders *all, struct loads *loads, struct finishers *finishers);
+/* Call after `stopping` is set and loads_wake. */
 void loaders_stop(struct loaders *all);
 
 #endif

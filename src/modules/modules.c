@@ -10,38 +10,31 @@
 #include "base/clock.h"
 #include "base/metrics.h"
 #include "base/process.h"
-#include "modules/keeper.h"
 #include "modules/loader.h"
+#include "modules/periodic.h"
 
 #define LOST_PAUSE (60 * SECOND)
 enum { BLOCKS_KEPT = 8 << 20, TEXT_MAX = 128 << 20, HOT_FRAMES_MIN = 1 << 20, HOT_FRAMES_MAX = 32 << 20 };
 
 struct modules {
-	/* Guards the states and lists of the parts below, as their headers say. Never held across network or disk
-	 * access. */
-	pthread_mutex_t lock;
-	struct load_means means;
-	struct leases leases;
-	struct load_queue queue;
-	struct cold cold;
+	struct load_context context;
+	struct loads loads;
 	struct finishers finishers;
 	struct loaders loaders;
-	struct markers markers;
-	struct keeper keeper;
+	struct periodic periodic;
 	struct hot_frames *hot_frames;
-	uint64_t seed;
 	pthread_key_t client_key;
-	_Atomic uint64_t invalidations; /* counted in this process; written under the lock */
+	_Atomic uint64_t invalidations; /* counted in this process; written under the lock of loads */
 };
 
 struct symbfile_store *modules_store(struct modules *m)
 {
-	return m->means.store;
+	return m->context.store;
 }
 
 uint64_t modules_seed(const struct modules *m)
 {
-	return m->seed;
+	return m->loads.seed;
 }
 
 struct hot_frames *modules_hot_frames(struct modules *m)
@@ -51,13 +44,13 @@ struct hot_frames *modules_hot_frames(struct modules *m)
 
 struct page_cache *modules_cache(struct modules *m)
 {
-	return m->means.cache;
+	return m->context.cache;
 }
 
 struct mc_client *modules_memcached(struct modules *m)
 {
 	struct mc_client *c = pthread_getspecific(m->client_key);
-	if (!c && (c = mc_client_new(m->means.servers)) && pthread_setspecific(m->client_key, c) != 0) {
+	if (!c && (c = mc_client_new(m->context.servers)) && pthread_setspecific(m->client_key, c) != 0) {
 		mc_client_free(c);
 		c = NULL;
 	}
@@ -77,13 +70,8 @@ enum freshness { FRESH, STALE };
  * still current; but not if that load would have to wait. */
 static bool asks_store(struct modules *m, const struct module_want *w)
 {
-	if (w->kind != WANT_SYMBFILE || !m->means.store || mc_enabled(m->means.servers) ||
-	        gate_above_memory(&m->cold.gate))
-		return false;
-	pthread_mutex_lock(&m->lock);
-	bool begins = gate_has_place(&m->cold.gate, NULL) && queue_has_room(&m->queue);
-	pthread_mutex_unlock(&m->lock);
-	return begins;
+	return w->kind == WANT_SYMBFILE && m->context.store && !mc_enabled(m->context.servers) &&
+	       loads_begin_at_once(&m->loads);
 }
 
 /* The cached result is old: leaves the want to a load that asks the store. */
@@ -91,7 +79,7 @@ static enum freshness check_store(struct modules *m, struct module_want *w, int6
 {
 	module_want_release(w);
 	w->state = WANT_LOAD;
-	w->own.not_before = now - m->means.config->revalidate_after;
+	w->own.not_before = now - m->context.config->revalidate_after;
 	return STALE;
 }
 
@@ -99,11 +87,11 @@ static enum freshness check_store(struct modules *m, struct module_want *w, int6
  * unchanged. */
 static enum freshness look_in_memory(struct modules *m, struct module_want *w, int64_t now)
 {
-	bool shared = mc_enabled(m->means.servers);
-	struct module *module = page_cache_get(m->means.cache, &w->own.hash);
-	if (module && shared && now - module->since > m->means.config->root_max_age) {
+	bool shared = mc_enabled(m->context.servers);
+	struct module *module = page_cache_get(m->context.cache, &w->own.hash);
+	if (module && shared && now - module->since > m->context.config->root_max_age) {
 		/* as in memcached: limits how long a lost marker can do harm */
-		page_cache_remove(m->means.cache, &w->own.hash, module);
+		page_cache_remove(m->context.cache, &w->own.hash, module);
 		module_unref(module);
 		module = NULL;
 	}
@@ -111,20 +99,20 @@ static enum freshness look_in_memory(struct modules *m, struct module_want *w, i
 		want_found(w, module);
 		metric_add(M_CACHE_ROOT_PROCESS, 1);
 		finish_module(&m->finishers, module);
-		if (now - atomic_load(&module->checked) >= m->means.config->revalidate_after && asks_store(m, w))
+		if (now - atomic_load(&module->checked) >= m->context.config->revalidate_after && asks_store(m, w))
 			return check_store(m, w, now);
-		return !shared || now - atomic_load(&module->checked) < m->means.config->revalidate_after ? FRESH
-		                                                                                          : STALE;
+		return !shared || now - atomic_load(&module->checked) < m->context.config->revalidate_after ? FRESH
+		                                                                                            : STALE;
 	}
-	struct failure f = failures_get(m->means.failures, &w->own.hash, &w->own.spelling);
+	struct failure f = failures_get(m->context.failures, &w->own.hash, &w->own.spelling);
 	if (f.class == FAILURE_NONE)
 		return STALE;
 	metric_add(M_CACHE_FAILURE_PROCESS, 1);
 	want_failed(w, &f, failure_seconds(f.until, now));
-	if (f.class != FAILURE_TEMPORARY && now - f.checked >= m->means.config->revalidate_after && asks_store(m, w))
+	if (f.class != FAILURE_TEMPORARY && now - f.checked >= m->context.config->revalidate_after && asks_store(m, w))
 		return check_store(m, w, now);
-	return !shared || f.class == FAILURE_TEMPORARY || now - f.checked < m->means.config->revalidate_after ? FRESH
-	                                                                                                      : STALE;
+	return !shared || f.class == FAILURE_TEMPORARY || now - f.checked < m->context.config->revalidate_after ? FRESH
+	                                                                                                        : STALE;
 }
 
 /* Whether the result from memory still holds, given this marker. */
@@ -136,9 +124,9 @@ static bool still_holds(struct modules *m, struct module_want *w, uint64_t marke
 		atomic_store(&w->module->checked, now);
 		return true;
 	}
-	if (failures_get(m->means.failures, &w->own.hash, &w->own.spelling).marker != marker)
+	if (failures_get(m->context.failures, &w->own.hash, &w->own.spelling).marker != marker)
 		return false;
-	failures_checked(m->means.failures, &w->own.hash, &w->own.spelling, now);
+	failures_checked(m->context.failures, &w->own.hash, &w->own.spelling, now);
 	return true;
 }
 
@@ -146,10 +134,10 @@ static void forget(struct modules *m, struct module_want *w)
 {
 	metric_add(M_INVALIDATIONS, 1);
 	if (w->state == WANT_FOUND) {
-		page_cache_remove(m->means.cache, &w->own.hash, w->module);
+		page_cache_remove(m->context.cache, &w->own.hash, w->module);
 		module_want_release(w);
 	} else {
-		failures_forget(m->means.failures, &w->own.hash);
+		failures_forget(m->context.failures, &w->own.hash);
 	}
 	w->state = WANT_LOAD;
 }
@@ -159,16 +147,16 @@ static void forget(struct modules *m, struct module_want *w)
  * as it may have been this one. */
 static struct module *cache_stored(struct modules *m, struct module *module, uint64_t invalidations)
 {
-	pthread_mutex_lock(&m->lock);
-	struct module *cached = page_cache_get(m->means.cache, &module->hash);
+	pthread_mutex_lock(&m->loads.lock);
+	struct module *cached = page_cache_get(m->context.cache, &module->hash);
 	bool as_new = cached && (cached->map->marker == module->map->marker ||
 	                                atomic_load(&cached->checked) > atomic_load(&module->checked));
 	if (!as_new && m->invalidations == invalidations)
-		page_cache_add(m->means.cache, module);
-	pthread_mutex_unlock(&m->lock);
+		page_cache_add(m->context.cache, module);
+	pthread_mutex_unlock(&m->loads.lock);
 	metric_add(as_new ? M_CACHE_ROOT_PROCESS : M_CACHE_ROOT_MEMCACHED, 1);
 	module_unref(as_new ? module : cached);
-	page_cache_evict(m->means.cache);
+	page_cache_evict(m->context.cache);
 	return as_new ? cached : module;
 }
 
@@ -202,7 +190,7 @@ void modules_resolve(struct modules *m, struct module_want *wants, size_t count,
 	uint64_t invalidations = m->invalidations;
 	int64_t now = clock_now();
 	size_t open = 0;
-	struct mc_client *client = mc_enabled(m->means.servers) ? modules_memcached(m) : NULL;
+	struct mc_client *client = mc_enabled(m->context.servers) ? modules_memcached(m) : NULL;
 	struct root_get *gets = calloc(count + 1, sizeof *gets);
 	size_t *index = calloc(count + 1, sizeof *index);
 	for (size_t i = 0; i < count; i++) {
@@ -225,19 +213,6 @@ void modules_resolve(struct modules *m, struct module_want *wants, size_t count,
 
 /* ---- start and stop ---- */
 
-static void init_parts(struct modules *m)
-{
-	pthread_mutex_init(&m->lock, NULL);
-	pthread_key_create(&m->client_key, free_client);
-	leases_init(&m->leases, &m->lock, loaders_max(m->means.config));
-	queue_init(&m->queue, &m->means, &m->leases, m->seed);
-	cold_init(&m->cold, &m->lock, &m->means, &m->queue, m->seed);
-	finishers_init(&m->finishers, &m->lock, &m->means, &m->leases, &m->queue);
-	loaders_init(&m->loaders, &m->cold, &m->leases, &m->finishers);
-	markers_init(&m->markers);
-	keeper_init(&m->keeper, &m->cold, &m->leases, &m->markers, &m->finishers);
-}
-
 static void make_room(void *cache, uint64_t bytes)
 {
 	page_cache_shrink(cache, bytes);
@@ -250,23 +225,23 @@ static void name_sources(const struct bucket_sources *sources)
 		metric_name_source(i, bucket_source_name(sources, i));
 }
 
-static bool make_means(struct load_means *means, const struct config *c, struct error *e)
+static bool open_context(struct load_context *context, const struct config *c, struct error *e)
 {
-	means->cache = page_cache_new(c->cache_size);
-	means->failures = failures_new(c);
-	means->blocks = block_pool_new(c->cache_size / 32 < BLOCKS_KEPT ? c->cache_size / 32 : BLOCKS_KEPT);
-	means->texts.limit = c->cache_size / 2;
-	means->texts.one = c->cache_size / 4 < TEXT_MAX ? c->cache_size / 4 : TEXT_MAX;
-	if (!means->cache || !means->failures || !means->blocks)
+	context->cache = page_cache_new(c->cache_size);
+	context->failures = failures_new(c);
+	context->blocks = block_pool_new(c->cache_size / 32 < BLOCKS_KEPT ? c->cache_size / 32 : BLOCKS_KEPT);
+	context->texts.limit = c->cache_size / 2;
+	context->texts.one = c->cache_size / 4 < TEXT_MAX ? c->cache_size / 4 : TEXT_MAX;
+	if (!context->cache || !context->failures || !context->blocks)
 		return !no_memory(e);
-	account_on_full(make_room, means->cache);
-	means->servers = mc_servers_new(c, e);
-	means->sources = means->servers ? bucket_sources_new(c, e) : NULL;
-	if (means->sources && *c->symbfile_store)
-		means->store = symbfile_store_new(c, e);
-	if (means->sources)
-		name_sources(means->sources);
-	return means->sources && (means->store || !*c->symbfile_store);
+	account_on_full(make_room, context->cache);
+	context->servers = mc_servers_new(c, e);
+	context->sources = context->servers ? bucket_sources_new(c, e) : NULL;
+	if (context->sources && *c->symbfile_store)
+		context->store = symbfile_store_new(c, e);
+	if (context->sources)
+		name_sources(context->sources);
+	return context->sources && (context->store || !*c->symbfile_store);
 }
 
 /* Some ten thousand frames: real traffic asks for the same ones again and again. */
@@ -278,7 +253,8 @@ static uint64_t hot_frames_budget(const struct config *c)
 
 static bool start_threads(struct modules *m, struct error *e)
 {
-	if (keeper_start(&m->keeper) && loaders_start(&m->loaders) && finishers_start(&m->finishers))
+	if (periodic_start(&m->periodic) && finishers_start(&m->finishers) &&
+	        loaders_start(&m->loaders, &m->loads, &m->finishers))
 		return true;
 	error_set(e, ERR_NO_MEMORY, "cannot start threads");
 	return false;
@@ -291,47 +267,40 @@ struct modules *modules_start(const struct config *c, struct extractors *extract
 		no_memory(e);
 		return NULL;
 	}
-	m->means.config = c;
-	m->seed = random_u64();
-	init_parts(m);
-	bool ok = make_means(&m->means, c, e);
-	m->hot_frames = hot_frames_new(hot_frames_budget(c), m->seed);
-	m->means.elf = elf_sources_of(c, extractors, m->means.sources);
+	m->context.config = c;
+	pthread_key_create(&m->client_key, free_client);
+	loads_init(&m->loads, &m->context, random_u64());
+	finishers_init(&m->finishers, &m->loads);
+	periodic_init(&m->periodic, &m->loads, &m->finishers);
+	bool ok = open_context(&m->context, c, e);
+	m->hot_frames = hot_frames_new(hot_frames_budget(c), m->loads.seed);
+	m->context.elf = elf_sources_of(c, extractors, m->context.sources);
 	if (ok && start_threads(m, e))
 		return m;
 	modules_stop(m);
 	return NULL;
 }
 
-static void stop_threads(struct modules *m)
-{
-	pthread_mutex_lock(&m->lock);
-	atomic_store(&m->means.stopping, true);
-	queue_wake(&m->queue);
-	pthread_mutex_unlock(&m->lock);
-	loaders_stop(&m->loaders);
-	finishers_stop(&m->finishers);
-	keeper_stop(&m->keeper);
-}
-
 void modules_stop(struct modules *m)
 {
 	if (!m)
 		return;
-	stop_threads(m);
-	queue_release(&m->queue);
-	markers_release(&m->markers);
+	atomic_store(&m->context.stopping, true);
+	loads_wake(&m->loads);
+	loaders_stop(&m->loaders);
+	finishers_stop(&m->finishers);
+	periodic_stop(&m->periodic);
 	mc_client_free(pthread_getspecific(m->client_key));
 	pthread_key_delete(m->client_key);
 	account_on_full(NULL, NULL);
 	hot_frames_free(m->hot_frames);
-	page_cache_free(m->means.cache);
-	failures_free(m->means.failures);
-	block_pool_free(m->means.blocks);
-	bucket_sources_free(m->means.sources);
-	symbfile_store_free(m->means.store);
-	mc_servers_free(m->means.servers);
-	pthread_mutex_destroy(&m->lock);
+	page_cache_free(m->context.cache);
+	failures_free(m->context.failures);
+	block_pool_free(m->context.blocks);
+	bucket_sources_free(m->context.sources);
+	symbfile_store_free(m->context.store);
+	mc_servers_free(m->context.servers);
+	loads_release(&m->loads);
 	free(m);
 }
 
@@ -339,12 +308,12 @@ void modules_stop(struct modules *m)
 
 enum load_result modules_load(struct modules *m, struct load_wait *wait, struct module_want *wants, size_t count)
 {
-	return cold_load(&m->cold, wait, wants, count);
+	return loads_get(&m->loads, wait, wants, count);
 }
 
 void modules_leave(struct modules *m, struct load_wait *wait)
 {
-	cold_leave(&m->cold, wait);
+	loads_leave(&m->loads, wait);
 }
 
 void modules_lost_page(struct modules *m, struct module_want *w)
@@ -354,7 +323,7 @@ void modules_lost_page(struct modules *m, struct module_want *w)
 	metric_add(M_PAGES_RELOADED, whole);
 	w->own.lost = !whole ? LOST_UNMADE : again ? LOST_AGAIN : LOST_PAGE;
 	w->own.lost_at = clock_now();
-	page_cache_remove(m->means.cache, &w->own.hash, w->module);
+	page_cache_remove(m->context.cache, &w->own.hash, w->module);
 	module_want_release(w);
 	w->state = WANT_LOAD;
 }
@@ -369,19 +338,18 @@ void modules_made_page(struct modules *m, struct module *module, uint32_t number
 static void forget_here(struct modules *m, const struct module_hash *hash)
 {
 	metric_add(M_INVALIDATIONS, 1);
-	pthread_mutex_lock(&m->lock);
+	pthread_mutex_lock(&m->loads.lock);
 	m->invalidations++;
-	queue_forget(&m->queue, hash);
-	leases_forget(&m->leases, hash); /* also those whose module is being stored */
-	page_cache_remove(m->means.cache, hash, NULL);
-	failures_forget(m->means.failures, hash);
-	pthread_mutex_unlock(&m->lock);
+	loads_forget(&m->loads, hash);
+	page_cache_remove(m->context.cache, hash, NULL);
+	failures_forget(m->context.failures, hash);
+	pthread_mutex_unlock(&m->loads.lock);
 }
 
 static bool tell_memcached(struct modules *m, const struct module_hash *hash)
 {
-	struct mc_client *client = mc_enabled(m->means.servers) ? modules_memcached(m) : NULL;
-	return !mc_enabled(m->means.servers) || (client && page_memcached_invalidate(client, hash) == MC_OK);
+	struct mc_client *client = mc_enabled(m->context.servers) ? modules_memcached(m) : NULL;
+	return !mc_enabled(m->context.servers) || (client && page_memcached_invalidate(client, hash) == MC_OK);
 }
 
 /* Writes the marker first, so that a load that starts later sees it. False: memcached did not take it. */
@@ -398,10 +366,10 @@ enum err modules_invalidate(struct modules *m, struct str name, struct str id, s
 	struct file_id file_id;
 	struct build_id_question question;
 	unsigned count = 1;
-	bool told = true, made = module_want_init(&wants[0], m->means.config->lookup, name, id);
-	if (m->means.store && file_id_parse(&file_id, id))
+	bool told = true, made = module_want_init(&wants[0], m->context.config->lookup, name, id);
+	if (m->context.store && file_id_parse(&file_id, id))
 		made = module_want_init_file(&wants[count++], name, id, &file_id) && made;
-	if (m->means.store && build_id_question_parse(&question, id))
+	if (m->context.store && build_id_question_parse(&question, id))
 		made = module_want_init_alias(&wants[count++], name, id, &question) && made;
 	if (!made)
 		return no_memory(e);
@@ -417,7 +385,7 @@ enum err modules_invalidate(struct modules *m, struct str name, struct str id, s
 static void forget_later(struct modules *m, const struct module_hash *hash)
 {
 	if (!forget_module(m, hash))
-		markers_keep(&m->markers, hash);
+		periodic_invalidate(&m->periodic, hash);
 }
 
 /* If out of memory, cached results may be used until they are as old as root_max_age. */
@@ -452,30 +420,30 @@ static void probed(struct probe *p, enum err err)
 
 static void probe_memcached(struct modules *m, struct probe *p)
 {
-	if (!mc_enabled(m->means.servers))
+	if (!mc_enabled(m->context.servers))
 		return;
 	struct mc_client *client = modules_memcached(m);
 	if (!client)
 		return probed(p, no_memory(&p->e));
-	for (unsigned i = 0; i < mc_servers_count(m->means.servers); i++)
+	for (unsigned i = 0; i < mc_servers_count(m->context.servers); i++)
 		probed(p, mc_probe(client, i, &p->e));
 }
 
 static void probe_sources(struct modules *m, struct probe *p)
 {
-	struct bucket_client *client = bucket_client_new(m->means.sources);
+	struct bucket_client *client = bucket_client_new(m->context.sources);
 	if (!client)
 		return probed(p, no_memory(&p->e));
-	for (unsigned i = 0; i < bucket_sources_count(m->means.sources); i++)
+	for (unsigned i = 0; i < bucket_sources_count(m->context.sources); i++)
 		probed(p, bucket_probe(client, i, &p->e));
 	bucket_client_free(client);
 }
 
 static void probe_store(struct modules *m, struct probe *p)
 {
-	if (!m->means.store)
+	if (!m->context.store)
 		return;
-	struct store_client *client = store_client_new(m->means.store);
+	struct store_client *client = store_client_new(m->context.store);
 	probed(p, client ? store_probe(client, &p->e) : no_memory(&p->e));
 	store_client_free(client);
 }

@@ -5,14 +5,12 @@
 
 #include "cache/hot_frames.h"
 #include "cache/memcached.h"
-#include "modules/gate.h"
-#include "modules/wait.h"
 #include "modules/want.h"
 
 struct extractors;
 struct modules;
 
-/* Starts the service: caches, loader threads, keeper. c must outlive it. */
+/* Starts the service: caches, threads. c must outlive it. */
 struct modules *modules_start(const struct config *c, struct extractors *extractors, struct error *e);
 /* Call after the last request. Cancels running transfers. */
 void modules_stop(struct modules *m);

@@ -88,13 +88,6 @@ void want_failed(struct module_want *w, const struct failure *f, unsigned retry_
 	w->retry_after = retry_after;
 }
 
-void want_hold(struct module_want *w, size_t *held)
-{
-	atomic_fetch_add(&w->module->holds, 1);
-	w->own.held = held;
-	++*held;
-}
-
 bool want_outdates(const struct module_want *w, uint64_t marker, int64_t marker_seen)
 {
 	return w->own.marker_seen > marker_seen && w->own.marker != marker;

@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One module that a request wants. */
+/* One module that a request wants, and the request's wait for those that must be loaded. */
 #ifndef MODULES_WANT_H
 #define MODULES_WANT_H
 
 #include <stdbool.h>
 #include <sys/queue.h>
 
+#include "base/client_key.h"
 #include "base/config.h"
 #include "cache/failures.h"
 #include "cache/page_cache.h"
-#include "symbfile/file_id.h"
 #include "objects/store.h"
+#include "symbfile/file_id.h"
 
+struct load;
 struct load_wait;
+struct share;
 
 enum want_state {
 	WANT_LOAD,   /* in no cache: modules_load gets it */
@@ -73,6 +76,42 @@ struct module_want {
 	} own;
 };
 
+enum load_result {
+	LOAD_READY,   /* nothing to wait for */
+	LOAD_WAIT,    /* done will be called; then call modules_load again, with the wants that are still LOAD */
+	LOAD_REFUSED, /* too many requests are loading, or memory is full: 503 */
+};
+
+/* One request's wait. Starts zeroed. */
+struct load_wait {
+	/* set by the caller */
+	void (*done)(struct load_wait *w); /* on another thread, once for each modules_load that returned LOAD_WAIT */
+	bool (*gone)(const struct load_wait *w); /* whether the client has gone. Called on another thread once a second
+	                                            during the wait; must not block */
+	int64_t deadline;                        /* clock_now() */
+	struct client_key client;                /* whose request it is */
+	/* out, when done */
+	bool timed_out; /* the deadline passed; modules loaded until then are set */
+	bool refused;   /* too many requests were loading, or memory was full, for too long */
+	/* private to loads.c */
+	struct module_want *wants;
+	size_t want_count;
+	size_t pending; /* wants that wait for a load */
+	size_t held;    /* wants that hold a module just loaded */
+	bool waiting;
+	bool placed;  /* it has a place to load */
+	bool lined;   /* it stands in line for one, until line_end */
+	bool in_turn; /* it has loads queued */
+	int64_t line_end;
+	struct share *share;        /* its client's, from the first load that it needs until modules_leave */
+	STAILQ_HEAD(, load) queued; /* loads that this request owns */
+	LIST_HEAD(, load) running;  /* the same */
+	unsigned running_count;
+	LIST_ENTRY(load_wait) next; /* in the list of all waits, or of those that are over */
+	TAILQ_ENTRY(load_wait) line;
+	TAILQ_ENTRY(load_wait) turn;
+};
+
 /* lookup: as configured. False if out of memory. */
 bool module_want_init(struct module_want *w, enum config_lookup lookup, struct str name, struct str id);
 /* A want for what was uploaded for an executable. Only the FileID counts; name and id are kept for the caller. */
@@ -85,8 +124,6 @@ void module_want_release(struct module_want *w);
 /* Set the result; want_found takes over the reference. */
 void want_found(struct module_want *w, struct module *module);
 void want_failed(struct module_want *w, const struct failure *f, unsigned retry_after);
-/* Keeps the module from being evicted until the want is released; counts that in *held. */
-void want_hold(struct module_want *w, size_t *held);
 /* Whether a result with this marker, read at marker_seen, is outdated: the want has since seen another marker, so the
  * module was invalidated. */
 bool want_outdates(const struct module_want *w, uint64_t marker, int64_t marker_seen);

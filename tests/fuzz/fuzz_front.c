@@ -21,7 +21,7 @@
 #include "front/fcgi_request.h"
 #include "front/front.h"
 #include "fuzz.h"
-#include "modules/services.h"
+#include "api/services.h"
 
 enum { INPUT_MAX = 16 << 10, LINE_MAX_ = 4000 };
 

@@ -5,18 +5,16 @@
  * the text. If memcached takes the map, pages stay in the cache only while there is room; otherwise all of them stay:
  * raw up to a quarter of the cache, the rest compressed. The text of a page that stays is freed at once.
  */
-#ifndef MODULES_LOAD_FINISH_H
-#define MODULES_LOAD_FINISH_H
+#ifndef MODULES_FINISH_H
+#define MODULES_FINISH_H
 
-#include "modules/load_queue.h"
+#include "modules/loads.h"
 
 enum { FINISHERS = 2 };
 
 struct finishers {
-	pthread_mutex_t *lock; /* of struct modules; guards the lists and `ended` */
-	struct load_means *means;
-	struct leases *leases;
-	struct load_queue *queue;
+	struct loads
+	        *loads; /* constant; its lock guards the rest. All functions here take it, but for finishers_init */
 	pthread_cond_t added; /* signalled when a job is added, or at the end */
 	STAILQ_HEAD(, finish_job) jobs;
 	STAILQ_HEAD(, page_job) pages; /* to be sent to memcached, by a thread of its own */
@@ -27,15 +25,14 @@ struct finishers {
 	unsigned count;
 };
 
-void finishers_init(struct finishers *all, pthread_mutex_t *lock, struct load_means *means, struct leases *leases,
-        struct load_queue *queue);
+void finishers_init(struct finishers *all, struct loads *loads);
 bool finishers_start(struct finishers *all);
 /* Call after `stopping` is set and the loaders have ended. Jobs that still wait are given up quickly. */
 void finishers_stop(struct finishers *all);
 
 /* Ends a load that is published, gives its lease back and frees it: at once with this client; but what was loaded of
  * symbfiles is stored first, in a finisher's thread. */
-void load_finish(struct finishers *all, struct load *l, struct mc_client *memcached);
+void finish_load(struct finishers *all, struct load *l, struct mc_client *memcached);
 /* The module was asked for again: it is finished if it is not. */
 void finish_module(struct finishers *all, struct module *m);
 /* Finishes a module if nothing was loaded for finish_after. To be called once a second. */

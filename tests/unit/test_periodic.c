@@ -3,8 +3,6 @@
  * real servers: wire/test_symbfile.py. */
 #include <config.h>
 
-#include "modules/markers.h"
-
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "base/log.h"
+#include "../../src/modules/periodic.c"
 
 enum mc_status __wrap_page_memcached_invalidate(struct mc_client *c, const struct module_hash *hash);
 void __wrap_log_event(enum log_level level, const char *event, const char *format, ...)
@@ -21,7 +19,9 @@ void __wrap_log_event(enum log_level level, const char *event, const char *forma
 
 enum { MOST = 10000 };
 
-static struct markers markers;
+static struct load_context context;
+static struct loads loads;
+static struct periodic periodic;
 static bool answers, uploads_meanwhile;
 static unsigned asked;
 static char logged[200];
@@ -31,7 +31,7 @@ enum mc_status __wrap_page_memcached_invalidate(struct mc_client *c, const struc
 	assert_null(c);
 	asked++;
 	if (uploads_meanwhile)
-		markers_keep(&markers, hash);
+		periodic_invalidate(&periodic, hash);
 	return answers ? MC_OK : MC_DOWN;
 }
 
@@ -52,21 +52,22 @@ static void keep(unsigned first, unsigned count)
 		char name[20];
 		snprintf(name, sizeof name, "%u", i);
 		assert_true(module_hash_make(&hash, "test", str_from(name), str_from("0")));
-		markers_keep(&markers, &hash);
+		periodic_invalidate(&periodic, &hash);
 	}
 }
 
 static void put(unsigned asks)
 {
 	asked = 0;
-	markers_put(&markers, NULL);
+	send_missed(&periodic, NULL);
 	assert_int_equal(asked, asks);
 }
 
 static int begin(void **state)
 {
 	(void)state;
-	markers_init(&markers);
+	loads_init(&loads, &context, 1);
+	periodic_init(&periodic, &loads, NULL);
 	answers = uploads_meanwhile = false;
 	logged[0] = 0;
 	return 0;
@@ -75,7 +76,7 @@ static int begin(void **state)
 static int end(void **state)
 {
 	(void)state;
-	markers_release(&markers);
+	loads_release(&loads);
 	return 0;
 }
 
@@ -89,7 +90,7 @@ static void test_each_is_kept_once_until_memcached_takes_it(void **state)
 	answers = true;
 	put(3);
 	put(0);
-	markers_note_left(&markers);
+	periodic_stop(&periodic);
 	assert_string_equal(logged, "");
 }
 
@@ -118,7 +119,7 @@ static void test_those_above_the_limit_are_logged(void **state)
 	put(MOST);
 	assert_non_null(strstr(logged, " of 7 invalidations"));
 	keep(MOST, 2);
-	markers_note_left(&markers);
+	periodic_stop(&periodic);
 	assert_non_null(strstr(logged, " of 10002 invalidations"));
 }
 

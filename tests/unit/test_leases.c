@@ -9,8 +9,7 @@
 
 #include <cmocka.h>
 
-#include "base/clock.h"
-#include "modules/lease.h"
+#include "../../src/modules/loads.c"
 
 enum mc_status __wrap_page_memcached_lease(struct mc_client *c, const struct module_hash *hash, uint64_t token);
 enum mc_status __wrap_page_memcached_lease_renew(
@@ -20,16 +19,17 @@ void __wrap_page_memcached_lease_release(struct mc_client *c, const struct modul
 enum { COUNT = 4, LOOKERS = 4 };
 
 static struct mc_client *const client = (struct mc_client *)&(char){0}; /* handed on only */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct leases leases;
-static struct lease held[COUNT], *ending;
+static const struct config config = {.bucket_parallel = LOOKERS / 2};
+static struct load_context context = {.config = &config};
+static struct loads loads;
+static struct load held[COUNT], *ending;
 static enum mc_status answer;
 static unsigned renewed[COUNT], released[COUNT];
 
 static unsigned which(const struct module_hash *hash, uint64_t token)
 {
 	unsigned i = 0;
-	while (i < COUNT && held[i].token != token)
+	while (i < COUNT && held[i].lease.token != token)
 		i++;
 	assert_in_range(i, 0, COUNT - 1);
 	assert_true(module_hash_equal(hash, &held[i].hash));
@@ -50,31 +50,31 @@ enum mc_status __wrap_page_memcached_lease_renew(
 	assert_int_equal(marker, i + 100);
 	renewed[i]++;
 	if (&held[i] == ending)
-		lease_give_back(&leases, &held[i], client);
+		lease_give_back(&loads, &held[i], client);
 	return answer;
 }
 
 void __wrap_page_memcached_lease_release(struct mc_client *c, const struct module_hash *hash, uint64_t token)
 {
 	assert_ptr_equal(c, client);
-	assert_int_equal(pthread_mutex_trylock(&lock), 0); /* memcached is never asked under it */
-	pthread_mutex_unlock(&lock);
+	assert_int_equal(pthread_mutex_trylock(&loads.lock), 0); /* memcached is never asked under it */
+	pthread_mutex_unlock(&loads.lock);
 	released[which(hash, token)]++;
 }
 
 static int take_all(void **state)
 {
 	(void)state;
-	leases_init(&leases, &lock, LOOKERS);
+	loads_init(&loads, &context, 1);
 	answer = MC_OK;
 	ending = NULL;
 	for (unsigned i = 0; i < COUNT; i++) {
 		struct str text = {(const char *)&i, sizeof i};
-		held[i] = (struct lease){.token = 0};
+		held[i] = (struct load){.failure.marker = i + 100};
 		renewed[i] = released[i] = 0;
 		assert_true(module_hash_make(&held[i].hash, "test", text, text));
 		assert_int_equal(lease_take(&held[i], client), MC_OK);
-		lease_hold(&leases, &held[i], i + 100);
+		lease_hold(&loads, &held[i]);
 	}
 	return 0;
 }
@@ -88,38 +88,38 @@ static void assert_renewed(unsigned a, unsigned b, unsigned c, unsigned d)
 static void test_all_that_are_held_are_renewed(void **state)
 {
 	(void)state;
-	leases_renew(&leases, client);
+	leases_renew(&loads, client);
 	assert_renewed(1, 1, 1, 1);
-	lease_give_back(&leases, &held[1], client);
-	leases_renew(&leases, client);
+	lease_give_back(&loads, &held[1], client);
+	leases_renew(&loads, client);
 	assert_renewed(2, 1, 2, 2);
 	assert_int_equal(released[1], 1);
-	lease_give_back(&leases, &held[2], NULL);
+	lease_give_back(&loads, &held[2], NULL);
 	assert_int_equal(released[2], 0);
-	assert_false(held[2].held);
+	assert_false(held[2].lease.held);
 }
 
 static void test_one_of_an_invalidated_module_is_not_renewed(void **state)
 {
 	(void)state;
-	leases_forget(&leases, &held[2].hash);
-	leases_renew(&leases, client);
+	loads_forget(&loads, &held[2].hash);
+	leases_renew(&loads, client);
 	assert_renewed(1, 1, 0, 1);
-	assert_true(held[2].stale && held[2].held && !held[1].stale);
+	assert_true(held[2].lease.stale && held[2].lease.held && !held[1].lease.stale);
 }
 
 static void test_one_that_memcached_denies_is_lost(void **state)
 {
 	(void)state;
 	answer = MC_DOWN;
-	leases_renew(&leases, client);
-	assert_false(held[0].lost); /* nobody else gets it there either */
+	leases_renew(&loads, client);
+	assert_false(held[0].lease.lost); /* nobody else gets it there either */
 	answer = MC_EXISTS;
-	leases_renew(&leases, client);
-	assert_true(held[0].lost && held[COUNT - 1].lost);
+	leases_renew(&loads, client);
+	assert_true(held[0].lease.lost && held[COUNT - 1].lease.lost);
 	answer = MC_OK;
-	leases_renew(&leases, client);
-	assert_true(held[0].lost);
+	leases_renew(&loads, client);
+	assert_true(held[0].lease.lost);
 }
 
 /* It was released before the renewal arrived, which may have taken it once more. */
@@ -127,39 +127,46 @@ static void test_one_given_back_while_it_is_renewed_is_released_again(void **sta
 {
 	(void)state;
 	ending = &held[0];
-	leases_renew(&leases, client);
+	leases_renew(&loads, client);
 	assert_int_equal(released[0], 2);
 	assert_int_equal(released[1] + released[2] + released[3], 0);
-	leases_renew(&leases, client);
+	leases_renew(&loads, client);
 	assert_renewed(1, 2, 2, 2);
 	answer = MC_MISSING;
 	ending = &held[1];
-	leases_renew(&leases, client);
+	leases_renew(&loads, client);
 	assert_int_equal(released[1], 1);
 }
 
 static void test_those_elsewhere_are_looked_at_in_turn_and_more_seldom_if_many(void **state)
 {
 	enum { MANY = 10 * LOOKERS };
-	struct lease many[MANY] = {0};
-	int64_t now = clock_now(), step = 0;
+	static struct module_want wants[MANY];
+	static struct load_wait wait;
+	struct load many[MANY] = {0};
+	int64_t now = 0, step = 0;
 	(void)state;
-	assert_null(leases_due(&leases, INT64_MAX));
+	assert_null(take_elsewhere(&loads, INT64_MAX));
 	for (unsigned i = 0; i < MANY; i++) {
-		leases_wait(&leases, &many[i], now);
-		if (i == 0)
-			step = many[0].look_at - now;
-		assert_int_equal(many[i].look_at - now, step * (1 + i / LOOKERS));
+		join(&many[i], &wait, &wants[i]);
+		int64_t before = clock_now();
+		wait_elsewhere(&loads, &many[i]);
+		int64_t after = clock_now();
+		if (i == 0) {
+			now = before;
+			step = many[0].lease.look_at - after;
+		}
+		assert_in_range(many[i].lease.look_at, before + LOOK_MS * MS * (1 + i / LOOKERS),
+		        after + LOOK_MS * MS * (1 + i / LOOKERS));
 	}
-	assert_in_range(step, MS, SECOND);
-	assert_null(leases_due(&leases, now + step - 1));
-	for (unsigned i = 0; i < LOOKERS; i++)
-		assert_ptr_equal(leases_due(&leases, now + step), &many[i]);
-	assert_null(leases_due(&leases, now + step));
-	for (unsigned i = LOOKERS; i < MANY; i++)
-		assert_ptr_equal(leases_due(&leases, INT64_MAX), &many[i]);
-	leases_wait(&leases, &many[0], now); /* with few again as often as at first */
-	assert_int_equal(many[0].look_at, now + step);
+	assert_in_range(step, 1, SECOND);
+	assert_null(take_elsewhere(&loads, now + step - 1));
+	for (unsigned i = 0; i < MANY; i++)
+		assert_ptr_equal(take_elsewhere(&loads, INT64_MAX), &many[i]);
+	assert_int_equal(loads.elsewhere_count, 0);
+	wait_elsewhere(&loads, &many[0]); /* with few again as often as at first */
+	assert_true(many[0].lease.look_at <= clock_now() + LOOK_MS * MS);
+	assert_ptr_equal(take_elsewhere(&loads, INT64_MAX), &many[0]);
 }
 
 int main(void)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <config.h>
 
-#include "modules/services.h"
+#include "api/services.h"
 
 #include "base/account.h"
 #include "base/process.h"

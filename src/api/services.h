@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The services that the handlers call: one set for the process, started by main. */
-#ifndef MODULES_SERVICES_H
-#define MODULES_SERVICES_H
+#ifndef API_SERVICES_H
+#define API_SERVICES_H
 
 #include "elf/code.h"
 #include "modules/modules.h"

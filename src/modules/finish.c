@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <config.h>
 
-#include "modules/load_finish.h"
+#include "modules/finish.h"
 
 #include <stdlib.h>
 
@@ -35,7 +35,7 @@ struct page_job {
 
 struct finishing {
 	const struct finishers *all;
-	struct load_means *means;
+	struct load_context *context;
 	struct module *module;
 	const char *label;
 	const struct load *load; /* as in the job */
@@ -53,35 +53,25 @@ struct finishing {
 
 static const char invalidated[] = "the module was invalidated meanwhile";
 
-/* Why finishing is no longer useful; NULL: it is. For symbfiles call it with the lock held. */
+/* Takes the lock. Why finishing is no longer useful; NULL: it is. */
 static const char *why_over(const struct finishing *f)
 {
-	if (f->means->stopping)
-		return "the process ends";
-	if (f->load ? f->load->lease.stale : !module_is_cached(f->module))
-		return invalidated;
-	return NULL;
-}
-
-/* Called before each page. The text of earlier pages may have been freed, so there may be room for another load. */
-static bool is_over(struct finishing *f)
-{
-	pthread_mutex_lock(f->all->lock);
-	queue_room(f->all->queue);
-	f->given_up = why_over(f);
-	pthread_mutex_unlock(f->all->lock);
-	return f->given_up != NULL;
+	const char *why = NULL;
+	pthread_mutex_lock(&f->all->loads->lock);
+	if (f->context->stopping)
+		why = "the process ends";
+	else if (f->load ? f->load->lease.stale : !module_is_cached(f->module))
+		why = invalidated;
+	else if (f->load && f->load->lease.lost)
+		why = "its lease was lost: another process may load it too";
+	pthread_mutex_unlock(&f->all->loads->lock);
+	return why;
 }
 
 static bool may_store(void *arg)
 {
 	struct finishing *f = arg;
-	pthread_mutex_lock(f->all->lock);
-	queue_room(f->all->queue);
 	f->given_up = why_over(f);
-	if (!f->given_up && f->load && f->load->lease.lost)
-		f->given_up = "its lease was lost: another process may load it too";
-	pthread_mutex_unlock(f->all->lock);
 	if (!f->given_up && clock_now() >= f->until)
 		f->given_up = "it took longer than bucket_total_timeout";
 	return !f->given_up;
@@ -104,13 +94,13 @@ static const char *why_not_stored(struct mc_client *memcached, const struct fini
  * perhaps compressed. */
 static bool keep_page(struct finishing *f, uint32_t number, struct page **p, uint64_t raw_bytes)
 {
-	const struct offmap_options options = load_options(f->means, NULL);
+	const struct offmap_options options = load_options(f->context, NULL);
 	if (raw_bytes > options.raw_budget)
 		*p = page_compress(*p, options.codec);
-	if (!f->keeps && !page_cache_has_room(f->means->cache, (*p)->len))
+	if (!f->keeps && !page_cache_has_room(f->context->cache, (*p)->len))
 		return false;
-	module_put_page(f->means->cache, f->module, number, *p);
-	page_cache_evict(f->means->cache);
+	module_put_page(f->context->cache, f->module, number, *p);
+	page_cache_evict(f->context->cache);
 	return true;
 }
 
@@ -153,7 +143,7 @@ static struct page *make_page(void *arg, enum page_kind kind, uint32_t number)
 static bool keep_pages(struct finishing *f, enum page_kind kind, uint32_t count, const uint32_t *order)
 {
 	for (uint32_t i = 0; i < count; i++) {
-		struct page *p = is_over(f) ? NULL : make_page(f, kind, order ? order[i] : i);
+		struct page *p = why_over(f) ? NULL : make_page(f, kind, order ? order[i] : i);
 		if (!p)
 			return false;
 		page_unref(p);
@@ -190,10 +180,10 @@ static bool store_map(struct mc_client *memcached, struct finishing *f)
 {
 	int64_t start = clock_now();
 	uint64_t bytes;
-	const struct store_options options = store_options(f->means->config);
+	const struct store_options options = store_options(f->context->config);
 	struct store_source source = {
 	        f->text ? make_page : slot_page, may_store, f->text ? symmap_order(f->text) : NULL, f};
-	f->until = start + f->means->config->bucket_total_timeout;
+	f->until = start + f->context->config->bucket_total_timeout;
 	enum mc_status status = page_memcached_store(memcached, f->module, &options, &source, &bytes);
 	histogram_observe(H_STORE, clock_now() - start);
 	if (status == MC_OK) {
@@ -245,7 +235,7 @@ static bool make_all(struct mc_client *memcached, struct finishing *f, bool stor
 
 static void finish_text(struct mc_client *memcached, struct finishing *f)
 {
-	bool stores = memcached && mc_enabled(f->means->servers) && atomic_load(&f->module->shared);
+	bool stores = memcached && mc_enabled(f->context->servers) && atomic_load(&f->module->shared);
 	enum elsewhere elsewhere = stores ? look_elsewhere(memcached, f) : NOT_WHOLE;
 	const char *over = elsewhere == OUTDATED ? invalidated : why_over(f);
 	if (over) {
@@ -258,30 +248,27 @@ static void finish_text(struct mc_client *memcached, struct finishing *f)
 		let_text_go(f);
 	} else { /* out of memory: requests that hold the module can still make its pages, the next one loads it again
 		  */
-		page_cache_remove(f->means->cache, &f->module->hash, f->module);
+		page_cache_remove(f->context->cache, &f->module->hash, f->module);
 	}
 }
 
 static void end_load(struct finishers *all, struct load *l, struct mc_client *memcached)
 {
 	if (l->lease.held)
-		lease_give_back(all->leases, &l->lease, memcached);
+		lease_give_back(all->loads, l, memcached);
 	if (l->module) {
 		atomic_fetch_sub(&l->module->holds, 1);
 		module_unref(l->module);
 	}
 	symmap_unref(l->text);
-	load_free(l);
-	pthread_mutex_lock(all->lock);
-	queue_finished(all->queue);
-	pthread_mutex_unlock(all->lock);
+	loads_finished(all->loads, l);
 }
 
 static void run_job(struct finishers *all, struct finish_job *job, struct mc_client *memcached)
 {
 	struct module *m = job->module;
 	struct finishing f = {.all = all,
-	        .means = all->means,
+	        .context = all->loads->context,
 	        .module = m,
 	        .load = job->load,
 	        .label = *m->label ? m->label : job->load->id,
@@ -309,11 +296,11 @@ static bool add_job(struct finishers *all, struct module *m, struct load *l)
 	module_ref(m);
 	atomic_fetch_add(&m->holds, 1);
 	metric_add(M_LOADS_IN_FLIGHT, 1);
-	pthread_mutex_lock(all->lock);
+	pthread_mutex_lock(&all->loads->lock);
 	STAILQ_INSERT_TAIL(&all->jobs, job, next);
 	all->working++;
 	pthread_cond_broadcast(&all->added);
-	pthread_mutex_unlock(all->lock);
+	pthread_mutex_unlock(&all->loads->lock);
 	return true;
 }
 
@@ -325,11 +312,11 @@ void finish_module(struct finishers *all, struct module *m)
 
 void finish_when_idle(struct finishers *all, int64_t now)
 {
-	pthread_mutex_lock(all->lock);
-	bool idle = !all->working && !all->queue->unfinished &&
-	            now - all->queue->last_end >= all->means->config->finish_after;
-	pthread_mutex_unlock(all->lock);
-	struct module *m = idle ? page_cache_unfinished(all->means->cache) : NULL;
+	pthread_mutex_lock(&all->loads->lock);
+	bool working = all->working;
+	pthread_mutex_unlock(&all->loads->lock);
+	struct module *m =
+	        !working && loads_idle(all->loads, now) ? page_cache_unfinished(all->loads->context->cache) : NULL;
 	if (m)
 		finish_module(all, m);
 	module_unref(m);
@@ -337,9 +324,9 @@ void finish_when_idle(struct finishers *all, int64_t now)
 
 static bool is_ours(struct finishers *all, const struct load *l)
 {
-	pthread_mutex_lock(all->lock);
+	pthread_mutex_lock(&all->loads->lock);
 	bool ours = !l->lease.stale && !l->lease.lost;
-	pthread_mutex_unlock(all->lock);
+	pthread_mutex_unlock(&all->loads->lock);
 	return ours;
 }
 
@@ -347,16 +334,16 @@ static bool is_ours(struct finishers *all, const struct load *l)
  * first pages meanwhile, and others will ask for the same. */
 static void announce(struct finishers *all, struct load *l, struct mc_client *memcached)
 {
-	const struct store_options options = store_options(all->means->config);
+	const struct store_options options = store_options(all->loads->context->config);
 	for (unsigned i = 0; i < FIRST_PAGE_MS && !atomic_load(&l->module->sent) && is_ours(all, l); i++)
 		nanosleep(&(struct timespec){0, MS}, NULL);
 	if (is_ours(all, l))
 		page_memcached_store_root(memcached, l->module, &options);
 }
 
-void load_finish(struct finishers *all, struct load *l, struct mc_client *memcached)
+void finish_load(struct finishers *all, struct load *l, struct mc_client *memcached)
 {
-	const struct config *c = all->means->config;
+	const struct config *c = all->loads->context->config;
 	if (l->text && atomic_load(&l->module->shared) && l->lease.held)
 		announce(all, l, memcached);
 	if (l->text && (l->lost || !c->finish_after)) /* it was asked for before */
@@ -374,7 +361,7 @@ void finish_page(struct finishers *all, struct module *m, uint32_t number, struc
 	if (!job)
 		return;
 	*job = (struct page_job){.module = m, .page = p, .number = number};
-	pthread_mutex_lock(all->lock);
+	pthread_mutex_lock(&all->loads->lock);
 	bool takes = all->page_count < PAGES_WAITING && !all->ended;
 	if (takes) {
 		module_ref(m);
@@ -383,7 +370,7 @@ void finish_page(struct finishers *all, struct module *m, uint32_t number, struc
 		all->page_count++;
 		pthread_cond_broadcast(&all->added);
 	}
-	pthread_mutex_unlock(all->lock);
+	pthread_mutex_unlock(&all->loads->lock);
 	if (!takes)
 		free(job);
 }
@@ -392,14 +379,14 @@ void finish_page(struct finishers *all, struct module *m, uint32_t number, struc
 static struct page_job *take_page(struct finishers *all)
 {
 	struct page_job *job;
-	pthread_mutex_lock(all->lock);
+	pthread_mutex_lock(&all->loads->lock);
 	while (!(job = STAILQ_FIRST(&all->pages)) && !all->ended)
-		pthread_cond_wait(&all->added, all->lock);
+		pthread_cond_wait(&all->added, &all->loads->lock);
 	if (job) {
 		STAILQ_REMOVE_HEAD(&all->pages, next);
 		all->page_count--;
 	}
-	pthread_mutex_unlock(all->lock);
+	pthread_mutex_unlock(&all->loads->lock);
 	return job;
 }
 
@@ -407,12 +394,12 @@ static void *sender_main(void *arg)
 {
 	struct finishers *all = arg;
 	struct mc_client *memcached = NULL;
-	const struct store_options options = store_options(all->means->config);
+	const struct store_options options = store_options(all->loads->context->config);
 	struct page_job *job;
 	while ((job = take_page(all))) {
 		if (!memcached)
-			memcached = mc_client_new(all->means->servers);
-		if (memcached && !atomic_load(&all->means->stopping))
+			memcached = mc_client_new(all->loads->context->servers);
+		if (memcached && !atomic_load(&all->loads->context->stopping))
 			page_memcached_store_page(memcached, job->module, job->number, job->page, &options);
 		atomic_fetch_add(&job->module->sent, 1);
 		page_unref(job->page);
@@ -429,21 +416,21 @@ static void *sender_main(void *arg)
 static struct finish_job *take_job(struct finishers *all)
 {
 	struct finish_job *job;
-	pthread_mutex_lock(all->lock);
+	pthread_mutex_lock(&all->loads->lock);
 	for (;;) {
 		job = STAILQ_FIRST(&all->jobs);
-		if (job && (job->load || account_left() || all->means->stopping))
+		if (job && (job->load || account_left() || all->loads->context->stopping))
 			break;
 		if (all->ended && !job)
 			break;
 		if (job)
-			clock_wait(&all->added, all->lock, clock_now() + PAUSE_MS * MS);
+			clock_wait(&all->added, &all->loads->lock, clock_now() + PAUSE_MS * MS);
 		else
-			pthread_cond_wait(&all->added, all->lock);
+			pthread_cond_wait(&all->added, &all->loads->lock);
 	}
 	if (job)
 		STAILQ_REMOVE_HEAD(&all->jobs, next);
-	pthread_mutex_unlock(all->lock);
+	pthread_mutex_unlock(&all->loads->lock);
 	return job;
 }
 
@@ -455,20 +442,19 @@ static void *finisher_main(void *arg)
 	give_way(NICE_FINISHING);
 	while ((job = take_job(all))) {
 		if (!memcached)
-			memcached = mc_client_new(all->means->servers);
+			memcached = mc_client_new(all->loads->context->servers);
 		run_job(all, job, memcached);
-		pthread_mutex_lock(all->lock);
+		pthread_mutex_lock(&all->loads->lock);
 		all->working--;
-		pthread_mutex_unlock(all->lock);
+		pthread_mutex_unlock(&all->loads->lock);
 	}
 	mc_client_free(memcached);
 	return NULL;
 }
 
-void finishers_init(struct finishers *all, pthread_mutex_t *lock, struct load_means *means, struct leases *leases,
-        struct load_queue *queue)
+void finishers_init(struct finishers *all, struct loads *loads)
 {
-	*all = (struct finishers){.lock = lock, .means = means, .leases = leases, .queue = queue};
+	*all = (struct finishers){.loads = loads};
 	STAILQ_INIT(&all->jobs);
 	STAILQ_INIT(&all->pages);
 	clock_condition_init(&all->added);
@@ -484,10 +470,10 @@ bool finishers_start(struct finishers *all)
 
 void finishers_stop(struct finishers *all)
 {
-	pthread_mutex_lock(all->lock);
+	pthread_mutex_lock(&all->loads->lock);
 	all->ended = true;
 	pthread_cond_broadcast(&all->added);
-	pthread_mutex_unlock(all->lock);
+	pthread_mutex_unlock(&all->loads->lock);
 	for (unsigned i = 0; i < all->count; i++)
 		pthread_join(all->threads[i], NULL);
 	pthread_cond_destroy(&all->added);

@@ -6,22 +6,22 @@
  */
 #include <config.h>
 
-#include "modules/intake.h"
+#include "modules/arrival.h"
 
 #include "base/clock.h"
 #include "base/process.h"
 
 enum { DIRECT_MAX = 4 * BLOCK_SIZE }; /* of a shorter text, a thread would cost more than it saves */
 
-void intake_begin(struct intake *in, struct symmap *map, struct block_pool *pool, atomic_uint *readers)
+void arrival_begin(struct arrival *in, struct symmap *map, struct block_pool *pool, atomic_uint *readers)
 {
-	*in = (struct intake){.map = map, .pool = pool, .readers = readers};
+	*in = (struct arrival){.map = map, .pool = pool, .readers = readers};
 	pthread_mutex_init(&in->lock, NULL);
 	pthread_cond_init(&in->changed, NULL);
 }
 
 /* Keeps the first error. */
-static void fail(struct intake *in, enum err err, const struct error *e)
+static void fail(struct arrival *in, enum err err, const struct error *e)
 {
 	pthread_mutex_lock(&in->lock);
 	if (!in->err) {
@@ -32,7 +32,7 @@ static void fail(struct intake *in, enum err err, const struct error *e)
 	pthread_mutex_unlock(&in->lock);
 }
 
-static uint8_t *get_block(struct intake *in)
+static uint8_t *get_block(struct arrival *in)
 {
 	struct error e;
 	uint8_t *block = block_get(in->pool);
@@ -43,7 +43,7 @@ static uint8_t *get_block(struct intake *in)
 
 /* ---- the reader ---- */
 
-static void read_block(struct intake *in, struct arrived a)
+static void read_block(struct arrival *in, struct arrived_block a)
 {
 	struct error e;
 	int64_t start = clock_now();
@@ -57,7 +57,7 @@ static void read_block(struct intake *in, struct arrived a)
 		fail(in, err, &e);
 }
 
-static void get_spare(struct intake *in)
+static void get_spare(struct arrival *in)
 {
 	uint8_t *block = get_block(in);
 	pthread_mutex_lock(&in->lock);
@@ -67,23 +67,23 @@ static void get_spare(struct intake *in)
 }
 
 /* Waits for something to do. False: nothing is left, or wanted. Without a block: a spare one is. */
-static bool wait_for_work(struct intake *in, struct arrived *next)
+static bool wait_for_work(struct arrival *in, struct arrived_block *next)
 {
-	*next = (struct arrived){NULL, 0};
+	*next = (struct arrived_block){NULL, 0};
 	pthread_mutex_lock(&in->lock);
-	while (in->read == in->filled && in->spares == INTAKE_BLOCKS && !in->ended)
+	while (in->read == in->filled && in->spares == ARRIVAL_BLOCKS && !in->ended)
 		pthread_cond_wait(&in->changed, &in->lock);
 	bool has_text = in->read != in->filled, more = !in->err && (!in->ended || (in->whole && has_text));
 	if (more && has_text)
-		*next = in->arrived[in->read % INTAKE_BLOCKS];
+		*next = in->arrived[in->read % ARRIVAL_BLOCKS];
 	pthread_mutex_unlock(&in->lock);
 	return more;
 }
 
 static void *reader_main(void *arg)
 {
-	struct intake *in = arg;
-	struct arrived next;
+	struct arrival *in = arg;
+	struct arrived_block next;
 	while (wait_for_work(in, &next))
 		if (next.block)
 			read_block(in, next);
@@ -94,7 +94,7 @@ static void *reader_main(void *arg)
 
 /* Where half the cores have readers already, one more would only be in the way of requests. Without a reader all goes
  * on as it is. */
-static void start_reader(struct intake *in)
+static void start_reader(struct arrival *in)
 {
 	in->beside = atomic_fetch_add_explicit(in->readers, 1, memory_order_relaxed) < cores_count() / 2 &&
 	             pthread_create(&in->reader, NULL, reader_main, in) == 0;
@@ -104,7 +104,7 @@ static void start_reader(struct intake *in)
 
 /* ---- the text arrives ---- */
 
-static uint8_t *take_block(struct intake *in)
+static uint8_t *take_block(struct arrival *in)
 {
 	uint8_t *block = NULL;
 	pthread_mutex_lock(&in->lock);
@@ -117,7 +117,7 @@ static uint8_t *take_block(struct intake *in)
 
 static uint8_t *space(void *arg, size_t *room)
 {
-	struct intake *in = arg;
+	struct arrival *in = arg;
 	if (!in->beside) {
 		uint8_t *data = symmap_space(in->map, room);
 		if (!data)
@@ -131,14 +131,14 @@ static uint8_t *space(void *arg, size_t *room)
 }
 
 /* Gives the block to the reader, and waits while too many are there. False: the reader has failed. */
-static bool pass_block(struct intake *in)
+static bool pass_block(struct arrival *in)
 {
 	pthread_mutex_lock(&in->lock);
-	while (in->filled - in->read == INTAKE_BLOCKS && !in->err)
+	while (in->filled - in->read == ARRIVAL_BLOCKS && !in->err)
 		pthread_cond_wait(&in->changed, &in->lock);
 	bool good = !in->err;
 	if (good) {
-		in->arrived[in->filled++ % INTAKE_BLOCKS] = (struct arrived){in->block, in->fill};
+		in->arrived[in->filled++ % ARRIVAL_BLOCKS] = (struct arrived_block){in->block, in->fill};
 		in->block = NULL;
 		in->fill = 0;
 		pthread_cond_signal(&in->changed);
@@ -149,7 +149,7 @@ static bool pass_block(struct intake *in)
 
 static bool commit(void *arg, size_t n)
 {
-	struct intake *in = arg;
+	struct arrival *in = arg;
 	if (in->beside) {
 		in->fill += n;
 		return in->fill < BLOCK_SIZE || pass_block(in);
@@ -165,14 +165,14 @@ static bool commit(void *arg, size_t n)
 	return true;
 }
 
-struct bucket_sink intake_sink(struct intake *in)
+struct bucket_sink arrival_sink(struct arrival *in)
 {
 	return (struct bucket_sink){space, commit, in};
 }
 
 /* ---- its end ---- */
 
-static void end_reader(struct intake *in, bool whole)
+static void end_reader(struct arrival *in, bool whole)
 {
 	if (whole && in->fill)
 		pass_block(in);
@@ -185,12 +185,12 @@ static void end_reader(struct intake *in, bool whole)
 	atomic_fetch_sub_explicit(in->readers, 1, memory_order_relaxed);
 	block_put(in->pool, in->block);
 	while (in->read != in->filled)
-		block_put(in->pool, in->arrived[in->read++ % INTAKE_BLOCKS].block);
+		block_put(in->pool, in->arrived[in->read++ % ARRIVAL_BLOCKS].block);
 	while (in->spares)
 		block_put(in->pool, in->spare[--in->spares]);
 }
 
-struct offmap *intake_finish(struct intake *in, bool whole)
+struct offmap *arrival_finish(struct arrival *in, bool whole)
 {
 	if (in->beside)
 		end_reader(in, whole);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Takes one symbol file's text from its transfer into a map. Of a text that is not short, a second thread indexes what
  * has arrived while more arrives. */
-#ifndef MODULES_INTAKE_H
-#define MODULES_INTAKE_H
+#ifndef MODULES_ARRIVAL_H
+#define MODULES_ARRIVAL_H
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -10,10 +10,10 @@
 #include "objects/object.h"
 #include "sym/symmap.h"
 
-enum { INTAKE_BLOCKS = 4 };
+enum { ARRIVAL_BLOCKS = 4 };
 
-struct intake {
-	/* after intake_finish */
+struct arrival {
+	/* after arrival_finish */
 	enum err err;
 	struct error error;
 	int64_t parse_time; /* nanoseconds */
@@ -29,22 +29,22 @@ struct intake {
 	/* under lock; err, error and parse_time too */
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	struct arrived {
+	struct arrived_block {
 		uint8_t *block;
 		size_t len;
-	} arrived[INTAKE_BLOCKS]; /* a ring */
-	unsigned filled, read;    /* blocks so far */
-	uint8_t *spare[INTAKE_BLOCKS];
+	} arrived[ARRIVAL_BLOCKS]; /* a ring */
+	unsigned filled, read;     /* blocks so far */
+	uint8_t *spare[ARRIVAL_BLOCKS];
 	unsigned spares;
 	bool ended, whole;
 };
 
-/* pool: for the text. readers: how many second threads there are for all intakes; 0 at first. All three must outlive
- * the intake. */
-void intake_begin(struct intake *in, struct symmap *map, struct block_pool *pool, atomic_uint *readers);
-struct bucket_sink intake_sink(struct intake *in);
+/* pool: for the text. readers: how many second threads there are for all arrivals; 0 at first. All three must outlive
+ * the arrival. */
+void arrival_begin(struct arrival *in, struct symmap *map, struct block_pool *pool, atomic_uint *readers);
+struct bucket_sink arrival_sink(struct arrival *in);
 /* The text is whole, or will not be. Returns its map without pages, as symmap_map does; NULL if there is none. Call it
  * once. */
-struct offmap *intake_finish(struct intake *in, bool whole);
+struct offmap *arrival_finish(struct arrival *in, bool whole);
 
 #endif

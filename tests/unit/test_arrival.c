@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "modules/intake.h"
+#include "modules/arrival.h"
 #include "offmap_tools.h"
 #include "seed.h"
 
@@ -92,7 +92,7 @@ static size_t put(const struct bucket_sink *sink, const char *text, size_t len, 
 }
 
 struct taken {
-	struct intake in;
+	struct arrival in;
 	struct offmap *root, *all;
 	size_t len; /* bytes that the sink took */
 };
@@ -104,10 +104,10 @@ static struct taken take(struct str text, size_t most, bool whole, const struct 
 	assert_non_null(map);
 	unsigned others = readers;
 	started = 0;
-	intake_begin(&t.in, map, pool, &readers);
-	struct bucket_sink sink = intake_sink(&t.in);
+	arrival_begin(&t.in, map, pool, &readers);
+	struct bucket_sink sink = arrival_sink(&t.in);
 	t.len = put(&sink, text.data, text.len, most);
-	t.root = intake_finish(&t.in, whole && t.len == text.len);
+	t.root = arrival_finish(&t.in, whole && t.len == text.len);
 	t.all = t.root ? symmap_all(map) : NULL;
 	symmap_unref(map);
 	assert_int_equal(readers, others);

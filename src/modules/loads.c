@@ -1,0 +1,812 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Static functions are called with the lock held, unless they say otherwise. */
+#include <config.h>
+
+#include "modules/loads.h"
+
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/metrics.h"
+#include "base/process.h"
+
+enum { LOOK_MS = 30 }; /* at a lease that another host has */
+
+/* ---- clients ---- */
+
+/* The client's share, with one user more; NULL if out of memory. */
+static struct share *share_get(struct loads *ls, struct client_key client)
+{
+	struct share *s;
+	unsigned chain = (unsigned)(client_key_hash(client, ls->seed) % SHARE_CHAINS);
+	LIST_FOREACH(s, &ls->shares[chain], chain)
+		if (client_key_equal(s->client, client))
+			break;
+	if (!s) {
+		if (!(s = calloc(1, sizeof *s)))
+			return NULL;
+		s->client = client;
+		LIST_INSERT_HEAD(&ls->shares[chain], s, chain);
+	}
+	s->users++;
+	return s;
+}
+
+static void share_put(struct share *s)
+{
+	if (!s || --s->users)
+		return;
+	LIST_REMOVE(s, chain);
+	free(s);
+}
+
+/* Counts one more, or with -1 one less, for the client and for all. */
+static void hold(struct loads *ls, struct share *s, enum held what, int more)
+{
+	ls->held[what] += (uint64_t)more;
+	s->held[what] += (uint64_t)more;
+	if (what == HELD_PLACES || what == HELD_LINE)
+		metric_add(what == HELD_PLACES ? M_COLD_REQUESTS : M_COLD_QUEUED, more);
+}
+
+/* Whether a client may have one more of `most`; queue: what those hold who wait for it. A client without a share holds
+ * nothing. */
+static bool may_hold(const struct loads *ls, const struct share *s, enum held what, uint64_t most, enum held queue)
+{
+	uint64_t used = ls->held[what], has = s ? s->held[what] : 0;
+	if (!has || used >= most)
+		return used < most;
+	return used < most - most / 4 && (has < (most + 1) / 2 || ls->held[queue] == s->held[queue]);
+}
+
+/* ---- waits ---- */
+
+/* Makes the want wait for a load. The request waits until none of its wants does. */
+static void join(struct load *l, struct load_wait *wait, struct module_want *w)
+{
+	w->own.wait = wait;
+	w->own.pending = true;
+	LIST_INSERT_HEAD(&l->waiters, w, own.next);
+	wait->pending++;
+}
+
+static void leave(struct module_want *w)
+{
+	LIST_REMOVE(w, own.next);
+	w->own.pending = false;
+	w->own.wait->pending--;
+}
+
+static void leave_all(struct load_wait *wait)
+{
+	for (size_t i = 0; i < wait->want_count && wait->pending; i++)
+		if (wait->wants[i].own.pending)
+			leave(&wait->wants[i]);
+}
+
+static void begin_wait(struct loads *ls, struct load_wait *wait)
+{
+	wait->waiting = true;
+	LIST_INSERT_HEAD(&ls->waits, wait, next);
+	hold(ls, wait->share, HELD_WAITS, 1);
+}
+
+/* Moves it to `over`, for call_done. */
+static void end_wait(struct loads *ls, struct load_wait *wait, struct wait_list *over)
+{
+	wait->waiting = false;
+	LIST_REMOVE(wait, next);
+	hold(ls, wait->share, HELD_WAITS, -1);
+	LIST_INSERT_HEAD(over, wait, next);
+}
+
+/* Unlocks, and calls `done` for each. Each wait may be freed as soon as its `done` is called. */
+static void unlock_and_tell(struct loads *ls, struct wait_list *over)
+{
+	struct load_wait *wait;
+	pthread_mutex_unlock(&ls->lock);
+	while ((wait = LIST_FIRST(over))) {
+		LIST_REMOVE(wait, next);
+		wait->done(wait);
+	}
+}
+
+/* ---- places ---- */
+
+bool loads_above_memory(const struct loads *ls)
+{
+	uint64_t most = ls->context->config->memory;
+	return most && resident_bytes() > most;
+}
+
+/* Stays true until loads_note_memory clears it. */
+static bool is_memory_full(struct loads *ls)
+{
+	return ls->memory_full = ls->memory_full || loads_above_memory(ls);
+}
+
+static bool may_place(const struct loads *ls, const struct share *share)
+{
+	return may_hold(ls, share, HELD_PLACES, ls->context->config->cold_requests, HELD_LINE);
+}
+
+static void take_place(struct loads *ls, struct load_wait *wait)
+{
+	wait->placed = true;
+	hold(ls, wait->share, HELD_PLACES, 1);
+}
+
+static void stand_in_line(struct loads *ls, struct load_wait *wait)
+{
+	wait->lined = true;
+	wait->line_end = clock_now() + ls->context->config->cold_wait;
+	TAILQ_INSERT_TAIL(&ls->line, wait, line);
+	hold(ls, wait->share, HELD_LINE, 1);
+	begin_wait(ls, wait);
+}
+
+static void leave_line(struct loads *ls, struct load_wait *wait)
+{
+	wait->lined = false;
+	TAILQ_REMOVE(&ls->line, wait, line);
+	hold(ls, wait->share, HELD_LINE, -1);
+}
+
+/* For a request without a place that needs a load. `starts`: one that nobody has started; a request that only joins
+ * other requests' loads needs no place, but no more than four times as many may wait. LOAD_WAIT: it stands in line. */
+static enum load_result enter(struct loads *ls, struct load_wait *wait, bool starts)
+{
+	const struct config *c = ls->context->config;
+	const struct share *share = wait->share;
+	bool full = is_memory_full(ls);
+	if (!full && starts && may_place(ls, share)) {
+		take_place(ls, wait);
+		return LOAD_READY;
+	}
+	bool refused = full || !may_hold(ls, share, HELD_WAITS, 4 * (c->cold_requests + c->cold_queue), HELD_NOTHING) ||
+	               (starts && !may_hold(ls, share, HELD_LINE, c->cold_queue, HELD_LINE));
+	if (!full && (starts || refused) && ls->held[HELD_PLACES] < c->cold_requests) {
+		ls->held_back = share->client;
+		ls->held_back_count++;
+		metric_add(M_HELD_BACK, 1);
+	}
+	if (refused) {
+		metric_add(M_COLD_REFUSED, 1);
+		return LOAD_REFUSED;
+	}
+	if (!starts)
+		return LOAD_READY;
+	stand_in_line(ls, wait);
+	return LOAD_WAIT;
+}
+
+/* Of those that may have a place, the first whose client holds fewest; NULL: nobody may. */
+static struct load_wait *next_in_line(const struct loads *ls)
+{
+	struct load_wait *wait, *best = NULL;
+	TAILQ_FOREACH(wait, &ls->line, line)
+		if (may_place(ls, wait->share) &&
+		        (!best || wait->share->held[HELD_PLACES] < best->share->held[HELD_PLACES]))
+			best = wait;
+	return best;
+}
+
+/* Gives free places to requests in line, whose waits then end. */
+static void admit(struct loads *ls, struct wait_list *over)
+{
+	struct load_wait *wait;
+	while (!ls->memory_full && (wait = next_in_line(ls))) {
+		leave_line(ls, wait);
+		take_place(ls, wait);
+		end_wait(ls, wait, over);
+	}
+}
+
+static void leave_place(struct loads *ls, struct load_wait *wait, struct wait_list *over)
+{
+	wait->placed = false;
+	hold(ls, wait->share, HELD_PLACES, -1);
+	admit(ls, over);
+}
+
+bool loads_note_memory(struct loads *ls, bool full, bool *idle)
+{
+	pthread_mutex_lock(&ls->lock);
+	bool noticed = full || ls->memory_full;
+	ls->memory_full = full;
+	*idle = !ls->held[HELD_WAITS];
+	pthread_mutex_unlock(&ls->lock);
+	return noticed;
+}
+
+uint64_t loads_held_back(struct loads *ls, struct client_key *client)
+{
+	pthread_mutex_lock(&ls->lock);
+	uint64_t count = ls->held_back_count;
+	*client = ls->held_back;
+	ls->held_back_count = 0;
+	pthread_mutex_unlock(&ls->lock);
+	return count;
+}
+
+/* ---- loads in flight ---- */
+
+static uint32_t chain_of(const struct loads *ls, const struct module_hash *hash)
+{
+	return (uint32_t)(module_hash_seeded(hash, ls->seed) % LOAD_CHAINS);
+}
+
+/* A load in flight that the want can join, or NULL: one for its module, however the id is spelled. */
+static struct load *find(struct loads *ls, const struct module_want *w)
+{
+	struct load *l;
+	LIST_FOREACH(l, &ls->chains[chain_of(ls, &w->own.hash)], chain)
+		if (!l->lease.stale && module_hash_equal(&l->hash, &w->own.hash))
+			break;
+	return l;
+}
+
+static void drop(struct load *l)
+{
+	LIST_REMOVE(l, chain);
+	load_free(l);
+}
+
+/* ---- whose turn it is ---- */
+
+static void end_turn(struct loads *ls, struct load_wait *owner)
+{
+	if (!owner->in_turn)
+		return;
+	TAILQ_REMOVE(&ls->turns, owner, turn);
+	owner->in_turn = false;
+	hold(ls, owner->share, HELD_QUEUES, -1);
+}
+
+/* Puts the owner at the end of the turns if it has loads queued. */
+static void next_turn(struct loads *ls, struct load_wait *owner)
+{
+	end_turn(ls, owner);
+	if (STAILQ_EMPTY(&owner->queued))
+		return;
+	TAILQ_INSERT_TAIL(&ls->turns, owner, turn);
+	owner->in_turn = true;
+	hold(ls, owner->share, HELD_QUEUES, 1);
+}
+
+static void queue(struct loads *ls, struct load *l, struct load_wait *owner)
+{
+	l->owner = owner;
+	if (STAILQ_EMPTY(&owner->queued)) /* a new wait is zeroed, so its list may not be initialised */
+		STAILQ_INIT(&owner->queued);
+	STAILQ_INSERT_TAIL(&owner->queued, l, queued);
+	if (!owner->in_turn)
+		next_turn(ls, owner);
+	pthread_cond_signal(&ls->changed);
+}
+
+/* Queues a new load; NULL if out of memory. */
+static struct load *start(struct loads *ls, const struct module_want *w, struct load_wait *owner)
+{
+	struct load *l = load_new(ls->context, w);
+	if (!l)
+		return NULL;
+	LIST_INSERT_HEAD(&ls->chains[chain_of(ls, &l->hash)], l, chain);
+	queue(ls, l, owner);
+	return l;
+}
+
+/* Queues the load for another request that waits for it, or drops it if none does. */
+static void pass_on(struct loads *ls, struct load *l)
+{
+	const struct module_want *w = LIST_FIRST(&l->waiters);
+	if (w)
+		queue(ls, l, w->own.wait);
+	else
+		drop(l);
+}
+
+static void disown(struct load *l)
+{
+	LIST_REMOVE(l, running);
+	l->owner->running_count--;
+	l->owner = NULL;
+}
+
+/* The owner's running loads go on; each queued load passes to another request that waits for it, or is dropped. */
+static void abandon(struct loads *ls, struct load_wait *owner)
+{
+	struct load *l;
+	while ((l = LIST_FIRST(&owner->running)))
+		disown(l);
+	while ((l = STAILQ_FIRST(&owner->queued))) {
+		STAILQ_REMOVE_HEAD(&owner->queued, queued);
+		pass_on(ls, l);
+	}
+	end_turn(ls, owner);
+}
+
+/* A load begins if there is room for a small one; how large it is shows only while it runs. */
+static bool has_memory(void)
+{
+	uint64_t total = account_total(), used = account_used();
+	return total == UINT64_MAX || used + load_small_bytes() <= total;
+}
+
+static bool has_room(const struct loads *ls)
+{
+	return ls->held[HELD_TRANSFERS] < ls->context->config->bucket_parallel && (!ls->unfinished || has_memory());
+}
+
+/* Wakes a loader if a load may begin. */
+static void wake_one(struct loads *ls)
+{
+	if (!TAILQ_EMPTY(&ls->turns) && has_room(ls))
+		pthread_cond_signal(&ls->changed);
+}
+
+bool loads_begin_at_once(struct loads *ls)
+{
+	pthread_mutex_lock(&ls->lock);
+	bool begins = may_place(ls, NULL) && has_room(ls);
+	pthread_mutex_unlock(&ls->lock);
+	return begins && !loads_above_memory(ls);
+}
+
+/* The first load of a request that may run now: one that lacked memory, when no other has much. */
+static struct load *next_of(const struct loads *ls, const struct load_wait *owner)
+{
+	struct load *l;
+	const struct config *c = ls->context->config;
+	if (owner->running_count >= c->bucket_parallel_request ||
+	        !may_hold(ls, owner->share, HELD_TRANSFERS, c->bucket_parallel, HELD_QUEUES))
+		return NULL;
+	STAILQ_FOREACH(l, &owner->queued, queued)
+		if (!l->large || !atomic_load(&ls->context->heavy))
+			break;
+	return l;
+}
+
+/* The next load of the client whose last turn was longest ago, and of its request that has waited longest. */
+static struct load *take_queued(struct loads *ls)
+{
+	struct load_wait *owner = NULL, *one;
+	struct load *l = NULL, *next;
+	if (!has_room(ls))
+		return NULL;
+	TAILQ_FOREACH(one, &ls->turns, turn)
+		if ((!owner || one->share->turn < owner->share->turn) && (next = next_of(ls, one))) {
+			owner = one;
+			l = next;
+		}
+	if (!l)
+		return NULL;
+	STAILQ_REMOVE(&owner->queued, l, load, queued);
+	next_turn(ls, owner);
+	LIST_INSERT_HEAD(&owner->running, l, running);
+	owner->running_count++;
+	l->transferring = true;
+	l->share = owner->share;
+	l->share->users++;
+	l->share->turn = ++ls->turn;
+	hold(ls, l->share, HELD_TRANSFERS, 1);
+	return l;
+}
+
+/* A load on another host that is due for a look. Drops those that no request waits for any more. */
+static struct load *take_elsewhere(struct loads *ls, int64_t now)
+{
+	struct load *l;
+	while ((l = TAILQ_FIRST(&ls->elsewhere)) && l->lease.look_at <= now) {
+		TAILQ_REMOVE(&ls->elsewhere, l, lease.elsewhere);
+		ls->elsewhere_count--;
+		if (!LIST_EMPTY(&l->waiters))
+			return l;
+		drop(l);
+	}
+	return NULL;
+}
+
+/* NULL: none at present. */
+static struct load *take(struct loads *ls)
+{
+	struct load *l = take_elsewhere(ls, clock_now());
+	if (!l)
+		l = take_queued(ls);
+	ls->unfinished += l != NULL;
+	if (l)
+		wake_one(ls); /* there may be more */
+	return l;
+}
+
+struct load *loads_take(struct loads *ls)
+{
+	struct load *l = NULL;
+	pthread_mutex_lock(&ls->lock);
+	while (!ls->context->stopping && !(l = take(ls))) {
+		const struct load *first = TAILQ_FIRST(&ls->elsewhere);
+		if (first)
+			clock_wait(&ls->changed, &ls->lock, first->lease.look_at);
+		else
+			pthread_cond_wait(&ls->changed, &ls->lock);
+	}
+	pthread_mutex_unlock(&ls->lock);
+	return l;
+}
+
+void loads_wake(struct loads *ls)
+{
+	pthread_mutex_lock(&ls->lock);
+	pthread_cond_broadcast(&ls->changed);
+	pthread_mutex_unlock(&ls->lock);
+}
+
+static void end_transfer(struct loads *ls, struct load *l)
+{
+	if (l->owner)
+		disown(l);
+	if (l->transferring) {
+		hold(ls, l->share, HELD_TRANSFERS, -1);
+		share_put(l->share);
+	}
+	l->share = NULL;
+	l->transferring = false;
+	pthread_cond_signal(&ls->changed);
+}
+
+/* The more loads there are elsewhere, the rarer each is looked at, so that memcached gets no more requests. */
+static void wait_elsewhere(struct loads *ls, struct load *l)
+{
+	unsigned rarer = 1 + ls->elsewhere_count / loaders_max(ls->context->config);
+	l->lease.look_at = clock_now() + LOOK_MS * MS * rarer;
+	TAILQ_INSERT_TAIL(&ls->elsewhere, l, lease.elsewhere);
+	ls->elsewhere_count++;
+}
+
+void loads_put_back(struct loads *ls, struct load *l, bool elsewhere)
+{
+	pthread_mutex_lock(&ls->lock);
+	end_transfer(ls, l);
+	ls->unfinished--;
+	l->large = l->large || l->no_room;
+	l->no_room = false;
+	if (elsewhere)
+		wait_elsewhere(ls, l);
+	else
+		pass_on(ls, l);
+	pthread_cond_broadcast(&ls->changed);
+	pthread_mutex_unlock(&ls->lock);
+}
+
+void loads_finished(struct loads *ls, struct load *l)
+{
+	load_free(l);
+	pthread_mutex_lock(&ls->lock);
+	ls->unfinished--;
+	ls->last_end = clock_now();
+	wake_one(ls);
+	pthread_mutex_unlock(&ls->lock);
+}
+
+bool loads_idle(struct loads *ls, int64_t now)
+{
+	pthread_mutex_lock(&ls->lock);
+	bool idle = !ls->unfinished && now - ls->last_end >= ls->context->config->finish_after;
+	pthread_mutex_unlock(&ls->lock);
+	return idle;
+}
+
+/* ---- what requests call ---- */
+
+/* A module in memcached has lost the same page, or nobody has made it; one that is not stored has all its pages. */
+static bool lacks_the_same(const struct module_want *w, struct module *module)
+{
+	if (!w->own.lost || !atomic_load(&module->stored))
+		return false;
+	return w->own.lost == LOST_UNMADE ? !offmap_is_whole(module->map) : module->lost_at < w->own.lost_at;
+}
+
+/* A load may have ended since the request looked in the caches. A result from before an invalidation that the want has
+ * seen does not count. */
+static bool just_loaded(struct loads *ls, struct module_want *w)
+{
+	struct module *module = page_cache_get(ls->context->cache, &w->own.hash);
+	if (module &&
+	        (lacks_the_same(w, module) || want_outdates(w, module->map->marker, atomic_load(&module->checked)) ||
+	                atomic_load(&module->checked) < w->own.not_before)) {
+		module_unref(module);
+		return false;
+	}
+	if (module) {
+		want_found(w, module);
+		return true;
+	}
+	struct failure f = failures_get(ls->context->failures, &w->own.hash, &w->own.spelling);
+	if (f.class == FAILURE_NONE || want_outdates(w, f.marker, f.checked) ||
+	        (f.class != FAILURE_TEMPORARY && f.checked < w->own.not_before))
+		return false;
+	want_failed(w, &f, failure_seconds(f.until, clock_now()));
+	return true;
+}
+
+/* Whether any want needs a load; *starts: whether any needs a load that nobody has started. After a temporary failure
+ * the request is refused, so it needs none. */
+static bool needs_load(struct loads *ls, struct load_wait *wait, bool *starts)
+{
+	bool needs = false;
+	*starts = false;
+	for (size_t i = 0; i < wait->want_count; i++) {
+		struct module_want *w = &wait->wants[i];
+		if (w->state == WANT_LOAD && !just_loaded(ls, w)) {
+			needs = true;
+			*starts = *starts || !find(ls, w);
+		} else if (w->state == WANT_FAILED && w->failure == FAILURE_TEMPORARY) {
+			return false;
+		}
+	}
+	return needs;
+}
+
+static void get_each(struct loads *ls, struct load_wait *wait)
+{
+	uint64_t started = 0;
+	for (size_t i = 0; i < wait->want_count; i++) {
+		struct module_want *w = &wait->wants[i];
+		if (w->state != WANT_LOAD)
+			continue;
+		struct load *l = find(ls, w);
+		if (!l && started < ls->context->config->cold_modules && (l = start(ls, w, wait)))
+			started++;
+		if (l)
+			join(l, wait, w);
+		else /* more than cold_modules: when the client tries again, those loaded now are in the cache */
+			want_failed(w, &(struct failure){.class = FAILURE_TEMPORARY}, 1);
+	}
+}
+
+enum load_result loads_get(struct loads *ls, struct load_wait *wait, struct module_want *wants, size_t count)
+{
+	enum load_result result = LOAD_READY;
+	bool starts;
+	wait->timed_out = wait->refused = false;
+	wait->wants = wants;
+	wait->want_count = count;
+	pthread_mutex_lock(&ls->lock);
+	if (needs_load(ls, wait, &starts)) {
+		if (!wait->share)
+			wait->share = share_get(ls, wait->client);
+		if (!wait->share)
+			result = LOAD_REFUSED;
+		else if (!wait->placed)
+			result = enter(ls, wait, starts);
+		if (result == LOAD_READY)
+			get_each(ls, wait);
+		if (wait->pending) {
+			begin_wait(ls, wait);
+			result = LOAD_WAIT;
+		}
+	}
+	pthread_mutex_unlock(&ls->lock);
+	return result;
+}
+
+void loads_leave(struct loads *ls, struct load_wait *wait)
+{
+	struct wait_list over = LIST_HEAD_INITIALIZER(over);
+	pthread_mutex_lock(&ls->lock);
+	leave_all(wait);
+	abandon(ls, wait);
+	if (wait->placed)
+		leave_place(ls, wait, &over);
+	share_put(wait->share);
+	wait->share = NULL;
+	unlock_and_tell(ls, &over);
+}
+
+/* ---- how waits end ---- */
+
+/* Gives a waiting want the result of its load. */
+static void give_result(struct loads *ls, const struct load *l, struct module_want *w)
+{
+	struct load_wait *wait = w->own.wait;
+	w->loaded = true;
+	w->costs = l->costs;
+	if (!l->module) {
+		want_failed(w, &l->failure, l->retry_after);
+	} else if (wait->held && is_memory_full(ls)) {
+		want_failed(w, &(struct failure){.class = FAILURE_TEMPORARY}, 1);
+	} else {
+		/* hold it even if the cache is full: otherwise it could be evicted before the request is answered,
+		 * again and again */
+		module_ref(l->module);
+		atomic_fetch_add(&l->module->holds, 1);
+		want_found(w, l->module);
+		w->own.held = &wait->held;
+		wait->held++;
+	}
+}
+
+/* Puts the result into the cache or among the failures. Call this before the load leaves flight, so that every request
+ * finds one or the other. */
+static void remember(struct loads *ls, struct load *l)
+{
+	int64_t until = 0;
+	if (!l->lease.stale && l->module)
+		page_cache_add(ls->context->cache, l->module);
+	if (!l->lease.stale && l->failure.class != FAILURE_NONE)
+		until = failures_set(ls->context->failures, &l->hash, &l->spelling, &l->failure);
+	l->retry_after = failure_seconds(until, clock_now());
+}
+
+/* Whether the result is the want's too. If not, its request loads the module again: it was invalidated meanwhile, or
+ * the file may be there under the id as this want spells it. */
+static bool settles(const struct load *l, const struct module_want *w)
+{
+	bool other_file = !l->module && l->failure.class != FAILURE_TEMPORARY &&
+	                  !module_hash_equal(&l->spelling, &w->own.spelling);
+	return !other_file && !want_outdates(w, l->failure.marker, l->failure.checked);
+}
+
+void loads_publish(struct loads *ls, struct load *l)
+{
+	struct wait_list over = LIST_HEAD_INITIALIZER(over);
+	struct module_want *w;
+	pthread_mutex_lock(&ls->lock);
+	remember(ls, l);
+	LIST_REMOVE(l, chain);
+	end_transfer(ls, l);
+	while ((w = LIST_FIRST(&l->waiters))) {
+		struct load_wait *wait = w->own.wait;
+		leave(w);
+		if (settles(l, w))
+			give_result(ls, l, w);
+		if (w->state == WANT_FAILED && w->failure == FAILURE_TEMPORARY)
+			leave_all(wait); /* the request is refused: no need to wait for its other loads */
+		if (!wait->pending && wait->waiting)
+			end_wait(ls, wait, &over);
+	}
+	unlock_and_tell(ls, &over);
+	page_cache_evict(ls->context->cache);
+}
+
+static void expire(struct loads *ls, struct load_wait *wait, int64_t now, bool look, struct wait_list *over)
+{
+	bool starts, late = now >= wait->deadline || (look && wait->gone(wait));
+	if (wait->lined && (late || now >= wait->line_end)) {
+		leave_line(ls, wait);
+		/* other requests may have loaded its modules, or be loading them */
+		wait->refused = late || (needs_load(ls, wait, &starts) && starts);
+		metric_add(M_COLD_REFUSED, wait->refused);
+	} else if (late) {
+		leave_all(wait);
+		wait->timed_out = true;
+	} else {
+		return;
+	}
+	end_wait(ls, wait, over);
+}
+
+void loads_tick(struct loads *ls, int64_t now, bool look)
+{
+	struct wait_list over = LIST_HEAD_INITIALIZER(over);
+	pthread_mutex_lock(&ls->lock);
+	for (struct load_wait *wait = LIST_FIRST(&ls->waits), *next; wait; wait = next) {
+		next = LIST_NEXT(wait, next);
+		expire(ls, wait, now, look, &over);
+	}
+	admit(ls, &over);
+	wake_one(ls); /* a request may have let a text go, and tells nobody */
+	unlock_and_tell(ls, &over);
+}
+
+/* ---- leases ---- */
+
+enum mc_status lease_take(struct load *l, struct mc_client *c)
+{
+	l->lease.token = random_u64();
+	return page_memcached_lease(c, &l->hash, l->lease.token);
+}
+
+void lease_hold(struct loads *ls, struct load *l)
+{
+	pthread_mutex_lock(&ls->lock);
+	l->lease.marker = l->failure.marker;
+	LIST_INSERT_HEAD(&ls->leased, l, lease.next);
+	pthread_mutex_unlock(&ls->lock);
+	l->lease.held = true;
+}
+
+void lease_give_back(struct loads *ls, struct load *l, struct mc_client *c)
+{
+	pthread_mutex_lock(&ls->lock);
+	LIST_REMOVE(l, lease.next);
+	pthread_mutex_unlock(&ls->lock);
+	l->lease.held = false;
+	if (c)
+		page_memcached_lease_release(c, &l->hash, l->lease.token);
+}
+
+/* A copy of what a renewal needs: memcached is never called under the lock. */
+struct renewal {
+	struct module_hash hash;
+	uint64_t token, marker;
+};
+
+/* Takes the lock. */
+static struct renewal *list_renewals(struct loads *ls, size_t *count)
+{
+	const struct load *l;
+	size_t all = 0;
+	*count = 0;
+	pthread_mutex_lock(&ls->lock);
+	LIST_FOREACH(l, &ls->leased, lease.next)
+		all++;
+	struct renewal *list = malloc((all + 1) * sizeof *list);
+	LIST_FOREACH(l, &ls->leased, lease.next)
+		if (list && !l->lease.stale) /* so that whoever loads the new file need not wait for the old one */
+			list[(*count)++] = (struct renewal){l->hash, l->lease.token, l->lease.marker};
+	pthread_mutex_unlock(&ls->lock);
+	return list;
+}
+
+/* Takes the lock. Records a lost lease. Returns whether the lease is still held. */
+static bool note_renewal(struct loads *ls, uint64_t token, enum mc_status status)
+{
+	struct load *l;
+	pthread_mutex_lock(&ls->lock);
+	LIST_FOREACH(l, &ls->leased, lease.next)
+		if (l->lease.token == token)
+			break;
+	if (l && status != MC_OK && status != MC_DOWN)
+		l->lease.lost = true;
+	pthread_mutex_unlock(&ls->lock);
+	return l;
+}
+
+void leases_renew(struct loads *ls, struct mc_client *c)
+{
+	size_t count;
+	struct renewal *list = list_renewals(ls, &count);
+	for (size_t i = 0; i < count; i++) {
+		const struct renewal *r = &list[i];
+		enum mc_status status = page_memcached_lease_renew(c, &r->hash, r->token, r->marker);
+		bool held = note_renewal(ls, r->token, status);
+		if (!held && status == MC_OK) /* given back meanwhile: this took it anew */
+			page_memcached_lease_release(c, &r->hash, r->token);
+	}
+	free(list);
+}
+
+void loads_forget(struct loads *ls, const struct module_hash *hash)
+{
+	struct load *l;
+	LIST_FOREACH(l, &ls->chains[chain_of(ls, hash)], chain)
+		if (module_hash_equal(&l->hash, hash))
+			l->lease.stale = true;
+	LIST_FOREACH(l, &ls->leased, lease.next) /* some are in flight no more, but their modules are being stored */
+		if (module_hash_equal(&l->hash, hash))
+			l->lease.stale = true;
+}
+
+/* ---- start and stop ---- */
+
+void loads_init(struct loads *ls, struct load_context *context, uint64_t seed)
+{
+	*ls = (struct loads){.context = context, .seed = seed};
+	pthread_mutex_init(&ls->lock, NULL);
+	TAILQ_INIT(&ls->line);
+	TAILQ_INIT(&ls->turns);
+	TAILQ_INIT(&ls->elsewhere);
+	clock_condition_init(&ls->changed);
+}
+
+void loads_release(struct loads *ls)
+{
+	struct load *l;
+	while ((l = TAILQ_FIRST(&ls->elsewhere))) {
+		TAILQ_REMOVE(&ls->elsewhere, l, lease.elsewhere);
+		drop(l);
+	}
+	pthread_cond_destroy(&ls->changed);
+	pthread_mutex_destroy(&ls->lock);
+}

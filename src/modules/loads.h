@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * All loads of the process under one mutex: which requests wait for them and which may begin some, whose turn it is,
+ * and the leases. `cold_requests` requests have a place, `cold_queue` more stand in line for one, and none begins while
+ * memory is full. Clients have turns, and in each turn of a client the next of its requests, so that a request with one
+ * module does not wait behind a thousand modules of another. Of whatever all share, the last quarter is for clients
+ * that hold none, and while others wait nobody gets more than half.
+ */
+#ifndef MODULES_LOADS_H
+#define MODULES_LOADS_H
+
+#include <pthread.h>
+
+#include "modules/load.h"
+
+enum { LOAD_CHAINS = 1024, SHARE_CHAINS = 256 };
+
+/* What clients hold of what all share. */
+enum held {
+	HELD_PLACES,    /* requests that may load */
+	HELD_LINE,      /* requests in the line for a place */
+	HELD_WAITS,     /* requests that wait */
+	HELD_QUEUES,    /* requests that have loads queued */
+	HELD_TRANSFERS, /* loads that run here */
+	HELD_NOTHING,   /* which nobody holds */
+	HELD_KINDS,
+};
+
+/* A client that has requests for loads, or loads that run. */
+struct share {
+	struct client_key client;
+	uint64_t users; /* requests and loads that refer to it */
+	uint64_t held[HELD_KINDS];
+	uint64_t turn; /* when it last had a turn; 0: never */
+	LIST_ENTRY(share) chain;
+};
+
+LIST_HEAD(wait_list, load_wait);
+
+struct loads {
+	pthread_mutex_t lock; /* guards all that follows, except what is constant. Never held across network or disk
+	                         access */
+	struct load_context *context; /* constant; guards itself */
+	uint64_t seed;                /* constant; for chains, so that clients cannot choose what shares one */
+	/* requests */
+	struct wait_list waits;
+	TAILQ_HEAD(, load_wait) line;
+	LIST_HEAD(, share) shares[SHARE_CHAINS];
+	uint64_t held[HELD_KINDS];   /* by all */
+	struct client_key held_back; /* the client that last had to wait, or was refused, only for what it holds */
+	uint64_t held_back_count;    /* how often, since the log last told of it */
+	bool memory_full;            /* more than `memory` was resident when it was looked at last */
+	/* loads */
+	LIST_HEAD(, load) chains[LOAD_CHAINS]; /* in flight */
+	TAILQ_HEAD(, load_wait) turns;         /* requests that have loads queued */
+	uint64_t turn;                         /* counts them */
+	unsigned unfinished;                   /* loads taken but not finished */
+	int64_t last_end;                      /* clock_now() when one was finished */
+	pthread_cond_t changed;                /* there may be a load to take, or the process is stopping */
+	/* leases */
+	LIST_HEAD(, load) leased;
+	TAILQ_HEAD(, load) elsewhere; /* other hosts have their leases: they take no thread. In the order of look_at */
+	unsigned elsewhere_count;
+};
+
+/* Twice bucket_parallel, so that other hosts' loads can be looked at while bucket_parallel of them transfer. */
+static inline unsigned loaders_max(const struct config *c)
+{
+	return 2 * (unsigned)c->bucket_parallel;
+}
+
+void loads_init(struct loads *ls, struct load_context *context, uint64_t seed);
+/* Call when no thread uses it any more. Drops the loads that wait for other hosts. */
+void loads_release(struct loads *ls);
+
+/* All below take the lock themselves, but for the last two. */
+
+/* These are modules_load and modules_leave. */
+enum load_result loads_get(struct loads *ls, struct load_wait *wait, struct module_want *wants, size_t count);
+void loads_leave(struct loads *ls, struct load_wait *wait);
+/* Whether a load would begin at once, for a client that holds nothing. */
+bool loads_begin_at_once(struct loads *ls);
+/* Ends waits that are past their deadline and, with `look`, those whose client has gone; gives free places to requests
+ * in line; and lets loads begin for which there is memory now. To be called ten times a second. */
+void loads_tick(struct loads *ls, int64_t now, bool look);
+/* Records whether more is resident than may be. Returns whether requests are refused for that: now, or since the last
+ * call. *idle: no request waits. */
+bool loads_note_memory(struct loads *ls, bool full, bool *idle);
+/* How often a client was held back since the last call, and the last one. */
+uint64_t loads_held_back(struct loads *ls, struct client_key *client);
+/* Whether nothing was loaded for as long as finish_after. */
+bool loads_idle(struct loads *ls, int64_t now);
+
+/* Waits for the next load: one to look at, or, if it is `transferring`, to run. NULL: the process is stopping. */
+struct load *loads_take(struct loads *ls);
+/* Returns a load that was taken but not done. `elsewhere`: another host has its lease; otherwise it runs here when its
+ * turn comes, after a lack of memory when no other load lacks it. */
+void loads_put_back(struct loads *ls, struct load *l, bool elsewhere);
+/* Ends a load: it is in flight no more, the caches have its result, and so has every want that waits for it. It still
+ * has to be finished. */
+void loads_publish(struct loads *ls, struct load *l);
+/* Frees a load that is published and finished. */
+void loads_finished(struct loads *ls, struct load *l);
+/* Call after `stopping` is set: loads_take returns. */
+void loads_wake(struct loads *ls);
+
+/* MC_OK: the lease is taken; then hold it or give it back. MC_EXISTS: another host holds it. */
+enum mc_status lease_take(struct load *l, struct mc_client *c);
+void lease_hold(struct loads *ls, struct load *l);
+/* If c is NULL, the lease runs out by itself. */
+void lease_give_back(struct loads *ls, struct load *l, struct mc_client *c);
+void leases_renew(struct loads *ls, struct mc_client *c);
+
+/* Call this with the lock held. The module was invalidated: only requests that already wait get the results of its
+ * loads, and its leases are not renewed. */
+void loads_forget(struct loads *ls, const struct module_hash *hash);
+/* Needs no lock: whether more is resident than `memory`. */
+bool loads_above_memory(const struct loads *ls);
+
+#endif

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <config.h>
+
+#include "modules/periodic.h"
+
+#include <stdlib.h>
+
+#include "base/account.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/process.h"
+
+enum {
+	TICK_MS = 100,
+	TRIM_INTERVAL = 30, /* seconds */
+	SPARE_PART = 16,    /* of the limit */
+	MISSED_MAX = 10000,
+};
+
+#define MINUTE (60 * SECOND)
+
+/* ---- what memcached missed ---- */
+
+struct missed {
+	struct module_hash hash;
+	SLIST_ENTRY(missed) next;
+};
+
+/* Call with the lock held. */
+static bool is_missed(const struct periodic *p, const struct module_hash *hash)
+{
+	const struct missed *missed;
+	SLIST_FOREACH(missed, &p->missed, next)
+		if (module_hash_equal(&missed->hash, hash))
+			return true;
+	return false;
+}
+
+void periodic_invalidate(struct periodic *p, const struct module_hash *hash)
+{
+	pthread_mutex_lock(&p->loads->lock);
+	if (!is_missed(p, hash)) {
+		struct missed *missed = p->missed_count < MISSED_MAX ? malloc(sizeof *missed) : NULL;
+		if (missed) {
+			missed->hash = *hash;
+			SLIST_INSERT_HEAD(&p->missed, missed, next);
+			p->missed_count++;
+		} else {
+			p->dropped++;
+		}
+	}
+	pthread_mutex_unlock(&p->loads->lock);
+}
+
+static void tell_untold(unsigned count)
+{
+	if (count)
+		log_event(LOG_LEVEL_WARNING, "not announced",
+		        "memcached did not learn of %u invalidations: other processes may use the old modules for "
+		        "up to root_max_age",
+		        count);
+}
+
+/* Takes the lock. Tries to send them all; those that memcached does not take stay. Logs how many were dropped. */
+static void send_missed(struct periodic *p, struct mc_client *c)
+{
+	struct missed *missed;
+	pthread_mutex_lock(&p->loads->lock);
+	struct missed_list list = p->missed;
+	unsigned dropped = p->dropped;
+	SLIST_INIT(&p->missed);
+	p->missed_count = p->dropped = 0;
+	pthread_mutex_unlock(&p->loads->lock);
+	tell_untold(dropped);
+	while ((missed = SLIST_FIRST(&list))) {
+		SLIST_REMOVE_HEAD(&list, next);
+		if (page_memcached_invalidate(c, &missed->hash) != MC_OK)
+			periodic_invalidate(p, &missed->hash);
+		free(missed);
+	}
+}
+
+/* ---- the two threads ---- */
+
+struct memory_watch {
+	int64_t trimmed; /* when malloc last returned free memory to the system */
+	int64_t in_vain; /* when that last gave little */
+	bool full;
+};
+
+/* Whether malloc may have much that is free: more is resident than is charged, and trimming has helped lately, or a
+ * load waits for memory. */
+static bool has_spare(struct load_context *context, const struct memory_watch *w, uint64_t most, int64_t now)
+{
+	return account_beside() > most / SPARE_PART &&
+	       (atomic_load(&context->needy) || now - w->in_vain >= TRIM_INTERVAL * SECOND);
+}
+
+/* Above the limit, first returns the memory that malloc keeps after free. If that is not enough and no request is
+ * waiting, also evicts from the cache. */
+static void watch_memory(struct loads *ls, int64_t now, struct memory_watch *w)
+{
+	uint64_t bytes = resident_bytes(),
+	         most = ls->context->config->memory ? ls->context->config->memory : UINT64_MAX;
+	account_note_resident(bytes);
+	bool trims = (bytes > most || has_spare(ls->context, w, most, now)) && now - w->trimmed >= SECOND;
+	if (trims) {
+		uint64_t before = bytes;
+		w->trimmed = now;
+		resident_trim();
+		bytes = resident_bytes();
+		account_note_resident(bytes);
+		if (before < bytes + most / SPARE_PART / 4)
+			w->in_vain = now;
+	}
+	bool idle, full = bytes > most, noticed = loads_note_memory(ls, full, &idle);
+	if (noticed != w->full)
+		log_event(noticed ? LOG_LEVEL_WARNING : LOG_LEVEL_INFO, noticed ? "memory full" : "memory free",
+		        "%llu of %llu MB are resident", (unsigned long long)bytes >> 20,
+		        (unsigned long long)most >> 20);
+	w->full = noticed;
+	if (trims && full && idle) /* the next call returns this memory to the system */
+		page_cache_shrink(ls->context->cache, bytes - most + most / 16);
+}
+
+/* Takes the lock, but not for that long. False when the process is stopping. */
+static bool rest(struct periodic *p, int64_t time)
+{
+	struct loads *ls = p->loads;
+	pthread_mutex_lock(&ls->lock);
+	if (!ls->context->stopping)
+		clock_wait(&p->stop, &ls->lock, clock_now() + time);
+	bool goes_on = !ls->context->stopping;
+	pthread_mutex_unlock(&ls->lock);
+	return goes_on;
+}
+
+/* To be called once a minute. */
+static void tell_held_back(struct loads *ls)
+{
+	struct client_key client;
+	char text[CLIENT_KEY_TEXT];
+	uint64_t count = loads_held_back(ls, &client);
+	if (count)
+		log_event(LOG_LEVEL_WARNING, "client held back",
+		        "%s, the last of %llu requests that waited or were refused only because their client loads "
+		        "much already",
+		        client_key_text(text, client, (unsigned)ls->context->config->client_ipv6_prefix),
+		        (unsigned long long)count);
+}
+
+/* Whether this long has passed since *last, which then becomes now. */
+static bool is_due(int64_t *last, int64_t now, int64_t every)
+{
+	bool due = now - *last >= every;
+	if (due)
+		*last = now;
+	return due;
+}
+
+static void *tick_main(void *arg)
+{
+	struct periodic *p = arg;
+	struct load_context *context = p->loads->context;
+	int64_t second = clock_now(), trimmed = second, told = second - MINUTE;
+	struct memory_watch memory = {0};
+	while (rest(p, TICK_MS * MS)) {
+		int64_t now = clock_now();
+		bool next_second = is_due(&second, now, SECOND);
+		loads_tick(p->loads, now, next_second);
+		watch_memory(p->loads, now, &memory);
+		if (next_second) {
+			page_cache_tick(context->cache);
+			page_cache_evict(context->cache); /* requests may have released pages that they held */
+			finish_when_idle(p->finishers, now);
+			if (is_due(&told, now, MINUTE))
+				tell_held_back(p->loads);
+		}
+		if (is_due(&trimmed, now, TRIM_INTERVAL * SECOND))
+			block_pool_trim(context->blocks);
+	}
+	return NULL;
+}
+
+static void *memcached_main(void *arg)
+{
+	struct periodic *p = arg;
+	struct mc_client *client = mc_client_new(p->loads->context->servers);
+	while (client && rest(p, SECOND)) {
+		leases_renew(p->loads, client);
+		send_missed(p, client);
+	}
+	if (client)
+		send_missed(p, client);
+	mc_client_free(client);
+	return NULL;
+}
+
+void periodic_init(struct periodic *p, struct loads *loads, struct finishers *finishers)
+{
+	*p = (struct periodic){.loads = loads, .finishers = finishers};
+	clock_condition_init(&p->stop);
+}
+
+bool periodic_start(struct periodic *p)
+{
+	void *(*const run[])(void *) = {tick_main, memcached_main};
+	while (p->running < 2 && pthread_create(&p->threads[p->running], NULL, run[p->running], p) == 0)
+		p->running++;
+	return p->running == 2;
+}
+
+void periodic_stop(struct periodic *p)
+{
+	struct missed *missed;
+	pthread_mutex_lock(&p->loads->lock);
+	pthread_cond_broadcast(&p->stop);
+	pthread_mutex_unlock(&p->loads->lock);
+	while (p->running)
+		pthread_join(p->threads[--p->running], NULL);
+	tell_untold(p->missed_count + p->dropped);
+	while ((missed = SLIST_FIRST(&p->missed))) {
+		SLIST_REMOVE_HEAD(&p->missed, next);
+		free(missed);
+	}
+	pthread_cond_destroy(&p->stop);
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is done every now and then, by two threads. One ends waits at their deadlines and watches memory. The other may
+ * have to wait for memcached: it renews leases and sends the invalidations that memcached missed. */
+#ifndef MODULES_PERIODIC_H
+#define MODULES_PERIODIC_H
+
+#include "modules/finish.h"
+
+struct periodic {
+	struct loads
+	        *loads; /* constant, as the next; its lock guards the rest. All functions take it but periodic_init */
+	struct finishers *finishers;
+	SLIST_HEAD(missed_list, missed) missed; /* invalidations that memcached has not taken */
+	unsigned missed_count, dropped;         /* dropped: since the log last told of them */
+	pthread_cond_t stop;                    /* signalled when stopping */
+	pthread_t threads[2];
+	unsigned running;
+};
+
+void periodic_init(struct periodic *p, struct loads *loads, struct finishers *finishers);
+bool periodic_start(struct periodic *p);
+/* Call after `stopping` is set, whether or not it was started. Sends memcached the invalidations a last time, and logs
+ * it if some remain. */
+void periodic_stop(struct periodic *p);
+/* Keeps an invalidation that memcached did not take, to be sent later. If there are 10,000, or no memory, it is
+ * dropped: other processes may then use the old module for up to root_max_age. */
+void periodic_invalidate(struct periodic *p, const struct module_hash *hash);
+
+#endif
