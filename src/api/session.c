@@ -219,7 +219,6 @@ static void proceed(struct session *s)
 	/* a remembered failure is answered at once, whatever else would have to be loaded */
 	if (refuse_temporary(s))
 		return;
-	bool again;
 	do {
 		switch (modules_load(s->modules, &s->wait, s->wants, s->want_count)) {
 		case LOAD_WAIT:
@@ -232,11 +231,7 @@ static void proceed(struct session *s)
 		}
 		if (refuse_temporary(s))
 			return;
-		if (!wants_look_further(s, &again)) {
-			session_fail(s, ERR_NO_MEMORY, 1, "out of memory");
-			return;
-		}
-	} while (again || answer(s));
+	} while (answer(s));
 }
 
 /* Asks whether the client is still there only if the request has waited or is about to: for other requests, answering

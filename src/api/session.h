@@ -86,7 +86,5 @@ void session_fail(struct session *s, enum err code, unsigned retry_after, const 
 bool wants_collect(struct session *s);
 /* The frames to look up: those with an address in a module that was found. */
 bool wants_lookups(struct session *s);
-/* Modules that were not found may be elsewhere, since an id can be of several kinds. *again: there are new wants. */
-bool wants_look_further(struct session *s, bool *again);
 
 #endif

@@ -7,7 +7,6 @@
 
 #include "api/session.h"
 #include "base/hash.h"
-#include "objects/bucket.h"
 
 /* Wants by name and id, for one request. */
 struct want_table {
@@ -27,74 +26,6 @@ static uint32_t *want_slot(const struct session *s, struct want_table *t, const 
 	return &t->slots[at];
 }
 
-static bool init_sym(struct session *s, struct module_want *w, struct str name, struct str id)
-{
-	if (!module_want_init(w, s->exchange->config->lookup, name, id))
-		return false;
-	if (!bucket_can_hold(name, id)) {
-		w->state = WANT_FAILED;
-		w->failure = FAILURE_MISSING;
-	}
-	return true;
-}
-
-static bool has_store(const struct session *s)
-{
-	return *s->exchange->config->symbfile_store;
-}
-
-/* FileIDs are recognised by their form, whatever the name. */
-static bool init_want(struct session *s, struct module_want *w, const struct request_module *m)
-{
-	struct file_id file_id;
-	if (has_store(s) && file_id_parse(&file_id, m->id))
-		return module_want_init_file(w, m->name, m->id, &file_id);
-	if (!init_sym(s, w, m->name, m->id))
-		return false;
-	if (!build_id_parse(&w->question.whole, m->build_id))
-		w->question.whole.len = 0;
-	return true;
-}
-
-/* The next place where a missing module may be: after an upload the buckets, after these the executable of a build id.
- * *next is false if there is none. False if out of memory. */
-static bool next_place(struct session *s, struct module_want *w, bool *next)
-{
-	struct build_id_question question;
-	const struct symbfile_alias alias = w->alias;
-	bool by_alias = w->state == WANT_FAILED && w->failure == FAILURE_ALIAS, ok = true;
-	*next = by_alias;
-	if (by_alias) {
-		ok = module_want_init_file(w, w->name, w->id, &alias.id);
-		w->by_alias = true;
-		w->image_base = alias.image_base;
-		w->file = alias.file;
-	} else if (w->state == WANT_FAILED && w->failure == FAILURE_MISSING && !w->by_alias) {
-		*next = true;
-		if (w->kind == WANT_SYMBFILE)
-			ok = init_sym(s, w, w->name, w->id);
-		else if (w->kind == WANT_SYM && has_store(s) && build_id_question_parse(&question, w->id))
-			ok = module_want_init_alias(w, w->name, w->id, &question);
-		else
-			*next = false;
-	}
-	return ok;
-}
-
-bool wants_look_further(struct session *s, bool *again)
-{
-	*again = false;
-	for (uint32_t i = 0; i < s->want_count; i++) {
-		bool next;
-		if (!next_place(s, &s->wants[i], &next))
-			return false;
-		*again = *again || next;
-	}
-	if (*again)
-		modules_resolve(s->modules, s->wants, s->want_count, s->wait.deadline);
-	return true;
-}
-
 /* The index of a module's want; with `make`, creates a new one. MODULE_UNUSED for a module without name or id, or one
  * that nobody wants. False if out of memory. */
 static bool find_want(
@@ -105,7 +36,7 @@ static bool find_want(
 		return true;
 	uint32_t *slot = want_slot(s, t, m);
 	if (!*slot && make) {
-		if (!init_want(s, &s->wants[s->want_count], m))
+		if (!modules_want(s->modules, &s->wants[s->want_count], m->name, m->id, m->build_id))
 			return false;
 		*slot = ++s->want_count;
 	}

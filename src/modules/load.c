@@ -138,17 +138,17 @@ void load_count(struct load *l, const struct bucket_result *t, int64_t parse_tim
 	*(good ? &c->parse_time : &c->parse_fail_time) += parse_time;
 }
 
-enum failure_class load_take_map(struct load *l, struct offmap *map)
+enum outcome_class load_take_map(struct load *l, struct offmap *map)
 {
 	if (!map)
 		return FAILURE_TEMPORARY;
-	map->marker = l->failure.marker;
+	map->marker = l->outcome.marker;
 	l->module = module_new(&l->hash, map);
-	return l->module ? FAILURE_NONE : FAILURE_TEMPORARY;
+	return l->module ? OUTCOME_NONE : FAILURE_TEMPORARY;
 }
 
 /* A load that has waited in vain although no other has much memory does not fit. */
-static enum failure_class lacks_memory(struct loader *r, struct load *l, const char *from)
+static enum outcome_class lacks_memory(struct loader *r, struct load *l, const char *from)
 {
 	uint64_t most = r->context->config->load_memory_max;
 	if (l->no_room && atomic_load(&r->context->heavy) > l->heavy) {
@@ -160,7 +160,7 @@ static enum failure_class lacks_memory(struct loader *r, struct load *l, const c
 		most = account_total() / 8 * 7;
 	l->no_room = false;
 	metric_add(M_DOWNLOADS_TOO_LARGE, 1);
-	snprintf(l->failure.why, sizeof l->failure.why, "it needs more than the %llu MB that one module may take here",
+	snprintf(l->outcome.why, sizeof l->outcome.why, "it needs more than the %llu MB that one module may take here",
 	        (unsigned long long)most >> 20);
 	log_event(LOG_LEVEL_WARNING, "too large",
 	        "%s/%s from %s: it needs more than %llu MB while it is loaded; memory is %llu MB, load_memory_max %llu "
@@ -171,7 +171,7 @@ static enum failure_class lacks_memory(struct loader *r, struct load *l, const c
 	return FAILURE_TOO_LARGE;
 }
 
-enum failure_class load_failed(struct loader *r, struct load *l, const char *what, const char *from,
+enum outcome_class load_failed(struct loader *r, struct load *l, const char *what, const char *from,
         const struct bucket_result *t, enum err err, const char *why)
 {
 	bool corrupt = t->outcome == BUCKET_TOO_LARGE || t->outcome == BUCKET_BROKEN || err == ERR_CORRUPT;
@@ -187,15 +187,15 @@ enum failure_class load_failed(struct loader *r, struct load *l, const char *wha
 	        l->id, from, text);
 	if (!corrupt)
 		return FAILURE_TEMPORARY;
-	failure_why(l->failure.why, text);
+	failure_why(l->outcome.why, text);
 	return t->outcome == BUCKET_TOO_LARGE ? FAILURE_TOO_LARGE : FAILURE_CORRUPT;
 }
 
 /* ---- sources ---- */
 
-static enum failure_class take_text(struct load *l, struct symmap *text, struct offmap *map)
+static enum outcome_class take_text(struct load *l, struct symmap *text, struct offmap *map)
 {
-	enum failure_class class = load_take_map(l, map);
+	enum outcome_class class = load_take_map(l, map);
 	metric_add(M_DOWNLOADS_OK, 1);
 	if (l->module) {
 		symmap_ref(text);
@@ -205,7 +205,7 @@ static enum failure_class take_text(struct load *l, struct symmap *text, struct 
 	return class;
 }
 
-static enum failure_class transfer(struct loader *r, struct load *l, unsigned source, const char *id)
+static enum outcome_class transfer(struct loader *r, struct load *l, unsigned source, const char *id)
 {
 	/* How the digits of a build id are spelled does not matter. */
 	if (bucket_source_kind(r->context->sources, source) != BUCKET_SYMS)
@@ -225,13 +225,13 @@ static enum failure_class transfer(struct loader *r, struct load *l, unsigned so
 	struct offmap *map = arrival_finish(&in, t.outcome == BUCKET_OK);
 	if (t.delivered)
 		histogram_observe(H_PARSE, in.parse_time);
-	enum failure_class class = t.outcome == BUCKET_OK && map
+	enum outcome_class class = t.outcome == BUCKET_OK && map
 	                                   ? take_text(l, text, map)
 	                                   : load_failed(r, l, "", bucket_source_name(r->context->sources, source), &t,
 	                                             in.err, in.error.text);
-	load_count(l, &t, in.parse_time, class == FAILURE_NONE);
+	load_count(l, &t, in.parse_time, class == OUTCOME_NONE);
 	struct str code_file, code_id;
-	if (class == FAILURE_NONE && symmap_code(text, &code_file, &code_id))
+	if (class == OUTCOME_NONE && symmap_code(text, &code_file, &code_id))
 		code_note((struct str){l->name, l->name_len}, (struct str){id, l->id_len}, code_file, code_id);
 	symmap_unref(text);
 	load_end_need(l);
@@ -239,9 +239,9 @@ static enum failure_class transfer(struct loader *r, struct load *l, unsigned so
 }
 
 /* Retries while the failure is temporary. */
-static enum failure_class try_source(struct loader *r, struct load *l, unsigned source, const char *id)
+static enum outcome_class try_source(struct loader *r, struct load *l, unsigned source, const char *id)
 {
-	enum failure_class class = transfer(r, l, source, id);
+	enum outcome_class class = transfer(r, l, source, id);
 	for (uint64_t i = 0; i < r->context->config->bucket_retries && class == FAILURE_TEMPORARY && !l->no_room &&
 	                     !atomic_load(&r->context->stopping);
 	        i++) {
@@ -261,17 +261,17 @@ void load_sym(struct loader *r, struct load *l)
 	for (size_t i = 0; i < n; i++)
 		upper[i] = (char)(l->id[i] >= 'a' && l->id[i] <= 'z' ? l->id[i] - 'a' + 'A' : l->id[i]);
 	upper[n] = 0;
-	l->failure.class = FAILURE_MISSING;
+	l->outcome.class = FAILURE_MISSING;
 	for (unsigned i = 0; i < bucket_sources_count(r->context->sources); i++) {
-		enum failure_class class = try_source(r, l, i, l->id);
+		enum outcome_class class = try_source(r, l, i, l->id);
 		if (class == FAILURE_MISSING && memcmp(upper, l->id, n) != 0)
 			class = try_source(r, l, i, upper);
-		if (class == FAILURE_NONE || class == FAILURE_CORRUPT || class == FAILURE_TOO_LARGE || l->no_room) {
-			l->failure.class = class;
+		if (class == OUTCOME_NONE || class == FAILURE_CORRUPT || class == FAILURE_TOO_LARGE || l->no_room) {
+			l->outcome.class = class;
 			return;
 		}
 		failed = failed || class == FAILURE_TEMPORARY;
 	}
 	if (failed)
-		l->failure.class = FAILURE_TEMPORARY;
+		l->outcome.class = FAILURE_TEMPORARY;
 }

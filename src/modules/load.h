@@ -17,7 +17,7 @@
 struct load_context {
 	const struct config *config;
 	struct page_cache *cache;
-	struct failures *failures;
+	struct outcomes *outcomes;
 	struct mc_servers *servers;
 	struct bucket_sources *sources;
 	struct elf_sources elf;         /* without extractors: no source is of executables */
@@ -71,7 +71,7 @@ struct load {
 	struct module *module;
 	struct symmap *text;    /* of the symbol file just loaded; a reference */
 	bool kept;              /* module was in the cache, and is still current */
-	struct failure failure; /* marker and checked are from the start of the load, even if it succeeds */
+	struct outcome outcome; /* marker and checked are from the start of the load, even if it succeeds */
 	unsigned retry_after;
 	struct load_costs costs;
 };
@@ -94,29 +94,29 @@ struct loader {
 	struct store_client *store; /* NULL: none is configured */
 };
 
-/* Asks the sources in order. Sets l->module and l->text, or l->failure, as the next two do. May take as long as the
+/* Asks the sources in order. Sets l->module and l->text, or l->outcome, as the next two do. May take as long as the
  * timeouts allow. */
 void load_sym(struct loader *r, struct load *l);
 /* Asks the store for what was uploaded for an executable: its symbfiles become one map. */
 void load_symbfile(struct loader *r, struct load *l);
-/* The same for a build id: always sets l->failure, with its alias if an executable was uploaded. */
-void load_alias(struct loader *r, struct load *l);
+/* Asks the store which executable has a build id: sets l->outcome, a redirect if one was uploaded. */
+void load_build_id(struct loader *r, struct load *l);
 
 /* ---- for the forms of a load ---- */
 
-/* One attempt at a source of executables: what the file's debug data say becomes a map. FAILURE_NONE: l->module is set.
+/* One attempt at a source of executables: what the file's debug data say becomes a map. OUTCOME_NONE: l->module is set.
  */
-enum failure_class load_elf(struct loader *r, struct load *l, unsigned source);
+enum outcome_class load_elf(struct loader *r, struct load *l, unsigned source);
 
 /* How the load's map is built: its memory is charged to the account and the cache, and limited. */
 struct offmap_options load_options(struct load_context *context, struct load *l);
 /* Counts what a transfer took, for the metrics and the load's costs. */
 void load_count(struct load *l, const struct bucket_result *t, int64_t parse_time, bool good);
 /* Takes the map, if there is one, as the load's result. */
-enum failure_class load_take_map(struct load *l, struct offmap *map);
+enum outcome_class load_take_map(struct load *l, struct offmap *map);
 /* The outcome of a transfer that gave no map, which it counts and logs. what, from: names the file and where it is, for
  * the log; err, why: of reading it. Too large for other loads' sake: temporary, with no_room set. */
-enum failure_class load_failed(struct loader *r, struct load *l, const char *what, const char *from,
+enum outcome_class load_failed(struct loader *r, struct load *l, const char *what, const char *from,
         const struct bucket_result *t, enum err err, const char *why);
 /* It needs no more memory: another load may wait for some. */
 void load_end_need(struct load *l);

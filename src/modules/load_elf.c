@@ -16,7 +16,7 @@ static struct build_id_question question_of(const struct load *l)
 	return q;
 }
 
-enum failure_class load_elf(struct loader *r, struct load *l, unsigned source)
+enum outcome_class load_elf(struct loader *r, struct load *l, unsigned source)
 {
 	const struct load_context *context = r->context;
 	const struct offmap_options options = load_options(r->context, l);
@@ -37,10 +37,10 @@ enum failure_class load_elf(struct loader *r, struct load *l, unsigned source)
 		metric_add(M_DOWNLOADS_OK, 1);
 		histogram_observe(H_PARSE, report.read_time);
 	}
-	enum failure_class class =
+	enum outcome_class class =
 	        map ? load_take_map(l, map)
 	            : load_failed(r, l, "executable of ", bucket_source_name(context->sources, source), &t, err, NULL);
-	load_count(l, &t, report.read_time, class == FAILURE_NONE);
+	load_count(l, &t, report.read_time, class == OUTCOME_NONE);
 	symbfile_map_free(records);
 	load_end_need(l);
 	return class;

@@ -57,7 +57,7 @@ static void parts_release(struct parts *p, const struct load_context *context)
 }
 
 /* path: below the executable's folder. A part that is missing may be there again: the list of them named it. */
-static enum failure_class get_part(struct loader *r, struct load *l, struct parts *p, const char *path)
+static enum outcome_class get_part(struct loader *r, struct load *l, struct parts *p, const char *path)
 {
 	char full[STORE_PATH_MAX];
 	struct bucket_sink sink = {parts_space, parts_commit, p};
@@ -76,21 +76,21 @@ static enum failure_class get_part(struct loader *r, struct load *l, struct part
 	bool good = result.outcome == BUCKET_OK && !p->err;
 	load_count(l, &result, 0, good);
 	metric_add(M_DOWNLOADS_OK, good);
-	return good ? FAILURE_NONE : load_failed(r, l, "", full, &result, p->err, p->error.text);
+	return good ? OUTCOME_NONE : load_failed(r, l, "", full, &result, p->err, p->error.text);
 }
 
-static enum failure_class get_parts(struct loader *r, struct load *l, struct parts *p, const struct symbfile_sets *sets)
+static enum outcome_class get_parts(struct loader *r, struct load *l, struct parts *p, const struct symbfile_sets *sets)
 {
-	enum failure_class class = FAILURE_NONE;
+	enum outcome_class class = OUTCOME_NONE;
 	for (unsigned kind = 0; kind < SYMBFILE_KINDS; kind++) {
 		const struct symbfile_set *set = sets->best[kind];
-		for (unsigned i = 0; set && i < set->have_count && class == FAILURE_NONE; i++)
+		for (unsigned i = 0; set && i < set->have_count && class == OUTCOME_NONE; i++)
 			class = get_part(r, l, p, set->have[i].path);
 	}
 	return class;
 }
 
-static enum failure_class finish_map(
+static enum outcome_class finish_map(
         struct loader *r, struct load *l, struct parts *p, unsigned missing, uint64_t origin)
 {
 	struct offmap *map = NULL;
@@ -105,7 +105,7 @@ static enum failure_class finish_map(
 	map->generation = text_hash_value(p->hash);
 	map->text_bytes = p->bytes;
 	map->damaged = missing;
-	enum failure_class class = load_take_map(l, map);
+	enum outcome_class class = load_take_map(l, map);
 	if (l->module)
 		l->module->origin = origin;
 	return class;
@@ -129,41 +129,41 @@ void load_symbfile(struct loader *r, struct load *l)
 	struct symbfile_sets sets;
 	struct parts parts;
 	struct error e;
-	l->failure.class = FAILURE_TEMPORARY;
+	l->outcome.class = FAILURE_TEMPORARY;
 	if (!r->store)
 		return;
 	if (symbfile_sets_get(&sets, r->store, &l->file_id, &r->context->stopping, &e)) {
 		log_event(LOG_LEVEL_WARNING, "download failed", "list of %s: %s", l->id, e.text);
 		metric_add(M_DOWNLOADS_FAILED, 1);
 		if (keep_cached(r, l, NULL))
-			l->failure.checked = clock_now(); /* it took its time to fail */
+			l->outcome.checked = clock_now(); /* it took its time to fail */
 		return;
 	}
 	if (!sets.best[SYMBFILE_RANGES] && !sets.best[SYMBFILE_RETURNPADS]) {
 		metric_add(M_DOWNLOADS_MISSING, 1);
-		l->failure.class = FAILURE_MISSING;
+		l->outcome.class = FAILURE_MISSING;
 	} else if (!keep_cached(r, l, &sets)) {
 		if (parts_init(&parts, r->context, l))
-			l->failure.class = get_parts(r, l, &parts, &sets);
-		if (l->failure.class == FAILURE_NONE)
-			l->failure.class = finish_map(r, l, &parts, symbfile_sets_missing(&sets), sets.hash);
+			l->outcome.class = get_parts(r, l, &parts, &sets);
+		if (l->outcome.class == OUTCOME_NONE)
+			l->outcome.class = finish_map(r, l, &parts, symbfile_sets_missing(&sets), sets.hash);
 		parts_release(&parts, r->context);
 		load_end_need(l);
 	}
 	symbfile_sets_release(&sets);
 }
 
-void load_alias(struct loader *r, struct load *l)
+void load_build_id(struct loader *r, struct load *l)
 {
 	struct symbfile_claims claims;
 	struct error e;
 	bool found = false;
-	l->failure.class = FAILURE_TEMPORARY;
+	l->outcome.class = FAILURE_TEMPORARY;
 	if (!r->store)
 		return;
 	enum err err = symbfile_claims_get(&claims, r->store, &l->question, &r->context->stopping, &e);
 	if (!err)
-		err = symbfile_alias_choose(&l->failure.alias, &found, &claims, r->store, &r->context->stopping, &e);
+		err = symbfile_alias_choose(&l->outcome.redirect, &found, &claims, r->store, &r->context->stopping, &e);
 	if (err) {
 		log_event(LOG_LEVEL_WARNING, "download failed", "executables with build id %s: %s", l->id, e.text);
 		metric_add(M_DOWNLOADS_FAILED, 1);
@@ -171,11 +171,11 @@ void load_alias(struct loader *r, struct load *l)
 	}
 	if (claims.count > 1) {
 		char hex[FILE_ID_HEX + 1];
-		file_id_hex(hex, &l->failure.alias.id);
+		file_id_hex(hex, &l->outcome.redirect.id);
 		log_event(LOG_LEVEL_WARNING, "build id claimed",
 		        "%s%u executables claim build id %s; %s answers, whose set is the best",
 		        claims.count == ALIAS_CLAIMS ? "at least " : "", claims.count, l->id, hex);
 	}
 	metric_add(M_DOWNLOADS_MISSING, !found);
-	l->failure.class = found ? FAILURE_ALIAS : FAILURE_MISSING;
+	l->outcome.class = found ? OUTCOME_REDIRECT : FAILURE_MISSING;
 }

@@ -26,9 +26,9 @@ enum load_step {
 static bool find_root(struct loader *r, struct load *l, bool believe, struct root_get *g)
 {
 	*g = (struct root_get){.hash = &l->hash, .want_root = true, .want_lease = true};
-	l->failure.checked = clock_now();
+	l->outcome.checked = clock_now();
 	page_memcached_roots(r->memcached, g, 1, INT64_MAX);
-	l->failure.marker = g->marker;
+	l->outcome.marker = g->marker;
 	bool made = g->map && l->lost == LOST_UNMADE && offmap_is_whole(g->map);
 	if (!g->map || (!believe && !made)) {
 		offmap_free(g->map);
@@ -76,14 +76,14 @@ static enum load_step look_again(struct loader *r, struct load *l)
 
 /* ---- one load ---- */
 
-/* Sets l->module, or l->failure. */
+/* Sets l->module, or l->outcome. */
 static void load_from_sources(struct loader *r, struct load *l)
 {
 	metric_add(M_CACHE_ROOT_NONE, 1);
 	if (l->kind == WANT_SYMBFILE)
 		load_symbfile(r, l);
-	else if (l->kind == WANT_ALIAS)
-		load_alias(r, l);
+	else if (l->kind == WANT_BUILD_ID)
+		load_build_id(r, l);
 	else
 		load_sym(r, l);
 	metric_add(M_LOADS_TOTAL, l->module && !l->kept);
@@ -99,15 +99,15 @@ static bool take_cached(struct loader *r, struct load *l)
 	}
 	l->module = module;
 	l->kept = true;
-	l->failure.marker = module->map->marker;
-	l->failure.checked = atomic_load(&module->checked);
+	l->outcome.marker = module->map->marker;
+	l->outcome.checked = atomic_load(&module->checked);
 	return true;
 }
 
 static void take_module(struct loader *r, struct load *l)
 {
-	l->failure.class = FAILURE_NONE;
-	atomic_store(&l->module->checked, l->failure.checked);
+	l->outcome.class = OUTCOME_NONE;
+	atomic_store(&l->module->checked, l->outcome.checked);
 	atomic_fetch_add(&l->module->holds, 1); /* until load_finish is done */
 	if (!l->kept)
 		l->module->lost_at = l->lost >= LOST_PAGE ? clock_now() : 0;
@@ -115,7 +115,7 @@ static void take_module(struct loader *r, struct load *l)
 		atomic_store(&l->module->shared, l->lost == LOST_UNMADE || (l->lease.held && l->lost < LOST_AGAIN));
 		snprintf(l->module->label, sizeof l->module->label, "%s/%s", l->name, l->id);
 	}
-	failures_forget(r->context->failures, &l->hash);
+	outcomes_forget(r->context->outcomes, &l->hash);
 }
 
 /* Sets the outcome of l: from memcached if another host was faster, else from the sources. May take as long as the
@@ -137,7 +137,7 @@ static enum load_step run_load(struct loads *ls, struct loader *r, struct load *
 	if (l->no_room) { /* once more, when no other load has much memory */
 		if (l->lease.held)
 			lease_give_back(ls, l, r->memcached);
-		l->failure = (struct failure){0};
+		l->outcome = (struct outcome){0};
 		return LOAD_HERE;
 	}
 	if (l->module)
@@ -168,11 +168,11 @@ static void *loader_main(void *arg)
 	give_way(NICE_LOADING);
 	while ((l = loads_take(all->loads))) {
 		enum load_step step = LOAD_DONE;
-		l->failure.checked = clock_now();
+		l->outcome.checked = clock_now();
 		if (equip(&r))
 			step = run_load(all->loads, &r, l);
 		else
-			l->failure.class = FAILURE_TEMPORARY;
+			l->outcome.class = FAILURE_TEMPORARY;
 		if (step == LOAD_DONE) {
 			loads_publish(all->loads, l);
 			finish_load(all->finishers, l, r.memcached);

@@ -521,11 +521,11 @@ static bool just_loaded(struct loads *ls, struct module_want *w)
 		want_found(w, module);
 		return true;
 	}
-	struct failure f = failures_get(ls->context->failures, &w->own.hash, &w->own.spelling);
-	if (f.class == FAILURE_NONE || want_outdates(w, f.marker, f.checked) ||
+	struct outcome f = outcomes_get(ls->context->outcomes, &w->own.hash, &w->own.spelling);
+	if (f.class == OUTCOME_NONE || want_outdates(w, f.marker, f.checked) ||
 	        (f.class != FAILURE_TEMPORARY && f.checked < w->own.not_before))
 		return false;
-	want_failed(w, &f, failure_seconds(f.until, clock_now()));
+	want_settle(w, &f, failure_seconds(f.until, clock_now()));
 	return true;
 }
 
@@ -560,7 +560,7 @@ static void get_each(struct loads *ls, struct load_wait *wait)
 		if (l)
 			join(l, wait, w);
 		else /* more than cold_modules: when the client tries again, those loaded now are in the cache */
-			want_failed(w, &(struct failure){.class = FAILURE_TEMPORARY}, 1);
+			want_settle(w, &(struct outcome){.class = FAILURE_TEMPORARY}, 1);
 	}
 }
 
@@ -612,9 +612,9 @@ static void give_result(struct loads *ls, const struct load *l, struct module_wa
 	w->loaded = true;
 	w->costs = l->costs;
 	if (!l->module) {
-		want_failed(w, &l->failure, l->retry_after);
+		want_settle(w, &l->outcome, l->retry_after);
 	} else if (wait->held && is_memory_full(ls)) {
-		want_failed(w, &(struct failure){.class = FAILURE_TEMPORARY}, 1);
+		want_settle(w, &(struct outcome){.class = FAILURE_TEMPORARY}, 1);
 	} else {
 		/* hold it even if the cache is full: otherwise it could be evicted before the request is answered,
 		 * again and again */
@@ -626,15 +626,15 @@ static void give_result(struct loads *ls, const struct load *l, struct module_wa
 	}
 }
 
-/* Puts the result into the cache or among the failures. Call this before the load leaves flight, so that every request
+/* Puts the result into the cache or among the outcomes. Call this before the load leaves flight, so that every request
  * finds one or the other. */
 static void remember(struct loads *ls, struct load *l)
 {
 	int64_t until = 0;
 	if (!l->lease.stale && l->module)
 		page_cache_add(ls->context->cache, l->module);
-	if (!l->lease.stale && l->failure.class != FAILURE_NONE)
-		until = failures_set(ls->context->failures, &l->hash, &l->spelling, &l->failure);
+	if (!l->lease.stale && l->outcome.class != OUTCOME_NONE)
+		until = outcomes_set(ls->context->outcomes, &l->hash, &l->spelling, &l->outcome);
 	l->retry_after = failure_seconds(until, clock_now());
 }
 
@@ -642,9 +642,9 @@ static void remember(struct loads *ls, struct load *l)
  * the file may be there under the id as this want spells it. */
 static bool settles(const struct load *l, const struct module_want *w)
 {
-	bool other_file = !l->module && l->failure.class != FAILURE_TEMPORARY &&
+	bool other_file = !l->module && l->outcome.class != FAILURE_TEMPORARY &&
 	                  !module_hash_equal(&l->spelling, &w->own.spelling);
-	return !other_file && !want_outdates(w, l->failure.marker, l->failure.checked);
+	return !other_file && !want_outdates(w, l->outcome.marker, l->outcome.checked);
 }
 
 void loads_publish(struct loads *ls, struct load *l)
@@ -710,7 +710,7 @@ enum mc_status lease_take(struct load *l, struct mc_client *c)
 void lease_hold(struct loads *ls, struct load *l)
 {
 	pthread_mutex_lock(&ls->lock);
-	l->lease.marker = l->failure.marker;
+	l->lease.marker = l->outcome.marker;
 	LIST_INSERT_HEAD(&ls->leased, l, lease.next);
 	pthread_mutex_unlock(&ls->lock);
 	l->lease.held = true;

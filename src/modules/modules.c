@@ -12,6 +12,7 @@
 #include "base/process.h"
 #include "modules/loader.h"
 #include "modules/periodic.h"
+#include "objects/bucket.h"
 
 #define LOST_PAUSE (60 * SECOND)
 enum { BLOCKS_KEPT = 8 << 20, TEXT_MAX = 128 << 20, HOT_FRAMES_MIN = 1 << 20, HOT_FRAMES_MAX = 32 << 20 };
@@ -62,6 +63,65 @@ static void free_client(void *client)
 	mc_client_free(client);
 }
 
+/* ---- where a module may be ---- */
+
+static bool want_sym(struct modules *m, struct module_want *w, struct str name, struct str id)
+{
+	if (!module_want_init(w, m->context.config->lookup, name, id))
+		return false;
+	if (!bucket_can_hold(name, id))
+		want_settle(w, &(struct outcome){.class = FAILURE_MISSING}, 0);
+	return true;
+}
+
+/* FileIDs are recognised by their form, whatever the name. */
+bool modules_want(struct modules *m, struct module_want *w, struct str name, struct str id, struct str build_id)
+{
+	struct file_id file_id;
+	if (m->context.store && file_id_parse(&file_id, id))
+		return module_want_init_file(w, name, id, &file_id);
+	if (!want_sym(m, w, name, id))
+		return false;
+	if (!build_id_parse(&w->question.whole, build_id))
+		w->question.whole.len = 0;
+	return true;
+}
+
+/* Makes it a want for the next place. False: there is none. */
+static bool next_place(struct modules *m, struct module_want *w)
+{
+	struct build_id_question question;
+	const struct symbfile_alias to = w->own.redirect;
+	bool missing = w->state == WANT_FAILED && w->failure == FAILURE_MISSING && !w->redirected, made;
+	if (w->state == WANT_REDIRECTED) {
+		made = module_want_init_file(w, w->name, w->id, &to.id);
+		w->redirected = true;
+		w->image_base = to.image_base;
+		w->file = to.file;
+	} else if (missing && w->kind == WANT_SYMBFILE) {
+		made = want_sym(m, w, w->name, w->id);
+	} else if (missing && w->kind == WANT_SYM && m->context.store && build_id_question_parse(&question, w->id)) {
+		made = module_want_init_build_id(w, w->name, w->id, &question);
+	} else {
+		return false;
+	}
+	if (!made) /* out of memory */
+		want_settle(w, &(struct outcome){.class = FAILURE_TEMPORARY}, 1);
+	return true;
+}
+
+/* Whether any want has another place to be looked for. */
+static bool look_further(struct modules *m, struct module_want *wants, size_t count)
+{
+	bool further = false;
+	for (size_t i = 0; i < count; i++)
+		if (wants[i].state == WANT_FAILED && wants[i].failure == FAILURE_TEMPORARY)
+			return false;
+	for (size_t i = 0; i < count; i++)
+		further |= next_place(m, &wants[i]);
+	return further;
+}
+
 /* ---- resolving ---- */
 
 enum freshness { FRESH, STALE };
@@ -104,11 +164,11 @@ static enum freshness look_in_memory(struct modules *m, struct module_want *w, i
 		return !shared || now - atomic_load(&module->checked) < m->context.config->revalidate_after ? FRESH
 		                                                                                            : STALE;
 	}
-	struct failure f = failures_get(m->context.failures, &w->own.hash, &w->own.spelling);
-	if (f.class == FAILURE_NONE)
+	struct outcome f = outcomes_get(m->context.outcomes, &w->own.hash, &w->own.spelling);
+	if (f.class == OUTCOME_NONE)
 		return STALE;
 	metric_add(M_CACHE_FAILURE_PROCESS, 1);
-	want_failed(w, &f, failure_seconds(f.until, now));
+	want_settle(w, &f, failure_seconds(f.until, now));
 	if (f.class != FAILURE_TEMPORARY && now - f.checked >= m->context.config->revalidate_after && asks_store(m, w))
 		return check_store(m, w, now);
 	return !shared || f.class == FAILURE_TEMPORARY || now - f.checked < m->context.config->revalidate_after ? FRESH
@@ -124,9 +184,9 @@ static bool still_holds(struct modules *m, struct module_want *w, uint64_t marke
 		atomic_store(&w->module->checked, now);
 		return true;
 	}
-	if (failures_get(m->context.failures, &w->own.hash, &w->own.spelling).marker != marker)
+	if (outcomes_get(m->context.outcomes, &w->own.hash, &w->own.spelling).marker != marker)
 		return false;
-	failures_checked(m->context.failures, &w->own.hash, &w->own.spelling, now);
+	outcomes_checked(m->context.outcomes, &w->own.hash, &w->own.spelling, now);
 	return true;
 }
 
@@ -137,7 +197,7 @@ static void forget(struct modules *m, struct module_want *w)
 		page_cache_remove(m->context.cache, &w->own.hash, w->module);
 		module_want_release(w);
 	} else {
-		failures_forget(m->context.failures, &w->own.hash);
+		outcomes_forget(m->context.outcomes, &w->own.hash);
 	}
 	w->state = WANT_LOAD;
 }
@@ -228,11 +288,11 @@ static void name_sources(const struct bucket_sources *sources)
 static bool open_context(struct load_context *context, const struct config *c, struct error *e)
 {
 	context->cache = page_cache_new(c->cache_size);
-	context->failures = failures_new(c);
+	context->outcomes = outcomes_new(c);
 	context->blocks = block_pool_new(c->cache_size / 32 < BLOCKS_KEPT ? c->cache_size / 32 : BLOCKS_KEPT);
 	context->texts.limit = c->cache_size / 2;
 	context->texts.one = c->cache_size / 4 < TEXT_MAX ? c->cache_size / 4 : TEXT_MAX;
-	if (!context->cache || !context->failures || !context->blocks)
+	if (!context->cache || !context->outcomes || !context->blocks)
 		return !no_memory(e);
 	account_on_full(make_room, context->cache);
 	context->servers = mc_servers_new(c, e);
@@ -295,7 +355,7 @@ void modules_stop(struct modules *m)
 	account_on_full(NULL, NULL);
 	hot_frames_free(m->hot_frames);
 	page_cache_free(m->context.cache);
-	failures_free(m->context.failures);
+	outcomes_free(m->context.outcomes);
 	block_pool_free(m->context.blocks);
 	bucket_sources_free(m->context.sources);
 	symbfile_store_free(m->context.store);
@@ -308,7 +368,10 @@ void modules_stop(struct modules *m)
 
 enum load_result modules_load(struct modules *m, struct load_wait *wait, struct module_want *wants, size_t count)
 {
-	return loads_get(&m->loads, wait, wants, count);
+	enum load_result result;
+	while ((result = loads_get(&m->loads, wait, wants, count)) == LOAD_READY && look_further(m, wants, count))
+		modules_resolve(m, wants, count, wait->deadline);
+	return result;
 }
 
 void modules_leave(struct modules *m, struct load_wait *wait)
@@ -342,7 +405,7 @@ static void forget_here(struct modules *m, const struct module_hash *hash)
 	m->invalidations++;
 	loads_forget(&m->loads, hash);
 	page_cache_remove(m->context.cache, hash, NULL);
-	failures_forget(m->context.failures, hash);
+	outcomes_forget(m->context.outcomes, hash);
 	pthread_mutex_unlock(&m->loads.lock);
 }
 
@@ -370,7 +433,7 @@ enum err modules_invalidate(struct modules *m, struct str name, struct str id, s
 	if (m->context.store && file_id_parse(&file_id, id))
 		made = module_want_init_file(&wants[count++], name, id, &file_id) && made;
 	if (m->context.store && build_id_question_parse(&question, id))
-		made = module_want_init_alias(&wants[count++], name, id, &question) && made;
+		made = module_want_init_build_id(&wants[count++], name, id, &question) && made;
 	if (!made)
 		return no_memory(e);
 	for (unsigned i = 0; i < count; i++)
@@ -402,7 +465,7 @@ void modules_forget_build_id(struct modules *m, const struct build_id *build_id)
 	struct build_id_question questions[BUILD_ID_QUESTIONS];
 	build_id_questions(questions, build_id);
 	for (unsigned i = 0; i < BUILD_ID_QUESTIONS; i++)
-		if (module_want_init_alias(&w, str_from(""), str_from(""), &questions[i]))
+		if (module_want_init_build_id(&w, str_from(""), str_from(""), &questions[i]))
 			forget_later(m, &w.own.hash);
 }
 

@@ -15,11 +15,17 @@ struct modules *modules_start(const struct config *c, struct extractors *extract
 /* Call after the last request. Cancels running transfers. */
 void modules_stop(struct modules *m);
 
+/* Makes a want, for the first place where a module may be. build_id: the whole one, if it is known; else "". False if
+ * out of memory. */
+bool modules_want(struct modules *m, struct module_want *w, struct str name, struct str id, struct str build_id);
+
 /* Looks in memory, then for all missing ones in one multiget of memcached, which ends at the deadline (clock_now()).
- * Afterwards each want is FOUND, FAILED or LOAD. */
+ * Afterwards a want is LOAD or settled. */
 void modules_resolve(struct modules *m, struct module_want *wants, size_t count, int64_t deadline);
 
-/* Gets every want in state LOAD, by joining loads in flight or starting new ones: at most cold_modules new ones. */
+/* Gets every want in state LOAD, by joining loads in flight or starting new ones: at most cold_modules new ones. What
+ * is missing in one place is looked for in the next: after uploads by FileID the sources, after these the executable of
+ * a build id. With LOAD_READY each want is FOUND or FAILED; after a temporary failure some may be LOAD still. */
 enum load_result modules_load(struct modules *m, struct load_wait *wait, struct module_want *wants, size_t count);
 /* Call when the request ends, whatever its outcome. Drops loads queued only for it, and passes its place to the next
  * request. */

@@ -51,13 +51,13 @@ bool module_want_init_file(struct module_want *w, struct str name, struct str id
 	return ok;
 }
 
-bool module_want_init_alias(
+bool module_want_init_build_id(
         struct module_want *w, struct str name, struct str id, const struct build_id_question *question)
 {
 	char text[BUILD_ID_QUESTION_TEXT + 1];
 	build_id_question_text(text, question);
 	bool ok = init_by_key(w, name, id, "alias", text);
-	w->kind = WANT_ALIAS;
+	w->kind = WANT_BUILD_ID;
 	w->question = *question;
 	return ok;
 }
@@ -79,12 +79,12 @@ void want_found(struct module_want *w, struct module *module)
 	w->module = module;
 }
 
-void want_failed(struct module_want *w, const struct failure *f, unsigned retry_after)
+void want_settle(struct module_want *w, const struct outcome *o, unsigned retry_after)
 {
-	memcpy(w->why, f->why, sizeof w->why);
-	w->state = WANT_FAILED;
-	w->failure = f->class;
-	w->alias = f->alias;
+	memcpy(w->why, o->why, sizeof w->why);
+	w->state = o->class == OUTCOME_REDIRECT ? WANT_REDIRECTED : WANT_FAILED;
+	w->failure = o->class;
+	w->own.redirect = o->redirect;
 	w->retry_after = retry_after;
 }
 

@@ -8,7 +8,7 @@
 
 #include "base/client_key.h"
 #include "base/config.h"
-#include "cache/failures.h"
+#include "cache/outcomes.h"
 #include "cache/page_cache.h"
 #include "objects/store.h"
 #include "symbfile/file_id.h"
@@ -18,15 +18,16 @@ struct load_wait;
 struct share;
 
 enum want_state {
-	WANT_LOAD,   /* in no cache: modules_load gets it */
-	WANT_FOUND,  /* module is set */
-	WANT_FAILED, /* failure says how; retry_after for a temporary one */
+	WANT_LOAD,       /* in no cache: modules_load gets it */
+	WANT_FOUND,      /* module is set */
+	WANT_FAILED,     /* failure says how; retry_after for a temporary one */
+	WANT_REDIRECTED, /* its build id leads to an executable: modules_load goes on with that */
 };
 
 enum want_kind {
 	WANT_SYM,      /* a symbol file in the buckets; bucket_can_hold is true for its name and id */
 	WANT_SYMBFILE, /* what was uploaded for the executable file_id */
-	WANT_ALIAS,    /* the executable that has a build id: always FAILED, with FAILURE_ALIAS if one was uploaded */
+	WANT_BUILD_ID, /* the executable that has a build id: REDIRECTED if one was uploaded */
 };
 
 /* Whether memcached had the module's root, but not a page that was needed. */
@@ -47,19 +48,17 @@ struct module_want {
 	struct str name, id; /* not owned; must outlive the want */
 	enum want_kind kind;
 	struct file_id file_id;
-	struct build_id_question
-	        question;     /* of WANT_SYM: the whole build id, if the caller knows more than the id says */
-	bool by_alias;        /* set by the caller: a build id led to the executable */
-	uint64_t image_base;  /* set by the caller: offsets count from here */
-	struct file_map file; /* set by the caller, with by_alias: where the executable's file is loaded */
+	struct build_id_question question; /* of WANT_SYM: the whole build id, if more is known than the id says */
+	bool redirected;                   /* a build id led to the executable. Then: */
+	uint64_t image_base;               /* offsets count from here */
+	struct file_map file;              /* where the executable's file is loaded */
 	/* out */
 	enum want_state state;
 	struct module *module; /* a reference, released by module_want_release */
-	enum failure_class failure;
-	char why[FAILURE_WHY_SIZE];  /* what is wrong with a corrupt or too large file */
-	struct symbfile_alias alias; /* for FAILURE_ALIAS */
-	unsigned retry_after;        /* seconds */
-	bool loaded;                 /* a load was run for it, or joined; costs are that load's */
+	enum outcome_class failure;
+	char why[FAILURE_WHY_SIZE]; /* what is wrong with a corrupt or too large file */
+	unsigned retry_after;       /* seconds */
+	bool loaded;                /* a load was run for it, or joined; costs are that load's */
 	struct load_costs costs;
 	/* private */
 	struct {
@@ -71,7 +70,8 @@ struct module_want {
 		int64_t lost_at;     /* clock_now() when the latest loss was noticed */
 		enum want_lost lost;
 		struct load_wait *wait;
-		bool pending; /* it is among the waiters of a load */
+		struct symbfile_alias redirect; /* where it leads, if REDIRECTED */
+		bool pending;                   /* it is among the waiters of a load */
 		LIST_ENTRY(module_want) next;
 	} own;
 };
@@ -117,13 +117,13 @@ bool module_want_init(struct module_want *w, enum config_lookup lookup, struct s
 /* A want for what was uploaded for an executable. Only the FileID counts; name and id are kept for the caller. */
 bool module_want_init_file(struct module_want *w, struct str name, struct str id, const struct file_id *file_id);
 /* A want for the executable that has a build id. */
-bool module_want_init_alias(
+bool module_want_init_build_id(
         struct module_want *w, struct str name, struct str id, const struct build_id_question *question);
 void module_want_release(struct module_want *w);
 
-/* Set the result; want_found takes over the reference. */
+/* Set the result: a module, whose reference is taken over, or what came of a load that gave none. */
 void want_found(struct module_want *w, struct module *module);
-void want_failed(struct module_want *w, const struct failure *f, unsigned retry_after);
+void want_settle(struct module_want *w, const struct outcome *o, unsigned retry_after);
 /* Whether a result with this marker, read at marker_seen, is outdated: the want has since seen another marker, so the
  * module was invalidated. */
 bool want_outdates(const struct module_want *w, uint64_t marker, int64_t marker_seen);

@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/process.h"
-#include "cache/failures.h"
+#include "cache/outcomes.h"
 
 enum { CLIENTS_MAX = 64, ID_MAX = 1024 };
 
@@ -17,7 +17,7 @@ struct symfiles {
 	const struct config *config; /* not owned */
 	struct bucket_sources *sources;
 	struct symbfile_store *store; /* NULL: none */
-	struct failures *missing;
+	struct outcomes *missing;
 	struct missing_list *wanted;
 	pthread_mutex_t lock; /* guards what follows */
 	uint64_t busy;
@@ -33,7 +33,7 @@ void symfiles_free(struct symfiles *s)
 		bucket_client_free(s->idle[i]);
 	bucket_sources_free(s->sources);
 	symbfile_store_free(s->store);
-	failures_free(s->missing);
+	outcomes_free(s->missing);
 	missing_list_free(s->wanted);
 	pthread_mutex_destroy(&s->lock);
 	free(s);
@@ -47,7 +47,7 @@ struct symfiles *symfiles_new(const struct config *c, struct error *e)
 		return NULL;
 	pthread_mutex_init(&s->lock, NULL);
 	s->config = c;
-	s->missing = failures_new(c);
+	s->missing = outcomes_new(c);
 	s->wanted = missing_list_new(random_u64());
 	bool good = s->missing && s->wanted && (s->sources = bucket_sources_new(c, e));
 	if (good && (!*c->sym_store || (s->store = store_new(c->sym_store, "sym_store", c, e))))
@@ -206,22 +206,22 @@ static struct module_hash key_of(const struct module_hash *hash, bool by_code)
 bool symfiles_is_missing(struct symfiles *s, const struct symfile *file, uint64_t marker)
 {
 	struct module_hash key = key_of(&file->hash, file->by_code);
-	struct failure f = failures_get(s->missing, &key, &key);
+	struct outcome f = outcomes_get(s->missing, &key, &key);
 	return f.class == FAILURE_MISSING && f.marker == marker;
 }
 
 void symfiles_set_missing(struct symfiles *s, const struct symfile *file, uint64_t marker)
 {
 	struct module_hash key = key_of(&file->hash, file->by_code);
-	struct failure f = {.class = FAILURE_MISSING, .marker = marker, .checked = clock_now()};
-	failures_set(s->missing, &key, &key, &f);
+	struct outcome f = {.class = FAILURE_MISSING, .marker = marker, .checked = clock_now()};
+	outcomes_set(s->missing, &key, &key, &f);
 }
 
 void symfiles_forget(struct symfiles *s, const struct module_hash *hash)
 {
 	struct module_hash code = key_of(hash, true);
-	failures_forget(s->missing, hash);
-	failures_forget(s->missing, &code);
+	outcomes_forget(s->missing, hash);
+	outcomes_forget(s->missing, &code);
 }
 
 struct missing_list *symfiles_missing(struct symfiles *s)

@@ -70,7 +70,7 @@ static int take_all(void **state)
 	ending = NULL;
 	for (unsigned i = 0; i < COUNT; i++) {
 		struct str text = {(const char *)&i, sizeof i};
-		held[i] = (struct load){.failure.marker = i + 100};
+		held[i] = (struct load){.outcome.marker = i + 100};
 		renewed[i] = released[i] = 0;
 		assert_true(module_hash_make(&held[i].hash, "test", text, text));
 		assert_int_equal(lease_take(&held[i], client), MC_OK);

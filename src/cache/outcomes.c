@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <config.h>
 
-#include "cache/failures.h"
+#include "cache/outcomes.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@ enum { CHAINS = 4096 };
 
 struct entry {
 	struct module_hash hash, spelling;
-	struct failure failure;
+	struct outcome failure;
 	int64_t ttl; /* of a temporary failure */
 	LIST_ENTRY(entry) chain;
 	TAILQ_ENTRY(entry) age;
@@ -23,7 +23,7 @@ struct entry {
 
 LIST_HEAD(chain, entry);
 
-struct failures {
+struct outcomes {
 	pthread_mutex_t lock;
 	struct chain chains[CHAINS];
 	TAILQ_HEAD(ages, entry) ages; /* the oldest first */
@@ -32,9 +32,9 @@ struct failures {
 	int64_t ttl_missing, ttl_corrupt, ttl_min, ttl_max;
 };
 
-struct failures *failures_new(const struct config *c)
+struct outcomes *outcomes_new(const struct config *c)
 {
-	struct failures *f = calloc(1, sizeof *f);
+	struct outcomes *f = calloc(1, sizeof *f);
 	if (!f)
 		return NULL;
 	pthread_mutex_init(&f->lock, NULL);
@@ -48,12 +48,12 @@ struct failures *failures_new(const struct config *c)
 	return f;
 }
 
-static struct chain *chain_of(struct failures *f, const struct module_hash *hash)
+static struct chain *chain_of(struct outcomes *f, const struct module_hash *hash)
 {
 	return &f->chains[module_hash_seeded(hash, f->seed) % CHAINS];
 }
 
-static struct entry *find_entry(struct failures *f, const struct module_hash *hash, const struct module_hash *spelling)
+static struct entry *find_entry(struct outcomes *f, const struct module_hash *hash, const struct module_hash *spelling)
 {
 	struct entry *e;
 	LIST_FOREACH(e, chain_of(f, hash), chain)
@@ -62,7 +62,7 @@ static struct entry *find_entry(struct failures *f, const struct module_hash *ha
 	return e;
 }
 
-static void drop_entry(struct failures *f, struct entry *e)
+static void drop_entry(struct outcomes *f, struct entry *e)
 {
 	LIST_REMOVE(e, chain);
 	TAILQ_REMOVE(&f->ages, e, age);
@@ -71,7 +71,7 @@ static void drop_entry(struct failures *f, struct entry *e)
 	metric_set(M_FAILURES_REMEMBERED, (int64_t)f->count);
 }
 
-void failures_free(struct failures *f)
+void outcomes_free(struct outcomes *f)
 {
 	if (!f)
 		return;
@@ -82,9 +82,9 @@ void failures_free(struct failures *f)
 	free(f);
 }
 
-struct failure failures_get(struct failures *f, const struct module_hash *hash, const struct module_hash *spelling)
+struct outcome outcomes_get(struct outcomes *f, const struct module_hash *hash, const struct module_hash *spelling)
 {
-	struct failure found = {.class = FAILURE_NONE};
+	struct outcome found = {.class = OUTCOME_NONE};
 	pthread_mutex_lock(&f->lock);
 	struct entry *e = find_entry(f, hash, spelling);
 	/* An expired temporary failure stays, so that the next one counts as a repeat. */
@@ -94,9 +94,9 @@ struct failure failures_get(struct failures *f, const struct module_hash *hash, 
 	return found;
 }
 
-static int64_t time_to_live(const struct failures *f, struct entry *e, enum failure_class class, bool again)
+static int64_t time_to_live(const struct outcomes *f, struct entry *e, enum outcome_class class, bool again)
 {
-	if (class == FAILURE_MISSING || class == FAILURE_ALIAS)
+	if (class == FAILURE_MISSING || class == OUTCOME_REDIRECT)
 		return f->ttl_missing;
 	if (class == FAILURE_CORRUPT || class == FAILURE_TOO_LARGE)
 		return f->ttl_corrupt;
@@ -119,8 +119,8 @@ unsigned failure_seconds(int64_t until, int64_t now)
 	return until > now ? (unsigned)((until - now - 1) / SECOND) + 1 : 1;
 }
 
-int64_t failures_set(struct failures *f, const struct module_hash *hash, const struct module_hash *spelling,
-        const struct failure *what)
+int64_t outcomes_set(struct outcomes *f, const struct module_hash *hash, const struct module_hash *spelling,
+        const struct outcome *what)
 {
 	int64_t ttl = 0, until;
 	bool again = false;
@@ -149,8 +149,8 @@ int64_t failures_set(struct failures *f, const struct module_hash *hash, const s
 	return until;
 }
 
-void failures_checked(
-        struct failures *f, const struct module_hash *hash, const struct module_hash *spelling, int64_t checked)
+void outcomes_checked(
+        struct outcomes *f, const struct module_hash *hash, const struct module_hash *spelling, int64_t checked)
 {
 	pthread_mutex_lock(&f->lock);
 	struct entry *e = find_entry(f, hash, spelling);
@@ -159,7 +159,7 @@ void failures_checked(
 	pthread_mutex_unlock(&f->lock);
 }
 
-void failures_forget(struct failures *f, const struct module_hash *hash)
+void outcomes_forget(struct outcomes *f, const struct module_hash *hash)
 {
 	pthread_mutex_lock(&f->lock);
 	for (struct entry *e = LIST_FIRST(chain_of(f, hash)), *next; e; e = next) {

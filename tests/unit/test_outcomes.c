@@ -2,7 +2,7 @@
 /* The memory of failures: how long each kind is remembered, and how many are. */
 #include <config.h>
 
-#include "cache/failures.h"
+#include "cache/outcomes.h"
 
 #include <pthread.h>
 #include <setjmp.h>
@@ -27,26 +27,26 @@ static struct module_hash hash_of(unsigned number)
 	return h;
 }
 
-static struct failures *make_failures(uint64_t max, int64_t ttl)
+static struct outcomes *make_failures(uint64_t max, int64_t ttl)
 {
 	const struct config c = {.failures_max = max,
 	        .missing_ttl = ttl * 2,
 	        .corrupt_ttl = ttl * 3,
 	        .failure_ttl_min = ttl,
 	        .failure_ttl_max = ttl * 10};
-	struct failures *f = failures_new(&c);
+	struct outcomes *f = outcomes_new(&c);
 	assert_non_null(f);
 	return f;
 }
 
 /* Sets one and checks for how long it is remembered. */
-static void set_for(struct failures *f, unsigned module, enum failure_class class, int64_t ttl)
+static void set_for(struct outcomes *f, unsigned module, enum outcome_class class, int64_t ttl)
 {
 	struct module_hash h = hash_of(module), spelling = hash_of(7);
 	int64_t before = clock_now();
 	int64_t until =
-	        failures_set(f, &h, &spelling, &(struct failure){.class = class, .marker = 5, .checked = before});
-	struct failure got = failures_get(f, &h, &spelling);
+	        outcomes_set(f, &h, &spelling, &(struct outcome){.class = class, .marker = 5, .checked = before});
+	struct outcome got = outcomes_get(f, &h, &spelling);
 	assert_int_equal(got.class, class);
 	assert_int_equal(got.marker, 5);
 	assert_true(got.checked == before);
@@ -65,18 +65,18 @@ static void test_failure_seconds_are_rounded_up(void **state)
 		assert_int_equal(failure_seconds(77 * SECOND + cases[i].left, 77 * SECOND), cases[i].seconds);
 }
 
-static enum failure_class class_of(struct failures *f, unsigned module, unsigned spelled)
+static enum outcome_class class_of(struct outcomes *f, unsigned module, unsigned spelled)
 {
 	struct module_hash h = hash_of(module), spelling = hash_of(spelled);
-	return failures_get(f, &h, &spelling).class;
+	return outcomes_get(f, &h, &spelling).class;
 }
 
 static void test_failure_classes(void **state)
 {
 	const int64_t ttl = 1000 * SECOND;
-	struct failures *f = make_failures(100, ttl);
+	struct outcomes *f = make_failures(100, ttl);
 	(void)state;
-	assert_int_equal(class_of(f, 1, 7), FAILURE_NONE);
+	assert_int_equal(class_of(f, 1, 7), OUTCOME_NONE);
 	set_for(f, 1, FAILURE_MISSING, 2 * ttl);
 	set_for(f, 2, FAILURE_CORRUPT, 3 * ttl);
 	set_for(f, 3, FAILURE_TEMPORARY, ttl);
@@ -85,21 +85,21 @@ static void test_failure_classes(void **state)
 	assert_int_equal(metric_get(M_FAILURES_REMEMBERED), 3);
 	assert_int_equal(class_of(f, 2, 7), FAILURE_CORRUPT);
 	/* another spelling of the id is another question */
-	assert_int_equal(class_of(f, 1, 8), FAILURE_NONE);
+	assert_int_equal(class_of(f, 1, 8), OUTCOME_NONE);
 	struct module_hash h = hash_of(1), spelling = hash_of(7);
-	failures_checked(f, &h, &spelling, 12345);
-	assert_int_equal(failures_get(f, &h, &spelling).checked, 12345);
+	outcomes_checked(f, &h, &spelling, 12345);
+	assert_int_equal(outcomes_get(f, &h, &spelling).checked, 12345);
 	spelling = hash_of(9);
-	failures_checked(f, &h, &spelling, 1);
-	failures_free(f);
-	failures_free(NULL);
+	outcomes_checked(f, &h, &spelling, 1);
+	outcomes_free(f);
+	outcomes_free(NULL);
 	assert_int_equal(metric_get(M_FAILURES_REMEMBERED), 0);
 }
 
 static void test_failures_double(void **state)
 {
 	const int64_t ttl = 1000 * SECOND;
-	struct failures *f = make_failures(100, ttl);
+	struct outcomes *f = make_failures(100, ttl);
 	(void)state;
 	set_for(f, 1, FAILURE_TEMPORARY, ttl);
 	set_for(f, 1, FAILURE_TEMPORARY, 2 * ttl);
@@ -114,39 +114,39 @@ static void test_failures_double(void **state)
 	set_for(f, 1, FAILURE_TEMPORARY, 2 * ttl);
 	/* and so does forgetting */
 	struct module_hash h = hash_of(1);
-	failures_forget(f, &h);
+	outcomes_forget(f, &h);
 	set_for(f, 1, FAILURE_TEMPORARY, ttl);
-	failures_free(f);
+	outcomes_free(f);
 }
 
 /* They end by themselves, and a temporary one is counted as one in a row all the same. */
 static void test_failures_expire(void **state)
 {
-	struct failures *f = make_failures(100, 1);
+	struct outcomes *f = make_failures(100, 1);
 	struct module_hash h = hash_of(1), spelling = hash_of(7);
 	(void)state;
 	for (int class = FAILURE_MISSING; class <= FAILURE_TEMPORARY; class ++) {
-		failures_set(f, &h, &spelling, &(struct failure){.class = (enum failure_class) class});
+		outcomes_set(f, &h, &spelling, &(struct outcome){.class = (enum outcome_class) class});
 		int64_t set = clock_now();
 		while (clock_now() <= set + 10)
 			;
-		assert_int_equal(class_of(f, 1, 7), FAILURE_NONE);
+		assert_int_equal(class_of(f, 1, 7), OUTCOME_NONE);
 	}
-	failures_free(f);
+	outcomes_free(f);
 	/* doubled after its end: the first lasts a nanosecond, the second ever so long */
 	const struct config c = {.failures_max = 10, .failure_ttl_min = 1, .failure_ttl_max = 2000 * SECOND};
-	f = failures_new(&c);
+	f = outcomes_new(&c);
 	assert_non_null(f);
 	for (unsigned i = 0; i < 41; i++)
-		failures_set(f, &h, &spelling, &(struct failure){.class = FAILURE_TEMPORARY});
+		outcomes_set(f, &h, &spelling, &(struct outcome){.class = FAILURE_TEMPORARY});
 	assert_int_equal(class_of(f, 1, 7), FAILURE_TEMPORARY);
-	assert_true(failures_get(f, &h, &spelling).until > clock_now() + 1000 * SECOND);
-	failures_free(f);
+	assert_true(outcomes_get(f, &h, &spelling).until > clock_now() + 1000 * SECOND);
+	outcomes_free(f);
 }
 
 static void test_failures_are_bounded(void **state)
 {
-	struct failures *f = make_failures(50, 1000 * SECOND);
+	struct outcomes *f = make_failures(50, 1000 * SECOND);
 	(void)state;
 	for (unsigned i = 0; i < 50; i++)
 		set_for(f, i, FAILURE_MISSING, 2000 * SECOND);
@@ -155,32 +155,32 @@ static void test_failures_are_bounded(void **state)
 	for (unsigned i = 50; i < 5000; i++) {
 		set_for(f, i, FAILURE_MISSING, 2000 * SECOND);
 		assert_int_equal(metric_get(M_FAILURES_REMEMBERED), 50);
-		assert_int_equal(class_of(f, 0, 7), i < 99 ? FAILURE_MISSING : FAILURE_NONE);
+		assert_int_equal(class_of(f, 0, 7), i < 99 ? FAILURE_MISSING : OUTCOME_NONE);
 		unsigned oldest = i < 99 ? i - 48 : i - 49;
 		assert_int_equal(class_of(f, oldest, 7), FAILURE_MISSING);
-		assert_int_equal(class_of(f, oldest - 1, 7), FAILURE_NONE);
+		assert_int_equal(class_of(f, oldest - 1, 7), OUTCOME_NONE);
 	}
-	failures_free(f);
+	outcomes_free(f);
 }
 
 static void test_forget_all_spellings(void **state)
 {
-	struct failures *f = make_failures(100, 1000 * SECOND);
+	struct outcomes *f = make_failures(100, 1000 * SECOND);
 	struct module_hash one = hash_of(1), two = hash_of(2);
 	(void)state;
 	for (unsigned i = 0; i < 10; i++) {
 		struct module_hash spelling = hash_of(i);
-		failures_set(f, &one, &spelling, &(struct failure){.class = FAILURE_CORRUPT});
-		failures_set(f, &two, &spelling, &(struct failure){.class = FAILURE_MISSING});
+		outcomes_set(f, &one, &spelling, &(struct outcome){.class = FAILURE_CORRUPT});
+		outcomes_set(f, &two, &spelling, &(struct outcome){.class = FAILURE_MISSING});
 	}
-	failures_forget(f, &one);
+	outcomes_forget(f, &one);
 	assert_int_equal(metric_get(M_FAILURES_REMEMBERED), 10);
 	for (unsigned i = 0; i < 10; i++) {
-		assert_int_equal(class_of(f, 1, i), FAILURE_NONE);
+		assert_int_equal(class_of(f, 1, i), OUTCOME_NONE);
 		assert_int_equal(class_of(f, 2, i), FAILURE_MISSING);
 	}
-	failures_forget(f, &one);
-	failures_free(f);
+	outcomes_forget(f, &one);
+	outcomes_free(f);
 }
 
 /* A text of any length leaves what stands behind it alone, and ends. */
@@ -206,22 +206,22 @@ static void test_a_reason_ends_in_its_room(void **state)
 
 static void *fail_and_ask(void *arg)
 {
-	struct failures *f = arg;
+	struct outcomes *f = arg;
 	uint64_t seed = seed_of((uint64_t)(uintptr_t)&seed);
 	for (unsigned i = 0; i < 5000; i++) {
 		struct module_hash h = {{(uint8_t)next_random(&seed)}}, spelling = {{(uint8_t)(i % 3)}};
-		failures_set(f, &h, &spelling, &(struct failure){.class = FAILURE_MISSING + i % 3, .marker = i});
-		failures_get(f, &h, &spelling);
-		failures_checked(f, &h, &spelling, i);
+		outcomes_set(f, &h, &spelling, &(struct outcome){.class = FAILURE_MISSING + i % 3, .marker = i});
+		outcomes_get(f, &h, &spelling);
+		outcomes_checked(f, &h, &spelling, i);
 		if (i % 10 == 0)
-			failures_forget(f, &h);
+			outcomes_forget(f, &h);
 	}
 	return NULL;
 }
 
 static void test_failures_from_threads(void **state)
 {
-	struct failures *f = make_failures(64, 1000 * SECOND);
+	struct outcomes *f = make_failures(64, 1000 * SECOND);
 	pthread_t threads[THREADS];
 	(void)state;
 	for (unsigned i = 0; i < THREADS; i++)
@@ -229,7 +229,7 @@ static void test_failures_from_threads(void **state)
 	for (unsigned i = 0; i < THREADS; i++)
 		assert_int_equal(pthread_join(threads[i], NULL), 0);
 	assert_in_range(metric_get(M_FAILURES_REMEMBERED), 1, 64);
-	failures_free(f);
+	outcomes_free(f);
 	assert_int_equal(metric_get(M_FAILURES_REMEMBERED), 0);
 }
 
