@@ -108,7 +108,7 @@ static void take_module(struct loader *r, struct load *l)
 {
 	l->outcome.class = OUTCOME_NONE;
 	atomic_store(&l->module->checked, l->outcome.checked);
-	atomic_fetch_add(&l->module->holds, 1); /* until load_finish is done */
+	atomic_fetch_add(&l->module->holds, 1); /* until finish_load is done */
 	if (!l->kept)
 		l->module->lost_at = l->lost >= LOST_PAGE ? clock_now() : 0;
 	if (l->text) {
