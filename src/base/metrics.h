@@ -73,6 +73,12 @@
 	X(COLD_QUEUED, gauge, "symbolicated_cold_requests", "state=\"queued\"", "")                                   \
 	X(COLD_REFUSED, counter, "symbolicated_cold_refused_total", "",                                               \
 	        "Requests answered 503 because too many were loading, or memory was full.")                           \
+	X(HELD_UP_MEMORY, gauge, "symbolicated_requests_held_up", "by=\"memory\"",                                    \
+	        "Requests whose loads cannot begin or go on, by what they wait for.")                                 \
+	X(HELD_UP_PLACES, gauge, "symbolicated_requests_held_up", "by=\"places\"", "")                                \
+	X(HELD_UP_TRANSFERS, gauge, "symbolicated_requests_held_up", "by=\"transfers\"", "")                          \
+	X(HELD_UP_SHARE, gauge, "symbolicated_requests_held_up", "by=\"share\"", "")                                  \
+	X(HELD_UP_HOSTS, gauge, "symbolicated_requests_held_up", "by=\"other_host\"", "")                             \
 	X(HELD_BACK, counter, "symbolicated_held_back_total", "",                                                     \
 	        "Requests that had to wait, or were refused, only because their client held much already.")           \
 	X(CACHE_BYTES, gauge, "symbolicated_cache_bytes", "", "Bytes of maps held in the process's cache.")           \

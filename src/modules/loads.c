@@ -168,7 +168,6 @@ static enum load_result enter(struct loads *ls, struct load_wait *wait, bool sta
 	if (!full && (starts || refused) && ls->held[HELD_PLACES] < c->cold_requests) {
 		ls->held_back = share->client;
 		ls->held_back_count++;
-		metric_add(M_HELD_BACK, 1);
 	}
 	if (refused) {
 		metric_add(M_COLD_REFUSED, 1);
@@ -486,6 +485,25 @@ void loads_finished(struct loads *ls, struct load *l)
 	ls->last_end = clock_now();
 	wake_one(ls);
 	pthread_mutex_unlock(&ls->lock);
+}
+
+uint64_t loads_note_held_up(struct loads *ls)
+{
+	uint64_t queued, line, hosts, transfers = ls->context->config->bucket_parallel;
+	pthread_mutex_lock(&ls->lock);
+	queued = ls->held[HELD_QUEUES];
+	line = ls->held[HELD_LINE];
+	hosts = ls->elsewhere_count;
+	bool memory_full = is_memory_full(ls), full = ls->held[HELD_TRANSFERS] >= transfers;
+	bool lacks_memory = memory_full || (!full && !has_room(ls));
+	pthread_mutex_unlock(&ls->lock);
+	uint64_t needy = atomic_load(&ls->context->needy) != NULL; /* it runs, and cannot go on */
+	metric_set(M_HELD_UP_MEMORY, (int64_t)(needy + (lacks_memory ? queued : 0) + (memory_full ? line : 0)));
+	metric_set(M_HELD_UP_PLACES, (int64_t)(memory_full ? 0 : line));
+	metric_set(M_HELD_UP_TRANSFERS, (int64_t)(full && !lacks_memory ? queued : 0));
+	metric_set(M_HELD_UP_SHARE, (int64_t)(full || lacks_memory ? 0 : queued));
+	metric_set(M_HELD_UP_HOSTS, (int64_t)hosts);
+	return needy + queued + line + hosts;
 }
 
 bool loads_idle(struct loads *ls, int64_t now)

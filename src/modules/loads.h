@@ -88,6 +88,9 @@ void loads_tick(struct loads *ls, int64_t now, bool look);
 bool loads_note_memory(struct loads *ls, bool full, bool *idle);
 /* How often a client was held back since the last call, and the last one. */
 uint64_t loads_held_back(struct loads *ls, struct client_key *client);
+/* How many requests wait, and for what: memory, places to load, transfers; a larger share of these than their client
+ * may have while others wait; or a module that another host loads. Sets the gauges of that. Returns their sum. */
+uint64_t loads_note_held_up(struct loads *ls);
 /* Whether nothing was loaded for as long as finish_after. */
 bool loads_idle(struct loads *ls, int64_t now);
 

@@ -7,7 +7,9 @@
 
 #include "base/account.h"
 #include "base/clock.h"
+#include "base/held_back.h"
 #include "base/log.h"
+#include "base/metrics.h"
 #include "base/process.h"
 
 enum {
@@ -15,6 +17,7 @@ enum {
 	TRIM_INTERVAL = 30, /* seconds */
 	SPARE_PART = 16,    /* of the limit */
 	MISSED_MAX = 10000,
+	HELD_UP_SECONDS = 5, /* after which the log tells */
 };
 
 #define MINUTE (60 * SECOND)
@@ -135,18 +138,34 @@ static bool rest(struct periodic *p, int64_t time)
 	return goes_on;
 }
 
-/* To be called once a minute. */
 static void tell_held_back(struct loads *ls)
 {
 	struct client_key client;
-	char text[CLIENT_KEY_TEXT];
 	uint64_t count = loads_held_back(ls, &client);
 	if (count)
-		log_event(LOG_LEVEL_WARNING, "client held back",
-		        "%s, the last of %llu requests that waited or were refused only because their client loads "
-		        "much already",
-		        client_key_text(text, client, (unsigned)ls->context->config->client_ipv6_prefix),
-		        (unsigned long long)count);
+		held_back_note(client, count, (unsigned)ls->context->config->client_ipv6_prefix);
+}
+
+/* To be called once a second. Since: when requests began to be held up without a pause; 0: none is. */
+static void tell_held_up(struct loads *ls, int64_t now, int64_t *since, int64_t *told)
+{
+	if (!loads_note_held_up(ls)) {
+		*since = 0;
+		return;
+	}
+	if (!*since)
+		*since = now;
+	if (now - *since < HELD_UP_SECONDS * SECOND || now - *told < MINUTE)
+		return;
+	*told = now;
+	log_event(LOG_LEVEL_WARNING, "loads held up",
+	        "for %u s and longer; requests that wait for memory: %lld, for places: %lld, for transfers: %lld, for "
+	        "a "
+	        "larger share: %lld, for other hosts: %lld; %llu of %llu MB are taken",
+	        HELD_UP_SECONDS, (long long)metric_get(M_HELD_UP_MEMORY), (long long)metric_get(M_HELD_UP_PLACES),
+	        (long long)metric_get(M_HELD_UP_TRANSFERS), (long long)metric_get(M_HELD_UP_SHARE),
+	        (long long)metric_get(M_HELD_UP_HOSTS), (unsigned long long)account_used() >> 20,
+	        (unsigned long long)ls->context->config->memory >> 20);
 }
 
 /* Whether this long has passed since *last, which then becomes now. */
@@ -162,7 +181,7 @@ static void *tick_main(void *arg)
 {
 	struct periodic *p = arg;
 	struct load_context *context = p->loads->context;
-	int64_t second = clock_now(), trimmed = second, told = second - MINUTE;
+	int64_t second = clock_now(), trimmed = second, held_up = 0, told = second - MINUTE;
 	struct memory_watch memory = {0};
 	while (rest(p, TICK_MS * MS)) {
 		int64_t now = clock_now();
@@ -173,8 +192,8 @@ static void *tick_main(void *arg)
 			page_cache_tick(context->cache);
 			page_cache_evict(context->cache); /* requests may have released pages that they held */
 			finish_when_idle(p->finishers, now);
-			if (is_due(&told, now, MINUTE))
-				tell_held_back(p->loads);
+			tell_held_back(p->loads);
+			tell_held_up(p->loads, now, &held_up, &told);
 		}
 		if (is_due(&trimmed, now, TRIM_INTERVAL * SECOND))
 			block_pool_trim(context->blocks);

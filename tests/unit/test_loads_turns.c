@@ -273,10 +273,57 @@ static void test_a_load_of_an_invalidated_module_is_not_joined(void **state)
 	finish(new);
 }
 
+static void check_held_up(int64_t memory, int64_t places, int64_t transfers, int64_t share, int64_t hosts)
+{
+	assert_int_equal(loads_note_held_up(&loads), memory + places + transfers + share + hosts);
+	assert_int_equal(metric_get(M_HELD_UP_MEMORY), memory);
+	assert_int_equal(metric_get(M_HELD_UP_PLACES), places);
+	assert_int_equal(metric_get(M_HELD_UP_TRANSFERS), transfers);
+	assert_int_equal(metric_get(M_HELD_UP_SHARE), share);
+	assert_int_equal(metric_get(M_HELD_UP_HOSTS), hosts);
+}
+
+static void test_what_holds_requests_up_is_told(void **state)
+{
+	struct load *running[TRANSFERS];
+	(void)state;
+	check_held_up(0, 0, 0, 0, 0);
+	begin_loads(0, 3); /* two of which one request may run */
+	running[0] = take_next("a0");
+	running[1] = take_next("a1");
+	take_next(NULL);
+	check_held_up(0, 0, 0, 1, 0);
+	begin_loads(1, 1);
+	running[2] = take_next("b0");
+	begin_loads(2, 1);
+	running[3] = take_next("c0");
+	check_held_up(0, 0, 1, 0, 0);
+	finish(running[3]);
+	account_start(32 << 20);
+	account_note_resident(0);
+	account_add(ACCOUNT_TEXTS, 32 << 20);
+	check_held_up(1, 0, 0, 0, 0);
+	account_add(ACCOUNT_TEXTS, -(32 << 20));
+	account_start(0);
+	loads_put_back(&loads, running[2], true);
+	check_held_up(0, 0, 0, 1, 1);
+	stand_in_line(&loads, &waits[2]);
+	check_held_up(0, 1, 0, 1, 1);
+	leave_line(&loads, &waits[2]);
+	for (unsigned r = 0; r < REQUESTS; r++)
+		leave_request(r);
+	finish(running[0]);
+	finish(running[1]);
+	TAILQ_FIRST(&loads.elsewhere)->lease.look_at = 0;
+	assert_null(take_elsewhere(&loads, 1)); /* nobody waits for it any more */
+	check_held_up(0, 0, 0, 0, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test_setup_teardown(test_requests_take_turns, begin, end),
+	        cmocka_unit_test_setup_teardown(test_what_holds_requests_up_is_told, begin, end),
 	        cmocka_unit_test_setup_teardown(test_limits_of_transfers, begin, end),
 	        cmocka_unit_test_setup_teardown(test_clients_take_turns, begin, end),
 	        cmocka_unit_test_setup_teardown(test_what_is_not_finished_stops_the_rest, begin, end),

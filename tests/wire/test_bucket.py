@@ -819,6 +819,27 @@ def test_requests_load_in_turn():
 
 
 @pytest.mark.slow
+def test_what_holds_requests_up_is_told():
+    with Stack(config={**STANDS_STILL, "bucket_parallel": "1", "bucket_parallel_request": "1", "request_timeout": "60s"}) as s:
+        slow, other = fresh(s), fresh(s)
+        s.bucket.misbehave(slow, "slow:9")
+
+        def told():
+            return [line["text"] for line in s.daemon.log_lines() if line["event"] == "loads held up"]
+
+        with ThreadPoolExecutor(2) as pool:
+            first = pool.submit(ask, s, slow)
+            wait_for(lambda: s.bucket.hits(slow) == 1, "the first to load")
+            second = pool.submit(ask, s, other)
+            wait_for(lambda: s.node.metrics()['symbolicated_requests_held_up{by="transfers"}'] == 1, "the gauge to tell")
+            wait_for(told, "the log to tell")
+            is_found(first.result(), slow)
+            is_found(second.result(), other)
+        assert "memory: 0, for places: 0, for transfers: 1, for a larger share: 0, for other hosts: 0" in told()[0]
+        wait_for(lambda: s.node.metrics()['symbolicated_requests_held_up{by="transfers"}'] == 0, "the gauge to fall")
+
+
+@pytest.mark.slow
 def test_one_failure_ends_the_wait_for_all():
     with Stack(config=STANDS_STILL) as s:
         slow, bad = fresh(s), fresh(s)
