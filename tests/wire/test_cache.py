@@ -563,6 +563,26 @@ def test_a_loader_that_dies_is_followed_by_another():
         sample_is_right(s, 0)
 
 
+@pytest.mark.slow
+def test_of_two_that_wait_for_one_that_died_one_loads():
+    """When the lease of the first runs out, the second takes it, and the third waits for the second."""
+    with sample_stack(daemons=3) as s:
+        s.bucket.misbehave(APP, "stall")
+        with ThreadPoolExecutor(3) as pool:
+            first = pool.submit(lambda: s.nodes[0].client().post("/symbolicate/v5", job([APP], [[0, 1]])).status)
+            wait_for(lambda: s.bucket.hits() == 1, "the first to load")
+            others = [pool.submit(sample_is_right, s, node) for node in (1, 2)]
+            for node in s.nodes[1:]:
+                wait_for(lambda node=node: node.metrics()["symbolicated_lease_waits_total"] == 1, "the others to wait")
+            s.bucket.misbehave(APP, "slow:2")
+            s.nodes[0].daemon.crash()
+            for other in others:
+                other.result(60)
+            assert s.bucket.hits() == 2
+            assert first.result(60) in (502, 503, 504)
+        s.nodes[0].daemon.start()
+
+
 LEASE = r"s\d+l:"  # its key
 
 
