@@ -57,7 +57,14 @@ static void test_each_load_ends_the_wants_of_its_own(void **state)
 	assert_true(LIST_EMPTY(&of[1].waiters));
 }
 
-static const struct config config = {.cold_requests = 1};
+static const struct config config = {.cold_requests = 1,
+        .cold_modules = 1,
+        .bucket_parallel = 1,
+        .bucket_parallel_request = 1,
+        .cache_size = 1 << 20,
+        .failures_max = 100,
+        .missing_ttl = 1000 * SECOND,
+        .corrupt_ttl = 1000 * SECOND};
 static struct load_context context = {.config = &config};
 static struct loads loads;
 
@@ -65,6 +72,9 @@ static int begin(void **state)
 {
 	(void)state;
 	told = 0;
+	context.cache = page_cache_new(config.cache_size);
+	context.outcomes = outcomes_new(&config);
+	assert_true(context.cache && context.outcomes);
 	loads_init(&loads, &context, 1);
 	return 0;
 }
@@ -73,6 +83,8 @@ static int end(void **state)
 {
 	(void)state;
 	loads_release(&loads);
+	outcomes_free(context.outcomes);
+	page_cache_free(context.cache);
 	return 0;
 }
 
@@ -131,6 +143,34 @@ static void test_each_wait_that_is_over_is_told_once(void **state)
 	assert_true(LIST_EMPTY(&loads.waits));
 }
 
+/* What came of a load that ended after the request had looked holds for the same spelling of the id, and if it is no
+ * older than what the request has seen. */
+static void test_what_was_remembered_meanwhile_needs_no_load(void **state)
+{
+	static const struct {
+		const char *id;
+		int64_t not_before;
+		bool holds;
+	} asked[] = {{"AB0", 0, true}, {"AB0", 50, true}, {"ab0", 0, false}, {"AB0", 51, false}};
+	struct module_want first = {0};
+	(void)state;
+	assert_true(module_want_init(&first, LOOKUP_COVERING, str_from("a"), str_from("AB0")));
+	outcomes_set(context.outcomes, &first.own.hash, &first.own.spelling,
+	        &(struct outcome){.class = FAILURE_MISSING, .checked = 50});
+	for (unsigned i = 0; i < sizeof asked / sizeof *asked; i++) {
+		struct module_want w = {0};
+		struct load_wait wait = {.done = tell, .gone = is_there, .deadline = INT64_MAX};
+		assert_true(module_want_init(&w, LOOKUP_COVERING, str_from("a"), str_from(asked[i].id)));
+		w.own.not_before = asked[i].not_before;
+		enum load_result result = loads_get(&loads, &wait, &w, 1);
+		assert_int_equal(result, asked[i].holds ? LOAD_READY : LOAD_WAIT);
+		assert_int_equal(w.state, asked[i].holds ? WANT_FAILED : WANT_LOAD);
+		assert_int_equal(metric_get(M_LOADS_IN_FLIGHT), !asked[i].holds);
+		loads_leave(&loads, &wait);
+		assert_int_equal(metric_get(M_LOADS_IN_FLIGHT), 0);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -138,6 +178,7 @@ int main(void)
 	        cmocka_unit_test_setup_teardown(
 	                test_a_wait_ends_at_its_deadline_or_when_its_client_is_gone, begin, end),
 	        cmocka_unit_test_setup_teardown(test_each_wait_that_is_over_is_told_once, begin, end),
+	        cmocka_unit_test_setup_teardown(test_what_was_remembered_meanwhile_needs_no_load, begin, end),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
