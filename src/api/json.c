@@ -122,7 +122,7 @@ static void prefetch_symbols(const struct session *s, uint32_t frame)
 	}
 }
 
-static void write_stacks(struct writer *w, const struct session *s, uint32_t j, uint32_t *frame)
+static void write_stacks(struct writer *w, struct session *s, uint32_t j, uint32_t *frame)
 {
 	const struct request_job *job = &s->request.jobs[j];
 	WRITE(w, "[");
@@ -135,6 +135,8 @@ static void write_stacks(struct writer *w, const struct session *s, uint32_t j, 
 				WRITE(w, ",");
 			if (*frame % UNYIELDING == UNYIELDING - 1)
 				exchange_turn(s->exchange);
+			if (w->block && *frame == s->part_end)
+				session_next_part(s, w);
 			if (w->block)
 				prefetch_symbols(s, *frame);
 			(is_v4(s) ? write_v4_frame : write_v5_frame)(w, s, j, k, &job->stacks[i].frames[k], *frame);
@@ -200,7 +202,7 @@ static void write_known_modules(struct writer *w, const struct session *s)
 	WRITE(w, "]");
 }
 
-static void write_reply(struct writer *w, const struct session *s, uint32_t *const *orders, struct str debug)
+static void write_reply(struct writer *w, struct session *s, uint32_t *const *orders, struct str debug)
 {
 	uint32_t frame = 0;
 	if (is_v4(s)) {
@@ -256,7 +258,7 @@ static uint32_t **order_modules(const struct session *s)
 }
 
 struct reply {
-	const struct session *session;
+	struct session *session;
 	uint32_t **orders;
 	struct str debug;
 };

@@ -9,11 +9,14 @@
 #include "api/missing.h"
 #include "api/writer.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/metrics.h"
 #include "api/services.h"
 
 enum { PAGES_MAX = 128 << 20 }; /* bytes of pages that one request may hold */
 enum { RESTARTS_MAX = 8 };      /* a page may be lost again while its module is reloaded */
+enum { PARTS_LEAST = 4096 };    /* a reply of so many frames is written in two parts */
+enum { FIRST_PART = 512 };      /* frames */
 
 static void session_resumed(struct exchange *x);
 
@@ -78,6 +81,7 @@ void session_reply(struct session *s, const char *content_type, uint64_t size,
         void (*write)(struct writer *w, void *arg), void *arg)
 {
 	struct exchange *x = s->exchange;
+	bool whole = s->part_end == s->request.frame_count;
 	struct writer w = {.exchange = x, .size = size};
 	write(&w, arg);
 	if (w.size > x->config->max_reply) {
@@ -85,12 +89,14 @@ void session_reply(struct session *s, const char *content_type, uint64_t size,
 	} else if (w.failed || !writer_make_block(&w, s->symbols.largest)) {
 		session_fail(s, ERR_NO_MEMORY, 1, "out of memory");
 	} else {
-		count_results(s);
-		exchange_reply_begin(x, 200, content_type, w.size);
+		if (!whole)
+			w.size = x->config->max_reply;
+		exchange_reply_begin(x, 200, content_type, whole ? w.size : EXCHANGE_UNSIZED);
 		write(&w, arg);
+		count_results(s); /* before the end of the reply can be seen */
 		writer_flush(&w);
 		release_session(s);
-		exchange_reply_end(x);
+		(w.failed ? exchange_reply_cut : exchange_reply_end)(x);
 		missing_share_soon();
 	}
 }
@@ -159,20 +165,19 @@ static bool is_gone(const struct load_wait *wait)
 	return exchange_gone(((const struct session *)wait)->exchange);
 }
 
-/* Looks up and answers, repeating while pages turn out to be lost. Returns true if modules must be loaded first. */
-static bool answer(struct session *s)
+/* ---- lookups ---- */
+
+/* Those of the frames below `end` that are not looked up yet. */
+static enum symbolicate_result look_up_to(struct session *s, uint32_t end)
 {
-	symbols_release(&s->symbols);
-	s->stats.found = 0;
-	if (!wants_lookups(s)) {
-		session_fail(s, ERR_NO_MEMORY, 1, "out of memory");
-		return false;
-	}
+	size_t first = s->lookups_done, next = first;
+	while (next < s->lookup_count && s->lookups[next].frame < end)
+		next++;
 	const struct symbolication in = {.modules = s->modules,
 	        .wants = s->wants,
 	        .want_count = s->want_count,
-	        .lookups = s->lookups,
-	        .lookup_count = s->lookup_count,
+	        .lookups = s->lookups + first,
+	        .lookup_count = next - first,
 	        .functions_only = s->kind->functions_only,
 	        .hot = s->kind->in_json && !s->debug ? modules_hot_frames(s->modules) : NULL,
 	        .symbols = &s->symbols,
@@ -180,7 +185,90 @@ static bool answer(struct session *s)
 	        .stats = &s->stats,
 	        .yield = session_yield(s),
 	        .help = {offer, take_back, s->exchange}};
-	switch (symbolicate(&in)) {
+	s->lookups_done = next;
+	s->part_end = end;
+	return symbolicate(&in);
+}
+
+static enum symbolicate_result look_up_all(struct session *s)
+{
+	symbols_release(&s->symbols);
+	s->stats.found = 0;
+	if (!wants_lookups(s))
+		return SYMBOLICATE_NO_MEMORY;
+	s->lookups_done = 0;
+	return look_up_to(s, s->request.frame_count);
+}
+
+/* A large reply begins when its first frames are looked up. (In more parts than two the rest would be slower: frames of
+ * a page are looked up together, by all who help.) After its first byte a failure can only cut it off, so all symbols
+ * must be in memory: a page that memcached has lost is found missing before. */
+static bool can_be_in_parts(const struct session *s)
+{
+	bool can = s->kind->in_json && !s->debug && s->request.frame_count >= PARTS_LEAST;
+	for (uint32_t i = 0; i < s->want_count && can; i++)
+		can = s->wants[i].state != WANT_FOUND || module_in_memory(s->wants[i].module);
+	return can;
+}
+
+/* Whether the whole may be too large or too late, as far as the first part tells, which took this long. */
+static bool may_fail(const struct session *s, int64_t took)
+{
+	uint64_t max = s->exchange->config->max_reply, parts = s->request.frame_count / FIRST_PART + 1;
+	return s->symbols.size * parts > max - max / 4 || took * (int64_t)parts > (s->wait.deadline - clock_now()) / 2;
+}
+
+static enum symbolicate_result look_up_first(struct session *s)
+{
+	if (!can_be_in_parts(s))
+		return look_up_all(s);
+	symbols_release(&s->symbols);
+	s->stats.found = 0;
+	if (!wants_lookups(s))
+		return SYMBOLICATE_NO_MEMORY;
+	s->lookups_done = 0;
+	int64_t began = clock_now();
+	enum symbolicate_result result = look_up_to(s, FIRST_PART);
+	return !result && may_fail(s, clock_now() - began) ? look_up_all(s) : result;
+}
+
+static const char *cut_reason(enum symbolicate_result result)
+{
+	switch (result) {
+	case SYMBOLICATE_LOAD:
+		return "parts of a module's symbols vanished from the cache";
+	case SYMBOLICATE_TOO_LATE:
+		return "symbols did not arrive in time";
+	case SYMBOLICATE_TOO_LARGE:
+		return "the reply is too large";
+	default:
+		return "out of memory";
+	}
+}
+
+void session_next_part(struct session *s, struct writer *w)
+{
+	enum symbolicate_result result = SYMBOLICATE_GONE;
+	writer_flush(w);
+	s->symbols.max_size -= s->symbols.size;
+	symbols_release(&s->symbols);
+	w->block = w->at = w->end = NULL; /* it was in their arena; without one nothing is written */
+	/* what the reader has taken of the time is his */
+	s->symbols.deadline = clock_now() + s->exchange->config->request_timeout;
+	if (!w->failed)
+		result = look_up_to(s, s->request.frame_count);
+	if (!result && !writer_make_block(w, s->symbols.largest))
+		result = SYMBOLICATE_NO_MEMORY;
+	if (result && result != SYMBOLICATE_GONE)
+		log_event(LOG_LEVEL_WARNING, "reply", "request %s was cut off: %s", s->exchange->request_id,
+		        cut_reason(result));
+	w->failed = w->failed || result;
+}
+
+/* Looks up and answers, repeating while pages turn out to be lost. Returns true if modules must be loaded first. */
+static bool answer(struct session *s)
+{
+	switch (look_up_first(s)) {
 	case SYMBOLICATE_OK:
 		s->kind->reply(s);
 		return false;

@@ -17,7 +17,7 @@ struct writer;
 struct session_kind {
 	bool functions_only; /* look up no files, lines and inlined calls */
 	/* After reading, of the body only the texts of s->request are needed; and of symbols only their texts, unless
-	 * the request has a header Debug. */
+	 * the request has a header Debug. Its writer calls session_next_part. */
 	bool in_json;
 	/* Reads s->body into s->request, with memory from the exchange's arena. */
 	enum err (*read)(struct session *s, struct error *e);
@@ -43,6 +43,8 @@ struct session {
 	struct lookup *lookups;
 	const struct symbol **symbol_of; /* by frame, counted through all jobs; NULL: it was not looked up */
 	size_t lookup_count;
+	size_t lookups_done; /* those of the frames below part_end */
+	uint32_t part_end;   /* frames below are looked up, or have been; mostly all of the request */
 	struct symbols symbols;
 	struct symbolicate_stats stats;
 	unsigned restarts;
@@ -75,6 +77,9 @@ void session_write_reasons(struct writer *w, uint32_t seen);
 /* Whether a header such as HTTP_DEBUG is there and has another value than none, 0, false or no. */
 bool session_asks_for(const struct exchange *x, const char *header);
 
+/* To be called by write(), when it sends, at frame part_end: looks up the rest. Symbols of earlier frames are
+ * gone. If that fails the reply is cut off. */
+void session_next_part(struct session *s, struct writer *w);
 /* Replies with what write(w, arg) writes. write is called twice, first to count. size: bytes that symbols.size already
  * counts. The session is gone. */
 void session_reply(struct session *s, const char *content_type, uint64_t size,

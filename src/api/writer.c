@@ -16,7 +16,9 @@ bool writer_make_block(struct writer *w, uint64_t largest)
 
 void writer_flush(struct writer *w)
 {
-	w->failed = w->failed || !exchange_reply_add(w->exchange, w->block, (size_t)(w->at - w->block));
+	size_t len = (size_t)(w->at - w->block);
+	w->failed = w->failed || len > w->size - w->sent || !exchange_reply_add(w->exchange, w->block, len);
+	w->sent += w->failed ? 0 : len;
 	w->at = w->block;
 	exchange_turn(w->exchange);
 }

@@ -11,8 +11,9 @@
 struct writer {
 	struct exchange *exchange;
 	uint8_t *block, *at, *end;
-	uint64_t size; /* counted */
-	bool failed;   /* out of memory, or the client is gone: nothing more is sent */
+	uint64_t size; /* counted; then the most that may be sent */
+	uint64_t sent;
+	bool failed; /* out of memory, the client is gone, or more than `size`: nothing more is sent */
 };
 
 /* Allocates a block for a reply of w->size bytes, in which a piece of `largest` bytes is never split. A small reply is

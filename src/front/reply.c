@@ -331,6 +331,7 @@ void exchange_reply_cut(struct exchange *x)
 	struct exchange_private *p = exchange_private(x);
 	p->reply.good = false;
 	p->keep = false;
+	gzip_free(p->reply.gzip);
 	finish_reply(p);
 }
 

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Replies of so many frames that they begin before the last one is looked up: without Content-Length, and otherwise as any other."""
+
+import gzip
+import http.client
+import json
+import random
+
+import pytest
+
+from client import job
+from stack import Stack, seed_of, wait_for
+from symbols import SAMPLE, debug_id
+
+PARTS_LEAST, FIRST_PART = 4096, 512
+PATHS = ["/symbolicate/v5", "/symbolicate/v4"]
+SHORT = 1000
+LONG = "n" * 2000
+
+
+@pytest.fixture(scope="module")
+def stack():
+    with Stack(memcached=0, config={"max_reply": "4M"}) as s:
+        yield s
+
+
+@pytest.fixture(scope="module")
+def modules(stack):
+    """Short names, then long ones; another module; one that is nowhere."""
+    functions = [f"FUNC {16 * i:x} 10 0 {f'short{i}' if i < SHORT else f'{i}{LONG}'}\n" for i in range(2 * SHORT)]
+    return [stack.symbols.add("app.so", "".join(functions)), stack.symbols.add("sample.so", SAMPLE), ["nowhere.so", debug_id("nowhere.so")]]
+
+
+def some_frames(count, name):
+    chance = random.Random(f"{seed_of('large')} {name}")
+    return [[chance.randrange(3), chance.choice([chance.randrange(16 * SHORT), 0x1010])] for _ in range(count)]
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("count", [PARTS_LEAST - 1, PARTS_LEAST, 5 * PARTS_LEAST + 7])
+def test_frames_are_those_of_small_replies(stack, modules, path, count):
+    frames = some_frames(count, f"{path} {count}")
+    stacks = [frames[: FIRST_PART - 5], frames[FIRST_PART - 5 : FIRST_PART + 5], frames[FIRST_PART + 5 :]]
+    expected = {}
+    for at in range(0, count, SHORT):
+        reply = stack.client.post(path, job(modules, *[[f] for f in frames[at : at + SHORT]]))
+        assert reply.headers["Content-Length"]
+        value = reply.json()
+        answers = value["results"][0]["stacks"] if path.endswith("v5") else value["symbolicatedStacks"]
+        expected.update({at + i: a[0] for i, a in enumerate(answers)})
+    for headers in ({}, {"Accept-Encoding": "gzip"}):
+        reply = stack.client.post(path, job(modules, *stacks), **headers)
+        assert reply.status == 200
+        assert headers or ("Content-Length" in reply.headers) == (count < PARTS_LEAST)
+        value = reply.json()
+        got = value["results"][0]["stacks"] if path.endswith("v5") else value["symbolicatedStacks"]
+        assert [len(s) for s in got] == [len(s) for s in stacks]
+        if path.endswith("v5"):
+            assert [f.pop("frame") for s in got for f in s] == [i for s in stacks for i in range(len(s))]
+            assert value["results"][0]["found_modules"] == {f"{name}/{ident}": name != "nowhere.so" for name, ident in modules}
+        assert [f for s in got for f in s] == [{k: v for k, v in e.items() if k != "frame"} if isinstance(e, dict) else e for e in map(expected.get, range(count))]
+
+
+@pytest.mark.parametrize("coding", ["identity", "gzip"])
+def test_a_reply_that_grows_too_large_is_cut_off(stack, modules, coding):
+    """Its first part promises a small one. The client sees that it is not whole, and the log says why."""
+    frames = [[0, 16 * (i % SHORT + SHORT * (i > 2 * FIRST_PART))] for i in range(PARTS_LEAST)]
+    cuts = sum("was cut off: the reply is too large" in line.get("text", "") for line in stack.daemon.log_lines())
+    connection = stack.client.connect()
+    connection.request("POST", PATHS[0], json.dumps(job(modules, frames)), {"Accept-Encoding": coding})
+    with pytest.raises((http.client.HTTPException, ConnectionError, EOFError)):
+        reply = connection.getresponse()
+        data = reply.read()
+        if reply.status == 200:
+            gzip.decompress(data)
+    connection.close()
+    wait_for(lambda: sum("was cut off: the reply is too large" in line.get("text", "") for line in stack.daemon.log_lines()) == cuts + 1, "the reason in the log")
+    wait_for(lambda: any(line.get("aborted") and line.get("frames") == PARTS_LEAST for line in stack.daemon.log_lines()), "its line")
+    assert stack.client.frames(modules[1], [0x1000])[0]["function"] == "main"
+    wait_for(lambda: stack.node.metrics()['symbolicated_memory_bytes{kind="replies"}'] == 0, "the account to be settled")
+
+
+def test_a_reply_that_will_be_too_large_is_refused(stack, modules):
+    """As its first part tells, all is looked up before the reply begins."""
+    reply = stack.client.post(PATHS[0], job(modules, [[0, 16 * (SHORT + i % SHORT)] for i in range(PARTS_LEAST)]))
+    assert reply.status == 400 and "too large" in reply.json()["error"]
