@@ -3,7 +3,7 @@
 #include <config.h>
 
 #include "api/router.h"
-#include "api/store_place.h"
+#include "api/store_permit.h"
 #include "api/sym_path.h"
 #include "base/log.h"
 #include "keys/auth.h"
@@ -41,11 +41,11 @@ static enum err forget_executables(const struct exchange *x, struct str id, stru
 	struct symbfile_claims claims;
 	if (!*x->config->symbfile_store || !build_id_question_parse(&question, id))
 		return ERR_OK;
-	struct store_client *c = store_place_take(x, e);
+	struct store_client *c = store_permit_take(x, e);
 	if (!c)
 		return e->code;
 	enum err err = symbfile_claims_get(&claims, c, &question, NULL, e);
-	store_place_leave(c);
+	store_permit_give(c);
 	for (unsigned i = 0; i < claims.count && !err; i++)
 		modules_forget_file(services_modules(), &claims.items[i].id);
 	return err;

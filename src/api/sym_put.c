@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "api/router.h"
-#include "api/store_place.h"
+#include "api/store_permit.h"
 #include "api/sym_path.h"
 #include "base/log.h"
 #include "keys/auth.h"
@@ -78,13 +78,13 @@ static enum err put(struct exchange *x, struct error *e)
 		err = read_path(x, &t, e);
 	if (err)
 		return err;
-	struct store_client *c = store_place_take_sym(x, e);
+	struct store_client *c = store_permit_take_sym(x, e);
 	if (!c)
 		return e->code;
 	err = receive(x, c, &t, &facts, e);
 	if (!err)
 		err = sym_put_announce(x, c, t.name, t.id, key_id, &facts, e);
-	store_place_leave(c);
+	store_permit_give(c);
 	return err;
 }
 

@@ -13,7 +13,7 @@
 #include "api/key.h"
 #include "api/multipart.h"
 #include "api/router.h"
-#include "api/store_place.h"
+#include "api/store_permit.h"
 #include "api/sym_put.h"
 #include "base/files.h"
 #include "base/json_text.h"
@@ -217,11 +217,11 @@ static enum err upload(struct zip_upload *u, struct error *e)
 	enum err err = check_token(u, e);
 	if (err)
 		return err;
-	u->client = store_place_take_sym(u->x, e);
+	u->client = store_permit_take_sym(u->x, e);
 	if (!u->client)
 		return e->code;
 	err = take_zip(u, e);
-	store_place_leave(u->client);
+	store_permit_give(u->client);
 	return err;
 }
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "api/router.h"
-#include "api/store_place.h"
+#include "api/store_permit.h"
 #include "api/upload.h"
 #include "base/json_text.h"
 #include "base/log.h"
@@ -185,11 +185,11 @@ static enum err show(struct exchange *x, char **text, struct error *e)
 		err = read_path(x, &id, NULL, e);
 	if (err)
 		return err;
-	struct store_client *c = store_place_take(x, e);
+	struct store_client *c = store_permit_take(x, e);
 	if (!c)
 		return e->code;
 	err = get_uploads(&uploads, c, id, e);
-	store_place_leave(c);
+	store_permit_give(c);
 	if (err)
 		return err;
 	*text = uploads_text(&uploads);
@@ -279,11 +279,11 @@ static enum err remove_uploads(struct exchange *x, char **text, struct error *e)
 		err = read_set(&set, name, e);
 	if (err)
 		return err;
-	struct store_client *c = store_place_take(x, e);
+	struct store_client *c = store_permit_take(x, e);
 	if (!c)
 		return e->code;
 	err = remove_all(&r, c, id, set, e);
-	store_place_leave(c);
+	store_permit_give(c);
 	if (r.objects)
 		log_event(LOG_LEVEL_INFO, "removed",
 		        "%.*s%s%.*s: %" PRIu64 " objects, %" PRIu64 " bytes%s, by key %s, request %s", STR_FMT(id),
@@ -375,12 +375,12 @@ static enum err list(struct exchange *x, char **text, struct error *e)
 		err = read_query(x, &q, e);
 	if (err)
 		return err;
-	struct store_client *c = store_place_take(x, e);
+	struct store_client *c = store_permit_take(x, e);
 	if (!c)
 		return e->code;
 	json_t *sets = json_array();
 	err = sets ? symbfile_catalog(c, &q, add_to_list, sets, next, e) : no_memory(e);
-	store_place_leave(c);
+	store_permit_give(c);
 	json_t *body = err ? NULL : json_pack("{s:O, s:s*}", "sets", sets, "next", *next ? next : NULL);
 	json_decref(sets);
 	*text = body ? json_text(body, JSON_COMPACT) : NULL;

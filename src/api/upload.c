@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "api/router.h"
-#include "api/store_place.h"
+#include "api/store_permit.h"
 #include "api/upload.h"
 #include "base/hash.h"
 #include "base/log.h"
@@ -237,11 +237,11 @@ static enum err store_part(struct exchange *x, enum symbfile_kind kind, struct e
 		err = read_headers(x, &a, e);
 	if (err)
 		return err;
-	struct store_client *c = store_place_take(x, e);
+	struct store_client *c = store_permit_take(x, e);
 	if (!c)
 		return e->code;
 	err = receive(x, c, &a, &bytes, e);
-	store_place_leave(c);
+	store_permit_give(c);
 	if (err)
 		return err;
 	metric_add(M_UPLOADS_STORED, 1);

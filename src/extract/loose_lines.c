@@ -26,7 +26,7 @@ static struct span *sorted_pieces(const struct result *r)
 	return spans;
 }
 
-struct sweep {
+struct line_walk {
 	struct result *r;
 	struct line_table *t;
 	struct intern *strings;
@@ -35,7 +35,7 @@ struct sweep {
 	uint64_t covered;   /* where those before it end */
 };
 
-static bool add_row(struct sweep *w, const struct line_row *row, uint64_t start, uint64_t end)
+static bool add_row(struct line_walk *w, const struct line_row *row, uint64_t start, uint64_t end)
 {
 	struct str path = line_table_path(w->t, row->file, w->strings);
 	if (path.data && path.len == 0)
@@ -46,7 +46,7 @@ static bool add_row(struct sweep *w, const struct line_row *row, uint64_t start,
 	return line != NULL;
 }
 
-static bool sweep_row(struct sweep *w, const struct line_row *row)
+static bool sweep_row(struct line_walk *w, const struct line_row *row)
 {
 	size_t count = w->r->piece_count;
 	bool ok = true;
@@ -67,7 +67,7 @@ static bool sweep_row(struct sweep *w, const struct line_row *row)
  * next function. Usually that part is padding without a symbol. */
 enum err loose_lines_collect(struct result *r, struct line_table *t, struct intern *strings, struct error *e)
 {
-	struct sweep w = {.r = r, .t = t, .strings = strings, .spans = sorted_pieces(r)};
+	struct line_walk w = {.r = r, .t = t, .strings = strings, .spans = sorted_pieces(r)};
 	bool ok = w.spans != NULL;
 	for (size_t i = 0; i < t->row_count && ok; i++)
 		ok = sweep_row(&w, &t->rows[i]);

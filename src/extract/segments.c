@@ -11,14 +11,14 @@
  * counts. Where it ends the other one goes on, with new records for all the calls inside it. */
 enum { OVERLAPS_MAX = 64 };
 
-struct sweep {
+struct node_walk {
 	struct segments *s;
 	struct code_node *nodes;
 	uint64_t at; /* code before is done */
 	unsigned overlaps;
 };
 
-static bool add_segment(struct sweep *w, uint64_t end)
+static bool add_segment(struct node_walk *w, uint64_t end)
 {
 	struct segments *s = w->s;
 	uint32_t node = s->open[s->open_count - 1].node;
@@ -32,7 +32,7 @@ static bool add_segment(struct sweep *w, uint64_t end)
 }
 
 /* Closes what ends at or before address. */
-static bool close_until(struct sweep *w, uint64_t address)
+static bool close_until(struct node_walk *w, uint64_t address)
 {
 	struct segments *s = w->s;
 	while (s->open_count > 0 && s->open[s->open_count - 1].end <= address) {
@@ -43,7 +43,7 @@ static bool close_until(struct sweep *w, uint64_t address)
 	return true;
 }
 
-static bool open_piece(struct sweep *w, struct code_piece p)
+static bool open_piece(struct node_walk *w, struct code_piece p)
 {
 	struct segments *s = w->s;
 	if (!array_reserve(&s->open, &s->open_cap, s->open_count + 1, sizeof *s->open))
@@ -56,7 +56,7 @@ static bool open_piece(struct sweep *w, struct code_piece p)
 	return true;
 }
 
-static bool add_function(struct sweep *w, struct code_piece p)
+static bool add_function(struct node_walk *w, struct code_piece p)
 {
 	struct segments *s = w->s;
 	if (s->open_count == 0)
@@ -67,7 +67,7 @@ static bool add_function(struct sweep *w, struct code_piece p)
 	return true;
 }
 
-static bool add_call(struct sweep *w, struct code_piece p)
+static bool add_call(struct node_walk *w, struct code_piece p)
 {
 	struct segments *s = w->s;
 	uint32_t parent = w->nodes[p.node].parent;
@@ -83,7 +83,7 @@ static bool add_call(struct sweep *w, struct code_piece p)
 
 bool segments_make(struct segments *s, struct code_node *nodes, const struct code_piece *pieces, size_t count)
 {
-	struct sweep w = {.s = s, .nodes = nodes};
+	struct node_walk w = {.s = s, .nodes = nodes};
 	s->count = s->open_count = 0;
 	for (size_t i = 0; i < count; i++) {
 		bool is_function = nodes[pieces[i].node].parent == NO_NODE;

@@ -153,7 +153,7 @@ bool exchange_drain(struct exchange_private *p)
 }
 
 /* A body on its way to the handler. */
-struct intake {
+struct body_intake {
 	struct exchange_private *p;
 	struct buffer *body; /* where it goes, or */
 	enum err (*take)(void *arg, const uint8_t *data, size_t len, struct error *e);
@@ -203,7 +203,7 @@ static enum err choose_decoder(const struct exchange *x, struct gunzip **gunzip,
 
 /* Room for the next bytes of the text. If the text has its full size already, room for one byte, which would be one too
  * many. */
-static uint8_t *place_for(struct intake *in, uint8_t scrap[CHUNK], size_t *room)
+static uint8_t *place_for(struct body_intake *in, uint8_t scrap[CHUNK], size_t *room)
 {
 	uint64_t left = in->max - in->taken;
 	*room = left < CHUNK ? (size_t)left : CHUNK;
@@ -221,7 +221,7 @@ void exchange_uncharge_body(struct exchange *x)
 }
 
 /* Charges a body before it is read further; a large one in steps of an eighth. */
-static bool charge_body(struct intake *in)
+static bool charge_body(struct body_intake *in)
 {
 	struct exchange *x = &in->p->x;
 	if (!in->body || in->taken <= x->body_charged)
@@ -234,7 +234,7 @@ static bool charge_body(struct intake *in)
 	return true;
 }
 
-static enum err take_text(struct intake *in, const uint8_t *at, size_t n, struct error *e)
+static enum err take_text(struct body_intake *in, const uint8_t *at, size_t n, struct error *e)
 {
 	in->taken += n;
 	if (in->taken > in->max && in->announced && !in->gunzip)
@@ -249,7 +249,7 @@ static enum err take_text(struct intake *in, const uint8_t *at, size_t n, struct
 	return ERR_OK;
 }
 
-static enum err inflate(struct intake *in, const uint8_t *data, size_t n, struct error *e)
+static enum err inflate(struct body_intake *in, const uint8_t *data, size_t n, struct error *e)
 {
 	uint8_t scrap[CHUNK];
 	size_t made, room;
@@ -267,7 +267,7 @@ static enum err inflate(struct intake *in, const uint8_t *data, size_t n, struct
 	return ERR_OK;
 }
 
-static enum err check_end(const struct intake *in, struct error *e)
+static enum err check_end(const struct body_intake *in, struct error *e)
 {
 	if (in->announced && in->p->bytes_in != in->length)
 		return error_set(e, ERR_BAD_REQUEST, "the body has %llu bytes, not %llu as Content-Length says",
@@ -278,7 +278,7 @@ static enum err check_end(const struct intake *in, struct error *e)
 }
 
 /* Reads to the end of the body. Each turn reads at least a byte, and sent_max bounds those. */
-static enum err read_to_end(struct intake *in, struct error *e)
+static enum err read_to_end(struct body_intake *in, struct error *e)
 {
 	uint8_t sent[CHUNK];
 	for (;;) {
@@ -302,7 +302,7 @@ static enum err read_to_end(struct intake *in, struct error *e)
 }
 
 /* inflated_max: the most bytes that a gzip body may inflate to. */
-static enum err read_body(struct intake *in, uint64_t inflated_max, struct error *e)
+static enum err read_body(struct body_intake *in, uint64_t inflated_max, struct error *e)
 {
 	const struct exchange *x = &in->p->x;
 	in->deadline = clock_now() + x->config->request_timeout;
@@ -322,7 +322,7 @@ static enum err read_body(struct intake *in, uint64_t inflated_max, struct error
 
 enum err exchange_read_body(struct exchange *x, struct buffer *body, struct error *e)
 {
-	struct intake in = {.p = exchange_private(x), .body = body, .sent_max = x->config->max_body};
+	struct body_intake in = {.p = exchange_private(x), .body = body, .sent_max = x->config->max_body};
 	buffer_reset(body);
 	return read_body(&in, x->config->max_body_inflated, e);
 }
@@ -330,7 +330,7 @@ enum err exchange_read_body(struct exchange *x, struct buffer *body, struct erro
 enum err exchange_stream_body(struct exchange *x, uint64_t max,
         enum err (*take)(void *arg, const uint8_t *data, size_t len, struct error *e), void *arg, struct error *e)
 {
-	struct intake in = {.p = exchange_private(x), .take = take, .arg = arg, .sent_max = max};
+	struct body_intake in = {.p = exchange_private(x), .take = take, .arg = arg, .sent_max = max};
 	return read_body(&in, max, e);
 }
 

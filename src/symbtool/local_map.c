@@ -36,21 +36,21 @@ static enum err add_symbfile(struct symbfile_map *map, const char *path, struct 
 }
 
 /* Passes records into the map, counting them for the progress line. */
-struct intake {
+struct counted_sink {
 	struct symbfile_sink sink;
 	struct progress progress;
 };
 
 static enum err take_range(void *arg, const struct symbfile_range *r, struct error *e)
 {
-	struct intake *in = arg;
+	struct counted_sink *in = arg;
 	progress_add(&in->progress, 1);
 	return in->sink.range(in->sink.arg, r, e);
 }
 
 static enum err take_pad(void *arg, const struct symbfile_pad *p, struct error *e)
 {
-	struct intake *in = arg;
+	struct counted_sink *in = arg;
 	progress_add(&in->progress, 1);
 	return in->sink.pad(in->sink.arg, p, e);
 }
@@ -58,7 +58,7 @@ static enum err take_pad(void *arg, const struct symbfile_pad *p, struct error *
 static enum err add_executable(
         struct symbfile_map *map, const char *path, const struct extract_options *options, struct error *e)
 {
-	struct intake in = {.sink = symbfile_map_sink(map)};
+	struct counted_sink in = {.sink = symbfile_map_sink(map)};
 	struct symbfile_sink sink = {take_range, take_pad, &in};
 	progress_begin(&in.progress, path, "records", 0);
 	enum err err = extract_executable(path, options, &sink, NULL, e);

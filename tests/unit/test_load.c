@@ -56,9 +56,11 @@ void __wrap_bucket_fetch(struct bucket_client *c, unsigned source, struct bucket
 }
 
 static _Atomic uint64_t resident;
+static atomic_uint looks; /* at it */
 
 uint64_t __wrap_resident_bytes(void)
 {
+	looks++;
 	return resident;
 }
 
@@ -435,9 +437,102 @@ static void test_the_file_may_be_there_in_another_spelling(void **state)
 	only_id = NULL;
 }
 
-/* ---- the end ---- */
+/* The request looked in the caches before another's load has failed: what is remembered by then is its answer, too, if
+ * it spells the id alike. */
+static void test_a_failure_remembered_meanwhile(void **state)
+{
+	(void)state;
+	struct modules *m = start("1G");
+	struct load_wait waits[3] = {0};
+	struct module_want wants[3];
+	static const unsigned spelled[3] = {0, 0, 2};
+	serve = serve_small;
+	only_id = "none";
+	transfers = 0;
+	for (unsigned i = 0; i < 3; i++) {
+		assert_true(module_want_init(
+		        &wants[i], LOOKUP_COVERING, str_from("f.so"), str_from(spellings[spelled[i]])));
+		modules_resolve(m, &wants[i], 1, INT64_MAX);
+		assert_int_equal(wants[i].state, WANT_LOAD);
+	}
+	load(m, &waits[0], &wants[0], 1);
+	unsigned asked = transfers;
+	assert_int_equal(asked, 2); /* as it is spelled, and in upper case */
+	waits[1] = (struct load_wait){.done = wait_over, .gone = nobody_gone, .deadline = INT64_MAX};
+	assert_int_equal(modules_load(m, &waits[1], &wants[1], 1), LOAD_READY);
+	assert_int_equal(transfers, asked);
+	load(m, &waits[2], &wants[2], 1);
+	assert_int_equal(transfers, 2 * asked);
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(wants[i].state, WANT_FAILED);
+		assert_int_equal(wants[i].failure, FAILURE_MISSING);
+		assert_int_equal(wants[i].loaded, i != 1);
+		release(m, &waits[i], &wants[i], 1);
+	}
+	stop(m);
+	only_id = NULL;
+}
+
+/* ---- memory that a request lets go ---- */
 
 static bool is_served;
+static atomic_bool second_served;
+
+/* The first transfer stands still; the second notes that it has begun. */
+static void serve_two(const struct bucket_sink *sink, struct bucket_result *result)
+{
+	if (transfers == 1) {
+		note(&is_served);
+		wait_until(&may_go);
+	} else {
+		second_served = true;
+	}
+	serve_small(sink, result);
+}
+
+/* Memory is full while one load runs, so that the next one waits. A request that lets a text go tells nobody; still the
+ * load begins, long before the first one ends. */
+static void test_a_load_begins_when_a_request_lets_memory_go(void **state)
+{
+	enum { LIMIT = 64 << 20 };
+	struct load_wait waits[2];
+	struct module_want wants[2];
+	static const char *const names[] = {"a.so", "b.so"};
+	(void)state;
+	struct modules *m = start("1G");
+	serve = serve_two;
+	transfers = 0;
+	is_served = may_go = second_served = over = false;
+	account_start(LIMIT);
+	for (unsigned i = 0; i < 2; i++) {
+		assert_true(module_want_init(&wants[i], LOOKUP_COVERING, str_from(names[i]), str_from(ID)));
+		waits[i] = (struct load_wait){.done = wait_over, .gone = nobody_gone, .deadline = INT64_MAX};
+		assert_int_equal(modules_load(m, &waits[i], &wants[i], 1), LOAD_WAIT);
+		if (i == 0) {
+			wait_until(&is_served);
+			account_add(ACCOUNT_TEXTS, LIMIT);
+		}
+	}
+	for (unsigned before = looks; looks - before < 3;) /* the loaders were woken meanwhile if they ever are */
+		nanosleep(&(struct timespec){0, MS}, NULL);
+	assert_false(second_served);
+	account_add(ACCOUNT_TEXTS, -LIMIT);
+	for (unsigned i = 0; i < 3000 && !second_served; i++)
+		nanosleep(&(struct timespec){0, 10 * MS}, NULL);
+	assert_true(second_served);
+	wait_until(&over);
+	over = false;
+	note(&may_go);
+	wait_until(&over);
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(wants[i].state, WANT_FOUND);
+		release(m, &waits[i], &wants[i], 1);
+	}
+	stop(m);
+	account_start(0);
+}
+
+/* ---- the end ---- */
 
 /* The transfer ends when the process is stopping and, if they end before the loaders, the finishers have gone. */
 static void serve_last(const struct bucket_sink *sink, struct bucket_result *result)
@@ -505,6 +600,8 @@ int main(void)
 	        cmocka_unit_test(test_what_a_request_needs_is_kept_within_memory),
 	        cmocka_unit_test(test_one_load_however_the_id_is_spelled),
 	        cmocka_unit_test(test_the_file_may_be_there_in_another_spelling),
+	        cmocka_unit_test(test_a_failure_remembered_meanwhile),
+	        cmocka_unit_test(test_a_load_begins_when_a_request_lets_memory_go),
 	        cmocka_unit_test(test_a_load_that_ends_after_the_stop_is_let_go),
 	        cmocka_unit_test(test_a_loader_without_memory_for_its_clients),
 	};

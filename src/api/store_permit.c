@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <config.h>
 
-#include "api/store_place.h"
+#include "api/store_permit.h"
 
 #include <stdatomic.h>
 
@@ -23,7 +23,7 @@ static struct store_client *take(const struct exchange *x, struct symbfile_store
 	return c;
 }
 
-struct store_client *store_place_take(const struct exchange *x, struct error *e)
+struct store_client *store_permit_take(const struct exchange *x, struct error *e)
 {
 	struct symbfile_store *store = modules_store(services_modules());
 	if (store)
@@ -32,7 +32,7 @@ struct store_client *store_place_take(const struct exchange *x, struct error *e)
 	return NULL;
 }
 
-struct store_client *store_place_take_sym(const struct exchange *x, struct error *e)
+struct store_client *store_permit_take_sym(const struct exchange *x, struct error *e)
 {
 	struct symbfile_store *store = symfiles_store(services_symfiles());
 	if (store)
@@ -41,7 +41,7 @@ struct store_client *store_place_take_sym(const struct exchange *x, struct error
 	return NULL;
 }
 
-void store_place_leave(struct store_client *c)
+void store_permit_give(struct store_client *c)
 {
 	store_client_free(c);
 	atomic_fetch_sub(&busy, 1);
