@@ -64,9 +64,10 @@ bool packet_receive(int socket, struct packet *p)
 	        .msg_controllen = sizeof control.bytes};
 	ssize_t n;
 	p->fd_count = 0;
+	/* The kernel says once that the other side went without reading all, before what it had sent. */
 	do
 		n = recvmsg(socket, &m, MSG_CMSG_CLOEXEC);
-	while (n < 0 && errno == EINTR);
+	while (n < 0 && (errno == EINTR || errno == ECONNRESET));
 	if (n <= 0)
 		return false;
 	take_fds(p, &m);

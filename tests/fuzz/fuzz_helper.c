@@ -159,7 +159,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	        .share = data[0] & SHARED,
 	        .code = limits.code,
 	        .reader = symbfile_reader_new(&sink)};
-	fuzz_check(server.reader && pthread_create(&thread, NULL, serve, &server) == 0, "a thread");
+	fuzz_check(server.reader, "a reader");
+	fuzz_check(pthread_create(&thread, NULL, serve, &server) == 0, "a thread");
 	job_run(ends[1], make_file(data + HEADER, size - HEADER), &limits);
 	close(ends[1]);
 	pthread_join(thread, NULL);

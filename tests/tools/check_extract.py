@@ -1095,16 +1095,16 @@ def check_damaged_units(tool, program, folder):
     for what, patch, text in (
             ("version", (info + 4, b"\x4d\0"), one_of_two + "1 cannot be read; the first: unit at 0x0: DWARF version 77"),
             ("entries", (info + length // 2, b"\xff" * 64), one_of_two + "1 cannot be read"),
-            ("length", (second, b"\xf0\xff\xff\x7f"), one_of_two + "1 cannot be read"),
+            ("length", (second, b"\xf0\xff\xff\x7f"), ""),  # it is read to the end of its section, as libdw does
             ("no length", (second, b"\0\0\0\0"), one_of_two + "1 cannot be read"),
             ("lines", (lines + 4, b"\x4d\0"), one_of_two + "0 cannot be read; the first: line table at 0x0: unknown version")):
         done, said = run(tool, "-q", patched(program, path, patch))
-        check("damaged unit", done.returncode == 0 and text in said, what, done.returncode, said)
+        check("damaged unit", done.returncode == 0 and text in said and (text or "malformed" not in said), what, done.returncode, said)
         records = extract(tool, path)
         check("damaged unit", records.overlap() is None, what, records.overlap())
         check_symbols(path, records)
         same = sum(records.frames(va) == whole.frames(va) for va, r in whole.ranges if r["depth"] == 0)
-        check("damaged unit", same > 0, what, same)
+        check("damaged unit", same > 0 and (text or same == sum(r["depth"] == 0 for _, r in whole.ranges)), what, same)
     records = extract(tool, path)
     names = [[f[0] for f in r.frames(va)] for r in (records, whole) for va, _ in whole.ranges]
     check("damaged unit", names[:len(whole.ranges)] == names[len(whole.ranges):], "names without a line table")
