@@ -37,14 +37,15 @@ VALGRIND = (
 )
 # Unit tests in which there are threads.
 WITH_THREADS = [f"tests/unit/test_{name}" for name in (
-    "bucket", "front", "gate", "hot_frames", "intake", "lease", "load", "load_queue", "memcached", "page_cache", "s3", "symbfile_store", "symbtool", "text_store", "wait",
+    "arrival", "bucket", "front", "hot_frames", "leases", "load", "loads_places", "loads_turns", "loads_waits", "memcached", "page_cache", "periodic", "s3", "symbfile_store",
+    "symbtool", "text_store",
 )]  # fmt: skip
 # Enough to see that what clang makes of it, with zlib, works; all is compiled.
 OF_CLANG = [f"tests/unit/test_{name}" for name in ("base", "gzip", "offmap", "request_json", "symbfile_map")]
 # AddressSanitizer sees the same errors at a tenth of the cost, but for values that were never set: valgrind runs what decides by
 # bytes from outside, and the replays of the fuzzers.
 UNDER_VALGRIND = [f"tests/unit/test_{name}" for name in (
-    "auth", "base", "build_id", "config", "failures", "front", "gzip", "mac", "offmap", "request_json", "s3_sign", "stacks", "symbfile",
+    "auth", "base", "build_id", "config", "front", "gzip", "mac", "offmap", "outcomes", "request_json", "s3_sign", "stacks", "symbfile",
 )]  # fmt: skip
 SANITIZER_OPTIONS = {
     "ASAN_OPTIONS": "detect_stack_use_after_return=1:strict_string_checks=1:exitcode=99",

@@ -1,0 +1,174 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""How long a module takes whose only source is its debug file.
+
+    tests/bench/bench_executables.py [--build build] [--rounds 3] [--quick] [--json]          BENCH_DEBUG=FOLDER with .build-id/xx/yyyy.debug
+
+Cold: one frame from a new process with an empty memcached, above the time that reading the file takes: of the smallest file of
+at least 1 MB in the folder, and of the largest. Without a folder, of a C++ program that is compiled for this. Then the processor
+time of `symbtool extract --dry-run` on two threads beside that of `llvm-gsymutil --convert`. --json: as bench.py reads it."""
+
+import argparse
+import json
+import os
+import re
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path[:0] = [os.path.join(ROOT, "tests", "wire")]
+import stack  # noqa: E402
+from stack import Stack  # noqa: E402
+
+LARGE = 20e6  # bytes, from which on the longer time is allowed
+SMALL_TARGET, LARGE_TARGET = 0.4, 2.5  # seconds
+SMALLEST = 1 << 20
+BOUND = 150  # seconds for one command
+
+UNIT = """#include <map>
+#include <string>
+#include <vector>
+template <int N> struct Item { std::string name; std::map<std::string, std::vector<int>> values; int sum() const; };
+template <int N> int Item<N>::sum() const
+{
+	int total = N;
+	for (const auto &v : values)
+		for (int i : v.second)
+			total += i * (int)v.first.size();
+	return total + (int)name.size();
+}
+%s
+"""
+
+
+def compiled(folder, units, items):
+    """The folder of debug files of a program with so many units."""
+    objects = []
+    for u in range(units):
+        text = "".join(f"int use{u}_{i}(const Item<{u * items + i}> &x) {{ return x.sum(); }}\n" for i in range(items))
+        source = os.path.join(folder, f"unit{u}.cc")
+        with open(source, "w", encoding="utf-8") as out:
+            out.write(UNIT % text)
+        objects.append((source + ".o", subprocess.Popen(["g++", "-g", "-O2", "-fPIC", "-c", source, "-o", source + ".o"])))
+        for _, process in objects[:-2]:
+            process.wait(BOUND)  # two run at a time
+    for _, process in objects:
+        if process.wait(BOUND) != 0:
+            sys.exit("bench_executables: g++ fails")
+    program = os.path.join(folder, "program")
+    subprocess.run(["g++", "-shared", "-Wl,--build-id", *(o for o, _ in objects), "-o", program], check=True, timeout=BOUND)
+    ident = build_id(program)
+    path = os.path.join(folder, "debug", ".build-id", ident[:2], ident[2:] + ".debug")
+    os.makedirs(os.path.dirname(path))
+    subprocess.run(["objcopy", "--only-keep-debug", program, path], check=True, timeout=BOUND)
+    return os.path.join(folder, "debug")
+
+
+def build_id(path):
+    notes = subprocess.run(["readelf", "-n", path], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True, timeout=BOUND).stdout
+    return re.search(r"Build ID: ([0-9a-f]+)", notes)[1]
+
+
+def files_of(folder):
+    """The smallest that is not tiny, and the largest; or the one."""
+    found = []
+    for where, _, names in os.walk(os.path.join(folder, ".build-id")):
+        found += [os.path.join(where, n) for n in names if n.endswith(".debug")]
+    found = sorted(((os.path.getsize(p), p) for p in found))
+    chosen = [f for f in found if f[0] >= SMALLEST][:1] + found[-1:]
+    return list(dict.fromkeys(path for _, path in chosen or found))
+
+
+def an_address(path):
+    """Of a function that has a size, from the symbol table."""
+    out = subprocess.run(["nm", "-S", "--defined-only", path], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True, timeout=BOUND).stdout
+    return int(next(m[1] for m in re.finditer(r"^([0-9a-f]+) [0-9a-f]+ [tT] ", out, re.M)), 16)
+
+
+def read_time(path):
+    begin = time.monotonic()
+    with open(path, "rb", buffering=0) as file:
+        while file.read(1 << 20):
+            pass
+    return time.monotonic() - begin
+
+
+def cold(folder, path):
+    """Seconds from the question to the answer, without those of reading the file."""
+    ident = os.path.basename(os.path.dirname(path)) + os.path.basename(path).removesuffix(".debug")
+    address = an_address(path)
+    with Stack(bucket=False, config={"source": [f"elf+file://{folder}"]}) as s:
+        reading = read_time(path)
+        begin = time.monotonic()
+        frame = s.client.frames(["program", ident], [address])[0]
+        took = time.monotonic() - begin
+    assert frame.get("function"), frame
+    return max(0.0, took - reading)
+
+
+def processor_time(command):
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=BOUND)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def line(name, values, unit, target="", **more):
+    return {"line": name, "figure": statistics.median(values), "min": min(values), "max": max(values), "n": len(values), "unit": unit, "target": target, **more}
+
+
+def beside_gsym(options, path):
+    name = "extraction on two threads, processor time"
+    gsymutil = shutil.which("llvm-gsymutil") or shutil.which("llvm-gsymutil-14")
+    if not gsymutil:
+        return {"line": name, "figure": None, "unit": "x llvm-gsymutil", "note": "llvm-gsymutil is not installed"}
+    ours, theirs = [], []
+    with tempfile.TemporaryDirectory(prefix="sym-gsym-") as folder:
+        for _ in range(options.rounds):
+            ours.append(processor_time([os.path.join(options.build, "symbtool"), "extract", "--dry-run", "--threads", "2", path]))
+            theirs.append(processor_time([gsymutil, f"--convert={path}", f"--out-file={folder}/out.gsym", "--num-threads=2"]))
+    ratios = [a / b for a, b in zip(ours, theirs)]
+    return line(name, ratios, "x llvm-gsymutil", ours=f"{statistics.median(ours):.2f} s", against=f"{statistics.median(theirs):.2f} s")
+
+
+def measure(options, folder):
+    debug = os.environ.get("BENCH_DEBUG") or compiled(folder, *((1, 4) if options.quick else (10, 60)))
+    lines, files = [], files_of(debug)
+    if not files:
+        sys.exit(f"bench_executables: no .build-id/xx/yyyy.debug in {debug}")
+    for path in files:
+        size = os.path.getsize(path)
+        target = LARGE_TARGET if size >= LARGE else SMALL_TARGET
+        times = [cold(debug, path) for _ in range(options.rounds)]
+        lines.append(line(f"cold answer from a debug file of {size / 1e6:.0f} MB, above reading it", times, "s", f"<= {target}"))
+    return lines + [beside_gsym(options, files[-1])]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", default=os.path.join(ROOT, "build"))
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--quick", action="store_true", help="a small program, one round")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    options.build = os.path.abspath(options.build)
+    options.rounds = 1 if options.quick else options.rounds
+    stack.DAEMON[:] = [os.path.join(options.build, "symbolicated")]
+    with tempfile.TemporaryDirectory(prefix="sym-bench-executables-") as folder:
+        os.chmod(folder, 0o755)
+        lines = measure(options, folder)
+    if options.json:
+        print(json.dumps({"lines": lines}))
+        return
+    for row in lines:
+        figure = "not measured" if row["figure"] is None else f"{row['figure']:.2f} {row['unit']} ({row['min']:.2f} to {row['max']:.2f})"
+        print(f"{row['line']}: {figure} {row.get('target', '')} {row.get('note', '')}".rstrip())
+
+
+if __name__ == "__main__":
+    main()
