@@ -5,6 +5,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdlib.h>
 
 #include <cmocka.h>
 
@@ -41,9 +42,16 @@ static int open_gate(void **state)
 	return 0;
 }
 
+/* With what the requests hold that a test leaves in the line. */
 static int close_gate(void **state)
 {
+	struct share *share;
 	(void)state;
+	for (unsigned i = 0; i < SHARE_CHAINS; i++)
+		while ((share = LIST_FIRST(&loads.shares[i]))) {
+			LIST_REMOVE(share, chain);
+			free(share);
+		}
 	loads_release(&loads);
 	return 0;
 }
