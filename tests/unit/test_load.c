@@ -502,7 +502,9 @@ static void test_a_load_begins_when_a_request_lets_memory_go(void **state)
 	struct modules *m = start("1G");
 	serve = serve_two;
 	transfers = 0;
-	is_served = may_go = second_served = over = false;
+	is_served = over = false;
+	may_go = false;
+	second_served = false;
 	account_start(LIMIT);
 	for (unsigned i = 0; i < 2; i++) {
 		assert_true(module_want_init(&wants[i], LOOKUP_COVERING, str_from(names[i]), str_from(ID)));
