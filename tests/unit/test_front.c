@@ -195,12 +195,12 @@ static void handle_block(struct exchange *x)
 static atomic_uint working;
 static atomic_bool work_ends;
 
-/* Works until it is told to end, in slices; /t/work/unpermitted: as one that has waited for memcached. */
+/* Works until it is told to end, in slices; /t/slices/unpermitted: as one that has waited for memcached. */
 static void handle_work(struct exchange *x)
 {
 	const int64_t end = clock_now() + BOUND_SECONDS * SECOND;
 	bool needed = true;
-	if (str_equal(x->path, str_from("/t/work/unpermitted")))
+	if (str_equal(x->path, str_from("/t/slices/unpermitted")))
 		permit_give();
 	working++;
 	while (!atomic_load(&work_ends) && needed && clock_now() < end)
@@ -217,7 +217,7 @@ static void dispatch(struct exchange *x)
 		void (*handle)(struct exchange *x);
 	} own[] = {{"/t/echo", handle_echo}, {"/t/park", handle_park}, {"/t/gone", handle_park},
 	        {"/t/hold", handle_hold}, {"/t/ignore", handle_ignore}, {"/t/large/", handle_large},
-	        {"/t/block", handle_block}, {"/t/work", handle_work}};
+	        {"/t/block", handle_block}, {"/t/slices", handle_work}};
 	for (unsigned i = 0; i < sizeof own / sizeof own[0]; i++)
 		if (x->path.len && strncmp(x->path.data, own[i].path, strlen(own[i].path)) == 0) {
 			own[i].handle(x);
@@ -977,7 +977,7 @@ static void small_requests_pass_large_ones(void **state)
 	set("workers", "2");
 	start_front();
 	for (unsigned i = 0; i < LARGE; i++)
-		fds[i] = send_to("/t/work", "192.0.2.1");
+		fds[i] = send_to("/t/slices", "192.0.2.1");
 	wait_until(working == LARGE);
 	for (unsigned i = 0; i < 20; i++) {
 		read_and_close(send_to("/t/echo", "192.0.2.2"), "/t/echo", 7);
@@ -999,7 +999,7 @@ static void a_slice_without_a_permit_is_not_the_last(void **state)
 	start_front();
 	for (unsigned i = 0; i < 20; i++) {
 		atomic_store(&work_ends, false);
-		int fd = send_to("/t/work/unpermitted", "192.0.2.1"), other = send_to("/t/work", "192.0.2.1");
+		int fd = send_to("/t/slices/unpermitted", "192.0.2.1"), other = send_to("/t/slices", "192.0.2.1");
 		wait_until(working == 2);
 		poll(NULL, 0, 5);
 		atomic_store(&work_ends, true);
@@ -1014,7 +1014,7 @@ static void work_that_nobody_waits_for_ends(void **state)
 	set("workers", "2");
 	start_front();
 	seen_gone = 0;
-	int fd = send_to("/t/work", "192.0.2.1");
+	int fd = send_to("/t/slices", "192.0.2.1");
 	wait_until(working == 1);
 	close(fd);
 	wait_until(seen_gone == 1 && metric_get(M_REQUESTS_IN_FLIGHT) == 0);
@@ -1026,8 +1026,8 @@ static void draining_ends_what_has_paused(void **state)
 	(void)state;
 	set("workers", "2");
 	start_front();
-	int fds[] = {send_to("/t/work", "192.0.2.1"), send_to("/t/work", "192.0.2.2"), send_to("/t/work", "192.0.2.3"),
-	        send_to("/t/large/4000000", "192.0.2.1")};
+	int fds[] = {send_to("/t/slices", "192.0.2.1"), send_to("/t/slices", "192.0.2.2"),
+	        send_to("/t/slices", "192.0.2.3"), send_to("/t/large/4000000", "192.0.2.1")};
 	wait_until(working == 3 && metric_get(M_REPLIES_WAITING) == 1);
 	assert_int_equal(front_stop(front, 100 * MS), 4);
 	front = NULL;
