@@ -25,7 +25,7 @@ from inputs import http_request  # noqa: E402
 from picture import of_target, picture  # noqa: E402
 
 BUILD = os.path.dirname(os.path.abspath(DAEMON[-1]))
-PROGRAMS = [f"tests/bench/{name}" for name in ("bench_parse", "link", "load", "null_responder")]
+PROGRAMS = [f"tests/bench/{name}" for name in ("bench_dwarf_walk", "bench_parse", "link", "load", "null_responder")]
 PAGE = os.path.join(ROOT, "docs", "performance.md")
 
 

@@ -23,13 +23,14 @@ class Stunnel(Server):
         with open(path, "w", encoding="utf-8") as f:
             f.write("foreground = yes\n" + config)
         self.spawn([STUNNEL, path])
-        self.ready(lambda: connects(("127.0.0.1", port)))
+        self.ready(lambda: self.process.poll() is None and connects(("127.0.0.1", port)))
 
 
 def documented(directory, memcached, between, client):
     """The files of the memcached host and of an application host."""
     with open(os.path.join(ROOT, "docs", "hosts.md"), encoding="utf-8") as f:
-        blocks = re.findall(r"(?m)(?:^    .*\n)+", f.read().partition("**TLS** between hosts")[2])
+        blocks = re.findall(r"(?m)(?:^    .*\n)+", f.read().partition("For **TLS**, symbolicated talks to a stunnel")[2])
+    assert len(blocks) >= 2
     out = []
     for block in blocks[:2]:
         text = block.replace("/etc/stunnel", directory).replace("/run", directory)
