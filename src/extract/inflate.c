@@ -9,7 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#ifdef HAVE_ISAL
+#include <isa-l/igzip_lib.h>
+#else
 #include <zlib.h>
+#endif
 #include <zstd.h>
 
 #include "extract/temp_file.h"
@@ -60,6 +64,61 @@ static enum err step_plain(struct transfer *t, struct error *e)
 	return ERR_OK;
 }
 
+#ifdef HAVE_ISAL
+
+static void start_zlib(struct inflate_state *s)
+{
+	isal_inflate_reset(s);
+	s->crc_flag = ISAL_ZLIB;
+}
+
+static void *open_zlib(void)
+{
+	struct inflate_state *s = malloc(sizeof *s);
+	if (s) {
+		isal_inflate_init(s);
+		start_zlib(s);
+	}
+	return s;
+}
+
+/* After a stream the library has bytes left that are not its own. They may be of the block before this one, so the file
+ * is read again from there. */
+static void give_back(struct transfer *t, uint64_t bytes)
+{
+	uint64_t unread = t->len - t->at + bytes;
+	t->rest.at -= unread;
+	t->rest.len += unread;
+	t->at = t->len = 0;
+}
+
+static enum err step_zlib(struct transfer *t, struct error *e)
+{
+	struct inflate_state *s = t->state;
+	if (t->ended)
+		start_zlib(s);
+	s->next_in = t->in + t->at;
+	s->avail_in = (uint32_t)(t->len - t->at);
+	s->next_out = t->out;
+	s->avail_out = BLOCK;
+	int status = isal_inflate(s);
+	if (status < 0 || status == ISAL_NEED_DICT)
+		return corrupt(e, status == ISAL_INCORRECT_CHECKSUM ? "incorrect checksum" : "damaged");
+	t->ended = s->block_state == ISAL_BLOCK_FINISH;
+	t->at = t->len - s->avail_in;
+	t->made = BLOCK - s->avail_out;
+	if (t->ended)
+		give_back(t, (uint64_t)s->read_in_length / 8);
+	return ERR_OK;
+}
+
+static void close_zlib(void *state)
+{
+	free(state);
+}
+
+#else
+
 static void *open_zlib(void)
 {
 	z_stream *z = calloc(1, sizeof *z);
@@ -94,6 +153,8 @@ static void close_zlib(void *state)
 	inflateEnd(state);
 	free(state);
 }
+
+#endif
 
 static void *open_zstd(void)
 {
