@@ -9,8 +9,6 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <sys/random.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/cgroup.h"
@@ -71,15 +69,6 @@ void resident_return_large(void)
 void resident_trim(void)
 {
 	malloc_trim(0);
-}
-
-/* ---- priority ---- */
-
-void give_way(int steps)
-{
-	/* On Linux this is the priority of the thread; a value below the lowest priority becomes the lowest. */
-	id_t thread = (id_t)syscall(SYS_gettid);
-	setpriority(PRIO_PROCESS, thread, getpriority(PRIO_PROCESS, thread) + steps);
 }
 
 /* ---- randomness ---- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the system gives this process: cores, memory, priorities of threads, and randomness. */
+/* What the system gives this process: cores, memory and randomness. */
 #ifndef BASE_PROCESS_H
 #define BASE_PROCESS_H
 
@@ -17,10 +17,6 @@ uint64_t resident_bytes(void);
 void resident_return_large(void);
 /* Returns freed memory that malloc still holds to the system. Takes milliseconds per GB. */
 void resident_trim(void);
-
-/* Lowers the calling thread's priority by this many steps (1 to 19) below its current one. A process that was started
- * with a low priority never raises its own. */
-void give_way(int steps);
 
 /* A random number that nobody can guess: for tokens, markers and seeds. Never 0. */
 uint64_t random_u64(void);

@@ -8,6 +8,7 @@
 
 #include "modules/arrival.h"
 
+#include "base/background.h"
 #include "base/clock.h"
 #include "base/process.h"
 
@@ -84,11 +85,13 @@ static void *reader_main(void *arg)
 {
 	struct arrival *in = arg;
 	struct arrived_block next;
+	background_enter();
 	while (wait_for_work(in, &next))
 		if (next.block)
 			read_block(in, next);
 		else
 			get_spare(in);
+	background_leave();
 	return NULL;
 }
 

@@ -6,14 +6,13 @@
 #include <stdlib.h>
 
 #include "base/account.h"
+#include "base/background.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/metrics.h"
-#include "base/process.h"
 #include "map/value.h"
 
 enum {
-	NICE_FINISHING = 10,
 	PAGES_WAITING = 4096, /* pages that may wait to be sent */
 	FIRST_PAGE_MS = 20,   /* the root waits so long for the pages of who waited for the load */
 	PAUSE_MS = 500,       /* while memory is full */
@@ -439,7 +438,7 @@ static void *finisher_main(void *arg)
 	struct finishers *all = arg;
 	struct mc_client *memcached = NULL;
 	struct finish_job *job;
-	give_way(NICE_FINISHING);
+	background_enter();
 	while ((job = take_job(all))) {
 		if (!memcached)
 			memcached = mc_client_new(all->loads->context->servers);
@@ -449,6 +448,7 @@ static void *finisher_main(void *arg)
 		pthread_mutex_unlock(&all->loads->lock);
 	}
 	mc_client_free(memcached);
+	background_leave();
 	return NULL;
 }
 

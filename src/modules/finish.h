@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * After the reply. The root of a text's map goes to memcached at once, and its pages as they are made. When the module
- * is asked for again, or nothing else is loaded for a while, threads of low priority make and store the rest and free
+ * is asked for again, or nothing else is loaded for a while, threads in the background make and store the rest and free
  * the text. If memcached takes the map, pages stay in the cache only while there is room; otherwise all of them stay:
  * raw up to a quarter of the cache, the rest compressed. The text of a page that stays is freed at once.
  */

@@ -6,13 +6,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/background.h"
 #include "base/clock.h"
 #include "base/metrics.h"
-#include "base/process.h"
 
 /* Loading gives way to requests that need no load; finishing, after the reply, gives way to both. */
-enum { NICE_LOADING = 5 };
-
 enum load_step {
 	LOAD_DONE,      /* the outcome is known */
 	LOAD_ELSEWHERE, /* another host has the lease: check again later */
@@ -165,7 +163,7 @@ static void *loader_main(void *arg)
 	const struct loaders *all = arg;
 	struct loader r = {.context = all->loads->context};
 	struct load *l;
-	give_way(NICE_LOADING);
+	background_enter();
 	while ((l = loads_take(all->loads))) {
 		enum load_step step = LOAD_DONE;
 		l->outcome.checked = clock_now();
@@ -183,6 +181,7 @@ static void *loader_main(void *arg)
 	mc_client_free(r.memcached);
 	bucket_client_free(r.bucket);
 	store_client_free(r.store);
+	background_leave();
 	return NULL;
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/account.h"
+#include "base/background.h"
 #include "base/clock.h"
 #include "base/metrics.h"
 #include "base/process.h"
@@ -313,6 +314,7 @@ static uint64_t hot_frames_budget(const struct config *c)
 
 static bool start_threads(struct modules *m, struct error *e)
 {
+	background_begin();
 	if (periodic_start(&m->periodic) && finishers_start(&m->finishers) &&
 	        loaders_start(&m->loaders, &m->loads, &m->finishers))
 		return true;

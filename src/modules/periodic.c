@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/account.h"
+#include "base/background.h"
 #include "base/clock.h"
 #include "base/held_back.h"
 #include "base/log.h"
@@ -186,6 +187,7 @@ static void *tick_main(void *arg)
 	while (rest(p, TICK_MS * MS)) {
 		int64_t now = clock_now();
 		bool next_second = is_due(&second, now, SECOND);
+		background_tick();
 		loads_tick(p->loads, now, next_second);
 		watch_memory(p->loads, now, &memory);
 		if (next_second) {

@@ -15,6 +15,7 @@
 #include <zstd.h>
 
 #include "base/array.h"
+#include "base/background.h"
 
 enum {
 	SLICE = 16 << 10,
@@ -268,6 +269,7 @@ static void release_packer(struct text_store *s, struct packer *p)
 static void *packer_main(void *arg)
 {
 	struct text_store *s = arg;
+	background_enter();
 	pthread_mutex_lock(&s->lock);
 	while (!s->failed && (s->waiting || !s->ended)) {
 		if (s->waiting)
@@ -276,6 +278,7 @@ static void *packer_main(void *arg)
 			pthread_cond_wait(&s->changed, &s->lock);
 	}
 	pthread_mutex_unlock(&s->lock);
+	background_leave();
 	return NULL;
 }
 

@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -645,33 +644,6 @@ static void chosen_names_are_spread_by_another_seed(void **state)
 	        name_hash_seeded(str_from("a"), str_from("b"), 1) != name_hash_seeded(str_from("b"), str_from("a"), 1));
 }
 
-/* --- priorities --- */
-
-/* In a process of its own: there is no way back for who is not root. Returns what give_way(5) makes of a nice value. */
-static int nice_after(int before)
-{
-	int status = 0;
-	fflush(NULL);
-	pid_t child = fork();
-	assert_true(child >= 0);
-	if (child == 0) {
-		setpriority(PRIO_PROCESS, 0, before);
-		give_way(5);
-		_exit(getpriority(PRIO_PROCESS, 0));
-	}
-	assert_int_equal(waitpid(child, &status, 0), child);
-	assert_true(WIFEXITED(status));
-	return WEXITSTATUS(status);
-}
-
-static void give_way_never_raises_a_priority(void **state)
-{
-	(void)state;
-	int here = getpriority(PRIO_PROCESS, 0);
-	for (int before = here > 0 ? here : 0; before <= 19; before++)
-		assert_int_equal(nice_after(before), before < 14 ? before + 5 : 19);
-}
-
 /* The values that the library's plain code gives: they are in keys and values of memcached, whatever the processor has.
  */
 static void xxh3_has_the_same_values_everywhere(void **state)
@@ -818,7 +790,6 @@ int main(void)
 	        cmocka_unit_test(log_lines_that_wait_for_others),
 	        cmocka_unit_test(log_goes_back_to_standard_error),
 	        cmocka_unit_test(chosen_names_are_spread_by_another_seed),
-	        cmocka_unit_test(give_way_never_raises_a_priority),
 	        cmocka_unit_test(xxh3_has_the_same_values_everywhere),
 	};
 	return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -25,7 +25,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/process.h"
+#include "base/background.h"
 #include "base/sandbox.h"
 
 /* Each attempt gives 0 or errno. */
@@ -97,9 +97,10 @@ static void *in_thread(void *arg)
 	/* Lower priority, as builders of maps have it. */
 	id_t self = (id_t)syscall(SYS_gettid);
 	int before = getpriority(PRIO_PROCESS, self);
-	give_way(5);
+	background_begin();
+	background_enter();
 	int after = getpriority(PRIO_PROCESS, self);
-	return after == (before < 14 ? before + 5 : 19) && start_program() == EPERM ? arg : NULL;
+	return after == (before < 9 ? before + 10 : 19) && start_program() == EPERM ? arg : NULL;
 }
 
 /* The filter is also that of threads. */

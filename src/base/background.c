@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include <config.h>
+
+#include "base/background.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/queue.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+enum {
+	SHARE_MS = 5, /* of each tick, which is 100 ms */
+	OWED_MAX_MS = 100,
+	AHEAD_MAX_MS = 20, /* that it has had more than its share */
+	STEPS = 10,        /* of nice values; the highest is 19 */
+};
+
+struct background {
+	LIST_ENTRY(background) next;
+	pid_t thread;
+	clockid_t clock; /* of its processor time */
+	int64_t ran, owed;
+	int stat; /* its file in /proc, open */
+	bool runs, lifted;
+};
+
+static LIST_HEAD(, background) all = LIST_HEAD_INITIALIZER(all);
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static _Thread_local struct background self;
+
+static bool set_policy(pid_t thread, int policy)
+{
+	return sched_setscheduler(thread, policy, &(struct sched_param){0}) == 0;
+}
+
+/* ---- whether there is a way back ---- */
+
+static bool begun, returns;
+static int nice_value;
+
+/* On Linux this is the thread's, not the process's. */
+static void lower_priority(void)
+{
+	setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), nice_value);
+}
+
+static void *go_and_return(void *arg)
+{
+	bool *returned = arg;
+	lower_priority();
+	*returned = set_policy(0, SCHED_IDLE) && set_policy(0, SCHED_OTHER);
+	return NULL;
+}
+
+/* In a thread of its own, which stays where it is if there is none. */
+void background_begin(void)
+{
+	pthread_t thread;
+	nice_value = getpriority(PRIO_PROCESS, 0) + STEPS;
+	begun = true;
+	if (pthread_create(&thread, NULL, go_and_return, &returns) == 0)
+		pthread_join(thread, NULL);
+}
+
+/* ---- entering and leaving ---- */
+
+static int64_t time_of(clockid_t clock)
+{
+	struct timespec t;
+	return clock_gettime(clock, &t) == 0 ? t.tv_sec * SECOND + t.tv_nsec : 0;
+}
+
+void background_enter(void)
+{
+	if (!begun)
+		return;
+	lower_priority();
+	self = (struct background){.thread = (pid_t)syscall(SYS_gettid), .stat = -1};
+	if (!returns || pthread_getcpuclockid(pthread_self(), &self.clock) != 0)
+		return;
+	self.stat = open("/proc/thread-self/stat", O_RDONLY | O_CLOEXEC);
+	if (self.stat < 0)
+		return;
+	self.ran = time_of(self.clock);
+	set_policy(0, SCHED_IDLE);
+	pthread_mutex_lock(&lock);
+	LIST_INSERT_HEAD(&all, &self, next);
+	pthread_mutex_unlock(&lock);
+}
+
+void background_leave(void)
+{
+	if (self.stat <= 0)
+		return;
+	pthread_mutex_lock(&lock);
+	LIST_REMOVE(&self, next);
+	pthread_mutex_unlock(&lock);
+	close(self.stat);
+}
+
+/* ---- each tick ---- */
+
+/* Whether it runs or waits for a core: the state of proc_pid_stat(5), behind a name in parentheses. */
+static bool wants_core(const struct background *b)
+{
+	char text[128];
+	ssize_t n = pread(b->stat, text, sizeof text - 1, 0);
+	text[n > 0 ? n : 0] = 0;
+	const char *name_end = strrchr(text, ')');
+	return name_end && strncmp(name_end, ") R", 3) == 0;
+}
+
+static void look_at(struct background *b)
+{
+	int64_t ran = time_of(b->clock), got = ran - b->ran;
+	bool ran_before = b->runs;
+	b->ran = ran;
+	b->runs = got >= SHARE_MS * MS || wants_core(b);
+	b->owed = b->runs && ran_before ? b->owed + SHARE_MS * MS - got : 0;
+	if (b->owed > OWED_MAX_MS * MS)
+		b->owed = OWED_MAX_MS * MS;
+	if (b->owed < -AHEAD_MAX_MS * MS)
+		b->owed = -AHEAD_MAX_MS * MS;
+	if (b->lifted != (b->owed > 0) && set_policy(b->thread, b->owed > 0 ? SCHED_OTHER : SCHED_IDLE))
+		b->lifted = b->owed > 0;
+}
+
+void background_tick(void)
+{
+	struct background *b;
+	pthread_mutex_lock(&lock);
+	LIST_FOREACH(b, &all, next)
+		look_at(b);
+	pthread_mutex_unlock(&lock);
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Threads that give way to requests.
+ *
+ * They run as SCHED_IDLE (sched(7)): on a core that nothing else wants, and a thread that is woken takes the core from
+ * them at once. A busy machine would starve them, so each is owed SHARE_MS of every 100 ms in which it could run:
+ *
+ *              waits for a core and is owed time
+ *   SCHED_IDLE ---------------------------------> SCHED_OTHER, its nice value
+ *              <---------------------------------
+ *              has had its time, or sleeps
+ *
+ * To come back from SCHED_IDLE a process needs CAP_SYS_NICE or a limit on nice values that allows it (RLIMIT_NICE;
+ * LimitNICE= of systemd). Without either, the threads only have a lower priority. */
+#ifndef BASE_BACKGROUND_H
+#define BASE_BACKGROUND_H
+
+/* Before any thread enters: notes the process's nice value, and tries whether there is a way back. */
+void background_begin(void);
+
+/* The calling thread is one of them until background_leave. Its nice value is 10 above the process's for good, at most
+ * 19. Does nothing if the process did not begin. Call it once a thread. */
+void background_enter(void);
+
+/* Before a thread that entered ends. */
+void background_leave(void);
+
+/* To be called every 100 ms, by a thread that did not enter. Takes some microseconds a thread. */
+void background_tick(void);
+
+#endif

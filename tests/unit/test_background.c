@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Threads in the background, on a core that another thread wants all the time. */
+#define _GNU_SOURCE
+#include <config.h>
+
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/background.h"
+#include "base/clock.h"
+
+enum {
+	TICK_MS = 100,
+	BOUND = 60, /* seconds */
+	RUN_MS = 2000,
+};
+
+struct spinner {
+	pthread_t thread;
+	pid_t id;
+	clockid_t clock;
+	atomic_bool started, ends, sleeps;
+	bool enters;
+};
+
+static void *spin(void *arg)
+{
+	struct spinner *s = arg;
+	if (s->enters)
+		background_enter();
+	s->id = (pid_t)syscall(SYS_gettid);
+	assert_int_equal(pthread_getcpuclockid(pthread_self(), &s->clock), 0);
+	atomic_store(&s->started, true);
+	while (!atomic_load(&s->ends))
+		if (atomic_load(&s->sleeps))
+			nanosleep(&(struct timespec){0, MS}, NULL);
+	if (s->enters)
+		background_leave();
+	return NULL;
+}
+
+static void start(struct spinner *s, bool enters)
+{
+	*s = (struct spinner){.enters = enters};
+	assert_int_equal(pthread_create(&s->thread, NULL, spin, s), 0);
+	while (!atomic_load(&s->started))
+		nanosleep(&(struct timespec){0, MS}, NULL);
+}
+
+static void end(struct spinner *s)
+{
+	atomic_store(&s->ends, true);
+	pthread_join(s->thread, NULL);
+}
+
+static int64_t ran(const struct spinner *s)
+{
+	struct timespec t;
+	assert_int_equal(clock_gettime(s->clock, &t), 0);
+	return t.tv_sec * SECOND + t.tv_nsec;
+}
+
+static void tick(void)
+{
+	nanosleep(&(struct timespec){0, TICK_MS * MS}, NULL);
+	background_tick();
+}
+
+static void until_policy(const struct spinner *s, int policy)
+{
+	int64_t end = clock_now() + BOUND * SECOND;
+	while (sched_getscheduler(s->id) != policy) {
+		assert_true(clock_now() < end);
+		tick();
+	}
+}
+
+/* All of this test's threads on one core. */
+static int on_one_core(void **state)
+{
+	(void)state;
+	cpu_set_t cores, one;
+	unsigned first = 0;
+	assert_int_equal(sched_getaffinity(0, sizeof cores, &cores), 0);
+	while (!CPU_ISSET(first, &cores))
+		first++;
+	CPU_ZERO(&one);
+	CPU_SET(first, &one);
+	assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+	background_begin();
+	return 0;
+}
+
+/* False, with a word about it: this process may not come back from SCHED_IDLE. */
+static bool goes_idle(const struct spinner *s)
+{
+	bool idle = sched_getscheduler(s->id) == SCHED_IDLE;
+	if (!idle)
+		print_message("SCHED_IDLE cannot be left here: lower priority only\n");
+	return idle;
+}
+
+static void a_thread_that_starves_is_lifted_until_it_does_not(void **state)
+{
+	(void)state;
+	struct spinner background, busy;
+	start(&background, true);
+	if (goes_idle(&background)) {
+		start(&busy, false);
+		until_policy(&background, SCHED_OTHER);
+		end(&busy);
+		until_policy(&background, SCHED_IDLE);
+	}
+	end(&background);
+}
+
+static void a_thread_that_sleeps_stays_idle(void **state)
+{
+	(void)state;
+	struct spinner background, busy;
+	start(&background, true);
+	if (goes_idle(&background)) {
+		start(&busy, false);
+		until_policy(&background, SCHED_OTHER);
+		atomic_store(&background.sleeps, true);
+		until_policy(&background, SCHED_IDLE);
+		end(&busy);
+	}
+	end(&background);
+}
+
+static void a_busy_core_leaves_it_its_share(void **state)
+{
+	(void)state;
+	struct spinner background, busy;
+	start(&background, true);
+	if (goes_idle(&background)) {
+		start(&busy, false);
+		until_policy(&background, SCHED_OTHER);
+		int64_t own = ran(&background), others = ran(&busy), end_at = clock_now() + BOUND * SECOND;
+		while (ran(&busy) - others < RUN_MS * MS && clock_now() < end_at)
+			tick();
+		own = ran(&background) - own;
+		others = ran(&busy) - others;
+		print_message("%lld ms beside %lld ms\n", (long long)(own / MS), (long long)(others / MS));
+		assert_true(own > others / 25);
+		assert_true(own < others / 4);
+		end(&busy);
+	}
+	end(&background);
+}
+
+/* In a process of its own: there is no way back for who is not root. Returns the nice value of a thread that entered.
+ */
+static int nice_after(int before)
+{
+	int status = 0;
+	fflush(NULL);
+	pid_t child = fork();
+	assert_true(child >= 0);
+	if (child == 0) {
+		setpriority(PRIO_PROCESS, 0, before);
+		background_begin();
+		background_enter();
+		_exit(getpriority(PRIO_PROCESS, 0));
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+static void it_never_raises_a_priority(void **state)
+{
+	(void)state;
+	int here = getpriority(PRIO_PROCESS, 0);
+	for (int before = here > 0 ? here : 0; before <= 19; before++)
+		assert_int_equal(nice_after(before), before < 9 ? before + 10 : 19);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	        cmocka_unit_test(a_thread_that_starves_is_lifted_until_it_does_not),
+	        cmocka_unit_test(a_thread_that_sleeps_stays_idle),
+	        cmocka_unit_test(it_never_raises_a_priority),
+	        cmocka_unit_test(a_busy_core_leaves_it_its_share),
+	};
+	return cmocka_run_group_tests(tests, on_one_core, NULL);
+}
