@@ -37,7 +37,7 @@ VALGRIND = (
 )
 # Unit tests in which there are threads.
 WITH_THREADS = [f"tests/unit/test_{name}" for name in (
-    "arrival", "bucket", "front", "hot_frames", "leases", "load", "loads_places", "loads_turns", "loads_waits", "memcached", "page_cache", "periodic", "s3", "symbfile_store",
+    "arrival", "background", "bucket", "front", "hot_frames", "leases", "load", "loads_places", "loads_turns", "loads_waits", "memcached", "page_cache", "periodic", "s3", "symbfile_store",
     "symbtool", "text_store",
 )]  # fmt: skip
 # Enough to see that what clang makes of it, with zlib, works; all is compiled.
