@@ -132,7 +132,7 @@ static void reply_instructions(
 	buffer_printf(
 	        &body, "{\"startAddress\":\"%#" PRIx64 "\",\"size\":\"%#" PRIx64 "\",\"arch\":", q->range.start, size);
 	buffer_append_json(&body, str_from(r->arch));
-	buffer_printf(&body, ",\"syntax\":[\"Intel\"],\"instructions\":[");
+	buffer_printf(&body, ",\"syntax\":[\"%s\"],\"instructions\":[", r->arch[0] == 'a' ? "ARM" : "Intel");
 	buffer_append(&body, r->instructions.data, r->instructions.len);
 	buffer_append(&body, "]}", 2);
 	reply(x, &body);

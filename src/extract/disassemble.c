@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "extract/code_map.h"
+#include "extract/disassemble_arm.h"
 #include "extract/elf_file.h"
 #include "extract/ids.h"
 #include "extract/symbol_files.h"
@@ -23,15 +24,22 @@ struct code_reader {
 	struct symbol_files tables;
 	struct symbol_names names;
 	uint64_t image_base;
+	bool is_arm;
+	struct arm_decoder arm;
 	ZydisDecoder decoder;
 	ZydisFormatter formatter;
 };
 
-static enum err open_decoder(struct code_reader *r, struct error *e)
+static enum err open_decoder(struct code_reader *r, const struct code_section *s, uint64_t start, struct error *e)
 {
 	bool wide = r->code.machine == EM_X86_64;
+	r->is_arm = r->code.machine == EM_AARCH64 || r->code.machine == EM_ARM;
+	if (r->is_arm) {
+		enum err err = arm_decoder_open(&r->arm, r->file.elf, &r->tables, s, start, e);
+		return err ? err : r->d->begin(r->d->arg, r->arm.wide ? "aarch64" : "arm", e);
+	}
 	if (!wide && r->code.machine != EM_386)
-		return error_set(e, ERR_CORRUPT, "code of this machine is not disassembled here: only of x86");
+		return error_set(e, ERR_CORRUPT, "code of this machine is not disassembled here: only of x86 and Arm");
 	ZydisDecoderInit(&r->decoder, wide ? ZYDIS_MACHINE_MODE_LONG_64 : ZYDIS_MACHINE_MODE_LEGACY_32,
 	        wide ? ZYDIS_STACK_WIDTH_64 : ZYDIS_STACK_WIDTH_32);
 	ZydisFormatterInit(&r->formatter, ZYDIS_FORMATTER_STYLE_INTEL);
@@ -39,16 +47,10 @@ static enum err open_decoder(struct code_reader *r, struct error *e)
 }
 
 /* Behind a branch to an address that is known: " <name+0x12>". */
-static enum err add_target(struct code_reader *r, const ZydisDecodedInstruction *i, const ZydisDecodedOperand *operands,
-        uint64_t address, char text[TEXT_MAX], struct error *e)
+static enum err add_target(struct code_reader *r, uint64_t target, char text[TEXT_MAX], struct error *e)
 {
-	ZyanU64 target;
 	uint64_t start;
 	struct str name;
-	bool branches = i->meta.branch_type != ZYDIS_BRANCH_TYPE_NONE && i->operand_count_visible > 0 &&
-	                operands[0].type == ZYDIS_OPERAND_TYPE_IMMEDIATE;
-	if (!branches || !ZYAN_SUCCESS(ZydisCalcAbsoluteAddress(i, &operands[0], address, &target)))
-		return ERR_OK;
 	enum err err = symbol_names_find(&r->names, target + r->image_base, &name, e);
 	if (err || name.len == 0)
 		return err;
@@ -64,12 +66,21 @@ static enum err add_target(struct code_reader *r, const ZydisDecodedInstruction 
 	return ERR_OK;
 }
 
+static enum err read_one_arm(struct code_reader *r, const uint8_t *bytes, size_t len, uint64_t address, size_t *used,
+        char text[TEXT_MAX], struct error *e)
+{
+	uint64_t target;
+	*used = arm_decode(&r->arm, bytes, len, r->image_base + address, address, text, TEXT_MAX, &target);
+	return target == UINT64_MAX ? ERR_OK : add_target(r, target, text, e);
+}
+
 /* One instruction at address, of the image; a byte that starts none is "(bad)", as objdump has it. */
 static enum err read_one(struct code_reader *r, const uint8_t *bytes, size_t len, uint64_t address, size_t *used,
         char text[TEXT_MAX], struct error *e)
 {
 	ZydisDecodedInstruction i;
 	ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
+	ZyanU64 target;
 	*used = 1;
 	snprintf(text, TEXT_MAX, "(bad)");
 	if (!ZYAN_SUCCESS(ZydisDecoderDecodeFull(&r->decoder, bytes, len, &i, operands)) || i.length == 0)
@@ -78,7 +89,11 @@ static enum err read_one(struct code_reader *r, const uint8_t *bytes, size_t len
 	if (!ZYAN_SUCCESS(ZydisFormatterFormatInstruction(
 	            &r->formatter, &i, operands, i.operand_count_visible, text, TEXT_MAX, address, ZYAN_NULL)))
 		return ERR_OK;
-	return add_target(r, &i, operands, address, text, e);
+	bool branches = i.meta.branch_type != ZYDIS_BRANCH_TYPE_NONE && i.operand_count_visible > 0 &&
+	                operands[0].type == ZYDIS_OPERAND_TYPE_IMMEDIATE;
+	if (!branches || !ZYAN_SUCCESS(ZydisCalcAbsoluteAddress(&i, &operands[0], address, &target)))
+		return ERR_OK;
+	return add_target(r, target, text, e);
 }
 
 static enum err read_code(struct code_reader *r, const uint8_t *bytes, size_t len, size_t wanted, struct error *e)
@@ -88,7 +103,7 @@ static enum err read_code(struct code_reader *r, const uint8_t *bytes, size_t le
 	size_t at = 0, used = 0;
 	/* The last instruction may end behind what was asked for. */
 	for (; at < wanted && !err; at += used) {
-		err = read_one(r, bytes + at, len - at, r->d->start + at, &used, text, e);
+		err = (r->is_arm ? read_one_arm : read_one)(r, bytes + at, len - at, r->d->start + at, &used, text, e);
 		if (!err)
 			err = r->d->instruction(r->d->arg, (uint32_t)at, (uint32_t)(at + used), str_from(text), e);
 	}
@@ -108,7 +123,7 @@ static enum err read_range(struct code_reader *r, struct error *e)
 	if (wanted > DISASSEMBLE_MAX)
 		wanted = DISASSEMBLE_MAX;
 	uint64_t room = s->end - start;
-	enum err err = open_decoder(r, e);
+	enum err err = open_decoder(r, s, start, e);
 	return err ? err
 	           : read_code(r, s->bytes + (start - s->start), (size_t)room, (size_t)(wanted < room ? wanted : room),
 	                     e);
@@ -130,6 +145,7 @@ enum err disassemble(const char *path, struct disassembly *d, struct error *e)
 		err = symbol_names_read(&r.names, &r.tables, &r.code, e);
 	if (!err)
 		err = read_range(&r, e);
+	arm_decoder_close(&r.arm);
 	symbol_names_release(&r.names);
 	symbol_files_close(&r.tables);
 	code_map_release(&r.code);

@@ -14,7 +14,7 @@ enum { DISASSEMBLE_MAX = 256 << 10 }; /* bytes of code */
 struct disassembly {
 	uint64_t start, size; /* relative to the image; at most DISASSEMBLE_MAX bytes are read */
 	bool to_function_end; /* go on behind size, to the end of the function that start is in, if a symbol tells it */
-	/* Called once before the first instruction; arch is "x86_64" or "i686". */
+	/* Called once before the first instruction; arch is "x86_64", "i686", "aarch64" or "arm". */
 	enum err (*begin)(void *arg, const char *arch, struct error *e);
 	/* offset and end: from start. */
 	enum err (*instruction)(void *arg, uint32_t offset, uint32_t end, struct str text, struct error *e);

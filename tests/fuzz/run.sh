@@ -22,7 +22,7 @@ esac
 # Of executables; the others need nothing of symbtool.
 own=libsymbolicated.a dwarf=
 case $target in
-dwp | gopclntab | helper | sections | xz) own="libsymbtool.a libsymbolicated.a" dwarf="$(pkg-config --libs libdw libelf liblzma) -lZydis -liberty" ;;
+dwp | gopclntab | helper | sections | xz) own="libsymbtool.a libsymbolicated.a" dwarf="$(pkg-config --libs libdw libelf liblzma) -lZydis -lcapstone -liberty" ;;
 esac
 libs=$(pkg-config --libs libcurl libmemcached jansson zlib liblz4 libzstd libxxhash libcrypto expat; pkg-config --libs libisal 2>/dev/null || :)
 if [ ! -e "$build/Makefile" ]; then

@@ -303,6 +303,55 @@ def test_assembly_of_libc_has_the_boundaries_of_objdump(tmp_path):
     assert {start + i[0] for i in got["instructions"]} == {a for a, m in want if m}
 
 
+ARM_CODE = """
+static const double scale[] = {1.5, 2.5e10, -3.25};
+int table(int x) { switch (x) { case 0: return 7; case 1: return x * 91; case 2: return -4; case 3: return 1 << x; case 4: return 99; case 5: return x ^ 5; } return 0; }
+double mixed(double a, int n) { double r = 0; for (int i = 0; i < n; i++) r += a * scale[i % 3] + i * 0x1p-30; return r; }
+unsigned long long wide(unsigned long long v) { return v * 0x123456789abcdefULL ^ v >> 7; }
+__attribute__((noinline)) int deep(int n, int *out) { return n <= 0 ? *out : deep(n - 1, out) + table(n) + *out; }
+__asm__(".text\\n.global island\\n.type island, %function\\nisland: nop\\nb 1f\\n.word 0xdeadbeef\\n.byte 1\\n.balign 4\\n1: nop\\n.size island, .-island");
+int outer(int n) { int sum = n; for (int i = 0; i < n; i++) sum += deep(i, &sum); return sum + (int)mixed(2.5, n) + (int)wide(n); }
+"""
+ARMS = {
+    "aarch64": ["--target=aarch64-linux-gnu"],
+    "a32": ["--target=armv6-linux-gnueabihf", "-marm"],  # without movt: constants lie between functions
+    "t32": ["--target=armv7a-linux-gnueabihf", "-mthumb"],
+}
+
+
+def llvm_objdump(program):
+    out = subprocess.run(["llvm-objdump", "-d", "-j", ".text", "--no-show-raw-insn", program], stdout=subprocess.PIPE, text=True, check=True).stdout
+    return [(int(a, 16), m) for a, m in re.findall(r"^ *([0-9a-f]+):\s+(?:(?:[0-9a-f]{2}[ \t])+\s*)?(\S+)", out, re.M)]
+
+
+def without_data(lines):
+    return {a for a, m in lines if not m.startswith(".")}
+
+
+@pytest.mark.parametrize("kind", ARMS)
+def test_assembly_of_arm_has_the_boundaries_of_objdump(tmp_path, kind):
+    source = tmp_path / "arm.c"
+    program = str(tmp_path / "arm.so")
+    source.write_text(ARM_CODE)
+    subprocess.run(["clang", *ARMS[kind], "-O2", "-ffreestanding", "-fPIC", "-nostdlib", "-shared", "-fuse-ld=lld", "-Wl,--build-id=sha1", "-Wl,-Bsymbolic", "-o", program, source], check=True)
+    build_id = build_id_of(program)
+    os.makedirs(tmp_path / ".build-id" / build_id[:2])
+    shutil.copy(program, tmp_path / ".build-id" / build_id[:2] / build_id[2:])
+    want = llvm_objdump(program)
+    start, end = want[0][0], want[-1][0] + 4
+    with over(tmp_path) as s:
+        got = asm(s, build_id, start, end - start)
+        if kind == "aarch64":
+            assert "not that of an instruction" in asm(s, build_id, start + 2, 4)["error"]
+    assert (got["arch"], got["syntax"]) == ("aarch64" if kind == "aarch64" else "arm", ["ARM"])
+    lines = [(start + i[0], i[1]) for i in got["instructions"]]
+    assert len(want) > 100 and any(t == ".word 0xdeadbeef" for _, t in lines)
+    assert without_data(lines) == without_data(want)
+    mnemonics = {a: m for a, m in want}
+    branches = [t for a, t in lines if mnemonics.get(a) == "bl"]
+    assert any(t.endswith("<deep>") for t in branches), branches
+
+
 # ---- source code ----
 
 
