@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The documents against what they describe: settings, metrics, routes, limits and the examples."""
 
+import fnmatch
 import json
 import os
 import re
@@ -184,6 +185,15 @@ def test_files_that_documents_name_exist():
             if not placeholder and not elsewhere and not any(t.startswith(path) for t in tracked):
                 missing.add(f"{name}: {path}")
     assert sorted(missing) == []
+
+
+def test_source_files_that_documents_name_exist():
+    """`name.c`, `name*.c`: in whatever room."""
+    names = {name for top in ("src", "tests") for _, _, names in os.walk(os.path.join(ROOT, top)) for name in names}
+    docs = [name for name in os.listdir(os.path.join(ROOT, "docs")) if name.endswith(".md")]
+    named_in = {doc: re.findall(r"`(?:[\w/]+/)?([\w*]+\.[ch])`", read("docs", doc)) for doc in docs}
+    assert len(named_in["design.md"]) > 100
+    assert [f"{doc}: {name}" for doc, found in sorted(named_in.items()) for name in found if "NAME" not in name and not fnmatch.filter(names, name)] == []
 
 
 def anchors(text):
