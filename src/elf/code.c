@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 
+#include "base/permits.h"
 #include "elf/source_code.h"
 
 struct elf_code {
@@ -74,6 +75,7 @@ static enum err ask_sources(struct elf_code *code, struct bucket_client *client,
 static struct bucket_client *enter(struct elf_code *code, struct error *e)
 {
 	struct bucket_client *client = NULL;
+	permit_give(); /* it waits for transfers and the helper */
 	if (atomic_fetch_add(&code->asking, 1) >= code->config->executables_parallel)
 		error_set(e, ERR_UNAVAILABLE, "too many ask for code at a time; try again");
 	else if (!(client = bucket_client_new(code->buckets)))

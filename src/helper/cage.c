@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -29,11 +30,25 @@ static void limit(int what, rlim_t most)
 	setrlimit(what, &r);
 }
 
+/* What RLIMIT_DATA counts of this process before it reads anything, bytes: "data" of /proc/self/statm (proc(5)). */
+static rlim_t data_so_far(void)
+{
+	char text[128];
+	unsigned long pages = 0;
+	int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
+	text[n > 0 ? n : 0] = 0;
+	sscanf(text, "%*u %*u %*u %*u %*u %lu", &pages);
+	if (fd >= 0)
+		close(fd);
+	return (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE);
+}
+
 static void limit_resources(const struct job_limits *l)
 {
 	const struct itimerval time = {.it_value = {.tv_sec = l->seconds}};
 	if (!SHADOW_MEMORY)
-		limit(RLIMIT_DATA, l->memory + (rlim_t)STACKS * l->threads);
+		limit(RLIMIT_DATA, data_so_far() + l->memory + (rlim_t)STACKS * l->threads);
 	limit(RLIMIT_FSIZE, l->file_size);
 	limit(RLIMIT_CPU, (rlim_t)l->seconds * (l->threads + 1));
 	limit(RLIMIT_NOFILE, FILES);

@@ -30,7 +30,7 @@ for folder in ("wire", "tools"):
 
 from client import job  # noqa: E402
 from local_nginx import OWN_SERVER  # noqa: E402
-from shapes import SHAPES  # noqa: E402
+from shapes import SHAPES, build_id_of  # noqa: E402
 from stack import Daemon, Memcached, Nginx, Server, die_with_parent, tail, wait_for  # noqa: E402
 from symbols import compile_gensym, debug_id  # noqa: E402
 
@@ -167,12 +167,22 @@ class World:
     def start(self):
         for server in reversed(self.servers()):
             if server is self.daemon:
-                server.settings = {"source": self.bucket.url, **self.shape.settings}
+                server.settings = {"source": [self.bucket.url, *self.programs()], **self.shape.settings}
                 if self.memcached:
                     server.settings["memcached"] = self.memcached.setting
             server.start()
         self.workers = [int(p) for p in read(f"/proc/{self.nginx.process.pid}/task/{self.nginx.process.pid}/children").split()]
         threading.Thread(target=self.sample, daemon=True).start()
+
+    def programs(self):
+        """A source of the shape's programs."""
+        root = os.path.join(self.directory, "programs")
+        for program in self.shape.programs:
+            ident = build_id_of(program)
+            path = os.path.join(root, ".build-id", ident[:2], ident[2:])
+            os.makedirs(os.path.dirname(path))
+            shutil.copy(program, path)
+        return [f"elf+file://{root}"] if self.shape.programs else []
 
     def sample(self):
         while not self.stopping.wait(0.1):

@@ -4,22 +4,32 @@
 import gzip
 import json
 import random
+import re
+import subprocess
 
 from symbols import debug_id
 
 BIG_FRAMES = 0x7FFFFF  # offsets below this are somewhere in the big file
 FRAMES_MAX = 200_000  # max_frames
 NAMES = 1000  # unknown modules in one request
+LIBC = "/lib/x86_64-linux-gnu/libc.so.6"
+
+
+def build_id_of(program):
+    notes = subprocess.run(["readelf", "-n", program], stdout=subprocess.PIPE, text=True, check=True).stdout
+    return re.search(r"Build ID: ([0-9a-f]+)", notes)[1]
 
 
 class Shape:
     """connections: at a time, of each client. reads: "all", "nothing" or "slow" (of the reply). sends: bytes a second, None: at once.
     leaves: seconds after which the connection is closed, whatever was answered. http2: streams of one connection. memcached: is there
-    one? warm: a module that it wants to be loaded before. short: part of the short form."""
+    one? warm: a module that it wants to be loaded before. programs: executables that the server has as a source, too. short: part of the
+    short form."""
 
     connections, reads, sends, leaves, http2, memcached, warm, short = 64, "all", None, None, 0, True, None, False
     method, path, headers = "POST", "/symbolicate/v5", ()
     settings = {}  # beside the defaults
+    programs = ()
 
     def __init__(self, seed):
         self.random = random.Random(seed)
@@ -232,6 +242,28 @@ class Streams(Shape):
         return job([self.fresh("cold") for _ in range(20)], [[i, 0x1000] for i in range(20)])
 
 
+class Assembly(Shape):
+    """As much code of libc as may be: each answer is made by a process of its own."""
+
+    path, programs = "/asm/v1", (LIBC,)
+
+    def __init__(self, seed):
+        super().__init__(seed)
+        self.id = build_id_of(LIBC)
+
+    def body(self):
+        return json.dumps({"codeId": self.id, "startAddress": hex(0x30000 + 16 * self.random.randrange(1 << 14)), "size": "0x40000"}).encode()
+
+
+class Unknown_Programs(Shape):
+    """Build ids that no folder of executables has: each is looked for by six paths."""
+
+    programs = (LIBC,)
+
+    def body(self):
+        return job([["prog", self.random.randbytes(20).hex()] for _ in range(NAMES)], [[i, 0x1000] for i in range(NAMES)])
+
+
 class Small_Requests(Shape):
     """As many small requests as it gets answered."""
 
@@ -241,5 +273,5 @@ class Small_Requests(Shape):
 
 SHAPES = (
     Unknown_Modules, One_Frame_Often, Random_Frames, Distinct_Frames, Text_Frames, Unread, Slow_Reader, Unread_Files, Downloads, Spellings,
-    Parked_Bodies, Large_Modules, Slow_Modules, Cancelled, Slow_Sender, Uploads, Streams, Small_Requests,
+    Parked_Bodies, Large_Modules, Slow_Modules, Cancelled, Slow_Sender, Uploads, Streams, Assembly, Unknown_Programs, Small_Requests,
 )  # fmt: skip
