@@ -47,6 +47,29 @@ enum err asm_number(const json_t *object, const char *key, uint64_t *number, str
 	return error_set(e, ERR_BAD_REQUEST, "%s is not a string of a hexadecimal number, such as \"0x12ab\"", key);
 }
 
+/* The code id of a PE file: eight hex digits of its time stamp, then the size of its image, whole pages. The last
+ * component of name is the file's. */
+static bool read_pe(struct str code_id, struct str name, struct asm_request *r)
+{
+	char digits[17] = "0000000000000000", *end = digits + sizeof digits - 1;
+	for (size_t i = name.len; i > 0; i--)
+		if (name.data[i - 1] == '/' || name.data[i - 1] == '\\') {
+			name = (struct str){name.data + i, name.len - i};
+			break;
+		}
+	if (code_id.len < 12 || code_id.len > 16 || memcmp(code_id.data + code_id.len - 3, "000", 3) != 0 ||
+	        name.len == 0 || name.len >= PE_NAME_MAX || name.data[0] == '.')
+		return false;
+	memcpy(digits, code_id.data, 8);
+	memcpy(end - (code_id.len - 8), code_id.data + 8, code_id.len - 8);
+	memcpy(r->range.pe_name, name.data, name.len);
+	static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._+-";
+	if (strspn(r->range.pe_name, allowed) == name.len && build_id_parse(&r->question.whole, str_from(digits)))
+		return true;
+	r->range.pe_name[0] = 0;
+	return false;
+}
+
 /* The code id of an ELF file is its build id, of which the debug id has a part only. */
 static enum err read_question(const json_t *object, struct build_id_question *q, struct error *e)
 {
@@ -71,7 +94,9 @@ static enum err read_object(const json_t *object, struct asm_request *r, struct 
 	if (!err && to_end && !json_is_boolean(to_end) && !json_is_null(to_end))
 		err = error_set(e, ERR_BAD_REQUEST, "continueUntilFunctionEnd is not true or false");
 	r->range.to_function_end = json_is_true(to_end);
-	return err ? err : read_question(object, &r->question, e);
+	if (err || read_pe(asm_text(object, "codeId"), asm_text(object, "name"), r))
+		return err;
+	return read_question(object, &r->question, e);
 }
 
 static enum err read_request(struct exchange *x, struct asm_request *r, struct error *e)

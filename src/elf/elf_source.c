@@ -26,6 +26,7 @@ struct elf_load {
 	struct job_limits limits;
 	const struct symbfile_sink *sink; /* for LAYOUT_DEBUG */
 	const struct code_sink *code;     /* for LAYOUT_CODE */
+	const char *pe_name;              /* likewise; "": it is no PE file */
 	const atomic_bool *cancel;
 	struct bucket_result *result; /* sums up what all transfers took */
 	struct elf_source_report *report;
@@ -265,6 +266,23 @@ static void load_whole(struct elf_load *l, const struct build_id *id, const stru
 	}
 }
 
+/* As symbol servers have PE files. */
+static void load_pe(struct elf_load *l, const struct build_id_question *question)
+{
+	char path[LAYOUT_PATH_MAX + 2 * PE_NAME_MAX];
+	int file;
+	for (unsigned number = 0; layout_pe_path(path, sizeof path, number, l->pe_name, &question->whole); number++) {
+		enum bucket_outcome outcome = fetch_path(l, path, &file);
+		if (outcome == BUCKET_OK) {
+			outcome = read_file(l, question, file);
+			close(file);
+		}
+		if (outcome != BUCKET_MISSING || l->report->error.code)
+			return;
+	}
+	bucket_result_set(l->result, BUCKET_MISSING, "no file of this code id");
+}
+
 static void load(struct elf_load *l, const struct build_id_question *question)
 {
 	struct build_id whole;
@@ -273,6 +291,9 @@ static void load(struct elf_load *l, const struct build_id_question *question)
 		load_whole(l, &question->whole, question);
 	if (l->result->outcome == BUCKET_MISSING && find_whole(l, question, &whole))
 		load_whole(l, &whole, question);
+	if (l->result->outcome == BUCKET_MISSING && !l->report->error.code && l->kind == BUCKET_ELF && l->pe_name &&
+	        *l->pe_name)
+		load_pe(l, question);
 }
 
 static void run(struct elf_load *l, const struct build_id_question *question)
@@ -319,6 +340,7 @@ void elf_source_code(const struct elf_sources *s, struct bucket_client *c, unsig
 	        .use = LAYOUT_CODE,
 	        .limits = s->limits,
 	        .code = sink,
+	        .pe_name = range->pe_name,
 	        .result = result,
 	        .report = report};
 	l.limits.code = true;

@@ -40,10 +40,15 @@ void elf_source_load(const struct elf_sources *s, struct bucket_client *c, unsig
         const struct build_id_question *question, const struct symbfile_sink *sink, const atomic_bool *cancel,
         struct bucket_result *result, struct elf_source_report *report);
 
+enum { PE_NAME_MAX = 128 };
+
 /* A range of code. */
 struct code_range {
 	uint64_t start, size; /* relative to the image */
 	bool to_function_end; /* go on behind size, to the end of the function that start is in, if a symbol tells it */
+	/* If the question's build id may be a PE file's code id (time stamp and size of the image, four bytes each):
+	 * its name, of letters, digits, '.', '_', '+' and '-' only. "": it is none. */
+	char pe_name[PE_NAME_MAX];
 };
 
 /* The same for the instructions of a range, from the executable itself. */

@@ -3,6 +3,7 @@
 
 #include "elf/layouts.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -50,6 +51,21 @@ bool layout_path(char out[LAYOUT_PATH_MAX], enum bucket_kind kind, enum layout_u
 		return false;
 	build_id_hex(hex, id->bytes, id->len);
 	snprintf(out, LAYOUT_PATH_MAX, "%s%.2s%s%s%s", l->before, hex, l->divided ? "/" : "", hex + 2, l->after);
+	return true;
+}
+
+bool layout_pe_path(char *out, size_t size, unsigned number, const char *name, const struct build_id *id)
+{
+	uint32_t words[2] = {0};
+	if (id->len != 8 || number > 1)
+		return false;
+	for (unsigned i = 0; i < 8; i++)
+		words[i / 4] = words[i / 4] << 8 | id->bytes[i];
+	/* Microsoft's tools have capitals in the time stamp only; SSQP has none anywhere. */
+	snprintf(out, size, number ? "%s/%08" PRIx32 "%" PRIx32 "/%s" : "%s/%08" PRIX32 "%" PRIx32 "/%s", name,
+	        words[0], words[1], name);
+	for (char *p = out; number && *p; p++)
+		*p = *p >= 'A' && *p <= 'Z' ? (char)(*p - 'A' + 'a') : *p;
 	return true;
 }
 

@@ -15,6 +15,9 @@ enum { LAYOUT_PATH_MAX = BUILD_ID_HEX + 64 };
 bool layout_path(char out[LAYOUT_PATH_MAX], enum bucket_kind kind, enum layout_use use, unsigned number,
         const struct build_id *id);
 
+/* The same for a PE file; id: its time stamp and the size of its image, four bytes each, big-endian. */
+bool layout_pe_path(char *out, size_t size, unsigned number, const char *name, const struct build_id *id);
+
 /* The folders, by number from 0 on, of the build ids that begin with this byte. False: there are no more. */
 bool layout_folder(char out[LAYOUT_PATH_MAX], enum bucket_kind kind, unsigned number, uint8_t first);
 /* The build id whose file or folder has this name there; false: none. */

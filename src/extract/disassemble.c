@@ -6,12 +6,14 @@
 #include <Zydis/Zydis.h>
 #include <elf.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "extract/code_map.h"
 #include "extract/disassemble_arm.h"
 #include "extract/elf_file.h"
 #include "extract/ids.h"
+#include "extract/pe_file.h"
 #include "extract/symbol_files.h"
 #include "extract/symbols.h"
 
@@ -24,11 +26,19 @@ struct code_reader {
 	struct symbol_files tables;
 	struct symbol_names names;
 	uint64_t image_base;
-	bool is_arm;
+	bool is_arm, is_pe;
 	struct arm_decoder arm;
 	ZydisDecoder decoder;
 	ZydisFormatter formatter;
 };
+
+static enum err open_x86(struct code_reader *r, bool wide, struct error *e)
+{
+	ZydisDecoderInit(&r->decoder, wide ? ZYDIS_MACHINE_MODE_LONG_64 : ZYDIS_MACHINE_MODE_LEGACY_32,
+	        wide ? ZYDIS_STACK_WIDTH_64 : ZYDIS_STACK_WIDTH_32);
+	ZydisFormatterInit(&r->formatter, ZYDIS_FORMATTER_STYLE_INTEL);
+	return r->d->begin(r->d->arg, wide ? "x86_64" : "i686", e);
+}
 
 static enum err open_decoder(struct code_reader *r, const struct code_section *s, uint64_t start, struct error *e)
 {
@@ -40,10 +50,7 @@ static enum err open_decoder(struct code_reader *r, const struct code_section *s
 	}
 	if (!wide && r->code.machine != EM_386)
 		return error_set(e, ERR_CORRUPT, "code of this machine is not disassembled here: only of x86 and Arm");
-	ZydisDecoderInit(&r->decoder, wide ? ZYDIS_MACHINE_MODE_LONG_64 : ZYDIS_MACHINE_MODE_LEGACY_32,
-	        wide ? ZYDIS_STACK_WIDTH_64 : ZYDIS_STACK_WIDTH_32);
-	ZydisFormatterInit(&r->formatter, ZYDIS_FORMATTER_STYLE_INTEL);
-	return r->d->begin(r->d->arg, wide ? "x86_64" : "i686", e);
+	return open_x86(r, wide, e);
 }
 
 /* Behind a branch to an address that is known: " <name+0x12>". */
@@ -91,7 +98,7 @@ static enum err read_one(struct code_reader *r, const uint8_t *bytes, size_t len
 		return ERR_OK;
 	bool branches = i.meta.branch_type != ZYDIS_BRANCH_TYPE_NONE && i.operand_count_visible > 0 &&
 	                operands[0].type == ZYDIS_OPERAND_TYPE_IMMEDIATE;
-	if (!branches || !ZYAN_SUCCESS(ZydisCalcAbsoluteAddress(&i, &operands[0], address, &target)))
+	if (r->is_pe || !branches || !ZYAN_SUCCESS(ZydisCalcAbsoluteAddress(&i, &operands[0], address, &target)))
 		return ERR_OK;
 	return add_target(r, target, text, e);
 }
@@ -127,6 +134,27 @@ static enum err read_range(struct code_reader *r, struct error *e)
 	return err ? err
 	           : read_code(r, s->bytes + (start - s->start), (size_t)room, (size_t)(wanted < room ? wanted : room),
 	                     e);
+}
+
+enum err disassemble_pe(const struct pe_file *pe, struct disassembly *d, struct error *e)
+{
+	struct code_reader r = {.d = d, .is_pe = true};
+	size_t len = 0, wanted = d->size < DISASSEMBLE_MAX ? (size_t)d->size : DISASSEMBLE_MAX;
+	if (pe->machine != PE_X86_64 && pe->machine != PE_I386)
+		return error_set(e, ERR_CORRUPT, "code of this machine is not disassembled here: of PE files only x86");
+	uint64_t end = d->to_function_end ? pe_file_function_end(pe, d->start) : 0;
+	if (end > d->start && end - d->start > wanted)
+		wanted = end - d->start < DISASSEMBLE_MAX ? (size_t)(end - d->start) : DISASSEMBLE_MAX;
+	uint8_t *bytes = malloc(wanted + ZYDIS_MAX_INSTRUCTION_LENGTH);
+	if (!bytes)
+		return no_memory(e);
+	enum err err = pe_file_code(pe, d->start, bytes, wanted + ZYDIS_MAX_INSTRUCTION_LENGTH, &len, e);
+	if (!err)
+		err = open_x86(&r, pe->machine == PE_X86_64, e);
+	if (!err)
+		err = read_code(&r, bytes, len, wanted < len ? wanted : len, e);
+	free(bytes);
+	return err;
 }
 
 enum err disassemble(const char *path, struct disassembly *d, struct error *e)

@@ -26,4 +26,8 @@ struct disassembly {
  * machine is another one; ERR_NO_MEMORY; what the functions return. */
 enum err disassemble(const char *path, struct disassembly *d, struct error *e);
 
+struct pe_file;
+/* The same for a Windows program, whose headers have been read. Branches have no names behind them. */
+enum err disassemble_pe(const struct pe_file *pe, struct disassembly *d, struct error *e);
+
 #endif

@@ -13,6 +13,7 @@
 #include "extract/extract.h"
 #include "extract/ids.h"
 #include "extract/inflate.h"
+#include "extract/pe_file.h"
 #include "extract/temp_file.h"
 #include "helper/cage.h"
 
@@ -25,6 +26,8 @@ struct job {
 	unsigned other_count;
 	struct symbfile_writer *writer;
 	uint64_t image_base;
+	struct pe_file pe;
+	bool is_pe;
 	struct packet packet; /* answers */
 };
 
@@ -138,6 +141,13 @@ static enum err take_pad(void *arg, const struct symbfile_pad *p, struct error *
 static enum err read_ids(struct job *j, int file, struct error *e)
 {
 	struct ids ids;
+	j->is_pe = j->limits->code && pe_file_is(file);
+	if (j->is_pe) {
+		enum err err = pe_file_read(&j->pe, file, e);
+		if (!err && !packet_send(j->socket, PACKET_ID, j->pe.id, PE_ID_BYTES, NULL, 0))
+			err = gone(e);
+		return err;
+	}
 	enum err err = ids_of_fd(&ids, file, e);
 	if (err)
 		return error_set(e, ERR_CORRUPT, "not an ELF file");
@@ -196,7 +206,7 @@ static enum err read_instructions(struct job *j, int file, struct error *e)
 	        .arg = j};
 	doing(j, "reading its code");
 	snprintf(path, sizeof path, "/dev/fd/%d", file);
-	return disassemble(path, &d, e);
+	return j->is_pe ? disassemble_pe(&j->pe, &d, e) : disassemble(path, &d, e);
 }
 
 /* Names of descriptors say nothing to a reader. */

@@ -5,15 +5,17 @@ HTTP and elfutils' own debuginfod. Files that lie or kill their reader cost one 
 import gzip
 import lzma
 import os
+import random
 import re
 import shutil
+import struct
 import subprocess
 import uuid
 
 import pytest
 
 from client import job
-from stack import DAEMON, Stack, wait_for
+from stack import DAEMON, Stack, seed_of, wait_for
 from test_debuginfod import Place, build_id_of, place, server  # noqa: F401
 from test_symbtool import SYMBTOOL, code_addresses, compile_program, run, v5_frames
 
@@ -350,6 +352,91 @@ def test_assembly_of_arm_has_the_boundaries_of_objdump(tmp_path, kind):
     mnemonics = {a: m for a, m in want}
     branches = [t for a, t in lines if mnemonics.get(a) == "bl"]
     assert any(t.endswith("<deep>") for t in branches), branches
+
+
+PE_CODE = ARM_CODE.split("__asm__")[0] + """
+int _fltused;
+__declspec(dllexport) int outer(int n) { int sum = n; for (int i = 0; i < n; i++) sum += deep(i, &sum); return sum + (int)mixed(2.5, n) + (int)wide(n); }
+"""
+PE_HEADERS = 1024  # bytes
+
+
+def pe_numbers(data):
+    """Its code id, and where its image would like to be."""
+    at = struct.unpack_from("<I", data, 0x3C)[0]
+    stamp, magic, image = struct.unpack_from("<I", data, at + 8)[0], struct.unpack_from("<H", data, at + 24)[0], struct.unpack_from("<I", data, at + 24 + 56)[0]
+    base = struct.unpack_from("<Q" if magic == 0x20B else "<I", data, at + 24 + (24 if magic == 0x20B else 28))[0]
+    return f"{stamp:08X}{image:x}", base
+
+
+class WindowsProgram:
+    def __init__(self, root, target):
+        self.path = str(root / "prog.dll")
+        source = root / "pe.c"
+        source.write_text(PE_CODE)
+        flags = ["-O2", "-fasynchronous-unwind-tables", "-ffreestanding", "-nostdlib", "-shared", "-fuse-ld=lld", "-Wl,-noentry", "-Wl,-timestamp:0x5cf2591c"]
+        subprocess.run(["clang", f"--target={target}", *flags, "-o", self.path, source], check=True)
+        with open(self.path, "rb") as f:
+            self.data = f.read()
+        self.code_id, self.base = pe_numbers(self.data)
+        self.place = root / "store" / "prog.dll" / self.code_id / "prog.dll"
+        os.makedirs(self.place.parent)
+        self.place.write_bytes(self.data)
+        self.lines = [(a - self.base, m) for a, m in llvm_objdump(self.path)]
+        self.start, self.end = self.lines[0][0], self.lines[-1][0] + 1
+
+    def functions(self):
+        """Of the table that unwinders use."""
+        out = subprocess.run(["llvm-readobj", "--unwind", self.path], stdout=subprocess.PIPE, text=True, check=True).stdout
+        found = re.findall(r"StartAddress: .*0x([0-9A-F]+)\)\s+EndAddress: .*0x([0-9A-F]+)\)", out)
+        assert len(found) > 1
+        return [(int(start, 16) - self.base, int(end, 16) - self.base) for start, end in found]
+
+    def ask(self, stack, **more):
+        question = {"name": "prog.dll", "debugName": "prog.pdb", "debugId": "44E4EC8C2F41492B9369D6B9A059577C2", "codeId": self.code_id}
+        reply = stack.client.post("/asm/v1", {**question, "startAddress": hex(self.start), "size": hex(self.end - self.start), **more})
+        assert reply.status == 200, reply
+        return reply.json()
+
+
+@pytest.mark.parametrize("arch, target", [("x86_64", "x86_64-pc-windows-msvc"), ("i686", "i686-pc-windows-msvc")])
+def test_assembly_of_windows_programs_has_the_boundaries_of_objdump(tmp_path, arch, target):
+    program = WindowsProgram(tmp_path, target)
+    with over(tmp_path / "store") as s:
+        got = program.ask(s)
+        assert got["arch"] == arch and len(program.lines) > 100
+        assert [program.start + i[0] for i in got["instructions"]] == [a for a, _ in program.lines]
+        assert program.ask(s, name="C:\\\\Program Files\\\\prog.dll") == got
+        assert program.ask(s, startAddress="0x10") == {"error": "no code is at this address"}
+        assert "no file of this" in program.ask(s, name="other.dll")["error"]
+        if arch == "x86_64":
+            for start, end in program.functions():
+                within = [a for a, _ in program.lines if start <= a < end]
+                part = program.ask(s, startAddress=hex(within[1]), size="0x1", continueUntilFunctionEnd=True)
+                assert [within[1] + i[0] for i in part["instructions"]] == within[1:]
+        os.makedirs(program.place.parent.parent / program.code_id.lower())
+        os.rename(program.place, program.place.parent.parent / program.code_id.lower() / "prog.dll")
+        assert program.ask(s) == got
+
+
+def test_damaged_windows_programs_are_told(tmp_path):
+    """Headers with any bytes: no reader dies, and the program as it was is read afterwards."""
+    program = WindowsProgram(tmp_path, "x86_64-pc-windows-msvc")
+    chance = random.Random(seed_of("pe"))
+    told = 0
+    with over(tmp_path / "store") as s:
+        right = program.ask(s)
+        for n in range(300):
+            data = bytearray(program.data)
+            for _ in range(chance.choice((1, 2, 8))):
+                data[chance.randrange(PE_HEADERS)] = chance.choice((0, 1, 0x7F, 0x80, 0xFF, chance.randrange(256)))
+            program.place.write_bytes(data[: chance.randrange(len(data))] if n % 4 == 0 else data)
+            got = program.ask(s, continueUntilFunctionEnd=n % 2 == 0)
+            assert "instructions" in got or not re.search("died|took too long|too much memory", got["error"]), got
+            told += "error" in got
+        assert told > 50
+        program.place.write_bytes(program.data)
+        assert program.ask(s) == right
 
 
 # ---- source code ----

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <config.h>
+
+#include "extract/pe_file.h"
+
+#include <string.h>
+#include <unistd.h>
+
+enum {
+	LFANEW = 0x3c,
+	HEADER = 24, /* bytes: the signature and the COFF header */
+	OPTIONAL_MAX = 112 + 4 * 8,
+	SECTION = 40,
+	FUNCTION = 12,
+	EXCEPTIONS = 3, /* the data directory's number */
+};
+static const uint32_t executable = 0x20000000;
+
+struct pe_section {
+	uint64_t start, size; /* relative to the image; bytes that the file has of it */
+	uint64_t at;          /* in the file */
+	uint32_t flags;
+};
+
+static uint32_t u16(const uint8_t *p)
+{
+	return (uint32_t)p[0] | (uint32_t)p[1] << 8;
+}
+
+static uint32_t u32(const uint8_t *p)
+{
+	return u16(p) | u16(p + 2) << 16;
+}
+
+static void put_big(uint8_t *p, uint32_t v)
+{
+	for (unsigned i = 0; i < 4; i++)
+		p[i] = (uint8_t)(v >> (24 - 8 * i));
+}
+
+/* All sums of numbers of a file stay below 2^34. */
+static bool read_at(int fd, uint64_t at, uint8_t *out, size_t len)
+{
+	return pread(fd, out, len, (off_t)at) == (ssize_t)len;
+}
+
+bool pe_file_is(int fd)
+{
+	uint8_t magic[2];
+	return read_at(fd, 0, magic, sizeof magic) && memcmp(magic, "MZ", 2) == 0;
+}
+
+static void read_directory(struct pe_file *pe, const uint8_t *optional, size_t size)
+{
+	size_t at = 112 + EXCEPTIONS * 8;
+	if (pe->machine != PE_X86_64 || size < at + 8 || u32(optional + 108) <= EXCEPTIONS)
+		return;
+	pe->functions = u32(optional + at);
+	pe->functions_bytes = u32(optional + at + 4);
+}
+
+enum err pe_file_read(struct pe_file *pe, int fd, struct error *e)
+{
+	uint8_t lfanew[4], header[HEADER], optional[OPTIONAL_MAX] = {0};
+	*pe = (struct pe_file){.fd = fd};
+	if (!read_at(fd, LFANEW, lfanew, sizeof lfanew))
+		return error_set(e, ERR_CORRUPT, "PE: the file ends within its DOS header");
+	uint64_t at = u32(lfanew);
+	if (!read_at(fd, at, header, HEADER) || memcmp(header, "PE\0\0", 4) != 0)
+		return error_set(e, ERR_CORRUPT, "PE: no signature at %#llx", (unsigned long long)at);
+	size_t size = u16(header + 20), wanted = size < OPTIONAL_MAX ? size : OPTIONAL_MAX;
+	pe->machine = (uint16_t)u16(header + 4);
+	pe->section_count = (uint16_t)u16(header + 6);
+	pe->sections = at + HEADER + size;
+	if (wanted < 60 || !read_at(fd, at + HEADER, optional, wanted))
+		return error_set(e, ERR_CORRUPT, "PE: the optional header at %#llx is cut off",
+		        (unsigned long long)(at + HEADER));
+	uint32_t magic = pe->machine == PE_X86_64 ? 0x20b : 0x10b;
+	if ((pe->machine == PE_X86_64 || pe->machine == PE_I386) && u16(optional) != magic)
+		return error_set(e, ERR_CORRUPT, "PE: the optional header at %#llx is not of this machine",
+		        (unsigned long long)(at + HEADER));
+	put_big(pe->id, u32(header + 8));
+	put_big(pe->id + 4, u32(optional + 56));
+	read_directory(pe, optional, wanted);
+	return ERR_OK;
+}
+
+/* The section around an address, or one with size 0. */
+static enum err find_section(const struct pe_file *pe, uint64_t address, struct pe_section *s, struct error *e)
+{
+	uint8_t h[SECTION];
+	for (unsigned i = 0; i < pe->section_count; i++) {
+		uint64_t at = pe->sections + (uint64_t)i * SECTION;
+		if (!read_at(pe->fd, at, h, SECTION))
+			return error_set(e, ERR_CORRUPT, "PE: the header of section %u at %#llx is cut off", i,
+			        (unsigned long long)at);
+		uint32_t virtual = u32(h + 8), raw = u32(h + 16);
+		*s = (struct pe_section){
+		        u32(h + 12), virtual && virtual < raw ? virtual : raw, u32(h + 20), u32(h + 36)};
+		if (address >= s->start && address - s->start < s->size)
+			return ERR_OK;
+	}
+	*s = (struct pe_section){0};
+	return ERR_OK;
+}
+
+enum err pe_file_code(
+        const struct pe_file *pe, uint64_t start, uint8_t *bytes, size_t max, size_t *len, struct error *e)
+{
+	struct pe_section s;
+	enum err err = find_section(pe, start, &s, e);
+	if (err)
+		return err;
+	if (s.size == 0 || !(s.flags & executable))
+		return error_set(e, ERR_MISSING, "no code is at this address");
+	uint64_t room = s.size - (start - s.start), at = s.at + (start - s.start);
+	*len = room < max ? (size_t)room : max;
+	if (!read_at(pe->fd, at, bytes, *len))
+		return error_set(e, ERR_CORRUPT, "PE: the code at %#llx is cut off", (unsigned long long)at);
+	return ERR_OK;
+}
+
+uint64_t pe_file_function_end(const struct pe_file *pe, uint64_t start)
+{
+	struct pe_section s;
+	struct error e;
+	uint8_t f[FUNCTION];
+	if (!pe->functions || find_section(pe, pe->functions, &s, &e) || s.size == 0)
+		return 0;
+	uint64_t at = s.at + (pe->functions - s.start), low = 0, high = pe->functions_bytes / FUNCTION;
+	while (low < high) {
+		uint64_t middle = low + (high - low) / 2;
+		if (!read_at(pe->fd, at + middle * FUNCTION, f, FUNCTION))
+			return 0;
+		if (start >= u32(f) && start < u32(f + 4))
+			return u32(f + 4);
+		if (start < u32(f))
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return 0;
+}
