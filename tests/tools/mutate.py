@@ -160,10 +160,11 @@ class Tree:
 
 
 def covered(build):
-    """The lines of src that ran since the last time, by path."""
+    """The lines of src that ran since the last time, by path. Some unit tests include a file of src."""
     data = []
-    for folder, _, names in os.walk(os.path.join(build, "src")):
-        data += [os.path.join(folder, n) for n in names if n.endswith(".gcda")]
+    for top in ("src", os.path.join("tests", "unit")):
+        for folder, _, names in os.walk(os.path.join(build, top)):
+            data += [os.path.join(folder, n) for n in names if n.endswith(".gcda")]
     lines = {}
     if data:
         out = must(["gcov", "--json-format", "--stdout", *data], cwd=build)
@@ -255,7 +256,9 @@ class Trial:
                 targets = [f"tests/unit/{name}"] if unit else ["all", "check", "TESTS="]
                 code, out = run(["make", "-s", "-j2", "-C", self.tree.build, *targets])
                 if code != 0:
-                    return "" if "error:" in out else f"the build of {name}"
+                    if "error:" not in out:
+                        print(f"not counted, the build of {name} failed: {change}", flush=True)
+                    return ""
                 programs = not unit
             bound = 10 * self.table[name]["seconds"] + 60
             if self.tree.run_test(name, bound)[0] != 0 and self.tree.run_test(name, bound)[0] != 0:
@@ -316,10 +319,10 @@ def main():
             if by == "":
                 continue
             results.append({"key": change.key(), "line": change.line, "by": by})
+            with open(os.path.join(work, "results.json"), "w", encoding="utf-8") as f:
+                json.dump(results, f, indent=1)
             print(f"{len(results)} {'SURVIVED' if by is None else 'killed'} {change}" + (f"  ({by})" if by else ""), flush=True)
     finally:
-        with open(os.path.join(work, "results.json"), "w", encoding="utf-8") as f:
-            json.dump(results, f, indent=1)
         if not given.work:
             for name in ("coverage", "changed"):
                 shutil.rmtree(os.path.join(work, name), ignore_errors=True)
