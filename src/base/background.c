@@ -28,13 +28,14 @@ struct background {
 	LIST_ENTRY(background) next;
 	pid_t thread;
 	clockid_t clock; /* of its processor time */
-	int64_t ran, owed;
+	int64_t ran;
 	int stat; /* its file in /proc, open */
-	bool runs, lifted;
+	bool runs, wants, lifted;
 };
 
 static LIST_HEAD(, background) all = LIST_HEAD_INITIALIZER(all);
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static int64_t owed; /* to all of them together: among themselves they are equals */
 static _Thread_local struct background self;
 
 static bool set_policy(pid_t thread, int policy)
@@ -119,26 +120,42 @@ static bool wants_core(const struct background *b)
 	return name_end && strncmp(name_end, ") R", 3) == 0;
 }
 
-static void look_at(struct background *b)
+/* Returns how long it ran since the last tick. */
+static int64_t look_at(struct background *b)
 {
 	int64_t ran = time_of(b->clock), got = ran - b->ran;
 	bool ran_before = b->runs;
 	b->ran = ran;
 	b->runs = got >= SHARE_MS * MS || wants_core(b);
-	b->owed = b->runs && ran_before ? b->owed + SHARE_MS * MS - got : 0;
-	if (b->owed > OWED_MAX_MS * MS)
-		b->owed = OWED_MAX_MS * MS;
-	if (b->owed < -AHEAD_MAX_MS * MS)
-		b->owed = -AHEAD_MAX_MS * MS;
-	if (b->lifted != (b->owed > 0) && set_policy(b->thread, b->owed > 0 ? SCHED_OTHER : SCHED_IDLE))
-		b->lifted = b->owed > 0;
+	b->wants = b->runs && ran_before;
+	return got;
+}
+
+static void lift(struct background *b, bool up)
+{
+	if (b->lifted != up && set_policy(b->thread, up ? SCHED_OTHER : SCHED_IDLE))
+		b->lifted = up;
+}
+
+static int64_t between(int64_t least, int64_t n, int64_t most)
+{
+	return n < least ? least : n > most ? most : n;
 }
 
 void background_tick(void)
 {
 	struct background *b;
+	int64_t due = 0;
+	bool any = false;
 	pthread_mutex_lock(&lock);
+	LIST_FOREACH(b, &all, next) {
+		int64_t got = look_at(b);
+		if (b->wants)
+			due += SHARE_MS * MS - got;
+		any = any || b->wants;
+	}
+	owed = any ? between(-AHEAD_MAX_MS * MS, owed + due, OWED_MAX_MS * MS) : 0;
 	LIST_FOREACH(b, &all, next)
-		look_at(b);
+		lift(b, owed > 0 && b->wants);
 	pthread_mutex_unlock(&lock);
 }

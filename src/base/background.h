@@ -2,12 +2,13 @@
 /* Threads that give way to requests.
  *
  * They run as SCHED_IDLE (sched(7)): on a core that nothing else wants, and a thread that is woken takes the core from
- * them at once. A busy machine would starve them, so each is owed SHARE_MS of every 100 ms in which it could run:
+ * them at once. A busy machine would starve them, so together they are owed 5 ms of every 100 ms for each that wants a
+ * core:
  *
- *              waits for a core and is owed time
- *   SCHED_IDLE ---------------------------------> SCHED_OTHER, its nice value
- *              <---------------------------------
- *              has had its time, or sleeps
+ *              they are owed time, and it wants a core
+ *   SCHED_IDLE ---------------------------------------> SCHED_OTHER, its nice value
+ *              <---------------------------------------
+ *              they have had it, or it sleeps
  *
  * To come back from SCHED_IDLE a process needs CAP_SYS_NICE or a limit on nice values that allows it (RLIMIT_NICE;
  * LimitNICE= of systemd). Without either, the threads only have a lower priority. */
