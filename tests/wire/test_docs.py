@@ -126,6 +126,19 @@ def test_each_format_has_a_reader_and_a_test():
     assert [name for name, word in words.items() if not any(word in text for text in tests)] == []
 
 
+def test_each_format_is_judged_by_a_wire_test():
+    """The last column of stack-text.md's table: how, of those that are explained below it, and by which samples or tests, which exist."""
+    text, samples = read("docs/stack-text.md"), os.listdir(os.path.join(ROOT, "tests", "data", "text", "crash"))
+    rows = [row.rsplit("|", 2) for row in re.findall(r"^\| .+$", text.split("## Memory maps")[0], re.M)[1:]]
+    explained = {name for names in re.findall(r"^- (\*.+?\*):", text, re.M) for name in re.findall(r"\*(.+?)\*", names)}
+    judges = [re.fullmatch(r"(.+?): (`.+`)", judge).groups() for *_, column, _ in rows for judge in column.strip().split("; ")]
+    assert {how for how, _ in judges} == explained
+    tests = {path: text for path, text in sources("tests").items() if path in ("tests/wire/test_filter.py", "tests/wire/test_formats.py")}
+    assert len(tests) == 2
+    known = set(samples) | {name for text in tests.values() for name in re.findall(r"^def (test_\w+)", text, re.M)}
+    assert {name for _, names in judges for name in re.findall(r"`(.+?)`", names)} <= known
+
+
 def test_each_route_is_in_api_md():
     """The rows of the router's table against those of the document's."""
     routes = set(re.findall(r"^\s+\{\"(/[^\"]*)\", (?:true|false)", read("src", "api", "router.c"), re.M))

@@ -2,6 +2,7 @@
 """symbtool symbolicate --filter: text in, names out. Samples are made by the real program wherever it runs here; others have
 the form that docs/stack-text.md names, with offsets of a program that was compiled here."""
 
+import glob
 import os
 import random
 import re
@@ -117,6 +118,36 @@ int main(void)
 }
 """
 
+UNSET = """\
+#include <stdlib.h>
+__attribute__((noinline)) int use(int *p)
+{
+	if (*p) /* use */
+		return 1;
+	return 0;
+}
+int main(void)
+{
+	return use(malloc(4)); /* main */
+}
+"""
+
+# handle() is llvm::sys::PrintStackTraceOnErrorSignal(StringRef, bool).
+SIGNALLED = """\
+#include <stddef.h>
+#include <string.h>
+void handle(const char *name, size_t len, _Bool no) __asm__("_ZN4llvm3sys28PrintStackTraceOnErrorSignalENS_9StringRefEb");
+__attribute__((noinline)) static int die(volatile int *p)
+{
+	return *p; /* die */
+}
+int main(int argc, char **argv)
+{
+	handle(argv[0], strlen(argv[0]), 0);
+	return die((int *)(size_t)(argc - 1)) + 1; /* main */
+}
+"""
+
 
 def line_of(source, mark):
     return next(i for i, line in enumerate(source.splitlines(), 1) if f"/* {mark} */" in line)
@@ -221,6 +252,29 @@ def test_undefined_behaviour_sanitizer(tmp_path, compiler):
     report = crash(program, "UBSAN_OPTIONS")
     assert "runtime error" in report and "#1" in report, report
     expect_places(filtered(report), OVERFLOW, ("over", "over"), ("main", "main"))
+
+
+def test_memory_sanitizer(tmp_path):
+    program = compile_c(str(tmp_path), "msan", UNSET, "-fsanitize=memory", compiler="clang")
+    report = crash(program, "MSAN_OPTIONS")
+    assert "use-of-uninitialized-value" in report and " in " not in report, report
+    expect_places(filtered(report), UNSET, ("use", "use"), ("main", "main"))
+
+
+LIBLLVM = glob.glob("/usr/lib/*/libLLVM-14.so.1")
+
+
+@pytest.mark.skipif(not (LIBLLVM and shutil.which("llvm-symbolizer")), reason="LLVM 14 is not installed")
+def test_llvm(tmp_path):
+    """What LLVM's programs print of a stripped one. Below the signal's trampoline stands where it came."""
+    program = compile_c(str(tmp_path), "dies", SIGNALLED, "-O0", "-Wl,--no-as-needed", *LIBLLVM)
+    (tmp_path / "kept").mkdir()
+    shutil.copy(program, tmp_path / "kept" / "copy")
+    subprocess.run(["strip", program], check=True)
+    report = crash(program)
+    frames = re.findall(r"(?m)^ *#\d+ 0x[0-9a-f]{16} \(" + re.escape(program) + r"\+0x", report)
+    assert len(frames) > 2, report
+    expect_places(filtered(report, "--debug-dir", str(tmp_path / "kept")), SIGNALLED, ("die", "die"), ("main", "main"))
 
 
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
@@ -367,6 +421,15 @@ def test_minidump_stackwalk_by_a_server(one):
     )
     out = filtered(text, "--url", url(one))
     assert '[{"file": "a|b.cpp", "function": "run", "inlines": null, "line": 8, "module"' in out
+
+
+def test_windbg_by_a_server(one):
+    """As Microsoft's documentation of k shows a stack with frame numbers. Those below the first are return addresses."""
+    ident = one.symbols.add("app.pdb", "FILE 0 a.cpp\nFUNC 1000 20 0 run\n1000 10 7 0\n1010 10 8 0\n")[1]
+    frame = "000000c8`2a0ff5c8 00007ff7`12341234 app.dll+0x1010"
+    text = f" # Child-SP          RetAddr           Call Site\n00 {frame}\n01 {frame}\n"
+    told = f"Module|app.dll|1.0|app.pdb|{ident}|0x10000000|0x1fffffff|0\n"
+    assert filtered(told + text, "--url", url(one)).splitlines()[2:] == [f"00 {frame} (run at a.cpp:8)", f"01 {frame} (run at a.cpp:7)"]
 
 
 def test_anything(program):
