@@ -8,10 +8,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/clock.h"
 #include "base/error.h"
 #include "base/str.h"
 #include "objects/bucket.h"
+#include "objects/place_clock.h"
 #include "objects/store.h"
 
 /* Turns the bytes of an object into text for the sink. The object may be plain, gzip or zstd, or one of these in
@@ -52,14 +52,6 @@ struct bucket_listing {
 	bool flat; /* the entries of one folder, folders too: NUL-terminated, without size and time; only file:// can */
 };
 
-/* Nanoseconds since 1970, by this machine. */
-static inline int64_t store_clock(void)
-{
-	struct timespec now;
-	clock_gettime(CLOCK_REALTIME, &now);
-	return now.tv_sec * SECOND + now.tv_nsec;
-}
-
 /* A source is made from a URL and shared by all threads; a client is one thread's access to it. */
 struct bucket_backend {
 	const char *scheme; /* with "://" */
@@ -91,11 +83,12 @@ struct bucket_backend {
 	enum err (*remove)(void *client, const char *path, struct error *e);
 	void *(*put_begin)(void *client, const atomic_bool *cancel, struct error *e);
 	enum err (*put_write)(void *put, const uint8_t *data, size_t len, struct error *e);
-	/* *ahead becomes how far the place's clock is ahead of this machine's; 0 if they agree to within a second. */
-	enum err (*put_commit)(void *put, const char *path, int64_t *ahead, struct error *e);
+	enum err (*put_commit)(void *put, const char *path, struct error *e);
 	/* Call in any case; without a successful commit nothing stays behind. */
 	void (*put_free)(void *put);
 	enum err (*probe_writing)(void *client, struct error *e);
+	/* Each put, and in S3 each request, looks at it. */
+	const struct place_clock *(*clock)(const void *source);
 };
 
 extern const struct bucket_backend bucket_http, bucket_https, bucket_s3, bucket_file;

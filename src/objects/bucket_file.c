@@ -40,12 +40,14 @@ enum {
 };
 
 static const int64_t settled_after = SECOND; /* a file that has not changed for this long is not being written */
+static const int64_t tick = 10 * MS;         /* times of files lag behind the clock by at most this */
 
 struct file_source {
 	struct bucket_limits limits;
 	char *directory;
 	atomic_llong cleaned; /* clock_now() of the last look at leftovers; 0: none yet */
-	char name[];          /* the URL */
+	struct place_clock clock;
+	char name[]; /* the URL */
 };
 
 struct file_client {
@@ -62,6 +64,11 @@ struct file_put {
 static enum err io_error(struct error *e, const char *what)
 {
 	return error_set(e, ERR_UNAVAILABLE, "%s: %s", what, strerror(errno));
+}
+
+static int64_t modified(const struct stat *st)
+{
+	return st->st_mtim.tv_sec * SECOND + st->st_mtim.tv_nsec;
 }
 
 static void file_source_free(void *source)
@@ -83,7 +90,7 @@ static void *file_source_new(const char *url, const char *what, const struct con
 		error_set(e, ERR_CONFIG, "%s: file:// needs an absolute path and nothing after it: %.150s", what, url);
 		return NULL;
 	}
-	struct file_source *s = malloc(sizeof *s + strlen(url) + 1);
+	struct file_source *s = calloc(1, sizeof *s + strlen(url) + 1);
 	char *directory = malloc(strlen(path) + 1);
 	if (!s || !directory || !percent_decode(directory, str_from(path))) {
 		error_set(e, s && directory ? ERR_CONFIG : ERR_NO_MEMORY, "%s: cannot take %.150s", what, url);
@@ -93,7 +100,6 @@ static void *file_source_new(const char *url, const char *what, const struct con
 	}
 	s->limits = *limits;
 	s->directory = directory;
-	atomic_init(&s->cleaned, 0);
 	memcpy(s->name, url, strlen(url) + 1);
 	return s;
 }
@@ -101,6 +107,11 @@ static void *file_source_new(const char *url, const char *what, const struct con
 static const char *file_source_name(const void *source)
 {
 	return ((const struct file_source *)source)->name;
+}
+
+static const struct place_clock *file_clock(const void *source)
+{
+	return &((const struct file_source *)source)->clock;
 }
 
 static void *file_client_new(void *source)
@@ -188,13 +199,12 @@ static void remove_leftovers(int base)
 			close(fd);
 		return;
 	}
-	struct timespec now;
-	clock_gettime(CLOCK_REALTIME, &now);
+	int64_t now = machine_now() / SECOND;
 	const struct dirent *entry;
 	for (unsigned n = 0; n < ENTRIES_MAX && (entry = readdir(directory)); n++) {
 		struct stat st;
 		if (fstatat(fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
-		        st.st_mtime < now.tv_sec - LEFTOVER_AGE)
+		        st.st_mtime < now - LEFTOVER_AGE)
 			unlinkat(fd, entry->d_name, 0);
 	}
 	closedir(directory);
@@ -209,6 +219,15 @@ static void clean(struct file_source *s, int base)
 		remove_leftovers(base);
 }
 
+/* A file server sets the time of a file by its own clock. */
+static void look_at_clock(struct place_clock *c, int fd)
+{
+	struct stat st;
+	int64_t sent = machine_now();
+	if (futimens(fd, NULL) == 0 && fstat(fd, &st) == 0)
+		place_clock_hear(c, sent, machine_now(), modified(&st), st.st_mtim.tv_nsec ? tick : SECOND);
+}
+
 /* A new file in TEMPORARY. */
 static enum err open_temporary(struct file_put *p, struct error *e)
 {
@@ -219,9 +238,12 @@ static enum err open_temporary(struct file_put *p, struct error *e)
 		return io_error(e, "getrandom");
 	snprintf(p->temporary, sizeof p->temporary, TEMPORARY "/%016" PRIx64, random);
 	p->fd = openat(p->base, p->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-	if (p->fd < 0)
+	if (p->fd < 0) {
 		p->temporary[0] = 0;
-	return p->fd < 0 ? io_error(e, TEMPORARY) : ERR_OK;
+		return io_error(e, TEMPORARY);
+	}
+	look_at_clock(&p->client->source->clock, p->fd);
+	return ERR_OK;
 }
 
 static void file_put_free(void *put)
@@ -268,20 +290,9 @@ static bool move_to_place(const struct file_put *p, const char *path)
 	return each_directory(p->base, path, make_directory) && renameat(p->base, p->temporary, p->base, path) == 0;
 }
 
-/* A file server has a clock of its own: it sets the file's time. Without it this machine's clock counts. */
-static int64_t clock_ahead(int fd)
-{
-	struct stat st;
-	if (futimens(fd, NULL) != 0 || fstat(fd, &st) != 0)
-		return 0;
-	int64_t ahead = st.st_mtim.tv_sec * SECOND + st.st_mtim.tv_nsec - store_clock();
-	return llabs(ahead) > SECOND ? ahead : 0;
-}
-
-static enum err file_put_commit(void *put, const char *path, int64_t *ahead, struct error *e)
+static enum err file_put_commit(void *put, const char *path, struct error *e)
 {
 	struct file_put *p = put;
-	*ahead = clock_ahead(p->fd);
 	/* Before the rename, so that no name appears without its content. */
 	if (fsync(p->fd) != 0)
 		return io_error(e, "fsync");
@@ -315,14 +326,11 @@ static int open_object(int directory, const char *path, struct stat *st, struct 
 static bool is_settled(int fd, const struct stat *before, const atomic_bool *cancel)
 {
 	struct stat st;
-	struct timespec now;
 	const struct timespec pause = {.tv_nsec = POLL_MS * MS};
 	while (!(cancel && atomic_load(cancel))) {
-		if (fstat(fd, &st) != 0 || st.st_size != before->st_size ||
-		        st.st_mtim.tv_sec != before->st_mtim.tv_sec || st.st_mtim.tv_nsec != before->st_mtim.tv_nsec)
+		if (fstat(fd, &st) != 0 || st.st_size != before->st_size || modified(&st) != modified(before))
 			return false;
-		clock_gettime(CLOCK_REALTIME, &now);
-		int64_t age = (now.tv_sec - st.st_mtim.tv_sec) * SECOND + now.tv_nsec - st.st_mtim.tv_nsec;
+		int64_t age = machine_now() - modified(&st);
 		if (age >= settled_after || age < 0)
 			return true;
 		nanosleep(&pause, NULL);
@@ -338,8 +346,7 @@ static enum bucket_outcome read_object(struct file_client *c, int fd, const stru
 	off_t at = 0;
 	ssize_t n;
 	/* like nginx's */
-	snprintf(head.etag, sizeof head.etag, "\"%llx-%llx\"",
-	        (unsigned long long)st->st_mtim.tv_sec * SECOND + (unsigned long long)st->st_mtim.tv_nsec,
+	snprintf(head.etag, sizeof head.etag, "\"%llx-%llx\"", (unsigned long long)modified(st),
 	        (unsigned long long)st->st_size);
 	if (bucket_body_begin(body, &head) != BUCKET_OK)
 		return bucket_result_set(result, BUCKET_ABORTED, "%s", bucket_body_problem(body));
@@ -418,8 +425,8 @@ static enum err walk_entry(struct walk *w, int directory, const char *name, size
 		return walk_into(w, below, len + name_len + 1, level + 1);
 	}
 	struct str path = {w->path, len + name_len};
-	int64_t time = st.st_mtim.tv_sec * SECOND + st.st_mtim.tv_nsec;
-	w->stopped = S_ISREG(st.st_mode) && !w->listing->found(w->listing->arg, path, (uint64_t)st.st_size, time);
+	w->stopped =
+	        S_ISREG(st.st_mode) && !w->listing->found(w->listing->arg, path, (uint64_t)st.st_size, modified(&st));
 	return ERR_OK;
 }
 
@@ -551,4 +558,5 @@ const struct bucket_backend bucket_file = {
         .put_commit = file_put_commit,
         .put_free = file_put_free,
         .probe_writing = file_probe_writing,
+        .clock = file_clock,
 };

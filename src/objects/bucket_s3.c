@@ -34,7 +34,6 @@ enum {
 	PAGE_OBJECTS = 1000,
 	UPLOAD_ID_MAX = 1024, /* percent-encoded */
 	PROBE_PERIOD = 60,    /* seconds */
-	CLOCKS_AGREE = 2,     /* seconds */
 };
 
 struct s3_source {
@@ -95,6 +94,11 @@ static void *s3_source_new(
 static const char *s3_source_name(const void *source)
 {
 	return ((const struct s3_source *)source)->place->name;
+}
+
+static const struct place_clock *s3_clock(const void *source)
+{
+	return &((const struct s3_source *)source)->place->clock;
 }
 
 static void s3_client_free(void *client)
@@ -371,7 +375,7 @@ static enum err put_pieces(struct s3_put *p, const char *url, struct transfer_re
 	return err;
 }
 
-static enum err s3_put_commit(void *put, const char *path, int64_t *ahead, struct error *e)
+static enum err s3_put_commit(void *put, const char *path, struct error *e)
 {
 	struct s3_put *p = put;
 	struct transfer_reply reply;
@@ -380,12 +384,7 @@ static enum err s3_put_commit(void *put, const char *path, int64_t *ahead, struc
 		return e->code;
 	enum err err = p->pieces ? put_pieces(p, url, &reply, e) : put_whole(p, url, &reply, e);
 	free(url);
-	if (err || reply.date < 0)
-		return err;
-	/* S3's clock counts seconds */
-	int64_t between = reply.date * SECOND - store_clock();
-	*ahead = llabs(between) > CLOCKS_AGREE * SECOND ? between : 0;
-	return ERR_OK;
+	return err;
 }
 
 /* ---- listing ---- */
@@ -686,4 +685,5 @@ const struct bucket_backend bucket_s3 = {
         .put_commit = s3_put_commit,
         .put_free = s3_put_free,
         .probe_writing = s3_probe_writing,
+        .clock = s3_clock,
 };

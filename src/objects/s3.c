@@ -166,7 +166,7 @@ static bool sign_with(
 	        .payload = payload,
 	        .headers = headers,
 	        .count = 3};
-	s3_sign_date(date, time(NULL));
+	s3_sign_date(date, place_now(&p->clock) / SECOND);
 	if (!split_url(&url, q->url) || !sha256_hex(payload, q->data, q->len))
 		return false;
 	s.path = url.path;
@@ -229,7 +229,7 @@ static bool presign_with(struct buffer *out, const struct s3_place *p, const str
 	        .payload = "UNSIGNED-PAYLOAD",
 	        .headers = &host,
 	        .count = 1};
-	s3_sign_date(date, time(NULL));
+	s3_sign_date(date, place_now(&p->clock) / SECOND);
 	buffer_printf(out, "%s?", url);
 	size_t at = out->len;
 	if (!split_url(&parts, url) || !add_signed_query(out, p, keys, date, seconds, encoding))
@@ -269,14 +269,26 @@ static bool sign(void *signer, const struct transfer_request *q, struct buffer *
 	return ok;
 }
 
+/* S3's clock counts seconds. */
+static bool look_at_clock(void *signer, const struct transfer_reply *reply, int64_t sent, int64_t now)
+{
+	struct s3_place *p = signer;
+	char code[S3_CODE_SIZE];
+	place_clock_hear(&p->clock, sent, now, reply->date * SECOND, SECOND);
+	if (reply->status != 403)
+		return false;
+	s3_error_code(code, reply->error_body, reply->error_len);
+	return strcmp(code, "RequestTimeTooSkewed") == 0;
+}
+
 struct s3_place *s3_place_new(const char *url, const char *what, const struct config *c, struct error *e)
 {
 	struct error inner = {.code = ERR_NO_MEMORY, .text = "out of memory"};
 	struct s3_place *p = calloc(1, sizeof *p);
 	if (p && !take_region(p, c, &inner) && !take_url(p, url, c, &inner) &&
 	        (p->credentials = s3_credentials_new(c, p->region, &inner))) {
-		if (s3_place_has_keys(p))
-			p->settings = (struct transfer_settings){.sign = sign, .signer = p};
+		p->settings = (struct transfer_settings){
+		        .sign = s3_place_has_keys(p) ? sign : NULL, .dated = look_at_clock, .signer = p};
 		return p;
 	}
 	error_set(e, inner.code, "%s: %s", what, inner.text);

@@ -9,6 +9,7 @@
 #include "base/config.h"
 #include "base/error.h"
 #include "base/str.h"
+#include "objects/place_clock.h"
 #include "objects/transfer.h"
 
 /* Owned texts; NULL if absent. Secrets: they appear in no other text. */
@@ -32,7 +33,7 @@ bool s3_credentials_any(const struct s3_credentials *c);
  * service has no keys to give. */
 enum err s3_credentials_get(struct s3_credentials *c, struct s3_keys *k, struct error *e);
 
-/* A bucket and a prefix in it, immutable. */
+/* A bucket and a prefix in it; nothing changes but the clock. */
 struct s3_place {
 	char *name;   /* "s3://bucket/prefix/" as it may be shown */
 	char *bucket; /* URL of the bucket, ready for a query */
@@ -40,7 +41,8 @@ struct s3_place {
 	char *prefix; /* as in object keys: empty, or with a final slash */
 	char *region;
 	struct s3_credentials *credentials;
-	struct transfer_settings settings; /* for requests to this place; they sign */
+	struct place_clock clock;          /* S3 takes no signature that is a quarter of an hour off it */
+	struct transfer_settings settings; /* for requests to this place; they sign, and look at the clock */
 };
 /* Makes a place from a URL s3://bucket/prefix with a percent-encoded prefix. The settings' texts may be NULL. Errors
  * begin with `what`, the setting that holds the URL. */

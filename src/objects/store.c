@@ -23,7 +23,6 @@ struct store_client {
 	struct symbfile_store *store; /* not owned */
 	void *own;
 	struct bucket_body *body;
-	int64_t ahead; /* as put_commit says */
 };
 
 struct store_put {
@@ -155,7 +154,7 @@ enum err store_put_write(struct store_put *p, const void *data, size_t len, stru
 enum err store_put_commit(struct store_put *p, const char *path, struct error *e)
 {
 	const struct symbfile_store *s = p->client->store;
-	enum err err = blame(s, s->backend->put_commit(p->own, path, &p->client->ahead, e), e);
+	enum err err = blame(s, s->backend->put_commit(p->own, path, e), e);
 	store_put_abort(p);
 	return err;
 }
@@ -181,7 +180,7 @@ enum err store_put_object(
 
 int64_t store_now(const struct store_client *c)
 {
-	return store_clock() + c->ahead;
+	return place_now(c->store->backend->clock(c->store->own));
 }
 
 /* ---- reading ---- */

@@ -54,8 +54,8 @@ void store_put_abort(struct store_put *p);
 enum err store_put_object(
         struct store_client *c, const char *path, struct str data, const atomic_bool *cancel, struct error *e);
 
-/* Now, in nanoseconds since 1970, by a clock that hosts share: the store's own, as this client's last successful commit
- * saw it, unless this machine's agrees with it. */
+/* Now, in nanoseconds since 1970, by the clock that all hosts share: the store's own, as far as this process has seen
+ * it. A put that has begun, and a listing in S3, have just looked. */
 int64_t store_now(const struct store_client *c);
 
 /* Lists every object below path, in any order, except those in folders that begin with a dot, with bucket_retries

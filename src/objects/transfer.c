@@ -26,6 +26,7 @@
 
 #include "base/clock.h"
 #include "base/hash.h"
+#include "objects/place_clock.h"
 
 enum {
 	LOW_SPEED = 1000,           /* bytes per second; slower than this for stall_timeout counts as stalled */
@@ -258,6 +259,15 @@ static const char *header(CURL *h, const char *name, size_t *amount)
 	return found->value;
 }
 
+/* A cache's reply has the date of when it was new. */
+static int64_t date_of(CURL *h)
+{
+	size_t ignored;
+	const char *text = header(h, "Age", &ignored) ? NULL : header(h, "Date", &ignored);
+	int64_t date = text ? (int64_t)curl_getdate(text, NULL) : -1;
+	return date <= UINT32_MAX ? date : -1;
+}
+
 static void read_head(struct transfer *t)
 {
 	struct transfer_reply *r = t->reply;
@@ -272,8 +282,7 @@ static void read_head(struct transfer *t)
 	r->length = r->sized ? (uint64_t)length : 0;
 	const char *etag = header(t->easy, "ETag", &ignored);
 	snprintf(r->etag, sizeof r->etag, "%s", etag ? etag : "");
-	const char *date = header(t->easy, "Date", &ignored);
-	r->date = date ? (int64_t)curl_getdate(date, NULL) : -1;
+	r->date = date_of(t->easy);
 }
 
 /* Called with at most 16 KiB. Any result but len ends the transfer. */
@@ -432,10 +441,10 @@ static bool set_request(CURL *h, const struct transfer_request *q, struct curl_s
 	               !curl_easy_setopt(h, CURLOPT_POSTFIELDS, q->data) && !curl_easy_setopt(h, CURLOPT_POST, 1L));
 }
 
-bool transfer_run(struct transfer *t, const struct transfer_request *request, struct transfer_reply *reply)
+static void run_once(struct transfer *t, const struct transfer_request *request, struct transfer_reply *reply)
 {
 	struct curl_slist *headers = NULL;
-	memset(reply, 0, sizeof *reply);
+	*reply = (struct transfer_reply){.date = -1};
 	t->request = request;
 	t->reply = reply;
 	t->error_body = 0;
@@ -462,5 +471,16 @@ bool transfer_run(struct transfer *t, const struct transfer_request *request, st
 	curl_easy_setopt(t->easy, CURLOPT_HTTPHEADER, NULL);
 	curl_easy_setopt(t->easy, CURLOPT_POSTFIELDS, NULL);
 	free_headers(headers);
+}
+
+bool transfer_run(struct transfer *t, const struct transfer_request *request, struct transfer_reply *reply)
+{
+	const struct transfer_settings *s = t->settings;
+	bool again = true;
+	for (unsigned tries = 0; again && tries < 2; tries++) {
+		int64_t sent = machine_now();
+		run_once(t, request, reply);
+		again = s->dated && reply->date >= 0 && s->dated(s->signer, reply, sent, machine_now());
+	}
 	return reply->whole;
 }

@@ -19,6 +19,7 @@ struct transfer_pool *transfer_pool_new(const struct bucket_limits *limits);
 void transfer_pool_free(struct transfer_pool *p);
 
 struct transfer_request;
+struct transfer_reply;
 
 /* Texts are not owned and must outlive the handles; NULL counts as empty. */
 struct transfer_settings {
@@ -26,6 +27,9 @@ struct transfer_settings {
 	/* Appends the headers that sign a request, each as a line "Name: value\n". They may include Host. NULL:
 	 * requests are not signed. False, with e set, if signing fails: the request is not sent. */
 	bool (*sign)(void *signer, const struct transfer_request *q, struct buffer *lines, struct error *e);
+	/* Told of each reply that has a date, when the request was sent, and now, by this machine's clock. True: it was
+	 * refused for the time of its signature, and is sent once more. NULL: nobody is told. */
+	bool (*dated)(void *signer, const struct transfer_reply *reply, int64_t sent, int64_t now);
 	void *signer;
 	bool follow; /* follow redirects; never when requests are signed */
 	bool gzip;   /* accept gzip, and pass it on as it comes */
@@ -65,7 +69,7 @@ struct transfer_reply {
 	bool many_lengths;    /* more than one */
 	uint64_t length;
 	char etag[TRANSFER_ETAG];             /* empty if there is none */
-	int64_t date;                         /* the server's clock, seconds since 1970; -1: not given */
+	int64_t date;                         /* the server's clock, seconds since 1970; -1: not given, or a cache's */
 	char problem[TRANSFER_PROBLEM];       /* if it is not whole; without secrets */
 	char error_body[TRANSFER_ERROR_BODY]; /* the beginning of the body of another status */
 	size_t error_len;

@@ -110,6 +110,8 @@ class Gate:
 class S3World(World):
     """Its file system of uploads is the S3 server's."""
 
+    clock_unit = 1.1
+
     def store_settings(self):
         self.s3 = S3(os.path.join(self.directory), s3_server.program())
         self.s3.root = os.path.join(self.directory, "store")

@@ -108,8 +108,8 @@ def remove_beside_upload(w, seconds):
         one.push("before")
         together(lambda x=one: x.push("beside"), lambda x=one: x.remove())
         one.ends_in(["beside", None])
-        # Of two sets alike the newer answers; within a second or two that is not certain where clocks are apart, as another fault
-        # leaves them. So first there is none.
+        # Of two sets alike the newer answers; within a second that is not certain where clocks are apart, as another fault leaves
+        # them, and S3 counts seconds. So first there is none.
         one.remove()
         one.ends_in([None])
         one.push("after")
@@ -135,7 +135,24 @@ def killed_between(w, seconds):
         one.ends_in(["first"])
 
 
+def clocks_apart(w, seconds):
+    """The clock of one responder is an hour ahead. Of sets alike the newer answers, whichever responder takes its last part."""
+    try:
+        w.step_clock(3600)
+        wait_for(lambda: w.clock_is_off(3600), "a log line of a clock that is an hour ahead", 10)
+        for _ in w.repeat(seconds, 0):
+            one = Executable(w)
+            for name in ("first", "second", "third"):
+                one.push(name)
+                one.ends_in([name])
+                w.hold(w.clock_unit)
+    finally:
+        w.step_clock(0)
+        wait_for(lambda: w.clock_is_off(0), "a log line of a clock that is right again", 10)
+
+
 def add_store_faults(add, loader):
     add("store-two-uploaders", two_uploaders)
     add("store-remove-beside-upload", remove_beside_upload)
     add("store-killed-between", killed_between, loader, cut_ok=True, short=False)
+    add("clock-store", clocks_apart)

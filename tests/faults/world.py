@@ -4,7 +4,6 @@
 import contextlib
 import datetime
 import errno
-import glob
 import json
 import os
 import random
@@ -17,7 +16,7 @@ import time
 
 from client import Client
 from local_nginx import nginx_command, write_nginx
-from stack import DAEMON, Bucket, Daemon, Memcached, Nginx, Stack, connects, free_port, tail
+from stack import DAEMON, FAKETIME, Bucket, Daemon, Memcached, Nginx, Stack, connects, faketime_library, free_port, tail
 from symbols import Symbols, compile_gensym
 
 MEMORY = 64  # MB; of each memcached
@@ -48,11 +47,6 @@ def is_sanitized():
     return "libasan" in libraries or "libtsan" in libraries
 
 
-def faketime_library():
-    found = glob.glob("/usr/lib/*/faketime/libfaketimeMT.so.1") + glob.glob("/usr/lib*/faketime/libfaketimeMT.so.1")
-    return found[0] if found else None
-
-
 class FaultDaemon(Daemon):
     """A responder whose clock can be another one."""
 
@@ -80,6 +74,7 @@ class World:
     `port`: where the load asks."""
 
     host = "127.0.0.1"
+    clock_unit = 0  # seconds; what the clock of the store of uploads counts, about
 
     def __init__(self, seed, stopping, small_disks):
         self.rng, self.stopping, self.memory, self.small_disks = random.Random(seed), stopping, MEMORY, small_disks
@@ -235,8 +230,7 @@ class World:
             self.write_clock(0)
             daemon.stop()
             daemon.environment = {
-                "LD_PRELOAD": faketime_library(), "FAKETIME_TIMESTAMP_FILE": self.clock_file, "FAKETIME_CACHE_DURATION": "1",
-                "FAKETIME_DONT_FAKE_MONOTONIC": "1", "DONT_FAKE_MONOTONIC": "1",
+                "LD_PRELOAD": faketime_library(), "FAKETIME_TIMESTAMP_FILE": self.clock_file, "FAKETIME_CACHE_DURATION": "1", **FAKETIME,
             }  # fmt: skip
             daemon.start()
         self.write_clock(offset)

@@ -27,6 +27,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "objects/place_clock.h"
 #include "uploads/alias.h"
 #include "uploads/sets.h"
 
@@ -315,6 +316,30 @@ static void clock_of_the_store(void **state)
 	struct place *p = *state;
 	put_text(p, ONE, "x");
 	assert_true(llabs(store_now(p->client) / SECOND - time(NULL)) <= 2);
+}
+
+/* What is known changes as little as agrees with what the place said. */
+static void clock_is_heard(void **state)
+{
+	(void)state;
+	struct place_clock c = {0};
+	const struct {
+		int64_t sent, now, told, unit, ahead;
+	} said[] = {
+	        {1000, 1010, 1000, 10, 0},   /* agrees */
+	        {1000, 1010, 995, 10, 0},    /* some of its units are over */
+	        {1000, 1010, 1500, 10, 490}, /* at least so far */
+	        {2000, 2002, 2495, 10, 493}, /* not less than that */
+	        {3000, 3002, 3490, 5, 493},  /* agrees */
+	        {4000, 4002, 4490, 1, 491},  /* not more than that */
+	        {5000, 5001, 5000, 10, 10},  /* it was set back, or this machine's ahead */
+	        {5000, 4000, 4490, 10, 490}, /* this machine's was set back meanwhile */
+	};
+	for (unsigned i = 0; i < sizeof said / sizeof *said; i++) {
+		place_clock_hear(&c, said[i].sent, said[i].now, said[i].told, said[i].unit);
+		assert_int_equal(atomic_load(&c.ahead), said[i].ahead);
+	}
+	assert_true(place_now(&c) - machine_now() <= 490);
 }
 
 /* ---- sets ---- */
@@ -894,6 +919,7 @@ int main(void)
 	        cmocka_unit_test_setup_teardown(put_list_get, setup, teardown),
 	        cmocka_unit_test_setup_teardown(an_object_in_memory, setup, teardown),
 	        cmocka_unit_test_setup_teardown(clock_of_the_store, setup, teardown),
+	        cmocka_unit_test(clock_is_heard),
 	        cmocka_unit_test_setup_teardown(claims_are_kept, setup, teardown),
 	        cmocka_unit_test(names_of_parts),
 	        cmocka_unit_test(names_of_sets),

@@ -7,6 +7,7 @@ import contextlib
 import ctypes
 import fcntl
 import functools
+import glob
 import json
 import os
 import random
@@ -101,6 +102,15 @@ def holds_sanitizer(kind):
 def less_when_watched(count):
     """A sanitizer takes up to ten times as long, and sees as much with a quarter."""
     return count // 4 if has_sanitizer() else count
+
+
+def faketime_library():
+    found = glob.glob("/usr/lib/*/faketime/libfaketimeMT.so.1") + glob.glob("/usr/lib*/faketime/libfaketimeMT.so.1")
+    return found[0] if found else None
+
+
+# The wall clock of the process alone: the times of files are those of the file system, as a file server sets and tells them.
+FAKETIME = {"FAKETIME_DONT_FAKE_MONOTONIC": "1", "DONT_FAKE_MONOTONIC": "1", "NO_FAKE_STAT": "1", "FAKE_UTIME": "1"}
 
 
 def another_version():

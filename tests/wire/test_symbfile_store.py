@@ -273,12 +273,46 @@ def test_requests_of_an_object_in_pieces():
         assert liar.headers[4]["x-amz-copy-source"] == path
 
 
-@pytest.mark.parametrize("date, clock", [("Sat, 21 Nov 2026 15:17:30 GMT", 1795274250), (None, None), ("yesterday", None)])
-def test_a_host_whose_clock_is_wrong_asks_that_of_s3(date, clock):
-    """Its uploads are in order with those of other hosts."""
-    with Liar([(200, b"", {"Date": date} if date else {}), GONE]) as liar:
+EARLY, LATE = "Sat, 21 Nov 2026 15:17:30 GMT", "Mon, 21 Nov 2033 15:17:30 GMT"
+
+
+@pytest.mark.parametrize("dates, clock", [
+    ((EARLY, EARLY), 1795274250), ((EARLY, LATE), 2016199050), ((EARLY, ""), 1795274250), (("", "yesterday"), None),
+    (("", "Fri, 31 Dec 9999 23:59:59 GMT"), None),
+])  # fmt: skip
+def test_a_host_whose_clock_is_wrong_asks_that_of_s3(dates, clock):
+    """Its uploads are in order with those of other hosts. The latest answer that has a date counts."""
+    with Liar([(status, b"", {"Date": date}) for status, date in zip((200, 204), dates)]) as liar:
         told = int(liar.store.do("clock")) / 1e9
         assert abs(told - (clock or time.time())) < 60
+
+
+SKEWED = b"<Error><Code>RequestTimeTooSkewed</Code></Error>"
+NOVEMBER = {"Date": EARLY}
+
+
+@pytest.mark.parametrize("answers, good", [
+    ([(403, SKEWED, NOVEMBER), SENT], True),
+    ([(403, SKEWED, NOVEMBER), (403, SKEWED, NOVEMBER), SENT], False),  # once more, and no further
+    ([(403, b"<Error><Code>AccessDenied</Code></Error>", NOVEMBER), SENT], False),
+])  # fmt: skip
+def test_a_signature_that_is_refused_for_its_time_is_made_anew_by_the_clock_of_s3(tmp_path, answers, good):
+    credentials = tmp_path / "credentials"
+    credentials.write_text(f"[default]\naws_access_key_id = {ACCESS}\naws_secret_access_key = {SECRET}\n")
+    with Liar(answers) as liar:
+        done = liar.store.run(*PUT, data=b"x", s3_credentials_file=credentials)
+        assert (done.returncode == 0) == good, done
+        skewed = answers[0][1] == SKEWED
+        assert [path for _, path in liar.requests] == [f"/bucket/{ONE}"] * (1 + skewed)
+        if skewed:
+            assert liar.headers[1]["x-amz-date"][:13] == "20261121T1517"
+            _, sent, wanted = signature("PUT", liar.requests[1][1], liar.headers[1], SECRET, "us-east-1")
+            assert sent == wanted
+
+
+def test_the_date_of_what_a_cache_keeps_is_no_clock():
+    with Liar([(200, b"", {**NOVEMBER, "Age": "86400"}), (204, b"", {"Date": ""})]) as liar:
+        assert abs(int(liar.store.do("clock")) / 1e9 - time.time()) < 60
 
 
 LISTED = (200, b"<ListBucketResult></ListBucketResult>", {})

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The clock of a place where objects are written: S3's, or a file server's. All hosts that write there count by it,
+ * whatever their own say. Times are nanoseconds since 1970. Private to objects. */
+#ifndef OBJECTS_PLACE_CLOCK_H
+#define OBJECTS_PLACE_CLOCK_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+
+/* How far it is ahead of this machine's, as far as is known; shared by all threads. 0 at first. */
+struct place_clock {
+	atomic_llong ahead;
+};
+
+/* By this machine's own clock. */
+static inline int64_t machine_now(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_REALTIME, &now);
+	return now.tv_sec * SECOND + now.tv_nsec;
+}
+
+static inline int64_t place_now(const struct place_clock *c)
+{
+	return machine_now() + atomic_load(&c->ahead);
+}
+
+/* The place said between `sent` and `now` of this machine that it is `told` there, which may be up to `unit` too early.
+ * What is known changes as little as agrees with that: so it stays the same from one upload to the next, it is 0 for a
+ * machine whose clock agrees, and it follows a clock that is set anew. */
+static inline void place_clock_hear(struct place_clock *c, int64_t sent, int64_t now, int64_t told, int64_t unit)
+{
+	int64_t least = told - now, most = told + unit - sent, known = atomic_load(&c->ahead);
+	if (known < least || known > most)
+		atomic_store(&c->ahead, known < least ? least : most);
+}
+
+#endif
