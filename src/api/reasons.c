@@ -32,6 +32,7 @@ struct session_reason session_module_reason(const struct module_want *want)
 		memcpy(r.detail, want->why, sizeof r.detail);
 	} else {
 		r.reason = REASON_NOT_FOUND;
+		memcpy(r.detail, want->why, sizeof r.detail);
 	}
 	return r;
 }

@@ -31,7 +31,7 @@ struct outcome {
 	uint64_t marker;                /* the module's invalidation marker at that time */
 	int64_t until;                  /* clock_now() when it is forgotten */
 	int64_t checked;                /* when the marker was last seen unchanged */
-	char why[FAILURE_WHY_SIZE];     /* what is wrong with a corrupt or too large file; may be empty */
+	char why[FAILURE_WHY_SIZE];     /* what is wrong with a file, or more about a missing one; may be empty */
 	struct symbfile_alias redirect; /* for OUTCOME_REDIRECT: where it leads */
 };
 

@@ -191,26 +191,14 @@ static bool take_entry(void *arg, struct str entry, uint64_t size, int64_t time)
 	return !s->several;
 }
 
-static void search_folders(struct elf_load *l, struct id_search *s)
+/* False: the source cannot be searched. */
+static bool search_folders(struct elf_load *l, struct id_search *s)
 {
 	char folder[LAYOUT_PATH_MAX];
+	bool can = false;
 	for (unsigned number = 0; !s->several && layout_folder(folder, l->kind, number, s->first); number++)
-		bucket_list(l->client, l->source, folder, take_entry, s);
-}
-
-/* A debug id is made of the first bytes of a build id, in one of two orders: a folder tells the rest, unless several
- * build ids begin like this. */
-static bool find_whole(struct elf_load *l, const struct build_id_question *question, struct build_id *whole)
-{
-	struct id_search s = {.question = question, .first = question->first[0]};
-	if (!question->has_first)
-		return false;
-	search_folders(l, &s);
-	s.first = question->first[guid_order[0]];
-	if (s.first != question->first[0])
-		search_folders(l, &s);
-	*whole = s.found;
-	return s.found.len > 0 && !s.several;
+		can = bucket_list(l->client, l->source, folder, take_entry, s);
+	return can;
 }
 
 /* ---- a module ---- */
@@ -283,14 +271,39 @@ static void load_pe(struct elf_load *l, const struct build_id_question *question
 	bucket_result_set(l->result, BUCKET_MISSING, "no file of this code id");
 }
 
+/* What a file said is worth more. */
+static void tell_missing(struct elf_load *l, const char *text)
+{
+	if (l->report->error.code)
+		return;
+	error_set(&l->report->error, ERR_MISSING, "%s", text);
+	bucket_result_set(l->result, BUCKET_MISSING, "%s", text);
+}
+
+/* A debug id is made of the first bytes of a build id, in one of two orders: a folder tells the rest, unless several
+ * build ids begin like this. */
+static void load_debug_id(struct elf_load *l, const struct build_id_question *question)
+{
+	struct id_search s = {.question = question, .first = question->first[0]};
+	bool can = search_folders(l, &s);
+	s.first = question->first[guid_order[0]];
+	if (s.first != question->first[0] && !s.several)
+		search_folders(l, &s);
+	if (!can)
+		tell_missing(l, "a source needs the whole build id, of which a debug id is only a part");
+	else if (s.several)
+		tell_missing(l, "several build ids begin like this debug id: give the whole one");
+	else if (s.found.len > 0)
+		load_whole(l, &s.found, question);
+}
+
 static void load(struct elf_load *l, const struct build_id_question *question)
 {
-	struct build_id whole;
-	bucket_result_set(l->result, BUCKET_MISSING, "the source needs the whole build id, not a debug id");
+	bucket_result_set(l->result, BUCKET_MISSING, "no file of this id");
 	if (question->whole.len > 0)
 		load_whole(l, &question->whole, question);
-	if (l->result->outcome == BUCKET_MISSING && find_whole(l, question, &whole))
-		load_whole(l, &whole, question);
+	if (l->result->outcome == BUCKET_MISSING && question->has_first)
+		load_debug_id(l, question);
 	if (l->result->outcome == BUCKET_MISSING && !l->report->error.code && l->kind == BUCKET_ELF && l->pe_name &&
 	        *l->pe_name)
 		load_pe(l, question);

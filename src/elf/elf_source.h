@@ -25,7 +25,8 @@ enum err elf_sources_check(const struct config *c, struct error *e);
 
 /* What is known beside the result. */
 struct elf_source_report {
-	struct error error; /* why reading the file failed; the sink's own error, if it had one */
+	struct error error; /* why reading the file failed; the sink's own error, if it had one. ERR_MISSING: more than
+	                       that no file is there */
 	uint64_t hash;      /* of all records, in order */
 	uint64_t code_size; /* bytes of the instructions */
 	int64_t read_time;  /* nanoseconds, in which a file that shares entries may be fetched too */
@@ -33,9 +34,9 @@ struct elf_source_report {
 
 /* One attempt at the source, which is not of the kind BUCKET_SYMS, for the module whose build id answers the question.
  * Passes its records to the sink, at addresses relative to the image. BUCKET_MISSING: no such module there, or the
- * question is about a debug id, of which only a directory tells the rest: the text says which; BUCKET_BROKEN: the file
- * is malformed, or another one, or its reader died; BUCKET_FAILED: temporary; BUCKET_ABORTED: cancelled, or by the
- * sink, or memory ran out. */
+ * question is about a debug id, of which only a directory tells the rest; the text says which, the report's error too;
+ * BUCKET_BROKEN: the file is malformed, or another one, or its reader died; BUCKET_FAILED: temporary; BUCKET_ABORTED:
+ * cancelled, or by the sink, or memory ran out. */
 void elf_source_load(const struct elf_sources *s, struct bucket_client *c, unsigned source,
         const struct build_id_question *question, const struct symbfile_sink *sink, const atomic_bool *cancel,
         struct bucket_result *result, struct elf_source_report *report);

@@ -40,6 +40,8 @@ enum outcome_class load_elf(struct loader *r, struct load *l, unsigned source)
 	enum outcome_class class =
 	        map ? load_take_map(l, map)
 	            : load_failed(r, l, "executable of ", bucket_source_name(context->sources, source), &t, err, NULL);
+	if (class == FAILURE_MISSING && report.error.code)
+		failure_why(l->outcome.why, report.error.text);
 	load_count(l, &t, report.read_time, class == OUTCOME_NONE);
 	symbfile_map_free(records);
 	load_end_need(l);

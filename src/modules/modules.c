@@ -9,6 +9,7 @@
 #include "base/account.h"
 #include "base/background.h"
 #include "base/clock.h"
+#include "base/digests.h"
 #include "base/metrics.h"
 #include "base/process.h"
 #include "modules/loader.h"
@@ -83,8 +84,10 @@ bool modules_want(struct modules *m, struct module_want *w, struct str name, str
 		return module_want_init_file(w, name, id, &file_id);
 	if (!want_sym(m, w, name, id))
 		return false;
-	if (!build_id_parse(&w->question.whole, build_id))
-		w->question.whole.len = 0;
+	if (build_id_parse(&w->question.whole, build_id))
+		/* it may be found where the id alone was not */
+		return digest_of_module(&w->own.spelling, "whole", id, build_id);
+	w->question.whole.len = 0;
 	return true;
 }
 
@@ -93,6 +96,8 @@ static bool next_place(struct modules *m, struct module_want *w)
 {
 	struct build_id_question question;
 	const struct symbfile_alias to = w->own.redirect;
+	char why[FAILURE_WHY_SIZE];
+	memcpy(why, w->why, sizeof why);
 	bool missing = w->state == WANT_FAILED && w->failure == FAILURE_MISSING && !w->redirected, made;
 	if (w->state == WANT_REDIRECTED) {
 		made = module_want_init_file(w, w->name, w->id, &to.id);
@@ -103,6 +108,7 @@ static bool next_place(struct modules *m, struct module_want *w)
 		made = want_sym(m, w, w->name, w->id);
 	} else if (missing && w->kind == WANT_SYM && m->context.store && build_id_question_parse(&question, w->id)) {
 		made = module_want_init_build_id(w, w->name, w->id, &question);
+		memcpy(w->why, why, sizeof why);
 	} else {
 		return false;
 	}

@@ -56,7 +56,7 @@ struct module_want {
 	enum want_state state;
 	struct module *module; /* a reference, released by module_want_release */
 	enum outcome_class failure;
-	char why[FAILURE_WHY_SIZE]; /* what is wrong with a corrupt or too large file */
+	char why[FAILURE_WHY_SIZE]; /* as in the outcome */
 	unsigned retry_after;       /* seconds */
 	bool loaded;                /* a load was run for it, or joined; costs are that load's */
 	struct load_costs costs;

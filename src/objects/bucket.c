@@ -364,13 +364,16 @@ void bucket_fetch_path(struct bucket_client *c, unsigned source, const char *tex
 	try_source(c, source, &path, cancel, result);
 }
 
-void bucket_list(struct bucket_client *c, unsigned source, const char *folder, store_found *found, void *arg)
+bool bucket_list(struct bucket_client *c, unsigned source, const char *folder, store_found *found, void *arg)
 {
 	struct bucket_listing flat = {found, arg, true};
 	void *own = own_client(c, source);
 	struct error e;
-	if (own && c->sources->items[source].backend == &bucket_file)
+	if (c->sources->items[source].backend != &bucket_file)
+		return false;
+	if (own)
 		bucket_file.list(own, folder, &flat, NULL, &e);
+	return true;
 }
 
 static uint8_t *discard_space(void *arg, size_t *room)

@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/array.h"
@@ -15,6 +16,7 @@
 #include "extract/ids.h"
 #include "map/read.h"
 #include "symbtool/answer.h"
+#include "symbtool/cli.h"
 
 enum {
 	IDS = 2,               /* ids to ask for a module by, in order */
@@ -349,11 +351,24 @@ static bool copy_frame(struct frame_names *names, const json_t *frame, struct ar
 	return ok;
 }
 
+/* told: a reason and perhaps its detail. */
+static enum reason why_missing(const char *key, const char *told)
+{
+	const char *colon = told ? strstr(told, ": ") : NULL;
+	if (colon)
+		complain(key, "%s", told);
+	enum reason why = told ? reason_of_word((struct str){told, colon ? (size_t)(colon - told) : strlen(told)})
+	                       : REASON_NOT_FOUND;
+	return why ? why : REASON_NOT_FOUND; /* a word of a newer server */
+}
+
 /* The id by which the server knows a module, and where its image begins. The latter is needed only if there is no
  * file: then the addresses asked for so far were counted from the wrong place. */
-static void decide(struct filter_names *n, struct questions *all, const json_t *found, const json_t *image_bases)
+static void decide(struct filter_names *n, struct questions *all, const json_t *found, const json_t *debug)
 {
-	char key[2 * TEXT_NAME_MAX + 64];
+	const json_t *image_bases = json_object_get(debug, "image_bases");
+	const json_t *reasons = json_object_get(json_object_get(debug, "unnamed"), "modules");
+	char key[2 * TEXT_NAME_MAX + 64], first[sizeof key];
 	for (size_t i = 0; i < n->module_count; i++) {
 		struct module *m = &n->modules[i];
 		struct str name = text_reader_module(all->reader, (uint32_t)i)->name;
@@ -362,6 +377,8 @@ static void decide(struct filter_names *n, struct questions *all, const json_t *
 			if (all->number[i * IDS + id] < 0)
 				continue;
 			snprintf(key, sizeof key, "%.*s/%s", STR_FMT(name), m->ids[id]);
+			if (!asked)
+				memcpy(first, key, sizeof first);
 			asked = true;
 			is_found = json_is_true(json_object_get(found, key));
 			m->id = id;
@@ -372,7 +389,8 @@ static void decide(struct filter_names *n, struct questions *all, const json_t *
 		if (!asked)
 			continue;
 		m->decided = true;
-		m->why = is_found ? REASON_NONE : REASON_NOT_FOUND;
+		m->why =
+		        is_found ? REASON_NONE : why_missing(first, json_string_value(json_object_get(reasons, first)));
 	}
 }
 
@@ -393,8 +411,7 @@ static enum err read_reply(struct filter_names *n, struct questions *all, const 
 			if ((id == 0 || q->names.why != REASON_NONE) && !copy_frame(&q->names, frame, all->arena))
 				return no_memory(e);
 		}
-	decide(n, all, json_object_get(result, "found_modules"),
-	        json_object_get(json_object_get(root, "debug"), "image_bases"));
+	decide(n, all, json_object_get(result, "found_modules"), json_object_get(root, "debug"));
 	for (size_t i = 0; i < all->count; i++)
 		if (all->items[i].module >= 0 && n->modules[all->items[i].module].why != REASON_NONE)
 			all->items[i].names.why = n->modules[all->items[i].module].why;

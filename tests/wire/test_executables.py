@@ -2,6 +2,7 @@
 """Sources of executables: nobody has pushed anything, and names come from debug files in the layouts that are in use, over a directory,
 HTTP and elfutils' own debuginfod. Files that lie or kill their reader cost one module."""
 
+import contextlib
 import gzip
 import lzma
 import os
@@ -15,7 +16,8 @@ import uuid
 import pytest
 
 from client import job
-from stack import DAEMON, Stack, seed_of, wait_for
+from stack import DAEMON, Bucket, Stack, seed_of, wait_for
+from symbols import Symbols
 from test_debuginfod import Place, build_id_of, place, server  # noqa: F401
 from test_symbtool import SYMBTOOL, code_addresses, compile_program, run, v5_frames
 
@@ -137,7 +139,40 @@ def test_two_build_ids_that_begin_alike_are_not_guessed(tree, tmp_path):
     tree.put(tmp_path, paths(tree.id[:-2] + "00")[0], tree.bytes())
     with over(tmp_path) as s:
         assert named(s, guid(tree.id) + "0", tree.offsets[:1]) == [NOTHING]
+        told = s.client.v5(job([["prog", guid(tree.id) + "0"]], [[0, 1]]), Debug="1")["debug"]["unnamed"]["modules"]
+        assert list(told.values()) == ["not found: several build ids begin like this debug id: give the whole one"]
         assert named(s, tree.id, tree.offsets) == tree.whole
+
+
+@pytest.fixture(params=["debuginfod+", "elf+"])
+def over_http(request, tree, tmp_path):
+    """The program's debug file, where a folder cannot be searched for the build id of a debug id."""
+    tree.put(tmp_path, paths(tree.id)[0], tree.bytes())
+    tree.put(tmp_path, f"buildid/{tree.id}/debuginfo", tree.bytes())
+    with contextlib.ExitStack() as servers:
+        bucket = Bucket("files", str(tmp_path), Symbols(str(tmp_path)))
+        bucket.start()
+        servers.callback(bucket.stop)
+        yield servers.enter_context(Stack(bucket=False, config={"source": [request.param + bucket.url]}))
+
+
+PART = "a source needs the whole build id, of which a debug id is only a part"
+
+
+def test_a_debug_id_that_is_not_enough_is_told(tree, over_http):
+    """By everything that tells reasons; what tells the whole build id is answered all the same, then."""
+    debug_id = guid(tree.id) + "0"
+    at = next(i for i, f in enumerate(tree.whole) if f[0] and f[2])
+    told = over_http.client.v5(job([["prog", debug_id]], [[0, tree.offsets[at]]]), Debug="1")
+    assert told["debug"]["unnamed"]["modules"] == {f"prog/{debug_id}": f"not found: {PART}"}
+    text = f"MODULE Linux x86_64 {debug_id} prog\n#0 0x55d902ef6f36  (/opt/prog+{tree.offsets[at]:#x})\n"
+    reply = over_http.client.post("/symbolicate/text", text.encode(), Accept="application/json").json()
+    assert [(f["reason"], f["detail"]) for f in reply["frames"]] == [("not found", PART)]
+    url = f"http://127.0.0.1:{over_http.node.nginx.port}"
+    assert f"prog/{debug_id}: not found: {PART}" in run("symbolicate", "--url", url, f"prog/{debug_id}", hex(tree.offsets[at]), code=1).stderr
+    assert f"prog/{debug_id}: not found: {PART}" in run("symbolicate", "--filter", "--url", url, stdin=text).stderr
+    assert why(over_http, tree.id, tree.offsets[at]).count(f'"function":"{tree.whole[at][0]}"') == 1
+    assert "detail" not in why(over_http, "ff" * 20)
 
 
 def test_texts_tell_the_build_id(tree, tmp_path):
