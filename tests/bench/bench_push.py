@@ -6,7 +6,8 @@ same files there itself, and how many requests S3 gets for each.
     tests/bench/bench_push.py [--build build] [--files 500] [--megabytes 1000] [--rounds 3] [--quick] [--json]
 
 The peer is `aws s3 cp --recursive` where that is installed, else curl, which signs too. Its files are the same ones, as they lie in the
-tree. A second row has gzip files: there nobody packs anything, and both move the same bytes. Rounds alternate; the figure is the best of
+tree. A second row has gzip files: there nobody packs anything, and both move the same bytes. A third has gzip files that name their code
+file, as those of Windows do: each is two objects, for S3 finds an object by one name only. Rounds alternate; the figure is the best of
 each. --json: as bench.py reads it. docs/performance.md says more."""
 
 import argparse
@@ -30,11 +31,12 @@ from symbols import debug_id, module_line  # noqa: E402
 
 MEGABYTE = 1_000_000
 BOUND = 600  # seconds for one push
-TIMES, REQUESTS = 1.3, 1.1  # at most: the peer's time, requests a file
+TIMES = 1.3  # at most, of the peer's
+REQUESTS = {"plain": 1.1, "gzip": 1.1, "gzip, code id": 2.1}  # at most, a file
 PARALLEL = 2
 
 
-def make_tree(place, files, size, packed):
+def make_tree(place, files, size, kind):
     """Symbol files of a program each, with names and lines that compress as real ones do."""
     chance = random.Random(1)
     words = [chance.choice(("mozilla", "std", "dom", "layers", "detail")) + "::" + f"{chance.randrange(1 << 40):x}" for _ in range(4000)]
@@ -51,11 +53,12 @@ def make_tree(place, files, size, packed):
         os.makedirs(folder)
         # each file has an order of its own, so that no two are alike
         first = chance.randrange(len(lines))
-        text = module_line(name, debug_id(name)) + "".join(lines[first:] + lines[:first]).encode()
+        code_id = f"INFO CODE_ID 5CF2591C{i:x}000 lib{i}.dll\n" if "code id" in kind else ""
+        text = module_line(name, debug_id(name)) + (code_id + "".join(lines[first:] + lines[:first])).encode()
         path = os.path.join(folder, f"{name}.sym")
         with open(path, "wb") as out:
             out.write(text)
-        if packed:
+        if "gzip" in kind:
             subprocess.run(["gzip", "-1", path], check=True)
 
 
@@ -94,9 +97,9 @@ class Requests:
                        for line in f.read().splitlines())  # fmt: skip
 
 
-def measure(given, place, packed):
+def measure(given, place, kind):
     tree = os.path.join(place, "tree")
-    make_tree(tree, given.files, given.megabytes * MEGABYTE // given.files, packed)
+    make_tree(tree, given.files, given.megabytes * MEGABYTE // given.files, kind)
     server = S3(place, s3_server.program())
     server.start()
     keys = {"AWS_ACCESS_KEY_ID": ACCESS, "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_DEFAULT_REGION": "us-east-1", "AWS_EC2_METADATA_DISABLED": "true"}
@@ -114,7 +117,7 @@ def measure(given, place, packed):
     finally:
         server.stop()
     shutil.rmtree(tree)
-    return {"files": "gzip" if packed else "plain", "ours": min(ours), "peer": min(peer), "times": min(ours) / min(peer), "requests": asked / given.files,
+    return {"files": kind, "ours": min(ours), "peer": min(peer), "times": min(ours) / min(peer), "requests": asked / given.files,
             "rounds": [a / b for a, b in zip(ours, peer)]}  # fmt: skip
 
 
@@ -122,10 +125,12 @@ def as_lines(given, rows, peer):
     """What bench.py reads: two lines for each kind of files."""
     lines = []
     for r in rows:
-        name = f"push of {given.megabytes} MB in {given.files} {r['files']} files"
+        kind, comma, rest = r["files"].partition(", ")
+        files = f"{kind} files{comma and ' with a '}{rest}"
+        name = f"push of {given.megabytes} MB in {given.files} {files}"
         lines.append({"line": name, "figure": r["times"], "min": min(r["rounds"]), "max": max(r["rounds"]), "n": len(r["rounds"]), "unit": f"x {peer}", "target": f"<= {TIMES}",
-                      "ours": f"{r['ours']:.3g} s", "against": f"{r['peer']:.3g} s", "short": f"Push of {given.files} {r['files']} files"})  # fmt: skip
-        lines.append({"line": f"{name}: requests to S3", "figure": r["requests"], "unit": "a file", "target": f"<= {REQUESTS}", "short": f"S3 requests, {r['files']} files"})
+                      "ours": f"{r['ours']:.3g} s", "against": f"{r['peer']:.3g} s", "short": f"Push of {given.files} {files}"})  # fmt: skip
+        lines.append({"line": f"{name}: requests to S3", "figure": r["requests"], "unit": "a file", "target": f"<= {REQUESTS[r['files']]}", "short": f"S3 requests, {files}"})
     return {"lines": lines}
 
 
@@ -144,18 +149,18 @@ def main():
     if given.quick:
         given.files, given.megabytes, given.rounds = 20, 20, 1
     rows = []
-    for packed in (False, True):
+    for kind in REQUESTS:
         with tempfile.TemporaryDirectory() as place:
             os.chmod(place, 0o755)
-            rows.append(measure(given, place, packed))
+            rows.append(measure(given, place, kind))
     peer = "aws s3 cp" if shutil.which("aws") else "curl"
-    good = all(r["times"] <= TIMES and r["requests"] <= REQUESTS for r in rows)
+    good = all(r["times"] <= TIMES and r["requests"] <= REQUESTS[r["files"]] for r in rows)
     if given.json:
         print(json.dumps(as_lines(given, rows, peer)))
         return 0
-    print(f"| {given.files} files, {given.megabytes} MB | symbtool, s | {peer}, s | times (≤ {TIMES}) | requests to S3 a file (≤ {REQUESTS}) |\n|---|---|---|---|---|")
+    print(f"| {given.files} files, {given.megabytes} MB | symbtool, s | {peer}, s | times (≤ {TIMES}) | requests to S3 a file | at most |\n|---|---|---|---|---|---|")
     for r in rows:
-        print(f"| {r['files']} | {r['ours']:.1f} | {r['peer']:.1f} | {r['times']:.2f} | {r['requests']:.3f} |")
+        print(f"| {r['files']} | {r['ours']:.1f} | {r['peer']:.1f} | {r['times']:.2f} | {r['requests']:.3f} | {REQUESTS[r['files']]} |")
     return 0 if good else 1
 
 
