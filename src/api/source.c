@@ -120,7 +120,7 @@ static void reply_source(struct session *s)
 	struct source_request *r = s->user;
 	struct buffer text;
 	struct error e;
-	buffer_init(&text, SOURCE_CODE_MAX);
+	buffer_init(&text, SOURCE_CODE_ROOM);
 	enum err err = get_source(s, r, &text, &e);
 	if (err) {
 		buffer_append_str(&r->reply, str_from("{\"error\":"));

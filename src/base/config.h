@@ -53,7 +53,7 @@ struct config {
 	uint64_t executable_memory;        /* that its reader may take */
 	int64_t executable_timeout;        /* for its reader */
 	uint64_t executables_parallel;     /* read at a time */
-	struct config_list source_code;    /* "debuginfod", or PREFIX=/directory: where source code is given from */
+	struct config_list source_code;    /* "debuginfod", PREFIX=/directory, PREFIX=https://…: of source code */
 	bool bucket_allow_local_redirects; /* let a redirect lead to loopback, link-local or private addresses */
 	char *s3_endpoint; /* http://… or https://…; empty: from the environment, else Amazon's for the region */
 	char *s3_region;   /* empty: from the environment, else us-east-1 */

@@ -90,9 +90,9 @@ const struct config_row config_rows[] = {
         {"executable_timeout", TYPE_DURATION, AT(executable_timeout), "60s", SEC, HOUR, NULL, false, SYMBOLS,
                 "How long reading one may take; one that needs longer counts as corrupt."},
         {"source_code", TYPE_LIST, AT(source_code), "", 0, 0, NULL, false, SYMBOLS,
-                "Where /source/v1 gives source code from, to everybody: debuginfod, or PREFIX=/directory for files "
-                "whose "
-                "names begin with PREFIX; none: it gives none. May be given several times."},
+                "Where /source/v1 gives source code from, to everybody: debuginfod; PREFIX=/directory for files whose "
+                "names begin with PREFIX; or PREFIX=https://host/{repository}/{revision}/{path} for names "
+                "PREFIX/REPOSITORY:PATH:REVISION. None: it gives none. May be given several times."},
         {"symbfile_store", TYPE_STRING, AT(symbfile_store), "", 0, 0, NULL, false, SYMBOLS,
                 "Where uploaded symbfiles are kept: file:///directory or s3://bucket/prefix; empty: uploads are "
                 "refused."},

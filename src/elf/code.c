@@ -12,6 +12,7 @@ struct elf_code {
 	const struct config *config;
 	struct bucket_sources *buckets;
 	struct elf_sources sources;
+	struct source_code *source_code;
 	atomic_uint asking;
 };
 
@@ -19,6 +20,7 @@ void elf_code_free(struct elf_code *code)
 {
 	if (!code)
 		return;
+	source_code_free(code->source_code);
 	bucket_sources_free(code->buckets);
 	free(code);
 }
@@ -33,6 +35,8 @@ struct elf_code *elf_code_new(const struct config *c, struct extractors *x, stru
 	code->buckets = bucket_sources_new(c, e);
 	code->sources = elf_sources_of(c, x, code->buckets);
 	if (code->buckets)
+		code->source_code = source_code_new(c, code->buckets, e);
+	if (code->source_code)
 		return code;
 	elf_code_free(code);
 	return NULL;
@@ -104,7 +108,7 @@ enum err elf_code_source(
         struct elf_code *code, const struct build_id *id, struct str file, struct buffer *out, struct error *e)
 {
 	struct bucket_client *client = enter(code, e);
-	enum err err = client ? source_code_get(code->config, code->buckets, client, id, file, out, e) : e->code;
+	enum err err = client ? source_code_get(code->source_code, client, id, file, out, e) : e->code;
 	leave(code, client);
 	return err;
 }

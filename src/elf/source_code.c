@@ -7,24 +7,142 @@
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/hex.h"
 #include "objects/percent.h"
+
+enum { REVISION_MIN = 7, REVISION_MAX = 64 }; /* hex digits */
 
 static const char debuginfod[] = "debuginfod";
 
+struct source_code {
+	const struct config *config;
+	const struct bucket_sources *buckets;
+	struct bucket_sources *hosts; /* one for each URL of the setting */
+};
+
+/* ---- the setting ---- */
+
+enum field { REPOSITORY, PATH, REVISION, FIELDS };
+static const char *const fields[FIELDS] = {"{repository}", "{path}", "{revision}"};
+
+/* Which field of a URL begins here; FIELDS: none. */
+static enum field field_at(const char *at)
+{
+	unsigned i = 0;
+	while (i < FIELDS && strncmp(at, fields[i], strlen(fields[i])) != 0)
+		i++;
+	return (enum field)i;
+}
+
+static bool is_url(const char *value)
+{
+	return strncasecmp(value, "http://", 7) == 0 || strncasecmp(value, "https://", 8) == 0;
+}
+
+/* What stands behind its host. */
+static const char *below_host(const char *url)
+{
+	const char *host = strstr(url, "://") + 3;
+	return host + strcspn(host, "/");
+}
+
+/* Each field once, behind the host. */
+static bool fields_are_right(const char *url)
+{
+	unsigned count[FIELDS] = {0};
+	const char *at = below_host(url);
+	if (strcspn(url, "{}@?#") < (size_t)(at - url) || !*at)
+		return false;
+	while (*at) {
+		enum field f = field_at(at);
+		if (f == FIELDS && (*at <= ' ' || *at > '~' || strchr("{}#", *at)))
+			return false;
+		if (f < FIELDS)
+			count[f]++;
+		at += f < FIELDS ? strlen(fields[f]) : 1;
+	}
+	return count[REPOSITORY] == 1 && count[PATH] == 1 && count[REVISION] == 1;
+}
+
+/* The host of a URL of the setting as a source; the caller frees it. NULL if out of memory. */
+static char *host_of(const char *url)
+{
+	char *host = NULL;
+	return asprintf(&host, "%.*s/", (int)(below_host(url) - url), url) < 0 ? NULL : host;
+}
+
+static enum err check_url(const struct config *c, const char *url, struct error *e)
+{
+	if (!fields_are_right(url))
+		return error_set(e, ERR_CONFIG,
+		        "source_code: behind the host of a URL, {repository}, {path} and {revision} must each stand "
+		        "once, and no user, password or fragment anywhere");
+	char *host = host_of(url);
+	enum err err = host ? bucket_check_url(c, host, e) : no_memory(e);
+	free(host);
+	return err;
+}
+
 enum err source_code_check(const struct config *c, struct error *e)
 {
-	for (unsigned i = 0; i < c->source_code.count; i++) {
+	enum err err = ERR_OK;
+	for (unsigned i = 0; i < c->source_code.count && !err; i++) {
 		const char *item = c->source_code.items[i], *equals = strchr(item, '=');
-		if (strcmp(item, debuginfod) != 0 && !(equals && equals[1] == '/'))
-			return error_set(e, ERR_CONFIG,
-			        "source_code: \"%.100s\" is neither debuginfod nor PREFIX=/directory", item);
+		if (equals && is_url(equals + 1))
+			err = check_url(c, equals + 1, e);
+		else if (strcmp(item, debuginfod) != 0 && !(equals && equals[1] == '/'))
+			err = error_set(e, ERR_CONFIG,
+			        "source_code: \"%.100s\" is neither debuginfod nor PREFIX=/directory nor "
+			        "PREFIX=https://HOST/...",
+			        item);
 	}
-	return ERR_OK;
+	return err;
+}
+
+static bool add_host(struct config_list *hosts, const char *item)
+{
+	const char *equals = strchr(item, '=');
+	if (!equals || !is_url(equals + 1))
+		return true;
+	char *host = host_of(equals + 1);
+	if (host)
+		hosts->items[hosts->count++] = host;
+	return host;
+}
+
+void source_code_free(struct source_code *s)
+{
+	if (!s)
+		return;
+	bucket_sources_free(s->hosts);
+	free(s);
+}
+
+struct source_code *source_code_new(const struct config *c, const struct bucket_sources *buckets, struct error *e)
+{
+	struct source_code *s = calloc(1, sizeof *s);
+	struct config_list hosts = {.count = 0};
+	bool good = s != NULL;
+	no_memory(e);
+	for (unsigned i = 0; i < c->source_code.count && good; i++)
+		good = add_host(&hosts, c->source_code.items[i]);
+	if (good) {
+		*s = (struct source_code){c, buckets, bucket_sources_of(c, &hosts, e)};
+		good = s->hosts;
+	}
+	for (unsigned i = 0; i < hosts.count; i++)
+		free(hosts.items[i]);
+	if (good)
+		return s;
+	source_code_free(s);
+	return NULL;
 }
 
 /* ---- paths ---- */
@@ -134,7 +252,7 @@ static enum err from_folder(const char *item, const char *path, struct buffer *o
 	return err;
 }
 
-/* ---- debuginfod ---- */
+/* ---- web servers ---- */
 
 static uint8_t *text_space(void *arg, size_t *room)
 {
@@ -166,6 +284,16 @@ static enum err judge(const struct bucket_result *r, struct error *e)
 	}
 }
 
+static enum err fetch(
+        struct bucket_client *client, unsigned source, const char *path, struct buffer *out, struct error *e)
+{
+	struct bucket_sink sink = {text_space, text_commit, out};
+	struct bucket_result result;
+	buffer_reset(out);
+	bucket_fetch_path(client, source, path, SOURCE_CODE_MAX, &sink, NULL, &result);
+	return judge(&result, e);
+}
+
 static enum err from_debuginfod(const struct bucket_sources *buckets, struct bucket_client *client,
         const struct build_id *id, const char *path, struct buffer *out, struct error *e)
 {
@@ -178,28 +306,97 @@ static enum err from_debuginfod(const struct bucket_sources *buckets, struct buc
 	int n = snprintf(url, sizeof url, "%s%s%s", before, hex, after);
 	*percent_encode(url + n, str_from(path), true) = 0;
 	for (unsigned i = 0; i < bucket_sources_count(buckets) && err == ERR_MISSING; i++) {
-		struct bucket_sink sink = {text_space, text_commit, out};
-		struct bucket_result result;
-		if (bucket_source_kind(buckets, i) != BUCKET_DEBUGINFOD)
-			continue;
-		buffer_reset(out);
-		bucket_fetch_path(client, i, url, SOURCE_CODE_MAX, &sink, NULL, &result);
-		err = judge(&result, e);
+		if (bucket_source_kind(buckets, i) == BUCKET_DEBUGINFOD)
+			err = fetch(client, i, url, out, e);
 	}
 	return err;
 }
 
-enum err source_code_get(const struct config *c, const struct bucket_sources *buckets, struct bucket_client *client,
-        const struct build_id *id, struct str file, struct buffer *out, struct error *e)
+/* ---- repositories ---- */
+
+/* Nothing that leads anywhere but below where it is put. */
+static bool is_below(struct str path)
 {
+	char same[SOURCE_PATH_MAX + 1];
+	return path.len > 0 && path.data[0] != '/' && canonical(same, path) && str_equal(str_from(same), path);
+}
+
+/* The hash of a commit, or the beginning of it. */
+static bool is_revision(struct str s)
+{
+	for (size_t i = 0; i < s.len; i++)
+		if (hex_value(s.data[i]) < 0)
+			return false;
+	return s.len >= REVISION_MIN && s.len <= REVISION_MAX;
+}
+
+/* PREFIX/REPOSITORY:PATH:REVISION */
+static bool split(struct str values[FIELDS], struct str file, struct str prefix)
+{
+	if (file.len > SOURCE_PATH_MAX || file.len <= prefix.len || memcmp(file.data, prefix.data, prefix.len) != 0 ||
+	        file.data[prefix.len] != '/')
+		return false;
+	const char *start = file.data + prefix.len + 1, *end = file.data + file.len;
+	const char *first = memchr(start, ':', (size_t)(end - start)),
+	           *last = memrchr(start, ':', (size_t)(end - start));
+	if (!first || first == last)
+		return false;
+	values[REPOSITORY] = (struct str){start, (size_t)(first - start)};
+	values[PATH] = (struct str){first + 1, (size_t)(last - first - 1)};
+	values[REVISION] = (struct str){last + 1, (size_t)(end - last - 1)};
+	return is_below(values[REPOSITORY]) && is_below(values[PATH]) && is_revision(values[REVISION]);
+}
+
+/* The template with its fields filled in; false: that is too long. */
+static bool fill_in(char out[BUCKET_PLAIN_MAX + 1], const char *template, const struct str values[FIELDS])
+{
+	char *at = out;
+	while (*template) {
+		enum field f = field_at(template);
+		size_t need = f < FIELDS ? 3 * values[f].len : 1;
+		if (need > (size_t)(out + BUCKET_PLAIN_MAX - at))
+			return false;
+		if (f == FIELDS)
+			*at++ = *template ++;
+		else
+			at = percent_encode(at, values[f], true), template += strlen(fields[f]);
+	}
+	*at = 0;
+	return true;
+}
+
+/* item: of the setting; host: the number of its URL. */
+static enum err from_repository(const struct source_code *s, const char *item, unsigned host, struct str file,
+        struct buffer *out, struct error *e)
+{
+	const char *equals = strchr(item, '=');
+	char path[BUCKET_PLAIN_MAX + 1];
+	struct str values[FIELDS];
+	if (!split(values, file, (struct str){item, (size_t)(equals - item)}) ||
+	        !fill_in(path, below_host(equals + 1) + 1, values))
+		return error_set(e, ERR_MISSING, "no such file of source code");
+	struct bucket_client *client = bucket_client_new(s->hosts);
+	enum err err = client ? fetch(client, host, path, out, e) : no_memory(e);
+	bucket_client_free(client);
+	return err;
+}
+
+enum err source_code_get(const struct source_code *s, struct bucket_client *client, const struct build_id *id,
+        struct str file, struct buffer *out, struct error *e)
+{
+	const struct config_list *items = &s->config->source_code;
 	char path[SOURCE_PATH_MAX + 1];
 	enum err err = error_set(e, ERR_MISSING, "no such file of source code");
 	if (!canonical(path, file))
 		return err;
-	for (unsigned i = 0; i < c->source_code.count && err == ERR_MISSING; i++) {
-		const char *item = c->source_code.items[i];
-		err = strcmp(item, debuginfod) == 0 ? from_debuginfod(buckets, client, id, path, out, e)
-		                                    : from_folder(item, path, out, e);
+	for (unsigned i = 0, host = 0; i < items->count && err == ERR_MISSING; i++) {
+		const char *item = items->items[i], *equals = strchr(item, '=');
+		if (strcmp(item, debuginfod) == 0)
+			err = from_debuginfod(s->buckets, client, id, path, out, e);
+		else if (is_url(equals + 1))
+			err = from_repository(s, item, host++, file, out, e);
+		else
+			err = from_folder(item, path, out, e);
 	}
 	if (!err && memchr(out->data ? (const char *)out->data : "", 0, out->len))
 		err = error_set(e, ERR_CORRUPT, "the file is no text");

@@ -97,8 +97,9 @@ static bool add_source(struct bucket_sources *s, const char *url, const char *ab
 	return true;
 }
 
-/* What was uploaded comes first, except for what was uploaded as a try. */
-struct bucket_sources *bucket_sources_new(const struct config *c, struct error *e)
+/* What was uploaded to the store comes first, except for what was uploaded as a try. */
+static struct bucket_sources *make_sources(
+        const struct config *c, const struct config_list *urls, const char *store, struct error *e)
 {
 	struct bucket_limits limits = bucket_limits_of(c);
 	struct bucket_sources *s = calloc(1, sizeof *s);
@@ -107,13 +108,23 @@ struct bucket_sources *bucket_sources_new(const struct config *c, struct error *
 		return NULL;
 	}
 	s->max_size = limits.max_size;
-	bool stores = c->sym_store && *c->sym_store, good = !stores || add_source(s, c->sym_store, "", c, &limits, e);
-	for (unsigned i = 0; i < c->sources.count && good; i++)
-		good = add_source(s, c->sources.items[i], "", c, &limits, e);
-	if (good && (!stores || add_source(s, c->sym_store, BUCKET_TRY "/", c, &limits, e)))
+	bool stores = store && *store, good = !stores || add_source(s, store, "", c, &limits, e);
+	for (unsigned i = 0; i < urls->count && good; i++)
+		good = add_source(s, urls->items[i], "", c, &limits, e);
+	if (good && (!stores || add_source(s, store, BUCKET_TRY "/", c, &limits, e)))
 		return s;
 	bucket_sources_free(s);
 	return NULL;
+}
+
+struct bucket_sources *bucket_sources_new(const struct config *c, struct error *e)
+{
+	return make_sources(c, &c->sources, c->sym_store, e);
+}
+
+struct bucket_sources *bucket_sources_of(const struct config *c, const struct config_list *urls, struct error *e)
+{
+	return make_sources(c, urls, NULL, e);
 }
 
 void bucket_sources_free(struct bucket_sources *s)
@@ -358,6 +369,10 @@ void bucket_fetch_path(struct bucket_client *c, unsigned source, const char *tex
 {
 	struct bucket_path path = {.plain_len = strlen(text)};
 	*result = (struct bucket_result){0};
+	if (path.plain_len > BUCKET_PLAIN_MAX) {
+		bucket_result_set(result, BUCKET_MISSING, "the path is too long");
+		return;
+	}
 	memcpy(path.plain, text, path.plain_len + 1);
 	memcpy(path.encoded, text, path.plain_len + 1);
 	bucket_body_start(c->body, sink, max);

@@ -16,6 +16,8 @@
  * symstore: a folder named after the first two characters of the name above all. */
 struct bucket_sources;
 struct bucket_sources *bucket_sources_new(const struct config *c, struct error *e);
+/* With these URLs alone. */
+struct bucket_sources *bucket_sources_of(const struct config *c, const struct config_list *urls, struct error *e);
 void bucket_sources_free(struct bucket_sources *s);
 unsigned bucket_sources_count(const struct bucket_sources *s);
 /* Checks that bucket_sources_new would accept this source URL. */
@@ -71,7 +73,7 @@ enum bucket_kind {
 enum bucket_kind bucket_kind_of_url(const char *url);
 enum bucket_kind bucket_source_kind(const struct bucket_sources *s, unsigned source);
 /* One attempt at any object, of at most max bytes inflated, by its path below the source: of letters, digits and "-._/"
- * only, shorter than BUCKET_PLAIN_MAX. */
+ * only, or percent-encoded if the source is a web server. A path of more than BUCKET_PLAIN_MAX bytes is missing. */
 enum { BUCKET_PLAIN_MAX = 3 * 1024 };
 void bucket_fetch_path(struct bucket_client *c, unsigned source, const char *path, uint64_t max,
         const struct bucket_sink *sink, const atomic_bool *cancel, struct bucket_result *result);

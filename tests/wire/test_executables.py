@@ -523,7 +523,7 @@ def test_source_code_is_given_only_if_the_settings_say_so(tree, served):
     assert source(served, file, offset, build_id=tree.id) == {"error": "the server gives no source code"}
 
 
-@pytest.mark.parametrize("what, word", [("link", "no such file"), ("folder", "no such file"), ("nul", "no text"), ("large", "larger than 4 MiB"), ("gone", "no such file")])
+@pytest.mark.parametrize("what, word", [("whole", None), ("link", "no such file"), ("folder", "no such file"), ("nul", "no text"), ("large", "larger than 4 MiB"), ("gone", "no such file")])
 def test_files_of_source_code_that_are_not_given(tree, tmp_path, what, word):
     offset, file = place_in(tree)
     tree.put(tmp_path, paths(tree.id)[0], tree.bytes())
@@ -535,9 +535,10 @@ def test_files_of_source_code_that_are_not_given(tree, tmp_path, what, word):
     elif what == "folder":
         os.makedirs(at)
     elif what != "gone":
-        at.write_bytes(b"int a;\0" if what == "nul" else b"x" * (4 << 20) + b"y")
+        at.write_bytes(b"int a;\0" if what == "nul" else b"x" * (4 << 20) + b"y" * (what == "large"))
     with over(tmp_path, source_code=[f"{tree.base}={code}"]) as s:
-        assert word in source(s, file, offset, build_id=tree.id)["error"]
+        got = source(s, file, offset, build_id=tree.id)
+        assert word in got["error"] if word else got["source"] == "x" * (4 << 20)
 
 
 def test_source_code_of_a_symbol_file(tmp_path):
@@ -552,6 +553,118 @@ def test_source_code_of_a_symbol_file(tmp_path):
         assert "no such file" in source(s, "../../etc/passwd", 0x1008, build_id=ident, debugName="app")["error"]
 
 
+IDENT = "44E4EC8C2F41492B9369D6B9A059577C2"
+REVISION = "1fe36e0f3d5b"
+
+
+def symbols_of(root, files):
+    """A module whose function at 0x1000 + 16 * i is of the file i."""
+    lines = [f"MODULE windows x86_64 {IDENT} xul.pdb", *(f"FILE {i} {f}" for i, f in enumerate(files))]
+    for i in range(len(files)):
+        lines += [f"FUNC {0x1000 + 16 * i:x} 10 0 f{i}", f"{0x1000 + 16 * i:x} 10 {i + 1} {i}"]
+    symbols = Symbols(str(root))
+    symbols.put("xul.pdb", IDENT, "\n".join([*lines, ""]).encode())
+    return str(root)
+
+
+class Repositories:
+    """A web server with repositories, and one of symbols whose files are these."""
+
+    def __init__(self, root, servers, files, template="{repository}/raw-file/{revision}/{path}", **config):
+        self.root, self.files = root / "web", files
+        self.web = Bucket("web", str(root), Symbols(str(self.root)))
+        self.web.start()
+        servers.callback(self.web.stop)
+        config = {"source_code": [f"hg:hg.example.org={self.web.url}{template}", f"git:git.example.org/own={self.web.url}git/{template}"], **config}
+        self.stack = servers.enter_context(Stack(symbols=symbols_of(root / "symbols", files), config=config))
+
+    def put(self, path, data):
+        path = self.root / path
+        os.makedirs(path.parent, exist_ok=True)
+        path.write_bytes(data)
+
+    def ask(self, file):
+        return source(self.stack, file, 0x1000 + 16 * self.files.index(file), build_id=IDENT, debugName="xul.pdb")
+
+
+@pytest.fixture
+def servers():
+    with contextlib.ExitStack() as stack:
+        yield stack
+
+
+def test_source_code_of_repositories(tmp_path, servers):
+    """Names as Mozilla's symbol files have them; each part is encoded in the URL that the setting says."""
+    hg, git = f"hg:hg.example.org/releases/main:dom/A.cpp:{REVISION}", f"git:git.example.org/own/library:src/lib.rs:{REVISION * 3}"
+    strange = f"hg:hg.example.org/a?b:%2e%2e/x y#&+:z/\u00e9.c:{REVISION}"
+    r = Repositories(tmp_path, servers, [hg, git, strange])
+    r.put(f"releases/main/raw-file/{REVISION}/dom/A.cpp", b"int a;\n")
+    r.put(f"git/library/raw-file/{REVISION * 3}/src/lib.rs", gzip.compress(b"fn main() {}\n"))
+    r.put(f"a?b/raw-file/{REVISION}/%2e%2e/x y#&+:z/\u00e9.c", b"char c;\n")
+    assert r.ask(hg) == {"symbolsLastModified": None, "sourceLastModified": None, "file": hg, "source": "int a;\n"}
+    assert r.ask(git)["source"] == "fn main() {}\n"
+    assert r.ask(strange)["source"] == "char c;\n"
+    assert set(r.web.paths()) == {
+        f"/releases/main/raw-file/{REVISION}/dom/A.cpp", f"/git/library/raw-file/{REVISION * 3}/src/lib.rs",
+        f"/a%3Fb/raw-file/{REVISION}/%252e%252e/x%20y%23%26%2B%3Az/%C3%A9.c",
+    }  # fmt: skip
+    assert r.ask(hg)["source"] and r.web.paths()[f"/releases/main/raw-file/{REVISION}/dom/A.cpp"] == 2
+    for other in hg.replace("A.cpp", "B.cpp"), hg.replace(REVISION, "ffffffffffff"), strange:
+        got = source(r.stack, other, 0x1000, build_id=IDENT, debugName="xul.pdb")
+        assert got == {"error": "the symbols of the module do not name this file at this offset"}
+
+
+def test_repositories_whose_revision_stands_in_a_query(tmp_path, servers):
+    file, long = f"hg:hg.example.org/main:a&b.c:{REVISION}", f"hg:hg.example.org/main:{chr(0xE9) * 490}:{REVISION}"
+    padding = "x" * 200
+    r = Repositories(tmp_path, servers, [file, long], "{repository}/plain/{path}?" + padding + "&id={revision}")
+    assert "no such file" in r.ask(file)["error"] and "no such file" in r.ask(long)["error"]
+    assert list(r.web.paths()) == [f"/main/plain/a%26b.c?{padding}&id={REVISION}"]  # the other URL would be too long
+
+
+HOSTILE = [
+    *(f"hg:hg.example.org/{repository}:a.c:{REVISION}" for repository in ("", "..", "../x", "a/../b", "/a", "a/", "a//b", ".", "a/.", "a\x7f")),
+    *(f"hg:hg.example.org/main:{path}:{REVISION}" for path in ("", "..", "../../etc/passwd", "a/..", "a/../b", "/etc/passwd", "a//b", "./a", "a/", "a" * 1020)),
+    *(f"hg:hg.example.org/main:a.c:{revision}" for revision in ("", "..", "tip", "1fe36e", "f" * 65, REVISION + "/..", REVISION + "?x", REVISION + " ", "0x" + REVISION, "1fe36e0f3d5g")),
+    *(f"{place}/main:a.c:{REVISION}" for place in ("hg:hg.example.orgx", "hg:hg.example.org:80", "hg:other.example.org", "hg:x@hg.example.org", "HG:hg.example.org", "git:hg.example.org", "git:git.example.org", "git:git.example.org/owner", "hg:hg.example.org.", "", "x hg:hg.example.org")),
+    "hg:hg.example.org", "hg:hg.example.org/", f"hg:hg.example.org/main:{REVISION}", f"hg:hg.example.org:main:a.c:{REVISION}", "hg:hg.example.org/::", "hg:hg.example.org/:::",
+    "http://127.0.0.1/a", "file:///etc/passwd", "/etc/passwd",
+]  # fmt: skip
+
+
+def test_hostile_names_of_source_code_are_not_asked_for(tmp_path, servers):
+    r = Repositories(tmp_path, servers, HOSTILE)
+    for file in HOSTILE:
+        assert r.ask(file) == {"error": "no such file of source code"}, file
+    assert r.web.paths() == {}
+
+
+@pytest.mark.slow
+def test_repositories_that_fail(tmp_path, servers):
+    """A redirect to another server of this machine, one that is down, what is no text, too much: each is told."""
+    names = ["redirect", "down", "nul", "whole", "large", "bomb", "gone", "cut"]
+    files = {name: f"hg:hg.example.org/main:{name}.c:{REVISION}" for name in names}
+    other = Bucket("other", str(tmp_path), Symbols(str(tmp_path / "other")))
+    other.start()
+    servers.callback(other.stop)
+    r = Repositories(tmp_path, servers, list(files.values()))
+    for name in "redirect", "down", "cut":
+        r.put(f"main/raw-file/{REVISION}/{name}.c", b"int a;\n" * 100)
+    r.put(f"main/raw-file/{REVISION}/nul.c", b"int a;\0\n")
+    r.put(f"main/raw-file/{REVISION}/whole.c", gzip.compress(b"x" * (4 << 20)))
+    r.put(f"main/raw-file/{REVISION}/large.c", b"x" * (4 << 20) + b"\n")
+    r.put(f"main/raw-file/{REVISION}/bomb.c", gzip.compress(b"x" * (200 << 20), 1))
+    for name, mode in {"redirect": f"redirect:{other.url}", "down": "status:500", "cut": "cut:100"}.items():
+        r.web.control(mode, f"main/raw-file/{REVISION}/{name}.c")
+    words = {"redirect": "cannot be fetched", "down": "cannot be fetched", "nul": "no text", "large": "larger than 4 MiB", "bomb": "larger than 4 MiB", "gone": "no such file", "cut": "cannot be fetched"}
+    for name, word in words.items():
+        assert word in r.ask(files[name])["error"], name
+    assert r.ask(files["whole"])["source"] == "x" * (4 << 20)
+    assert other.paths() == {}
+    r.web.reset()
+    assert r.ask(files["redirect"])["source"] == "int a;\n" * 100
+
+
 def test_errors_of_source_code_are_told(tree, with_source):
     for body in b"", b"[]", b"null", b"{}", b'{"moduleOffset":"0x1"}':
         assert "error" in with_source.client.post("/source/v1", body).json()
@@ -559,10 +672,20 @@ def test_errors_of_source_code_are_told(tree, with_source):
     assert with_source.client.get("/source/v1").status == 405
 
 
+def check_source_code(tmp_path, value):
+    return subprocess.run([*DAEMON, "--source", f"file://{tmp_path}", "--source-code", value, "--check-config"], capture_output=True, text=True, check=False)
+
+
 def test_settings_of_source_code_are_checked(tmp_path):
-    for value in "x", "=relative", "debuginfod2", "a=":
-        done = subprocess.run([*DAEMON, "--source", f"file://{tmp_path}", "--source-code", value, "--check-config"], capture_output=True, text=True, check=False)
-        assert done.returncode == 1 and "is neither debuginfod nor PREFIX=/directory" in done.stderr, value
+    fields = "{repository}/{revision}/{path}"
+    wrong = [*("x", "=relative", "debuginfod2", "a=", "a=ftp://host/{path}")]
+    urls = ["", "/", "/{path}", "/{repository}/{path}", f"/{fields}/{{path}}", f"/{fields}{{x}}", f"/{fields}}}", f"/{fields}#x", f"/{fields} x", f".{fields}", f"@host/{fields}", f"?{fields}"]
+    for value in [*wrong, *(f"hg:host=https://host{url}" for url in urls), f"hg:host=https:///{fields}", f"hg:host=https://{fields}", f"a=http://u:secret@host/{fields}"]:
+        done = check_source_code(tmp_path, value)
+        assert done.returncode == 1 and re.search("is neither debuginfod nor PREFIX=/directory|must each stand once|not a usable URL", done.stderr), value
+        assert "secret" not in done.stderr
+    for value in "debuginfod", "a=/b", "=/b", f"hg:host=https://host:8443/x/{fields}?raw=1", f"git:host/owner=HTTP://host/{fields}":
+        assert check_source_code(tmp_path, value).returncode == 0, value
 
 
 # ---- what distributions have ----
