@@ -38,10 +38,10 @@ static const char usage[] =
         "one on each line, with blanks between the addresses; MODULE ADDRESS may stand there too.\n"
         "\n"
         "With --filter it copies text from files or standard input and adds names wherever it finds frames of\n"
-        "stacks: sanitizers, LLVM, glibc, Ruby, PyTorch, gdb, lldb, valgrind, gfortran, Zig, D, backward-cpp,\n"
-        "strace -k, Linux kernel, hs_err of Java, Node.js, Python, Rust, glog, absl, boost, heap profiles,\n"
-        "coredumpctl, perf script, Sentry, minidump-stackwalk, Firefox, Android, macOS, .ips of Apple,\n"
-        "WinDbg, NAME+0xOFFSET.\n"
+        "stacks: sanitizers, LLVM, glibc, Ruby, PyTorch, gdb, eu-stack, lldb, valgrind, gfortran, Zig, D,\n"
+        "backward-cpp, strace -k, Linux kernel, hs_err of Java, Node.js, Python, Rust, glog, absl, boost,\n"
+        "heap profiles, coredumpctl, perf script, bpftrace, Sentry, minidump-stackwalk, Firefox, Android,\n"
+        "macOS, .ips of Apple, WinDbg, NAME+0xOFFSET.\n"
         "\n"
         "The exit code is 1 if a module was not found, or a line of standard input was malformed.\n";
 

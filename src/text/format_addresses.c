@@ -19,6 +19,23 @@ static bool found_address(struct text_reader *r, struct text_frame *f, uint64_t 
 	return text_found(r, f, (struct str){"", 0}, (struct str){"", 0}, TEXT_ID_GIVEN);
 }
 
+/* The same of a caller, unless a signal came there. path, name: what the line says, or empty. */
+static bool found_caller(
+        struct text_reader *r, struct text_frame *f, uint64_t address, struct str path, struct str name)
+{
+	f->offset = address;
+	text_caller(r, f, path, name);
+	return text_found(r, f, (struct str){"", 0}, (struct str){"", 0}, TEXT_ID_GIVEN);
+}
+
+/* A frame that has a name, which may be the trampoline's. */
+static bool pass_named(struct text_reader *r, uint64_t address, struct str name)
+{
+	struct text_frame f = {.offset = address};
+	text_caller(r, &f, (struct str){"", 0}, name);
+	return true;
+}
+
 /* glog: "    @     0x55d902ef6f36 (unknown)", "    @     0x55d902ef6f36 main"; absl with the size of the stack frame
  * before the name: "    @     0x55d902ef6f36         32  (unknown)", where that may be unknown as well. "PC: @ 0x…
  * (unknown)" is where a signal came. That place is also among the first three addresses of the stack, behind those of
@@ -72,9 +89,9 @@ static bool read_rust(struct text_reader *r, struct rest line, uint64_t address)
 		return false;
 	const char *name = line.at;
 	if (!take_literal(&line, "<unknown>"))
-		return false;
+		return pass_named(r, address, trimmed(between(name, line.end)));
 	text_edit_one(r, &f, name, line.at, TEXT_AT);
-	return found_address(r, &f, address, true);
+	return found_caller(r, &f, address, (struct str){"", 0}, (struct str){"", 0});
 }
 
 /* Node.js and Electron: " 4: 0x10fb205  [node]". The executable is loaded where it was linked, or it needs a map. */
@@ -102,7 +119,7 @@ static bool read_boost(struct text_reader *r, struct rest line)
 	        line.at == line.end)
 		return false;
 	text_edit_one(r, &f, line.end, line.end, TEXT_PARENTHESES);
-	return found_address(r, &f, address, true);
+	return found_caller(r, &f, address, between(line.at, line.end), (struct str){"", 0});
 }
 
 static bool read_counted(struct text_reader *r, struct rest line)
@@ -170,9 +187,12 @@ static bool read_lldb(struct text_reader *r, struct rest line)
 	const char *tick = memchr(line.at, '`', (size_t)(line.end - line.at)), *name = tick ? tick + 1 : NULL;
 	struct rest unnamed = {name, line.end};
 	if (name ? !take_literal(&unnamed, "___lldb_unnamed_symbol") : line.at != line.end)
-		return true; /* it has a name */
+		return pass_named(r, address, name ? between(name, line.end) : (struct str){"", 0});
 	text_edit_one(r, &f, name ? name : line.end, line.end, name ? TEXT_AT : TEXT_PARENTHESES);
-	return found_address(r, &f, address, number > 0);
+	if (!number)
+		return found_address(r, &f, address, false);
+	struct str path = trimmed(between(line.at, name ? tick : line.at));
+	return found_caller(r, &f, address, path, (struct str){"", 0});
 }
 
 /* The parenthesis that belongs to the one at close; NULL: there is none. */
@@ -199,10 +219,15 @@ static bool read_strace(struct text_reader *r, struct rest line)
 	if (!open || open == line.at || !take_literal(&hex, " [") || !take_0x(&hex, &f.offset) ||
 	        !take_literal(&hex, "]") || hex.at != hex.end)
 		return false;
-	bool first = !r->strace_depth++;
-	f.address = !first && f.offset ? f.offset - 1 : f.offset;
+	struct str path = between(line.at, open), name = between(open + 1, close);
+	const char *plus = find_last(open + 1, close, '+');
+	if (plus)
+		name.len = (size_t)(plus - name.data);
+	f.address = f.offset;
+	if (r->strace_depth++)
+		text_caller(r, &f, path, name);
 	text_edit_one(r, &f, line.end, line.end, TEXT_PARENTHESES);
-	return text_found(r, &f, between(line.at, open), (struct str){"", 0}, TEXT_ID_GIVEN);
+	return text_found(r, &f, path, (struct str){"", 0}, TEXT_ID_GIVEN);
 }
 
 /* Python 3.14, with an executable of a fixed address in the last:

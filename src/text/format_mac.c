@@ -32,6 +32,8 @@ static bool read_frame(struct text_reader *r, struct rest line)
 	bool by_address = take_0x(&line, &base);
 	if (!by_address) {
 		line = named;
+		if (take_literal(&named, "_sigtramp + "))
+			r->signal_line = r->line + 1;
 		if ((size_t)(line.end - line.at) < image.len || memcmp(line.at, image.data, image.len) != 0)
 			return false;
 		line.at += image.len;
@@ -44,7 +46,9 @@ static bool read_frame(struct text_reader *r, struct rest line)
 		return false;
 	if (str_equal(image, str_from("???")))
 		image.len = 0;
-	f.address = number && f.offset ? f.offset - 1 : f.offset;
+	f.address = f.offset;
+	if (number)
+		text_caller(r, &f, image, (struct str){"", 0});
 	text_edit_one(r, &f, end, end, TEXT_PARENTHESES);
 	return text_found(r, &f, image, (struct str){"", 0}, TEXT_ID_GIVEN);
 }

@@ -120,6 +120,16 @@ static bool other_pid(struct text_reader *r, struct rest line)
 	return other;
 }
 
+/* Where a signal came stands alone below Redis' "EIP:", and twice below the handler's frame in Tor's "Tor 0.4.9 died:
+ * Caught signal 11": in place of the trampoline, and where it is anyway. */
+static void note_signal(struct text_reader *r, struct rest line)
+{
+	if (str_equal(between(line.at, line.end), str_from("EIP:")))
+		r->signal_line = r->line + 1;
+	else if (take_literal(&line, "Tor ") && find_word(line.at, line.end, " died: Caught signal "))
+		r->signal_again = 1 + (r->signal_line = r->line + 2);
+}
+
 bool text_read_beginning(struct text_reader *r, struct rest line)
 {
 	static const char *const begins[] = {"Process: ", "Incident Identifier: ", "Starting program: ",
@@ -128,6 +138,7 @@ bool text_read_beginning(struct text_reader *r, struct rest line)
 	        "heap profile: ", "heap_v2/", "Fatal Python error: "};
 	blanks(&line);
 	bool begin = other_pid(r, line);
+	note_signal(r, line);
 	for (unsigned i = 0; i < sizeof begins / sizeof *begins && !begin; i++)
 		begin = take_literal(&line, begins[i]);
 	if (take_literal(&line, "PID: ")) /* coredumpctl */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Frames that start with # and a number. In this order, as in the samples of tests/data/text: sanitizers (addresses are
- * already those of calls), systemd-coredump, Firefox, Android (addresses of calls, too), gdb. */
+ * already those of calls), systemd-coredump, Firefox, Android (addresses of calls, too), gdb, eu-stack. */
 #include <config.h>
 
 #include "text/formats.h"
@@ -64,9 +64,10 @@ static bool read_firefox(struct text_reader *r, struct rest line)
 	const char *open = find_last(line.at, plus, '[');
 	if (!open || !take_0x(&offset, &f.offset) || offset.at != close)
 		return false;
-	f.address = f.offset ? f.offset - 1 : 0;
+	struct str path = between(open + 1, plus - 1), name = between(line.at, open);
+	text_caller(r, &f, path, str_equal(name, str_from("???")) ? (struct str){"", 0} : name);
 	text_edit_one(r, &f, line.at, open, TEXT_AT);
-	return text_found(r, &f, between(open + 1, plus - 1), (struct str){"", 0}, TEXT_ID_GIVEN);
+	return text_found(r, &f, path, (struct str){"", 0}, TEXT_ID_GIVEN);
 }
 
 /* #00 pc 0000000000051b9c  /system/lib64/libc.so (offset 0x1000) (abort+168) (BuildId: …) */
@@ -128,6 +129,34 @@ static bool take_address_alone(struct text_reader *r, struct rest line, struct t
 	return text_found(r, f, (struct str){"", 0}, (struct str){"", 0}, TEXT_ID_GIVEN);
 }
 
+/* eu-stack of elfutils: only an address, and with -m the module, or a name before that: 0x7f… - /lib/libx.so. With -v
+ * return addresses are marked by "- 1". */
+static bool take_elfutils(struct text_reader *r, struct rest line, struct text_frame *f, uint64_t number)
+{
+	const char *end = line.end;
+	struct rest rest = line;
+	bool verbose = false, marked = take_literal(&rest, " - 1") && (rest.at == rest.end || peek(&rest) == ' ');
+	if (marked)
+		line = rest;
+	else
+		verbose = take_literal(&line, "    ");
+	blanks(&line);
+	if (line.at != line.end && !take_literal(&line, "- /")) {
+		const char *dash = find_word(line.at, line.end, " - /");
+		struct str name = trimmed(between(line.at, dash ? dash : line.end));
+		text_caller(r, f, (struct str){"", 0}, name);
+		return dash != NULL;
+	}
+	struct str path = line.at == line.end ? (struct str){"", 0} : between(line.at - 1, line.end);
+	f->address = f->offset;
+	if (marked && f->offset)
+		f->address--;
+	else if (number && !verbose)
+		text_caller(r, f, path, (struct str){"", 0});
+	text_edit_one(r, f, end, end, TEXT_PARENTHESES);
+	return text_found(r, f, (struct str){"", 0}, (struct str){"", 0}, TEXT_ID_GIVEN);
+}
+
 /* 0x7fe9  (/lib/libc.so.6+0x27249) (BuildId: …), or 0x7f2d n/a (libc.so.6 + 0x8ce3c), or 0x7fff in ?? (). LLVM's own
  * programs write it as sanitizers do, but return addresses, padded: 0x00007f8b7d45a050 (/lib/libc.so.6+0x3c050) */
 static bool take_numbered_address(struct text_reader *r, struct rest line, uint64_t number)
@@ -140,7 +169,7 @@ static bool take_numbered_address(struct text_reader *r, struct rest line, uint6
 	f.offset = f.address;
 	after = line.at;
 	if (!text_last_group(line, &g)) {
-		return take_address_alone(r, line, &f, number);
+		return take_address_alone(r, line, &f, number) || take_elfutils(r, line, &f, number);
 	}
 	f.offset = f.address = g.offset;
 	blanks(&line);

@@ -67,6 +67,27 @@ bool text_found_caller(struct text_reader *r, struct text_frame *f, const struct
 	return true;
 }
 
+/* The module in front of a parenthesis. Programs that overwrite their arguments show these instead of their names:
+ * "postgres: postgres postgres [local] SELECT(+0x12) [0x55…]", "redis-server 127.0.0.1:6379(+0x12)[0x55…]". */
+static struct str module_before(struct rest line, const char *end)
+{
+	static const struct {
+		const char *title;
+		size_t name; /* bytes of it */
+	} titles[] = {{"postgres: ", 8}, {"redis-server ", 12}};
+	const char *from = end;
+	while (from > line.at && !is_blank(from[-1]))
+		from--;
+	for (unsigned i = 0; i < sizeof titles / sizeof *titles && (from == end || *from != '/'); i++) {
+		const char *title = find_word(line.at, end, titles[i].title), *name = title;
+		while (name && name > line.at && !is_blank(name[-1]))
+			name--;
+		if (title)
+			return between(name, title + titles[i].name);
+	}
+	return between(from, end);
+}
+
 /* prog(+0x12) [0x55...], prog(f+0x12)[0x55...], prog() [0x401136], prog[0x401136]: all are return addresses. A symbol
  * gives the module's position only together with a frame that has an offset in the module. Ruby writes
  * prog(0x12) [0x55...], or twice the address, and a memory map below: prog(0x55...) [0x55...] */
@@ -89,12 +110,9 @@ bool text_read_glibc(struct text_reader *r, struct rest line)
 			return false;
 		inner = find_last(line.at, --close, '(');
 	}
-	const char *path = inner;
-	while (path > line.at && !is_blank(path[-1]))
-		path--;
-	if (!inner || path == inner)
+	struct str module = inner ? module_before(line, inner) : (struct str){"", 0};
+	if (!module.len)
 		return false;
-	struct str module = between(path, inner);
 	if (plain)
 		close = inner + 1; /* an empty pair of parentheses would say the same */
 	const char *plus = find_last(inner + 1, close, '+');
@@ -122,6 +140,16 @@ bool text_read_glibc(struct text_reader *r, struct rest line)
 
 /* ---- perf script ---- */
 
+/* --call-graph=dwarf goes back from return addresses itself, and writes the trampoline's so, too; what stands below is
+ * where a signal came. Frame pointers pass that place over. */
+static void perf_caller(struct text_reader *r, struct text_frame *f, struct str path, bool unknown)
+{
+	if (r->line != r->signal_line && f->offset)
+		f->address--;
+	if (unknown && f->offset % 16 == 15 && str_equal(text_base_name(path), str_from("libc.so.6")))
+		r->signal_line = r->line + 1;
+}
+
 /* The callers of a sample: "            1136 hot+0xd (/tmp/prog)". perf writes file offsets there, and with dsoff also
  * after the path. All but the first of a sample are return addresses. */
 bool text_read_perf(struct text_reader *r, struct rest line)
@@ -148,9 +176,15 @@ bool text_read_perf(struct text_reader *r, struct rest line)
 		return false;
 	if (path.len && *path.data == '[')
 		path.len = 0;
-	f.address = r->perf_depth && f.offset ? f.offset - 1 : f.offset;
-	r->perf_depth++;
-	if (!path.len && !str_equal(between(line.at, open - 1), str_from("[unknown]")))
+	struct str name = between(line.at, open - 1);
+	struct rest hex = {line.at, open - 1};
+	uint64_t same;
+	bool unknown = str_equal(name, str_from("[unknown]")) ||
+	               (take_0x(&hex, &same) && hex.at == hex.end && same == f.offset); /* bpftrace */
+	f.address = f.offset;
+	if (r->perf_depth++)
+		perf_caller(r, &f, path, unknown);
+	if (!path.len && !unknown)
 		return true; /* of the kernel: it has a name, and nobody knows more */
 	text_edit_one(r, &f, line.at, open - 1, TEXT_AT);
 	return text_found(r, &f, path, (struct str){"", 0}, TEXT_ID_GIVEN);
@@ -252,7 +286,9 @@ static const char *read_at(struct text_reader *r, struct rest line, const char *
 		hex.at++;
 	bool first = from == line.at;
 	bool caller = first && (r->hotspot_depth > 1 || is_breakpad_caller(line, name) || is_windbg_caller(line));
-	f.address = caller && f.offset ? f.offset - 1 : f.offset;
+	f.address = f.offset;
+	if (caller)
+		text_caller(r, &f, between(name, end), (struct str){"", 0});
 	text_edit_one(r, &f, hex.at, hex.at, TEXT_PARENTHESES);
 	text_found(r, &f, between(name, end), text_build_id((struct rest){hex.at, line.end}), TEXT_ID_BUILD);
 	return hex.at;

@@ -48,6 +48,7 @@ struct text_reader {
 	bool skips;             /* it is longer than TEXT_LINE_MAX, and the rest is still to come */
 	unsigned perf_depth;    /* frames of the sample so far */
 	uint64_t signal_line;   /* the one with the place where a signal came: no return address */
+	uint64_t signal_again;  /* another one */
 	unsigned at_depth;      /* addresses of glog's stack so far */
 	uint64_t pc_line;       /* the last line "PC: @" */
 	bool at_signal;         /* one of them stands before this stack */
@@ -104,11 +105,11 @@ struct str text_build_id(struct rest after);
 
 /* Each takes a line without its end, and returns whether the line has one of its formats, which stand above it as in
  * text_formats; (…): it reads what is no frame. docs/development.md says how to add one. */
-/* sanitizers, LLVM, gdb, coredumpctl, Firefox, Android */
+/* sanitizers, LLVM, gdb, eu-stack, coredumpctl, Firefox, Android */
 bool text_read_numbered(struct text_reader *r, struct rest line);
 /* glibc, Ruby */
 bool text_read_glibc(struct text_reader *r, struct rest line);
-/* perf script */
+/* perf script, bpftrace */
 bool text_read_perf(struct text_reader *r, struct rest line);
 /* macOS */
 bool text_read_mac(struct text_reader *r, struct rest line);
@@ -125,7 +126,7 @@ bool text_read_map(struct text_reader *r, struct rest line);
 bool text_read_address(struct text_reader *r, struct rest line);
 /* Linux kernel */
 bool text_read_kernel(struct text_reader *r, struct rest line);
-/* (of another process; always false) */
+/* (of another process, or of a signal; always false) */
 bool text_read_beginning(struct text_reader *r, struct rest line);
 /* hs_err of Java, WinDbg, NAME+0xOFFSET */
 bool text_read_anything(struct text_reader *r, struct rest line);

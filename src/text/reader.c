@@ -95,10 +95,11 @@ void text_reader_settle(struct text_reader *r)
 
 /* ---- when there is none ---- */
 
-const char text_formats[] = "sanitizers, LLVM, glibc, Ruby, PyTorch, gdb, lldb, valgrind, gfortran, Zig, D, "
-                            "backward-cpp, strace -k, Linux kernel, hs_err of Java, Node.js, Python, Rust, glog, absl, "
-                            "boost, heap profiles, coredumpctl, perf script, Sentry, minidump-stackwalk, Firefox, "
-                            "Android, macOS, .ips of Apple, WinDbg, NAME+0xOFFSET";
+const char text_formats[] =
+        "sanitizers, LLVM, glibc, Ruby, PyTorch, gdb, eu-stack, lldb, valgrind, gfortran, Zig, D, "
+        "backward-cpp, strace -k, Linux kernel, hs_err of Java, Node.js, Python, Rust, glog, absl, "
+        "boost, heap profiles, coredumpctl, perf script, bpftrace, Sentry, minidump-stackwalk, Firefox, "
+        "Android, macOS, .ips of Apple, WinDbg, NAME+0xOFFSET";
 
 bool text_reader_guess(const struct text_reader *r, struct text_guess *out)
 {
@@ -131,19 +132,20 @@ bool text_found(struct text_reader *r, struct text_frame *f, struct str path, st
 }
 
 /* The address behind the call of a signal's handler is that of a function of its own, which starts at a multiple of
- * 16; other return addresses seldom do. */
+ * 16; other return addresses seldom do. libunwind gives it the name of the one before. */
 static bool is_trampoline(uint64_t offset, struct str path, struct str name)
 {
 	struct str file = text_base_name(path);
 	if (str_equal(name, str_from("__restore_rt")) || str_equal(name, str_from("__kernel_rt_sigreturn")))
 		return true;
-	return !name.len && offset % 16 == 0 &&
+	return (!name.len || str_equal(name, str_from("__sigaction"))) && offset % 16 == 0 &&
 	       (str_equal(file, str_from("libc.so.6")) || str_equal(file, str_from("libpthread.so.0")));
 }
 
 void text_caller(struct text_reader *r, struct text_frame *f, struct str path, struct str name)
 {
-	f->address = r->line != r->signal_line && f->offset ? f->offset - 1 : f->offset;
+	bool signal = r->line == r->signal_line || r->line == r->signal_again;
+	f->address = !signal && f->offset ? f->offset - 1 : f->offset;
 	if (is_trampoline(f->offset, path, name)) {
 		f->address = f->offset;
 		r->signal_line = r->line + 1;
@@ -197,7 +199,7 @@ static bool may_begin(struct rest line)
 	blanks(&line);
 	if (line.at == line.end)
 		return false;
-	if (memchr("PIMSC*#htT=F(", *line.at, 13))
+	if (memchr("PIMSCE*#htT=F(", *line.at, 14))
 		return true;
 	uint64_t ignored;
 	const char *from = line.at;

@@ -529,6 +529,96 @@ static void test_where_a_signal_came_by_the_trampoline(void **state)
 	        "10 /lib/b.so b.so/ 0xa1971e elf [ clang::Go(int) ]\n11 /lib/b.so b.so/ 0xa1971f elf [ ]\n");
 }
 
+/* strace 6.1, lldb 14, boost 1.74, perf 6.1 with --call-graph=dwarf, and Apple's form. */
+static void test_where_a_signal_came_in_other_formats(void **state)
+{
+	(void)state;
+	expect(" > /lib/libc.so.6(getppid+0x7) [0xd54f7]\n"
+	       " > /lib/libc.so.6(__sigaction+0x40) [0x3c050]\n"
+	       " > /a.so() [0x10f9]\n"
+	       " > /a.so() [0x1105]\n",
+	        "1 /lib/libc.so.6 libc.so.6/ 0xd54f7 image []\n2 /lib/libc.so.6 libc.so.6/ 0x3c050 image []\n"
+	        "3 /a.so a.so/ 0x10f9 image []\n4 /a.so a.so/ 0x1104 image []\n");
+	expect(MAP_A "frame #1: 0x0000000000011000 libc.so.6`___lldb_unnamed_symbol3310\n"
+	             "frame #2: 0x0000000000011010 a`___lldb_unnamed_symbol9\n"
+	             "frame #3: 0x0000000000011010 a`___lldb_unnamed_symbol9 + 4\n"
+	             "frame #4: 0x0000000000011000 libc.so.6`__restore_rt\n"
+	             "frame #5: 0x0000000000011010 a`___lldb_unnamed_symbol9\n",
+	        "5 /a a/ 0x1000 image [___lldb_unnamed_symbol3310]\n6 /a a/ 0x1010 image [___lldb_unnamed_symbol9]\n"
+	        "7 /a a/ 0x100f image [___lldb_unnamed_symbol9 + 4]\n9 /a a/ 0x1010 image [___lldb_unnamed_symbol9]\n");
+	expect(MAP_A " 1# 0x0000000000012000 in /lib/libc.so.6\n"
+	             " 2# 0x0000000000011010 in /a\n"
+	             " 3# 0x0000000000011010 in /a\n",
+	        "5 no module []\n6 /a a/ 0x1010 image []\n7 /a a/ 0x100f image []\n");
+	expect("\t    11cf [unknown] (/a)\n"
+	       "\t   3c04f [unknown] (/lib/libc.so.6)\n"
+	       "\t    10f9 [unknown] (/a.so)\n"
+	       "\t    1104 [unknown] (/a.so)\n",
+	        "1 /a a/ 0x11cf file [[unknown]]\n2 /lib/libc.so.6 libc.so.6/ 0x3c04e file [[unknown]]\n"
+	        "3 /a.so a.so/ 0x10f9 file [[unknown]]\n4 /a.so a.so/ 0x1103 file [[unknown]]\n");
+	expect("4   libsystem_platform.dylib  0x00000001845c5a24 _sigtramp + 56\n"
+	       "5   a   0x0000000104b5c8d4 0x104b58000 + 18644\n"
+	       "6   a   0x0000000104b5c8d4 0x104b58000 + 18644\n",
+	        "2 a a/ 0x48d4 image []\n3 a a/ 0x48d3 image []\n");
+}
+
+/* Redis 7.0 and Tor 0.4.9 of Debian 12. */
+static void test_where_a_signal_came_by_a_heading(void **state)
+{
+	(void)state;
+	expect("EIP:\n/a.so(+0x10f9)[0x7f961251e0f9]\n\nBacktrace:\n/a.so(+0x10f9)[0x7f961251e0f9]\n",
+	        "2 /a.so a.so/ 0x10f9 elf []\n5 /a.so a.so/ 0x10f8 elf []\n");
+	expect("Tor 0.4.9.11 died: Caught signal 11\n"
+	       "tor(+0xf152e)[0x562f6aefa52e]\n"
+	       "/a.so(+0x10f9)[0x7fcfc668b0f9]\n"
+	       "/a.so(+0x10f9)[0x7fcfc668b0f9]\n"
+	       "/a.so(+0x10f9)[0x7fcfc668b0f9]\n",
+	        "2 tor tor/ 0xf152d elf []\n3 /a.so a.so/ 0x10f9 elf []\n4 /a.so a.so/ 0x10f9 elf []\n"
+	        "5 /a.so a.so/ 0x10f8 elf []\n");
+}
+
+/* PostgreSQL 15 and Redis 7.0 show what they do in place of their names. */
+static void test_programs_with_a_title(void **state)
+{
+	(void)state;
+	expect("\tpostgres: postgres postgres [local] SELECT(+0x135c32) [0x557afb9cec32]\n"
+	       "\tpostgres: checkpointer (+0x135c32) [0x557afb9cec32]\n"
+	       "postgres: 15/main: me db [local] SELECT(int4div+0x53) [0x557afb9cec33]\n"
+	       "/usr/bin/redis-server 127.0.0.1:6379(+0x64ef8)[0x5621b06ffef8]\n"
+	       "redis-server unixsocket:/tmp/r.sock(+0x64ef8)[0x5621b06ffef8]\n"
+	       "postgres: /l/a.so(+0x12)[0x5621b06ffef8]\n",
+	        "1 postgres postgres/ 0x135c31 elf []\n2 postgres postgres/ 0x135c31 elf []\n"
+	        "3 postgres postgres/ 0x135c32 elf []\n4 /usr/bin/redis-server redis-server/ 0x64ef7 elf []\n"
+	        "5 redis-server redis-server/ 0x64ef7 elf []\n6 /l/a.so a.so/ 0x11 elf []\n");
+}
+
+/* elfutils 0.188: eu-stack alone, with -m, and with -v. */
+static void test_eu_stack(void **state)
+{
+	(void)state;
+	expect(MAP_A "#0  0x0000000000011010\n"
+	             "#1  0x0000000000011010\n"
+	             "#2  0x0000000000011050 __restore_rt\n"
+	             "#3  0x0000000000011010\n"
+	             "#4  0x0000000000011010 main\n"
+	             "#5  0x0000000000011010 - /a\n"
+	             "#6  0x0000000000011010 main - /a\n"
+	             "#7  0x0000000000011010 - 1 - /a\n"
+	             "#8  0x0000000000011010     - /a\n"
+	             "#9  0x0000000000011010 - 1 main - /a\n"
+	             "#9  0x0000000000011010 - 12\n",
+	        "5 /a a/ 0x1010 image []\n6 /a a/ 0x100f image []\n8 /a a/ 0x1010 image []\n"
+	        "10 /a a/ 0x100f image []\n12 /a a/ 0x100f image []\n13 /a a/ 0x1010 image []\n");
+}
+
+/* bpftrace 0.17, ustack(perf) of a process that has ended. */
+static void test_bpftrace(void **state)
+{
+	(void)state;
+	expect(MAP_A "\t11010 0x11010 ([unknown])\n\t11010 0x11010 ([unknown])\n\t11010 0x11011 ([unknown])\n",
+	        "5 /a a/ 0x1010 image [0x11010]\n6 /a a/ 0x100f image [0x11010]\n");
+}
+
 static void test_torch(void **state)
 {
 	(void)state;
@@ -954,6 +1044,11 @@ int main(void)
 	        cmocka_unit_test(test_python),
 	        cmocka_unit_test(test_where_a_signal_came_by_the_trampoline),
 	        cmocka_unit_test(test_torch),
+	        cmocka_unit_test(test_where_a_signal_came_in_other_formats),
+	        cmocka_unit_test(test_where_a_signal_came_by_a_heading),
+	        cmocka_unit_test(test_programs_with_a_title),
+	        cmocka_unit_test(test_eu_stack),
+	        cmocka_unit_test(test_bpftrace),
 	        cmocka_unit_test(test_unknown),
 	        cmocka_unit_test(test_a_map_of_who_reads_the_file),
 	        cmocka_unit_test(test_node),

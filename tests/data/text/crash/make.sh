@@ -247,5 +247,55 @@ systemd-socket-activate --seqpacket --accept -l /run/systemd/coredump /lib/syste
 sleep 1; ./app; sleep 5; coredumpctl --no-pager -1 info > coredumpctl.txt
 kill $journald $listener
 
+# What follows needs also boost's headers, linux-perf, elfutils, bpftrace, redis-server and tor: a signal's handler above the crash.
+cat > handled.c <<'END'
+#include <signal.h>
+#include <unistd.h>
+int crash(void);
+static void on(int n) { (void)n; getppid(); for (unsigned long volatile i = 0; i < 3000000000u; i++); _exit(1); }
+int main(void) { signal(SIGSEGV, on); return crash(); }
+END
+gcc -O1 -fno-omit-frame-pointer -o handled handled.c $flags
+./handled & sleep 0.3
+lldb-14 --batch -p $! -o 'thread backtrace' -o 'image list' 2>/dev/null | sed -n '/^(lldb) thread/,$p' > lldb-handler.txt
+{ eu-stack -p $!; grep 'handled$\|libcrash' /proc/$!/maps; } > eu-stack.txt
+kill $!
+strace -k -e trace=getppid ./handled 2>&1 | sed -n '/^getppid/,$p' > strace-handler.txt
+timeout 1 perf record -q -e cpu-clock:u --call-graph=dwarf -F 9 -o perf.data ./handled; perf script -i perf.data | tac | sed '/^handled/q' | tac > perf-handler.txt
+
+cat > boosted.cc <<'END'
+#include "maps.h"
+#include <boost/stacktrace.hpp>
+#include <iostream>
+#include <signal.h>
+#include <unistd.h>
+extern "C" int crash(void);
+static void on(int) { std::cout << boost::stacktrace::stacktrace() << std::flush; print_maps(); _exit(1); }
+int main() { signal(SIGSEGV, on); return crash(); }
+END
+g++ -O1 -fno-omit-frame-pointer -o boosted boosted.cc -ldl $flags && { ./boosted; ours; } > boost-handler.txt
+
+cat > spin.c <<'END'
+int enter(int (*)(void));
+static int turn(void) { for (unsigned long volatile i = 0; i < 6000000000u; i++); return 1; }
+int main(void) { return enter(turn) == 7; }
+END
+gcc -O1 -fno-omit-frame-pointer -o spin spin.c $flags && strip spin
+./spin & sleep 0.3; grep 'spin$\|libcrash' /proc/$!/maps > maps
+{ timeout 1 bpftrace -e 'profile:hz:19 /comm == "spin"/ { printf("%s\n", ustack(perf)); exit(); }'; } > bpftrace.txt
+wait; cat maps >> bpftrace.txt
+
+cat > boom.c <<'END'
+#include <pthread.h>
+#include <unistd.h>
+int crash(void);
+static void *run(void *arg) { sleep(2); return (void *)(long)(crash() + (arg != 0)); }
+__attribute__((constructor)) static void start(void) { pthread_t t; pthread_create(&t, 0, run, 0); }
+END
+gcc -O1 -fno-omit-frame-pointer -shared -fPIC -o boom.so boom.c $flags
+LD_PRELOAD=$place/boom.so redis-server --port 0 --unixsocket $place/redis.sock 2>&1 | sed -n '/STACK TRACE/,/^$/p;/^Backtrace/,/^$/p' > redis.txt
+LD_PRELOAD=$place/boom.so tor --SocksPort 0 --DisableNetwork 1 --DataDirectory $place/tor 2>&1 | sed -n '/^=====/,$p' > tor.txt
+
 cp libcrash.sym app.sym {gdb,lldb,strace,kernel,glog,absl,boost,tcmalloc,jemalloc,valgrind,rust,hs_err}.txt \
-	{python,gfortran,d,zig,massif,backward,torch,openmpi,ruby,node,coredumpctl}.txt sentry.json "$here"
+	{python,gfortran,d,zig,massif,backward,torch,openmpi,ruby,node,coredumpctl}.txt sentry.json \
+	{lldb-handler,eu-stack,strace-handler,perf-handler,boost-handler,bpftrace,redis,tor}.txt "$here"
