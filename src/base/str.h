@@ -25,6 +25,13 @@ static inline bool str_equal(struct str a, struct str b)
 	return a.len == b.len && (a.len == 0 || memcmp(a.data, b.data, a.len) == 0);
 }
 
+/* Below 0: a comes first; by bytes, the beginning of another before it. */
+static inline int str_order(struct str a, struct str b)
+{
+	int order = memcmp(a.data, b.data, a.len < b.len ? a.len : b.len);
+	return order ? order : (a.len > b.len) - (a.len < b.len);
+}
+
 /* At most the first bytes of it. */
 static inline struct str str_first(struct str s, size_t max)
 {

@@ -16,12 +16,6 @@
 
 enum { CANONICAL_MAX = 256 * 1024, SCOPE_MAX = 256 };
 
-static int compare_str(struct str a, struct str b)
-{
-	int order = memcmp(a.data, b.data, a.len < b.len ? a.len : b.len);
-	return order ? order : (a.len > b.len) - (a.len < b.len);
-}
-
 /* ---- the query ---- */
 
 struct parameter {
@@ -31,8 +25,8 @@ struct parameter {
 static int compare_parameters(const void *a, const void *b)
 {
 	const struct parameter *p = a, *q = b;
-	int order = compare_str(p->name, q->name);
-	return order ? order : compare_str(p->value, q->value);
+	int order = str_order(p->name, q->name);
+	return order ? order : str_order(p->value, q->value);
 }
 
 static bool add_query(struct buffer *out, struct str query)

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/hash.h"
 #include "objects/bucket_backend.h"
@@ -190,6 +191,31 @@ enum err store_list(struct store_client *c, const char *path, store_found *found
 {
 	struct bucket_listing listing = {found, arg, false};
 	return blame(c->store, c->store->backend->list(c->own, path, &listing, cancel, e), e);
+}
+
+bool store_objects_add(void *arg, struct str path, uint64_t size, int64_t time)
+{
+	struct store_objects *o = arg;
+	char *copy = strndup(path.data, path.len);
+	o->no_memory = !copy || !array_reserve(&o->items, &o->cap, o->count + 1, sizeof *o->items);
+	if (o->no_memory)
+		free(copy);
+	else
+		o->items[o->count++] = (struct store_object){copy, size, time};
+	return !o->no_memory;
+}
+
+enum err store_objects_list(struct store_objects *o, struct store_client *c, const char *path, struct error *e)
+{
+	enum err err = store_list(c, path, store_objects_add, o, NULL, e);
+	return !err && o->no_memory ? no_memory(e) : err;
+}
+
+void store_objects_release(struct store_objects *o)
+{
+	for (size_t i = 0; i < o->count; i++)
+		free(o->items[i].path);
+	free(o->items);
 }
 
 enum err store_remove(struct store_client *c, const char *path, struct error *e)

@@ -64,6 +64,23 @@ int64_t store_now(const struct store_client *c);
 enum err store_list(struct store_client *c, const char *path, store_found *found, void *arg, const atomic_bool *cancel,
         struct error *e);
 
+/* A listing that is kept. Begin with all 0. */
+struct store_objects {
+	struct store_object {
+		char *path; /* below the listed one */
+		uint64_t size;
+		int64_t time;
+	} * items;
+	size_t count;
+	uint32_t cap;
+	bool no_memory;
+};
+/* Adds an object: a store_found, whose arg is struct store_objects. False if out of memory. */
+bool store_objects_add(void *arg, struct str path, uint64_t size, int64_t time);
+/* Lists all below path; the same errors. */
+enum err store_objects_list(struct store_objects *o, struct store_client *c, const char *path, struct error *e);
+void store_objects_release(struct store_objects *o);
+
 /* Fetches the bytes of an object as they were stored, under the rules of bucket_fetch. A fetch that fails may have
  * given the sink some bytes. */
 void store_get(struct store_client *c, const char *path, const struct bucket_sink *sink, const atomic_bool *cancel,

@@ -93,10 +93,14 @@ static enum err name_set(struct arrival *a, struct store_client *c, struct error
 
 /* ---- whether it is complete ---- */
 
+struct gathered {
+	struct part_name name; /* without a hash: it is not there */
+	uint64_t size;
+	int64_t time;
+};
+
 struct gathering {
-	struct part_name *parts; /* by number; those that are there have a hash */
-	uint64_t *sizes;
-	int64_t *times;
+	struct gathered *parts; /* by number */
 	unsigned count, there;
 };
 
@@ -106,22 +110,12 @@ static bool on_part(void *arg, struct str path, uint64_t size, int64_t time)
 	struct part_name part;
 	if (!part_name_parse(&part, path) || part.parts != g->count)
 		return true;
-	unsigned i = part.part;
-	bool first = !*g->parts[i].hash;
+	struct gathered *have = &g->parts[part.part];
+	bool first = !*have->name.hash;
 	g->there += first;
-	if (first || time > g->times[i] || (time == g->times[i] && strcmp(part.hash, g->parts[i].hash) > 0)) {
-		g->parts[i] = part;
-		g->sizes[i] = size;
-		g->times[i] = time;
-	}
+	if (first || time > have->time || (time == have->time && strcmp(part.hash, have->name.hash) > 0))
+		*have = (struct gathered){part, size, time};
 	return true;
-}
-
-static enum err gather(struct gathering *g, const struct arrival *a, struct store_client *c, struct error *e)
-{
-	char folder[STORE_PATH_MAX];
-	layout_set(folder, &a->id, a->about.kind, a->name);
-	return store_list(c, folder, on_part, g, NULL, e);
 }
 
 /* The build id first, so that whatever is visible is found by it. */
@@ -136,20 +130,21 @@ static enum err make_visible(struct arrival *a, struct store_client *c, const st
 	}
 	if (err)
 		return err;
+	json_t *names = json_array();
+	char name[PART_NAME_SIZE];
+	bool ok = names;
 	a->about.set = a->name;
 	a->about.time = store_now(c);
 	a->about.counts = (struct symbfile_counts){0};
 	a->about.size = 0;
-	for (unsigned i = 0; i < g->count; i++) {
-		symbfile_counts_add(&a->about.counts, &g->parts[i].counts);
-		a->about.size += g->sizes[i];
+	for (unsigned i = 0; i < g->count && ok; i++) {
+		symbfile_counts_add(&a->about.counts, &g->parts[i].name.counts);
+		a->about.size += g->parts[i].size;
+		part_name_print(name, &g->parts[i].name);
+		ok = json_array_append_new(names, json_string(name)) == 0;
 	}
-	char *text = manifest_text(&a->about, g->parts, g->count);
-	if (!text)
-		return no_memory(e);
-	layout_object(path, &a->id, a->about.kind, a->name, a->about.forced ? MANIFEST_FORCED : MANIFEST_NAME);
-	err = store_put_object(c, path, str_from(text), NULL, e);
-	free(text);
+	err = ok ? manifest_put(&a->about, names, c, &a->id, e) : no_memory(e);
+	json_decref(names);
 	a->visible = !err;
 	return err;
 }
@@ -157,28 +152,23 @@ static enum err make_visible(struct arrival *a, struct store_client *c, const st
 static enum err complete(struct arrival *a, struct store_client *c, uint64_t size, struct error *e)
 {
 	struct gathering g = {.count = a->part.parts, .there = 1};
+	char folder[STORE_PATH_MAX];
 	enum err err = ERR_OK;
 	g.parts = calloc(g.count, sizeof *g.parts);
-	g.sizes = calloc(g.count, sizeof *g.sizes);
-	g.times = calloc(g.count, sizeof *g.times);
-	if (!g.parts || !g.sizes || !g.times) {
-		err = no_memory(e);
-	} else {
-		/* it is there, whether it is listed yet or not; and it is the newest */
-		g.parts[a->part.part] = a->part;
-		g.sizes[a->part.part] = size;
-		g.times[a->part.part] = INT64_MAX;
-		err = g.count > 1 ? gather(&g, a, c, e) : ERR_OK;
-		if (!err && g.there == g.count)
-			err = make_visible(a, c, &g, e);
-		else if (!err && a->more == MORE_NONE)
-			err = error_set(e, ERR_UNAVAILABLE,
-			        "%u of the set's %u parts are not listed yet: send the last one again",
-			        g.count - g.there, g.count);
-	}
+	if (!g.parts)
+		return no_memory(e);
+	/* it is there, whether it is listed yet or not; and it is the newest */
+	g.parts[a->part.part] = (struct gathered){a->part, size, INT64_MAX};
+	layout_set(folder, &a->id, a->about.kind, a->name);
+	if (g.count > 1)
+		err = store_list(c, folder, on_part, &g, NULL, e);
+	if (!err && g.there == g.count)
+		err = make_visible(a, c, &g, e);
+	else if (!err && a->more == MORE_NONE)
+		err = error_set(e, ERR_UNAVAILABLE,
+		        "%u of the set's %u parts are not listed yet: send the last one again", g.count - g.there,
+		        g.count);
 	free(g.parts);
-	free(g.sizes);
-	free(g.times);
 	return err;
 }
 

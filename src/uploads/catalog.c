@@ -8,7 +8,6 @@
 #include <stdlib.h>
 
 #include "base/hex.h"
-#include "uploads/old.h"
 
 enum { LOOKED_THROUGH = 1000 }; /* sets, for an uploader's */
 
@@ -95,19 +94,13 @@ static void take(struct catalog *c)
 	c->sets[at] = *s;
 }
 
-static bool is_ours(struct str name, struct str path)
-{
-	struct part_name part;
-	struct old_part old;
-	return manifest_is_name(name) || part_name_parse(&part, name) || old_part_parse(&old, path);
-}
-
 static bool on_object(void *arg, struct str path, uint64_t size, int64_t time)
 {
 	struct catalog *c = arg;
 	struct catalog_set s = {.time = 0};
-	struct str name = path, below = path, id;
-	if (!parse_folder(&s, &name) || !layout_segment(&below, &id) || !is_ours(name, below))
+	struct set_object o;
+	struct str folder = path, id;
+	if (!layout_segment(&path, &id) || !set_object_parse(&o, path) || !parse_folder(&s, &folder))
 		return true;
 	bool same = c->any && memcmp(&s.id, &c->here.id, sizeof s.id) == 0 && s.kind == c->here.kind &&
 	            strcmp(s.name, c->here.name) == 0;
@@ -116,11 +109,10 @@ static bool on_object(void *arg, struct str path, uint64_t size, int64_t time)
 		c->here = s;
 		c->any = true;
 	}
-	bool manifest = manifest_is_name(name);
-	c->here.manifest.forced = c->here.manifest.forced || str_equal(name, str_from(MANIFEST_FORCED));
-	c->here.complete = c->here.complete || manifest;
-	c->here.old = c->here.old || memchr(name.data, '/', name.len);
-	c->here.size += manifest ? 0 : size;
+	c->here.manifest.forced = c->here.manifest.forced || o.forced;
+	c->here.complete = c->here.complete || o.manifest;
+	c->here.old = c->here.old || o.old;
+	c->here.size += o.manifest ? 0 : size;
 	c->here.time = time > c->here.time ? time : c->here.time;
 	return true;
 }
@@ -128,20 +120,13 @@ static bool on_object(void *arg, struct str path, uint64_t size, int64_t time)
 /* A set that is being removed has no manifest any more. */
 static enum err read_manifest(struct catalog_set *s, struct store_client *c, struct error *e)
 {
-	struct buffer b;
-	char path[STORE_PATH_MAX];
-	layout_object(path, &s->id, s->kind, s->name, s->manifest.forced ? MANIFEST_FORCED : MANIFEST_NAME);
-	buffer_init(&b, MANIFEST_MAX);
-	enum err err = store_get_object(c, path, &b, NULL, e);
-	bool forced = s->manifest.forced;
-	json_t *names = NULL;
-	if (!err)
-		err = manifest_read(&s->manifest, &names, (struct str){(const char *)b.data, b.len}, e);
-	s->manifest.forced = forced;
-	s->complete = names != NULL;
+	json_t *names;
+	s->manifest.kind = s->kind;
+	s->manifest.set = s->name;
+	enum err err = manifest_get(&s->manifest, &names, c, &s->id, NULL, e);
+	s->complete = names;
 	json_decref(names);
-	buffer_release(&b);
-	return err == ERR_MISSING ? ERR_OK : err;
+	return err;
 }
 
 static enum err pass_on(struct catalog *c, struct store_client *client,

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "base/hex.h"
+#include "uploads/old.h"
 
 #define FOLDER STORE_FOLDER
 
@@ -81,6 +82,20 @@ bool part_name_parse(struct part_name *name, struct str text)
 		if (!layout_parse_number(str_cut(&text, '.'), INT64_MAX, counts[i]))
 			return false;
 	return text.len == 0;
+}
+
+bool set_object_parse(struct set_object *o, struct str path)
+{
+	struct old_part old;
+	struct str kind, rest = path;
+	if (!layout_segment(&rest, &kind) || !layout_segment(&rest, &o->set) || !layout_parse_kind(kind, &o->kind) ||
+	        !set_name_is_stored(o->set))
+		return false;
+	o->name = rest;
+	o->forced = str_equal(rest, str_from(MANIFEST_FORCED));
+	o->manifest = o->forced || str_equal(rest, str_from(MANIFEST_NAME));
+	o->old = !o->manifest && old_part_parse(&old, path);
+	return o->manifest || o->old || part_name_parse(&o->part, rest);
 }
 
 void layout_executable(char out[STORE_PATH_MAX], const struct file_id *id)

@@ -31,6 +31,16 @@ bool part_name_parse(struct part_name *name, struct str text);
 #define MANIFEST_NAME "set.json"
 #define MANIFEST_FORCED "forced.json"
 
+/* An object of a set, by its path below the executable's folder. */
+struct set_object {
+	enum symbfile_kind kind;
+	struct str set, name;       /* segments of the path; of what version 1.0 stored, name is the rest */
+	bool manifest, forced, old; /* old: stored by version 1.0 */
+	struct part_name part;      /* of any other */
+};
+/* False for any other path. */
+bool set_object_parse(struct set_object *o, struct str path);
+
 /* The folder of everything of an executable; of one set; an object in it. */
 void layout_executable(char out[STORE_PATH_MAX], const struct file_id *id);
 void layout_set(char out[STORE_PATH_MAX], const struct file_id *id, enum symbfile_kind kind, const char *set);

@@ -13,7 +13,7 @@
 #include "base/hex.h"
 #include "base/json_text.h"
 
-enum { FORM = 1 };
+enum { FORM = 1, MANIFEST_MAX = 24 << 20 /* bytes */ };
 
 enum set_quality set_quality_of(const struct symbfile_counts *counts, bool dynamic)
 {
@@ -30,11 +30,6 @@ const char *set_quality_name(enum set_quality quality)
 {
 	static const char *const names[] = {"unknown", "empty", "dynamic symbols", "functions", "lines", "inlines"};
 	return names[quality];
-}
-
-bool manifest_is_name(struct str name)
-{
-	return str_equal(name, str_from(MANIFEST_NAME)) || str_equal(name, str_from(MANIFEST_FORCED));
 }
 
 /* ---- writing ---- */
@@ -117,23 +112,28 @@ static bool add_all(const struct manifest *m, json_t *object)
 	       add_executable(m, object);
 }
 
-char *manifest_text(const struct manifest *m, const struct part_name *parts, unsigned count)
+static void path_of(char path[STORE_PATH_MAX], const struct manifest *m, const struct file_id *id)
 {
-	json_t *object = json_object(), *names = json_array();
-	char name[PART_NAME_SIZE];
-	bool ok = names != NULL;
-	for (unsigned i = 0; ok && i < count; i++) {
-		part_name_print(name, &parts[i]);
-		ok = json_array_append_new(names, json_string(name)) == 0;
-	}
-	ok = ok && set(object, "version", json_integer(FORM)) &&
-	     set(object, "kind", json_string(symbfile_kind_names[m->kind])) &&
-	     set(object, "set", json_string(m->set)) && set(object, "time", json_integer(m->time)) &&
-	     add_all(m, object) && set(object, "parts", json_incref(names));
+	layout_object(path, id, m->kind, m->set, m->forced ? MANIFEST_FORCED : MANIFEST_NAME);
+}
+
+enum err manifest_put(
+        const struct manifest *m, json_t *names, struct store_client *c, const struct file_id *id, struct error *e)
+{
+	json_t *object = json_object();
+	char path[STORE_PATH_MAX];
+	bool ok = set(object, "version", json_integer(FORM)) &&
+	          set(object, "kind", json_string(symbfile_kind_names[m->kind])) &&
+	          set(object, "set", json_string(m->set)) && set(object, "time", json_integer(m->time)) &&
+	          add_all(m, object) && set(object, "parts", json_incref(names));
 	char *text = ok ? json_text(object, JSON_COMPACT) : NULL;
-	json_decref(names);
 	json_decref(object);
-	return text;
+	if (!text)
+		return no_memory(e);
+	path_of(path, m, id);
+	enum err err = store_put_object(c, path, str_from(text), NULL, e);
+	free(text);
+	return err;
 }
 
 void manifest_time(char out[TIME_TEXT], int64_t time)
@@ -192,13 +192,12 @@ __attribute__((constructor)) static void note_allocations(void)
 	json_set_alloc_funcs(allocate, free);
 }
 
-enum err manifest_read(struct manifest *m, json_t **names, struct str text, struct error *e)
+static enum err read_text(struct manifest *m, json_t **names, struct str text, struct error *e)
 {
 	lacked_memory = false;
 	json_t *root = json_loadb(text.data, text.len, 0, NULL), *parts = json_object_get(root, "parts");
 	const char *uploader = json_string_value(json_object_get(root, "uploader"));
 	const char *build_id = json_string_value(json_object_get(root, "build_id"));
-	*names = NULL;
 	if (lacked_memory) { /* also where there is a value: its strings may lack some bytes */
 		json_decref(root);
 		return no_memory(e);
@@ -210,7 +209,6 @@ enum err manifest_read(struct manifest *m, json_t **names, struct str text, stru
 	m->time = json_integer_value(json_object_get(root, "time"));
 	snprintf(m->uploader, sizeof m->uploader, "%s", uploader ? uploader : "");
 	m->dynamic = json_is_true(json_object_get(root, "dynamic"));
-	m->forced = json_is_true(json_object_get(root, "forced"));
 	m->size = read_count(root, "size");
 	m->counts = (struct symbfile_counts){
 	        read_count(root, "functions"), read_count(root, "lines"), read_count(root, "inlines")};
@@ -221,4 +219,19 @@ enum err manifest_read(struct manifest *m, json_t **names, struct str text, stru
 	*names = json_incref(parts);
 	json_decref(root);
 	return ERR_OK;
+}
+
+enum err manifest_get(struct manifest *m, json_t **names, struct store_client *c, const struct file_id *id,
+        const atomic_bool *cancel, struct error *e)
+{
+	struct buffer b;
+	char path[STORE_PATH_MAX];
+	path_of(path, m, id);
+	buffer_init(&b, MANIFEST_MAX);
+	*names = NULL;
+	enum err err = store_get_object(c, path, &b, cancel, e);
+	if (!err)
+		err = read_text(m, names, (struct str){(const char *)b.data, b.len}, e);
+	buffer_release(&b);
+	return err == ERR_MISSING ? ERR_OK : err;
 }

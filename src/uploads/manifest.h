@@ -37,15 +37,13 @@ struct manifest {
 	struct load_segments segments;
 };
 
-/* Whether an object of a set is its manifest. */
-bool manifest_is_name(struct str name);
-/* The text of a manifest, with the names of the set's parts in order; the caller frees it. NULL if out of memory. */
-char *manifest_text(const struct manifest *m, const struct part_name *parts, unsigned count);
-
-/* Reads all but kind and set. *names becomes an array of the names of its parts, which the caller gives back; NULL: it
- * is no manifest. ERR_NO_MEMORY. */
-enum { MANIFEST_MAX = 24 << 20 }; /* bytes */
-enum err manifest_read(struct manifest *m, json_t **names, struct str text, struct error *e);
+/* Stores it, with the names of the set's parts in order. ERR_UNAVAILABLE, ERR_NO_MEMORY. */
+enum err manifest_put(
+        const struct manifest *m, json_t *names, struct store_client *c, const struct file_id *id, struct error *e);
+/* Reads that of the set that m says by kind, set and forced. *names becomes an array of the names of its parts, which
+ * the caller gives back; NULL: there is none, or it is no manifest. ERR_UNAVAILABLE, ERR_NO_MEMORY. */
+enum err manifest_get(struct manifest *m, json_t **names, struct store_client *c, const struct file_id *id,
+        const atomic_bool *cancel, struct error *e);
 
 /* "2026-11-24T22:41:00Z"; empty for what is no time. */
 enum { TIME_TEXT = 40 };

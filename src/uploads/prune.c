@@ -11,10 +11,8 @@
 #include "base/clock.h"
 #include "base/hex.h"
 #include "objects/bucket.h"
-#include "uploads/old.h"
 #include "uploads/remove.h"
 
-#define BUILD_IDS CLAIMS_FOLDER "/"
 #define TEMPORARY (&STORE_TEMPORARY[sizeof STORE_FOLDER])
 
 enum { YOUNG = 24 * 3600 }; /* seconds; far longer than an upload takes */
@@ -25,14 +23,6 @@ struct executable {
 	bool gone;
 };
 
-/* A path that leads from a build id to an executable: BUILD_IDS, two segments, the FileID, and the rest. */
-struct lead {
-	struct file_id id;
-	char *path;
-	uint64_t size;
-	int64_t time;
-};
-
 struct prune {
 	struct store_client *client;
 	const struct prune_rules *rules;
@@ -40,25 +30,11 @@ struct prune {
 	struct executable *executables;
 	size_t executable_count;
 	uint32_t executable_cap;
-	struct lead *claims;
-	size_t claim_count;
-	uint32_t claim_cap;
+	struct store_objects claims;
 	bool no_memory;
 };
 
 /* ---- what is there ---- */
-
-static bool add_claim(struct prune *p, struct str path, const struct file_id *id, uint64_t size, int64_t time)
-{
-	char *copy = strndup(path.data, path.len);
-	p->no_memory = !copy || !array_reserve(&p->claims, &p->claim_cap, p->claim_count + 1, sizeof *p->claims);
-	if (p->no_memory) {
-		free(copy);
-		return false;
-	}
-	p->claims[p->claim_count++] = (struct lead){*id, copy, size, time};
-	return true;
-}
 
 /* Objects of an executable come one after the other. */
 static bool add_part(struct prune *p, const struct file_id *id, int64_t time)
@@ -76,35 +52,28 @@ static bool add_part(struct prune *p, const struct file_id *id, int64_t time)
 	return true;
 }
 
-static struct str after_slash(struct str path)
+/* CLAIMS_FOLDER, the key of a build id, and the claim. */
+static bool parse_claim(struct claim *claim, struct str path)
 {
-	const char *slash = path.len ? memchr(path.data, '/', path.len) : NULL;
-	size_t skip = slash ? (size_t)(slash - path.data) + 1 : path.len;
-	return (struct str){path.data + skip, path.len - skip};
-}
-
-static bool read_id(struct file_id *id, struct str path)
-{
-	const size_t digits = 2 * sizeof id->bytes;
-	return path.len > digits && path.data[digits] == '/' &&
-	       hex_read(id->bytes, sizeof id->bytes, (struct str){path.data, digits});
+	struct str folder, key;
+	return layout_segment(&path, &folder) && str_equal(folder, str_from(CLAIMS_FOLDER)) &&
+	       layout_segment(&path, &key) && layout_parse_claim(claim, path);
 }
 
 /* Objects that are neither are not ours, and stay. */
 static bool on_object(void *arg, struct str path, uint64_t size, int64_t time)
 {
 	struct prune *p = arg;
+	struct claim claim;
 	struct file_id id;
-	bool good = true;
-	if (path.len > strlen(BUILD_IDS) && memcmp(path.data, BUILD_IDS, strlen(BUILD_IDS)) == 0) {
-		if (!read_id(&id, after_slash(after_slash(after_slash(path)))))
-			return true;
-		good = add_claim(p, path, &id, size, time);
-	} else if (read_id(&id, path)) {
+	struct str rest = path, first;
+	bool good;
+	if (parse_claim(&claim, path))
+		good = store_objects_add(&p->claims, path, size, time);
+	else if (layout_segment(&rest, &first) && rest.len && hex_read(id.bytes, sizeof id.bytes, first))
 		good = add_part(p, &id, time);
-	} else {
+	else
 		return true;
-	}
 	p->counts->objects++;
 	p->counts->bytes += size;
 	return good;
@@ -126,13 +95,14 @@ static void tell(void *arg, const char *path, uint64_t size, int64_t time)
 	p->rules->told(p->rules->arg, path, size, time);
 }
 
-static enum err take_away(struct prune *p, const char *path, uint64_t size, int64_t time, struct error *e)
+/* path: below STORE_FOLDER. */
+static enum err take_away(struct prune *p, const char *path, const struct store_object *o, struct error *e)
 {
 	char full[STORE_PATH_MAX];
 	snprintf(full, sizeof full, STORE_FOLDER "/%s", path);
 	enum err err = p->rules->remove ? store_remove(p->client, full, e) : ERR_OK;
 	if (!err)
-		tell(p, path, size, time);
+		tell(p, path, o->size, o->time);
 	return err;
 }
 
@@ -195,18 +165,15 @@ static bool is_kept(void *arg, struct str path)
 	const struct kept *k = arg;
 	char text[STORE_PATH_MAX];
 	const char *wanted = text;
-	struct old_part part;
-	struct str kind, set, rest = path;
+	struct set_object o;
 	snprintf(text, sizeof text, "%.*s", STR_FMT(path));
 	if (k->count && bsearch(&wanted, k->paths, k->count, sizeof *k->paths, by_text))
 		return true;
-	bool old = old_part_parse(&part, path);
-	layout_segment(&rest, &kind);
-	layout_segment(&rest, &set);
-	for (size_t i = 0; i < k->set_count; i++) {
+	bool ours = set_object_parse(&o, path);
+	for (size_t i = 0; ours && i < k->set_count; i++) {
 		const struct symbfile_set *s = k->sets[i];
-		bool same = str_equal(kind, str_from(symbfile_kind_names[s->kind])) && s->old == old;
-		if (same && (old || (manifest_is_name(rest) && str_equal(set, str_from(s->name)))))
+		bool named = o.manifest && str_equal(o.set, str_from(s->name));
+		if (s->kind == o.kind && s->old == o.old && (o.old || named))
 			return true;
 	}
 	return false;
@@ -256,86 +223,7 @@ static enum err prune_executable(struct prune *p, struct executable *x, struct e
 	return err;
 }
 
-static bool stop_at_first(void *arg, struct str path, uint64_t size, int64_t time)
-{
-	(void)path;
-	(void)size;
-	(void)time;
-	*(bool *)arg = true;
-	return false;
-}
-
-/* Prunes the claim of an executable of which there was nothing, unless something has arrived meanwhile. */
-static enum err prune_claim(struct prune *p, const struct lead *claim, struct error *e)
-{
-	struct executable wanted = {.id = claim->id};
-	const struct executable *x =
-	        p->executable_count ? bsearch(&wanted, p->executables, p->executable_count, sizeof wanted, by_id)
-	                            : NULL;
-	char folder[STORE_PATH_MAX];
-	bool any = false;
-	if ((x && !x->gone) || claim->time > p->rules->now - YOUNG * SECOND)
-		return ERR_OK;
-	layout_executable(folder, &claim->id);
-	enum err err = p->rules->remove ? store_list(p->client, folder, stop_at_first, &any, NULL, e) : ERR_OK;
-	return err || any ? err : take_away(p, claim->path, claim->size, claim->time, e);
-}
-
-/* What a process that died was storing. */
-static bool on_leftover(void *arg, struct str path, uint64_t size, int64_t time)
-{
-	struct prune *p = arg;
-	char full[STORE_PATH_MAX];
-	if (time > p->rules->now - YOUNG * SECOND)
-		return true;
-	snprintf(full, sizeof full, "%s/%.*s", TEMPORARY, STR_FMT(path));
-	return add_claim(p, str_from(full), &(struct file_id){{0}}, size, time);
-}
-
-static enum err prune_leftovers(struct prune *p, struct error *e)
-{
-	size_t before = p->claim_count;
-	enum err err = store_list(p->client, STORE_TEMPORARY, on_leftover, p, NULL, e);
-	for (size_t i = before; i < p->claim_count && !err; i++)
-		err = take_away(p, p->claims[i].path, p->claims[i].size, p->claims[i].time, e);
-	return err;
-}
-
-enum err symbfile_prune(
-        struct store_client *c, const struct prune_rules *rules, struct prune_counts *counts, struct error *e)
-{
-	struct prune p = {.client = c, .rules = rules, .counts = counts};
-	memset(counts, 0, sizeof *counts);
-	enum err err = store_list(c, STORE_FOLDER, on_object, &p, NULL, e);
-	if (!err && p.no_memory)
-		err = no_memory(e);
-	if (p.executable_count)
-		qsort(p.executables, p.executable_count, sizeof *p.executables, by_id);
-	counts->executables = p.executable_count;
-	for (size_t i = 0; i < p.executable_count && !err; i++)
-		err = prune_executable(&p, &p.executables[i], e);
-	for (size_t i = 0; i < p.claim_count && !err; i++)
-		err = prune_claim(&p, &p.claims[i], e);
-	if (!err)
-		err = prune_leftovers(&p, e);
-	for (size_t i = 0; i < p.claim_count; i++)
-		free(p.claims[i].path);
-	free(p.claims);
-	free(p.executables);
-	return err;
-}
-
-/* ---- tries ---- */
-
-static bool on_try(void *arg, struct str path, uint64_t size, int64_t time)
-{
-	struct prune *p = arg;
-	p->counts->objects++;
-	p->counts->bytes += size;
-	return time >= p->rules->now - p->rules->older_than || add_claim(p, path, &(struct file_id){{0}}, size, time);
-}
-
-/* The folder of a file has no other. */
+/* Whether a listing has anything that was stored since. */
 struct later {
 	int64_t since;
 	bool found;
@@ -346,15 +234,73 @@ static bool look_for_later(void *arg, struct str path, uint64_t size, int64_t ti
 	struct later *l = arg;
 	(void)path;
 	(void)size;
-	l->found |= time >= l->since;
-	return true;
+	l->found = time >= l->since;
+	return !l->found;
 }
 
-/* Unless it has been uploaded again meanwhile. */
-static enum err prune_try(struct prune *p, const struct lead *file, struct error *e)
+/* Prunes the claim of an executable of which there was nothing, unless something has arrived meanwhile. */
+static enum err prune_claim(struct prune *p, const struct store_object *object, struct error *e)
+{
+	struct claim claim;
+	parse_claim(&claim, str_from(object->path));
+	struct executable wanted = {.id = claim.id};
+	const struct executable *x =
+	        p->executable_count ? bsearch(&wanted, p->executables, p->executable_count, sizeof wanted, by_id)
+	                            : NULL;
+	char folder[STORE_PATH_MAX];
+	struct later any = {.since = INT64_MIN};
+	if ((x && !x->gone) || object->time > p->rules->now - YOUNG * SECOND)
+		return ERR_OK;
+	layout_executable(folder, &claim.id);
+	enum err err = p->rules->remove ? store_list(p->client, folder, look_for_later, &any, NULL, e) : ERR_OK;
+	return err || any.found ? err : take_away(p, object->path, object, e);
+}
+
+/* What a process that died was storing. */
+static enum err prune_leftovers(struct prune *p, struct error *e)
+{
+	struct store_objects all = {.count = 0};
+	char path[STORE_PATH_MAX];
+	enum err err = store_objects_list(&all, p->client, STORE_TEMPORARY, e);
+	for (size_t i = 0; i < all.count && !err; i++) {
+		if (all.items[i].time > p->rules->now - YOUNG * SECOND)
+			continue;
+		snprintf(path, sizeof path, "%s/%s", TEMPORARY, all.items[i].path);
+		err = take_away(p, path, &all.items[i], e);
+	}
+	store_objects_release(&all);
+	return err;
+}
+
+enum err symbfile_prune(
+        struct store_client *c, const struct prune_rules *rules, struct prune_counts *counts, struct error *e)
+{
+	struct prune p = {.client = c, .rules = rules, .counts = counts};
+	memset(counts, 0, sizeof *counts);
+	enum err err = store_list(c, STORE_FOLDER, on_object, &p, NULL, e);
+	if (!err && (p.no_memory || p.claims.no_memory))
+		err = no_memory(e);
+	if (p.executable_count)
+		qsort(p.executables, p.executable_count, sizeof *p.executables, by_id);
+	counts->executables = p.executable_count;
+	for (size_t i = 0; i < p.executable_count && !err; i++)
+		err = prune_executable(&p, &p.executables[i], e);
+	for (size_t i = 0; i < p.claims.count && !err; i++)
+		err = prune_claim(&p, &p.claims.items[i], e);
+	if (!err)
+		err = prune_leftovers(&p, e);
+	store_objects_release(&p.claims);
+	free(p.executables);
+	return err;
+}
+
+/* ---- tries ---- */
+
+/* Unless it has been uploaded again meanwhile: the folder of a file has no other. */
+static enum err prune_try(struct prune *p, const struct store_object *file, int64_t since, struct error *e)
 {
 	char full[STORE_PATH_MAX], folder[STORE_PATH_MAX];
-	struct later later = {.since = p->rules->now - p->rules->older_than};
+	struct later later = {.since = since};
 	int n = snprintf(full, sizeof full, BUCKET_TRY "/%s", file->path);
 	if (n >= (int)sizeof full)
 		return ERR_OK; /* nothing that an upload can have written */
@@ -371,14 +317,16 @@ enum err symfile_prune_tries(
         struct store_client *c, const struct prune_rules *rules, struct prune_counts *counts, struct error *e)
 {
 	struct prune p = {.client = c, .rules = rules, .counts = counts};
+	struct store_objects all = {.count = 0};
+	int64_t since = rules->now - rules->older_than;
 	memset(counts, 0, sizeof *counts);
-	enum err err = store_list(c, BUCKET_TRY, on_try, &p, NULL, e);
-	if (!err && p.no_memory)
-		err = no_memory(e);
-	for (size_t i = 0; i < p.claim_count && !err; i++)
-		err = prune_try(&p, &p.claims[i], e);
-	for (size_t i = 0; i < p.claim_count; i++)
-		free(p.claims[i].path);
-	free(p.claims);
+	enum err err = store_objects_list(&all, c, BUCKET_TRY, e);
+	for (size_t i = 0; i < all.count; i++) {
+		counts->objects++;
+		counts->bytes += all.items[i].size;
+		if (!err && all.items[i].time < since)
+			err = prune_try(&p, &all.items[i], since, e);
+	}
+	store_objects_release(&all);
 	return err;
 }

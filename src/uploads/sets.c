@@ -13,12 +13,10 @@ enum { ARENA_MAX = 1 << 30 };
 
 /* An object of a set that is not old. */
 struct entry {
-	enum symbfile_kind kind;
-	const char *set, *name;
+	struct set_object o;
+	const char *path; /* which o points into */
 	uint64_t size;
 	int64_t time;
-	bool is_manifest;
-	struct part_name part; /* of what is none */
 };
 
 struct listing {
@@ -44,42 +42,38 @@ static const char *copy(struct arena *a, struct str text)
 	return out;
 }
 
-/* KIND/SET/NAME; false for any other path. */
-static bool parse_entry(struct listing *l, struct entry *x, struct str path)
+static bool add_entry(struct listing *l, struct str path, uint64_t size, int64_t time)
 {
-	struct str kind, set, name;
-	if (!layout_segment(&path, &kind) || !layout_segment(&path, &set) || !layout_segment(&path, &name) ||
-	        path.len || !layout_parse_kind(kind, &x->kind) || !set_name_is_stored(set))
+	struct entry x = {.path = copy(l->arena, path), .size = size, .time = time};
+	if (!x.path || !array_reserve(&l->entries, &l->cap, l->count + 1, sizeof *l->entries))
 		return false;
-	x->is_manifest = manifest_is_name(name);
-	if (!x->is_manifest && !part_name_parse(&x->part, name))
+	set_object_parse(&x.o, str_from(x.path));
+	l->entries[l->count++] = x;
+	return true;
+}
+
+static bool add_old(struct listing *l, struct str path, uint64_t size, int64_t time)
+{
+	struct old_part part = {.size = size, .time = time};
+	if (!array_reserve(&l->old, &l->old_cap, l->old_count + 1, sizeof *l->old))
 		return false;
-	x->set = copy(l->arena, set);
-	x->name = copy(l->arena, name);
-	l->no_memory = !x->set || !x->name;
+	old_part_parse(&part, path);
+	l->old[l->old_count++] = part;
 	return true;
 }
 
 static bool on_object(void *arg, struct str path, uint64_t size, int64_t time)
 {
 	struct listing *l = arg;
-	struct entry x = {.size = size, .time = time};
-	struct old_part part = {.size = size, .time = time};
-	if (parse_entry(l, &x, path)) {
-		l->no_memory = l->no_memory || !array_reserve(&l->entries, &l->cap, l->count + 1, sizeof *l->entries);
-		if (!l->no_memory)
-			l->entries[l->count++] = x;
-	} else if (old_part_parse(&part, path)) {
-		l->no_memory = !array_reserve(&l->old, &l->old_cap, l->old_count + 1, sizeof *l->old);
-		if (!l->no_memory)
-			l->old[l->old_count++] = part;
-	}
+	struct set_object o;
+	if (set_object_parse(&o, path))
+		l->no_memory = o.old ? !add_old(l, path, size, time) : !add_entry(l, path, size, time);
 	return !l->no_memory;
 }
 
 static int set_order(const struct entry *a, const struct entry *b)
 {
-	return a->kind != b->kind ? (a->kind < b->kind ? -1 : 1) : strcmp(a->set, b->set);
+	return a->o.kind != b->o.kind ? (a->o.kind < b->o.kind ? -1 : 1) : str_order(a->o.set, b->o.set);
 }
 
 /* Manifests first, then parts by number; of one number the newest first. */
@@ -87,22 +81,18 @@ static int entry_order(const void *a, const void *b)
 {
 	const struct entry *x = a, *y = b;
 	int order = set_order(x, y);
-	if (order || x->is_manifest != y->is_manifest)
-		return order ? order : y->is_manifest - x->is_manifest;
-	if (!x->is_manifest && x->part.part != y->part.part)
-		return x->part.part < y->part.part ? -1 : 1;
-	return x->time != y->time ? (x->time < y->time ? 1 : -1) : strcmp(x->name, y->name);
+	if (order || x->o.manifest != y->o.manifest)
+		return order ? order : y->o.manifest - x->o.manifest;
+	if (!x->o.manifest && x->o.part.part != y->o.part.part)
+		return x->o.part.part < y->o.part.part ? -1 : 1;
+	return x->time != y->time ? (x->time < y->time ? 1 : -1) : strcmp(x->path, y->path);
 }
 
 /* ---- sets ---- */
 
-static bool take_part(struct arena *arena, struct symbfile_set *s, const struct entry *x)
+static void take_part(struct symbfile_set *s, const struct entry *x)
 {
-	char path[STORE_PATH_MAX];
-	snprintf(path, sizeof path, "%s/%s/%s", symbfile_kind_names[x->kind], x->set, x->name);
-	const char *kept = copy(arena, str_from(path));
-	s->have[s->have_count++] = (struct set_part){x->part.part, kept, x->size};
-	return kept;
+	s->have[s->have_count++] = (struct set_part){x->o.part.part, x->path, x->size};
 }
 
 static const struct entry *find_part(const struct entry *parts, size_t count, const char *name)
@@ -113,13 +103,13 @@ static const struct entry *find_part(const struct entry *parts, size_t count, co
 	size_t low = 0, high = count;
 	while (low < high) {
 		size_t mid = low + (high - low) / 2;
-		if (parts[mid].part.part < wanted.part)
+		if (parts[mid].o.part.part < wanted.part)
 			low = mid + 1;
 		else
 			high = mid;
 	}
-	for (; low < count && parts[low].part.part == wanted.part; low++)
-		if (strcmp(parts[low].name, name) == 0)
+	for (; low < count && parts[low].o.part.part == wanted.part; low++)
+		if (str_equal(parts[low].o.name, str_from(name)))
 			return &parts[low];
 	return NULL;
 }
@@ -136,10 +126,9 @@ static bool take_named(struct symbfile_sets *sets, struct symbfile_set *s, const
 	s->have = arena_calloc(&sets->arena, named, sizeof *s->have);
 	for (size_t i = 0; s->have && i < named; i++) {
 		const struct entry *x = find_part(parts, count, json_string_value(json_array_get(names, i)));
-		if (!x || x->part.part != i || x->part.parts != named)
+		if (!x || x->o.part.part != i || x->o.part.parts != named)
 			return true;
-		if (!take_part(&sets->arena, s, x))
-			return false;
+		take_part(s, x);
 	}
 	s->parts = (unsigned)named;
 	s->complete = s->have;
@@ -155,13 +144,13 @@ static bool take_pending(struct symbfile_sets *sets, struct symbfile_set *s, con
 	for (size_t i = 0; i < count; i++)
 		if (parts[i].time > s->time || !s->parts) {
 			s->time = parts[i].time;
-			s->parts = parts[i].part.parts;
+			s->parts = parts[i].o.part.parts;
 		}
 	for (size_t i = 0; s->have && i < count; i++) {
-		const struct part_name *p = &parts[i].part;
+		const struct part_name *p = &parts[i].o.part;
 		bool again = s->have_count && s->have[s->have_count - 1].part == p->part;
-		if (p->parts == s->parts && !again && !take_part(&sets->arena, s, &parts[i]))
-			return false;
+		if (p->parts == s->parts && !again)
+			take_part(s, &parts[i]);
 	}
 	s->all_there = s->have && s->have_count == s->parts;
 	return s->have;
@@ -173,7 +162,7 @@ static int64_t oldest_to_read(const struct listing *l)
 	int64_t newest[MANIFESTS_READ];
 	size_t n = 0;
 	for (size_t i = 0; i < l->count; i++) {
-		if (!l->entries[i].is_manifest)
+		if (!l->entries[i].o.manifest)
 			continue;
 		size_t at = n < MANIFESTS_READ ? n++ : MANIFESTS_READ;
 		for (; at > 0 && newest[at - 1] < l->entries[i].time; at--)
@@ -195,27 +184,18 @@ struct reading {
 
 /* Reads a manifest and takes the parts that it names; a set whose manifest is none, or whose parts are not all there,
  * stays incomplete. */
-static enum err read_set(struct symbfile_sets *sets, struct symbfile_set *s, const struct reading *r,
-        const struct entry *manifest, const struct entry *parts, size_t count, struct error *e)
+static enum err read_set(struct symbfile_sets *sets, struct symbfile_set *s, const struct reading *r, bool forced,
+        const struct entry *parts, size_t count, struct error *e)
 {
-	struct buffer b;
-	char path[STORE_PATH_MAX];
-	layout_object(path, &sets->id, s->kind, s->name, manifest->name);
-	buffer_init(&b, MANIFEST_MAX);
-	enum err err = store_get_object(r->client, path, &b, r->cancel, e);
-	json_t *names = NULL;
-	if (!err)
-		err = manifest_read(&s->manifest, &names, (struct str){(const char *)b.data, b.len}, e);
-	buffer_release(&b);
+	json_t *names;
+	s->manifest = (struct manifest){.kind = s->kind, .set = s->name, .forced = forced};
+	enum err err = manifest_get(&s->manifest, &names, r->client, &sets->id, r->cancel, e);
 	if (names && !take_named(sets, s, parts, count, names))
 		err = no_memory(e);
 	json_decref(names);
-	s->manifest.kind = s->kind;
-	s->manifest.set = s->name;
-	s->manifest.forced = strcmp(manifest->name, MANIFEST_FORCED) == 0;
 	s->time = s->manifest.time;
 	s->quality = set_quality_of(&s->manifest.counts, s->manifest.dynamic);
-	return err == ERR_MISSING ? ERR_OK : err; /* it was removed meanwhile */
+	return err;
 }
 
 /* A set whose entries are these, the manifests first. */
@@ -224,14 +204,14 @@ static enum err take_set(
 {
 	struct symbfile_set *s = &sets->items[sets->count++];
 	const struct entry *manifests[2] = {NULL, NULL}, *end = first + count; /* the forced one first */
-	enum err err = ERR_OK;
-	*s = (struct symbfile_set){.kind = first->kind, .name = first->set};
-	for (; first < end && first->is_manifest; first++)
-		manifests[strcmp(first->name, MANIFEST_FORCED) != 0] = first;
+	*s = (struct symbfile_set){.kind = first->o.kind, .name = copy(&sets->arena, first->o.set)};
+	enum err err = s->name ? ERR_OK : no_memory(e);
+	for (; first < end && first->o.manifest; first++)
+		manifests[!first->o.forced] = first;
 	for (unsigned i = 0; i < 2 && !err && !s->complete; i++)
 		if (manifests[i] && (i == 0 || manifests[i]->time >= r->since) && r->left) {
 			r->left--;
-			err = read_set(sets, s, r, manifests[i], first, (size_t)(end - first), e);
+			err = read_set(sets, s, r, i == 0, first, (size_t)(end - first), e);
 		}
 	if (!err && !s->complete && !take_pending(sets, s, first, (size_t)(end - first)))
 		err = no_memory(e);
