@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sources of executables: nobody has pushed anything, and names come from debug files in the layouts that are in use, over a directory,
-HTTP and elfutils' own debuginfod. Files that lie or kill their reader cost one module."""
+HTTP, S3 and elfutils' own debuginfod. Files that lie or kill their reader cost one module."""
 
 import contextlib
 import gzip
@@ -16,6 +16,7 @@ import uuid
 import pytest
 
 from client import job
+from s3 import BUCKET, S3, program_or_fail
 from stack import DAEMON, Bucket, Stack, seed_of, wait_for
 from symbols import Symbols
 from test_debuginfod import Place, build_id_of, place, server  # noqa: F401
@@ -183,6 +184,36 @@ def test_texts_tell_the_build_id(tree, tmp_path):
         line = f"    #0 0x55d902ef6f36  (/opt/prog+{tree.offsets[at]:#x}) (BuildId: {tree.id})\n"
         reply = s.client.post("/symbolicate/text", line.encode())
         assert reply.status == 200 and tree.whole[at][0] in reply.body.decode(), reply.body
+
+
+PACKINGS = {"plain": bytes, "gzip": gzip.compress, "xz": lzma.compress, **({"zstd": zstd} if shutil.which("zstd") else {})}
+
+
+@pytest.mark.slow
+def test_a_bucket_of_debug_files(tree, tmp_path, monkeypatch):
+    """On a real S3 server with keys: as Debian's tree has them, plain and packed. Answers are those of the program itself; what is not there
+    is missing, and a file below another build id is not believed."""
+    for name in [n for n in os.environ if n.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    server = S3(tmp_path / "s3", program_or_fail())
+    with contextlib.ExitStack() as servers:
+        server.start()
+        servers.callback(server.stop)
+        for packing, pack in PACKINGS.items():
+            tree.put(f"{server.root}/{BUCKET}/{packing}/linux", paths(tree.id)[0], pack(tree.bytes()))
+        other = "00" + tree.id[2:]
+        tree.put(f"{server.root}/{BUCKET}/plain/linux", paths(other)[0], tree.bytes())
+        config = {**server.settings(), "s3_credentials_file": server.credentials()}
+        for packing in PACKINGS:
+            with Stack(bucket=False, config={**config, "source": [f"elf+s3://{BUCKET}/{packing}/linux"]}) as s:
+                assert named(s, tree.id, tree.offsets) == tree.whole, packing
+                assert named(s, "ff" * 20, tree.offsets[:1]) == [NOTHING]
+                if packing == "plain":
+                    assert f"another file: its build id is {tree.id}" in why(s, other)
+                    told = s.client.v5(job([["prog", guid(tree.id) + "0"]], [[0, tree.offsets[0]]]), Debug="1")["debug"]["unnamed"]["modules"]
+                    assert list(told.values()) == [f"not found: {PART}"]
+        with Stack(bucket=False, config={**config, "s3_credentials_file": server.credentials("wrong", secret="x"), "source": [f"elf+s3://{BUCKET}/plain/linux"]}) as s:
+            assert s.client.post("/symbolicate/v5", job([["prog", tree.id]], [[0, tree.offsets[0]]])).status == 503
 
 
 # ---- files that lie ----
