@@ -18,10 +18,9 @@
 #include "base/clock.h"
 
 enum {
-	SHARE_MS = 5, /* of each tick, which is 100 ms */
-	OWED_MAX_MS = 100,
+	OWED_MAX_MS = 100, /* a tick */
 	AHEAD_MAX_MS = 20, /* that it has had more than its share */
-	STEPS = 10,        /* of nice values; the highest is 19 */
+	STEPS = 10,        /* of nice values; the highest is 19. The thread then gets a tenth of what others get */
 };
 
 struct background {
@@ -35,7 +34,8 @@ struct background {
 
 static LIST_HEAD(, background) all = LIST_HEAD_INITIALIZER(all);
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static int64_t owed; /* to all of them together: among themselves they are equals */
+static int64_t share; /* of each tick, for each that wants a core */
+static int64_t owed;  /* to all of them together: among themselves they are equals */
 static _Thread_local struct background self;
 
 static bool set_policy(pid_t thread, int policy)
@@ -63,11 +63,14 @@ static void *go_and_return(void *arg)
 }
 
 /* In a thread of its own, which stays where it is if there is none. */
-void background_begin(void)
+void background_begin(unsigned percent)
 {
 	pthread_t thread;
-	nice_value = getpriority(PRIO_PROCESS, 0) + STEPS;
-	begun = true;
+	begun = percent < 100;
+	if (!begun)
+		return;
+	share = percent * MS;
+	nice_value = getpriority(PRIO_PROCESS, 0) + (percent < 100 / STEPS ? STEPS : 0);
 	if (pthread_create(&thread, NULL, go_and_return, &returns) == 0)
 		pthread_join(thread, NULL);
 }
@@ -126,7 +129,7 @@ static int64_t look_at(struct background *b)
 	int64_t ran = time_of(b->clock), got = ran - b->ran;
 	bool ran_before = b->runs;
 	b->ran = ran;
-	b->runs = got >= SHARE_MS * MS || wants_core(b);
+	b->runs = got >= share || wants_core(b);
 	b->wants = b->runs && ran_before;
 	return got;
 }
@@ -151,7 +154,7 @@ void background_tick(void)
 	LIST_FOREACH(b, &all, next) {
 		int64_t got = look_at(b);
 		if (b->wants)
-			due += SHARE_MS * MS - got;
+			due += share - got;
 		any = any || b->wants;
 	}
 	owed = any ? between(-AHEAD_MAX_MS * MS, owed + due, OWED_MAX_MS * MS) : 0;

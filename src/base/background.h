@@ -2,8 +2,8 @@
 /* Threads that give way to requests.
  *
  * They run as SCHED_IDLE (sched(7)): on a core that nothing else wants, and a thread that is woken takes the core from
- * them at once. A busy machine would starve them, so together they are owed 5 ms of every 100 ms for each that wants a
- * core:
+ * them at once. A busy machine would starve them, so together they are owed a share of a core (background_share) for
+ * each that wants one:
  *
  *              they are owed time, and it wants a core
  *   SCHED_IDLE ---------------------------------------> SCHED_OTHER, its nice value
@@ -15,11 +15,13 @@
 #ifndef BASE_BACKGROUND_H
 #define BASE_BACKGROUND_H
 
-/* Before any thread enters: notes the process's nice value, and tries whether there is a way back. */
-void background_begin(void);
+/* Before any thread enters: notes the process's nice value, and tries whether there is a way back. `percent` of a core
+ * is what they are owed; 100: they are like any other thread. */
+void background_begin(unsigned percent);
 
-/* The calling thread is one of them until background_leave. Its nice value is 10 above the process's for good, at most
- * 19. Does nothing if the process did not begin. Call it once a thread. */
+/* The calling thread is one of them until background_leave. If they are owed less than 10 percent, its nice value
+ * is 10 above the process's for good, at most 19. Does nothing if the process did not begin, or at
+ * 100 percent. Call it once a thread. */
 void background_enter(void);
 
 /* Before a thread that entered ends. */

@@ -45,6 +45,7 @@ struct config {
 	struct config_list sources;       /* http://…/, https://…/, s3://…, file:///…, asked in this order */
 	uint64_t bucket_parallel;         /* transfers in all */
 	uint64_t bucket_parallel_request; /* transfers of one request */
+	uint64_t background_share;        /* percent of a core that loading is owed */
 	int64_t bucket_connect_timeout, bucket_stall_timeout, bucket_total_timeout;
 	uint64_t bucket_retries;           /* further tries of a transfer that failed for a temporary reason */
 	uint64_t bucket_max_size;          /* of one object, inflated */

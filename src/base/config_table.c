@@ -58,6 +58,9 @@ const struct config_row config_rows[] = {
                 "Transfers at a time."},
         {"bucket_parallel_request", TYPE_COUNT, AT(bucket_parallel_request), "8", 1, 1024, NULL, false, SYMBOLS,
                 "Transfers at a time for one request."},
+        {"background_share", TYPE_COUNT, AT(background_share), "5", 1, 100, NULL, false, SYMBOLS,
+                "Percent of a core that loading gets on a busy machine, for each thread that wants one; else it runs "
+                "only where nothing else does. 100: it is as urgent as requests."},
         {"bucket_connect_timeout", TYPE_DURATION, AT(bucket_connect_timeout), "5s", 10 * MSEC, 10 * MINUTE, NULL, false,
                 SYMBOLS, "How long connecting to a source may take."},
         {"bucket_stall_timeout", TYPE_DURATION, AT(bucket_stall_timeout), "10s", SEC, HOUR, NULL, false, SYMBOLS,

@@ -320,7 +320,7 @@ static uint64_t hot_frames_budget(const struct config *c)
 
 static bool start_threads(struct modules *m, struct error *e)
 {
-	background_begin();
+	background_begin((unsigned)m->context.config->background_share);
 	if (periodic_start(&m->periodic) && finishers_start(&m->finishers) &&
 	        loaders_start(&m->loaders, &m->loads, &m->finishers))
 		return true;

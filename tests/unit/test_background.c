@@ -26,6 +26,7 @@ enum {
 	TICK_MS = 100,
 	BOUND = 60, /* seconds */
 	RUN_MS = 2000,
+	PERCENT = 5,
 };
 
 struct spinner {
@@ -100,7 +101,7 @@ static int on_one_core(void **state)
 	CPU_ZERO(&one);
 	CPU_SET(first, &one);
 	assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
-	background_begin();
+	background_begin(PERCENT);
 	return 0;
 }
 
@@ -142,10 +143,11 @@ static void a_thread_that_sleeps_stays_idle(void **state)
 	end(&background);
 }
 
-static void a_busy_core_leaves_it_its_share(void **state)
+/* Asserts that beside a busy thread it gets between `least` and `most` hundredths of what that gets. */
+static void check_share(unsigned percent, int64_t least, int64_t most)
 {
-	(void)state;
 	struct spinner background, busy;
+	background_begin(percent);
 	start(&background, true);
 	if (goes_idle(&background)) {
 		start(&busy, false);
@@ -156,11 +158,31 @@ static void a_busy_core_leaves_it_its_share(void **state)
 		own = ran(&background) - own;
 		others = ran(&busy) - others;
 		print_message("%lld ms beside %lld ms\n", (long long)(own / MS), (long long)(others / MS));
-		assert_true(own > others / 25);
-		assert_true(own < others / 4);
+		assert_true(own * 100 > others * least);
+		assert_true(own * 100 < others * most);
 		end(&busy);
 	}
 	end(&background);
+	background_begin(PERCENT);
+}
+
+static void a_busy_core_leaves_it_its_share(void **state)
+{
+	(void)state;
+	check_share(PERCENT, 4, 25);
+	check_share(8 * PERCENT, 40, 130);
+}
+
+static void at_100_percent_it_is_like_others(void **state)
+{
+	(void)state;
+	struct spinner background;
+	background_begin(100);
+	start(&background, true);
+	assert_int_equal(sched_getscheduler(background.id), SCHED_OTHER);
+	assert_int_equal(getpriority(PRIO_PROCESS, (id_t)background.id), getpriority(PRIO_PROCESS, 0));
+	end(&background);
+	background_begin(PERCENT);
 }
 
 /* In a process of its own: there is no way back for who is not root. Returns the nice value of a thread that entered.
@@ -173,7 +195,7 @@ static int nice_after(int before)
 	assert_true(child >= 0);
 	if (child == 0) {
 		setpriority(PRIO_PROCESS, 0, before);
-		background_begin();
+		background_begin(PERCENT);
 		background_enter();
 		_exit(getpriority(PRIO_PROCESS, 0));
 	}
@@ -197,6 +219,7 @@ int main(void)
 	        cmocka_unit_test(a_thread_that_sleeps_stays_idle),
 	        cmocka_unit_test(it_never_raises_a_priority),
 	        cmocka_unit_test(a_busy_core_leaves_it_its_share),
+	        cmocka_unit_test(at_100_percent_it_is_like_others),
 	};
 	return cmocka_run_group_tests(tests, on_one_core, NULL);
 }

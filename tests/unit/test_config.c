@@ -78,6 +78,7 @@ static void defaults(void **state)
 	assert_int_equal(c->sources.count, 0);
 	assert_int_equal(c->bucket_parallel, 16);
 	assert_int_equal(c->bucket_parallel_request, 8);
+	assert_int_equal(c->background_share, 5);
 	assert_true(c->bucket_connect_timeout == 5 * SECOND);
 	assert_true(c->bucket_stall_timeout == 10 * SECOND);
 	assert_true(c->bucket_total_timeout == 300 * SECOND);

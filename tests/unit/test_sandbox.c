@@ -97,7 +97,7 @@ static void *in_thread(void *arg)
 	/* Lower priority, as builders of maps have it. */
 	id_t self = (id_t)syscall(SYS_gettid);
 	int before = getpriority(PRIO_PROCESS, self);
-	background_begin();
+	background_begin(5);
 	background_enter();
 	int after = getpriority(PRIO_PROCESS, self);
 	return after == (before < 9 ? before + 10 : 19) && start_program() == EPERM ? arg : NULL;

@@ -615,6 +615,7 @@ DEFAULTS = {
     "memcached_connect_timeout": "10s",
     "memcached_timeout": "10s",
     "log_level": "debug",
+    "background_share": "100",  # tests that ask until something is there take the cores from the loads that they wait for
     "finish_after": "0",  # as if every map were asked for again
 }
 
