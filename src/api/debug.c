@@ -25,7 +25,7 @@ static bool set_module(json_t *object, const struct module_want *w, json_t *valu
 }
 
 /* How many frames have no name, for each reason. */
-static bool count_unnamed(const struct session *s, json_t *counts, json_t *reasons)
+static bool count_unnamed(const struct inquiry *s, json_t *counts, json_t *reasons)
 {
 	bool ok = true;
 	uint64_t count[REASONS] = {0}, frame = 0;
@@ -33,7 +33,7 @@ static bool count_unnamed(const struct session *s, json_t *counts, json_t *reaso
 		for (uint32_t i = 0; i < s->request.jobs[j].stack_count; i++) {
 			const struct request_stack *stack = &s->request.jobs[j].stacks[i];
 			for (uint32_t k = 0; k < stack->count; k++)
-				count[session_reason(s, j, &stack->frames[k], frame++).reason]++;
+				count[inquiry_reason(s, j, &stack->frames[k], frame++).reason]++;
 		}
 	for (unsigned i = 1; i < REASONS; i++) {
 		const struct reason_row *row = reason_row((enum reason)i);
@@ -47,12 +47,12 @@ static bool count_unnamed(const struct session *s, json_t *counts, json_t *reaso
 }
 
 /* Modules without symbols, or without some of them. */
-static bool tell_modules(const struct session *s, json_t *modules)
+static bool tell_modules(const struct inquiry *s, json_t *modules)
 {
 	bool ok = true;
 	for (uint32_t i = 0; i < s->want_count; i++) {
 		const struct module_want *w = &s->wants[i];
-		struct session_reason why = session_module_reason(w);
+		struct inquiry_reason why = inquiry_module_reason(w);
 		if (why.reason)
 			ok = ok && set_module(modules, w,
 			                   json_sprintf("%s%s%s", reason_row(why.reason)->word, *why.detail ? ": " : "",
@@ -61,7 +61,7 @@ static bool tell_modules(const struct session *s, json_t *modules)
 	return ok;
 }
 
-json_t *debug_json(const struct session *s)
+json_t *debug_json(const struct inquiry *s)
 {
 	json_t *stacks_per = json_object(), *bases = json_object(), *sizes = json_object(), *times = json_object(),
 	       *fails = json_object(), *parses = json_object(), *parse_fails = json_object(), *damaged = json_object(),

@@ -5,9 +5,9 @@
 
 #include <jansson.h>
 
-#include "api/session.h"
+#include "api/inquiry.h"
 
 /* NULL if out of memory. */
-json_t *debug_json(const struct session *s);
+json_t *debug_json(const struct inquiry *s);
 
 #endif

@@ -8,7 +8,7 @@
 
 #include "api/debug.h"
 #include "api/router.h"
-#include "api/session.h"
+#include "api/inquiry.h"
 #include "api/writer.h"
 #include "base/json_text.h"
 #include "base/process.h"
@@ -17,12 +17,12 @@ enum { UNYIELDING = 64 }; /* frames without a turn for others */
 enum { PREFETCH_STRING_MAX = 512 };
 enum { AHEAD_SYMBOL = 12, AHEAD_INLINES = 8, AHEAD_NAMES = 4 }; /* frames */
 
-static bool is_v4(const struct session *s)
+static bool is_v4(const struct inquiry *s)
 {
 	return s->kind->functions_only;
 }
 
-static const char *found_word(const struct session *s, int32_t want)
+static const char *found_word(const struct inquiry *s, int32_t want)
 {
 	if (want == MODULE_UNUSED)
 		return "null";
@@ -30,7 +30,7 @@ static const char *found_word(const struct session *s, int32_t want)
 }
 
 /* The PE file name from the symbols, else the name as the request spelled it. */
-static struct str module_name(const struct session *s, uint32_t j, const struct request_frame *f)
+static struct str module_name(const struct inquiry *s, uint32_t j, const struct request_frame *f)
 {
 	if (f->module < 0)
 		return str_from("<unknown>");
@@ -54,7 +54,7 @@ static void write_offset(struct writer *w, const struct request_job *job, const 
 		write_hex(w, f->offset);
 }
 
-static void write_v5_frame(struct writer *w, const struct session *s, uint32_t j, uint32_t k,
+static void write_v5_frame(struct writer *w, const struct inquiry *s, uint32_t j, uint32_t k,
         const struct request_frame *f, uint32_t frame)
 {
 	WRITE(w, "{\"frame\":");
@@ -63,8 +63,8 @@ static void write_v5_frame(struct writer *w, const struct session *s, uint32_t j
 	write_str(w, module_name(s, j, f));
 	WRITE(w, "\",");
 	if (s->debug) {
-		struct session_reason why = session_reason(s, j, f, frame);
-		session_write_reason(w, &why);
+		struct inquiry_reason why = inquiry_reason(s, j, f, frame);
+		inquiry_write_reason(w, &why);
 	}
 	if (s->symbol_of[frame]) {
 		write_symbol(w, s->symbol_of[frame], false);
@@ -75,7 +75,7 @@ static void write_v5_frame(struct writer *w, const struct session *s, uint32_t j
 	WRITE(w, "\"}");
 }
 
-static void write_v4_frame(struct writer *w, const struct session *s, uint32_t j, uint32_t k,
+static void write_v4_frame(struct writer *w, const struct inquiry *s, uint32_t j, uint32_t k,
         const struct request_frame *f, uint32_t frame)
 {
 	(void)k;
@@ -100,7 +100,7 @@ static void prefetch_string(struct offmap_string s)
 
 /* The symbols of a large reply and their names are scattered in memory, and each access would wait: so they are
  * prefetched while earlier ones are written. First the symbol, then its inlined calls, then the names. */
-static void prefetch_symbols(const struct session *s, uint32_t frame)
+static void prefetch_symbols(const struct inquiry *s, uint32_t frame)
 {
 	uint32_t left = s->request.frame_count - frame;
 	const struct symbol *far = left > AHEAD_SYMBOL ? s->symbol_of[frame + AHEAD_SYMBOL] : NULL,
@@ -122,7 +122,7 @@ static void prefetch_symbols(const struct session *s, uint32_t frame)
 	}
 }
 
-static void write_stacks(struct writer *w, struct session *s, uint32_t j, uint32_t *frame)
+static void write_stacks(struct writer *w, struct inquiry *s, uint32_t j, uint32_t *frame)
 {
 	const struct request_job *job = &s->request.jobs[j];
 	WRITE(w, "[");
@@ -136,7 +136,7 @@ static void write_stacks(struct writer *w, struct session *s, uint32_t j, uint32
 			if (*frame % UNYIELDING == UNYIELDING - 1)
 				exchange_turn(s->exchange);
 			if (w->block && *frame == s->part_end)
-				session_next_part(s, w);
+				inquiry_next_part(s, w);
 			if (w->block)
 				prefetch_symbols(s, *frame);
 			(is_v4(s) ? write_v4_frame : write_v5_frame)(w, s, j, k, &job->stacks[i].frames[k], *frame);
@@ -170,7 +170,7 @@ static int module_order(const void *a, const void *b, void *modules)
 	return 0;
 }
 
-static void write_found_modules(struct writer *w, const struct session *s, uint32_t j, const uint32_t *order)
+static void write_found_modules(struct writer *w, const struct inquiry *s, uint32_t j, const uint32_t *order)
 {
 	const struct request_job *job = &s->request.jobs[j];
 	WRITE(w, "{");
@@ -190,7 +190,7 @@ static void write_found_modules(struct writer *w, const struct session *s, uint3
 	WRITE(w, "}");
 }
 
-static void write_known_modules(struct writer *w, const struct session *s)
+static void write_known_modules(struct writer *w, const struct inquiry *s)
 {
 	const struct request_job *job = &s->request.jobs[0];
 	WRITE(w, "[");
@@ -202,7 +202,7 @@ static void write_known_modules(struct writer *w, const struct session *s)
 	WRITE(w, "]");
 }
 
-static void write_reply(struct writer *w, struct session *s, uint32_t *const *orders, struct str debug)
+static void write_reply(struct writer *w, struct inquiry *s, uint32_t *const *orders, struct str debug)
 {
 	uint32_t frame = 0;
 	if (is_v4(s)) {
@@ -232,16 +232,16 @@ static void write_reply(struct writer *w, struct session *s, uint32_t *const *or
 
 /* ---- requests ---- */
 
-static enum err read_json(struct session *s, struct error *e)
+static enum err read_json(struct inquiry *s, struct error *e)
 {
 	const struct config *c = s->exchange->config;
 	struct request_limits limits = {c->max_jobs, c->max_frames, c->max_modules, c->max_stacks};
-	const struct yield yield = session_yield(s);
+	const struct yield yield = inquiry_yield(s);
 	return request_read_yielding(&s->request, (struct str){(const char *)s->body.data, s->body.len},
 	        is_v4(s) ? REQUEST_V4 : REQUEST_V5, &limits, &yield, s->exchange->arena, e);
 }
 
-static uint32_t **order_modules(const struct session *s)
+static uint32_t **order_modules(const struct inquiry *s)
 {
 	struct arena *arena = s->exchange->arena;
 	uint32_t **orders = arena_calloc(arena, s->request.job_count + 1, sizeof *orders);
@@ -258,7 +258,7 @@ static uint32_t **order_modules(const struct session *s)
 }
 
 struct reply {
-	struct session *session;
+	struct inquiry *inquiry;
 	uint32_t **orders;
 	struct str debug;
 };
@@ -266,30 +266,30 @@ struct reply {
 static void write_all(struct writer *w, void *arg)
 {
 	const struct reply *r = arg;
-	write_reply(w, r->session, r->orders, r->debug);
+	write_reply(w, r->inquiry, r->orders, r->debug);
 }
 
-static void reply(struct session *s)
+static void reply(struct inquiry *s)
 {
 	json_t *debug = s->debug ? debug_json(s) : NULL;
 	char *text = json_text(debug, JSON_COMPACT | JSON_SORT_KEYS);
 	struct reply r = {s, order_modules(s), text ? str_from(text) : (struct str){"", 0}};
 	json_decref(debug);
 	if (!r.orders || (s->debug && !text))
-		session_fail(s, ERR_NO_MEMORY, 1, "out of memory");
+		inquiry_fail(s, ERR_NO_MEMORY, 1, "out of memory");
 	else
-		session_reply(s, "application/json", s->symbols.size, write_all, &r);
+		inquiry_reply(s, "application/json", s->symbols.size, write_all, &r);
 	free(text);
 }
 
-static const struct session_kind v5 = {false, true, read_json, reply, NULL}, v4 = {true, true, read_json, reply, NULL};
+static const struct inquiry_kind v5 = {false, true, read_json, reply, NULL}, v4 = {true, true, read_json, reply, NULL};
 
 void symbolicate_v5_handle(struct exchange *x)
 {
-	session_start(x, &v5);
+	inquiry_start(x, &v5);
 }
 
 void symbolicate_v4_handle(struct exchange *x)
 {
-	session_start(x, &v4);
+	inquiry_start(x, &v4);
 }

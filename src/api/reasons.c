@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "api/session.h"
+#include "api/inquiry.h"
 #include "api/writer.h"
 #include "base/utf8.h"
 
@@ -15,9 +15,9 @@ static uint64_t missing_parts(const struct module_want *want)
 	return want->kind == WANT_SYMBFILE && want->state == WANT_FOUND ? atomic_load(&want->module->damaged) : 0;
 }
 
-struct session_reason session_module_reason(const struct module_want *want)
+struct inquiry_reason inquiry_module_reason(const struct module_want *want)
 {
-	struct session_reason r = {.reason = REASON_NO_ID};
+	struct inquiry_reason r = {.reason = REASON_NO_ID};
 	if (!want)
 		return r;
 	uint64_t missing = missing_parts(want);
@@ -46,11 +46,11 @@ static enum reason offset_reason(const struct module_want *want, const struct sy
 	return reason == REASON_ABOVE_LAST && base && offset >= base ? REASON_WRONG_OFFSET : reason;
 }
 
-struct session_reason session_reason(
-        const struct session *s, uint32_t job, const struct request_frame *f, uint64_t number)
+struct inquiry_reason inquiry_reason(
+        const struct inquiry *s, uint32_t job, const struct request_frame *f, uint64_t number)
 {
 	const struct symbol *symbol = s->symbol_of[number];
-	struct session_reason r = {.reason = REASON_NONE};
+	struct inquiry_reason r = {.reason = REASON_NONE};
 	if (symbol && symbol->answer.found)
 		return r;
 	if (f->module < 0)
@@ -59,8 +59,8 @@ struct session_reason session_reason(
 		r.reason = f->kind == OFFSET_TEXT ? REASON_NO_INTEGER : REASON_NO_OFFSET;
 	if (r.reason)
 		return r;
-	const struct module_want *want = session_want(s, job, f->module);
-	r = session_module_reason(want);
+	const struct module_want *want = inquiry_want(s, job, f->module);
+	r = inquiry_module_reason(want);
 	if (!r.reason && symbol)
 		r.reason = offset_reason(want, symbol);
 	else if (!r.reason && f->kind == OFFSET_FILE)
@@ -68,7 +68,7 @@ struct session_reason session_reason(
 	return r;
 }
 
-void session_write_reason(struct writer *w, const struct session_reason *r)
+void inquiry_write_reason(struct writer *w, const struct inquiry_reason *r)
 {
 	uint8_t escaped[6 * FAILURE_WHY_SIZE];
 	if (!r->reason)
@@ -83,7 +83,7 @@ void session_write_reason(struct writer *w, const struct session_reason *r)
 	WRITE(w, "\",");
 }
 
-void session_write_reasons(struct writer *w, uint32_t seen)
+void inquiry_write_reasons(struct writer *w, uint32_t seen)
 {
 	const char *before = "";
 	WRITE(w, "\"reasons\":{");

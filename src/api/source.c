@@ -10,7 +10,7 @@
 
 #include "api/asm.h"
 #include "api/router.h"
-#include "api/session.h"
+#include "api/inquiry.h"
 #include "api/writer.h"
 #include "elf/code.h"
 #include "elf/source_code.h"
@@ -33,7 +33,7 @@ static struct str keep(struct arena *arena, struct str s)
 	return (struct str){copy, copy ? s.len : 0};
 }
 
-static enum err read_object(struct session *s, struct source_request *r, const json_t *object, struct error *e)
+static enum err read_object(struct inquiry *s, struct source_request *r, const json_t *object, struct error *e)
 {
 	struct arena *arena = s->exchange->arena;
 	struct request_module *module = arena_calloc(arena, 1, sizeof *module);
@@ -63,7 +63,7 @@ static enum err read_object(struct session *s, struct source_request *r, const j
 	return ERR_OK;
 }
 
-static enum err read_source(struct session *s, struct error *e)
+static enum err read_source(struct inquiry *s, struct error *e)
 {
 	json_error_t fault;
 	struct source_request *r = arena_calloc(s->exchange->arena, 1, sizeof *r);
@@ -98,7 +98,7 @@ static bool names_file(const struct symbol *symbol, struct str file)
 	return named;
 }
 
-static enum err get_source(struct session *s, struct source_request *r, struct buffer *text, struct error *e)
+static enum err get_source(struct inquiry *s, struct source_request *r, struct buffer *text, struct error *e)
 {
 	if (r->error.code)
 		return error_set(e, r->error.code, "%s", r->error.text);
@@ -115,7 +115,7 @@ static void write_reply(struct writer *w, void *arg)
 	write_bytes(w, (const char *)r->reply.data, r->reply.len);
 }
 
-static void reply_source(struct session *s)
+static void reply_source(struct inquiry *s)
 {
 	struct source_request *r = s->user;
 	struct buffer text;
@@ -135,12 +135,12 @@ static void reply_source(struct session *s)
 	buffer_append(&r->reply, "}", 1);
 	buffer_release(&text);
 	if (r->reply.failed)
-		session_fail(s, ERR_NO_MEMORY, 1, "out of memory");
+		inquiry_fail(s, ERR_NO_MEMORY, 1, "out of memory");
 	else
-		session_reply(s, "application/json", 0, write_reply, r);
+		inquiry_reply(s, "application/json", 0, write_reply, r);
 }
 
-static void release_source(struct session *s)
+static void release_source(struct inquiry *s)
 {
 	struct source_request *r = s->user;
 	if (r)
@@ -149,6 +149,6 @@ static void release_source(struct session *s)
 
 void source_handle(struct exchange *x)
 {
-	static const struct session_kind kind = {.read = read_source, .reply = reply_source, .release = release_source};
-	session_start(x, &kind);
+	static const struct inquiry_kind kind = {.read = read_source, .reply = reply_source, .release = release_source};
+	inquiry_start(x, &kind);
 }

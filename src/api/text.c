@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "api/router.h"
-#include "api/session.h"
+#include "api/inquiry.h"
 #include "api/writer.h"
 #include "base/array.h"
 #include "base/utf8.h"
@@ -28,7 +28,7 @@ struct chunk {
 };
 
 struct text {
-	struct session *session;
+	struct inquiry *inquiry;
 	struct text_reader *reader;
 	struct chunk *first, *last;
 	uint64_t count;
@@ -60,11 +60,11 @@ static const struct text_frame *next_frame(const struct text *t, struct walk *w)
 static bool take_frame(void *arg, const struct text_frame *f)
 {
 	struct text *t = arg;
-	t->full = t->count == t->session->exchange->config->max_frames;
+	t->full = t->count == t->inquiry->exchange->config->max_frames;
 	if (t->full)
 		return false;
 	if (t->count % CHUNK_FRAMES == 0) {
-		struct chunk *c = arena_alloc(t->session->exchange->arena, sizeof *c);
+		struct chunk *c = arena_alloc(t->inquiry->exchange->arena, sizeof *c);
 		if (!c)
 			return false;
 		c->next = NULL;
@@ -73,11 +73,11 @@ static bool take_frame(void *arg, const struct text_frame *f)
 	}
 	t->last->frames[t->count++ % CHUNK_FRAMES] = *f;
 	if (t->count % CHUNK_FRAMES == 0)
-		exchange_turn(t->session->exchange);
+		exchange_turn(t->inquiry->exchange);
 	return true;
 }
 
-static uint32_t max_modules(const struct session *s)
+static uint32_t max_modules(const struct inquiry *s)
 {
 	uint64_t max = s->exchange->config->max_modules;
 	return max < MODULES_MAX ? (uint32_t)max : MODULES_MAX;
@@ -86,7 +86,7 @@ static uint32_t max_modules(const struct session *s)
 /* Reads the text in pieces of whole lines, so that others get their turn; a piece that holds no line end grows. */
 static enum text_result read_pieces(struct text *t)
 {
-	const struct session *s = t->session;
+	const struct inquiry *s = t->inquiry;
 	const char *text = s->body.len ? (const char *)s->body.data : "";
 	enum text_result result = TEXT_OK;
 	size_t size = PIECE, used;
@@ -100,7 +100,7 @@ static enum text_result read_pieces(struct text *t)
 	return result;
 }
 
-static enum err too_many_modules(const struct session *s, struct error *e)
+static enum err too_many_modules(const struct inquiry *s, struct error *e)
 {
 	return error_set(e, ERR_BAD_REQUEST, "more than %u modules", (unsigned)max_modules(s));
 }
@@ -117,14 +117,14 @@ static enum err place_frames(struct text *t, struct error *e)
 			case TEXT_NO_MEMORY:
 				return no_memory(e);
 			default:
-				return too_many_modules(t->session, e);
+				return too_many_modules(t->inquiry, e);
 			}
 	return ERR_OK;
 }
 
 static enum err read_frames(struct text *t, struct error *e)
 {
-	const struct session *s = t->session;
+	const struct inquiry *s = t->inquiry;
 	switch (read_pieces(t)) {
 	case TEXT_OK:
 		return place_frames(t, e);
@@ -154,8 +154,8 @@ static enum offset_kind kind_of(enum text_base base)
 /* The request that the text stands for: one job with one stack. */
 static enum err make_request(struct text *t, struct error *e)
 {
-	struct arena *arena = t->session->exchange->arena;
-	struct request *r = &t->session->request;
+	struct arena *arena = t->inquiry->exchange->arena;
+	struct request *r = &t->inquiry->request;
 	uint32_t modules = text_reader_modules(t->reader);
 	struct request_job *job = arena_calloc(arena, 1, sizeof *job);
 	struct request_stack *stack = arena_calloc(arena, 1, sizeof *stack);
@@ -188,7 +188,7 @@ static bool accepts_json(const struct exchange *x)
 /* ?module=NAME=ID, which may be repeated: as a line MODULE in the text, but it counts more. */
 static enum err read_modules(struct text *t, struct error *e)
 {
-	const struct exchange *x = t->session->exchange;
+	const struct exchange *x = t->inquiry->exchange;
 	const char *uri = exchange_param(x, "REQUEST_URI"), *query = uri ? strchr(uri, '?') : NULL;
 	struct str rest = str_from(query ? query + 1 : "");
 	while (rest.len) {
@@ -204,18 +204,18 @@ static enum err read_modules(struct text *t, struct error *e)
 		if (!name.len || !id.len || name.len > TEXT_NAME_MAX || id.len > TEXT_NAME_MAX)
 			return error_set(e, ERR_BAD_REQUEST, "module=%.100s: not NAME=ID", value);
 		if (!text_reader_know(t->reader, name, id))
-			return too_many_modules(t->session, e);
+			return too_many_modules(t->inquiry, e);
 	}
 	return ERR_OK;
 }
 
-static enum err read_text(struct session *s, struct error *e)
+static enum err read_text(struct inquiry *s, struct error *e)
 {
 	struct text *t = arena_calloc(s->exchange->arena, 1, sizeof *t);
 	if (!t)
 		return no_memory(e);
-	*t = (struct text){.session = s, .json = accepts_json(s->exchange)};
-	t->edits = t->json && session_asks_for(s->exchange, "HTTP_EDITS");
+	*t = (struct text){.inquiry = s, .json = accepts_json(s->exchange)};
+	t->edits = t->json && inquiry_asks_for(s->exchange, "HTTP_EDITS");
 	buffer_init(&t->piece, SIZE_MAX);
 	buffer_init(&t->escaped, SIZE_MAX);
 	t->reader = text_reader_new(max_modules(s), take_frame, t);
@@ -226,7 +226,7 @@ static enum err read_text(struct session *s, struct error *e)
 	return err ? err : make_request(t, e);
 }
 
-static void release_text(struct session *s)
+static void release_text(struct inquiry *s)
 {
 	struct text *t = s->user;
 	if (!t)
@@ -276,7 +276,7 @@ static void make_names(struct writer *w, struct text *t, enum text_style style, 
 static void write_text(struct writer *w, void *arg)
 {
 	struct text *t = arg;
-	const struct session *s = t->session;
+	const struct inquiry *s = t->inquiry;
 	const char *body = s->body.len ? (const char *)s->body.data : "";
 	struct walk walk = {0};
 	const struct text_frame *f;
@@ -325,7 +325,7 @@ static void write_edits(struct writer *w, struct text *t, const struct text_fram
 	WRITE(w, "],");
 }
 
-static void write_frame(struct writer *w, struct text *t, const struct text_frame *f, const struct session_reason *why,
+static void write_frame(struct writer *w, struct text *t, const struct text_frame *f, const struct inquiry_reason *why,
         const struct symbol *symbol)
 {
 	WRITE(w, "{\"text_line\":");
@@ -340,7 +340,7 @@ static void write_frame(struct writer *w, struct text *t, const struct text_fram
 	WRITE(w, ",\"offset\":\"");
 	write_hex(w, f->offset);
 	WRITE(w, "\",");
-	session_write_reason(w, why);
+	inquiry_write_reason(w, why);
 	if (t->edits && symbol && symbol->answer.found)
 		write_edits(w, t, f, &symbol->answer);
 	if (symbol) {
@@ -374,40 +374,40 @@ static void write_guess(struct writer *w, struct text *t)
 static void write_json(struct writer *w, void *arg)
 {
 	struct text *t = arg;
-	const struct session *s = t->session;
+	const struct inquiry *s = t->inquiry;
 	const struct request_frame *frames = s->request.jobs[0].stacks[0].frames;
 	struct walk walk = {0};
 	const struct text_frame *f;
 	uint32_t seen = 0;
 	WRITE(w, "{\"frames\":[");
 	for (uint64_t i = 0; (f = next_frame(t, &walk)); i++) {
-		struct session_reason why = session_reason(s, 0, &frames[i], i);
+		struct inquiry_reason why = inquiry_reason(s, 0, &frames[i], i);
 		seen |= UINT32_C(1) << why.reason;
 		if (i) {
 			WRITE(w, ",");
-			exchange_turn(t->session->exchange);
+			exchange_turn(t->inquiry->exchange);
 		}
 		write_frame(w, t, f, &why, s->symbol_of[i]);
 	}
 	WRITE(w, "],");
-	session_write_reasons(w, seen);
+	inquiry_write_reasons(w, seen);
 	if (!t->count)
 		write_guess(w, t);
 	WRITE(w, "}");
 }
 
-static void reply(struct session *s)
+static void reply(struct inquiry *s)
 {
 	struct text *t = s->user;
 	if (t->json)
-		session_reply(s, "application/json", s->symbols.size, write_json, t);
+		inquiry_reply(s, "application/json", s->symbols.size, write_json, t);
 	else
-		session_reply(s, "text/plain", 0, write_text, t);
+		inquiry_reply(s, "text/plain", 0, write_text, t);
 }
 
-static const struct session_kind text = {false, false, read_text, reply, release_text};
+static const struct inquiry_kind text = {false, false, read_text, reply, release_text};
 
 void symbolicate_text_handle(struct exchange *x)
 {
-	session_start(x, &text);
+	inquiry_start(x, &text);
 }

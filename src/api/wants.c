@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "api/session.h"
+#include "api/inquiry.h"
 #include "base/hash.h"
 
 /* Wants by name and id, for one request. */
@@ -15,7 +15,7 @@ struct want_table {
 	uint64_t seed; /* so that nobody can choose modules that collide */
 };
 
-static uint32_t *want_slot(const struct session *s, struct want_table *t, const struct request_module *m)
+static uint32_t *want_slot(const struct inquiry *s, struct want_table *t, const struct request_module *m)
 {
 	uint32_t at = (uint32_t)name_hash_seeded(m->name, m->id, t->seed) & t->mask;
 	for (; t->slots[at]; at = (at + 1) & t->mask) {
@@ -29,7 +29,7 @@ static uint32_t *want_slot(const struct session *s, struct want_table *t, const 
 /* The index of a module's want; with `make`, creates a new one. MODULE_UNUSED for a module without name or id, or one
  * that nobody wants. False if out of memory. */
 static bool find_want(
-        struct session *s, struct want_table *t, const struct request_module *m, bool make, int32_t *index)
+        struct inquiry *s, struct want_table *t, const struct request_module *m, bool make, int32_t *index)
 {
 	*index = MODULE_UNUSED;
 	if (!m->name.len || !m->id.len)
@@ -57,7 +57,7 @@ static bool mark_used(struct arena *arena, const struct request_job *job, bool *
 }
 
 /* Only modules that some frame of the request refers to are wanted. */
-bool wants_collect(struct session *s)
+bool wants_collect(struct inquiry *s)
 {
 	struct arena *arena = s->exchange->arena;
 	struct want_table table = {.mask = 15, .seed = modules_seed(s->modules)};
@@ -97,7 +97,7 @@ static bool offset_in(const struct module_want *w, const struct request_frame *f
 	return f->kind == OFFSET_ADDRESS || f->kind == OFFSET_ELF || f->kind == OFFSET_FILE;
 }
 
-bool wants_lookups(struct session *s)
+bool wants_lookups(struct inquiry *s)
 {
 	struct arena *arena = s->exchange->arena;
 	uint32_t frame = 0, number = 0;
@@ -132,7 +132,7 @@ bool wants_lookups(struct session *s)
 	return true;
 }
 
-const struct module_want *session_want(const struct session *s, uint32_t job, int32_t module)
+const struct module_want *inquiry_want(const struct inquiry *s, uint32_t job, int32_t module)
 {
 	int32_t want = module < 0 ? MODULE_UNUSED : s->want_of[job][module];
 	return want < 0 ? NULL : &s->wants[want];

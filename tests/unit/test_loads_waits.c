@@ -17,7 +17,7 @@ static void tell(struct load_wait *w)
 {
 	told++;
 	share_put(w->share);
-	free(w); /* as a session that replies at once */
+	free(w); /* as an inquiry that replies at once */
 }
 
 static bool is_gone(const struct load_wait *w)

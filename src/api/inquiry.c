@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <config.h>
 
-#include "api/session.h"
+#include "api/inquiry.h"
 
 #include <stdio.h>
 #include <strings.h>
@@ -18,12 +18,12 @@ enum { RESTARTS_MAX = 8 };      /* a page may be lost again while its module is 
 enum { PARTS_LEAST = 4096 };    /* a reply of so many frames is written in two parts */
 enum { FIRST_PART = 512 };      /* frames */
 
-static void session_resumed(struct exchange *x);
+static void inquiry_resumed(struct exchange *x);
 
 static const char busy[] = "too many requests are loading symbols or hold too much memory; try again";
 static const char late[] = "symbols did not arrive in time; what has arrived is kept: try again";
 
-static void release_session(struct session *s)
+static void release_inquiry(struct inquiry *s)
 {
 	modules_leave(s->modules, &s->wait);
 	for (uint32_t i = 0; i < s->want_count; i++)
@@ -36,23 +36,23 @@ static void release_session(struct session *s)
 }
 
 /* Of memory that the account would not give. */
-static void say_busy(const struct session *s, struct error *e)
+static void say_busy(const struct inquiry *s, struct error *e)
 {
 	if (e->code == ERR_NO_MEMORY && (s->exchange->arena->refused || s->exchange->scratch->refused))
 		error_set(e, ERR_UNAVAILABLE, "%s", busy);
 }
 
-void session_fail(struct session *s, enum err code, unsigned retry_after, const char *text)
+void inquiry_fail(struct inquiry *s, enum err code, unsigned retry_after, const char *text)
 {
 	struct error e;
 	struct exchange *x = s->exchange;
 	error_set(&e, code, "%s", text);
 	say_busy(s, &e);
-	release_session(s);
+	release_inquiry(s);
 	exchange_reply_error(x, &e, retry_after);
 }
 
-static void count_results(struct session *s)
+static void count_results(struct inquiry *s)
 {
 	uint64_t found = 0, missing = 0, skipped = 0;
 	s->exchange->frames = s->request.frame_count;
@@ -72,12 +72,12 @@ static void count_results(struct session *s)
 	metric_add(M_FRAMES_SKIPPED, (int64_t)skipped);
 }
 
-static void too_large(struct session *s)
+static void too_large(struct inquiry *s)
 {
-	session_fail(s, ERR_BAD_REQUEST, 0, "reply too large: ask for fewer frames");
+	inquiry_fail(s, ERR_BAD_REQUEST, 0, "reply too large: ask for fewer frames");
 }
 
-void session_reply(struct session *s, const char *content_type, uint64_t size,
+void inquiry_reply(struct inquiry *s, const char *content_type, uint64_t size,
         void (*write)(struct writer *w, void *arg), void *arg)
 {
 	struct exchange *x = s->exchange;
@@ -87,7 +87,7 @@ void session_reply(struct session *s, const char *content_type, uint64_t size,
 	if (w.size > x->config->max_reply) {
 		too_large(s);
 	} else if (w.failed || !writer_make_block(&w, s->symbols.largest)) {
-		session_fail(s, ERR_NO_MEMORY, 1, "out of memory");
+		inquiry_fail(s, ERR_NO_MEMORY, 1, "out of memory");
 	} else {
 		if (!whole)
 			w.size = x->config->max_reply;
@@ -95,16 +95,16 @@ void session_reply(struct session *s, const char *content_type, uint64_t size,
 		write(&w, arg);
 		count_results(s); /* before the end of the reply can be seen */
 		writer_flush(&w);
-		release_session(s);
+		release_inquiry(s);
 		(w.failed ? exchange_reply_cut : exchange_reply_end)(x);
 		missing_share_soon();
 	}
 }
 
 /* Nobody sees it but the log and the metrics. */
-static void gone(struct session *s)
+static void gone(struct inquiry *s)
 {
-	session_fail(s, ERR_GONE, 0, "the client went away");
+	inquiry_fail(s, ERR_GONE, 0, "the client went away");
 }
 
 static bool take_turn(void *arg)
@@ -112,7 +112,7 @@ static bool take_turn(void *arg)
 	return exchange_turn(arg);
 }
 
-struct yield session_yield(const struct session *s)
+struct yield inquiry_yield(const struct inquiry *s)
 {
 	return (struct yield){take_turn, s->exchange};
 }
@@ -128,7 +128,7 @@ static void take_back(void *arg, struct help_work *w)
 }
 
 /* A temporary failure of one module fails the request. */
-static bool refuse_temporary(struct session *s)
+static bool refuse_temporary(struct inquiry *s)
 {
 	unsigned retry_after = 0;
 	const struct module_want *first = NULL;
@@ -145,30 +145,30 @@ static bool refuse_temporary(struct session *s)
 	snprintf(text, sizeof text, "the symbols of %.*s/%.*s cannot be fetched right now; try again",
 	        first->name.len > 80 ? 80 : (int)first->name.len, first->name.data,
 	        first->id.len > 50 ? 50 : (int)first->id.len, first->id.data);
-	session_fail(s, ERR_UNAVAILABLE, retry_after, text);
+	inquiry_fail(s, ERR_UNAVAILABLE, retry_after, text);
 	return true;
 }
 
 static void wait_done(struct load_wait *wait)
 {
-	struct session *s = (struct session *)wait;
-	exchange_resume(s->exchange, session_resumed);
+	struct inquiry *s = (struct inquiry *)wait;
+	exchange_resume(s->exchange, inquiry_resumed);
 }
 
 static void drop(struct exchange *x)
 {
-	release_session(x->user);
+	release_inquiry(x->user);
 }
 
 static bool is_gone(const struct load_wait *wait)
 {
-	return exchange_gone(((const struct session *)wait)->exchange);
+	return exchange_gone(((const struct inquiry *)wait)->exchange);
 }
 
 /* ---- lookups ---- */
 
 /* Those of the frames below `end` that are not looked up yet. */
-static enum symbolicate_result look_up_to(struct session *s, uint32_t end)
+static enum symbolicate_result look_up_to(struct inquiry *s, uint32_t end)
 {
 	size_t first = s->lookups_done, next = first;
 	while (next < s->lookup_count && s->lookups[next].frame < end)
@@ -183,14 +183,14 @@ static enum symbolicate_result look_up_to(struct session *s, uint32_t end)
 	        .symbols = &s->symbols,
 	        .symbol_of = s->symbol_of,
 	        .stats = &s->stats,
-	        .yield = session_yield(s),
+	        .yield = inquiry_yield(s),
 	        .help = {offer, take_back, s->exchange}};
 	s->lookups_done = next;
 	s->part_end = end;
 	return symbolicate(&in);
 }
 
-static enum symbolicate_result look_up_all(struct session *s)
+static enum symbolicate_result look_up_all(struct inquiry *s)
 {
 	symbols_release(&s->symbols);
 	s->stats.found = 0;
@@ -203,7 +203,7 @@ static enum symbolicate_result look_up_all(struct session *s)
 /* A large reply begins when its first frames are looked up. (In more parts than two the rest would be slower: frames of
  * a page are looked up together, by all who help.) After its first byte a failure can only cut it off, so all symbols
  * must be in memory: a page that memcached has lost is found missing before. */
-static bool can_be_in_parts(const struct session *s)
+static bool can_be_in_parts(const struct inquiry *s)
 {
 	bool can = s->kind->in_json && !s->debug && s->request.frame_count >= PARTS_LEAST;
 	for (uint32_t i = 0; i < s->want_count && can; i++)
@@ -212,13 +212,13 @@ static bool can_be_in_parts(const struct session *s)
 }
 
 /* Whether the whole may be too large or too late, as far as the first part tells, which took this long. */
-static bool may_fail(const struct session *s, int64_t took)
+static bool may_fail(const struct inquiry *s, int64_t took)
 {
 	uint64_t max = s->exchange->config->max_reply, parts = s->request.frame_count / FIRST_PART + 1;
 	return s->symbols.size * parts > max - max / 4 || took * (int64_t)parts > (s->wait.deadline - clock_now()) / 2;
 }
 
-static enum symbolicate_result look_up_first(struct session *s)
+static enum symbolicate_result look_up_first(struct inquiry *s)
 {
 	if (!can_be_in_parts(s))
 		return look_up_all(s);
@@ -246,7 +246,7 @@ static const char *cut_reason(enum symbolicate_result result)
 	}
 }
 
-void session_next_part(struct session *s, struct writer *w)
+void inquiry_next_part(struct inquiry *s, struct writer *w)
 {
 	enum symbolicate_result result = SYMBOLICATE_GONE;
 	writer_flush(w);
@@ -266,7 +266,7 @@ void session_next_part(struct session *s, struct writer *w)
 }
 
 /* Looks up and answers, repeating while pages turn out to be lost. Returns true if modules must be loaded first. */
-static bool answer(struct session *s)
+static bool answer(struct inquiry *s)
 {
 	switch (look_up_first(s)) {
 	case SYMBOLICATE_OK:
@@ -275,33 +275,33 @@ static bool answer(struct session *s)
 	case SYMBOLICATE_LOAD:
 		if (++s->restarts <= RESTARTS_MAX)
 			return true;
-		session_fail(
+		inquiry_fail(
 		        s, ERR_UNAVAILABLE, 1, "parts of a module's symbols kept vanishing from the cache; try again");
 		return false;
 	case SYMBOLICATE_GONE:
 		gone(s);
 		return false;
 	case SYMBOLICATE_TOO_LATE:
-		session_fail(s, ERR_UNAVAILABLE, 1, late);
+		inquiry_fail(s, ERR_UNAVAILABLE, 1, late);
 		return false;
 	case SYMBOLICATE_TOO_LARGE:
 		too_large(s);
 		return false;
 	default:
-		session_fail(s, ERR_NO_MEMORY, 1, "out of memory");
+		inquiry_fail(s, ERR_NO_MEMORY, 1, "out of memory");
 		return false;
 	}
 }
 
 /* Continues the request from wherever it is until it is answered or must wait. */
-static void proceed(struct session *s)
+static void proceed(struct inquiry *s)
 {
 	if (s->wait.refused) {
-		session_fail(s, ERR_UNAVAILABLE, 2, busy);
+		inquiry_fail(s, ERR_UNAVAILABLE, 2, busy);
 		return;
 	}
 	if (s->wait.timed_out || clock_now() >= s->wait.deadline) {
-		session_fail(s, ERR_UNAVAILABLE, 1, late);
+		inquiry_fail(s, ERR_UNAVAILABLE, 1, late);
 		return;
 	}
 	/* a remembered failure is answered at once, whatever else would have to be loaded */
@@ -312,7 +312,7 @@ static void proceed(struct session *s)
 		case LOAD_WAIT:
 			return;
 		case LOAD_REFUSED:
-			session_fail(s, ERR_UNAVAILABLE, 2, busy);
+			inquiry_fail(s, ERR_UNAVAILABLE, 2, busy);
 			return;
 		case LOAD_READY:
 			break;
@@ -324,7 +324,7 @@ static void proceed(struct session *s)
 
 /* Asks whether the client is still there only if the request has waited or is about to: for other requests, answering
  * costs little more than asking. */
-static void proceed_unless_gone(struct session *s)
+static void proceed_unless_gone(struct inquiry *s)
 {
 	if (exchange_gone(s->exchange))
 		gone(s);
@@ -332,12 +332,12 @@ static void proceed_unless_gone(struct session *s)
 		proceed(s);
 }
 
-static void session_resumed(struct exchange *x)
+static void inquiry_resumed(struct exchange *x)
 {
 	proceed_unless_gone(x->user);
 }
 
-static bool must_load(const struct session *s)
+static bool must_load(const struct inquiry *s)
 {
 	for (uint32_t i = 0; i < s->want_count; i++)
 		if (s->wants[i].state == WANT_LOAD)
@@ -345,7 +345,7 @@ static bool must_load(const struct session *s)
 	return false;
 }
 
-bool session_asks_for(const struct exchange *x, const char *header)
+bool inquiry_asks_for(const struct exchange *x, const char *header)
 {
 	static const char *const off[] = {"", "0", "false", "no"};
 	const char *value = exchange_param(x, header);
@@ -356,7 +356,7 @@ bool session_asks_for(const struct exchange *x, const char *header)
 }
 
 /* A large body is not kept while the request waits, if little of it is needed. */
-static void leave_body(struct session *s)
+static void leave_body(struct inquiry *s)
 {
 	struct str body = {(const char *)s->body.data, s->body.len};
 	if (s->kind->in_json && body.len > EXCHANGE_SMALL &&
@@ -366,11 +366,11 @@ static void leave_body(struct session *s)
 	}
 }
 
-void session_start(struct exchange *x, const struct session_kind *kind)
+void inquiry_start(struct exchange *x, const struct inquiry_kind *kind)
 {
 	struct error e;
 	const struct config *c = x->config;
-	struct session *s = arena_calloc(x->arena, 1, sizeof *s);
+	struct inquiry *s = arena_calloc(x->arena, 1, sizeof *s);
 	if (!s) {
 		no_memory(&e);
 		exchange_reply_error(x, &e, 1);
@@ -379,7 +379,7 @@ void session_start(struct exchange *x, const struct session_kind *kind)
 	s->exchange = x;
 	s->modules = services_modules();
 	s->kind = kind;
-	s->debug = session_asks_for(x, "HTTP_DEBUG");
+	s->debug = inquiry_asks_for(x, "HTTP_DEBUG");
 	s->wait.done = wait_done;
 	s->wait.gone = is_gone;
 	s->wait.deadline = x->started + c->request_timeout;
@@ -395,13 +395,13 @@ void session_start(struct exchange *x, const struct session_kind *kind)
 	if (err) {
 		e.code = err;
 		say_busy(s, &e);
-		release_session(s);
+		release_inquiry(s);
 		exchange_reply_error(x, &e, 2);
 		return;
 	}
 	leave_body(s);
 	if (!wants_collect(s)) {
-		session_fail(s, ERR_NO_MEMORY, 1, "out of memory");
+		inquiry_fail(s, ERR_NO_MEMORY, 1, "out of memory");
 	} else {
 		exchange_turn(x); /* of many frames, collecting takes long */
 		modules_resolve(s->modules, s->wants, s->want_count, s->wait.deadline);

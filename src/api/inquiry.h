@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A request for symbols, from its body to its reply: finds the modules, loads them if needed, and looks up the frames.
- * Each kind (v5, v4, text) has its own reader and writer. */
-#ifndef API_SESSION_H
-#define API_SESSION_H
+/* An inquiry: a request for symbols, from its body to its reply: finds the modules, loads them if needed, and looks up
+ * the frames. Each kind (v5, v4, text) has its own reader and writer. */
+#ifndef API_INQUIRY_H
+#define API_INQUIRY_H
 
 #include "base/reason.h"
 #include "front/exchange.h"
@@ -11,25 +11,25 @@
 
 enum { MODULE_UNUSED = -1 }; /* instead of the index of a want: no frame refers to the module, or it has no id */
 
-struct session;
+struct inquiry;
 struct writer;
 
-struct session_kind {
+struct inquiry_kind {
 	bool functions_only; /* look up no files, lines and inlined calls */
 	/* After reading, of the body only the texts of s->request are needed; and of symbols only their texts, unless
-	 * the request has a header Debug. Its writer calls session_next_part. */
+	 * the request has a header Debug. Its writer calls inquiry_next_part. */
 	bool in_json;
 	/* Reads s->body into s->request, with memory from the exchange's arena. */
-	enum err (*read)(struct session *s, struct error *e);
-	/* Replies, after everything is looked up, by session_reply or session_fail. */
-	void (*reply)(struct session *s);
+	enum err (*read)(struct inquiry *s, struct error *e);
+	/* Replies, after everything is looked up, by inquiry_reply or inquiry_fail. */
+	void (*reply)(struct inquiry *s);
 	/* Frees what is not in the arena; may be NULL. Also called if reading has failed. */
-	void (*release)(struct session *s);
+	void (*release)(struct inquiry *s);
 };
 
-struct session {
-	struct load_wait wait; /* first: done() finds the session through it */
-	const struct session_kind *kind;
+struct inquiry {
+	struct load_wait wait; /* first: done() finds the inquiry through it */
+	const struct inquiry_kind *kind;
 	struct exchange *exchange;
 	struct modules *modules;
 	bool debug;
@@ -51,45 +51,45 @@ struct session {
 };
 
 /* Lets others have their turn; for work that takes long. */
-struct yield session_yield(const struct session *s);
+struct yield inquiry_yield(const struct inquiry *s);
 
 /* Handles a request: replies or parks it. */
-void session_start(struct exchange *x, const struct session_kind *kind);
+void inquiry_start(struct exchange *x, const struct inquiry_kind *kind);
 
 /* The want for a module of a job; NULL if it has none. */
-const struct module_want *session_want(const struct session *s, uint32_t job, int32_t module);
+const struct module_want *inquiry_want(const struct inquiry *s, uint32_t job, int32_t module);
 
 /* Why a frame has no name. */
-struct session_reason {
+struct inquiry_reason {
 	enum reason reason;
 	char detail[FAILURE_WHY_SIZE]; /* more about it in printable ASCII, or "" */
 };
 /* number: of the frame, counted through all jobs. */
-struct session_reason session_reason(
-        const struct session *s, uint32_t job, const struct request_frame *f, uint64_t number);
+struct inquiry_reason inquiry_reason(
+        const struct inquiry *s, uint32_t job, const struct request_frame *f, uint64_t number);
 /* Why frames of a module have no names, whatever their offsets are; REASON_NONE: the module has all its symbols. */
-struct session_reason session_module_reason(const struct module_want *want);
+struct inquiry_reason inquiry_module_reason(const struct module_want *want);
 /* "reason":"...", and "detail":"..." if there is one, each with a comma behind it; nothing for REASON_NONE. */
-void session_write_reason(struct writer *w, const struct session_reason *r);
+void inquiry_write_reason(struct writer *w, const struct inquiry_reason *r);
 /* "reasons":{...}: what the words mean, and what to do. seen: bit i stands for reason i. */
-void session_write_reasons(struct writer *w, uint32_t seen);
+void inquiry_write_reasons(struct writer *w, uint32_t seen);
 
 /* Whether a header such as HTTP_DEBUG is there and has another value than none, 0, false or no. */
-bool session_asks_for(const struct exchange *x, const char *header);
+bool inquiry_asks_for(const struct exchange *x, const char *header);
 
 /* To be called by write(), when it sends, at frame part_end: looks up the rest. Symbols of earlier frames are
  * gone. If that fails the reply is cut off. */
-void session_next_part(struct session *s, struct writer *w);
+void inquiry_next_part(struct inquiry *s, struct writer *w);
 /* Replies with what write(w, arg) writes. write is called twice, first to count. size: bytes that symbols.size already
- * counts. The session is gone. */
-void session_reply(struct session *s, const char *content_type, uint64_t size,
+ * counts. The inquiry is gone. */
+void inquiry_reply(struct inquiry *s, const char *content_type, uint64_t size,
         void (*write)(struct writer *w, void *arg), void *arg);
-/* The session is gone. */
-void session_fail(struct session *s, enum err code, unsigned retry_after, const char *text);
+/* The inquiry is gone. */
+void inquiry_fail(struct inquiry *s, enum err code, unsigned retry_after, const char *text);
 
 /* wants.c. false if out of memory */
-bool wants_collect(struct session *s);
+bool wants_collect(struct inquiry *s);
 /* The frames to look up: those with an address in a module that was found. */
-bool wants_lookups(struct session *s);
+bool wants_lookups(struct inquiry *s);
 
 #endif
