@@ -91,13 +91,6 @@ static enum err check_sources(const struct config *c,
 	return ERR_OK;
 }
 
-static enum err sym_store_check(const struct config *c, struct error *e)
-{
-	struct symbfile_store *store = *c->sym_store ? store_new(c->sym_store, "sym_store", c, e) : NULL;
-	symbfile_store_free(store);
-	return *c->sym_store && !store ? e->code : ERR_OK;
-}
-
 /* Checks of other modules that config_check cannot do. */
 static enum err check_settings(const struct config *c, struct error *e)
 {
@@ -109,8 +102,8 @@ static enum err check_settings(const struct config *c, struct error *e)
 	if (!err)
 		err = mc_check(c, e);
 	if (!err)
-		err = symbfile_store_check(c, e);
-	return err ? err : sym_store_check(c, e);
+		err = store_check(c->symbfile_store, "symbfile_store", c, e);
+	return err ? err : store_check(c->sym_store, "sym_store", c, e);
 }
 
 /* What --check-config checks besides: whether this user can use everything on this machine that the settings name. The
@@ -125,7 +118,7 @@ static enum err check_machine(const struct config *c, struct error *e)
 	if (!err)
 		err = elf_sources_check(c, e);
 	if (!err)
-		err = symbfile_store_check_local(c, e);
+		err = store_check_local(c->symbfile_store, "symbfile_store", c, e);
 	return err ? err : store_check_local(c->sym_store, "sym_store", c, e);
 }
 

@@ -161,28 +161,6 @@ enum err bucket_check_url(const struct config *c, const char *url, struct error 
 	return result;
 }
 
-enum err bucket_check_local(const struct config *c, const char *url, struct error *e)
-{
-	struct bucket_limits limits = bucket_limits_of(c);
-	struct bucket_result result = {.outcome = BUCKET_OK};
-	struct source s;
-	if (bucket_backend_of(without_kind(url)) != &bucket_file)
-		return ERR_OK;
-	enum err err = source_init(&s, url, c, &limits, e);
-	if (err)
-		return err;
-	void *client = s.backend->client_new(s.own);
-	if (client)
-		s.backend->probe(client, NULL, &result);
-	else
-		err = no_memory(e);
-	if (result.outcome == BUCKET_FAILED)
-		err = error_set(e, ERR_CONFIG, "source: %.190s", result.text);
-	s.backend->client_free(client);
-	s.backend->source_free(s.own);
-	return err;
-}
-
 struct bucket_client *bucket_client_new(struct bucket_sources *s)
 {
 	struct bucket_client *c = calloc(1, sizeof *c);
@@ -297,7 +275,7 @@ static void *own_client(struct bucket_client *c, unsigned source)
 	return c->own[source];
 }
 
-/* One attempt at an object or, without a path, a probe; the body has been started. */
+/* One attempt at an object; the body has been started. */
 static void try_source(struct bucket_client *c, unsigned source, const struct bucket_path *path,
         const atomic_bool *cancel, struct bucket_result *result)
 {
@@ -306,10 +284,8 @@ static void try_source(struct bucket_client *c, unsigned source, const struct bu
 	void *own = own_client(c, source);
 	if (!own)
 		bucket_result_set(result, BUCKET_FAILED, "out of memory");
-	else if (path)
-		backend->fetch(own, path, c->body, cancel, result);
 	else
-		backend->probe(own, c->body, result);
+		backend->fetch(own, path, c->body, cancel, result);
 	result->wire_bytes = bucket_body_wire_bytes(c->body);
 	result->text_bytes = bucket_body_text_bytes(c->body);
 	result->delivered = result->text_bytes > 0;
@@ -404,25 +380,49 @@ static bool discard_commit(void *arg, size_t n)
 	return true;
 }
 
-/* debuginfod answers 503 to a path that is none of its own, and 404 to a build id that it does not have. */
-static const struct bucket_path *probe_path(const struct source *s)
+/* An object that cannot exist: none has a name without slashes. debuginfod answers 503 to a path that is none of its
+ * own, and 404 to a build id that it does not have. */
+static void probe(struct bucket_client *c, unsigned source, struct bucket_result *result)
 {
 #define NO_BUILD_ID "buildid/0000000000000000000000000000000000000000/debuginfo"
-	static const struct bucket_path path = {
-	        .plain = NO_BUILD_ID, .plain_len = sizeof NO_BUILD_ID - 1, .encoded = NO_BUILD_ID};
-	return s->kind == BUCKET_DEBUGINFOD ? &path : NULL;
+	static const struct bucket_path none = {.plain = "__heartbeat__", .plain_len = 13, .encoded = "__heartbeat__"},
+	                                no_build_id = {.plain = NO_BUILD_ID,
+	                                        .plain_len = sizeof NO_BUILD_ID - 1,
+	                                        .encoded = NO_BUILD_ID};
+	uint8_t scratch[4096];
+	struct bucket_sink sink = {discard_space, discard_commit, scratch};
+	*result = (struct bucket_result){0};
+	bucket_body_start(c->body, &sink, c->sources->max_size);
+	try_source(c, source, c->sources->items[source].kind == BUCKET_DEBUGINFOD ? &no_build_id : &none, NULL, result);
 }
 
 enum err bucket_probe(struct bucket_client *c, unsigned source, struct error *e)
 {
-	uint8_t scratch[4096];
-	struct bucket_sink sink = {discard_space, discard_commit, scratch};
-	struct bucket_result result = {0};
-	bucket_body_start(c->body, &sink, c->sources->max_size);
-	try_source(c, source, probe_path(&c->sources->items[source]), NULL, &result);
+	struct bucket_result result;
+	probe(c, source, &result);
 	/* A server may have a page at that place. Otherwise the result is what loads would see: an object is missing,
 	 * or they fail. */
 	if (result.outcome == BUCKET_OK || result.outcome == BUCKET_MISSING || result.status == 200)
 		return ERR_OK;
 	return error_set(e, ERR_UNAVAILABLE, "%s: %.100s", bucket_source_name(c->sources, source), result.text);
+}
+
+enum err bucket_check_local(const struct config *c, const char *url, struct error *e)
+{
+	struct bucket_limits limits = bucket_limits_of(c);
+	struct bucket_sources one = {.max_size = limits.max_size};
+	struct bucket_result result;
+	if (bucket_backend_of(without_kind(url)) != &bucket_file)
+		return ERR_OK;
+	if (!add_source(&one, url, "", c, &limits, e))
+		return e->code;
+	struct bucket_client *client = bucket_client_new(&one);
+	enum err err = client ? ERR_OK : no_memory(e);
+	if (client)
+		probe(client, 0, &result);
+	if (client && result.outcome == BUCKET_FAILED)
+		err = error_set(e, ERR_CONFIG, "source: %.190s", result.text);
+	bucket_client_free(client);
+	one.items[0].backend->source_free(one.items[0].own);
+	return err;
 }

@@ -72,8 +72,6 @@ struct bucket_backend {
 	 * anybody may GET it for some minutes; the caller frees it. NULL, or a NULL URL: it must be fetched. zstd:
 	 * whether the reader takes an object that is packed so. */
 	char *(*locate)(void *client, const struct bucket_path *path, bool zstd, struct bucket_result *result);
-	/* Like fetch, but for a name that no object has. */
-	void (*probe)(void *client, struct bucket_body *body, struct bucket_result *result);
 
 	/* All NULL of a kind that cannot be written. Errors are those of objects/store.h; those that are
 	 * ERR_UNAVAILABLE get the name of the setting there. */

@@ -494,22 +494,7 @@ static enum err file_remove(void *client, const char *path, struct error *e)
 	return err;
 }
 
-/* ---- probes ---- */
-
-/* It answers if the directory can be searched for a name. */
-static void file_probe(void *client, struct bucket_body *body, struct bucket_result *result)
-{
-	const struct file_client *c = client;
-	struct stat st;
-	(void)body;
-	int directory = open_directory(c->source, result);
-	if (directory < 0)
-		return;
-	int fd = open_object(directory, "__heartbeat__", &st, result);
-	if (fd >= 0)
-		close(fd);
-	close(directory);
-}
+/* ---- a probe ---- */
 
 /* Writes an unnamed file, which disappears with its descriptor. If the file system cannot do that, checks the
  * permissions instead. */
@@ -550,7 +535,6 @@ const struct bucket_backend bucket_file = {
         .client_new = file_client_new,
         .client_free = file_client_free,
         .fetch = file_fetch,
-        .probe = file_probe,
         .list = file_list,
         .remove = file_remove,
         .put_begin = file_put_begin,

@@ -231,11 +231,12 @@ static enum bucket_outcome judge_status(
 	return bucket_result_set(result, outcome, "HTTP status %d", reply->status);
 }
 
-static void fetch_path(struct http_client *c, const char *path, struct bucket_body *body, const atomic_bool *cancel,
-        struct bucket_result *result)
+static void http_fetch(void *client, const struct bucket_path *path, struct bucket_body *body,
+        const atomic_bool *cancel, struct bucket_result *result)
 {
+	struct http_client *c = client;
 	char *url = NULL;
-	if (asprintf(&url, "%s%s%s", c->source->base, path, c->source->query) < 0) {
+	if (asprintf(&url, "%s%s%s", c->source->base, path->encoded, c->source->query) < 0) {
 		bucket_result_set(result, BUCKET_FAILED, "out of memory");
 		return;
 	}
@@ -244,23 +245,11 @@ static void fetch_path(struct http_client *c, const char *path, struct bucket_bo
 	free(url);
 }
 
-static void http_fetch(void *client, const struct bucket_path *path, struct bucket_body *body,
-        const atomic_bool *cancel, struct bucket_result *result)
-{
-	fetch_path(client, path->encoded, body, cancel, result);
-}
-
-/* No object has a name without slashes. */
-static void http_probe(void *client, struct bucket_body *body, struct bucket_result *result)
-{
-	fetch_path(client, "__heartbeat__", body, NULL, result);
-}
-
 #define HTTP_BACKEND(name)                                                                                       \
 	{                                                                                                        \
 		.scheme = name, .source_new = http_source_new, .source_free = http_source_free,                  \
 		.source_name = http_source_name, .client_new = http_client_new, .client_free = http_client_free, \
-		.fetch = http_fetch, .probe = http_probe,                                                        \
+		.fetch = http_fetch,                                                                             \
 	}
 
 const struct bucket_backend bucket_http = HTTP_BACKEND("http://");

@@ -128,11 +128,6 @@ static enum err refused(struct error *e, const char *what, const struct transfer
 	return error_set(e, ERR_UNAVAILABLE, "%s: %s", what, s3_reply_text(text, reply));
 }
 
-static bool add_to_buffer(void *arg, const uint8_t *data, size_t len)
-{
-	return buffer_append(arg, data, len);
-}
-
 /* The URL of an object; the caller frees it. NULL if out of memory, or if the path is too long. */
 static char *url_of(const struct s3_client *c, const char *path, struct error *e)
 {
@@ -150,21 +145,47 @@ static char *url_of(const struct s3_client *c, const char *path, struct error *e
 
 /* ---- storing ---- */
 
-/* Sends a request; the reply's body goes to xml, which may be NULL. */
-static bool send_request(
-        struct s3_put *p, struct transfer_request request, struct buffer *xml, struct transfer_reply *reply)
+/* Reads the XML of an answer that says that something was done. */
+struct answer {
+	const char *root; /* of an answer that says so */
+	char *upload;     /* becomes the id of an upload; UPLOAD_ID_MAX bytes, or NULL */
+	bool done;
+};
+
+static void on_element(void *arg, unsigned depth, const char *name, struct str text)
 {
+	struct answer *a = arg;
+	if (a->upload && depth == 2 && strcmp(name, "UploadId") == 0 && 3 * text.len < UPLOAD_ID_MAX)
+		*percent_encode(a->upload, text, false) = 0;
+	a->done |= depth == 1 && strcmp(name, a->root) == 0;
+}
+
+/* Sends a request. True if it was answered by a status of success and, where answer is not NULL, by that: S3 sends the
+ * status of some requests before it knows the outcome, and later failures are in the body. */
+static bool send_request(
+        struct s3_put *p, struct transfer_request request, struct answer *answer, struct transfer_reply *reply)
+{
+	struct buffer xml;
+	buffer_init(&xml, REPLY_MAX);
 	request.cancel = p->cancel;
-	if (xml) {
-		request.body = add_to_buffer;
-		request.arg = xml;
+	request.body = answer ? transfer_to_buffer : NULL;
+	request.arg = &xml;
+	bool good = transfer_run(p->client->transfer, &request, reply) && reply->status / 100 == 2;
+	if (good && answer) {
+		good = s3_xml_read(xml.data, xml.len, on_element, answer) && answer->done;
+		if (!good && xml.len) {
+			reply->error_len = xml.len < sizeof reply->error_body ? xml.len : sizeof reply->error_body;
+			memcpy(reply->error_body, xml.data, reply->error_len);
+			reply->status = 500;
+		}
 	}
-	return transfer_run(p->client->transfer, &request, reply) && reply->status / 100 == 2;
+	buffer_release(&xml);
+	return good;
 }
 
 /* The same for the upload in pieces: its URL ends with query. */
 static bool send_about_pieces(struct s3_put *p, const char *method, const char *query, const struct str *data,
-        struct buffer *xml, struct transfer_reply *reply)
+        struct answer *answer, struct transfer_reply *reply)
 {
 	char *url = NULL;
 	if (asprintf(&url, "%s%s", p->temporary, query) < 0) {
@@ -176,37 +197,18 @@ static bool send_about_pieces(struct s3_put *p, const char *method, const char *
 		request.data = (const uint8_t *)data->data;
 		request.len = data->len;
 	}
-	bool good = send_request(p, request, xml, reply);
+	bool good = send_request(p, request, answer, reply);
 	free(url);
 	return good;
 }
 
-/* Reads the reply to the first or last request of a multipart upload, or to a copy. */
-struct upload_answer {
-	char *upload;     /* UPLOAD_ID_MAX bytes, or NULL */
-	const char *root; /* of a reply that says that it was done */
-	bool completed;
-};
-
-static void on_upload_element(void *arg, unsigned depth, const char *name, struct str text)
-{
-	struct upload_answer *a = arg;
-	if (a->upload && depth == 2 && strcmp(name, "UploadId") == 0 && 3 * text.len < UPLOAD_ID_MAX)
-		*percent_encode(a->upload, text, false) = 0;
-	a->completed |= depth == 1 && a->root && strcmp(name, a->root) == 0;
-}
-
 static enum err begin_pieces(struct s3_put *p, struct error *e)
 {
-	struct buffer xml;
 	struct transfer_reply reply;
-	struct upload_answer answer = {.upload = p->upload};
+	struct answer begun = {.root = "InitiateMultipartUploadResult", .upload = p->upload};
 	const struct str nothing = {"", 0};
-	buffer_init(&xml, REPLY_MAX);
-	bool good = send_about_pieces(p, "POST", "?uploads=", &nothing, &xml, &reply) &&
-	            s3_xml_read(xml.data, xml.len, on_upload_element, &answer);
-	buffer_release(&xml);
-	return good && *p->upload ? ERR_OK : refused(e, "beginning an upload", &reply);
+	bool good = send_about_pieces(p, "POST", "?uploads=", &nothing, &begun, &reply) && *p->upload;
+	return good ? ERR_OK : refused(e, "beginning an upload", &reply);
 }
 
 static enum err send_piece(struct s3_put *p, struct error *e)
@@ -229,33 +231,16 @@ static enum err send_piece(struct s3_put *p, struct error *e)
 	return p->etags.failed ? no_memory(e) : ERR_OK;
 }
 
-/* S3 sends the status of some requests before it knows the outcome: later failures are in the body. */
-static bool is_done(bool good, const struct buffer *xml, const char *root, struct transfer_reply *reply)
-{
-	struct upload_answer answer = {.root = root};
-	bool done = good && s3_xml_read(xml->data, xml->len, on_upload_element, &answer) && answer.completed;
-	if (good && !done && xml->len) {
-		reply->error_len = xml->len < sizeof reply->error_body ? xml->len : sizeof reply->error_body;
-		memcpy(reply->error_body, xml->data, reply->error_len);
-		reply->status = 500;
-	}
-	return done;
-}
-
 static enum err complete(struct s3_put *p, struct error *e)
 {
 	char query[UPLOAD_ID_MAX + 64];
-	struct buffer xml;
 	struct transfer_reply reply;
+	struct answer completed = {.root = "CompleteMultipartUploadResult"};
 	if (!buffer_printf(&p->etags, "</CompleteMultipartUpload>"))
 		return no_memory(e);
 	struct str data = {(const char *)p->etags.data, p->etags.len};
 	snprintf(query, sizeof query, "?uploadId=%s", p->upload);
-	buffer_init(&xml, REPLY_MAX);
-	bool done = is_done(send_about_pieces(p, "POST", query, &data, &xml, &reply), &xml,
-	        "CompleteMultipartUploadResult", &reply);
-	buffer_release(&xml);
-	if (!done)
+	if (!send_about_pieces(p, "POST", query, &data, &completed, &reply))
 		return refused(e, "ending an upload", &reply);
 	p->upload[0] = 0;
 	return ERR_OK;
@@ -274,15 +259,13 @@ static char *copy_source(const struct s3_put *p)
 /* From the place of pieces to the object's own. */
 static enum err copy(struct s3_put *p, const char *url, struct transfer_reply *reply, struct error *e)
 {
-	struct buffer xml;
+	struct answer copied = {.root = "CopyObjectResult"};
 	char *source = copy_source(p);
 	struct transfer_request request = {
 	        .method = "PUT", .url = url, .data = (const uint8_t *)"", .copy_source = source};
 	if (!source)
 		return no_memory(e);
-	buffer_init(&xml, REPLY_MAX);
-	bool done = is_done(send_request(p, request, &xml, reply), &xml, "CopyObjectResult", reply);
-	buffer_release(&xml);
+	bool done = send_request(p, request, &copied, reply);
 	free(source);
 	return done ? ERR_OK : refused(e, "naming an upload", reply);
 }
@@ -488,7 +471,7 @@ static enum err list_page(
         struct s3_client *c, struct page *p, const char *prefix, const atomic_bool *cancel, struct error *e)
 {
 	struct buffer xml;
-	struct transfer_request request = {.method = "GET", .body = add_to_buffer, .arg = &xml, .cancel = cancel};
+	struct transfer_request request = {.method = "GET", .body = transfer_to_buffer, .arg = &xml, .cancel = cancel};
 	struct transfer_reply reply;
 	char *url = NULL;
 	/* Parameters are sorted by name, as the signature wants. */
@@ -567,28 +550,29 @@ static enum err s3_remove(void *client, const char *path, struct error *e)
 
 /* ---- reading ---- */
 
-static void fetch_path(struct s3_client *c, const char *path, struct bucket_body *body, const atomic_bool *cancel,
-        struct bucket_result *result)
+/* The caller frees it. NULL: the result says why. */
+static char *url_to_read(const struct s3_place *place, const struct bucket_path *path, struct bucket_result *result)
 {
-	const struct s3_place *place = c->source->place;
 	char *url = NULL;
-	if (asprintf(&url, "%s%s", place->base, path) < 0) {
+	if (strlen(place->prefix) + path->plain_len > KEY_MAX)
+		bucket_result_set(result, BUCKET_MISSING, "longer than a key of S3 can be");
+	else if (asprintf(&url, "%s%s", place->base, path->encoded) >= 0)
+		return url;
+	else
 		bucket_result_set(result, BUCKET_FAILED, "out of memory");
-		return;
-	}
-	struct bucket_http_call call = {url, cancel, s3_judge_status, s3_place_has_keys(place)};
-	bucket_http_get(c->transfer, &call, body, result);
-	free(url);
+	return NULL;
 }
 
 static void s3_fetch(void *client, const struct bucket_path *path, struct bucket_body *body, const atomic_bool *cancel,
         struct bucket_result *result)
 {
 	struct s3_client *c = client;
-	if (strlen(c->source->place->prefix) + path->plain_len > KEY_MAX)
-		bucket_result_set(result, BUCKET_MISSING, "longer than a key of S3 can be");
-	else
-		fetch_path(c, path->encoded, body, cancel, result);
+	const struct s3_place *place = c->source->place;
+	char *url = url_to_read(place, path, result);
+	struct bucket_http_call call = {url, cancel, s3_judge_status, s3_place_has_keys(place)};
+	if (url)
+		bucket_http_get(c->transfer, &call, body, result);
+	free(url);
 }
 
 /* A few bytes tell how it is packed: S3 is asked to say so to the reader, since who stored it may not have. */
@@ -597,15 +581,9 @@ static char *s3_locate(void *client, const struct bucket_path *path, bool zstd, 
 	struct s3_client *c = client;
 	const struct s3_place *place = c->source->place;
 	struct transfer_reply reply;
-	char *url = NULL, *presigned = NULL;
-	if (strlen(place->prefix) + path->plain_len > KEY_MAX) {
-		bucket_result_set(result, BUCKET_MISSING, "longer than a key of S3 can be");
+	char *url = url_to_read(place, path, result), *presigned = NULL;
+	if (!url)
 		return NULL;
-	}
-	if (asprintf(&url, "%s%s", place->base, path->encoded) < 0) {
-		bucket_result_set(result, BUCKET_FAILED, "out of memory");
-		return NULL;
-	}
 	struct transfer_request request = {.method = "GET", .url = url, .lines = "Range: bytes=0-3\n"};
 	transfer_run(c->transfer, &request, &reply);
 	result->status = reply.status;
@@ -622,12 +600,6 @@ static char *s3_locate(void *client, const struct bucket_path *path, bool zstd, 
 	}
 	free(url);
 	return presigned;
-}
-
-/* No object has a name without slashes. */
-static void s3_probe(void *client, struct bucket_body *body, struct bucket_result *result)
-{
-	fetch_path(client, "__heartbeat__", body, NULL, result);
 }
 
 static bool ignore_object(void *arg, struct str path, uint64_t size, int64_t time)
@@ -677,7 +649,6 @@ const struct bucket_backend bucket_s3 = {
         .client_free = s3_client_free,
         .fetch = s3_fetch,
         .locate = s3_locate,
-        .probe = s3_probe,
         .list = s3_list,
         .remove = s3_remove,
         .put_begin = s3_put_begin,

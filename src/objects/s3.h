@@ -20,6 +20,8 @@ struct s3_keys {
  * line. */
 enum err s3_keys_find(struct s3_keys *k, const struct config *c, struct error *e);
 void s3_keys_release(struct s3_keys *k);
+/* Whether a key or token can go into a header: no blanks, no control characters. */
+bool s3_key_is_valid(const char *text);
 
 /* Where the settings and the environment say that keys come from, and the keys in force. Shared by all threads. A file
  * is read again when it changes; temporary keys are renewed before they expire. */

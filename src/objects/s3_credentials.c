@@ -63,11 +63,6 @@ static const char *variable(const char *name)
 	return text ? text : "";
 }
 
-static bool add_answer(void *arg, const uint8_t *data, size_t len)
-{
-	return buffer_append(arg, data, len);
-}
-
 /* The reply to one request, NUL-terminated. Errors name the service, never what it said. */
 static enum err request(
         struct s3_credentials *c, struct transfer_request *q, struct buffer *answer, const char *what, struct error *e)
@@ -77,7 +72,7 @@ static enum err request(
 	if (!t)
 		return no_memory(e);
 	buffer_reset(answer);
-	q->body = add_answer;
+	q->body = transfer_to_buffer;
 	q->arg = answer;
 	bool good = transfer_run(t, q, &reply) && reply.status == 200 && buffer_append(answer, "", 1);
 	transfer_free(t);
@@ -95,15 +90,6 @@ static void wipe(struct buffer *b)
 	buffer_release(b);
 }
 
-/* Whether it can go into a header. */
-static bool is_printable(const char *text)
-{
-	for (; *text; text++)
-		if (*text <= ' ' || *text > '~')
-			return false;
-	return true;
-}
-
 /* The only line of a file, without trailing blanks. */
 static enum err read_token(const char *path, struct buffer *token, struct error *e)
 {
@@ -118,7 +104,7 @@ static enum err read_token(const char *path, struct buffer *token, struct error 
 	while (token->len && strchr(" \t\r\n", token->data[token->len - 1]))
 		token->len--;
 	if (!token->len || token->len == TOKEN_MAX || !buffer_append(token, "", 1) ||
-	        !is_printable((const char *)token->data))
+	        !s3_key_is_valid((const char *)token->data))
 		return error_set(e, ERR_UNAVAILABLE, "keys of S3: %.100s: no token", path);
 	return ERR_OK;
 }
@@ -142,8 +128,8 @@ static int64_t parse_end(const char *text)
 static enum err check_given(struct given *g, const char *what, struct error *e)
 {
 	const struct s3_keys *k = &g->keys;
-	if (k->access && *k->access && is_printable(k->access) && k->secret && *k->secret && is_printable(k->secret) &&
-	        (!k->token || is_printable(k->token)))
+	if (k->access && *k->access && s3_key_is_valid(k->access) && k->secret && *k->secret &&
+	        s3_key_is_valid(k->secret) && (!k->token || s3_key_is_valid(k->token)))
 		return ERR_OK;
 	s3_keys_release(&g->keys);
 	return error_set(e, ERR_UNAVAILABLE, "keys of S3: %s: no keys in its answer", what);
@@ -184,7 +170,7 @@ static enum err ask_instance(struct s3_credentials *c, struct given *g, struct e
 	snprintf(ttl, sizeof ttl, "X-aws-ec2-metadata-token-ttl-seconds: %d\n", SESSION_TTL);
 	snprintf(url, sizeof url, "%.*s/latest/api/token", (int)len, base);
 	enum err err = request(c, &q, &answer, what, e);
-	if (!err && (!is_printable((const char *)answer.data) ||
+	if (!err && (!s3_key_is_valid((const char *)answer.data) ||
 	                    !buffer_printf(&lines, "X-aws-ec2-metadata-token: %s\n", (const char *)answer.data)))
 		err = error_set(e, ERR_UNAVAILABLE, "keys of S3: %s: no token", what);
 	q = (struct transfer_request){.method = "GET", .url = url, .lines = (const char *)lines.data};

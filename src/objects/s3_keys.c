@@ -31,8 +31,7 @@ void s3_keys_release(struct s3_keys *k)
 	*k = (struct s3_keys){0};
 }
 
-/* Whether it can go into a header: no blanks, no control characters. */
-static bool is_key(const char *text)
+bool s3_key_is_valid(const char *text)
 {
 	for (; *text; text++)
 		if (*text <= ' ' || *text > '~')
@@ -71,7 +70,7 @@ static bool take_line(struct s3_keys *k, char *line, const char *profile, bool *
 	if (!field)
 		return true;
 	*memory = replace(field, value);
-	return is_key(value);
+	return s3_key_is_valid(value);
 }
 
 static enum err read_file(struct s3_keys *k, const char *path, const char *profile, struct error *e)
@@ -116,7 +115,8 @@ static enum err read_environment(struct s3_keys *k, struct error *e)
 	if (!k->access != !k->secret)
 		return error_set(
 		        e, ERR_CONFIG, "only one of AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY is in the environment");
-	if ((k->access && (!is_key(k->access) || !is_key(k->secret))) || (k->token && !is_key(k->token)))
+	if ((k->access && (!s3_key_is_valid(k->access) || !s3_key_is_valid(k->secret))) ||
+	        (k->token && !s3_key_is_valid(k->token)))
 		return error_set(e, ERR_CONFIG, "a blank or control character in the AWS keys of the environment");
 	return ERR_OK;
 }

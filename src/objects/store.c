@@ -55,7 +55,7 @@ struct symbfile_store *store_new(const char *url, const char *what, const struct
 
 struct symbfile_store *symbfile_store_new(const struct config *c, struct error *e)
 {
-	return store_new(c->symbfile_store ? c->symbfile_store : "", "symbfile_store", c, e);
+	return store_new(c->symbfile_store, "symbfile_store", c, e);
 }
 
 void symbfile_store_free(struct symbfile_store *s)
@@ -66,13 +66,11 @@ void symbfile_store_free(struct symbfile_store *s)
 	free(s);
 }
 
-enum err symbfile_store_check(const struct config *c, struct error *e)
+enum err store_check(const char *url, const char *what, const struct config *c, struct error *e)
 {
-	struct error inner = {.code = ERR_OK};
-	if (!c->symbfile_store || !*c->symbfile_store)
-		return ERR_OK;
-	symbfile_store_free(symbfile_store_new(c, &inner));
-	return inner.code ? error_set(e, inner.code, "%s", inner.text) : ERR_OK;
+	struct symbfile_store *store = *url ? store_new(url, what, c, e) : NULL;
+	symbfile_store_free(store);
+	return *url && !store ? e->code : ERR_OK;
 }
 
 struct store_client *store_client_new(struct symbfile_store *s)
@@ -101,7 +99,7 @@ void store_client_free(struct store_client *c)
 
 enum err store_check_local(const char *url, const char *what, const struct config *c, struct error *e)
 {
-	if (!url || bucket_backend_of(url) != &bucket_file)
+	if (bucket_backend_of(url) != &bucket_file)
 		return ERR_OK;
 	struct symbfile_store *s = store_new(url, what, c, e);
 	if (!s)
@@ -111,11 +109,6 @@ enum err store_check_local(const char *url, const char *what, const struct confi
 	store_client_free(client);
 	symbfile_store_free(s);
 	return err;
-}
-
-enum err symbfile_store_check_local(const struct config *c, struct error *e)
-{
-	return store_check_local(c->symbfile_store, "symbfile_store", c, e);
 }
 
 /* Puts the setting's name before what is wrong with the place. */

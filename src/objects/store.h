@@ -27,13 +27,11 @@ struct symbfile_store;
 struct symbfile_store *symbfile_store_new(const struct config *c, struct error *e);
 /* The same for another place, by the URL that the setting `what` (not owned) holds. */
 struct symbfile_store *store_new(const char *url, const char *what, const struct config *c, struct error *e);
-/* Whether it can be read and written now, if it is on this machine; ERR_OK for others. */
-enum err store_check_local(const char *url, const char *what, const struct config *c, struct error *e);
 void symbfile_store_free(struct symbfile_store *s);
-/* Checks that symbfile_store_new would succeed, or that the setting is empty. */
-enum err symbfile_store_check(const struct config *c, struct error *e);
+/* Checks that store_new would succeed, or that the setting is empty. */
+enum err store_check(const char *url, const char *what, const struct config *c, struct error *e);
 /* Checks that a store on this machine (file://) can be read and written now; ERR_OK for others. */
-enum err symbfile_store_check_local(const struct config *c, struct error *e);
+enum err store_check_local(const char *url, const char *what, const struct config *c, struct error *e);
 
 /* One thread's access to it. NULL if out of memory. */
 struct store_client;

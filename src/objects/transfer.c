@@ -300,6 +300,11 @@ static size_t on_body(char *data, size_t size, size_t len, void *arg)
 	return more ? len : CURL_WRITEFUNC_ERROR;
 }
 
+bool transfer_to_buffer(void *arg, const uint8_t *data, size_t len)
+{
+	return buffer_append(arg, data, len);
+}
+
 static long milliseconds(int64_t t)
 {
 	return t <= 0 ? 1 : (long)((t + MS - 1) / MS);

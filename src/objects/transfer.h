@@ -75,6 +75,9 @@ struct transfer_reply {
 	size_t error_len;
 };
 
+/* A body's receiver that appends to a struct buffer, its arg. */
+bool transfer_to_buffer(void *arg, const uint8_t *data, size_t len);
+
 /* Returns reply->whole. */
 bool transfer_run(struct transfer *t, const struct transfer_request *request, struct transfer_reply *reply);
 

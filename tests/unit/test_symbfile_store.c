@@ -737,20 +737,16 @@ static void heartbeat_of_a_store_that_cannot_be_written(void **state)
 
 static void urls(void **state)
 {
+	static const char *const good[] = {"", "file:///with%20blank", "s3://bucket/prefix"};
 	static const char *const bad[] = {"http://a/", "file://a", "file:///a?b", "file:///a%2", "file:///%00", "s3://",
 	        "s3://a", "s3:///abc", "/srv"};
 	(void)state;
 	struct config config = {0};
 	struct error e;
-	assert_int_equal(symbfile_store_check(&config, &e), ERR_OK);
-	config.symbfile_store = (char[]){"file:///with%20blank"};
-	assert_int_equal(symbfile_store_check(&config, &e), ERR_OK);
-	config.symbfile_store = (char[]){"s3://bucket/prefix"};
-	assert_int_equal(symbfile_store_check(&config, &e), ERR_OK);
+	for (unsigned i = 0; i < sizeof good / sizeof good[0]; i++)
+		assert_int_equal(store_check(good[i], "symbfile_store", &config, &e), ERR_OK);
 	for (unsigned i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-		char copy[100];
-		config.symbfile_store = strcpy(copy, bad[i]);
-		if (symbfile_store_check(&config, &e) != ERR_CONFIG)
+		if (store_check(bad[i], "symbfile_store", &config, &e) != ERR_CONFIG)
 			fail_msg("%s is taken", bad[i]);
 		assert_memory_equal(e.text, "symbfile_store: ", 16);
 	}
