@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Debug files and executables from debuginfod: elfutils' own server, and ones that misbehave."""
 
+import contextlib
 import http.server
 import json
 import os
@@ -16,7 +17,7 @@ import urllib.request
 
 import pytest
 
-from stack import die_with_parent, wait_for
+from stack import Stack, die_with_parent, wait_for
 from test_symbtool import BOUND, SYMBTOOL, code_addresses, compile_program, interruptible, one, push, read_terminal, run, v5_frames  # noqa: F401
 
 pytestmark = [
@@ -83,23 +84,30 @@ def serves(url):
         return False
 
 
-@pytest.fixture(scope="module")
-def server(place):
-    """The URL of elfutils' server."""
+@contextlib.contextmanager
+def debuginfod(base, build_ids, *what):
+    """The URL of elfutils' server, when it has the debug files of these."""
     port = free_port()
-    with open(place.base / "server.log", "wb") as log:
-        process = subprocess.Popen(["debuginfod", "-p", str(port), "-d", str(place.base / "index.sqlite"), "-F", str(place.base / "served")],
+    with open(base / "server.log", "wb") as log:
+        process = subprocess.Popen(["debuginfod", "-p", str(port), "-d", str(base / "index.sqlite"), *what],
                                    stdout=log, stderr=log, preexec_fn=die_with_parent, env={**os.environ, "DEBUGINFOD_URLS": ""})
     url = f"http://127.0.0.1:{port}"
     try:
-        for path in place.stripped:
-            for kind in "debuginfo", "executable":
-                wait_for(lambda p=path, k=kind: serves(f"{url}/buildid/{build_id_of(p)}/{k}"), "debuginfod's index")
-        wait_for(lambda: serves(f"{url}/buildid/{build_id_of(place.base / 'served' / 'common.debug')}/debuginfo"), "the shared file in debuginfod's index")
+        for build_id in build_ids:
+            wait_for(lambda i=build_id: serves(f"{url}/buildid/{i}/debuginfo"), "debuginfod's index", BOUND)
         yield url
     finally:
         process.kill()
         process.wait()
+
+
+@pytest.fixture(scope="module")
+def server(place):
+    files = [*place.stripped, place.base / "served" / "common.debug"]
+    with debuginfod(place.base, map(build_id_of, files), "-F", str(place.base / "served")) as url:
+        for path in place.stripped:
+            wait_for(lambda p=path: serves(f"{url}/buildid/{build_id_of(p)}/executable"), "debuginfod's index")
+        yield url
 
 
 @pytest.mark.slow
@@ -221,3 +229,111 @@ def test_an_interrupt_leaves_nothing_behind(place, bad, tmp_path):
     finally:
         process.kill()
     assert process.returncode == -signal.SIGINT and place.cached() == [] and os.listdir(tmp_path) == []
+
+
+# ---- a crash of a program of Debian's ----
+
+DAMAGED = """
+local chunk = string.dump(load("local t = {} ; return t.alpha + t.beta"), true)
+for i = 30, #chunk do
+	local f = load(chunk:sub(1, i - 1) .. "\\255" .. chunk:sub(i + 1), "damaged", "b")
+	if f then pcall(f) end
+end
+"""
+BUILD_IDS = 'python print("\\n".join(f"Module {o.filename} with build-id {o.build_id}" for o in gdb.objfiles() if o.build_id))'
+FRAME = re.compile(r"#(\d+) +0x([0-9a-f]{16}) in ")
+
+
+class Crash:
+    """Debian's lua5.4 runs damaged bytecode, and gdb, which has no debug files, tells where it crashed. The package of its debug
+    symbols, whose files share entries in a third one (dwz -m), is in debuginfod only, and elfutils' addr2line, which asks there
+    too, says what each frame is: (function, file, line), innermost first."""
+
+    def __init__(self, base):
+        self.base = base
+        os.makedirs(base / "debs")
+        got = subprocess.run(["apt-get", "-q", "download", "lua5.4", "liblua5.4-0-dbg"], cwd=base / "debs", capture_output=True, text=True, check=False, timeout=BOUND)
+        if got.returncode:
+            pytest.skip(f"Debian's packages are not to be had: {got.stderr}")
+        for package in os.listdir(base / "debs"):
+            if package.startswith("lua5.4_"):
+                subprocess.run(["dpkg-deb", "-x", base / "debs" / package, base / "root"], check=True)
+        self.program = str(base / "root" / "usr" / "bin" / "lua5.4")
+        self.build_id = build_id_of(self.program)
+        (base / "damaged.lua").write_text(DAMAGED)
+        told = []
+        for command in "run", "backtrace", "info proc mappings", BUILD_IDS:
+            told += ["-ex", command]
+        gdb = ["gdb", "-q", "-nx", "-batch", "-iex", "set debuginfod enabled off", "-iex", "set debug-file-directory /nowhere", *told]
+        self.report = subprocess.run([*gdb, "--args", self.program, base / "damaged.lua"], capture_output=True, text=True, check=True, timeout=BOUND).stdout
+        assert "received signal SIGSEGV" in self.report, self.report
+        mapped = re.findall(rf"0x(\w+) +0x(\w+) .* {re.escape(self.program)}$", self.report, re.M)
+        self.start, end = int(mapped[0][0], 16), int(mapped[-1][1], 16)
+        self.addresses = [(int(n), int(a, 16)) for n, a in FRAME.findall(self.report) if self.start <= int(a, 16) < end]
+        self.offsets = [a - self.start - (n > 0) for n, a in self.addresses]  # a caller's call is before its return address
+
+    def judge(self, url):
+        env = {**os.environ, "DEBUGINFOD_URLS": url, "DEBUGINFOD_CACHE_PATH": str(self.base / "cache")}
+        said = subprocess.run(["eu-addr2line", "-a", "-f", "-i", "-e", self.program, *map(hex, self.offsets)], env=env, stdout=subprocess.PIPE, text=True, check=True, timeout=BOUND)
+        self.frames = []
+        for block in re.split(r"^0x\w+\n", said.stdout, flags=re.M)[1:]:
+            lines = block.splitlines()
+            places = [line.split(":") for line in lines[1::2]]
+            self.frames.append([(name.split(" ")[0], *((p[0], int(p[1])) if p[0] != "??" else (None, None))) for name, p in zip(lines[::2], places, strict=True)])
+
+    def named(self):
+        """The report as it should be: all names that gdb lacks."""
+        text = self.report
+        for (number, address), frames in zip(self.addresses, self.frames, strict=True):
+            names = ", inlined by ".join(f"{name} at {file}:{line}" if file else name for name, file, line in frames)
+            text = re.sub(rf"^(#{number} +0x{address:016x} in )\?\? \(\)$", lambda m, n=names: m[1] + n, text, flags=re.M)
+        return text
+
+    def rows(self):
+        """The words of the page's rows for frames that gdb has no name for."""
+        out = []
+        for (number, _), offset, frames in zip(self.addresses, self.offsets, self.frames, strict=True):
+            if re.search(rf"^#{number} .* in \?\? \(\)$", self.report, re.M):
+                words = [[name, "inlined", f"{file}:{line}"] for name, file, line in frames]
+                del words[-1][1 : 2 if frames[-1][1] else 3]
+                words[-1].append(f"lua5.4+{offset:#x}")
+                words[0].insert(0, f"#{number}")
+                out += words
+        return out
+
+
+@pytest.fixture(scope="module")
+def crash(tmp_path_factory):
+    if not all(map(shutil.which, ["apt-get", "dpkg-deb", "gdb", "eu-addr2line"])):
+        pytest.skip("no Debian, gdb or elfutils here")
+    c = Crash(tmp_path_factory.mktemp("crash"))
+    with debuginfod(c.base, [c.build_id], "-Z", ".deb=dpkg-deb --fsys-tarfile", str(c.base / "debs")) as url:
+        c.judge(url)
+        assert len(c.frames) > 10 and any(len(f) > 1 for f in c.frames) and all(f[0][0] != "??" for f in c.frames)
+        with Stack(bucket=False, config={"source": [f"debuginfod+{url}"]}) as c.stack:
+            yield c
+
+
+@pytest.mark.slow
+def test_a_crash_of_debians_program_by_v5(crash):
+    frames = crash.stack.client.frames(["lua5.4", crash.build_id], crash.offsets)
+    assert [[(i.get("function"), i.get("file"), i.get("line")) for i in [*f.get("inlines", []), f]] for f in frames] == crash.frames
+
+
+@pytest.mark.slow
+def test_a_crash_of_debians_program_as_text(crash):
+    reply = crash.stack.client.post("/symbolicate/text", crash.report.encode())
+    assert reply.status == 200 and reply.text == crash.named()
+    assert reply.text.count(" in ?? ()") <= 2  # in libc, of which nobody has debug files here
+
+
+@pytest.mark.slow
+def test_a_crash_of_debians_program_on_the_page(crash, tmp_path):
+    browser = pytest.importorskip("browser")
+    if not (browser.CHROMIUM and browser.DRIVER):
+        pytest.skip("chromium and chromium-driver are not installed")
+    with browser.browser(tmp_path) as driver:
+        page = browser.Page(driver, crash.stack.node.nginx.port).open()
+        rows = page.send(crash.report).result("_start")
+        page.quiet()
+    assert [row.split() for row in rows if " inlined " in row or "lua5.4+" in row] == crash.rows()
