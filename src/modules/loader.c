@@ -158,14 +158,29 @@ static bool equip(struct loader *r)
 	return r->memcached && r->bucket && (r->store || !context->store);
 }
 
+static void *loader_main(void *arg);
+
+/* False: there is no thread to be had. */
+static bool start_another(struct loaders *all)
+{
+	pthread_mutex_lock(&all->lock);
+	bool full = all->count == loaders_max(all->loads->context->config);
+	bool started = full || pthread_create(&all->threads[all->count], NULL, loader_main, all) == 0;
+	all->count += started && !full;
+	pthread_mutex_unlock(&all->lock);
+	return started;
+}
+
 static void *loader_main(void *arg)
 {
-	const struct loaders *all = arg;
+	struct loaders *all = arg;
 	struct loader r = {.context = all->loads->context};
 	struct load *l;
+	bool followed = false;
 	background_enter();
 	while ((l = loads_take(all->loads))) {
 		enum load_step step = LOAD_DONE;
+		followed = followed || start_another(all);
 		l->outcome.checked = clock_now();
 		if (equip(&r))
 			step = run_load(all->loads, &r, l);
@@ -187,17 +202,24 @@ static void *loader_main(void *arg)
 
 bool loaders_start(struct loaders *all, struct loads *loads, struct finishers *finishers)
 {
-	unsigned count = loaders_max(loads->context->config);
-	*all = (struct loaders){.loads = loads, .finishers = finishers, .threads = calloc(count, sizeof *all->threads)};
-	while (all->threads && all->count < count &&
-	        pthread_create(&all->threads[all->count], NULL, loader_main, all) == 0)
-		all->count++;
-	return all->count == count;
+	unsigned most = loaders_max(loads->context->config);
+	*all = (struct loaders){.loads = loads, .finishers = finishers, .threads = calloc(most, sizeof *all->threads)};
+	pthread_mutex_init(&all->lock, NULL);
+	return all->threads && start_another(all);
+}
+
+static bool has_started(struct loaders *all, unsigned number)
+{
+	pthread_mutex_lock(&all->lock);
+	bool has = number < all->count;
+	pthread_mutex_unlock(&all->lock);
+	return has;
 }
 
 void loaders_stop(struct loaders *all)
 {
-	for (unsigned i = 0; i < all->count; i++)
+	for (unsigned i = 0; has_started(all, i); i++) /* who has ended starts none */
 		pthread_join(all->threads[i], NULL);
+	pthread_mutex_destroy(&all->lock);
 	free(all->threads);
 }

@@ -9,11 +9,13 @@
 struct loaders {
 	struct loads *loads;
 	struct finishers *finishers;
+	pthread_mutex_t lock; /* guards what follows */
 	pthread_t *threads;
 	unsigned count;
 };
 
-/* Starts loaders_max threads. False if not all could be started; loaders_stop ends those that were. */
+/* Starts the first of at most loaders_max threads; each starts one more when it gets its first load, so that one is
+ * idle. False if it could not be started; call loaders_stop all the same. */
 bool loaders_start(struct loaders *all, struct loads *loads, struct finishers *finishers);
 /* Call after `stopping` is set and loads_wake. */
 void loaders_stop(struct loaders *all);
