@@ -229,12 +229,15 @@ static enum bucket_outcome read_file(struct elf_load *l, const struct build_id_q
 	        .provide = provide,
 	        .provide_arg = l,
 	        .cancel = l->cancel};
+	if (!extractors_enter(l->sources->extractors, PLACE_READ, l->cancel))
+		return bucket_result_set(l->result, BUCKET_ABORTED, "cancelled");
 	int64_t start = clock_now();
 	if (l->use == LAYOUT_CODE)
 		job.code = *l->code;
 	else
 		job.sink = *l->sink;
 	enum err err = extract_file(l->sources->extractors, &job, &l->report->error);
+	extractors_leave(l->sources->extractors, PLACE_READ);
 	l->report->hash = job.hash;
 	l->report->code_size = job.code_size;
 	l->report->read_time += clock_now() - start;
@@ -314,7 +317,7 @@ static void run(struct elf_load *l, const struct build_id_question *question)
 	*l->result = (struct bucket_result){0};
 	*l->report = (struct elf_source_report){0};
 	l->kind = bucket_source_kind(l->sources->buckets, l->source);
-	if (!extractors_enter(l->sources->extractors, l->cancel)) {
+	if (!extractors_enter(l->sources->extractors, PLACE_FETCH, l->cancel)) {
 		bucket_result_set(l->result, BUCKET_ABORTED, "cancelled");
 		return;
 	}
@@ -324,7 +327,7 @@ static void run(struct elf_load *l, const struct build_id_question *question)
 	else
 		bucket_result_set(l->result, BUCKET_FAILED, "out of memory");
 	free(l->block);
-	extractors_leave(l->sources->extractors);
+	extractors_leave(l->sources->extractors, PLACE_FETCH);
 }
 
 void elf_source_load(const struct elf_sources *s, struct bucket_client *c, unsigned source,

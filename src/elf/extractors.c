@@ -30,8 +30,10 @@ enum {
 struct extractors {
 	pthread_mutex_t lock; /* guards the socket and what follows */
 	int socket;
-	pthread_cond_t left;
-	unsigned places; /* that are free */
+	struct {
+		pthread_cond_t left;
+		unsigned free;
+	} places[EXTRACTORS_PLACES];
 	pid_t pid;
 };
 
@@ -121,9 +123,12 @@ enum err extractors_start(struct extractors **x, const char *path, unsigned para
 		free(made);
 		return error_set(e, ERR_CONFIG, "no socket for %.150s: %s", path, strerror(errno));
 	}
-	*made = (struct extractors){.socket = ends[0], .places = parallel, .pid = fork()};
+	*made = (struct extractors){.socket = ends[0], .pid = fork()};
 	pthread_mutex_init(&made->lock, NULL);
-	pthread_cond_init(&made->left, NULL);
+	for (unsigned i = 0; i < EXTRACTORS_PLACES; i++)
+		pthread_cond_init(&made->places[i].left, NULL);
+	made->places[PLACE_FETCH].free = EXTRACTORS_FETCH * parallel;
+	made->places[PLACE_READ].free = parallel;
 	if (made->pid == 0)
 		be_helper(ends[1], path);
 	close(ends[1]);
@@ -143,32 +148,33 @@ void extractors_stop(struct extractors *x)
 	close(x->socket);
 	if (x->pid > 0)
 		waitpid(x->pid, NULL, 0);
-	pthread_cond_destroy(&x->left);
+	for (unsigned i = 0; i < EXTRACTORS_PLACES; i++)
+		pthread_cond_destroy(&x->places[i].left);
 	pthread_mutex_destroy(&x->lock);
 	free(x);
 }
 
-bool extractors_enter(struct extractors *x, const atomic_bool *cancel)
+bool extractors_enter(struct extractors *x, enum extractors_place place, const atomic_bool *cancel)
 {
 	bool cancelled = false;
 	pthread_mutex_lock(&x->lock);
-	while (x->places == 0 && !(cancelled = cancel && atomic_load(cancel))) {
+	while (x->places[place].free == 0 && !(cancelled = cancel && atomic_load(cancel))) {
 		struct timespec until;
 		clock_gettime(CLOCK_REALTIME, &until);
 		until.tv_sec++; /* nobody tells when *cancel changes */
-		pthread_cond_timedwait(&x->left, &x->lock, &until);
+		pthread_cond_timedwait(&x->places[place].left, &x->lock, &until);
 	}
 	if (!cancelled)
-		x->places--;
+		x->places[place].free--;
 	pthread_mutex_unlock(&x->lock);
 	return !cancelled;
 }
 
-void extractors_leave(struct extractors *x)
+void extractors_leave(struct extractors *x, enum extractors_place place)
 {
 	pthread_mutex_lock(&x->lock);
-	x->places++;
-	pthread_cond_signal(&x->left);
+	x->places[place].free++;
+	pthread_cond_signal(&x->places[place].left);
 	pthread_mutex_unlock(&x->lock);
 }
 

@@ -23,9 +23,17 @@ void extractors_stop(struct extractors *x);
 /* Whether the program that extractors_start would start is there. */
 enum err extractors_check(struct error *e);
 
-/* Waits until fewer than `parallel` others are in between the two. False: *cancel, which may be NULL, was set. */
-bool extractors_enter(struct extractors *x, const atomic_bool *cancel);
-void extractors_leave(struct extractors *x);
+/* Fetching waits for a distant source, and reading for the cores: so more may fetch than read. */
+enum extractors_place {
+	PLACE_FETCH, /* to have files of a module: EXTRACTORS_FETCH times `parallel` of them */
+	PLACE_READ,  /* to have one read: `parallel` */
+	EXTRACTORS_PLACES,
+};
+enum { EXTRACTORS_FETCH = 4 };
+
+/* Waits for a place. Take PLACE_FETCH first. False: *cancel, which may be NULL, was set. */
+bool extractors_enter(struct extractors *x, enum extractors_place place, const atomic_bool *cancel);
+void extractors_leave(struct extractors *x, enum extractors_place place);
 
 /* Receives instructions, as `struct disassembly` has them; texts are printable ASCII. */
 struct code_sink {

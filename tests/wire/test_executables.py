@@ -4,11 +4,13 @@ HTTP, S3 and elfutils' own debuginfod. Files that lie or kill their reader cost 
 
 import contextlib
 import gzip
+import json
 import lzma
 import os
 import random
 import re
 import shutil
+import socket
 import struct
 import subprocess
 import uuid
@@ -155,6 +157,24 @@ def over_http(request, tree, tmp_path):
         bucket.start()
         servers.callback(bucket.stop)
         yield servers.enter_context(Stack(bucket=False, config={"source": [request.param + bucket.url]}))
+
+
+def test_more_are_fetched_than_read(tree, tmp_path):
+    """A slow source keeps nobody's cores busy."""
+    bucket = Bucket("files", str(tmp_path), Symbols(str(tmp_path)))
+    bucket.start()
+    bucket.control("slow:60")
+    try:
+        with Stack(bucket=False, config={"source": [f"debuginfod+{bucket.url}"], "executables_parallel": "1", "shutdown_timeout": "0"}) as s:
+            modules = [["prog", f"{i:040x}"] for i in range(1, 8)]
+            body = json.dumps(job(modules, [[i, 1] for i in range(7)])).encode()
+            with socket.create_connection(("127.0.0.1", s.node.nginx.port)) as asker:
+                asker.sendall(b"POST /symbolicate/v5 HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+                wait_for(lambda: len(bucket.paths()) == 4, "four files to be asked for")
+                wait_for(lambda: s.node.metrics()["symbolicated_loads_in_flight"] == 7, "the others to wait")
+                assert len(bucket.paths()) == 4
+    finally:
+        bucket.stop()
 
 
 PART = "a source needs the whole build id, of which a debug id is only a part"
