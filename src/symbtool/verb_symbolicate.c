@@ -172,6 +172,14 @@ static bool is_unnamed(const void *frames, size_t frame)
 	return !json_object_get(json_array_get(frames, frame), "function");
 }
 
+static bool has_decimal(const struct question *q)
+{
+	for (size_t i = 0; i < q->count; i++)
+		if (q->frames[i].as_hex)
+			return true;
+	return false;
+}
+
 /* Addresses without 0x that say nothing, and would as hex. Forgets the question. */
 static enum err warn_of_decimal(struct symbolicate *s, struct error *e)
 {
@@ -212,7 +220,7 @@ static enum err answer_stacks(struct symbolicate *s, struct error *e)
 	fflush(stdout);
 	if (!err && s->server.url)
 		err = answer_missing(&s->server, &s->reply, s->told, &s->lacking, e);
-	if (!err && !s->warned)
+	if (!err && !s->warned && has_decimal(&s->q))
 		err = warn_of_decimal(s, e);
 	question_reset(&s->q);
 	s->failed = err;
