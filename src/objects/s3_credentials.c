@@ -44,6 +44,7 @@ struct s3_credentials {
 	const struct config *config; /* not owned; of SOURCE_FILE */
 	char *sts;                   /* URL of the token service */
 	struct transfer_pool *pool;  /* for services; NULL: none is asked */
+	struct place_clock clock;    /* of the service, which says when keys expire */
 	struct transfer_settings settings;
 	pthread_mutex_t lock; /* of what follows; no network is touched under it */
 	pthread_cond_t changed;
@@ -117,12 +118,24 @@ struct given {
 	int64_t expires;
 };
 
+static int64_t now_of(const struct s3_credentials *c)
+{
+	return place_now(&c->clock) / SECOND;
+}
+
+static bool look_at_clock(void *credentials, const struct transfer_reply *reply, int64_t sent, int64_t now)
+{
+	struct s3_credentials *c = credentials;
+	place_clock_hear(&c->clock, sent, now, reply->date * SECOND, SECOND);
+	return false;
+}
+
 /* Parses "2026-11-22T15:04:05Z", with or without a fraction; an hour from now if it is malformed. */
-static int64_t parse_end(const char *text)
+static int64_t parse_end(const struct s3_credentials *c, const char *text)
 {
 	struct tm tm = {0};
 	const char *end = text ? strptime(text, "%Y-%m-%dT%H:%M:%S", &tm) : NULL;
-	return end && (*end == 'Z' || *end == '.') ? (int64_t)timegm(&tm) : (int64_t)time(NULL) + UNTOLD;
+	return end && (*end == 'Z' || *end == '.') ? (int64_t)timegm(&tm) : now_of(c) + UNTOLD;
 }
 
 static enum err check_given(struct given *g, const char *what, struct error *e)
@@ -142,12 +155,13 @@ static char *json_text_of(const json_t *object, const char *key)
 }
 
 /* {"AccessKeyId", "SecretAccessKey", "Token", "Expiration"} */
-static enum err read_json(struct given *g, const struct buffer *answer, const char *what, struct error *e)
+static enum err read_json(
+        const struct s3_credentials *c, struct given *g, const struct buffer *answer, const char *what, struct error *e)
 {
 	json_t *root = json_loads((const char *)answer->data, 0, NULL);
 	*g = (struct given){.keys = {json_text_of(root, "AccessKeyId"), json_text_of(root, "SecretAccessKey"),
 	                            json_text_of(root, "Token")}};
-	g->expires = parse_end(json_string_value(json_object_get(root, "Expiration")));
+	g->expires = parse_end(c, json_string_value(json_object_get(root, "Expiration")));
 	json_decref(root);
 	return check_given(g, what, e);
 }
@@ -189,7 +203,7 @@ static enum err ask_instance(struct s3_credentials *c, struct given *g, struct e
 	if (!err)
 		err = request(c, &q, &answer, what, e);
 	if (!err)
-		err = read_json(g, &answer, what, e);
+		err = read_json(c, g, &answer, what, e);
 	wipe(&lines);
 	wipe(&answer);
 	return err;
@@ -218,7 +232,7 @@ static enum err ask_container(struct s3_credentials *c, struct given *g, struct 
 	if (!err)
 		err = request(c, &q, &answer, what, e);
 	if (!err)
-		err = read_json(g, &answer, what, e);
+		err = read_json(c, g, &answer, what, e);
 	wipe(&read);
 	wipe(&lines);
 	wipe(&answer);
@@ -283,7 +297,7 @@ static enum err ask_sts(struct s3_credentials *c, struct given *g, struct error 
 		err = request(c, &q, &answer, what, e);
 	if (!err) {
 		s3_xml_read(answer.data, answer.len - 1, on_sts_element, &read);
-		g->expires = parse_end(read.end);
+		g->expires = parse_end(c, read.end);
 		err = check_given(g, what, e);
 	}
 	wipe(&token);
@@ -319,6 +333,7 @@ static enum err make_services(struct s3_credentials *c, const char *region, stru
 	if (made < 0)
 		c->sts = NULL;
 	c->pool = transfer_pool_new(&limits);
+	c->settings = (struct transfer_settings){.dated = look_at_clock, .signer = c};
 	return c->sts && c->pool ? ERR_OK : no_memory(e);
 }
 
@@ -407,14 +422,14 @@ static void refresh(struct s3_credentials *c)
 	enum err err = get_keys(c, &g, &e);
 	pthread_mutex_lock(&c->lock);
 	c->refreshing = false;
-	if (!err && g.expires <= (int64_t)time(NULL))
+	if (!err && g.expires <= now_of(c))
 		err = error_set(&e, ERR_UNAVAILABLE, "keys of S3: the service gave keys that have already expired");
 	if (err) {
 		s3_keys_release(&g.keys);
 		c->failure = e;
 		c->next_try = clock_now() + retry_pause;
 	} else {
-		int64_t now = time(NULL), half = now + (g.expires - now) / 2;
+		int64_t now = now_of(c), half = now + (g.expires - now) / 2;
 		s3_keys_release(&c->keys);
 		c->keys = g.keys;
 		c->expires = g.expires;
@@ -427,7 +442,7 @@ static void refresh(struct s3_credentials *c)
 static enum err have_keys(struct s3_credentials *c, struct error *e)
 {
 	for (;;) {
-		int64_t now = time(NULL);
+		int64_t now = now_of(c);
 		bool good = c->keys.access && now < c->expires, asks = clock_now() >= c->next_try;
 		if ((good && now < c->refresh) || (good && (c->refreshing || !asks)))
 			return ERR_OK;

@@ -2,13 +2,16 @@
 """Two hosts over one store, the clock of the second an hour off (libfaketime): of equal uploads the newer answers all the same, by the
 store's own clock."""
 
+import itertools
 import os
 import time
 
 import pytest
 
-from s3 import BUCKET, S3, program_or_fail
+from s3 import BUCKET, S3, KeyServices, Watcher, program_or_fail
 from stack import FAKETIME, Stack, faketime_library, has_sanitizer, wait_for
+from symbols import SAMPLE, SAMPLE_FRAMES, debug_id, module_line
+from test_s3 import SOURCES_OF_KEYS, keys_from
 from test_symbfile import REVALIDATE, accepted, listed, new_id, ranges, store_config, upload
 from plain_symbfile import write
 
@@ -84,3 +87,27 @@ def test_times_are_those_of_the_store(hosts):
     [one] = listed(hosts, ident[0])["sets"]
     stored = time.mktime(time.strptime(one["time"], "%Y-%m-%dT%H:%M:%SZ")) - time.timezone
     assert abs(stored - time.time()) < 60
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", SOURCES_OF_KEYS)
+@pytest.mark.parametrize("offset, seconds, times", [(HOUR, 600, 1), (-HOUR, 4, 2)])
+def test_keys_end_by_the_clock_of_who_gives_them(kind, offset, seconds, times, tmp_path, monkeypatch):
+    """Where it is an hour later they are not over before they are used; where it is earlier they are renewed in time."""
+    for name in [n for n in os.environ if n.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    asked = itertools.count()
+    with KeyServices(seconds) as services, Watcher(module_line("keys.so", debug_id("keys")) + SAMPLE.encode()) as watcher:
+        settings = keys_from(services, kind, tmp_path, monkeypatch)
+        config = {"source": f"s3://{BUCKET}", "s3_endpoint": watcher.url, "bucket_retries": "0", **settings}
+        with Stack(bucket=False, config=config) as s:
+            s.daemon.program = [*clock_off(offset), *s.daemon.program]
+            s.node.restart()
+            assert s.client.frames(["keys.so", debug_id("keys")], [0x1014])[0]["function"] == SAMPLE_FRAMES[0x1014]["function"]
+
+            def renewed():
+                s.client.frames([f"other{next(asked)}.so", debug_id("keys")], [0x1014])
+                return services.given >= times
+
+            wait_for(renewed, "keys that were asked for again", 30, 0.1)
+    assert services.given == times or times > 1
