@@ -85,6 +85,7 @@ void inquiry_write_reason(struct writer *w, const struct inquiry_reason *r)
 
 void inquiry_write_reasons(struct writer *w, uint32_t seen)
 {
+	_Static_assert(REASONS <= 32, "seen has a bit for each");
 	const char *before = "";
 	WRITE(w, "\"reasons\":{");
 	for (unsigned i = 1; i < REASONS; i++) {

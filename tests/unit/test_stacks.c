@@ -111,6 +111,7 @@ static void expect(const char *text, const char *expected)
 #define ID "93ac61ec5a8eb1396f9fbd350e3169a558528a40"
 #define DEBUG_ID "EC61AC938E5A39B16F9FBD350E3169A50"
 
+/* sanitizers */
 static void test_sanitizers(void **state)
 {
 	(void)state;
@@ -131,6 +132,7 @@ static void test_sanitizers(void **state)
 	        "9 /tmp/s/prog prog/ 0x11f3 image []\n");
 }
 
+/* sanitizers */
 static void test_thread_sanitizer(void **state)
 {
 	(void)state;
@@ -141,6 +143,7 @@ static void test_thread_sanitizer(void **state)
 	        "2 t.clang t.clang/" DEBUG_ID " 0xd01b4 elf [main <null>]\n");
 }
 
+/* glibc */
 static void test_glibc(void **state)
 {
 	(void)state;
@@ -160,6 +163,7 @@ static void test_glibc(void **state)
 	        "6 ./a.nopie a.nopie/ 0x4011a4 elf []\n");
 }
 
+/* coredumpctl */
 static void test_systemd(void **state)
 {
 	(void)state;
@@ -174,6 +178,7 @@ static void test_systemd(void **state)
 	        "6 no module [n/a]\n");
 }
 
+/* perf script */
 static void test_perf(void **state)
 {
 	(void)state;
@@ -193,6 +198,7 @@ static void test_perf(void **state)
 	        "9 no module [[unknown]]\n");
 }
 
+/* Firefox */
 static void test_firefox(void **state)
 {
 	(void)state;
@@ -203,6 +209,7 @@ static void test_firefox(void **state)
 	        "2 /opt/firefox/libxul.so libxul.so/ 0xf image [mozilla::Run(int[])]\n");
 }
 
+/* Android */
 static void test_android(void **state)
 {
 	(void)state;
@@ -218,6 +225,7 @@ static void test_android(void **state)
 	        "4 no module []\n");
 }
 
+/* macOS */
 static void test_macos(void **state)
 {
 	(void)state;
@@ -239,6 +247,7 @@ static void test_macos(void **state)
 	        "11 MyApp MyApp/ 0x48d4 image []\n");
 }
 
+/* minidump-stackwalk */
 static void test_minidump_pipes(void **state)
 {
 	(void)state;
@@ -253,6 +262,7 @@ static void test_minidump_pipes(void **state)
 	        "6 no module [||]\n");
 }
 
+/* minidump-stackwalk */
 static void test_minidump_json(void **state)
 {
 	(void)state;
@@ -294,6 +304,7 @@ static void test_minidump_json(void **state)
 	        "1 libc.so libc.so/ 0x2 image [null]\n");
 }
 
+/* NAME+0xOFFSET */
 static void test_anything(void **state)
 {
 	(void)state;
@@ -311,7 +322,7 @@ static void test_anything(void **state)
 	        "5 libbar libbar/000102030405060708090A0B0C0D0E0F0 0x3 image []\n");
 }
 
-/* All frames of a stack but the first have return addresses. */
+/* hs_err of Java, minidump-stackwalk, WinDbg: all frames of a stack but the first have return addresses. */
 static void test_return_addresses_of_offsets(void **state)
 {
 	(void)state;
@@ -345,6 +356,7 @@ static void test_return_addresses_of_offsets(void **state)
 	        "4 a.dll a.dll/ 0x40 image []\n");
 }
 
+/* gdb */
 static void test_gdb(void **state)
 {
 	(void)state;
@@ -463,6 +475,7 @@ static void test_where_a_signal_came(void **state)
 	        "10 /a a/ 0x103f image [(unknown)]\n");
 }
 
+/* glog, absl, Rust, boost, valgrind, heap profiles */
 static void test_addresses(void **state)
 {
 	(void)state;
@@ -619,6 +632,7 @@ static void test_bpftrace(void **state)
 	        "5 /a a/ 0x1010 image [0x11010]\n6 /a a/ 0x100f image [0x11010]\n");
 }
 
+/* PyTorch */
 static void test_torch(void **state)
 {
 	(void)state;
@@ -629,7 +643,7 @@ static void test_torch(void **state)
 	        "2 ./t h t h/ 0x1208 image [<unknown function>]\n3 ./t h t h/ 0x113d image [enter]\n");
 }
 
-/* What other programs mark as unknown: all are addresses of calls. */
+/* What valgrind (massif), gfortran, Zig, backward-cpp, D and Ruby mark as unknown: all are addresses of calls. */
 static void test_unknown(void **state)
 {
 	(void)state;
@@ -663,6 +677,7 @@ static void test_a_map_of_who_reads_the_file(void **state)
 	        "9 /a a/ 0x1010 image [???]\n10 no module [???]\n11 /c c/ 0x1010 image [???]\n");
 }
 
+/* Node.js */
 static void test_node(void **state)
 {
 	(void)state;
@@ -672,6 +687,7 @@ static void test_node(void **state)
 	        "2 node node/ 0x10fb204 elf []\n3 /usr/bin/node node/ 0x195e475 elf []\n");
 }
 
+/* Linux kernel */
 static void test_kernel(void **state)
 {
 	(void)state;
@@ -686,6 +702,7 @@ static void test_kernel(void **state)
 	        "exec []\n");
 }
 
+/* strace -k */
 static void test_strace(void **state)
 {
 	(void)state;
@@ -700,7 +717,8 @@ static void test_strace(void **state)
 	        "4 /opt/app (1) app (1)/ 0x1130 image []\n7 /opt/libcrash.so libcrash.so/ 0x10f9 image []\n");
 }
 
-/* Apple, "Interpreting the JSON format of a crash report": a header, then the report, whose images come last. */
+/* .ips of Apple, as "Interpreting the JSON format of a crash report" has it: a header, then the report, whose images
+ * come last. */
 static void test_ips(void **state)
 {
 	(void)state;

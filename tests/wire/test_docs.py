@@ -37,7 +37,7 @@ def one():
 
 
 def test_configuration_md_is_what_the_program_prints():
-    assert read("docs", "configuration.md") == printed("--print-config-markdown"), "run make docs"
+    assert read("docs", "configuration.md") == printed("--print-config-markdown"), "see the recipe in development.md"
 
 
 def families(one):
@@ -113,17 +113,15 @@ def test_each_reason_is_given_and_tested():
 
 
 def test_each_format_has_a_reader_and_a_test():
-    """The list of names against the comments above the readers; each reader is asked, and each name is in a test."""
+    """The list of names against the comments above the readers, and above the unit tests; each reader is asked."""
     readers = {name: re.sub(r"\n \* ", " ", names) for names, name in re.findall(r"^/\* ([^*]+(?:\n \* [^*]+)*) \*/\nbool (text_read_\w+)\(", read("src/text/formats.h"), re.M)}
     assert len(readers) == read("src/text/formats.h").count("bool text_read_")
     asked = re.findall(r"^\s+\{SIGN_.*, (text_read_\w+)\},$", read("src/text/reader.c"), re.M)
     assert sorted(asked) == sorted(readers)
     told = {name for names in readers.values() if not names.startswith("(") for name in names.split(", ")}
     assert told == set(text_formats())
-    data = [name for _, _, names in os.walk(os.path.join(ROOT, "tests", "data", "text")) for name in names]
-    tests = [text.lower() for text in [*sources("tests").values(), *data]]
-    words = {name: re.split("[ -]", name.lower())[name == "Linux kernel"].strip(".").removesuffix(".js").removeprefix("py") for name in told}
-    assert [name for name, word in words.items() if not any(word in text for text in tests)] == []
+    heads = " ".join(re.findall(r"^/\* ((?:(?!\*/).)*) \*/\nstatic void test_", read("tests/unit/test_stacks.c"), re.M | re.S))
+    assert [name for name in text_formats() if not named(name, [re.sub(r"\n \* ", " ", heads)])] == []
 
 
 def test_each_format_is_judged_by_a_wire_test():
@@ -243,6 +241,18 @@ def test_reasons_are_those_of_the_program():
 def text_formats():
     source = re.search(r"const char text_formats\[\] =\s*((?:\s*\"[^\"]*\")+);", read("src/text/reader.c")).group(1)
     return "".join(re.findall(r'"([^"]*)"', source)).split(", ")
+
+
+def test_verbs_and_options_of_symbtool_are_in_its_manual_page():
+    code = "\n".join(text for path, text in sources("src/symbtool").items())
+    man = read("man", "symbtool.1")
+    verbs = set(re.findall(r"\bverb_\w+ = \{\s*\"([a-z-]+)\"", code))
+    synopsis = re.search(r"\n\.Sh SYNOPSIS\n(.*?)\n\.Sh ", man, re.S).group(1)
+    assert {verb for line in re.findall(r"^\.Cm (.+)$", synopsis, re.M) for verb in line.split(" | ")} == verbs | {"help"}
+    assert set(re.findall(r"^\.It Cm (\S+)$", man, re.M)) == verbs
+    options = set(re.findall(r"\"(?:-\w, )?--([a-z-]+)[^\"]*\", OPTION_", code))
+    assert len(options) > 25
+    assert set(re.findall(r"\bFl Fl ([a-z-]+)", man)) == options | {"version"}
 
 
 def test_formats_are_the_same_everywhere():
