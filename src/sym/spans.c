@@ -41,7 +41,7 @@ struct open_symbol {
 	uint32_t spans;
 };
 
-struct sweep {
+struct symbol_sweep {
 	const struct symindex *x;
 	const struct symtext *text;
 	struct symspans *out;
@@ -59,19 +59,19 @@ struct sweep {
 	void *arg;
 };
 
-static uint64_t sweep_bytes(const struct sweep *w)
+static uint64_t sweep_bytes(const struct symbol_sweep *w)
 {
 	return symspans_bytes(w->out) + w->open_cap * (uint64_t)sizeof *w->open +
 	       w->cuts_cap * (uint64_t)sizeof *w->cuts + w->events_cap * (uint64_t)sizeof *w->events;
 }
 
 /* array_reserve for one of its arrays. */
-static inline bool reserve(struct sweep *w, void *array, uint32_t *cap, size_t need, size_t size)
+static inline bool reserve(struct symbol_sweep *w, void *array, uint32_t *cap, size_t need, size_t size)
 {
 	return need <= *cap || (array_enlarge(array, cap, need, size) && (!w->grow || w->grow(w->arg, sweep_bytes(w))));
 }
 
-static const struct symindex_symbol *symbol_of(const struct sweep *w, const struct open_symbol *o)
+static const struct symindex_symbol *symbol_of(const struct symbol_sweep *w, const struct open_symbol *o)
 {
 	return &w->x->symbols[o->symbol];
 }
@@ -88,7 +88,7 @@ static bool is_vast(const struct symindex_symbol *s)
 	return s->size > UINT32_MAX;
 }
 
-static bool add_event(struct sweep *w, const struct symindex_symbol *s, uint64_t within)
+static bool add_event(struct symbol_sweep *w, const struct symindex_symbol *s, uint64_t within)
 {
 	if (!within || within >= s->size)
 		return true;
@@ -98,7 +98,7 @@ static bool add_event(struct sweep *w, const struct symindex_symbol *s, uint64_t
 	return true;
 }
 
-static bool add_events(struct sweep *w, const struct symindex_symbol *s, uint64_t addr, uint64_t size)
+static bool add_events(struct symbol_sweep *w, const struct symindex_symbol *s, uint64_t addr, uint64_t size)
 {
 	uint64_t start, end;
 	return !clip_to_function(s->addr, s->size, addr, size, &start, &end) ||
@@ -111,7 +111,7 @@ static int address_order(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static bool find_events(struct sweep *w, const struct symindex_symbol *s)
+static bool find_events(struct symbol_sweep *w, const struct symindex_symbol *s)
 {
 	struct symrecords *r = &w->records;
 	bool all = is_vast(s) || symindex_text_of(s) > EXACT_PAGES * w->page_text;
@@ -135,7 +135,7 @@ static bool find_events(struct sweep *w, const struct symindex_symbol *s)
 
 /* Chooses where pages begin within a FUNC: its text is shared evenly, and no segment starts too far above a page's
  * first address. */
-static bool find_cuts(struct sweep *w, struct open_symbol *o)
+static bool find_cuts(struct symbol_sweep *w, struct open_symbol *o)
 {
 	const struct symindex_symbol *s = symbol_of(w, o);
 	o->first_cut = w->cut_count;
@@ -160,7 +160,7 @@ static bool find_cuts(struct sweep *w, struct open_symbol *o)
 
 /* ---- spans and pages ---- */
 
-static bool begin_page(struct sweep *w, uint64_t first, uint32_t span)
+static bool begin_page(struct symbol_sweep *w, uint64_t first, uint32_t span)
 {
 	struct symspans *out = w->out;
 	if (!reserve(w, &out->page_first, &out->page_first_cap, out->page_count + 1, sizeof *out->page_first) ||
@@ -172,12 +172,12 @@ static bool begin_page(struct sweep *w, uint64_t first, uint32_t span)
 	return true;
 }
 
-static uint64_t page_first(const struct sweep *w)
+static uint64_t page_first(const struct symbol_sweep *w)
 {
 	return w->out->page_first[w->out->page_count - 1];
 }
 
-static uint64_t weigh(const struct sweep *w, const struct open_symbol *o)
+static uint64_t weigh(const struct symbol_sweep *w, const struct open_symbol *o)
 {
 	uint64_t text = symindex_text_of(symbol_of(w, o));
 	if (!o->page)
@@ -189,7 +189,7 @@ static uint64_t weigh(const struct sweep *w, const struct open_symbol *o)
 }
 
 /* Begins a page at each cut of a large function within one of its spans. */
-static bool cut_span(struct sweep *w, const struct open_symbol *o, uint32_t span, position from, position stop)
+static bool cut_span(struct symbol_sweep *w, const struct open_symbol *o, uint32_t span, position from, position stop)
 {
 	uint32_t cut = o->first_cut, end = cut + o->cut_count;
 	cut += (uint32_t)search_up_to(w->cuts + cut, o->cut_count, sizeof *w->cuts, 0, (uint64_t)from);
@@ -202,7 +202,7 @@ static bool cut_span(struct sweep *w, const struct open_symbol *o, uint32_t span
 }
 
 /* Adds a span: o answers from the cursor up to `to`. */
-static bool emit_span(struct sweep *w, struct open_symbol *o, position to)
+static bool emit_span(struct symbol_sweep *w, struct open_symbol *o, position to)
 {
 	struct symspans *out = w->out;
 	const struct symindex_symbol *s = symbol_of(w, o);
@@ -230,7 +230,7 @@ static bool emit_span(struct sweep *w, struct open_symbol *o, position to)
 	return true;
 }
 
-static bool pop_symbol(struct sweep *w)
+static bool pop_symbol(struct symbol_sweep *w)
 {
 	struct symspans *out = w->out;
 	const struct open_symbol *top = &w->open[--w->open_count];
@@ -244,7 +244,7 @@ static bool pop_symbol(struct sweep *w)
 }
 
 /* Adds spans from the cursor up to `to`, where the next symbol starts. */
-static bool advance_to(struct sweep *w, position to)
+static bool advance_to(struct symbol_sweep *w, position to)
 {
 	while (w->cursor < to) {
 		struct open_symbol *top = w->open_count ? &w->open[w->open_count - 1] : NULL;
@@ -271,7 +271,7 @@ static bool advance_to(struct sweep *w, position to)
 /* ---- symbols of one address ---- */
 
 /* Whether the symbol has a line record, at any address. */
-static bool has_lines(struct sweep *w, const struct symindex_symbol *s, bool *has)
+static bool has_lines(struct symbol_sweep *w, const struct symindex_symbol *s, bool *has)
 {
 	enum record_kind kind;
 	*has = false;
@@ -284,14 +284,14 @@ static bool has_lines(struct sweep *w, const struct symindex_symbol *s, bool *ha
 }
 
 /* Whether it may answer where the better symbols of its address, whose longest has `covered` bytes, do not. */
-static bool is_longer(const struct sweep *w, const struct symindex_symbol *s, uint32_t kept, uint64_t covered)
+static bool is_longer(const struct symbol_sweep *w, const struct symindex_symbol *s, uint32_t kept, uint64_t covered)
 {
 	if (s->is_public)
 		return false;
 	return w->out->nearest ? !kept : s->size > covered;
 }
 
-static bool push_symbol(struct sweep *w, uint32_t symbol)
+static bool push_symbol(struct symbol_sweep *w, uint32_t symbol)
 {
 	if (!reserve(w, &w->open, &w->open_cap, w->open_count + 1, sizeof *w->open))
 		return false;
@@ -301,7 +301,7 @@ static bool push_symbol(struct sweep *w, uint32_t symbol)
 
 /* Pushes the FUNCs of symbols [first, end), which start at one address, worst first: FUNCs with lines are better than
  * those without; within each group the first in the file is best. */
-static bool push_group(struct sweep *w, uint32_t first, uint32_t end, uint32_t funcs)
+static bool push_group(struct symbol_sweep *w, uint32_t first, uint32_t end, uint32_t funcs)
 {
 	const struct symindex_symbol *all = w->x->symbols;
 	uint32_t base = w->open_count, with_lines, next = base;
@@ -340,7 +340,7 @@ static bool push_group(struct sweep *w, uint32_t first, uint32_t end, uint32_t f
 	return true;
 }
 
-static bool sweep_group(struct sweep *w, uint32_t first, uint32_t end)
+static bool sweep_group(struct symbol_sweep *w, uint32_t first, uint32_t end)
 {
 	const struct symindex_symbol *all = w->x->symbols;
 	uint32_t first_public = NO_SYMBOL, funcs = 0;
@@ -367,7 +367,7 @@ static int symbol_order(const void *a, const void *b)
 	return (x->symbol > y->symbol) - (x->symbol < y->symbol);
 }
 
-static bool sweep_symbols(struct sweep *w)
+static bool sweep_symbols(struct symbol_sweep *w)
 {
 	const struct symindex_symbol *all = w->x->symbols;
 	for (uint32_t first = 0, end; first < w->x->symbol_count; first = end) {
@@ -394,7 +394,7 @@ struct symspans *symspans_new(const struct symindex *x, const struct symtext *te
 struct symspans *symspans_new_within(const struct symindex *x, const struct symtext *text, bool nearest,
         uint32_t page_text, bool (*grow)(void *arg, uint64_t bytes), void *arg)
 {
-	struct sweep w = {.x = x,
+	struct symbol_sweep w = {.x = x,
 	        .text = text,
 	        .grow = grow,
 	        .arg = arg,

@@ -40,7 +40,7 @@ struct name_place {
 	uint32_t page, local, pages;
 };
 
-struct sweep {
+struct range_sweep {
 	struct symbfile_map *m;
 	struct encoder *encoder;
 	uint32_t next_range, next_pad;
@@ -64,7 +64,7 @@ struct place {
 /* ---- the piece at hand ---- */
 
 /* Puts a long string into the string pages. */
-static bool use_string(struct sweep *s, uint32_t slot)
+static bool use_string(struct range_sweep *s, uint32_t slot)
 {
 	struct map_string *string = &s->m->slots[slot];
 	struct string_slot *place = &s->strings.slots[slot];
@@ -77,7 +77,7 @@ static bool use_string(struct sweep *s, uint32_t slot)
 	return true;
 }
 
-static bool use_name(struct sweep *s)
+static bool use_name(struct range_sweep *s)
 {
 	const struct map_string *text = &s->m->slots[s->name];
 	const struct name_place *name = &s->names[s->name];
@@ -94,7 +94,7 @@ static bool use_name(struct sweep *s)
 }
 
 /* Encodes the current piece up to an address, and drops the nodes of the chain. */
-static bool end_piece(struct sweep *s, position to)
+static bool end_piece(struct range_sweep *s, position to)
 {
 	struct flat *f = &s->flat;
 	if (!f->segment_count)
@@ -114,7 +114,7 @@ static bool end_piece(struct sweep *s, position to)
 }
 
 /* Starts a piece of this function at `at`, or continues the current one if it is of the same function. */
-static bool start_piece(struct sweep *s, uint64_t at, uint32_t name, struct range_symbol symbol)
+static bool start_piece(struct range_sweep *s, uint64_t at, uint32_t name, struct range_symbol symbol)
 {
 	struct flat *f = &s->flat;
 	if (f->segment_count && s->name == name && f->addr == symbol.start && f->size == symbol.size)
@@ -129,7 +129,7 @@ static bool start_piece(struct sweep *s, uint64_t at, uint32_t name, struct rang
 	return true;
 }
 
-static bool add_segment(struct sweep *s, uint64_t at, uint32_t node, struct place p)
+static bool add_segment(struct range_sweep *s, uint64_t at, uint32_t node, struct place p)
 {
 	struct flat *f = &s->flat;
 	struct flat_segment *last = f->segment_count ? &f->segments[f->segment_count - 1] : NULL;
@@ -141,7 +141,7 @@ static bool add_segment(struct sweep *s, uint64_t at, uint32_t node, struct plac
 	return true;
 }
 
-static bool add_node(struct sweep *s, uint32_t parent, uint32_t func, struct place call, uint32_t *node)
+static bool add_node(struct range_sweep *s, uint32_t parent, uint32_t func, struct place call, uint32_t *node)
 {
 	struct flat *f = &s->flat;
 	if (!flat_reserve_nodes(f, f->node_count + 1) || !use_string(s, func) || !use_string(s, call.file))
@@ -154,7 +154,7 @@ static bool add_node(struct sweep *s, uint32_t parent, uint32_t func, struct pla
 
 /* ---- the chain ---- */
 
-static struct range_record *chain_range(const struct sweep *s, uint32_t i)
+static struct range_record *chain_range(const struct range_sweep *s, uint32_t i)
 {
 	return &s->m->ranges[s->chain[i].range];
 }
@@ -165,7 +165,7 @@ static bool is_above(const void *sweep, size_t i, uint64_t depth)
 }
 
 /* Pushes the ranges that start here on their stacks, and cuts the chain where they change it. */
-static void open_ranges(struct sweep *s, uint64_t at)
+static void open_ranges(struct range_sweep *s, uint64_t at)
 {
 	struct symbfile_map *m = s->m;
 	for (; s->next_range < m->range_count && m->ranges[s->next_range].va == at; s->next_range++) {
@@ -178,7 +178,7 @@ static void open_ranges(struct sweep *s, uint64_t at)
 }
 
 /* The range of this depth that covers the address, + 1; 0: none. */
-static uint32_t covering(struct sweep *s, uint32_t depth, uint64_t at)
+static uint32_t covering(struct range_sweep *s, uint32_t depth, uint64_t at)
 {
 	uint32_t *top = &s->tops[depth];
 	while (*top && range_end(&s->m->ranges[*top - 1]) <= at)
@@ -194,7 +194,7 @@ static struct range_symbol symbol_of(const struct symbfile_map *m, const struct 
 	return r->symbol ? m->symbols[r->symbol - 1] : (struct range_symbol){r->va, r->length};
 }
 
-static bool add_link(struct sweep *s, uint64_t at, uint32_t range, bool site_only)
+static bool add_link(struct range_sweep *s, uint64_t at, uint32_t range, bool site_only)
 {
 	const struct range_record *r = &s->m->ranges[range];
 	struct chain_link l = {range_end(r), range, 0, r->call_file, site_only};
@@ -220,7 +220,7 @@ static bool add_link(struct sweep *s, uint64_t at, uint32_t range, bool site_onl
 }
 
 /* Moves the chain to an address, which is not below the previous one. */
-static bool settle_chain(struct sweep *s, uint64_t at)
+static bool settle_chain(struct range_sweep *s, uint64_t at)
 {
 	while (s->chain_len && s->chain[s->chain_len - 1].end <= at)
 		s->chain_len--;
@@ -264,7 +264,7 @@ static position read_lines(struct symbfile_map *m, struct range_record *r, uint6
 }
 
 /* Writes what the ranges say at an address; lowers *next to where that may change. */
-static bool write_place(struct sweep *s, uint64_t at, position *next)
+static bool write_place(struct range_sweep *s, uint64_t at, position *next)
 {
 	const struct chain_link *last = &s->chain[s->chain_len - 1];
 	struct range_record *r = &s->m->ranges[last->range];
@@ -277,7 +277,7 @@ static bool write_place(struct sweep *s, uint64_t at, position *next)
 }
 
 /* Whether link i of the chain is this call. */
-static bool same_call(const struct sweep *s, uint32_t i, uint32_t func, struct place call)
+static bool same_call(const struct range_sweep *s, uint32_t i, uint32_t func, struct place call)
 {
 	if (i >= s->chain_len || s->chain[i].site_only)
 		return false;
@@ -286,7 +286,7 @@ static bool same_call(const struct sweep *s, uint32_t i, uint32_t func, struct p
 }
 
 /* Writes a pad's frames. Uses the nodes of the chain as far as both are the same. */
-static bool write_frames(struct sweep *s, uint64_t at, struct reader *in, uint64_t count, bool shared)
+static bool write_frames(struct range_sweep *s, uint64_t at, struct reader *in, uint64_t count, bool shared)
 {
 	struct place p = {0, 0};
 	uint32_t node = 0;
@@ -306,7 +306,7 @@ static bool write_frames(struct sweep *s, uint64_t at, struct reader *in, uint64
 }
 
 /* Of pads at the same address the last one wins. */
-static bool write_pad(struct sweep *s, uint64_t at)
+static bool write_pad(struct range_sweep *s, uint64_t at)
 {
 	struct symbfile_map *m = s->m;
 	while (s->next_pad < m->pad_count && m->pads[s->next_pad].va == at)
@@ -327,7 +327,7 @@ static bool write_pad(struct sweep *s, uint64_t at)
 /* ---- the sweep ---- */
 
 /* Where the settled chain may change next. */
-static position next_change(const struct sweep *s)
+static position next_change(const struct range_sweep *s)
 {
 	const struct symbfile_map *m = s->m;
 	position next = s->chain_len ? s->chain[s->chain_len - 1].end : ADDRESS_END;
@@ -336,7 +336,7 @@ static position next_change(const struct sweep *s)
 	return next;
 }
 
-static bool sweep_addresses(struct sweep *s)
+static bool sweep_addresses(struct range_sweep *s)
 {
 	const struct symbfile_map *m = s->m;
 	for (position at = 0, next; at < ADDRESS_END; at = next) {
@@ -360,7 +360,7 @@ static bool sweep_addresses(struct sweep *s)
 }
 
 /* Brings the strings into the form that the encoder needs: short ones one after the other. */
-static bool make_strings(struct sweep *s)
+static bool make_strings(struct range_sweep *s)
 {
 	const struct symbfile_map *m = s->m;
 	struct string_table *t = &s->strings;
@@ -393,7 +393,7 @@ static bool make_strings(struct sweep *s)
 
 bool symbfile_sweep(struct symbfile_map *m, struct encoder *e)
 {
-	struct sweep s = {.m = m, .encoder = e};
+	struct range_sweep s = {.m = m, .encoder = e};
 	s.tops = calloc(m->depths, sizeof *s.tops);
 	s.names = calloc(m->slot_count, sizeof *s.names);
 	bool ok = s.tops && s.names && make_strings(&s) && bit_tree_init(&s.covered, m->depths) && sweep_addresses(&s);
