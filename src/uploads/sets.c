@@ -268,22 +268,22 @@ bool symbfile_set_is_better(const struct symbfile_set *a, const struct symbfile_
 	return a->time != b->time ? a->time > b->time : strcmp(a->name, b->name) > 0;
 }
 
-struct intake {
+struct part_feed {
 	uint8_t block[16384];
 	struct symbfile_reader *reader;
 	struct error error;
 };
 
-static uint8_t *intake_space(void *arg, size_t *room)
+static uint8_t *feed_space(void *arg, size_t *room)
 {
-	struct intake *in = arg;
+	struct part_feed *in = arg;
 	*room = sizeof in->block;
 	return in->block;
 }
 
-static bool intake_commit(void *arg, size_t n)
+static bool feed_commit(void *arg, size_t n)
 {
-	struct intake *in = arg;
+	struct part_feed *in = arg;
 	return symbfile_reader_feed(in->reader, in->block, n, &in->error) == ERR_OK;
 }
 
@@ -293,8 +293,8 @@ static enum err count_part(struct symbfile_counts *counts, struct store_client *
 {
 	struct symbfile_counts own = {0};
 	struct symbfile_sink records = symbfile_counts_sink(&own);
-	struct intake *in = malloc(sizeof *in);
-	struct bucket_sink sink = {intake_space, intake_commit, in};
+	struct part_feed *in = malloc(sizeof *in);
+	struct bucket_sink sink = {feed_space, feed_commit, in};
 	struct bucket_result result;
 	if (!in || !(in->reader = symbfile_reader_new(&records))) {
 		free(in);
