@@ -154,14 +154,21 @@ static enum bucket_outcome find_file(
 	               : bucket_result_set(l->result, BUCKET_MISSING, "no file of this build id");
 }
 
-/* For struct extraction: what shares its entries with others (dwz -m) needs one more file. */
-static int provide(void *arg, const struct build_id *id)
+/* For struct extraction: what shares its entries with others (dwz -m) needs one more file. Its reader looks whether it
+ * has the build id. */
+static int provide(void *arg, const struct build_id *id, struct str name)
 {
 	struct elf_load *l = arg;
 	struct bucket_result before = *l->result;
+	char path[LAYOUT_SHARED_MAX];
 	unsigned number = 0;
 	int file = -1;
-	if (id->len == 0 || find_file(l, LAYOUT_DEBUG, id, &number, &file) != BUCKET_OK)
+	enum bucket_outcome outcome = BUCKET_MISSING;
+	if (id->len > 0)
+		outcome = find_file(l, LAYOUT_DEBUG, id, &number, &file);
+	if (outcome == BUCKET_MISSING && layout_shared_path(path, l->kind, name))
+		outcome = fetch_path(l, path, &file);
+	if (outcome != BUCKET_OK)
 		file = -1;
 	l->result->outcome = before.outcome;
 	memcpy(l->result->text, before.text, sizeof before.text);

@@ -273,13 +273,15 @@ static enum err check_id(struct session *s, struct error *e)
 
 static enum err give_file(struct session *s, struct error *e)
 {
-	struct build_id id = {.len = s->packet->len};
+	const struct packet *p = s->packet;
+	struct build_id id = {.len = p->len > 0 ? p->data[0] : 0};
 	int file = -1;
-	if (id.len > BUILD_ID_MAX || ++s->wants > WANTS_MAX)
+	if (p->len < 1 + id.len || id.len > BUILD_ID_MAX || ++s->wants > WANTS_MAX)
 		return error_set(e, ERR_CORRUPT, "its reader asks for too many files");
-	memcpy(id.bytes, s->packet->data, id.len);
+	memcpy(id.bytes, p->data + 1, id.len);
+	const struct str name = {(const char *)p->data + 1 + id.len, p->len - 1 - id.len};
 	if (s->job->provide)
-		file = s->job->provide(s->job->provide_arg, &id);
+		file = s->job->provide(s->job->provide_arg, &id, name);
 	bool ok = packet_send(s->socket, PACKET_FILE, NULL, 0, &file, file >= 0);
 	if (file >= 0)
 		close(file);

@@ -49,9 +49,9 @@ struct extraction {
 	const struct build_id_question *question; /* the file must have a build id that answers it */
 	struct symbfile_sink sink;                /* for records */
 	struct code_sink code;                    /* for instructions, if limits.code is set */
-	/* Returns a descriptor, which extract_file closes, of the file with the debug data of a build id, or -1. May be
-	 * NULL. */
-	int (*provide)(void *arg, const struct build_id *id);
+	/* Returns a descriptor, which extract_file closes, of the file with the debug data of a build id, or -1. name:
+	 * of a file of shared entries, of any bytes, as the file says; empty: it is none. May be NULL. */
+	int (*provide)(void *arg, const struct build_id *id, struct str name);
 	void *provide_arg;
 	const atomic_bool *cancel; /* ends it within about a second; may be NULL */
 	uint64_t hash;             /* out: of all records, in order */

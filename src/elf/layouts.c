@@ -69,6 +69,35 @@ bool layout_pe_path(char *out, size_t size, unsigned number, const char *name, c
 	return true;
 }
 
+/* Letters, digits and few others, in parts that lead nowhere else. */
+static bool harmless(struct str path)
+{
+	static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._+";
+	while (path.len > 0) {
+		struct str part = str_cut(&path, '/');
+		size_t dots = 0;
+		for (size_t i = 0; i < part.len; i++) {
+			if (!part.data[i] || !strchr(allowed, part.data[i]))
+				return false;
+			dots += part.data[i] == '.';
+		}
+		if (dots == part.len)
+			return false;
+	}
+	return true;
+}
+
+bool layout_shared_path(char out[LAYOUT_SHARED_MAX], enum bucket_kind kind, struct str name)
+{
+	static const char folder[] = "/.dwz/";
+	const char *at = name.len > 0 ? memmem(name.data, name.len, folder, strlen(folder)) : NULL;
+	if (kind != BUCKET_ELF || !at)
+		return false;
+	struct str path = {at + 1, name.len - (size_t)(at + 1 - name.data)};
+	return path.len < LAYOUT_SHARED_MAX && path.data[path.len - 1] != '/' && harmless(path) &&
+	       snprintf(out, LAYOUT_SHARED_MAX, "%.*s", STR_FMT(path)) > 0;
+}
+
 bool layout_folder(char out[LAYOUT_PATH_MAX], enum bucket_kind kind, unsigned number, uint8_t first)
 {
 	static const char *const above[] = {".build-id/", ""};

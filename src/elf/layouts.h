@@ -18,6 +18,11 @@ bool layout_path(char out[LAYOUT_PATH_MAX], enum bucket_kind kind, enum layout_u
 /* The same for a PE file; id: its time stamp and the size of its image, four bytes each, big-endian. */
 bool layout_pe_path(char *out, size_t size, unsigned number, const char *name, const struct build_id *id);
 
+/* The path of a file of shared entries (dwz -m) that no layout has by its build id, by the name in a link to it, which
+ * may be of any bytes: what is behind its "/.dwz", as distributions have them. False: there is none. */
+enum { LAYOUT_SHARED_MAX = 256 };
+bool layout_shared_path(char out[LAYOUT_SHARED_MAX], enum bucket_kind kind, struct str name);
+
 /* The folders, by number from 0 on, of the build ids that begin with this byte. False: there are no more. */
 bool layout_folder(char out[LAYOUT_PATH_MAX], enum bucket_kind kind, unsigned number, uint8_t first);
 /* The build id whose file or folder has this name there; false: none. */

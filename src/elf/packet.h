@@ -19,9 +19,10 @@ enum packet_kind {
 	PACKET_READY = 'R', /* from the helper, first: its version */
 	PACKET_JOB = 'J',   /* to the helper: struct job_limits as text; the job's socket and the file */
 	/* on a job's socket, from the helper */
-	PACKET_DOING = 'S',   /* text: what it does now */
-	PACKET_ID = 'I',      /* the file's build id, perhaps empty */
-	PACKET_WANT = 'W',    /* the build id of another file; answered by PACKET_FILE */
+	PACKET_DOING = 'S', /* text: what it does now */
+	PACKET_ID = 'I',    /* the file's build id, perhaps empty */
+	PACKET_WANT = 'W', /* another file: the length of its build id as a byte, the build id, perhaps a name; answered
+	                      by PACKET_FILE */
 	PACKET_RECORDS = 'D', /* the next bytes of a symbfile */
 	PACKET_ARCH = 'A',    /* text: the machine whose instructions follow */
 	PACKET_CODE = 'C', /* an instruction: where it ends and begins, four bytes each, little-endian, and its text */

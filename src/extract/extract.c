@@ -224,12 +224,12 @@ static const char *debug_dir(const struct extraction *x)
 }
 
 /* Fetches the file of this build id from elsewhere. It is not reported if nobody has it. */
-static bool fetch(struct extraction *x, const uint8_t *id, size_t len, char found[PATH_MAX])
+static bool fetch(struct extraction *x, const uint8_t *id, size_t len, const char *name, char found[PATH_MAX])
 {
 	struct error e = {0};
 	if (len == 0 || !x->options->fetch)
 		return false;
-	enum err err = x->options->fetch(x->options->fetch_arg, id, len, found, &e);
+	enum err err = x->options->fetch(x->options->fetch_arg, id, len, name, found, &e);
 	if (err && err != ERR_MISSING)
 		add_note(x->stats, "%s", e.text);
 	return !err;
@@ -239,14 +239,14 @@ static bool fetch_debug_file(struct extraction *x, char found[PATH_MAX])
 {
 	struct ids ids;
 	ids_read(&ids, x->file.elf);
-	return fetch(x, ids.build_id.bytes, ids.build_id.len, found);
+	return fetch(x, ids.build_id.bytes, ids.build_id.len, NULL, found);
 }
 
 /* The file of shared entries. */
 static void complete_dwarf(struct extraction *x)
 {
 	char found[PATH_MAX];
-	if (fetch(x, x->dwarf.missing_id, x->dwarf.missing_id_len, found))
+	if (fetch(x, x->dwarf.missing_id, x->dwarf.missing_id_len, x->dwarf.missing, found))
 		dwarf_source_complete(&x->dwarf, found);
 	if (x->dwarf.missing[0])
 		add_note(x->stats,

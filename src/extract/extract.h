@@ -15,9 +15,11 @@ struct extract_options {
 	 * are left out. 0: all code. */
 	const uint64_t *asked;
 	size_t asked_count;
-	/* Fetches the file with the debug data of a build id that is not here; NULL: nothing is fetched. ERR_MISSING:
-	 * nobody has it; other errors are told in notes. */
-	enum err (*fetch)(void *arg, const uint8_t *id, size_t len, char found[PATH_MAX], struct error *e);
+	/* Fetches the file with the debug data of a build id that is not here; NULL: nothing is fetched. name: of a
+	 * file of shared entries (dwz -m), as the link to it says; NULL: it is none. ERR_MISSING: nobody has it; other
+	 * errors are told in notes. */
+	enum err (*fetch)(
+	        void *arg, const uint8_t *id, size_t len, const char *name, char found[PATH_MAX], struct error *e);
 	void *fetch_arg;
 	void (*doing)(void *arg, const char *what); /* told what comes next; may be NULL */
 	void *doing_arg;

@@ -10,6 +10,7 @@
 
 #include "base/varint.h"
 #include "extract/disassemble.h"
+#include "extract/dwarf_source.h"
 #include "extract/extract.h"
 #include "extract/ids.h"
 #include "extract/inflate.h"
@@ -82,13 +83,19 @@ static enum err open_file(struct job *j, int *file, struct error *e)
 }
 
 /* For extract_options: the server is asked for the file of a build id. */
-static enum err fetch(void *arg, const uint8_t *id, size_t len, char found[PATH_MAX], struct error *e)
+static enum err fetch(void *arg, const uint8_t *id, size_t len, const char *name, char found[PATH_MAX], struct error *e)
 {
 	struct job *j = arg;
-	if (j->other_count == OTHERS_MAX)
+	uint8_t body[1 + BUILD_ID_MAX + ALTERNATE_NAME_MAX];
+	size_t name_len = name ? strlen(name) : 0;
+	if (j->other_count == OTHERS_MAX || len > BUILD_ID_MAX || name_len > ALTERNATE_NAME_MAX)
 		return ERR_MISSING;
+	body[0] = (uint8_t)len;
+	memcpy(body + 1, id, len);
+	memcpy(body + 1 + len, name ? name : "", name_len);
 	doing(j, "waiting for another file");
-	if (!packet_send(j->socket, PACKET_WANT, id, len, NULL, 0) || !packet_receive(j->socket, &j->packet))
+	if (!packet_send(j->socket, PACKET_WANT, body, 1 + len + name_len, NULL, 0) ||
+	        !packet_receive(j->socket, &j->packet))
 		return gone(e);
 	if (j->packet.fd_count != 1)
 		return ERR_MISSING;

@@ -29,7 +29,8 @@ static struct {
 	struct debug_copy *items;
 	size_t count;
 	uint32_t cap;
-	enum err (*next)(void *arg, const uint8_t *id, size_t len, char found[PATH_MAX], struct error *e);
+	enum err (*next)(
+	        void *arg, const uint8_t *id, size_t len, const char *name, char found[PATH_MAX], struct error *e);
 	void *next_arg;
 } all = {.once = PTHREAD_ONCE_INIT};
 
@@ -87,12 +88,12 @@ bool debug_dir_find(const uint8_t *id, size_t len, char found[PATH_MAX])
 	return false;
 }
 
-static enum err fetch(void *arg, const uint8_t *id, size_t len, char found[PATH_MAX], struct error *e)
+static enum err fetch(void *arg, const uint8_t *id, size_t len, const char *name, char found[PATH_MAX], struct error *e)
 {
 	(void)arg;
 	if (debug_dir_find(id, len, found))
 		return ERR_OK;
-	return all.next ? all.next(all.next_arg, id, len, found, e) : ERR_MISSING;
+	return all.next ? all.next(all.next_arg, id, len, name, found, e) : ERR_MISSING;
 }
 
 void debug_dir_serve(struct extract_options *options)

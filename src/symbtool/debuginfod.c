@@ -196,9 +196,11 @@ enum err debuginfod_fetch(
 	return err;
 }
 
-static enum err fetch_debug(void *arg, const uint8_t *id, size_t len, char found[PATH_MAX], struct error *e)
+static enum err fetch_debug(
+        void *arg, const uint8_t *id, size_t len, const char *name, char found[PATH_MAX], struct error *e)
 {
 	(void)arg;
+	(void)name;
 	return debuginfod_fetch(DEBUGINFOD_DEBUG, id, len, found, e);
 }
 

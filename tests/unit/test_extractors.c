@@ -22,6 +22,7 @@
 
 #include "base/clock.h"
 #include "elf/extractors.h"
+#include "elf/layouts.h"
 #include "extract/extract.h"
 #include "extract/ids.h"
 
@@ -308,11 +309,12 @@ struct killing {
 };
 
 /* The files that a reader asks for come when it has been killed. */
-static int kill_reader(void *arg, const struct build_id *id)
+static int kill_reader(void *arg, const struct build_id *id, struct str name)
 {
 	struct killing *k = arg;
 	pid_t server = serving(), reader = 0;
 	(void)id;
+	(void)name;
 	if (wait_for_children(server, 1, &reader) != 1)
 		return -1;
 	kill(reader, k->signal);
@@ -354,9 +356,10 @@ static void test_killed(void **state)
 }
 
 /* It waits for a file for ever: its own alarm ends it. */
-static int sleep_long(void *arg, const struct build_id *id)
+static int sleep_long(void *arg, const struct build_id *id, struct str name)
 {
 	(void)id;
+	(void)name;
 	struct timespec pause = {.tv_sec = 3};
 	nanosleep(&pause, NULL);
 	*(bool *)arg = true;
@@ -515,10 +518,36 @@ static void test_without_helper(void **state)
 	close(job.file);
 }
 
+/* A file may name anything. */
+static void test_names_of_shared_files(void **state)
+{
+	(void)state;
+	static const char *const good[][2] = {
+	        {"/usr/lib/debug/.dwz/x86_64-linux-gnu/libstdc++6.debug", ".dwz/x86_64-linux-gnu/libstdc++6.debug"},
+	        {"../../.dwz/bash-5.2-1.fc40.x86_64", ".dwz/bash-5.2-1.fc40.x86_64"}};
+	static const char *const bad[] = {"", "common.debug", ".dwz/a", "/.dwz/", "/.dwz/../a", "/.dwz/a/..",
+	        "/.dwz/./a", "/.dwz//a", "/.dwz/a/", "/.dwz/a?b", "/.dwz/a%2fb", "/.dwz/a b", "/.dwz/a#b", "/.dwz/a\\b",
+	        "/.dwz/a\nb"};
+	char out[LAYOUT_SHARED_MAX], name[2 * LAYOUT_SHARED_MAX] = "/.dwz/";
+	for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+		assert_true(layout_shared_path(out, BUCKET_ELF, str_from(good[i][0])));
+		assert_string_equal(out, good[i][1]);
+		assert_false(layout_shared_path(out, BUCKET_DEBUGINFOD, str_from(good[i][0])));
+	}
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+		assert_false(layout_shared_path(out, BUCKET_ELF, str_from(bad[i])));
+	assert_false(layout_shared_path(out, BUCKET_ELF, (struct str){"/.dwz/a\0b", 9}));
+	memset(name + 6, 'a', LAYOUT_SHARED_MAX - 6);
+	assert_true(layout_shared_path(out, BUCKET_ELF, str_from(name)));
+	name[LAYOUT_SHARED_MAX] = 'a';
+	assert_false(layout_shared_path(out, BUCKET_ELF, str_from(name)));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test(test_same_records),
+	        cmocka_unit_test(test_names_of_shared_files),
 	        cmocka_unit_test(test_other_files),
 	        cmocka_unit_test(test_bomb),
 	        cmocka_unit_test(test_too_little_memory),

@@ -137,6 +137,49 @@ def test_a_folder_tells_the_build_id_of_a_debug_id(tree, tmp_path, number):
         assert named(s, guid(tree.id) + "1", tree.offsets[:1]) == [NOTHING]  # the age is that of no build id
 
 
+class Shared:
+    """Two programs that share entries in a third file (dwz -m), which has no name by its build id: as Debian's packages of debug
+    symbols have them."""
+
+    def __init__(self, base):
+        self.programs = [compile_program(str(base), f"program{i}", 3 + i) for i in range(2)]
+        self.ids = [build_id_of(p) for p in self.programs]
+        self.addresses = [code_addresses(p) for p in self.programs]
+        self.whole = [facts(v5_frames(run("symbolicate", "--json", p, *map(hex, a)).stdout)) for p, a in zip(self.programs, self.addresses, strict=True)]
+        os.makedirs(base / ".dwz" / "x86_64-linux-gnu")
+        self.common = base / ".dwz" / "x86_64-linux-gnu" / "programs.debug"
+        subprocess.run(["dwz", "-m", self.common, "-M", "/usr/lib/debug/.dwz/x86_64-linux-gnu/programs.debug", *self.programs], check=True)
+        for program, build_id in zip(self.programs, self.ids, strict=True):
+            debug = base / ".build-id" / build_id[:2] / f"{build_id[2:]}.debug"
+            os.makedirs(debug.parent, exist_ok=True)
+            subprocess.run(["objcopy", "--only-keep-debug", program, debug], check=True)
+
+    def named(self, s):
+        return [named(s, i, a) for i, a in zip(self.ids, self.addresses, strict=True)]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("dwz"), reason="dwz is not installed")
+def test_shared_entries_that_only_a_name_leads_to(tmp_path):
+    """Without them there are calls without names; a file of another build id tells none either."""
+    shared = Shared(tmp_path)
+    bucket = Bucket("files", str(tmp_path), Symbols(str(tmp_path)))
+    bucket.start()
+    try:
+        for source in f"elf+file://{tmp_path}", "elf+" + bucket.url:
+            with Stack(bucket=False, config={"source": [source]}) as s:
+                assert shared.named(s) == shared.whole
+    finally:
+        bucket.stop()
+    shutil.copy(shared.programs[1], shared.common)
+    with over(tmp_path) as s:
+        other = shared.named(s)
+    assert other != shared.whole
+    shared.common.unlink()
+    with over(tmp_path) as s:
+        assert shared.named(s) == other
+
+
 def test_two_build_ids_that_begin_alike_are_not_guessed(tree, tmp_path):
     tree.put(tmp_path, paths(tree.id)[0], tree.bytes())
     tree.put(tmp_path, paths(tree.id[:-2] + "00")[0], tree.bytes())
