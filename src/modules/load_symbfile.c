@@ -16,27 +16,19 @@ struct parts {
 	struct symbfile_map *map;
 	struct symbfile_reader *reader; /* of the current part */
 	struct text_hash *hash;         /* over all parts in order; becomes the map's generation */
-	uint8_t *block;
 	enum err err;
 	struct error error;
 	uint64_t bytes;
 	int64_t parse_time;
 };
 
-static uint8_t *parts_space(void *arg, size_t *room)
-{
-	struct parts *p = arg;
-	*room = BLOCK_SIZE;
-	return p->block;
-}
-
-static bool parts_commit(void *arg, size_t n)
+static bool add_to_part(void *arg, const uint8_t *data, size_t len)
 {
 	struct parts *p = arg;
 	int64_t start = clock_now();
-	p->bytes += n;
-	text_hash_add(p->hash, p->block, n);
-	p->err = symbfile_reader_feed(p->reader, p->block, n, &p->error);
+	p->bytes += len;
+	text_hash_add(p->hash, data, len);
+	p->err = symbfile_reader_feed(p->reader, data, len, &p->error);
 	p->parse_time += clock_now() - start;
 	return p->err == ERR_OK;
 }
@@ -44,30 +36,27 @@ static bool parts_commit(void *arg, size_t n)
 static bool parts_init(struct parts *p, struct load_context *context, struct load *l)
 {
 	const struct offmap_options options = load_options(context, l);
-	*p = (struct parts){
-	        .map = symbfile_map_new(&options), .hash = text_hash_new(), .block = block_get(context->blocks)};
-	return p->map && p->hash && p->block;
+	*p = (struct parts){.map = symbfile_map_new(&options), .hash = text_hash_new()};
+	return p->map && p->hash;
 }
 
-static void parts_release(struct parts *p, const struct load_context *context)
+static void parts_release(struct parts *p)
 {
 	symbfile_map_free(p->map);
 	text_hash_free(p->hash);
-	block_put(context->blocks, p->block);
 }
 
 /* path: below the executable's folder. A part that is missing may be there again: the list of them named it. */
 static enum outcome_class get_part(struct loader *r, struct load *l, struct parts *p, const char *path)
 {
 	char full[STORE_PATH_MAX];
-	struct bucket_sink sink = {parts_space, parts_commit, p};
 	struct bucket_result result = {.outcome = BUCKET_FAILED};
 	struct symbfile_sink records = symbfile_map_sink(p->map);
 	p->reader = symbfile_reader_new(&records);
 	if (!p->reader)
 		return FAILURE_TEMPORARY;
 	layout_below(full, &l->file_id, path);
-	store_get(r->store, full, &sink, &r->context->stopping, &result);
+	store_get(r->store, full, add_to_part, p, &r->context->stopping, &result);
 	if (result.outcome == BUCKET_OK)
 		p->err = symbfile_reader_finish(p->reader, &p->error);
 	else
@@ -147,7 +136,7 @@ void load_symbfile(struct loader *r, struct load *l)
 			l->outcome.class = get_parts(r, l, &parts, &sets);
 		if (l->outcome.class == OUTCOME_NONE)
 			l->outcome.class = finish_map(r, l, &parts, symbfile_sets_missing(&sets), sets.hash);
-		parts_release(&parts, r->context);
+		parts_release(&parts);
 		load_end_need(l);
 	}
 	symbfile_sets_release(&sets);

@@ -208,7 +208,8 @@ static bool layer_add(struct bucket_body *b, unsigned level, const uint8_t *data
 
 enum bucket_outcome bucket_body_begin(struct bucket_body *b, const struct bucket_head *head)
 {
-	if (b->raw && !b->begun && b->outcome == BUCKET_OK && !b->raw->begin(b->raw->arg, head))
+	bool first = b->raw && b->raw->begin && !b->begun && b->outcome == BUCKET_OK;
+	if (first && !b->raw->begin(b->raw->arg, head))
 		stop_body(b, BUCKET_ABORTED, "stopped by the reader");
 	b->begun = true;
 	return b->outcome;

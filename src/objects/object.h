@@ -26,7 +26,8 @@ struct bucket_head {
 	uint64_t length;        /* if it is sized: bytes as they are stored */
 	char etag[BUCKET_ETAG]; /* as the source sends it, with its quotes; empty: none */
 };
-/* Where an object goes as it is stored: begin once, then add for each piece. Returning false aborts the transfer. */
+/* Where an object goes as it is stored: begin (may be NULL) once, then add for each piece. Returning false aborts the
+ * transfer. */
 struct bucket_raw_sink {
 	bool (*begin)(void *arg, const struct bucket_head *head);
 	bool (*add)(void *arg, const uint8_t *data, size_t len);

@@ -12,6 +12,7 @@
 #include "base/hash.h"
 #include "objects/bucket_backend.h"
 #include "objects/percent.h"
+#include "objects/transfer.h"
 
 struct symbfile_store {
 	const struct bucket_backend *backend;
@@ -216,13 +217,15 @@ enum err store_remove(struct store_client *c, const char *path, struct error *e)
 	return blame(c->store, c->store->backend->remove(c->own, path, e), e);
 }
 
-/* An object that is being read. If it is fetched again, bytes that the sink has already are skipped, and must be the
+/* An object that is being read. If it is fetched again, bytes that the reader has already are skipped, and must be the
  * same. */
 struct reading {
-	const struct bucket_sink *sink;
-	uint64_t max, wire, text, passed; /* bytes: at most, of this try, that the sink has, of this try that it has */
-	struct text_hash *given, *again; /* hashes of the bytes that the sink has, and of the same when they come again;
-	                                    NULL: never fetched again */
+	bool (*add)(void *arg, const uint8_t *data, size_t len);
+	void *arg;
+	uint64_t max, wire, text,
+	        passed;                  /* bytes: at most, of this try, that the reader has, of this try that it has */
+	struct text_hash *given, *again; /* hashes of the bytes that the reader has, and of the same when they come
+	                                    again; NULL: never fetched again */
 	const char *problem;             /* why reading stopped here, and what that means */
 	enum bucket_outcome outcome;
 	bool differs;
@@ -237,7 +240,7 @@ static bool stop_reading(struct reading *r, enum bucket_outcome outcome, const c
 
 static const char another_object[] = "another object than at the first try";
 
-/* Skips what the sink has from an earlier try. False if it differs. */
+/* Skips what the reader has from an earlier try. False if it differs. */
 static bool pass_over(struct reading *r, const uint8_t **data, size_t *len)
 {
 	uint64_t left = r->text - r->passed;
@@ -254,13 +257,6 @@ static bool pass_over(struct reading *r, const uint8_t **data, size_t *len)
 	return stop_reading(r, BUCKET_FAILED, another_object);
 }
 
-static bool begin_reading(void *arg, const struct bucket_head *head)
-{
-	(void)arg;
-	(void)head;
-	return true;
-}
-
 static bool add_reading(void *arg, const uint8_t *data, size_t len)
 {
 	struct reading *r = arg;
@@ -269,29 +265,19 @@ static bool add_reading(void *arg, const uint8_t *data, size_t len)
 		return stop_reading(r, BUCKET_TOO_LARGE, "larger than bucket_max_size");
 	if (!pass_over(r, &data, &len))
 		return false;
-	while (len) {
-		size_t room = 0;
-		uint8_t *space = r->sink->space(r->sink->arg, &room);
-		size_t n = room < len ? room : len;
-		if (space) {
-			memcpy(space, data, n);
-			r->text += n;
-			r->passed += n;
-			if (r->given)
-				text_hash_add(r->given, data, n);
-		}
-		if (!space || !room || !r->sink->commit(r->sink->arg, n))
-			return stop_reading(r, BUCKET_ABORTED, "aborted by the reader");
-		data += n;
-		len -= n;
-	}
-	return true;
+	if (!len)
+		return true;
+	r->text += len;
+	r->passed += len;
+	if (r->given)
+		text_hash_add(r->given, data, len);
+	return r->add(r->arg, data, len) || stop_reading(r, BUCKET_ABORTED, "aborted by the reader");
 }
 
 static void get_once(struct store_client *c, const struct bucket_path *path, struct reading *r,
         const atomic_bool *cancel, struct bucket_result *result)
 {
-	struct bucket_raw_sink sink = {begin_reading, add_reading, r};
+	struct bucket_raw_sink sink = {NULL, add_reading, r};
 	*result = (struct bucket_result){0};
 	r->outcome = BUCKET_OK;
 	r->wire = r->passed = 0;
@@ -300,18 +286,18 @@ static void get_once(struct store_client *c, const struct bucket_path *path, str
 	if (r->outcome != BUCKET_OK)
 		bucket_result_set(result, r->outcome, "%s", r->problem);
 	else if (result->outcome == BUCKET_OK && r->passed < r->text)
-		bucket_result_set(result, BUCKET_FAILED, another_object); /* the sink has more than the object */
+		bucket_result_set(result, BUCKET_FAILED, another_object); /* the reader has more than the object */
 	else if (result->outcome == BUCKET_OK && !result->length_known)
 		bucket_result_set(result, BUCKET_FAILED, "no Content-Length");
 }
 
 /* Retries while the failure is temporary. */
-void store_get(struct store_client *c, const char *text, const struct bucket_sink *sink, const atomic_bool *cancel,
-        struct bucket_result *result)
+void store_get(struct store_client *c, const char *text, bool (*add)(void *arg, const uint8_t *data, size_t len),
+        void *arg, const atomic_bool *cancel, struct bucket_result *result)
 {
 	int64_t started = clock_now();
 	struct bucket_path path = {.plain_len = strlen(text)};
-	struct reading r = {.sink = sink, .max = c->store->max_size};
+	struct reading r = {.add = add, .arg = arg, .max = c->store->max_size};
 	*result = (struct bucket_result){.outcome = BUCKET_MISSING, .text = "no object has such a name"};
 	if (path.plain_len >= STORE_PATH_MAX)
 		return;
@@ -338,27 +324,11 @@ void store_get(struct store_client *c, const char *text, const struct bucket_sin
 	result->elapsed = clock_now() - started;
 }
 
-enum { BLOCK = 16384 };
-
-static uint8_t *buffer_space(void *arg, size_t *room)
-{
-	struct buffer *b = arg;
-	*room = b->max - b->len < BLOCK ? b->max - b->len : BLOCK;
-	return *room && buffer_reserve(b, *room) ? b->data + b->len : NULL;
-}
-
-static bool buffer_commit(void *arg, size_t n)
-{
-	((struct buffer *)arg)->len += n;
-	return true;
-}
-
 enum err store_get_object(
         struct store_client *c, const char *path, struct buffer *b, const atomic_bool *cancel, struct error *e)
 {
-	const struct bucket_sink sink = {buffer_space, buffer_commit, b};
 	struct bucket_result result;
-	store_get(c, path, &sink, cancel, &result);
+	store_get(c, path, transfer_to_buffer, b, cancel, &result);
 	if (result.outcome == BUCKET_OK)
 		return ERR_OK;
 	return error_set(e, result.outcome == BUCKET_MISSING ? ERR_MISSING : ERR_UNAVAILABLE, "%s: %.150s: %s",

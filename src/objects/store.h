@@ -79,10 +79,10 @@ bool store_objects_add(void *arg, struct str path, uint64_t size, int64_t time);
 enum err store_objects_list(struct store_objects *o, struct store_client *c, const char *path, struct error *e);
 void store_objects_release(struct store_objects *o);
 
-/* Fetches the bytes of an object as they were stored, under the rules of bucket_fetch. A fetch that fails may have
- * given the sink some bytes. */
-void store_get(struct store_client *c, const char *path, const struct bucket_sink *sink, const atomic_bool *cancel,
-        struct bucket_result *result);
+/* Passes the bytes of an object as they were stored to add, until that returns false, under the rules of bucket_fetch.
+ * A fetch that fails may have passed some. */
+void store_get(struct store_client *c, const char *path, bool (*add)(void *arg, const uint8_t *data, size_t len),
+        void *arg, const atomic_bool *cancel, struct bucket_result *result);
 /* The same into a buffer, whose max holds. ERR_MISSING, ERR_UNAVAILABLE. */
 enum err store_get_object(
         struct store_client *c, const char *path, struct buffer *b, const atomic_bool *cancel, struct error *e);

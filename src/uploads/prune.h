@@ -26,8 +26,8 @@ struct prune_counts {
 };
 
 /* Goes through the whole store. Also removes claims of build ids whose executable is gone, and what processes that died
- * left behind. After a failure the
- * counts say what was done so far; it may be run again. ERR_UNAVAILABLE, ERR_NO_MEMORY. */
+ * left behind. After a failure the counts say what was done so far; it may be run again. ERR_UNAVAILABLE,
+ * ERR_NO_MEMORY. */
 enum err symbfile_prune(
         struct store_client *c, const struct prune_rules *rules, struct prune_counts *counts, struct error *e);
 

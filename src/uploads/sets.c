@@ -269,22 +269,14 @@ bool symbfile_set_is_better(const struct symbfile_set *a, const struct symbfile_
 }
 
 struct part_feed {
-	uint8_t block[16384];
 	struct symbfile_reader *reader;
 	struct error error;
 };
 
-static uint8_t *feed_space(void *arg, size_t *room)
+static bool take_in(void *arg, const uint8_t *data, size_t len)
 {
 	struct part_feed *in = arg;
-	*room = sizeof in->block;
-	return in->block;
-}
-
-static bool feed_commit(void *arg, size_t n)
-{
-	struct part_feed *in = arg;
-	return symbfile_reader_feed(in->reader, in->block, n, &in->error) == ERR_OK;
+	return symbfile_reader_feed(in->reader, data, len, &in->error) == ERR_OK;
 }
 
 /* A part that cannot be read has no records. */
@@ -293,20 +285,15 @@ static enum err count_part(struct symbfile_counts *counts, struct store_client *
 {
 	struct symbfile_counts own = {0};
 	struct symbfile_sink records = symbfile_counts_sink(&own);
-	struct part_feed *in = malloc(sizeof *in);
-	struct bucket_sink sink = {feed_space, feed_commit, in};
+	struct part_feed in = {symbfile_reader_new(&records), {.code = ERR_OK}};
 	struct bucket_result result;
-	if (!in || !(in->reader = symbfile_reader_new(&records))) {
-		free(in);
+	if (!in.reader)
 		return no_memory(e);
-	}
-	in->error.code = ERR_OK;
-	store_get(c, path, &sink, cancel, &result);
-	bool corrupt = in->error.code == ERR_CORRUPT, no_room = in->error.code == ERR_NO_MEMORY;
-	if (result.outcome == BUCKET_OK && symbfile_reader_finish(in->reader, &in->error) == ERR_OK)
+	store_get(c, path, take_in, &in, cancel, &result);
+	bool corrupt = in.error.code == ERR_CORRUPT, no_room = in.error.code == ERR_NO_MEMORY;
+	if (result.outcome == BUCKET_OK && symbfile_reader_finish(in.reader, &in.error) == ERR_OK)
 		symbfile_counts_add(counts, &own);
-	symbfile_reader_free(in->reader);
-	free(in);
+	symbfile_reader_free(in.reader);
 	if (no_room)
 		return no_memory(e);
 	bool failed = result.outcome == BUCKET_FAILED || (result.outcome == BUCKET_ABORTED && !corrupt);

@@ -25,10 +25,6 @@
 
 enum { WRITE_SIZE = 100000 };
 
-struct target {
-	uint8_t block[4096];
-};
-
 static int complain(const struct error *e)
 {
 	fprintf(stderr, "storectl: %s\n", e->text);
@@ -54,25 +50,15 @@ static int put(struct store_client *c, const char *path, bool commit)
 	return 0;
 }
 
-static uint8_t *space(void *arg, size_t *room)
+static bool print_bytes(void *arg, const uint8_t *data, size_t len)
 {
-	struct target *t = arg;
-	*room = sizeof t->block;
-	return t->block;
-}
-
-static bool commit(void *arg, size_t n)
-{
-	struct target *t = arg;
-	return fwrite(t->block, 1, n, stdout) == n;
+	return fwrite(data, 1, len, arg) == len;
 }
 
 static int get(struct store_client *c, const char *path)
 {
-	struct target t;
-	struct bucket_sink sink = {space, commit, &t};
 	struct bucket_result r;
-	store_get(c, path, &sink, NULL, &r);
+	store_get(c, path, print_bytes, stdout, NULL, &r);
 	if (r.outcome == BUCKET_OK)
 		return fflush(stdout) ? 1 : 0;
 	fprintf(stderr, "storectl: %s\n", r.text);

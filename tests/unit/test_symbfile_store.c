@@ -186,27 +186,21 @@ struct target {
 	size_t len, stop;
 };
 
-static uint8_t *space(void *arg, size_t *room)
+static bool take(void *arg, const uint8_t *data, size_t len)
 {
 	struct target *t = arg;
-	*room = sizeof t->data - t->len < 1000 ? sizeof t->data - t->len : 1000;
-	return (uint8_t *)t->data + t->len;
-}
-
-static bool commit(void *arg, size_t n)
-{
-	struct target *t = arg;
-	t->len += n;
+	assert_true(len <= sizeof t->data - t->len);
+	memcpy(t->data + t->len, data, len);
+	t->len += len;
 	return !t->stop || t->len < t->stop;
 }
 
 static enum bucket_outcome get(struct place *p, const char *path, struct target *t, const atomic_bool *cancel)
 {
-	struct bucket_sink sink = {space, commit, t};
 	struct bucket_result r;
 	t->len = 0;
 	memset(&r, 0x55, sizeof r);
-	store_get(p->client, path, &sink, cancel, &r);
+	store_get(p->client, path, take, t, cancel, &r);
 	assert_int_equal(r.text_bytes, t->len);
 	assert_true(r.outcome == BUCKET_OK || *r.text);
 	return r.outcome;
