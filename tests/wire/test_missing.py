@@ -86,6 +86,7 @@ def test_only_for_keys(two):
 
 def test_what_somebody_makes_up_is_bounded_and_displaces_nothing_that_is_wanted():
     with Stack(keys=True, memcached=1) as s:
+        began = time.monotonic()
         for _ in range(3):
             ask(s, module("wanted.so"))
         for batch in range(14):
@@ -94,7 +95,7 @@ def test_what_somebody_makes_up_is_bounded_and_displaces_nothing_that_is_wanted(
         assert KEPT * 0.8 < reply["modules"] <= KEPT
         assert len(reply["missing"]) == 1000 and reply["missing"][0]["debug_file"] == "wanted.so"
         lines = [line for line in s.daemon.log_lines() if line.get("event") == "missing"]
-        assert len(lines) <= 180
+        assert len(lines) <= 60 * (2 + (time.monotonic() - began) // 60)
 
 
 def test_a_restart_loses_nothing_that_memcached_has():
