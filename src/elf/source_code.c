@@ -347,19 +347,21 @@ static bool split(struct str values[FIELDS], struct str file, struct str prefix)
 	return is_below(values[REPOSITORY]) && is_below(values[PATH]) && is_revision(values[REVISION]);
 }
 
-/* The template with its fields filled in; false: that is too long. */
-static bool fill_in(char out[BUCKET_PLAIN_MAX + 1], const char *template, const struct str values[FIELDS])
+/* What stands behind the host of a URL, with its fields filled in; false: that is too long. */
+static bool fill_in(char out[BUCKET_PLAIN_MAX + 1], const char *url, const struct str values[FIELDS])
 {
 	char *at = out;
-	while (*template) {
-		enum field f = field_at(template);
+	while (*url) {
+		enum field f = field_at(url);
 		size_t need = f < FIELDS ? 3 * values[f].len : 1;
 		if (need > (size_t)(out + BUCKET_PLAIN_MAX - at))
 			return false;
-		if (f == FIELDS)
-			*at++ = *template ++;
-		else
-			at = percent_encode(at, values[f], true), template += strlen(fields[f]);
+		if (f == FIELDS) {
+			*at++ = *url++;
+		} else {
+			at = percent_encode(at, values[f], true);
+			url += strlen(fields[f]);
+		}
 	}
 	*at = 0;
 	return true;
