@@ -90,7 +90,7 @@ def debuginfod(base, build_ids, *what):
     port = free_port()
     with open(base / "server.log", "wb") as log:
         process = subprocess.Popen(["debuginfod", "-p", str(port), "-d", str(base / "index.sqlite"), *what],
-                                   stdout=log, stderr=log, preexec_fn=die_with_parent, env={**os.environ, "DEBUGINFOD_URLS": ""})
+                                   stdout=log, stderr=log, preexec_fn=die_with_parent, env={**os.environ, "DEBUGINFOD_URLS": "", "TMPDIR": str(base)})
     url = f"http://127.0.0.1:{port}"
     try:
         for build_id in build_ids:
