@@ -44,7 +44,7 @@ enum err asm_number(const json_t *object, const char *key, uint64_t *number, str
 		*number = strtoull(text.data + 2, &end, 16);
 		return ERR_OK;
 	}
-	return error_set(e, ERR_BAD_REQUEST, "%s is not a string of a hexadecimal number, such as \"0x12ab\"", key);
+	return error_set(e, ERR_BAD_REQUEST, "%s is not a string such as \"0x12ab\"", key);
 }
 
 /* The code id of a PE file: eight hex digits of its time stamp, then the size of its image, whole pages. The last

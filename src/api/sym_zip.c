@@ -58,7 +58,7 @@ static int open_unnamed(struct error *e)
 	if (fd >= 0)
 		unlink(path);
 	else
-		error_set(e, ERR_UNAVAILABLE, "no file for the ZIP in %.100s: %s", folder, strerror(errno));
+		error_set(e, ERR_UNAVAILABLE, "the ZIP cannot be stored in %.100s: %s", folder, strerror(errno));
 	return fd;
 }
 
@@ -83,7 +83,7 @@ static enum err add_to_part(void *arg, const uint8_t *data, size_t len, struct e
 		return ERR_OK;
 	u->size += len;
 	if (!write_all(u->fd, data, len))
-		return error_set(e, ERR_UNAVAILABLE, "the ZIP cannot be kept: %s", strerror(errno));
+		return error_set(e, ERR_UNAVAILABLE, "the ZIP cannot be stored: %s", strerror(errno));
 	return ERR_OK;
 }
 

@@ -264,7 +264,7 @@ static enum err read_set(struct str *set, char text[3 * SET_NAME_MAX + 1], struc
 		*set = str_from(text);
 	return !set->len || set_name_is_stored(*set)
 	               ? ERR_OK
-	               : error_set(e, ERR_BAD_REQUEST, "the path does not end with a set");
+	               : error_set(e, ERR_BAD_REQUEST, "the path does not end with the name of a set");
 }
 
 static enum err remove_uploads(struct exchange *x, char **text, struct error *e)

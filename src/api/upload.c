@@ -78,7 +78,8 @@ static enum err read_executable(const struct exchange *x, struct manifest *m, st
 		        e, ERR_BAD_REQUEST, "BuildID is not an even number of hex digits, at most %d", BUILD_ID_HEX);
 	if (segments && *segments && !load_segments_parse(&m->segments, str_from(segments)))
 		return error_set(e, ERR_BAD_REQUEST,
-		        "FileSegments is not up to %d times OFFSET:ADDRESS:FILESIZE:MEMORYSIZE in hex, separated by "
+		        "FileSegments is not a list of at most %d OFFSET:ADDRESS:FILESIZE:MEMORYSIZE in hex, separated "
+		        "by "
 		        "commas",
 		        LOAD_SEGMENTS_MAX);
 	if (!base || !*base)
@@ -131,7 +132,7 @@ static enum err read_headers(const struct exchange *x, struct arrival *a, struct
 	struct part_name *p = &a->part;
 	if (!id || !file_id_parse(&a->id, str_from(id)))
 		return error_set(e, ERR_BAD_REQUEST, "the header FileID is %s",
-		        id ? "neither 32 hex digits nor 22 letters of base64" : "missing");
+		        id ? "neither 32 hex digits nor 22 characters of base64" : "missing");
 	enum err err = read_number(x, "HTTP_FILEPARTS", "FileParts", &p->parts, e);
 	if (!err)
 		err = read_number(x, "HTTP_FILEPART", "FilePart", &p->part, e);
@@ -144,7 +145,7 @@ static enum err read_headers(const struct exchange *x, struct arrival *a, struct
 	a->set = set && *set ? set : NULL;
 	a->address = address ? address : "";
 	if (a->set && !set_name_is_valid(str_from(a->set)))
-		return error_set(e, ERR_BAD_REQUEST, "FileSet is not 1 to %d of A-Za-z0-9._-", SET_NAME_MAX);
+		return error_set(e, ERR_BAD_REQUEST, "FileSet is not 1 to %d characters of A-Za-z0-9._-", SET_NAME_MAX);
 	err = read_executable(x, &a->about, e);
 	return err ? err : read_wishes(x, a, e);
 }

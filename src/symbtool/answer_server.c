@@ -68,7 +68,7 @@ static enum err read_name(struct server_module *m, const char *module, struct er
 {
 	const char *slash = strrchr(module, '/');
 	if (!slash && !is_id(str_from(module)))
-		return error_set(e, ERR_BAD_REQUEST, "%.150s: no file, and neither NAME/ID nor an ID", module);
+		return error_set(e, ERR_BAD_REQUEST, "%.150s: no such file, and neither NAME/ID nor an ID", module);
 	m->by = ID_GIVEN;
 	m->name = strndup(module, slash ? (size_t)(slash - module) : strlen(module));
 	m->id = strdup(slash ? slash + 1 : module);

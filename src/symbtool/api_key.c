@@ -22,7 +22,7 @@ static enum err read_key_file(char key[KEY_MAX], const char *path, struct error 
 	bool ok = fgets(key, KEY_MAX, f) != NULL;
 	fclose(f);
 	if (!ok)
-		return error_set(e, ERR_IO, "%s: no key in it", path);
+		return error_set(e, ERR_IO, "%s: the file has no key", path);
 	key[strcspn(key, "\r\n")] = 0;
 	return ERR_OK;
 }

@@ -19,7 +19,7 @@
 
 enum {
 	DAMAGES_MAX = 100000,              /* that are kept; all are counted */
-	LINE_ROOM = BREAKPAD_LINE_MAX + 3, /* so that a line that is too long is seen to be, whatever its end */
+	LINE_ROOM = BREAKPAD_LINE_MAX + 3, /* so that the line is too long is seen to be, whatever its end */
 };
 
 struct checker {
@@ -61,14 +61,14 @@ static struct str without_blanks(struct str line)
 static const char *reason_of(const struct checker *c, struct str line)
 {
 	if (c->line_len > BREAKPAD_LINE_MAX)
-		return "a line that is too long";
+		return "the line is too long";
 	if (!c->has_func && starts_with(line, "INLINE"))
 		return "INLINE without a FUNC before it";
 	for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
 		if (starts_with(line, reasons[i].keyword))
 			return reasons[i].reason;
 	if (!line.len || hex_value(*line.data) < 0)
-		return "no record that is known";
+		return "not a known record";
 	return c->has_func ? "not ADDRESS SIZE LINE FILE" : "a line record without a FUNC before it";
 }
 

@@ -83,7 +83,8 @@ enum err read_address(const char *text, bool hex, uint64_t *address, struct erro
 	if (prefixed || hex)
 		return convert(text, digits, 16, address, e);
 	if (decimal != len || (len > 1 && *digits == '0'))
-		return error_set(e, ERR_BAD_REQUEST, "%.100s: hex digits? write 0x%.100s, or give --hex", text, text);
+		return error_set(
+		        e, ERR_BAD_REQUEST, "%.100s: if this is hex, write 0x%.100s or give --hex", text, text);
 	return convert(text, digits, 10, address, e);
 }
 
@@ -168,7 +169,8 @@ static int complain_number(const struct verb *v, const struct option_row *row, c
 	if (row->max)
 		return complain_usage(v, "%.*s: %s is not from %" PRIu64 " to %" PRIu64 "%s", len, name, value,
 		        row->min, row->max, unit);
-	return complain_usage(v, "%.*s: %s is not a number from %" PRIu64 " on%s", len, name, value, row->min, unit);
+	return complain_usage(
+	        v, "%.*s: %s is not a number of at least %" PRIu64 "%s", len, name, value, row->min, unit);
 }
 
 static int print_usage(const struct verb *v, const struct option_row *rows, size_t row_count)

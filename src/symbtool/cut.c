@@ -84,7 +84,7 @@ void cut_warn(const struct cut *c, const char *path)
 {
 	uint64_t left_out = c->kinds[SYMBFILE_RANGES].left_out + c->kinds[SYMBFILE_RETURNPADS].left_out;
 	if (!c->stats.pads_known)
-		complain(path, "no return pads: the call instructions of its machine are unknown");
+		complain(path, "no return pads: they are made for x86-64 and AArch64 only");
 	for (unsigned i = 0; i < c->stats.note_count; i++)
 		complain(path, "%s", c->stats.notes[i]);
 	if (left_out)

@@ -67,7 +67,7 @@ static void read_dir(void)
 		if (entry->fts_info != FTS_F)
 			continue;
 		if (files++ == FILES_MAX) {
-			complain(all.dir, "more than %d files: the rest is left out", FILES_MAX);
+			complain(all.dir, "more than %d files: the rest are ignored", FILES_MAX);
 			break;
 		}
 		take_file(entry->fts_path);

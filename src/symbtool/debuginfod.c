@@ -157,7 +157,7 @@ static enum err fetch(debuginfod_client *client, enum debuginfod_kind kind, cons
 	struct account account = {.file = tmpfile()};
 	build_id_hex(hex, id, len);
 	if (!account.file)
-		return error_set(e, ERR_IO, "a temporary file: %s", strerror(errno));
+		return error_set(e, ERR_IO, "cannot make a temporary file: %s", strerror(errno));
 	debuginfod_set_verbose_fd(client, fileno(account.file));
 	int fd = kind == DEBUGINFOD_DEBUG ? debuginfod_find_debuginfo(client, id, (int)len, &path)
 	                                  : debuginfod_find_executable(client, id, (int)len, &path);
@@ -166,11 +166,10 @@ static enum err fetch(debuginfod_client *client, enum debuginfod_kind kind, cons
 	fclose(account.file);
 	if (err)
 		return err;
-	err = snprintf(found, PATH_MAX, "%s", path) < PATH_MAX ? ERR_OK
-	                                                       : error_set(e, ERR_IO, "a path that is too long");
+	err = snprintf(found, PATH_MAX, "%s", path) < PATH_MAX ? ERR_OK : error_set(e, ERR_IO, "the path is too long");
 	if (!err && !has_id(fd, id, len)) {
 		unlink(path);
-		err = error_set(e, ERR_CORRUPT, "debuginfod gave another file for build id %s", hex);
+		err = error_set(e, ERR_CORRUPT, "debuginfod sent the wrong file for build id %s", hex);
 	}
 	close(fd);
 	free(path);

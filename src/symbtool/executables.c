@@ -104,5 +104,6 @@ enum err executables_add(struct executables *x, const char *path, bool recursive
 		return error_set(e, ERR_IO, "%s", strerror(errno));
 	if (!S_ISDIR(st.st_mode))
 		return add_executable(x, path, &st, false, e);
-	return recursive ? add_directory(x, path, e) : error_set(e, ERR_BAD_REQUEST, "a directory: --recursive");
+	return recursive ? add_directory(x, path, e)
+	                 : error_set(e, ERR_BAD_REQUEST, "it is a directory: give --recursive");
 }

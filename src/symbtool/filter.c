@@ -140,7 +140,7 @@ static void print_tally(const struct filter *f)
 	if (text_reader_guess(f->reader, &guess)) {
 		fprintf(stderr, "symbtool: line %" PRIu64 " looks most like a frame: ", guess.line);
 		print_visible_str(stderr, guess.text);
-		fprintf(stderr, "\nsymbtool: %s\nsymbtool: frames are read of %s\n", guess.missing, text_formats);
+		fprintf(stderr, "\nsymbtool: %s\nsymbtool: these formats are read: %s\n", guess.missing, text_formats);
 	}
 	for (unsigned i = 1; i < REASONS; i++) {
 		const struct reason_row *row = reason_row((enum reason)i);
@@ -209,7 +209,7 @@ static enum err end_batch(struct filter *f, struct error *e)
 		text_reader_forget(f->reader);
 		filter_names_forget(f->names);
 	}
-	return f->failed ? error_set(e, ERR_IO, "standard output cannot be written") : ERR_OK;
+	return f->failed ? error_set(e, ERR_IO, "cannot write to standard output") : ERR_OK;
 }
 
 /* Reads the lines that are there. */

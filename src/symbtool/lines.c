@@ -37,7 +37,7 @@ static enum err make_room(struct line_input *l, struct error *e)
 	if (l->cap - l->len > BLOCK)
 		return ERR_OK;
 	if (l->len > LINES_MAX)
-		return error_set(e, ERR_TOO_LARGE, "standard input: a line of more than %d bytes", LINES_MAX);
+		return error_set(e, ERR_TOO_LARGE, "standard input: a line is longer than %d bytes", LINES_MAX);
 	size_t cap = l->cap ? 2 * l->cap : 2 * BLOCK;
 	char *grown = realloc(l->text, cap);
 	if (!grown)

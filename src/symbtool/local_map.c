@@ -102,7 +102,7 @@ static enum err add_file(
 		return add_executable(map, path, options, e);
 	if (kind == INPUT_SYMBFILE)
 		return add_symbfile(map, path, e);
-	return error_set(e, ERR_CORRUPT, "%.200s: neither symbfile nor ELF", path);
+	return error_set(e, ERR_CORRUPT, "%.200s: neither a symbfile nor an ELF file", path);
 }
 
 enum err local_map_new(

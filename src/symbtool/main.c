@@ -61,7 +61,7 @@ int main(int argc, char **argv)
 	mallopt(M_MMAP_THRESHOLD, LARGE);
 	int code = run_verb(argc, argv);
 	if (fflush(stdout) != 0 || ferror(stdout)) {
-		complain("standard output", "cannot be written");
+		complain("", "cannot write to standard output");
 		return EXIT_FAILED;
 	}
 	return code;

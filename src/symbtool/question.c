@@ -81,7 +81,7 @@ static enum err add_text(struct question *q, uint32_t module, const char *text, 
 	if (!err && plus)
 		err = read_prefix(q, text, (size_t)(plus - text), &module, &start, e);
 	else if (!err && !q->module_count)
-		err = error_set(e, ERR_BAD_REQUEST, "%.100s: no module", text);
+		err = error_set(e, ERR_BAD_REQUEST, "%.100s: an address without a module", text);
 	if (err)
 		return err;
 	uint64_t as_hex = 0;

@@ -136,7 +136,8 @@ enum err spool_read(const struct spool *s, size_t part,
 	while (at < end && !err) {
 		ssize_t n = pread(s->fd, block, end - at < BLOCK ? (size_t)(end - at) : BLOCK, (off_t)at);
 		if (n <= 0)
-			err = error_set(e, ERR_IO, "temporary file: %s", n < 0 ? strerror(errno) : "it ends early");
+			err = error_set(e, ERR_IO, "temporary file: %s",
+			        n < 0 ? strerror(errno) : "it is shorter than what was written");
 		else
 			err = take(arg, block, (size_t)n, e);
 		at += n > 0 ? (uint64_t)n : 0;

@@ -25,7 +25,7 @@ struct dump {
 static enum err end_record(struct dump *d, struct error *e)
 {
 	if (d->line.failed)
-		return error_set(e, ERR_NO_MEMORY, "a record that is too large to be printed");
+		return error_set(e, ERR_NO_MEMORY, "a record is too large to print");
 	print_json_text(stdout, (struct str){(const char *)d->line.data, d->line.len});
 	putchar('\n');
 	buffer_reset(&d->line);

@@ -57,7 +57,7 @@ static enum err write_part(const struct spool *s, size_t part, const char *path,
 	sigset_t held, before;
 	struct error inner;
 	if (snprintf(temporary, sizeof temporary, "%s.part", path) >= (int)sizeof temporary)
-		return error_set(e, ERR_IO, "a path that is too long");
+		return error_set(e, ERR_IO, "the path is too long");
 	sigemptyset(&held);
 	sigaddset(&held, SIGINT);
 	sigaddset(&held, SIGTERM);
@@ -83,7 +83,7 @@ static enum err write_kind(
 	for (size_t i = 0; i < s->count && !err; i++) {
 		int n = snprintf(out, sizeof out, "%s/%s-%s.%s.%zu-of-%zu.symbfile", x->output,
 		        slash ? slash + 1 : path, id, symbfile_kind_names[kind], i, s->count);
-		err = n < (int)sizeof out ? write_part(s, i, out, e) : error_set(e, ERR_IO, "a path that is too long");
+		err = n < (int)sizeof out ? write_part(s, i, out, e) : error_set(e, ERR_IO, "the path is too long");
 		if (!err && !x->json) {
 			print_visible(stdout, out);
 			printf(" %" PRIu64 "\n", s->parts[i].len);
@@ -141,7 +141,8 @@ static int run_extract(const struct verb *v, int argc, char **argv)
 	const struct option_row rows[] = {
 	        {"-o, --output DIR", OPTION_TEXT, &x.output, 0, 0, "where to write them (the working directory)"},
 	        DEBUG_FILE_ROWS(x.cut.extract, x.debuginfod),
-	        {"--threads N", OPTION_NUMBER, &x.threads, 1, 64, "threads that extract (one for each processor)"},
+	        {"--threads N", OPTION_NUMBER, &x.threads, 1, 64,
+	                "threads for the extraction (one for each processor)"},
 	        {"--part-size SIZE", OPTION_SIZE, &x.cut.part_size, 1024, 0, "largest size of a part (32M)"},
 	        {"--dry-run", OPTION_FLAG, &x.cut.discard, 0, 0, "write nothing, and report how long it took"},
 	        {"--json", OPTION_FLAG, &x.json, 0, 0, "one object for each executable on standard output"},

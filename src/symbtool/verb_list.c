@@ -18,8 +18,9 @@
 static const char list_usage[] =
         "Usage: symbtool list [OPTION]... --url URL [ID]...\n"
         "\n"
-        "Lists the uploads of executables, by FileID, build id or debug id; without one those of all, the\n"
-        "newest first. A star marks what answers. The key needs the right read (or, with ids, upload).\n";
+        "Lists the uploads of the executables with these FileIDs, build ids or debug ids; without an ID, all\n"
+        "uploads, the newest first. A star marks what answers. The key needs the right read; with an ID, upload\n"
+        "is enough.\n";
 static const char remove_usage[] =
         "Usage: symbtool remove [OPTION]... --url URL ID...\n"
         "\n"
@@ -205,8 +206,8 @@ static int run_list(const struct verb *v, int argc, char **argv)
 	        SERVER_ROWS(a.server),
 	        KEY_ROWS(a.key, a.key_file),
 	        {"--by-size", OPTION_FLAG, &a.by_size, 0, 0, "the largest first"},
-	        {"--uploader NAME", OPTION_TEXT, &a.uploader, 0, 0, "only what this key uploaded"},
-	        {"--limit N", OPTION_NUMBER, &a.limit, 1, UINT32_MAX, "how many at most (50)"},
+	        {"--uploader NAME", OPTION_TEXT, &a.uploader, 0, 0, "only uploads with this key"},
+	        {"--limit N", OPTION_NUMBER, &a.limit, 1, UINT32_MAX, "how many to list at most (50)"},
 	        {"--json", OPTION_FLAG, &a.json, 0, 0, "one object for each set"},
 	};
 	struct operands ids;
@@ -216,7 +217,7 @@ static int run_list(const struct verb *v, int argc, char **argv)
 	if (!a.server.url)
 		return complain_usage(v, "--url is missing");
 	if (ids.count && (a.uploader || a.by_size))
-		return complain_usage(v, "--uploader and --by-size are for the list of all");
+		return complain_usage(v, "--uploader and --by-size do not go with an ID");
 	return each_id(v, &a, &ids, list_one);
 }
 

@@ -176,9 +176,10 @@ static enum err add_build_id(struct push *p, const char *text, struct error *e)
 {
 	struct build_id id;
 	char path[PATH_MAX];
-	enum err err = build_id_parse(&id, str_from(text))
-	                       ? debuginfod_fetch(DEBUGINFOD_EXECUTABLE, id.bytes, id.len, path, e)
-	                       : error_set(e, ERR_BAD_REQUEST, "no build id: an even number of hex digits is one");
+	enum err err =
+	        build_id_parse(&id, str_from(text))
+	                ? debuginfod_fetch(DEBUGINFOD_EXECUTABLE, id.bytes, id.len, path, e)
+	                : error_set(e, ERR_BAD_REQUEST, "not a build id, which has an even number of hex digits");
 	return err ? err : executables_add(&p->files, path, false, e);
 }
 
@@ -231,11 +232,11 @@ static int run_with(const struct verb *v, struct push *p, int argc, char **argv)
 	        {"-r, --recursive", OPTION_FLAG, &p->recursive, 0, 0,
 	                "all executables, libraries, symbol files and ZIPs below directories"},
 	        {"--try", OPTION_FLAG, &p->to_try, 0, 0, "symbol files are used only where no other source has one"},
-	        {"--force", OPTION_FLAG, &p->force, 0, 0,
-	                "send also what the server has, and make this upload the answer"},
+	        {"--force", OPTION_FLAG, &p->force, 0, 0, "send even what the server has, and let this upload answer"},
 	        {"--parallel N", OPTION_NUMBER, &p->parallel, 1, PARALLEL_MAX,
 	                "parts or symbol files to send at a time (2)"},
-	        {"--threads N", OPTION_NUMBER, &p->threads, 1, 64, "threads that extract (one for each processor)"},
+	        {"--threads N", OPTION_NUMBER, &p->threads, 1, 64,
+	                "threads for the extraction (one for each processor)"},
 	        {"--part-size SIZE", OPTION_SIZE, &p->cut.part_size, 1024, 0, "largest size of a part (32M)"},
 	        {"--json", OPTION_FLAG, &p->json, 0, 0, "one object for each executable on standard output"},
 	};

@@ -280,7 +280,7 @@ static enum err read_operands(struct symbolicate *s, const struct operands *o, s
 	const char *module = s->executable ? s->executable : s->file_count ? s->files[0] : NULL;
 	enum err err = module ? question_module(&s->q, module, &number, e) : ERR_OK;
 	if (s->file_count > 1 && s->server.url)
-		err = error_set(e, ERR_CONFIG, "%.100s: a server is asked for one module", s->files[1]);
+		err = error_set(e, ERR_CONFIG, "%.100s: with --url, give one module", s->files[1]);
 	if (!s->server.url)
 		s->q.function = function_address;
 	for (size_t i = s->file_count; i < o->count && !err; i++)
@@ -305,7 +305,7 @@ static int run_filter(const struct verb *v, struct symbolicate *s, const struct 
 {
 	struct error e = {0};
 	if (s->json || s->q.return_addresses || s->extract.debug_file)
-		return complain_usage(v, "--filter takes neither --json, --return-addresses nor --debug-file");
+		return complain_usage(v, "--filter does not go with --json, --return-addresses or --debug-file");
 	enum err err = filter(s, files, &e);
 	if (e.text[0])
 		complain("", "%s", e.text);
@@ -353,7 +353,7 @@ static int run_with(const struct verb *v, struct symbolicate *s, int argc, char 
 	        SERVER_ROWS(s->server),
 	        {"--retry-time SECONDS", OPTION_NUMBER, &s->retry_time, 0, 86400,
 	                "how long to retry a failing request (30)"},
-	        {"-e, --exe MODULE", OPTION_TEXT, &s->executable, 0, 0, "the module, as addr2line has it"},
+	        {"-e, --exe MODULE", OPTION_TEXT, &s->executable, 0, 0, "the module, as addr2line takes it"},
 	        {"--filter", OPTION_FLAG, &s->filter, 0, 0, "copy text, adding names"},
 	        {"--module NAME=ID|FILE", OPTION_LIST, &s->modules, 0, 0,
 	                "the build id, debug id, FileID or file of a module in the text; may be repeated"},

@@ -7,10 +7,10 @@ enum { SEARCHED = 1000, ADDRESS_DIGITS = 6 };
 
 static const char has_name[] = "It has a name already.";
 static const char lacks_module[] =
-        "It has an address and no module: add the memory map of the process (/proc/PID/maps, or the "
+        "It has an address but no module: add the memory map of the process (/proc/PID/maps, or the "
         "debugger's list of modules) to the text.";
 static const char lacks_id[] =
-        "Its module is not known to be one: give NAME=ID, or a line MODULE Linux x86_64 ID NAME.";
+        "It is not certain that this is a module: give NAME=ID, or a line MODULE Linux x86_64 ID NAME.";
 
 static bool has(struct rest line, const char *word)
 {

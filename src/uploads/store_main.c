@@ -24,7 +24,7 @@ static const char usage[] =
         "  --older-than DAYS        executables to which nothing was uploaded for this many days\n"
         "  --keep N                 of each executable, all sets but the N best complete ones\n"
         "  --sym-store URL          the same as --store, instead of sym_store\n"
-        "  --tries-older-than DAYS  symbol files that were uploaded as tries so many days ago\n"
+        "  --tries-older-than DAYS  symbol files that were uploaded as tries, at least this many days ago\n"
         "  --delete                 remove them\n"
         "\n"
         "Keys of S3 come from where the server has them: s3_credentials_file, or the environment.\n"
@@ -103,18 +103,23 @@ static enum err prune_both(const struct config *c, const struct wanted *w, struc
 	return err;
 }
 
+static enum err no_store(const struct wanted *w, const char *key, const char *option, struct error *e)
+{
+	return w->config ? error_set(e, ERR_CONFIG, "%s does not set %s", w->config, key)
+	                 : error_set(e, ERR_CONFIG, "no %s: give --config FILE or %s URL", key, option);
+}
+
 static enum err read_settings(struct config *c, const struct wanted *w, struct error *e)
 {
-	const char *place = w->config ? w->config : "no option";
 	enum err err = w->config ? config_read_file(c, w->config, e) : ERR_OK;
 	if (!err && w->store)
 		err = config_set(c, "symbfile_store", w->store, e);
 	if (!err && w->sym_store)
 		err = config_set(c, "sym_store", w->sym_store, e);
 	if (!err && (w->days || w->keep) && !*c->symbfile_store)
-		err = error_set(e, ERR_CONFIG, "%s names no symbfile_store", place);
+		err = no_store(w, "symbfile_store", "--store", e);
 	if (!err && w->try_days && !*c->sym_store)
-		err = error_set(e, ERR_CONFIG, "%s names no sym_store", place);
+		err = no_store(w, "sym_store", "--sym-store", e);
 	c->bucket_total_timeout = DAY * SECOND; /* of the listing of all */
 	return err;
 }
@@ -157,20 +162,22 @@ static int read_options(struct wanted *w, int argc, char **argv)
 		else if (option == 'h')
 			return fputs(usage, stdout) < 0;
 		else if (option == 'o' && !read_number(optarg, DAYS_MAX, &w->days))
-			return complain_usage("--older-than: a number of days from 1 to 36500, not ", optarg);
+			return complain_usage("--older-than takes a number of days from 1 to 36500, not ", optarg);
 		else if (option == 't' && !read_number(optarg, DAYS_MAX, &w->try_days))
-			return complain_usage("--tries-older-than: a number of days from 1 to 36500, not ", optarg);
+			return complain_usage(
+			        "--tries-older-than takes a number of days from 1 to 36500, not ", optarg);
 		else if (option == 'k' && !read_number(optarg, KEEP_MAX, &w->keep))
-			return complain_usage("--keep: a number from 1 to 1000000, not ", optarg);
+			return complain_usage("--keep takes a number from 1 to 1000000, not ", optarg);
 		else if (option == '?')
 			return WRONG_USAGE;
 	}
 	if (optind < argc)
-		return complain_usage(argv[optind], ": prune takes options only");
+		return complain_usage(argv[optind], ": prune takes only options");
 	if (!w->config && !w->store && !w->sym_store)
-		return complain_usage("", "which store? --config FILE or --store URL");
+		return complain_usage("", "no store: give --config FILE, --store URL or --sym-store URL");
 	if (!w->days && !w->keep && !w->try_days)
-		return complain_usage("", "remove what? --older-than DAYS, --keep N, --tries-older-than DAYS");
+		return complain_usage(
+		        "", "nothing to remove: give --older-than DAYS, --keep N or --tries-older-than DAYS");
 	return GO_ON;
 }
 

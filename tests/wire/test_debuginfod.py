@@ -139,7 +139,7 @@ def test_what_is_not_on_this_machine_is_pushed(one, place, server):  # noqa: F81
         assert pushed["file_id"] == run("file-id", path).stdout.split()[0] and pushed["sent"] == 2
     again = push(one, "--json", "--build-id", ids[0], env=place.env(DEBUGINFOD_URLS=server))
     assert json.loads(again.stdout)["sent"] == 0
-    for wrong, word in (("00" * 20, "no debuginfod server has build id 0000"), ("abc", "no build id"), ("xy", "no build id")):
+    for wrong, word in (("00" * 20, "no debuginfod server has build id 0000"), ("abc", "not a build id"), ("xy", "not a build id")):
         assert word in push(one, "--build-id", wrong, "--debuginfod", server, env=place.env(), code=1).stderr
     assert "--build-id needs --debuginfod" in push(one, "--build-id", ids[0], env=place.env(), code=2).stderr
 
@@ -181,7 +181,7 @@ def bad(place):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode, word", [("other", "debuginfod gave another file for build id"), ("cut", "from debuginfod: "), ("stall", "from debuginfod: ")])
+@pytest.mark.parametrize("mode, word", [("other", "debuginfod sent the wrong file for build id"), ("cut", "from debuginfod: "), ("stall", "from debuginfod: ")])
 def test_bad_servers_are_told_and_cost_nothing_else(place, bad, mode, word, tmp_path):
     place.empty_cache()
     bad.mode = mode

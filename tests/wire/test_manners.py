@@ -133,8 +133,8 @@ def test_more_than_a_million_addresses(one):
 def test_hex_without_0x(program):
     at = symbol_address(program, "main")
     for text in (f"{at:016x}", "11af", "00"):
-        assert f"{text}: hex digits? write 0x{text}, or give --hex" in run("symbolicate", program, text, code=2).stderr
-        assert "hex digits?" in run("symbolicate", program, "-", stdin=text, code=1).stderr
+        assert f"{text}: if this is hex, write 0x{text} or give --hex" in run("symbolicate", program, text, code=2).stderr
+        assert "if this is hex, write" in run("symbolicate", program, "-", stdin=text, code=1).stderr
     plain = run("symbolicate", program, hex(at)).stdout
     assert f"main at {program}.c:{line_of(LEAK, 'main') - 1}" in plain
     for form in (f"{at:016x}", f"{at:x}", hex(at), f"{program}+{at:x}"):

@@ -242,11 +242,11 @@ def test_tries_go_when_they_are_old(aged):
 
 
 @pytest.mark.parametrize("words,code,says", [
-    (["--keep", "1"], 2, "which store"), (["--store", "file:///x"], 2, "remove what"), (["--store", "file:///x", "--keep", "0"], 2, "keep"),
-    (["--store", "file:///x", "--older-than", "-1"], 2, "older-than"), (["--store", "file:///x", "--keep", "1", "x"], 2, "options only"),
+    (["--keep", "1"], 2, "no store"), (["--store", "file:///x"], 2, "nothing to remove"), (["--store", "file:///x", "--keep", "0"], 2, "keep"),
+    (["--store", "file:///x", "--older-than", "-1"], 2, "older-than"), (["--store", "file:///x", "--keep", "1", "x"], 2, "only options"),
     (["--store", "http://x/", "--keep", "1"], 1, "symbfile_store"), (["--store", "file:///no/such/place", "--keep", "1"], 1, "/no/such/place"),
-    (["--config", "/no/such/file", "--keep", "1"], 1, "/no/such/file"), (["--config", "/dev/null", "--keep", "1"], 1, "/dev/null names no symbfile_store"),
-    (["--store", "s3://b/x", "--keep", "1"], 1, "symbfile_store"), (["--store", "file:///x", "--tries-older-than", "1"], 1, "no sym_store"),
+    (["--config", "/no/such/file", "--keep", "1"], 1, "/no/such/file"), (["--config", "/dev/null", "--keep", "1"], 1, "/dev/null does not set symbfile_store"),
+    (["--store", "s3://b/x", "--keep", "1"], 1, "symbfile_store"), (["--store", "file:///x", "--tries-older-than", "1"], 1, "no sym_store: give --config FILE or --sym-store URL"),
     (["--sym-store", "file:///x", "--tries-older-than", "0"], 2, "tries-older-than"), (["--sym-store", "s3://b/x", "--tries-older-than", "1"], 1, "sym_store"),
 ])  # fmt: skip
 def test_refusals(words, code, says, monkeypatch):

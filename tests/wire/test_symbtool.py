@@ -295,7 +295,7 @@ def test_directories(one, tmp_path):
     done = push(one, "--recursive", tree)
     last = done.stdout.splitlines()[-1]
     assert last == "2 files, 1 without symbols, 0 failed; 6 other files", done.stdout
-    assert "tree: a directory: --recursive" in push(one, tree, code=1).stderr
+    assert "tree: it is a directory: give --recursive" in push(one, tree, code=1).stderr
 
 
 def test_debug_file(one, tmp_path):
@@ -522,7 +522,7 @@ def test_wrong_calls(program):
         (["extract", "--part-size", "1", program], "--part-size"), (["dump"], "no file"), (["dump", "--bad"], "--bad"),
         (["symbolicate", program, "zz"], "neither an address"),
         (["push-symbols", "--url", "ftp://x", "--api-key", "a:b", program], "not an http"),
-        (["list"], "--url"), (["list", "--url", "http://x", "--by-size", "00"], "list of all"), (["remove", "--url", "http://x"], "no id"),
+        (["list"], "--url"), (["list", "--url", "http://x", "--by-size", "00"], "do not go with an ID"), (["remove", "--url", "http://x"], "no id"),
         (["remove", "--url", "http://x", "00"], "no API key"),
     ):  # fmt: skip
         assert word in run(*arguments, code=2).stderr, arguments
@@ -842,7 +842,7 @@ def test_check_of_a_line_that_is_too_long(tmp_path):
     path = tmp_path / "long.sym"
     path.write_text("MODULE Linux x86_64 ABC0 x\nFUNC 1000 10 0 f\nFUNC 2000 10 0 " + "n" * 3_000_000 + "\n1000 4 1 0\nPUBLIC 1 0 p\nx")
     done = run("check", path, code=1)
-    assert f"{path}:3: a line that is too long: FUNC 2000 10 0 nnn" in done.stdout and len(done.stdout) < 2000
+    assert f"{path}:3: the line is too long: FUNC 2000 10 0 nnn" in done.stdout and len(done.stdout) < 2000
     assert [int(n) for n in re.findall(r"long.sym:(\d+): ", done.stdout)] == [3, 4, 6]
 
 
@@ -952,4 +952,4 @@ def test_a_line_with_no_address_is_told(program):
 
 def test_two_modules_are_not_asked_of_a_server(one, program):
     done = run("symbolicate", "--url", url(one), program, PROGRAM, "0x1000", code=2)
-    assert "a server is asked for one module" in done.stderr
+    assert "with --url, give one module" in done.stderr
