@@ -25,7 +25,7 @@ static bool take_permissions(struct rest *r, bool *executable, bool *shared)
 {
 	static const char *const letters[] = {"r-", "w-", "x-", "ps"};
 	const char *p = r->at;
-	if (r->end - p < 5 || !is_blank((unsigned char)p[4]))
+	if (r->end - p < 4 || (r->end - p > 4 && !is_blank((unsigned char)p[4])))
 		return false;
 	for (unsigned i = 0; i < 4; i++)
 		if (p[i] != letters[i][0] && p[i] != letters[i][1])

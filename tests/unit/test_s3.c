@@ -5,6 +5,7 @@
 
 #include "objects/s3.h"
 
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <malloc.h>
 
 #include <cmocka.h>
 #include <unistd.h>
@@ -258,6 +260,23 @@ static void xml_is_bounded(void **state)
 	assert_string_equal(out, "");
 }
 
+/* Whether it is read or refused. A sanitizer's malloc counts nothing here. */
+static void xml_keeps_no_memory(void **state)
+{
+	(void)state;
+	static const char *const texts[] = {"<A><B>b</B></A>", "<A><B>b</B>", "<!DOCTYPE A>", ""};
+	char out[100];
+	size_t held = 0;
+	for (unsigned round = 0; round < 100; round++) {
+		for (unsigned i = 0; i < sizeof texts / sizeof *texts; i++)
+			read_text(texts[i], out);
+		assert_false(s3_xml_read("", (size_t)INT_MAX + 1, join, out));
+		if (round == 0)
+			held = mallinfo2().uordblks;
+	}
+	assert_int_equal(mallinfo2().uordblks, held);
+}
+
 static void error_codes(void **state)
 {
 	(void)state;
@@ -316,6 +335,7 @@ int main(void)
 	        cmocka_unit_test_setup(keys_of_file, clear_environment),
 	        cmocka_unit_test(xml),
 	        cmocka_unit_test(xml_is_bounded),
+	        cmocka_unit_test(xml_keeps_no_memory),
 	        cmocka_unit_test(error_codes),
 	        cmocka_unit_test(statuses),
 	};

@@ -432,6 +432,13 @@ static void test_maps_of_debuggers(void **state)
 	       "#3  0x0000555555555144 in ?? () from /tmp/app\n",
 	        "3 /tmp/app app/ 0x1142 image [?? ()]\n5 /tmp/app app/ 0x1143 image [?? ()]\n"
 	        "6 /tmp/app app/ 0x1143 image [?? ()]\n");
+	/* memory of no file, with the blanks that gdb writes, and as an editor leaves them; and files named like it */
+	expect("0x1000 0x2000 0x1000 0x0  r-xp   \n0x3000 0x4000 0x1000 0x0  r-xp \n0x5000 0x6000 0x1000 0x0  r-xp\n"
+	       "0x7000 0x8000 0x1000 0x0  r-xpq\n0x9000 0xa000 0x1000 0x0  r-x\n"
+	       "#0  0x1010 in ?? ()\n#0  0x3010 in ?? ()\n#0  0x5010 in ?? ()\n#0  0x7010 in ?? ()\n#0  0x9010 in ?? "
+	       "()\n",
+	        "6 no module [?? ()]\n7 no module [?? ()]\n8 no module [?? ()]\n"
+	        "9 r-xpq r-xpq/ 0x10 image [?? ()]\n10 r-x r-x/ 0x10 image [?? ()]\n");
 	expect("#1  0x00007ffff7fbc115 in ?? ()\n"
 	       "0x00007ffff7fbc050  0x00007ffff7fbc11a  Yes (*)     /tmp/libdie.so\n"
 	       "0x00007ffff7fcb060  0x00007ffff7ff0111  Yes         /lib64/ld.so\n",
