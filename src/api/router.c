@@ -54,6 +54,7 @@ static const struct route routes[] = {
         {"/__metrics__", false, "metrics", HEALTH_CHECK, {{"GET", metrics_handle}}},
 };
 enum { ROUTES = sizeof routes / sizeof routes[0], UNKNOWN = 0 };
+_Static_assert(sizeof routes / sizeof routes[0] <= METRIC_ROUTES, "each route has its own series");
 
 #define MAY_GIVE(route, ...) \
 	metric_route_may_give((route), (const int[]){__VA_ARGS__}, sizeof(int[]){__VA_ARGS__} / sizeof(int))

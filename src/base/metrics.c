@@ -17,7 +17,7 @@
 
 /* Each thread counts in one of several shards, placed far apart so that threads do not contend for cache lines; a
  * reader adds up the shards. Gauges that are set live in the first shard only. */
-enum { SHARDS = 16, ROUTES = 24, EDGES = 19 };
+enum { SHARDS = 16, EDGES = 19 };
 
 /* Upper edges of the histograms' buckets. */
 static const struct {
@@ -79,15 +79,15 @@ struct histogram_shard {
 struct shard {
 	_Alignas(CACHE_LINE) atomic_int_fast64_t values[M_COUNT];
 	struct histogram_shard
-	        histograms[H_COUNT + ROUTES + SOURCES_COUNTED]; /* then requests by route, and transfers */
+	        histograms[H_COUNT + METRIC_ROUTES + SOURCES_COUNTED]; /* then requests by route, and transfers */
 	atomic_int_fast64_t transfers[SOURCES_COUNTED][TRANSFER_COUNT];
-	atomic_int_fast64_t requests[ROUTES][STATUSES];
+	atomic_int_fast64_t requests[METRIC_ROUTES][STATUSES];
 };
 
 static struct shard shards[SHARDS];
-static _Atomic(const char *) route_names[ROUTES];
-static char source_urls[SOURCES_COUNTED][128]; /* as values of labels; empty: there is no such source */
-static atomic_uint route_statuses[ROUTES];     /* one bit for each of `statuses`: has a series from the start */
+static _Atomic(const char *) route_names[METRIC_ROUTES];
+static char source_urls[SOURCES_COUNTED][128];    /* as values of labels; empty: there is no such source */
+static atomic_uint route_statuses[METRIC_ROUTES]; /* one bit for each of `statuses`: has a series from the start */
 
 static void cell_add(atomic_int_fast64_t *to, int64_t n)
 {
@@ -152,7 +152,7 @@ static unsigned status_index(int status)
 
 static unsigned bounded(unsigned route)
 {
-	return route < ROUTES ? route : ROUTES - 1;
+	return route < METRIC_ROUTES ? route : METRIC_ROUTES - 1;
 }
 
 void metric_request(unsigned route, int status)
@@ -167,20 +167,20 @@ void metric_request_seconds(unsigned route, int64_t nanoseconds)
 
 void metric_name_route(unsigned route, const char *name)
 {
-	if (route < ROUTES)
+	if (route < METRIC_ROUTES)
 		atomic_store(&route_names[route], name);
 }
 
 void metric_route_may_give(unsigned route, const int *some, unsigned count)
 {
-	for (unsigned i = 0; i < count && route < ROUTES; i++)
+	for (unsigned i = 0; i < count && route < METRIC_ROUTES; i++)
 		atomic_fetch_or(&route_statuses[route], 1u << status_index(some[i]));
 }
 
 void metric_transfer(unsigned source, enum transfer outcome, int64_t nanoseconds)
 {
 	cell_add(&own_shard()->transfers[source][outcome], 1);
-	observe(H_COUNT + ROUTES + source, nanoseconds);
+	observe(H_COUNT + METRIC_ROUTES + source, nanoseconds);
 }
 
 void metric_name_source(unsigned source, const char *url)
@@ -229,7 +229,7 @@ static void print_requests(struct buffer *out)
 {
 	static const char family[] = "symbolicated_requests_total";
 	print_head(out, family, "counter", "Requests answered, by route and HTTP status.");
-	for (unsigned r = 0; r < ROUTES; r++) {
+	for (unsigned r = 0; r < METRIC_ROUTES; r++) {
 		unsigned from_start = atomic_load(&route_statuses[r]);
 		char number[16], status[16];
 		for (unsigned i = 0; i < STATUSES; i++) {
@@ -278,7 +278,7 @@ static void print_request_seconds(struct buffer *out)
 	static const char family[] = "symbolicated_request_seconds";
 	char number[16], label[80];
 	print_head(out, family, "histogram", "Time from a request's arrival to its reply, by route.");
-	for (unsigned r = 0; r < ROUTES; r++) {
+	for (unsigned r = 0; r < METRIC_ROUTES; r++) {
 		if (!atomic_load(&route_names[r]) && !observations(H_COUNT + r))
 			continue;
 		snprintf(label, sizeof label, "route=\"%s\"", route_label(r, number));
@@ -314,7 +314,7 @@ static void print_source_seconds(struct buffer *out)
 	print_head(out, family, "histogram", "Time of a transfer from a bucket, by source.");
 	for (unsigned i = 0; i < SOURCES_COUNTED && *source_urls[i]; i++) {
 		source_label(label, i);
-		print_histogram(out, H_COUNT + ROUTES + i, family, label);
+		print_histogram(out, H_COUNT + METRIC_ROUTES + i, family, label);
 	}
 }
 

@@ -134,7 +134,8 @@ void metric_transfer(unsigned source, enum transfer outcome, int64_t nanoseconds
 /* Copies url, whose end may be cut; a source without one has no series. Only at the start. */
 void metric_name_source(unsigned source, const char *url);
 
-/* Requests by route (an index into the router's table, at most 15) and status. */
+/* Requests by route (an index into the router's table, below METRIC_ROUTES) and status. */
+enum { METRIC_ROUTES = 24 };
 void metric_request(unsigned route, int status);
 void metric_request_seconds(unsigned route, int64_t nanoseconds);
 /* name is kept, not copied, and contains nothing that a label's value must escape. A route without a name is shown by
