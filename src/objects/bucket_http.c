@@ -143,7 +143,7 @@ static enum bucket_outcome check_whole(
 	if (reply->many_lengths)
 		return bucket_result_set(result, BUCKET_FAILED, "more than one Content-Length");
 	if (reply->sized && reply->length != bucket_body_wire_bytes(body))
-		return bucket_result_set(result, BUCKET_FAILED, "other length than Content-Length");
+		return bucket_result_set(result, BUCKET_FAILED, "the length differs from Content-Length");
 	enum bucket_outcome outcome = bucket_body_end(body);
 	/* If nothing tells its length, it may have been cut off on the way. */
 	if (outcome == BUCKET_BROKEN && !reply->chunked && !reply->sized)

@@ -267,7 +267,7 @@ static enum err copy(struct s3_put *p, const char *url, struct transfer_reply *r
 		return no_memory(e);
 	bool done = send_request(p, request, &copied, reply);
 	free(source);
-	return done ? ERR_OK : refused(e, "naming an upload", reply);
+	return done ? ERR_OK : refused(e, "copying an upload to its place", reply);
 }
 
 /* Aborts an open multipart upload. False: it stays. */
@@ -620,7 +620,7 @@ static enum err probe_writing(struct s3_client *c, struct error *e)
 		return e->code;
 	enum err err = begin_pieces(p, e);
 	if (!err && !drop_pieces(p, &reply))
-		err = refused(e, "giving up an upload", &reply);
+		err = refused(e, "aborting an upload", &reply);
 	s3_put_free(p);
 	return err;
 }

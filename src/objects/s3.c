@@ -316,7 +316,7 @@ const char *s3_reply_text(char out[S3_TEXT_SIZE], const struct transfer_reply *r
 	if (reply->status >= 300)
 		snprintf(out, S3_TEXT_SIZE, "HTTP status %d%s%s", reply->status, *code ? ", " : "", code);
 	else
-		snprintf(out, S3_TEXT_SIZE, "%.170s", reply->whole ? "an answer that is not S3's" : reply->problem);
+		snprintf(out, S3_TEXT_SIZE, "%.170s", reply->whole ? "the answer is not S3's" : reply->problem);
 	return out;
 }
 

@@ -80,8 +80,8 @@ static enum err request(
 	if (good)
 		return ERR_OK;
 	if (reply.status)
-		return error_set(e, ERR_UNAVAILABLE, "keys of S3: %s: HTTP status %d", what, reply.status);
-	return error_set(e, ERR_UNAVAILABLE, "keys of S3: %s: %.150s", what, reply.problem);
+		return error_set(e, ERR_UNAVAILABLE, "S3 keys: %s: HTTP status %d", what, reply.status);
+	return error_set(e, ERR_UNAVAILABLE, "S3 keys: %s: %.150s", what, reply.problem);
 }
 
 static void wipe(struct buffer *b)
@@ -100,13 +100,13 @@ static enum err read_token(const char *path, struct buffer *token, struct error 
 	if (fd >= 0)
 		close(fd);
 	if (n < 0)
-		return error_set(e, ERR_UNAVAILABLE, "keys of S3: %.100s: %s", path, strerror(error));
+		return error_set(e, ERR_UNAVAILABLE, "S3 keys: %.100s: %s", path, strerror(error));
 	token->len = (size_t)n;
 	while (token->len && strchr(" \t\r\n", token->data[token->len - 1]))
 		token->len--;
 	if (!token->len || token->len == TOKEN_MAX || !buffer_append(token, "", 1) ||
 	        !s3_key_is_valid((const char *)token->data))
-		return error_set(e, ERR_UNAVAILABLE, "keys of S3: %.100s: no token", path);
+		return error_set(e, ERR_UNAVAILABLE, "S3 keys: %.100s: no token", path);
 	return ERR_OK;
 }
 
@@ -145,7 +145,7 @@ static enum err check_given(struct given *g, const char *what, struct error *e)
 	        s3_key_is_valid(k->secret) && (!k->token || s3_key_is_valid(k->token)))
 		return ERR_OK;
 	s3_keys_release(&g->keys);
-	return error_set(e, ERR_UNAVAILABLE, "keys of S3: %s: no keys in its answer", what);
+	return error_set(e, ERR_UNAVAILABLE, "S3 keys: %s: no keys in its answer", what);
 }
 
 static char *json_text_of(const json_t *object, const char *key)
@@ -186,7 +186,7 @@ static enum err ask_instance(struct s3_credentials *c, struct given *g, struct e
 	enum err err = request(c, &q, &answer, what, e);
 	if (!err && (!s3_key_is_valid((const char *)answer.data) ||
 	                    !buffer_printf(&lines, "X-aws-ec2-metadata-token: %s\n", (const char *)answer.data)))
-		err = error_set(e, ERR_UNAVAILABLE, "keys of S3: %s: no token", what);
+		err = error_set(e, ERR_UNAVAILABLE, "S3 keys: %s: no token", what);
 	q = (struct transfer_request){.method = "GET", .url = url, .lines = (const char *)lines.data};
 	snprintf(url, sizeof url, "%.*s" ROLES, (int)len, base);
 	if (!err)
@@ -196,7 +196,7 @@ static enum err ask_instance(struct s3_credentials *c, struct given *g, struct e
 		struct str role = {(const char *)answer.data, strcspn((const char *)answer.data, "\r\n")};
 		size_t at = strlen(url);
 		if (!role.len || 3 * role.len >= sizeof url - at)
-			err = error_set(e, ERR_UNAVAILABLE, "keys of S3: %s: the machine has no role", what);
+			err = error_set(e, ERR_UNAVAILABLE, "S3 keys: %s: the machine has no role", what);
 		else
 			*percent_encode(url + at, role, false) = 0;
 	}
@@ -227,7 +227,7 @@ static enum err ask_container(struct s3_credentials *c, struct given *g, struct 
 	        &url, "%s%s", *path ? CONTAINER : "", *path ? path : variable("AWS_CONTAINER_CREDENTIALS_FULL_URI"));
 	buffer_printf(&lines, "%s%s%s", *token ? "Authorization: " : "", token, *token ? "\n" : "");
 	if (!err && (url.failed || lines.failed || strpbrk(token, "\r\n")))
-		err = error_set(e, ERR_UNAVAILABLE, "keys of S3: %s: no usable token in the environment", what);
+		err = error_set(e, ERR_UNAVAILABLE, "S3 keys: %s: no usable token in the environment", what);
 	struct transfer_request q = {.method = "GET", .url = (const char *)url.data, .lines = (const char *)lines.data};
 	if (!err)
 		err = request(c, &q, &answer, what, e);
@@ -423,7 +423,7 @@ static void refresh(struct s3_credentials *c)
 	pthread_mutex_lock(&c->lock);
 	c->refreshing = false;
 	if (!err && g.expires <= now_of(c))
-		err = error_set(&e, ERR_UNAVAILABLE, "keys of S3: the service gave keys that have already expired");
+		err = error_set(&e, ERR_UNAVAILABLE, "S3 keys: the service gave keys that have already expired");
 	if (err) {
 		s3_keys_release(&g.keys);
 		c->failure = e;

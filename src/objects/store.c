@@ -238,7 +238,7 @@ static bool stop_reading(struct reading *r, enum bucket_outcome outcome, const c
 	return false;
 }
 
-static const char another_object[] = "another object than at the first try";
+static const char another_object[] = "the object has changed since the first try";
 
 /* Skips what the reader has from an earlier try. False if it differs. */
 static bool pass_over(struct reading *r, const uint8_t **data, size_t *len)

@@ -469,7 +469,7 @@ static void run_once(struct transfer *t, const struct transfer_request *request,
 	reply->too_large = code == CURLE_FILESIZE_EXCEEDED;
 	if (!reply->whole)
 		snprintf(reply->problem, sizeof reply->problem, "%s",
-		        t->stalled    ? "the transfer stands still"
+		        t->stalled    ? "the transfer has stalled"
 		        : *t->problem ? t->problem
 		                      : curl_easy_strerror(code));
 	/* The handle must not keep pointers to the headers or the caller's data. */

@@ -126,7 +126,7 @@ def test_a_stall_is_seen_however_much_came_before(one):
     module = fresh(one, SAMPLE + "STACK CFI INIT 1000 10 .cfa: $rsp 8 +\n" * 50_000)
     one.bucket.misbehave(module, "stall")
     is_unavailable(ask(one, module))
-    assert any(module[0] in str(line) and "stands still" in str(line) for line in one.daemon.log_lines())
+    assert any(module[0] in str(line) and "has stalled" in str(line) for line in one.daemon.log_lines())
 
 
 @pytest.mark.parametrize("compress", [False, True], ids=["plain", "gzip"])
