@@ -3,6 +3,7 @@
 HTTP, S3 and elfutils' own debuginfod. Files that lie or kill their reader cost one module."""
 
 import contextlib
+import glob
 import gzip
 import json
 import lzma
@@ -617,6 +618,12 @@ def test_source_code_is_given_only_if_the_settings_say_so(tree, served):
     assert source(served, file, offset, build_id=tree.id) == {"error": "the server gives no source code"}
 
 
+def open_below(folder, pid):
+    """What a process has open of a folder, or the folder itself."""
+    links = [os.readlink(fd) for fd in glob.glob(f"/proc/{pid}/fd/*") if os.path.islink(fd)]
+    return [link for link in links if link.startswith(str(folder))]
+
+
 @pytest.mark.parametrize("what, word", [("whole", None), ("link", "no such file"), ("folder", "no such file"), ("nul", "no text"), ("large", "larger than 4 MiB"), ("gone", "no such file")])
 def test_files_of_source_code_that_are_not_given(tree, tmp_path, what, word):
     offset, file = place_in(tree)
@@ -633,6 +640,7 @@ def test_files_of_source_code_that_are_not_given(tree, tmp_path, what, word):
     with over(tmp_path, source_code=[f"{tree.base}={code}"]) as s:
         got = source(s, file, offset, build_id=tree.id)
         assert word in got["error"] if word else got["source"] == "x" * (4 << 20)
+        assert not open_below(code, s.daemon.process.pid)
 
 
 def test_source_code_of_a_symbol_file(tmp_path):
