@@ -87,6 +87,35 @@ static void endpoint_and_region(void **state)
 	place_is("s3://abc", &c, "s3://abc/", "http://c/abc", "http://c/abc/", "");
 }
 
+/* Buckets have 3 to 63 letters, regions up to 64. */
+static void longest_names(void **state)
+{
+	(void)state;
+	static const char *const names[] = {"AWS_REGION", "AWS_DEFAULT_REGION"};
+	struct config c = {.s3_endpoint = (char[]){"http://a"}};
+	char name[66], url[80];
+	struct error e;
+	for (unsigned i = 0; i < 2; i++) {
+		for (size_t len = 64; len < 66; len++) {
+			memset(name, 'x', len);
+			name[len] = 0;
+			setenv(names[i], name, 1);
+			struct s3_place *p = s3_place_new("s3://abc", "source", &c, &e);
+			assert_int_equal(p != NULL, len == 64);
+			if (p)
+				assert_string_equal(p->region, name);
+			s3_place_free(p);
+		}
+		unsetenv(names[i]);
+	}
+	for (size_t len = 62; len < 65; len++) {
+		snprintf(url, sizeof url, "s3://%.*s", (int)len, name);
+		struct s3_place *p = s3_place_new(url, "source", &c, &e);
+		assert_int_equal(p != NULL, len < 64);
+		s3_place_free(p);
+	}
+}
+
 static void bad_places(void **state)
 {
 	(void)state;
@@ -245,6 +274,26 @@ static void xml(void **state)
 	assert_string_equal(out, "");
 }
 
+/* Elements in elements, and the text of one. */
+static void largest_xml(void **state)
+{
+	(void)state;
+	enum { DEEP = 64, LONG = 16384 };
+	static char text[LONG + 20], out[LONG + 20];
+	for (unsigned depth = DEEP; depth < DEEP + 2; depth++) {
+		*text = 0;
+		for (unsigned i = 0; i < 2 * depth; i++)
+			strcat(text, i < depth ? "<a>" : "</a>");
+		assert_int_equal(read_text(text, out), depth == DEEP);
+	}
+	for (unsigned len = LONG; len < LONG + 2; len++) {
+		memset(text, 'x', 3 + len);
+		memcpy(text, "<a>", 3);
+		strcpy(text + 3 + len, "</a>");
+		assert_int_equal(read_text(text, out), len == LONG);
+	}
+}
+
 static void xml_is_bounded(void **state)
 {
 	(void)state;
@@ -283,7 +332,14 @@ static void error_codes(void **state)
 	static const char *const cases[][2] = {
 	        {"<Error><Code>NoSuchKey</Code><Message>x</Message></Error>", "NoSuchKey"},
 	        {"<Error><Code>NoSuchKey</Code><Mess", "NoSuchKey"},
+	        {"<Error><Code>azAZ09</Code></Error>", "azAZ09"},
 	        {"<Error><Code>No\nSuch</Code></Error>", ""},
+	        {"<Error><Code>a/</Code></Error>", ""},
+	        {"<Error><Code>a:</Code></Error>", ""},
+	        {"<Error><Code>a@</Code></Error>", ""},
+	        {"<Error><Code>a[</Code></Error>", ""},
+	        {"<Error><Code>a`</Code></Error>", ""},
+	        {"<Error><Code>a{</Code></Error>", ""},
 	        {"<Error><a><Code>NoSuchKey</Code></a></Error>", ""},
 	        {"<html>404</html>", ""},
 	        {"", ""},
@@ -292,6 +348,13 @@ static void error_codes(void **state)
 	for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
 		s3_error_code(code, cases[i][0], strlen(cases[i][0]));
 		assert_string_equal(code, cases[i][1]);
+	}
+	for (int len = S3_CODE_SIZE - 1; len <= S3_CODE_SIZE; len++) {
+		char error[S3_CODE_SIZE + 50], name[S3_CODE_SIZE + 1];
+		memset(name, 'x', sizeof name);
+		snprintf(error, sizeof error, "<Error><Code>%.*s</Code></Error>", len, name);
+		s3_error_code(code, error, strlen(error));
+		assert_int_equal(strlen(code), len < S3_CODE_SIZE ? len : 0);
 	}
 }
 
@@ -318,6 +381,9 @@ static void statuses(void **state)
 	assert_int_equal(judged(400, "ExpiredToken", true), BUCKET_FAILED);
 	assert_int_equal(judged(400, "AuthorizationHeaderMalformed", true), BUCKET_FAILED);
 	assert_int_equal(judged(400, "KeyTooLongError", true), BUCKET_MISSING);
+	assert_int_equal(judged(410, "", true), BUCKET_MISSING);
+	assert_int_equal(judged(414, "", true), BUCKET_MISSING);
+	assert_int_equal(judged(451, "", true), BUCKET_MISSING);
 	assert_int_equal(judged(301, "PermanentRedirect", true), BUCKET_FAILED);
 	assert_int_equal(judged(307, "TemporaryRedirect", false), BUCKET_FAILED);
 	assert_int_equal(judged(503, "SlowDown", true), BUCKET_FAILED);
@@ -330,10 +396,12 @@ int main(void)
 	        cmocka_unit_test_setup(urls_by_path, clear_environment),
 	        cmocka_unit_test_setup(urls_by_host, clear_environment),
 	        cmocka_unit_test_setup(endpoint_and_region, clear_environment),
+	        cmocka_unit_test_setup(longest_names, clear_environment),
 	        cmocka_unit_test_setup(bad_places, clear_environment),
 	        cmocka_unit_test_setup(keys_of_environment, clear_environment),
 	        cmocka_unit_test_setup(keys_of_file, clear_environment),
 	        cmocka_unit_test(xml),
+	        cmocka_unit_test(largest_xml),
 	        cmocka_unit_test(xml_is_bounded),
 	        cmocka_unit_test(xml_keeps_no_memory),
 	        cmocka_unit_test(error_codes),
