@@ -217,8 +217,7 @@ static void send_piece(struct exchange_private *p, const struct iovec *body, uns
 	if (r->length == EXCHANGE_UNSIZED)
 		p->bytes_out += size;
 	bool last = size == r->left;
-	/* Settled before the end is sent: from then on nginx may use the connection again, unless it sees that it may
-	 * not. */
+	/* Decided before the end is sent: a reply that says so lets nginx reuse the connection at once. */
 	p->keep = last && p->body_ended && front_keeps(p->front);
 	const struct fcgi_waiter waiter = {wait_for_reader, p};
 	r->good = r->good && size <= r->left && fcgi_request_write(p->fcgi, head, body, parts, last, &waiter);

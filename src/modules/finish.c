@@ -83,7 +83,7 @@ static const char *why_not_stored(struct mc_client *memcached, const struct fini
 	if (f->given_up)
 		return f->given_up;
 	return page_memcached_reachable(memcached, &f->module->hash)
-	               ? "memcached answers, and takes no value: it may have no memory for its size"
+	               ? "memcached answers but refuses the value: it may be out of memory for values of this size"
 	               : "memcached does not answer";
 }
 
