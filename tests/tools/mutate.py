@@ -253,7 +253,7 @@ class Trial:
         for name in self.tests_for(change):
             unit = not name.endswith(".py")
             if unit or not programs:
-                targets = [f"tests/unit/{name}"] if unit else ["all", "check", "TESTS="]
+                targets = [f"tests/unit/{name}"] if unit else ["all"]  # wire tests make the tools that they need
                 code, out = run(["make", "-s", "-j2", "-C", self.tree.build, *targets])
                 if code != 0:
                     if "error:" not in out:

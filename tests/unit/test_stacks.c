@@ -421,6 +421,15 @@ static void test_maps_of_several_processes(void **state)
 		snprintf(text, sizeof text, "%s%s%s", AT, begins[i], MAP_A);
 		expect(text, "1 no module [(unknown)]\n");
 	}
+	/* lines of a report that look alike, and begin none */
+	static const char *const others[] = {"Thread 1 (Thread 0x7f00 (LWP 12)):\n", "a received signal SIGHUP\n",
+	        "*** SIGNS ***\n", "a received at time=1\n", "Program terminated\n", "==12==x\n==12==y\n"};
+	for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+		char text[1000], expected[100];
+		snprintf(text, sizeof text, "%s%s%s", MAP_A, others[i], AT);
+		snprintf(expected, sizeof expected, "%d /a a/ 0x100f image [(unknown)]\n", i == 5 ? 7 : 6);
+		expect(text, expected);
+	}
 }
 
 static void test_maps_of_debuggers(void **state)
