@@ -301,7 +301,7 @@ def base_name(name):
         if depth == 0 and c not in ">)}":
             out.append(c)
         depth += c in "<({"
-    return re.sub(r"[<({].*|\.\d+$", "", "".join(out).split("::")[-1].split("(")[0]).split(" ")[-1]
+    return re.sub(r"[<({].*|\.\d+$", "", "".join(out).split("::")[-1].split("(")[0].split(" ")[-1])
 
 
 def same_place(got, want):

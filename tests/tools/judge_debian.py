@@ -1,0 +1,298 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""judge_debian.py [--dump-syms COMMAND] [--only KIND]... [--count N] [--seed N] FOLDER: how the server names ten programs of Debian 12.
+
+Into FOLDER, which may be used again, come packages of Debian's archive with their debug symbols, and programs that Debian's compilers
+make from its source code. A server with `elf+file://` is asked for the names of N addresses in each program's .text: cold, warm, after a
+restart and on another host, which must be the same. Judges are addr2line, llvm-symbolizer and elfutils' eu-addr2line. With --dump-syms
+(Mozilla's, with --inlines) the same is asked of a server that has .sym files of these debug files. FOLDER/differences.txt has each difference. Ends with 1 if
+answers were not the same, or more than one in a thousand from debug files differs from all judges."""
+import argparse
+import collections
+import contextlib
+import functools
+import glob
+import json
+import os
+import re
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.join(os.path.dirname(HERE), "wire")]
+import check_extract as check  # noqa: E402
+from judge_extract import draw, places, without_units  # noqa: E402
+from stack import DAEMON, Stack  # noqa: E402
+from symbols import Symbols  # noqa: E402
+
+ARCHIVE = """deb [arch=amd64,arm64,armhf] http://deb.debian.org/debian bookworm main
+deb-src http://deb.debian.org/debian bookworm main
+"""
+SOURCES = os.path.join(os.path.dirname(HERE), "data", "symbfile", "src")
+GO_ID = "60" * 20  # Go's linker makes no build id
+
+# kind: packages, and the program in them; or what builds it, in FOLDER/KIND, from a source package
+PROGRAMS = {
+    "C": (["libc6", "libc6-dbg"], "lib/x86_64-linux-gnu/libc.so.6"),
+    "C++": (["freedink-dfarc", "freedink-dfarc-dbg"], "usr/games/dfarc"),
+    "Rust": (None, ["/usr/bin/rustc", "-g", "-C", "opt-level=2", "-C", "link-arg=-Wl,--build-id", "-o", "shapes", f"{SOURCES}/shapes.rs"], "shapes"),
+    "Go": (None, ["/usr/bin/go", "build", "-ldflags", f"-B 0x{GO_ID}", "-o", "nm", "cmd/nm"], "nm"),
+    "LTO": ("hello", "-O2 -g -flto", "hello"),
+    "dwz": (["lua5.4", "liblua5.4-0-dbg"], "usr/bin/lua5.4"),
+    "split": ("hello", "-O2 -g -gsplit-dwarf", "hello"),
+    "zstd": ("hello", "-O2 -g", "hello"),
+    "aarch64": (["libc6:arm64", "libc6-dbg:arm64"], "lib/aarch64-linux-gnu/libc.so.6"),
+    "armhf": (["libc6:armhf", "libc6-dbg:armhf"], "lib/arm-linux-gnueabihf/libc.so.6"),
+}
+
+
+def run(*command, **options):
+    return subprocess.run([str(c) for c in command], check=True, stdout=subprocess.PIPE, text=True, **options).stdout
+
+
+class Archive:
+    """apt with lists of its own, for more architectures than this machine has."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        for name in "lists/partial", "cache/archives/partial", "debs":
+            os.makedirs(f"{folder}/{name}", exist_ok=True)
+        with open(f"{folder}/sources.list", "w", encoding="utf-8") as out:
+            out.write(ARCHIVE)
+        settings = {
+            "Dir::Etc::SourceList": f"{folder}/sources.list", "Dir::Etc::SourceParts": "/dev/null", "Dir::State::Lists": f"{folder}/lists",
+            "Dir::Cache": f"{folder}/cache", "APT::Architectures": "amd64,arm64,armhf", "APT::Sandbox::User": "root",
+        }  # fmt: skip
+        self.apt = ["apt-get", "-q", *(word for name, value in settings.items() for word in ("-o", f"{name}={value}"))]
+        if not glob.glob(f"{folder}/lists/*Packages*"):
+            run(*self.apt, "update")
+
+    def unpack(self, root, packages):
+        for package in packages:
+            name, _, arch = package.partition(":")
+            pattern = f"{self.folder}/debs/{name}_*_{arch or 'amd64'}.deb"
+            if not glob.glob(pattern):
+                run(*self.apt, "download", package, cwd=f"{self.folder}/debs")
+            run("dpkg-deb", "-x", glob.glob(pattern)[0], root)
+
+    def source(self, folder, package):
+        run(*self.apt, "source", package, cwd=folder, stderr=subprocess.DEVNULL)
+        return glob.glob(f"{folder}/{package}-*/")[0]
+
+
+def build_id_of(path):
+    return re.search(r"Build ID: ([0-9a-f]+)", run("readelf", "-n", path, stderr=subprocess.DEVNULL))[1]
+
+
+class Program:
+    """path: what is in the bucket; judged: the same for judges, which are not all led to shared entries, or read zstd."""
+
+    def __init__(self, kind, archive, folder):
+        self.kind, self.folder = kind, f"{folder}/{kind}"
+        how = PROGRAMS[kind]
+        self.name = os.path.basename(how[-1])
+        if not os.path.exists(f"{self.folder}/complete"):
+            os.makedirs(self.folder, exist_ok=True)
+            self.make(archive, *how)
+            open(f"{self.folder}/complete", "w", encoding="utf-8").close()
+        program = self.program()
+        self.build_id = build_id_of(program)
+        debug = f"{self.folder}/usr/lib/debug/.build-id/{self.build_id[:2]}/{self.build_id[2:]}.debug"
+        self.path = debug if os.path.exists(debug) else program
+        self.judged = f"{self.folder}/judged" if os.path.exists(f"{self.folder}/judged") else self.path
+        loads = re.findall(r"^\s+LOAD\s+\S+\s+(0x\S+)", run("readelf", "-lW", program, stderr=subprocess.DEVNULL), re.M)
+        self.base = min(int(va, 16) for va in loads) & -4096
+
+    def program(self):
+        return f"{self.folder}/{PROGRAMS[self.kind][-1]}"
+
+    def make(self, archive, what, *how):
+        if isinstance(what, list):
+            archive.unpack(self.folder, what)
+            self.lead_to_shared_entries()
+        elif what is None:
+            run(*how[0], cwd=self.folder, env={**os.environ, "GOTOOLCHAIN": "local", "GOFLAGS": "-mod=mod"})
+        else:
+            tree = archive.source(self.folder, what)
+            run("./configure", "-q", f"CFLAGS={how[0]}", cwd=tree, stderr=subprocess.DEVNULL)
+            run("make", "-s", cwd=tree, stderr=subprocess.DEVNULL)
+            os.rename(f"{tree}/{what}", self.program())
+        if self.kind == "zstd":
+            os.rename(self.program(), f"{self.folder}/judged")
+            run("objcopy", "--compress-debug-sections=zstd", f"{self.folder}/judged", self.program())
+
+    def lead_to_shared_entries(self):
+        """A copy of the debug file that says where they lie here, not in /usr/lib/debug."""
+        build_id = build_id_of(self.program())
+        debug, link = f"{self.folder}/usr/lib/debug/.build-id/{build_id[:2]}/{build_id[2:]}.debug", f"{self.folder}/link"
+        if ".gnu_debugaltlink" in run("readelf", "-SW", debug, stderr=subprocess.DEVNULL):
+            section = ["--only-section=.gnu_debugaltlink", "--set-section-flags", ".gnu_debugaltlink=alloc"]
+            run("objcopy", "-O", "binary", *section, debug, link)
+            with open(link, "rb") as file:
+                data = file.read()
+            with open(link, "wb") as file:
+                file.write(self.folder.encode() + data)
+            run("objcopy", "--update-section", f".gnu_debugaltlink={link}", debug, f"{self.folder}/judged")
+
+
+def eu_addr2line(program, addresses):
+    """It gives up about what it cannot read, such as Go's."""
+    done = subprocess.run(["eu-addr2line", "-a", "-f", "-i", "-C", "-e", program], input="".join(f"{a:#x}\n" for a in addresses),
+                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env={**os.environ, "DEBUGINFOD_URLS": ""})  # fmt: skip
+    answers = {}
+    for block in re.split(r"^(?=0x[0-9a-f]+$)", done.stdout, flags=re.M)[1:]:
+        lines = block.splitlines()
+        frames = answers.setdefault(int(lines[0], 16), [])
+        for name, place in zip(lines[1::2], lines[2::2]):
+            file, line = re.fullmatch(r"(.*?):(\d+)(?::\d+)?", place).groups()
+            name = re.sub(r"( inlined at .*|\+0x[0-9a-f]+)$", "", name)
+            frames.append((name, None if file == "??" else os.path.normpath(file), int(line)))
+    return answers
+
+
+JUDGES = {"addr2line": check.addr2line, "llvm-symbolizer": check.llvm_symbolizer, "eu-addr2line": eu_addr2line}
+
+
+@contextlib.contextmanager
+def all_architectures(archive):
+    """binutils' addr2line, nm and objdump of binutils-multiarch, under their plain names."""
+    root, tools = f"{archive.folder}/multiarch", f"{archive.folder}/multiarch/tools"
+    if not os.path.exists(tools):
+        archive.unpack(root, ["binutils-multiarch"])
+        os.makedirs(tools)
+        for name in "addr2line", "nm", "objdump":
+            with open(f"{tools}/{name}", "w", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o755)) as out:
+                out.write(f'#!/bin/sh\nLD_LIBRARY_PATH={root}/usr/lib/x86_64-linux-gnu exec {root}/usr/bin/x86_64-linux-gnu-{name} "$@"\n')
+    before = os.environ["PATH"]
+    os.environ["PATH"] = f"{tools}:{before}"
+    yield
+    os.environ["PATH"] = before
+
+
+def ask(client, module, offsets):
+    """(function, file, line) of each, innermost first."""
+    out = []
+    for frame in client.frames(module, offsets):
+        named = [*frame.get("inlines", []), frame] if "function" in frame else []
+        out.append([spelled(f["function"], f.get("file"), f.get("line", 0)) for f in named])
+    return out
+
+
+def ask_everywhere(config, module, offsets, **options):
+    """The answers, and whether they were the same cold, warm, on another host and after a restart."""
+    with Stack(daemons=2, config=config, **options) as s:
+        cold = ask(s.client, module, offsets)
+        others = [ask(s.client, module, offsets)]
+        s.node.settled()
+        others.append(ask(s.nodes[1].client(), module, offsets))
+        s.node.restart()
+        others.append(ask(s.client, module, offsets))
+    return cold, all(other == cold for other in others)
+
+
+@functools.cache
+def spelled(name, file, line):
+    """As all spell it: Rust's names without the hash, files where links lead."""
+    return re.sub(r"::h[0-9a-f]{16}$", "", name), os.path.realpath(file) if file and os.path.exists(file) else file, line
+
+
+def same_name(got, want, aliases):
+    """Or another symbol of that address."""
+    got, want = check.base_name(got), check.base_name(want)
+    return got == want or bool(aliases.get(got, set()) & aliases.get(want, set()))
+
+
+def same(got, want, aliases):
+    return places(got, want) and all(same_name(g[0], w[0], aliases) for g, w in zip(got, want))
+
+
+def as_judged(got, judges, aliases):
+    """One judge must agree on all places, and one on each name."""
+    return any(places(got, want) for want in judges) and all(
+        any(i < len(want) and same_name(g[0], want[i][0], aliases) for want in judges) for i, g in enumerate(got))
+
+
+def counted(kind, program, addresses, got, judges, aliases, log):
+    """How many answers are right, by as_judged; differ; are missing, although two judges have the same name; and are as each judge says."""
+    counts = collections.Counter()
+    for address, frames in zip(addresses, got, strict=True):
+        answers = {who: [spelled(*f) for f in said.get(address, [])] for who, said in judges.items()}
+        if len(frames) == 1 and frames[0][1] is None:
+            answers = {who: without_units(want) for who, want in answers.items()}
+        names = [check.base_name(want[-1][0]) for want in answers.values() if want and "??" not in (want[0][0], want[-1][0])]
+        missing = not frames and len(names) > len(set(names))  # between functions addr2line has the last one
+        for who, want in answers.items():
+            counts[who] += same(frames, want, aliases) if frames else not want or want[0][0] == "??"
+        verdict = "unnamed" if missing else "agreed" if not frames or as_judged(frames, answers.values(), aliases) else "differs"
+        counts[verdict] += 1
+        if verdict != "agreed":
+            print(json.dumps({"kind": kind, "program": program.kind, "address": hex(address), "verdict": verdict, "got": frames, **answers}), file=log)
+    return counts
+
+
+def aliases_of(program):
+    """Where the symbols of a name are."""
+    out = collections.defaultdict(set)
+    for line in subprocess.run(["nm", "-C", program], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout.splitlines():
+        if found := re.fullmatch(r"([0-9a-f]+) [tTwWiVv] (.+)", line):
+            out[check.base_name(found[2].split("@")[0])].add(int(found[1], 16))
+    return out
+
+
+def sym_file(dump_syms, program, folder):
+    """Mozilla's dump_syms' file, in a bucket; the module's name and id."""
+    text = subprocess.run([*dump_syms.split(), program.path], stdout=subprocess.PIPE, check=True).stdout
+    _, _, _, ident, name = text.split(b"\n", 1)[0].decode().split(" ", 4)
+    Symbols(folder).put(name, ident, text)
+    return [name, ident]
+
+
+def judge(program, a, log):
+    addresses = draw(program.path, a.count, a.seed)
+    offsets = [address - program.base for address in addresses]
+    judges = {who: f(program.judged, addresses) for who, f in JUDGES.items()}
+    aliases = aliases_of(program.path)
+    root = f"{program.folder}/usr/lib/debug"
+    served = f"{root}/.build-id/{program.build_id[:2]}/{program.build_id[2:]}.debug"
+    if not os.path.exists(served):
+        os.makedirs(os.path.dirname(served), exist_ok=True)
+        os.link(program.path, served)
+    got, stable = ask_everywhere({"source": [f"elf+file://{root}"]}, [program.name, program.build_id], offsets, bucket=False)
+    show(program, "debug file", len(addresses), counted("debug file", program, addresses, got, judges, aliases, log), stable, "")
+    if a.dump_syms:
+        folder = f"{program.folder}/sym"
+        module = sym_file(a.dump_syms, program, folder)
+        by_sym, stable = ask_everywhere({}, module, offsets, symbols=folder)
+        equal = sum(same(x, y, aliases) for x, y in zip(got, by_sym, strict=True))
+        show(program, ".sym", len(addresses), counted(".sym", program, addresses, by_sym, judges, aliases, log), stable, f"{100 * equal / len(addresses):.2f}")
+
+
+def show(program, source, total, counts, stable, equal):
+    shares = [f"{100 * counts[what] / total:.2f}" for what in ("agreed", "differs", "unnamed", *JUDGES)]
+    print("|", " | ".join([program.kind, program.name, source, str(total), *shares, "yes" if stable else "NO", equal]), "|", flush=True)
+    check.check(program.kind, stable, "other hosts have other answers")
+    check.check(program.kind, equal or counts["differs"] <= total // 1000, "wrong answers from a debug file")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--dump-syms")
+    parser.add_argument("--only", action="append", choices=PROGRAMS)
+    parser.add_argument("--count", type=int, default=3000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("folder")
+    a = parser.parse_args()
+    folder = os.path.abspath(a.folder)
+    check.SECONDS = 3600
+    archive = Archive(folder)
+    columns = ["kind", "program", "source", "addresses", "agreed, %", "differs, %", "unnamed, %", *(f"as {who}, %" for who in JUDGES), "same everywhere", "as the debug file, %"]
+    print("|", " | ".join(columns), "|")
+    print("|" + "---|" * len(columns))
+    with all_architectures(archive), open(f"{folder}/differences.txt", "w", encoding="utf-8") as log:
+        for kind in a.only or PROGRAMS:
+            judge(Program(kind, archive, folder), a, log)
+    return 1 if check.failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
