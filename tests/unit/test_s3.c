@@ -3,6 +3,7 @@
  * tests/wire/test_s3.py. */
 #include <config.h>
 
+#include "objects/percent.h"
 #include "objects/s3.h"
 
 #include <limits.h>
@@ -240,10 +241,43 @@ static void keys_of_file(void **state)
 	assert_non_null(strstr(keys_fail(&c), "line 1"));
 	write_file(path, "[default]\naws_secret_access_key = hunter2\n");
 	assert_non_null(strstr(keys_fail(&c), "aws_access_key_id"));
+	c.s3_credentials_file = (char[]){"/"};
+	assert_string_equal(keys_fail(&c), "s3_credentials_file: /: cannot read line 1");
+	c.s3_credentials_file = path;
 	write_file(path, "");
 	keys_fail(&c);
 	unlink(path);
 	assert_non_null(strstr(keys_fail(&c), "No such file"));
+}
+
+static void the_longest_host_is_signed(void **state)
+{
+	(void)state;
+	enum { LONGEST = 299 };
+	struct config c = {.s3_endpoint = (char[]){"http://a"}};
+	struct error e;
+	char host[LONGEST + 2], url[sizeof host + 20];
+	setenv("AWS_ACCESS_KEY_ID", "AK", 1);
+	setenv("AWS_SECRET_ACCESS_KEY", "SK", 1);
+	struct s3_place *p = s3_place_new("s3://abc", "source", &c, &e);
+	assert_non_null(p);
+	memset(host, 'x', sizeof host);
+	for (int len = LONGEST; len <= LONGEST + 1; len++) {
+		snprintf(url, sizeof url, "http://%.*s/abc", len, host);
+		char *presigned = s3_presign(p, url, 60, NULL);
+		assert_int_equal(presigned != NULL, len == LONGEST);
+		free(presigned);
+	}
+	s3_place_free(p);
+}
+
+static void escapes_that_are_cut_off(void **state)
+{
+	(void)state;
+	char out[10];
+	for (size_t len = 0; len <= 5; len++)
+		assert_int_equal(percent_decode(out, (struct str){"ab%41", len}), len < 3 || len == 5);
+	assert_string_equal(out, "abA");
 }
 
 /* XML */
@@ -365,7 +399,10 @@ static enum bucket_outcome judged(int status, const char *code, bool has_keys)
 	reply.error_len = (size_t)sprintf(reply.error_body, "<Error><Code>%s</Code></Error>", code);
 	enum bucket_outcome outcome = s3_judge_status(&reply, has_keys, &result);
 	assert_int_equal(outcome, result.outcome);
-	assert_non_null(strstr(result.text, code));
+	char text[100];
+	snprintf(text, sizeof text, "HTTP status %d%s%s", status, *code ? ", " : "", code);
+	if (status >= 300)
+		assert_string_equal(result.text, text);
 	return outcome;
 }
 
@@ -384,6 +421,7 @@ static void statuses(void **state)
 	assert_int_equal(judged(410, "", true), BUCKET_MISSING);
 	assert_int_equal(judged(414, "", true), BUCKET_MISSING);
 	assert_int_equal(judged(451, "", true), BUCKET_MISSING);
+	assert_int_equal(judged(300, "", true), BUCKET_FAILED);
 	assert_int_equal(judged(301, "PermanentRedirect", true), BUCKET_FAILED);
 	assert_int_equal(judged(307, "TemporaryRedirect", false), BUCKET_FAILED);
 	assert_int_equal(judged(503, "SlowDown", true), BUCKET_FAILED);
@@ -400,6 +438,8 @@ int main(void)
 	        cmocka_unit_test_setup(bad_places, clear_environment),
 	        cmocka_unit_test_setup(keys_of_environment, clear_environment),
 	        cmocka_unit_test_setup(keys_of_file, clear_environment),
+	        cmocka_unit_test_setup(the_longest_host_is_signed, clear_environment),
+	        cmocka_unit_test(escapes_that_are_cut_off),
 	        cmocka_unit_test(xml),
 	        cmocka_unit_test(largest_xml),
 	        cmocka_unit_test(xml_is_bounded),

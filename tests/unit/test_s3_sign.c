@@ -152,6 +152,26 @@ static void the_examples_of_s3(void **state)
 	}
 }
 
+/* Cloudflare's have 64 letters; with "AWS4" that is more than a block of SHA-256. From Python's hmac. */
+static void a_long_secret(void **state)
+{
+	static const struct vector vector = {"long secret", "GET", "/test.txt", "", {{"Range", "bytes=0-9"}}, "",
+	        "e9959dccea2648a76a61dbc2a55ceec22c3f00a8ea001ee4e865c3f4246ffea2"};
+	(void)state;
+	char payload[SHA256_HEX + 1];
+	assert_true(sha256_hex(payload, "", 0));
+	struct s3_header headers[5] = {{"x-amz-date", "20130524T000000Z"}, {"x-amz-content-sha256", payload},
+	        {"Host", "examplebucket.s3.amazonaws.com"}};
+	struct s3_signing s = {.access = "AKIAIOSFODNN7EXAMPLE",
+	        .secret = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
+	        .region = "us-east-1",
+	        .service = "s3",
+	        .date = "20130524T000000Z",
+	        .payload = payload,
+	        .count = 3};
+	sign_and_compare(&s, &vector, headers);
+}
+
 static void more_than_is_signed_is_refused(void **state)
 {
 	struct s3_header headers[S3_SIGN_HEADERS_MAX + 1] = {0};
@@ -209,6 +229,7 @@ int main(void)
 	        cmocka_unit_test(the_test_suite_of_amazon),
 	        cmocka_unit_test(the_examples_of_s3),
 	        cmocka_unit_test(the_example_of_a_presigned_url),
+	        cmocka_unit_test(a_long_secret),
 	        cmocka_unit_test(more_than_is_signed_is_refused),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
