@@ -29,6 +29,7 @@
 #include "base/clock.h"
 #include "objects/place_clock.h"
 #include "uploads/alias.h"
+#include "uploads/old.h"
 #include "uploads/sets.h"
 
 static const struct file_id id = {
@@ -608,6 +609,25 @@ static void large_part(void **state)
 	assert_int_equal(get(p, key, &t, NULL), BUCKET_TOO_LARGE);
 }
 
+/* Of equal times, the latest generation of a set of version 1.0: they are numbers, not words. */
+static void the_tenth_generation_is_after_the_ninth(void **state)
+{
+	(void)state;
+	enum { LATEST = 10 };
+	struct old_part parts[LATEST + 1] = {0};
+	struct old_set sets[SYMBFILE_KINDS];
+	for (unsigned i = 0; i <= LATEST; i++) {
+		char path[40];
+		snprintf(path, sizeof path, i ? "ranges/1~%u/1/0" : "ranges/1/1/0", i);
+		assert_true(old_part_parse(&parts[LATEST - i], str_from(path)));
+		parts[LATEST - i].time = 1;
+	}
+	assert_true(old_sets(sets, parts, LATEST + 1));
+	assert_int_equal(sets[SYMBFILE_RANGES].have_count, 1);
+	assert_string_equal(sets[SYMBFILE_RANGES].set, "1~10");
+	free(sets[SYMBFILE_RANGES].have);
+}
+
 /* What is not as it was written belongs to no set: of version 1.0, and of today. */
 static void foreign_files_belong_to_no_set(void **state)
 {
@@ -922,6 +942,7 @@ int main(void)
 	        cmocka_unit_test_setup_teardown(large_part, setup, teardown),
 	        cmocka_unit_test_setup_teardown(foreign_files_belong_to_no_set, setup, teardown),
 	        cmocka_unit_test_setup_teardown(times_of_version_1_0_that_are_none, setup, teardown),
+	        cmocka_unit_test(the_tenth_generation_is_after_the_ninth),
 	        cmocka_unit_test_setup_teardown(leftovers_go_when_old, setup, teardown),
 	        cmocka_unit_test_setup_teardown(directory_gone, setup, teardown),
 	        cmocka_unit_test_setup_teardown(heartbeat_of_a_store_that_cannot_be_written, setup, teardown),
