@@ -102,7 +102,7 @@ def cold(folder, path):
     """Seconds from the question to the answer, without those of reading the file."""
     ident = os.path.basename(os.path.dirname(path)) + os.path.basename(path).removesuffix(".debug")
     address = an_address(path)
-    with Stack(bucket=False, config={"source": [f"elf+file://{folder}"]}) as s:
+    with Stack(bucket=False, config={"background_share": "5", "source": [f"elf+file://{folder}"]}) as s:
         reading = read_time(path)
         begin = time.monotonic()
         frame = s.client.frames(["program", ident], [address])[0]

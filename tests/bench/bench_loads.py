@@ -32,7 +32,7 @@ from symbols import compile_gensym, debug_id  # noqa: E402
 PARTS, LATER, PAGES = 1.3, 1.5, 8  # targets: times its parts; times the first's answer; pages that one frame touches at most
 AFTER = 0.05  # seconds
 DELAYS = (0.0, 0.0005, 0.002)  # seconds to memcached and back
-CONFIG = {"finish_after": "30s", "log_level": "info"}  # the default: a map that was asked for once stays in parts
+CONFIG = {"background_share": "5", "finish_after": "30s", "log_level": "info"}  # the defaults: a map that was asked for once stays in parts
 
 
 def make_file(directory, functions):

@@ -236,7 +236,7 @@ def main():
     os.makedirs(os.path.join(directory, "store"))
     for path in (directory, os.path.join(directory, "store")):
         os.chmod(path, 0o777)
-    config = {"finish_after": "10s", "symbfile_store": f"file://{directory}/store", **dict(c.split("=", 1) for c in options.config)}
+    config = {"background_share": "5", "finish_after": "10s", "symbfile_store": f"file://{directory}/store", **dict(c.split("=", 1) for c in options.config)}
     try:
         with Stack(memcached=options.memcached, memory=512, bucket=False, keys=True, config={**config, "source": f"file://{directory}/symbols"}) as stack:
             from symbols import Symbols
