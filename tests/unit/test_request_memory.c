@@ -10,6 +10,7 @@
 #include <malloc.h>
 
 #include <cmocka.h>
+#include <sys/mman.h>
 
 #include "base/arena.h"
 
@@ -245,6 +246,26 @@ static void test_a_request_without_its_body(void **state)
 	arena_release(&arena);
 }
 
+/* One of a byte less than 4 GiB is looked at; it is no JSON. */
+static void test_the_longest_body(void **state)
+{
+	const size_t size = (size_t)UINT32_MAX + 1;
+	const char *zeros = mmap(NULL, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	struct arena arena;
+	struct request r;
+	(void)state;
+	assert_true(zeros != MAP_FAILED);
+	arena_init(&arena, SIZE_MAX);
+	for (size_t len = size - 1; len <= size; len++) {
+		struct error e = {0};
+		assert_int_equal(
+		        request_read(&r, (struct str){zeros, len}, REQUEST_V5, &limits, &arena, &e), ERR_BAD_REQUEST);
+		assert_int_equal(strstr(e.text, "4 GiB") != NULL, len == size);
+	}
+	arena_release(&arena);
+	munmap((void *)(uintptr_t)zeros, size);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -254,6 +275,7 @@ int main(void)
 	        cmocka_unit_test(test_late_refusals),
 	        cmocka_unit_test(test_every_list_allocation_fails),
 	        cmocka_unit_test(test_every_arena_is_too_small),
+	        cmocka_unit_test(test_the_longest_body),
 	        cmocka_unit_test(test_a_request_without_its_body),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
