@@ -461,6 +461,9 @@ static void test_maps_of_debuggers(void **state)
 	        "1 /tmp/libdie.so libdie.so/" DEBUG_ID " 0x10f9 image [___lldb_unnamed_symbol9]\n"
 	        "2 /tmp/libdie.so libdie.so/" DEBUG_ID " 0x1104 image [___lldb_unnamed_symbol10 + 9]\n"
 	        "4 no module []\n");
+	expect("    frame #0: 0x0000000102003f9b app`___lldb_unnamed_symbol1\n"
+	       "[  0] 9F9E35E1-464E-F2F4-0A12-892428C41D51 0x0000000102000000 /tmp/app \n",
+	        "1 /tmp/app app/9F9E35E1464EF2F40A12892428C41D510 0x3f9b image [___lldb_unnamed_symbol1]\n");
 }
 
 /* A library that Java names without a path. */

@@ -137,6 +137,10 @@ def test_what_version_1_0_stored_counts_as_one_set(aged):
     assert aged.files() >= pads
 
 
+def test_of_an_empty_store_nothing_goes(aged):
+    assert aged.gone("--keep", "1") == set()
+
+
 def test_what_a_process_left_behind_goes_when_it_is_old(aged):
     aged.set(10, "ranges", "a")
     for days, name in ((2, "old"), (0.5, "young")):
