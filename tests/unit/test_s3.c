@@ -299,6 +299,38 @@ static void usual_ports_are_not_signed(void **state)
 	s3_place_free(p);
 }
 
+static void signed_headers(const char *expected, struct transfer_request q)
+{
+	struct config c = {.s3_endpoint = (char[]){"http://a"}};
+	struct error e;
+	struct buffer lines;
+	struct s3_place *p = s3_place_new("s3://abc", "source", &c, &e);
+	assert_non_null(p);
+	buffer_init(&lines, 10000);
+	assert_true(p->settings.sign(p->settings.signer, &q, &lines, &e) && buffer_append(&lines, "", 1));
+	assert_non_null(strstr((const char *)lines.data, expected));
+	buffer_release(&lines);
+	s3_place_free(p);
+}
+
+/* S3 wants the type of what is sent among them, and each x-amz-. */
+static void what_is_sent_is_signed(void **state)
+{
+	(void)state;
+	const uint8_t data[1] = "x";
+	setenv("AWS_ACCESS_KEY_ID", "AK", 1);
+	setenv("AWS_SECRET_ACCESS_KEY", "SK", 1);
+	signed_headers("SignedHeaders=host;x-amz-content-sha256;x-amz-date,",
+	        (struct transfer_request){.method = "GET", .url = "http://a/abc/d"});
+	signed_headers("SignedHeaders=content-type;host;x-amz-content-sha256;x-amz-date,",
+	        (struct transfer_request){.method = "PUT", .url = "http://a/abc/d", .data = data, .len = 1});
+	signed_headers("SignedHeaders=host;x-amz-content-sha256;x-amz-copy-source;x-amz-date,",
+	        (struct transfer_request){.method = "PUT", .url = "http://a/abc/d", .copy_source = "/abc/e"});
+	setenv("AWS_SESSION_TOKEN", "token", 1);
+	signed_headers("SignedHeaders=content-type;host;x-amz-content-sha256;x-amz-date;x-amz-security-token,",
+	        (struct transfer_request){.method = "PUT", .url = "http://a/abc/d", .data = data, .len = 1});
+}
+
 static void escapes_that_are_cut_off(void **state)
 {
 	(void)state;
@@ -468,6 +500,7 @@ int main(void)
 	        cmocka_unit_test_setup(keys_of_file, clear_environment),
 	        cmocka_unit_test_setup(the_longest_host_is_signed, clear_environment),
 	        cmocka_unit_test_setup(usual_ports_are_not_signed, clear_environment),
+	        cmocka_unit_test_setup(what_is_sent_is_signed, clear_environment),
 	        cmocka_unit_test(escapes_that_are_cut_off),
 	        cmocka_unit_test(xml),
 	        cmocka_unit_test(largest_xml),
