@@ -225,7 +225,7 @@ static void look_at_clock(struct place_clock *c, int fd)
 	struct stat st;
 	int64_t sent = machine_now();
 	if (futimens(fd, NULL) == 0 && fstat(fd, &st) == 0)
-		place_clock_hear(c, sent, machine_now(), modified(&st), st.st_mtim.tv_nsec ? tick : SECOND);
+		place_clock_hear(c, sent, machine_now(), modified(&st), st.st_mtim.tv_nsec ? tick : SECOND, 0);
 }
 
 /* A new file in TEMPORARY. */

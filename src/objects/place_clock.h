@@ -27,13 +27,18 @@ static inline int64_t place_now(const struct place_clock *c)
 	return machine_now() + atomic_load(&c->ahead);
 }
 
-/* The place said between `sent` and `now` of this machine that it is `told` there, which may be up to `unit` too early.
- * What is known changes as little as agrees with that: so it stays the same from one upload to the next, it is 0 for a
- * machine whose clock agrees, and it follows a clock that is set anew. */
-static inline void place_clock_hear(struct place_clock *c, int64_t sent, int64_t now, int64_t told, int64_t unit)
+/* S3 tells whole seconds, and a busy server may look at its clock some seconds late. */
+static const int64_t date_unit = SECOND, date_late = 2 * SECOND;
+
+/* The place said between `sent` and `now` of this machine that it is `told` there, which may be up to `unit` too early,
+ * and now and then up to `late` more. What is known changes only if it does not agree with that, and then as little as
+ * may be: so it stays the same from one upload to the next, it is 0 for a machine whose clock agrees, and it follows a
+ * clock that is set anew. */
+static inline void place_clock_hear(
+        struct place_clock *c, int64_t sent, int64_t now, int64_t told, int64_t unit, int64_t late)
 {
 	int64_t least = told - now, most = told + unit - sent, known = atomic_load(&c->ahead);
-	if (known < least || known > most)
+	if (known < least || known > most + late)
 		atomic_store(&c->ahead, known < least ? least : most);
 }
 

@@ -274,7 +274,7 @@ static bool look_at_clock(void *signer, const struct transfer_reply *reply, int6
 {
 	struct s3_place *p = signer;
 	char code[S3_CODE_SIZE];
-	place_clock_hear(&p->clock, sent, now, reply->date * SECOND, SECOND);
+	place_clock_hear(&p->clock, sent, now, reply->date * SECOND, date_unit, date_late);
 	if (reply->status != 403)
 		return false;
 	s3_error_code(code, reply->error_body, reply->error_len);

@@ -126,7 +126,7 @@ static int64_t now_of(const struct s3_credentials *c)
 static bool look_at_clock(void *credentials, const struct transfer_reply *reply, int64_t sent, int64_t now)
 {
 	struct s3_credentials *c = credentials;
-	place_clock_hear(&c->clock, sent, now, reply->date * SECOND, SECOND);
+	place_clock_hear(&c->clock, sent, now, reply->date * SECOND, date_unit, date_late);
 	return false;
 }
 

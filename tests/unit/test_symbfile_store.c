@@ -319,19 +319,20 @@ static void clock_is_heard(void **state)
 	(void)state;
 	struct place_clock c = {0};
 	const struct {
-		int64_t sent, now, told, unit, ahead;
+		int64_t sent, now, told, unit, late, ahead;
 	} said[] = {
-	        {1000, 1010, 1000, 10, 0},   /* agrees */
-	        {1000, 1010, 995, 10, 0},    /* some of its units are over */
-	        {1000, 1010, 1500, 10, 490}, /* at least so far */
-	        {2000, 2002, 2495, 10, 493}, /* not less than that */
-	        {3000, 3002, 3490, 5, 493},  /* agrees */
-	        {4000, 4002, 4490, 1, 491},  /* not more than that */
-	        {5000, 5001, 5000, 10, 10},  /* it was set back, or this machine's ahead */
-	        {5000, 4000, 4490, 10, 490}, /* this machine's was set back meanwhile */
+	        {1000, 1010, 1000, 10, 0, 0},   /* agrees */
+	        {1000, 1010, 995, 10, 0, 0},    /* some of its units are over */
+	        {1000, 1010, 1500, 10, 0, 490}, /* at least so far */
+	        {2000, 2002, 2495, 10, 0, 493}, /* not less than that */
+	        {3000, 3002, 3490, 5, 0, 493},  /* agrees */
+	        {4000, 4002, 4490, 1, 2, 493},  /* it may have looked late */
+	        {4000, 4002, 4490, 1, 1, 491},  /* not more than that */
+	        {5000, 5001, 5000, 10, 20, 10}, /* it was set back, or this machine's ahead */
+	        {5000, 4000, 4490, 10, 0, 490}, /* this machine's was set back meanwhile */
 	};
 	for (unsigned i = 0; i < sizeof said / sizeof *said; i++) {
-		place_clock_hear(&c, said[i].sent, said[i].now, said[i].told, said[i].unit);
+		place_clock_hear(&c, said[i].sent, said[i].now, said[i].told, said[i].unit, said[i].late);
 		assert_int_equal(atomic_load(&c.ahead), said[i].ahead);
 	}
 	assert_true(place_now(&c) - machine_now() <= 490);
