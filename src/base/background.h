@@ -11,7 +11,8 @@
  *              they have had it, or it sleeps
  *
  * To come back from SCHED_IDLE a process needs CAP_SYS_NICE or a limit on nice values that allows it (RLIMIT_NICE;
- * LimitNICE= of systemd). Without either, the threads only have a lower priority. */
+ * LimitNICE= of systemd). Without either, the threads only have a lower priority, and none where they are owed 10
+ * percent or more. */
 #ifndef BASE_BACKGROUND_H
 #define BASE_BACKGROUND_H
 
