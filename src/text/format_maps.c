@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory maps: /proc/PID/maps (also in Java's hs_err, and as MAPPED_LIBRARIES of heap profiles), gdb's info proc
- * mappings and info sharedlibrary, lldb's image list. And lines with which a report of another process begins. */
+ * mappings and info sharedlibrary, lldb's image list, eu-unstrip -n. And lines with which a report of another process
+ * begins. */
 #include <config.h>
 
 #include "text/formats.h"
@@ -102,9 +103,55 @@ static bool read_lldb(struct text_reader *r, struct rest line)
 	return add(r, m, line);
 }
 
+static struct str take_hex_digits(struct rest *r)
+{
+	const char *from = r->at;
+	while (hex_value(peek(r)) >= 0)
+		r->at++;
+	return between(from, r->at);
+}
+
+/* The file in "FILE DEBUG-FILE NAME", where a file that is not there is - or . and NAME tells the path if it is known.
+ * Empty: there is none, or blanks in a path leave it open where one ends. */
+static struct str unstrip_path(struct rest line)
+{
+	struct str words[3];
+	for (unsigned i = 0; i < 3; i++) {
+		const char *from = line.at;
+		while (line.at < line.end && !is_blank(*line.at))
+			line.at++;
+		words[i] = between(from, line.at);
+		if (i < 2 && !take_literal(&line, " "))
+			return (struct str){"", 0};
+	}
+	struct str path = words[0].len && *words[0].data == '/' ? words[0] : words[2];
+	return line.at == line.end && path.len && *path.data == '/' ? path : (struct str){"", 0};
+}
+
+/* eu-unstrip -n: 0x7fe8be9f2000+0x5000 4d17…@0x7fe8be9f2248 /opt/libx.so - /opt/libx.so */
+static bool read_unstrip(struct text_reader *r, struct rest line)
+{
+	struct text_mapping m = {.kind = MAP_STARTS, .executable = true};
+	uint64_t size, ignored;
+	if (!take_0x(&line, &m.start) || !take_literal(&line, "+") || !take_0x(&line, &size) ||
+	        !take_literal(&line, " "))
+		return false;
+	struct str id = take_hex_digits(&line);
+	if (id.len ? take_literal(&line, "@") && !take_0x(&line, &ignored) : !take_literal(&line, "-"))
+		return false;
+	if (!take_literal(&line, " "))
+		return false;
+	struct str path = unstrip_path(line);
+	m.end = size <= UINT64_MAX - m.start ? m.start + size : m.start;
+	if (path.len && id.len)
+		text_told(r, path, (struct str){"", 0}, id, TEXT_ID_BUILD);
+	return add(r, m, (struct rest){path.data, path.data + path.len});
+}
+
 bool text_read_map(struct text_reader *r, struct rest line)
 {
-	return line.end - line.at <= MAP_LINE && (read_proc(r, line) || read_gdb(r, line) || read_lldb(r, line));
+	return line.end - line.at <= MAP_LINE &&
+	       (read_proc(r, line) || read_gdb(r, line) || read_lldb(r, line) || read_unstrip(r, line));
 }
 
 /* ---- another process ---- */

@@ -123,7 +123,7 @@ static bool agree(const struct text_mapping *a, const struct text_mapping *b)
 static uint64_t end_of(const struct text_maps *m, uint32_t i)
 {
 	const struct text_mapping *a = &m->items[i], *next = a + 1;
-	if (a->kind != MAP_STARTS)
+	if (a->kind != MAP_STARTS || a->end > a->start + 1)
 		return a->end;
 	uint64_t end = a->start > UINT64_MAX - IMAGE_MAX ? UINT64_MAX : a->start + IMAGE_MAX;
 	while (next < m->items + m->count && same_group(a, next) && next->start == a->start)

@@ -16,12 +16,12 @@ enum { TEXT_MAPPINGS_MAX = 65536 }; /* in all; the map of a process whose lines 
 enum text_map_kind {
 	MAP_FILES,  /* with offsets in files: /proc/PID/maps and the like */
 	MAP_CODE,   /* where .text of each file is: gdb's info sharedlibrary */
-	MAP_STARTS, /* where each image begins: lldb's image list */
+	MAP_STARTS, /* where each image begins: lldb's image list, eu-unstrip -n */
 	MAP_KINDS,
 };
 
 struct text_mapping {
-	uint64_t start, end; /* MAP_STARTS: end is not told */
+	uint64_t start, end; /* MAP_STARTS: end is start + 1 where the text does not tell it */
 	uint64_t offset;     /* MAP_FILES: in the file */
 	struct str path;
 	uint32_t process; /* 0: the one that the text is about now */

@@ -466,6 +466,26 @@ static void test_maps_of_debuggers(void **state)
 	        "1 /tmp/app app/9F9E35E1464EF2F40A12892428C41D510 0x3f9b image [___lldb_unnamed_symbol1]\n");
 }
 
+/* eu-unstrip -n, of a process and of a core whose executable is not there. */
+static void test_maps_of_eu_unstrip(void **state)
+{
+	(void)state;
+	static const char id[] = "0123456789abcdef0123456789abcdef01234567";
+	char text[1024];
+	snprintf(text, sizeof text,
+	        "#0  0x00007f0a833e00f9\n#1  0x00007f0a833e0105\n#2  0x00007f0a833e5000\n#3  0x5578496f8177\n"
+	        "#4  0x5000\n#5  0x6001\n#6  0x7001\n#7  0x8001\n"
+	        "0x7f0a833df000+0x5000 %s@0x7f0a833df248 /l/libx.so - /l/libx.so\n"
+	        "0x5578496f7000+0x5000 %s@0x5578496f7368 . - /l/app\n"
+	        "0x4000+0x2000 %s@0x4004 . - linux-vdso.so.1\n0x6000+0x1000 - /l/none - none\n"
+	        "0x7000+0x1000 %s /l/has blank - has blank\n0x8000+0xffffffffffffffff - /l/none - none\n",
+	        id, id, id, id);
+	expect(text, "1 /l/libx.so libx.so/67452301AB89EFCD0123456789ABCDEF0 0x10f9 image []\n"
+	             "2 /l/libx.so libx.so/67452301AB89EFCD0123456789ABCDEF0 0x1104 image []\n"
+	             "3 no module []\n4 /l/app app/67452301AB89EFCD0123456789ABCDEF0 0x1176 image []\n"
+	             "5 no module []\n6 /l/none none/ 0 image []\n7 no module []\n8 no module []\n");
+}
+
 /* A library that Java names without a path. */
 static void test_paths_from_maps(void **state)
 {
@@ -1075,6 +1095,7 @@ int main(void)
 	        cmocka_unit_test(test_maps_that_do_not_agree),
 	        cmocka_unit_test(test_maps_of_several_processes),
 	        cmocka_unit_test(test_maps_of_debuggers),
+	        cmocka_unit_test(test_maps_of_eu_unstrip),
 	        cmocka_unit_test(test_paths_from_maps),
 	        cmocka_unit_test(test_addresses),
 	        cmocka_unit_test(test_where_a_signal_came),

@@ -49,6 +49,7 @@ SAMPLES = {
     "coredumpctl": CRASHED,
     "d": ["through", "around"],
     "eu-stack": CRASHED[:2],
+    "eu-unstrip": CRASHED[:2],
     "gdb": ["die", "twice", "middle", "main"],
     "gfortran": CRASHED[:3],
     "glog": ["die", "twice"],
@@ -93,6 +94,8 @@ def one():
     with Stack() as s:
         for module in MODULES:
             s.symbols.add(module, read(module.split(".")[0] + ".sym").split("\n", 1)[1], IDS[module])
+        build_id = re.search(r" (\w+)@\w+ /opt/crash/libcrash.so", read("eu-unstrip.txt")).group(1)
+        s.symbols.add("libcrash.so", read("libcrash.sym").split("\n", 1)[1], uuid.UUID(bytes_le=bytes.fromhex(build_id[:32])).hex.upper() + "0")
         yield s
 
 
@@ -103,7 +106,7 @@ def test_a_sample_by_the_server(one, sample):
     for text in (ids + read(sample + ".txt"), read(sample + ".txt") + ids):
         reply = Client(one.node.nginx.port).request("POST", "/symbolicate/text", text.encode())
         assert reply.status == 200
-        # lldb gives the build ids itself, which nobody has uploaded
+        # lldb and eu-unstrip give the build ids themselves, of which nobody has uploaded lldb's
         assert PLACE.findall(reply.text) == (places(*SAMPLES[sample]) if not sample.startswith("lldb") else PLACE.findall(reply.text)), reply.text
 
 

@@ -259,6 +259,7 @@ gcc -O1 -fno-omit-frame-pointer -o handled handled.c $flags
 ./handled & sleep 0.3
 lldb-14 --batch -p $! -o 'thread backtrace' -o 'image list' 2>/dev/null | sed -n '/^(lldb) thread/,$p' > lldb-handler.txt
 { eu-stack -p $!; grep 'handled$\|libcrash' /proc/$!/maps; } > eu-stack.txt
+{ eu-stack -p $!; eu-unstrip -n -p $!; } > eu-unstrip.txt
 kill $!
 strace -k -e trace=getppid ./handled 2>&1 | sed -n '/^getppid/,$p' > strace-handler.txt
 timeout 1 perf record -q -e cpu-clock:u --call-graph=dwarf -F 9 -o perf.data ./handled; perf script -i perf.data | tac | sed '/^handled/q' | tac > perf-handler.txt
@@ -298,4 +299,4 @@ LD_PRELOAD=$place/boom.so tor --SocksPort 0 --DisableNetwork 1 --DataDirectory $
 
 cp libcrash.sym app.sym {gdb,lldb,strace,kernel,glog,absl,boost,tcmalloc,jemalloc,valgrind,rust,hs_err}.txt \
 	{python,gfortran,d,zig,massif,backward,torch,openmpi,ruby,node,coredumpctl}.txt sentry.json \
-	{lldb-handler,eu-stack,strace-handler,perf-handler,boost-handler,bpftrace,redis,tor}.txt "$here"
+	{lldb-handler,eu-stack,eu-unstrip,strace-handler,perf-handler,boost-handler,bpftrace,redis,tor}.txt "$here"
