@@ -167,6 +167,13 @@ static bool is_gone(const struct load_wait *wait)
 
 /* ---- lookups ---- */
 
+/* Whether texts of frames are worth keeping. A large request has more frames than places: it would find few of its own,
+ * and drop those of others. */
+static bool keeps_hot(const struct inquiry *s)
+{
+	return s->kind->in_json && !s->debug && s->request.frame_count < PARTS_LEAST;
+}
+
 /* Those of the frames below `end` that are not looked up yet. */
 static enum symbolicate_result look_up_to(struct inquiry *s, uint32_t end)
 {
@@ -179,7 +186,7 @@ static enum symbolicate_result look_up_to(struct inquiry *s, uint32_t end)
 	        .lookups = s->lookups + first,
 	        .lookup_count = next - first,
 	        .functions_only = s->kind->functions_only,
-	        .hot = s->kind->in_json && !s->debug ? modules_hot_frames(s->modules) : NULL,
+	        .hot = keeps_hot(s) ? modules_hot_frames(s->modules) : NULL,
 	        .symbols = &s->symbols,
 	        .symbol_of = s->symbol_of,
 	        .stats = &s->stats,

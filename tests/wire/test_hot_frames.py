@@ -10,6 +10,8 @@ from stack import Stack, seed_of
 from symbols import SAMPLE, debug_id, run_gensym
 
 KEPT = 'symbolicated_cache_lookups_total{what="frame",level="process"}'
+NOT_KEPT = 'symbolicated_cache_lookups_total{what="frame",level="none"}'
+LARGE = 4096  # frames of a request
 MODULES = [["one.pdb", debug_id("one.pdb")], ["two.pdb", debug_id("two.pdb")]]
 PATHS = ["/symbolicate/v5", "/symbolicate/v4"]
 
@@ -63,6 +65,17 @@ def test_debug_counts_pages_and_knows_reasons(stacks):
     reply = keeps.client.post(PATHS[0], request, Debug="1").json()
     assert reply["debug"]["cache_lookups"]["count"] >= 2 and reply["results"][0]["stacks"][0][1]["reason"]
     assert keeps.node.metrics()[KEPT] == before
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_large_request_leaves_them_alone(stacks, path):
+    """It has more frames than there are places: it would drop those of others."""
+    keeps, _, offsets = stacks
+    before = keeps.node.metrics()
+    for count in (LARGE, LARGE - 1):
+        assert keeps.client.post(path, job(MODULES, [[i % 2, offsets[i % 2][i % 400]] for i in range(count)])).status == 200
+        after = keeps.node.metrics()
+        assert any(after[name] > before[name] for name in (KEPT, NOT_KEPT)) == (count < LARGE)
 
 
 @pytest.mark.parametrize("path", PATHS)
