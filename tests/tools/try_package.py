@@ -96,7 +96,7 @@ def test_symbtool_needs_no_server():
 
 
 def test_the_man_pages_and_examples_are_there():
-    for path in ("man/man8/symbolicated.8.gz", "man/man8/symbolicated-keys.8.gz", "man/man8/symbolicated-store.8.gz", "symbolicated/prometheus/alerts.yml"):
+    for path in ("man/man8/symbolicated.8.gz", "man/man8/symbolicated-keys.8.gz", "man/man8/symbolicated-store.8.gz", "man/man8/symbolicated-extract.8.gz", "symbolicated/prometheus/alerts.yml"):
         assert os.path.exists("/usr/share/" + path), path
 
 

@@ -243,6 +243,12 @@ def text_formats():
     return "".join(re.findall(r'"([^"]*)"', source)).split(", ")
 
 
+def test_each_program_has_a_manual_page():
+    programs = re.findall(r"^bin_PROGRAMS \+?= (.+)$", read("Makefile.am"), re.M)
+    pages = {os.path.splitext(name)[0] for name in os.listdir(os.path.join(ROOT, "man"))}
+    assert set(" ".join(programs).split()) == pages
+
+
 def test_verbs_and_options_of_symbtool_are_in_its_manual_page():
     code = "\n".join(text for path, text in sources("src/symbtool").items())
     man = read("man", "symbtool.1")
