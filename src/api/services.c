@@ -44,7 +44,7 @@ enum err services_start(const struct config *c, struct extractors *extractors, s
 	if (symfiles)
 		code = elf_code_new(c, extractors, e);
 	modules = code ? modules_start(c, extractors, e) : NULL;
-	account_note_resident(resident_bytes());
+	account_note_resident(account_resident());
 	if (modules && symfiles_store(symfiles))
 		code_notes_start(symfiles_store(symfiles), code_is_known);
 	if (modules)

@@ -57,13 +57,18 @@ void account_note_resident(uint64_t bytes)
 	note_beside(beside > least ? beside : least);
 }
 
+uint64_t account_resident(void)
+{
+	return resident_bytes() + account_used_for(ACCOUNT_HELPER);
+}
+
 /* Between two calls of account_note_resident much may be touched: whoever takes much looks himself. */
 static void look(uint64_t bytes)
 {
 	if (atomic_fetch_add_explicit(&account.taken, bytes, memory_order_relaxed) + bytes < LOOKED_AT)
 		return;
 	atomic_store_explicit(&account.taken, 0, memory_order_relaxed);
-	uint64_t used = account_used(), resident = resident_bytes();
+	uint64_t used = account_used(), resident = account_resident();
 	if (resident > used + atomic_load(&account.beside))
 		note_beside(resident - used);
 }
@@ -153,7 +158,7 @@ const char *account_unbalanced(void)
 		const char *name;
 	} kinds[] = {{ACCOUNT_PAGES, "pages"}, {ACCOUNT_TEXTS, "texts"}, {ACCOUNT_MAKERS, "makers"},
 	        {ACCOUNT_RECORDS, "records"}, {ACCOUNT_UPLOADS, "uploads"}, {ACCOUNT_BODIES, "bodies"},
-	        {ACCOUNT_REPLIES, "replies"}};
+	        {ACCOUNT_REPLIES, "replies"}, {ACCOUNT_HELPER, "helper"}};
 	for (unsigned i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
 		if (metric_get((enum metric)kinds[i].kind) != 0)
 			return kinds[i].name;

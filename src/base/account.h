@@ -21,6 +21,7 @@ enum account_kind {
 	ACCOUNT_UPLOADS = M_MEMORY_UPLOADS, /* what is being uploaded */
 	ACCOUNT_BODIES = M_MEMORY_BODIES,   /* bodies of requests, and what is read from them */
 	ACCOUNT_REPLIES = M_MEMORY_REPLIES, /* replies on their way */
+	ACCOUNT_HELPER = M_MEMORY_HELPER,   /* of the helper that reads executables, beside what is resident here */
 };
 
 /* Sets the most that the process may have resident, in bytes; 0: no limit, as before the first call. */
@@ -46,8 +47,10 @@ uint64_t account_left(void);
 /* make_room is called when something does not fit, with the bytes that lack, by the thread that asks; so ask without
  * locks that it needs. There is one; NULL takes it away, after the last call of account_take. */
 void account_on_full(void (*make_room)(void *arg, uint64_t bytes), void *arg);
-/* Tells how many bytes are resident: what is above the charges is taken from the room, at once; given back it is in
- * steps. To be called ten times a second. */
+/* What is resident of this process, and charged for the helper's. */
+uint64_t account_resident(void);
+/* Tells how many bytes are resident, the helper's too: what is above the charges is taken from the room, at once; given
+ * back it is in steps. To be called ten times a second. */
 void account_note_resident(uint64_t bytes);
 
 /* For tests at the end: the kind that is not 0, as its gauge is labelled; NULL: all are. */

@@ -212,6 +212,7 @@ void config_fit_memory(struct config *c, uint64_t machine)
 	c->max_memory = c->memory;
 	c->cache_size = least(c->cache_size, c->memory / 4 * 3);
 	c->load_memory_max = least(c->load_memory_max, c->memory / 4 * 3);
+	c->executable_memory = least(c->executable_memory, c->memory / 4 * 3);
 }
 
 enum err config_check(const struct config *c, struct error *e)

@@ -89,7 +89,9 @@ const struct config_row config_rows[] = {
         {"executable_max_size", TYPE_BYTES, AT(executable_max_size), "2G", 1, T, NULL, false, SYMBOLS,
                 "Largest executable or debug file, inflated; a larger one counts as corrupt."},
         {"executable_memory", TYPE_BYTES, AT(executable_memory), "1G", 16 * M, T, NULL, false, SYMBOLS,
-                "Memory that reading one may take, besides the file itself; one that needs more counts as corrupt."},
+                "Memory that reading one may take, besides the file itself; one that needs more counts as corrupt. "
+                "Never "
+                "above three quarters of memory."},
         {"executable_timeout", TYPE_DURATION, AT(executable_timeout), "60s", SEC, HOUR, NULL, false, SYMBOLS,
                 "How long reading one may take; one that needs longer counts as corrupt."},
         {"source_code", TYPE_LIST, AT(source_code), "", 0, 0, NULL, false, SYMBOLS,

@@ -98,6 +98,7 @@
 	X(MEMORY_UPLOADS, gauge, "symbolicated_memory_bytes", "kind=\"uploads\"", "")                                 \
 	X(MEMORY_BODIES, gauge, "symbolicated_memory_bytes", "kind=\"bodies\"", "")                                   \
 	X(MEMORY_REPLIES, gauge, "symbolicated_memory_bytes", "kind=\"replies\"", "")                                 \
+	X(MEMORY_HELPER, gauge, "symbolicated_memory_bytes", "kind=\"helper\"", "")                                   \
 	X(MEMORY_BESIDE, gauge, "symbolicated_memory_beside_bytes", "",                                               \
 	        "Resident memory that is not charged, as measured last.")                                             \
 	X(MEMORY_LIMIT, gauge, "symbolicated_memory_limit_bytes", "", "The setting memory; 0: no limit.")             \

@@ -24,10 +24,9 @@ struct elf_load {
 	enum bucket_kind kind;
 	enum layout_use use;
 	struct job_limits limits;
-	const struct symbfile_sink *sink; /* for LAYOUT_DEBUG */
-	const struct code_sink *code;     /* for LAYOUT_CODE */
-	const char *pe_name;              /* likewise; "": it is no PE file */
-	const atomic_bool *cancel;
+	struct elf_taker taker;       /* its sink is for LAYOUT_DEBUG */
+	const struct code_sink *code; /* for LAYOUT_CODE */
+	const char *pe_name;          /* likewise; "": it is no PE file */
 	struct bucket_result *result; /* sums up what all transfers took */
 	struct elf_source_report *report;
 	int file;    /* that is being fetched */
@@ -128,7 +127,7 @@ static enum bucket_outcome fetch_path(struct elf_load *l, const char *path, int 
 	l->file = open_folder(l->sources->folder);
 	if (l->file < 0)
 		return folder_failed(l, errno);
-	bucket_fetch_path(l->client, l->source, path, l->sources->max_size, &sink, l->cancel, &one);
+	bucket_fetch_path(l->client, l->source, path, l->sources->max_size, &sink, l->taker.cancel, &one);
 	add_result(l->result, &one);
 	if (one.outcome == BUCKET_OK) {
 		*file = l->file;
@@ -213,7 +212,7 @@ static bool search_folders(struct elf_load *l, struct id_search *s)
 static enum bucket_outcome judge(struct elf_load *l, enum err err)
 {
 	const char *text = l->report->error.text;
-	bool cancelled = l->cancel && atomic_load(l->cancel);
+	bool cancelled = l->taker.cancel && atomic_load(l->taker.cancel);
 	switch (err) {
 	case ERR_OK:
 		return l->result->outcome = BUCKET_OK;
@@ -235,14 +234,16 @@ static enum bucket_outcome read_file(struct elf_load *l, const struct build_id_q
 	        .question = question,
 	        .provide = provide,
 	        .provide_arg = l,
-	        .cancel = l->cancel};
-	if (!extractors_enter(l->sources->extractors, PLACE_READ, l->cancel))
+	        .take = l->taker.take,
+	        .take_arg = l->taker.take_arg,
+	        .cancel = l->taker.cancel};
+	if (!extractors_enter(l->sources->extractors, PLACE_READ, l->taker.cancel))
 		return bucket_result_set(l->result, BUCKET_ABORTED, "cancelled");
 	int64_t start = clock_now();
 	if (l->use == LAYOUT_CODE)
 		job.code = *l->code;
 	else
-		job.sink = *l->sink;
+		job.sink = l->taker.sink;
 	enum err err = extract_file(l->sources->extractors, &job, &l->report->error);
 	extractors_leave(l->sources->extractors, PLACE_READ);
 	l->report->hash = job.hash;
@@ -324,7 +325,7 @@ static void run(struct elf_load *l, const struct build_id_question *question)
 	*l->result = (struct bucket_result){0};
 	*l->report = (struct elf_source_report){0};
 	l->kind = bucket_source_kind(l->sources->buckets, l->source);
-	if (!extractors_enter(l->sources->extractors, PLACE_FETCH, l->cancel)) {
+	if (!extractors_enter(l->sources->extractors, PLACE_FETCH, l->taker.cancel)) {
 		bucket_result_set(l->result, BUCKET_ABORTED, "cancelled");
 		return;
 	}
@@ -338,16 +339,15 @@ static void run(struct elf_load *l, const struct build_id_question *question)
 }
 
 void elf_source_load(const struct elf_sources *s, struct bucket_client *c, unsigned source,
-        const struct build_id_question *question, const struct symbfile_sink *sink, const atomic_bool *cancel,
-        struct bucket_result *result, struct elf_source_report *report)
+        const struct build_id_question *question, const struct elf_taker *taker, struct bucket_result *result,
+        struct elf_source_report *report)
 {
 	struct elf_load l = {.sources = s,
 	        .client = c,
 	        .source = source,
 	        .use = LAYOUT_DEBUG,
 	        .limits = s->limits,
-	        .sink = sink,
-	        .cancel = cancel,
+	        .taker = *taker,
 	        .result = result,
 	        .report = report};
 	run(&l, question);

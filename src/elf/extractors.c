@@ -180,13 +180,14 @@ void extractors_leave(struct extractors *x, enum extractors_place place)
 
 /* ---- a job ---- */
 
-struct session {
+struct reading {
 	struct extraction *job;
 	int socket;
 	struct symbfile_reader *reader;
 	struct text_hash *hash;
 	struct packet *packet;
 	char doing[80];
+	struct reader_process process;
 	int64_t deadline;
 	unsigned wants;
 	bool known, begun, ended; /* the build id was right; instructions follow; nothing follows */
@@ -197,7 +198,7 @@ static enum err no_helper(struct error *e)
 	return error_set(e, ERR_UNAVAILABLE, "the helper symbolicated-extract has ended: restart symbolicated");
 }
 
-static enum err hand_over(struct extractors *x, struct session *s, struct error *e)
+static enum err hand_over(struct extractors *x, struct reading *s, struct error *e)
 {
 	char limits[JOB_LIMITS_TEXT];
 	int ends[2];
@@ -213,12 +214,12 @@ static enum err hand_over(struct extractors *x, struct session *s, struct error 
 }
 
 /* What was going on is told only once the job has begun. */
-static enum err died(const struct session *s, const char *how, struct error *e)
+static enum err died(const struct reading *s, const char *how, struct error *e)
 {
 	return error_set(e, ERR_CORRUPT, "its reader %s while %s", how, s->doing);
 }
 
-static enum err judge_death(const struct session *s, uint8_t how, struct error *e)
+static enum err judge_death(const struct reading *s, uint8_t how, struct error *e)
 {
 	char text[32];
 	switch (how) {
@@ -234,7 +235,7 @@ static enum err judge_death(const struct session *s, uint8_t how, struct error *
 }
 
 /* The helper may have been told anything by the file, so its errors are checked like data. */
-static enum err judge_end(struct session *s, struct error *e)
+static enum err judge_end(struct reading *s, struct error *e)
 {
 	const struct packet *p = s->packet;
 	enum err err = p->len > 0 ? (enum err)p->data[0] : ERR_CORRUPT;
@@ -255,7 +256,7 @@ static enum err judge_end(struct session *s, struct error *e)
 	}
 }
 
-static enum err check_id(struct session *s, struct error *e)
+static enum err check_id(struct reading *s, struct error *e)
 {
 	struct build_id id = {.len = s->packet->len};
 	char hex[BUILD_ID_HEX + 1];
@@ -271,7 +272,7 @@ static enum err check_id(struct session *s, struct error *e)
 	return ERR_OK;
 }
 
-static enum err give_file(struct session *s, struct error *e)
+static enum err give_file(struct reading *s, struct error *e)
 {
 	const struct packet *p = s->packet;
 	struct build_id id = {.len = p->len > 0 ? p->data[0] : 0};
@@ -299,13 +300,13 @@ static struct str text_of(struct packet *p, size_t from)
 	return (struct str){(const char *)p->data + from, p->len - from};
 }
 
-static void note_doing(struct session *s)
+static void note_doing(struct reading *s)
 {
 	struct str text = text_of(s->packet, 0);
 	snprintf(s->doing, sizeof s->doing, "%.*s", STR_FMT(text));
 }
 
-static enum err take_code(struct session *s, struct error *e)
+static enum err take_code(struct reading *s, struct error *e)
 {
 	struct packet *p = s->packet;
 	const struct code_sink *sink = &s->job->code;
@@ -321,10 +322,21 @@ static enum err take_code(struct session *s, struct error *e)
 	return sink->begin(sink->arg, text_of(p, 0), e);
 }
 
-static enum err take_packet(struct session *s, struct error *e)
+/* It is the first packet, before its reader has seen the file, so it can be believed. */
+static enum err note_process(struct reading *s, struct error *e)
+{
+	if (s->packet->len != 4 || s->process.handle >= 0 || *s->doing)
+		return error_set(e, ERR_CORRUPT, "its reader sent what nobody understands");
+	reader_process_follow(&s->process, (pid_t)get_u32(s->packet->data));
+	return ERR_OK;
+}
+
+static enum err take_packet(struct reading *s, struct error *e)
 {
 	const struct packet *p = s->packet;
 	switch (p->kind) {
+	case PACKET_PROCESS:
+		return note_process(s, e);
 	case PACKET_DOING:
 		note_doing(s);
 		return ERR_OK;
@@ -349,7 +361,7 @@ static enum err take_packet(struct session *s, struct error *e)
 	}
 }
 
-static enum err run_session(struct session *s, struct error *e)
+static enum err run_reading(struct reading *s, struct error *e)
 {
 	const atomic_bool *cancel = s->job->cancel;
 	enum err err = ERR_OK;
@@ -358,6 +370,8 @@ static enum err run_session(struct session *s, struct error *e)
 			return error_set(e, ERR_UNAVAILABLE, "cancelled");
 		if (clock_now() > s->deadline)
 			return died(s, "took too long", e);
+		if (!reader_process_charge(&s->process, s->job->take, s->job->take_arg))
+			return error_set(e, ERR_TOO_LARGE, "there is no memory for its reader");
 		if (!readable(s->socket, POLL_MS))
 			continue;
 		if (!packet_receive(s->socket, s->packet))
@@ -370,17 +384,19 @@ static enum err run_session(struct session *s, struct error *e)
 
 enum err extract_file(struct extractors *x, struct extraction *job, struct error *e)
 {
-	struct session s = {.job = job,
+	struct reading s = {.job = job,
 	        .socket = -1,
 	        .reader = symbfile_reader_new(&job->sink),
 	        .hash = text_hash_new(),
 	        .packet = malloc(sizeof *s.packet),
+	        .process = READER_PROCESS_NONE,
 	        .deadline = clock_now() + (job->limits.seconds + GRACE) * SECOND};
 	enum err err = s.reader && s.hash && s.packet ? hand_over(x, &s, e) : no_memory(e);
 	if (!err)
-		err = run_session(&s, e);
+		err = run_reading(&s, e);
 	if (s.socket >= 0)
 		close(s.socket);
+	reader_process_end(&s.process);
 	if (!err)
 		job->hash = text_hash_value(s.hash);
 	symbfile_reader_free(s.reader);

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "elf/packet.h"
+#include "elf/reader_process.h"
 #include "symbfile/build_id.h"
 #include "symbfile/symbfile.h"
 
@@ -53,6 +54,8 @@ struct extraction {
 	 * of a file of shared entries, of any bytes, as the file says; empty: it is none. May be NULL. */
 	int (*provide)(void *arg, const struct build_id *id, struct str name);
 	void *provide_arg;
+	reader_take *take; /* for its reader's memory; NULL: account_take_small */
+	void *take_arg;
 	const atomic_bool *cancel; /* ends it within about a second; may be NULL */
 	uint64_t hash;             /* out: of all records, in order */
 	uint64_t code_size;        /* out: bytes of the instructions */
@@ -60,8 +63,8 @@ struct extraction {
 
 /* Passes what the file says about its code to the sink, at addresses relative to the image. ERR_MISSING: it says
  * nothing; ERR_CORRUPT: it is malformed, another file than asked for, or its reader died: the text says of what, and
- * what it was doing; ERR_UNAVAILABLE: cancelled, or there is no helper; ERR_NO_MEMORY of this process; what the sink
- * returns. */
+ * what it was doing; ERR_TOO_LARGE: there is no room for its reader's memory; ERR_UNAVAILABLE: cancelled, or there is
+ * no helper; ERR_NO_MEMORY of this process; what the sink returns. In any case its reader has ended. */
 enum err extract_file(struct extractors *x, struct extraction *job, struct error *e);
 
 #endif

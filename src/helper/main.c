@@ -19,6 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/varint.h"
 #include "elf/packet.h"
 #include "helper/job.h"
 
@@ -64,7 +65,10 @@ __attribute__((noreturn)) static void be_job(const struct helper *h, pid_t paren
 	/* When the helper goes, so do its jobs. */
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent)
 		_exit(EXIT_FAILURE);
-	if (job_limits_parse(&limits, (const char *)h->packet.data))
+	uint8_t self[4];
+	put_u32(self, (uint32_t)getpid());
+	if (job_limits_parse(&limits, (const char *)h->packet.data) &&
+	        packet_send(h->packet.fds[0], PACKET_PROCESS, self, sizeof self, NULL, 0))
 		job_run(h->packet.fds[0], h->packet.fds[1], &limits);
 	_exit(EXIT_SUCCESS);
 }

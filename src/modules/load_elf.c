@@ -26,9 +26,9 @@ enum outcome_class load_elf(struct loader *r, struct load *l, unsigned source)
 	struct elf_source_report report;
 	if (!records)
 		return FAILURE_TEMPORARY;
-	const struct symbfile_sink sink = symbfile_map_sink(records);
+	const struct elf_taker taker = {symbfile_map_sink(records), options.take, options.take_arg, &context->stopping};
 	const struct build_id_question question = question_of(l);
-	elf_source_load(&context->elf, r->bucket, source, &question, &sink, &context->stopping, &t, &report);
+	elf_source_load(&context->elf, r->bucket, source, &question, &taker, &t, &report);
 	enum err err =
 	        report.error.code == ERR_TOO_LARGE || report.error.code == ERR_NO_MEMORY ? report.error.code : ERR_OK;
 	if (t.outcome == BUCKET_OK && !(err = symbfile_map_finish(records, &map))) {

@@ -116,7 +116,7 @@ static void unlock_and_tell(struct loads *ls, struct wait_list *over)
 bool loads_above_memory(const struct loads *ls)
 {
 	uint64_t most = ls->context->config->memory;
-	return most && resident_bytes() > most;
+	return most && account_resident() > most;
 }
 
 /* Stays true until loads_note_memory clears it. */

@@ -104,7 +104,7 @@ static bool has_spare(struct load_context *context, const struct memory_watch *w
  * waiting, also evicts from the cache. */
 static void watch_memory(struct loads *ls, int64_t now, struct memory_watch *w)
 {
-	uint64_t bytes = resident_bytes(),
+	uint64_t bytes = account_resident(),
 	         most = ls->context->config->memory ? ls->context->config->memory : UINT64_MAX;
 	account_note_resident(bytes);
 	bool trims = (bytes > most || has_spare(ls->context, w, most, now)) && now - w->trimmed >= SECOND;
@@ -112,7 +112,7 @@ static void watch_memory(struct loads *ls, int64_t now, struct memory_watch *w)
 		uint64_t before = bytes;
 		w->trimmed = now;
 		resident_trim();
-		bytes = resident_bytes();
+		bytes = account_resident();
 		account_note_resident(bytes);
 		if (before < bytes + most / SPARE_PART / 4)
 			w->in_vain = now;

@@ -199,7 +199,7 @@ class World:
     def charges(self):
         """(when a responder started, what it has charged for requests, by kind): now of the one, now of the other."""
         text = self.client().get("/__metrics__").text
-        found = re.findall(r'^symbolicated_memory_bytes\{kind="(bodies|replies|uploads|records)"\} (\S+)', text, re.M)
+        found = re.findall(r'^symbolicated_memory_bytes\{kind="(bodies|replies|uploads|records|helper)"\} (\S+)', text, re.M)
         return re.search(r"^process_start_time_seconds (\S+)", text, re.M)[1], {kind: float(value) for kind, value in found}
 
     def growth(self, series):

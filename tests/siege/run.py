@@ -207,7 +207,7 @@ class World:
     def charged(self):
         """What requests have, of which nothing is left when all have ended; texts stay until their maps are whole, and the
         process looks at the whole account when it ends."""
-        kinds = self.metrics(r'symbolicated_memory_bytes\{kind="(bodies|replies|records|uploads)"\}')
+        kinds = self.metrics(r'symbolicated_memory_bytes\{kind="(bodies|replies|records|uploads|helper)"\}')
         return {kind: value for kind, value in kinds.items() if value}
 
     def stop(self):

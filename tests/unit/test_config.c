@@ -427,10 +427,12 @@ static void memory_is_fitted_to_the_machine(void **state)
 		assert_int_equal(config_set(c, "max_memory", cases[i].max_memory, NULL), ERR_OK);
 		assert_int_equal(config_set(c, "cache_size", cases[i].cache_size, NULL), ERR_OK);
 		assert_int_equal(config_set(c, "load_memory_max", cases[i].load_memory_max, NULL), ERR_OK);
+		assert_int_equal(config_set(c, "executable_memory", "1T", NULL), ERR_OK);
 		config_fit_memory(c, cases[i].machine << 20);
 		assert_int_equal(c->memory >> 20, cases[i].of_memory);
 		assert_int_equal(c->cache_size >> 20, cases[i].of_cache);
 		assert_int_equal(c->load_memory_max >> 20, cases[i].of_load);
+		assert_int_equal(c->executable_memory, c->memory / 4 * 3);
 	}
 }
 

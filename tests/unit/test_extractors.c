@@ -254,20 +254,6 @@ static void test_too_little_memory(void **state)
 	close(fd);
 }
 
-/* A sink that refuses ends it, with its own error. */
-static void test_sink_refuses(void **state)
-{
-	(void)state;
-	struct tally t = {.refuse = ERR_TOO_LARGE};
-	struct error e = {0};
-	int fd = open(data("cpp-pie-x86_64"), O_RDONLY | O_CLOEXEC);
-	assert_int_equal(ask(fd, limits(), &t, &e), ERR_TOO_LARGE);
-	assert_string_equal(e.text, "enough");
-	close(fd);
-}
-
-/* ---- readers that die ---- */
-
 /* The processes of a parent. */
 static unsigned children(pid_t parent, pid_t *first)
 {
@@ -302,6 +288,63 @@ static pid_t serving(void)
 	assert_int_equal(wait_for_children(watcher, 1, &server), 1);
 	return server;
 }
+
+/* Charges a reader's memory, up to a bound. */
+struct purse {
+	uint64_t most, taken;
+};
+
+static bool take_from(void *arg, enum account_kind kind, uint64_t has, uint64_t bytes)
+{
+	struct purse *p = arg;
+	assert_int_equal(kind, ACCOUNT_HELPER);
+	assert_int_equal(has, account_used_for(ACCOUNT_HELPER));
+	if (has + bytes > p->most)
+		return false;
+	p->taken += bytes;
+	return account_take(kind, bytes);
+}
+
+/* What a reader holds is charged while it runs; where there is no room for it, the reader ends. */
+static void test_memory_is_charged(void **state)
+{
+	(void)state;
+	uint64_t base;
+	int fd = open(data("cpp-pie-x86_64"), O_RDONLY | O_CLOEXEC);
+	struct build_id id = id_of(fd, &base);
+	struct build_id_question question = question_of(&id);
+	struct purse purses[] = {{.most = UINT64_MAX}, {.most = 0}};
+	for (size_t i = 0; i < 2; i++) {
+		struct tally t = {0};
+		struct error e = {0};
+		pid_t reader;
+		struct extraction job = {.file = fd,
+		        .limits = limits(),
+		        .question = &question,
+		        .sink = {take_range, take_pad, &t},
+		        .take = take_from,
+		        .take_arg = &purses[i]};
+		assert_int_equal(extract_file(helper, &job, &e), purses[i].most ? ERR_OK : ERR_TOO_LARGE);
+		assert_true(purses[i].most ? purses[i].taken > 0 : strstr(e.text, "no memory for its reader") != NULL);
+		assert_int_equal(account_used_for(ACCOUNT_HELPER), 0);
+		assert_int_equal(wait_for_children(serving(), 0, &reader), 0);
+	}
+	close(fd);
+}
+
+/* A sink that refuses ends it, with its own error. */
+static void test_sink_refuses(void **state)
+{
+	(void)state;
+	struct tally t = {.refuse = ERR_TOO_LARGE};
+	struct error e = {0};
+	int fd = open(data("cpp-pie-x86_64"), O_RDONLY | O_CLOEXEC);
+	assert_int_equal(ask(fd, limits(), &t, &e), ERR_TOO_LARGE);
+	assert_string_equal(e.text, "enough");
+	close(fd);
+}
+
+/* ---- readers that die ---- */
 
 struct killing {
 	int signal;
@@ -551,6 +594,7 @@ int main(void)
 	        cmocka_unit_test(test_other_files),
 	        cmocka_unit_test(test_bomb),
 	        cmocka_unit_test(test_too_little_memory),
+	        cmocka_unit_test(test_memory_is_charged),
 	        cmocka_unit_test(test_sink_refuses),
 	        cmocka_unit_test(test_killed),
 	        cmocka_unit_test(test_too_slow),
