@@ -28,6 +28,10 @@ enum err answer_missing(struct server *s, const struct buffer *reply, json_t *to
 
 /* What an address is, with all strings; m may be NULL. ERR_CORRUPT, ERR_NO_MEMORY. */
 enum err answer_look_up(const struct offmap *m, uint64_t address, struct arena *arena, struct offmap_answer *a);
+/* Sets and returns an error of answer_look_up. */
+enum err answer_failed(enum err err, struct error *e);
+/* How answers name the module of a file. */
+const char *answer_module(const char *path);
 
 /* What replies had, over all that were printed. */
 struct answer_tally {
@@ -37,5 +41,8 @@ struct answer_tally {
 
 /* For people: one line for each frame, and one for each inlined call. ERR_CORRUPT: the reply has another form. */
 enum err answer_print(const struct buffer *reply, struct answer_tally *tally, struct error *e);
+/* The same from maps, without a reply in between. ERR_CORRUPT, ERR_NO_MEMORY. */
+enum err answer_print_local(
+        const struct question *q, struct offmap *const *maps, struct answer_tally *tally, struct error *e);
 
 #endif

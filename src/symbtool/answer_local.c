@@ -38,10 +38,15 @@ enum err answer_look_up(const struct offmap *m, uint64_t address, struct arena *
 	return err;
 }
 
-static const char *base_name(const char *path)
+const char *answer_module(const char *path)
 {
 	const char *slash = strrchr(path, '/');
 	return slash && slash[1] ? slash + 1 : path;
+}
+
+enum err answer_failed(enum err err, struct error *e)
+{
+	return error_set(e, err, err == ERR_CORRUPT ? "a map that cannot be read" : "out of memory");
 }
 
 static enum err add_frame(struct buffer *out, const struct question *q, size_t number, size_t i,
@@ -53,7 +58,7 @@ static enum err add_frame(struct buffer *out, const struct question *q, size_t n
 	if (err)
 		return err;
 	buffer_printf(out, "%s{\"frame\":%zu,\"module\":", number ? "," : "", number);
-	buffer_append_json(out, str_from(base_name(q->modules[f->module])));
+	buffer_append_json(out, str_from(answer_module(q->modules[f->module])));
 	buffer_append(out, ",", 1);
 	enum reason why = q->reasons && maps[f->module] ? offmap_reason(maps[f->module], f->address, &a) : REASON_NONE;
 	if (why)
@@ -97,5 +102,5 @@ enum err answer_local(const struct question *q, struct offmap *const *maps, stru
 	arena_release(&arena);
 	if (!err && reply->failed)
 		err = ERR_NO_MEMORY;
-	return err ? error_set(e, err, err == ERR_CORRUPT ? "a map that cannot be read" : "out of memory") : ERR_OK;
+	return err ? answer_failed(err, e) : ERR_OK;
 }

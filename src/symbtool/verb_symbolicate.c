@@ -127,7 +127,7 @@ static enum err read_modules(struct symbolicate *s, struct error *e)
 }
 
 /* One that cannot be read is reported, and the others are answered. */
-static enum err answer_from_files(struct symbolicate *s, struct error *e)
+static enum err read_files(struct symbolicate *s, struct error *e)
 {
 	if (!array_reserve(&s->maps, &s->map_cap, s->q.module_count, sizeof *s->maps) ||
 	        !array_reserve(&s->local, &s->local_cap, s->q.module_count, sizeof *s->local))
@@ -136,8 +136,7 @@ static enum err answer_from_files(struct symbolicate *s, struct error *e)
 		s->maps[s->map_count] = NULL;
 		s->local[s->map_count] = (struct local_module){0};
 	}
-	enum err err = read_modules(s, e);
-	return err ? err : answer_local(&s->q, s->maps, &s->reply, e);
+	return read_modules(s, e);
 }
 
 static enum err print_reply(struct symbolicate *s, struct error *e)
@@ -152,8 +151,23 @@ static enum err print_reply(struct symbolicate *s, struct error *e)
 static enum err answer(struct symbolicate *s, struct error *e)
 {
 	buffer_reset(&s->reply);
-	return s->server.url ? answer_server(&s->q, &s->server_modules, &s->server, &s->reply, e)
-	                     : answer_from_files(s, e);
+	if (s->server.url)
+		return answer_server(&s->q, &s->server_modules, &s->server, &s->reply, e);
+	enum err err = read_files(s, e);
+	return err ? err : answer_local(&s->q, s->maps, &s->reply, e);
+}
+
+static enum err print_answer(struct symbolicate *s, struct error *e)
+{
+	enum err err = answer(s, e);
+	return err ? err : print_reply(s, e);
+}
+
+/* Without a reply, of which only the text would be wanted. */
+static enum err print_from_files(struct symbolicate *s, struct error *e)
+{
+	enum err err = read_files(s, e);
+	return err ? err : answer_print_local(&s->q, s->maps, &s->tally, e);
 }
 
 /* The frames of the reply, of all stacks. The caller releases it; NULL if out of memory. */
@@ -214,13 +228,12 @@ static enum err answer_stacks(struct symbolicate *s, struct error *e)
 		return err;
 	s->asked = true;
 	s->q.reasons = !s->json;
-	err = answer(s, e);
-	if (!err)
-		err = print_reply(s, e);
+	bool decimal = !s->warned && has_decimal(&s->q);
+	err = s->server.url || s->json || decimal ? print_answer(s, e) : print_from_files(s, e);
 	fflush(stdout);
 	if (!err && s->server.url)
 		err = answer_missing(&s->server, &s->reply, s->told, &s->lacking, e);
-	if (!err && !s->warned && has_decimal(&s->q))
+	if (!err && decimal)
 		err = warn_of_decimal(s, e);
 	question_reset(&s->q);
 	s->failed = err;

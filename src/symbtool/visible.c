@@ -20,15 +20,24 @@ static size_t control_at(const uint8_t *p, size_t n, unsigned *code, size_t *len
 	return *p < 0x20 || *p == 0x7f || (!sequence && *p >= 0x80 && *p < 0xa0);
 }
 
+/* The number of bytes that p starts with that stand for themselves whatever is around them: all of most names. */
+static size_t plain_ascii(const uint8_t *p, size_t n)
+{
+	size_t i = 0;
+	while (i < n && p[i] >= 0x20 && p[i] < 0x7f)
+		i++;
+	return i;
+}
+
 /* keep: control characters to print unchanged. */
 static int print_text(FILE *out, struct str text, const char *keep)
 {
 	const uint8_t *at = (const uint8_t *)text.data, *end = at + text.len;
 	int printed = 0;
 	while (at < end) {
-		size_t plain = 0, control = 0, len;
+		size_t plain = plain_ascii(at, (size_t)(end - at)), control = 0, len;
 		unsigned code = 0;
-		for (const uint8_t *p = at; p < end; p += len, plain += len) {
+		for (const uint8_t *p = at + plain; p < end; p += len, plain += len) {
 			control = control_at(p, (size_t)(end - p), &code, &len);
 			if (control && !(code && strchr(keep, (int)code)))
 				break;

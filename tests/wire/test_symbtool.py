@@ -586,6 +586,37 @@ def test_addresses_alone_and_among_others(tmp_path, options):
     assert process.returncode == 0
 
 
+def lines_of(frame):
+    """How a frame of a reply is printed."""
+    head = f"{frame['module']}+{frame['module_offset']}  "
+    chain = [*frame.get("inlines", []), frame]
+    if "function" not in frame:
+        return [head + "??"]
+    places = [f["function"] + (f" at {f['file']}" if "file" in f else "") + (f":{f['line']}" if "line" in f else "") for f in chain]
+    return [head + places[0], *(" " * len(head) + "(inlined by) " + place for place in places[1:])]
+
+
+def test_text_from_a_file_says_what_the_reply_says(program, tmp_path):
+    """Text from files is printed without a reply, but with one where an address has no 0x."""
+    addresses = [*code_addresses(program), 1]
+    frames = v5_frames(run("symbolicate", "--json", program, *map(hex, addresses)).stdout)
+    want = [line for f in frames for line in lines_of(f)]
+    nameless = sum("function" not in f for f in frames)
+    for words in (map(hex, addresses), [str(addresses[0]), *map(hex, addresses[1:])]):
+        done = run("symbolicate", program, *words)
+        assert re.sub(r"  \?\?  [a-z ]+$", "  ??", done.stdout, flags=re.M).splitlines() == want
+        assert f"addresses outside every function: {nameless}\n" in done.stderr and nameless > 0
+    # names that are escaped in replies
+    sym = tmp_path / "quotes.sym"
+    name = 'operator"" _s(\\, \t/)'
+    sym.write_text(f"MODULE Linux x86_64 {'0' * 33} x\nFILE 1 C:\\x.c\nINLINE_ORIGIN 0 {name}\n"
+                   f"FUNC 1000 10 0 {name}\nINLINE 0 4 1 0 1000 8\n1000 10 7 1\n")  # fmt: skip
+    shown = name.replace("\t", r"\u0009")
+    for address in ("0x1001", "4097"):
+        lines = run("symbolicate", sym, address).stdout.splitlines()
+        assert lines == [f"quotes.sym+0x1001  {shown} at C:\\x.c:7", " " * 19 + f"(inlined by) {shown} at C:\\x.c:4"]
+
+
 def test_symbfiles_of_their_own(program, tmp_path):
     run("extract", "-o", tmp_path, program)
     ranges, pads = (glob.glob(f"{tmp_path}/*.{kind}.*")[0] for kind in ("ranges", "returnpads"))
