@@ -19,17 +19,22 @@ static inline uint8_t *put_text(uint8_t *at, const void *text, size_t len)
 static inline unsigned decimal_digits(uint64_t v)
 {
 	unsigned n = 1;
-	for (; v >= 10; v /= 10)
-		n++;
-	return n;
+	for (; v >= 10000; v /= 10000)
+		n += 4;
+	return n + (v >= 10) + (v >= 100) + (v >= 1000);
 }
 
 /* At most 20 bytes. */
 static inline uint8_t *put_decimal(uint8_t *at, uint64_t v)
 {
-	unsigned n = decimal_digits(v);
-	for (unsigned i = n; i > 0; v /= 10)
-		at[--i] = (uint8_t)('0' + v % 10);
+	static const char pairs[] =
+	        "0001020304050607080910111213141516171819202122232425262728293031323334353637383940414243444546474849"
+	        "5051525354555657585960616263646566676869707172737475767778798081828384858687888990919293949596979899";
+	unsigned n = decimal_digits(v), i = n;
+	for (; i > 1; i -= 2, v /= 100)
+		memcpy(at + i - 2, pairs + v % 100 * 2, 2);
+	if (i)
+		*at = (uint8_t)('0' + v);
 	return at + n;
 }
 

@@ -14,12 +14,10 @@ static inline size_t search_before(
         size_t count, bool (*before)(const void *items, size_t i, uint64_t key), const void *items, uint64_t key)
 {
 	size_t low = 0;
-	while (low < count) {
-		size_t middle = low + (count - low) / 2;
-		if (before(items, middle, key))
-			low = middle + 1;
-		else
-			count = middle;
+	/* without a branch on what is compared, which nobody can predict */
+	for (size_t half; count; count -= half) {
+		half = (count + 1) / 2;
+		low += before(items, low + half - 1, key) ? half : 0;
 	}
 	return low;
 }

@@ -86,9 +86,8 @@ bool piece_read(const struct page *p, uint32_t index, struct piece *out)
 	return !r.bad;
 }
 
-bool piece_read_node(struct piece *p, struct piece_node *nodes, uint32_t index)
+static inline bool read_node(struct reader *r, struct piece_node *nodes, uint32_t index)
 {
-	struct reader *r = &p->nodes;
 	uint64_t up = reader_varint(r);
 	if (r->bad || up >> 1 == 0 || up >> 1 > index)
 		return false;
@@ -100,6 +99,11 @@ bool piece_read_node(struct piece *p, struct piece_node *nodes, uint32_t index)
 	n->file = read_u32(r);
 	n->line = read_u32(r);
 	return !r->bad;
+}
+
+bool piece_read_node(struct piece *p, struct piece_node *nodes, uint32_t index)
+{
+	return read_node(&p->nodes, nodes, index);
 }
 
 /* The state of a walk over segments. line = base line of the node + line_delta; file = own_file if has_file, else the
@@ -136,41 +140,33 @@ static bool segment_next(struct reader *r, struct segment_walk *w)
 	return !r->bad;
 }
 
-/* Adds up four sums of 16 bits. */
-static uint32_t fold(uint64_t sums)
-{
-	return (uint32_t)(sums & 0xffff) + (uint32_t)(sums >> 16 & 0xffff) + (uint32_t)(sums >> 32 & 0xffff) +
-	       (uint32_t)(sums >> 48);
-}
-
-/* Adds up the lengths of the data, which are the low seven bits of each code. Takes sixteen or eight at a time: a page
- * has about a hundred codes, and every string needs their sum. */
+/* Adds up the lengths of the data, which are the low seven bits of each code: a page has about a hundred codes, and
+ * every string needs their sum. At least 16 bytes of the page come before the first code. */
+#ifdef __SSE2__
 static uint32_t sum_lengths(const uint8_t *code, uint32_t count)
 {
-	static const uint64_t low7 = UINT64_C(0x007f007f007f007f);
-	uint32_t sum = 0, i = 0;
-#ifdef __SSE2__
-	__m128i low = _mm_set1_epi8(127), none = _mm_setzero_si128(), both = none;
-	for (; count - i >= 16; i += 16) {
-		__m128i lengths = _mm_and_si128(_mm_loadu_si128((const __m128i *)(const void *)(code + i)), low);
+	static const uint8_t last[32] = {
+	        [16] = 127, 127, 127, 127, 127, 127, 127, 127, 127, 127, 127, 127, 127, 127, 127, 127};
+	__m128i low = _mm_set1_epi8(127), none = _mm_setzero_si128();
+	/* the last few codes, as the end of sixteen bytes */
+	__m128i mask = _mm_loadu_si128((const __m128i *)(const void *)(last + count % 16));
+	__m128i few = _mm_loadu_si128((const __m128i *)(const void *)(code + count - 16));
+	__m128i both = _mm_sad_epu8(_mm_and_si128(few, mask), none);
+	for (const uint8_t *end = code + count / 16 * 16; code < end; code += 16) {
+		__m128i lengths = _mm_and_si128(_mm_loadu_si128((const __m128i *)(const void *)code), low);
 		both = _mm_add_epi64(both, _mm_sad_epu8(lengths, none));
 	}
-	sum = (uint32_t)(_mm_cvtsi128_si64(both) + _mm_cvtsi128_si64(_mm_unpackhi_epi64(both, both)));
-#endif
-	while (count - i >= 8) {
-		/* stop before a sum of 16 bits can overflow */
-		uint32_t stop = count - i < 1024 ? count - i : 1024;
-		uint64_t sums = 0;
-		for (stop = i + stop / 8 * 8; i < stop; i += 8) {
-			uint64_t eight = get_u64(code + i);
-			sums += (eight & low7) + (eight >> 8 & low7);
-		}
-		sum += fold(sums);
-	}
-	for (; i < count; i++)
+	return (uint32_t)(_mm_cvtsi128_si64(both) + _mm_cvtsi128_si64(_mm_unpackhi_epi64(both, both)));
+}
+#else
+static uint32_t sum_lengths(const uint8_t *code, uint32_t count)
+{
+	uint32_t sum = 0;
+	for (uint32_t i = 0; i < count; i++)
 		sum += code[i] & 127;
 	return sum;
 }
+#endif
 
 bool page_string(const struct page *p, uint32_t index, struct offmap_string *out)
 {
@@ -179,7 +175,7 @@ bool page_string(const struct page *p, uint32_t index, struct offmap_string *out
 	*out = (struct offmap_string){0};
 	if (!index)
 		return true;
-	if (index > strings)
+	if (index > strings || codes < CODE_HEADER)
 		return false;
 	at = sum_lengths(code, index - 1);
 	uint32_t len = code[index - 1] & 127;
@@ -259,8 +255,9 @@ static enum err read_place(
 	if (w.node >= sizeof few / sizeof *few && !(nodes = many = malloc((w.node + 1) * sizeof *nodes)))
 		return ERR_NO_MEMORY;
 	nodes[0] = (struct piece_node){.file = p->root_file, .line = p->root_line};
+	struct reader r = p->nodes; /* of its own, so that it stays in registers */
 	for (uint32_t i = 1; i <= w.node; i++)
-		if (!piece_read_node(p, nodes, i))
+		if (!read_node(&r, nodes, i))
 			goto out;
 	if (!page_string(page, w.has_file ? w.own_file : nodes[w.node].file, &answer->frame.file))
 		goto out;

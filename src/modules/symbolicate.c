@@ -346,6 +346,13 @@ static void keep_hot(const struct batch *b, const struct lookup *l, const struct
 	hot_frame_unref(f);
 }
 
+static bool is_in_page(const struct page_get *g, const struct module *m, uint64_t address)
+{
+	const struct offmap *map = m->map;
+	return g->module == m && address >= map->code_first[g->number] &&
+	       (g->number + 1 == map->code_count || address < map->code_first[g->number + 1]);
+}
+
 static bool want_code_pages(struct batch *b, const struct lookup *lookups, size_t count)
 {
 	struct symbols *s = b->symbols;
@@ -356,12 +363,16 @@ static bool want_code_pages(struct batch *b, const struct lookup *lookups, size_
 			b->code_index[i] = b->hot[i] ? NO_PAGE : b->code_index[i - 1];
 			continue;
 		}
-		int64_t page = offmap_code_page(m->map, address_of(b, &lookups[i]));
-		const struct page_get *last = s->page_count > first ? &s->pages[s->page_count - 1] : NULL;
-		if (page >= 0 && (!last || last->module != m || last->number != (uint32_t)page) &&
-		        !add_page(s, m, PAGE_CODE, (uint32_t)page))
-			return false;
-		b->code_index[i] = page < 0 ? NO_PAGE : (uint32_t)s->page_count - 1;
+		uint64_t address = address_of(b, &lookups[i]);
+		/* mostly it is that of the lookup before */
+		if (s->page_count == first || !is_in_page(&s->pages[s->page_count - 1], m, address)) {
+			int64_t page = offmap_code_page(m->map, address);
+			if (page >= 0 && !add_page(s, m, PAGE_CODE, (uint32_t)page))
+				return false;
+			b->code_index[i] = page < 0 ? NO_PAGE : s->page_count - 1;
+		} else {
+			b->code_index[i] = s->page_count - 1;
+		}
 	}
 	return true;
 }
