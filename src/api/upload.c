@@ -200,7 +200,7 @@ static enum err receive(struct exchange *x, struct store_client *c, struct arriv
 	struct symbfile_sink sink = symbfile_counts_sink(&a->part.counts);
 	struct upload u = {.reader = symbfile_reader_new(&sink), .hash = sha256_new()};
 	enum err err = u.reader && u.hash ? ERR_OK : no_memory(e);
-	if (!err && !(u.put = store_put_begin(c, NULL, e)))
+	if (!err && !(u.put = store_put_begin(c, e)))
 		err = e->code;
 	if (!err)
 		err = exchange_stream_body(x, x->config->max_upload, take_piece, &u, e);

@@ -79,7 +79,7 @@ struct bucket_backend {
 	        struct error *e);
 	/* Succeeds if there is no such object. */
 	enum err (*remove)(void *client, const char *path, struct error *e);
-	void *(*put_begin)(void *client, const atomic_bool *cancel, struct error *e);
+	void *(*put_begin)(void *client, struct error *e);
 	enum err (*put_write)(void *put, const uint8_t *data, size_t len, struct error *e);
 	enum err (*put_commit)(void *put, const char *path, struct error *e);
 	/* Call in any case; without a successful commit nothing stays behind. */

@@ -258,10 +258,9 @@ static void file_put_free(void *put)
 	free(p);
 }
 
-static void *file_put_begin(void *client, const atomic_bool *cancel, struct error *e)
+static void *file_put_begin(void *client, struct error *e)
 {
 	struct file_put *p = calloc(1, sizeof *p);
-	(void)cancel;
 	if (!p) {
 		no_memory(e);
 		return NULL;

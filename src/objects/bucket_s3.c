@@ -51,7 +51,6 @@ struct s3_client {
 
 struct s3_put {
 	struct s3_client *client; /* not owned */
-	const atomic_bool *cancel;
 	char *temporary;     /* URL of the place for pieces */
 	struct buffer piece; /* not sent yet */
 	struct buffer etags; /* XML of the pieces sent so far */
@@ -167,7 +166,6 @@ static bool send_request(
 {
 	struct buffer xml;
 	buffer_init(&xml, REPLY_MAX);
-	request.cancel = p->cancel;
 	request.body = answer ? transfer_to_buffer : NULL;
 	request.arg = &xml;
 	bool good = transfer_run(p->client->transfer, &request, reply) && reply->status / 100 == 2;
@@ -285,8 +283,6 @@ static void s3_put_free(void *put)
 {
 	struct s3_put *p = put;
 	struct transfer_reply ignored;
-	/* Even if it was cancelled. */
-	p->cancel = NULL;
 	drop_pieces(p, &ignored);
 	buffer_release(&p->piece);
 	buffer_release(&p->etags);
@@ -294,7 +290,7 @@ static void s3_put_free(void *put)
 	free(p);
 }
 
-static void *s3_put_begin(void *client, const atomic_bool *cancel, struct error *e)
+static void *s3_put_begin(void *client, struct error *e)
 {
 	struct s3_client *c = client;
 	struct s3_put *p = calloc(1, sizeof *p);
@@ -303,7 +299,6 @@ static void *s3_put_begin(void *client, const atomic_bool *cancel, struct error 
 		return NULL;
 	}
 	p->client = c;
-	p->cancel = cancel;
 	buffer_init(&p->piece, PIECE);
 	buffer_init(&p->etags, PIECES_MAX * (TRANSFER_ETAG + 100));
 	buffer_printf(&p->etags, "<CompleteMultipartUpload>");
@@ -615,7 +610,7 @@ static bool ignore_object(void *arg, struct str path, uint64_t size, int64_t tim
 static enum err probe_writing(struct s3_client *c, struct error *e)
 {
 	struct transfer_reply reply;
-	struct s3_put *p = s3_put_begin(c, NULL, e);
+	struct s3_put *p = s3_put_begin(c, e);
 	if (!p)
 		return e->code;
 	enum err err = begin_pieces(p, e);

@@ -124,7 +124,7 @@ static enum err blame(const struct symbfile_store *s, enum err err, struct error
 
 /* ---- storing ---- */
 
-struct store_put *store_put_begin(struct store_client *c, const atomic_bool *cancel, struct error *e)
+struct store_put *store_put_begin(struct store_client *c, struct error *e)
 {
 	struct store_put *p = calloc(1, sizeof *p);
 	if (!p) {
@@ -132,7 +132,7 @@ struct store_put *store_put_begin(struct store_client *c, const atomic_bool *can
 		return NULL;
 	}
 	p->client = c;
-	p->own = c->store->backend->put_begin(c->own, cancel, e);
+	p->own = c->store->backend->put_begin(c->own, e);
 	if (p->own)
 		return p;
 	blame(c->store, e->code, e);
@@ -162,10 +162,9 @@ void store_put_abort(struct store_put *p)
 	free(p);
 }
 
-enum err store_put_object(
-        struct store_client *c, const char *path, struct str data, const atomic_bool *cancel, struct error *e)
+enum err store_put_object(struct store_client *c, const char *path, struct str data, struct error *e)
 {
-	struct store_put *p = store_put_begin(c, cancel, e);
+	struct store_put *p = store_put_begin(c, e);
 	enum err err = p ? store_put_write(p, data.data, data.len, e) : e->code;
 	if (!err)
 		return store_put_commit(p, path, e);

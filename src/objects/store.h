@@ -38,19 +38,17 @@ struct store_client;
 struct store_client *store_client_new(struct symbfile_store *s);
 void store_client_free(struct store_client *c);
 
-/* Storing an object: begin, any number of writes, and then either commit, which gives it its path, or abort; both free
- * it. *cancel (may be NULL) ends a wait for the network.
+/* Storing an object: begin, any number of writes, and then commit, which gives it its path, or abort; both free it.
  *
  * When commit returns ERR_OK the object is durable, complete and listed, and has replaced any other at that path; until
  * then the store is unchanged. Failures: ERR_TOO_LARGE for more than S3 takes, ERR_NO_MEMORY, else ERR_UNAVAILABLE. */
 struct store_put;
-struct store_put *store_put_begin(struct store_client *c, const atomic_bool *cancel, struct error *e);
+struct store_put *store_put_begin(struct store_client *c, struct error *e);
 enum err store_put_write(struct store_put *p, const void *data, size_t len, struct error *e);
 enum err store_put_commit(struct store_put *p, const char *path, struct error *e);
 void store_put_abort(struct store_put *p);
 /* The same for an object in memory. */
-enum err store_put_object(
-        struct store_client *c, const char *path, struct str data, const atomic_bool *cancel, struct error *e);
+enum err store_put_object(struct store_client *c, const char *path, struct str data, struct error *e);
 
 /* Now, in nanoseconds since 1970, by the clock that all hosts share: the store's own, as far as this process has seen
  * it. A put that has begun, and a listing in S3, have just looked. */

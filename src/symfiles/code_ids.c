@@ -44,7 +44,7 @@ enum err code_id_put(
 		return ERR_OK; /* no client asks for such a module */
 	if (!make_path(path, str_from(f->code_file), str_from(f->code_id)))
 		return no_memory(e);
-	return store_put_object(c, path, (struct str){text, (size_t)n}, NULL, e);
+	return store_put_object(c, path, (struct str){text, (size_t)n}, e);
 }
 
 enum err code_id_get(

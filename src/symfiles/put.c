@@ -46,7 +46,7 @@ struct symfile_put *symfile_put_begin(
 	p->name = name;
 	p->id = id;
 	p->check = symfile_check_new(id, max_text);
-	if (p->check && (p->put = store_put_begin(c, NULL, e)))
+	if (p->check && (p->put = store_put_begin(c, e)))
 		return p;
 	symfile_put_abort(p);
 	return NULL;

@@ -126,7 +126,7 @@ static enum err make_visible(struct arrival *a, struct store_client *c, const st
 	enum err err = ERR_OK;
 	if (claim.build_id.len) {
 		layout_claim(path, &claim);
-		err = store_put_object(c, path, (struct str){"", 0}, NULL, e);
+		err = store_put_object(c, path, (struct str){"", 0}, e);
 	}
 	if (err)
 		return err;

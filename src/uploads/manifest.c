@@ -131,7 +131,7 @@ enum err manifest_put(
 	if (!text)
 		return no_memory(e);
 	path_of(path, m, id);
-	enum err err = store_put_object(c, path, str_from(text), NULL, e);
+	enum err err = store_put_object(c, path, str_from(text), e);
 	free(text);
 	return err;
 }

@@ -36,7 +36,7 @@ static int put(struct store_client *c, const char *path, bool commit)
 	static char block[WRITE_SIZE];
 	struct error e = {0};
 	size_t n;
-	struct store_put *p = store_put_begin(c, NULL, &e);
+	struct store_put *p = store_put_begin(c, &e);
 	if (!p)
 		return complain(&e);
 	while ((n = fread(block, 1, sizeof block, stdin)) > 0)
@@ -76,7 +76,7 @@ static int show_clock(struct store_client *c)
 {
 	static const char path[] = STORE_FOLDER "/clock";
 	struct error e = {0};
-	if (store_put_object(c, path, str_from("x"), NULL, &e) || store_remove(c, path, &e))
+	if (store_put_object(c, path, str_from("x"), &e) || store_remove(c, path, &e))
 		return complain(&e);
 	printf("%" PRId64 "\n", store_now(c));
 	return 0;

@@ -136,7 +136,7 @@ static int teardown(void **state)
 
 static enum err put(struct place *p, const char *path, const void *data, size_t len, struct error *e)
 {
-	struct store_put *put = store_put_begin(p->client, NULL, e);
+	struct store_put *put = store_put_begin(p->client, e);
 	if (!put)
 		return e->code;
 	/* In two writes, so that there is something to put together. */
@@ -293,11 +293,11 @@ static void an_object_in_memory(void **state)
 	struct error e;
 	struct buffer b;
 	buffer_init(&b, 10);
-	assert_int_equal(store_put_object(p->client, ONE, str_from("0123456789"), NULL, &e), ERR_OK);
+	assert_int_equal(store_put_object(p->client, ONE, str_from("0123456789"), &e), ERR_OK);
 	assert_int_equal(store_get_object(p->client, ONE, &b, NULL, &e), ERR_OK);
 	assert_int_equal(b.len, 10);
 	assert_memory_equal(b.data, "0123456789", 10);
-	assert_int_equal(store_put_object(p->client, ONE, str_from("0123456789a"), NULL, &e), ERR_OK);
+	assert_int_equal(store_put_object(p->client, ONE, str_from("0123456789a"), &e), ERR_OK);
 	buffer_reset(&b);
 	assert_int_equal(store_get_object(p->client, ONE, &b, NULL, &e), ERR_UNAVAILABLE);
 	buffer_reset(&b);
@@ -566,7 +566,7 @@ static void abort_leaves_nothing(void **state)
 	struct place *p = *state;
 	struct error e;
 	static struct seen seen;
-	struct store_put *put = store_put_begin(p->client, NULL, &e);
+	struct store_put *put = store_put_begin(p->client, &e);
 	assert_non_null(put);
 	assert_int_equal(store_put_write(put, "text", 4, &e), ERR_OK);
 	list(p, &seen);
