@@ -644,15 +644,21 @@ def test_files_of_source_code_that_are_not_given(tree, tmp_path, what, word):
 
 
 def test_source_code_of_a_symbol_file(tmp_path):
-    """Paths that are not absolute, with dots, as Debian's are; and a file that is not UTF-8."""
+    """Paths that are not absolute, with dots, as Debian's are; a file that is not UTF-8; the longest name, and one too long."""
     ident = "44E4EC8C2F41492B9369D6B9A059577C2"
+    folder = "src/" + 5 * ("d" * 200 + "/")
+    longest, longer = (folder + (n - len(folder)) * "x" for n in (1024, 1025))
     os.makedirs(tmp_path / "app" / ident)
-    (tmp_path / "app" / ident / "app.sym").write_text(f"MODULE Linux x86_64 {ident} app\nFILE 0 ./lib/../src/a.c\nFILE 1 ../../etc/passwd\nFUNC 1000 10 0 f\n1000 8 1 0\n1008 8 2 1\n")
-    os.makedirs(tmp_path / "code" / "src")
+    (tmp_path / "app" / ident / "app.sym").write_text(f"MODULE Linux x86_64 {ident} app\nFILE 0 ./lib/../src/a.c\nFILE 1 ../../etc/passwd\nFILE 2 {longest}\nFILE 3 {longer}\nFUNC 1000 20 0 f\n" + "".join(f"{0x1000 + 8 * i:x} 8 1 {i}\n" for i in range(4)))
+    os.makedirs(tmp_path / "code" / folder)
+    for file in longest, longer:
+        (tmp_path / "code" / file).write_text("long\n")
     (tmp_path / "code" / "src" / "a.c").write_bytes(b"int \xff;\n")
     with Stack(symbols=str(tmp_path), config={"source_code": [f"src={tmp_path}/code/src", f"=/{tmp_path}/code"]}) as s:
         assert source(s, "./lib/../src/a.c", 0x1000, build_id=ident, debugName="app")["source"] == "int \ufffd;\n"
-        assert "no such file" in source(s, "../../etc/passwd", 0x1008, build_id=ident, debugName="app")["error"]
+        assert source(s, longest, 0x1010, build_id=ident, debugName="app")["source"] == "long\n"
+        for file, offset in ("../../etc/passwd", 0x1008), (longer, 0x1018):
+            assert "no such file" in source(s, file, offset, build_id=ident, debugName="app")["error"]
 
 
 IDENT = "44E4EC8C2F41492B9369D6B9A059577C2"
