@@ -177,7 +177,7 @@ void metric_route_may_give(unsigned route, const int *some, unsigned count)
 		atomic_fetch_or(&route_statuses[route], 1u << status_index(some[i]));
 }
 
-void metric_transfer(unsigned source, enum transfer outcome, int64_t nanoseconds)
+void metric_transfer(unsigned source, enum transfer_outcome outcome, int64_t nanoseconds)
 {
 	cell_add(&own_shard()->transfers[source][outcome], 1);
 	observe(H_COUNT + METRIC_ROUTES + source, nanoseconds);

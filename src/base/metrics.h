@@ -130,8 +130,8 @@ void histogram_observe(enum histogram h, int64_t nanoseconds);
 /* Transfers by source: its place in the settings (below SOURCES_COUNTED), as it answered. What is in the file is judged
  * later: symbolicated_downloads_total. */
 enum { SOURCES_COUNTED = 32 };
-enum transfer { TRANSFER_OK, TRANSFER_MISSING, TRANSFER_FAILED, TRANSFER_COUNT };
-void metric_transfer(unsigned source, enum transfer outcome, int64_t nanoseconds);
+enum transfer_outcome { TRANSFER_OK, TRANSFER_MISSING, TRANSFER_FAILED, TRANSFER_COUNT };
+void metric_transfer(unsigned source, enum transfer_outcome outcome, int64_t nanoseconds);
 /* Copies url, whose end may be cut; a source without one has no series. Only at the start. */
 void metric_name_source(unsigned source, const char *url);
 

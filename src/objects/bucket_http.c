@@ -28,16 +28,19 @@ struct http_client {
 	struct transfer *transfer;
 };
 
-/* A part of the URL, decoded, which the caller frees; empty if it is absent. NULL if out of memory, or if it contains
- * what no URL may. */
-static char *url_part(CURLU *url, CURLUPart part, unsigned flags)
+/* A part of the URL, decoded, which the caller frees; empty if it is absent. ERR_CONFIG if it contains what no URL may.
+ */
+static enum err url_part(char **part, CURLU *url, CURLUPart which, unsigned flags)
 {
-	char *text = NULL, *copy = NULL;
-	CURLUcode code = curl_url_get(url, part, &text, flags);
-	if (code == CURLUE_OK || code == CURLUE_NO_USER || code == CURLUE_NO_PASSWORD || code == CURLUE_NO_QUERY)
-		copy = strdup(text ? text : "");
+	char *text = NULL;
+	CURLUcode code = curl_url_get(url, which, &text, flags);
+	bool good =
+	        code == CURLUE_OK || code == CURLUE_NO_USER || code == CURLUE_NO_PASSWORD || code == CURLUE_NO_QUERY;
+	*part = good ? strdup(text ? text : "") : NULL;
 	curl_free(text);
-	return copy;
+	if (*part)
+		return ERR_OK;
+	return good || code == CURLUE_OUT_OF_MEMORY ? ERR_NO_MEMORY : ERR_CONFIG;
 }
 
 static char *concatenated(const char *a, const char *b)
@@ -46,26 +49,36 @@ static char *concatenated(const char *a, const char *b)
 	return asprintf(&all, "%s%s", a, b) < 0 ? NULL : all;
 }
 
-/* Splits the URL into what may be shown and what may not. */
-static bool take_url(struct http_source *s, CURLU *url)
+/* What of the URL may be shown: all but the user, the password and the query. */
+static enum err take_base(struct http_source *s, CURLU *url)
 {
-	char *query = url_part(url, CURLUPART_QUERY, 0), *shown = NULL;
-	s->user = url_part(url, CURLUPART_USER, CURLU_URLDECODE);
-	s->password = url_part(url, CURLUPART_PASSWORD, CURLU_URLDECODE);
-	if (!query || !s->user || !s->password)
-		goto out;
-	s->credentials = *s->user || *s->password || *query;
-	s->query = concatenated(*query ? "?" : "", query);
+	char *shown;
 	curl_url_set(url, CURLUPART_USER, NULL, 0);
 	curl_url_set(url, CURLUPART_PASSWORD, NULL, 0);
 	curl_url_set(url, CURLUPART_QUERY, NULL, 0);
-	shown = url_part(url, CURLUPART_URL, 0);
-	if (shown && *shown)
-		s->base = concatenated(shown, shown[strlen(shown) - 1] == '/' ? "" : "/");
-out:
-	free(query);
+	enum err err = url_part(&shown, url, CURLUPART_URL, 0);
+	if (err)
+		return err;
+	s->base = concatenated(shown, shown[strlen(shown) - 1] == '/' ? "" : "/");
 	free(shown);
-	return s->query && s->base;
+	return s->base ? ERR_OK : ERR_NO_MEMORY;
+}
+
+static enum err take_url(struct http_source *s, CURLU *url)
+{
+	char *query = NULL;
+	enum err err = url_part(&s->user, url, CURLUPART_USER, CURLU_URLDECODE);
+	if (!err)
+		err = url_part(&s->password, url, CURLUPART_PASSWORD, CURLU_URLDECODE);
+	if (!err)
+		err = url_part(&query, url, CURLUPART_QUERY, 0);
+	if (!err) {
+		s->credentials = *s->user || *s->password || *query;
+		s->query = concatenated(*query ? "?" : "", query);
+		err = s->query ? take_base(s, url) : ERR_NO_MEMORY;
+	}
+	free(query);
+	return err;
 }
 
 static void http_source_free(void *source)
@@ -84,30 +97,30 @@ static void *http_source_new(const char *text, const char *what, const struct co
 {
 	struct http_source *s = calloc(1, sizeof *s);
 	CURLU *url = curl_url();
+	CURLUcode code = CURLUE_OUT_OF_MEMORY;
+	enum err err = ERR_NO_MEMORY;
 	(void)config;
 	(void)what;
 	if (s)
 		s->pool = transfer_pool_new(limits);
-	if (!s || !s->pool || !url) {
-		error_set(e, ERR_NO_MEMORY, "source: out of memory");
-		goto fail;
-	}
-	CURLUcode code = curl_url_set(url, CURLUPART_URL, text, CURLU_PATH_AS_IS);
+	if (s && s->pool && url)
+		code = curl_url_set(url, CURLUPART_URL, text, CURLU_PATH_AS_IS);
 	/* curl would take http:///symbols for the host "symbols". */
-	if (code != CURLUE_OK || strstr(text, ":///") || strchr(text, '#') || !take_url(s, url)) {
-		error_set(e, ERR_CONFIG, "source: not a usable URL: %s",
+	if (code != CURLUE_OUT_OF_MEMORY)
+		err = code || strstr(text, ":///") || strchr(text, '#') ? ERR_CONFIG : take_url(s, url);
+	curl_url_cleanup(url);
+	if (err == ERR_NO_MEMORY)
+		error_set(e, err, "source: out of memory");
+	else if (err)
+		error_set(e, err, "source: not a usable URL: %s",
 		        code ? curl_url_strerror(code) : "no host, a fragment, or bad characters");
-		goto fail;
-	}
+	if (err && s)
+		http_source_free(s);
+	if (err)
+		return NULL;
 	s->settings =
 	        (struct transfer_settings){.user = s->user, .password = s->password, .follow = true, .gzip = true};
-	curl_url_cleanup(url);
 	return s;
-fail:
-	curl_url_cleanup(url);
-	if (s)
-		http_source_free(s);
-	return NULL;
 }
 
 static const char *http_source_name(const void *source)

@@ -51,9 +51,9 @@ struct s3_client {
 
 struct s3_put {
 	struct s3_client *client; /* not owned */
-	char *temporary;     /* URL of the place for pieces */
-	struct buffer piece; /* not sent yet */
-	struct buffer etags; /* XML of the pieces sent so far */
+	char *temporary;          /* URL of the place for pieces */
+	struct buffer piece;      /* not sent yet */
+	struct buffer etags;      /* XML of the pieces sent so far */
 	unsigned pieces;
 	char upload[UPLOAD_ID_MAX]; /* of a multipart upload; empty: none is open */
 };

@@ -7,6 +7,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,6 +27,8 @@ void *__wrap_realloc(void *p, size_t n);
 void __wrap_free(void *p);
 char *__wrap_strdup(const char *text);
 char *__wrap_strndup(const char *text, size_t n);
+int __wrap_asprintf(char **out, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int __wrap___asprintf_chk(char **out, int flag, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* Blocks that are held, in a hash table; 1 in place of one that was given back. */
 static uintptr_t blocks[BLOCKS];
@@ -115,6 +118,37 @@ char *__wrap_strndup(const char *text, size_t n)
 char *__wrap_strdup(const char *text)
 {
 	return __wrap_strndup(text, SIZE_MAX);
+}
+
+/* Without memory nobody may look at *out. */
+__attribute__((format(printf, 2, 0))) static int print(char **out, const char *format, va_list args)
+{
+	va_list again;
+	va_copy(again, args);
+	const int len = vsnprintf(NULL, 0, format, again);
+	va_end(again);
+	char *text = __wrap_malloc((size_t)len + 1);
+	*out = text ? text : (char *)(uintptr_t)1;
+	return text ? vsnprintf(text, (size_t)len + 1, format, args) : -1;
+}
+
+int __wrap_asprintf(char **out, const char *format, ...)
+{
+	va_list args;
+	va_start(args, format);
+	const int len = print(out, format, args);
+	va_end(args);
+	return len;
+}
+
+int __wrap___asprintf_chk(char **out, int flag, const char *format, ...)
+{
+	va_list args;
+	(void)flag;
+	va_start(args, format);
+	const int len = print(out, format, args);
+	va_end(args);
+	return len;
 }
 
 void alloc_pause(void)

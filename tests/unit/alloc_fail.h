@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Allocations that fail one after the other, and blocks that were not given back. For programs whose linker sends
- * malloc, calloc, realloc and free here (--wrap). */
+ * malloc, calloc, realloc and free here (--wrap), and as it likes strdup, strndup and asprintf. */
 #ifndef TESTS_ALLOC_FAIL_H
 #define TESTS_ALLOC_FAIL_H
 

@@ -19,12 +19,15 @@
 #include "base/config.h"
 #include "base/gzip.h"
 #include "cache/page_cache.h"
+#include "elf/source_code.h"
 #include "json/reply.h"
 #include "json/request.h"
 #include "map/value.h"
 #include "modules/modules.h"
 #include "modules/symbolicate.h"
 #include "objects/bucket_backend.h"
+#include "objects/s3.h"
+#include "objects/store.h"
 #include "offmap_tools.h"
 #include "symbfile/map.h"
 #include "text/reader.h"
@@ -360,7 +363,11 @@ static bool start_modules(void *arg)
 	check(m || (e.code && *e.text));
 	if (m)
 		modules_stop(m);
-	return m;
+	enum err err = source_code_check(arg, &e);
+	check(err == ERR_OK || err == ERR_NO_MEMORY);
+	struct source_code *code = source_code_new(arg, NULL, &e);
+	source_code_free(code);
+	return m && !err && code;
 }
 
 static void test_start(void **state)
@@ -372,8 +379,83 @@ static void test_start(void **state)
 	assert_int_equal(config_set(&c, "source", "http://127.0.0.1:1/ s3://bucket/p/ file:///tmp/", &e), ERR_OK);
 	assert_int_equal(config_set(&c, "memcached", "127.0.0.1:1", &e), ERR_OK);
 	assert_int_equal(config_set(&c, "symbfile_store", "file:///tmp/", &e), ERR_OK);
+	assert_int_equal(
+	        config_set(&c, "source_code", "a=http://127.0.0.1:1/{repository}/{path}/{revision}", &e), ERR_OK);
 	c.bucket_parallel = 2;
 	print_message("%zu allocations\n", fail_each_allocation(start_modules, &c));
+	config_release(&c);
+}
+
+/* ---- a store in S3 that does not answer ---- */
+
+/* Whether it failed since nobody answers, and not without memory. */
+static bool is_gone(enum err err, const struct error *e)
+{
+	check((err == ERR_UNAVAILABLE || err == ERR_NO_MEMORY) && e->code == err && *e->text);
+	return err == ERR_UNAVAILABLE;
+}
+
+/* More than one piece. */
+static bool put_large(struct store_client *c)
+{
+	static const uint8_t data[(8 << 20) + 1];
+	struct error e = {0};
+	struct store_put *p = store_put_begin(c, &e);
+	bool gone = is_gone(p ? store_put_write(p, data, sizeof data, &e) : e.code, &e);
+	store_put_abort(p);
+	return gone;
+}
+
+static bool presign(const char *url, const struct config *c)
+{
+	struct error e;
+	struct s3_place *p = s3_place_new(url, "symbfile_store", c, &e);
+	char *signed_url = p ? s3_presign(p, "http://a/b/c", 60, "gzip") : NULL;
+	bool good = signed_url;
+	check(!good || strstr(signed_url, "&X-Amz-Signature="));
+	free(signed_url);
+	s3_place_free(p);
+	return good;
+}
+
+static bool use_store(void *arg)
+{
+	struct error e = {0};
+	struct store_objects listed = {0};
+	const struct config *config = arg;
+	struct symbfile_store *s = symbfile_store_new(config, &e);
+	struct store_client *c = s ? store_client_new(s) : NULL;
+	bool good = c;
+	if (c) {
+		good = is_gone(store_put_object(c, "a", str_from("b"), &e), &e) && good;
+		good = is_gone(store_objects_list(&listed, c, "a", &e), &e) && good;
+		good = is_gone(store_remove(c, "a", &e), &e) && good;
+		good = is_gone(store_probe(c, &e), &e) && good;
+		good = put_large(c) && good;
+	}
+	check(listed.count == 0);
+	store_objects_release(&listed);
+	store_client_free(c);
+	symbfile_store_free(s);
+	return presign(config->symbfile_store, config) && good;
+}
+
+static void test_store(void **state)
+{
+	struct config c;
+	struct error e;
+	(void)state;
+	setenv("AWS_ACCESS_KEY_ID", "key", 1);
+	setenv("AWS_SECRET_ACCESS_KEY", "secret", 1);
+	setenv("AWS_SESSION_TOKEN", "token", 1);
+	assert_int_equal(config_init(&c, &e), ERR_OK);
+	assert_int_equal(config_set(&c, "symbfile_store", "s3://bucket/p/", &e), ERR_OK);
+	assert_int_equal(config_set(&c, "s3_endpoint", "http://localhost:1", &e), ERR_OK);
+	for (unsigned addressing = 0; addressing < 2; addressing++) {
+		assert_int_equal(config_set(&c, "s3_addressing", addressing ? "virtual" : "path", &e), ERR_OK);
+		c.bucket_retries = 0;
+		print_message("%zu allocations\n", fail_each_allocation(use_store, &c));
+	}
 	config_release(&c);
 }
 
@@ -621,6 +703,7 @@ int main(void)
 	        cmocka_unit_test(test_stacks),
 	        cmocka_unit_test(test_lookup),
 	        cmocka_unit_test(test_start),
+	        cmocka_unit_test(test_store),
 	        cmocka_unit_test(test_cache),
 	        cmocka_unit_test(test_values),
 	        cmocka_unit_test(test_gzip),
