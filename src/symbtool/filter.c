@@ -304,11 +304,12 @@ static enum err read_modules(
 			return error_set(
 			        e, ERR_BAD_REQUEST, "--module %.150s: not NAME=ID or NAME=FILE", o->modules[i]);
 		struct str name = {o->modules[i], (size_t)(equals - o->modules[i])}, id = str_from(equals + 1);
-		if (stat(id.data, &st) == 0 && S_ISREG(st.st_mode))
-			files[(*file_count)++] = o->modules[i];
-		else if (memchr(id.data, '/', id.len))
+		bool file = stat(id.data, &st) == 0 && S_ISREG(st.st_mode);
+		if (!file && memchr(id.data, '/', id.len))
 			return error_set(e, ERR_BAD_REQUEST, "--module %.150s: no such file", o->modules[i]);
-		else if (!text_reader_know(f->reader, name, id))
+		if (file)
+			files[(*file_count)++] = o->modules[i];
+		if (!(file ? text_reader_know_name(f->reader, name) : text_reader_know(f->reader, name, id)))
 			return no_memory(e);
 	}
 	return ERR_OK;

@@ -9,6 +9,7 @@ enum {
 	SIGNS_MAX = 256,        /* plus signs that are tried in it */
 	BUILD_ID_LINE = 4096,   /* bytes of a line that gives a module's id */
 	FIXED_MAX = 0x7fffffff, /* addresses of executables that are loaded where they were linked */
+	PERF_WIDTH = 16,        /* of its column of addresses */
 };
 #define PERF_OFFSET_MAX (UINT64_C(1) << 40) /* above: an address in the process */
 
@@ -150,12 +151,22 @@ static void perf_caller(struct text_reader *r, struct text_frame *f, struct str 
 		r->signal_line = r->line + 1;
 }
 
+/* So that "  1234 files (/opt/app)" in some log is no frame. width: of the blanks and the address. */
+static bool is_perf_line(const struct text_reader *r, struct str name, ptrdiff_t width)
+{
+	const char *plus = find_last(name.data, name.data + name.len, '+');
+	struct rest offset = {plus ? plus + 1 : NULL, name.data + name.len};
+	uint64_t ignored;
+	return r->perf_depth || width >= PERF_WIDTH || (plus && take_0x(&offset, &ignored) && offset.at == offset.end);
+}
+
 /* The callers of a sample: "            1136 hot+0xd (/tmp/prog)". perf writes file offsets there, and with dsoff also
  * after the path. All but the first of a sample are return addresses. */
 bool text_read_perf(struct text_reader *r, struct rest line)
 {
 	struct text_frame f = {.base = TEXT_FILE};
 	struct text_group g;
+	const char *from = line.at;
 	if (!blanks(&line) || !take_hex(&line, &f.offset) || !take_literal(&line, " ") || line.end[-1] != ')')
 		return false;
 	struct str path;
@@ -181,6 +192,8 @@ bool text_read_perf(struct text_reader *r, struct rest line)
 	uint64_t same;
 	bool unknown = str_equal(name, str_from("[unknown]")) ||
 	               (take_0x(&hex, &same) && hex.at == hex.end && same == f.offset); /* bpftrace */
+	if (!unknown && !is_perf_line(r, name, line.at - 1 - from))
+		return false;
 	f.address = f.offset;
 	if (r->perf_depth++)
 		perf_caller(r, &f, path, unknown);
@@ -276,6 +289,9 @@ static const char *read_at(struct text_reader *r, struct rest line, const char *
 	struct rest hex = {plus + 1, line.end};
 	bool spaced = plus > from && plus[-1] == ' ' && take_literal(&hex, " ");
 	if (!take_0x(&hex, &f.offset) || hex_value(peek(&hex)) >= 0 || (peek(&hex) | 0x20) == 'x')
+		return NULL;
+	struct rest size = hex; /* SystemTap: who knows which of these are return addresses? */
+	if (take_literal(&size, "/0x"))
 		return NULL;
 	const char *end = spaced ? plus - 1 : plus, *name = end;
 	while (name > from && end - name <= TEXT_NAME_MAX && !ends_name((unsigned char)name[-1]))

@@ -49,6 +49,7 @@ struct text_reader {
 	unsigned perf_depth;    /* frames of the sample so far */
 	uint64_t signal_line;   /* the one with the place where a signal came: no return address */
 	uint64_t signal_again;  /* another one */
+	uint64_t caller_line;   /* the last with a return address, or the place where a signal came */
 	unsigned at_depth;      /* addresses of glog's stack so far */
 	uint64_t pc_line;       /* the last line "PC: @" */
 	bool at_signal;         /* one of them stands before this stack */

@@ -28,6 +28,7 @@ struct text_known {
 	struct str name; /* the last segment of the path */
 	struct text_module told;
 	bool user;
+	bool named; /* by the user, who gave no id */
 	uint32_t report;
 	int32_t open; /* modules that were named before this was known */
 };
@@ -156,7 +157,7 @@ static struct text_known *make_known(struct text_modules *t, struct str name)
 		t->known_count++;
 	}
 	if (k->report != t->report && !k->user)
-		*k = (struct text_known){.name = k->name, .report = t->report, .open = NONE};
+		*k = (struct text_known){.name = k->name, .named = k->named, .report = t->report, .open = NONE};
 	return k;
 }
 
@@ -170,7 +171,17 @@ static const struct text_known *find_known(const struct text_modules *t, struct 
 
 bool text_modules_is_known(const struct text_modules *t, struct str path)
 {
-	return find_known(t, text_base_name(path)) != NULL;
+	uint64_t ignored;
+	const struct text_known *k = look_up_known(t, text_base_name(path), &ignored);
+	return (k && k->named) || find_known(t, text_base_name(path));
+}
+
+bool text_modules_know_name(struct text_modules *t, struct str name)
+{
+	struct text_known *k = make_known(t, name);
+	if (k)
+		k->named = true;
+	return k != NULL;
 }
 
 static void apply_told(struct text_module *m, const struct text_module *told)
@@ -224,9 +235,13 @@ void text_modules_forget(struct text_modules *t)
 	map64_reset(&t->known_by_name);
 	arena_init(&t->arena, MEMORY_MAX);
 	/* what the user said comes first in the table, and is kept */
-	for (uint32_t i = 0; i < old.known_count && known[i].user; i++) {
+	for (uint32_t i = 0; i < old.known_count && (known[i].user || known[i].named); i++) {
 		struct text_known k = known[i];
 		known[i] = (struct text_known){.open = NONE};
+		if (k.named)
+			text_modules_know_name(t, k.name);
+		if (!k.user)
+			continue;
 		text_modules_know(t, k.told.path, k.told.name, k.told.build_id.len ? k.told.build_id : k.told.id,
 		        k.told.build_id.len ? TEXT_ID_BUILD : TEXT_ID_GIVEN, true);
 	}

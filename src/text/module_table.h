@@ -36,6 +36,8 @@ void text_modules_begin_report(struct text_modules *t);
  * there is no room. */
 bool text_modules_know(
         struct text_modules *t, struct str path, struct str symbols, struct str id, enum text_id kind, bool user);
+/* The user says that this is a module, without an id. False if there is no room. */
+bool text_modules_know_name(struct text_modules *t, struct str name);
 bool text_modules_is_known(const struct text_modules *t, struct str path);
 /* The number of a module, which is added if it is new; an empty id: use what is known. -1: no room. */
 int32_t text_modules_find(struct text_modules *t, struct str path, struct str id, enum text_id kind);

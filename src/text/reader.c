@@ -39,6 +39,11 @@ bool text_reader_know(struct text_reader *r, struct str name, struct str id)
 	return text_modules_know(&r->modules, name, (struct str){"", 0}, id, TEXT_ID_GIVEN, true);
 }
 
+bool text_reader_know_name(struct text_reader *r, struct str name)
+{
+	return text_modules_know_name(&r->modules, name);
+}
+
 uint32_t text_reader_modules(const struct text_reader *r)
 {
 	return r->modules.count;
@@ -145,6 +150,7 @@ static bool is_trampoline(uint64_t offset, struct str path, struct str name)
 void text_caller(struct text_reader *r, struct text_frame *f, struct str path, struct str name)
 {
 	bool signal = r->line == r->signal_line || r->line == r->signal_again;
+	r->caller_line = r->line;
 	f->address = !signal && f->offset ? f->offset - 1 : f->offset;
 	if (is_trampoline(f->offset, path, name)) {
 		f->address = f->offset;
@@ -217,6 +223,24 @@ static bool is_scalar(struct rest line)
 	return line.at == line.end;
 }
 
+/* What debuggers and perf write between two frames of a stack: variables, source lines, build ids. */
+static bool is_between_frames(struct rest line)
+{
+	if (take_literal(&line, "No locals.") || take_literal(&line, "No symbol table info available."))
+		return true;
+	return line.end - line.at > 2 && is_blank(line.at[0]) && is_blank(line.at[1]);
+}
+
+/* A line that is no frame ends a stack of perf, and where a signal came is behind it only if it stands between frames.
+ */
+static void pass_no_frame(struct text_reader *r, struct rest line)
+{
+	if (!is_between_frames(line))
+		r->perf_depth = 0;
+	else if (r->signal_line == r->line && !r->frames && r->caller_line != r->line)
+		r->signal_line++;
+}
+
 static void read_line(struct text_reader *r, struct rest line, unsigned signs)
 {
 	unsigned perf_depth = r->perf_depth;
@@ -234,7 +258,7 @@ static void read_line(struct text_reader *r, struct rest line, unsigned signs)
 	if (!r->all_frames && signs & (SIGN_HEX | SIGN_PLUS | SIGN_QUOTE))
 		guess_look(&r->guess, line, r->line);
 	if (r->perf_depth == perf_depth)
-		r->perf_depth = 0;
+		pass_no_frame(r, line);
 	blanks(&line);
 	if (r->depth && line.at < line.end && !strchr("{}[]\"", *line.at) && !is_scalar(line))
 		r->depth = 0;

@@ -84,6 +84,8 @@ void text_reader_free(struct text_reader *r);
 /* What the user knows: modules of this name have this id, unless the text says otherwise beside a frame. false: no
  * memory. */
 bool text_reader_know(struct text_reader *r, struct str name, struct str id);
+/* The same without an id: this is a module's name, although it does not look like one. */
+bool text_reader_know_name(struct text_reader *r, struct str name);
 
 enum text_result {
 	TEXT_OK,

@@ -614,6 +614,44 @@ static void test_where_a_signal_came_in_other_formats(void **state)
 	        "2 a a/ 0x48d4 image []\n3 a a/ 0x48d3 image []\n");
 }
 
+/* gdb's bt full, eu-stack -b and -s, perf script -F +srcline: what stands between frames does not end a stack. */
+static void test_lines_between_frames(void **state)
+{
+	(void)state;
+	expect(MAP_A "#1  0x0000000000011010 in ?? ()\nNo symbol table info available.\n#2  <signal handler called>\n"
+	             "No locals.\n        p = 0x0\n#3  0x0000000000011010 in ?? ()\nNo symbol table info available.\n"
+	             "#4  0x0000000000011010 in ?? ()\n",
+	        "5 /a a/ 0x100f image [?? ()]\n10 /a a/ 0x1010 image [?? ()]\n12 /a a/ 0x100f image [?? ()]\n");
+	expect(MAP_A "#2  0x0000000000012000 __restore_rt\n    [93ac]@0x7f0d19504000+0x3c050\n    signal.c:3:1\n"
+	             "#3  0x0000000000011010\n    [4d17]@0x7f0d196f1000+0x10f9\n#4  0x0000000000011010\n",
+	        "8 /a a/ 0x1010 image []\n10 /a a/ 0x100f image []\n");
+	/* a frame with a name, or another stack, is not where the signal came */
+	expect(MAP_A "#2  0x0000000000012000 __restore_rt\n#3  0x0000000000011010 main\n#4  0x0000000000011010\n",
+	        "7 /a a/ 0x100f image []\n");
+	expect(MAP_A "   3:     0x000000012000 - __restore_rt\n   4:     0x000000011010 - main\n"
+	             "   5:     0x000000011010 - <unknown>\n",
+	        "7 /a a/ 0x100f image [<unknown>]\n");
+	expect(MAP_A "#2  0x0000000000012000 __restore_rt\n\n#1  0x0000000000011010\n", "7 /a a/ 0x100f image []\n");
+	expect("a 1 2: 3 cpu-clock:u: \n\t            11cf [unknown] (/a)\n  a[11cf]\n"
+	       "\t           3c04f [unknown] (/lib/libc.so.6)\n  signal.c:0\n\t            10f9 [unknown] (/a)\n"
+	       "  a[10f9]\n\t            1104 main+0x3\n  a.c:1 (inlined)\n\t            1104 [unknown] (/a)\n"
+	       "  a[1104]\n\nb 1 2: 3 cpu-clock:u: \n\t            1104 [unknown] (/a)\n",
+	        "2 /a a/ 0x11cf file [[unknown]]\n4 /lib/libc.so.6 libc.so.6/ 0x3c04e file [[unknown]]\n"
+	        "6 /a a/ 0x10f9 file [[unknown]]\n10 /a a/ 0x1103 file [[unknown]]\n"
+	        "14 /a a/ 0x1104 file [[unknown]]\n");
+}
+
+/* Numbers in logs that could be frames; and the same with what makes them some. */
+static void test_numbers_in_logs(void **state)
+{
+	(void)state;
+	expect("    1234 running app (/opt/app)\n   12 files (/opt/app)\n  1139 pts/0 00:00:00 (/opt/app)\n"
+	       " 0x401139 [/opt/app+0x1142/0x4000]\n",
+	        "");
+	expect("   1234 main+0x9 (/opt/app)\n   1234 main (/opt/app)\n",
+	        "1 /opt/app app/ 0x1234 file [main+0x9]\n2 /opt/app app/ 0x1233 file [main]\n");
+}
+
 /* Redis 7.0 and Tor 0.4.9 of Debian 12. */
 static void test_where_a_signal_came_by_a_heading(void **state)
 {
@@ -1103,6 +1141,8 @@ int main(void)
 	        cmocka_unit_test(test_where_a_signal_came_by_the_trampoline),
 	        cmocka_unit_test(test_torch),
 	        cmocka_unit_test(test_where_a_signal_came_in_other_formats),
+	        cmocka_unit_test(test_lines_between_frames),
+	        cmocka_unit_test(test_numbers_in_logs),
 	        cmocka_unit_test(test_where_a_signal_came_by_a_heading),
 	        cmocka_unit_test(test_programs_with_a_title),
 	        cmocka_unit_test(test_eu_stack),

@@ -438,6 +438,16 @@ def test_anything(program):
     assert out.startswith(f"died in {program}+{at:#x} (faulty at ") and out.endswith("), and main+0x4 is no module\n")
 
 
+def test_a_file_given_for_a_name_makes_the_name_a_module(program):
+    """Also after the filter forgot what it read, as half of its room for modules is used."""
+    at = symbol_address(program, "faulty")
+    crowd = "".join(f"/m{i}.so+0x1\n" for i in range(20_000))
+    for text in (f"app+{at:#x}\n", crowd + f"app+{at:#x}\n"):
+        out = filtered(text, "--module", f"app={program}")
+        assert out.splitlines()[-1].startswith(f"app+{at:#x} (faulty at ")
+    assert filtered(f"app+{at:#x}\n") == f"app+{at:#x}\n"
+
+
 # ---- where symbols are ----
 
 

@@ -260,6 +260,8 @@ gcc -O1 -fno-omit-frame-pointer -o handled handled.c $flags
 lldb-14 --batch -p $! -o 'thread backtrace' -o 'image list' 2>/dev/null | sed -n '/^(lldb) thread/,$p' > lldb-handler.txt
 { eu-stack -p $!; grep 'handled$\|libcrash' /proc/$!/maps; } > eu-stack.txt
 { eu-stack -p $!; eu-unstrip -n -p $!; } > eu-unstrip.txt
+{ eu-stack -b -p $!; grep 'handled$\|libcrash' /proc/$!/maps; } > eu-stack-b.txt
+gdb -nx --batch -p $! -ex 'bt full' -ex 'info proc mappings' 2>/dev/null | sed -n '/^#0/,$p' | grep -v 'libc.so\|ld-linux' > gdb-full.txt
 kill $!
 strace -k -e trace=getppid ./handled 2>&1 | sed -n '/^getppid/,$p' > strace-handler.txt
 timeout 1 perf record -q -e cpu-clock:u --call-graph=dwarf -F 9 -o perf.data ./handled; perf script -i perf.data | tac | sed '/^handled/q' | tac > perf-handler.txt
@@ -284,6 +286,7 @@ END
 gcc -O1 -fno-omit-frame-pointer -o spin spin.c $flags && strip spin
 ./spin & sleep 0.3; grep 'spin$\|libcrash' /proc/$!/maps > maps
 { timeout 1 bpftrace -e 'profile:hz:19 /comm == "spin"/ { printf("%s\n", ustack(perf)); exit(); }'; } > bpftrace.txt
+timeout 2 perf record -q -e cpu-clock:u --call-graph=fp -F 9 -o perf.data ./spin; perf script -i perf.data -F +srcline | sed '/^$/q' > perf-srcline.txt
 wait; cat maps >> bpftrace.txt
 
 cat > boom.c <<'END'
@@ -299,4 +302,4 @@ LD_PRELOAD=$place/boom.so tor --SocksPort 0 --DisableNetwork 1 --DataDirectory $
 
 cp libcrash.sym app.sym {gdb,lldb,strace,kernel,glog,absl,boost,tcmalloc,jemalloc,valgrind,rust,hs_err}.txt \
 	{python,gfortran,d,zig,massif,backward,torch,openmpi,ruby,node,coredumpctl}.txt sentry.json \
-	{lldb-handler,eu-stack,eu-unstrip,strace-handler,perf-handler,boost-handler,bpftrace,redis,tor}.txt "$here"
+	{lldb-handler,eu-stack,eu-stack-b,eu-unstrip,gdb-full,perf-srcline,strace-handler,perf-handler,boost-handler,bpftrace,redis,tor}.txt "$here"
