@@ -3,6 +3,7 @@
 """An S3 server for the tests: versitygw over a directory, whose subdirectories are the buckets and files in them the objects.
 
     s3_server.py DIRECTORY [--port 0] [--access NAME] [--secret TEXT]
+    s3_server.py --build                                                    only builds it
 
 It listens on 127.0.0.1 and runs until SIGTERM. Keys by default: tester, and the secret that is printed. Buckets are also at
 http://BUCKET.s3.localhost:PORT/. What the server knows besides of objects is in meta-of-DIRECTORY beside it.
@@ -139,15 +140,20 @@ def command(path, directory, port, access, secret, address="127.0.0.1"):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("directory")
+    parser.add_argument("directory", nargs="?")
+    parser.add_argument("--build", action="store_true")
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--access", default="tester")
     parser.add_argument("--secret", default=secrets.token_hex(16))
     given = parser.parse_args()
+    if given.build == (given.directory is not None):
+        parser.error("a directory, or --build")
     try:
         path = program()
     except Unavailable as e:
         sys.exit(f"s3_server: no S3 server: {e}")
+    if given.build:
+        return
     port = given.port
     if not port:
         with socket.socket() as s:

@@ -11,6 +11,12 @@ from symbols import compile_gensym
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "slow: takes a second or more; ./check without arguments leaves it out")
+    config.addinivalue_line("markers", "quick: ./check without arguments runs it although it is slow, as the one of its kind")
+
+
+def pytest_collection_modifyitems(items):
+    """Files with tests that need the S3 server come last: it may still be under way (tests/tools/check.py), and who needs it waits."""
+    items.sort(key=lambda item: hasattr(item.module, "program_or_fail"))
 
 
 @pytest.fixture(autouse=True)

@@ -76,7 +76,7 @@ def sources(*folders):
 
 
 def named(word, texts):
-    return any(re.search(rf"(?<![\w]){re.escape(word)}(?![\w])", text) for text in texts)
+    return any(word in text and re.search(rf"(?<![\w]){re.escape(word)}(?![\w])", text) for text in texts)
 
 
 # Only sets that version 1.0 stored can lack parts; no test has such a set yet.

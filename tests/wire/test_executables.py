@@ -549,6 +549,7 @@ def test_assembly_of_windows_programs_has_the_boundaries_of_objdump(tmp_path, ar
         assert program.ask(s) == got
 
 
+@pytest.mark.slow
 def test_damaged_windows_programs_are_told(tmp_path):
     """Headers with any bytes: no reader dies, and the program as it was is read afterwards."""
     program = WindowsProgram(tmp_path, "x86_64-pc-windows-msvc")

@@ -103,6 +103,7 @@ def test_an_idle_machine_makes_maps_whole(gensym):
         assert wrong(s, answers) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("memcached", [0, 1])
 @pytest.mark.parametrize("cache_size", ["1M", "1G"])
 def test_many_maps_asked_for_once(gensym, memcached, cache_size):

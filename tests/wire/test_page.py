@@ -16,7 +16,7 @@ from symbols import debug_id
 
 from selenium.webdriver.common.keys import Keys
 
-pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="chromium and chromium-driver are not installed")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="chromium and chromium-driver are not installed")]
 
 DATA = os.path.join(ROOT, "tests", "data")
 REPORT = f"""MODULE Linux x86_64 {APP[1]} app
@@ -297,6 +297,7 @@ def test_the_page_waits_for_a_paste_and_a_paste_is_looked_up(page):
     page.result("main")
 
 
+@pytest.mark.quick  # one of the page: each sample goes through all of it
 def test_each_sample_has_names(page):
     for name, word in (("crash", "close_day(Inventory&)"), ("profile", "PrimaryLogPG"), ("json", "str_to_mpn")):
         page.click("clear").sample(name).result(word)

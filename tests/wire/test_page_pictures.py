@@ -11,7 +11,7 @@ from symbols import debug_id
 
 from selenium.webdriver.common.keys import Keys
 
-pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="chromium and chromium-driver are not installed")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="chromium and chromium-driver are not installed")]
 
 SMALL = ("symbolicated-server.conf", r"client_max_body_size 32m", "client_max_body_size 32k")
 SLOW_RATE = ("symbolicated-http.conf", r"rate=50r/s", "rate=1r/m")

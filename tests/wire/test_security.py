@@ -117,6 +117,7 @@ def asked_names(modules):
 HOSTILE = {"corrupt_ttl": "0", "missing_ttl": "0", "request_timeout": "120s", "cold_modules": "5000"}
 
 
+@pytest.mark.slow
 def test_hostile_names_over_http():
     modules = hostile_modules("http", 3000)
     with Stack(config={**HOSTILE, "log_level": "debug"}) as s:
