@@ -209,7 +209,7 @@ static void append_scopes(struct buffer *out, const struct str *names, size_t co
 static enum err qualified(struct names *n, Dwarf_Die *declared, struct str plain, struct str *name, struct error *e)
 {
 	Dwarf_Die root;
-	const struct scopes *s;
+	const struct scopes *s = NULL;
 	struct str around[SCOPES_MAX];
 	size_t count = 0;
 	if (plain.len > NAME_LENGTH_MAX)
