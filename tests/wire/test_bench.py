@@ -85,6 +85,7 @@ def load(programs, server, tmp_path, path, *options):
     return json.loads(subprocess.run(command, check=True, capture_output=True, timeout=60).stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["/length", "/chunks", "/close"])
 def test_load_understands_each_end_of_a_body(programs, server, tmp_path, path):
     found = load(programs, server, tmp_path, path, "-n", 10)

@@ -264,6 +264,7 @@ def test_memory_sanitizer(tmp_path):
 LIBLLVM = glob.glob("/usr/lib/*/libLLVM-14.so.1")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not (LIBLLVM and shutil.which("llvm-symbolizer")), reason="LLVM 14 is not installed")
 def test_llvm(tmp_path):
     """What LLVM's programs print of a stripped one. Below the signal's trampoline stands where it came."""

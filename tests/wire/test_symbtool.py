@@ -818,6 +818,7 @@ def test_ids_of_a_big_endian_program(tmp_path):
     assert ids["debug_id"] == debug_id(range(20), little=False)
 
 
+@pytest.mark.slow
 def test_check_of_corner_symbfiles():
     with open(os.path.join(DATA, "corner", "verdicts.jsonl"), encoding="utf-8") as f:
         verdicts = [json.loads(line) for line in f]
