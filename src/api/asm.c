@@ -80,7 +80,7 @@ static enum err read_question(const json_t *object, struct build_id_question *q,
 	}
 	if (debug_id.len > 0 && build_id_question_parse(q, debug_id))
 		return ERR_OK;
-	return error_set(e, ERR_BAD_REQUEST, "neither codeId nor debugId is a build id, or was made from one");
+	return error_set(e, ERR_BAD_REQUEST, "neither codeId nor debugId leads to a build id");
 }
 
 static enum err read_object(const json_t *object, struct asm_request *r, struct error *e)

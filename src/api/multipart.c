@@ -175,5 +175,5 @@ enum err multipart_add(void *arg, const uint8_t *data, size_t len, struct error 
 
 enum err multipart_end(const struct multipart *m, struct error *e)
 {
-	return m->where == EPILOGUE ? ERR_OK : error_set(e, ERR_BAD_REQUEST, "the form data end early");
+	return m->where == EPILOGUE ? ERR_OK : error_set(e, ERR_BAD_REQUEST, "the form data ends early");
 }

@@ -135,7 +135,7 @@ static bool wait_for_result(struct exchange *x, struct diagnosis *result)
 	bool stuck = heart.asking_since && now - heart.asking_since > patience;
 	if (stuck || !heart.runs || heart.waiting_count == WAITING_MAX) {
 		struct error e;
-		error_set(&e, ERR_UNAVAILABLE, "the backends take too long to answer");
+		error_set(&e, ERR_UNAVAILABLE, "memcached, a source or a store takes too long to answer");
 		*result = (struct diagnosis){0};
 		diagnose(result, &e);
 		return false;

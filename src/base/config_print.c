@@ -35,10 +35,9 @@ static bool starts_group(const struct config_row *row)
 void config_print_markdown(FILE *out)
 {
 	fputs("# Settings\n\n"
-	      "Every setting of symbolicated: its default, its range, and whether SIGHUP is enough to change it or a\n"
-	      "restart is needed. A setting is a line `key = value` of the file that `--config` names, or\n"
-	      "`--key value` on the command line, which wins. Sizes take K, M, G or T; times take ms, s, m, h or "
-	      "d.\n\n",
+	      "Lines `key = value` of the file that `--config` names, or `--key value` on the command line, which "
+	      "wins.\n"
+	      "Sizes take K, M, G or T; times ms, s, m, h or d. *on SIGHUP* says whether a reload is enough.\n\n",
 	        out);
 	for (const struct config_row *row = config_rows; row->key; row++) {
 		if (starts_group(row))

@@ -22,162 +22,149 @@
 const struct config_row config_rows[] = {
 #define FRONT "Connections from nginx"
         {"listen", TYPE_STRING, AT(listen), "", 0, 0, NULL, false, FRONT,
-                "Path of a unix socket, or host:port; empty: the socket that systemd or spawn-fcgi passed."},
+                "Path of a unix socket, or host:port; empty: the socket that systemd or spawn-fcgi passes."},
         {"listen_mode", TYPE_OCTAL, AT(listen_mode), "0660", 0, 0777, NULL, false, FRONT, "Mode of the unix socket."},
         {"listen_group", TYPE_STRING, AT(listen_group), "", 0, 0, NULL, false, FRONT,
-                "Group of the unix socket, nginx's; empty: the process's own."},
+                "Group of the unix socket: nginx's."},
         {"listen_backlog", TYPE_COUNT, AT(listen_backlog), "4096", 1, 65535, NULL, false, FRONT,
-                "Connections that may wait to be accepted; the kernel's net.core.somaxconn caps it."},
+                "Connections that may wait to be accepted; net.core.somaxconn caps it."},
         {"listen_tcp_anywhere", TYPE_BOOL, AT(listen_tcp_anywhere), "no", 0, 0, NULL, false, FRONT,
-                "Allow listen to be a TCP address other than loopback. Anyone who can connect can abort the "
-                "process."},
+                "Let listen be a TCP address other than loopback. Anyone who can connect can abort the process."},
         {"workers", TYPE_COUNT, AT(workers), "0", 0, 1024, NULL, false, FRONT,
-                "Threads that answer requests; 0: three for each core that the control group allows."},
+                "Threads that answer requests; 0: three for each core."},
         {"client_ipv6_prefix", TYPE_COUNT, AT(client_ipv6_prefix), "64", 0, 128, NULL, true, FRONT,
-                "Addresses of IPv6 that share so many first bits are one client, as is each address of IPv4; workers "
-                "are "
-                "shared between clients."},
+                "IPv6 addresses with this many equal first bits are one client. Workers are shared between clients."},
         {"shutdown_timeout", TYPE_DURATION, AT(shutdown_timeout), "30s", 0, HOUR, NULL, true, FRONT,
-                "How long requests in hand may take after SIGTERM."},
+                "Time for requests in hand after SIGTERM."},
         {"io_timeout", TYPE_DURATION, AT(io_timeout), "30s", 100 * MSEC, HOUR, NULL, false, FRONT,
                 "How long a read from or a write to nginx may stand still."},
         {"reply_rate_min", TYPE_BYTES, AT(reply_rate_min), "16K", 0, G, NULL, true, FRONT,
-                "Bytes of a reply that nginx must take in a second; once it is io_timeout behind, the reply is cut "
-                "off. "
-                "0: any progress will do."},
+                "Bytes of a reply that nginx must take in a second; a reply that is io_timeout behind is cut off. 0: "
+                "any progress will do."},
         {"request_timeout", TYPE_DURATION, AT(request_timeout), "120s", 100 * MSEC, HOUR, NULL, true, FRONT,
-                "A request that is not answered within this time gets 503."},
+                "A request that takes longer gets 503."},
 
 #define SYMBOLS "Symbol files"
         {"source", TYPE_LIST, AT(sources), "", 0, 0, NULL, false, SYMBOLS,
-                "Where symbol files are: http://, https://, s3:// or file:/// URLs, asked in this order; with "
-                "#symstore "
-                "at the end, in folders of two characters (docs/buckets.md). debuginfod+https:// and elf+ before any "
-                "of these: executables and debug files (docs/executables.md). May be given several times."},
+                "Where symbol files are: http://, https://, s3:// or file:/// URLs, asked in this order "
+                "(docs/buckets.md). With debuginfod+ or elf+ before it: executables and debug files "
+                "(docs/executables.md). May be repeated."},
         {"bucket_parallel", TYPE_COUNT, AT(bucket_parallel), "16", 1, 1024, NULL, false, SYMBOLS,
                 "Transfers at a time."},
         {"bucket_parallel_request", TYPE_COUNT, AT(bucket_parallel_request), "8", 1, 1024, NULL, false, SYMBOLS,
                 "Transfers at a time for one request."},
         {"background_share", TYPE_COUNT, AT(background_share), "5", 1, 100, NULL, false, SYMBOLS,
-                "Percent of a core that loading gets on a busy machine, for each thread that wants one; else it runs "
-                "only where nothing else does. 100: it is as urgent as requests."},
+                "Percent of a core that each loading thread gets on a busy machine; else it uses idle cores. 100: as "
+                "urgent as requests."},
         {"bucket_connect_timeout", TYPE_DURATION, AT(bucket_connect_timeout), "5s", 10 * MSEC, 10 * MINUTE, NULL, false,
-                SYMBOLS, "How long connecting to a source may take."},
+                SYMBOLS, "Time to connect to a source."},
         {"bucket_stall_timeout", TYPE_DURATION, AT(bucket_stall_timeout), "10s", SEC, HOUR, NULL, false, SYMBOLS,
                 "How long a transfer may stand still."},
         {"bucket_total_timeout", TYPE_DURATION, AT(bucket_total_timeout), "300s", 100 * MSEC, DAY, NULL, false, SYMBOLS,
-                "How long a transfer may take in all."},
+                "Time for a whole transfer."},
         {"bucket_retries", TYPE_COUNT, AT(bucket_retries), "2", 0, 10, NULL, false, SYMBOLS,
-                "How often to retry a transfer that failed for a temporary reason."},
+                "Retries of a transfer that failed for a temporary reason."},
         {"bucket_max_size", TYPE_BYTES, AT(bucket_max_size), "4G", 1, T, NULL, false, SYMBOLS,
-                "Largest symbol file, inflated; a larger one counts as corrupt."},
+                "Largest symbol file, inflated; a larger one is corrupt."},
         {"bucket_allow_local_redirects", TYPE_BOOL, AT(bucket_allow_local_redirects), "no", 0, 0, NULL, false, SYMBOLS,
-                "Let a redirect lead to a loopback, link-local or private address."},
+                "Let redirects lead to loopback, link-local and private addresses."},
         {"sym_store", TYPE_STRING, AT(sym_store), "", 0, 0, NULL, false, SYMBOLS,
                 "Where uploaded symbol files are kept: file:///directory or s3://bucket/prefix. It is asked before the "
-                "sources, and its folder try after them; empty: uploads of symbol files are refused."},
+                "sources, its folder try after them. Empty: such uploads are refused."},
         {"downloads", TYPE_CHOICE, AT(downloads), "no", 0, 0, "no stream redirect", true, SYMBOLS,
-                "Give symbol files to everybody who asks for /NAME/ID/FILE.sym; redirect: those in S3 by a URL of S3 "
-                "that is "
-                "good for five minutes, so that no worker passes them on; no: they stay private."},
+                "Give symbol files to everybody who asks for /NAME/ID/FILE.sym. redirect: those in S3 by a URL of S3 "
+                "that is good for five minutes."},
         {"download_parallel", TYPE_COUNT, AT(download_parallel), "4", 1, 1024, NULL, false, SYMBOLS,
-                "Such downloads at a time; each holds a worker; above it 503."},
+                "Downloads at a time, each on a worker; above it 503."},
         {"executables_parallel", TYPE_COUNT, AT(executables_parallel), "2", 1, 64, NULL, false, SYMBOLS,
-                "Executables read at a time, by helper processes that may use two cores each."},
+                "Executables read at a time, by processes that may use two cores each."},
         {"executable_folder", TYPE_STRING, AT(executable_folder), "/var/tmp", 0, 0, NULL, false, SYMBOLS,
-                "Where executables are kept, without a name, while they are read."},
+                "Where executables lie, without a name, while they are read."},
         {"executable_max_size", TYPE_BYTES, AT(executable_max_size), "2G", 1, T, NULL, false, SYMBOLS,
-                "Largest executable or debug file, inflated; a larger one counts as corrupt."},
+                "Largest executable or debug file, inflated; a larger one is corrupt."},
         {"executable_memory", TYPE_BYTES, AT(executable_memory), "1G", 16 * M, T, NULL, false, SYMBOLS,
-                "Memory that reading one may take, besides the file itself; one that needs more counts as corrupt. "
-                "Never "
-                "above three quarters of memory."},
+                "Memory for reading one, besides the file; one that needs more is corrupt. Never above three quarters "
+                "of memory."},
         {"executable_timeout", TYPE_DURATION, AT(executable_timeout), "60s", SEC, HOUR, NULL, false, SYMBOLS,
-                "How long reading one may take; one that needs longer counts as corrupt."},
+                "Time for reading one; one that needs more is corrupt."},
         {"source_code", TYPE_LIST, AT(source_code), "", 0, 0, NULL, false, SYMBOLS,
-                "Where /source/v1 gives source code from, to everybody: debuginfod; PREFIX=/directory for files whose "
-                "names begin with PREFIX; or PREFIX=https://host/{repository}/{revision}/{path} for names "
-                "PREFIX/REPOSITORY:PATH:REVISION. None: it gives none. May be given several times."},
+                "Where /source/v1 gets source code, for everybody (docs/executables.md): debuginfod, "
+                "PREFIX=/directory, or PREFIX=https://host/{repository}/{revision}/{path}. May be repeated."},
         {"symbfile_store", TYPE_STRING, AT(symbfile_store), "", 0, 0, NULL, false, SYMBOLS,
-                "Where uploaded symbfiles are kept: file:///directory or s3://bucket/prefix; empty: uploads are "
+                "Where uploaded symbfiles are kept: file:///directory or s3://bucket/prefix. Empty: such uploads are "
                 "refused."},
         {"s3_endpoint", TYPE_STRING, AT(s3_endpoint), "", 0, 0, NULL, false, SYMBOLS,
-                "Server of s3:// URLs: https://host or http://host:port; empty: AWS_ENDPOINT_URL_S3 or "
-                "AWS_ENDPOINT_URL "
-                "of the environment, else Amazon's for the region."},
+                "Server of s3:// URLs: https://host or http://host:port; empty: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, "
+                "else Amazon's for the region."},
         {"s3_region", TYPE_STRING, AT(s3_region), "", 0, 0, NULL, false, SYMBOLS,
-                "Region of s3:// URLs; empty: AWS_REGION of the environment, else us-east-1."},
+                "Region of s3:// URLs; empty: AWS_REGION, AWS_DEFAULT_REGION, else us-east-1."},
         {"s3_addressing", TYPE_CHOICE, AT(s3_addressing), "path", 0, 0, "path virtual", false, SYMBOLS,
                 "path: https://host/bucket/key; virtual: https://bucket.host/key."},
         {"s3_credentials_file", TYPE_STRING, AT(s3_credentials_file), "", 0, 0, NULL, false, SYMBOLS,
-                "Keys for s3:// URLs, in the form of ~/.aws/credentials; empty: AWS_ACCESS_KEY_ID, "
-                "AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN of the environment, else what docs/buckets.md says."},
+                "Keys for s3:// URLs, in the form of ~/.aws/credentials; empty: from the environment "
+                "(docs/buckets.md)."},
         {"s3_profile", TYPE_STRING, AT(s3_profile), "default", 0, 0, NULL, false, SYMBOLS, "Section of that file."},
         {"s3_instance_keys", TYPE_BOOL, AT(s3_instance_keys), "no", 0, 0, NULL, false, SYMBOLS,
-                "If there are no other keys, ask the machine's metadata service (EC2, IMDSv2) for those of its "
-                "role."},
+                "Without other keys, ask the machine's metadata service (EC2, IMDSv2) for those of its role."},
 
 #define MEMORY "Memory"
         {"memory", TYPE_BYTES, AT(memory), "0", 0, 64 * T, NULL, false, MEMORY,
-                "All that the process may have resident; 0: seven tenths of what the machine or a control group above "
-                "the process has, whichever is least."},
+                "All that the process may have resident; 0: seven tenths of what machine and control groups allow."},
         {"cache_size", TYPE_BYTES, AT(cache_size), "64T", 0, 64 * T, NULL, false, MEMORY,
-                "Most of it for maps kept in the process; never above three quarters of memory."},
+                "Most of memory for cached maps; never above three quarters of it."},
         {"load_memory_max", TYPE_BYTES, AT(load_memory_max), "64T", M, 64 * T, NULL, false, MEMORY,
-                "Most of it that one module may take while it is loaded: the text of a symbol file, the records of "
-                "symbfiles; never above three quarters of memory. A module that needs more is too large for this "
-                "server."},
+                "Most of memory for loading one module; never above three quarters of it. A module that needs more is "
+                "too large."},
         {"max_memory", TYPE_BYTES, AT(max_memory), "0", 0, 64 * T, NULL, false, MEMORY,
-                "An older name of memory; the smaller of the two holds. 0: not set."},
+                "Older name of memory; the smaller of the two holds."},
 
 #define CACHES "Caches"
         {"memcached", TYPE_LIST, AT(memcached), "", 0, 0, NULL, false, CACHES,
-                "memcached servers: paths of unix sockets, or address:port with a numeric address. May be given "
-                "several times."},
+                "memcached servers: paths of unix sockets, or address:port with a numeric address. May be repeated."},
         {"memcached_connect_timeout", TYPE_DURATION, AT(memcached_connect_timeout), "150ms", MSEC, MINUTE, NULL, false,
-                CACHES, "How long connecting to memcached may take."},
+                CACHES, "Time to connect to memcached."},
         {"memcached_timeout", TYPE_DURATION, AT(memcached_timeout), "200ms", MSEC, MINUTE, NULL, false, CACHES,
                 "How long memcached may be silent before it counts as hung."},
         {"memcached_item_max", TYPE_BYTES, AT(memcached_item_max), "1M", K, G, NULL, false, CACHES,
-                "Largest item that the memcached servers take: their option -I."},
+                "Largest item that memcached takes: its option -I."},
         {"memcached_secret_file", TYPE_STRING, AT(memcached_secret_file), "", 0, 0, NULL, false, CACHES,
-                "File with a secret (openssl rand -hex 32), the same on all hosts: values in memcached that were "
-                "written without it are rejected. Empty: anyone who can write to memcached is trusted."},
+                "File with a secret (openssl rand -hex 32), the same on all hosts. Values without it are rejected. "
+                "Empty: anyone who can write to memcached is trusted."},
         {"codec", TYPE_CHOICE, AT(codec), "lz4", 0, 0, "none lz4 zstd", false, CACHES,
-                "Compression of what is kept in memcached."},
+                "Compression of values in memcached."},
         {"revalidate_after", TYPE_DURATION, AT(revalidate_after), "5s", 0, DAY, NULL, false, CACHES,
                 "How long a module is used before it is checked for an invalidation by another process."},
         {"root_max_age", TYPE_DURATION, AT(root_max_age), "1d", SEC, 29 * DAY, NULL, false, CACHES,
                 "Modules in memcached are loaded again after this time."},
         {"finish_after", TYPE_DURATION, AT(finish_after), "30s", 0, DAY, NULL, false, CACHES,
-                "Of a map that was asked for once, the pages that were needed are made and kept in memcached. The rest "
-                "follows when it is asked for again, or when no module was loaded for this time; 0: always, at once."},
+                "A new module gets only the pages that are needed. The rest follows when it is asked for again, or "
+                "after this time without loads; 0: at once."},
         {"missing_ttl", TYPE_DURATION, AT(missing_ttl), "10m", 0, 30 * DAY, NULL, false, CACHES,
                 "How long to remember that no source has a symbol file."},
         {"corrupt_ttl", TYPE_DURATION, AT(corrupt_ttl), "1h", 0, 30 * DAY, NULL, false, CACHES,
                 "How long to remember that a symbol file is corrupt."},
         {"failure_ttl_min", TYPE_DURATION, AT(failure_ttl_min), "1s", 0, DAY, NULL, false, CACHES,
-                "How long to remember a temporary failure; the time doubles while the source goes on failing."},
+                "How long to remember a temporary failure; doubles while the source goes on failing."},
         {"failure_ttl_max", TYPE_DURATION, AT(failure_ttl_max), "10s", 0, DAY, NULL, false, CACHES,
-                "The longest time to remember a temporary failure."},
+                "The most that it doubles to."},
         {"failures_max", TYPE_COUNT, AT(failures_max), "100000", 1, 100000000, NULL, false, CACHES,
-                "Missing, corrupt and failing modules that are remembered; the oldest go first."},
+                "Modules remembered as missing, corrupt or failing; the oldest go first."},
         {"lookup", TYPE_CHOICE, AT(lookup), "covering", 0, 0, "covering nearest", false, CACHES,
                 "covering: the function whose range holds the offset; nearest: the last symbol at or before it."},
 
 #define LIMITS "Limits"
         {"max_body", TYPE_BYTES, AT(max_body), "32M", 1, 4 * G, NULL, true, LIMITS,
-                "Largest request body as received; above it 413."},
+                "Largest request body as sent; above it 413."},
         {"max_body_inflated", TYPE_BYTES, AT(max_body_inflated), "128M", 1, 16 * G, NULL, true, LIMITS,
-                "Largest request body after inflating; above it 413."},
+                "Largest request body inflated; above it 413."},
         {"max_reply", TYPE_BYTES, AT(max_reply), "192M", 1, 16 * G, NULL, true, LIMITS,
                 "Largest reply before compression; above it 400."},
         {"max_upload", TYPE_BYTES, AT(max_upload), "64M", 1, 4 * G, NULL, true, LIMITS,
-                "Largest part of a symbfile that may be uploaded; above it 413."},
+                "Largest uploaded part of a symbfile; above it 413."},
         {"max_sym_upload", TYPE_BYTES, AT(max_sym_upload), "1G", 1, T, NULL, true, LIMITS,
-                "Largest symbol file, or ZIP of symbol files, that may be uploaded; above it 413."},
+                "Largest uploaded symbol file or ZIP; above it 413."},
         {"upload_parallel", TYPE_COUNT, AT(upload_parallel), "2", 1, 1024, NULL, true, LIMITS,
-                "Uploads, and requests for what was uploaded, at a time; each holds a worker; above it 503."},
+                "Uploads, and requests about them, at a time, each on a worker; above it 503."},
         {"max_jobs", TYPE_COUNT, AT(max_jobs), "1000", 1, 1000000, NULL, true, LIMITS, "Jobs of a request."},
         {"max_frames", TYPE_COUNT, AT(max_frames), "200000", 1, 100000000, NULL, true, LIMITS, "Frames of a request."},
         {"max_stacks", TYPE_COUNT, AT(max_stacks), "1000000", 1, 100000000, NULL, true, LIMITS, "Stacks of a request."},
@@ -189,25 +176,24 @@ const struct config_row config_rows[] = {
         {"cold_queue", TYPE_COUNT, AT(cold_queue), "256", 0, 1000000, NULL, false, LIMITS,
                 "Requests that wait for such a place; above it 503."},
         {"cold_wait", TYPE_DURATION, AT(cold_wait), "2s", 0, HOUR, NULL, false, LIMITS,
-                "How long a request waits for such a place; then it gets 503."},
+                "How long a request waits for such a place; then 503."},
         {"gzip_min_size", TYPE_BYTES, AT(gzip_min_size), "1400", 0, T, NULL, true, LIMITS,
-                "Replies of at least this size are compressed for clients that accept it."},
+                "Smallest reply that is compressed."},
 
 #define OPERATION "Operation"
         {"keys_file", TYPE_STRING, AT(keys_file), "", 0, 0, NULL, true, OPERATION,
-                "File of API keys, made by symbolicated-keys; empty: there are no keys."},
+                "File of API keys, made by symbolicated-keys."},
         {"drain_file", TYPE_STRING, AT(drain_file), "/run/symbolicated/drain", 0, 0, NULL, true, OPERATION,
-                "While this file exists, /__lbheartbeat__ answers 503, so that a balancer takes the host out; "
-                "everything else goes on. Empty: there is no such file."},
+                "While this file exists, /__lbheartbeat__ answers 503, so that a balancer takes the host out; all else "
+                "goes on."},
         {"seccomp", TYPE_CHOICE, AT(seccomp), "auto", 0, 0, "off auto on", false, OPERATION,
-                "Refuse system calls that the process never needs, such as starting programs. auto: if the kernel "
-                "supports it; on: do not start without it."},
+                "Refuse system calls that the process never needs. auto: if the kernel can; on: else do not start."},
         {"log_file", TYPE_STRING, AT(log_file), "", 0, 0, NULL, true, OPERATION,
                 "Log file, opened again on SIGHUP; empty: standard error."},
         {"log_level", TYPE_WORD, AT(log_level), "info", 0, 0, "error warning info debug", true, OPERATION,
-                "What is logged: this level and above."},
+                "Least level that is logged."},
         {"log_health_checks", TYPE_BOOL, AT(log_health_checks), "no", 0, 0, NULL, true, OPERATION,
-                "Log every request for /__lbheartbeat__, /__heartbeat__ and /__metrics__; no: those that fail."},
+                "Log all requests for /__lbheartbeat__, /__heartbeat__ and /__metrics__; no: those that fail."},
         {.key = NULL},
 };
 
@@ -215,8 +201,8 @@ const struct config_flag config_flags[] = {
         {"help", "print this and exit", CONFIG_HELP},
         {"version", "print the version and exit", CONFIG_VERSION},
         {"check-config", "check the settings and exit", CONFIG_CHECK},
-        {"print-config-markdown", "print the settings' documentation and exit", CONFIG_PRINT_MARKDOWN},
-        {"print-config-example", "print an example configuration file and exit", CONFIG_PRINT_EXAMPLE},
+        {"print-config-markdown", "print the settings as Markdown and exit", CONFIG_PRINT_MARKDOWN},
+        {"print-config-example", "print an example settings file and exit", CONFIG_PRINT_EXAMPLE},
         {.name = NULL},
 };
 

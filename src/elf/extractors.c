@@ -227,7 +227,7 @@ static enum err judge_death(const struct reading *s, uint8_t how, struct error *
 	case SIGXCPU:
 		return died(s, "took too long", e);
 	case SIGXFSZ:
-		return error_set(e, ERR_CORRUPT, "it becomes too large while %s", s->doing);
+		return error_set(e, ERR_CORRUPT, "it grows too large while %s", s->doing);
 	default:
 		snprintf(text, sizeof text, how < 128 ? "died of signal %d" : "ended with status %d", how & 127);
 		return died(s, text, e);
@@ -311,7 +311,7 @@ static enum err take_code(struct reading *s, struct error *e)
 	struct packet *p = s->packet;
 	const struct code_sink *sink = &s->job->code;
 	if (!s->known || !s->job->limits.code || (p->kind == PACKET_CODE && (p->len < 8 || !s->begun)))
-		return error_set(e, ERR_CORRUPT, "its reader sent instructions that nobody wants");
+		return error_set(e, ERR_CORRUPT, "its reader sent instructions that were not asked for");
 	if (p->kind == PACKET_CODE) {
 		s->job->code_size = get_u32(p->data);
 		return sink->instruction(sink->arg, get_u32(p->data + 4), text_of(p, 8), e);
@@ -326,7 +326,7 @@ static enum err take_code(struct reading *s, struct error *e)
 static enum err note_process(struct reading *s, struct error *e)
 {
 	if (s->packet->len != 4 || s->process.handle >= 0 || *s->doing)
-		return error_set(e, ERR_CORRUPT, "its reader sent what nobody understands");
+		return error_set(e, ERR_CORRUPT, "its reader sent an unknown message");
 	reader_process_follow(&s->process, (pid_t)get_u32(s->packet->data));
 	return ERR_OK;
 }
@@ -357,7 +357,7 @@ static enum err take_packet(struct reading *s, struct error *e)
 	case PACKET_DIED:
 		return judge_death(s, p->len == 1 ? p->data[0] : 0, e);
 	default:
-		return error_set(e, ERR_CORRUPT, "its reader sent what nobody understands");
+		return error_set(e, ERR_CORRUPT, "its reader sent an unknown message");
 	}
 }
 

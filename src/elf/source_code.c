@@ -82,8 +82,8 @@ static enum err check_url(const struct config *c, const char *url, struct error 
 {
 	if (!fields_are_right(url))
 		return error_set(e, ERR_CONFIG,
-		        "source_code: behind the host of a URL, {repository}, {path} and {revision} must each stand "
-		        "once, and no user, password or fragment anywhere");
+		        "source_code: a URL has {repository}, {path} and {revision} once each, behind the host, and "
+		        "no user, password or fragment");
 	char *host = host_of(url);
 	enum err err = host ? bucket_check_url(c, host, e) : no_memory(e);
 	free(host);

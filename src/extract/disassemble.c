@@ -49,7 +49,7 @@ static enum err open_decoder(struct code_reader *r, const struct code_section *s
 		return err ? err : r->d->begin(r->d->arg, r->arm.wide ? "aarch64" : "arm", e);
 	}
 	if (!wide && r->code.machine != EM_386)
-		return error_set(e, ERR_CORRUPT, "code of this machine is not disassembled here: only of x86 and Arm");
+		return error_set(e, ERR_CORRUPT, "this machine's code cannot be disassembled: only x86 and Arm can");
 	return open_x86(r, wide, e);
 }
 
@@ -141,7 +141,8 @@ enum err disassemble_pe(const struct pe_file *pe, struct disassembly *d, struct 
 	struct code_reader r = {.d = d, .is_pe = true};
 	size_t len = 0, wanted = d->size < DISASSEMBLE_MAX ? (size_t)d->size : DISASSEMBLE_MAX;
 	if (pe->machine != PE_X86_64 && pe->machine != PE_I386)
-		return error_set(e, ERR_CORRUPT, "code of this machine is not disassembled here: of PE files only x86");
+		return error_set(
+		        e, ERR_CORRUPT, "this machine's code cannot be disassembled: in PE files only x86 can");
 	uint64_t end = d->to_function_end ? pe_file_function_end(pe, d->start) : 0;
 	if (end > d->start && end - d->start > wanted)
 		wanted = end - d->start < DISASSEMBLE_MAX ? (size_t)(end - d->start) : DISASSEMBLE_MAX;

@@ -96,7 +96,7 @@ enum err arm_decoder_open(struct arm_decoder *d, Elf *elf, const struct symbol_f
 	enum err err = ERR_OK;
 	*d = (struct arm_decoder){0};
 	if (!gelf_getehdr(elf, &header) || header.e_ident[EI_DATA] != ELFDATA2LSB)
-		return error_set(e, ERR_CORRUPT, "code in big-endian order is not disassembled here");
+		return error_set(e, ERR_CORRUPT, "big-endian code cannot be disassembled");
 	d->wide = header.e_machine == EM_AARCH64;
 	for (size_t i = 0; i < files->count && !err; i++) {
 		Elf_Scn *table = elf_find_section(files->tables[i].elf, files->tables[i].section);

@@ -17,8 +17,7 @@ static enum err check_type(Elf *elf, const char *path, struct error *e)
 	gelf_getehdr(elf, &header);
 	if (header.e_type == ET_REL)
 		return error_set(e, ERR_CORRUPT,
-		        "%s: an object that is not linked, such as a kernel module: its code has no addresses until it "
-		        "is loaded",
+		        "%s: not linked, such as a kernel module or an object file: its code has no addresses yet",
 		        path);
 	if (header.e_type != ET_EXEC && header.e_type != ET_DYN)
 		return error_set(e, ERR_CORRUPT, "%s: not an executable or shared library", path);

@@ -132,7 +132,7 @@ static void note_split(struct extraction *x)
 	if (s->missing > 0)
 		add_note(x->stats,
 		        "the entries of %" PRIu64 " of %" PRIu64
-		        " units are in split files that are not there, such as %.120s: names of symbols, without "
+		        " units are in missing split files, such as %.120s: their functions have names but no "
 		        "inlined calls; give --debug-dir, or put the .dwo files or a .dwp beside the executable",
 		        s->missing, x->stats->units, s->first_name);
 }
@@ -250,8 +250,8 @@ static void complete_dwarf(struct extraction *x)
 		dwarf_source_complete(&x->dwarf, found);
 	if (x->dwarf.missing[0])
 		add_note(x->stats,
-		        "%s, which its debug data share with others, is not there, nor below %s: some functions have "
-		        "the names of symbols, some inlined calls none",
+		        "the file of shared debug entries %s is neither there nor below %s: some functions have the "
+		        "names of symbols, some inlined calls none",
 		        x->dwarf.missing, debug_dir(x));
 }
 
@@ -430,7 +430,7 @@ enum err extract_executable(const char *path, const struct extract_options *opti
 	*x.error = (struct error){0};
 	x.file.fd = -1;
 	if (!start_thread(&thread, run_extraction, &x))
-		return error_set(e, ERR_IO, "%s: no thread can be started", path);
+		return error_set(e, ERR_IO, "%s: cannot start a thread", path);
 	pthread_join(thread, NULL);
 	if (x.err)
 		name_file(x.error, path);

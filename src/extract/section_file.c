@@ -206,7 +206,7 @@ static enum err write_headers(struct image *m, struct buffer *out, struct error 
 	uint64_t sections;
 	put_sections(m, out, &sections);
 	if (!m->wide && sections + out->len > UINT32_MAX)
-		return error_set(e, ERR_CORRUPT, "more debug data than a file of 32 bits can have");
+		return error_set(e, ERR_CORRUPT, "more debug data than a 32-bit file can have");
 	enum err err = out->failed ? ERR_OK : temp_file_write(m->fd, out->data, out->len, e);
 	m->len += out->len;
 	buffer_reset(out);

@@ -171,7 +171,7 @@ static enum err reserve_image(
 		len += window_len(&parts[i]);
 	}
 	if (!wide && len > UINT32_MAX)
-		return error_set(e, ERR_CORRUPT, "a split unit: larger than a file of 32 bits can be");
+		return error_set(e, ERR_CORRUPT, "a split unit: larger than a 32-bit file can be");
 	void *bytes = mmap(NULL, len, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (bytes == MAP_FAILED)
 		return no_memory(e);

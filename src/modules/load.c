@@ -152,8 +152,8 @@ static enum outcome_class lacks_memory(struct loader *r, struct load *l, const c
 {
 	uint64_t most = r->context->config->load_memory_max;
 	if (l->no_room && atomic_load(&r->context->heavy) > l->heavy) {
-		log_event(LOG_LEVEL_INFO, "no room", "%s/%s: it is loaded when other loads have given memory back",
-		        l->name, l->id);
+		log_event(LOG_LEVEL_INFO, "no room", "%s/%s waits until other loads have given memory back", l->name,
+		        l->id);
 		return FAILURE_TEMPORARY;
 	}
 	if (l->no_room && account_total() / 8 * 7 < most)
@@ -163,7 +163,7 @@ static enum outcome_class lacks_memory(struct loader *r, struct load *l, const c
 	snprintf(l->outcome.why, sizeof l->outcome.why, "it needs more than the %llu MB that one module may take here",
 	        (unsigned long long)most >> 20);
 	log_event(LOG_LEVEL_WARNING, "too large",
-	        "%s/%s from %s: it needs more than %llu MB while it is loaded; memory is %llu MB, load_memory_max %llu "
+	        "%s/%s from %s needs more than %llu MB to load; memory is %llu MB, load_memory_max %llu "
 	        "MB",
 	        l->name, l->id, from, (unsigned long long)most >> 20,
 	        (unsigned long long)r->context->config->memory >> 20,

@@ -162,7 +162,7 @@ void load_build_id(struct loader *r, struct load *l)
 		char hex[FILE_ID_HEX + 1];
 		file_id_hex(hex, &l->outcome.redirect.id);
 		log_event(LOG_LEVEL_WARNING, "build id claimed",
-		        "%s%u executables claim build id %s; %s answers, whose set is the best",
+		        "%s%u executables claim build id %s; %s answers: its set is the best",
 		        claims.count == ALIAS_CLAIMS ? "at least " : "", claims.count, l->id, hex);
 	}
 	metric_add(M_DOWNLOADS_MISSING, !found);

@@ -344,7 +344,7 @@ static enum err symbolicate(struct symbolicate *s, const struct operands *operan
 	if (!err && !s->asked && !s->bad_line)
 		err = error_set(e, ERR_BAD_REQUEST, "no address");
 	if (s->tally.nameless && !s->json)
-		complain("", "addresses outside every function: %" PRIu64, s->tally.nameless);
+		complain("", "addresses in no function: %" PRIu64, s->tally.nameless);
 	return err;
 }
 

@@ -59,7 +59,7 @@ static enum err refuse_archive(struct reading *r, int result)
 	const char *why = archive_error_string(r->archive);
 	if (result == ARCHIVE_FATAL && archive_errno(r->archive) == ENOMEM)
 		return no_memory(r->e);
-	error_set(r->e, ERR_BAD_REQUEST, "not sound as a ZIP: %.100s", why ? why : "it ends early");
+	error_set(r->e, ERR_BAD_REQUEST, "not a valid ZIP: %.100s", why ? why : "it ends early");
 	return *r->path ? blame(r, ERR_BAD_REQUEST) : ERR_BAD_REQUEST;
 }
 
@@ -177,7 +177,7 @@ static enum err read_data(struct reading *r)
 		if (result != ARCHIVE_OK)
 			return refuse_archive(r, result);
 		if (at != next)
-			return refuse(r, "its bytes are not in one piece");
+			return refuse(r, "its data has gaps");
 		next += (la_int64_t)len;
 		r->unpacked += len;
 		if (r->unpacked > r->unpacked_max)
@@ -208,11 +208,11 @@ static enum err read_member(struct reading *r, struct archive_entry *entry)
 		path = archive_entry_pathname(entry);
 	show_path(r, path ? path : "a member without a readable name");
 	if (!path || !is_harmless(str_from(path)))
-		return refuse(r, "such a name may not be in the ZIP");
+		return refuse(r, "a ZIP may not have a member of this name");
 	if (archive_entry_filetype(entry) == AE_IFDIR)
 		return ERR_OK;
 	if (archive_entry_filetype(entry) != AE_IFREG || archive_entry_symlink(entry) || archive_entry_hardlink(entry))
-		return refuse(r, "it is no plain file");
+		return refuse(r, "it is not a regular file");
 	if (archive_entry_is_encrypted(entry))
 		return refuse(r, "it is encrypted");
 	struct member m = split(str_from(path));

@@ -565,7 +565,7 @@ def check_alt_places(tool, program, whole, folder):
     shutil.copy(program, by_id)
     shutil.copy(program, common)
     done = subprocess.run([tool, "-d", below, program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=SECONDS)
-    check("dwz", "common.debug, which its debug data share" in done.stderr, "not told", done.stderr)
+    check("dwz", "the file of shared debug entries common.debug is neither there" in done.stderr, "not told", done.stderr)
     records, want = Records(done.stdout.splitlines()), Records(whole.decode().splitlines())
     check("dwz", records.overlap() is None and len(records.ranges) > 100, "records without the shared file")
     check_symbols(program, records)
@@ -628,8 +628,8 @@ def check_split_places(tool, name, place, program, want):
     shutil.copy(os.path.join(elsewhere, files[0]), os.path.join(place, files[1]))
     for gone in (0, 1):
         done = subprocess.run([tool, program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=SECONDS)
-        check(name, done.returncode == 0 and "the entries of 2 of 2 units are in split files that are not there, such as " in done.stderr
-              and files[0] + ": names of symbols, without inlined" in done.stderr and '"depth":1' not in done.stdout
+        check(name, done.returncode == 0 and "the entries of 2 of 2 units are in missing split files, such as " in done.stderr
+              and files[0] + ": their functions have names but no inlined calls" in done.stderr and '"depth":1' not in done.stdout
               and done.stdout.count('"func"') > 30, "other files, or none", done.stderr)
         if not gone:
             os.remove(os.path.join(place, files[1]))

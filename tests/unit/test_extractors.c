@@ -375,7 +375,7 @@ static void test_killed(void **state)
 	        {SIGABRT, "its reader died of signal 6 while waiting for another file"},
 	        {SIGALRM, "its reader took too long while waiting for another file"},
 	        {SIGXCPU, "its reader took too long while waiting for another file"},
-	        {SIGXFSZ, "it becomes too large while waiting for another file"}};
+	        {SIGXFSZ, "it grows too large while waiting for another file"}};
 	uint64_t base;
 	int fd = open(data("c-symtab-x86_64"), O_RDONLY | O_CLOEXEC);
 	struct build_id id = id_of(fd, &base);

@@ -835,7 +835,7 @@ def test_what_holds_requests_up_is_told():
             wait_for(told, "the log to tell")
             is_found(first.result(), slow)
             is_found(second.result(), other)
-        assert "memory: 0, for places: 0, for transfers: 1, for a larger share: 0, for other hosts: 0" in told()[0]
+        assert "0 for memory, 0 for places, 1 for transfers, 0 for a larger share, 0 for other hosts" in told()[0]
         wait_for(lambda: s.node.metrics()['symbolicated_requests_held_up{by="transfers"}'] == 0, "the gauge to fall")
 
 

@@ -125,11 +125,12 @@ def test_each_format_has_a_reader_and_a_test():
 
 
 def test_each_format_is_judged_by_a_wire_test():
-    """The last column of stack-text.md's table: how, of those that are explained below it, and by which samples or tests, which exist."""
-    text, samples = read("docs/stack-text.md"), os.listdir(os.path.join(ROOT, "tests", "data", "text", "crash"))
-    rows = [row.rsplit("|", 2) for row in re.findall(r"^\| .+$", text.split("## Memory maps")[0], re.M)[1:]]
+    """The table of the samples' README: how, of those that are explained below it, and by which samples or tests, which exist."""
+    text, samples = read("tests/data/text/crash/README"), os.listdir(os.path.join(ROOT, "tests", "data", "text", "crash"))
+    rows = re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", text, re.M)[1:]
+    assert {name for formats, _ in rows for name in formats.split(":")[0].split(", ")} == set(text_formats())
     explained = {name for names in re.findall(r"^- (\*.+?\*):", text, re.M) for name in re.findall(r"\*(.+?)\*", names)}
-    judges = [re.fullmatch(r"(.+?): (`.+`)", judge).groups() for *_, column, _ in rows for judge in column.strip().split("; ")]
+    judges = [re.fullmatch(r"(.+?): (`.+`)", judge).groups() for _, column in rows for judge in column.split("; ")]
     assert {how for how, _ in judges} == explained
     tests = {path: text for path, text in sources("tests").items() if path in ("tests/wire/test_filter.py", "tests/wire/test_formats.py")}
     assert len(tests) == 2

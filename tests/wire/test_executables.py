@@ -187,7 +187,7 @@ def test_two_build_ids_that_begin_alike_are_not_guessed(tree, tmp_path):
     with over(tmp_path) as s:
         assert named(s, guid(tree.id) + "0", tree.offsets[:1]) == [NOTHING]
         told = s.client.v5(job([["prog", guid(tree.id) + "0"]], [[0, 1]]), Debug="1")["debug"]["unnamed"]["modules"]
-        assert list(told.values()) == ["not found: several build ids begin like this debug id: give the whole one"]
+        assert list(told.values()) == ["not found: several build ids begin like this debug id: give the whole build id"]
         assert named(s, tree.id, tree.offsets) == tree.whole
 
 
@@ -221,7 +221,7 @@ def test_more_are_fetched_than_read(tree, tmp_path):
         bucket.stop()
 
 
-PART = "a source needs the whole build id, of which a debug id is only a part"
+PART = "a source needs the whole build id; a debug id is only a part of it"
 
 
 def test_a_debug_id_that_is_not_enough_is_told(tree, over_http):
@@ -791,7 +791,7 @@ def test_settings_of_source_code_are_checked(tmp_path):
     urls = ["", "/", "/{path}", "/{repository}/{path}", f"/{fields}/{{path}}", f"/{fields}{{x}}", f"/{fields}}}", f"/{fields}#x", f"/{fields} x", f".{fields}", f"@host/{fields}", f"?{fields}"]
     for value in [*wrong, *(f"hg:host=https://host{url}" for url in urls), f"hg:host=https:///{fields}", f"hg:host=https://{fields}", f"a=http://u:secret@host/{fields}"]:
         done = check_source_code(tmp_path, value)
-        assert done.returncode == 1 and re.search("is neither debuginfod nor PREFIX=/directory|must each stand once|not a usable URL", done.stderr), value
+        assert done.returncode == 1 and re.search("is neither debuginfod nor PREFIX=/directory|once each|not a usable URL", done.stderr), value
         assert "secret" not in done.stderr
     for value in "debuginfod", "a=/b", "=/b", f"hg:host=https://host:8443/x/{fields}?raw=1", f"git:host/owner=HTTP://host/{fields}":
         assert check_source_code(tmp_path, value).returncode == 0, value

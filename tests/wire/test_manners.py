@@ -80,8 +80,8 @@ def test_decimal_by_habit_is_warned_of(one, program):
 def test_addresses_in_no_function_are_told(one, program):
     good = one.symbols.add("good2.so", "FUNC 1000 20 0 good\n")
     done = run("symbolicate", "--url", url(one), "/".join(good), "0x1000", "0x10", "0x20")
-    assert done.stderr == "symbtool: addresses outside every function: 2\n"
-    assert "outside every function: 1" in run("symbolicate", program, "1").stderr
+    assert done.stderr == "symbtool: addresses in no function: 2\n"
+    assert "in no function: 1" in run("symbolicate", program, "1").stderr
     assert run("symbolicate", program, hex(symbol_address(program, "main"))).stderr == ""
 
 
