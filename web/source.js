@@ -21,7 +21,7 @@ export const source = {
 		field.value = long ? text.slice(0, SHOWN) : text;
 		field.readOnly = Boolean(long);
 		part("attached").hidden = !long;
-		part("attached").textContent = long ? `${name} is long (${text.length.toLocaleString("en")} characters): only its beginning stands here, all of it is looked up.` : "";
+		part("attached").textContent = long ? `${name} is long (${text.length.toLocaleString("en")} characters): only its beginning is shown; all of it is looked up.` : "";
 		field.scrollTop = 0;
 	},
 

@@ -6,11 +6,11 @@ const MAX = 32 << 20; // bytes, unpacked; nginx takes no more
 const KINDS = [
 	["MDMP", "a minidump. minidump-stackwalk prints its stacks as text"],
 	["\x7fELF", "a program or a core. gdb prints the stacks of a core as text"],
-	["MZ", "a program of Windows"],
+	["MZ", "a Windows program"],
 	["PK\x03\x04", "a zip archive. Unpack it first"],
 	["PERFILE2", "a recording of perf. perf script prints it as text"],
-	["\x28\xb5\x2f\xfd", "compressed by zstd. Unpack it first"],
-	["\xfd7zXZ", "compressed by xz. Unpack it first"],
+	["\x28\xb5\x2f\xfd", "compressed with zstd. Unpack it first"],
+	["\xfd7zXZ", "compressed with xz. Unpack it first"],
 ];
 
 function startsWith(bytes, text) {

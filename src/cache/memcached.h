@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* memcached: bytes by key on several servers, with our own consistent hash and a breaker for each server. Follows every
- * rule of docs/memcached.md. */
+ * rule at the head of memcached.c. */
 #ifndef CACHE_MEMCACHED_H
 #define CACHE_MEMCACHED_H
 

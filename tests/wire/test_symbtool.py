@@ -605,7 +605,7 @@ def test_text_from_a_file_says_what_the_reply_says(program, tmp_path):
     for words in (map(hex, addresses), [str(addresses[0]), *map(hex, addresses[1:])]):
         done = run("symbolicate", program, *words)
         assert re.sub(r"  \?\?  [a-z ]+$", "  ??", done.stdout, flags=re.M).splitlines() == want
-        assert f"addresses outside every function: {nameless}\n" in done.stderr and nameless > 0
+        assert f"addresses in no function: {nameless}\n" in done.stderr and nameless > 0
     # names that are escaped in replies
     sym = tmp_path / "quotes.sym"
     name = 'operator"" _s(\\, \t/)'
