@@ -3,7 +3,7 @@
  * The text is in blocks of the pool. Compressing a block moves its slices, one after the other, to other blocks of the
  * pool. A reader opens slices, not blocks, since a page may need a slice per function if functions are in no order. In
  * slices of 16 KiB, zstd needs 38 % and LZ4 61 % (gensym). The store's own thread compresses while text arrives; when
- * that falls behind, the writer helps or waits.
+ * that falls behind, the writer helps or waits. At the end the writer helps too: nobody is answered before that.
  */
 #include <config.h>
 
@@ -20,7 +20,7 @@
 enum {
 	SLICE = 16 << 10,
 	SLICES = BLOCK_SIZE / SLICE,
-	WAITING_MAX = 64, /* blocks that wait to be compressed */
+	WAITING_MAX = 16, /* blocks that wait to be compressed */
 };
 
 /* Where a compressed slice is. */
@@ -52,6 +52,7 @@ struct text_store {
 	struct block_pool *pool;
 	struct text_store_budget *budget;
 	uint32_t fill; /* bytes in the last block */
+	bool helps;    /* the writer compresses too: it appends blocks, so another thread receives */
 	/* under lock while the thread runs */
 	struct text_block *blocks;
 	uint32_t block_count, blocks_cap;
@@ -282,9 +283,8 @@ static void *packer_main(void *arg)
 	return NULL;
 }
 
-/* Queues the last block to be compressed. If too many wait then, compresses one as well (`help`) or waits. False as
- * text_store_commit. */
-static bool let_pack(struct text_store *s, bool help)
+/* Queues the last block to be compressed. If too many wait then, helps or waits. False as text_store_commit. */
+static bool let_pack(struct text_store *s)
 {
 	pthread_mutex_lock(&s->lock);
 	if (!s->packs)
@@ -295,7 +295,7 @@ static bool let_pack(struct text_store *s, bool help)
 		s->waiting++;
 		pthread_cond_signal(&s->changed);
 		while (s->waiting > WAITING_MAX && !s->failed)
-			if (help)
+			if (s->helps)
 				pack_next(s, &s->helper);
 			else
 				pthread_cond_wait(&s->changed, &s->lock);
@@ -305,23 +305,24 @@ static bool let_pack(struct text_store *s, bool help)
 	return ok;
 }
 
-static bool take_bytes(struct text_store *s, size_t n, bool help)
+static bool take_bytes(struct text_store *s, size_t n)
 {
 	s->fill += (uint32_t)n;
 	bool above = atomic_load_explicit(&s->raw, memory_order_relaxed) > s->budget->one ||
 	             atomic_load_explicit(&s->budget->used, memory_order_relaxed) > s->budget->limit;
-	return s->fill < BLOCK_SIZE || !above || let_pack(s, help);
+	return s->fill < BLOCK_SIZE || !above || let_pack(s);
 }
 
 bool text_store_commit(struct text_store *s, size_t n)
 {
-	return take_bytes(s, n, false);
+	return take_bytes(s, n);
 }
 
 bool text_store_append(struct text_store *s, uint8_t *block, size_t n)
 {
+	s->helps = true;
 	add_bytes(s, BLOCK_SIZE);
-	return add_block(s, block) && take_bytes(s, n, true);
+	return add_block(s, block) && take_bytes(s, n);
 }
 
 bool text_store_end(struct text_store *s)
@@ -329,6 +330,8 @@ bool text_store_end(struct text_store *s)
 	pthread_mutex_lock(&s->lock);
 	s->ended = true;
 	pthread_cond_signal(&s->changed);
+	while (s->helps && s->waiting && !s->failed)
+		pack_next(s, &s->helper);
 	pthread_mutex_unlock(&s->lock);
 	if (s->packs)
 		pthread_join(s->thread, NULL);

@@ -231,7 +231,7 @@ static unsigned append(struct text_store *s, struct block_pool *pool, const stru
 
 static void test_a_writer_that_helps(void **state)
 {
-	enum { BLOCKS = 120 }; /* the thread may be 64 behind */
+	enum { BLOCKS = 120 }; /* the thread may be 16 behind */
 	uint64_t seed = seed_of(7);
 	struct buffer part = make_text(5 * BLOCK_SIZE / 2, &seed), t = text_new();
 	(void)state;
@@ -260,6 +260,30 @@ static void test_a_writer_that_helps(void **state)
 	}
 	buffer_release(&t);
 	buffer_release(&part);
+}
+
+/* So few blocks are left to the thread until the text ends. */
+static void test_the_end_helps(void **state)
+{
+	uint64_t seed = seed_of(8);
+	struct buffer t = make_text(10 * BLOCK_SIZE + 7, &seed);
+	struct block_pool *pool = block_pool_new(0);
+	struct text_store_budget budget = {.limit = 0};
+	struct text_store *s = text_store_new(pool, &budget);
+	(void)state;
+	assert_non_null(s);
+	helped = 0;
+	held = is_writer = true;
+	assert_int_equal(append(s, pool, &t), 10);
+	assert_int_equal(helped, 0);
+	assert_true(text_store_end(s));
+	held = is_writer = false;
+	assert_int_not_equal(helped, 0);
+	check_reads(s, &t, &seed);
+	text_store_free(s);
+	assert_int_equal(block_pool_used(pool), 0);
+	block_pool_free(pool);
+	buffer_release(&t);
 }
 
 /* ---- pages ---- */
@@ -710,6 +734,7 @@ int main(void)
 	        cmocka_unit_test(test_makers_wait_for_memory),
 	        cmocka_unit_test(test_bytes),
 	        cmocka_unit_test(test_a_writer_that_helps),
+	        cmocka_unit_test(test_the_end_helps),
 	        cmocka_unit_test(test_pages_by_threads),
 	        cmocka_unit_test(test_text_goes_while_pages_are_made),
 	        cmocka_unit_test(test_no_memory),
