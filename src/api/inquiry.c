@@ -17,6 +17,7 @@ enum { PAGES_MAX = 128 << 20 }; /* bytes of pages that one request may hold */
 enum { RESTARTS_MAX = 8 };      /* a page may be lost again while its module is reloaded */
 enum { PARTS_LEAST = 4096 };    /* a reply of so many frames is written in two parts */
 enum { FIRST_PART = 512 };      /* frames */
+enum { AROUND = 96 };           /* bytes of a reply around the names of a frame, a stack or a module, at most */
 
 static void inquiry_resumed(struct exchange *x);
 
@@ -82,15 +83,14 @@ void inquiry_reply(struct inquiry *s, const char *content_type, uint64_t size,
 {
 	struct exchange *x = s->exchange;
 	bool whole = s->part_end == s->request.frame_count;
-	struct writer w = {.exchange = x, .size = size};
-	write(&w, arg);
+	struct writer w = {.exchange = x, .size = whole ? size : x->config->max_reply};
+	if (whole)
+		write(&w, arg);
 	if (w.size > x->config->max_reply) {
 		too_large(s);
 	} else if (w.failed || !writer_make_block(&w, s->symbols.largest)) {
 		inquiry_fail(s, ERR_NO_MEMORY, 1, "out of memory");
 	} else {
-		if (!whole)
-			w.size = x->config->max_reply;
 		exchange_reply_begin(x, 200, content_type, whole ? w.size : EXCHANGE_UNSIZED);
 		write(&w, arg);
 		count_results(s); /* before the end of the reply can be seen */
@@ -218,11 +218,34 @@ static bool can_be_in_parts(const struct inquiry *s)
 	return can;
 }
 
+/* The most bytes that a reply may have besides its symbols. */
+static uint64_t most_besides(const struct inquiry *s)
+{
+	uint64_t names = 0, longest = 0;
+	for (uint32_t j = 0; j < s->request.job_count; j++) {
+		const struct request_job *job = &s->request.jobs[j];
+		names += AROUND + job->stack_count * (uint64_t)AROUND;
+		for (uint32_t i = 0; i < job->text_count; i++)
+			names += job->texts[i].len;
+		for (uint32_t i = 0; i < job->module_count; i++) {
+			const struct request_module *m = &job->modules[i];
+			names += AROUND + m->name_raw.len + m->id_raw.len;
+			longest = m->name_raw.len > longest ? m->name_raw.len : longest;
+		}
+	}
+	for (uint32_t i = 0; i < s->want_count; i++) {
+		uint64_t len = s->wants[i].state == WANT_FOUND ? s->wants[i].module->map->code_file_len : 0;
+		longest = len > longest ? len : longest;
+	}
+	return names + s->request.frame_count * (AROUND + longest);
+}
+
 /* Whether the whole may be too large or too late, as far as the first part tells, which took this long. */
 static bool may_fail(const struct inquiry *s, int64_t took)
 {
 	uint64_t max = s->exchange->config->max_reply, parts = s->request.frame_count / FIRST_PART + 1;
-	return s->symbols.size * parts > max - max / 4 || took * (int64_t)parts > (s->wait.deadline - clock_now()) / 2;
+	uint64_t size = s->symbols.size * parts + most_besides(s);
+	return size > max - max / 4 || took * (int64_t)parts > (s->wait.deadline - clock_now()) / 2;
 }
 
 static enum symbolicate_result look_up_first(struct inquiry *s)

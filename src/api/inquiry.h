@@ -80,8 +80,8 @@ bool inquiry_asks_for(const struct exchange *x, const char *header);
 /* To be called by write(), when it sends, at frame part_end: looks up the rest. Symbols of earlier frames are
  * gone. If that fails the reply is cut off. */
 void inquiry_next_part(struct inquiry *s, struct writer *w);
-/* Replies with what write(w, arg) writes. write is called twice, first to count. size: bytes that symbols.size already
- * counts. The inquiry is gone. */
+/* Replies with what write(w, arg) writes. write is called twice, first to count, unless the reply is in parts. size:
+ * bytes that symbols.size already counts. The inquiry is gone. */
 void inquiry_reply(struct inquiry *s, const char *content_type, uint64_t size,
         void (*write)(struct writer *w, void *arg), void *arg);
 /* The inquiry is gone. */

@@ -57,9 +57,9 @@ static void write_offset(struct writer *w, const struct request_job *job, const 
 static void write_v5_frame(struct writer *w, const struct inquiry *s, uint32_t j, uint32_t k,
         const struct request_frame *f, uint32_t frame)
 {
-	WRITE(w, "{\"frame\":");
-	write_number(w, k);
-	WRITE(w, ",\"module\":\"");
+	uint8_t head[32], *at = put_decimal(PUT(head, "{\"frame\":"), k);
+	at = PUT(at, ",\"module\":\"");
+	write_bytes(w, head, (size_t)(at - head));
 	write_str(w, module_name(s, j, f));
 	WRITE(w, "\",");
 	if (s->debug) {

@@ -23,6 +23,8 @@
 
 enum {
 	KEY_RAW_MAX = 54,      /* "memoryMap" with every letter as \uXXXX */
+	INDEX_DIGITS = 9,      /* of a usual module_index, which is below INDEX_HUGE */
+	OFFSET_DIGITS = 18,    /* of a usual module_offset */
 	INDEX_SHOWN = 40,      /* digits of a module_index that an error repeats */
 	LIST_SMALL = 16 << 10, /* bytes of a list that is not charged */
 };
@@ -193,9 +195,10 @@ static inline enum err read_items(struct reading *r, enum err (*read_item)(struc
 /* Keeps integers, but no reals and nothing that is not a number. */
 static inline bool read_index(struct reading *r, int32_t *module)
 {
-	struct scan_number n;
+	struct scan_number n = {.integer = true};
 	int c = scan_peek(&r->scan);
-	if ((c != '-' && !scan_is_digit(c)) || !scan_number(&r->scan, &n) || !n.integer)
+	if (!scan_plain(&r->scan, INDEX_DIGITS, &n.magnitude) &&
+	        ((c != '-' && !scan_is_digit(c)) || !scan_number(&r->scan, &n) || !n.integer))
 		return false;
 	if (n.negative && (n.huge || n.magnitude > 0)) {
 		*module = -1;
@@ -227,6 +230,9 @@ static inline enum err read_offset(struct reading *r, struct request_frame *f)
 	struct scan_number n;
 	struct str text;
 	int c = scan_peek(&r->scan);
+	f->kind = OFFSET_ADDRESS;
+	if (scan_plain(&r->scan, OFFSET_DIGITS, &f->offset))
+		return ERR_OK;
 	if (c == '"' && scan_string(&r->scan, &text))
 		return keep_text(r, f, text);
 	if ((c != '-' && !scan_is_digit(c)) || !scan_number(&r->scan, &n))

@@ -62,6 +62,20 @@ static inline bool scan_is_digit(int c)
 	return c >= '0' && c <= '9';
 }
 
+/* Takes a number that is written as 1 to `most` digits, at most 18, as nearly all are; false: nothing is taken. */
+static inline bool scan_plain(struct scan *s, int most, uint64_t *value)
+{
+	const uint8_t *p = s->at, *end = s->end - p > most ? p + most + 1 : s->end;
+	uint64_t v = 0;
+	for (; p < end && scan_is_digit(*p); p++)
+		v = v * 10 + (uint64_t)(*p - '0');
+	if (p == s->at || p == end || *p == '.' || (*p | 0x20) == 'e' || (*s->at == '0' && p - s->at > 1))
+		return false;
+	s->at = p;
+	*value = v;
+	return true;
+}
+
 /* Calls yield if enough has been read since. */
 static inline void scan_yield(struct scan *s)
 {

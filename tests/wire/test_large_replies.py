@@ -80,7 +80,9 @@ def test_a_reply_that_grows_too_large_is_cut_off(stack, modules, coding):
     wait_for(lambda: stack.node.metrics()['symbolicated_memory_bytes{kind="replies"}'] == 0, "the account to be settled")
 
 
-def test_a_reply_that_will_be_too_large_is_refused(stack, modules):
-    """As its first part tells, all is looked up before the reply begins."""
-    reply = stack.client.post(PATHS[0], job(modules, [[0, 16 * (SHORT + i % SHORT)] for i in range(PARTS_LEAST)]))
+@pytest.mark.parametrize("first, name", [(SHORT, "app.so"), (0, LONG)], ids=["symbols", "names"])
+def test_a_reply_that_will_be_too_large_is_refused(stack, modules, first, name):
+    """As its first part tells, or the names of its modules, all is looked up before the reply begins."""
+    frames = [[i % 2, 16 * (first + i % SHORT)] for i in range(2 * PARTS_LEAST)]
+    reply = stack.client.post(PATHS[0], job([modules[0], [name, debug_id(name)]], frames))
     assert reply.status == 400 and "too large" in reply.json()["error"]
