@@ -111,10 +111,10 @@ const struct config_row config_rows[] = {
         {"memory", TYPE_BYTES, AT(memory), "0", 0, 64 * T, NULL, false, MEMORY,
                 "All that the process may have resident; 0: seven tenths of what machine and control groups allow."},
         {"cache_size", TYPE_BYTES, AT(cache_size), "64T", 0, 64 * T, NULL, false, MEMORY,
-                "Most of memory for cached maps; never above three quarters of it."},
+                "Upper limit of cached maps and loads; never above three quarters of memory."},
         {"load_memory_max", TYPE_BYTES, AT(load_memory_max), "64T", M, 64 * T, NULL, false, MEMORY,
-                "Most of memory for loading one module; never above three quarters of it. A module that needs more is "
-                "too large."},
+                "Upper limit of loading one module, which is too large above it; never above three quarters of "
+                "memory."},
         {"max_memory", TYPE_BYTES, AT(max_memory), "0", 0, 64 * T, NULL, false, MEMORY,
                 "Older name of memory; the smaller of the two holds."},
 
@@ -146,7 +146,7 @@ const struct config_row config_rows[] = {
         {"failure_ttl_min", TYPE_DURATION, AT(failure_ttl_min), "1s", 0, DAY, NULL, false, CACHES,
                 "How long to remember a temporary failure; doubles while the source goes on failing."},
         {"failure_ttl_max", TYPE_DURATION, AT(failure_ttl_max), "10s", 0, DAY, NULL, false, CACHES,
-                "The most that it doubles to."},
+                "Upper limit of failure_ttl_min as it doubles."},
         {"failures_max", TYPE_COUNT, AT(failures_max), "100000", 1, 100000000, NULL, false, CACHES,
                 "Modules remembered as missing, corrupt or failing; the oldest go first."},
         {"lookup", TYPE_CHOICE, AT(lookup), "covering", 0, 0, "covering nearest", false, CACHES,
