@@ -17,7 +17,7 @@ enum { PAGES_MAX = 128 << 20 }; /* bytes of pages that one request may hold */
 enum { RESTARTS_MAX = 8 };      /* a page may be lost again while its module is reloaded */
 enum { PARTS_LEAST = 4096 };    /* a reply of so many frames is written in two parts */
 enum { FIRST_PART = 512 };      /* frames */
-enum { AROUND = 96 };           /* bytes of a reply around the names of a frame, a stack or a module, at most */
+enum { AROUND = 80 };           /* bytes of a reply around the names of a frame, a stack or a module, at most */
 
 static void inquiry_resumed(struct exchange *x);
 
@@ -244,8 +244,9 @@ static uint64_t most_besides(const struct inquiry *s)
 static bool may_fail(const struct inquiry *s, int64_t took)
 {
 	uint64_t max = s->exchange->config->max_reply, parts = s->request.frame_count / FIRST_PART + 1;
-	uint64_t size = s->symbols.size * parts + most_besides(s);
-	return size > max - max / 4 || took * (int64_t)parts > (s->wait.deadline - clock_now()) / 2;
+	uint64_t symbols = s->symbols.size * parts;
+	return symbols + symbols / 3 + most_besides(s) > max ||
+	       took * (int64_t)parts > (s->wait.deadline - clock_now()) / 2;
 }
 
 static enum symbolicate_result look_up_first(struct inquiry *s)
