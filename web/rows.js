@@ -91,7 +91,7 @@ export class Rows {
 				end++;
 			const key = `${stack}/${i}`;
 			if (this.fold && end - i >= FOLD_FROM && end - i < frames.length && !this.unfolded.has(key)) {
-				rows.push({ kind: "fold", key, name: `${end - i} frames of ${this.names(frames.slice(i, end))}` });
+				rows.push({ kind: "fold", key, name: this.nameOf(frames.slice(i, end)) });
 				i = end;
 				continue;
 			}
@@ -101,9 +101,10 @@ export class Rows {
 		return rows;
 	}
 
-	names(frames) {
-		const all = [...new Set(frames.map(frame => frame.module))];
-		return all.length > 3 ? `${all.slice(0, 3).join(", ")} and others` : all.join(", ");
+	nameOf(frames) {
+		const all = [...new Set(frames.map(frame => frame.module).filter(Boolean))]; // a frame that had a name tells no module
+		const modules = all.length > 3 ? `${all.slice(0, 3).join(", ")} and others` : all.join(", ");
+		return modules ? `${frames.length} frames of ${modules}` : `${frames.length} frames of the system`;
 	}
 
 	get folds() {

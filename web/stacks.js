@@ -7,6 +7,8 @@ const TITLE_MAX = 300;
 // What a line numbers itself as: "#3", "1|3|" of minidump_stackwalk, "3   MyApp  0x…" of macOS. Null: it does not.
 // Where a format does not number, a frame follows the last one; last: its number, -1 if this line begins anew.
 function numberOf(line, last) {
+	if (HEAP.test(line))
+		return null;
 	const called = /^==\d+==\s+(at|by) 0x/.exec(line); // valgrind
 	if (called)
 		return called[1] === "at" ? 0 : last + 1;
@@ -20,13 +22,29 @@ function numberOf(line, last) {
 	return found ? Number(found[1]) : null;
 }
 
-// Lines of frames that a tool has given a name to.
+// Lines of frames that a tool has given a name to: with a number;
 const NAMED = [
-	/^\s*#\d{1,6}\s+(0x[0-9A-Fa-f]+\s+in\s.+|\S.*\s(?:at|in)\s\S.*)$/, // sanitizers, gdb
+	/^\s*#\d{1,6}\s+(0x[0-9A-Fa-f]+\s+in\s.+|\S.*\s(?:at|in)\s\S.*|<signal handler called>)$/, // sanitizers, gdb
+	/^#\d{1,6}\s+(0x[0-9a-f]+ (?:- 1 |    )?[A-Za-z_].*)$/, // eu-stack
+	/^[\s*]*frame #\d{1,6}: (0x[0-9a-f]+ \S+`\S.*)$/, // lldb
+	/^\s*\d{1,6}:\s+(0x[0-9a-f]+ - \S.*)$/, // Rust
+	/^\s*\d{1,6}# (\S.*)$/, // boost
 	/^\d{1,6}\s+(\S.*?\s0x[0-9A-Fa-f]+\s+\S.*\s\+\s\d+)\s*$/, // macOS
 	/^==\d+==\s+(?:at|by) (0x[0-9A-F]+: .+)$/, // valgrind
 	/^\s*@\s+(0x[0-9A-Fa-f]+\s+(?!0x)\S.*)$/, // glog, absl
 ];
+// without one;
+const NAMED_ALONE = [
+	/^(?:.*\s)?(\S+\([^()\s+]+\+0x[0-9a-f]+\) ?\[0x[0-9a-f]+\])\s*$/, // glibc
+	/^\s+[0-9a-f]{3,16} (\S.* \((?:inlined|\[\S+\])\))$/, // perf
+];
+const NAMED_BELOW = /^([jJvAV]  ?\S.*)$/; // and only below another: Java's hs_err
+
+// perf writes source lines between frames, which it does not number.
+const PERF = /^\s+[0-9a-f]{3,16} /;
+const BETWEEN = /^\s\s/;
+
+const HEAP = /^(.*)@(?: 0x[0-9a-f]+)+\s*$/; // of tcmalloc and jemalloc: a stack in a line
 
 const LEAD = /(?:ERROR|WARNING): \w+Sanitizer|is located /; // a line above a title that says what the title is about
 const NEXT_STACK = /"frames"\s*:/; // in a report in JSON
@@ -49,7 +67,8 @@ class Stacks {
 
 	// If the line has a frame with a name.
 	addNamed(at, number) {
-		const named = number === null ? null : NAMED.map(pattern => pattern.exec(this.lines[at])).find(Boolean);
+		const patterns = number !== null ? NAMED : this.current && this.end === at - 1 ? [...NAMED_ALONE, NAMED_BELOW] : NAMED_ALONE;
+		const named = patterns.map(pattern => pattern.exec(this.lines[at])).find(Boolean);
 		if (named)
 			this.add(at, number, { number, given: named[1].trim(), line: this.lines[at] });
 	}
@@ -77,14 +96,14 @@ class Stacks {
 			return true;
 		if (at === this.end)
 			return false; // several frames in one line
+		if (HEAP.test(this.lines[at]))
+			return true;
 		if (number !== null && this.current.last !== null)
 			return number <= this.current.last;
 		if (number !== null || this.current.last !== null)
 			return true;
-		for (let i = this.end + 1; i < at; i++)
-			if (this.lines[i].trim())
-				return true;
-		return false;
+		const perf = PERF.test(this.lines[at]) && PERF.test(this.lines[this.end]);
+		return this.lines.slice(this.end + 1, at).some(line => line.trim() && !(perf && BETWEEN.test(line)));
 	}
 
 	begin(titles) {
@@ -96,6 +115,9 @@ class Stacks {
 		const thread = /^(\d+)\|\d+\|/.exec(this.lines[at]); // of minidump_stackwalk
 		if (thread)
 			return { lead: "", title: `Thread ${thread[1]}` };
+		const heap = HEAP.exec(this.lines[at]); // jemalloc tells the size below
+		if (heap)
+			return { lead: "", title: heap[1].trim() || (this.lines[at + 1] ?? "").trim().slice(0, TITLE_MAX) };
 		let above = at - 1;
 		while (above > this.end && !this.lines[above].trim())
 			above--;

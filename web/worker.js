@@ -161,7 +161,8 @@ async function readRules() {
 }
 
 function unanswered(problem) {
-	return navigator.onLine ? `No answer from the server: ${visible(String(problem.message ?? problem), 500)}` : "This browser is offline.";
+	return navigator.onLine ? `No answer from the server (${visible(String(problem.message ?? problem), 500)}). Check that it runs, and look up again.`
+		: "This browser is offline. What you gave is kept: look up again when there is a connection.";
 }
 
 function retryAfter(answer) {
@@ -170,9 +171,11 @@ function retryAfter(answer) {
 }
 
 function errorOf(answer, body) {
+	let error = `The server answered ${answer.status}`;
 	try {
-		return visible(String(JSON.parse(body).error), 1000);
+		error = visible(String(JSON.parse(body).error), 1000);
 	} catch {
-		return `The server answered ${answer.status}`;
+		// it is not the server's own
 	}
+	return answer.status === 413 ? `${error}. Give only the part with the stacks, or use symbtool symbolicate --filter.` : error;
 }

@@ -265,8 +265,7 @@ static void note_absence(struct extraction *x, const char *other)
 		        other);
 	else
 		snprintf(x->absence, sizeof x->absence,
-		        "no debug data, nor below %.200s: install them, or give --debug-file or --debug-dir; "
-		        "names of symbol tables only, without lines",
+		        "no debug data, nor below %.200s: install them, or give --debug-file or --debug-dir",
 		        debug_dir(x));
 }
 
@@ -364,7 +363,7 @@ static enum err extract_all(struct extraction *x, struct worker *workers)
 	if (!err)
 		err = add_go_functions(x);
 	if (!err && x->absence[0] && !x->go)
-		add_note(x->stats, "%s", x->absence);
+		add_note(x->stats, "%s; names of symbol tables only, without lines", x->absence);
 	tell(x, "reading its symbols");
 	if (!err)
 		err = add_symbol_tables(x);
@@ -374,7 +373,7 @@ static enum err extract_all(struct extraction *x, struct worker *workers)
 	bool others = x->others || (x->code.asked_count && (x->unit_count || x->go));
 	if (!err && x->stats->ranges == 0 && !others)
 		err = error_set(x->error, ERR_MISSING, "neither debug data nor symbols describe any code%s%.180s",
-		        x->stats->note_count ? "; " : "", x->stats->note_count ? x->stats->notes[0] : "");
+		        x->absence[0] ? "; " : "", x->absence);
 	return err;
 }
 

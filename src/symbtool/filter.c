@@ -318,17 +318,18 @@ static enum err read_modules(
 static enum err copy_all(struct filter *f, char *const *paths, size_t count, struct error *e)
 {
 	enum err err = ERR_OK;
-	bool unreadable = false;
+	size_t unreadable = 0;
 	for (size_t i = 0; i < count || (!count && !i); i++) {
 		err = copy_file(f, count ? paths[i] : "-", e);
 		if (err == ERR_IO && !f->failed) {
-			unreadable = true;
+			unreadable++;
 			err = ERR_OK;
 		}
 		if (err)
 			break;
 	}
-	print_tally(f);
+	if (!count || unreadable < count)
+		print_tally(f);
 	if (!err && f->trouble.code)
 		err = f->trouble.code;
 	return err ? err : unreadable ? ERR_IO : ERR_OK;

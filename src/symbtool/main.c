@@ -35,7 +35,7 @@ static int help(const char *name)
 	for (size_t i = 0; i < VERBS; i++)
 		if (strcmp(name, verbs[i]->name) == 0)
 			return verbs[i]->run(verbs[i], 1, arguments);
-	complain(name, "unknown verb");
+	complain(name, "unknown verb; symbtool --help lists them");
 	return EXIT_USAGE;
 }
 
@@ -51,9 +51,7 @@ static int run_verb(int argc, char **argv)
 	for (size_t i = 0; i < VERBS; i++)
 		if (strcmp(word, verbs[i]->name) == 0)
 			return verbs[i]->run(verbs[i], argc - 2, argv + 2);
-	if (*word)
-		complain(word, "unknown verb");
-	return usage(stderr);
+	return *word ? help(word) : usage(stderr);
 }
 
 int main(int argc, char **argv)

@@ -342,7 +342,7 @@ static enum err symbolicate(struct symbolicate *s, const struct operands *operan
 	if (!err)
 		err = answer_stacks(s, e);
 	if (!err && !s->asked && !s->bad_line)
-		err = error_set(e, ERR_BAD_REQUEST, "no address");
+		err = error_set(e, ERR_BAD_REQUEST, "no address, neither as an argument nor on standard input");
 	if (s->tally.nameless && !s->json)
 		complain("", "addresses in no function: %" PRIu64, s->tally.nameless);
 	return err;

@@ -710,6 +710,20 @@ def test_wrong_calls():
     assert done.returncode == 2 and b"--filter" in done.stderr
 
 
+def test_files_that_cannot_be_read(tmp_path):
+    """Each is told; there is no tally of nothing."""
+    for path, why in ((tmp_path / "missing", "No such file or directory"), (tmp_path, "Is a directory")):
+        done = subprocess.run([SYMBTOOL, "symbolicate", "--filter", path], capture_output=True, text=True, timeout=BOUND, check=False)
+        assert (done.returncode, done.stderr) == (1, f"symbtool: {path}: {why}\n")
+
+
+def test_a_program_without_symbols_says_so_once(tmp_path, program):
+    shutil.copy(program, tmp_path / "bare")
+    subprocess.run(["strip", tmp_path / "bare"], check=True)
+    done = subprocess.run([SYMBTOOL, "symbolicate", tmp_path / "bare", "0x1139"], capture_output=True, text=True, timeout=BOUND, check=False)
+    assert "describe any code; no debug data, nor below" in done.stderr and "names of symbol tables only" not in done.stderr
+
+
 def test_a_text_without_a_frame():
     text = "ok\n\x1b[1m#0  0x00007ffff7e4e4e1 in main () at a.c:3\x1b[0m\n  #1  0x00007ffff7e4e4e1 in start () at a.c:4\n"
     done = run_filter(text)

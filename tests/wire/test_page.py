@@ -238,6 +238,10 @@ Binary Images:
 """ % APP[1],
         ["Stack 1", "Stack 2"], [2, 1],
     ),
+    "heap profiles": (
+        "heap profile: 3: 30 [3: 30] @ heapprofile\n  1: 10 [  1: 10] @ 0x1 0x2\n  2: 20 [  2: 20] @ 0x1 0x2 0x3\n",
+        ["1: 10 [  1: 10]", "2: 20 [  2: 20]"], [2, 3],
+    ),
 }  # fmt: skip
 
 
@@ -262,6 +266,25 @@ def test_real_reports_as_stacks(page, name):
             numbers.append([])
     assert all(one == sorted(set(one)) for one in numbers), numbers  # no stack begins in the middle of another
     assert all(titles(page)), titles(page)
+
+
+# Frames of one stack in tests/data/text/crash, with those that had a name.
+WHOLE = {"eu-stack-b": 10, "gdb-full": 10, "lldb-handler": 9, "perf-srcline": 6, "ruby": 23, "rust": 36}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_named_frames_and_lines_between_frames_do_not_end_a_stack(page, name):
+    with open(os.path.join(DATA, "text", "crash", name + ".txt"), encoding="utf-8") as f:
+        page.send(f.read())
+    page.wait("the summary", lambda: page.text("summary").startswith(f"{WHOLE[name]} frames · "))
+    assert not [row for row in page.rows() if row.rstrip().endswith("frames of")]
+
+
+def test_frames_of_java_are_in_its_native_stack(page):
+    """hs_err has compiled and interpreted frames between those of libraries."""
+    page.send(f"MODULE Linux x86_64 {APP[1]} app\n" + "Native frames:\nC  [app+0x1010]\nj  Crash.die()I+0\nv  ~StubRoutines::call_stub\nV  [libjvm.so+0x8282d2]\n\nJava frames:\nj  Crash.die()I+0\n")
+    page.result("j  Crash.die()I+0", "libjvm.so")
+    assert titles(page) == ["Native frames:"] and page.text("summary").startswith("4 frames · 3 with a name")
 
 
 def test_a_reply_says_all_that_is_shown(page, stack):

@@ -517,7 +517,7 @@ def test_what_is_no_executable(one, tmp_path):
 
 def test_wrong_calls(program):
     for arguments, word in (
-        ([], "Usage"), (["nothing"], "unknown verb"), (["push-symbols", program], "--url"), (["push-symbols", "--url"], "needs a value"),
+        ([], "Usage"), (["nothing"], "unknown verb; symbtool --help"), (["push-symbols", program], "--url"), (["push-symbols", "--url"], "needs a value"),
         (["push-symbols", "--url", "http://x"], "no file"), (["extract", "--threads", "x", program], "--threads"),
         (["extract", "--part-size", "1", program], "--part-size"), (["dump"], "no file"), (["dump", "--bad"], "--bad"),
         (["symbolicate", program, "zz"], "neither an address"),
