@@ -133,8 +133,9 @@ class Application:
         return Client(HTTP, timeout=30, host=self.address[0], **options)
 
     def metrics(self):
-        """{series: value}"""
-        lines = self.client().get("/__metrics__").text.splitlines()
+        """{series: value}. A host that is overloaded may refuse the question once."""
+        reply = wait_for(lambda: (r := self.client().get("/__metrics__")).status == 200 and r, "the metrics of a host")
+        lines = reply.text.splitlines()
         return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))}
 
     def requests(self):

@@ -52,7 +52,7 @@ OF_CLANG = [f"tests/unit/test_{name}" for name in ("base", "gzip", "offmap", "re
 # AddressSanitizer sees the same errors at a tenth of the cost, but for values that were never set: valgrind runs what decides by
 # bytes from outside, and the replays of the fuzzers.
 UNDER_VALGRIND = [f"tests/unit/test_{name}" for name in (
-    "auth", "base", "build_id", "config", "front", "gzip", "mac", "offmap", "outcomes", "request_json", "s3_sign", "stacks", "symbfile",
+    "auth", "base", "build_id", "config", "front", "gzip", "mac", "offmap", "outcomes", "request_json", "s3_sign", "symbfile",
 )]  # fmt: skip
 SANITIZER_OPTIONS = {
     "ASAN_OPTIONS": "detect_stack_use_after_return=1:strict_string_checks=1:exitcode=99",
