@@ -354,6 +354,7 @@ static void log_writes_fields(void **state)
 	log_int(&l, "big", INT64_MIN);
 	log_seconds(&l, "seconds", 1234567890123);
 	log_seconds(&l, "before", -1500000);
+	log_seconds(&l, "whole", 5000000000);
 	log_end(&l);
 	log_event(LOG_LEVEL_DEBUG, "quiet", "not logged");
 	log_event(LOG_LEVEL_INFO, "note", "%d of %s", 3, "four");
@@ -366,6 +367,7 @@ static void log_writes_fields(void **state)
 	assert_true(json_integer_value(json_object_get(first, "big")) == INT64_MIN);
 	assert_true(json_real_value(json_object_get(first, "seconds")) == 1234.567890);
 	assert_true(json_real_value(json_object_get(first, "before")) == -0.0015);
+	assert_true(json_real_value(json_object_get(first, "whole")) == 5);
 	assert_null(json_object_get(first, "cut"));
 	int year, month, day, hour, minute, second, ms, end = 0;
 	assert_int_equal(sscanf(text_of(lines, 0, "time"), "%4d-%2d-%2dT%2d:%2d:%2d.%3dZ%n", &year, &month, &day, &hour,

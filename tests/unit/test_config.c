@@ -556,6 +556,7 @@ static void documentation_names_every_setting(void **state)
 	assert_non_null(strstr(markdown, "| `max_body` | `32M` | 1 to 4G | yes | "));
 	assert_non_null(strstr(markdown, "| `codec` | `lz4` | none, lz4, zstd | restart | "));
 	assert_non_null(strstr(usage, "\n  --check-config\n"));
+	assert_non_null(strstr(usage, "\n\nConnections from nginx:\n  --listen VALUE\n"));
 	/* Every row of a table has as many cells. */
 	for (char *line = strtok(markdown, "\n"); line; line = strtok(NULL, "\n")) {
 		unsigned bars = 0;

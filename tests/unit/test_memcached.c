@@ -600,6 +600,8 @@ static const char *const nonsense[] = {
         "VALUE 1:p:Key-1_ 0 18446744073709551615 7\r\none\r\nEND\r\n",
         "VALUE 1:p:Key-1_ 0 -3 7\r\none\r\nEND\r\n",
         "VALUE \r\n\r\nEND\r\n",
+        "VALUX 1:p:Key-1_ 0 3 7\r\nbad\r\nEND\r\n", /* another word */
+        "VALU\r\nEND\r\n",
         "VALUE 0 0 0\r\n\r\nEND\r\n",
         "END\n",
         "\r\n",
@@ -1279,6 +1281,7 @@ static void socket_without_permission_is_told(void **state)
 	client = mc_client_new(s);
 	assert_int_equal(mc_probe(client, 0, &e), ERR_UNAVAILABLE);
 	assert_non_null(strstr(e.text, "closed.sock does not answer: No such file"));
+	assert_null(strstr(e.text, "which group"));
 	mc_client_free(client);
 	mc_servers_free(s);
 }

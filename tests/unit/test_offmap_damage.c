@@ -292,6 +292,19 @@ static bool decodes_copy(const uint8_t *bytes, size_t len)
 	return ok;
 }
 
+/* Nothing of it is lost or changes places. */
+static void assert_same_root(const struct page *root)
+{
+	struct offmap *m;
+	assert_int_equal(offmap_root_decode(root->bytes, root->len, &m), ERR_OK);
+	struct page *again = offmap_root_encode(m);
+	assert_non_null(again);
+	assert_int_equal(again->len, root->len);
+	assert_memory_equal(again->bytes, root->bytes, root->len);
+	page_unref(again);
+	offmap_free(m);
+}
+
 static void test_root(void **state)
 {
 	static const uint8_t greatest[] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01};
@@ -301,6 +314,7 @@ static void test_root(void **state)
 	(void)state;
 	assert_non_null(copy);
 	assert_true(decodes_copy(root->bytes, root->len));
+	assert_same_root(root);
 	for (uint32_t at = 0; at < root->len; at++) {
 		const uint8_t values[] = {0, 0xff, (uint8_t)(root->bytes[at] + 1)};
 		assert_false(decodes_copy(root->bytes, at));

@@ -245,6 +245,11 @@ def test_tries_go_when_they_are_old(aged):
     assert aged.prune("--tries-older-than", "19", "--delete")[-1] == "deleted 1 of 1 tries, 20 of 20 bytes"
 
 
+def test_help():
+    done = subprocess.run([*COMMAND, "prune", "--help"], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0 and done.stdout.startswith("Usage: ") and not done.stderr, done
+
+
 @pytest.mark.parametrize("words,code,says", [
     (["--keep", "1"], 2, "no store"), (["--store", "file:///x"], 2, "nothing to remove"), (["--store", "file:///x", "--keep", "0"], 2, "keep"),
     (["--store", "file:///x", "--older-than", "-1"], 2, "older-than"), (["--store", "file:///x", "--keep", "1", "x"], 2, "only options"),

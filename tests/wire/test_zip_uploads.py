@@ -13,6 +13,7 @@ import pytest
 from stack import Stack, wait_for
 from symbols import SAMPLE, SAMPLE_FRAMES, debug_id, module_line
 from test_sym_uploads import QUICK, Store, path_of, text_of
+from test_symbfile import new_id, ranges, upload, write
 
 NAME = "xul.pdb"
 MEMBER = path_of(NAME)[1:]
@@ -210,3 +211,31 @@ def test_a_zip_above_max_sym_upload(tmp_path):
     with Stack(keys=True, config={**QUICK, "sym_store": f"file://{tmp_path}", "max_sym_upload": "1K"}) as s:
         big = text_of(NAME, "".join(f"PUBLIC {i:x} 0 {os.urandom(30).hex()}\n" for i in range(4000)))
         post(Store(s, tmp_path), zip_of({MEMBER: big})).error(413)
+
+
+def test_uploads_that_are_refused_and_that_fail_are_counted_apart(tmp_path):
+    os.makedirs(tmp_path / "store")
+    config = {**QUICK, "sym_store": f"file://{tmp_path}/store/a", "symbfile_store": f"file://{tmp_path}/store/b"}
+    for part in "a", "b":
+        os.makedirs(tmp_path / "store" / part)
+    with Stack(keys=True, config=config) as s:
+        store, ident = Store(s, str(tmp_path)), new_id()[1]
+        kinds = {
+            "sym_uploads": [lambda text: store.put(NAME, text), lambda text: post(store, zip_of({MEMBER: text}))],
+            "uploads": [lambda text: upload(s, "ranges", ident, write(ranges("f")) if text == GOOD else text)],
+        }
+
+        def counts(kind):
+            m = s.node.metrics()
+            return [m[f'symbolicated_{kind}_total{{outcome="{outcome}"}}'] for outcome in ("stored", "refused", "failed")]
+
+        for kind, sends in kinds.items():
+            for send in sends:
+                stored, refused, failed = counts(kind)
+                assert send(GOOD).status in (200, 201)
+                assert send(b"nothing").status == 400
+                assert counts(kind) == [stored + 1, refused + 1, failed]
+                os.rename(tmp_path / "store", tmp_path / "away")
+                assert send(GOOD).status == 503
+                os.rename(tmp_path / "away", tmp_path / "store")
+                assert counts(kind) == [stored + 1, refused + 1, failed + 1]
