@@ -197,14 +197,15 @@ static bool take_entry(void *arg, struct str entry, uint64_t size, int64_t time)
 	return !s->several;
 }
 
-/* False: the source cannot be searched. */
-static bool search_folders(struct elf_load *l, struct id_search *s)
+/* ERR_CONFIG: the source cannot be searched. */
+static enum err search_folders(struct elf_load *l, struct id_search *s, struct error *e)
 {
 	char folder[LAYOUT_PATH_MAX];
-	bool can = false;
+	enum err err = ERR_CONFIG;
 	for (unsigned number = 0; !s->several && layout_folder(folder, l->kind, number, s->first); number++)
-		can = bucket_list(l->client, l->source, folder, take_entry, s);
-	return can;
+		if ((err = bucket_list(l->client, l->source, folder, take_entry, s, e)))
+			break;
+	return err;
 }
 
 /* ---- a module ---- */
@@ -296,11 +297,14 @@ static void tell_missing(struct elf_load *l, const char *text)
 static void load_debug_id(struct elf_load *l, const struct build_id_question *question)
 {
 	struct id_search s = {.question = question, .first = question->first[0]};
-	bool can = search_folders(l, &s);
+	struct error e;
+	enum err err = search_folders(l, &s, &e);
 	s.first = question->first[guid_order[0]];
-	if (s.first != question->first[0] && !s.several)
-		search_folders(l, &s);
-	if (!can)
+	if (!err && s.first != question->first[0] && !s.several)
+		err = search_folders(l, &s, &e);
+	if (err == ERR_NO_MEMORY || err == ERR_UNAVAILABLE)
+		bucket_result_set(l->result, err == ERR_NO_MEMORY ? BUCKET_ABORTED : BUCKET_FAILED, "%.190s", e.text);
+	else if (err)
 		tell_missing(l, "a source needs the whole build id; a debug id is only a part of it");
 	else if (s.several)
 		tell_missing(l, "several build ids begin like this debug id: give the whole build id");

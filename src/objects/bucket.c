@@ -355,16 +355,14 @@ void bucket_fetch_path(struct bucket_client *c, unsigned source, const char *tex
 	try_source(c, source, &path, cancel, result);
 }
 
-bool bucket_list(struct bucket_client *c, unsigned source, const char *folder, store_found *found, void *arg)
+enum err bucket_list(
+        struct bucket_client *c, unsigned source, const char *folder, store_found *found, void *arg, struct error *e)
 {
 	struct bucket_listing flat = {found, arg, true};
-	void *own = own_client(c, source);
-	struct error e;
 	if (c->sources->items[source].backend != &bucket_file)
-		return false;
-	if (own)
-		bucket_file.list(own, folder, &flat, NULL, &e);
-	return true;
+		return error_set(e, ERR_CONFIG, "a source that cannot be listed");
+	void *own = own_client(c, source);
+	return own ? bucket_file.list(own, folder, &flat, NULL, e) : no_memory(e);
 }
 
 static uint8_t *discard_space(void *arg, size_t *room)

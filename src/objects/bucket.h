@@ -79,8 +79,10 @@ void bucket_fetch_path(struct bucket_client *c, unsigned source, const char *pat
         const struct bucket_sink *sink, const atomic_bool *cancel, struct bucket_result *result);
 
 /* Passes the name of each entry of a folder below the source to `found`, until that returns false: none if there is no
- * such folder. False: the source is not of the kind file://, and cannot be asked. */
-bool bucket_list(struct bucket_client *c, unsigned source, const char *folder, store_found *found, void *arg);
+ * such folder. ERR_CONFIG: the source is not of the kind file://, and cannot be asked; ERR_NO_MEMORY; ERR_UNAVAILABLE.
+ */
+enum err bucket_list(
+        struct bucket_client *c, unsigned source, const char *folder, store_found *found, void *arg, struct error *e);
 
 /* For the heartbeat, asks a source for an object that cannot exist: ERR_OK if it is missing, ERR_UNAVAILABLE if loads
  * would fail (no answer, no such bucket, or no permission to read). */

@@ -221,6 +221,19 @@ def test_more_are_fetched_than_read(tree, tmp_path):
         bucket.stop()
 
 
+def test_a_tree_that_is_away_is_no_missing_module(tree, tmp_path):
+    """Neither to one who knows the whole build id, nor to one who has a debug id."""
+    root, away = tmp_path / "root", tmp_path / "away"
+    tree.put(root, paths(tree.id)[0], tree.bytes())
+    with over(root, failure_ttl_min="100ms", failure_ttl_max="100ms") as s:
+        for ident in guid(tree.id) + "0", tree.id:
+            os.rename(root, away)
+            s.client.post("/symbolicate/v5", job([["prog", ident]], [[0, tree.offsets[0]]])).error(503)
+            os.rename(away, root)
+            wait_for(lambda: s.client.post("/symbolicate/v5", job([["prog", ident]], [[0, tree.offsets[0]]])).status == 200, "the tree to be asked again")  # noqa: B023
+            assert named(s, ident, tree.offsets) == tree.whole
+
+
 PART = "a source needs the whole build id; a debug id is only a part of it"
 
 
