@@ -2,6 +2,7 @@
 /* Counters from many threads, and the form of the Prometheus text. */
 #include <config.h>
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -37,6 +38,14 @@ static double sample(const char *text, const char *name)
 		fail_msg("no sample %s", name);
 	assert_null(strstr(at + 1, start));
 	return strtod(at + strlen(start), NULL);
+}
+
+static double open_descriptors(void)
+{
+	double n = 0;
+	for (int fd = 0; fd < 1024; fd++)
+		n += fcntl(fd, F_GETFD) != -1;
+	return n;
 }
 
 static double sample_now(const char *name)
@@ -168,6 +177,7 @@ static void process_values(void **state)
 	sample(text, "process_virtual_memory_max_bytes");
 	assert_true(sample_now("process_start_time_seconds") == start);
 	double before = sample(text, "process_open_fds");
+	assert_true(before == open_descriptors());
 	FILE *one = fopen("/dev/null", "r");
 	assert_non_null(one);
 	assert_true(sample_now("process_open_fds") == before + 1);

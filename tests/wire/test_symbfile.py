@@ -446,11 +446,16 @@ def test_an_empty_symbfile(one):
     ({"FileID": None}, ["FileID", "missing"]), ({"FileID": "xyz"}, ["FileID"]), ({"FilePart": None}, ["FilePart"]),
     ({"FilePart": "-1"}, ["FilePart"]), ({"FilePart": "1"}, ["FilePart", "below"]), ({"FileParts": "0"}, ["FileParts"]),
     ({"FileParts": "x"}, ["FileParts"]), ({"FileParts": "99999999999999999999"}, ["FileParts"]), ({"FileParts": None}, ["FileParts"]),
+    ({"FileParts": "100001"}, ["FileParts", "between 1 and 100000"]),
     ({"FileSet": "../../etc"}, ["FileSet"]), ({"FileSet": ".hidden"}, ["FileSet"]), ({"FileSet": "x" * 65}, ["FileSet"]),
 ])  # fmt: skip
 def test_headers(one, change, words):
     _, b64 = new_id()
     refused(one, upload(one, "ranges", b64, write(ranges("f")), **change), 400, *words)
+
+
+def test_the_most_parts_and_the_longest_name_of_a_set(one):
+    accepted(upload(one, "ranges", new_id()[1], write(ranges("f")), parts=100000, fileset="x" * 64))
 
 
 def test_an_encoding_that_is_not_utf8(one):
