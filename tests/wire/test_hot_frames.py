@@ -78,6 +78,21 @@ def test_a_large_request_leaves_them_alone(stacks, path):
         assert any(after[name] > before[name] for name in (KEPT, NOT_KEPT)) == (count < LARGE)
 
 
+def test_one_offset_in_two_modules_that_stay_in_memory(stacks):
+    """Neighbours in what is looked up; nothing is loaded again."""
+    keeps = stacks[0]
+    modules = [keeps.symbols.add(f"{name}.so", SAMPLE.replace("main", name)) for name in ("left", "right")]
+    request = job(modules, [[0, 0x1000], [1, 0x1000], [1, 0x1000], [0, 0x1000]])
+    known, loaded = (f'symbolicated_cache_lookups_total{{what="root",level="{level}"}}' for level in ("process", "none"))
+    keeps.client.v5(request)
+    before = keeps.node.metrics()
+    for _ in range(6):
+        frames = keeps.client.v5(request)["results"][0]["stacks"][0]
+        assert [f["function"] for f in frames] == ["left", "right", "right", "left"]
+    after = keeps.node.metrics()
+    assert after[known] == before[known] + 12 and after[loaded] == before[loaded]
+
+
 @pytest.mark.parametrize("path", PATHS)
 def test_a_new_file_ends_them(path):
     with Stack(keys=True) as s:
@@ -87,6 +102,7 @@ def test_a_new_file_ends_them(path):
         assert len(old) == 1 and b"main" in old.pop() and s.node.metrics()[KEPT] > 0
         s.symbols.add(module[0], SAMPLE.replace("main", "other"))
         assert b"main" in s.client.post(path, request).body
-        assert s.client.request("DELETE", f"/cache/{module[0]}/{module[1]}", headers={"Authorization": s.key}).status == 200
+        gone = s.client.request("DELETE", f"/cache/{module[0]}/{module[1]}", headers={"Authorization": s.key})
+        assert gone.status == 200 and gone.json() == {"success": True, "status": 200}
         new = {s.client.post(path, request).body for _ in range(6)}
         assert len(new) == 1 and b"other" in new.pop()
