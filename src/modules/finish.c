@@ -311,11 +311,11 @@ void finish_module(struct finishers *all, struct module *m)
 
 void finish_when_idle(struct finishers *all, int64_t now)
 {
-	pthread_mutex_lock(&all->loads->lock);
-	bool working = all->working;
-	pthread_mutex_unlock(&all->loads->lock);
-	struct module *m =
-	        !working && loads_idle(all->loads, now) ? page_cache_unfinished(all->loads->context->cache) : NULL;
+	struct loads *ls = all->loads;
+	pthread_mutex_lock(&ls->lock);
+	bool idle = !all->working && !ls->unfinished && now - ls->last_end >= ls->context->config->finish_after;
+	pthread_mutex_unlock(&ls->lock);
+	struct module *m = idle ? page_cache_unfinished(ls->context->cache) : NULL;
 	if (m)
 		finish_module(all, m);
 	module_unref(m);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/held_back.h"
 #include "base/metrics.h"
 #include "base/process.h"
 
@@ -113,7 +114,8 @@ static void unlock_and_tell(struct loads *ls, struct wait_list *over)
 
 /* ---- places ---- */
 
-bool loads_above_memory(const struct loads *ls)
+/* Needs no lock. */
+static bool is_above_memory(const struct loads *ls)
 {
 	uint64_t most = ls->context->config->memory;
 	return most && account_resident() > most;
@@ -122,7 +124,7 @@ bool loads_above_memory(const struct loads *ls)
 /* Stays true until loads_note_memory clears it. */
 static bool is_memory_full(struct loads *ls)
 {
-	return ls->memory_full = ls->memory_full || loads_above_memory(ls);
+	return ls->memory_full = ls->memory_full || is_above_memory(ls);
 }
 
 static bool may_place(const struct loads *ls, const struct share *share)
@@ -153,8 +155,9 @@ static void leave_line(struct loads *ls, struct load_wait *wait)
 }
 
 /* For a request without a place that needs a load. `starts`: one that nobody has started; a request that only joins
- * other requests' loads needs no place, but no more than four times as many may wait. LOAD_WAIT: it stands in line. */
-static enum load_result enter(struct loads *ls, struct load_wait *wait, bool starts)
+ * other requests' loads needs no place, but no more than four times as many may wait. LOAD_WAIT: it stands in line.
+ * *held_back: it waits, or is refused, only for what its client holds. */
+static enum load_result enter(struct loads *ls, struct load_wait *wait, bool starts, bool *held_back)
 {
 	const struct config *c = ls->context->config;
 	const struct share *share = wait->share;
@@ -165,10 +168,7 @@ static enum load_result enter(struct loads *ls, struct load_wait *wait, bool sta
 	}
 	bool refused = full || !may_hold(ls, share, HELD_WAITS, 4 * (c->cold_requests + c->cold_queue), HELD_NOTHING) ||
 	               (starts && !may_hold(ls, share, HELD_LINE, c->cold_queue, HELD_LINE));
-	if (!full && (starts || refused) && ls->held[HELD_PLACES] < c->cold_requests) {
-		ls->held_back = share->client;
-		ls->held_back_count++;
-	}
+	*held_back = !full && (starts || refused) && ls->held[HELD_PLACES] < c->cold_requests;
 	if (refused) {
 		metric_add(M_COLD_REFUSED, 1);
 		return LOAD_REFUSED;
@@ -216,16 +216,6 @@ bool loads_note_memory(struct loads *ls, bool full, bool *idle)
 	*idle = !ls->held[HELD_WAITS];
 	pthread_mutex_unlock(&ls->lock);
 	return noticed;
-}
-
-uint64_t loads_held_back(struct loads *ls, struct client_key *client)
-{
-	pthread_mutex_lock(&ls->lock);
-	uint64_t count = ls->held_back_count;
-	*client = ls->held_back;
-	ls->held_back_count = 0;
-	pthread_mutex_unlock(&ls->lock);
-	return count;
 }
 
 /* ---- loads in flight ---- */
@@ -349,7 +339,7 @@ bool loads_begin_at_once(struct loads *ls)
 	pthread_mutex_lock(&ls->lock);
 	bool begins = may_place(ls, NULL) && has_room(ls);
 	pthread_mutex_unlock(&ls->lock);
-	return begins && !loads_above_memory(ls);
+	return begins && !is_above_memory(ls);
 }
 
 /* The first load of a request that may run now: one that lacked memory, when no other has much. */
@@ -506,14 +496,6 @@ uint64_t loads_note_held_up(struct loads *ls)
 	return needy + queued + line + hosts;
 }
 
-bool loads_idle(struct loads *ls, int64_t now)
-{
-	pthread_mutex_lock(&ls->lock);
-	bool idle = !ls->unfinished && now - ls->last_end >= ls->context->config->finish_after;
-	pthread_mutex_unlock(&ls->lock);
-	return idle;
-}
-
 /* ---- what requests call ---- */
 
 /* A module in memcached has lost the same page, or nobody has made it; one that is not stored has all its pages. */
@@ -585,7 +567,8 @@ static void get_each(struct loads *ls, struct load_wait *wait)
 enum load_result loads_get(struct loads *ls, struct load_wait *wait, struct module_want *wants, size_t count)
 {
 	enum load_result result = LOAD_READY;
-	bool starts;
+	bool starts, held_back = false;
+	const struct client_key client = wait->client; /* a wait that is told may be gone */
 	wait->timed_out = wait->refused = false;
 	wait->wants = wants;
 	wait->want_count = count;
@@ -596,7 +579,7 @@ enum load_result loads_get(struct loads *ls, struct load_wait *wait, struct modu
 		if (!wait->share)
 			result = LOAD_REFUSED;
 		else if (!wait->placed)
-			result = enter(ls, wait, starts);
+			result = enter(ls, wait, starts, &held_back);
 		if (result == LOAD_READY)
 			get_each(ls, wait);
 		if (wait->pending) {
@@ -605,6 +588,8 @@ enum load_result loads_get(struct loads *ls, struct load_wait *wait, struct modu
 		}
 	}
 	pthread_mutex_unlock(&ls->lock);
+	if (held_back)
+		held_back_note(client, 1, (unsigned)ls->context->config->client_ipv6_prefix);
 	return result;
 }
 

@@ -46,10 +46,8 @@ struct loads {
 	struct wait_list waits;
 	TAILQ_HEAD(, load_wait) line;
 	LIST_HEAD(, share) shares[SHARE_CHAINS];
-	uint64_t held[HELD_KINDS];   /* by all */
-	struct client_key held_back; /* the client that last had to wait, or was refused, only for what it holds */
-	uint64_t held_back_count;    /* how often, since the log last told of it */
-	bool memory_full;            /* more than `memory` was resident when it was looked at last */
+	uint64_t held[HELD_KINDS]; /* by all */
+	bool memory_full;          /* more than `memory` was resident when it was looked at last */
 	/* loads */
 	LIST_HEAD(, load) chains[LOAD_CHAINS]; /* in flight */
 	TAILQ_HEAD(, load_wait) turns;         /* requests that have loads queued */
@@ -73,7 +71,7 @@ void loads_init(struct loads *ls, struct load_context *context, uint64_t seed);
 /* Call when no thread uses it any more. Drops the loads that wait for other hosts. */
 void loads_release(struct loads *ls);
 
-/* All below take the lock themselves, but for the last two. */
+/* All below take the lock themselves, but for the last. */
 
 /* These are modules_load and modules_leave. */
 enum load_result loads_get(struct loads *ls, struct load_wait *wait, struct module_want *wants, size_t count);
@@ -86,13 +84,9 @@ void loads_tick(struct loads *ls, int64_t now, bool look);
 /* Records whether more is resident than may be. Returns whether requests are refused for that: now, or since the last
  * call. *idle: no request waits. */
 bool loads_note_memory(struct loads *ls, bool full, bool *idle);
-/* How often a client was held back since the last call, and the last one. */
-uint64_t loads_held_back(struct loads *ls, struct client_key *client);
 /* How many requests wait, and for what: memory, places to load, transfers; a larger share of these than their client
  * may have while others wait; or a module that another host loads. Sets the gauges of that. Returns their sum. */
 uint64_t loads_note_held_up(struct loads *ls);
-/* Whether nothing was loaded for as long as finish_after. */
-bool loads_idle(struct loads *ls, int64_t now);
 
 /* Waits for the next load: one to look at, or, if it is `transferring`, to run. NULL: the process is stopping. */
 struct load *loads_take(struct loads *ls);
@@ -117,7 +111,5 @@ void leases_renew(struct loads *ls, struct mc_client *c);
 /* Call this with the lock held. The module was invalidated: only requests that already wait get the results of its
  * loads, and its leases are not renewed. */
 void loads_forget(struct loads *ls, const struct module_hash *hash);
-/* Needs no lock: whether more is resident than `memory`. */
-bool loads_above_memory(const struct loads *ls);
 
 #endif

@@ -95,20 +95,18 @@ bool modules_want(struct modules *m, struct module_want *w, struct str name, str
 static bool next_place(struct modules *m, struct module_want *w)
 {
 	struct build_id_question question;
-	const struct symbfile_alias to = w->own.redirect;
-	char why[FAILURE_WHY_SIZE];
-	memcpy(why, w->why, sizeof why);
+	const struct module_want was = *w;
 	bool missing = w->state == WANT_FAILED && w->failure == FAILURE_MISSING && !w->redirected, made;
 	if (w->state == WANT_REDIRECTED) {
-		made = module_want_init_file(w, w->name, w->id, &to.id);
+		made = module_want_init_file(w, w->name, w->id, &was.own.redirect.id);
 		w->redirected = true;
-		w->image_base = to.image_base;
-		w->file = to.file;
+		w->image_base = was.own.redirect.image_base;
+		w->file = was.own.redirect.file;
 	} else if (missing && w->kind == WANT_SYMBFILE) {
 		made = want_sym(m, w, w->name, w->id);
 	} else if (missing && w->kind == WANT_SYM && m->context.store && build_id_question_parse(&question, w->id)) {
 		made = module_want_init_build_id(w, w->name, w->id, &question);
-		memcpy(w->why, why, sizeof why);
+		memcpy(w->why, was.why, sizeof w->why);
 	} else {
 		return false;
 	}
@@ -131,8 +129,6 @@ static bool look_further(struct modules *m, struct module_want *wants, size_t co
 
 /* ---- resolving ---- */
 
-enum freshness { FRESH, STALE };
-
 /* Without memcached, uploads to other hosts are not announced. So the store is asked, by a load that keeps what is
  * still current; but not if that load would have to wait. */
 static bool asks_store(struct modules *m, const struct module_want *w)
@@ -141,22 +137,11 @@ static bool asks_store(struct modules *m, const struct module_want *w)
 	       loads_begin_at_once(&m->loads);
 }
 
-/* The cached result is old: leaves the want to a load that asks the store. */
-static enum freshness check_store(struct modules *m, struct module_want *w, int64_t now)
+/* Sets the want if memory has a result. Returns when that was last checked; INT64_MAX: it holds unchecked. */
+static int64_t look_in_memory(struct modules *m, struct module_want *w, int64_t now)
 {
-	module_want_release(w);
-	w->state = WANT_LOAD;
-	w->own.not_before = now - m->context.config->revalidate_after;
-	return STALE;
-}
-
-/* Looks in memory. FRESH: the want is settled. STALE: if the want is set, that result holds only if its marker is
- * unchanged. */
-static enum freshness look_in_memory(struct modules *m, struct module_want *w, int64_t now)
-{
-	bool shared = mc_enabled(m->context.servers);
 	struct module *module = page_cache_get(m->context.cache, &w->own.hash);
-	if (module && shared && now - module->since > m->context.config->root_max_age) {
+	if (module && mc_enabled(m->context.servers) && now - module->since > m->context.config->root_max_age) {
 		/* as in memcached: limits how long a lost marker can do harm */
 		page_cache_remove(m->context.cache, &w->own.hash, module);
 		module_unref(module);
@@ -166,20 +151,34 @@ static enum freshness look_in_memory(struct modules *m, struct module_want *w, i
 		want_found(w, module);
 		metric_add(M_CACHE_ROOT_PROCESS, 1);
 		finish_module(&m->finishers, module);
-		if (now - atomic_load(&module->checked) >= m->context.config->revalidate_after && asks_store(m, w))
-			return check_store(m, w, now);
-		return !shared || now - atomic_load(&module->checked) < m->context.config->revalidate_after ? FRESH
-		                                                                                            : STALE;
+		return atomic_load(&module->checked);
 	}
 	struct outcome f = outcomes_get(m->context.outcomes, &w->own.hash, &w->own.spelling);
 	if (f.class == OUTCOME_NONE)
-		return STALE;
+		return INT64_MAX;
 	metric_add(M_CACHE_FAILURE_PROCESS, 1);
 	want_settle(w, &f, failure_seconds(f.until, now));
-	if (f.class != FAILURE_TEMPORARY && now - f.checked >= m->context.config->revalidate_after && asks_store(m, w))
-		return check_store(m, w, now);
-	return !shared || f.class == FAILURE_TEMPORARY || now - f.checked < m->context.config->revalidate_after ? FRESH
-	                                                                                                        : STALE;
+	return f.class == FAILURE_TEMPORARY ? INT64_MAX : f.checked;
+}
+
+/* Whether memcached is to be asked, if there is one: for the root or, if memory has a result, whether that still holds.
+ * If the store is to be asked whether it holds, leaves the want to a load that does. */
+static bool is_open(struct modules *m, struct module_want *w, int64_t now)
+{
+	int64_t oldest = now - m->context.config->revalidate_after;
+	if (w->state != WANT_LOAD)
+		return false;
+	int64_t checked = look_in_memory(m, w, now);
+	if (w->state == WANT_LOAD)
+		return true;
+	if (checked > oldest)
+		return false;
+	if (asks_store(m, w)) {
+		module_want_release(w);
+		w->state = WANT_LOAD;
+		w->own.not_before = oldest;
+	}
+	return true;
 }
 
 /* Whether the result from memory still holds, given this marker. */
@@ -235,16 +234,10 @@ static void settle(struct modules *m, struct module_want *w, struct root_get *g,
 		w->own.marker = g->marker;
 		w->own.marker_seen = now;
 	}
-	if (w->state != WANT_LOAD) {
-		/* a server that does not answer has invalidated nothing */
-		if (g->reached && !still_holds(m, w, g->marker, now))
-			forget(m, w);
-		return;
-	}
-	if (!g->map)
-		return;
-	struct module *module = module_new(&w->own.hash, g->map);
-	g->map = NULL;
+	/* a server that does not answer has invalidated nothing */
+	if (w->state != WANT_LOAD && g->reached && !still_holds(m, w, g->marker, now))
+		forget(m, w);
+	struct module *module = g->map ? module_new(&w->own.hash, g->map) : NULL;
 	if (!module)
 		return;
 	atomic_store(&module->stored, true);
@@ -259,23 +252,16 @@ void modules_resolve(struct modules *m, struct module_want *wants, size_t count,
 	size_t open = 0;
 	struct mc_client *client = mc_enabled(m->context.servers) ? modules_memcached(m) : NULL;
 	struct root_get *gets = calloc(count + 1, sizeof *gets);
-	size_t *index = calloc(count + 1, sizeof *index);
-	for (size_t i = 0; i < count; i++) {
-		struct module_want *w = &wants[i];
-		if (w->state != WANT_LOAD || look_in_memory(m, w, now) == FRESH || !client || !gets || !index)
-			continue;
-		gets[open] = (struct root_get){.hash = &w->own.hash, .want_root = w->state == WANT_LOAD};
-		index[open++] = i;
-	}
-	if (open) {
+	for (size_t i = 0; i < count; i++)
+		if (is_open(m, &wants[i], now) && client && gets)
+			gets[open++] =
+			        (struct root_get){.hash = &wants[i].own.hash, .want_root = wants[i].state == WANT_LOAD};
+	if (open)
 		page_memcached_roots(client, gets, open, deadline);
-		for (size_t i = 0; i < open; i++) {
-			settle(m, &wants[index[i]], &gets[i], now, invalidations);
-			offmap_free(gets[i].map);
-		}
-	}
+	for (size_t i = 0, k = 0; k < open; i++)
+		if (gets[k].hash == &wants[i].own.hash)
+			settle(m, &wants[i], &gets[k++], now, invalidations);
 	free(gets);
-	free(index);
 }
 
 /* ---- start and stop ---- */
@@ -417,16 +403,12 @@ static void forget_here(struct modules *m, const struct module_hash *hash)
 	pthread_mutex_unlock(&m->loads.lock);
 }
 
-static bool tell_memcached(struct modules *m, const struct module_hash *hash)
-{
-	struct mc_client *client = mc_enabled(m->context.servers) ? modules_memcached(m) : NULL;
-	return !mc_enabled(m->context.servers) || (client && page_memcached_invalidate(client, hash) == MC_OK);
-}
-
 /* Writes the marker first, so that a load that starts later sees it. False: memcached did not take it. */
 static bool forget_module(struct modules *m, const struct module_hash *hash)
 {
-	bool told = tell_memcached(m, hash);
+	bool shared = mc_enabled(m->context.servers);
+	struct mc_client *client = shared ? modules_memcached(m) : NULL;
+	bool told = !shared || (client && page_memcached_invalidate(client, hash) == MC_OK);
 	forget_here(m, hash);
 	return told;
 }
@@ -477,52 +459,22 @@ void modules_forget_build_id(struct modules *m, const struct build_id *build_id)
 			forget_later(m, &w.own.hash);
 }
 
-struct probe {
-	void (*wrong)(void *arg, const struct error *e);
-	void *arg;
-	struct error e;
-};
-
-static void probed(struct probe *p, enum err err)
-{
-	if (err)
-		p->wrong(p->arg, &p->e);
-}
-
-static void probe_memcached(struct modules *m, struct probe *p)
-{
-	if (!mc_enabled(m->context.servers))
-		return;
-	struct mc_client *client = modules_memcached(m);
-	if (!client)
-		return probed(p, no_memory(&p->e));
-	for (unsigned i = 0; i < mc_servers_count(m->context.servers); i++)
-		probed(p, mc_probe(client, i, &p->e));
-}
-
-static void probe_sources(struct modules *m, struct probe *p)
-{
-	struct bucket_client *client = bucket_client_new(m->context.sources);
-	if (!client)
-		return probed(p, no_memory(&p->e));
-	for (unsigned i = 0; i < bucket_sources_count(m->context.sources); i++)
-		probed(p, bucket_probe(client, i, &p->e));
-	bucket_client_free(client);
-}
-
-static void probe_store(struct modules *m, struct probe *p)
-{
-	if (!m->context.store)
-		return;
-	struct store_client *client = store_client_new(m->context.store);
-	probed(p, client ? store_probe(client, &p->e) : no_memory(&p->e));
-	store_client_free(client);
-}
-
 void modules_probe(struct modules *m, void (*wrong)(void *arg, const struct error *e), void *arg)
 {
-	struct probe p = {.wrong = wrong, .arg = arg};
-	probe_memcached(m, &p);
-	probe_sources(m, &p);
-	probe_store(m, &p);
+	struct error e;
+	const struct load_context *context = &m->context;
+	unsigned servers = mc_enabled(context->servers) ? mc_servers_count(context->servers) : 0;
+	struct mc_client *memcached = servers ? modules_memcached(m) : NULL;
+	struct bucket_client *bucket = bucket_client_new(context->sources);
+	struct store_client *store = context->store ? store_client_new(context->store) : NULL;
+	for (unsigned i = 0; i < servers; i++)
+		if (memcached ? mc_probe(memcached, i, &e) : no_memory(&e))
+			wrong(arg, &e);
+	for (unsigned i = 0; i < bucket_sources_count(context->sources); i++)
+		if (bucket ? bucket_probe(bucket, i, &e) : no_memory(&e))
+			wrong(arg, &e);
+	if (context->store && (store ? store_probe(store, &e) : no_memory(&e)))
+		wrong(arg, &e);
+	bucket_client_free(bucket);
+	store_client_free(store);
 }

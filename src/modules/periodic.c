@@ -6,9 +6,9 @@
 #include <stdlib.h>
 
 #include "base/account.h"
+#include "base/array.h"
 #include "base/background.h"
 #include "base/clock.h"
-#include "base/held_back.h"
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/process.h"
@@ -25,34 +25,16 @@ enum {
 
 /* ---- what memcached missed ---- */
 
-struct missed {
-	struct module_hash hash;
-	SLIST_ENTRY(missed) next;
-};
-
-/* Call with the lock held. */
-static bool is_missed(const struct periodic *p, const struct module_hash *hash)
-{
-	const struct missed *missed;
-	SLIST_FOREACH(missed, &p->missed, next)
-		if (module_hash_equal(&missed->hash, hash))
-			return true;
-	return false;
-}
-
 void periodic_invalidate(struct periodic *p, const struct module_hash *hash)
 {
+	uint32_t i = 0;
 	pthread_mutex_lock(&p->loads->lock);
-	if (!is_missed(p, hash)) {
-		struct missed *missed = p->missed_count < MISSED_MAX ? malloc(sizeof *missed) : NULL;
-		if (missed) {
-			missed->hash = *hash;
-			SLIST_INSERT_HEAD(&p->missed, missed, next);
-			p->missed_count++;
-		} else {
-			p->dropped++;
-		}
-	}
+	while (i < p->missed_count && !module_hash_equal(&p->missed[i], hash))
+		i++;
+	if (i == MISSED_MAX || !array_reserve(&p->missed, &p->missed_cap, i + 1, sizeof *p->missed))
+		p->dropped++;
+	else if (i == p->missed_count)
+		p->missed[p->missed_count++] = *hash;
 	pthread_mutex_unlock(&p->loads->lock);
 }
 
@@ -68,20 +50,18 @@ static void tell_untold(unsigned count)
 /* Takes the lock. Tries to send them all; those that memcached does not take stay. Logs how many were dropped. */
 static void send_missed(struct periodic *p, struct mc_client *c)
 {
-	struct missed *missed;
 	pthread_mutex_lock(&p->loads->lock);
-	struct missed_list list = p->missed;
+	struct module_hash *missed = p->missed;
+	uint32_t count = p->missed_count;
 	unsigned dropped = p->dropped;
-	SLIST_INIT(&p->missed);
-	p->missed_count = p->dropped = 0;
+	p->missed = NULL;
+	p->missed_count = p->missed_cap = p->dropped = 0;
 	pthread_mutex_unlock(&p->loads->lock);
 	tell_untold(dropped);
-	while ((missed = SLIST_FIRST(&list))) {
-		SLIST_REMOVE_HEAD(&list, next);
-		if (page_memcached_invalidate(c, &missed->hash) != MC_OK)
-			periodic_invalidate(p, &missed->hash);
-		free(missed);
-	}
+	for (uint32_t i = 0; i < count; i++)
+		if (page_memcached_invalidate(c, &missed[i]) != MC_OK)
+			periodic_invalidate(p, &missed[i]);
+	free(missed);
 }
 
 /* ---- the two threads ---- */
@@ -139,14 +119,6 @@ static bool rest(struct periodic *p, int64_t time)
 	return goes_on;
 }
 
-static void tell_held_back(struct loads *ls)
-{
-	struct client_key client;
-	uint64_t count = loads_held_back(ls, &client);
-	if (count)
-		held_back_note(client, count, (unsigned)ls->context->config->client_ipv6_prefix);
-}
-
 /* To be called once a second. Since: when requests began to be held up without a pause; 0: none is. */
 static void tell_held_up(struct loads *ls, int64_t now, int64_t *since, int64_t *told)
 {
@@ -193,7 +165,6 @@ static void *tick_main(void *arg)
 			page_cache_tick(context->cache);
 			page_cache_evict(context->cache); /* requests may have released pages that they held */
 			finish_when_idle(p->finishers, now);
-			tell_held_back(p->loads);
 			tell_held_up(p->loads, now, &held_up, &told);
 		}
 		if (is_due(&trimmed, now, TRIM_INTERVAL * SECOND))
@@ -232,16 +203,12 @@ bool periodic_start(struct periodic *p)
 
 void periodic_stop(struct periodic *p)
 {
-	struct missed *missed;
 	pthread_mutex_lock(&p->loads->lock);
 	pthread_cond_broadcast(&p->stop);
 	pthread_mutex_unlock(&p->loads->lock);
 	while (p->running)
 		pthread_join(p->threads[--p->running], NULL);
 	tell_untold(p->missed_count + p->dropped);
-	while ((missed = SLIST_FIRST(&p->missed))) {
-		SLIST_REMOVE_HEAD(&p->missed, next);
-		free(missed);
-	}
+	free(p->missed);
 	pthread_cond_destroy(&p->stop);
 }

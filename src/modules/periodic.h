@@ -10,9 +10,10 @@ struct periodic {
 	struct loads
 	        *loads; /* constant, as the next; its lock guards the rest. All functions take it but periodic_init */
 	struct finishers *finishers;
-	SLIST_HEAD(missed_list, missed) missed; /* invalidations that memcached has not taken */
-	unsigned missed_count, dropped;         /* dropped: since the log last told of them */
-	pthread_cond_t stop;                    /* signalled when stopping */
+	struct module_hash *missed; /* invalidations that memcached has not taken */
+	uint32_t missed_count, missed_cap;
+	unsigned dropped;    /* since the log last told of them */
+	pthread_cond_t stop; /* signalled when stopping */
 	pthread_t threads[2];
 	unsigned running;
 };
