@@ -32,6 +32,18 @@ static inline int str_order(struct str a, struct str b)
 	return order ? order : (a.len > b.len) - (a.len < b.len);
 }
 
+/* Writes it, in upper case (ASCII), to `upper`, which has room for as many bytes. False: it is already. */
+static inline bool str_upper(char *upper, struct str s)
+{
+	bool differs = false;
+	for (size_t i = 0; i < s.len; i++) {
+		bool lower = s.data[i] >= 'a' && s.data[i] <= 'z';
+		upper[i] = (char)(lower ? s.data[i] - 'a' + 'A' : s.data[i]);
+		differs = differs || lower;
+	}
+	return differs;
+}
+
 /* At most the first bytes of it. */
 static inline struct str str_first(struct str s, size_t max)
 {

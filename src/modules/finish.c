@@ -259,7 +259,6 @@ static void end_load(struct finishers *all, struct load *l, struct mc_client *me
 		atomic_fetch_sub(&l->module->holds, 1);
 		module_unref(l->module);
 	}
-	symmap_unref(l->text);
 	loads_finished(all->loads, l);
 }
 
@@ -270,7 +269,7 @@ static void run_job(struct finishers *all, struct finish_job *job, struct mc_cli
 	        .context = all->loads->context,
 	        .module = m,
 	        .load = job->load,
-	        .label = *m->label ? m->label : job->load->id,
+	        .label = *m->label ? m->label : job->load->id.data,
 	        .text = job->load ? NULL : m->text,
 	        .damaged = m->map->damaged};
 	if (!job->load)
@@ -343,11 +342,11 @@ static void announce(struct finishers *all, struct load *l, struct mc_client *me
 void finish_load(struct finishers *all, struct load *l, struct mc_client *memcached)
 {
 	const struct config *c = all->loads->context->config;
-	if (l->text && atomic_load(&l->module->shared) && l->lease.held)
+	if (l->is_text && atomic_load(&l->module->shared) && l->lease.held)
 		announce(all, l, memcached);
-	if (l->text && (l->lost || !c->finish_after)) /* it was asked for before */
+	if (l->is_text && (l->lost || !c->finish_after)) /* it was asked for before */
 		finish_module(all, l->module);
-	bool later = l->module && !l->text && !l->kept && !atomic_load(&l->module->stored);
+	bool later = l->module && !l->is_text && !l->kept && !atomic_load(&l->module->stored);
 	if (!later || !add_job(all, l->module, l))
 		end_load(all, l, memcached);
 }

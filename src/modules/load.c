@@ -8,55 +8,69 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/background.h"
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/metrics.h"
 #include "modules/arrival.h"
+#include "modules/finish.h"
+#include "symbfile/map.h"
+#include "symbfile/symbfile.h"
 #include "symfiles/code_notes.h"
+#include "uploads/alias.h"
+#include "uploads/sets.h"
+
+/* What each thread that runs loads owns. */
+struct loader {
+	struct load_context *context;
+	struct mc_client *memcached;
+	struct bucket_client *bucket;
+	struct store_client *store; /* NULL: none is configured */
+};
+
+/* One transfer: of a file from a source, or of one part of a set. */
+struct attempt {
+	const char *what, *from; /* name the file and where it is, for the log */
+	struct bucket_result result;
+	enum err err; /* of reading it, and why; why may be NULL */
+	const char *why;
+	int64_t parse_time; /* nanoseconds */
+};
 
 /* ---- loads ---- */
 
-/* NUL-terminated; NULL if out of memory. */
-static char *copy_text(struct str s)
+/* Copies it to `to`, NUL-terminated. */
+static struct str copy_text(char *to, struct str s)
 {
-	char *copy = malloc(s.len + 1);
-	if (copy) {
-		memcpy(copy, s.data, s.len);
-		copy[s.len] = 0;
-	}
-	return copy;
+	memcpy(to, s.data, s.len);
+	to[s.len] = 0;
+	return (struct str){to, s.len};
 }
 
 struct load *load_new(struct load_context *context, const struct module_want *w)
 {
-	struct load *l = calloc(1, sizeof *l);
+	struct load *l = malloc(sizeof *l + w->name.len + w->id.len + 2);
 	if (!l)
 		return NULL;
+	char *text = (char *)(l + 1);
+	*l = (struct load){.hash = w->own.hash,
+	        .spelling = w->own.spelling,
+	        .name = copy_text(text, w->name),
+	        .id = copy_text(text + w->name.len + 1, w->id),
+	        .kind = w->kind,
+	        .file_id = w->file_id,
+	        .question = w->question,
+	        .lost = w->own.lost,
+	        .since = clock_now(),
+	        .context = context};
 	metric_add(M_LOADS_IN_FLIGHT, 1);
-	l->name = copy_text(w->name);
-	l->id = copy_text(w->id);
-	if (!l->name || !l->id) {
-		load_free(l);
-		return NULL;
-	}
-	l->name_len = w->name.len;
-	l->id_len = w->id.len;
-	l->hash = w->own.hash;
-	l->spelling = w->own.spelling;
-	l->kind = w->kind;
-	l->file_id = w->file_id;
-	l->question = w->question;
-	l->lost = w->own.lost;
-	l->since = clock_now();
-	l->context = context;
 	return l;
 }
 
 void load_free(struct load *l)
 {
 	metric_add(M_LOADS_IN_FLIGHT, -1);
-	free(l->name);
-	free(l->id);
 	free(l);
 }
 
@@ -99,7 +113,8 @@ static bool take_memory(void *arg, enum account_kind kind, uint64_t has, uint64_
 	return false;
 }
 
-void load_end_need(struct load *l)
+/* It needs no more memory: another load may wait for some. */
+static void end_need(struct load *l)
 {
 	struct load *needy = l;
 	atomic_compare_exchange_strong(&l->context->needy, &needy, NULL);
@@ -127,21 +142,9 @@ struct offmap_options load_options(struct load_context *context, struct load *l)
 
 /* ---- what comes of a transfer ---- */
 
-void load_count(struct load *l, const struct bucket_result *t, int64_t parse_time, bool good)
+/* Takes the map as the load's result. */
+static enum outcome_class take_map(struct load *l, struct offmap *map)
 {
-	struct load_costs *c = &l->costs;
-	histogram_observe(H_DOWNLOAD, t->elapsed);
-	metric_add(M_DOWNLOAD_BYTES_WIRE, (int64_t)t->wire_bytes);
-	metric_add(M_DOWNLOAD_BYTES_TEXT, (int64_t)t->text_bytes);
-	c->download_bytes += good ? t->text_bytes : 0;
-	*(good ? &c->download_time : &c->fail_time) += t->elapsed;
-	*(good ? &c->parse_time : &c->parse_fail_time) += parse_time;
-}
-
-enum outcome_class load_take_map(struct load *l, struct offmap *map)
-{
-	if (!map)
-		return FAILURE_TEMPORARY;
 	map->marker = l->outcome.marker;
 	l->module = module_new(&l->hash, map);
 	return l->module ? OUTCOME_NONE : FAILURE_TEMPORARY;
@@ -152,8 +155,8 @@ static enum outcome_class lacks_memory(struct loader *r, struct load *l, const c
 {
 	uint64_t most = r->context->config->load_memory_max;
 	if (l->no_room && atomic_load(&r->context->heavy) > l->heavy) {
-		log_event(LOG_LEVEL_INFO, "no room", "%s/%s waits until other loads have given memory back", l->name,
-		        l->id);
+		log_event(LOG_LEVEL_INFO, "no room", "%s/%s waits until other loads have given memory back",
+		        l->name.data, l->id.data);
 		return FAILURE_TEMPORARY;
 	}
 	if (l->no_room && account_total() / 8 * 7 < most)
@@ -165,106 +168,155 @@ static enum outcome_class lacks_memory(struct loader *r, struct load *l, const c
 	log_event(LOG_LEVEL_WARNING, "too large",
 	        "%s/%s from %s needs more than %llu MB to load; memory is %llu MB, load_memory_max %llu "
 	        "MB",
-	        l->name, l->id, from, (unsigned long long)most >> 20,
+	        l->name.data, l->id.data, from, (unsigned long long)most >> 20,
 	        (unsigned long long)r->context->config->memory >> 20,
 	        (unsigned long long)r->context->config->load_memory_max >> 20);
 	return FAILURE_TOO_LARGE;
 }
 
-enum outcome_class load_failed(struct loader *r, struct load *l, const char *what, const char *from,
-        const struct bucket_result *t, enum err err, const char *why)
+/* It gave no map. Too large for other loads' sake: temporary, with no_room set. */
+static enum outcome_class failed(struct loader *r, struct load *l, const struct attempt *t)
 {
-	bool corrupt = t->outcome == BUCKET_TOO_LARGE || t->outcome == BUCKET_BROKEN || err == ERR_CORRUPT;
-	if (err == ERR_TOO_LARGE)
-		return lacks_memory(r, l, from);
-	if (t->outcome == BUCKET_MISSING) {
+	enum bucket_outcome outcome = t->result.outcome;
+	bool corrupt = outcome == BUCKET_TOO_LARGE || outcome == BUCKET_BROKEN || t->err == ERR_CORRUPT;
+	if (t->err == ERR_TOO_LARGE)
+		return lacks_memory(r, l, t->from);
+	if (outcome == BUCKET_MISSING) {
 		metric_add(M_DOWNLOADS_MISSING, 1);
 		return FAILURE_MISSING;
 	}
-	const char *text = corrupt && err ? why : err || t->outcome == BUCKET_OK ? "out of memory" : t->text;
+	const char *text = corrupt && t->err                ? t->why
+	                   : t->err || outcome == BUCKET_OK ? "out of memory"
+	                                                    : t->result.text;
 	metric_add(corrupt ? M_DOWNLOADS_CORRUPT : M_DOWNLOADS_FAILED, 1);
-	log_event(LOG_LEVEL_WARNING, corrupt ? "corrupt" : "download failed", "%s%s/%s from %s: %s", what, l->name,
-	        l->id, from, text);
+	log_event(LOG_LEVEL_WARNING, corrupt ? "corrupt" : "download failed", "%s%s/%s from %s: %s", t->what,
+	        l->name.data, l->id.data, t->from, text);
 	if (!corrupt)
 		return FAILURE_TEMPORARY;
 	failure_why(l->outcome.why, text);
-	return t->outcome == BUCKET_TOO_LARGE ? FAILURE_TOO_LARGE : FAILURE_CORRUPT;
+	return outcome == BUCKET_TOO_LARGE ? FAILURE_TOO_LARGE : FAILURE_CORRUPT;
+}
+
+/* Counts what it took, for the metrics and the load's costs. OUTCOME_NONE: it is good. */
+static enum outcome_class end_attempt(struct loader *r, struct load *l, const struct attempt *t, bool good)
+{
+	struct load_costs *c = &l->costs;
+	histogram_observe(H_DOWNLOAD, t->result.elapsed);
+	metric_add(M_DOWNLOAD_BYTES_WIRE, (int64_t)t->result.wire_bytes);
+	metric_add(M_DOWNLOAD_BYTES_TEXT, (int64_t)t->result.text_bytes);
+	metric_add(M_DOWNLOADS_OK, good);
+	c->download_bytes += good ? t->result.text_bytes : 0;
+	*(good ? &c->download_time : &c->fail_time) += t->result.elapsed;
+	*(good ? &c->parse_time : &c->parse_fail_time) += t->parse_time;
+	return good ? OUTCOME_NONE : failed(r, l, t);
+}
+
+/* ---- symbol files ---- */
+
+static enum outcome_class get_text(struct loader *r, struct load *l, unsigned source, struct str id)
+{
+	struct load_context *context = r->context;
+	struct attempt t = {
+	        .what = "", .from = bucket_source_name(context->sources, source), .result.outcome = BUCKET_FAILED};
+	struct offmap_options options = load_options(context, l);
+	options.nearest = context->config->lookup == LOOKUP_NEAREST;
+	struct symmap *text = symmap_new(&options, context->blocks, &context->texts, l->id);
+	if (!text)
+		return FAILURE_TEMPORARY;
+	struct arrival in;
+	arrival_begin(&in, text, context->blocks, &context->readers);
+	struct bucket_sink sink = arrival_sink(&in);
+	bucket_fetch(r->bucket, source, (struct bucket_object){l->name, id}, &sink, &context->stopping, &t.result);
+	struct offmap *map = arrival_finish(&in, t.result.outcome == BUCKET_OK);
+	if (t.result.delivered)
+		histogram_observe(H_PARSE, in.parse_time);
+	t.err = in.err;
+	t.why = in.error.text;
+	t.parse_time = in.parse_time;
+	enum outcome_class class = end_attempt(r, l, &t, map != NULL);
+	struct str code_file, code_id;
+	if (map && (class = take_map(l, map)) == OUTCOME_NONE) {
+		if (symmap_code(text, &code_file, &code_id))
+			code_note(l->name, id, code_file, code_id);
+		l->module->text = text;
+		l->is_text = true;
+	} else {
+		symmap_unref(text);
+	}
+	return class;
+}
+
+/* ---- executables ---- */
+
+/* A text may have told the whole build id, of which the module's id is a part. */
+static struct build_id_question question_of(const struct load *l)
+{
+	struct build_id_question q = l->question;
+	if (!q.whole.len && !build_id_question_parse(&q, l->id))
+		q = (struct build_id_question){.has_first = false};
+	return q;
+}
+
+/* What the file's debug data say becomes a map. */
+static enum outcome_class get_executable(struct loader *r, struct load *l, unsigned source)
+{
+	struct load_context *context = r->context;
+	struct attempt t = {.what = "executable of ", .from = bucket_source_name(context->sources, source)};
+	const struct offmap_options options = load_options(context, l);
+	struct symbfile_map *records = symbfile_map_new(&options);
+	struct offmap *map = NULL;
+	struct elf_source_report report;
+	if (!records)
+		return FAILURE_TEMPORARY;
+	const struct elf_taker taker = {symbfile_map_sink(records), options.take, options.take_arg, &context->stopping};
+	const struct build_id_question question = question_of(l);
+	elf_source_load(&context->elf, r->bucket, source, &question, &taker, &t.result, &report);
+	if (report.error.code == ERR_TOO_LARGE || report.error.code == ERR_NO_MEMORY)
+		t.err = report.error.code;
+	if (t.result.outcome == BUCKET_OK && !(t.err = symbfile_map_finish(records, &map))) {
+		map->generation = report.hash;
+		map->text_bytes = t.result.text_bytes;
+		histogram_observe(H_PARSE, report.read_time);
+	}
+	t.parse_time = report.read_time;
+	enum outcome_class class = end_attempt(r, l, &t, map != NULL);
+	if (class == FAILURE_MISSING && report.error.code)
+		failure_why(l->outcome.why, report.error.text);
+	symbfile_map_free(records);
+	return map ? take_map(l, map) : class;
 }
 
 /* ---- sources ---- */
 
-static enum outcome_class take_text(struct load *l, struct symmap *text, struct offmap *map)
-{
-	enum outcome_class class = load_take_map(l, map);
-	metric_add(M_DOWNLOADS_OK, 1);
-	if (l->module) {
-		symmap_ref(text);
-		symmap_ref(text);
-		l->text = l->module->text = text;
-	}
-	return class;
-}
-
-static enum outcome_class transfer(struct loader *r, struct load *l, unsigned source, const char *id)
-{
-	/* How the digits of a build id are spelled does not matter. */
-	if (bucket_source_kind(r->context->sources, source) != BUCKET_SYMS)
-		return id == l->id ? load_elf(r, l, source) : FAILURE_MISSING;
-	struct offmap_options options = load_options(r->context, l);
-	options.nearest = r->context->config->lookup == LOOKUP_NEAREST;
-	struct symmap *text =
-	        symmap_new(&options, r->context->blocks, &r->context->texts, (struct str){l->id, l->id_len});
-	if (!text)
-		return FAILURE_TEMPORARY;
-	struct arrival in;
-	arrival_begin(&in, text, r->context->blocks, &r->context->readers);
-	struct bucket_sink sink = arrival_sink(&in);
-	struct bucket_result t = {.outcome = BUCKET_FAILED};
-	bucket_fetch(r->bucket, source, (struct bucket_object){{l->name, l->name_len}, {id, l->id_len}}, &sink,
-	        &r->context->stopping, &t);
-	struct offmap *map = arrival_finish(&in, t.outcome == BUCKET_OK);
-	if (t.delivered)
-		histogram_observe(H_PARSE, in.parse_time);
-	enum outcome_class class = t.outcome == BUCKET_OK && map
-	                                   ? take_text(l, text, map)
-	                                   : load_failed(r, l, "", bucket_source_name(r->context->sources, source), &t,
-	                                             in.err, in.error.text);
-	load_count(l, &t, in.parse_time, class == OUTCOME_NONE);
-	struct str code_file, code_id;
-	if (class == OUTCOME_NONE && symmap_code(text, &code_file, &code_id))
-		code_note((struct str){l->name, l->name_len}, (struct str){id, l->id_len}, code_file, code_id);
-	symmap_unref(text);
-	load_end_need(l);
-	return class;
-}
-
 /* Retries while the failure is temporary. */
-static enum outcome_class try_source(struct loader *r, struct load *l, unsigned source, const char *id)
+static enum outcome_class try_source(struct loader *r, struct load *l, unsigned source, struct str id)
 {
-	enum outcome_class class = transfer(r, l, source, id);
-	for (uint64_t i = 0; i < r->context->config->bucket_retries && class == FAILURE_TEMPORARY && !l->no_room &&
-	                     !atomic_load(&r->context->stopping);
-	        i++) {
-		bucket_pause();
-		class = transfer(r, l, source, id);
-	}
+	enum outcome_class class;
+	uint64_t tries = 0;
+	bool is_sym = bucket_source_kind(r->context->sources, source) == BUCKET_SYMS;
+	if (!is_sym && id.data != l->id.data) /* how the digits of a build id are spelled does not matter */
+		return FAILURE_MISSING;
+	do {
+		if (tries)
+			bucket_pause();
+		class = is_sym ? get_text(r, l, source, id) : get_executable(r, l, source);
+		end_need(l);
+	} while (class == FAILURE_TEMPORARY && !l->no_room && tries++ < r->context->config->bucket_retries &&
+	         !atomic_load(&r->context->stopping));
 	return class;
 }
 
 /* Asks each source for the id as requested and, if it is missing, in upper case. The first source that has the file
  * wins. */
-void load_sym(struct loader *r, struct load *l)
+static void load_sym(struct loader *r, struct load *l)
 {
-	char upper[1025];
-	bool failed = false;
-	size_t n = l->id_len < sizeof upper ? l->id_len : sizeof upper - 1;
-	for (size_t i = 0; i < n; i++)
-		upper[i] = (char)(l->id[i] >= 'a' && l->id[i] <= 'z' ? l->id[i] - 'a' + 'A' : l->id[i]);
-	upper[n] = 0;
+	char text[1024];
+	const struct str upper = {text, l->id.len};
+	bool differs = upper.len <= sizeof text && str_upper(text, l->id), failed = false;
 	l->outcome.class = FAILURE_MISSING;
 	for (unsigned i = 0; i < bucket_sources_count(r->context->sources); i++) {
 		enum outcome_class class = try_source(r, l, i, l->id);
-		if (class == FAILURE_MISSING && memcmp(upper, l->id, n) != 0)
+		if (class == FAILURE_MISSING && differs)
 			class = try_source(r, l, i, upper);
 		if (class == OUTCOME_NONE || class == FAILURE_CORRUPT || class == FAILURE_TOO_LARGE || l->no_room) {
 			l->outcome.class = class;
@@ -274,4 +326,360 @@ void load_sym(struct loader *r, struct load *l)
 	}
 	if (failed)
 		l->outcome.class = FAILURE_TEMPORARY;
+}
+
+/* ---- uploads ---- */
+
+/* The parts of an executable on their way into one map. */
+struct parts {
+	struct symbfile_map *map;
+	struct symbfile_reader *reader; /* of the current part */
+	struct text_hash *hash;         /* over all parts in order; becomes the map's generation */
+	enum err err;
+	struct error error;
+	uint64_t bytes;
+	int64_t parse_time;
+};
+
+static bool add_to_part(void *arg, const uint8_t *data, size_t len)
+{
+	struct parts *p = arg;
+	int64_t start = clock_now();
+	p->bytes += len;
+	text_hash_add(p->hash, data, len);
+	p->err = symbfile_reader_feed(p->reader, data, len, &p->error);
+	p->parse_time += clock_now() - start;
+	return p->err == ERR_OK;
+}
+
+/* path: below the executable's folder. A part that is missing may be there again: the list of them named it. */
+static enum outcome_class get_part(struct loader *r, struct load *l, struct parts *p, const char *path)
+{
+	char full[STORE_PATH_MAX];
+	struct attempt t = {.what = "", .from = full, .result.outcome = BUCKET_FAILED};
+	struct symbfile_sink records = symbfile_map_sink(p->map);
+	p->reader = symbfile_reader_new(&records);
+	if (!p->reader)
+		return FAILURE_TEMPORARY;
+	layout_below(full, &l->file_id, path);
+	store_get(r->store, full, add_to_part, p, &r->context->stopping, &t.result);
+	if (t.result.outcome == BUCKET_OK)
+		p->err = symbfile_reader_finish(p->reader, &p->error);
+	else
+		t.result.outcome = BUCKET_FAILED;
+	symbfile_reader_free(p->reader);
+	t.err = p->err;
+	t.why = p->error.text;
+	return end_attempt(r, l, &t, t.result.outcome == BUCKET_OK && !p->err);
+}
+
+static enum outcome_class get_parts(struct loader *r, struct load *l, struct parts *p, const struct symbfile_sets *sets)
+{
+	enum outcome_class class = OUTCOME_NONE;
+	for (unsigned kind = 0; kind < SYMBFILE_KINDS; kind++) {
+		const struct symbfile_set *set = sets->best[kind];
+		for (unsigned i = 0; set && i < set->have_count && class == OUTCOME_NONE; i++)
+			class = get_part(r, l, p, set->have[i].path);
+	}
+	return class;
+}
+
+static enum outcome_class finish_parts(
+        struct loader *r, struct load *l, struct parts *p, const struct symbfile_sets *sets)
+{
+	struct offmap *map = NULL;
+	int64_t start = clock_now();
+	uint64_t missing = symbfile_sets_missing(sets);
+	struct attempt t = {.what = "", .from = "uploads", .result.outcome = BUCKET_OK};
+	if ((t.err = symbfile_map_finish(p->map, &map)))
+		return failed(r, l, &t);
+	l->costs.parse_time += p->parse_time + clock_now() - start;
+	histogram_observe(H_PARSE, l->costs.parse_time);
+	metric_set(M_LAST_MAP_RAW_BYTES, (int64_t)map->raw_bytes);
+	metric_add(M_SYMBFILE_PARTS_MISSING, (int64_t)missing);
+	map->generation = text_hash_value(p->hash);
+	map->text_bytes = p->bytes;
+	map->damaged = missing;
+	enum outcome_class class = take_map(l, map);
+	if (l->module)
+		l->module->origin = sets->hash;
+	return class;
+}
+
+/* The symbfiles become one map. */
+static enum outcome_class get_sets(struct loader *r, struct load *l, const struct symbfile_sets *sets)
+{
+	const struct offmap_options options = load_options(r->context, l);
+	struct parts p = {.map = symbfile_map_new(&options), .hash = text_hash_new()};
+	enum outcome_class class = p.map && p.hash ? get_parts(r, l, &p, sets) : FAILURE_TEMPORARY;
+	if (class == OUTCOME_NONE)
+		class = finish_parts(r, l, &p, sets);
+	symbfile_map_free(p.map);
+	text_hash_free(p.hash);
+	end_need(l);
+	return class;
+}
+
+/* Keeps the cached module if the store still has the same sets, or cannot be asked (sets NULL). Only without memcached:
+ * with it, markers announce uploads. */
+static bool keep_cached(struct loader *r, struct load *l, const struct symbfile_sets *sets)
+{
+	struct module *module = mc_enabled(r->context->servers) ? NULL : page_cache_get(r->context->cache, &l->hash);
+	if (module && sets && module->origin != sets->hash) {
+		module_unref(module);
+		module = NULL;
+	}
+	l->module = module;
+	return l->kept = module != NULL;
+}
+
+/* Asks the store for what was uploaded for an executable. */
+static void load_symbfile(struct loader *r, struct load *l)
+{
+	struct symbfile_sets sets;
+	struct error e;
+	if (symbfile_sets_get(&sets, r->store, &l->file_id, &r->context->stopping, &e)) {
+		log_event(LOG_LEVEL_WARNING, "download failed", "list of %s: %s", l->id.data, e.text);
+		metric_add(M_DOWNLOADS_FAILED, 1);
+		if (keep_cached(r, l, NULL))
+			l->outcome.checked = clock_now(); /* it took its time to fail */
+		return;
+	}
+	if (!sets.best[SYMBFILE_RANGES] && !sets.best[SYMBFILE_RETURNPADS]) {
+		metric_add(M_DOWNLOADS_MISSING, 1);
+		l->outcome.class = FAILURE_MISSING;
+	} else if (!keep_cached(r, l, &sets)) {
+		l->outcome.class = get_sets(r, l, &sets);
+	}
+	symbfile_sets_release(&sets);
+}
+
+/* Asks the store which executable has a build id: a redirect if one was uploaded. */
+static void load_build_id(struct loader *r, struct load *l)
+{
+	struct symbfile_claims claims;
+	struct error e;
+	bool found = false;
+	enum err err = symbfile_claims_get(&claims, r->store, &l->question, &r->context->stopping, &e);
+	if (!err)
+		err = symbfile_alias_choose(&l->outcome.redirect, &found, &claims, r->store, &r->context->stopping, &e);
+	if (err) {
+		log_event(LOG_LEVEL_WARNING, "download failed", "executables with build id %s: %s", l->id.data, e.text);
+		metric_add(M_DOWNLOADS_FAILED, 1);
+		return;
+	}
+	if (claims.count > 1) {
+		char hex[FILE_ID_HEX + 1];
+		file_id_hex(hex, &l->outcome.redirect.id);
+		log_event(LOG_LEVEL_WARNING, "build id claimed",
+		        "%s%u executables claim build id %s; %s answers: its set is the best",
+		        claims.count == ALIAS_CLAIMS ? "at least " : "", claims.count, l->id.data, hex);
+	}
+	metric_add(M_DOWNLOADS_MISSING, !found);
+	l->outcome.class = found ? OUTCOME_REDIRECT : FAILURE_MISSING;
+}
+
+/* ---- the lease ---- */
+
+enum load_step {
+	LOAD_DONE,      /* the outcome is known */
+	LOAD_ELSEWHERE, /* another host has the lease: check again later */
+	LOAD_HERE,      /* no other host is loading it: run it here, as a transfer */
+};
+
+/* Looks for a root that another host has stored meanwhile, and uses it if `believe` (trust that its pages are still
+ * there), or if the map has become whole since a page was missed. Also reads the marker, and looks for a lease. */
+static bool find_root(struct loader *r, struct load *l, bool believe, struct root_get *g)
+{
+	*g = (struct root_get){.hash = &l->hash, .want_root = true, .want_lease = true};
+	l->outcome.checked = clock_now();
+	page_memcached_roots(r->memcached, g, 1, INT64_MAX);
+	l->outcome.marker = g->marker;
+	bool made = g->map && l->lost == LOST_UNMADE && offmap_is_whole(g->map);
+	if (!g->map || (!believe && !made)) {
+		offmap_free(g->map);
+		return false;
+	}
+	l->module = module_new(&l->hash, g->map);
+	if (l->module)
+		atomic_store(&l->module->stored, true);
+	return l->module != NULL;
+}
+
+/* Takes the lease. LOAD_ELSEWHERE: another host has it, and we wait for its map, though not for ever. If memcached does
+ * not answer, every host loads. */
+static enum load_step ask_lease(struct loads *ls, struct loader *r, struct load *l)
+{
+	struct root_get g;
+	bool waited = l->lease.until;
+	enum mc_status status = lease_take(l, r->memcached);
+	bool is_held = status == MC_OK;
+	if (status == MC_DOWN)
+		return LOAD_HERE;
+	/* Looked for behind it: who had the lease until now has stored the module, lost page included. */
+	bool found = find_root(r, l, !l->lost || (is_held && waited), &g);
+	if (is_held)
+		lease_hold(ls, l);
+	if (found)
+		return LOAD_DONE;
+	if (status != MC_EXISTS || (waited && clock_now() >= l->lease.until))
+		return LOAD_HERE;
+	if (!waited) {
+		l->lease.until = clock_now() + r->context->config->bucket_total_timeout;
+		metric_add(M_LEASE_WAITS, 1);
+	}
+	return LOAD_ELSEWHERE;
+}
+
+/* Checks on a module that another host was loading. */
+static enum load_step look_again(struct loader *r, struct load *l)
+{
+	struct root_get g;
+	if (find_root(r, l, !l->lost, &g))
+		return LOAD_DONE;
+	return g.leased && clock_now() < l->lease.until ? LOAD_ELSEWHERE : LOAD_HERE;
+}
+
+/* ---- one load ---- */
+
+/* Sets l->module, or l->outcome. */
+static void load_from_sources(struct loader *r, struct load *l)
+{
+	metric_add(M_CACHE_ROOT_NONE, 1);
+	l->outcome.class = FAILURE_TEMPORARY;
+	if (l->kind == WANT_SYM)
+		load_sym(r, l);
+	else if (r->store && l->kind == WANT_SYMBFILE)
+		load_symbfile(r, l);
+	else if (r->store)
+		load_build_id(r, l);
+	metric_add(M_LOADS_TOTAL, l->module && !l->kept);
+}
+
+/* Another request may have put the module into the cache since the load was asked for. */
+static bool take_cached(struct loader *r, struct load *l)
+{
+	struct module *module = l->lost ? NULL : page_cache_get(r->context->cache, &l->hash);
+	if (!module || atomic_load(&module->checked) < l->since) {
+		module_unref(module);
+		return false;
+	}
+	l->module = module;
+	l->kept = true;
+	l->outcome.marker = module->map->marker;
+	l->outcome.checked = atomic_load(&module->checked);
+	return true;
+}
+
+static void take_module(struct loader *r, struct load *l)
+{
+	l->outcome.class = OUTCOME_NONE;
+	atomic_store(&l->module->checked, l->outcome.checked);
+	atomic_fetch_add(&l->module->holds, 1); /* until finish_load is done */
+	if (!l->kept)
+		l->module->lost_at = l->lost >= LOST_PAGE ? clock_now() : 0;
+	if (l->is_text) {
+		atomic_store(&l->module->shared, l->lost == LOST_UNMADE || (l->lease.held && l->lost < LOST_AGAIN));
+		snprintf(l->module->label, sizeof l->module->label, "%s/%s", l->name.data, l->id.data);
+	}
+	outcomes_forget(r->context->outcomes, &l->hash);
+}
+
+/* Sets the outcome of l: from memcached if another host was faster, else from the sources. May take as long as the
+ * timeouts allow. If l is no transfer, only checks on the other host. */
+static enum load_step run_load(struct loads *ls, struct loader *r, struct load *l)
+{
+	enum load_step step = LOAD_HERE;
+	struct root_get g;
+	if (take_cached(r, l))
+		step = LOAD_DONE;
+	else if (l->lost == LOST_UNMADE) /* other hosts' loads do not help: each makes the pages that it needs */
+		step = find_root(r, l, false, &g) ? LOAD_DONE : LOAD_HERE;
+	else if (mc_enabled(r->context->servers))
+		step = l->transferring ? ask_lease(ls, r, l) : look_again(r, l);
+	if (step == LOAD_ELSEWHERE || (step == LOAD_HERE && !l->transferring))
+		return step;
+	if (step == LOAD_HERE)
+		load_from_sources(r, l);
+	if (l->no_room) { /* once more, when no other load has much memory */
+		if (l->lease.held)
+			lease_give_back(ls, l, r->memcached);
+		l->outcome = (struct outcome){0};
+		return LOAD_HERE;
+	}
+	if (l->module)
+		take_module(r, l);
+	return LOAD_DONE;
+}
+
+/* ---- threads ---- */
+
+/* Opens the loader's clients. If memory runs out, tries again with the next load. */
+static bool equip(struct loader *r)
+{
+	const struct load_context *context = r->context;
+	if (!r->memcached)
+		r->memcached = mc_client_new(context->servers);
+	if (!r->bucket)
+		r->bucket = bucket_client_new(context->sources);
+	if (!r->store && context->store)
+		r->store = store_client_new(context->store);
+	return r->memcached && r->bucket && (r->store || !context->store);
+}
+
+static void *loader_main(void *arg);
+
+/* Starts the next thread, if there may be one more: called by the last one only. */
+static bool start_next(struct loaders *all, pthread_t *next)
+{
+	if (all->count == loaders_max(all->loads->context->config))
+		return false;
+	all->count++;
+	bool started = pthread_create(next, NULL, loader_main, all) == 0;
+	all->count -= !started;
+	return started;
+}
+
+static void *loader_main(void *arg)
+{
+	struct loaders *all = arg;
+	struct loader r = {.context = all->loads->context};
+	struct load *l;
+	pthread_t next;
+	bool followed = false;
+	background_enter();
+	while ((l = loads_take(all->loads))) {
+		enum load_step step = LOAD_DONE;
+		followed = followed || start_next(all, &next);
+		l->outcome.checked = clock_now();
+		if (equip(&r))
+			step = run_load(all->loads, &r, l);
+		else
+			l->outcome.class = FAILURE_TEMPORARY;
+		if (step == LOAD_DONE) {
+			loads_publish(all->loads, l);
+			finish_load(all->finishers, l, r.memcached);
+		} else {
+			loads_put_back(all->loads, l, step == LOAD_ELSEWHERE);
+		}
+	}
+	mc_client_free(r.memcached);
+	bucket_client_free(r.bucket);
+	store_client_free(r.store);
+	background_leave();
+	if (followed)
+		pthread_join(next, NULL);
+	return NULL;
+}
+
+bool loaders_start(struct loaders *all, struct loads *loads, struct finishers *finishers)
+{
+	*all = (struct loaders){.loads = loads, .finishers = finishers};
+	return all->started = start_next(all, &all->first);
+}
+
+void loaders_stop(struct loaders *all)
+{
+	if (all->started)
+		pthread_join(all->first, NULL);
 }

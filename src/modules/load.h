@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A load takes a symbol file from its source to a map. The text is indexed as it arrives. Once it is complete, the map
- * exists; each page is made from the text by whichever thread first misses it.
+ * A load takes a module from its source to a map, on a thread of its own: it looks in memcached once more, takes the
+ * lease or waits for the host that has it, asks the sources, and tells the requests that wait. The text of a symbol
+ * file is indexed as it arrives. Once it is complete, the map exists; each page is made from the text by whichever
+ * thread first misses it.
  */
 #ifndef MODULES_LOAD_H
 #define MODULES_LOAD_H
@@ -33,9 +35,8 @@ struct load_context {
 /* A load, queued or running. Guarded by the lock of struct loads, except what only its loader touches. */
 struct load {
 	struct module_hash hash, spelling; /* of the module; of its id as it was asked for */
-	char *name, *id;                   /* NUL-terminated */
-	size_t name_len, id_len;
-	enum want_kind kind; /* this and the next three are as in the want */
+	struct str name, id;               /* NUL-terminated */
+	enum want_kind kind;               /* this and the next three are as in the want */
 	struct file_id file_id;
 	struct build_id_question question;
 	enum want_lost lost;
@@ -69,7 +70,7 @@ struct load {
 	} lease;
 	/* outcome */
 	struct module *module;
-	struct symmap *text;    /* of the symbol file just loaded; a reference */
+	bool is_text;           /* module was made of a symbol file that was just loaded */
 	bool kept;              /* module was in the cache, and is still current */
 	struct outcome outcome; /* marker and checked are from the start of the load, even if it succeeds */
 	unsigned retry_after;
@@ -86,39 +87,26 @@ static inline uint64_t load_small_bytes(void)
 struct load *load_new(struct load_context *context, const struct module_want *w);
 void load_free(struct load *l);
 
-/* What each thread that runs loads owns. */
-struct loader {
-	struct load_context *context;
-	struct mc_client *memcached;
-	struct bucket_client *bucket;
-	struct store_client *store; /* NULL: none is configured */
+/* How maps are built: their memory is charged to the cache, and limited; that of a load (NULL: none) also to the
+ * account. */
+struct offmap_options load_options(struct load_context *context, struct load *l);
+
+struct loads;
+struct finishers;
+
+/* The threads that run loads. */
+struct loaders {
+	struct loads *loads;
+	struct finishers *finishers;
+	unsigned count; /* for the last that was started; each joins the one that it has started */
+	bool started;
+	pthread_t first;
 };
 
-/* Asks the sources in order. Sets l->module and l->text, or l->outcome, as the next two do. May take as long as the
- * timeouts allow. */
-void load_sym(struct loader *r, struct load *l);
-/* Asks the store for what was uploaded for an executable: its symbfiles become one map. */
-void load_symbfile(struct loader *r, struct load *l);
-/* Asks the store which executable has a build id: sets l->outcome, a redirect if one was uploaded. */
-void load_build_id(struct loader *r, struct load *l);
-
-/* ---- for the forms of a load ---- */
-
-/* One attempt at a source of executables: what the file's debug data say becomes a map. OUTCOME_NONE: l->module is set.
- */
-enum outcome_class load_elf(struct loader *r, struct load *l, unsigned source);
-
-/* How the load's map is built: its memory is charged to the account and the cache, and limited. */
-struct offmap_options load_options(struct load_context *context, struct load *l);
-/* Counts what a transfer took, for the metrics and the load's costs. */
-void load_count(struct load *l, const struct bucket_result *t, int64_t parse_time, bool good);
-/* Takes the map, if there is one, as the load's result. */
-enum outcome_class load_take_map(struct load *l, struct offmap *map);
-/* The outcome of a transfer that gave no map, which it counts and logs. what, from: names the file and where it is, for
- * the log; err, why: of reading it. Too large for other loads' sake: temporary, with no_room set. */
-enum outcome_class load_failed(struct loader *r, struct load *l, const char *what, const char *from,
-        const struct bucket_result *t, enum err err, const char *why);
-/* It needs no more memory: another load may wait for some. */
-void load_end_need(struct load *l);
+/* Starts the first of at most loaders_max threads; each starts one more when it gets its first load, so that one is
+ * idle. False if it could not be started. */
+bool loaders_start(struct loaders *all, struct loads *loads, struct finishers *finishers);
+/* Call after `stopping` is set and loads_wake. */
+void loaders_stop(struct loaders *all);
 
 #endif

@@ -12,7 +12,6 @@
 #include "base/digests.h"
 #include "base/metrics.h"
 #include "base/process.h"
-#include "modules/loader.h"
 #include "modules/periodic.h"
 #include "objects/bucket.h"
 

@@ -98,8 +98,7 @@ void missing_note(struct missing_list *l, struct str name, struct str id, struct
 	char upper[MISSING_ID];
 	if (!name.len || name.len >= MISSING_NAME || !id.len || id.len >= MISSING_ID)
 		return;
-	for (size_t i = 0; i < id.len; i++)
-		upper[i] = (char)(id.data[i] >= 'a' && id.data[i] <= 'z' ? id.data[i] - 'a' + 'A' : id.data[i]);
+	str_upper(upper, id);
 	char who[MISSING_AGENT];
 	copy_agent(who, agent);
 	pthread_mutex_lock(&l->lock);

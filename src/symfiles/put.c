@@ -114,9 +114,7 @@ static enum err end_gzip(struct symfile_put *p, struct error *e)
 static void make_path(char path[STORE_PATH_MAX], const struct symfile_put *p, bool to_try)
 {
 	char upper[SEGMENT_MAX + 1];
-	for (size_t i = 0; i < p->id.len; i++)
-		upper[i] = (char)(p->id.data[i] >= 'a' && p->id.data[i] <= 'z' ? p->id.data[i] - 'a' + 'A'
-		                                                               : p->id.data[i]);
+	str_upper(upper, p->id);
 	snprintf(path, STORE_PATH_MAX, "%s%.*s/%.*s/%.*s.sym", to_try ? BUCKET_TRY "/" : "", STR_FMT(p->name),
 	        (int)p->id.len, upper, STR_FMT(bucket_stem(p->name)));
 }

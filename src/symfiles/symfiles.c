@@ -134,24 +134,12 @@ static void try_source(struct symfiles *s, struct bucket_client *c, unsigned sou
 	}
 }
 
-/* The id in upper case; false if it is already. */
-static bool upper_id(char upper[ID_MAX], struct str id)
-{
-	bool differs = false;
-	for (size_t i = 0; i < id.len && i < ID_MAX; i++) {
-		bool lower = id.data[i] >= 'a' && id.data[i] <= 'z';
-		upper[i] = (char)(lower ? id.data[i] - 'a' + 'A' : id.data[i]);
-		differs = differs || lower;
-	}
-	return differs;
-}
-
 static void ask_sources(struct symfiles *s, struct bucket_client *c, const struct symfile *file, struct watched *w,
         struct bucket_result *result)
 {
 	char upper[ID_MAX];
 	struct bucket_result failed = {.outcome = BUCKET_MISSING};
-	bool spelled = upper_id(upper, file->id);
+	bool spelled = file->id.len <= ID_MAX && str_upper(upper, file->id);
 	bucket_result_set(result, BUCKET_MISSING, "there are no sources");
 	for (unsigned i = 0; i < bucket_sources_count(s->sources); i++) {
 		try_source(s, c, i, (struct bucket_object){file->name, file->id}, w, result);

@@ -74,7 +74,7 @@ static struct load *take_next(const char *name)
 	struct load *l = take(&loads);
 	if (name) {
 		assert_non_null(l);
-		assert_string_equal(l->name, name);
+		assert_string_equal(l->name.data, name);
 	} else {
 		assert_null(l);
 	}
