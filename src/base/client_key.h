@@ -20,6 +20,15 @@ static inline bool client_key_equal(struct client_key a, struct client_key b)
 	return a.hi == b.hi && a.lo == b.lo;
 }
 
+/* Whether a client that holds `has` of the `used` of `most` that all share may have one more: the last quarter is for
+ * clients that hold none, and while others wait nobody gets more than half. */
+static inline bool client_may_have(uint64_t has, uint64_t used, uint64_t most, bool others_wait)
+{
+	if (!has || used >= most)
+		return used < most;
+	return used < most - most / 4 && (!others_wait || has < (most + 1) / 2);
+}
+
 /* For a hash table: the random seed keeps outsiders from choosing addresses that collide. */
 uint64_t client_key_hash(struct client_key key, uint64_t seed);
 

@@ -95,10 +95,7 @@ void turns_add(struct turns *t, struct turn *turn)
 
 static bool may_have(const struct turns *t, const struct turn_client *c)
 {
-	unsigned idle = t->workers - t->busy;
-	if (!idle || !c->held)
-		return idle;
-	return idle > t->workers / 4 && (t->waiting == 1 || c->held < (t->workers + 1) / 2);
+	return client_may_have(c->held, t->busy, t->workers, t->waiting > 1);
 }
 
 /* The list whose first comes next. */

@@ -18,22 +18,17 @@ enum {
 	PAUSE_MS = 500,       /* while memory is full */
 };
 
-/* A map to be made whole. */
+/* A map to be made whole, or a page to be sent. */
 struct finish_job {
 	STAILQ_ENTRY(finish_job) next;
-	struct module *module; /* a reference, and a hold */
+	struct module *module; /* a reference, and for a map a hold */
 	struct load *load;     /* of symbfiles, stored under its lease; NULL: module has a text */
-};
-
-struct page_job {
-	STAILQ_ENTRY(page_job) next;
-	struct module *module; /* references */
-	struct page *page;
-	uint32_t number;
+	struct page *page;     /* a reference; NULL: the map */
+	uint32_t number;       /* of the page */
 };
 
 struct finishing {
-	const struct finishers *all;
+	struct finishers *all;
 	struct load_context *context;
 	struct module *module;
 	const char *label;
@@ -52,25 +47,25 @@ struct finishing {
 
 static const char invalidated[] = "the module was invalidated meanwhile";
 
-/* Takes the lock. Why finishing is no longer useful; NULL: it is. */
-static const char *why_over(const struct finishing *f)
+/* Takes the lock. Why it is no longer useful to finish the module, or its load; NULL: it is. */
+static const char *why_over(struct finishers *all, struct module *m, const struct load *l)
 {
 	const char *why = NULL;
-	pthread_mutex_lock(&f->all->loads->lock);
-	if (f->context->stopping)
+	pthread_mutex_lock(&all->loads->lock);
+	if (all->loads->context->stopping)
 		why = "the process ends";
-	else if (f->load ? f->load->lease.stale : !module_is_cached(f->module))
+	else if (l ? l->lease.stale : !module_is_cached(m))
 		why = invalidated;
-	else if (f->load && f->load->lease.lost)
+	else if (l && l->lease.lost)
 		why = "its lease was lost: another process may load it too";
-	pthread_mutex_unlock(&f->all->loads->lock);
+	pthread_mutex_unlock(&all->loads->lock);
 	return why;
 }
 
 static bool may_store(void *arg)
 {
 	struct finishing *f = arg;
-	f->given_up = why_over(f);
+	f->given_up = why_over(f->all, f->module, f->load);
 	if (!f->given_up && clock_now() >= f->until)
 		f->given_up = "it took longer than bucket_total_timeout";
 	return !f->given_up;
@@ -142,7 +137,7 @@ static struct page *make_page(void *arg, enum page_kind kind, uint32_t number)
 static bool keep_pages(struct finishing *f, enum page_kind kind, uint32_t count, const uint32_t *order)
 {
 	for (uint32_t i = 0; i < count; i++) {
-		struct page *p = why_over(f) ? NULL : make_page(f, kind, order ? order[i] : i);
+		struct page *p = why_over(f->all, f->module, NULL) ? NULL : make_page(f, kind, order ? order[i] : i);
 		if (!p)
 			return false;
 		page_unref(p);
@@ -197,18 +192,6 @@ static bool store_map(struct mc_client *memcached, struct finishing *f)
 
 /* ---- one map ---- */
 
-enum elsewhere { NOT_WHOLE, WHOLE, OUTDATED };
-
-/* Whether another host has made the map whole meanwhile, or the module was invalidated. */
-static enum elsewhere look_elsewhere(struct mc_client *memcached, const struct finishing *f)
-{
-	struct root_get g = {.hash = &f->module->hash, .want_root = true};
-	page_memcached_roots(memcached, &g, 1, INT64_MAX);
-	bool whole = g.map && offmap_is_whole(g.map) && g.map->generation == f->module->map->generation;
-	offmap_free(g.map);
-	return g.reached && g.marker != f->module->map->marker ? OUTDATED : whole ? WHOLE : NOT_WHOLE;
-}
-
 /* Call when all pages are counted, and in memcached or the cache. */
 static void let_text_go(struct finishing *f)
 {
@@ -234,13 +217,19 @@ static bool make_all(struct mc_client *memcached, struct finishing *f, bool stor
 
 static void finish_text(struct mc_client *memcached, struct finishing *f)
 {
+	const struct offmap *map = f->module->map;
 	bool stores = memcached && mc_enabled(f->context->servers) && atomic_load(&f->module->shared);
-	enum elsewhere elsewhere = stores ? look_elsewhere(memcached, f) : NOT_WHOLE;
-	const char *over = elsewhere == OUTDATED ? invalidated : why_over(f);
+	struct root_get elsewhere = {.hash = &f->module->hash, .want_root = true};
+	if (stores)
+		page_memcached_roots(memcached, &elsewhere, 1, INT64_MAX);
+	bool whole = elsewhere.map && offmap_is_whole(elsewhere.map) && elsewhere.map->generation == map->generation;
+	offmap_free(elsewhere.map);
+	bool outdated = elsewhere.reached && elsewhere.marker != map->marker;
+	const char *over = outdated ? invalidated : why_over(f->all, f->module, NULL);
 	if (over) {
 		metric_add(M_STORES_FAILED, stores);
 		log_event(LOG_LEVEL_WARNING, "not stored", "%s: %s", f->label, over);
-	} else if (elsewhere == WHOLE) {
+	} else if (whole) { /* another host has made it so meanwhile */
 		atomic_store(&f->module->stored, true);
 		module_drop_text(f->module);
 	} else if (make_all(memcached, f, stores)) {
@@ -262,49 +251,129 @@ static void end_load(struct finishers *all, struct load *l, struct mc_client *me
 	loads_finished(all->loads, l);
 }
 
-static void run_job(struct finishers *all, struct finish_job *job, struct mc_client *memcached)
+static void run_job(struct finishers *all, const struct finish_job *job, struct mc_client *memcached)
 {
 	struct module *m = job->module;
+	struct load *l = job->load;
+	const struct store_options options = store_options(all->loads->context->config);
+	if (job->page) {
+		if (memcached && !atomic_load(&all->loads->context->stopping))
+			page_memcached_store_page(memcached, m, job->number, job->page, &options);
+		atomic_fetch_add(&m->sent, 1);
+		return;
+	}
 	struct finishing f = {.all = all,
 	        .context = all->loads->context,
 	        .module = m,
-	        .load = job->load,
-	        .label = *m->label ? m->label : job->load->id.data,
-	        .text = job->load ? NULL : m->text,
+	        .load = l,
+	        .label = l ? l->id.data : m->label,
+	        .text = l ? NULL : m->text,
 	        .damaged = m->map->damaged};
-	if (!job->load)
+	if (!l)
 		finish_text(memcached, &f);
-	else if (memcached && job->load->lease.held && job->load->lost < LOST_AGAIN)
+	else if (memcached && l->lease.held && l->lost < LOST_AGAIN)
 		store_map(memcached, &f);
-	if (job->load)
-		end_load(all, job->load, memcached);
-	atomic_fetch_sub(&m->holds, 1);
-	module_unref(m);
-	free(job);
-	metric_add(M_LOADS_IN_FLIGHT, -1);
+	if (l)
+		end_load(all, l, memcached);
 }
 
-/* False if out of memory. */
-static bool add_job(struct finishers *all, struct module *m, struct load *l)
+/* ---- the queues ---- */
+
+/* False: out of memory, the queue is full, or nobody takes jobs any more. */
+static bool add_job(struct finishers *all, struct finish_queue *q, struct finish_job what)
 {
 	struct finish_job *job = malloc(sizeof *job);
 	if (!job)
 		return false;
-	*job = (struct finish_job){.module = m, .load = l};
-	module_ref(m);
-	atomic_fetch_add(&m->holds, 1);
-	metric_add(M_LOADS_IN_FLIGHT, 1);
+	*job = what;
 	pthread_mutex_lock(&all->loads->lock);
-	STAILQ_INSERT_TAIL(&all->jobs, job, next);
-	all->working++;
-	pthread_cond_broadcast(&all->added);
+	bool takes = !all->ended && (!job->page || q->count < PAGES_WAITING);
+	if (takes) {
+		module_ref(job->module);
+		if (job->page)
+			page_ref(job->page);
+		else
+			atomic_fetch_add(&job->module->holds, 1);
+		metric_add(M_LOADS_IN_FLIGHT, !job->page);
+		STAILQ_INSERT_TAIL(&q->jobs, job, next);
+		q->count++;
+		pthread_cond_broadcast(&all->added);
+	}
 	pthread_mutex_unlock(&all->loads->lock);
-	return true;
+	if (!takes)
+		free(job);
+	return takes;
 }
+
+/* Waits for the next job; NULL at the end. While memory is full, maps are not made whole. */
+static struct finish_job *take_job(struct finishers *all, struct finish_queue *q)
+{
+	struct loads *ls = all->loads;
+	struct finish_job *job;
+	pthread_mutex_lock(&ls->lock);
+	for (;;) {
+		job = STAILQ_FIRST(&q->jobs);
+		if (job ? job->load || job->page || account_left() || ls->context->stopping : all->ended)
+			break;
+		if (job)
+			clock_wait(&all->added, &ls->lock, clock_now() + PAUSE_MS * MS);
+		else
+			pthread_cond_wait(&all->added, &ls->lock);
+	}
+	if (job)
+		STAILQ_REMOVE_HEAD(&q->jobs, next);
+	pthread_mutex_unlock(&ls->lock);
+	return job;
+}
+
+static void end_job(struct finishers *all, struct finish_queue *q, struct finish_job *job)
+{
+	pthread_mutex_lock(&all->loads->lock);
+	q->count--;
+	pthread_mutex_unlock(&all->loads->lock);
+	if (!job->page)
+		atomic_fetch_sub(&job->module->holds, 1);
+	metric_add(M_LOADS_IN_FLIGHT, -!job->page);
+	page_unref(job->page);
+	module_unref(job->module);
+	free(job);
+}
+
+static void *run_jobs(struct finishers *all, struct finish_queue *q)
+{
+	struct mc_client *memcached = NULL;
+	struct finish_job *job;
+	while ((job = take_job(all, q))) {
+		if (!memcached)
+			memcached = mc_client_new(all->loads->context->servers);
+		run_job(all, job, memcached);
+		end_job(all, q, job);
+	}
+	mc_client_free(memcached);
+	return NULL;
+}
+
+static void *finisher_main(void *arg)
+{
+	struct finishers *all = arg;
+	background_enter();
+	run_jobs(all, &all->maps);
+	background_leave();
+	return NULL;
+}
+
+static void *sender_main(void *arg)
+{
+	struct finishers *all = arg;
+	return run_jobs(all, &all->pages);
+}
+
+/* ---- what others call ---- */
 
 void finish_module(struct finishers *all, struct module *m)
 {
-	if (*m->label && !atomic_exchange(&m->finished, true) && !add_job(all, m, NULL))
+	if (*m->label && !atomic_exchange(&m->finished, true) &&
+	        !add_job(all, &all->maps, (struct finish_job){.module = m}))
 		atomic_store(&m->finished, false);
 }
 
@@ -312,7 +381,7 @@ void finish_when_idle(struct finishers *all, int64_t now)
 {
 	struct loads *ls = all->loads;
 	pthread_mutex_lock(&ls->lock);
-	bool idle = !all->working && !ls->unfinished && now - ls->last_end >= ls->context->config->finish_after;
+	bool idle = !all->maps.count && !ls->unfinished && now - ls->last_end >= ls->context->config->finish_after;
 	pthread_mutex_unlock(&ls->lock);
 	struct module *m = idle ? page_cache_unfinished(ls->context->cache) : NULL;
 	if (m)
@@ -320,22 +389,14 @@ void finish_when_idle(struct finishers *all, int64_t now)
 	module_unref(m);
 }
 
-static bool is_ours(struct finishers *all, const struct load *l)
-{
-	pthread_mutex_lock(&all->loads->lock);
-	bool ours = !l->lease.stale && !l->lease.lost;
-	pthread_mutex_unlock(&all->loads->lock);
-	return ours;
-}
-
 /* Stores the root under the lease: other hosts that wait for it then find the module. Those who waited here make their
  * first pages meanwhile, and others will ask for the same. */
 static void announce(struct finishers *all, struct load *l, struct mc_client *memcached)
 {
 	const struct store_options options = store_options(all->loads->context->config);
-	for (unsigned i = 0; i < FIRST_PAGE_MS && !atomic_load(&l->module->sent) && is_ours(all, l); i++)
+	for (unsigned i = 0; i < FIRST_PAGE_MS && !atomic_load(&l->module->sent) && !why_over(all, l->module, l); i++)
 		nanosleep(&(struct timespec){0, MS}, NULL);
-	if (is_ours(all, l))
+	if (!why_over(all, l->module, l))
 		page_memcached_store_root(memcached, l->module, &options);
 }
 
@@ -347,115 +408,23 @@ void finish_load(struct finishers *all, struct load *l, struct mc_client *memcac
 	if (l->is_text && (l->lost || !c->finish_after)) /* it was asked for before */
 		finish_module(all, l->module);
 	bool later = l->module && !l->is_text && !l->kept && !atomic_load(&l->module->stored);
-	if (!later || !add_job(all, l->module, l))
+	if (!later || !add_job(all, &all->maps, (struct finish_job){.module = l->module, .load = l}))
 		end_load(all, l, memcached);
 }
 
-/* ---- single pages ---- */
-
 void finish_page(struct finishers *all, struct module *m, uint32_t number, struct page *p)
 {
-	struct page_job *job = atomic_load(&m->shared) ? malloc(sizeof *job) : NULL;
-	if (!job)
-		return;
-	*job = (struct page_job){.module = m, .page = p, .number = number};
-	pthread_mutex_lock(&all->loads->lock);
-	bool takes = all->page_count < PAGES_WAITING && !all->ended;
-	if (takes) {
-		module_ref(m);
-		page_ref(p);
-		STAILQ_INSERT_TAIL(&all->pages, job, next);
-		all->page_count++;
-		pthread_cond_broadcast(&all->added);
-	}
-	pthread_mutex_unlock(&all->loads->lock);
-	if (!takes)
-		free(job);
+	if (atomic_load(&m->shared))
+		add_job(all, &all->pages, (struct finish_job){.module = m, .page = p, .number = number});
 }
 
-/* Waits for the next page; NULL at the end. */
-static struct page_job *take_page(struct finishers *all)
-{
-	struct page_job *job;
-	pthread_mutex_lock(&all->loads->lock);
-	while (!(job = STAILQ_FIRST(&all->pages)) && !all->ended)
-		pthread_cond_wait(&all->added, &all->loads->lock);
-	if (job) {
-		STAILQ_REMOVE_HEAD(&all->pages, next);
-		all->page_count--;
-	}
-	pthread_mutex_unlock(&all->loads->lock);
-	return job;
-}
-
-static void *sender_main(void *arg)
-{
-	struct finishers *all = arg;
-	struct mc_client *memcached = NULL;
-	const struct store_options options = store_options(all->loads->context->config);
-	struct page_job *job;
-	while ((job = take_page(all))) {
-		if (!memcached)
-			memcached = mc_client_new(all->loads->context->servers);
-		if (memcached && !atomic_load(&all->loads->context->stopping))
-			page_memcached_store_page(memcached, job->module, job->number, job->page, &options);
-		atomic_fetch_add(&job->module->sent, 1);
-		page_unref(job->page);
-		module_unref(job->module);
-		free(job);
-	}
-	mc_client_free(memcached);
-	return NULL;
-}
-
-/* ---- threads ---- */
-
-/* Waits for the next job; NULL at the end. While memory is full, maps are not made whole. */
-static struct finish_job *take_job(struct finishers *all)
-{
-	struct finish_job *job;
-	pthread_mutex_lock(&all->loads->lock);
-	for (;;) {
-		job = STAILQ_FIRST(&all->jobs);
-		if (job && (job->load || account_left() || all->loads->context->stopping))
-			break;
-		if (all->ended && !job)
-			break;
-		if (job)
-			clock_wait(&all->added, &all->loads->lock, clock_now() + PAUSE_MS * MS);
-		else
-			pthread_cond_wait(&all->added, &all->loads->lock);
-	}
-	if (job)
-		STAILQ_REMOVE_HEAD(&all->jobs, next);
-	pthread_mutex_unlock(&all->loads->lock);
-	return job;
-}
-
-static void *finisher_main(void *arg)
-{
-	struct finishers *all = arg;
-	struct mc_client *memcached = NULL;
-	struct finish_job *job;
-	background_enter();
-	while ((job = take_job(all))) {
-		if (!memcached)
-			memcached = mc_client_new(all->loads->context->servers);
-		run_job(all, job, memcached);
-		pthread_mutex_lock(&all->loads->lock);
-		all->working--;
-		pthread_mutex_unlock(&all->loads->lock);
-	}
-	mc_client_free(memcached);
-	background_leave();
-	return NULL;
-}
+/* ---- start and stop ---- */
 
 void finishers_init(struct finishers *all, struct loads *loads)
 {
 	*all = (struct finishers){.loads = loads};
-	STAILQ_INIT(&all->jobs);
-	STAILQ_INIT(&all->pages);
+	STAILQ_INIT(&all->maps.jobs);
+	STAILQ_INIT(&all->pages.jobs);
 	clock_condition_init(&all->added);
 }
 

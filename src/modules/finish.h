@@ -16,11 +16,11 @@ struct finishers {
 	struct loads
 	        *loads; /* constant; its lock guards the rest. All functions here take it, but for finishers_init */
 	pthread_cond_t added; /* signalled when a job is added, or at the end */
-	STAILQ_HEAD(, finish_job) jobs;
-	STAILQ_HEAD(, page_job) pages; /* to be sent to memcached, by a thread of its own */
-	unsigned page_count;
-	bool ended;       /* no load comes any more; until then the last loads are waited for, even when stopping */
-	unsigned working; /* jobs in the list, or in hand */
+	struct finish_queue {
+		STAILQ_HEAD(, finish_job) jobs;
+		unsigned count; /* in the list, or in hand */
+	} maps, pages;          /* pages: to be sent to memcached, by a thread of its own */
+	bool ended; /* no load comes any more; until then the last loads are waited for, even when stopping */
 	pthread_t threads[FINISHERS + 1];
 	unsigned count;
 };

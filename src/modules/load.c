@@ -586,7 +586,7 @@ static void take_module(struct loader *r, struct load *l)
 }
 
 /* Sets the outcome of l: from memcached if another host was faster, else from the sources. May take as long as the
- * timeouts allow. If l is no transfer, only checks on the other host. */
+ * timeouts allow. If l does not transfer, only checks on the other host. */
 static enum load_step run_load(struct loads *ls, struct loader *r, struct load *l)
 {
 	enum load_step step = LOAD_HERE;
@@ -596,8 +596,8 @@ static enum load_step run_load(struct loads *ls, struct loader *r, struct load *
 	else if (l->lost == LOST_UNMADE) /* other hosts' loads do not help: each makes the pages that it needs */
 		step = find_root(r, l, false, &g) ? LOAD_DONE : LOAD_HERE;
 	else if (mc_enabled(r->context->servers))
-		step = l->transferring ? ask_lease(ls, r, l) : look_again(r, l);
-	if (step == LOAD_ELSEWHERE || (step == LOAD_HERE && !l->transferring))
+		step = l->share ? ask_lease(ls, r, l) : look_again(r, l);
+	if (step == LOAD_ELSEWHERE || (step == LOAD_HERE && !l->share))
 		return step;
 	if (step == LOAD_HERE)
 		load_from_sources(r, l);

@@ -53,8 +53,7 @@ struct load {
 	STAILQ_ENTRY(load) queued;        /* in the owner's queue */
 	LIST_ENTRY(load) running;         /* among the owner's running loads */
 	LIST_ENTRY(load) chain;           /* of loads in flight */
-	bool transferring;                /* it runs here, and counts as a transfer */
-	struct share *share;              /* of the client for whom it transfers */
+	struct share *share;              /* of the client for whom it transfers; NULL: it does not run here */
 	/* its lease */
 	struct {
 		uint64_t token;
@@ -62,7 +61,8 @@ struct load {
 		uint64_t marker; /* the module's invalidation marker when the lease was taken */
 		bool lost;       /* another process may hold it now */
 		bool stale;      /* the module was invalidated: the lease is not renewed */
-		LIST_ENTRY(load) next;
+		int64_t renewed_at;
+		TAILQ_ENTRY(load) next;
 		/* while another host holds it */
 		int64_t look_at; /* when to look next */
 		int64_t until;   /* how long to wait for the other host; 0: no other host held it */

@@ -54,10 +54,7 @@ static void hold(struct loads *ls, struct share *s, enum held what, int more)
  * nothing. */
 static bool may_hold(const struct loads *ls, const struct share *s, enum held what, uint64_t most, enum held queue)
 {
-	uint64_t used = ls->held[what], has = s ? s->held[what] : 0;
-	if (!has || used >= most)
-		return used < most;
-	return used < most - most / 4 && (has < (most + 1) / 2 || ls->held[queue] == s->held[queue]);
+	return client_may_have(s ? s->held[what] : 0, ls->held[what], most, s && ls->held[queue] != s->held[queue]);
 }
 
 /* ---- waits ---- */
@@ -66,7 +63,6 @@ static bool may_hold(const struct loads *ls, const struct share *s, enum held wh
 static void join(struct load *l, struct load_wait *wait, struct module_want *w)
 {
 	w->own.wait = wait;
-	w->own.pending = true;
 	LIST_INSERT_HEAD(&l->waiters, w, own.next);
 	wait->pending++;
 }
@@ -74,20 +70,19 @@ static void join(struct load *l, struct load_wait *wait, struct module_want *w)
 static void leave(struct module_want *w)
 {
 	LIST_REMOVE(w, own.next);
-	w->own.pending = false;
 	w->own.wait->pending--;
+	w->own.wait = NULL;
 }
 
 static void leave_all(struct load_wait *wait)
 {
 	for (size_t i = 0; i < wait->want_count && wait->pending; i++)
-		if (wait->wants[i].own.pending)
+		if (wait->wants[i].own.wait)
 			leave(&wait->wants[i]);
 }
 
 static void begin_wait(struct loads *ls, struct load_wait *wait)
 {
-	wait->waiting = true;
 	LIST_INSERT_HEAD(&ls->waits, wait, next);
 	hold(ls, wait->share, HELD_WAITS, 1);
 }
@@ -95,7 +90,6 @@ static void begin_wait(struct loads *ls, struct load_wait *wait)
 /* Moves it to `over`, for call_done. */
 static void end_wait(struct loads *ls, struct load_wait *wait, struct wait_list *over)
 {
-	wait->waiting = false;
 	LIST_REMOVE(wait, next);
 	hold(ls, wait->share, HELD_WAITS, -1);
 	LIST_INSERT_HEAD(over, wait, next);
@@ -114,17 +108,11 @@ static void unlock_and_tell(struct loads *ls, struct wait_list *over)
 
 /* ---- places ---- */
 
-/* Needs no lock. */
-static bool is_above_memory(const struct loads *ls)
-{
-	uint64_t most = ls->context->config->memory;
-	return most && account_resident() > most;
-}
-
-/* Stays true until loads_note_memory clears it. */
+/* Whether more is resident than may be; true until loads_note_memory says otherwise. */
 static bool is_memory_full(struct loads *ls)
 {
-	return ls->memory_full = ls->memory_full || is_above_memory(ls);
+	uint64_t most = ls->context->config->memory;
+	return ls->memory_full = ls->memory_full || (most && resident_bytes() > most);
 }
 
 static bool may_place(const struct loads *ls, const struct share *share)
@@ -243,34 +231,26 @@ static void drop(struct load *l)
 
 /* ---- whose turn it is ---- */
 
-static void end_turn(struct loads *ls, struct load_wait *owner)
+static void begin_turn(struct loads *ls, struct load_wait *owner)
 {
-	if (!owner->in_turn)
-		return;
-	TAILQ_REMOVE(&ls->turns, owner, turn);
-	owner->in_turn = false;
-	hold(ls, owner->share, HELD_QUEUES, -1);
+	TAILQ_INSERT_TAIL(&ls->turns, owner, turn);
+	hold(ls, owner->share, HELD_QUEUES, 1);
 }
 
-/* Puts the owner at the end of the turns if it has loads queued. */
-static void next_turn(struct loads *ls, struct load_wait *owner)
+static void end_turn(struct loads *ls, struct load_wait *owner)
 {
-	end_turn(ls, owner);
-	if (STAILQ_EMPTY(&owner->queued))
-		return;
-	TAILQ_INSERT_TAIL(&ls->turns, owner, turn);
-	owner->in_turn = true;
-	hold(ls, owner->share, HELD_QUEUES, 1);
+	TAILQ_REMOVE(&ls->turns, owner, turn);
+	hold(ls, owner->share, HELD_QUEUES, -1);
 }
 
 static void queue(struct loads *ls, struct load *l, struct load_wait *owner)
 {
 	l->owner = owner;
-	if (STAILQ_EMPTY(&owner->queued)) /* a new wait is zeroed, so its list may not be initialised */
-		STAILQ_INIT(&owner->queued);
+	if (STAILQ_EMPTY(&owner->queued)) {
+		STAILQ_INIT(&owner->queued); /* a new wait is zeroed */
+		begin_turn(ls, owner);
+	}
 	STAILQ_INSERT_TAIL(&owner->queued, l, queued);
-	if (!owner->in_turn)
-		next_turn(ls, owner);
 	pthread_cond_signal(&ls->changed);
 }
 
@@ -308,11 +288,12 @@ static void abandon(struct loads *ls, struct load_wait *owner)
 	struct load *l;
 	while ((l = LIST_FIRST(&owner->running)))
 		disown(l);
+	if (!STAILQ_EMPTY(&owner->queued))
+		end_turn(ls, owner);
 	while ((l = STAILQ_FIRST(&owner->queued))) {
 		STAILQ_REMOVE_HEAD(&owner->queued, queued);
 		pass_on(ls, l);
 	}
-	end_turn(ls, owner);
 }
 
 /* A load begins if there is room for a small one; how large it is shows only while it runs. */
@@ -337,9 +318,9 @@ static void wake_one(struct loads *ls)
 bool loads_begin_at_once(struct loads *ls)
 {
 	pthread_mutex_lock(&ls->lock);
-	bool begins = may_place(ls, NULL) && has_room(ls);
+	bool begins = may_place(ls, NULL) && has_room(ls) && !is_memory_full(ls);
 	pthread_mutex_unlock(&ls->lock);
-	return begins && !is_above_memory(ls);
+	return begins;
 }
 
 /* The first load of a request that may run now: one that lacked memory, when no other has much. */
@@ -371,10 +352,11 @@ static struct load *take_queued(struct loads *ls)
 	if (!l)
 		return NULL;
 	STAILQ_REMOVE(&owner->queued, l, load, queued);
-	next_turn(ls, owner);
+	end_turn(ls, owner);
+	if (!STAILQ_EMPTY(&owner->queued)) /* it comes last */
+		begin_turn(ls, owner);
 	LIST_INSERT_HEAD(&owner->running, l, running);
 	owner->running_count++;
-	l->transferring = true;
 	l->share = owner->share;
 	l->share->users++;
 	l->share->turn = ++ls->turn;
@@ -434,12 +416,10 @@ static void end_transfer(struct loads *ls, struct load *l)
 {
 	if (l->owner)
 		disown(l);
-	if (l->transferring) {
+	if (l->share)
 		hold(ls, l->share, HELD_TRANSFERS, -1);
-		share_put(l->share);
-	}
+	share_put(l->share);
 	l->share = NULL;
-	l->transferring = false;
 	pthread_cond_signal(&ls->changed);
 }
 
@@ -608,10 +588,9 @@ void loads_leave(struct loads *ls, struct load_wait *wait)
 
 /* ---- how waits end ---- */
 
-/* Gives a waiting want the result of its load. */
-static void give_result(struct loads *ls, const struct load *l, struct module_want *w)
+/* Gives a want the result of its load. */
+static void give_result(struct loads *ls, const struct load *l, struct load_wait *wait, struct module_want *w)
 {
-	struct load_wait *wait = w->own.wait;
 	w->loaded = true;
 	w->costs = l->costs;
 	if (!l->module) {
@@ -662,10 +641,10 @@ void loads_publish(struct loads *ls, struct load *l)
 		struct load_wait *wait = w->own.wait;
 		leave(w);
 		if (settles(l, w))
-			give_result(ls, l, w);
+			give_result(ls, l, wait, w);
 		if (w->state == WANT_FAILED && w->failure == FAILURE_TEMPORARY)
 			leave_all(wait); /* the request is refused: no need to wait for its other loads */
-		if (!wait->pending && wait->waiting)
+		if (!wait->pending)
 			end_wait(ls, wait, &over);
 	}
 	unlock_and_tell(ls, &over);
@@ -714,7 +693,7 @@ void lease_hold(struct loads *ls, struct load *l)
 {
 	pthread_mutex_lock(&ls->lock);
 	l->lease.marker = l->outcome.marker;
-	LIST_INSERT_HEAD(&ls->leased, l, lease.next);
+	TAILQ_INSERT_HEAD(&ls->leased, l, lease.next);
 	pthread_mutex_unlock(&ls->lock);
 	l->lease.held = true;
 }
@@ -722,62 +701,57 @@ void lease_hold(struct loads *ls, struct load *l)
 void lease_give_back(struct loads *ls, struct load *l, struct mc_client *c)
 {
 	pthread_mutex_lock(&ls->lock);
-	LIST_REMOVE(l, lease.next);
+	TAILQ_REMOVE(&ls->leased, l, lease.next);
 	pthread_mutex_unlock(&ls->lock);
 	l->lease.held = false;
 	if (c)
 		page_memcached_lease_release(c, &l->hash, l->lease.token);
 }
 
-/* A copy of what a renewal needs: memcached is never called under the lock. */
-struct renewal {
-	struct module_hash hash;
-	uint64_t token, marker;
-};
-
-/* Takes the lock. */
-static struct renewal *list_renewals(struct loads *ls, size_t *count)
+/* The lease that was renewed longest ago, at the end of the list now; NULL: all have been since `round` began. */
+static struct load *next_renewal(struct loads *ls, int64_t round)
 {
-	const struct load *l;
-	size_t all = 0;
-	*count = 0;
-	pthread_mutex_lock(&ls->lock);
-	LIST_FOREACH(l, &ls->leased, lease.next)
-		all++;
-	struct renewal *list = malloc((all + 1) * sizeof *list);
-	LIST_FOREACH(l, &ls->leased, lease.next)
-		if (list && !l->lease.stale) /* so that whoever loads the new file need not wait for the old one */
-			list[(*count)++] = (struct renewal){l->hash, l->lease.token, l->lease.marker};
-	pthread_mutex_unlock(&ls->lock);
-	return list;
+	struct load *l = TAILQ_FIRST(&ls->leased);
+	if (!l || l->lease.renewed_at == round)
+		return NULL;
+	TAILQ_REMOVE(&ls->leased, l, lease.next);
+	TAILQ_INSERT_TAIL(&ls->leased, l, lease.next);
+	l->lease.renewed_at = round;
+	return l;
 }
 
-/* Takes the lock. Records a lost lease. Returns whether the lease is still held. */
+/* Records what came of a renewal. Returns whether the lease is still held. */
 static bool note_renewal(struct loads *ls, uint64_t token, enum mc_status status)
 {
 	struct load *l;
-	pthread_mutex_lock(&ls->lock);
-	LIST_FOREACH(l, &ls->leased, lease.next)
+	TAILQ_FOREACH(l, &ls->leased, lease.next)
 		if (l->lease.token == token)
 			break;
 	if (l && status != MC_OK && status != MC_DOWN)
 		l->lease.lost = true;
-	pthread_mutex_unlock(&ls->lock);
 	return l;
 }
 
 void leases_renew(struct loads *ls, struct mc_client *c)
 {
-	size_t count;
-	struct renewal *list = list_renewals(ls, &count);
-	for (size_t i = 0; i < count; i++) {
-		const struct renewal *r = &list[i];
-		enum mc_status status = page_memcached_lease_renew(c, &r->hash, r->token, r->marker);
-		bool held = note_renewal(ls, r->token, status);
-		if (!held && status == MC_OK) /* given back meanwhile: this took it anew */
-			page_memcached_lease_release(c, &r->hash, r->token);
+	struct load *l;
+	int64_t round = clock_now();
+	pthread_mutex_lock(&ls->lock);
+	while ((l = next_renewal(ls, round))) {
+		const struct module_hash hash = l->hash;
+		uint64_t token = l->lease.token, marker = l->lease.marker;
+		if (l->lease.stale) /* so that whoever loads the new file need not wait for the old one */
+			continue;
+		pthread_mutex_unlock(&ls->lock);
+		enum mc_status status = page_memcached_lease_renew(c, &hash, token, marker);
+		pthread_mutex_lock(&ls->lock);
+		if (note_renewal(ls, token, status) || status != MC_OK)
+			continue;
+		pthread_mutex_unlock(&ls->lock);
+		page_memcached_lease_release(c, &hash, token); /* given back meanwhile: this took it anew */
+		pthread_mutex_lock(&ls->lock);
 	}
-	free(list);
+	pthread_mutex_unlock(&ls->lock);
 }
 
 void loads_forget(struct loads *ls, const struct module_hash *hash)
@@ -786,7 +760,7 @@ void loads_forget(struct loads *ls, const struct module_hash *hash)
 	LIST_FOREACH(l, &ls->chains[chain_of(ls, hash)], chain)
 		if (module_hash_equal(&l->hash, hash))
 			l->lease.stale = true;
-	LIST_FOREACH(l, &ls->leased, lease.next) /* some are in flight no more, but their modules are being stored */
+	TAILQ_FOREACH(l, &ls->leased, lease.next) /* some are in flight no more, but their modules are being stored */
 		if (module_hash_equal(&l->hash, hash))
 			l->lease.stale = true;
 }
@@ -799,6 +773,7 @@ void loads_init(struct loads *ls, struct load_context *context, uint64_t seed)
 	pthread_mutex_init(&ls->lock, NULL);
 	TAILQ_INIT(&ls->line);
 	TAILQ_INIT(&ls->turns);
+	TAILQ_INIT(&ls->leased);
 	TAILQ_INIT(&ls->elsewhere);
 	clock_condition_init(&ls->changed);
 }

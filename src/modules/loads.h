@@ -56,7 +56,7 @@ struct loads {
 	int64_t last_end;                      /* clock_now() when one was finished */
 	pthread_cond_t changed;                /* there may be a load to take, or the process is stopping */
 	/* leases */
-	LIST_HEAD(, load) leased;
+	TAILQ_HEAD(, load) leased;    /* the one that was renewed last comes last */
 	TAILQ_HEAD(, load) elsewhere; /* other hosts have their leases: they take no thread. In the order of look_at */
 	unsigned elsewhere_count;
 };
@@ -88,7 +88,7 @@ bool loads_note_memory(struct loads *ls, bool full, bool *idle);
  * may have while others wait; or a module that another host loads. Sets the gauges of that. Returns their sum. */
 uint64_t loads_note_held_up(struct loads *ls);
 
-/* Waits for the next load: one to look at, or, if it is `transferring`, to run. NULL: the process is stopping. */
+/* Waits for the next load: one to look at, or, if it has a share, to run. NULL: the process is stopping. */
 struct load *loads_take(struct loads *ls);
 /* Returns a load that was taken but not done. `elsewhere`: another host has its lease; otherwise it runs here when its
  * turn comes, after a lack of memory when no other load lacks it. */

@@ -69,9 +69,8 @@ struct module_want {
 		size_t *held;        /* set while the module, just loaded, must not be evicted; release decrements it */
 		int64_t lost_at;     /* clock_now() when the latest loss was noticed */
 		enum want_lost lost;
-		struct load_wait *wait;
+		struct load_wait *wait;         /* set while it is among the waiters of a load */
 		struct symbfile_alias redirect; /* where it leads, if REDIRECTED */
-		bool pending;                   /* it is among the waiters of a load */
 		LIST_ENTRY(module_want) next;
 	} own;
 };
@@ -98,10 +97,8 @@ struct load_wait {
 	size_t want_count;
 	size_t pending; /* wants that wait for a load */
 	size_t held;    /* wants that hold a module just loaded */
-	bool waiting;
-	bool placed;  /* it has a place to load */
-	bool lined;   /* it stands in line for one, until line_end */
-	bool in_turn; /* it has loads queued */
+	bool placed;    /* it has a place to load */
+	bool lined;     /* it stands in line for one, until line_end */
 	int64_t line_end;
 	struct share *share;        /* its client's, from the first load that it needs until modules_leave */
 	STAILQ_HEAD(, load) queued; /* loads that this request owns */

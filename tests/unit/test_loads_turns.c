@@ -246,10 +246,10 @@ static void test_a_load_elsewhere_has_no_place(void **state)
 	finish(other);
 	l->lease.look_at = 0;
 	assert_ptr_equal(take_next("a0"), l);
-	assert_false(l->transferring);
+	assert_null(l->share);
 	loads_put_back(&loads, l, false); /* nobody has the lease any more: it waits for its turn */
 	assert_ptr_equal(take_next("a0"), l);
-	assert_true(l->transferring);
+	assert_non_null(l->share);
 	loads_put_back(&loads, l, true);
 	leave_request(0);
 	l->lease.look_at = 0;
