@@ -16,7 +16,6 @@
 #include "modules/arrival.h"
 #include "modules/finish.h"
 #include "symbfile/map.h"
-#include "symbfile/symbfile.h"
 #include "symfiles/code_notes.h"
 #include "uploads/alias.h"
 #include "uploads/sets.h"
@@ -333,44 +332,26 @@ static void load_sym(struct loader *r, struct load *l)
 /* The parts of an executable on their way into one map. */
 struct parts {
 	struct symbfile_map *map;
-	struct symbfile_reader *reader; /* of the current part */
-	struct text_hash *hash;         /* over all parts in order; becomes the map's generation */
-	enum err err;
-	struct error error;
+	struct text_hash *hash; /* over all parts in order; becomes the map's generation */
 	uint64_t bytes;
 	int64_t parse_time;
 };
-
-static bool add_to_part(void *arg, const uint8_t *data, size_t len)
-{
-	struct parts *p = arg;
-	int64_t start = clock_now();
-	p->bytes += len;
-	text_hash_add(p->hash, data, len);
-	p->err = symbfile_reader_feed(p->reader, data, len, &p->error);
-	p->parse_time += clock_now() - start;
-	return p->err == ERR_OK;
-}
 
 /* path: below the executable's folder. A part that is missing may be there again: the list of them named it. */
 static enum outcome_class get_part(struct loader *r, struct load *l, struct parts *p, const char *path)
 {
 	char full[STORE_PATH_MAX];
-	struct attempt t = {.what = "", .from = full, .result.outcome = BUCKET_FAILED};
-	struct symbfile_sink records = symbfile_map_sink(p->map);
-	p->reader = symbfile_reader_new(&records);
-	if (!p->reader)
-		return FAILURE_TEMPORARY;
+	struct part_read part;
+	const struct symbfile_sink records = symbfile_map_sink(p->map);
 	layout_below(full, &l->file_id, path);
-	store_get(r->store, full, add_to_part, p, &r->context->stopping, &t.result);
-	if (t.result.outcome == BUCKET_OK)
-		p->err = symbfile_reader_finish(p->reader, &p->error);
-	else
-		t.result.outcome = BUCKET_FAILED;
-	symbfile_reader_free(p->reader);
-	t.err = p->err;
-	t.why = p->error.text;
-	return end_attempt(r, l, &t, t.result.outcome == BUCKET_OK && !p->err);
+	symbfile_part_read(&part, r->store, full, &records, p->hash, &r->context->stopping);
+	p->bytes += part.bytes;
+	p->parse_time += part.read_time;
+	bool whole = part.result.outcome == BUCKET_OK;
+	part.result.outcome = whole ? BUCKET_OK : BUCKET_FAILED;
+	const struct attempt t = {
+	        .what = "", .from = full, .result = part.result, .err = part.error.code, .why = part.error.text};
+	return end_attempt(r, l, &t, whole && !t.err);
 }
 
 static enum outcome_class get_parts(struct loader *r, struct load *l, struct parts *p, const struct symbfile_sets *sets)
@@ -635,9 +616,10 @@ static bool start_next(struct loaders *all, pthread_t *next)
 	if (all->count == loaders_max(all->loads->context->config))
 		return false;
 	all->count++;
-	bool started = pthread_create(next, NULL, loader_main, all) == 0;
-	all->count -= !started;
-	return started;
+	if (pthread_create(next, NULL, loader_main, all) == 0)
+		return true;
+	all->count--; /* not touched if there is a next one, whose it is then */
+	return false;
 }
 
 static void *loader_main(void *arg)

@@ -459,12 +459,10 @@ void loads_finished(struct loads *ls, struct load *l)
 
 uint64_t loads_note_held_up(struct loads *ls)
 {
-	uint64_t queued, line, hosts, transfers = ls->context->config->bucket_parallel;
 	pthread_mutex_lock(&ls->lock);
-	queued = ls->held[HELD_QUEUES];
-	line = ls->held[HELD_LINE];
-	hosts = ls->elsewhere_count;
-	bool memory_full = is_memory_full(ls), full = ls->held[HELD_TRANSFERS] >= transfers;
+	uint64_t queued = ls->held[HELD_QUEUES], line = ls->held[HELD_LINE], hosts = ls->elsewhere_count;
+	bool memory_full = is_memory_full(ls);
+	bool full = ls->held[HELD_TRANSFERS] >= ls->context->config->bucket_parallel;
 	bool lacks_memory = memory_full || (!full && !has_room(ls));
 	pthread_mutex_unlock(&ls->lock);
 	uint64_t needy = atomic_load(&ls->context->needy) != NULL; /* it runs, and cannot go on */
@@ -693,6 +691,7 @@ void lease_hold(struct loads *ls, struct load *l)
 {
 	pthread_mutex_lock(&ls->lock);
 	l->lease.marker = l->outcome.marker;
+	l->lease.lost = false; /* that was the one before */
 	TAILQ_INSERT_HEAD(&ls->leased, l, lease.next);
 	pthread_mutex_unlock(&ls->lock);
 	l->lease.held = true;

@@ -176,11 +176,12 @@ static void *tick_main(void *arg)
 static void *memcached_main(void *arg)
 {
 	struct periodic *p = arg;
-	struct mc_client *client = mc_client_new(p->loads->context->servers);
-	while (client && rest(p, SECOND)) {
-		leases_renew(p->loads, client);
-		send_missed(p, client);
-	}
+	struct mc_client *client = NULL;
+	while (rest(p, SECOND))
+		if (client || (client = mc_client_new(p->loads->context->servers))) {
+			leases_renew(p->loads, client);
+			send_missed(p, client);
+		}
 	if (client)
 		send_missed(p, client);
 	mc_client_free(client);

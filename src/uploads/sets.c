@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "base/array.h"
-#include "base/hash.h"
+#include "base/clock.h"
 #include "uploads/old.h"
 
 enum { ARENA_MAX = 1 << 30 };
@@ -268,15 +268,37 @@ bool symbfile_set_is_better(const struct symbfile_set *a, const struct symbfile_
 	return a->time != b->time ? a->time > b->time : strcmp(a->name, b->name) > 0;
 }
 
-struct part_feed {
+struct feed {
+	struct part_read *out;
 	struct symbfile_reader *reader;
-	struct error error;
+	struct text_hash *hash;
 };
 
 static bool take_in(void *arg, const uint8_t *data, size_t len)
 {
-	struct part_feed *in = arg;
-	return symbfile_reader_feed(in->reader, data, len, &in->error) == ERR_OK;
+	const struct feed *in = arg;
+	int64_t start = clock_now();
+	in->out->bytes += len;
+	if (in->hash)
+		text_hash_add(in->hash, data, len);
+	enum err err = symbfile_reader_feed(in->reader, data, len, &in->out->error);
+	in->out->read_time += clock_now() - start;
+	return err == ERR_OK;
+}
+
+void symbfile_part_read(struct part_read *out, struct store_client *c, const char *path,
+        const struct symbfile_sink *sink, struct text_hash *hash, const atomic_bool *cancel)
+{
+	struct feed in = {out, symbfile_reader_new(sink), hash};
+	*out = (struct part_read){.result.outcome = BUCKET_FAILED};
+	if (!in.reader) {
+		no_memory(&out->error);
+		return;
+	}
+	store_get(c, path, take_in, &in, cancel, &out->result);
+	if (out->result.outcome == BUCKET_OK)
+		symbfile_reader_finish(in.reader, &out->error);
+	symbfile_reader_free(in.reader);
 }
 
 /* A part that cannot be read has no records. */
@@ -285,19 +307,15 @@ static enum err count_part(struct symbfile_counts *counts, struct store_client *
 {
 	struct symbfile_counts own = {0};
 	struct symbfile_sink records = symbfile_counts_sink(&own);
-	struct part_feed in = {symbfile_reader_new(&records), {.code = ERR_OK}};
-	struct bucket_result result;
-	if (!in.reader)
+	struct part_read part;
+	symbfile_part_read(&part, c, path, &records, NULL, cancel);
+	enum bucket_outcome outcome = part.result.outcome;
+	if (part.error.code == ERR_NO_MEMORY)
 		return no_memory(e);
-	store_get(c, path, take_in, &in, cancel, &result);
-	bool corrupt = in.error.code == ERR_CORRUPT, no_room = in.error.code == ERR_NO_MEMORY;
-	if (result.outcome == BUCKET_OK && symbfile_reader_finish(in.reader, &in.error) == ERR_OK)
+	if (outcome == BUCKET_OK && !part.error.code)
 		symbfile_counts_add(counts, &own);
-	symbfile_reader_free(in.reader);
-	if (no_room)
-		return no_memory(e);
-	bool failed = result.outcome == BUCKET_FAILED || (result.outcome == BUCKET_ABORTED && !corrupt);
-	return failed ? error_set(e, ERR_UNAVAILABLE, "symbfile_store: %s", result.text) : ERR_OK;
+	bool failed = outcome == BUCKET_FAILED || (outcome == BUCKET_ABORTED && part.error.code != ERR_CORRUPT);
+	return failed ? error_set(e, ERR_UNAVAILABLE, "symbfile_store: %s", part.result.text) : ERR_OK;
 }
 
 enum err symbfile_set_count(struct symbfile_set *s, struct store_client *c, const struct file_id *id,

@@ -11,6 +11,7 @@
 #define UPLOADS_SETS_H
 
 #include "base/arena.h"
+#include "base/hash.h"
 #include "uploads/manifest.h"
 
 struct set_part {
@@ -63,6 +64,17 @@ bool symbfile_set_is_better(const struct symbfile_set *a, const struct symbfile_
 /* Finds out the quality of an old set, by reading it. */
 enum err symbfile_set_count(struct symbfile_set *s, struct store_client *c, const struct file_id *id,
         const atomic_bool *cancel, struct error *e);
+/* What came of reading one part: of the transfer, and of its text. */
+struct part_read {
+	struct bucket_result result;
+	struct error error; /* ERR_CORRUPT, ERR_NO_MEMORY, or the sink's own */
+	uint64_t bytes;
+	int64_t read_time; /* nanoseconds, without the transfer's */
+};
+/* Reads the part at this path of the store: its records go to the sink, and its bytes into the hash, unless that is
+ * NULL. */
+void symbfile_part_read(struct part_read *out, struct store_client *c, const char *path,
+        const struct symbfile_sink *sink, struct text_hash *hash, const atomic_bool *cancel);
 /* Why the set that answers does: "the only one", "forced", "better", "newer", "nothing is complete". */
 const char *symbfile_set_reason(const struct symbfile_sets *sets, const struct symbfile_set *best);
 

@@ -120,6 +120,10 @@ static void test_one_that_memcached_denies_is_lost(void **state)
 	answer = MC_OK;
 	leases_renew(&loads, client);
 	assert_true(held[0].lease.lost);
+	lease_give_back(&loads, &held[0], client); /* the load runs again, under another lease */
+	assert_int_equal(lease_take(&held[0], client), MC_OK);
+	lease_hold(&loads, &held[0]);
+	assert_false(held[0].lease.lost);
 }
 
 /* It was released before the renewal arrived, which may have taken it once more. */

@@ -123,12 +123,32 @@ static void test_those_above_the_limit_are_logged(void **state)
 	assert_non_null(strstr(logged, " of 10002 invalidations"));
 }
 
+/* The periodic thread may still look for what can be finished while the process stops. */
+static void test_nothing_is_finished_after_the_end(void **state)
+{
+	struct finishers finishers;
+	struct offmap *map = calloc(1, sizeof *map);
+	assert_non_null(map);
+	struct module *m = module_new(&(struct module_hash){{0}}, map);
+	assert_non_null(m);
+	(void)state;
+	finishers_init(&finishers, &loads);
+	finishers_stop(&finishers);
+	strcpy(m->label, "a/0");
+	finish_module(&finishers, m);
+	assert_int_equal(m->refs, 1);
+	assert_int_equal(m->holds, 0);
+	module_unref(m);
+	assert_null(account_unbalanced());
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test_setup_teardown(test_each_is_kept_once_until_memcached_takes_it, begin, end),
 	        cmocka_unit_test_setup_teardown(test_one_that_comes_while_it_is_sent_is_sent_again, begin, end),
 	        cmocka_unit_test_setup_teardown(test_those_above_the_limit_are_logged, begin, end),
+	        cmocka_unit_test_setup_teardown(test_nothing_is_finished_after_the_end, begin, end),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
