@@ -29,7 +29,6 @@ struct finish_job {
 
 struct finishing {
 	struct finishers *all;
-	struct load_context *context;
 	struct module *module;
 	const char *label;
 	const struct load *load; /* as in the job */
@@ -88,13 +87,13 @@ static const char *why_not_stored(struct mc_client *memcached, const struct fini
  * perhaps compressed. */
 static bool keep_page(struct finishing *f, uint32_t number, struct page **p, uint64_t raw_bytes)
 {
-	const struct offmap_options options = load_options(f->context, NULL);
+	const struct offmap_options options = load_options(f->all->loads->context, NULL);
 	if (raw_bytes > options.raw_budget)
 		*p = page_compress(*p, options.codec);
-	if (!f->keeps && !page_cache_has_room(f->context->cache, (*p)->len))
+	if (!f->keeps && !page_cache_has_room(f->all->loads->context->cache, (*p)->len))
 		return false;
-	module_put_page(f->context->cache, f->module, number, *p);
-	page_cache_evict(f->context->cache);
+	module_put_page(f->all->loads->context->cache, f->module, number, *p);
+	page_cache_evict(f->all->loads->context->cache);
 	return true;
 }
 
@@ -111,14 +110,14 @@ static void note_whole(struct finishing *f)
 }
 
 /* The next page of a pass over all pages. The text of a page that stays in the cache is freed, so a second pass does
- * not make it again. */
+ * not make it again; nor is any made without a text. */
 static struct page *make_page(void *arg, enum page_kind kind, uint32_t number)
 {
 	struct finishing *f = arg;
 	struct offmap *map = f->module->map;
-	bool again = f->step++ < f->made;
+	bool again = !f->text || f->step++ < f->made;
 	struct page *p = again ? module_slot_page(f->module, kind, number) : NULL;
-	if (p)
+	if (p || !f->text)
 		return p;
 	p = symmap_make(&f->maker, kind, number, again ? NULL : &f->counts);
 	if (!p)
@@ -134,10 +133,18 @@ static struct page *make_page(void *arg, enum page_kind kind, uint32_t number)
 	return p;
 }
 
-static bool keep_pages(struct finishing *f, enum page_kind kind, uint32_t count, const uint32_t *order)
+static bool keep_map(struct finishing *f)
 {
-	for (uint32_t i = 0; i < count; i++) {
-		struct page *p = why_over(f->all, f->module, NULL) ? NULL : make_page(f, kind, order ? order[i] : i);
+	const struct offmap *map = f->module->map;
+	const uint32_t *order = symmap_order(f->text);
+	uint64_t strings = map->string_count, all = strings + map->code_count;
+	f->keeps = true;
+	f->step = 0;
+	for (uint64_t i = 0; i < all; i++) {
+		struct page *p = NULL;
+		if (!why_over(f->all, f->module, NULL))
+			p = i < strings ? make_page(f, PAGE_STRINGS, (uint32_t)i)
+			                : make_page(f, PAGE_CODE, order[i - strings]);
 		if (!p)
 			return false;
 		page_unref(p);
@@ -145,22 +152,7 @@ static bool keep_pages(struct finishing *f, enum page_kind kind, uint32_t count,
 	return true;
 }
 
-static bool keep_map(struct finishing *f)
-{
-	const struct offmap *map = f->module->map;
-	f->keeps = true;
-	f->step = 0;
-	return keep_pages(f, PAGE_STRINGS, map->string_count, NULL) &&
-	       keep_pages(f, PAGE_CODE, map->code_count, symmap_order(f->text));
-}
-
 /* ---- memcached ---- */
-
-static struct page *slot_page(void *arg, enum page_kind kind, uint32_t number)
-{
-	const struct finishing *f = arg;
-	return module_slot_page(f->module, kind, number);
-}
 
 static struct store_options store_options(const struct config *c)
 {
@@ -174,10 +166,9 @@ static bool store_map(struct mc_client *memcached, struct finishing *f)
 {
 	int64_t start = clock_now();
 	uint64_t bytes;
-	const struct store_options options = store_options(f->context->config);
-	struct store_source source = {
-	        f->text ? make_page : slot_page, may_store, f->text ? symmap_order(f->text) : NULL, f};
-	f->until = start + f->context->config->bucket_total_timeout;
+	const struct store_options options = store_options(f->all->loads->context->config);
+	struct store_source source = {make_page, may_store, f->text ? symmap_order(f->text) : NULL, f};
+	f->until = start + f->all->loads->context->config->bucket_total_timeout;
 	enum mc_status status = page_memcached_store(memcached, f->module, &options, &source, &bytes);
 	histogram_observe(H_STORE, clock_now() - start);
 	if (status == MC_OK) {
@@ -218,7 +209,7 @@ static bool make_all(struct mc_client *memcached, struct finishing *f, bool stor
 static void finish_text(struct mc_client *memcached, struct finishing *f)
 {
 	const struct offmap *map = f->module->map;
-	bool stores = memcached && mc_enabled(f->context->servers) && atomic_load(&f->module->shared);
+	bool stores = memcached && mc_enabled(f->all->loads->context->servers) && atomic_load(&f->module->shared);
 	struct root_get elsewhere = {.hash = &f->module->hash, .want_root = true};
 	if (stores)
 		page_memcached_roots(memcached, &elsewhere, 1, INT64_MAX);
@@ -236,7 +227,7 @@ static void finish_text(struct mc_client *memcached, struct finishing *f)
 		let_text_go(f);
 	} else { /* out of memory: requests that hold the module can still make its pages, the next one loads it again
 		  */
-		page_cache_remove(f->context->cache, &f->module->hash, f->module);
+		page_cache_remove(f->all->loads->context->cache, &f->module->hash, f->module);
 	}
 }
 
@@ -263,7 +254,6 @@ static void run_job(struct finishers *all, const struct finish_job *job, struct 
 		return;
 	}
 	struct finishing f = {.all = all,
-	        .context = all->loads->context,
 	        .module = m,
 	        .load = l,
 	        .label = l ? l->id.data : m->label,

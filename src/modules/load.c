@@ -611,38 +611,40 @@ static bool equip(struct loader *r)
 static void *loader_main(void *arg);
 
 /* Starts the next thread, if there may be one more: called by the last one only. */
-static bool start_next(struct loaders *all, pthread_t *next)
+static bool start_next(struct finishers *finishers, pthread_t *next)
 {
-	if (all->count == loaders_max(all->loads->context->config))
+	struct loads *ls = finishers->loads;
+	if (ls->loaders == loaders_max(ls->context->config))
 		return false;
-	all->count++;
-	if (pthread_create(next, NULL, loader_main, all) == 0)
+	ls->loaders++;
+	if (pthread_create(next, NULL, loader_main, finishers) == 0)
 		return true;
-	all->count--; /* not touched if there is a next one, whose it is then */
+	ls->loaders--; /* not touched if there is a next one, whose it is then */
 	return false;
 }
 
 static void *loader_main(void *arg)
 {
-	struct loaders *all = arg;
-	struct loader r = {.context = all->loads->context};
+	struct finishers *finishers = arg;
+	struct loads *ls = finishers->loads;
+	struct loader r = {.context = ls->context};
 	struct load *l;
 	pthread_t next;
 	bool followed = false;
 	background_enter();
-	while ((l = loads_take(all->loads))) {
+	while ((l = loads_take(ls))) {
 		enum load_step step = LOAD_DONE;
-		followed = followed || start_next(all, &next);
+		followed = followed || start_next(finishers, &next);
 		l->outcome.checked = clock_now();
 		if (equip(&r))
-			step = run_load(all->loads, &r, l);
+			step = run_load(ls, &r, l);
 		else
 			l->outcome.class = FAILURE_TEMPORARY;
 		if (step == LOAD_DONE) {
-			loads_publish(all->loads, l);
-			finish_load(all->finishers, l, r.memcached);
+			loads_publish(ls, l);
+			finish_load(finishers, l, r.memcached);
 		} else {
-			loads_put_back(all->loads, l, step == LOAD_ELSEWHERE);
+			loads_put_back(ls, l, step == LOAD_ELSEWHERE);
 		}
 	}
 	mc_client_free(r.memcached);
@@ -654,14 +656,17 @@ static void *loader_main(void *arg)
 	return NULL;
 }
 
-bool loaders_start(struct loaders *all, struct loads *loads, struct finishers *finishers)
+bool loaders_start(struct finishers *finishers)
 {
-	*all = (struct loaders){.loads = loads, .finishers = finishers};
-	return all->started = start_next(all, &all->first);
+	struct loads *ls = finishers->loads;
+	return ls->started = start_next(finishers, &ls->first_loader);
 }
 
-void loaders_stop(struct loaders *all)
+void loaders_stop(struct loads *ls)
 {
-	if (all->started)
-		pthread_join(all->first, NULL);
+	pthread_mutex_lock(&ls->lock);
+	pthread_cond_broadcast(&ls->changed);
+	pthread_mutex_unlock(&ls->lock);
+	if (ls->started)
+		pthread_join(ls->first_loader, NULL);
 }

@@ -94,19 +94,10 @@ struct offmap_options load_options(struct load_context *context, struct load *l)
 struct loads;
 struct finishers;
 
-/* The threads that run loads. */
-struct loaders {
-	struct loads *loads;
-	struct finishers *finishers;
-	unsigned count; /* for the last that was started; each joins the one that it has started */
-	bool started;
-	pthread_t first;
-};
-
-/* Starts the first of at most loaders_max threads; each starts one more when it gets its first load, so that one is
- * idle. False if it could not be started. */
-bool loaders_start(struct loaders *all, struct loads *loads, struct finishers *finishers);
-/* Call after `stopping` is set and loads_wake. */
-void loaders_stop(struct loaders *all);
+/* The threads that run loads: starts the first of at most loaders_max; each starts one more when it gets its first
+ * load, so that one is idle. False if it could not be started. */
+bool loaders_start(struct finishers *finishers);
+/* Call after `stopping` is set. */
+void loaders_stop(struct loads *ls);
 
 #endif

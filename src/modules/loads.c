@@ -112,7 +112,7 @@ static void unlock_and_tell(struct loads *ls, struct wait_list *over)
 static bool is_memory_full(struct loads *ls)
 {
 	uint64_t most = ls->context->config->memory;
-	return ls->memory_full = ls->memory_full || (most && resident_bytes() > most);
+	return ls->memory_full = ls->memory_full || (most && account_resident() > most);
 }
 
 static bool may_place(const struct loads *ls, const struct share *share)
@@ -403,13 +403,6 @@ struct load *loads_take(struct loads *ls)
 	}
 	pthread_mutex_unlock(&ls->lock);
 	return l;
-}
-
-void loads_wake(struct loads *ls)
-{
-	pthread_mutex_lock(&ls->lock);
-	pthread_cond_broadcast(&ls->changed);
-	pthread_mutex_unlock(&ls->lock);
 }
 
 static void end_transfer(struct loads *ls, struct load *l)

@@ -54,7 +54,12 @@ struct loads {
 	uint64_t turn;                         /* counts them */
 	unsigned unfinished;                   /* loads taken but not finished */
 	int64_t last_end;                      /* clock_now() when one was finished */
-	pthread_cond_t changed;                /* there may be a load to take, or the process is stopping */
+	/* the threads that run them: how many (for the last that was started), and the first, if it is `started`; each
+	 * joins the one that it has started */
+	unsigned loaders;
+	bool started;
+	pthread_t first_loader;
+	pthread_cond_t changed; /* there may be a load to take, or the process is stopping */
 	/* leases */
 	TAILQ_HEAD(, load) leased;    /* the one that was renewed last comes last */
 	TAILQ_HEAD(, load) elsewhere; /* other hosts have their leases: they take no thread. In the order of look_at */
@@ -98,8 +103,6 @@ void loads_put_back(struct loads *ls, struct load *l, bool elsewhere);
 void loads_publish(struct loads *ls, struct load *l);
 /* Frees a load that is published and finished. */
 void loads_finished(struct loads *ls, struct load *l);
-/* Call after `stopping` is set: loads_take returns. */
-void loads_wake(struct loads *ls);
 
 /* MC_OK: the lease is taken; then hold it or give it back. MC_EXISTS: another host holds it. */
 enum mc_status lease_take(struct load *l, struct mc_client *c);

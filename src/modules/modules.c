@@ -22,7 +22,6 @@ struct modules {
 	struct load_context context;
 	struct loads loads;
 	struct finishers finishers;
-	struct loaders loaders;
 	struct periodic periodic;
 	struct hot_frames *hot_frames;
 	pthread_key_t client_key;
@@ -306,8 +305,7 @@ static uint64_t hot_frames_budget(const struct config *c)
 static bool start_threads(struct modules *m, struct error *e)
 {
 	background_begin((unsigned)m->context.config->background_share);
-	if (periodic_start(&m->periodic) && finishers_start(&m->finishers) &&
-	        loaders_start(&m->loaders, &m->loads, &m->finishers))
+	if (periodic_start(&m->periodic) && finishers_start(&m->finishers) && loaders_start(&m->finishers))
 		return true;
 	error_set(e, ERR_NO_MEMORY, "cannot start threads");
 	return false;
@@ -339,8 +337,7 @@ void modules_stop(struct modules *m)
 	if (!m)
 		return;
 	atomic_store(&m->context.stopping, true);
-	loads_wake(&m->loads);
-	loaders_stop(&m->loaders);
+	loaders_stop(&m->loads);
 	finishers_stop(&m->finishers);
 	periodic_stop(&m->periodic);
 	mc_client_free(pthread_getspecific(m->client_key));

@@ -119,27 +119,6 @@ static bool rest(struct periodic *p, int64_t time)
 	return goes_on;
 }
 
-/* To be called once a second. Since: when requests began to be held up without a pause; 0: none is. */
-static void tell_held_up(struct loads *ls, int64_t now, int64_t *since, int64_t *told)
-{
-	if (!loads_note_held_up(ls)) {
-		*since = 0;
-		return;
-	}
-	if (!*since)
-		*since = now;
-	if (now - *since < HELD_UP_SECONDS * SECOND || now - *told < MINUTE)
-		return;
-	*told = now;
-	log_event(LOG_LEVEL_WARNING, "loads held up",
-	        "for %u s and longer requests wait: %lld for memory, %lld for places, %lld for transfers, %lld for a "
-	        "larger share, %lld for other hosts; %llu of %llu MB are taken",
-	        HELD_UP_SECONDS, (long long)metric_get(M_HELD_UP_MEMORY), (long long)metric_get(M_HELD_UP_PLACES),
-	        (long long)metric_get(M_HELD_UP_TRANSFERS), (long long)metric_get(M_HELD_UP_SHARE),
-	        (long long)metric_get(M_HELD_UP_HOSTS), (unsigned long long)account_used() >> 20,
-	        (unsigned long long)ls->context->config->memory >> 20);
-}
-
 /* Whether this long has passed since *last, which then becomes now. */
 static bool is_due(int64_t *last, int64_t now, int64_t every)
 {
@@ -149,11 +128,27 @@ static bool is_due(int64_t *last, int64_t now, int64_t every)
 	return due;
 }
 
+/* To be called once a second. none_at: when no request was held up; told: when the log told of it. */
+static void tell_held_up(struct loads *ls, int64_t now, int64_t *none_at, int64_t *told)
+{
+	if (!loads_note_held_up(ls))
+		*none_at = now;
+	if (now - *none_at <= HELD_UP_SECONDS * SECOND || !is_due(told, now, MINUTE))
+		return;
+	log_event(LOG_LEVEL_WARNING, "loads held up",
+	        "for %u s and longer requests wait: %lld for memory, %lld for places, %lld for transfers, %lld for a "
+	        "larger share, %lld for other hosts; %llu of %llu MB are taken",
+	        HELD_UP_SECONDS, (long long)metric_get(M_HELD_UP_MEMORY), (long long)metric_get(M_HELD_UP_PLACES),
+	        (long long)metric_get(M_HELD_UP_TRANSFERS), (long long)metric_get(M_HELD_UP_SHARE),
+	        (long long)metric_get(M_HELD_UP_HOSTS), (unsigned long long)account_used() >> 20,
+	        (unsigned long long)ls->context->config->memory >> 20);
+}
+
 static void *tick_main(void *arg)
 {
 	struct periodic *p = arg;
 	struct load_context *context = p->loads->context;
-	int64_t second = clock_now(), trimmed = second, held_up = 0, told = second - MINUTE;
+	int64_t second = clock_now(), trimmed = second, none_held_up = second, told = second - MINUTE;
 	struct memory_watch memory = {0};
 	while (rest(p, TICK_MS * MS)) {
 		int64_t now = clock_now();
@@ -165,7 +160,7 @@ static void *tick_main(void *arg)
 			page_cache_tick(context->cache);
 			page_cache_evict(context->cache); /* requests may have released pages that they held */
 			finish_when_idle(p->finishers, now);
-			tell_held_up(p->loads, now, &held_up, &told);
+			tell_held_up(p->loads, now, &none_held_up, &told);
 		}
 		if (is_due(&trimmed, now, TRIM_INTERVAL * SECOND))
 			block_pool_trim(context->blocks);

@@ -7,46 +7,35 @@
 
 #include "base/digests.h"
 
+/* key_name, key_id: by which it is found in every cache, among others of this kind. */
+static bool init(struct module_want *w, enum want_kind kind, struct str name, struct str id, const char *what,
+        struct str key_name, struct str key_id)
+{
+	*w = (struct module_want){.name = name, .id = id, .kind = kind};
+	bool ok = digest_of_module(&w->own.hash, what, key_name, key_id);
+	w->own.spelling = w->own.hash;
+	return ok;
+}
+
 bool module_want_init(struct module_want *w, enum config_lookup lookup, struct str name, struct str id)
 {
-	bool lower = false;
-	char exact[2 * 1024 + 2];
-	memset(w, 0, sizeof *w);
-	w->name = name;
-	w->id = id;
-	if (!digest_of_module(&w->own.hash, lookup == LOOKUP_NEAREST ? "sym-nearest" : "sym", name, id))
+	char exact[2 * 1024 + 2], *exact_id = exact + name.len + 1;
+	if (!init(w, WANT_SYM, name, id, lookup == LOOKUP_NEAREST ? "sym-nearest" : "sym", name, id))
 		return false;
-	w->own.spelling = w->own.hash;
-	for (size_t i = 0; i < id.len; i++)
-		lower = lower || (id.data[i] >= 'a' && id.data[i] <= 'z');
-	if (!lower || name.len + id.len + 1 > sizeof exact)
+	if (name.len + id.len + 1 > sizeof exact || !str_upper(exact_id, id))
 		return true;
 	/* the hash folds the case of the id but not of the name, so the exact id is hashed as part of the name */
 	memcpy(exact, name.data, name.len);
 	exact[name.len] = 0;
-	memcpy(exact + name.len + 1, id.data, id.len);
-	return digest_of_module(
-	        &w->own.spelling, "spelling", (struct str){exact, name.len + 1 + id.len}, (struct str){"", 0});
-}
-
-/* For wants whose key does not depend on the module's name. */
-static bool init_by_key(struct module_want *w, struct str name, struct str id, const char *what, const char *key)
-{
-	memset(w, 0, sizeof *w);
-	w->name = name;
-	w->id = id;
-	if (!digest_of_module(&w->own.hash, what, str_from(""), str_from(key)))
-		return false;
-	w->own.spelling = w->own.hash;
-	return true;
+	memcpy(exact_id, id.data, id.len);
+	return digest_of_module(&w->own.spelling, "spelling", (struct str){exact, name.len + 1 + id.len}, str_from(""));
 }
 
 bool module_want_init_file(struct module_want *w, struct str name, struct str id, const struct file_id *file_id)
 {
 	char hex[FILE_ID_HEX + 1];
 	file_id_hex(hex, file_id);
-	bool ok = init_by_key(w, name, id, "symbfile", hex);
-	w->kind = WANT_SYMBFILE;
+	bool ok = init(w, WANT_SYMBFILE, name, id, "symbfile", str_from(""), str_from(hex));
 	w->file_id = *file_id;
 	return ok;
 }
@@ -56,8 +45,7 @@ bool module_want_init_build_id(
 {
 	char text[BUILD_ID_QUESTION_TEXT + 1];
 	build_id_question_text(text, question);
-	bool ok = init_by_key(w, name, id, "alias", text);
-	w->kind = WANT_BUILD_ID;
+	bool ok = init(w, WANT_BUILD_ID, name, id, "alias", str_from(""), str_from(text));
 	w->question = *question;
 	return ok;
 }
