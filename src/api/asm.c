@@ -10,19 +10,24 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/asm_names.h"
 #include "api/router.h"
-#include "base/buffer.h"
-#include "elf/code.h"
 #include "api/services.h"
+#include "base/array.h"
+#include "base/buffer.h"
+#include "base/utf8.h"
+#include "elf/code.h"
 
 enum {
 	REQUEST_MAX = 64 << 10, /* bytes */
 	REPLY_MAX = 64 << 20,   /* of any range that is read */
+	SHOWN_NAME_MAX = 300,   /* of a name behind an instruction */
 };
 
 struct asm_request {
 	struct build_id_question question;
 	struct code_range range;
+	struct str debug_name, debug_id, build_id; /* whose map may name what branches lead to */
 };
 
 /* ---- the request ---- */
@@ -32,6 +37,15 @@ struct str asm_text(const json_t *object, const char *key)
 	const json_t *value = json_object_get(object, key);
 	return json_is_string(value) ? (struct str){json_string_value(value), json_string_length(value)}
 	                             : (struct str){"", 0};
+}
+
+struct str asm_keep(struct arena *arena, const json_t *object, const char *key)
+{
+	struct str s = asm_text(object, key);
+	char *copy = arena_alloc(arena, s.len + 1);
+	if (copy)
+		memcpy(copy, s.data, s.len);
+	return (struct str){copy, copy ? s.len : 0};
 }
 
 /* "0x12ab" */
@@ -83,7 +97,7 @@ static enum err read_question(const json_t *object, struct build_id_question *q,
 	return error_set(e, ERR_BAD_REQUEST, "neither codeId nor debugId leads to a build id");
 }
 
-static enum err read_object(const json_t *object, struct asm_request *r, struct error *e)
+static enum err read_object(struct arena *arena, const json_t *object, struct asm_request *r, struct error *e)
 {
 	const json_t *to_end = json_object_get(object, "continueUntilFunctionEnd");
 	if (!json_is_object(object))
@@ -94,8 +108,11 @@ static enum err read_object(const json_t *object, struct asm_request *r, struct 
 	if (!err && to_end && !json_is_boolean(to_end) && !json_is_null(to_end))
 		err = error_set(e, ERR_BAD_REQUEST, "continueUntilFunctionEnd is not true or false");
 	r->range.to_function_end = json_is_true(to_end);
+	r->debug_name = asm_keep(arena, object, "debugName");
+	r->debug_id = asm_keep(arena, object, "debugId");
 	if (err || read_pe(asm_text(object, "codeId"), asm_text(object, "name"), r))
 		return err;
+	r->build_id = asm_keep(arena, object, "codeId");
 	return read_question(object, &r->question, e);
 }
 
@@ -107,7 +124,7 @@ static enum err read_request(struct exchange *x, struct asm_request *r, struct e
 	enum err err = exchange_read_body(x, &body, e);
 	if (!err) {
 		json_t *object = json_loadb((const char *)body.data, body.len, JSON_REJECT_DUPLICATES, &fault);
-		err = object ? read_object(object, r, e)
+		err = object ? read_object(x->arena, object, r, e)
 		             : error_set(e, ERR_BAD_REQUEST, "the request is not JSON: %.150s", fault.text);
 		json_decref(object);
 	}
@@ -120,6 +137,11 @@ static enum err read_request(struct exchange *x, struct asm_request *r, struct e
 struct asm_reply {
 	struct buffer instructions; /* "[0,"push rbp"],…" */
 	char arch[16];
+	/* where branches lead that have no name yet, and where their texts end in instructions */
+	uint64_t *targets;
+	size_t *ends;
+	size_t target_count;
+	uint32_t target_cap, end_cap;
 };
 
 static enum err begin(void *arg, struct str arch, struct error *e)
@@ -130,13 +152,68 @@ static enum err begin(void *arg, struct str arch, struct error *e)
 	return ERR_OK;
 }
 
-static enum err add_instruction(void *arg, uint32_t offset, struct str text, struct error *e)
+static bool add_target(struct asm_reply *r, uint64_t target, size_t end)
+{
+	if (!array_reserve(&r->targets, &r->target_cap, r->target_count + 1, sizeof *r->targets) ||
+	        !array_reserve(&r->ends, &r->end_cap, r->target_count + 1, sizeof *r->ends))
+		return false;
+	r->targets[r->target_count] = target;
+	r->ends[r->target_count++] = end;
+	return true;
+}
+
+static enum err add_instruction(void *arg, uint32_t offset, uint64_t target, struct str text, struct error *e)
 {
 	struct asm_reply *r = arg;
 	struct buffer *b = &r->instructions;
 	buffer_printf(b, "%s[%" PRIu32 ",", b->len > 0 ? "," : "", offset);
 	buffer_append_json(b, text);
+	if (target != UINT64_MAX && b->len > 0 && !add_target(r, target, b->len - 1))
+		return no_memory(e);
 	return buffer_append(b, "]", 1) ? ERR_OK : no_memory(e);
+}
+
+/* How much of a string of a map, which is escaped, is shown: whole characters. */
+static size_t shown_length(struct offmap_string s)
+{
+	size_t n = 0;
+	while (n < s.len) {
+		size_t escape = s.data[n] != '\\' ? 0 : n + 1 < s.len && s.data[n + 1] == 'u' ? 6 : 2;
+		size_t step = escape ? escape : utf8_sequence(s.data + n, s.len - n);
+		if (n + step > SHOWN_NAME_MAX)
+			break;
+		n += step ? step : 1;
+	}
+	return n;
+}
+
+/* " <name+0x12>", as it stands behind branches to symbols of the file. */
+static void append_name(struct buffer *b, const struct symbol *symbol)
+{
+	const struct offmap_answer *a = &symbol->answer;
+	buffer_append(b, " <", 2);
+	buffer_append(b, a->frame.function.data, shown_length(a->frame.function));
+	if (a->function_offset)
+		buffer_printf(b, "+%#" PRIx64, a->function_offset);
+	buffer_append(b, ">", 1);
+}
+
+/* The instructions, with the names that the module's map has for what they lead to. */
+static void append_instructions(
+        struct buffer *b, struct exchange *x, const struct asm_request *q, const struct asm_reply *r)
+{
+	struct asm_names names;
+	size_t from = 0;
+	asm_names_find(&names, x, q->debug_name, q->debug_id, q->build_id, r->targets, r->target_count);
+	for (size_t i = 0; i < r->target_count && names.of; i++) {
+		if (!names.of[i] || !names.of[i]->answer.found)
+			continue;
+		buffer_append(b, r->instructions.data + from, r->ends[i] - from);
+		append_name(b, names.of[i]);
+		from = r->ends[i];
+	}
+	buffer_append(b, r->instructions.data + from, r->instructions.len - from);
+	asm_names_release(&names);
 }
 
 static void reply(struct exchange *x, struct buffer *body)
@@ -158,7 +235,7 @@ static void reply_instructions(
 	        &body, "{\"startAddress\":\"%#" PRIx64 "\",\"size\":\"%#" PRIx64 "\",\"arch\":", q->range.start, size);
 	buffer_append_json(&body, str_from(r->arch));
 	buffer_printf(&body, ",\"syntax\":[\"%s\"],\"instructions\":[", r->arch[0] == 'a' ? "ARM" : "Intel");
-	buffer_append(&body, r->instructions.data, r->instructions.len);
+	append_instructions(&body, x, q, r);
 	buffer_append(&body, "]}", 2);
 	reply(x, &body);
 	buffer_release(&body);
@@ -195,4 +272,6 @@ void asm_handle(struct exchange *x)
 	else
 		reply_instructions(x, &q, &r, size);
 	buffer_release(&r.instructions);
+	free(r.targets);
+	free(r.ends);
 }

@@ -25,14 +25,6 @@ struct source_request {
 
 /* ---- the request ---- */
 
-static struct str keep(struct arena *arena, struct str s)
-{
-	char *copy = arena_alloc(arena, s.len + 1);
-	if (copy)
-		memcpy(copy, s.data, s.len);
-	return (struct str){copy, copy ? s.len : 0};
-}
-
 static enum err read_object(struct inquiry *s, struct source_request *r, const json_t *object, struct error *e)
 {
 	struct arena *arena = s->exchange->arena;
@@ -40,7 +32,7 @@ static enum err read_object(struct inquiry *s, struct source_request *r, const j
 	struct request_frame *frame = arena_calloc(arena, 1, sizeof *frame);
 	struct request_stack *stack = arena_calloc(arena, 1, sizeof *stack);
 	struct request_job *job = arena_calloc(arena, 1, sizeof *job);
-	struct str code_id = asm_text(object, "codeId");
+	struct str code_id = asm_keep(arena, object, "codeId");
 	uint64_t offset;
 	enum err err = json_is_object(object) ? asm_number(object, "moduleOffset", &offset, e)
 	                                      : error_set(e, ERR_BAD_REQUEST, "the request is not a JSON object");
@@ -48,10 +40,10 @@ static enum err read_object(struct inquiry *s, struct source_request *r, const j
 		return err;
 	if (!module || !frame || !stack || !job)
 		return no_memory(e);
-	module->name = keep(arena, asm_text(object, "debugName"));
-	module->id = keep(arena, asm_text(object, "debugId"));
-	module->build_id = keep(arena, code_id);
-	r->file = keep(arena, asm_text(object, "file"));
+	module->name = asm_keep(arena, object, "debugName");
+	module->id = asm_keep(arena, object, "debugId");
+	module->build_id = code_id;
+	r->file = asm_keep(arena, object, "file");
 	if (!module->name.len || !module->id.len || !r->file.len)
 		return error_set(e, ERR_BAD_REQUEST, "debugName, debugId or file is missing");
 	if (!build_id_parse(&r->id, code_id.len > 0 ? code_id : module->id))

@@ -310,11 +310,12 @@ static enum err take_code(struct reading *s, struct error *e)
 {
 	struct packet *p = s->packet;
 	const struct code_sink *sink = &s->job->code;
-	if (!s->known || !s->job->limits.code || (p->kind == PACKET_CODE && (p->len < 8 || !s->begun)))
+	if (!s->known || !s->job->limits.code || (p->kind == PACKET_CODE && (p->len < PACKET_CODE_HEAD || !s->begun)))
 		return error_set(e, ERR_CORRUPT, "its reader sent instructions that were not asked for");
 	if (p->kind == PACKET_CODE) {
 		s->job->code_size = get_u32(p->data);
-		return sink->instruction(sink->arg, get_u32(p->data + 4), text_of(p, 8), e);
+		return sink->instruction(
+		        sink->arg, get_u32(p->data + 4), get_u64(p->data + 8), text_of(p, PACKET_CODE_HEAD), e);
 	}
 	if (s->begun)
 		return error_set(e, ERR_CORRUPT, "its reader began twice");

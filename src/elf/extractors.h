@@ -39,7 +39,7 @@ void extractors_leave(struct extractors *x, enum extractors_place place);
 /* Receives instructions, as `struct disassembly` has them; texts are printable ASCII. */
 struct code_sink {
 	enum err (*begin)(void *arg, struct str arch, struct error *e);
-	enum err (*instruction)(void *arg, uint32_t offset, struct str text, struct error *e);
+	enum err (*instruction)(void *arg, uint32_t offset, uint64_t target, struct str text, struct error *e);
 	void *arg;
 };
 

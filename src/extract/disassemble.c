@@ -27,6 +27,7 @@ struct code_reader {
 	struct symbol_names names;
 	uint64_t image_base;
 	bool is_arm, is_pe;
+	uint64_t target; /* of the instruction that was read, if it is known and has no name; or UINT64_MAX */
 	struct arm_decoder arm;
 	ZydisDecoder decoder;
 	ZydisFormatter formatter;
@@ -57,8 +58,10 @@ static enum err open_decoder(struct code_reader *r, const struct code_section *s
 static enum err add_target(struct code_reader *r, uint64_t target, char text[TEXT_MAX], struct error *e)
 {
 	uint64_t start;
-	struct str name;
-	enum err err = symbol_names_find(&r->names, target + r->image_base, &name, e);
+	struct str name = {"", 0};
+	enum err err = r->is_pe ? ERR_OK : symbol_names_find(&r->names, target + r->image_base, &name, e);
+	if (!err && name.len == 0)
+		r->target = target;
 	if (err || name.len == 0)
 		return err;
 	symbol_names_bounds(&r->names, target + r->image_base, &start, NULL);
@@ -98,7 +101,7 @@ static enum err read_one(struct code_reader *r, const uint8_t *bytes, size_t len
 		return ERR_OK;
 	bool branches = i.meta.branch_type != ZYDIS_BRANCH_TYPE_NONE && i.operand_count_visible > 0 &&
 	                operands[0].type == ZYDIS_OPERAND_TYPE_IMMEDIATE;
-	if (r->is_pe || !branches || !ZYAN_SUCCESS(ZydisCalcAbsoluteAddress(&i, &operands[0], address, &target)))
+	if (!branches || !ZYAN_SUCCESS(ZydisCalcAbsoluteAddress(&i, &operands[0], address, &target)))
 		return ERR_OK;
 	return add_target(r, target, text, e);
 }
@@ -110,9 +113,11 @@ static enum err read_code(struct code_reader *r, const uint8_t *bytes, size_t le
 	size_t at = 0, used = 0;
 	/* The last instruction may end behind what was asked for. */
 	for (; at < wanted && !err; at += used) {
+		r->target = UINT64_MAX;
 		err = (r->is_arm ? read_one_arm : read_one)(r, bytes + at, len - at, r->d->start + at, &used, text, e);
 		if (!err)
-			err = r->d->instruction(r->d->arg, (uint32_t)at, (uint32_t)(at + used), str_from(text), e);
+			err = r->d->instruction(
+			        r->d->arg, (uint32_t)at, (uint32_t)(at + used), r->target, str_from(text), e);
 	}
 	return err;
 }
@@ -136,13 +141,21 @@ static enum err read_range(struct code_reader *r, struct error *e)
 	                     e);
 }
 
+static enum err open_pe(struct code_reader *r, const struct pe_file *pe, struct error *e)
+{
+	if (!r->is_arm)
+		return open_x86(r, pe->machine == PE_X86_64, e);
+	enum err err = arm_decoder_open_wide(&r->arm, r->d->start, e);
+	return err ? err : r->d->begin(r->d->arg, "aarch64", e);
+}
+
 enum err disassemble_pe(const struct pe_file *pe, struct disassembly *d, struct error *e)
 {
-	struct code_reader r = {.d = d, .is_pe = true};
+	struct code_reader r = {.d = d, .is_pe = true, .is_arm = pe->machine == PE_AARCH64};
 	size_t len = 0, wanted = d->size < DISASSEMBLE_MAX ? (size_t)d->size : DISASSEMBLE_MAX;
-	if (pe->machine != PE_X86_64 && pe->machine != PE_I386)
-		return error_set(
-		        e, ERR_CORRUPT, "this machine's code cannot be disassembled: in PE files only x86 can");
+	if (!pe_file_known(pe))
+		return error_set(e, ERR_CORRUPT,
+		        "this machine's code cannot be disassembled: in PE files only x86 and AArch64 can");
 	uint64_t end = d->to_function_end ? pe_file_function_end(pe, d->start) : 0;
 	if (end > d->start && end - d->start > wanted)
 		wanted = end - d->start < DISASSEMBLE_MAX ? (size_t)(end - d->start) : DISASSEMBLE_MAX;
@@ -151,9 +164,10 @@ enum err disassemble_pe(const struct pe_file *pe, struct disassembly *d, struct 
 		return no_memory(e);
 	enum err err = pe_file_code(pe, d->start, bytes, wanted + ZYDIS_MAX_INSTRUCTION_LENGTH, &len, e);
 	if (!err)
-		err = open_x86(&r, pe->machine == PE_X86_64, e);
+		err = open_pe(&r, pe, e);
 	if (!err)
 		err = read_code(&r, bytes, len, wanted < len ? wanted : len, e);
+	arm_decoder_close(&r.arm);
 	free(bytes);
 	return err;
 }

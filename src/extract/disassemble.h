@@ -16,8 +16,10 @@ struct disassembly {
 	bool to_function_end; /* go on behind size, to the end of the function that start is in, if a symbol tells it */
 	/* Called once before the first instruction; arch is "x86_64", "i686", "aarch64" or "arm". */
 	enum err (*begin)(void *arg, const char *arch, struct error *e);
-	/* offset and end: from start. */
-	enum err (*instruction)(void *arg, uint32_t offset, uint32_t end, struct str text, struct error *e);
+	/* offset and end: from start. target: where a branch leads whose text has no name behind it, relative to the
+	 * image; UINT64_MAX: nowhere. */
+	enum err (*instruction)(
+	        void *arg, uint32_t offset, uint32_t end, uint64_t target, struct str text, struct error *e);
 	void *arg;
 };
 
@@ -27,7 +29,7 @@ struct disassembly {
 enum err disassemble(const char *path, struct disassembly *d, struct error *e);
 
 struct pe_file;
-/* The same for a Windows program, whose headers have been read. Branches have no names behind them. */
+/* The same for a Windows program, whose headers have been read. It has no names. */
 enum err disassemble_pe(const struct pe_file *pe, struct disassembly *d, struct error *e);
 
 #endif

@@ -88,11 +88,21 @@ static enum err open_capstone(struct arm_decoder *d, struct error *e)
 	return d->insn ? ERR_OK : no_memory(e);
 }
 
+static enum err open_at(struct arm_decoder *d, uint64_t start, struct error *e)
+{
+	uint64_t end;
+	char what = mode_at(d, start, &end);
+	if (!what)
+		return error_set(e, ERR_CORRUPT, "no symbol tells whether this code is A32 or T32");
+	if ((what == 't' && start % 2) || (what != 't' && what != 'd' && start % 4))
+		return error_set(e, ERR_CORRUPT, "the address is not that of an instruction");
+	return open_capstone(d, e);
+}
+
 enum err arm_decoder_open(struct arm_decoder *d, Elf *elf, const struct symbol_files *files,
         const struct code_section *section, uint64_t start, struct error *e)
 {
 	GElf_Ehdr header;
-	uint64_t end;
 	enum err err = ERR_OK;
 	*d = (struct arm_decoder){0};
 	if (!gelf_getehdr(elf, &header) || header.e_ident[EI_DATA] != ELFDATA2LSB)
@@ -107,12 +117,13 @@ enum err arm_decoder_open(struct arm_decoder *d, Elf *elf, const struct symbol_f
 		return err;
 	if (d->count > 0)
 		qsort(d->modes, d->count, sizeof *d->modes, compare_modes);
-	char what = mode_at(d, start, &end);
-	if (!what)
-		return error_set(e, ERR_CORRUPT, "no symbol tells whether this code is A32 or T32");
-	if ((what == 't' && start % 2) || (what != 't' && what != 'd' && start % 4))
-		return error_set(e, ERR_CORRUPT, "the address is not that of an instruction");
-	return open_capstone(d, e);
+	return open_at(d, start, e);
+}
+
+enum err arm_decoder_open_wide(struct arm_decoder *d, uint64_t start, struct error *e)
+{
+	*d = (struct arm_decoder){.wide = true};
+	return open_at(d, start, e);
 }
 
 void arm_decoder_close(struct arm_decoder *d)

@@ -29,6 +29,8 @@ struct arm_decoder {
  * or T32, or start is between two instructions. Must be closed also after an error. */
 enum err arm_decoder_open(struct arm_decoder *d, Elf *elf, const struct symbol_files *files,
         const struct code_section *section, uint64_t start, struct error *e);
+/* The same for a Windows program, where all code is A64. */
+enum err arm_decoder_open_wide(struct arm_decoder *d, uint64_t start, struct error *e);
 /* A cleared one is closed. */
 void arm_decoder_close(struct arm_decoder *d);
 

@@ -11,7 +11,6 @@ enum {
 	HEADER = 24, /* bytes: the signature and the COFF header */
 	OPTIONAL_MAX = 112 + 4 * 8,
 	SECTION = 40,
-	FUNCTION = 12,
 	EXCEPTIONS = 3, /* the data directory's number */
 };
 static const uint32_t executable = 0x20000000;
@@ -50,13 +49,24 @@ bool pe_file_is(int fd)
 	return read_at(fd, 0, magic, sizeof magic) && memcmp(magic, "MZ", 2) == 0;
 }
 
+static bool is_wide(const struct pe_file *pe)
+{
+	return pe->machine == PE_X86_64 || pe->machine == PE_AARCH64;
+}
+
+/* i686 has no table of functions. */
 static void read_directory(struct pe_file *pe, const uint8_t *optional, size_t size)
 {
 	size_t at = 112 + EXCEPTIONS * 8;
-	if (pe->machine != PE_X86_64 || size < at + 8 || u32(optional + 108) <= EXCEPTIONS)
+	if (!is_wide(pe) || size < at + 8 || u32(optional + 108) <= EXCEPTIONS)
 		return;
 	pe->functions = u32(optional + at);
 	pe->functions_bytes = u32(optional + at + 4);
+}
+
+bool pe_file_known(const struct pe_file *pe)
+{
+	return is_wide(pe) || pe->machine == PE_I386;
 }
 
 enum err pe_file_read(struct pe_file *pe, int fd, struct error *e)
@@ -75,8 +85,8 @@ enum err pe_file_read(struct pe_file *pe, int fd, struct error *e)
 	if (wanted < 60 || !read_at(fd, at + HEADER, optional, wanted))
 		return error_set(e, ERR_CORRUPT, "PE: the optional header at %#llx is cut off",
 		        (unsigned long long)(at + HEADER));
-	uint32_t magic = pe->machine == PE_X86_64 ? 0x20b : 0x10b;
-	if ((pe->machine == PE_X86_64 || pe->machine == PE_I386) && u16(optional) != magic)
+	uint32_t magic = is_wide(pe) ? 0x20b : 0x10b;
+	if (pe_file_known(pe) && u16(optional) != magic)
 		return error_set(e, ERR_CORRUPT, "PE: the optional header at %#llx is not of this machine",
 		        (unsigned long long)(at + HEADER));
 	put_big(pe->id, u32(header + 8));
@@ -120,24 +130,46 @@ enum err pe_file_code(
 	return ERR_OK;
 }
 
+/* ---- the table of functions, by address ---- */
+
+enum { ENTRY_X86_64 = 12, ENTRY_AARCH64 = 8 }; /* bytes */
+
+/* Of AArch64 the length is in the entry itself, if it is packed, or at the place that it names: in instructions. 0: it
+ * cannot be read. */
+static uint64_t aarch64_length(const struct pe_file *pe, uint32_t unwind)
+{
+	struct pe_section s;
+	struct error e;
+	uint8_t header[4];
+	if (unwind & 3)
+		return (unwind & 3) == 3 ? 0 : 4 * (uint64_t)(unwind >> 2 & 0x7ff);
+	if (find_section(pe, unwind, &s, &e) || s.size == 0 ||
+	        !read_at(pe->fd, s.at + (unwind - s.start), header, sizeof header))
+		return 0;
+	return 4 * (uint64_t)(u32(header) & 0x3ffff);
+}
+
 uint64_t pe_file_function_end(const struct pe_file *pe, uint64_t start)
 {
 	struct pe_section s;
 	struct error e;
-	uint8_t f[FUNCTION];
+	uint8_t entry[ENTRY_X86_64];
+	size_t size = pe->machine == PE_X86_64 ? ENTRY_X86_64 : ENTRY_AARCH64;
 	if (!pe->functions || find_section(pe, pe->functions, &s, &e) || s.size == 0)
 		return 0;
-	uint64_t at = s.at + (pe->functions - s.start), low = 0, high = pe->functions_bytes / FUNCTION;
+	/* the last one that does not begin behind start */
+	uint64_t table = s.at + (pe->functions - s.start), low = 0, high = pe->functions_bytes / size;
 	while (low < high) {
 		uint64_t middle = low + (high - low) / 2;
-		if (!read_at(pe->fd, at + middle * FUNCTION, f, FUNCTION))
+		if (!read_at(pe->fd, table + middle * size, entry, size))
 			return 0;
-		if (start >= u32(f) && start < u32(f + 4))
-			return u32(f + 4);
-		if (start < u32(f))
-			high = middle;
-		else
+		if (u32(entry) <= start)
 			low = middle + 1;
+		else
+			high = middle;
 	}
-	return 0;
+	if (low == 0 || !read_at(pe->fd, table + (low - 1) * size, entry, size))
+		return 0;
+	uint64_t end = pe->machine == PE_X86_64 ? u32(entry + 4) : u32(entry) + aarch64_length(pe, u32(entry + 4));
+	return end > start ? end : 0;
 }

@@ -9,18 +9,20 @@
 
 #include "base/error.h"
 
-enum { PE_X86_64 = 0x8664, PE_I386 = 0x14c, PE_ID_BYTES = 8 };
+enum { PE_X86_64 = 0x8664, PE_I386 = 0x14c, PE_AARCH64 = 0xaa64, PE_ID_BYTES = 8 };
 
 struct pe_file {
 	int fd; /* the caller's */
 	uint16_t machine, section_count;
 	uint64_t sections;                   /* where their headers are in the file */
 	uint8_t id[PE_ID_BYTES];             /* the code id: time stamp and size of the image, big-endian */
-	uint32_t functions, functions_bytes; /* the table of functions (.pdata), of x86-64; 0: none */
+	uint32_t functions, functions_bytes; /* the table of functions (.pdata); 0: none */
 };
 
 /* Whether a file begins like one. */
 bool pe_file_is(int fd);
+/* Whether its machine is one of these. */
+bool pe_file_known(const struct pe_file *pe);
 /* Reads the headers. ERR_CORRUPT: the text names the place. */
 enum err pe_file_read(struct pe_file *pe, int fd, struct error *e);
 /* Reads at most max bytes of code at start, relative to the image; *len: how many the section has. ERR_MISSING: there

@@ -192,14 +192,15 @@ static enum err begin_code(void *arg, const char *arch, struct error *e)
 	return packet_send(j->socket, PACKET_ARCH, arch, strlen(arch), NULL, 0) ? ERR_OK : gone(e);
 }
 
-static enum err send_instruction(void *arg, uint32_t offset, uint32_t end, struct str text, struct error *e)
+static enum err send_instruction(
+        void *arg, uint32_t offset, uint32_t end, uint64_t target, struct str text, struct error *e)
 {
 	const struct job *j = arg;
 	uint8_t body[1024];
-	size_t len = text.len < sizeof body - 8 ? text.len : sizeof body - 8;
-	put_u32(put_u32(body, end), offset);
-	memcpy(body + 8, text.data, len);
-	return packet_send(j->socket, PACKET_CODE, body, 8 + len, NULL, 0) ? ERR_OK : gone(e);
+	size_t room = sizeof body - PACKET_CODE_HEAD, len = text.len < room ? text.len : room;
+	put_u64(put_u32(put_u32(body, end), offset), target);
+	memcpy(body + PACKET_CODE_HEAD, text.data, len);
+	return packet_send(j->socket, PACKET_CODE, body, PACKET_CODE_HEAD + len, NULL, 0) ? ERR_OK : gone(e);
 }
 
 static enum err read_instructions(struct job *j, int file, struct error *e)

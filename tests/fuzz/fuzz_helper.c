@@ -74,7 +74,7 @@ static void give_file(const struct server *s)
 static void take_instruction(struct server *s)
 {
 	const struct packet *p = &s->packet;
-	fuzz_check(s->code && s->begun && p->len > 8, "an instruction that nobody wants");
+	fuzz_check(s->code && s->begun && p->len > PACKET_CODE_HEAD, "an instruction that nobody wants");
 	fuzz_check(get_u32(p->data + 4) == s->code_end && get_u32(p->data) > s->code_end, "a gap between instructions");
 	s->code_end = get_u32(p->data);
 }

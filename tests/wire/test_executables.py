@@ -531,9 +531,12 @@ class WindowsProgram:
     def functions(self):
         """Of the table that unwinders use."""
         out = subprocess.run(["llvm-readobj", "--unwind", self.path], stdout=subprocess.PIPE, text=True, check=True).stdout
-        found = re.findall(r"StartAddress: .*0x([0-9A-F]+)\)\s+EndAddress: .*0x([0-9A-F]+)\)", out)
+        found = [(int(start, 16), int(end, 16)) for start, end in re.findall(r"StartAddress: .*0x([0-9A-F]+)\)\s+EndAddress: .*0x([0-9A-F]+)\)", out)]
+        for entry in out.split("RuntimeFunction {")[1:] if not found else ():  # of AArch64, packed and with a record of their own
+            start, length = (int(re.search(key, entry)[1], 0) for key in (r"Function: (0x\w+)", r"FunctionLength: (\d+)"))
+            found.append((start, start + length))
         assert len(found) > 1
-        return [(int(start, 16) - self.base, int(end, 16) - self.base) for start, end in found]
+        return [(start - self.base, end - self.base) for start, end in found]
 
     def ask(self, stack, **more):
         question = {"name": "prog.dll", "debugName": "prog.pdb", "debugId": "44E4EC8C2F41492B9369D6B9A059577C2", "codeId": self.code_id}
@@ -542,7 +545,10 @@ class WindowsProgram:
         return reply.json()
 
 
-@pytest.mark.parametrize("arch, target", [("x86_64", "x86_64-pc-windows-msvc"), ("i686", "i686-pc-windows-msvc")])
+WINDOWS = {"x86_64": "x86_64", "i686": "i686", "aarch64": "aarch64"}
+
+
+@pytest.mark.parametrize("arch, target", [(arch, f"{cpu}-pc-windows-msvc") for arch, cpu in WINDOWS.items()])
 def test_assembly_of_windows_programs_has_the_boundaries_of_objdump(tmp_path, arch, target):
     program = WindowsProgram(tmp_path, target)
     with over(tmp_path / "store") as s:
@@ -552,7 +558,10 @@ def test_assembly_of_windows_programs_has_the_boundaries_of_objdump(tmp_path, ar
         assert program.ask(s, name="C:\\\\Program Files\\\\prog.dll") == got
         assert program.ask(s, startAddress="0x10") == {"error": "no code is at this address"}
         assert "no file of this" in program.ask(s, name="other.dll")["error"]
-        if arch == "x86_64":
+        assert got["syntax"] == ["ARM" if arch == "aarch64" else "Intel"]
+        if arch == "aarch64":
+            assert "not that of an instruction" in program.ask(s, startAddress=hex(program.start + 1))["error"]
+        if arch in ("x86_64", "aarch64"):
             for start, end in program.functions():
                 within = [a for a, _ in program.lines if start <= a < end]
                 part = program.ask(s, startAddress=hex(within[1]), size="0x1", continueUntilFunctionEnd=True)
@@ -562,10 +571,38 @@ def test_assembly_of_windows_programs_has_the_boundaries_of_objdump(tmp_path, ar
         assert program.ask(s) == got
 
 
+@pytest.mark.parametrize("arch", ["x86_64", "aarch64"])
+def test_branches_of_windows_programs_have_the_names_of_the_map(tmp_path, arch):
+    """Once somebody has asked for its symbols, and without a load of its own."""
+    program = WindowsProgram(tmp_path, f"{WINDOWS[arch]}-pc-windows-msvc")
+    call = {"x86_64": "call", "aarch64": "bl"}[arch]
+    targets = {int(t, 16) for t in re.findall(rf"\b{call}q?\s+0x([0-9a-f]+)", subprocess.run(["llvm-objdump", "-d", program.path], stdout=subprocess.PIPE, text=True, check=True).stdout)}
+    target = min(targets) - program.base
+    debug_id, name = "44E4EC8C2F41492B9369D6B9A059577C2", 'deep"<\\>' + "é" * 400
+    symbols = tmp_path / "symbols" / "prog.pdb" / debug_id
+    os.makedirs(symbols)
+    (symbols / "prog.sym").write_text(f"MODULE windows {arch} {debug_id} prog.pdb\nFUNC {target - 2:x} 2 0 other\nFUNC {target:x} 8 0 {name}\n", encoding="utf-8")
+    with Stack(bucket=False, config={"source": [f"elf+file://{tmp_path}/store", f"file://{tmp_path}/symbols"]}) as s:
+        before = program.ask(s)
+        assert not any("<" in text for _, text in before["instructions"])
+        assert s.client.frames(["prog.pdb", debug_id], [target])[0]["function"] == name
+        after = program.ask(s)
+        assert {**after, "instructions": 0} == {**before, "instructions": 0} and len(after["instructions"]) == len(before["instructions"])
+        changed = [(old, new) for (_, old), (_, new) in zip(before["instructions"], after["instructions"]) if old != new]
+        calls = [(old, new) for old, new in changed if old.split()[0] == call]
+        assert calls and all(int(re.search("0x(.+)", old)[1], 16) == target for old, _ in calls), changed
+        for old, new in changed:
+            address = int(re.search("0x([0-9A-Fa-f]+)$", old)[1], 16)
+            shown = 'deep"<\\>' + "é" * 145  # 300 bytes, as it stands in the reply, less the half of one
+            assert new == f"{old} <{shown}{f'+{address - target:#x}' if address > target else ''}>" and target <= address < target + 8
+        other = program.ask(s, debugId=debug_id[:-1] + "3")
+        assert other == before
+
+
 @pytest.mark.slow
 def test_damaged_windows_programs_are_told(tmp_path):
     """Headers with any bytes: no reader dies, and the program as it was is read afterwards."""
-    program = WindowsProgram(tmp_path, "x86_64-pc-windows-msvc")
+    program = WindowsProgram(tmp_path, f"{random.Random(seed_of('pe')).choice(list(WINDOWS.values()))}-pc-windows-msvc")
     chance = random.Random(seed_of("pe"))
     told = 0
     with over(tmp_path / "store") as s:
