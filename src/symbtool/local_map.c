@@ -48,18 +48,12 @@ static enum err take_range(void *arg, const struct symbfile_range *r, struct err
 	return in->sink.range(in->sink.arg, r, e);
 }
 
-static enum err take_pad(void *arg, const struct symbfile_pad *p, struct error *e)
-{
-	struct counted_sink *in = arg;
-	progress_add(&in->progress, 1);
-	return in->sink.pad(in->sink.arg, p, e);
-}
-
+/* Return pads say of a call what the ranges say, so they are not made. */
 static enum err add_executable(
         struct symbfile_map *map, const char *path, const struct extract_options *options, struct error *e)
 {
 	struct counted_sink in = {.sink = symbfile_map_sink(map)};
-	struct symbfile_sink sink = {take_range, take_pad, &in};
+	struct symbfile_sink sink = {.range = take_range, .arg = &in};
 	progress_begin(&in.progress, path, "records", 0);
 	enum err err = extract_executable(path, options, &sink, NULL, e);
 	progress_end(&in.progress);
