@@ -375,6 +375,17 @@ enum err symindex_feed(struct symindex *x, const uint8_t *data, size_t len, stru
 	return err ? err : keep_line(x, at, (size_t)(end - at), place + (uint64_t)(at - data), e);
 }
 
+bool symindex_needs(const struct symindex *x, uint64_t from)
+{
+	const struct symindex_state *s = x->state;
+	const struct symindex_symbol *symbol = x->symbol_count ? &x->symbols[x->symbol_count - 1] : NULL;
+	const struct symindex_string *string = x->string_count ? &x->strings[x->string_count - 1] : NULL;
+	/* A later record makes all text since its function the function's. A line that has not ended may be a symbol or
+	 * a definition, but no keyword of these begins with an S. */
+	return s->in_func || (s->carry_len && s->carry[0] != 'S') || (symbol && symbol->end > from) ||
+	       (string && string->place + string->len > from);
+}
+
 /* ---- the end ---- */
 
 static int symbol_order(const void *a, const void *b)

@@ -77,6 +77,9 @@ void symindex_free(struct symindex *x); /* NULL is fine */
 /* Takes the next bytes of the text. ERR_CORRUPT, as early as possible, if this is no symbol file or has another id;
  * ERR_NO_MEMORY. */
 enum err symindex_feed(struct symindex *x, const uint8_t *data, size_t len, struct error *e);
+/* While the text arrives: whether text at this place or later, of what was fed, may belong to a symbol or a definition.
+ * Most of what does not are STACK records. */
+bool symindex_needs(const struct symindex *x, uint64_t from);
 /* Ends the text. ERR_CORRUPT also if there was no symbol. */
 enum err symindex_finish(struct symindex *x, struct error *e);
 

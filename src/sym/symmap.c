@@ -109,6 +109,12 @@ uint8_t *symmap_space(struct symmap *m, size_t *room)
 	return text_store_space(m->store, room);
 }
 
+/* Whether a page may need text of the block that the last bytes are in. */
+static bool needs_block(const struct symmap *m)
+{
+	return symindex_needs(m->index, (m->index->text_bytes - 1) / BLOCK_SIZE * BLOCK_SIZE);
+}
+
 /* After n bytes: checks memory now and then. */
 static enum err check_after(struct symmap *m, size_t n, struct error *e)
 {
@@ -123,7 +129,7 @@ enum err symmap_commit(struct symmap *m, size_t n, struct error *e)
 {
 	size_t room;
 	enum err err = symindex_feed(m->index, text_store_space(m->store, &room), n, e);
-	if (!err && !text_store_commit(m->store, n))
+	if (!err && !text_store_commit(m->store, n, needs_block(m)))
 		err = no_memory(e);
 	return err ? err : check_after(m, n, e);
 }
@@ -131,7 +137,7 @@ enum err symmap_commit(struct symmap *m, size_t n, struct error *e)
 enum err symmap_append(struct symmap *m, uint8_t *block, size_t n, struct error *e)
 {
 	enum err err = symindex_feed(m->index, block, n, e);
-	if (!text_store_append(m->store, block, n) && !err)
+	if (!text_store_append(m->store, block, n, needs_block(m)) && !err)
 		err = no_memory(e);
 	return err ? err : check_after(m, n, e);
 }

@@ -305,24 +305,28 @@ static bool let_pack(struct text_store *s)
 	return ok;
 }
 
-static bool take_bytes(struct text_store *s, size_t n)
+static bool take_bytes(struct text_store *s, size_t n, bool needed)
 {
 	s->fill += (uint32_t)n;
+	if (s->fill == BLOCK_SIZE && !needed) {
+		let_raw_go(s, &s->blocks[s->block_count - 1]);
+		return true;
+	}
 	bool above = atomic_load_explicit(&s->raw, memory_order_relaxed) > s->budget->one ||
 	             atomic_load_explicit(&s->budget->used, memory_order_relaxed) > s->budget->limit;
 	return s->fill < BLOCK_SIZE || !above || let_pack(s);
 }
 
-bool text_store_commit(struct text_store *s, size_t n)
+bool text_store_commit(struct text_store *s, size_t n, bool needed)
 {
-	return take_bytes(s, n);
+	return take_bytes(s, n, needed);
 }
 
-bool text_store_append(struct text_store *s, uint8_t *block, size_t n)
+bool text_store_append(struct text_store *s, uint8_t *block, size_t n, bool needed)
 {
 	s->helps = true;
 	add_bytes(s, BLOCK_SIZE);
-	return add_block(s, block) && take_bytes(s, n);
+	return add_block(s, block) && take_bytes(s, n, needed);
 }
 
 bool text_store_end(struct text_store *s)

@@ -30,11 +30,12 @@ void text_store_free(struct text_store *s);
  * if out of memory. */
 uint8_t *text_store_space(struct text_store *s, size_t *room);
 /* Takes n bytes written there; the space must not be used again. Waits if compression has fallen behind. False if out
- * of memory; then the store can only be freed. */
-bool text_store_commit(struct text_store *s, size_t n);
+ * of memory; then the store can only be freed. needed: whether anybody will read from the BLOCK_SIZE bytes that these
+ * are in; asked when they are full. */
+bool text_store_commit(struct text_store *s, size_t n, bool needed);
 /* Takes a block of the pool with the next n bytes of the text, even if it fails. All blocks before must be full. Helps
  * if compression has fallen behind. False as above. */
-bool text_store_append(struct text_store *s, uint8_t *block, size_t n);
+bool text_store_append(struct text_store *s, uint8_t *block, size_t n, bool needed);
 /* Ends the text, which may then be read. False as above. */
 bool text_store_end(struct text_store *s);
 /* Frees these BLOCK_SIZE bytes of text; reading them fails from then on. Call it while nobody reads. */

@@ -74,7 +74,7 @@ static bool fill(struct text_store *s, const struct buffer *t, size_t chunk)
 		n = n < chunk ? n : chunk;
 		n = n < t->len - at ? n : t->len - at;
 		memcpy(to, t->data + at, n);
-		if (!text_store_commit(s, n))
+		if (!text_store_commit(s, n, true))
 			return false;
 	}
 	return text_store_end(s);
@@ -223,7 +223,7 @@ static unsigned append(struct text_store *s, struct block_pool *pool, const stru
 		if (!block)
 			return (unsigned)(at / BLOCK_SIZE);
 		memcpy(block, t->data + at, n);
-		if (!text_store_append(s, block, n))
+		if (!text_store_append(s, block, n, true))
 			return (unsigned)(at / BLOCK_SIZE);
 	}
 	return (unsigned)(t->len / BLOCK_SIZE);
@@ -494,6 +494,101 @@ static void test_text_goes_while_pages_are_made(void **state)
 	buffer_release(&t);
 }
 
+/* ---- text that is not kept ---- */
+
+static void add_stack_records(struct buffer *t, size_t len)
+{
+	for (size_t end = t->len + len; t->len < end;)
+		text_add(t, "STACK CFI %zx .cfa: $rsp %zu + .ra: .cfa -8 + ^\n", t->len, t->len % 1000);
+}
+
+/* Symbols, definitions and runs of STACK records in any order; a function may go on behind such records. */
+static struct buffer make_mixed(uint64_t *seed)
+{
+	struct buffer t = text_new();
+	text_add(&t, "MODULE Linux x86_64 0 a\nFUNC 0 1 0 first\n");
+	for (unsigned i = 1; i < 40; i++) {
+		uint64_t kind = next_random(seed) % 5;
+		if (kind == 0)
+			text_add(&t, "FUNC %x 1000 0 function%u\n", i * 0x1000, i);
+		if (kind == 1)
+			text_add(&t, "PUBLIC %x 0 %0*u\n", i * 0x1000, next_random(seed) % 2 ? 300 : 8, i);
+		if (kind == 2)
+			text_add(&t, "INLINE_ORIGIN %u %0100u\n", i, i);
+		if (kind == 3) /* ends where a block does, or near */
+			add_stack_records(&t, next_random(seed) % 3 * BLOCK_SIZE - t.len % BLOCK_SIZE -
+			                              next_random(seed) % 80 + BLOCK_SIZE);
+		for (unsigned k = 0; kind == 4 && k < 64; k++)
+			text_add(&t, "%x 8 %u 0\n", i * 0x1000 + 8 * k, i + k);
+	}
+	add_stack_records(&t, 5 * BLOCK_SIZE);
+	return t;
+}
+
+/* In blocks, or in pieces of any length. */
+static void arrive(struct symmap *m, struct block_pool *pool, const struct buffer *t, bool in_blocks, uint64_t *seed)
+{
+	for (size_t at = 0, n; at < t->len; at += n) {
+		size_t most = in_blocks ? BLOCK_SIZE : 1 + next_random(seed) % (64 * KIB);
+		n = t->len - at < most ? t->len - at : most;
+		if (!in_blocks) {
+			assert_int_equal(symmap_feed(m, t->data + at, n, NULL), ERR_OK);
+			continue;
+		}
+		uint8_t *block = block_get(pool);
+		assert_non_null(block);
+		memcpy(block, t->data + at, n);
+		assert_int_equal(symmap_append(m, block, n, NULL), ERR_OK);
+	}
+	assert_int_equal(symmap_finish(m, NULL), ERR_OK);
+}
+
+static void test_pages_without_text_that_none_needs(void **state)
+{
+	uint64_t seed = seed_of(9);
+	(void)state;
+	for (unsigned i = 0; i < rounds(100); i++) {
+		struct buffer t = make_mixed(&seed);
+		struct block_pool *pool = block_pool_new(0);
+		uint64_t limit = i % 4 < 2 ? UINT64_MAX : 2 * BLOCK_SIZE;
+		struct text_store_budget budget = {.limit = limit, .one = limit};
+		struct symmap *m = symmap_new(&plain_options, pool, &budget, str_from(""));
+		assert_non_null(m);
+		arrive(m, pool, &t, i % 2, &seed);
+		struct offmap *want = map_build(text_str(&t), &plain_options), *map = symmap_all(m);
+		assert_non_null(map);
+		assert_same_maps(want, map);
+		offmap_free(want);
+		offmap_free(map);
+		symmap_unref(m);
+		assert_int_equal(block_pool_used(pool), 0);
+		assert_int_equal(budget.used, 0);
+		block_pool_free(pool);
+		buffer_release(&t);
+	}
+}
+
+static void test_stack_records_take_no_memory(void **state)
+{
+	uint64_t seed = seed_of(10);
+	struct buffer t = text_new();
+	(void)state;
+	text_add(&t, "MODULE Linux x86_64 0 a\nFUNC 0 100 0 f\n0 10 1 0\nPUBLIC 1000 0 p\n");
+	add_stack_records(&t, 20 * BLOCK_SIZE);
+	for (unsigned in_blocks = 0; in_blocks < 2; in_blocks++) {
+		struct block_pool *pool = block_pool_new(0);
+		struct text_store_budget budget = {.limit = UINT64_MAX, .one = UINT64_MAX};
+		struct symmap *m = symmap_new(&plain_options, pool, &budget, str_from(""));
+		assert_non_null(m);
+		arrive(m, pool, &t, in_blocks, &seed);
+		assert_int_equal(
+		        block_pool_used(pool), 2 * BLOCK_SIZE); /* the first, and the last, which is not full */
+		symmap_unref(m);
+		block_pool_free(pool);
+	}
+	buffer_release(&t);
+}
+
 static void test_idle_makers_are_few(void **state)
 {
 	enum { MAKERS = 12 };
@@ -728,6 +823,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test(test_the_text_as_it_came),
 	        cmocka_unit_test(test_raw_text_of_one_and_of_all),
+	        cmocka_unit_test(test_pages_without_text_that_none_needs),
+	        cmocka_unit_test(test_stack_records_take_no_memory),
 	        cmocka_unit_test(test_idle_makers_are_few),
 	        cmocka_unit_test(test_nobody_waits_for_a_load_that_is_finished),
 	        cmocka_unit_test(test_a_page_that_waited_until_the_text_was_gone),
