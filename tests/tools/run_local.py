@@ -238,13 +238,14 @@ def check_sample(request, answer):
         raise Failure("the sample request was not symbolicated")
 
 
-def send_sample(run):
+def send_sample(run, whole):
     with open(SAMPLE_REQUEST, "rb") as f:
         body = f.read()
     print(f"POST https://127.0.0.1:{run.https_port}/symbolicate/v5 with {os.path.relpath(SAMPLE_REQUEST)}\n")
     answer = run.post("/symbolicate/v5", body)
-    show(answer)
-    print()
+    if whole:
+        show(answer)
+        print()
     check_sample(json.loads(body), answer)
 
 
@@ -300,13 +301,14 @@ def serve(run, sample, once):
     if once:
         print_symbtool(run)
     if sample:
-        send_sample(run)
+        send_sample(run, whole=once)
     if once:
         return
     data = "@" + os.path.relpath(SAMPLE_REQUEST) if sample else """'{"memoryMap":[["NAME","ID"]],"stacks":[[[0,4096]]]}'"""
     print(f"\nlogs: {run.directory}")
     print_symbtool(run)
     print(f"curl --cacert {run.directory}/cert.pem https://127.0.0.1:{run.https_port}/symbolicate/v5 -d {data}")
+    print(f"page: http://127.0.0.1:{run.http_port}/symbolicate/")
     print(f"ready http://127.0.0.1:{run.http_port} https://127.0.0.1:{run.https_port}", flush=True)
     run.wait()
 
