@@ -362,8 +362,6 @@ static enum err extract_all(struct extraction *x, struct worker *workers)
 	tell(x, "reading Go's table");
 	if (!err)
 		err = add_go_functions(x);
-	if (!err && x->absence[0] && !x->go)
-		add_note(x->stats, "%s; names of symbol tables only, without lines", x->absence);
 	tell(x, "reading its symbols");
 	if (!err)
 		err = add_symbol_tables(x);
@@ -371,9 +369,12 @@ static enum err extract_all(struct extraction *x, struct worker *workers)
 	x->stats->ranges = x->join.ranges;
 	x->stats->pads = x->join.pads;
 	bool others = x->others || (x->code.asked_count && (x->unit_count || x->go));
+	const char *why = x->stats->note_count ? x->stats->notes[0] : x->absence;
 	if (!err && x->stats->ranges == 0 && !others)
 		err = error_set(x->error, ERR_MISSING, "neither debug data nor symbols describe any code%s%.180s",
-		        x->absence[0] ? "; " : "", x->absence);
+		        *why ? "; " : "", why);
+	else if (!err && x->absence[0] && !x->go)
+		add_note(x->stats, "%s; names of symbol tables only, without lines", x->absence);
 	return err;
 }
 
