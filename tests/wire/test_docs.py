@@ -136,6 +136,10 @@ def test_each_format_is_judged_by_a_wire_test():
     assert len(tests) == 2
     known = set(samples) | {name for text in tests.values() for name in re.findall(r"^def (test_\w+)", text, re.M)}
     assert {name for _, names in judges for name in re.findall(r"`(.+?)`", names)} <= known
+    # the last column of stack-text.md has the first words
+    how = {formats: ", ".join(judge.split(": ")[0] for judge in column.split("; ")) for formats, column in rows}
+    told = re.findall(r"^\| ([^|]+?) \| .* \| ([^|]+) \|$", read("docs/stack-text.md").split("## Memory maps")[0], re.M)[1:]
+    assert {formats if formats in how else formats.split(":")[0]: judged for formats, judged in told} == how
 
 
 def test_each_route_is_in_api_md():
