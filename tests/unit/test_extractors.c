@@ -449,6 +449,41 @@ static void test_cancelled(void **state)
 	close(job.file);
 }
 
+/* Stops the reader, so that nothing but a kill can end it, and cancels its job. */
+static int stop_and_cancel(void *arg, const struct build_id *id, struct str name)
+{
+	pid_t reader = 0;
+	(void)id;
+	(void)name;
+	if (wait_for_children(serving(), 1, &reader) == 1 && kill(reader, SIGSTOP) == 0)
+		atomic_store((atomic_bool *)arg, true);
+	return -1;
+}
+
+static void test_cancelled_readers_are_killed(void **state)
+{
+	(void)state;
+	uint64_t base;
+	pid_t reader;
+	struct tally t = {0};
+	struct error e = {0};
+	atomic_bool cancel = false;
+	int fd = open(data("c-symtab-x86_64"), O_RDONLY | O_CLOEXEC);
+	struct build_id id = id_of(fd, &base);
+	struct build_id_question question = question_of(&id);
+	struct extraction job = {.file = fd,
+	        .limits = limits(),
+	        .question = &question,
+	        .sink = {take_range, take_pad, &t},
+	        .provide = stop_and_cancel,
+	        .provide_arg = &cancel,
+	        .cancel = &cancel};
+	assert_int_equal(extract_file(helper, &job, &e), ERR_UNAVAILABLE);
+	assert_true(cancel);
+	assert_int_equal(wait_for_children(serving(), 0, &reader), 0);
+	close(fd);
+}
+
 static void *ask_many(void *arg)
 {
 	(void)arg;
@@ -599,6 +634,7 @@ int main(void)
 	        cmocka_unit_test(test_killed),
 	        cmocka_unit_test(test_too_slow),
 	        cmocka_unit_test(test_cancelled),
+	        cmocka_unit_test(test_cancelled_readers_are_killed),
 	        cmocka_unit_test(test_several_at_a_time),
 	        cmocka_unit_test(test_damaged),
 	        cmocka_unit_test(test_wrong_programs),
