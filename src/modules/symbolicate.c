@@ -431,26 +431,33 @@ static uint32_t *table_slot(const struct batch *b, const struct module *m, uint3
 	return &b->table[at];
 }
 
-/* Builds the table anew, with room for `room` string pages, from the first `count` pages of the set. */
-static bool fill_table(struct batch *b, size_t count, size_t room)
+/* Empties the table, and enters the string pages of the set. It has room for them. */
+static void enter_pages(struct batch *b)
+{
+	memset(b->table, 0, (b->table_mask + 1) * sizeof *b->table);
+	b->table_count = 0;
+	for (uint32_t i = 0; i < b->symbols->page_count; i++) {
+		const struct page_get *g = &b->symbols->pages[i];
+		if (g->kind != PAGE_STRINGS)
+			continue;
+		*table_slot(b, g->module, g->number) = i + 1;
+		b->table_count++;
+	}
+}
+
+/* Builds the table anew, with room for `room` string pages. */
+static bool fill_table(struct batch *b, size_t room)
 {
 	size_t mask = 63;
 	while (mask < 4 * room)
 		mask = 2 * mask + 1;
-	uint32_t *table = calloc(mask + 1, sizeof *table);
+	uint32_t *table = malloc((mask + 1) * sizeof *table);
 	if (!table)
 		return false;
 	free(b->table);
 	b->table = table;
 	b->table_mask = mask;
-	b->table_count = 0;
-	for (size_t i = 0; i < count; i++) {
-		const struct page_get *g = &b->symbols->pages[i];
-		if (g->kind != PAGE_STRINGS)
-			continue;
-		*table_slot(b, g->module, g->number) = (uint32_t)i + 1;
-		b->table_count++;
-	}
+	enter_pages(b);
 	return true;
 }
 
@@ -463,7 +470,7 @@ static bool want_string(struct batch *b, struct module *m, struct offmap_string 
 	s->page = NO_PAGE; /* resolve_string takes the map for corrupt */
 	if (page < 0)
 		return true;
-	if (2 * b->table_count >= b->table_mask && !fill_table(b, b->symbols->page_count, b->table_count + 1))
+	if (2 * b->table_count >= b->table_mask && !fill_table(b, b->table_count + 1))
 		return false;
 	uint32_t *slot = table_slot(b, m, (uint32_t)page);
 	if (!*slot) {
@@ -558,6 +565,13 @@ static bool own_strings(struct arena *arena, struct offmap_answer *a)
 	return ok;
 }
 
+/* Drops the pages from `from` on, and none is known any more that is not there. */
+static void leave_pages(struct batch *b, uint32_t from)
+{
+	drop_pages(b->symbols, from);
+	enter_pages(b);
+}
+
 /* Keeps the pages from `from` on or, if they would exceed max_pages, copies the strings and releases them. */
 static bool settle_pages(struct batch *b, size_t count, uint32_t from)
 {
@@ -571,8 +585,8 @@ static bool settle_pages(struct batch *b, size_t count, uint32_t from)
 	for (size_t i = 0; i < count; i++)
 		if (is_first(b, i) && !own_strings(s->arena, &b->found[i]->answer))
 			return false;
-	drop_pages(s, from);
-	return fill_table(b, from, from);
+	leave_pages(b, from);
+	return true;
 }
 
 static enum symbolicate_result measure(struct batch *b, const struct lookup *lookups, size_t count)
@@ -609,10 +623,10 @@ static bool batch_init(struct batch *b, struct work *w, struct symbols *symbols,
 	b->found = arena_alloc(arena, most * sizeof *b->found);
 	b->hot = arena_alloc(arena, most * sizeof *b->hot);
 	b->wanted = arena_alloc(arena, most * sizeof *b->wanted);
-	return b->code_index && b->found && b->hot && b->wanted && fill_table(b, 0, 0);
+	return b->code_index && b->found && b->hot && b->wanted && fill_table(b, symbols->page_count);
 }
 
-/* Some of the lookups, at least one. */
+/* Some of the lookups, at least one. Pages that were not found are asked for again if the lookups are done again. */
 static enum symbolicate_result answer_some(struct batch *b, struct lookup *lookups, size_t count, size_t *done)
 {
 	struct symbols *s = b->symbols;
@@ -626,6 +640,8 @@ static enum symbolicate_result answer_some(struct batch *b, struct lookup *looku
 		result = measure(b, lookups, *done);
 	if (!result && !settle_pages(b, *done, from))
 		result = SYMBOLICATE_NO_MEMORY;
+	if (result)
+		leave_pages(b, from);
 	return result;
 }
 

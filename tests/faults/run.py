@@ -198,6 +198,9 @@ class Driver:
         left = {}
         while time.monotonic() < limit and not self.world.stopping.is_set():
             process, charges = self.world.charges()
+            if not process:
+                self.world.hold(0.1)
+                continue
             known = left.setdefault(process, set(charges))
             known &= {kind for kind, value in charges.items() if value}
             if len(left) >= len(self.world.daemons) and not any(left.values()):

@@ -197,10 +197,11 @@ class World:
         return max(values)
 
     def charges(self):
-        """(when a responder started, what it has charged for requests, by kind): now of the one, now of the other."""
+        """(when a responder started, what it has charged for requests, by kind): now of the one, now of the other. (None, {}): none answers."""
         text = self.client().get("/__metrics__").text
         found = re.findall(r'^symbolicated_memory_bytes\{kind="(bodies|replies|uploads|records|helper)"\} (\S+)', text, re.M)
-        return re.search(r"^process_start_time_seconds (\S+)", text, re.M)[1], {kind: float(value) for kind, value in found}
+        started = re.search(r"^process_start_time_seconds (\S+)", text, re.M)
+        return started and started[1], {kind: float(value) for kind, value in found}
 
     def growth(self, series):
         """Whether this counter has grown since now: a fault has done something."""
