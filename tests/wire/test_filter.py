@@ -536,7 +536,7 @@ def test_modules_of_the_user(one):
     done = run_filter(text, "--url", url(one), "--module", f"libone.so={first[1]}", "--module", f"libtwo.so={build}")
     assert done.stdout.decode() == "libone.so+0x1010 (from_one) libtwo.so+0x1010 (from_two) libthree.so+0x10\n"
     assert tally(done) == "symbtool: 3 frames, 2 named; no name: 1 no id (libthree.so)"
-    assert done.stderr.decode().endswith("\nsymbtool: no id: Nothing says which build of the module this is. Give its id: symbtool file-id FILE or readelf -n FILE prints it.\n")
+    assert done.stderr.decode().endswith("\nsymbtool: no id: No debug id or build id is given for this module. Give one as --module NAME=ID or ?module=NAME=ID. symbtool file-id FILE or readelf -n FILE prints it.\n")
     done = run_filter(text, "--url", url(one), "--module", f"libone.so={debug_id('nobody')}")
     assert done.stdout.decode() == text
     assert "1 not found" in tally(done)

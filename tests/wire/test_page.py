@@ -119,7 +119,7 @@ def test_frames_of_a_request_say_why_they_have_no_name(page, stack, version):
     asked = {"memoryMap": [APP, gone, corrupt, ["", "12"]], "stacks": [frames]}
     page.send(json.dumps({"version": 4, **asked} if version == 4 else {"jobs": [{"memoryMap": [], "stacks": []}, asked]}))
     rows = [row for row in page.result("#7 ") if row.startswith("#")]
-    for row, words in zip(rows, ["main", "above the module's last symbol", "No source", "cannot be used: ", "which module", "no offset", "not an integer", "which build"]):
+    for row, words in zip(rows, ["main", "above the module's last symbol", "No source", "cannot be used: ", "which module", "no offset", "not an integer", "No debug id or build id"]):
         assert words in row, rows
 
 
