@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Skips the lines of a symbol file that the index does not need, at the speed of memory. Private to sym/index.c and its
- * test. */
+/* Skips the lines of a symbol file that the index does not need, at the speed of memory. */
 #ifndef SYM_INDEX_SCAN_H
 #define SYM_INDEX_SCAN_H
 

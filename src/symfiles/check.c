@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lines are looked at one by one: the first must be MODULE, and of the rest only FUNC, PUBLIC and INFO CODE_ID matter.
- * Of a line that comes in pieces only the beginning is kept. */
+/* The first line must be MODULE; of the rest only FUNC, PUBLIC and INFO CODE_ID matter. Of a line that comes in pieces
+ * only the beginning is kept. */
 #include <config.h>
 
 #include "symfiles/check.h"
@@ -9,6 +9,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "sym/index_scan.h"
 #include "sym/line.h"
 
 enum { UNPACKED_SIZE = 64 << 10, KEPT_MAX = 4096 };
@@ -21,7 +22,8 @@ struct symfile_check {
 	size_t head_len;
 	struct unpacker *unpacker;
 	uint8_t *unpacked;
-	uint64_t line; /* number of the current one, from 1 */
+	symindex_scan *scan;
+	bool seen_module;
 	size_t kept_len;
 	uint8_t kept[KEPT_MAX]; /* the beginning of the current line */
 	struct symfile_facts facts;
@@ -39,7 +41,7 @@ struct symfile_check *symfile_check_new(struct str id, uint64_t max)
 	memcpy(copy, id.data, id.len);
 	k->id = (struct str){copy, id.len};
 	k->max = max;
-	k->line = 1;
+	k->scan = symindex_scan_best();
 	return k;
 }
 
@@ -107,10 +109,10 @@ static void take_symbol(struct symfile_check *k, struct line l, enum line_kind k
 static enum err take_line(struct symfile_check *k, const uint8_t *at, const uint8_t *end, struct error *e)
 {
 	struct line l = line_content(at, end);
-	if (k->line++ == 1)
+	if (!k->seen_module) {
+		k->seen_module = true;
 		return check_module(k, l, e);
-	if (l.at == l.end || (*l.at != 'F' && *l.at != 'P' && *l.at != 'I' && *l.at != ' ' && *l.at != '\t'))
-		return ERR_OK;
+	}
 	enum line_kind kind = line_take_kind(&l);
 	if (kind == LINE_INFO)
 		take_info(k, l);
@@ -126,27 +128,34 @@ static void keep(struct symfile_check *k, const uint8_t *at, size_t len)
 	k->kept_len += n;
 }
 
+/* Bytes that end with a line feed. */
+static enum err take_lines(struct symfile_check *k, const uint8_t *at, const uint8_t *end, struct error *e)
+{
+	enum err err = ERR_OK;
+	while (!err && at < end) {
+		if (k->seen_module && !k->kept_len && (at = k->scan(at, end)) == end)
+			break;
+		const uint8_t *feed = memchr(at, '\n', (size_t)(end - at));
+		if (k->kept_len)
+			keep(k, at, (size_t)(feed - at));
+		err = k->kept_len ? take_line(k, k->kept, k->kept + k->kept_len, e) : take_line(k, at, feed, e);
+		k->kept_len = 0;
+		at = feed + 1;
+	}
+	return err;
+}
+
 static enum err take_text(struct symfile_check *k, const uint8_t *data, size_t len, struct error *e)
 {
-	const uint8_t *end = data + len, *feed;
-	enum err err = ERR_OK;
+	const uint8_t *last = len ? memrchr(data, '\n', len) : NULL, *rest = last ? last + 1 : data;
 	k->facts.text += len;
 	if (k->facts.text > k->max)
 		return error_set(e, ERR_TOO_LARGE, "the file unpacks to more than bucket_max_size");
-	while (!err && data < end && (feed = memchr(data, '\n', (size_t)(end - data)))) {
-		if (k->kept_len) {
-			keep(k, data, (size_t)(feed - data));
-			err = take_line(k, k->kept, k->kept + k->kept_len, e);
-			k->kept_len = 0;
-		} else {
-			err = take_line(k, data, feed, e);
-		}
-		data = feed + 1;
-	}
+	enum err err = take_lines(k, data, rest, e);
 	if (!err)
-		keep(k, data, (size_t)(end - data));
+		keep(k, rest, (size_t)(data + len - rest));
 	/* what begins otherwise need not be read to its end */
-	if (!err && k->line == 1 && k->kept_len >= 6 && memcmp(k->kept, "MODULE", 6) != 0)
+	if (!err && !k->seen_module && k->kept_len >= 6 && memcmp(k->kept, "MODULE", 6) != 0)
 		err = error_set(e, ERR_BAD_REQUEST, "line 1 is no MODULE line");
 	return err;
 }
@@ -171,8 +180,8 @@ static enum err take_bytes(struct symfile_check *k, const uint8_t *data, size_t 
 	do {
 		err = unpacker_step(k->unpacker, &data, &len, k->unpacked, UNPACKED_SIZE, &got);
 		if (err == ERR_CORRUPT)
-			return error_set(e, ERR_BAD_REQUEST, "%s, after line %llu", unpacker_bad(k->unpacker),
-			        (unsigned long long)k->line - 1);
+			return error_set(e, ERR_BAD_REQUEST, "%s, after %llu bytes of text", unpacker_bad(k->unpacker),
+			        (unsigned long long)k->facts.text);
 		err = err ? no_memory(e) : take_text(k, k->unpacked, got, e);
 	} while (!err && (len > 0 || got == UNPACKED_SIZE));
 	return err;
@@ -200,9 +209,9 @@ enum err symfile_check_end(struct symfile_check *k, struct error *e)
 {
 	enum err err = ERR_OK;
 	if (k->unpacker && !unpacker_complete(k->unpacker))
-		return error_set(e, ERR_BAD_REQUEST, "%s, after line %llu", unpacker_cut(k->unpacker),
-		        (unsigned long long)k->line - 1);
-	if (k->kept_len || k->line == 1)
+		return error_set(e, ERR_BAD_REQUEST, "%s, after %llu bytes of text", unpacker_cut(k->unpacker),
+		        (unsigned long long)k->facts.text);
+	if (k->kept_len || !k->seen_module)
 		err = take_line(k, k->kept, k->kept + k->kept_len, e);
 	if (!err && !k->facts.functions && !k->facts.publics)
 		err = error_set(e, ERR_BAD_REQUEST, "the file has neither a readable FUNC nor a readable PUBLIC");
