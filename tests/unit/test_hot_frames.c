@@ -194,7 +194,10 @@ static void test_held_frames_outlive_the_table(void **state)
 static void test_too_large(void **state)
 {
 	(void)state;
-	assert_null(hot_frame_new(&some, 1 << 20));
+	struct hot_frame *f = hot_frame_new(&some, 16 << 10);
+	assert_non_null(f);
+	hot_frame_unref(f);
+	assert_null(hot_frame_new(&some, (16 << 10) + 1));
 	assert_null(hot_frames_new(0, 1));
 	account_start(1000);
 	assert_null(hot_frame_new(&some, 5000));

@@ -41,12 +41,14 @@ static void (*serve)(const struct bucket_sink *sink, struct bucket_result *resul
 static _Atomic(const atomic_bool *) cancelled;
 static atomic_uint transfers;
 static const char *only_id; /* the spelling under which the file is there; NULL: any */
+static _Thread_local struct bucket_object fetched;
 
 void __wrap_bucket_fetch(struct bucket_client *c, unsigned source, struct bucket_object object,
         const struct bucket_sink *sink, const atomic_bool *cancel, struct bucket_result *result)
 {
 	(void)c, (void)source;
 	cancelled = cancel;
+	fetched = object;
 	*result = (struct bucket_result){.outcome = BUCKET_OK};
 	transfers++;
 	if (only_id && !str_equal(object.id, str_from(only_id)))
@@ -534,6 +536,67 @@ static void test_a_load_begins_when_a_request_lets_memory_go(void **state)
 	account_start(0);
 }
 
+/* ---- two that do not fit together ---- */
+
+enum { ROOM = 128 << 20, FITS = 56 << 20, MOST = 72 << 20 };
+static unsigned both; /* of which memory is nearly full */
+
+/* Functions, so that all of the text is kept. */
+static bool put_funcs(const struct bucket_sink *sink, size_t len)
+{
+	char name[1000];
+	memset(name, 'f', sizeof name);
+	bool ok = true;
+	for (size_t at = 0; at < len && ok; at += sizeof name) {
+		char line[32];
+		ok = put(sink, line, (size_t)snprintf(line, sizeof line, "FUNC %zx 10 0 ", 0x10000 + at)) &&
+		     put(sink, name, sizeof name) && put(sink, "\n", 1);
+	}
+	return ok;
+}
+
+/* "large.so" does not fit even alone. Neither goes on before they have what leaves room for neither. */
+static void serve_much(const struct bucket_sink *sink, struct bucket_result *result)
+{
+	bool large = str_equal(fetched.name, str_from("large.so"));
+	bool ok = put(sink, first_lines, sizeof first_lines - 1) && put_funcs(sink, large ? MOST : FITS / 2);
+	pthread_mutex_lock(&lock);
+	both++;
+	pthread_cond_broadcast(&changed);
+	while (both < 2)
+		pthread_cond_wait(&changed, &lock);
+	pthread_mutex_unlock(&lock);
+	if (!ok || !put_funcs(sink, large ? ROOM : FITS / 2))
+		result->outcome = BUCKET_FAILED;
+}
+
+/* One gives its memory back for the other's sake and runs again; the one that lacks memory even then is refused, and
+ * told how much there is. */
+static void test_of_two_that_do_not_fit_together_the_one_that_fits_is_loaded(void **state)
+{
+	struct load_wait wait;
+	struct module_want wants[2];
+	char why[FAILURE_WHY_SIZE];
+	(void)state;
+	struct modules *m = start("1G");
+	serve = serve_much;
+	transfers = both = 0;
+	account_start(ROOM);
+	account_note_resident(0);
+	assert_true(module_want_init(&wants[0], LOOKUP_COVERING, str_from("large.so"), str_from(ID)));
+	assert_true(module_want_init(&wants[1], LOOKUP_COVERING, str_from("fits.so"), str_from(ID)));
+	load(m, &wait, wants, 2);
+	assert_int_equal(wants[1].state, WANT_FOUND);
+	assert_int_equal(wants[0].state, WANT_FAILED);
+	assert_int_equal(wants[0].failure, FAILURE_TOO_LARGE);
+	snprintf(why, sizeof why, "it needs more than the %d MB that one module may take here", (ROOM >> 20) / 8 * 7);
+	assert_string_equal(wants[0].why, why);
+	assert_true(transfers > 2); /* one ran again */
+	release(m, &wait, wants, 2);
+	stop(m);
+	account_start(0);
+}
+
 /* ---- the end ---- */
 
 /* The transfer ends when the process is stopping and, if they end before the loaders, the finishers have gone. */
@@ -604,6 +667,7 @@ int main(void)
 	        cmocka_unit_test(test_the_file_may_be_there_in_another_spelling),
 	        cmocka_unit_test(test_a_failure_remembered_meanwhile),
 	        cmocka_unit_test(test_a_load_begins_when_a_request_lets_memory_go),
+	        cmocka_unit_test(test_of_two_that_do_not_fit_together_the_one_that_fits_is_loaded),
 	        cmocka_unit_test(test_a_load_that_ends_after_the_stop_is_let_go),
 	        cmocka_unit_test(test_a_loader_without_memory_for_its_clients),
 	};

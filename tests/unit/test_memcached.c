@@ -1235,6 +1235,22 @@ static void pages_of_more_than_may_be_taken(void **state)
 	client_close(&c);
 }
 
+/* memcached_item_max is memcached's own limit (-I), for which it counts more than key and value. */
+static void what_memcached_counts_of_an_item_is_below_the_limit(void **state)
+{
+	(void)state;
+	struct client c;
+	struct store_options options = {CODEC_RAW, 1, 0};
+	start(&servers[0], NULL, NULL);
+	client_open(&c, 0, 1, LONGEST * SECOND);
+	struct module *m = small_module(0x1000, 1);
+	while (page_memcached_store_page(c.mc, m, 0, m->map->code[0], &options) == MC_TOO_LARGE)
+		options.item_max++;
+	assert_in_range(options.item_max - (uint64_t)stat_of(&servers[0], "bytes"), 0, 8);
+	module_unref(m);
+	client_close(&c);
+}
+
 /* Debian's memcached makes its unix socket for its own user and group. */
 static void socket_without_permission_is_told(void **state)
 {
@@ -1315,6 +1331,7 @@ int main(void)
 	        cmocka_unit_test_teardown(add_that_was_late_is_ours, after_each),
 	        cmocka_unit_test_teardown(trouble_never_gives_wrong_values, after_each),
 	        cmocka_unit_test_teardown(a_page_that_starts_elsewhere_is_lost, after_each),
+	        cmocka_unit_test_teardown(what_memcached_counts_of_an_item_is_below_the_limit, after_each),
 	        cmocka_unit_test_teardown(pages_of_more_than_may_be_taken, after_each),
 	};
 	return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -506,6 +506,41 @@ static void test_writer_refuses(void **state)
 	end_writing(w, BYTES(START));
 }
 
+/* Bytes that may be written. */
+static enum err write_within(void *arg, const uint8_t *data, size_t len, struct error *e)
+{
+	size_t *room = arg;
+	(void)data;
+	if (len > *room)
+		return error_set(e, ERR_UNAVAILABLE, "the disk is full");
+	*room -= len;
+	return ERR_OK;
+}
+
+/* The names of two records do not fit into one string table, so the first record is written before the second one. */
+static void test_a_full_table_is_written(void **state)
+{
+	enum { LEN = 9 << 20, ROOM = 2 * LEN + 1000 };
+	char *name = test_calloc(1, LEN);
+	struct error e = {0};
+	(void)state;
+	for (int full = 0; full < 2; full++) {
+		size_t room = full ? 0 : ROOM;
+		struct symbfile_writer *w = symbfile_writer_new(write_within, &room);
+		struct symbfile_frame frame = {.func = {name, LEN}};
+		const struct symbfile_pad pad = {0x1000, &frame, 1};
+		assert_int_equal(symbfile_write_pad(w, &pad, &e), ERR_OK);
+		frame.func.len--;
+		assert_int_equal(symbfile_write_pad(w, &pad, &e), full ? ERR_UNAVAILABLE : ERR_OK);
+		if (full)
+			assert_string_equal(e.text, "the disk is full");
+		else
+			assert_int_equal(symbfile_writer_finish(w, &e), ERR_OK);
+		symbfile_writer_free(w);
+	}
+	test_free(name);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -522,6 +557,7 @@ int main(void)
 	        cmocka_unit_test(test_bound),
 	        cmocka_unit_test(test_bytes_of_shared_strings),
 	        cmocka_unit_test(test_writer_refuses),
+	        cmocka_unit_test(test_a_full_table_is_written),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

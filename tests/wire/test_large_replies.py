@@ -62,6 +62,15 @@ def test_frames_are_those_of_small_replies(stack, modules, path, count):
 
 
 @pytest.mark.parametrize("coding", ["identity", "gzip"])
+@pytest.mark.parametrize("count", [10, PARTS_LEAST])
+def test_the_log_tells_the_bytes_of_the_body(stack, modules, count, coding):
+    reply = stack.client.post(PATHS[0], job(modules, some_frames(count, "bytes")), Accept_Encoding=coding)
+    assert reply.headers.get("Content-Encoding", "identity") == coding
+    [line] = wait_for(lambda: [x for x in stack.daemon.log_lines() if x.get("id") == reply.headers["X-Request-Id"]], "its line")
+    assert line["bytes_out"] == len(reply.raw)
+
+
+@pytest.mark.parametrize("coding", ["identity", "gzip"])
 def test_a_reply_that_grows_too_large_is_cut_off(stack, modules, coding):
     """Its first part promises a small one. The client sees that it is not whole, and the log says why."""
     frames = [[0, 16 * (i % SHORT + SHORT * (i > 2 * FIRST_PART))] for i in range(PARTS_LEAST)]

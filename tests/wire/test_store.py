@@ -376,6 +376,17 @@ def test_the_list(store):
     assert catalog(store, uploader="nobody") == [[]]
 
 
+def test_sets_of_one_size_are_listed_once_each(store):
+    """Each begins a page."""
+    shutil.rmtree(os.path.join(store.root, "symbfiles"), ignore_errors=True)
+    idents = [new_id() for _ in range(4)]
+    for ident in idents:
+        accepted(upload(store, "ranges", ident[1], write(ranges("f"))))
+    pages = catalog(store, sort="size", limit=1)
+    assert len({s["size"] for page in pages for s in page}) == 1
+    assert sorted(s["file_id"] for page in pages for s in page) == sorted(i[0] for i in idents)
+
+
 @pytest.mark.parametrize("query, word", [("sort=best", "sort"), ("limit=0", "limit"), ("limit=201", "limit"), ("limit=x", "limit"), ("after=1", "after"),
                                          ("after=1/00/ranges/x", "after"), ("uploader=%zz", "uploader")])  # fmt: skip
 def test_queries_that_are_none(store, query, word):

@@ -331,6 +331,12 @@ def test_a_store_that_may_be_read_only_fails_its_heartbeat(answers, good):
         assert liar.requests[1:3] == asked[: len(answers) - 1]
 
 
+def test_an_error_behind_a_status_of_success_is_told():
+    with Liar([LATE_ERROR]) as liar:
+        done = liar.store.run(*PUT, data=noise(PIECE + 1))
+        assert done.returncode == 1 and b"HTTP status 500, InternalError" in done.stderr, done
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "answers, size, removed",
