@@ -136,6 +136,18 @@ static void check_function_alone(const struct page *code, uint64_t offset, const
 	assert_int_equal(function.inline_count + function.frame.line + function.frame.file.len, 0);
 }
 
+uint32_t most_segments(const struct offmap *m)
+{
+	uint32_t most = 0;
+	for (uint32_t i = 0; i < m->code_count; i++)
+		for (uint32_t k = 0; k < code_page_pieces(m->code[i]); k++) {
+			struct piece p;
+			assert_true(piece_read(m->code[i], k, &p));
+			most = p.segments > most ? p.segments : most;
+		}
+	return most;
+}
+
 void describe(const struct offmap *m, uint64_t offset, struct buffer *out)
 {
 	struct arena arena;

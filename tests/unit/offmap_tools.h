@@ -29,6 +29,9 @@ void assert_same_pages(const struct offmap *a, const struct offmap *b);
 /* And roots, too. */
 void assert_same_maps(const struct offmap *a, const struct offmap *b);
 
+/* Of the largest piece. */
+uint32_t most_segments(const struct offmap *m);
+
 /* Appends what an offset is: "inner b.c:3 < outer c.c:9 < function+0x10/0x40 a.c:7", "?" for an unknown place, "-" for
  * no symbol. */
 void describe(const struct offmap *m, uint64_t offset, struct buffer *out);

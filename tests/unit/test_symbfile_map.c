@@ -664,6 +664,28 @@ static void test_deeper_than_any_chain(void **state)
 	offmap_free(m);
 }
 
+/* A cut repeats the chain: here as many nodes as 64 segments allow. */
+static void test_a_piece_is_cut_where_its_chain_is_short_enough(void **state)
+{
+	struct symbfile_line lines[200];
+	struct symbfile_range innermost = {.va = 0x1000,
+	        .length = 200,
+	        .depth = 4 * OFFMAP_PIECE_SEGMENTS,
+	        .func = str_from("in"),
+	        .lines = lines,
+	        .line_count = 200};
+	struct symbfile_map *b = new_map();
+	(void)state;
+	for (uint32_t depth = 0; depth < innermost.depth; depth++)
+		add(b, innermost.va, innermost.length, depth, "f", "a.c");
+	for (uint32_t i = 0; i < 200; i++)
+		lines[i] = (struct symbfile_line){i, i + 1};
+	feed_range(b, &innermost);
+	struct offmap *m = finish(b);
+	assert_int_equal(most_segments(m), OFFMAP_PIECE_SEGMENTS);
+	offmap_free(m);
+}
+
 /* More than a piece's share of segments, and strings of all lengths, in few bytes of memory. */
 static void test_large_function_in_compressed_pages(void **state)
 {
@@ -768,6 +790,7 @@ int main(void)
 	        cmocka_unit_test(test_pads_answer_before_ranges),
 	        cmocka_unit_test(test_ends_of_the_address_space),
 	        cmocka_unit_test(test_deeper_than_any_chain),
+	        cmocka_unit_test(test_a_piece_is_cut_where_its_chain_is_short_enough),
 	        cmocka_unit_test(test_large_function_in_compressed_pages),
 	        cmocka_unit_test(test_endless_name_is_cut),
 	        cmocka_unit_test(test_bit_tree),
