@@ -27,7 +27,7 @@ enum {
 struct asm_request {
 	struct build_id_question question;
 	struct code_range range;
-	struct str debug_name, debug_id, build_id; /* whose map may name what branches lead to */
+	struct str name, debug_name, debug_id, code_id; /* whose map may name what branches lead to */
 };
 
 /* ---- the request ---- */
@@ -85,16 +85,37 @@ static bool read_pe(struct str code_id, struct str name, struct asm_request *r)
 }
 
 /* The code id of an ELF file is its build id, of which the debug id has a part only. */
-static enum err read_question(const json_t *object, struct build_id_question *q, struct error *e)
+static bool read_build_id(struct str code_id, struct asm_request *r)
 {
-	struct str code_id = asm_text(object, "codeId"), debug_id = asm_text(object, "debugId");
-	if (code_id.len > 0 && build_id_question_parse(q, code_id) && q->whole.len > 0) {
-		q->has_first = false;
+	struct build_id_question q;
+	if (code_id.len == 0 || !build_id_question_parse(&q, code_id) || q.whole.len == 0)
+		return false;
+	r->question = (struct build_id_question){.whole = q.whole};
+	return true;
+}
+
+/* What the module's symbols say its code id is, if a cache has them. */
+static bool read_symbols(struct exchange *x, struct asm_request *r)
+{
+	struct build_id_question part;
+	struct asm_code code;
+	if (!asm_names_code(&code, x, r->debug_name, r->debug_id))
+		return false;
+	struct str id = str_from(code.id);
+	return read_pe(id, code.file.len > 0 ? code.file : r->name, r) ||
+	       (build_id_question_parse(&part, r->debug_id) && read_build_id(id, r) &&
+	               build_id_answers(&r->question.whole, &part));
+}
+
+/* Which file has the code. */
+static enum err read_question(struct exchange *x, struct asm_request *r, struct error *e)
+{
+	if (read_pe(r->code_id, r->name, r) || read_build_id(r->code_id, r) || read_symbols(x, r))
 		return ERR_OK;
-	}
-	if (debug_id.len > 0 && build_id_question_parse(q, debug_id))
+	if (r->debug_id.len > 0 && build_id_question_parse(&r->question, r->debug_id))
 		return ERR_OK;
-	return error_set(e, ERR_BAD_REQUEST, "neither codeId nor debugId leads to a build id");
+	return error_set(e, ERR_BAD_REQUEST,
+	        "neither codeId nor debugId leads to a build id, and no symbols in a cache tell the code id");
 }
 
 static enum err read_object(struct arena *arena, const json_t *object, struct asm_request *r, struct error *e)
@@ -108,12 +129,11 @@ static enum err read_object(struct arena *arena, const json_t *object, struct as
 	if (!err && to_end && !json_is_boolean(to_end) && !json_is_null(to_end))
 		err = error_set(e, ERR_BAD_REQUEST, "continueUntilFunctionEnd is not true or false");
 	r->range.to_function_end = json_is_true(to_end);
+	r->name = asm_keep(arena, object, "name");
 	r->debug_name = asm_keep(arena, object, "debugName");
 	r->debug_id = asm_keep(arena, object, "debugId");
-	if (err || read_pe(asm_text(object, "codeId"), asm_text(object, "name"), r))
-		return err;
-	r->build_id = asm_keep(arena, object, "codeId");
-	return read_question(object, &r->question, e);
+	r->code_id = asm_keep(arena, object, "codeId");
+	return err;
 }
 
 static enum err read_request(struct exchange *x, struct asm_request *r, struct error *e)
@@ -129,7 +149,7 @@ static enum err read_request(struct exchange *x, struct asm_request *r, struct e
 		json_decref(object);
 	}
 	buffer_release(&body);
-	return err;
+	return err ? err : read_question(x, r, e);
 }
 
 /* ---- the reply ---- */
@@ -204,7 +224,8 @@ static void append_instructions(
 {
 	struct asm_names names;
 	size_t from = 0;
-	asm_names_find(&names, x, q->debug_name, q->debug_id, q->build_id, r->targets, r->target_count);
+	struct str build_id = q->range.pe_name[0] ? str_from("") : q->code_id;
+	asm_names_find(&names, x, q->debug_name, q->debug_id, build_id, r->targets, r->target_count);
 	for (size_t i = 0; i < r->target_count && names.of; i++) {
 		if (!names.of[i] || !names.of[i]->answer.found)
 			continue;

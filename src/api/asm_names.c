@@ -3,6 +3,8 @@
 
 #include "api/asm_names.h"
 
+#include <string.h>
+
 #include "api/services.h"
 
 enum { PAGES_MAX = 32 << 20 }; /* bytes of pages that are held */
@@ -28,6 +30,15 @@ static bool look_up(struct asm_names *n, struct exchange *x, const uint64_t *add
 	return symbolicate(&in) == SYMBOLICATE_OK;
 }
 
+/* Whether a cache has the module. */
+static bool find_module(struct exchange *x, struct module_want *w, struct str name, struct str id, struct str build_id)
+{
+	if (!name.len || !id.len || !modules_want(services_modules(), w, name, id, build_id))
+		return false;
+	modules_resolve(services_modules(), w, 1, x->started + x->config->request_timeout);
+	return w->state == WANT_FOUND;
+}
+
 void asm_names_find(struct asm_names *n, struct exchange *x, struct str name, struct str id, struct str build_id,
         const uint64_t *addresses, size_t count)
 {
@@ -35,10 +46,7 @@ void asm_names_find(struct asm_names *n, struct exchange *x, struct str name, st
 	int64_t deadline = x->started + c->request_timeout;
 	*n = (struct asm_names){.of = NULL};
 	symbols_init(&n->symbols, x->scratch, c->max_reply, PAGES_MAX, deadline);
-	if (count == 0 || !name.len || !id.len || !modules_want(services_modules(), &n->want, name, id, build_id))
-		return;
-	modules_resolve(services_modules(), &n->want, 1, deadline);
-	if (n->want.state != WANT_FOUND || !look_up(n, x, addresses, count))
+	if (count > 0 && find_module(x, &n->want, name, id, build_id) && !look_up(n, x, addresses, count))
 		n->of = NULL;
 }
 
@@ -46,4 +54,19 @@ void asm_names_release(struct asm_names *n)
 {
 	symbols_release(&n->symbols);
 	module_want_release(&n->want);
+}
+
+bool asm_names_code(struct asm_code *code, struct exchange *x, struct str name, struct str id)
+{
+	struct module_want want = {.module = NULL};
+	const struct offmap *map = find_module(x, &want, name, id, str_from("")) ? want.module->map : NULL;
+	char *file = map ? arena_alloc(x->arena, map->code_file_len + 1) : NULL;
+	if (file) {
+		if (map->code_file_len)
+			memcpy(file, map->code_file, map->code_file_len);
+		code->file = (struct str){file, map->code_file_len};
+		memcpy(code->id, map->code_id, sizeof code->id);
+	}
+	module_want_release(&want);
+	return file;
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names of addresses in a module, for what its file has no symbols: those of its map, if a cache has it. Nothing is
- * loaded for them: who looks at assembly mostly asked for the module's symbols before. */
+/* What a module's map tells of its code: names of addresses, where its file has no symbols, and its code id. Only if a
+ * cache has the map: nothing is loaded, since who looks at assembly mostly asked for the module's symbols before. */
 #ifndef API_ASM_NAMES_H
 #define API_ASM_NAMES_H
 
 #include "front/exchange.h"
+#include "map/offmap.h"
 #include "modules/symbolicate.h"
 
 struct asm_names {
@@ -18,5 +19,13 @@ struct asm_names {
 void asm_names_find(struct asm_names *n, struct exchange *x, struct str name, struct str id, struct str build_id,
         const uint64_t *addresses, size_t count);
 void asm_names_release(struct asm_names *n);
+
+/* Which code file a map belongs to. */
+struct asm_code {
+	char id[OFFMAP_CODE_ID_SIZE]; /* empty: not told */
+	struct str file;              /* its name, escaped for JSON, in the exchange's arena; empty: not told */
+};
+/* name, id: as modules_want takes them. False: no cache has the map, or out of memory. */
+bool asm_names_code(struct asm_code *code, struct exchange *x, struct str name, struct str id);
 
 #endif

@@ -58,14 +58,15 @@ void offmap_free(struct offmap *m)
 	free(m);
 }
 
-/* The root: generation u64, marker u64, then varints: the counts, the code file, and the first address or id of each
- * page as differences. */
+/* The root: generation u64, marker u64, then varints: the counts, the code file, its id, and the first address or id of
+ * each page as differences. */
 struct page *offmap_root_encode(const struct offmap *m)
 {
+	size_t id_len = strlen(m->code_id);
 	const uint64_t counts[] = {m->code_count, m->string_count, m->funcs, m->publics, m->lines, m->inlines,
-	        m->damaged, m->text_bytes, m->raw_bytes, m->code_file_len};
+	        m->damaged, m->text_bytes, m->raw_bytes, m->code_file_len, id_len};
 	size_t room = 16 + VARINT_MAX * (sizeof counts / sizeof *counts + (size_t)m->code_count + m->string_count) +
-	              m->code_file_len;
+	              m->code_file_len + id_len;
 	uint8_t *bytes = room <= UINT32_MAX ? malloc(room) : NULL;
 	if (!bytes)
 		return NULL;
@@ -76,6 +77,8 @@ struct page *offmap_root_encode(const struct offmap *m)
 		memcpy(at, m->code_file, m->code_file_len);
 		at += m->code_file_len;
 	}
+	memcpy(at, m->code_id, id_len);
+	at += id_len;
 	uint64_t last = 0;
 	for (uint32_t i = 0; i < m->code_count; last = m->code_first[i++])
 		at = varint_put(at, m->code_first[i] - last);
@@ -111,7 +114,7 @@ static bool read_firsts(struct reader *r, struct offmap *m)
 
 enum err offmap_root_decode(const uint8_t *bytes, size_t len, struct offmap **out)
 {
-	uint64_t counts[10];
+	uint64_t counts[11];
 	*out = NULL;
 	if (len < 16)
 		return ERR_CORRUPT;
@@ -120,8 +123,8 @@ enum err offmap_root_decode(const uint8_t *bytes, size_t len, struct offmap **ou
 		counts[i] = reader_varint(&r);
 	uint64_t left = (uint64_t)(r.end - r.at);
 	/* each first takes at least one byte */
-	if (r.bad || counts[0] > left || counts[1] > left || counts[9] > left ||
-	        counts[0] + counts[1] + counts[9] > left)
+	if (r.bad || counts[0] > left || counts[1] > left || counts[9] > left || counts[10] >= OFFMAP_CODE_ID_SIZE ||
+	        counts[0] + counts[1] + counts[9] + counts[10] > left)
 		return ERR_CORRUPT;
 	struct offmap *m = calloc(1, sizeof *m);
 	if (!m)
@@ -151,6 +154,8 @@ enum err offmap_root_decode(const uint8_t *bytes, size_t len, struct offmap **ou
 		memcpy(m->code_file, r.at, m->code_file_len);
 		r.at += m->code_file_len;
 	}
+	memcpy(m->code_id, r.at, (size_t)counts[10]);
+	r.at += counts[10];
 	if (!read_firsts(&r, m)) {
 		offmap_free(m);
 		return ERR_CORRUPT;

@@ -19,7 +19,7 @@
 #endif
 
 enum {
-	OFFMAP_VERSION = OFFMAP_VERSION_OF_TEST ? OFFMAP_VERSION_OF_TEST : 2,
+	OFFMAP_VERSION = OFFMAP_VERSION_OF_TEST ? OFFMAP_VERSION_OF_TEST : 3,
 	OFFMAP_PAGE_SIZE = 8192,    /* a page is closed when it reaches this many bytes */
 	OFFMAP_SHORT_STRING = 64,   /* file names and names of inlined functions of up to this many escaped bytes are in
 	                               the code page */
@@ -28,6 +28,7 @@ enum {
 	OFFMAP_NODES_MAX = 100000,  /* inline nodes of one function; a function with more keeps only its lines */
 	OFFMAP_REPEATED_MAX = 5 * OFFMAP_NODES_MAX, /* the same for a function's nodes in all its spans: each repeats
 	                                               the chain at its start */
+	OFFMAP_CODE_ID_SIZE = 72,
 };
 
 enum page_kind { PAGE_ROOT = 1, PAGE_CODE = 2, PAGE_STRINGS = 3 };
@@ -68,6 +69,7 @@ struct offmap {
 	struct page **code, **strings;
 	char *code_file; /* from INFO CODE_ID, escaped for JSON; NULL: none */
 	uint32_t code_file_len;
+	char code_id[OFFMAP_CODE_ID_SIZE];       /* from the same line, as it stands; empty: none, or none that fits */
 	uint64_t funcs, publics, lines, inlines; /* counts of records in the symbol file */
 	uint64_t damaged;                        /* lines that were skipped */
 	uint64_t text_bytes;                     /* size of the symbol file */

@@ -17,7 +17,6 @@
 #include "base/array.h"
 #include "base/hash.h"
 #include "base/search.h"
-#include "map/offmap.h"
 #include "sym/index_scan.h"
 #include "sym/line.h"
 
@@ -147,8 +146,19 @@ static bool add_symbol(struct symindex *x, struct symindex_symbol symbol, struct
 	return name.len <= OFFMAP_INLINE_NAME || add_string(x, name_place, name.len);
 }
 
+static void set_code_id(struct symindex *x, struct str id)
+{
+	snprintf(x->code_id, sizeof x->code_id, "%.*s", id.len < sizeof x->code_id ? (int)id.len : 0, id.data);
+}
+
+/* Of an ELF file the line has no name. */
 static bool set_code_file(struct symindex *x, struct str id, struct str name)
 {
+	if (!name.len) {
+		if (!x->code_file)
+			set_code_id(x, id);
+		return true;
+	}
 	char *copy = malloc(name.len);
 	if (!copy)
 		return false;
@@ -156,7 +166,7 @@ static bool set_code_file(struct symindex *x, struct str id, struct str name)
 	free(x->code_file);
 	x->code_file = copy;
 	x->code_file_len = name.len;
-	snprintf(x->code_id, sizeof x->code_id, "%.*s", id.len < CODE_ID_SIZE ? (int)id.len : 0, id.data);
+	set_code_id(x, id);
 	return true;
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/str.h"
+#include "map/offmap.h"
 
 /* A well-formed FUNC or PUBLIC line. Places are bytes from the start of the text. */
 struct symindex_symbol {
@@ -48,8 +49,6 @@ struct symindex_string {
 	uint32_t len; /* bytes, unescaped */
 };
 
-enum { CODE_ID_SIZE = 72 };
-
 /* Read-only for users. */
 struct symindex {
 	struct symindex_symbol *symbols; /* after finishing: by address, then in the order of the file */
@@ -63,7 +62,8 @@ struct symindex {
 	uint32_t string_page_count;
 	char *code_file; /* from INFO CODE_ID, unescaped; NULL: none */
 	size_t code_file_len;
-	char code_id[CODE_ID_SIZE]; /* from the same line; empty if there is none, or none that fits */
+	char code_id[OFFMAP_CODE_ID_SIZE]; /* from the same line, or from one that names no file; empty if there is
+	                                      none, or none that fits */
 	uint64_t funcs, publics;
 	uint64_t damaged; /* damaged lines outside functions' records; those within are counted when pages are made */
 	uint64_t text_bytes, generation;

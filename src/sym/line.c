@@ -235,7 +235,7 @@ bool line_read_code_file(struct line l, struct str *id, struct str *name)
 	if (!TAKE_KEYWORD(&l, "CODE_ID") || !(*id = take_word(&l)).len)
 		return false;
 	*name = take_rest(&l);
-	return name->len != 0;
+	return true;
 }
 
 /* Whether the rest of the line is one or more pairs of hex numbers. */

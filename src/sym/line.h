@@ -40,7 +40,7 @@ bool line_read_public(struct line l, uint64_t *addr, struct str *name);
 bool line_read_file(struct line l, uint64_t *id, struct str *name);
 bool line_read_origin(struct line l, uint64_t *id, struct str *name);
 bool line_read_record(struct line l, uint64_t *addr, uint64_t *size, uint32_t *line, uint64_t *file);
-/* Reads code id and name of the code file; false if this INFO line has none. */
+/* Reads code id and name of the code file; false if this INFO line has no id. */
 bool line_read_code_file(struct line l, struct str *id, struct str *name);
 
 /* An INLINE record without its ranges. */

@@ -690,6 +690,7 @@ struct offmap *sympages_map(const struct symindex *x, const struct symspans *s)
 	if (x->code_file_len)
 		m->code_file_len =
 		        (uint32_t)json_escape((uint8_t *)m->code_file, (const uint8_t *)x->code_file, x->code_file_len);
+	memcpy(m->code_id, x->code_id, sizeof m->code_id);
 	return m;
 }
 

@@ -89,7 +89,7 @@ static void copy_word(char to[CHECK_WORD], struct str word)
 static void take_info(struct symfile_check *k, struct line l)
 {
 	struct str id, file;
-	if (!line_read_code_file(l, &id, &file))
+	if (!line_read_code_file(l, &id, &file) || !file.len)
 		return;
 	copy_word(k->facts.code_id, id);
 	copy_word(k->facts.code_file, file);

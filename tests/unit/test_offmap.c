@@ -101,6 +101,7 @@ static void test_everything_is_answered(void **state)
 	assert_int_equal(m->text_bytes, strlen(everything));
 	assert_int_equal(m->code_file_len, strlen("every \\\"thing\\\".dll"));
 	assert_memory_equal(m->code_file, "every \\\"thing\\\".dll", m->code_file_len);
+	assert_string_equal(m->code_id, "5CF2591C6859000");
 	assert_answer(m, 0xf, "-");
 	assert_answer(m, 0x10, "first+0x0/0x40 ?");
 	assert_answer(m, 0x57, "unsorted+0x7/0x8 renamed.c:3");

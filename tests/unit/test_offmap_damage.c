@@ -244,6 +244,7 @@ static struct page *make_root(void)
 	        .string_first = string_first,
 	        .code_file = name,
 	        .code_file_len = sizeof name - 1,
+	        .code_id = "5CF2591C6859000",
 	        .funcs = 1000,
 	        .publics = 20,
 	        .lines = 30000,
@@ -278,6 +279,7 @@ static bool decodes(const uint8_t *bytes, size_t len)
 	}
 	for (uint32_t i = 0; i < m->code_file_len; i++)
 		sum += (unsigned char)m->code_file[i];
+	assert_in_range(strlen(m->code_id), 0, sizeof m->code_id - 1);
 	offmap_free(m);
 	return true;
 }
@@ -352,9 +354,10 @@ static void test_root_noise(void **state)
 /* Firsts that do not ascend would let a search go wrong. */
 static void test_root_order(void **state)
 {
-	/* generation, marker, then: code pages, string pages, seven counts, length of the code file, firsts */
+	/* generation, marker, then: code pages, string pages, seven counts, lengths of the code file and its id,
+	 * firsts */
 	static const uint8_t good[] = {
-	        0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1};
+	        0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1};
 	uint8_t bytes[sizeof good];
 	(void)state;
 	assert_true(decodes_copy(good, sizeof good));

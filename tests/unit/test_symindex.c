@@ -288,6 +288,7 @@ static void assert_same_index(const struct symindex *a, const struct symindex *b
 	assert_int_equal(a->damaged, b->damaged);
 	assert_int_equal(a->generation, b->generation);
 	assert_int_equal(a->code_file_len, b->code_file_len);
+	assert_string_equal(a->code_id, b->code_id);
 }
 
 static void release_text(struct str text)

@@ -540,7 +540,8 @@ class WindowsProgram:
 
     def ask(self, stack, **more):
         question = {"name": "prog.dll", "debugName": "prog.pdb", "debugId": "44E4EC8C2F41492B9369D6B9A059577C2", "codeId": self.code_id}
-        reply = stack.client.post("/asm/v1", {**question, "startAddress": hex(self.start), "size": hex(self.end - self.start), **more})
+        request = {**question, "startAddress": hex(self.start), "size": hex(self.end - self.start), **more}
+        reply = stack.client.post("/asm/v1", {k: v for k, v in request.items() if v is not None})
         assert reply.status == 200, reply
         return reply.json()
 
@@ -597,6 +598,60 @@ def test_branches_of_windows_programs_have_the_names_of_the_map(tmp_path, arch):
             assert new == f"{old} <{shown}{f'+{address - target:#x}' if address > target else ''}>" and target <= address < target + 8
         other = program.ask(s, debugId=debug_id[:-1] + "3")
         assert other == before
+
+
+def put_symbols(root, name, debug_id, info, address):
+    folder = root / name / debug_id
+    os.makedirs(folder)
+    (folder / (name.removesuffix(".pdb") + ".sym")).write_text(f"MODULE windows x86_64 {debug_id} {name}\n{info}FUNC {address:x} 4 0 f\n")
+
+
+def test_assembly_of_windows_programs_by_the_debug_id(tmp_path):
+    """The symbols tell the code id, once a cache has them: on this host or, by memcached, on another. Else the reason is told."""
+    program = WindowsProgram(tmp_path, "x86_64-pc-windows-msvc")
+    infos = {"1": f"INFO CODE_ID {program.code_id} prog.dll\n", "2": "", "3": "INFO CODE_ID 00000000000 prog.dll\n", "4": "INFO CODE_ID 000000011000 prog.dll\n",
+             "5": f"INFO CODE_ID {program.code_id}\n"}  # fmt: skip
+    ids = {age: "44E4EC8C2F41492B9369D6B9A059577C" + age for age in infos}
+    for age, info in infos.items():
+        put_symbols(tmp_path / "symbols", "prog.pdb", ids[age], info, program.start)
+    with Stack(bucket=False, daemons=2, config={"source": [f"elf+file://{tmp_path}/store", f"file://{tmp_path}/symbols"]}) as s:
+        right = program.ask(s, debugName=None, debugId=None)
+        unknown = "neither codeId nor debugId leads to a build id, and no symbols in a cache tell the code id"
+        for age in infos:
+            assert program.ask(s, codeId=None, debugId=ids[age]) == {"error": unknown}
+            assert s.client.frames(["prog.pdb", ids[age]], [program.start])[0]["function"] == "f"
+
+        def asked(age, **more):
+            got = program.ask(s, debugId=ids[age], **{"codeId": None, **more})
+            return {**got, "instructions": [[at, re.sub(" <f.*", "", text)] for at, text in got["instructions"]]} if "instructions" in got else got
+
+        for code_id in None, "", "xyz":
+            assert asked("1", codeId=code_id) == right
+        assert asked("1", name=None) == asked("1", name="other.dll") == asked("5") == right
+        assert asked("2") == asked("3") == asked("5", name=None) == {"error": unknown}
+        assert "no file of this" in asked("4")["error"]
+        assert asked("3", codeId=program.code_id) == right
+        other = s.nodes[1].client()
+        question = {"debugName": "prog.pdb", "debugId": ids["1"], "startAddress": hex(program.start), "size": "0x1"}
+        wait_for(lambda: "instructions" in other.post("/asm/v1", question).json(), "the map on the other host")
+
+
+def test_assembly_by_a_debug_id_of_which_the_symbols_know_the_rest(tree, tmp_path):
+    """Two build ids begin alike, so only the code id in the symbols tells which it is. One that does not begin like the debug id is not believed."""
+    debug_id = guid(tree.id) + "0"
+    for build_id in tree.id, tree.id[:32] + "0" * 8:
+        tree.put(tmp_path, f".build-id/{build_id[:2]}/{build_id[2:]}", tree.bytes(tree.program))
+    start, size = function_of(tree.program, "main")
+    offset = start - tree.image_base
+    for name, told in ("prog", tree.id.upper()), ("liar", "00" * 20):
+        put_symbols(tmp_path / "symbols", name, debug_id, f"INFO CODE_ID {told}\n", offset)
+    with Stack(bucket=False, config={"source": [f"elf+file://{tmp_path}", f"file://{tmp_path}/symbols"]}) as s:
+        right = asm(s, tree.id, offset, size)
+        for name in "prog", "liar":
+            assert "several build ids begin like this" in asm(s, tree.id, offset, size, codeId=None, debugName=name)["error"]
+            s.client.frames([name, debug_id], [offset])
+        assert asm(s, tree.id, offset, size, codeId=None)["instructions"] == right["instructions"]
+        assert "several build ids begin like this" in asm(s, tree.id, offset, size, codeId=None, debugName="liar")["error"]
 
 
 @pytest.mark.slow
