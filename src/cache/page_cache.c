@@ -176,14 +176,14 @@ static bool is_in_use(const struct page_cache *c, const struct module *m)
 static bool sweep_module(struct page_cache *c, struct module *m, bool spares)
 {
 	uint32_t left = 0;
-	if (atomic_load(&m->holds) || (spares && is_in_use(c, m)))
-		return false;
 	pthread_mutex_lock(&m->lock);
-	if (m->text || atomic_load(&m->stored)) /* what is evicted can be made, or had, again */
+	/* Looked at under the lock: whoever holds it relies on the pages that he puts there later. */
+	bool stays = atomic_load(&m->holds) || (spares && is_in_use(c, m));
+	if (!stays && (m->text || atomic_load(&m->stored))) /* what is evicted can be made, or had, again */
 		left = sweep_pages(c, m, m->map->code, m->map->code_count) +
 		       sweep_pages(c, m, m->map->strings, m->map->string_count);
 	pthread_mutex_unlock(&m->lock);
-	return !atomic_exchange(&m->used, false) && !left;
+	return !stays && !atomic_exchange(&m->used, false) && !left;
 }
 
 static void sweep_shard(struct page_cache *c, struct shard *s, uint64_t goal, bool spares)

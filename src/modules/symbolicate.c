@@ -645,14 +645,29 @@ static enum symbolicate_result answer_some(struct batch *b, struct lookup *looku
 	return result;
 }
 
+/* How many of the lookups come before the first in a module that was lost. */
+static size_t count_kept(const struct batch *b, const struct lookup *lookups, size_t count)
+{
+	size_t n = 0;
+	while (n < count && b->in->wants[lookups[n].want].module)
+		n++;
+	return n;
+}
+
 /* One that fails counts for nothing: it may be done again. */
 static enum symbolicate_result answer_batch(struct batch *b, size_t number)
 {
 	enum symbolicate_result result = SYMBOLICATE_OK;
 	const uint64_t size = b->symbols->size, found = b->stats->found;
-	size_t at = number * BATCH, left = b->in->lookup_count - at, end = at + (left < BATCH ? left : BATCH), done = 0;
-	for (; at < end && !result; at += done)
-		result = answer_some(b, b->in->lookups + at, end - at, &done);
+	struct lookup *lookups = b->in->lookups + number * BATCH;
+	size_t left = b->in->lookup_count - number * BATCH, count = left < BATCH ? left : BATCH, lost = 0;
+	for (size_t at = 0, done; at < count && !result; at += done) {
+		size_t kept = count_kept(b, lookups + at, count - at);
+		lost += done = !kept;
+		result = kept ? answer_some(b, lookups + at, kept, &done) : SYMBOLICATE_OK;
+	}
+	if (!result && lost)
+		result = SYMBOLICATE_LOAD;
 	if (result) {
 		atomic_fetch_sub(&b->work->size, b->symbols->size - size);
 		b->symbols->size = size;
@@ -660,7 +675,7 @@ static enum symbolicate_result answer_batch(struct batch *b, size_t number)
 	}
 	b->work->done[number] = !result;
 	if (!result && b->symbols != b->in->symbols)
-		metric_add(M_LOOKUPS_SHARED, (int64_t)(end - number * BATCH));
+		metric_add(M_LOOKUPS_SHARED, (int64_t)count);
 	return result;
 }
 
@@ -716,7 +731,8 @@ static void take_shares(struct work *w)
 	}
 }
 
-/* With help, as far as all goes well; the rest then alone. */
+/* With help, as far as all goes well; the rest then alone. Goes on when a page is lost, so that all modules that have
+ * lost one are loaded together. */
 static enum symbolicate_result answer_all(struct batch *b)
 {
 	struct work *w = b->work;
@@ -733,11 +749,13 @@ static enum symbolicate_result answer_all(struct batch *b)
 	}
 	if (result == SYMBOLICATE_GONE)
 		return result;
+	bool lost = false;
 	result = SYMBOLICATE_OK;
-	for (size_t i = 0; i < w->batches && !result; i++)
-		if (!w->done[i])
-			result = answer_batch(b, i);
-	return result;
+	for (size_t i = 0; i < w->batches && (!result || result == SYMBOLICATE_LOAD); i++) {
+		result = w->done[i] ? SYMBOLICATE_OK : answer_batch(b, i);
+		lost = lost || result == SYMBOLICATE_LOAD;
+	}
+	return result || !lost ? result : SYMBOLICATE_LOAD;
 }
 
 enum symbolicate_result symbolicate(const struct symbolication *in)

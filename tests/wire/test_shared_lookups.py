@@ -120,3 +120,21 @@ def test_pages_that_were_lost_are_loaded_again(gensym, lost):
 
         wait_for(lost_and_loaded, "a load of what was lost", 120)
         assert s.client.frames(s.symbols.add("small.so", SAMPLE), [0x1000])[0]["function"] == "main"
+
+
+def test_many_modules_that_were_lost_are_loaded_together(gensym):
+    """As after another host has stored only the roots: more modules have lost their pages than a request may begin anew."""
+    modules = [[f"many{i}.pdb", debug_id(f"many{i}.pdb")] for i in range(20)]
+    with Stack(config={"max_frames": "100000"}) as s:
+        offsets = [[int(a["offset"], 16) for a in run_gensym(gensym, s.symbols, m, "-f", "200", "-s", str(i), answers=300)] for i, m in enumerate(modules)]
+        request = job(modules, [[i, o] for i in range(len(modules)) for o in (offsets[i] * 4)[:1100]])
+        first = s.client.post(PATHS[0], request)
+        assert first.status == 200
+        s.node.settled()
+        s.node.restart()
+        with RawMemcached(s.memcached[0].address) as raw:
+            for key in raw.keys():
+                assert key.split(":")[0][-1] not in "cs" or raw.delete(key) == "DELETED"
+        again = s.client.post(PATHS[0], request)
+        assert again.status == 200 and again.body == first.body
+        assert [s.bucket.hits(m) for m in modules] == [2] * len(modules)
