@@ -37,10 +37,26 @@ struct sending {
 
 /* ---- the head ---- */
 
+/* Whether it is one whole entity tag, which a header line can hold. */
+static bool is_etag(const char *text)
+{
+	const char *quoted = strncmp(text, "W/", 2) == 0 ? text + 2 : text;
+	size_t len = strlen(quoted);
+	return len >= 2 && quoted[0] == '"' && strcspn(quoted + 1, "\"\r\n") == len - 2 && quoted[len - 1] == '"';
+}
+
 /* Whether a list of entity tags in a header contains the object's, or is an asterisk. */
 static bool names_etag(const char *list, const char *etag)
 {
 	return list && *etag && (strcmp(list, "*") == 0 || strstr(list, etag));
+}
+
+/* Whether the client asks for a range, and of the object as it is now: If-Range takes no weak tag and no list. */
+static bool wants_range(const struct sending *s)
+{
+	const char *if_range = exchange_param(s->x, "HTTP_IF_RANGE");
+	return str_equal(s->x->method, str_from("GET")) &&
+	       (!if_range || (*if_range == '"' && strcmp(if_range, s->head.etag) == 0));
 }
 
 /* One range of bytes of an object of this length; false: the header is not one, and is ignored. *satisfiable: it lies
@@ -103,11 +119,9 @@ static bool start_unpacking(struct sending *s)
 /* The part of the object that is asked for; *status becomes 206 or 416 if it is not all of it. */
 static void choose_range(struct sending *s, int *status)
 {
-	const char *if_range = exchange_param(s->x, "HTTP_IF_RANGE");
 	bool satisfiable = true;
 	uint64_t from = 0, to = s->head.length;
-	if ((!if_range || names_etag(if_range, s->head.etag)) &&
-	        read_range(exchange_param(s->x, "HTTP_RANGE"), s->head.length, &from, &to, &satisfiable))
+	if (wants_range(s) && read_range(exchange_param(s->x, "HTTP_RANGE"), s->head.length, &from, &to, &satisfiable))
 		*status = satisfiable ? 206 : 416;
 	s->skip = *status == 206 ? from : 0;
 	s->left = *status == 206 ? to - from : s->head.length;
@@ -185,8 +199,7 @@ static bool on_begin(void *arg, const struct bucket_head *head)
 {
 	struct sending *s = arg;
 	s->head = *head;
-	/* it goes into a header line */
-	if (strpbrk(s->head.etag, "\r\n"))
+	if (!is_etag(s->head.etag))
 		s->head.etag[0] = 0;
 	return true;
 }

@@ -12,21 +12,39 @@
 #include "base/log.h"
 #include "keys/auth.h"
 #include "api/services.h"
-#include "symfiles/put.h"
+#include "symfiles/code_ids.h"
 
-enum err sym_put_announce(const struct exchange *x, struct store_client *c, struct str name, struct str id,
-        const char *key_id, const struct symfile_facts *facts, struct error *e)
+/* The module, and the code file that the file says it belongs to. */
+static enum err forget(const struct sym_target *t, const struct symfile_facts *facts, struct error *e)
 {
-	enum err err = ERR_OK;
-	metric_add(M_SYM_UPLOADS_OK, 1);
-	metric_add(M_SYM_UPLOAD_BYTES, (int64_t)facts->text);
-	log_event(LOG_LEVEL_INFO, "sym uploaded", "%.*s/%.*s, %llu bytes unpacked, by key %s, request %s",
-	        STR_FMT(name), STR_FMT(id), (unsigned long long)facts->text, key_id, x->request_id);
-	if (code_id_is_told(facts))
-		err = code_id_put(c, facts, name, id, e);
+	enum err err = services_forget(t->name, t->id, e);
 	if (!err && code_id_is_told(facts))
 		err = services_forget(str_from(facts->code_file), str_from(facts->code_id), e);
-	return err ? err : services_forget(name, id, e);
+	return err;
+}
+
+enum err sym_put_end(const struct exchange *x, struct store_client *c, struct symfile_put *put,
+        const struct sym_target *t, const char *key_id, struct error *e)
+{
+	struct symfile_facts facts;
+	struct error other;
+	enum err err = symfile_put_commit(put, t->to_try, &facts, e);
+	if (err && error_http_status(err) < 500)
+		return err; /* refused, so nothing is stored */
+	if (!err) {
+		metric_add(M_SYM_UPLOADS_OK, 1);
+		metric_add(M_SYM_UPLOAD_BYTES, (int64_t)facts.text);
+		log_event(LOG_LEVEL_INFO, "sym uploaded", "%.*s/%.*s, %llu bytes unpacked, by key %s, request %s",
+		        STR_FMT(t->name), STR_FMT(t->id), (unsigned long long)facts.text, key_id, x->request_id);
+		if (code_id_is_told(&facts))
+			err = code_id_put(c, &facts, t->name, t->id, e);
+	}
+	/* even after a failure: the file may have been stored although the reply was lost */
+	if (forget(t, &facts, &other) && !err) {
+		*e = other;
+		err = other.code;
+	}
+	return err;
 }
 
 static enum err take_piece(void *arg, const uint8_t *data, size_t len, struct error *e)
@@ -34,26 +52,21 @@ static enum err take_piece(void *arg, const uint8_t *data, size_t len, struct er
 	return symfile_put_add(arg, data, len, e);
 }
 
-struct target {
-	struct str name, id;
-	bool to_try;
-};
-
 /* Also for a body that was packed once more for the way: Content-Encoding is the transport's matter. */
-static enum err receive(struct exchange *x, struct store_client *c, const struct target *t, struct symfile_facts *facts,
-        struct error *e)
+static enum err receive(
+        struct exchange *x, struct store_client *c, const struct sym_target *t, const char *key_id, struct error *e)
 {
 	struct symfile_put *put = symfile_put_begin(c, t->name, t->id, x->config->bucket_max_size, e);
 	if (!put)
 		return e->code;
 	enum err err = exchange_stream_body(x, x->config->max_sym_upload, take_piece, put, e);
 	if (!err)
-		return symfile_put_commit(put, t->to_try, facts, e);
+		return sym_put_end(x, c, put, t, key_id, e);
 	symfile_put_abort(put);
 	return err;
 }
 
-static enum err read_path(struct exchange *x, struct target *t, struct error *e)
+static enum err read_path(struct exchange *x, struct sym_target *t, struct error *e)
 {
 	static const char prefix[] = "/api/sym", try_prefix[] = "/api/sym/" BUCKET_TRY;
 	struct str path = {x->path.data + strlen(prefix), x->path.len - strlen(prefix)};
@@ -71,8 +84,7 @@ static enum err read_path(struct exchange *x, struct target *t, struct error *e)
 static enum err put(struct exchange *x, struct error *e)
 {
 	char key_id[64];
-	struct target t;
-	struct symfile_facts facts;
+	struct sym_target t;
 	enum err err = auth_check(exchange_param(x, "HTTP_AUTHORIZATION"), RIGHT_UPLOAD, key_id, e);
 	if (!err)
 		err = read_path(x, &t, e);
@@ -81,9 +93,7 @@ static enum err put(struct exchange *x, struct error *e)
 	struct store_client *c = store_permit_take_sym(x, e);
 	if (!c)
 		return e->code;
-	err = receive(x, c, &t, &facts, e);
-	if (!err)
-		err = sym_put_announce(x, c, t.name, t.id, key_id, &facts, e);
+	err = receive(x, c, &t, key_id, e);
 	store_permit_give(c);
 	return err;
 }

@@ -18,6 +18,7 @@
 #include "base/files.h"
 #include "base/json_text.h"
 #include "base/log.h"
+#include "base/utf8.h"
 #include "api/services.h"
 #include "symfiles/put.h"
 #include "symfiles/zip.h"
@@ -27,7 +28,6 @@ enum { FORM_ROOM = 64 << 10, NAME_SIZE = 128, KEYS_LISTED = 1000 };
 struct zip_upload {
 	struct exchange *x;
 	char key_id[64], filename[NAME_SIZE];
-	bool to_try;
 	struct store_client *client;
 	int fd; /* of the ZIP */
 	bool has_file, in_file, in_try;
@@ -35,8 +35,8 @@ struct zip_upload {
 	/* of the file that is being read */
 	struct symfile_check *check;
 	struct symfile_put *put;
-	struct str name, id;
-	char *kept; /* name and id */
+	struct sym_target target;
+	char *kept; /* its name and id */
 	uint64_t files;
 	json_t *ignored; /* names of members */
 };
@@ -62,6 +62,18 @@ static int open_unnamed(struct error *e)
 	return fd;
 }
 
+/* As much of a name as fits and is UTF-8. */
+static void copy_name(char to[NAME_SIZE], struct str name)
+{
+	size_t n = 0;
+	for (size_t step; n < name.len; n += step) {
+		step = utf8_sequence((const uint8_t *)name.data + n, name.len - n);
+		if (!step || n + step >= NAME_SIZE)
+			break;
+	}
+	snprintf(to, NAME_SIZE, "%.*s", (int)n, name.data);
+}
+
 static enum err begin_part(void *arg, struct str name, struct str filename, struct error *e)
 {
 	struct zip_upload *u = arg;
@@ -71,14 +83,14 @@ static enum err begin_part(void *arg, struct str name, struct str filename, stru
 	if (!u->in_file)
 		return ERR_OK;
 	u->has_file = true;
-	snprintf(u->filename, sizeof u->filename, "%.*s", STR_FMT(str_first(filename, NAME_SIZE - 1)));
+	copy_name(u->filename, filename);
 	return ERR_OK;
 }
 
 static enum err add_to_part(void *arg, const uint8_t *data, size_t len, struct error *e)
 {
 	struct zip_upload *u = arg;
-	u->to_try = u->to_try || (u->in_try && len > 0);
+	u->target.to_try = u->target.to_try || (u->in_try && len > 0);
 	if (!u->in_file)
 		return ERR_OK;
 	u->size += len;
@@ -156,9 +168,9 @@ static enum err begin_put(void *arg, struct str name, struct str id, struct erro
 		return no_memory(e);
 	memcpy(u->kept, name.data, name.len);
 	memcpy(u->kept + name.len, id.data, id.len);
-	u->name = (struct str){u->kept, name.len};
-	u->id = (struct str){u->kept + name.len, id.len};
-	u->put = symfile_put_begin(u->client, u->name, u->id, u->x->config->bucket_max_size, e);
+	u->target.name = (struct str){u->kept, name.len};
+	u->target.id = (struct str){u->kept + name.len, id.len};
+	u->put = symfile_put_begin(u->client, u->target.name, u->target.id, u->x->config->bucket_max_size, e);
 	return u->put ? ERR_OK : e->code;
 }
 
@@ -170,11 +182,9 @@ static enum err add_put(void *arg, const uint8_t *data, size_t len, struct error
 static enum err end_put(void *arg, struct error *e)
 {
 	struct zip_upload *u = arg;
-	struct symfile_facts facts;
 	struct symfile_put *put = u->put;
 	u->put = NULL;
-	enum err err = symfile_put_commit(put, u->to_try, &facts, e);
-	return err ? err : sym_put_announce(u->x, u->client, u->name, u->id, u->key_id, &facts, e);
+	return sym_put_end(u->x, u->client, put, &u->target, u->key_id, e);
 }
 
 static enum err store_zip(struct zip_upload *u, struct error *e)
@@ -229,8 +239,8 @@ static enum err upload(struct zip_upload *u, struct error *e)
 static char *reply_text(const struct zip_upload *u)
 {
 	json_t *body = json_pack("{s:{s:s, s:I, s:b, s:I, s:[], s:O, s:s}}", "upload", "filename", u->filename, "size",
-	        (json_int_t)u->size, "try_symbols", (int)u->to_try, "files", (json_int_t)u->files, "skipped_keys",
-	        "ignored_keys", u->ignored, "user", u->key_id);
+	        (json_int_t)u->size, "try_symbols", (int)u->target.to_try, "files", (json_int_t)u->files,
+	        "skipped_keys", "ignored_keys", u->ignored, "user", u->key_id);
 	char *text = json_text(body, JSON_COMPACT);
 	json_decref(body);
 	return text;

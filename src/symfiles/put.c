@@ -127,8 +127,7 @@ enum err symfile_put_commit(struct symfile_put *p, bool to_try, struct symfile_f
 		err = store_head(p, NULL, 0, true, e);
 	if (!err)
 		err = end_gzip(p, e);
-	if (facts)
-		*facts = *symfile_check_facts(p->check);
+	*facts = *symfile_check_facts(p->check);
 	make_path(path, p, to_try);
 	if (!err) {
 		struct store_put *put = p->put;

@@ -296,6 +296,17 @@ enum err symbfile_prune(
 
 /* ---- tries ---- */
 
+/* NAME/ID/FILE.sym. What was uploaded, not as a try, for a module that is called "try" lies there too, as ID/try.sym.
+ */
+static bool is_try(struct str path)
+{
+	struct str segment;
+	unsigned n = 0;
+	while (layout_segment(&path, &segment))
+		n++;
+	return n == 3 && !path.len;
+}
+
 /* Unless it has been uploaded again meanwhile: the folder of a file has no other. */
 static enum err prune_try(struct prune *p, const struct store_object *file, int64_t since, struct error *e)
 {
@@ -322,6 +333,8 @@ enum err symfile_prune_tries(
 	memset(counts, 0, sizeof *counts);
 	enum err err = store_objects_list(&all, c, BUCKET_TRY, e);
 	for (size_t i = 0; i < all.count; i++) {
+		if (!is_try(str_from(all.items[i].path)))
+			continue;
 		counts->objects++;
 		counts->bytes += all.items[i].size;
 		if (!err && all.items[i].time < since)

@@ -30,6 +30,7 @@ The rule of the longest prefix holds; a rule with the same path replaces it; aft
     redirect:URL      302 to URL; the path is added when it ends with a slash
     redirect-loop     302 to the same path
     slow:SECONDS      serves the file after a delay
+    etag:VALUE        serves the file with this line ETag
 """
 import argparse
 import gzip
@@ -168,13 +169,16 @@ class Handler(BaseHTTPRequestHandler):
 
     # modes
 
-    def mode_ok(self, _):
+    def mode_ok(self, _, tags=None):
         found = self.open()
         if found:
             file, size, extra = found
             with file:
-                self.head(200, size, extra=extra)
+                self.head(200, size, extra={**extra, **(tags or {})})
                 self.send_file(file, size)
+
+    def mode_etag(self, value):
+        self.mode_ok(None, {"ETag": value})
 
     def mode_status(self, value):
         self.reply(int(value), b"told to\n" if int(value) not in (204, 304) else b"")

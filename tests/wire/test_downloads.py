@@ -86,6 +86,8 @@ def test_head_has_the_headers_of_get(served):
         assert head.status == 200 and head.raw == b"", name
         for header in ("Content-Length", "Content-Encoding", "ETag", "Accept-Ranges", "Content-Type"):
             assert got.headers.get(header) == head.headers.get(header), (name, header)
+    ranged = served.client.request("HEAD", path_of("plain.so"), headers={"Range": "bytes=0-9"})
+    assert ranged.status == 200 and ranged.headers["Content-Length"] == str(len(STORED["plain.so"]))
 
 
 @pytest.mark.parametrize(
@@ -124,7 +126,9 @@ def test_entity_tags(served):
     assert same.status == 304 and same.raw == b"" and same.headers["ETag"] == etag
     assert served.client.get(path_of("packed.pdb"), If_None_Match='"other"').raw == first.raw
     assert served.client.get(path_of("packed.pdb"), Range="bytes=0-9", If_Range=etag).status == 206
-    assert served.client.get(path_of("packed.pdb"), Range="bytes=0-9", If_Range='"other"').raw == first.raw
+    for other in ('"other"', "*", "W/" + etag, etag + ', "other"'):
+        assert served.client.get(path_of("packed.pdb"), Range="bytes=0-9", If_Range=other).raw == first.raw, other
+    assert served.client.get(path_of("packed.pdb"), If_None_Match=f'"other", W/{etag}').status == 304
 
 
 def test_the_id_in_lower_case(served):
@@ -209,6 +213,20 @@ def test_a_source_that_does_not_say_the_length(one, mode):
     reply = one.client.get(path_of(module[0]), Range="bytes=0-9")
     assert reply.status == 200 and reply.raw == text_of(module[0], LARGE)
     assert "Content-Length" not in reply.headers
+
+
+def test_an_entity_tag_that_is_none_is_not_passed_on(one):
+    """Without quotes, or too long to be held whole, one could stand for another."""
+    for n, etag in enumerate(("abc", '"abc', '"a"b"', '"' + "x" * 200 + '"', "W/abc")):
+        module = one.symbols.add(f"tagged{n}.so", SAMPLE)
+        one.bucket.misbehave(module, f"etag:{etag}")
+        reply = one.client.get(path_of(module[0]), If_None_Match=f'"x{etag}x"')
+        assert reply.status == 200 and "ETag" not in reply.headers, etag
+    module = one.symbols.add("weak.so", SAMPLE)
+    one.bucket.misbehave(module, 'etag:W/"abc"')
+    assert one.client.get(path_of(module[0])).headers["ETag"] == 'W/"abc"'
+    assert one.client.get(path_of(module[0]), If_None_Match='W/"abc"').status == 304
+    assert one.client.get(path_of(module[0]), Range="bytes=0-9", If_Range='W/"abc"').status == 200
 
 
 def test_damaged_zstd_breaks_off():

@@ -227,7 +227,7 @@ def test_tries_go_when_they_are_old(aged):
     aged.root = os.path.dirname(aged.root)
     ident = "0123456789ABCDEF0123456789ABCDEF1"
     for days, path in (
-        (40, f"try/old é+ &<.pdb/{ident}/old é+ &<.sym"), (20, f"try/young.so/{ident}/young.so.sym"), (40, f"kept.so/{ident}/kept.so.sym")
+        (40, f"try/old é+ &<.pdb/{ident}/old é+ &<.sym"), (20, f"try/young.so/{ident}/young.so.sym"), (40, f"kept.so/{ident}/kept.so.sym"), (40, f"try/{ident}/try.sym"),
     ):  # fmt: skip
         file = os.path.join(aged.root, path)
         os.makedirs(os.path.dirname(file))

@@ -5,8 +5,10 @@ import gzip
 import os
 import re
 import subprocess
+import threading
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -249,6 +251,59 @@ def test_a_code_file_that_no_path_can_name_does_no_harm(store):
     for code_file, code_id in (("../x.dll", "AB"), ("a/b.dll", "AB"), ("x.dll", "not hex"), ("..", "AB"), ("x" * 300, "AB")):
         assert store.put("odd.pdb", told("odd.pdb", code_file, code_id)).status == 200
     store.stack.client.get("/x.dll/AB/x.sym").error(404)
+
+
+class Forgetful(ThreadingHTTPServer):
+    """An S3 server that keeps what it is sent, and answers 503 all the same to paths that contain `failing`."""
+
+    def __init__(self):
+        self.objects, self.failing = {}, None
+        super().__init__(("127.0.0.1", 0), Forgetful.Handler)
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def log_message(self, *args):
+            pass
+
+        def answer(self, status, body=b""):
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def do_GET(self):
+            body = self.server.objects.get(self.path)
+            self.answer(404 if body is None else 200, body or b"")
+
+        def do_PUT(self):
+            self.server.objects[self.path] = self.rfile.read(int(self.headers["Content-Length"]))
+            self.answer(503 if self.server.failing and self.server.failing in self.path else 200)
+
+
+def test_what_is_stored_though_the_upload_failed_is_named_on_all_hosts(monkeypatch):
+    """S3's answer about the file or about its code id is lost: whoever does not send it again must not leave hosts with the old file."""
+    for variable in list(os.environ):
+        if variable.startswith("AWS_"):
+            monkeypatch.delenv(variable)
+    server = Forgetful()
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    name = "failed.pdb"
+    settings = {"sym_store": f"s3://{BUCKET}/x", "s3_endpoint": f"http://127.0.0.1:{server.server_port}", "s3_addressing": "path"}
+    try:
+        with Stack(keys=True, daemons=2, config={**QUICK, **settings}) as s:
+            store = Store(s, None)
+            for function, failing in (("first", None), ("second", name), ("third", "code-ids")):
+                server.failing = failing
+                data = told(name, "failed.dll", "AB12").replace(b" f\n", f" {function}\n".encode())
+                assert store.put(name, data).status == (503 if failing else 200)
+                for node in (0, 1):
+                    wait_for(lambda node=node, f=function: store.frame(name, node).get("function") == f, f"host {node} to name {function}")
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
 
 
 # symbtool

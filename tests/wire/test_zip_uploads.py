@@ -201,6 +201,15 @@ def test_tokens(store):
     assert reply.headers["Allow"] == "POST, OPTIONS"
 
 
+@pytest.mark.parametrize("filename,told", [(b"\xff.zip", ""), (b"a\xff.zip", "a"), (b"a" * 126 + "é.zip".encode(), "a" * 126), ("é".encode() * 100, "é" * 63)])
+def test_a_file_is_stored_whatever_it_is_called(store, filename, told):
+    """It answered 503 once all was stored."""
+    head = b'--b\r\nContent-Disposition: form-data; name="a"; filename="' + filename + b'"\r\n\r\n'
+    headers = {"Auth-Token": token(store), "Content-Type": "multipart/form-data; boundary=b"}
+    reply = store.stack.client.request("POST", "/upload/", head + zip_of({MEMBER: GOOD}) + b"\r\n--b--\r\n", headers)
+    assert reply.status == 201 and reply.json()["upload"]["filename"] == told
+
+
 def test_without_a_store():
     with Stack(keys=True) as s:
         post(Store(s, None), zip_of({MEMBER: GOOD})).error(404)
