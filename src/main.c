@@ -15,6 +15,7 @@
 #include "base/account.h"
 #include "base/cgroup.h"
 #include "base/config.h"
+#include "base/crash.h"
 #include "base/log.h"
 #include "base/process.h"
 #include "base/sandbox.h"
@@ -273,6 +274,7 @@ static int serve(struct process *p)
 	struct error e;
 	const struct config *c = &p->settings->config;
 	resident_return_large();
+	crash_catch();
 	if (log_open(c->log_file, c->log_level, &e) || start_extractors(p, &e) || enter_sandbox(c, &e) ||
 	        start_process(p, &e))
 		return complain(&e);

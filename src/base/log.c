@@ -75,6 +75,15 @@ void log_flush(void)
 	pthread_mutex_unlock(&waiting.lock);
 }
 
+int log_in_crash(void)
+{
+	if (pthread_mutex_trylock(&waiting.lock) == 0) {
+		write_waiting();
+		pthread_mutex_unlock(&waiting.lock);
+	}
+	return atomic_load(&log_fd);
+}
+
 static void *write_in_time(void *arg)
 {
 	(void)arg;

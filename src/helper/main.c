@@ -19,6 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/crash.h"
 #include "base/varint.h"
 #include "elf/packet.h"
 #include "helper/job.h"
@@ -169,6 +170,7 @@ int main(int argc, char **argv)
 	signal(SIGINT, SIG_IGN);
 	signal(SIGTERM, SIG_IGN);
 	signal(SIGHUP, SIG_IGN);
+	crash_catch();
 	watch();
 	sigemptyset(&child);
 	sigaddset(&child, SIGCHLD);

@@ -509,12 +509,15 @@ static void log_lines_that_wait_for_others(void **state)
 	write_one_later();
 	log_flush();
 	assert_int_equal(lines_of(log_path), 5);
+	write_one_later();
+	assert_true(log_in_crash() >= 0);
+	assert_int_equal(lines_of(log_path), 6);
 	reopen_while(write_requests, old);
 	write_one_later();
 	log_gather_end();
-	assert_int_equal(lines_of(old) + lines_of(log_path), WRITERS * LINES + 6);
-	write_one_later();
 	assert_int_equal(lines_of(old) + lines_of(log_path), WRITERS * LINES + 7);
+	write_one_later();
+	assert_int_equal(lines_of(old) + lines_of(log_path), WRITERS * LINES + 8);
 }
 
 static void log_goes_back_to_standard_error(void **state)

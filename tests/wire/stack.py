@@ -130,13 +130,27 @@ def die_with_parent():
 
 
 def tail(path, size=6000):
+    """The end of a log; of a crash (base/crash.h) every frame, with its name."""
     try:
         with open(path, "rb") as f:
             f.seek(0, os.SEEK_END)
-            f.seek(max(0, f.tell() - size))
-            return f.read().decode("utf-8", "replace")
+            f.seek(max(0, f.tell() - 65536))
+            text = f.read()
     except OSError as e:
         return f"({e})"
+    crash = text.rfind(b'"event":"crash"')
+    if crash < 0:
+        return text[-size:].decode("utf-8", "replace")
+    return with_names(text[max(0, crash - size) :].decode("utf-8", "replace"))
+
+
+def with_names(text):
+    """The same text, where symbtool finds a name behind each frame of a stack."""
+    symbtool = os.path.join(os.path.dirname(DAEMON[-1]), "symbtool")
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        command = [symbtool, "symbolicate", "--filter"]
+        text = subprocess.run(command, input=text, capture_output=True, text=True, timeout=60, env={}, check=True).stdout
+    return text
 
 
 class Server:

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from client import job
-from stack import DAEMON, Stack, connects, wait_for
+from stack import DAEMON, Stack, connects, has_sanitizer, tail, wait_for
 from symbols import SAMPLE, debug_id, tiny
 
 APP = ["app", debug_id("app")]
@@ -616,6 +616,25 @@ def test_errors_at_start_are_on_standard_error_and_in_the_log_file(tmp_path):
     done = run_daemon("--config", write_config(tmp_path), "--listen", str(tmp_path / "nothing" / "here.sock"), "--log-file", str(log))
     for text in (done.stderr, log.read_text()):
         assert "here.sock" in json.loads(text.splitlines()[-1])["text"]
+
+
+@pytest.mark.skipif(has_sanitizer(), reason="a sanitizer prints the stack itself")
+@pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGABRT])
+def test_a_crash_leaves_its_stack_in_the_log(tmp_path, number):
+    """Of the thread that had the signal, as symbtool reads it; in the log, wherever that is; and the signal ends the process."""
+    config = {"log_file": str(tmp_path / "own.log")} if number == signal.SIGABRT else {}
+    with Stack(memcached=0, nginx=False, config=config) as s:
+        log = config.get("log_file", s.daemon.log)
+        wait_for(lambda: '"event":"start"' in tail(log), "the process to wait for signals")
+        s.daemon.expected_down = True
+        s.daemon.signal(number)
+        assert s.daemon.wait() == -number
+        with open(log, encoding="utf-8") as f:
+            lines = f.read().splitlines()
+        crash = next(i for i, line in enumerate(lines) if '"event":"crash"' in line)
+        assert json.loads(lines[crash])["text"] == f"died of {number.name}; its stack follows"
+        assert len(lines) > crash + 4 and all(re.fullmatch(r"\S+\(\S*\+0x[0-9a-f]+\) ?\[0x[0-9a-f]+\]", line) for line in lines[crash + 1 :]), lines
+        assert re.search(r"\bserve at \S+main\.c:\d+", tail(log)), tail(log)
 
 
 def test_lines_for_the_journal_have_its_priorities(tmp_path):
