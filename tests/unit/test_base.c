@@ -68,6 +68,10 @@ static void arena_keeps_to_its_cap(void **state)
 	arena_reset(&a);
 	assert_non_null(arena_alloc(&a, 900));
 	arena_release(&a);
+	arena_init(&a, 1024);
+	assert_non_null(arena_alloc(&a, 1024));
+	assert_null(arena_alloc(&a, 1));
+	arena_release(&a);
 	arena_init(&a, SIZE_MAX);
 	assert_null(arena_alloc(&a, SIZE_MAX));
 	assert_null(arena_alloc(&a, SIZE_MAX - 20));

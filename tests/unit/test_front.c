@@ -144,13 +144,17 @@ static void handle_hold(struct exchange *x)
 	atomic_store(&held, x);
 }
 
+static atomic_size_t echo_room; /* of the latest body */
+
 /* The body back, or the path when there is none. */
 static void handle_echo(struct exchange *x)
 {
 	struct buffer body;
 	struct error e;
 	buffer_init(&body, x->config->max_body_inflated);
-	if (exchange_read_body(x, &body, &e))
+	enum err err = exchange_read_body(x, &body, &e);
+	echo_room = body.cap;
+	if (err)
 		exchange_reply_error(x, &e, 7);
 	else if (body.len)
 		exchange_reply_text(x, 200, "text/plain", NULL, (struct str){(char *)body.data, body.len});
@@ -556,6 +560,8 @@ static void bodies_of_all_sizes(void **state)
 			        .length = known ? NULL : ""};
 			ask_once(&q, &r);
 			assert_true(r.status == 200 && is_body(&r, pattern, sizes[i]));
+			if (known && sizes[i] > 256) /* no more than it needs */
+				assert_int_equal(echo_room, sizes[i]);
 			client_reply_release(&r);
 		}
 }

@@ -299,6 +299,22 @@ static void usual_ports_are_not_signed(void **state)
 	s3_place_free(p);
 }
 
+static void presigned_urls_have_the_session_token(void **state)
+{
+	(void)state;
+	struct config c = {.s3_endpoint = (char[]){"http://a"}};
+	struct error e;
+	setenv("AWS_ACCESS_KEY_ID", "AK", 1);
+	setenv("AWS_SECRET_ACCESS_KEY", "SK", 1);
+	setenv("AWS_SESSION_TOKEN", "to/ken=", 1);
+	struct s3_place *p = s3_place_new("s3://abc", "source", &c, &e);
+	assert_non_null(p);
+	char *url = s3_presign(p, "http://a/b", 60, NULL);
+	assert_non_null(strstr(url, "&X-Amz-Security-Token=to%2Fken%3D&X-Amz-SignedHeaders=host&"));
+	free(url);
+	s3_place_free(p);
+}
+
 static void signed_headers(const char *expected, struct transfer_request q)
 {
 	struct config c = {.s3_endpoint = (char[]){"http://a"}};
@@ -500,6 +516,7 @@ int main(void)
 	        cmocka_unit_test_setup(keys_of_file, clear_environment),
 	        cmocka_unit_test_setup(the_longest_host_is_signed, clear_environment),
 	        cmocka_unit_test_setup(usual_ports_are_not_signed, clear_environment),
+	        cmocka_unit_test_setup(presigned_urls_have_the_session_token, clear_environment),
 	        cmocka_unit_test_setup(what_is_sent_is_signed, clear_environment),
 	        cmocka_unit_test(escapes_that_are_cut_off),
 	        cmocka_unit_test(xml),

@@ -581,7 +581,7 @@ static void test_where_a_signal_came_by_the_trampoline(void **state)
 	        "10 /lib/b.so b.so/ 0xa1971e elf [ clang::Go(int) ]\n11 /lib/b.so b.so/ 0xa1971f elf [ ]\n");
 }
 
-/* strace 6.1, lldb 14, boost 1.74, perf 6.1 with --call-graph=dwarf, and Apple's form. */
+/* strace 6.1, lldb 14, boost 1.74, perf 6.1 with --call-graph=dwarf, hs_err of Java, and Apple's form. */
 static void test_where_a_signal_came_in_other_formats(void **state)
 {
 	(void)state;
@@ -608,6 +608,10 @@ static void test_where_a_signal_came_in_other_formats(void **state)
 	       "\t    1104 [unknown] (/a.so)\n",
 	        "1 /a a/ 0x11cf file [[unknown]]\n2 /lib/libc.so.6 libc.so.6/ 0x3c04e file [[unknown]]\n"
 	        "3 /a.so a.so/ 0x10f9 file [[unknown]]\n4 /a.so a.so/ 0x1103 file [[unknown]]\n");
+	expect("Native frames: (J=compiled Java code, j=interpreted, Vv=VM code, C=native code)\n"
+	       "C  [libjn.so+0x10fc]\nC  [libc.so.6+0x3c050]\nC  [libjn.so+0x10f9]\nC  [libjn.so+0x1105]\n",
+	        "2 libjn.so libjn.so/ 0x10fc image []\n3 libc.so.6 libc.so.6/ 0x3c050 image []\n"
+	        "4 libjn.so libjn.so/ 0x10f9 image []\n5 libjn.so libjn.so/ 0x1104 image []\n");
 	expect("4   libsystem_platform.dylib  0x00000001845c5a24 _sigtramp + 56\n"
 	       "5   a   0x0000000104b5c8d4 0x104b58000 + 18644\n"
 	       "6   a   0x0000000104b5c8d4 0x104b58000 + 18644\n",
@@ -805,7 +809,7 @@ static void test_ips(void **state)
 	       "  \"threads\" : [{\"triggered\":true,\"frames\":[{\"imageOffset\":18644,\"imageIndex\":1},"
 	       "{\"imageOffset\":100,\"symbol\":\"main\",\"symbolLocation\":3,\"imageIndex\":0},"
 	       "{\"imageOffset\":200,\"imageIndex\":0},{\"imageOffset\":999999,\"imageIndex\":0},"
-	       "{\"imageOffset\":1,\"imageIndex\":7}]},{\"frames\":[{\"imageOffset\":300,\"imageIndex\":0}]}],\n"
+	       "{\"imageOffset\":1,\"imageIndex\":2}]},{\"frames\":[{\"imageOffset\":300,\"imageIndex\":0}]}],\n"
 	       "  \"lastExceptionBacktrace\" : [{\"imageOffset\":400,\"imageIndex\":0}],\n"
 	       "  \"usedImages\" : [\n"
 	       "  {\n"
@@ -819,6 +823,7 @@ static void test_ips(void **state)
 	       "{\"base\":1,\"size\":32768,\"uuid\":\"00000000-0000-0000-0000-000000000001\",\"path\":\"\\/usr\\/lib\\/"
 	       "a.dylib\"}\n"
 	       "],\n"
+	       "  \"rollouts\" : [{\"base\":4372152320,\"size\":16384,\"path\":\"y\"}],\n"
 	       "  \"sharedCache\" : {\"base\":4372152320,\"size\":4,\"path\":\"x\"}\n"
 	       "}\n",
 	        "4 /usr/lib/a.dylib a.dylib/000000000000000000000000000000010 0x48d4 image []\n"

@@ -417,6 +417,13 @@ def test_not_stored_says_why(why):
         assert line["level"] == "warning" and module[0] in line["text"] and line["text"].endswith(why), line
 
 
+def test_health_checks_that_succeed_are_not_logged(stack):
+    assert stack.client.get("/__lbheartbeat__").status == 200
+    ident = stack.client.get("/__version__").headers["X-Request-Id"]
+    lines = wait_for(lambda: [line for line in stack.daemon.log_lines() if line.get("id") == ident] and stack.daemon.log_lines(), "the last request's line")
+    assert not any(line.get("path") == "/__lbheartbeat__" for line in lines)
+
+
 @pytest.mark.slow
 def test_health_checks_are_logged_when_they_fail_or_the_settings_say_so():
     with make() as s:

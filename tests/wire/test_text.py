@@ -289,7 +289,7 @@ def test_a_text_without_a_frame_says_what_is_missing(one):
         assert reply["frames"] == [] and "NAME+0xOFFSET" in reply["guess"]["formats"] and "gdb" in reply["guess"]["formats"]
         return reply["guess"].get("text_line"), reply["guess"].get("line"), reply["guess"].get("missing")
 
-    assert guess("") == guess("no frame\nat all + 0x12\n") == (None, None, None)
+    assert guess("") == guess("no frame\nat all + 0x12\n") == guess("only main+0x12\n") == (None, None, None)
     line, text, missing = guess("Nov 24 started #1\ncrashed in main+0x12 at 0x55d902ef6f36\nbye\n")
     assert (line, text) == (2, "crashed in main+0x12 at 0x55d902ef6f36") and "NAME=ID" in missing
     assert "memory map" in guess("trace: 0x00005555555551 ??\n")[2]
