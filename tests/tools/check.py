@@ -27,16 +27,18 @@ CLANG_FORMAT = 14  # Debian 12's
 WORKERS = "8"  # of pytest: most tests wait more than they compute
 # Sources that are held to .clang-format.
 FORMATTED = ("src", "tests/unit", "tests/fuzz", "tests/bench")
-# Wire tests in which a sanitizer has nothing new to see: of documents, nginx's files, Prometheus, the page and clocks; and those that
-# judge names, by requests as others make them.
+# Wire tests in which a sanitizer has nothing new to see: of documents, nginx's files, Prometheus, the page, clocks and the tests
+# themselves; those that judge names, by requests as others make them; and those that need the usual allocations, or look at memcached's.
 WITHOUT_DAEMON = (
-    "test_bench.py", "test_clocks.py", "test_docs.py", "test_formats.py", "test_new_user.py", "test_nginx_errors.py", "test_nginx_keys.py",
-    "test_nginx_public.py", "test_nginx_settings.py", "test_page.py", "test_page_pictures.py", "test_prometheus.py", "test_setup.py", "test_stunnel.py",
+    "test_bench.py", "test_clients.py", "test_clocks.py", "test_docs.py", "test_extstore.py", "test_formats.py", "test_new_user.py",
+    "test_nginx_errors.py", "test_nginx_keys.py", "test_nginx_public.py", "test_nginx_settings.py", "test_oom.py", "test_page.py",
+    "test_page_pictures.py", "test_profiler.py", "test_prometheus.py", "test_setup.py", "test_stack.py", "test_stunnel.py",
 )  # fmt: skip
-# Programs of one thread, and one request after the other about what goes in and out: nothing that two threads could race for.
+# Programs of one thread, as storectl of the stores, and one request after the other about what goes in and out: nothing that two threads
+# could race for.
 WITHOUT_RACES = (
-    "test_bombs.py", "test_corners.py", "test_debuginfod.py", "test_errors.py", "test_filter.py", "test_manners.py", "test_symbtool.py", "test_text.py",
-    "test_v4.py", "test_v5.py",
+    "test_bombs.py", "test_corners.py", "test_debuginfod.py", "test_error_headers.py", "test_errors.py", "test_filter.py", "test_manners.py",
+    "test_segments.py", "test_symbfile_store.py", "test_symbtool.py", "test_text.py", "test_v4.py", "test_v5.py", "test_zip_uploads.py",
 )  # fmt: skip
 VALGRIND = (
     "valgrind --quiet --error-exitcode=9 --leak-check=full --show-leak-kinds=definite,indirect "
@@ -47,13 +49,15 @@ WITH_THREADS = [f"tests/unit/test_{name}" for name in (
     "arrival", "background", "bucket", "front", "hot_frames", "leases", "load", "loads_places", "loads_turns", "loads_waits", "memcached", "page_cache", "periodic", "s3", "symbfile_store",
     "symbtool", "text_store",
 )]  # fmt: skip
-# Enough to see that what clang makes of it, with zlib, works; all is compiled.
+# Of the tarball: enough to see that what clang makes of it, with zlib, works; all is compiled.
 OF_CLANG = [f"tests/unit/test_{name}" for name in ("base", "gzip", "offmap", "request_json", "symbfile_map")]
 # AddressSanitizer sees the same errors at a tenth of the cost, but for values that were never set: valgrind runs what decides by
 # bytes from outside, and the replays of the fuzzers.
 UNDER_VALGRIND = [f"tests/unit/test_{name}" for name in (
     "auth", "base", "build_id", "config", "front", "gzip", "mac", "offmap", "outcomes", "request_json", "s3_sign", "symbfile",
 )]  # fmt: skip
+# Each of pytest's workers compiles all tests, but for those that are there; not beside the sources.
+COMPILED_ONCE = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": os.path.join(ROOT, "build", "pycache")}
 SANITIZER_OPTIONS = {
     "ASAN_OPTIONS": "detect_stack_use_after_return=1:strict_string_checks=1:exitcode=99",
     "UBSAN_OPTIONS": "print_stacktrace=1",
@@ -61,7 +65,6 @@ SANITIZER_OPTIONS = {
 }
 BUILDS = {
     "check": ["--enable-werror"],
-    "check-clang": ["--enable-werror", "CC=clang", "CFLAGS=-O0", "--without-isal"],
     # -O1: a sanitizer sees as much, and gcc takes two thirds of the time
     "check-asan": ["--enable-werror", "--enable-sanitizer=address", "CFLAGS=-g -O1"],
     "check-tsan": ["--enable-werror", "--enable-sanitizer=thread", "CFLAGS=-g -O1"],
@@ -211,7 +214,7 @@ def wire(name, env=None, ignore=(), select_by=None):
         ]  # fmt: skip
         code = run(
             command, cwd=ROOT,
-            env={"SYMBOLICATED": shlex.quote(os.path.join(directory, "symbolicated")), "PYTHONDONTWRITEBYTECODE": "1", **(env or {})},
+            env={"SYMBOLICATED": shlex.quote(os.path.join(directory, "symbolicated")), **COMPILED_ONCE, **(env or {})},
         )  # fmt: skip
         try:
             suite = xml.etree.ElementTree.parse(report).getroot().find("testsuite")
@@ -290,7 +293,8 @@ def check_valgrind():
 
 
 def check_asan():
-    unit("check-asan", "$(PROGRAM_TESTS)", SANITIZER_OPTIONS)
+    # test_background is about shares of a core, for which it computes half a minute here
+    unit("check-asan", "$(filter-out tests/unit/test_background,$(PROGRAM_TESTS))", SANITIZER_OPTIONS)
     wire("check-asan", SANITIZER_OPTIONS, WITHOUT_DAEMON)
 
 
@@ -303,9 +307,10 @@ def check_distcheck():
     directory = built("check")
     if directory:
         with open(os.path.join(directory, "distcheck.log"), "wb") as log:
-            # the tarball is complete; that all tests pass, and what is optimised, was seen before
-            quickly = ["DISTCHECK_CONFIGURE_FLAGS=CFLAGS=-O0", f"AM_MAKEFLAGS=TESTS='{' '.join(OF_CLANG)}'"]
-            code = run(["make", f"-j{os.cpu_count()}", "-C", directory, "distcheck", *quickly], stdout=log)
+            # the tarball is complete, and clang has nothing to say; that all tests pass, and what is optimised, was seen before
+            flags = "DISTCHECK_CONFIGURE_FLAGS=--enable-werror --without-isal CC=clang CFLAGS=-O0"
+            tests = f"AM_MAKEFLAGS=TESTS='{' '.join(OF_CLANG)}'"
+            code = run(["make", f"-j{os.cpu_count()}", "-C", directory, "distcheck", flags, tests], stdout=log)
         if code:
             run(["tail", "-n", "60", os.path.join(directory, "distcheck.log")])
         current.part.one(code == 0)
@@ -319,7 +324,6 @@ PARTS = {  # and the build that a part is about
     "siege": (lambda: short_form("siege"), "check"),
     "faults": (lambda: short_form("faults"), "check"),
     "hosts": (lambda: short_form("faults", "--hosts"), "check"),
-    "clang": (lambda: unit("check-clang", " ".join(OF_CLANG)), "check-clang"),
     "valgrind": (check_valgrind, "check"),
     "container": (check_container, None),
     "asan": (check_asan, "check-asan"),
@@ -332,8 +336,8 @@ QUICK = {
     "wire": (lambda: wire("check", select_by="not slow or quick"), "check"),
 }
 
-# While this part, which mostly waits, goes on, those do too; what they print is told in their own place.
-BESIDE = {"faults": ("hosts", "valgrind", "container")}
+# While one of these parts goes on, which have times in which they wait, those do too; what they print is told in their own place.
+BESIDE = {"faults": ("hosts", "valgrind", "container"), "asan": ("distcheck",)}
 
 
 def run_part(function, part):

@@ -97,10 +97,10 @@ class Page:
         self.look("wide")
 
     def open(self, path="/symbolicate/"):
-        # A new document, also where only the fragment differs, and nothing of an earlier one.
+        # A new document, also where only the fragment differs, and nothing of an earlier one. From the same site, so that the browser
+        # needs no new process.
         self.driver.get(self.origin + "/symbolicate/page/icon.svg")
         self.run("sessionStorage.clear(); localStorage.clear()")
-        self.driver.get("about:blank")
         self.driver.get(self.origin + path)
         self.wait_ready()
         return self

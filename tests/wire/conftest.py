@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fixtures of the wire tests, and what is looked at after each of them."""
 
+import collections
 import os
 
 import pytest
@@ -15,8 +16,10 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(items):
-    """Files with tests that need the S3 server come last: it may still be under way (tests/tools/check.py), and who needs it waits."""
-    items.sort(key=lambda item: hasattr(item.module, "program_or_fail"))
+    """Files with tests that need the S3 server come last: it may still be under way (tests/tools/check.py), and who needs it waits.
+    Those with many slow tests come first, so that no worker is left alone with them at the end."""
+    slow = collections.Counter(item.module for item in items if item.get_closest_marker("slow"))
+    items.sort(key=lambda item: (hasattr(item.module, "program_or_fail"), -slow[item.module]))
 
 
 @pytest.fixture(autouse=True)

@@ -52,6 +52,8 @@ def page(driver, stack):
 
 def look_at(page, state):
     script = axe()
+    if script:
+        page.run(script)
     for scheme in ("light", "dark"):
         for size in SIZES:
             page.look(size, scheme)
@@ -60,7 +62,6 @@ def look_at(page, state):
             assert page.fits(), (state, size)
             if script is None:
                 continue
-            page.run(script)
             found = page.driver.execute_async_script("axe.run().then(r => arguments[0](r.violations))")
             assert not found, json.dumps([(v["id"], [(n["html"], n["failureSummary"]) for n in v["nodes"]][:3]) for v in found], indent=1)
     if script is None:
