@@ -337,7 +337,7 @@ QUICK = {
 }
 
 # While one of these parts goes on, which have times in which they wait, those do too; what they print is told in their own place.
-BESIDE = {"faults": ("hosts", "valgrind", "container"), "asan": ("distcheck",)}
+BESIDE = {"wire": ("container",), "faults": ("hosts", "valgrind"), "asan": ("distcheck",)}
 
 
 def run_part(function, part):
@@ -396,7 +396,7 @@ def main():
         print(f"seed {given.seed}", flush=True)
     signal.signal(signal.SIGTERM, on_terminate)
     # One build after the other, while what is built already is tested; and room for the parts of BESIDE.
-    builder, pool = concurrent.futures.ThreadPoolExecutor(1), concurrent.futures.ThreadPoolExecutor(len(BESIDE["faults"]))
+    builder, pool = concurrent.futures.ThreadPoolExecutor(1), concurrent.futures.ThreadPoolExecutor(sum(map(len, BESIDE.values())))
     for name in dict.fromkeys(name for _, name in parts.values() if name):
         builds[name] = builder.submit(build, name)
         if len(builds) == 1 and WITH_S3 & parts.keys():  # meanwhile the unit tests run; the tests of S3 say why there is none

@@ -90,7 +90,7 @@ def test_what_somebody_makes_up_is_bounded_and_displaces_nothing_that_is_wanted(
         began = time.monotonic()
         for _ in range(3):
             ask(s, module("wanted.so"))
-        for batch in range(14):
+        for batch in range(7):
             ask(s, *(module(f"noise{batch}.{i}.so") for i in range(900)), ["x" * 200 + ".so", debug_id("x")])
         reply = s.client.get("/api/missing", Authorization=s.key).json()
         assert KEPT * 0.8 < reply["modules"] <= KEPT
