@@ -4,6 +4,7 @@ memory again all is right. tests/tools/fail_malloc.c is the library that lets th
 
 import base64
 import gzip
+import http.client
 import json
 import mmap
 import os
@@ -17,7 +18,7 @@ import stack as stacks
 from client import job
 from plain_symbfile import write
 from stack import Stack, has_sanitizer, wait_for
-from symbols import SAMPLE, SAMPLE_FRAMES, TOOLS
+from symbols import SAMPLE, SAMPLE_FRAMES, TOOLS, debug_id, run_gensym
 
 
 class FailMalloc:
@@ -45,6 +46,10 @@ class FailMalloc:
         return struct.unpack("<I", self.map[4:8])[0]
 
     @property
+    def calls(self):
+        return struct.unpack("<Q", self.map[8:16])[0]
+
+    @property
     def failed(self):
         return struct.unpack("<Q", self.map[16:24])[0]
 
@@ -62,8 +67,8 @@ def failing(tmp_path_factory):
 
 
 @pytest.fixture
-def stack(failing, monkeypatch, tmp_path):
-    """One whose daemon alone has the library."""
+def alone(failing, monkeypatch):
+    """Only daemons have the library."""
     failing.off()
     spawn = stacks.Daemon.spawn
 
@@ -71,8 +76,16 @@ def stack(failing, monkeypatch, tmp_path):
         return spawn(self, ["env", f"LD_PRELOAD={failing.library}", f"FAIL_MALLOC={failing.path}", *command], **options)
 
     monkeypatch.setattr(stacks.Daemon, "spawn", spawn_failing)
-    config = {"failure_ttl_min": "10ms", "failure_ttl_max": "10ms", "missing_ttl": "1s", "corrupt_ttl": "1s", "workers": "3"}
-    with Stack(config={**config, "symbfile_store": f"file://{tmp_path}"}, keys=True) as s:
+    yield
+    failing.off()
+
+
+CONFIG = {"failure_ttl_min": "10ms", "failure_ttl_max": "10ms", "missing_ttl": "1s", "corrupt_ttl": "1s", "workers": "3"}
+
+
+@pytest.fixture
+def stack(alone, failing, tmp_path):
+    with Stack(config={**CONFIG, "symbfile_store": f"file://{tmp_path}"}, keys=True) as s:
         yield s
         failing.off()
 
@@ -247,3 +260,48 @@ def test_each_allocation_fails(stack, failing, request_):
     assert 503 in statuses and 200 in statuses, statuses
     assert len(statuses) > 30, statuses
     recovers(stack, failing, known + add_modules(stack, 1001, 20))
+
+
+LARGE = {
+    "in memory": {"finish_after": "1h"},  # begins before its last frame is looked up
+    "in memcached": {"cache_size": "0", "finish_after": "0"},
+}
+
+
+def ask_large(stack, request):
+    """The body; None: refused, or cut off, which the log tells."""
+    cuts = stack.daemon.log_text().count("was cut off: ")
+    try:
+        reply = stack.client.post("/symbolicate/v5", request)
+    except http.client.IncompleteRead:
+        wait_for(lambda: stack.daemon.log_text().count("was cut off: ") > cuts or '"aborted":1' in stack.daemon.log_text(), "why it was cut off")
+        return None
+    assert reply.status == 200 or reply.error(503)
+    return reply.body if reply.status == 200 else None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("where", LARGE)
+def test_each_allocation_of_a_large_request_fails(alone, failing, gensym, where):
+    """Idle workers help with it. Of many allocations, as many as there is time for."""
+    modules = [[f"large{i}.pdb", debug_id(f"large{i}.pdb")] for i in range(3)]
+    with Stack(config={**CONFIG, **LARGE[where]}) as s:
+        offsets = [[int(a["offset"], 16) for a in run_gensym(gensym, s.symbols, m, "-f", "2000", "-s", str(i), answers=1000)] for i, m in enumerate(modules)]
+        request = job(modules, [[k % 3, offsets[k % 3][k % len(offsets[k % 3])]] for k in range(5000)])
+        right = ask_large(s, request)
+        for _ in range(2):  # the second makes the maps whole
+            before = failing.calls
+            assert right and ask_large(s, request) == right
+            count = failing.calls - before
+            wait_for(lambda: s.node.metrics()["symbolicated_loads_in_flight"] == 0, "loads and stores to end", 300)
+        failed, bodies = failing.failed, []
+        for n in range(1, count, count // 150 + 1):
+            failing.nth(n)
+            bodies.append(ask_large(s, request))
+            failing.off()
+            s.check()
+        assert set(bodies) == {right, None}
+        assert failing.failed > failed + len(bodies) // 2
+        wait_for(lambda: ask_large(s, request) == right, "a right answer", 60)
+        kinds = [f'symbolicated_memory_bytes{{kind="{kind}"}}' for kind in ("bodies", "replies")]
+        wait_for(lambda: not any(map(s.node.metrics().get, kinds)), "the account to be settled")
