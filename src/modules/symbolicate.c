@@ -43,6 +43,17 @@ struct work {
 	_Atomic(struct symbols_share *) shares;
 };
 
+/* A distinct frame: lookups of one module and offset, which stand one after the other. */
+struct place {
+	const struct lookup *lookups;
+	size_t count;
+	struct module *module;
+	uint64_t address; /* in the module's map */
+	uint32_t page;    /* index of its code page in the set; NO_PAGE: it needs none */
+	bool wanted;      /* its text is worth keeping */
+	struct symbol *symbol;
+};
+
 /* What one thread needs for one batch after the other. */
 struct batch {
 	const struct symbolication *in;
@@ -50,11 +61,9 @@ struct batch {
 	struct symbols *symbols;
 	struct symbolicate_stats *stats;
 	const struct yield *yield;
-	bool alone;           /* nobody else is at work, so modules may be marked */
-	uint32_t *code_index; /* of each lookup's page in the set; NO_PAGE: the offset is below the first symbol */
-	struct symbol **found;
-	const struct hot_frame **hot; /* of each lookup's text; NULL: it is looked up */
-	bool *wanted;                 /* its text is worth keeping */
+	bool alone; /* nobody else is at work, so modules may be marked */
+	struct place *places;
+	size_t count; /* of places that are looked up together */
 	/* Hash table of the string pages in the set, by module and number; values are index + 1, 0 is empty */
 	uint32_t *table;
 	size_t table_mask, table_count;
@@ -65,11 +74,6 @@ struct batch {
 static bool is_before(const struct lookup *a, const struct lookup *b)
 {
 	return a->want != b->want ? a->want < b->want : a->offset < b->offset;
-}
-
-static bool same_place(const struct lookup *a, const struct lookup *b)
-{
-	return a->want == b->want && a->offset == b->offset;
 }
 
 static void sort_few(struct lookup *lookups, size_t count)
@@ -292,51 +296,54 @@ static enum symbolicate_result fetch_pages(struct batch *b, size_t from, uint64_
 	return all ? lose_missing(b, from) : SYMBOLICATE_TOO_LARGE;
 }
 
-/* ---- code pages ---- */
+/* ---- places ---- */
 
-/* The address of a lookup in the module's map; the last address if it would overflow. */
-static uint64_t address_of(const struct batch *b, const struct lookup *l)
+static struct hot_key hot_key_of(const struct batch *b, const struct place *p)
 {
-	uint64_t base = b->in->wants[l->want].image_base;
-	return l->offset > UINT64_MAX - base ? UINT64_MAX : l->offset + base;
+	return (struct hot_key){
+	        p->module->hash, p->module->map->generation, p->address, p->lookups->offset, b->in->functions_only};
 }
 
-static struct hot_key hot_key_of(const struct batch *b, const struct lookup *l)
-{
-	const struct module *m = b->in->wants[l->want].module;
-	return (struct hot_key){m->hash, m->map->generation, address_of(b, l), l->offset, b->in->functions_only};
-}
-
-/* Takes the texts that are kept. False if out of memory. */
-static bool find_hot(struct batch *b, const struct lookup *lookups, size_t count)
+/* With its text, if that is kept. An address that would overflow becomes the last one. False if out of memory. */
+static bool add_place(struct batch *b, const struct lookup *l)
 {
 	struct symbols *s = b->symbols;
-	int64_t hits = 0, misses = 0;
-	for (size_t i = 0; i < count; i++) {
-		bool again = i && same_place(&lookups[i], &lookups[i - 1]);
-		b->wanted[i] = false;
-		b->hot[i] = again ? b->hot[i - 1] : NULL;
-		if (again || !b->in->hot)
-			continue;
-		if (!array_reserve(&s->hot, &s->hot_cap, s->hot_count + (size_t)1, sizeof *s->hot))
+	struct place *p = &b->places[b->count++];
+	const struct module_want *w = &b->in->wants[l->want];
+	struct symbol *symbol = arena_alloc(s->arena, sizeof *symbol);
+	if (!symbol || !array_reserve(&s->hot, &s->hot_cap, s->hot_count + (size_t)1, sizeof *s->hot))
+		return false;
+	*p = (struct place){l, 1, w->module, .symbol = symbol, .page = NO_PAGE};
+	p->address = l->offset > UINT64_MAX - w->image_base ? UINT64_MAX : l->offset + w->image_base;
+	const struct hot_key key = hot_key_of(b, p);
+	struct hot_frame *hot = hot_frames_get(b->in->hot, &key, &p->wanted);
+	*symbol = (struct symbol){.offset = l->offset, .hot = hot, .answer.found = hot && hot->found};
+	if (hot)
+		s->hot[s->hot_count++] = hot;
+	return true;
+}
+
+/* False if out of memory. */
+static bool find_places(struct batch *b, const struct lookup *lookups, size_t count)
+{
+	uint32_t had = b->symbols->hot_count;
+	b->count = 0;
+	for (size_t i = 0; i < count; i++)
+		if (i && lookups[i].want == lookups[i - 1].want && lookups[i].offset == lookups[i - 1].offset)
+			b->places[b->count - 1].count++;
+		else if (!add_place(b, &lookups[i]))
 			return false;
-		const struct hot_key key = hot_key_of(b, &lookups[i]);
-		struct hot_frame *hot = hot_frames_get(b->in->hot, &key, &b->wanted[i]);
-		if (hot)
-			s->hot[s->hot_count++] = hot;
-		b->hot[i] = hot;
-		hits += hot != NULL;
-		misses += !hot;
-	}
+	uint32_t hits = b->symbols->hot_count - had;
 	metric_add(M_CACHE_FRAME_PROCESS, hits);
-	metric_add(M_CACHE_FRAME_NONE, misses);
+	metric_add(M_CACHE_FRAME_NONE, b->in->hot ? (int64_t)b->count - hits : 0);
 	return true;
 }
 
 /* Keeps the text of a symbol that was just looked up. */
-static void keep_hot(const struct batch *b, const struct lookup *l, const struct symbol *symbol)
+static void keep_hot(const struct batch *b, const struct place *p)
 {
-	const struct hot_key key = hot_key_of(b, l);
+	const struct symbol *symbol = p->symbol;
+	const struct hot_key key = hot_key_of(b, p);
 	struct hot_frame *f = symbol->size <= UINT32_MAX ? hot_frame_new(&key, (uint32_t)symbol->size) : NULL;
 	if (!f)
 		return;
@@ -346,74 +353,62 @@ static void keep_hot(const struct batch *b, const struct lookup *l, const struct
 	hot_frame_unref(f);
 }
 
-static bool is_in_page(const struct page_get *g, const struct module *m, uint64_t address)
+static bool is_in_page(const struct page_get *g, const struct place *p)
 {
-	const struct offmap *map = m->map;
-	return g->module == m && address >= map->code_first[g->number] &&
-	       (g->number + 1 == map->code_count || address < map->code_first[g->number + 1]);
+	const struct offmap *map = p->module->map;
+	return g->module == p->module && p->address >= map->code_first[g->number] &&
+	       (g->number + 1 == map->code_count || p->address < map->code_first[g->number + 1]);
 }
 
-static bool want_code_pages(struct batch *b, const struct lookup *lookups, size_t count)
+static bool want_code_pages(struct batch *b)
 {
 	struct symbols *s = b->symbols;
 	size_t first = s->page_count;
-	for (size_t i = 0; i < count; i++) {
-		struct module *m = b->in->wants[lookups[i].want].module;
-		if (b->hot[i] || (i && same_place(&lookups[i], &lookups[i - 1]))) {
-			b->code_index[i] = b->hot[i] ? NO_PAGE : b->code_index[i - 1];
+	for (struct place *p = b->places; p < b->places + b->count; p++) {
+		if (p->symbol->hot)
 			continue;
-		}
-		uint64_t address = address_of(b, &lookups[i]);
-		/* mostly it is that of the lookup before */
-		if (s->page_count == first || !is_in_page(&s->pages[s->page_count - 1], m, address)) {
-			int64_t page = offmap_code_page(m->map, address);
-			if (page >= 0 && !add_page(s, m, PAGE_CODE, (uint32_t)page))
+		/* mostly it is that of the place before */
+		if (s->page_count == first || !is_in_page(&s->pages[s->page_count - 1], p)) {
+			int64_t page = offmap_code_page(p->module->map, p->address);
+			if (page < 0) /* below the first symbol */
+				continue;
+			if (!add_page(s, p->module, PAGE_CODE, (uint32_t)page))
 				return false;
-			b->code_index[i] = page < 0 ? NO_PAGE : s->page_count - 1;
-		} else {
-			b->code_index[i] = s->page_count - 1;
 		}
+		p->page = s->page_count - 1;
 	}
 	return true;
 }
 
-/* Looks up as many as fit into one batch. *done: how many. */
-static enum symbolicate_result look_up(struct batch *b, const struct lookup *lookups, size_t count, size_t *done)
+/* Looks up places of these lookups: as many as fit into one batch, at least one. */
+static enum symbolicate_result look_up(struct batch *b, const struct lookup *lookups, size_t count)
 {
 	struct symbols *s = b->symbols;
-	size_t i, from = s->page_count, used = s->arena->used;
-	if (!find_hot(b, lookups, count) || !want_code_pages(b, lookups, count))
+	uint32_t from = s->page_count;
+	if (!find_places(b, lookups, count) || !want_code_pages(b))
 		return SYMBOLICATE_NO_MEMORY;
 	enum symbolicate_result result = fetch_pages(b, from, UINT64_MAX);
 	if (result)
 		return result;
-	for (i = 0; i < count && s->arena->used - used < BATCH_BYTES; i++) {
+	size_t i, used = s->arena->used;
+	for (i = 0; i < b->count && s->arena->used - used < BATCH_BYTES; i++) {
+		const struct place *p = &b->places[i];
 		if (!step_on(b, i))
 			return SYMBOLICATE_GONE;
-		if (i && same_place(&lookups[i], &lookups[i - 1])) {
-			b->found[i] = b->found[i - 1];
+		if (p->page == NO_PAGE)
 			continue;
-		}
-		struct symbol *symbol = b->found[i] = arena_alloc(s->arena, sizeof *symbol);
-		if (!symbol)
-			return SYMBOLICATE_NO_MEMORY;
-		*symbol = (struct symbol){.offset = lookups[i].offset, .hot = b->hot[i]};
-		symbol->answer.found = b->hot[i] && b->hot[i]->found;
-		if (b->code_index[i] == NO_PAGE)
-			continue;
-		const struct page_get *get = &s->pages[b->code_index[i]];
+		const struct page *page = s->pages[p->page].page;
 		/* Keep only what is written, because max_reply bounds just that. */
-		uint64_t address = address_of(b, &lookups[i]);
-		enum err err = b->in->functions_only ? offmap_lookup_function(get->page, address, &symbol->answer)
-		                                     : offmap_lookup(get->page, address, s->arena, &symbol->answer);
+		enum err err = b->in->functions_only ? offmap_lookup_function(page, p->address, &p->symbol->answer)
+		                                     : offmap_lookup(page, p->address, s->arena, &p->symbol->answer);
 		if (err == ERR_CORRUPT) {
-			lose(b, get->module);
+			lose(b, p->module);
 			return SYMBOLICATE_LOAD;
 		}
 		if (err)
 			return SYMBOLICATE_NO_MEMORY;
 	}
-	*done = i;
+	b->count = i;
 	return SYMBOLICATE_OK;
 }
 
@@ -511,29 +506,23 @@ static enum err resolve_strings(const struct batch *b, struct offmap_answer *a)
 	return err;
 }
 
-/* Whether lookup i of a batch is the first of its place. Those after it at the same place share its symbol. */
-static bool is_first(const struct batch *b, size_t i)
-{
-	return !i || b->found[i] != b->found[i - 1];
-}
-
 /* Fetches the string pages of the answers, and replaces ids by bytes. A page above twice OFFMAP_PAGE_SIZE is one
  * string, which will be written: pages that have more bytes than that and the rest of the reply give no reply. */
-static enum symbolicate_result resolve(struct batch *b, const struct lookup *lookups, size_t count)
+static enum symbolicate_result resolve(struct batch *b)
 {
 	struct symbols *s = b->symbols;
 	size_t from = s->page_count;
-	for (size_t i = 0; i < count; i++)
-		if (is_first(b, i) && !want_strings(b, b->in->wants[lookups[i].want].module, &b->found[i]->answer))
+	for (size_t i = 0; i < b->count; i++)
+		if (!want_strings(b, b->places[i].module, &b->places[i].symbol->answer))
 			return SYMBOLICATE_NO_MEMORY;
 	uint64_t most = s->max_size - s->size + (s->page_count - from) * UINT64_C(2) * OFFMAP_PAGE_SIZE;
 	enum symbolicate_result result = fetch_pages(b, from, most);
 	if (result)
 		return result;
-	for (size_t i = 0; i < count; i++) {
-		enum err err = is_first(b, i) ? resolve_strings(b, &b->found[i]->answer) : ERR_OK;
+	for (size_t i = 0; i < b->count; i++) {
+		enum err err = resolve_strings(b, &b->places[i].symbol->answer);
 		if (err == ERR_CORRUPT) {
-			lose(b, b->in->wants[lookups[i].want].module);
+			lose(b, b->places[i].module);
 			return SYMBOLICATE_LOAD;
 		}
 		if (err)
@@ -573,7 +562,7 @@ static void leave_pages(struct batch *b, uint32_t from)
 }
 
 /* Keeps the pages from `from` on or, if they would exceed max_pages, copies the strings and releases them. */
-static bool settle_pages(struct batch *b, size_t count, uint32_t from)
+static bool settle_pages(struct batch *b, uint32_t from)
 {
 	struct symbols *s = b->symbols;
 	uint64_t bytes = 0;
@@ -582,30 +571,32 @@ static bool settle_pages(struct batch *b, size_t count, uint32_t from)
 	if (atomic_fetch_add(&b->work->page_bytes, bytes) + bytes <= s->max_pages)
 		return true;
 	atomic_fetch_sub(&b->work->page_bytes, bytes);
-	for (size_t i = 0; i < count; i++)
-		if (is_first(b, i) && !own_strings(s->arena, &b->found[i]->answer))
+	for (size_t i = 0; i < b->count; i++)
+		if (!own_strings(s->arena, &b->places[i].symbol->answer))
 			return false;
 	leave_pages(b, from);
 	return true;
 }
 
-static enum symbolicate_result measure(struct batch *b, const struct lookup *lookups, size_t count)
+/* Gives each lookup its symbol, and counts them in *done. */
+static enum symbolicate_result measure(struct batch *b, size_t *done)
 {
 	struct symbols *s = b->symbols;
 	uint64_t before = s->size;
-	for (size_t i = 0; i < count; i++) {
-		struct symbol *symbol = b->found[i];
-		b->in->symbol_of[lookups[i].frame] = symbol;
-		b->stats->found += symbol->answer.found;
-		if (is_first(b, i) && symbol->hot)
-			symbol->size = symbol->hot->len;
-		else if (is_first(b, i))
-			symbol->size =
-			        (b->in->functions_only ? v4_head_size : v5_tail_size)(symbol->offset, &symbol->answer);
-		if (b->wanted[i] && is_first(b, i))
-			keep_hot(b, &lookups[i], symbol);
-		s->size += symbol->size;
+	*done = 0;
+	for (const struct place *p = b->places; p < b->places + b->count; p++) {
+		struct symbol *symbol = p->symbol;
+		symbol->size = symbol->hot ? symbol->hot->len
+		                           : (b->in->functions_only ? v4_head_size : v5_tail_size)(
+		                                     symbol->offset, &symbol->answer);
+		if (p->wanted)
+			keep_hot(b, p);
+		for (size_t i = 0; i < p->count; i++)
+			b->in->symbol_of[p->lookups[i].frame] = symbol;
+		b->stats->found += symbol->answer.found ? p->count : 0;
+		s->size += p->count * symbol->size;
 		s->largest = symbol->size > s->largest ? symbol->size : s->largest;
+		*done += p->count;
 	}
 	uint64_t more = s->size - before;
 	return atomic_fetch_add(&b->work->size, more) + more > s->max_size ? SYMBOLICATE_TOO_LARGE : SYMBOLICATE_OK;
@@ -617,28 +608,24 @@ static bool batch_init(struct batch *b, struct work *w, struct symbols *symbols,
         const struct yield *y, bool alone)
 {
 	size_t most = w->in->lookup_count < BATCH ? w->in->lookup_count : BATCH;
-	struct arena *arena = symbols->arena;
 	*b = (struct batch){.in = w->in, .work = w, .symbols = symbols, .stats = stats, .yield = y, .alone = alone};
-	b->code_index = arena_alloc(arena, most * sizeof *b->code_index);
-	b->found = arena_alloc(arena, most * sizeof *b->found);
-	b->hot = arena_alloc(arena, most * sizeof *b->hot);
-	b->wanted = arena_alloc(arena, most * sizeof *b->wanted);
-	return b->code_index && b->found && b->hot && b->wanted && fill_table(b, symbols->page_count);
+	b->places = arena_alloc(symbols->arena, most * sizeof *b->places);
+	return b->places && fill_table(b, symbols->page_count);
 }
 
 /* Some of the lookups, at least one. Pages that were not found are asked for again if the lookups are done again. */
-static enum symbolicate_result answer_some(struct batch *b, struct lookup *lookups, size_t count, size_t *done)
+static enum symbolicate_result answer_some(struct batch *b, const struct lookup *lookups, size_t count, size_t *done)
 {
 	struct symbols *s = b->symbols;
 	uint32_t from = s->page_count;
 	if (clock_now() >= s->deadline)
 		return SYMBOLICATE_TOO_LATE;
-	enum symbolicate_result result = look_up(b, lookups, count, done);
+	enum symbolicate_result result = look_up(b, lookups, count);
 	if (!result)
-		result = resolve(b, lookups, *done);
+		result = resolve(b);
 	if (!result)
-		result = measure(b, lookups, *done);
-	if (!result && !settle_pages(b, *done, from))
+		result = measure(b, done);
+	if (!result && !settle_pages(b, from))
 		result = SYMBOLICATE_NO_MEMORY;
 	if (result)
 		leave_pages(b, from);
