@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/process.h"
 
-enum { DIRECT_MAX = 4 * BLOCK_SIZE }; /* of a shorter text, a thread would cost more than it saves */
+enum { ALONE = 4 }; /* blocks: for a shorter text, a thread would cost more than it saves */
 
 void arrival_begin(struct arrival *in, struct symmap *map, struct block_pool *pool, atomic_uint *readers)
 {
@@ -74,7 +74,7 @@ static bool wait_for_work(struct arrival *in, struct arrived_block *next)
 	pthread_mutex_lock(&in->lock);
 	while (in->read == in->filled && in->spares == ARRIVAL_BLOCKS && !in->ended)
 		pthread_cond_wait(&in->changed, &in->lock);
-	bool has_text = in->read != in->filled, more = !in->err && (!in->ended || (in->whole && has_text));
+	bool has_text = in->read != in->filled, more = !in->err && (has_text || !in->ended);
 	if (more && has_text)
 		*next = in->arrived[in->read % ARRIVAL_BLOCKS];
 	pthread_mutex_unlock(&in->lock);
@@ -121,19 +121,13 @@ static uint8_t *take_block(struct arrival *in)
 static uint8_t *space(void *arg, size_t *room)
 {
 	struct arrival *in = arg;
-	if (!in->beside) {
-		uint8_t *data = symmap_space(in->map, room);
-		if (!data)
-			in->err = no_memory(&in->error);
-		return data;
-	}
 	if (!in->block)
 		in->block = take_block(in);
 	*room = BLOCK_SIZE - in->fill;
 	return in->block ? in->block + in->fill : NULL;
 }
 
-/* Gives the block to the reader, and waits while too many are there. False: the reader has failed. */
+/* Gives the block to the reader, and waits while too many are there; without one, reads it. False: that has failed. */
 static bool pass_block(struct arrival *in)
 {
 	pthread_mutex_lock(&in->lock);
@@ -147,23 +141,21 @@ static bool pass_block(struct arrival *in)
 		pthread_cond_signal(&in->changed);
 	}
 	pthread_mutex_unlock(&in->lock);
-	return good;
+	if (!good || in->beside)
+		return good;
+	read_block(in, in->arrived[in->read % ARRIVAL_BLOCKS]);
+	return !in->err;
 }
 
 static bool commit(void *arg, size_t n)
 {
 	struct arrival *in = arg;
-	if (in->beside) {
-		in->fill += n;
-		return in->fill < BLOCK_SIZE || pass_block(in);
-	}
-	int64_t start = clock_now();
-	in->err = symmap_commit(in->map, n, &in->error);
-	in->parse_time += clock_now() - start;
-	in->direct += n;
-	if (in->err)
+	in->fill += n;
+	if (in->fill < BLOCK_SIZE)
+		return true;
+	if (!pass_block(in))
 		return false;
-	if (in->direct == DIRECT_MAX)
+	if (in->filled == ALONE)
 		start_reader(in);
 	return true;
 }
@@ -175,28 +167,27 @@ struct bucket_sink arrival_sink(struct arrival *in)
 
 /* ---- its end ---- */
 
-static void end_reader(struct arrival *in, bool whole)
+static void end_reader(struct arrival *in)
 {
-	if (whole && in->fill)
-		pass_block(in);
 	pthread_mutex_lock(&in->lock);
 	in->ended = true;
-	in->whole = whole;
 	pthread_cond_signal(&in->changed);
 	pthread_mutex_unlock(&in->lock);
 	pthread_join(in->reader, NULL);
 	atomic_fetch_sub_explicit(in->readers, 1, memory_order_relaxed);
+}
+
+struct offmap *arrival_finish(struct arrival *in, bool whole)
+{
+	if (whole && in->fill)
+		pass_block(in);
+	if (in->beside)
+		end_reader(in);
 	block_put(in->pool, in->block);
 	while (in->read != in->filled)
 		block_put(in->pool, in->arrived[in->read++ % ARRIVAL_BLOCKS].block);
 	while (in->spares)
 		block_put(in->pool, in->spare[--in->spares]);
-}
-
-struct offmap *arrival_finish(struct arrival *in, bool whole)
-{
-	if (in->beside)
-		end_reader(in, whole);
 	pthread_cond_destroy(&in->changed);
 	pthread_mutex_destroy(&in->lock);
 	if (!whole || in->err)

@@ -21,8 +21,7 @@ struct arrival {
 	struct symmap *map; /* for the other one while that runs */
 	struct block_pool *pool;
 	atomic_uint *readers;
-	uint64_t direct; /* bytes that the map took from this thread */
-	bool beside;     /* the other thread runs */
+	bool beside; /* the other thread runs */
 	pthread_t reader;
 	uint8_t *block; /* that is being filled; NULL: none */
 	size_t fill;    /* bytes in it */
@@ -36,7 +35,7 @@ struct arrival {
 	unsigned filled, read;     /* blocks so far */
 	uint8_t *spare[ARRIVAL_BLOCKS];
 	unsigned spares;
-	bool ended, whole;
+	bool ended;
 };
 
 /* pool: for the text. readers: how many second threads there are for all arrivals; 0 at first. All three must outlive

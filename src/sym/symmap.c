@@ -104,11 +104,6 @@ static enum err check_memory(struct symmap *m, uint64_t ahead, uint64_t more, st
 	return fits && charge(m, bytes + ahead) ? ERR_OK : error_set(e, ERR_TOO_LARGE, "too large");
 }
 
-uint8_t *symmap_space(struct symmap *m, size_t *room)
-{
-	return text_store_space(m->store, room);
-}
-
 /* Whether a page may need text of the block that the last bytes are in. */
 static bool needs_block(const struct symmap *m)
 {
@@ -125,15 +120,6 @@ static enum err check_after(struct symmap *m, size_t n, struct error *e)
 	return check_memory(m, BLOCK_SIZE, 0, e);
 }
 
-enum err symmap_commit(struct symmap *m, size_t n, struct error *e)
-{
-	size_t room;
-	enum err err = symindex_feed(m->index, text_store_space(m->store, &room), n, e);
-	if (!err && !text_store_commit(m->store, n, needs_block(m)))
-		err = no_memory(e);
-	return err ? err : check_after(m, n, e);
-}
-
 enum err symmap_append(struct symmap *m, uint8_t *block, size_t n, struct error *e)
 {
 	enum err err = symindex_feed(m->index, block, n, e);
@@ -146,12 +132,16 @@ enum err symmap_feed(struct symmap *m, const uint8_t *data, size_t len, struct e
 {
 	enum err err = ERR_OK;
 	for (size_t n; len && !err; data += n, len -= n) {
-		uint8_t *to = symmap_space(m, &n);
+		uint8_t *to = text_store_space(m->store, &n);
 		if (!to)
 			return no_memory(e);
 		n = n < len ? n : len;
 		memcpy(to, data, n);
-		err = symmap_commit(m, n, e);
+		err = symindex_feed(m->index, to, n, e);
+		if (!err && !text_store_commit(m->store, n, needs_block(m)))
+			err = no_memory(e);
+		if (!err)
+			err = check_after(m, n, e);
 	}
 	return err;
 }

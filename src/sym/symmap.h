@@ -17,12 +17,8 @@ struct symmap *symmap_new(
 void symmap_ref(struct symmap *m);
 void symmap_unref(struct symmap *m); /* NULL is fine */
 
-/* Space for the next bytes of the text, at least one. NULL if out of memory. */
-uint8_t *symmap_space(struct symmap *m, size_t *room);
-/* Takes n bytes written there. ERR_CORRUPT: no symbol file, or one of another id; ERR_TOO_LARGE: more than memory_max
- * would be held; ERR_NO_MEMORY. After an error the map can only be released. */
-enum err symmap_commit(struct symmap *m, size_t n, struct error *e);
-/* The same for bytes that are elsewhere. */
+/* Takes the next bytes of the text. ERR_CORRUPT: no symbol file, or one of another id; ERR_TOO_LARGE: more than
+ * memory_max would be held; ERR_NO_MEMORY. After an error the map can only be released. */
 enum err symmap_feed(struct symmap *m, const uint8_t *data, size_t len, struct error *e);
 /* The same for bytes in a block of the pool, which is the map's from then on, also after an error. All bytes before
  * must fill whole blocks. */
