@@ -10,6 +10,7 @@
 #include "base/array.h"
 #include "base/account.h"
 #include "base/clock.h"
+#include "base/map64.h"
 #include "base/metrics.h"
 #include "json/reply.h"
 
@@ -63,10 +64,8 @@ struct batch {
 	const struct yield *yield;
 	bool alone; /* nobody else is at work, so modules may be marked */
 	struct place *places;
-	size_t count; /* of places that are looked up together */
-	/* Hash table of the string pages in the set, by module and number; values are index + 1, 0 is empty */
-	uint32_t *table;
-	size_t table_mask, table_count;
+	size_t count;         /* of places that are looked up together */
+	struct map64 strings; /* string pages in the set, by want and number: their index + 1 */
 };
 
 /* ---- order ---- */
@@ -414,75 +413,34 @@ static enum symbolicate_result look_up(struct batch *b, const struct lookup *loo
 
 /* ---- strings ---- */
 
-static uint32_t *table_slot(const struct batch *b, const struct module *m, uint32_t number)
-{
-	size_t at = ((uintptr_t)m / sizeof *m + number) * UINT64_C(0x9e3779b97f4a7c15) >> 32;
-	const struct page_get *pages = b->symbols->pages;
-	for (at &= b->table_mask; b->table[at]; at = (at + 1) & b->table_mask) {
-		const struct page_get *g = &pages[b->table[at] - 1];
-		if (g->module == m && g->number == number)
-			break;
-	}
-	return &b->table[at];
-}
-
-/* Empties the table, and enters the string pages of the set. It has room for them. */
-static void enter_pages(struct batch *b)
-{
-	memset(b->table, 0, (b->table_mask + 1) * sizeof *b->table);
-	b->table_count = 0;
-	for (uint32_t i = 0; i < b->symbols->page_count; i++) {
-		const struct page_get *g = &b->symbols->pages[i];
-		if (g->kind != PAGE_STRINGS)
-			continue;
-		*table_slot(b, g->module, g->number) = i + 1;
-		b->table_count++;
-	}
-}
-
-/* Builds the table anew, with room for `room` string pages. */
-static bool fill_table(struct batch *b, size_t room)
-{
-	size_t mask = 63;
-	while (mask < 4 * room)
-		mask = 2 * mask + 1;
-	uint32_t *table = malloc((mask + 1) * sizeof *table);
-	if (!table)
-		return false;
-	free(b->table);
-	b->table = table;
-	b->table_mask = mask;
-	enter_pages(b);
-	return true;
-}
-
 /* Adds the page of an external string to the set, unless it is there, and notes its index. */
-static bool want_string(struct batch *b, struct module *m, struct offmap_string *s)
+static bool want_string(struct batch *b, const struct place *p, struct offmap_string *s)
 {
 	if (!s->external)
 		return true;
-	int64_t page = offmap_string_page(m->map, s->external);
+	int64_t page = offmap_string_page(p->module->map, s->external);
 	s->page = NO_PAGE; /* resolve_string takes the map for corrupt */
 	if (page < 0)
 		return true;
-	if (2 * b->table_count >= b->table_mask && !fill_table(b, b->table_count + 1))
-		return false;
-	uint32_t *slot = table_slot(b, m, (uint32_t)page);
-	if (!*slot) {
-		if (!add_page(b->symbols, m, PAGE_STRINGS, (uint32_t)page))
+	uint64_t key = (uint64_t)p->lookups->want << 32 | (uint32_t)page, index = map64_get(&b->strings, key);
+	if (!index) {
+		if (!add_page(b->symbols, p->module, PAGE_STRINGS, (uint32_t)page))
 			return false;
-		*slot = (uint32_t)b->symbols->page_count;
-		b->table_count++;
+		index = b->symbols->page_count;
+		if (!map64_put(&b->strings, key, index))
+			return false;
 	}
-	s->page = *slot - 1;
+	s->page = (uint32_t)index - 1;
 	return true;
 }
 
-static bool want_strings(struct batch *b, struct module *m, struct offmap_answer *a)
+static bool want_strings(struct batch *b, const struct place *p)
 {
-	bool ok = want_string(b, m, &a->frame.function) && want_string(b, m, &a->frame.file);
+	const struct offmap_answer *a = &p->symbol->answer;
+	bool ok = want_string(b, p, &p->symbol->answer.frame.function) &&
+	          want_string(b, p, &p->symbol->answer.frame.file);
 	for (uint32_t i = 0; i < a->inline_count && ok; i++)
-		ok = want_string(b, m, &a->inlines[i].function) && want_string(b, m, &a->inlines[i].file);
+		ok = want_string(b, p, &a->inlines[i].function) && want_string(b, p, &a->inlines[i].file);
 	return ok;
 }
 
@@ -513,7 +471,7 @@ static enum symbolicate_result resolve(struct batch *b)
 	struct symbols *s = b->symbols;
 	size_t from = s->page_count;
 	for (size_t i = 0; i < b->count; i++)
-		if (!want_strings(b, b->places[i].module, &b->places[i].symbol->answer))
+		if (!want_strings(b, &b->places[i]))
 			return SYMBOLICATE_NO_MEMORY;
 	uint64_t most = s->max_size - s->size + (s->page_count - from) * UINT64_C(2) * OFFMAP_PAGE_SIZE;
 	enum symbolicate_result result = fetch_pages(b, from, most);
@@ -554,11 +512,11 @@ static bool own_strings(struct arena *arena, struct offmap_answer *a)
 	return ok;
 }
 
-/* Drops the pages from `from` on, and none is known any more that is not there. */
+/* Drops the pages from `from` on. String pages before them are no longer known either: they would be added again. */
 static void leave_pages(struct batch *b, uint32_t from)
 {
 	drop_pages(b->symbols, from);
-	enter_pages(b);
+	map64_reset(&b->strings);
 }
 
 /* Keeps the pages from `from` on or, if they would exceed max_pages, copies the strings and releases them. */
@@ -610,7 +568,7 @@ static bool batch_init(struct batch *b, struct work *w, struct symbols *symbols,
 	size_t most = w->in->lookup_count < BATCH ? w->in->lookup_count : BATCH;
 	*b = (struct batch){.in = w->in, .work = w, .symbols = symbols, .stats = stats, .yield = y, .alone = alone};
 	b->places = arena_alloc(symbols->arena, most * sizeof *b->places);
-	return b->places && fill_table(b, symbols->page_count);
+	return b->places;
 }
 
 /* Some of the lookups, at least one. Pages that were not found are asked for again if the lookups are done again. */
@@ -696,7 +654,7 @@ static void help_out(struct help_work *help, const struct yield *y)
 	symbols_init(&share->symbols, &share->arena, s->max_size, s->max_pages, s->deadline);
 	if (batch_init(&b, w, &share->symbols, &share->stats, y, false))
 		answer_batches(&b);
-	free(b.table);
+	map64_release(&b.strings);
 	share->next = atomic_load(&w->shares);
 	while (!atomic_compare_exchange_weak(&w->shares, &share->next, share))
 		;
@@ -754,6 +712,6 @@ enum symbolicate_result symbolicate(const struct symbolication *in)
 	if (w.done && batch_init(&b, &w, in->symbols, in->stats, &in->yield, true) &&
 	        sort_lookups(in->lookups, in->lookup_count, &in->yield))
 		result = answer_all(&b);
-	free(b.table);
+	map64_release(&b.strings);
 	return result;
 }
