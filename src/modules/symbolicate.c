@@ -413,55 +413,49 @@ static enum symbolicate_result look_up(struct batch *b, const struct lookup *loo
 
 /* ---- strings ---- */
 
-/* Adds the page of an external string to the set, unless it is there, and notes its index. */
-static bool want_string(struct batch *b, const struct place *p, struct offmap_string *s)
+/* Calls `visit` for each string of an answer, until one fails. */
+static enum err each_string(struct batch *b, const struct place *p,
+        enum err (*visit)(struct batch *b, const struct place *p, struct offmap_string *s))
 {
-	if (!s->external)
-		return true;
-	int64_t page = offmap_string_page(p->module->map, s->external);
-	s->page = NO_PAGE; /* resolve_string takes the map for corrupt */
-	if (page < 0)
-		return true;
-	uint64_t key = (uint64_t)p->lookups->want << 32 | (uint32_t)page, index = map64_get(&b->strings, key);
-	if (!index) {
-		if (!add_page(b->symbols, p->module, PAGE_STRINGS, (uint32_t)page))
-			return false;
-		index = b->symbols->page_count;
-		if (!map64_put(&b->strings, key, index))
-			return false;
+	struct offmap_answer *a = &p->symbol->answer;
+	enum err err = visit(b, p, &a->frame.function);
+	if (!err)
+		err = visit(b, p, &a->frame.file);
+	for (uint32_t i = 0; i < a->inline_count && !err; i++) {
+		err = visit(b, p, &a->inlines[i].function);
+		if (!err)
+			err = visit(b, p, &a->inlines[i].file);
 	}
-	s->page = (uint32_t)index - 1;
-	return true;
+	return err;
 }
 
-static bool want_strings(struct batch *b, const struct place *p)
-{
-	const struct offmap_answer *a = &p->symbol->answer;
-	bool ok = want_string(b, p, &p->symbol->answer.frame.function) &&
-	          want_string(b, p, &p->symbol->answer.frame.file);
-	for (uint32_t i = 0; i < a->inline_count && ok; i++)
-		ok = want_string(b, p, &a->inlines[i].function) && want_string(b, p, &a->inlines[i].file);
-	return ok;
-}
-
-static enum err resolve_string(const struct batch *b, struct offmap_string *s)
+/* Adds the page of an external string to the set, unless it is there, and notes its index. */
+static enum err want_string(struct batch *b, const struct place *p, struct offmap_string *s)
 {
 	if (!s->external)
 		return ERR_OK;
-	return s->page == NO_PAGE ? ERR_CORRUPT : offmap_string_lookup(b->symbols->pages[s->page].page, s->external, s);
+	int64_t page = offmap_string_page(p->module->map, s->external);
+	s->page = NO_PAGE; /* resolve_string takes the map for corrupt */
+	if (page < 0)
+		return ERR_OK;
+	uint64_t key = (uint64_t)p->lookups->want << 32 | (uint32_t)page, index = map64_get(&b->strings, key);
+	if (!index) {
+		if (!add_page(b->symbols, p->module, PAGE_STRINGS, (uint32_t)page))
+			return ERR_NO_MEMORY;
+		index = b->symbols->page_count;
+		if (!map64_put(&b->strings, key, index))
+			return ERR_NO_MEMORY;
+	}
+	s->page = (uint32_t)index - 1;
+	return ERR_OK;
 }
 
-static enum err resolve_strings(const struct batch *b, struct offmap_answer *a)
+static enum err resolve_string(struct batch *b, const struct place *p, struct offmap_string *s)
 {
-	enum err err = resolve_string(b, &a->frame.function);
-	if (!err)
-		err = resolve_string(b, &a->frame.file);
-	for (uint32_t i = 0; i < a->inline_count && !err; i++) {
-		err = resolve_string(b, &a->inlines[i].function);
-		if (!err)
-			err = resolve_string(b, &a->inlines[i].file);
-	}
-	return err;
+	(void)p;
+	if (!s->external)
+		return ERR_OK;
+	return s->page == NO_PAGE ? ERR_CORRUPT : offmap_string_lookup(b->symbols->pages[s->page].page, s->external, s);
 }
 
 /* Fetches the string pages of the answers, and replaces ids by bytes. A page above twice OFFMAP_PAGE_SIZE is one
@@ -471,14 +465,14 @@ static enum symbolicate_result resolve(struct batch *b)
 	struct symbols *s = b->symbols;
 	size_t from = s->page_count;
 	for (size_t i = 0; i < b->count; i++)
-		if (!want_strings(b, &b->places[i]))
+		if (each_string(b, &b->places[i], want_string))
 			return SYMBOLICATE_NO_MEMORY;
 	uint64_t most = s->max_size - s->size + (s->page_count - from) * UINT64_C(2) * OFFMAP_PAGE_SIZE;
 	enum symbolicate_result result = fetch_pages(b, from, most);
 	if (result)
 		return result;
 	for (size_t i = 0; i < b->count; i++) {
-		enum err err = resolve_strings(b, &b->places[i].symbol->answer);
+		enum err err = each_string(b, &b->places[i], resolve_string);
 		if (err == ERR_CORRUPT) {
 			lose(b, b->places[i].module);
 			return SYMBOLICATE_LOAD;
@@ -493,23 +487,16 @@ static enum symbolicate_result resolve(struct batch *b)
 
 /* ---- what is kept of a batch ---- */
 
-static bool own_string(struct arena *arena, struct offmap_string *s)
+static enum err own_string(struct batch *b, const struct place *p, struct offmap_string *s)
 {
-	uint8_t *copy = s->len ? arena_alloc(arena, s->len) : NULL;
+	(void)p;
+	uint8_t *copy = s->len ? arena_alloc(b->symbols->arena, s->len) : NULL;
 	if (s->len && !copy)
-		return false;
+		return ERR_NO_MEMORY;
 	if (copy)
 		memcpy(copy, s->data, s->len);
 	s->data = copy;
-	return true;
-}
-
-static bool own_strings(struct arena *arena, struct offmap_answer *a)
-{
-	bool ok = own_string(arena, &a->frame.function) && own_string(arena, &a->frame.file);
-	for (uint32_t i = 0; i < a->inline_count && ok; i++)
-		ok = own_string(arena, &a->inlines[i].function) && own_string(arena, &a->inlines[i].file);
-	return ok;
+	return ERR_OK;
 }
 
 /* Drops the pages from `from` on. String pages before them are no longer known either: they would be added again. */
@@ -530,7 +517,7 @@ static bool settle_pages(struct batch *b, uint32_t from)
 		return true;
 	atomic_fetch_sub(&b->work->page_bytes, bytes);
 	for (size_t i = 0; i < b->count; i++)
-		if (!own_strings(s->arena, &b->places[i].symbol->answer))
+		if (each_string(b, &b->places[i], own_string))
 			return false;
 	leave_pages(b, from);
 	return true;
