@@ -19,7 +19,7 @@ enum {
 	SHARED_LEAST = 4 * BATCH, /* so many lookups are shared with others */
 	STEP = 32,                /* lookups without a yield */
 	BATCH_BYTES = 32 << 20,   /* a batch ends early when its answers take this much, without their strings */
-	SORT_SMALL = 64,          /* up to this many are sorted by insertion */
+	SORT_SMALL = 64,          /* up to this many are sorted by qsort, which cannot yield */
 	RADIX_BITS = 8,
 };
 
@@ -70,20 +70,12 @@ struct batch {
 
 /* ---- order ---- */
 
-static bool is_before(const struct lookup *a, const struct lookup *b)
+static int compare(const void *a, const void *b)
 {
-	return a->want != b->want ? a->want < b->want : a->offset < b->offset;
-}
-
-static void sort_few(struct lookup *lookups, size_t count)
-{
-	for (size_t i = 1; i < count; i++) {
-		struct lookup moved = lookups[i];
-		size_t k = i;
-		for (; k && is_before(&moved, &lookups[k - 1]); k--)
-			lookups[k] = lookups[k - 1];
-		lookups[k] = moved;
-	}
+	const struct lookup *x = a, *y = b;
+	if (x->want != y->want)
+		return x->want < y->want ? -1 : 1;
+	return x->offset < y->offset ? -1 : x->offset > y->offset;
 }
 
 /* The digit that a radix pass sorts by: shifts below 64 are in the offset, above in the module. */
@@ -108,16 +100,11 @@ static void radix_pass(const struct lookup *from, struct lookup *to, size_t coun
 }
 
 /* Skips digits in which all are equal. False if out of memory. */
-static bool sort_many(struct lookup *lookups, size_t count, const struct yield *y)
+static bool sort_many(struct lookup *lookups, size_t count, struct arena *arena, const struct yield *y)
 {
-	uint64_t bytes = count * sizeof *lookups;
-	if (!account_take_small(ACCOUNT_REPLIES, bytes))
+	struct lookup differs = {0}, *from = lookups, *to = arena_alloc(arena, count * sizeof *to);
+	if (!to)
 		return false;
-	struct lookup differs = {0}, *spare = malloc(bytes), *from = lookups, *to = spare;
-	if (!spare) {
-		account_add(ACCOUNT_REPLIES, -(int64_t)bytes);
-		return false;
-	}
 	for (size_t i = 1; i < count; i++) {
 		differs.offset |= lookups[i].offset ^ lookups[0].offset;
 		differs.want |= lookups[i].want ^ lookups[0].want;
@@ -132,20 +119,18 @@ static bool sort_many(struct lookup *lookups, size_t count, const struct yield *
 		}
 	if (from != lookups)
 		memcpy(lookups, from, count * sizeof *lookups);
-	free(spare);
-	account_add(ACCOUNT_REPLIES, -(int64_t)bytes);
 	return true;
 }
 
-static bool sort_lookups(struct lookup *lookups, size_t count, const struct yield *y)
+static bool sort_lookups(struct lookup *lookups, size_t count, struct arena *arena, const struct yield *y)
 {
 	bool sorted = true;
 	for (size_t i = 1; i < count && sorted; i++)
-		sorted = !is_before(&lookups[i], &lookups[i - 1]);
+		sorted = compare(&lookups[i - 1], &lookups[i]) <= 0;
 	if (!sorted && count > SORT_SMALL)
-		return sort_many(lookups, count, y);
+		return sort_many(lookups, count, arena, y);
 	if (!sorted)
-		sort_few(lookups, count);
+		qsort(lookups, count, sizeof *lookups, compare);
 	return true;
 }
 
@@ -697,7 +682,7 @@ enum symbolicate_result symbolicate(const struct symbolication *in)
 	struct batch b = {0};
 	w.done = arena_calloc(in->symbols->arena, w.batches, sizeof *w.done);
 	if (w.done && batch_init(&b, &w, in->symbols, in->stats, &in->yield, true) &&
-	        sort_lookups(in->lookups, in->lookup_count, &in->yield))
+	        sort_lookups(in->lookups, in->lookup_count, in->symbols->arena, &in->yield))
 		result = answer_all(&b);
 	map64_release(&b.strings);
 	return result;
