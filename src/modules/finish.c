@@ -37,9 +37,8 @@ struct finishing {
 	/* for a symbol file */
 	struct symmap *text; /* NULL: all pages are made already */
 	struct symmap_maker maker;
-	struct sympages_counts counts;
-	uint64_t damaged;    /* lines that the index counted as damaged */
-	uint64_t raw_bytes;  /* of the pages that were made */
+	struct sympages_counts counts; /* with the lines that the index counted as damaged */
+	uint64_t raw_bytes;            /* of the pages that were made */
 	uint64_t step, made; /* step: pages seen in this pass; made: pages made, and so counted, in all passes */
 	bool keeps;          /* keep every page in the cache; otherwise only while there is room */
 };
@@ -105,7 +104,7 @@ static void note_whole(struct finishing *f)
 	map->raw_bytes = f->raw_bytes;
 	map->lines = f->counts.lines;
 	map->inlines = f->counts.inlines;
-	map->damaged = f->damaged + f->counts.damaged;
+	map->damaged = f->counts.damaged;
 	pthread_mutex_unlock(&f->module->lock);
 }
 
@@ -258,7 +257,7 @@ static void run_job(struct finishers *all, const struct finish_job *job, struct 
 	        .load = l,
 	        .label = l ? l->id.data : m->label,
 	        .text = l ? NULL : m->text,
-	        .damaged = m->map->damaged};
+	        .counts.damaged = m->map->damaged};
 	if (!l)
 		finish_text(memcached, &f);
 	else if (memcached && l->lease.held && l->lost < LOST_AGAIN)

@@ -57,10 +57,9 @@ struct load {
 	/* its lease */
 	struct {
 		uint64_t token;
-		bool held;       /* used only by its loader */
-		uint64_t marker; /* the module's invalidation marker when the lease was taken */
-		bool lost;       /* another process may hold it now */
-		bool stale;      /* the module was invalidated: the lease is not renewed */
+		bool held;  /* used only by its loader */
+		bool lost;  /* another process may hold it now */
+		bool stale; /* the module was invalidated: the lease is not renewed */
 		int64_t renewed_at;
 		TAILQ_ENTRY(load) next;
 		/* while another host holds it */
@@ -72,7 +71,8 @@ struct load {
 	struct module *module;
 	bool is_text;           /* module was made of a symbol file that was just loaded */
 	bool kept;              /* module was in the cache, and is still current */
-	struct outcome outcome; /* marker and checked are from the start of the load, even if it succeeds */
+	struct outcome outcome; /* marker and checked are from the start of the load, even if it succeeds; the marker
+	                           stays while the lease is held */
 	unsigned retry_after;
 	struct load_costs costs;
 };

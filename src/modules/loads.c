@@ -128,7 +128,6 @@ static void take_place(struct loads *ls, struct load_wait *wait)
 
 static void stand_in_line(struct loads *ls, struct load_wait *wait)
 {
-	wait->lined = true;
 	wait->line_end = clock_now() + ls->context->config->cold_wait;
 	TAILQ_INSERT_TAIL(&ls->line, wait, line);
 	hold(ls, wait->share, HELD_LINE, 1);
@@ -137,7 +136,7 @@ static void stand_in_line(struct loads *ls, struct load_wait *wait)
 
 static void leave_line(struct loads *ls, struct load_wait *wait)
 {
-	wait->lined = false;
+	wait->line_end = 0;
 	TAILQ_REMOVE(&ls->line, wait, line);
 	hold(ls, wait->share, HELD_LINE, -1);
 }
@@ -645,7 +644,7 @@ void loads_publish(struct loads *ls, struct load *l)
 static void expire(struct loads *ls, struct load_wait *wait, int64_t now, bool look, struct wait_list *over)
 {
 	bool starts, late = now >= wait->deadline || (look && wait->gone(wait));
-	if (wait->lined && (late || now >= wait->line_end)) {
+	if (wait->line_end && (late || now >= wait->line_end)) {
 		leave_line(ls, wait);
 		/* other requests may have loaded its modules, or be loading them */
 		wait->refused = late || (needs_load(ls, wait, &starts) && starts);
@@ -683,7 +682,6 @@ enum mc_status lease_take(struct load *l, struct mc_client *c)
 void lease_hold(struct loads *ls, struct load *l)
 {
 	pthread_mutex_lock(&ls->lock);
-	l->lease.marker = l->outcome.marker;
 	l->lease.lost = false; /* that was the one before */
 	TAILQ_INSERT_HEAD(&ls->leased, l, lease.next);
 	pthread_mutex_unlock(&ls->lock);
@@ -731,7 +729,7 @@ void leases_renew(struct loads *ls, struct mc_client *c)
 	pthread_mutex_lock(&ls->lock);
 	while ((l = next_renewal(ls, round))) {
 		const struct module_hash hash = l->hash;
-		uint64_t token = l->lease.token, marker = l->lease.marker;
+		uint64_t token = l->lease.token, marker = l->outcome.marker;
 		if (l->lease.stale) /* so that whoever loads the new file need not wait for the old one */
 			continue;
 		pthread_mutex_unlock(&ls->lock);

@@ -95,11 +95,10 @@ struct load_wait {
 	/* private to loads.c */
 	struct module_want *wants;
 	size_t want_count;
-	size_t pending; /* wants that wait for a load */
-	size_t held;    /* wants that hold a module just loaded */
-	bool placed;    /* it has a place to load */
-	bool lined;     /* it stands in line for one, until line_end */
-	int64_t line_end;
+	size_t pending;             /* wants that wait for a load */
+	size_t held;                /* wants that hold a module just loaded */
+	bool placed;                /* it has a place to load */
+	int64_t line_end;           /* until when it stands in line for one; 0: it does not */
 	struct share *share;        /* its client's, from the first load that it needs until modules_leave */
 	STAILQ_HEAD(, load) queued; /* loads that this request owns */
 	LIST_HEAD(, load) running;  /* the same */

@@ -123,11 +123,11 @@ static void test_places_then_a_line_then_refusal(void **state)
 	int64_t before = clock_now();
 	for (unsigned i = PLACES; i < PLACES + LINE; i++) {
 		assert_int_equal(come(&w[i]), LOAD_WAIT);
-		assert_true(w[i].lined && w[i].line_end >= before + config.cold_wait);
+		assert_true(w[i].line_end >= before + config.cold_wait);
 		assert_true(w[i].line_end <= clock_now() + config.cold_wait);
 	}
 	assert_int_equal(come(&w[PLACES + LINE]), LOAD_REFUSED);
-	assert_false(w[PLACES + LINE].lined);
+	assert_false(w[PLACES + LINE].line_end);
 	assert_int_equal(metric_get(M_COLD_REFUSED), refused + 1);
 	assert_int_equal(loads.held[HELD_WAITS], LINE);
 }
@@ -145,7 +145,7 @@ static void test_a_free_place_goes_to_the_first_in_line(void **state)
 	LIST_INIT(&over);
 	go(&w[0]);
 	assert_ptr_equal(let_in(), &w[PLACES]);
-	assert_true(w[PLACES].placed && !w[PLACES].lined);
+	assert_true(w[PLACES].placed && !w[PLACES].line_end);
 	assert_null(let_in());
 	go(&w[1]);
 	assert_ptr_equal(let_in(), &w[PLACES + 2]);
@@ -165,7 +165,7 @@ static void test_who_only_joins_needs_no_place(void **state)
 	for (unsigned i = 0; i < PLACES + LINE; i++)
 		come(&w[i]);
 	assert_int_equal(enter_counted(&joins, false), LOAD_READY);
-	assert_false(joins.placed || joins.lined);
+	assert_false(joins.placed || joins.line_end);
 	for (unsigned i = 0; i < sizeof many / sizeof *many; i++) {
 		assert_int_equal(enter_counted(&many[i], false), LOAD_READY);
 		begin_wait(&loads, &many[i]);
