@@ -127,7 +127,7 @@ out:
 /* The gets of one call, and their results. */
 struct pages {
 	struct mac *mac;
-	struct page_get *pages;
+	struct page_get **pages;
 	uint64_t most, bytes; /* of pages that may yet be taken; received */
 	bool more;            /* than may be taken */
 };
@@ -135,7 +135,7 @@ struct pages {
 static void found_page(void *arg, size_t at, const uint8_t *value, size_t len, uint64_t cas)
 {
 	struct pages *p = arg;
-	struct page_get *g = &p->pages[at];
+	struct page_get *g = p->pages[at];
 	struct value_id id = {g->module->hash, g->module->map->generation, g->number, g->kind};
 	(void)cas;
 	p->bytes += len;
@@ -160,15 +160,15 @@ static void found_page(void *arg, size_t at, const uint8_t *value, size_t len, u
 }
 
 bool page_memcached_pages(
-        struct mc_client *c, struct page_get *pages, size_t count, uint64_t most, int64_t deadline, uint64_t *bytes)
+        struct mc_client *c, struct page_get **pages, size_t count, uint64_t most, int64_t deadline, uint64_t *bytes)
 {
 	struct pages all = {mc_mac(c), pages, most, 0, false};
 	struct mc_get *gets = calloc(count + 1, sizeof *gets);
 	for (size_t i = 0; i < count; i++) {
-		pages[i].page = NULL;
+		struct page_get *g = pages[i];
+		g->page = NULL;
 		if (gets)
-			page_key(&gets[i].key, &pages[i].module->hash, pages[i].module->map->generation, pages[i].kind,
-			        pages[i].number);
+			page_key(&gets[i].key, &g->module->hash, g->module->map->generation, g->kind, g->number);
 	}
 	if (gets)
 		mc_multiget(c, gets, count, deadline, found_page, &all);

@@ -28,7 +28,7 @@ struct page_get {
 /* The same for pages, of up to `most` bytes in all; false: there were more, and the rest is missing. *bytes: received
  * from memcached. */
 bool page_memcached_pages(
-        struct mc_client *c, struct page_get *gets, size_t count, uint64_t most, int64_t deadline, uint64_t *bytes);
+        struct mc_client *c, struct page_get **gets, size_t count, uint64_t most, int64_t deadline, uint64_t *bytes);
 
 /* Puts a new marker and deletes the root, in this order. */
 enum mc_status page_memcached_invalidate(struct mc_client *c, const struct module_hash *hash);

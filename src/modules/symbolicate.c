@@ -252,24 +252,19 @@ static enum symbolicate_result fetch_pages(struct batch *b, size_t from, uint64_
 		return result;
 	int64_t start = clock_now();
 	struct mc_client *client = modules_memcached(b->in->modules);
-	struct page_get *missing = malloc(open * sizeof *missing);
+	struct page_get **missing = malloc(open * sizeof *missing);
 	bool all = true;
 	if (client && missing) {
 		for (size_t i = 0; i < count; i++)
 			if (!pages[i].page)
-				missing[n++] = pages[i];
+				missing[n++] = &pages[i];
 		all = page_memcached_pages(client, missing, n, most, b->symbols->deadline, &bytes);
 	}
-	for (size_t i = 0, at = 0; at < n; i++) {
-		struct page_get *g = &pages[i];
-		if (g->page)
-			continue;
-		g->page = missing[at++].page;
-		if (g->page) {
-			module_put_page(cache, g->module, g->number, g->page);
+	for (size_t i = 0; i < n; i++)
+		if (missing[i]->page) {
+			module_put_page(cache, missing[i]->module, missing[i]->number, missing[i]->page);
 			found++;
 		}
-	}
 	free(missing);
 	page_cache_evict(cache);
 	b->stats->cache_hits += found;

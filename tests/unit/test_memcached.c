@@ -1184,9 +1184,9 @@ static struct page *get_page(void *arg, enum page_kind kind, uint32_t number)
 static unsigned fetch_pages(struct client *c, uint64_t first_address, uint32_t first_string)
 {
 	struct module *m = small_module(first_address, first_string);
-	struct page_get gets[] = {{m, 0, PAGE_CODE, NULL}, {m, 0, PAGE_STRINGS, NULL}};
+	struct page_get gets[] = {{m, 0, PAGE_CODE, NULL}, {m, 0, PAGE_STRINGS, NULL}}, *both[] = {gets, gets + 1};
 	uint64_t bytes;
-	assert_true(page_memcached_pages(c->mc, gets, 2, UINT64_MAX, INT64_MAX, &bytes));
+	assert_true(page_memcached_pages(c->mc, both, 2, UINT64_MAX, INT64_MAX, &bytes));
 	unsigned found = (gets[0].page != NULL) + (gets[1].page != NULL);
 	page_unref(gets[0].page);
 	page_unref(gets[1].page);
@@ -1226,7 +1226,8 @@ static void pages_of_more_than_may_be_taken(void **state)
 	const uint64_t both = m->map->code[0]->len + m->map->strings[0]->len;
 	for (unsigned lacking = 0; lacking < 2; lacking++) {
 		struct page_get gets[] = {{m, 0, PAGE_CODE, NULL}, {m, 0, PAGE_STRINGS, NULL}};
-		assert_int_equal(page_memcached_pages(c.mc, gets, 2, both - lacking, INT64_MAX, &bytes), !lacking);
+		struct page_get *each[] = {gets, gets + 1};
+		assert_int_equal(page_memcached_pages(c.mc, each, 2, both - lacking, INT64_MAX, &bytes), !lacking);
 		assert_int_equal(!gets[0].page + !gets[1].page, lacking);
 		page_unref(gets[0].page);
 		page_unref(gets[1].page);
