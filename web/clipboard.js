@@ -4,7 +4,7 @@ import { part } from "./part.js";
 
 // where: the element that says whether it went well, for some seconds.
 export async function copy(text, where) {
-	const words = await toClipboard(text) ? "Copied" : "The browser does not let this page copy";
+	const words = await toClipboard(text) ? "Copied" : "The browser does not allow this page to copy";
 	part(where).textContent = words;
 	setTimeout(() => { if (part(where).textContent === words) part(where).textContent = ""; }, 4000);
 }

@@ -17,6 +17,6 @@ export function requestOf(input, modules) {
 		return { ...given, error: visible(given.error, 200), field: "modules" };
 	const query = given.modules.map(({ name, id }) => `module=${encodeURIComponent(`${name}=${id}`)}`).join("&");
 	if (query.length > QUERY_MAX)
-		return { error: "These are more modules than one request takes.", field: "modules", from: 0, to: 0 };
+		return { error: "One request cannot take so many modules.", field: "modules", from: 0, to: 0 };
 	return { kind: "text", url: query ? `text?${query}` : "text", body: input, headers: { Accept: "application/json", Edits: "true" } };
 }

@@ -162,7 +162,7 @@ async function readRules() {
 
 function unanswered(problem) {
 	return navigator.onLine ? `No answer from the server (${visible(String(problem.message ?? problem), 500)}). Check that it runs, and look up again.`
-		: "This browser is offline. What you gave is kept: look up again when there is a connection.";
+		: "This browser is offline. Your input is kept: look it up when you are online again.";
 }
 
 function retryAfter(answer) {
