@@ -4,6 +4,7 @@
 #include "base/config_table.h"
 
 #include <arpa/inet.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -155,8 +156,7 @@ bool config_parse_address(char host[CONFIG_HOST_SIZE], uint16_t *port, const cha
 	        number > UINT16_MAX)
 		return false;
 	bool six = text[0] == '[' && text[len - 1] == ']';
-	memcpy(host, text + six, len - 2 * six);
-	host[len - 2 * six] = 0;
+	snprintf(host, CONFIG_HOST_SIZE, "%.*s", (int)(len - 2 * six), text + six);
 	*port = (uint16_t)number;
 	return inet_pton(six ? AF_INET6 : AF_INET, host, ignored) == 1;
 }

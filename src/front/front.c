@@ -871,8 +871,8 @@ static void front_free(struct front *f)
 		STAILQ_REMOVE_HEAD(&f->free, next);
 		exchange_free(p);
 	}
-	for (unsigned i = 0; i < f->spare_count; i++)
-		fiber_free(f->spare[i]);
+	while (f->spare_count)
+		fiber_free(f->spare[--f->spare_count]);
 	for (unsigned i = 0; f->workers && i < f->turns.workers; i++)
 		fiber_free(f->workers[i].fiber);
 	turns_destroy(&f->turns);

@@ -1252,6 +1252,25 @@ static void what_memcached_counts_of_an_item_is_below_the_limit(void **state)
 	client_close(&c);
 }
 
+static void a_page_that_is_not_stored_is_told(void **state)
+{
+	(void)state;
+	struct client c;
+	const struct store_options options = {CODEC_RAW, 4 << 20, 0};
+	start(&servers[0], NULL, NULL);
+	client_open(&c, 0, 1, LONGEST * SECOND);
+	struct module *m = small_module(0x1000, 1);
+	struct page *large = page_new(PAGE_CODE, 1 << 20);
+	memset(large->bytes, 0, 1 << 20);
+	assert_int_equal(page_memcached_store_page(c.mc, m, 0, large, &options), MC_TOO_LARGE);
+	assert_int_equal(page_memcached_store_page(c.mc, m, 0, m->map->code[0], &options), MC_OK);
+	stop(&servers[0]);
+	assert_int_equal(page_memcached_store_page(c.mc, m, 0, m->map->code[0], &options), MC_DOWN);
+	page_unref(large);
+	module_unref(m);
+	client_close(&c);
+}
+
 /* Debian's memcached makes its unix socket for its own user and group. */
 static void socket_without_permission_is_told(void **state)
 {
@@ -1333,6 +1352,7 @@ int main(void)
 	        cmocka_unit_test_teardown(trouble_never_gives_wrong_values, after_each),
 	        cmocka_unit_test_teardown(a_page_that_starts_elsewhere_is_lost, after_each),
 	        cmocka_unit_test_teardown(what_memcached_counts_of_an_item_is_below_the_limit, after_each),
+	        cmocka_unit_test_teardown(a_page_that_is_not_stored_is_told, after_each),
 	        cmocka_unit_test_teardown(pages_of_more_than_may_be_taken, after_each),
 	};
 	return cmocka_run_group_tests(tests, set_up, tear_down);

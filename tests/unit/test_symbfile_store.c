@@ -29,6 +29,7 @@
 #include "base/clock.h"
 #include "objects/place_clock.h"
 #include "uploads/alias.h"
+#include "uploads/manifest.h"
 #include "uploads/old.h"
 #include "uploads/sets.h"
 
@@ -423,6 +424,17 @@ static void put_manifest(struct place *p, const char *path, const char *parts, i
 }
 
 /* Nothing of a set is used before its manifest, or without one of the parts that this names. */
+static void a_manifest_that_is_gone_has_no_names(void **state)
+{
+	struct place *p = *state;
+	struct manifest m = {.kind = SYMBFILE_RANGES, .set = "a"};
+	static const struct file_id absent = {{1}};
+	json_t *names = (json_t *)p;
+	struct error e;
+	assert_int_equal(manifest_get(&m, &names, p->client, &absent, NULL, &e), ERR_OK);
+	assert_null(names);
+}
+
 static void a_manifest_makes_a_set_visible(void **state)
 {
 	struct place *p = *state;
@@ -935,6 +947,7 @@ int main(void)
 	        cmocka_unit_test(names_of_parts),
 	        cmocka_unit_test(names_of_sets),
 	        cmocka_unit_test_setup_teardown(a_manifest_makes_a_set_visible, setup, teardown),
+	        cmocka_unit_test_setup_teardown(a_manifest_that_is_gone_has_no_names, setup, teardown),
 	        cmocka_unit_test_setup_teardown(which_set_answers, setup, teardown),
 	        cmocka_unit_test_setup_teardown(many_sets, setup, teardown),
 	        cmocka_unit_test_setup_teardown(order_of_durability, setup, teardown),

@@ -559,6 +559,11 @@ def test_assembly_of_windows_programs_has_the_boundaries_of_objdump(tmp_path, ar
         assert program.ask(s, name="C:\\\\Program Files\\\\prog.dll") == got
         assert program.ask(s, startAddress="0x10") == {"error": "no code is at this address"}
         assert "no file of this" in program.ask(s, name="other.dll")["error"]
+        for length, found in ((127, True), (128, False)):
+            name = "x" * (length - 4) + ".dll"
+            shutil.copytree(program.place.parent, tmp_path / "store" / name / program.code_id)
+            os.rename(tmp_path / "store" / name / program.code_id / "prog.dll", tmp_path / "store" / name / program.code_id / name)
+            assert ("instructions" in program.ask(s, name=name)) == found
         assert got["syntax"] == ["ARM" if arch == "aarch64" else "Intel"]
         if arch == "aarch64":
             assert "not that of an instruction" in program.ask(s, startAddress=hex(program.start + 1))["error"]
