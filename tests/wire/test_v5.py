@@ -113,6 +113,15 @@ def test_jobs_are_answered_in_order(client):
     assert results[2] == {"stacks": [[]], "found_modules": {}}
 
 
+@pytest.mark.parametrize("same", ["name", "id"])
+def test_many_modules_of_one_name_or_one_id(stack, same):
+    modules = [["same.so", debug_id(f"same {i}")] if same == "name" else [f"same{i}.so", debug_id("same")] for i in range(60)]
+    for i, (name, ident) in enumerate(modules):
+        stack.symbols.add(name, tiny(f"of {i}"), ident)
+    frames = stack.client.v5(job(modules, [[i, 0x1000] for i in range(60)]))["results"][0]["stacks"][0]
+    assert [f["function"] for f in frames] == [f"of {i}" for i in range(60)]
+
+
 def test_many_jobs(client):
     offsets = list(SAMPLE_FRAMES)
     jobs = [job([PE, APP], [[1, offsets[i % len(offsets)]], [0, 0x1000 + i % 16]]) for i in range(300)]
