@@ -569,12 +569,26 @@ static void documentation_names_every_setting(void **state)
 	free(usage);
 }
 
+static void host_and_port_of_addresses(void **state)
+{
+	char host[CONFIG_HOST_SIZE];
+	uint16_t port;
+	(void)state;
+	assert_true(config_parse_address(host, &port, "[::1]:11211"));
+	assert_string_equal(host, "::1");
+	assert_int_equal(port, 11211);
+	assert_true(config_parse_address(host, &port, "10.0.0.1:65535"));
+	assert_string_equal(host, "10.0.0.1");
+	assert_int_equal(port, 65535);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test_setup_teardown(defaults, setup, teardown),
 	        cmocka_unit_test_setup_teardown(sizes_and_times, setup, teardown),
 	        cmocka_unit_test_setup_teardown(other_types, setup, teardown),
+	        cmocka_unit_test(host_and_port_of_addresses),
 	        cmocka_unit_test_setup_teardown(bad_values_are_refused_and_change_nothing, setup, teardown),
 	        cmocka_unit_test_setup_teardown(lists_are_bounded, setup, teardown),
 	        cmocka_unit_test_setup_teardown(file_of_all_forms, setup, teardown),
