@@ -153,6 +153,10 @@ enum err disassemble_pe(const struct pe_file *pe, struct disassembly *d, struct 
 {
 	struct code_reader r = {.d = d, .is_pe = true, .is_arm = pe->machine == PE_AARCH64};
 	size_t len = 0, wanted = d->size < DISASSEMBLE_MAX ? (size_t)d->size : DISASSEMBLE_MAX;
+	if (pe->machine == PE_ARM)
+		return error_set(e, ERR_CORRUPT,
+		        "32-bit Arm code of PE files cannot be disassembled: nothing tells where jump tables lie in "
+		        "it");
 	if (!pe_file_known(pe))
 		return error_set(e, ERR_CORRUPT,
 		        "this machine's code cannot be disassembled: in PE files only x86 and AArch64 can");

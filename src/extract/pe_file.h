@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 
-enum { PE_X86_64 = 0x8664, PE_I386 = 0x14c, PE_AARCH64 = 0xaa64, PE_ID_BYTES = 8 };
+enum { PE_X86_64 = 0x8664, PE_I386 = 0x14c, PE_ARM = 0x1c4, PE_AARCH64 = 0xaa64, PE_ID_BYTES = 8 };
 
 struct pe_file {
 	int fd; /* the caller's */

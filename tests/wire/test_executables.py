@@ -577,6 +577,13 @@ def test_assembly_of_windows_programs_has_the_boundaries_of_objdump(tmp_path, ar
         assert program.ask(s) == got
 
 
+def test_windows_programs_for_32_bit_arm_are_refused(tmp_path):
+    """Tables lie between the instructions of T32, and a PE file has no mapping symbols: rather none than wrong ones."""
+    program = WindowsProgram(tmp_path, "thumbv7-pc-windows-msvc")
+    with over(tmp_path / "store") as s:
+        assert program.ask(s) == {"error": "32-bit Arm code of PE files cannot be disassembled: nothing tells where jump tables lie in it"}
+
+
 @pytest.mark.parametrize("arch", ["x86_64", "aarch64"])
 def test_branches_of_windows_programs_have_the_names_of_the_map(tmp_path, arch):
     """Once somebody has asked for its symbols, and without a load of its own."""
