@@ -22,7 +22,7 @@
 
 enum {
 	POLL_MS = 200,
-	GRACE = 5,        /* seconds that a job may be late: its own alarm comes first */
+	GRACE = 5,        /* seconds more that a job has until it begins */
 	START_MS = 30000, /* for the helper's first packet */
 	WANTS_MAX = 8,    /* files that a job may ask for */
 };
@@ -213,9 +213,11 @@ static enum err hand_over(struct extractors *x, struct reading *s, struct error 
 	return ok ? ERR_OK : no_helper(e);
 }
 
-/* What was going on is told only once the job has begun. */
+/* Only a job that has begun can have died of its file. */
 static enum err died(const struct reading *s, const char *how, struct error *e)
 {
+	if (!*s->doing)
+		return error_set(e, ERR_UNAVAILABLE, "its reader %s before it began", how);
 	return error_set(e, ERR_CORRUPT, "its reader %s while %s", how, s->doing);
 }
 
@@ -223,7 +225,6 @@ static enum err judge_death(const struct reading *s, uint8_t how, struct error *
 {
 	char text[32];
 	switch (how) {
-	case SIGALRM:
 	case SIGXCPU:
 		return died(s, "took too long", e);
 	case SIGXFSZ:
@@ -281,8 +282,10 @@ static enum err give_file(struct reading *s, struct error *e)
 		return error_set(e, ERR_CORRUPT, "its reader asks for too many files");
 	memcpy(id.bytes, p->data + 1, id.len);
 	const struct str name = {(const char *)p->data + 1 + id.len, p->len - 1 - id.len};
+	int64_t start = clock_now();
 	if (s->job->provide)
 		file = s->job->provide(s->job->provide_arg, &id, name);
+	s->deadline += clock_now() - start; /* a slow source is no fault of the file */
 	bool ok = packet_send(s->socket, PACKET_FILE, NULL, 0, &file, file >= 0);
 	if (file >= 0)
 		close(file);
@@ -326,9 +329,13 @@ static enum err take_code(struct reading *s, struct error *e)
 /* It is the first packet, before its reader has seen the file, so it can be believed. */
 static enum err note_process(struct reading *s, struct error *e)
 {
-	if (s->packet->len != 4 || s->process.handle >= 0 || *s->doing)
+	struct packet *p = s->packet;
+	if (p->fd_count != 2 || s->process.handle >= 0 || *s->doing)
 		return error_set(e, ERR_CORRUPT, "its reader sent an unknown message");
-	reader_process_follow(&s->process, (pid_t)get_u32(s->packet->data));
+	s->process.handle = p->fds[0];
+	s->process.status = p->fds[1];
+	p->fd_count = 0; /* they are kept */
+	s->deadline = clock_now() + s->job->limits.seconds * SECOND;
 	return ERR_OK;
 }
 
@@ -376,7 +383,7 @@ static enum err run_reading(struct reading *s, struct error *e)
 		if (!readable(s->socket, POLL_MS))
 			continue;
 		if (!packet_receive(s->socket, s->packet))
-			return *s->doing ? died(s, "died", e) : no_helper(e);
+			return error_set(e, ERR_UNAVAILABLE, "the helper symbolicated-extract was killed; try again");
 		err = take_packet(s, e);
 		packet_close_fds(s->packet);
 	}

@@ -20,7 +20,8 @@ enum packet_kind {
 	PACKET_READY = 'R', /* from the helper, first: its version */
 	PACKET_JOB = 'J',   /* to the helper: struct job_limits as text; the job's socket and the file */
 	/* on a job's socket, from the helper */
-	PACKET_PROCESS = 'P', /* its process id, four bytes, little-endian; the first */
+	PACKET_PROCESS = 'P', /* the first: its pidfd_open(2) and its /proc/self/status. Its number would not do: once
+	                         it has died, that may be another's */
 	PACKET_DOING = 'S',   /* text: what it does now */
 	PACKET_ID = 'I',      /* the file's build id, perhaps empty */
 	PACKET_WANT = 'W', /* another file: the length of its build id as a byte, the build id, perhaps a name; answered

@@ -3,9 +3,7 @@
 
 #include "elf/reader_process.h"
 
-#include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/pidfd.h>
@@ -15,14 +13,6 @@
 
 #define INTERVAL (SECOND / 10)
 enum { STEP = 4 << 20 }; /* bytes; charges are multiples of it */
-
-void reader_process_follow(struct reader_process *p, pid_t pid)
-{
-	char path[32];
-	snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
-	p->handle = pidfd_open(pid, 0);
-	p->status = open(path, O_RDONLY | O_CLOEXEC);
-}
 
 /* A row "NAME: N kB", in bytes; 0 if it is not there. */
 static uint64_t row(const char *text, const char *name)

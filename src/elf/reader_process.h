@@ -5,7 +5,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/types.h>
 
 #include "base/account.h"
 
@@ -14,15 +13,13 @@ typedef bool reader_take(void *arg, enum account_kind kind, uint64_t has, uint64
 
 struct reader_process {
 	int handle;       /* pidfd_open(2); -1: none */
-	int status;       /* /proc/PID/status, proc(5); -1: none */
+	int status;       /* its /proc/self/status, proc(5); -1: none */
 	int64_t look_at;  /* clock_now() when its memory is measured next */
 	uint64_t charged; /* bytes */
 };
 
 #define READER_PROCESS_NONE ((struct reader_process){.handle = -1, .status = -1})
 
-/* Call it once, while the process certainly runs. */
-void reader_process_follow(struct reader_process *p, pid_t pid);
 /* Charges what the process has come to hold; measured ten times a second, however often this is called. False: there
  * is no room. take: NULL: account_take_small. */
 bool reader_process_charge(struct reader_process *p, reader_take *take, void *arg);

@@ -9,7 +9,6 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/time.h>
 #include <unistd.h>
 
 #ifdef HAVE_SECCOMP
@@ -46,14 +45,12 @@ static rlim_t data_so_far(void)
 
 static void limit_resources(const struct job_limits *l)
 {
-	const struct itimerval time = {.it_value = {.tv_sec = l->seconds}};
 	if (!SHADOW_MEMORY)
 		limit(RLIMIT_DATA, data_so_far() + l->memory + (rlim_t)STACKS * l->threads);
 	limit(RLIMIT_FSIZE, l->file_size);
 	limit(RLIMIT_CPU, (rlim_t)l->seconds * (l->threads + 1));
 	limit(RLIMIT_NOFILE, FILES);
 	limit(RLIMIT_CORE, 0);
-	setitimer(ITIMER_REAL, &time, NULL);
 }
 
 /* When the machine runs out of memory, this process goes, and not the server. */

@@ -7,8 +7,8 @@
 #include "base/error.h"
 #include "elf/packet.h"
 
-/* For the calling process and its threads, for good. It ends by SIGALRM or SIGXCPU when its time is over.
- * ERR_UNAVAILABLE: there is no filter of system calls, though the limits ask for one. */
+/* For the calling process and its threads, for good. It ends by SIGXCPU when it has used its time; the server also
+ * looks at the clock. ERR_UNAVAILABLE: there is no filter of system calls, though the limits ask for one. */
 enum err cage_enter(const struct job_limits *l, struct error *e);
 
 #endif

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -20,7 +21,6 @@
 #include <unistd.h>
 
 #include "base/crash.h"
-#include "base/varint.h"
 #include "elf/packet.h"
 #include "helper/job.h"
 
@@ -56,6 +56,16 @@ static void close_others(const struct helper *h)
 			close(h->jobs[i].socket);
 }
 
+static bool introduce_self(int socket)
+{
+	const int self[] = {pidfd_open(getpid(), 0), open("/proc/self/status", O_RDONLY | O_CLOEXEC)};
+	bool ok = self[0] >= 0 && self[1] >= 0 && packet_send(socket, PACKET_PROCESS, NULL, 0, self, 2);
+	for (int i = 0; i < 2; i++)
+		if (self[i] >= 0)
+			close(self[i]);
+	return ok;
+}
+
 __attribute__((noreturn)) static void be_job(const struct helper *h, pid_t parent)
 {
 	struct job_limits limits;
@@ -66,11 +76,9 @@ __attribute__((noreturn)) static void be_job(const struct helper *h, pid_t paren
 	/* When the helper goes, so do its jobs. */
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent)
 		_exit(EXIT_FAILURE);
-	uint8_t self[4];
-	put_u32(self, (uint32_t)getpid());
-	if (job_limits_parse(&limits, (const char *)h->packet.data) &&
-	        packet_send(h->packet.fds[0], PACKET_PROCESS, self, sizeof self, NULL, 0))
-		job_run(h->packet.fds[0], h->packet.fds[1], &limits);
+	if (!job_limits_parse(&limits, (const char *)h->packet.data) || !introduce_self(h->packet.fds[0]))
+		_exit(EXIT_FAILURE);
+	job_run(h->packet.fds[0], h->packet.fds[1], &limits);
 	_exit(EXIT_SUCCESS);
 }
 
@@ -108,8 +116,7 @@ static void reap_jobs(struct helper *h)
 		struct running *job = find_job(h, pid);
 		if (!job)
 			continue;
-		if (status != 0)
-			tell_death(job->socket, status);
+		tell_death(job->socket, status); /* nobody reads it behind PACKET_END */
 		close(job->socket);
 		job->pid = 0;
 	}
@@ -130,18 +137,24 @@ static int serve(struct helper *h)
 	}
 }
 
-/* Returns in the process that serves; the one that watches it does not return. */
+/* Returns in the process that serves; the one that watches it does not return. It reaps also the jobs that outlive the
+ * one that has started them by a moment. */
 static void watch(void)
 {
 	int status;
+	pid_t self = getpid(), pid, ended;
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	for (;;) {
-		pid_t self = getpid(), pid = fork();
+		pid = fork();
 		if (pid == 0) {
 			if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != self)
 				_exit(EXIT_FAILURE);
 			return;
 		}
-		if (pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status))
+		do
+			ended = wait(&status);
+		while (ended > 0 && ended != pid);
+		if (ended > 0 && WIFEXITED(status))
 			_exit(WEXITSTATUS(status)); /* the server is gone, or it cannot work */
 		sleep(1);                           /* it was killed, or there is no process for it */
 	}

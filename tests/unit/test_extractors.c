@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -373,7 +374,6 @@ static void test_killed(void **state)
 		const char *text;
 	} deaths[] = {{SIGKILL, "its reader died of signal 9 while waiting for another file"},
 	        {SIGABRT, "its reader died of signal 6 while waiting for another file"},
-	        {SIGALRM, "its reader took too long while waiting for another file"},
 	        {SIGXCPU, "its reader took too long while waiting for another file"},
 	        {SIGXFSZ, "it grows too large while waiting for another file"}};
 	uint64_t base;
@@ -398,7 +398,38 @@ static void test_killed(void **state)
 	check_same(data("c-zlib-x86_64")); /* the next one is not affected */
 }
 
-/* It waits for a file for ever: its own alarm ends it. */
+static int stop_reader(void *arg, const struct build_id *id, struct str name)
+{
+	pid_t reader = 0;
+	(void)id;
+	(void)name;
+	*(bool *)arg = wait_for_children(serving(), 1, &reader) == 1 && kill(reader, SIGSTOP) == 0;
+	return -1;
+}
+
+static void test_too_slow(void **state)
+{
+	(void)state;
+	uint64_t base;
+	struct tally t = {0};
+	struct error e = {0};
+	bool stopped = false;
+	int fd = open(data("c-symtab-x86_64"), O_RDONLY | O_CLOEXEC);
+	struct build_id id = id_of(fd, &base);
+	struct build_id_question question = question_of(&id);
+	struct extraction job = {.file = fd,
+	        .limits = limits(),
+	        .question = &question,
+	        .sink = {take_range, take_pad, &t},
+	        .provide = stop_reader,
+	        .provide_arg = &stopped};
+	job.limits.seconds = 1;
+	assert_int_equal(extract_file(helper, &job, &e), ERR_CORRUPT);
+	assert_true(stopped);
+	assert_non_null(strstr(e.text, "its reader took too long while "));
+	close(fd);
+}
+
 static int sleep_long(void *arg, const struct build_id *id, struct str name)
 {
 	(void)id;
@@ -409,7 +440,8 @@ static int sleep_long(void *arg, const struct build_id *id, struct str name)
 	return -1;
 }
 
-static void test_too_slow(void **state)
+/* The time that a source takes is not the reader's. */
+static void test_slow_source(void **state)
 {
 	(void)state;
 	uint64_t base;
@@ -425,11 +457,29 @@ static void test_too_slow(void **state)
 	        .sink = {take_range, take_pad, &t},
 	        .provide = sleep_long,
 	        .provide_arg = &asked};
-	job.limits.seconds = 1;
-	assert_int_equal(extract_file(helper, &job, &e), ERR_CORRUPT);
+	job.limits.seconds = 2;
+	assert_int_equal(extract_file(helper, &job, &e), ERR_OK);
 	assert_true(asked);
-	assert_string_equal(e.text, "its reader took too long while waiting for another file");
 	close(fd);
+}
+
+/* A reader that does not even begin says nothing about the file. */
+static void test_stopped_helper(void **state)
+{
+	(void)state;
+	struct tally t = {0};
+	struct error e = {0};
+	struct job_limits l = limits();
+	pid_t server = serving();
+	int fd = open(data("c-zlib-x86_64"), O_RDONLY | O_CLOEXEC);
+	l.seconds = 1;
+	assert_int_equal(kill(server, SIGSTOP), 0);
+	enum err err = ask(fd, l, &t, &e);
+	assert_int_equal(kill(server, SIGCONT), 0);
+	assert_int_equal(err, ERR_UNAVAILABLE);
+	assert_string_equal(e.text, "its reader took too long before it began");
+	close(fd);
+	check_same(data("c-zlib-x86_64"));
 }
 
 static void test_cancelled(void **state)
@@ -561,14 +611,49 @@ static void test_wrong_programs(void **state)
 	extractors_stop(NULL);
 }
 
-/* Whoever starts the readers is started again. */
+/* Kills the process that has started the reader, which ends, too. */
+static int kill_serving(void *arg, const struct build_id *id, struct str name)
+{
+	pid_t server = serving(), *reader = arg;
+	int64_t until = clock_now() + 30 * SECOND;
+	(void)id;
+	(void)name;
+	if (wait_for_children(server, 1, reader) == 1)
+		kill(server, SIGKILL);
+	while (kill(*reader, 0) == 0 && clock_now() < until)
+		usleep(1000);
+	return -1;
+}
+
+/* Whoever starts the readers is started again. Those that ran end, and none stays as a zombie. */
 static void test_restarted(void **state)
 {
 	(void)state;
+	uint64_t base;
+	pid_t server;
+	int fd = open(data("c-symtab-x86_64"), O_RDONLY | O_CLOEXEC);
+	struct build_id id = id_of(fd, &base);
+	struct build_id_question question = question_of(&id);
+	prctl(PR_SET_CHILD_SUBREAPER, 1); /* what nobody has reaped would come here */
 	for (int i = 0; i < 2; i++) {
-		kill(serving(), SIGKILL);
+		struct tally t = {0};
+		struct error e = {0};
+		pid_t reader = 0;
+		struct extraction job = {.file = fd,
+		        .limits = limits(),
+		        .question = &question,
+		        .sink = {take_range, take_pad, &t},
+		        .provide = kill_serving,
+		        .provide_arg = &reader};
+		assert_int_equal(extract_file(helper, &job, &e), ERR_UNAVAILABLE);
+		assert_string_equal(e.text, "the helper symbolicated-extract was killed; try again");
+		assert_int_not_equal(reader, 0);
 		check_same(data("c-zlib-x86_64"));
+		assert_true(kill(reader, 0) != 0);
+		serving(); /* neither this process nor the one that watches has another child */
 	}
+	close(fd);
+	assert_int_equal(children(getpid(), &server), 1);
 }
 
 /* The helper itself is gone: no guess, and no crash. The last test. */
@@ -633,6 +718,8 @@ int main(void)
 	        cmocka_unit_test(test_sink_refuses),
 	        cmocka_unit_test(test_killed),
 	        cmocka_unit_test(test_too_slow),
+	        cmocka_unit_test(test_slow_source),
+	        cmocka_unit_test(test_stopped_helper),
 	        cmocka_unit_test(test_cancelled),
 	        cmocka_unit_test(test_cancelled_readers_are_killed),
 	        cmocka_unit_test(test_several_at_a_time),
