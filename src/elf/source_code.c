@@ -17,7 +17,7 @@
 #include "base/hex.h"
 #include "objects/percent.h"
 
-enum { REVISION_MIN = 7, REVISION_MAX = 64 }; /* hex digits */
+enum { REVISION_MIN = 7, REVISION_MAX = 64, DIGEST_MIN = 32, DIGEST_MAX = 128 }; /* hex digits */
 
 static const char debuginfod[] = "debuginfod";
 
@@ -53,8 +53,14 @@ static const char *below_host(const char *url)
 	return host + strcspn(host, "/");
 }
 
+/* Whether it is of generated files, which are in no repository. */
+static bool is_generated(const char *item)
+{
+	return strncmp(item, "s3:", 3) == 0;
+}
+
 /* Each field once, behind the host. */
-static bool fields_are_right(const char *url)
+static bool fields_are_right(const char *url, bool generated)
 {
 	unsigned count[FIELDS] = {0};
 	const char *at = below_host(url);
@@ -68,7 +74,7 @@ static bool fields_are_right(const char *url)
 			count[f]++;
 		at += f < FIELDS ? strlen(fields[f]) : 1;
 	}
-	return count[REPOSITORY] == 1 && count[PATH] == 1 && count[REVISION] == 1;
+	return count[PATH] == 1 && count[REPOSITORY] == !generated && count[REVISION] == !generated;
 }
 
 /* The host of a URL of the setting as a source; the caller frees it. NULL if out of memory. */
@@ -78,12 +84,12 @@ static char *host_of(const char *url)
 	return asprintf(&host, "%.*s/", (int)(below_host(url) - url), url) < 0 ? NULL : host;
 }
 
-static enum err check_url(const struct config *c, const char *url, struct error *e)
+static enum err check_url(const struct config *c, const char *url, bool generated, struct error *e)
 {
-	if (!fields_are_right(url))
+	if (!fields_are_right(url, generated))
 		return error_set(e, ERR_CONFIG,
-		        "source_code: a URL has {repository}, {path} and {revision} once each, behind the host, and "
-		        "no user, password or fragment");
+		        "source_code: a URL has {repository}, {path} and {revision}, of s3: only {path}, once each, "
+		        "behind the host, and no user, password or fragment");
 	char *host = host_of(url);
 	enum err err = host ? bucket_check_url(c, host, e) : no_memory(e);
 	free(host);
@@ -96,7 +102,7 @@ enum err source_code_check(const struct config *c, struct error *e)
 	for (unsigned i = 0; i < c->source_code.count && !err; i++) {
 		const char *item = c->source_code.items[i], *equals = strchr(item, '=');
 		if (equals && is_url(equals + 1))
-			err = check_url(c, equals + 1, e);
+			err = check_url(c, equals + 1, is_generated(item), e);
 		else if (strcmp(item, debuginfod) != 0 && !(equals && equals[1] == '/'))
 			err = error_set(e, ERR_CONFIG,
 			        "source_code: \"%.100s\" is neither debuginfod nor PREFIX=/directory nor "
@@ -321,22 +327,35 @@ static bool is_below(struct str path)
 	return path.len > 0 && path.data[0] != '/' && canonical(same, path) && str_equal(str_from(same), path);
 }
 
-/* The hash of a commit, or the beginning of it. */
-static bool is_revision(struct str s)
+static bool is_hash(struct str s, size_t min, size_t max)
 {
 	for (size_t i = 0; i < s.len; i++)
 		if (hex_value(s.data[i]) < 0)
 			return false;
-	return s.len >= REVISION_MIN && s.len <= REVISION_MAX;
+	return s.len >= min && s.len <= max;
 }
 
-/* PREFIX/REPOSITORY:PATH:REVISION */
+/* DIGEST/PATH: */
+static bool split_generated(struct str values[FIELDS], struct str rest)
+{
+	if (rest.len == 0 || rest.data[rest.len - 1] != ':')
+		return false;
+	struct str path = {rest.data, rest.len - 1};
+	values[PATH] = path;
+	return is_below(path) && is_hash(str_cut(&path, '/'), DIGEST_MIN, DIGEST_MAX) && path.len > 0;
+}
+
+/* PREFIX/REPOSITORY:PATH:REVISION, where the revision is the hash of a commit or the beginning of it; or, of generated
+ * files, PREFIX:DIGEST/PATH: */
 static bool split(struct str values[FIELDS], struct str file, struct str prefix)
 {
+	bool generated = is_generated(prefix.data);
 	if (file.len > SOURCE_PATH_MAX || file.len <= prefix.len || memcmp(file.data, prefix.data, prefix.len) != 0 ||
-	        file.data[prefix.len] != '/')
+	        file.data[prefix.len] != (generated ? ':' : '/'))
 		return false;
 	const char *start = file.data + prefix.len + 1, *end = file.data + file.len;
+	if (generated)
+		return split_generated(values, (struct str){start, (size_t)(end - start)});
 	const char *first = memchr(start, ':', (size_t)(end - start)),
 	           *last = memrchr(start, ':', (size_t)(end - start));
 	if (!first || first == last)
@@ -344,7 +363,8 @@ static bool split(struct str values[FIELDS], struct str file, struct str prefix)
 	values[REPOSITORY] = (struct str){start, (size_t)(first - start)};
 	values[PATH] = (struct str){first + 1, (size_t)(last - first - 1)};
 	values[REVISION] = (struct str){last + 1, (size_t)(end - last - 1)};
-	return is_below(values[REPOSITORY]) && is_below(values[PATH]) && is_revision(values[REVISION]);
+	return is_below(values[REPOSITORY]) && is_below(values[PATH]) &&
+	       is_hash(values[REVISION], REVISION_MIN, REVISION_MAX);
 }
 
 /* What stands behind the host of a URL, with its fields filled in; false: that is too long. */

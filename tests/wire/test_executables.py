@@ -848,6 +848,31 @@ def test_repositories_whose_revision_stands_in_a_query(tmp_path, servers):
     assert list(r.web.paths()) == [f"/main/plain/a%26b.c?{padding}&id={REVISION}"]  # the other URL would be too long
 
 
+DIGEST = "a5d3747707d6877b0e5cb0a364e3cb9fea8aa4feb6ead138952c2ba46d41045297286385f0e0470146f49403e46bd266e654dfca986de48c230f3a71c2aafed4"
+HOSTILE_GENERATED = [
+    *(f"s3:generated:{digest}/a.c:" for digest in ("", "..", DIGEST + "0", DIGEST[:31], "x" + DIGEST[1:], DIGEST + ".", "%61" + DIGEST[3:])),
+    *(f"s3:generated:{DIGEST}/{path}:" for path in ("", "..", "../a.c", "a//b", "./a", "a/", "../../etc/passwd", "a" * 1000)),
+    *(f"{place}:{DIGEST}/a.c:" for place in ("s3:other", "s3:generatedx", "S3:generated", "s3", "x s3:generated")),
+    f"s3:generated:{DIGEST}/a.c", f"s3:generated/{DIGEST}/a.c:", f"s3:generated:{DIGEST}:", f"s3:generated::{DIGEST}/a.c:", "s3:generated:", "s3:generated::", "s3:generated",
+]  # fmt: skip
+
+
+def test_source_code_that_was_generated(tmp_path, servers):
+    """Mozilla's builds keep it in a bucket by its digest. Names that lead elsewhere are not asked for."""
+    files = [f"s3:generated:{DIGEST}/ipc/ipdl/P Child.cpp:", f"s3:generated:{DIGEST.upper()[:32]}/a:b.h:"]
+    r = Repositories(tmp_path, servers, [*files, *HOSTILE_GENERATED], source_code=[])
+    config = {"source_code": [f"s3:generated={r.web.url}own/{{path}}"]}
+    r.stack = servers.enter_context(Stack(symbols=symbols_of(tmp_path / "generated", r.files), config=config))
+    r.put(f"own/{DIGEST}/ipc/ipdl/P Child.cpp", b"int a;\n")
+    r.put(f"own/{DIGEST.upper()[:32]}/a:b.h", b"int b;\n")
+    assert [r.ask(file)["source"] for file in files] == ["int a;\n", "int b;\n"]
+    asked = r.web.paths()
+    assert set(asked) == {f"/own/{DIGEST}/ipc/ipdl/P%20Child.cpp", f"/own/{DIGEST.upper()[:32]}/a%3Ab.h"}
+    for file in HOSTILE_GENERATED:
+        assert r.ask(file) == {"error": "no such file of source code"}, file
+    assert r.web.paths() == asked
+
+
 HOSTILE = [
     *(f"hg:hg.example.org/{repository}:a.c:{REVISION}" for repository in ("", "..", "../x", "a/../b", "/a", "a/", "a//b", ".", "a/.", "a\x7f")),
     *(f"hg:hg.example.org/main:{path}:{REVISION}" for path in ("", "..", "../../etc/passwd", "a/..", "a/../b", "/etc/passwd", "a//b", "./a", "a/", "a" * 1020)),
@@ -906,11 +931,12 @@ def test_settings_of_source_code_are_checked(tmp_path):
     fields = "{repository}/{revision}/{path}"
     wrong = [*("x", "=relative", "debuginfod2", "a=", "a=ftp://host/{path}")]
     urls = ["", "/", "/{path}", "/{repository}/{path}", f"/{fields}/{{path}}", f"/{fields}{{x}}", f"/{fields}}}", f"/{fields}#x", f"/{fields} x", f".{fields}", f"@host/{fields}", f"?{fields}"]
+    wrong += [f"s3:bucket=https://host{url}" for url in ("", "/", "/{path}{path}", f"/{fields}", "/{path}/{revision}", ".{path}", "/{path}#", "?{path}")]
     for value in [*wrong, *(f"hg:host=https://host{url}" for url in urls), f"hg:host=https:///{fields}", f"hg:host=https://{fields}", f"a=http://u:secret@host/{fields}"]:
         done = check_source_code(tmp_path, value)
         assert done.returncode == 1 and re.search("is neither debuginfod nor PREFIX=/directory|once each|not a usable URL", done.stderr), value
         assert "secret" not in done.stderr
-    for value in "debuginfod", "a=/b", "=/b", f"hg:host=https://host:8443/x/{fields}?raw=1", f"git:host/owner=HTTP://host/{fields}":
+    for value in "debuginfod", "a=/b", "=/b", f"hg:host=https://host:8443/x/{fields}?raw=1", f"git:host/owner=HTTP://host/{fields}", "s3:bucket=https://host/x/{path}":
         assert check_source_code(tmp_path, value).returncode == 0, value
 
 
