@@ -95,16 +95,17 @@ void background_enter(void)
 	if (self.stat < 0)
 		return;
 	self.ran = time_of(self.clock);
-	set_policy(0, SCHED_IDLE);
 	pthread_mutex_lock(&lock);
 	LIST_INSERT_HEAD(&all, &self, next);
 	pthread_mutex_unlock(&lock);
+	set_policy(0, SCHED_IDLE); /* not with the lock: then nobody would be lifted */
 }
 
 void background_leave(void)
 {
 	if (self.stat <= 0)
 		return;
+	set_policy(0, SCHED_OTHER); /* as there */
 	pthread_mutex_lock(&lock);
 	LIST_REMOVE(&self, next);
 	pthread_mutex_unlock(&lock);
@@ -136,7 +137,7 @@ static int64_t look_at(struct background *b)
 
 static void lift(struct background *b, bool up)
 {
-	if (b->lifted != up && set_policy(b->thread, up ? SCHED_OTHER : SCHED_IDLE))
+	if ((up || b->lifted) && set_policy(b->thread, up ? SCHED_OTHER : SCHED_IDLE))
 		b->lifted = up;
 }
 

@@ -28,7 +28,8 @@ void background_enter(void);
 /* Before a thread that entered ends. */
 void background_leave(void);
 
-/* To be called every 100 ms, by a thread that did not enter. Takes some microseconds a thread. */
+/* To be called every 100 ms, by a thread that did not enter and takes no lock that those hold: a thread that starves
+ * may hold one. Takes some microseconds a thread. */
 void background_tick(void);
 
 #endif

@@ -4,6 +4,7 @@
 #include "modules/periodic.h"
 
 #include <stdlib.h>
+#include <time.h>
 
 #include "base/account.h"
 #include "base/array.h"
@@ -64,7 +65,7 @@ static void send_missed(struct periodic *p, struct mc_client *c)
 	free(missed);
 }
 
-/* ---- the two threads ---- */
+/* ---- the threads ---- */
 
 struct memory_watch {
 	int64_t trimmed; /* when malloc last returned free memory to the system */
@@ -153,7 +154,6 @@ static void *tick_main(void *arg)
 	while (rest(p, TICK_MS * MS)) {
 		int64_t now = clock_now();
 		bool next_second = is_due(&second, now, SECOND);
-		background_tick();
 		loads_tick(p->loads, now, next_second);
 		watch_memory(p->loads, now, &memory);
 		if (next_second) {
@@ -164,6 +164,17 @@ static void *tick_main(void *arg)
 		}
 		if (is_due(&trimmed, now, TRIM_INTERVAL * SECOND))
 			block_pool_trim(context->blocks);
+	}
+	return NULL;
+}
+
+/* Takes no lock that a thread in the background may hold: that thread may be the one that has to be lifted. */
+static void *lift_main(void *arg)
+{
+	const struct periodic *p = arg;
+	while (!atomic_load(&p->loads->context->stopping)) {
+		nanosleep(&(struct timespec){0, TICK_MS * MS}, NULL);
+		background_tick();
 	}
 	return NULL;
 }
@@ -191,10 +202,10 @@ void periodic_init(struct periodic *p, struct loads *loads, struct finishers *fi
 
 bool periodic_start(struct periodic *p)
 {
-	void *(*const run[])(void *) = {tick_main, memcached_main};
-	while (p->running < 2 && pthread_create(&p->threads[p->running], NULL, run[p->running], p) == 0)
+	void *(*const run[PERIODIC_THREADS])(void *) = {tick_main, memcached_main, lift_main};
+	while (p->running < PERIODIC_THREADS && pthread_create(&p->threads[p->running], NULL, run[p->running], p) == 0)
 		p->running++;
-	return p->running == 2;
+	return p->running == PERIODIC_THREADS;
 }
 
 void periodic_stop(struct periodic *p)

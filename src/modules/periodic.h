@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is done every now and then, by two threads. One ends waits at their deadlines and watches memory. The other may
- * have to wait for memcached: it renews leases and sends the invalidations that memcached missed. */
+/* What is done every now and then, by three threads. One ends waits at their deadlines and watches memory. One may have
+ * to wait for memcached: it renews leases and sends the invalidations that memcached missed. One sees to it that
+ * threads in the background get their share. */
 #ifndef MODULES_PERIODIC_H
 #define MODULES_PERIODIC_H
 
 #include "modules/finish.h"
+
+enum { PERIODIC_THREADS = 3 };
 
 struct periodic {
 	struct loads
@@ -14,7 +17,7 @@ struct periodic {
 	uint32_t missed_count, missed_cap;
 	unsigned dropped;    /* since the log last told of them */
 	pthread_cond_t stop; /* signalled when stopping */
-	pthread_t threads[2];
+	pthread_t threads[PERIODIC_THREADS];
 	unsigned running;
 };
 

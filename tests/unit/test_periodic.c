@@ -16,6 +16,7 @@
 enum mc_status __wrap_page_memcached_invalidate(struct mc_client *c, const struct module_hash *hash);
 void __wrap_log_event(enum log_level level, const char *event, const char *format, ...)
         __attribute__((format(printf, 3, 4)));
+void __wrap_background_tick(void);
 
 enum { MOST = 10000 };
 
@@ -24,6 +25,7 @@ static struct loads loads;
 static struct periodic periodic;
 static bool answers, uploads_meanwhile;
 static unsigned asked;
+static atomic_uint ticks;
 static char logged[200];
 
 enum mc_status __wrap_page_memcached_invalidate(struct mc_client *c, const struct module_hash *hash)
@@ -43,6 +45,11 @@ void __wrap_log_event(enum log_level level, const char *event, const char *forma
 	va_start(arguments, format);
 	vsnprintf(logged, sizeof logged, format, arguments);
 	va_end(arguments);
+}
+
+void __wrap_background_tick(void)
+{
+	atomic_fetch_add(&ticks, 1);
 }
 
 static void keep(unsigned first, unsigned count)
@@ -142,6 +149,36 @@ static void test_nothing_is_finished_after_the_end(void **state)
 	assert_null(account_unbalanced());
 }
 
+/* As when a loader starves that has the lock. */
+static void test_the_background_gets_its_share_whoever_has_the_lock(void **state)
+{
+	(void)state;
+	struct error e;
+	struct finishers finishers;
+	const struct config none = {0};
+	const int64_t bound = clock_now() + 60 * SECOND;
+	context.config = &none;
+	context.servers = mc_servers_new(&none, &e);
+	context.cache = page_cache_new(1 << 20);
+	context.blocks = block_pool_new(0);
+	finishers_init(&finishers, &loads);
+	periodic.finishers = &finishers;
+	assert_true(periodic_start(&periodic));
+	pthread_mutex_lock(&loads.lock);
+	unsigned before = atomic_load(&ticks);
+	while (atomic_load(&ticks) < before + 3 && clock_now() < bound)
+		nanosleep(&(struct timespec){0, MS}, NULL);
+	assert_true(atomic_load(&ticks) >= before + 3);
+	atomic_store(&context.stopping, true);
+	pthread_mutex_unlock(&loads.lock);
+	periodic_stop(&periodic);
+	atomic_store(&context.stopping, false);
+	finishers_stop(&finishers);
+	block_pool_free(context.blocks);
+	page_cache_free(context.cache);
+	mc_servers_free(context.servers);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -149,6 +186,7 @@ int main(void)
 	        cmocka_unit_test_setup_teardown(test_one_that_comes_while_it_is_sent_is_sent_again, begin, end),
 	        cmocka_unit_test_setup_teardown(test_those_above_the_limit_are_logged, begin, end),
 	        cmocka_unit_test_setup_teardown(test_nothing_is_finished_after_the_end, begin, end),
+	        cmocka_unit_test_setup_teardown(test_the_background_gets_its_share_whoever_has_the_lock, begin, end),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
