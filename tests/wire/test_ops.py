@@ -15,10 +15,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from client import job
-from stack import DAEMON, Stack, connects, has_sanitizer, tail, wait_for
+from stack import DAEMON, Nginx, Stack, connects, has_sanitizer, tail, wait_for
 from symbols import SAMPLE, debug_id, tiny
 
 APP = ["app", debug_id("app")]
+IO_TIMEOUT = 30  # the default
 
 
 def make(**options):
@@ -865,9 +866,9 @@ def body_of(value):
     return head, body
 
 
-def idle(stack):
+def idle(stack, bound=40):
     """Waits until the metrics request is the only one."""
-    wait_for(lambda: stack.node.metrics()["symbolicated_requests_in_flight"] <= 1, "all requests to be over", 40, 0.05)
+    wait_for(lambda: stack.node.metrics()["symbolicated_requests_in_flight"] <= 1, "all requests to be over", bound, 0.05)
 
 
 def test_client_leaves_in_the_middle_of_its_body(stack):
@@ -1023,6 +1024,41 @@ def test_a_length_that_is_not_true(stack, length):
         s.sendall(fcgi_request("POST", "/symbolicate/v5", body, keep=False, length=length))
         out, _ = read_reply(file)
         assert b"Status: 4" in out or b"Status: 200" in out
+    works(stack)
+
+
+@contextlib.contextmanager
+def half_a_body(stack, way):
+    """What ends when the block does: "abort" asks for that, "close" only closes, and "nginx" passes the body on as it comes."""
+    body, length = b'{"memoryMap":[', 70_000
+    if way == "nginx":
+        changes = [("symbolicated-location.conf", "fastcgi_request_buffering on;", "fastcgi_request_buffering off;")]
+        nginx = Nginx("unbuffered", stack.directory, stack.daemon.socket, changes=changes)
+        nginx.start()
+        try:
+            with socket.create_connection(("127.0.0.1", nginx.port)) as s:
+                s.sendall(f"POST /symbolicate/v5 HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n".encode() + body)
+                yield
+            idle(stack, IO_TIMEOUT / 2)
+        finally:
+            nginx.stop()
+        return
+    with fcgi(stack) as (s, _):
+        s.sendall(fcgi_request("POST", "/symbolicate/v5", body, length=length)[: -len(record(5, b""))])
+        yield
+        if way == "abort":
+            s.sendall(record(2, b""))
+            idle(stack, IO_TIMEOUT / 2)
+    idle(stack, IO_TIMEOUT / 2)
+
+
+@pytest.mark.parametrize("way", ["abort", "close", pytest.param("nginx", marks=pytest.mark.slow)])
+def test_a_body_whose_sender_has_gone_is_not_waited_for(stack, way):
+    """Only io_timeout would end it, and it is charged until then."""
+    charged = 'symbolicated_memory_bytes{kind="bodies"}'
+    with half_a_body(stack, way):
+        wait_for(lambda: stack.node.metrics()[charged] > 0, "the body to be read")
+    assert stack.node.metrics()[charged] == 0
     works(stack)
 
 
