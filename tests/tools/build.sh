@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # build.sh DIRECTORY [CONFIGURE-ARGUMENT...]: builds everything out of tree in DIRECTORY. Quiet unless it fails; what was printed is
-# in DIRECTORY/build.log. With BUILD_TESTS=1 the tests are built too.
+# in DIRECTORY/build.log. With BUILD_TESTS=1 the tests are built too, or only the programs that it names.
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 mkdir -p "$1"
@@ -17,7 +17,11 @@ build() {
 		[ ! -f configured ] || make clean || return
 		echo "$*" >configured
 	fi
-	make -j "$(nproc)" ${BUILD_TESTS:+check TESTS=}
+	case ${BUILD_TESTS:-} in
+	"") make -j "$(nproc)" ;;
+	*/*) make -j "$(nproc)" check TESTS= check_PROGRAMS="$BUILD_TESTS" ;;
+	*) make -j "$(nproc)" check TESTS= ;;
+	esac
 }
 
 if ! build "$@" >build.log 2>&1; then

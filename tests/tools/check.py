@@ -69,6 +69,7 @@ BUILDS = {
     "check-asan": ["--enable-werror", "--enable-sanitizer=address", "CFLAGS=-g -O1"],
     "check-tsan": ["--enable-werror", "--enable-sanitizer=thread", "CFLAGS=-g -O1"],
 }
+PROGRAMS = {"check-tsan": " ".join(WITH_THREADS)}  # of tests, where a build needs few
 
 
 class Part:
@@ -158,7 +159,7 @@ def run(command, **options):
 def build(name):
     """Builds build/NAME, the tests too; returns its directory, or None."""
     directory = os.path.join(ROOT, "build", name)
-    return directory if run([BUILD, directory, *BUILDS[name]], env={"BUILD_TESTS": "1"}) == 0 else None
+    return directory if run([BUILD, directory, *BUILDS[name]], env={"BUILD_TESTS": PROGRAMS.get(name, "1")}) == 0 else None
 
 
 def built(name):
@@ -192,7 +193,8 @@ def unit(name, tests=None, env=None, compiler=None):
     for trs in glob.glob(os.path.join(directory, "tests", "**", "*.trs"), recursive=True):
         os.remove(trs)
     jobs = os.cpu_count() + 2  # some tests wait more than they compute
-    variables = ([f"TESTS={tests}"] if tests else []) + ([f"LOG_COMPILER={compiler}"] if compiler else [])
+    given = {"TESTS": tests, "LOG_COMPILER": compiler, "check_PROGRAMS": PROGRAMS.get(name)}
+    variables = [f"{variable}={value}" for variable, value in given.items() if value]
     code = run(["make", "-s", f"-j{jobs}", "-C", directory, "check", "VERBOSE=1", *variables], env=env or {})
     passed, failed, skipped = results(directory)
     # A make that fails without a failed test, or runs none, is a failure too.

@@ -13,7 +13,7 @@ from client import job
 from stack import Stack, has_sanitizer, wait_for
 from symbols import debug_id, differences, run_gensym
 
-MODULES = 8
+MODULES = 5
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(has_sanitizer(), reason="what memcached keeps is the same with a sanitizer")]
 
 
@@ -32,7 +32,7 @@ def ask(stack, module, answers):
 
 
 def fill(stack, gensym):
-    """Modules whose maps take several times the memory of memcached."""
+    """Modules whose maps take twice the memory of memcached."""
     modules = [[f"kept{i}.pdb", debug_id(f"kept{i}")] for i in range(MODULES)]
     answers = [run_gensym(gensym, stack.symbols, module, "-f", "12000", "-s", str(i + 1), answers=600) for i, module in enumerate(modules)]
     for module, right in zip(modules, answers):
