@@ -18,7 +18,8 @@ uint32_t code_page_pieces(const struct page *p)
 		return 0;
 	uint32_t pieces = get_u32(p->bytes + 8);
 	uint32_t codes = get_u32(p->bytes + 16), far = get_u32(p->bytes + 20), strings = get_u32(p->bytes + 12);
-	if (pieces > (p->len - CODE_HEADER) / CODE_ENTRY || codes > far || far > p->len || strings > far - codes)
+	if (pieces > (p->len - CODE_HEADER) / CODE_ENTRY || codes < CODE_HEADER || codes > far || far > p->len ||
+	        strings > far - codes)
 		return 0;
 	return pieces;
 }
@@ -86,57 +87,24 @@ bool piece_read(const struct page *p, uint32_t index, struct piece *out)
 	return !r.bad;
 }
 
-static inline bool read_node(struct reader *r, struct piece_node *nodes, uint32_t index)
+/* An inlined call; node 0 is the function itself, with only file and line. */
+struct node {
+	uint32_t parent, origin, call_file, call_line, file, line;
+};
+
+/* Reads node `index`, from 1, in order. */
+static inline bool read_node(struct reader *r, struct node *nodes, uint32_t index)
 {
 	uint64_t up = reader_varint(r);
 	if (r->bad || up >> 1 == 0 || up >> 1 > index)
 		return false;
-	struct piece_node *n = &nodes[index];
+	struct node *n = &nodes[index];
 	n->parent = index - (uint32_t)(up >> 1);
 	n->origin = read_u32(r);
 	n->call_line = nodes[n->parent].line + (uint32_t)unzigzag(reader_varint(r));
 	n->call_file = up & 1 ? read_u32(r) : nodes[n->parent].file;
 	n->file = read_u32(r);
 	n->line = read_u32(r);
-	return !r->bad;
-}
-
-bool piece_read_node(struct piece *p, struct piece_node *nodes, uint32_t index)
-{
-	return read_node(&p->nodes, nodes, index);
-}
-
-/* The state of a walk over segments. line = base line of the node + line_delta; file = own_file if has_file, else the
- * node's base file. */
-struct segment_walk {
-	uint32_t node, highest, own_file;
-	bool has_file;
-	uint32_t line_delta; /* modulo 2^32, as all lines */
-	uint64_t size;       /* of the segment; 0 for the last one: up to the end of the piece */
-};
-
-static bool segment_next(struct reader *r, struct segment_walk *w)
-{
-	uint64_t head = reader_varint(r);
-	w->size = head >> 2;
-	switch (head & 3) {
-	case SEGMENT_SAME_NODE:
-		w->line_delta += (uint32_t)unzigzag(reader_varint(r));
-		return !r->bad;
-	case SEGMENT_NEW_NODE:
-		w->node = w->highest + read_u32(r);
-		w->line_delta = 0;
-		w->has_file = false;
-		break;
-	default:
-		w->node += (uint32_t)unzigzag(reader_varint(r));
-		w->line_delta = (uint32_t)unzigzag(reader_varint(r));
-		w->has_file = (head & 3) == SEGMENT_NODE_FILE;
-		if (w->has_file)
-			w->own_file = read_u32(r);
-	}
-	if (w->node > w->highest)
-		w->highest = w->node;
 	return !r->bad;
 }
 
@@ -168,59 +136,96 @@ static uint32_t sum_lengths(const uint8_t *code, uint32_t count)
 }
 #endif
 
-bool page_string(const struct page *p, uint32_t index, struct offmap_string *out)
+/* The strings of a code page, found once for all those of a lookup. */
+struct code_strings {
+	const struct page *page;
+	const uint8_t *codes, *data;
+	uint32_t count, far;
+	uint32_t bytes; /* of data */
+};
+
+/* code_page_pieces(p) is not 0. */
+static struct code_strings strings_of(const struct page *p)
 {
-	uint32_t strings = get_u32(p->bytes + 12), codes = get_u32(p->bytes + 16), far = get_u32(p->bytes + 20), at;
-	const uint8_t *code = p->bytes + codes;
+	uint32_t count = get_u32(p->bytes + 12), codes = get_u32(p->bytes + 16), far = get_u32(p->bytes + 20);
+	const uint8_t *at = p->bytes + codes;
+	return (struct code_strings){p, at, at + count, count, far, far - codes - count};
+}
+
+static inline bool find_string(const struct code_strings *s, uint32_t index, struct offmap_string *out)
+{
 	*out = (struct offmap_string){0};
 	if (!index)
 		return true;
-	if (index > strings || codes < CODE_HEADER)
+	if (index > s->count)
 		return false;
-	at = sum_lengths(code, index - 1);
-	uint32_t len = code[index - 1] & 127;
-	const uint8_t *data = code + strings;
-	if ((uint64_t)codes + strings + at + len > far)
+	uint32_t at = sum_lengths(s->codes, index - 1), code = s->codes[index - 1], len = code & 127;
+	const uint8_t *data = s->data + at;
+	if (at > s->bytes || len > s->bytes - at)
 		return false;
-	data += at;
-	if (code[index - 1] <= STRING_INLINE_MAX) {
-		*out = (struct offmap_string){.data = data, .len = len};
+	if (code <= STRING_INLINE_MAX) {
+		out->data = data;
+		out->len = len;
 		return true;
 	}
-	if (code[index - 1] == STRING_EXTERNAL) {
+	if (code == STRING_EXTERNAL) {
 		out->external = get_u32(data);
 		return out->external != 0;
 	}
-	if (code[index - 1] != STRING_FAR)
+	if (code != STRING_FAR)
 		return false;
-	uint64_t start = (uint64_t)far + get_u32(data);
+	uint64_t start = (uint64_t)s->far + get_u32(data);
 	len = get_u16(data + 4);
-	if (start + len > p->len)
+	if (start + len > s->page->len)
 		return false;
-	*out = (struct offmap_string){.data = p->bytes + start, .len = len};
+	*out = (struct offmap_string){.data = s->page->bytes + start, .len = len};
 	return true;
 }
+
+/* The state of a walk over segments. line = base line of the node + line_delta; file = own_file if has_file, else the
+ * node's base file. */
+struct segment_walk {
+	uint32_t node, highest, own_file;
+	bool has_file;
+	uint32_t line_delta; /* modulo 2^32, as all lines */
+};
 
 /* Walks to the segment that holds `within` bytes from the start of the piece. */
 static bool find_segment(const struct piece *p, uint64_t within, struct segment_walk *out)
 {
 	struct segment_walk w = {0};
 	struct reader r = p->rest;
-	for (uint32_t i = 0; i < p->segments; i++) {
-		if (!segment_next(&r, &w))
-			return false;
-		if (!w.size || within < w.size) {
-			*out = w;
-			return true;
+	for (uint32_t i = 0; i < p->segments && !r.bad; i++) {
+		uint64_t head = reader_varint(&r), size = head >> 2; /* 0: up to the end of the piece */
+		switch (head & 3) {
+		case SEGMENT_SAME_NODE:
+			w.line_delta += (uint32_t)unzigzag(reader_varint(&r));
+			break;
+		case SEGMENT_NEW_NODE:
+			w.node = w.highest += read_u32(&r);
+			w.line_delta = 0;
+			w.has_file = false;
+			break;
+		default:
+			w.node += (uint32_t)unzigzag(reader_varint(&r));
+			w.highest = w.node > w.highest ? w.node : w.highest;
+			w.line_delta = (uint32_t)unzigzag(reader_varint(&r));
+			w.has_file = (head & 3) == SEGMENT_NODE_FILE;
+			if (w.has_file)
+				w.own_file = read_u32(&r);
 		}
-		within -= w.size;
+		if (!size || within < size) {
+			*out = w;
+			return !r.bad;
+		}
+		within -= size;
 	}
 	return false;
 }
 
 /* Follows the chain of inlined calls outwards from `node`. Fills answer->inlines, and leaves the call site within the
  * function itself in answer->frame. */
-static enum err read_chain(const struct page *page, const struct piece_node *nodes, uint32_t node, struct arena *arena,
+static enum err read_chain(const struct code_strings *s, const struct node *nodes, uint32_t node, struct arena *arena,
         struct offmap_answer *answer)
 {
 	uint32_t count = 0, i = 0;
@@ -233,36 +238,36 @@ static enum err read_chain(const struct page *page, const struct piece_node *nod
 	struct offmap_call *site = &answer->frame; /* first the innermost file and line */
 	for (uint32_t n = node; n; n = nodes[n].parent, i++) {
 		struct offmap_call *call = &answer->inlines[i];
-		if (!page_string(page, nodes[n].origin, &call->function))
+		if (!find_string(s, nodes[n].origin, &call->function))
 			return ERR_CORRUPT;
 		call->file = site->file;
 		call->line = site->line;
-		if (!page_string(page, nodes[n].call_file, &site->file))
+		if (!find_string(s, nodes[n].call_file, &site->file))
 			return ERR_CORRUPT;
 		site->line = nodes[n].call_line;
 	}
 	return ERR_OK;
 }
 
-static enum err read_place(
-        const struct page *page, struct piece *p, uint64_t within, struct arena *arena, struct offmap_answer *answer)
+static enum err read_place(const struct code_strings *s, const struct piece *p, uint64_t within, struct arena *arena,
+        struct offmap_answer *answer)
 {
-	struct piece_node few[128], *nodes = few, *many = NULL;
+	struct node few[128], *nodes = few, *many = NULL;
 	struct segment_walk w;
 	enum err err = ERR_CORRUPT;
 	if (!find_segment(p, within, &w) || w.node > p->node_count)
 		return ERR_CORRUPT;
 	if (w.node >= sizeof few / sizeof *few && !(nodes = many = malloc((w.node + 1) * sizeof *nodes)))
 		return ERR_NO_MEMORY;
-	nodes[0] = (struct piece_node){.file = p->root_file, .line = p->root_line};
+	nodes[0] = (struct node){.file = p->root_file, .line = p->root_line};
 	struct reader r = p->nodes; /* of its own, so that it stays in registers */
 	for (uint32_t i = 1; i <= w.node; i++)
 		if (!read_node(&r, nodes, i))
 			goto out;
-	if (!page_string(page, w.has_file ? w.own_file : nodes[w.node].file, &answer->frame.file))
+	if (!find_string(s, w.has_file ? w.own_file : nodes[w.node].file, &answer->frame.file))
 		goto out;
 	answer->frame.line = nodes[w.node].line + w.line_delta;
-	err = w.node ? read_chain(page, nodes, w.node, arena, answer) : ERR_OK;
+	err = w.node ? read_chain(s, nodes, w.node, arena, answer) : ERR_OK;
 out:
 	free(many);
 	return err;
@@ -270,8 +275,8 @@ out:
 
 /* Finds the function at an offset. If one answers, p is its piece and *within the offset from the start of that piece.
  */
-static enum err find_function(
-        const struct page *code, uint64_t offset, struct piece *p, uint64_t *within, struct offmap_answer *answer)
+static enum err find_function(const struct page *code, uint64_t offset, struct piece *p, uint64_t *within,
+        struct code_strings *s, struct offmap_answer *answer)
 {
 	uint32_t pieces = code_page_pieces(code);
 	*answer = (struct offmap_answer){0};
@@ -287,7 +292,8 @@ static enum err find_function(
 		answer->between = index + 1 < pieces;
 		return ERR_OK;
 	}
-	if (!page_string(code, p->name, &answer->frame.function))
+	*s = strings_of(code);
+	if (!find_string(s, p->name, &answer->frame.function))
 		return ERR_CORRUPT;
 	answer->found = true;
 	answer->function_offset = p->from + *within;
@@ -298,17 +304,19 @@ static enum err find_function(
 
 enum err offmap_lookup_function(const struct page *code, uint64_t offset, struct offmap_answer *answer)
 {
+	struct code_strings s;
 	struct piece p;
 	uint64_t within;
-	return find_function(code, offset, &p, &within, answer);
+	return find_function(code, offset, &p, &within, &s, answer);
 }
 
 enum err offmap_lookup(const struct page *code, uint64_t offset, struct arena *arena, struct offmap_answer *answer)
 {
+	struct code_strings s;
 	struct piece p;
 	uint64_t within;
-	enum err err = find_function(code, offset, &p, &within, answer);
-	return !err && answer->found && p.segments ? read_place(code, &p, within, arena, answer) : err;
+	enum err err = find_function(code, offset, &p, &within, &s, answer);
+	return !err && answer->found && p.segments ? read_place(&s, &p, within, arena, answer) : err;
 }
 
 enum reason offmap_reason(const struct offmap *m, uint64_t offset, const struct offmap_answer *answer)

@@ -74,14 +74,7 @@ struct piece {
 	struct reader nodes, rest; /* rest: the segments */
 };
 
-struct piece_node {
-	uint32_t parent, origin, call_file, call_line, file, line;
-};
-
 uint32_t code_page_pieces(const struct page *p); /* 0 if the page is malformed */
 bool piece_read(const struct page *p, uint32_t index, struct piece *out);
-/* Reads node `index` (from 1, in order) into nodes[index]; nodes[0] is the root. */
-bool piece_read_node(struct piece *p, struct piece_node *nodes, uint32_t index);
-bool page_string(const struct page *p, uint32_t index, struct offmap_string *out); /* index 0: empty */
 
 #endif
