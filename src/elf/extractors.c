@@ -228,7 +228,9 @@ static enum err judge_death(const struct reading *s, uint8_t how, struct error *
 	case SIGXCPU:
 		return died(s, "took too long", e);
 	case SIGXFSZ:
-		return error_set(e, ERR_CORRUPT, "it grows too large while %s", s->doing);
+		if (*s->doing)
+			return error_set(e, ERR_CORRUPT, "it grows too large while %s", s->doing);
+		/* fall through */
 	default:
 		snprintf(text, sizeof text, how < 128 ? "died of signal %d" : "ended with status %d", how & 127);
 		return died(s, text, e);
