@@ -289,7 +289,7 @@ static void redirect_to_module(struct exchange *x, const struct code_module *m)
 }
 
 /* No source has the file: the path may be that of a code file. */
-static void try_code_id(struct exchange *x, const struct symfile *file, uint64_t marker)
+static void try_code_id(struct exchange *x, const struct symfile *file, const struct symfiles_since *since)
 {
 	struct symfiles *all = services_symfiles();
 	struct code_module m;
@@ -299,7 +299,7 @@ static void try_code_id(struct exchange *x, const struct symfile *file, uint64_t
 		redirect_to_module(x, &m);
 		break;
 	case ERR_MISSING:
-		symfiles_set_missing(all, file, marker);
+		symfiles_set_missing(all, file, since);
 		missing_note_request(x, file->name, file->id);
 		refuse(x, ERR_NOT_FOUND, missing);
 		break;
@@ -308,7 +308,7 @@ static void try_code_id(struct exchange *x, const struct symfile *file, uint64_t
 	}
 }
 
-static void send_file(struct exchange *x, const struct symfile *file, uint64_t marker)
+static void send_file(struct exchange *x, const struct symfile *file, const struct symfiles_since *since)
 {
 	struct sending s = {.x = x};
 	char *url = NULL;
@@ -320,7 +320,7 @@ static void send_file(struct exchange *x, const struct symfile *file, uint64_t m
 	if (symfiles_get(services_symfiles(), file, &reader, &result, &e))
 		exchange_reply_error(x, &e, 1);
 	else if (result.outcome == BUCKET_MISSING)
-		try_code_id(x, file, marker);
+		try_code_id(x, file, since);
 	else if (url)
 		redirect(x, url);
 	else
@@ -332,17 +332,18 @@ static void send_file(struct exchange *x, const struct symfile *file, uint64_t m
 
 static void answer(struct exchange *x, const struct symfile *file)
 {
-	uint64_t marker = marker_of(&file->hash);
-	if (symfiles_is_missing(services_symfiles(), file, marker)) {
+	struct symfiles_since since = {.forgotten = symfiles_forgotten(services_symfiles())};
+	since.marker = marker_of(&file->hash);
+	if (symfiles_is_missing(services_symfiles(), file, since.marker)) {
 		missing_note_request(x, file->name, file->id);
 		refuse(x, ERR_NOT_FOUND, missing);
 		return;
 	}
 	permit_give();
 	if (file->by_code)
-		try_code_id(x, file, marker);
+		try_code_id(x, file, &since);
 	else
-		send_file(x, file, marker);
+		send_file(x, file, &since);
 }
 
 void sym_get_handle(struct exchange *x)

@@ -47,15 +47,15 @@ enum err code_id_put(
 	return store_put_object(c, path, (struct str){text, (size_t)n}, e);
 }
 
-enum err code_id_get(
-        struct store_client *c, struct str code_file, struct str code_id, struct code_module *m, struct error *e)
+enum err code_id_get(struct store_client *c, struct str code_file, struct str code_id, struct code_module *m,
+        const atomic_bool *cancel, struct error *e)
 {
 	char path[PATH_SIZE];
 	struct buffer b;
 	if (!make_path(path, code_file, code_id))
 		return no_memory(e);
 	buffer_init(&b, CODE_ID_TEXT);
-	enum err err = store_get_object(c, path, &b, NULL, e);
+	enum err err = store_get_object(c, path, &b, cancel, e);
 	if (!err)
 		memcpy(m->text, b.data, b.len);
 	struct str rest = {(const char *)m->text, err ? 0 : b.len};

@@ -21,7 +21,7 @@ bool code_id_is_told(const struct symfile_facts *f);
 enum err code_id_put(
         struct store_client *c, const struct symfile_facts *f, struct str name, struct str id, struct error *e);
 /* ERR_MISSING: nobody has said; ERR_UNAVAILABLE, ERR_NO_MEMORY. Letters count the same in any case. */
-enum err code_id_get(
-        struct store_client *c, struct str code_file, struct str code_id, struct code_module *m, struct error *e);
+enum err code_id_get(struct store_client *c, struct str code_file, struct str code_id, struct code_module *m,
+        const atomic_bool *cancel, struct error *e);
 
 #endif

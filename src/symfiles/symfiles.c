@@ -19,8 +19,8 @@ struct symfiles {
 	struct symbfile_store *store; /* NULL: none */
 	struct outcomes *missing;
 	struct missing_list *wanted;
-	pthread_mutex_t lock; /* guards what follows */
-	uint64_t busy;
+	pthread_mutex_t lock; /* guards what follows, and that `missing` is only told what still holds */
+	uint64_t busy, forgotten;
 	struct bucket_client *idle[CLIENTS_MAX]; /* with their connections, for the next download */
 	unsigned idle_count;
 };
@@ -176,7 +176,7 @@ enum err symfiles_find_code(
 	if (!place)
 		return e->code;
 	struct store_client *c = store_client_new(s->store);
-	enum err err = c ? code_id_get(c, code_file, code_id, m, e) : no_memory(e);
+	enum err err = c ? code_id_get(c, code_file, code_id, m, NULL, e) : no_memory(e);
 	store_client_free(c);
 	leave_place(s, place);
 	return err;
@@ -198,18 +198,32 @@ bool symfiles_is_missing(struct symfiles *s, const struct symfile *file, uint64_
 	return f.class == FAILURE_MISSING && f.marker == marker;
 }
 
-void symfiles_set_missing(struct symfiles *s, const struct symfile *file, uint64_t marker)
+uint64_t symfiles_forgotten(struct symfiles *s)
+{
+	pthread_mutex_lock(&s->lock);
+	uint64_t forgotten = s->forgotten;
+	pthread_mutex_unlock(&s->lock);
+	return forgotten;
+}
+
+void symfiles_set_missing(struct symfiles *s, const struct symfile *file, const struct symfiles_since *since)
 {
 	struct module_hash key = key_of(&file->hash, file->by_code);
-	struct outcome f = {.class = FAILURE_MISSING, .marker = marker, .checked = clock_now()};
-	outcomes_set(s->missing, &key, &key, &f);
+	struct outcome f = {.class = FAILURE_MISSING, .marker = since->marker, .checked = clock_now()};
+	pthread_mutex_lock(&s->lock);
+	if (s->forgotten == since->forgotten)
+		outcomes_set(s->missing, &key, &key, &f);
+	pthread_mutex_unlock(&s->lock);
 }
 
 void symfiles_forget(struct symfiles *s, const struct module_hash *hash)
 {
 	struct module_hash code = key_of(hash, true);
+	pthread_mutex_lock(&s->lock);
+	s->forgotten++;
 	outcomes_forget(s->missing, hash);
 	outcomes_forget(s->missing, &code);
+	pthread_mutex_unlock(&s->lock);
 }
 
 struct missing_list *symfiles_missing(struct symfiles *s)

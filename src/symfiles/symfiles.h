@@ -47,9 +47,17 @@ enum err symfiles_get(struct symfiles *s, const struct symfile *file, const stru
 enum err symfiles_find_code(
         struct symfiles *s, struct str code_file, struct str code_id, struct code_module *m, struct error *e);
 
+/* Where things stood when a file was asked for; a miss is not remembered if they have changed meanwhile. */
+struct symfiles_since {
+	uint64_t marker;    /* of the file, in memcached */
+	uint64_t forgotten; /* by symfiles_forgotten */
+};
+
+/* How often anything was forgotten. */
+uint64_t symfiles_forgotten(struct symfiles *s);
 /* Whether it is known to be missing, as long as its marker in memcached is this one. */
 bool symfiles_is_missing(struct symfiles *s, const struct symfile *file, uint64_t marker);
-void symfiles_set_missing(struct symfiles *s, const struct symfile *file, uint64_t marker);
+void symfiles_set_missing(struct symfiles *s, const struct symfile *file, const struct symfiles_since *since);
 /* In this process, whatever the marker. */
 void symfiles_forget(struct symfiles *s, const struct module_hash *hash);
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Symbol files in: PUT /api/sym/NAME/ID/FILE.sym, to a store that is a source like any other."""
 
+import contextlib
 import gzip
 import os
 import re
@@ -14,7 +15,7 @@ import pytest
 
 from client import job
 from s3 import BUCKET, S3, program_or_fail
-from stack import DAEMON, Stack, wait_for
+from stack import DAEMON, STOP_BOUND, Stack, wait_for
 from symbols import SAMPLE, SAMPLE_FRAMES, debug_id, module_line
 
 QUICK = {"downloads": "stream", "revalidate_after": "200ms", "failure_ttl_min": "100ms", "symbfile_store": ""}
@@ -254,11 +255,16 @@ def test_a_code_file_that_no_path_can_name_does_no_harm(store):
 
 
 class Forgetful(ThreadingHTTPServer):
-    """An S3 server that keeps what it is sent, and answers 503 all the same to paths that contain `failing`."""
+    """An S3 server that keeps what it is sent. To paths that contain `failing` it answers 503 all the same; to those that contain `hanging`
+    nothing, until `end` is set."""
 
     def __init__(self):
-        self.objects, self.failing = {}, None
+        self.objects, self.failing, self.hanging = {}, "?", "?"
+        self.hangs, self.end = threading.Event(), threading.Event()
         super().__init__(("127.0.0.1", 0), Forgetful.Handler)
+
+    def settings(self):
+        return {"sym_store": f"s3://{BUCKET}/x", "s3_endpoint": f"http://127.0.0.1:{self.server_port}", "s3_addressing": "path"}
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -267,10 +273,14 @@ class Forgetful(ThreadingHTTPServer):
             pass
 
         def answer(self, status, body=b""):
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            if self.server.hanging in self.path:
+                self.server.hangs.set()
+                self.server.end.wait(STOP_BOUND)
+            with contextlib.suppress(BrokenPipeError):
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
 
         def do_GET(self):
             body = self.server.objects.get(self.path)
@@ -278,32 +288,60 @@ class Forgetful(ThreadingHTTPServer):
 
         def do_PUT(self):
             self.server.objects[self.path] = self.rfile.read(int(self.headers["Content-Length"]))
-            self.answer(503 if self.server.failing and self.server.failing in self.path else 200)
+            self.answer(503 if self.server.failing in self.path else 200)
 
 
-def test_what_is_stored_though_the_upload_failed_is_named_on_all_hosts(monkeypatch):
-    """S3's answer about the file or about its code id is lost: whoever does not send it again must not leave hosts with the old file."""
+@pytest.fixture
+def forgetful(monkeypatch):
     for variable in list(os.environ):
         if variable.startswith("AWS_"):
             monkeypatch.delenv(variable)
     server = Forgetful()
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
+    yield server
+    server.end.set()
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_what_is_stored_though_the_upload_failed_is_named_on_all_hosts(forgetful):
+    """S3's answer about the file or about its code id is lost: whoever does not send it again must not leave hosts with the old file."""
     name = "failed.pdb"
-    settings = {"sym_store": f"s3://{BUCKET}/x", "s3_endpoint": f"http://127.0.0.1:{server.server_port}", "s3_addressing": "path"}
-    try:
-        with Stack(keys=True, daemons=2, config={**QUICK, **settings}) as s:
-            store = Store(s, None)
-            for function, failing in (("first", None), ("second", name), ("third", "code-ids")):
-                server.failing = failing
-                data = told(name, "failed.dll", "AB12").replace(b" f\n", f" {function}\n".encode())
-                assert store.put(name, data).status == (503 if failing else 200)
-                for node in (0, 1):
-                    wait_for(lambda node=node, f=function: store.frame(name, node).get("function") == f, f"host {node} to name {function}")
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with Stack(keys=True, daemons=2, config={**QUICK, **forgetful.settings()}) as s:
+        store = Store(s, None)
+        for function, failing in (("first", "?"), ("second", name), ("third", "code-ids")):
+            forgetful.failing = failing
+            data = told(name, "failed.dll", "AB12").replace(b" f\n", f" {function}\n".encode())
+            assert store.put(name, data).status == (200 if failing == "?" else 503)
+            for node in (0, 1):
+                wait_for(lambda node=node, f=function: store.frame(name, node).get("function") == f, f"host {node} to name {function}")
+
+
+def test_a_store_that_hangs_holds_up_no_stop(forgetful):
+    """The code id of a file that was loaded is looked for behind the answer."""
+    forgetful.hanging = "code-ids"
+    with Stack(config={**QUICK, **forgetful.settings(), "bucket_stall_timeout": "1h"}) as s:
+        s.symbols.put("a.pdb", debug_id("a.pdb"), told("a.pdb", "a.dll", "AB"))
+        assert s.client.frames(["a.pdb", debug_id("a.pdb")], [0x1000])[0]["function"] == "f"
+        assert forgetful.hangs.wait(20)
+        assert s.daemon.stop() == 0
+
+
+def test_a_miss_is_not_remembered_if_the_file_is_uploaded_meanwhile(tmp_path):
+    """Without memcached no marker tells it."""
+    os.chmod(tmp_path, 0o777)
+    name = "meanwhile.so"
+    module = [name, debug_id(name)]
+    with Stack(keys=True, memcached=0, config={**QUICK, "missing_ttl": "1h", "sym_store": f"file://{tmp_path}"}) as s:
+        s.bucket.misbehave(module, "slow:2", times=1)
+        with ThreadPoolExecutor(1) as pool:
+            first = pool.submit(s.client.get, path_of(name))
+            wait_for(lambda: s.bucket.hits(module) == 1, "the source to be asked")
+            assert Store(s, tmp_path).put(name, text_of(name)).status == 200
+            assert first.result().status == 404
+        assert gzip.decompress(s.client.get(path_of(name)).raw) == text_of(name)
 
 
 # symbtool
