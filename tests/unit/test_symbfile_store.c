@@ -641,6 +641,36 @@ static void the_tenth_generation_is_after_the_ninth(void **state)
 	free(sets[SYMBFILE_RANGES].have);
 }
 
+/* Of version 1.0: a set has the time of its oldest part, of those whose time was stored. */
+static void a_set_is_as_old_as_its_oldest_part(void **state)
+{
+	static const struct {
+		const char *path;
+		int64_t time;
+		bool told;
+	} all[][4] = {
+	        {{"ranges/a/2/0", 5, true}, {"ranges/a/2/1", 1, true}, {"ranges/b/2/0", 3, true},
+	                {"ranges/b/2/1", 3, true}},
+	        {{"ranges/a/2/0", 1, false}, {"ranges/a/2/1", 2, true}, {"ranges/b/2/0", 3, true},
+	                {"ranges/b/2/1", 9, false}},
+	};
+	(void)state;
+	for (unsigned k = 0; k < 2; k++) {
+		struct old_part parts[4] = {0};
+		struct old_set sets[SYMBFILE_KINDS];
+		for (unsigned i = 0; i < 4; i++) {
+			assert_true(old_part_parse(&parts[i], str_from(all[k][i].path)));
+			parts[i].time = all[k][i].time;
+			parts[i].told = all[k][i].told;
+		}
+		assert_true(old_sets(sets, parts, 4));
+		assert_string_equal(sets[SYMBFILE_RANGES].set, "b");
+		assert_int_equal(sets[SYMBFILE_RANGES].time, 3);
+		assert_true(sets[SYMBFILE_RANGES].told);
+		free(sets[SYMBFILE_RANGES].have);
+	}
+}
+
 /* What is not as it was written belongs to no set: of version 1.0, and of today. */
 static void foreign_files_belong_to_no_set(void **state)
 {
@@ -957,6 +987,7 @@ int main(void)
 	        cmocka_unit_test_setup_teardown(foreign_files_belong_to_no_set, setup, teardown),
 	        cmocka_unit_test_setup_teardown(times_of_version_1_0_that_are_none, setup, teardown),
 	        cmocka_unit_test(the_tenth_generation_is_after_the_ninth),
+	        cmocka_unit_test(a_set_is_as_old_as_its_oldest_part),
 	        cmocka_unit_test_setup_teardown(leftovers_go_when_old, setup, teardown),
 	        cmocka_unit_test_setup_teardown(directory_gone, setup, teardown),
 	        cmocka_unit_test_setup_teardown(heartbeat_of_a_store_that_cannot_be_written, setup, teardown),
