@@ -20,8 +20,8 @@ WAITING, SLOW = "symbolicated_replies_waiting", "symbolicated_replies_slow_total
 
 
 def make(**config):
-    """One worker only, and names that hardly compress."""
-    s = Stack(memcached=0, config={"workers": "1", **config})
+    """One worker only, and names that hardly compress. With so much time every reply begins early, however slow its first part is."""
+    s = Stack(memcached=0, config={"workers": "1", "request_timeout": "1h", **config})
     s.start()
     noise = random.Random(29)
     s.symbols.add(APP[0], "".join(f"FUNC {0x1000 + 16 * i:x} 10 0 f{noise.randbytes(400).hex()}\n" for i in range(FUNCTIONS)), APP[1])
