@@ -398,6 +398,27 @@ static void test_killed(void **state)
 	check_same(data("c-zlib-x86_64")); /* the next one is not affected */
 }
 
+/* Of a file whose reader asks for a second one. */
+static enum err extract_asking(int (*provide)(void *arg, const struct build_id *id, struct str name), bool *asked,
+        unsigned seconds, struct error *e)
+{
+	uint64_t base;
+	struct tally t = {0};
+	int fd = open(data("c-symtab-x86_64"), O_RDONLY | O_CLOEXEC);
+	struct build_id id = id_of(fd, &base);
+	struct build_id_question question = question_of(&id);
+	struct extraction job = {.file = fd,
+	        .limits = limits(),
+	        .question = &question,
+	        .sink = {take_range, take_pad, &t},
+	        .provide = provide,
+	        .provide_arg = asked};
+	job.limits.seconds = seconds;
+	enum err err = extract_file(helper, &job, e);
+	close(fd);
+	return err;
+}
+
 static int stop_reader(void *arg, const struct build_id *id, struct str name)
 {
 	pid_t reader = 0;
@@ -410,24 +431,11 @@ static int stop_reader(void *arg, const struct build_id *id, struct str name)
 static void test_too_slow(void **state)
 {
 	(void)state;
-	uint64_t base;
-	struct tally t = {0};
 	struct error e = {0};
 	bool stopped = false;
-	int fd = open(data("c-symtab-x86_64"), O_RDONLY | O_CLOEXEC);
-	struct build_id id = id_of(fd, &base);
-	struct build_id_question question = question_of(&id);
-	struct extraction job = {.file = fd,
-	        .limits = limits(),
-	        .question = &question,
-	        .sink = {take_range, take_pad, &t},
-	        .provide = stop_reader,
-	        .provide_arg = &stopped};
-	job.limits.seconds = 1;
-	assert_int_equal(extract_file(helper, &job, &e), ERR_CORRUPT);
+	assert_int_equal(extract_asking(stop_reader, &stopped, 1, &e), ERR_CORRUPT);
 	assert_true(stopped);
 	assert_non_null(strstr(e.text, "its reader took too long while "));
-	close(fd);
 }
 
 static int sleep_long(void *arg, const struct build_id *id, struct str name)
@@ -444,23 +452,10 @@ static int sleep_long(void *arg, const struct build_id *id, struct str name)
 static void test_slow_source(void **state)
 {
 	(void)state;
-	uint64_t base;
-	struct tally t = {0};
 	struct error e = {0};
 	bool asked = false;
-	int fd = open(data("c-symtab-x86_64"), O_RDONLY | O_CLOEXEC);
-	struct build_id id = id_of(fd, &base);
-	struct build_id_question question = question_of(&id);
-	struct extraction job = {.file = fd,
-	        .limits = limits(),
-	        .question = &question,
-	        .sink = {take_range, take_pad, &t},
-	        .provide = sleep_long,
-	        .provide_arg = &asked};
-	job.limits.seconds = 2;
-	assert_int_equal(extract_file(helper, &job, &e), ERR_OK);
+	assert_int_equal(extract_asking(sleep_long, &asked, 2, &e), ERR_OK);
 	assert_true(asked);
-	close(fd);
 }
 
 /* A reader that does not even begin says nothing about the file. */
