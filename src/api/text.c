@@ -383,10 +383,8 @@ static void write_json(struct writer *w, void *arg)
 	for (uint64_t i = 0; (f = next_frame(t, &walk)); i++) {
 		struct inquiry_reason why = inquiry_reason(s, 0, &frames[i], i);
 		seen |= UINT32_C(1) << why.reason;
-		if (i) {
+		if (i)
 			WRITE(w, ",");
-			exchange_turn(t->inquiry->exchange);
-		}
 		write_frame(w, t, f, &why, s->symbol_of[i]);
 	}
 	WRITE(w, "],");

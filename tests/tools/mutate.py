@@ -2,18 +2,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Changes one place of the sources at a time, and sees whether a test notices.
 
-    mutate.py [--count 300] [--seed N] [--work DIRECTORY] [--again RESULTS] [--minutes M] [--slow] [FILE...]
+    mutate.py [--count 300] [--seed N] [--work DIRECTORY] [--minutes M] [--slow] [--near | --tests T,T...]
+              [--again RESULTS] [FILE[:LINE]...]
 
-FILE: sources to change; without any, those of ROOMS. The places are drawn by the seed. A change that gives the same
+FILE: sources to change, or one line of them; without any, those of ROOMS. The places are drawn by the seed. A change that gives the same
 object code, or does not compile, is not counted. Each other one is built into the tests that reach its line (by gcov), quickest
-first: unit tests, then wire tests, file by file; not the slow ones, without --slow. A test that fails is run once more, so that chance kills nothing; one that does not end has ten times
-its usual time and a minute, and more on a busy machine.
---work keeps the two builds and the table of which test reaches what, for the next time; --again tries the survivors of an
-earlier run. tests/data/mutants.txt lists changes that no test can notice, with the reason; they count as killed, and are told.
+first: unit tests, then wire tests, file by file; not the slow ones, without --slow. A test that fails is run once more, so that
+chance kills nothing. One that does not end in ten times its usual time and a minute kills only if it then ends without the change.
+--near: the unit tests that name most of what the file defines, without gcov. --tests: these, such as test_base, test_text.py or
+test_text.py::test_methods.
+--work keeps the builds and what is known of the tests for the next time; --again tries the survivors of an earlier run, or those
+in the files named, and keeps what else it found. tests/data/mutants.txt lists changes that no test can notice, with the reason;
+they count as killed, and are told.
 
 Prints a line for each change, and at the end how many were killed; RESULTS is DIRECTORY/results.json. Exit 1: below 95 %."""
 
 import argparse
+import filecmp
 import json
 import os
 import random
@@ -26,19 +31,21 @@ import tempfile
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-ROOMS = ("api", "base", "cache", "front", "json", "map", "modules", "objects", "sym", "symbfile", "text", "uploads")
+ROOMS = ("api", "base", "cache", "front", "helper", "json", "map", "modules", "objects", "sym", "symbfile", "text", "uploads")
 # Wire tests of the page, of nginx's files and of what is installed: they reach much and look at little of it.
 OTHER_WIRE = {"test_page.py", "test_page_pictures.py", "test_prometheus.py", "test_setup.py", "test_nginx_errors.py", "test_stunnel.py", "test_docs.py"}
 EQUIVALENT = os.path.join("tests", "data", "mutants.txt")
 TARGET = 0.95
 NO_TESTS = 5  # pytest's exit code
 TYPES = ("-Werror=incompatible-pointer-types", "-Werror=int-conversion", "-Werror=discarded-qualifiers")  # arguments that change places
+NEAR = 4  # unit tests of a file, with --near
 COMMAND = 1800  # seconds for a build or a test whose usual time is not known
 SWAPS = {
     "<": ("<=", ">"), "<=": ("<", ">="), ">": (">=", "<"), ">=": (">", "<="), "==": ("!=",), "!=": ("==",),
     "&&": ("||",), "||": ("&&",), " + ": (" - ",), " - ": (" + ",), "++": ("--",), "--": ("++",), "+=": ("-=",), "-=": ("+=",),
 }  # fmt: skip
 BLANK = re.compile(r'/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'|^[ \t]*#(?:[^\\\n]|\\.|\\\n)*', re.S | re.M)
+DEFINED = re.compile(r"^(?!static)\w[\w \*]*?\b(\w+)\([^;{]*\)\n\{", re.M)
 FUNCTION = re.compile(r"^\{\n.*?^\}", re.S | re.M)
 OPERATOR = re.compile(r"(?<= )(?:[<>]=?|[=!]=|&&|\|\||[+-]=)(?= )|\+\+|--|(?<=[\w)\]]) [+-] (?=[\w(])")
 NUMBER = re.compile(r"(?<![\w.])(?:0x[0-9a-fA-F]+|\d+)(?=[uUlL]*(?![\w.]))")
@@ -121,10 +128,31 @@ def must(command, **options):
     return out
 
 
+def sources():
+    names = must(["git", "-C", ROOT, "ls-files", "-co", "--exclude-standard", "-z"]).split("\0")
+    return [n for n in names if n and os.path.exists(os.path.join(ROOT, n))]
+
+
+def is_wire(name):
+    return ".py" in name
+
+
+def read_json(path, otherwise):
+    if not os.path.exists(path):
+        return otherwise
+    with open(path, encoding="utf-8") as f:
+        return json.load(f)
+
+
+def write_json(path, value):
+    with open(path, "w", encoding="utf-8") as f:
+        json.dump(value, f, indent=1)
+
+
 class Tree:
     """A copy of the sources, built; one for coverage, one for the changes."""
 
-    def __init__(self, work, name, flags, slow):
+    def __init__(self, work, name, flags, slow, tests=False):
         self.slow = slow
         self.root = os.path.join(work, name)
         self.build = os.path.join(self.root, "build", "check")
@@ -132,26 +160,30 @@ class Tree:
             **os.environ, "PYTHONDONTWRITEBYTECODE": "1", "SYMBOLICATED": os.path.join(self.build, "symbolicated"),
             "SYMBTOOL": os.path.join(self.build, "symbtool"),
         }  # fmt: skip
-        if not os.path.exists(self.build):
-            os.makedirs(self.root, exist_ok=True)
-            names = must(["git", "-C", ROOT, "ls-files", "-z"]).split("\0")
-            for path in filter(None, names):
-                target = os.path.join(self.root, path)
-                os.makedirs(os.path.dirname(target), exist_ok=True)
-                shutil.copy2(os.path.join(ROOT, path), target)
-        script = os.path.join(self.root, "tests", "tools", "build.sh")
-        must([script, self.build, f"CFLAGS={flags}", "--without-seccomp"], env={**os.environ, "BUILD_TESTS": "1"})
+        self.copied = [path for path in sources() if self.copy(path)]
+        if tests or not os.path.exists(os.path.join(self.build, "configured")):
+            script = os.path.join(self.root, "tests", "tools", "build.sh")
+            must([script, self.build, f"CFLAGS={flags}", "--without-seccomp"], env={**os.environ, "BUILD_TESTS": "1" if tests else ""})
+
+    def copy(self, path):
+        """False: it is there already."""
+        source, target = os.path.join(ROOT, path), os.path.join(self.root, path)
+        if os.path.exists(target) and filecmp.cmp(source, target, shallow=False):
+            return False
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        shutil.copy(source, target)
+        return True
 
     def unit_tests(self):
-        folder = os.path.join(self.build, "tests", "unit")
-        return sorted(n for n in os.listdir(folder) if n.startswith("test_") and "." not in n and os.path.isfile(os.path.join(folder, n)))
+        names = os.listdir(os.path.join(self.root, "tests", "unit"))
+        return sorted(n.removesuffix(".c") for n in names if n.startswith("test_") and n.endswith(".c"))
 
     def wire_tests(self):
         return sorted(n for n in os.listdir(os.path.join(self.root, "tests", "wire")) if n.startswith("test_") and n not in OTHER_WIRE)
 
     def run_test(self, name, bound=COMMAND):
         """Exit code and output of a unit test or of a file of wire tests; 0 when all of its tests are slow."""
-        if name.endswith(".py"):
+        if is_wire(name):
             command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-n", "2", os.path.join(self.root, "tests", "wire", name)]
             if not self.slow:
                 command += ["-m", "not slow"]
@@ -185,10 +217,10 @@ def covered(build):
 def table_of(work, slow):
     """Which test reaches which lines, and how long it takes."""
     path, table = os.path.join(work, "coverage.json"), {}
-    if os.path.exists(path):
-        with open(path, encoding="utf-8") as f:
-            table = json.load(f)
-    tree = Tree(work, "coverage", "-O0 -g --coverage -fprofile-update=atomic", slow)
+    tree = Tree(work, "coverage", "-O0 -g --coverage -fprofile-update=atomic", slow, tests=True)
+    if not any(p.startswith("src" + os.sep) for p in tree.copied):
+        changed = {os.path.basename(p).removesuffix(".c") for p in tree.copied}
+        table = {n: t for n, t in read_json(path, {}).items() if n not in changed}
     covered(tree.build)
     for name in tree.unit_tests() + tree.wire_tests():
         if name in table:
@@ -202,15 +234,18 @@ def table_of(work, slow):
         if code == 0:
             table[name] = {"seconds": seconds, "lines": {p: sorted(x) for p, x in lines.items()}}
             print(f"{name}: {seconds:.1f} s, {sum(map(len, lines.values()))} lines", flush=True)
-            with open(path, "w", encoding="utf-8") as f:
-                json.dump(table, f)
+            write_json(path, table)
     return table
 
 
 class Trial:
-    def __init__(self, work, slow):
-        self.table = table_of(work, slow)
-        self.tree = Tree(work, "changed", "-O1", slow)
+    def __init__(self, work, given):
+        self.table = {} if given.near or given.tests else table_of(work, given.slow)
+        self.asked = given.tests.split(",") if given.tests else None
+        self.usual_file = os.path.join(work, "usual.json")
+        self.usual = read_json(self.usual_file, {}) | {n: t["seconds"] for n, t in self.table.items()}
+        self.unchanged = {}  # object code by path
+        self.tree = Tree(work, "changed", "-O1", given.slow)
         self.objects = os.path.join(work, "objects")
         os.makedirs(self.objects, exist_ok=True)
         include = [f"-I{os.path.join(self.tree.root, 'src')}", f"-I{self.tree.build}"]
@@ -228,47 +263,83 @@ class Trial:
             return f.read()
 
     def tests_for(self, change):
+        if not self.table:
+            return self.asked or self.near(change.path)
         reach, line = [], change.line  # gcov tells of the first line of a statement
         while not reach and line > change.line - 8:
             reach = [n for n, t in self.table.items() if line in t["lines"].get(change.path, ())]
             line -= 1
-        return sorted(reach, key=lambda n: (n.endswith(".py"), self.table[n]["seconds"]))
+        return sorted(reach, key=lambda n: (is_wire(n), self.usual[n]))
+
+    def near(self, path):
+        """The unit tests that include the file, or name most of its functions."""
+        with open(os.path.join(self.tree.root, path), encoding="utf-8") as f:
+            words = set(DEFINED.findall(f.read()))
+        marks = {}
+        for name in self.tree.unit_tests():
+            with open(os.path.join(self.tree.root, "tests", "unit", f"{name}.c"), encoding="utf-8") as f:
+                text = f.read()
+            marks[name] = len(words.intersection(re.findall(r"\w+", text))) + 100 * (f'"{path.removeprefix("src/")}"' in text)
+        best = sorted((n for n in marks if marks[n]), key=lambda n: -marks[n])[:NEAR]
+        return [n for n in best if self.passes(n)]
+
+    def make(self, name):
+        """None, or what the build of a test says when it fails."""
+        targets = ["all"] if is_wire(name) else [f"tests/unit/{name}"]  # wire tests make the tools that they need
+        code, out = run(["make", "-s", "-j2", "-C", self.tree.build, *targets])
+        return None if code == 0 else out
+
+    def passes(self, name):
+        """Whether a test passes unchanged; how long it takes is kept."""
+        if name not in self.usual:
+            out, begin = self.make(name), time.monotonic()
+            good = out is None and self.tree.run_test(name)[0] == 0
+            self.usual[name] = time.monotonic() - begin if good else None
+            if not good:
+                print(f"{name} fails unchanged, so it is left out", flush=True)
+            write_json(self.usual_file, {n: seconds for n, seconds in self.usual.items() if seconds is not None})
+        return self.usual[name] is not None
 
     def killed_by(self, change):
         """The test that fails; None when none does; "" when it is no change, or does not compile."""
         path = os.path.join(self.tree.root, change.path)
         with open(path, encoding="utf-8") as f:
             text = f.read()
-        before = self.object_code(change.path)
-        try:
+
+        def write(new):
             with open(path, "w", encoding="utf-8") as f:
-                f.write(text[: change.start] + change.new + text[change.end :])
+                f.write(text[: change.start] + new + text[change.end :])
+
+        if change.path not in self.unchanged:
+            self.unchanged[change.path] = self.object_code(change.path)
+        before, same = self.unchanged[change.path], text[change.start : change.end]
+        tests = [n for n in self.tests_for(change) if self.passes(n)]
+        try:
+            write(change.new)
             after = self.object_code(change.path)
             if after is None or before is None or after == before:
                 return ""
-            return self.first_failure(change)
-        finally:
-            with open(path, "w", encoding="utf-8") as f:
-                f.write(text)
-
-    def first_failure(self, change):
-        programs = False
-        for name in self.tests_for(change):
-            unit = not name.endswith(".py")
-            if unit or not programs:
-                targets = [f"tests/unit/{name}"] if unit else ["all"]  # wire tests make the tools that they need
-                code, out = run(["make", "-s", "-j2", "-C", self.tree.build, *targets])
-                if code != 0:
+            for name in tests:
+                out = self.make(name)
+                if out is not None:
                     if "error:" not in out:
                         print(f"not counted, the build of {name} failed: {change}", flush=True)
                     return ""
-                programs = not unit
-            bound = (10 * self.table[name]["seconds"] + 60) * max(1, os.getloadavg()[0] / os.cpu_count())
-            if self.tree.run_test(name, bound)[0] != 0:
-                code, _ = self.tree.run_test(name, bound)
-                if code != 0:
-                    return name if code is not None else f"{name} does not end"
-        return None
+                bound = 10 * self.usual[name] + 60
+                code = self.tree.run_test(name, bound)[0]
+                if code:
+                    code = self.tree.run_test(name, bound)[0]
+                if code:
+                    return name
+                if code is None:
+                    write(same)
+                    if self.make(name) is None and self.tree.run_test(name, bound)[0] == 0:
+                        return f"{name} does not end"
+                    print(f"{name} did not end, nor does it unchanged", flush=True)
+                    write(change.new)
+            return None
+        finally:
+            write(same)
 
 
 def equivalents():
@@ -287,16 +358,19 @@ def equivalents():
 
 def chosen(given):
     """The changes to try, in the order of the seed."""
-    files = given.files or sorted(
+    files = [os.path.relpath(os.path.abspath(f), ROOT) for f in given.files] or sorted(
         os.path.join("src", room, name) for room in ROOMS for name in os.listdir(os.path.join(ROOT, "src", room)) if name.endswith(".c")
     )
-    changes = [c for path in files for c in changes_of(os.path.relpath(os.path.abspath(path), ROOT) if given.files else path)]
-    if given.again:
-        with open(given.again, encoding="utf-8") as f:
-            survivors = [tuple(r["key"]) for r in json.load(f) if r["by"] is None]
-        return [next(c for c in changes if c.key() == key) for key in survivors if any(c.key() == key for c in changes)]
+    changes = []
+    for path, _, line in (f.partition(":") for f in files):
+        changes += [c for c in changes_of(path) if not line or c.line == int(line)]
     random.Random(given.seed).shuffle(changes)
     return changes
+
+
+def survivors(results, changes):
+    places = {c.key(): c for c in changes}
+    return [places[key] for key, r in results.items() if r["by"] is None and key in places]
 
 
 def main():
@@ -307,6 +381,8 @@ def main():
     parser.add_argument("--work", metavar="DIRECTORY")
     parser.add_argument("--again", metavar="RESULTS")
     parser.add_argument("--slow", action="store_true")
+    parser.add_argument("--near", action="store_true")
+    parser.add_argument("--tests", metavar="T,T...")
     parser.add_argument("--minutes", type=float, default=600, help="begin no change after so long")
     given = parser.parse_args()
     work = os.path.abspath(given.work) if given.work else tempfile.mkdtemp(prefix="mutate-")
@@ -314,26 +390,28 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by a signal"))  # what was changed is put back
     print(f"seed {given.seed}", flush=True)
     known, changes = equivalents(), chosen(given)
-    trial = Trial(work, given.slow)
-    results, end = [], time.monotonic() + 60 * given.minutes
+    results = {}
+    if given.again:
+        results = {tuple(r["key"]): r for r in read_json(given.again, [])}
+        changes = survivors(results, changes)
+    trial, end = Trial(work, given), time.monotonic() + 60 * given.minutes
     try:
         for change in changes:
-            if len(results) == given.count or time.monotonic() > end:
+            if not given.again and len(results) == given.count or time.monotonic() > end:
                 break
             why = known.get(change.key())
             by = f"listed: {why}" if why else trial.killed_by(change)
             if by == "":
                 continue
-            results.append({"key": change.key(), "line": change.line, "by": by})
-            with open(os.path.join(work, "results.json"), "w", encoding="utf-8") as f:
-                json.dump(results, f, indent=1)
-            print(f"{len(results)} {'SURVIVED' if by is None else 'killed'} {change}" + (f"  ({by})" if by else ""), flush=True)
+            results[change.key()] = {"key": change.key(), "line": change.line, "by": by}
+            write_json(os.path.join(work, "results.json"), list(results.values()))
+            print(f"{time.strftime('%H:%M')} {len(results)} {'SURVIVED' if by is None else 'killed'} {change}" + (f"  ({by})" if by else ""), flush=True)
     finally:
         if not given.work:
             for name in ("coverage", "changed"):
                 shutil.rmtree(os.path.join(work, name), ignore_errors=True)
-    listed = sum(1 for r in results if r["by"] and r["by"].startswith("listed: "))
-    killed = sum(1 for r in results if r["by"])
+    found = [r["by"] for r in results.values() if r["by"]]
+    killed, listed = len(found), sum(by.startswith("listed: ") for by in found)
     print(f"{killed} of {len(results)} killed, {listed} of them listed as equivalent; {os.path.join(work, 'results.json')}")
     return 0 if results and killed >= TARGET * len(results) else 1
 

@@ -81,7 +81,7 @@ static bool over;
 static enum who { NOBODY, FINISHER, REQUEST } held; /* who makes a page, and waits before that */
 static bool is_held, may_go;
 static _Thread_local bool is_request, is_finisher;
-static atomic_uint finishers_gone;
+static atomic_uint finishers_gone, made_by_requests;
 
 static void wait_until(const bool *done)
 {
@@ -102,6 +102,7 @@ static void note(bool *what)
 struct page *__wrap_sympages_code(struct sympages *m, uint32_t number, struct sympages_counts *counts)
 {
 	is_finisher = !is_request;
+	made_by_requests += is_request;
 	if (held == (is_request ? REQUEST : FINISHER)) {
 		note(&is_held);
 		wait_until(&may_go);
@@ -330,6 +331,91 @@ static void test_all_functions_cover_the_offset(void **state)
 	(void)state;
 	serve = serve_covering_funcs;
 	load_and_ask(answers, 4);
+}
+
+/* ---- a client that leaves ---- */
+
+enum { FUNCTIONS = 200000, PAGES = 96 };
+
+static void serve_functions(const struct bucket_sink *sink, struct bucket_result *result)
+{
+	char line[64];
+	bool ok = put(sink, first_lines, sizeof first_lines - 1);
+	for (unsigned i = 0; i < FUNCTIONS && ok; i++)
+		ok = put(sink, line, (size_t)snprintf(line, sizeof line, "FUNC %x 10 0 f%u\n", 0x10000 + 16 * i, i));
+	if (!ok || !put(sink, last_line, sizeof last_line - 1))
+		result->outcome = BUCKET_FAILED;
+}
+
+struct client {
+	unsigned stays, asked; /* it is there so many times */
+};
+
+static bool is_there(void *arg)
+{
+	struct client *c = arg;
+	return c->asked++ < c->stays;
+}
+
+static enum symbolicate_result look_up_pages(struct modules *m, struct module_want *want, struct client *client)
+{
+	struct lookup lookups[PAGES];
+	const struct symbol *found[PAGES];
+	struct symbols symbols;
+	struct symbolicate_stats stats = {0};
+	struct arena arena;
+	arena_init(&arena, SIZE_MAX);
+	symbols_init(&symbols, &arena, UINT64_MAX, UINT64_MAX, INT64_MAX);
+	for (uint32_t i = 0; i < PAGES; i++)
+		lookups[i] = (struct lookup){want->module->map->code_first[i], 0, i};
+	const struct symbolication in = {.modules = m,
+	        .wants = want,
+	        .want_count = 1,
+	        .lookups = lookups,
+	        .lookup_count = PAGES,
+	        .symbols = &symbols,
+	        .symbol_of = found,
+	        .stats = &stats,
+	        .yield = {is_there, client}};
+	is_request = true;
+	made_by_requests = 0;
+	enum symbolicate_result result = symbolicate(&in);
+	is_request = false;
+	symbols_release(&symbols);
+	arena_release(&arena);
+	return result;
+}
+
+static void test_a_client_that_leaves_ends_its_lookups(void **state)
+{
+	struct load_wait wait;
+	struct module_want want;
+	struct modules *m = start("1G");
+	struct client stays = {.stays = 1000};
+	(void)state;
+	serve = serve_functions;
+	held = FINISHER;
+	is_held = may_go = false;
+	assert_true(module_want_init(&want, LOOKUP_COVERING, str_from("f.so"), str_from(ID)));
+	load(m, &wait, &want, 1);
+	assert_int_equal(want.state, WANT_FOUND);
+	assert_true(want.module->map->code_count >= PAGES);
+	struct client leaves = {0};
+	assert_int_equal(look_up_pages(m, &want, &leaves), SYMBOLICATE_GONE);
+	assert_int_equal(leaves.asked, 1);
+	assert_in_range(made_by_requests, 1, PAGES / 2); /* and no more */
+	assert_int_equal(look_up_pages(m, &want, &stays), SYMBOLICATE_OK);
+	/* every 32 steps, while pages are got, symbols are looked up and strings are put in */
+	assert_true(stays.asked >= 3 * PAGES / 32);
+	for (unsigned i = 1; i < stays.asked; i++) {
+		leaves = (struct client){.stays = i};
+		assert_int_equal(look_up_pages(m, &want, &leaves), SYMBOLICATE_GONE);
+		assert_int_equal(leaves.asked, i + 1);
+	}
+	note(&may_go);
+	release(m, &wait, &want, 1);
+	stop(m);
+	held = NOBODY;
 }
 
 /* ---- memory ---- */
@@ -662,6 +748,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test(test_two_functions_in_hundreds_of_megabytes),
 	        cmocka_unit_test(test_all_functions_cover_the_offset),
+	        cmocka_unit_test(test_a_client_that_leaves_ends_its_lookups),
 	        cmocka_unit_test(test_what_a_request_needs_is_kept_within_memory),
 	        cmocka_unit_test(test_one_load_however_the_id_is_spelled),
 	        cmocka_unit_test(test_the_file_may_be_there_in_another_spelling),

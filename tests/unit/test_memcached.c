@@ -598,6 +598,7 @@ static const char *const nonsense[] = {
         "VALUE 1:p:Key-1_ 0 2 7\r\none\r\nEND\r\n",                       /* shorter */
         "VALUE 1:p:Key-1_ 0 99999999999999999999999 7\r\none\r\nEND\r\n", /* a length that is no number */
         "VALUE 1:p:Key-1_ 0 18446744073709551615 7\r\none\r\nEND\r\n",
+        "VALUE 1:p:Key-1_ 0 18446744073709551614 7\r\nEND\r\n", /* with the end of its line, no byte at all */
         "VALUE 1:p:Key-1_ 0 -3 7\r\none\r\nEND\r\n",
         "VALUE \r\n\r\nEND\r\n",
         "VALUX 1:p:Key-1_ 0 3 7\r\nbad\r\nEND\r\n", /* another word */

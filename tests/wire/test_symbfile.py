@@ -445,7 +445,7 @@ def test_an_empty_symbfile(one):
 @pytest.mark.parametrize("change, words", [
     ({"FileID": None}, ["FileID", "missing"]), ({"FileID": "xyz"}, ["FileID"]), ({"FilePart": None}, ["FilePart"]),
     ({"FilePart": "-1"}, ["FilePart"]), ({"FilePart": "1"}, ["FilePart", "below"]), ({"FileParts": "0"}, ["FileParts"]),
-    ({"FileParts": "x"}, ["FileParts"]), ({"FileParts": "99999999999999999999"}, ["FileParts"]), ({"FileParts": None}, ["FileParts"]),
+    ({"FileParts": "x"}, ["FileParts", "not a number"]), ({"FileParts": "99999999999999999999"}, ["FileParts"]), ({"FileParts": None}, ["FileParts"]),
     ({"FileParts": "100001"}, ["FileParts", "between 1 and 100000"]),
     ({"FileSet": "../../etc"}, ["FileSet"]), ({"FileSet": ".hidden"}, ["FileSet"]), ({"FileSet": "x" * 65}, ["FileSet"]),
 ])  # fmt: skip

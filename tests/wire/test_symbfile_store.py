@@ -337,6 +337,15 @@ def test_an_error_behind_a_status_of_success_is_told():
         assert done.returncode == 1 and b"HTTP status 500, InternalError" in done.stderr, done
 
 
+@pytest.mark.parametrize("headers", [{}, {"ETag": ""}, {"ETag": '"</ETag>"'}, {"ETag": '"&"'}])
+def test_a_piece_without_a_tag_that_can_be_named_ends_the_upload(headers):
+    with Liar([BEGUN, (200, b"", headers), GONE]) as liar:
+        done = liar.store.run(*PUT, data=noise(PIECE + 1))
+        assert done.returncode == 1 and b"no ETag" in done.stderr, done
+        methods = [method for method, _ in liar.requests]
+        assert methods.count("POST") == 1 and methods[-1] == "DELETE", methods
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "answers, size, removed",
@@ -346,7 +355,6 @@ def test_an_error_behind_a_status_of_success_is_told():
         ([(500, b"", {})], PIECE + 1, None),
         ([(200, b"<html>hello</html>", {})], PIECE + 1, None),
         ([BEGUN, (500, b"", {}), GONE], PIECE + 1, "upload"),
-        ([BEGUN, (200, b"", {}), GONE], PIECE + 1, "upload"),
         ([BEGUN, SENT, (503, b"", {}), GONE], PIECE + 1, "upload"),
         ([BEGUN, SENT, SENT, LATE_ERROR, GONE], PIECE + 1, "upload"),
         ([BEGUN, SENT, SENT, (200, b"", {}), GONE], PIECE + 1, "upload"),

@@ -192,7 +192,8 @@ def test_a_bucket_that_fails_is_a_503():
         s.symbols.add(APP[0], SAMPLE, APP[1])
         s.bucket.misbehave(APP, "status:500")
         reply = post(s, TEXT)
-        assert "cannot be fetched right now" in reply.error(503)["error"] and reply.headers["Retry-After"]
+        assert reply.error(503)["error"].endswith(f"the symbols of {APP[0]}/{APP[1]} cannot be fetched right now; try again")
+        assert reply.headers["Retry-After"]
 
 
 def test_many_at_once(one):
