@@ -39,7 +39,7 @@ static const char usage[] =
         "\n"
         "With --filter it copies text from files or standard input and adds names wherever it finds frames of\n"
         "stacks: sanitizers, LLVM, glibc, Ruby, PyTorch, gdb, eu-stack, lldb, valgrind, gfortran, Zig, D,\n"
-        "backward-cpp, strace -k, Linux kernel, hs_err of Java, Node.js, Python, Rust, glog, absl, boost,\n"
+        "Ada, Swift, backward-cpp, strace -k, Linux kernel, hs_err of Java, Node.js, Python, Rust, glog, absl, boost,\n"
         "heap profiles, coredumpctl, perf script, bpftrace, Sentry, minidump-stackwalk, Firefox, Android,\n"
         "macOS, .ips of Apple, WinDbg, NAME+0xOFFSET.\n"
         "\n"

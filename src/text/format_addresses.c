@@ -9,6 +9,7 @@ enum {
 	ADDRESSES_MAX = 256, /* of a line */
 	FIXED_MAX = 0x7fffffff,
 	HANDLER_FRAMES = 3, /* of glog and absl, up to where a signal came */
+	SWIFT_MARKS = 8,
 };
 
 /* An address of a process. For a caller, the call is one byte before it. */
@@ -65,19 +66,35 @@ static bool read_at(struct text_reader *r, struct rest line)
 	return found_address(r, &f, address, !top && !(r->at_signal && r->at_depth <= HANDLER_FRAMES));
 }
 
+static void found_addresses(struct text_reader *r, struct rest line, bool callers)
+{
+	uint64_t address;
+	for (unsigned i = 0; i < ADDRESSES_MAX && take_0x(&line, &address) && !r->result; i++) {
+		struct text_frame f = {.base = TEXT_ELF};
+		text_edit_one(r, &f, line.at, line.at, TEXT_PARENTHESES);
+		found_address(r, &f, address, callers);
+		blanks(&line);
+	}
+}
+
 /* Heap profiles of tcmalloc and jemalloc: "1: 1000 [ 1: 1000] @ 0x401136 0x401157", "@ 0x401136 0x401157" */
 static bool read_heap(struct text_reader *r, struct rest line)
 {
-	uint64_t address;
 	const char *at = find_word(line.at, line.end, "@ 0x");
 	if (!at || (at != line.at && (at - line.at < 2 || at[-2] != ']')))
 		return false;
-	line.at = at + 1;
-	for (unsigned i = 0; i < ADDRESSES_MAX && blanks(&line) && take_0x(&line, &address) && !r->result; i++) {
-		struct text_frame f = {.base = TEXT_ELF};
-		text_edit_one(r, &f, line.at, line.at, TEXT_PARENTHESES);
-		found_address(r, &f, address, true);
-	}
+	line.at = at + 2;
+	found_addresses(r, line, true);
+	return true;
+}
+
+/* Ada: below "Call stack traceback locations:", one line of addresses, those of calls. */
+static bool read_ada(struct text_reader *r, struct rest line)
+{
+	if (r->line != r->ada_line || !take_literal(&line, "0x"))
+		return false;
+	line.at -= strlen("0x");
+	found_addresses(r, line, false);
 	return true;
 }
 
@@ -122,6 +139,28 @@ static bool read_boost(struct text_reader *r, struct rest line)
 	return found_caller(r, &f, address, between(line.at, line.end), (struct str){"", 0});
 }
 
+/* Swift: "3 [ra] [system] 0x00007f8b7d45a050 <unknown> in libx.so", with as many blanks as the columns need. */
+static bool read_swift(struct text_reader *r, struct rest line)
+{
+	struct text_frame f = {.base = TEXT_IMAGE};
+	uint64_t address;
+	bool caller = false;
+	blanks(&line);
+	for (unsigned i = 0; i < SWIFT_MARKS && take_literal(&line, "["); i++) {
+		caller = take_literal(&line, "ra]") || caller;
+		while (line.at < line.end && line.at[-1] != ']')
+			line.at++;
+		blanks(&line);
+	}
+	if (!take_0x(&line, &address) || !take_literal(&line, " "))
+		return false;
+	const char *name = line.at;
+	if (!take_literal(&line, "<unknown>"))
+		return false;
+	text_edit_one(r, &f, name, line.at, TEXT_AT);
+	return take_literal(&line, " in ") && found_address(r, &f, address, caller);
+}
+
 static bool read_counted(struct text_reader *r, struct rest line)
 {
 	uint64_t number, address;
@@ -129,6 +168,8 @@ static bool read_counted(struct text_reader *r, struct rest line)
 		return false;
 	if (peek(&line) == '#')
 		return read_boost(r, line);
+	if (peek(&line) == ' ')
+		return read_swift(r, line);
 	if (!take_literal(&line, ":") || !blanks(&line) || !take_0x(&line, &address))
 		return false;
 	return read_rust(r, line, address) || read_node(r, line, address);
@@ -335,7 +376,7 @@ bool text_read_address(struct text_reader *r, struct rest line)
 	if (!found) {
 		struct rest inner = line;
 		blanks(&inner);
-		found = read_counted(r, inner) || read_lldb(r, inner) || read_torch(r, inner) ||
+		found = read_ada(r, line) || read_counted(r, inner) || read_lldb(r, inner) || read_torch(r, inner) ||
 		        read_unknown(r, line) || read_heap(r, inner) || read_python(r, line);
 	}
 	if (r->strace_depth == strace_depth)

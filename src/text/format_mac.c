@@ -53,7 +53,8 @@ static bool read_frame(struct text_reader *r, struct rest line)
 	return text_found(r, &f, image, (struct str){"", 0}, TEXT_ID_GIVEN);
 }
 
-/*     0x104b58000 -  0x104b5bfff +com.example.MyApp (1.0 - 1) <UUID> /Applications/MyApp.app/Contents/MacOS/MyApp */
+/*     0x104b58000 -  0x104b5bfff +com.example.MyApp (1.0 - 1) <UUID> /Applications/MyApp.app/Contents/MacOS/MyApp
+ * Frames have either name: that of the bundle before macOS 12, if the image has one. */
 static bool read_image(struct text_reader *r, struct rest line)
 {
 	uint64_t from, to;
@@ -65,8 +66,13 @@ static bool read_image(struct text_reader *r, struct rest line)
 	const char *close = open ? memchr(open, '>', (size_t)(line.end - open)) : NULL;
 	if (!close || close - open - 2 > UUID_LETTERS)
 		return false;
-	struct str path = trimmed(between(close + 1, line.end));
-	return text_told(r, path, (struct str){"", 0}, between(open + 2, close), TEXT_ID_UUID);
+	struct str path = trimmed(between(close + 1, line.end)), id = between(open + 2, close);
+	take_literal(&line, "+");
+	const char *space = memchr(line.at, ' ', (size_t)(open - line.at));
+	struct str bundle = between(line.at, space ? space : open);
+	if (!str_equal(bundle, text_base_name(path)))
+		text_told(r, bundle, path, id, TEXT_ID_UUID);
+	return text_told(r, path, (struct str){"", 0}, id, TEXT_ID_UUID);
 }
 
 bool text_read_mac(struct text_reader *r, struct rest line)

@@ -54,6 +54,7 @@ struct text_reader {
 	uint64_t pc_line;       /* the last line "PC: @" */
 	bool at_signal;         /* one of them stands before this stack */
 	uint64_t at_line;       /* the last line of one */
+	uint64_t ada_line;      /* the one below Ada's heading, with the stack */
 	unsigned strace_depth;  /* frames of strace's stack so far */
 	uint64_t pid;           /* in the last ==PID==; 0: none yet */
 	unsigned hotspot_depth; /* frames of Java's stack so far, with this line's */
@@ -122,8 +123,8 @@ bool text_read_pipes(struct text_reader *r, struct rest line);
 bool text_read_json(struct text_reader *r, struct rest line);
 /* (memory maps) */
 bool text_read_map(struct text_reader *r, struct rest line);
-/* lldb, valgrind, gfortran, Zig, D, backward-cpp, PyTorch, strace -k, Python, Rust, Node.js, glog, absl, boost,
- * heap profiles */
+/* lldb, valgrind, gfortran, Zig, D, backward-cpp, PyTorch, strace -k, Python, Rust, Swift, Ada, Node.js, glog, absl,
+ * boost, heap profiles */
 bool text_read_address(struct text_reader *r, struct rest line);
 /* Linux kernel */
 bool text_read_kernel(struct text_reader *r, struct rest line);

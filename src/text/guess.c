@@ -9,8 +9,12 @@ static const char has_name[] = "It has a name already.";
 static const char lacks_module[] =
         "It has an address but no module: add the memory map of the process (/proc/PID/maps, or the "
         "debugger's list of modules) to the text.";
+static const char lacks_address[] =
+        "It has no name and no address: nothing can be looked up. Run the program so that it prints addresses, "
+        "or take the stack from a core dump, with gdb or coredumpctl.";
 static const char lacks_id[] =
-        "It is not certain that this is a module: give NAME=ID, or a line MODULE Linux x86_64 ID NAME.";
+        "Offsets in a function are not looked up. If the name before + is a module, say so: give NAME=ID, or a "
+        "line MODULE Linux x86_64 ID NAME.";
 
 static bool has(struct rest line, const char *word)
 {
@@ -58,14 +62,15 @@ void guess_look(struct guess *g, struct rest line, uint64_t number)
 	bool begins = begins_like_frame(line), address = has_address(line), offset = has_offset(line);
 	bool nameless = has(line, "??") || has(line, "unknown") || has(line, "<null>");
 	unsigned score = 2 * begins + 2 * address + 2 * nameless + 2 * offset + has(line, ".so") + has(line, " in ");
-	if (score < 3 || score <= g->score)
+	if (score < 3 || score <= g->score || !(address || offset || nameless))
 		return;
 	g->score = score;
 	g->line = number;
 	g->missing = offset                ? lacks_id
 	             : address && nameless ? lacks_module
-	             : begins && address   ? has_name
-	                                   : lacks_module;
+	             : address && begins   ? has_name
+	             : address             ? lacks_module
+	                                   : lacks_address;
 	g->len = line.end - line.at < GUESS_MAX ? (size_t)(line.end - line.at) : GUESS_MAX;
 	memcpy(g->text, line.at, g->len);
 }

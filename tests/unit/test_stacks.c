@@ -247,6 +247,19 @@ static void test_macos(void **state)
 	        "11 MyApp MyApp/ 0x48d4 image []\n");
 }
 
+/* Frames have the name of the bundle, and symbol files that of the file. */
+static void test_bundles_of_macos(void **state)
+{
+	(void)state;
+	expect("0   com.example.MyApp \t0x0000000104b5c8d4 0x104b58000 + 18644\n"
+	       "1   com.example.Part \t0x0000000104b5c8d4 0x104b58000 + 18644\n"
+	       "0x104b58000 - 0x104b5bfff +com.example.MyApp (1.0 - 1) "
+	       "<11223344-5566-7788-99AA-BBCCDDEEFF00> /Applications/MyApp.app/Contents/MacOS/My App\n"
+	       "0x204b58000 - 0x204b5bfff com.example.Part <11223344-5566-7788-99AA-BBCCDDEEFF01> /Part\n",
+	        "1 com.example.MyApp My App/112233445566778899AABBCCDDEEFF000 0x48d4 image []\n"
+	        "2 com.example.Part Part/112233445566778899AABBCCDDEEFF010 0x48d3 image []\n");
+}
+
 /* minidump-stackwalk */
 static void test_minidump_pipes(void **state)
 {
@@ -750,6 +763,35 @@ static void test_unknown(void **state)
 	        "[]\n");
 }
 
+/* Ada: only the line below its heading. */
+static void test_ada(void **state)
+{
+	(void)state;
+	expect(MAP_A "0x11009\nCall stack traceback locations:\n0x11010 0x11011\n0x11012\n",
+	        "7 /a a/ 0x1010 image []\n7 /a a/ 0x1011 image []\n");
+}
+
+/* Swift */
+static void test_swift(void **state)
+{
+	(void)state;
+	expect("12                    0x0000000000011010 <unknown> in a\n"
+	       "13 [ra]               0x0000000000011011 <unknown> in a\n"
+	       "14 [ra] [system]      0x0000000000011011 <unknown> in a\n"
+	       "15 [async] [thunk]    0x0000000000011011 <unknown> in a\n"
+	       "16 [ra]               0x0000000000011011 main + 3 in a\n"
+	       "17 [ra]               0x0000000000011011 <unknown>\n"
+	       "18 [ra                0x0000000000011011 <unknown> in a\n"
+	       "0x0000000000010000\xe2\x80\x93"
+	       "0x0000000000012000 " ID " a        /x y/a\n"
+	       "0x0000000000020000-0x0000000000022000 " ID " b        /x y/b\n"
+	       "*** Program crashed: Illegal instruction at 0x11 ***\n"
+	       "0 [ra] 0x0000000000011011 <unknown> in a\n",
+	        "1 /x y/a a/" DEBUG_ID " 0x1010 image [<unknown>]\n2 /x y/a a/" DEBUG_ID " 0x1010 image [<unknown>]\n"
+	        "3 /x y/a a/" DEBUG_ID " 0x1010 image [<unknown>]\n4 /x y/a a/" DEBUG_ID " 0x1011 image [<unknown>]\n"
+	        "11 no module [<unknown>]\n");
+}
+
 /* Ruby maps the files that it reads names from, next to their images. */
 static void test_a_map_of_who_reads_the_file(void **state)
 {
@@ -1134,6 +1176,7 @@ int main(void)
 	        cmocka_unit_test(test_firefox),
 	        cmocka_unit_test(test_android),
 	        cmocka_unit_test(test_macos),
+	        cmocka_unit_test(test_bundles_of_macos),
 	        cmocka_unit_test(test_minidump_pipes),
 	        cmocka_unit_test(test_minidump_json),
 	        cmocka_unit_test(test_anything),
@@ -1158,6 +1201,8 @@ int main(void)
 	        cmocka_unit_test(test_eu_stack),
 	        cmocka_unit_test(test_bpftrace),
 	        cmocka_unit_test(test_unknown),
+	        cmocka_unit_test(test_ada),
+	        cmocka_unit_test(test_swift),
 	        cmocka_unit_test(test_a_map_of_who_reads_the_file),
 	        cmocka_unit_test(test_node),
 	        cmocka_unit_test(test_kernel),

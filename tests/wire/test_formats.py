@@ -42,6 +42,7 @@ def places(*functions):
 CRASHED = ["die", "twice", "crash", "middle", "main"]
 SAMPLES = {
     "absl": ["die"],
+    "ada": ["through", "around", "enter"],
     "backward": ["twice", "die"],
     "boost": ["through", "around"],
     "boost-handler": CRASHED[:2],
@@ -163,6 +164,17 @@ def test_apples_ips(one):
     head, body = functions(one, '{"app_name":"x","bug_type":"309"}\n' + body).split("\n", 1)
     named = [f"{f.get('symbol')} at {f.get('sourceFile')}:{f.get('sourceLine')}" for f in json.loads(body)["threads"][0]["frames"]]
     assert named == places("die", "twice", "crash") and json.loads(head)["app_name"] == "x"
+
+
+def test_swifts_backtrace(one):
+    """In the form of swift's BacktraceFormatter: only what is marked [ra] is a return address."""
+    build_id = uuid.UUID(IDS["libcrash.so"][:32]).bytes_le.hex() + "01234567"
+    frames = ["0                    0x00007f00000010f9 <unknown> in libcrash.so", "1 [ra]               0x00007f0000001105 <unknown> in libcrash.so"]
+    frames += ["2 [ra] [system]      0x00007f0000001130 crash + 14 in libcrash.so", "3 [ra]               0x00007f0000001130 <unknown> in libcrash.so"]
+    images = ["0x000055c0ba2d0000–0x000055c0ba2d7000 <no build ID> app         /opt/app", f"0x00007f0000000000–0x00007f0000004000 {build_id} libcrash.so /opt/libcrash.so"]
+    head = '*** Program crashed: Bad pointer dereference at 0x0000000000000000 ***\n\nThread 0 "app" crashed:\n\n'
+    named = functions(one, head + "\n".join([*frames, "", "Images (only mentioned):", "", *images, ""]))
+    assert PLACE.findall(named) == places("die", "twice", "crash") and f"{frames[2]}\n" in named, named
 
 
 def test_a_map_of_another_process_is_not_used():

@@ -295,6 +295,7 @@ def test_a_text_without_a_frame_says_what_is_missing(one):
     assert (line, text) == (2, "crashed in main+0x12 at 0x55d902ef6f36") and "NAME=ID" in missing
     assert "memory map" in guess("trace: 0x00005555555551 ??\n")[2]
     assert "already" in guess("#1  0x00005555555551 in main () at a.c:3\n")[2]
+    assert "no address" in guess("#1 ?? in a.so\n")[2] and guess('5: (EVAL "a.so" in b)\n') == (None, None, None)
     line, text, missing = guess('"\xff\0' + "x" * 300 + "\n#0 \xff\x01 0x00005555555551 " + "\xc3\xa9" * 300)
     assert line == 2 and len(text.encode()) <= 3 * 200
     assert "guess" not in post(one, TEXT, JSON).json()

@@ -113,7 +113,7 @@ javac Crash.java && java -XX:ErrorFile=./hs_err.log Crash $place/libjni.so > /de
 sed -n '1,/^siginfo/p' hs_err.log > hs_err.txt
 sed -n '/^Dynamic libraries:/,/^$/p' hs_err.log | grep "^Dynamic\|libjni\|libcrash\|libjvm" >> hs_err.txt
 
-# What follows needs also gfortran gdc ruby libopenmpi-dev openmpi-bin libtorch-dev libbackward-cpp-dev nodejs systemd-coredump, Zig
+# What follows needs also gfortran gdc gnat ruby libopenmpi-dev openmpi-bin libtorch-dev libbackward-cpp-dev nodejs systemd-coredump, Zig
 # 0.17 (the PyPI package ziglang, as zig) and Python 3.14 (of a later Debian, as python3.14).
 
 cat > preload.c <<'END'
@@ -149,6 +149,19 @@ extern(C) int f() { throw new Exception("no way"); }
 void main() { enter(&f); }
 END
 gdc -O1 -o thrown thrown.d $flags && with_map ./thrown > d.txt
+
+cat > raised.adb <<'END'
+with Interfaces.C; use Interfaces.C;
+procedure Raised is
+   type Call is access function return int with Convention => C;
+   function Enter (F : Call) return int with Import, Convention => C, External_Name => "enter";
+   function Show return int with Convention => C;
+   function Show return int is begin raise Constraint_Error with "no way"; return 1; end Show;
+begin
+   if Enter (Show'Unrestricted_Access) = 7 then null; end if;
+end Raised;
+END
+gnatmake-12 -q -O1 raised.adb -bargs -E -largs $flags && with_map ./raised > ada.txt
 
 cat > panic.zig <<'END'
 const std = @import("std");
@@ -301,5 +314,5 @@ LD_PRELOAD=$place/boom.so redis-server --port 0 --unixsocket $place/redis.sock 2
 LD_PRELOAD=$place/boom.so tor --SocksPort 0 --DisableNetwork 1 --DataDirectory $place/tor 2>&1 | sed -n '/^=====/,$p' > tor.txt
 
 cp libcrash.sym app.sym {gdb,lldb,strace,kernel,glog,absl,boost,tcmalloc,jemalloc,valgrind,rust,hs_err}.txt \
-	{python,gfortran,d,zig,massif,backward,torch,openmpi,ruby,node,coredumpctl}.txt sentry.json \
+	{python,gfortran,d,ada,zig,massif,backward,torch,openmpi,ruby,node,coredumpctl}.txt sentry.json \
 	{lldb-handler,eu-stack,eu-stack-b,eu-unstrip,gdb-full,perf-srcline,strace-handler,perf-handler,boost-handler,bpftrace,redis,tor}.txt "$here"
