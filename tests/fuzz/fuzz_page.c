@@ -6,13 +6,10 @@
 #include "base/arena.h"
 #include "base/hash.h"
 #include "fuzz.h"
+#include "fuzz_page.h"
 #include "map/read.h"
-#include "map/value.h"
 
-enum { CODE, STRINGS, ROOT, VALUE, SEALED, KINDS, ARENA_MAX = 64 << 20, RAW_MAX = 1 << 20 };
-
-static const struct value_id ids[] = {
-        {{{1, 2, 3, 4}}, 5, 6, PAGE_CODE}, {{{1, 2, 3, 4}}, 5, 6, PAGE_STRINGS}, {{{1, 2, 3, 4}}, 0, 0, PAGE_ROOT}};
+enum { ARENA_MAX = 64 << 20, RAW_MAX = 1 << 20 };
 
 static struct page *page_of(enum page_kind kind, const uint8_t *data, size_t size)
 {
@@ -135,8 +132,8 @@ static void read_page(const struct page *p)
 static void read_value(const uint8_t *data, size_t size)
 {
 	struct page *p;
-	for (unsigned i = 0; i < sizeof ids / sizeof *ids; i++) {
-		enum err err = value_decode(data, size, &ids[i], NULL, &p);
+	for (unsigned i = 0; i < sizeof page_ids / sizeof *page_ids; i++) {
+		enum err err = value_decode(data, size, &page_ids[i], NULL, &p);
 		fuzz_check(err == ERR_OK || err == ERR_CORRUPT, "another error");
 		fuzz_check(!err == !!p, "a page in spite of an error");
 		if (p)
@@ -151,7 +148,7 @@ static void read_sealed(const uint8_t *data, size_t size)
 	static const uint8_t start[] = {'Y', 'S', 'M', '1', OFFMAP_VERSION};
 	if (size < 6 || get_u32(data + 2) > RAW_MAX)
 		return;
-	const struct value_id *id = &ids[data[0] % (sizeof ids / sizeof *ids)];
+	const struct value_id *id = &page_ids[data[0] % (sizeof page_ids / sizeof *page_ids)];
 	size_t len = VALUE_HEADER + size - 6;
 	uint8_t *value = malloc(len);
 	fuzz_check(value, "no memory");

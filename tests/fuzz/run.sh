@@ -35,6 +35,11 @@ commit=$(git rev-parse --short HEAD)
 clang -std=c11 -O2 -g -pthread -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -I"$build" -Isrc \
 	"tests/fuzz/fuzz_$target.c" $more $(for a in $own; do echo "$build/$a"; done) $dwarf $libs -lfcgi -o "$build/fuzz_$target"
 mkdir -p "$build/corpus/$target" "$build/found"
+# Pages of another format are refused at their first bytes.
+if [ "$target" = page ]; then
+	make -s -C "$build" tests/fuzz/page_seeds
+	"$build/tests/fuzz/page_seeds" "$build/corpus/page" tests/data/sym/*.sym tests/data/offmap/*.sym
+fi
 set -- "$build/corpus/$target" "tests/fuzz/corpus/$target"
 [ "$target" != sym ] || set -- "$@" tests/data/sym
 [ "${target#symbfile}" = "$target" ] || set -- "$@" tests/data/symbfile/corner

@@ -2,6 +2,7 @@
 /* The offset map: the same bytes however the file arrives, the same answers in whatever order its records come. */
 #include <config.h>
 
+#include <dirent.h>
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "fuzz_page.h"
 #include "indexed_map.h"
 #include "offmap_dump.h"
 #include "offmap_tools.h"
@@ -198,6 +200,36 @@ static void write_whole(const char *path, const struct buffer *b)
 		fail_msg("cannot write %s", path);
 	assert_int_equal(fwrite(b->data, 1, b->len, f), b->len);
 	assert_int_equal(fclose(f), 0);
+}
+
+/* Whether an input of fuzz_page is a value, in today's format, of this kind. */
+static bool is_kept_value(const char *path, enum page_kind kind)
+{
+	const uint8_t head[] = {VALUE, 'Y', 'S', 'M', '1', OFFMAP_VERSION, kind};
+	struct buffer bytes = text_new();
+	read_whole(path, &bytes);
+	bool is = bytes.len >= sizeof head && memcmp(bytes.data, head, sizeof head) == 0;
+	buffer_release(&bytes);
+	return is;
+}
+
+/* Fuzzing from pages of an older format gets no further than their first bytes: tests/fuzz/run.sh page makes others. */
+static void test_the_kept_pages_are_of_todays_format(void **state)
+{
+	const char *source = getenv("srcdir");
+	char path[4096], folder[2048];
+	unsigned kinds[PAGE_STRINGS + 1] = {0};
+	(void)state;
+	snprintf(folder, sizeof folder, "%s/tests/fuzz/corpus/page", source ? source : ".");
+	DIR *inputs = opendir(folder);
+	assert_non_null(inputs);
+	for (struct dirent *entry; (entry = readdir(inputs));) {
+		snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+		for (unsigned kind = PAGE_ROOT; kind <= PAGE_STRINGS && entry->d_name[0] != '.'; kind++)
+			kinds[kind] += is_kept_value(path, (enum page_kind)kind);
+	}
+	closedir(inputs);
+	assert_true(kinds[PAGE_ROOT] && kinds[PAGE_CODE] && kinds[PAGE_STRINGS]);
 }
 
 static void dump_map(struct buffer *out, const struct offmap *m)
@@ -573,6 +605,7 @@ int main(void)
 	        cmocka_unit_test(test_line_ends),
 	        cmocka_unit_test(test_long_line_is_cut),
 	        cmocka_unit_test(test_golden),
+	        cmocka_unit_test(test_the_kept_pages_are_of_todays_format),
 	        cmocka_unit_test(test_order),
 	        cmocka_unit_test(test_long_names_of_late_file),
 	        cmocka_unit_test(test_last_definition_holds),
