@@ -91,6 +91,8 @@ void inquiry_reply(struct inquiry *s, const char *content_type, uint64_t size,
 	} else if (w.failed || !writer_make_block(&w, s->symbols.largest)) {
 		inquiry_fail(s, ERR_NO_MEMORY, 1, "out of memory");
 	} else {
+		modules_leave(s->modules, &s->wait); /* its reader may be slow: others get its place */
+		s->begun = true;
 		exchange_reply_begin(x, 200, content_type, whole ? w.size : EXCHANGE_UNSIZED);
 		write(&w, arg);
 		count_results(s); /* before the end of the reply can be seen */
@@ -152,7 +154,10 @@ static bool refuse_temporary(struct inquiry *s)
 static void wait_done(struct load_wait *wait)
 {
 	struct inquiry *s = (struct inquiry *)wait;
-	exchange_resume(s->exchange, inquiry_resumed);
+	if (s->begun)
+		exchange_wake(s->exchange);
+	else
+		exchange_resume(s->exchange, inquiry_resumed);
 }
 
 static void drop(struct exchange *x)
@@ -177,6 +182,7 @@ static bool keeps_hot(const struct inquiry *s)
 /* Those of the frames below `end` that are not looked up yet. */
 static enum symbolicate_result look_up_to(struct inquiry *s, uint32_t end)
 {
+	symbols_release(&s->symbols);
 	size_t first = s->lookups_done, next = first;
 	while (next < s->lookup_count && s->lookups[next].frame < end)
 		next++;
@@ -192,14 +198,14 @@ static enum symbolicate_result look_up_to(struct inquiry *s, uint32_t end)
 	        .stats = &s->stats,
 	        .yield = inquiry_yield(s),
 	        .help = {offer, take_back, s->exchange}};
-	s->lookups_done = next;
 	s->part_end = end;
-	return symbolicate(&in);
+	enum symbolicate_result result = symbolicate(&in);
+	s->lookups_done = result ? first : next;
+	return result;
 }
 
 static enum symbolicate_result look_up_all(struct inquiry *s)
 {
-	symbols_release(&s->symbols);
 	s->stats.found = 0;
 	if (!wants_lookups(s))
 		return SYMBOLICATE_NO_MEMORY;
@@ -208,8 +214,8 @@ static enum symbolicate_result look_up_all(struct inquiry *s)
 }
 
 /* A large reply begins when its first frames are looked up. (In more parts than two the rest would be slower: frames of
- * a page are looked up together, by all who help.) After its first byte a failure can only cut it off, so all symbols
- * must be in memory: a page that memcached has lost is found missing before. */
+ * a page are looked up together, by all who help.) After its first byte a failure can only cut it off, so one is
+ * unlikely: all symbols are in memory. */
 static bool can_be_in_parts(const struct inquiry *s)
 {
 	bool can = s->kind->in_json && !s->debug && s->request.frame_count >= PARTS_LEAST;
@@ -253,7 +259,6 @@ static enum symbolicate_result look_up_first(struct inquiry *s)
 {
 	if (!can_be_in_parts(s))
 		return look_up_all(s);
-	symbols_release(&s->symbols);
 	s->stats.found = 0;
 	if (!wants_lookups(s))
 		return SYMBOLICATE_NO_MEMORY;
@@ -277,17 +282,40 @@ static const char *cut_reason(enum symbolicate_result result)
 	}
 }
 
+/* Loads what has lost a page, while the reply waits on its fiber. */
+static bool load_again(struct inquiry *s)
+{
+	enum load_result result;
+	symbols_release(&s->symbols);
+	s->wait.deadline = s->symbols.deadline;
+	while ((result = modules_load(s->modules, &s->wait, s->wants, s->want_count)) == LOAD_WAIT) {
+		exchange_sleep(s->exchange);
+		if (s->wait.refused || s->wait.timed_out)
+			return false;
+	}
+	return result == LOAD_READY;
+}
+
+static enum symbolicate_result look_up_rest(struct inquiry *s)
+{
+	enum symbolicate_result result;
+	const uint64_t found = s->stats.found;
+	while ((result = look_up_to(s, s->request.frame_count)) == SYMBOLICATE_LOAD && ++s->restarts <= RESTARTS_MAX &&
+	        load_again(s))
+		s->stats.found = found;
+	return result == SYMBOLICATE_LOAD && exchange_gone(s->exchange) ? SYMBOLICATE_GONE : result;
+}
+
 void inquiry_next_part(struct inquiry *s, struct writer *w)
 {
 	enum symbolicate_result result = SYMBOLICATE_GONE;
 	writer_flush(w);
 	s->symbols.max_size -= s->symbols.size;
-	symbols_release(&s->symbols);
 	w->block = w->at = w->end = NULL; /* it was in their arena; without one nothing is written */
 	/* what the reader has taken of the time is his */
 	s->symbols.deadline = clock_now() + s->exchange->config->request_timeout;
 	if (!w->failed)
-		result = look_up_to(s, s->request.frame_count);
+		result = look_up_rest(s);
 	if (!result && !writer_make_block(w, s->symbols.largest))
 		result = SYMBOLICATE_NO_MEMORY;
 	if (result && result != SYMBOLICATE_GONE)

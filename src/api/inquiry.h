@@ -48,6 +48,7 @@ struct inquiry {
 	struct symbols symbols;
 	struct symbolicate_stats stats;
 	unsigned restarts;
+	bool begun; /* its reply */
 };
 
 /* Lets others have their turn; for work that takes long. */
@@ -78,7 +79,7 @@ void inquiry_write_reasons(struct writer *w, uint32_t seen);
 bool inquiry_asks_for(const struct exchange *x, const char *header);
 
 /* To be called by write(), when it sends, at frame part_end: looks up the rest. Symbols of earlier frames are
- * gone. If that fails the reply is cut off. */
+ * gone. A page that was lost meanwhile is waited for. If that fails the reply is cut off. */
 void inquiry_next_part(struct inquiry *s, struct writer *w);
 /* Replies with what write(w, arg) writes. write is called twice, first to count, unless the reply is in parts. size:
  * bytes that symbols.size already counts. The inquiry is gone. */

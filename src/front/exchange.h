@@ -92,6 +92,10 @@ void exchange_reply_refusal(struct exchange *x, const struct error *e, const cha
 /* Frees the thread before the reply is known. Whoever holds x calls exchange_resume later, once, from any thread; fn
  * then runs on a worker, and may park again. */
 void exchange_resume(struct exchange *x, void (*fn)(struct exchange *x));
+/* For who has begun a reply, and so cannot park: lets others run until exchange_wake, which comes once, from any
+ * thread, perhaps before. It may return on another thread. */
+void exchange_sleep(struct exchange *x);
+void exchange_wake(struct exchange *x);
 /* To be called now and then by whoever works for long, on the thread that has x and without locks: when a slice of
  * processor time is used up, lets those run that wait for their turn. It may return on another thread. False: the
  * client has gone, so nobody waits for the reply. */

@@ -19,6 +19,7 @@ struct worker;
 enum pause {
 	PAUSE_TURN,   /* its turn */
 	PAUSE_READER, /* that its connection takes more of the reply */
+	PAUSE_SLEEP,  /* exchange_wake */
 };
 
 /* A reply that is being sent. */
@@ -50,6 +51,7 @@ struct exchange_private {
 	struct worker *worker; /* which runs it */
 	struct fiber *fiber;   /* on which it runs or has paused */
 	bool paused;
+	bool asleep, woken; /* with PAUSE_SLEEP; exchange_wake came before it. Under the front's lock */
 	enum pause why;
 	int64_t look_at,
 	        slice_time; /* when to look whether the slice is over; the thread's time when its half was over */

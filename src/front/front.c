@@ -36,6 +36,7 @@ enum {
 	SPARE_MAX = 64,      /* fibers kept for reuse */
 	EVENTS_MAX = 16,     /* taken at a time while others wait */
 	OUT_OF_DESCRIPTORS_MS = 50,
+	NO_FIBER_MS = 10,
 };
 
 /* Processor time that an exchange uses before others get their turn: a few thousand frames. Twice as much is hardly
@@ -404,6 +405,20 @@ void exchange_resume(struct exchange *x, void (*fn)(struct exchange *x))
 		drop_exchange(p);
 }
 
+void exchange_wake(struct exchange *x)
+{
+	struct exchange_private *p = exchange_private(x);
+	struct front *f = p->front;
+	pthread_mutex_lock(&f->lock);
+	p->woken = !p->asleep;
+	if (p->asleep) {
+		p->asleep = false;
+		turns_add(&f->turns, &p->turn);
+		wake_worker(f);
+	}
+	pthread_mutex_unlock(&f->lock);
+}
+
 /* Who waits for its turn and has not begun, or waited for something else: it is dropped. Returns how many. */
 static unsigned drop_waiting(struct front *f)
 {
@@ -514,6 +529,15 @@ bool front_pause(struct exchange_private *p, enum pause why)
 	p->why = why;
 	fiber_pause(p->fiber);
 	return true;
+}
+
+void exchange_sleep(struct exchange *x)
+{
+	struct exchange_private *p = exchange_private(x);
+	while (!front_pause(p, PAUSE_SLEEP)) {
+		permit_give();
+		poll(NULL, 0, NO_FIBER_MS);
+	}
 }
 
 static int64_t processor_time(void)
@@ -649,10 +673,13 @@ static void settle_paused(struct front *f, struct exchange_private *p)
 {
 	p->paused = p->turn.begun = true;
 	f->paused++;
-	if (p->why == PAUSE_TURN)
+	if (p->why == PAUSE_READER)
+		await_reader(f, p);
+	else if (p->why == PAUSE_TURN || p->woken)
 		turns_add(&f->turns, &p->turn);
 	else
-		await_reader(f, p);
+		p->asleep = true;
+	p->woken = false;
 }
 
 /* With f->lock held. */

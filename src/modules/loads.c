@@ -566,6 +566,8 @@ enum load_result loads_get(struct loads *ls, struct load_wait *wait, struct modu
 void loads_leave(struct loads *ls, struct load_wait *wait)
 {
 	struct wait_list over = LIST_HEAD_INITIALIZER(over);
+	if (!wait->share) /* it has needed no load */
+		return;
 	pthread_mutex_lock(&ls->lock);
 	leave_all(wait);
 	abandon(ls, wait);

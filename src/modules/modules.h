@@ -27,8 +27,8 @@ void modules_resolve(struct modules *m, struct module_want *wants, size_t count,
  * is missing in one place is looked for in the next: after uploads by FileID the sources, after these the executable of
  * a build id. With LOAD_READY each want is FOUND or FAILED; after a temporary failure some may be LOAD still. */
 enum load_result modules_load(struct modules *m, struct load_wait *wait, struct module_want *wants, size_t count);
-/* Call when the request ends, whatever its outcome. Drops loads queued only for it, and passes its place to the next
- * request. */
+/* Call when the request needs no further load, whatever its outcome. Drops loads queued only for it, and passes its
+ * place to the next request. */
 void modules_leave(struct modules *m, struct load_wait *wait);
 
 /* A page was made from the module's text: memcached gets it, later. */

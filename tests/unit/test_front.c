@@ -57,8 +57,8 @@ static unsigned char *pattern; /* PATTERN bytes that differ from place to place 
 /* Another thread, as services have them: resumes what it is given, or when its peer has gone. */
 struct parked {
 	struct exchange *x;
-	void (*fn)(struct exchange *x);
-	unsigned times; /* still to be parked */
+	void (*fn)(struct exchange *x); /* NULL: it sleeps */
+	unsigned times;                 /* still to be parked */
 	bool until_gone;
 	struct parked *next;
 };
@@ -96,7 +96,10 @@ static void *resume_all(void *arg)
 		pthread_mutex_unlock(&resumer.lock);
 		if (!p->until_gone || exchange_gone(p->x)) {
 			seen_gone += p->until_gone;
-			exchange_resume(p->x, p->fn);
+			if (p->fn)
+				exchange_resume(p->x, p->fn);
+			else
+				exchange_wake(p->x);
 		} else {
 			poll(NULL, 0, 1);
 			park(p);
@@ -131,6 +134,23 @@ static void handle_park(struct exchange *x)
 		p->times = 0;
 	}
 	park(p);
+}
+
+static atomic_uint asleep;
+
+/* Woken before it sleeps, then by another thread at about the time; /t/sleep/gone: when its peer has gone. */
+static void handle_sleep(struct exchange *x)
+{
+	struct parked p = {.x = x, .until_gone = str_equal(x->path, str_from("/t/sleep/gone"))};
+	exchange_wake(x);
+	exchange_sleep(x);
+	asleep++;
+	for (unsigned i = 0; i < (p.until_gone ? 1 : 20); i++) {
+		park(&p);
+		exchange_sleep(x);
+	}
+	asleep--;
+	reply_parked(x);
 }
 
 static void note_dropped(struct exchange *x)
@@ -220,8 +240,8 @@ static void dispatch(struct exchange *x)
 		const char *path;
 		void (*handle)(struct exchange *x);
 	} own[] = {{"/t/echo", handle_echo}, {"/t/park", handle_park}, {"/t/gone", handle_park},
-	        {"/t/hold", handle_hold}, {"/t/ignore", handle_ignore}, {"/t/large/", handle_large},
-	        {"/t/block", handle_block}, {"/t/slices", handle_work}};
+	        {"/t/hold", handle_hold}, {"/t/sleep", handle_sleep}, {"/t/ignore", handle_ignore},
+	        {"/t/large/", handle_large}, {"/t/block", handle_block}, {"/t/slices", handle_work}};
 	for (unsigned i = 0; i < sizeof own / sizeof own[0]; i++)
 		if (x->path.len && strncmp(x->path.data, own[i].path, strlen(own[i].path)) == 0) {
 			own[i].handle(x);
@@ -1024,18 +1044,18 @@ static void work_that_nobody_waits_for_ends(void **state)
 	wait_until(seen_gone == 1 && metric_get(M_REQUESTS_IN_FLIGHT) == 0);
 }
 
-/* What has a stack is brought to its end: work in slices, and a reply that nobody reads. */
+/* What has a stack is brought to its end: work in slices, sleepers, and a reply that nobody reads. */
 static void draining_ends_what_has_paused(void **state)
 {
 	(void)state;
 	set("workers", "2");
 	start_front();
 	int fds[] = {send_to("/t/slices", "192.0.2.1"), send_to("/t/slices", "192.0.2.2"),
-	        send_to("/t/slices", "192.0.2.3"), send_to("/t/large/4000000", "192.0.2.1")};
-	wait_until(working == 3 && metric_get(M_REPLIES_WAITING) == 1);
+	        send_to("/t/sleep/gone", "192.0.2.3"), send_to("/t/large/4000000", "192.0.2.1")};
+	wait_until(working == 2 && asleep == 1 && metric_get(M_REPLIES_WAITING) == 1);
 	assert_int_equal(front_stop(front, 100 * MS), 4);
 	front = NULL;
-	assert_int_equal(working, 0);
+	assert_int_equal(working + asleep, 0);
 	assert_int_equal(metric_get(M_REQUESTS_IN_FLIGHT), 0);
 	assert_int_equal(metric_get(M_CONNECTIONS), 0);
 	assert_int_equal(metric_get(M_REPLIES_WAITING), 0);
@@ -1069,8 +1089,9 @@ static void more_parked_requests_than_threads(void **state)
 	set("workers", "1");
 	start_front();
 	for (unsigned i = 0; i < 200; i++) {
+		const char *uri = i % 2 ? "/t/park" : "/t/sleep";
 		fds[i] = client_connect(path);
-		assert_true(client_send(fds[i], &(struct client_request){.method = "GET", .uri = "/t/park"}));
+		assert_true(client_send(fds[i], &(struct client_request){.method = "GET", .uri = uri}));
 	}
 	for (unsigned i = 0; i < 200; i++) {
 		client_read(fds[i], &r, 1, 0);

@@ -11,20 +11,26 @@ import socket
 import pytest
 
 from client import job
-from stack import Stack, wait_for
+from stack import RawMemcached, Stack, wait_for
 from symbols import debug_id
 
 APP = ["app", debug_id("app")]
 FUNCTIONS, FRAMES, READERS = 2000, 15_000, 8
 WAITING, SLOW = "symbolicated_replies_waiting", "symbolicated_replies_slow_total"
+EVICTED = "symbolicated_cache_evicted_bytes_total"
+
+
+def add(stack, module, size):
+    """Functions with names of this many random bytes, which hardly compress."""
+    noise = random.Random(29)
+    stack.symbols.add(module[0], "".join(f"FUNC {0x1000 + 16 * i:x} 10 0 f{noise.randbytes(size).hex()}\n" for i in range(FUNCTIONS)), module[1])
 
 
 def make(**config):
-    """One worker only, and names that hardly compress. With so much time every reply begins early, however slow its first part is."""
+    """One worker only. With so much time every reply begins early, however slow its first part is."""
     s = Stack(memcached=0, config={"workers": "1", "request_timeout": "1h", **config})
     s.start()
-    noise = random.Random(29)
-    s.symbols.add(APP[0], "".join(f"FUNC {0x1000 + 16 * i:x} 10 0 f{noise.randbytes(400).hex()}\n" for i in range(FUNCTIONS)), APP[1])
+    add(s, APP, 400)
     return s
 
 
@@ -35,17 +41,21 @@ def stack():
     s.stop()
 
 
-BODY = json.dumps(job([APP], [[0, 0x1000 + 16 * (i * 997 % FUNCTIONS)] for i in range(FRAMES)]))
+def body_of(frames):
+    return json.dumps(job([APP], [[0, 0x1000 + 16 * (i * 997 % FUNCTIONS)] for i in range(frames)]))
 
 
-def ask(stack, headers=()):
+BODY = body_of(FRAMES)
+
+
+def ask(stack, headers=(), body=BODY):
     """Asks and reads nothing; what is on the way is little."""
     connection = stack.client.connect()
     connection.sock = socket.socket()
     connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
     connection.sock.settimeout(60)
     connection.sock.connect((connection.host, connection.port))
-    connection.request("POST", "/symbolicate/v5", BODY, dict(headers))
+    connection.request("POST", "/symbolicate/v5", body, dict(headers))
     return connection
 
 
@@ -106,3 +116,38 @@ def test_a_reader_that_is_too_slow_is_cut_off():
             connection.getresponse().read()
     finally:
         s.stop()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stays", [True, False])
+def test_pages_that_are_lost_while_a_reader_is_waited_for_are_loaded_again(stays):
+    """The rest of the reply needs pages that have left memory, and memcached has lost them; the reader waits for them, or leaves."""
+    other, sizes = ["other", debug_id("other")], {"cache_size": "64M", "finish_after": "0"}
+    with Stack(config={"workers": "1", "request_timeout": "1h", **sizes}) as s:
+        add(s, APP, 8000)  # the first part is more than what may be on the way
+        add(s, other, 14000)
+        body = body_of(5000)
+        expected = s.client.post("/symbolicate/v5", json.loads(body)).body
+        s.node.settled()
+        connection = ask(s, body=body)
+        wait_for(lambda: s.node.metrics()[WAITING] == 1, "the reply to wait for its reader")
+        before = s.node.metrics()[EVICTED]
+        s.client.frames(other, [0x1000 + 16 * i for i in range(FUNCTIONS)])
+        s.node.settled()
+        wait_for(lambda: s.node.metrics()[EVICTED] > before + (16 << 20), "pages to leave memory")
+        with RawMemcached(s.memcached[0].address) as raw:
+            raw.flush()
+        if not stays:
+            s.bucket.misbehave(APP, "stall")
+        reply = connection.getresponse()
+        assert reply.getheader("Content-Length") is None
+        if stays:
+            assert reply.read() == expected
+        else:
+            first = expected[: expected.index(b'{"frame":512,')]
+            assert reply.read(len(first)) == first
+            wait_for(lambda: s.bucket.hits(APP) == 2, "the load to begin")
+        connection.close()
+        assert s.bucket.hits(APP) == 2
+        wait_for(lambda: s.node.metrics()['symbolicated_memory_bytes{kind="replies"}'] == 0, "the account to be settled")
+        assert "was cut off" not in s.daemon.log_text()
