@@ -148,40 +148,43 @@ static bool split_url(struct url_parts *parts, const char *url)
 	return true;
 }
 
-/* Host is sent as it was signed, whatever libcurl would have sent. */
+/* The signature of a request by these keys at this time; without method, path, query, payload and headers. */
+static struct s3_signing begin_signing(const struct s3_place *p, const struct s3_keys *keys, char date[S3_SIGN_DATE])
+{
+	s3_sign_date(date, place_now(&p->clock) / SECOND);
+	return (struct s3_signing){
+	        .access = keys->access, .secret = keys->secret, .region = p->region, .service = "s3", .date = date};
+}
+
+/* Host is sent as it was signed, whatever libcurl would have sent. The transfer itself sends Content-Type and
+ * x-amz-copy-source. */
 static bool sign_with(
         const struct s3_place *p, const struct s3_keys *keys, const struct transfer_request *q, struct buffer *lines)
 {
 	struct url_parts url;
 	char date[S3_SIGN_DATE], payload[SHA256_HEX + 1];
-	struct s3_header headers[] = {{"Host", url.host}, {"x-amz-content-sha256", payload}, {"x-amz-date", date},
-	        {"Content-Type", q->content_type ? q->content_type : TRANSFER_CONTENT_TYPE}, {NULL, NULL},
-	        {NULL, NULL}};
-	struct s3_signing s = {.access = keys->access,
-	        .secret = keys->secret,
-	        .region = p->region,
-	        .service = "s3",
-	        .date = date,
-	        .method = q->method,
-	        .payload = payload,
-	        .headers = headers,
-	        .count = 3};
-	s3_sign_date(date, place_now(&p->clock) / SECOND);
+	struct s3_header headers[6];
+	struct s3_signing s = begin_signing(p, keys, date);
 	if (!split_url(&url, q->url) || !sha256_hex(payload, q->data, q->len))
 		return false;
-	s.path = url.path;
-	s.query = url.query;
-	for (unsigned i = 0; i < s.count; i++)
-		buffer_printf(lines, "%s: %s\n", headers[i].name, headers[i].value);
-	/* the transfer itself sends these two */
 	if (q->data)
-		s.count++;
+		headers[s.count++] =
+		        (struct s3_header){"content-type", q->content_type ? q->content_type : TRANSFER_CONTENT_TYPE};
+	headers[s.count++] = (struct s3_header){"host", url.host};
+	headers[s.count++] = (struct s3_header){"x-amz-content-sha256", payload};
 	if (q->copy_source)
 		headers[s.count++] = (struct s3_header){"x-amz-copy-source", q->copy_source};
+	headers[s.count++] = (struct s3_header){"x-amz-date", date};
+	buffer_printf(lines, "Host: %s\nx-amz-content-sha256: %s\nx-amz-date: %s\n", url.host, payload, date);
 	if (keys->token && *keys->token) {
 		buffer_printf(lines, "x-amz-security-token: %s\n", keys->token);
 		headers[s.count++] = (struct s3_header){"x-amz-security-token", keys->token};
 	}
+	s.method = q->method;
+	s.path = url.path;
+	s.query = url.query;
+	s.payload = payload;
+	s.headers = headers;
 	return buffer_printf(lines, "Authorization: ") && s3_sign(lines, &s) && buffer_append(lines, "\n", 1);
 }
 
@@ -191,15 +194,11 @@ enum { PRESIGNED_MAX = 6000 }; /* it goes into a header of a reply */
 static bool add_signed_query(struct buffer *out, const struct s3_place *p, const struct s3_keys *keys, const char *date,
         unsigned seconds, const char *encoding)
 {
-	char *credential = NULL, encoded[3 * 512];
-	if (asprintf(&credential, "%s/%.8s/%s/s3/aws4_request", keys->access, date, p->region) < 0)
+	char credential[512], encoded[3 * sizeof credential];
+	int len = snprintf(credential, sizeof credential, "%s/%.8s/%s/s3/aws4_request", keys->access, date, p->region);
+	if (len >= (int)sizeof credential)
 		return false;
-	bool fits = strlen(credential) < 512;
-	if (fits)
-		*percent_encode(encoded, str_from(credential), false) = 0;
-	free(credential);
-	if (!fits)
-		return false;
+	*percent_encode(encoded, str_from(credential), false) = 0;
 	buffer_printf(out, "X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=%s&X-Amz-Date=%s&X-Amz-Expires=%u",
 	        encoded, date, seconds);
 	if (keys->token && *keys->token) {
@@ -219,23 +218,18 @@ static bool presign_with(struct buffer *out, const struct s3_place *p, const str
 {
 	struct url_parts parts;
 	char date[S3_SIGN_DATE], signature[SHA256_HEX + 1];
-	struct s3_header host = {"Host", parts.host};
-	struct s3_signing s = {.access = keys->access,
-	        .secret = keys->secret,
-	        .region = p->region,
-	        .service = "s3",
-	        .date = date,
-	        .method = "GET",
-	        .payload = "UNSIGNED-PAYLOAD",
-	        .headers = &host,
-	        .count = 1};
-	s3_sign_date(date, place_now(&p->clock) / SECOND);
+	struct s3_header host = {"host", parts.host};
+	struct s3_signing s = begin_signing(p, keys, date);
 	buffer_printf(out, "%s?", url);
 	size_t at = out->len;
 	if (!split_url(&parts, url) || !add_signed_query(out, p, keys, date, seconds, encoding))
 		return false;
+	s.method = "GET";
 	s.path = parts.path;
 	s.query = (struct str){(const char *)out->data + at, out->len - at};
+	s.payload = "UNSIGNED-PAYLOAD";
+	s.headers = &host;
+	s.count = 1;
 	return s3_signature(signature, &s) && buffer_printf(out, "&X-Amz-Signature=%s", signature) &&
 	       buffer_append(out, "", 1);
 }

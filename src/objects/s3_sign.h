@@ -21,20 +21,20 @@ struct s3_signing {
 	const char *date;    /* the header x-amz-date, s3_sign_date */
 	const char *method;  /* "GET" */
 	struct str path;     /* percent-encoded, as it is sent; from the first slash */
-	struct str query;    /* likewise, without the question mark; parameters in any order */
+	struct str query;    /* likewise, without the question mark: name=value, sorted by name */
 	const char *payload; /* SHA-256 of the body in hex, as in x-amz-content-sha256 */
-	/* All headers to sign: host, x-amz-date and every other x-amz-... that is sent. In any order and case, without
-	 * duplicates. */
+	/* All headers to sign: host, x-amz-date and every other x-amz-... that is sent. Sorted, with names in lower
+	 * case and no blanks around values or several in them. */
 	const struct s3_header *headers;
 	unsigned count;
 };
-enum { S3_SIGN_HEADERS_MAX = 16, S3_SIGN_PARAMETERS_MAX = 16, S3_SIGN_DATE = 17 };
+enum { S3_SIGN_DATE = 17 };
 
 /* "20130524T000000Z" */
 void s3_sign_date(char out[S3_SIGN_DATE], time_t now);
-/* The signature alone, for a URL whose query has the rest. The same failures. */
+/* The signature alone, for a URL whose query has the rest. False if out of memory. */
 bool s3_signature(char out[SHA256_HEX + 1], const struct s3_signing *s);
-/* Appends the value of Authorization. False if out of memory, or with more headers or parameters than the maxima. */
+/* Appends the value of Authorization. The same. */
 bool s3_sign(struct buffer *out, const struct s3_signing *s);
 
 #endif
