@@ -9,7 +9,6 @@
 
 #include "base/array.h"
 #include "base/clock.h"
-#include "base/hash.h"
 #include "objects/bucket_backend.h"
 #include "objects/percent.h"
 #include "objects/transfer.h"
@@ -216,18 +215,15 @@ enum err store_remove(struct store_client *c, const char *path, struct error *e)
 	return blame(c->store, c->store->backend->remove(c->own, path, e), e);
 }
 
-/* An object that is being read. If it is fetched again, bytes that the reader has already are skipped, and must be the
- * same. */
+/* An object that is being read. If it is fetched again, bytes that the reader has already are skipped; its ETag tells
+ * that it is still the same. */
 struct reading {
 	bool (*add)(void *arg, const uint8_t *data, size_t len);
 	void *arg;
-	uint64_t max, wire, text,
-	        passed;                  /* bytes: at most, of this try, that the reader has, of this try that it has */
-	struct text_hash *given, *again; /* hashes of the bytes that the reader has, and of the same when they come
-	                                    again; NULL: never fetched again */
-	const char *problem;             /* why reading stopped here, and what that means */
+	uint64_t max, wire, text; /* bytes: at most, of this try, that the reader has */
+	char etag[BUCKET_ETAG];   /* of the first try that the reader got anything of; empty: it has none */
+	const char *problem;      /* why reading stopped here, and what that means */
 	enum bucket_outcome outcome;
-	bool differs;
 };
 
 static bool stop_reading(struct reading *r, enum bucket_outcome outcome, const char *problem)
@@ -239,58 +235,52 @@ static bool stop_reading(struct reading *r, enum bucket_outcome outcome, const c
 
 static const char another_object[] = "the object has changed since the first try";
 
-/* Skips what the reader has from an earlier try. False if it differs. */
-static bool pass_over(struct reading *r, const uint8_t **data, size_t *len)
+static bool begin_reading(void *arg, const struct bucket_head *head)
 {
-	uint64_t left = r->text - r->passed;
-	size_t n = *len < left ? *len : (size_t)left;
-	if (!r->again || !left)
-		return true;
-	text_hash_add(r->again, *data, n);
-	r->passed += n;
-	*data += n;
-	*len -= n;
-	if (r->passed < r->text || text_hash_value(r->again) == text_hash_value(r->given))
-		return true;
-	r->differs = true;
-	return stop_reading(r, BUCKET_FAILED, another_object);
+	struct reading *r = arg;
+	if (r->text && strcmp(r->etag, head->etag) != 0)
+		return stop_reading(r, BUCKET_FAILED, another_object);
+	memcpy(r->etag, head->etag, sizeof r->etag);
+	return true;
 }
 
 static bool add_reading(void *arg, const uint8_t *data, size_t len)
 {
 	struct reading *r = arg;
+	uint64_t again = r->text > r->wire ? r->text - r->wire : 0; /* bytes that the reader has */
 	r->wire += len;
 	if (r->wire > r->max)
 		return stop_reading(r, BUCKET_TOO_LARGE, "larger than bucket_max_size");
-	if (!pass_over(r, &data, &len))
-		return false;
-	if (!len)
+	if (len <= again)
 		return true;
-	r->text += len;
-	r->passed += len;
-	if (r->given)
-		text_hash_add(r->given, data, len);
-	return r->add(r->arg, data, len) || stop_reading(r, BUCKET_ABORTED, "aborted by the reader");
+	r->text = r->wire;
+	return r->add(r->arg, data + again, len - again) || stop_reading(r, BUCKET_ABORTED, "aborted by the reader");
 }
 
 static void get_once(struct store_client *c, const struct bucket_path *path, struct reading *r,
         const atomic_bool *cancel, struct bucket_result *result)
 {
-	struct bucket_raw_sink sink = {NULL, add_reading, r};
+	struct bucket_raw_sink sink = {begin_reading, add_reading, r};
 	*result = (struct bucket_result){0};
 	r->outcome = BUCKET_OK;
-	r->wire = r->passed = 0;
+	r->wire = 0;
 	bucket_body_start_raw(c->body, &sink, UINT64_MAX);
 	c->store->backend->fetch(c->own, path, c->body, cancel, result);
 	if (r->outcome != BUCKET_OK)
 		bucket_result_set(result, r->outcome, "%s", r->problem);
-	else if (result->outcome == BUCKET_OK && r->passed < r->text)
+	else if (result->outcome == BUCKET_OK && r->wire < r->text)
 		bucket_result_set(result, BUCKET_FAILED, another_object); /* the reader has more than the object */
 	else if (result->outcome == BUCKET_OK && !result->length_known)
 		bucket_result_set(result, BUCKET_FAILED, "no Content-Length");
 }
 
-/* Retries while the failure is temporary. */
+/* Whether the failure is temporary, and what the reader has could go on with another try. */
+static bool may_try_again(const struct reading *r, const atomic_bool *cancel, const struct bucket_result *result)
+{
+	return result->outcome == BUCKET_FAILED && r->problem != another_object && (!r->text || *r->etag) &&
+	       !(cancel && atomic_load(cancel));
+}
+
 void store_get(struct store_client *c, const char *text, bool (*add)(void *arg, const uint8_t *data, size_t len),
         void *arg, const atomic_bool *cancel, struct bucket_result *result)
 {
@@ -302,21 +292,11 @@ void store_get(struct store_client *c, const char *text, bool (*add)(void *arg, 
 		return;
 	memcpy(path.plain, text, path.plain_len + 1);
 	*percent_encode(path.encoded, str_from(text), true) = 0;
-	if (c->store->retries)
-		r.given = text_hash_new();
 	get_once(c, &path, &r, cancel, result);
-	for (uint64_t i = 0; i < c->store->retries && result->outcome == BUCKET_FAILED && r.given && !r.differs &&
-	                     !(cancel && atomic_load(cancel));
-	        i++) {
+	for (uint64_t i = 0; i < c->store->retries && may_try_again(&r, cancel, result); i++) {
 		bucket_pause();
-		text_hash_free(r.again);
-		r.again = text_hash_new();
-		if (!r.again)
-			break;
 		get_once(c, &path, &r, cancel, result);
 	}
-	text_hash_free(r.given);
-	text_hash_free(r.again);
 	result->wire_bytes = r.wire;
 	result->text_bytes = r.text;
 	result->delivered = r.text > 0;

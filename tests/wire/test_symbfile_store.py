@@ -446,7 +446,8 @@ def test_parts_that_are_cut(tmp_path):
 GET = ("get", ONE)
 LISTED = f"<ListBucketResult><Contents><Key>{ONE}</Key><LastModified>2026-11-21T15:17:30Z</LastModified><Size>6</Size></Contents>"
 BUSY = (503, b"<Error><Code>SlowDown</Code></Error>", {})
-CUT = (200, b"abc", {"Content-Length": 6, "Connection": "close"})
+CUT = (200, b"abc", {"Content-Length": 6, "Connection": "close", "ETag": '"e"'})
+WHOLE = (200, b"abcdef", {"ETag": '"e"'})
 QUICK = {"bucket_stall_timeout": "1s", "bucket_total_timeout": "10s"}
 
 
@@ -461,7 +462,7 @@ def test_listings_and_parts_are_tried_again(first):
         assert done.returncode == 0, done
         assert [line.split(b" ")[0] for line in done.stdout.splitlines()] == [b"ranges/set/one", b"ranges/set/two"]
         assert ["continuation-token=n" in path for _, path in liar.requests] == [False, False, True, True, True]
-    with Liar([first, first, (200, b"abcdef", {})]) as liar:
+    with Liar([first, first, WHOLE]) as liar:
         done = liar.store.run(*GET, **QUICK)
         assert done.returncode == 0 and done.stdout == b"abcdef", done
     for words in (GET, ("list", f"symbfiles/{ID}")):
@@ -473,12 +474,18 @@ def test_listings_and_parts_are_tried_again(first):
 
 @pytest.mark.slow
 def test_a_part_that_is_another_at_the_second_try_is_not_mixed():
-    with Liar([CUT, (200, b"ab", {}), (200, b"abcdef", {})]) as liar:
+    """Its ETag tells. Without one there is no second try as soon as something has come."""
+    with Liar([CUT, (200, b"ab", WHOLE[2]), WHOLE]) as liar:
         done = liar.store.run(*GET, **QUICK)
         assert done.returncode == 0 and done.stdout == b"abcdef", done
-    with Liar([CUT, (200, b"xbcdef", {})]) as liar:
+    for etag in ({"ETag": '"other"'}, {}):
+        with Liar([CUT, (200, b"xbcdef", etag), WHOLE]) as liar:
+            done = liar.store.run(*GET, **QUICK)
+            assert done.returncode == 1 and done.stdout == b"abc" and b"has changed since the first try" in done.stderr, done
+            assert len(liar.requests) == 2
+    with Liar([(200, b"abc", {"Content-Length": 6, "Connection": "close"}), (200, b"abcdef", {})]) as liar:
         done = liar.store.run(*GET, **QUICK)
-        assert done.returncode == 1 and done.stdout == b"abc" and b"has changed since the first try" in done.stderr, done
+        assert done.returncode == 1 and done.stdout == b"abc" and len(liar.requests) == 1, done
 
 
 def test_the_probe_is_made_once():
