@@ -23,11 +23,6 @@ struct http_source {
 	bool credentials;
 };
 
-struct http_client {
-	struct http_source *source; /* not owned */
-	struct transfer *transfer;
-};
-
 /* A part of the URL, decoded, which the caller frees; empty if it is absent. ERR_CONFIG if it contains what no URL may.
  */
 static enum err url_part(char **part, CURLU *url, CURLUPart which, unsigned flags)
@@ -128,25 +123,30 @@ static const char *http_source_name(const void *source)
 	return ((const struct http_source *)source)->base;
 }
 
-static void http_client_free(void *client)
+void http_client_free(void *client)
 {
 	struct http_client *c = client;
 	transfer_free(c->transfer);
 	free(c);
 }
 
-static void *http_client_new(void *source)
+void *http_client_new(void *source, struct transfer_pool *pool, const struct transfer_settings *settings)
 {
-	struct http_source *s = source;
 	struct http_client *c = calloc(1, sizeof *c);
 	if (!c)
 		return NULL;
-	c->source = s;
-	c->transfer = transfer_new(s->pool, &s->settings);
+	c->source = source;
+	c->transfer = transfer_new(pool, settings);
 	if (c->transfer)
 		return c;
 	free(c);
 	return NULL;
+}
+
+static void *new_client(void *source)
+{
+	struct http_source *s = source;
+	return http_client_new(s, s->pool, &s->settings);
 }
 
 /* curl took the body for whole: is it? */
@@ -155,15 +155,15 @@ static enum bucket_outcome check_whole(
 {
 	if (reply->many_lengths)
 		return bucket_result_set(result, BUCKET_FAILED, "more than one Content-Length");
-	if (reply->sized && reply->length != bucket_body_wire_bytes(body))
+	if (reply->head.sized && reply->head.length != bucket_body_wire_bytes(body))
 		return bucket_result_set(result, BUCKET_FAILED, "the length differs from Content-Length");
 	enum bucket_outcome outcome = bucket_body_end(body);
 	/* If nothing tells its length, it may have been cut off on the way. */
-	if (outcome == BUCKET_BROKEN && !reply->chunked && !reply->sized)
+	if (outcome == BUCKET_BROKEN && !reply->chunked && !reply->head.sized)
 		outcome = BUCKET_FAILED;
 	if (outcome != BUCKET_OK)
 		return bucket_result_set(result, outcome, "%s", bucket_body_problem(body));
-	result->length_known = reply->chunked || reply->sized || bucket_body_is_packed(body);
+	result->length_known = reply->chunked || reply->head.sized || bucket_body_is_packed(body);
 	if (!result->length_known && !bucket_body_ends_line(body))
 		return bucket_result_set(result, BUCKET_FAILED, "a body of unknown length ends within a line");
 	return result->outcome = BUCKET_OK;
@@ -192,17 +192,10 @@ struct arriving {
 	const struct transfer_reply *reply; /* its head is known when the first bytes come */
 };
 
-static enum bucket_outcome begin_body(const struct arriving *a)
-{
-	struct bucket_head head = {.sized = a->reply->sized, .length = a->reply->length};
-	snprintf(head.etag, sizeof head.etag, "%s", a->reply->etag);
-	return bucket_body_begin(a->body, &head);
-}
-
 static bool add_to_body(void *arg, const uint8_t *data, size_t len)
 {
 	const struct arriving *a = arg;
-	enum bucket_outcome outcome = begin_body(a);
+	enum bucket_outcome outcome = bucket_body_begin(a->body, &a->reply->head);
 	if (outcome == BUCKET_OK || outcome == BUCKET_BROKEN)
 		outcome = bucket_body_add(a->body, data, len);
 	/* a broken body is read to its end, to tell one that was cut off from one that is stored like that */
@@ -219,7 +212,7 @@ void bucket_http_get(
 	transfer_run(t, &request, &reply);
 	result->status = reply.status;
 	if (reply.whole && reply.status == 200)
-		begin_body(&arriving); /* of an empty object */
+		bucket_body_begin(body, &reply.head); /* of an empty object */
 	judge(body, &reply, call, result);
 }
 
@@ -247,22 +240,23 @@ static enum bucket_outcome judge_status(
 static void http_fetch(void *client, const struct bucket_path *path, struct bucket_body *body,
         const atomic_bool *cancel, struct bucket_result *result)
 {
-	struct http_client *c = client;
+	const struct http_client *c = client;
+	const struct http_source *s = c->source;
 	char *url = NULL;
-	if (asprintf(&url, "%s%s%s", c->source->base, path->encoded, c->source->query) < 0) {
+	if (asprintf(&url, "%s%s%s", s->base, path->encoded, s->query) < 0) {
 		bucket_result_set(result, BUCKET_FAILED, "out of memory");
 		return;
 	}
-	struct bucket_http_call call = {url, cancel, judge_status, c->source->credentials};
+	struct bucket_http_call call = {url, cancel, judge_status, s->credentials};
 	bucket_http_get(c->transfer, &call, body, result);
 	free(url);
 }
 
-#define HTTP_BACKEND(name)                                                                                       \
-	{                                                                                                        \
-		.scheme = name, .source_new = http_source_new, .source_free = http_source_free,                  \
-		.source_name = http_source_name, .client_new = http_client_new, .client_free = http_client_free, \
-		.fetch = http_fetch,                                                                             \
+#define HTTP_BACKEND(name)                                                                                  \
+	{                                                                                                   \
+		.scheme = name, .source_new = http_source_new, .source_free = http_source_free,             \
+		.source_name = http_source_name, .client_new = new_client, .client_free = http_client_free, \
+		.fetch = http_fetch,                                                                        \
 	}
 
 const struct bucket_backend bucket_http = HTTP_BACKEND("http://");

@@ -44,16 +44,11 @@ struct s3_source {
 	atomic_llong writable_until; /* clock_now(): until then the heartbeat does not try again */
 };
 
-struct s3_client {
-	struct s3_source *source; /* not owned */
-	struct transfer *transfer;
-};
-
 struct s3_put {
-	struct s3_client *client; /* not owned */
-	char *temporary;          /* URL of the place for pieces */
-	struct buffer piece;      /* not sent yet */
-	struct buffer etags;      /* XML of the pieces sent so far */
+	struct http_client *client; /* not owned */
+	char *temporary;            /* URL of the place for pieces */
+	struct buffer piece;        /* not sent yet */
+	struct buffer etags;        /* XML of the pieces sent so far */
 	unsigned pieces;
 	char upload[UPLOAD_ID_MAX]; /* of a multipart upload; empty: none is open */
 };
@@ -100,25 +95,15 @@ static const struct place_clock *s3_clock(const void *source)
 	return &((const struct s3_source *)source)->place->clock;
 }
 
-static void s3_client_free(void *client)
+static struct s3_source *source_of(const struct http_client *c)
 {
-	struct s3_client *c = client;
-	transfer_free(c->transfer);
-	free(c);
+	return c->source;
 }
 
 static void *s3_client_new(void *source)
 {
 	struct s3_source *s = source;
-	struct s3_client *c = calloc(1, sizeof *c);
-	if (!c)
-		return NULL;
-	c->source = s;
-	c->transfer = transfer_new(s->pool, &s->place->settings);
-	if (c->transfer)
-		return c;
-	free(c);
-	return NULL;
+	return http_client_new(s, s->pool, &s->place->settings);
 }
 
 static enum err refused(struct error *e, const char *what, const struct transfer_reply *reply)
@@ -128,7 +113,7 @@ static enum err refused(struct error *e, const char *what, const struct transfer
 }
 
 /* The URL of an object; the caller frees it. NULL if out of memory, or if the path is too long. */
-static char *url_of(const struct s3_client *c, const char *path, struct error *e)
+static char *url_of(const struct http_client *c, const char *path, struct error *e)
 {
 	char *url = NULL, encoded[3 * STORE_PATH_MAX];
 	if (strlen(path) >= STORE_PATH_MAX) {
@@ -136,7 +121,7 @@ static char *url_of(const struct s3_client *c, const char *path, struct error *e
 		return NULL;
 	}
 	*percent_encode(encoded, str_from(path), true) = 0;
-	if (asprintf(&url, "%s%s", c->source->place->base, encoded) >= 0)
+	if (asprintf(&url, "%s%s", source_of(c)->place->base, encoded) >= 0)
 		return url;
 	no_memory(e);
 	return NULL;
@@ -222,9 +207,9 @@ static enum err send_piece(struct s3_put *p, struct error *e)
 	snprintf(query, sizeof query, "?partNumber=%u&uploadId=%s", ++p->pieces, p->upload);
 	if (!send_about_pieces(p, "PUT", query, &data, NULL, &reply))
 		return refused(e, "sending a piece", &reply);
-	if (!*reply.etag || strpbrk(reply.etag, "<>&"))
+	if (!*reply.head.etag || strpbrk(reply.head.etag, "<>&"))
 		return refused(e, "sending a piece: no ETag", &reply);
-	buffer_printf(&p->etags, "<Part><PartNumber>%u</PartNumber><ETag>%s</ETag></Part>", p->pieces, reply.etag);
+	buffer_printf(&p->etags, "<Part><PartNumber>%u</PartNumber><ETag>%s</ETag></Part>", p->pieces, reply.head.etag);
 	buffer_reset(&p->piece);
 	return p->etags.failed ? no_memory(e) : ERR_OK;
 }
@@ -247,7 +232,7 @@ static enum err complete(struct s3_put *p, struct error *e)
 /* "/bucket/key" of the place of pieces, as its URL encodes it. NULL if out of memory. */
 static char *copy_source(const struct s3_put *p)
 {
-	const struct s3_place *place = p->client->source->place;
+	const struct s3_place *place = source_of(p->client)->place;
 	const char *bucket = place->name + strlen(bucket_s3.scheme), *key = p->temporary + strlen(place->bucket);
 	char *text = NULL;
 	key += *key == '/';
@@ -292,7 +277,7 @@ static void s3_put_free(void *put)
 
 static void *s3_put_begin(void *client, struct error *e)
 {
-	struct s3_client *c = client;
+	struct http_client *c = client;
 	struct s3_put *p = calloc(1, sizeof *p);
 	if (!p) {
 		no_memory(e);
@@ -300,9 +285,9 @@ static void *s3_put_begin(void *client, struct error *e)
 	}
 	p->client = c;
 	buffer_init(&p->piece, PIECE);
-	buffer_init(&p->etags, PIECES_MAX * (TRANSFER_ETAG + 100));
+	buffer_init(&p->etags, PIECES_MAX * (BUCKET_ETAG + 100));
 	buffer_printf(&p->etags, "<CompleteMultipartUpload>");
-	if (asprintf(&p->temporary, "%s" STORE_TEMPORARY "/%016" PRIx64, c->source->place->base, random_u64()) < 0)
+	if (asprintf(&p->temporary, "%s" STORE_TEMPORARY "/%016" PRIx64, source_of(c)->place->base, random_u64()) < 0)
 		p->temporary = NULL;
 	if (p->temporary && !p->etags.failed)
 		return p;
@@ -448,8 +433,8 @@ static void on_list_element(void *arg, unsigned depth, const char *name, struct 
 }
 
 /* Nothing of a page is reported before all of it has arrived, so it can be requested again. */
-static bool run_with_retries(
-        struct s3_client *c, const struct page *p, const struct transfer_request *request, struct transfer_reply *reply)
+static bool run_with_retries(struct http_client *c, const struct page *p, const struct transfer_request *request,
+        struct transfer_reply *reply)
 {
 	for (uint64_t tries = 0;; tries++) {
 		buffer_reset(request->arg);
@@ -463,14 +448,14 @@ static bool run_with_retries(
 
 /* Requests the page that p->next names, or the first one. */
 static enum err list_page(
-        struct s3_client *c, struct page *p, const char *prefix, const atomic_bool *cancel, struct error *e)
+        struct http_client *c, struct page *p, const char *prefix, const atomic_bool *cancel, struct error *e)
 {
 	struct buffer xml;
 	struct transfer_request request = {.method = "GET", .body = transfer_to_buffer, .arg = &xml, .cancel = cancel};
 	struct transfer_reply reply;
 	char *url = NULL;
 	/* Parameters are sorted by name, as the signature wants. */
-	if (asprintf(&url, "%s?%s%s%slist-type=2&max-keys=%u&prefix=%s", c->source->place->bucket,
+	if (asprintf(&url, "%s?%s%s%slist-type=2&max-keys=%u&prefix=%s", source_of(c)->place->bucket,
 	            *p->next ? "continuation-token=" : "", p->next, *p->next ? "&" : "", p->count, prefix) < 0)
 		return no_memory(e);
 	p->next[0] = 0;
@@ -484,7 +469,7 @@ static enum err list_page(
 	return good ? ERR_OK : refused(e, "listing", &reply);
 }
 
-static enum err list_pages(struct s3_client *c, struct page *p, const atomic_bool *cancel, struct error *e)
+static enum err list_pages(struct http_client *c, struct page *p, const atomic_bool *cancel, struct error *e)
 {
 	char *encoded = malloc(3 * strlen(p->prefix) + 1);
 	enum err err = encoded ? ERR_OK : no_memory(e);
@@ -502,19 +487,19 @@ static enum err list_pages(struct s3_client *c, struct page *p, const atomic_boo
 }
 
 /* Lists the objects below path; each request may be retried. A probe is one request, for one object. */
-static enum err list_below(struct s3_client *c, const char *path, bool probe, const struct bucket_listing *listing,
+static enum err list_below(struct http_client *c, const char *path, bool probe, const struct bucket_listing *listing,
         const atomic_bool *cancel, struct error *e)
 {
 	struct page *p = calloc(1, sizeof *p);
 	char *prefix = NULL;
 	enum err err = ERR_NO_MEMORY;
-	if (p && asprintf(&prefix, "%s%s/", c->source->place->prefix, path) >= 0) {
+	if (p && asprintf(&prefix, "%s%s/", source_of(c)->place->prefix, path) >= 0) {
 		p->listing = listing;
 		p->prefix = prefix;
 		p->time = -1;
 		p->count = probe ? 1 : PAGE_OBJECTS;
-		p->retries = probe ? 0 : c->source->retries;
-		p->deadline = clock_now() + c->source->total_timeout;
+		p->retries = probe ? 0 : source_of(c)->retries;
+		p->deadline = clock_now() + source_of(c)->total_timeout;
 		err = list_pages(c, p, cancel, e);
 		free(prefix);
 	} else {
@@ -532,7 +517,7 @@ static enum err s3_list(void *client, const char *path, const struct bucket_list
 
 static enum err s3_remove(void *client, const char *path, struct error *e)
 {
-	struct s3_client *c = client;
+	struct http_client *c = client;
 	struct transfer_reply reply;
 	char *url = url_of(c, path, e);
 	struct transfer_request request = {.method = "DELETE", .url = url};
@@ -561,8 +546,8 @@ static char *url_to_read(const struct s3_place *place, const struct bucket_path 
 static void s3_fetch(void *client, const struct bucket_path *path, struct bucket_body *body, const atomic_bool *cancel,
         struct bucket_result *result)
 {
-	struct s3_client *c = client;
-	const struct s3_place *place = c->source->place;
+	struct http_client *c = client;
+	const struct s3_place *place = source_of(c)->place;
 	char *url = url_to_read(place, path, result);
 	struct bucket_http_call call = {url, cancel, s3_judge_status, s3_place_has_keys(place)};
 	if (url)
@@ -573,8 +558,8 @@ static void s3_fetch(void *client, const struct bucket_path *path, struct bucket
 /* A few bytes tell how it is packed: S3 is asked to say so to the reader, since who stored it may not have. */
 static char *s3_locate(void *client, const struct bucket_path *path, bool zstd, struct bucket_result *result)
 {
-	struct s3_client *c = client;
-	const struct s3_place *place = c->source->place;
+	struct http_client *c = client;
+	const struct s3_place *place = source_of(c)->place;
 	struct transfer_reply reply;
 	char *url = url_to_read(place, path, result), *presigned = NULL;
 	if (!url)
@@ -607,7 +592,7 @@ static bool ignore_object(void *arg, struct str path, uint64_t size, int64_t tim
 }
 
 /* Begins and aborts a multipart upload, which needs the permissions of storing but creates no object. */
-static enum err probe_writing(struct s3_client *c, struct error *e)
+static enum err probe_writing(struct http_client *c, struct error *e)
 {
 	struct transfer_reply reply;
 	struct s3_put *p = s3_put_begin(c, e);
@@ -623,15 +608,15 @@ static enum err probe_writing(struct s3_client *c, struct error *e)
 /* Tries writing at most once a minute while that succeeds, since S3 charges for it. */
 static enum err s3_probe_writing(void *client, struct error *e)
 {
-	struct s3_client *c = client;
+	struct http_client *c = client;
 	struct bucket_listing found = {.found = ignore_object};
 	int64_t now = clock_now();
 	enum err err = list_below(c, STORE_FOLDER, true, &found, NULL, e);
-	if (err || now < atomic_load(&c->source->writable_until))
+	if (err || now < atomic_load(&source_of(c)->writable_until))
 		return err;
 	err = probe_writing(c, e);
 	if (!err)
-		atomic_store(&c->source->writable_until, now + PROBE_PERIOD * SECOND);
+		atomic_store(&source_of(c)->writable_until, now + PROBE_PERIOD * SECOND);
 	return err;
 }
 
@@ -641,7 +626,7 @@ const struct bucket_backend bucket_s3 = {
         .source_free = s3_source_free,
         .source_name = s3_source_name,
         .client_new = s3_client_new,
-        .client_free = s3_client_free,
+        .client_free = http_client_free,
         .fetch = s3_fetch,
         .locate = s3_locate,
         .list = s3_list,

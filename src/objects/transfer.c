@@ -278,10 +278,10 @@ static void read_head(struct transfer *t)
 	header(t->easy, "Content-Length", &lengths);
 	r->many_lengths = lengths > 1;
 	curl_easy_getinfo(t->easy, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
-	r->sized = lengths == 1 && !r->chunked && length >= 0;
-	r->length = r->sized ? (uint64_t)length : 0;
+	r->head.sized = lengths == 1 && !r->chunked && length >= 0;
+	r->head.length = r->head.sized ? (uint64_t)length : 0;
 	const char *etag = header(t->easy, "ETag", &ignored);
-	snprintf(r->etag, sizeof r->etag, "%s", etag ? etag : "");
+	snprintf(r->head.etag, sizeof r->head.etag, "%s", etag ? etag : "");
 	r->date = date_of(t->easy);
 }
 

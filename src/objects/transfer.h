@@ -56,7 +56,7 @@ struct transfer_request {
 
 #define TRANSFER_CONTENT_TYPE "application/octet-stream"
 
-enum { TRANSFER_ERROR_BODY = 1024, TRANSFER_PROBLEM = 256, TRANSFER_ETAG = 128 };
+enum { TRANSFER_ERROR_BODY = 1024, TRANSFER_PROBLEM = 256 };
 
 struct transfer_reply {
 	int status; /* 0: none came */
@@ -65,10 +65,8 @@ struct transfer_reply {
 	bool address_refused; /* of a redirect */
 	bool too_large;       /* as its Content-Length says */
 	bool chunked;         /* its end is marked */
-	bool sized;           /* by one Content-Length of `length` bytes */
-	bool many_lengths;    /* more than one */
-	uint64_t length;
-	char etag[TRANSFER_ETAG];             /* empty if there is none */
+	bool many_lengths;    /* more than one Content-Length; one is in head */
+	struct bucket_head head;
 	int64_t date;                         /* the server's clock, seconds since 1970; -1: not given, or a cache's */
 	char problem[TRANSFER_PROBLEM];       /* if it is not whole; without secrets */
 	char error_body[TRANSFER_ERROR_BODY]; /* the beginning of the body of another status */
