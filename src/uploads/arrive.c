@@ -70,9 +70,7 @@ static enum err find_pass(struct arrival *a, struct store_client *c, struct erro
 	struct passes p = {.latest = 0};
 	if (!pass_prefix(p.prefix, a))
 		return no_memory(e);
-	layout_executable(folder, &a->id);
-	size_t at = strlen(folder);
-	snprintf(folder + at, sizeof folder - at, "/%s", symbfile_kind_names[a->about.kind]);
+	layout_below(folder, &a->id, symbfile_kind_names[a->about.kind]);
 	enum err err = store_list(c, folder, on_pass, &p, NULL, e);
 	bool over = !p.latest || p.complete || p.newest < store_now(c) - GIVEN_UP * SECOND;
 	uint64_t number = p.latest + over;

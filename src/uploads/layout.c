@@ -105,18 +105,22 @@ void layout_executable(char out[STORE_PATH_MAX], const struct file_id *id)
 	snprintf(out, STORE_PATH_MAX, FOLDER "/%s", hex);
 }
 
+static void add_segment(char out[STORE_PATH_MAX], const char *text)
+{
+	size_t at = strlen(out);
+	snprintf(out + at, STORE_PATH_MAX - at, "/%s", text);
+}
+
 void layout_below(char out[STORE_PATH_MAX], const struct file_id *id, const char *path)
 {
-	char hex[FILE_ID_HEX + 1];
-	file_id_hex(hex, id);
-	snprintf(out, STORE_PATH_MAX, FOLDER "/%s/%s", hex, path);
+	layout_executable(out, id);
+	add_segment(out, path);
 }
 
 void layout_set(char out[STORE_PATH_MAX], const struct file_id *id, enum symbfile_kind kind, const char *set)
 {
-	char below[STORE_PATH_MAX / 2];
-	snprintf(below, sizeof below, "%s/%s", symbfile_kind_names[kind], set);
-	layout_below(out, id, below);
+	layout_below(out, id, symbfile_kind_names[kind]);
+	add_segment(out, set);
 }
 
 /* The longest has 42 + 11 + 65 + 120 bytes. */
@@ -124,8 +128,7 @@ void layout_object(
         char out[STORE_PATH_MAX], const struct file_id *id, enum symbfile_kind kind, const char *set, const char *name)
 {
 	layout_set(out, id, kind, set);
-	size_t at = strlen(out);
-	snprintf(out + at, STORE_PATH_MAX - at, "/%s", name);
+	add_segment(out, name);
 }
 
 /* The longest has 20 + 32 + 129 + 33 + 17 bytes. */

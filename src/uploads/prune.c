@@ -13,8 +13,6 @@
 #include "objects/bucket.h"
 #include "uploads/remove.h"
 
-#define TEMPORARY (&STORE_TEMPORARY[sizeof STORE_FOLDER])
-
 enum { YOUNG = 24 * 3600 }; /* seconds; far longer than an upload takes */
 
 struct executable {
@@ -27,6 +25,7 @@ struct prune {
 	struct store_client *client;
 	const struct prune_rules *rules;
 	struct prune_counts *counts;
+	int64_t now; /* by the store's clock */
 	struct executable *executables;
 	size_t executable_count;
 	uint32_t executable_cap;
@@ -87,20 +86,43 @@ static int by_id(const void *a, const void *b)
 
 /* ---- what goes ---- */
 
+/* path: below the store's URL. */
 static void tell(void *arg, const char *path, uint64_t size, int64_t time)
 {
 	struct prune *p = arg;
+	size_t above = strlen(STORE_FOLDER "/");
 	p->counts->gone_objects++;
 	p->counts->gone_bytes += size;
-	p->rules->told(p->rules->arg, path, size, time);
+	p->rules->told(p->rules->arg, strncmp(path, STORE_FOLDER "/", above) == 0 ? path + above : path, size, time);
 }
 
-/* path: below STORE_FOLDER. */
-static enum err take_away(struct prune *p, const char *path, const struct store_object *o, struct error *e)
+/* Whether a listing has anything that was stored since. */
+struct later {
+	int64_t since;
+	bool found;
+};
+
+static bool look_for_later(void *arg, struct str path, uint64_t size, int64_t time)
 {
-	char full[STORE_PATH_MAX];
-	snprintf(full, sizeof full, STORE_FOLDER "/%s", path);
-	enum err err = p->rules->remove ? store_remove(p->client, full, e) : ERR_OK;
+	struct later *l = arg;
+	(void)path;
+	(void)size;
+	l->found = time >= l->since;
+	return !l->found;
+}
+
+/* Takes an object away, unless something that was stored since is in this folder by now (NULL: in any case). */
+static enum err take_away(struct prune *p, const char *folder, int64_t since, const char *path,
+        const struct store_object *o, struct error *e)
+{
+	struct later later = {.since = since};
+	enum err err = ERR_OK;
+	if (p->rules->remove && folder)
+		err = store_list(p->client, folder, look_for_later, &later, NULL, e);
+	if (err || later.found)
+		return err;
+	if (p->rules->remove)
+		err = store_remove(p->client, path, e);
 	if (!err)
 		tell(p, path, o->size, o->time);
 	return err;
@@ -211,7 +233,7 @@ static enum err keep_best(struct prune *p, const struct executable *x, struct re
 /* Lists the objects again right before removing them, so that what was stored meanwhile stays. */
 static enum err prune_executable(struct prune *p, struct executable *x, struct error *e)
 {
-	int64_t now = p->rules->now, older_than = p->rules->older_than;
+	int64_t now = p->now, older_than = p->rules->older_than;
 	bool whole = older_than && x->newest < now - older_than;
 	if (x->newest > now - YOUNG * SECOND || (!whole && !p->rules->keep))
 		return ERR_OK;
@@ -223,21 +245,6 @@ static enum err prune_executable(struct prune *p, struct executable *x, struct e
 	return err;
 }
 
-/* Whether a listing has anything that was stored since. */
-struct later {
-	int64_t since;
-	bool found;
-};
-
-static bool look_for_later(void *arg, struct str path, uint64_t size, int64_t time)
-{
-	struct later *l = arg;
-	(void)path;
-	(void)size;
-	l->found = time >= l->since;
-	return !l->found;
-}
-
 /* Prunes the claim of an executable of which there was nothing, unless something has arrived meanwhile. */
 static enum err prune_claim(struct prune *p, const struct store_object *object, struct error *e)
 {
@@ -247,13 +254,12 @@ static enum err prune_claim(struct prune *p, const struct store_object *object, 
 	const struct executable *x =
 	        p->executable_count ? bsearch(&wanted, p->executables, p->executable_count, sizeof wanted, by_id)
 	                            : NULL;
-	char folder[STORE_PATH_MAX];
-	struct later any = {.since = INT64_MIN};
-	if ((x && !x->gone) || object->time > p->rules->now - YOUNG * SECOND)
+	char folder[STORE_PATH_MAX], path[STORE_PATH_MAX];
+	if ((x && !x->gone) || object->time > p->now - YOUNG * SECOND)
 		return ERR_OK;
 	layout_executable(folder, &claim.id);
-	enum err err = p->rules->remove ? store_list(p->client, folder, look_for_later, &any, NULL, e) : ERR_OK;
-	return err || any.found ? err : take_away(p, object->path, object, e);
+	snprintf(path, sizeof path, STORE_FOLDER "/%s", object->path);
+	return take_away(p, folder, INT64_MIN, path, object, e);
 }
 
 /* What a process that died was storing. */
@@ -263,10 +269,9 @@ static enum err prune_leftovers(struct prune *p, struct error *e)
 	char path[STORE_PATH_MAX];
 	enum err err = store_objects_list(&all, p->client, STORE_TEMPORARY, e);
 	for (size_t i = 0; i < all.count && !err; i++) {
-		if (all.items[i].time > p->rules->now - YOUNG * SECOND)
-			continue;
-		snprintf(path, sizeof path, "%s/%s", TEMPORARY, all.items[i].path);
-		err = take_away(p, path, &all.items[i], e);
+		snprintf(path, sizeof path, STORE_TEMPORARY "/%s", all.items[i].path);
+		if (all.items[i].time <= p->now - YOUNG * SECOND)
+			err = take_away(p, NULL, 0, path, &all.items[i], e);
 	}
 	store_objects_release(&all);
 	return err;
@@ -283,6 +288,7 @@ enum err symbfile_prune(
 	if (p.executable_count)
 		qsort(p.executables, p.executable_count, sizeof *p.executables, by_id);
 	counts->executables = p.executable_count;
+	p.now = store_now(c);
 	for (size_t i = 0; i < p.executable_count && !err; i++)
 		err = prune_executable(&p, &p.executables[i], e);
 	for (size_t i = 0; i < p.claims.count && !err; i++)
@@ -307,38 +313,27 @@ static bool is_try(struct str path)
 	return n == 3 && !path.len;
 }
 
-/* Unless it has been uploaded again meanwhile: the folder of a file has no other. */
-static enum err prune_try(struct prune *p, const struct store_object *file, int64_t since, struct error *e)
-{
-	char full[STORE_PATH_MAX], folder[STORE_PATH_MAX];
-	struct later later = {.since = since};
-	int n = snprintf(full, sizeof full, BUCKET_TRY "/%s", file->path);
-	if (n >= (int)sizeof full)
-		return ERR_OK; /* nothing that an upload can have written */
-	snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(full, '/') - full), full);
-	enum err err = p->rules->remove ? store_list(p->client, folder, look_for_later, &later, NULL, e) : ERR_OK;
-	if (!err && p->rules->remove && !later.found)
-		err = store_remove(p->client, full, e);
-	if (!err && !later.found)
-		tell(p, full, file->size, file->time);
-	return err;
-}
-
+/* A try that has been uploaded again meanwhile stays: the folder of a file has no other. */
 enum err symfile_prune_tries(
         struct store_client *c, const struct prune_rules *rules, struct prune_counts *counts, struct error *e)
 {
 	struct prune p = {.client = c, .rules = rules, .counts = counts};
 	struct store_objects all = {.count = 0};
-	int64_t since = rules->now - rules->older_than;
 	memset(counts, 0, sizeof *counts);
 	enum err err = store_objects_list(&all, c, BUCKET_TRY, e);
+	int64_t since = store_now(c) - rules->older_than;
 	for (size_t i = 0; i < all.count; i++) {
-		if (!is_try(str_from(all.items[i].path)))
+		const struct store_object *o = &all.items[i];
+		char path[STORE_PATH_MAX], folder[STORE_PATH_MAX];
+		if (!is_try(str_from(o->path)))
 			continue;
 		counts->objects++;
-		counts->bytes += all.items[i].size;
-		if (!err && all.items[i].time < since)
-			err = prune_try(&p, &all.items[i], since, e);
+		counts->bytes += o->size;
+		/* no upload can have written a longer path */
+		if (err || o->time >= since || snprintf(path, sizeof path, BUCKET_TRY "/%s", o->path) >= STORE_PATH_MAX)
+			continue;
+		snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(path, '/') - path), path);
+		err = take_away(&p, folder, since, path, o, e);
 	}
 	store_objects_release(&all);
 	return err;

@@ -5,7 +5,7 @@
 
 #include "objects/store.h"
 
-/* Called for each object that is removed, with its path below the store's URL; time as in store_part. */
+/* Called for each object that is removed, with its path below the folder of symbfiles, or that of all symbol files. */
 typedef void prune_told(void *arg, const char *path, uint64_t size, int64_t time);
 
 /* An executable to which something was stored within a day stays as it is: an upload may be under way. */
@@ -15,7 +15,6 @@ struct prune_rules {
 	int64_t older_than; /* nanoseconds before now; an executable to which nothing was stored since is removed as a
 	                       whole; 0: none */
 	bool remove;        /* false: only report what would be removed */
-	int64_t now;        /* nanoseconds since 1970, by the clock that set the times of parts */
 	prune_told *told;
 	void *arg;
 };

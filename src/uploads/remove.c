@@ -14,7 +14,7 @@ static enum err remove_one(struct removal *r, struct store_client *c, const stru
 	r->objects++;
 	r->bytes += o->size;
 	if (r->told)
-		r->told(r->arg, path + strlen(STORE_FOLDER "/"), o->size, o->time);
+		r->told(r->arg, path, o->size, o->time);
 	return ERR_OK;
 }
 

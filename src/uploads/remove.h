@@ -8,7 +8,7 @@
 /* Which objects of an executable go: all but those that a predicate keeps. */
 struct removal {
 	bool (*keeps)(void *arg, struct str path); /* below the executable's folder; NULL: keeps none */
-	/* Called for each object that is removed, with its path below the store's folder; may be NULL. */
+	/* Called for each object that is removed, with its path; may be NULL. */
 	void (*told)(void *arg, const char *path, uint64_t size, int64_t time);
 	void *arg;
 	bool dry;           /* only report what would be removed */

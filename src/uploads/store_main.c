@@ -87,12 +87,9 @@ static enum err prune(struct symbfile_store *store, prune_store *function, const
 
 static enum err prune_both(const struct config *c, const struct wanted *w, struct error *e)
 {
-	struct timespec now;
-	clock_gettime(CLOCK_REALTIME, &now);
 	struct prune_rules rules = {.keep = (unsigned)w->keep,
 	        .older_than = (int64_t)w->days * DAY * SECOND,
 	        .remove = w->remove,
-	        .now = now.tv_sec * SECOND + now.tv_nsec,
 	        .told = print_removed};
 	enum err err = ERR_OK;
 	if (w->days || w->keep)

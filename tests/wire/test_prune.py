@@ -14,7 +14,7 @@ from plain_symbfile import write
 from s3 import BUCKET
 from stack import DAEMON, Stack, command_of
 from test_symbfile import accepted, new_id, ranges, store_config, upload
-from test_symbfile_store import ID, OTHER, Store, no_keys_around, part_name, s3, tool  # noqa: F401
+from test_symbfile_store import ID, LATE, OTHER, Liar, Store, no_keys_around, part_name, s3, tool  # noqa: F401
 
 COMMAND = command_of("SYMBOLICATED_STORE", os.path.join(os.path.dirname(DAEMON[-1]), "symbolicated-store"))
 DAY = 24 * 3600
@@ -263,3 +263,16 @@ def test_refusals(words, code, says, monkeypatch):
     done = subprocess.run([*COMMAND, "prune", *words], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == code and says in done.stderr, done
     assert "would delete 1" not in done.stdout
+
+
+def test_how_old_uploads_are_is_told_by_the_clock_of_s3(tmp_path):
+    """Which sets their times; the machine of the administrator may have another."""
+    listing = "<ListBucketResult>%s</ListBucketResult>"
+    path = f"{ID}/ranges/set/set.json"
+    one = f"<Contents><Key>symbfiles/{path}</Key><LastModified>2026-11-21T15:17:30Z</LastModified><Size>6</Size></Contents>"
+    with Liar([(200, (listing % found).encode(), {"Date": LATE}) for found in (one, one, "")]) as liar:
+        config = tmp_path / "settings"
+        config.write_text("".join(f"{k} = {v}\n" for k, v in liar.store.settings.items()))
+        command = [*COMMAND, "prune", "--config", str(config), "--older-than", "1000"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0 and done.stdout.splitlines()[0] == f"2026-11-21            6 {path}", done
