@@ -25,6 +25,7 @@
 enum {
 	ANSWER_MAX = 64 * 1024, /* bytes of a service's reply */
 	TOKEN_MAX = 32 * 1024,  /* of a file with a token */
+	ROLE_MAX = 256,         /* of the name of a machine's role */
 	EARLY = 300,            /* seconds */
 	UNTOLD = 3600,          /* how long keys count as valid if nothing says so; seconds */
 	CONNECT_TIMEOUT = 2,    /* seconds */
@@ -64,24 +65,48 @@ static const char *variable(const char *name)
 	return text ? text : "";
 }
 
-/* The reply to one request, NUL-terminated. Errors name the service, never what it said. */
-static enum err request(
-        struct s3_credentials *c, struct transfer_request *q, struct buffer *answer, const char *what, struct error *e)
+/* What a service is asked, and what it says. Everything here may be secret. */
+struct asking {
+	struct s3_credentials *credentials;
+	const char *what; /* the service, for errors, which never say what it said */
+	struct buffer url, lines, form, token, answer;
+	struct s3_keys keys; /* what it gives */
+	int64_t expires;     /* when they do, in seconds since 1970 */
+	struct error *e;
+};
+
+static enum err no_use(struct asking *a, const char *problem)
+{
+	return error_set(a->e, ERR_UNAVAILABLE, "S3 keys: %s: %s", a->what, problem);
+}
+
+/* Sends url, lines and form; the answer is NUL-terminated. */
+static enum err request(struct asking *a, const char *method)
 {
 	struct transfer_reply reply;
-	struct transfer *t = transfer_new(c->pool, &c->settings);
+	struct transfer_request q = {.method = method,
+	        .url = (const char *)a->url.data,
+	        .lines = (const char *)a->lines.data,
+	        .content_type = "application/x-www-form-urlencoded",
+	        .body = transfer_to_buffer,
+	        .arg = &a->answer};
+	if (a->url.failed || a->lines.failed || a->form.failed)
+		return no_memory(a->e);
+	if (strcmp(method, "GET") != 0) {
+		q.data = a->form.data ? a->form.data : (const uint8_t *)"";
+		q.len = a->form.len;
+	}
+	struct transfer *t = transfer_new(a->credentials->pool, &a->credentials->settings);
 	if (!t)
-		return no_memory(e);
-	buffer_reset(answer);
-	q->body = transfer_to_buffer;
-	q->arg = answer;
-	bool good = transfer_run(t, q, &reply) && reply.status == 200 && buffer_append(answer, "", 1);
+		return no_memory(a->e);
+	buffer_reset(&a->answer);
+	bool good = transfer_run(t, &q, &reply) && reply.status == 200 && buffer_append(&a->answer, "", 1);
 	transfer_free(t);
 	if (good)
 		return ERR_OK;
-	if (reply.status)
-		return error_set(e, ERR_UNAVAILABLE, "S3 keys: %s: HTTP status %d", what, reply.status);
-	return error_set(e, ERR_UNAVAILABLE, "S3 keys: %s: %.150s", what, reply.problem);
+	if (!reply.status)
+		return no_use(a, reply.problem);
+	return error_set(a->e, ERR_UNAVAILABLE, "S3 keys: %s: HTTP status %d", a->what, reply.status);
 }
 
 static void wipe(struct buffer *b)
@@ -89,6 +114,15 @@ static void wipe(struct buffer *b)
 	if (b->data)
 		explicit_bzero(b->data, b->len);
 	buffer_release(b);
+}
+
+static void add_encoded(struct buffer *b, struct str text)
+{
+	if (!buffer_reserve(b, 3 * text.len))
+		return;
+	char *end = percent_encode((char *)b->data + b->len, text, false);
+	*end = 0;
+	b->len = (size_t)((uint8_t *)end - b->data);
 }
 
 /* The only line of a file, without trailing blanks. */
@@ -112,12 +146,6 @@ static enum err read_token(const char *path, struct buffer *token, struct error 
 
 /* ---- what a service gives ---- */
 
-/* Keys and when they expire, in seconds since 1970. */
-struct given {
-	struct s3_keys keys;
-	int64_t expires;
-};
-
 static int64_t now_of(const struct s3_credentials *c)
 {
 	return place_now(&c->clock) / SECOND;
@@ -138,14 +166,12 @@ static int64_t parse_end(const struct s3_credentials *c, const char *text)
 	return end && (*end == 'Z' || *end == '.') ? (int64_t)timegm(&tm) : now_of(c) + UNTOLD;
 }
 
-static enum err check_given(struct given *g, const char *what, struct error *e)
+static enum err check_keys(struct asking *a)
 {
-	const struct s3_keys *k = &g->keys;
-	if (k->access && *k->access && s3_key_is_valid(k->access) && k->secret && *k->secret &&
-	        s3_key_is_valid(k->secret) && (!k->token || s3_key_is_valid(k->token)))
-		return ERR_OK;
-	s3_keys_release(&g->keys);
-	return error_set(e, ERR_UNAVAILABLE, "S3 keys: %s: no keys in its answer", what);
+	const struct s3_keys *k = &a->keys;
+	bool good = k->access && *k->access && s3_key_is_valid(k->access) && k->secret && *k->secret &&
+	            s3_key_is_valid(k->secret) && (!k->token || s3_key_is_valid(k->token));
+	return good ? ERR_OK : no_use(a, "no keys in its answer");
 }
 
 static char *json_text_of(const json_t *object, const char *key)
@@ -155,155 +181,103 @@ static char *json_text_of(const json_t *object, const char *key)
 }
 
 /* {"AccessKeyId", "SecretAccessKey", "Token", "Expiration"} */
-static enum err read_json(
-        const struct s3_credentials *c, struct given *g, const struct buffer *answer, const char *what, struct error *e)
+static enum err read_json(struct asking *a)
 {
-	json_t *root = json_loads((const char *)answer->data, 0, NULL);
-	*g = (struct given){.keys = {json_text_of(root, "AccessKeyId"), json_text_of(root, "SecretAccessKey"),
-	                            json_text_of(root, "Token")}};
-	g->expires = parse_end(c, json_string_value(json_object_get(root, "Expiration")));
+	json_t *root = json_loads((const char *)a->answer.data, 0, NULL);
+	a->keys = (struct s3_keys){
+	        json_text_of(root, "AccessKeyId"), json_text_of(root, "SecretAccessKey"), json_text_of(root, "Token")};
+	a->expires = parse_end(a->credentials, json_string_value(json_object_get(root, "Expiration")));
 	json_decref(root);
-	return check_given(g, what, e);
+	return check_keys(a);
 }
 
-static enum err ask_instance(struct s3_credentials *c, struct given *g, struct error *e)
+static enum err ask_instance(struct asking *a)
 {
-	static const char what[] = "the metadata service";
 	const char *base = variable("AWS_EC2_METADATA_SERVICE_ENDPOINT");
-	char url[1024], ttl[100];
-	struct transfer_request q = {.method = "PUT", .url = url, .lines = ttl, .data = (const uint8_t *)""};
-	struct buffer lines, answer;
-	size_t len = strlen(base);
-	buffer_init(&lines, ANSWER_MAX);
-	buffer_init(&answer, ANSWER_MAX);
-	if (!len) {
-		base = METADATA;
-		len = strlen(base);
-	}
+	base = *base ? base : METADATA;
+	int len = (int)strlen(base);
 	len -= base[len - 1] == '/';
-	snprintf(ttl, sizeof ttl, "X-aws-ec2-metadata-token-ttl-seconds: %d\n", SESSION_TTL);
-	snprintf(url, sizeof url, "%.*s/latest/api/token", (int)len, base);
-	enum err err = request(c, &q, &answer, what, e);
-	if (!err && (!s3_key_is_valid((const char *)answer.data) ||
-	                    !buffer_printf(&lines, "X-aws-ec2-metadata-token: %s\n", (const char *)answer.data)))
-		err = error_set(e, ERR_UNAVAILABLE, "S3 keys: %s: no token", what);
-	q = (struct transfer_request){.method = "GET", .url = url, .lines = (const char *)lines.data};
-	snprintf(url, sizeof url, "%.*s" ROLES, (int)len, base);
-	if (!err)
-		err = request(c, &q, &answer, what, e);
-	if (!err) {
-		/* the first role in the list */
-		struct str role = {(const char *)answer.data, strcspn((const char *)answer.data, "\r\n")};
-		size_t at = strlen(url);
-		if (!role.len || 3 * role.len >= sizeof url - at)
-			err = error_set(e, ERR_UNAVAILABLE, "S3 keys: %s: the machine has no role", what);
-		else
-			*percent_encode(url + at, role, false) = 0;
-	}
-	if (!err)
-		err = request(c, &q, &answer, what, e);
-	if (!err)
-		err = read_json(c, g, &answer, what, e);
-	wipe(&lines);
-	wipe(&answer);
-	return err;
+	a->what = "the metadata service";
+	buffer_printf(&a->url, "%.*s/latest/api/token", len, base);
+	buffer_printf(&a->lines, "X-aws-ec2-metadata-token-ttl-seconds: %d\n", SESSION_TTL);
+	enum err err = request(a, "PUT");
+	if (!err && !s3_key_is_valid((const char *)a->answer.data))
+		err = no_use(a, "no token");
+	if (err)
+		return err;
+	buffer_reset(&a->lines);
+	buffer_printf(&a->lines, "X-aws-ec2-metadata-token: %s\n", (const char *)a->answer.data);
+	buffer_reset(&a->url);
+	buffer_printf(&a->url, "%.*s" ROLES, len, base);
+	err = request(a, "GET");
+	if (err)
+		return err;
+	/* the first role in the list */
+	struct str role = {(const char *)a->answer.data, strcspn((const char *)a->answer.data, "\r\n")};
+	if (!role.len || role.len > ROLE_MAX)
+		return no_use(a, "the machine has no role");
+	add_encoded(&a->url, role);
+	err = request(a, "GET");
+	return err ? err : read_json(a);
 }
 
-static enum err ask_container(struct s3_credentials *c, struct given *g, struct error *e)
+static enum err ask_container(struct asking *a)
 {
-	static const char what[] = "the container's agent";
 	const char *path = variable("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
 	const char *file = variable("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
 	const char *token = variable("AWS_CONTAINER_AUTHORIZATION_TOKEN");
-	struct buffer url, lines, answer, read;
-	buffer_init(&url, ANSWER_MAX);
-	buffer_init(&lines, ANSWER_MAX);
-	buffer_init(&answer, ANSWER_MAX);
-	buffer_init(&read, ANSWER_MAX);
-	enum err err = *file ? read_token(file, &read, e) : ERR_OK;
-	if (!err && *file)
-		token = (const char *)read.data;
+	a->what = "the container's agent";
+	if (*file && read_token(file, &a->token, a->e))
+		return a->e->code;
+	if (*file)
+		token = (const char *)a->token.data;
+	if (strpbrk(token, "\r\n"))
+		return no_use(a, "no usable token in the environment");
 	buffer_printf(
-	        &url, "%s%s", *path ? CONTAINER : "", *path ? path : variable("AWS_CONTAINER_CREDENTIALS_FULL_URI"));
-	buffer_printf(&lines, "%s%s%s", *token ? "Authorization: " : "", token, *token ? "\n" : "");
-	if (!err && (url.failed || lines.failed || strpbrk(token, "\r\n")))
-		err = error_set(e, ERR_UNAVAILABLE, "S3 keys: %s: no usable token in the environment", what);
-	struct transfer_request q = {.method = "GET", .url = (const char *)url.data, .lines = (const char *)lines.data};
-	if (!err)
-		err = request(c, &q, &answer, what, e);
-	if (!err)
-		err = read_json(c, g, &answer, what, e);
-	wipe(&read);
-	wipe(&lines);
-	wipe(&answer);
-	buffer_release(&url);
-	return err;
+	        &a->url, "%s%s", *path ? CONTAINER : "", *path ? path : variable("AWS_CONTAINER_CREDENTIALS_FULL_URI"));
+	if (*token)
+		buffer_printf(&a->lines, "Authorization: %s\n", token);
+	enum err err = request(a, "GET");
+	return err ? err : read_json(a);
 }
 
 /* Reads the token service's XML, where keys are in AssumeRoleWithWebIdentityResult/Credentials. */
-struct sts_answer {
-	struct given *given;
-	char end[64];
-};
-
 static void on_sts_element(void *arg, unsigned depth, const char *name, struct str text)
 {
-	struct sts_answer *a = arg;
-	struct s3_keys *k = &a->given->keys;
+	struct asking *a = arg;
+	struct s3_keys *k = &a->keys;
 	char **to = strcmp(name, "AccessKeyId") == 0       ? &k->access
 	            : strcmp(name, "SecretAccessKey") == 0 ? &k->secret
 	            : strcmp(name, "SessionToken") == 0    ? &k->token
 	                                                   : NULL;
-	if (depth == 4 && to && !*to && (*to = malloc(text.len + 1))) {
-		memcpy(*to, text.data, text.len);
-		(*to)[text.len] = '\0';
+	char end[64];
+	if (depth == 4 && to && !*to)
+		*to = strndup(text.data, text.len);
+	if (depth == 4 && strcmp(name, "Expiration") == 0) {
+		snprintf(end, sizeof end, "%.*s", STR_FMT(text));
+		a->expires = parse_end(a->credentials, end);
 	}
-	if (depth == 4 && strcmp(name, "Expiration") == 0)
-		snprintf(a->end, sizeof a->end, "%.*s", STR_FMT(text));
 }
 
-static bool add_parameter(struct buffer *form, const char *name, const char *value)
+static enum err ask_sts(struct asking *a)
 {
-	if (!buffer_printf(form, "&%s=", name) || !buffer_reserve(form, 3 * strlen(value)))
-		return false;
-	form->len = (size_t)((uint8_t *)percent_encode((char *)form->data + form->len, str_from(value), false) -
-	                     form->data);
-	return true;
-}
-
-static enum err ask_sts(struct s3_credentials *c, struct given *g, struct error *e)
-{
-	static const char what[] = "the token service";
 	const char *session = variable("AWS_ROLE_SESSION_NAME");
-	struct buffer form, answer, token;
-	struct sts_answer read = {.given = g};
-	*g = (struct given){0};
-	buffer_init(&form, 4 * TOKEN_MAX);
-	buffer_init(&answer, ANSWER_MAX);
-	buffer_init(&token, ANSWER_MAX);
+	a->what = "the token service";
 	/* read each time: whoever wrote the token replaces it before it expires */
-	enum err err = read_token(variable("AWS_WEB_IDENTITY_TOKEN_FILE"), &token, e);
-	if (!err && (!buffer_printf(&form, "Action=AssumeRoleWithWebIdentity&Version=2011-06-15") ||
-	                    !add_parameter(&form, "RoleArn", variable("AWS_ROLE_ARN")) ||
-	                    !add_parameter(&form, "RoleSessionName", *session ? session : "symbolicated") ||
-	                    !add_parameter(&form, "WebIdentityToken", (const char *)token.data)))
-		err = no_memory(e);
-	struct transfer_request q = {.method = "POST",
-	        .url = c->sts,
-	        .data = form.data,
-	        .len = form.len,
-	        .content_type = "application/x-www-form-urlencoded"};
-	if (!err)
-		err = request(c, &q, &answer, what, e);
-	if (!err) {
-		s3_xml_read(answer.data, answer.len - 1, on_sts_element, &read);
-		g->expires = parse_end(c, read.end);
-		err = check_given(g, what, e);
-	}
-	wipe(&token);
-	wipe(&form);
-	wipe(&answer);
-	return err;
+	if (read_token(variable("AWS_WEB_IDENTITY_TOKEN_FILE"), &a->token, a->e))
+		return a->e->code;
+	buffer_printf(&a->url, "%s", a->credentials->sts);
+	buffer_printf(&a->form, "Action=AssumeRoleWithWebIdentity&Version=2011-06-15&RoleArn=");
+	add_encoded(&a->form, str_from(variable("AWS_ROLE_ARN")));
+	buffer_printf(&a->form, "&RoleSessionName=");
+	add_encoded(&a->form, str_from(*session ? session : "symbolicated"));
+	buffer_printf(&a->form, "&WebIdentityToken=");
+	add_encoded(&a->form, str_from((const char *)a->token.data));
+	a->expires = parse_end(a->credentials, NULL);
+	if (request(a, "POST"))
+		return a->e->code;
+	s3_xml_read(a->answer.data, a->answer.len - 1, on_sts_element, a);
+	return check_keys(a);
 }
 
 /* ---- which source ---- */
@@ -400,40 +374,52 @@ static void look_at_file(struct s3_credentials *c)
 	c->file = now;
 }
 
-static enum err get_keys(struct s3_credentials *c, struct given *g, struct error *e)
+static enum err ask(struct asking *a)
 {
-	switch (c->source) {
+	switch (a->credentials->source) {
 	case SOURCE_WEB_IDENTITY:
-		return ask_sts(c, g, e);
+		return ask_sts(a);
 	case SOURCE_CONTAINER:
-		return ask_container(c, g, e);
+		return ask_container(a);
 	default:
-		return ask_instance(c, g, e);
+		return ask_instance(a);
 	}
+}
+
+static enum err get_keys(struct asking *a)
+{
+	struct buffer *buffers[] = {&a->url, &a->lines, &a->form, &a->token, &a->answer};
+	for (unsigned i = 0; i < sizeof buffers / sizeof buffers[0]; i++)
+		buffer_init(buffers[i], 4 * TOKEN_MAX);
+	enum err err = ask(a);
+	for (unsigned i = 0; i < sizeof buffers / sizeof buffers[0]; i++)
+		wipe(buffers[i]);
+	if (!err && a->expires <= now_of(a->credentials))
+		err = error_set(a->e, ERR_UNAVAILABLE, "S3 keys: the service gave keys that have already expired");
+	if (err)
+		s3_keys_release(&a->keys);
+	return err;
 }
 
 /* Asks without holding the lock, then takes over the result. */
 static void refresh(struct s3_credentials *c)
 {
-	struct given g = {0};
 	struct error e;
+	struct asking a = {.credentials = c, .e = &e};
 	c->refreshing = true;
 	pthread_mutex_unlock(&c->lock);
-	enum err err = get_keys(c, &g, &e);
+	enum err err = get_keys(&a);
 	pthread_mutex_lock(&c->lock);
 	c->refreshing = false;
-	if (!err && g.expires <= now_of(c))
-		err = error_set(&e, ERR_UNAVAILABLE, "S3 keys: the service gave keys that have already expired");
 	if (err) {
-		s3_keys_release(&g.keys);
 		c->failure = e;
 		c->next_try = clock_now() + retry_pause;
 	} else {
-		int64_t now = now_of(c), half = now + (g.expires - now) / 2;
+		int64_t now = now_of(c), half = now + (a.expires - now) / 2;
 		s3_keys_release(&c->keys);
-		c->keys = g.keys;
-		c->expires = g.expires;
-		c->refresh = half > g.expires - EARLY ? half : g.expires - EARLY;
+		c->keys = a.keys;
+		c->expires = a.expires;
+		c->refresh = half > a.expires - EARLY ? half : a.expires - EARLY;
 	}
 	pthread_cond_broadcast(&c->changed);
 }
