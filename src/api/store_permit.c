@@ -16,7 +16,7 @@ static struct store_client *take(const struct exchange *x, struct symbfile_store
 	permit_give();
 	if (atomic_fetch_add(&busy, 1) >= x->config->upload_parallel)
 		error_set(e, ERR_UNAVAILABLE, "too many uploads at a time; try again");
-	else if (!(c = store_client_new(store)))
+	else if (!(c = store_client_take(store)))
 		no_memory(e);
 	if (!c)
 		atomic_fetch_sub(&busy, 1);
@@ -43,6 +43,6 @@ struct store_client *store_permit_take_sym(const struct exchange *x, struct erro
 
 void store_permit_give(struct store_client *c)
 {
-	store_client_free(c);
+	store_client_give(c);
 	atomic_fetch_sub(&busy, 1);
 }

@@ -297,7 +297,7 @@ static enum outcome_class try_source(struct loader *r, struct load *l, unsigned 
 		return FAILURE_MISSING;
 	do {
 		if (tries)
-			bucket_pause();
+			bucket_pause(tries - 1);
 		class = is_sym ? get_text(r, l, source, id) : get_executable(r, l, source);
 		end_need(l);
 	} while (class == FAILURE_TEMPORARY && !l->no_room && tries++ < r->context->config->bucket_retries &&
@@ -604,7 +604,7 @@ static bool equip(struct loader *r)
 	if (!r->bucket)
 		r->bucket = bucket_client_new(context->sources);
 	if (!r->store && context->store)
-		r->store = store_client_new(context->store);
+		r->store = store_client_take(context->store);
 	return r->memcached && r->bucket && (r->store || !context->store);
 }
 
@@ -649,7 +649,7 @@ static void *loader_main(void *arg)
 	}
 	mc_client_free(r.memcached);
 	bucket_client_free(r.bucket);
-	store_client_free(r.store);
+	store_client_give(r.store);
 	background_leave();
 	if (followed)
 		pthread_join(next, NULL);

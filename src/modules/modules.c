@@ -462,7 +462,7 @@ void modules_probe(struct modules *m, void (*wrong)(void *arg, const struct erro
 	unsigned servers = mc_enabled(context->servers) ? mc_servers_count(context->servers) : 0;
 	struct mc_client *memcached = servers ? modules_memcached(m) : NULL;
 	struct bucket_client *bucket = bucket_client_new(context->sources);
-	struct store_client *store = context->store ? store_client_new(context->store) : NULL;
+	struct store_client *store = context->store ? store_client_take(context->store) : NULL;
 	for (unsigned i = 0; i < servers; i++)
 		if (memcached ? mc_probe(memcached, i, &e) : no_memory(&e))
 			wrong(arg, &e);
@@ -472,5 +472,5 @@ void modules_probe(struct modules *m, void (*wrong)(void *arg, const struct erro
 	if (context->store && (store ? store_probe(store, &e) : no_memory(&e)))
 		wrong(arg, &e);
 	bucket_client_free(bucket);
-	store_client_free(store);
+	store_client_give(store);
 }

@@ -34,6 +34,7 @@ enum {
 	PAGE_OBJECTS = 1000,
 	UPLOAD_ID_MAX = 1024, /* percent-encoded */
 	PROBE_PERIOD = 60,    /* seconds */
+	SEND_AGAIN = 10,      /* seconds: what is sent is not sent again later than this */
 };
 
 struct s3_source {
@@ -50,6 +51,7 @@ struct s3_put {
 	struct buffer piece;        /* not sent yet */
 	struct buffer etags;        /* XML of the pieces sent so far */
 	unsigned pieces;
+	uint64_t retries;           /* of one request */
 	char upload[UPLOAD_ID_MAX]; /* of a multipart upload; empty: none is open */
 };
 
@@ -144,24 +146,47 @@ static void on_element(void *arg, unsigned depth, const char *name, struct str t
 	a->done |= depth == 1 && strcmp(name, a->root) == 0;
 }
 
+/* Waits before another try of a request that failed, if it may be made: S3 did not answer, or says that it is busy.
+ * Every request may be sent again, for it does the same once more. */
+static bool may_send_again(const struct transfer_reply *reply, uint64_t again, uint64_t retries, int64_t deadline)
+{
+	bool passing = (!reply->whole && !reply->too_large) || reply->status == 429 || reply->status / 100 == 5;
+	if (!passing || reply->cancelled || again == retries || clock_now() > deadline)
+		return false;
+	bucket_pause(again);
+	return true;
+}
+
+static bool send_once(struct http_client *c, const struct transfer_request *request, struct answer *answer,
+        struct transfer_reply *reply)
+{
+	struct buffer *xml = request->arg;
+	buffer_reset(xml);
+	if (!transfer_run(c->transfer, request, reply) || reply->status / 100 != 2)
+		return false;
+	if (!answer || (s3_xml_read(xml->data, xml->len, on_element, answer) && answer->done))
+		return true;
+	if (xml->len) {
+		reply->error_len = xml->len < sizeof reply->error_body ? xml->len : sizeof reply->error_body;
+		memcpy(reply->error_body, xml->data, reply->error_len);
+		reply->status = 500;
+	}
+	return false;
+}
+
 /* Sends a request. True if it was answered by a status of success and, where answer is not NULL, by that: S3 sends the
  * status of some requests before it knows the outcome, and later failures are in the body. */
-static bool send_request(
-        struct s3_put *p, struct transfer_request request, struct answer *answer, struct transfer_reply *reply)
+static bool send_request(struct http_client *c, struct transfer_request request, struct answer *answer,
+        uint64_t retries, struct transfer_reply *reply)
 {
 	struct buffer xml;
+	int64_t deadline = clock_now() + SEND_AGAIN * SECOND;
+	bool good = false;
 	buffer_init(&xml, REPLY_MAX);
 	request.body = answer ? transfer_to_buffer : NULL;
 	request.arg = &xml;
-	bool good = transfer_run(p->client->transfer, &request, reply) && reply->status / 100 == 2;
-	if (good && answer) {
-		good = s3_xml_read(xml.data, xml.len, on_element, answer) && answer->done;
-		if (!good && xml.len) {
-			reply->error_len = xml.len < sizeof reply->error_body ? xml.len : sizeof reply->error_body;
-			memcpy(reply->error_body, xml.data, reply->error_len);
-			reply->status = 500;
-		}
-	}
+	for (uint64_t again = 0; !good && (again == 0 || may_send_again(reply, again - 1, retries, deadline)); again++)
+		good = send_once(c, &request, answer, reply);
 	buffer_release(&xml);
 	return good;
 }
@@ -180,7 +205,7 @@ static bool send_about_pieces(struct s3_put *p, const char *method, const char *
 		request.data = (const uint8_t *)data->data;
 		request.len = data->len;
 	}
-	bool good = send_request(p, request, answer, reply);
+	bool good = send_request(p->client, request, answer, p->retries, reply);
 	free(url);
 	return good;
 }
@@ -248,7 +273,7 @@ static enum err copy(struct s3_put *p, const char *url, struct transfer_reply *r
 	        .method = "PUT", .url = url, .data = (const uint8_t *)"", .copy_source = source};
 	if (!source)
 		return no_memory(e);
-	bool done = send_request(p, request, &copied, reply);
+	bool done = send_request(p->client, request, &copied, p->retries, reply);
 	free(source);
 	return done ? ERR_OK : refused(e, "copying an upload to its place", reply);
 }
@@ -268,6 +293,7 @@ static void s3_put_free(void *put)
 {
 	struct s3_put *p = put;
 	struct transfer_reply ignored;
+	p->retries = 0;
 	drop_pieces(p, &ignored);
 	buffer_release(&p->piece);
 	buffer_release(&p->etags);
@@ -284,6 +310,7 @@ static void *s3_put_begin(void *client, struct error *e)
 		return NULL;
 	}
 	p->client = c;
+	p->retries = source_of(c)->retries;
 	buffer_init(&p->piece, PIECE);
 	buffer_init(&p->etags, PIECES_MAX * (BUCKET_ETAG + 100));
 	buffer_printf(&p->etags, "<CompleteMultipartUpload>");
@@ -321,7 +348,7 @@ static enum err put_whole(struct s3_put *p, const char *url, struct transfer_rep
 	        .url = url,
 	        .data = p->piece.len ? p->piece.data : (const uint8_t *)"",
 	        .len = p->piece.len};
-	return send_request(p, request, NULL, reply) ? ERR_OK : refused(e, "storing", reply);
+	return send_request(p->client, request, NULL, p->retries, reply) ? ERR_OK : refused(e, "storing", reply);
 }
 
 static enum err put_pieces(struct s3_put *p, const char *url, struct transfer_reply *reply, struct error *e)
@@ -433,17 +460,16 @@ static void on_list_element(void *arg, unsigned depth, const char *name, struct 
 }
 
 /* Nothing of a page is reported before all of it has arrived, so it can be requested again. */
-static bool run_with_retries(struct http_client *c, const struct page *p, const struct transfer_request *request,
+static bool get_page(struct http_client *c, const struct page *p, const struct transfer_request *request,
         struct transfer_reply *reply)
 {
-	for (uint64_t tries = 0;; tries++) {
+	bool good = false;
+	for (uint64_t again = 0; !good && (again == 0 || may_send_again(reply, again - 1, p->retries, p->deadline));
+	        again++) {
 		buffer_reset(request->arg);
-		if (transfer_run(c->transfer, request, reply) && reply->status == 200)
-			return true;
-		if (tries == p->retries || reply->cancelled || clock_now() > p->deadline)
-			return false;
-		bucket_pause();
+		good = transfer_run(c->transfer, request, reply) && reply->status == 200;
 	}
+	return good;
 }
 
 /* Requests the page that p->next names, or the first one. */
@@ -462,8 +488,8 @@ static enum err list_page(
 	p->truncated = p->is_listing = false;
 	buffer_init(&xml, REPLY_MAX);
 	request.url = url;
-	bool good = run_with_retries(c, p, &request, &reply) && s3_xml_read(xml.data, xml.len, on_list_element, p) &&
-	            p->is_listing;
+	bool good =
+	        get_page(c, p, &request, &reply) && s3_xml_read(xml.data, xml.len, on_list_element, p) && p->is_listing;
 	buffer_release(&xml);
 	free(url);
 	return good ? ERR_OK : refused(e, "listing", &reply);
@@ -523,9 +549,9 @@ static enum err s3_remove(void *client, const char *path, struct error *e)
 	struct transfer_request request = {.method = "DELETE", .url = url};
 	if (!url)
 		return e->code;
-	bool gone = transfer_run(c->transfer, &request, &reply) && (reply.status / 100 == 2 || reply.status == 404);
+	bool gone = send_request(c, request, NULL, source_of(c)->retries, &reply);
 	free(url);
-	return gone ? ERR_OK : refused(e, "removing", &reply);
+	return gone || reply.status == 404 ? ERR_OK : refused(e, "removing", &reply);
 }
 
 /* ---- reading ---- */
@@ -598,6 +624,7 @@ static enum err probe_writing(struct http_client *c, struct error *e)
 	struct s3_put *p = s3_put_begin(c, e);
 	if (!p)
 		return e->code;
+	p->retries = 0;
 	enum err err = begin_pieces(p, e);
 	if (!err && !drop_pieces(p, &reply))
 		err = refused(e, "aborting an upload", &reply);

@@ -31,8 +31,9 @@ enum bucket_outcome bucket_result_set(struct bucket_result *r, enum bucket_outco
 	return outcome;
 }
 
-void bucket_pause(void)
+void bucket_pause(uint64_t again)
 {
-	const struct timespec pause = {.tv_nsec = 150 * MS + (int64_t)(random_u64() % 100) * MS};
+	int64_t time = (150 * MS + (int64_t)(random_u64() % 100) * MS) << (again < 2 ? again : 2);
+	const struct timespec pause = {.tv_sec = time / SECOND, .tv_nsec = time % SECOND};
 	nanosleep(&pause, NULL);
 }

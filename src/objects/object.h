@@ -70,7 +70,8 @@ struct bucket_limits bucket_limits_of(const struct config *c);
 /* What a listing reports: an object's path below the listed one, its size, and the time when it was stored, in
  * nanoseconds since 1970, in whole seconds if the store has no finer time. False to stop. */
 typedef bool store_found(void *arg, struct str path, uint64_t size, int64_t time);
-/* Waits before another try: 150 to 250 ms, at random, so that tries of several hosts do not coincide. */
-void bucket_pause(void);
+/* Waits before another try: 150 to 250 ms, at random, so that tries of several hosts do not coincide; twice as long
+ * for each try that has already been made again, up to four times. */
+void bucket_pause(uint64_t again);
 
 #endif

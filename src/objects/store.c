@@ -3,6 +3,7 @@
 
 #include "objects/store.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -13,11 +14,16 @@
 #include "objects/percent.h"
 #include "objects/transfer.h"
 
+enum { IDLE_MAX = 16 };
+
 struct symbfile_store {
 	const struct bucket_backend *backend;
 	void *own;        /* the backend's */
 	const char *what; /* the setting */
 	uint64_t max_size, retries;
+	pthread_mutex_t lock; /* guards what follows */
+	struct store_client *idle[IDLE_MAX];
+	unsigned idle_count;
 };
 
 struct store_client {
@@ -39,6 +45,7 @@ struct symbfile_store *store_new(const char *url, const char *what, const struct
 		no_memory(e);
 		return NULL;
 	}
+	pthread_mutex_init(&s->lock, NULL);
 	s->what = what;
 	s->max_size = c->bucket_max_size;
 	s->retries = c->bucket_retries;
@@ -49,6 +56,7 @@ struct symbfile_store *store_new(const char *url, const char *what, const struct
 		error_set(e, ERR_CONFIG, "%s: neither file:///directory nor s3://bucket/prefix", what);
 	if (s->own)
 		return s;
+	pthread_mutex_destroy(&s->lock);
 	free(s);
 	return NULL;
 }
@@ -58,11 +66,22 @@ struct symbfile_store *symbfile_store_new(const struct config *c, struct error *
 	return store_new(c->symbfile_store, "symbfile_store", c, e);
 }
 
+static void client_free(struct store_client *c)
+{
+	if (c->own)
+		c->store->backend->client_free(c->own);
+	bucket_body_free(c->body);
+	free(c);
+}
+
 void symbfile_store_free(struct symbfile_store *s)
 {
 	if (!s)
 		return;
+	for (unsigned i = 0; i < s->idle_count; i++)
+		client_free(s->idle[i]);
 	s->backend->source_free(s->own);
+	pthread_mutex_destroy(&s->lock);
 	free(s);
 }
 
@@ -73,7 +92,7 @@ enum err store_check(const char *url, const char *what, const struct config *c, 
 	return *url && !store ? e->code : ERR_OK;
 }
 
-struct store_client *store_client_new(struct symbfile_store *s)
+static struct store_client *client_new(struct symbfile_store *s)
 {
 	struct store_client *c = calloc(1, sizeof *c);
 	if (!c)
@@ -83,18 +102,30 @@ struct store_client *store_client_new(struct symbfile_store *s)
 	c->body = bucket_body_new();
 	if (c->own && c->body)
 		return c;
-	store_client_free(c);
+	client_free(c);
 	return NULL;
 }
 
-void store_client_free(struct store_client *c)
+struct store_client *store_client_take(struct symbfile_store *s)
+{
+	pthread_mutex_lock(&s->lock);
+	struct store_client *c = s->idle_count ? s->idle[--s->idle_count] : NULL;
+	pthread_mutex_unlock(&s->lock);
+	return c ? c : client_new(s);
+}
+
+void store_client_give(struct store_client *c)
 {
 	if (!c)
 		return;
-	if (c->own)
-		c->store->backend->client_free(c->own);
-	bucket_body_free(c->body);
-	free(c);
+	struct symbfile_store *s = c->store;
+	pthread_mutex_lock(&s->lock);
+	bool kept = s->idle_count < IDLE_MAX;
+	if (kept)
+		s->idle[s->idle_count++] = c;
+	pthread_mutex_unlock(&s->lock);
+	if (!kept)
+		client_free(c);
 }
 
 enum err store_check_local(const char *url, const char *what, const struct config *c, struct error *e)
@@ -104,9 +135,9 @@ enum err store_check_local(const char *url, const char *what, const struct confi
 	struct symbfile_store *s = store_new(url, what, c, e);
 	if (!s)
 		return e->code;
-	struct store_client *client = store_client_new(s);
+	struct store_client *client = store_client_take(s);
 	enum err err = client ? store_probe(client, e) : no_memory(e);
-	store_client_free(client);
+	store_client_give(client);
 	symbfile_store_free(s);
 	return err;
 }
@@ -294,7 +325,7 @@ void store_get(struct store_client *c, const char *text, bool (*add)(void *arg, 
 	*percent_encode(path.encoded, str_from(text), true) = 0;
 	get_once(c, &path, &r, cancel, result);
 	for (uint64_t i = 0; i < c->store->retries && may_try_again(&r, cancel, result); i++) {
-		bucket_pause();
+		bucket_pause(i);
 		get_once(c, &path, &r, cancel, result);
 	}
 	result->wire_bytes = r.wire;

@@ -33,10 +33,11 @@ enum err store_check(const char *url, const char *what, const struct config *c, 
 /* Checks that a store on this machine (file://) can be read and written now; ERR_OK for others. */
 enum err store_check_local(const char *url, const char *what, const struct config *c, struct error *e);
 
-/* One thread's access to it. NULL if out of memory. */
+/* One thread's access to it. NULL if out of memory. The store keeps a few that are given back, with their connections,
+ * for whoever takes one next. */
 struct store_client;
-struct store_client *store_client_new(struct symbfile_store *s);
-void store_client_free(struct store_client *c);
+struct store_client *store_client_take(struct symbfile_store *s);
+void store_client_give(struct store_client *c); /* NULL is fine */
 
 /* Storing an object: begin, any number of writes, and then commit, which gives it its path, or abort; both free it.
  *

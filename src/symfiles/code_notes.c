@@ -63,11 +63,11 @@ static void *keep_notes(void *arg)
 	struct store_client *c = NULL;
 	while (take_note(&n)) {
 		if (!c)
-			c = store_client_new(arg);
+			c = store_client_take(arg);
 		if (c)
 			keep(c, &n);
 	}
-	store_client_free(c);
+	store_client_give(c);
 	return NULL;
 }
 

@@ -129,7 +129,7 @@ static void try_source(struct symfiles *s, struct bucket_client *c, unsigned sou
 		return;
 	bucket_fetch_raw(c, source, object, &sink, NULL, result);
 	for (uint64_t i = 0; i < s->config->bucket_retries && result->outcome == BUCKET_FAILED && !w->begun; i++) {
-		bucket_pause();
+		bucket_pause(i);
 		bucket_fetch_raw(c, source, object, &sink, NULL, result);
 	}
 }
@@ -175,9 +175,9 @@ enum err symfiles_find_code(
 	struct bucket_client *place = take_place(s, e);
 	if (!place)
 		return e->code;
-	struct store_client *c = store_client_new(s->store);
+	struct store_client *c = store_client_take(s->store);
 	enum err err = c ? code_id_get(c, code_file, code_id, m, NULL, e) : no_memory(e);
-	store_client_free(c);
+	store_client_give(c);
 	leave_place(s, place);
 	return err;
 }

@@ -74,13 +74,13 @@ static enum err prune(struct symbfile_store *store, prune_store *function, const
         const struct prune_rules *rules, struct error *e)
 {
 	struct prune_counts counts;
-	struct store_client *client = store ? store_client_new(store) : NULL;
+	struct store_client *client = store ? store_client_take(store) : NULL;
 	enum err err = !store ? e->code : client ? ERR_OK : no_memory(e);
 	if (!err) {
 		err = function(client, rules, &counts, e);
 		sum_up(&counts, what, rules->remove);
 	}
-	store_client_free(client);
+	store_client_give(client);
 	symbfile_store_free(store);
 	return err;
 }

@@ -114,12 +114,12 @@ int main(int argc, char **argv)
 	if (config_init(&config, &e) || config_parse_args(&config, settings, argv, &actions, &e))
 		return complain(&e);
 	struct symbfile_store *store = symbfile_store_new(&config, &e);
-	struct store_client *client = store ? store_client_new(store) : NULL;
+	struct store_client *client = store ? store_client_take(store) : NULL;
 	if (client)
 		code = run(client, argc - settings - 1, argv + settings + 1);
 	else
 		complain(&e);
-	store_client_free(client);
+	store_client_give(client);
 	symbfile_store_free(store);
 	config_release(&config);
 	return code;

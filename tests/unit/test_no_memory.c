@@ -426,7 +426,7 @@ static bool use_store(void *arg)
 	struct store_objects listed = {0};
 	const struct config *config = arg;
 	struct symbfile_store *s = symbfile_store_new(config, &e);
-	struct store_client *c = s ? store_client_new(s) : NULL;
+	struct store_client *c = s ? store_client_take(s) : NULL;
 	bool good = c;
 	if (c) {
 		good = is_gone(store_put_object(c, "a", str_from("b"), &e), &e) && good;
@@ -437,7 +437,7 @@ static bool use_store(void *arg)
 	}
 	check(listed.count == 0);
 	store_objects_release(&listed);
-	store_client_free(c);
+	store_client_give(c);
 	symbfile_store_free(s);
 	return presign(config->symbfile_store, config) && good;
 }

@@ -93,13 +93,13 @@ static void place_open(struct place *p)
 	p->store = symbfile_store_new(&p->config, &e);
 	if (!p->store)
 		fail_msg("%s", e.text);
-	p->client = store_client_new(p->store);
+	p->client = store_client_take(p->store);
 	assert_non_null(p->client);
 }
 
 static void place_close(struct place *p)
 {
-	store_client_free(p->client);
+	store_client_give(p->client);
 	symbfile_store_free(p->store);
 }
 
@@ -614,11 +614,11 @@ static void large_part(void **state)
 	assert_int_equal(get(p, key, &t, &cancel), BUCKET_ABORTED);
 	place_close(p);
 	place_open(p);
-	store_client_free(p->client);
+	store_client_give(p->client);
 	symbfile_store_free(p->store);
 	p->config.bucket_max_size = sizeof data - 1;
 	p->store = symbfile_store_new(&p->config, &e);
-	p->client = store_client_new(p->store);
+	p->client = store_client_take(p->store);
 	assert_int_equal(get(p, key, &t, NULL), BUCKET_TOO_LARGE);
 }
 
@@ -853,13 +853,13 @@ static void threads_share_a_store(void **state)
 	struct worker workers[THREADS] = {0};
 	for (unsigned i = 0; i < THREADS; i++) {
 		workers[i].number = i;
-		workers[i].place.client = store_client_new(p->store);
+		workers[i].place.client = store_client_take(p->store);
 		assert_int_equal(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
 	}
 	for (unsigned i = 0; i < THREADS; i++) {
 		pthread_join(workers[i].thread, NULL);
 		assert_int_equal(workers[i].good, THREAD_PUTS);
-		store_client_free(workers[i].place.client);
+		store_client_give(workers[i].place.client);
 	}
 	list(p, &seen);
 	assert_int_equal(seen.count, THREADS * THREAD_PUTS + 1);

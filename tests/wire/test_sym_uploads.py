@@ -256,10 +256,10 @@ def test_a_code_file_that_no_path_can_name_does_no_harm(store):
 
 class Forgetful(ThreadingHTTPServer):
     """An S3 server that keeps what it is sent. To paths that contain `failing` it answers 503 all the same; to those that contain `hanging`
-    nothing, until `end` is set."""
+    nothing, until `end` is set. It closes the connection of the next request after its answer, or instead, if `closes` says so."""
 
     def __init__(self):
-        self.objects, self.failing, self.hanging = {}, "?", "?"
+        self.objects, self.failing, self.hanging, self.closes, self.connections = {}, "?", "?", None, 0
         self.hangs, self.end = threading.Event(), threading.Event()
         super().__init__(("127.0.0.1", 0), Forgetful.Handler)
 
@@ -272,7 +272,15 @@ class Forgetful(ThreadingHTTPServer):
         def log_message(self, *args):
             pass
 
+        def setup(self):
+            super().setup()
+            self.server.connections += 1
+
         def answer(self, status, body=b""):
+            closes, self.server.closes = self.server.closes, None
+            self.close_connection = bool(closes)
+            if closes == "instead":
+                return
             if self.server.hanging in self.path:
                 self.server.hangs.set()
                 self.server.end.wait(STOP_BOUND)
@@ -317,6 +325,17 @@ def test_what_is_stored_though_the_upload_failed_is_named_on_all_hosts(forgetful
             assert store.put(name, data).status == (200 if failing == "?" else 503)
             for node in (0, 1):
                 wait_for(lambda node=node, f=function: store.frame(name, node).get("function") == f, f"host {node} to name {function}")
+
+
+def test_uploads_keep_a_connection(forgetful):
+    """One after the other. One that S3 has closed meanwhile, or closes as the next request comes, costs no upload."""
+    with Stack(keys=True, config={**QUICK, **forgetful.settings(), "bucket_retries": 0}) as s:
+        store = Store(s, None)
+        for n, (closes, connections) in enumerate(((None, 1), (None, 1), ("after", 1), (None, 2), ("instead", 3), (None, 3))):
+            forgetful.closes = closes
+            assert store.put(f"kept{n}.so", text_of(f"kept{n}.so")).status == 200
+            assert forgetful.connections == connections, n
+        assert s.daemon.stop() == 0
 
 
 def test_a_store_that_hangs_holds_up_no_stop(forgetful):

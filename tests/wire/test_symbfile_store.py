@@ -200,15 +200,19 @@ def test_no_server(s3):
 
 
 class Liar:
-    """An S3 server whose n-th answer is what the test says: (status, body, headers)."""
+    """An S3 server whose n-th answer is what the test says: (status, body, headers), or None: it hangs up."""
 
     def __init__(self, answers):
         liar = self
-        self.answers, self.requests, self.headers = list(answers), [], []
+        self.answers, self.requests, self.headers, self.connections = list(answers), [], [], 0
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
             disable_nagle_algorithm = True
+
+            def setup(self):
+                super().setup()
+                liar.connections += 1
 
             def log_message(self, *args):
                 pass
@@ -217,7 +221,11 @@ class Liar:
                 self.rfile.read(int(self.headers.get("Content-Length", 0)))
                 liar.requests.append((self.command, self.path))
                 liar.headers.append(self.headers)
-                status, body, headers = liar.answers.pop(0) if liar.answers else (500, b"", {})
+                answer = liar.answers.pop(0) if liar.answers else (500, b"", {})
+                if not answer:
+                    self.close_connection = True
+                    return
+                status, body, headers = answer
                 (self.send_response_only if "Date" in headers else self.send_response)(status)
                 for name, value in {"Content-Length": len(body), **headers}.items():
                     self.send_header(name, str(value))
@@ -333,7 +341,7 @@ def test_a_store_that_may_be_read_only_fails_its_heartbeat(answers, good):
 
 def test_an_error_behind_a_status_of_success_is_told():
     with Liar([LATE_ERROR]) as liar:
-        done = liar.store.run(*PUT, data=noise(PIECE + 1))
+        done = liar.store.run(*PUT, data=noise(PIECE + 1), bucket_retries=0)
         assert done.returncode == 1 and b"HTTP status 500, InternalError" in done.stderr, done
 
 
@@ -365,7 +373,7 @@ def test_a_piece_without_a_tag_that_can_be_named_ends_the_upload(headers):
 )
 def test_uploads_that_fail(answers, size, removed):
     with Liar(answers) as liar:
-        done = liar.store.run(*PUT, data=noise(size), bucket_stall_timeout="1s", bucket_total_timeout="5s")
+        done = liar.store.run(*PUT, data=noise(size), bucket_stall_timeout="1s", bucket_total_timeout="5s", bucket_retries=0)
         assert done.returncode == 1 and done.stderr.startswith(b"storectl: symbfile_store: "), done
         method, path = liar.requests[-1]
         assert (("upload" if "uploadId" in path else "object") if method == "DELETE" else None) == removed, liar.requests
@@ -486,6 +494,36 @@ def test_a_part_that_is_another_at_the_second_try_is_not_mixed():
     with Liar([(200, b"abc", {"Content-Length": 6, "Connection": "close"}), (200, b"abcdef", {})]) as liar:
         done = liar.store.run(*GET, **QUICK)
         assert done.returncode == 1 and done.stdout == b"abc" and len(liar.requests) == 1, done
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", [BUSY, None, LATE_ERROR])
+def test_what_is_sent_is_sent_again(first):
+    """As often as bucket_retries says, to an S3 that is busy or hangs up; whatever the request is for. An error behind a status of success
+    is one of requests that say what they have done."""
+    answers = [[BEGUN], [SENT], [SENT], [DONE], [COPIED], [GONE]]
+    for n in (0, 3, 4) if first == LATE_ERROR else range(6):
+        answers[n] = [first, first, *answers[n]]
+    with Liar(sum(answers, [])) as liar:
+        done = liar.store.run(*PUT, data=noise(PIECE + 1), **QUICK)
+        assert done.returncode == 0 and not liar.answers, done
+    if first == LATE_ERROR:
+        return
+    with Liar([first, first, SENT, first, first, GONE]) as liar:
+        assert liar.store.run(*PUT, data=b"x", **QUICK).returncode == 0
+        assert liar.store.run("remove", ONE, **QUICK).returncode == 0
+        assert [method for method, _ in liar.requests] == ["PUT"] * 3 + ["DELETE"] * 3
+    for retries in (0, 1):
+        for words in (PUT, ("remove", ONE)):
+            with Liar([first] * 9) as liar:
+                done = liar.store.run(*words, data=b"x", bucket_retries=retries, **QUICK)
+                assert done.returncode == 1 and len(liar.requests) == retries + 1, done
+
+
+def test_what_is_refused_is_not_sent_again():
+    for words in (PUT, ("remove", ONE), ("list", f"symbfiles/{ID}")):
+        with Liar([DENIED] * 9) as liar:
+            assert liar.store.run(*words, data=b"x").returncode == 1 and len(liar.requests) == 1
 
 
 def test_the_probe_is_made_once():
