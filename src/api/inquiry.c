@@ -396,14 +396,6 @@ static void inquiry_resumed(struct exchange *x)
 	proceed_unless_gone(x->user);
 }
 
-static bool must_load(const struct inquiry *s)
-{
-	for (uint32_t i = 0; i < s->want_count; i++)
-		if (s->wants[i].state == WANT_LOAD)
-			return true;
-	return false;
-}
-
 bool inquiry_asks_for(const struct exchange *x, const char *header)
 {
 	static const char *const off[] = {"", "0", "false", "no"};
@@ -464,6 +456,6 @@ void inquiry_start(struct exchange *x, const struct inquiry_kind *kind)
 	} else {
 		exchange_turn(x); /* of many frames, collecting takes long */
 		modules_resolve(s->modules, s->wants, s->want_count, s->wait.deadline);
-		(must_load(s) ? proceed_unless_gone : proceed)(s);
+		(wants_need_load(s->wants, s->want_count) ? proceed_unless_gone : proceed)(s);
 	}
 }

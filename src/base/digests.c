@@ -1,32 +1,47 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A table in which each text has one place, that of its hash; the text itself decides whether the digest is its own. */
+/* A table in which each text has one place, that of its hash; the text itself decides whether the digest is its own.
+ * Whoever finds its place locked makes the digest. */
 #include <config.h>
 
 #include "base/digests.h"
 
-#include <pthread.h>
 #include <string.h>
+
+#include "base/try_lock.h"
 
 enum {
 	PLACES = 4096,
-	LOCKS = 64, /* each for every 64th place */
-	TEXT = 112, /* bytes: a longer text is not kept */
+	TEXT = 110, /* bytes: a longer text is not kept */
 };
 
 struct place {
 	struct module_hash digest;
+	struct try_lock lock;
 	uint8_t len; /* 0: nothing is kept here */
 	char text[TEXT];
 };
 
 static struct place places[PLACES];
-static pthread_mutex_t locks[LOCKS];
-static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static void init_locks(void)
+static bool look_up(struct place *p, const char *text, size_t len, struct module_hash *h)
 {
-	for (unsigned i = 0; i < LOCKS; i++)
-		pthread_mutex_init(&locks[i], NULL);
+	if (!try_lock(&p->lock))
+		return false;
+	bool known = p->len == len && memcmp(p->text, text, len) == 0;
+	if (known)
+		*h = p->digest;
+	try_unlock(&p->lock);
+	return known;
+}
+
+static void keep(struct place *p, const char *text, size_t len, const struct module_hash *h)
+{
+	if (!try_lock(&p->lock))
+		return;
+	p->digest = *h;
+	p->len = (uint8_t)len;
+	memcpy(p->text, text, len);
+	try_unlock(&p->lock);
 }
 
 /* kind, name and id, each with its end, so that no two modules have the same text. 0: too long, or the ends are not
@@ -49,23 +64,11 @@ bool digest_of_module(struct module_hash *h, const char *kind, struct str name, 
 	size_t len = make_text(text, kind, name, id);
 	if (!len)
 		return module_hash_make(h, kind, name, id);
-	size_t at = checksum(text, len, "", 0) % PLACES;
-	struct place *p = &places[at];
-	pthread_mutex_t *lock = &locks[at % LOCKS];
-	pthread_once(&once, init_locks);
-	pthread_mutex_lock(lock);
-	bool known = p->len == len && memcmp(p->text, text, len) == 0;
-	if (known)
-		*h = p->digest;
-	pthread_mutex_unlock(lock);
-	if (known)
+	struct place *p = &places[checksum(text, len, "", 0) % PLACES];
+	if (look_up(p, text, len, h))
 		return true;
 	if (!module_hash_make(h, kind, name, id))
 		return false;
-	pthread_mutex_lock(lock);
-	p->digest = *h;
-	p->len = (uint8_t)len;
-	memcpy(p->text, text, len);
-	pthread_mutex_unlock(lock);
+	keep(p, text, len, h);
 	return true;
 }

@@ -45,8 +45,8 @@ void permit_give(void)
 	mine = NULL;
 	pthread_mutex_lock(&p->lock);
 	p->left++;
-	pthread_cond_signal(&p->changed);
 	pthread_mutex_unlock(&p->lock);
+	pthread_cond_signal(&p->changed); /* not with the lock: whoever wakes on this core would need it */
 }
 
 bool permit_held(void)

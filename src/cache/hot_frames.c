@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A table of sets with a few places each, in shards with a lock of their own, which is held for a look at one set. A
- * frame is added when it is missed for the second time within some thousand misses: who asks only distinct frames adds
- * none.
+ * A table of sets with a few places each, in shards with a lock of their own, which is held for a look at one set.
+ * Nobody waits for it: while a shard is locked, its frames are missed for others, and none is added. A frame is added
+ * when it is missed for the second time within some thousand misses: who asks only distinct frames adds none.
  *
  *   hash of the key:  shard | set | tag in the list of late misses
  */
@@ -10,12 +10,12 @@
 
 #include "cache/hot_frames.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/account.h"
 #include "base/metrics.h"
+#include "base/try_lock.h"
 
 enum {
 	SHARDS = 64,
@@ -27,7 +27,7 @@ enum {
 };
 
 struct shard {
-	pthread_mutex_t lock;
+	struct try_lock lock; /* guards what follows */
 	uint64_t bytes;
 	unsigned hand; /* the set from which room is made next */
 	struct hot_frame *places[SETS][WAYS];
@@ -46,19 +46,14 @@ struct hot_frames *hot_frames_new(uint64_t budget, uint64_t seed)
 		return NULL;
 	h->seed = seed;
 	h->budget = budget / SHARDS;
-	for (unsigned i = 0; i < SHARDS; i++)
-		pthread_mutex_init(&h->shards[i].lock, NULL);
 	return h;
 }
 
 void hot_frames_free(struct hot_frames *h)
 {
-	for (unsigned i = 0; h && i < SHARDS; i++) {
-		struct shard *s = &h->shards[i];
+	for (unsigned i = 0; h && i < SHARDS; i++)
 		for (unsigned k = 0; k < SETS * WAYS; k++)
-			hot_frame_unref(s->places[k / WAYS][k % WAYS]);
-		pthread_mutex_destroy(&s->lock);
-	}
+			hot_frame_unref(h->shards[i].places[k / WAYS][k % WAYS]);
 	free(h);
 }
 
@@ -116,7 +111,8 @@ struct hot_frame *hot_frames_get(struct hot_frames *h, const struct hot_key *key
 		return NULL;
 	uint64_t hash = hash_of(h, key);
 	struct shard *s = shard_of(h, hash);
-	pthread_mutex_lock(&s->lock);
+	if (!try_lock(&s->lock))
+		return NULL;
 	struct hot_frame *f = find(set_of(s, hash), key);
 	if (!f) {
 		*wanted = is_missed_again(s, hash);
@@ -127,7 +123,7 @@ struct hot_frame *hot_frames_get(struct hot_frames *h, const struct hot_key *key
 		else
 			f = NULL;
 	}
-	pthread_mutex_unlock(&s->lock);
+	try_unlock(&s->lock);
 	return f;
 }
 
@@ -196,12 +192,13 @@ void hot_frames_add(struct hot_frames *h, struct hot_frame *f)
 	uint64_t hash = hash_of(h, &f->key);
 	struct shard *s = shard_of(h, hash);
 	struct hot_frame **set = set_of(s, hash);
-	pthread_mutex_lock(&s->lock);
+	if (!try_lock(&s->lock))
+		return;
 	if (!find(set, &f->key)) {
 		*make_place(s, set) = f;
 		atomic_fetch_add_explicit(&f->refs, 1, memory_order_relaxed);
 		s->bytes += bytes_of(f->len);
 		shrink(s, h->budget);
 	}
-	pthread_mutex_unlock(&s->lock);
+	try_unlock(&s->lock);
 }

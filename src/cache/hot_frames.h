@@ -34,15 +34,16 @@ struct hot_frames;
 struct hot_frames *hot_frames_new(uint64_t budget, uint64_t seed);
 void hot_frames_free(struct hot_frames *h); /* NULL is fine; frames that are held stay */
 
-/* The frame with a further reference, or NULL. Once in a while a frame that is there is withheld, so that the pages
- * behind it count as used. *wanted: it was asked for not long ago, so it is worth adding. h may be NULL. */
+/* The frame with a further reference, or NULL. Nobody waits: a frame that is there is missed while another thread looks
+ * near it. Once in a while it is withheld, so that the pages behind it count as used. *wanted: it was asked for not
+ * long ago, so it is worth adding. h may be NULL. */
 struct hot_frame *hot_frames_get(struct hot_frames *h, const struct hot_key *key, bool *wanted);
 void hot_frame_unref(struct hot_frame *f);
 
 /* A frame with one reference for a text of len bytes, to be written by the caller and then added. NULL: no memory, or
  * the account has no room. */
 struct hot_frame *hot_frame_new(const struct hot_key *key, uint32_t len);
-/* Takes a further reference. */
+/* Takes a further reference, if it is added: not while another thread looks near its place. */
 void hot_frames_add(struct hot_frames *h, struct hot_frame *f);
 
 #endif

@@ -534,6 +534,7 @@ static void get_each(struct loads *ls, struct load_wait *wait)
 	}
 }
 
+/* Most requests find all modules in memory. They take no lock: its holder may have lost its core. */
 enum load_result loads_get(struct loads *ls, struct load_wait *wait, struct module_want *wants, size_t count)
 {
 	enum load_result result = LOAD_READY;
@@ -542,6 +543,8 @@ enum load_result loads_get(struct loads *ls, struct load_wait *wait, struct modu
 	wait->timed_out = wait->refused = false;
 	wait->wants = wants;
 	wait->want_count = count;
+	if (!wants_need_load(wants, count))
+		return LOAD_READY;
 	pthread_mutex_lock(&ls->lock);
 	if (needs_load(ls, wait, &starts)) {
 		if (!wait->share)

@@ -81,3 +81,11 @@ bool want_outdates(const struct module_want *w, uint64_t marker, int64_t marker_
 {
 	return w->own.marker_seen > marker_seen && w->own.marker != marker;
 }
+
+bool wants_need_load(const struct module_want *wants, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (wants[i].state == WANT_LOAD)
+			return true;
+	return false;
+}

@@ -129,7 +129,8 @@ size_t missing_copy(struct missing_list *l, struct missing_module *to, size_t ma
 
 bool missing_is_due(struct missing_list *l, int64_t now, int64_t period)
 {
-	pthread_mutex_lock(&l->lock);
+	if (pthread_mutex_trylock(&l->lock) != 0) /* each request asks: the next one will do */
+		return false;
 	bool due = l->changed && (now - l->settled >= period || now < l->settled);
 	if (due) {
 		l->changed = false;

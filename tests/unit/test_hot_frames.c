@@ -13,8 +13,9 @@
 #include <cmocka.h>
 
 #include "base/account.h"
-#include "cache/hot_frames.h"
 #include "seed.h"
+
+#include "../../src/cache/hot_frames.c"
 
 static const struct hot_key some = {{{1, 2, 3}}, 4, 0x1000, 0x1000, false};
 
@@ -205,6 +206,33 @@ static void test_too_large(void **state)
 	assert_int_equal(account_used_for(ACCOUNT_PAGES), 0);
 }
 
+/* Whoever holds the lock may have lost its core. */
+static void test_nobody_waits_for_a_lock(void **state)
+{
+	struct hot_frames *h = hot_frames_new(1 << 20, 7);
+	struct hot_key other = some;
+	bool wanted;
+	(void)state;
+	other.address++;
+	add(h, &some, 10);
+	hot_frames_get(h, &other, &wanted);
+	for (unsigned i = 0; i < SHARDS; i++)
+		assert_true(try_lock(&h->shards[i].lock));
+	assert_false(is_there(h, &some));
+	assert_null(hot_frames_get(h, &other, &wanted));
+	assert_false(wanted);
+	add(h, &other, 10);
+	for (unsigned i = 0; i < SHARDS; i++)
+		try_unlock(&h->shards[i].lock);
+	assert_true(is_there(h, &some));
+	assert_null(hot_frames_get(h, &other, &wanted));
+	assert_true(wanted);
+	add(h, &other, 10);
+	assert_true(is_there(h, &other));
+	hot_frames_free(h);
+	assert_null(account_unbalanced());
+}
+
 struct asker {
 	struct hot_frames *h;
 	uint64_t seed;
@@ -258,6 +286,7 @@ int main(void)
 	        cmocka_unit_test(test_an_attacker_pushes_nothing_out),
 	        cmocka_unit_test(test_held_frames_outlive_the_table),
 	        cmocka_unit_test(test_too_large),
+	        cmocka_unit_test(test_nobody_waits_for_a_lock),
 	        cmocka_unit_test(test_threads),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

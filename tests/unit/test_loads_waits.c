@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -169,6 +170,20 @@ static void test_what_was_remembered_meanwhile_needs_no_load(void **state)
 	}
 }
 
+/* A request whose modules are in memory goes on while another thread, which may have lost its core, holds the lock. */
+static void test_who_needs_no_load_takes_no_lock(void **state)
+{
+	struct module_want wants[2] = {{.state = WANT_FOUND}, {.state = WANT_FAILED, .failure = FAILURE_MISSING}};
+	struct load_wait wait = {.done = tell, .gone = is_there, .deadline = INT64_MAX};
+	(void)state;
+	alarm(60);
+	pthread_mutex_lock(&loads.lock);
+	assert_int_equal(loads_get(&loads, &wait, wants, 2), LOAD_READY);
+	loads_leave(&loads, &wait);
+	pthread_mutex_unlock(&loads.lock);
+	alarm(0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -177,6 +192,7 @@ int main(void)
 	                test_a_wait_ends_at_its_deadline_or_when_its_client_is_gone, begin, end),
 	        cmocka_unit_test_setup_teardown(test_each_wait_that_is_over_is_told_once, begin, end),
 	        cmocka_unit_test_setup_teardown(test_what_was_remembered_meanwhile_needs_no_load, begin, end),
+	        cmocka_unit_test_setup_teardown(test_who_needs_no_load_takes_no_lock, begin, end),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
