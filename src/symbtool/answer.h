@@ -4,6 +4,7 @@
 #define SYMBTOOL_ANSWER_H
 
 #include "base/buffer.h"
+#include "base/reason.h"
 #include "map/offmap.h"
 #include "map/read.h"
 #include "symbtool/question.h"
@@ -28,6 +29,9 @@ enum err answer_missing(struct server *s, const struct buffer *reply, json_t *to
 
 /* What an address is, with all strings; m may be NULL. ERR_CORRUPT, ERR_NO_MEMORY. */
 enum err answer_look_up(const struct offmap *m, uint64_t address, struct arena *arena, struct offmap_answer *a);
+/* Why it has no name. The map may hold no more than what was read for the addresses that were asked, so that nothing
+ * is known of their surroundings. */
+enum reason answer_reason(const struct offmap *m, uint64_t address, const struct offmap_answer *a);
 /* Sets and returns an error of answer_look_up. */
 enum err answer_failed(enum err err, struct error *e);
 /* How answers name the module of a file. */
@@ -35,8 +39,9 @@ const char *answer_module(const char *path);
 
 /* What replies had, over all that were printed. */
 struct answer_tally {
-	uint64_t stacks;   /* printed: an empty line stands between two */
-	uint64_t nameless; /* frames in no function, in modules that were found */
+	uint64_t stacks;    /* printed: an empty line stands between two */
+	uint64_t nameless;  /* frames in no function, in modules that were found */
+	uint64_t in_memory; /* frames outside their modules, which have addresses in memory */
 };
 
 /* For people: one line for each frame, and one for each inlined call. ERR_CORRUPT: the reply has another form. */

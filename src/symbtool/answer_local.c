@@ -9,6 +9,10 @@
 #include "map/read.h"
 #include "symbtool/answer.h"
 
+/* Where Linux puts programs and libraries that may be anywhere. */
+#define LOADED_MIN (UINT64_C(1) << 40)
+#define LOADED_MAX (UINT64_C(1) << 47)
+
 /* The string itself, where it lies in a string page. */
 static enum err resolve(const struct offmap *m, struct offmap_string *s)
 {
@@ -44,6 +48,13 @@ const char *answer_module(const char *path)
 	return slash && slash[1] ? slash + 1 : path;
 }
 
+enum reason answer_reason(const struct offmap *m, uint64_t address, const struct offmap_answer *a)
+{
+	if (!m || a->found)
+		return REASON_NONE;
+	return address >= LOADED_MIN && address < LOADED_MAX ? REASON_WRONG_OFFSET : REASON_NO_FUNCTION;
+}
+
 enum err answer_failed(enum err err, struct error *e)
 {
 	return error_set(e, err, err == ERR_CORRUPT ? "a map that cannot be read" : "out of memory");
@@ -60,7 +71,7 @@ static enum err add_frame(struct buffer *out, const struct question *q, size_t n
 	buffer_printf(out, "%s{\"frame\":%zu,\"module\":", number ? "," : "", number);
 	buffer_append_json(out, str_from(answer_module(q->modules[f->module])));
 	buffer_append(out, ",", 1);
-	enum reason why = q->reasons && maps[f->module] ? offmap_reason(maps[f->module], f->address, &a) : REASON_NONE;
+	enum reason why = q->reasons ? answer_reason(maps[f->module], f->address, &a) : REASON_NONE;
 	if (why)
 		buffer_printf(out, "\"reason\":\"%s\",", reason_row(why)->word);
 	size_t size = (size_t)v5_tail_size(f->address, &a);

@@ -44,8 +44,9 @@ static void print_place(const struct place *p)
 }
 
 /* Innermost first: the first has the address, the others stand below it. */
-static void print_frame(const struct shown *f)
+static void print_frame(const struct shown *f, struct answer_tally *tally)
 {
+	tally->in_memory += str_equal(f->reason, str_from(reason_row(REASON_WRONG_OFFSET)->word));
 	int indent = print_visible_str(stdout, f->module) + printf("+");
 	indent += print_visible_str(stdout, f->offset) + printf("  ");
 	if (!f->count) {
@@ -81,7 +82,7 @@ static struct place place_of(const json_t *call)
 	return (struct place){text_of(call, "function"), text_of(call, "file"), line > 0 ? (uint64_t)line : 0};
 }
 
-static enum err print_reply_frame(const json_t *frame, struct arena *arena, struct error *e)
+static enum err print_reply_frame(const json_t *frame, struct arena *arena, struct answer_tally *tally, struct error *e)
 {
 	const json_t *inlines = json_object_get(frame, "inlines");
 	struct shown f = {.module = text_of(frame, "module"),
@@ -96,7 +97,7 @@ static enum err print_reply_frame(const json_t *frame, struct arena *arena, stru
 			f.calls[i] = place_of(json_array_get(inlines, i));
 		f.calls[f.count - 1] = place_of(frame);
 	}
-	print_frame(&f);
+	print_frame(&f, tally);
 	return ERR_OK;
 }
 
@@ -124,7 +125,7 @@ enum err answer_print(const struct buffer *reply, struct answer_tally *tally, st
 		begin_stack(tally);
 		for (size_t j = 0; j < json_array_size(stack) && !err; j++) {
 			const json_t *frame = json_array_get(stack, j);
-			err = print_reply_frame(frame, &arena, e);
+			err = print_reply_frame(frame, &arena, tally, e);
 			arena_reset(&arena);
 			if (all && !json_object_get(frame, "function"))
 				tally->nameless++;
@@ -166,7 +167,7 @@ static bool decode_calls(const struct offmap_answer *a, struct arena *arena, str
 }
 
 static enum err print_map_frame(const char *module, const struct offmap *map, uint64_t address, struct arena *arena,
-        bool *named, struct error *e)
+        struct answer_tally *tally, bool *named, struct error *e)
 {
 	struct offmap_answer a;
 	uint8_t offset[18];
@@ -176,10 +177,10 @@ static enum err print_map_frame(const char *module, const struct offmap *map, ui
 		err = ERR_NO_MEMORY;
 	if (err)
 		return answer_failed(err, e);
-	enum reason why = map ? offmap_reason(map, address, &a) : REASON_NONE;
+	enum reason why = answer_reason(map, address, &a);
 	f.reason = str_from(why ? reason_row(why)->word : "");
 	f.offset = (struct str){(char *)offset, (size_t)(put_hex(PUT(offset, "0x"), address) - offset)};
-	print_frame(&f);
+	print_frame(&f, tally);
 	*named = f.count;
 	return ERR_OK;
 }
@@ -197,7 +198,8 @@ enum err answer_print_local(
 		begin_stack(tally);
 		for (; i < q->ends[stack] && !err; i++) {
 			const struct question_frame *f = &q->frames[i];
-			err = print_map_frame(q->modules[f->module], maps[f->module], f->address, &arena, &named, e);
+			err = print_map_frame(
+			        q->modules[f->module], maps[f->module], f->address, &arena, tally, &named, e);
 			arena_reset(&arena);
 			tally->nameless += !err && all && !named;
 		}

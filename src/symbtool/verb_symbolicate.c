@@ -39,9 +39,9 @@ static const char usage[] =
         "\n"
         "With --filter it copies text from files or standard input and adds names wherever it finds frames of\n"
         "stacks: sanitizers, LLVM, glibc, Ruby, PyTorch, gdb, eu-stack, lldb, valgrind, gfortran, Zig, D,\n"
-        "Ada, Swift, backward-cpp, strace -k, Linux kernel, hs_err of Java, Node.js, Python, Rust, glog, absl, boost,\n"
-        "heap profiles, coredumpctl, perf script, bpftrace, Sentry, minidump-stackwalk, Firefox, Android,\n"
-        "macOS, .ips of Apple, WinDbg, NAME+0xOFFSET.\n"
+        "Ada, Swift, Wine, backward-cpp, strace -k, Linux kernel, hs_err of Java, Node.js, Python, Rust,\n"
+        "glog, absl, boost, heap profiles, coredumpctl, perf script, bpftrace, Sentry, minidump-stackwalk,\n"
+        "Firefox, Android, macOS, .ips of Apple, WinDbg, NAME+0xOFFSET.\n"
         "\n"
         "The exit code is 1 if a module was not found, or a line of standard input was malformed.\n";
 
@@ -345,6 +345,9 @@ static enum err symbolicate(struct symbolicate *s, const struct operands *operan
 		err = error_set(e, ERR_BAD_REQUEST, "no address, neither as an argument nor on standard input");
 	if (s->tally.nameless && !s->json)
 		complain("", "addresses in no function: %" PRIu64, s->tally.nameless);
+	const struct reason_row *row = reason_row(REASON_WRONG_OFFSET);
+	if (s->tally.in_memory && !s->json)
+		complain("", "%s: %s %s", row->word, row->means, row->help);
 	return err;
 }
 

@@ -161,15 +161,40 @@ static bool read_swift(struct text_reader *r, struct rest line)
 	return take_literal(&line, " in ") && found_address(r, &f, address, caller);
 }
 
+/* Wine: "=>0 0x00000321661370 in app (+0x1370) (0x0000000021fcb0)", with " 1" and so on below it. A frame whose
+ * function is known has its name in place of "in". The dispatcher of exceptions lies above where one came. */
+static bool read_wine(struct text_reader *r, struct rest line, uint64_t number)
+{
+	struct text_frame f = {.base = TEXT_IMAGE};
+	uint64_t address;
+	if (!take_literal(&line, " ") || !take_0x(&line, &address) || !take_literal(&line, " "))
+		return false;
+	if (take_literal(&line, "KiUserExceptionDispatcher"))
+		r->signal_line = r->line + 1;
+	if (!take_literal(&line, "in "))
+		return false;
+	const char *plus = find_word(line.at, line.end, " (+0x");
+	struct rest offset = {plus ? plus + strlen(" (+") : line.end, line.end};
+	if (!plus || !take_0x(&offset, &f.offset) || !take_literal(&offset, ") ("))
+		return false;
+	f.address = f.offset;
+	struct str path = between(line.at, plus);
+	if (number)
+		text_caller(r, &f, path, (struct str){"", 0});
+	text_edit_one(r, &f, line.end, line.end, TEXT_PARENTHESES);
+	return text_found(r, &f, path, (struct str){"", 0}, TEXT_ID_GIVEN);
+}
+
 static bool read_counted(struct text_reader *r, struct rest line)
 {
 	uint64_t number, address;
+	take_literal(&line, "=>");
 	if (!take_decimal(&line, &number))
 		return false;
 	if (peek(&line) == '#')
 		return read_boost(r, line);
 	if (peek(&line) == ' ')
-		return read_swift(r, line);
+		return read_swift(r, line) || read_wine(r, line, number);
 	if (!take_literal(&line, ":") || !blanks(&line) || !take_0x(&line, &address))
 		return false;
 	return read_rust(r, line, address) || read_node(r, line, address);

@@ -792,6 +792,20 @@ static void test_swift(void **state)
 	        "11 no module [<unknown>]\n");
 }
 
+/* Wine. Below the dispatcher stands where the exception came. */
+static void test_wine(void **state)
+{
+	(void)state;
+	expect("=>0 0x00000321661370 in crash (+0x1370) (0x0000000021fcb0)\n"
+	       "  1 0x00000321661380 in my app (+0x1380) (0x0000000021fcb0)\n"
+	       "  2 0x00000140001557 main+0x9(unknown=<internal error>) [Z:\\a.c:61] in app (0x0000000021fd40)\n"
+	       "  3 0x00000170011040 KiUserExceptionDispatcher+0x2e in ntdll (0x0000000021fd40)\n"
+	       "  4 0x00000140001557 in app (+0x1557) (0000000000000000)\n"
+	       "  5 0x00000140001557 in app (+1557) (0000000000000000)\n"
+	       "  6 0x00000140001557 in app (+0x1557)\n",
+	        "1 crash crash/ 0x1370 image []\n2 my app my app/ 0x137f image []\n5 app app/ 0x1557 image []\n");
+}
+
 /* Ruby maps the files that it reads names from, next to their images. */
 static void test_a_map_of_who_reads_the_file(void **state)
 {
@@ -1203,6 +1217,7 @@ int main(void)
 	        cmocka_unit_test(test_unknown),
 	        cmocka_unit_test(test_ada),
 	        cmocka_unit_test(test_swift),
+	        cmocka_unit_test(test_wine),
 	        cmocka_unit_test(test_a_map_of_who_reads_the_file),
 	        cmocka_unit_test(test_node),
 	        cmocka_unit_test(test_kernel),

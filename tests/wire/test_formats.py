@@ -19,7 +19,7 @@ from test_filter import SYMBTOOL, compile_c, run_filter
 pytestmark = pytest.mark.skipif(not os.path.exists(SYMBTOOL), reason="symbtool was not built")
 
 CRASH = os.path.join(ROOT, "tests", "data", "text", "crash")
-MODULES = ["libcrash.so", "app"]
+MODULES = ["libcrash.so", "app", "crash", "prog"]  # the last two are Windows programs
 IDS = {module: debug_id(module)[:32] + "0" for module in MODULES}
 
 
@@ -76,6 +76,7 @@ SAMPLES = {
     "tor": ["die", *CRASHED[:3]],
     "torch": ["through", "around", "enter"],
     "valgrind": ["die", "twice", "die", "twice"],
+    "wine": CRASHED,
     "zig": ["through", "around", "enter"],
 }
 PLACE = re.compile(r"\w+ at (?:libcrash|app)\.c:\d+")

@@ -81,8 +81,17 @@ def test_addresses_in_no_function_are_told(one, program):
     good = one.symbols.add("good2.so", "FUNC 1000 20 0 good\n")
     done = run("symbolicate", "--url", url(one), "/".join(good), "0x1000", "0x10", "0x20")
     assert done.stderr == "symbtool: addresses in no function: 2\n"
-    assert "in no function: 1" in run("symbolicate", program, "1").stderr
+    done = run("symbolicate", program, "1")
+    assert "in no function: 1" in done.stderr and done.stdout.endswith("  ??  no function\n")
     assert run("symbolicate", program, hex(symbol_address(program, "main"))).stderr == ""
+
+
+def test_an_address_in_memory_is_told(one, program):
+    """Of a file only what the addresses need is read: a file that has symbols elsewhere is not stripped."""
+    good = one.symbols.add("good3.so", "FUNC 1000 20 0 good\n")
+    for where in ([program], ["--url", url(one), "/".join(good)]):
+        done = run("symbolicate", *where, "0x55d0c0ffee12")
+        assert done.stdout.endswith("  ??  wrong offset\n") and "Subtract the address" in done.stderr, done
 
 
 def test_a_file_that_cannot_be_read_costs_its_own_frames(program, tmp_path):

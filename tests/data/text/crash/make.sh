@@ -313,6 +313,33 @@ gcc -O1 -fno-omit-frame-pointer -shared -fPIC -o boom.so boom.c $flags
 LD_PRELOAD=$place/boom.so redis-server --port 0 --unixsocket $place/redis.sock 2>&1 | sed -n '/STACK TRACE/,/^$/p;/^Backtrace/,/^$/p' > redis.txt
 LD_PRELOAD=$place/boom.so tor --SocksPort 0 --DisableNetwork 1 --DataDirectory $place/tor 2>&1 | sed -n '/^=====/,$p' > tor.txt
 
-cp libcrash.sym app.sym {gdb,lldb,strace,kernel,glog,absl,boost,tcmalloc,jemalloc,valgrind,rust,hs_err}.txt \
+# Windows programs need also wine and gcc-mingw-w64-x86-64.
+# As symbols(), of a Windows program, where nm tells no sizes.
+pe_symbols() {
+	python3 - "$1" <<-'END'
+	import re, subprocess, sys
+	name, tools = sys.argv[1], "x86_64-w64-mingw32-"
+	ask = lambda tool, *words: subprocess.run([tools + tool, *words], capture_output=True, text=True).stdout
+	base = int(re.search(r"ImageBase\s+(\w+)", ask("objdump", "-p", name)).group(1), 16)
+	rows = [line.split() for line in ask("nm", "-n", name).splitlines() if line.split()[1] in "tT"]
+	print(f"MODULE Linux x86_64 000000000000000000000000000000000 {name.split('.')[0]}\nFILE 0 libcrash.c\nFILE 1 app.c")
+	for (start, _, function), (end, _, _) in zip(rows, rows[1:]):
+	    start, end = int(start, 16), int(end, 16)
+	    lines = ask("addr2line", "-e", name, *(hex(a) for a in range(start, end))).splitlines() if end > start else []
+	    lines = [(at, *re.match(r".*(libcrash|app)\.c:(\d+)", line).groups()) for at, line in enumerate(lines, start - base) if re.match(r".*(libcrash|app)\.c:\d", line)]
+	    if lines:
+	        print(f"FUNC {start - base:x} {end - start:x} 0 {function}")
+	    for at, file, line in lines:
+	        print(f"{at:x} 1 {line} {0 if file == 'libcrash' else 1}")
+	END
+}
+x86_64-w64-mingw32-gcc -g -O1 -fno-omit-frame-pointer -shared -o crash.dll libcrash.c
+x86_64-w64-mingw32-gcc -g -O1 -fno-omit-frame-pointer -o prog.exe app.c crash.dll
+pe_symbols crash.dll > crash.sym
+pe_symbols prog.exe > prog.sym
+x86_64-w64-mingw32-strip crash.dll prog.exe
+WINEPREFIX=$place/wine WINEDEBUG=-all wine prog.exe 2>&1 | sed -n '/^Unhandled exception/,/^Threads/p' | sed '/^Register dump/,/^Backtrace/{/^Backtrace/!d};/^0x/d' > wine.txt
+
+cp {libcrash,app,crash,prog}.sym {gdb,lldb,strace,kernel,glog,absl,boost,tcmalloc,jemalloc,valgrind,rust,hs_err}.txt \
 	{python,gfortran,d,ada,zig,massif,backward,torch,openmpi,ruby,node,coredumpctl}.txt sentry.json \
-	{lldb-handler,eu-stack,eu-stack-b,eu-unstrip,gdb-full,perf-srcline,strace-handler,perf-handler,boost-handler,bpftrace,redis,tor}.txt "$here"
+	{lldb-handler,eu-stack,eu-stack-b,eu-unstrip,gdb-full,perf-srcline,strace-handler,perf-handler,boost-handler,bpftrace,redis,tor,wine}.txt "$here"
