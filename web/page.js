@@ -108,6 +108,8 @@ function done(data) {
 		part("filter").value = part("hits").textContent = "";
 		hits = null;
 		part("modules-found").hidden = !data.modules.length;
+		part("unplaced").textContent = data.unplaced;
+		part("unplaced").hidden = !data.unplaced;
 		part("to-modules").hidden = data.modules.every(one => one.found);
 		showModules(part("modules-rows"), data.modules, name => askForIds([name]));
 		if (!data.lines)

@@ -31,8 +31,11 @@ export function stackRow(row) {
 		return titleRow(row);
 	if (row.kind === "fold")
 		return foldRow(row);
-	const one = element("div", `row ${row.kind}${row.system ? " system" : ""}`);
+	const alone = row.kind === "given" && !row.place && !row.where;
+	const one = element("div", `row ${row.kind}${row.system ? " system" : ""}${alone ? " alone" : ""}`);
 	const name = element("span", "name", row.name);
+	if (row.args)
+		name.append(" ", element("span", "args", row.args));
 	if (row.kind === "inline")
 		name.append(" ", element("span", "tag", "inlined"));
 	one.append(element("span", "number", row.number), " ", name, " ", placeOf(row), " ", element("span", "where", row.where));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stacks as rows: a title, inlined calls above their function, runs of system frames folded into one, and only what a search finds.
+import { givenParts } from "./given.js";
 import { sentenceOf } from "./reasons.js";
 import { sourceOf } from "./source_link.js";
 import { isSystem } from "./system_modules.js";
@@ -17,12 +18,17 @@ function callRow(kind, call, rules) {
 // index: its place in the stack, which is its number where the text does not number frames.
 function rowsOf({ number, frame, given, line }, index, rules, reasons) {
 	const rows = [];
-	if (given) {
-		rows.push({ kind: "given", number: "", name: given, place: "", file: "", url: null, where: "" });
+	if (given && !frame) {
+		const { name, args = "", file, line: at, where = "" } = givenParts(given);
+		rows.push({ ...callRow("given", { function: name, file, line: at }, rules), args, file: line.trim(), where });
 	} else if (frame.function) {
 		for (const call of frame.inlines ?? [])
 			rows.push(callRow("inline", call, rules));
 		rows.push({ ...callRow("frame", frame, rules), where: `${frame.module ?? "?"}+${frame.module_offset}` });
+	} else if (given) {
+		const { name, args = "", file, line: at } = givenParts(given);
+		const row = callRow("given", { function: name, file, line: at }, rules);
+		rows.push({ ...row, args, place: row.place || sentenceOf(frame, reasons), file: line.trim(), where: `${frame.module ?? "?"}+${frame.module_offset}` });
 	} else {
 		const name = frame.module && frame.reason !== "no module" ? `${frame.module}+${frame.module_offset}` : frame.module_offset;
 		rows.push({ kind: "none", number: "", name, place: sentenceOf(frame, reasons), file: line.trim(), url: null, where: "" });
@@ -32,7 +38,7 @@ function rowsOf({ number, frame, given, line }, index, rules, reasons) {
 }
 
 function says(row, words) {
-	return `${row.number} ${row.name} ${row.place} ${row.file} ${row.where}`.toLowerCase().includes(words);
+	return `${row.number} ${row.name} ${row.args ?? ""} ${row.place} ${row.file} ${row.where}`.toLowerCase().includes(words);
 }
 
 export class Rows {
@@ -119,5 +125,5 @@ export function rowText(row) {
 	if (row.kind === "fold")
 		return `     (${row.name})`;
 	const tail = [row.place, row.where && `(${row.where})`, row.kind === "inline" && "(inlined)"].filter(Boolean);
-	return [`${row.number.padEnd(4)} ${row.name}`, ...tail].join("  ");
+	return [`${row.number.padEnd(4)} ${[row.name, row.args].filter(Boolean).join(" ")}`, ...tail].join("  ");
 }

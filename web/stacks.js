@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Frames of a reply become stacks: [{lead, title, entries}], where an entry is {number, frame, line} with the line of the text, or
-// {number, given} for a line that has its name already.
+// {number, given, line} for one that has its name already. A frame without a name has also what the text says, as given.
 
 const TITLE_MAX = 300;
 
@@ -36,8 +36,10 @@ const NAMED = [
 // without one;
 const NAMED_ALONE = [
 	/^(?:.*\s)?(\S+\([^()\s+]+\+0x[0-9a-f]+\) ?\[0x[0-9a-f]+\])\s*$/, // glibc
+	/^(\S+:\d+\([^()\s]+\) ?\[0x[0-9a-f]+\])\s*$/, // MariaDB, after addr2line
 	/^\s+[0-9a-f]{3,16} (\S.* \((?:inlined|\[\S+\])\))$/, // perf
 ];
+const UNKNOWN = /\?\?|[<(]unknown|unnamed_symbol|<null>/; // in place of a name
 const NAMED_BELOW = /^([jJvAV]  ?\S.*)$/; // and only below another: Java's hs_err
 
 // perf writes source lines between frames, which it does not number.
@@ -65,12 +67,23 @@ class Stacks {
 		this.put(at, number, entry);
 	}
 
-	// If the line has a frame with a name.
-	addNamed(at, number) {
+	// What the text itself says of the frame in a line; undefined: it has no name.
+	givenIn(at, number) {
 		const patterns = number !== null ? NAMED : this.current && this.end === at - 1 ? [...NAMED_ALONE, NAMED_BELOW] : NAMED_ALONE;
-		const named = patterns.map(pattern => pattern.exec(this.lines[at])).find(Boolean);
-		if (named)
-			this.add(at, number, { number, given: named[1].trim(), line: this.lines[at] });
+		return patterns.map(pattern => pattern.exec(this.lines[at])).find(Boolean)?.[1].trim();
+	}
+
+	addNamed(at, number) {
+		const given = this.givenIn(at, number);
+		if (given)
+			this.add(at, number, { number, given, line: this.lines[at] });
+	}
+
+	// A frame that the server has no name for keeps the one of the text.
+	addFrame(at, number, frame) {
+		const known = frame.function || frame.reason === "no module";
+		const given = known ? undefined : this.givenIn(at, number);
+		this.add(at, number, { number, frame, given: UNKNOWN.test(given) ? undefined : given, line: this.lines[at] });
 	}
 
 	// The number of a frame right above this line; -1: there is none.
@@ -139,7 +152,7 @@ export function stacksOfText(frames, text) {
 			if (json)
 				stacks.addOfJson(at, { number, frame: frames[next], line });
 			else if (!NO_STACK.test(line))
-				stacks.add(at, number, { number, frame: frames[next], line });
+				stacks.addFrame(at, number, frames[next]);
 	});
 	return stacks.all.filter(one => one.entries.length > 1 || one.entries[0].frame);
 }

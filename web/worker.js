@@ -9,7 +9,7 @@ import { requestOf } from "./request.js";
 import { Rows } from "./rows.js";
 import { siteRules } from "./source_link.js";
 import { stacksOfJobs, stacksOfText } from "./stacks.js";
-import { visible } from "./visible.js";
+import { count, visible } from "./visible.js";
 
 const KEPT_MAX = 64 << 20; // characters of an input and its reply that are packed, for when the page is loaded again
 
@@ -87,8 +87,14 @@ function show(number, request, body, { took = null, at = null }) {
 		what: "done", number, took, at, stacks: stacks.length, modules: modulesOf(stacks, reasons), folds: shown.rows.folds,
 		frames: stacks.reduce((sum, stack) => sum + stack.entries.length, 0),
 		named: stacks.reduce((sum, stack) => sum + stack.entries.filter(({ frame }) => !frame || frame.function).length, 0),
-		guess: guessOf(reply), rows: shown.rows.shown.length, lines: shown.report?.length ?? 0,
+		unplaced: unplacedOf(stacks, reasons), guess: guessOf(reply), rows: shown.rows.shown.length, lines: shown.report?.length ?? 0,
 	});
+}
+
+// What to do about addresses that no module is known for; empty: there are none.
+function unplacedOf(stacks, reasons) {
+	const all = stacks.reduce((sum, stack) => sum + stack.entries.filter(({ frame }) => frame?.reason === "no module").length, 0);
+	return all ? `${count(all, "frame")} without a module. ${reasons["no module"]?.help ?? ""}` : "";
 }
 
 // What the server says of a text in which it found no frame; null: it found some.
@@ -115,7 +121,7 @@ function shownLine(text) {
 
 function shownRow(row) {
 	const out = { ...row, name: visible(row.name, 1000) };
-	for (const key of ["place", "where", "lead", "file"])
+	for (const key of ["args", "place", "where", "lead", "file"])
 		if (row[key])
 			out[key] = visible(row[key], 500);
 	return out;

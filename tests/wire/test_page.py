@@ -161,6 +161,48 @@ def test_frames_that_the_text_names_itself_keep_their_place(page):
     assert [row[:2] for row in rows if row.startswith("#")] == ["#0", "#1", "#2"] and titles(page) == ["==7==ERROR: AddressSanitizer: heap-use-after-free"]
 
 
+# What a text says of a frame that has a name: the columns that are made of it.
+GIVEN = {
+    "#1  0x00007ffff7e9ee53 in nap (req=0x7f (x), s=\"a\") at ../posix/nap.c:25": ["nap (req=0x7f (x), s=\"a\")", "../posix/nap.c:25", ""],
+    "#2  0x00007ffff7e9ee53 in std::function<void (int)>::operator() (this=0x1) from /lib/libx.so": ["std::function<void (int)>::operator() (this=0x1)", "", "libx.so"],
+    "#3  0x00007ffff7e9ee53 in (anonymous namespace)::f () at a b.c:3": ["(anonymous namespace)::f ()", "a b.c:3", ""],
+    "    #4 0x55d9c3a05000 in f(int, char const*) /src/b.c:7:3": ["f(int, char const*)", "/src/b.c:7", ""],
+    "    #5 0x7f3fa0e45249 in __libc_start_main (/lib/libc.so.6+0x27249) (BuildId: 93ac)": ["__libc_start_main", "No source has symbols for this build of the module", "libc.so.6+0x27249"],
+    "    #6 0x7f3fa0e45249 in <b>/x</b>": ["0x7f3fa0e45249 in <b>/x</b>", "", ""],
+}
+
+
+def test_frames_that_the_text_names_stand_in_columns(page):
+    page.send(f"MODULE Linux x86_64 {APP[1]} app\n    #0 0x55d9c3a01014  (/opt/app+0x1014)\n" + "\n".join(GIVEN) + "\n").result("main")
+    cells = page.run("return [...document.querySelectorAll('#frames .given')].map(r => ['.name', '.place', '.where'].map(k => r.querySelector(k).textContent))")
+    assert cells == list(GIVEN.values())
+    copied = next(line for line in page.copied("copy-frames").splitlines() if "nap" in line)
+    assert copied.split() == "#1 nap (req=0x7f (x), s=\"a\") ../posix/nap.c:25".split()
+
+
+def test_what_stands_for_a_name_is_none(page):
+    text = "7f0000000000-7f0000004000 r-xp 00000000 00:00 1 /opt/gone.so\n#0  0x00007f0000001000 in ?? () from /opt/gone.so\n#1  0x00007f0000001001 in f () from /opt/gone.so\n"
+    page.send(f"{text}#2  0x00007f0000001011 in ?? () from /opt/gone.so\n").result("gone.so+0x1010")
+    assert page.cells("#frames .name") == ["gone.so+0x1000", "f ()", "gone.so+0x1010"]
+
+
+def test_frames_of_mariadb_are_one_stack(page):
+    """It names by addr2line what it can, and writes the rest as glibc does."""
+    text = "Thread pointer: 0x0\nmariadbd(my_print_stacktrace+0x2e)[0x5627924b887e]\nlibc_sigaction.c:0(__restore_rt)[0x7f73c985a050]\n"
+    page.send(f"MODULE Linux x86_64 {APP[1]} app\n{text}/opt/app(+0x1014)[0x7f73ca28f0f9]\nnptl/pthread_create.c:442(start_thread)[0x7f73c98a71f5]\n").result("main")
+    assert titles(page) == ["Thread pointer: 0x0"] and "4 frames · all with a name" in page.text("summary")
+    assert page.cells("#frames .given .name") == ["my_print_stacktrace+0x2e", "__restore_rt", "start_thread"]
+
+
+def test_addresses_without_a_map_say_what_to_add(page):
+    page.send("#0  0x00007fc7553caf7b in ?? ()\n#1  0x0000555bd2912292 in ?? ()\n")
+    page.wait("the word", lambda: page.shows("unplaced"))
+    assert page.cells("#frames .name") == ["0x7fc7553caf7b", "0x555bd2912291"]
+    assert "2 frames without a module" in page.text("unplaced") and "memory map" in page.text("unplaced")
+    page.ask(0x1000).result("main")
+    assert not page.shows("unplaced")
+
+
 STACKS = {
     "threads of a sanitizer": (
         """==================
