@@ -440,9 +440,12 @@ static enum err walk_into(struct walk *w, int fd, size_t len, unsigned level)
 		return io_error(w->e, "listing");
 	}
 	while (!err && !w->stopped && (errno = 0, entry = readdir(directory))) {
-		bool over = ++w->entries > ENTRIES_MAX || clock_now() > w->deadline;
-		if (over || (w->cancel && atomic_load(w->cancel)))
-			err = error_set(w->e, ERR_UNAVAILABLE, "listing %s", over ? "takes too long" : "was cancelled");
+		if (++w->entries > ENTRIES_MAX)
+			err = error_set(w->e, ERR_UNAVAILABLE, "listing: more than %d files", ENTRIES_MAX);
+		else if (clock_now() > w->deadline)
+			err = error_set(w->e, ERR_UNAVAILABLE, "listing takes longer than bucket_total_timeout");
+		else if (w->cancel && atomic_load(w->cancel))
+			err = error_set(w->e, ERR_UNAVAILABLE, "listing was cancelled");
 		else
 			err = walk_entry(w, fd, entry->d_name, len, level);
 	}

@@ -30,7 +30,6 @@ enum {
 	PIECE = 8 << 20,     /* bytes; S3 wants at least 5 MiB */
 	PIECES_MAX = 10000,  /* says S3 */
 	REPLY_MAX = 8 << 20, /* bytes of XML: 1,000 keys of at most 1,024 bytes, and the markup of each */
-	PAGES_MAX = 1000,    /* of a listing */
 	PAGE_OBJECTS = 1000,
 	UPLOAD_ID_MAX = 1024, /* percent-encoded */
 	PROBE_PERIOD = 60,    /* seconds */
@@ -384,8 +383,8 @@ struct page {
 	const char *prefix; /* prefix of the keys, with its slash */
 	char key[1024 + 1];
 	size_t key_len;
-	uint64_t size;
-	int64_t time; /* -1: missing or malformed */
+	uint64_t size, seen; /* of an object, number of objects so far */
+	int64_t time;        /* -1: missing or malformed */
 	bool truncated, stopped, is_listing;
 	char next[16384]; /* token of the next page, percent-encoded */
 	unsigned count;   /* objects per request */
@@ -425,6 +424,7 @@ static uint64_t parse_size(struct str text)
 static void end_object(struct page *p)
 {
 	size_t skip = strlen(p->prefix);
+	p->seen++;
 	if (p->key_len > skip && memcmp(p->key, p->prefix, skip) == 0 && p->key[skip] != '.' && p->time >= 0 &&
 	        !p->stopped) {
 		struct str path = {p->key + skip, p->key_len - skip};
@@ -495,20 +495,26 @@ static enum err list_page(
 	return good ? ERR_OK : refused(e, "listing", &reply);
 }
 
+/* Goes on from page to page as long as S3 says that there are more, each time after another token. */
 static enum err list_pages(struct http_client *c, struct page *p, const atomic_bool *cancel, struct error *e)
 {
-	char *encoded = malloc(3 * strlen(p->prefix) + 1);
-	enum err err = encoded ? ERR_OK : no_memory(e);
-	if (encoded)
+	char *encoded = malloc(3 * strlen(p->prefix) + 1), *before = malloc(sizeof p->next);
+	enum err err = encoded && before ? ERR_OK : no_memory(e);
+	if (!err)
 		*percent_encode(encoded, str_from(p->prefix), false) = 0;
-	for (unsigned pages = 0; !err && pages < PAGES_MAX; pages++) {
-		err = list_page(c, p, encoded, cancel, e);
-		if (err || p->stopped || !p->truncated || !*p->next || clock_now() > p->deadline)
+	for (bool more = true; !err && more; more = !err && p->truncated && !p->stopped) {
+		if (clock_now() > p->deadline) {
+			err = error_set(e, ERR_UNAVAILABLE,
+			        "listing takes longer than bucket_total_timeout: %" PRIu64 " objects so far", p->seen);
 			break;
+		}
+		memcpy(before, p->next, sizeof p->next);
+		err = list_page(c, p, encoded, cancel, e);
+		if (!err && !p->stopped && p->truncated && (!*p->next || strcmp(p->next, before) == 0))
+			err = error_set(e, ERR_UNAVAILABLE, "the listing does not end");
 	}
 	free(encoded);
-	if (!err && !p->stopped && p->truncated)
-		err = error_set(e, ERR_UNAVAILABLE, "the listing does not end");
+	free(before);
 	return err;
 }
 

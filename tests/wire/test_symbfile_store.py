@@ -406,9 +406,26 @@ def test_what_lies_elsewhere_is_not_listed():
 def test_pages_that_go_in_circles_end():
     body = b"<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>again</NextContinuationToken></ListBucketResult>"
     with Liar([(200, body, {})] * 100_000) as liar:
-        done = liar.store.run("list", f"symbfiles/{ID}", bucket_total_timeout="1s")
-        assert done.returncode == 1 and b"does not end" in done.stderr, done
+        done = liar.store.run("list", f"symbfiles/{ID}")
+        assert done.returncode == 1 and b"does not end" in done.stderr and len(liar.requests) == 2, done
         assert liar.requests[1][1] == f"/bucket?continuation-token=again&list-type=2&max-keys=1000&prefix=symbfiles%2F{ID}%2F"
+
+
+def pages(count):
+    more = "<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>{}</NextContinuationToken></ListBucketResult>"
+    return [(200, more.format(n).encode(), {}) for n in range(count)]
+
+
+@pytest.mark.slow
+def test_a_listing_has_as_many_pages_as_it_needs():
+    with Liar([*pages(1200), (200, f"{LISTED}</ListBucketResult>".encode(), {})]) as liar:
+        assert list(liar.store.list()) == ["ranges/set/one"] and len(liar.requests) == 1201
+
+
+def test_a_listing_that_takes_too_long_names_the_setting():
+    with Liar(pages(100_000)) as liar:
+        done = liar.store.run("list", f"symbfiles/{ID}", bucket_total_timeout="1s")
+        assert done.returncode == 1 and b"listing takes longer than bucket_total_timeout: 0 objects so far" in done.stderr, done
 
 
 def test_plus_signs_in_queries_are_signed_as_they_are(monkeypatch):
