@@ -119,7 +119,8 @@ static enum err receive_form(struct zip_upload *u, struct error *e)
 static enum err begin_check(void *arg, struct str name, struct str id, struct error *e)
 {
 	struct zip_upload *u = arg;
-	(void)name;
+	if (symfile_put_fits(name, id, e))
+		return e->code;
 	u->check = symfile_check_new(id, u->x->config->bucket_max_size);
 	return u->check ? ERR_OK : no_memory(e);
 }

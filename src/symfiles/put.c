@@ -32,13 +32,18 @@ void symfile_put_abort(struct symfile_put *p)
 	free(p);
 }
 
+enum err symfile_put_fits(struct str name, struct str id, struct error *e)
+{
+	if (name.len + strlen(".sym") <= SEGMENT_MAX && id.len <= SEGMENT_MAX)
+		return ERR_OK;
+	return error_set(e, ERR_BAD_REQUEST, "the name or the id is longer than %d bytes", SEGMENT_MAX - 4);
+}
+
 struct symfile_put *symfile_put_begin(
         struct store_client *c, struct str name, struct str id, uint64_t max_text, struct error *e)
 {
-	if (name.len + strlen(".sym") > SEGMENT_MAX || id.len > SEGMENT_MAX) {
-		error_set(e, ERR_BAD_REQUEST, "the name or the id is longer than %d bytes", SEGMENT_MAX - 4);
+	if (symfile_put_fits(name, id, e))
 		return NULL;
-	}
 	struct symfile_put *p = calloc(1, sizeof *p);
 	no_memory(e);
 	if (!p)

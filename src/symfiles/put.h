@@ -10,6 +10,8 @@
  * zstd stay as they are. The file is a name's and an id's as in every bucket, in upper case; name and id are not owned
  * and bucket_can_hold is true for them. Errors are those of symfile_check_add and of store.h. */
 struct symfile_put;
+/* Whether a store can hold a file of this name and id: ERR_BAD_REQUEST if one is too long. */
+enum err symfile_put_fits(struct str name, struct str id, struct error *e);
 struct symfile_put *symfile_put_begin(
         struct store_client *c, struct str name, struct str id, uint64_t max_text, struct error *e);
 enum err symfile_put_add(struct symfile_put *p, const uint8_t *data, size_t len, struct error *e);

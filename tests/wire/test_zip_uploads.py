@@ -141,6 +141,7 @@ HOSTILE = {
     "no id": (lambda: zip_of({"xul.pdb/XYZ/xul.sym": GOOD}), "not of the form"),
     "another file's name": (lambda: zip_of({f"{NAME}/{debug_id(NAME)}/other.sym": GOOD}), "not of the form"),
     "a long name": (lambda: zip_of({f"{'x' * 700}/AB1/{'x' * 700}.sym": GOOD}), "a ZIP may not have a member of this name"),
+    "a name longer than a file's": (lambda: zip_of({**AFTER, f"{'x' * 250}/{debug_id('x')}/{'x' * 250}.sym": text_of("x")}), "longer than 246 bytes"),
     "a link": (link, f"{MEMBER}: it is not a regular file"),
     "twice": (lambda: zip_of([(MEMBER, GOOD), (MEMBER, GOOD)]), f"{MEMBER}: the ZIP has it twice"),
     "twice by case": (lambda: zip_of({MEMBER: GOOD, MEMBER.replace(debug_id(NAME), debug_id(NAME).lower()): GOOD}), "the ZIP has it twice"),
