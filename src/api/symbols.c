@@ -346,7 +346,7 @@ static enum err read_query(struct exchange *x, struct catalog_query *q, struct e
 	return ERR_OK;
 }
 
-static bool add_to_list(void *arg, const struct catalog_set *s)
+static bool add_to_list(void *arg, const struct catalog_set *s, const struct manifest *m)
 {
 	char hex[FILE_ID_HEX + 1], time[TIME_TEXT];
 	file_id_hex(hex, &s->id);
@@ -354,8 +354,8 @@ static bool add_to_list(void *arg, const struct catalog_set *s)
 	json_t *object = json_pack("{s:s, s:s, s:s, s:I, s:s}", "file_id", hex, "kind", symbfile_kind_names[s->kind],
 	        "set", s->name, "size", (json_int_t)s->size, "time", time);
 	bool ok = object;
-	if (ok && s->complete)
-		ok = manifest_show(&s->manifest, object);
+	if (ok && m)
+		ok = manifest_show(m, object);
 	else if (ok && s->old)
 		ok = json_object_set_new(object, "version", json_string("1.0")) == 0;
 	if (ok && !s->old)

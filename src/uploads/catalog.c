@@ -109,7 +109,7 @@ static bool on_object(void *arg, struct str path, uint64_t size, int64_t time)
 		c->here = s;
 		c->any = true;
 	}
-	c->here.manifest.forced = c->here.manifest.forced || o.forced;
+	c->here.forced = c->here.forced || o.forced;
 	c->here.complete = c->here.complete || o.manifest;
 	c->here.old = c->here.old || o.old;
 	c->here.size += o.manifest ? 0 : size;
@@ -118,29 +118,29 @@ static bool on_object(void *arg, struct str path, uint64_t size, int64_t time)
 }
 
 /* A set that is being removed has no manifest any more. */
-static enum err read_manifest(struct catalog_set *s, struct store_client *c, struct error *e)
+static enum err read_manifest(struct manifest *m, struct catalog_set *s, struct store_client *c, struct error *e)
 {
 	json_t *names;
-	s->manifest.kind = s->kind;
-	s->manifest.set = s->name;
-	enum err err = manifest_get(&s->manifest, &names, c, &s->id, NULL, e);
+	*m = (struct manifest){.kind = s->kind, .set = s->name, .forced = s->forced};
+	enum err err = manifest_get(m, &names, c, &s->id, NULL, e);
 	s->complete = names;
 	json_decref(names);
 	return err;
 }
 
-static enum err pass_on(struct catalog *c, struct store_client *client,
-        bool (*found)(void *arg, const struct catalog_set *set), void *arg, char next[CATALOG_CURSOR], struct error *e)
+static enum err pass_on(struct catalog *c, struct store_client *client, catalog_found *found, void *arg,
+        char next[CATALOG_CURSOR], struct error *e)
 {
+	struct manifest m;
 	unsigned passed = 0;
 	enum err err = ERR_OK;
 	for (size_t i = 0; i < c->count && !err; i++) {
 		struct catalog_set *s = &c->sets[i];
 		if (s->complete)
-			err = read_manifest(s, client, e);
+			err = read_manifest(&m, s, client, e);
 		const char *uploader = c->q->uploader;
-		bool wanted = !uploader || (s->complete && strcmp(s->manifest.uploader, uploader) == 0);
-		if (!err && wanted && !found(arg, s))
+		bool wanted = !uploader || (s->complete && strcmp(m.uploader, uploader) == 0);
+		if (!err && wanted && !found(arg, s, s->complete ? &m : NULL))
 			err = no_memory(e);
 		passed += wanted;
 		if (passed == c->q->limit || i + 1 == c->count) {
@@ -152,8 +152,8 @@ static enum err pass_on(struct catalog *c, struct store_client *client,
 	return err;
 }
 
-enum err symbfile_catalog(struct store_client *client, const struct catalog_query *q,
-        bool (*found)(void *arg, const struct catalog_set *set), void *arg, char next[CATALOG_CURSOR], struct error *e)
+enum err symbfile_catalog(struct store_client *client, const struct catalog_query *q, catalog_found *found, void *arg,
+        char next[CATALOG_CURSOR], struct error *e)
 {
 	struct catalog *c = calloc(1, sizeof *c);
 	*next = 0;

@@ -14,22 +14,22 @@ struct catalog_query {
 	const char *after;    /* the cursor of the page before; NULL: the first page */
 };
 
-/* A set: what its manifest says, if it is complete and not of version 1.0. */
 struct catalog_set {
 	struct file_id id;
 	enum symbfile_kind kind;
 	char name[SET_NAME_MAX + 1];
-	bool old, complete; /* of an old one it is not known whether it is complete */
-	uint64_t size;      /* of its parts */
-	int64_t time;       /* of its latest object */
-	struct manifest manifest;
+	bool old, complete, forced; /* of an old one it is not known whether it is complete */
+	uint64_t size;              /* of its parts */
+	int64_t time;               /* of its latest object */
 };
+/* What a set's manifest says, if it is complete and not of version 1.0; otherwise NULL. False to stop. */
+typedef bool catalog_found(void *arg, const struct catalog_set *set, const struct manifest *m);
 
-/* Goes through the whole store, and passes the sets of a page to found, which returns false to stop. next becomes the
+/* Goes through the whole store, and passes the sets of a page to found. next becomes the
  * cursor of the next page, empty if there is none. An uploader's sets are looked for among the next 1,000, so a page
  * may have fewer, or none, although there is another. ERR_BAD_REQUEST: after is no cursor. ERR_UNAVAILABLE,
  * ERR_NO_MEMORY. */
-enum err symbfile_catalog(struct store_client *c, const struct catalog_query *q,
-        bool (*found)(void *arg, const struct catalog_set *set), void *arg, char next[CATALOG_CURSOR], struct error *e);
+enum err symbfile_catalog(struct store_client *c, const struct catalog_query *q, catalog_found *found, void *arg,
+        char next[CATALOG_CURSOR], struct error *e);
 
 #endif
