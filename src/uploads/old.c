@@ -51,17 +51,6 @@ struct listing {
 	size_t times; /* number of objects that hold times, after the parts */
 };
 
-/* The parts of one set, which are adjacent once the listing is sorted, as are the generations of a set, oldest first.
- */
-struct candidate {
-	const struct old_part *first;
-	size_t count;
-	int64_t time;                  /* of its oldest part */
-	bool told;                     /* time is one that was stored with a part */
-	const struct old_part *oldest; /* the first part of the set's first generation */
-	bool whole;
-};
-
 /* The number of a generation, 0 if the set has none; base becomes the length of the name before it. */
 static unsigned generation_of(const char *set, size_t *base)
 {
@@ -131,119 +120,87 @@ static void take_times(struct listing *l)
 	}
 }
 
-/* For each part below `end`: the newest generation before c that has it, as 1 + its index counted from c->oldest; 0:
- * none. NULL if out of memory. */
-static uint32_t *parts_before(const struct candidate *c, unsigned end)
-{
-	uint32_t *places = calloc(end + 1, sizeof *places);
-	for (const struct old_part *p = c->oldest; places && p < c->first; p++)
-		if (p->part < end)
-			places[p->part] = (uint32_t)(p - c->oldest) + 1;
-	return places;
-}
-
-/* Goes through the sets and generations of a listing in order. */
-struct walk {
-	const struct listing *l;
-	size_t at; /* parts that were passed */
-	struct candidate here;
-	bool *older;          /* by part: an older generation of the set has it */
-	unsigned older_first; /* older generations have all parts before this one */
+/* A set, or a generation of one: its parts are adjacent once the listing is sorted, as are the generations of a set,
+ * oldest first. */
+struct candidate {
+	const struct old_part *first;
+	unsigned count;
+	int64_t time; /* of its oldest part */
+	bool told;    /* time is one that was stored with a part */
+	bool whole;   /* older generations have the parts before its first, and it has all others */
 };
 
-/* False if out of memory. */
-static bool walk_begin(struct walk *w, const struct listing *l)
+static struct candidate candidate_at(const struct old_part *first, const struct old_part *end)
 {
-	*w = (struct walk){.l = l, .older = calloc(SET_PARTS_MAX + 1, sizeof *w->older)};
-	return w->older;
-}
-
-/* Passes w->here, which the next one follows. */
-static void walk_past(struct walk *w, const struct old_part *next)
-{
-	struct candidate *c = &w->here;
-	if (!c->first || base_order(c->first, next) != 0) {
-		for (const struct old_part *p = c->oldest; p < c->first; p++)
-			w->older[p->part] = false;
-		w->older_first = 0;
-		c->oldest = next;
-		return;
-	}
-	for (size_t i = 0; i < c->count; i++)
-		w->older[c->first[i].part] = true;
-	while (w->older[w->older_first])
-		w->older_first++;
-}
-
-/* The next one is in w->here. False at the end. */
-static bool walk_next(struct walk *w)
-{
-	const struct listing *l = w->l;
-	if (w->at == l->count)
-		return false;
-	const struct old_part *first = &l->parts[w->at];
-	walk_past(w, first);
-	struct candidate *c = &w->here;
-	*c = (struct candidate){.first = first, .time = first->time, .told = first->told, .oldest = c->oldest};
-	for (; w->at < l->count && set_order(first, &l->parts[w->at]) == 0; w->at++, c->count++) {
-		const struct old_part *p = &l->parts[w->at];
-		if (p->told != c->told ? p->told : p->time < c->time) {
-			c->time = p->time;
-			c->told = p->told;
+	struct candidate c = {.first = first, .time = first->time, .told = first->told};
+	for (const struct old_part *p = first; p < end && set_order(first, p) == 0; p++, c.count++)
+		if (p->told != c.told ? p->told : p->time < c.time) {
+			c.time = p->time;
+			c.told = p->told;
 		}
-	}
-	/* all parts, or those from some part to the last if older generations have the ones before */
-	c->whole = c->count == first->parts - first->part && w->older_first >= first->part;
-	return true;
+	return c;
 }
 
 /* If two sets have the same time, every host must pick the same one: the later in the order. */
-static bool is_better(const struct candidate *c, const struct candidate *than)
+static bool is_better(const struct candidate *c, const struct old_set *than)
 {
-	if (!than->first || c->whole != than->whole)
-		return !than->first || c->whole;
+	bool whole = than->have_count == than->parts;
+	if (!than->parts || c->whole != whole)
+		return !than->parts || c->whole;
 	return c->told != than->told ? c->told : c->time >= than->time;
 }
 
-static bool take_candidate(struct old_set *set, const struct candidate *c)
+/* older: by number, the parts of older generations. False if out of memory. */
+static bool take_candidate(struct old_set *set, const struct candidate *c, const struct old_part **older)
 {
 	unsigned before = c->whole ? c->first->part : 0;
-	uint32_t *places = before ? parts_before(c, before) : NULL;
-	set->have = malloc((before + c->count) * sizeof(struct old_part *));
-	if (!set->have || (before && !places)) {
-		free(places);
+	const struct old_part **have = realloc(set->have, (before + c->count) * sizeof *have);
+	if (!have)
 		return false;
-	}
+	memcpy(have, older, before * sizeof *have);
+	for (unsigned i = 0; i < c->count; i++)
+		have[before + i] = &c->first[i];
+	*set = (struct old_set){.parts = c->first->parts,
+	        .have = have,
+	        .have_count = before + c->count,
+	        .time = c->time,
+	        .told = c->told};
 	memcpy(set->set, c->first->set, sizeof set->set);
-	set->parts = c->first->parts;
-	set->time = c->time;
-	set->told = c->told;
-	set->have_count = (unsigned)(before + c->count);
-	for (unsigned i = 0; i < set->have_count; i++)
-		set->have[i] = i < before ? &c->oldest[places[i] - 1] : &c->first[i - before];
-	free(places);
+	return true;
+}
+
+/* Goes through the sets and their generations in order. */
+static bool choose(struct old_set sets[SYMBFILE_KINDS], const struct listing *l, const struct old_part **older)
+{
+	const struct old_part *oldest = l->parts, *end = l->parts + l->count; /* of the set's generations */
+	unsigned all_before = 0;                                              /* older has all parts before this one */
+	struct candidate c;
+	for (const struct old_part *p = l->parts; p < end; p += c.count) {
+		for (; oldest < p && base_order(oldest, p) != 0; oldest++, all_before = 0)
+			older[oldest->part] = NULL;
+		c = candidate_at(p, end);
+		c.whole = c.count == p->parts - p->part && all_before >= p->part;
+		if (is_better(&c, &sets[p->kind]) && !take_candidate(&sets[p->kind], &c, older))
+			return false;
+		for (unsigned i = 0; i < c.count; i++)
+			older[p[i].part] = &p[i];
+		while (older[all_before])
+			all_before++;
+	}
 	return true;
 }
 
 bool old_sets(struct old_set sets[SYMBFILE_KINDS], struct old_part *parts, size_t count)
 {
 	struct listing l = {parts, count, 0};
-	struct candidate best[SYMBFILE_KINDS] = {{.first = NULL}};
-	struct walk w;
 	memset(sets, 0, SYMBFILE_KINDS * sizeof *sets);
 	if (!count)
 		return true;
+	const struct old_part **older = calloc(SET_PARTS_MAX + 1, sizeof *older);
 	qsort(parts, count, sizeof *parts, part_order);
 	take_times(&l);
-	if (!walk_begin(&w, &l))
-		return false;
-	while (walk_next(&w))
-		if (is_better(&w.here, &best[w.here.first->kind]))
-			best[w.here.first->kind] = w.here;
-	free(w.older);
-	bool good = true;
-	for (unsigned i = 0; i < SYMBFILE_KINDS; i++)
-		good = (!best[i].first || take_candidate(&sets[i], &best[i])) && good;
+	bool good = older && choose(sets, &l, older);
+	free(older);
 	for (unsigned i = 0; i < SYMBFILE_KINDS && !good; i++)
 		free(sets[i].have);
 	return good;
