@@ -336,6 +336,7 @@ def test_a_crash_of_debians_program_as_text(crash):
 
 
 @pytest.mark.slow
+@pytest.mark.plain
 def test_a_crash_of_debians_program_on_the_page(crash, tmp_path):
     browser = pytest.importorskip("browser")
     if not (browser.CHROMIUM and browser.DRIVER):

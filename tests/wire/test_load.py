@@ -128,11 +128,14 @@ SHAPES = {
     "stack records": ["-x", "-c", "xul.dll"],
     "no inlines": ["-z"],
 }
+# The sanitizers read all shapes in unit tests, and these here.
+WATCHED = ("plain", "stack records")
+EACH_SHAPE = [pytest.param(shape, marks=[] if shape in WATCHED else pytest.mark.plain) for shape in SHAPES]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("compress", [False, True], ids=["text", "gzip"])
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", EACH_SHAPE)
 def test_generated(gensym, tmp_path, shape, compress):
     with Stack(symbols=tmp_path / "symbols") as s:
         module = ["generated.pdb", debug_id(shape)]
@@ -149,7 +152,7 @@ def test_generated(gensym, tmp_path, shape, compress):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("coding", ["identity", "gzip"])
+@pytest.mark.parametrize("coding", [pytest.param("identity", marks=pytest.mark.plain), "gzip"])
 @pytest.mark.parametrize("cache_size", ["0", "16M", "1G"])
 def test_a_large_request(gensym, tmp_path, cache_size, coding):
     """Several batches of frames in one request, in no order, with memory for none, some and all of their pages at once."""
@@ -238,7 +241,7 @@ def test_real_answers_of_cut_files(tmp_path, name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["libc.so.6", "dump_syms", "ceph-osd"])
+@pytest.mark.parametrize("name", ["libc.so.6", "dump_syms", pytest.param("ceph-osd", marks=pytest.mark.plain)])
 def test_real_answers(shared_data, tmp_path, name):
     packed = shared_data and os.path.join(shared_data, name + ".sym.zst")
     if not packed or not os.path.exists(packed):
@@ -271,7 +274,7 @@ MADE = 'symbolicated_cache_lookups_total{what="page",level="none"}'
 
 @pytest.mark.slow
 @pytest.mark.parametrize("compress", [False, True], ids=["text", "gzip"])
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", EACH_SHAPE)
 def test_few_of_a_large_file(gensym, tmp_path, shape, compress):
     """Without memcached, so that pages which are not made are nowhere."""
     with Stack(symbols=tmp_path / "symbols", memcached=0) as s:

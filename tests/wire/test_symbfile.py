@@ -589,6 +589,7 @@ def test_a_store_that_stands_still_does_not_take_all_workers():
 
 
 @pytest.mark.slow
+@pytest.mark.plain
 def test_a_killed_server_loses_nothing_that_it_accepted(tmp_path):
     """SIGKILL at random points during 200 uploads: what was answered 200 is there, and nothing is torn."""
     os.makedirs(tmp_path / "store")
