@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 
 #include "extract/elf_file.h"
@@ -94,18 +95,37 @@ static const char *named_file(const struct local_symbols *s, struct str path)
 	return NULL;
 }
 
-static enum local_why check_elf(const char *path, struct str build_id)
+static bool has_file_id(const struct elf_file *f, struct str text)
+{
+	struct file_id wanted, id;
+	return file_id_parse(&wanted, text) && !file_id_of_fd(&id, f->fd, NULL) &&
+	       memcmp(id.bytes, wanted.bytes, sizeof id.bytes) == 0;
+}
+
+/* Whether the file is the build that the text names by a build id, a debug id or a FileID, or the text names none. The
+ * age behind the 32 digits of a debug id is always 0. */
+static bool is_build(const struct elf_file *f, const struct ids *ids, const struct text_module *m)
+{
+	char hex[BUILD_ID_HEX + 1];
+	build_id_hex(hex, ids->build_id.bytes, ids->build_id.len);
+	if (m->build_id.len)
+		return str_equal(m->build_id, str_from(hex));
+	if (!m->id.len || (m->id.len >= DEBUG_ID_LEN - 1 && !strncasecmp(m->id.data, ids->debug_id, DEBUG_ID_LEN - 1)))
+		return true;
+	return has_file_id(f, m->id);
+}
+
+static enum local_why check_elf(const char *path, const struct text_module *m)
 {
 	struct elf_file f;
 	struct ids ids;
 	struct stat st;
-	char hex[BUILD_ID_HEX + 1];
 	if (stat(path, &st) != 0 || !S_ISREG(st.st_mode) || elf_file_open(&f, path, NULL))
 		return LOCAL_NOWHERE;
 	ids_read(&ids, f.elf);
+	bool is = is_build(&f, &ids, m);
 	elf_file_close(&f);
-	build_id_hex(hex, ids.build_id.bytes, ids.build_id.len);
-	return build_id.len && !str_equal(build_id, str_from(hex)) ? LOCAL_OTHER_BUILD : LOCAL_FOUND;
+	return is ? LOCAL_FOUND : LOCAL_OTHER_BUILD;
 }
 
 static bool copy_path(char path[PATH_MAX], struct str from)
@@ -118,8 +138,9 @@ static bool copy_path(char path[PATH_MAX], struct str from)
 }
 
 /* A library without a path, where the dynamic loader would look. */
-static enum local_why find_library(char path[PATH_MAX], struct str name, struct str build_id)
+static enum local_why find_library(char path[PATH_MAX], const struct text_module *m)
 {
+	struct str name = m->path;
 	static const char *const dirs =
 	        "/usr/local/lib:/lib/x86_64-linux-gnu:/usr/lib/x86_64-linux-gnu:"
 	        "/lib/aarch64-linux-gnu:/usr/lib/aarch64-linux-gnu:/lib64:/usr/lib64:/lib:/usr/lib";
@@ -131,7 +152,7 @@ static enum local_why find_library(char path[PATH_MAX], struct str name, struct 
 		while (lists[i].len && why == LOCAL_NOWHERE) {
 			struct str dir = str_cut(&lists[i], ':');
 			int n = snprintf(path, PATH_MAX, "%.*s/%.*s", STR_FMT(dir), STR_FMT(name));
-			why = dir.len && n < PATH_MAX ? check_elf(path, build_id) : LOCAL_NOWHERE;
+			why = dir.len && n < PATH_MAX ? check_elf(path, m) : LOCAL_NOWHERE;
 		}
 	return why;
 }
@@ -141,17 +162,17 @@ enum local_why local_symbols_find(const struct local_symbols *s, const struct te
 	const char *named = named_file(s, m->path), *dir = s->extract->debug_dir;
 	enum local_why why = LOCAL_NOWHERE;
 	if (named && copy_path(path, str_from(named)))
-		return check_elf(path, m->build_id) == LOCAL_OTHER_BUILD ? LOCAL_OTHER_BUILD : LOCAL_FOUND;
+		return check_elf(path, m) == LOCAL_OTHER_BUILD ? LOCAL_OTHER_BUILD : LOCAL_FOUND;
 	if (copy_path(path, m->path))
-		why = check_elf(path, m->build_id);
+		why = check_elf(path, m);
 	if (why == LOCAL_NOWHERE)
-		why = find_library(path, m->path, m->build_id);
+		why = find_library(path, m);
 	if (why == LOCAL_FOUND || m->build_id.len < 3 || m->build_id.len > BUILD_ID_HEX)
 		return why;
 	int n = snprintf(path, PATH_MAX, "%s/.build-id/%.2s/%.*s.debug", dir ? dir : "/usr/lib/debug", m->build_id.data,
 	        (int)m->build_id.len - 2, m->build_id.data + 2);
 	struct build_id id;
-	if (n < PATH_MAX && check_elf(path, m->build_id) == LOCAL_FOUND)
+	if (n < PATH_MAX && check_elf(path, m) == LOCAL_FOUND)
 		return LOCAL_FOUND;
 	return build_id_parse(&id, m->build_id) && debug_dir_find(id.bytes, id.len, path) ? LOCAL_FOUND : why;
 }

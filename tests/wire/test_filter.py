@@ -613,6 +613,24 @@ def test_a_file_of_another_build_is_not_believed(program):
     assert "1 other build (program)" in tally(done)
 
 
+def test_a_file_with_another_debug_id_or_file_id_is_not_believed(program):
+    shown = subprocess.run([SYMBTOOL, "file-id", program], capture_output=True, text=True, check=True).stdout
+    file_hex, file_base64 = shown.split()[:2]
+    debug = re.search(r"debug id +(\w+)", shown).group(1)
+    ids = [(debug, True), (debug.lower(), True), (file_hex, True), (file_base64, True)]
+    ids += [("0" * 33, False), (file_hex[::-1], False), (debug[::-1], False), ("no-id", False)]
+    for ident, believed in ids:
+        done = run_filter(f"    #1 0x1  ({program}+0x1140)\n", "--module", f"{os.path.basename(program)}={ident}")
+        assert ("other build" in tally(done)) is not believed, (ident, done)
+
+
+@pytest.mark.skipif(not os.path.exists("/lib/x86_64-linux-gnu/libc.so.6"), reason="for another machine")
+def test_a_library_of_this_machine_is_not_that_of_a_minidump():
+    text = f"Module|libc.so.6||libc.so.6|{'0123456789ABCDEF' * 2}0|0x10000000|0x1fffffff|0\n\n0|0|libc.so.6||||0x29d90\n"
+    done = run_filter(text)
+    assert done.stdout.decode() == text and "1 other build (libc.so.6)" in tally(done)
+
+
 def test_a_server_that_is_gone(program):
     text = f"    #1 0x1  ({program}+0x1140) (BuildId: {build_id(program)})\nplain\n"
     done = run_filter(text, "--url", "http://127.0.0.1:9", "--retry-time", "0", code=1)
