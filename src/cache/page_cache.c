@@ -12,10 +12,16 @@
 #include "map/value.h"
 #include "sym/symmap.h"
 
-enum { SHARDS = 32, CHAINS = 256, IN_USE_TICKS = 3 };
+enum {
+	SHARDS = 32,
+	CHAINS = 256,
+	IN_USE_TICKS = 3,
+	SWEPT = 32, /* pages while their module is locked */
+};
 
 struct shard {
-	pthread_mutex_t lock; /* guards the chains; a module's own lock is taken inside it, never the other way round */
+	pthread_mutex_t lock; /* guards the chains; a module's own lock is taken inside it, never the other way round.
+	                         Warm requests wait for both, so neither is held for long */
 	struct module *chains[CHAINS];
 };
 
@@ -141,28 +147,45 @@ static int64_t unlink_module(struct page_cache *c, struct module *m)
 	return bytes;
 }
 
+static struct module *find_module(struct shard *s, const struct module_hash *hash)
+{
+	struct module *m = *chain_of(s, hash);
+	while (m && !module_hash_equal(&m->hash, hash))
+		m = m->next;
+	return m;
+}
+
+/* As page_cache_remove. Returns the bytes that this frees. */
+static int64_t remove_module(struct page_cache *c, const struct module_hash *hash, const struct module *only)
+{
+	struct shard *s = shard_of(c, hash);
+	int64_t bytes = 0;
+	pthread_mutex_lock(&s->lock);
+	struct module *m = find_module(s, hash);
+	if (m && only && m != only)
+		m = NULL;
+	if (m)
+		bytes = unlink_module(c, m);
+	pthread_mutex_unlock(&s->lock);
+	module_unref(m);
+	return bytes;
+}
+
 /* ---- eviction ---- */
 
-/* Drops pages that are not held and were not used since the clock last passed. Returns how many are left. */
-static uint32_t sweep_pages(struct page_cache *c, struct module *m, struct page **slots, uint32_t count)
+/* Drops a page that was not used since the clock last passed; whether it is left. */
+static bool sweep_page(struct page_cache *c, struct module *m, struct page **slot)
 {
-	uint32_t left = 0;
-	for (uint32_t i = 0; i < count; i++) {
-		struct page *p = slots[i];
-		if (!p)
-			continue;
-		if (atomic_exchange_explicit(&p->used, 0, memory_order_relaxed)) {
-			left++;
-			continue;
-		}
-		int64_t bytes = (int64_t)page_bytes(p);
-		slots[i] = NULL;
-		m->bytes -= (uint64_t)bytes;
-		account(c, -bytes);
-		metric_add(M_CACHE_EVICTED, bytes);
-		page_unref(p);
-	}
-	return left;
+	struct page *p = *slot;
+	if (!p || atomic_exchange_explicit(&p->used, 0, memory_order_relaxed))
+		return p;
+	int64_t bytes = (int64_t)page_bytes(p);
+	*slot = NULL;
+	m->bytes -= (uint64_t)bytes;
+	account(c, -bytes);
+	metric_add(M_CACHE_EVICTED, bytes);
+	page_unref(p);
+	return false;
 }
 
 /* Asked for within the last ticks. */
@@ -172,30 +195,66 @@ static bool is_in_use(const struct page_cache *c, const struct module *m)
 	return tick && tick - atomic_load_explicit(&m->used_at, memory_order_relaxed) < IN_USE_TICKS;
 }
 
+/* Sweeps slots of a module, a few while its lock is held, since its readers wait for that. Adds to *left; false: the
+ * module stays, or has gone meanwhile. */
+static bool sweep_slots(
+        struct page_cache *c, struct module *m, struct page **slots, uint32_t count, bool spares, uint32_t *left)
+{
+	bool stays, sweeps;
+	uint32_t i = 0;
+	do {
+		pthread_mutex_lock(&m->lock);
+		/* Looked at under the lock: whoever holds it relies on the pages that he puts there later. */
+		stays = !m->in_cache || atomic_load(&m->holds) || (spares && is_in_use(c, m));
+		/* what is evicted can be made, or had, again */
+		sweeps = !stays && (m->text || atomic_load(&m->stored));
+		for (uint32_t n = 0; sweeps && n < SWEPT && i < count; n++)
+			*left += sweep_page(c, m, &slots[i++]);
+		pthread_mutex_unlock(&m->lock);
+	} while (sweeps && i < count);
+	return !stays;
+}
+
 /* Whether the module may be evicted as a whole. */
 static bool sweep_module(struct page_cache *c, struct module *m, bool spares)
 {
 	uint32_t left = 0;
-	pthread_mutex_lock(&m->lock);
-	/* Looked at under the lock: whoever holds it relies on the pages that he puts there later. */
-	bool stays = atomic_load(&m->holds) || (spares && is_in_use(c, m));
-	if (!stays && (m->text || atomic_load(&m->stored))) /* what is evicted can be made, or had, again */
-		left = sweep_pages(c, m, m->map->code, m->map->code_count) +
-		       sweep_pages(c, m, m->map->strings, m->map->string_count);
-	pthread_mutex_unlock(&m->lock);
-	return !stays && !atomic_exchange(&m->used, false) && !left;
+	return sweep_slots(c, m, m->map->code, m->map->code_count, spares, &left) &&
+	       sweep_slots(c, m, m->map->strings, m->map->string_count, spares, &left) &&
+	       !atomic_exchange(&m->used, false) && !left;
 }
 
+/* The nth module of *chain, with a further reference, or the first of the next chain that has any; NULL: there is none.
+ */
+static struct module *next_module(struct shard *s, unsigned *chain, unsigned *n)
+{
+	struct module *m = NULL;
+	pthread_mutex_lock(&s->lock);
+	for (; *chain < CHAINS; (*chain)++, *n = 0) {
+		m = s->chains[*chain];
+		for (unsigned i = 0; m && i < *n; i++)
+			m = m->next;
+		if (m)
+			break;
+	}
+	if (m)
+		module_ref(m);
+	pthread_mutex_unlock(&s->lock);
+	return m;
+}
+
+/* The shard is not locked while a module is swept: what others add or remove meanwhile may be passed over. */
 static void sweep_shard(struct page_cache *c, struct shard *s, uint64_t goal, bool spares)
 {
-	for (unsigned i = 0; i < CHAINS; i++)
-		for (struct module *m = s->chains[i], *next; m && over(c, goal) > 0; m = next) {
-			next = m->next;
-			if (!sweep_module(c, m, spares))
-				continue;
-			metric_add(M_CACHE_EVICTED, unlink_module(c, m));
-			module_unref(m);
-		}
+	struct module *m;
+	unsigned chain = 0, n = 0;
+	while (over(c, goal) > 0 && (m = next_module(s, &chain, &n))) {
+		if (sweep_module(c, m, spares))
+			metric_add(M_CACHE_EVICTED, remove_module(c, &m->hash, m));
+		else
+			n++;
+		module_unref(m);
+	}
 }
 
 /* Runs a clock over all shards: at most three rounds, since pages that are held stay. spares: what is in use. */
@@ -203,12 +262,8 @@ static void evict_to(struct page_cache *c, uint64_t goal, bool spares)
 {
 	if (pthread_mutex_trylock(&c->evicting) != 0)
 		return;
-	for (unsigned i = 0; i < 3 * SHARDS && over(c, goal) > 0; i++) {
-		struct shard *s = &c->shards[c->hand++ % SHARDS];
-		pthread_mutex_lock(&s->lock);
-		sweep_shard(c, s, goal, spares);
-		pthread_mutex_unlock(&s->lock);
-	}
+	for (unsigned i = 0; i < 3 * SHARDS && over(c, goal) > 0; i++)
+		sweep_shard(c, &c->shards[c->hand++ % SHARDS], goal, spares);
 	pthread_mutex_unlock(&c->evicting);
 }
 
@@ -245,14 +300,6 @@ void page_cache_charge(struct page_cache *c, int64_t bytes)
 }
 
 /* ---- the table ---- */
-
-static struct module *find_module(struct shard *s, const struct module_hash *hash)
-{
-	struct module *m = *chain_of(s, hash);
-	while (m && !module_hash_equal(&m->hash, hash))
-		m = m->next;
-	return m;
-}
 
 static void note_use(const struct page_cache *c, struct module *m)
 {
@@ -324,15 +371,7 @@ struct module *page_cache_unfinished(struct page_cache *c)
 
 void page_cache_remove(struct page_cache *c, const struct module_hash *hash, const struct module *only)
 {
-	struct shard *s = shard_of(c, hash);
-	pthread_mutex_lock(&s->lock);
-	struct module *m = find_module(s, hash);
-	if (m && only && m != only)
-		m = NULL;
-	if (m)
-		unlink_module(c, m);
-	pthread_mutex_unlock(&s->lock);
-	module_unref(m);
+	remove_module(c, hash, only);
 }
 
 void page_cache_free(struct page_cache *c)

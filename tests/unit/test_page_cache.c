@@ -37,23 +37,29 @@ static struct page *make_page(enum page_kind kind, uint32_t number, uint8_t mark
 	return p;
 }
 
-/* A map of PAGES code and PAGES string pages whose bytes are mark + number; without pages when `empty`. */
-static struct offmap *make_map(uint8_t mark, bool empty)
+/* A map of so many code and string pages whose bytes are mark + number; `filled` of each are there. */
+static struct offmap *make_map_of(uint8_t mark, uint32_t pages, uint32_t filled)
 {
 	struct offmap *m = calloc(1, sizeof *m);
 	assert_non_null(m);
-	m->code_count = m->string_count = PAGES;
+	m->code_count = m->string_count = pages;
 	m->generation = mark;
-	m->code = calloc(PAGES, sizeof *m->code);
-	m->strings = calloc(PAGES, sizeof *m->strings);
-	m->code_first = calloc(PAGES, sizeof *m->code_first);
-	m->string_first = calloc(PAGES, sizeof *m->string_first);
+	m->code = calloc(pages, sizeof *m->code);
+	m->strings = calloc(pages, sizeof *m->strings);
+	m->code_first = calloc(pages, sizeof *m->code_first);
+	m->string_first = calloc(pages, sizeof *m->string_first);
 	assert_true(m->code && m->strings && m->code_first && m->string_first);
-	for (uint32_t i = 0; i < PAGES && !empty; i++) {
+	for (uint32_t i = 0; i < filled; i++) {
 		m->code[i] = make_page(PAGE_CODE, i, mark);
 		m->strings[i] = make_page(PAGE_STRINGS, i, mark);
 	}
 	return m;
+}
+
+/* Of PAGES of each; without pages when `empty`. */
+static struct offmap *make_map(uint8_t mark, bool empty)
+{
+	return make_map_of(mark, PAGES, empty ? 0 : PAGES);
 }
 
 static struct module *make_module(unsigned number, bool stored)
@@ -105,6 +111,41 @@ static int setup(void **state)
 {
 	(void)state;
 	return cache_bytes() != 0 || metric_get(M_CACHE_MAPS) != 0 || metric_get(M_LOADING_BYTES) != 0;
+}
+
+/* ---- how long locks are held ---- */
+
+/* The locks that are held, and what had been evicted when they were taken. Without more threads than one. */
+static struct {
+	const pthread_mutex_t *lock;
+	int64_t evicted;
+} taken[8];
+static unsigned taken_count;
+static int64_t most_evicted = -1; /* under one lock; below 0: nobody asks */
+
+int __real_pthread_mutex_lock(pthread_mutex_t *m);
+int __real_pthread_mutex_unlock(pthread_mutex_t *m);
+int __wrap_pthread_mutex_lock(pthread_mutex_t *m);
+int __wrap_pthread_mutex_unlock(pthread_mutex_t *m);
+
+int __wrap_pthread_mutex_lock(pthread_mutex_t *m)
+{
+	if (most_evicted >= 0) {
+		taken[taken_count].lock = m;
+		taken[taken_count++].evicted = metric_get(M_CACHE_EVICTED);
+	}
+	return __real_pthread_mutex_lock(m);
+}
+
+int __wrap_pthread_mutex_unlock(pthread_mutex_t *m)
+{
+	for (unsigned i = 0; most_evicted >= 0 && i < taken_count; i++)
+		if (taken[i].lock == m) {
+			int64_t evicted = metric_get(M_CACHE_EVICTED) - taken[i].evicted;
+			most_evicted = evicted > most_evicted ? evicted : most_evicted;
+			taken[i] = taken[--taken_count];
+		}
+	return __real_pthread_mutex_unlock(m);
 }
 
 /* ---- the table ---- */
@@ -442,6 +483,30 @@ static void test_unstored_module_goes_whole(void **state)
 	page_cache_free(c);
 }
 
+/* A request that wants a page waits until its shard and module are free: so they are after few pages. */
+static void test_locks_are_not_held_for_long(void **state)
+{
+	enum { MODULES = 200, LARGE = 500, FEW = 32 };
+	struct page_cache *c = page_cache_new(UINT64_C(1) << 40);
+	struct module_hash hash = hash_of(MODULES);
+	struct module *large = module_new(&hash, make_map_of(1, LARGE, LARGE));
+	(void)state;
+	assert_non_null(large);
+	atomic_store(&large->stored, true);
+	put_module(c, large);
+	module_unref(large);
+	for (unsigned i = 0; i < MODULES; i++)
+		put(c, i, true);
+	most_evicted = 0;
+	page_cache_shrink(c, cache_bytes());
+	int64_t most = most_evicted;
+	most_evicted = -1;
+	assert_int_equal(taken_count, 0);
+	assert_int_equal(cache_bytes(), 0);
+	assert_in_range(most, PAGE_BYTES, FEW * (PAGE_BYTES + 200));
+	page_cache_free(c);
+}
+
 static void test_held_modules_stay(void **state)
 {
 	const uint64_t budget = 10 * MODULE_BYTES;
@@ -578,6 +643,7 @@ int main(void)
 	        TEST(test_clock_spares_what_is_used),
 	        TEST(test_stored_module_loses_pages),
 	        TEST(test_unstored_module_goes_whole),
+	        TEST(test_locks_are_not_held_for_long),
 	        TEST(test_held_modules_stay),
 	        TEST(test_threads),
 	};
