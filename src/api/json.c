@@ -14,8 +14,8 @@
 #include "base/process.h"
 
 enum { UNYIELDING = 64 }; /* frames without a turn for others */
-enum { PREFETCH_STRING_MAX = 512 };
-enum { AHEAD_SYMBOL = 12, AHEAD_INLINES = 8, AHEAD_NAMES = 4 }; /* frames */
+enum { PREFETCH_STRING_MAX = 512, PREFETCH_SYMBOL = sizeof(struct symbol) + 6 * sizeof(struct offmap_call) };
+enum { AHEAD_SYMBOL = 10, AHEAD_NAMES = 4 }; /* frames */
 
 static bool is_v4(const struct inquiry *s)
 {
@@ -99,19 +99,14 @@ static void prefetch_string(struct offmap_string s)
 }
 
 /* The symbols of a large reply and their names are scattered in memory, and each access would wait: so they are
- * prefetched while earlier ones are written. First the symbol, then its inlined calls, then the names. */
+ * prefetched while earlier ones are written. First the symbol, with its inlined calls behind it, then the names. */
 static void prefetch_symbols(const struct inquiry *s, uint32_t frame)
 {
 	uint32_t left = s->request.frame_count - frame;
 	const struct symbol *far = left > AHEAD_SYMBOL ? s->symbol_of[frame + AHEAD_SYMBOL] : NULL,
-	                    *nearer = left > AHEAD_INLINES ? s->symbol_of[frame + AHEAD_INLINES] : NULL,
 	                    *near = left > AHEAD_NAMES ? s->symbol_of[frame + AHEAD_NAMES] : NULL;
-	if (far) {
-		__builtin_prefetch(far);
-		__builtin_prefetch((const uint8_t *)far + CACHE_LINE);
-	}
-	for (uint32_t i = 0; nearer && i < nearer->answer.inline_count; i++)
-		__builtin_prefetch(&nearer->answer.inlines[i]);
+	for (unsigned at = 0; far && at < PREFETCH_SYMBOL; at += CACHE_LINE)
+		__builtin_prefetch((const uint8_t *)far + at);
 	if (!near)
 		return;
 	prefetch_string(near->answer.frame.function);

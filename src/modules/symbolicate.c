@@ -49,9 +49,10 @@ struct place {
 	const struct lookup *lookups;
 	size_t count;
 	struct module *module;
-	uint64_t address; /* in the module's map */
-	uint32_t page;    /* index of its code page in the set; NO_PAGE: it needs none */
-	bool wanted;      /* its text is worth keeping */
+	uint64_t address;            /* in the module's map */
+	uint32_t page;               /* index of its code page in the set; NO_PAGE: it needs none */
+	bool wanted;                 /* its text is worth keeping */
+	const struct hot_frame *hot; /* its text, if it was kept */
 	struct symbol *symbol;
 };
 
@@ -289,15 +290,13 @@ static bool add_place(struct batch *b, const struct lookup *l)
 	struct symbols *s = b->symbols;
 	struct place *p = &b->places[b->count++];
 	const struct module_want *w = &b->in->wants[l->want];
-	struct symbol *symbol = arena_alloc(s->arena, sizeof *symbol);
-	if (!symbol || !array_reserve(&s->hot, &s->hot_cap, s->hot_count + (size_t)1, sizeof *s->hot))
+	if (!array_reserve(&s->hot, &s->hot_cap, s->hot_count + (size_t)1, sizeof *s->hot))
 		return false;
-	*p = (struct place){l, 1, w->module, .symbol = symbol, .page = NO_PAGE};
+	*p = (struct place){l, 1, w->module, .page = NO_PAGE};
 	p->address = l->offset > UINT64_MAX - w->image_base ? UINT64_MAX : l->offset + w->image_base;
 	const struct hot_key key = hot_key_of(b, p);
 	struct hot_frame *hot = hot_frames_get(b->in->hot, &key, &p->wanted);
-	*symbol = (struct symbol){.offset = l->offset, .hot = hot, .answer.found = hot && hot->found};
-	if (hot)
+	if ((p->hot = hot))
 		s->hot[s->hot_count++] = hot;
 	return true;
 }
@@ -344,7 +343,7 @@ static bool want_code_pages(struct batch *b)
 	struct symbols *s = b->symbols;
 	size_t first = s->page_count;
 	for (struct place *p = b->places; p < b->places + b->count; p++) {
-		if (p->symbol->hot)
+		if (p->hot)
 			continue;
 		/* mostly it is that of the place before */
 		if (s->page_count == first || !is_in_page(&s->pages[s->page_count - 1], p)) {
@@ -359,6 +358,22 @@ static bool want_code_pages(struct batch *b)
 	return true;
 }
 
+/* The symbol and the inlined calls lie behind one another, since whoever writes them comes to them in another order and
+ * waits for each part of memory. Keeps only what is written, because max_reply bounds just that. */
+static enum err look_up_place(struct batch *b, struct place *p)
+{
+	struct symbols *s = b->symbols;
+	struct symbol *symbol = p->symbol = arena_alloc(s->arena, sizeof *symbol);
+	if (!symbol)
+		return ERR_NO_MEMORY;
+	*symbol = (struct symbol){.offset = p->lookups->offset, .hot = p->hot, .answer.found = p->hot && p->hot->found};
+	if (p->page == NO_PAGE)
+		return ERR_OK;
+	const struct page *page = s->pages[p->page].page;
+	return b->in->functions_only ? offmap_lookup_function(page, p->address, &symbol->answer)
+	                             : offmap_lookup(page, p->address, s->arena, &symbol->answer);
+}
+
 /* Looks up places of these lookups: as many as fit into one batch, at least one. */
 static enum symbolicate_result look_up(struct batch *b, const struct lookup *lookups, size_t count)
 {
@@ -371,15 +386,10 @@ static enum symbolicate_result look_up(struct batch *b, const struct lookup *loo
 		return result;
 	size_t i, used = s->arena->used;
 	for (i = 0; i < b->count && s->arena->used - used < BATCH_BYTES; i++) {
-		const struct place *p = &b->places[i];
+		struct place *p = &b->places[i];
 		if (!step_on(b, i))
 			return SYMBOLICATE_GONE;
-		if (p->page == NO_PAGE)
-			continue;
-		const struct page *page = s->pages[p->page].page;
-		/* Keep only what is written, because max_reply bounds just that. */
-		enum err err = b->in->functions_only ? offmap_lookup_function(page, p->address, &p->symbol->answer)
-		                                     : offmap_lookup(page, p->address, s->arena, &p->symbol->answer);
+		enum err err = look_up_place(b, p);
 		if (err == ERR_CORRUPT) {
 			lose(b, p->module);
 			return SYMBOLICATE_LOAD;
