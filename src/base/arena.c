@@ -3,10 +3,19 @@
 
 #include "base/arena.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALIGN = 16, ARENA_BLOCK = 64 * 1024 };
+#include "base/block_pool.h"
+
+enum {
+	ALIGN = 16,
+	ARENA_BLOCK = 64 << 10,
+	ARENA_LARGE = 256 << 10, /* one that has handed out so much takes blocks from the pool */
+};
+
+static struct block_pool *_Atomic shared;
 
 /* AddressSanitizer sees who leaves his piece: what is not handed out is poisoned, and so is a gap behind each piece. */
 #ifdef __has_feature
@@ -41,9 +50,15 @@ static void unpoison(const void *from, size_t n)
 
 struct arena_block {
 	struct arena_block *next;
-	size_t size, used; /* of data */
+	struct block_pool *pool; /* NULL: it is malloc's */
+	size_t size, used;       /* of data */
 	_Alignas(ALIGN) uint8_t data[];
 };
+
+void arena_take_blocks(struct block_pool *pool)
+{
+	atomic_store(&shared, pool);
+}
 
 void arena_init(struct arena *a, size_t max)
 {
@@ -87,6 +102,16 @@ static void uncharge(struct arena *a)
 	a->refused = false;
 }
 
+static void free_block(struct arena_block *b)
+{
+	if (!b->pool) {
+		free(b);
+		return;
+	}
+	unpoison(b->data, b->size);
+	block_put(b->pool, (uint8_t *)b);
+}
+
 /* Frees the list starting at b, but keeps the first block of the usual size if keep is set. */
 static struct arena_block *free_blocks(struct arena_block *b, bool keep)
 {
@@ -96,7 +121,7 @@ static struct arena_block *free_blocks(struct arena_block *b, bool keep)
 		if (keep && !kept && b->size == ARENA_BLOCK)
 			kept = b;
 		else
-			free(b);
+			free_block(b);
 		b = next;
 	}
 	return kept;
@@ -122,19 +147,31 @@ void arena_reset(struct arena *a)
 	}
 }
 
-/* A large piece gets a block of its own, placed behind the head, so that the head's free room stays in use. */
+/* The pool for a block of this size; NULL: malloc. */
+static struct block_pool *pool_for(const struct arena *a, size_t size)
+{
+	bool large = a->charges && a->used >= ARENA_LARGE && size <= BLOCK_SIZE - sizeof(struct arena_block);
+	return large ? atomic_load(&shared) : NULL;
+}
+
+/* A large piece gets a block of its own. The head stays the block with more room. */
 static struct arena_block *add_block(struct arena *a, size_t n)
 {
 	size_t size = n > ARENA_BLOCK / 4 ? n : ARENA_BLOCK;
+	struct block_pool *pool = pool_for(a, size);
+	size = pool ? BLOCK_SIZE - sizeof(struct arena_block) : size;
 	/* with the block that was kept, which is in use from now on */
 	int64_t bytes = (int64_t)(sizeof(struct arena_block) + size + (a->charged || !a->head ? 0 : ARENA_BLOCK));
-	struct arena_block *b = arena_hold(a, bytes) ? malloc(sizeof *b + size) : NULL;
+	struct arena_block *b = !arena_hold(a, bytes) ? NULL
+	                        : pool                ? (struct arena_block *)(void *)block_get(pool)
+	                                              : malloc(sizeof *b + size);
 	if (!b)
 		return NULL;
+	b->pool = pool;
 	b->size = size;
 	b->used = 0;
 	poison(b->data, size);
-	if (a->head && n > ARENA_BLOCK / 4) {
+	if (a->head && n > ARENA_BLOCK / 4 && size - n <= a->head->size - a->head->used) {
 		b->next = a->head->next;
 		a->head->next = b;
 	} else {

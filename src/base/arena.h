@@ -10,6 +10,7 @@
 #include "base/account.h"
 
 struct arena_block;
+struct block_pool;
 
 struct arena {
 	struct arena_block *head; /* the block in use; older ones behind it */
@@ -20,6 +21,10 @@ struct arena {
 	enum account_kind kind;
 	uint64_t small_max, charged;
 };
+
+/* From now on arenas that are charged take blocks from this pool, once they are large, so that their pages are not
+ * faulted in anew for each request; NULL: from malloc, as before. A block goes back to the pool that it came from. */
+void arena_take_blocks(struct block_pool *pool);
 
 /* At most max bytes will be handed out; allocates nothing yet. */
 void arena_init(struct arena *a, size_t max);

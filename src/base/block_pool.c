@@ -100,15 +100,26 @@ uint64_t block_pool_used(struct block_pool *p)
 	return bytes;
 }
 
+static struct kept *take_kept(struct block_pool *p)
+{
+	struct kept *kept = p->kept;
+	p->kept = NULL;
+	p->kept_bytes = 0;
+	return kept;
+}
+
+void block_pool_drop(struct block_pool *p)
+{
+	pthread_mutex_lock(&p->lock);
+	struct kept *unused = take_kept(p);
+	pthread_mutex_unlock(&p->lock);
+	free_list(unused);
+}
+
 void block_pool_trim(struct block_pool *p)
 {
-	struct kept *unused = NULL;
 	pthread_mutex_lock(&p->lock);
-	if (!p->touched && !p->used_bytes) {
-		unused = p->kept;
-		p->kept = NULL;
-		p->kept_bytes = 0;
-	}
+	struct kept *unused = p->touched || p->used_bytes ? NULL : take_kept(p);
 	p->touched = false;
 	pthread_mutex_unlock(&p->lock);
 	free_list(unused);

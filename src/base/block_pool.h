@@ -20,6 +20,8 @@ uint8_t *block_get(struct block_pool *p);
 void block_put(struct block_pool *p, uint8_t *block);
 /* Bytes of the blocks that are in use. */
 uint64_t block_pool_used(struct block_pool *p);
+/* Frees the unused blocks. */
+void block_pool_drop(struct block_pool *p);
 /* To be called now and then: frees the unused blocks if nobody has used the pool since the last call. */
 void block_pool_trim(struct block_pool *p);
 

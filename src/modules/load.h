@@ -24,7 +24,7 @@ struct load_context {
 	struct bucket_sources *sources;
 	struct elf_sources elf;         /* without extractors: no source is of executables */
 	struct symbfile_store *store;   /* NULL: none is configured */
-	struct block_pool *blocks;      /* for the text of symbol files */
+	struct block_pool *blocks;      /* for the text of symbol files, and for arenas */
 	struct text_store_budget texts; /* of all texts together */
 	atomic_uint readers;            /* for arrival.c */
 	atomic_uint heavy;              /* loads that run and have taken more than load_small_bytes */

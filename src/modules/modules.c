@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/account.h"
+#include "base/arena.h"
 #include "base/background.h"
 #include "base/clock.h"
 #include "base/digests.h"
@@ -16,7 +17,7 @@
 #include "objects/bucket.h"
 
 #define LOST_PAUSE (60 * SECOND)
-enum { BLOCKS_KEPT = 8 << 20, TEXT_MAX = 128 << 20, HOT_FRAMES_MIN = 1 << 20, HOT_FRAMES_MAX = 32 << 20 };
+enum { BLOCKS_KEPT = 32 << 20, TEXT_MAX = 128 << 20, HOT_FRAMES_MIN = 1 << 20, HOT_FRAMES_MAX = 32 << 20 };
 
 struct modules {
 	struct load_context context;
@@ -286,6 +287,7 @@ static bool open_context(struct load_context *context, const struct config *c, s
 	if (!context->cache || !context->outcomes || !context->blocks)
 		return !no_memory(e);
 	account_on_full(make_room, context->cache);
+	arena_take_blocks(context->blocks);
 	context->servers = mc_servers_new(c, e);
 	context->sources = context->servers ? bucket_sources_new(c, e) : NULL;
 	if (context->sources && *c->symbfile_store)
@@ -343,6 +345,7 @@ void modules_stop(struct modules *m)
 	mc_client_free(pthread_getspecific(m->client_key));
 	pthread_key_delete(m->client_key);
 	account_on_full(NULL, NULL);
+	arena_take_blocks(NULL);
 	hot_frames_free(m->hot_frames);
 	page_cache_free(m->context.cache);
 	outcomes_free(m->context.outcomes);

@@ -81,8 +81,8 @@ static bool has_spare(struct load_context *context, const struct memory_watch *w
 	       (atomic_load(&context->needy) || now - w->in_vain >= TRIM_INTERVAL * SECOND);
 }
 
-/* Above the limit, first returns the memory that malloc keeps after free. If that is not enough and no request is
- * waiting, also evicts from the cache. */
+/* Above the limit, first returns the memory that malloc and the pool of blocks keep after free. If that is not enough
+ * and no request is waiting, also evicts from the cache. */
 static void watch_memory(struct loads *ls, int64_t now, struct memory_watch *w)
 {
 	uint64_t bytes = account_resident(),
@@ -92,6 +92,7 @@ static void watch_memory(struct loads *ls, int64_t now, struct memory_watch *w)
 	if (trims) {
 		uint64_t before = bytes;
 		w->trimmed = now;
+		block_pool_drop(ls->context->blocks);
 		resident_trim();
 		bytes = account_resident();
 		account_note_resident(bytes);

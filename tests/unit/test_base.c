@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,6 +20,7 @@
 
 #include "base/arena.h"
 #include "base/array.h"
+#include "base/block_pool.h"
 #include "base/buffer.h"
 #include "base/cgroup.h"
 #include "base/hash.h"
@@ -107,6 +109,70 @@ static void arena_reset_keeps_one_usual_block(void **state)
 	assert_ptr_equal(a.head, kept);
 	arena_release(&a);
 	assert_null(a.head);
+}
+
+/* --- blocks that are kept --- */
+
+enum { PIECE = 8000 };
+
+static void fill(struct arena *a, size_t bytes)
+{
+	for (size_t i = 0; i < bytes / PIECE; i++)
+		memset(arena_alloc(a, PIECE), 0xff, PIECE);
+}
+
+static void a_large_arena_takes_blocks_of_the_pool(void **state)
+{
+	struct block_pool *pool = block_pool_new(BLOCK_SIZE);
+	struct arena a;
+	(void)state;
+	arena_take_blocks(pool);
+	arena_init(&a, 64 << 20);
+	fill(&a, 1 << 20);
+	assert_int_equal(block_pool_used(pool), 0); /* nobody charges it */
+	arena_reset(&a);
+	arena_charge(&a, ACCOUNT_REPLIES, UINT64_MAX);
+	fill(&a, BLOCK_SIZE / 2);
+	assert_int_equal(block_pool_used(pool), 0);
+	fill(&a, 1 << 20);
+	assert_true(block_pool_used(pool) >= 1 << 20);
+	assert_true(account_used_for(ACCOUNT_REPLIES) >= a.used);
+	arena_take_blocks(NULL); /* the blocks go back all the same */
+	arena_reset(&a);
+	assert_int_equal(block_pool_used(pool), 0);
+	assert_int_equal(account_used_for(ACCOUNT_REPLIES), 0);
+	fill(&a, 1 << 20);
+	assert_int_equal(block_pool_used(pool), 0);
+	arena_release(&a);
+	assert_int_equal(account_used_for(ACCOUNT_REPLIES), 0);
+	block_pool_free(pool);
+}
+
+static bool is_mapped(void *block)
+{
+	unsigned char pages[BLOCK_SIZE / 4096];
+	return mincore(block, BLOCK_SIZE, pages) == 0;
+}
+
+static void a_pool_keeps_blocks_until_it_drops_them(void **state)
+{
+	struct block_pool *pool = block_pool_new(BLOCK_SIZE);
+	uint8_t *block = block_get(pool), *used = block_get(pool);
+	(void)state;
+	block_put(pool, block);
+	assert_true(is_mapped(block));
+	block_pool_trim(pool); /* not while another one is used */
+	assert_ptr_equal(block_get(pool), block);
+	block_put(pool, block);
+	block_pool_drop(pool);
+	assert_false(is_mapped(block));
+	assert_true(is_mapped(used));
+	block_put(pool, used);
+	block_pool_trim(pool); /* it was used since the last time */
+	assert_true(is_mapped(used));
+	block_pool_trim(pool);
+	assert_false(is_mapped(used));
+	block_pool_free(pool);
 }
 
 /* --- buffer --- */
@@ -785,6 +851,8 @@ int main(void)
 	        cmocka_unit_test(arena_keeps_to_its_cap),
 	        cmocka_unit_test(arena_calloc_clears_used_memory),
 	        cmocka_unit_test(arena_reset_keeps_one_usual_block),
+	        cmocka_unit_test(a_large_arena_takes_blocks_of_the_pool),
+	        cmocka_unit_test(a_pool_keeps_blocks_until_it_drops_them),
 	        cmocka_unit_test(buffer_grows_to_its_cap_and_fails_for_good),
 	        cmocka_unit_test(buffer_reserve_refuses_overflow),
 	        cmocka_unit_test(buffer_printf_fills_to_the_last_byte),
