@@ -273,7 +273,7 @@ static int serve(struct process *p)
 {
 	struct error e;
 	const struct config *c = &p->settings->config;
-	resident_return_large();
+	malloc_begin();
 	crash_catch();
 	if (log_open(c->log_file, c->log_level, &e) || start_extractors(p, &e) || enter_sandbox(c, &e) ||
 	        start_process(p, &e))

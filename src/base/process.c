@@ -57,11 +57,16 @@ uint64_t resident_bytes(void)
 	return strtoull(resident, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
+enum { ARENAS_MIN = 64 };
+
 /* Each of malloc's arenas keeps what is free up to its bounds, and nobody is charged for that. By itself it would also
  * raise the bound of what is large to 32 MB when something large is freed, and so keep the arrays of an index for ever.
- */
-void resident_return_large(void)
+ * It also makes eight arenas a core and no more, so on few cores threads share them, and a worker waits for a lock
+ * whose owner is in the background and has lost its core. */
+void malloc_begin(void)
 {
+	int arenas = 8 * (int)cores_count();
+	mallopt(M_ARENA_MAX, arenas > ARENAS_MIN ? arenas : ARENAS_MIN);
 	mallopt(M_MMAP_THRESHOLD, 512 << 10);
 	mallopt(M_TRIM_THRESHOLD, 1 << 20);
 }

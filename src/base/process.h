@@ -13,8 +13,9 @@ enum { CACHE_LINE = 64 }; /* bytes */
 
 /* Resident memory in bytes, from /proc/self/statm (proc(5)); 0 if that cannot be read. Takes a few microseconds. */
 uint64_t resident_bytes(void);
-/* For the start: what is large goes back to the system as soon as it is freed. */
-void resident_return_large(void);
+/* For the start, before other threads: what is large goes back to the system as soon as it is freed, and threads have
+ * arenas of malloc of their own. */
+void malloc_begin(void);
 /* Returns freed memory that malloc still holds to the system. Takes milliseconds per GB. */
 void resident_trim(void);
 
