@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
@@ -30,6 +31,7 @@ struct background {
 	int64_t ran;
 	int stat; /* its file in /proc, open */
 	bool runs, wants, lifted;
+	atomic_bool leaves;
 };
 
 static LIST_HEAD(, background) all = LIST_HEAD_INITIALIZER(all);
@@ -105,6 +107,7 @@ void background_leave(void)
 {
 	if (self.stat <= 0)
 		return;
+	atomic_store(&self.leaves, true);
 	set_policy(0, SCHED_OTHER); /* as there */
 	pthread_mutex_lock(&lock);
 	LIST_REMOVE(&self, next);
@@ -139,6 +142,8 @@ static void lift(struct background *b, bool up)
 {
 	if ((up || b->lifted) && set_policy(b->thread, up ? SCHED_OTHER : SCHED_IDLE))
 		b->lifted = up;
+	if (atomic_load(&b->leaves)) /* perhaps only since: it waits for the lock */
+		set_policy(b->thread, SCHED_OTHER);
 }
 
 static int64_t between(int64_t least, int64_t n, int64_t most)

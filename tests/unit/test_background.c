@@ -34,12 +34,15 @@ struct spinner {
 	pid_t id;
 	clockid_t clock;
 	atomic_bool started, ends, sleeps;
+	atomic_bool left, stays; /* it has left SCHED_IDLE; its thread does not end */
 	bool enters;
 };
 
+static _Thread_local struct spinner *mine;
+
 static void *spin(void *arg)
 {
-	struct spinner *s = arg;
+	struct spinner *s = mine = arg;
 	if (s->enters)
 		background_enter();
 	s->id = (pid_t)syscall(SYS_gettid);
@@ -50,6 +53,8 @@ static void *spin(void *arg)
 			nanosleep(&(struct timespec){0, MS}, NULL);
 	if (s->enters)
 		background_leave();
+	while (atomic_load(&s->stays))
+		nanosleep(&(struct timespec){0, MS}, NULL);
 	return NULL;
 }
 
@@ -212,11 +217,53 @@ static void it_never_raises_a_priority(void **state)
 		assert_int_equal(nice_after(before), before < 9 ? before + 10 : 19);
 }
 
+/* Between a tick's choice to lower a thread and its doing so, that thread leaves. */
+static _Atomic(struct spinner *) leaver;
+
+int __real_sched_setscheduler(pid_t thread, int policy, const struct sched_param *p);
+int __wrap_sched_setscheduler(pid_t thread, int policy, const struct sched_param *p);
+int __wrap_sched_setscheduler(pid_t thread, int policy, const struct sched_param *p)
+{
+	struct spinner *s = atomic_load(&leaver);
+	if (s && thread == s->id && policy == SCHED_IDLE) {
+		int64_t until = clock_now() + BOUND * SECOND;
+		atomic_store(&leaver, NULL);
+		atomic_store(&s->ends, true);
+		while (!atomic_load(&s->left) && clock_now() < until)
+			nanosleep(&(struct timespec){0, MS}, NULL);
+	} else if (thread == 0 && policy == SCHED_OTHER && mine) {
+		int result = __real_sched_setscheduler(thread, policy, p);
+		atomic_store(&mine->left, true);
+		return result;
+	}
+	return __real_sched_setscheduler(thread, policy, p);
+}
+
+static void one_that_leaves_stays_lifted(void **state)
+{
+	(void)state;
+	struct spinner background, busy;
+	start(&background, true);
+	if (goes_idle(&background)) {
+		start(&busy, false);
+		until_policy(&background, SCHED_OTHER);
+		end(&busy);
+		atomic_store(&background.stays, true);
+		atomic_store(&leaver, &background);
+		for (int64_t until = clock_now() + BOUND * SECOND; atomic_load(&leaver); tick())
+			assert_true(clock_now() < until);
+		assert_int_equal(sched_getscheduler(background.id), SCHED_OTHER);
+	}
+	atomic_store(&background.stays, false);
+	end(&background);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test(a_thread_that_starves_is_lifted_until_it_does_not),
 	        cmocka_unit_test(a_thread_that_sleeps_stays_idle),
+	        cmocka_unit_test(one_that_leaves_stays_lifted),
 	        cmocka_unit_test(it_never_raises_a_priority),
 	        cmocka_unit_test(a_busy_core_leaves_it_its_share),
 	        cmocka_unit_test(at_100_percent_it_is_like_others),
