@@ -167,11 +167,9 @@ static int provide(void *arg, const struct build_id *id, struct str name)
 		outcome = find_file(l, LAYOUT_DEBUG, id, &number, &file);
 	if (outcome == BUCKET_MISSING && layout_shared_path(path, l->kind, name))
 		outcome = fetch_path(l, path, &file);
-	if (outcome != BUCKET_OK)
-		file = -1;
 	l->result->outcome = before.outcome;
 	memcpy(l->result->text, before.text, sizeof before.text);
-	return file;
+	return outcome == BUCKET_OK ? file : outcome == BUCKET_FAILED ? PROVIDE_FAILED : PROVIDE_NONE;
 }
 
 /* ---- build ids ---- */

@@ -28,8 +28,8 @@ enum {
 };
 
 struct extractors {
-	pthread_mutex_t lock; /* guards the socket and what follows */
-	int socket;
+	int socket;           /* sending does not wait: a helper that is stopped holds nobody up */
+	pthread_mutex_t lock; /* guards the places */
 	struct {
 		pthread_cond_t left;
 		unsigned free;
@@ -123,6 +123,7 @@ enum err extractors_start(struct extractors **x, const char *path, unsigned para
 		free(made);
 		return error_set(e, ERR_CONFIG, "no socket for %.150s: %s", path, strerror(errno));
 	}
+	fcntl(ends[0], F_SETFL, O_NONBLOCK);
 	*made = (struct extractors){.socket = ends[0], .pid = fork()};
 	pthread_mutex_init(&made->lock, NULL);
 	for (unsigned i = 0; i < EXTRACTORS_PLACES; i++)
@@ -198,6 +199,22 @@ static enum err no_helper(struct error *e)
 	return error_set(e, ERR_UNAVAILABLE, "the helper symbolicated-extract has ended: restart symbolicated");
 }
 
+/* Only a job that has begun can have died of its file. */
+static enum err died(const struct reading *s, const char *how, struct error *e)
+{
+	if (!*s->doing)
+		return error_set(e, ERR_UNAVAILABLE, "its reader %s before it began", how);
+	return error_set(e, ERR_CORRUPT, "its reader %s while %s", how, s->doing);
+}
+
+/* Whether it may go on. */
+static enum err check_time(const struct reading *s, struct error *e)
+{
+	if (s->job->cancel && atomic_load(s->job->cancel))
+		return error_set(e, ERR_UNAVAILABLE, "cancelled");
+	return clock_now() > s->deadline ? died(s, "took too long", e) : ERR_OK;
+}
+
 static enum err hand_over(struct extractors *x, struct reading *s, struct error *e)
 {
 	char limits[JOB_LIMITS_TEXT];
@@ -206,19 +223,16 @@ static enum err hand_over(struct extractors *x, struct reading *s, struct error 
 		return error_set(e, ERR_UNAVAILABLE, "no socket for the helper: %s", strerror(errno));
 	s->socket = ends[0];
 	job_limits_print(limits, &s->job->limits);
-	pthread_mutex_lock(&x->lock);
-	bool ok = packet_send(x->socket, PACKET_JOB, limits, strlen(limits), (int[]){ends[1], s->job->file}, 2);
-	pthread_mutex_unlock(&x->lock);
+	enum err err = ERR_OK;
+	while (!err && !packet_send(x->socket, PACKET_JOB, limits, strlen(limits), (int[]){ends[1], s->job->file}, 2))
+		if (errno == EPIPE || errno == ECONNRESET)
+			err = no_helper(e);
+		else if (errno != EAGAIN)
+			err = error_set(e, ERR_UNAVAILABLE, "no job for the helper: %s", strerror(errno));
+		else if (!(err = check_time(s, e)))
+			poll(&(struct pollfd){.fd = x->socket, .events = POLLOUT}, 1, POLL_MS);
 	close(ends[1]);
-	return ok ? ERR_OK : no_helper(e);
-}
-
-/* Only a job that has begun can have died of its file. */
-static enum err died(const struct reading *s, const char *how, struct error *e)
-{
-	if (!*s->doing)
-		return error_set(e, ERR_UNAVAILABLE, "its reader %s before it began", how);
-	return error_set(e, ERR_CORRUPT, "its reader %s while %s", how, s->doing);
+	return err;
 }
 
 static enum err judge_death(const struct reading *s, uint8_t how, struct error *e)
@@ -287,6 +301,8 @@ static enum err give_file(struct reading *s, struct error *e)
 	int64_t start = clock_now();
 	if (s->job->provide)
 		file = s->job->provide(s->job->provide_arg, &id, name);
+	if (file == PROVIDE_FAILED)
+		return error_set(e, ERR_UNAVAILABLE, "a further file that it needs cannot be had at present");
 	s->deadline += clock_now() - start; /* a slow source is no fault of the file */
 	bool ok = packet_send(s->socket, PACKET_FILE, NULL, 0, &file, file >= 0);
 	if (file >= 0)
@@ -373,19 +389,18 @@ static enum err take_packet(struct reading *s, struct error *e)
 
 static enum err run_reading(struct reading *s, struct error *e)
 {
-	const atomic_bool *cancel = s->job->cancel;
 	enum err err = ERR_OK;
 	while (!err && !s->ended) {
-		if (cancel && atomic_load(cancel))
-			return error_set(e, ERR_UNAVAILABLE, "cancelled");
-		if (clock_now() > s->deadline)
-			return died(s, "took too long", e);
+		if ((err = check_time(s, e)))
+			return err;
 		if (!reader_process_charge(&s->process, s->job->take, s->job->take_arg))
 			return error_set(e, ERR_TOO_LARGE, "there is no memory for its reader");
 		if (!readable(s->socket, POLL_MS))
 			continue;
 		if (!packet_receive(s->socket, s->packet))
-			return error_set(e, ERR_UNAVAILABLE, "the helper symbolicated-extract was killed; try again");
+			return error_set(e, ERR_UNAVAILABLE,
+			        "the helper symbolicated-extract was killed, or its message could not be "
+			        "taken; try again");
 		err = take_packet(s, e);
 		packet_close_fds(s->packet);
 	}

@@ -43,6 +43,8 @@ struct code_sink {
 	void *arg;
 };
 
+enum { PROVIDE_NONE = -1, PROVIDE_FAILED = -2 };
+
 /* One file. */
 struct extraction {
 	int file; /* open for reading; stays the caller's */
@@ -50,8 +52,9 @@ struct extraction {
 	const struct build_id_question *question; /* the file must have a build id that answers it */
 	struct symbfile_sink sink;                /* for records */
 	struct code_sink code;                    /* for instructions, if limits.code is set */
-	/* Returns a descriptor, which extract_file closes, of the file with the debug data of a build id, or -1. name:
-	 * of a file of shared entries, of any bytes, as the file says; empty: it is none. May be NULL. */
+	/* Returns a descriptor, which extract_file closes, of the file with the debug data of a build id; or
+	 * PROVIDE_NONE; or PROVIDE_FAILED, which ends the job with ERR_UNAVAILABLE. name: of a file of shared entries,
+	 * of any bytes, as the file says; empty: it is none. May be NULL. */
 	int (*provide)(void *arg, const struct build_id *id, struct str name);
 	void *provide_arg;
 	reader_take *take; /* for its reader's memory; NULL: account_take_small */

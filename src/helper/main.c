@@ -130,10 +130,10 @@ static int serve(struct helper *h)
 			return EXIT_FAILURE;
 		if (waited[1].revents)
 			reap_jobs(h);
-		if (waited[0].revents && !packet_receive(HELPER_SOCKET, &h->packet))
-			return EXIT_SUCCESS; /* the server is gone */
-		if (waited[0].revents)
+		if (waited[0].revents && packet_receive(HELPER_SOCKET, &h->packet))
 			start_job(h);
+		else if (waited[0].revents & (POLLHUP | POLLERR))
+			return EXIT_SUCCESS; /* the server is gone */
 	}
 }
 

@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -477,6 +478,88 @@ static void test_stopped_helper(void **state)
 	check_same(data("c-zlib-x86_64"));
 }
 
+/* Jobs that a stopped helper does not take fill its socket. */
+static void test_full_socket(void **state)
+{
+	(void)state;
+	enum { JOBS = 3000 };
+	struct build_id id = {.len = 1};
+	struct build_id_question question = question_of(&id);
+	struct tally t = {0};
+	struct error e = {0};
+	atomic_bool cancel = true;
+	struct extraction job = {.file = file_of("x", 1),
+	        .limits = limits(),
+	        .question = &question,
+	        .sink = {take_range, take_pad, &t},
+	        .cancel = &cancel};
+	pid_t server = serving(), reader;
+	int64_t began = clock_now();
+	assert_int_equal(kill(server, SIGSTOP), 0);
+	alarm(120);
+	for (unsigned i = 0; i < JOBS; i++)
+		assert_int_equal(extract_file(helper, &job, &e), ERR_UNAVAILABLE);
+	/* nobody waits for whoever does */
+	cancel = false;
+	job.limits.seconds = 1;
+	assert_int_equal(extract_file(helper, &job, &e), ERR_UNAVAILABLE);
+	assert_string_equal(e.text, "its reader took too long before it began");
+	assert_true(clock_now() - began < 100 * SECOND);
+	assert_int_equal(kill(server, SIGCONT), 0);
+	alarm(0);
+	close(job.file);
+	check_same(data("c-zlib-x86_64"));
+	assert_int_equal(wait_for_children(serving(), 0, &reader), 0);
+}
+
+/* Wherever descriptors run out, that is nothing about the file, and passes. */
+static void test_without_descriptors(void **state)
+{
+	(void)state;
+	struct rlimit before, few;
+	struct error e = {0};
+	unsigned failed = 0;
+	int fd = open(data("c-zlib-x86_64"), O_RDONLY | O_CLOEXEC), next = dup(fd);
+	close(next);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	few = before;
+	for (int more = 0; more < 8; more++) {
+		struct tally t = {0};
+		uint64_t base;
+		struct build_id id = id_of(fd, &base);
+		struct build_id_question question = question_of(&id);
+		struct extraction job = {
+		        .file = fd, .limits = limits(), .question = &question, .sink = {take_range, take_pad, &t}};
+		few.rlim_cur = (rlim_t)(next + more);
+		assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+		enum err err = extract_file(helper, &job, &e);
+		assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+		assert_true(err == ERR_OK || err == ERR_UNAVAILABLE);
+		failed += err != ERR_OK;
+	}
+	assert_in_range(failed, 3, 7);
+	close(fd);
+	check_same(data("c-zlib-x86_64"));
+}
+
+static int cannot_provide(void *arg, const struct build_id *id, struct str name)
+{
+	(void)id;
+	(void)name;
+	*(bool *)arg = true;
+	return PROVIDE_FAILED;
+}
+
+/* Without a further file that may be there less would be known: that is not the module's answer. */
+static void test_source_that_fails(void **state)
+{
+	(void)state;
+	struct error e = {0};
+	bool asked = false;
+	assert_int_equal(extract_asking(cannot_provide, &asked, 60, &e), ERR_UNAVAILABLE);
+	assert_true(asked);
+}
+
 static void test_cancelled(void **state)
 {
 	(void)state;
@@ -641,7 +724,8 @@ static void test_restarted(void **state)
 		        .provide = kill_serving,
 		        .provide_arg = &reader};
 		assert_int_equal(extract_file(helper, &job, &e), ERR_UNAVAILABLE);
-		assert_string_equal(e.text, "the helper symbolicated-extract was killed; try again");
+		assert_string_equal(e.text,
+		        "the helper symbolicated-extract was killed, or its message could not be taken; try again");
 		assert_int_not_equal(reader, 0);
 		check_same(data("c-zlib-x86_64"));
 		assert_true(kill(reader, 0) != 0);
@@ -715,6 +799,9 @@ int main(void)
 	        cmocka_unit_test(test_too_slow),
 	        cmocka_unit_test(test_slow_source),
 	        cmocka_unit_test(test_stopped_helper),
+	        cmocka_unit_test(test_full_socket),
+	        cmocka_unit_test(test_without_descriptors),
+	        cmocka_unit_test(test_source_that_fails),
 	        cmocka_unit_test(test_cancelled),
 	        cmocka_unit_test(test_cancelled_readers_are_killed),
 	        cmocka_unit_test(test_several_at_a_time),
