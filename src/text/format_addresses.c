@@ -240,6 +240,28 @@ static bool read_unknown(struct text_reader *r, struct rest line)
 	return false;
 }
 
+/* callgrind_annotate, with the address of a function in its file: "27,852 (17.01%)  ???:0x0000000000001115 (1x)
+ * [/tmp/libx.so]", where (1x) is only in trees of calls */
+static bool read_callgrind(struct text_reader *r, struct rest line)
+{
+	struct text_frame f = {.base = TEXT_ELF};
+	uint64_t calls;
+	const char *at = find_word(line.at, line.end, ") "), *name = at ? find_word(at, line.end, " ???:0x") : NULL;
+	if (!name)
+		return false;
+	line.at = name + strlen(" ???:");
+	if (!take_0x(&line, &f.offset))
+		return false;
+	struct rest tree = line;
+	if (take_literal(&tree, " (") && take_decimal(&tree, &calls) && take_literal(&tree, "x)"))
+		line = tree;
+	if (!take_literal(&line, " [/") || line.end[-1] != ']')
+		return false;
+	f.address = f.offset;
+	text_edit_one(r, &f, line.end, line.end, TEXT_PARENTHESES);
+	return text_found(r, &f, between(line.at - 1, line.end - 1), (struct str){"", 0}, TEXT_ID_GIVEN);
+}
+
 /* lldb: "frame #1: 0x0000555555555142 app`___lldb_unnamed_symbol5 + 12" */
 static bool read_lldb(struct text_reader *r, struct rest line)
 {
@@ -402,7 +424,7 @@ bool text_read_address(struct text_reader *r, struct rest line)
 		struct rest inner = line;
 		blanks(&inner);
 		found = read_ada(r, line) || read_counted(r, inner) || read_lldb(r, inner) || read_torch(r, inner) ||
-		        read_unknown(r, line) || read_heap(r, inner) || read_python(r, line);
+		        read_unknown(r, line) || read_callgrind(r, line) || read_heap(r, inner) || read_python(r, line);
 	}
 	if (r->strace_depth == strace_depth)
 		r->strace_depth = 0;

@@ -123,8 +123,8 @@ bool text_read_pipes(struct text_reader *r, struct rest line);
 bool text_read_json(struct text_reader *r, struct rest line);
 /* (memory maps) */
 bool text_read_map(struct text_reader *r, struct rest line);
-/* lldb, valgrind, gfortran, Zig, D, backward-cpp, PyTorch, strace -k, Python, Rust, Swift, Ada, Wine, Node.js, glog,
- * absl, boost, heap profiles */
+/* lldb, valgrind, gfortran, Zig, D, backward-cpp, PyTorch, strace -k, Python, Rust, Swift, Ada, Wine, callgrind,
+ * Node.js, glog, absl, boost, heap profiles */
 bool text_read_address(struct text_reader *r, struct rest line);
 /* Linux kernel */
 bool text_read_kernel(struct text_reader *r, struct rest line);

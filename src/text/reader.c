@@ -101,7 +101,7 @@ void text_reader_settle(struct text_reader *r)
 /* ---- when there is none ---- */
 
 const char text_formats[] =
-        "sanitizers, LLVM, glibc, Ruby, PyTorch, gdb, eu-stack, lldb, valgrind, gfortran, Zig, D, "
+        "sanitizers, LLVM, glibc, Ruby, PyTorch, gdb, eu-stack, lldb, valgrind, callgrind, gfortran, Zig, D, "
         "Ada, Swift, Wine, backward-cpp, strace -k, Linux kernel, hs_err of Java, Node.js, Python, Rust, glog, absl, "
         "boost, heap profiles, coredumpctl, perf script, bpftrace, Sentry, minidump-stackwalk, Firefox, "
         "Android, macOS, .ips of Apple, WinDbg, NAME+0xOFFSET";

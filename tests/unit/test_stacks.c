@@ -806,6 +806,19 @@ static void test_wine(void **state)
 	        "1 crash crash/ 0x1370 image []\n2 my app my app/ 0x137f image []\n5 app app/ 0x1557 image []\n");
 }
 
+/* callgrind */
+static void test_callgrind(void **state)
+{
+	(void)state;
+	expect(" 27,852 (17.01%)  ???:0x0000000000001115 [/a b/x.so]\n"
+	       " 27,846 (17.00%)  >   ???:0x000000000000110a (12x) [/x.so]\n"
+	       " 27,846 (17.00%)  ???:enter [/x.so]\n"
+	       " 27,846 (17.00%)  ???:0x000000000000110a [x.so]\n"
+	       " 27,846 (17.00%)  ???:0x000000000000110a [/x.so] \n"
+	       " ???:0x000000000000110a [/x.so]\n",
+	        "1 /a b/x.so x.so/ 0x1115 elf []\n2 /x.so x.so/ 0x110a elf []\n");
+}
+
 /* Ruby maps the files that it reads names from, next to their images. */
 static void test_a_map_of_who_reads_the_file(void **state)
 {
@@ -1218,6 +1231,7 @@ int main(void)
 	        cmocka_unit_test(test_ada),
 	        cmocka_unit_test(test_swift),
 	        cmocka_unit_test(test_wine),
+	        cmocka_unit_test(test_callgrind),
 	        cmocka_unit_test(test_a_map_of_who_reads_the_file),
 	        cmocka_unit_test(test_node),
 	        cmocka_unit_test(test_kernel),

@@ -178,6 +178,16 @@ def test_swifts_backtrace(one):
     assert PLACE.findall(named) == places("die", "twice", "crash") and f"{frames[2]}\n" in named, named
 
 
+def test_callgrind(one):
+    """As callgrind_annotate 3.19 printed it of a program that calls enter(), with --threshold=100 --inclusive=yes, and --tree=both: functions
+    begin there."""
+    at = {name: start for start, name in re.findall(r"^FUNC (\w+) \w+ 0 (\w+)$", read("libcrash.sym"), re.M)}
+    lines = [" 27,858 (17.01%)  ???:enter [/opt/crash/libcrash.so]", f" 27,852 (17.01%)  ???:0x{at['around']:0>16} [/opt/crash/libcrash.so]"]
+    lines += [f" 27,846 (17.00%)  >   ???:0x{at['through']:0>16} (1x) [/opt/crash/libcrash.so]", "     90 ( 0.05%)  ???:0x0000000000001040 [/opt/crash/libcrash.so]"]
+    named = functions(one, f"MODULE Linux x86_64 {IDS['libcrash.so']} libcrash.so\n" + "\n".join(lines) + "\n").splitlines()[1:]
+    assert [line[len(before) :].split(":")[0] for line, before in zip(named, lines)] == ["", " (around at libcrash.c", " (through at libcrash.c", ""], named
+
+
 def test_a_map_of_another_process_is_not_used():
     """Two reports in a log, both of processes at the same addresses; the second has no map."""
     text = read("gdb.txt")
