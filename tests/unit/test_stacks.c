@@ -769,6 +769,9 @@ static void test_ada(void **state)
 	(void)state;
 	expect(MAP_A "0x11009\nCall stack traceback locations:\n0x11010 0x11011\n0x11012\n",
 	        "7 /a a/ 0x1010 image []\n7 /a a/ 0x1011 image []\n");
+	expect(MAP_A "Execution of task 7\nCall stack traceback locations:\n0x11010\n"
+	             "Execution of ./a terminated by unhandled exception\nCall stack traceback locations:\n0x11010\n",
+	        "7 /a a/ 0x1010 image []\n10 no module []\n");
 }
 
 /* Swift */
