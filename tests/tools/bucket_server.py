@@ -14,7 +14,7 @@ The rule of the longest prefix holds; a rule with the same path replaces it; aft
     ok                serves the file (so that a prefix can be exempt from "*")
     status:CODE       that status, with a short body
     stall             head and half of the file, then silence
-    drip[:SECONDS]    head, then one byte every 0.1 s, or as often as told
+    drip[:SECONDS[,BYTES]]  head, then one byte every 0.1 s, or as often and as much as told
     reset             head and half of the file, then a TCP reset
     refuse            a TCP reset before the first byte
     cut:N             the right Content-Length, N bytes, end of connection
@@ -201,11 +201,12 @@ class Handler(BaseHTTPRequestHandler):
         if not found:
             return
         file, size, extra = found
-        pause = float(value or 0.1)
+        seconds, _, at_once = value.partition(",")
+        pause, at_once = float(seconds or 0.1), int(at_once or 1)
         with file:
             self.head(200, size, close=True, extra=extra)
-            for _ in range(min(size, int(LONGEST_WAIT / pause))):
-                self.wfile.write(file.read(1))
+            for _ in range(min(-(-size // at_once), int(LONGEST_WAIT / pause))):
+                self.wfile.write(file.read(at_once))
                 if not self.wait(pause):
                     break
 
@@ -313,7 +314,7 @@ class BucketServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
         if name in ("status", "cut", "short-length", "no-length-cut", "chunked-cut"):
             int(value)
         elif name == "slow" or (name == "drip" and value):
-            float(value)
+            float(value.partition(",")[0])
         if times is not None and (not isinstance(times, int) or times < 1):
             raise ValueError("times is a number above 0, or null")
         with self.lock:

@@ -3,17 +3,18 @@
 """Changes one place of the sources at a time, and sees whether a test notices.
 
     mutate.py [--count 300] [--seed N] [--work DIRECTORY] [--minutes M] [--slow] [--near | --tests T,T...]
-              [--again RESULTS] [FILE[:LINE]...]
+              [--again RESULTS | --go-on] [FILE[:LINE]...]
 
-FILE: sources to change, or one line of them; without any, those of ROOMS. The places are drawn by the seed. A change that gives the same
-object code, or does not compile, is not counted. Each other one is built into the tests that reach its line (by gcov), quickest
-first: unit tests, then wire tests, file by file; not the slow ones, without --slow. A test that fails is run once more, so that
-chance kills nothing. One that does not end in ten times its usual time and a minute kills only if it then ends without the change.
+FILE: sources to change, or one line of them; without any, those of ROOMS. The places are drawn by the seed. A change that gives
+the same object code, or does not compile, is not counted. Each other one is built into the tests that reach its line (by gcov),
+quickest first: unit tests, then wire tests, file by file; not the slow ones, without --slow. A test that fails is run once more,
+so that chance kills nothing. One that does not end in four times its usual time and a minute kills only if it ends without the
+change then.
 --near: the unit tests that name most of what the file defines, without gcov. --tests: these, such as test_base, test_text.py or
 test_text.py::test_methods.
---work keeps the builds and what is known of the tests for the next time; --again tries the survivors of an earlier run, or those
-in the files named, and keeps what else it found. tests/data/mutants.txt lists changes that no test can notice, with the reason;
-they count as killed, and are told.
+--work keeps the builds and what is known of the tests for the next time. --again tries the survivors of an earlier run, or those
+in the files named, and keeps what else it found; --go-on goes on with a draw that was ended. tests/data/mutants.txt lists
+changes that no test can notice, with the reason; they count as killed, and are told.
 
 Prints a line for each change, and at the end how many were killed; RESULTS is DIRECTORY/results.json. Exit 1: below 95 %."""
 
@@ -271,17 +272,24 @@ class Trial:
             line -= 1
         return sorted(reach, key=lambda n: (is_wire(n), self.usual[n]))
 
-    def near(self, path):
-        """The unit tests that include the file, or name most of its functions."""
+    def defined(self, path):
         with open(os.path.join(self.tree.root, path), encoding="utf-8") as f:
-            words = set(DEFINED.findall(f.read()))
+            return set(DEFINED.findall(f.read())) - {"main"}
+
+    def near(self, path):
+        """The unit tests that include the file, bear its name, or name most of its functions, then of its room's."""
+        room, own = os.path.dirname(path), self.defined(path)
+        names = [n for n in os.listdir(os.path.join(self.tree.root, room)) if n.endswith(".c")]
+        beside = set().union(*(self.defined(os.path.join(room, n)) for n in names))
         marks = {}
         for name in self.tree.unit_tests():
             with open(os.path.join(self.tree.root, "tests", "unit", f"{name}.c"), encoding="utf-8") as f:
                 text = f.read()
-            marks[name] = len(words.intersection(re.findall(r"\w+", text))) + 100 * (f'"{path.removeprefix("src/")}"' in text)
-        best = sorted((n for n in marks if marks[n]), key=lambda n: -marks[n])[:NEAR]
-        return [n for n in best if self.passes(n)]
+            words = set(re.findall(r"\w+", text))
+            is_its = f'"{path.removeprefix("src/")}"' in text or name == f"test_{os.path.basename(path)[:-2]}"
+            marks[name] = (is_its, len(words & own), len(words & beside))
+        best = sorted((n for n in marks if any(marks[n])), key=marks.get, reverse=True)[:NEAR]
+        return sorted(filter(self.passes, best), key=self.usual.get)
 
     def make(self, name):
         """None, or what the build of a test says when it fails."""
@@ -325,7 +333,7 @@ class Trial:
                     if "error:" not in out:
                         print(f"not counted, the build of {name} failed: {change}", flush=True)
                     return ""
-                bound = 10 * self.usual[name] + 60
+                bound = 4 * self.usual[name] + 60
                 code = self.tree.run_test(name, bound)[0]
                 if code:
                     code = self.tree.run_test(name, bound)[0]
@@ -380,6 +388,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--work", metavar="DIRECTORY")
     parser.add_argument("--again", metavar="RESULTS")
+    parser.add_argument("--go-on", action="store_true")
     parser.add_argument("--slow", action="store_true")
     parser.add_argument("--near", action="store_true")
     parser.add_argument("--tests", metavar="T,T...")
@@ -390,14 +399,13 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by a signal"))  # what was changed is put back
     print(f"seed {given.seed}", flush=True)
     known, changes = equivalents(), chosen(given)
-    results = {}
-    if given.again:
-        results = {tuple(r["key"]): r for r in read_json(given.again, [])}
-        changes = survivors(results, changes)
+    earlier = given.again or (os.path.join(work, "results.json") if given.go_on else None)
+    results = {tuple(r["key"]): r for r in read_json(earlier, [])} if earlier else {}
+    changes = survivors(results, changes) if given.again else [c for c in changes if c.key() not in results]
     trial, end = Trial(work, given), time.monotonic() + 60 * given.minutes
     try:
         for change in changes:
-            if not given.again and len(results) == given.count or time.monotonic() > end:
+            if not given.again and len(results) >= given.count or time.monotonic() > end:
                 break
             why = known.get(change.key())
             by = f"listed: {why}" if why else trial.killed_by(change)

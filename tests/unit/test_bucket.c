@@ -1040,6 +1040,19 @@ static void total_timeout(void **state)
 	bucket_close(&b);
 }
 
+/* The total ends it: a transfer that is slow, but goes on, stands at no time still. */
+static void slow_is_not_stalled(void **state)
+{
+	(void)state;
+	struct bucket b = {.config = {.bucket_stall_timeout = 3 * SECOND, .bucket_total_timeout = 7 * SECOND}};
+	struct bucket_result r;
+	bucket_open_server(&b, &plain);
+	control(&plain, "drip:0.1,500", 1);
+	assert_int_equal(fetch(&b, "plain", &r), BUCKET_FAILED);
+	assert_in_range(r.elapsed, 6900 * MS, 60 * SECOND);
+	bucket_close(&b);
+}
+
 static void size_limit(void **state)
 {
 	(void)state;
@@ -1379,6 +1392,7 @@ int main(void)
 	        cmocka_unit_test(junk_is_delivered),
 	        cmocka_unit_test(nobody_listens),
 	        cmocka_unit_test(total_timeout),
+	        cmocka_unit_test(slow_is_not_stalled),
 	        cmocka_unit_test(size_limit),
 	        cmocka_unit_test(bomb),
 	        cmocka_unit_test(cancel_ends_a_stalled_transfer),

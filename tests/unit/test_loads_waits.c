@@ -184,6 +184,28 @@ static void test_who_needs_no_load_takes_no_lock(void **state)
 	alarm(0);
 }
 
+static void count_told(struct load_wait *w)
+{
+	(void)w;
+	told++;
+}
+
+static void test_a_request_that_waits_again_has_one_share(void **state)
+{
+	struct module_want w = {0};
+	struct load_wait wait = {.done = count_told, .gone = is_there, .deadline = 100};
+	(void)state;
+	assert_true(module_want_init(&w, LOOKUP_COVERING, str_from("a"), str_from("AB0")));
+	assert_int_equal(loads_get(&loads, &wait, &w, 1), LOAD_WAIT);
+	tick(100, false, 1);
+	w.state = WANT_LOAD;
+	wait.deadline = INT64_MAX;
+	assert_int_equal(loads_get(&loads, &wait, &w, 1), LOAD_WAIT);
+	loads_leave(&loads, &wait);
+	for (unsigned i = 0; i < SHARE_CHAINS; i++)
+		assert_true(LIST_EMPTY(&loads.shares[i]));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -193,6 +215,7 @@ int main(void)
 	        cmocka_unit_test_setup_teardown(test_each_wait_that_is_over_is_told_once, begin, end),
 	        cmocka_unit_test_setup_teardown(test_what_was_remembered_meanwhile_needs_no_load, begin, end),
 	        cmocka_unit_test_setup_teardown(test_who_needs_no_load_takes_no_lock, begin, end),
+	        cmocka_unit_test_setup_teardown(test_a_request_that_waits_again_has_one_share, begin, end),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -955,8 +955,8 @@ def pair(name, value):
     return size(len(name)) + size(len(value)) + name + value
 
 
-def fcgi_request(method, uri, body=b"", keep=True, ident=1, length=None):
-    params = [("REQUEST_METHOD", method), ("REQUEST_URI", uri), ("CONTENT_LENGTH", str(len(body) if length is None else length))]
+def fcgi_request(method, uri, body=b"", keep=True, ident=1, length=None, **more):
+    params = [("REQUEST_METHOD", method), ("REQUEST_URI", uri), ("CONTENT_LENGTH", str(len(body) if length is None else length)), *more.items()]
     text = b"".join(pair(*p) for p in params)
     out = record(1, bytes([0, 1, 1 if keep else 0, 0, 0, 0, 0, 0]), ident) + record(4, text, ident) + record(4, b"", ident)
     for at in range(0, len(body), 60_000):
@@ -1015,6 +1015,17 @@ def test_a_body_that_nobody_reads_does_not_spoil_the_next_request(stack, method,
             out, ended = read_reply(file)
             assert (out, ended) == (b"", False) or (ended and b"Status: 200" in out)
     works(stack)
+
+
+@pytest.mark.parametrize("ident", ["0123456789abcdef" * 2, "0123456789ABCDEF" * 2, "0123456789abcdef" * 3, "of-another-form"])
+def test_a_refused_upload_has_a_uuid_whatever_the_request_id(stack, ident):
+    with fcgi(stack) as (s, file):
+        s.sendall(fcgi_request("POST", "/api/symbols-ranges", keep=False, REQUEST_ID=ident))
+        head, body = read_reply(file)[0].split(b"\r\n\r\n", 1)
+        assert f"X-Request-Id: {ident}".encode() in head
+        uuid = json.loads(body)["uuid"]
+        assert re.fullmatch("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", uuid)
+        assert (uuid.replace("-", "") == ident) == bool(re.fullmatch("[0-9a-f]{32}", ident))
 
 
 @pytest.mark.parametrize("length", [0, 5, 10_000_000])
