@@ -377,8 +377,12 @@ def chosen(given):
 
 
 def survivors(results, changes):
-    places = {c.key(): c for c in changes}
-    return [places[key] for key, r in results.items() if r["by"] is None and key in places]
+    found = []
+    for key, result in results.items():
+        same = [c for c in changes if c.key() == key]
+        if same and result["by"] is None:
+            found.append(min(same, key=lambda c: abs(c.line - result["line"])))
+    return found
 
 
 def main():

@@ -714,6 +714,28 @@ static void file_that_is_being_written(void **state)
 	bucket_close(&b);
 }
 
+/* It may still be written. */
+static void half_a_file_is_not_broken_before_it_is_a_second_old(void **state)
+{
+	(void)state;
+	struct bucket b = {0};
+	struct bucket_result r;
+	char path[5000];
+	struct stat st;
+	struct timespec now;
+	put_gzip("half", "half.sym", text, text_len, 1);
+	make_path(path, "half", "half.sym");
+	sprintf(b.url, "file://%s", directory);
+	bucket_open(&b);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(truncate(path, st.st_size / 2), 0);
+	assert_int_equal(fetch(&b, "half", &r), BUCKET_BROKEN);
+	clock_gettime(CLOCK_REALTIME, &now);
+	assert_int_equal(stat(path, &st), 0);
+	assert_true((now.tv_sec - st.st_mtim.tv_sec) * SECOND + now.tv_nsec - st.st_mtim.tv_nsec >= SECOND);
+	bucket_close(&b);
+}
+
 /* HTTP that works */
 
 static void http_objects(void **state)
@@ -1378,6 +1400,7 @@ int main(void)
 	        cmocka_unit_test(file_cut_gzip),
 	        cmocka_unit_test(two_levels),
 	        cmocka_unit_test(file_that_is_being_written),
+	        cmocka_unit_test(half_a_file_is_not_broken_before_it_is_a_second_old),
 	        cmocka_unit_test(http_objects),
 	        cmocka_unit_test(path_is_sent_encoded),
 	        cmocka_unit_test(impossible_names_are_missing),
