@@ -494,6 +494,30 @@ static void test_text_goes_while_pages_are_made(void **state)
 	buffer_release(&t);
 }
 
+/* Of two functions at one place only one is in a page; the text of the other goes first. */
+static void test_text_that_no_page_needs_goes_at_once(void **state)
+{
+	struct buffer t = text_new();
+	struct loaded l;
+	struct symmap_maker maker;
+	(void)state;
+	text_add(&t, "MODULE Linux x86_64 0 a\n");
+	for (unsigned k = 0; k < 2; k++)
+		for (unsigned i = 1; i <= 400; i++) {
+			text_add(&t, "FUNC %x 1000 0 function%u\n", i * 0x1000, i);
+			for (unsigned j = 0; j < 512; j++)
+				text_add(&t, "%x 8 %u 0\n", i * 0x1000 + 8 * j, j);
+		}
+	load(&l, &t, UINT64_MAX, 0);
+	uint64_t before = block_pool_used(l.pool);
+	assert_true(symmap_take(l.text, true, &maker));
+	finish_page(&l, &maker, PAGE_CODE, symmap_order(l.text)[0]);
+	assert_true(block_pool_used(l.pool) < before * 6 / 10);
+	symmap_give(l.text, &maker);
+	unload(&l);
+	buffer_release(&t);
+}
+
 /* ---- text that is not kept ---- */
 
 static void add_stack_records(struct buffer *t, size_t len)
@@ -823,6 +847,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test(test_the_text_as_it_came),
 	        cmocka_unit_test(test_raw_text_of_one_and_of_all),
+	        cmocka_unit_test(test_text_that_no_page_needs_goes_at_once),
 	        cmocka_unit_test(test_pages_without_text_that_none_needs),
 	        cmocka_unit_test(test_stack_records_take_no_memory),
 	        cmocka_unit_test(test_idle_makers_are_few),
