@@ -11,6 +11,7 @@
 #include "api/router.h"
 #include "api/store_permit.h"
 #include "api/upload.h"
+#include "base/array.h"
 #include "base/json_text.h"
 #include "base/log.h"
 #include "keys/auth.h"
@@ -240,19 +241,38 @@ static enum err remove_of(
 	return err;
 }
 
+struct claims {
+	struct claim *items;
+	size_t count;
+	uint32_t cap;
+	bool no_memory;
+};
+
+static bool add_claim(void *arg, const struct claim *claim)
+{
+	struct claims *all = arg;
+	all->no_memory = !array_reserve(&all->items, &all->cap, all->count + 1, sizeof *all->items);
+	if (!all->no_memory)
+		all->items[all->count++] = *claim;
+	return !all->no_memory;
+}
+
 /* A FileID of which there is nothing may be a build id: then of all executables that have it. */
 static enum err remove_all(struct removal *r, struct store_client *c, struct str id, struct str set, struct error *e)
 {
 	struct file_id file_id;
 	struct build_id_question question;
-	struct symbfile_claims claims = {.count = 0};
+	struct claims claims = {.count = 0};
 	enum err err = file_id_parse(&file_id, id) ? remove_of(r, c, &file_id, set, e) : ERR_OK;
 	if (!err && !r->objects && build_id_question_parse(&question, id))
-		err = symbfile_claims_get(&claims, c, &question, NULL, e);
-	for (unsigned i = 0; i < claims.count && !err; i++) {
+		err = symbfile_claims_each(c, &question, add_claim, &claims, NULL, e);
+	if (!err && claims.no_memory)
+		err = no_memory(e);
+	for (size_t i = 0; i < claims.count && !err; i++) {
 		err = remove_of(r, c, &claims.items[i].id, set, e);
 		modules_forget_build_id(services_modules(), &claims.items[i].build_id);
 	}
+	free(claims.items);
 	return err || r->objects
 	               ? err
 	               : error_set(e, ERR_NOT_FOUND, "nothing is stored under this id%s", set.len ? " and set" : "");

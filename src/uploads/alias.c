@@ -9,9 +9,28 @@
 #include "uploads/sets.h"
 
 struct gathering {
-	struct symbfile_claims *claims;
 	const struct build_id_question *question;
+	bool (*found)(void *arg, const struct claim *claim);
+	void *arg;
 };
+
+static bool on_claim(void *arg, struct str path, uint64_t size, int64_t time)
+{
+	const struct gathering *g = arg;
+	struct claim claim = {.time = time};
+	(void)size;
+	bool asked = layout_parse_claim(&claim, path) && build_id_answers(&claim.build_id, g->question);
+	return !asked || g->found(g->arg, &claim);
+}
+
+enum err symbfile_claims_each(struct store_client *c, const struct build_id_question *q,
+        bool (*found)(void *arg, const struct claim *claim), void *arg, const atomic_bool *cancel, struct error *e)
+{
+	struct gathering g = {q, found, arg};
+	char path[STORE_PATH_MAX];
+	layout_claims(path, q);
+	return store_list(c, path, on_claim, &g, cancel, e);
+}
 
 /* For equal times, any order that is the same on every host will do. */
 static bool is_later(const struct claim *a, const struct claim *b)
@@ -19,33 +38,25 @@ static bool is_later(const struct claim *a, const struct claim *b)
 	return a->time != b->time ? a->time > b->time : memcmp(a->id.bytes, b->id.bytes, sizeof a->id.bytes) > 0;
 }
 
-static bool take_claim(void *arg, struct str path, uint64_t size, int64_t time)
+static bool take_claim(void *arg, const struct claim *claim)
 {
-	const struct gathering *g = arg;
-	struct symbfile_claims *c = g->claims;
-	struct claim claim = {.time = time};
+	struct symbfile_claims *c = arg;
 	unsigned at = c->count;
-	(void)size;
-	if (!layout_parse_claim(&claim, path) || !build_id_answers(&claim.build_id, g->question))
-		return true;
-	while (at > 0 && is_later(&claim, &c->items[at - 1]))
+	while (at > 0 && is_later(claim, &c->items[at - 1]))
 		at--;
 	if (at == ALIAS_CLAIMS)
 		return true;
 	c->count += c->count < ALIAS_CLAIMS;
 	memmove(&c->items[at + 1], &c->items[at], (c->count - at - 1) * sizeof *c->items);
-	c->items[at] = claim;
+	c->items[at] = *claim;
 	return true;
 }
 
 enum err symbfile_claims_get(struct symbfile_claims *claims, struct store_client *c, const struct build_id_question *q,
         const atomic_bool *cancel, struct error *e)
 {
-	struct gathering g = {claims, q};
-	char path[STORE_PATH_MAX];
 	claims->count = 0;
-	layout_claims(path, q);
-	return store_list(c, path, take_claim, &g, cancel, e);
+	return symbfile_claims_each(c, q, take_claim, claims, cancel, e);
 }
 
 /* What the executables have, in the order of the claims. */

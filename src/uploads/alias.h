@@ -19,7 +19,11 @@ struct symbfile_claims {
 	struct claim items[ALIAS_CLAIMS]; /* the latest first */
 	unsigned count;
 };
-/* Asks the store. ERR_UNAVAILABLE, ERR_NO_MEMORY. */
+/* Asks the store, and passes all of them on, in any order, until found returns false. ERR_UNAVAILABLE, ERR_NO_MEMORY.
+ */
+enum err symbfile_claims_each(struct store_client *c, const struct build_id_question *q,
+        bool (*found)(void *arg, const struct claim *claim), void *arg, const atomic_bool *cancel, struct error *e);
+/* Asks the store. The same. */
 enum err symbfile_claims_get(struct symbfile_claims *claims, struct store_client *c, const struct build_id_question *q,
         const atomic_bool *cancel, struct error *e);
 

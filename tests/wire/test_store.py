@@ -283,6 +283,16 @@ def test_what_is_removed_is_gone_on_all_hosts(store, kind_of_id):
         wait_for(lambda n=node: named(store, debug_id(build_id), node=n) == "f", "it to be seen again", REVALIDATE + 10)
 
 
+def test_all_executables_of_a_build_id_are_removed(store):
+    """More than the 16 that are asked which is the best."""
+    build_id, idents = new_build_id(), [new_id() for _ in range(18)]
+    for ident in idents:
+        accepted(upload(store, "ranges", ident[1], write(ranges("f")), BuildID=build_id.hex()))
+    reply = remove(store, build_id.hex())
+    assert reply.status == 200 and reply.json()["objects"] == 36, reply
+    assert not any(objects(store, ident[0]) for ident in idents)
+
+
 def test_one_set_is_removed(store):
     ident = new_id()
     for name in ("a", "b"):
