@@ -156,29 +156,65 @@ static bool take_pending(struct symbfile_sets *sets, struct symbfile_set *s, con
 	return s->have;
 }
 
-/* Of those that are not forced only the newest are read. */
-static int64_t oldest_to_read(const struct listing *l)
+/* Which manifests are read that are not forced: those of the sets that may be the best, by what the names of their
+ * parts say, then the newest. */
+struct rank {
+	enum set_quality quality;
+	int64_t time;
+};
+
+static bool ranks_before(struct rank a, struct rank b)
 {
-	int64_t newest[MANIFESTS_READ];
+	return a.quality != b.quality ? a.quality > b.quality : a.time > b.time;
+}
+
+/* Of the set with these entries; a time of 0: it has no such manifest. */
+static struct rank rank_of(const struct entry *first, size_t count)
+{
+	struct symbfile_counts counts = {0};
+	struct rank rank = {.time = 0};
+	for (const struct entry *x = first; x < first + count; x++)
+		if (!x->o.manifest)
+			symbfile_counts_add(&counts, &x->o.part.counts);
+		else if (!x->o.forced)
+			rank.time = x->time;
+	rank.quality = set_quality_of(&counts, false);
+	return rank;
+}
+
+static size_t set_end(const struct listing *l, size_t at)
+{
+	size_t end = at;
+	while (end < l->count && set_order(&l->entries[at], &l->entries[end]) == 0)
+		end++;
+	return end;
+}
+
+/* The last of a kind. */
+static struct rank last_to_read(const struct listing *l, enum symbfile_kind kind)
+{
+	struct rank first[MANIFESTS_READ];
 	size_t n = 0;
-	for (size_t i = 0; i < l->count; i++) {
-		if (!l->entries[i].o.manifest)
+	for (size_t i = 0, end; i < l->count; i = end) {
+		end = set_end(l, i);
+		struct rank rank = rank_of(&l->entries[i], end - i);
+		if (l->entries[i].o.kind != kind || !rank.time)
 			continue;
 		size_t at = n < MANIFESTS_READ ? n++ : MANIFESTS_READ;
-		for (; at > 0 && newest[at - 1] < l->entries[i].time; at--)
+		for (; at > 0 && ranks_before(rank, first[at - 1]); at--)
 			if (at < MANIFESTS_READ)
-				newest[at] = newest[at - 1];
+				first[at] = first[at - 1];
 		if (at < MANIFESTS_READ)
-			newest[at] = l->entries[i].time;
+			first[at] = rank;
 	}
-	return n < MANIFESTS_READ ? INT64_MIN : newest[n - 1];
+	return n < MANIFESTS_READ ? (struct rank){.time = INT64_MIN} : first[n - 1];
 }
 
 /* Where a manifest is read: its store, and what it costs. */
 struct reading {
 	struct store_client *client;
 	const atomic_bool *cancel;
-	int64_t since;
+	struct rank last[SYMBFILE_KINDS];
 	unsigned left; /* manifests that may still be read */
 };
 
@@ -204,12 +240,13 @@ static enum err take_set(
 {
 	struct symbfile_set *s = &sets->items[sets->count++];
 	const struct entry *manifests[2] = {NULL, NULL}, *end = first + count; /* the forced one first */
+	bool left_out = ranks_before(r->last[first->o.kind], rank_of(first, count));
 	*s = (struct symbfile_set){.kind = first->o.kind, .name = copy(&sets->arena, first->o.set)};
 	enum err err = s->name ? ERR_OK : no_memory(e);
 	for (; first < end && first->o.manifest; first++)
 		manifests[!first->o.forced] = first;
 	for (unsigned i = 0; i < 2 && !err && !s->complete; i++)
-		if (manifests[i] && (i == 0 || manifests[i]->time >= r->since) && r->left) {
+		if (manifests[i] && (i == 0 || !left_out) && r->left) {
 			r->left--;
 			err = read_set(sets, s, r, i == 0, first, (size_t)(end - first), e);
 		}
@@ -375,8 +412,8 @@ static uint64_t hash_of(const struct symbfile_set *s, uint64_t before)
 static size_t count_sets(const struct listing *l)
 {
 	size_t count = 0;
-	for (size_t i = 0; i < l->count; i++)
-		count += i == 0 || set_order(&l->entries[i - 1], &l->entries[i]) != 0;
+	for (size_t i = 0; i < l->count; i = set_end(l, i))
+		count++;
 	return count;
 }
 
@@ -385,13 +422,13 @@ static enum err gather(struct symbfile_sets *sets, struct listing *l, struct rea
 	enum err err = ERR_OK;
 	if (l->count)
 		qsort(l->entries, l->count, sizeof *l->entries, entry_order);
-	r->since = oldest_to_read(l);
+	for (unsigned kind = 0; kind < SYMBFILE_KINDS; kind++)
+		r->last[kind] = last_to_read(l, (enum symbfile_kind)kind);
 	sets->items = arena_calloc(&sets->arena, count_sets(l) + SYMBFILE_KINDS, sizeof *sets->items);
 	if (!sets->items || !take_old(sets, l))
 		return no_memory(e);
 	for (size_t i = 0, end; i < l->count && !err; i = end) {
-		for (end = i; end < l->count && set_order(&l->entries[i], &l->entries[end]) == 0; end++)
-			continue;
+		end = set_end(l, i);
 		err = take_set(sets, r, &l->entries[i], end - i, e);
 	}
 	for (unsigned kind = 0; kind < SYMBFILE_KINDS && !err; kind++)
@@ -405,7 +442,7 @@ enum err symbfile_sets_get(struct symbfile_sets *sets, struct store_client *c, c
         const atomic_bool *cancel, struct error *e)
 {
 	char path[STORE_PATH_MAX];
-	struct reading r = {.client = c, .cancel = cancel, .left = 2 * MANIFESTS_READ};
+	struct reading r = {.client = c, .cancel = cancel, .left = (SYMBFILE_KINDS + 1) * MANIFESTS_READ};
 	*sets = (struct symbfile_sets){.id = *id};
 	arena_init(&sets->arena, ARENA_MAX);
 	struct listing l = {.arena = &sets->arena};

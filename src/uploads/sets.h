@@ -47,8 +47,9 @@ struct symbfile_sets {
 	struct arena arena;
 };
 
-/* Asks the store: one listing, and one request for each manifest, at most MANIFESTS_READ, the newest, and as many
- * forced ones. On failure there is nothing to release. ERR_UNAVAILABLE, ERR_NO_MEMORY. */
+/* Asks the store: one listing, and one request for each manifest, of each kind at most MANIFESTS_READ, those that the
+ * names of their parts rank first, and as many forced ones. On failure there is nothing to release. ERR_UNAVAILABLE,
+ * ERR_NO_MEMORY. */
 enum { MANIFESTS_READ = 128 };
 enum err symbfile_sets_get(struct symbfile_sets *sets, struct store_client *c, const struct file_id *id,
         const atomic_bool *cancel, struct error *e);

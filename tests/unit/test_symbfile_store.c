@@ -405,6 +405,8 @@ static void names_of_sets(void **state)
 }
 
 #define PART "0123456789abcdef0123456789abcdef.1.1.1"
+#define POOR_PART "0123456789abcdef0123456789abcdef.1.0.0" /* functions alone */
+#define POOR ",\"lines\":0,\"inlines\":0"
 
 static void get_sets(struct place *p, struct symbfile_sets *sets)
 {
@@ -514,17 +516,17 @@ static void which_set_answers(void **state)
 	symbfile_sets_release(&sets);
 }
 
-/* More manifests than are read: the newest are, and those that are forced. */
+/* More manifests than are read: those of the best sets are, then the newest, and those that are forced. */
 static void many_sets(void **state)
 {
 	struct place *p = *state;
 	struct symbfile_sets sets;
 	char path[300];
 	for (unsigned i = 0; i < MANIFESTS_READ + 20; i++) {
-		snprintf(path, sizeof path, FOLDER "/ranges/s%03u/0.1." PART, i);
+		snprintf(path, sizeof path, FOLDER "/ranges/s%03u/0.1." POOR_PART, i);
 		put_text(p, path, "x");
 		snprintf(path, sizeof path, FOLDER "/ranges/s%03u/set.json", i);
-		put_manifest(p, path, "\"0.1." PART "\"", i + 1, "");
+		put_manifest(p, path, "\"0.1." POOR_PART "\"", i + 1, POOR);
 		set_old(p, path, 1000 - (int64_t)i);
 	}
 	get_sets(p, &sets);
@@ -535,7 +537,14 @@ static void many_sets(void **state)
 	assert_int_equal(complete, MANIFESTS_READ);
 	assert_string_equal(sets.best[SYMBFILE_RANGES]->name, "s147");
 	symbfile_sets_release(&sets);
-	put_manifest(p, FOLDER "/ranges/s000/forced.json", "\"0.1." PART "\"", 1, "");
+	/* the oldest set is the only good one */
+	put_text(p, FOLDER "/ranges/good/0.1." PART, "x");
+	put_manifest(p, FOLDER "/ranges/good/set.json", "\"0.1." PART "\"", 1, "");
+	set_old(p, FOLDER "/ranges/good/set.json", 5000);
+	get_sets(p, &sets);
+	assert_string_equal(sets.best[SYMBFILE_RANGES]->name, "good");
+	symbfile_sets_release(&sets);
+	put_manifest(p, FOLDER "/ranges/s000/forced.json", "\"0.1." POOR_PART "\"", 1, POOR);
 	set_old(p, FOLDER "/ranges/s000/forced.json", 5000);
 	get_sets(p, &sets);
 	assert_string_equal(sets.best[SYMBFILE_RANGES]->name, "s000");
