@@ -19,8 +19,8 @@ build() {
 	fi
 	case ${BUILD_TESTS:-} in
 	"") make -j "$(nproc)" ;;
-	*/*) make -j "$(nproc)" check TESTS= check_PROGRAMS="$BUILD_TESTS" ;;
-	*) make -j "$(nproc)" check TESTS= ;;
+	1) make -j "$(nproc)" check TESTS= ;;
+	*) make -j "$(nproc)" check TESTS= check_PROGRAMS="$BUILD_TESTS" check_LIBRARIES= ;;
 	esac
 }
 

@@ -478,6 +478,7 @@ def test_a_program_is_pushed_once(store, programs, name, tmp_path):
     assert "2 already there" in again.stdout and "sent" not in again.stdout
 
 
+@pytest.mark.slow
 @needs_symbtool
 def test_a_second_push_completes_what_has_no_build_id(store, tmp_path):
     """As after an upload by a symbtool that did not send it."""

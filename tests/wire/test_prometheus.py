@@ -156,6 +156,7 @@ def prometheus(stack):
     server.stop()
 
 
+@pytest.mark.slow
 def test_rules_are_sound():
     files = [os.path.join(CONTRIB, "prometheus", name) for name in ("recording.yml", "alerts.yml")]
     subprocess.run(["promtool", "check", "rules", *files], check=True, timeout=60)

@@ -98,6 +98,7 @@ def aged(request, tmp_path):
     return Aged(settings, os.path.join(server.root, BUCKET, prefix), tmp_path)
 
 
+@pytest.mark.slow
 def test_the_best_complete_sets_stay(aged):
     a = aged.set(40, "ranges", "a", 2, inlines=1)
     b, c = aged.set(30, "ranges", "b", 2), aged.set(20, "ranges", "c", 2)

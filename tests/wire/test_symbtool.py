@@ -212,6 +212,7 @@ def test_several_parts(one, tmp_path):
     check_against_addr2line(program, v5_frames(ask(one, "--json", program, *map(hex, addresses)).stdout))
 
 
+@pytest.mark.slow
 def test_parts_are_small_and_say_the_same_as_one(program, tmp_path):
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     for place, size in ((whole, "32M"), (cut, "2K")):
@@ -268,6 +269,7 @@ def test_stripped_copies_do_not_displace_the_full_one(one, tmp_path):
     assert quality() == expected["full"]
 
 
+@pytest.mark.slow
 def test_uploads_are_gzipped(one, tmp_path):
     program = fresh(tmp_path, 43)
     sizes = json.loads(run("extract", "--dry-run", "--json", program).stdout)
@@ -278,6 +280,7 @@ def test_uploads_are_gzipped(one, tmp_path):
     assert kept == {kind: sizes[kind + "_bytes"] for kind in kept}
 
 
+@pytest.mark.slow
 def test_directories(one, tmp_path):
     program = fresh(tmp_path, 23)
     tree = tmp_path / "tree"
@@ -298,6 +301,7 @@ def test_directories(one, tmp_path):
     assert "tree: it is a directory: give --recursive" in push(one, tree, code=1).stderr
 
 
+@pytest.mark.slow
 def test_debug_file(one, tmp_path):
     program = fresh(tmp_path, 29)
     debug, stripped = str(tmp_path / "elsewhere.debug"), str(tmp_path / "stripped")
@@ -556,6 +560,7 @@ int NAME(int a)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [["-gdwarf-4"], ["-gdwarf-5"], ["-g", "-gsplit-dwarf"], ["-g", "-flto"], ["-g0"]], ids=" ".join)
 def test_addresses_alone_and_among_others(tmp_path, options):
     """Of a large executable only the units are read that the addresses need: each alone gets what all together get, and what a
@@ -878,6 +883,7 @@ def test_check_of_a_line_that_is_too_long(tmp_path):
     assert [int(n) for n in re.findall(r"long.sym:(\d+): ", done.stdout)] == [3, 4, 6]
 
 
+@pytest.mark.slow
 def test_check_counts_what_the_reader_counts():
     """On all kept symbol files: as many damaged lines as their answers say."""
     seen = 0

@@ -90,6 +90,7 @@ def test_curl_as_tecken_documents_it(store, tmp_path):
     assert store.frame(name)["function"] == SAMPLE_FRAMES[0x1014]["function"]
 
 
+@pytest.mark.slow
 def test_a_zip_of_many_megabytes(store):
     members = {}
     for n in range(40):
@@ -160,7 +161,10 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("kind", HOSTILE)
+LARGE = ("a bomb", "a bomb of members", "100,000 members")
+
+
+@pytest.mark.parametrize("kind", [pytest.param(kind, marks=pytest.mark.slow) if kind in LARGE else kind for kind in HOSTILE])
 def test_hostile_zips_are_refused_and_leave_nothing(store, kind):
     make, why = HOSTILE[kind]
     before = store.objects()
