@@ -251,8 +251,8 @@ static void on_sts_element(void *arg, unsigned depth, const char *name, struct s
 	            : strcmp(name, "SessionToken") == 0    ? &k->token
 	                                                   : NULL;
 	char end[64];
-	if (depth == 4 && to && !*to)
-		*to = strndup(text.data, text.len);
+	if (depth == 4 && to && !*to && asprintf(to, "%.*s", STR_FMT(text)) < 0)
+		*to = NULL;
 	if (depth == 4 && strcmp(name, "Expiration") == 0) {
 		snprintf(end, sizeof end, "%.*s", STR_FMT(text));
 		a->expires = parse_end(a->credentials, end);
