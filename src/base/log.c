@@ -355,16 +355,24 @@ void log_end_later(struct log_line *l)
 	size_t len = end_line(l);
 	if (!len)
 		return;
+	char full[sizeof waiting.text];
+	size_t full_len = 0;
 	pthread_mutex_lock(&waiting.lock);
-	if (waiting.len + len > sizeof waiting.text)
-		write_waiting();
+	if (waiting.len + len > sizeof waiting.text) {
+		memcpy(full, waiting.text, full_len = waiting.len);
+		waiting.len = 0;
+	}
 	memcpy(waiting.text + waiting.len, l->text, len);
 	waiting.len += len;
-	if (!waiting.runs)
+	bool runs = waiting.runs, rests = waiting.rests;
+	if (!runs)
 		write_waiting();
-	else if (waiting.rests)
-		pthread_cond_signal(&waiting.changed);
 	pthread_mutex_unlock(&waiting.lock);
+	/* Not with the lock: other requests would wait for the file. */
+	if (full_len)
+		write_out(atomic_load(&log_fd), full, full_len);
+	if (runs && rests)
+		pthread_cond_signal(&waiting.changed);
 }
 
 void log_event(enum log_level level, const char *event, const char *format, ...)

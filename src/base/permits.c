@@ -10,43 +10,29 @@ static _Thread_local struct permits *mine;
 
 void permits_init(struct permits *p, unsigned count)
 {
-	p->left = count;
-	p->ended = false;
-	pthread_mutex_init(&p->lock, NULL);
-	pthread_cond_init(&p->changed, NULL);
+	sem_init(&p->left, 0, count);
 }
 
 void permits_destroy(struct permits *p)
 {
-	pthread_cond_destroy(&p->changed);
-	pthread_mutex_destroy(&p->lock);
+	sem_destroy(&p->left);
 }
 
-bool permit_take(struct permits *p)
+void permit_take(struct permits *p)
 {
 	if (mine)
-		return true;
-	pthread_mutex_lock(&p->lock);
-	while (!p->left && !p->ended)
-		pthread_cond_wait(&p->changed, &p->lock);
-	if (p->left) {
-		p->left--;
-		mine = p;
-	}
-	pthread_mutex_unlock(&p->lock);
-	return mine;
+		return;
+	while (sem_wait(&p->left) != 0) /* a signal came */
+		;
+	mine = p;
 }
 
 void permit_give(void)
 {
 	struct permits *p = mine;
-	if (!p)
-		return;
 	mine = NULL;
-	pthread_mutex_lock(&p->lock);
-	p->left++;
-	pthread_mutex_unlock(&p->lock);
-	pthread_cond_signal(&p->changed); /* not with the lock: whoever wakes on this core would need it */
+	if (p)
+		sem_post(&p->left);
 }
 
 bool permit_held(void)
@@ -54,10 +40,8 @@ bool permit_held(void)
 	return mine != NULL;
 }
 
-void permits_end(struct permits *p)
+void permits_end(struct permits *p, unsigned threads)
 {
-	pthread_mutex_lock(&p->lock);
-	p->ended = true;
-	pthread_cond_broadcast(&p->changed);
-	pthread_mutex_unlock(&p->lock);
+	while (threads-- > 0)
+		sem_post(&p->left);
 }

