@@ -29,14 +29,15 @@ struct background {
 	pid_t thread;
 	clockid_t clock; /* of its processor time */
 	int64_t ran;
-	int stat; /* its file in /proc, open */
+	int stat;   /* its file in /proc, open */
+	bool helps; /* another one, which is owed for both */
 	bool runs, wants, lifted;
 	atomic_bool leaves;
 };
 
 static LIST_HEAD(, background) all = LIST_HEAD_INITIALIZER(all);
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static int64_t share; /* of each tick, for each that wants a core */
+static int64_t share; /* of each tick, for each load */
 static int64_t owed;  /* to all of them together: among themselves they are equals */
 static _Thread_local struct background self;
 
@@ -85,12 +86,12 @@ static int64_t time_of(clockid_t clock)
 	return clock_gettime(clock, &t) == 0 ? t.tv_sec * SECOND + t.tv_nsec : 0;
 }
 
-void background_enter(void)
+void background_enter(bool helps)
 {
 	if (!begun)
 		return;
 	lower_priority();
-	self = (struct background){.thread = (pid_t)syscall(SYS_gettid), .stat = -1};
+	self = (struct background){.thread = (pid_t)syscall(SYS_gettid), .stat = -1, .helps = helps};
 	if (!returns || pthread_getcpuclockid(pthread_self(), &self.clock) != 0)
 		return;
 	self.stat = open("/proc/thread-self/stat", O_RDONLY | O_CLOEXEC);
@@ -154,16 +155,16 @@ static int64_t between(int64_t least, int64_t n, int64_t most)
 void background_tick(void)
 {
 	struct background *b;
-	int64_t due = 0;
-	bool any = false;
+	int64_t had = 0, wanting[2] = {0}; /* how many want a core of their own load, and as helpers */
 	pthread_mutex_lock(&lock);
 	LIST_FOREACH(b, &all, next) {
 		int64_t got = look_at(b);
-		if (b->wants)
-			due += share - got;
-		any = any || b->wants;
+		had += b->wants ? got : 0;
+		wanting[b->helps] += b->wants;
 	}
-	owed = any ? between(-AHEAD_MAX_MS * MS, owed + due, OWED_MAX_MS * MS) : 0;
+	/* A load's own thread and its helper want one at a time, or at the same time, but are owed once. */
+	int64_t loads = wanting[0] > wanting[1] ? wanting[0] : wanting[1];
+	owed = loads ? between(-AHEAD_MAX_MS * MS, owed + share * loads - had, OWED_MAX_MS * MS) : 0;
 	LIST_FOREACH(b, &all, next)
 		lift(b, owed > 0 && b->wants);
 	pthread_mutex_unlock(&lock);

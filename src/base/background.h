@@ -3,7 +3,7 @@
  *
  * They run as SCHED_IDLE (sched(7)): on a core that nothing else wants, and a thread that is woken takes the core from
  * them at once. A busy machine would starve them, so together they are owed a share of a core (background_share) for
- * each that wants one:
+ * each load:
  *
  *              they are owed time, and it wants a core
  *   SCHED_IDLE ---------------------------------------> SCHED_OTHER, its nice value
@@ -16,14 +16,16 @@
 #ifndef BASE_BACKGROUND_H
 #define BASE_BACKGROUND_H
 
+#include <stdbool.h>
+
 /* Before any thread enters: notes the process's nice value, and tries whether there is a way back. `percent` of a core
  * is what they are owed; 100: they are like any other thread. */
 void background_begin(unsigned percent);
 
-/* The calling thread is one of them until background_leave. If they are owed less than 10 percent, its nice value
- * is 10 above the process's for good, at most 19. Does nothing if the process did not begin, or at
- * 100 percent. Call it once a thread. */
-void background_enter(void);
+/* The calling thread is one of them until background_leave. helps: it works for a load that has a thread of its own;
+ * both are owed one share. If that is less than 10 percent, its nice value is 10 above the process's for good, at most
+ * 19. Does nothing if the process did not begin, or at 100 percent. Call it once a thread. */
+void background_enter(bool helps);
 
 /* Before a thread that entered ends. */
 void background_leave(void);

@@ -54,8 +54,8 @@ const struct config_row config_rows[] = {
         {"bucket_parallel_request", TYPE_COUNT, AT(bucket_parallel_request), "8", 1, 1024, NULL, false, SYMBOLS,
                 "Transfers at the same time for one request."},
         {"background_share", TYPE_COUNT, AT(background_share), "5", 1, 100, NULL, false, SYMBOLS,
-                "Percent of a core that each loading thread gets on a busy machine; else it uses idle cores. 100: as "
-                "urgent as requests."},
+                "Percent of a core that each load gets on a busy machine; else it uses idle cores. 100: as urgent as "
+                "requests."},
         {"bucket_connect_timeout", TYPE_DURATION, AT(bucket_connect_timeout), "5s", 10 * MSEC, 10 * MINUTE, NULL, false,
                 SYMBOLS, "Time to connect to a source."},
         {"bucket_stall_timeout", TYPE_DURATION, AT(bucket_stall_timeout), "10s", SEC, HOUR, NULL, false, SYMBOLS,

@@ -85,7 +85,7 @@ static void *reader_main(void *arg)
 {
 	struct arrival *in = arg;
 	struct arrived_block next;
-	background_enter();
+	background_enter(true);
 	while (wait_for_work(in, &next))
 		if (next.block)
 			read_block(in, next);

@@ -345,7 +345,7 @@ static void *run_jobs(struct finishers *all, struct finish_queue *q)
 static void *finisher_main(void *arg)
 {
 	struct finishers *all = arg;
-	background_enter();
+	background_enter(false);
 	run_jobs(all, &all->maps);
 	background_leave();
 	return NULL;

@@ -631,7 +631,7 @@ static void *loader_main(void *arg)
 	struct load *l;
 	pthread_t next;
 	bool followed = false;
-	background_enter();
+	background_enter(false);
 	while ((l = loads_take(ls))) {
 		enum load_step step = LOAD_DONE;
 		followed = followed || start_next(finishers, &next);

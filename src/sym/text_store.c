@@ -270,7 +270,7 @@ static void release_packer(struct text_store *s, struct packer *p)
 static void *packer_main(void *arg)
 {
 	struct text_store *s = arg;
-	background_enter();
+	background_enter(true);
 	pthread_mutex_lock(&s->lock);
 	while (!s->failed && (s->waiting || !s->ended)) {
 		if (s->waiting)

@@ -44,7 +44,7 @@ static void *spin(void *arg)
 {
 	struct spinner *s = mine = arg;
 	if (s->enters)
-		background_enter();
+		background_enter(false);
 	s->id = (pid_t)syscall(SYS_gettid);
 	assert_int_equal(pthread_getcpuclockid(pthread_self(), &s->clock), 0);
 	atomic_store(&s->started, true);
@@ -201,7 +201,7 @@ static int nice_after(int before)
 	if (child == 0) {
 		setpriority(PRIO_PROCESS, 0, before);
 		background_begin(PERCENT);
-		background_enter();
+		background_enter(false);
 		_exit(getpriority(PRIO_PROCESS, 0));
 	}
 	assert_int_equal(waitpid(child, &status, 0), child);

@@ -98,7 +98,7 @@ static void *in_thread(void *arg)
 	id_t self = (id_t)syscall(SYS_gettid);
 	int before = getpriority(PRIO_PROCESS, self);
 	background_begin(5);
-	background_enter();
+	background_enter(false);
 	int after = getpriority(PRIO_PROCESS, self);
 	return after == (before < 9 ? before + 10 : 19) && start_program() == EPERM ? arg : NULL;
 }
