@@ -35,7 +35,7 @@ struct spinner {
 	clockid_t clock;
 	atomic_bool started, ends, sleeps;
 	atomic_bool left, stays; /* it has left SCHED_IDLE; its thread does not end */
-	bool enters;
+	bool enters, helps;
 };
 
 static _Thread_local struct spinner *mine;
@@ -44,7 +44,7 @@ static void *spin(void *arg)
 {
 	struct spinner *s = mine = arg;
 	if (s->enters)
-		background_enter(false);
+		background_enter(s->helps);
 	s->id = (pid_t)syscall(SYS_gettid);
 	assert_int_equal(pthread_getcpuclockid(pthread_self(), &s->clock), 0);
 	atomic_store(&s->started, true);
@@ -58,12 +58,17 @@ static void *spin(void *arg)
 	return NULL;
 }
 
-static void start(struct spinner *s, bool enters)
+static void start_as(struct spinner *s, bool enters, bool helps)
 {
-	*s = (struct spinner){.enters = enters};
+	*s = (struct spinner){.enters = enters, .helps = helps};
 	assert_int_equal(pthread_create(&s->thread, NULL, spin, s), 0);
 	while (!atomic_load(&s->started))
 		nanosleep(&(struct timespec){0, MS}, NULL);
+}
+
+static void start(struct spinner *s, bool enters)
+{
+	start_as(s, enters, false);
 }
 
 static void end(struct spinner *s)
@@ -148,25 +153,35 @@ static void a_thread_that_sleeps_stays_idle(void **state)
 	end(&background);
 }
 
-/* Asserts that beside a busy thread it gets between `least` and `most` hundredths of what that gets. */
-static void check_share(unsigned percent, int64_t least, int64_t most)
+static int64_t both_ran(const struct spinner *one, const struct spinner *other)
+{
+	return ran(one) + (other ? ran(other) : 0);
+}
+
+/* Asserts that beside a busy thread one gets between `least` and `most` hundredths of what that gets; with its helper,
+ * unless that is NULL. */
+static void check_share(unsigned percent, struct spinner *helper, int64_t least, int64_t most)
 {
 	struct spinner background, busy;
 	background_begin(percent);
 	start(&background, true);
+	if (helper)
+		start_as(helper, true, true);
 	if (goes_idle(&background)) {
 		start(&busy, false);
 		until_policy(&background, SCHED_OTHER);
-		int64_t own = ran(&background), others = ran(&busy), end_at = clock_now() + BOUND * SECOND;
+		int64_t own = both_ran(&background, helper), others = ran(&busy), end_at = clock_now() + BOUND * SECOND;
 		while (ran(&busy) - others < RUN_MS * MS && clock_now() < end_at)
 			tick();
-		own = ran(&background) - own;
+		own = both_ran(&background, helper) - own;
 		others = ran(&busy) - others;
 		print_message("%lld ms beside %lld ms\n", (long long)(own / MS), (long long)(others / MS));
 		assert_true(own * 100 > others * least);
 		assert_true(own * 100 < others * most);
 		end(&busy);
 	}
+	if (helper)
+		end(helper);
 	end(&background);
 	background_begin(PERCENT);
 }
@@ -174,8 +189,16 @@ static void check_share(unsigned percent, int64_t least, int64_t most)
 static void a_busy_core_leaves_it_its_share(void **state)
 {
 	(void)state;
-	check_share(PERCENT, 4, 25);
-	check_share(8 * PERCENT, 40, 130);
+	check_share(PERCENT, NULL, 4, 25);
+	check_share(8 * PERCENT, NULL, 40, 130);
+}
+
+/* Owed 40 percent each, they would take two thirds of the core. */
+static void a_helper_shares_what_its_load_is_owed(void **state)
+{
+	struct spinner helper;
+	(void)state;
+	check_share(8 * PERCENT, &helper, 40, 130);
 }
 
 static void at_100_percent_it_is_like_others(void **state)
@@ -266,6 +289,7 @@ int main(void)
 	        cmocka_unit_test(one_that_leaves_stays_lifted),
 	        cmocka_unit_test(it_never_raises_a_priority),
 	        cmocka_unit_test(a_busy_core_leaves_it_its_share),
+	        cmocka_unit_test(a_helper_shares_what_its_load_is_owed),
 	        cmocka_unit_test(at_100_percent_it_is_like_others),
 	};
 	return cmocka_run_group_tests(tests, on_one_core, NULL);
