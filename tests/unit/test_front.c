@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
@@ -1158,9 +1159,25 @@ static void draining_finishes_what_is_in_hand(void **state)
 	close(kept);
 }
 
+/* Each front has one. */
+static unsigned epoll_descriptors(void)
+{
+	unsigned n = 0;
+	char name[64];
+	DIR *folder = opendir("/proc/self/fd");
+	assert_non_null(folder);
+	for (struct dirent *d; (d = readdir(folder));) {
+		ssize_t len = readlinkat(dirfd(folder), d->d_name, name, sizeof name);
+		n += len > 0 && memmem(name, (size_t)len, "eventpoll", 9);
+	}
+	closedir(folder);
+	return n;
+}
+
 static void draining_is_bounded(void **state)
 {
 	(void)state;
+	const unsigned others = epoll_descriptors();
 	start_front();
 	int fd = client_connect(path);
 	assert_true(client_send(fd, &(struct client_request){.method = "GET", .uri = "/t/hold"}));
@@ -1170,8 +1187,10 @@ static void draining_is_bounded(void **state)
 	front = NULL;
 	assert_true(clock_now() - started < 20 * SECOND);
 	assert_true(client_is_closed(fd));
-	/* Whoever holds the exchange may come too late. */
+	/* Whoever holds the exchange may come too late, and frees the front then. */
+	assert_int_equal(epoll_descriptors(), others + 1);
 	exchange_resume(atomic_load(&held), reply_parked);
+	assert_int_equal(epoll_descriptors(), others);
 	close(fd);
 	assert_int_equal(metric_get(M_REQUESTS_IN_FLIGHT), 0);
 	assert_int_equal(metric_get(M_CONNECTIONS), 0);

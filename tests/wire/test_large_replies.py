@@ -61,6 +61,20 @@ def test_frames_are_those_of_small_replies(stack, modules, path, count):
         assert [f for s in got for f in s] == [{k: v for k, v in e.items() if k != "frame"} if isinstance(e, dict) else e for e in map(expected.get, range(count))]
 
 
+def test_a_reply_begins_when_all_symbols_are_in_memory():
+    """A failure could only cut it off. After a restart pages are in memcached; the first request brings all of them."""
+    with Stack() as s:
+        functions = "".join(f"FUNC {16 * i:x} 10 0 function{i}\n" for i in range(2 * PARTS_LEAST))
+        question = job([s.symbols.add("pages.so", functions)], [[0, 32 * i] for i in range(PARTS_LEAST)])
+        first = s.client.post(PATHS[0], question)
+        s.node.settled()
+        s.node.restart()
+        from_memcached, from_memory = (s.client.post(PATHS[0], question) for _ in range(2))
+        assert ["Content-Length" in reply.headers for reply in (from_memcached, from_memory)] == [True, False]
+        assert first.json() == from_memcached.json() == from_memory.json()
+        assert s.bucket.hits() == 1
+
+
 @pytest.mark.parametrize("coding", ["identity", "gzip"])
 @pytest.mark.parametrize("count", [10, PARTS_LEAST])
 def test_the_log_tells_the_bytes_of_the_body(stack, modules, count, coding):
