@@ -178,7 +178,7 @@ static void check_share(unsigned percent, struct spinner *helper, int64_t least,
 		others = ran(&busy) - others;
 		int64_t passed = clock_now() - begun;
 		print_message("%lld ms beside %lld ms, of %lld ms\n", (long long)(own / MS), (long long)(others / MS),
-		              (long long)(passed / MS));
+		        (long long)(passed / MS));
 		assert_true(own * 100 > others * least);
 		assert_true(own * 100 < passed * most);
 		end(&busy);
