@@ -76,7 +76,6 @@ struct front {
 	int listener;              /* -1: no longer */
 
 	atomic_bool draining;
-	atomic_uint in_hand;  /* requests between their arrival and their release */
 	pthread_mutex_t lock; /* guards what follows */
 	pthread_cond_t quiet; /* front_stop may have got what it waits for */
 	unsigned running;     /* workers that have not ended */
@@ -92,7 +91,7 @@ struct front {
 	unsigned spare_count;
 	STAILQ_HEAD(, exchange_private) free;
 	unsigned free_count;
-	unsigned exchanges; /* not on the free list */
+	unsigned exchanges; /* not on the free list: requests between their arrival and their release */
 	bool stopped;       /* no worker is left: exchanges that are resumed now are dropped */
 	bool abandoned;     /* the last exchange frees the front */
 };
@@ -256,7 +255,9 @@ static bool keep_exchange(struct front *f, struct exchange_private *p)
 	} else if (p) {
 		turns_shrink(&f->turns);
 	}
-	f->exchanges--;
+	metric_add(M_REQUESTS_IN_FLIGHT, -1);
+	if (--f->exchanges == 0)
+		pthread_cond_signal(&f->quiet);
 	return keep;
 }
 
@@ -278,19 +279,6 @@ static void give_exchange(struct front *f, struct exchange_private *p, struct co
 		front_free(f);
 }
 
-static void count_request(struct front *f, int change)
-{
-	metric_add(M_REQUESTS_IN_FLIGHT, change);
-	if (change > 0)
-		atomic_fetch_add(&f->in_hand, 1);
-	/* front_stop sets `draining` before it reads the count, so one of the two sees the other. */
-	else if (atomic_fetch_sub(&f->in_hand, 1) == 1 && atomic_load(&f->draining)) {
-		pthread_mutex_lock(&f->lock);
-		pthread_cond_signal(&f->quiet);
-		pthread_mutex_unlock(&f->lock);
-	}
-}
-
 bool front_keeps(const struct front *f)
 {
 	return !atomic_load(&f->draining);
@@ -304,7 +292,6 @@ void front_release(struct exchange_private *p)
 		connection_forget(f, c);
 		c = NULL;
 	}
-	count_request(f, -1);
 	give_exchange(f, p, c);
 }
 
@@ -316,7 +303,6 @@ static void drop_exchange(struct exchange_private *p)
 		p->x.dropped(&p->x);
 	exchange_drop(p);
 	connection_forget(f, c);
-	count_request(f, -1);
 	give_exchange(f, p, NULL);
 }
 
@@ -335,6 +321,7 @@ static void wake_worker(struct front *f)
 static struct exchange_private *take_free(struct front *f)
 {
 	struct exchange_private *p = STAILQ_FIRST(&f->free);
+	metric_add(M_REQUESTS_IN_FLIGHT, 1);
 	f->exchanges++;
 	if (!p)
 		return NULL;
@@ -347,7 +334,6 @@ static struct exchange_private *take_free(struct front *f)
 static struct exchange_private *begin_exchange(struct front *f, struct connection *c, struct exchange_private *p)
 {
 	p = p ? p : make_exchange(f);
-	count_request(f, 1);
 	if (!p)
 		close(c->fd);
 	if (p && exchange_begin(p, atomic_load(&f->config), c->fd)) {
@@ -356,7 +342,6 @@ static struct exchange_private *begin_exchange(struct front *f, struct connectio
 		return p;
 	}
 	connection_forget(f, c);
-	count_request(f, -1);
 	give_exchange(f, p, NULL);
 	return NULL;
 }
@@ -992,10 +977,11 @@ static unsigned drain(struct front *f, int64_t bound)
 	pthread_mutex_lock(&f->lock);
 	while (f->connection_count && clock_wait(&f->quiet, &f->lock, idle_end))
 		;
-	while (atomic_load(&f->in_hand) && clock_wait(&f->quiet, &f->lock, end))
+	while (f->exchanges && clock_wait(&f->quiet, &f->lock, end))
 		;
+	unsigned left = f->exchanges;
 	pthread_mutex_unlock(&f->lock);
-	return atomic_load(&f->in_hand);
+	return left;
 }
 
 /* Ends the reads and writes that block workers, so that they can be joined. */
@@ -1039,9 +1025,9 @@ unsigned front_stop(struct front *f, int64_t bound)
 	unsigned dropped = drop_waiting(f);
 	if (!stop_workers(f))
 		return cut ? cut : 1;
-	/* a request may have arrived between the two, and be waiting */
-	unsigned left = atomic_load(&f->in_hand) + dropped;
 	pthread_mutex_lock(&f->lock);
+	/* a request may have arrived between the two, and be waiting */
+	unsigned left = f->exchanges + dropped;
 	f->stopped = true;
 	pthread_mutex_unlock(&f->lock);
 	drop_waiting(f);
