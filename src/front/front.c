@@ -92,8 +92,7 @@ struct front {
 	STAILQ_HEAD(, exchange_private) free;
 	unsigned free_count;
 	unsigned exchanges; /* not on the free list: requests between their arrival and their release */
-	bool stopped;       /* no worker is left: exchanges that are resumed now are dropped */
-	bool abandoned;     /* the last exchange frees the front */
+	bool stopped; /* no worker is left: exchanges that are resumed now are dropped, and the last frees the front */
 };
 
 struct worker {
@@ -266,7 +265,7 @@ static bool keep_exchange(struct front *f, struct exchange_private *p)
 static void give_exchange(struct front *f, struct exchange_private *p, struct connection *c)
 {
 	pthread_mutex_lock(&f->lock);
-	bool keep = keep_exchange(f, p), last = f->exchanges == 0 && f->abandoned;
+	bool keep = keep_exchange(f, p), last = f->exchanges == 0 && f->stopped;
 	int fd = c ? c->fd : -1;
 	if (c)
 		c->busy = false;
@@ -1029,14 +1028,10 @@ unsigned front_stop(struct front *f, int64_t bound)
 	/* a request may have arrived between the two, and be waiting */
 	unsigned left = f->exchanges + dropped;
 	f->stopped = true;
+	struct exchange_private *own = take_free(f); /* so that no other is the last */
 	pthread_mutex_unlock(&f->lock);
 	drop_waiting(f);
 	close_idle(f);
-	pthread_mutex_lock(&f->lock);
-	f->abandoned = true;
-	bool last = f->exchanges == 0;
-	pthread_mutex_unlock(&f->lock);
-	if (last)
-		front_free(f);
+	give_exchange(f, own, NULL);
 	return cut > left ? cut : left;
 }
