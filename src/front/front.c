@@ -80,7 +80,6 @@ struct front {
 	pthread_cond_t quiet; /* front_stop may have got what it waits for */
 	unsigned running;     /* workers that have not ended */
 	LIST_HEAD(, connection) connections;
-	unsigned connection_count;
 	struct turns turns;
 	LIST_HEAD(, help_work) offered;        /* for those that are idle */
 	unsigned helping;                      /* workers */
@@ -113,28 +112,26 @@ static struct connection *connection_new(struct front *f, int fd)
 	pthread_mutex_lock(&f->lock);
 	*c = (struct connection){.fd = fd};
 	LIST_INSERT_HEAD(&f->connections, c, all);
-	f->connection_count++;
 	pthread_mutex_unlock(&f->lock);
 	metric_add(M_CONNECTIONS, 1);
 	return c;
 }
 
-/* With f->lock held. */
-static void unlink_connection(struct front *f, struct connection *c)
+/* With f->lock held; the descriptor must be closed already. */
+static void free_connection(struct front *f, struct connection *c)
 {
 	LIST_REMOVE(c, all);
-	if (--f->connection_count == 0)
+	if (LIST_EMPTY(&f->connections))
 		pthread_cond_signal(&f->quiet);
+	metric_add(M_CONNECTIONS, -1);
+	free(c);
 }
 
-/* The descriptor must be closed already. */
 static void connection_forget(struct front *f, struct connection *c)
 {
 	pthread_mutex_lock(&f->lock);
-	unlink_connection(f, c);
+	free_connection(f, c);
 	pthread_mutex_unlock(&f->lock);
-	metric_add(M_CONNECTIONS, -1);
-	free(c);
 }
 
 static void connection_close(struct front *f, struct connection *c)
@@ -974,7 +971,7 @@ static unsigned drain(struct front *f, int64_t bound)
 {
 	int64_t now = clock_now(), end = now + bound, idle_end = now + (bound < idle_bound ? bound : idle_bound);
 	pthread_mutex_lock(&f->lock);
-	while (f->connection_count && clock_wait(&f->quiet, &f->lock, idle_end))
+	while (!LIST_EMPTY(&f->connections) && clock_wait(&f->quiet, &f->lock, idle_end))
 		;
 	while (f->exchanges && clock_wait(&f->quiet, &f->lock, end))
 		;
@@ -996,23 +993,15 @@ static void cut_off(struct front *f)
 /* After the last worker has ended. Connections of parked exchanges stay with them. */
 static void close_idle(struct front *f)
 {
-	LIST_HEAD(, connection) idle = LIST_HEAD_INITIALIZER(idle);
-	struct connection *c, *next;
 	pthread_mutex_lock(&f->lock);
-	for (c = LIST_FIRST(&f->connections); c; c = next) {
+	for (struct connection *c = LIST_FIRST(&f->connections), *next; c; c = next) {
 		next = LIST_NEXT(c, all);
 		if (c->busy)
 			continue;
-		unlink_connection(f, c);
-		LIST_INSERT_HEAD(&idle, c, all);
+		close(c->fd);
+		free_connection(f, c);
 	}
 	pthread_mutex_unlock(&f->lock);
-	while ((c = LIST_FIRST(&idle))) {
-		LIST_REMOVE(c, all);
-		close(c->fd);
-		metric_add(M_CONNECTIONS, -1);
-		free(c);
-	}
 }
 
 unsigned front_stop(struct front *f, int64_t bound)
