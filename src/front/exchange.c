@@ -342,22 +342,11 @@ bool exchange_gone(const struct exchange *x)
 
 /* ---- end ---- */
 
-static void empty_arenas(struct exchange_private *p)
-{
-	exchange_uncharge_body(&p->x);
-	arena_reset(&p->arena);
-	arena_reset(&p->scratch);
-}
-
 int exchange_end(struct exchange_private *p)
 {
 	int fd = fcgi_request_finish(p->fcgi, p->keep);
-	empty_arenas(p);
+	exchange_uncharge_body(&p->x);
+	arena_reset(&p->arena);
+	arena_reset(&p->scratch);
 	return fd;
-}
-
-void exchange_drop(struct exchange_private *p)
-{
-	fcgi_request_drop(p->fcgi);
-	empty_arenas(p);
 }

@@ -52,7 +52,8 @@ bool fcgi_request_accept(struct fcgi_request *r, int fd)
 	/* libfcgi takes an error between two parameters for their end. */
 	if (r->lib.role == FCGI_RESPONDER && FCGX_GetError(r->lib.in) == 0)
 		return true;
-	fcgi_request_drop(r);
+	fcgi_request_shut(r);
+	fcgi_request_finish(r, false);
 	return false;
 }
 
@@ -236,10 +237,4 @@ int fcgi_request_finish(struct fcgi_request *r, bool keep)
 		fd = -1;
 	}
 	return fd;
-}
-
-void fcgi_request_drop(struct fcgi_request *r)
-{
-	fcgi_request_shut(r);
-	fcgi_request_finish(r, false);
 }

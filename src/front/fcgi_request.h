@@ -24,7 +24,7 @@ void fcgi_request_free(struct fcgi_request *r);
 bool fcgi_request_accept(struct fcgi_request *r, int fd);
 /* The connection. */
 int fcgi_request_fd(const struct fcgi_request *r);
-/* NULL if there is none. Valid until the request is finished or dropped. */
+/* NULL if there is none. Valid until the request is finished. */
 const char *fcgi_request_param(const struct fcgi_request *r, const char *name);
 /* Reads some of the body, waiting for at least a byte. 0 at its end; -1 on failure: the peer went away, or was silent
  * for the connection's SO_RCVTIMEO. */
@@ -46,7 +46,5 @@ void fcgi_request_shut(struct fcgi_request *r);
 /* Lets go of the request. Returns the connection if it can carry another one, else -1: it is closed. Unless keep is
  * false, the body has been read to its end and the last piece of the reply is written. */
 int fcgi_request_finish(struct fcgi_request *r, bool keep);
-/* Closes the connection without a reply, or in the middle of one. */
-void fcgi_request_drop(struct fcgi_request *r);
 
 #endif

@@ -291,15 +291,13 @@ void front_release(struct exchange_private *p)
 	give_exchange(f, p, c);
 }
 
+/* Without a reply. */
 static void drop_exchange(struct exchange_private *p)
 {
-	struct front *f = p->front;
-	struct connection *c = p->connection;
 	if (p->x.dropped)
 		p->x.dropped(&p->x);
-	exchange_drop(p);
-	connection_forget(f, c);
-	give_exchange(f, p, NULL);
+	fcgi_request_shut(p->fcgi);
+	front_release(p);
 }
 
 /* A worker that sleeps looks for work. */
