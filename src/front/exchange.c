@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/random.h>
 
 #include "base/account.h"
 #include "base/clock.h"
 #include "base/gzip.h"
 #include "base/hex.h"
 #include "base/permits.h"
+#include "base/process.h"
 
 enum {
 	CHUNK = 64 * 1024,
@@ -80,11 +80,8 @@ static bool is_word(struct str s)
 
 static void make_request_id(char out[64])
 {
-	unsigned char random[16] = {0};
-	/* Never short for so few bytes; and a duplicate id would do no harm. */
-	if (getrandom(random, sizeof random, 0) < 0)
-		random[0] = 0;
-	hex_write(out, random, sizeof random);
+	const uint64_t random[2] = {random_u64(), random_u64()};
+	hex_write(out, (const unsigned char *)random, sizeof random);
 }
 
 static void choose_request_id(struct exchange *x)
@@ -119,7 +116,6 @@ bool exchange_begin(struct exchange_private *p, const struct config *c, int fd)
 	const char *query = memchr(x->path.data, '?', x->path.len);
 	if (query)
 		x->path.len = (size_t)(query - x->path.data);
-	p->paused = false;
 	x->client = client_key_of(exchange_param(x, "REMOTE_ADDR"), (unsigned)c->client_ipv6_prefix);
 	p->turn = (struct turn){.client = x->client, .since = x->started};
 	choose_request_id(x);

@@ -83,8 +83,8 @@ void exchange_free(struct exchange_private *p);
 bool exchange_begin(struct exchange_private *p, const struct config *c, int fd);
 /* Reads the rest of the body, within bounds; false if there may be more. */
 bool exchange_drain(struct exchange_private *p);
-/* Ends the exchange, whether or not it has a reply; p can be reused. Returns the connection if p->keep is set, or -1: it
- * is closed. */
+/* Ends the exchange, whether or not it has a reply; p can be reused. Returns the connection if p->keep is set, or -1:
+ * it is closed. */
 int exchange_end(struct exchange_private *p);
 
 /* front.c */

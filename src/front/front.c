@@ -199,10 +199,15 @@ static int accept_some(struct front *f)
 	return 0;
 }
 
+static bool watch(struct front *f, int op, int fd, uint32_t events, void *tag)
+{
+	struct epoll_event event = {.events = events, .data.ptr = tag};
+	return epoll_ctl(f->epoll, op, fd, &event) == 0;
+}
+
 static bool arm_listener(struct front *f, int op)
 {
-	struct epoll_event event = {.events = EPOLLIN | EPOLLONESHOT, .data.ptr = &f->listener};
-	return epoll_ctl(f->epoll, op, f->listener, &event) == 0;
+	return watch(f, op, f->listener, EPOLLIN | EPOLLONESHOT, &f->listener);
 }
 
 /* One worker at a time. Once armed again, the listener is readable at once if connections still wait. */
@@ -449,8 +454,7 @@ static void handle_timer(struct front *f)
 static void await_reader(struct front *f, struct exchange_private *p)
 {
 	struct connection *c = p->connection;
-	struct epoll_event event = {.events = EPOLLOUT | EPOLLONESHOT, .data.ptr = c};
-	if (epoll_ctl(f->epoll, EPOLL_CTL_MOD, c->fd, &event)) {
+	if (!watch(f, EPOLL_CTL_MOD, c->fd, EPOLLOUT | EPOLLONESHOT, c)) {
 		shutdown(c->fd, SHUT_RDWR);
 		turns_add(&f->turns, &p->turn);
 		return;
@@ -807,13 +811,6 @@ static void *worker_main(void *arg)
 	return NULL;
 }
 
-static bool prepare_worker(struct front *f, struct worker *w)
-{
-	w->front = f;
-	/* The record of a client may be held by a worker when its exchange has gone. */
-	return turns_grow(&f->turns) && worker_has_fiber(w);
-}
-
 static enum err start_workers(struct front *f, unsigned count, struct error *e)
 {
 	f->workers = calloc(count, sizeof *f->workers);
@@ -822,7 +819,9 @@ static enum err start_workers(struct front *f, unsigned count, struct error *e)
 	for (; f->worker_count < count; f->worker_count++) {
 		char name[16];
 		struct worker *w = &f->workers[f->worker_count];
-		if (!prepare_worker(f, w))
+		w->front = f;
+		/* The record of a client may be held by a worker when its exchange has gone. */
+		if (!turns_grow(&f->turns) || !worker_has_fiber(w))
 			return no_memory(e);
 		pthread_mutex_lock(&f->lock);
 		int failed = pthread_create(&w->thread, NULL, worker_main, w);
@@ -892,12 +891,6 @@ static void front_free(struct front *f)
 	free(f);
 }
 
-static bool watch(struct front *f, int fd, uint32_t events, void *tag)
-{
-	struct epoll_event event = {.events = events, .data.ptr = tag};
-	return fd >= 0 && epoll_ctl(f->epoll, EPOLL_CTL_ADD, fd, &event) == 0;
-}
-
 static bool open_descriptors(struct front *f)
 {
 	/* See accept_one. */
@@ -906,8 +899,10 @@ static bool open_descriptors(struct front *f)
 	f->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	f->stop = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	f->timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
-	return f->epoll >= 0 && watch(f, f->wake, EPOLLIN | EPOLLET, &f->wake) &&
-	       watch(f, f->stop, EPOLLIN, &f->stop) && watch(f, f->timer, EPOLLIN, &f->timer);
+	return f->epoll >= 0 && f->wake >= 0 && f->stop >= 0 && f->timer >= 0 &&
+	       watch(f, EPOLL_CTL_ADD, f->wake, EPOLLIN | EPOLLET, &f->wake) &&
+	       watch(f, EPOLL_CTL_ADD, f->stop, EPOLLIN, &f->stop) &&
+	       watch(f, EPOLL_CTL_ADD, f->timer, EPOLLIN, &f->timer);
 }
 
 struct front *front_start(const struct config *c, int fd, void (*handle)(struct exchange *), struct error *e)
@@ -921,7 +916,6 @@ struct front *front_start(const struct config *c, int fd, void (*handle)(struct 
 	f->handle = handle;
 	f->listener = fd;
 	f->io_timeout = c->io_timeout;
-	LIST_INIT(&f->readers);
 	STAILQ_INIT(&f->free);
 	const unsigned workers = c->workers ? (unsigned)c->workers : WORKERS_A_CORE * cores_count();
 	turns_init(&f->turns, workers, random_u64());
@@ -932,7 +926,6 @@ struct front *front_start(const struct config *c, int fd, void (*handle)(struct 
 	pthread_mutex_init(&f->lock, NULL);
 	clock_condition_init(&f->quiet);
 	pthread_cond_init(&f->helped, NULL);
-	LIST_INIT(&f->offered);
 	enum err err = ERR_OK;
 	if (!open_descriptors(f) || !fcgi_library_init())
 		err = error_set(e, ERR_IO, "the front: %s", strerror(errno));

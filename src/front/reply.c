@@ -422,16 +422,14 @@ void exchange_error_headers(char extra[64], enum err code, unsigned retry_after)
 		snprintf(extra, 64, "WWW-Authenticate: APIKey\r\n");
 }
 
-void exchange_reply_error(struct exchange *x, const struct error *e, unsigned retry_after)
-{
-	char extra[64];
-	exchange_error_headers(extra, e->code, retry_after);
-	exchange_reply_refusal(x, e, extra);
-}
-
 void exchange_reply_problems(struct exchange *x, const struct error *e, struct str text, unsigned retry_after)
 {
 	char extra[64];
 	exchange_error_headers(extra, e->code, retry_after);
 	refuse(x, e, text, extra);
+}
+
+void exchange_reply_error(struct exchange *x, const struct error *e, unsigned retry_after)
+{
+	exchange_reply_problems(x, e, str_from(e->text), retry_after);
 }
