@@ -406,10 +406,7 @@ static unsigned drop_waiting(struct front *f)
 	unsigned count = 0;
 	pthread_mutex_lock(&f->lock);
 	while ((turn = turns_remove(&f->turns)))
-		if (exchange_of(turn)->paused)
-			TAILQ_INSERT_TAIL(&begun, turn, next);
-		else
-			TAILQ_INSERT_TAIL(&others, turn, next);
+		TAILQ_INSERT_TAIL(exchange_of(turn)->paused ? &begun : &others, turn, next);
 	while ((turn = TAILQ_FIRST(&begun))) {
 		TAILQ_REMOVE(&begun, turn, next);
 		turns_add(&f->turns, turn);
@@ -558,7 +555,7 @@ bool exchange_turn(struct exchange *x)
 /* With f->lock held: whether a worker that has nothing else to do, or helps already, may help. */
 static bool may_help(const struct front *f, unsigned others)
 {
-	return !f->turns.waiting && f->turns.busy + others < f->cores;
+	return TAILQ_EMPTY(&f->turns.order) && f->turns.busy + others < f->cores;
 }
 
 void exchange_offer(struct exchange *x, struct help_work *w)
@@ -738,7 +735,7 @@ static struct exchange_private *next_exchange(struct worker *w, struct exchange_
 	struct front *f = w->front;
 	pthread_mutex_lock(&f->lock);
 	end_turn(w);
-	if (f->turns.waiting) {
+	if (!TAILQ_EMPTY(&f->turns.order)) {
 		pthread_mutex_unlock(&f->lock);
 		take_events(f);
 		pthread_mutex_lock(&f->lock);

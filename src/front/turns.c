@@ -86,16 +86,16 @@ static void insert_by_age(struct turn_list *list, struct turn *turn)
 void turns_add(struct turns *t, struct turn *turn)
 {
 	struct turn_client *c = find_client(t, turn->client);
-	if (!waits(c)) {
+	if (!waits(c))
 		TAILQ_INSERT_TAIL(&t->order, c, order);
-		t->waiting++;
-	}
 	insert_by_age(turn->begun ? &c->begun : &c->fresh, turn);
 }
 
+/* One that waits. */
 static bool may_have(const struct turns *t, const struct turn_client *c)
 {
-	return client_may_have(c->held, t->busy, t->workers, t->waiting > 1);
+	bool others = TAILQ_FIRST(&t->order) != c || TAILQ_NEXT(c, order);
+	return client_may_have(c->held, t->busy, t->workers, others);
 }
 
 /* The list whose first comes next. */
@@ -145,8 +145,6 @@ static struct turn *take(struct turns *t, struct turn_client *c)
 	TAILQ_REMOVE(&t->order, c, order);
 	if (waits(c))
 		TAILQ_INSERT_TAIL(&t->order, c, order);
-	else
-		t->waiting--;
 	return turn;
 }
 

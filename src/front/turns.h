@@ -38,11 +38,10 @@ struct turn_client {
 
 struct turns {
 	unsigned workers, busy;
-	unsigned waiting;            /* clients */
 	struct client_key held_back; /* whose turn was the last that is `held`, */
 	unsigned held_back_count;    /* of so many; reset by whoever tells of it */
 	uint64_t seed;
-	TAILQ_HEAD(, turn_client) order;
+	TAILQ_HEAD(, turn_client) order; /* those that wait */
 	LIST_HEAD(turn_chain, turn_client) chains[TURNS_CHAINS], free;
 };
 
