@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -190,7 +191,11 @@ struct reading {
 	char doing[80];
 	struct reader_process process;
 	int64_t deadline;
-	unsigned wants;
+	struct given {
+		int file;
+		off_t size;
+	} given[1 + WANTS_MAX]; /* all files that it has, the job's first; the others are this reading's own */
+	unsigned given_count, wants;
 	bool known, begun, ended; /* the build id was right; instructions follow; nothing follows */
 };
 
@@ -264,8 +269,9 @@ static enum err judge_end(struct reading *s, struct error *e)
 			return error_set(e, ERR_CORRUPT, "its reader sent nothing");
 		return s->job->limits.code ? ERR_OK : symbfile_reader_finish(s->reader, e);
 	case ERR_MISSING:
-	case ERR_UNAVAILABLE:
 		return error_set(e, err, "%.200s", text);
+	case ERR_UNAVAILABLE: /* its cage; once it has seen the file, it has no such excuse */
+		return error_set(e, *s->doing ? ERR_CORRUPT : err, "%.200s", text);
 	case ERR_NO_MEMORY:
 		return died(s, "needed too much memory", e);
 	default:
@@ -289,6 +295,12 @@ static enum err check_id(struct reading *s, struct error *e)
 	return ERR_OK;
 }
 
+static void note_file(struct reading *s, int file)
+{
+	struct stat st;
+	s->given[s->given_count++] = (struct given){file, fstat(file, &st) == 0 ? st.st_size : 0};
+}
+
 static enum err give_file(struct reading *s, struct error *e)
 {
 	const struct packet *p = s->packet;
@@ -306,7 +318,7 @@ static enum err give_file(struct reading *s, struct error *e)
 	s->deadline += clock_now() - start; /* a slow source is no fault of the file */
 	bool ok = packet_send(s->socket, PACKET_FILE, NULL, 0, &file, file >= 0);
 	if (file >= 0)
-		close(file);
+		note_file(s, file);
 	/* If it died meanwhile, the next packet says so. */
 	return ok || errno == EPIPE || errno == ECONNRESET ? ERR_OK
 	                                                   : error_set(e, ERR_UNAVAILABLE, "%s", strerror(errno));
@@ -407,6 +419,32 @@ static enum err run_reading(struct reading *s, struct error *e)
 	return err;
 }
 
+/* ---- whose fault it is ---- */
+
+static enum err read_whole(const struct given *g, const atomic_bool *cancel, struct error *e)
+{
+	char block[32 << 10];
+	off_t at = 0;
+	ssize_t n;
+	while ((n = pread(g->file, block, sizeof block, at)) > 0 && !(cancel && atomic_load(cancel)))
+		at += n;
+	if (n == 0 && at < g->size)
+		return error_set(e, ERR_UNAVAILABLE, "the file became shorter while it was read");
+	return n < 0 ? error_set(e, ERR_UNAVAILABLE, "the file cannot be read: %s", strerror(errno)) : ERR_OK;
+}
+
+/* A disk that fails looks to the reader like a malformed or poor file, or kills it (SIGBUS). What the reader says
+ * proves nothing, since the file may have taken it over; so the files are read once more here. */
+static enum err judge_file(const struct reading *s, enum err err, struct error *e)
+{
+	enum err unreadable = ERR_OK;
+	if (err != ERR_CORRUPT && err != ERR_MISSING)
+		return err;
+	for (unsigned i = 0; i < s->given_count && !unreadable; i++)
+		unreadable = read_whole(&s->given[i], s->job->cancel, e);
+	return unreadable ? unreadable : err;
+}
+
 enum err extract_file(struct extractors *x, struct extraction *job, struct error *e)
 {
 	struct reading s = {.job = job,
@@ -416,12 +454,16 @@ enum err extract_file(struct extractors *x, struct extraction *job, struct error
 	        .packet = malloc(sizeof *s.packet),
 	        .process = READER_PROCESS_NONE,
 	        .deadline = clock_now() + (job->limits.seconds + GRACE) * SECOND};
+	note_file(&s, job->file);
 	enum err err = s.reader && s.hash && s.packet ? hand_over(x, &s, e) : no_memory(e);
 	if (!err)
 		err = run_reading(&s, e);
 	if (s.socket >= 0)
 		close(s.socket);
 	reader_process_end(&s.process);
+	err = judge_file(&s, err, e);
+	while (s.given_count > 1)
+		close(s.given[--s.given_count].file);
 	if (!err)
 		job->hash = text_hash_value(s.hash);
 	symbfile_reader_free(s.reader);

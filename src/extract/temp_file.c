@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,13 @@
 #include <unistd.h>
 
 #include "base/files.h"
+
+static bool in_memory;
+
+void temp_file_in_memory(void)
+{
+	in_memory = true;
+}
 
 static const char *folder(void)
 {
@@ -38,11 +46,13 @@ static int open_named(void)
 
 enum err temp_file_open(int *fd, struct error *e)
 {
+	if (in_memory) {
+		*fd = memfd_create("symbolicated-extract", MFD_CLOEXEC);
+		return *fd < 0 ? no_memory(e) : ERR_OK;
+	}
 	*fd = open(folder(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 	if (*fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL))
 		*fd = open_named();
-	if (*fd < 0 && errno == ENOENT) /* the process may open nothing: the server's helper */
-		*fd = memfd_create("symbolicated-extract", MFD_CLOEXEC);
 	return *fd < 0 ? error_set(e, ERR_IO, "temporary folder %.150s: %s", folder(), strerror(errno)) : ERR_OK;
 }
 
@@ -50,6 +60,8 @@ enum err temp_file_write(int fd, const void *data, size_t len, struct error *e)
 {
 	if (write_all(fd, data, len))
 		return ERR_OK;
+	if (in_memory)
+		return no_memory(e);
 	return error_set(e, ERR_IO, "temporary folder %.120s: %s%s", folder(), strerror(errno),
 	        errno == ENOSPC || errno == EDQUOT ? ": choose a larger one with TMPDIR" : "");
 }

@@ -7,6 +7,10 @@
 
 #include "base/error.h"
 
+/* From now on, all of this process are in memory: for the server's helper, which may open no file. ERR_NO_MEMORY then
+ * says that they do not fit. */
+void temp_file_in_memory(void);
+
 /* In $TMPDIR, or in /tmp if that is not a directory. *fd is -1 after a failure. */
 enum err temp_file_open(int *fd, struct error *e);
 /* Writes all bytes at the end of the file. ERR_IO: the text names the folder, and what helps if it is full. */

@@ -241,8 +241,9 @@ void job_run(int socket, int file, const struct job_limits *l)
 	static struct job j;
 	struct error e = {0};
 	j = (struct job){.limits = l, .socket = socket};
-	doing(&j, "starting");
 	enum err err = cage_enter(l, &e);
+	temp_file_in_memory();
+	doing(&j, "starting"); /* what fails before is no fault of the file */
 	if (!err)
 		err = open_file(&j, &file, &e);
 	if (!err)

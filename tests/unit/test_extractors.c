@@ -420,6 +420,88 @@ static enum err extract_asking(int (*provide)(void *arg, const struct build_id *
 	return err;
 }
 
+/* ---- disks that fail ---- */
+
+/* This process's memory, whose first page is nowhere: a file of which each read says EIO. */
+static void test_unreadable_file(void **state)
+{
+	(void)state;
+	struct build_id id = {.len = 20};
+	int fd = open("/proc/self/mem", O_RDONLY | O_CLOEXEC), other = dup(fd);
+	assert_true(fd >= 0 && other >= 0);
+	check_refused(fd, &id, ERR_UNAVAILABLE, "the file cannot be read: Input/output error");
+	check_refused(other, &id, ERR_UNAVAILABLE, "the file cannot be read: Input/output error");
+}
+
+static int unreadable_other(void *arg, const struct build_id *id, struct str name)
+{
+	(void)id;
+	(void)name;
+	*(bool *)arg = true;
+	return open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
+}
+
+/* The same for a further file that its reader asks for. */
+static void test_unreadable_further_file(void **state)
+{
+	(void)state;
+	struct error e = {0};
+	bool asked = false;
+	assert_int_equal(extract_asking(unreadable_other, &asked, 60, &e), ERR_UNAVAILABLE);
+	assert_true(asked);
+	assert_string_equal(e.text, "the file cannot be read: Input/output error");
+}
+
+struct cutting {
+	int file;
+	off_t len;
+	bool done;
+};
+
+static int cut_file(void *arg, const struct build_id *id, struct str name)
+{
+	struct cutting *c = arg;
+	(void)id;
+	(void)name;
+	c->done = ftruncate(c->file, c->len) == 0;
+	return -1;
+}
+
+static void check_cut(off_t to)
+{
+	static uint8_t bytes[1 << 20];
+	uint64_t base;
+	struct tally t = {0};
+	struct error e = {0};
+	int fd = open(data("c-symtab-x86_64"), O_RDONLY | O_CLOEXEC);
+	ssize_t len = read(fd, bytes, sizeof bytes);
+	assert_in_range(len, to + 1, sizeof bytes - 1);
+	struct cutting c = {.file = file_of(bytes, (size_t)len), .len = to};
+	struct build_id id = id_of(fd, &base);
+	struct build_id_question question = question_of(&id);
+	struct extraction job = {.file = c.file,
+	        .limits = limits(),
+	        .question = &question,
+	        .sink = {take_range, take_pad, &t},
+	        .provide = cut_file,
+	        .provide_arg = &c};
+	assert_int_equal(extract_file(helper, &job, &e), ERR_UNAVAILABLE);
+	assert_true(c.done);
+	assert_string_equal(e.text, "the file became shorter while it was read");
+	close(c.file);
+	close(fd);
+}
+
+/* What the reader has mapped is gone: as on a failing disk, it finds no symbols, finds them malformed, or dies. */
+static void test_file_that_vanishes(void **state)
+{
+	(void)state;
+	check_cut(0);
+	check_cut(1);
+	check_cut(4096);
+	check_cut(8192);
+}
+
 static int stop_reader(void *arg, const struct build_id *id, struct str name)
 {
 	pid_t reader = 0;
@@ -796,6 +878,9 @@ int main(void)
 	        cmocka_unit_test(test_memory_is_charged),
 	        cmocka_unit_test(test_sink_refuses),
 	        cmocka_unit_test(test_killed),
+	        cmocka_unit_test(test_unreadable_file),
+	        cmocka_unit_test(test_unreadable_further_file),
+	        cmocka_unit_test(test_file_that_vanishes),
 	        cmocka_unit_test(test_too_slow),
 	        cmocka_unit_test(test_slow_source),
 	        cmocka_unit_test(test_stopped_helper),
