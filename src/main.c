@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "api/missing.h"
 #include "api/router.h"
 #include "api/status.h"
 #include "base/account.h"
@@ -237,13 +238,13 @@ static enum err start_process(struct process *p, struct error *e)
 		close(fd);
 		return err;
 	}
-	err = status_start(e);
-	if (err)
+	if (status_start(e) || missing_start(e))
 		close(fd);
 	else
 		p->front = front_start(c, fd, router_handle, e);
 	if (p->front)
 		return ERR_OK;
+	missing_stop();
 	status_stop();
 	services_stop();
 	return e->code;
@@ -290,6 +291,7 @@ static int serve(struct process *p)
 		log_flush();
 		_exit(EXIT_SUCCESS);
 	}
+	missing_stop();
 	status_stop();
 	services_stop();
 	extractors_stop(p->extractors);

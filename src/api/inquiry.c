@@ -99,7 +99,6 @@ void inquiry_reply(struct inquiry *s, const char *content_type, uint64_t size,
 		writer_flush(&w);
 		release_inquiry(s);
 		(w.failed ? exchange_reply_cut : exchange_reply_end)(x);
-		missing_share_soon();
 	}
 }
 

@@ -4,17 +4,22 @@
 
 #include "api/missing.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "api/router.h"
+#include "base/clock.h"
 #include "keys/auth.h"
 #include "api/services.h"
 #include "objects/bucket.h"
 #include "symfiles/missing_shared.h"
 
-enum { LISTED_MAX = 1000 };
+enum {
+	LISTED_MAX = 1000,
+	SHARE_PERIOD = 2, /* seconds */
+};
 
 void missing_note_request(const struct exchange *x, struct str name, struct str id)
 {
@@ -24,10 +29,56 @@ void missing_note_request(const struct exchange *x, struct str name, struct str 
 	missing_note(symfiles_missing(services_symfiles()), name, id, str_from(agent ? agent : ""), time(NULL));
 }
 
-void missing_share_soon(void)
+/* ---- telling other hosts ---- */
+
+static struct {
+	pthread_t thread;
+	pthread_mutex_t lock; /* guards what follows */
+	pthread_cond_t stop;
+	bool runs;
+} sharing = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void share(void)
 {
 	missing_share(symfiles_missing(services_symfiles()), modules_memcached(services_modules()), time(NULL));
 }
+
+static void *share_main(void *arg)
+{
+	pthread_mutex_lock(&sharing.lock);
+	while (sharing.runs) {
+		clock_wait(&sharing.stop, &sharing.lock, clock_now() + SHARE_PERIOD * SECOND);
+		pthread_mutex_unlock(&sharing.lock);
+		share();
+		pthread_mutex_lock(&sharing.lock);
+	}
+	pthread_mutex_unlock(&sharing.lock);
+	return arg;
+}
+
+enum err missing_start(struct error *e)
+{
+	clock_condition_init(&sharing.stop);
+	sharing.runs = true;
+	int failed = pthread_create(&sharing.thread, NULL, share_main, NULL);
+	if (!failed)
+		return ERR_OK;
+	sharing.runs = false;
+	return error_set(e, ERR_IO, "thread: %s", strerror(failed));
+}
+
+void missing_stop(void)
+{
+	pthread_mutex_lock(&sharing.lock);
+	bool ran = sharing.runs;
+	sharing.runs = false;
+	pthread_cond_signal(&sharing.stop);
+	pthread_mutex_unlock(&sharing.lock);
+	if (ran)
+		pthread_join(sharing.thread, NULL);
+}
+
+/* ---- the list ---- */
 
 void missing_handle(struct exchange *x)
 {

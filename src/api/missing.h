@@ -3,11 +3,14 @@
 #ifndef API_MISSING_H
 #define API_MISSING_H
 
+#include "base/error.h"
 #include "front/exchange.h"
 
 void missing_note_request(const struct exchange *x, struct str name, struct str id);
-/* Tells other hosts, now and then, if there is anything new. To be called after notes, and by health checks, so that
- * the last note does not wait for another request. */
-void missing_share_soon(void);
+
+/* A thread that tells other hosts what is new: memcached may let it wait. Start it after the services, stop it after
+ * the front and before the services. */
+enum err missing_start(struct error *e);
+void missing_stop(void);
 
 #endif

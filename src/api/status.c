@@ -9,7 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "api/missing.h"
 #include "api/router.h"
 #include "base/clock.h"
 #include "base/metrics.h"
@@ -61,7 +60,6 @@ void metrics_handle(struct exchange *x)
 {
 	struct buffer text;
 	struct error e;
-	missing_share_soon();
 	buffer_init(&text, 1 << 20);
 	metrics_print(&text);
 	if (text.failed) {
@@ -150,7 +148,6 @@ static bool wait_for_result(struct exchange *x, struct diagnosis *result)
 void heartbeat_handle(struct exchange *x)
 {
 	struct diagnosis result;
-	missing_share_soon();
 	pthread_mutex_lock(&heart.lock);
 	bool parked = wait_for_result(x, &result);
 	pthread_mutex_unlock(&heart.lock);

@@ -27,7 +27,6 @@ struct missing_list {
 	int64_t minute; /* in which `lines` were logged */
 	unsigned lines;
 	bool changed;
-	int64_t settled; /* when missing_is_due last said yes */
 };
 
 struct missing_list *missing_list_new(uint64_t seed)
@@ -127,15 +126,11 @@ size_t missing_copy(struct missing_list *l, struct missing_module *to, size_t ma
 	return n;
 }
 
-bool missing_is_due(struct missing_list *l, int64_t now, int64_t period)
+bool missing_has_news(struct missing_list *l)
 {
-	if (pthread_mutex_trylock(&l->lock) != 0) /* each request asks: the next one will do */
-		return false;
-	bool due = l->changed && (now - l->settled >= period || now < l->settled);
-	if (due) {
-		l->changed = false;
-		l->settled = now;
-	}
+	pthread_mutex_lock(&l->lock);
+	bool news = l->changed;
+	l->changed = false;
 	pthread_mutex_unlock(&l->lock);
-	return due;
+	return news;
 }

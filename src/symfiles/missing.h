@@ -29,7 +29,7 @@ void missing_note(struct missing_list *l, struct str name, struct str id, struct
 /* Copies those asked for at least at `since`, in any order; returns how many, at most max. */
 enum { MISSING_MAX = 4096 };
 size_t missing_copy(struct missing_list *l, struct missing_module *to, size_t max, int64_t since);
-/* Whether something was counted since the last call that returned true, at least `period` seconds ago. */
-bool missing_is_due(struct missing_list *l, int64_t now, int64_t period);
+/* Whether something was counted since the last call. */
+bool missing_has_news(struct missing_list *l);
 
 #endif

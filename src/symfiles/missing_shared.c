@@ -16,7 +16,6 @@
 #include "base/process.h"
 
 enum {
-	SHARE_PERIOD = 2,      /* seconds */
 	KEPT = 7 * 24 * 3600,  /* seconds: modules that nobody asks for any more, and the lists of other processes */
 	SHARED_MAX = 1000,     /* modules of one process */
 	VALUE_MAX = 600 << 10, /* bytes of it; below the least item limit that makes sense */
@@ -220,7 +219,7 @@ static void write_list(struct missing_list *l, struct mc_client *c, int64_t now)
 
 void missing_share(struct missing_list *l, struct mc_client *c, int64_t now)
 {
-	if (c && missing_is_due(l, now, SHARE_PERIOD))
+	if (c && missing_has_news(l))
 		write_list(l, c, now);
 }
 
