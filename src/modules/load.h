@@ -73,7 +73,6 @@ struct load {
 	bool kept;              /* module was in the cache, and is still current */
 	struct outcome outcome; /* marker and checked are from the start of the load, even if it succeeds; the marker
 	                           stays while the lease is held */
-	unsigned retry_after;
 	struct load_costs costs;
 };
 

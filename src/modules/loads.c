@@ -495,7 +495,7 @@ static bool just_loaded(struct loads *ls, struct module_want *w)
 	if (f.class == OUTCOME_NONE || want_outdates(w, f.marker, f.checked) ||
 	        (f.class != FAILURE_TEMPORARY && f.checked < w->own.not_before))
 		return false;
-	want_settle(w, &f, failure_seconds(f.until, clock_now()));
+	want_settle(w, &f);
 	return true;
 }
 
@@ -530,7 +530,7 @@ static void get_each(struct loads *ls, struct load_wait *wait)
 		if (l)
 			join(l, wait, w);
 		else /* more than cold_modules: when the client tries again, those loaded now are in the cache */
-			want_settle(w, &(struct outcome){.class = FAILURE_TEMPORARY}, 1);
+			want_settle(w, &(struct outcome){.class = FAILURE_TEMPORARY});
 	}
 }
 
@@ -589,9 +589,9 @@ static void give_result(struct loads *ls, const struct load *l, struct load_wait
 	w->loaded = true;
 	w->costs = l->costs;
 	if (!l->module) {
-		want_settle(w, &l->outcome, l->retry_after);
+		want_settle(w, &l->outcome);
 	} else if (wait->held && is_memory_full(ls)) {
-		want_settle(w, &(struct outcome){.class = FAILURE_TEMPORARY}, 1);
+		want_settle(w, &(struct outcome){.class = FAILURE_TEMPORARY});
 	} else {
 		/* hold it even if the cache is full: otherwise it could be evicted before the request is answered,
 		 * again and again */
@@ -607,12 +607,10 @@ static void give_result(struct loads *ls, const struct load *l, struct load_wait
  * finds one or the other. */
 static void remember(struct loads *ls, struct load *l)
 {
-	int64_t until = 0;
 	if (!l->lease.stale && l->module)
 		page_cache_add(ls->context->cache, l->module);
 	if (!l->lease.stale && l->outcome.class != OUTCOME_NONE)
-		until = outcomes_set(ls->context->outcomes, &l->hash, &l->spelling, &l->outcome);
-	l->retry_after = failure_seconds(until, clock_now());
+		l->outcome.until = outcomes_set(ls->context->outcomes, &l->hash, &l->spelling, &l->outcome);
 }
 
 /* Whether the result is the want's too. If not, its request loads the module again: it was invalidated meanwhile, or

@@ -71,7 +71,7 @@ static bool want_sym(struct modules *m, struct module_want *w, struct str name, 
 	if (!module_want_init(w, m->context.config->lookup, name, id))
 		return false;
 	if (!bucket_can_hold(name, id))
-		want_settle(w, &(struct outcome){.class = FAILURE_MISSING}, 0);
+		want_settle(w, &(struct outcome){.class = FAILURE_MISSING});
 	return true;
 }
 
@@ -110,7 +110,7 @@ static bool next_place(struct modules *m, struct module_want *w)
 		return false;
 	}
 	if (!made) /* out of memory */
-		want_settle(w, &(struct outcome){.class = FAILURE_TEMPORARY}, 1);
+		want_settle(w, &(struct outcome){.class = FAILURE_TEMPORARY});
 	return true;
 }
 
@@ -156,7 +156,7 @@ static int64_t look_in_memory(struct modules *m, struct module_want *w, int64_t 
 	if (f.class == OUTCOME_NONE)
 		return INT64_MAX;
 	metric_add(M_CACHE_FAILURE_PROCESS, 1);
-	want_settle(w, &f, failure_seconds(f.until, now));
+	want_settle(w, &f);
 	return f.class == FAILURE_TEMPORARY ? INT64_MAX : f.checked;
 }
 

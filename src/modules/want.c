@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/digests.h"
 
 /* key_name, key_id: by which it is found in every cache, among others of this kind. */
@@ -67,14 +68,14 @@ void want_found(struct module_want *w, struct module *module)
 	w->module = module;
 }
 
-void want_settle(struct module_want *w, const struct outcome *o, unsigned retry_after)
+void want_settle(struct module_want *w, const struct outcome *o)
 {
 	if (w->kind != WANT_BUILD_ID) /* that has no reasons of its own: what the sources said stands */
 		memcpy(w->why, o->why, sizeof w->why);
 	w->state = o->class == OUTCOME_REDIRECT ? WANT_REDIRECTED : WANT_FAILED;
 	w->failure = o->class;
 	w->own.redirect = o->redirect;
-	w->retry_after = retry_after;
+	w->retry_after = failure_seconds(o->until, clock_now());
 }
 
 bool want_outdates(const struct module_want *w, uint64_t marker, int64_t marker_seen)

@@ -119,7 +119,7 @@ void module_want_release(struct module_want *w);
 
 /* Set the result: a module, whose reference is taken over, or what came of a load that gave none. */
 void want_found(struct module_want *w, struct module *module);
-void want_settle(struct module_want *w, const struct outcome *o, unsigned retry_after);
+void want_settle(struct module_want *w, const struct outcome *o);
 /* Whether any is LOAD. */
 bool wants_need_load(const struct module_want *wants, size_t count);
 /* Whether a result with this marker, read at marker_seen, is outdated: the want has since seen another marker, so the
