@@ -389,10 +389,13 @@ void modules_made_page(struct modules *m, struct module *module, uint32_t number
 	finish_page(&m->finishers, module, number, p);
 }
 
-/* Forgets the module in this process. Running loads, and answers of memcached that are under way, serve only requests
- * that already wait for them. */
-static void forget_here(struct modules *m, const struct module_hash *hash)
+/* Writes the marker first, so that a load that starts later sees it. Running loads, and answers of memcached that are
+ * under way, serve only requests that already wait for them. False: memcached did not take the marker. */
+static bool forget_module(struct modules *m, const struct module_hash *hash)
 {
+	bool shared = mc_enabled(m->context.servers);
+	struct mc_client *client = shared ? modules_memcached(m) : NULL;
+	bool told = !shared || (client && page_memcached_invalidate(client, hash) == MC_OK);
 	metric_add(M_INVALIDATIONS, 1);
 	pthread_mutex_lock(&m->loads.lock);
 	m->invalidations++;
@@ -400,15 +403,6 @@ static void forget_here(struct modules *m, const struct module_hash *hash)
 	page_cache_remove(m->context.cache, hash, NULL);
 	outcomes_forget(m->context.outcomes, hash);
 	pthread_mutex_unlock(&m->loads.lock);
-}
-
-/* Writes the marker first, so that a load that starts later sees it. False: memcached did not take it. */
-static bool forget_module(struct modules *m, const struct module_hash *hash)
-{
-	bool shared = mc_enabled(m->context.servers);
-	struct mc_client *client = shared ? modules_memcached(m) : NULL;
-	bool told = !shared || (client && page_memcached_invalidate(client, hash) == MC_OK);
-	forget_here(m, hash);
 	return told;
 }
 
