@@ -153,22 +153,13 @@ static bool keep_map(struct finishing *f)
 
 /* ---- memcached ---- */
 
-static struct store_options store_options(const struct config *c)
-{
-	return (struct store_options){c->codec == CODEC_CHOICE_ZSTD  ? CODEC_ZSTD
-	                              : c->codec == CODEC_CHOICE_LZ4 ? CODEC_LZ4
-	                                                             : CODEC_RAW,
-	        c->memcached_item_max, (uint32_t)(c->root_max_age / SECOND)};
-}
-
 static bool store_map(struct mc_client *memcached, struct finishing *f)
 {
 	int64_t start = clock_now();
 	uint64_t bytes;
-	const struct store_options options = store_options(f->all->loads->context->config);
 	struct store_source source = {make_page, may_store, f->text ? symmap_order(f->text) : NULL, f};
 	f->until = start + f->all->loads->context->config->bucket_total_timeout;
-	enum mc_status status = page_memcached_store(memcached, f->module, &options, &source, &bytes);
+	enum mc_status status = page_memcached_store(memcached, f->module, &f->all->options, &source, &bytes);
 	histogram_observe(H_STORE, clock_now() - start);
 	if (status == MC_OK) {
 		atomic_store(&f->module->stored, true);
@@ -245,10 +236,9 @@ static void run_job(struct finishers *all, const struct finish_job *job, struct 
 {
 	struct module *m = job->module;
 	struct load *l = job->load;
-	const struct store_options options = store_options(all->loads->context->config);
 	if (job->page) {
 		if (memcached && !atomic_load(&all->loads->context->stopping))
-			page_memcached_store_page(memcached, m, job->number, job->page, &options);
+			page_memcached_store_page(memcached, m, job->number, job->page, &all->options);
 		atomic_fetch_add(&m->sent, 1);
 		return;
 	}
@@ -382,11 +372,10 @@ void finish_when_idle(struct finishers *all, int64_t now)
  * first pages meanwhile, and others will ask for the same. */
 static void announce(struct finishers *all, struct load *l, struct mc_client *memcached)
 {
-	const struct store_options options = store_options(all->loads->context->config);
 	for (unsigned i = 0; i < FIRST_PAGE_MS && !atomic_load(&l->module->sent) && !why_over(all, l->module, l); i++)
 		nanosleep(&(struct timespec){0, MS}, NULL);
 	if (!why_over(all, l->module, l))
-		page_memcached_store_root(memcached, l->module, &options);
+		page_memcached_store_root(memcached, l->module, &all->options);
 }
 
 void finish_load(struct finishers *all, struct load *l, struct mc_client *memcached)
@@ -411,7 +400,12 @@ void finish_page(struct finishers *all, struct module *m, uint32_t number, struc
 
 void finishers_init(struct finishers *all, struct loads *loads)
 {
-	*all = (struct finishers){.loads = loads};
+	const struct config *c = loads->context->config;
+	*all = (struct finishers){.loads = loads,
+	        .options = {c->codec == CODEC_CHOICE_ZSTD  ? CODEC_ZSTD
+	                    : c->codec == CODEC_CHOICE_LZ4 ? CODEC_LZ4
+	                                                   : CODEC_RAW,
+	                c->memcached_item_max, (uint32_t)(c->root_max_age / SECOND)}};
 	STAILQ_INIT(&all->maps.jobs);
 	STAILQ_INIT(&all->pages.jobs);
 	clock_condition_init(&all->added);

@@ -15,7 +15,8 @@ enum { FINISHERS = 2 };
 struct finishers {
 	struct loads
 	        *loads; /* constant; its lock guards the rest. All functions here take it, but for finishers_init */
-	pthread_cond_t added; /* signalled when a job is added, or at the end */
+	struct store_options options; /* constant */
+	pthread_cond_t added;         /* signalled when a job is added, or at the end */
 	struct finish_queue {
 		STAILQ_HEAD(, finish_job) jobs;
 		unsigned count; /* in the list, or in hand */

@@ -20,7 +20,8 @@ void __wrap_background_tick(void);
 
 enum { MOST = 10000 };
 
-static struct load_context context;
+static const struct config none;
+static struct load_context context = {.config = &none};
 static struct loads loads;
 static struct periodic periodic;
 static bool answers, uploads_meanwhile;
@@ -155,9 +156,7 @@ static void test_the_background_gets_its_share_whoever_has_the_lock(void **state
 	(void)state;
 	struct error e;
 	struct finishers finishers;
-	const struct config none = {0};
 	const int64_t bound = clock_now() + 60 * SECOND;
-	context.config = &none;
 	context.servers = mc_servers_new(&none, &e);
 	context.cache = page_cache_new(1 << 20);
 	context.blocks = block_pool_new(0);
