@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "modules/arrival.h"
+#include "symfiles/arrival.h"
 #include "offmap_tools.h"
 #include "seed.h"
 

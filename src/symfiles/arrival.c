@@ -6,7 +6,7 @@
  */
 #include <config.h>
 
-#include "modules/arrival.h"
+#include "symfiles/arrival.h"
 
 #include "base/background.h"
 #include "base/clock.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Takes one symbol file's text from its transfer into a map. Of a text that is not short, a second thread indexes what
  * has arrived while more arrives. */
-#ifndef MODULES_ARRIVAL_H
-#define MODULES_ARRIVAL_H
+#ifndef SYMFILES_ARRIVAL_H
+#define SYMFILES_ARRIVAL_H
 
 #include <pthread.h>
 #include <stdatomic.h>
