@@ -9,7 +9,6 @@ static const struct {
 	enum err code;
 	int status;
 } statuses[] = {
-        {ERR_OK, 200},
         {ERR_NO_MEMORY, 503},
         {ERR_BAD_REQUEST, 400},
         {ERR_UNAUTHORIZED, 401},
@@ -18,7 +17,6 @@ static const struct {
         {ERR_BAD_METHOD, 405},
         {ERR_TOO_LARGE, 413},
         {ERR_GONE, 499},
-        {ERR_INTERNAL, 500},
         {ERR_UNAVAILABLE, 503},
 };
 

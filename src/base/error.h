@@ -35,7 +35,7 @@ enum err error_set(struct error *e, enum err code, const char *format, ...) __at
 /* The same for a failed allocation: ERR_NO_MEMORY. */
 enum err no_memory(struct error *e);
 
-/* The HTTP status for an error: 400, 401, ...; 500 for errors without a status of their own. 200 for ERR_OK. */
+/* The HTTP status for an error: 400, 401, ...; 500 for errors without a status of their own. */
 int error_http_status(enum err code);
 
 /* "Bad Request" for 400, and so on; "Unknown" for a status that this server never sends. */

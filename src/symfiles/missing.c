@@ -71,7 +71,7 @@ static struct place *find_place(struct missing_list *l, struct str name, struct 
 /* Once a day for each module; of many new ones in a minute only some, the rest when they are asked for again. */
 static bool is_worth_a_line(struct missing_list *l, struct place *p, int64_t now)
 {
-	if (p->logged && now - p->m.last < DAY)
+	if (p->logged && now - p->logged < DAY)
 		return false;
 	if (now / 60 != l->minute)
 		l->lines = 0;

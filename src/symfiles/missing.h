@@ -23,8 +23,7 @@ struct missing_list;
 struct missing_list *missing_list_new(uint64_t seed);
 void missing_list_free(struct missing_list *l);
 
-/* Counts a module, and logs it if it was not asked for within a day before. Names and ids that do not fit are left out:
- * no symbol file is called so. */
+/* Counts a module, and logs it once a day. Names and ids that do not fit are left out: no symbol file is called so. */
 void missing_note(struct missing_list *l, struct str name, struct str id, struct str agent, int64_t now);
 /* Copies those asked for at least at `since`, in any order; returns how many, at most max. */
 enum { MISSING_MAX = 4096 };
