@@ -395,12 +395,11 @@ struct page {
 /* Converts "2026-11-21T15:17:30.123Z" to nanoseconds; -1 for anything else. */
 static int64_t parse_time(struct str text)
 {
-	char copy[64];
+	char copy[64] = "";
 	struct tm tm = {0};
 	if (text.len >= sizeof copy)
 		return -1;
 	memcpy(copy, text.data, text.len);
-	copy[text.len] = 0;
 	const char *end = strptime(copy, "%Y-%m-%dT%H:%M:%S", &tm);
 	if (!end)
 		return -1;

@@ -484,6 +484,29 @@ static void log_cuts_long_lines_to_valid_ones(void **state)
 	json_decref(lines);
 }
 
+/* Also a number, which is written whole or not at all, may take the last byte of a line. */
+static void log_fills_lines(void **state)
+{
+	char value[4096];
+	struct log_line l;
+	(void)state;
+	assert_int_equal(log_open(log_path, "info", NULL), ERR_OK);
+	memset(value, 'y', sizeof value);
+	log_begin(&l, LOG_LEVEL_INFO, "long");
+	log_str(&l, "value", (struct str){value, sizeof value});
+	const unsigned full = l.len;
+	unsigned longest = 0;
+	for (size_t n = 1880; n < 2100; n++) {
+		log_begin(&l, LOG_LEVEL_INFO, "long");
+		log_str(&l, "value", (struct str){value, n});
+		unsigned before = l.len;
+		log_int(&l, "after", 123456789);
+		if (l.len > before && l.len > longest)
+			longest = l.len;
+	}
+	assert_int_equal(longest, full);
+}
+
 static void log_refuses_what_it_cannot_do(void **state)
 {
 	struct error e;
@@ -615,6 +638,20 @@ static void log_goes_back_to_standard_error(void **state)
 }
 
 /* --- control groups --- */
+
+/* The linker sends cores_count's question here: a group that has less than a thousandth of a core. */
+uint64_t __real_cgroup_processors(const char *root);
+uint64_t __wrap_cgroup_processors(const char *root);
+uint64_t __wrap_cgroup_processors(const char *root)
+{
+	return *root ? __real_cgroup_processors(root) : 0;
+}
+
+static void there_is_at_least_one_core(void **state)
+{
+	(void)state;
+	assert_int_equal(cores_count(), 1);
+}
 
 /* A tree of files below root, "name=text" each; the folders are made. */
 static void make_tree(const char *root, const char *const *files)
@@ -846,6 +883,7 @@ int main(void)
 	        cmocka_unit_test(strings_are_cut_and_trimmed),
 	        cmocka_unit_test(table_of_numbers),
 	        cmocka_unit_test(limits_of_control_groups),
+	        cmocka_unit_test(there_is_at_least_one_core),
 	        cmocka_unit_test(memory_is_the_least_of_the_machine_and_its_groups),
 	        cmocka_unit_test(arena_pieces_are_aligned_and_apart),
 	        cmocka_unit_test(arena_keeps_to_its_cap),
@@ -862,6 +900,7 @@ int main(void)
 	        cmocka_unit_test(escape_agrees_on_random_text),
 	        cmocka_unit_test(log_writes_fields),
 	        cmocka_unit_test(log_cuts_long_lines_to_valid_ones),
+	        cmocka_unit_test(log_fills_lines),
 	        cmocka_unit_test(log_refuses_what_it_cannot_do),
 	        cmocka_unit_test(log_is_reopened_under_load),
 	        cmocka_unit_test(log_lines_that_wait_for_others),

@@ -239,6 +239,8 @@ def test_the_code_id_of_a_file_that_was_loaded_leads_to_it(store):
     store.stack.symbols.put(name, debug_id(name), told(name, "loaded.dll", "5CF2591C6859A0"))
     assert store.put("first.pdb", told("first.pdb", "first.dll", "AB34")).status == 200
     store.stack.symbols.put("second.pdb", debug_id("second.pdb"), told("second.pdb", "first.dll", "AB34"))
+    for node in store.stack.nodes:
+        assert node.client().get(path).status == 404  # which is remembered until then
     for loaded in ("second.pdb", name):
         assert store.frame(loaded)["function"] == "f"
     for node in (0, 1):
