@@ -36,6 +36,14 @@ void complain(const char *place, const char *format, ...)
 	funlockfile(stderr);
 }
 
+int flush_output(void)
+{
+	static int first;
+	if (fflush(stdout) != 0 && !first)
+		first = errno;
+	return first;
+}
+
 bool is_coloured(void)
 {
 	const char *off = getenv("NO_COLOR"), *term = getenv("TERM");

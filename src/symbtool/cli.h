@@ -83,6 +83,8 @@ int options_read(const struct verb *v, const struct option_row *rows, size_t row
 int options_read_files(const struct verb *v, const struct option_row *rows, size_t row_count, int argc, char **argv,
         struct operands *operands);
 
+/* Writes what has been printed. The first error of all calls; 0: none. One thread at a time. */
+int flush_output(void);
 /* Whether standard output is a terminal that shows colours, and NO_COLOR is not set. */
 bool is_coloured(void);
 

@@ -11,6 +11,7 @@
 
 #include "extract/ids.h"
 #include "symbtool/cli.h"
+#include "symbtool/file_kind.h"
 #include "symbtool/progress.h"
 
 struct cutting {
@@ -71,7 +72,7 @@ enum err cut_executable(struct cut *c, const char *path, const struct cut_option
 		err = spool_finish(&c->kinds[i], e);
 	if (err)
 		cut_release(c);
-	return err;
+	return file_kind_explain(path, TAKES_ELF, err, e);
 }
 
 void cut_release(struct cut *c)

@@ -9,11 +9,16 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/hex.h"
+#include "symbfile/build_id.h"
+#include "symbfile/file_id.h"
 #include "symbtool/cli.h"
+#include "symbtool/file_kind.h"
 #include "symbtool/filter_names.h"
 #include "symbtool/visible.h"
 #include "text/module_table.h"
@@ -40,7 +45,7 @@ struct filter {
 	uint32_t frame_cap;
 	struct buffer out;
 	bool coloured;
-	bool failed; /* standard output is closed or full */
+	int failed; /* the error of standard output that ends it, such as ENOSPC; 0: none */
 	struct error trouble;
 	uint64_t why[REASONS];
 	struct buffer lacking; /* names of modules that lack symbols, NUL-terminated each */
@@ -69,7 +74,7 @@ static void write_out(struct filter *f, const void *data, size_t len)
 			poll(&(struct pollfd){.fd = STDOUT_FILENO, .events = POLLOUT}, 1, -1);
 			continue;
 		}
-		f->failed = n < 0;
+		f->failed = n < 0 ? errno : 0;
 		at += n > 0 ? n : 0;
 		len -= n > 0 ? (size_t)n : 0;
 	}
@@ -126,7 +131,8 @@ static void print_tally(const struct filter *f)
 	uint64_t all = 0;
 	for (unsigned i = 0; i < REASONS; i++)
 		all += f->why[i];
-	fprintf(stderr, "symbtool: %" PRIu64 " frames, %" PRIu64 " named", all, f->why[REASON_NONE]);
+	fprintf(stderr, "symbtool: %" PRIu64 " frame%s, %" PRIu64 " named", all, all == 1 ? "" : "s",
+	        f->why[REASON_NONE]);
 	const char *before = "; no name: ";
 	for (unsigned i = 1; i < REASONS; i++) {
 		if (!f->why[i])
@@ -209,7 +215,7 @@ static enum err end_batch(struct filter *f, struct error *e)
 		text_reader_forget(f->reader);
 		filter_names_forget(f->names);
 	}
-	return f->failed ? error_set(e, ERR_IO, "cannot write to standard output") : ERR_OK;
+	return f->failed ? error_set(e, ERR_IO, "cannot write to standard output: %s", strerror(f->failed)) : ERR_OK;
 }
 
 /* Reads the lines that are there. */
@@ -275,7 +281,12 @@ static enum err copy_input(struct filter *f, int fd, const char *name, struct er
 static enum err copy_file(struct filter *f, const char *path, struct error *e)
 {
 	struct stat st;
+	struct error why;
 	bool standard = strcmp(path, "-") == 0;
+	if (!standard && file_kind_check(path, TAKES_TEXT, &why)) {
+		complain(path, "%s", why.text);
+		return ERR_IO;
+	}
 	int fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
 	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISDIR(st.st_mode))
 		errno = EISDIR;
@@ -293,6 +304,37 @@ static enum err copy_file(struct filter *f, const char *path, struct error *e)
 
 /* ---- what the user knows ---- */
 
+/* As file-id prints them, or readelf; a debug id also as a UUID with dashes. */
+static bool is_id(struct str id)
+{
+	struct file_id file_id;
+	size_t digits = 0, dashes = 0;
+	for (size_t i = 0; i < id.len; i++) {
+		digits += hex_value(id.data[i]) >= 0;
+		dashes += id.data[i] == '-';
+	}
+	if (file_id_parse(&file_id, id))
+		return true;
+	if (dashes || digits < id.len)
+		return dashes == 4 && digits == 32 && digits + dashes == id.len;
+	return (digits > 32 && digits <= 40) || (digits % 2 == 0 && digits <= BUILD_ID_HEX);
+}
+
+static enum err check_module(const char *text, struct str id, bool is_file, struct error *e)
+{
+	struct error why;
+	if (is_file && file_kind_check(id.data, TAKES_ELF | TAKES_SYMBFILE | TAKES_SYM, &why))
+		return error_set(e, ERR_BAD_REQUEST, "--module %.60s: %s", text, why.text);
+	if (is_file || is_id(id))
+		return ERR_OK;
+	if (access(id.data, F_OK) == 0)
+		return error_set(e, ERR_BAD_REQUEST, "--module %.150s: a directory, or no regular file", text);
+	return error_set(e, ERR_BAD_REQUEST,
+	        "--module %.60s: neither a file nor an id. A build id has an even number of hex digits, a debug id 33 "
+	        "to 40, a FileID 32 or 22 letters of base64; symbtool file-id FILE prints them",
+	        text);
+}
+
 /* Modules that are files go to the front of `files`. */
 static enum err read_modules(
         struct filter *f, const struct filter_options *o, const char **files, size_t *file_count, struct error *e)
@@ -305,8 +347,9 @@ static enum err read_modules(
 			        e, ERR_BAD_REQUEST, "--module %.150s: not NAME=ID or NAME=FILE", o->modules[i]);
 		struct str name = {o->modules[i], (size_t)(equals - o->modules[i])}, id = str_from(equals + 1);
 		bool file = stat(id.data, &st) == 0 && S_ISREG(st.st_mode);
-		if (!file && memchr(id.data, '/', id.len))
-			return error_set(e, ERR_BAD_REQUEST, "--module %.150s: no such file", o->modules[i]);
+		enum err err = check_module(o->modules[i], id, file, e);
+		if (err)
+			return err;
 		if (file)
 			files[(*file_count)++] = o->modules[i];
 		if (!(file ? text_reader_know_name(f->reader, name) : text_reader_know(f->reader, name, id)))

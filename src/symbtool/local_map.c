@@ -5,6 +5,7 @@
 
 #include "sym/symmap.h"
 #include "symbfile/map.h"
+#include "symbtool/file_kind.h"
 #include "symbtool/input.h"
 #include "symbtool/progress.h"
 
@@ -57,7 +58,7 @@ static enum err add_executable(
 	progress_begin(&in.progress, path, "records", 0);
 	enum err err = extract_executable(path, options, &sink, NULL, e);
 	progress_end(&in.progress);
-	return err;
+	return file_kind_explain(path, TAKES_ELF, err, e);
 }
 
 static enum err feed_text(void *arg, const uint8_t *data, size_t len, struct error *e)
@@ -72,6 +73,7 @@ static enum err read_text(struct symmap *m, const char *path, struct offmap **ou
 		err = symmap_finish(m, e);
 	if (!err && !(*out = symmap_all(m)))
 		err = no_memory(e);
+	err = file_kind_explain(path, TAKES_ELF | TAKES_SYMBFILE | TAKES_SYM, err, e);
 	return err ? name_file(e, path) : ERR_OK;
 }
 
@@ -96,7 +98,8 @@ static enum err add_file(
 		return add_executable(map, path, options, e);
 	if (kind == INPUT_SYMBFILE)
 		return add_symbfile(map, path, e);
-	return error_set(e, ERR_CORRUPT, "%.200s: neither a symbfile nor an ELF file", path);
+	error_set(e, ERR_CORRUPT, "%.200s: neither a symbfile nor an ELF file", path);
+	return file_kind_explain(path, TAKES_ELF | TAKES_SYMBFILE, ERR_CORRUPT, e);
 }
 
 enum err local_map_new(

@@ -58,8 +58,10 @@ int main(int argc, char **argv)
 {
 	mallopt(M_MMAP_THRESHOLD, LARGE);
 	int code = run_verb(argc, argv);
-	if (fflush(stdout) != 0 || ferror(stdout)) {
-		complain("", "cannot write to standard output");
+	int problem = flush_output();
+	if (problem || ferror(stdout)) {
+		complain("", "cannot write to standard output%s%s", problem ? ": " : "",
+		        problem ? strerror(problem) : "");
 		return EXIT_FAILED;
 	}
 	return code;

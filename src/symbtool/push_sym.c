@@ -14,6 +14,7 @@
 #include "base/unpack.h"
 #include "objects/bucket.h"
 #include "sym/line.h"
+#include "symbtool/file_kind.h"
 #include "symbtool/input.h"
 #include "symfiles/zip.h"
 
@@ -103,7 +104,8 @@ static enum err read_module(struct module_line *m, const char *path, struct erro
 	const char *end = memchr(m->text, '\n', m->len);
 	struct line l = line_content((const uint8_t *)m->text, (const uint8_t *)(end ? end : m->text + m->len));
 	if (!line_read_module(l, &m->id))
-		return error_set(e, ERR_CORRUPT, "no MODULE line");
+		return file_kind_explain(
+		        path, TAKES_SYM | TAKES_LINES, error_set(e, ERR_CORRUPT, "no MODULE line at the start"), e);
 	m->name = (struct str){m->id.data + m->id.len, (size_t)((const char *)l.end - m->id.data) - m->id.len};
 	while (m->name.len && (m->name.data[0] == ' ' || m->name.data[0] == '\t'))
 		m->name = (struct str){m->name.data + 1, m->name.len - 1};

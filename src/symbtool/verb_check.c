@@ -9,6 +9,7 @@
 
 #include "symbfile/symbfile.h"
 #include "symbtool/check_sym.h"
+#include "symbtool/file_kind.h"
 #include "symbtool/input.h"
 #include "symbtool/verbs.h"
 #include "symbtool/visible.h"
@@ -114,12 +115,11 @@ static bool check_file(void *arg, const char *path, bool json, struct error *e)
 	(void)arg;
 	if (input_kind_of(path, &kind, e))
 		return false;
-	if (kind == INPUT_ELF)
-		error_set(e, ERR_CORRUPT, "an executable, not a file with symbols");
-	else if ((is_symbfile(path, kind) ? check_symbfile : check_other)(path, json, &sound, e))
+	if (file_kind_check(path, TAKES_SYMBFILE | TAKES_SYM | TAKES_LINES, e))
 		return false;
-	else
-		e->text[0] = 0;
+	if ((is_symbfile(path, kind) ? check_symbfile : check_other)(path, json, &sound, e))
+		return false;
+	e->text[0] = 0;
 	return sound;
 }
 

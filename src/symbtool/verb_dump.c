@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "extract/record_json.h"
+#include "symbtool/file_kind.h"
 #include "symbtool/input.h"
 #include "symbtool/verbs.h"
 #include "symbtool/visible.h"
@@ -104,7 +105,7 @@ static bool dump_file(void *arg, const char *path, bool json, struct error *e)
 	if (!err)
 		err = symbfile_reader_finish(reader, e);
 	symbfile_reader_free(reader);
-	return !err;
+	return !file_kind_explain(path, TAKES_SYMBFILE, err, e);
 }
 
 static int run_dump(const struct verb *v, int argc, char **argv)

@@ -108,7 +108,7 @@ static void note_sym(
 		p->hopeless = true;
 		atomic_store(&p->server.cancel, true);
 	}
-	fflush(stdout);
+	flush_output();
 	pthread_mutex_unlock(&p->lock);
 }
 
@@ -167,7 +167,7 @@ static void push_one(struct push *p, const struct executable *file)
 		print_json(&cut, file->path, &counts);
 	else
 		print_text(&cut, file->path, &counts);
-	fflush(stdout);
+	flush_output();
 	cut_release(&cut);
 }
 

@@ -15,8 +15,10 @@
 #include "symbtool/answer.h"
 #include "symbtool/debug_dir.h"
 #include "symbtool/debuginfod.h"
+#include "symbtool/file_kind.h"
 #include "symbtool/filter.h"
 #include "symbtool/function_address.h"
+#include "symbtool/input.h"
 #include "symbtool/lines.h"
 #include "symbtool/local_map.h"
 #include "symbtool/verbs.h"
@@ -230,7 +232,7 @@ static enum err answer_stacks(struct symbolicate *s, struct error *e)
 	s->q.reasons = !s->json;
 	bool decimal = !s->warned && has_decimal(&s->q);
 	err = s->server.url || s->json || decimal ? print_answer(s, e) : print_from_files(s, e);
-	fflush(stdout);
+	flush_output();
 	if (!err && s->server.url)
 		err = answer_missing(&s->server, &s->reply, s->told, &s->lacking, e);
 	if (!err && decimal)
@@ -285,6 +287,23 @@ static size_t count_files(const struct symbolicate *s, const struct operands *o)
 	return n;
 }
 
+/* Before it waits for addresses. */
+static enum err check_files(const struct symbolicate *s, struct error *e)
+{
+	struct error why;
+	for (size_t i = 0; i < s->file_count; i++) {
+		const char *path = s->files[i];
+		enum input_kind kind;
+		enum err err = input_kind_of(path, &kind, &why);
+		if (!err) /* an executable must not be packed */
+			err = file_kind_check(
+			        path, kind == INPUT_ELF ? TAKES_ELF : TAKES_ELF | TAKES_SYMBFILE | TAKES_SYM, &why);
+		if (err)
+			return error_set(e, err, "%.100s: %s", path, why.text);
+	}
+	return ERR_OK;
+}
+
 static enum err read_operands(struct symbolicate *s, const struct operands *o, struct error *e)
 {
 	uint32_t number;
@@ -298,7 +317,10 @@ static enum err read_operands(struct symbolicate *s, const struct operands *o, s
 		s->q.function = function_address;
 	for (size_t i = s->file_count; i < o->count && !err; i++)
 		err = strcmp(o->items[i], "-") == 0 ? read_stacks(s, e) : question_frame(&s->q, o->items[i], e);
-	return s->file_count == o->count && !err ? read_stacks(s, e) : err;
+	if (err || s->file_count < o->count)
+		return err;
+	err = s->server.url ? ERR_OK : check_files(s, e);
+	return err ? err : read_stacks(s, e);
 }
 
 static enum err filter(struct symbolicate *s, const struct operands *files, struct error *e)

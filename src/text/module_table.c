@@ -109,6 +109,8 @@ static struct str asked_id(char out[34], struct str id, enum text_id *kind)
 	/* 40 digits are a build id, whatever the text says: no debug id has an age of eight digits */
 	if (*kind == TEXT_ID_GIVEN && id.len == 40)
 		*kind = TEXT_ID_BUILD;
+	if (*kind == TEXT_ID_GIVEN && id.len && memchr(id.data, '-', id.len) && uuid_debug_id(out, id))
+		return str_from(out);
 	if (*kind == TEXT_ID_GIVEN)
 		return id;
 	if (*kind == TEXT_ID_BUILD ? text_debug_id(out, id) : uuid_debug_id(out, id))

@@ -540,8 +540,13 @@ def test_modules_of_the_user(one):
     done = run_filter(text, "--url", url(one), "--module", f"libone.so={debug_id('nobody')}")
     assert done.stdout.decode() == text
     assert "1 not found" in tally(done)
-    for wrong in ("libone.so", "=12", "libone.so=", "libone.so=/no/such/file"):
+    for wrong in ("libone.so", "=12", "libone.so=", "libone.so=/no/such/file", "libone.so=/tmp"):
         assert b"--module" in run_filter(text, "--module", wrong, code=2).stderr
+    for junk in ("junk", "123", "0x12", f"{build}0-", "00112233-4455-6677-8899"):
+        assert b"A build id has an even number of hex digits" in run_filter(text, "--module", f"libone.so={junk}", code=2).stderr
+    dashed = str(uuid.UUID("EC61AC938E5A39B16F9FBD350E3169A5"))
+    for ident in (dashed, dashed.upper()):
+        assert b"libtwo.so+0x1010 (from_two)" in run_filter(text, "--url", url(one), "--module", f"libtwo.so={ident}").stdout
 
 
 def test_debug_files_by_build_id(tmp_path, program):

@@ -912,7 +912,58 @@ def test_check_of_what_is_no_symbol_file(tmp_path):
     lines = "".join(f"PUBLIC {n:x} 0 {os.urandom(8).hex()}\n" for n in range(4000))
     cut.write_bytes(gzip.compress(f"MODULE Linux x86_64 ABC0 x\n{lines}".encode())[:-2000])
     assert re.search(rf"{cut}:\d+: gzip ends early", run("check", cut, code=1).stdout)
-    assert "executable" in run("check", PROGRAM, code=1).stderr
+    assert "an ELF file" in run("check", PROGRAM, code=1).stderr
+
+
+# What files of other kinds begin with, and a word of what is said of them.
+OTHERS = {
+    "empty": (b"", "but empty"),
+    "text": (b"hello\n", "text"),
+    "page": (b"<!DOCTYPE html><title>404</title>", "HTML"),
+    "json": (b'{"error": 1}', "JSON"),
+    "lfs": (b"version https://git-lfs.github.com/spec/v1\n", "git lfs pull"),
+    "pe": (b"MZ\x90\0", "a Windows program: dump_syms"),
+    "pdb": (b"Microsoft C/C++ MSF 7.00\r\n\x1aDS\0\0\0", "a PDB file: dump_syms"),
+    "macho": (bytes.fromhex("cffaedfe07000001"), "a Mach-O file: dump_syms"),
+    "minidump": (b"MDMP\x93\xa7\0\0", "a minidump"),
+    "xz": (bytes.fromhex("fd377a585a0000"), "an xz file: unpack"),
+    "zip": (b"PK\3\4\x14\0", "a ZIP file: unpack"),
+    "deb": (b"!<arch>\ndebian-binary", "an ar archive"),
+    "tar": (b"a.c".ljust(257, b"\0") + b"ustar\x0000", "a tar archive: unpack"),
+}
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_what_a_file_is_instead(tmp_path, kind):
+    """Each verb says what the file is, and what to do with it."""
+    data, word = OTHERS[kind]
+    path = tmp_path / "it"
+    path.write_bytes(data)
+    said = [run("extract", path, code=1).stderr, run("dump", path, code=1).stderr, run("symbolicate", path, "0x10", code=1).stderr]
+    said.append(run("symbolicate", path, code=1, stdin="").stderr)  # before it waits for addresses
+    if kind not in ("empty", "text"):  # in which the first line is what is wrong
+        said.append(run("check", path, code=1).stderr)
+    assert all(f"{path}: not a" in text and word in text for text in said), said
+    kept = kind in ("empty", "text", "page", "json", "lfs")
+    filtered = run("symbolicate", "--filter", path, code=0 if kept else 1)
+    assert filtered.stdout == (data.decode() if kept else "") and kept is (word not in filtered.stderr)
+
+
+def test_a_packed_executable_is_told(tmp_path):
+    path = tmp_path / "it.gz"
+    with open(PROGRAM, "rb") as f:
+        path.write_bytes(gzip.compress(f.read()))
+    for arguments in (("extract", path), ("symbolicate", path, "0x10"), ("symbolicate", path)):
+        assert "not an ELF file, but a gzip file: unpack it first" in run(*arguments, code=1, stdin="").stderr
+    assert "but an ELF file: symbtool extract" in run("check", path, code=1).stderr
+
+
+@pytest.mark.parametrize("arguments", [["file-id", PROGRAM], ["symbolicate", PROGRAM, "0x1139"], ["symbolicate", "--filter", os.path.join(ROOT, "README.md")]])
+def test_a_full_output_is_told(arguments):
+    """With the system's reason, whenever the writing fails."""
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        done = subprocess.run([SYMBTOOL, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, timeout=BOUND, check=False)
+    assert done.returncode == 1 and "cannot write to standard output: No space left on device\n" in done.stderr, done.stderr
 
 
 def test_the_plain_reader_reads_what_is_extracted(program, tmp_path):

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <config.h>
+
+#include "symbtool/file_kind.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "symbtool/input.h"
+
+enum { HEAD = 512 };
+
+#define DUMP_SYMS "dump_syms makes a symbol file of it"
+#define UNPACK "unpack it first"
+#define NO_FILE "perhaps what a server said instead of sending the file"
+
+/* The first row that fits. */
+static const struct kind {
+	const char *magic;
+	unsigned len, at, takes; /* takes: by whom it is read */
+	const char *name, *advice;
+} kinds[] = {
+        {"\177ELF", 4, 0, TAKES_ELF, "an ELF file", "symbtool extract, push-symbols and symbolicate read it"},
+        {"symbfile", 8, 0, TAKES_SYMBFILE, "a symbfile", "symbtool dump, check and symbolicate read it"},
+        {"MODULE ", 7, 0, TAKES_SYM | TAKES_TEXT, "a Breakpad symbol file",
+                "symbtool check, push-symbols and symbolicate read it"},
+        {"Microsoft C/C++ MSF ", 20, 0, 0, "a PDB file", DUMP_SYMS},
+        {"MZ", 2, 0, 0, "a Windows program", "dump_syms makes a symbol file of its PDB file"},
+        {"\xcf\xfa\xed\xfe", 4, 0, 0, "a Mach-O file", DUMP_SYMS},
+        {"\xce\xfa\xed\xfe", 4, 0, 0, "a Mach-O file", DUMP_SYMS},
+        {"\xca\xfe\xba\xbe", 4, 0, 0, "a Mach-O file for several machines, or a Java class", DUMP_SYMS},
+        {"\0asm", 4, 0, 0, "a WebAssembly module", "symbtool cannot read these"},
+        {"MDMP", 4, 0, 0, "a minidump", "symbtool symbolicate --filter reads what minidump-stackwalk prints of it"},
+        {"\x1f\x8b", 2, 0, 0, "a gzip file", UNPACK},
+        {"\x28\xb5\x2f\xfd", 4, 0, 0, "a zstd file", UNPACK},
+        {"\xfd\x37zXZ", 5, 0, 0, "an xz file", UNPACK},
+        {"BZh", 3, 0, 0, "a bzip2 file", UNPACK},
+        {"PK\3\4", 4, 0, 0, "a ZIP file", UNPACK},
+        {"MSCF", 4, 0, 0, "a Windows cabinet", UNPACK},
+        {"!<arch>\n", 8, 0, 0, "an ar archive, such as a static library or a .deb", UNPACK},
+        {"ustar", 5, 257, 0, "a tar archive", UNPACK},
+        {"version https://git-lfs", 23, 0, TAKES_TEXT, "a Git LFS pointer", "git lfs pull fetches the file"},
+        {"<", 1, 0, TAKES_TEXT, "HTML or XML", NO_FILE},
+        {"{", 1, 0, TAKES_TEXT, "JSON", NO_FILE},
+};
+
+struct head {
+	char bytes[HEAD];
+	size_t len;
+};
+
+/* ERR_MISSING once there are enough. */
+static enum err take_head(void *arg, const uint8_t *data, size_t len, struct error *e)
+{
+	struct head *h = arg;
+	(void)e;
+	size_t room = sizeof h->bytes - h->len, n = len < room ? len : room;
+	memcpy(h->bytes + h->len, data, n);
+	h->len += n;
+	return h->len < sizeof h->bytes ? ERR_OK : ERR_MISSING;
+}
+
+static bool read_head(struct head *h, const char *path, bool unpacked)
+{
+	struct error ignored;
+	h->len = 0;
+	if (unpacked) {
+		enum err err = input_read(path, take_head, h, &ignored);
+		return !err || err == ERR_MISSING;
+	}
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	ssize_t n = fd < 0 ? -1 : pread(fd, h->bytes, sizeof h->bytes, 0);
+	if (fd >= 0)
+		close(fd);
+	h->len = n > 0 ? (size_t)n : 0;
+	return n >= 0;
+}
+
+static bool is_text(const struct head *h)
+{
+	for (size_t i = 0; i < h->len; i++)
+		if (!h->bytes[i] || ((unsigned char)h->bytes[i] < 0x20 && !strchr("\t\n\r\f\033", h->bytes[i])))
+			return false;
+	return h->len > 0;
+}
+
+static const struct kind *find_kind(const struct head *h)
+{
+	static const struct kind text = {.takes = TAKES_TEXT | TAKES_LINES,
+	        .name = "text without a MODULE line",
+	        .advice = "symbtool symbolicate --filter names stacks in text"};
+	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+		const struct kind *k = &kinds[i];
+		if (h->len >= k->at + k->len && memcmp(h->bytes + k->at, k->magic, k->len) == 0)
+			return k;
+	}
+	return is_text(h) ? &text : NULL;
+}
+
+static const char *name_of(unsigned takes)
+{
+	switch (takes) {
+	case TAKES_ELF:
+		return "an ELF file";
+	case TAKES_SYMBFILE:
+		return "a symbfile";
+	case TAKES_SYM:
+		return "a Breakpad symbol file";
+	case TAKES_TEXT:
+		return "text";
+	default:
+		return takes & TAKES_ELF ? "an ELF file or symbol file" : "a symbol file";
+	}
+}
+
+enum err file_kind_check(const char *path, unsigned takes, struct error *e)
+{
+	struct head head;
+	if (!read_head(&head, path, takes & (TAKES_SYMBFILE | TAKES_SYM)))
+		return ERR_OK;
+	const struct kind *k = find_kind(&head);
+	if (!head.len && !(takes & (TAKES_TEXT | TAKES_LINES)))
+		return error_set(e, ERR_CORRUPT, "not %s, but empty", name_of(takes));
+	if (!k || (k->takes & takes))
+		return ERR_OK;
+	return error_set(e, ERR_CORRUPT, "not %s, but %s: %s", name_of(takes), k->name, k->advice);
+}
+
+enum err file_kind_explain(const char *path, unsigned takes, enum err err, struct error *e)
+{
+	struct error other;
+	if (err == ERR_CORRUPT && file_kind_check(path, takes, &other))
+		*e = other;
+	return err;
+}

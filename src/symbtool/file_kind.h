@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a file is that a verb cannot use, for its message. */
+#ifndef SYMBTOOL_FILE_KIND_H
+#define SYMBTOOL_FILE_KIND_H
+
+#include <stdbool.h>
+
+#include "base/error.h"
+
+/* What a verb takes. Whoever takes Breakpad's symbol files or symbfiles also takes them packed by gzip or zstd. */
+enum {
+	TAKES_ELF = 1,
+	TAKES_SYMBFILE = 2,
+	TAKES_SYM = 4,
+	TAKES_TEXT = 8,   /* with stacks */
+	TAKES_LINES = 16, /* with TAKES_SYM: says itself what is wrong with text and empty files */
+};
+
+/* ERR_CORRUPT: by its first bytes the file at path is something else; the text says what, and what to do with it.
+ * ERR_OK for what cannot be read, or looks like nothing that is known. */
+enum err file_kind_check(const char *path, unsigned takes, struct error *e);
+/* For a verb that has failed: if err is ERR_CORRUPT and file_kind_check knows why, replaces e. Returns err. */
+enum err file_kind_explain(const char *path, unsigned takes, enum err err, struct error *e);
+
+#endif
