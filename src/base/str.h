@@ -61,6 +61,16 @@ static inline struct str str_cut(struct str *rest, char separator)
 	return part;
 }
 
+/* Without blanks around it. */
+static inline struct str trimmed(struct str s)
+{
+	while (s.len && (s.data[0] == ' ' || s.data[0] == '\t'))
+		s = (struct str){s.data + 1, s.len - 1};
+	while (s.len && (s.data[s.len - 1] == ' ' || s.data[s.len - 1] == '\t'))
+		s.len--;
+	return s;
+}
+
 /* Without blanks and line ends around it; those after it are overwritten. */
 static inline char *trimmed_line(char *text)
 {

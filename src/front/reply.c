@@ -16,33 +16,6 @@
 enum { HEAD_MAX = 8192, LOGGED_PATH = 300, LOGGED_AGENT = 150 };
 enum { GZIP_PIECE = 256 << 10 }; /* compressed bytes that are sent before the rest is known */
 
-static bool is_blank(char c)
-{
-	return c == ' ' || c == '\t';
-}
-
-static struct str trimmed(struct str s)
-{
-	while (s.len && is_blank(s.data[0])) {
-		s.data++;
-		s.len--;
-	}
-	while (s.len && is_blank(s.data[s.len - 1]))
-		s.len--;
-	return s;
-}
-
-/* The text before the next `stop`; *s moves past it. */
-static struct str next_item(struct str *s, char stop)
-{
-	const char *end = memchr(s->data, stop, s->len);
-	struct str item = {s->data, end ? (size_t)(end - s->data) : s->len};
-	size_t used = item.len + (end ? 1 : 0);
-	s->data += used;
-	s->len -= used;
-	return trimmed(item);
-}
-
 static bool is_name(struct str s, const char *name)
 {
 	return s.len == strlen(name) && strncasecmp(s.data, name, s.len) == 0;
@@ -52,7 +25,7 @@ static bool is_name(struct str s, const char *name)
 static bool is_refused(struct str parameters)
 {
 	while (parameters.len) {
-		struct str q = next_item(&parameters, ';');
+		struct str q = trimmed(str_cut(&parameters, ';'));
 		if (q.len < 2 || (q.data[0] != 'q' && q.data[0] != 'Q') || q.data[1] != '=')
 			continue;
 		for (size_t i = 2; i < q.len; i++)
@@ -70,8 +43,8 @@ bool exchange_accepts(const struct exchange *x, const char *coding)
 	struct str header = str_from(accepted ? accepted : "");
 	bool any = false;
 	while (header.len) {
-		struct str item = next_item(&header, ',');
-		struct str name = next_item(&item, ';');
+		struct str item = trimmed(str_cut(&header, ','));
+		struct str name = trimmed(str_cut(&item, ';'));
 		if (is_name(name, coding) || (is_name(name, "x-gzip") && strcmp(coding, "gzip") == 0))
 			return !is_refused(item);
 		if (is_name(name, "*"))

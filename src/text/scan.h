@@ -77,16 +77,6 @@ static inline struct str between(const char *from, const char *to)
 	return (struct str){from, (size_t)(to - from)};
 }
 
-/* Without blanks at either end. */
-static inline struct str trimmed(struct str s)
-{
-	while (s.len && is_blank((unsigned char)s.data[0]))
-		s = (struct str){s.data + 1, s.len - 1};
-	while (s.len && is_blank((unsigned char)s.data[s.len - 1]))
-		s.len--;
-	return s;
-}
-
 static inline bool ends_with(struct str s, const char *tail)
 {
 	size_t n = strlen(tail);
