@@ -4,9 +4,9 @@
 #ifndef API_ASM_NAMES_H
 #define API_ASM_NAMES_H
 
+#include "api/symbolicate.h"
 #include "front/exchange.h"
 #include "map/offmap.h"
-#include "modules/symbolicate.h"
 
 struct asm_names {
 	struct module_want want;

@@ -4,10 +4,10 @@
 #ifndef API_INQUIRY_H
 #define API_INQUIRY_H
 
+#include "api/symbolicate.h"
 #include "base/reason.h"
 #include "front/exchange.h"
 #include "json/request.h"
-#include "modules/symbolicate.h"
 
 enum { MODULE_UNUSED = -1 }; /* instead of the index of a want: no frame refers to the module, or it has no id */
 

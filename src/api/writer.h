@@ -4,9 +4,9 @@
 #ifndef API_WRITER_H
 #define API_WRITER_H
 
+#include "api/symbolicate.h"
 #include "front/exchange.h"
 #include "json/reply.h"
-#include "modules/symbolicate.h"
 
 struct writer {
 	struct exchange *exchange;

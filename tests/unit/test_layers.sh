@@ -9,7 +9,7 @@ allowed() {
 	case $1 in
 	main) echo elf api modules symfiles front keys cache uploads objects text json sym symbfile map base ;;
 	api) echo modules symfiles front keys cache elf uploads objects text json sym symbfile map base ;;
-	modules) echo symfiles front cache elf uploads objects json sym symbfile map base ;;
+	modules) echo symfiles cache elf uploads objects sym symbfile map base ;;
 	symfiles) echo keys cache uploads objects sym map base ;;
 	cache) echo uploads objects sym symbfile map base ;;
 	uploads) echo objects symbfile map base ;;

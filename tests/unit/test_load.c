@@ -15,11 +15,11 @@
 
 #include <cmocka.h>
 
+#include "api/symbolicate.h"
 #include "base/account.h"
 #include "base/clock.h"
 #include "base/metrics.h"
 #include "modules/modules.h"
-#include "modules/symbolicate.h"
 #include "objects/bucket.h"
 #include "seed.h"
 #include "sym/pages.h"

@@ -16,6 +16,7 @@
 #include <cmocka.h>
 
 #include "alloc_fail.h"
+#include "api/symbolicate.h"
 #include "base/account.h"
 #include "base/config.h"
 #include "base/gzip.h"
@@ -26,7 +27,6 @@
 #include "json/request.h"
 #include "map/value.h"
 #include "modules/modules.h"
-#include "modules/symbolicate.h"
 #include "objects/bucket_backend.h"
 #include "objects/s3.h"
 #include "objects/store.h"

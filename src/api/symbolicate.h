@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Turns frames into answers: sorts them by module and offset, fetches their pages together, and looks up each distinct
  * frame once. */
-#ifndef MODULES_SYMBOLICATE_H
-#define MODULES_SYMBOLICATE_H
+#ifndef API_SYMBOLICATE_H
+#define API_SYMBOLICATE_H
 
 #include "base/help.h"
 #include "base/yield.h"

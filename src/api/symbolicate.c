@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <config.h>
 
-#include "modules/symbolicate.h"
+#include "api/symbolicate.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
