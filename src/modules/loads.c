@@ -188,13 +188,6 @@ static void admit(struct loads *ls, struct wait_list *over)
 	}
 }
 
-static void leave_place(struct loads *ls, struct load_wait *wait, struct wait_list *over)
-{
-	wait->placed = false;
-	hold(ls, wait->share, HELD_PLACES, -1);
-	admit(ls, over);
-}
-
 bool loads_note_memory(struct loads *ls, bool full, bool *idle)
 {
 	pthread_mutex_lock(&ls->lock);
@@ -574,8 +567,11 @@ void loads_leave(struct loads *ls, struct load_wait *wait)
 	pthread_mutex_lock(&ls->lock);
 	leave_all(wait);
 	abandon(ls, wait);
-	if (wait->placed)
-		leave_place(ls, wait, &over);
+	if (wait->placed) {
+		wait->placed = false;
+		hold(ls, wait->share, HELD_PLACES, -1);
+		admit(ls, &over);
+	}
 	share_put(wait->share);
 	wait->share = NULL;
 	unlock_and_tell(ls, &over);
