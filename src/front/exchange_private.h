@@ -56,7 +56,7 @@ struct exchange_private {
 	int64_t look_at,
 	        slice_time; /* when to look whether the slice is over; the thread's time when its half was over */
 	LIST_ENTRY(exchange_private) readers; /* with PAUSE_READER */
-	int64_t paused_at, waited;            /* since when, and how long it has waited for its reader */
+	int64_t paused_at;                    /* since when it waits for its reader */
 	int64_t patience;                     /* how long its reader may be waited for */
 	struct reply reply;
 	uint64_t bytes_in, bytes_out; /* of the bodies, as sent */

@@ -355,7 +355,7 @@ static struct exchange_private *handle_connection(struct front *f, struct connec
 	if (p) {
 		c->writer = NULL;
 		LIST_REMOVE(p, readers);
-		p->waited += clock_now() - p->paused_at;
+		p->reply.waited += clock_now() - p->paused_at;
 	} else {
 		c->busy = true;
 		used = take_free(f);

@@ -147,7 +147,7 @@ static void wait_here(struct exchange_private *p)
 	int64_t began = clock_now();
 	permit_give();
 	poll(&fd, 1, (int)(p->patience / MS) + 1);
-	p->waited += clock_now() - began;
+	p->reply.waited += clock_now() - began;
 }
 
 /* Waits for the reader. Each byte that it takes earns it the time that reply_rate_min grants for it, and it may be
@@ -160,12 +160,11 @@ static bool wait_for_reader(void *arg, size_t taken)
 	                 : taken                    ? c->io_timeout
 	                                            : 0;
 	p->patience = c->io_timeout - p->patience > earned ? p->patience + earned : c->io_timeout;
-	p->waited = 0;
+	int64_t before = p->reply.waited;
 	/* Inside a transfer there is no pausing: what runs it may not be ready to go on on another thread. */
 	if (p->reply.stored || !front_pause(p, PAUSE_READER))
 		wait_here(p);
-	p->patience -= p->waited;
-	p->reply.waited += p->waited;
+	p->patience -= p->reply.waited - before;
 	p->reply.slow = p->patience <= 0;
 	if (p->reply.slow)
 		metric_add(M_REPLIES_SLOW, 1);
@@ -289,13 +288,12 @@ bool exchange_reply_add(struct exchange *x, const void *data, size_t len)
 void exchange_reply_begin_stored(
         struct exchange *x, int status, const char *content_type, const char *extra, uint64_t length)
 {
-	struct reply r = {.status = status,
+	exchange_private(x)->reply = (struct reply){.status = status,
 	        .content_type = content_type,
 	        .extra = extra,
 	        .length = length,
 	        .stored = true,
 	        .good = true};
-	exchange_private(x)->reply = r;
 }
 
 void exchange_reply_cut(struct exchange *x)
