@@ -13,6 +13,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/metrics.h"
+#include "base/process.h"
 #include "modules/finish.h"
 #include "symbfile/map.h"
 #include "symfiles/arrival.h"
@@ -493,7 +494,8 @@ static enum load_step ask_lease(struct loads *ls, struct loader *r, struct load 
 {
 	struct root_get g;
 	bool waited = l->lease.until;
-	enum mc_status status = lease_take(l, r->memcached);
+	l->lease.token = random_u64();
+	enum mc_status status = page_memcached_lease(r->memcached, &l->hash, l->lease.token);
 	bool is_held = status == MC_OK;
 	if (status == MC_DOWN)
 		return LOAD_HERE;

@@ -9,7 +9,6 @@
 #include "base/clock.h"
 #include "base/held_back.h"
 #include "base/metrics.h"
-#include "base/process.h"
 
 enum { LOOK_MS = 30 }; /* at a lease that another host has */
 
@@ -671,12 +670,6 @@ void loads_tick(struct loads *ls, int64_t now, bool look)
 }
 
 /* ---- leases ---- */
-
-enum mc_status lease_take(struct load *l, struct mc_client *c)
-{
-	l->lease.token = random_u64();
-	return page_memcached_lease(c, &l->hash, l->lease.token);
-}
 
 void lease_hold(struct loads *ls, struct load *l)
 {

@@ -104,8 +104,7 @@ void loads_publish(struct loads *ls, struct load *l);
 /* Frees a load that is published and finished. */
 void loads_finished(struct loads *ls, struct load *l);
 
-/* MC_OK: the lease is taken; then hold it or give it back. MC_EXISTS: another host holds it. */
-enum mc_status lease_take(struct load *l, struct mc_client *c);
+/* A lease that was taken is held, or given back. */
 void lease_hold(struct loads *ls, struct load *l);
 /* If c is NULL, the lease runs out by itself. */
 void lease_give_back(struct loads *ls, struct load *l, struct mc_client *c);
