@@ -5,7 +5,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/uio.h>
 
 #include "base/arena.h"
 #include "base/buffer.h"
@@ -61,8 +60,7 @@ void exchange_uncharge_body(struct exchange *x);
 /* Writes the reply, its log line and its metrics, and ends the exchange: x is gone. `extra` is NULL or header lines,
  * each ending in "\r\n". The body is compressed if that pays and the client accepts gzip. Content-Length, CORS,
  * X-Request-Id and Vary are added. */
-void exchange_reply(struct exchange *x, int status, const char *content_type, const char *extra,
-        const struct iovec *body, unsigned parts);
+void exchange_reply_text(struct exchange *x, int status, const char *content_type, const char *extra, struct str body);
 /* The same in pieces, for a body that is produced while it is sent. After `begin` come exactly `length` bytes by `add`,
  * then `end`; then x is gone. The body goes out as it comes, compressed or not; `add` waits for the reader and may
  * return on another thread. Once `add` has returned false (the client went away, or out of memory) further adds do
@@ -79,7 +77,6 @@ void exchange_reply_begin_stored(
 void exchange_reply_cut(struct exchange *x);
 /* Whether the client accepts a content coding ("gzip"), by name or by *. */
 bool exchange_accepts(const struct exchange *x, const char *coding);
-void exchange_reply_text(struct exchange *x, int status, const char *content_type, const char *extra, struct str body);
 /* {"error":…,"title":…,"status":…}; 503 carries Retry-After: retry_after seconds (at least 1). */
 void exchange_reply_error(struct exchange *x, const struct error *e, unsigned retry_after);
 /* The same for several at once: e is the one for the log, text all of them. */

@@ -88,7 +88,8 @@ ssize_t fcgi_request_read(struct fcgi_request *r, void *to, size_t n)
 enum {
 	RECORD_MAX = 65528, /* of content; a multiple of 8, so no padding */
 	RECORDS = 16,       /* in one call */
-	PIECES = 256,       /* headers included */
+	/* a header and some content for each record; one has more of the head and of the body; the end */
+	PIECES = 2 * RECORDS + 2,
 };
 
 /* The pieces of one writev. */
@@ -96,13 +97,6 @@ struct batch {
 	unsigned char headers[RECORDS][FCGI_HEADER_LEN], end[2 * FCGI_HEADER_LEN + sizeof(FCGI_EndRequestBody)];
 	struct iovec pieces[PIECES];
 	unsigned records, count;
-};
-
-/* What is still to be sent: the rest of one part, then further parts. */
-struct cursor {
-	struct iovec rest;
-	const struct iovec *next;
-	unsigned parts;
 };
 
 static void put_header(unsigned char h[FCGI_HEADER_LEN], unsigned char type, int id, size_t length)
@@ -116,39 +110,25 @@ static void put_header(unsigned char h[FCGI_HEADER_LEN], unsigned char type, int
 	h[6] = h[7] = 0; /* padding, reserved */
 }
 
-/* The next bytes, at most max; 0: all are taken. */
-static size_t take_piece(struct cursor *c, size_t max, struct iovec *piece)
-{
-	for (; c->rest.iov_len == 0 && c->parts; c->parts--)
-		c->rest = *c->next++;
-	size_t n = c->rest.iov_len < max ? c->rest.iov_len : max;
-	if (n == 0)
-		return 0;
-	*piece = (struct iovec){c->rest.iov_base, n};
-	c->rest.iov_base = (char *)c->rest.iov_base + n;
-	c->rest.iov_len -= n;
-	return n;
-}
-
-/* Adds one record; false: all is taken. */
-static bool take_record(struct batch *b, struct cursor *c, int id)
+/* Adds one record of what is left of the head and the body; false: nothing is. */
+static bool take_record(struct batch *b, struct iovec left[2], int id)
 {
 	unsigned char *header = b->headers[b->records];
-	unsigned first = b->count;
-	size_t length = 0, n;
-	b->pieces[b->count++] = (struct iovec){header, FCGI_HEADER_LEN};
-	while (length < RECORD_MAX && b->count < PIECES - 1) {
-		n = take_piece(c, RECORD_MAX - length, &b->pieces[b->count]);
+	unsigned count = b->count + 1;
+	size_t length = 0;
+	for (unsigned i = 0; i < 2; i++) {
+		size_t room = RECORD_MAX - length, n = left[i].iov_len < room ? left[i].iov_len : room;
 		if (n == 0)
-			break;
+			continue;
+		b->pieces[count++] = (struct iovec){left[i].iov_base, n};
+		left[i] = (struct iovec){(char *)left[i].iov_base + n, left[i].iov_len - n};
 		length += n;
-		b->count++;
 	}
-	if (length == 0) {
-		b->count = first;
+	if (length == 0)
 		return false;
-	}
 	put_header(header, FCGI_STDOUT, id, length);
+	b->pieces[b->count] = (struct iovec){header, FCGI_HEADER_LEN};
+	b->count = count;
 	b->records++;
 	return true;
 }
@@ -199,17 +179,16 @@ static bool write_batch(int fd, struct batch *b, const struct fcgi_waiter *w)
 	return true;
 }
 
-bool fcgi_request_write(struct fcgi_request *r, struct iovec head, const struct iovec *body, unsigned parts, bool last,
-        const struct fcgi_waiter *w)
+bool fcgi_request_write(
+        struct fcgi_request *r, struct iovec head, struct iovec body, bool last, const struct fcgi_waiter *w)
 {
-	struct cursor c = {head, body, parts};
+	struct iovec left[2] = {head, body};
 	struct batch b;
 	bool more = true, good = true;
 	while (more && good) {
 		b.records = b.count = 0;
-		/* A record needs one piece for its header and one for its content; the end needs one. */
-		while (more && b.records < RECORDS && b.count < PIECES - 2)
-			more = take_record(&b, &c, r->lib.requestId);
+		while (more && b.records < RECORDS)
+			more = take_record(&b, left, r->lib.requestId);
 		if (!more && last)
 			take_end(&b, r->lib.requestId);
 		good = write_batch(r->lib.ipcFd, &b, w);

@@ -34,11 +34,11 @@ struct fcgi_waiter {
 	bool (*wait)(void *arg, size_t taken);
 	void *arg;
 };
-/* Sends a piece of the reply: `head`, which begins it and ends in an empty line, or nothing, then parts of its body.
+/* Sends a piece of the reply: `head`, which begins it and ends in an empty line, or nothing, then more of its body.
  * With `last` the reply ends here; one that is cut short has none. False: the peer has gone or was given up, nothing
  * more may be written, and the connection will be closed. */
-bool fcgi_request_write(struct fcgi_request *r, struct iovec head, const struct iovec *body, unsigned parts, bool last,
-        const struct fcgi_waiter *w);
+bool fcgi_request_write(
+        struct fcgi_request *r, struct iovec head, struct iovec body, bool last, const struct fcgi_waiter *w);
 
 /* Nothing more is sent or received. */
 void fcgi_request_shut(struct fcgi_request *r);

@@ -172,17 +172,16 @@ static bool wait_for_reader(void *arg, size_t taken)
 }
 
 /* Sends a piece of the body; with the first one the head, and with the last one the end. */
-static void send_piece(struct exchange_private *p, const struct iovec *body, unsigned parts)
+static void send_piece(struct exchange_private *p, struct iovec body)
 {
 	struct reply *r = &p->reply;
 	char text[HEAD_MAX];
 	struct iovec head = {text, 0};
-	uint64_t size = 0;
 	if (!r->begun)
 		head.iov_len = begin_reply(p, text);
-	parts = head_only(p) ? 0 : parts;
-	for (unsigned i = 0; i < parts; i++)
-		size += body[i].iov_len;
+	if (head_only(p))
+		body.iov_len = 0;
+	const uint64_t size = body.iov_len;
 	if (r->begun && !size && !r->ending)
 		return;
 	r->begun = true;
@@ -192,7 +191,7 @@ static void send_piece(struct exchange_private *p, const struct iovec *body, uns
 	/* Decided before the end is sent: a reply that says so lets nginx reuse the connection at once. */
 	p->keep = last && p->body_ended && front_keeps(p->front);
 	const struct fcgi_waiter waiter = {wait_for_reader, p};
-	r->good = r->good && size <= r->left && fcgi_request_write(p->fcgi, head, body, parts, last, &waiter);
+	r->good = r->good && size <= r->left && fcgi_request_write(p->fcgi, head, body, last, &waiter);
 	r->left -= r->good ? size : 0;
 	p->keep = p->keep && r->good;
 	if (last && !p->keep)
@@ -203,7 +202,7 @@ static void finish_reply(struct exchange_private *p)
 {
 	struct reply *r = &p->reply;
 	if (!r->begun)
-		send_piece(p, NULL, 0);
+		send_piece(p, (struct iovec){0});
 	int64_t elapsed = clock_now() - p->x.started;
 	r->good = r->good && r->left == 0;
 	/* How long a reader takes says nothing about the service. */
@@ -212,44 +211,42 @@ static void finish_reply(struct exchange_private *p)
 	front_release(p);
 }
 
-/* Compresses the body if that is accepted and pays; *packed then is its one part, which the caller frees. If out of
- * memory the body goes out as it is. */
-static bool compress(struct exchange_private *p, const struct iovec *body, unsigned parts, struct iovec *packed)
+/* Compresses the body if that is accepted and pays, and returns what the caller frees, or NULL. If out of memory the
+ * body goes out as it is. */
+static uint8_t *compress(struct exchange_private *p, struct iovec *body)
 {
 	struct reply *r = &p->reply;
 	uint8_t *bytes;
 	size_t len;
-	if (!wants_gzip(&p->x, r->length) || gzip_compress(body, parts, &bytes, &len))
-		return false;
+	if (!wants_gzip(&p->x, r->length) || gzip_compress(body, 1, &bytes, &len))
+		return NULL;
 	if (len >= r->length) {
 		free(bytes);
-		return false;
+		return NULL;
 	}
-	*packed = (struct iovec){bytes, len};
+	*body = (struct iovec){bytes, len};
 	r->length = len;
 	r->gzipped = true;
-	return true;
+	return bytes;
 }
 
 /* Writes a reply whose body is complete, and ends the exchange. */
-static void send_reply(struct exchange *x, const struct reply *reply, const struct iovec *body, unsigned parts)
+static void send_reply(struct exchange *x, const struct reply *reply, struct str text)
 {
 	struct exchange_private *p = exchange_private(x);
-	struct iovec packed = {NULL, 0};
+	struct iovec body = {(char *)(uintptr_t)text.data, text.len};
 	p->reply = *reply;
-	for (unsigned i = 0; i < parts; i++)
-		p->reply.length += body[i].iov_len;
-	bool gzipped = compress(p, body, parts, &packed);
-	send_piece(p, gzipped ? &packed : body, gzipped ? 1 : parts);
-	free(packed.iov_base);
+	p->reply.length = text.len;
+	uint8_t *packed = compress(p, &body);
+	send_piece(p, body);
+	free(packed);
 	finish_reply(p);
 }
 
-void exchange_reply(struct exchange *x, int status, const char *content_type, const char *extra,
-        const struct iovec *body, unsigned parts)
+void exchange_reply_text(struct exchange *x, int status, const char *content_type, const char *extra, struct str body)
 {
 	struct reply r = {.status = status, .content_type = content_type, .extra = extra};
-	send_reply(x, &r, body, parts);
+	send_reply(x, &r, body);
 }
 
 void exchange_reply_begin(struct exchange *x, int status, const char *content_type, uint64_t length)
@@ -270,18 +267,17 @@ static void add_gzipped(struct exchange_private *p, const void *data, size_t len
 		return;
 	r->gzipped = true;
 	r->length = EXCHANGE_UNSIZED;
-	send_piece(p, &made, 1);
+	send_piece(p, made);
 }
 
 bool exchange_reply_add(struct exchange *x, const void *data, size_t len)
 {
 	struct exchange_private *p = exchange_private(x);
 	struct reply *r = &p->reply;
-	struct iovec part = {(void *)(uintptr_t)data, len};
 	if (r->gzip)
 		add_gzipped(p, data, len);
 	else
-		send_piece(p, &part, 1);
+		send_piece(p, (struct iovec){(void *)(uintptr_t)data, len});
 	return r->good;
 }
 
@@ -328,7 +324,7 @@ static void send_gzipped(struct exchange_private *p)
 		r->length = len;
 	r->ending = true;
 	r->gzipped = true;
-	send_piece(p, &packed, 1);
+	send_piece(p, packed);
 	free(packed.iov_base);
 	finish_reply(p);
 }
@@ -344,17 +340,11 @@ void exchange_reply_end(struct exchange *x)
 	if (r->length == EXCHANGE_UNSIZED && r->begun && !head_only(p)) {
 		r->ending = true;
 		r->left = 0;
-		send_piece(p, NULL, 0);
+		send_piece(p, (struct iovec){0});
 	} else if (r->length == EXCHANGE_UNSIZED && !r->begun) {
 		r->length = 0;
 	}
 	finish_reply(p);
-}
-
-void exchange_reply_text(struct exchange *x, int status, const char *content_type, const char *extra, struct str body)
-{
-	struct iovec part = {(char *)(uintptr_t)body.data, body.len};
-	exchange_reply(x, status, content_type, extra, &part, 1);
 }
 
 static void refuse(struct exchange *x, const struct error *e, struct str text, const char *extra)
@@ -367,14 +357,14 @@ static void refuse(struct exchange *x, const struct error *e, struct str text, c
 	buffer_printf(&body, "{\"error\":");
 	buffer_append_json(&body, text);
 	buffer_printf(&body, ",\"title\":\"%s\",\"status\":%d}", title, status);
-	struct iovec part = {body.data, body.len};
+	struct str whole = {(const char *)body.data, body.len};
 	if (body.failed) { /* out of memory for the text of the error */
-		part.iov_base = plain;
-		part.iov_len = (size_t)snprintf(
+		snprintf(
 		        plain, sizeof plain, "{\"error\":\"%s\",\"title\":\"%s\",\"status\":%d}", title, title, status);
+		whole = str_from(plain);
 	}
 	struct reply r = {.status = status, .content_type = "application/json", .extra = extra, .error = e};
-	send_reply(x, &r, &part, 1);
+	send_reply(x, &r, whole);
 	buffer_release(&body);
 }
 

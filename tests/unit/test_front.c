@@ -189,20 +189,11 @@ static void handle_ignore(struct exchange *x)
 	exchange_reply_text(x, 200, "text/plain", "X-Extra: 1\r\n", str_from("ignored"));
 }
 
-/* /t/large/BYTES, in parts of all sizes. */
+/* /t/large/BYTES */
 static void handle_large(struct exchange *x)
 {
-	struct iovec *parts = arena_alloc(x->arena, 4096 * sizeof *parts);
-	size_t left = strtoul(x->path.data + strlen("/t/large/"), NULL, 10), at = 0;
-	unsigned count = 0;
-	for (; left && count < 4096; count++) {
-		size_t n = count * 37 % 80000;
-		n = n < left && count < 4095 ? n : left;
-		parts[count] = (struct iovec){pattern + at, n};
-		at += n;
-		left -= n;
-	}
-	exchange_reply(x, 200, "application/octet-stream", NULL, parts, count);
+	size_t len = strtoul(x->path.data + strlen("/t/large/"), NULL, 10);
+	exchange_reply_text(x, 200, "application/octet-stream", NULL, (struct str){(const char *)pattern, len});
 }
 
 static atomic_bool blocked, goes_on, gone_on;
