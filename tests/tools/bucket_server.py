@@ -30,6 +30,7 @@ The rule of the longest prefix holds; a rule with the same path replaces it; aft
     redirect:URL      302 to URL; the path is added when it ends with a slash
     redirect-loop     302 to the same path
     slow:SECONDS      serves the file after a delay
+    hold              serves the file once this rule is gone or another has taken its place
     etag:VALUE        serves the file with this line ETag
 """
 import argparse
@@ -48,7 +49,7 @@ import urllib.parse
 from base64 import b64encode
 from http.server import BaseHTTPRequestHandler
 
-LONGEST_WAIT = 300  # seconds that stall, drip and slow last at most
+LONGEST_WAIT = 300  # seconds that stall, drip, slow and hold last at most
 BLOCK = 1 << 20
 
 
@@ -272,6 +273,14 @@ class Handler(BaseHTTPRequestHandler):
         else:
             self.close_connection = True
 
+    def mode_hold(self, _):
+        end = time.monotonic() + LONGEST_WAIT
+        while self.server.holds(self.path) and time.monotonic() < end:
+            if not self.wait(0.01):
+                self.close_connection = True
+                return
+        self.mode_ok("")
+
 
 class BucketServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
     """start() answers in threads of this process; stop() ends them, hung ones too."""
@@ -334,13 +343,22 @@ class BucketServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
             methods = self.counts.setdefault(path, {})
             methods[method] = methods.get(method, 0) + 1
 
-    def mode_for(self, path):
+    def rule_for(self, path):
+        """The path of the rule that holds, or None; the lock is held."""
         plain = urllib.parse.unquote(path)
+        fitting = [p for p in self.rules if p == "*" or path.startswith(p) or plain.startswith(p)]
+        return max(fitting, key=lambda p: (p != "*", len(p)), default=None)
+
+    def holds(self, path):
         with self.lock:
-            fitting = [p for p in self.rules if p == "*" or path.startswith(p) or plain.startswith(p)]
-            if not fitting:
+            chosen = self.rule_for(path)
+            return chosen is not None and self.rules[chosen][0] == "hold"
+
+    def mode_for(self, path):
+        with self.lock:
+            chosen = self.rule_for(path)
+            if chosen is None:
                 return "ok"
-            chosen = max(fitting, key=lambda p: (p != "*", len(p)))
             mode, times = self.rules[chosen]
             if times is not None:
                 self.rules[chosen][1] = times - 1

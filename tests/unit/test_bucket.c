@@ -996,7 +996,7 @@ static void misbehaviours(void **state)
 		assert_true(outcome != BUCKET_OK ||
 		            r.length_known == (strcmp(table[i].mode, "no-length") != 0 || table[i].name[0] == 'g'));
 		/* Stalls end by their timeout (4 s), not by the total (60 s). */
-		assert_true(r.elapsed < 20 * SECOND);
+		assert_true(r.elapsed < 50 * SECOND);
 	}
 	forget(&plain);
 	/* The same handle is good again. */
@@ -1058,7 +1058,7 @@ static void total_timeout(void **state)
 	bucket_open_server(&b, &plain);
 	control(&plain, "drip", 1);
 	assert_int_equal(fetch(&b, "plain", &r), BUCKET_FAILED);
-	assert_in_range(r.elapsed, 290 * MS, 10 * SECOND);
+	assert_in_range(r.elapsed, 290 * MS, 50 * SECOND);
 	bucket_close(&b);
 }
 
@@ -1160,12 +1160,12 @@ static void cancel_ends_a_stalled_transfer(void **state)
 	control(&plain, "stall", 1);
 	bucket_fetch(b.client, 0, (struct bucket_object){str_from("plain"), id}, &sink, &c.cancel, &r);
 	assert_int_equal(r.outcome, BUCKET_ABORTED);
-	assert_true(r.elapsed < 10 * SECOND);
+	assert_true(r.elapsed < 50 * SECOND);
 	/* Set before the start. */
-	control(&plain, "slow:30", 1);
+	control(&plain, "slow:60", 1);
 	bucket_fetch(b.client, 0, (struct bucket_object){str_from("plain"), id}, &sink, &c.cancel, &r);
 	assert_int_equal(r.outcome, BUCKET_ABORTED);
-	assert_true(r.elapsed < 10 * SECOND);
+	assert_true(r.elapsed < 50 * SECOND);
 	forget(&plain);
 	atomic_store(&c.cancel, true);
 	c.target.len = 0;

@@ -787,7 +787,7 @@ static void silent_and_half_requests(void **state)
 	int fds[40];
 	(void)state;
 	set("workers", "2");
-	set("io_timeout", "200ms");
+	set("io_timeout", "1s");
 	start_front();
 	for (unsigned i = 0; i < 40; i++) {
 		fds[i] = client_connect(path);
@@ -875,7 +875,7 @@ static void a_peer_that_takes_nothing_is_given_up(void **state)
 {
 	(void)state;
 	set("workers", "1");
-	set("io_timeout", "200ms");
+	set("io_timeout", "1s");
 	start_front();
 	int fd = client_connect(path);
 	assert_true(client_send(fd, &(struct client_request){.method = "GET", .uri = "/t/large/4000000"}));
@@ -954,7 +954,7 @@ static void a_reader_that_is_too_slow_is_given_up(void **state)
 	char some[1000];
 	(void)state;
 	set("workers", "1");
-	set("io_timeout", "300ms");
+	set("io_timeout", "1s");
 	set("reply_rate_min", "1G");
 	start_front();
 	int64_t before = metric_get(M_REPLIES_SLOW), end = clock_now() + BOUND_SECONDS * SECOND;
@@ -967,21 +967,34 @@ static void a_reader_that_is_too_slow_is_given_up(void **state)
 	assert_int_equal(metric_get(M_REPLIES_WAITING), 0);
 }
 
-/* It takes several times io_timeout, but goes on. */
-static void a_slow_reader_that_goes_on_gets_its_reply(void **state)
+/* Reads a reply in more than io_timeout, with pauses of a fraction of it. Returns whether it came. */
+static bool read_slowly(unsigned io_timeout)
 {
+	char seconds[16];
 	struct client_reply r;
-	(void)state;
-	set("io_timeout", "2s");
+	snprintf(seconds, sizeof seconds, "%us", io_timeout);
+	set("io_timeout", seconds);
 	set("reply_rate_min", "1K");
 	start_front();
 	int64_t began = clock_now();
 	int fd = send_to("/t/large/4000000", "192.0.2.1");
-	client_read(fd, &r, 1, 30000);
-	assert_true(r.sound && r.ended && is_body(&r, pattern, 4000000));
-	assert_true(clock_now() - began > 2 * SECOND);
+	client_read(fd, &r, 1, 15000 * io_timeout);
+	bool whole = r.sound && r.ended && is_body(&r, pattern, 4000000);
+	assert_true(!whole || clock_now() - began > io_timeout * SECOND);
 	client_reply_release(&r);
 	close(fd);
+	front_stop(front, BOUND_SECONDS * SECOND);
+	front = NULL;
+	return whole;
+}
+
+/* It takes several times io_timeout, but goes on. A busy machine may hold it up for longer than a few seconds. */
+static void a_slow_reader_that_goes_on_gets_its_reply(void **state)
+{
+	unsigned io_timeout = 2;
+	(void)state;
+	while (!read_slowly(io_timeout))
+		assert_true((io_timeout *= 2) <= 16);
 }
 
 /* As many large requests as there are workers, and more: small ones pass them, those of the same client too. */
@@ -1176,7 +1189,7 @@ static void draining_is_bounded(void **state)
 	int64_t started = clock_now();
 	assert_int_equal(front_stop(front, 200 * MS), 1);
 	front = NULL;
-	assert_true(clock_now() - started < 20 * SECOND);
+	assert_true(clock_now() - started < BOUND_SECONDS * SECOND);
 	assert_true(client_is_closed(fd));
 	/* Whoever holds the exchange may come too late, and frees the front then. */
 	assert_int_equal(epoll_descriptors(), others + 1);

@@ -206,7 +206,7 @@ size_t __wrap_ZSTD_compressCCtx(ZSTD_CCtx *z, void *to, size_t room, const void 
 {
 	if (is_writer)
 		helped++;
-	for (int64_t end = clock_now() + 30 * SECOND; !is_writer && held && !helped;) {
+	for (int64_t end = clock_now() + 60 * SECOND; !is_writer && held && !helped;) {
 		nanosleep(&(struct timespec){0, MS}, NULL);
 		if (clock_now() >= end)
 			held = false;

@@ -121,7 +121,7 @@ def spelled(headers):
     return {name.replace("_", "-"): value for name, value in headers.items()}
 
 
-def raw_exchange(port, data, timeout=30):
+def raw_exchange(port, data, timeout=60):
     """Sends bytes as they are and reads to the end: for requests that no client library would send."""
     with socket.create_connection(("127.0.0.1", port), timeout=timeout) as s:
         s.sendall(data)

@@ -42,8 +42,8 @@ DAEMON = command_of("SYMBOLICATED", os.path.join(ROOT, "build", "symbolicated"))
 KEYS_TOOL = command_of("SYMBOLICATED_KEYS", DAEMON[-1] + "-keys")
 BUCKET_SERVER = os.path.join(TOOLS, "bucket_server.py")
 
-START_BOUND = 30  # seconds until a server that was started must answer
-STOP_BOUND = 40  # seconds until one that was asked to stop must be gone
+START_BOUND = 60  # seconds until a server that was started must answer
+STOP_BOUND = 90  # seconds until one that was asked to stop must be gone
 SANITIZER = re.compile(
     r"(ERROR: (Address|Leak)Sanitizer|WARNING: ThreadSanitizer|: runtime error: |Sanitizer:DEADLYSIGNAL|ERROR SUMMARY: [1-9])"
 )
@@ -53,7 +53,7 @@ LIVE = []  # the stacks that run now, for the checks after each test and the log
 LEFT = []  # logs of stacks that were stopped because a test failed, for its report
 
 
-def wait_for(condition, what, bound=20.0, pause=0.02):
+def wait_for(condition, what, bound=60.0, pause=0.02):
     """The first true value of condition(); what says what was waited for."""
     end = time.monotonic() + bound
     while True:
@@ -390,13 +390,13 @@ class Bucket(Server):
 
     def __init__(self, name, directory, symbols, auth=None, gzip_header=True):
         super().__init__(name, directory)
-        self.symbols, self.url = symbols, None
+        self.symbols, self.url, self.port = symbols, None, free_port()  # the same when it is started again
         self.auth, self.gzip_header = auth, gzip_header
 
     def start(self):
         flags = ["--gzip-header"] if self.gzip_header else []
         flags += ["--auth", self.auth] if self.auth else []
-        flags += ["--port", self.url.rstrip("/").rsplit(":", 1)[1]] if self.url else []  # the same when it is started again
+        flags += ["--port", str(self.port)]
         self.spawn([sys.executable, BUCKET_SERVER, self.symbols.directory, *flags])
 
         def announced():
@@ -414,7 +414,7 @@ class Bucket(Server):
     def ask(self, path, value=None):
         data = None if value is None else json.dumps(value).encode()
         request = urllib.request.Request(self.url + path, data, {"Content-Type": "application/json"})
-        with urllib.request.urlopen(request, timeout=20) as reply:
+        with urllib.request.urlopen(request, timeout=60) as reply:
             return reply.read()
 
     def control(self, mode, path="*", times=None):

@@ -100,7 +100,7 @@ def test_lookups_end_with_the_time_of_a_request():
         depth, frames = 500, 20000
         lines = ["INLINE_ORIGIN 0 in", "FILE 0 a.c", f"FUNC 1000 {frames:x} 0 f", *(f"INLINE {i} 1 0 0 1000 {frames:x}" for i in range(depth))]
         module = s.symbols.add("deep.so", "\n".join([*lines, ""]))
-        wait_for(lambda: s.client.post("/symbolicate/v5", job([module], [[0, 0x1000]])).status == 200, "the module", 60)
+        wait_for(lambda: s.client.post("/symbolicate/v5", job([module], [[0, 0x1000]])).status == 200, "the module")
         s.client.post("/symbolicate/v5", job([module], [[0, 0x1000 + i] for i in range(frames)])).error(503)
 
 
@@ -235,7 +235,7 @@ def test_requests_that_wait_do_not_take_all_memory():
                 assert refused.wait(60)
                 assert s.client.post("/symbolicate/v5", job([warm], [[0, 0x1000]])).status == 200
                 for module in itertools.islice(cold, 5):
-                    wait_for(lambda m=module: s.client.post("/symbolicate/v5", job([m], [[0, 0x1000]])).status == 200, "a small one", 60)
+                    wait_for(lambda m=module: s.client.post("/symbolicate/v5", job([m], [[0, 0x1000]])).status == 200, "a small one")
                 assert s.node.metrics()['symbolicated_memory_bytes{kind="bodies"}'] > 30 * MIB
             finally:
                 over.set()

@@ -18,13 +18,13 @@ from symbols import SAMPLE, SAMPLE_FRAMES, Symbols, debug_id, module_line, tiny
 QUICK = {
     "bucket_connect_timeout": "10s",
     "bucket_stall_timeout": "2s",
-    "bucket_total_timeout": "60s",
+    "bucket_total_timeout": "300s",
     "failure_ttl_min": "100ms",
     "failure_ttl_max": "500ms",
 }
 
 # A transfer that stands still goes on doing so.
-STANDS_STILL = {**QUICK, "bucket_stall_timeout": "300s", "bucket_total_timeout": "300s"}
+STANDS_STILL = {**QUICK, "bucket_stall_timeout": "300s"}
 
 # Counted up for every module, so that nothing that one test left behind can answer another.
 fresh_numbers = iter(range(1_000_000))
@@ -37,20 +37,33 @@ def fresh(stack, body=SAMPLE, bucket=0, compress=False, **options):
 
 @pytest.fixture(scope="module")
 def one():
+    with Stack(config=STANDS_STILL) as s:
+        yield s
+
+
+@pytest.fixture(scope="module")
+def impatient():
+    """For buckets that stand still until they are given up."""
     with Stack(config=QUICK) as s:
         yield s
 
 
 @pytest.fixture(scope="module")
 def two():
-    with Stack(symbols=[None, None], config=QUICK) as s:
+    with Stack(symbols=[None, None], config=STANDS_STILL) as s:
+        yield s
+
+
+@pytest.fixture(scope="module")
+def impatient_two():
+    with Stack(symbols=[None, None], config={**QUICK, "bucket_stall_timeout": "5s"}) as s:
         yield s
 
 
 @pytest.fixture(autouse=True)
 def well_behaved(request):
     yield
-    for name in ("one", "two"):
+    for name in ("one", "impatient", "two", "impatient_two"):
         if name in request.fixturenames:
             for bucket in request.getfixturevalue(name).buckets:
                 bucket.reset()
@@ -107,26 +120,25 @@ def test_missing(one, mode):
 @pytest.mark.slow
 @pytest.mark.parametrize("compress", [False, True], ids=["plain", "gzip"])
 @pytest.mark.parametrize("mode", TEMPORARY)
-def test_temporary(one, mode, compress):
+def test_temporary(request, mode, compress):
+    one = request.getfixturevalue("impatient" if mode in ("stall", "drip") else "one")
     # long enough that a dripping or stalling bucket can't finish it
     module = fresh(one, SAMPLE + "STACK CFI INIT 1000 10 .cfa: $rsp 8 +\n" * 200, compress=compress)
     one.bucket.misbehave(module, mode)
-    started = time.monotonic()
     is_unavailable(ask(one, module))
-    assert time.monotonic() - started < 20
     one.bucket.reset()
     # It is had again once the failure is forgotten.
-    wait_for(lambda: ask(one, module).status == 200, "the module after its bucket was mended", 30, 0.1)
+    wait_for(lambda: ask(one, module).status == 200, "the module after its bucket was mended", pause=0.1)
     is_found(ask(one, module), module)
 
 
 @pytest.mark.slow
-def test_a_stall_is_seen_however_much_came_before(one):
+def test_a_stall_is_seen_however_much_came_before(impatient):
     """The mean speed of the last seconds stays high for a while when a megabyte had come."""
-    module = fresh(one, SAMPLE + "STACK CFI INIT 1000 10 .cfa: $rsp 8 +\n" * 50_000)
-    one.bucket.misbehave(module, "stall")
-    is_unavailable(ask(one, module))
-    assert any(module[0] in str(line) and "has stalled" in str(line) for line in one.daemon.log_lines())
+    module = fresh(impatient, SAMPLE + "STACK CFI INIT 1000 10 .cfa: $rsp 8 +\n" * 50_000)
+    impatient.bucket.misbehave(module, "stall")
+    is_unavailable(ask(impatient, module))
+    assert any(module[0] in str(line) and "has stalled" in str(line) for line in impatient.daemon.log_lines())
 
 
 @pytest.mark.parametrize("compress", [False, True], ids=["plain", "gzip"])
@@ -446,7 +458,8 @@ def test_a_redirect_to_another_scheme_is_refused(scheme):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first", ["status:404", "status:403", "status:503", "refuse", "cut:50", "stall", "redirect-loop"])
-def test_the_second_source_answers_where_the_first_does_not(two, first):
+def test_the_second_source_answers_where_the_first_does_not(request, first):
+    two = request.getfixturevalue("impatient_two" if first == "stall" else "two")
     module = fresh(two, bucket=1)
     two.buckets[0].symbols.add(module[0], tiny("of the first"))
     two.buckets[0].misbehave(module, first)
@@ -517,7 +530,7 @@ def test_missing_is_asked_again_after_its_time():
         started = time.monotonic()
         is_missing(ask(s, module), module)
         s.symbols.add(*module[:1], SAMPLE, module[1])
-        wait_for(lambda: s.client.found(module), "the file that came late", 20, 0.05)
+        wait_for(lambda: s.client.found(module), "the file that came late", pause=0.05)
         assert time.monotonic() - started >= 1
         assert s.bucket.hits(module) == 2
 
@@ -528,7 +541,7 @@ def test_corrupt_is_asked_again_after_its_time():
         module = s.symbols.add("mended.so", "")
         is_missing(ask(s, module), module)
         s.symbols.add(module[0], SAMPLE)
-        wait_for(lambda: s.client.found(module), "the file that was mended", 20, 0.05)
+        wait_for(lambda: s.client.found(module), "the file that was mended", pause=0.05)
         assert s.bucket.hits(module) == 2
 
 
@@ -549,7 +562,7 @@ def test_one_request_probes_a_failing_bucket():
             is_unavailable(reply)
             return s.bucket.hits(module) > 1
 
-        wait_for(probed, "a probe", 20, 0.05)
+        wait_for(probed, "a probe", pause=0.05)
         assert time.monotonic() - started >= 2
         # Many at once, while the probe takes a second to fail: still one.
         s.bucket.misbehave(module, "stall")
@@ -562,7 +575,7 @@ def test_one_request_probes_a_failing_bucket():
         # Another only once the probe took its two seconds to fail, and the failure lasted two: a busy machine may take that long.
         assert 1 <= s.bucket.hits(module) - seen <= 1 + int((time.monotonic() - started) / 4)
         s.bucket.reset()
-        wait_for(lambda: ask(s, module).status == 200, "the mended bucket", 20, 0.05)
+        wait_for(lambda: ask(s, module).status == 200, "the mended bucket", pause=0.05)
         is_found(ask(s, module), module)
 
 
@@ -580,7 +593,7 @@ def test_the_time_of_a_failure_doubles():
                 tries.append((before, time.monotonic()))
             return len(tries) == 4
 
-        wait_for(counted, "four tries", 40, 0.02)
+        wait_for(counted, "four tries", pause=0.02)
         gaps = [b[1] - a[0] for a, b in zip(tries, tries[1:])]
         assert gaps[0] >= 0.5 and gaps[1] >= 1 and gaps[2] >= 2, gaps
 
@@ -629,27 +642,26 @@ def test_warm_requests_do_not_wait_for_a_slow_bucket():
 
 @pytest.mark.slow
 def test_too_many_cold_requests_are_told_to_come_back():
-    config = {**QUICK, "cold_requests": "2", "cold_queue": "1", "cold_wait": "300ms",
-              "bucket_stall_timeout": "20s", "bucket_total_timeout": "30s"}  # fmt: skip
+    config = {**STANDS_STILL, "cold_requests": "2", "cold_queue": "1", "cold_wait": "300ms"}
     with Stack(config=config) as s:
         modules = [fresh(s) for _ in range(8)]
-        s.bucket.control("slow:3")
+        s.bucket.control("hold")
         with ThreadPoolExecutor(8) as pool:
-            replies = list(pool.map(lambda m: ask(s, m), modules))
-        statuses = sorted(r.status for r in replies)
-        assert set(statuses) == {200, 503}, statuses
+            replies = [pool.submit(ask, s, m) for m in modules]
+            wait_for(lambda: sum(r.done() for r in replies) == 6, "all but two to be refused")
+            s.bucket.control("ok")
+            statuses = sorted(r.result().status for r in replies)
+        assert statuses == [200] * 2 + [503] * 6
         for reply in replies:
-            if reply.status == 503:
-                is_unavailable(reply)
-        s.bucket.reset()
+            if reply.result().status == 503:
+                is_unavailable(reply.result())
         for module in modules:
-            wait_for(lambda m=module: ask(s, m).status == 200, "each of them later", 30, 0.1)
+            wait_for(lambda m=module: ask(s, m).status == 200, "each of them later", pause=0.1)
 
 
 @pytest.mark.slow
 def test_waiting_for_a_load_that_runs_needs_no_place():
-    config = {**QUICK, "cold_requests": "1", "cold_queue": "1", "cold_wait": "300ms",
-              "bucket_stall_timeout": "20s", "bucket_total_timeout": "30s"}  # fmt: skip
+    config = {**STANDS_STILL, "cold_requests": "1", "cold_queue": "1", "cold_wait": "300ms"}
     with Stack(config=config) as s:
         module = fresh(s)
         s.bucket.misbehave(module, "slow:2")
@@ -663,7 +675,7 @@ def test_waiting_for_a_load_that_runs_needs_no_place():
 @pytest.mark.slow
 def test_who_waits_for_a_place_gets_what_others_have_loaded():
     """One place: the first in the line takes it, loads what the second wants, and keeps it for another module."""
-    with Stack(symbols=[None, None], config={**STANDS_STILL, "cold_requests": "1", "cold_wait": "5s"}) as s:
+    with Stack(symbols=[None, None], config={**STANDS_STILL, "cold_requests": "1", "cold_wait": "60s"}) as s:
         wanted, stalled, last = fresh(s), fresh(s), fresh(s, bucket=1)
         s.bucket.misbehave(stalled, "stall")
         s.buckets[1].misbehave(last, "stall")
@@ -743,7 +755,7 @@ def test_cold_modules_of_one_request_are_bounded():
             replies.append(ask(s, *modules))
             return replies[-1].status == 200
 
-        wait_for(done, "the work of refused requests to add up", 30, 0.05)
+        wait_for(done, "the work of refused requests to add up", pause=0.05)
         is_unavailable(replies[0])
         assert set(replies[-1].json()["results"][0]["found_modules"].values()) == {True}
         assert s.bucket.hits() == 25
@@ -773,8 +785,7 @@ def test_a_transfer_cap_holds():
 
 @pytest.mark.slow
 def test_what_nobody_waits_for_any_more_is_not_loaded():
-    config = {**QUICK, "request_timeout": "2s", "bucket_stall_timeout": "30s", "bucket_total_timeout": "60s",
-              "bucket_parallel_request": "3"}  # fmt: skip
+    config = {**STANDS_STILL, "request_timeout": "2s", "bucket_parallel_request": "3"}
     with Stack(config=config) as s:
         modules = [fresh(s) for _ in range(200)]
         for module in modules:
@@ -808,11 +819,14 @@ def test_what_another_request_waits_for_is_loaded():
 def test_requests_load_in_turn():
     with Stack(config={**STANDS_STILL, "bucket_parallel": "1", "bucket_parallel_request": "1"}) as s:
         many, single = [fresh(s) for _ in range(20)], fresh(s)
-        s.bucket.misbehave(many[0], "slow:5")
-        with ThreadPoolExecutor(1) as pool:
+        s.bucket.misbehave(many[0], "hold")
+        with ThreadPoolExecutor(2) as pool:
             first = pool.submit(ask, s, *many)
             wait_for(lambda: s.bucket.hits() >= 1, "the first to load")
-            is_found(ask(s, single), single)
+            second = pool.submit(ask, s, single)
+            wait_for(lambda: s.node.metrics()["symbolicated_loads_in_flight"] == 21, "the other to wait")
+            s.bucket.misbehave(many[0], "ok")
+            is_found(second.result(), single)
             assert first.result().status == 200
         order = [path.split("/")[1] for path in s.bucket.paths()]
         assert order.index(single[0]) < 15, order
@@ -822,7 +836,7 @@ def test_requests_load_in_turn():
 def test_what_holds_requests_up_is_told():
     with Stack(config={**STANDS_STILL, "bucket_parallel": "1", "bucket_parallel_request": "1", "request_timeout": "60s"}) as s:
         slow, other = fresh(s), fresh(s)
-        s.bucket.misbehave(slow, "slow:9")
+        s.bucket.misbehave(slow, "hold")
 
         def told():
             return [line["text"] for line in s.daemon.log_lines() if line["event"] == "loads held up"]
@@ -833,6 +847,7 @@ def test_what_holds_requests_up_is_told():
             second = pool.submit(ask, s, other)
             wait_for(lambda: s.node.metrics()['symbolicated_requests_held_up{by="transfers"}'] == 1, "the gauge to tell")
             wait_for(told, "the log to tell")
+            s.bucket.misbehave(slow, "ok")
             is_found(first.result(), slow)
             is_found(second.result(), other)
         assert "0 for memory, 0 for places, 1 for transfers, 0 for a larger share, 0 for other hosts" in told()[0]
@@ -876,9 +891,9 @@ def test_buckets_heal_under_load(one):
     try:
         for mode, batch in zip(("refuse", "cut:40", "ok"), batches):
             seen = sum(map(one.bucket.hits, batch))
-            wait_for(lambda b=batch, n=seen: sum(map(one.bucket.hits, b)) > n, "the failing bucket to be asked", 20)
+            wait_for(lambda b=batch, n=seen: sum(map(one.bucket.hits, b)) > n, "the failing bucket to be asked")
             one.bucket.control(mode)
-        wait_for(lambda: all(ask(one, m).status == 200 for m in sum(batches, [])), "all modules after the failures", 60, 0.2)
+        wait_for(lambda: all(ask(one, m).status == 200 for m in sum(batches, [])), "all modules after the failures", pause=0.2)
     finally:
         stop.set()
         for t in threads:

@@ -179,7 +179,7 @@ def symbols_zip(ident):
 def named_on_both(store, ident):
     for node in (0, 1):
         client = store.stack.nodes[node].client()
-        wait_for(lambda client=client: client.frames([MODULE[0], ident], [0x1004])[0].get("function") == "uploaded", "both hosts to name it", 5)
+        wait_for(lambda client=client: client.frames([MODULE[0], ident], [0x1004])[0].get("function") == "uploaded", "both hosts to name it")
 
 
 def test_the_request_of_mach_uploadsymbols(uploading):

@@ -57,7 +57,7 @@ def test_of_equals_the_newer_answers_whoever_sent_it(hosts):
     for node, name in ((1, "a"), (0, "b"), (1, "c"), (0, "d"), (1, "e"), (1, "f")):
         accepted(upload(hosts, "ranges", ident[1], write(ranges(name)), node=node))
         sent = time.monotonic()
-        wait_for(lambda n=name: names(hosts, ident[0]) == [n, n], f"{name} to answer", REVALIDATE + 10)
+        wait_for(lambda n=name: names(hosts, ident[0]) == [n, n], f"{name} to answer")
         wait_for(lambda at=sent: time.monotonic() - at > hosts.apart, "the store's clock to go on")
     assert [s["answers"] for s in listed(hosts, ident[0])["sets"]].count(True) == 1
 
@@ -68,7 +68,7 @@ def test_the_better_answers_before_the_newer(hosts):
     for node in (0, 1):
         accepted(upload(hosts, "ranges", ident[1], write(ranges("full")), node=node))
         accepted(upload(hosts, "ranges", ident[1], poor, node=1 - node))
-        wait_for(lambda: names(hosts, ident[0]) == ["full", "full"], "the better one to answer", REVALIDATE + 10)
+        wait_for(lambda: names(hosts, ident[0]) == ["full", "full"], "the better one to answer")
 
 
 @pytest.mark.parametrize("node", [0, 1])
@@ -109,5 +109,5 @@ def test_keys_end_by_the_clock_of_who_gives_them(kind, offset, seconds, times, t
                 s.client.frames([f"other{next(asked)}.so", debug_id("keys")], [0x1014])
                 return services.given >= times
 
-            wait_for(renewed, "keys that were asked for again", 30, 0.1)
+            wait_for(renewed, "keys that were asked for again", pause=0.1)
     assert services.given == times or times > 1

@@ -9,7 +9,6 @@ import pty
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import threading
 import urllib.error
@@ -17,7 +16,7 @@ import urllib.request
 
 import pytest
 
-from stack import Stack, die_with_parent, wait_for
+from stack import Stack, die_with_parent, free_port, wait_for
 from test_symbtool import BOUND, SYMBTOOL, code_addresses, compile_program, interruptible, one, push, read_terminal, run, v5_frames  # noqa: F401
 
 pytestmark = [
@@ -70,15 +69,9 @@ def place(tmp_path_factory):
     return Place(tmp_path_factory.mktemp("debuginfod"))
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
 def serves(url):
     try:
-        with urllib.request.urlopen(url, timeout=5) as reply:
+        with urllib.request.urlopen(url, timeout=30) as reply:
             return reply.status == 200
     except (urllib.error.URLError, OSError):
         return False
@@ -270,7 +263,7 @@ class Crash:
     def crashes(self, command):
         """Whether it does so in the program, some calls deep; then there is the report."""
         try:
-            self.report = subprocess.run(command, capture_output=True, text=True, check=True, timeout=20).stdout
+            self.report = subprocess.run(command, capture_output=True, text=True, check=True, timeout=100).stdout
         except subprocess.TimeoutExpired as e:
             self.report = str(e)
         mapped = re.findall(rf"0x(\w+) +0x(\w+) .* {re.escape(self.program)}$", self.report, re.M)

@@ -370,7 +370,7 @@ def test_bomb(stack):
     before = stack.node.metrics()["symbolicated_requests_in_flight"]
     refused(stack, bomb, 413, Content_Encoding="gzip")
     # The reply is on its way before the request is counted off.
-    wait_for(lambda: stack.node.metrics()["symbolicated_requests_in_flight"] <= before, "the request to be over", 20)
+    wait_for(lambda: stack.node.metrics()["symbolicated_requests_in_flight"] <= before, "the request to be over")
     still_works(stack)
 
 

@@ -59,7 +59,7 @@ def test_a_file_keeps_what_memory_has_no_room_for(gensym, tmp_path):
     """16 MB of memory and a file of 1 GB: after a restart of the responder nothing is loaded. With the memory alone it is."""
     with with_options(["-o", f"ext_path={tmp_path}/pages:1G,ext_wbuf_size=2,ext_item_age=0"], 16) as s:
         known = fill(s, gensym)
-        wait_for(lambda: int(stats(s)["extstore_objects_used"]) > 0, "pages in the file", 30)
+        wait_for(lambda: int(stats(s)["extstore_objects_used"]) > 0, "pages in the file")
         assert loads_after_restart(s, known) == 0
         assert int(stats(s)["get_extstore"]) > 0
     with with_options([], 16) as s:
@@ -103,12 +103,12 @@ def test_memory_that_outlives_its_process(gensym, tmp_path):
         with with_options(["-e", path], 256) as s:
             known = fill(s, gensym)
             s.memcached[0].signal(signal.SIGUSR1)
-            wait_for(lambda: s.memcached[0].process.poll() is not None, "memcached to end", 30)
+            wait_for(lambda: s.memcached[0].process.poll() is not None, "memcached to end")
             s.memcached[0].process = None
             # memcached's clock is coarse: it believes no file that was closed later than now
             with open(path + ".meta", encoding="ascii") as meta:
                 stopped = next(int(line.split()[1]) for line in meta if line.startswith("Kstop_time"))
-            wait_for(lambda: time.time() > stopped + 1, "the time at which memcached stopped", 30)
+            wait_for(lambda: time.time() > stopped + 1, "the time at which memcached stopped")
             s.memcached[0].start()
             assert loads_after_restart(s, known) == 0
             reply = s.client.post("/symbolicate/v5", job([known[0][0]], [[0, int(known[0][1][0]["offset"], 16)]]))

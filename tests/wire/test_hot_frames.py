@@ -46,6 +46,8 @@ def requests(offsets, count):
 def test_replies_are_the_same_bytes(stacks, path):
     """50,000 frames."""
     keeps, plain, offsets = stacks
+    keeps.client.v5(job(MODULES, [[0, 0], [1, 0]]))
+    keeps.node.settled()
     before = keeps.node.metrics()[KEPT]
     for request in requests(offsets, less_when_watched(1000)):
         first, second = (s.client.post(path, request) for s in (keeps, plain))
@@ -71,6 +73,8 @@ def test_debug_counts_pages_and_knows_reasons(stacks):
 def test_a_large_request_leaves_them_alone(stacks, path):
     """It has more frames than there are places: it would drop those of others."""
     keeps, _, offsets = stacks
+    keeps.client.v5(job(MODULES, [[0, 0], [1, 0]]))
+    keeps.node.settled()
     before = keeps.node.metrics()
     for count in (LARGE, LARGE - 1):
         assert keeps.client.post(path, job(MODULES, [[i % 2, offsets[i % 2][i % 400]] for i in range(count)])).status == 200
@@ -85,6 +89,7 @@ def test_one_offset_in_two_modules_that_stay_in_memory(stacks):
     request = job(modules, [[0, 0x1000], [1, 0x1000], [1, 0x1000], [0, 0x1000]])
     known, loaded = (f'symbolicated_cache_lookups_total{{what="root",level="{level}"}}' for level in ("process", "none"))
     keeps.client.v5(request)
+    keeps.node.settled()
     before = keeps.node.metrics()
     for _ in range(6):
         frames = keeps.client.v5(request)["results"][0]["stacks"][0]
@@ -98,6 +103,8 @@ def test_a_new_file_ends_them(path):
     with Stack(keys=True) as s:
         module = s.symbols.add("changing.so", SAMPLE)
         request = job([module], [[0, 0x1000]])
+        s.client.v5(request)
+        s.node.settled()
         old = {s.client.post(path, request).body for _ in range(6)}
         assert len(old) == 1 and b"main" in old.pop() and s.node.metrics()[KEPT] > 0
         s.symbols.add(module[0], SAMPLE.replace("main", "other"))

@@ -130,10 +130,10 @@ def add_modules(stack, first, count):
 def recovers(stack, failing, modules):
     """With memory again: all is right, at once or when what failed is forgotten."""
     failing.off()
-    wait_for(lambda: ask(stack, modules) == 200, "a right answer", 60)
+    wait_for(lambda: ask(stack, modules) == 200, "a right answer")
     assert ask(stack, modules) == 200
     # its answer is kept for a while
-    wait_for(lambda: stack.client.get("/__heartbeat__").status == 200, "a heartbeat", 60)
+    wait_for(lambda: stack.client.get("/__heartbeat__").status == 200, "a heartbeat")
     stack.check()
 
 
@@ -302,6 +302,6 @@ def test_each_allocation_of_a_large_request_fails(alone, failing, gensym, where)
             s.check()
         assert set(bodies) == {right, None}
         assert failing.failed > failed + len(bodies) // 2
-        wait_for(lambda: ask_large(s, request) == right, "a right answer", 60)
+        wait_for(lambda: ask_large(s, request) == right, "a right answer")
         kinds = [f'symbolicated_memory_bytes{{kind="{kind}"}}' for kind in ("bodies", "replies")]
         wait_for(lambda: not any(map(s.node.metrics().get, kinds)), "the account to be settled")

@@ -28,7 +28,7 @@ def add(stack, module, size):
 
 def make(**config):
     """One worker only. With so much time every reply begins early, however slow its first part is."""
-    s = Stack(memcached=0, config={"workers": "1", "request_timeout": "1h", **config})
+    s = Stack(memcached=0, config={"workers": "1", "request_timeout": "1h", "io_timeout": "10m", **config})
     s.start()
     add(s, APP, 400)
     return s
@@ -123,7 +123,7 @@ def test_a_reader_that_is_too_slow_is_cut_off():
 def test_pages_that_are_lost_while_a_reader_is_waited_for_are_loaded_again(stays):
     """The rest of the reply needs pages that have left memory, and memcached has lost them; the reader waits for them, or leaves."""
     other, sizes = ["other", debug_id("other")], {"cache_size": "64M", "finish_after": "0"}
-    with Stack(config={"workers": "1", "request_timeout": "1h", **sizes}) as s:
+    with Stack(config={"workers": "1", "request_timeout": "1h", "io_timeout": "10m", **sizes}) as s:
         add(s, APP, 8000)  # the first part is more than what may be on the way
         add(s, other, 14000)
         body = body_of(5000)

@@ -126,7 +126,7 @@ def test_a_file_of_keys_that_changes_is_read_again(s3):
     with stack_of(f"s3://{BUCKET}", **s3.settings(), s3_credentials_file=path) as stack:
         is_unavailable(stack, modules[0], "HTTP status 403, SignatureDoesNotMatch")
         s3.credentials("rotated")
-        wait_for(lambda: ask(stack, modules[0]).status == 200, "the new keys", 30, 0.1)
+        wait_for(lambda: ask(stack, modules[0]).status == 200, "the new keys", pause=0.1)
         with open(path, "w", encoding="utf-8") as out:
             out.write(f"[default]\naws_access_key_id = {ACCESS}\n")
         are_found(ask(stack, modules[1]), modules[1])
@@ -177,7 +177,7 @@ def test_the_server_goes_and_comes_back(s3):
         s3.stop()
         ask(stack, after).error(503)
         s3.start(s3.port)
-        wait_for(lambda: ask(stack, after).status == 200, "the module after its bucket came back", 30, 0.1)
+        wait_for(lambda: ask(stack, after).status == 200, "the module after its bucket came back", pause=0.1)
         are_found(ask(stack, after), after)
 
 
@@ -199,7 +199,7 @@ def test_uploads_in_memory_answer_while_the_store_hangs(s3):
         before = answered()
         s3.signal(signal.SIGSTOP)
         try:
-            wait_for(lambda: answered() > before, "a look into the store that fails", 60)
+            wait_for(lambda: answered() > before, "a look into the store that fails")
             assert answered() == before + 1
         finally:
             s3.signal(signal.SIGCONT)
@@ -278,7 +278,7 @@ def test_keys_of_a_service_and_their_end(kind, tmp_path, monkeypatch):
                 ask(stack, next(left))
                 return services.given >= 3
 
-            wait_for(renewed, "keys that were asked for twice more", 60, 0.1)
+            wait_for(renewed, "keys that were asked for twice more", pause=0.1)
             used = [headers["x-amz-security-token"] for _, _, headers in watcher.requests]
             for method, target, headers in watcher.requests:
                 _, given, right = signature(method, target, headers, SECRET, "us-east-1")
@@ -298,7 +298,7 @@ def test_a_service_without_keys(kind, tmp_path, monkeypatch):
             is_unavailable(stack, module, "HTTP status 500")
             assert not watcher.requests
             services.status = 200
-            wait_for(lambda: ask(stack, module).status == 200, "the module when its service gives keys", 30, 0.1)
+            wait_for(lambda: ask(stack, module).status == 200, "the module when its service gives keys", pause=0.1)
             with open(stack.daemon.log, encoding="utf-8") as log:
                 text = log.read()
             assert SECRET not in text and "token-1" not in text and services.TOKEN not in text and services.IDENTITY[:20] not in text

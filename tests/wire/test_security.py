@@ -371,8 +371,8 @@ def use_everything(tmp_path, **config):
         works(s)
         os.rename(tmp_path / "own.log", tmp_path / "own.log.1")
         s.daemon.signal(signal.SIGHUP)
-        wait_for((tmp_path / "own.log").exists, "the log to be opened again", 20)
-        wait_for(lambda: '"reload"' in (tmp_path / "own.log").read_text(), "the settings to be read again", 20)
+        wait_for((tmp_path / "own.log").exists, "the log to be opened again")
+        wait_for(lambda: '"reload"' in (tmp_path / "own.log").read_text(), "the settings to be read again")
         assert s.client.get("/__heartbeat__").status == 200
         assert s.node.metrics()["symbolicated_loads_total"] >= 1
         assert is_filtered(s)

@@ -75,7 +75,7 @@ def test_replies_are_the_same_bytes(stacks, path):
         many.client.post(path, large(offsets, 0))
         return many.node.metrics()[SHARED] > before
 
-    wait_for(is_shared, "a worker to help", 60)
+    wait_for(is_shared, "a worker to help")
     assert one.node.metrics()[SHARED] == 0
 
 

@@ -81,7 +81,7 @@ def test_of_equals_the_newer_answers_also_if_it_was_sent_before(store):
     ident = new_id()
     for name in ("a", "b", "a"):
         accepted(upload(store, "ranges", ident[1], write(ranges(name))))
-        wait_for(lambda n=name: named(store, ident[0], node=1) == n, "the upload to answer", REVALIDATE + 10)
+        wait_for(lambda n=name: named(store, ident[0], node=1) == n, "the upload to answer")
 
 
 def test_return_pads_are_ranked_too(store):
@@ -166,7 +166,7 @@ def test_only_the_last_part_makes_a_set_visible(store):
     accepted(upload(store, "ranges", ident[1], parts[1], 1, 3, "s", node=1, FileMore="1"))
     assert store.client.found(["prog", ident[0]]) is False
     accepted(upload(store, "ranges", ident[1], parts[2], 2, 3, "s", FileMore="0"))
-    wait_for(lambda: named(store, ident[0]) == "f0", "the set to be seen", REVALIDATE + 10)
+    wait_for(lambda: named(store, ident[0]) == "f0", "the set to be seen")
 
 
 def test_what_an_upload_costs(tmp_path):
@@ -231,7 +231,7 @@ def test_what_version_1_0_stored_is_ranked_by_what_is_in_it(old):
         accepted(upload(old, "ranges", ident, write(ranges("lines")[:1])))
         [told] = [s for s in listed(old, ident)["sets"] if s["answers"]]
         assert (told.get("version"), told["why"]) == (("1.0", "better") if ident == full else (None, "better"))
-    wait_for(lambda: named(old, bare, node=1) == "lines", "the better set to answer", REVALIDATE + 10)
+    wait_for(lambda: named(old, bare, node=1) == "lines", "the better set to answer")
     assert named(old, full) == "full"
     # and so are executables of one build id: the best of the three is as old as the hills
     accepted(upload(old, "ranges", new_id()[1], write(WITHOUT_LINES), BuildID="4a" * 10 + "17" * 10))
@@ -243,7 +243,7 @@ def test_an_upload_to_version_1_0_that_was_not_complete_is_sent_as_a_whole(old):
     assert listed(old, ident)["ranges"]["have"] == []
     for part in range(3):
         accepted(upload(old, "ranges", ident, write(ranges(f"n{part}", 0x1000 * (part + 1))), part, 3, "half"))
-    wait_for(lambda: named(old, ident) == "n0", "the set to answer", REVALIDATE + 10)
+    wait_for(lambda: named(old, ident) == "n0", "the set to answer")
 
 
 # Seen and removed
@@ -274,13 +274,13 @@ def test_what_is_removed_is_gone_on_all_hosts(store, kind_of_id):
     assert reply.status == 200 and reply.json()["objects"] == 4 and reply.json()["bytes"] > 0, reply
     for node in (0, 1):
         for asked in (ident[0], debug_id(build_id)):
-            wait_for(lambda n=node, i=asked: store.nodes[n].client().found(["prog", i]) is False, "it to be gone", REVALIDATE + 10)
+            wait_for(lambda n=node, i=asked: store.nodes[n].client().found(["prog", i]) is False, "it to be gone")
     assert objects(store, ident[0]) == [] and listed(store, ident[0])["sets"] == []
     refused(store, remove(store, one), 404, "nothing is stored")
     # and may come again
     accepted(upload(store, "ranges", ident[1], write(ranges("f")), BuildID=build_id.hex()))
     for node in (0, 1):
-        wait_for(lambda n=node: named(store, debug_id(build_id), node=n) == "f", "it to be seen again", REVALIDATE + 10)
+        wait_for(lambda n=node: named(store, debug_id(build_id), node=n) == "f", "it to be seen again")
 
 
 def test_all_executables_of_a_build_id_are_removed(store):
@@ -301,7 +301,7 @@ def test_one_set_is_removed(store):
     refused(store, remove(store, f"{ident[0]}/c"), 404, "and set")
     assert remove(store, f"{ident[0]}/b").status == 200
     for node in (0, 1):
-        wait_for(lambda n=node: named(store, ident[0], node=n) == "a", "the other set to answer", REVALIDATE + 10)
+        wait_for(lambda n=node: named(store, ident[0], node=n) == "a", "the other set to answer")
     accepted(upload(store, "ranges", ident[1], write(ranges("unnamed"))))
     name = next(s["set"] for s in listed(store, ident[0])["sets"] if s["answers"])
     assert name.startswith("~") and remove(store, f"{ident[0]}/{name.replace('~', '%7e')}").status == 200

@@ -92,7 +92,7 @@ def test_what_is_put_is_named_on_all_hosts(store, kind):
     assert after[STORED] == before[STORED] + 1
     assert after["symbolicated_sym_upload_bytes_total"] == before["symbolicated_sym_upload_bytes_total"] + len(text_of(name))
     for node in (0, 1):
-        wait_for(lambda: store.frame(name, node).get("function"), "the other host to hear of it", 5)
+        wait_for(lambda: store.frame(name, node).get("function"), "the other host to hear of it")
         assert store.frame(name, node)["function"] == SAMPLE_FRAMES[0x1014]["function"]
         got = store.stack.nodes[node].client().get(path_of(name), Accept_Encoding="zstd")
         assert got.status == 200 and got.headers["Content-Encoding"] == ("zstd" if kind == "zstd" else "gzip")
@@ -104,7 +104,7 @@ def test_a_new_file_replaces_the_old_one(store):
     for version in ("first", "second"):
         assert store.put(name, text_of(name, f"FUNC 1000 100 0 {version}\n")).status == 200
         for node in (0, 1):
-            wait_for(lambda: store.frame(name, node).get("function") == version, version, 5)
+            wait_for(lambda: store.frame(name, node).get("function") == version, version)
 
 
 def test_ids_are_stored_in_upper_case(store):
@@ -356,11 +356,12 @@ def test_a_miss_is_not_remembered_if_the_file_is_uploaded_meanwhile(tmp_path):
     name = "meanwhile.so"
     module = [name, debug_id(name)]
     with Stack(keys=True, memcached=0, config={**QUICK, "missing_ttl": "1h", "sym_store": f"file://{tmp_path}"}) as s:
-        s.bucket.misbehave(module, "slow:2", times=1)
+        s.bucket.misbehave(module, "hold")
         with ThreadPoolExecutor(1) as pool:
             first = pool.submit(s.client.get, path_of(name))
             wait_for(lambda: s.bucket.hits(module) == 1, "the source to be asked")
             assert Store(s, tmp_path).put(name, text_of(name)).status == 200
+            s.bucket.misbehave(module, "ok")
             assert first.result().status == 404
         assert gzip.decompress(s.client.get(path_of(name)).raw) == text_of(name)
 
@@ -395,7 +396,7 @@ def test_symbtool_pushes_a_tree_of_symbol_files_and_zips(store, tmp_path):
     assert "sent 2 symbol files" in out and "4 files, 0 without symbols, 0 failed; 1 other" in out
     for name in [*names, "zipped.so", "zipped.pdb"]:
         for node in (0, 1):
-            wait_for(lambda: store.frame(name, node).get("function") == SAMPLE_FRAMES[0x1014]["function"], "both hosts to name it", 5)
+            wait_for(lambda: store.frame(name, node).get("function") == SAMPLE_FRAMES[0x1014]["function"], "both hosts to name it")
 
 
 @needs_symbtool

@@ -342,10 +342,9 @@ def test_an_upload_is_seen_by_all_within_the_bound(one):
     for node in (0, 1):
         assert one.nodes[node].client().found(["prog", hexa]) is False
     accepted(upload(one, "ranges", b64, write(ranges("f"))))
-    done = time.monotonic()
     assert frames(one, hexa, [0x1000])[0]["function"] == "f"
-    wait_for(lambda: one.nodes[1].client().found(["prog", hexa]), "the second process to find it")
-    assert time.monotonic() - done < REVALIDATE + 3
+    time.sleep(REVALIDATE)
+    assert one.nodes[1].client().found(["prog", hexa]) is True
 
 
 @pytest.mark.slow
@@ -361,9 +360,9 @@ def test_uploads_that_memcached_never_learned_of_are_logged_at_the_end(tmp_path)
         s.memcached[0].kill()
         accepted(upload(s, "ranges", b64, write(ranges("f"))))
         s.memcached[0].start()
-        wait_for(lambda: s.client.get("/__heartbeat__").status == 200, "memcached to be back", 30, 0.2)
+        wait_for(lambda: s.client.get("/__heartbeat__").status == 200, "memcached to be back", pause=0.2)
         with s.memcached[0].raw() as raw:
-            wait_for(lambda: [key for key in raw.keys() if re.match(r"s\d+m:", key)], "it to learn of the upload", 30, 0.2)
+            wait_for(lambda: [key for key in raw.keys() if re.match(r"s\d+m:", key)], "it to learn of the upload", pause=0.2)
         s.node.restart()
         assert not untold()
         s.memcached[0].kill()
@@ -387,9 +386,8 @@ def test_without_memcached_an_upload_is_seen_by_all_within_the_bound(tmp_path):
             return frame.get("function")
 
         def seen(name):
-            done = time.monotonic()
-            wait_for(lambda: function() == name, f"the second process to know {name}")
-            assert time.monotonic() - done < REVALIDATE + 3
+            time.sleep(REVALIDATE)
+            assert function() == name
 
         assert function() is None
         accepted(upload(s, "ranges", b64, write(ranges("first")), fileset="a"))
@@ -541,7 +539,7 @@ def test_parallel_uploads(one):
             assert reply.status in (200, 503), reply
             return reply.status == 200
 
-        wait_for(done, "the part to be taken", 60, 0.05)
+        wait_for(done, "the part to be taken", pause=0.05)
 
     with ThreadPoolExecutor(12) as pool:
         list(pool.map(send, range(len(parts))))
@@ -563,7 +561,7 @@ def test_an_upload_takes_its_place_after_its_key_is_checked():
         with Stack(keys=True, config=standing_still(silent)) as s, ThreadPoolExecutor(1) as pool:
             body = write(ranges("f"))
             holder = pool.submit(s.client.get, f"/api/symbols/{new_id()[1]}", Authorization=s.key)
-            silent.settimeout(20)
+            silent.settimeout(60)
             connection, _ = silent.accept()  # so it has the place
             refused(s, upload(s, "ranges", new_id()[1], body), 503, "too many uploads")
             refused(s, upload(s, "ranges", new_id()[1], body, key=None), 401)

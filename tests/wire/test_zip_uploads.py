@@ -76,7 +76,7 @@ def test_what_is_uploaded_is_named_on_all_hosts(store):
     assert store.objects() == sorted([MEMBER, path_of(other)[1:]])
     for node in (0, 1):
         for name in (NAME, other):
-            wait_for(lambda: store.frame(name, node).get("function") == SAMPLE_FRAMES[0x1014]["function"], "both hosts to name it", 5)
+            wait_for(lambda: store.frame(name, node).get("function") == SAMPLE_FRAMES[0x1014]["function"], "both hosts to name it")
 
 
 def test_curl_as_tecken_documents_it(store, tmp_path):
