@@ -27,6 +27,7 @@ enum {
 	BOUND = 60, /* seconds */
 	RUN_MS = 2000,
 	PERCENT = 5,
+	PERCENT_OF_EQUALS = 10, /* the least at which a lifted thread has the priority of others */
 };
 
 struct spinner {
@@ -50,7 +51,7 @@ static void *spin(void *arg)
 	atomic_store(&s->started, true);
 	while (!atomic_load(&s->ends))
 		if (atomic_load(&s->sleeps))
-			nanosleep(&(struct timespec){0, MS}, NULL);
+			nanosleep(&(struct timespec){0, SECOND / 2}, NULL); /* after each it may wait for the core */
 	if (s->enters)
 		background_leave();
 	while (atomic_load(&s->stays))
@@ -99,6 +100,24 @@ static void until_policy(const struct spinner *s, int policy)
 	}
 }
 
+/* A tick after which it has had several times its share, however long others keep it from the core. */
+static void tick_when_it_ran(const struct spinner *s)
+{
+	int64_t end = clock_now() + BOUND * SECOND, enough = ran(s) + 4 * PERCENT_OF_EQUALS * MS;
+	while (ran(s) < enough && clock_now() < end)
+		nanosleep(&(struct timespec){0, MS}, NULL);
+	background_tick();
+}
+
+static void until_lowered(const struct spinner *s)
+{
+	int64_t end = clock_now() + BOUND * SECOND;
+	while (sched_getscheduler(s->id) != SCHED_IDLE) {
+		assert_true(clock_now() < end);
+		tick_when_it_ran(s);
+	}
+}
+
 /* All of this test's threads on one core. */
 static int on_one_core(void **state)
 {
@@ -111,7 +130,7 @@ static int on_one_core(void **state)
 	CPU_ZERO(&one);
 	CPU_SET(first, &one);
 	assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
-	background_begin(PERCENT);
+	background_begin(PERCENT_OF_EQUALS);
 	return 0;
 }
 
@@ -133,7 +152,7 @@ static void a_thread_that_starves_is_lifted_until_it_does_not(void **state)
 		start(&busy, false);
 		until_policy(&background, SCHED_OTHER);
 		end(&busy);
-		until_policy(&background, SCHED_IDLE);
+		until_lowered(&background);
 	}
 	end(&background);
 }
@@ -186,7 +205,7 @@ static void check_share(unsigned percent, struct spinner *helper, int64_t least,
 	if (helper)
 		end(helper);
 	end(&background);
-	background_begin(PERCENT);
+	background_begin(PERCENT_OF_EQUALS);
 }
 
 static void a_busy_core_leaves_it_its_share(void **state)
@@ -213,7 +232,7 @@ static void at_100_percent_it_is_like_others(void **state)
 	assert_int_equal(sched_getscheduler(background.id), SCHED_OTHER);
 	assert_int_equal(getpriority(PRIO_PROCESS, (id_t)background.id), getpriority(PRIO_PROCESS, 0));
 	end(&background);
-	background_begin(PERCENT);
+	background_begin(PERCENT_OF_EQUALS);
 }
 
 /* In a process of its own: there is no way back for who is not root. Returns the nice value of a thread that entered.
@@ -276,7 +295,7 @@ static void one_that_leaves_stays_lifted(void **state)
 		end(&busy);
 		atomic_store(&background.stays, true);
 		atomic_store(&leaver, &background);
-		for (int64_t until = clock_now() + BOUND * SECOND; atomic_load(&leaver); tick())
+		for (int64_t until = clock_now() + BOUND * SECOND; atomic_load(&leaver); tick_when_it_ran(&background))
 			assert_true(clock_now() < until);
 		assert_int_equal(sched_getscheduler(background.id), SCHED_OTHER);
 	}
