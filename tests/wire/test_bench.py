@@ -43,7 +43,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
-    PAUSE = 0.5
+    PAUSE = 2
 
     def log_message(self, *_):
         pass
@@ -92,15 +92,16 @@ def test_load_understands_each_end_of_a_body(programs, server, tmp_path, path):
     assert (found["requests"], found["all"], found["errors"], found["bytes"]) == (10, 10, 0, 500_000)
 
 
+@pytest.mark.slow
 def test_an_open_loop_counts_from_when_a_request_was_due(programs, server, tmp_path):
     """One reply in 60 is late. A closed loop has one slow request; of an open one all that were due meanwhile are."""
     closed = load(programs, server, tmp_path, "/length", "-n", 60)
-    assert closed["max"] >= 500_000 and closed["p99"] < 400_000
+    assert closed["max"] >= 2_000_000 and closed["p99"] < 1_800_000
     server.asked = 0
     opened = load(programs, server, tmp_path, "/length", "-n", 60, "-r", 50)
     assert opened["requests"] == 60 and opened["behind"] == 0 and opened["seconds"] >= 59 / 50
-    # 25 requests were due in the half second, one every 20 ms: p99 is the second of them.
-    assert opened["p99"] >= 400_000
+    # 40 requests were due in these two seconds, one every 20 ms: p99 is the second of them.
+    assert opened["p99"] >= 1_800_000
 
 
 def test_requests_that_could_not_be_sent_are_told(programs, server, tmp_path):

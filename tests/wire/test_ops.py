@@ -20,7 +20,7 @@ from stack import DAEMON, Nginx, Stack, connects, has_sanitizer, tail, wait_for
 from symbols import SAMPLE, debug_id, tiny
 
 APP = ["app", debug_id("app")]
-IO_TIMEOUT = 30  # the default
+IO_TIMEOUT = 120  # seconds
 
 
 def make(**options):
@@ -31,7 +31,7 @@ def make(**options):
 
 @pytest.fixture(scope="module")
 def stack():
-    with make() as s:
+    with make(config={"io_timeout": f"{IO_TIMEOUT}s"}) as s:
         yield s
 
 
@@ -91,9 +91,10 @@ def test_heartbeat_is_content_with_a_bucket_that_has_nothing(stack):
 def test_heartbeat_is_kept_for_a_while():
     """A crowd of probes makes few requests to the backends."""
     with make() as s:
+        began = time.monotonic()
         for _ in range(40):
             assert s.client.get("/__heartbeat__").status == 200
-        assert sum(s.bucket.paths().values()) <= 4
+        assert sum(s.bucket.paths().values()) <= 2 + (time.monotonic() - began) // 5
 
 
 def test_version(stack):
@@ -286,6 +287,7 @@ def test_downloads_are_counted_by_source():
         assert s.client.found(other) and not s.client.found(["none", debug_id("none")])
         s.buckets[0].control("status:500")
         s.client.post("/symbolicate/v5", job([["late", debug_id("late")]], [[0, 0x1000]]))
+        s.node.settled()
         text = s.client.get("/__metrics__").text
 
     def count(source, outcome):
