@@ -86,7 +86,7 @@ enum err config_read_file(struct config *c, const char *path, struct error *e)
 	if (err)
 		error_set(e, err, "%s:%u: %s", path, number, inner.text);
 	else if (ferror(in))
-		err = error_set(e, ERR_CONFIG, "%s: cannot be read", path);
+		err = error_set(e, ERR_CONFIG, "%s: cannot be read: %s", path, strerror(errno));
 	fclose(in);
 	return err;
 }
@@ -111,7 +111,9 @@ static enum err next_flag(struct flag *f, int argc, char **argv, int *i, struct 
 {
 	const char *text = argv[(*i)++];
 	if (strncmp(text, "--", 2) != 0 || !text[2])
-		return error_set(e, ERR_CONFIG, "unexpected argument \"%.100s\"", text);
+		return error_set(e, ERR_CONFIG,
+		        "unexpected argument \"%.100s\": settings are --NAME VALUE, a file of them --config FILE",
+		        text);
 	text += 2;
 	size_t len = strcspn(text, "=");
 	if (len >= sizeof f->key)

@@ -24,7 +24,7 @@ static const struct reason_row rows[REASONS] = {
         [REASON_PARTS_MISSING] = {"parts missing", "Some parts of the upload for the module are missing.",
                 "Upload it again: symbtool push-symbols FILE."},
         [REASON_BELOW_FIRST] = {"below first symbol", "The offset is below the module's first symbol.",
-                "Check the offset: it must count from the start of the image in memory."},
+                "It must count from the start of the image in memory. A stripped file lacks most symbols."},
         [REASON_BETWEEN] = {"between symbols", "The offset lies between two symbols of the module.",
                 "If there should be a function, the symbols are incomplete or from another build."},
         [REASON_ABOVE_LAST] = {"above last symbol", "The offset is above the module's last symbol.",

@@ -74,8 +74,9 @@ static enum err source_init(
 	s->backend = bucket_backend_of(url);
 	/* The URL may contain a password, so the text does not repeat it. */
 	if (!s->backend)
-		return error_set(
-		        e, ERR_CONFIG, "source: the URL starts with none of http://, https://, s3://, file://");
+		return error_set(e, ERR_CONFIG,
+		        "source: the URL starts with none of http://, https://, s3://, file://%s",
+		        *url == '/' ? "; a directory is file://, followed by its path" : "");
 	size_t len = strlen(url), end = strlen(SYMSTORE);
 	s->two_levels = len > end && strcmp(url + len - end, SYMSTORE) == 0;
 	char *place = strndup(url, s->two_levels ? len - end : len);

@@ -343,9 +343,10 @@ static void flags_that_are_wrong(void **state)
 	static const struct {
 		const char *args[4], *text;
 	} cases[] = {
-	        {{"file", NULL}, "unexpected argument \"file\""},
-	        {{"-h", NULL}, "unexpected argument \"-h\""},
-	        {{"--", NULL}, "unexpected argument \"--\""},
+	        {{"file", NULL},
+	                "unexpected argument \"file\": settings are --NAME VALUE, a file of them --config FILE"},
+	        {{"-h", NULL}, "unexpected argument \"-h\": settings are --NAME VALUE, a file of them --config FILE"},
+	        {{"--", NULL}, "unexpected argument \"--\": settings are --NAME VALUE, a file of them --config FILE"},
 	        {{"--max-jobs", NULL}, "--max-jobs needs a value"},
 	        {{"--config", NULL}, "--config needs a value"},
 	        {{"--help=yes", NULL}, "--help takes no value"},
