@@ -43,7 +43,7 @@ static const char usage[] =
         "stacks: sanitizers, LLVM, glibc, Ruby, PyTorch, gdb, eu-stack, lldb, valgrind, callgrind, gfortran,\n"
         "Zig, D, Ada, Swift, Wine, backward-cpp, strace -k, Linux kernel, hs_err of Java, Node.js, Python, Rust,\n"
         "glog, absl, boost, heap profiles, coredumpctl, perf script, bpftrace, Sentry, minidump-stackwalk,\n"
-        "Firefox, Android, macOS, .ips of Apple, WinDbg, NAME+0xOFFSET.\n"
+        "Firefox, Android, macOS, .ips of Apple, WinDbg, Windows event log, .NET NativeAOT, NAME+0xOFFSET.\n"
         "\n"
         "The exit code is 1 if a module was not found, or a line of standard input was malformed.\n";
 

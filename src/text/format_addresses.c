@@ -105,6 +105,8 @@ static bool read_rust(struct text_reader *r, struct rest line, uint64_t address)
 	if (!take_literal(&line, " - "))
 		return false;
 	const char *name = line.at;
+	if (!address) /* "0x0 - <unknown>" ends the stack */
+		return true;
 	if (!take_literal(&line, "<unknown>"))
 		return pass_named(r, address, trimmed(between(name, line.end)));
 	text_edit_one(r, &f, name, line.at, TEXT_AT);

@@ -4,13 +4,14 @@
  * minidump-stackwalk: objects that have a module and an offset in it, and no function. Their offsets are already those
  * of calls. Objects with debug_file and debug_id give a module's id. Sentry's events: frames with an instruction_addr,
  * the innermost last, and images with image_addr, image_size, code_file (or name) and ids, before or after them.
- * Apple's .ips: frames with imageOffset and imageIndex, the innermost first, and then the usedImages. Images become
- * memory maps: Sentry's of their addresses, Apple's of addresses made up from their numbers. */
+ * Apple's .ips: frames with imageOffset and imageIndex, the innermost first, and then the usedImages. Node.js's
+ * reports: frames with a pc, all of them return addresses, and a symbol that ends in the module. Images become memory
+ * maps: Sentry's of their addresses, Apple's of addresses made up from their numbers. */
 #include <config.h>
 
 #include "text/formats.h"
 
-enum { IMAGES_MAX = 1 << 20, IMAGE_SHIFT = 40 };
+enum { IMAGES_MAX = 1 << 20, IMAGE_SHIFT = 40, FIXED_MAX = 0x7fffffff };
 #define IMAGE_SIZE_MAX (UINT64_C(1) << IMAGE_SHIFT)
 /* Processes of JSON are others than those of text; Apple's numbers of images are not addresses. */
 #define JSON_PROCESS UINT32_C(0x80000000)
@@ -39,6 +40,7 @@ static void begin_object(struct text_reader *r)
 	o->path_len = 0;
 	o->size = 0;
 	o->has_address = o->has_base = o->has_image_offset = o->has_image_index = o->named = false;
+	o->has_pc = o->has_node_path = false;
 }
 
 /* Sentry's latest frame. A caller has a return address. */
@@ -78,6 +80,17 @@ static void end_frame(struct text_reader *r, const struct text_object *o, const 
 		f.edits[0] = o->unknown;
 	r->pending = f;
 	r->is_pending = o->has_address && !o->named;
+}
+
+/* {"pc": "0x0000000000c6e1c5", "symbol": " [node]"}: as in Node's own stacks, the executable is loaded where it was
+ * linked, or needs a map. */
+static void end_node_frame(struct text_reader *r, const struct text_object *o)
+{
+	struct text_frame f = {.base = TEXT_ELF, .offset = o->address, .address = o->address ? o->address - 1 : 0};
+	struct str path = {o->path, o->address > FIXED_MAX ? 0 : o->path_len};
+	f.edits[0] = o->edits[0];
+	f.edit_count = 1;
+	text_found(r, &f, path, (struct str){"", 0}, TEXT_ID_GIVEN);
 }
 
 /* Without dashes, and with an age: as symbol servers are asked for it. */
@@ -123,6 +136,8 @@ static void end_object(struct text_reader *r, const char *at)
 		end_image(r, o);
 	else if (o && (o->has_address || o->has_image_offset))
 		end_frame(r, o, at);
+	else if (o && o->has_pc && o->has_node_path)
+		end_node_frame(r, o);
 	r->depth -= r->depth > 0;
 	if (r->depth + 1 < r->frames_depth) {
 		flush_pending(r, false); /* the list has ended, and it was the last */
@@ -177,6 +192,8 @@ static void take_value(struct text_object *o, struct str key, struct str value)
 {
 	if (str_equal(key, str_from("instruction_addr")))
 		o->has_address = take_number(value, &o->address);
+	else if (str_equal(key, str_from("pc")))
+		o->has_pc = take_number(value, &o->address);
 	else if (str_equal(key, str_from("imageOffset")))
 		o->has_image_offset = take_number(value, &o->image_offset);
 	else if (str_equal(key, str_from("imageIndex")))
@@ -240,6 +257,16 @@ static void take_null(const struct text_reader *r, struct text_object *o, struct
 	}
 }
 
+/* Node.js: "symbol": " [/usr/bin/node]", before whose blank the name goes. */
+static void take_node_path(const struct text_reader *r, struct text_object *o, struct str value)
+{
+	if (value.len < strlen(" []") || memcmp(value.data, " [", 2) != 0 || !ends_with(value, "]"))
+		return;
+	keep_value(o->path, sizeof o->path, &o->path_len, (struct str){value.data + 2, value.len - 3});
+	o->edits[0] = (struct text_edit){r->at + (uint64_t)(value.data - r->start), 0, TEXT_JSON_TEXT};
+	o->has_node_path = o->path_len > 0;
+}
+
 /* Sentry's SDK for Rust: "function":"<unknown>", which goes. */
 static void take_unknown(const struct text_reader *r, struct text_object *o, const char *from, const char *to)
 {
@@ -272,6 +299,8 @@ static bool read_pair(struct text_reader *r, struct rest *line)
 		if (o) {
 			take_string(o, key, between(line->at, end));
 			take_value(o, key, between(line->at, end));
+			if (str_equal(key, str_from("symbol")))
+				take_node_path(r, o, between(line->at, end));
 		}
 		if (o && str_equal(key, str_from("function")) &&
 		        str_equal(between(line->at, end), str_from("<unknown>")))

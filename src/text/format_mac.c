@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Crash reports of macOS and iOS: frames first, then the table of images with their UUIDs. All but the first frame of a
- * thread have return addresses. */
+/* Reports of macOS and iOS: frames first, then the table of images with their UUIDs. All but the first frame of a
+ * thread, or the innermost of a call graph, have return addresses. */
 #include <config.h>
 
 #include "text/formats.h"
@@ -53,6 +53,71 @@ static bool read_frame(struct text_reader *r, struct rest line)
 	return text_found(r, &f, image, (struct str){"", 0}, TEXT_ID_GIVEN);
 }
 
+/* Where the count stands with which a line of a call graph begins, behind the lines of its tree; -1: nowhere. */
+static ptrdiff_t pass_count(struct rest *line)
+{
+	const char *from = line->at;
+	uint64_t count;
+	while (line->at < line->end && *line->at && strchr(" +!:|*", *line->at))
+		line->at++;
+	const char *at = line->at;
+	return take_decimal(line, &count) && blanks(line) ? at - from : -1;
+}
+
+/* "(in MyApp)  load address 0x1048e0000 + 0x740  [0x1048e0740]" of sample */
+static bool read_sampled(struct rest line, struct str *image, uint64_t *offset)
+{
+	uint64_t base, address;
+	if (!take_literal(&line, "(in "))
+		return false;
+	const char *close = find_word(line.at, line.end, ")  load address ");
+	*image = between(line.at, close ? close : line.at);
+	line.at = close ? close + 2 : line.end;
+	blanks(&line);
+	if (!take_literal(&line, "load address ") || !take_0x(&line, &base) || !take_literal(&line, " + ") ||
+	        !take_0x(&line, offset) || !blanks(&line) || !take_literal(&line, "[") || !take_0x(&line, &address) ||
+	        !take_literal(&line, "]"))
+		return false;
+	return image->len && address - base == *offset;
+}
+
+/* "(CoreFoundation + 123252) [0x180ab3174]" of spindump */
+static bool read_spun(struct rest line, struct str *image, uint64_t *offset)
+{
+	uint64_t address;
+	const char *close = find_word(line.at, line.end, ") [0x"), *plus = find_last(line.at, close, '+');
+	if (!take_literal(&line, "(") || !plus || plus - line.at < 2)
+		return false;
+	*image = between(line.at, plus - 1);
+	line.at = plus;
+	return take_literal(&line, "+ ") && take_decimal(&line, offset) && take_literal(&line, ") [") &&
+	       take_0x(&line, &address) && take_literal(&line, "]");
+}
+
+/* "    +   869 ???  (in MyApp)  load address …" and "      8  ??? (CoreFoundation + 123252) [0x180ab3174] 1-8". Callees
+ * stand deeper. The heaviest stack of iOS's spindump is not indented: who knows which is the innermost? */
+static bool read_graph(struct text_reader *r, struct rest line)
+{
+	struct text_frame f = {.base = TEXT_IMAGE};
+	struct rest next = {r->following.data, r->following.data + r->following.len};
+	struct str image;
+	ptrdiff_t at = pass_count(&line);
+	const char *from = line.at;
+	if (at < 0 || !take_literal(&line, "???") || !blanks(&line))
+		return false;
+	bool sampled = read_sampled(line, &image, &f.offset);
+	if (!sampled && !read_spun(line, &image, &f.offset))
+		return false;
+	ptrdiff_t below = pass_count(&next);
+	if (!sampled && below == at)
+		return true;
+	f.address = f.offset;
+	if (below > at)
+		text_caller(r, &f, image, (struct str){"", 0});
+	text_edit_one(r, &f, from, from + strlen("???"), TEXT_AT);
+	return text_found(r, &f, image, (struct str){"", 0}, TEXT_ID_GIVEN);
+}
+
 /*     0x104b58000 -  0x104b5bfff +com.example.MyApp (1.0 - 1) <UUID> /Applications/MyApp.app/Contents/MacOS/MyApp
  * Frames have either name: that of the bundle before macOS 12, if the image has one. */
 static bool read_image(struct text_reader *r, struct rest line)
@@ -81,5 +146,5 @@ bool text_read_mac(struct text_reader *r, struct rest line)
 		text_modules_begin_report(&r->modules);
 		return true;
 	}
-	return read_frame(r, line) || read_image(r, line);
+	return read_frame(r, line) || read_graph(r, line) || read_image(r, line);
 }

@@ -10,6 +10,7 @@ enum {
 	BUILD_ID_LINE = 4096,   /* bytes of a line that gives a module's id */
 	FIXED_MAX = 0x7fffffff, /* addresses of executables that are loaded where they were linked */
 	PERF_WIDTH = 16,        /* of its column of addresses */
+	FIRST_CODE = 4096,      /* no code is in the first page */
 };
 #define PERF_OFFSET_MAX (UINT64_C(1) << 40) /* above: an address in the process */
 
@@ -90,7 +91,8 @@ static struct str module_before(struct rest line, const char *end)
 }
 
 /* prog(+0x12) [0x55...], prog(f+0x12)[0x55...], prog() [0x401136], prog[0x401136]: all are return addresses. A symbol
- * gives the module's position only together with a frame that has an offset in the module. Ruby writes
+ * gives the module's position only together with a frame that has an offset in the module. [0x55...] alone needs a
+ * memory map. Ruby writes
  * prog(0x12) [0x55...], or twice the address, and a memory map below: prog(0x55...) [0x55...] */
 bool text_read_glibc(struct text_reader *r, struct rest line)
 {
@@ -102,6 +104,13 @@ bool text_read_glibc(struct text_reader *r, struct rest line)
 	struct rest hex = {open ? open + 1 : NULL, line.end};
 	if (!open || !take_0x(&hex, &address) || !take_literal(&hex, "]") || hex.at != line.end)
 		return false;
+	if (open == line.at &&
+	        address >= FIRST_CODE) { /* of a static executable, or of generated code: glibc knows no module */
+		f.offset = address;
+		text_caller(r, &f, (struct str){"", 0}, (struct str){"", 0});
+		text_edit_one(r, &f, line.end, line.end, TEXT_PARENTHESES);
+		return text_found(r, &f, (struct str){"", 0}, (struct str){"", 0}, TEXT_ID_GIVEN);
+	}
 	const char *close = open, *inner = open;
 	if (close > line.at && close[-1] == ' ')
 		close--;

@@ -24,6 +24,8 @@ struct text_object {
 	size_t path_len;
 	uint64_t address, base, size, image_offset, image_index;
 	bool has_address, has_base, has_image_offset, has_image_index, named;
+	/* Node.js's reports */
+	bool has_pc, has_node_path;
 	struct text_edit edits[TEXT_EDITS_MAX];
 	unsigned edit_count;
 	bool unnamed;             /* "function": null */
@@ -56,6 +58,11 @@ struct text_reader {
 	uint64_t at_line;       /* the last line of one */
 	uint64_t ada_line;      /* the one below Ada's heading, with the stack */
 	unsigned strace_depth;  /* frames of strace's stack so far */
+	uint64_t managed_line;  /* the last line "at …" of .NET's */
+	char fault_module[256]; /* of Windows's event log, and in which line */
+	size_t fault_len;
+	uint64_t fault_line;
+	struct str following;   /* the next line; whole for a line with a nameless frame of macOS's call graphs */
 	uint64_t pid;           /* in the last ==PID==; 0: none yet */
 	unsigned hotspot_depth; /* frames of Java's stack so far, with this line's */
 	struct {
@@ -119,8 +126,10 @@ bool text_read_mac(struct text_reader *r, struct rest line);
 bool text_read_module_line(struct text_reader *r, struct rest line);
 /* minidump-stackwalk */
 bool text_read_pipes(struct text_reader *r, struct rest line);
-/* minidump-stackwalk, Sentry, .ips of Apple */
+/* minidump-stackwalk, Sentry, .ips of Apple, Node.js */
 bool text_read_json(struct text_reader *r, struct rest line);
+/* .NET NativeAOT, Windows event log */
+bool text_read_runtime(struct text_reader *r, struct rest line);
 /* (memory maps) */
 bool text_read_map(struct text_reader *r, struct rest line);
 /* lldb, valgrind, gfortran, Zig, D, backward-cpp, PyTorch, strace -k, Python, Rust, Swift, Ada, Wine, callgrind,

@@ -104,7 +104,7 @@ const char text_formats[] =
         "sanitizers, LLVM, glibc, Ruby, PyTorch, gdb, eu-stack, lldb, valgrind, callgrind, gfortran, Zig, D, "
         "Ada, Swift, Wine, backward-cpp, strace -k, Linux kernel, hs_err of Java, Node.js, Python, Rust, glog, absl, "
         "boost, heap profiles, coredumpctl, perf script, bpftrace, Sentry, minidump-stackwalk, Firefox, "
-        "Android, macOS, .ips of Apple, WinDbg, NAME+0xOFFSET";
+        "Android, macOS, .ips of Apple, WinDbg, Windows event log, .NET NativeAOT, NAME+0xOFFSET";
 
 bool text_reader_guess(const struct text_reader *r, struct text_guess *out)
 {
@@ -182,6 +182,7 @@ static const struct {
         {SIGN_FIRST, text_read_beginning},
         {SIGN_FIRST | SIGN_HEX, text_read_map},
         {SIGN_BRACE | SIGN_QUOTE, text_read_json},
+        {SIGN_FIRST | SIGN_HEX, text_read_runtime},
         {SIGN_HEX, text_read_address},
         {SIGN_QUOTE, text_read_numbered},
         {SIGN_HEX, text_read_glibc},
@@ -264,6 +265,15 @@ static void read_line(struct text_reader *r, struct rest line, unsigned signs)
 		r->depth = 0;
 }
 
+/* The next line tells whether a frame of a call graph has callees. False: it is still to come. */
+static bool find_following(struct text_reader *r, const char *start, const char *stop, const char *end)
+{
+	const char *from = stop < end ? stop + 1 : end;
+	const char *lf = memchr(from, '\n', (size_t)(end - from));
+	r->following = between(from, lf ? lf : end);
+	return lf || end - start > TEXT_LINE_MAX || !find_word(start, stop, "??? ");
+}
+
 enum text_result text_reader_read(struct text_reader *r, struct str text, bool last, size_t *used)
 {
 	*used = 0;
@@ -275,6 +285,8 @@ enum text_result text_reader_read(struct text_reader *r, struct str text, bool l
 		bool lf = stop < end;
 		size_t len = (size_t)(stop - start);
 		if (!lf && !last && !r->skips && len <= TEXT_LINE_MAX)
+			break;
+		if (signs & SIGN_HEX && !r->skips && !find_following(r, start, stop, end) && !last)
 			break;
 		if (!r->skips)
 			r->line++;

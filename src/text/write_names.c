@@ -129,6 +129,20 @@ static void put_json_members(struct buffer *out, const char *function, const cha
 	}
 }
 
+static void put_json_calls(struct buffer *out, const struct text_call *calls, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		put_words(out, i ? ", inlined by " : "");
+		buffer_append_str(out, calls[i].function);
+		if (!calls[i].file.len)
+			continue;
+		put_words(out, " at ");
+		buffer_append_str(out, calls[i].file);
+		if (calls[i].line)
+			buffer_printf(out, ":%" PRIu32, calls[i].line);
+	}
+}
+
 void text_write_names(struct buffer *out, enum text_style style, const struct text_call *calls, size_t count)
 {
 	const struct text_call *function = &calls[count - 1];
@@ -168,6 +182,9 @@ void text_write_names(struct buffer *out, enum text_style style, const struct te
 		break;
 	case TEXT_JSON_INLINES:
 		put_json_inlines(out, calls, count);
+		break;
+	case TEXT_JSON_TEXT:
+		put_json_calls(out, calls, count);
 		break;
 	case TEXT_JSON_SENTRY:
 		put_words(out, ",");

@@ -155,12 +155,14 @@ static void test_glibc(void **state)
 	       "./a.nopie[0x4011a5]\n"
 	       "nginx[0x12]\n"
 	       "\n"
-	       "/lib/x86_64-linux-gnu/libc.so.6(__libc_start_main+0x85)[0x7f909e2ad305]\n",
+	       "/lib/x86_64-linux-gnu/libc.so.6(__libc_start_main+0x85)[0x7f909e2ad305]\n"
+	       "[0x401f6d]\n",
 	        "1 ./a.plain a.plain/ 0x11c2 elf []\n"
 	        "3 /lib/x86_64-linux-gnu/libc.so.6 libc.so.6/ 0x27249 elf []\n"
 	        "4 /lib/x86_64-linux-gnu/libc.so.6 libc.so.6/ 0x27304 elf []\n"
 	        "5 prog prog/ 0x401135 elf []\n"
-	        "6 ./a.nopie a.nopie/ 0x4011a4 elf []\n");
+	        "6 ./a.nopie a.nopie/ 0x4011a4 elf []\n"
+	        "10 no module []\n");
 }
 
 /* coredumpctl */
@@ -835,6 +837,86 @@ static void test_a_map_of_who_reads_the_file(void **state)
 	        "9 /a a/ 0x1010 image [???]\n10 no module [???]\n11 /c c/ 0x1010 image [???]\n");
 }
 
+/* macOS: call graphs of sample and spindump */
+static void test_mac_graphs(void **state)
+{
+	(void)state;
+	expect("Call graph:\n"
+	       "    869 Thread_331472   DispatchQueue_1: com.apple.main-thread  (serial)\n"
+	       "    + 869 start  (in dyld) + 6992  [0x1804abe00]\n"
+	       "    +   869 ???  (in my app)  load address 0x1048e0000 + 0x740  [0x1048e0740]\n"
+	       "    +     800 ???  (in my app)  load address 0x1048e0000 + 0x840  [0x1048e0840]\n"
+	       "    +     ! 800 nanosleep  (in libsystem_c.dylib) + 220  [0x180705cc0]\n"
+	       "    +     69 ???  (in my app)  load address 0x1048e0000 + 0x940  [0x1048e0940]\n"
+	       "    +   1 ???  (in my app)  load address 0x1048e0000 + 0x740,0x750  [0x1048e0740,0x1048e0750]\n"
+	       "    +   1 ???  (in my app)  load address 0x1048e0000 + 0x740  [0x1048e0741]\n"
+	       "    +   1 ???  (in )  load address 0x1048e0000 + 0x740  [0x1048e0740]\n"
+	       "    +   1 ???  (in x)  load address 0x1048e0000 + 0x740  [0x1048e0740]",
+	        "4 my app my app/ 0x73f image [???]\n5 my app my app/ 0x83f image [???]\n"
+	        "7 my app my app/ 0x940 image [???]\n11 x x/ 0x740 image [???]\n");
+	expect("  8  ??? (Foundation + 97964) [0x1821c0eac]\n"
+	       "    8  ??? (libsystem_kernel.dylib + 2732) [0x1bb3f9aac] 1-8\n"
+	       "     *8  ??? [0xfffffff0071a86d4]\n"
+	       "  5  ??? (A + 3) [0x3]\n"
+	       "  5  ??? (B + 4) [0x4]\n"
+	       "\n",
+	        "1 Foundation Foundation/ 0x17eab image [???]\n"
+	        "2 libsystem_kernel.dylib libsystem_kernel.dylib/ 0xaab image [???]\n5 B B/ 0x4 image [???]\n");
+}
+
+/* Windows event log */
+static void test_event_log(void **state)
+{
+	(void)state;
+	expect("Faulting module name: ucrtbase.dll, version: 10.0.26100.33158, time stamp: 0x32c000ad\r\n"
+	       "Exception code: 0xc0000005\r\n"
+	       "Fault offset: 0x00000000000edb0b\r\n"
+	       "Fault offset: 0x00000000000edb0b\n"
+	       "Faulting module name: unknown, version: 0.0.0.0, time stamp: 0x00000000\n"
+	       "Fault offset: 0x00000000000edb0b\n"
+	       "                 Faulting module name: a b.dll\n"
+	       "                 Fault offset: 0x000015c6\n"
+	       "Faulting module name: far.dll\n\n\n\n\n\n\n\n\n"
+	       "Fault offset: 0x000015c6\n",
+	        "3 ucrtbase.dll ucrtbase.dll/ 0xedb0b image []\n8 a b.dll a b.dll/ 0x15c6 image []\n");
+}
+
+/* .NET NativeAOT */
+static void test_native_aot(void **state)
+{
+	(void)state;
+	expect("   at AOTRepro!<BaseAddress>+0x254fc3\n"
+	       "   at System.Runtime.TypeCast.CheckCastClass(MethodTable*, Object) + 0x2b\n"
+	       "   at Spire.Doc.Base!<BaseAddress>+0x29119d0\n"
+	       "   at A!<BaseAddress>+0x10 at offset 283 in file:line:column <filename unknown>:0:0\n"
+	       "--- End of inner exception stack trace ---\n"
+	       "   at A!<BaseAddress>+0x10\n"
+	       "   at !<BaseAddress>+0x10\n"
+	       "   at A!<BaseAddress>+0x10g\n",
+	        "1 AOTRepro AOTRepro/ 0x254fc3 image []\n3 Spire.Doc.Base Spire.Doc.Base/ 0x29119cf image []\n"
+	        "4 A A/ 0xf image []\n6 A A/ 0x10 image []\n");
+}
+
+/* Node.js: the native stack of a report */
+static void test_node_report(void **state)
+{
+	(void)state;
+	expect("{\"nativeStack\": [\n"
+	       "    {\n"
+	       "      \"pc\": \"0x0000000000c6e1c5\",\n"
+	       "      \"symbol\": \" [node]\"\n"
+	       "    },\n"
+	       "    {\"pc\":\"0x0000000000c45d95\",\"symbol\":\"node::OnFatalError(char const*) [node]\"},\n"
+	       "    {\"pc\":\"0x0000000000c45d95\",\"symbol\":\" [/usr/bin/no de]\"},\n"
+	       "    {\"pc\":\"0x00007f662e02f110\",\"symbol\":\" [/opt/libx.so]\"},\n"
+	       "    {\"pc\":\"x\",\"symbol\":\" [node]\"},{\"symbol\":\" [node]\"},{\"pc\":\"0x1\",\"symbol\":\" "
+	       "[]\"}]}\n"
+	       "7f662e02e000-7f662e02f000 r--p 00000000 fe:00 762113                     /opt/libx.so\n"
+	       "7f662e02f000-7f662e030000 r-xp 00001000 fe:00 762113                     /opt/libx.so\n",
+	        "5 node node/ 0xc6e1c4 elf []\n7 /usr/bin/no de no de/ 0xc45d94 elf []\n"
+	        "8 /opt/libx.so libx.so/ 0x110f image []\n");
+}
+
 /* Node.js */
 static void test_node(void **state)
 {
@@ -1237,6 +1319,10 @@ int main(void)
 	        cmocka_unit_test(test_callgrind),
 	        cmocka_unit_test(test_a_map_of_who_reads_the_file),
 	        cmocka_unit_test(test_node),
+	        cmocka_unit_test(test_node_report),
+	        cmocka_unit_test(test_mac_graphs),
+	        cmocka_unit_test(test_event_log),
+	        cmocka_unit_test(test_native_aot),
 	        cmocka_unit_test(test_kernel),
 	        cmocka_unit_test(test_strace),
 	        cmocka_unit_test(test_ips),

@@ -63,6 +63,7 @@ SAMPLES = {
     "lldb-handler": CRASHED[:2],
     "massif": ["through", "around"],
     "node": ["through", "around"],
+    "node-report": ["through", "around"],
     "openmpi": CRASHED[:3],
     "perf-handler": CRASHED[:3],
     "perf-srcline": ["through", "around", "enter"],
@@ -176,6 +177,47 @@ def test_swifts_backtrace(one):
     head = '*** Program crashed: Bad pointer dereference at 0x0000000000000000 ***\n\nThread 0 "app" crashed:\n\n'
     named = functions(one, head + "\n".join([*frames, "", "Images (only mentioned):", "", *images, ""]))
     assert PLACE.findall(named) == places("die", "twice", "crash") and f"{frames[2]}\n" in named, named
+
+
+def test_call_graphs_of_macos(one):
+    """As sample and spindump write them, in the form of published reports; what stands above deeper lines has a return address."""
+    ident = str(uuid.UUID(IDS["libcrash.so"][:32])).upper()
+    images = f"\nBinary Images:\n       0x1048e0000 -        0x1048e3fff +libcrash.so (0) <{ident}> /opt/libcrash.so\n"
+    tree = "Call graph:\n    869 Thread_331472   DispatchQueue_1: com.apple.main-thread  (serial)\n    + 869 start  (in dyld) + 6992  [0x1804abe00]\n"
+    unknown = "???  (in libcrash.so)  load address 0x1048e0000 + {0:#x}  [{1:#x}]\n"
+    for depth, at in enumerate((0x1130, 0x1105, 0x10F9)):
+        tree += "    + " + "  " * depth + "  869 " + unknown.format(at, 0x1048E0000 + at)
+    tree += "    + 1 " + unknown.format(0x10FC, 0x1048E10FC) + "\nTotal number in stack (recursive counted multiple, when >=5):\n"
+    assert [place.split(" ")[0] for place in PLACE.findall(functions(one, tree + images))] == ["crash", "twice", "die", "twice"]
+    assert PLACE.findall(functions(one, tree + images))[:3] == places("crash", "twice", "die")
+    spun = "".join(f"  {'  ' * depth}8  ??? (libcrash.so + {at}) [{0x1048E0000 + at:#x}] 1-8\n" for depth, at in enumerate((0x1130, 0x1105, 0x10F9)))
+    assert PLACE.findall(functions(one, spun + "       *8  ??? [0xfffffff0071a86d4]\n" + images))[:2] == places("crash", "twice")
+    assert PLACE.findall(functions(one, spun + images)) == places("crash", "twice", "die")
+    flat = re.sub("^ +", "  ", spun, flags=re.M)
+    assert functions(one, flat + images).count("??? (libcrash.so") == 2, "only of the last it is known that it has no callee"
+
+
+def test_windows_event_log(one):
+    """Event 1000 of Application Error, as Microsoft's support pages show it."""
+    head = f"MODULE windows x86_64 {IDS['crash']} crash\nMODULE Linux x86_64 {IDS['libcrash.so']} libcrash.so\n"
+    event = "Faulting application name: app.exe, version: 1.0.0.0, time stamp: 0x55ba1876\nFaulting module name: {}, version: 1.0.0.0, time stamp: 0x55ba1876\n"
+    event += "Exception code: 0xc0000005\nFault offset: 0x{:016x}\nFaulting process id: 0x26c0\nFaulting module path: C:\\app\\{}\n"
+    named = functions(one, head + event.format("libcrash.so", 0x10F9, "libcrash.so") + event.format("unknown", 0x10F9, "unknown"))
+    assert PLACE.findall(named) == places("die") and f"Fault offset: 0x00000000000010f9 ({places('die')[0]})\n" in named
+    assert "(" not in functions(one, head + "Fault offset: 0x00000000000010f9\n")
+
+
+def test_dotnet_native_aot(one):
+    """In the form of DeveloperExperience.CreateStackTraceString. The first frame may be where a fault came."""
+    head = f"MODULE Linux x86_64 {IDS['libcrash.so']} libcrash\n"
+    one.symbols.add("libcrash", read("libcrash.sym").split("\n", 1)[1], IDS["libcrash.so"])
+    frames = "".join(f"   at libcrash!<BaseAddress>+0x{at:x}\n" for at in (0x10F9, 0x1105, 0x1130))
+    text = "Unhandled exception: System.NullReferenceException: Arg_NullReferenceException\n"
+    named = functions(one, head + text + frames)
+    assert PLACE.findall(named) == places("die", "twice", "crash"), named
+    behind = "   at App.Program.Run(String) + 0x2b at offset 43 in file:line:column <filename unknown>:0:0\n"
+    tail = "   at libcrash!<BaseAddress>+0x1105 at offset 9 in file:line:column <filename unknown>:0:0\n"
+    assert functions(one, head + text + behind + tail).endswith(tail.replace(" at offset", f" ({places('twice')[0]}) at offset"))
 
 
 def test_callgrind(one):

@@ -220,6 +220,8 @@ END
 gcc -O1 -fno-omit-frame-pointer -shared -fPIC -o addon.node addon.c $flags
 node -e 'const a = require("./addon.node"); const fs = require("fs"); fs.writeFileSync("maps", fs.readFileSync("/proc/self/maps")); a()' 2>&1 | sed -n '/^FATAL/,/JavaScript/p' > node.txt
 grep 'addon\|libcrash' maps >> node.txt
+node --report-on-fatalerror --report-filename=report.json -e 'const a = require("./addon.node"); const fs = require("fs"); fs.writeFileSync("maps", fs.readFileSync("/proc/self/maps")); a()' > out 2>&1
+{ printf '{\n'; sed -n '/^  "nativeStack"/,/^  \],/p; /^  "sharedObjects"/,/^  \]/p' report.json; printf '}\n'; grep 'addon\|libcrash' maps; } > node-report.txt
 
 # Sentry's SDK: crates sentry 0.49.5 (features backtrace, debug-images) and serde_json.
 mkdir -p sentried/src && cat > sentried/Cargo.toml <<'END'
@@ -341,5 +343,5 @@ x86_64-w64-mingw32-strip crash.dll prog.exe
 WINEPREFIX=$place/wine WINEDEBUG=-all wine prog.exe 2>&1 | sed -n '/^Unhandled exception/,/^Threads/p' | sed '/^Register dump/,/^Backtrace/{/^Backtrace/!d};/^0x/d' > wine.txt
 
 cp {libcrash,app,crash,prog}.sym {gdb,lldb,strace,kernel,glog,absl,boost,tcmalloc,jemalloc,valgrind,rust,hs_err}.txt \
-	{python,gfortran,d,ada,zig,massif,backward,torch,openmpi,ruby,node,coredumpctl}.txt sentry.json \
+	{python,gfortran,d,ada,zig,massif,backward,torch,openmpi,ruby,node,node-report,coredumpctl}.txt sentry.json \
 	{lldb-handler,eu-stack,eu-stack-b,eu-unstrip,gdb-full,perf-srcline,strace-handler,perf-handler,boost-handler,bpftrace,redis,tor,wine}.txt "$here"

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What .NET and Windows write of a crash: offsets from the start of the image. */
+#include <config.h>
+
+#include "text/formats.h"
+
+enum { FAULT_LINES = 8 }; /* from the module's name to the offset: entries of the log may be wrapped */
+
+/* "   at MyApp!<BaseAddress>+0x254fc3", also with " at offset 283 in file:line:column <filename unknown>:0:0" behind
+ * it. The name lacks its extension. The first frame of a stack may be where a fault came; below it are return
+ * addresses. */
+static bool read_native_aot(struct text_reader *r, struct rest line)
+{
+	static const char mark[] = "!<BaseAddress>+0x";
+	struct text_frame f = {.base = TEXT_IMAGE};
+	bool caller = r->managed_line && r->managed_line + 1 == r->line;
+	blanks(&line);
+	if (!take_literal(&line, "at "))
+		return false;
+	r->managed_line = r->line;
+	const char *end = find_word(line.at, line.end, mark);
+	if (!end || end == line.at)
+		return false;
+	struct str name = between(line.at, end);
+	line.at = end + sizeof mark - 1;
+	if (!take_hex(&line, &f.offset) || (line.at < line.end && !is_blank((unsigned char)*line.at)))
+		return false;
+	f.address = f.offset;
+	if (caller)
+		text_caller(r, &f, name, (struct str){"", 0});
+	text_edit_one(r, &f, line.at, line.at, TEXT_PARENTHESES);
+	return text_found(r, &f, name, (struct str){"", 0}, TEXT_ID_GIVEN);
+}
+
+/* "Faulting module name: ucrtbase.dll, version: 10.0.26100.33158, time stamp: 0x32c000ad" */
+static bool read_fault_module(struct text_reader *r, struct rest line)
+{
+	if (!take_literal(&line, "Faulting module name: "))
+		return false;
+	const char *comma = find_word(line.at, line.end, ", ");
+	struct str name = trimmed(between(line.at, comma ? comma : line.end));
+	r->fault_len = name.len <= sizeof r->fault_module && !str_equal(name, str_from("unknown")) ? name.len : 0;
+	memcpy(r->fault_module, name.data, r->fault_len);
+	r->fault_line = r->line;
+	return true;
+}
+
+/* "Fault offset: 0x00000000000edb0b" */
+static bool read_fault_offset(struct text_reader *r, struct rest line)
+{
+	struct text_frame f = {.base = TEXT_IMAGE};
+	struct str module = {r->fault_module, r->fault_len};
+	if (!take_literal(&line, "Fault offset: ") || !take_0x(&line, &f.offset) || !module.len ||
+	        r->line - r->fault_line > FAULT_LINES)
+		return false;
+	const char *end = line.at;
+	blanks(&line);
+	if (line.at != line.end)
+		return false;
+	f.address = f.offset;
+	r->fault_len = 0;
+	text_edit_one(r, &f, end, end, TEXT_PARENTHESES);
+	return text_found(r, &f, module, (struct str){"", 0}, TEXT_ID_GIVEN);
+}
+
+bool text_read_runtime(struct text_reader *r, struct rest line)
+{
+	if (read_native_aot(r, line))
+		return true;
+	blanks(&line);
+	return read_fault_module(r, line) || read_fault_offset(r, line);
+}
