@@ -261,9 +261,19 @@ static bool match_key(const struct key *k, struct str key, bool *same)
 	return true;
 }
 
+/* separator: between two of them */
+static void print_rights(char out[64], unsigned rights, const char *separator)
+{
+	out[0] = 0;
+	for (unsigned i = 0; i < RIGHTS; i++)
+		if (rights & rights_by_name[i].right)
+			snprintf(out + strlen(out), 64 - strlen(out), "%s%s", *out ? separator : "",
+			        rights_by_name[i].name);
+}
+
 static enum err check_key(struct str id, struct str key, unsigned rights, char id_out[ID_SIZE], struct error *e)
 {
-	char name[ID_SIZE];
+	char name[ID_SIZE], lacking[64];
 	memcpy(name, id.data, id.len);
 	name[id.len] = 0;
 	pthread_rwlock_rdlock(&lock);
@@ -274,8 +284,9 @@ static enum err check_key(struct str id, struct str key, unsigned rights, char i
 		return no_memory(e);
 	if (!same)
 		return error_set(e, ERR_FORBIDDEN, "unknown or revoked API key");
+	print_rights(lacking, rights, " or ");
 	if (!may)
-		return error_set(e, ERR_FORBIDDEN, "this API key has no right to do that");
+		return error_set(e, ERR_FORBIDDEN, "this API key lacks the right to do that: %s", lacking);
 	memcpy(id_out, name, ID_SIZE);
 	return ERR_OK;
 }
@@ -296,14 +307,6 @@ enum err auth_check(const char *header, unsigned rights, char id_out[ID_SIZE], s
 	return err;
 }
 
-static void print_rights(char out[64], unsigned rights)
-{
-	out[0] = 0;
-	for (unsigned i = 0; i < RIGHTS; i++)
-		if (rights & rights_by_name[i].right)
-			snprintf(out + strlen(out), 64 - strlen(out), "%s%s", *out ? "," : "", rights_by_name[i].name);
-}
-
 enum err auth_make(
         const char *id, unsigned rights, char key_out[AUTH_KEY_SIZE], char line[AUTH_LINE_SIZE], struct error *e)
 {
@@ -319,7 +322,7 @@ enum err auth_make(
 		err = error_set(e, ERR_NO_MEMORY, "SHA-256 failed");
 		goto out;
 	}
-	print_rights(names, rights);
+	print_rights(names, rights, ",");
 	hex_write(salt_text, random + KEY_BYTES, SALT_BYTES);
 	hex_write(hash_text, hash, HASH_BYTES);
 	memcpy(key_out, key, sizeof key);

@@ -92,8 +92,8 @@ static struct str module_before(struct rest line, const char *end)
 
 /* prog(+0x12) [0x55...], prog(f+0x12)[0x55...], prog() [0x401136], prog[0x401136]: all are return addresses. A symbol
  * gives the module's position only together with a frame that has an offset in the module. [0x55...] alone needs a
- * memory map. Ruby writes
- * prog(0x12) [0x55...], or twice the address, and a memory map below: prog(0x55...) [0x55...] */
+ * memory map. Ruby writes prog(0x12) [0x55...], or twice the address, and a memory map below:
+ * prog(0x55...) [0x55...] */
 bool text_read_glibc(struct text_reader *r, struct rest line)
 {
 	struct text_frame f = {.base = TEXT_ELF};
@@ -104,8 +104,8 @@ bool text_read_glibc(struct text_reader *r, struct rest line)
 	struct rest hex = {open ? open + 1 : NULL, line.end};
 	if (!open || !take_0x(&hex, &address) || !take_literal(&hex, "]") || hex.at != line.end)
 		return false;
-	if (open == line.at &&
-	        address >= FIRST_CODE) { /* of a static executable, or of generated code: glibc knows no module */
+	/* of a static executable, or of generated code: glibc knows no module */
+	if (open == line.at && address >= FIRST_CODE) {
 		f.offset = address;
 		text_caller(r, &f, (struct str){"", 0}, (struct str){"", 0});
 		text_edit_one(r, &f, line.end, line.end, TEXT_PARENTHESES);

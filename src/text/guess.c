@@ -61,7 +61,8 @@ void guess_look(struct guess *g, struct rest line, uint64_t number)
 		line.end = line.at + SEARCHED;
 	bool begins = begins_like_frame(line), address = has_address(line), offset = has_offset(line);
 	bool nameless = has(line, "??") || has(line, "unknown") || has(line, "<null>");
-	unsigned score = 2 * begins + 2 * address + 2 * nameless + 3 * offset + has(line, ".so") + has(line, " in ");
+	unsigned score = 2 * begins + 2 * address + 2 * nameless + 2 * offset + has(line, ".so") + has(line, " in ");
+	score += offset && !memchr(line.at, ' ', (size_t)(line.end - line.at)); /* in prose it stands among words */
 	if (score < 3 || score <= g->score || !(address || offset || nameless))
 		return;
 	g->score = score;

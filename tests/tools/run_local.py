@@ -169,7 +169,7 @@ class Run:
         """A keys file with one key, which lies beside it for symbtool."""
         keys, key = os.path.join(self.directory, "keys"), os.path.join(self.directory, "api-key")
         with open(os.open(key, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as out:
-            subprocess.run([self.program + "-keys", "add", "run", "--rights", "upload,invalidate", keys], stdout=out, check=True)
+            subprocess.run([self.program + "-keys", "add", "run", "--rights", "upload,invalidate,remove,read", keys], stdout=out, check=True)
         return keys
 
     def wait(self):

@@ -72,12 +72,15 @@ static const char *header_of(char out[512], const char *scheme, const char *pair
 	return out;
 }
 
-static enum err check_pair(const char *id, const char *key, enum auth_right right)
+static char message[256]; /* of the last failure */
+
+static enum err check_pair(const char *id, const char *key, unsigned rights)
 {
 	char pair[280], header[512], found[64];
 	struct error e = {0};
 	snprintf(pair, sizeof pair, "%s:%s", id, key);
-	enum err err = auth_check(header_of(header, "APIKey ", pair), right, found, &e);
+	enum err err = auth_check(header_of(header, "APIKey ", pair), rights, found, &e);
+	snprintf(message, sizeof message, "%s", e.text);
 	assert_string_equal(found, err ? "" : id);
 	assert_true(err == ERR_OK || !strstr(e.text, key));
 	return err;
@@ -108,6 +111,9 @@ static void keys_and_rights(void **state)
 	assert_null(strstr(m.file, m.up));
 	assert_int_equal(check_pair("up.load", m.up, RIGHT_UPLOAD), ERR_OK);
 	assert_int_equal(check_pair("up.load", m.up, RIGHT_INVALIDATE), ERR_FORBIDDEN);
+	assert_string_equal(message, "this API key lacks the right to do that: invalidate");
+	assert_int_equal(check_pair("up.load", m.up, RIGHT_INVALIDATE | RIGHT_READ), ERR_FORBIDDEN);
+	assert_string_equal(message, "this API key lacks the right to do that: invalidate or read");
 	assert_int_equal(check_pair("both", m.both, RIGHT_UPLOAD), ERR_OK);
 	assert_int_equal(check_pair("both", m.both, RIGHT_INVALIDATE), ERR_OK);
 	assert_int_equal(check_pair("both", m.up, RIGHT_UPLOAD), ERR_FORBIDDEN);

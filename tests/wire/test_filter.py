@@ -173,9 +173,7 @@ def filtered(text, *arguments, **more):
 
 
 def tally(done):
-    last = [line for line in done.stderr.decode().splitlines() if " frames, " in line][-1]
-    assert last.startswith("symbtool: ") and " frames, " in last, last
-    return last
+    return [line for line in done.stderr.decode().splitlines() if re.match(r"symbtool: \d+ frames?, ", line)][-1]
 
 
 def crash(program, variable=None, *arguments):
@@ -623,7 +621,7 @@ def test_a_file_with_another_debug_id_or_file_id_is_not_believed(program):
     file_hex, file_base64 = shown.split()[:2]
     debug = re.search(r"debug id +(\w+)", shown).group(1)
     ids = [(debug, True), (debug.lower(), True), (file_hex, True), (file_base64, True)]
-    ids += [("0" * 33, False), (file_hex[::-1], False), (debug[::-1], False), ("no-id", False)]
+    ids += [("0" * 33, False), (file_hex[::-1], False), (debug[::-1], False), ("00", False)]
     for ident, believed in ids:
         done = run_filter(f"    #1 0x1  ({program}+0x1140)\n", "--module", f"{os.path.basename(program)}={ident}")
         assert ("other build" in tally(done)) is not believed, (ident, done)

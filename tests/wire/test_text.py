@@ -293,6 +293,7 @@ def test_a_text_without_a_frame_says_what_is_missing(one):
     assert guess("") == guess("no frame\nat all + 0x12\n") == guess("only main+0x12\n") == (None, None, None)
     line, text, missing = guess("Nov 24 started #1\ncrashed in main+0x12 at 0x55d902ef6f36\nbye\n")
     assert (line, text) == (2, "crashed in main+0x12 at 0x55d902ef6f36") and "NAME=ID" in missing
+    assert guess("a\nmain+0x12\n")[:2] == (2, "main+0x12")
     assert "memory map" in guess("trace: 0x00005555555551 ??\n")[2]
     assert "already" in guess("#1  0x00005555555551 in main () at a.c:3\n")[2]
     assert "no address" in guess("#1 ?? in a.so\n")[2] and guess('5: (EVAL "a.so" in b)\n') == (None, None, None)
