@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """An nginx of one's own on loopback: the project's nginx files in a temporary directory, HTTP and TLS, as root or as anybody."""
 
+import functools
 import os
 import pwd
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 # Files with paths in them: these are bytes, which the locale may take for other letters than UTF-8 does, or for none.
@@ -62,6 +64,7 @@ def worker_user():
     return "www-data" if any(p.pw_name == "www-data" for p in pwd.getpwall()) else "nobody"
 
 
+@functools.cache
 def http2():
     """How this nginx is told to speak HTTP/2: a word of `listen`, which later versions warn of, or a directive."""
     text = subprocess.run(["nginx", "-v"], capture_output=True, text=True, check=True).stderr
@@ -69,13 +72,28 @@ def http2():
     return ("", " http2 on;") if version >= (1, 25, 1) else (" http2", "")
 
 
-def make_certificate(directory):
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "30",
-         "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1",
-         "-keyout", os.path.join(directory, "key.pem"), "-out", os.path.join(directory, "cert.pem")],
-        check=True, capture_output=True,
-    )  # fmt: skip
+@functools.cache
+def certificate():
+    """{name of the file: text} of a key and its certificate: one for all that this process starts."""
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run(
+            ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "30",
+             "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1",
+             "-keyout", os.path.join(folder, "key.pem"), "-out", os.path.join(folder, "cert.pem")],
+            check=True, capture_output=True,
+        )  # fmt: skip
+        found = {}
+        for name in ("key.pem", "cert.pem"):
+            with open(os.path.join(folder, name), encoding="ascii") as f:
+                found[name] = f.read()
+        return found
+
+
+def write_certificate(directory):
+    for name, text in certificate().items():
+        # a key, which openssl leaves to its owner
+        with open(os.path.join(directory, name), "w", encoding="ascii", opener=lambda path, flags: os.open(path, flags, 0o600)) as out:
+            out.write(text)
 
 
 def write_nginx(directory, sockets, port, tls_port, http="", server=OWN_SERVER, changes=(), workers=2, address="127.0.0.1"):
@@ -98,7 +116,7 @@ def write_nginx(directory, sockets, port, tls_port, http="", server=OWN_SERVER, 
             raise ValueError(f"{name} has no {pattern}")
         with open(path, "w", **AS_BYTES) as f:
             f.write(text)
-    make_certificate(directory)
+    write_certificate(directory)
     conf = os.path.join(directory, "nginx.conf")
     user = f"user {worker_user()};" if os.getuid() == 0 else ""
     with open(conf, "w", **AS_BYTES) as f:
