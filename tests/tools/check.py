@@ -303,7 +303,7 @@ def check_asan():
 
 def check_tsan():
     unit("check-tsan", " ".join(WITH_THREADS), SANITIZER_OPTIONS)
-    wire("check-tsan", SANITIZER_OPTIONS, WITHOUT_DAEMON + WITHOUT_RACES, "not plain")
+    wire("check-tsan", SANITIZER_OPTIONS, WITHOUT_DAEMON + WITHOUT_RACES, "not plain and not in_turn")
 
 
 def check_distcheck():

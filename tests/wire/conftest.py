@@ -14,6 +14,7 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "slow: takes a second or more; ./check without arguments leaves it out")
     config.addinivalue_line("markers", "quick: ./check without arguments runs it although it is slow, as the one of its kind")
     config.addinivalue_line("markers", "plain: a sanitizer has nothing new to see: it runs another of its kind, or it is about other programs")
+    config.addinivalue_line("markers", "in_turn: one request after the other, as others that ThreadSanitizer runs: it has nothing new to see")
 
 
 def pytest_collection_modifyitems(items):

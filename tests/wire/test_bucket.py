@@ -92,6 +92,7 @@ def is_missing(reply, module):
 
 # One source
 
+EITHER = [False, pytest.param(True, marks=pytest.mark.in_turn)]  # of plain and gzip
 MISSING = ["status:404", "status:410", "status:400", "status:414", "status:451", "status:403"]
 TEMPORARY = [
     "status:500", "status:502", "status:503", "status:504", "status:429", "status:401", "status:408", "status:418",
@@ -100,7 +101,7 @@ TEMPORARY = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("compress", [False, True], ids=["plain", "gzip"])
+@pytest.mark.parametrize("compress", EITHER, ids=["plain", "gzip"])
 @pytest.mark.parametrize("mode", ["ok", "chunked", "no-length", "slow:0.3"])
 def test_whole_transfers(one, mode, compress):
     module = fresh(one, compress=compress)
@@ -118,7 +119,7 @@ def test_missing(one, mode):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("compress", [False, True], ids=["plain", "gzip"])
+@pytest.mark.parametrize("compress", EITHER, ids=["plain", "gzip"])
 @pytest.mark.parametrize("mode", TEMPORARY)
 def test_temporary(request, mode, compress):
     one = request.getfixturevalue("impatient" if mode in ("stall", "drip") else "one")
@@ -141,7 +142,7 @@ def test_a_stall_is_seen_however_much_came_before(impatient):
     assert any(module[0] in str(line) and "has stalled" in str(line) for line in impatient.daemon.log_lines())
 
 
-@pytest.mark.parametrize("compress", [False, True], ids=["plain", "gzip"])
+@pytest.mark.parametrize("compress", EITHER, ids=["plain", "gzip"])
 @pytest.mark.parametrize("cut", [1, 80, 300])
 def test_a_cut_body_without_length(one, compress, cut):
     """Nothing in HTTP tells that it is cut: a plain file is whole only when its last line ends, gzip when its trailer fits."""
@@ -256,7 +257,7 @@ CORRUPT_FILES = {
 }
 
 
-@pytest.mark.parametrize("compress", [False, True], ids=["plain", "gzip"])
+@pytest.mark.parametrize("compress", EITHER, ids=["plain", "gzip"])
 @pytest.mark.parametrize("kind", CORRUPT_FILES)
 def test_corrupt_files(one, kind, compress):
     name = f"corrupt{next(fresh_numbers)}.so"
@@ -322,7 +323,7 @@ ZSTD = {
 }
 
 
-@pytest.mark.parametrize("kind", ZSTD)
+@pytest.mark.parametrize("kind", [kind if kind == "in gzip" else pytest.param(kind, marks=pytest.mark.in_turn) for kind in ZSTD])
 def test_zstd(one, kind):
     module = fresh(one)
     with open(one.symbols.path(*module), "rb") as plain:
@@ -331,6 +332,7 @@ def test_zstd(one, kind):
     is_found(ask(one, module, offset=0x1014), module, 0x1014)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("mode", ["ok", "chunked", "no-length"])
 def test_a_zstd_frame_tells_where_it_ends(one, mode):
     module = fresh(one)
@@ -350,6 +352,7 @@ DAMAGED_ZSTD = {
 }
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("kind", DAMAGED_ZSTD)
 def test_damaged_zstd_is_corrupt(one, kind):
     module = fresh(one)
@@ -442,6 +445,7 @@ def test_a_redirect_to_a_local_address(allowed):
             assert second.hits(module) == 0
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("scheme", ["file", "ftp", "gopher", "dict"])
 def test_a_redirect_to_another_scheme_is_refused(scheme):
     with Stack(config={**QUICK, "bucket_allow_local_redirects": "yes"}) as s:

@@ -98,6 +98,7 @@ def test_every_kind_of_id_leads_to_an_upload(store, size):
         assert (got["ranges"]["parts"], got["ranges"]["have"]) == (1, [0])
 
 
+@pytest.mark.in_turn
 def test_offsets_count_from_the_image_base(store):
     build_id = new_build_id()
     hexa = send(store, build_id, base=0x400000, va=0x401000)
@@ -116,6 +117,7 @@ def test_offsets_count_from_the_image_base(store):
     assert told["debug"]["image_bases"] == {f"b/{debug_id(build_id)}": "0x400000"}
 
 
+@pytest.mark.in_turn
 def test_a_text_has_addresses_of_either_kind(store):
     """Sanitizers write those of the file, systemd those of the image: of a fixed-address executable they are not the same."""
     build_id = new_build_id()
@@ -346,6 +348,7 @@ def test_what_lies_there_and_is_no_claim(one, tmp_path):
     assert named(one, debug_id(build_id)) == "f"
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     "headers,words",
     [
@@ -365,6 +368,7 @@ def test_headers_that_are_none(one, headers, words):
     assert listed(one, hexa)["ranges"]["have"] == []
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("ident", ["", "x", "012", "ab" * 65, "0" * 31 + "g", "A" * 33, "0" * 34])
 def test_ids_that_are_none(one, ident):
     refused(one, one.client.get(f"/api/symbols/{ident}", Authorization=one.key), 400, "FileID", "build id")

@@ -49,7 +49,7 @@ BIG = ["big.pdb", debug_id("big.pdb")]
 BIG_ANSWERS = 400
 
 
-def add_big(stack, gensym, module=BIG, functions=4000, seed=1):
+def add_big(stack, gensym, module=BIG, functions=less_when_watched(4000), seed=1):
     return run_gensym(gensym, stack.symbols, module, "-f", str(functions), "-s", str(seed), answers=BIG_ANSWERS)
 
 
@@ -70,8 +70,8 @@ def test_the_second_request_asks_no_bucket(memcached):
         assert s.bucket.hits() == 1
 
 
-@pytest.mark.parametrize("memcached", [1, 3])
-@pytest.mark.parametrize("tcp", [False, True], ids=["unix", "tcp"])
+@pytest.mark.parametrize("memcached", [pytest.param(1, marks=pytest.mark.in_turn), 3])
+@pytest.mark.parametrize("tcp", [pytest.param(False, marks=pytest.mark.in_turn), True], ids=["unix", "tcp"])
 def test_a_restarted_process_reads_memcached(memcached, tcp, gensym):
     with sample_stack(memcached=memcached, memcached_tcp=tcp) as s:
         answers = add_big(s, gensym)
@@ -88,7 +88,7 @@ def test_a_restarted_process_reads_memcached(memcached, tcp, gensym):
         assert m["symbolicated_loads_total"] == 0
 
 
-@pytest.mark.parametrize("codec", ["none", "lz4", "zstd"])
+@pytest.mark.parametrize("codec", [pytest.param("none", marks=pytest.mark.in_turn), "lz4", pytest.param("zstd", marks=pytest.mark.in_turn)])
 def test_codecs(codec, gensym):
     with Stack(config={"codec": codec}) as s:
         answers = add_big(s, gensym)
@@ -99,6 +99,7 @@ def test_codecs(codec, gensym):
         assert s.bucket.hits() == 1
 
 
+@pytest.mark.in_turn
 def test_pages_of_another_codec_are_read(gensym):
     with Stack(config={"codec": "zstd"}) as s:
         answers = add_big(s, gensym)
@@ -116,7 +117,7 @@ def test_a_small_process_cache_answers_right(gensym):
     """Pages come and go; what is answered stays the same."""
     with Stack(config={"cache_size": "1M"}) as s:
         modules = [[f"part{i}.pdb", debug_id(f"part{i}")] for i in range(4)]
-        answers = [add_big(s, gensym, m, seed=i) for i, m in enumerate(modules)]
+        answers = [add_big(s, gensym, m, functions=4000, seed=i) for i, m in enumerate(modules)]
         for _ in range(3):
             for module, right in zip(modules, answers):
                 assert wrong_answers(s.client, module, right) == []
@@ -161,6 +162,7 @@ def test_keys_are_spread_over_the_servers(gensym):
         assert min(counts) > 0, counts
 
 
+@pytest.mark.in_turn
 def test_roots_expire(gensym):
     with sample_stack(config={"root_max_age": "1d"}) as s:
         sample_is_right(s)
@@ -423,7 +425,7 @@ SPOILERS = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [*SPOILERS, "exchanged"])
+@pytest.mark.parametrize("kind", [*(pytest.param(kind, marks=pytest.mark.in_turn) for kind in SPOILERS), "exchanged"])
 def test_spoilt_values(gensym, kind):
     """Every value in memcached is spoilt: a miss, a counter, never a wrong answer or an error."""
     random.seed(seed_of(kind))
@@ -455,7 +457,7 @@ def test_spoilt_values(gensym, kind):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["one bit", "random", "exchanged", "deleted"])
+@pytest.mark.parametrize("kind", [*(pytest.param(kind, marks=pytest.mark.in_turn) for kind in ("one bit", "random", "deleted")), "exchanged"])
 def test_some_values_spoilt(gensym, kind):
     """A third of the values, so that good roots lead to bad pages."""
     random.seed(seed_of(kind))
@@ -714,6 +716,7 @@ def test_delete_without_key(pair):
     assert function(pair, module) == "old"
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("wrong", ["secret", "id", "empty secret", "cut", "longer"])
 def test_delete_with_a_wrong_key(pair, wrong):
     ident, secret = base64.b64decode(pair.key.split(" ")[1]).decode().split(":", 1)

@@ -90,6 +90,7 @@ def test_head_has_the_headers_of_get(served):
     assert ranged.status == 200 and ranged.headers["Content-Length"] == str(len(STORED["plain.so"]))
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     "asked,first,last", [("0-0", 0, 0), ("10-19", 10, 19), ("100000-", 100000, -1), ("-7", -7, -1), ("5-99999999999", 5, -1)]
 )
@@ -107,6 +108,7 @@ def test_ranges(served, asked, first, last):
         assert reply.headers["Content-Range"] == f"bytes {first_at}-{last_at}/{len(data)}"
 
 
+@pytest.mark.in_turn
 def test_ranges_that_lie_outside_or_are_none(served):
     whole = STORED["plain.so"]
     for bad in (f"bytes={len(whole)}-", "bytes=-0"):
@@ -117,6 +119,7 @@ def test_ranges_that_lie_outside_or_are_none(served):
         assert reply.status == 200 and reply.raw == whole, odd
 
 
+@pytest.mark.in_turn
 def test_entity_tags(served):
     first = served.client.get(path_of("packed.pdb"))
     etag = first.headers.get("ETag")
@@ -135,6 +138,7 @@ def test_the_id_in_lower_case(served):
     assert served.client.get(path_of("plain.so", debug_id("plain.so").lower())).raw == STORED["plain.so"]
 
 
+@pytest.mark.in_turn
 def test_what_is_no_symbol_file_of_that_name(served):
     ident = debug_id("plain.so")
     for path in (f"/plain.so/{ident}/other.sym", f"/plain.so/{ident}/plain.so", f"/a%2Fplain.so/{ident}/plain.so.sym", f"/packed.pdb/{ident}/packed.pdb.sym"):

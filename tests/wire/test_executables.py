@@ -92,6 +92,7 @@ def test_layouts_of_debug_files(tree, tmp_path, number):
         assert named(s, tree.id.upper(), tree.offsets) == tree.whole
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("path", [".build-id/{0}/{1}/elf", "{0}/{1}/executable"])
 def test_layouts_of_executables(tree, tmp_path, path):
     tree.put(tmp_path, path.format(tree.id[:2], tree.id[2:]), tree.bytes(tree.program))
@@ -337,6 +338,7 @@ def test_a_folder_that_cannot_be_written_to_is_temporary(tree, tmp_path):
         assert any("executable_folder /nowhere/at/all: No such file" in str(line) for line in s.daemon.log_lines())
 
 
+@pytest.mark.in_turn
 def test_check_config_says_what_is_missing(tmp_path):
     command = [*DAEMON, "--source", f"elf+file://{tmp_path}", "--check-config"]
     assert subprocess.run(command, capture_output=True, check=False).returncode == 0
@@ -344,6 +346,7 @@ def test_check_config_says_what_is_missing(tmp_path):
     assert done.returncode == 1 and "executable_folder /nowhere/at/all: No such file" in done.stderr
 
 
+@pytest.mark.in_turn
 def test_without_the_helper_nothing_starts(tmp_path):
     lonely = shutil.copy(PROGRAM, tmp_path / "symbolicated")
     done = subprocess.run([lonely, "--source", f"elf+file://{tmp_path}", "--check-config"], capture_output=True, text=True)
@@ -405,6 +408,7 @@ def test_assembly_by_the_debug_id(tree, served):
     assert asm(served, tree.id, start - tree.image_base, size, codeId=None)["instructions"]
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("change, word", [
     ({"startAddress": "4096"}, "startAddress is not a string"), ({"startAddress": 4096}, "startAddress is not a string"),
     ({"size": "0x"}, "size is not a string"), ({"size": None}, "size is not a string"), ({"continueUntilFunctionEnd": 1}, "continueUntilFunctionEnd"),
@@ -416,6 +420,7 @@ def test_errors_of_assembly_are_told(tree, served, change, word):
     assert word in asm(served, tree.id, start - tree.image_base, size, **change)["error"]
 
 
+@pytest.mark.in_turn
 def test_assembly_of_what_is_no_request(served):
     for body in b"", b"[]", b"{", b"null", b'{"size":"0x1"}':
         assert "error" in served.client.post("/asm/v1", body).json()
@@ -473,6 +478,7 @@ def without_data(lines):
     return {a for a, m in lines if not m.startswith(".")}
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("kind", ARMS)
 def test_assembly_of_arm_has_the_boundaries_of_objdump(tmp_path, kind):
     source = tmp_path / "arm.c"
@@ -549,6 +555,7 @@ class WindowsProgram:
 WINDOWS = {"x86_64": "x86_64", "i686": "i686", "aarch64": "aarch64"}
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("arch, target", [(arch, f"{cpu}-pc-windows-msvc") for arch, cpu in WINDOWS.items()])
 def test_assembly_of_windows_programs_has_the_boundaries_of_objdump(tmp_path, arch, target):
     program = WindowsProgram(tmp_path, target)
@@ -577,6 +584,7 @@ def test_assembly_of_windows_programs_has_the_boundaries_of_objdump(tmp_path, ar
         assert program.ask(s) == got
 
 
+@pytest.mark.in_turn
 def test_windows_programs_for_32_bit_arm_are_refused(tmp_path):
     """Tables lie between the instructions of T32, and a PE file has no mapping symbols: rather none than wrong ones."""
     program = WindowsProgram(tmp_path, "thumbv7-pc-windows-msvc")
@@ -584,6 +592,7 @@ def test_windows_programs_for_32_bit_arm_are_refused(tmp_path):
         assert program.ask(s) == {"error": "32-bit Arm code of PE files cannot be disassembled: nothing tells where jump tables lie in it"}
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("arch", ["x86_64", "aarch64"])
 def test_branches_of_windows_programs_have_the_names_of_the_map(tmp_path, arch):
     """Once somebody has asked for its symbols, and without a load of its own."""
@@ -666,6 +675,7 @@ def test_assembly_by_a_debug_id_of_which_the_symbols_know_the_rest(tree, tmp_pat
         assert "several build ids begin like this" in asm(s, tree.id, offset, size, codeId=None, debugName="liar")["error"]
 
 
+@pytest.mark.in_turn
 @pytest.mark.slow
 def test_damaged_windows_programs_are_told(tmp_path):
     """Headers with any bytes: no reader dies, and the program as it was is read afterwards."""
@@ -742,6 +752,7 @@ def open_below(folder, pid):
     return [link for link in links if link.startswith(str(folder))]
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("what, word", [("whole", None), ("link", "no such file"), ("folder", "no such file"), ("nul", "no text"), ("large", "larger than 4 MiB"), ("gone", "no such file")])
 def test_files_of_source_code_that_are_not_given(tree, tmp_path, what, word):
     offset, file = place_in(tree)
@@ -916,6 +927,7 @@ def test_repositories_that_fail(tmp_path, servers):
     assert r.ask(files["redirect"])["source"] == "int a;\n" * 100
 
 
+@pytest.mark.in_turn
 def test_errors_of_source_code_are_told(tree, with_source):
     for body in b"", b"[]", b"null", b"{}", b'{"moduleOffset":"0x1"}':
         assert "error" in with_source.client.post("/source/v1", body).json()
@@ -927,6 +939,7 @@ def check_source_code(tmp_path, value):
     return subprocess.run([*DAEMON, "--source", f"file://{tmp_path}", "--source-code", value, "--check-config"], capture_output=True, text=True, check=False)
 
 
+@pytest.mark.in_turn
 def test_settings_of_source_code_are_checked(tmp_path):
     fields = "{repository}/{revision}/{path}"
     wrong = [*("x", "=relative", "debuginfod2", "a=", "a=ftp://host/{path}")]

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from client import job
-from stack import ROOT, Stack, less_when_watched, seed_of, wait_for
+from stack import ROOT, Stack, has_sanitizer, less_when_watched, seed_of, wait_for
 from symbols import SAMPLE, debug_id, differences, make_bucket, module_line, read_answers, run_gensym
 
 DATA = os.path.join(ROOT, "tests", "data")
@@ -102,17 +102,18 @@ def test_real_requests(requests, real_bucket):
 @pytest.mark.slow
 def test_real_requests_with_a_small_cache(requests, real_bucket):
     """Little memory here and in memcached: pages are evicted all the time."""
-    lines = requests[1][::4]
+    lines = requests[1][:: 16 if has_sanitizer() else 4]
     with Stack(symbols=real_bucket, memory=32, config={"cache_size": "4M"}) as s:
         first = run_requests(s, lines)
-        assert first > 100 and run_requests(s, lines) == first
+        assert first > less_when_watched(100) and run_requests(s, lines) == first
 
 
+@pytest.mark.in_turn
 @pytest.mark.slow
 def test_jobs_of_many_requests(requests, real_bucket):
     """The same frames in one request of many jobs as in many requests."""
     with Stack(symbols=real_bucket, config={"cold_modules": "1000"}) as s:
-        for at in range(0, 400, 100):
+        for at in range(0, less_when_watched(400), 100):
             jobs = [json.loads(line) for line in requests[1][at : at + 100]]
             together = s.client.v5({"jobs": jobs})["results"]
             for one, result in zip(jobs, together):
@@ -129,8 +130,8 @@ SHAPES = {
     "no inlines": ["-z"],
 }
 # The sanitizers read all shapes in unit tests, and these here.
-WATCHED = ("plain", "stack records")
-EACH_SHAPE = [pytest.param(shape, marks=[] if shape in WATCHED else pytest.mark.plain) for shape in SHAPES]
+WATCHED = {"plain": (), "stack records": pytest.mark.in_turn}
+EACH_SHAPE = [pytest.param(shape, marks=WATCHED.get(shape, pytest.mark.plain)) for shape in SHAPES]
 
 
 @pytest.mark.slow
@@ -153,7 +154,7 @@ def test_generated(gensym, tmp_path, shape, compress):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("coding", [pytest.param("identity", marks=pytest.mark.plain), "gzip"])
-@pytest.mark.parametrize("cache_size", ["0", "16M", "1G"])
+@pytest.mark.parametrize("cache_size", [pytest.param("0", marks=pytest.mark.in_turn), "16M", pytest.param("1G", marks=pytest.mark.in_turn)])
 def test_a_large_request(gensym, tmp_path, cache_size, coding):
     """Several batches of frames in one request, in no order, with memory for none, some and all of their pages at once."""
     with Stack(symbols=tmp_path / "symbols", config={"cache_size": cache_size}) as s:
@@ -210,6 +211,7 @@ def test_generated_without_memcached(gensym, tmp_path):
         assert s.bucket.hits() == 1
 
 
+@pytest.mark.in_turn
 def test_generated_at_high_addresses(gensym, tmp_path):
     with Stack(symbols=tmp_path / "symbols") as s:
         module = ["high.pdb", debug_id("high")]
@@ -235,6 +237,7 @@ def ask_twice(stack, module, answers):
     assert names == [f"{a.get('function', a['offset'])} (in {module[0]})" for a in answers]
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("name", CUT)
 def test_real_answers_of_cut_files(tmp_path, name):
     with Stack(symbols=tmp_path / "symbols") as s:
@@ -246,7 +249,7 @@ def test_real_answers_of_cut_files(tmp_path, name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["libc.so.6", "dump_syms", pytest.param("ceph-osd", marks=pytest.mark.plain)])
+@pytest.mark.parametrize("name", ["libc.so.6", pytest.param("dump_syms", marks=pytest.mark.in_turn), pytest.param("ceph-osd", marks=pytest.mark.plain)])
 def test_real_answers(shared_data, tmp_path, name):
     packed = shared_data and os.path.join(shared_data, name + ".sym.zst")
     if not packed or not os.path.exists(packed):
@@ -329,6 +332,7 @@ def test_nothing_is_answered_of_a_broken_transfer(gensym, tmp_path, mode):
         assert ask_few(s.client, module, answers, 1) == []
 
 
+@pytest.mark.in_turn
 def test_a_large_file_of_another_module_is_not_believed(gensym, tmp_path):
     with Stack(symbols=tmp_path / "symbols") as s:
         module, other = ["a.pdb", debug_id("a")], ["a.pdb", debug_id("b")]

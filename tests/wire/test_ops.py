@@ -344,6 +344,7 @@ def test_log_lines_are_json_with_the_request_id(stack):
         assert isinstance(json.loads(text), dict), text
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("path", ["/a%22b%0a%7b", "/caf%c3%a9", "/%ff%fe", "/" + "x" * 5000, '/"\\'])
 def test_hostile_paths_do_not_break_the_log(path):
     with make(memcached=0) as s:
@@ -468,11 +469,13 @@ def write_config(tmp_path, *lines):
     return str(path)
 
 
+@pytest.mark.in_turn
 def test_check_config_of_a_good_file(tmp_path):
     done = run_daemon("--check-config", "--config", write_config(tmp_path))
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     "line, word",
     [
@@ -501,6 +504,7 @@ def test_check_config_names_the_line(tmp_path, line, word):
     assert word in text, text
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     "lines",
     [
@@ -517,6 +521,7 @@ def test_check_config_of_settings_that_do_not_fit(tmp_path, lines):
     assert done.stdout + done.stderr
 
 
+@pytest.mark.in_turn
 def test_check_config_shows_a_bad_source_and_its_line(tmp_path):
     """By its value, without what is secret in it; also where only its kind of bucket knows what is wrong."""
     line = len(GOOD_LINES) + 2
@@ -533,6 +538,7 @@ def test_check_config_shows_a_bad_source_and_its_line(tmp_path):
         assert done.returncode == 1 and f"source {shown}" in done.stderr and "(line" not in done.stderr, done
 
 
+@pytest.mark.in_turn
 def test_check_config_looks_at_what_is_on_this_machine(tmp_path):
     """A directory of symbols or of symbfiles, the folders of the log and of the socket, its group, its address."""
     (tmp_path / "file").write_text("")
@@ -563,21 +569,25 @@ def test_check_config_looks_at_what_is_on_this_machine(tmp_path):
     assert os.listdir(tmp_path / "there") == []
 
 
+@pytest.mark.in_turn
 def test_a_bad_config_does_not_start(tmp_path):
     done = run_daemon("--config", write_config(tmp_path, "no_such_key = 1"))
     assert done.returncode not in (0, -6, -11) and "no_such_key" in done.stdout + done.stderr
 
 
+@pytest.mark.in_turn
 def test_a_config_that_is_not_there(tmp_path):
     done = run_daemon("--check-config", "--config", str(tmp_path / "nothing.conf"))
     assert done.returncode not in (0, -6, -11) and "nothing.conf" in done.stdout + done.stderr
 
 
+@pytest.mark.in_turn
 def test_an_unknown_flag():
     done = run_daemon("--no-such-flag")
     assert done.returncode not in (0, -6, -11) and "no-such-flag" in done.stdout + done.stderr
 
 
+@pytest.mark.in_turn
 def test_listening_beyond_loopback_is_refused(tmp_path):
     for address in ("0.0.0.0:19999", "[::]:19999"):
         done = run_daemon("--config", write_config(tmp_path, f"listen = {address}"))
@@ -601,6 +611,7 @@ def test_what_is_said_at_start_is_json(tmp_path):
         assert (done.returncode == 0) == (level == "info")
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(
     "source,mode,warned",
     [
@@ -650,6 +661,7 @@ def test_a_crash_leaves_its_stack_in_the_log(tmp_path, number):
         assert re.search(r"\bserve at \S+main\.c:\d+", tail(log)), tail(log)
 
 
+@pytest.mark.in_turn
 def test_lines_for_the_journal_have_its_priorities(tmp_path):
     """<N> before a line where standard error is the journal, and nowhere else."""
     path = tmp_path / "journal"
@@ -1017,6 +1029,7 @@ def test_a_body_that_nobody_reads_does_not_spoil_the_next_request(stack, method,
     works(stack)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("ident", ["0123456789abcdef" * 2, "0123456789ABCDEF" * 2, "0123456789abcdef" * 3, "of-another-form"])
 def test_a_refused_upload_has_a_uuid_whatever_the_request_id(stack, ident):
     with fcgi(stack) as (s, file):

@@ -98,6 +98,7 @@ def aged(request, tmp_path):
     return Aged(settings, os.path.join(server.root, BUCKET, prefix), tmp_path)
 
 
+@pytest.mark.in_turn
 @pytest.mark.slow
 def test_the_best_complete_sets_stay(aged):
     a = aged.set(40, "ranges", "a", 2, inlines=1)
@@ -112,12 +113,14 @@ def test_the_best_complete_sets_stay(aged):
     assert aged.files() >= a
 
 
+@pytest.mark.in_turn
 def test_what_answers_because_it_was_forced_stays(aged):
     best = aged.set(20, "ranges", "best", inlines=1)
     aged.set(40, "ranges", "poor", lines=0, forced=True)
     assert aged.gone("--keep", "1") == best
 
 
+@pytest.mark.in_turn
 def test_a_part_that_its_set_does_not_name_goes(aged):
     """The content of the set was another one once."""
     aged.set(30, "ranges", "a", 2)
@@ -127,6 +130,7 @@ def test_a_part_that_its_set_does_not_name_goes(aged):
     assert aged.gone("--keep", "1") == {stray}
 
 
+@pytest.mark.in_turn
 def test_what_version_1_0_stored_counts_as_one_set(aged):
     old = {path for part in range(3) for path in aged.old(30, "ranges", "3", part, 3)}
     old |= {path for part in (1, 2) for path in aged.old(20, "ranges", "3~1", part, 3)}
@@ -138,10 +142,12 @@ def test_what_version_1_0_stored_counts_as_one_set(aged):
     assert aged.files() >= pads
 
 
+@pytest.mark.in_turn
 def test_of_an_empty_store_nothing_goes(aged):
     assert aged.gone("--keep", "1") == set()
 
 
+@pytest.mark.in_turn
 def test_what_a_process_left_behind_goes_when_it_is_old(aged):
     aged.set(10, "ranges", "a")
     for days, name in ((2, "old"), (0.5, "young")):
@@ -153,6 +159,7 @@ def test_what_a_process_left_behind_goes_when_it_is_old(aged):
     assert ".tmp/old" not in aged.files() and ".tmp/young" in aged.files()
 
 
+@pytest.mark.in_turn
 def test_what_is_old_goes_as_a_whole(aged):
     mine = aged.set(40, "ranges", "a") | aged.set(31, "returnpads", "a") | aged.old(50, "ranges", "b", 0, 1)
     aged.set(40, "ranges", "a", ident=OTHER)
@@ -164,6 +171,7 @@ def test_what_is_old_goes_as_a_whole(aged):
         assert not os.path.exists(os.path.join(aged.root, ID))
 
 
+@pytest.mark.in_turn
 def test_both_rules(aged):
     a = aged.set(9, "ranges", "a")
     aged.set(8, "ranges", "b")
@@ -171,6 +179,7 @@ def test_both_rules(aged):
     assert aged.gone("--older-than", "30", "--keep", "1") == a | other
 
 
+@pytest.mark.in_turn
 def test_an_executable_of_today_stays_as_it_is(aged):
     a = aged.set(40, "ranges", "a")
     aged.set(30, "ranges", "b")
@@ -182,6 +191,7 @@ def test_an_executable_of_today_stays_as_it_is(aged):
     assert aged.gone("--keep", "1", "--older-than", "3") == a | c
 
 
+@pytest.mark.in_turn
 def test_what_is_nobodys_stays(aged):
     gone = aged.set(40, "ranges", "a")
     for path in ("README", "zz/ranges/a/1/0", f"{ID}/ranges/a/1/00", f"{ID}/ranges/a/readme"):
@@ -221,6 +231,7 @@ def test_beside_a_server(tmp_path):
         assert set(names) == {"version_19"}, set(names)
 
 
+@pytest.mark.in_turn
 def test_tries_go_when_they_are_old(aged):
     """By age alone, with everything that a name may have; what was uploaded otherwise stays, however old."""
     place = aged.settings.pop("symbfile_store")
@@ -246,6 +257,7 @@ def test_tries_go_when_they_are_old(aged):
     assert aged.prune("--tries-older-than", "19", "--delete")[-1] == "deleted 1 of 1 tries, 20 of 20 bytes"
 
 
+@pytest.mark.in_turn
 def test_help():
     done = subprocess.run([*COMMAND, "prune", "--help"], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0 and done.stdout.startswith("Usage: ") and not done.stderr, done
@@ -259,6 +271,7 @@ def test_help():
     (["--store", "s3://b/x", "--keep", "1"], 1, "symbfile_store"), (["--store", "file:///x", "--tries-older-than", "1"], 1, "no sym_store: give --config FILE or --sym-store URL"),
     (["--sym-store", "file:///x", "--tries-older-than", "0"], 2, "tries-older-than"), (["--sym-store", "s3://b/x", "--tries-older-than", "1"], 1, "sym_store"),
 ])  # fmt: skip
+@pytest.mark.in_turn
 def test_refusals(words, code, says, monkeypatch):
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
     done = subprocess.run([*COMMAND, "prune", *words], capture_output=True, text=True, timeout=60, check=False)
@@ -266,6 +279,7 @@ def test_refusals(words, code, says, monkeypatch):
     assert "would delete 1" not in done.stdout
 
 
+@pytest.mark.in_turn
 def test_how_old_uploads_are_is_told_by_the_clock_of_s3(tmp_path):
     """Which sets their times; the machine of the administrator may have another."""
     listing = "<ListBucketResult>%s</ListBucketResult>"

@@ -82,6 +82,7 @@ def test_the_heartbeat_fails_where_every_load_fails(s3):
             assert stack.client.get("/__lbheartbeat__").status == 200
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("addressing", ["path", "virtual"])
 def test_keys_of_every_kind(s3, addressing):
     symbols = s3.symbols(PREFIX)
@@ -112,6 +113,7 @@ def test_keys_of_a_profile(s3):
         are_found(ask(stack, module), module)
 
 
+@pytest.mark.in_turn
 def test_wrong_secret(s3):
     module = s3.symbols("").add("secret.so", SAMPLE)
     settings = {**s3.settings(), "s3_credentials_file": s3.credentials("wrong", secret="wrong-secret")}
@@ -134,6 +136,7 @@ def test_a_file_of_keys_that_changes_is_read_again(s3):
         are_found(ask(stack, modules[2]), modules[2])
 
 
+@pytest.mark.in_turn
 def test_unknown_key(s3):
     module = s3.symbols("").add("unknown.so", SAMPLE)
     settings = {**s3.settings(), "s3_credentials_file": s3.credentials("unknown", access="nobody")}
@@ -141,6 +144,7 @@ def test_unknown_key(s3):
         is_unavailable(stack, module, "HTTP status 404, XAdminUserNotFound")
 
 
+@pytest.mark.in_turn
 def test_wrong_region(s3):
     module = s3.symbols("").add("region.so", SAMPLE)
     settings = {**s3.settings(), "s3_credentials_file": s3.credentials(), "s3_region": "eu-west-3"}
@@ -214,6 +218,7 @@ def only_request(watcher, module):
     return requests[0]
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("name", NAMES)
 def test_signature(name, monkeypatch):
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", ACCESS)

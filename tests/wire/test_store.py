@@ -84,6 +84,7 @@ def test_of_equals_the_newer_answers_also_if_it_was_sent_before(store):
         wait_for(lambda n=name: named(store, ident[0], node=1) == n, "the upload to answer")
 
 
+@pytest.mark.in_turn
 def test_return_pads_are_ranked_too(store):
     ident = new_id()
     bare = [{"t": "pad", "va": "0x1000", "entries": [{"func": "bare", "file": "", "line": 0}]}]
@@ -92,6 +93,7 @@ def test_return_pads_are_ranked_too(store):
     assert named(store, ident[0]) == "full"
 
 
+@pytest.mark.in_turn
 def test_the_manifest_says_what_is_known(store):
     ident, build_id = new_id(), new_build_id()
     accepted(upload(store, "ranges", ident[1], write(ranges("f")), 0, 2, "mine", BuildID=build_id.hex(), ImageBase="0x400000"))
@@ -109,6 +111,7 @@ def test_the_manifest_says_what_is_known(store):
     }  # fmt: skip
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("header, value", [
     ("FileMore", "2"), ("FileMore", "yes"), ("FileForce", "0"), ("FileSymbols", "debug"), ("FileSegments", "0:0:0"), ("FileSegments", "0:0:0:g"),
     ("FileSegments", "0:0:0:11111111111111111"), ("FileSegments", ",".join(["0:0:0:0"] * 65)), ("FileSegments", "0:0:0:0,"[:-1] + ":0"),
@@ -216,6 +219,7 @@ def old(store, tmp_path):
     assert set(before) <= set(objects(store, ".")), "it was rewritten"
 
 
+@pytest.mark.in_turn
 def test_a_store_of_version_1_0_answers_as_before(old):
     with open(os.path.join(OLD, "answers.json"), encoding="utf-8") as f:
         kept = json.load(f)
@@ -225,6 +229,7 @@ def test_a_store_of_version_1_0_answers_as_before(old):
         assert reply.status == 200 and reply.body.decode() == one["answer"], one
 
 
+@pytest.mark.in_turn
 def test_what_version_1_0_stored_is_ranked_by_what_is_in_it(old):
     full, bare = "0004a0a1a2a3a4a5a6a7a8a9aaabacad", "0005a0a1a2a3a4a5a6a7a8a9aaabacad"
     for ident in (full, bare):
@@ -308,6 +313,7 @@ def test_one_set_is_removed(store):
     assert [s["set"] for s in listed(store, ident[0])["sets"]] == ["a"]
 
 
+@pytest.mark.in_turn
 def test_what_version_1_0_stored_is_removed_as_one_set(old):
     ident = "0002a0a1a2a3a4a5a6a7a8a9aaabacad"
     [name] = [s["set"] for s in listed(old, ident)["sets"]]
@@ -320,6 +326,7 @@ def test_what_version_1_0_stored_is_removed_as_one_set(old):
     assert objects(old, ".") == kept
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("path", ["x", "0" * 34, f"{'0' * 32}/.x", f"{'0' * 32}/a/b", f"{'0' * 32}/..", f"{'0' * 32}/%2e%2e", f"{'0' * 32}/a%2fb", f"{'0' * 32}/{'a' * 65}"])
 def test_paths_that_lead_nowhere(store, path):
     refused(store, remove(store, path), 400, "the path")
@@ -386,6 +393,7 @@ def test_the_list(store):
     assert catalog(store, uploader="nobody") == [[]]
 
 
+@pytest.mark.in_turn
 def test_sets_of_one_size_are_listed_once_each(store):
     """Each begins a page."""
     shutil.rmtree(os.path.join(store.root, "symbfiles"), ignore_errors=True)
@@ -397,6 +405,7 @@ def test_sets_of_one_size_are_listed_once_each(store):
     assert sorted(s["file_id"] for page in pages for s in page) == sorted(i[0] for i in idents)
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("query, word", [("sort=best", "sort"), ("limit=0", "limit"), ("limit=201", "limit"), ("limit=x", "limit"), ("after=1", "after"),
                                          ("after=1/00/ranges/x", "after"), ("uploader=%zz", "uploader")])  # fmt: skip
 def test_queries_that_are_none(store, query, word):

@@ -107,6 +107,7 @@ def test_a_new_file_replaces_the_old_one(store):
             wait_for(lambda: store.frame(name, node).get("function") == version, version)
 
 
+@pytest.mark.in_turn
 def test_ids_are_stored_in_upper_case(store):
     name, ident = "lower.so", debug_id("lower.so")
     assert store.put(name, text_of(name, ident=ident), path=path_of(name, ident.lower())).status == 200
@@ -149,6 +150,7 @@ BAD = {
 }
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("kind", BAD)
 def test_what_is_no_symbol_file_is_refused_and_leaves_nothing(store, kind):
     before, refused = store.objects(), store.stack.node.metrics()[REFUSED]
@@ -168,6 +170,7 @@ def test_what_unpacks_to_more_than_bucket_max_size(tmp_path):
         assert store.objects() == []
 
 
+@pytest.mark.in_turn
 def test_paths_that_are_none(store):
     for path in ("/x", "/bad.so/XYZ/bad.so.sym", f"/bad.so/{debug_id('bad.so')}/other.sym", f"/a%2Fb/{debug_id('bad.so')}/a%2Fb.sym", f"/try/try{path_of('bad.so')}",
                  f"/{'x' * 250}/AB/{'x' * 250}.sym"):  # fmt: skip
@@ -250,6 +253,7 @@ def test_the_code_id_of_a_file_that_was_loaded_leads_to_it(store):
         assert client.get("/first.dll/AB34/first.sym").headers["Location"] == "../.." + path_of("first.pdb")
 
 
+@pytest.mark.in_turn
 def test_a_code_file_that_no_path_can_name_does_no_harm(store):
     for code_file, code_id in (("../x.dll", "AB"), ("a/b.dll", "AB"), ("x.dll", "not hex"), ("..", "AB"), ("x" * 300, "AB")):
         assert store.put("odd.pdb", told("odd.pdb", code_file, code_id)).status == 200
@@ -399,6 +403,7 @@ def test_symbtool_pushes_a_tree_of_symbol_files_and_zips(store, tmp_path):
             wait_for(lambda: store.frame(name, node).get("function") == SAMPLE_FRAMES[0x1014]["function"], "both hosts to name it")
 
 
+@pytest.mark.in_turn
 @needs_symbtool
 def test_symbtool_says_which_file_is_refused(store, tmp_path):
     (tmp_path / "bad.sym").write_bytes(module_line("x.so", debug_id("x.so")))

@@ -137,6 +137,7 @@ def test_a_pad_answers_before_the_ranges(one):
     assert beside["inlines"] == [{"function": "f_in", "file": "/src/b.h", "line": 7}]
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("spelling", ["hex", "HEX", "base64", "base64==", "plain"])
 def test_spellings_of_a_file_id(one, spelling):
     hexa, b64 = new_id()
@@ -440,6 +441,7 @@ def test_an_empty_symbfile(one):
 # Refusals
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("change, words", [
     ({"FileID": None}, ["FileID", "missing"]), ({"FileID": "xyz"}, ["FileID"]), ({"FilePart": None}, ["FilePart"]),
     ({"FilePart": "-1"}, ["FilePart"]), ({"FilePart": "1"}, ["FilePart", "below"]), ({"FileParts": "0"}, ["FileParts"]),
@@ -462,6 +464,7 @@ def test_an_encoding_that_is_not_utf8(one):
     refused(one, upload(one, "ranges", b64, write(ranges("f")), **{"Content-Encoding": "\xff\xfe"}), 400, "Content-Encoding", "\N{REPLACEMENT CHARACTER}" * 2)
 
 
+@pytest.mark.in_turn
 def test_bodies_that_are_no_symbfile(one):
     _, b64 = new_id()
     good = write(ranges("f"))
@@ -472,6 +475,7 @@ def test_bodies_that_are_no_symbfile(one):
     assert listed(one, b64)["ranges"] == {"parts": 0, "have": []}
 
 
+@pytest.mark.in_turn
 def test_records_of_the_other_kind(one):
     """One file may have both kinds, whatever it was uploaded as."""
     for kind in "ranges", "returnpads":
