@@ -371,7 +371,7 @@ static void check_orders(const struct offmap_options *options)
 	check_order(expected, order, options);
 	publics_last(order);
 	check_order(expected, order, options);
-	for (unsigned round = 0; round < 60; round++) {
+	for (unsigned round = 0; round < rounds(60); round++) {
 		for (unsigned i = SYMBOLS - 1; i > 0; i--) {
 			unsigned k = next_random(&seed) % (i + 1), swap = order[i];
 			order[i] = order[k];

@@ -243,7 +243,8 @@ static void test_every_changed_byte(void **state)
 	for (unsigned i = 0; i < SAMPLES; i++) {
 		struct str body = copy(str_from(samples[i]));
 		for (size_t at = 0; at < body.len; at++)
-			for (int c = 0; c < 256; c++) {
+			/* Where it takes long, other values at each place. */
+			for (unsigned c = at % slowness(); c < 256; c += slowness()) {
 				((char *)body.data)[at] = (char)c;
 				agree(body, i == 1 ? REQUEST_V4 : REQUEST_V5, &limits);
 				((char *)body.data)[at] = samples[i][at];
