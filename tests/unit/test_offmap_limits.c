@@ -16,6 +16,7 @@
 
 #include "alloc_fail.h"
 #include "offmap_tools.h"
+#include "seed.h"
 #include "sym/symmap.h"
 #include "work.h"
 
@@ -643,7 +644,7 @@ static void check_memory_within(const char *what, make_fn *make, unsigned n, uin
 
 static void check_memory(const char *what, make_fn *make, unsigned n)
 {
-	check_memory_within(what, make, n, 8 << 20);
+	check_memory_within(what, make, rounds(n), rounds(8 << 20));
 }
 
 static void test_memory_of_a_map_that_is_built(void **state)
