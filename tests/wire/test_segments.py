@@ -98,7 +98,7 @@ def symbol_file(program, base):
 @needs_symbtool
 @pytest.mark.slow
 @pytest.mark.parametrize("pie", [True, False], ids=["pie", "fixed"])
-@pytest.mark.parametrize("linker", LINKERS)
+@pytest.mark.parametrize("linker", [linker if linker == "lld" else pytest.param(linker, marks=pytest.mark.plain) for linker in LINKERS])
 def test_offsets_in_the_file(one, tmp_path, linker, pie):
     if not shutil.which(LINKERS[linker]):
         pytest.fail(f"{LINKERS[linker]} is not installed: packages.txt names it")

@@ -561,7 +561,10 @@ int NAME(int a)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", [["-gdwarf-4"], ["-gdwarf-5"], ["-g", "-gsplit-dwarf"], ["-g", "-flto"], ["-g0"]], ids=" ".join)
+@pytest.mark.parametrize("options", [
+    pytest.param(["-gdwarf-4"], marks=pytest.mark.plain), ["-gdwarf-5"], ["-g", "-gsplit-dwarf"],
+    pytest.param(["-g", "-flto"], marks=pytest.mark.plain), pytest.param(["-g0"], marks=pytest.mark.plain),
+], ids=" ".join)  # fmt: skip
 def test_addresses_alone_and_among_others(tmp_path, options):
     """Of a large executable only the units are read that the addresses need: each alone gets what all together get, and what a
     second batch gets, for which everything is read."""
