@@ -171,8 +171,8 @@ def kill(w, seconds):
     """The one and the other in turn, at moments when a large reply is being written; no request sees two of them die."""
     whole = 0.0  # since when both run
     for i in range(2 + int(seconds * 2)):
-        wait_for(lambda: w.stopping.is_set() or w.load.oldest() > whole, "requests that saw the other one die", 30)
-        wait_for(lambda: w.stopping.is_set() or w.load.asks("profile"), "a large request", 30, 0.002)
+        wait_for(lambda: w.stopping.is_set() or w.load.oldest() > whole, "requests that saw the other one die")
+        wait_for(lambda: w.stopping.is_set() or w.load.asks("profile"), "a large request", pause=0.002)
         w.hold(w.rng.uniform(0, 0.06))
         w.crash(w.daemons[i % 2])
         w.hold(w.rng.uniform(0, 0.5))
@@ -225,7 +225,7 @@ def step_clock(offset):
     def inject(w, seconds):
         w.step_clock(offset)
         w.hold(seconds)
-        wait_for(lambda: w.clock_is_off(offset), f"a log line of a clock that is {offset} off", 10)
+        wait_for(lambda: w.clock_is_off(offset), f"a log line of a clock that is {offset} off")
 
     return inject
 

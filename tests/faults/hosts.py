@@ -58,7 +58,7 @@ class Balancer(Server):
 
     def wait_until(self, name, up):
         wanted = "UP" if up else "DOWN"
-        wait_for(lambda: self.status(name) == wanted, f"the balancer to see that {name} is {wanted}", 30)
+        wait_for(lambda: self.status(name) == wanted, f"the balancer to see that {name} is {wanted}")
 
 
 class HostNginx(Nginx):

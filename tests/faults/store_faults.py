@@ -69,7 +69,7 @@ class Executable:
             return len(seen) >= 8 and seen[-1] in wanted and all(s == seen[-1] for s in seen[-8:])
 
         try:
-            wait_for(settled, f"{names} to answer", 30)
+            wait_for(settled, f"{names} to answer")
         except AssertionError as e:
             raise AssertionError(f"{e}; seen: {seen[-8:]}") from None
 
@@ -139,7 +139,7 @@ def clocks_apart(w, seconds):
     """The clock of one responder is an hour ahead. Of sets alike the newer answers, whichever responder takes its last part."""
     try:
         w.step_clock(3600)
-        wait_for(lambda: w.clock_is_off(3600), "a log line of a clock that is an hour ahead", 10)
+        wait_for(lambda: w.clock_is_off(3600), "a log line of a clock that is an hour ahead")
         for _ in w.repeat(seconds, 0):
             one = Executable(w)
             for name in ("first", "second", "third"):
@@ -148,7 +148,7 @@ def clocks_apart(w, seconds):
                 w.hold(w.clock_unit)
     finally:
         w.step_clock(0)
-        wait_for(lambda: w.clock_is_off(0), "a log line of a clock that is right again", 10)
+        wait_for(lambda: w.clock_is_off(0), "a log line of a clock that is right again")
 
 
 def add_store_faults(add, loader):
