@@ -79,15 +79,11 @@ static enum err copy_row(struct config *to, const struct config *from, const str
 
 enum err config_copy(struct config *to, const struct config *from)
 {
+	enum err err = ERR_OK;
 	memset(to, 0, sizeof *to);
-	for (const struct config_row *row = config_rows; row->key; row++) {
-		enum err err = copy_row(to, from, row);
-		if (err) {
-			config_release(to);
-			return err;
-		}
-	}
-	return ERR_OK;
+	for (const struct config_row *row = config_rows; row->key && !err; row++)
+		err = copy_row(to, from, row);
+	return err;
 }
 
 static bool lists_differ(const struct config_list *a, const struct config_list *b)

@@ -136,7 +136,7 @@ bool config_source_is_secret(const struct config *c, unsigned source);
  * that. Call it once, after the settings are read. */
 void config_fit_memory(struct config *c, uint64_t machine);
 /* Copies strings too; `to` need not be initialised. For SIGHUP: other threads read the settings in force, so a copy is
- * changed. */
+ * changed. After an error `to` is to be released, too. */
 enum err config_copy(struct config *to, const struct config *from);
 /* Leaves everything empty; may be called again, and after a failed config_init. */
 void config_release(struct config *c);

@@ -54,8 +54,7 @@ void build_id_questions(struct build_id_question out[BUILD_ID_QUESTIONS], const 
 		memcpy(without->whole.bytes, orders[!i], GUID_BYTES);
 	}
 	out[4] = (struct build_id_question){.whole = *id, .has_first = id->len == GUID_BYTES};
-	if (out[4].has_first)
-		memcpy(out[4].first, orders[1], GUID_BYTES);
+	memcpy(out[4].first, orders[1], GUID_BYTES);
 }
 
 bool build_id_answers(const struct build_id *id, const struct build_id_question *q)

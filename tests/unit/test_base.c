@@ -2,6 +2,7 @@
 /* Arena, buffer, UTF-8 and JSON escaping, log. */
 #include <config.h>
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <jansson.h>
 #include <pthread.h>
@@ -515,6 +516,15 @@ static void log_refuses_what_it_cannot_do(void **state)
 	assert_string_equal(e.text, "unknown log level \"loud\"");
 	assert_int_equal(log_open("/nonexistent/folder/log", "info", &e), ERR_IO);
 	assert_non_null(strstr(e.text, "/nonexistent/folder/log"));
+	assert_int_equal(log_check("/nonexistent/folder/log", &e), ERR_CONFIG);
+	assert_string_equal(e.text, "log_file: /nonexistent/folder/: No such file or directory");
+	assert_int_equal(log_check("/dev/null/log", &e), ERR_CONFIG);
+	assert_string_equal(e.text, "log_file: /dev/null/: Not a directory");
+	assert_int_equal(log_check("/tmp", &e), ERR_CONFIG);
+	assert_string_equal(e.text, "log_file: /tmp: Is a directory");
+	assert_int_equal(log_check("/tmp/no-log", &e), ERR_OK);
+	assert_int_equal(log_check("no-log", &e), ERR_OK);
+	assert_int_equal(log_check("", &e), ERR_OK);
 }
 
 enum { WRITERS = 4, LINES = 1000 };
@@ -583,6 +593,24 @@ static void write_one_later(void)
 	log_end_later(&l);
 }
 
+/* As a debugger and top show it. */
+static bool has_thread(const char *name)
+{
+	char path[300], text[32];
+	bool found = false;
+	DIR *tasks = opendir("/proc/self/task");
+	assert_non_null(tasks);
+	for (struct dirent *d; (d = readdir(tasks)) && !found;) {
+		snprintf(path, sizeof path, "/proc/self/task/%s/comm", d->d_name);
+		FILE *in = fopen(path, "r");
+		found = in && fgets(text, sizeof text, in) && strncmp(text, name, strlen(name)) == 0;
+		if (in)
+			fclose(in);
+	}
+	closedir(tasks);
+	return found;
+}
+
 /* They come by themselves, before any other line, and at the end; none is lost or mixed. */
 static void log_lines_that_wait_for_others(void **state)
 {
@@ -593,6 +621,7 @@ static void log_lines_that_wait_for_others(void **state)
 	write_one_later();
 	assert_int_equal(lines_of(log_path), 1); /* nobody gathers them yet */
 	log_gather();
+	assert_true(has_thread("log\n"));
 	write_one_later();
 	for (int64_t started = clock_now(); lines_of(log_path) < 2;)
 		assert_true(clock_now() - started < 30 * SECOND);
@@ -689,6 +718,17 @@ static void limits_are(const char *const *files, uint64_t memory, uint64_t proce
 
 #define FILES(...) ((const char *const[]){__VA_ARGS__, NULL})
 #define GROUPS "sys/fs/cgroup/"
+
+static void a_process_has_some_memory(void **state)
+{
+	(void)state;
+	uint64_t before = resident_bytes();
+	char *more = calloc(1, 64 << 20);
+	assert_non_null(more);
+	memset(more, 1, 64 << 20);
+	assert_true(before > 0 && resident_bytes() > before + (60 << 20));
+	free(more);
+}
 
 static void limits_of_control_groups(void **state)
 {
@@ -883,6 +923,7 @@ int main(void)
 	        cmocka_unit_test(strings_are_cut_and_trimmed),
 	        cmocka_unit_test(table_of_numbers),
 	        cmocka_unit_test(limits_of_control_groups),
+	        cmocka_unit_test(a_process_has_some_memory),
 	        cmocka_unit_test(there_is_at_least_one_core),
 	        cmocka_unit_test(memory_is_the_least_of_the_machine_and_its_groups),
 	        cmocka_unit_test(arena_pieces_are_aligned_and_apart),

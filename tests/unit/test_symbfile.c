@@ -3,6 +3,7 @@
 #include <config.h>
 
 #include "symbfile/symbfile.h"
+#include "symbfile/counts.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -541,6 +542,25 @@ static void test_a_full_table_is_written(void **state)
 	test_free(name);
 }
 
+static void test_counts(void **state)
+{
+	static const struct symbfile_line lines[] = {{.line = 0}, {.line = 1}, {.line = 7}};
+	static const struct symbfile_frame known[] = {{.line = 0}, {.line = 1}}, unknown[] = {{.line = 0}};
+	struct symbfile_counts counts = {0};
+	struct symbfile_sink sink = symbfile_counts_sink(&counts);
+	(void)state;
+	assert_int_equal(sink.range(sink.arg, &(struct symbfile_range){.lines = lines, .line_count = 3}, NULL), ERR_OK);
+	assert_int_equal(
+	        sink.range(sink.arg, &(struct symbfile_range){.depth = 1, .lines = lines, .line_count = 1}, NULL),
+	        ERR_OK);
+	assert_true(counts.functions == 1 && counts.inlines == 1 && counts.lines == 2);
+	assert_int_equal(sink.pad(sink.arg, &(struct symbfile_pad){.frames = known, .count = 2}, NULL), ERR_OK);
+	assert_true(counts.functions == 2 && counts.inlines == 2 && counts.lines == 3);
+	assert_int_equal(sink.pad(sink.arg, &(struct symbfile_pad){.frames = unknown, .count = 1}, NULL), ERR_OK);
+	assert_int_equal(sink.pad(sink.arg, &(struct symbfile_pad){.count = 0}, NULL), ERR_OK);
+	assert_true(counts.functions == 3 && counts.inlines == 2 && counts.lines == 3);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -558,6 +578,7 @@ int main(void)
 	        cmocka_unit_test(test_bytes_of_shared_strings),
 	        cmocka_unit_test(test_writer_refuses),
 	        cmocka_unit_test(test_a_full_table_is_written),
+	        cmocka_unit_test(test_counts),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

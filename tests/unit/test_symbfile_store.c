@@ -706,6 +706,32 @@ static void foreign_files_belong_to_no_set(void **state)
 	symbfile_sets_release(&sets);
 }
 
+/* Version 1.0 stored no counts: all parts are read. */
+static void records_of_version_1_0_are_counted(void **state)
+{
+	static const struct file_id of_three_parts = {
+	        {0x00, 0x02, 0xa0, 0xa1, 0xa2, 0xa3, 0xa4, 0xa5, 0xa6, 0xa7, 0xa8, 0xa9, 0xaa, 0xab, 0xac, 0xad}};
+	struct place *p = *state;
+	struct symbfile_sets sets;
+	struct error e = {0};
+	char command[400];
+	const char *srcdir = getenv("srcdir");
+	snprintf(command, sizeof command, "cp -r %s/tests/data/store-1.0/symbfiles %s", srcdir ? srcdir : ".",
+	        p->directory);
+	assert_int_equal(system(command), 0);
+	assert_int_equal(symbfile_sets_get(&sets, p->client, &of_three_parts, NULL, &e), ERR_OK);
+	assert_int_equal(sets.count, 1);
+	struct symbfile_set *s = sets.items;
+	assert_int_equal(s->have_count, 3);
+	assert_int_equal(s->quality, QUALITY_UNKNOWN);
+	assert_int_equal(symbfile_set_count(s, p->client, &of_three_parts, NULL, &e), ERR_OK);
+	assert_int_equal(s->quality, QUALITY_INLINES);
+	assert_int_equal(s->manifest.counts.functions, 3);
+	assert_int_equal(s->manifest.counts.lines, 9);
+	assert_int_equal(s->manifest.counts.inlines, 3);
+	symbfile_sets_release(&sets);
+}
+
 static void times_of_version_1_0_that_are_none(void **state)
 {
 	struct place *p = *state;
@@ -999,6 +1025,7 @@ int main(void)
 	        cmocka_unit_test_setup_teardown(times_of_version_1_0_that_are_none, setup, teardown),
 	        cmocka_unit_test(the_tenth_generation_is_after_the_ninth),
 	        cmocka_unit_test(a_set_is_as_old_as_its_oldest_part),
+	        cmocka_unit_test_setup_teardown(records_of_version_1_0_are_counted, setup, teardown),
 	        cmocka_unit_test_setup_teardown(leftovers_go_when_old, setup, teardown),
 	        cmocka_unit_test_setup_teardown(directory_gone, setup, teardown),
 	        cmocka_unit_test_setup_teardown(heartbeat_of_a_store_that_cannot_be_written, setup, teardown),

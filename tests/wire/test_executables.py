@@ -346,6 +346,11 @@ def test_check_config_says_what_is_missing(tmp_path):
     assert done.returncode == 1 and "executable_folder /nowhere/at/all: No such file" in done.stderr
 
 
+def test_the_helper_tells_who_starts_it():
+    done = subprocess.run([HELPER], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1 and "symbolicated starts this program" in done.stderr
+
+
 @pytest.mark.in_turn
 def test_without_the_helper_nothing_starts(tmp_path):
     lonely = shutil.copy(PROGRAM, tmp_path / "symbolicated")
