@@ -896,6 +896,24 @@ static void searches_find_the_place(void **state)
 	assert_int_equal(search_up_to(NULL, 0, sizeof *items, offsetof(struct item, at), 1), 0);
 }
 
+static void errors_have_a_status(void **state)
+{
+	static const int statuses[] = {[ERR_NO_MEMORY] = 503,
+	        [ERR_BAD_REQUEST] = 400,
+	        [ERR_UNAUTHORIZED] = 401,
+	        [ERR_FORBIDDEN] = 403,
+	        [ERR_NOT_FOUND] = 404,
+	        [ERR_BAD_METHOD] = 405,
+	        [ERR_TOO_LARGE] = 413,
+	        [ERR_INTERNAL] = 500,
+	        [ERR_GONE] = 499,
+	        [ERR_UNAVAILABLE] = 503,
+	        [ERR_CORRUPT] = 500};
+	(void)state;
+	for (unsigned i = ERR_OK + 1; i < sizeof statuses / sizeof statuses[0]; i++)
+		assert_int_equal(error_http_status(i), statuses[i]);
+}
+
 static void strings_are_cut_and_trimmed(void **state)
 {
 	(void)state;
@@ -920,6 +938,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test(arrays_grow_and_keep_what_is_in_them),
 	        cmocka_unit_test(searches_find_the_place),
+	        cmocka_unit_test(errors_have_a_status),
 	        cmocka_unit_test(strings_are_cut_and_trimmed),
 	        cmocka_unit_test(table_of_numbers),
 	        cmocka_unit_test(limits_of_control_groups),

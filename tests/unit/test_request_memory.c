@@ -230,6 +230,9 @@ static void test_a_request_without_its_body(void **state)
 	while (most < sizeof text && !request_leave_body(&r, all, most, &arena))
 		most++;
 	assert_int_equal(arena.used - before, most); /* the least that is enough is what is copied */
+	char *later = arena_alloc(&arena, 1000);     /* nor do the texts lie there */
+	assert_non_null(later);
+	memset(later, '!', 1000);
 	memset(body, '!', sizeof body);
 	const struct request_module *m = r.jobs[0].modules;
 	assert_text(m[0].name, "a.so");

@@ -31,6 +31,7 @@
 #include "uploads/alias.h"
 #include "uploads/manifest.h"
 #include "uploads/old.h"
+#include "uploads/remove.h"
 #include "uploads/sets.h"
 
 static const struct file_id id = {
@@ -706,6 +707,25 @@ static void foreign_files_belong_to_no_set(void **state)
 	symbfile_sets_release(&sets);
 }
 
+/* Of version 1.0 a kind has one set, and both go whole; sets of today stay. */
+static void a_set_of_version_1_0_is_removed(void **state)
+{
+	struct place *p = *state;
+	struct symbfile_sets sets;
+	struct removal r = {0};
+	struct error e;
+	put_text(p, FOLDER "/returnpads/old/1/0", "text");
+	put_text(p, FOLDER "/ranges/old/1/0", "text");
+	put_text(p, FOLDER "/ranges/a/0.1." PART, "x");
+	put_manifest(p, FOLDER "/ranges/a/set.json", "\"0.1." PART "\"", 5, "");
+	assert_int_equal(symbfile_remove_set(&r, p->client, &id, str_from("old"), &e), ERR_OK);
+	assert_int_equal(r.objects, 2);
+	get_sets(p, &sets);
+	assert_int_equal(sets.count, 1);
+	assert_string_equal(sets.items[0].name, "a");
+	symbfile_sets_release(&sets);
+}
+
 /* Version 1.0 stored no counts: all parts are read. */
 static void records_of_version_1_0_are_counted(void **state)
 {
@@ -1025,6 +1045,7 @@ int main(void)
 	        cmocka_unit_test_setup_teardown(times_of_version_1_0_that_are_none, setup, teardown),
 	        cmocka_unit_test(the_tenth_generation_is_after_the_ninth),
 	        cmocka_unit_test(a_set_is_as_old_as_its_oldest_part),
+	        cmocka_unit_test_setup_teardown(a_set_of_version_1_0_is_removed, setup, teardown),
 	        cmocka_unit_test_setup_teardown(records_of_version_1_0_are_counted, setup, teardown),
 	        cmocka_unit_test_setup_teardown(leftovers_go_when_old, setup, teardown),
 	        cmocka_unit_test_setup_teardown(directory_gone, setup, teardown),

@@ -351,6 +351,19 @@ def test_the_helper_tells_who_starts_it():
     assert done.returncode == 1 and "symbolicated starts this program" in done.stderr
 
 
+def test_packets_that_are_no_jobs_take_no_place():
+    """There is room for 256 jobs, and a stack on standard error if the helper dies."""
+    ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with its:
+        process = subprocess.Popen(["sh", "-c", 'exec "$0" 3<&0', HELPER], stdin=its, stderr=subprocess.PIPE)
+    with ours:
+        ours.settimeout(60)
+        assert ours.recv(100).startswith(b"R")
+        for _ in range(300):
+            ours.send(b"?")
+    assert process.communicate(timeout=60)[1] == b"" and process.returncode == 0
+
+
 @pytest.mark.in_turn
 def test_without_the_helper_nothing_starts(tmp_path):
     lonely = shutil.copy(PROGRAM, tmp_path / "symbolicated")
