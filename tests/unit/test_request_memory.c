@@ -36,12 +36,24 @@ static void counting_free(void *p)
 	free(p);
 }
 
+static int64_t charged, most_charged;
+
+static bool counting_hold(struct arena *a, int64_t bytes)
+{
+	charged += bytes;
+	if (charged > most_charged)
+		most_charged = charged;
+	return arena_hold(a, bytes);
+}
+
 #define realloc counting_realloc
 #define free counting_free
+#define arena_hold counting_hold
 #include "../../src/base/array.c"
 #include "../../src/json/request.c"
 #undef realloc
 #undef free
+#undef arena_hold
 
 static const struct request_limits limits = {1000, 1000000, 10000, 4000000};
 
@@ -118,6 +130,25 @@ static void test_many_jobs_and_modules(void **state)
 	add(&b, "]}", 1);
 	/* a module is ten bytes here and five texts of 16 bytes in memory: as sent, as read, and a build id */
 	assert_int_equal(read_measured(&b, 9, 6), ERR_OK);
+}
+
+/* A list is charged when it has become larger than 16 KiB, and given back when it is copied. */
+static void test_large_lists_are_charged(void **state)
+{
+	struct body b = {0};
+	(void)state;
+	most_charged = 0;
+	add(&b, "{\"memoryMap\":[],\"stacks\":[[]", 1);
+	add(&b, ",[]", 1000);
+	add(&b, "]}", 1);
+	assert_int_equal(read_measured(&b, 20, 20), ERR_OK);
+	assert_true(most_charged == 0);
+	add(&b, "{\"memoryMap\":[],\"stacks\":[[]", 1);
+	add(&b, ",[]", 1000000);
+	add(&b, "]}", 1);
+	assert_int_equal(read_measured(&b, 6, 5), ERR_OK);
+	assert_in_range(most_charged, peak - (64 << 10), peak);
+	assert_true(charged == 0);
 }
 
 /* Refused in the end, after a long way. */
@@ -275,6 +306,7 @@ int main(void)
 	        cmocka_unit_test(test_frames),
 	        cmocka_unit_test(test_empty_stacks),
 	        cmocka_unit_test(test_many_jobs_and_modules),
+	        cmocka_unit_test(test_large_lists_are_charged),
 	        cmocka_unit_test(test_late_refusals),
 	        cmocka_unit_test(test_every_list_allocation_fails),
 	        cmocka_unit_test(test_every_arena_is_too_small),
