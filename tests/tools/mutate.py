@@ -32,7 +32,7 @@ import tempfile
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-ROOMS = ("api", "base", "cache", "front", "helper", "json", "map", "modules", "objects", "sym", "symbfile", "text", "uploads")
+ROOMS = ("api", "base", "cache", "front", "helper", "json", "map", "modules", "objects", "sym", "symbfile", "symfiles", "text", "uploads")
 # Wire tests of the page, of nginx's files and of what is installed: they reach much and look at little of it.
 OTHER_WIRE = {"test_page.py", "test_page_pictures.py", "test_prometheus.py", "test_setup.py", "test_nginx_errors.py", "test_stunnel.py", "test_docs.py"}
 EQUIVALENT = os.path.join("tests", "data", "mutants.txt")
