@@ -24,18 +24,7 @@ import socket
 import subprocess
 import sys
 
-MODULE = "github.com/versity/versitygw@v1.8.0"
-PROGRAM = "cmd/versitygw"  # in the module
-# Commands that nobody needs here, each with the file and package that have it: without them and what they import (the module's own tests,
-# the libraries of other clouds) half as much is compiled.
-LEFT_OUT = {
-    "cmd/versitygw/test.go": ("main", "testCommand"),
-    "cmd/internal/gwcli/azure.go": ("gwcli", "AzureCommand"),
-    "cmd/internal/gwcli/plugin.go": ("gwcli", "PluginCommand"),
-    "cmd/internal/gwcli/s3.go": ("gwcli", "S3Command"),
-    "cmd/internal/gwcli/scoutfs.go": ("gwcli", "ScoutfsCommand"),
-}
-STUB = 'package %s\n\nimport "github.com/urfave/cli/v2"\n\nfunc %s() *cli.Command { return &cli.Command{Name: "%s"} }\n'
+MODULE = "github.com/versity/versitygw/cmd/versitygw@v1.8.0"
 GO = (1, 25)
 TOOLCHAIN = "golang.org/toolchain@v0.0.1-go1.25.5"  # for a Go older than that
 BOUND = 900  # seconds that building may take
@@ -91,24 +80,6 @@ def find_go(work, environment):
     return go if go_version(go)[0] >= GO else fetch_toolchain(go, work, environment)
 
 
-def go_command(command, environment, folder):
-    """Runs Go; returns what it prints. Raises Unavailable."""
-    done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, timeout=BOUND, check=False)
-    if done.returncode:
-        raise Unavailable(f"its server cannot be built: {(done.stderr + done.stdout).strip().splitlines()[-1:]}")
-    return done.stdout
-
-
-def fetch(go, work, environment):
-    """The module's sources, without LEFT_OUT; returns their folder."""
-    found = json.loads(go_command([go, "mod", "download", "-json", MODULE], environment, work))
-    sources = shutil.copytree(found["Dir"], os.path.join(work, "sources"))
-    for path, (package, function) in LEFT_OUT.items():
-        with open(os.path.join(sources, path), "w", encoding="utf-8") as out:
-            out.write(STUB % (package, function, function))
-    return sources
-
-
 def build(directory, target):
     """In a folder of its own, which goes again: the program is all that is kept. Not optimised, which would be a third of
     the time."""
@@ -116,6 +87,7 @@ def build(directory, target):
     environment = {
         **os.environ,
         "GOPATH": os.path.join(work, "path"),
+        "GOBIN": work,
         "GOCACHE": os.path.join(work, "cache"),
         "GOFLAGS": "-mod=mod -modcacherw",
         "GOTOOLCHAIN": "local",
@@ -129,8 +101,12 @@ def build(directory, target):
     try:
         go = find_go(work, environment)
         print(f"building {MODULE}", file=sys.stderr, flush=True)
-        options = ["-buildvcs=false", "-p", "2", "-gcflags=all=-N -l -dwarf=false", "-ldflags=-s -w"]
-        go_command([go, "build", *options, "-o", work, "./" + PROGRAM], environment, fetch(go, work, environment))
+        done = subprocess.run(
+            [go, "install", "-p", "2", "-gcflags=all=-N -l -dwarf=false", "-ldflags=-s -w", MODULE],
+            env=environment, cwd=work, capture_output=True, text=True, timeout=BOUND, check=False,
+        )  # fmt: skip
+        if done.returncode:
+            raise Unavailable(f"its server cannot be built: {done.stderr.strip().splitlines()[-1:]}")
         os.replace(os.path.join(work, "versitygw"), target)
     except subprocess.TimeoutExpired:
         raise Unavailable(f"its server was not built within {BOUND} s") from None
