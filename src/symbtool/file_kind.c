@@ -50,25 +50,11 @@ struct head {
 	size_t len;
 };
 
-/* ERR_MISSING once there are enough. */
-static enum err take_head(void *arg, const uint8_t *data, size_t len, struct error *e)
-{
-	struct head *h = arg;
-	(void)e;
-	size_t room = sizeof h->bytes - h->len, n = len < room ? len : room;
-	memcpy(h->bytes + h->len, data, n);
-	h->len += n;
-	return h->len < sizeof h->bytes ? ERR_OK : ERR_MISSING;
-}
-
 static bool read_head(struct head *h, const char *path, bool unpacked)
 {
 	struct error ignored;
-	h->len = 0;
-	if (unpacked) {
-		enum err err = input_read(path, take_head, h, &ignored);
-		return !err || err == ERR_MISSING;
-	}
+	if (unpacked)
+		return !input_head(path, h->bytes, sizeof h->bytes, &h->len, &ignored);
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	ssize_t n = fd < 0 ? -1 : pread(fd, h->bytes, sizeof h->bytes, 0);
 	if (fd >= 0)

@@ -86,30 +86,39 @@ enum err input_read(const char *path, enum err (*take)(void *arg, const uint8_t 
 
 /* ---- what it is ---- */
 
-struct start {
-	uint8_t bytes[8];
-	size_t len;
+struct head {
+	uint8_t *bytes;
+	size_t len, size;
 };
 
 /* ERR_MISSING, which nothing else returns, once there are enough. */
-static enum err take_start(void *arg, const uint8_t *data, size_t len, struct error *e)
+static enum err take_head(void *arg, const uint8_t *data, size_t len, struct error *e)
 {
-	struct start *s = arg;
+	struct head *h = arg;
 	(void)e;
-	size_t room = sizeof s->bytes - s->len, n = len < room ? len : room;
-	memcpy(s->bytes + s->len, data, n);
-	s->len += n;
-	return s->len < sizeof s->bytes ? ERR_OK : ERR_MISSING;
+	size_t room = h->size - h->len, n = len < room ? len : room;
+	memcpy(h->bytes + h->len, data, n);
+	h->len += n;
+	return h->len < h->size ? ERR_OK : ERR_MISSING;
+}
+
+enum err input_head(const char *path, void *to, size_t size, size_t *len, struct error *e)
+{
+	struct head h = {.bytes = to, .size = size};
+	enum err err = input_read(path, take_head, &h, e);
+	*len = h.len;
+	return err == ERR_MISSING ? ERR_OK : err;
 }
 
 enum err input_kind_of(const char *path, enum input_kind *kind, struct error *e)
 {
-	struct start s = {{0}, 0};
-	enum err err = input_read(path, take_start, &s, e);
+	char start[8];
+	size_t len;
+	enum err err = input_head(path, start, sizeof start, &len, e);
 	*kind = INPUT_OTHER;
-	if (s.len >= 4 && memcmp(s.bytes, "\177ELF", 4) == 0)
+	if (len >= 4 && memcmp(start, "\177ELF", 4) == 0)
 		*kind = INPUT_ELF;
-	else if (s.len == 8 && memcmp(s.bytes, "symbfile", 8) == 0)
+	else if (len == 8 && memcmp(start, "symbfile", 8) == 0)
 		*kind = INPUT_SYMBFILE;
-	return err == ERR_MISSING ? ERR_OK : err;
+	return err;
 }

@@ -10,6 +10,9 @@
 
 enum input_kind { INPUT_ELF, INPUT_SYMBFILE, INPUT_OTHER };
 
+/* Reads the first bytes, at most `size`, after inflating them; *len: how many. ERR_IO, ERR_CORRUPT (bad gzip or zstd),
+ * ERR_NO_MEMORY. */
+enum err input_head(const char *path, void *to, size_t size, size_t *len, struct error *e);
 /* Decides by the first bytes, after inflating them. ERR_IO, ERR_CORRUPT (bad gzip or zstd). */
 enum err input_kind_of(const char *path, enum input_kind *kind, struct error *e);
 /* Passes all bytes to take, whose failure ends the reading. ERR_IO, ERR_CORRUPT, ERR_NO_MEMORY. */
