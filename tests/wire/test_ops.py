@@ -803,8 +803,8 @@ def test_sigterm_is_bounded():
             assert reply.result(60).status in (502, 503, 504)
 
 
-def test_sigterm_when_idle():
-    with make() as s:
+def test_sigterm_when_idle_does_not_last_as_long_as_it_may():
+    with make(config={"shutdown_timeout": "10m"}) as s:
         works(s)
         s.daemon.terminate()
         assert s.daemon.wait() == 0
@@ -926,8 +926,8 @@ def test_client_leaves_before_its_large_reply(stack):
 
 
 def test_slow_clients_hold_nobody_up():
-    """Many that send half a body and wait; the workers are free for others."""
-    with make(memcached=0, config={"workers": "2"}) as s:
+    """Many that send half a body and wait; the workers are free for others, who would not wait for io_timeout."""
+    with make(memcached=0, config={"workers": "2", "io_timeout": "10m"}) as s:
         works(s)
         head, body = body_of(job([APP], [[0, 0x1000]] * 100))
         slow = [socket.create_connection(("127.0.0.1", s.node.nginx.port)) for _ in range(40)]
