@@ -32,6 +32,7 @@
 #include "objects/store.h"
 #include "offmap_tools.h"
 #include "symbfile/map.h"
+#include "symfiles/symfiles.h"
 #include "text/reader.h"
 
 /* Checks what an attempt has got, without failing. */
@@ -461,6 +462,72 @@ static void test_store(void **state)
 	config_release(&c);
 }
 
+/* ---- downloads ---- */
+
+/* The second begins while the first is read, so that each has a client of its own. */
+struct downloads {
+	struct symfiles *files;
+	unsigned open;
+	bool good;
+};
+
+static void download(struct downloads *d);
+
+static bool begin_download(void *arg, const struct bucket_head *head)
+{
+	(void)arg;
+	return head;
+}
+
+static bool add_download(void *arg, const uint8_t *data, size_t len)
+{
+	struct downloads *d = arg;
+	(void)data;
+	if (len && d->open == 1)
+		download(d);
+	return true;
+}
+
+static void download(struct downloads *d)
+{
+	struct error e = {0};
+	struct bucket_result result = {0};
+	struct symfile file = {str_from("ceph-osd"), str_from("CEB366FBF2C5A264F863D96FA875EB4A0"), {{0}}, false};
+	struct symfiles_reader reader = {{begin_download, add_download, d}, false, NULL};
+	d->open++;
+	enum err err = symfiles_get(d->files, &file, &reader, &result, &e);
+	check(err == ERR_OK || err == ERR_NO_MEMORY);
+	d->good = d->good && !err && result.outcome == BUCKET_OK;
+}
+
+static bool download_two(void *arg)
+{
+	struct error e = {0};
+	struct downloads d = {.files = symfiles_new(arg, &e), .good = true};
+	check(d.files || (e.code && *e.text));
+	if (d.files)
+		download(&d);
+	symfiles_free(d.files);
+	return d.good && d.open == 2;
+}
+
+static void test_downloads(void **state)
+{
+	struct config c;
+	struct error e;
+	char source[4096];
+	char *top = realpath(getenv("srcdir") ? getenv("srcdir") : ".", NULL);
+	(void)state;
+	assert_non_null(top);
+	snprintf(source, sizeof source, "file://%s/tests/data/symbols/", top);
+	assert_int_equal(config_init(&c, &e), ERR_OK);
+	assert_int_equal(config_set(&c, "source", source, &e), ERR_OK);
+	c.bucket_retries = 0;
+	print_message("%zu allocations\n", fail_each_allocation(download_two, &c));
+	config_release(&c);
+	free(top);
+}
+
 /* ---- the cache ---- */
 
 static struct page *filled_page(uint8_t kind, uint32_t len)
@@ -723,6 +790,7 @@ int main(void)
 	        cmocka_unit_test(test_lookup),
 	        cmocka_unit_test(test_start),
 	        cmocka_unit_test(test_store),
+	        cmocka_unit_test(test_downloads),
 	        cmocka_unit_test(test_cache),
 	        cmocka_unit_test(test_hot_frame),
 	        cmocka_unit_test(test_values),
