@@ -43,7 +43,8 @@ export function summaryOf({ frames, named, stacks, modules, took }) {
 }
 
 // text_line: 0 or undefined where no line looks like a frame.
-export function showGuess({ text_line: number, line, missing, formats }) {
+export function showGuess({ text_line: number, line, missing, formats, is_named: named }) {
+	part("unknown-title").textContent = named ? "All frames have names already" : "No stack frames found";
 	part("guess").hidden = !number;
 	part("guess-line").textContent = number ? `${number}: ${line}` : "";
 	part("guess-missing").textContent = missing ?? "";

@@ -87,19 +87,21 @@ function show(number, request, body, { took = null, at = null }) {
 		what: "done", number, took, at, stacks: stacks.length, modules: modulesOf(stacks, reasons), folds: shown.rows.folds,
 		frames: stacks.reduce((sum, stack) => sum + stack.entries.length, 0),
 		named: stacks.reduce((sum, stack) => sum + stack.entries.filter(({ frame }) => !frame || frame.function).length, 0),
-		unplaced: unplacedOf(stacks, reasons), guess: guessOf(reply), rows: shown.rows.shown.length, lines: shown.report?.length ?? 0,
+		unplaced: unplacedOf(stacks, reasons, reply), guess: guessOf(reply, stacks), rows: shown.rows.shown.length, lines: shown.report?.length ?? 0,
 	});
 }
 
 // What to do about addresses that no module is known for; empty: there are none.
-function unplacedOf(stacks, reasons) {
+function unplacedOf(stacks, reasons, { guess }) {
+	if (guess?.line && !guess.is_named)
+		return `Line ${guess.text_line} is not understood. ${guess.missing}`;
 	const all = stacks.reduce((sum, stack) => sum + stack.entries.filter(({ frame }) => frame?.reason === "no module").length, 0);
 	return all ? `${count(all, "frame")} without a module. ${reasons["no module"]?.help ?? ""}` : "";
 }
 
-// What the server says of a text in which it found no frame; null: it found some.
-function guessOf({ guess }) {
-	return guess ? { ...guess, line: visible(guess.line ?? "", 300) } : null;
+// What the server says of a text in which it found nothing to look up; null: there are frames to show, if only such as have names already.
+function guessOf({ guess }, stacks) {
+	return guess && !(guess.named && stacks.length) ? { ...guess, line: visible(guess.line ?? "", 300) } : null;
 }
 
 function rows({ number, revision, view, first, last }) {

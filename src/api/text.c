@@ -364,6 +364,10 @@ static void write_guess(struct writer *w, struct text *t)
 		write_json_string(w, t, guess.text);
 		WRITE(w, ",\"missing\":");
 		write_json_string(w, t, str_from(guess.missing));
+		WRITE(w, ",\"named\":");
+		write_number(w, guess.named);
+		if (guess.is_named)
+			WRITE(w, ",\"is_named\":true");
 		WRITE(w, ",");
 	}
 	WRITE(w, "\"formats\":");

@@ -126,9 +126,23 @@ static void print_lacking(const struct filter *f)
 	fputs(f->lacking_count > NAMES_MAX ? ", ...)" : f->lacking_count ? ")" : "", stderr);
 }
 
+/* Of a text in which there was nothing to look up. */
+static void print_guess(const struct text_guess *guess)
+{
+	fprintf(stderr, "symbtool: line %" PRIu64 " looks most like a frame: ", guess->line);
+	print_visible_str(stderr, guess->text);
+	fprintf(stderr, "\nsymbtool: %s\nsymbtool: these formats are read: %s\n", guess->missing, text_formats);
+}
+
 static void print_tally(const struct filter *f)
 {
 	uint64_t all = 0;
+	struct text_guess guess;
+	bool guessed = text_reader_guess(f->reader, &guess);
+	if (guessed && guess.is_named) {
+		fprintf(stderr, "symbtool: all frames have names already: %" PRIu64 "\n", guess.named);
+		return;
+	}
 	for (unsigned i = 0; i < REASONS; i++)
 		all += f->why[i];
 	fprintf(stderr, "symbtool: %" PRIu64 " frame%s, %" PRIu64 " named", all, all == 1 ? "" : "s",
@@ -142,12 +156,8 @@ static void print_tally(const struct filter *f)
 	}
 	print_lacking(f);
 	fputc('\n', stderr);
-	struct text_guess guess;
-	if (text_reader_guess(f->reader, &guess)) {
-		fprintf(stderr, "symbtool: line %" PRIu64 " looks most like a frame: ", guess.line);
-		print_visible_str(stderr, guess.text);
-		fprintf(stderr, "\nsymbtool: %s\nsymbtool: these formats are read: %s\n", guess.missing, text_formats);
-	}
+	if (guessed)
+		print_guess(&guess);
 	for (unsigned i = 1; i < REASONS; i++) {
 		const struct reason_row *row = reason_row((enum reason)i);
 		if (f->why[i])

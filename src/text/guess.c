@@ -35,10 +35,15 @@ static bool has_address(struct rest line)
 	return false;
 }
 
-/* "#3 ", "3: ", "at ", "by ", "@ " at its beginning. */
+/* "#3 ", "3: ", "at ", "by ", "@ ", "frame #3" at its beginning, behind valgrind's "==123==" or lldb's "*". */
 static bool begins_like_frame(struct rest line)
 {
 	uint64_t number;
+	struct rest marked = line;
+	if (take_literal(&marked, "==") && take_decimal(&marked, &number) && take_literal(&marked, "=="))
+		line = marked;
+	blanks(&line);
+	take_literal(&line, "* ");
 	blanks(&line);
 	struct rest counted = line;
 	bool sign = take_literal(&counted, "#");
@@ -46,6 +51,12 @@ static bool begins_like_frame(struct rest line)
 		return true;
 	return take_literal(&line, "at ") || take_literal(&line, "by ") || take_literal(&line, "@ ") ||
 	       take_literal(&line, "frame ");
+}
+
+/* glibc's "app(main+0x12) [0x55d9f3f4a1b2]", whose module may lie anywhere. */
+static bool is_named_by_glibc(struct rest line)
+{
+	return has(line, ") [0x") || has(line, ")[0x");
 }
 
 /* NAME+0x12, where NAME is not empty. */
@@ -62,16 +73,16 @@ void guess_look(struct guess *g, struct rest line, uint64_t number)
 	bool begins = begins_like_frame(line), address = has_address(line), offset = has_offset(line);
 	bool nameless = has(line, "??") || has(line, "unknown") || has(line, "<null>");
 	unsigned score = 2 * begins + 2 * address + 2 * nameless + 2 * offset + has(line, ".so") + has(line, " in ");
+	bool named = address && !nameless && (offset ? is_named_by_glibc(line) : begins);
+	g->named += named;
+	score += 2 * (address && nameless);                                     /* others have a name already */
 	score += offset && !memchr(line.at, ' ', (size_t)(line.end - line.at)); /* in prose it stands among words */
 	if (score < 3 || score <= g->score || !(address || offset || nameless))
 		return;
 	g->score = score;
 	g->line = number;
-	g->missing = offset                ? lacks_id
-	             : address && nameless ? lacks_module
-	             : address && begins   ? has_name
-	             : address             ? lacks_module
-	                                   : lacks_address;
+	g->is_named = named;
+	g->missing = named ? has_name : offset ? lacks_id : address ? lacks_module : lacks_address;
 	g->len = line.end - line.at < GUESS_MAX ? (size_t)(line.end - line.at) : GUESS_MAX;
 	memcpy(g->text, line.at, g->len);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For a text without a frame: the line that looks most like one, and what it lacks. */
+/* For a text in which no frame lacks a name: the line that looks most like a frame, and what it lacks. */
 #ifndef TEXT_GUESS_H
 #define TEXT_GUESS_H
 
@@ -10,7 +10,9 @@ enum { GUESS_MAX = 200 }; /* bytes of the line that are kept */
 struct guess {
 	unsigned score; /* 0: no line looks like a frame */
 	uint64_t line;  /* its number */
+	bool is_named;  /* it has a name, like all the lines that look as much like a frame */
 	const char *missing;
+	uint64_t named; /* lines of frames that have a name */
 	size_t len;
 	char text[GUESS_MAX];
 };

@@ -109,7 +109,7 @@ const char text_formats[] =
 bool text_reader_guess(const struct text_reader *r, struct text_guess *out)
 {
 	const struct guess *g = &r->guess;
-	*out = (struct text_guess){g->line, {g->text, g->len}, g->missing};
+	*out = (struct text_guess){g->line, g->named, g->is_named, {g->text, g->len}, g->missing};
 	return !r->all_frames && g->score;
 }
 

@@ -115,6 +115,8 @@ extern const char text_formats[];
  * strings stay as long as the reader. False: there is none. */
 struct text_guess {
 	uint64_t line;
+	uint64_t named;  /* lines of frames that have a name already */
+	bool is_named;   /* this line is one of them */
 	struct str text; /* its beginning */
 	const char *missing;
 };

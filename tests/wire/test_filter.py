@@ -745,9 +745,26 @@ def test_a_program_without_symbols_says_so_once(tmp_path, program):
     assert "describe any code; no debug data, nor below" in done.stderr and "names of symbol tables only" not in done.stderr
 
 
+@pytest.mark.parametrize("lines", [
+    ["#0  0x000055555555512a in die () at t.c:7", "#1  0x00005555555551ea in main () at t.c:9"],  # gdb
+    ["==7==    at 0x109136: die (t.c:7)", "==7==    by 0x109157: main (t.c:9)"],  # valgrind
+    ["* frame #0: 0x000055555555512a app`die at t.c:7", "  frame #1: 0x00005555555551ea app`main at t.c:9"],  # lldb
+    ["./app(die+0x1d) [0x55c34cc59136]", "./app(main+0x9)[0x55c34cc59157]"],  # glibc
+    ["    #0 0x55c34cc59136 in die /tmp/t.c:7", "    #1 0x55c34cc59157 in main /tmp/t.c:9:3"],  # sanitizers
+    ["   4:     0x55d9f3f4a1b2 - die", "   5:     0x55d9f3f4a1c2 - main"],  # Rust
+    ["    @     0x55d902ef6f36 die", "    @     0x55d902ef6f66         32  main"],  # glog, absl
+])  # fmt: skip
+def test_frames_that_all_have_names_are_counted(lines):
+    text = "\n".join(["a line", *lines, "another", ""])
+    done = run_filter(text)
+    assert done.stdout.decode() == text and done.stderr.decode() == "symbtool: all frames have names already: 2\n"
+
+
 def test_a_text_without_a_frame():
     text = "ok\n\x1b[1m#0  0x00007ffff7e4e4e1 in main () at a.c:3\x1b[0m\n  #1  0x00007ffff7e4e4e1 in start () at a.c:4\n"
     done = run_filter(text)
     said = done.stderr.decode()
-    assert done.stdout.decode() == text and "0 frames, 0 named\n" in said and "line 3 looks most like a frame:" in said and "a name already" in said
+    assert done.stdout.decode() == text and said == "symbtool: all frames have names already: 1\n"
+    said = run_filter(text + "line 4: 0x00007ffff7e4e4e1 in ?? at all\n").stderr.decode()
+    assert "0 frames, 0 named\n" in said and "line 4 looks most like a frame:" in said and "memory map" in said
     assert run_filter("nothing\nto see\n").stderr.decode() == "symbtool: 0 frames, 0 named\n"

@@ -432,6 +432,21 @@ def test_what_is_not_understood_is_told_with_what_is(page):
     assert not page.shows("unknown")
 
 
+def test_frames_that_all_have_names_are_shown(page):
+    named = "#0  0x000055555555512a in die () at t.c:7\n#1  0x00005555555551ea in main () at t.c:9\n"
+    page.send("Program received signal SIGSEGV\n" + named).result("die")
+    assert page.text("summary").startswith("2 frames · all with a name") and not page.shows("unknown") and not page.shows("unplaced")
+    assert titles(page) == ["Program received signal SIGSEGV"] and "t.c:9" in page.rows()[2]
+    page.shot("named-already")
+    page.send(named + "trace: 0x00005555555551ea ??\n").result("die")
+    assert page.shows("unplaced") and "Line 3 is not understood" in page.text("unplaced") and "memory map" in page.text("unplaced")
+    page.send("x\n#1  0x00005555555551ea in main () at t.c:9\n")
+    page.wait("the word", lambda: page.shows("unknown"))
+    assert page.text("unknown-title") == "All frames have names already"
+    page.send("Dear sir,\n")
+    page.wait("the other word", lambda: page.text("unknown-title") == "No stack frames found")
+
+
 # Ids
 
 

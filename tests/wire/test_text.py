@@ -295,7 +295,10 @@ def test_a_text_without_a_frame_says_what_is_missing(one):
     assert (line, text) == (2, "crashed in main+0x12 at 0x55d902ef6f36") and "NAME=ID" in missing
     assert guess("a\nmain+0x12\n")[:2] == (2, "main+0x12")
     assert "memory map" in guess("trace: 0x00005555555551 ??\n")[2]
-    assert "already" in guess("#1  0x00005555555551 in main () at a.c:3\n")[2]
+    named = "#1  0x00005555555551 in main () at a.c:3\n"
+    assert "already" in guess(named)[2] and "memory map" in guess(named + "trace: 0x00005555555551 ??\n")[2]
+    told = [post(one, text, JSON).json()["guess"] for text in (2 * named, named + "trace: 0x00005555555551 ??\n", "trace: 0x00005555555551 ??\n")]
+    assert [(one["named"], one.get("is_named")) for one in told] == [(2, True), (1, None), (0, None)]
     assert "no address" in guess("#1 ?? in a.so\n")[2] and guess('5: (EVAL "a.so" in b)\n') == (None, None, None)
     line, text, missing = guess('"\xff\0' + "x" * 300 + "\n#0 \xff\x01 0x00005555555551 " + "\xc3\xa9" * 300)
     assert line == 2 and len(text.encode()) <= 3 * 200
