@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -270,7 +271,7 @@ static enum err judge_end(struct reading *s, struct error *e)
 		return s->job->limits.code ? ERR_OK : symbfile_reader_finish(s->reader, e);
 	case ERR_MISSING:
 		return error_set(e, err, "%.200s", text);
-	case ERR_UNAVAILABLE: /* its cage; once it has seen the file, it has no such excuse */
+	case ERR_UNAVAILABLE: /* its cage or thread; once it has seen the file, it has no such excuse */
 		return error_set(e, *s->doing ? ERR_CORRUPT : err, "%.200s", text);
 	case ERR_NO_MEMORY:
 		return died(s, "needed too much memory", e);
@@ -433,16 +434,32 @@ static enum err read_whole(const struct given *g, const atomic_bool *cancel, str
 	return n < 0 ? error_set(e, ERR_UNAVAILABLE, "the file cannot be read: %s", strerror(errno)) : ERR_OK;
 }
 
-/* A disk that fails looks to the reader like a malformed or poor file, or kills it (SIGBUS). What the reader says
- * proves nothing, since the file may have taken it over; so the files are read once more here. */
-static enum err judge_file(const struct reading *s, enum err err, struct error *e)
+/* Whether this host has what a reader may take: its memory, and a descriptor for what it inflates. */
+static enum err check_host(const struct job_limits *l, struct error *e)
 {
-	enum err unreadable = ERR_OK;
+	int file = memfd_create("symbolicated", MFD_CLOEXEC);
+	if (file < 0)
+		return error_set(e, ERR_UNAVAILABLE, "no descriptors for its reader: %s", strerror(errno));
+	close(file);
+	void *memory = mmap(NULL, l->memory, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (memory == MAP_FAILED)
+		return error_set(e, ERR_UNAVAILABLE, "no memory for its reader: %s", strerror(errno));
+	munmap(memory, l->memory);
+	return ERR_OK;
+}
+
+/* A disk that fails looks to the reader like a malformed or poor file, or kills it (SIGBUS); a host without memory like
+ * a malformed file, or one that needs too much. What the reader says proves nothing, since the file may have taken it
+ * over; so both are tried here. A reader that was killed (SIGKILL) counts as the file's fault, since it may have taken
+ * the memory that others lacked. */
+static enum err judge_failure(const struct reading *s, enum err err, struct error *e)
+{
 	if (err != ERR_CORRUPT && err != ERR_MISSING)
 		return err;
-	for (unsigned i = 0; i < s->given_count && !unreadable; i++)
-		unreadable = read_whole(&s->given[i], s->job->cancel, e);
-	return unreadable ? unreadable : err;
+	enum err own = check_host(&s->job->limits, e);
+	for (unsigned i = 0; i < s->given_count && !own; i++)
+		own = read_whole(&s->given[i], s->job->cancel, e);
+	return own ? own : err;
 }
 
 enum err extract_file(struct extractors *x, struct extraction *job, struct error *e)
@@ -461,7 +478,7 @@ enum err extract_file(struct extractors *x, struct extraction *job, struct error
 	if (s.socket >= 0)
 		close(s.socket);
 	reader_process_end(&s.process);
-	err = judge_file(&s, err, e);
+	err = judge_failure(&s, err, e);
 	while (s.given_count > 1)
 		close(s.given[--s.given_count].file);
 	if (!err)

@@ -4,7 +4,6 @@
 #include "extract/extract.h"
 
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -16,13 +15,11 @@
 #include "extract/go_records.h"
 #include "extract/ids.h"
 #include "extract/join.h"
+#include "extract/large_stack.h"
 #include "extract/symbols.h"
 #include "extract/unit_reader.h"
 
-enum {
-	THREADS_MAX = 64,
-	STACK_SIZE = 64 << 20, /* bytes; demanglers recurse once for some bytes of a name: DEMANGLE_INPUT_MAX */
-};
+enum { THREADS_MAX = 64 };
 
 struct extraction {
 	const char *path;
@@ -30,7 +27,6 @@ struct extraction {
 	const struct symbfile_sink *sink;
 	struct extract_stats *stats;
 	struct error *error;
-	enum err err;
 	struct elf_file file;
 	struct code_map code;
 	struct coverage coverage;
@@ -87,21 +83,11 @@ static void *run_worker(void *arg)
 	return NULL;
 }
 
-static bool start_thread(pthread_t *thread, void *(*run)(void *), void *arg)
-{
-	pthread_attr_t attr;
-	if (pthread_attr_init(&attr) != 0)
-		return false;
-	bool ok = pthread_attr_setstacksize(&attr, STACK_SIZE) == 0 && pthread_create(thread, &attr, run, arg) == 0;
-	pthread_attr_destroy(&attr);
-	return ok;
-}
-
 /* This thread is the first worker. It goes on alone if others cannot be started. */
 static void run_workers(struct worker *workers, size_t count)
 {
 	size_t started = 1;
-	while (started < count && start_thread(&workers[started].thread, run_worker, &workers[started]))
+	while (started < count && large_stack_start(&workers[started].thread, run_worker, &workers[started]))
 		started++;
 	run_worker(&workers[0]);
 	for (size_t i = 1; i < started; i++)
@@ -394,19 +380,6 @@ static void release_extraction(struct extraction *x, struct worker *workers)
 		elf_file_close(&x->file);
 }
 
-static void *run_extraction(void *arg)
-{
-	struct extraction *x = arg;
-	struct worker *workers = calloc(THREADS_MAX, sizeof *workers);
-	if (!workers) {
-		x->err = no_memory(x->error);
-		return NULL;
-	}
-	x->err = extract_all(x, workers);
-	release_extraction(x, workers);
-	return NULL;
-}
-
 /* Puts the path before the text of an error that does not have it. */
 static void name_file(struct error *e, const char *path)
 {
@@ -417,22 +390,50 @@ static void name_file(struct error *e, const char *path)
 	error_set(e, e->code, "%s: %s", path, text);
 }
 
-enum err extract_executable(const char *path, const struct extract_options *options, const struct symbfile_sink *sink,
+enum err extract_here(const char *path, const struct extract_options *options, const struct symbfile_sink *sink,
         struct extract_stats *stats, struct error *e)
 {
 	struct extract_stats unwanted_stats;
 	struct error unwanted_error;
 	struct extraction x = {.path = path, .options = options, .sink = sink};
-	pthread_t thread;
 	x.stats = stats ? stats : &unwanted_stats;
 	x.error = e ? e : &unwanted_error;
 	*x.stats = (struct extract_stats){0};
 	*x.error = (struct error){0};
 	x.file.fd = -1;
-	if (!start_thread(&thread, run_extraction, &x))
+	struct worker *workers = calloc(THREADS_MAX, sizeof *workers);
+	if (!workers)
+		return no_memory(e);
+	enum err err = extract_all(&x, workers);
+	release_extraction(&x, workers);
+	if (err)
+		name_file(x.error, path);
+	return err;
+}
+
+struct call {
+	const char *path;
+	const struct extract_options *options;
+	const struct symbfile_sink *sink;
+	struct extract_stats *stats;
+	struct error *error;
+	enum err err;
+};
+
+static void *run_call(void *arg)
+{
+	struct call *c = arg;
+	c->err = extract_here(c->path, c->options, c->sink, c->stats, c->error);
+	return NULL;
+}
+
+enum err extract_executable(const char *path, const struct extract_options *options, const struct symbfile_sink *sink,
+        struct extract_stats *stats, struct error *e)
+{
+	struct call c = {path, options, sink, stats, e, ERR_OK};
+	pthread_t thread;
+	if (!large_stack_start(&thread, run_call, &c))
 		return error_set(e, ERR_IO, "%s: cannot start a thread", path);
 	pthread_join(thread, NULL);
-	if (x.err)
-		name_file(x.error, path);
-	return x.err;
+	return c.err;
 }

@@ -45,4 +45,8 @@ struct extract_stats {
 enum err extract_executable(const char *path, const struct extract_options *options, const struct symbfile_sink *sink,
         struct extract_stats *stats, struct error *e);
 
+/* The same on this thread, which must have a LARGE_STACK: it does not depend on a thread that cannot be started. */
+enum err extract_here(const char *path, const struct extract_options *options, const struct symbfile_sink *sink,
+        struct extract_stats *stats, struct error *e);
+
 #endif

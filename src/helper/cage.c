@@ -15,13 +15,15 @@
 #include <seccomp.h>
 #endif
 
+#include "extract/large_stack.h"
+
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { SHADOW_MEMORY = 1 }; /* a sanitizer reserves terabytes */
 #else
 enum { SHADOW_MEMORY = 0 };
 #endif
 
-enum { STACKS = 64 << 20, FILES = 64 }; /* of each thread, bytes; descriptors */
+enum { FILES = 64 }; /* descriptors */
 
 static void limit(int what, rlim_t most)
 {
@@ -46,7 +48,7 @@ static rlim_t data_so_far(void)
 static void limit_resources(const struct job_limits *l)
 {
 	if (!SHADOW_MEMORY)
-		limit(RLIMIT_DATA, data_so_far() + l->memory + (rlim_t)STACKS * l->threads);
+		limit(RLIMIT_DATA, data_so_far() + l->memory + (rlim_t)LARGE_STACK * l->threads);
 	limit(RLIMIT_FSIZE, l->file_size);
 	limit(RLIMIT_CPU, (rlim_t)l->seconds * (l->threads + 1));
 	limit(RLIMIT_NOFILE, FILES);

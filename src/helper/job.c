@@ -3,6 +3,7 @@
 
 #include "helper/job.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -14,6 +15,7 @@
 #include "extract/extract.h"
 #include "extract/ids.h"
 #include "extract/inflate.h"
+#include "extract/large_stack.h"
 #include "extract/pe_file.h"
 #include "extract/temp_file.h"
 #include "helper/cage.h"
@@ -22,7 +24,7 @@ enum { OTHERS_MAX = 4 };
 
 struct job {
 	const struct job_limits *limits;
-	int socket;
+	int socket, file;
 	int others[OTHERS_MAX]; /* files that were asked for */
 	unsigned other_count;
 	struct symbfile_writer *writer;
@@ -178,7 +180,7 @@ static enum err extract(struct job *j, int file, struct error *e)
 	j->writer = symbfile_writer_new(write_records, j);
 	if (!j->writer)
 		return no_memory(e);
-	enum err err = extract_executable(path, &options, &sink, NULL, e);
+	enum err err = extract_here(path, &options, &sink, NULL, e);
 	if (err == ERR_MISSING) /* its advice is for users of symbtool */
 		return error_set(e, err, "neither debug data nor symbols describe any code");
 	return err ? err : symbfile_writer_finish(j->writer, e);
@@ -236,23 +238,36 @@ static void finish(const struct job *j, enum err err, const struct error *e)
 	packet_send(j->socket, PACKET_END, body, 1 + len, NULL, 0);
 }
 
+static void *work(void *arg)
+{
+	struct job *j = arg;
+	struct error e = {0};
+	doing(j, "starting"); /* what fails before is no fault of the file */
+	enum err err = open_file(j, &j->file, &e);
+	if (!err)
+		err = read_ids(j, j->file, &e);
+	if (!err)
+		err = j->limits->code ? read_instructions(j, j->file, &e) : extract(j, j->file, &e);
+	symbfile_writer_free(j->writer);
+	finish(j, err, &e);
+	return NULL;
+}
+
 void job_run(int socket, int file, const struct job_limits *l)
 {
 	static struct job j;
 	struct error e = {0};
-	j = (struct job){.limits = l, .socket = socket};
+	pthread_t thread;
+	j = (struct job){.limits = l, .socket = socket, .file = file};
 	enum err err = cage_enter(l, &e);
 	temp_file_in_memory();
-	doing(&j, "starting"); /* what fails before is no fault of the file */
-	if (!err)
-		err = open_file(&j, &file, &e);
-	if (!err)
-		err = read_ids(&j, file, &e);
-	if (!err)
-		err = l->code ? read_instructions(&j, file, &e) : extract(&j, file, &e);
-	close(file);
+	if (!err && !large_stack_start(&thread, work, &j))
+		err = error_set(&e, ERR_UNAVAILABLE, "its reader cannot start a thread");
+	if (err)
+		finish(&j, err, &e);
+	else
+		pthread_join(thread, NULL);
+	close(j.file);
 	while (j.other_count > 0)
 		close(j.others[--j.other_count]);
-	symbfile_writer_free(j.writer);
-	finish(&j, err, &e);
 }

@@ -334,6 +334,98 @@ static void test_memory_is_charged(void **state)
 	close(fd);
 }
 
+/* ---- a host that lacks something ---- */
+
+/* Bytes of address space that a process has. */
+static rlim_t size_of(pid_t pid)
+{
+	char path[64];
+	unsigned long pages = 0;
+	snprintf(path, sizeof path, "/proc/%d/statm", pid);
+	FILE *f = fopen(path, "r");
+	assert_non_null(f);
+	assert_int_equal(fscanf(f, "%lu", &pages), 1);
+	fclose(f);
+	return (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE);
+}
+
+/* What a process and those that it starts may have more of; returns what it was. */
+static struct rlimit let_have(pid_t pid, int what, rlim_t most)
+{
+	struct rlimit before, few;
+	assert_int_equal(prlimit(pid, what, NULL, &before), 0);
+	few = before;
+	few.rlim_cur = most;
+	assert_int_equal(prlimit(pid, what, &few, NULL), 0);
+	return before;
+}
+
+struct trial {
+	enum err err;
+	uint64_t sum;
+	char text[256];
+};
+
+/* Asks for a program while the helper, and this process, may have so much more address space. */
+static struct trial try_poor(rlim_t more, rlim_t own_more)
+{
+	struct tally t = {0};
+	struct error e = {0};
+	struct job_limits l = limits();
+	struct trial got;
+	pid_t server = serving();
+	l.threads = 1;
+	int fd = open(data("cpp-pie-x86_64"), O_RDONLY | O_CLOEXEC);
+	struct rlimit of_helper = let_have(server, RLIMIT_AS, size_of(server) + more);
+	struct rlimit own = let_have(getpid(), RLIMIT_AS, own_more ? size_of(getpid()) + own_more : RLIM_INFINITY);
+	got.err = ask(fd, l, &t, &e);
+	assert_int_equal(prlimit(getpid(), RLIMIT_AS, &own, NULL), 0);
+	assert_int_equal(prlimit(server, RLIMIT_AS, &of_helper, NULL), 0);
+	close(fd);
+	got.sum = t.sum;
+	memcpy(got.text, e.text, sizeof got.text);
+	return got;
+}
+
+/* A reader for which there is no thread has not seen the file. */
+static void test_no_thread(void **state)
+{
+	(void)state;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+	skip(); /* memory cannot be limited */
+#endif
+	struct trial got = try_poor(32 << 20, 0);
+	assert_int_equal(got.err, ERR_UNAVAILABLE);
+	assert_string_equal(got.text, "its reader cannot start a thread");
+	check_same(data("c-zlib-x86_64"));
+}
+
+/* Wherever a reader runs out of memory that its limits promise, whether this host lacks it is tried, not believed: what
+ * the reader says, be it that the file is malformed, may be the file's own word. */
+static void test_poor_host(void **state)
+{
+	(void)state;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+	skip(); /* memory cannot be limited */
+#endif
+	enum { STEP = 96 << 10, HALF = 512 << 20 };
+	const uint64_t sum = try_poor(1U << 30, 0).sum;
+	unsigned corrupt = 0;
+	enum err err = ERR_UNAVAILABLE;
+	for (rlim_t more = 64 << 20; err; more += STEP) {
+		struct trial poor = try_poor(more, HALF), rich = try_poor(more, 0);
+		assert_true(more < 128 << 20);
+		assert_int_equal(poor.err, rich.err ? ERR_UNAVAILABLE : ERR_OK);
+		err = rich.err;
+		corrupt += err == ERR_CORRUPT;
+		if (err == ERR_CORRUPT)
+			assert_string_equal(poor.text, "no memory for its reader: Cannot allocate memory");
+		if (!err)
+			assert_true(poor.sum == sum && rich.sum == sum);
+	}
+	assert_in_range(corrupt, 3, 1000);
+}
+
 /* A sink that refuses ends it, with its own error. */
 static void test_sink_refuses(void **state)
 {
@@ -885,6 +977,8 @@ int main(void)
 	        cmocka_unit_test(test_bomb),
 	        cmocka_unit_test(test_too_little_memory),
 	        cmocka_unit_test(test_memory_is_charged),
+	        cmocka_unit_test(test_no_thread),
+	        cmocka_unit_test(test_poor_host),
 	        cmocka_unit_test(test_sink_refuses),
 	        cmocka_unit_test(test_killed),
 	        cmocka_unit_test(test_unreadable_file),
