@@ -144,7 +144,7 @@ static enum err read_frames(struct text *t, struct error *e)
 /* Where a section or segment begins is only known to who has the file. */
 static enum offset_kind kind_of(enum text_base base)
 {
-	if (base == TEXT_CODE || base == TEXT_EXEC)
+	if (base == TEXT_CODE || base == TEXT_EXEC || base == TEXT_FIXED)
 		return OFFSET_NONE;
 	if (base == TEXT_FILE)
 		return OFFSET_FILE;

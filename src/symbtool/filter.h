@@ -11,6 +11,7 @@ struct filter_options {
 	const struct extract_options *extract;
 	const char *const *modules; /* NAME=ID or NAME=FILE */
 	size_t module_count;
+	const char *program; /* the file of which the whole text is, also one of modules; NULL: unknown */
 };
 
 /* Copies files, one after the other, to standard output; "-" is standard input, and so is no file at all. What has

@@ -245,9 +245,11 @@ static enum err ask_file(struct filter_names *n, struct asked *q, struct arena *
 /* ---- from a server ---- */
 
 /* Only a file says where its sections and segments begin. */
-static bool knows_base(const struct module *m, enum text_base base)
+static bool knows_base(const struct module *m, const struct asked *q)
 {
-	return m->place ? local_place_knows(m->place, base) : base != TEXT_CODE && base != TEXT_EXEC;
+	if (m->place)
+		return local_place_knows(m->place, q->address, q->base);
+	return q->base != TEXT_CODE && q->base != TEXT_EXEC && q->base != TEXT_FIXED;
 }
 
 /* Whether a question is sent under this id. */
@@ -256,7 +258,7 @@ static bool is_asked(const struct filter_names *n, const struct asked *q, unsign
 	if (q->module < 0)
 		return false;
 	const struct module *m = &n->modules[q->module];
-	if (!knows_base(m, q->base))
+	if (!knows_base(m, q))
 		return false;
 	return m->ids[id] && !(m->decided && (m->why != REASON_NONE || m->id != id));
 }
@@ -464,8 +466,8 @@ static enum err ask_all(struct filter_names *n, struct questions *all, struct er
 		struct asked *q = &all->items[i];
 		const struct module *m = q->module < 0 ? NULL : &n->modules[q->module];
 		q->names.why = !m ? REASON_NO_MODULE : m->decided && m->why != REASON_NONE ? m->why : REASON_NO_ANSWER;
-		if (q->names.why == REASON_NO_ANSWER && !knows_base(m, q->base))
-			q->names.why = REASON_NO_OFFSET;
+		if (q->names.why == REASON_NO_ANSWER && !knows_base(m, q))
+			q->names.why = q->base == TEXT_FIXED ? REASON_NO_MODULE : REASON_NO_OFFSET;
 		else if (m && m->path)
 			err = ask_file(n, q, all->arena, e);
 	}

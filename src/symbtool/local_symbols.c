@@ -25,6 +25,8 @@ enum {
 
 struct segment {
 	uint64_t offset, address, size; /* in the file, and of it */
+	uint64_t in_memory;             /* its size there */
+	bool is_code;
 };
 
 struct local_place {
@@ -34,6 +36,7 @@ struct local_place {
 	uint64_t code; /* the address of .text */
 	bool exec_known;
 	uint64_t exec; /* where the mapping of the first segment with code begins */
+	bool fixed;    /* it is loaded where it was linked */
 	char debug_id[DEBUG_ID_LEN + 1];
 };
 
@@ -198,6 +201,8 @@ struct local_place *local_place_read(const char *path)
 	place->image_base = ids.image_base;
 	memcpy(place->debug_id, ids.debug_id, sizeof ids.debug_id);
 	place->code = address_of_text(elf.elf);
+	GElf_Ehdr header;
+	place->fixed = gelf_getehdr(elf.elf, &header) && header.e_type == ET_EXEC;
 	elf_getphdrnum(elf.elf, &count);
 	for (size_t i = 0; i < count && place->segment_count < SEGMENTS_MAX; i++) {
 		GElf_Phdr p;
@@ -207,7 +212,8 @@ struct local_place *local_place_read(const char *path)
 			place->exec_known = true;
 			place->exec = p.p_vaddr - p.p_vaddr % MAPPING_ALIGNMENT;
 		}
-		place->segments[place->segment_count++] = (struct segment){p.p_offset, p.p_vaddr, p.p_filesz};
+		place->segments[place->segment_count++] =
+		        (struct segment){p.p_offset, p.p_vaddr, p.p_filesz, p.p_memsz, p.p_flags & PF_X};
 	}
 	elf_file_close(&elf);
 	return place;
@@ -218,8 +224,20 @@ const char *local_place_debug_id(const struct local_place *place)
 	return place->debug_id;
 }
 
-bool local_place_knows(const struct local_place *place, enum text_base base)
+static bool has_code_at(const struct local_place *place, uint64_t address)
 {
+	for (size_t i = 0; i < place->segment_count; i++) {
+		const struct segment *s = &place->segments[i];
+		if (s->is_code && address >= s->address && address - s->address < s->in_memory)
+			return true;
+	}
+	return false;
+}
+
+bool local_place_knows(const struct local_place *place, uint64_t address, enum text_base base)
+{
+	if (base == TEXT_FIXED)
+		return place->fixed && has_code_at(place, address);
 	return base == TEXT_CODE ? place->code != 0 : base == TEXT_EXEC ? place->exec_known : true;
 }
 

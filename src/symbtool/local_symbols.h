@@ -33,8 +33,8 @@ const struct offmap *local_symbols_open(struct local_symbols *s, const char *pat
 struct local_place;
 /* NULL if out of memory. For files that are not ELF it leaves addresses as they are. The caller frees it. */
 struct local_place *local_place_read(const char *path);
-/* Whether the file says where this base is. */
-bool local_place_knows(const struct local_place *p, enum text_base base);
+/* Whether the file says where this base is; for TEXT_FIXED, that it has code at this address. */
+bool local_place_knows(const struct local_place *p, uint64_t address, enum text_base base);
 /* The file's own address for an address in the text. */
 uint64_t local_place_address(const struct local_place *p, uint64_t address, enum text_base base);
 /* The debug id that Breakpad's tools give the file; empty: none. */

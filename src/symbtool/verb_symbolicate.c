@@ -3,6 +3,7 @@
  * --filter. */
 #include <config.h>
 
+#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -323,17 +324,41 @@ static enum err read_operands(struct symbolicate *s, const struct operands *o, s
 	return err ? err : read_stacks(s, e);
 }
 
+/* The program of -e is a module of the text, too. *module: "NAME=FILE", which the caller frees. */
+static enum err know_program(struct symbolicate *s, char **module, struct error *e)
+{
+	struct error why;
+	const char *slash = strrchr(s->executable, '/');
+	if (access(s->executable, R_OK) != 0)
+		return error_set(e, ERR_BAD_REQUEST, "%.150s: %s", s->executable, strerror(errno));
+	if (file_kind_check(s->executable, TAKES_ELF, &why))
+		return error_set(e, ERR_BAD_REQUEST, "%.150s: %s", s->executable, why.text);
+	if (asprintf(module, "%s=%s", slash ? slash + 1 : s->executable, s->executable) < 0) {
+		*module = NULL;
+		return no_memory(e);
+	}
+	if (!array_reserve(&s->modules.items, &s->modules.cap, s->modules.count + 1, sizeof *s->modules.items))
+		return no_memory(e);
+	s->modules.items[s->modules.count++] = *module;
+	return ERR_OK;
+}
+
 static enum err filter(struct symbolicate *s, const struct operands *files, struct error *e)
 {
-	enum err err = ERR_OK;
-	struct filter_options o = {
-	        .extract = &s->extract, .modules = s->modules.items, .module_count = s->modules.count};
-	if (s->server.url) {
+	char *program = NULL;
+	enum err err = s->executable ? know_program(s, &program, e) : ERR_OK;
+	struct filter_options o = {.extract = &s->extract,
+	        .modules = s->modules.items,
+	        .module_count = s->modules.count,
+	        .program = s->executable};
+	if (!err && s->server.url) {
 		s->server.retry_time = (int64_t)s->retry_time * SECOND;
 		o.server = &s->server;
 		err = server_check(&s->server, e);
 	}
-	return err ? err : filter_run(&o, files->items, files->count, e);
+	err = err ? err : filter_run(&o, files->items, files->count, e);
+	free(program);
+	return err;
 }
 
 static int run_filter(const struct verb *v, struct symbolicate *s, const struct operands *files)
@@ -391,7 +416,8 @@ static int run_with(const struct verb *v, struct symbolicate *s, int argc, char 
 	        SERVER_ROWS(s->server),
 	        {"--retry-time SECONDS", OPTION_NUMBER, &s->retry_time, 0, 86400,
 	                "how long to retry a failing request (30)"},
-	        {"-e, --exe MODULE", OPTION_TEXT, &s->executable, 0, 0, "the module, as addr2line takes it"},
+	        {"-e, --exe MODULE", OPTION_TEXT, &s->executable, 0, 0,
+	                "the module, as addr2line takes it; with --filter, the program that the text is of"},
 	        {"--filter", OPTION_FLAG, &s->filter, 0, 0, "copy text, adding names"},
 	        {"--module NAME=ID|FILE", OPTION_LIST, &s->modules, 0, 0,
 	                "the build id, debug id, FileID or file of a module in the text; may be repeated"},

@@ -124,6 +124,7 @@ static bool read_node(struct text_reader *r, struct rest line, uint64_t address)
 		return false;
 	struct str path = between(line.at, line.end - 1);
 	text_edit_one(r, &f, name + 1, name + 1, TEXT_AT);
+	text_names_file(r, &f, path);
 	if (address > FIXED_MAX || !path.len)
 		return found_address(r, &f, address, true);
 	return text_found(r, &f, path, (struct str){"", 0}, TEXT_ID_GIVEN);
@@ -137,8 +138,10 @@ static bool read_boost(struct text_reader *r, struct rest line)
 	if (!take_literal(&line, "# ") || !take_0x(&line, &address) || !take_literal(&line, " in ") ||
 	        line.at == line.end)
 		return false;
+	struct str path = between(line.at, line.end);
+	text_names_file(r, &f, path);
 	text_edit_one(r, &f, line.end, line.end, TEXT_PARENTHESES);
-	return found_caller(r, &f, address, between(line.at, line.end), (struct str){"", 0});
+	return found_caller(r, &f, address, path, (struct str){"", 0});
 }
 
 /* Swift: "3 [ra] [system] 0x00007f8b7d45a050 <unknown> in libx.so", with as many blanks as the columns need. */
@@ -160,7 +163,10 @@ static bool read_swift(struct text_reader *r, struct rest line)
 	if (!take_literal(&line, "<unknown>"))
 		return false;
 	text_edit_one(r, &f, name, line.at, TEXT_AT);
-	return take_literal(&line, " in ") && found_address(r, &f, address, caller);
+	if (!take_literal(&line, " in "))
+		return false;
+	text_names_file(r, &f, between(line.at, line.end));
+	return found_address(r, &f, address, caller);
 }
 
 /* Wine: "=>0 0x00000321661370 in app (+0x1370) (0x0000000021fcb0)", with " 1" and so on below it. A frame whose
@@ -202,6 +208,20 @@ static bool read_counted(struct text_reader *r, struct rest line)
 	return read_rust(r, line, address) || read_node(r, line, address);
 }
 
+/* The file that a line names behind "???" in parentheses, or as Object "…" before it; empty: none. */
+static struct str file_named(struct rest line, struct rest marks)
+{
+	const char *close = find_last(marks.at, marks.end, ')');
+	blanks(&marks);
+	take_literal(&marks, "(");
+	take_literal(&marks, "in ");
+	if (close > marks.at)
+		return between(marks.at, close);
+	const char *object = find_word(line.at, line.end, "Object \"");
+	const char *quote = object ? find_last(object + strlen("Object \""), line.end, '"') : NULL;
+	return quote ? between(object + strlen("Object \""), quote) : (struct str){"", 0};
+}
+
 /* Addresses that the program did not find a name for, each with a map. All have gone back from return addresses:
  *   ==123==    by 0x4853104: ??? (in /tmp/libx.so)         valgrind; its massif and dhat too
  *   #1  0x7f0c97b0d104 in ???                              gfortran
@@ -236,6 +256,7 @@ static bool read_unknown(struct text_reader *r, struct rest line)
 		const char *name = marks.at;
 		if (!take_literal(&marks, "???") && marks.at != line.end)
 			return false; /* it has a name */
+		text_names_file(r, &f, file_named(line, marks));
 		text_edit_one(r, &f, name, marks.at, forms[i].name > 1 ? TEXT_AT : TEXT_PARENTHESES);
 		return found_address(r, &f, address, false);
 	}
@@ -279,9 +300,10 @@ static bool read_lldb(struct text_reader *r, struct rest line)
 	if (name ? !take_literal(&unnamed, "___lldb_unnamed_symbol") : line.at != line.end)
 		return pass_named(r, address, name ? between(name, line.end) : (struct str){"", 0});
 	text_edit_one(r, &f, name ? name : line.end, line.end, name ? TEXT_AT : TEXT_PARENTHESES);
+	struct str path = trimmed(between(line.at, name ? tick : line.at));
+	text_names_file(r, &f, path);
 	if (!number)
 		return found_address(r, &f, address, false);
-	struct str path = trimmed(between(line.at, name ? tick : line.at));
 	return found_caller(r, &f, address, path, (struct str){"", 0});
 }
 

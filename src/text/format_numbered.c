@@ -96,8 +96,10 @@ static bool read_android(struct text_reader *r, struct rest line)
 	}
 	text_edit_one(r, &f, name, line.at, TEXT_PARENTHESES);
 	struct str module = between(path, end);
-	if (!module.len || *path == '<' || *path == '[')
+	if (!module.len || *path == '<' || *path == '[') {
 		module.len = 0;
+		f.base = TEXT_IMAGE; /* in a mapping that the text does not tell */
+	}
 	return text_found(r, &f, module, text_build_id(line), TEXT_ID_BUILD);
 }
 
@@ -116,6 +118,8 @@ static bool take_address_alone(struct text_reader *r, struct rest line, struct t
 	bool caller = number && r->line != r->signal_line;
 	if (take_literal(&line, "in ?? ()")) {
 		text_edit_one(r, f, from + strlen("in "), line.at, TEXT_AT);
+		if (take_literal(&line, " from "))
+			text_names_file(r, f, between(line.at, line.end));
 	} else if (take_literal(&line, "n/a (n/a + 0x0)")) {
 		text_edit_one(r, f, from, line.at, TEXT_AT);
 	} else if (take_literal(&line, "(<unknown module>)")) {
@@ -153,6 +157,7 @@ static bool take_elfutils(struct text_reader *r, struct rest line, struct text_f
 		f->address--;
 	else if (number && !verbose)
 		text_caller(r, f, path, (struct str){"", 0});
+	text_names_file(r, f, path);
 	text_edit_one(r, f, end, end, TEXT_PARENTHESES);
 	return text_found(r, f, (struct str){"", 0}, (struct str){"", 0}, TEXT_ID_GIVEN);
 }
@@ -168,9 +173,10 @@ static bool take_numbered_address(struct text_reader *r, struct rest line, uint6
 		return false;
 	f.offset = f.address;
 	after = line.at;
-	if (!text_last_group(line, &g)) {
-		return take_address_alone(r, line, &f, number) || take_elfutils(r, line, &f, number);
-	}
+	if (take_address_alone(r, line, &f, number))
+		return true;
+	if (!text_last_group(line, &g))
+		return take_elfutils(r, line, &f, number);
 	f.offset = f.address = g.offset;
 	blanks(&line);
 	struct str name = trimmed(between(line.at, g.open));
@@ -184,8 +190,6 @@ static bool take_numbered_address(struct text_reader *r, struct rest line, uint6
 			text_caller(r, &f, g.path, name);
 		text_edit_one(r, &f, after, g.open, TEXT_IN);
 	}
-	if (g.spaced && str_equal(g.path, str_from("n/a")))
-		g.path.len = 0;
 	return text_found(r, &f, g.path, text_build_id((struct rest){g.close, line.end}), TEXT_ID_BUILD);
 }
 

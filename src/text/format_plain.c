@@ -136,6 +136,7 @@ bool text_read_glibc(struct text_reader *r, struct rest line)
 	text_edit_one(r, &f, line.end, line.end, TEXT_PARENTHESES);
 	if (take_0x(&again, &f.offset) && again.at == close) {
 		if (f.offset == address) {
+			text_names_file(r, &f, module);
 			text_caller(r, &f, module, at.name);
 			return text_found(r, &f, (struct str){"", 0}, (struct str){"", 0}, TEXT_ID_GIVEN);
 		}

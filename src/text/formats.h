@@ -35,7 +35,8 @@ struct text_object {
 struct text_reader {
 	struct text_modules modules;
 	struct text_maps maps;
-	uint32_t settled; /* modules whose paths the maps were asked for, when there were so many mappings */
+	struct str program; /* of which the whole text is; empty: unknown */
+	uint32_t settled;   /* modules whose paths the maps were asked for, when there were so many mappings */
 	uint32_t settled_maps;
 	struct guess guess;
 	uint64_t all_frames; /* of the whole text */
@@ -83,6 +84,8 @@ struct text_reader {
 /* Reports one frame of the line to the caller, after looking up its module. An empty path: only an address. Returns
  * true, so that callers can return the result. */
 bool text_found(struct text_reader *r, struct text_frame *f, struct str path, struct str id, enum text_id kind);
+/* The line says of which file an address is, but not where that lies in memory. */
+void text_names_file(const struct text_reader *r, struct text_frame *f, struct str path);
 /* f->edits is one: from, to are in the line. */
 void text_edit_one(
         const struct text_reader *r, struct text_frame *f, const char *from, const char *to, enum text_style style);

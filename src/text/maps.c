@@ -249,6 +249,18 @@ bool text_maps_find(struct text_maps *m, uint32_t process, uint64_t address, str
 	return false;
 }
 
+bool text_maps_cover(struct text_maps *m, uint32_t process, uint64_t address)
+{
+	if (m->overflowed && process >= m->overflowed)
+		return true;
+	if (!m->count)
+		return false;
+	sort(m);
+	const struct text_mapping *code = find_below(m, process, MAP_CODE, address);
+	return (code && address < code->end) || find_below(m, process, MAP_FILES, UINT64_MAX) ||
+	       find_below(m, process, MAP_STARTS, UINT64_MAX);
+}
+
 struct str text_maps_path(struct text_maps *m, struct str name)
 {
 	uint64_t ignored;

@@ -57,6 +57,8 @@ struct text_location {
 	enum text_base base;
 };
 bool text_maps_find(struct text_maps *m, uint32_t process, uint64_t address, struct text_location *out);
+/* Whether maps say of this process what is at each address, or of the libraries there. */
+bool text_maps_cover(struct text_maps *m, uint32_t process, uint64_t address);
 /* The only path in all maps that ends in this name; empty: there is none, or more than one. */
 struct str text_maps_path(struct text_maps *m, struct str name);
 

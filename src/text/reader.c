@@ -44,6 +44,11 @@ bool text_reader_know_name(struct text_reader *r, struct str name)
 	return text_modules_know_name(&r->modules, name);
 }
 
+void text_reader_know_program(struct text_reader *r, struct str path)
+{
+	r->program = path;
+}
+
 uint32_t text_reader_modules(const struct text_reader *r)
 {
 	return r->modules.count;
@@ -68,11 +73,20 @@ void text_reader_forget(struct text_reader *r)
 
 /* ---- what maps say ---- */
 
+/* In the program that the user has told. */
+static bool find_in_program(struct text_reader *r, const struct text_frame *f, struct text_location *out)
+{
+	*out = (struct text_location){r->program, 0, TEXT_FIXED};
+	return r->program.len && f->base == TEXT_ELF && !f->elsewhere &&
+	       !text_maps_cover(&r->maps, f->process, f->address);
+}
+
 enum text_result text_reader_place(struct text_reader *r, struct text_frame *f)
 {
 	struct text_location at;
 	uint64_t caller = f->offset - f->address; /* 1 for a return address */
-	if (f->module != TEXT_NO_MODULE || !text_maps_find(&r->maps, f->process, f->address, &at))
+	if (f->module != TEXT_NO_MODULE ||
+	        (!text_maps_find(&r->maps, f->process, f->address, &at) && !find_in_program(r, f, &at)))
 		return TEXT_OK;
 	int32_t module = text_modules_find(&r->modules, at.path, (struct str){"", 0}, TEXT_ID_GIVEN);
 	if (module < 0)
@@ -134,6 +148,11 @@ bool text_found(struct text_reader *r, struct text_frame *f, struct str path, st
 	if (!r->frame(r->arg, f))
 		r->result = TEXT_STOPPED;
 	return true;
+}
+
+void text_names_file(const struct text_reader *r, struct text_frame *f, struct str path)
+{
+	f->elsewhere = path.len && !str_equal(text_base_name(path), text_base_name(r->program));
 }
 
 /* The address behind the call of a signal's handler is that of a function of its own, which starts at a multiple of

@@ -52,6 +52,7 @@ enum text_base {
 	TEXT_FILE,  /* the beginning of the file */
 	TEXT_CODE,  /* where .text begins; only who has the file knows where that is */
 	TEXT_EXEC,  /* where the mapping begins that has the code; likewise */
+	TEXT_FIXED, /* nothing: in memory, of a program that is loaded where it was linked; likewise */
 };
 
 enum { TEXT_NO_MODULE = -1 };
@@ -62,6 +63,7 @@ struct text_frame {
 	uint64_t offset;  /* as the text has it */
 	uint64_t address; /* the address to look up: for a return address, one byte before it */
 	enum text_base base;
+	bool elsewhere;                         /* it has no module, but the text names another file than the program */
 	uint32_t process;                       /* of several in one text; see text_reader_place */
 	struct text_edit edits[TEXT_EDITS_MAX]; /* in the order of the text */
 	unsigned edit_count;
@@ -87,6 +89,10 @@ void text_reader_free(struct text_reader *r);
 bool text_reader_know(struct text_reader *r, struct str name, struct str id);
 /* The same without an id: this is a module's name, although it does not look like one. */
 bool text_reader_know_name(struct text_reader *r, struct str name);
+
+/* The whole text is of the program at this path, which must stay: addresses in memory that have no other module, in a
+ * process without a memory map, are in it as TEXT_FIXED. Call it before reading. */
+void text_reader_know_program(struct text_reader *r, struct str path);
 
 enum text_result {
 	TEXT_OK,

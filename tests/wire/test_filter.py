@@ -745,6 +745,86 @@ def test_a_program_without_symbols_says_so_once(tmp_path, program):
     assert "describe any code; no debug data, nor below" in done.stderr and "names of symbol tables only" not in done.stderr
 
 
+@pytest.fixture(scope="module")
+def fixed(tmp_path_factory):
+    """{option: a program that was linked with it}, of SOURCE."""
+    folder = tmp_path_factory.mktemp("fixed")
+    return {option: compile_c(folder, f"app{i}", SOURCE, "-O1", *option.split()) for i, option in enumerate(["-static -no-pie", "-static-pie", "-no-pie"])}
+
+
+def of_program(program, text):
+    return run_filter(text, "-e", program).stdout.decode().splitlines()
+
+
+def by_addr2line(program, addresses):
+    done = subprocess.run(["addr2line", "-s", "-f", "-e", program, *(hex(address) for address in addresses)], capture_output=True, text=True, check=True, timeout=BOUND)
+    words = done.stdout.replace(" (discriminator 1)", "").splitlines()
+    return [f"{function} at {place}" for function, place in zip(words[::2], words[1::2])]
+
+
+def test_bare_addresses_of_a_static_program(fixed):
+    """Its libc knows no module's name."""
+    program = fixed["-static -no-pie"]
+    text = subprocess.run([program, "show"], capture_output=True, text=True, timeout=BOUND, check=False).stdout
+    calls = [int(word, 16) - 1 for word in re.findall(r"^\[(0x\w+)\]$", text, re.M)]
+    out = of_program(program, text)
+    named = [re.sub(r"/\S*/", "", re.search(r"\((.*)\)$", line).group(1)) for line in out]
+    assert len(named) == len(calls) >= 4 and named[:2] == by_addr2line(program, calls[:2]), out
+    assert named[0].startswith("show at ") and named[1].startswith("main at ") and named[-1] == "_start"
+    shutil.copy(program, program + "-stripped")
+    subprocess.run(["strip", program + "-stripped"], check=True)
+    bare = subprocess.run([program + "-stripped", "show"], capture_output=True, text=True, timeout=BOUND, check=False).stdout
+    assert bare == text and of_program(program, bare) == out
+
+
+@pytest.mark.skipif(not shutil.which("gdb"), reason="gdb is not installed")
+@pytest.mark.parametrize("option", ["-static -no-pie", "-no-pie"])
+def test_bare_addresses_of_gdb(fixed, option):
+    """The list of shared libraries has no place of the program."""
+    program = fixed[option]
+    shutil.copy(program, program + "-bare")
+    subprocess.run(["strip", program + "-bare"], check=True)
+    at = f"*{symbol_address(program, '__backtrace_symbols_fd'):#x}" if "static" in option else "backtrace_symbols_fd"
+    commands = ["set breakpoint pending on", f"break {at}", "run", "bt", "info sharedlibrary"]
+    text = subprocess.run(
+        ["gdb", "-nx", "-batch", *(word for c in ("set debuginfod enabled off", *commands) for word in ("-ex", c)), "--args", program + "-bare", "show"],
+        capture_output=True, text=True, timeout=BOUND, check=False,
+    ).stdout  # fmt: skip
+    assert " in ?? ()" in text, text
+    calls = [int(word, 16) - 1 for word in re.findall(r"^#[12] +(0x\w+) in \?\? \(\)$", text, re.M)]
+    out = [re.sub(r"/\S*/", "", line) for line in of_program(program, text)]
+    expected = by_addr2line(program, calls)
+    assert [line.split(" in ")[1] for line in out if re.match("#[12] ", line)] == expected
+    assert [place.split(" at ")[0] for place in expected] == ["show", "main"] and expected[1].endswith(f":{line_of(SOURCE, 'main shows')}")
+
+
+def test_no_bare_address_is_named_by_a_program_that_may_be_elsewhere(fixed, program):
+    address = symbol_address(fixed["-static -no-pie"], "show") + 4
+    static = fixed["-static -no-pie"]
+    assert "(show at " in of_program(static, f"[{address:#x}]\n")[0]
+    outside = ["[0x101000]", "[0x7f64e0e44000]", "[0xffffffffff600400]"]
+    assert of_program(static, "\n".join(outside)) == outside
+    for line in (
+        f"#1  0x{address:016x} in ?? () from /usr/lib/libx.so", f"==7==    by 0x{address:X}: ??? (in /usr/bin/other)", f" 1# 0x{address:016X} in ./other",
+        f"???:?:?: 0x{address:x} in ??? (/opt/other)", f'#1    Object "/opt/other", at 0x{address:x}, in ', f"  frame #1: 0x{address:016x} other`___lldb_unnamed_symbol5 + 4",
+        f"#1  0x{address:016x} - /opt/other", f"      #01 pc 0000000000{address:x}  <anonymous:7f0000000000>", f"\t          {address:x} [unknown] ([heap])",
+        f"#1  0x{address:016x} n/a (other + 0x12)",
+    ):  # fmt: skip
+        assert of_program(static, line) == [line.rstrip("\n")], line
+    name = os.path.basename(static)
+    for line in (f" 1# 0x{address:016X} in ./{name}", f"==7==    by 0x{address:X}: ??? (in /opt/{name})", f"#1  0x{address:016x} n/a (n/a + 0x0)"):
+        assert "show at " in of_program(static, line)[0], line
+    for maps in ("00500000-00501000 r-xp 00000000 fe:00 1234 /opt/other", f"{address - address % 4096:08x}-00501000 r-xp 00000000 fe:00 1234 /opt/other"):
+        assert of_program(static, f"[{address:#x}]\n{maps}\n")[0] == f"[{address:#x}]"
+    # one whose addresses differ with each run
+    low = symbol_address(fixed["-static-pie"], "show") + 4
+    for where in (low, 0x400000 + low, 0x555555554000 + low):
+        assert of_program(fixed["-static-pie"], f"[{where:#x}]\n") == [f"[{where:#x}]"]
+    assert "(show at " in of_program(program, f"/elsewhere/{os.path.basename(program)}(+{symbol_address(program, 'show') + 4:#x}) [0x7f1234567890]\n")[0]
+    for wrong, why in (("/nowhere", "No such file"), (__file__, "not an ELF file")):
+        assert why in run_filter("x\n", "-e", wrong, code=2).stderr.decode()
+
+
 @pytest.mark.parametrize("lines", [
     ["#0  0x000055555555512a in die () at t.c:7", "#1  0x00005555555551ea in main () at t.c:9"],  # gdb
     ["==7==    at 0x109136: die (t.c:7)", "==7==    by 0x109157: main (t.c:9)"],  # valgrind
