@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/gzip.h"
@@ -15,7 +16,6 @@
 #include "objects/bucket.h"
 #include "sym/line.h"
 #include "symbtool/file_kind.h"
-#include "symbtool/input.h"
 #include "symfiles/zip.h"
 
 enum { BLOCK = 256 << 10, REPLY_MAX = 1 << 20, MODULE_MAX = 4096, GZIP_GUESS = 1 << 20 };
@@ -78,31 +78,46 @@ static enum err add_gzip(void *arg, const uint8_t *data, size_t len, struct erro
 
 /* ---- a file ---- */
 
+static bool is_packed(enum packing packing)
+{
+	return packing == PACKING_GZIP || packing == PACKING_ZSTD;
+}
+
 /* "MODULE os arch id name" at the beginning of a file, unpacked. */
 struct module_line {
-	char text[MODULE_MAX + 1];
-	size_t len;
+	uint8_t text[MODULE_MAX];
 	struct str id, name;
 };
 
-/* ERR_MISSING, which nothing else returns, once the line is there. */
-static enum err take_start(void *arg, const uint8_t *data, size_t len, struct error *e)
+/* Inflates the beginning of a file. */
+static enum err unpack_start(struct module_line *m, size_t *got, struct str file, enum packing packing, struct error *e)
 {
-	struct module_line *m = arg;
-	(void)e;
-	size_t room = MODULE_MAX - m->len, n = len < room ? len : room;
-	memcpy(m->text + m->len, data, n);
-	m->len += n;
-	return m->len < MODULE_MAX && !memchr(m->text, '\n', m->len) ? ERR_OK : ERR_MISSING;
+	const uint8_t *data = (const uint8_t *)file.data;
+	struct unpacker *u = unpacker_new();
+	enum err err = u && unpacker_start(u, packing) ? ERR_OK : no_memory(e);
+	size_t made = 0;
+	for (*got = 0; !err && file.len > 0 && *got < MODULE_MAX; *got += made)
+		if ((err = unpacker_step(u, &data, &file.len, m->text + *got, MODULE_MAX - *got, &made)))
+			error_set(e, err, "%s", unpacker_bad(u));
+	if (!err && *got < MODULE_MAX && !unpacker_complete(u))
+		err = error_set(e, ERR_CORRUPT, "%s", unpacker_cut(u));
+	unpacker_free(u);
+	return err;
 }
 
-static enum err read_module(struct module_line *m, const char *path, struct error *e)
+static enum err read_module(
+        struct module_line *m, const char *path, struct str file, enum packing packing, struct error *e)
 {
-	enum err err = input_read(path, take_start, m, e);
-	if (err && err != ERR_MISSING)
-		return err;
-	const char *end = memchr(m->text, '\n', m->len);
-	struct line l = line_content((const uint8_t *)m->text, (const uint8_t *)(end ? end : m->text + m->len));
+	const uint8_t *text = (const uint8_t *)file.data;
+	size_t len = file.len < MODULE_MAX ? file.len : MODULE_MAX;
+	if (is_packed(packing)) {
+		enum err err = unpack_start(m, &len, file, packing, e);
+		if (err)
+			return err;
+		text = m->text;
+	}
+	const uint8_t *end = len ? memchr(text, '\n', len) : NULL;
+	struct line l = line_content(text, end ? end : text + len);
 	if (!line_read_module(l, &m->id))
 		return file_kind_explain(
 		        path, TAKES_SYM | TAKES_LINES, error_set(e, ERR_CORRUPT, "no MODULE line at the start"), e);
@@ -112,56 +127,49 @@ static enum err read_module(struct module_line *m, const char *path, struct erro
 	return m->name.len ? ERR_OK : error_set(e, ERR_CORRUPT, "the MODULE line has no name");
 }
 
-/* All of a file; the caller frees it. NULL on failure. */
-static uint8_t *read_all(const char *path, size_t *len, struct error *e)
+/* All of a file, in place of what the buffer has. */
+static enum err read_all(struct buffer *all, const char *path, struct error *e)
 {
-	FILE *f = fopen(path, "rbe");
-	struct buffer all;
+	struct stat st;
 	size_t n = 1;
-	buffer_init(&all, SIZE_MAX / 2);
-	while (f && n > 0 && buffer_reserve(&all, BLOCK)) {
-		n = fread(all.data + all.len, 1, BLOCK, f);
-		all.len += n;
+	FILE *f = fopen(path, "rbe");
+	buffer_reset(all);
+	/* with room for a read that finds the end */
+	bool good = f && fstat(fileno(f), &st) == 0;
+	good = good && buffer_reserve(all, (size_t)st.st_size + 2 * BLOCK);
+	while (good && n > 0 && buffer_reserve(all, BLOCK)) {
+		n = fread(all->data + all->len, 1, BLOCK, f);
+		all->len += n;
+		good = !ferror(f);
 	}
-	bool good = f && !ferror(f) && !all.failed;
-	if (all.failed)
-		no_memory(e);
-	else if (!good)
-		error_set(e, ERR_IO, "%s", strerror(errno));
+	enum err err = all->failed ? no_memory(e) : good ? ERR_OK : error_set(e, ERR_IO, "%s", strerror(errno));
 	if (f)
 		fclose(f);
-	*len = all.len;
-	if (good)
-		return all.data;
-	buffer_release(&all);
-	return NULL;
+	return err;
 }
 
-static enum err send_plain(struct pushing *p, const char *path, const struct module_line *m, struct error *e)
+static enum err send_plain(struct pushing *p, const struct module_line *m, struct str file, struct error *e)
 {
 	p->gzip = gzip_new(GZIP_GUESS);
-	enum err err = p->gzip ? input_read(path, add_gzip, p, e) : no_memory(e);
+	enum err err = p->gzip ? add_gzip(p, (const uint8_t *)file.data, file.len, e) : no_memory(e);
 	if (!err)
 		err = send_gzip(p, m->name, m->id, e);
 	gzip_free(p->gzip);
 	return err;
 }
 
-static enum err push_file(struct pushing *p, const char *path, struct error *e)
+static enum err push_file(struct pushing *p, const char *path, struct buffer *all, struct error *e)
 {
-	struct module_line m = {.len = 0};
-	size_t len;
-	enum err err = read_module(&m, path, e);
-	uint8_t *data = err ? NULL : read_all(path, &len, e);
-	if (!data)
-		return e->code;
-	enum packing packing = packing_of(data, len);
-	if (packing == PACKING_GZIP || packing == PACKING_ZSTD)
-		err = send(p, m.name, m.id, data, len, e);
-	else
-		err = send_plain(p, path, &m, e);
-	free(data);
-	return err;
+	struct module_line m;
+	enum err err = read_all(all, path, e);
+	if (err)
+		return err;
+	struct str file = {(const char *)all->data, all->len};
+	enum packing packing = packing_of(all->data, all->len);
+	err = read_module(&m, path, file, packing, e);
+	if (err)
+		return err;
+	return is_packed(packing) ? send(p, m.name, m.id, all->data, all->len, e) : send_plain(p, &m, file, e);
 }
 
 /* ---- a ZIP ---- */
@@ -204,10 +212,10 @@ static enum err push_zip(struct pushing *p, const char *path, struct error *e)
 	return err;
 }
 
-enum err push_sym(
-        struct server_connection *c, const char *path, bool to_try, struct push_sym_counts *n, struct error *e)
+enum err push_sym(struct server_connection *c, const char *path, bool to_try, struct buffer *all,
+        struct push_sym_counts *n, struct error *e)
 {
 	struct pushing p = {.connection = c, .counts = n, .to_try = to_try};
 	*n = (struct push_sym_counts){0};
-	return push_sym_kind_of(path) == PUSH_SYM_ZIP ? push_zip(&p, path, e) : push_file(&p, path, e);
+	return push_sym_kind_of(path) == PUSH_SYM_ZIP ? push_zip(&p, path, e) : push_file(&p, path, all, e);
 }

@@ -116,15 +116,18 @@ static void *push_syms(void *arg)
 {
 	struct push *p = arg;
 	struct server_connection *c = connection_new(&p->server);
+	struct buffer all;
+	buffer_init(&all, SIZE_MAX / 2);
 	for (size_t i; !atomic_load(&p->server.cancel) && (i = atomic_fetch_add(&p->next, 1)) < p->files.count;) {
 		const struct executable *file = &p->files.items[i];
 		struct push_sym_counts counts;
 		struct error e;
 		if (!file->sym)
 			continue;
-		enum err err = c ? push_sym(c, file->path, p->to_try, &counts, &e) : no_memory(&e);
+		enum err err = c ? push_sym(c, file->path, p->to_try, &all, &counts, &e) : no_memory(&e);
 		note_sym(p, file->path, &counts, err, &e);
 	}
+	buffer_release(&all);
 	connection_free(c);
 	return NULL;
 }
