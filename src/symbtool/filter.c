@@ -401,8 +401,8 @@ enum err filter_run(const struct filter_options *o, char *const *paths, size_t c
 	enum err err = f.text && files && f.reader ? ERR_OK : no_memory(e);
 	if (!err)
 		err = read_modules(&f, o, files, &file_count, e);
-	if (!err && o->program)
-		text_reader_know_program(f.reader, str_from(o->program));
+	if (!err)
+		text_reader_use_fixed(f.reader, str_from(o->program ? o->program : ""));
 	if (!err) {
 		local = local_symbols_new(o->extract, files, file_count);
 		f.names = local ? filter_names_new(local, o->server) : NULL;

@@ -465,10 +465,13 @@ static enum err ask_all(struct filter_names *n, struct questions *all, struct er
 	for (size_t i = 0; i < all->count && !err; i++) {
 		struct asked *q = &all->items[i];
 		const struct module *m = q->module < 0 ? NULL : &n->modules[q->module];
-		q->names.why = !m ? REASON_NO_MODULE : m->decided && m->why != REASON_NONE ? m->why : REASON_NO_ANSWER;
+		bool elsewhere = q->base == TEXT_FIXED && m && (!m->place || !knows_base(m, q));
+		q->names.why = !m || elsewhere                       ? REASON_NO_MODULE
+		               : m->decided && m->why != REASON_NONE ? m->why
+		                                                     : REASON_NO_ANSWER;
 		if (q->names.why == REASON_NO_ANSWER && !knows_base(m, q))
-			q->names.why = q->base == TEXT_FIXED ? REASON_NO_MODULE : REASON_NO_OFFSET;
-		else if (m && m->path)
+			q->names.why = REASON_NO_OFFSET;
+		else if (m && m->path && !elsewhere)
 			err = ask_file(n, q, all->arena, e);
 	}
 	return err || !n->server ? err : ask_server(n, all, e);

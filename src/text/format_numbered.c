@@ -121,7 +121,7 @@ static bool take_address_alone(struct text_reader *r, struct rest line, struct t
 		if (take_literal(&line, " from "))
 			text_names_file(r, f, between(line.at, line.end));
 	} else if (take_literal(&line, "n/a (n/a + 0x0)")) {
-		text_edit_one(r, f, from, line.at, TEXT_AT);
+		text_edit_one(r, f, from, from + strlen("n/a"), TEXT_AT);
 	} else if (take_literal(&line, "(<unknown module>)")) {
 		text_edit_one(r, f, from, from, TEXT_IN);
 		caller = false;

@@ -10,6 +10,7 @@ enum {
 	BUILD_ID_LINE = 4096,   /* bytes of a line that gives a module's id */
 	FIXED_MAX = 0x7fffffff, /* addresses of executables that are loaded where they were linked */
 	PERF_WIDTH = 16,        /* of its column of addresses */
+	REPORT_WIDTH = 18,      /* of an address in perf report */
 	FIRST_CODE = 4096,      /* no code is in the first page */
 };
 #define PERF_OFFSET_MAX (UINT64_C(1) << 40) /* above: an address in the process */
@@ -170,6 +171,23 @@ static bool is_perf_line(const struct text_reader *r, struct str name, ptrdiff_t
 	return r->perf_depth || width >= PERF_WIDTH || (plus && take_0x(&offset, &ignored) && offset.at == offset.end);
 }
 
+/* perf trace: "      [0x1181] (/tmp/prog)" */
+static bool read_traced(struct text_reader *r, struct rest line)
+{
+	struct text_frame f = {.base = TEXT_FILE};
+	const char *name = line.at;
+	if (!take_literal(&line, "[") || !take_0x(&line, &f.offset) || !take_literal(&line, "]"))
+		return false;
+	const char *end = line.at;
+	if (!take_literal(&line, " (/") || line.end[-1] != ')')
+		return false;
+	f.address = f.offset;
+	if (r->perf_depth++)
+		perf_caller(r, &f, between(line.at - 1, line.end - 1), true);
+	text_edit_one(r, &f, name, end, TEXT_AT);
+	return text_found(r, &f, between(line.at - 1, line.end - 1), (struct str){"", 0}, TEXT_ID_GIVEN);
+}
+
 /* The callers of a sample: "            1136 hot+0xd (/tmp/prog)". perf writes file offsets there, and with dsoff also
  * after the path. All but the first of a sample are return addresses. */
 bool text_read_perf(struct text_reader *r, struct rest line)
@@ -177,7 +195,11 @@ bool text_read_perf(struct text_reader *r, struct rest line)
 	struct text_frame f = {.base = TEXT_FILE};
 	struct text_group g;
 	const char *from = line.at;
-	if (!blanks(&line) || !take_hex(&line, &f.offset) || !take_literal(&line, " ") || line.end[-1] != ')')
+	if (!blanks(&line))
+		return false;
+	if (peek(&line) == '[')
+		return read_traced(r, line);
+	if (!take_hex(&line, &f.offset) || !take_literal(&line, " ") || line.end[-1] != ')')
 		return false;
 	struct str path;
 	const char *open;
@@ -211,6 +233,78 @@ bool text_read_perf(struct text_reader *r, struct rest line)
 		return true; /* of the kernel: it has a name, and nobody knows more */
 	text_edit_one(r, &f, line.at, open - 1, TEXT_AT);
 	return text_found(r, &f, path, (struct str){"", 0}, TEXT_ID_GIVEN);
+}
+
+/* The columns of perf report: the module must stand before the symbol, as it does by default. */
+static bool read_report_header(struct text_reader *r, struct rest line)
+{
+	static const char module[] = "Shared Object";
+	if (!take_literal(&line, "# ") ||
+	        (!find_word(line.at, line.end, "Overhead") && !find_word(line.at, line.end, "Children")))
+		return false;
+	const char *object = find_word(line.at, line.end, module);
+	struct rest next = {object ? object + sizeof module - 1 : line.end, line.end};
+	r->perf_report = object && blanks(&next) && take_literal(&next, "Symbol");
+	return true;
+}
+
+/* "47.13%"; *some: it is not 0.00%. */
+static bool take_percentage(struct rest *line, bool *some)
+{
+	struct rest r = *line;
+	*some = false;
+	blanks(&r);
+	const char *from = r.at;
+	for (; is_digit(peek(&r)) || peek(&r) == '.'; r.at++)
+		*some = *some || (is_digit(peek(&r)) && *r.at != '0');
+	if (r.at == from || !take_literal(&r, "%"))
+		return false;
+	*line = r;
+	return true;
+}
+
+/* The last word of the text, which is cut off. */
+static struct str cut_word(struct str *text)
+{
+	while (text->len && is_blank((unsigned char)text->data[text->len - 1]))
+		text->len--;
+	const char *end = text->data + text->len;
+	while (text->len && !is_blank((unsigned char)text->data[text->len - 1]))
+		text->len--;
+	return between(text->data + text->len, end);
+}
+
+/* "    47.13%  app      libcrash.so     [.] 0x0000000000001166", with -v a path and "0x1166   B" before "[.]". Callers
+ * that have no samples of their own have addresses in memory. */
+static bool read_report(struct text_reader *r, struct rest line)
+{
+	struct text_frame f = {.base = TEXT_FILE};
+	bool some, own;
+	if (!r->perf_report || !take_percentage(&line, &some))
+		return false;
+	if (take_percentage(&line, &own)) /* of all, with its callees */
+		some = own;
+	const char *mark = find_word(line.at, line.end, " [.] 0x");
+	struct rest hex = {mark ? mark + strlen(" [.] ") : line.end, line.end};
+	const char *from = hex.at;
+	if (!mark || !take_0x(&hex, &f.offset) || hex.at - from != REPORT_WIDTH ||
+	        (hex.at < hex.end && !is_blank(*hex.at)))
+		return false;
+	struct str before = between(line.at, mark), path = cut_word(&before);
+	if (path.len == 1) {
+		cut_word(&before);
+		path = cut_word(&before);
+	}
+	if (!some || !path.len || *path.data == '[' || ends_with(path, ".map") || f.offset >= PERF_OFFSET_MAX)
+		return true;
+	f.address = f.offset;
+	text_edit_one(r, &f, from, hex.at, TEXT_AT);
+	return text_found(r, &f, path, (struct str){"", 0}, TEXT_ID_GIVEN);
+}
+
+bool text_read_perf_report(struct text_reader *r, struct rest line)
+{
+	return read_report_header(r, line) || read_report(r, line);
 }
 
 /* ---- tables of modules ---- */

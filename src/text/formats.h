@@ -35,6 +35,7 @@ struct text_object {
 struct text_reader {
 	struct text_modules modules;
 	struct text_maps maps;
+	bool uses_fixed;
 	struct str program; /* of which the whole text is; empty: unknown */
 	uint32_t settled;   /* modules whose paths the maps were asked for, when there were so many mappings */
 	uint32_t settled_maps;
@@ -50,6 +51,7 @@ struct text_reader {
 	unsigned frames;        /* found in it */
 	bool skips;             /* it is longer than TEXT_LINE_MAX, and the rest is still to come */
 	unsigned perf_depth;    /* frames of the sample so far */
+	bool perf_report;       /* the header of perf report has the columns that it needs */
 	uint64_t signal_line;   /* the one with the place where a signal came: no return address */
 	uint64_t signal_again;  /* another one */
 	uint64_t caller_line;   /* the last with a return address, or the place where a signal came */
@@ -85,7 +87,7 @@ struct text_reader {
  * true, so that callers can return the result. */
 bool text_found(struct text_reader *r, struct text_frame *f, struct str path, struct str id, enum text_id kind);
 /* The line says of which file an address is, but not where that lies in memory. */
-void text_names_file(const struct text_reader *r, struct text_frame *f, struct str path);
+void text_names_file(struct text_reader *r, struct text_frame *f, struct str path);
 /* f->edits is one: from, to are in the line. */
 void text_edit_one(
         const struct text_reader *r, struct text_frame *f, const char *from, const char *to, enum text_style style);
@@ -121,6 +123,8 @@ struct str text_build_id(struct rest after);
 bool text_read_numbered(struct text_reader *r, struct rest line);
 /* glibc, Ruby */
 bool text_read_glibc(struct text_reader *r, struct rest line);
+/* perf report */
+bool text_read_perf_report(struct text_reader *r, struct rest line);
 /* perf script, bpftrace */
 bool text_read_perf(struct text_reader *r, struct rest line);
 /* macOS */

@@ -44,9 +44,10 @@ bool text_reader_know_name(struct text_reader *r, struct str name)
 	return text_modules_know_name(&r->modules, name);
 }
 
-void text_reader_know_program(struct text_reader *r, struct str path)
+void text_reader_use_fixed(struct text_reader *r, struct str program)
 {
-	r->program = path;
+	r->uses_fixed = true;
+	r->program = program;
 }
 
 uint32_t text_reader_modules(const struct text_reader *r)
@@ -73,12 +74,12 @@ void text_reader_forget(struct text_reader *r)
 
 /* ---- what maps say ---- */
 
-/* In the program that the user has told. */
-static bool find_in_program(struct text_reader *r, const struct text_frame *f, struct text_location *out)
+/* In the file that the line or else the user has told, if that is loaded where it was linked. */
+static bool find_in_file(struct text_reader *r, const struct text_frame *f, struct text_location *out)
 {
-	*out = (struct text_location){r->program, 0, TEXT_FIXED};
-	return r->program.len && f->base == TEXT_ELF && !f->elsewhere &&
-	       !text_maps_cover(&r->maps, f->process, f->address);
+	struct str path = f->file ? text_modules_at(&r->modules, f->file - 1)->path : r->program;
+	*out = (struct text_location){path, 0, TEXT_FIXED};
+	return path.len && f->base == TEXT_ELF && !text_maps_cover(&r->maps, f->process, f->address);
 }
 
 enum text_result text_reader_place(struct text_reader *r, struct text_frame *f)
@@ -86,7 +87,7 @@ enum text_result text_reader_place(struct text_reader *r, struct text_frame *f)
 	struct text_location at;
 	uint64_t caller = f->offset - f->address; /* 1 for a return address */
 	if (f->module != TEXT_NO_MODULE ||
-	        (!text_maps_find(&r->maps, f->process, f->address, &at) && !find_in_program(r, f, &at)))
+	        (!text_maps_find(&r->maps, f->process, f->address, &at) && !find_in_file(r, f, &at)))
 		return TEXT_OK;
 	int32_t module = text_modules_find(&r->modules, at.path, (struct str){"", 0}, TEXT_ID_GIVEN);
 	if (module < 0)
@@ -117,7 +118,7 @@ void text_reader_settle(struct text_reader *r)
 const char text_formats[] =
         "sanitizers, LLVM, glibc, Ruby, PyTorch, gdb, eu-stack, lldb, valgrind, callgrind, gfortran, Zig, D, "
         "Ada, Swift, Wine, backward-cpp, strace -k, Linux kernel, hs_err of Java, Node.js, Python, Rust, glog, absl, "
-        "boost, heap profiles, coredumpctl, perf script, bpftrace, Sentry, minidump-stackwalk, Firefox, "
+        "boost, heap profiles, coredumpctl, perf script, perf report, bpftrace, Sentry, minidump-stackwalk, Firefox, "
         "Android, macOS, .ips of Apple, WinDbg, Windows event log, .NET NativeAOT, NAME+0xOFFSET";
 
 bool text_reader_guess(const struct text_reader *r, struct text_guess *out)
@@ -150,9 +151,15 @@ bool text_found(struct text_reader *r, struct text_frame *f, struct str path, st
 	return true;
 }
 
-void text_names_file(const struct text_reader *r, struct text_frame *f, struct str path)
+void text_names_file(struct text_reader *r, struct text_frame *f, struct str path)
 {
-	f->elsewhere = path.len && !str_equal(text_base_name(path), text_base_name(r->program));
+	if (!r->uses_fixed || !path.len || path.len > TEXT_NAME_MAX || r->result)
+		return;
+	int32_t file = text_modules_find(&r->modules, path, (struct str){"", 0}, TEXT_ID_GIVEN);
+	if (file < 0)
+		r->result = text_modules_full(&r->modules) ? TEXT_TOO_MANY_MODULES : TEXT_NO_MEMORY;
+	else
+		f->file = (uint32_t)file + 1;
 }
 
 /* The address behind the call of a signal's handler is that of a function of its own, which starts at a multiple of
@@ -205,6 +212,7 @@ static const struct {
         {SIGN_HEX, text_read_address},
         {SIGN_QUOTE, text_read_numbered},
         {SIGN_HEX, text_read_glibc},
+        {SIGN_HEX | SIGN_QUOTE, text_read_perf_report},
         {SIGN_PAREN, text_read_perf},
         {SIGN_HEX | SIGN_FIRST, text_read_mac},
         {SIGN_BUILD | SIGN_FIRST, text_read_module_line},

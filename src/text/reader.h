@@ -63,8 +63,8 @@ struct text_frame {
 	uint64_t offset;  /* as the text has it */
 	uint64_t address; /* the address to look up: for a return address, one byte before it */
 	enum text_base base;
-	bool elsewhere;                         /* it has no module, but the text names another file than the program */
-	uint32_t process;                       /* of several in one text; see text_reader_place */
+	uint32_t file;    /* without a module: the number, from 1, of the one beside it; 0: none */
+	uint32_t process; /* of several in one text; see text_reader_place */
 	struct text_edit edits[TEXT_EDITS_MAX]; /* in the order of the text */
 	unsigned edit_count;
 };
@@ -90,9 +90,10 @@ bool text_reader_know(struct text_reader *r, struct str name, struct str id);
 /* The same without an id: this is a module's name, although it does not look like one. */
 bool text_reader_know_name(struct text_reader *r, struct str name);
 
-/* The whole text is of the program at this path, which must stay: addresses in memory that have no other module, in a
- * process without a memory map, are in it as TEXT_FIXED. Call it before reading. */
-void text_reader_know_program(struct text_reader *r, struct str path);
+/* The caller has files, so it can use TEXT_FIXED: for addresses in memory that no map covers, if the text names their
+ * file beside them, or else program is not empty: the path of the file of which the whole text is, which must stay.
+ * Call it before reading. */
+void text_reader_use_fixed(struct text_reader *r, struct str program);
 
 enum text_result {
 	TEXT_OK,

@@ -59,7 +59,7 @@ static enum text_result read_in_pieces(struct text_reader *r, const char *text, 
 
 static char *show(const struct text_reader *r, const struct found *f)
 {
-	static const char *const bases[] = {"elf", "image", "file", "code", "exec"};
+	static const char *const bases[] = {"elf", "image", "file", "code", "exec", "fixed"};
 	struct buffer out;
 	buffer_init(&out, OUT_MAX);
 	for (size_t i = 0; i < f->count; i++) {
@@ -198,6 +198,75 @@ static void test_perf(void **state)
 	        "4 /usr/lib/x86_64-linux-gnu/libc.so.6 libc.so.6/ 0x27249 file [__libc_start_call_main+0x7a]\n"
 	        "7 /tmp/s/h h/ 0x113c file [hot+0x13]\n"
 	        "9 no module [[unknown]]\n");
+}
+
+/* perf report */
+static void test_perf_report(void **state)
+{
+	(void)state;
+	expect("    47.13%  app      liba.so   [.] 0x0000000000001166\n"
+	       "# Overhead  Command  Symbol\n"
+	       "    47.13%  app      [.] 0x0000000000001166\n"
+	       "# Overhead  Command  Shared Object         Symbol                         \n"
+	       "    47.13%  app      liba.so   [.] 0x0000000000001166\n"
+	       "            ---0x7f80e3a11166\n"
+	       "    16.65%  app      /opt/liba.so        0x1163     B [.] 0x0000000000001163   app.c:1\n"
+	       "     5.00%  app      [unknown]  [.] 0x0000000000001163\n"
+	       "     5.00%  app      liba.so  [.] 0x00007f80e3a11166\n"
+	       "     5.00%  app      liba.so  [.] 0x1166\n"
+	       "     5.00%  app      perf-7.map  [.] 0x0000000000001163\n"
+	       "# Children      Self  Command  Shared Object     Symbol\n"
+	       "    99.90%     0.00%  app      liba.so  [.] 0x0000000000001166\n"
+	       "    99.90%     0.10%  app      liba.so  [.] 0x0000000000001166\n"
+	       "# Overhead  Command  Symbol   Shared Object\n"
+	       "    47.13%  app      [.] 0x0000000000001166   liba.so\n",
+	        "5 liba.so liba.so/ 0x1166 file [0x0000000000001166]\n"
+	        "7 /opt/liba.so liba.so/ 0x1163 file [0x0000000000001163]\n"
+	        "14 liba.so liba.so/ 0x1166 file [0x0000000000001166]\n");
+}
+
+/* An address is in the file that its line names, or in the program that the user names, unless there is a map. */
+static void test_fixed_addresses(void **state)
+{
+	static const char text[] = "[0x401672]\n"
+	                           "==7==    by 0x401673: ??? (in /opt/b)\n"
+	                           " 1# 0x0000000000401674 in ./b\n"
+	                           "      #01 pc 0000000000401675  <anonymous:7f0000000000>\n"
+	                           "#2  0x0000000000401676 n/a (n/a + 0x0)\n"
+	                           "#1  0x0000000000401677 - /opt/b\n";
+	static const char map[] = "00500000-00501000 r-xp 00000000 fe:00 1234 /opt/other\n";
+	static const struct {
+		const char *program, *before, *expected;
+	} cases[] = {
+	        {NULL, "", "1 no module\n2 no module\n3 no module\n4 no module\n5 no module\n6 no module\n"},
+	        {"", "",
+	                "1 no module\n2 /opt/b b/ 0x401673 fixed\n3 ./b b/ 0x401673 fixed\n4 no module\n"
+	                "5 no module\n6 /opt/b b/ 0x401676 fixed\n"},
+	        {"/a", "",
+	                "1 /a a/ 0x401671 fixed\n2 /opt/b b/ 0x401673 fixed\n3 ./b b/ 0x401673 fixed\n4 no module\n"
+	                "5 /a a/ 0x401675 fixed\n6 /opt/b b/ 0x401676 fixed\n"},
+	        {"/a", map, "2 no module\n3 no module\n4 no module\n5 no module\n6 no module\n7 no module\n"},
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		char *whole = NULL;
+		assert_true(asprintf(&whole, "%s%s", cases[i].before, text) > 0);
+		struct found f = {.text = whole};
+		struct text_reader *r = text_reader_new(100, take_frame, &f);
+		if (cases[i].program)
+			text_reader_use_fixed(r, str_from(cases[i].program));
+		assert_int_equal(read_in_pieces(r, whole, strlen(whole), SIZE_MAX), TEXT_OK);
+		for (size_t k = 0; k < f.count; k++) {
+			assert_int_equal(text_reader_place(r, &f.frames[k]), TEXT_OK);
+			f.frames[k].edit_count = 0;
+		}
+		char *shown = show(r, &f);
+		assert_string_equal(shown, cases[i].expected);
+		free(shown);
+		free(f.frames);
+		text_reader_free(r);
+		free(whole);
+	}
 }
 
 /* Firefox */
@@ -1285,6 +1354,8 @@ int main(void)
 	        cmocka_unit_test(test_glibc),
 	        cmocka_unit_test(test_systemd),
 	        cmocka_unit_test(test_perf),
+	        cmocka_unit_test(test_perf_report),
+	        cmocka_unit_test(test_fixed_addresses),
 	        cmocka_unit_test(test_firefox),
 	        cmocka_unit_test(test_android),
 	        cmocka_unit_test(test_macos),

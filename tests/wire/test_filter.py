@@ -322,6 +322,49 @@ def test_perf(tmp_path):
     expect_places(out, HOT, ("hot", "hot"), ("main", "main"))
 
 
+def test_perf_report(tmp_path):
+    program = compile_c(str(tmp_path), "hot", HOT)
+    subprocess.run(["strip", "-o", program + ".bare", program], check=True)
+    data = str(tmp_path / "perf.data")
+    done = subprocess.run(
+        ["perf", "record", "-e", "cpu-clock:u", "-F", "199", "-g", "-o", data, program + ".bare"], capture_output=True, text=True, timeout=BOUND, check=False
+    )
+    if done.returncode != 0:
+        pytest.skip("perf may not count here: " + done.stderr.strip().splitlines()[-1])
+    for options in (["--no-children"], ["--children"], ["--no-children", "--sort", "dso,sym", "-v"], ["--no-children", "--sort", "comm,sym"]):
+        text = subprocess.run(["perf", "report", "--stdio", "-g", "none", *options, "-i", data], capture_output=True, text=True, timeout=BOUND, check=True).stdout
+        out = filtered(text, "--module", f"hot.bare={program}")
+        assert "[.] 0x00" in text, text
+        if "comm,sym" in options:
+            assert out == text  # the word before the address is no module
+            continue
+        shares = re.findall(r"([\d.]+)%(?: +\S+)+ +\[\.\] hot at \S+/hot\.c:(\d+)", out)
+        assert {int(line) for _, line in shares} <= {line_of(HOT, "hot"), line_of(HOT, "hot") - 1} and sum(float(share) for share, _ in shares) > 50, out
+        if "--children" in options:
+            assert re.search(r"0\.00% +hot\.bare +hot\.bare +\[\.\] 0x0000[0-9a-f]+ *$", out, re.M), out
+
+
+def test_perf_trace(program):
+    inside, _ = call_in(program, "show", "backtrace")
+    _, after = call_in(program, "main", "show")
+    text = (
+        "     0.000 (999.323 ms): app/10737 pause()  = 0\n                                       __libc_pause (/usr/lib/x86_64-linux-gnu/libc.so.6)\n"
+        f"                                       [{inside:#x}] ({program})\n                                       [{after - 1:#x}] ({program})\n"
+    )
+    expect_places(filtered(text), SOURCE, ("show", "show"), ("main", "main shows"))
+
+
+@pytest.mark.skipif(not shutil.which("valgrind"), reason="valgrind is not installed")
+def test_valgrind_of_a_program_with_a_fixed_address(tmp_path):
+    program = compile_c(str(tmp_path), "fixed", LEAK, "-no-pie")
+    shutil.copy(program, str(tmp_path / "full"))
+    subprocess.run(["strip", program], check=True)
+    text = subprocess.run(["valgrind", "--leak-check=full", program], capture_output=True, text=True, timeout=BOUND, check=False).stderr
+    assert "??? (in " in text, text
+    expect_places(filtered(text, "--module", f"fixed={tmp_path / 'full'}"), LEAK, ("lose", "lose"), ("main", "main"))
+    assert filtered(text, "--module", f"fixed={compile_c(str(tmp_path), 'other', LEAK, '-pie')}") == text
+
+
 # ---- formats whose programs do not run here ----
 
 
