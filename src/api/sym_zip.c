@@ -4,7 +4,6 @@
 #include <config.h>
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,21 +42,13 @@ struct zip_upload {
 
 /* ---- the form ---- */
 
-/* A file that has no name, and so is gone when it is closed. */
-static int open_unnamed(struct error *e)
+static int open_file(struct error *e)
 {
 	const char *folder = getenv("TMPDIR");
-	char path[4096];
 	if (!folder || !*folder)
 		folder = "/var/tmp";
-	int fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-	if (fd >= 0)
-		return fd;
-	snprintf(path, sizeof path, "%s/symbolicated-XXXXXX", folder);
-	fd = mkostemp(path, O_CLOEXEC);
-	if (fd >= 0)
-		unlink(path);
-	else
+	int fd = file_open_unnamed(folder);
+	if (fd < 0)
 		error_set(e, ERR_UNAVAILABLE, "the ZIP cannot be stored in %.100s: %s", folder, strerror(errno));
 	return fd;
 }
@@ -211,7 +202,7 @@ static enum err check_token(struct zip_upload *u, struct error *e)
 
 static enum err take_zip(struct zip_upload *u, struct error *e)
 {
-	u->fd = open_unnamed(e);
+	u->fd = open_file(e);
 	if (u->fd < 0)
 		return e->code;
 	enum err err = receive_form(u, e);

@@ -4,8 +4,10 @@
 #include "base/files.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -22,4 +24,20 @@ enum err folder_check(const char *path, const char *what, struct error *e)
 	if (access(folder, W_OK | X_OK) < 0)
 		return error_set(e, ERR_CONFIG, "%s: %.150s: %s", what, folder, strerror(errno));
 	return ERR_OK;
+}
+
+int file_open_unnamed(const char *folder)
+{
+	char path[PATH_MAX];
+	int fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL))
+		return fd;
+	if (snprintf(path, sizeof path, "%s/symbolicated-XXXXXX", folder) >= (int)sizeof path) {
+		errno = ENAMETOOLONG;
+		return -1;
+	}
+	fd = mkostemp(path, O_CLOEXEC);
+	if (fd >= 0)
+		unlink(path);
+	return fd;
 }

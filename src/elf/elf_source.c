@@ -4,7 +4,6 @@
 #include "elf/elf_source.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -73,28 +72,12 @@ static bool file_commit(void *arg, size_t n)
 	return false;
 }
 
-static int open_folder(const char *folder)
-{
-	int fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-	if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL))
-		return fd;
-	char path[4096];
-	if (snprintf(path, sizeof path, "%s/symbolicated-XXXXXX", folder) >= (int)sizeof path) {
-		errno = ENAMETOOLONG;
-		return -1;
-	}
-	fd = mkostemp(path, O_CLOEXEC);
-	if (fd >= 0)
-		unlink(path);
-	return fd;
-}
-
 enum err elf_sources_check(const struct config *c, struct error *e)
 {
 	enum err err = elf_sources_wanted(c) ? extractors_check(e) : ERR_OK;
 	if (err || !elf_sources_wanted(c))
 		return err;
-	int fd = open_folder(c->executable_folder);
+	int fd = file_open_unnamed(c->executable_folder);
 	if (fd < 0)
 		return error_set(e, ERR_CONFIG, "executable_folder %.100s: %s", c->executable_folder, strerror(errno));
 	close(fd);
@@ -124,7 +107,7 @@ static enum bucket_outcome fetch_path(struct elf_load *l, const char *path, int 
 	struct bucket_sink sink = {file_space, file_commit, l};
 	struct bucket_result one;
 	l->problem = 0;
-	l->file = open_folder(l->sources->folder);
+	l->file = file_open_unnamed(l->sources->folder);
 	if (l->file < 0)
 		return folder_failed(l, errno);
 	bucket_fetch_path(l->client, l->source, path, l->sources->max_size, &sink, l->taker.cancel, &one);

@@ -4,15 +4,11 @@
 #include "extract/temp_file.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/files.h"
 
@@ -30,29 +26,13 @@ static const char *folder(void)
 	return dir && stat(dir, &st) == 0 && S_ISDIR(st.st_mode) ? dir : "/tmp";
 }
 
-/* If the file system does not support nameless files, the file has a name for a moment. */
-static int open_named(void)
-{
-	char path[PATH_MAX];
-	if (snprintf(path, sizeof path, "%s/symbtool-XXXXXX", folder()) >= (int)sizeof path) {
-		errno = ENAMETOOLONG;
-		return -1;
-	}
-	int fd = mkostemp(path, O_CLOEXEC);
-	if (fd >= 0)
-		unlink(path);
-	return fd;
-}
-
 enum err temp_file_open(int *fd, struct error *e)
 {
 	if (in_memory) {
 		*fd = memfd_create("symbolicated-extract", MFD_CLOEXEC);
 		return *fd < 0 ? no_memory(e) : ERR_OK;
 	}
-	*fd = open(folder(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-	if (*fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL))
-		*fd = open_named();
+	*fd = file_open_unnamed(folder());
 	return *fd < 0 ? error_set(e, ERR_IO, "temporary folder %.150s: %s", folder(), strerror(errno)) : ERR_OK;
 }
 

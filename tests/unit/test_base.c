@@ -3,8 +3,10 @@
 #include <config.h>
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
+#include <limits.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,6 +28,7 @@
 #include "base/cgroup.h"
 #include "base/hash.h"
 #include "base/clock.h"
+#include "base/files.h"
 #include "base/log.h"
 #include "base/map64.h"
 #include "base/process.h"
@@ -666,6 +669,56 @@ static void log_goes_back_to_standard_error(void **state)
 	assert_null(strstr(text, "not logged"));
 }
 
+/* --- files without a name --- */
+
+static bool all_have_names; /* as in a file system without nameless files */
+
+int __real_open(const char *path, int flags, ...);
+int __wrap_open(const char *path, int flags, ...);
+int __wrap_open(const char *path, int flags, ...)
+{
+	bool nameless = (flags & O_TMPFILE) == O_TMPFILE;
+	va_list args;
+	va_start(args, flags);
+	mode_t mode = nameless || flags & O_CREAT ? va_arg(args, mode_t) : 0;
+	va_end(args);
+	if (!all_have_names || !nameless)
+		return __real_open(path, flags, mode);
+	errno = EOPNOTSUPP;
+	return -1;
+}
+
+static void check_unnamed(void)
+{
+	char place[] = "/tmp/test-unnamed-XXXXXX", text[4], too_long[PATH_MAX];
+	struct stat st;
+	assert_non_null(mkdtemp(place));
+	int fd = file_open_unnamed(place);
+	assert_int_equal(rmdir(place), 0); /* it is empty */
+	assert_true(fd >= 0 && fcntl(fd, F_GETFD) == FD_CLOEXEC);
+	assert_int_equal(fstat(fd, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0600);
+	assert_true(write_all(fd, "abcd", 4));
+	assert_int_equal(pread(fd, text, 4, 0), 4);
+	assert_memory_equal(text, "abcd", 4);
+	close(fd);
+	assert_int_equal(file_open_unnamed(place), -1);
+	assert_int_equal(errno, ENOENT);
+	memset(too_long, 'a', sizeof too_long - 1);
+	too_long[sizeof too_long - 1] = 0;
+	assert_int_equal(file_open_unnamed(too_long), -1);
+	assert_int_equal(errno, ENAMETOOLONG);
+}
+
+static void files_without_a_name(void **state)
+{
+	(void)state;
+	check_unnamed();
+	all_have_names = true;
+	check_unnamed();
+	all_have_names = false;
+}
+
 /* --- control groups --- */
 
 /* The linker sends cores_count's question here: a group that has less than a thousandth of a core. */
@@ -941,6 +994,7 @@ int main(void)
 	        cmocka_unit_test(errors_have_a_status),
 	        cmocka_unit_test(strings_are_cut_and_trimmed),
 	        cmocka_unit_test(table_of_numbers),
+	        cmocka_unit_test(files_without_a_name),
 	        cmocka_unit_test(limits_of_control_groups),
 	        cmocka_unit_test(a_process_has_some_memory),
 	        cmocka_unit_test(there_is_at_least_one_core),
