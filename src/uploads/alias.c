@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "uploads/sets.h"
-
 struct gathering {
 	const struct build_id_question *question;
 	bool (*found)(void *arg, const struct claim *claim);

@@ -4,7 +4,7 @@
 #define UPLOADS_ALIAS_H
 
 #include "symbfile/segments.h"
-#include "uploads/layout.h"
+#include "uploads/sets.h"
 
 /* The executable. Offsets in a request that uses the build id count from image_base. */
 struct symbfile_alias {
@@ -13,8 +13,9 @@ struct symbfile_alias {
 	struct file_map file; /* as the latest upload says that knows it */
 };
 
-/* The executables that claim a build id; at most ALIAS_CLAIMS, the latest ones. */
-enum { ALIAS_CLAIMS = 16 };
+/* The executables that claim a build id; at most ALIAS_CLAIMS, the latest ones. As many as of one executable's sets, so
+ * that stripped copies from many hosts do not hide the full one. */
+enum { ALIAS_CLAIMS = MANIFESTS_READ };
 struct symbfile_claims {
 	struct claim items[ALIAS_CLAIMS]; /* the latest first */
 	unsigned count;

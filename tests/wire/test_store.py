@@ -77,6 +77,17 @@ def test_24_orders_end_in_the_best(store, same):
     assert [(s["quality"], s["why"], s["forced"]) for s in best] == [("inlines", "forced", True)]
 
 
+def test_copies_from_many_hosts_do_not_hide_the_best(store):
+    """Each host has stripped its own copy, so all have one build id, and none the FileID of another."""
+    build_id, (full, ident) = new_build_id(), new_id()
+    accepted(upload(store, "ranges", ident, UPLOADS["full"][0], BuildID=build_id.hex()))
+    for i in range(20):
+        accepted(upload(store, "ranges", new_id()[1], UPLOADS["symbols"][0], node=i % 2, BuildID=build_id.hex()))
+    told = listed(store, build_id.hex())
+    assert (told["file_id"], len(told["claims"])) == (full, 21)
+    assert named(store, debug_id(build_id)) == "full"
+
+
 def test_of_equals_the_newer_answers_also_if_it_was_sent_before(store):
     ident = new_id()
     for name in ("a", "b", "a"):
