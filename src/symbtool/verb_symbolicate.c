@@ -44,8 +44,8 @@ static const char usage[] =
         "stacks: sanitizers, LLVM, glibc, Ruby, PyTorch, gdb, eu-stack, lldb, valgrind, callgrind, gfortran,\n"
         "Zig, D, Ada, Swift, Wine, backward-cpp, strace -k, Linux kernel, hs_err of Java, Node.js, Python, Rust,\n"
         "glog, absl, boost, heap profiles, coredumpctl, perf script, perf report, bpftrace, Sentry,\n"
-        "minidump-stackwalk, Firefox, Android, macOS, .ips of Apple, WinDbg, Windows event log, .NET NativeAOT,\n"
-        "NAME+0xOFFSET.\n"
+        "minidump-stackwalk, Firefox, Chromium, Android, macOS, .ips of Apple, WinDbg, Windows event log,\n"
+        ".NET NativeAOT, NAME+0xOFFSET.\n"
         "\n"
         "The exit code is 1 if a module was not found, or a line of standard input was malformed.\n";
 

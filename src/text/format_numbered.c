@@ -109,8 +109,9 @@ static bool is_named(struct str middle)
 	return middle.len && !find_word(middle.data, middle.data + middle.len, "<null>");
 }
 
-/* 0x7fff in ?? (), or in ?? () from /lib/libc.so.6; n/a (n/a + 0x0); (<unknown module>): no more than an address. After
- * gdb's <signal handler called> it is where the signal came, not a return address. */
+/* 0x7fff in ?? (), or in ?? () from /lib/libc.so.6; n/a (n/a + 0x0); (<unknown module>); Chromium's <unknown>, where
+ * all are return addresses: no more than an address. After gdb's <signal handler called> it is where the signal came,
+ * not a return address. */
 static bool take_address_alone(struct text_reader *r, struct rest line, struct text_frame *f, uint64_t number)
 {
 	blanks(&line);
@@ -125,6 +126,9 @@ static bool take_address_alone(struct text_reader *r, struct rest line, struct t
 	} else if (take_literal(&line, "(<unknown module>)")) {
 		text_edit_one(r, f, from, from, TEXT_IN);
 		caller = false;
+	} else if (take_literal(&line, "<unknown>") && line.at == line.end) {
+		text_edit_one(r, f, from, line.at, TEXT_AT);
+		caller = true;
 	} else {
 		return false;
 	}

@@ -197,6 +197,8 @@ bool text_read_perf(struct text_reader *r, struct rest line)
 	const char *from = line.at;
 	if (!blanks(&line))
 		return false;
+	while (line.end > line.at && is_blank((unsigned char)line.end[-1]))
+		line.end--;
 	if (peek(&line) == '[')
 		return read_traced(r, line);
 	if (!take_hex(&line, &f.offset) || !take_literal(&line, " ") || line.end[-1] != ')')

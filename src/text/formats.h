@@ -119,7 +119,7 @@ struct str text_build_id(struct rest after);
 
 /* Each takes a line without its end, and returns whether the line has one of its formats, which stand above it as in
  * text_formats; (…): it reads what is no frame. docs/development.md says how to add one. */
-/* sanitizers, LLVM, gdb, eu-stack, coredumpctl, Firefox, Android */
+/* sanitizers, LLVM, gdb, eu-stack, coredumpctl, Firefox, Chromium, Android */
 bool text_read_numbered(struct text_reader *r, struct rest line);
 /* glibc, Ruby */
 bool text_read_glibc(struct text_reader *r, struct rest line);

@@ -119,6 +119,7 @@ const char text_formats[] =
         "sanitizers, LLVM, glibc, Ruby, PyTorch, gdb, eu-stack, lldb, valgrind, callgrind, gfortran, Zig, D, "
         "Ada, Swift, Wine, backward-cpp, strace -k, Linux kernel, hs_err of Java, Node.js, Python, Rust, glog, absl, "
         "boost, heap profiles, coredumpctl, perf script, perf report, bpftrace, Sentry, minidump-stackwalk, Firefox, "
+        "Chromium, "
         "Android, macOS, .ips of Apple, WinDbg, Windows event log, .NET NativeAOT, NAME+0xOFFSET";
 
 bool text_reader_guess(const struct text_reader *r, struct text_guess *out)
@@ -269,6 +270,22 @@ static void pass_no_frame(struct text_reader *r, struct rest line)
 		r->signal_line++;
 }
 
+/* The line without "\033[1;31m" at its beginning and "\033[0m" at its end. */
+static struct rest without_colours(struct rest line)
+{
+	static const char end[] = "\033[0m";
+	struct rest r = line;
+	if (ends_with(between(line.at, line.end), end))
+		line.end -= sizeof end - 1;
+	if (!take_literal(&r, "\033["))
+		return line;
+	while (is_digit(peek(&r)) || peek(&r) == ';')
+		r.at++;
+	if (take_literal(&r, "m") && r.at <= line.end)
+		line.at = r.at;
+	return line;
+}
+
 static void read_line(struct text_reader *r, struct rest line, unsigned signs)
 {
 	unsigned perf_depth = r->perf_depth;
@@ -276,6 +293,7 @@ static void read_line(struct text_reader *r, struct rest line, unsigned signs)
 	r->hotspot_depth = is_hotspot(line) ? r->hotspot_depth + 1 : 0;
 	if (line.end > line.at && line.end[-1] == '\r')
 		line.end--;
+	line = without_colours(line);
 	if (may_begin(line))
 		signs |= SIGN_FIRST;
 	for (size_t i = 0; signs && line.at < line.end && i < sizeof formats / sizeof *formats; i++)

@@ -200,6 +200,21 @@ static void test_perf(void **state)
 	        "9 no module [[unknown]]\n");
 }
 
+/* What terminals and logs put around lines: colours, blanks, dates, marks of quotations. Judged by the lines without.
+ */
+static void test_lines_with_more_around(void **state)
+{
+	(void)state;
+	expect("\033[31m    #0 0x562ff30eb1f3  (/a+0x11f3)\033[0m\n"
+	       "\033[1m./a(+0x11f3) [0x562ff30eb1f3]\033[0m\r\n"
+	       "\t            1136 [unknown] (/a)  \n"
+	       "> > 2026-11-26T15:00:00.123Z stderr F     #0 0x562ff30eb1f3  (/a+0x11f3)\n"
+	       "Nov 26 15:00:00 host a[7]: ./a(+0x11f3) [0x562ff30eb1f3]\n"
+	       "{\"log\":\"    #0 0x562ff30eb1f3  (/a+0x11f3)\\n\",\"stream\":\"stderr\"}\n",
+	        "1 /a a/ 0x11f3 elf [  ]\n2 ./a a/ 0x11f2 elf []\n3 /a a/ 0x1136 file [[unknown]]\n"
+	        "4 /a a/ 0x11f3 elf [  ]\n5 ./a a/ 0x11f2 elf []\n6 /a a/ 0x11f3 elf [  ]\n");
+}
+
 /* perf report */
 static void test_perf_report(void **state)
 {
@@ -802,6 +817,14 @@ static void test_bpftrace(void **state)
 	        "5 /a a/ 0x1010 image [0x11010]\n6 /a a/ 0x100f image [0x11010]\n");
 }
 
+/* Chromium, whose driver prints what backtrace() gives. */
+static void test_chromium(void **state)
+{
+	(void)state;
+	expect(MAP_A "#0 0x11010 <unknown>\n#1 0x11011 <unknown>\n#2 0x11012 <unknown> at 7\n#3 0x11013 main\n",
+	        "5 /a a/ 0x100f image [<unknown>]\n6 /a a/ 0x1010 image [<unknown>]\n");
+}
+
 /* PyTorch */
 static void test_torch(void **state)
 {
@@ -1354,6 +1377,8 @@ int main(void)
 	        cmocka_unit_test(test_glibc),
 	        cmocka_unit_test(test_systemd),
 	        cmocka_unit_test(test_perf),
+	        cmocka_unit_test(test_lines_with_more_around),
+	        cmocka_unit_test(test_chromium),
 	        cmocka_unit_test(test_perf_report),
 	        cmocka_unit_test(test_fixed_addresses),
 	        cmocka_unit_test(test_firefox),

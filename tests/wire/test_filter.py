@@ -344,6 +344,38 @@ def test_perf_report(tmp_path):
             assert re.search(r"0\.00% +hot\.bare +hot\.bare +\[\.\] 0x0000[0-9a-f]+ *$", out, re.M), out
 
 
+CHROMIUM = """\
+#include <execinfo.h>
+#include <stdio.h>
+__attribute__((noinline)) int show(void)
+{
+	void *stack[16];
+	int n = backtrace(stack, 16); /* show */
+	for (int i = 0; i < n; i++)
+		printf("#%d %p <unknown>\\n", i, stack[i]);
+	FILE *maps = fopen("/proc/self/maps", "r");
+	for (int c; (c = getc(maps)) != EOF;)
+		putchar(c);
+	return n;
+}
+int main(void)
+{
+	return show() == 0; /* main */
+}
+"""
+
+
+def test_chromium(tmp_path):
+    """Its driver prints what backtrace() gives; the map of the process has to be put beside it."""
+    program = compile_c(str(tmp_path), "shown", CHROMIUM)
+    text = subprocess.run([program], capture_output=True, text=True, timeout=BOUND, check=False).stdout
+    first = int(re.search(rf"^([0-9a-f]+)-.* {program}$", text, re.M).group(1), 16)
+    calls = [int(word, 16) - 1 - first for word in re.findall(r"^#[01] 0x(\w+) <unknown>$", text, re.M)]
+    out = re.findall(r"^#[01] 0x\w+ (\S+ at )\S*/(\S+)$", filtered(text), re.M)
+    assert ["".join(words) for words in out] == by_addr2line(program, calls)
+    expect_places(filtered(text), CHROMIUM, ("show", "show"), ("main", "main"))
+
+
 def test_perf_trace(program):
     inside, _ = call_in(program, "show", "backtrace")
     _, after = call_in(program, "main", "show")
