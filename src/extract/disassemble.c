@@ -106,6 +106,13 @@ static enum err read_one(struct code_reader *r, const uint8_t *bytes, size_t len
 	return add_target(r, target, text, e);
 }
 
+/* What lies between functions, such as the zeros of some linkers, does not swallow the beginning of the next one. */
+static size_t room_at(const struct code_reader *r, uint64_t address, size_t room)
+{
+	uint64_t next = symbol_names_next(&r->names, address + r->image_base) - r->image_base - address;
+	return next < room ? (size_t)next : room;
+}
+
 static enum err read_code(struct code_reader *r, const uint8_t *bytes, size_t len, size_t wanted, struct error *e)
 {
 	char text[TEXT_MAX];
@@ -113,8 +120,10 @@ static enum err read_code(struct code_reader *r, const uint8_t *bytes, size_t le
 	size_t at = 0, used = 0;
 	/* The last instruction may end behind what was asked for. */
 	for (; at < wanted && !err; at += used) {
+		uint64_t address = r->d->start + at;
 		r->target = UINT64_MAX;
-		err = (r->is_arm ? read_one_arm : read_one)(r, bytes + at, len - at, r->d->start + at, &used, text, e);
+		err = (r->is_arm ? read_one_arm : read_one)(
+		        r, bytes + at, room_at(r, address, len - at), address, &used, text, e);
 		if (!err)
 			err = r->d->instruction(
 			        r->d->arg, (uint32_t)at, (uint32_t)(at + used), r->target, str_from(text), e);

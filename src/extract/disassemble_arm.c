@@ -138,11 +138,16 @@ void arm_decoder_close(struct arm_decoder *d)
 
 /* ---- decoding ---- */
 
-static size_t data_word(const uint8_t *bytes, size_t len, char *text, size_t size)
+/* Up to the next multiple of four, as objdump has it. */
+static size_t data_word(const uint8_t *bytes, size_t len, uint64_t address, char *text, size_t size)
 {
-	if (len < 4) {
+	if (len < 2 || address % 2 == 1) {
 		snprintf(text, size, ".byte 0x%02x", bytes[0]);
 		return 1;
+	}
+	if (len < 4 || address % 4 == 2) {
+		snprintf(text, size, ".short 0x%04x", bytes[0] | bytes[1] << 8);
+		return 2;
 	}
 	uint32_t word =
 	        (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
@@ -175,7 +180,7 @@ size_t arm_decode(struct arm_decoder *d, const uint8_t *bytes, size_t len, uint6
 	size_t room = end - address < len ? (size_t)(end - address) : len, step = what == 't' ? 2 : 4;
 	*target = UINT64_MAX;
 	if (what == 'd')
-		return data_word(bytes, room, text, size);
+		return data_word(bytes, room, address, text, size);
 	const uint8_t *code = bytes;
 	if (!set_mode(d, what == 't' ? CS_MODE_THUMB : CS_MODE_LITTLE_ENDIAN) ||
 	        !cs_disasm_iter(d->capstone, &code, &room, &shown, d->insn)) {

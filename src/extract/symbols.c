@@ -293,3 +293,8 @@ bool symbol_names_bounds(const struct symbol_names *n, uint64_t address, uint64_
 		*end = found->end;
 	return found;
 }
+
+uint64_t symbol_names_next(const struct symbol_names *n, uint64_t address)
+{
+	return next_start(n->items, n->count, address, UINT64_MAX);
+}

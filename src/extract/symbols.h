@@ -41,5 +41,7 @@ enum err symbol_names_find(struct symbol_names *n, uint64_t address, struct str 
 
 /* Where that symbol's code begins and ends; either may be NULL. False: there is none. */
 bool symbol_names_bounds(const struct symbol_names *n, uint64_t address, uint64_t *start, uint64_t *end);
+/* Where the first symbol behind address begins, or UINT64_MAX. */
+uint64_t symbol_names_next(const struct symbol_names *n, uint64_t address);
 
 #endif

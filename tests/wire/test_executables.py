@@ -457,12 +457,17 @@ def test_assembly_needs_the_executable(tree, tmp_path):
         assert "it is a debug file" in asm(s, tree.id, start - tree.image_base, size)["error"]
 
 
+def put_by_build_id(root, program):
+    build_id = build_id_of(program)
+    os.makedirs(root / ".build-id" / build_id[:2])
+    shutil.copy(program, root / ".build-id" / build_id[:2] / build_id[2:])
+    return build_id
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists(LIBC), reason="no libc of x86-64")
 def test_assembly_of_libc_has_the_boundaries_of_objdump(tmp_path):
-    build_id = build_id_of(LIBC)
-    os.makedirs(tmp_path / ".build-id" / build_id[:2])
-    shutil.copy(LIBC, tmp_path / ".build-id" / build_id[:2] / build_id[2:])
+    build_id = put_by_build_id(tmp_path, LIBC)
     start = code_addresses(LIBC, 1)[0]
     with over(tmp_path) as s:
         got = asm(s, build_id, start, 0x30000)
@@ -471,13 +476,28 @@ def test_assembly_of_libc_has_the_boundaries_of_objdump(tmp_path):
     assert {start + i[0] for i in got["instructions"]} == {a for a, m in want if m}
 
 
+def test_assembly_behind_padding_begins_with_the_function(tmp_path):
+    """What lies between functions, such as the zeros of some linkers, does not swallow the beginning of the next one."""
+    program = str(tmp_path / "padded.so")
+    functions = "".join(f".type {name},@function\n{name}: push %r12\nret\n.size {name},.-{name}\n.byte 0xe8\n" for name in ("first", "second", "third"))
+    command = ["gcc", "-shared", "-nostdlib", "-Wl,--build-id=sha1", "-o", program, "-x", "assembler", "-"]
+    subprocess.run(command, input=".text\n" + functions, text=True, check=True)
+    build_id = put_by_build_id(tmp_path, program)
+    start, end = function_of(program, "first")[0], sum(function_of(program, "third"))
+    with over(tmp_path) as s:
+        got = asm(s, build_id, start, end - start)["instructions"]
+    assert [start + i[0] for i in got] == [a for a, _ in objdump(program, start, end)]
+    assert [i[1] for i in got] == ["push r12", "ret", "(bad)"] * 2 + ["push r12", "ret"]
+
+
 ARM_CODE = """
 static const double scale[] = {1.5, 2.5e10, -3.25};
 int table(int x) { switch (x) { case 0: return 7; case 1: return x * 91; case 2: return -4; case 3: return 1 << x; case 4: return 99; case 5: return x ^ 5; } return 0; }
 double mixed(double a, int n) { double r = 0; for (int i = 0; i < n; i++) r += a * scale[i % 3] + i * 0x1p-30; return r; }
 unsigned long long wide(unsigned long long v) { return v * 0x123456789abcdefULL ^ v >> 7; }
 __attribute__((noinline)) int deep(int n, int *out) { return n <= 0 ? *out : deep(n - 1, out) + table(n) + *out; }
-__asm__(".text\\n.global island\\n.type island, %function\\nisland: nop\\nb 1f\\n.word 0xdeadbeef\\n.byte 1\\n.balign 4\\n1: nop\\n.size island, .-island");
+__asm__(".text\\n.balign 4\\n.global island\\n.type island, %function\\nisland: nop\\nb 1f\\n.word 0xdeadbeef\\n.byte 1\\n.balign 4\\n1: nop\\n"
+        "nop\\nb 2f\\n.short 0x1234\\n.word 0xcafebabe\\n.balign 4\\n2: nop\\n.size island, .-island");
 int outer(int n) { int sum = n; for (int i = 0; i < n; i++) sum += deep(i, &sum); return sum + (int)mixed(2.5, n) + (int)wide(n); }
 """
 ARMS = {
@@ -503,9 +523,7 @@ def test_assembly_of_arm_has_the_boundaries_of_objdump(tmp_path, kind):
     program = str(tmp_path / "arm.so")
     source.write_text(ARM_CODE)
     subprocess.run(["clang", *ARMS[kind], "-O2", "-ffreestanding", "-fPIC", "-nostdlib", "-shared", "-fuse-ld=lld", "-Wl,--build-id=sha1", "-Wl,-Bsymbolic", "-o", program, source], check=True)
-    build_id = build_id_of(program)
-    os.makedirs(tmp_path / ".build-id" / build_id[:2])
-    shutil.copy(program, tmp_path / ".build-id" / build_id[:2] / build_id[2:])
+    build_id = put_by_build_id(tmp_path, program)
     want = llvm_objdump(program)
     start, end = want[0][0], want[-1][0] + 4
     with over(tmp_path) as s:
@@ -516,6 +534,9 @@ def test_assembly_of_arm_has_the_boundaries_of_objdump(tmp_path, kind):
     lines = [(start + i[0], i[1]) for i in got["instructions"]]
     assert len(want) > 100 and any(t == ".word 0xdeadbeef" for _, t in lines)
     assert without_data(lines) == without_data(want)
+    if kind == "t32":  # in Thumb code data may begin between multiples of four
+        texts = [t for _, t in lines]
+        assert texts[texts.index(".short 0x1234") + 1] == ".word 0xcafebabe"
     mnemonics = {a: m for a, m in want}
     branches = [t for a, t in lines if mnemonics.get(a) == "bl"]
     assert any(t.endswith("<deep>") for t in branches), branches
