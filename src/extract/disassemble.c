@@ -199,6 +199,7 @@ enum err disassemble(const char *path, struct disassembly *d, struct error *e)
 		err = symbol_files_open(&r.tables, r.file.elf, "", e);
 	if (!err)
 		err = symbol_names_read(&r.names, &r.tables, &r.code, e);
+	r.names.names.whole = true;
 	if (!err)
 		err = read_range(&r, e);
 	arm_decoder_close(&r.arm);

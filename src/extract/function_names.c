@@ -50,6 +50,11 @@ static bool recall(const struct names *n, const struct map64 *map, const void *k
 	return at > 0;
 }
 
+static struct str shown(const struct names *n, struct str linkage)
+{
+	return n->whole ? linkage : demangle_base(linkage);
+}
+
 /* The demangled form of a linkage name, or an empty one. */
 static bool demangled(struct names *n, struct str linkage, struct str *name)
 {
@@ -57,7 +62,7 @@ static bool demangled(struct names *n, struct str linkage, struct str *name)
 		return true;
 	buffer_reset(&n->text);
 	*name = (struct str){"", 0};
-	if (demangle(&n->text, demangle_base(linkage)))
+	if (demangle(&n->text, shown(n, linkage)))
 		*name = intern_add(n->strings, (struct str){(const char *)n->text.data, n->text.len});
 	return name->data && remember(n, &n->by_linkage, linkage.data, *name);
 }
@@ -67,7 +72,7 @@ struct str names_of_symbol(struct names *n, struct str symbol)
 	struct str name;
 	if (!demangled(n, symbol, &name))
 		return (struct str){0};
-	return name.len > 0 ? name : intern_add(n->strings, demangle_base(symbol));
+	return name.len > 0 ? name : intern_add(n->strings, shown(n, symbol));
 }
 
 /* Attributes that follow one of a form that libdw does not know: libdw does not find these. */

@@ -27,6 +27,7 @@ struct names {
 	struct abbrev_table abbrevs;
 	struct buffer text;
 	unsigned nested; /* functions whose names are looked for, each for a class in it */
+	bool whole;      /* of symbols: with what demangle_base leaves out */
 };
 
 /* strings must outlive n, and holds all names. */

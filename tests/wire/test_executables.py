@@ -476,13 +476,29 @@ def test_assembly_of_libc_has_the_boundaries_of_objdump(tmp_path):
     assert {start + i[0] for i in got["instructions"]} == {a for a, m in want if m}
 
 
+def put_assembled(root, text):
+    program = str(root / "assembled.so")
+    command = ["gcc", "-shared", "-nostdlib", "-Wl,--build-id=sha1", "-o", program, "-x", "assembler", "-"]
+    subprocess.run(command, input=".text\n" + text, text=True, check=True)
+    return program, put_by_build_id(root, program)
+
+
+def test_assembly_names_parts_of_functions(tmp_path):
+    """The cold part of a function lies elsewhere: an offset from the function's name would lead to other code."""
+    cold = ("f.cold", "_Z1gi.cold")
+    text = ".type f,@function\nf: " + "".join(f"jz {name}+1\n" for name in cold) + ".size f,.-f\n"
+    text += "".join(f".type {name},@function\n{name}: nop\nret\n.size {name},.-{name}\n" for name in cold)
+    program, build_id = put_assembled(tmp_path, text)
+    start, size = function_of(program, "f")
+    with over(tmp_path) as s:
+        texts = [i[1] for i in asm(s, build_id, start, size)["instructions"]]
+    assert [t.split(" ", 2)[2] for t in texts] == ["<f.cold+0x1>", "<g(int) [clone .cold]+0x1>"]
+
+
 def test_assembly_behind_padding_begins_with_the_function(tmp_path):
     """What lies between functions, such as the zeros of some linkers, does not swallow the beginning of the next one."""
-    program = str(tmp_path / "padded.so")
     functions = "".join(f".type {name},@function\n{name}: push %r12\nret\n.size {name},.-{name}\n.byte 0xe8\n" for name in ("first", "second", "third"))
-    command = ["gcc", "-shared", "-nostdlib", "-Wl,--build-id=sha1", "-o", program, "-x", "assembler", "-"]
-    subprocess.run(command, input=".text\n" + functions, text=True, check=True)
-    build_id = put_by_build_id(tmp_path, program)
+    program, build_id = put_assembled(tmp_path, functions)
     start, end = function_of(program, "first")[0], sum(function_of(program, "third"))
     with over(tmp_path) as s:
         got = asm(s, build_id, start, end - start)["instructions"]
