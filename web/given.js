@@ -39,6 +39,8 @@ const FORMS = [
 	// valgrind: "0x4853104: f (a.c:3)", "0x4853104: f (in /lib/libx.so)"
 	[/^0x[0-9A-F]+: (\S.*) \(in (\/\S.*)\)$/, (name, path) => ({ name, where: baseOf(path) })],
 	[/^0x[0-9A-F]+: (\S.*) \(([^()]+:\d+)\)$/, (name, place) => ({ name, ...placeOf(place) })],
+	// Node.js: "0xf50bdf f(int) [node]"
+	[/^0x[0-9a-f]+ (\S.*) \[(.*)\]$/, (name, path) => ({ name, where: baseOf(path) })],
 	// MariaDB, after addr2line: "a.c:3(f)[0x…]", and glibc: "/lib/libx.so(f+0x12)[0x…]"
 	[/^(\S+:\d+)\(([^()\s]+)\) ?\[0x[0-9a-f]+\]$/, (place, name) => ({ name, ...placeOf(place) })],
 	[/^(\S+)\(([^()\s]+\+0x[0-9a-f]+)\) ?\[0x[0-9a-f]+\]$/, (path, name) => ({ name, where: baseOf(path) })],

@@ -28,6 +28,7 @@ const NAMED = [
 	/^#\d{1,6}\s+(0x[0-9a-f]+ (?:- 1 |    )?[A-Za-z_].*)$/, // eu-stack
 	/^[\s*]*frame #\d{1,6}: (0x[0-9a-f]+ \S+`\S.*)$/, // lldb
 	/^\s*\d{1,6}:\s+(0x[0-9a-f]+ - \S.*)$/, // Rust
+	/^\s*\d{1,6}:\s+(0x[0-9a-f]+ \S.* \[.*\])$/, // Node.js
 	/^\s*\d{1,6}# (\S.*)$/, // boost
 	/^\d{1,6}\s+(\S.*?\s0x[0-9A-Fa-f]+\s+\S.*\s\+\s\d+)\s*$/, // macOS
 	/^==\d+==\s+(?:at|by) (0x[0-9A-F]+: .+)$/, // valgrind
@@ -45,6 +46,8 @@ const NAMED_BELOW = /^([jJvAV]  ?\S.*)$/; // and only below another: Java's hs_e
 // perf writes source lines between frames, which it does not number.
 const PERF = /^\s+[0-9a-f]{3,16} /;
 const BETWEEN = /^\s\s/;
+
+const REPORT = /^\s+[\d.]+%.*\s\[[.k]\] /; // of perf report: a list, in which other lines stand between
 
 const HEAP = /^(.*)@(?: 0x[0-9a-f]+)+\s*$/; // of tcmalloc and jemalloc: a stack in a line
 
@@ -111,6 +114,8 @@ class Stacks {
 			return false; // several frames in one line
 		if (HEAP.test(this.lines[at]))
 			return true;
+		if (REPORT.test(this.lines[at]) && REPORT.test(this.lines[this.end]))
+			return false;
 		if (number !== null && this.current.last !== null)
 			return number <= this.current.last;
 		if (number !== null || this.current.last !== null)
@@ -131,6 +136,8 @@ class Stacks {
 		const heap = HEAP.exec(this.lines[at]); // jemalloc tells the size below
 		if (heap)
 			return { lead: "", title: heap[1].trim() || (this.lines[at + 1] ?? "").trim().slice(0, TITLE_MAX) };
+		if (REPORT.test(this.lines[at]))
+			return { lead: "", title: "perf report" };
 		let above = at - 1;
 		while (above > this.end && !this.lines[above].trim())
 			above--;

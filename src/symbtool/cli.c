@@ -87,7 +87,8 @@ enum err read_address(const char *text, bool hex, uint64_t *address, struct erro
 	const char *digits = prefixed ? text + 2 : text;
 	size_t len = strlen(digits), decimal = strspn(digits, "0123456789");
 	if (!len || strspn(digits, "0123456789abcdefABCDEF") != len)
-		return error_set(e, ERR_BAD_REQUEST, "%.100s: neither an address (0x1f, 31) nor MODULE+ADDRESS", text);
+		return error_set(e, ERR_BAD_REQUEST,
+		        "%.100s: neither an address (0x1f, 31) nor FUNCTION+ADDRESS or MODULE+ADDRESS", text);
 	if (prefixed || hex)
 		return convert(text, digits, 16, address, e);
 	if (decimal != len || (len > 1 && *digits == '0'))

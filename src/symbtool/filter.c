@@ -50,6 +50,7 @@ struct filter {
 	uint64_t why[REASONS];
 	struct buffer lacking; /* names of modules that lack symbols, NUL-terminated each */
 	unsigned lacking_count;
+	const char *program; /* of -e */
 };
 
 static bool take_frame(void *arg, const struct text_frame *frame)
@@ -134,6 +135,16 @@ static void print_guess(const struct text_guess *guess)
 	fprintf(stderr, "\nsymbtool: %s\nsymbtool: these formats are read: %s\n", guess->missing, text_formats);
 }
 
+/* Why a bare address is not in the program of -e. */
+static const char *why_not_there(const char *program)
+{
+	struct local_place *place = local_place_read(program);
+	bool fixed = place && local_place_is_fixed(place);
+	free(place);
+	return fixed ? "none of these addresses is in its code, or their lines name another file"
+	             : "position-independent: where it lies in memory, only a memory map tells";
+}
+
 static void print_tally(const struct filter *f)
 {
 	uint64_t all = 0;
@@ -163,6 +174,8 @@ static void print_tally(const struct filter *f)
 		if (f->why[i])
 			fprintf(stderr, "symbtool: %s: %s %s\n", row->word, row->means, row->help);
 	}
+	if (f->program && f->why[REASON_NO_MODULE])
+		fprintf(stderr, "symbtool: %s: %s\n", f->program, why_not_there(f->program));
 }
 
 /* ---- a batch ---- */
@@ -390,7 +403,7 @@ static enum err copy_all(struct filter *f, char *const *paths, size_t count, str
 
 enum err filter_run(const struct filter_options *o, char *const *paths, size_t count, struct error *e)
 {
-	struct filter f = {.text = malloc(TEXT_BYTES), .coloured = is_coloured()};
+	struct filter f = {.text = malloc(TEXT_BYTES), .coloured = is_coloured(), .program = o->program};
 	const char **files = calloc(o->module_count + 1, sizeof *files);
 	size_t file_count = 0;
 	struct local_symbols *local = NULL;

@@ -234,6 +234,11 @@ static bool has_code_at(const struct local_place *place, uint64_t address)
 	return false;
 }
 
+bool local_place_is_fixed(const struct local_place *place)
+{
+	return place->fixed;
+}
+
 bool local_place_knows(const struct local_place *place, uint64_t address, enum text_base base)
 {
 	if (base == TEXT_FIXED)

@@ -35,6 +35,8 @@ struct local_place;
 struct local_place *local_place_read(const char *path);
 /* Whether the file says where this base is; for TEXT_FIXED, that it has code at this address. */
 bool local_place_knows(const struct local_place *p, uint64_t address, enum text_base base);
+/* Whether it is loaded where it was linked. */
+bool local_place_is_fixed(const struct local_place *p);
 /* The file's own address for an address in the text. */
 uint64_t local_place_address(const struct local_place *p, uint64_t address, enum text_base base);
 /* The debug id that Breakpad's tools give the file; empty: none. */

@@ -90,6 +90,16 @@ static int compare_addresses(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
+/* What stands before + may have been meant as a function. */
+static void complain_of_module(const struct symbolicate *s, size_t module, const struct error *why)
+{
+	const char *name = s->q.modules[module];
+	if (module && s->q.function && access(name, F_OK) != 0)
+		complain(name, "neither a function of %s nor a file", s->q.modules[0]);
+	else
+		complain(name, "%s", why->text);
+}
+
 /* Reads a module: at first only what the addresses need that are asked now, which of a large executable is a small
  * part; if more come later, all of it. */
 static enum err read_module(struct symbolicate *s, size_t module, uint64_t *asked, size_t count, struct error *e)
@@ -111,7 +121,7 @@ static enum err read_module(struct symbolicate *s, size_t module, uint64_t *aske
 	m->failed = err;
 	s->lacking = s->lacking || err;
 	if (err && err != ERR_NO_MEMORY)
-		complain(s->q.modules[module], "%s", e->text);
+		complain_of_module(s, module, e);
 	return err == ERR_NO_MEMORY ? err : ERR_OK;
 }
 

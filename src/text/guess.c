@@ -3,7 +3,11 @@
 
 #include "text/guess.h"
 
-enum { SEARCHED = 1000, ADDRESS_DIGITS = 6 };
+enum {
+	SEARCHED = 1000, /* bytes of a line */
+	ADDRESS_DIGITS = 6,
+	LANGUAGE = 3, /* points for a frame of a language that prints names */
+};
 
 static const char has_name[] = "It has a name already.";
 static const char lacks_module[] =
@@ -59,6 +63,12 @@ static bool is_named_by_glibc(struct rest line)
 	return has(line, ") [0x") || has(line, ")[0x");
 }
 
+/* Go's "	/src/main.go:8 +0x1a", and Python's "  File "a.py", line 3, in f": languages that print names alone. */
+static bool is_named_by_language(struct rest line)
+{
+	return has(line, ".go:") ? has(line, " +0x") : has(line, "  File \"") && has(line, ", line ");
+}
+
 /* NAME+0x12, where NAME is not empty. */
 static bool has_offset(struct rest line)
 {
@@ -73,11 +83,13 @@ void guess_look(struct guess *g, struct rest line, uint64_t number)
 	bool begins = begins_like_frame(line), address = has_address(line), offset = has_offset(line);
 	bool nameless = has(line, "??") || has(line, "unknown") || has(line, "<null>");
 	unsigned score = 2 * begins + 2 * address + 2 * nameless + 2 * offset + has(line, ".so") + has(line, " in ");
-	bool named = address && !nameless && (offset ? is_named_by_glibc(line) : begins);
+	bool language = is_named_by_language(line),
+	     named = language || (address && !nameless && (offset ? is_named_by_glibc(line) : begins));
 	g->named += named;
+	score += LANGUAGE * language;
 	score += 2 * (address && nameless);                                     /* others have a name already */
 	score += offset && !memchr(line.at, ' ', (size_t)(line.end - line.at)); /* in prose it stands among words */
-	if (score < 3 || score <= g->score || !(address || offset || nameless))
+	if (score < 3 || score <= g->score || !(address || offset || nameless || language))
 		return;
 	g->score = score;
 	g->line = number;

@@ -895,6 +895,8 @@ def test_no_bare_address_is_named_by_a_program_that_may_be_elsewhere(fixed, prog
     low = symbol_address(fixed["-static-pie"], "show") + 4
     for where in (low, 0x400000 + low, 0x555555554000 + low):
         assert of_program(fixed["-static-pie"], f"[{where:#x}]\n") == [f"[{where:#x}]"]
+    assert "position-independent" in run_filter("[0x401672]\n", "-e", fixed["-static-pie"]).stderr.decode()
+    assert "none of these addresses" in run_filter("[0x7f64e0e44000]\n", "-e", static).stderr.decode()
     assert "(show at " in of_program(program, f"/elsewhere/{os.path.basename(program)}(+{symbol_address(program, 'show') + 4:#x}) [0x7f1234567890]\n")[0]
     for wrong, why in (("/nowhere", "No such file"), (__file__, "not an ELF file")):
         assert why in run_filter("x\n", "-e", wrong, code=2).stderr.decode()
@@ -908,6 +910,8 @@ def test_no_bare_address_is_named_by_a_program_that_may_be_elsewhere(fixed, prog
     ["    #0 0x55c34cc59136 in die /tmp/t.c:7", "    #1 0x55c34cc59157 in main /tmp/t.c:9:3"],  # sanitizers
     ["   4:     0x55d9f3f4a1b2 - die", "   5:     0x55d9f3f4a1c2 - main"],  # Rust
     ["    @     0x55d902ef6f36 die", "    @     0x55d902ef6f66         32  main"],  # glog, absl
+    ["\t/src/main.go:8 +0x1a fp=0x3828b8ec5f48 sp=0x3828b8ec5f00 pc=0x4a017a", "\t/src/main.go:9 +0x45"],
+    ['  File "/src/a.py", line 3 in die', '  File "/src/a.py", line 9, in <module>'],
 ])  # fmt: skip
 def test_frames_that_all_have_names_are_counted(lines):
     text = "\n".join(["a line", *lines, "another", ""])
@@ -919,7 +923,7 @@ def test_a_text_without_a_frame():
     text = "ok\n\x1b[1m#0  0x00007ffff7e4e4e1 in main () at a.c:3\x1b[0m\n  #1  0x00007ffff7e4e4e1 in start () at a.c:4\n"
     done = run_filter(text)
     said = done.stderr.decode()
-    assert done.stdout.decode() == text and said == "symbtool: all frames have names already: 1\n"
+    assert done.stdout.decode() == text and said == "symbtool: all frames have names already: 2\n"
     said = run_filter(text + "line 4: 0x00007ffff7e4e4e1 in ?? at all\n").stderr.decode()
     assert "0 frames, 0 named\n" in said and "line 4 looks most like a frame:" in said and "memory map" in said
     assert run_filter("nothing\nto see\n").stderr.decode() == "symbtool: 0 frames, 0 named\n"

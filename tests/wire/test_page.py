@@ -322,6 +322,19 @@ def test_named_frames_and_lines_between_frames_do_not_end_a_stack(page, name):
     assert not [row for row in page.rows() if row.rstrip().endswith("frames of")]
 
 
+def test_frames_of_node_with_names_stand_in_its_stack(page):
+    page.send(" 1: 0xd3a3c0  [node]\n 2: 0xf50bdf v8::internal::Call(int, unsigned long*) [node]\n 3: 0xf5144d  [node]\n").result("node+0xf5144c")
+    assert [row.split()[0] for row in page.rows()] == ["#1", "#2", "#3"] and "1 with a name" in page.text("summary")
+    assert page.rows()[1].startswith("#2 v8::internal::Call(int, unsigned long*)") and page.rows()[1].endswith("node")
+
+
+def test_perf_report_is_one_list(page):
+    rows = [f"    {share}%  app      app   [.] 0x000000000000{offset}\n            |\n            ---0x7f80e3a1{offset}\n\n" for share, offset in ((47.13, "1000"), (16.65, "9000"))]
+    head = "# Overhead  Command  Shared Object  Symbol\n# ........  .......  .............  ......\n#\n"
+    page.send(f"MODULE Linux x86_64 {APP[1]} app\n" + head + "".join(rows)).result("main", "app+0x9000")
+    assert titles(page) == ["perf report"] and page.text("summary").startswith("2 frames · 1 with a name")
+
+
 def test_frames_of_java_are_in_its_native_stack(page):
     """hs_err has compiled and interpreted frames between those of libraries."""
     page.send(f"MODULE Linux x86_64 {APP[1]} app\n" + "Native frames:\nC  [app+0x1010]\nj  Crash.die()I+0\nv  ~StubRoutines::call_stub\nV  [libjvm.so+0x8282d2]\n\nJava frames:\nj  Crash.die()I+0\n")

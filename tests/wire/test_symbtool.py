@@ -1045,3 +1045,8 @@ def test_a_line_with_no_address_is_told(program):
 def test_two_modules_are_not_asked_of_a_server(one, program):
     done = run("symbolicate", "--url", url(one), program, PROGRAM, "0x1000", code=2)
     assert "with --url, give one module" in done.stderr
+
+
+def test_what_is_neither_a_function_nor_a_file_is_told(program):
+    done = run("symbolicate", program, "nowhere+0x4", "main+0", code=1)
+    assert f"symbtool: nowhere: neither a function of {program} nor a file\n" in done.stderr and "nowhere+0x4  ??\n" in done.stdout and "  main at " in done.stdout
