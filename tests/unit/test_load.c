@@ -422,6 +422,63 @@ static void test_a_client_that_leaves_ends_its_lookups(void **state)
 	held = NOBODY;
 }
 
+/* ---- answers that take much memory ---- */
+
+enum { DEEP = 900, DEEP_SIZE = 1024, DEEP_ANSWERS = 32 << 20 };
+
+static void serve_deep(const struct bucket_sink *sink, struct bucket_result *result)
+{
+	static const char head[] = "INLINE_ORIGIN 0 in\nFUNC 2000 400 0 deep\n", end[] = "2000 400 7 0\n";
+	char line[64];
+	bool ok = put(sink, first_lines, sizeof first_lines - 1) && put(sink, head, sizeof head - 1);
+	for (unsigned i = 0; i < DEEP && ok; i++)
+		ok = put(sink, line, (size_t)snprintf(line, sizeof line, "INLINE %u 1 0 0 2000 400\n", i));
+	if (!ok || !put(sink, end, sizeof end - 1) || !put(sink, last_line, sizeof last_line - 1))
+		result->outcome = BUCKET_FAILED;
+}
+
+/* Lookups that are done together are done in parts if their answers take much: each has its own answer. */
+static void test_lookups_whose_answers_take_much_memory(void **state)
+{
+	static struct lookup lookups[DEEP_SIZE];
+	static const struct symbol *found[DEEP_SIZE];
+	struct load_wait wait;
+	struct module_want want;
+	struct symbols symbols;
+	struct symbolicate_stats stats = {0};
+	struct arena arena;
+	struct modules *m = start("1G");
+	(void)state;
+	serve = serve_deep;
+	assert_true(module_want_init(&want, LOOKUP_COVERING, str_from("f.so"), str_from(ID)));
+	load(m, &wait, &want, 1);
+	arena_init(&arena, SIZE_MAX);
+	symbols_init(&symbols, &arena, UINT64_MAX, UINT64_MAX, INT64_MAX);
+	for (uint32_t i = 0; i < DEEP_SIZE; i++)
+		lookups[i] = (struct lookup){0x2000 + i, 0, i};
+	const struct symbolication in = {.modules = m,
+	        .wants = &want,
+	        .want_count = 1,
+	        .lookups = lookups,
+	        .lookup_count = DEEP_SIZE,
+	        .symbols = &symbols,
+	        .symbol_of = found,
+	        .stats = &stats};
+	is_request = true;
+	assert_int_equal(symbolicate(&in), SYMBOLICATE_OK);
+	is_request = false;
+	assert_true(arena.used > DEEP_ANSWERS);
+	assert_int_equal(stats.found, DEEP_SIZE);
+	for (uint32_t i = 0; i < DEEP_SIZE; i++) {
+		assert_int_equal(found[i]->answer.function_offset, i);
+		assert_int_equal(found[i]->answer.inline_count, DEEP);
+	}
+	symbols_release(&symbols);
+	arena_release(&arena);
+	release(m, &wait, &want, 1);
+	stop(m);
+}
+
 /* ---- memory ---- */
 
 static bool fills_memory;
@@ -753,6 +810,7 @@ int main(void)
 	        cmocka_unit_test(test_two_functions_in_hundreds_of_megabytes),
 	        cmocka_unit_test(test_all_functions_cover_the_offset),
 	        cmocka_unit_test(test_a_client_that_leaves_ends_its_lookups),
+	        cmocka_unit_test(test_lookups_whose_answers_take_much_memory),
 	        cmocka_unit_test(test_what_a_request_needs_is_kept_within_memory),
 	        cmocka_unit_test(test_one_load_however_the_id_is_spelled),
 	        cmocka_unit_test(test_the_file_may_be_there_in_another_spelling),
