@@ -196,6 +196,17 @@ static void handle_large(struct exchange *x)
 	exchange_reply_text(x, 200, "application/octet-stream", NULL, (struct str){(const char *)pattern, len});
 }
 
+/* /t/stored/BYTES */
+static void handle_stored(struct exchange *x)
+{
+	size_t len = strtoul(x->path.data + strlen("/t/stored/"), NULL, 10);
+	exchange_reply_begin_stored(x, 200, "application/octet-stream", NULL, len);
+	if (exchange_reply_add(x, pattern, len))
+		exchange_reply_end(x);
+	else
+		exchange_reply_cut(x);
+}
+
 static atomic_bool blocked, goes_on, gone_on;
 
 /* As one that waits for a store. */
@@ -233,7 +244,8 @@ static void dispatch(struct exchange *x)
 		void (*handle)(struct exchange *x);
 	} own[] = {{"/t/echo", handle_echo}, {"/t/park", handle_park}, {"/t/gone", handle_park},
 	        {"/t/hold", handle_hold}, {"/t/sleep", handle_sleep}, {"/t/ignore", handle_ignore},
-	        {"/t/large/", handle_large}, {"/t/block", handle_block}, {"/t/slices", handle_work}};
+	        {"/t/large/", handle_large}, {"/t/stored/", handle_stored}, {"/t/block", handle_block},
+	        {"/t/slices", handle_work}};
 	for (unsigned i = 0; i < sizeof own / sizeof own[0]; i++)
 		if (x->path.len && strncmp(x->path.data, own[i].path, strlen(own[i].path)) == 0) {
 			own[i].handle(x);
@@ -967,6 +979,19 @@ static void a_reader_that_is_too_slow_is_given_up(void **state)
 	assert_int_equal(metric_get(M_REPLIES_WAITING), 0);
 }
 
+/* What is sent as it is stored waits on its thread. */
+static void a_reader_of_a_stored_file_that_takes_nothing_is_given_up(void **state)
+{
+	(void)state;
+	set("io_timeout", "100ms");
+	start_front();
+	int64_t before = metric_get(M_REPLIES_SLOW);
+	int fd = send_to("/t/stored/70000000", "192.0.2.1");
+	wait_until(metric_get(M_REPLIES_SLOW) == before + 1);
+	close(fd);
+	wait_until(metric_get(M_REQUESTS_IN_FLIGHT) == 0);
+}
+
 /* Reads a reply in more than io_timeout, with pauses of a fraction of it. Returns whether it came. */
 static bool read_slowly(unsigned io_timeout)
 {
@@ -1386,6 +1411,7 @@ int main(void)
 	        TEST(those_that_wait_for_a_peer_keep_nobody_from_running),
 	        TEST(readers_that_read_nothing_hold_no_worker),
 	        TEST(a_reader_that_is_too_slow_is_given_up),
+	        TEST(a_reader_of_a_stored_file_that_takes_nothing_is_given_up),
 	        TEST(a_slow_reader_that_goes_on_gets_its_reply),
 	        TEST(small_requests_pass_large_ones),
 	        TEST(a_slice_without_a_permit_is_not_the_last),
