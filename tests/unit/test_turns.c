@@ -27,11 +27,17 @@ static void begin(unsigned workers)
 		assert_true(turns_grow(&turns));
 }
 
+/* Clients that neither wait nor hold a worker are forgotten. */
 static void end(void)
 {
+	unsigned forgotten = 0;
+	struct turn_client *c;
 	assert_int_equal(turns.busy, 0);
 	assert_true(TAILQ_EMPTY(&turns.order));
 	assert_null(turns_remove(&turns));
+	LIST_FOREACH(c, &turns.free, chain)
+		forgotten++;
+	assert_int_equal(forgotten, TURNS + turns.workers);
 	turns_destroy(&turns);
 }
 
