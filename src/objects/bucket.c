@@ -366,16 +366,11 @@ enum err bucket_list(
 	return own ? bucket_file.list(own, folder, &flat, NULL, e) : no_memory(e);
 }
 
-static uint8_t *discard_space(void *arg, size_t *room)
-{
-	*room = 4096;
-	return arg;
-}
-
-static bool discard_commit(void *arg, size_t n)
+static bool discard(void *arg, const uint8_t *data, size_t len)
 {
 	(void)arg;
-	(void)n;
+	(void)data;
+	(void)len;
 	return true;
 }
 
@@ -388,10 +383,9 @@ static void probe(struct bucket_client *c, unsigned source, struct bucket_result
 	                                no_build_id = {.plain = NO_BUILD_ID,
 	                                        .plain_len = sizeof NO_BUILD_ID - 1,
 	                                        .encoded = NO_BUILD_ID};
-	uint8_t scratch[4096];
-	struct bucket_sink sink = {discard_space, discard_commit, scratch};
+	struct bucket_raw_sink sink = {.add = discard};
 	*result = (struct bucket_result){0};
-	bucket_body_start(c->body, &sink, c->sources->max_size);
+	bucket_body_start_raw(c->body, &sink, c->sources->max_size);
 	try_source(c, source, c->sources->items[source].kind == BUCKET_DEBUGINFOD ? &no_build_id : &none, NULL, result);
 }
 
