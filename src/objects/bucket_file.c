@@ -16,18 +16,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/files.h"
+#include "base/process.h"
 #include "objects/bucket_backend.h"
 #include "objects/percent.h"
 #include "objects/store.h"
-
-#define DIRECTORY STORE_FOLDER
-#define TEMPORARY STORE_TEMPORARY
 
 enum {
 	READ_SIZE = 256 * 1024,
@@ -122,11 +119,6 @@ static void *file_client_new(void *source)
 	return c;
 }
 
-static void file_client_free(void *client)
-{
-	free(client);
-}
-
 /* Opened for each call, so that a file system mounted later is seen. Without the directory nothing is known. */
 static int open_base_as(const struct file_source *s, int access, struct error *e)
 {
@@ -192,7 +184,7 @@ static bool sync_names(int base, const char *path)
 
 static void remove_leftovers(int base)
 {
-	int fd = openat(base, TEMPORARY, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int fd = openat(base, STORE_TEMPORARY, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *directory = fd >= 0 ? fdopendir(fd) : NULL;
 	if (!directory) {
 		if (fd >= 0)
@@ -228,19 +220,16 @@ static void look_at_clock(struct place_clock *c, int fd)
 		place_clock_hear(c, sent, machine_now(), modified(&st), st.st_mtim.tv_nsec ? tick : SECOND, 0);
 }
 
-/* A new file in TEMPORARY. */
+/* A new file in STORE_TEMPORARY. */
 static enum err open_temporary(struct file_put *p, struct error *e)
 {
-	uint64_t random;
-	if (!each_directory(p->base, TEMPORARY "/", make_directory))
-		return io_error(e, TEMPORARY);
-	if (getrandom(&random, sizeof random, 0) != sizeof random)
-		return io_error(e, "getrandom");
-	snprintf(p->temporary, sizeof p->temporary, TEMPORARY "/%016" PRIx64, random);
+	if (!each_directory(p->base, STORE_TEMPORARY "/", make_directory))
+		return io_error(e, STORE_TEMPORARY);
+	snprintf(p->temporary, sizeof p->temporary, STORE_TEMPORARY "/%016" PRIx64, random_u64());
 	p->fd = openat(p->base, p->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 	if (p->fd < 0) {
 		p->temporary[0] = 0;
-		return io_error(e, TEMPORARY);
+		return io_error(e, STORE_TEMPORARY);
 	}
 	look_at_clock(&p->client->source->clock, p->fd);
 	return ERR_OK;
@@ -488,7 +477,7 @@ static enum err file_remove(void *client, const char *path, struct error *e)
 	snprintf(above, sizeof above, "%s", path);
 	for (char *slash = strrchr(above, '/'); !err && slash; slash = strrchr(above, '/')) {
 		*slash = 0;
-		if (strcmp(above, DIRECTORY) == 0 || strcmp(above, TEMPORARY) == 0 ||
+		if (strcmp(above, STORE_FOLDER) == 0 || strcmp(above, STORE_TEMPORARY) == 0 ||
 		        unlinkat(base, above, AT_REMOVEDIR) != 0)
 			break;
 	}
@@ -522,8 +511,8 @@ static enum err file_probe_writing(void *client, struct error *e)
 	int base = open_base(c->source, e);
 	if (base < 0)
 		return ERR_UNAVAILABLE;
-	bool good = can_write(base, TEMPORARY) || errno == ENOENT;
-	good = good && (can_write(base, DIRECTORY) || (errno == ENOENT && can_write(base, ".")));
+	bool good = can_write(base, STORE_TEMPORARY) || errno == ENOENT;
+	good = good && (can_write(base, STORE_FOLDER) || (errno == ENOENT && can_write(base, ".")));
 	enum err err = good ? ERR_OK : io_error(e, c->source->directory);
 	close(base);
 	return err;
@@ -535,7 +524,7 @@ const struct bucket_backend bucket_file = {
         .source_free = file_source_free,
         .source_name = file_source_name,
         .client_new = file_client_new,
-        .client_free = file_client_free,
+        .client_free = free,
         .fetch = file_fetch,
         .list = file_list,
         .remove = file_remove,
