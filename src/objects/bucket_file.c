@@ -399,7 +399,7 @@ static enum err walk_entry(struct walk *w, int directory, const char *name, size
 		w->stopped = name[0] != '.' && !w->listing->found(w->listing->arg, (struct str){name, name_len}, 0, 0);
 		return ERR_OK;
 	}
-	if (name[0] == '.' || len + name_len + 1 >= sizeof w->path)
+	if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || len + name_len + 1 >= sizeof w->path)
 		return ERR_OK;
 	/* What disappears meanwhile counts as not there. */
 	if (fstatat(directory, name, &st, AT_SYMLINK_NOFOLLOW) != 0)

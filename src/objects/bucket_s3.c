@@ -424,8 +424,7 @@ static void end_object(struct page *p)
 {
 	size_t skip = strlen(p->prefix);
 	p->seen++;
-	if (p->key_len > skip && memcmp(p->key, p->prefix, skip) == 0 && p->key[skip] != '.' && p->time >= 0 &&
-	        !p->stopped) {
+	if (p->key_len > skip && memcmp(p->key, p->prefix, skip) == 0 && p->time >= 0 && !p->stopped) {
 		struct str path = {p->key + skip, p->key_len - skip};
 		p->stopped = !p->listing->found(p->listing->arg, path, p->size, p->time);
 	}

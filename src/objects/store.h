@@ -55,9 +55,9 @@ enum err store_put_object(struct store_client *c, const char *path, struct str d
  * it. A put that has begun, and a listing in S3, have just looked. */
 int64_t store_now(const struct store_client *c);
 
-/* Lists every object below path, in any order, except those in folders that begin with a dot, with bucket_retries
- * retries. None at all is ERR_OK. After ERR_UNAVAILABLE or ERR_NO_MEMORY those reported so far may not be all. Objects
- * of one folder come one after the other. */
+/* Lists every object below path, in any order, with bucket_retries retries; of STORE_FOLDER also those below
+ * STORE_TEMPORARY. None at all is ERR_OK. After ERR_UNAVAILABLE or ERR_NO_MEMORY those reported so far may not be all.
+ * Objects of one folder come one after the other. */
 enum err store_list(struct store_client *c, const char *path, store_found *found, void *arg, const atomic_bool *cancel,
         struct error *e);
 

@@ -239,7 +239,7 @@ def test_tries_go_when_they_are_old(aged):
     aged.root = os.path.dirname(aged.root)
     ident = "0123456789ABCDEF0123456789ABCDEF1"
     for days, path in (
-        (40, f"try/old é+ &<.pdb/{ident}/old é+ &<.sym"), (20, f"try/young.so/{ident}/young.so.sym"), (40, f"kept.so/{ident}/kept.so.sym"), (40, f"try/{ident}/try.sym"),
+        (40, f"try/.old é+ &<.pdb/{ident}/.old é+ &<.sym"), (20, f"try/young.so/{ident}/young.so.sym"), (40, f"kept.so/{ident}/kept.so.sym"), (40, f"try/{ident}/try.sym"),
     ):  # fmt: skip
         file = os.path.join(aged.root, path)
         os.makedirs(os.path.dirname(file))
@@ -248,11 +248,11 @@ def test_tries_go_when_they_are_old(aged):
         aged.age(days, path)
     before = aged.files()
     told = aged.prune("--tries-older-than", "30")
-    assert len(told) == 2 and told[0].endswith(f" 40 try/old é+ &<.pdb/{ident}/old é+ &<.sym") and aged.files() == before
+    assert len(told) == 2 and told[0].endswith(f" 40 try/.old é+ &<.pdb/{ident}/.old é+ &<.sym") and aged.files() == before
     assert told[1] == "would delete 1 of 2 tries, 40 of 60 bytes; nothing is deleted without --delete"
     told = aged.prune("--tries-older-than", "30", "--delete")
     assert told[1] == "deleted 1 of 2 tries, 40 of 60 bytes"
-    assert before - aged.files() == {f"try/old é+ &<.pdb/{ident}/old é+ &<.sym"}
+    assert before - aged.files() == {f"try/.old é+ &<.pdb/{ident}/.old é+ &<.sym"}
     assert aged.prune("--tries-older-than", "30", "--delete") == ["deleted 0 of 1 tries, 0 of 20 bytes"]
     assert aged.prune("--tries-older-than", "19", "--delete")[-1] == "deleted 1 of 1 tries, 20 of 20 bytes"
 
