@@ -20,22 +20,23 @@
 
 enum {
 	OWED_MAX_MS = 100, /* a tick */
-	AHEAD_MAX_MS = 20, /* that it has had more than its share */
+	AHEAD_MAX = 10,    /* ticks whose share they may have had before: for so long a core may be taken from them */
+	RUN_US = 250,      /* until a thread gives way */
 	STEPS = 10,        /* of nice values; the highest is 19. The thread then gets a tenth of what others get */
 };
 
 struct background {
-	LIST_ENTRY(background) next;
+	TAILQ_ENTRY(background) next;
 	pid_t thread;
 	clockid_t clock; /* of its processor time */
 	int64_t ran;
 	int stat;   /* its file in /proc, open */
 	bool helps; /* another one, which is owed for both */
-	bool runs, wants, lifted;
-	atomic_bool leaves;
+	bool runs, wants;
+	atomic_bool lifted, leaves;
 };
 
-static LIST_HEAD(, background) all = LIST_HEAD_INITIALIZER(all);
+static TAILQ_HEAD(background_list, background) all = TAILQ_HEAD_INITIALIZER(all);
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int64_t share; /* of each tick, for each load */
 static int64_t owed;  /* to all of them together: among themselves they are equals */
@@ -99,7 +100,7 @@ void background_enter(bool helps)
 		return;
 	self.ran = time_of(self.clock);
 	pthread_mutex_lock(&lock);
-	LIST_INSERT_HEAD(&all, &self, next);
+	TAILQ_INSERT_HEAD(&all, &self, next);
 	pthread_mutex_unlock(&lock);
 	set_policy(0, SCHED_IDLE); /* not with the lock: then nobody would be lifted */
 }
@@ -111,9 +112,20 @@ void background_leave(void)
 	atomic_store(&self.leaves, true);
 	set_policy(0, SCHED_OTHER); /* as there */
 	pthread_mutex_lock(&lock);
-	LIST_REMOVE(&self, next);
+	TAILQ_REMOVE(&all, &self, next);
 	pthread_mutex_unlock(&lock);
 	close(self.stat);
+}
+
+void background_give_way(void)
+{
+	static _Thread_local int64_t since;
+	if (!self.thread || atomic_load_explicit(&self.lifted, memory_order_relaxed))
+		return;
+	if (clock_now() - since >= RUN_US * MS / 1000) {
+		sched_yield();
+		since = clock_now();
+	}
 }
 
 /* ---- each tick ---- */
@@ -152,20 +164,42 @@ static int64_t between(int64_t least, int64_t n, int64_t most)
 	return n < least ? least : n > most ? most : n;
 }
 
+/* Few when they are owed little, so that they do not stand in a queue before a request; all when they are owed most. */
+static int64_t how_many(int64_t wanting)
+{
+	int64_t most = OWED_MAX_MS * MS;
+	return owed > 0 ? (wanting * owed + most - 1) / most : 0;
+}
+
+/* Those first that were not lifted for longest. */
+static void lift_some(int64_t n)
+{
+	struct background *b = TAILQ_FIRST(&all), *last = TAILQ_LAST(&all, background_list), *next;
+	for (; b; b = b == last ? NULL : next) {
+		bool up = n > 0 && b->wants;
+		next = TAILQ_NEXT(b, next);
+		lift(b, up);
+		if (up) {
+			n--;
+			TAILQ_REMOVE(&all, b, next);
+			TAILQ_INSERT_TAIL(&all, b, next);
+		}
+	}
+}
+
 void background_tick(void)
 {
 	struct background *b;
 	int64_t had = 0, wanting[2] = {0}; /* how many want a core of their own load, and as helpers */
 	pthread_mutex_lock(&lock);
-	LIST_FOREACH(b, &all, next) {
+	TAILQ_FOREACH(b, &all, next) {
 		int64_t got = look_at(b);
 		had += b->wants ? got : 0;
 		wanting[b->helps] += b->wants;
 	}
 	/* A load's own thread and its helper want one at a time, or at the same time, but are owed once. */
 	int64_t loads = wanting[0] > wanting[1] ? wanting[0] : wanting[1];
-	owed = loads ? between(-AHEAD_MAX_MS * MS, owed + share * loads - had, OWED_MAX_MS * MS) : 0;
-	LIST_FOREACH(b, &all, next)
-		lift(b, owed > 0 && b->wants);
+	owed = loads ? between(-AHEAD_MAX * share * loads, owed + share * loads - had, OWED_MAX_MS * MS) : 0;
+	lift_some(how_many(wanting[0] + wanting[1]));
 	pthread_mutex_unlock(&lock);
 }

@@ -5,7 +5,7 @@
  * them at once. A busy machine would starve them, so together they are owed a share of a core (background_share) for
  * each load:
  *
- *              they are owed time, and it wants a core
+ *      they are owed time, it wants a core, and its turn came
  *   SCHED_IDLE ---------------------------------------> SCHED_OTHER, its nice value
  *              <---------------------------------------
  *              they have had it, or it sleeps
@@ -29,6 +29,11 @@ void background_enter(bool helps);
 
 /* Before a thread that entered ends. */
 void background_leave(void);
+
+/* To be called by long work between two steps, of a few hundred microseconds at most; on any thread, cheap. A
+ * thread that is SCHED_IDLE lets others have the core if it has run for a while. The kernel gives it a core that they
+ * want now and then, and would take it away only at its next tick: 4 ms later, at 250 Hz. */
+void background_give_way(void);
 
 /* To be called every 100 ms, by a thread that did not enter and takes no lock that those hold: a thread that starves
  * may hold one. Takes some microseconds a thread. */

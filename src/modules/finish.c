@@ -118,6 +118,7 @@ static struct page *make_page(void *arg, enum page_kind kind, uint32_t number)
 	struct page *p = again ? module_slot_page(f->module, kind, number) : NULL;
 	if (p || !f->text)
 		return p;
+	background_give_way();
 	p = symmap_make(&f->maker, kind, number, again ? NULL : &f->counts);
 	if (!p)
 		return NULL;

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/background.h"
 #include "base/unpack.h"
 
 enum { LAYERS = 2, BETWEEN_SIZE = 65536 };
@@ -95,6 +96,7 @@ static bool text_commit(struct bucket_body *b, const uint8_t *space, size_t n)
 		return stop_body(b, BUCKET_TOO_LARGE, "larger than bucket_max_size");
 	b->text += n;
 	b->last = space[n - 1];
+	background_give_way();
 	return b->sink->commit(b->sink->arg, n) || stop_body(b, BUCKET_ABORTED, "stopped by the reader");
 }
 

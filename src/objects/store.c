@@ -9,6 +9,7 @@
 #include <strings.h>
 
 #include "base/array.h"
+#include "base/background.h"
 #include "base/clock.h"
 #include "objects/bucket_backend.h"
 #include "objects/percent.h"
@@ -280,6 +281,7 @@ static bool add_reading(void *arg, const uint8_t *data, size_t len)
 	struct reading *r = arg;
 	uint64_t again = r->text > r->wire ? r->text - r->wire : 0; /* bytes that the reader has */
 	r->wire += len;
+	background_give_way();
 	if (r->wire > r->max)
 		return stop_reading(r, BUCKET_TOO_LARGE, "larger than bucket_max_size");
 	if (len <= again)

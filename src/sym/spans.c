@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/background.h"
 #include "base/search.h"
 #include "map/flat.h"
 #include "map/position.h"
@@ -163,6 +164,7 @@ static bool find_cuts(struct symbol_sweep *w, struct open_symbol *o)
 static bool begin_page(struct symbol_sweep *w, uint64_t first, uint32_t span)
 {
 	struct symspans *out = w->out;
+	background_give_way();
 	if (!reserve(w, &out->page_first, &out->page_first_cap, out->page_count + 1, sizeof *out->page_first) ||
 	        !reserve(w, &out->page_span, &out->page_span_cap, out->page_count + 1, sizeof *out->page_span))
 		return false;

@@ -227,6 +227,7 @@ static bool pack(struct text_store *s, struct packer *p, const uint8_t *raw, str
 	if (first && !(p->zstd = ZSTD_createCCtx()))
 		return false;
 	for (unsigned i = 0; i < SLICES; i++) {
+		background_give_way();
 		uint32_t len = pack_slice(p, raw + i * SLICE);
 		if (!len && (!begin_packed(s, p) || !(len = pack_slice(p, raw + i * SLICE))))
 			return false;

@@ -49,6 +49,7 @@ static void read_block(struct arrival *in, struct arrived_block a)
 	struct error e;
 	int64_t start = clock_now();
 	enum err err = symmap_append(in->map, a.block, a.len, &e);
+	background_give_way();
 	pthread_mutex_lock(&in->lock);
 	in->parse_time += clock_now() - start;
 	in->read++;

@@ -49,9 +49,11 @@ static void *spin(void *arg)
 	s->id = (pid_t)syscall(SYS_gettid);
 	assert_int_equal(pthread_getcpuclockid(pthread_self(), &s->clock), 0);
 	atomic_store(&s->started, true);
-	while (!atomic_load(&s->ends))
+	while (!atomic_load(&s->ends)) {
+		background_give_way();
 		if (atomic_load(&s->sleeps))
 			nanosleep(&(struct timespec){0, SECOND / 2}, NULL); /* after each it may wait for the core */
+	}
 	if (s->enters)
 		background_leave();
 	while (atomic_load(&s->stays))
@@ -170,6 +172,35 @@ static void a_thread_that_sleeps_stays_idle(void **state)
 		end(&busy);
 	}
 	end(&background);
+}
+
+static int lifted_of(const struct spinner *s, int n)
+{
+	int lifted = 0;
+	for (int i = 0; i < n; i++)
+		lifted += sched_getscheduler(s[i].id) == SCHED_OTHER;
+	return lifted;
+}
+
+/* What they are owed after one tick is the share of one. */
+static void one_at_a_time_is_lifted_in_turn(void **state)
+{
+	(void)state;
+	struct spinner background[3], busy;
+	for (int i = 0; i < 3; i++)
+		start(&background[i], true);
+	if (goes_idle(&background[0])) {
+		start(&busy, false);
+		int64_t until = clock_now() + BOUND * SECOND;
+		for (; !lifted_of(background, 3); tick())
+			assert_true(clock_now() < until);
+		assert_int_equal(lifted_of(background, 3), 1);
+		for (int i = 0; i < 3; i++)
+			until_policy(&background[i], SCHED_OTHER);
+		end(&busy);
+	}
+	for (int i = 0; i < 3; i++)
+		end(&background[i]);
 }
 
 static int64_t both_ran(const struct spinner *one, const struct spinner *other)
@@ -303,15 +334,55 @@ static void one_that_leaves_stays_lifted(void **state)
 	end(&background);
 }
 
+static atomic_int yields;
+
+int __wrap_sched_yield(void);
+int __wrap_sched_yield(void)
+{
+	atomic_fetch_add(&yields, 1);
+	return (int)syscall(SYS_sched_yield);
+}
+
+/* Each quarter of a millisecond, not at each of thousands of calls. */
+static void one_that_works_gives_way_now_and_then(void **state)
+{
+	(void)state;
+	struct spinner background;
+	int64_t begun = clock_now();
+	atomic_store(&yields, 0);
+	start(&background, true);
+	while (atomic_load(&yields) < 100) {
+		assert_true(clock_now() < begun + BOUND * SECOND);
+		nanosleep(&(struct timespec){0, MS}, NULL);
+	}
+	assert_true(clock_now() - begun > 20 * MS);
+	end(&background);
+}
+
+static void others_never_do(void **state)
+{
+	(void)state;
+	struct spinner other;
+	atomic_store(&yields, 0);
+	start(&other, false);
+	for (int64_t until = ran(&other) + 10 * MS; ran(&other) < until;)
+		nanosleep(&(struct timespec){0, MS}, NULL);
+	end(&other);
+	assert_int_equal(atomic_load(&yields), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test(a_thread_that_starves_is_lifted_until_it_does_not),
 	        cmocka_unit_test(a_thread_that_sleeps_stays_idle),
+	        cmocka_unit_test(one_at_a_time_is_lifted_in_turn),
 	        cmocka_unit_test(one_that_leaves_stays_lifted),
 	        cmocka_unit_test(it_never_raises_a_priority),
 	        cmocka_unit_test(a_busy_core_leaves_it_its_share),
 	        cmocka_unit_test(a_helper_shares_what_its_load_is_owed),
+	        cmocka_unit_test(one_that_works_gives_way_now_and_then),
+	        cmocka_unit_test(others_never_do),
 	        cmocka_unit_test(at_100_percent_it_is_like_others),
 	};
 	return cmocka_run_group_tests(tests, on_one_core, NULL);
