@@ -237,6 +237,28 @@ bool text_read_perf(struct text_reader *r, struct rest line)
 	return text_found(r, &f, path, (struct str){"", 0}, TEXT_ID_GIVEN);
 }
 
+/* bpftrace: below "@[" or "@name[", innermost first, "    0x7fd028a3a171" or, with a name, "    spin+9". */
+bool text_read_bpftrace(struct text_reader *r, struct rest line)
+{
+	struct text_frame f = {.base = TEXT_ELF};
+	if (peek(&line) == '@' && line.end[-1] == '[') {
+		r->bpf_line = r->line;
+		r->bpf_depth = 0;
+		return true;
+	}
+	if (!r->bpf_line || r->bpf_line + 1 != r->line || !blanks(&line))
+		return false;
+	r->bpf_line = r->line;
+	r->bpf_depth++;
+	if (!take_0x(&line, &f.offset) || line.at != line.end)
+		return false;
+	f.address = f.offset;
+	if (r->bpf_depth > 1)
+		text_caller(r, &f, (struct str){"", 0}, (struct str){"", 0});
+	text_edit_one(r, &f, line.end, line.end, TEXT_PARENTHESES);
+	return text_found(r, &f, (struct str){"", 0}, (struct str){"", 0}, TEXT_ID_GIVEN);
+}
+
 /* The columns of perf report: the module must stand before the symbol, as it does by default. */
 static bool read_report_header(struct text_reader *r, struct rest line)
 {

@@ -51,6 +51,8 @@ struct text_reader {
 	unsigned frames;        /* found in it */
 	bool skips;             /* it is longer than TEXT_LINE_MAX, and the rest is still to come */
 	unsigned perf_depth;    /* frames of the sample so far */
+	uint64_t bpf_line;      /* the last of bpftrace's stack, or the one above it */
+	unsigned bpf_depth;     /* frames of it so far */
 	bool perf_report;       /* the header of perf report has the columns that it needs */
 	uint64_t signal_line;   /* the one with the place where a signal came: no return address */
 	uint64_t signal_again;  /* another one */
@@ -123,6 +125,8 @@ struct str text_build_id(struct rest after);
 bool text_read_numbered(struct text_reader *r, struct rest line);
 /* glibc, Ruby */
 bool text_read_glibc(struct text_reader *r, struct rest line);
+/* bpftrace */
+bool text_read_bpftrace(struct text_reader *r, struct rest line);
 /* perf report */
 bool text_read_perf_report(struct text_reader *r, struct rest line);
 /* perf script, bpftrace */

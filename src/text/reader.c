@@ -215,6 +215,7 @@ static const struct {
         {SIGN_HEX, text_read_glibc},
         {SIGN_HEX | SIGN_QUOTE, text_read_perf_report},
         {SIGN_PAREN, text_read_perf},
+        {SIGN_HEX | SIGN_PLUS | SIGN_FIRST, text_read_bpftrace},
         {SIGN_HEX | SIGN_FIRST, text_read_mac},
         {SIGN_BUILD | SIGN_FIRST, text_read_module_line},
         {SIGN_BRACE, text_read_pipes},
@@ -234,7 +235,7 @@ static bool may_begin(struct rest line)
 	blanks(&line);
 	if (line.at == line.end)
 		return false;
-	if (memchr("PIMSCE*#htT=F(", *line.at, 14))
+	if (memchr("PIMSCE*#htT=F(@", *line.at, 15))
 		return true;
 	uint64_t ignored;
 	const char *from = line.at;

@@ -815,6 +815,10 @@ static void test_bpftrace(void **state)
 	(void)state;
 	expect(MAP_A "\t11010 0x11010 ([unknown])\n\t11010 0x11010 ([unknown])\n\t11010 0x11011 ([unknown])\n",
 	        "5 /a a/ 0x1010 image [0x11010]\n6 /a a/ 0x100f image [0x11010]\n");
+	/* without a mode */
+	expect(MAP_A "    0x11010\n@[\n    0x11011\n    spin+9\n    0x11012\n    0x11013 7\n]: 4\n    0x11014\n"
+	             "@named[\n    spin+9\n    0x11015\n\n    0x11016\n",
+	        "7 /a a/ 0x1011 image []\n9 /a a/ 0x1011 image []\n15 /a a/ 0x1014 image []\n");
 }
 
 /* Chromium, whose driver prints what backtrace() gives. */

@@ -852,6 +852,16 @@ def test_bare_addresses_of_a_static_program(fixed):
     assert bare == text and of_program(program, bare) == out
 
 
+def test_bare_addresses_of_bpftrace(fixed):
+    """As bpftrace 0.17 prints what ustack finds; the first is where the processor was, the others are return addresses."""
+    program = fixed["-no-pie"]
+    inside, _ = call_in(program, "show", "backtrace_symbols_fd")
+    _, after = call_in(program, "main", "show")
+    out = of_program(program, f"@[\n    {inside:#x}\n    {after:#x}\n    __libc_start_call_main+122\n]: 4\n")
+    named = [re.sub(r"/\S*/", "", word) for word in re.findall(r"\((.*)\)$", "\n".join(out), re.M)]
+    assert named == by_addr2line(program, [inside, after - 1]) and [name.split()[0] for name in named] == ["show", "main"], out
+
+
 @pytest.mark.skipif(not shutil.which("gdb"), reason="gdb is not installed")
 @pytest.mark.parametrize("option", ["-static -no-pie", "-no-pie"])
 def test_bare_addresses_of_gdb(fixed, option):
