@@ -242,6 +242,15 @@ static struct str linkage_name(struct names *n, const Dwarf_Die *die)
 	return s.len > 0 ? s : text_attribute(n, die, DW_AT_MIPS_linkage_name);
 }
 
+/* Where gcc keeps to DWARF 2, the cold part of a function has an entry of its own. */
+static struct str without_part(struct str plain)
+{
+	static const char part[] = "__second_sect_of_";
+	size_t n = sizeof part - 1;
+	bool is_part = plain.len > n && memcmp(plain.data, part, n) == 0;
+	return is_part ? (struct str){plain.data + n, plain.len - n} : plain;
+}
+
 /* The last entry of the chain is the declaration: the one that lies in its namespace or class. */
 static enum err resolve(struct names *n, const Dwarf_Die *first, struct str *name, struct error *e)
 {
@@ -251,6 +260,7 @@ static enum err resolve(struct names *n, const Dwarf_Die *first, struct str *nam
 		linkage = linkage.len > 0 ? linkage : linkage_name(n, &die);
 		plain = plain.len > 0 ? plain : text_attribute(n, &die, DW_AT_name);
 	}
+	plain = without_part(plain);
 	/* gcc's OpenMP regions and transactional clones have no linkage name: theirs is the plain one. */
 	struct str mangled = linkage.len > 0 || !demangle_wanted(plain) ? linkage : plain;
 	*name = (struct str){"", 0};

@@ -1446,10 +1446,11 @@ def check_discarded(tool, folder):
 def check_scopes(tool, folder):
     unit = [entry("unit", '"a.cc"', CPLUSPLUS), entry("namespace", '"out"'), entry("namespace", '"in"'),
             entry("function", '"f"', "code", 16), END, END, entry("function", '"g"', "code+16", 16), END, END,
-            entry("function", '"h"', "code+32", 16), entry("function", '"nested"', "code+48", 16), END, END, END]
+            entry("function", '"h"', "code+32", 16), entry("function", '"nested"', "code+48", 16), END, END,
+            entry("function", '"__second_sect_of_h"', "code+64", 16), END, END]
     path = assemble(folder, "scopes", [unit])
-    got = names_at(extract(tool, path), code_start(path), 0, 16, 32, 48)
-    check("scopes", got == [["out::in::f"], ["out::g"], ["h"], ["nested"]], got)
+    got = names_at(extract(tool, path), code_start(path), 0, 16, 32, 48, 64)
+    check("scopes", got == [["out::in::f"], ["out::g"], ["h"], ["nested"], ["h"]], got)
 
 
 def check_extremes(tool, folder):
