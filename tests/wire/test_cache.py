@@ -70,6 +70,19 @@ def test_the_second_request_asks_no_bucket(memcached):
         assert s.bucket.hits() == 1
 
 
+def test_answers_that_memory_knows_are_counted():
+    """Of modules, and of those that are remembered as missing."""
+    nowhere = ["nowhere.so", debug_id("nowhere.so")]
+    with sample_stack(memcached=0) as s:
+        for module, what in ((APP, "root"), (nowhere, "failure")):
+            s.client.frames(module, [0x1000])
+            known = f'symbolicated_cache_lookups_total{{what="{what}",level="process"}}'
+            before = s.node.metrics()[known]
+            for _ in range(3):
+                s.client.frames(module, [0x1000])
+            assert s.node.metrics()[known] == before + 3, what
+
+
 @pytest.mark.parametrize("memcached", [pytest.param(1, marks=pytest.mark.in_turn), 3])
 @pytest.mark.parametrize("tcp", [pytest.param(False, marks=pytest.mark.in_turn), True], ids=["unix", "tcp"])
 def test_a_restarted_process_reads_memcached(memcached, tcp, gensym):
