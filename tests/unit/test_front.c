@@ -960,6 +960,47 @@ static void readers_that_read_nothing_hold_no_worker(void **state)
 	assert_int_equal(metric_get(M_REPLIES_WAITING), 0);
 }
 
+/* Each reply that waits has a stack of its own. */
+static atomic_int stacks;
+
+struct fiber *__real_fiber_new(void);
+struct fiber *__wrap_fiber_new(void);
+struct fiber *__wrap_fiber_new(void)
+{
+	struct fiber *f = __real_fiber_new();
+	stacks += f != NULL;
+	return f;
+}
+
+void __real_fiber_free(struct fiber *f);
+void __wrap_fiber_free(struct fiber *f);
+void __wrap_fiber_free(struct fiber *f)
+{
+	stacks -= f != NULL;
+	__real_fiber_free(f);
+}
+
+/* More than are kept for others. */
+static void stacks_of_many_replies_are_freed(void **state)
+{
+	enum { READERS = 80 };
+	int fds[READERS];
+	(void)state;
+	start_front();
+	int before = stacks;
+	for (unsigned i = 0; i < READERS; i++)
+		fds[i] = send_to("/t/large/4000000", "192.0.2.1");
+	wait_until(metric_get(M_REPLIES_WAITING) == READERS);
+	assert_true(stacks >= before + READERS);
+	for (unsigned i = 0; i < READERS; i++)
+		close(fds[i]);
+	wait_until(metric_get(M_REQUESTS_IN_FLIGHT) == 0);
+	wait_until(stacks < before + READERS);
+	assert_int_equal(front_stop(front, BOUND_SECONDS * SECOND), 0);
+	front = NULL;
+	assert_int_equal(stacks, 0);
+}
+
 /* A reader that takes a little is given up like one that takes nothing, unless that is as much as it must. */
 static void a_reader_that_is_too_slow_is_given_up(void **state)
 {
@@ -1410,6 +1451,7 @@ int main(void)
 	        TEST(a_peer_that_takes_nothing_is_given_up),
 	        TEST(those_that_wait_for_a_peer_keep_nobody_from_running),
 	        TEST(readers_that_read_nothing_hold_no_worker),
+	        TEST(stacks_of_many_replies_are_freed),
 	        TEST(a_reader_that_is_too_slow_is_given_up),
 	        TEST(a_reader_of_a_stored_file_that_takes_nothing_is_given_up),
 	        TEST(a_slow_reader_that_goes_on_gets_its_reply),
