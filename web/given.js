@@ -36,6 +36,7 @@ const FORMS = [
 	// sanitizers: "0x… in f(int) /src/a.c:3:5", "0x… in f (/lib/libx.so+0x12) (BuildId: …)"
 	[/^(?:0x[0-9a-f]+ in )?(\S.*?) \(([^()\s]+\+0x[0-9a-f]+)\)(?: \(BuildId: \w+\))?$/, (name, where) => ({ name, where: baseOf(where) })],
 	[/^(?:0x[0-9a-f]+ in )?(\S.*) (\/[^\s:]+(?::\d+){1,2})$/, (name, place) => ({ name, ...placeOf(place) })],
+	[/^0x[0-9a-f]+ in ((?:(?! at ).)+) ([^\s:()]+(?::\d+){1,2})$/, (name, place) => ({ name, ...placeOf(place) })], // a path that is relative
 	// valgrind: "0x4853104: f (a.c:3)", "0x4853104: f (in /lib/libx.so)"
 	[/^0x[0-9A-F]+: (\S.*) \(in (\/\S.*)\)$/, (name, path) => ({ name, where: baseOf(path) })],
 	[/^0x[0-9A-F]+: (\S.*) \(([^()]+:\d+)\)$/, (name, place) => ({ name, ...placeOf(place) })],

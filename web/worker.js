@@ -101,7 +101,7 @@ function unplacedOf(stacks, reasons, { guess }) {
 
 // What the server says of a text in which it found nothing to look up; null: there are frames to show, if only such as have names already.
 function guessOf({ guess }, stacks) {
-	return guess && !(guess.named && stacks.length) ? { ...guess, line: visible(guess.line ?? "", 300) } : null;
+	return guess && !(guess.named && stacks.length) ? { ...guess, line: visible((guess.line ?? "").replaceAll("\t", " ").trim(), 300) } : null;
 }
 
 function rows({ number, revision, view, first, last }) {

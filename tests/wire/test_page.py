@@ -168,7 +168,8 @@ GIVEN = {
     "#3  0x00007ffff7e9ee53 in (anonymous namespace)::f () at a b.c:3": ["(anonymous namespace)::f ()", "a b.c:3", ""],
     "    #4 0x55d9c3a05000 in f(int, char const*) /src/b.c:7:3": ["f(int, char const*)", "/src/b.c:7", ""],
     "    #5 0x7f3fa0e45249 in __libc_start_main (/lib/libc.so.6+0x27249) (BuildId: 93ac)": ["__libc_start_main", "No source has symbols for this build of the module", "libc.so.6+0x27249"],
-    "    #6 0x7f3fa0e45249 in <b>/x</b>": ["0x7f3fa0e45249 in <b>/x</b>", "", ""],
+    "    #6 0x7f44b7d65249 in __libc_start_call_main csu/../nptl/start.h:58:16": ["__libc_start_call_main", "csu/../nptl/start.h:58", ""],
+    "    #7 0x7f3fa0e45249 in <b>/x</b>": ["0x7f3fa0e45249 in <b>/x</b>", "", ""],
 }
 
 
