@@ -90,11 +90,11 @@ static int compare_addresses(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* What stands before + may have been meant as a function. */
+/* What stands before + may have been meant as a function, if it is no path. */
 static void complain_of_module(const struct symbolicate *s, size_t module, const struct error *why)
 {
 	const char *name = s->q.modules[module];
-	if (module && s->q.function && access(name, F_OK) != 0)
+	if (module && s->q.function && !strchr(name, '/') && access(name, F_OK) != 0)
 		complain(name, "neither a function of %s nor a file", s->q.modules[0]);
 	else
 		complain(name, "%s", why->text);
