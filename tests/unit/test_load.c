@@ -32,6 +32,9 @@ uint64_t __wrap_resident_bytes(void);
 struct bucket_client *__real_bucket_client_new(struct bucket_sources *s);
 struct bucket_client *__wrap_bucket_client_new(struct bucket_sources *s);
 
+bool __real_account_take_small(enum account_kind kind, uint64_t bytes);
+bool __wrap_account_take_small(enum account_kind kind, uint64_t bytes);
+
 void __real_mc_client_free(struct mc_client *c);
 void __wrap_mc_client_free(struct mc_client *c);
 
@@ -71,6 +74,15 @@ static atomic_bool no_clients;
 struct bucket_client *__wrap_bucket_client_new(struct bucket_sources *s)
 {
 	return no_clients ? NULL : __real_bucket_client_new(s);
+}
+
+static atomic_uint memory_refused;
+
+bool __wrap_account_take_small(enum account_kind kind, uint64_t bytes)
+{
+	bool taken = __real_account_take_small(kind, bytes);
+	memory_refused += !taken;
+	return taken;
 }
 
 /* ---- threads that stand still ---- */
@@ -683,10 +695,7 @@ static void test_a_load_begins_when_a_request_lets_memory_go(void **state)
 	account_start(0);
 }
 
-/* ---- two that do not fit together ---- */
-
-enum { ROOM = 128 << 20, FITS = 56 << 20, MOST = 72 << 20 };
-static unsigned both; /* of which memory is nearly full */
+/* ---- memory that is full for a moment ---- */
 
 /* Functions, so that all of the text is kept. */
 static bool put_funcs(const struct bucket_sink *sink, size_t len)
@@ -701,6 +710,48 @@ static bool put_funcs(const struct bucket_sink *sink, size_t len)
 	}
 	return ok;
 }
+
+static void serve_after_first_lines(const struct bucket_sink *sink, struct bucket_result *result)
+{
+	bool ok = put(sink, first_lines, sizeof first_lines - 1);
+	note(&is_served);
+	wait_until(&may_go);
+	if (!ok || !put_funcs(sink, 32 << 20))
+		result->outcome = BUCKET_FAILED;
+}
+
+/* It lacks memory several times in a row, and goes on where it was. */
+static void test_a_load_waits_until_there_is_memory(void **state)
+{
+	enum { LIMIT = 256 << 20 };
+	struct load_wait wait = {.done = wait_over, .gone = nobody_gone, .deadline = INT64_MAX};
+	struct module_want want;
+	(void)state;
+	struct modules *m = start("1G");
+	serve = serve_after_first_lines;
+	transfers = memory_refused = 0;
+	is_served = may_go = over = false;
+	account_start(LIMIT);
+	assert_true(module_want_init(&want, LOOKUP_COVERING, str_from("a.so"), str_from(ID)));
+	assert_int_equal(modules_load(m, &wait, &want, 1), LOAD_WAIT);
+	wait_until(&is_served);
+	account_add(ACCOUNT_TEXTS, LIMIT);
+	note(&may_go);
+	for (int64_t until = clock_now() + 60 * SECOND; memory_refused < 4; nanosleep(&(struct timespec){0, MS}, NULL))
+		assert_true(clock_now() < until);
+	account_add(ACCOUNT_TEXTS, -LIMIT);
+	wait_until(&over);
+	assert_int_equal(want.state, WANT_FOUND);
+	assert_int_equal(transfers, 1);
+	release(m, &wait, &want, 1);
+	stop(m);
+	account_start(0);
+}
+
+/* ---- two that do not fit together ---- */
+
+enum { ROOM = 128 << 20, FITS = 56 << 20, MOST = 72 << 20 };
+static unsigned both; /* of which memory is nearly full */
 
 /* "large.so" does not fit even alone. Neither goes on before they have what leaves room for neither. */
 static void serve_much(const struct bucket_sink *sink, struct bucket_result *result)
@@ -816,6 +867,7 @@ int main(void)
 	        cmocka_unit_test(test_the_file_may_be_there_in_another_spelling),
 	        cmocka_unit_test(test_a_failure_remembered_meanwhile),
 	        cmocka_unit_test(test_a_load_begins_when_a_request_lets_memory_go),
+	        cmocka_unit_test(test_a_load_waits_until_there_is_memory),
 	        cmocka_unit_test(test_of_two_that_do_not_fit_together_the_one_that_fits_is_loaded),
 	        cmocka_unit_test(test_a_load_that_ends_after_the_stop_is_let_go),
 	        cmocka_unit_test(test_a_loader_without_memory_for_its_clients),
