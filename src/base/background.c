@@ -120,7 +120,7 @@ void background_leave(void)
 void background_give_way(void)
 {
 	static _Thread_local int64_t since;
-	if (!self.thread || atomic_load_explicit(&self.lifted, memory_order_relaxed))
+	if (self.stat <= 0 || atomic_load_explicit(&self.lifted, memory_order_relaxed))
 		return;
 	if (clock_now() - since >= RUN_US * MS / 1000) {
 		sched_yield();
