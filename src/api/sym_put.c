@@ -23,8 +23,8 @@ static enum err forget(const struct sym_target *t, const struct symfile_facts *f
 	return err;
 }
 
-enum err sym_put_end(const struct exchange *x, struct store_client *c, struct symfile_put *put,
-        const struct sym_target *t, const char *key_id, struct error *e)
+enum err sym_put_end(const struct exchange *x, struct symfile_put *put, const struct sym_target *t, const char *key_id,
+        struct error *e)
 {
 	struct symfile_facts facts;
 	struct error other;
@@ -36,8 +36,6 @@ enum err sym_put_end(const struct exchange *x, struct store_client *c, struct sy
 		metric_add(M_SYM_UPLOAD_BYTES, (int64_t)facts.text);
 		log_event(LOG_LEVEL_INFO, "sym uploaded", "%.*s/%.*s, %llu bytes unpacked, by key %s, request %s",
 		        STR_FMT(t->name), STR_FMT(t->id), (unsigned long long)facts.text, key_id, x->request_id);
-		if (code_id_is_told(&facts))
-			err = code_id_put(c, &facts, t->name, t->id, e);
 	}
 	/* even after a failure: the file may have been stored although the reply was lost */
 	if (forget(t, &facts, &other) && !err) {
@@ -61,7 +59,7 @@ static enum err receive(
 		return e->code;
 	enum err err = exchange_stream_body(x, x->config->max_sym_upload, take_piece, put, e);
 	if (!err)
-		return sym_put_end(x, c, put, t, key_id, e);
+		return sym_put_end(x, put, t, key_id, e);
 	symfile_put_abort(put);
 	return err;
 }

@@ -176,7 +176,7 @@ static enum err end_put(void *arg, struct error *e)
 	struct zip_upload *u = arg;
 	struct symfile_put *put = u->put;
 	u->put = NULL;
-	return sym_put_end(u->x, u->client, put, &u->target, u->key_id, e);
+	return sym_put_end(u->x, put, &u->target, u->key_id, e);
 }
 
 static enum err store_zip(struct zip_upload *u, struct error *e)

@@ -115,6 +115,11 @@ struct store_client *store_client_take(struct symbfile_store *s)
 	return c ? c : client_new(s);
 }
 
+struct store_client *store_client_another(const struct store_client *c)
+{
+	return store_client_take(c->store);
+}
+
 void store_client_give(struct store_client *c)
 {
 	if (!c)

@@ -37,6 +37,8 @@ enum err store_check_local(const char *url, const char *what, const struct confi
  * for whoever takes one next. */
 struct store_client;
 struct store_client *store_client_take(struct symbfile_store *s);
+/* Another one of the same store, for what is done at the same time. */
+struct store_client *store_client_another(const struct store_client *c);
 void store_client_give(struct store_client *c); /* NULL is fine */
 
 /* Storing an object: begin, any number of writes, and then commit, which gives it its path, or abort; both free it.

@@ -3,17 +3,20 @@
 
 #include "symfiles/put.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/gzip.h"
 #include "objects/bucket.h"
+#include "symfiles/code_ids.h"
 
 enum { GZIP_PIECE = 1 << 20, SEGMENT_MAX = 250 /* bytes: what file systems take */ };
 
 struct symfile_put {
-	struct str name, id; /* not owned */
+	struct store_client *client; /* not owned */
+	struct str name, id;         /* not owned */
 	struct symfile_check *check;
 	struct store_put *put;
 	struct gzip *gzip; /* NULL: stored as it comes */
@@ -48,6 +51,7 @@ struct symfile_put *symfile_put_begin(
 	no_memory(e);
 	if (!p)
 		return NULL;
+	p->client = c;
 	p->name = name;
 	p->id = id;
 	p->check = symfile_check_new(id, max_text);
@@ -124,21 +128,78 @@ static void make_path(char path[STORE_PATH_MAX], const struct symfile_put *p, bo
 	        (int)p->id.len, upper, STR_FMT(bucket_stem(p->name)));
 }
 
-enum err symfile_put_commit(struct symfile_put *p, bool to_try, struct symfile_facts *facts, struct error *e)
+/* ---- the end ---- */
+
+/* The object of the code id goes up while that of the file does, since in S3 each takes a while, however small. If only
+ * the code id's is stored, it leads to a file that is missing, as the code id was before. */
+struct code_id_beside {
+	const struct symfile_put *put;
+	struct store_client *client; /* NULL: it has not begun */
+	pthread_t thread;
+	enum err err;
+	struct error error;
+};
+
+static void *put_code_id(void *arg)
+{
+	struct code_id_beside *b = arg;
+	const struct symfile_put *p = b->put;
+	b->err = code_id_put(b->client, symfile_check_facts(p->check), p->name, p->id, &b->error);
+	return NULL;
+}
+
+static void begin_code_id(struct code_id_beside *b)
+{
+	b->client = store_client_another(b->put->client);
+	if (b->client && pthread_create(&b->thread, NULL, put_code_id, b) == 0)
+		return;
+	store_client_give(b->client);
+	b->client = NULL;
+}
+
+static enum err end_code_id(struct code_id_beside *b, struct error *e)
+{
+	const struct symfile_put *p = b->put;
+	if (!b->client)
+		return code_id_put(p->client, symfile_check_facts(p->check), p->name, p->id, e);
+	pthread_join(b->thread, NULL);
+	store_client_give(b->client);
+	if (b->err)
+		*e = b->error;
+	return b->err;
+}
+
+static enum err commit_file(struct symfile_put *p, bool to_try, struct error *e)
 {
 	char path[STORE_PATH_MAX];
+	struct store_put *put = p->put;
+	p->put = NULL;
+	make_path(path, p, to_try);
+	return store_put_commit(put, path, e);
+}
+
+static enum err commit_both(struct symfile_put *p, bool to_try, struct error *e)
+{
+	struct code_id_beside beside = {.put = p};
+	struct error ignored;
+	begin_code_id(&beside);
+	enum err err = commit_file(p, to_try, e);
+	if (err && !beside.client)
+		return err;
+	enum err err_of_code = end_code_id(&beside, err ? &ignored : e);
+	return err ? err : err_of_code;
+}
+
+enum err symfile_put_commit(struct symfile_put *p, bool to_try, struct symfile_facts *facts, struct error *e)
+{
 	enum err err = symfile_check_end(p->check, e);
 	if (!err && !p->begun)
 		err = store_head(p, NULL, 0, true, e);
 	if (!err)
 		err = end_gzip(p, e);
 	*facts = *symfile_check_facts(p->check);
-	make_path(path, p, to_try);
-	if (!err) {
-		struct store_put *put = p->put;
-		p->put = NULL;
-		err = store_put_commit(put, path, e);
-	}
+	if (!err)
+		err = code_id_is_told(facts) ? commit_both(p, to_try, e) : commit_file(p, to_try, e);
 	symfile_put_abort(p);
 	return err;
 }

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Symbol files in: PUT /api/sym/NAME/ID/FILE.sym, to a store that is a source like any other."""
 
+import collections
 import contextlib
 import gzip
 import os
+import random
 import re
 import subprocess
 import threading
@@ -15,7 +17,7 @@ import pytest
 
 from client import job
 from s3 import BUCKET, S3, program_or_fail
-from stack import DAEMON, STOP_BOUND, Stack, wait_for
+from stack import DAEMON, STOP_BOUND, Stack, seed_of, wait_for
 from symbols import SAMPLE, SAMPLE_FRAMES, debug_id, module_line
 
 QUICK = {"downloads": "stream", "revalidate_after": "200ms", "failure_ttl_min": "100ms", "symbfile_store": ""}
@@ -253,6 +255,33 @@ def test_the_code_id_of_a_file_that_was_loaded_leads_to_it(store):
         assert client.get("/first.dll/AB34/first.sym").headers["Location"] == "../.." + path_of("first.pdb")
 
 
+def test_a_kill_while_a_file_and_its_code_id_are_stored_loses_nothing(store):
+    """What was accepted is found by both names. What was not is found whole or not at all, and sent again it is found by both."""
+    client, chance, daemon = store.stack.nodes[1].client(), random.Random(seed_of(7)), store.stack.nodes[0].daemon
+    seen = collections.Counter()
+    for n in range(12):
+        name, path = f"killed{n}.pdb", f"/killed{n}.dll/AB{n:04X}/killed{n}.sym"
+        text = told(name, f"killed{n}.dll", f"AB{n:04X}") + b"".join(b"PUBLIC %x 0 p%d\n" % (i, i) for i in range(2000))
+        with ThreadPoolExecutor(1) as pool:
+            put = pool.submit(store.put, name, text)
+            threading.Event().wait(chance.uniform(0, 0.02))
+            daemon.crash()
+            daemon.start()
+            accepted = put.result().status == 200
+        by_code, by_name = client.get(path), client.get(path_of(name))
+        seen[accepted, by_code.status, by_name.status] += 1
+        if accepted:
+            assert by_code.status == 302 and by_name.status == 200
+        assert by_code.status == 404 or by_code.headers["Location"] == "../.." + path_of(name)
+        assert by_name.status == 404 or gzip.decompress(by_name.raw) == text
+        assert store.put(name, text).status == 200
+        for node in store.stack.nodes:
+            wait_for(lambda c=node.client(): (r := c.get(path_of(name))).status == 200 and gzip.decompress(r.raw) == text, "the file to be there")
+            reply = wait_for(lambda c=node.client(): (r := c.get(path)).status == 302 and r, "its code id to be known")
+            assert reply.headers["Location"] == "../.." + path_of(name)
+    assert len(seen) > 1, f"every kill came at the same time: {seen}"
+
+
 @pytest.mark.in_turn
 def test_a_code_file_that_no_path_can_name_does_no_harm(store):
     for code_file, code_id in (("../x.dll", "AB"), ("a/b.dll", "AB"), ("x.dll", "not hex"), ("..", "AB"), ("x" * 300, "AB")):
@@ -331,6 +360,21 @@ def test_what_is_stored_though_the_upload_failed_is_named_on_all_hosts(forgetful
             assert store.put(name, data).status == (200 if failing == "?" else 503)
             for node in (0, 1):
                 wait_for(lambda node=node, f=function: store.frame(name, node).get("function") == f, f"host {node} to name {function}")
+
+
+@pytest.mark.parametrize("slow", ["code-ids", "both.pdb"])
+def test_a_file_and_its_code_id_go_to_s3_at_once(forgetful, slow):
+    """Neither waits for the other, and the reply waits for both."""
+    other = {"code-ids": "both.pdb", "both.pdb": "code-ids"}[slow]
+    forgetful.hanging = slow
+    with Stack(keys=True, config={**QUICK, **forgetful.settings(), "bucket_stall_timeout": "1h"}) as s, ThreadPoolExecutor(1) as pool:
+        put = pool.submit(Store(s, None).put, "both.pdb", told("both.pdb", "both.dll", "AB12"))
+        assert forgetful.hangs.wait(20)
+        wait_for(lambda: any(other in path for path in forgetful.objects), "the other object")
+        s.client.get("/__version__")
+        assert not put.done()
+        forgetful.end.set()
+        assert put.result().status == 200
 
 
 def test_uploads_keep_a_connection(forgetful):
