@@ -4,6 +4,7 @@
 #include <config.h>
 
 #include "text/formats.h"
+#include "text/prefix.h"
 
 enum { UUID_LETTERS = 36 };
 
@@ -100,7 +101,7 @@ static bool read_graph(struct text_reader *r, struct rest line)
 {
 	struct text_frame f = {.base = TEXT_IMAGE};
 	struct rest next = {r->following.data, r->following.data + r->following.len};
-	struct str image;
+	struct str image, source;
 	ptrdiff_t at = pass_count(&line);
 	const char *from = line.at;
 	if (at < 0 || !take_literal(&line, "???") || !blanks(&line))
@@ -108,6 +109,7 @@ static bool read_graph(struct text_reader *r, struct rest line)
 	bool sampled = read_sampled(line, &image, &f.offset);
 	if (!sampled && !read_spun(line, &image, &f.offset))
 		return false;
+	next = text_without_prefix(next, &source);
 	ptrdiff_t below = pass_count(&next);
 	if (!sampled && below == at)
 		return true;

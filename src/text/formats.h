@@ -11,6 +11,9 @@
 /* Modules whose position in memory is known from the frames just before. */
 enum { TEXT_BASES = 8 };
 
+/* Programs whose lines stand among each other. */
+enum { TEXT_SOURCES = 16 };
+
 /* What JSON has said so far about the open object at each depth. */
 enum { TEXT_JSON_DEPTH = 8, TEXT_JSON_VALUE = 256 };
 
@@ -45,26 +48,35 @@ struct text_reader {
 	void *arg;
 	enum text_result result;
 	/* the line */
-	uint64_t line;          /* its number */
-	uint64_t at;            /* where it begins in the whole text */
-	const char *start;      /* the same in memory */
-	unsigned frames;        /* found in it */
-	bool skips;             /* it is longer than TEXT_LINE_MAX, and the rest is still to come */
-	unsigned perf_depth;    /* frames of the sample so far */
-	uint64_t bpf_line;      /* the last of bpftrace's stack, or the one above it */
-	unsigned bpf_depth;     /* frames of it so far */
-	bool perf_report;       /* the header of perf report has the columns that it needs */
-	uint64_t signal_line;   /* the one with the place where a signal came: no return address */
-	uint64_t signal_again;  /* another one */
-	uint64_t caller_line;   /* the last with a return address, or the place where a signal came */
-	unsigned at_depth;      /* addresses of glog's stack so far */
-	uint64_t pc_line;       /* the last line "PC: @" */
-	bool at_signal;         /* one of them stands before this stack */
-	uint64_t at_line;       /* the last line of one */
-	uint64_t ada_line;      /* the one below Ada's heading, with the stack */
-	unsigned strace_depth;  /* frames of strace's stack so far */
-	uint64_t managed_line;  /* the last line "at …" of .NET's */
-	char fault_module[256]; /* of Windows's event log, and in which line */
+	uint64_t line;     /* its number */
+	uint64_t at;       /* where it begins in the whole text */
+	const char *start; /* the same in memory */
+	unsigned frames;   /* found in it */
+	bool skips;        /* it is longer than TEXT_LINE_MAX, and the rest is still to come */
+	char prefix[8];    /* how a log's latest prefix begins, and its length; 0: none was seen */
+	size_t prefix_len;
+	struct text_source {
+		uint64_t hash;
+		uint32_t process;
+	} sources[TEXT_SOURCES]; /* who wrote lines, as the prefixes tell it, and the process that they were about last
+	                          */
+	unsigned source;         /* the last one's number, from 1; 0: no prefix told it */
+	unsigned source_count;   /* so many were seen */
+	unsigned perf_depth;     /* frames of the sample so far */
+	uint64_t bpf_line;       /* the last of bpftrace's stack, or the one above it */
+	unsigned bpf_depth;      /* frames of it so far */
+	bool perf_report;        /* the header of perf report has the columns that it needs */
+	uint64_t signal_line;    /* the one with the place where a signal came: no return address */
+	uint64_t signal_again;   /* another one */
+	uint64_t caller_line;    /* the last with a return address, or the place where a signal came */
+	unsigned at_depth;       /* addresses of glog's stack so far */
+	uint64_t pc_line;        /* the last line "PC: @" */
+	bool at_signal;          /* one of them stands before this stack */
+	uint64_t at_line;        /* the last line of one */
+	uint64_t ada_line;       /* the one below Ada's heading, with the stack */
+	unsigned strace_depth;   /* frames of strace's stack so far */
+	uint64_t managed_line;   /* the last line "at …" of .NET's */
+	char fault_module[256];  /* of Windows's event log, and in which line */
 	size_t fault_len;
 	uint64_t fault_line;
 	struct str following;   /* the next line; whole for a line with a nameless frame of macOS's call graphs */

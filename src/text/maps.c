@@ -20,7 +20,7 @@ enum {
 
 void text_maps_init(struct text_maps *m)
 {
-	*m = (struct text_maps){.process = 1, .seed = random_u64()};
+	*m = (struct text_maps){.process = 1, .processes = 1, .seed = random_u64()};
 	arena_init(&m->arena, PATHS_MAX);
 }
 
@@ -33,15 +33,16 @@ void text_maps_release(struct text_maps *m)
 
 void text_maps_forget(struct text_maps *m)
 {
-	uint32_t process = m->process;
+	uint32_t process = m->process, processes = m->processes;
 	text_maps_release(m);
 	text_maps_init(m);
 	m->process = process;
+	m->processes = processes;
 }
 
 void text_maps_begin_process(struct text_maps *m)
 {
-	m->process++;
+	m->process = ++m->processes;
 }
 
 /* The path without " (deleted)", which the kernel adds. */
@@ -78,8 +79,10 @@ bool text_maps_add(struct text_maps *m, const struct text_mapping *mapping)
 		for (uint32_t i = 0; i < m->count; i++)
 			m->items[i].disputed = m->items[i].ambiguous = false;
 	}
-	if (m->overflowed)
+	if (m->overflowed) {
+		m->overflowed = add.process < m->overflowed ? add.process : m->overflowed;
 		return true;
+	}
 	if (m->count == TEXT_MAPPINGS_MAX || m->arena.used + add.path.len > PATHS_MAX / 2) {
 		m->overflowed = add.process;
 		return true;

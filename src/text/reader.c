@@ -5,10 +5,15 @@
 
 #include <stdlib.h>
 
+#include "base/hash.h"
 #include "text/formats.h"
+#include "text/prefix.h"
 #include "text/signs.h"
 
-enum { SIGN_FIRST = 64 }; /* the line begins as a heading of a report or a line of a map or table may */
+enum {
+	SIGN_FIRST = 64,   /* the line begins as a heading of a report or a line of a map or table may */
+	PREFIX_LINES = 64, /* of so many lines without signs one is searched for a log's prefix */
+};
 
 struct text_reader *text_reader_new(
         uint32_t max_modules, bool (*frame)(void *arg, const struct text_frame *f), void *arg)
@@ -287,14 +292,62 @@ static struct rest without_colours(struct rest line)
 	return line;
 }
 
+/* Lines of several programs may stand among each other; each has a process, and a memory map, of its own. The oldest
+ * program is forgotten when there are too many. */
+static void change_source(struct text_reader *r, struct str source)
+{
+	uint64_t hash = name_hash_seeded(source, (struct str){"", 0}, 0);
+	if (r->source && r->sources[r->source - 1].hash == hash)
+		return;
+	if (r->source)
+		r->sources[r->source - 1].process = r->maps.process;
+	r->perf_depth = r->strace_depth = 0;
+	for (r->source = 1; r->source <= TEXT_SOURCES && r->source <= r->source_count; r->source++) {
+		if (r->sources[r->source - 1].hash != hash)
+			continue;
+		r->maps.process = r->sources[r->source - 1].process;
+		return;
+	}
+	r->source = r->source_count++ % TEXT_SOURCES + 1;
+	r->sources[r->source - 1].hash = hash;
+	text_maps_begin_process(&r->maps);
+}
+
+/* Whether its prefix begins and ends like the latest one: enough for a line without signs, where prefixes tell of no
+ * source. */
+static bool has_same_prefix(const struct text_reader *r, struct rest line)
+{
+	size_t len = r->prefix_len, first = len < sizeof r->prefix ? len : sizeof r->prefix;
+	return len && !r->source && (size_t)(line.end - line.at) >= len && !memcmp(line.at, r->prefix, first) &&
+	       is_blank((unsigned char)line.at[len - 1]);
+}
+
+static struct rest without_prefix(struct text_reader *r, struct rest line, unsigned signs)
+{
+	struct str source = {"", 0};
+	struct rest behind = line;
+	if (!signs && has_same_prefix(r, line))
+		behind.at += r->prefix_len;
+	else if (signs || r->prefix_len || r->line % PREFIX_LINES == 1)
+		behind = text_without_prefix(line, &source);
+	size_t len = (size_t)(behind.at - line.at);
+	if (!len)
+		return line;
+	r->prefix_len = len;
+	memcpy(r->prefix, line.at, len < sizeof r->prefix ? len : sizeof r->prefix);
+	if (source.len)
+		change_source(r, source);
+	return without_colours(behind);
+}
+
 static void read_line(struct text_reader *r, struct rest line, unsigned signs)
 {
 	unsigned perf_depth = r->perf_depth;
 	r->frames = 0;
-	r->hotspot_depth = is_hotspot(line) ? r->hotspot_depth + 1 : 0;
 	if (line.end > line.at && line.end[-1] == '\r')
 		line.end--;
-	line = without_colours(line);
+	line = without_prefix(r, without_colours(line), signs);
+	r->hotspot_depth = is_hotspot(line) ? r->hotspot_depth + 1 : 0;
 	if (may_begin(line))
 		signs |= SIGN_FIRST;
 	for (size_t i = 0; signs && line.at < line.end && i < sizeof formats / sizeof *formats; i++)

@@ -1122,6 +1122,58 @@ static void test_sentry(void **state)
 	expect(text, "2 no module []\n2 no module [null]\n2 no module []\n2 no module []\n");
 }
 
+static void test_prefixes_of_logs(void **state)
+{
+	(void)state;
+	static const char *const prefixes[] = {
+	        "Nov 26 18:56:33 host app[123]: ", "Nov  6 08:56:33 host kernel: ", "2026-11-26T18:56:33.1234567Z ",
+	        "2026-11-26T18:56:33.123+01:00 host app[1]: ", "2026-11-26 18:56:33,123 ",
+	        "2026-11-26T00:17:09.669794202Z stderr F ", "web-1  | ", "[pod/web-1/app] ", "[ 1234.567890] ",
+	        "[2026-11-26 18:56:33] ", "18:56:33.5 ", "> ", ">> ", "> > ", "2026-11-26T18:56:33.1234567Z web-1  | ",
+	        "\033[36mweb-1  | \033[0m"};
+	static const char *const lines[] = {"            1136 [unknown] (/tmp/prog)",
+	        "            1140 [unknown] (/tmp/prog)", " > /tmp/prog(f+0x9) [0x1115]",
+	        " > /tmp/prog(f+0x9) [0x1125]", "C  [prog.so+0x112c]", "C  [prog.so+0x113c]",
+	        "  4:     0x55d9f3f4a1b2 - <unknown>", "55d9f3f49000-55d9f3f4b000 r-xp 00000000 fe:00 12   /tmp/other"};
+	for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
+		char text[2048];
+		size_t n = 0;
+		for (size_t k = 0; k < sizeof lines / sizeof *lines; k++)
+			n += (size_t)snprintf(text + n, sizeof text - n, "%s%s\n", prefixes[i], lines[k]);
+		expect(text, "1 /tmp/prog prog/ 0x1136 file [[unknown]]\n"
+		             "2 /tmp/prog prog/ 0x113f file [[unknown]]\n"
+		             "3 /tmp/prog prog/ 0x1115 image []\n"
+		             "4 /tmp/prog prog/ 0x1124 image []\n"
+		             "5 prog.so prog.so/ 0x112c image []\n"
+		             "6 prog.so prog.so/ 0x113b image []\n"
+		             "7 /tmp/other other/ 0x11b1 image [<unknown>]\n");
+	}
+	expect("> 869 ???  (in MyApp)  load address 0x1048e0000 + 0x740  [0x1048e0740]\n"
+	       ">   869 ???  (in MyApp)  load address 0x1048e0000 + 0x750  [0x1048e0750]\n",
+	        "1 MyApp MyApp/ 0x73f image [???]\n2 MyApp MyApp/ 0x750 image [???]\n");
+	expect("12:30 #1 0x55 in x (/tmp/a/b+0x12)\nnot | 1136 [unknown] (/tmp/prog)\n",
+	        "1 /tmp/a/b b/ 0x12 elf [ in x ]\n");
+}
+
+/* Lines of two programs stand among each other, each with addresses of its own. */
+static void test_programs_in_one_log(void **state)
+{
+	(void)state;
+#define A "Nov 26 18:56:33 host a[1]: "
+#define B "Nov 26 18:56:33 host b[2]: "
+#define FRAME "  4:     0x55d9f3f4a1b2 - <unknown>\n"
+#define MAP(name) "55d9f3f49000-55d9f3f4b000 r-xp 00000000 fe:00 12   /tmp/" name "\n"
+	expect(A FRAME B FRAME B MAP("b") A MAP("a"),
+	        "1 /tmp/a a/ 0x11b1 image [<unknown>]\n2 /tmp/b b/ 0x11b1 image [<unknown>]\n");
+	expect(A FRAME B MAP("b"), "1 no module [<unknown>]\n");
+	expect(A FRAME A "thread 'x' panicked\n" A MAP("a") B "hello\n" A FRAME,
+	        "1 no module [<unknown>]\n5 /tmp/a a/ 0x11b1 image [<unknown>]\n");
+#undef A
+#undef B
+#undef FRAME
+#undef MAP
+}
+
 static void test_what_is_no_frame(void **state)
 {
 	(void)state;
@@ -1427,6 +1479,8 @@ int main(void)
 	        cmocka_unit_test(test_strace),
 	        cmocka_unit_test(test_ips),
 	        cmocka_unit_test(test_sentry),
+	        cmocka_unit_test(test_prefixes_of_logs),
+	        cmocka_unit_test(test_programs_in_one_log),
 	        cmocka_unit_test(test_what_is_no_frame),
 	        cmocka_unit_test(test_signs_by_sixteen_and_one_by_one),
 	        cmocka_unit_test(test_ids_that_change),

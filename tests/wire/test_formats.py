@@ -95,6 +95,23 @@ def test_a_sample_by_symbtool(sample):
     assert PLACE.findall(out) == places(*SAMPLES[sample]), out
 
 
+# As journalctl, docker logs -t and compose, kubectl, GitHub Actions and mails have it.
+PREFIXES = ["Nov 26 18:56:33 host app[123]: ", "2026-11-26T18:56:33.123456789Z ", "web-1  | ", "[pod/web-1/app] ", "2026-11-26T18:56:33.1234567Z \033[31m", "> "]
+
+
+@pytest.mark.parametrize("prefix", PREFIXES)
+def test_samples_behind_the_prefix_of_a_log(prefix):
+    """Every sample has the names that it has without."""
+    modules = [word for module in MODULES for word in ("--module", f"{module}={os.path.join(CRASH, module.split('.')[0])}.sym")]
+    lost = {}
+    for sample, functions in SAMPLES.items():
+        text = "".join(prefix + line for line in read(sample + ".txt").splitlines(True))
+        found = PLACE.findall(run_filter(text, *modules).stdout.decode())
+        if found != places(*functions):
+            lost[sample] = found
+    assert not lost
+
+
 @pytest.fixture(scope="module")
 def one():
     with Stack() as s:

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <config.h>
+
+#include "text/prefix.h"
+
+enum {
+	PREFIXES_MAX = 8,  /* one behind the other */
+	SOURCE_MAX = 128,  /* bytes of a name of host, program, service or pod */
+	BRACKETS_MAX = 40, /* bytes of a time in brackets */
+};
+
+static bool take_digits(struct rest *r, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++, r->at++)
+		if (!is_digit(peek(r)))
+			return false;
+	return true;
+}
+
+/* 18:56:33, 18:56:33.123, 18:56:33,123 */
+static bool take_clock(struct rest *r)
+{
+	if (!take_digits(r, 2) || !take_literal(r, ":") || !take_digits(r, 2) || !take_literal(r, ":") ||
+	        !take_digits(r, 2))
+		return false;
+	if (peek(r) == '.' || peek(r) == ',')
+		r->at++;
+	while (is_digit(peek(r)))
+		r->at++;
+	return true;
+}
+
+/* Nothing, Z, +01:00, -0500 */
+static void take_zone(struct rest *r)
+{
+	struct rest zone = *r;
+	if (take_literal(r, "Z") || (peek(r) != '+' && peek(r) != '-'))
+		return;
+	zone.at++;
+	if (!take_digits(&zone, 2))
+		return;
+	take_literal(&zone, ":");
+	if (take_digits(&zone, 2))
+		*r = zone;
+}
+
+/* 2026-11-26T18:56:33.123Z, with a blank or T before the clock */
+static bool take_date(struct rest *r)
+{
+	if (!take_digits(r, 4) || (peek(r) != '-' && peek(r) != '/'))
+		return false;
+	r->at++;
+	if (!take_digits(r, 2) || (peek(r) != '-' && peek(r) != '/'))
+		return false;
+	r->at++;
+	if (!take_digits(r, 2) || (peek(r) != 'T' && peek(r) != ' '))
+		return false;
+	r->at++;
+	if (!take_clock(r))
+		return false;
+	take_zone(r);
+	return true;
+}
+
+/* Nov 26 18:56:33 */
+static bool take_month_and_day(struct rest *r)
+{
+	static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
+	uint64_t day;
+	if (r->end - r->at < 4 || r->at[3] != ' ')
+		return false;
+	for (unsigned i = 0; i < sizeof months - 1; i += 3) {
+		if (memcmp(r->at, months + i, 3) != 0)
+			continue;
+		r->at += 4;
+		blanks(r);
+		return take_decimal(r, &day) && take_literal(r, " ") && take_clock(r);
+	}
+	return false;
+}
+
+static bool is_name(int c)
+{
+	static const bool is[128] = {['-'] = true,
+	        ['_'] = true,
+	        ['.'] = true,
+	        ['/'] = true,
+	        ['@'] = true,
+	        [':'] = true,
+	        ['('] = true,
+	        [')'] = true};
+	return c >= 0 && c < 128 && (is[c] || is_digit(c) || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z'));
+}
+
+/* A name of 1 to SOURCE_MAX bytes. */
+static bool take_name(struct rest *r)
+{
+	const char *from = r->at;
+	while (is_name(peek(r)) && r->at - from < SOURCE_MAX)
+		r->at++;
+	return r->at > from && !is_name(peek(r));
+}
+
+/* "host app[123]: " and "host kernel: "; a colon alone may belong to anything. */
+static bool take_host(struct rest *r, struct str *source)
+{
+	const char *from = r->at;
+	uint64_t pid;
+	if (!take_name(r) || !take_literal(r, " "))
+		return false;
+	*source = between(from, r->at);
+	if (take_literal(r, "kernel: "))
+		return true;
+	if (!take_name(r) || !take_literal(r, "[") || !take_decimal(r, &pid) || !take_literal(r, "]: "))
+		return false;
+	*source = between(from, r->at);
+	return true;
+}
+
+/* A time, and behind it the host and program, or the stream of a container's log. */
+static bool take_time(struct rest *r, struct str *source)
+{
+	struct rest time = *r;
+	struct str told;
+	if (is_digit(peek(r)) ? !take_date(&time) : !take_month_and_day(&time)) {
+		time = *r;
+		if (!take_clock(&time))
+			return false;
+	}
+	if (!take_literal(&time, " ") && time.at != time.end)
+		return false;
+	*r = time;
+	if (take_literal(r, "stdout F ") || take_literal(r, "stderr F "))
+		return true;
+	if (take_host(&time, &told)) {
+		*r = time;
+		*source = told;
+	}
+	return true;
+}
+
+/* "[2026-11-26 18:56:33] ", "[    5.123456] "; but "[  0] " is an entry of lldb's list of images. */
+static bool take_bracketed_time(struct rest *r)
+{
+	const char *from = r->at;
+	bool mark = false;
+	if (!take_literal(r, "["))
+		return false;
+	for (int c; (c = peek(r)) != ']'; r->at++) {
+		if (r->at - from > BRACKETS_MAX || (!is_digit(c) && (c < 0 || !strchr(" :.,-/TZ+", c) || !c)))
+			return false;
+		mark = mark || c == ':' || c == '.';
+	}
+	return mark && take_literal(r, "] ");
+}
+
+/* "[pod/web-1/app] " */
+static bool take_pod(struct rest *r, struct str *source)
+{
+	const char *from = r->at;
+	if (!take_literal(r, "[pod/") || !take_name(r) || !take_literal(r, "] "))
+		return false;
+	*source = between(from, r->at);
+	return true;
+}
+
+/* "web-1  | " */
+static bool take_service(struct rest *r, struct str *source)
+{
+	const char *from = r->at;
+	if (!take_name(r) || !blanks(r) || !take_literal(r, "| "))
+		return false;
+	*source = between(from, r->at);
+	return true;
+}
+
+/* "> ", ">> ": the blank belongs to it */
+static bool take_quote(struct rest *r)
+{
+	if (!take_literal(r, ">"))
+		return false;
+	return take_literal(r, " ") || r->at == r->end || *r->at == '>';
+}
+
+/* By its first byte. */
+static bool take_prefix(struct rest *line, struct str *source)
+{
+	struct rest r = *line;
+	int first = peek(&r);
+	bool found = first == '>' ? take_quote(&r) : first == '[' ? take_bracketed_time(&r) : take_time(&r, source);
+	if (!found) {
+		r = *line;
+		found = first == '[' ? take_pod(&r, source) : !source->len && take_service(&r, source);
+	}
+	if (found)
+		*line = r;
+	return found;
+}
+
+struct rest text_without_prefix(struct rest line, struct str *source)
+{
+	*source = (struct str){"", 0};
+	for (unsigned i = 0; i < PREFIXES_MAX && line.at < line.end && take_prefix(&line, source); i++)
+		;
+	return line;
+}
