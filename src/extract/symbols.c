@@ -9,22 +9,35 @@
 
 #include "base/array.h"
 #include "base/search.h"
+#include "extract/dwarf_bytes.h"
 #include "extract/elf_file.h"
 #include "extract/records.h"
+
+/* What a symbol without a size says; of several at an address in this order. */
+enum label {
+	LABEL_NONE,     /* it has a size */
+	LABEL_DATA,     /* no code */
+	LABEL_FUNCTION, /* a function begins */
+	LABEL_CODE,     /* one begins, as far as a label without a type can tell */
+	LABEL_PLACE,    /* a place in a function, or the beginning of one that only its file knows */
+	LABEL_END,      /* other code begins */
+};
 
 struct symbol {
 	uint64_t start, end;
 	const char *name;
 	unsigned binding;
+	enum label label;
 };
 
 struct symbols {
 	struct symbol *items; /* those with a size */
 	size_t count;
 	uint32_t cap;
-	struct symbol *bare; /* labels without one; the name is empty where only the code before ends */
+	struct symbol *bare; /* labels without one */
 	size_t bare_count;
 	uint32_t bare_cap;
+	bool whole; /* the table has local symbols too */
 	const struct code_map *code;
 	struct coverage *coverage;
 	struct records records; /* of what is found */
@@ -32,16 +45,17 @@ struct symbols {
 	struct error *e;
 };
 
-/* Entry points written in assembler, such as a kernel's, have a size like functions, but no type. */
-static bool may_be_code(const GElf_Sym *sym)
-{
-	unsigned type = GELF_ST_TYPE(sym->st_info);
-	return (type == STT_FUNC || type == STT_GNU_IFUNC || type == STT_NOTYPE) && sym->st_shndx != SHN_UNDEF;
-}
-
 static bool is_function(const GElf_Sym *sym)
 {
-	return GELF_ST_TYPE(sym->st_info) != STT_NOTYPE;
+	unsigned type = GELF_ST_TYPE(sym->st_info);
+	return type == STT_FUNC || type == STT_GNU_IFUNC;
+}
+
+/* Entry points written in assembler, such as a kernel's, have a size like functions, but no type. */
+static bool may_be_in_code(const GElf_Sym *sym)
+{
+	unsigned type = GELF_ST_TYPE(sym->st_info);
+	return (is_function(sym) || type == STT_NOTYPE || type == STT_OBJECT) && sym->st_shndx != SHN_UNDEF;
 }
 
 /* Where a symbol's code begins: 32-bit Arm sets bit 0 for Thumb instructions. */
@@ -58,25 +72,50 @@ static bool append_symbol(struct symbol **items, uint32_t *cap, size_t *count, s
 	return true;
 }
 
-/* Assembler often gives functions no size. A local label without a type is a place within a function. */
-static bool add_bare(struct symbols *s, const GElf_Sym *sym, struct symbol symbol)
+static bool is_arm(const struct symbols *s)
 {
-	if (!is_function(sym) && symbol.binding == STB_LOCAL)
-		return true;
-	symbol.name = is_function(sym) ? symbol.name : "";
-	return append_symbol(&s->bare, &s->bare_cap, &s->bare_count, symbol);
+	return s->code->machine == EM_ARM || s->code->machine == EM_AARCH64;
 }
 
-static enum err add_symbol(struct symbols *s, const GElf_Sym *sym, const char *name)
+/* Linkers make labels such as etext behind a section's end. */
+static bool in_own_section(Elf *elf, const GElf_Sym *sym)
+{
+	GElf_Shdr header;
+	return gelf_getshdr(elf_getscn(elf, sym->st_shndx), &header) && sym->st_value - header.sh_addr < header.sh_size;
+}
+
+/* Assembler often gives functions no size, and no type either. */
+static enum label label_of(const struct symbols *s, Elf *elf, const GElf_Sym *sym, const char *name)
+{
+	if (GELF_ST_TYPE(sym->st_info) == STT_OBJECT)
+		return LABEL_DATA;
+	if (sym->st_size > 0)
+		return LABEL_NONE;
+	if (is_function(sym))
+		return LABEL_FUNCTION;
+	if (GELF_ST_BIND(sym->st_info) != STB_LOCAL)
+		return s->whole && in_own_section(elf, sym) ? LABEL_CODE : LABEL_END;
+	return is_arm(s) && strncmp(name, "$d", 2) == 0 ? LABEL_DATA : LABEL_PLACE;
+}
+
+/* $a, $t and $x say which instructions follow, and .L is what assemblers leave out. */
+static bool is_name(const struct symbols *s, const GElf_Sym *sym, const char *name)
+{
+	bool mapping = is_arm(s) && name[0] == '$' && name[1] != 'd';
+	return *name && !(GELF_ST_BIND(sym->st_info) == STB_LOCAL && (mapping || strncmp(name, ".L", 2) == 0));
+}
+
+static enum err add_symbol(struct symbols *s, Elf *elf, const GElf_Sym *sym, const char *name)
 {
 	uint64_t start = code_address(s, sym);
 	const struct code_section *section = code_map_find(s->code, start);
-	if (!may_be_code(sym) || !section || !name || !*name)
+	if (!may_be_in_code(sym) || !section || !name || !is_name(s, sym, name))
 		return ERR_OK;
 	uint64_t room = section->end - start;
-	struct symbol symbol = {
-	        start, start + (sym->st_size < room ? sym->st_size : room), name, GELF_ST_BIND(sym->st_info)};
-	bool ok = sym->st_size > 0 ? append_symbol(&s->items, &s->cap, &s->count, symbol) : add_bare(s, sym, symbol);
+	struct symbol symbol = {start, start + (sym->st_size < room ? sym->st_size : room), name,
+	        GELF_ST_BIND(sym->st_info), label_of(s, elf, sym, name)};
+	bool ok = symbol.label == LABEL_NONE ? append_symbol(&s->items, &s->cap, &s->count, symbol)
+	                                     : append_symbol(&s->bare, &s->bare_cap, &s->bare_count, symbol);
 	return ok ? ERR_OK : no_memory(s->e);
 }
 
@@ -95,7 +134,7 @@ static enum err read_table(struct symbols *s, Elf *elf, Elf_Scn *section)
 	for (size_t i = 0; i < data->d_size / size && i <= INT32_MAX && !err; i++) {
 		GElf_Sym sym;
 		if (gelf_getsym(data, (int)i, &sym))
-			err = add_symbol(s, &sym, elf_strptr(elf, header.sh_link, sym.st_name));
+			err = add_symbol(s, elf, &sym, elf_strptr(elf, header.sh_link, sym.st_name));
 	}
 	return err;
 }
@@ -114,6 +153,8 @@ static int compare_symbols(const void *a, const void *b)
 	int r = x->binding <= STB_WEAK ? rank[x->binding] : 1, q = y->binding <= STB_WEAK ? rank[y->binding] : 1;
 	if (x->start != y->start)
 		return x->start < y->start ? -1 : 1;
+	if (x->label != y->label)
+		return x->label < y->label ? -1 : 1;
 	if (r != q)
 		return r < q ? -1 : 1;
 	if (underscores(x->name) != underscores(y->name))
@@ -193,19 +234,88 @@ static uint64_t next_start(const struct symbol *items, size_t count, uint64_t ad
 	return i < count && items[i].start < end ? items[i].start : end;
 }
 
-/* Functions without a size run to the next symbol or the section's end, as far as their code is free. */
+/* NASM names places in a function after it, and those that macros make like "..@5.loop". */
+static bool is_place_in(const struct symbol *code, const struct symbol *next)
+{
+	size_t len = strlen(code->name);
+	return next->label == LABEL_PLACE &&
+	       (strncmp(next->name, "..@", 3) == 0 ||
+	               (strncmp(next->name, code->name, len) == 0 && next->name[len] == '.'));
+}
+
+/* Whether a label without a size ends the code of an earlier one. In a function of a known type there may be places and
+ * data. */
+static bool label_ends(const struct symbol *code, const struct symbol *next)
+{
+	if (code->label == LABEL_FUNCTION)
+		return next->label != LABEL_PLACE && next->label != LABEL_DATA;
+	return !is_place_in(code, next);
+}
+
+/* The one of the labels at an address that names its code, or NULL. Where there is a local label too, that may be the
+ * function, and the global one the linker's, as _stext. */
+static const struct symbol *code_label(const struct symbol *labels, size_t count)
+{
+	const struct symbol *code = NULL;
+	for (size_t i = 0; i < count; i++) {
+		const struct symbol *l = &labels[i];
+		if (l->label == LABEL_FUNCTION)
+			return l;
+		if (l->label == LABEL_CODE && !code && labels->label != LABEL_DATA)
+			code = l;
+		if (l->label == LABEL_PLACE && code && !is_place_in(code, l))
+			return NULL;
+	}
+	return code;
+}
+
+/* The code of a label without a size, as far as it is free. Those from number `next` on are behind it. */
+static enum err add_bare(struct symbols *s, const struct symbol *code, size_t next)
+{
+	uint64_t end = code_map_find(s->code, code->start)->end;
+	end = next_start(s->items, s->count, code->start, end);
+	for (; next < s->bare_count && s->bare[next].start < end; next++)
+		if (label_ends(code, &s->bare[next]))
+			end = s->bare[next].start;
+	end = coverage_take(s->coverage, code->start, end);
+	return end > code->start ? add_piece(s, code->start, end, code->name) : ERR_OK;
+}
+
 static enum err add_bare_symbols(struct symbols *s)
 {
 	enum err err = ERR_OK;
-	for (size_t i = 0; i < s->bare_count && !err; i++) {
-		const struct symbol *bare = &s->bare[i];
-		uint64_t end = code_map_find(s->code, bare->start)->end;
-		end = next_start(s->items, s->count, bare->start, end);
-		end = next_start(s->bare, s->bare_count, bare->start, end);
-		if (*bare->name && (end = coverage_take(s->coverage, bare->start, end)) > bare->start)
-			err = add_piece(s, bare->start, end, bare->name);
+	for (size_t i = 0, n; i < s->bare_count && !err; i += n) {
+		n = 1;
+		while (i + n < s->bare_count && s->bare[i + n].start == s->bare[i].start)
+			n++;
+		const struct symbol *code = code_label(&s->bare[i], n);
+		if (code)
+			err = add_bare(s, code, i + n);
 	}
 	return err;
+}
+
+/* Where functions begin by the table for unwinding: symbols of a stripped file lack those that are its own. */
+static enum err add_unwound(struct symbols *s, Elf *elf)
+{
+	static const char form[] = "\1\x1b\x03\x3b"; /* pairs of 4 bytes, relative to the section */
+	enum { HEADER = 12 };
+	GElf_Shdr header;
+	GElf_Ehdr file;
+	const struct str bytes = elf_section_bytes(elf, ".eh_frame_hdr");
+	if (bytes.len < HEADER || memcmp(bytes.data, form, 4) != 0 || !gelf_getehdr(elf, &file) ||
+	        !gelf_getshdr(elf_find_section(elf, ".eh_frame_hdr"), &header))
+		return ERR_OK;
+	struct reader r = {.at = (const uint8_t *)bytes.data + HEADER, .end = (const uint8_t *)bytes.data + bytes.len};
+	while (r.end - r.at >= 8) {
+		int32_t distance = (int32_t)read_fixed(&r, 4, file.e_ident[EI_DATA] == ELFDATA2MSB);
+		uint64_t start = header.sh_addr + (uint64_t)(int64_t)distance;
+		read_skip(&r, 4);
+		struct symbol end = {start, start, "", STB_LOCAL, LABEL_END};
+		if (!append_symbol(&s->bare, &s->bare_cap, &s->bare_count, end))
+			return no_memory(s->e);
+	}
+	return ERR_OK;
 }
 
 enum err symbols_read(
@@ -215,8 +325,11 @@ enum err symbols_read(
 	struct symbols s = {.code = code, .coverage = w->coverage, .pads = w->pads, .others = w->others, .e = e};
 	s.records = (struct records){
 	        .code = code, .lines = w->lines, .names = w->names, .strings = w->names->strings, .out = out};
+	s.whole = strcmp(section, ".dynsym") != 0;
 	Elf_Scn *found = elf_find_section(elf, section);
 	enum err err = found ? read_table(&s, elf, found) : ERR_OK;
+	if (!err && !s.whole && s.bare_count > 0)
+		err = add_unwound(&s, elf);
 	if (!err)
 		sort_symbols(&s);
 	if (!err && s.count > 0)

@@ -18,8 +18,8 @@ struct symbols_wanted {
 };
 
 /* Adds a range, and return pads if wanted, for code that is free in the coverage and in a function of the table named
- * section. Of functions that overlap the one that begins later counts; those without a size get what the others left.
- */
+ * section. Of functions that overlap the one that begins later counts; those without a size get what the others left,
+ * up to the next function. A global label without type and size is one, if the table has local symbols too. */
 enum err symbols_read(
         Elf *elf, const char *section, const struct symbols_wanted *w, struct result *out, struct error *e);
 

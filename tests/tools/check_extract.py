@@ -864,6 +864,65 @@ last: .4byte 0
 .section .init,"ax",%progbits
 .4byte 0
 """
+# Labels without type and size: what begins a function, and what must not.
+LABELS = """.text
+.type sized,%function
+sized: .4byte 0
+.globl inside
+inside: .4byte 0
+.size sized,.-sized
+.4byte 0
+.globl code
+code: .4byte 0
+code.loop: .4byte 0
+..@3.skip: .4byte 0
+other: .4byte 0
+.globl table
+table: .4byte 0
+.type object,%object
+object: .4byte 0
+.4byte 0
+.size object,.-object
+.globl both
+both:
+its_own: .4byte 0
+.globl last
+last: .4byte 0
+.section .fini,"ax",%progbits
+.4byte 0
+"""
+LABELS_ARM = """.text
+.globl code
+code: nop
+.globl pool
+pool: .4byte 7
+.globl more
+more: nop
+"""
+# A library of which only the symbols that it exports are left; the others' code has unwind data.
+STRIPPED = """.text
+.globl exported
+.type exported,%function
+exported: .4byte 0
+.globl label
+label: .4byte 0
+.type hidden,%function
+hidden:
+.cfi_startproc
+.4byte 0
+.4byte 0
+.cfi_endproc
+.size hidden,.-hidden
+.globl after
+.type after,%function
+after: .4byte 0
+.type hidden2,%function
+hidden2:
+.cfi_startproc
+.4byte 0
+.cfi_endproc
+.size hidden2,.-hidden2
+"""
 # Functions of Thumb and Arm instructions, sized and not.
 THUMB = """.syntax unified
 .text
@@ -890,7 +949,7 @@ nop
 """
 
 
-def assembled(folder, name, text, target):
+def assembled(folder, name, text, target, *options):
     """A shared library for a machine, by LLVM's tools; None without them."""
     if not shutil.which("clang") or not shutil.which("ld.lld"):
         print("check_extract: left out", name)
@@ -898,8 +957,11 @@ def assembled(folder, name, text, target):
     source, program = os.path.join(folder, name + ".s"), os.path.join(folder, name)
     with open(source, "w", encoding="utf-8") as file:
         file.write(text)
-    subprocess.run(["clang", f"--target={target}", "-nostdlib", "-shared", "-fuse-ld=lld", source, "-o", program], check=True, timeout=SECONDS)
+    subprocess.run(["clang", f"--target={target}", "-nostdlib", "-shared", "-fuse-ld=lld", *options, source, "-o", program], check=True, timeout=SECONDS)
     return program
+
+
+WITHIN = ("local", "within", "inside", "code.loop", "..@3.skip")  # labels in functions, which a judge takes for one
 
 
 def check_named(tool, program, names):
@@ -911,14 +973,25 @@ def check_named(tool, program, names):
     check(program, got == names, got, names)
     judged = llvm_symbolizer(program, addresses)
     for address, name in zip(addresses, got):
-        check(program, not name or judged[address][0][0] in (name, "local", "within"), hex(address), name, judged[address])
+        check(program, not name or judged[address][0][0] in (name, *WITHIN), hex(address), name, judged[address])
 
 
 def check_sizeless(tool, folder):
     program = assembled(folder, "sizeless", SIZELESS, "x86_64-linux-gnu")
     if program:
-        names = ["sized"] * 4 + ["bare"] * 4 + [None] * 2 + ["inner"] * 2 + ["around"] * 6 + ["last"] * 4
+        names = ["sized"] * 4 + ["bare"] * 4 + ["untyped"] * 2 + ["inner"] * 2 + ["around"] * 6 + ["last"] * 4
         check_named(tool, program, names)
+    program = assembled(folder, "labels", LABELS, "x86_64-linux-gnu", "-Wl,--defsym=_etext=last+4")
+    if program:
+        names = ["sized"] * 4 + [None] * 2 + ["code"] * 6 + [None] * 2 + ["table"] * 2 + [None] * 6 + ["last"] * 2
+        check_named(tool, program, names)
+    for target in "aarch64-linux-gnu", "armv7-linux-gnueabihf":
+        program = assembled(folder, "labels-" + target, LABELS_ARM, target)
+        if program:
+            check_named(tool, program, ["code"] * 2 + [None] * 2 + ["more"] * 2)
+    program = assembled(folder, "stripped", STRIPPED, "x86_64-linux-gnu", "-Wl,--strip-all", "-Wl,--eh-frame-hdr")
+    if program:
+        check_named(tool, program, ["exported"] * 2 + [None] * 6 + ["after"] * 2 + [None] * 2)
 
 
 # As GNU's assembler describes functions: bit 0 of the first one's address is set, as in its symbol.
