@@ -491,22 +491,41 @@ static bool just_loaded(struct loads *ls, struct module_want *w)
 	return true;
 }
 
-/* Whether any want needs a load; *starts: whether any needs a load that nobody has started. After a temporary failure
- * the request is refused, so it needs none. */
-static bool needs_load(struct loads *ls, struct load_wait *wait, bool *starts)
+static bool failed_for_now(const struct module_want *w)
+{
+	return w->state == WANT_FAILED && w->failure == FAILURE_TEMPORARY;
+}
+
+/* Whether any want needs a load; sets the first whose load nobody has started. After a temporary failure the request is
+ * refused, so it needs none. */
+static bool needs_load(struct loads *ls, struct load_wait *wait)
 {
 	bool needs = false;
-	*starts = false;
-	for (size_t i = 0; i < wait->want_count; i++) {
-		struct module_want *w = &wait->wants[i];
+	wait->lacks = NULL;
+	for (struct module_want *w = wait->wants; w < wait->wants + wait->want_count; w++)
 		if (w->state == WANT_LOAD && !just_loaded(ls, w)) {
 			needs = true;
-			*starts = *starts || !find(ls, w);
-		} else if (w->state == WANT_FAILED && w->failure == FAILURE_TEMPORARY) {
+			if (!wait->lacks && !find(ls, w))
+				wait->lacks = w;
+		} else if (failed_for_now(w)) {
 			return false;
 		}
-	}
 	return needs;
+}
+
+/* Whether a request in line needs a place no longer: others have loaded what it lacked, or are loading it. Looks on
+ * from where it looked last, so that a long line of long requests costs little. */
+static bool lacks_none(struct loads *ls, struct load_wait *wait)
+{
+	for (struct module_want *w = wait->lacks; w < wait->wants + wait->want_count; w++) {
+		if (w->state == WANT_LOAD && !just_loaded(ls, w) && !find(ls, w)) {
+			wait->lacks = w;
+			return false;
+		}
+		if (failed_for_now(w))
+			return true;
+	}
+	return true;
 }
 
 static void get_each(struct loads *ls, struct load_wait *wait)
@@ -530,7 +549,7 @@ static void get_each(struct loads *ls, struct load_wait *wait)
 enum load_result loads_get(struct loads *ls, struct load_wait *wait, struct module_want *wants, size_t count)
 {
 	enum load_result result = LOAD_READY;
-	bool starts, held_back = false;
+	bool held_back = false;
 	const struct client_key client = wait->client; /* a wait that is told may be gone */
 	wait->timed_out = wait->refused = false;
 	wait->wants = wants;
@@ -538,13 +557,13 @@ enum load_result loads_get(struct loads *ls, struct load_wait *wait, struct modu
 	if (!wants_need_load(wants, count))
 		return LOAD_READY;
 	pthread_mutex_lock(&ls->lock);
-	if (needs_load(ls, wait, &starts)) {
+	if (needs_load(ls, wait)) {
 		if (!wait->share)
 			wait->share = share_get(ls, wait->client);
 		if (!wait->share)
 			result = LOAD_REFUSED;
 		else if (!wait->placed)
-			result = enter(ls, wait, starts, &held_back);
+			result = enter(ls, wait, wait->lacks, &held_back);
 		if (result == LOAD_READY)
 			get_each(ls, wait);
 		if (wait->pending) {
@@ -617,6 +636,18 @@ static bool settles(const struct load *l, const struct module_want *w)
 	return !other_file && !want_outdates(w, l->outcome.marker, l->outcome.checked);
 }
 
+/* Ends the waits in line that lacked only this module. */
+static void tell_line(struct loads *ls, const struct module_hash *hash, struct wait_list *over)
+{
+	for (struct load_wait *wait = TAILQ_FIRST(&ls->line), *next; wait; wait = next) {
+		next = TAILQ_NEXT(wait, line);
+		if (!module_hash_equal(&wait->lacks->own.hash, hash) || !lacks_none(ls, wait))
+			continue;
+		leave_line(ls, wait);
+		end_wait(ls, wait, over);
+	}
+}
+
 void loads_publish(struct loads *ls, struct load *l)
 {
 	struct wait_list over = LIST_HEAD_INITIALIZER(over);
@@ -635,17 +666,17 @@ void loads_publish(struct loads *ls, struct load *l)
 		if (!wait->pending)
 			end_wait(ls, wait, &over);
 	}
+	tell_line(ls, &l->hash, &over);
 	unlock_and_tell(ls, &over);
 	page_cache_evict(ls->context->cache);
 }
 
 static void expire(struct loads *ls, struct load_wait *wait, int64_t now, bool look, struct wait_list *over)
 {
-	bool starts, late = now >= wait->deadline || (look && wait->gone(wait));
+	bool late = now >= wait->deadline || (look && wait->gone(wait));
 	if (wait->line_end && (late || now >= wait->line_end)) {
 		leave_line(ls, wait);
-		/* other requests may have loaded its modules, or be loading them */
-		wait->refused = late || (needs_load(ls, wait, &starts) && starts);
+		wait->refused = late || !lacks_none(ls, wait);
 		metric_add(M_COLD_REFUSED, wait->refused);
 	} else if (late) {
 		leave_all(wait);

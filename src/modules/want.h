@@ -99,6 +99,7 @@ struct load_wait {
 	size_t held;                /* wants that hold a module just loaded */
 	bool placed;                /* it has a place to load */
 	int64_t line_end;           /* until when it stands in line for one; 0: it does not */
+	struct module_want *lacks;  /* the first of its wants whose load nobody had started when it was looked at */
 	struct share *share;        /* its client's, from the first load that it needs until modules_leave */
 	STAILQ_HEAD(, load) queued; /* loads that this request owns */
 	LIST_HEAD(, load) running;  /* the same */

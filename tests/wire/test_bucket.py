@@ -676,26 +676,33 @@ def test_waiting_for_a_load_that_runs_needs_no_place():
         assert s.bucket.hits(module) == 1
 
 
-@pytest.mark.slow
+def cold_requests(stack):
+    """How many have a place, and how many wait for one."""
+    m = stack.node.metrics()
+    return m['symbolicated_cold_requests{state="running"}'], m['symbolicated_cold_requests{state="queued"}']
+
+
 def test_who_waits_for_a_place_gets_what_others_have_loaded():
-    """One place: the first in the line takes it, loads what the second wants, and keeps it for another module."""
-    with Stack(symbols=[None, None], config={**STANDS_STILL, "cold_requests": "1", "cold_wait": "60s"}) as s:
-        wanted, stalled, last = fresh(s), fresh(s), fresh(s, bucket=1)
+    """One place: the first in the line takes it, loads what the others want, and keeps it for another module."""
+    config = {**STANDS_STILL, "cold_requests": "1", "cold_wait": "300s", "request_timeout": "300s"}
+    with Stack(symbols=[None, None], config=config) as s:
+        wanted, also, stalled, last = fresh(s), fresh(s), fresh(s), fresh(s, bucket=1)
         s.bucket.misbehave(stalled, "stall")
         s.buckets[1].misbehave(last, "stall")
-        with ThreadPoolExecutor(3) as pool:
+        with ThreadPoolExecutor(4) as pool:
             holder = pool.submit(ask, s, last)
-            wait_for(lambda: s.node.metrics()['symbolicated_cold_requests{state="running"}'] == 1, "the place to be taken")
-            both = pool.submit(ask, s, wanted, stalled)
-            wait_for(lambda: s.node.metrics()['symbolicated_cold_requests{state="queued"}'] == 1, "the first in the line")
-            one = pool.submit(ask, s, wanted)
-            wait_for(lambda: s.node.metrics()['symbolicated_cold_requests{state="queued"}'] == 2, "the second in the line")
+            wait_for(lambda: cold_requests(s) == (1, 0), "the place to be taken")
+            all_three = pool.submit(ask, s, wanted, also, stalled)
+            wait_for(lambda: cold_requests(s) == (1, 1), "the first in the line")
+            one, two = pool.submit(ask, s, wanted), pool.submit(ask, s, wanted, also)
+            wait_for(lambda: cold_requests(s) == (1, 3), "the others in the line")
             s.buckets[1].kill()
             is_unavailable(holder.result())
-            is_found(one.result(), wanted)
-            assert not both.done()
+            is_found(one.result(timeout=60), wanted)  # long before cold_wait is over
+            is_found(two.result(timeout=60), wanted)
+            assert not all_three.done()
             s.bucket.kill()
-            is_unavailable(both.result())
+            is_unavailable(all_three.result())
 
 
 def test_who_waits_for_a_place_is_refused_with_what_others_could_not_load():
@@ -706,20 +713,14 @@ def test_who_waits_for_a_place_is_refused_with_what_others_could_not_load():
         s.bucket.misbehave(stalled, "stall")
         with ThreadPoolExecutor(2) as pool:
             holder = pool.submit(ask, s, stalled)
-            wait_for(lambda: s.node.metrics()['symbolicated_cold_requests{state="running"}'] == 1, "the place to be taken")
+            wait_for(lambda: cold_requests(s) == (1, 0), "the place to be taken")
             both = pool.submit(ask, s, stalled, other)
-            wait_for(lambda: s.node.metrics()['symbolicated_cold_requests{state="queued"}'] == 1, "another in the line")
+            wait_for(lambda: cold_requests(s) == (1, 1), "another in the line")
             s.bucket.kill()
             is_unavailable(holder.result())
             is_unavailable(both.result())
         assert s.buckets[1].hits(stalled) == 1
         assert s.buckets[1].hits(other) == 0
-
-
-def cold_requests(stack):
-    """How many have a place, and how many wait for one."""
-    m = stack.node.metrics()
-    return m['symbolicated_cold_requests{state="running"}'], m['symbolicated_cold_requests{state="queued"}']
 
 
 @pytest.mark.slow
