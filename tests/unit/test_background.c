@@ -295,12 +295,15 @@ static void it_never_raises_a_priority(void **state)
 
 /* Between a tick's choice to lower a thread and its doing so, that thread leaves. */
 static _Atomic(struct spinner *) leaver;
+static atomic_bool no_way_back;
 
 int __real_sched_setscheduler(pid_t thread, int policy, const struct sched_param *p);
 int __wrap_sched_setscheduler(pid_t thread, int policy, const struct sched_param *p);
 int __wrap_sched_setscheduler(pid_t thread, int policy, const struct sched_param *p)
 {
 	struct spinner *s = atomic_load(&leaver);
+	if (atomic_load(&no_way_back) && policy == SCHED_OTHER)
+		return -1;
 	if (s && thread == s->id && policy == SCHED_IDLE) {
 		int64_t until = clock_now() + BOUND * SECOND;
 		atomic_store(&leaver, NULL);
@@ -359,16 +362,33 @@ static void one_that_works_gives_way_now_and_then(void **state)
 	end(&background);
 }
 
+static void does_not_give_way(bool enters)
+{
+	struct spinner s;
+	atomic_store(&yields, 0);
+	start(&s, enters);
+	assert_int_equal(sched_getscheduler(s.id), SCHED_OTHER);
+	for (int64_t until = ran(&s) + 10 * MS; ran(&s) < until;)
+		nanosleep(&(struct timespec){0, MS}, NULL);
+	end(&s);
+	assert_int_equal(atomic_load(&yields), 0);
+}
+
 static void others_never_do(void **state)
 {
 	(void)state;
-	struct spinner other;
-	atomic_store(&yields, 0);
-	start(&other, false);
-	for (int64_t until = ran(&other) + 10 * MS; ran(&other) < until;)
-		nanosleep(&(struct timespec){0, MS}, NULL);
-	end(&other);
-	assert_int_equal(atomic_load(&yields), 0);
+	does_not_give_way(false);
+}
+
+/* With a lower priority alone, it would lose most of its share. */
+static void nor_does_one_that_has_no_way_back(void **state)
+{
+	(void)state;
+	atomic_store(&no_way_back, true);
+	background_begin(PERCENT);
+	does_not_give_way(true);
+	atomic_store(&no_way_back, false);
+	background_begin(PERCENT_OF_EQUALS);
 }
 
 int main(void)
@@ -383,6 +403,7 @@ int main(void)
 	        cmocka_unit_test(a_helper_shares_what_its_load_is_owed),
 	        cmocka_unit_test(one_that_works_gives_way_now_and_then),
 	        cmocka_unit_test(others_never_do),
+	        cmocka_unit_test(nor_does_one_that_has_no_way_back),
 	        cmocka_unit_test(at_100_percent_it_is_like_others),
 	};
 	return cmocka_run_group_tests(tests, on_one_core, NULL);
