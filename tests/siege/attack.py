@@ -12,6 +12,7 @@ import json
 import os
 import random
 import signal
+import socket
 import ssl
 import sys
 
@@ -23,6 +24,7 @@ import http2  # noqa: E402
 from shapes import SHAPES  # noqa: E402
 
 REQUESTS = 20_000  # of one siege at most
+SO_MAX_PACING_RATE = 47  # <asm-generic/socket.h>
 REFUSED = 0.2  # seconds that a client waits after it was refused: less would make this program the load
 
 
@@ -78,6 +80,8 @@ class Attack:
 
     async def request(self, client):
         reader, writer = await asyncio.open_connection("127.0.0.1", self.options.port, limit=1 << 16)
+        if self.shape.line:
+            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, self.shape.line // self.shape.connections)
         try:
             body = self.shape.body()
             lines = [f"{self.shape.method} {self.shape.path} HTTP/1.1", "Host: x", "Connection: close", f"X-Forwarded-For: {client.address()}"]

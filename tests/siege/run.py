@@ -171,7 +171,8 @@ class World:
                 if self.memcached:
                     server.settings["memcached"] = self.memcached.setting
             server.start()
-        self.workers = [int(p) for p in read(f"/proc/{self.nginx.process.pid}/task/{self.nginx.process.pid}/children").split()]
+        # it listens before it has them
+        self.workers = wait_for(lambda: (found := children(self.nginx.process.pid))[1:] and found, "nginx's two workers")
         threading.Thread(target=self.sample, daemon=True).start()
 
     def programs(self):
@@ -231,6 +232,10 @@ class World:
 def read(path):
     with open(path, encoding="ascii") as f:
         return f.read()
+
+
+def children(pid):
+    return [int(p) for p in read(f"/proc/{pid}/task/{pid}/children").split()]
 
 
 def temporary_bytes(pid):
