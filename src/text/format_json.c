@@ -157,14 +157,6 @@ static void end_object(struct text_reader *r, const char *at)
 	text_found(r, &f, module, none, TEXT_ID_GIVEN);
 }
 
-/* The end of a string, at its closing quote, or NULL. */
-static const char *string_end(const char *p, const char *end)
-{
-	for (; p < end && *p != '"'; p++)
-		p += *p == '\\';
-	return p < end ? p : NULL;
-}
-
 /* Apple escapes slashes. Values with other escapes are not kept. */
 static void keep_value(char *out, size_t room, size_t *len, struct str value)
 {
@@ -263,7 +255,7 @@ static void take_node_path(const struct text_reader *r, struct text_object *o, s
 	if (value.len < strlen(" []") || memcmp(value.data, " [", 2) != 0 || !ends_with(value, "]"))
 		return;
 	keep_value(o->path, sizeof o->path, &o->path_len, (struct str){value.data + 2, value.len - 3});
-	o->edits[0] = (struct text_edit){r->at + (uint64_t)(value.data - r->start), 0, TEXT_JSON_TEXT};
+	o->edits[0] = (struct text_edit){r->at + (uint64_t)(value.data - r->start), 0, TEXT_AT | TEXT_STRING};
 	o->has_node_path = o->path_len > 0;
 }
 
@@ -278,7 +270,7 @@ static void take_unknown(const struct text_reader *r, struct text_object *o, con
  */
 static bool read_pair(struct text_reader *r, struct rest *line)
 {
-	const char *end = string_end(line->at, line->end);
+	const char *end = text_string_end(line->at, line->end);
 	if (!end)
 		return false;
 	struct str key = between(line->at, end);
@@ -293,7 +285,7 @@ static bool read_pair(struct text_reader *r, struct rest *line)
 		if (o)
 			take_null(r, o, key, value);
 	} else if (take_literal(line, "\"")) {
-		end = string_end(line->at, line->end);
+		end = text_string_end(line->at, line->end);
 		if (!end)
 			return false;
 		if (o) {
@@ -320,7 +312,7 @@ static bool read_pair(struct text_reader *r, struct rest *line)
 bool text_read_json(struct text_reader *r, struct rest line)
 {
 	blanks(&line);
-	int first = peek(&line);
+	int first = r->in_string ? -1 : peek(&line);
 	if (first < 0 || !strchr("{}[]\"", first) || !first)
 		return false;
 	/* log lines start with "[..." too */

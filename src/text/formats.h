@@ -7,6 +7,7 @@
 #include "text/maps.h"
 #include "text/module_table.h"
 #include "text/scan.h"
+#include "text/unescape.h"
 
 /* Modules whose position in memory is known from the frames just before. */
 enum { TEXT_BASES = 8 };
@@ -48,12 +49,15 @@ struct text_reader {
 	void *arg;
 	enum text_result result;
 	/* the line */
-	uint64_t line;     /* its number */
-	uint64_t at;       /* where it begins in the whole text */
-	const char *start; /* the same in memory */
-	unsigned frames;   /* found in it */
-	bool skips;        /* it is longer than TEXT_LINE_MAX, and the rest is still to come */
-	char prefix[8];    /* how a log's latest prefix begins, and its length; 0: none was seen */
+	uint64_t line;                    /* its number, where each line inside a string counts, too */
+	uint64_t inner_lines;             /* so many of these lines have no number in the text */
+	struct text_unescaped *unescaped; /* NULL: not needed so far */
+	bool in_string;                   /* the line is the one in `unescaped` */
+	uint64_t at;                      /* where it begins in the whole text */
+	const char *start;                /* the same in memory */
+	unsigned frames;                  /* found in it */
+	bool skips;                       /* it is longer than TEXT_LINE_MAX, and the rest is still to come */
+	char prefix[8];                   /* how a log's latest prefix begins, and its length; 0: none was seen */
 	size_t prefix_len;
 	struct text_source {
 		uint64_t hash;

@@ -36,6 +36,7 @@ void text_reader_free(struct text_reader *r)
 		return;
 	text_modules_release(&r->modules);
 	text_maps_release(&r->maps);
+	free(r->unescaped);
 	free(r);
 }
 
@@ -140,7 +141,7 @@ bool text_found(struct text_reader *r, struct text_frame *f, struct str path, st
 {
 	if (r->result || path.len > TEXT_NAME_MAX || id.len > TEXT_NAME_MAX)
 		return true;
-	f->line = r->line;
+	f->line = r->line - r->inner_lines;
 	f->module = TEXT_NO_MODULE;
 	f->process = f->process ? f->process : r->maps.process;
 	if (path.len) {
@@ -193,7 +194,13 @@ void text_caller(struct text_reader *r, struct text_frame *f, struct str path, s
 void text_edit_one(
         const struct text_reader *r, struct text_frame *f, const char *from, const char *to, enum text_style style)
 {
-	f->edits[0] = (struct text_edit){r->at + (uint64_t)(from - r->start), (uint32_t)(to - from), style};
+	uint64_t at = (uint64_t)(from - r->start), end = (uint64_t)(to - r->start);
+	if (r->in_string) {
+		at = r->unescaped->at[from - r->unescaped->text];
+		end = r->unescaped->at[to - r->unescaped->text];
+		style = (enum text_style)(style | TEXT_STRING);
+	}
+	f->edits[0] = (struct text_edit){r->at + at, (uint32_t)(end - at), style};
 	f->edit_count = 1;
 }
 
@@ -340,25 +347,95 @@ static struct rest without_prefix(struct text_reader *r, struct rest line, unsig
 	return without_colours(behind);
 }
 
-static void read_line(struct text_reader *r, struct rest line, unsigned signs)
+/* A line without prefix and colours. Whether a format recognises it. */
+static bool read_formats(struct text_reader *r, struct rest line, unsigned signs)
 {
 	unsigned perf_depth = r->perf_depth;
+	bool found = false;
 	r->frames = 0;
-	if (line.end > line.at && line.end[-1] == '\r')
-		line.end--;
-	line = without_prefix(r, without_colours(line), signs);
 	r->hotspot_depth = is_hotspot(line) ? r->hotspot_depth + 1 : 0;
 	if (may_begin(line))
 		signs |= SIGN_FIRST;
-	for (size_t i = 0; signs && line.at < line.end && i < sizeof formats / sizeof *formats; i++)
-		if (signs & formats[i].signs && formats[i].read(r, line))
-			break;
+	for (size_t i = 0; signs && line.at < line.end && !found && i < sizeof formats / sizeof *formats; i++)
+		found = signs & formats[i].signs && formats[i].read(r, line);
 	if (!r->frames)
 		r->base_count = r->strace_depth = 0;
 	if (!r->all_frames && signs & (SIGN_HEX | SIGN_PLUS | SIGN_QUOTE))
-		guess_look(&r->guess, line, r->line);
+		guess_look(&r->guess, line, r->line - r->inner_lines);
 	if (r->perf_depth == perf_depth)
 		pass_no_frame(r, line);
+	return found;
+}
+
+static struct rest without_return(struct rest line)
+{
+	if (line.end > line.at && line.end[-1] == '\r')
+		line.end--;
+	return line;
+}
+
+/* ---- strings of JSON ---- */
+
+/* One of several lines is a report of its own, so is its memory map. Output that is logged line by line goes on. */
+static bool read_string(struct text_reader *r, struct rest string)
+{
+	bool found = false;
+	const char *feed = find_word(string.at, string.end, "\\n");
+	uint32_t process = r->maps.process;
+	bool whole = feed + strlen("\\n") < string.end;
+	if (whole)
+		text_maps_begin_process(&r->maps);
+	for (bool first = true; !r->result && text_unescape_line(r->unescaped, &string); first = false) {
+		unsigned signs;
+		struct rest line = {r->unescaped->text, r->unescaped->text + r->unescaped->len};
+		text_scan_line(line.at, line.end, &signs);
+		r->line += !first;
+		r->inner_lines += !first;
+		line = without_colours(without_return(line));
+		struct str source;
+		line = text_without_prefix(line, &source);
+		found = read_formats(r, line, signs) || found;
+	}
+	if (whole) {
+		r->maps.process = process;
+		r->line += 2; /* what follows is not of the same stack */
+		r->inner_lines += 2;
+		r->perf_depth = r->strace_depth = r->hotspot_depth = 0;
+	}
+	return found;
+}
+
+/* Those in which a program's output stands: with \n in or behind it. Whether formats recognise a line. */
+static bool read_strings(struct text_reader *r, struct rest line)
+{
+	const char *quote = line.at;
+	bool found = false;
+	if (!r->unescaped && !(r->unescaped = malloc(sizeof *r->unescaped))) {
+		r->result = TEXT_NO_MEMORY;
+		return false;
+	}
+	r->unescaped->start = r->start;
+	r->in_string = true;
+	while (!r->result && (quote = memchr(quote, '"', (size_t)(line.end - quote)))) {
+		const char *from = quote + 1, *end = text_string_end(from, line.end);
+		if (!end)
+			break;
+		if (find_word(from, end, "\\n"))
+			found = read_string(r, (struct rest){from, end}) || found;
+		quote = end + 1;
+	}
+	r->in_string = false;
+	return found;
+}
+
+static void read_line(struct text_reader *r, struct rest line, unsigned signs)
+{
+	line = without_prefix(r, without_colours(without_return(line)), signs);
+	r->frames = 0;
+	/* strings before the line around them, which may look like a frame, or like the end of a stack */
+	if (!(signs & SIGN_QUOTE) || !find_word(line.at, line.end, "\\n") ||
+	        (!text_read_json(r, line) && !read_strings(r, line) && *line.at != '{'))
+		read_formats(r, line, signs);
 	blanks(&line);
 	if (r->depth && line.at < line.end && !strchr("{}[]\"", *line.at) && !is_scalar(line))
 		r->depth = 0;

@@ -36,7 +36,7 @@ enum text_style {
 	TEXT_JSON_SENTRY,         /* further members of an object, each after a comma */
 	TEXT_JSON_SENTRY_MEMBERS, /* the same without the first comma */
 	TEXT_JSON_IPS,
-	TEXT_JSON_TEXT, /* as TEXT_AT, in a string */
+	TEXT_STRING = 64, /* with one of those before TEXT_FIELDS: in a string of JSON */
 };
 
 struct text_edit {

@@ -41,23 +41,32 @@ static void write_plain(struct buffer *out, struct str s)
 	buffer_append(out, from, (size_t)(end - from));
 }
 
-/* NAME, followed by the place if it is known. */
-static void put_call(struct buffer *out, const struct text_call *c, const char *at)
+/* Into text, or a string of JSON. */
+static void put_text(struct buffer *out, struct str s, bool string)
 {
-	write_plain(out, c->function);
+	if (string)
+		buffer_append_str(out, s);
+	else
+		write_plain(out, s);
+}
+
+/* NAME, followed by the place if it is known. */
+static void put_call(struct buffer *out, const struct text_call *c, const char *at, bool string)
+{
+	put_text(out, c->function, string);
 	if (!c->file.len)
 		return;
 	put_words(out, at);
-	write_plain(out, c->file);
+	put_text(out, c->file, string);
 	if (c->line)
 		buffer_printf(out, ":%" PRIu32, c->line);
 }
 
-static void put_calls(struct buffer *out, const struct text_call *calls, size_t count, const char *at)
+static void put_calls(struct buffer *out, const struct text_call *calls, size_t count, const char *at, bool string)
 {
 	for (size_t i = 0; i < count; i++) {
 		put_words(out, i ? ", inlined by " : "");
-		put_call(out, &calls[i], at);
+		put_call(out, &calls[i], at, string);
 	}
 }
 
@@ -129,38 +138,25 @@ static void put_json_members(struct buffer *out, const char *function, const cha
 	}
 }
 
-static void put_json_calls(struct buffer *out, const struct text_call *calls, size_t count)
-{
-	for (size_t i = 0; i < count; i++) {
-		put_words(out, i ? ", inlined by " : "");
-		buffer_append_str(out, calls[i].function);
-		if (!calls[i].file.len)
-			continue;
-		put_words(out, " at ");
-		buffer_append_str(out, calls[i].file);
-		if (calls[i].line)
-			buffer_printf(out, ":%" PRIu32, calls[i].line);
-	}
-}
-
 void text_write_names(struct buffer *out, enum text_style style, const struct text_call *calls, size_t count)
 {
 	const struct text_call *function = &calls[count - 1];
-	switch (style) {
+	bool string = style & TEXT_STRING;
+	switch ((unsigned)style & ~(unsigned)TEXT_STRING) {
 	case TEXT_AT:
-		put_calls(out, calls, count, " at ");
+		put_calls(out, calls, count, " at ", string);
 		break;
 	case TEXT_IN:
 		put_words(out, " in ");
-		put_calls(out, calls, count, " ");
+		put_calls(out, calls, count, " ", string);
 		put_words(out, " ");
 		break;
 	case TEXT_BLANK:
-		put_calls(out, calls, count, " ");
+		put_calls(out, calls, count, " ", string);
 		break;
 	case TEXT_PARENTHESES:
 		put_words(out, " (");
-		put_calls(out, calls, count, " at ");
+		put_calls(out, calls, count, " at ", string);
 		put_words(out, ")");
 		break;
 	case TEXT_FIELDS:
@@ -182,9 +178,6 @@ void text_write_names(struct buffer *out, enum text_style style, const struct te
 		break;
 	case TEXT_JSON_INLINES:
 		put_json_inlines(out, calls, count);
-		break;
-	case TEXT_JSON_TEXT:
-		put_json_calls(out, calls, count);
 		break;
 	case TEXT_JSON_SENTRY:
 		put_words(out, ",");

@@ -1155,6 +1155,28 @@ static void test_prefixes_of_logs(void **state)
 	        "1 /tmp/a/b b/ 0x12 elf [ in x ]\n");
 }
 
+/* Output in strings of JSON: of a log line by line, or a report of several. Names go into the string. */
+static void test_strings_of_json(void **state)
+{
+	(void)state;
+	expect("{\"log\":\"            1136 [unknown] "
+	       "(/tmp/prog)\\n\",\"stream\":\"stderr\",\"time\":\"2026-11-26T18:56:33+01:00\"}\n"
+	       "{\"log\":\"            1140 [unknown] (/tmp/prog)\\r\\n\",\"stream\":\"stderr\"}\n{\"log\":\"  "
+	       "prog[1140]\\n\"}\n{\"log\":\"            1150 [unknown] (/tmp/prog)\\n\"}\n"
+	       "{\"log\":\"\\n\"}\n{\"log\":\"            1140 [unknown] (/tmp/prog)\\n\"}\n",
+	        "1 /tmp/prog prog/ 0x1136 file [[unknown]]\n2 /tmp/prog prog/ 0x113f file [[unknown]]\n"
+	        "4 /tmp/prog prog/ 0x114f file [[unknown]]\n6 /tmp/prog prog/ 0x1140 file [[unknown]]\n");
+	expect("{\"msg\":\"crash\",\"stack\":\"Binary file \\\"/tmp/p\\\", at +0x1115 [0x7f2211111115]\\n\\t#0 "
+	       "\\u003cnull\\u003e <null> (prog+0x11d0)\\n\\n\"}\n"
+	       "level=error msg=\"  4:     0x55d9f3f4a1b2 - \\u003cunknown>\\n55d9f3f49000-55d9f3f4b000 r-xp 00000000 "
+	       "fe:00 12 /tmp/p\\n\"\n"
+	       "  4:     0x55d9f3f4a1b2 - <unknown>\n",
+	        "1 /tmp/p p/ 0x1114 image []\n1 prog prog/ 0x11d0 elf [\\u003cnull\\u003e <null>]\n"
+	        "2 /tmp/p p/ 0x11b1 image [\\u003cunknown>]\n3 no module [<unknown>]\n");
+	expect("{\"a\":\"\\n\\", "");
+	expect("{\"a\":\"\\n\\u00\"}\n\"\\n\\u\"\n\"\\n", "");
+}
+
 /* Lines of two programs stand among each other, each with addresses of its own. */
 static void test_programs_in_one_log(void **state)
 {
@@ -1408,6 +1430,7 @@ static void test_names(void **state)
 	expect_names(TEXT_FIELDS, calls, 1, "f|a.c|3");
 	expect_names(TEXT_FIELDS, calls, 3, "main||");
 	expect_names(TEXT_JSON_FUNCTION, calls, 2, "\"g\"");
+	expect_names((enum text_style)(TEXT_IN | TEXT_STRING), calls, 2, " in f a.c:3, inlined by g b.c ");
 	expect_names(TEXT_JSON_FILE, calls + 2, 1, "null");
 	expect_names(TEXT_JSON_LINE, calls, 1, "3");
 	expect_names(TEXT_JSON_INLINES, calls, 1, "null");
@@ -1423,6 +1446,8 @@ static void test_names_with_control_characters(void **state)
 	expect_names(TEXT_AT, &call, 1, "a\"b\\c\\n\\u001b[1m\\u007f\\u009b|\xc3\xa9");
 	expect_names(TEXT_FIELDS, &call, 1, "a\"b\\c\\n\\u001b[1m\\u007f\\u009b_\xc3\xa9||");
 	expect_names(TEXT_JSON_FUNCTION, &call, 1, "\"a\\\"b\\\\c\\n\\u001b[1m\x7f\xc2\x9b|\xc3\xa9\"");
+	expect_names(
+	        (enum text_style)(TEXT_AT | TEXT_STRING), &call, 1, "a\\\"b\\\\c\\n\\u001b[1m\x7f\xc2\x9b|\xc3\xa9");
 }
 
 int main(void)
@@ -1480,6 +1505,7 @@ int main(void)
 	        cmocka_unit_test(test_ips),
 	        cmocka_unit_test(test_sentry),
 	        cmocka_unit_test(test_prefixes_of_logs),
+	        cmocka_unit_test(test_strings_of_json),
 	        cmocka_unit_test(test_programs_in_one_log),
 	        cmocka_unit_test(test_what_is_no_frame),
 	        cmocka_unit_test(test_signs_by_sixteen_and_one_by_one),

@@ -112,6 +112,26 @@ def test_samples_behind_the_prefix_of_a_log(prefix):
     assert not lost
 
 
+def logged(text, whole):
+    """As docker's json-file logs a program's output line by line, or a structured log a whole report."""
+    if whole:
+        return json.dumps({"level": "fatal", "msg": "crash", "stack": text}) + "\n"
+    return "".join(json.dumps({"log": line, "stream": "stderr", "time": "2026-11-26T18:56:33.1+01:00"}) + "\n" for line in text.splitlines(True))
+
+
+@pytest.mark.parametrize("whole", [False, True], ids=["lines", "whole"])
+def test_samples_in_strings_of_json(whole):
+    """Every sample has the names that it has outside, and what was JSON stays JSON."""
+    modules = [word for module in MODULES for word in ("--module", f"{module}={os.path.join(CRASH, module.split('.')[0])}.sym")]
+    lost = {}
+    for sample, functions in SAMPLES.items():
+        out = [json.loads(line) for line in run_filter(logged(read(sample + ".txt"), whole), *modules).stdout.decode().splitlines()]
+        found = PLACE.findall("".join(line["stack" if whole else "log"] for line in out))
+        if found != places(*functions):
+            lost[sample] = found
+    assert list(lost) == ["node-report"], lost  # JSON itself
+
+
 @pytest.fixture(scope="module")
 def one():
     with Stack() as s:

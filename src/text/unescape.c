@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <config.h>
+
+#include "text/unescape.h"
+
+enum { OTHER = 0x7f }; /* in place of a character beyond ASCII, or of a control character */
+
+const char *text_string_end(const char *from, const char *end)
+{
+	for (; from < end && *from != '"'; from++)
+		from += *from == '\\';
+	return from < end ? from : NULL;
+}
+
+/* What stands behind \u: four hex digits, which are passed. */
+static char take_code(struct rest *r)
+{
+	unsigned code = 0;
+	for (unsigned i = 0; i < 4 && hex_value(peek(r)) >= 0; i++, r->at++)
+		code = code << 4 | (unsigned)hex_value(peek(r));
+	return code >= ' ' && code < OTHER ? (char)code : OTHER;
+}
+
+/* The character behind a backslash, which has been passed. */
+static char take_escape(struct rest *r)
+{
+	char c = r->at < r->end ? *r->at++ : '\\';
+	return c == 't' ? '\t' : c == 'r' ? '\r' : c == 'u' ? take_code(r) : c;
+}
+
+bool text_unescape_line(struct text_unescaped *u, struct rest *string)
+{
+	u->len = 0;
+	if (string->at == string->end)
+		return false;
+	while (string->at < string->end && u->len < UNESCAPED_MAX) {
+		u->at[u->len] = (uint32_t)(string->at - u->start);
+		if (take_literal(string, "\\n"))
+			return true;
+		char c = *string->at++;
+		u->text[u->len++] = c == '\\' ? take_escape(string) : c;
+	}
+	u->at[u->len] = (uint32_t)(string->at - u->start);
+	return string->at == string->end;
+}

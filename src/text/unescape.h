@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A line of text inside a string of JSON, as logs have it: "stack":"Error\n    at …\n". */
+#ifndef TEXT_UNESCAPE_H
+#define TEXT_UNESCAPE_H
+
+#include "text/scan.h"
+
+enum { UNESCAPED_MAX = 16 << 10 };
+
+struct text_unescaped {
+	char text[UNESCAPED_MAX];
+	uint32_t at[UNESCAPED_MAX + 1]; /* where each byte of it, and its end, stand behind `start` */
+	const char *start;              /* of the line outside */
+	size_t len;
+};
+
+/* The closing quote of a string whose opening one has been passed; NULL: there is none. */
+const char *text_string_end(const char *from, const char *end);
+/* Takes the next line of the string, up to \n or its end. False: it has none, or a line is too long; then nothing more
+ * of the string is to be read. */
+bool text_unescape_line(struct text_unescaped *u, struct rest *string);
+
+#endif
