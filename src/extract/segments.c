@@ -70,13 +70,14 @@ static bool add_function(struct node_walk *w, struct code_piece p)
 static bool add_call(struct node_walk *w, struct code_piece p)
 {
 	struct segments *s = w->s;
-	uint32_t parent = w->nodes[p.node].parent;
-	uint64_t limit = w->nodes[parent].active_end;
-	if (s->open_count == 0 || limit <= p.start)
+	if (s->open_count == 0)
 		return true;
-	if (p.end > limit)
-		p.end = limit;
-	if (s->open[s->open_count - 1].node != parent && ++w->overlaps > OVERLAPS_MAX)
+	uint32_t caller = w->nodes[p.node].parent;
+	while (w->nodes[caller].active_end <= p.start)
+		caller = w->nodes[caller].parent;
+	if (p.end > w->nodes[caller].active_end)
+		p.end = w->nodes[caller].active_end;
+	if (s->open[s->open_count - 1].node != caller && ++w->overlaps > OVERLAPS_MAX)
 		return true;
 	return open_piece(w, p);
 }

@@ -25,7 +25,9 @@ struct segments {
 	uint32_t open_cap;
 };
 
-/* Fills s from the pieces of one function, sorted. A call counts only where its caller does. False if out of memory. */
+/* Fills s from the pieces of one function, sorted. A call counts only within its function and
+ * within the calls around it, unless they do not begin before it: strict DWARF 2 has only the first of a call's pieces.
+ * False if out of memory. */
 bool segments_make(struct segments *s, struct code_node *nodes, const struct code_piece *pieces, size_t count);
 void segments_release(struct segments *s);
 

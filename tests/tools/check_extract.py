@@ -207,6 +207,7 @@ CASES = [
     ("gcc-4", "g++", "cpp", "-O2 -g -gdwarf-4"),
     ("gcc-3", "g++", "cpp", "-O1 -g -gdwarf-3 -gstrict-dwarf"),
     ("gcc-2", "gcc", "c", "-O0 -g -gdwarf-2 -gstrict-dwarf"),
+    ("gcc-2-O2", "g++", "cpp", "-O2 -g -gdwarf-2 -gstrict-dwarf -fno-reorder-blocks-and-partition"),
     ("gcc-O3", "g++", "cpp", "-O3 -g"),
     ("gcc-c", "gcc", "c", "-O2 -g"),
     ("gcc-gc", "g++", "cpp", "-O2 -g -ffunction-sections -fdata-sections -Wl,--gc-sections"),
