@@ -6,6 +6,7 @@
 #include "symfiles/zip.h"
 
 #include <errno.h>
+#include <locale.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -203,13 +204,16 @@ static enum err read_sym(struct reading *r, const struct member *m)
 
 static enum err read_member(struct reading *r, struct archive_entry *entry)
 {
+	bool folder = archive_entry_filetype(entry) == AE_IFDIR;
 	const char *path = archive_entry_pathname_utf8(entry);
 	if (!path)
 		path = archive_entry_pathname(entry);
 	show_path(r, path ? path : "a member without a readable name");
-	if (!path || !is_harmless(str_from(path)))
+	while (path && strncmp(path, "./", 2) == 0) /* as bsdtar names them */
+		path += 2;
+	if (!path || (!is_harmless(str_from(path)) && !(folder && !*path)))
 		return refuse(r, "a ZIP may not have a member of this name");
-	if (archive_entry_filetype(entry) == AE_IFDIR)
+	if (folder)
 		return ERR_OK;
 	if (archive_entry_filetype(entry) != AE_IFREG || archive_entry_symlink(entry) || archive_entry_hardlink(entry))
 		return refuse(r, "it is not a regular file");
@@ -244,7 +248,7 @@ static enum err read_members(struct reading *r)
 	return err;
 }
 
-enum err zip_read(int fd, const struct zip_visitor *v, struct error *e)
+static enum err read_zip(int fd, const struct zip_visitor *v, struct error *e)
 {
 	struct reading r = {.archive = archive_read_new(), .visitor = v, .e = e};
 	struct stat st;
@@ -263,5 +267,18 @@ enum err zip_read(int fd, const struct zip_visitor *v, struct error *e)
 		free(r.names[i]);
 	free(r.names);
 	archive_read_free(r.archive);
+	return err;
+}
+
+/* libarchive takes names only that the thread's locale can write: by itself, in a server, nothing but ASCII. */
+enum err zip_read(int fd, const struct zip_visitor *v, struct error *e)
+{
+	locale_t utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
+	locale_t before = utf8 ? uselocale(utf8) : (locale_t)0;
+	enum err err = read_zip(fd, v, e);
+	if (utf8) {
+		uselocale(before);
+		freelocale(utf8);
+	}
 	return err;
 }

@@ -3,6 +3,7 @@
 
 import io
 import os
+import shutil
 import struct
 import subprocess
 import warnings
@@ -100,6 +101,94 @@ def test_a_zip_of_many_megabytes(store):
     assert reply.status == 201 and reply.json()["upload"]["files"] == 40
 
 
+TREE = ("xul.pdb", "libxul.so", "é ü.so")
+
+
+class Pipe(io.RawIOBase):
+    """What is written to it cannot be written again: the sizes of members stand behind their data."""
+
+    def __init__(self):
+        self.data = b""
+
+    def writable(self):
+        return True
+
+    def write(self, data):
+        self.data += data
+        return len(data)
+
+
+def by_python(method=zipfile.ZIP_DEFLATED, **options):
+    def make(tree):
+        out = Pipe()
+        with zipfile.ZipFile(out, "w", method) as z:
+            for name in TREE:
+                with z.open(path_of_member(name), "w", **options) as member:
+                    member.write(text_of(name))
+        return out.data
+
+    return make
+
+
+def by_command(*command):
+    def make(tree):
+        return subprocess.run(command, cwd=tree, check=True, stdout=subprocess.PIPE).stdout
+
+    return make
+
+
+def by_windows(system):
+    """Backslashes, as the first versions of .NET write them."""
+
+    def make(tree):
+        out = io.BytesIO()
+        with zipfile.ZipFile(out, "w") as z:
+            for name in TREE:
+                info = zipfile.ZipInfo("x")
+                info.filename, info.create_system = path_of_member(name).replace("/", "\\"), system
+                z.writestr(info, text_of(name))
+        return out.getvalue()
+
+    return make
+
+
+def path_of_member(name):
+    return f"{name}/{debug_id(name)}/{name.removesuffix('.pdb')}.sym"
+
+
+MADE = {
+    "python": by_python(),
+    "python, zip64": by_python(force_zip64=True),
+    "python, lzma": by_python(zipfile.ZIP_LZMA),
+    "python, bzip2": by_python(zipfile.ZIP_BZIP2),
+    "windows, fat": by_windows(0),
+    "windows, ntfs": by_windows(10),
+    "with ./ before names": lambda tree: zip_of([("./", b""), *((f"./{path_of_member(name)}", text_of(name)) for name in TREE)]),
+    "behind a program": lambda tree: b"#!/bin/sh\nexit 0\n" * 100 + by_python()(tree),
+}
+PROGRAMS = {
+    "zip": by_command("zip", "-qr", "-", "."),
+    "zip, bzip2": by_command("zip", "-qr", "-Z", "bzip2", "-", "."),
+    "jar": by_command("jar", "-cM", "."),
+    "bsdtar": by_command("bsdtar", "--format", "zip", "-cf", "-", "."),
+}
+MADE |= {kind: make for kind, make in PROGRAMS.items() if shutil.which(kind.split(",")[0])}
+
+
+@pytest.mark.parametrize("kind", MADE)
+def test_zips_of_many_makers(store, tmp_path, kind):
+    """With names outside ASCII, whatever the locale of the server, which has none."""
+    for name in TREE:
+        path = tmp_path / path_of_member(name)
+        path.parent.mkdir(parents=True)
+        path.write_bytes(text_of(name))
+    wanted = sorted(path_of_member(name) for name in TREE)
+    reply = post(store, MADE[kind](tmp_path))
+    assert reply.status == 201 and reply.json()["upload"]["files"] == len(TREE), reply
+    for path in wanted:
+        os.remove(os.path.join(store.folder, path))
+
+
 def patched(data, signature, at, form_of, value):
     """The field at an offset of every record with a signature."""
     out = bytearray(data)
@@ -134,6 +223,9 @@ HOSTILE = {
     "cut in the middle": (lambda: zip_of({MEMBER: GOOD, **AFTER})[:300], "not a valid ZIP"),
     "parent": (lambda: zip_of({"../x/AB1/x.sym": GOOD}), "../x/AB1/x.sym: a ZIP may not"),
     "parent inside": (lambda: zip_of({"x/../AB1/x.sym": GOOD}), "x/../AB1/x.sym: a ZIP may not"),
+    "absolute behind ./": (lambda: zip_of({".//etc/AB1/etc.sym": GOOD}), "a ZIP may not"),
+    "twice by ./": (lambda: zip_of({MEMBER: GOOD, "./" + MEMBER: GOOD}), f"{MEMBER}: the ZIP has it twice"),
+    "no UTF-8": (lambda: renamed("xxx/AB1/xxx.sym", "xxx/AB1/xxx.sym").replace(b"xxx", b"x\xffx"), "Pathname cannot be converted"),
     "absolute": (lambda: renamed("aetc/AB1/aetc.sym", "/etc/AB1/aetc.sym"), "/etc/AB1/aetc.sym: a ZIP may not"),
     "backslashes": (lambda: renamed("xxx/AB1/xxx.sym", "xxx\\AB1\\xxx.sym"), "xxx/AB1/xxx.sym: line 1: the id is"),
     "a control character": (lambda: renamed("xxx/AB1/xxx.sym", "x\nx/AB1/x\nx.sym"), "not of the form"),
