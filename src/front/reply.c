@@ -63,7 +63,8 @@ static size_t make_head(const struct exchange_private *p, char head[HEAD_MAX])
 {
 	const struct reply *r = &p->reply;
 	char length[48] = "";
-	if (r->length != EXCHANGE_UNSIZED)
+	/* that of a 304 would be of what the client has: a cache takes it for that */
+	if (r->length != EXCHANGE_UNSIZED && r->status != 304)
 		snprintf(length, sizeof length, "Content-Length: %llu\r\n", (unsigned long long)r->length);
 	int n = snprintf(head, HEAD_MAX,
 	        "Status: %d %s\r\n"
@@ -341,7 +342,7 @@ void exchange_reply_end(struct exchange *x)
 		r->ending = true;
 		r->left = 0;
 		send_piece(p, (struct iovec){0});
-	} else if (r->length == EXCHANGE_UNSIZED && !r->begun) {
+	} else if (r->length == EXCHANGE_UNSIZED && !r->begun && !head_only(p)) {
 		r->length = 0;
 	}
 	finish_reply(p);
