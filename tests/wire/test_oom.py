@@ -8,6 +8,7 @@ import http.client
 import json
 import mmap
 import os
+import re
 import struct
 import subprocess
 import uuid
@@ -19,6 +20,7 @@ from client import job
 from plain_symbfile import write
 from stack import Stack, has_sanitizer, wait_for
 from symbols import SAMPLE, SAMPLE_FRAMES, TOOLS, debug_id, run_gensym
+from test_executables import HELPER, Tree, function_of, guid, paths
 
 
 class FailMalloc:
@@ -244,7 +246,7 @@ def test_each_allocation_fails(stack, failing, request_):
     known = add_modules(stack, 0, 1)
     assert request_(stack, known).status == 200
     statuses = []
-    for n in range(1, 600):
+    for n in range(int(os.environ.get("N0", "1")), 600):
         modules = known + add_modules(stack, 1000 + n, 1)
         failing.nth(n)
         reply = request_(stack, modules)
@@ -260,6 +262,36 @@ def test_each_allocation_fails(stack, failing, request_):
     assert 503 in statuses and 200 in statuses, statuses
     assert len(statuses) > 30, statuses
     recovers(stack, failing, known + add_modules(stack, 1001, 20))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not os.path.exists(HELPER), reason="symbolicated-extract was not built")
+def test_each_allocation_of_assembly_fails(alone, failing, tmp_path):
+    """Of a stripped program: the names are those of its debug file, which a cache has. Without memory they may be missing."""
+    tree = Tree(tmp_path)
+    start, size = function_of(tree.program, "main")
+    tree.put(tmp_path, paths(tree.id)[0], tree.bytes())
+    tree.put(tmp_path, f"{tree.id[:2]}/{tree.id[2:]}/executable", tree.bytes(tree.stripped))
+    offset, ident = start - tree.image_base, guid(tree.id) + "0"
+    request = {"debugName": "prog", "debugId": ident, "codeId": tree.id, "startAddress": hex(offset), "size": hex(size)}
+    with Stack(bucket=False, config={**CONFIG, "source": [f"elf+file://{tmp_path}"]}) as s:
+        assert s.client.frames(["prog", ident], [offset])[0]["function"] == "main"
+        right = s.client.post("/asm/v1", request).json()
+        bare = {**right, "instructions": [[at, text.split(" <")[0]] for at, text in right["instructions"]]}
+        assert bare != right
+        replies, over = [], False
+        while not over:
+            failing.nth(len(replies) + 1)
+            reply = s.client.post("/asm/v1", request)
+            over = failing.waits > 0
+            failing.off()
+            s.check()
+            replies.append(reply.json() if reply.status == 200 else reply.error(reply.status))
+            told = replies[-1].get("error") or ""
+            assert replies[-1] in (right, bare) or re.match("out of memory|a source cannot be read|the request is not JSON|the symbolication server does not answer", told), reply
+            assert len(replies) < 600
+        assert bare in replies and any(reply.get("error") == "out of memory" for reply in replies) and len(replies) > 30
+        assert replies[-1] == right and s.client.post("/asm/v1", request).json() == right
 
 
 LARGE = {
