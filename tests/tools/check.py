@@ -99,7 +99,10 @@ class Current(threading.local):
 current = Current()
 left_out = collections.Counter()  # what was skipped, by its reason
 processes = set()  # that run
-builds = {}  # by name: under way while what is built already is tested, since tests wait for something now and then
+# One build after the other, while what is built already is tested: tests wait for something now and then.
+builder = concurrent.futures.ThreadPoolExecutor(1)
+pool = concurrent.futures.ThreadPoolExecutor(8)
+builds = {}  # by name
 directories = {}  # of builds that are done and counted
 counting = threading.Lock()
 
@@ -161,6 +164,28 @@ def build(name):
     """Builds build/NAME, the tests too; returns its directory, or None."""
     directory = os.path.join(ROOT, "build", name)
     return directory if run([BUILD, directory, *BUILDS[name]], env={"BUILD_TESTS": PROGRAMS.get(name, "1")}) == 0 else None
+
+
+def run_part(function, part):
+    current.part = part
+    started = time.monotonic()
+    function()
+    part.seconds = time.monotonic() - started
+
+
+class Beside:
+    """What is done while this thread does something else."""
+
+    def __init__(self, function):
+        self.part = Part(tempfile.TemporaryFile("w+"))
+        self.future = pool.submit(run_part, function, self.part)
+
+    def end(self):
+        """Waits for it and tells what it printed; returns what came of it."""
+        self.future.result()
+        self.part.out.seek(0)
+        print(self.part.out.read(), end="", flush=True)
+        return self.part
 
 
 def built(name):
@@ -296,15 +321,24 @@ def check_valgrind():
         unit("check", " ".join(tests), {"UNDER_VALGRIND": "1"}, VALGRIND)
 
 
+def check_sanitizer(name, tests, ignore, select_by):
+    """The unit tests beside the wire tests: some of them wait for most of a minute."""
+    if not built(name):
+        return
+    units = Beside(lambda: unit(name, tests, SANITIZER_OPTIONS))
+    wire(name, SANITIZER_OPTIONS, ignore, select_by)
+    part = units.end()
+    current.part.add(part.passed, part.failed, part.skipped)
+    current.part.failures += part.failures
+
+
 def check_asan():
     # test_background is about shares of a core, for which it computes half a minute here
-    unit("check-asan", "$(filter-out tests/unit/test_background,$(PROGRAM_TESTS))", SANITIZER_OPTIONS)
-    wire("check-asan", SANITIZER_OPTIONS, WITHOUT_DAEMON, "not plain")
+    check_sanitizer("check-asan", "$(filter-out tests/unit/test_background,$(PROGRAM_TESTS))", WITHOUT_DAEMON, "not plain")
 
 
 def check_tsan():
-    unit("check-tsan", " ".join(WITH_THREADS), SANITIZER_OPTIONS)
-    wire("check-tsan", SANITIZER_OPTIONS, WITHOUT_DAEMON + WITHOUT_RACES, "not plain and not in_turn")
+    check_sanitizer("check-tsan", " ".join(WITH_THREADS), WITHOUT_DAEMON + WITHOUT_RACES, "not plain and not in_turn")
 
 
 def check_distcheck():
@@ -341,30 +375,17 @@ QUICK = {
 }
 
 # While one of these parts goes on, which have times in which they wait, those do too; what they print is told in their own place.
-BESIDE = {"wire": ("container",), "faults": ("hosts", "valgrind"), "asan": ("distcheck",)}
+BESIDE = {"unit": ("container",), "faults": ("hosts", "valgrind"), "tsan": ("distcheck",)}
 
 
-def run_part(function, part):
-    current.part = part
-    started = time.monotonic()
-    function()
-    part.seconds = time.monotonic() - started
-
-
-def check(parts, pool):
+def check(parts):
     """Runs parts and tells of each; returns their sum."""
     total, beside = Part(), {}
     for name, (function, _) in parts.items():
         print(f"== {name}", flush=True)
-        for other in BESIDE.get(name, ()):
-            if other in parts:
-                part = Part(tempfile.TemporaryFile("w+"))
-                beside[other] = part, pool.submit(run_part, parts[other][0], part)
+        beside.update((other, Beside(parts[other][0])) for other in BESIDE.get(name, ()) if other in parts)
         if name in beside:
-            part, future = beside[name]
-            future.result()
-            part.out.seek(0)
-            print(part.out.read(), end="", flush=True)
+            part = beside[name].end()
         else:
             part = Part()
             run_part(function, part)
@@ -401,14 +422,12 @@ def main():
         os.environ["SEED"] = str(given.seed)
         print(f"seed {given.seed}", flush=True)
     signal.signal(signal.SIGTERM, on_terminate)
-    # One build after the other, while what is built already is tested; and room for the parts of BESIDE.
-    builder, pool = concurrent.futures.ThreadPoolExecutor(1), concurrent.futures.ThreadPoolExecutor(sum(map(len, BESIDE.values())))
     for name in dict.fromkeys(name for _, name in parts.values() if name):
         builds[name] = builder.submit(build, name)
         if len(builds) == 1 and WITH_S3 & parts.keys():  # meanwhile the unit tests run; the tests of S3 say why there is none
             builder.submit(run, [sys.executable, S3_SERVER, "--build"])
     try:
-        total = check(parts, pool)
+        total = check(parts)
     finally:
         for executor in (builder, pool):
             executor.shutdown(wait=False, cancel_futures=True)
