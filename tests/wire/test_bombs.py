@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from client import job
-from stack import Stack, has_sanitizer, wait_for
+from stack import Stack, has_sanitizer, less_when_watched, wait_for
 from symbols import SAMPLE, SAMPLE_FRAMES, TOOLS, debug_id, module_line
 
 sys.path.insert(0, TOOLS)
@@ -68,7 +68,7 @@ def test_gzip_request(stack):
 def test_gzip_object(stack):
     """The same of an object: too large is an answer, not a failure."""
     ident = debug_id("bomb")
-    data = module_line("bomb.so", ident) + b"FUNC 1000 10 0 f\n" + b"\n" * (500 * MIB)
+    data = module_line("bomb.so", ident) + b"FUNC 1000 10 0 f\n" + b"\n" * (less_when_watched(500) * MIB)
     packed = gzip.compress(gzip.compress(data, 6), 6)
     assert len(packed) * 10000 < len(data)
     stack.symbols.put("bomb.so", ident, packed)

@@ -15,7 +15,7 @@ import uuid
 import pytest
 
 from client import Client
-from stack import DAEMON, ROOT, Stack, less_when_watched
+from stack import DAEMON, ROOT, Stack, has_sanitizer
 from symbols import debug_id
 
 SYMBTOOL = os.environ.get("SYMBTOOL", os.path.join(os.path.dirname(os.path.abspath(DAEMON[-1])), "symbtool"))
@@ -782,7 +782,7 @@ def test_memory_is_bounded(program):
     """One line of 200 MB, ten million frames, modules without end."""
     at = symbol_address(program, "faulty")
     most = 200 << 20
-    large, many = less_when_watched(200), less_when_watched(100)
+    large, many = (20, 10) if has_sanitizer() else (200, 100)
     memory, count, _ = pump(b"x" * (1 << 20) for _ in range(large))
     assert count == large << 20 and memory < most
     memory, count, errors = pump(b"nobody.so+0x1\n" * 100_000 for _ in range(many))

@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from stack import ROOT, Stack
+from stack import ROOT, Stack, less_when_watched
 from symbols import debug_id, module_line
 from test_filter import BOUND, LEAK, SYMBTOOL, compile_c, line_of, symbol_address
 
@@ -132,11 +132,13 @@ def test_results_come_as_they_are_asked_for(program):
 @pytest.mark.slow
 def test_more_than_a_million_addresses(one):
     good = one.symbols.add("many.so", "FUNC 1000 20 0 m\n")
-    done = run("symbolicate", "--url", url(one), "/".join(good), "-", stdin=("0x1000 " * 1000 + "\n") * 1001)
-    assert done.stdout.count("  m\n") == 1_001_000
+    thousands = less_when_watched(1001)
+    done = run("symbolicate", "--url", url(one), "/".join(good), "-", stdin=("0x1000 " * 1000 + "\n") * thousands)
+    assert done.stdout.count("  m\n") == thousands * 1000
     # as JSON each request has as much as a server takes
-    done = run("symbolicate", "--json", "--url", url(one), "/".join(good), "-", stdin=("0x1000 " * 1000 + "\n") * 301)
-    assert len(re.findall(r'"function": ?"m"', done.stdout)) == 301_000
+    thousands = less_when_watched(301)
+    done = run("symbolicate", "--json", "--url", url(one), "/".join(good), "-", stdin=("0x1000 " * 1000 + "\n") * thousands)
+    assert len(re.findall(r'"function": ?"m"', done.stdout)) == thousands * 1000
 
 
 def test_hex_without_0x(program):
