@@ -158,6 +158,8 @@ static bool is_id(struct str text)
 	return file_id_parse(&file_id, text) || build_id_question_parse(&question, text);
 }
 
+static const char no_set_name[] = "the path does not end with the name of a set";
+
 /* Cuts the path into the id and, if set is not NULL, what is after it. */
 static enum err read_path(const struct exchange *x, struct str *id, struct str *set, struct error *e)
 {
@@ -166,9 +168,13 @@ static enum err read_path(const struct exchange *x, struct str *id, struct str *
 	*id = set ? str_cut(&rest, '/') : rest;
 	if (set)
 		*set = rest;
-	return is_id(*id) ? ERR_OK
-	                  : error_set(e, ERR_BAD_REQUEST,
-	                            "the path is not /api/symbols/ and a FileID, a build id, or a debug id of age 0");
+	if (!is_id(*id))
+		return error_set(e, ERR_BAD_REQUEST,
+		        "the path is not /api/symbols/ and a FileID, a build id, or a debug id of age 0");
+	/* a set without a name is not all of them */
+	if (set && !rest.len && x->path.data[x->path.len - 1] == '/')
+		return error_set(e, ERR_BAD_REQUEST, "%s", no_set_name);
+	return ERR_OK;
 }
 
 static enum err check_key(struct exchange *x, unsigned rights, char key_id[UPLOADER_SIZE], struct error *e)
@@ -282,9 +288,7 @@ static enum err read_set(struct str *set, char text[3 * SET_NAME_MAX + 1], struc
 {
 	if (set->len <= 3 * SET_NAME_MAX && percent_decode(text, *set))
 		*set = str_from(text);
-	return !set->len || set_name_is_stored(*set)
-	               ? ERR_OK
-	               : error_set(e, ERR_BAD_REQUEST, "the path does not end with the name of a set");
+	return !set->len || set_name_is_stored(*set) ? ERR_OK : error_set(e, ERR_BAD_REQUEST, "%s", no_set_name);
 }
 
 static enum err remove_uploads(struct exchange *x, char **text, struct error *e)

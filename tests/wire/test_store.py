@@ -5,6 +5,7 @@ import itertools
 import json
 import os
 import shutil
+import subprocess
 import time
 import urllib.parse
 
@@ -15,6 +16,7 @@ from stack import ROOT, Stack, wait_for
 from symbols import TOOLS  # noqa: F401
 from test_build_ids import debug_id, new_build_id
 from test_symbfile import REVALIDATE, accepted, listed, new_id, pads, ranges, refused, store_config, upload
+from test_sym_uploads import SYMBTOOL, needs_symbtool
 from test_symbfile_store import SENT, Liar
 from plain_symbfile import write
 
@@ -341,6 +343,18 @@ def test_what_version_1_0_stored_is_removed_as_one_set(old):
 @pytest.mark.parametrize("path", ["x", "0" * 34, f"{'0' * 32}/.x", f"{'0' * 32}/a/b", f"{'0' * 32}/..", f"{'0' * 32}/%2e%2e", f"{'0' * 32}/a%2fb", f"{'0' * 32}/{'a' * 65}"])
 def test_paths_that_lead_nowhere(store, path):
     refused(store, remove(store, path), 400, "the path")
+
+
+@needs_symbtool
+def test_a_set_without_a_name_is_not_all_of_them(store):
+    """As where a script's variable is empty."""
+    ident = new_id()
+    accepted(upload(store, "ranges", ident[1], write(ranges("f"))))
+    refused(store, remove(store, f"{ident[0]}/"), 400, "name of a set")
+    url = f"http://127.0.0.1:{store.node.nginx.port}"
+    done = subprocess.run([SYMBTOOL, "remove", "--url", url, "--api-key", remover(store), "--set", "", ident[0]], capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "name of a set" in done.stderr, done
+    assert named(store, ident[0]) == "f"
 
 
 def test_rights(store):
