@@ -15,6 +15,7 @@
 #include "symbtool/cli.h"
 #include "symbtool/debug_dir.h"
 #include "symbtool/local_map.h"
+#include "text/module_table.h"
 
 enum {
 	FILES_KEPT = 32,
@@ -87,8 +88,7 @@ void local_symbols_free(struct local_symbols *s)
 
 static const char *named_file(const struct local_symbols *s, struct str path)
 {
-	const char *slash = path.len ? memrchr(path.data, '/', path.len) : NULL;
-	struct str name = slash ? (struct str){slash + 1, path.len - (size_t)(slash + 1 - path.data)} : path;
+	struct str name = text_base_name(path);
 	for (size_t i = 0; i < s->file_count; i++) {
 		const char *equals = strchr(s->files[i], '=');
 		struct str wanted = {s->files[i], (size_t)(equals - s->files[i])};

@@ -42,10 +42,10 @@ static const char usage[] =
         "\n"
         "With --filter it copies text from files or standard input and adds names wherever it finds frames of\n"
         "stacks: sanitizers, LLVM, glibc, Ruby, PyTorch, gdb, eu-stack, lldb, valgrind, callgrind, gfortran,\n"
-        "Zig, D, Ada, Swift, Wine, backward-cpp, strace -k, Linux kernel, hs_err of Java, Node.js, Python, Rust,\n"
-        "glog, absl, boost, heap profiles, coredumpctl, perf script, perf report, bpftrace, Sentry,\n"
-        "minidump-stackwalk, Firefox, Chromium, Android, macOS, .ips of Apple, WinDbg, Windows event log,\n"
-        ".NET NativeAOT, NAME+0xOFFSET.\n"
+        "Zig, D, Ada, Swift, Dart, Wine, backward-cpp, strace -k, Linux kernel, hs_err of Java, Node.js,\n"
+        "Python, Rust, glog, absl, boost, heap profiles, coredumpctl, ABRT, perf script, perf report,\n"
+        "bpftrace, MongoDB, Sentry, minidump-stackwalk, Firefox, Chromium, Android, Unreal Engine, Unity,\n"
+        "macOS, .ips of Apple, WinDbg, Windows event log, .NET NativeAOT, NAME+0xOFFSET.\n"
         "\n"
         "The exit code is 1 if a module was not found, or a line of standard input was malformed.\n";
 

@@ -5,13 +5,15 @@
  * of calls. Objects with debug_file and debug_id give a module's id. Sentry's events: frames with an instruction_addr,
  * the innermost last, and images with image_addr, image_size, code_file (or name) and ids, before or after them.
  * Apple's .ips: frames with imageOffset and imageIndex, the innermost first, and then the usedImages. Node.js's
- * reports: frames with a pc, all of them return addresses, and a symbol that ends in the module. Images become memory
- * maps: Sentry's of their addresses, Apple's of addresses made up from their numbers. */
+ * reports: frames with a pc, all of them return addresses, and a symbol that ends in the module. ABRT's core_backtrace:
+ * frames with a build_id and a build_id_offset. MongoDB's backtrace: frames with the base b of a module and an offset o
+ * in it, and then the somap of modules by base. Images become memory maps: Sentry's of their addresses, Apple's of
+ * addresses made up from their numbers, MongoDB's of such made up from their bases. */
 #include <config.h>
 
 #include "text/formats.h"
 
-enum { IMAGES_MAX = 1 << 20, IMAGE_SHIFT = 40, FIXED_MAX = 0x7fffffff };
+enum { IMAGES_MAX = 1 << 20, IMAGE_SHIFT = 40, FIXED_MAX = 0x7fffffff, PAGE_SHIFT = 12, MONGO_SHIFT = 29 };
 #define IMAGE_SIZE_MAX (UINT64_C(1) << IMAGE_SHIFT)
 /* Processes of JSON are others than those of text; Apple's numbers of images are not addresses. */
 #define JSON_PROCESS UINT32_C(0x80000000)
@@ -41,6 +43,8 @@ static void begin_object(struct text_reader *r)
 	o->size = 0;
 	o->has_address = o->has_base = o->has_image_offset = o->has_image_index = o->named = false;
 	o->has_pc = o->has_node_path = false;
+	o->name_len = 0;
+	o->has_build_offset = o->has_mongo_base = o->has_mongo_offset = o->is_mongo_image = false;
 }
 
 /* Sentry's latest frame. A caller has a return address. */
@@ -93,6 +97,66 @@ static void end_node_frame(struct text_reader *r, const struct text_object *o)
 	text_found(r, &f, path, (struct str){"", 0}, TEXT_ID_GIVEN);
 }
 
+/* f->offset is where the list's next frame is: a return address, unless it is the first or below a signal's. */
+static void note_caller(struct text_reader *r, struct text_frame *f, const struct text_object *o, struct str path)
+{
+	struct str name = {o->name, o->name_len};
+	bool first = !r->frame_index++;
+	r->signal_line = first || r->json_signal ? r->line : 0;
+	text_caller(r, f, path, name);
+	r->json_signal = r->signal_line == r->line + 1;
+	r->signal_line = 0;
+}
+
+/* {"build_id": "5f6d…", "build_id_offset": 4345, "file_name": "/usr/lib/libx.so"} */
+static void end_abrt_frame(struct text_reader *r, const struct text_object *o, const char *at)
+{
+	struct text_frame f = {.base = TEXT_IMAGE, .offset = o->build_offset};
+	struct str path = {o->path, o->path_len};
+	note_caller(r, &f, o, path);
+	text_edit_one(r, &f, at, at, TEXT_JSON_SENTRY);
+	if (!o->name_len)
+		text_found(r, &f, path, (struct str){o->debug_id, o->debug_id_len}, TEXT_ID_BUILD);
+}
+
+/* The address made up for an offset in MongoDB's module. */
+static uint64_t mongo_address(uint64_t base, uint64_t offset)
+{
+	return base >> PAGE_SHIFT << MONGO_SHIFT | offset;
+}
+
+/* {"a":"7F0FBB43B520","b":"7F0FBB3F9000","o":"42520","s":"__sigaction"}: all return addresses, but below the
+ * trampoline, which has the name of the function before it. */
+static void end_mongo_frame(struct text_reader *r, const struct text_object *o, const char *at)
+{
+	struct text_frame f = {.process = JSON_PROCESS | JSON_IMAGES | r->json_process};
+	struct str name = {o->name, o->name_len};
+	bool trampoline = str_equal(name, str_from("__sigaction")) || str_equal(name, str_from("funlockfile"));
+	if (o->image_offset >> MONGO_SHIFT || o->base >> (64 - MONGO_SHIFT + PAGE_SHIFT))
+		return;
+	f.offset = mongo_address(o->base, o->image_offset);
+	note_caller(r, &f, o, trampoline ? str_from("libc.so.6") : (struct str){"", 0});
+	text_edit_one(r, &f, at, at, TEXT_JSON_SENTRY);
+	text_found(r, &f, (struct str){"", 0}, (struct str){"", 0}, TEXT_ID_GIVEN);
+}
+
+/* {"b":"7F0FBB3F9000","path":"/lib/libc.so.6","elfType":3,"buildId":"69389D…"}; the program itself has no path. */
+static void end_mongo_image(struct text_reader *r, const struct text_object *o)
+{
+	struct text_mapping m = {.kind = MAP_FILES,
+	        .path = o->path_len ? (struct str){o->path, o->path_len} : str_from("mongod"),
+	        .executable = true,
+	        .process = JSON_PROCESS | JSON_IMAGES | r->json_process};
+	if (o->base >> (64 - MONGO_SHIFT + PAGE_SHIFT))
+		return;
+	m.start = mongo_address(o->base, 0);
+	m.end = m.start + (UINT64_C(1) << MONGO_SHIFT) - 1;
+	if (o->debug_id_len)
+		text_told(r, m.path, (struct str){"", 0}, (struct str){o->debug_id, o->debug_id_len}, TEXT_ID_BUILD);
+	if (!r->result && !text_maps_add(&r->maps, &m))
+		r->result = TEXT_NO_MEMORY;
+}
+
 /* Without dashes, and with an age: as symbol servers are asked for it. */
 static struct str plain_debug_id(const struct text_object *o, char out[sizeof o->debug_id + 1])
 {
@@ -132,7 +196,13 @@ static void end_image(struct text_reader *r, const struct text_object *o)
 static void end_object(struct text_reader *r, const char *at)
 {
 	struct text_object *o = open_object(r);
-	if (o && (r->images_depth == r->depth || o->has_base))
+	if (o && o->has_mongo_base && o->has_mongo_offset && r->frames_depth == r->depth)
+		end_mongo_frame(r, o, at);
+	else if (o && o->has_mongo_base && o->is_mongo_image)
+		end_mongo_image(r, o);
+	else if (o && o->has_build_offset && o->path_len && o->debug_id_len && r->frames_depth == r->depth)
+		end_abrt_frame(r, o, at);
+	else if (o && (r->images_depth == r->depth || o->has_base))
 		end_image(r, o);
 	else if (o && (o->has_address || o->has_image_offset))
 		end_frame(r, o, at);
@@ -179,6 +249,26 @@ static bool take_number(struct str value, uint64_t *out)
 	return (take_0x(&r, out) || take_decimal(&r, out)) && r.at == r.end;
 }
 
+/* Hex digits alone. */
+static bool take_digits(struct str value, uint64_t *out)
+{
+	struct rest r = {value.data, value.data + value.len};
+	return take_hex(&r, out) && r.at == r.end;
+}
+
+/* MongoDB's and ABRT's. */
+static void take_other_value(struct text_object *o, struct str key, struct str value)
+{
+	if (str_equal(key, str_from("b")))
+		o->has_mongo_base = take_digits(value, &o->base);
+	else if (str_equal(key, str_from("o")))
+		o->has_mongo_offset = take_digits(value, &o->image_offset);
+	else if (str_equal(key, str_from("elfType")))
+		o->is_mongo_image = true;
+	else if (str_equal(key, str_from("build_id_offset")))
+		o->has_build_offset = take_number(value, &o->build_offset);
+}
+
 /* A string or a number of Sentry's or Apple's. */
 static void take_value(struct text_object *o, struct str key, struct str value)
 {
@@ -195,16 +285,21 @@ static void take_value(struct text_object *o, struct str key, struct str value)
 	else if ((str_equal(key, str_from("image_size")) || str_equal(key, str_from("size"))) &&
 	         !take_number(value, &o->size))
 		o->size = 0;
+	else
+		take_other_value(o, key, value);
 }
 
 /* A list begins that is the value of this key. */
 static void begin_list(struct text_reader *r, struct str key)
 {
-	if (str_equal(key, str_from("frames")) || str_equal(key, str_from("lastExceptionBacktrace"))) {
+	if (str_equal(key, str_from("frames")) || str_equal(key, str_from("lastExceptionBacktrace")) ||
+	        str_equal(key, str_from("backtrace"))) {
 		flush_pending(r, false);
+		r->json_signal = false;
 		r->frames_depth = r->depth + 1;
 		r->frame_index =
-		        key.len != strlen("frames"); /* where an exception was thrown is a return address, too */
+		        key.len !=
+		        strlen("frames"); /* where an exception was thrown is a return address, too, and MongoDB's */
 	} else if (str_equal(key, str_from("usedImages"))) {
 		r->images_depth = r->depth + 1;
 		r->image_index = 0;
@@ -220,13 +315,17 @@ static void take_string(struct text_object *o, struct str key, struct str value)
 		keep_value(o->module, sizeof o->module, &o->module_len, value);
 	else if (str_equal(key, str_from("debug_file")))
 		keep_value(o->debug_file, sizeof o->debug_file, &o->debug_file_len, value);
-	else if (str_equal(key, str_from("code_file")) || str_equal(key, str_from("path")))
+	else if (str_equal(key, str_from("code_file")) || str_equal(key, str_from("path")) ||
+	         str_equal(key, str_from("file_name")))
 		keep_value(o->path, sizeof o->path, &o->path_len, value);
 	else if (str_equal(key, str_from("name")) && !o->module_len)
 		keep_value(o->module, sizeof o->module, &o->module_len, value);
 	else if (str_equal(key, str_from("function")) || str_equal(key, str_from("symbol")))
 		o->named = value.len && !str_equal(value, str_from("<unknown>"));
+	else if (str_equal(key, str_from("function_name")) || str_equal(key, str_from("s")))
+		keep_value(o->name, sizeof o->name, &o->name_len, str_first(value, sizeof o->name));
 	else if (str_equal(key, str_from("debug_id")) || str_equal(key, str_from("uuid")) ||
+	         str_equal(key, str_from("build_id")) || str_equal(key, str_from("buildId")) ||
 	         (str_equal(key, str_from("id")) && !o->debug_id_len))
 		keep_value(o->debug_id, sizeof o->debug_id, &o->debug_id_len, value);
 	else if (str_equal(key, str_from("module_offset")))
@@ -313,10 +412,11 @@ bool text_read_json(struct text_reader *r, struct rest line)
 {
 	blanks(&line);
 	int first = r->in_string ? -1 : peek(&line);
-	if (first < 0 || !strchr("{}[]\"", first) || !first)
+	if (first < 0 || !strchr("{}[]\",", first) || !first || (first == ',' && !r->depth))
 		return false;
 	/* log lines start with "[..." too */
-	if (first == '[' && line.end - line.at > 1 && line.at[1] != '{' && line.at[1] != ']')
+	if (first == '[' && line.end - line.at > 1 && line.at[1] != '{' && line.at[1] != ']' &&
+	        !(r->depth && is_blank(line.at[1])))
 		return false;
 	while (line.at < line.end && !r->result) {
 		switch (*line.at++) {

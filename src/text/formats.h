@@ -28,6 +28,11 @@ struct text_object {
 	size_t path_len;
 	uint64_t address, base, size, image_offset, image_index;
 	bool has_address, has_base, has_image_offset, has_image_index, named;
+	/* MongoDB and ABRT */
+	char name[32]; /* of the function; a longer one is cut */
+	size_t name_len;
+	uint64_t build_offset;
+	bool has_build_offset, has_mongo_base, has_mongo_offset, is_mongo_image;
 	/* Node.js's reports */
 	bool has_pc, has_node_path;
 	struct text_edit edits[TEXT_EDITS_MAX];
@@ -83,6 +88,10 @@ struct text_reader {
 	char fault_module[256];  /* of Windows's event log, and in which line */
 	size_t fault_len;
 	uint64_t fault_line;
+	uint64_t unity_line; /* the last frame of Unity's */
+	bool unity_signal;   /* it was the dispatcher of exceptions */
+	char dart_id[64];    /* the build id above Dart's stacks */
+	size_t dart_id_len;
 	struct str following;   /* the next line; whole for a line with a nameless frame of macOS's call graphs */
 	uint64_t pid;           /* in the last ==PID==; 0: none yet */
 	unsigned hotspot_depth; /* frames of Java's stack so far, with this line's */
@@ -97,6 +106,7 @@ struct text_reader {
 	uint32_t json_process;
 	unsigned frames_depth, images_depth; /* of the objects in a list of frames or images; 0: none is open */
 	uint64_t frame_index, image_index;   /* of the next */
+	bool json_signal;                    /* the frame before was a signal's trampoline */
 	struct text_frame pending;           /* Sentry's latest, which has a return address unless it is the last */
 	bool is_pending;
 };
@@ -153,8 +163,10 @@ bool text_read_mac(struct text_reader *r, struct rest line);
 bool text_read_module_line(struct text_reader *r, struct rest line);
 /* minidump-stackwalk */
 bool text_read_pipes(struct text_reader *r, struct rest line);
-/* minidump-stackwalk, Sentry, .ips of Apple, Node.js */
+/* minidump-stackwalk, Sentry, .ips of Apple, Node.js, MongoDB, ABRT */
 bool text_read_json(struct text_reader *r, struct rest line);
+/* Unreal Engine, Unity, Dart */
+bool text_read_engine(struct text_reader *r, struct rest line);
 /* .NET NativeAOT, Windows event log */
 bool text_read_runtime(struct text_reader *r, struct rest line);
 /* (memory maps) */

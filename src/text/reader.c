@@ -123,10 +123,10 @@ void text_reader_settle(struct text_reader *r)
 
 const char text_formats[] =
         "sanitizers, LLVM, glibc, Ruby, PyTorch, gdb, eu-stack, lldb, valgrind, callgrind, gfortran, Zig, D, "
-        "Ada, Swift, Wine, backward-cpp, strace -k, Linux kernel, hs_err of Java, Node.js, Python, Rust, glog, absl, "
-        "boost, heap profiles, coredumpctl, perf script, perf report, bpftrace, Sentry, minidump-stackwalk, Firefox, "
-        "Chromium, "
-        "Android, macOS, .ips of Apple, WinDbg, Windows event log, .NET NativeAOT, NAME+0xOFFSET";
+        "Ada, Swift, Dart, Wine, backward-cpp, strace -k, Linux kernel, hs_err of Java, Node.js, Python, Rust, "
+        "glog, absl, boost, heap profiles, coredumpctl, ABRT, perf script, perf report, bpftrace, MongoDB, Sentry, "
+        "minidump-stackwalk, Firefox, Chromium, Android, Unreal Engine, Unity, macOS, .ips of Apple, WinDbg, "
+        "Windows event log, .NET NativeAOT, NAME+0xOFFSET";
 
 bool text_reader_guess(const struct text_reader *r, struct text_guess *out)
 {
@@ -221,6 +221,7 @@ static const struct {
         {SIGN_FIRST, text_read_beginning},
         {SIGN_FIRST | SIGN_HEX, text_read_map},
         {SIGN_BRACE | SIGN_QUOTE, text_read_json},
+        {SIGN_FIRST | SIGN_HEX | SIGN_PAREN | SIGN_QUOTE, text_read_engine},
         {SIGN_FIRST | SIGN_HEX, text_read_runtime},
         {SIGN_HEX, text_read_address},
         {SIGN_QUOTE, text_read_numbered},
@@ -247,7 +248,7 @@ static bool may_begin(struct rest line)
 	blanks(&line);
 	if (line.at == line.end)
 		return false;
-	if (memchr("PIMSCE*#htT=F(@", *line.at, 15))
+	if (memchr("PIMSCE*#htT=F(@b", *line.at, 16))
 		return true;
 	uint64_t ignored;
 	const char *from = line.at;
@@ -437,7 +438,7 @@ static void read_line(struct text_reader *r, struct rest line, unsigned signs)
 	        (!text_read_json(r, line) && !read_strings(r, line) && *line.at != '{'))
 		read_formats(r, line, signs);
 	blanks(&line);
-	if (r->depth && line.at < line.end && !strchr("{}[]\"", *line.at) && !is_scalar(line))
+	if (r->depth && line.at < line.end && !strchr("{}[]\",", *line.at) && !is_scalar(line))
 		r->depth = 0;
 }
 

@@ -1177,6 +1177,51 @@ static void test_strings_of_json(void **state)
 	expect("{\"a\":\"\\n\\u00\"}\n\"\\n\\u\"\n\"\\n", "");
 }
 
+/* Unreal Engine, Unity: bases, and what is none of their frames. */
+static void test_engines(void **state)
+{
+	(void)state;
+	expect("0x00007f04622e0d90 libc.so.6!UnknownFunction(0x29d8f)\n0x0000000004d33788 "
+	       "Game!UnknownFunction(0x4b33788)\n"
+	       "Game!UnknownFunction(12)\n!UnknownFunction(0x12)\nGame!UnknownFunction(0x12\n0x1 "
+	       "libc.so.6!clone(+0x3e)\n",
+	        "1 libc.so.6 libc.so.6/ 0x29d8f image []\n2 Game Game/ 0x4b33789 image []\n");
+	expect("0x00007FFC5AFB36A0 (UnityPlayer) (function-name not available)\n"
+	       "0x00007FFC5AFB36A2 (UnityPlayer) (function-name not available)\n"
+	       "C:\\UnityPlayer.dll:UnityPlayer.dll (00007FFC5AFB0000), size: 13985 (result: 0), SymType: 'PDB', PDB: "
+	       "''\n"
+	       "C:\\x.dll:x.dll (FFFFFFFFFFFFFFFF), size: 14000 (result: 0), SymType: 'PDB', PDB: ''\n(), size: 1 "
+	       "(result: \n",
+	        "1 C:\\UnityPlayer.dll UnityPlayer.dll/ 0x36a0 image [(function-name not available)]\n"
+	        "2 no module [(function-name not available)]\n");
+}
+
+/* Dart */
+static void test_dart(void **state)
+{
+	(void)state;
+	expect("build_id: '" ID "'\n    #00 abs 0000 virt 1ed6d7 _kDartIsolateSnapshotInstructions+0x1e26d7\n"
+	       "  #00 abs 0000 _kDartIsolateSnapshotInstructions+0x1e26d7\n#00 abs 0 virt 12 _other+0x1\n"
+	       "build_id: 'none'\n    #00 abs 0000 virt 1ed6d7 _kDartIsolateSnapshotInstructions+0x1e26d7\n",
+	        "2 libapp.so libapp.so/" DEBUG_ID " 0x1ed6d7 elf []\n");
+}
+
+/* MongoDB, ABRT: bounds of what addresses are made of. */
+static void test_json_of_mongodb_and_abrt(void **state)
+{
+	(void)state;
+	expect("{\"backtrace\":[{\"b\":\"7F0FBB3F9000\",\"o\":\"1FFFFFFF\"},{\"b\":\"7F0FBB3F9000\",\"o\":\"20000000\"}"
+	       ","
+	       "{\"b\":\"FF0FBB3F9000\",\"o\":\"20\"},{\"b\":\"0x7f\",\"o\":\"20\"}],\"somap\":[{\"b\":"
+	       "\"7F0FBB3F9000\",\"elfType\":3,"
+	       "\"buildId\":\"" ID "\"}]}\n",
+	        "1 mongod mongod/" DEBUG_ID " 0x1ffffffe image []\n");
+	expect("{ \"frames\":\n [ {   \"build_id\": \"" ID
+	       "\"\n ,   \"build_id_offset\": 4345\n ,   \"file_name\": \"/lib/libx.so\"\n }\n"
+	       " , {   \"build_id_offset\": 4345\n ,   \"file_name\": \"/lib/libx.so\"\n } ]\n}\n, \"x\": 1\n",
+	        "5 /lib/libx.so libx.so/" DEBUG_ID " 0x10f9 image []\n");
+}
+
 /* Lines of two programs stand among each other, each with addresses of its own. */
 static void test_programs_in_one_log(void **state)
 {
@@ -1506,6 +1551,9 @@ int main(void)
 	        cmocka_unit_test(test_sentry),
 	        cmocka_unit_test(test_prefixes_of_logs),
 	        cmocka_unit_test(test_strings_of_json),
+	        cmocka_unit_test(test_engines),
+	        cmocka_unit_test(test_dart),
+	        cmocka_unit_test(test_json_of_mongodb_and_abrt),
 	        cmocka_unit_test(test_programs_in_one_log),
 	        cmocka_unit_test(test_what_is_no_frame),
 	        cmocka_unit_test(test_signs_by_sixteen_and_one_by_one),

@@ -234,6 +234,81 @@ def test_call_graphs_of_macos(one):
     assert functions(one, flat + images).count("??? (libcrash.so") == 2, "only of the last it is known that it has no callee"
 
 
+def frames_of_libcrash(values):
+    """Their names, files and lines."""
+    return [f"{f.get('function')} at {f.get('filename')}:{f.get('lineno')}" for f in values]
+
+
+def test_unreal_engine(one):
+    """As published logs of Unreal Engine 4.24 to 5.7 on Linux have it: the first address is exact, the others are those of calls."""
+    head = f"MODULE Linux x86_64 {IDS['libcrash.so']} libcrash.so\n[2023.02.18-09.15.37:112][  0]LogCore: === Critical error: ===\n\n"
+    frame = "{}0x00007f04622e{:04x} {}!UnknownFunction({:#x})\n"
+    for before in ("", "LogOutputDevice: Error: [Callstack] ", "[2026.10.01-09.09.08:436][  1]LogCore: "):
+        stack = "".join(frame.format(before, at + 1, "libcrash.so", at) for at in (0x10F9, 0x1104, 0x112F))
+        assert PLACE.findall(functions(one, head + stack)) == places("die", "twice", "crash")
+    handled = "".join(frame.format("", at + 1, name, at) for name, at in (("libcrash.so", 0x112F), ("libc.so.6", 0x3C04F), ("libcrash.so", 0x10F8), ("libcrash.so", 0x1104)))
+    assert PLACE.findall(functions(one, head + handled)) == places("crash", "die", "twice"), "the byte where a signal came, not the one before it"
+
+
+def test_unity(one):
+    """In the form of StackWalker's OnLoadModule and OnCallstackEntry, and of published logs: addresses in memory, the modules above them."""
+    head = f"MODULE windows x86_64 {IDS['libcrash.so']} libcrash.so\nSymInit: Symbol-SearchPath: '.', symOptions: 530, UserName: 'me'\n"
+    module = "D:\\My game (1)\\libcrash.so:libcrash.so (00007F0000000000), size: 16384 (result: 0), SymType: '-exported-', PDB: ''\n"
+    error = "  ERROR: SymGetSymFromAddr64, GetLastError: 'Attempt to access invalid address.' (Address: {0:016X})\n"
+    frame = error + "0x{0:016X} (libcrash) (function-name not available)\n"
+    named = "0x00007F00000010F0 (libcrash) UnityMain\n"
+    stack = "".join(frame.format(0x7F0000000000 + at) for at in (0x10F9, 0x1105)) + named + frame.format(0x7F0000001130)
+    out = functions(one, head + module + "========== OUTPUTTING STACK TRACE ==================\n\n" + stack)
+    assert PLACE.findall(out) == places("die", "twice", "crash") and named in out and f"(libcrash) {places('die')[0]}\n" in out, out
+    thrown = "0x00007FF8A5C04F69 (ntdll) KiUserExceptionDispatcher\n" + frame.format(0x7F00000010F9) + frame.format(0x7F0000001105)
+    assert PLACE.findall(functions(one, head + module + "0x00007FF8A5C04F60 (ntdll) RaiseException\n" + thrown)) == places("die", "twice")
+
+
+def test_dart(one):
+    """In the form that Dart's package native_stack_traces reads, and of published stacks, in which odd addresses of arm64 show that they are
+    those of calls."""
+    build_id = uuid.UUID(IDS["libcrash.so"][:32]).bytes_le.hex()
+    one.symbols.add("libapp.so", read("libcrash.sym").split("\n", 1)[1], IDS["libcrash.so"])
+    head = f"*** *** *** ***\npid: 8210, tid: 8210, name 1.ui\nos: linux arch: x64 comp: no sim: no\nbuild_id: '{build_id}'\nisolate_dso_base: 7420, vm_dso_base: 7420\n"
+    frame = "    #{:02} abs 00007420000{:05x} virt {:016x} _kDart{}SnapshotInstructions+{:#x}{}\n"
+    stack = "".join(frame.format(i, at, at, kind, at, tail) for i, (at, kind, tail) in enumerate(((0x10F9, "Isolate", ""), (0x1104, "Vm", "(.java)"), (0x112F, "Isolate", ""))))
+    assert PLACE.findall(functions(one, head + stack)) == places("die", "twice", "crash")
+    assert functions(one, stack) == stack and " at " not in functions(one, head + stack.replace(" virt ", " ")), "who knows of which program, or where"
+
+
+def test_mongodb(one):
+    """As published logs have it, and as MongoDB's mongosymb.py reads it; what stands below the trampoline is where a signal came."""
+    base, library = 0x5609C75C7000, 0x7F0FBB3F9000
+    frames = [{"a": f"{base + at:X}", "b": f"{base:X}", "o": f"{at:X}", **more} for at, more in ((0x1130, {"s": "_ZN5mongo15printStackTraceEv", "s+": "29"}), (0x1105, {}))]
+    frames += [{"a": f"{library + 0x42520:X}", "b": f"{library:X}", "o": "42520", "s": "__sigaction", "s+": "50"}]
+    frames += [{"a": f"{base + at:X}", "b": f"{base:X}", "o": f"{at:X}"} for at in (0x10F9, 0x1105)] + [{"a": "7FFD12345678"}]
+    build_id = uuid.UUID(IDS["libcrash.so"][:32]).bytes_le.hex().upper() + "01234567"
+    maps = [{"b": f"{base:X}", "path": "/opt/libcrash.so", "elfType": 3, "buildId": build_id}, {"b": f"{library:X}", "path": "/lib/libc.so.6", "elfType": 3}]
+    report = {"backtrace": frames, "processInfo": {"mongodbVersion": "6.0.9", "uname": {"sysname": "Linux"}, "somap": maps}}
+    line = {"t": {"$date": "2023-09-18T13:21:21.915+00:00"}, "s": "I", "c": "CONTROL", "id": 31380, "msg": "BACKTRACE", "attr": {"bt": report}}
+    one_frame = {"t": {}, "s": "I", "c": "CONTROL", "id": 31427, "msg": "  Frame: {frame}", "attr": {"frame": frames[1]}}
+    for text, inside in ((json.dumps(line), lambda j: j["attr"]["bt"]), (json.dumps(report), lambda j: j), ("2023-09-18 15:21:21 " + json.dumps(line), lambda j: j["attr"]["bt"])):
+        out = functions(one, text + "\n" + json.dumps(one_frame) + "\n").splitlines()
+        found = frames_of_libcrash(inside(json.loads(out[0][out[0].index("{") :]))["backtrace"])
+        assert [f for f in found if "None" not in f] == places("crash", "twice", "die", "twice") and json.loads(out[1]) == one_frame
+    moved = [{**maps[0], "b": f"{base - 0x1000:X}"}]
+    assert "libcrash.c" not in functions(one, json.dumps({**report, "processInfo": {"somap": moved}})), "another base is another module"
+
+
+@pytest.mark.parametrize("indent", [None, 4])
+def test_abrt(one, indent):
+    """In the form of satyr's core_unwind_elfutils.c, whose commas stand before the keys."""
+    build_id = uuid.UUID(IDS["libcrash.so"][:32]).bytes_le.hex() + "01234567"
+    frame = [{"address": 140000000000000 + at, "build_id": build_id, "build_id_offset": at, "file_name": "/opt/libcrash.so"} for at in (0x10F9, 0x1105, 0x1130)]
+    handler = {"build_id": "00" * 20, "build_id_offset": 0x3C050, "function_name": "__restore_rt", "file_name": "/usr/lib64/libc.so.6"}
+    threads = [{"crash_thread": True, "frames": [frame[1], handler, *frame]}, {"frames": frame}]
+    text = json.dumps({"signal": 11, "executable": "/usr/bin/app", "stacktrace": threads}, indent=indent)
+    text = re.sub(r",\n( *)", r"\n\1,   ", text) if indent else text
+    stacks = [frames_of_libcrash(thread["frames"]) for thread in json.loads(functions(one, text))["stacktrace"]]
+    die, twice, crash = places("die", "twice", "crash")
+    assert stacks[1] == [die, twice, crash] and stacks[0][2:] == [die, twice, crash], stacks
+
+
 def test_windows_event_log(one):
     """Event 1000 of Application Error, as Microsoft's support pages show it."""
     head = f"MODULE windows x86_64 {IDS['crash']} crash\nMODULE Linux x86_64 {IDS['libcrash.so']} libcrash.so\n"

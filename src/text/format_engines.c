@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Stacks of Unreal Engine on Linux, of Unity on Windows, and of Dart programs that were compiled ahead of time (Flutter
+ * with --split-debug-info). */
+#include <config.h>
+
+#include "text/formats.h"
+
+enum {
+	MODULE_LINE = 4096,
+	BUILD_ID_MIN = 16, /* digits */
+	UNITY_LINES = 2,   /* from frame to frame: one may tell of an error between them */
+};
+
+/* Unreal Engine: "0x00007f04622e0d90 libc.so.6!UnknownFunction(0x29d8f)", behind a log's prefix or not. All but the
+ * first are already those of calls; so is what stands below a signal's trampoline, where none was. */
+static bool read_unreal(struct text_reader *r, struct rest line)
+{
+	static const char mark[] = "!UnknownFunction(";
+	struct text_frame f = {.base = TEXT_IMAGE};
+	const char *end = find_word(line.at, line.end, mark), *from = end;
+	while (from > line.at && !is_blank((unsigned char)from[-1]))
+		from--;
+	if (!end || from == end)
+		return false;
+	line.at = end + sizeof mark - 1;
+	if (!take_0x(&line, &f.offset) || !take_literal(&line, ")"))
+		return false;
+	struct str name = between(from, end);
+	f.address = f.offset + (r->line == r->signal_line);
+	if (f.offset % 16 == 15 &&
+	        (str_equal(name, str_from("libc.so.6")) || str_equal(name, str_from("libpthread.so.0"))))
+		r->signal_line = r->line + 1;
+	text_edit_one(r, &f, line.at, line.at, TEXT_PARENTHESES);
+	return text_found(r, &f, name, (struct str){"", 0}, TEXT_ID_GIVEN);
+}
+
+/* Unity: "0x00007FFC5AFB36A0 (UnityPlayer) (function-name not available)"; in the list of modules above it names have
+ * extensions and addresses. The first frame is where the stack was taken, and so is the one below the dispatcher of
+ * exceptions. */
+static bool read_unity(struct text_reader *r, struct rest line)
+{
+	struct text_frame f = {.base = TEXT_ELF};
+	blanks(&line);
+	if (!take_0x(&line, &f.offset) || !take_literal(&line, " ("))
+		return false;
+	const char *close = find_word(line.at, line.end, ") ");
+	if (!close)
+		return false;
+	line.at = close + 2;
+	bool exact = !r->unity_line || r->line - r->unity_line > UNITY_LINES || r->unity_signal;
+	r->unity_line = r->line;
+	r->unity_signal = str_equal(between(line.at, line.end), str_from("KiUserExceptionDispatcher"));
+	const char *name = line.at;
+	if (!take_literal(&line, "(function-name not available)"))
+		return false;
+	f.address = f.offset - (!exact && f.offset);
+	text_edit_one(r, &f, name, line.at, TEXT_AT);
+	return text_found(r, &f, (struct str){"", 0}, (struct str){"", 0}, TEXT_ID_GIVEN);
+}
+
+/* "C:\game\UnityPlayer.dll:UnityPlayer.dll (00007FFC5A000000), size: 26095616 (result: 0), SymType: …" */
+static bool read_unity_module(struct text_reader *r, struct rest line)
+{
+	static const char mark[] = "), size: ";
+	struct text_mapping m = {.kind = MAP_FILES, .executable = true};
+	uint64_t size;
+	const char *close = line.end - line.at > MODULE_LINE ? NULL : find_word(line.at, line.end, mark),
+	           *open = find_last(line.at, close, '('), *colon = find_last(line.at, open, ':');
+	struct rest hex = {open ? open + 1 : NULL, close}, behind = {close ? close + sizeof mark - 1 : NULL, line.end};
+	if (!colon || !take_hex(&hex, &m.start) || hex.at != close || !take_decimal(&behind, &size) ||
+	        !take_literal(&behind, " (result: ") || size > UINT64_MAX - m.start)
+		return false;
+	m.end = m.start + size;
+	m.path = between(line.at, colon);
+	if (!r->result && !text_maps_add(&r->maps, &m))
+		r->result = TEXT_NO_MEMORY;
+	return true;
+}
+
+/* "build_id: '4dbecf547733e72ae1688d73ebb5f062'" stands above Dart's stacks, of which program they are. */
+static bool read_dart_id(struct text_reader *r, struct rest line)
+{
+	blanks(&line);
+	if (!take_literal(&line, "build_id: '"))
+		return false;
+	const char *from = line.at;
+	while (hex_value(peek(&line)) >= 0)
+		line.at++;
+	size_t len = (size_t)(line.at - from);
+	r->dart_id_len = 0;
+	if (peek(&line) != '\'' || len < BUILD_ID_MIN || len > sizeof r->dart_id)
+		return true;
+	memcpy(r->dart_id, from, len);
+	r->dart_id_len = len;
+	return true;
+}
+
+/* Dart: "    #00 abs 000000723d6346d7 virt 00000000001ed6d7 _kDartIsolateSnapshotInstructions+0x1e26d7", where the
+ * addresses are those of calls. Without a build id, the program may be older than Dart 2.14, and the addresses others
+ * than those of its symbols. */
+static bool read_dart(struct text_reader *r, struct rest line)
+{
+	struct text_frame f = {.base = TEXT_ELF};
+	uint64_t number, address;
+	const char *mark = find_word(line.at, line.end, " abs "), *sign = find_last(line.at, mark, '#');
+	if (!sign || !r->dart_id_len)
+		return false;
+	line.at = sign + 1;
+	if (!take_decimal(&line, &number) || line.at != mark)
+		return false;
+	line.at = mark + strlen(" abs ");
+	if (!take_hex(&line, &address) || !take_literal(&line, " virt ") || !take_hex(&line, &f.offset) ||
+	        (!take_literal(&line, " _kDartIsolateSnapshotInstructions+") &&
+	                !take_literal(&line, " _kDartVmSnapshotInstructions+")) ||
+	        !take_0x(&line, &number))
+		return false;
+	f.address = f.offset;
+	text_edit_one(r, &f, line.at, line.at, TEXT_PARENTHESES);
+	return text_found(r, &f, str_from("libapp.so"), (struct str){r->dart_id, r->dart_id_len}, TEXT_ID_BUILD);
+}
+
+bool text_read_engine(struct text_reader *r, struct rest line)
+{
+	return read_unreal(r, line) || read_unity(r, line) || read_unity_module(r, line) || read_dart_id(r, line) ||
+	       read_dart(r, line);
+}
