@@ -837,6 +837,21 @@ def test_requests_load_in_turn():
         assert order.index(single[0]) < 15, order
 
 
+@pytest.mark.plain
+def test_more_loads_need_no_more_threads():
+    """Twice bucket_parallel; each starts the next one with its first load."""
+    with Stack(config={"bucket_parallel": "1", "bucket_parallel_request": "1"}) as s:
+
+        def threads(count):
+            with ThreadPoolExecutor(4) as pool:
+                for module, reply in [(m, pool.submit(ask, s, m)) for m in (fresh(s) for _ in range(count))]:
+                    is_found(reply.result(), module)
+            return len(os.listdir(f"/proc/{s.daemon.process.pid}/task"))
+
+        few = threads(1)
+        assert threads(60) == few
+
+
 @pytest.mark.slow
 def test_what_holds_requests_up_is_told():
     with Stack(config={**STANDS_STILL, "bucket_parallel": "1", "bucket_parallel_request": "1", "request_timeout": "60s"}) as s:

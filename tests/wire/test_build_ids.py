@@ -454,7 +454,7 @@ def ids_of(program):
 
 @pytest.mark.slow
 @needs_symbtool
-@pytest.mark.parametrize("name", ["pie", "fixed", "uuid"])
+@pytest.mark.parametrize("name", ["pie", *(pytest.param(name, marks=pytest.mark.in_turn) for name in ("fixed", "uuid"))])
 def test_a_program_is_pushed_once(store, programs, name, tmp_path):
     program = programs[name]
     base = 0 if name == "pie" else 0x400000

@@ -82,6 +82,7 @@ def test_only_for_keys(two):
     assert reply.headers["Allow"] == "GET, HEAD, OPTIONS"
 
 
+@pytest.mark.in_turn
 @pytest.mark.slow
 def test_what_somebody_makes_up_is_bounded_and_displaces_nothing_that_is_wanted():
     with Stack(keys=True, memcached=1) as s:

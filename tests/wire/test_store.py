@@ -57,6 +57,7 @@ UPLOADS = {
 }
 
 
+@pytest.mark.in_turn
 @pytest.mark.slow
 @pytest.mark.parametrize("same", [True, False])
 def test_24_orders_end_in_the_best(store, same):
