@@ -32,7 +32,8 @@ struct asm_request {
 
 /* ---- the request ---- */
 
-struct str asm_text(const json_t *object, const char *key)
+/* A member of an object; empty: it is absent or no string. It lives as long as the object. */
+static struct str text_of(const json_t *object, const char *key)
 {
 	const json_t *value = json_object_get(object, key);
 	return json_is_string(value) ? (struct str){json_string_value(value), json_string_length(value)}
@@ -41,7 +42,7 @@ struct str asm_text(const json_t *object, const char *key)
 
 struct str asm_keep(struct arena *arena, const json_t *object, const char *key)
 {
-	struct str s = asm_text(object, key);
+	struct str s = text_of(object, key);
 	char *copy = arena_alloc(arena, s.len + 1);
 	if (copy)
 		memcpy(copy, s.data, s.len);
@@ -51,7 +52,7 @@ struct str asm_keep(struct arena *arena, const json_t *object, const char *key)
 /* "0x12ab" */
 enum err asm_number(const json_t *object, const char *key, uint64_t *number, struct error *e)
 {
-	struct str text = asm_text(object, key);
+	struct str text = text_of(object, key);
 	char *end;
 	if (text.len > 2 && text.len <= 18 && memcmp(text.data, "0x", 2) == 0 &&
 	        strspn(text.data + 2, "0123456789abcdefABCDEF") == text.len - 2) {

@@ -10,9 +10,7 @@
 #include "base/error.h"
 #include "base/str.h"
 
-/* A member of an object; empty: it is absent or no string. It lives as long as the object. */
-struct str asm_text(const json_t *object, const char *key);
-/* The same, kept in the arena. */
+/* A member of an object, kept in the arena; empty: it is absent or no string. */
 struct str asm_keep(struct arena *arena, const json_t *object, const char *key);
 /* A member such as "0x12ab". ERR_BAD_REQUEST. */
 enum err asm_number(const json_t *object, const char *key, uint64_t *number, struct error *e);

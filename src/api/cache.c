@@ -51,16 +51,6 @@ static enum err forget_executables(const struct exchange *x, struct str id, stru
 	return err;
 }
 
-/* Other processes learn of it by the marker in memcached. */
-static enum err forget_download(const struct exchange *x, struct str name, struct str id, struct error *e)
-{
-	struct module_want want;
-	if (!module_want_init(&want, x->config->lookup, name, id))
-		return no_memory(e);
-	symfiles_forget(services_symfiles(), &want.own.hash);
-	return ERR_OK;
-}
-
 void cache_delete_handle(struct exchange *x)
 {
 	struct error e = {ERR_OK, ""};
@@ -76,9 +66,7 @@ void cache_delete_handle(struct exchange *x)
 	else if (err == ERR_NO_MEMORY)
 		error_set(&e, err, "out of memory");
 	if (!err)
-		err = forget_download(x, name, id, &e);
-	if (!err)
-		err = modules_invalidate(services_modules(), name, id, &e);
+		err = services_forget(name, id, &e);
 	if (!err)
 		err = forget_executables(x, id, &e);
 	if (err) {

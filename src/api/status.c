@@ -166,6 +166,17 @@ static void resume_waiting(void)
 	heart.waiting_count = 0;
 }
 
+/* The place of uploaded symbol files is among the sources, but nobody has tried to write there. */
+static void probe_sym_store(struct diagnosis *found)
+{
+	struct symbfile_store *store = symfiles_store(services_symfiles());
+	struct store_client *c = store ? store_client_take(store) : NULL;
+	struct error e;
+	if (store && (c ? store_probe(c, &e) : no_memory(&e)))
+		diagnose(found, &e);
+	store_client_give(c);
+}
+
 static void *beat(void *arg)
 {
 	pthread_mutex_lock(&heart.lock);
@@ -178,6 +189,7 @@ static void *beat(void *arg)
 		heart.asking_since = clock_now();
 		pthread_mutex_unlock(&heart.lock);
 		modules_probe(services_modules(), diagnose, &found);
+		probe_sym_store(&found);
 		pthread_mutex_lock(&heart.lock);
 		heart.asking_since = 0;
 		heart.result = found;

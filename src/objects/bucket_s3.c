@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/buffer.h"
 #include "base/clock.h"
@@ -392,26 +391,6 @@ struct page {
 	int64_t deadline; /* of all */
 };
 
-/* Converts "2026-11-21T15:17:30.123Z" to nanoseconds; -1 for anything else. */
-static int64_t parse_time(struct str text)
-{
-	char copy[64] = "";
-	struct tm tm = {0};
-	if (text.len >= sizeof copy)
-		return -1;
-	memcpy(copy, text.data, text.len);
-	const char *end = strptime(copy, "%Y-%m-%dT%H:%M:%S", &tm);
-	if (!end)
-		return -1;
-	int64_t fraction = 0, unit = SECOND;
-	if (*end == '.')
-		for (end++; *end >= '0' && *end <= '9'; end++) {
-			unit /= 10;
-			fraction += (*end - '0') * unit;
-		}
-	return strcmp(end, "Z") == 0 ? timegm(&tm) * SECOND + fraction : -1;
-}
-
 static uint64_t parse_size(struct str text)
 {
 	uint64_t size = 0;
@@ -450,7 +429,7 @@ static void on_list_element(void *arg, unsigned depth, const char *name, struct 
 			memcpy(p->key, text.data, text.len);
 			p->key_len = text.len;
 		} else if (strcmp(name, "LastModified") == 0) {
-			p->time = parse_time(text);
+			p->time = s3_parse_time(text);
 		} else if (strcmp(name, "Size") == 0) {
 			p->size = parse_size(text);
 		}

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <time.h>
 
 #include "base/hash.h"
 #include "objects/percent.h"
@@ -301,6 +302,25 @@ void s3_place_free(struct s3_place *p)
 	free(p->prefix);
 	free(p->region);
 	free(p);
+}
+
+int64_t s3_parse_time(struct str text)
+{
+	char copy[64] = "";
+	struct tm tm = {0};
+	if (text.len >= sizeof copy)
+		return -1;
+	memcpy(copy, text.data, text.len);
+	const char *end = strptime(copy, "%Y-%m-%dT%H:%M:%S", &tm);
+	if (!end)
+		return -1;
+	int64_t fraction = 0, unit = SECOND;
+	if (*end == '.')
+		for (end++; *end >= '0' && *end <= '9'; end++) {
+			unit /= 10;
+			fraction += (*end - '0') * unit;
+		}
+	return strcmp(end, "Z") == 0 ? timegm(&tm) * SECOND + fraction : -1;
 }
 
 const char *s3_reply_text(char out[S3_TEXT_SIZE], const struct transfer_reply *reply)

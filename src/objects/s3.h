@@ -63,6 +63,8 @@ static inline bool s3_place_has_keys(const struct s3_place *p)
  * text. False if the XML is malformed or cut off; elements up to there have been reported. */
 bool s3_xml_read(const void *data, size_t len,
         void (*element)(void *arg, unsigned depth, const char *name, struct str text), void *arg);
+/* Nanoseconds since 1970 of "2026-11-21T15:17:30.123Z"; -1 for anything else. */
+int64_t s3_parse_time(struct str text);
 /* The <Code> of an error ("NoSuchKey"), letters and digits only; empty if there is none. */
 enum { S3_CODE_SIZE = 64 };
 void s3_error_code(char out[S3_CODE_SIZE], const void *data, size_t len);

@@ -15,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -158,12 +157,11 @@ static bool look_at_clock(void *credentials, const struct transfer_reply *reply,
 	return false;
 }
 
-/* Parses "2026-11-22T15:04:05Z", with or without a fraction; an hour from now if it is malformed. */
-static int64_t parse_end(const struct s3_credentials *c, const char *text)
+/* Seconds; an hour from now if it is malformed. */
+static int64_t parse_end(const struct s3_credentials *c, struct str text)
 {
-	struct tm tm = {0};
-	const char *end = text ? strptime(text, "%Y-%m-%dT%H:%M:%S", &tm) : NULL;
-	return end && (*end == 'Z' || *end == '.') ? (int64_t)timegm(&tm) : now_of(c) + UNTOLD;
+	int64_t end = s3_parse_time(text);
+	return end >= 0 ? end / SECOND : now_of(c) + UNTOLD;
 }
 
 static enum err check_keys(struct asking *a)
@@ -186,7 +184,8 @@ static enum err read_json(struct asking *a)
 	json_t *root = json_loads((const char *)a->answer.data, 0, NULL);
 	a->keys = (struct s3_keys){
 	        json_text_of(root, "AccessKeyId"), json_text_of(root, "SecretAccessKey"), json_text_of(root, "Token")};
-	a->expires = parse_end(a->credentials, json_string_value(json_object_get(root, "Expiration")));
+	const char *end = json_string_value(json_object_get(root, "Expiration"));
+	a->expires = parse_end(a->credentials, str_from(end ? end : ""));
 	json_decref(root);
 	return check_keys(a);
 }
@@ -250,13 +249,10 @@ static void on_sts_element(void *arg, unsigned depth, const char *name, struct s
 	            : strcmp(name, "SecretAccessKey") == 0 ? &k->secret
 	            : strcmp(name, "SessionToken") == 0    ? &k->token
 	                                                   : NULL;
-	char end[64];
 	if (depth == 4 && to && !*to && asprintf(to, "%.*s", STR_FMT(text)) < 0)
 		*to = NULL;
-	if (depth == 4 && strcmp(name, "Expiration") == 0) {
-		snprintf(end, sizeof end, "%.*s", STR_FMT(text));
-		a->expires = parse_end(a->credentials, end);
-	}
+	if (depth == 4 && strcmp(name, "Expiration") == 0)
+		a->expires = parse_end(a->credentials, text);
 }
 
 static enum err ask_sts(struct asking *a)
@@ -273,7 +269,7 @@ static enum err ask_sts(struct asking *a)
 	add_encoded(&a->form, str_from(*session ? session : "symbolicated"));
 	buffer_printf(&a->form, "&WebIdentityToken=");
 	add_encoded(&a->form, str_from((const char *)a->token.data));
-	a->expires = parse_end(a->credentials, NULL);
+	a->expires = parse_end(a->credentials, str_from(""));
 	if (request(a, "POST"))
 		return a->e->code;
 	s3_xml_read(a->answer.data, a->answer.len - 1, on_sts_element, a);

@@ -25,10 +25,9 @@ struct catalog_set {
 /* What a set's manifest says, if it is complete and not of version 1.0; otherwise NULL. False to stop. */
 typedef bool catalog_found(void *arg, const struct catalog_set *set, const struct manifest *m);
 
-/* Goes through the whole store, and passes the sets of a page to found. next becomes the
- * cursor of the next page, empty if there is none. An uploader's sets are looked for among the next 1,000, so a page
- * may have fewer, or none, although there is another. ERR_BAD_REQUEST: after is no cursor. ERR_UNAVAILABLE,
- * ERR_NO_MEMORY. */
+/* Goes through the whole store, and passes the sets of a page to found. next becomes the cursor of the next page, empty
+ * if there is none. An uploader's sets are looked for among the next 1,000, so a page may have fewer, or none, although
+ * there is another. ERR_BAD_REQUEST: after is no cursor. ERR_UNAVAILABLE, ERR_NO_MEMORY. */
 enum err symbfile_catalog(struct store_client *c, const struct catalog_query *q, catalog_found *found, void *arg,
         char next[CATALOG_CURSOR], struct error *e);
 

@@ -294,7 +294,7 @@ class Forgetful(ThreadingHTTPServer):
     nothing, until `end` is set. It closes the connection of the next request after its answer, or instead, if `closes` says so."""
 
     def __init__(self):
-        self.objects, self.failing, self.hanging, self.closes, self.connections = {}, "?", "?", None, 0
+        self.objects, self.failing, self.hanging, self.closes, self.connections = {}, "nothing", "nothing", None, 0
         self.hangs, self.end = threading.Event(), threading.Event()
         super().__init__(("127.0.0.1", 0), Forgetful.Handler)
 
@@ -326,8 +326,16 @@ class Forgetful(ThreadingHTTPServer):
                 self.wfile.write(body)
 
         def do_GET(self):
-            body = self.server.objects.get(self.path)
+            body = b"<ListBucketResult/>" if "list-type=2" in self.path else self.server.objects.get(self.path)
             self.answer(404 if body is None else 200, body or b"")
+
+        def do_POST(self):
+            begun = b"<InitiateMultipartUploadResult><UploadId>1</UploadId></InitiateMultipartUploadResult>"
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.answer(*((403,) if self.server.failing in self.path else (200, begun)))
+
+        def do_DELETE(self):
+            self.answer(204)
 
         def do_PUT(self):
             self.server.objects[self.path] = self.rfile.read(int(self.headers["Content-Length"]))
@@ -354,10 +362,10 @@ def test_what_is_stored_though_the_upload_failed_is_named_on_all_hosts(forgetful
     name = "failed.pdb"
     with Stack(keys=True, daemons=2, config={**QUICK, **forgetful.settings()}) as s:
         store = Store(s, None)
-        for function, failing in (("first", "?"), ("second", name), ("third", "code-ids")):
+        for function, failing in (("first", "nothing"), ("second", name), ("third", "code-ids")):
             forgetful.failing = failing
             data = told(name, "failed.dll", "AB12").replace(b" f\n", f" {function}\n".encode())
-            assert store.put(name, data).status == (200 if failing == "?" else 503)
+            assert store.put(name, data).status == (200 if failing == "nothing" else 503)
             for node in (0, 1):
                 wait_for(lambda node=node, f=function: store.frame(name, node).get("function") == f, f"host {node} to name {function}")
 
@@ -375,6 +383,18 @@ def test_a_file_and_its_code_id_go_to_s3_at_once(forgetful, slow):
         assert not put.done()
         forgetful.end.set()
         assert put.result().status == 200
+
+
+@pytest.mark.parametrize("failing", ["nothing", "uploads="])
+def test_the_heartbeat_tries_to_write(forgetful, failing):
+    """A place that can only be read answers loads all the same."""
+    forgetful.failing = failing
+    with Stack(keys=True, config={**QUICK, **forgetful.settings()}) as s:
+        reply = s.client.get("/__heartbeat__")
+        if failing == "nothing":
+            assert reply.status == 200, reply
+        else:
+            assert "sym_store: beginning an upload: HTTP status 403" in reply.error(503)["error"]
 
 
 def test_uploads_keep_a_connection(forgetful):
