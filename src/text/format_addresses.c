@@ -324,7 +324,7 @@ static const char *opening(const char *from, const char *close)
 static bool read_strace(struct text_reader *r, struct rest line)
 {
 	struct text_frame f = {.base = TEXT_IMAGE};
-	if (!take_literal(&line, " > "))
+	if (!blanks(&line) || !take_literal(&line, "> "))
 		return false;
 	const char *close = find_last(line.at, line.end, ')'), *open = close ? opening(line.at, close) : NULL;
 	struct rest hex = {close ? close + 1 : line.end, line.end};

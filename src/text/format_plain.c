@@ -263,6 +263,7 @@ bool text_read_bpftrace(struct text_reader *r, struct rest line)
 static bool read_report_header(struct text_reader *r, struct rest line)
 {
 	static const char module[] = "Shared Object";
+	blanks(&line);
 	if (!take_literal(&line, "# ") ||
 	        (!find_word(line.at, line.end, "Overhead") && !find_word(line.at, line.end, "Children")))
 		return false;

@@ -154,11 +154,11 @@ static bool take_bracketed_time(struct rest *r)
 	return mark && take_literal(r, "] ");
 }
 
-/* "[pod/web-1/app] " */
+/* "[pod/web-1/app] ", "[web] " */
 static bool take_pod(struct rest *r, struct str *source)
 {
-	const char *from = r->at;
-	if (!take_literal(r, "[pod/") || !take_name(r) || !take_literal(r, "] "))
+	const char *from = r->at++;
+	if (is_digit(peek(r)) || !take_name(r) || !take_literal(r, "] "))
 		return false;
 	*source = between(from, r->at);
 	return true;
@@ -190,7 +190,7 @@ static bool take_prefix(struct rest *line, struct str *source)
 	bool found = first == '>' ? take_quote(&r) : first == '[' ? take_bracketed_time(&r) : take_time(&r, source);
 	if (!found) {
 		r = *line;
-		found = first == '[' ? take_pod(&r, source) : !source->len && take_service(&r, source);
+		found = !source->len && (first == '[' ? take_pod(&r, source) : take_service(&r, source));
 	}
 	if (found)
 		*line = r;

@@ -1128,9 +1128,9 @@ static void test_prefixes_of_logs(void **state)
 	static const char *const prefixes[] = {
 	        "Nov 26 18:56:33 host app[123]: ", "Nov  6 08:56:33 host kernel: ", "2026-11-26T18:56:33.1234567Z ",
 	        "2026-11-26T18:56:33.123+01:00 host app[1]: ", "2026-11-26 18:56:33,123 ",
-	        "2026-11-26T00:17:09.669794202Z stderr F ", "web-1  | ", "[pod/web-1/app] ", "[ 1234.567890] ",
-	        "[2026-11-26 18:56:33] ", "18:56:33.5 ", "> ", ">> ", "> > ", "2026-11-26T18:56:33.1234567Z web-1  | ",
-	        "\033[36mweb-1  | \033[0m"};
+	        "2026-11-26T00:17:09.669794202Z stderr F ", "web-1  | ", "[pod/web-1/app] ", "[app] ",
+	        "[ 1234.567890] ", "[2026-11-26 18:56:33] ", "18:56:33.5 ", "> ", ">> ", "> > ",
+	        "2026-11-26T18:56:33.1234567Z web-1  | ", "\033[36mweb-1  | \033[0m"};
 	static const char *const lines[] = {"            1136 [unknown] (/tmp/prog)",
 	        "            1140 [unknown] (/tmp/prog)", " > /tmp/prog(f+0x9) [0x1115]",
 	        " > /tmp/prog(f+0x9) [0x1125]", "C  [prog.so+0x112c]", "C  [prog.so+0x113c]",
@@ -1148,6 +1148,8 @@ static void test_prefixes_of_logs(void **state)
 		             "6 prog.so prog.so/ 0x113b image []\n"
 		             "7 /tmp/other other/ 0x11b1 image [<unknown>]\n");
 	}
+	expect("\t > /tmp/prog(f+0x9) [0x1115]\n\t > /tmp/prog(f+0x9) [0x1125]\n",
+	        "1 /tmp/prog prog/ 0x1115 image []\n2 /tmp/prog prog/ 0x1124 image []\n");
 	expect("> 869 ???  (in MyApp)  load address 0x1048e0000 + 0x740  [0x1048e0740]\n"
 	       ">   869 ???  (in MyApp)  load address 0x1048e0000 + 0x750  [0x1048e0750]\n",
 	        "1 MyApp MyApp/ 0x73f image [???]\n2 MyApp MyApp/ 0x750 image [???]\n");

@@ -96,9 +96,10 @@ def test_a_sample_by_symbtool(sample):
 
 
 # As journalctl, docker logs -t and compose, kubectl, GitHub Actions and mails have it.
-PREFIXES = ["Nov 26 18:56:33 host app[123]: ", "2026-11-26T18:56:33.123456789Z ", "web-1  | ", "[pod/web-1/app] ", "2026-11-26T18:56:33.1234567Z \033[31m", "> "]
+PREFIXES = ["Nov 26 18:56:33 host app[123]: ", "2026-11-26T18:56:33.123456789Z ", "web-1  | ", "[pod/web-1/app] ", "[app] ", "2026-11-26T18:56:33.1234567Z \033[31m", "> "]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prefix", PREFIXES)
 def test_samples_behind_the_prefix_of_a_log(prefix):
     """Every sample has the names that it has without."""
@@ -119,6 +120,7 @@ def logged(text, whole):
     return "".join(json.dumps({"log": line, "stream": "stderr", "time": "2026-11-26T18:56:33.1+01:00"}) + "\n" for line in text.splitlines(True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("whole", [False, True], ids=["lines", "whole"])
 def test_samples_in_strings_of_json(whole):
     """Every sample has the names that it has outside, and what was JSON stays JSON."""
