@@ -19,7 +19,7 @@ enum label {
 	LABEL_DATA,     /* no code */
 	LABEL_FUNCTION, /* a function begins */
 	LABEL_CODE,     /* one begins, as far as a label without a type can tell */
-	LABEL_PLACE,    /* a place in a function, or the beginning of one that only its file knows */
+	LABEL_PLACE,    /* a place in a function, data, or the beginning of a function that only its file knows */
 	LABEL_END,      /* other code begins */
 };
 
@@ -72,11 +72,6 @@ static bool append_symbol(struct symbol **items, uint32_t *cap, size_t *count, s
 	return true;
 }
 
-static bool is_arm(const struct symbols *s)
-{
-	return s->code->machine == EM_ARM || s->code->machine == EM_AARCH64;
-}
-
 /* Linkers make labels such as etext behind a section's end. */
 static bool in_own_section(Elf *elf, const GElf_Sym *sym)
 {
@@ -85,7 +80,7 @@ static bool in_own_section(Elf *elf, const GElf_Sym *sym)
 }
 
 /* Assembler often gives functions no size, and no type either. */
-static enum label label_of(const struct symbols *s, Elf *elf, const GElf_Sym *sym, const char *name)
+static enum label label_of(const struct symbols *s, Elf *elf, const GElf_Sym *sym)
 {
 	if (GELF_ST_TYPE(sym->st_info) == STT_OBJECT)
 		return LABEL_DATA;
@@ -95,13 +90,15 @@ static enum label label_of(const struct symbols *s, Elf *elf, const GElf_Sym *sy
 		return LABEL_FUNCTION;
 	if (GELF_ST_BIND(sym->st_info) != STB_LOCAL)
 		return s->whole && in_own_section(elf, sym) ? LABEL_CODE : LABEL_END;
-	return is_arm(s) && strncmp(name, "$d", 2) == 0 ? LABEL_DATA : LABEL_PLACE;
+	return LABEL_PLACE;
 }
 
-/* $a, $t and $x say which instructions follow, and .L is what assemblers leave out. */
+/* Of Arm's marks $a, $t and $x say which instructions follow, and $d that there are none. .L is what assemblers leave
+ * out. */
 static bool is_name(const struct symbols *s, const GElf_Sym *sym, const char *name)
 {
-	bool mapping = is_arm(s) && name[0] == '$' && name[1] != 'd';
+	bool arm = s->code->machine == EM_ARM || s->code->machine == EM_AARCH64;
+	bool mapping = arm && name[0] == '$' && name[1] != 'd';
 	return *name && !(GELF_ST_BIND(sym->st_info) == STB_LOCAL && (mapping || strncmp(name, ".L", 2) == 0));
 }
 
@@ -113,7 +110,7 @@ static enum err add_symbol(struct symbols *s, Elf *elf, const GElf_Sym *sym, con
 		return ERR_OK;
 	uint64_t room = section->end - start;
 	struct symbol symbol = {start, start + (sym->st_size < room ? sym->st_size : room), name,
-	        GELF_ST_BIND(sym->st_info), label_of(s, elf, sym, name)};
+	        GELF_ST_BIND(sym->st_info), label_of(s, elf, sym)};
 	bool ok = symbol.label == LABEL_NONE ? append_symbol(&s->items, &s->cap, &s->count, symbol)
 	                                     : append_symbol(&s->bare, &s->bare_cap, &s->bare_count, symbol);
 	return ok ? ERR_OK : no_memory(s->e);
@@ -228,12 +225,6 @@ static enum err sweep_symbols(struct symbols *s)
 	return err;
 }
 
-static uint64_t next_start(const struct symbol *items, size_t count, uint64_t address, uint64_t end)
-{
-	size_t i = search_up_to(items, count, sizeof *items, offsetof(struct symbol, start), address);
-	return i < count && items[i].start < end ? items[i].start : end;
-}
-
 /* NASM names places in a function after it, and those that macros make like "..@5.loop". */
 static bool is_place_in(const struct symbol *code, const struct symbol *next)
 {
@@ -273,7 +264,6 @@ static const struct symbol *code_label(const struct symbol *labels, size_t count
 static enum err add_bare(struct symbols *s, const struct symbol *code, size_t next)
 {
 	uint64_t end = code_map_find(s->code, code->start)->end;
-	end = next_start(s->items, s->count, code->start, end);
 	for (; next < s->bare_count && s->bare[next].start < end; next++)
 		if (label_ends(code, &s->bare[next]))
 			end = s->bare[next].start;
@@ -409,5 +399,6 @@ bool symbol_names_bounds(const struct symbol_names *n, uint64_t address, uint64_
 
 uint64_t symbol_names_next(const struct symbol_names *n, uint64_t address)
 {
-	return next_start(n->items, n->count, address, UINT64_MAX);
+	size_t i = search_up_to(n->items, n->count, sizeof *n->items, offsetof(struct symbol, start), address);
+	return i < n->count ? n->items[i].start : UINT64_MAX;
 }

@@ -884,6 +884,11 @@ table: .4byte 0
 object: .4byte 0
 .4byte 0
 .size object,.-object
+.globl alias
+alias:
+.type data,%object
+data: .4byte 0
+.size data,.-data
 .globl both
 both:
 its_own: .4byte 0
@@ -899,6 +904,11 @@ code: nop
 pool: .4byte 7
 .globl more
 more: nop
+.globl with_pool
+.type with_pool,%function
+with_pool: nop
+.4byte 7
+nop
 """
 # A library of which only the symbols that it exports are left; the others' code has unwind data.
 STRIPPED = """.text
@@ -962,7 +972,7 @@ def assembled(folder, name, text, target, *options):
     return program
 
 
-WITHIN = ("local", "within", "inside", "code.loop", "..@3.skip")  # labels in functions, which a judge takes for one
+WITHIN = ("local", "within", "$d", "with_pool", "inside", "code.loop", "..@3.skip")  # labels in functions, which a judge takes for one
 
 
 def check_named(tool, program, names):
@@ -982,14 +992,15 @@ def check_sizeless(tool, folder):
     if program:
         names = ["sized"] * 4 + ["bare"] * 4 + ["untyped"] * 2 + ["inner"] * 2 + ["around"] * 6 + ["last"] * 4
         check_named(tool, program, names)
-    program = assembled(folder, "labels", LABELS, "x86_64-linux-gnu", "-Wl,--defsym=_etext=last+4")
+    program = assembled(folder, "labels", LABELS, "x86_64-linux-gnu", "-Wl,--defsym=_etext=last+4,--section-start=.text=0x2000,--section-start=.fini=0x2034")
     if program:
-        names = ["sized"] * 4 + [None] * 2 + ["code"] * 6 + [None] * 2 + ["table"] * 2 + [None] * 6 + ["last"] * 2
+        names = ["sized"] * 4 + [None] * 2 + ["code"] * 6 + [None] * 2 + ["table"] * 2 + [None] * 8 + ["last"] * 2
         check_named(tool, program, names)
+        check(program, "_etext" not in [r["func"] for _, r in extract(tool, program).ranges], "what is behind .text")
     for target in "aarch64-linux-gnu", "armv7-linux-gnueabihf":
         program = assembled(folder, "labels-" + target, LABELS_ARM, target)
         if program:
-            check_named(tool, program, ["code"] * 2 + [None] * 2 + ["more"] * 2)
+            check_named(tool, program, ["code"] * 2 + [None] * 2 + ["more"] * 2 + ["with_pool"] * 6)
     program = assembled(folder, "stripped", STRIPPED, "x86_64-linux-gnu", "-Wl,--strip-all", "-Wl,--eh-frame-hdr")
     if program:
         check_named(tool, program, ["exported"] * 2 + [None] * 6 + ["after"] * 2 + [None] * 2)
