@@ -26,7 +26,8 @@ static bool read_unreal(struct text_reader *r, struct rest line)
 	if (!take_0x(&line, &f.offset) || !take_literal(&line, ")"))
 		return false;
 	struct str name = between(from, end);
-	f.address = f.offset + (r->line == r->signal_line);
+	f.offset += r->line == r->signal_line;
+	f.address = f.offset;
 	if (f.offset % 16 == 15 &&
 	        (str_equal(name, str_from("libc.so.6")) || str_equal(name, str_from("libpthread.so.0"))))
 		r->signal_line = r->line + 1;
@@ -64,6 +65,8 @@ static bool read_unity_module(struct text_reader *r, struct rest line)
 	static const char mark[] = "), size: ";
 	struct text_mapping m = {.kind = MAP_FILES, .executable = true};
 	uint64_t size;
+	if (line.end - line.at < 2 || line.at[1] != ':')
+		return false;
 	const char *close = line.end - line.at > MODULE_LINE ? NULL : find_word(line.at, line.end, mark),
 	           *open = find_last(line.at, close, '('), *colon = find_last(line.at, open, ':');
 	struct rest hex = {open ? open + 1 : NULL, close}, behind = {close ? close + sizeof mark - 1 : NULL, line.end};
@@ -121,6 +124,10 @@ static bool read_dart(struct text_reader *r, struct rest line)
 
 bool text_read_engine(struct text_reader *r, struct rest line)
 {
-	return read_unreal(r, line) || read_unity(r, line) || read_unity_module(r, line) || read_dart_id(r, line) ||
-	       read_dart(r, line);
+	return read_unreal(r, line) || read_unity(r, line) || read_dart(r, line);
+}
+
+bool text_read_engine_head(struct text_reader *r, struct rest line)
+{
+	return read_unity_module(r, line) || read_dart_id(r, line);
 }

@@ -62,8 +62,9 @@ struct text_reader {
 	const char *start;                /* the same in memory */
 	unsigned frames;                  /* found in it */
 	bool skips;                       /* it is longer than TEXT_LINE_MAX, and the rest is still to come */
-	char prefix[8];                   /* how a log's latest prefix begins, and its length; 0: none was seen */
-	size_t prefix_len;
+	char prefix[8]; /* how a log's latest prefix begins, its last byte before the blank, and its length */
+	char prefix_last;
+	size_t prefix_len; /* 0: none was seen, or one that is short */
 	struct text_source {
 		uint64_t hash;
 		uint32_t process;
@@ -167,6 +168,8 @@ bool text_read_pipes(struct text_reader *r, struct rest line);
 bool text_read_json(struct text_reader *r, struct rest line);
 /* Unreal Engine, Unity, Dart */
 bool text_read_engine(struct text_reader *r, struct rest line);
+/* (what stands above these) */
+bool text_read_engine_head(struct text_reader *r, struct rest line);
 /* .NET NativeAOT, Windows event log */
 bool text_read_runtime(struct text_reader *r, struct rest line);
 /* (memory maps) */

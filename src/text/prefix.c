@@ -168,7 +168,9 @@ static bool take_pod(struct rest *r, struct str *source)
 static bool take_service(struct rest *r, struct str *source)
 {
 	const char *from = r->at;
-	if (!take_name(r) || !blanks(r) || !take_literal(r, "| "))
+	size_t left = (size_t)(r->end - from);
+	if (!memchr(from, '|', left < SOURCE_MAX ? left : SOURCE_MAX) || !take_name(r) || !blanks(r) ||
+	        !take_literal(r, "| "))
 		return false;
 	*source = between(from, r->at);
 	return true;

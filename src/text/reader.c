@@ -10,10 +10,7 @@
 #include "text/prefix.h"
 #include "text/signs.h"
 
-enum {
-	SIGN_FIRST = 64,   /* the line begins as a heading of a report or a line of a map or table may */
-	PREFIX_LINES = 64, /* of so many lines without signs one is searched for a log's prefix */
-};
+enum { SIGN_FIRST = 64 }; /* the line begins as a heading of a report or a line of a map or table may */
 
 struct text_reader *text_reader_new(
         uint32_t max_modules, bool (*frame)(void *arg, const struct text_frame *f), void *arg)
@@ -221,7 +218,8 @@ static const struct {
         {SIGN_FIRST, text_read_beginning},
         {SIGN_FIRST | SIGN_HEX, text_read_map},
         {SIGN_BRACE | SIGN_QUOTE, text_read_json},
-        {SIGN_FIRST | SIGN_HEX | SIGN_PAREN | SIGN_QUOTE, text_read_engine},
+        {SIGN_HEX, text_read_engine},
+        {SIGN_FIRST | SIGN_PAREN, text_read_engine_head},
         {SIGN_FIRST | SIGN_HEX, text_read_runtime},
         {SIGN_HEX, text_read_address},
         {SIGN_QUOTE, text_read_numbered},
@@ -321,28 +319,35 @@ static void change_source(struct text_reader *r, struct str source)
 	text_maps_begin_process(&r->maps);
 }
 
-/* Whether its prefix begins and ends like the latest one: enough for a line without signs, where prefixes tell of no
- * source. */
+/* Whether its prefix begins and ends like the latest one, and tells of no source: then it need not be read again. */
 static bool has_same_prefix(const struct text_reader *r, struct rest line)
 {
-	size_t len = r->prefix_len, first = len < sizeof r->prefix ? len : sizeof r->prefix;
-	return len && !r->source && (size_t)(line.end - line.at) >= len && !memcmp(line.at, r->prefix, first) &&
-	       is_blank((unsigned char)line.at[len - 1]);
+	size_t len = r->prefix_len;
+	if (len <= sizeof r->prefix || r->source || (size_t)(line.end - line.at) < len)
+		return false;
+	char last = line.at[len - 2];
+	return !memcmp(line.at, r->prefix, sizeof r->prefix) && line.at[len - 1] == ' ' &&
+	       (last == r->prefix_last || (is_digit((unsigned char)last) && is_digit((unsigned char)r->prefix_last)));
 }
 
-static struct rest without_prefix(struct text_reader *r, struct rest line, unsigned signs)
+static struct rest without_prefix(struct text_reader *r, struct rest line)
 {
 	struct str source = {"", 0};
 	struct rest behind = line;
-	if (!signs && has_same_prefix(r, line))
+	if (has_same_prefix(r, line)) {
 		behind.at += r->prefix_len;
-	else if (signs || r->prefix_len || r->line % PREFIX_LINES == 1)
-		behind = text_without_prefix(line, &source);
+		return without_colours(behind);
+	}
+	behind = text_without_prefix(line, &source);
 	size_t len = (size_t)(behind.at - line.at);
 	if (!len)
 		return line;
-	r->prefix_len = len;
-	memcpy(r->prefix, line.at, len < sizeof r->prefix ? len : sizeof r->prefix);
+	r->prefix_len = 0;
+	if (len > sizeof r->prefix && behind.at[-1] == ' ') {
+		r->prefix_len = len;
+		r->prefix_last = behind.at[-2];
+		memcpy(r->prefix, line.at, sizeof r->prefix);
+	}
 	if (source.len)
 		change_source(r, source);
 	return without_colours(behind);
@@ -431,7 +436,7 @@ static bool read_strings(struct text_reader *r, struct rest line)
 
 static void read_line(struct text_reader *r, struct rest line, unsigned signs)
 {
-	line = without_prefix(r, without_colours(without_return(line)), signs);
+	line = without_prefix(r, without_colours(without_return(line)));
 	r->frames = 0;
 	/* strings before the line around them, which may look like a frame, or like the end of a stack */
 	if (!(signs & SIGN_QUOTE) || !find_word(line.at, line.end, "\\n") ||
