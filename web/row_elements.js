@@ -2,10 +2,21 @@
 // Rows of stacks and of the report as elements.
 import { element } from "./part.js";
 
+const BREAKABLE = 1000; // longer texts break anywhere
+
+// Lines break behind these rather than inside a word.
+function breakable(one, text) {
+	if (text.length > BREAKABLE)
+		one.append(text);
+	else
+		one.append(...text.split(/(?<=\/|::|[(<,])/).flatMap((piece, i) => i ? [element("wbr"), piece] : [piece]));
+	return one;
+}
+
 function placeOf(row) {
 	if (!row.url)
-		return element("span", "place", row.place, row.file ? { title: row.file } : {});
-	const link = element("a", "", row.place, { href: row.url, target: "_blank", rel: "noopener noreferrer", title: row.file });
+		return breakable(element("span", "place", "", row.file ? { title: row.file } : {}), row.place ?? "");
+	const link = breakable(element("a", "", "", { href: row.url, target: "_blank", rel: "noopener noreferrer", title: row.file }), row.place);
 	const place = element("span", "place");
 	place.append(link);
 	return place;
@@ -33,9 +44,9 @@ export function stackRow(row) {
 		return foldRow(row);
 	const alone = row.kind === "given" && !row.place && !row.where;
 	const one = element("div", `row ${row.kind}${row.system ? " system" : ""}${alone ? " alone" : ""}`);
-	const name = element("span", "name", row.name);
+	const name = breakable(element("span", "name"), row.name ?? "");
 	if (row.args)
-		name.append(" ", element("span", "args", row.args));
+		name.append(" ", breakable(element("span", "args"), row.args));
 	if (row.kind === "inline")
 		name.append(" ", element("span", "tag", "inlined"));
 	one.append(element("span", "number", row.number), " ", name, " ", placeOf(row), " ", element("span", "where", row.where));

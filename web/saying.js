@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the page says: errors, what it waits for, and of a result in a line.
-import { part } from "./part.js";
+import { element, part } from "./part.js";
 import { source } from "./source.js";
 import { count } from "./visible.js";
 
@@ -48,5 +48,5 @@ export function showGuess({ text_line: number, line, missing, formats, is_named:
 	part("guess").hidden = !number;
 	part("guess-line").textContent = number ? `${number}: ${line}` : "";
 	part("guess-missing").textContent = missing ?? "";
-	part("formats").textContent = formats;
+	part("formats").replaceChildren(...formats.split(", ").map(one => element("li", "", one)));
 }
