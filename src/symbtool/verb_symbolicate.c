@@ -45,7 +45,8 @@ static const char usage[] =
         "Zig, D, Ada, Swift, Dart, Wine, backward-cpp, strace -k, Linux kernel, hs_err of Java, Node.js,\n"
         "Python, Rust, glog, absl, boost, heap profiles, coredumpctl, ABRT, perf script, perf report,\n"
         "bpftrace, MongoDB, Sentry, minidump-stackwalk, Firefox, Chromium, Android, Unreal Engine, Unity,\n"
-        "macOS, .ips of Apple, WinDbg, Windows event log, .NET NativeAOT, NAME+0xOFFSET.\n"
+        "macOS, .ips of Apple, WinDbg, Windows event log, .NET NativeAOT, NAME+0xOFFSET; also behind the prefixes\n"
+        "of logs, quoted in mails, and in strings of JSON.\n"
         "\n"
         "The exit code is 1 if a module was not found, or a line of standard input was malformed.\n";
 

@@ -17,8 +17,8 @@ static const char lacks_address[] =
         "It has no name and no address: nothing can be looked up. Run the program so that it prints addresses, "
         "or take the stack from a core dump, with gdb or coredumpctl.";
 static const char lacks_id[] =
-        "Offsets in a function are not looked up. If the name before + is a module, say so: give NAME=ID, or a "
-        "line MODULE Linux x86_64 ID NAME.";
+        "Offsets in a function are not looked up. If the name before + is a module, give its id: as NAME=ID, or in "
+        "a line MODULE Linux x86_64 ID NAME.";
 
 static bool has(struct rest line, const char *word)
 {

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finds the frames of stacks in any text: of which module, at which offset, and where in the text a name goes.
  *
- * Formats are told apart by the line, so logs may mix them: reports of AddressSanitizer, UBSan, TSan and LSan, glibc's
- * backtrace_symbols, `coredumpctl info`, `perf script`, Firefox's MozFormatCodeAddress, Android's tombstones and
- * logcat, crash reports of macOS, minidump-stackwalk (-m and JSON), and NAME+0xOFFSET anywhere. docs/stack-text.md
- * lists what each looks like, and which of them write return addresses.
+ * Formats are told apart by the line, so logs may mix them. What a log puts before a line is passed over, and strings
+ * of JSON with lines in them are read as text. docs/stack-text.md lists what each format looks like, and which of them
+ * write return addresses.
  *
  * The reader does no input or output. Its memory is that of the modules that the text names, which the caller bounds.
  */
