@@ -45,6 +45,8 @@ const FORMS = [
 	// MariaDB, after addr2line: "a.c:3(f)[0x…]", and glibc: "/lib/libx.so(f+0x12)[0x…]"
 	[/^(\S+:\d+)\(([^()\s]+)\) ?\[0x[0-9a-f]+\]$/, (place, name) => ({ name, ...placeOf(place) })],
 	[/^(\S+)\(([^()\s]+\+0x[0-9a-f]+)\) ?\[0x[0-9a-f]+\]$/, (path, name) => ({ name, where: baseOf(path) })],
+	// glog, absl: "0x7fe2defc7130 crash", "0x7fe2defc7130   32  crash"
+	[/^0x[0-9a-f]+\s+(?:\d+\s+)?((?!in |- |\d)(?:(?! - ).)+)$/, name => ({ name })],
 ];
 
 export function givenParts(text) {

@@ -2,6 +2,8 @@
 // Frames of a reply become stacks: [{lead, title, entries}], where an entry is {number, frame, line} with the line of the text, or
 // {number, given, line} for one that has its name already. A frame without a name has also what the text says, as given.
 
+import { plainLine } from "./plain_line.js";
+
 const TITLE_MAX = 300;
 
 // What a line numbers itself as: "#3", "1|3|" of minidump_stackwalk, "3   MyApp  0x…" of macOS. Null: it does not.
@@ -147,8 +149,8 @@ class Stacks {
 }
 
 export function stacksOfText(frames, text) {
-	const lines = text.split("\n");
-	const json = /^\s*\{/.test(text);
+	const lines = text.split("\n").map(plainLine);
+	const json = /^\s*\{/.test(lines.find(line => line.trim()) ?? "");
 	const stacks = new Stacks(lines);
 	let next = 0;
 	lines.forEach((line, at) => {
