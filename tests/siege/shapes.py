@@ -221,10 +221,10 @@ class Slow_Sender(Shape):
 
 
 class Uploads(Shape):
-    """Uploads of 60 MB without a key, by a line of 1 Gbit/s. nginx reads what it refuses, or the client would lose the reply: on loopback
-    as fast as two cores copy, 8 to 32 MB each time it looks, in pieces of 4 KB."""
+    """Uploads of 60 MB without a key. nginx reads what it refuses, or the client would lose the reply: here as fast as two cores copy, 8 to
+    32 MB each time it looks, in pieces of 4 KB."""
 
-    path, line = "/api/symbols-ranges", 125_000_000
+    path = "/api/symbols-ranges"
 
     def __init__(self, seed):
         super().__init__(seed)
@@ -232,6 +232,12 @@ class Uploads(Shape):
 
     def body(self):
         return self.same
+
+
+class Uploads_By_Wire(Uploads):
+    """The same by a line of 1 Gbit/s, which no loopback is."""
+
+    line = 125_000_000
 
 
 class Streams(Shape):
@@ -274,5 +280,6 @@ class Small_Requests(Shape):
 
 SHAPES = (
     Unknown_Modules, One_Frame_Often, Random_Frames, Distinct_Frames, Text_Frames, Unread, Slow_Reader, Unread_Files, Downloads, Spellings,
-    Parked_Bodies, Large_Modules, Slow_Modules, Cancelled, Slow_Sender, Uploads, Streams, Assembly, Unknown_Programs, Small_Requests,
+    Parked_Bodies, Large_Modules, Slow_Modules, Cancelled, Slow_Sender, Uploads, Uploads_By_Wire, Streams, Assembly,
+    Unknown_Programs, Small_Requests,
 )  # fmt: skip
