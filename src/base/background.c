@@ -21,6 +21,7 @@
 enum {
 	OWED_MAX_MS = 100, /* a tick */
 	AHEAD_MAX = 10,    /* ticks whose share they may have had before: for so long a core may be taken from them */
+	GENTLE_MS = 25,    /* while they are owed no more, those that are lifted give way too */
 	RUN_US = 250,      /* until a thread gives way */
 	STEPS = 10,        /* of nice values; the highest is 19. The thread then gets a tenth of what others get */
 };
@@ -32,8 +33,9 @@ struct background {
 	int64_t ran;
 	int stat;   /* its file in /proc, open */
 	bool helps; /* another one, which is owed for both */
-	bool runs, wants;
-	atomic_bool lifted, leaves;
+	bool runs, wants, lifted;
+	atomic_bool insists; /* it does not give way */
+	atomic_bool leaves;
 };
 
 static TAILQ_HEAD(background_list, background) all = TAILQ_HEAD_INITIALIZER(all);
@@ -120,7 +122,7 @@ void background_leave(void)
 void background_give_way(void)
 {
 	static _Thread_local int64_t since;
-	if (self.stat <= 0 || atomic_load_explicit(&self.lifted, memory_order_relaxed))
+	if (self.stat <= 0 || atomic_load_explicit(&self.insists, memory_order_relaxed))
 		return;
 	if (clock_now() - since >= RUN_US * MS / 1000) {
 		sched_yield();
@@ -155,6 +157,7 @@ static void lift(struct background *b, bool up)
 {
 	if ((up || b->lifted) && set_policy(b->thread, up ? SCHED_OTHER : SCHED_IDLE))
 		b->lifted = up;
+	atomic_store_explicit(&b->insists, b->lifted && owed > GENTLE_MS * MS, memory_order_relaxed);
 	if (atomic_load(&b->leaves)) /* perhaps only since: it waits for the lock */
 		set_policy(b->thread, SCHED_OTHER);
 }

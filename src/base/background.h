@@ -31,8 +31,9 @@ void background_enter(bool helps);
 void background_leave(void);
 
 /* To be called by long work between two steps, of a few hundred microseconds at most; on any thread, cheap. A
- * thread that is SCHED_IDLE lets others have the core if it has run for a while. The kernel gives it a core that they
- * want now and then, and would take it away only at its next tick: 4 ms later, at 250 Hz. */
+ * thread that is SCHED_IDLE lets others have the core if it has run for a while, and so does one that is lifted, unless
+ * much is owed. The kernel gives them a core that others want now and then, and would take it away only at its next
+ * tick: 4 ms later, at 250 Hz. */
 void background_give_way(void);
 
 /* To be called every 100 ms, by a thread that did not enter and takes no lock that those hold: a thread that starves

@@ -24,8 +24,8 @@
 
 enum {
 	TICK_MS = 100,
-	BOUND = 60, /* seconds */
-	RUN_MS = 2000,
+	BOUND = 60,    /* seconds */
+	RUN_MS = 2000, /* twice as long for a small share, which begins late */
 	PERCENT = 5,
 	PERCENT_OF_EQUALS = 10, /* the least at which a lifted thread has the priority of others */
 };
@@ -222,7 +222,8 @@ static void check_share(unsigned percent, struct spinner *helper, int64_t least,
 		start(&busy, false);
 		until_policy(&background, SCHED_OTHER);
 		int64_t own = both_ran(&background, helper), others = ran(&busy), begun = clock_now();
-		while (ran(&busy) - others < RUN_MS * MS && clock_now() < begun + BOUND * SECOND)
+		int64_t enough = percent < PERCENT_OF_EQUALS ? 2 * RUN_MS * MS : RUN_MS * MS;
+		while (ran(&busy) - others < enough && clock_now() < begun + BOUND * SECOND)
 			tick();
 		own = both_ran(&background, helper) - own;
 		others = ran(&busy) - others;
@@ -362,6 +363,30 @@ static void one_that_works_gives_way_now_and_then(void **state)
 	end(&background);
 }
 
+/* As long as little is owed; then it must have the core. */
+static void one_that_is_lifted_gives_way_until_much_is_owed(void **state)
+{
+	(void)state;
+	struct spinner background, busy;
+	start(&background, true);
+	if (goes_idle(&background)) {
+		int64_t until = clock_now() + BOUND * SECOND;
+		start(&busy, false);
+		until_policy(&background, SCHED_OTHER);
+		atomic_store(&yields, 0);
+		while (!atomic_load(&yields) && clock_now() < until)
+			nanosleep(&(struct timespec){0, MS}, NULL);
+		assert_true(atomic_load(&yields));
+		assert_int_equal(sched_getscheduler(background.id), SCHED_OTHER);
+		for (int last = -1; last != atomic_load(&yields); tick()) {
+			assert_true(clock_now() < until);
+			last = atomic_load(&yields);
+		}
+		end(&busy);
+	}
+	end(&background);
+}
+
 static void does_not_give_way(bool enters)
 {
 	struct spinner s;
@@ -402,6 +427,7 @@ int main(void)
 	        cmocka_unit_test(a_busy_core_leaves_it_its_share),
 	        cmocka_unit_test(a_helper_shares_what_its_load_is_owed),
 	        cmocka_unit_test(one_that_works_gives_way_now_and_then),
+	        cmocka_unit_test(one_that_is_lifted_gives_way_until_much_is_owed),
 	        cmocka_unit_test(others_never_do),
 	        cmocka_unit_test(nor_does_one_that_has_no_way_back),
 	        cmocka_unit_test(at_100_percent_it_is_like_others),
