@@ -12,9 +12,9 @@ struct sym_target {
 	bool to_try;
 };
 
-/* Stores a file of which all has arrived, and frees the put; logs the upload, and forgets the module
- * on all hosts. ERR_UNAVAILABLE: it may be stored all the same, or other hosts may go on with the old file since
- * memcached does not answer; to be sent again. */
+/* Stores a file of which all has arrived, and frees the put; logs the upload, and forgets the module on
+ * all hosts. ERR_UNAVAILABLE: it may be stored all the same, or other hosts may go on with the old file since memcached
+ * does not answer; to be sent again. */
 enum err sym_put_end(const struct exchange *x, struct symfile_put *put, const struct sym_target *t, const char *key_id,
         struct error *e);
 

@@ -297,9 +297,8 @@ static void begin_list(struct text_reader *r, struct str key)
 		flush_pending(r, false);
 		r->json_signal = false;
 		r->frames_depth = r->depth + 1;
-		r->frame_index =
-		        key.len !=
-		        strlen("frames"); /* where an exception was thrown is a return address, too, and MongoDB's */
+		/* where an exception was thrown is a return address, too, and so are all of MongoDB's */
+		r->frame_index = !str_equal(key, str_from("frames"));
 	} else if (str_equal(key, str_from("usedImages"))) {
 		r->images_depth = r->depth + 1;
 		r->image_index = 0;
