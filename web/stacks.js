@@ -2,7 +2,7 @@
 // Frames of a reply become stacks: [{lead, title, entries}], where an entry is {number, frame, line} with the line of the text, or
 // {number, given, line} for one that has its name already. A frame without a name has also what the text says, as given.
 
-import { plainLine } from "./plain_line.js";
+import { plainLines } from "./plain_lines.js";
 
 const TITLE_MAX = 300;
 
@@ -148,8 +148,8 @@ class Stacks {
 	}
 }
 
-export function stacksOfText(frames, text) {
-	const lines = text.split("\n").map(plainLine);
+export function stacksOfText({ frames, around }, text) {
+	const lines = plainLines(text, around);
 	const json = /^\s*\{/.test(lines.find(line => line.trim()) ?? "");
 	const stacks = new Stacks(lines);
 	let next = 0;

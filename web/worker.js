@@ -80,7 +80,7 @@ async function restore({ number, packed }) {
 function show(number, request, body, { took = null, at = null }) {
 	const reply = JSON.parse(body);
 	const text = request.kind === "text";
-	const stacks = text ? stacksOfText(reply.frames, request.body) : stacksOfJobs(request, reply);
+	const stacks = text ? stacksOfText(reply, request.body) : stacksOfJobs(request, reply);
 	const reasons = reply.reasons ?? reply.debug?.reasons ?? {};
 	shown = { number, revision: 0, reply, rows: new Rows(stacks, rules, reasons), report: text ? new Annotated(request.body, reply.frames) : null };
 	postMessage({

@@ -12,12 +12,14 @@
 #include "base/array.h"
 #include "base/utf8.h"
 #include "objects/percent.h"
+#include "text/around.h"
 #include "text/reader.h"
 #include "text/write_names.h"
 
 enum {
 	CHUNK_FRAMES = 256,
-	PIECE = 256 << 10,    /* of the text, read at a time */
+	PIECE = 256 << 10, /* of the text, read at a time */
+	TURN_LINES = 1024,
 	MODULES_MAX = 100000, /* whatever max_modules is: tables are this large */
 };
 
@@ -33,7 +35,7 @@ struct text {
 	struct chunk *first, *last;
 	uint64_t count;
 	bool full;        /* more frames than a request may have; otherwise out of memory */
-	bool json, edits; /* edits: with what the reply as text has in place of what */
+	bool json, edits; /* edits: with what the reply as text has in place of what, and what is around lines */
 	/* Used by the reply. Counting grows them to the size they need, so that writing needs no memory. */
 	struct buffer piece, escaped;
 	struct text_call *calls;
@@ -375,6 +377,31 @@ static void write_guess(struct writer *w, struct text *t)
 	WRITE(w, "}");
 }
 
+/* ,"around":[[line,before,after]...]: from this line on. Left out if no line has anything around it. */
+static void write_around(struct writer *w, const struct text *t)
+{
+	struct str rest = {t->inquiry->body.len ? (const char *)t->inquiry->body.data : "", t->inquiry->body.len};
+	struct text_around last = {0, 0};
+	bool any = false;
+	for (uint64_t number = 1; rest.len; number++) {
+		struct text_around a = text_around_line(str_cut(&rest, '\n'));
+		if (number % TURN_LINES == 0)
+			exchange_turn(t->inquiry->exchange);
+		if (a.before == last.before && a.after == last.after)
+			continue;
+		write_str(w, str_from(any ? ",[" : ",\"around\":[["));
+		write_number(w, number);
+		WRITE(w, ",");
+		write_number(w, a.before);
+		WRITE(w, ",");
+		write_number(w, a.after);
+		WRITE(w, "]");
+		last = a;
+		any = true;
+	}
+	write_str(w, str_from(any ? "]" : ""));
+}
+
 static void write_json(struct writer *w, void *arg)
 {
 	struct text *t = arg;
@@ -393,6 +420,8 @@ static void write_json(struct writer *w, void *arg)
 	}
 	WRITE(w, "],");
 	inquiry_write_reasons(w, seen);
+	if (t->edits)
+		write_around(w, t);
 	if (!t->count)
 		write_guess(w, t);
 	WRITE(w, "}");

@@ -286,15 +286,9 @@ static void pass_no_frame(struct text_reader *r, struct rest line)
 static struct rest without_colours(struct rest line)
 {
 	static const char end[] = "\033[0m";
-	struct rest r = line;
 	if (ends_with(between(line.at, line.end), end))
 		line.end -= sizeof end - 1;
-	if (!take_literal(&r, "\033["))
-		return line;
-	while (is_digit(peek(&r)) || peek(&r) == ';')
-		r.at++;
-	if (take_literal(&r, "m") && r.at <= line.end)
-		line.at = r.at;
+	take_colours(&line);
 	return line;
 }
 

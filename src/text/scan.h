@@ -72,6 +72,18 @@ static inline bool take_decimal(struct rest *r, uint64_t *v)
 	return r->at > from && r->at - from < 19;
 }
 
+/* Passes "\033[1;31m". */
+static inline void take_colours(struct rest *r)
+{
+	struct rest colours = *r;
+	if (!take_literal(&colours, "\033["))
+		return;
+	while (is_digit(peek(&colours)) || peek(&colours) == ';')
+		colours.at++;
+	if (take_literal(&colours, "m"))
+		*r = colours;
+}
+
 static inline struct str between(const char *from, const char *to)
 {
 	return (struct str){from, (size_t)(to - from)};

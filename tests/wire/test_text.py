@@ -2,6 +2,7 @@
 """POST /symbolicate/text: any text in, the same text with names out, or its frames as JSON."""
 
 import gzip
+import json
 import os
 import random
 import threading
@@ -124,6 +125,25 @@ def test_edits_applied_to_the_text_give_the_reply_as_text(one):
         assert applied(body, frames) == post(one, body).body, text
         assert [{k: v for k, v in f.items() if k != "edits"} for f in frames] == frames_of(post(one, body, JSON))
         assert not text or any("edits" in f for f in frames)
+
+
+@pytest.mark.parametrize("line", ["#0 app+0x1014", "\u00e4 \"quoted\" {app+0x1014}", ""])
+@pytest.mark.parametrize("wrap", ["{}", "Nov 26 18:56:33 host app[12]: {}", "2026-11-26T18:56:33.1234567Z stdout F {}", "web-1  | {}", "[pod/web-1/app] {}", "[    5.123456] {}",
+    ">> > {}", "\x1b[1;31m{}", "> [web] \x1b[0m{}", '{{"n": [1, null], "user": "J\u00fcrgen", "log": {},\t"stream": "stderr"}}', ' {{"a": {{"MESSAGE": {}}}}}', '> {{"msg":{}}}'])  # fmt: skip
+def test_what_a_log_has_around_a_line(one, wrap, line):
+    """From what the reply tells, each line is found again; runs of equal ones are told once."""
+    quoted = "{" in wrap.replace("{}", "")
+    lines = ["first", *[wrap.format(json.dumps(line) if quoted else line)] * 3, "last"]
+    body = "\n".join(lines).encode()
+    reply = post(one, body, {**JSON, "Edits": "true"}).json()
+    assert "around" not in post(one, body, JSON).json()
+    if wrap == "{}":
+        assert "around" not in reply
+        return
+    (first, before, after), end = reply["around"]
+    assert (first, end) == (2, [5, 0, 0]) and (after > 0) == quoted
+    inner = lines[1].encode()[before : len(lines[1].encode()) - after].decode()
+    assert (json.loads(f'"{inner}"') if quoted else inner) == line, reply["around"]
 
 
 def test_return_addresses(one):
