@@ -6,8 +6,11 @@ import { visible } from "./visible.js";
 
 const SHOWN = 1000;
 
+const keyOf = frame => `${frame.asked ?? frame.module}/${frame.id ?? ""}`;
+
 function newModule(frame, line) {
 	return {
+		key: keyOf(frame),
 		name: frame.asked ?? frame.module, id: frame.id ?? "", frames: 0, named: 0,
 		system: isSystem(frame.module, line), reason: "", help: "", lacksId: false,
 	};
@@ -22,7 +25,7 @@ export function modulesOf(stacks, reasons) {
 		for (const { frame, line } of entries) {
 			if (!frame?.module || frame.reason === "no module")
 				continue;
-			const key = `${frame.asked ?? frame.module}/${frame.id ?? ""}`;
+			const key = keyOf(frame);
 			let one = all.get(key);
 			if (!one)
 				all.set(key, one = newModule(frame, line));
@@ -35,4 +38,11 @@ export function modulesOf(stacks, reasons) {
 		one.found = one.named > 0;
 	return [...all.values()].sort((a, b) => a.found - b.found || a.system - b.system || b.frames - a.frames).slice(0, SHOWN)
 		.map(one => ({ ...one, shown: visible(one.name, 200), id: visible(one.id, 200), reason: visible(one.reason, 500) }));
+}
+
+// Frames whose reason stands elsewhere in full: beside their module, or, for all that have none, above the stacks.
+export function toldOf(stacks, modules, reasons) {
+	const told = new Map(modules.filter(one => !one.found).map(one => [one.key, one.reason]));
+	const isTold = frame => frame.reason === "no module" || told.get(keyOf(frame)) === sentenceOf(frame, reasons);
+	return new Set(stacks.flatMap(({ entries }) => entries.map(({ frame }) => frame).filter(frame => frame?.reason && isTold(frame))));
 }

@@ -15,23 +15,29 @@ function callRow(kind, call, rules) {
 	return { kind, number: "", name: call.function ?? "?", place, file: call.file ?? "", url: source?.url ?? null, where: "" };
 }
 
+// Why a frame has no name: what stands in its row, and for copies, which have no more than the rows, as a sentence.
+function reasonOf(frame, { reasons, told }) {
+	const means = sentenceOf(frame, reasons);
+	return { place: told.has(frame) ? frame.reason : means, means };
+}
+
 // index: its place in the stack, which is its number where the text does not number frames.
-function rowsOf({ number, frame, given, line }, index, rules, reasons) {
+function rowsOf({ number, frame, given, line }, index, site) {
 	const rows = [];
 	if (given && !frame) {
 		const { name, args = "", file, line: at, where = "" } = givenParts(given);
-		rows.push({ ...callRow("given", { function: name, file, line: at }, rules), args, file: line.trim(), where });
+		rows.push({ ...callRow("given", { function: name, file, line: at }, site.rules), args, file: line.trim(), where });
 	} else if (frame.function) {
 		for (const call of frame.inlines ?? [])
-			rows.push(callRow("inline", call, rules));
-		rows.push({ ...callRow("frame", frame, rules), where: `${frame.module ?? "?"}+${frame.module_offset}` });
+			rows.push(callRow("inline", call, site.rules));
+		rows.push({ ...callRow("frame", frame, site.rules), where: `${frame.module ?? "?"}+${frame.module_offset}` });
 	} else if (given) {
 		const { name, args = "", file, line: at } = givenParts(given);
-		const row = callRow("given", { function: name, file, line: at }, rules);
-		rows.push({ ...row, args, place: row.place || sentenceOf(frame, reasons), file: line.trim(), where: `${frame.module ?? "?"}+${frame.module_offset}` });
+		const row = callRow("given", { function: name, file, line: at }, site.rules);
+		rows.push({ ...row, args, ...(row.place ? {} : reasonOf(frame, site)), file: line.trim(), where: `${frame.module ?? "?"}+${frame.module_offset}` });
 	} else {
 		const name = frame.module && frame.reason !== "no module" ? `${frame.module}+${frame.module_offset}` : frame.module_offset;
-		rows.push({ kind: "none", number: "", name, place: sentenceOf(frame, reasons), file: line.trim(), url: null, where: "" });
+		rows.push({ kind: "none", number: "", name, ...reasonOf(frame, site), file: line.trim(), url: null, where: "" });
 	}
 	rows[0].number = `#${number ?? index}`;
 	return rows;
@@ -42,9 +48,10 @@ function says(row, words) {
 }
 
 export class Rows {
-	constructor(stacks, rules, reasons) {
+	// site: {rules, reasons, told}; told: the frames whose reason stands elsewhere in full.
+	constructor(stacks, site) {
 		this.stacks = stacks.map(({ lead, title, entries }) => ({ lead, title, frames: entries.map((entry, i) => ({
-			rows: rowsOf(entry, i, rules, reasons), module: entry.frame?.module ?? "", system: isSystem(entry.frame?.module ?? "", entry.line),
+			rows: rowsOf(entry, i, site), module: entry.frame?.module ?? "", system: isSystem(entry.frame?.module ?? "", entry.line),
 		})) }));
 		this.titled = this.stacks.length > 1 || Boolean(this.stacks[0]?.title);
 		this.fold = true;
@@ -124,6 +131,6 @@ export function rowText(row) {
 		return [row.lead, row.name].filter(Boolean).join("\n");
 	if (row.kind === "fold")
 		return `     (${row.name})`;
-	const tail = [row.place, row.where && `(${row.where})`, row.kind === "inline" && "(inlined)"].filter(Boolean);
+	const tail = [row.means ?? row.place, row.where && `(${row.where})`, row.kind === "inline" && "(inlined)"].filter(Boolean);
 	return [`${row.number.padEnd(4)} ${[row.name, row.args].filter(Boolean).join(" ")}`, ...tail].join("  ");
 }

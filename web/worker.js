@@ -3,7 +3,7 @@
 import { Annotated } from "./annotated.js";
 import { copyOf } from "./copies.js";
 import { errorPlace } from "./error_place.js";
-import { modulesOf } from "./modules.js";
+import { modulesOf, toldOf } from "./modules.js";
 import { pack, unpack } from "./pack.js";
 import { requestOf } from "./request.js";
 import { Rows } from "./rows.js";
@@ -82,9 +82,10 @@ function show(number, request, body, { took = null, at = null }) {
 	const text = request.kind === "text";
 	const stacks = text ? stacksOfText(reply, request.body) : stacksOfJobs(request, reply);
 	const reasons = reply.reasons ?? reply.debug?.reasons ?? {};
-	shown = { number, revision: 0, reply, rows: new Rows(stacks, rules, reasons), report: text ? new Annotated(request.body, reply.frames) : null };
+	const modules = modulesOf(stacks, reasons), told = toldOf(stacks, modules, reasons);
+	shown = { number, revision: 0, reply, rows: new Rows(stacks, { rules, reasons, told }), report: text ? new Annotated(request.body, reply.frames) : null };
 	postMessage({
-		what: "done", number, took, at, stacks: stacks.length, modules: modulesOf(stacks, reasons), folds: shown.rows.folds,
+		what: "done", number, took, at, stacks: stacks.length, modules, folds: shown.rows.folds,
 		frames: stacks.reduce((sum, stack) => sum + stack.entries.length, 0),
 		named: stacks.reduce((sum, stack) => sum + stack.entries.filter(({ frame }) => !frame || frame.function).length, 0),
 		unplaced: unplacedOf(stacks, reasons, reply), guess: guessOf(reply, stacks), rows: shown.rows.shown.length, lines: shown.report?.length ?? 0,

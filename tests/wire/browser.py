@@ -133,7 +133,9 @@ class Page:
 
     def send(self, text=None):
         if text is not None:
-            self.click("clear").put(text)
+            if self.shows("clear"):
+                self.click("clear")
+            self.put(text)
         return self.click("send")
 
     def ask(self, *frames):

@@ -128,8 +128,12 @@ def test_frames_of_a_request_say_why_they_have_no_name(page, stack, version):
     asked = {"memoryMap": [APP, gone, corrupt, ["", "12"]], "stacks": [frames]}
     page.send(json.dumps({"version": 4, **asked} if version == 4 else {"jobs": [{"memoryMap": [], "stacks": []}, asked]}))
     rows = [row for row in page.result("#7 ") if row.startswith("#")]
-    for row, words in zip(rows, ["main", "above the module's last symbol", "No source", "cannot be used: ", "which module", "no offset", "not an integer", "No debug id or build id"]):
+    for row, words in zip(rows, ["main", "above the module's last symbol", "not found", "corrupt", "no module", "no offset", "not an integer", "no id"]):
         assert words in row, rows
+    told = page.text("modules-rows") + page.text("unplaced")  # in full, once
+    assert all(words in told for words in ["No source has symbols", "cannot be used: ", "1 frame without a module", "No debug id or build id"]), told
+    copied = page.copied("copy-frames")  # whose reader sees no more
+    assert all(words in copied for words in ["No source has symbols", "cannot be used: ", "which module", "No debug id or build id"]), copied
 
 
 def test_a_filter_finds_frames_and_counts_them(page):
@@ -176,7 +180,7 @@ GIVEN = {
     "#2  0x00007ffff7e9ee53 in std::function<void (int)>::operator() (this=0x1) from /lib/libx.so": ["std::function<void (int)>::operator() (this=0x1)", "", "libx.so"],
     "#3  0x00007ffff7e9ee53 in (anonymous namespace)::f () at a b.c:3": ["(anonymous namespace)::f ()", "a b.c:3", ""],
     "    #4 0x55d9c3a05000 in f(int, char const*) /src/b.c:7:3": ["f(int, char const*)", "/src/b.c:7", ""],
-    "    #5 0x7f3fa0e45249 in __libc_start_main (/lib/libc.so.6+0x27249) (BuildId: 93ac)": ["__libc_start_main", "No source has symbols for this build of the module", "libc.so.6+0x27249"],
+    "    #5 0x7f3fa0e45249 in __libc_start_main (/lib/libc.so.6+0x27249) (BuildId: 93ac)": ["__libc_start_main", "not found", "libc.so.6+0x27249"],
     "    #6 0x7f44b7d65249 in __libc_start_call_main csu/../nptl/start.h:58:16": ["__libc_start_call_main", "csu/../nptl/start.h:58", ""],
     "    #7 0x7f3fa0e45249 in <b>/x</b>": ["0x7f3fa0e45249 in <b>/x</b>", "", ""],
 }
@@ -388,8 +392,9 @@ def test_the_page_waits_for_a_paste_and_a_paste_is_looked_up(page):
 @pytest.mark.quick  # one of the page: each sample goes through all of it
 def test_each_sample_has_names(page):
     for name, word in (("crash", "close_day(Inventory&)"), ("profile", "PrimaryLogPG"), ("json", "str_to_mpn")):
-        page.click("clear").sample(name).result(word)
+        page.sample(name).result(word)
         assert "with a name" in page.text("summary")
+        page.click("clear")
 
 
 def drop(page, where, data, name):
@@ -669,6 +674,37 @@ def test_the_first_copy_of_a_link_answers_and_the_link_never_reaches_the_server(
 @pytest.mark.parametrize("fragment", ["i=!!!", "i=AAAA", "i=" + base64.urlsafe_b64encode(b"\xff" * 50).decode()])
 def test_a_damaged_link_is_told(page, fragment):
     page.open("/symbolicate/#" + fragment).error("link is damaged")
+
+
+def test_what_can_be_done_with_an_empty_field(page):
+    """Nothing is there to clear or to link to; and samples never overwrite what was typed."""
+    def seen():
+        return [name for name in ("send", "open", "clear", "link", "samples") if page.shows(name)]
+    assert seen() == ["send", "open", "samples"]
+    page.part("input").send_keys("x")
+    assert seen() == ["send", "open", "clear", "link"]
+    page.part("input").send_keys(Keys.BACKSPACE)
+    page.put("app = ", "modules")
+    assert seen() == ["send", "open", "clear", "samples"]
+    page.click("clear")
+    assert seen() == ["send", "open", "samples"] and page.driver.switch_to.active_element.get_attribute("id") == "input"
+    page.sample("crash").result("order(")
+    page.put("")
+    assert "clear" in seen()  # the result
+
+
+def test_system_frames_fold_in_stacks_alone(page):
+    page.sample("crash").result("order(")
+    assert page.shows("fold")
+    page.click("view-report")
+    assert not page.shows("fold")
+
+
+def test_on_a_phone_the_first_frame_is_in_sight(page):
+    page.look("phone")
+    page.sample("crash").result("order(")
+    page.run("scrollTo(0, 0)")
+    assert page.run("return document.querySelector('#frames .frame').getBoundingClientRect().bottom <= innerHeight")
 
 
 # What is large
