@@ -28,6 +28,8 @@
 
 #include "base/clock.h"
 #include "objects/place_clock.h"
+#include "symfiles/code_ids.h"
+#include "symfiles/put.h"
 #include "uploads/alias.h"
 #include "uploads/manifest.h"
 #include "uploads/old.h"
@@ -903,6 +905,66 @@ static unsigned number_of(const char *path)
 	return (unsigned)strtoul(path + strlen("ranges/set/"), NULL, 10);
 }
 
+/* A symbol file that tells its code id is two objects, stored by two threads at once, or one after the other. */
+
+static bool no_threads;
+
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg)
+{
+	return no_threads ? EAGAIN : __real_pthread_create(thread, attr, run, arg);
+}
+
+static enum err put_symfile(struct place *p, struct error *e)
+{
+	static const char text[] = "MODULE windows x86_64 " HEX "1 x.pdb\n"
+	                           "INFO CODE_ID 5F0C0E0A1000 x.dll\n"
+	                           "FUNC 1000 10 0 f\n";
+	struct symfile_facts facts;
+	struct symfile_put *put = symfile_put_begin(p->client, str_from("x.pdb"), str_from(HEX "1"), 1 << 20, e);
+	assert_non_null(put);
+	assert_int_equal(symfile_put_add(put, (const uint8_t *)text, strlen(text), e), ERR_OK);
+	return symfile_put_commit(put, false, &facts, e);
+}
+
+static void a_file_and_its_code_id(void **state)
+{
+	static const struct {
+		bool no_threads;
+		const char *not_a_folder; /* nothing can be stored below it */
+		enum err err;
+		unsigned files, code_ids;
+	} cases[] = {
+	        {false, NULL, ERR_OK, 1, 1},
+	        {true, NULL, ERR_OK, 1, 1},
+	        {false, "code-ids", ERR_UNAVAILABLE, 1, 0},
+	        {true, "code-ids", ERR_UNAVAILABLE, 1, 0},
+	        {false, "x.pdb", ERR_UNAVAILABLE, 0, 1},
+	        {true, "x.pdb", ERR_UNAVAILABLE, 0, 0},
+	};
+	struct place *p = *state;
+	char command[300];
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct error e = {0};
+		struct code_module m;
+		const char *not_a_folder = cases[i].not_a_folder ? cases[i].not_a_folder : "another";
+		snprintf(command, sizeof command, "cd %s && rm -rf x.pdb code-ids && touch %s", p->directory,
+		        not_a_folder);
+		assert_int_equal(system(command), 0);
+		no_threads = cases[i].no_threads;
+		enum err err = put_symfile(p, &e);
+		no_threads = false;
+		assert_int_equal(err, cases[i].err);
+		assert_true(!err || e.code == err);
+		assert_int_equal(files_in(p, "x.pdb/"), cases[i].files);
+		assert_int_equal(files_in(p, "code-ids/"), cases[i].code_ids);
+		err = code_id_get(p->client, str_from("x.dll"), str_from("5f0c0e0a1000"), &m, NULL, &e);
+		assert_int_equal(!err, cases[i].code_ids);
+		assert_true(err || (str_equal(m.name, str_from("x.pdb")) && str_equal(m.id, str_from(HEX "1"))));
+	}
+}
+
 static void threads_share_a_store(void **state)
 {
 	struct place *p = *state;
@@ -1051,6 +1113,7 @@ int main(void)
 	        cmocka_unit_test_setup_teardown(directory_gone, setup, teardown),
 	        cmocka_unit_test_setup_teardown(heartbeat_of_a_store_that_cannot_be_written, setup, teardown),
 	        cmocka_unit_test(urls),
+	        cmocka_unit_test_setup_teardown(a_file_and_its_code_id, setup, teardown),
 	        cmocka_unit_test_setup_teardown(threads_share_a_store, setup, teardown),
 	        cmocka_unit_test_setup_teardown(killed_at_any_point, setup, teardown),
 	};
