@@ -21,39 +21,42 @@ enum { IMAGES_MAX = 1 << 20, IMAGE_SHIFT = 40, FIXED_MAX = 0x7fffffff, PAGE_SHIF
 
 static struct text_object *open_object(struct text_reader *r)
 {
-	return r->depth && r->depth <= TEXT_JSON_DEPTH ? &r->objects[r->depth - 1] : NULL;
+	return r->json.depth && r->json.depth <= TEXT_JSON_DEPTH ? &r->json.objects[r->json.depth - 1] : NULL;
+}
+
+static bool has(const struct text_object *o, enum text_json_number n)
+{
+	return o->has >> n & 1;
+}
+
+static struct str string_of(const struct text_object *o, enum text_json_string s)
+{
+	return (struct str){o->strings[s], o->lengths[s]};
 }
 
 static void begin_object(struct text_reader *r)
 {
-	if (!r->depth) {
-		r->json_process = (r->json_process + 1) % JSON_IMAGES;
-		r->frames_depth = r->images_depth = 0;
-		r->is_pending = false;
+	if (!r->json.depth) {
+		r->json.process = (r->json.process + 1) % JSON_IMAGES;
+		r->json.frames_depth = r->json.images_depth = 0;
+		r->json.is_pending = false;
 	}
-	r->depth += r->depth < UINT32_MAX;
+	r->json.depth += r->json.depth < UINT32_MAX;
 	struct text_object *o = open_object(r);
 	if (!o)
 		return;
-	o->module_len = o->debug_file_len = o->debug_id_len = 0;
-	o->edit_count = 0;
-	o->unknown.cut = 0;
-	o->has_offset = o->unnamed = false;
-	o->path_len = 0;
-	o->size = 0;
-	o->has_address = o->has_base = o->has_image_offset = o->has_image_index = o->named = false;
-	o->has_pc = o->has_node_path = false;
-	o->name_len = 0;
-	o->has_build_offset = o->has_mongo_base = o->has_mongo_offset = o->is_mongo_image = false;
+	memset(o->lengths, 0, sizeof o->lengths);
+	o->has = o->edit_count = o->unknown.cut = 0;
+	o->named = o->node_symbol = o->unnamed = false;
 }
 
 /* Sentry's latest frame. A caller has a return address. */
 static void flush_pending(struct text_reader *r, bool caller)
 {
-	struct text_frame f = r->pending;
-	if (!r->is_pending)
+	struct text_frame f = r->json.pending;
+	if (!r->json.is_pending)
 		return;
-	r->is_pending = false;
+	r->json.is_pending = false;
 	if (caller && f.address)
 		f.address--;
 	text_found(r, &f, (struct str){"", 0}, (struct str){"", 0}, TEXT_ID_GIVEN);
@@ -62,19 +65,20 @@ static void flush_pending(struct text_reader *r, bool caller)
 /* at: of the brace that ends the object. */
 static void end_frame(struct text_reader *r, const struct text_object *o, const char *at)
 {
-	struct text_frame f = {.process = JSON_PROCESS | r->json_process, .offset = o->address, .address = o->address};
+	struct text_frame f = {.process = JSON_PROCESS | r->json.process};
+	uint64_t index = o->numbers[JSON_IMAGE_INDEX], offset = o->numbers[JSON_IMAGE_OFFSET];
 	flush_pending(r, true);
-	if (o->has_image_offset && o->has_image_index && o->image_index < IMAGES_MAX &&
-	        o->image_offset < IMAGE_SIZE_MAX) {
-		bool caller = r->frame_index++;
+	if (has(o, JSON_IMAGE_OFFSET) && has(o, JSON_IMAGE_INDEX) && index < IMAGES_MAX && offset < IMAGE_SIZE_MAX) {
+		bool caller = r->json.frame_index++;
 		f.process |= JSON_IMAGES;
-		f.offset = f.address = (o->image_index << IMAGE_SHIFT) + o->image_offset;
-		f.address -= caller && o->image_offset;
+		f.offset = f.address = (index << IMAGE_SHIFT) + offset;
+		f.address -= caller && offset;
 		text_edit_one(r, &f, at, at, TEXT_JSON_IPS);
 		if (!o->named)
 			text_found(r, &f, (struct str){"", 0}, (struct str){"", 0}, TEXT_ID_GIVEN);
 		return;
 	}
+	f.offset = f.address = o->numbers[JSON_ADDRESS];
 	text_edit_one(r, &f, at, at, TEXT_JSON_SENTRY);
 	if (o->unnamed) {
 		memcpy(f.edits, o->edits, o->edit_count * sizeof *f.edits);
@@ -82,16 +86,17 @@ static void end_frame(struct text_reader *r, const struct text_object *o, const 
 	}
 	if (o->unknown.cut)
 		f.edits[0] = o->unknown;
-	r->pending = f;
-	r->is_pending = o->has_address && !o->named;
+	r->json.pending = f;
+	r->json.is_pending = has(o, JSON_ADDRESS) && !o->named;
 }
 
 /* {"pc": "0x0000000000c6e1c5", "symbol": " [node]"}: as in Node's own stacks, the executable is loaded where it was
  * linked, or needs a map. */
 static void end_node_frame(struct text_reader *r, const struct text_object *o)
 {
-	struct text_frame f = {.base = TEXT_ELF, .offset = o->address, .address = o->address ? o->address - 1 : 0};
-	struct str path = {o->path, o->address > FIXED_MAX ? 0 : o->path_len};
+	uint64_t pc = o->numbers[JSON_PC];
+	struct text_frame f = {.base = TEXT_ELF, .offset = pc, .address = pc ? pc - 1 : 0};
+	struct str path = pc > FIXED_MAX ? (struct str){"", 0} : string_of(o, JSON_PATH);
 	f.edits[0] = o->edits[0];
 	f.edit_count = 1;
 	text_found(r, &f, path, (struct str){"", 0}, TEXT_ID_GIVEN);
@@ -100,23 +105,23 @@ static void end_node_frame(struct text_reader *r, const struct text_object *o)
 /* f->offset is where the list's next frame is: a return address, unless it is the first or below a signal's. */
 static void note_caller(struct text_reader *r, struct text_frame *f, const struct text_object *o, struct str path)
 {
-	struct str name = {o->name, o->name_len};
-	bool first = !r->frame_index++;
-	r->signal_line = first || r->json_signal ? r->line : 0;
+	struct str name = string_of(o, JSON_NAME);
+	bool first = !r->json.frame_index++;
+	r->signal_line = first || r->json.signal ? r->line : 0;
 	text_caller(r, f, path, name);
-	r->json_signal = r->signal_line == r->line + 1;
+	r->json.signal = r->signal_line == r->line + 1;
 	r->signal_line = 0;
 }
 
 /* {"build_id": "5f6d…", "build_id_offset": 4345, "file_name": "/usr/lib/libx.so"} */
 static void end_abrt_frame(struct text_reader *r, const struct text_object *o, const char *at)
 {
-	struct text_frame f = {.base = TEXT_IMAGE, .offset = o->build_offset};
-	struct str path = {o->path, o->path_len};
+	struct text_frame f = {.base = TEXT_IMAGE, .offset = o->numbers[JSON_BUILD_OFFSET]};
+	struct str path = string_of(o, JSON_PATH);
 	note_caller(r, &f, o, path);
 	text_edit_one(r, &f, at, at, TEXT_JSON_SENTRY);
-	if (!o->name_len)
-		text_found(r, &f, path, (struct str){o->debug_id, o->debug_id_len}, TEXT_ID_BUILD);
+	if (!o->lengths[JSON_NAME])
+		text_found(r, &f, path, string_of(o, JSON_ID), TEXT_ID_BUILD);
 }
 
 /* The address made up for an offset in MongoDB's module. */
@@ -129,12 +134,13 @@ static uint64_t mongo_address(uint64_t base, uint64_t offset)
  * trampoline, which has the name of the function before it. */
 static void end_mongo_frame(struct text_reader *r, const struct text_object *o, const char *at)
 {
-	struct text_frame f = {.process = JSON_PROCESS | JSON_IMAGES | r->json_process};
-	struct str name = {o->name, o->name_len};
+	struct text_frame f = {.process = JSON_PROCESS | JSON_IMAGES | r->json.process};
+	struct str name = string_of(o, JSON_NAME);
 	bool trampoline = str_equal(name, str_from("__sigaction")) || str_equal(name, str_from("funlockfile"));
-	if (o->image_offset >> MONGO_SHIFT || o->base >> (64 - MONGO_SHIFT + PAGE_SHIFT))
+	uint64_t base = o->numbers[JSON_MONGO_BASE], offset = o->numbers[JSON_MONGO_OFFSET];
+	if (offset >> MONGO_SHIFT || base >> (64 - MONGO_SHIFT + PAGE_SHIFT))
 		return;
-	f.offset = mongo_address(o->base, o->image_offset);
+	f.offset = mongo_address(base, offset);
 	note_caller(r, &f, o, trampoline ? str_from("libc.so.6") : (struct str){"", 0});
 	text_edit_one(r, &f, at, at, TEXT_JSON_SENTRY);
 	text_found(r, &f, (struct str){"", 0}, (struct str){"", 0}, TEXT_ID_GIVEN);
@@ -144,26 +150,26 @@ static void end_mongo_frame(struct text_reader *r, const struct text_object *o, 
 static void end_mongo_image(struct text_reader *r, const struct text_object *o)
 {
 	struct text_mapping m = {.kind = MAP_FILES,
-	        .path = o->path_len ? (struct str){o->path, o->path_len} : str_from("mongod"),
+	        .path = o->lengths[JSON_PATH] ? string_of(o, JSON_PATH) : str_from("mongod"),
 	        .executable = true,
-	        .process = JSON_PROCESS | JSON_IMAGES | r->json_process};
-	if (o->base >> (64 - MONGO_SHIFT + PAGE_SHIFT))
+	        .process = JSON_PROCESS | JSON_IMAGES | r->json.process};
+	if (o->numbers[JSON_MONGO_BASE] >> (64 - MONGO_SHIFT + PAGE_SHIFT))
 		return;
-	m.start = mongo_address(o->base, 0);
+	m.start = mongo_address(o->numbers[JSON_MONGO_BASE], 0);
 	m.end = m.start + (UINT64_C(1) << MONGO_SHIFT) - 1;
-	if (o->debug_id_len)
-		text_told(r, m.path, (struct str){"", 0}, (struct str){o->debug_id, o->debug_id_len}, TEXT_ID_BUILD);
+	if (o->lengths[JSON_ID])
+		text_told(r, m.path, (struct str){"", 0}, string_of(o, JSON_ID), TEXT_ID_BUILD);
 	if (!r->result && !text_maps_add(&r->maps, &m))
 		r->result = TEXT_NO_MEMORY;
 }
 
 /* Without dashes, and with an age: as symbol servers are asked for it. */
-static struct str plain_debug_id(const struct text_object *o, char out[sizeof o->debug_id + 1])
+static struct str plain_debug_id(struct str id, char out[TEXT_JSON_VALUE + 1])
 {
 	size_t n = 0;
-	for (size_t i = 0; i < o->debug_id_len; i++)
-		if (o->debug_id[i] != '-')
-			out[n++] = o->debug_id[i];
+	for (size_t i = 0; i < id.len; i++)
+		if (id.data[i] != '-')
+			out[n++] = id.data[i];
 	if (n == 32)
 		out[n++] = '0';
 	return (struct str){out, n};
@@ -171,23 +177,24 @@ static struct str plain_debug_id(const struct text_object *o, char out[sizeof o-
 
 static void end_image(struct text_reader *r, const struct text_object *o)
 {
-	char id[sizeof o->debug_id + 1];
-	bool apple = r->images_depth == r->depth;
-	uint64_t number = r->image_index;
-	r->image_index += apple;
-	struct str path = {o->path, o->path_len}, debug_file = {o->debug_file, o->debug_file_len};
-	path = path.len ? path : debug_file.len ? debug_file : (struct str){o->module, o->module_len};
-	if (!path.len || !o->has_base || !o->size || o->size > IMAGE_SIZE_MAX || number >= IMAGES_MAX)
+	char id[TEXT_JSON_VALUE + 1];
+	bool apple = r->json.images_depth == r->json.depth;
+	uint64_t number = r->json.image_index;
+	r->json.image_index += apple;
+	struct str path = string_of(o, JSON_PATH), debug_file = string_of(o, JSON_DEBUG_FILE);
+	uint64_t size = has(o, JSON_SIZE) ? o->numbers[JSON_SIZE] : 0;
+	path = path.len ? path : debug_file.len ? debug_file : string_of(o, JSON_MODULE);
+	if (!path.len || !has(o, JSON_BASE) || !size || size > IMAGE_SIZE_MAX || number >= IMAGES_MAX)
 		return;
-	if (o->debug_id_len)
-		text_told(r, path, debug_file, plain_debug_id(o, id), TEXT_ID_GIVEN);
-	struct text_mapping m = {.kind = MAP_FILES, .path = path, .executable = true, .start = o->base};
-	m.process = JSON_PROCESS | r->json_process;
+	if (o->lengths[JSON_ID])
+		text_told(r, path, debug_file, plain_debug_id(string_of(o, JSON_ID), id), TEXT_ID_GIVEN);
+	struct text_mapping m = {.kind = MAP_FILES, .path = path, .executable = true, .start = o->numbers[JSON_BASE]};
+	m.process = JSON_PROCESS | r->json.process;
 	if (apple) {
 		m.process |= JSON_IMAGES;
 		m.start = number << IMAGE_SHIFT;
 	}
-	m.end = m.start > UINT64_MAX - o->size ? UINT64_MAX : m.start + o->size;
+	m.end = m.start > UINT64_MAX - size ? UINT64_MAX : m.start + size;
 	if (!r->result && !text_maps_add(&r->maps, &m))
 		r->result = TEXT_NO_MEMORY;
 }
@@ -196,97 +203,109 @@ static void end_image(struct text_reader *r, const struct text_object *o)
 static void end_object(struct text_reader *r, const char *at)
 {
 	struct text_object *o = open_object(r);
-	if (o && o->has_mongo_base && o->has_mongo_offset && r->frames_depth == r->depth)
+	if (o && has(o, JSON_MONGO_BASE) && has(o, JSON_MONGO_OFFSET) && r->json.frames_depth == r->json.depth)
 		end_mongo_frame(r, o, at);
-	else if (o && o->has_mongo_base && o->is_mongo_image)
+	else if (o && has(o, JSON_MONGO_BASE) && has(o, JSON_ELF_TYPE))
 		end_mongo_image(r, o);
-	else if (o && o->has_build_offset && o->path_len && o->debug_id_len && r->frames_depth == r->depth)
+	else if (o && has(o, JSON_BUILD_OFFSET) && o->lengths[JSON_PATH] && o->lengths[JSON_ID] &&
+	         r->json.frames_depth == r->json.depth)
 		end_abrt_frame(r, o, at);
-	else if (o && (r->images_depth == r->depth || o->has_base))
+	else if (o && (r->json.images_depth == r->json.depth || has(o, JSON_BASE)))
 		end_image(r, o);
-	else if (o && (o->has_address || o->has_image_offset))
+	else if (o && (has(o, JSON_ADDRESS) || has(o, JSON_IMAGE_OFFSET)))
 		end_frame(r, o, at);
-	else if (o && o->has_pc && o->has_node_path)
+	else if (o && has(o, JSON_PC) && o->node_symbol)
 		end_node_frame(r, o);
-	r->depth -= r->depth > 0;
-	if (r->depth + 1 < r->frames_depth) {
+	r->json.depth -= r->json.depth > 0;
+	if (r->json.depth + 1 < r->json.frames_depth) {
 		flush_pending(r, false); /* the list has ended, and it was the last */
-		r->frames_depth = 0;
+		r->json.frames_depth = 0;
 	}
 	if (!o)
 		return;
-	struct str module = {o->module, o->module_len}, none = {"", 0};
-	if (o->debug_file_len && o->debug_id_len && module.len)
-		text_told(r, module, (struct str){o->debug_file, o->debug_file_len},
-		        (struct str){o->debug_id, o->debug_id_len}, TEXT_ID_GIVEN);
-	if (!o->has_offset || !o->unnamed)
+	struct str module = string_of(o, JSON_MODULE), debug_file = string_of(o, JSON_DEBUG_FILE);
+	if (debug_file.len && o->lengths[JSON_ID] && module.len)
+		text_told(r, module, debug_file, string_of(o, JSON_ID), TEXT_ID_GIVEN);
+	if (!has(o, JSON_MODULE_OFFSET) || !o->unnamed)
 		return;
-	struct text_frame f = {
-	        .offset = o->offset, .address = o->offset, .base = TEXT_IMAGE, .edit_count = o->edit_count};
+	uint64_t offset = o->numbers[JSON_MODULE_OFFSET];
+	struct text_frame f = {.offset = offset, .address = offset, .base = TEXT_IMAGE, .edit_count = o->edit_count};
 	memcpy(f.edits, o->edits, o->edit_count * sizeof *f.edits);
-	text_found(r, &f, module, none, TEXT_ID_GIVEN);
+	text_found(r, &f, module, (struct str){"", 0}, TEXT_ID_GIVEN);
 }
 
 /* Apple escapes slashes. Values with other escapes are not kept. */
-static void keep_value(char *out, size_t room, size_t *len, struct str value)
+static void keep_string(struct text_object *o, enum text_json_string s, struct str value)
 {
-	*len = 0;
-	if (value.len > room)
+	size_t len = 0;
+	o->lengths[s] = 0;
+	if (value.len > TEXT_JSON_VALUE)
 		return;
 	for (size_t i = 0; i < value.len; i++) {
-		if (value.data[i] == '\\' && (++i == value.len || value.data[i] != '/')) {
-			*len = 0;
+		if (value.data[i] == '\\' && (++i == value.len || value.data[i] != '/'))
 			return;
-		}
-		out[(*len)++] = value.data[i];
+		o->strings[s][len++] = value.data[i];
 	}
+	o->lengths[s] = len;
 }
 
-/* A number, in JSON or as a string of 0x and hex digits. */
-static bool take_number(struct str value, uint64_t *out)
+/* Digits in JSON, or a string of 0x and hex digits. */
+static bool take_number(struct rest *r, uint64_t *out)
 {
-	struct rest r = {value.data, value.data + value.len};
-	return (take_0x(&r, out) || take_decimal(&r, out)) && r.at == r.end;
+	return take_0x(r, out) || take_decimal(r, out);
 }
 
-/* Hex digits alone. */
-static bool take_digits(struct str value, uint64_t *out)
-{
-	struct rest r = {value.data, value.data + value.len};
-	return take_hex(&r, out) && r.at == r.end;
-}
+/* The members that are kept. */
+static const struct {
+	const char *key;
+	bool (*take)(struct rest *r, uint64_t *out); /* of numbers; NULL: a string */
+	uint8_t member;
+	bool weak; /* other keys of the same member count more */
+} members[] = {
+        {"module", NULL, JSON_MODULE, false},
+        {"filename", NULL, JSON_MODULE, false},
+        {"name", NULL, JSON_MODULE, true},
+        {"module_offset", take_0x, JSON_MODULE_OFFSET, false},
+        {"debug_file", NULL, JSON_DEBUG_FILE, false},
+        {"debug_id", NULL, JSON_ID, false},
+        {"uuid", NULL, JSON_ID, false},
+        {"build_id", NULL, JSON_ID, false},
+        {"buildId", NULL, JSON_ID, false},
+        {"id", NULL, JSON_ID, true},
+        {"code_file", NULL, JSON_PATH, false},
+        {"path", NULL, JSON_PATH, false},
+        {"file_name", NULL, JSON_PATH, false},
+        {"function_name", NULL, JSON_NAME, false},
+        {"s", NULL, JSON_NAME, false},
+        {"instruction_addr", take_number, JSON_ADDRESS, false},
+        {"pc", take_number, JSON_PC, false},
+        {"image_addr", take_number, JSON_BASE, false},
+        {"base", take_number, JSON_BASE, false},
+        {"image_size", take_number, JSON_SIZE, false},
+        {"size", take_number, JSON_SIZE, false},
+        {"imageOffset", take_number, JSON_IMAGE_OFFSET, false},
+        {"imageIndex", take_number, JSON_IMAGE_INDEX, false},
+        {"build_id_offset", take_number, JSON_BUILD_OFFSET, false},
+        {"b", take_hex, JSON_MONGO_BASE, false},
+        {"o", take_hex, JSON_MONGO_OFFSET, false},
+        {"elfType", take_number, JSON_ELF_TYPE, false},
+};
 
-/* MongoDB's and ABRT's. */
-static void take_other_value(struct text_object *o, struct str key, struct str value)
+static void take_value(struct text_object *o, struct str key, struct str value, bool quoted)
 {
-	if (str_equal(key, str_from("b")))
-		o->has_mongo_base = take_digits(value, &o->base);
-	else if (str_equal(key, str_from("o")))
-		o->has_mongo_offset = take_digits(value, &o->image_offset);
-	else if (str_equal(key, str_from("elfType")))
-		o->is_mongo_image = true;
-	else if (str_equal(key, str_from("build_id_offset")))
-		o->has_build_offset = take_number(value, &o->build_offset);
-}
-
-/* A string or a number of Sentry's or Apple's. */
-static void take_value(struct text_object *o, struct str key, struct str value)
-{
-	if (str_equal(key, str_from("instruction_addr")))
-		o->has_address = take_number(value, &o->address);
-	else if (str_equal(key, str_from("pc")))
-		o->has_pc = take_number(value, &o->address);
-	else if (str_equal(key, str_from("imageOffset")))
-		o->has_image_offset = take_number(value, &o->image_offset);
-	else if (str_equal(key, str_from("imageIndex")))
-		o->has_image_index = take_number(value, &o->image_index);
-	else if (str_equal(key, str_from("image_addr")) || str_equal(key, str_from("base")))
-		o->has_base = take_number(value, &o->base);
-	else if ((str_equal(key, str_from("image_size")) || str_equal(key, str_from("size"))) &&
-	         !take_number(value, &o->size))
-		o->size = 0;
-	else
-		take_other_value(o, key, value);
+	size_t i = 0, count = sizeof members / sizeof *members;
+	while (i < count && !str_equal(key, str_from(members[i].key)))
+		i++;
+	if (i == count)
+		return;
+	unsigned member = members[i].member;
+	if (members[i].take) {
+		struct rest r = {value.data, value.data + value.len};
+		bool taken = members[i].take(&r, &o->numbers[member]) && r.at == r.end;
+		o->has = (o->has & ~(1U << member)) | (unsigned)taken << member;
+	} else if (quoted && !(members[i].weak && o->lengths[member])) {
+		keep_string(o, member, member == JSON_NAME ? str_first(value, TEXT_JSON_VALUE) : value);
+	}
 }
 
 /* A list begins that is the value of this key. */
@@ -295,40 +314,16 @@ static void begin_list(struct text_reader *r, struct str key)
 	if (str_equal(key, str_from("frames")) || str_equal(key, str_from("lastExceptionBacktrace")) ||
 	        str_equal(key, str_from("backtrace"))) {
 		flush_pending(r, false);
-		r->json_signal = false;
-		r->frames_depth = r->depth + 1;
+		r->json.signal = false;
+		r->json.frames_depth = r->json.depth + 1;
 		/* where an exception was thrown is a return address, too, and so are all of MongoDB's */
-		r->frame_index = !str_equal(key, str_from("frames"));
+		r->json.frame_index = !str_equal(key, str_from("frames"));
 	} else if (str_equal(key, str_from("usedImages"))) {
-		r->images_depth = r->depth + 1;
-		r->image_index = 0;
-	} else if (r->images_depth == r->depth + 1) {
-		r->images_depth = 0;
+		r->json.images_depth = r->json.depth + 1;
+		r->json.image_index = 0;
+	} else if (r->json.images_depth == r->json.depth + 1) {
+		r->json.images_depth = 0;
 	}
-}
-
-static void take_string(struct text_object *o, struct str key, struct str value)
-{
-	struct rest hex = {value.data, value.data + value.len};
-	if (str_equal(key, str_from("module")) || str_equal(key, str_from("filename")))
-		keep_value(o->module, sizeof o->module, &o->module_len, value);
-	else if (str_equal(key, str_from("debug_file")))
-		keep_value(o->debug_file, sizeof o->debug_file, &o->debug_file_len, value);
-	else if (str_equal(key, str_from("code_file")) || str_equal(key, str_from("path")) ||
-	         str_equal(key, str_from("file_name")))
-		keep_value(o->path, sizeof o->path, &o->path_len, value);
-	else if (str_equal(key, str_from("name")) && !o->module_len)
-		keep_value(o->module, sizeof o->module, &o->module_len, value);
-	else if (str_equal(key, str_from("function")) || str_equal(key, str_from("symbol")))
-		o->named = value.len && !str_equal(value, str_from("<unknown>"));
-	else if (str_equal(key, str_from("function_name")) || str_equal(key, str_from("s")))
-		keep_value(o->name, sizeof o->name, &o->name_len, str_first(value, sizeof o->name));
-	else if (str_equal(key, str_from("debug_id")) || str_equal(key, str_from("uuid")) ||
-	         str_equal(key, str_from("build_id")) || str_equal(key, str_from("buildId")) ||
-	         (str_equal(key, str_from("id")) && !o->debug_id_len))
-		keep_value(o->debug_id, sizeof o->debug_id, &o->debug_id_len, value);
-	else if (str_equal(key, str_from("module_offset")))
-		o->has_offset = take_0x(&hex, &o->offset) && hex.at == hex.end;
 }
 
 static void take_null(const struct text_reader *r, struct text_object *o, struct str key, const char *value)
@@ -352,16 +347,24 @@ static void take_node_path(const struct text_reader *r, struct text_object *o, s
 {
 	if (value.len < strlen(" []") || memcmp(value.data, " [", 2) != 0 || !ends_with(value, "]"))
 		return;
-	keep_value(o->path, sizeof o->path, &o->path_len, (struct str){value.data + 2, value.len - 3});
+	keep_string(o, JSON_PATH, (struct str){value.data + 2, value.len - 3});
 	o->edits[0] = (struct text_edit){r->at + (uint64_t)(value.data - r->start), 0, TEXT_AT | TEXT_STRING};
-	o->has_node_path = o->path_len > 0;
+	o->node_symbol = o->lengths[JSON_PATH] > 0;
 }
 
-/* Sentry's SDK for Rust: "function":"<unknown>", which goes. */
-static void take_unknown(const struct text_reader *r, struct text_object *o, const char *from, const char *to)
+/* Sentry's SDK for Rust writes "function":"<unknown>", which goes. key: just behind its quote. */
+static void take_function(const struct text_reader *r, struct text_object *o, struct str key, struct str value)
 {
-	o->unknown = (struct text_edit){
-	        r->at + (uint64_t)(from - r->start), (uint32_t)(to - from), TEXT_JSON_SENTRY_MEMBERS};
+	const char *from = key.data - 1;
+	bool symbol = str_equal(key, str_from("symbol"));
+	if (!symbol && !str_equal(key, str_from("function")))
+		return;
+	o->named = value.len && !str_equal(value, str_from("<unknown>"));
+	if (symbol)
+		take_node_path(r, o, value);
+	else if (!o->named && value.len)
+		o->unknown = (struct text_edit){r->at + (uint64_t)(from - r->start),
+		        (uint32_t)(value.data + value.len + 1 - from), TEXT_JSON_SENTRY_MEMBERS};
 }
 
 /* A key whose opening quote has been passed, and its value if that is a string or null. False if the line ends in it.
@@ -387,20 +390,15 @@ static bool read_pair(struct text_reader *r, struct rest *line)
 		if (!end)
 			return false;
 		if (o) {
-			take_string(o, key, between(line->at, end));
-			take_value(o, key, between(line->at, end));
-			if (str_equal(key, str_from("symbol")))
-				take_node_path(r, o, between(line->at, end));
+			take_value(o, key, between(line->at, end), true);
+			take_function(r, o, key, between(line->at, end));
 		}
-		if (o && str_equal(key, str_from("function")) &&
-		        str_equal(between(line->at, end), str_from("<unknown>")))
-			take_unknown(r, o, key.data - 1, end + 1);
 		line->at = end + 1;
 	} else if (is_digit(peek(line))) {
 		while (line->at < line->end && is_digit(peek(line)))
 			line->at++;
 		if (o)
-			take_value(o, key, between(value, line->at));
+			take_value(o, key, between(value, line->at), false);
 	} else {
 		begin_list(r, key);
 	}
@@ -411,11 +409,11 @@ bool text_read_json(struct text_reader *r, struct rest line)
 {
 	blanks(&line);
 	int first = r->in_string ? -1 : peek(&line);
-	if (first < 0 || !strchr("{}[]\",", first) || !first || (first == ',' && !r->depth))
+	if (first < 0 || !strchr("{}[]\",", first) || !first || (first == ',' && !r->json.depth))
 		return false;
 	/* log lines start with "[..." too */
 	if (first == '[' && line.end - line.at > 1 && line.at[1] != '{' && line.at[1] != ']' &&
-	        !(r->depth && is_blank(line.at[1])))
+	        !(r->json.depth && is_blank(line.at[1])))
 		return false;
 	while (line.at < line.end && !r->result) {
 		switch (*line.at++) {

@@ -3,6 +3,7 @@
 #ifndef TEXT_FORMATS_H
 #define TEXT_FORMATS_H
 
+#include "text/format_json.h"
 #include "text/guess.h"
 #include "text/maps.h"
 #include "text/module_table.h"
@@ -14,32 +15,6 @@ enum { TEXT_BASES = 8 };
 
 /* Programs whose lines stand among each other. */
 enum { TEXT_SOURCES = 16 };
-
-/* What JSON has said so far about the open object at each depth. */
-enum { TEXT_JSON_DEPTH = 8, TEXT_JSON_VALUE = 256 };
-
-struct text_object {
-	char module[TEXT_JSON_VALUE], debug_file[TEXT_JSON_VALUE], debug_id[64];
-	size_t module_len, debug_file_len, debug_id_len;
-	uint64_t offset;
-	bool has_offset;
-	/* Sentry's events and Apple's .ips */
-	char path[TEXT_JSON_VALUE];
-	size_t path_len;
-	uint64_t address, base, size, image_offset, image_index;
-	bool has_address, has_base, has_image_offset, has_image_index, named;
-	/* MongoDB and ABRT */
-	char name[32]; /* of the function; a longer one is cut */
-	size_t name_len;
-	uint64_t build_offset;
-	bool has_build_offset, has_mongo_base, has_mongo_offset, is_mongo_image;
-	/* Node.js's reports */
-	bool has_pc, has_node_path;
-	struct text_edit edits[TEXT_EDITS_MAX];
-	unsigned edit_count;
-	bool unnamed;             /* "function": null */
-	struct text_edit unknown; /* "function": "<unknown>"; cut is 0: there is none */
-};
 
 struct text_reader {
 	struct text_modules modules;
@@ -101,15 +76,7 @@ struct text_reader {
 		uint64_t base;
 	} bases[TEXT_BASES];
 	unsigned base_count;
-	struct text_object objects[TEXT_JSON_DEPTH];
-	unsigned depth;
-	/* of the JSON value that is open */
-	uint32_t json_process;
-	unsigned frames_depth, images_depth; /* of the objects in a list of frames or images; 0: none is open */
-	uint64_t frame_index, image_index;   /* of the next */
-	bool json_signal;                    /* the frame before was a signal's trampoline */
-	struct text_frame pending;           /* Sentry's latest, which has a return address unless it is the last */
-	bool is_pending;
+	struct text_json json;
 };
 
 /* Reports one frame of the line to the caller, after looking up its module. An empty path: only an address. Returns

@@ -437,8 +437,8 @@ static void read_line(struct text_reader *r, struct rest line, unsigned signs)
 	        (!text_read_json(r, line) && !read_strings(r, line) && *line.at != '{'))
 		read_formats(r, line, signs);
 	blanks(&line);
-	if (r->depth && line.at < line.end && !strchr("{}[]\",", *line.at) && !is_scalar(line))
-		r->depth = 0;
+	if (r->json.depth && line.at < line.end && !strchr("{}[]\",", *line.at) && !is_scalar(line))
+		r->json.depth = 0;
 }
 
 /* The next line tells whether a frame of a call graph has callees. False: it is still to come. */
