@@ -633,6 +633,7 @@ static void *loader_main(void *arg)
 	struct load *l;
 	pthread_t next;
 	bool followed = false;
+	pthread_setname_np(pthread_self(), "loader");
 	background_enter(false);
 	while ((l = loads_take(ls))) {
 		enum load_step step = LOAD_DONE;

@@ -187,11 +187,14 @@ class Server:
         self.signal(signal.SIGSTOP)
         wait_for(lambda: set(self.thread_states()) <= {"T"}, f"{self.name} to stand still")
 
-    def thread_states(self):
+    def thread_states(self, name=None):
+        """Of all threads, or of those of a name."""
         folder = f"/proc/{self.process.pid}/task"
         for task in os.listdir(folder):
             with contextlib.suppress(OSError), open(os.path.join(folder, task, "stat"), "rb") as f:
-                yield f.read().rpartition(b")")[2].split()[0].decode()
+                before, _, after = f.read().rpartition(b")")
+                if name in (None, before.partition(b"(")[2].decode()):
+                    yield after.split()[0].decode()
 
     def wait(self, bound=STOP_BOUND):
         try:

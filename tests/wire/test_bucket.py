@@ -842,14 +842,15 @@ def test_more_loads_need_no_more_threads():
     """Twice bucket_parallel; each starts the next one with its first load."""
     with Stack(config={"bucket_parallel": "1", "bucket_parallel_request": "1"}) as s:
 
-        def threads(count):
+        def load(count):
             with ThreadPoolExecutor(4) as pool:
                 for module, reply in [(m, pool.submit(ask, s, m)) for m in (fresh(s) for _ in range(count))]:
                     is_found(reply.result(), module)
-            return len(os.listdir(f"/proc/{s.daemon.process.pid}/task"))
 
-        few = threads(1)
-        assert threads(60) == few
+        load(1)
+        wait_for(lambda: len(list(s.daemon.thread_states("loader"))) == 2, "the second loader")
+        load(60)
+        assert len(list(s.daemon.thread_states("loader"))) == 2
 
 
 @pytest.mark.slow
