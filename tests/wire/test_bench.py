@@ -149,7 +149,7 @@ def test_every_line_of_the_benchmark_works(programs, tmp_path):
     groups = dict.fromkeys(line.group for line in report.LINES)
     if not os.path.exists(os.path.join(BUILD, "symbtool")):
         del groups["symbtool"]
-    command = [sys.executable, os.path.join(BENCH, "bench.py"), "--quick", "--build", BUILD, "--svg", str(image), "--markdown", str(page), *groups]
+    command = [sys.executable, os.path.join(BENCH, "bench.py"), "--quick", "--once", "--build", BUILD, "--svg", str(image), "--markdown", str(page), *groups]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PEER")}
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=800, env=environment)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
