@@ -65,7 +65,8 @@ json_t *debug_json(const struct inquiry *s)
 {
 	json_t *stacks_per = json_object(), *bases = json_object(), *sizes = json_object(), *times = json_object(),
 	       *fails = json_object(), *parses = json_object(), *parse_fails = json_object(), *damaged = json_object(),
-	       *missing = json_object(), *unnamed = json_object(), *lacking = json_object(), *reasons = json_object();
+	       *missing = json_object(), *lacks = json_object(), *unnamed = json_object(), *lacking = json_object(),
+	       *reasons = json_object();
 	bool ok = count_unnamed(s, unnamed, reasons) && tell_modules(s, lacking);
 	int64_t download_time = 0, parse_time = 0;
 	uint64_t download_bytes = 0, downloads = 0, loads = 0, real = s->request.frame_count;
@@ -80,6 +81,8 @@ json_t *debug_json(const struct inquiry *s)
 		if (left_out)
 			ok &= set_module(
 			        w->kind == WANT_SYMBFILE ? missing : damaged, w, json_integer((json_int_t)left_out));
+		if (w->state == WANT_FOUND && w->module->map->lacking)
+			ok &= set_module(lacks, w, json_integer((json_int_t)w->module->map->lacking));
 		if (w->costs.fail_time)
 			ok &= set_module(fails, w, json_real(seconds(w->costs.fail_time)));
 		loads += w->loaded;
@@ -115,6 +118,7 @@ json_t *debug_json(const struct inquiry *s)
 	                              "fail_time_per_module", parse_fails, "damaged_lines_per_module", damaged)},
 	        {"save_symcache", json_pack("{s:f, s:{}}", "time", 0.0, "time_per_module")},
 	        {"missing_parts_per_module", missing},
+	        {"missing_units_per_module", lacks},
 	        {"image_bases", bases},
 	        {"unnamed", json_pack("{s:o, s:o}", "frames", unnamed, "modules", lacking)},
 	        {"reasons", reasons},

@@ -140,7 +140,7 @@ const struct config_row config_rows[] = {
                 "A new module gets only the pages that are needed. The rest follows when it is asked for again, or "
                 "after this time without loads; 0: at once."},
         {"missing_ttl", TYPE_DURATION, AT(missing_ttl), "10m", 0, 30 * DAY, NULL, false, CACHES,
-                "How long to remember that no source has a symbol file."},
+                "How long to remember that no source has a symbol file, or a file that an executable needs."},
         {"corrupt_ttl", TYPE_DURATION, AT(corrupt_ttl), "1h", 0, 30 * DAY, NULL, false, CACHES,
                 "How long to remember that a symbol file is corrupt."},
         {"failure_ttl_min", TYPE_DURATION, AT(failure_ttl_min), "1s", 0, DAY, NULL, false, CACHES,

@@ -336,7 +336,8 @@ static enum mc_status store_root(struct storing *s)
 	if (!root)
 		return MC_DOWN;
 	module_key(&key, 'r', &s->module->hash);
-	enum mc_status status = add_value(s, &key, &id, root, s->options->expire);
+	uint32_t expire = s->module->map->lacking ? s->options->expire_lacking : s->options->expire;
+	enum mc_status status = add_value(s, &key, &id, root, expire);
 	page_unref(root);
 	return status == MC_OK ? flush(s) : status;
 }

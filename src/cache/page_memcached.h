@@ -47,8 +47,9 @@ bool page_memcached_reachable(struct mc_client *c, const struct module_hash *has
 
 struct store_options {
 	enum page_codec codec;
-	uint64_t item_max; /* of the servers; a map with a larger value is not stored at all */
-	uint32_t expire;   /* seconds until the root expires; pages live a little longer */
+	uint64_t item_max;       /* of the servers; a map with a larger value is not stored at all */
+	uint32_t expire;         /* seconds until the root expires; pages live a little longer */
+	uint32_t expire_lacking; /* the same for the root of a map that lacks what a source may have later */
 };
 /* Supplies the pages to store. */
 struct store_source {

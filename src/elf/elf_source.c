@@ -28,8 +28,9 @@ struct elf_load {
 	const char *pe_name;          /* likewise; "": it is no PE file */
 	struct bucket_result *result; /* sums up what all transfers took */
 	struct elf_source_report *report;
-	int file;    /* that is being fetched */
-	int problem; /* errno of writing it */
+	char path[LAYOUT_PATH_MAX]; /* of the file that is read */
+	int file;                   /* that is being fetched */
+	int problem;                /* errno of writing it */
 	uint8_t *block;
 };
 
@@ -120,11 +121,10 @@ static enum bucket_outcome fetch_path(struct elf_load *l, const char *path, int 
 	return l->problem ? folder_failed(l, l->problem) : one.outcome;
 }
 
-/* The first file of a build id from the path `*number` on, which becomes that of the next one. */
-static enum bucket_outcome find_file(
-        struct elf_load *l, enum layout_use use, const struct build_id *id, unsigned *number, int *file)
+/* The first file of a build id from the path `*number` on, which becomes that of the next one. path: the file's. */
+static enum bucket_outcome find_file(struct elf_load *l, enum layout_use use, const struct build_id *id,
+        unsigned *number, char path[LAYOUT_PATH_MAX], int *file)
 {
-	char path[LAYOUT_PATH_MAX];
 	while (layout_path(path, l->kind, use, (*number)++, id)) {
 		enum bucket_outcome outcome = fetch_path(l, path, file);
 		if (outcome != BUCKET_MISSING)
@@ -136,8 +136,17 @@ static enum bucket_outcome find_file(
 	               : bucket_result_set(l->result, BUCKET_MISSING, "no file of this build id");
 }
 
-/* For struct extraction: what shares its entries with others (dwz -m) needs one more file. Its reader looks whether it
- * has the build id. */
+static enum bucket_outcome find_package(struct elf_load *l, int *file)
+{
+	char path[LAYOUT_PATH_MAX];
+	enum bucket_outcome outcome = BUCKET_MISSING;
+	for (unsigned n = 0; outcome == BUCKET_MISSING && layout_package_path(path, l->kind, n, l->path); n++)
+		outcome = fetch_path(l, path, file);
+	return outcome;
+}
+
+/* For struct extraction: what shares its entries with others (dwz -m) needs one more file, and so do split units. Its
+ * reader looks whether it has the build id, or these units. */
 static int provide(void *arg, const struct build_id *id, struct str name)
 {
 	struct elf_load *l = arg;
@@ -147,7 +156,9 @@ static int provide(void *arg, const struct build_id *id, struct str name)
 	int file = -1;
 	enum bucket_outcome outcome = BUCKET_MISSING;
 	if (id->len > 0)
-		outcome = find_file(l, LAYOUT_DEBUG, id, &number, &file);
+		outcome = find_file(l, LAYOUT_DEBUG, id, &number, path, &file);
+	else if (name.len == 0)
+		outcome = find_package(l, &file);
 	if (outcome == BUCKET_MISSING && layout_shared_path(path, l->kind, name))
 		outcome = fetch_path(l, path, &file);
 	l->result->outcome = before.outcome;
@@ -229,6 +240,7 @@ static enum bucket_outcome read_file(struct elf_load *l, const struct build_id_q
 	enum err err = extract_file(l->sources->extractors, &job, &l->report->error);
 	extractors_leave(l->sources->extractors, PLACE_READ);
 	l->report->hash = job.hash;
+	l->report->lacking = job.lacking;
 	l->report->code_size = job.code_size;
 	l->report->read_time += clock_now() - start;
 	return judge(l, err);
@@ -240,7 +252,7 @@ static void load_whole(struct elf_load *l, const struct build_id *id, const stru
 	enum bucket_outcome outcome = BUCKET_MISSING;
 	for (unsigned number = 0; outcome == BUCKET_MISSING;) {
 		int file;
-		if (find_file(l, l->use, id, &number, &file) != BUCKET_OK)
+		if (find_file(l, l->use, id, &number, l->path, &file) != BUCKET_OK)
 			break;
 		outcome = read_file(l, question, file);
 		close(file);

@@ -28,6 +28,7 @@ struct elf_source_report {
 	struct error error; /* why reading the file failed; the sink's own error, if it had one. ERR_MISSING: more than
 	                       that no file is there */
 	uint64_t hash;      /* of all records, in order */
+	uint64_t lacking;   /* as in struct extraction */
 	uint64_t code_size; /* bytes of the instructions */
 	int64_t read_time;  /* nanoseconds, in which a file that shares entries may be fetched too */
 };

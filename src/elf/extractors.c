@@ -391,6 +391,11 @@ static enum err take_packet(struct reading *s, struct error *e)
 			return error_set(e, ERR_CORRUPT, "its reader sent records before a build id");
 		text_hash_add(s->hash, p->data, p->len);
 		return symbfile_reader_feed(s->reader, p->data, p->len, e);
+	case PACKET_LACKS:
+		if (p->len != 8)
+			return error_set(e, ERR_CORRUPT, "its reader sent an unknown message");
+		s->job->lacking = get_u64(p->data);
+		return ERR_OK;
 	case PACKET_END:
 		return judge_end(s, e);
 	case PACKET_DIED:

@@ -54,14 +54,17 @@ struct extraction {
 	struct code_sink code;                    /* for instructions, if limits.code is set */
 	/* Returns a descriptor, which extract_file closes, of the file with the debug data of a build id; or
 	 * PROVIDE_NONE; or PROVIDE_FAILED, which ends the job with ERR_UNAVAILABLE. name: of a file of shared entries,
-	 * of any bytes, as the file says; empty: it is none. May be NULL. */
+	 * of any bytes, as the file says; empty: it is none. Neither: the package of the file's split units (.dwp). May
+	 * be NULL. */
 	int (*provide)(void *arg, const struct build_id *id, struct str name);
 	void *provide_arg;
 	reader_take *take; /* for its reader's memory; NULL: account_take_small */
 	void *take_arg;
 	const atomic_bool *cancel; /* ends it within about a second; may be NULL */
 	uint64_t hash;             /* out: of all records, in order */
-	uint64_t code_size;        /* out: bytes of the instructions */
+	uint64_t lacking;   /* out: units of which entries are in files that could not be provided: their functions have
+	                       no inlined calls, some no name */
+	uint64_t code_size; /* out: bytes of the instructions */
 };
 
 /* Passes what the file says about its code to the sink, at addresses relative to the image. ERR_MISSING: it says

@@ -98,6 +98,21 @@ bool layout_shared_path(char out[LAYOUT_SHARED_MAX], enum bucket_kind kind, stru
 	       snprintf(out, LAYOUT_SHARED_MAX, "%.*s", STR_FMT(path)) > 0;
 }
 
+/* In trees it is beside the file: gdb, LLVM and lldb add .dwp, lldb also in place of .debug. A debuginfod server with
+ * packages, as lldb expects it, has the package as debug file, and the skeletons in the executable. */
+bool layout_package_path(char out[LAYOUT_PATH_MAX], enum bucket_kind kind, unsigned number, const char *path)
+{
+	static const char *const ends[] = {".debug", "/executable"};
+	size_t len = strlen(path), end = strlen(ends[kind == BUCKET_DEBUGINFOD]);
+	bool ends_so = len > end && strcmp(path + len - end, ends[kind == BUCKET_DEBUGINFOD]) == 0;
+	const char *after = kind == BUCKET_DEBUGINFOD ? "/debuginfo" : ".dwp";
+	if (kind == BUCKET_ELF && number == 0)
+		end = 0;
+	else if (number > (kind == BUCKET_ELF) || !ends_so)
+		return false;
+	return snprintf(out, LAYOUT_PATH_MAX, "%.*s%s", (int)(len - end), path, after) < LAYOUT_PATH_MAX;
+}
+
 bool layout_folder(char out[LAYOUT_PATH_MAX], enum bucket_kind kind, unsigned number, uint8_t first)
 {
 	static const char *const above[] = {".build-id/", ""};

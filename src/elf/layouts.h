@@ -23,6 +23,10 @@ bool layout_pe_path(char *out, size_t size, unsigned number, const char *name, c
 enum { LAYOUT_SHARED_MAX = 256 };
 bool layout_shared_path(char out[LAYOUT_SHARED_MAX], enum bucket_kind kind, struct str name);
 
+/* The path of the package of split units (.dwp) of the file at `path`, by number from 0 on. False: there are no more.
+ */
+bool layout_package_path(char out[LAYOUT_PATH_MAX], enum bucket_kind kind, unsigned number, const char *path);
+
 /* The folders, by number from 0 on, of the build ids that begin with this byte. False: there are no more. */
 bool layout_folder(char out[LAYOUT_PATH_MAX], enum bucket_kind kind, unsigned number, uint8_t first);
 /* The build id whose file or folder has this name there; false: none. */

@@ -25,7 +25,8 @@ enum packet_kind {
 	PACKET_DOING = 'S',   /* text: what it does now */
 	PACKET_ID = 'I',      /* the file's build id, perhaps empty */
 	PACKET_WANT = 'W', /* another file: the length of its build id as a byte, the build id, perhaps a name; answered
-	                      by PACKET_FILE */
+	                      by PACKET_FILE. No build id: the package of the file's split units (.dwp) */
+	PACKET_LACKS = 'L',   /* how many units have entries in files that are not there, eight bytes, little-endian */
 	PACKET_RECORDS = 'D', /* the next bytes of a symbfile */
 	PACKET_ARCH = 'A',    /* text: the machine whose instructions follow */
 	PACKET_CODE = 'C',    /* an instruction: where it ends and begins, four bytes each, where it leads, eight bytes,

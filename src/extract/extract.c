@@ -115,6 +115,7 @@ static enum err name_of_symbol(void *arg, uint64_t address, struct str *name, st
 static void note_split(struct extraction *x)
 {
 	const struct split_source *s = &x->dwarf.split;
+	x->stats->lacking = x->dwarf.missing[0] ? x->unit_count : s->missing;
 	if (s->missing > 0)
 		add_note(x->stats,
 		        "the entries of %" PRIu64 " of %" PRIu64
@@ -315,10 +316,12 @@ static enum err open_dwarf(struct extraction *x, struct worker *first)
 	err = dwarf_source_open(&x->dwarf, x->dwarf_path, debug_dir(x), x->error);
 	if (!err && x->dwarf.missing[0])
 		complete_dwarf(x);
-	if (!err)
+	if (!err) {
 		split_source_open(&x->dwarf.split, x->path, x->dwarf_path, debug_dir(x));
-	if (!err)
+		x->dwarf.split.fetch = x->options->fetch_package;
+		x->dwarf.split.fetch_arg = x->options->fetch_arg;
 		err = unit_reader_open(&first->reader, &x->dwarf, &x->code, x->pads, x->error);
+	}
 	return err ? err : unit_reader_list(&first->reader, &x->units, &x->unit_count, x->error);
 }
 

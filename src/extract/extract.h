@@ -20,7 +20,10 @@ struct extract_options {
 	 * errors are told in notes. */
 	enum err (*fetch)(
 	        void *arg, const uint8_t *id, size_t len, const char *name, char found[PATH_MAX], struct error *e);
-	void *fetch_arg;
+	/* Fetches the package (.dwp) of the executable, when units are split and not in files that are here; NULL:
+	 * nobody does. ERR_MISSING: nobody has it; other errors end the extraction. */
+	enum err (*fetch_package)(void *arg, char found[PATH_MAX], struct error *e);
+	void *fetch_arg;                            /* for both */
 	void (*doing)(void *arg, const char *what); /* told what comes next; may be NULL */
 	void *doing_arg;
 };
@@ -29,9 +32,10 @@ enum { EXTRACT_NOTES = 8, EXTRACT_NOTE_LENGTH = 512 };
 
 struct extract_stats {
 	uint64_t units, ranges, pads;
-	bool dynamic;              /* all names come from dynamic symbols */
-	bool pads_known;           /* false: no return pads, since calls of this machine are not known */
-	char debug_file[PATH_MAX]; /* the other file that was used; empty: none */
+	uint64_t lacking; /* units of which entries are in files that are not there: split units, shared entries */
+	bool dynamic;     /* all names come from dynamic symbols */
+	bool pads_known;  /* false: no return pads, since calls of this machine are not known */
+	char debug_file[PATH_MAX];                      /* the other file that was used; empty: none */
 	char notes[EXTRACT_NOTES][EXTRACT_NOTE_LENGTH]; /* for the user: what is missing, and what would help */
 	unsigned note_count;
 };

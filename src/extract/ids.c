@@ -111,7 +111,8 @@ static uint64_t image_base(Elf *elf)
 
 void ids_read(struct ids *ids, Elf *elf)
 {
-	*ids = (struct ids){.image_base = image_base(elf)};
+	*ids = (struct ids){
+	        .image_base = image_base(elf), .is_package = elf_find_section(elf, ".debug_cu_index") != NULL};
 	read_sections(ids, elf);
 	if (!ids->build_id.len || !ids->go_build_id[0])
 		read_segments(ids, elf);

@@ -21,6 +21,7 @@ struct ids {
 	struct build_id build_id;
 	char go_build_id[GO_BUILD_ID_MAX + 1]; /* empty: none */
 	char debug_id[DEBUG_ID_LEN + 1];       /* empty: neither a build id nor code */
+	bool is_package;                       /* of split units (.dwp): it has no code of its own */
 	uint64_t image_base;                   /* the address of the file that is the first of its image in memory */
 };
 

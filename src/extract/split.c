@@ -36,10 +36,9 @@ static void read_parts(struct str parts[SPLIT_PARTS], Elf *elf)
 static enum err open_file(struct section_file *file, Elf **elf, const char *path, struct error *e)
 {
 	struct elf_file f;
-	enum err err = elf_file_open_any(&f, path, e);
-	if (err)
+	if (elf_file_open_any(&f, path, e))
 		return ERR_MISSING;
-	err = section_file_open(file, &f, e);
+	enum err err = section_file_open(file, &f, e);
 	elf_file_close(&f);
 	if (err)
 		return err;
@@ -49,19 +48,28 @@ static enum err open_file(struct section_file *file, Elf **elf, const char *path
 	return err;
 }
 
-static bool open_package(struct split_source *s, const char *path)
+static enum err open_package(struct split_package *p, const char *path, struct error *e)
 {
-	if (open_file(&s->package, &s->package_elf, path, NULL))
-		return false;
-	read_parts(s->package_parts, s->package_elf);
-	split_index_read(&s->index, elf_section_bytes(s->package_elf, ".debug_cu_index"), is_big(s->package_elf));
-	return true;
+	enum err err = open_file(&p->file, &p->elf, path, e);
+	if (err)
+		return err;
+	read_parts(p->parts, p->elf);
+	split_index_read(&p->index, elf_section_bytes(p->elf, ".debug_cu_index"), is_big(p->elf));
+	return ERR_OK;
+}
+
+static void close_package(struct split_package *p)
+{
+	elf_end(p->elf);
+	section_file_close(&p->file);
+	*p = (struct split_package){.elf = NULL};
 }
 
 static bool package_at(struct split_source *s, const char *dir, const char *more, const char *base)
 {
 	char path[PATH_MAX];
-	return snprintf(path, sizeof path, "%s%s%s.dwp", dir, more, base) < PATH_MAX && open_package(s, path);
+	return snprintf(path, sizeof path, "%s%s%s.dwp", dir, more, base) < PATH_MAX &&
+	       !open_package(&s->package, path, NULL);
 }
 
 void split_source_open(struct split_source *s, const char *program, const char *dwarf_path, const char *debug_dir)
@@ -79,8 +87,8 @@ void split_source_close(struct split_source *s)
 {
 	if (!s->program)
 		return;
-	elf_end(s->package_elf);
-	section_file_close(&s->package);
+	close_package(&s->package);
+	close_package(&s->other);
 	pthread_mutex_destroy(&s->lock);
 	*s = (struct split_source){.program = NULL};
 }
@@ -261,13 +269,41 @@ static enum err assemble(struct split_unit *u, const struct section_file *file, 
 	return find_unit(u, id) ? ERR_OK : error_set(e, ERR_MISSING, "another unit");
 }
 
-static enum err try_package(
-        struct split_unit *u, struct split_source *s, uint64_t id, const struct split_main *main, struct error *e)
+static enum err try_package(struct split_unit *u, const struct split_package *p, uint64_t id,
+        const struct split_main *main, struct error *e)
 {
 	struct str parts[SPLIT_PARTS];
-	if (!split_index_find(&s->index, id, is_big(main->elf), s->package_parts, parts))
+	if (!split_index_find(&p->index, id, is_big(main->elf), p->parts, parts))
 		return ERR_MISSING;
-	return assemble(u, &s->package, parts, id, main, e);
+	return assemble(u, &p->file, parts, id, main, e);
+}
+
+/* The first thread that needs a package has it fetched, for all. One that is malformed has no units. */
+static enum err fetch_package(struct split_source *s, struct error *e)
+{
+	char found[PATH_MAX];
+	pthread_mutex_lock(&s->lock);
+	if (!s->fetched) {
+		s->fetched = true;
+		s->fetch_err = s->fetch(s->fetch_arg, found, &s->fetch_error);
+		if (!s->fetch_err)
+			s->fetch_err = open_package(&s->other, found, &s->fetch_error);
+		if (s->fetch_err == ERR_CORRUPT)
+			s->fetch_err = ERR_MISSING;
+	}
+	pthread_mutex_unlock(&s->lock);
+	return s->fetch_err ? error_set(e, s->fetch_err, "%s", s->fetch_error.text) : ERR_OK;
+}
+
+static enum err try_fetched(struct split_unit *u, struct split_source *s, const Dwarf_Die *root, uint64_t id,
+        const struct split_main *main, struct error *e)
+{
+	enum err err = s->fetch ? fetch_package(s, e) : ERR_MISSING;
+	if (err)
+		return err;
+	split_unit_close(u);
+	read_skeleton(&u->skeleton, root, main->elf);
+	return try_package(u, &s->other, id, main, e);
 }
 
 static enum err try_file(
@@ -329,9 +365,11 @@ enum err split_unit_open(struct split_unit *u, struct split_source *s, const Dwa
 	*u = (struct split_unit){.image = NULL};
 	read_skeleton(&u->skeleton, skeleton, main->elf);
 	bool known = id_of(skeleton, &id);
-	enum err err = known ? try_package(u, s, id, main, e) : ERR_MISSING;
+	enum err err = known ? try_package(u, &s->package, id, main, e) : ERR_MISSING;
 	if (known && err == ERR_MISSING)
 		err = try_files(u, s, skeleton, id, main, e);
+	if (known && err == ERR_MISSING)
+		err = try_fetched(u, s, skeleton, id, main, e);
 	count(s, skeleton, !err);
 	if (err)
 		split_unit_close(u);

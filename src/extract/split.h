@@ -8,6 +8,7 @@
 #ifndef EXTRACT_SPLIT_H
 #define EXTRACT_SPLIT_H
 
+#include <limits.h>
 #include <pthread.h>
 
 #include "extract/die_ranges.h"
@@ -23,14 +24,27 @@ struct split_index {
 	uint32_t columns, units, slots;
 };
 
+/* A cleared one is closed. */
+struct split_package {
+	struct section_file file;
+	Elf *elf;
+	struct str parts[SPLIT_PARTS];
+	struct split_index index;
+};
+
 /* For all threads. */
 struct split_source {
 	const char *program, *dwarf_path, *debug_dir;
-	struct section_file package;
-	Elf *package_elf;
-	struct str package_parts[SPLIT_PARTS];
-	struct split_index index;
-	pthread_mutex_t lock;    /* of what follows */
+	struct split_package package; /* that was found */
+	/* Fetches a package for units that are nowhere, once; NULL: nobody does. ERR_MISSING: nobody has one. Set after
+	 * split_source_open. */
+	enum err (*fetch)(void *arg, char found[PATH_MAX], struct error *e);
+	void *fetch_arg;
+	pthread_mutex_t lock; /* of what follows */
+	bool fetched;         /* then the next three stay as they are */
+	struct split_package other;
+	enum err fetch_err; /* why that is closed */
+	struct error fetch_error;
 	uint64_t found, missing; /* units */
 	uint64_t first_missing;  /* the offset of the first of these, and its file */
 	char first_name[256];
@@ -44,7 +58,7 @@ struct split_main {
 
 /* A unit put together from its parts. A cleared one is closed. */
 struct split_unit {
-	struct section_file file; /* a .dwo; empty when it is of the package */
+	struct section_file file; /* a .dwo; empty when it is of a package */
 	char *image;              /* the ELF file */
 	size_t image_len;
 	Elf *file_elf, *elf;
@@ -58,8 +72,8 @@ void split_source_open(struct split_source *s, const char *program, const char *
 void split_source_close(struct split_source *s);
 /* Whether root is a skeleton. */
 bool split_is_skeleton(const Dwarf_Die *root);
-/* ERR_MISSING: no file or package has the unit, which is counted; ERR_CORRUPT,
- * ERR_NO_MEMORY. After a failure there is nothing to close. */
+/* ERR_MISSING: no file or package has the unit, which is counted; ERR_CORRUPT, ERR_NO_MEMORY, or what fetch returns.
+ * After a failure there is nothing to close. */
 enum err split_unit_open(struct split_unit *u, struct split_source *s, const Dwarf_Die *skeleton,
         const struct split_main *main, struct error *e);
 void split_unit_close(struct split_unit *u);

@@ -84,20 +84,12 @@ static enum err open_file(struct job *j, int *file, struct error *e)
 	return err;
 }
 
-/* For extract_options: the server is asked for the file of a build id. */
-static enum err fetch(void *arg, const uint8_t *id, size_t len, const char *name, char found[PATH_MAX], struct error *e)
+static enum err fetch_file(struct job *j, const uint8_t *want, size_t len, char found[PATH_MAX], struct error *e)
 {
-	struct job *j = arg;
-	uint8_t body[1 + BUILD_ID_MAX + ALTERNATE_NAME_MAX];
-	size_t name_len = name ? strlen(name) : 0;
-	if (j->other_count == OTHERS_MAX || len > BUILD_ID_MAX || name_len > ALTERNATE_NAME_MAX)
+	if (j->other_count == OTHERS_MAX)
 		return ERR_MISSING;
-	body[0] = (uint8_t)len;
-	memcpy(body + 1, id, len);
-	memcpy(body + 1 + len, name ? name : "", name_len);
 	doing(j, "waiting for another file");
-	if (!packet_send(j->socket, PACKET_WANT, body, 1 + len + name_len, NULL, 0) ||
-	        !packet_receive(j->socket, &j->packet))
+	if (!packet_send(j->socket, PACKET_WANT, want, len, NULL, 0) || !packet_receive(j->socket, &j->packet))
 		return gone(e);
 	if (j->packet.fd_count != 1)
 		return ERR_MISSING;
@@ -106,6 +98,24 @@ static enum err fetch(void *arg, const uint8_t *id, size_t len, const char *name
 	enum err err = open_file(j, file, e);
 	snprintf(found, PATH_MAX, "/dev/fd/%d", *file);
 	return err;
+}
+
+/* For extract_options: the server is asked for the file of a build id. */
+static enum err fetch(void *arg, const uint8_t *id, size_t len, const char *name, char found[PATH_MAX], struct error *e)
+{
+	uint8_t body[1 + BUILD_ID_MAX + ALTERNATE_NAME_MAX];
+	size_t name_len = name ? strlen(name) : 0;
+	if (len > BUILD_ID_MAX || name_len > ALTERNATE_NAME_MAX)
+		return ERR_MISSING;
+	body[0] = (uint8_t)len;
+	memcpy(body + 1, id, len);
+	memcpy(body + 1 + len, name ? name : "", name_len);
+	return fetch_file(arg, body, 1 + len + name_len, found, e);
+}
+
+static enum err fetch_package(void *arg, char found[PATH_MAX], struct error *e)
+{
+	return fetch_file(arg, (const uint8_t[]){0}, 1, found, e);
 }
 
 /* ---- records ---- */
@@ -160,6 +170,8 @@ static enum err read_ids(struct job *j, int file, struct error *e)
 	enum err err = ids_of_fd(&ids, file, e);
 	if (err)
 		return error_set(e, ERR_CORRUPT, "not an ELF file");
+	if (ids.is_package && !ids.build_id.len)
+		return error_set(e, ERR_MISSING, "a package of split units, without their program");
 	j->image_base = ids.image_base;
 	if (!packet_send(j->socket, PACKET_ID, ids.build_id.bytes, ids.build_id.len, NULL, 0))
 		return gone(e);
@@ -168,11 +180,14 @@ static enum err read_ids(struct job *j, int file, struct error *e)
 
 static enum err extract(struct job *j, int file, struct error *e)
 {
+	static struct extract_stats stats; /* large */
 	char path[32];
+	uint8_t lacks[8];
 	struct symbfile_sink sink = {take_range, take_pad, j};
 	struct extract_options options = {.debug_dir = "/dev/null",
 	        .threads = j->limits->threads,
 	        .fetch = fetch,
+	        .fetch_package = fetch_package,
 	        .fetch_arg = j,
 	        .doing = doing,
 	        .doing_arg = j};
@@ -180,10 +195,15 @@ static enum err extract(struct job *j, int file, struct error *e)
 	j->writer = symbfile_writer_new(write_records, j);
 	if (!j->writer)
 		return no_memory(e);
-	enum err err = extract_here(path, &options, &sink, NULL, e);
+	enum err err = extract_here(path, &options, &sink, &stats, e);
 	if (err == ERR_MISSING) /* its advice is for users of symbtool */
 		return error_set(e, err, "neither debug data nor symbols describe any code");
-	return err ? err : symbfile_writer_finish(j->writer, e);
+	if (!err)
+		err = symbfile_writer_finish(j->writer, e);
+	put_u64(lacks, stats.lacking);
+	if (!err && !packet_send(j->socket, PACKET_LACKS, lacks, sizeof lacks, NULL, 0))
+		err = gone(e);
+	return err;
 }
 
 /* ---- instructions ---- */

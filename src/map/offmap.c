@@ -59,13 +59,13 @@ void offmap_free(struct offmap *m)
 }
 
 /* The root: generation u64, marker u64, then varints: the counts, the code file, its id, and the first address or id of
- * each page as differences. */
+ * each page as differences. Last, unless it is 0, how many units lack entries. */
 struct page *offmap_root_encode(const struct offmap *m)
 {
 	size_t id_len = strlen(m->code_id);
 	const uint64_t counts[] = {m->code_count, m->string_count, m->funcs, m->publics, m->lines, m->inlines,
 	        m->damaged, m->text_bytes, m->raw_bytes, m->code_file_len, id_len};
-	size_t room = 16 + VARINT_MAX * (sizeof counts / sizeof *counts + (size_t)m->code_count + m->string_count) +
+	size_t room = 16 + VARINT_MAX * (sizeof counts / sizeof *counts + (size_t)m->code_count + m->string_count + 1) +
 	              m->code_file_len + id_len;
 	uint8_t *bytes = room <= UINT32_MAX ? malloc(room) : NULL;
 	if (!bytes)
@@ -85,6 +85,8 @@ struct page *offmap_root_encode(const struct offmap *m)
 	last = 0;
 	for (uint32_t i = 0; i < m->string_count; last = m->string_first[i++])
 		at = varint_put(at, m->string_first[i] - last);
+	if (m->lacking)
+		at = varint_put(at, m->lacking);
 	struct page *p = page_new(PAGE_ROOT, (uint32_t)(at - bytes));
 	if (p)
 		memcpy(p->bytes, bytes, p->len);
@@ -109,7 +111,16 @@ static bool read_firsts(struct reader *r, struct offmap *m)
 			return false;
 		m->string_first[i] = (uint32_t)(last += step);
 	}
-	return !r->bad && r->at == r->end;
+	return !r->bad;
+}
+
+/* 0 is not written. */
+static bool read_lacking(struct reader *r, struct offmap *m)
+{
+	if (r->at == r->end)
+		return true;
+	m->lacking = reader_varint(r);
+	return !r->bad && r->at == r->end && m->lacking > 0;
 }
 
 enum err offmap_root_decode(const uint8_t *bytes, size_t len, struct offmap **out)
@@ -156,7 +167,7 @@ enum err offmap_root_decode(const uint8_t *bytes, size_t len, struct offmap **ou
 	}
 	memcpy(m->code_id, r.at, (size_t)counts[10]);
 	r.at += counts[10];
-	if (!read_firsts(&r, m)) {
+	if (!read_firsts(&r, m) || !read_lacking(&r, m)) {
 		offmap_free(m);
 		return ERR_CORRUPT;
 	}

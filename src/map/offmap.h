@@ -72,8 +72,10 @@ struct offmap {
 	char code_id[OFFMAP_CODE_ID_SIZE];       /* from the same line, as it stands; empty: none, or none that fits */
 	uint64_t funcs, publics, lines, inlines; /* counts of records in the symbol file */
 	uint64_t damaged;                        /* lines that were skipped */
-	uint64_t text_bytes;                     /* size of the symbol file */
-	uint64_t raw_bytes; /* of all code and string pages, uncompressed; 0: not all have been made yet */
+	uint64_t lacking; /* units of debug data of which entries are in files that no source had; then it is not kept
+	                     long */
+	uint64_t text_bytes; /* size of the symbol file */
+	uint64_t raw_bytes;  /* of all code and string pages, uncompressed; 0: not all have been made yet */
 };
 
 /* Frees the map and releases its pages; NULL is fine. */

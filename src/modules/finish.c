@@ -406,7 +406,8 @@ void finishers_init(struct finishers *all, struct loads *loads)
 	        .options = {c->codec == CODEC_CHOICE_ZSTD  ? CODEC_ZSTD
 	                    : c->codec == CODEC_CHOICE_LZ4 ? CODEC_LZ4
 	                                                   : CODEC_RAW,
-	                c->memcached_item_max, (uint32_t)(c->root_max_age / SECOND)}};
+	                c->memcached_item_max, (uint32_t)(c->root_max_age / SECOND),
+	                (uint32_t)(lacking_ttl(c) / SECOND)}};
 	STAILQ_INIT(&all->maps.jobs);
 	STAILQ_INIT(&all->pages.jobs);
 	clock_condition_init(&all->added);

@@ -257,6 +257,14 @@ static struct build_id_question question_of(const struct load *l)
 	return q;
 }
 
+static void log_lacking(const struct load *l, uint64_t units)
+{
+	if (units)
+		log_event(LOG_LEVEL_INFO, "files missing",
+		        "%s/%s: entries of %llu units are in .dwo, .dwp or dwz files that its source lacks",
+		        l->name.data, l->id.data, (unsigned long long)units);
+}
+
 /* What the file's debug data say becomes a map. */
 static enum outcome_class get_executable(struct loader *r, struct load *l, unsigned source)
 {
@@ -276,7 +284,9 @@ static enum outcome_class get_executable(struct loader *r, struct load *l, unsig
 	if (t.result.outcome == BUCKET_OK && !(t.err = symbfile_map_finish(records, &map))) {
 		map->generation = report.hash;
 		map->text_bytes = t.result.text_bytes;
+		map->lacking = report.lacking;
 		histogram_observe(H_PARSE, report.read_time);
+		log_lacking(l, report.lacking);
 	}
 	t.parse_time = report.read_time;
 	enum outcome_class class = end_attempt(r, l, &t, map != NULL);

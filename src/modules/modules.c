@@ -136,12 +136,19 @@ static bool asks_store(struct modules *m, const struct module_want *w)
 	       loads_begin_at_once(&m->loads);
 }
 
+/* As in memcached. Limits how long a lost marker can do harm; and what a source lacked may have come. */
+static bool is_too_old(const struct modules *m, const struct module *module, int64_t age)
+{
+	const struct config *c = m->context.config;
+	return (module->map->lacking && age > lacking_ttl(c)) ||
+	       (mc_enabled(m->context.servers) && age > c->root_max_age);
+}
+
 /* Sets the want if memory has a result. Returns when that was last checked; INT64_MAX: it holds unchecked. */
 static int64_t look_in_memory(struct modules *m, struct module_want *w, int64_t now)
 {
 	struct module *module = page_cache_get(m->context.cache, &w->own.hash);
-	if (module && mc_enabled(m->context.servers) && now - module->since > m->context.config->root_max_age) {
-		/* as in memcached: limits how long a lost marker can do harm */
+	if (module && is_too_old(m, module, now - module->since)) {
 		page_cache_remove(m->context.cache, &w->own.hash, module);
 		module_unref(module);
 		module = NULL;

@@ -7,6 +7,7 @@
 #include <sys/queue.h>
 
 #include "base/client_key.h"
+#include "base/clock.h"
 #include "base/config.h"
 #include "cache/outcomes.h"
 #include "cache/page_cache.h"
@@ -16,6 +17,13 @@
 struct load;
 struct load_wait;
 struct share;
+
+/* How long a map is kept that lacks what a source may have later: as long as a source that has nothing is not asked. */
+static inline int64_t lacking_ttl(const struct config *c)
+{
+	int64_t ttl = c->missing_ttl < c->root_max_age ? c->missing_ttl : c->root_max_age;
+	return ttl > SECOND ? ttl : SECOND;
+}
 
 enum want_state {
 	WANT_LOAD,       /* in no cache: modules_load gets it */

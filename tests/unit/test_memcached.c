@@ -1215,7 +1215,7 @@ static void a_page_that_starts_elsewhere_is_lost(void **state)
 	(void)state;
 	struct client c;
 	uint64_t bytes;
-	const struct store_options options = {CODEC_RAW, 1 << 20, 0};
+	const struct store_options options = {CODEC_RAW, 1 << 20, 0, 0};
 	start(&servers[0], NULL, NULL);
 	client_open(&c, 0, 1, LONGEST * SECOND);
 	struct module *m = small_module(0x1000, 1);
@@ -1233,7 +1233,7 @@ static void pages_of_more_than_may_be_taken(void **state)
 	(void)state;
 	struct client c;
 	uint64_t bytes;
-	const struct store_options options = {CODEC_RAW, 1 << 20, 0};
+	const struct store_options options = {CODEC_RAW, 1 << 20, 0, 0};
 	start(&servers[0], NULL, NULL);
 	client_open(&c, 0, 1, LONGEST * SECOND);
 	struct module *m = small_module(0x1000, 1);
@@ -1257,7 +1257,7 @@ static void what_memcached_counts_of_an_item_is_below_the_limit(void **state)
 {
 	(void)state;
 	struct client c;
-	struct store_options options = {CODEC_RAW, 1, 0};
+	struct store_options options = {CODEC_RAW, 1, 0, 0};
 	start(&servers[0], NULL, NULL);
 	client_open(&c, 0, 1, LONGEST * SECOND);
 	struct module *m = small_module(0x1000, 1);
@@ -1272,7 +1272,7 @@ static void a_page_that_is_not_stored_is_told(void **state)
 {
 	(void)state;
 	struct client c;
-	const struct store_options options = {CODEC_RAW, 4 << 20, 0};
+	const struct store_options options = {CODEC_RAW, 4 << 20, 0, 0};
 	start(&servers[0], NULL, NULL);
 	client_open(&c, 0, 1, LONGEST * SECOND);
 	struct module *m = small_module(0x1000, 1);

@@ -330,9 +330,29 @@ static void test_root(void **state)
 	}
 	assert_true(refused > root->len / 2);
 	memcpy(copy, root->bytes, root->len);
-	copy[root->len] = 1;
+	copy[root->len] = 0;
 	assert_false(decodes_copy(copy, root->len + 1));
 	free(copy);
+	page_unref(root);
+}
+
+/* The number stands last, and only if it is not 0. */
+static void test_root_that_lacks_units(void **state)
+{
+	struct offmap m = {.generation = 1, .lacking = 300};
+	struct offmap *back;
+	uint8_t longer[64] = {0};
+	(void)state;
+	struct page *root = offmap_root_encode(&m);
+	assert_non_null(root);
+	assert_same_root(root);
+	assert_int_equal(offmap_root_decode(root->bytes, root->len, &back), ERR_OK);
+	assert_int_equal(back->lacking, 300);
+	offmap_free(back);
+	assert_false(decodes_copy(root->bytes, root->len - 1));
+	assert_in_range(root->len, 1, sizeof longer - 1);
+	memcpy(longer, root->bytes, root->len);
+	assert_false(decodes_copy(longer, root->len + 1));
 	page_unref(root);
 }
 
@@ -595,6 +615,7 @@ int main(void)
 	        cmocka_unit_test(test_wrong_page),
 	        cmocka_unit_test(test_root),
 	        cmocka_unit_test(test_root_noise),
+	        cmocka_unit_test(test_root_that_lacks_units),
 	        cmocka_unit_test(test_root_order),
 	        cmocka_unit_test(test_values),
 	        cmocka_unit_test(test_compress_and_expand),

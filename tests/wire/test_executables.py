@@ -182,6 +182,120 @@ def test_shared_entries_that_only_a_name_leads_to(tmp_path):
         assert shared.named(s) == other
 
 
+SPLIT = {
+    "a.c": """#include "all.h"
+static inline __attribute__((always_inline)) int twice(int x) { volatile int y = x; return y * 2 + seen(y); }
+__attribute__((noinline)) int first(int x) { return twice(x) + twice(x + 1); }
+int main(int n, char **v) { (void)v; return first(n) + second(n) + third(n); }
+""",
+    "b.c": """#include "all.h"
+static inline __attribute__((always_inline)) int thrice(int x) { volatile int y = x; return y * 3; }
+__attribute__((noinline)) int second(int x) { return thrice(x) + seen(x); }
+""",
+    "c.c": """#include "all.h"
+__attribute__((noinline)) int seen(int x) { volatile int y = x; return y; }
+static __attribute__((noinline)) int hidden(int x) { volatile int y = x; return y * 5 + seen(y); }
+int third(int x) { return hidden(x) + hidden(x + 2); }
+""",
+    "all.h": "int first(int); int second(int); int third(int); int seen(int);\n",
+}
+
+
+def instructions(program, functions):
+    """The addresses of all instructions of these functions, and of the padding behind them."""
+    text = subprocess.run(["objdump", "-d", "--no-show-raw-insn", program], stdout=subprocess.PIPE, text=True, check=True).stdout
+    bodies = re.findall(r"^[0-9a-f]+ <(\w+)>:\n((?:.+\n)+)", text, re.M)
+    return [int(at, 16) for name, body in bodies if name in functions for at in re.findall(r"^ +([0-9a-f]+):", body, re.M)]
+
+
+class Split:
+    """A program of three split units (-gsplit-dwarf), and its package."""
+
+    def __init__(self, base, compiler, version, packer):
+        self.program, self.package = f"{base}/program", f"{base}/program.dwp"
+        for name, text in SPLIT.items():
+            (base / name).write_text(text, encoding="utf-8")
+        for name in "abc":
+            subprocess.run([compiler, "-O2", f"-gdwarf-{version}", "-gsplit-dwarf", "-c", f"{name}.c"], cwd=base, check=True)
+        subprocess.run([compiler, "-Wl,--build-id=sha1", "-o", self.program, "a.o", "b.o", "c.o"], cwd=base, check=True)
+        self.id, self.addresses = build_id_of(self.program), instructions(self.program, ["first", "second", "third", "seen", "hidden", "main"])
+        self.whole = self.local()
+        subprocess.run([packer, "-e", self.program, "-o", self.package], cwd=base, check=True, timeout=60)
+        for name in "abc":
+            (base / f"{name}.dwo").unlink()
+        assert self.local() == self.whole
+        os.rename(self.package, f"{base}/package")
+        self.package, self.poor = f"{base}/package", self.local()
+        assert {f[0] for f in self.whole} - {None} == {"first", "second", "third", "seen", "hidden", "main"}
+        assert sum(bool(f[3]) for f in self.whole) > 5 and self.poor != self.whole
+
+    def local(self):
+        """As symbtool reads it where it is."""
+        return facts(v5_frames(run("symbolicate", "--json", self.program, *map(hex, self.addresses)).stdout))
+
+
+KINDS = {"clang-5": ("clang", 5, "llvm-dwp"), "clang-4": ("clang", 4, "llvm-dwp"), "gcc-4": ("gcc", 4, "dwp")}  # Debian's packers fail for gcc's DWARF 5
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def split(request, tmp_path_factory):
+    compiler, version, packer = KINDS[request.param]
+    if not shutil.which(compiler) or not shutil.which(packer):
+        pytest.skip(f"{compiler} or {packer} is not installed")
+    return Split(tmp_path_factory.mktemp("split"), compiler, version, packer)
+
+
+def lacking(stack, build_id):
+    debug = stack.client.v5(job([["prog", build_id]], [[0, 0]]), Debug="1")["debug"]
+    return list(debug["missing_units_per_module"].values())
+
+
+@pytest.mark.parametrize("path", [".build-id/{0}/{1}.debug.dwp", ".build-id/{0}/{1}.dwp"])
+def test_the_package_of_split_units_is_beside_the_debug_file(split, tmp_path, path):
+    xx, rest = split.id[:2], split.id[2:]
+    os.makedirs(tmp_path / ".build-id" / xx)
+    subprocess.run(["objcopy", "--only-keep-debug", split.program, tmp_path / ".build-id" / xx / f"{rest}.debug"], check=True)
+    shutil.copy(split.package, tmp_path / path.format(xx, rest))
+    with over(tmp_path) as s:
+        assert named(s, split.id, split.addresses) == split.whole
+        assert lacking(s, split.id) == []
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_the_package_of_split_units_as_a_debuginfod_server_has_it(split, tmp_path, packed):
+    """Where lldb asks for it. Without it the executable answers, or its debug file."""
+    folder = tmp_path / "buildid" / split.id
+    os.makedirs(folder)
+    shutil.copy(split.program, folder / "executable")
+    if packed:
+        shutil.copy(split.package, folder / "debuginfo")
+    bucket = Bucket("files", str(tmp_path), Symbols(str(tmp_path)))
+    bucket.start()
+    try:
+        with Stack(bucket=False, config={"source": [f"debuginfod+{bucket.url}"]}) as s:
+            assert named(s, split.id, split.addresses) == (split.whole if packed else split.poor)
+            assert lacking(s, split.id) == ([] if packed else [3])
+    finally:
+        bucket.stop()
+
+
+def test_a_package_of_split_units_that_comes_later_is_found(split, tmp_path):
+    """A module that lacks it is not kept longer than a missing one, in memory and in memcached. A package of other units is none."""
+    at = f".build-id/{split.id[:2]}/{split.id[2:]}"
+    os.makedirs(tmp_path / at)
+    shutil.copy(split.program, tmp_path / at / "elf")
+    shutil.copy(split.program, tmp_path / at / "elf.dwp")
+    with Stack(bucket=False, daemons=2, config={"source": [f"elf+file://{tmp_path}"], "missing_ttl": "2s"}) as s:
+        other = s.nodes[1].client()
+        assert named(s, split.id, split.addresses) == split.poor
+        assert facts(other.frames(["prog", split.id], split.addresses)) == split.poor
+        assert lacking(s, split.id) == [3]
+        shutil.copy(split.package, tmp_path / at / "elf.dwp")
+        wait_for(lambda: named(s, split.id, split.addresses) == split.whole, "the package to be asked for again")
+        wait_for(lambda: facts(other.frames(["prog", split.id], split.addresses)) == split.whole, "the other host to see it")
+        assert lacking(s, split.id) == []
+
+
 def test_two_build_ids_that_begin_alike_are_not_guessed(tree, tmp_path):
     tree.put(tmp_path, paths(tree.id)[0], tree.bytes())
     tree.put(tmp_path, paths(tree.id[:-2] + "00")[0], tree.bytes())
